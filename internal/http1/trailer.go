@@ -1,0 +1,88 @@
+package http1
+
+import (
+	"bytes"
+
+	"plimsoll/internal/head"
+)
+
+// trailers holds the trailer fields of one chunked body. They are copied, because the bytes they came in are the caller's.
+type trailers struct {
+	list  head.List
+	buf   []byte // all lines; those of the fields in list, which alias it, and the one under way matter
+	line  int    // where that line begins in buf
+	count int    // of all fields
+}
+
+// begin makes room for one more field.
+func (t *trailers) begin(lim *Limits) Error {
+	if lim.Fields > 0 && t.count >= lim.Fields {
+		return TooManyFields
+	}
+	t.count++
+	return OK
+}
+
+// take takes bytes of a trailer line, up to its end. When the line is whole its field is kept or dropped.
+func (t *trailers) take(in []byte, lim *Limits) (used int, whole bool, err Error) {
+	used = len(in)
+	if i := bytes.IndexByte(in, '\n'); i >= 0 {
+		used, whole = i+1, true
+	}
+	if lim.Head > 0 && len(t.buf)+used > lim.Head {
+		return 0, false, HeadTooLarge
+	}
+	t.buf = append(t.buf, in[:used]...) // where this moves the buffer the fields go on aliasing the old one
+	if !whole {
+		return used, false, OK
+	}
+	line := t.buf[t.line:]
+	if len(line) < 2 || line[len(line)-2] != '\r' {
+		return 0, false, BareLF
+	}
+	at, id, err := checkField(line)
+	if err != OK {
+		if blame(line[:len(line)-2], err) == BareCR {
+			return 0, false, BareCR
+		}
+		return 0, false, BadTrailer
+	}
+	if mayTrail(line[:at], id) {
+		fillField(t.list.Extend(id), line, at)
+	}
+	t.line = len(t.buf)
+	return used, true, OK
+}
+
+// mayTrail says whether a field may stand in a trailer section that is passed on (RFC 9110, section 6.5.1).
+//
+// Names that the gateway knows may not: each means something for framing, routing, trust, authentication or caching, and
+// is read from heads only. Nor may what else modifies a request, describes the content or controls the response, nor any
+// name with '_', which could be read as one of those by whoever merges trailers into the head.
+func mayTrail(name []byte, id head.ID) bool {
+	if id != head.Other || bytes.IndexByte(name, '_') >= 0 {
+		return false
+	}
+	for _, prefix := range headOnlyPrefixes {
+		if len(name) >= len(prefix) && foldsTo(name[:len(prefix)], prefix) {
+			return false
+		}
+	}
+	for _, whole := range headOnly {
+		if foldsTo(name, whole) {
+			return false
+		}
+	}
+	return true
+}
+
+// Further names, and how names begin, that belong into a head.
+var (
+	headOnlyPrefixes = []string{
+		"access-control-", "content-", "if-", "proxy-", "sec-", "x-forwarded", "x-original-", "x-real-", "x-rewrite-",
+	}
+	headOnly = []string{
+		"age", "expires", "max-forwards", "pragma", "retry-after", "status", "strict-transport-security", "warning",
+		"www-authenticate",
+	}
+)

@@ -1,0 +1,370 @@
+package reactor
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+
+	"plimsoll/internal/invariant"
+)
+
+// Handler is the owner of a Conn. Its methods run on the loop, and may close the Conn.
+type Handler interface {
+	// Connected tells that a Dial has succeeded, or why it failed.
+	Connected(err error)
+	// Readable tells that there may be bytes, the end or an error to Read. It is told once for each change: who stops reading before
+	// ErrAgain reads on by itself later.
+	Readable()
+	// Drained tells that Queued has fallen to LowWater or below after it was above HighWater.
+	Drained()
+}
+
+// The write queue's marks, in bytes. Above HighWater its owner stops producing; Drained tells when to go on. They bound what a slow
+// reader can make the gateway hold: HighWater and one more read of ScratchSize.
+const (
+	HighWater = 128 << 10
+	LowWater  = 32 << 10
+)
+
+// ErrAgain says that there is nothing to read now. It is a net.Error that is Temporary, which crypto/tls takes for a pause.
+var ErrAgain error = again{}
+
+type again struct{}
+
+func (again) Error() string   { return "nothing to read now" }
+func (again) Timeout() bool   { return true }
+func (again) Temporary() bool { return true }
+
+// ErrClosed is the error of a Conn that was closed by its owner.
+var ErrClosed = errors.New("connection is closed")
+
+// Conn is a non-blocking stream socket that lives on one loop, embedded in its owner. It owns no buffer but for bytes that the
+// kernel did not take.
+type Conn struct {
+	loop    *Loop
+	handler Handler
+	first   *Buffer // bytes that wait to be sent, oldest first
+	last    *Buffer
+	queued  int
+	fd      int32 // -1 when closed
+	slot    uint32
+	flags   connFlags
+}
+
+type connFlags uint8
+
+const (
+	connecting   connFlags = 1 << iota // Dial's outcome is not known yet
+	mayRead                            // the kernel may have something for us
+	ended                              // the kernel has told that the peer sends no more; bytes may still be there
+	tellDrained                        // the queue was above HighWater
+	shutWhenSent                       // CloseWrite waits for the queue
+	accepted                           // counted among the loop's clients
+)
+
+// attach begins a Conn's life on loop l with a descriptor it owns from now on, even when attach fails.
+func (c *Conn) attach(l *Loop, fd int, h Handler, flags connFlags) error {
+	c.loop, c.handler, c.fd, c.flags = l, h, int32(fd), flags
+	slot, err := l.register(fd, c, edge)
+	if err != nil {
+		closeSocket(fd)
+		c.fd = -1
+		return err
+	}
+	c.slot = slot
+	if flags&accepted != 0 {
+		l.conns.Add(1)
+	}
+	return nil
+}
+
+// Attach makes c the connection of a socket that Accepted brought or Detach gave.
+func (c *Conn) Attach(l *Loop, s Socket, h Handler) error {
+	flags := connFlags(0)
+	if s.accepted {
+		flags = accepted
+	}
+	return c.attach(l, s.FD, h, flags)
+}
+
+// Detach takes the connection off its loop, so that another can Attach it. Nothing may be queued.
+func (c *Conn) Detach() Socket {
+	if invariant.On && c.queued > 0 {
+		panic("reactor: a connection with queued bytes cannot be moved")
+	}
+	c.loop.poll.remove(int(c.fd))
+	c.loop.forget(c.slot)
+	s := Socket{FD: int(c.fd)}
+	c.fd, c.handler = -1, nil
+	return s
+}
+
+// Dial begins to connect. The outcome comes to h.Connected in a later turn, unless Dial itself fails.
+func (c *Conn) Dial(l *Loop, to Address, h Handler) error {
+	sa, family := to.sockaddr()
+	fd, err := newSocket(family)
+	if err != nil {
+		return fmt.Errorf("socket: %w", err)
+	}
+	if family != syscall.AF_UNIX {
+		setNoDelay(fd)
+	}
+	if err := syscall.Connect(fd, sa); err != nil && err != syscall.EINPROGRESS {
+		closeSocket(fd)
+		return fmt.Errorf("connect: %w", err)
+	}
+	return c.attach(l, fd, h, connecting)
+}
+
+// Loop is the loop that owns the connection.
+func (c *Conn) Loop() *Loop { return c.loop }
+
+// Open says whether the connection has a socket.
+func (c *Conn) Open() bool { return c.loop != nil && c.fd >= 0 }
+
+// FD is the socket's descriptor, for reading its options; -1 when closed.
+func (c *Conn) FD() int { return int(c.fd) }
+
+// PeerEnded says that the peer will send no more, as far as the loop has been told; bytes it sent before may still be unread.
+func (c *Conn) PeerEnded() bool { return c.flags&ended != 0 }
+
+// MayRead says whether a Read could find something without a further event.
+func (c *Conn) MayRead() bool { return c.flags&mayRead != 0 }
+
+// Alive looks at the socket itself, with one system call, and says that the peer has neither closed it nor sent anything.
+func (c *Conn) Alive() bool {
+	_, errno := peek(int(c.fd))
+	return errno == syscall.EAGAIN
+}
+
+func (c *Conn) ready(ev readiness) {
+	slot, generation, l := c.slot, c.loop.slots[c.slot].generation, c.loop
+	if ev&(readable|peerEnded|broken) != 0 {
+		c.flags |= mayRead
+		if ev&(peerEnded|broken) != 0 {
+			c.flags |= ended
+		}
+	}
+	if c.flags&connecting != 0 {
+		if ev&(writable|broken) != 0 {
+			c.flags &^= connecting
+			c.handler.Connected(c.socketError())
+		}
+		return
+	}
+	if ev&writable != 0 && c.queued > 0 {
+		c.flush()
+		if c.flags&tellDrained != 0 && c.queued <= LowWater {
+			c.flags &^= tellDrained
+			c.handler.Drained()
+			if l.slots[slot].generation != generation {
+				return
+			}
+		}
+	}
+	if ev&(readable|peerEnded|broken) != 0 {
+		c.handler.Readable()
+	}
+}
+
+func (c *Conn) socketError() error {
+	code, err := syscall.GetsockoptInt(int(c.fd), syscall.SOL_SOCKET, syscall.SO_ERROR)
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return syscall.Errno(code)
+	}
+	return nil
+}
+
+// Read reads what there is into p, which is not empty. It returns ErrAgain when there is nothing now, and io.EOF at the peer's end.
+//
+// A read that does not fill p has emptied the socket: the next Read says ErrAgain without asking the kernel, and the next byte brings
+// a new event. Not so once the peer has ended, because its end brings no second event.
+func (c *Conn) Read(p []byte) (int, error) {
+	if c.flags&mayRead == 0 {
+		return 0, ErrAgain
+	}
+	for {
+		n, errno := recv(int(c.fd), p)
+		switch {
+		case errno == 0 && n > 0:
+			if n < len(p) && c.flags&ended == 0 {
+				c.flags &^= mayRead
+			}
+			return n, nil
+		case errno == 0:
+			return 0, io.EOF
+		case errno == syscall.EAGAIN:
+			c.flags &^= mayRead
+			return 0, ErrAgain
+		case errno != syscall.EINTR:
+			return 0, errno
+		}
+	}
+}
+
+// Write sends p, and queues a copy of what the kernel does not take. It never blocks. An error is final: the connection is
+// of no more use and its owner closes it.
+func (c *Conn) Write(p []byte) error {
+	if c.queued == 0 && c.flags&connecting == 0 {
+		for len(p) > 0 {
+			n, errno := send(int(c.fd), p)
+			if errno == 0 {
+				p = p[n:]
+				continue
+			}
+			if errno == syscall.EAGAIN {
+				break
+			}
+			if errno != syscall.EINTR {
+				return errno
+			}
+		}
+	}
+	if len(p) > 0 {
+		c.enqueue(p)
+	}
+	return nil
+}
+
+func (c *Conn) enqueue(p []byte) {
+	c.queued += len(p)
+	if c.queued > HighWater {
+		c.flags |= tellDrained
+	}
+	for len(p) > 0 {
+		if c.last == nil || len(c.last.Room()) == 0 {
+			b := c.loop.GetBuffer(min(len(p), Sizes[len(Sizes)-1]))
+			if c.last == nil {
+				c.first = b
+			} else {
+				c.last.next = b
+			}
+			c.last = b
+		}
+		n := copy(c.last.Room(), p)
+		c.last.End += n
+		p = p[n:]
+	}
+}
+
+// flush sends queued bytes until the kernel takes no more. An error is left for Read, which will meet it too.
+func (c *Conn) flush() {
+	for b := c.first; b != nil; b = c.first {
+		n, errno := send(int(c.fd), b.Data())
+		if errno == syscall.EINTR {
+			continue
+		}
+		if errno != 0 {
+			if errno != syscall.EAGAIN {
+				c.dropQueue()
+				c.flags |= mayRead | ended
+			}
+			return
+		}
+		b.Start += n
+		c.queued -= n
+		if b.Start < b.End {
+			continue
+		}
+		c.first = b.next
+		if c.first == nil {
+			c.last = nil
+		}
+		b.next = nil
+		c.loop.PutBuffer(b)
+	}
+	if c.flags&shutWhenSent != 0 {
+		syscall.Shutdown(int(c.fd), syscall.SHUT_WR)
+	}
+}
+
+// Queued is how many bytes wait to be sent.
+func (c *Conn) Queued() int { return c.queued }
+
+// Congested says that the queue is above HighWater, and that Drained will be told.
+func (c *Conn) Congested() bool { return c.flags&tellDrained != 0 }
+
+// CloseWrite tells the peer that no more will come, after what is queued. Reading goes on.
+func (c *Conn) CloseWrite() {
+	if c.queued > 0 {
+		c.flags |= shutWhenSent
+		return
+	}
+	syscall.Shutdown(int(c.fd), syscall.SHUT_WR)
+}
+
+// Close ends the connection at once; what is queued is lost. Closing twice does nothing.
+func (c *Conn) Close() {
+	if !c.Open() {
+		return
+	}
+	c.loop.forget(c.slot)
+	closeSocket(int(c.fd))
+	c.fd = -1
+	if c.flags&accepted != 0 {
+		c.loop.conns.Add(-1)
+	}
+	c.dropQueue()
+}
+
+// Reset is Close that makes the peer see an error rather than an orderly end, so that it cannot take a cut-off body for a whole one.
+func (c *Conn) Reset() {
+	if c.Open() {
+		syscall.SetsockoptLinger(int(c.fd), syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1})
+		c.Close()
+	}
+}
+
+func (c *Conn) dropQueue() {
+	for b := c.first; b != nil; {
+		next := b.next
+		b.next = nil
+		c.loop.PutBuffer(b)
+		b = next
+	}
+	c.first, c.last, c.queued = nil, nil, 0
+	c.flags &^= tellDrained
+}
+
+// RawRead is one recv, for the goroutine that does a TLS handshake while the loop leaves the socket alone.
+func (c *Conn) RawRead(p []byte) (int, error) {
+	for {
+		n, errno := recv(int(c.fd), p)
+		switch {
+		case errno == 0 && n > 0:
+			return n, nil
+		case errno == 0:
+			return 0, io.EOF
+		case errno == syscall.EAGAIN:
+			return 0, ErrAgain
+		case errno != syscall.EINTR:
+			return 0, errno
+		}
+	}
+}
+
+// RawWrite is one send, for the goroutine that does a TLS handshake while the loop leaves the socket alone. It may be short.
+func (c *Conn) RawWrite(p []byte) (int, error) {
+	for {
+		n, errno := send(int(c.fd), p)
+		switch {
+		case errno == 0:
+			return n, nil
+		case errno == syscall.EAGAIN:
+			return 0, ErrAgain
+		case errno != syscall.EINTR:
+			return 0, errno
+		}
+	}
+}
+
+// Shutdown ends both directions and keeps the descriptor, so that whoever waits on the socket from another goroutine is woken
+// and the descriptor's number cannot be given to another connection meanwhile.
+func (c *Conn) Shutdown() { syscall.Shutdown(int(c.fd), syscall.SHUT_RDWR) }
+
+// TakeOver makes the loop believe that there may be something to read: a handshake on another goroutine has used up the events.
+func (c *Conn) TakeOver() { c.flags |= mayRead }

@@ -1,0 +1,213 @@
+package reactor
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+)
+
+// Socket is a connected descriptor between loops: whoever has it attaches or closes it.
+type Socket struct {
+	FD       int
+	Peer     netip.AddrPort // zero for a unix socket and for a detached connection
+	accepted bool
+}
+
+// Close closes a socket that nobody attached.
+func (s Socket) Close() { closeSocket(s.FD) }
+
+// Acceptor takes accepted sockets.
+type Acceptor interface {
+	// Accepted runs on the loop that shall own the socket, which may be another than the listener's.
+	Accepted(l *Loop, s Socket)
+	// Shed runs on the listener's loop for each connection that was closed at once because the process is out of descriptors.
+	Shed(l *Loop)
+}
+
+// Listener accepts on one loop. Each loop has its own, bound to the same address with SO_REUSEPORT, so that the kernel spreads the
+// connections and no two loops wait for the same socket.
+type Listener struct {
+	loop     *Loop
+	fd       int
+	slot     uint32
+	acceptor Acceptor
+	reserve  int   // a descriptor kept so that one can be freed to shed connections with; -1 when lost
+	pause    Timer // runs while the listener is out of the poller because accept fails for want of resources
+	open     bool
+}
+
+// acceptsPerTurn bounds how long a connection storm can keep the loop from those it has.
+const acceptsPerTurn = 64
+
+// acceptPause is how long a listener stays away from accept when it fails and nothing can be shed.
+const acceptPause = 100 * time.Millisecond
+
+// BindListener makes a listening socket. Any goroutine may call it, before or after the loops run.
+func BindListener(address Address, backlog int) (fd int, err error) {
+	sa, family := address.sockaddr()
+	fd, err = newSocket(family)
+	if err != nil {
+		return -1, fmt.Errorf("listen on %s: socket: %w", address, err)
+	}
+	defer func() {
+		if err != nil {
+			syscall.Close(fd)
+		}
+	}()
+	if family != syscall.AF_UNIX {
+		if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
+			return -1, fmt.Errorf("listen on %s: SO_REUSEADDR: %w", address, err)
+		}
+		if err := setReusePort(fd); err != nil {
+			return -1, fmt.Errorf("listen on %s: SO_REUSEPORT: %w", address, err)
+		}
+		if family == syscall.AF_INET6 {
+			// "[::]:80" means IPv4 too, as it does for net.Listen.
+			dual := 0
+			if !address.IP.Addr().IsUnspecified() {
+				dual = 1
+			}
+			syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, syscall.IPV6_V6ONLY, dual)
+		}
+		setNoDelay(fd) // accepted sockets inherit it, which saves a call for each
+	}
+	if err := syscall.Bind(fd, sa); err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return -1, fmt.Errorf("listen on %s: the port is taken by another program: %w", address, err)
+		}
+		return -1, fmt.Errorf("listen on %s: bind: %w", address, err)
+	}
+	if err := syscall.Listen(fd, backlog); err != nil {
+		return -1, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	return fd, nil
+}
+
+// Listen makes the loop accept from a listening socket, which it owns from now on.
+func (l *Loop) Listen(fd int, acceptor Acceptor) (*Listener, error) {
+	ln := &Listener{loop: l, fd: fd, acceptor: acceptor, open: true}
+	ln.reserve = openReserve()
+	slot, err := l.register(fd, ln, level)
+	if err != nil {
+		return nil, err
+	}
+	ln.slot = slot
+	return ln, nil
+}
+
+func openReserve() int {
+	fd, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return -1
+	}
+	return fd
+}
+
+// Close stops accepting. The connections in the accept queue are accepted first, as closing the socket would reset them; with keep the
+// descriptor stays open, for another process that shares the socket and will serve its queue.
+func (ln *Listener) Close(keep bool) {
+	if !ln.open {
+		return
+	}
+	if !keep {
+		for ln.acceptSome() {
+		}
+	}
+	ln.open = false
+	if ln.pause.deadline == 0 {
+		ln.loop.poll.remove(ln.fd)
+		ln.loop.forget(ln.slot)
+	}
+	ln.loop.ReleaseTimer(&ln.pause)
+	syscall.Close(ln.fd)
+	if ln.reserve >= 0 {
+		syscall.Close(ln.reserve)
+	}
+}
+
+func (ln *Listener) ready(readiness) { ln.acceptSome() }
+
+// acceptSome accepts up to acceptsPerTurn connections and says whether there may be more.
+func (ln *Listener) acceptSome() bool {
+	for range acceptsPerTurn {
+		var sa syscall.RawSockaddrAny
+		fd, errno := accept(ln.fd, &sa)
+		switch errno {
+		case 0:
+			ln.place(Socket{FD: fd, Peer: peerAddress(&sa), accepted: true})
+		case syscall.EAGAIN:
+			return false
+		case syscall.EMFILE, syscall.ENFILE:
+			if !ln.shed() {
+				return false
+			}
+		case syscall.ENOBUFS, syscall.ENOMEM:
+			ln.rest()
+			return false
+		default: // ECONNABORTED, EINTR, and network errors that accept passes on (accept(2)): that connection is gone, go on
+		}
+	}
+	return true
+}
+
+// place gives the socket to the loop with the fewest clients when this one has clearly more, before anything was read from it.
+func (ln *Listener) place(s Socket) {
+	target := ln.loop
+	for _, l := range ln.loop.peers {
+		if l.conns.Load()+1 < target.conns.Load() {
+			target = l
+		}
+	}
+	if target == ln.loop {
+		ln.acceptor.Accepted(target, s)
+		return
+	}
+	target.Post(func() { ln.acceptor.Accepted(target, s) })
+}
+
+// shed closes one waiting connection when there is no descriptor for it: left in the queue it would keep the listener ready
+// for ever and the client waiting for nothing. It says whether to go on.
+func (ln *Listener) shed() bool {
+	if ln.reserve < 0 {
+		ln.rest()
+		return false
+	}
+	closeSocket(ln.reserve)
+	var sa syscall.RawSockaddrAny
+	fd, errno := accept(ln.fd, &sa)
+	if errno == 0 {
+		closeSocket(fd)
+		ln.acceptor.Shed(ln.loop)
+	}
+	ln.reserve = openReserve()
+	return errno == 0
+}
+
+// rest takes the listener out of the poller for acceptPause.
+func (ln *Listener) rest() {
+	if ln.pause.deadline != 0 || !ln.open {
+		return
+	}
+	ln.loop.poll.remove(ln.fd)
+	ln.loop.forget(ln.slot)
+	ln.loop.SetTimer(&ln.pause, ln, ln.loop.now+int64(acceptPause))
+}
+
+// Expire puts the listener back into the poller.
+func (ln *Listener) Expire(_ *Timer, now int64) {
+	if ln.reserve < 0 {
+		ln.reserve = openReserve()
+	}
+	slot, err := ln.loop.register(ln.fd, ln, level)
+	if err != nil {
+		ln.loop.logger.Error("a listener cannot be watched again; trying once more", "error", err)
+		ln.loop.SetTimer(&ln.pause, ln, now+int64(acceptPause))
+		return
+	}
+	ln.slot = slot
+}
+
+func setNoDelay(fd int) { syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1) }

@@ -1,0 +1,276 @@
+// Package reactor runs event loops: readiness, timers, wake-ups, sockets and buffers. It knows no protocol and no
+// gateway. Everything a loop owns is touched by that loop's thread only; Post is the one door from outside.
+//
+// A turn of a loop is: ask the kernel what is ready, serve it, run what was posted and deferred, fire timers. A loop
+// asks without waiting first, by a raw system call that costs the Go scheduler nothing, and only when nothing is ready
+// does it wait, through the ordinary system call that lets the runtime take the processor away meanwhile. A raw call
+// that could wait would stall the garbage collector for the whole process, so none is ever made.
+package reactor
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"plimsoll/internal/invariant"
+)
+
+// Loop is one event loop on a thread of its own. Its methods are for that thread, but for Post, Stop and Connections.
+type Loop struct {
+	ID int
+
+	now     int64 // Clock, read once a turn
+	made    int64 // Clock when Run began
+
+	poll    poller
+	slots   []slot
+	free    []uint32 // slots that can be used again, last freed first
+	timers  wheel
+	buffers pool
+	scratch []byte
+	later   []Runner // run at the end of this turn
+	spare   []Runner // later's other half, so that running may defer
+
+	posts    sync.Mutex
+	queue    []func()
+	draining []func() // queue's other half
+	pending  atomic.Bool
+	sleeping atomic.Bool
+	stopped  bool
+	thread   int // the thread's id while running, for invariant checks
+
+	conns  atomic.Int64 // open connections, read by other loops that balance accepts
+	peers  []*Loop
+	stats  Stats
+	logger *slog.Logger
+}
+
+// Stats are what a loop knows of itself. They are read on the loop.
+type Stats struct {
+	Wall   int64 // nanoseconds since Run began
+	Waited int64 // nanoseconds of them in which it had nothing to do; the rest it was busy
+	Turns  uint64
+	Waits  uint64 // turns that had to wait in the kernel
+}
+
+// Runner is deferred work.
+type Runner interface{ Run() }
+
+// slot is what an event finds: whoever registered, and a generation, so that an event for a descriptor that was closed
+// in the same turn, and perhaps opened again, is recognised and dropped.
+type slot struct {
+	source     source
+	generation uint32
+}
+
+// source is something registered with the poller.
+type source interface {
+	ready(ev readiness)
+}
+
+// ScratchSize is how many bytes Scratch has.
+const ScratchSize = 64 << 10
+
+// maxEvents bounds how many events one turn takes from the kernel; the rest comes with the next turn.
+const maxEvents = 512
+
+// NewGroup makes n loops that know each other, so that they can share accepted sockets evenly. None runs yet.
+func NewGroup(n int, logger *slog.Logger) ([]*Loop, error) {
+	if n < 1 {
+		return nil, fmt.Errorf("a group needs at least one loop, not %d", n)
+	}
+	loops := make([]*Loop, n)
+	for i := range loops {
+		l := &Loop{ID: i, logger: logger, scratch: make([]byte, ScratchSize), peers: loops}
+		if err := l.poll.open(l); err != nil {
+			for _, made := range loops[:i] {
+				made.poll.close()
+			}
+			return nil, fmt.Errorf("event loop %d: %w", i, err)
+		}
+		l.now = Clock()
+		l.timers.init(l.now)
+		loops[i] = l
+	}
+	return loops, nil
+}
+
+// epoch is when the clock of all loops began.
+var epoch = time.Now()
+
+// Clock is the time in monotonic nanoseconds since the process began, never 0; all loops share it. Reading it takes about 40 ns.
+func Clock() int64 { return int64(time.Since(epoch)) + 1 }
+
+// Now is Clock at the beginning of this turn. It does not move during a turn.
+func (l *Loop) Now() int64 { return l.now }
+
+// Scratch is ScratchSize bytes that anyone on the loop may use until it returns to the loop or calls into another handler.
+func (l *Loop) Scratch() []byte { return l.scratch }
+
+// Stats is a copy of what the loop knows of itself now.
+func (l *Loop) Stats() Stats {
+	s := l.stats
+	s.Wall = Clock() - l.made
+	return s
+}
+
+// Connections is how many connections the loop holds. Any goroutine may ask.
+func (l *Loop) Connections() int64 { return l.conns.Load() }
+
+// Post has the loop call f in its next turn. Any goroutine may call it. It returns at once; after the loop has stopped f is
+// dropped. The queue has no bound of its own: whoever posts must have one (a request, a handshake, a scrape).
+func (l *Loop) Post(f func()) {
+	l.posts.Lock()
+	l.queue = append(l.queue, f)
+	l.posts.Unlock()
+	l.pending.Store(true)
+	if l.sleeping.CompareAndSwap(true, false) {
+		l.poll.wake()
+	}
+}
+
+// Call has the loop call f and waits until it has, or for at most limit; it says whether f was called. It must not be
+// called on a loop.
+func (l *Loop) Call(limit time.Duration, f func()) bool {
+	done := make(chan struct{})
+	var state atomic.Int32 // 0 waiting, 1 taken by the loop, 2 given up
+	l.Post(func() {
+		if state.CompareAndSwap(0, 1) {
+			f()
+			close(done)
+		}
+	})
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		if state.CompareAndSwap(0, 2) {
+			return false
+		}
+		<-done
+		return true
+	}
+}
+
+// Defer has r run at the end of this turn, after every event that was ready: fairness for those who have more to do.
+func (l *Loop) Defer(r Runner) { l.later = append(l.later, r) }
+
+// Stop ends Run after the present turn. It must be called on the loop; sources that are still registered stay open.
+func (l *Loop) Stop() { l.stopped = true }
+
+// Run is the loop's life. It locks the goroutine to its thread and returns after Stop.
+func (l *Loop) Run() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if invariant.On {
+		l.thread = threadID()
+	}
+	defer l.poll.close()
+	l.made = Clock()
+	for !l.stopped {
+		n := l.poll.poll()
+		l.now = Clock()
+		if n == 0 && len(l.later) == 0 && !l.pending.Load() {
+			n = l.wait()
+		}
+		l.stats.Turns++
+		l.dispatch(n)
+		l.runLater()
+		if l.pending.Load() {
+			l.runPosts()
+		}
+		l.timers.advance(l.now)
+	}
+}
+
+// wait blocks until something is ready, a timer is due or somebody posts. The order matters: sleeping is announced before
+// the last look at pending, and Post sets pending before it looks at sleeping, so one of the two sees the other.
+func (l *Loop) wait() int {
+	l.sleeping.Store(true)
+	if l.pending.Load() {
+		l.sleeping.Store(false)
+		return 0
+	}
+	before := l.now
+	n := l.poll.wait(l.timers.until(l.now))
+	l.sleeping.Store(false)
+	l.now = Clock()
+	l.stats.Waits++
+	l.stats.Waited += l.now - before
+	return n
+}
+
+func (l *Loop) dispatch(n int) {
+	for i := 0; i < n; i++ {
+		token, ev := l.poll.event(i)
+		index, generation := uint32(token), uint32(token>>32)
+		if int(index) >= len(l.slots) {
+			continue
+		}
+		if s := &l.slots[index]; s.generation == generation && s.source != nil {
+			s.source.ready(ev)
+		}
+	}
+}
+
+func (l *Loop) runLater() {
+	if len(l.later) == 0 {
+		return
+	}
+	l.later, l.spare = l.spare[:0], l.later
+	for i, r := range l.spare {
+		l.spare[i] = nil
+		r.Run()
+	}
+}
+
+func (l *Loop) runPosts() {
+	l.pending.Store(false)
+	l.posts.Lock()
+	l.queue, l.draining = l.draining[:0], l.queue
+	l.posts.Unlock()
+	for i, f := range l.draining {
+		l.draining[i] = nil
+		f()
+	}
+}
+
+// register makes fd known to the poller and returns the slot that stands for it.
+func (l *Loop) register(fd int, s source, mode interest) (uint32, error) {
+	l.check()
+	var index uint32
+	if n := len(l.free); n > 0 {
+		index, l.free = l.free[n-1], l.free[:n-1]
+	} else {
+		index = uint32(len(l.slots))
+		l.slots = append(l.slots, slot{})
+	}
+	sl := &l.slots[index]
+	sl.source = s
+	if err := l.poll.add(fd, uint64(sl.generation)<<32|uint64(index), mode); err != nil {
+		l.forget(index)
+		return 0, err
+	}
+	return index, nil
+}
+
+// forget makes the slot's events, those already fetched too, go nowhere. The poller forgets a descriptor when it is closed.
+func (l *Loop) forget(index uint32) {
+	l.check()
+	sl := &l.slots[index]
+	sl.source = nil
+	sl.generation++
+	l.free = append(l.free, index)
+}
+
+// check finds whoever touches a loop from outside.
+func (l *Loop) check() {
+	if invariant.On && l.thread != 0 && l.thread != threadID() {
+		panic(fmt.Sprintf("reactor: loop %d touched from outside its thread", l.ID))
+	}
+}

@@ -1,0 +1,148 @@
+package reactor
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// poller is kqueue, with a user event that wakes it. It exists so that people can develop on a Mac: it keeps epoll's contract
+// and makes no attempt at its speed.
+type poller struct {
+	kq    int
+	raw   [maxEvents]unix.Kevent_t
+	found [maxEvents]event
+	// tokens has the token of each descriptor that is watched. kqueue would carry it itself, but in a field that Go declares a
+	// pointer, where a number can make the garbage collector see an address.
+	tokens map[int]uint64
+}
+
+type event struct {
+	token uint64
+	ready readiness
+}
+
+// readiness is what became true of a descriptor.
+type readiness uint32
+
+const (
+	readable readiness = 1 << iota
+	writable
+	peerEnded // the peer will send no more
+	broken
+)
+
+// interest is how a descriptor is watched.
+type interest uint32
+
+const (
+	// edge reports each change once, both ways; registered once in a connection's life.
+	edge interest = iota
+	// level reports as long as there is something to accept, so that a turn may leave some for the next one.
+	level
+)
+
+const (
+	wakeToken = ^uint64(0)
+	wakeIdent = 0
+)
+
+func (p *poller) open(*Loop) error {
+	kq, err := unix.Kqueue()
+	if err != nil {
+		return fmt.Errorf("kqueue: %w", err)
+	}
+	unix.CloseOnExec(kq)
+	p.kq, p.tokens = kq, make(map[int]uint64)
+	if err := p.change(unix.Kevent_t{Ident: wakeIdent, Filter: unix.EVFILT_USER, Flags: unix.EV_ADD | unix.EV_CLEAR}); err != nil {
+		unix.Close(kq)
+		return err
+	}
+	return nil
+}
+
+func (p *poller) close() { unix.Close(p.kq) }
+
+func (p *poller) change(changes ...unix.Kevent_t) error {
+	if _, err := unix.Kevent(p.kq, changes, nil, nil); err != nil {
+		return fmt.Errorf("kevent: %w", err)
+	}
+	return nil
+}
+
+func (p *poller) add(fd int, token uint64, mode interest) error {
+	read := unix.Kevent_t{Ident: uint64(fd), Filter: unix.EVFILT_READ, Flags: unix.EV_ADD}
+	if mode == level {
+		p.tokens[fd] = token
+		return p.change(read)
+	}
+	read.Flags |= unix.EV_CLEAR
+	write := read
+	write.Filter = unix.EVFILT_WRITE
+	// A closed descriptor leaves its token behind until its number is used again, which is here.
+	p.tokens[fd] = token
+	return p.change(read, write)
+}
+
+// remove takes a descriptor out that stays open. The filters are taken out one by one, because a listener has only one of them.
+func (p *poller) remove(fd int) {
+	delete(p.tokens, fd)
+	for _, filter := range []int16{unix.EVFILT_READ, unix.EVFILT_WRITE} {
+		// The only error is that the filter is not there, which is what is wanted.
+		_ = p.change(unix.Kevent_t{Ident: uint64(fd), Filter: filter, Flags: unix.EV_DELETE})
+	}
+}
+
+// poll asks what is ready and does not wait.
+func (p *poller) poll() int { return p.wait(0) }
+
+// wait waits for at most so many nanoseconds, for ever when negative.
+func (p *poller) wait(nanoseconds int64) int {
+	var timeout *unix.Timespec
+	if nanoseconds >= 0 {
+		t := unix.NsecToTimespec(nanoseconds)
+		timeout = &t
+	}
+	n, err := unix.Kevent(p.kq, nil, p.raw[:], timeout)
+	if err != nil {
+		return 0
+	}
+	// Tokens are looked up now, before any handler can close a descriptor and have its number given to another connection.
+	for i := range n {
+		p.found[i] = p.translate(&p.raw[i])
+	}
+	return n
+}
+
+func (p *poller) translate(k *unix.Kevent_t) event {
+	token, known := p.tokens[int(k.Ident)]
+	if k.Filter == unix.EVFILT_USER || !known {
+		return event{token: wakeToken}
+	}
+	e := event{token: token}
+	ended := k.Flags&unix.EV_EOF != 0
+	if k.Filter == unix.EVFILT_READ {
+		e.ready = readable
+		if ended {
+			e.ready |= peerEnded
+		}
+	} else {
+		// The end of the writing side may be our own half-close, so it says nothing of the peer.
+		e.ready = writable
+	}
+	if ended && k.Fflags != 0 {
+		e.ready |= broken
+	}
+	return e
+}
+
+// event is the i-th that poll or wait found. The wake-up's own token finds no slot.
+func (p *poller) event(i int) (token uint64, ev readiness) {
+	return p.found[i].token, p.found[i].ready
+}
+
+// wake makes a waiting poller return. Any goroutine may call it.
+func (p *poller) wake() {
+	// It fails only when the loop has closed its poller, and then nobody waits.
+	_ = p.change(unix.Kevent_t{Ident: wakeIdent, Filter: unix.EVFILT_USER, Fflags: unix.NOTE_TRIGGER})
+}

@@ -1,0 +1,111 @@
+package reactor
+
+import (
+	"encoding/binary"
+	"fmt"
+	"syscall"
+	"unsafe"
+)
+
+// poller is epoll, and an eventfd that wakes it.
+type poller struct {
+	epfd   int
+	wakefd int
+	events [maxEvents]epollEvent
+}
+
+// epollEvent is the kernel's struct epoll_event, with data as one number. On amd64 it is packed to 12 bytes; syscall.EpollEvent has the
+// layout of each architecture.
+type epollEvent = syscall.EpollEvent
+
+// readiness is what became true of a descriptor.
+type readiness uint32
+
+const (
+	readable  readiness = syscall.EPOLLIN
+	writable  readiness = syscall.EPOLLOUT
+	peerEnded readiness = syscall.EPOLLRDHUP // the peer will send no more
+	broken    readiness = syscall.EPOLLERR | syscall.EPOLLHUP
+)
+
+// interest is how a descriptor is watched.
+type interest uint32
+
+const (
+	// edge reports each change once, both ways; registered once in a connection's life.
+	edge interest = syscall.EPOLLIN | syscall.EPOLLOUT | syscall.EPOLLRDHUP | 1<<31
+	// level reports as long as there is something to accept, so that a turn may leave some for the next one.
+	level interest = syscall.EPOLLIN
+)
+
+const wakeToken = ^uint64(0)
+
+func (p *poller) open(*Loop) error {
+	epfd, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("epoll_create1: %w", err)
+	}
+	fd, _, errno := syscall.RawSyscall(syscall.SYS_EVENTFD2, 0, syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if errno != 0 {
+		syscall.Close(epfd)
+		return fmt.Errorf("eventfd2: %w", errno)
+	}
+	p.epfd, p.wakefd = epfd, int(fd)
+	return p.add(p.wakefd, wakeToken, interest(syscall.EPOLLIN|1<<31))
+}
+
+func (p *poller) close() {
+	syscall.Close(p.wakefd)
+	syscall.Close(p.epfd)
+}
+
+func (p *poller) add(fd int, token uint64, mode interest) error {
+	ev := epollEvent{Events: uint32(mode), Fd: int32(token), Pad: int32(token >> 32)}
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, uintptr(p.epfd), syscall.EPOLL_CTL_ADD, uintptr(fd), uintptr(unsafe.Pointer(&ev)), 0, 0)
+	if errno != 0 {
+		return fmt.Errorf("epoll_ctl: %w", errno)
+	}
+	return nil
+}
+
+// remove takes a descriptor out that stays open.
+func (p *poller) remove(fd int) {
+	var ev epollEvent
+	syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, uintptr(p.epfd), syscall.EPOLL_CTL_DEL, uintptr(fd), uintptr(unsafe.Pointer(&ev)), 0, 0)
+}
+
+// poll asks what is ready and does not wait.
+func (p *poller) poll() int {
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.epfd), uintptr(unsafe.Pointer(&p.events[0])), maxEvents, 0, 0, 0)
+	if errno != 0 {
+		return 0
+	}
+	return int(n)
+}
+
+// wait waits for at most so many nanoseconds, for ever when negative. The runtime may hand the processor on meanwhile.
+func (p *poller) wait(nanoseconds int64) int {
+	timeout := -1
+	if nanoseconds >= 0 {
+		timeout = int((nanoseconds + 999_999) / 1_000_000)
+	}
+	n, _, errno := syscall.Syscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.epfd), uintptr(unsafe.Pointer(&p.events[0])), maxEvents, uintptr(timeout), 0, 0)
+	if errno != 0 {
+		return 0
+	}
+	return int(n)
+}
+
+// event is the i-th that poll or wait found. The wake-up's own token finds no slot.
+func (p *poller) event(i int) (token uint64, ev readiness) {
+	e := &p.events[i]
+	return uint64(uint32(e.Pad))<<32 | uint64(uint32(e.Fd)), readiness(e.Events)
+}
+
+// wake makes a waiting poller return. Any goroutine may call it. The eventfd is edge-triggered, so nobody has to read it
+// until its counter is full, which takes 2^64 wake-ups.
+func (p *poller) wake() {
+	var one [8]byte
+	binary.NativeEndian.PutUint64(one[:], 1)
+	syscall.RawSyscall(syscall.SYS_WRITE, uintptr(p.wakefd), uintptr(unsafe.Pointer(&one)), 8)
+}

@@ -1,0 +1,27 @@
+// Package route finds the route of a request. It has three parts: the one canonical form of a path (Canonical), a table
+// of patterns with conditions (Compile, Table.Match), and templates that write a new path or location from what a
+// pattern matched (CompileTemplate).
+//
+// It must not know what a route does, how a config spells it, or which protocol carried the request: a table maps a
+// request to an index into its caller's routes, and that is all.
+//
+// # Patterns
+//
+// They are those of net/http's ServeMux: "[METHOD ][HOST]/[PATH]", where a segment of the path is a literal, {name} for
+// one segment, {rest...} for all that follows, or {$} for the end after a slash; a pattern that ends in a slash matches
+// everything below it. GET matches HEAD too. The most specific pattern wins, whatever the order, and two patterns that
+// match a common request while neither is more specific are an error. What differs from ServeMux:
+//
+//   - A host may be a wildcard, "*.example.com", for names with one or more labels in front of ".example.com". An exact
+//     host beats a wildcard, a longer wildcard a shorter one, and any host beats none. As in ServeMux, a request that no
+//     pattern of the better host matches is looked up under the next one.
+//   - Hosts are matched without port, without the dot of a fully qualified name and without regard to case.
+//   - The pattern of several rules may be the same when all but at most one of them have conditions. They are tried in
+//     order, the one without conditions last. Where none holds, the search goes on with less specific patterns.
+//   - "/dir" is not redirected to "/dir/"; it is no match for the pattern "/dir/".
+//   - A pattern that could never match, because no canonical path looks like it, is an error.
+//
+// Literals are compared as ServeMux does, by what they decode to: "/users:all" also matches the path "/users%3Aall", so
+// that an encoding cannot lead around a route. Only %2F and %25 stay what they are. A semicolon is an ordinary
+// character: path parameters are part of their segment.
+package route
