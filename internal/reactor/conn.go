@@ -50,6 +50,7 @@ type Conn struct {
 	fd      int32 // -1 when closed
 	slot    uint32
 	flags   connFlags
+	failed  uint16 // the number of the error that sending met; 0 for none
 }
 
 type connFlags uint8
@@ -65,42 +66,50 @@ const (
 
 // attach begins a Conn's life on loop l with a descriptor it owns from now on, even when attach fails.
 func (c *Conn) attach(l *Loop, fd int, h Handler, flags connFlags) error {
-	c.loop, c.handler, c.fd, c.flags = l, h, int32(fd), flags
+	c.loop, c.handler, c.fd, c.flags, c.failed = l, h, int32(fd), flags, 0
 	slot, err := l.register(fd, c, edge)
 	if err != nil {
 		closeSocket(fd)
 		c.fd = -1
+		if flags&accepted != 0 {
+			l.conns.Add(-1)
+		}
 		return err
 	}
 	c.slot = slot
-	if flags&accepted != 0 {
-		l.conns.Add(1)
-	}
 	return nil
 }
 
 // Attach makes c the connection of a socket that Accepted brought or Detach gave.
 func (c *Conn) Attach(l *Loop, s Socket, h Handler) error {
 	flags := connFlags(0)
-	if s.accepted {
+	if s.home != nil {
 		flags = accepted
+		if s.home != l {
+			s.home.conns.Add(-1)
+			l.conns.Add(1)
+		}
 	}
 	return c.attach(l, s.FD, h, flags)
 }
 
 // Detach takes the connection off its loop, so that another can Attach it. Nothing may be queued.
 func (c *Conn) Detach() Socket {
-	if invariant.On && c.queued > 0 {
-		panic("reactor: a connection with queued bytes cannot be moved")
+	if invariant.On && (c.queued > 0 || !c.Open()) {
+		panic("reactor: a connection that is closed or has queued bytes cannot be moved")
 	}
 	c.loop.poll.remove(int(c.fd))
 	c.loop.forget(c.slot)
 	s := Socket{FD: int(c.fd)}
+	if c.flags&accepted != 0 {
+		s.home = c.loop
+	}
 	c.fd, c.handler = -1, nil
 	return s
 }
 
-// Dial begins to connect. The outcome comes to h.Connected in a later turn, unless Dial itself fails.
+// Dial begins to connect. The outcome comes to h.Connected in a later turn, unless Dial itself fails. What is written before then is
+// queued. How long to wait is the owner's business: Close gives up.
 func (c *Conn) Dial(l *Loop, to Address, h Handler) error {
 	sa, family := to.sockaddr()
 	fd, err := newSocket(family)
@@ -115,6 +124,17 @@ func (c *Conn) Dial(l *Loop, to Address, h Handler) error {
 		return fmt.Errorf("connect: %w", err)
 	}
 	return c.attach(l, fd, h, connecting)
+}
+
+// OutOfResources says whether an error of Dial is for want of descriptors, ports or memory on this machine, and so says nothing
+// of the address that was dialled.
+func OutOfResources(err error) bool {
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
 }
 
 // Loop is the loop that owns the connection.
@@ -139,22 +159,30 @@ func (c *Conn) Alive() bool {
 }
 
 func (c *Conn) ready(ev readiness) {
-	slot, generation, l := c.slot, c.loop.slots[c.slot].generation, c.loop
-	if ev&(readable|peerEnded|broken) != 0 {
+	l, slot := c.loop, c.slot
+	generation := l.slots[slot].generation
+	tell := ev&(readable|peerEnded|broken) != 0
+	if tell {
 		c.flags |= mayRead
 		if ev&(peerEnded|broken) != 0 {
 			c.flags |= ended
 		}
 	}
 	if c.flags&connecting != 0 {
-		if ev&(writable|broken) != 0 {
-			c.flags &^= connecting
-			c.handler.Connected(c.socketError())
+		if ev&(writable|broken) == 0 {
+			return
 		}
-		return
+		c.flags &^= connecting
+		err := c.socketError()
+		c.handler.Connected(err)
+		if err != nil || l.slots[slot].generation != generation {
+			return
+		}
 	}
-	if ev&writable != 0 && c.queued > 0 {
-		c.flush()
+	if ev&writable != 0 && (c.queued > 0 || c.flags&shutWhenSent != 0) {
+		if !c.flush() {
+			tell = true
+		}
 		if c.flags&tellDrained != 0 && c.queued <= LowWater {
 			c.flags &^= tellDrained
 			c.handler.Drained()
@@ -163,7 +191,7 @@ func (c *Conn) ready(ev readiness) {
 			}
 		}
 	}
-	if ev&(readable|peerEnded|broken) != 0 {
+	if tell {
 		c.handler.Readable()
 	}
 }
@@ -179,12 +207,16 @@ func (c *Conn) socketError() error {
 	return nil
 }
 
-// Read reads what there is into p, which is not empty. It returns ErrAgain when there is nothing now, and io.EOF at the peer's end.
+// Read reads what there is into p, which is not empty. It returns ErrAgain when there is nothing now, and io.EOF at the peer's orderly
+// end. Any other error is final.
 //
 // A read that does not fill p has emptied the socket: the next Read says ErrAgain without asking the kernel, and the next byte brings
 // a new event. Not so once the peer has ended, because its end brings no second event.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.flags&mayRead == 0 {
+		if !c.Open() {
+			return 0, ErrClosed
+		}
 		return 0, ErrAgain
 	}
 	for {
@@ -195,6 +227,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 				c.flags &^= mayRead
 			}
 			return n, nil
+		case c.failed != 0 && (errno == 0 || errno == syscall.EAGAIN):
+			return 0, syscall.Errno(c.failed)
 		case errno == 0:
 			return 0, io.EOF
 		case errno == syscall.EAGAIN:
@@ -209,6 +243,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 // Write sends p, and queues a copy of what the kernel does not take. It never blocks. An error is final: the connection is
 // of no more use and its owner closes it.
 func (c *Conn) Write(p []byte) error {
+	if !c.Open() {
+		return ErrClosed
+	}
 	if c.queued == 0 && c.flags&connecting == 0 {
 		for len(p) > 0 {
 			n, errno := send(int(c.fd), p)
@@ -220,6 +257,7 @@ func (c *Conn) Write(p []byte) error {
 				break
 			}
 			if errno != syscall.EINTR {
+				c.fail(errno)
 				return errno
 			}
 		}
@@ -251,8 +289,18 @@ func (c *Conn) enqueue(p []byte) {
 	}
 }
 
-// flush sends queued bytes until the kernel takes no more. An error is left for Read, which will meet it too.
-func (c *Conn) flush() {
+// fail notes that sending met an error, for Read to report once it has read what arrived before. The kernel tells each error once, to
+// whoever calls first: after send was told of a reset, recv says that the peer ended in order, and a body that is cut off would pass
+// for a whole one. EPIPE is no news: the kernel says it of a peer whose end had arrived before.
+func (c *Conn) fail(errno syscall.Errno) {
+	if errno != syscall.EPIPE && c.failed == 0 {
+		c.failed = uint16(errno)
+	}
+	c.flags |= mayRead | ended
+}
+
+// flush sends queued bytes until the kernel takes no more. It says whether sending is still possible; Read has the error.
+func (c *Conn) flush() bool {
 	for b := c.first; b != nil; b = c.first {
 		n, errno := send(int(c.fd), b.Data())
 		if errno == syscall.EINTR {
@@ -261,9 +309,10 @@ func (c *Conn) flush() {
 		if errno != 0 {
 			if errno != syscall.EAGAIN {
 				c.dropQueue()
-				c.flags |= mayRead | ended
+				c.fail(errno)
+				return false
 			}
-			return
+			return true
 		}
 		b.Start += n
 		c.queued -= n
@@ -278,8 +327,10 @@ func (c *Conn) flush() {
 		c.loop.PutBuffer(b)
 	}
 	if c.flags&shutWhenSent != 0 {
+		c.flags &^= shutWhenSent
 		syscall.Shutdown(int(c.fd), syscall.SHUT_WR)
 	}
+	return true
 }
 
 // Queued is how many bytes wait to be sent.
@@ -290,7 +341,7 @@ func (c *Conn) Congested() bool { return c.flags&tellDrained != 0 }
 
 // CloseWrite tells the peer that no more will come, after what is queued. Reading goes on.
 func (c *Conn) CloseWrite() {
-	if c.queued > 0 {
+	if c.queued > 0 || c.flags&connecting != 0 {
 		c.flags |= shutWhenSent
 		return
 	}
@@ -305,6 +356,7 @@ func (c *Conn) Close() {
 	c.loop.forget(c.slot)
 	closeSocket(int(c.fd))
 	c.fd = -1
+	c.flags &^= mayRead
 	if c.flags&accepted != 0 {
 		c.loop.conns.Add(-1)
 	}
@@ -327,7 +379,7 @@ func (c *Conn) dropQueue() {
 		b = next
 	}
 	c.first, c.last, c.queued = nil, nil, 0
-	c.flags &^= tellDrained
+	c.flags &^= tellDrained | shutWhenSent
 }
 
 // RawRead is one recv, for the goroutine that does a TLS handshake while the loop leaves the socket alone.

@@ -11,13 +11,18 @@ import (
 
 // Socket is a connected descriptor between loops: whoever has it attaches or closes it.
 type Socket struct {
-	FD       int
-	Peer     netip.AddrPort // zero for a unix socket and for a detached connection
-	accepted bool
+	FD   int
+	Peer netip.AddrPort // zero for a unix socket and for a detached connection
+	home *Loop          // the loop that counts it as a client of its own; nil for one that was not accepted
 }
 
-// Close closes a socket that nobody attached.
-func (s Socket) Close() { closeSocket(s.FD) }
+// Close closes a socket that nobody attached. Any goroutine may call it.
+func (s Socket) Close() {
+	closeSocket(s.FD)
+	if s.home != nil {
+		s.home.conns.Add(-1)
+	}
+}
 
 // Acceptor takes accepted sockets.
 type Acceptor interface {
@@ -41,6 +46,10 @@ type Listener struct {
 
 // acceptsPerTurn bounds how long a connection storm can keep the loop from those it has.
 const acceptsPerTurn = 64
+
+// closingTurns bounds how many times acceptsPerTurn a listener accepts while it closes: four times the longest queue that kernels keep by
+// default, so that clients who never stop coming cannot keep it open.
+const closingTurns = 256
 
 // acceptPause is how long a listener stays away from accept when it fails and nothing can be shed.
 const acceptPause = 100 * time.Millisecond
@@ -76,6 +85,9 @@ func BindListener(address Address, backlog int) (fd int, err error) {
 	}
 	if err := syscall.Bind(fd, sa); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
+			if family == syscall.AF_UNIX {
+				return -1, fmt.Errorf("listen on %s: the file exists; remove it if no program listens there: %w", address, err)
+			}
 			return -1, fmt.Errorf("listen on %s: the port is taken by another program: %w", address, err)
 		}
 		return -1, fmt.Errorf("listen on %s: bind: %w", address, err)
@@ -86,13 +98,17 @@ func BindListener(address Address, backlog int) (fd int, err error) {
 	return fd, nil
 }
 
-// Listen makes the loop accept from a listening socket, which it owns from now on.
+// Listen makes the loop accept from a listening socket, which it owns from now on, even when Listen fails.
 func (l *Loop) Listen(fd int, acceptor Acceptor) (*Listener, error) {
 	ln := &Listener{loop: l, fd: fd, acceptor: acceptor, open: true}
 	ln.reserve = openReserve()
 	slot, err := l.register(fd, ln, level)
 	if err != nil {
-		return nil, err
+		closeSocket(fd)
+		if ln.reserve >= 0 {
+			closeSocket(ln.reserve)
+		}
+		return nil, fmt.Errorf("listen: %w", err)
 	}
 	ln.slot = slot
 	return ln, nil
@@ -113,7 +129,7 @@ func (ln *Listener) Close(keep bool) {
 		return
 	}
 	if !keep {
-		for ln.acceptSome() {
+		for turn := 0; turn < closingTurns && ln.acceptSome(); turn++ {
 		}
 	}
 	ln.open = false
@@ -137,14 +153,16 @@ func (ln *Listener) acceptSome() bool {
 		fd, errno := accept(ln.fd, &sa)
 		switch errno {
 		case 0:
-			ln.place(Socket{FD: fd, Peer: peerAddress(&sa), accepted: true})
+			ln.place(Socket{FD: fd, Peer: peerAddress(&sa)})
 		case syscall.EAGAIN:
 			return false
 		case syscall.EMFILE, syscall.ENFILE:
 			if !ln.shed() {
 				return false
 			}
-		case syscall.ENOBUFS, syscall.ENOMEM:
+		case syscall.ENOBUFS, syscall.ENOMEM, syscall.EBADF, syscall.EINVAL, syscall.ENOTSOCK:
+			// The last three mean that the socket listens no more (whoever shares it may have shut it down): it would stay ready
+			// for ever.
 			ln.rest()
 			return false
 		default: // ECONNABORTED, EINTR, and network errors that accept passes on (accept(2)): that connection is gone, go on
@@ -153,7 +171,8 @@ func (ln *Listener) acceptSome() bool {
 	return true
 }
 
-// place gives the socket to the loop with the fewest clients when this one has clearly more, before anything was read from it.
+// place gives the socket to the loop with the fewest clients when this one has clearly more, before anything was read from it. The
+// socket counts as that loop's from here on: were it counted only when it arrives there, a batch would be sent to one loop whole.
 func (ln *Listener) place(s Socket) {
 	target := ln.loop
 	for _, l := range ln.loop.peers {
@@ -161,6 +180,8 @@ func (ln *Listener) place(s Socket) {
 			target = l
 		}
 	}
+	s.home = target
+	target.conns.Add(1)
 	if target == ln.loop {
 		ln.acceptor.Accepted(target, s)
 		return

@@ -22,8 +22,8 @@ import (
 type Loop struct {
 	ID int
 
-	now     int64 // Clock, read once a turn
-	made    int64 // Clock when Run began
+	now  int64 // Clock, read once a turn
+	made int64 // Clock when Run began
 
 	poll    poller
 	slots   []slot
@@ -39,10 +39,12 @@ type Loop struct {
 	draining []func() // queue's other half
 	pending  atomic.Bool
 	sleeping atomic.Bool
+	wakers   atomic.Int32 // goroutines between finding the loop asleep and having woken it
+	over     bool         // Run has returned; guarded by posts
 	stopped  bool
 	thread   int // the thread's id while running, for invariant checks
 
-	conns  atomic.Int64 // open connections, read by other loops that balance accepts
+	conns  atomic.Int64 // accepted connections, those on their way here too; read by other loops that balance accepts
 	peers  []*Loop
 	stats  Stats
 	logger *slog.Logger
@@ -117,19 +119,29 @@ func (l *Loop) Stats() Stats {
 	return s
 }
 
-// Connections is how many connections the loop holds. Any goroutine may ask.
+// Connections is how many accepted connections the loop holds, those too that another loop has accepted for it and that are
+// still on their way. Any goroutine may ask.
 func (l *Loop) Connections() int64 { return l.conns.Load() }
 
 // Post has the loop call f in its next turn. Any goroutine may call it. It returns at once; after the loop has stopped f is
 // dropped. The queue has no bound of its own: whoever posts must have one (a request, a handshake, a scrape).
 func (l *Loop) Post(f func()) {
 	l.posts.Lock()
+	if l.over {
+		l.posts.Unlock()
+		return
+	}
 	l.queue = append(l.queue, f)
 	l.posts.Unlock()
 	l.pending.Store(true)
+	if !l.sleeping.Load() {
+		return
+	}
+	l.wakers.Add(1)
 	if l.sleeping.CompareAndSwap(true, false) {
 		l.poll.wake()
 	}
+	l.wakers.Add(-1)
 }
 
 // Call has the loop call f and waits until it has, or for at most limit; it says whether f was called. It must not be
@@ -157,7 +169,8 @@ func (l *Loop) Call(limit time.Duration, f func()) bool {
 	}
 }
 
-// Defer has r run at the end of this turn, after every event that was ready: fairness for those who have more to do.
+// Defer has r run after every event that was ready: fairness for those who have more to do. What is deferred by deferred work, a
+// posted function or a timer runs in the next turn, which then does not wait.
 func (l *Loop) Defer(r Runner) { l.later = append(l.later, r) }
 
 // Stop ends Run after the present turn. It must be called on the loop; sources that are still registered stay open.
@@ -170,7 +183,7 @@ func (l *Loop) Run() {
 	if invariant.On {
 		l.thread = threadID()
 	}
-	defer l.poll.close()
+	defer l.end()
 	l.made = Clock()
 	for !l.stopped {
 		n := l.poll.poll()
@@ -186,6 +199,20 @@ func (l *Loop) Run() {
 		}
 		l.timers.advance(l.now)
 	}
+}
+
+// end closes the poller and drops what was posted and not run. A Post that found the loop asleep may still be about to wake it, and
+// must not write to a descriptor that has become somebody else's. It holds no lock meanwhile, so that a wake-up never makes the loop
+// wait for whoever woke it.
+func (l *Loop) end() {
+	l.posts.Lock()
+	l.over, l.queue, l.draining = true, nil, nil
+	l.posts.Unlock()
+	for l.wakers.Load() > 0 {
+		runtime.Gosched()
+	}
+	l.poll.close()
+	l.thread = 0
 }
 
 // wait blocks until something is ready, a timer is due or somebody posts. The order matters: sleeping is announced before

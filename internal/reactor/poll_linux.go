@@ -51,7 +51,11 @@ func (p *poller) open(*Loop) error {
 		return fmt.Errorf("eventfd2: %w", errno)
 	}
 	p.epfd, p.wakefd = epfd, int(fd)
-	return p.add(p.wakefd, wakeToken, interest(syscall.EPOLLIN|1<<31))
+	if err := p.add(p.wakefd, wakeToken, interest(syscall.EPOLLIN|1<<31)); err != nil {
+		p.close()
+		return err
+	}
+	return nil
 }
 
 func (p *poller) close() {

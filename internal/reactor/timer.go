@@ -31,11 +31,13 @@ type wheel struct {
 	tick   int64 // all slots up to this tick have fired
 	slots  [levels][levelSlots]Timer
 	filled [levels][levelSlots / 64]uint64 // a bit for each slot that may hold something
+	firing Timer                           // head of the list that serve works on; here because on the stack it would escape
 	count  int
 }
 
 func (w *wheel) init(now int64) {
 	w.tick = now >> tickShift
+	w.firing.next, w.firing.prev = &w.firing, &w.firing
 	for l := range w.slots {
 		for s := range w.slots[l] {
 			head := &w.slots[l][s]
@@ -59,7 +61,10 @@ func (l *Loop) SetTimer(t *Timer, owner Expirer, at int64) {
 }
 
 // StopTimer makes t not fire. It stays in its slot until that comes round or it is set again; ReleaseTimer takes it out.
-func (l *Loop) StopTimer(t *Timer) { t.deadline = 0 }
+func (l *Loop) StopTimer(t *Timer) {
+	l.check()
+	t.deadline = 0
+}
 
 // ReleaseTimer stops t and forgets it, so that its owner can be freed or used again.
 func (l *Loop) ReleaseTimer(t *Timer) {
@@ -150,14 +155,14 @@ func (w *wheel) serve(level, s int, now int64) {
 	}
 	w.filled[level][s>>6] &^= 1 << (s & 63)
 	head := &w.slots[level][s]
-	var list Timer
 	if head.next == head {
 		return
 	}
+	list := &w.firing
 	list.next, list.prev = head.next, head.prev
-	list.next.prev, list.prev.next = &list, &list
+	list.next.prev, list.prev.next = list, list
 	head.next, head.prev = head, head
-	for list.next != &list {
+	for list.next != list {
 		t := list.next
 		w.unlink(t)
 		switch {

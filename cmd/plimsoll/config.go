@@ -1,0 +1,54 @@
+package main
+
+import "plimsoll/internal/config"
+
+type configCommand struct {
+	Schema    schemaCommand    `cmd:"" help:"Print the JSON Schema of the configuration, for editors."`
+	Reference referenceCommand `cmd:"" help:"Print the reference: every key, its effect, default and hazard."`
+	Defaults  defaultsCommand  `cmd:"" help:"Print the value of every key that has a default, as YAML."`
+}
+
+type schemaCommand struct{}
+
+// Help is shown by plimsoll config schema --help.
+func (schemaCommand) Help() string {
+	return `Examples:
+
+    plimsoll config schema > plimsoll.schema.json
+    # then, as a configuration's first line:
+    # yaml-language-server: $schema=plimsoll.schema.json`
+}
+
+// Run prints the schema.
+func (schemaCommand) Run(c *console) error {
+	return c.print(config.JSONSchema())
+}
+
+type referenceCommand struct{}
+
+// Help is shown by plimsoll config reference --help.
+func (referenceCommand) Help() string {
+	return `Examples:
+
+    plimsoll config reference | less`
+}
+
+// Run prints the reference.
+func (referenceCommand) Run(c *console) error {
+	return c.print([]byte(config.Reference()))
+}
+
+type defaultsCommand struct{}
+
+// Help is shown by plimsoll config defaults --help.
+func (defaultsCommand) Help() string {
+	return `Examples:
+
+    plimsoll config defaults
+    plimsoll config defaults | grep timeout`
+}
+
+// Run prints the defaults.
+func (defaultsCommand) Run(c *console) error {
+	return c.print(config.Defaults())
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"plimsoll/internal/config"
+)
+
+// Exit codes, as the help says them.
+const (
+	exitUsage      = 1
+	exitStart      = 2
+	exitUnexpected = 3
+)
+
+// withExit is an error that says which exit code it means.
+type withExit struct {
+	code int
+	error
+}
+
+func (e withExit) Unwrap() error { return e.error }
+
+// silent is an error whose text has been printed already.
+type silent struct{ error }
+
+// console is where a command writes: results to out, everything else to err.
+type console struct {
+	out, err io.Writer
+	// colour says whether err may be coloured: it is a terminal, and nobody asked for plain text.
+	colour bool
+}
+
+func newConsole(out, err *os.File) *console {
+	info, statErr := err.Stat()
+	terminal := statErr == nil && info.Mode()&os.ModeCharDevice != 0
+	return &console{out: out, err: err, colour: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+}
+
+// fail prints an error, one line for each thing that is wrong, and returns the exit code it means; 0 when there is none.
+func (c *console) fail(err error) int {
+	if err == nil {
+		return 0
+	}
+	code := exitStart
+	if wrong, ok := errors.AsType[config.Errors](err); ok {
+		code = exitUsage
+		// Each line begins with file:line:column, as editors expect, so nothing is put before it.
+		for _, e := range wrong {
+			fmt.Fprintln(c.err, e.Error())
+		}
+		return code
+	}
+	if coded, ok := errors.AsType[withExit](err); ok {
+		code = coded.code
+	}
+	if _, printed := errors.AsType[silent](err); !printed {
+		fmt.Fprintln(c.err, c.red("plimsoll:"), strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return code
+}
+
+func (c *console) red(text string) string {
+	if !c.colour {
+		return text
+	}
+	return "\x1b[31m" + text + "\x1b[0m"
+}
+
+// print writes a result as it is.
+func (c *console) print(text []byte) error {
+	_, err := c.out.Write(text)
+	return err
+}
+
+// json prints a value for a machine.
+func (c *console) json(v any) error {
+	e := json.NewEncoder(c.out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

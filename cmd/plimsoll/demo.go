@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"plimsoll/internal/demo"
+)
+
+// demoStock is how many pieces of each thing the demo's shop has: few, so that a person can sell one out.
+const demoStock = 50
+
+type demoCommand struct {
+	Once  bool   `help:"Send a few hundred requests, print what came of them, and stop."`
+	HTTP  string `name:"http" default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Listen here for http (${default})."`
+	HTTPS string `name:"https" default:"127.0.0.1:8443" placeholder:"ADDRESS" help:"Listen here for https (${default})."`
+	Admin string `default:"127.0.0.1:9900" placeholder:"ADDRESS" help:"Listen here for metrics and the admin API (${default})."`
+	JSON  bool   `help:"Log lines as JSON."`
+}
+
+// Help is shown by plimsoll demo --help.
+func (demoCommand) Help() string {
+	return `Starts a flash-sale shop (two instances, one of them slower) and the gateway in front of it, with a certificate
+made for the occasion, and prints what to try. Ctrl-C stops it all. With --once it sends good and bad requests over http
+and https itself, prints a table of what came of them, and stops.
+
+Exit codes: 0, it was stopped, or all answers were as expected; 2, it could not start (a port is taken);
+3, with --once, some answers were not as expected.
+
+Examples:
+
+    plimsoll demo
+    plimsoll demo --once
+    plimsoll demo --http 127.0.0.1:9080 --https 127.0.0.1:9443 --admin 127.0.0.1:9980`
+}
+
+// Run starts the shop and the gateway, and stays until the context ends or, with --once, the visit is over.
+func (d *demoCommand) Run(ctx context.Context, c *console, gateway runner) (err error) {
+	if err := portsFree([]listens{{"--http", d.HTTP}, {"--https", d.HTTPS}, {"--admin", d.Admin}}); err != nil {
+		return err
+	}
+	shop, err := demo.Open(demo.NewStock(demoStock),
+		demo.Options{Name: "a", ServiceTime: time.Millisecond, Exponential: true, Seed: 1},
+		demo.Options{Name: "b", ServiceTime: time.Millisecond, Exponential: true, Seed: 2, SlowFactor: 4})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, shop.Close()) }()
+	dir, err := os.MkdirTemp("", "plimsoll-demo-")
+	if err != nil {
+		return fmt.Errorf("make a folder for the demo's files: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	files, err := demo.WriteFiles(dir, demo.Addresses{HTTP: d.HTTP, HTTPS: d.HTTPS, Admin: d.Admin,
+		Shop: [2]string(shop.Targets())}, time.Now())
+	if err != nil {
+		return err
+	}
+	return d.behind(ctx, c, gateway, files)
+}
+
+// behind runs the gateway in front of the shop until the context ends or what is done with it is over, and returns when the gateway has ended.
+func (d *demoCommand) behind(ctx context.Context, c *console, gateway runner, files demo.Files) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- gateway(ctx, gatewayOptions{ConfigPath: files.Config, Logger: newLogger(c, d.JSON), Ready: func() { close(ready) }})
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-ready:
+	}
+	if d.Once {
+		err := d.visit(ctx, c, files)
+		cancel()
+		return errors.Join(err, <-ended)
+	}
+	d.invite(c, files)
+	err := <-ended
+	fmt.Fprintln(c.out, "stopped")
+	return err
+}
+
+func (d *demoCommand) visit(ctx context.Context, c *console, files demo.Files) error {
+	rows, err := demo.Visitor{HTTP: d.HTTP, HTTPS: d.HTTPS, Certificate: files.Certificate, Stock: demoStock}.Visit(ctx)
+	if err != nil {
+		return err
+	}
+	wrong, err := demo.WriteTable(c.out, rows)
+	if err == nil && wrong > 0 {
+		err = withExit{exitUnexpected, fmt.Errorf("%d of %d kinds of request were not answered as expected", wrong, len(rows))}
+	}
+	return err
+}
+
+func (d *demoCommand) invite(c *console, files demo.Files) {
+	fmt.Fprintf(c.out, `
+A shop with two instances, one slower, and plimsoll in front of it:
+  http    http://%[1]s
+  https   https://%[2]s  (certificate: %[4]s)
+  admin   http://%[3]s
+  config  %[5]s
+
+Try:
+  curl -s http://%[1]s/api/v1/items
+  curl -si http://%[1]s/api/v1/items/3
+  curl -s -X POST --cacert %[4]s https://%[2]s/api/v1/items/3/buy
+  curl -s http://%[3]s/metrics | grep plimsoll_
+
+Ctrl-C stops it.
+`, d.HTTP, d.HTTPS, d.Admin, files.CertificatePath, files.Config)
+}
+
+type listens struct{ flag, address string }
+
+// portsFree opens each address for a moment. The gateway's own listeners share their ports (SO_REUSEPORT), so that
+// without this two demos of one user would take turns with each other's requests.
+func portsFree(all []listens) error {
+	for _, l := range all {
+		listener, err := net.Listen("tcp", l.address)
+		if err != nil {
+			return fmt.Errorf("%w: stop what uses that address, or choose another one with %s", err, l.flag)
+		}
+		if err := listener.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+// Command plimsoll is an API gateway that knows how much load it, and the services behind it, can carry.
+//
+// This package is the command line and nothing else: one file for each subcommand, each of which turns flags into a
+// call of a room that does the work. It must know nothing of sockets, loops or protocols.
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+const about = `An API gateway that knows its load line.
+
+Exit codes: 0, it worked; 1, the command line or a configuration is wrong; 2, it could not start or go on
+(a port is taken, a file cannot be read); 3, the demo's answers were not what they had to be.
+
+Examples:
+
+    plimsoll demo                       # a gateway and a small shop to try it on
+    plimsoll check plimsoll.yaml        # is this configuration right?
+    plimsoll serve -c plimsoll.yaml     # serve it`
+
+// commandLine is what can be typed. Each field's type has a file of its own.
+type commandLine struct {
+	Serve   serveCommand   `cmd:"" help:"Run the gateway."`
+	Check   checkCommand   `cmd:"" help:"Check a configuration and say everything that is wrong with it."`
+	Config  configCommand  `cmd:"" help:"Print what can be configured."`
+	Demo    demoCommand    `cmd:"" help:"Run the gateway in front of a small shop, to try it."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+}
+
+func main() {
+	os.Exit(run(os.Args[1:], newConsole(os.Stdout, os.Stderr), runGateway))
+}
+
+// run is the whole program: it reads the arguments, runs the command they name and returns the exit code.
+func run(args []string, c *console, gateway runner) int {
+	parser, err := kong.New(&commandLine{}, kong.Name("plimsoll"), kong.Description(about), kong.Writers(c.out, c.err),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}))
+	if err != nil {
+		return c.fail(err)
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	chosen, err := parser.Parse(args)
+	if err != nil {
+		return c.fail(usageError(err))
+	}
+	ctx, stop := untilStopped()
+	defer stop()
+	chosen.BindTo(ctx, (*context.Context)(nil))
+	return c.fail(chosen.Run(c, gateway))
+}
+
+// untilStopped is a context that ends at the first SIGINT or SIGTERM. The next one then has its usual effect, so that
+// a person who does not want to wait for the drain can end the process at once.
+func untilStopped() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// usageError adds where the right usage can be read.
+func usageError(err error) error {
+	command := "plimsoll"
+	if parse, ok := errors.AsType[*kong.ParseError](err); ok {
+		if node := parse.Context.Selected(); node != nil {
+			command = node.FullPath()
+		}
+	}
+	return withExit{exitUsage, errors.New(err.Error() + " (" + command + " --help says what can be given)")}
+}

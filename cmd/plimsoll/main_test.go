@@ -1,0 +1,80 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"plimsoll/internal/config"
+	"plimsoll/internal/demo"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"plimsoll": main})
+}
+
+// TestTheCommandLine runs each script in testdata/script. $TAKEN is an address that something listens on; $FREE,
+// $FREE2 and $FREE3 are addresses that nothing does.
+func TestTheCommandLine(t *testing.T) {
+	taken := listen(t).Addr().String()
+	ports := freePorts(t)
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       os.Getenv("UPDATE") != "",
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("TAKEN", taken)
+			env.Setenv("FREE", ports[1])
+			env.Setenv("FREE2", ports[3])
+			env.Setenv("FREE3", ports[5])
+			return nil
+		},
+	})
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func TestTheDemosConfigurationIsRight(t *testing.T) {
+	files, err := demo.WriteFiles(t.TempDir(), demo.Addresses{HTTP: "127.0.0.1:8080", HTTPS: "127.0.0.1:8443", Admin: "127.0.0.1:9900",
+		Shop: [2]string{"127.0.0.1:9001", "127.0.0.1:9002"}}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Load(files.Config); err != nil {
+		t.Errorf("the demo's configuration is refused:\n%v", err)
+	}
+}
+
+func TestTheReadmesConfigurationIsRight(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(readme), "```yaml\n")
+	block, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatal("README.md has no block of YAML")
+	}
+	file := filepath.Join(t.TempDir(), "readme.yaml")
+	if err := os.WriteFile(file, []byte(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Load(file); err != nil {
+		t.Errorf("the configuration in README.md is refused:\n%v", err)
+	}
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"plimsoll/internal/gateway"
+)
+
+// gatewayOptions are what the commands that run a gateway have to say about it.
+type gatewayOptions struct {
+	// ConfigPath is the configuration's file, read again at each reload.
+	ConfigPath string
+	// Watch reloads when that file changes.
+	Watch  bool
+	Logger *slog.Logger
+	// Ready is called once, when every listener accepts. It may be nil.
+	Ready func()
+}
+
+// runner starts a gateway and returns when it has ended: nil after ctx ended and what was under way has drained,
+// config.Errors when the configuration is wrong, any other error when it could not start or go on.
+type runner func(ctx context.Context, o gatewayOptions) error
+
+// runGateway is the runner of the real program.
+func runGateway(ctx context.Context, o gatewayOptions) error {
+	return gateway.Run(ctx, gateway.Options{
+		ConfigPath: o.ConfigPath, Watch: o.Watch, Logger: o.Logger, Version: buildVersion(), Ready: o.Ready,
+	})
+}

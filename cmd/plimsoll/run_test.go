@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"plimsoll/internal/config"
+)
+
+// command runs the program with a gateway that is a function, and returns the exit code and what was printed.
+func command(gateway runner, args ...string) (code int, out, errs string) {
+	var o, e bytes.Buffer
+	code = run(args, &console{out: &o, err: &e}, gateway)
+	return code, o.String(), e.String()
+}
+
+func failing(err error) runner {
+	return func(context.Context, gatewayOptions) error { return err }
+}
+
+// untilToldTo is a gateway that is ready at once and runs until its context ends, which it brings about itself by signal.
+func untilToldTo(signal syscall.Signal) runner {
+	return func(ctx context.Context, o gatewayOptions) error {
+		if o.Ready != nil {
+			o.Ready()
+		}
+		if err := syscall.Kill(os.Getpid(), signal); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	}
+}
+
+func TestServeGivesTheGatewayItsConfiguration(t *testing.T) {
+	var got string
+	code, _, errs := command(func(_ context.Context, o gatewayOptions) error {
+		got = o.ConfigPath
+		o.Logger.Info("hello")
+		return nil
+	}, "serve", "-c", "some.yaml", "--json")
+	if code != 0 || got != "some.yaml" || !strings.Contains(errs, `"msg":"hello"`) {
+		t.Errorf("exit %d, configuration %q, log %q", code, got, errs)
+	}
+}
+
+func TestServeEndsWithoutAnErrorWhenItIsToldTo(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		if code, _, errs := command(untilToldTo(signal), "serve", "-c", "some.yaml"); code != 0 || errs != "" {
+			t.Errorf("%v: exit %d, %q; want 0 and nothing", signal, code, errs)
+		}
+	}
+}
+
+func TestTheGatewaysErrorsBecomeExitCodes(t *testing.T) {
+	wrong := config.Errors{{File: "a.yaml", Line: 1, Column: 2, Problem: "one"}, {File: "a.yaml", Line: 3, Column: 4, Problem: "two"}}
+	if code, _, errs := command(failing(wrong), "serve", "-c", "a.yaml"); code != 1 || errs != "a.yaml:1:2: one\na.yaml:3:4: two\n" {
+		t.Errorf("a wrong configuration: exit %d, %q", code, errs)
+	}
+	taken := errors.New("127.0.0.1:80 is taken")
+	if code, _, errs := command(failing(taken), "serve", "-c", "a.yaml"); code != 2 || errs != "plimsoll: 127.0.0.1:80 is taken\n" {
+		t.Errorf("a port that is taken: exit %d, %q", code, errs)
+	}
+}
+
+// freePorts are the demo's flags for addresses that nothing listens on.
+func freePorts(t *testing.T) []string {
+	t.Helper()
+	var flags []string
+	for _, name := range []string{"--http", "--https", "--admin"} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		flags = append(flags, name, l.Addr().String())
+		defer l.Close()
+	}
+	return flags
+}
+
+func TestTheDemoInvitesAndStopsCleanly(t *testing.T) {
+	var configuration string
+	gateway := func(ctx context.Context, o gatewayOptions) error {
+		configuration = o.ConfigPath
+		if _, err := config.Load(o.ConfigPath); err != nil {
+			return err
+		}
+		return untilToldTo(syscall.SIGINT)(ctx, o)
+	}
+	ports := freePorts(t)
+	code, out, errs := command(gateway, append([]string{"demo"}, ports...)...)
+	if code != 0 || errs != "" {
+		t.Errorf("exit %d, %q; want 0 and nothing", code, errs)
+	}
+	if !strings.Contains(out, "curl -s http://"+ports[1]+"/api/v1/items\n") || !strings.HasSuffix(out, "stopped\n") {
+		t.Errorf("printed:\n%s", out)
+	}
+	if _, err := os.Stat(configuration); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the demo's files are still there: %v", err)
+	}
+}
+
+func TestTheDemoOnceFailsWhenAnswersAreNotAsExpected(t *testing.T) {
+	deaf := func(ctx context.Context, o gatewayOptions) error {
+		o.Ready()
+		<-ctx.Done()
+		return nil
+	}
+	code, out, errs := command(deaf, append([]string{"demo", "--once"}, freePorts(t)...)...)
+	if code != 3 || !strings.Contains(errs, "were not answered as expected") || !strings.Contains(out, "WRONG") {
+		t.Errorf("exit %d, %q; want 3\n%s", code, errs, out)
+	}
+}
+
+func TestTheDemoSaysWhyTheGatewayDidNotStart(t *testing.T) {
+	code, _, errs := command(failing(errors.New("no room on deck")), append([]string{"demo"}, freePorts(t)...)...)
+	if code != 2 || errs != "plimsoll: no room on deck\n" {
+		t.Errorf("exit %d, %q; want 2 and the reason", code, errs)
+	}
+}
+
+func TestOnlyTerminalsGetColours(t *testing.T) {
+	for coloured, want := range map[bool]string{true: "\x1b[31mplimsoll:\x1b[0m no\n", false: "plimsoll: no\n"} {
+		var b bytes.Buffer
+		(&console{err: &b, colour: coloured}).fail(errors.New("no"))
+		if b.String() != want {
+			t.Errorf("coloured %v: %q, want %q", coloured, b.String(), want)
+		}
+	}
+	file, err := os.Create(t.TempDir() + "/log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if newConsole(file, file).colour {
+		t.Error("a file is taken for a terminal")
+	}
+}

@@ -1,0 +1,206 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// maxUnixPath is the longest path of a socket: sun_path has 108 bytes with the NUL, and 104 on macOS.
+const maxUnixPath = 103
+
+func (u *Upstream) check(s *scope) {
+	seen := make(map[string]bool)
+	weight := 0
+	s.items("targets", func(i int, at place) {
+		t := &u.Targets[i]
+		if t.Weight != nil {
+			weight += *t.Weight
+		}
+		if t.Address != "" && seen[t.Address] {
+			s.fail(at, "%s is a target twice; keep one, and give it a weight if it is to have more", t.Address)
+		}
+		seen[t.Address] = true
+	})
+	if s.good("targets") && weight == 0 {
+		s.reject("targets", "every weight is 0, so that no target is used; give one of them a weight, or let the routes respond themselves")
+	}
+}
+
+func (t *Target) check(s *scope) {
+	if !s.good("address") {
+		return
+	}
+	if err := checkTarget(t.Address); err != nil {
+		s.reject("address", "%v", err)
+	}
+}
+
+func checkTarget(address string) error {
+	if socket, found := strings.CutPrefix(address, "unix:"); found {
+		if !strings.HasPrefix(socket, "/") || len(socket) > maxUnixPath || strings.Contains(socket, "\x00") {
+			return fmt.Errorf("%q is not the path of a socket; write unix:/path, absolute and of at most %d bytes", clip(address), maxUnixPath)
+		}
+		return nil
+	}
+	if strings.Contains(address, "://") {
+		return fmt.Errorf("%q is a URL; write host:port (the upstream's tls key makes it TLS)", clip(address))
+	}
+	host, port, err := splitAddress(address)
+	if err != nil {
+		return err
+	}
+	if port == 0 {
+		return errors.New("nothing listens on port 0; write the service's port")
+	}
+	if _, err := netip.ParseAddr(host); err != nil && !isHostName(host) {
+		return fmt.Errorf("%q is neither an IP address nor a host name; write host:port", clip(host))
+	}
+	return nil
+}
+
+// isHostName reports whether text is a name that can be resolved (RFC 1123, section 2.1, and underscores, which are about).
+func isHostName(text string) bool {
+	if len(text) > 253 {
+		return false
+	}
+	labels := strings.Split(strings.TrimSuffix(text, "."), ".")
+	for _, label := range labels {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+		for i := range len(label) {
+			c := label[i]
+			if !(c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '-' || c == '_') {
+				return false
+			}
+		}
+	}
+	// A last label of digits is an address that is not quite one, as 10.0.0.256 is.
+	return strings.Trim(labels[len(labels)-1], "0123456789") != ""
+}
+
+func (b *Balance) check(s *scope) {
+	switch {
+	case s.good("hash") && !s.has("policy"):
+		b.Policy = "hash"
+	case s.has("hash") && s.good("policy") && b.Policy != "hash":
+		s.reject("policy", "%q takes no hash; remove one of the two keys", b.Policy)
+	case b.Policy == "hash" && !s.has("hash"):
+		s.reject("policy", "hash needs to know what to hash; write {hash: client_address}, or header:NAME, cookie:NAME, path:NAME")
+	}
+	if s.good("hash") {
+		s.hashKey("hash", b.Hash, "client_address", "header", "cookie", "path")
+	}
+}
+
+// hashKey checks what a hash is taken of against the kinds that are possible there.
+func (s *scope) hashKey(name, value string, kinds ...string) {
+	kind, of, named := strings.Cut(value, ":")
+	switch {
+	case !slices.Contains(kinds, kind):
+	case kind == "client_address" && !named,
+		kind == "path" && isPatternName(of),
+		(kind == "header" || kind == "cookie") && isToken(of):
+		return
+	}
+	forms := make([]string, len(kinds))
+	for i, k := range kinds {
+		if forms[i] = k; k != "client_address" {
+			forms[i] = k + ":NAME"
+		}
+	}
+	s.reject(name, "%q is nothing that can be hashed; write one of %s", clip(value), strings.Join(forms, ", "))
+}
+
+func (h *ActiveHealth) check(s *scope) {
+	for _, c := range []struct{ name, path string }{{"path", h.Path}, {"deep_path", h.DeepPath}} {
+		if s.good(c.name) && !isPath(c.path) {
+			s.reject(c.name, "%q is not a path; write one that begins with / and has no blanks", clip(c.path))
+		}
+	}
+	if s.good("host") && !isHostField(h.Host) {
+		s.reject("host", "%q cannot be a Host header; write a name or an address, with or without a port", clip(h.Host))
+	}
+	s.notLonger("timeout", &h.Timeout, "interval", h.Interval)
+	s.notLonger("deep_timeout", &h.DeepTimeout, "deep_interval", h.DeepInterval)
+	def := prototype(reflect.TypeFor[ActiveHealth]()).Interface().(ActiveHealth)
+	if h.DeepPath == "" && s.good("deep_interval") && h.DeepInterval != def.DeepInterval {
+		s.reject("deep_interval", "has no effect without deep_path; add deep_path, or remove it")
+	}
+	if h.DeepPath == "" && s.good("deep_timeout") && h.DeepTimeout != def.DeepTimeout {
+		s.reject("deep_timeout", "has no effect without deep_path; add deep_path, or remove it")
+	}
+}
+
+// notLonger checks that one duration is no longer than another. A default that is too long is cut instead.
+func (s *scope) notLonger(name string, d *Duration, than string, most Duration) {
+	switch {
+	case *d <= most || s.failed[name] || s.failed[than]:
+	case s.has(name):
+		s.reject(name, "%s is longer than the %s of %s; make it the shorter", *d, than, most)
+	default:
+		*d = most
+	}
+}
+
+// isHostField reports whether text may stand in a Host header.
+func isHostField(text string) bool {
+	if isHostName(text) {
+		return true
+	}
+	if ip, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil {
+		return ip.Is4() || strings.HasPrefix(text, "[")
+	}
+	host, _, err := splitAddress(text)
+	if err != nil {
+		return false
+	}
+	_, err = netip.ParseAddr(host)
+	return err == nil || isHostName(host)
+}
+
+func (p *Pool) check(s *scope) {
+	if p.MaxIdle <= p.MaxConnections || s.failed["max_idle"] || s.failed["max_connections"] {
+		return
+	}
+	if s.has("max_idle") {
+		s.reject("max_idle", "%d idle connections cannot be kept of %d; make it at most max_connections", p.MaxIdle, p.MaxConnections)
+		return
+	}
+	p.MaxIdle = p.MaxConnections
+}
+
+func (r *Retry) check(s *scope) {
+	if s.good("on") && slices.Contains(r.On, "timeout") && r.PerTryTimeout == 0 && !s.failed["per_try_timeout"] {
+		s.reject("on", "\"timeout\" never happens while per_try_timeout is 0s; set per_try_timeout, or remove it from the list")
+	}
+	seen := make(map[string]bool)
+	s.items("on", func(i int, at place) {
+		if seen[r.On[i]] {
+			s.fail(at, "%q is listed twice; keep one", r.On[i])
+		}
+		seen[r.On[i]] = true
+	})
+}
+
+func (t *UpstreamTLS) check(s *scope) {
+	switch {
+	case s.good("cert") && s.good("key"):
+		s.keyPair("cert", t.Cert, "key", t.Key)
+	case s.good("cert"):
+		s.reject("cert", "needs its private key; add key")
+	case s.good("key"):
+		s.reject("key", "is of no certificate; add cert")
+	}
+	if s.good("server_name") && !isHostName(t.ServerName) {
+		s.reject("server_name", "%q is not a host name; write the name that is in the targets' certificates", clip(t.ServerName))
+	}
+	if t.InsecureSkipVerify && s.has("ca") {
+		s.reject("insecure_skip_verify", "accepts any certificate, so that ca has no effect; remove one of the two")
+	}
+	s.authorities("ca", t.CA)
+}

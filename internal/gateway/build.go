@@ -1,0 +1,207 @@
+package gateway
+
+import (
+	"crypto/tls"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"plimsoll/internal/config"
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/proxy"
+	"plimsoll/internal/route"
+	"plimsoll/internal/tlsio"
+	"plimsoll/internal/upstream"
+)
+
+// services are the upstreams of a config by name. Those whose config did not change are carried over from the one before, state and all.
+type services map[string]*upstream.Upstream
+
+// buildServices makes the upstreams of cfg, taking over from old what did not change. fresh are those that are new and not started.
+func (g *Gateway) buildServices(cfg *config.Config, old services) (all, fresh services, err error) {
+	all, fresh = services{}, services{}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Upstreams)) {
+		o, err := upstreamOptions(cfg.Upstreams[name])
+		if err != nil {
+			return nil, nil, fmt.Errorf("upstreams.%s: %w", name, err)
+		}
+		if u := old[name]; u != nil && u.SameAs(o) {
+			all[name] = u
+			continue
+		}
+		u, err := upstream.New(name, o, g.env)
+		if err != nil {
+			return nil, nil, fmt.Errorf("upstreams.%s: %w", name, err)
+		}
+		all[name], fresh[name] = u, u
+	}
+	return all, fresh, nil
+}
+
+// upstreamOptions says in upstream's terms what the config says in its own.
+func upstreamOptions(u *config.Upstream) (upstream.Options, error) {
+	o := upstream.Options{
+		Policy: upstream.Policy(u.Balance.Policy), SlowStart: time.Duration(u.SlowStart),
+		Passive: upstream.PassiveOptions{
+			Disabled: u.Health.Passive.Disabled, ConsecutiveFailures: *u.Health.Passive.ConsecutiveFailures,
+			SuccessRateDeviations: *u.Health.Passive.SuccessRateDeviations, EjectFor: time.Duration(u.Health.Passive.EjectFor),
+			MaxEjected: float64(*u.Health.Passive.MaxEjected),
+		},
+		Panic:          float64(*u.Health.Panic),
+		MaxConnections: u.Pool.MaxConnections, MaxPending: u.Pool.MaxPending, PendingTimeout: time.Duration(u.Pool.PendingTimeout),
+		MaxIdle: u.Pool.MaxIdle, IdleTimeout: time.Duration(u.Pool.IdleTimeout),
+		RetryBudget: float64(*u.Retry.Budget),
+	}
+	for _, t := range u.Targets {
+		o.Targets = append(o.Targets, upstream.TargetOption{Address: t.Address, Weight: *t.Weight})
+	}
+	if a := u.Health.Active; a != nil {
+		o.Active = &upstream.ActiveOptions{
+			Path: a.Path, Host: a.Host, Interval: time.Duration(a.Interval), Timeout: time.Duration(a.Timeout),
+			DeepPath: a.DeepPath, DeepInterval: time.Duration(a.DeepInterval), DeepTimeout: time.Duration(a.DeepTimeout),
+			UnhealthyAfter: a.UnhealthyAfter, HealthyAfter: a.HealthyAfter,
+		}
+	}
+	if u.TLS != nil {
+		cfg, err := tlsio.ClientConfig(clientOptions(u.TLS), "")
+		if err != nil {
+			return o, err
+		}
+		o.TLS, o.TLSIdentity = cfg, fmt.Sprintf("%+v", *u.TLS)
+	}
+	return o, nil
+}
+
+func clientOptions(t *config.UpstreamTLS) tlsio.ClientOptions {
+	return tlsio.ClientOptions{CA: t.CA, ServerName: t.ServerName, Cert: t.Cert, Key: t.Key, InsecureSkipVerify: t.InsecureSkipVerify}
+}
+
+// buildSnapshot compiles the routes of cfg over its upstreams. Its errors are config.Errors, all there are.
+func (g *Gateway) buildSnapshot(cfg *config.Config, all services) (*proxy.Snapshot, error) {
+	s := &proxy.Snapshot{}
+	index := map[string]int{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		index[name] = len(s.Upstreams)
+		s.Upstreams = append(s.Upstreams, g.proxyUpstream(all[name], cfg.Upstreams[name]))
+	}
+	rules := make([]route.Rule, len(cfg.Routes))
+	for i := range cfg.Routes {
+		r := &cfg.Routes[i]
+		rules[i] = route.Rule{Pattern: r.Match, Headers: conditions(r.When.Headers), Query: conditions(r.When.Query)}
+	}
+	table, bad := route.Compile(rules)
+	var errs config.Errors
+	for _, e := range bad {
+		problem := e.Reason
+		if e.Other >= 0 {
+			problem += fmt.Sprintf(" (the other is at %s; both match %s)", cfg.Routes[e.Other].Pos(), e.Example)
+		}
+		errs = append(errs, routeError(&cfg.Routes[e.Index], "match", problem))
+	}
+	if errs != nil {
+		return nil, errs
+	}
+	s.Table = table
+	s.Routes = make([]proxy.Route, len(cfg.Routes))
+	for i := range cfg.Routes {
+		r := &cfg.Routes[i]
+		chain, bad := plan{r, table.Names(i), index}.chain()
+		errs = append(errs, bad...)
+		s.Routes[i] = proxy.Route{
+			Name: r.Name, Class: r.SLA[1] - '0', Chain: chain, Upstream: exchange.NoUpstream,
+			Timeout: int64(r.Timeout), StreamTimeout: int64(r.StreamTimeout), TunnelTimeout: int64(r.TunnelTimeout),
+			Stat: g.registry.Route(r.Name),
+		}
+		if r.Upstream != "" {
+			s.Routes[i].Upstream = index[r.Upstream]
+		}
+	}
+	if errs != nil {
+		return nil, errs
+	}
+	return s, nil
+}
+
+func conditions(m map[string]string) (list []route.Condition) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		list = append(list, route.Condition{Name: name, Value: m[name]})
+	}
+	return list
+}
+
+func routeError(r *config.Route, key, problem string) config.Error {
+	return config.Error{File: r.Pos(), Path: fmt.Sprintf("route %q: %s", r.Name, key), Problem: problem}
+}
+
+func (g *Gateway) proxyUpstream(u *upstream.Upstream, c *config.Upstream) proxy.Upstream {
+	p := proxy.Upstream{
+		Upstream: u, ConnectTimeout: int64(c.Pool.ConnectTimeout), PendingTimeout: int64(c.Pool.PendingTimeout),
+		MaxRequests: uint32(c.Pool.MaxRequests), Attempts: uint8(*c.Retry.Attempts), PerTry: int64(c.Retry.PerTryTimeout),
+		Key: hashKey(c.Balance.Hash), Stat: g.registry.Upstream(u.Name()),
+	}
+	for _, on := range c.Retry.On {
+		p.RetryOn |= retryOn[on]
+	}
+	if c.TLS != nil {
+		p.TLS = hostConfigs(clientOptions(c.TLS))
+	}
+	return p
+}
+
+var retryOn = map[string]proxy.RetryOn{
+	"connect": proxy.RetryConnect, "reset": proxy.RetryReset, "timeout": proxy.RetryTimeout,
+	"502": proxy.Retry502, "503": proxy.Retry503, "504": proxy.Retry504,
+}
+
+// hostConfigs makes the TLS settings for each host once: they hold the sessions that can be resumed. The hosts are those of the
+// config's targets, so there are few.
+func hostConfigs(o tlsio.ClientOptions) func(host string) (*tls.Config, error) {
+	var made sync.Map
+	return func(host string) (*tls.Config, error) {
+		if cfg, ok := made.Load(host); ok {
+			return cfg.(*tls.Config), nil
+		}
+		cfg, err := tlsio.ClientConfig(o, host)
+		if err != nil {
+			return nil, err
+		}
+		kept, _ := made.LoadOrStore(host, cfg)
+		return kept.(*tls.Config), nil
+	}
+}
+
+// hashKey is what a hashing balancer hashes of an exchange; nil where the balancer does not hash.
+func hashKey(on string) func(*exchange.Exchange) uint64 {
+	kind, name, _ := strings.Cut(on, ":")
+	switch kind {
+	case "client_address":
+		return func(x *exchange.Exchange) uint64 {
+			a := x.Client.As16()
+			return upstream.HashKey(a[:])
+		}
+	case "header":
+		field := []byte(name)
+		return func(x *exchange.Exchange) uint64 {
+			if f := x.Request.Fields.Find(field); f != nil {
+				return upstream.HashKey(f.Value)
+			}
+			return 0
+		}
+	case "cookie":
+		return func(x *exchange.Exchange) uint64 { return keyOf(exchange.Cookie(&x.Request.Fields, name)) }
+	case "path":
+		return func(x *exchange.Exchange) uint64 { return keyOf(x.Params.Value(name)) }
+	}
+	return nil
+}
+
+// keyOf is the key of a value; a request without one is not hashed.
+func keyOf(value []byte) uint64 {
+	if value == nil {
+		return 0
+	}
+	return upstream.HashKey(value)
+}

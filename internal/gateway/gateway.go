@@ -1,0 +1,395 @@
+// Package gateway builds a running gateway from a configuration: loops, listeners, upstreams, routes, the access log. It starts it,
+// changes it while it runs (reload), ends it in an orderly way (drain) and hands it over to a new process (upgrade). It knows
+// nothing of how its state is shown: the admin room asks it.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"plimsoll/internal/config"
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/proxy"
+	"plimsoll/internal/reactor"
+	"plimsoll/internal/telemetry"
+	"plimsoll/internal/telemetry/accesslog"
+	"plimsoll/internal/upstream"
+)
+
+// Options are what a gateway is started with.
+type Options struct {
+	// ConfigPath is the configuration's file, read again at each reload.
+	ConfigPath string
+	// Watch reloads when the file changes.
+	Watch  bool
+	Logger *slog.Logger
+	// Version of the program, for metrics.
+	Version string
+	// Ready is called once, when every listener accepts. It may be nil.
+	Ready func()
+	// Admin makes what the admin address serves; nil for nothing.
+	Admin func(*Gateway) http.Handler
+}
+
+// Gateway is a running gateway. Its exported methods may be called from any goroutine but a loop.
+type Gateway struct {
+	options  Options
+	log      *slog.Logger
+	started  time.Time
+	loops    []*reactor.Loop
+	workers  []*proxy.Worker
+	shared   *proxy.Shared
+	registry *telemetry.Registry
+	lines    *accesslog.Counters
+	env      upstream.Env
+	limit    descriptorLimit
+
+	inherited *inherited
+	admin     adminServer
+
+	mu        sync.Mutex // one reload, drain or upgrade at a time
+	config    *config.Config
+	version   string // of the config: a short hash of its content
+	loadedAt  time.Time
+	services  services
+	listeners map[string]*listener
+	accessLog *accesslog.Log
+	state     State
+
+	drain     chan string // asks Run to drain, with the reason
+	loopsDone sync.WaitGroup
+}
+
+// State is where a gateway is in its life.
+type State string
+
+// The states of a gateway.
+const (
+	Starting State = "starting"
+	Serving  State = "serving"
+	Draining State = "draining"
+)
+
+// gcPercent makes the garbage collector run twice as often as by default. The steady state allocates nothing, so that costs nothing,
+// and what TLS handshakes leave behind goes sooner: half the memory of many idle TLS connections would be garbage otherwise.
+const gcPercent = 50
+
+// Run starts a gateway and returns when it has ended: nil after ctx ended, or a new process took over, and what was under way has
+// drained; config.Errors when the configuration is wrong; any other error when it could not start.
+func Run(ctx context.Context, o Options) error {
+	g, err := start(o)
+	if err != nil {
+		return err
+	}
+	return g.run(ctx)
+}
+
+// start makes everything that serving needs and returns when every listener accepts.
+func start(o Options) (g *Gateway, err error) {
+	cfg, err := config.Load(o.ConfigPath)
+	if err != nil {
+		return nil, err
+	}
+	g = &Gateway{
+		options: o, log: o.Logger, started: time.Now(), shared: &proxy.Shared{}, lines: &accesslog.Counters{}, listeners: map[string]*listener{},
+		state: Starting, drain: make(chan string, 1), inherited: inherit(), config: cfg,
+	}
+	if g.limit, err = raiseDescriptorLimit(); err != nil {
+		return nil, err
+	}
+	g.log.Info("descriptors", "allowed", g.limit.allowed, "clients", g.limit.clients, "kept_back", g.limit.allowed-g.limit.clients)
+	g.shared.MaxClients.Store(int64(g.limit.clients))
+	debug.SetGCPercent(gcPercent)
+	if err := g.makeLoops(cfg.Loops); err != nil {
+		return nil, err
+	}
+	if err := g.apply(cfg, false); err != nil {
+		g.stopLoops()
+		return nil, err
+	}
+	g.inherited.closeRest()
+	g.state = Serving
+	return g, nil
+}
+
+// makeLoops makes the loops and their workers and lets them run; without listeners they wait.
+func (g *Gateway) makeLoops(n int) error {
+	if n == 0 {
+		n = runtime.GOMAXPROCS(0)
+	}
+	// The loops keep their processors to themselves. One more lets handshakes, health checks and scrapes run beside them rather than
+	// wait until the scheduler takes a processor away from a busy loop, which it does every ten milliseconds only.
+	runtime.GOMAXPROCS(n + 1)
+	loops, err := reactor.NewGroup(n, g.log)
+	if err != nil {
+		return err
+	}
+	g.loops = loops
+	g.registry, err = telemetry.New(telemetry.Options{
+		Loops: n, Version: g.options.Version, Reasons: reasonLabels(), Ends: endLabels, HandshakeFailures: proxy.HandshakeFailures,
+		BufferSizes: bufferLabels(), Logger: g.log,
+		AccessLog: func() (written, dropped, lost uint64) {
+			return g.lines.Written.Load(), g.lines.Dropped.Load(), g.lines.Lost.Load()
+		},
+		Descriptors: g.limit.usage,
+	})
+	if err != nil {
+		return err
+	}
+	if err := g.addSeries(); err != nil {
+		return err
+	}
+	for i, loop := range loops {
+		shard := g.registry.Shard(i)
+		shard.Refresh = refresh(loop)
+		g.workers = append(g.workers, proxy.NewWorker(loop, g.shared, shard, g.log))
+	}
+	g.shared.Workers = g.workers
+	g.env = upstream.Env{Loops: n, Now: reactor.Clock, Log: g.log, Post: func(i int, f func()) { loops[i].Post(f) }}
+	for _, loop := range loops {
+		g.loopsDone.Add(1)
+		go func() {
+			defer g.loopsDone.Done()
+			loop.Run()
+		}()
+	}
+	return nil
+}
+
+// refresh brings what a loop knows of itself into its counters.
+func refresh(loop *reactor.Loop) func(*telemetry.Shard) {
+	return func(s *telemetry.Shard) {
+		stats := loop.Stats()
+		s.Turns, s.BusyNS, s.CPUNS = stats.Turns, uint64(stats.Wall-stats.Waited), uint64(reactor.ThreadCPU())
+		for i, n := range loop.BuffersOut() {
+			s.BuffersOut[i] = int64(n)
+		}
+	}
+}
+
+func reasonLabels() []string {
+	labels := make([]string, exchange.Reasons)
+	for r := range labels {
+		labels[r] = exchange.Reason(r).String()
+	}
+	return labels
+}
+
+var endLabels = []string{
+	exchange.Completed: "completed", exchange.ClientGone: "client_gone", exchange.GatewayAnswer: "gateway_answer",
+	exchange.UpstreamFailed: "upstream_failed",
+}
+
+func bufferLabels() (labels []string) {
+	for _, n := range reactor.Sizes {
+		labels = append(labels, fmt.Sprint(n))
+	}
+	return labels
+}
+
+// callLimit is how long anyone waits for a loop. A loop that takes longer is stuck, which no code of ours should make possible.
+const callLimit = 5 * time.Second
+
+// call has a loop run f and waits for it.
+func (g *Gateway) call(loop *reactor.Loop, f func()) bool {
+	if !loop.Call(callLimit, f) {
+		g.log.Error("a loop did not answer in time", "loop", loop.ID, "limit", callLimit)
+		return false
+	}
+	return true
+}
+
+// Call runs f on a loop, for those who look into it.
+func (g *Gateway) Call(loop int, f func()) bool { return g.loops[loop].Call(time.Second, f) }
+
+// run is the gateway's life from the first listener's opening to its end.
+func (g *Gateway) run(ctx context.Context) error {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGHUP, upgradeSignal)
+	defer signal.Stop(signals)
+	watched, stopWatching := context.WithCancel(ctx)
+	defer stopWatching()
+	if g.options.Watch {
+		go g.watchConfig(watched)
+	}
+	go g.rotateTickets(watched)
+	if g.options.Ready != nil {
+		g.options.Ready()
+	}
+	g.inherited.ready()
+	notify("READY=1", fmt.Sprintf("MAINPID=%d", os.Getpid()))
+	g.log.Info("serving", "loops", len(g.loops), "listeners", len(g.listeners), "routes", len(g.config.Routes))
+	for {
+		select {
+		case <-ctx.Done():
+			return g.end("stopped", false)
+		case why := <-g.drain:
+			return g.end(why, false)
+		case s := <-signals:
+			if s == syscall.SIGHUP {
+				g.Reload()
+				continue
+			}
+			if err := g.upgrade(ctx); err != nil {
+				g.log.Error("the upgrade failed; this process goes on", "error", err)
+				continue
+			}
+			return g.end("upgraded", true)
+		}
+	}
+}
+
+// rotateTickets makes new session ticket keys as they come due.
+func (g *Gateway) rotateTickets(ctx context.Context) {
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			g.mu.Lock()
+			for _, l := range g.listeners {
+				if l.tls != nil && l.tls.tickets != nil {
+					l.tls.tickets.Rotate(reactor.Clock())
+				}
+			}
+			g.mu.Unlock()
+		}
+	}
+}
+
+func (g *Gateway) watchConfig(ctx context.Context) {
+	err := config.Watch(ctx, g.options.ConfigPath, func() { g.Reload() })
+	if err != nil && ctx.Err() == nil {
+		g.log.Error("the configuration's file is no longer watched; SIGHUP still reloads it", "error", err)
+	}
+}
+
+// Drain makes the gateway stop accepting, finish what is under way, and end. It returns at once.
+func (g *Gateway) Drain() {
+	select {
+	case g.drain <- "drained by the admin API":
+	default:
+	}
+}
+
+// drainTick is how often an ending gateway looks whether its clients are gone.
+const drainTick = 10 * time.Millisecond
+
+// end drains and stops everything. handedOver says that another process accepts on the same sockets.
+func (g *Gateway) end(why string, handedOver bool) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.state = Draining
+	if !handedOver {
+		notify("STOPPING=1")
+	}
+	limit := time.Duration(g.config.Drain.Timeout)
+	g.log.Info("draining", "why", why, "connections", g.shared.Clients.Load(), "limit", limit)
+	for _, l := range g.listeners {
+		g.closeListener(l, handedOver)
+	}
+	for i, w := range g.workers {
+		g.call(g.loops[i], w.Drain)
+	}
+	cut := 0
+	if !g.waitForClients(limit) {
+		for i, w := range g.workers {
+			g.call(g.loops[i], func() { cut += w.Cut() })
+		}
+	}
+	g.admin.close()
+	g.stopLoops()
+	var errs []error
+	for _, u := range g.services {
+		u.Close()
+	}
+	if g.accessLog != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		if err := g.accessLog.Close(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("access log: %w", err))
+		}
+	}
+	g.log.Info("ended", "why", why, "exchanges_cut", cut)
+	return errors.Join(errs...)
+}
+
+// waitForClients waits until no client connection is left, and says whether that came before the limit.
+func (g *Gateway) waitForClients(limit time.Duration) bool {
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	tick := time.NewTicker(drainTick)
+	defer tick.Stop()
+	for g.shared.Clients.Load() > 0 {
+		select {
+		case <-deadline.C:
+			return false
+		case <-tick.C:
+		}
+	}
+	return true
+}
+
+func (g *Gateway) stopLoops() {
+	for i, loop := range g.loops {
+		g.call(loop, func() {
+			if len(g.workers) > i {
+				g.workers[i].Close()
+			}
+			loop.Stop()
+		})
+	}
+	g.loopsDone.Wait()
+}
+
+// adminServer is the admin address and the handler on it, which come and go with the config.
+type adminServer struct {
+	config   *config.Admin
+	listener net.Listener
+	server   *http.Server
+}
+
+// open makes c the admin address. An address that did not change stays open.
+func (a *adminServer) open(c *config.Admin, inherited *inherited, handler func() http.Handler) error {
+	if c != nil && a.config != nil && c.Address == a.config.Address {
+		a.config = c
+		return nil
+	}
+	if c == nil {
+		a.close()
+		return nil
+	}
+	listener, err := inherited.admin(c.Address)
+	if err != nil {
+		return fmt.Errorf("admin: %w", err)
+	}
+	a.close()
+	server := &http.Server{Handler: handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+	a.config, a.listener, a.server = c, listener, server
+	go server.Serve(listener)
+	return nil
+}
+
+func (a *adminServer) close() {
+	if a.server != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if a.server.Shutdown(ctx) != nil {
+			a.server.Close()
+		}
+	}
+	*a = adminServer{}
+}

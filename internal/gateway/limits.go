@@ -1,0 +1,54 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// descriptorLimit is how many descriptors the process may open, and how many of them clients may have.
+type descriptorLimit struct{ allowed, clients int }
+
+// Descriptors kept back from clients: upstream connections, listeners, files, health checks. An eighth, and never fewer than minReserve.
+const (
+	reserveShare   = 8
+	minReserve     = 64
+	minDescriptors = 256
+)
+
+// raiseDescriptorLimit raises the soft limit to the hard one and says what that allows.
+func raiseDescriptorLimit() (descriptorLimit, error) {
+	var r syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
+		return descriptorLimit{}, fmt.Errorf("read the limit of descriptors: %w", err)
+	}
+	if r.Max < minDescriptors {
+		return descriptorLimit{}, fmt.Errorf("the hard limit of descriptors is %d, which is too low for a gateway: raise it to %d or more (ulimit -Hn, LimitNOFILE= of systemd)",
+			r.Max, minDescriptors)
+	}
+	if r.Cur < r.Max {
+		r.Cur = r.Max
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
+			return descriptorLimit{}, fmt.Errorf("raise the limit of descriptors to %d: %w", r.Max, err)
+		}
+	}
+	allowed := int(min(r.Cur, 1<<30))
+	return descriptorLimit{allowed: allowed, clients: allowed - max(minReserve, allowed/reserveShare)}, nil
+}
+
+// usage is how many descriptors are open and how many may be.
+func (d *descriptorLimit) usage() (used, allowed uint64) {
+	dir, err := os.Open("/proc/self/fd")
+	if err != nil {
+		return 0, uint64(d.allowed)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return 0, uint64(d.allowed)
+	}
+	return uint64(len(names) - 1), uint64(d.allowed)
+}
+
+var errNotServing = errors.New("the gateway is ending; it takes no new configuration")

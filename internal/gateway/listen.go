@@ -1,0 +1,233 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"reflect"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"plimsoll/internal/config"
+	"plimsoll/internal/http1"
+	"plimsoll/internal/policy/forwarded"
+	"plimsoll/internal/proxy"
+	"plimsoll/internal/reactor"
+	"plimsoll/internal/tlsio"
+)
+
+// listener is an address that accepts clients, on every loop. It lives as long as its address is in the config; what else the config
+// says of it may change under it.
+type listener struct {
+	address   string
+	fds       []int // bound sockets, at least one for each loop
+	acceptors []*proxy.Acceptor
+	open      []*reactor.Listener // one for each of fds; written and used on their loops
+	quota     *proxy.Quota
+	config    config.Listener
+	tls       *listenerTLS
+}
+
+// listenerTLS is what a listener's TLS needs beyond one config, and what ends with it.
+type listenerTLS struct {
+	store   *tlsio.Store
+	tickets *tlsio.Tickets
+	stop    context.CancelFunc // of the certificates' watch
+}
+
+const extensionBytes = 4 << 10 // of chunk extensions in one request body; nobody uses them, so this is not configured
+
+// compile makes what the data plane needs to know of a listener. before is the listener of the same address in the config before, or nil.
+func (g *Gateway) compileListener(c config.Listener, before *listener) (*proxy.Listener, *listenerTLS, error) {
+	if line, head := int(c.Limits.RequestLine), int(c.Limits.HeaderBytes); line+head > proxy.MaxHead {
+		return nil, nil, fmt.Errorf("listener %s: limits: request_line and header_bytes together are %d bytes; a head may have %d at most: lower one of them",
+			c.Address, line+head, proxy.MaxHead)
+	}
+	trust, err := forwarded.NewTrust(c.TrustedProxies)
+	if err != nil {
+		return nil, nil, fmt.Errorf("listener %s: trusted_proxies: %w", c.Address, err)
+	}
+	if len(c.TrustedProxies) == 0 {
+		trust = nil
+	}
+	p := &proxy.Listener{
+		Name: c.Address, Trust: trust,
+		Head: http1.Limits{Line: int(c.Limits.RequestLine), Head: int(c.Limits.HeaderBytes), Fields: c.Limits.HeaderCount,
+			Extension: extensionBytes},
+		HeadTimeout: int64(c.Limits.HeadTimeout), IdleTimeout: int64(c.Limits.IdleTimeout), SendTimeout: int64(c.Limits.SendTimeout),
+		MinBodyRate: int64(c.Limits.MinBodyRate), MaxRequests: uint32(c.Limits.MaxRequests),
+	}
+	if c.TLS == nil {
+		return p, nil, nil
+	}
+	t, err := g.compileTLS(c, p, before)
+	if err != nil {
+		return nil, nil, fmt.Errorf("listener %s: tls: %w", c.Address, err)
+	}
+	return p, t, nil
+}
+
+func (g *Gateway) compileTLS(c config.Listener, p *proxy.Listener, before *listener) (*listenerTLS, error) {
+	pairs := make([]tlsio.Pair, len(c.TLS.Certificates))
+	for i, cert := range c.TLS.Certificates {
+		pairs[i] = tlsio.Pair{Cert: cert.Cert, Key: cert.Key}
+	}
+	store, err := tlsio.NewStore(pairs)
+	if err != nil {
+		return nil, err
+	}
+	t := &listenerTLS{store: store}
+	if *c.TLS.SessionTickets {
+		// Tickets that clients hold stay good over a reload, as the keys do.
+		if before != nil && before.tls != nil && before.tls.tickets != nil && before.config.TLS.TicketRotation == c.TLS.TicketRotation {
+			t.tickets = before.tls.tickets
+		} else {
+			t.tickets = tlsio.NewTickets(time.Duration(c.TLS.TicketRotation), reactor.Clock())
+		}
+	}
+	p.TLS, err = tlsio.ServerConfig(tlsio.ServerOptions{
+		Store: store, MinVersion: c.TLS.MinVersion, ClientAuth: c.TLS.ClientAuth, ClientCA: c.TLS.ClientCA,
+		ALPN: []string{"http/1.1"}, Tickets: t.tickets,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.Handshake = int64(c.TLS.HandshakeTimeout)
+	p.Gate = tlsio.NewGate(c.TLS.MaxHandshakes, c.TLS.MaxHandshakes)
+	return t, nil
+}
+
+// watch follows the files of a listener's certificates.
+func (g *Gateway) watchCertificates(address string, t *listenerTLS) {
+	ctx, cancel := context.WithCancel(context.Background())
+	t.stop = cancel
+	go t.store.Watch(ctx, time.Minute, func(err error) {
+		if err != nil {
+			g.log.Error("certificates were not read again; the old ones go on", "listener", address, "error", err)
+			return
+		}
+		g.log.Info("certificates were read again", "listener", address)
+	})
+}
+
+// bind makes the sockets of a listener: those that the process before this one handed over, and new ones until each loop has its own.
+func (g *Gateway) bind(c config.Listener) (*listener, error) {
+	l := &listener{address: c.Address, quota: &proxy.Quota{}, config: c}
+	address, err := listenAddress(c.Address)
+	if err != nil {
+		return nil, err
+	}
+	l.fds = g.inherited.take(c.Address)
+	for len(l.fds) < len(g.loops) {
+		fd, err := reactor.BindListener(address, c.Backlog)
+		if err != nil {
+			l.closeSockets()
+			return nil, err
+		}
+		l.fds = append(l.fds, fd)
+	}
+	l.open = make([]*reactor.Listener, len(l.fds))
+	for i := range g.loops {
+		l.acceptors = append(l.acceptors, &proxy.Acceptor{Worker: g.workers[i]})
+	}
+	for _, a := range l.acceptors {
+		a.Peers = l.acceptors
+	}
+	g.warnBacklog(c)
+	return l, nil
+}
+
+func (l *listener) closeSockets() {
+	for _, fd := range l.fds {
+		reactor.Socket{FD: fd}.Close()
+	}
+}
+
+// listenAddress reads an address that may have no host: then it means every address of the machine, IPv4 and IPv6.
+func listenAddress(text string) (reactor.Address, error) {
+	if strings.HasPrefix(text, ":") {
+		text = "[::]" + text
+	}
+	if host, port, ok := strings.Cut(text, ":"); ok && host == "localhost" {
+		text = "127.0.0.1:" + port
+	}
+	a, err := reactor.ParseAddress(text)
+	if err != nil {
+		return a, fmt.Errorf("listen: %w", err)
+	}
+	if a.Path == "" && a.IP.Addr() == netip.IPv6Unspecified() && !ipv6Available() {
+		a.IP = netip.AddrPortFrom(netip.IPv4Unspecified(), a.IP.Port())
+	}
+	return a, nil
+}
+
+func ipv6Available() bool {
+	_, err := os.Stat("/proc/sys/net/ipv6")
+	return err == nil || runtime.GOOS != "linux"
+}
+
+// put has the loops take what is new of a listener: how it treats clients from now on and, the first time, its sockets.
+func (g *Gateway) putListener(l *listener, p *proxy.Listener, c config.Listener, t *listenerTLS, first bool) error {
+	if l.tls != nil && l.tls.stop != nil {
+		l.tls.stop()
+	}
+	l.config, l.tls = c, t
+	if t != nil {
+		g.watchCertificates(l.address, t)
+	}
+	l.quota.Limit(c.Limits.MaxConnections, c.Limits.MaxConnectionsPerAddress)
+	p.Quota = l.quota
+	var failed error
+	for i, loop := range g.loops {
+		g.call(loop, func() {
+			l.acceptors[i].Listener = p
+			if !first {
+				return
+			}
+			for k := i; k < len(l.fds); k += len(g.loops) {
+				ln, err := loop.Listen(l.fds[k], l.acceptors[i])
+				if err != nil {
+					failed = fmt.Errorf("listen on %s: %w", l.address, err)
+					return
+				}
+				l.open[k] = ln
+			}
+		})
+	}
+	return failed
+}
+
+// closeListener stops accepting. With keep another process goes on with the same sockets.
+func (g *Gateway) closeListener(l *listener, keep bool) {
+	if l.tls != nil && l.tls.stop != nil {
+		l.tls.stop()
+	}
+	for i, loop := range g.loops {
+		g.call(loop, func() {
+			l.acceptors[i].Closed = true
+			for k := i; k < len(l.fds); k += len(g.loops) {
+				if l.open[k] != nil {
+					l.open[k].Close(keep)
+				}
+			}
+		})
+	}
+}
+
+// warnBacklog says so when the kernel cuts the accept queue that the config asks for.
+func (g *Gateway) warnBacklog(c config.Listener) {
+	text, err := os.ReadFile("/proc/sys/net/core/somaxconn")
+	if err != nil {
+		return
+	}
+	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err == nil && most < c.Backlog {
+		g.log.Warn("the kernel cuts the accept queue: raise net.core.somaxconn", "listener", c.Address, "backlog", c.Backlog,
+			"somaxconn", most, "command", fmt.Sprintf("sysctl -w net.core.somaxconn=%d", c.Backlog))
+	}
+}
+
+func sameListener(a, b config.Listener) bool { return reflect.DeepEqual(a, b) }

@@ -1,0 +1,195 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// An upgrade starts the program's file anew, with the same arguments, and hands it the listening sockets: the new process accepts on the
+// very sockets this one has, so no connection in an accept queue is lost. When it says that it is ready this one drains. If it ends
+// before, or says nothing for upgradeLimit, this one goes on as if nothing had happened.
+
+const (
+	upgradeSignal = syscall.SIGUSR2
+	upgradeLimit  = 30 * time.Second
+
+	socketsVariable = "PLIMSOLL_SOCKETS" // "address=fd,fd;address=fd", which the new process inherits
+	readyVariable   = "PLIMSOLL_READY"   // the descriptor to write a byte to when ready
+	adminPrefix     = "admin:"
+)
+
+// upgrade starts the new process and waits until it is ready.
+func (g *Gateway) upgrade(ctx context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	readEnd, writeEnd, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer readEnd.Close()
+	files, sockets, err := g.handover()
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	if err != nil {
+		writeEnd.Close()
+		return err
+	}
+	cmd := exec.Command(program, os.Args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.ExtraFiles = append(files, writeEnd)
+	cmd.Env = append(withoutHandover(os.Environ()), socketsVariable+"="+sockets, fmt.Sprintf("%s=%d", readyVariable, firstExtra+len(files)))
+	err = cmd.Start()
+	writeEnd.Close()
+	if err != nil {
+		return fmt.Errorf("start %s: %w", program, err)
+	}
+	g.log.Info("the new process was started", "pid", cmd.Process.Pid, "program", program)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	ready := make(chan error, 1)
+	go func() {
+		_, err := io.ReadFull(readEnd, make([]byte, 1))
+		ready <- err
+	}()
+	timer := time.NewTimer(upgradeLimit)
+	defer timer.Stop()
+	select {
+	case err := <-ready:
+		if err == nil {
+			return nil
+		}
+		return fmt.Errorf("the new process ended before it was ready: %w; its own messages say why", <-ended)
+	case <-timer.C:
+		cmd.Process.Kill()
+		return fmt.Errorf("the new process was not ready within %s and was stopped", upgradeLimit)
+	case <-ctx.Done():
+		cmd.Process.Kill()
+		return ctx.Err()
+	}
+}
+
+// firstExtra is the number that the first of a command's ExtraFiles has in the new process.
+const firstExtra = 3
+
+// handover are the listening sockets as files for a new process, and the text that says which is which.
+func (g *Gateway) handover() (files []*os.File, sockets string, err error) {
+	var parts []string
+	for address, l := range g.listeners {
+		var numbers []string
+		for _, fd := range l.fds {
+			copied, err := syscall.Dup(fd)
+			if err != nil {
+				return files, "", fmt.Errorf("hand over %s: %w", address, err)
+			}
+			syscall.CloseOnExec(copied)
+			numbers = append(numbers, strconv.Itoa(firstExtra+len(files)))
+			files = append(files, os.NewFile(uintptr(copied), address))
+		}
+		parts = append(parts, address+"="+strings.Join(numbers, ","))
+	}
+	if ln, ok := g.admin.listener.(*net.TCPListener); ok {
+		f, err := ln.File()
+		if err != nil {
+			return files, "", fmt.Errorf("hand over the admin address: %w", err)
+		}
+		parts = append(parts, fmt.Sprintf("%s%s=%d", adminPrefix, g.admin.config.Address, firstExtra+len(files)))
+		files = append(files, f)
+	}
+	return files, strings.Join(parts, ";"), nil
+}
+
+func withoutHandover(env []string) (kept []string) {
+	for _, e := range env {
+		if !strings.HasPrefix(e, socketsVariable+"=") && !strings.HasPrefix(e, readyVariable+"=") {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}
+
+// inherited are the sockets that the process before this one handed over, by address.
+type inherited struct {
+	fds   map[string][]int
+	pipe  *os.File
+	ended bool
+}
+
+// inherit reads what the process before handed over. It takes the variables out of the environment, so that no child sees them.
+func inherit() *inherited {
+	in := &inherited{fds: map[string][]int{}}
+	for _, part := range strings.Split(os.Getenv(socketsVariable), ";") {
+		address, numbers, ok := strings.Cut(part, "=")
+		if !ok {
+			continue
+		}
+		for _, n := range strings.Split(numbers, ",") {
+			if fd, err := strconv.Atoi(n); err == nil && fd >= firstExtra {
+				syscall.CloseOnExec(fd)
+				in.fds[address] = append(in.fds[address], fd)
+			}
+		}
+	}
+	if fd, err := strconv.Atoi(os.Getenv(readyVariable)); err == nil && fd >= firstExtra {
+		syscall.CloseOnExec(fd)
+		in.pipe = os.NewFile(uintptr(fd), "ready")
+	}
+	os.Unsetenv(socketsVariable)
+	os.Unsetenv(readyVariable)
+	return in
+}
+
+// take gives the sockets of an address to their listener.
+func (in *inherited) take(address string) []int {
+	fds := in.fds[address]
+	delete(in.fds, address)
+	return fds
+}
+
+// admin opens the admin address, or takes it over.
+func (in *inherited) admin(address string) (net.Listener, error) {
+	if fds := in.take(adminPrefix + address); len(fds) == 1 {
+		f := os.NewFile(uintptr(fds[0]), address)
+		defer f.Close()
+		return net.FileListener(f)
+	}
+	ln, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("listen on %s: the port is taken by another program: %w", address, err)
+	}
+	return ln, err
+}
+
+// closeRest closes the sockets of addresses that the configuration no longer has.
+func (in *inherited) closeRest() {
+	for _, fds := range in.fds {
+		for _, fd := range fds {
+			syscall.Close(fd)
+		}
+	}
+	in.fds = nil
+}
+
+// ready tells the process before this one that it may drain.
+func (in *inherited) ready() {
+	if in.pipe != nil {
+		in.pipe.Write([]byte{1})
+		in.pipe.Close()
+		in.pipe = nil
+	}
+}

@@ -1,0 +1,113 @@
+package lint
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// floors is the house: a room uses the floors below its own, and no room of its own floor. A room is its folder's path under the
+// module; one that ends in "/" stands for the rooms in it. Tests obey too, but for the few that tie rooms together
+// and live on the top floor.
+var floors = []struct {
+	level int
+	rooms []string
+}{
+	{0, []string{
+		"internal/head", "internal/hist", "internal/clock", "internal/reactor", "internal/invariant", "internal/cidr", "internal/hash",
+		"internal/demo", "internal/lint",
+	}},
+	{1, []string{"internal/http1", "internal/http2", "internal/http3", "internal/tlsio"}},
+	{2, []string{"internal/exchange", "internal/telemetry"}},
+	{3, []string{"internal/policy/", "internal/upstream", "internal/route", "internal/config"}},
+	{4, []string{"internal/proxy"}},
+	{5, []string{"internal/gateway"}},
+	{6, []string{"internal/admin"}},
+	{7, []string{"cmd/", "bench/", "examples/", "docs/"}},
+}
+
+// anywhere may be used by every room, whatever its floor: checks that a build tag turns on, and no state.
+const anywhere = "internal/invariant"
+
+// floor finds the level of a folder; ok is false when the house has no such room.
+func floor(dir string) (level int, ok bool) {
+	for _, f := range floors {
+		for _, room := range f.rooms {
+			if dir == room || strings.HasSuffix(room, "/") && strings.HasPrefix(dir+"/", room) || strings.HasPrefix(dir, room+"/") {
+				return f.level, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// room is the part of a folder's path that names its room: internal/policy/limit/x is in internal/policy/limit.
+func room(dir string) string {
+	parts := strings.Split(dir, "/")
+	n := 2
+	if strings.HasPrefix(dir, "internal/policy/") || strings.HasPrefix(dir, "internal/lab/") {
+		n = 3
+	}
+	return path.Join(parts[:min(n, len(parts))]...)
+}
+
+// lab says whether a folder is the lab's, which stands on floors 0 and 1 and on config.
+func lab(dir string) bool { return strings.HasPrefix(dir, "internal/lab/") || dir == "internal/lab" }
+
+func imports(f *file, module string) []string {
+	var broken []string
+	report := func(format string, args ...any) {
+		broken = append(broken, f.path+": "+fmt.Sprintf(format, args...))
+	}
+	from := f.dir()
+	own, known := floor(from)
+	if !known && !lab(from) && from != "." {
+		report("the house has no room %s: add it to floors in internal/lint, on the lowest floor that fits", from)
+		return broken
+	}
+	for _, spec := range f.tree.Imports {
+		name, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			report("an import that cannot be read: %s", spec.Path.Value)
+			continue
+		}
+		to, ours := strings.CutPrefix(name, module+"/")
+		if !ours || room(to) == room(from) {
+			continue
+		}
+		if why := forbidden(from, to, own); why != "" {
+			report("%s may not import %s: %s", room(from), room(to), why)
+		}
+	}
+	return broken
+}
+
+// forbidden says why a room may not use another; it is empty when it may.
+func forbidden(from, to string, own int) string {
+	if room(to) == anywhere {
+		return ""
+	}
+	if lab(from) {
+		if level, _ := floor(to); lab(to) || level <= 1 || room(to) == "internal/config" {
+			return ""
+		}
+		return "the lab stands on floors 0 and 1 and on config, and knows nothing of the gateway"
+	}
+	if lab(to) {
+		if strings.HasPrefix(from, "cmd/") {
+			return ""
+		}
+		return "the gateway knows nothing of the lab"
+	}
+	level, known := floor(to)
+	switch {
+	case !known:
+		return "the house has no such room"
+	case level > own:
+		return fmt.Sprintf("it is on floor %d, above floor %d", level, own)
+	case level == own && own < 7:
+		return fmt.Sprintf("both are on floor %d", own)
+	}
+	return ""
+}

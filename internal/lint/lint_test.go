@@ -1,0 +1,104 @@
+package lint
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+func TestTheProjectKeepsTheRulesOfTheHouse(t *testing.T) {
+	broken, err := Check(os.DirFS("../.."), "plimsoll")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range broken {
+		t.Error(b)
+	}
+}
+
+// check checks one file, in a package that is documented elsewhere.
+func check(t *testing.T, name, source string) string {
+	t.Helper()
+	dir := name[:strings.LastIndex(name, "/")]
+	pkg := dir[strings.LastIndex(dir, "/")+1:]
+	broken, err := Check(fstest.MapFS{
+		name:          {Data: []byte("package " + pkg + "\n" + source)},
+		dir + "/d.go": {Data: []byte("// Package " + pkg + " is there.\npackage " + pkg + "\n")},
+	}, "plimsoll")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(broken, "\n")
+}
+
+func TestImportsGoDownTheFloors(t *testing.T) {
+	for _, c := range []struct{ from, to, complaint string }{
+		{"internal/http1", "internal/reactor", ""},
+		{"internal/proxy", "internal/policy/limit", ""},
+		{"internal/gateway", "internal/config", ""},
+		{"cmd/plimsoll", "internal/admin", ""},
+		{"internal/upstream/dns", "internal/upstream", ""},
+		{"internal/reactor", "internal/invariant", ""},
+		{"internal/reactor", "internal/http1", "above floor 0"},
+		{"internal/http1", "internal/tlsio", "both are on floor 1"},
+		{"internal/policy/limit", "internal/config", "both are on floor 3"},
+		{"internal/policy/limit", "internal/policy/cache", "both are on floor 3"},
+		{"internal/proxy", "internal/gateway", "above floor 4"},
+		{"internal/gateway", "internal/cellar", "no such room"},
+		{"internal/cellar", "internal/head", "no room internal/cellar"},
+		{"internal/lab/load", "internal/reactor", ""},
+		{"internal/lab/load", "internal/lab/probe", ""},
+		{"internal/lab/load", "internal/config", ""},
+		{"internal/lab/load", "internal/proxy", "the lab stands on"},
+		{"internal/gateway", "internal/lab/load", "knows nothing of the lab"},
+		{"cmd/plimsoll", "internal/lab/survey", ""},
+	} {
+		got := check(t, c.from+"/x.go", "\nimport _ \"plimsoll/"+c.to+"\"\n")
+		if c.complaint == "" && got != "" || !strings.Contains(got, c.complaint) {
+			t.Errorf("%s imports %s: complaint %q, want %q", c.from, c.to, got, c.complaint)
+		}
+	}
+}
+
+func TestEachRuleFindsWhatBreaksIt(t *testing.T) {
+	for _, c := range []struct{ name, file, source, complaint string }{
+		{"a good file", "internal/head/x.go", "\nfunc f() {}\n", ""},
+		{"a long file", "internal/head/x.go", strings.Repeat("\n// a\n", 310), "lines, more than 600"},
+		{"a long function", "internal/head/x.go", "\nfunc f() {\n" + strings.Repeat("\tf()\n", 79) + "}\n", "f has 81 lines"},
+		{"a function that just fits", "internal/head/x.go", "\nfunc f() {\n" + strings.Repeat("\tf()\n", 78) + "}\n", ""},
+		{"a long test", "internal/head/x_test.go", "\nfunc f() {\n" + strings.Repeat("\tf()\n", 100) + "}\n", ""},
+		{"a promise", "internal/head/x.go", "\n// TO" + "DO: later\n", "puts work off"},
+		{"a sleeping test", "internal/head/x_test.go", "\nimport \"time\"\n\nfunc f() { time.Sleep(1) }\n", "a flake to come"},
+		{"sleep outside tests", "internal/head/x.go", "\nimport \"time\"\n\nfunc f() { time.Sleep(1) }\n", ""},
+		{"a skipping test", "internal/head/x_test.go", "\nimport \"testing\"\n\nfunc TestX(t *testing.T) { t.Skip() }\n", "skips itself"},
+		{"untidy", "internal/head/x.go", "\nfunc  f() {}\n", "gofmt"},
+	} {
+		got := check(t, c.file, c.source)
+		if c.complaint == "" && got != "" || !strings.Contains(got, c.complaint) {
+			t.Errorf("%s: complaint %q, want %q", c.name, got, c.complaint)
+		}
+	}
+}
+
+func TestAPromiseIsFoundInScriptsToo(t *testing.T) {
+	for _, name := range []string{"Makefile", "scripts/a.sh", "bench/a.py", "bench/a.c"} {
+		broken, err := Check(fstest.MapFS{name: {Data: []byte("\n# FIX" + "ME\n")}}, "plimsoll")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(broken) != 1 || !strings.HasPrefix(broken[0], name+":2: puts work off") {
+			t.Errorf("%s: got %q, want one complaint about its second line", name, broken)
+		}
+	}
+}
+
+func TestAPackageNeedsADocComment(t *testing.T) {
+	broken, err := Check(fstest.MapFS{"internal/head/x.go": {Data: []byte("package head\n")}}, "plimsoll")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(broken) != 1 || !strings.Contains(broken[0], "no doc comment") {
+		t.Errorf("got %q, want one complaint about the doc comment", broken)
+	}
+}

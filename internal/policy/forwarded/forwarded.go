@@ -1,0 +1,200 @@
+// Package forwarded tells upstreams for whom a request is made, and believes what other proxies said about that only when
+// they are listed. It has two faces. ResolveClient finds the client's address; it runs for every exchange before any
+// policy. Policy writes the header fields; it is in the chain of every route that proxies, after rewrite and
+// before the route's own header changes, and is therefore written to cost next to nothing.
+//
+// From any other than a trusted peer, X-Forwarded-*, X-Real-Ip and Forwarded are removed, in every case and with '_' for
+// '-', known to the gateway or not. Then X-Forwarded-For is the peer, X-Forwarded-Proto how it came ("http" or
+// "https") and X-Forwarded-Host the Host it asked for. From a trusted peer they all stay, X-Forwarded-For and Forwarded get the
+// peer appended, and only what is missing of the others is added. Forwarded (RFC 7239) is written only when asked for,
+// because services that read both fields can be told two stories.
+//
+// It must not know which routes there are, nor whether an upstream will be reached.
+package forwarded
+
+import (
+	"net/netip"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/head"
+)
+
+// Options of the policy.
+type Options struct {
+	Forwarded bool // write RFC 7239's Forwarded as well
+}
+
+// Policy writes the forwarded fields.
+type Policy struct {
+	standard bool
+}
+
+var _ exchange.RequestPolicy = (*Policy)(nil)
+
+// New cannot fail today; its error is the shape that all policies share.
+func New(o Options) (*Policy, error) { return &Policy{standard: o.Forwarded}, nil }
+
+// claims are the known fields, and aliases of known ones, that only trusted peers may send. Serialisers drop aliases, but
+// policies must not see them either.
+const claims = 1<<head.Alias | 1<<head.Forwarded | 1<<head.XForwardedFor | 1<<head.XForwardedHost | 1<<head.XForwardedProto |
+	1<<head.XForwardedPort | 1<<head.XForwardedPrefix | 1<<head.XRealIP
+
+var (
+	forText   = []byte(head.Text[head.XForwardedFor])
+	hostText  = []byte(head.Text[head.XForwardedHost])
+	standard  = []byte(head.Text[head.Forwarded])
+	protoHTTP = exchange.StaticField(head.Text[head.XForwardedProto], "http")
+	protoTLS  = exchange.StaticField(head.Text[head.XForwardedProto], "https")
+)
+
+// OnRequest removes, appends and sets. The usual request, without such fields and over a connection that keeps its peer's text,
+// costs one pass over the fields' IDs and three appended fields, whose values already lie somewhere.
+func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
+	fields := &x.Request.Fields
+	if !x.PeerTrusted {
+		for i := range fields.Len() {
+			if isClaim(fields.At(i)) {
+				fields.RemoveFunc(isClaim)
+				break
+			}
+		}
+	}
+	peer := x.PeerText
+	if peer == nil {
+		peer = peerText(x)
+	}
+	forwardedFor := peer
+	if x.PeerTrusted && fields.Has(head.XForwardedFor) {
+		forwardedFor = appendTo(x, fields, head.XForwardedFor, peer)
+		fields.RemoveID(head.XForwardedFor)
+	}
+	if len(forwardedFor) > 0 {
+		f := fields.Extend(head.XForwardedFor)
+		f.Name, f.Value = forText, forwardedFor
+	}
+	if !fields.Has(head.XForwardedProto) {
+		if string(x.Request.Scheme) == "https" {
+			fields.Append(protoTLS)
+		} else {
+			fields.Append(protoHTTP)
+		}
+	}
+	if !fields.Has(head.XForwardedHost) && len(x.Request.Host) > 0 {
+		f := fields.Extend(head.XForwardedHost)
+		f.Name, f.Value = hostText, x.Request.Host
+	}
+	if p.standard {
+		setStandard(x, fields, peer)
+	}
+	return exchange.Continue
+}
+
+// isClaim says whether a field is one that only trusted peers may send.
+func isClaim(f *head.Field) bool {
+	if f.ID != head.Other {
+		return claims>>f.ID&1 != 0
+	}
+	return len(f.Name) > len(prefix) && f.Name[0]|0x20 == 'x' && hasPrefix(f.Name)
+}
+
+const prefix = "x-forwarded-"
+
+// hasPrefix says whether the name begins with the prefix in any case, '_' read as '-'.
+func hasPrefix(name []byte) bool {
+	for i := range len(prefix) {
+		c := name[i]
+		switch {
+		case 'A' <= c && c <= 'Z':
+			c += 'a' - 'A'
+		case c == '_':
+			c = '-'
+		}
+		if c != prefix[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// maxAddressText is the longest text of an address without a zone.
+const maxAddressText = len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")
+
+// peerText is the peer's address as text; empty for one without an address, on a Unix socket.
+func peerText(x *exchange.Exchange) []byte {
+	return AppendPeer(x.Alloc(maxAddressText)[:0], x.Peer.Addr())
+}
+
+// AppendPeer appends an address as Exchange.PeerText holds it. The data plane calls it once a connection.
+func AppendPeer(dst []byte, peer netip.Addr) []byte {
+	if !peer.IsValid() {
+		return dst
+	}
+	return bare(peer).AppendTo(dst)
+}
+
+// appendTo makes one list of the values of all fields called id, and of last if it is not empty.
+func appendTo(x *exchange.Exchange, fields *head.List, id head.ID, last []byte) []byte {
+	n := len(last)
+	for i := range fields.Len() {
+		if f := fields.At(i); f.ID == id {
+			n += len(f.Value) + len(", ")
+		}
+	}
+	list := x.Alloc(n)[:0]
+	join := func(value []byte) {
+		if len(value) == 0 {
+			return
+		}
+		if len(list) > 0 {
+			list = append(list, ", "...)
+		}
+		list = append(list, value...)
+	}
+	for i := range fields.Len() {
+		if f := fields.At(i); f.ID == id {
+			join(f.Value)
+		}
+	}
+	join(last)
+	return list
+}
+
+// setStandard appends the peer's element to Forwarded, or sets it as the only one.
+func setStandard(x *exchange.Exchange, fields *head.List, peer []byte) {
+	element := appendElement(x.Alloc(len(peer) + len(x.Request.Host) + len(`for="[]";host="";proto=https`))[:0], x, peer)
+	if fields.Has(head.Forwarded) {
+		element = appendTo(x, fields, head.Forwarded, element)
+		fields.RemoveID(head.Forwarded)
+	}
+	f := fields.Extend(head.Forwarded)
+	f.Name, f.Value = standard, element
+}
+
+// appendElement writes an element of Forwarded (RFC 7239, section 4). A Host that cannot stand between quotes as it is
+// is left out.
+func appendElement(dst []byte, x *exchange.Exchange, peer []byte) []byte {
+	switch {
+	case len(peer) == 0:
+		dst = append(dst, "for=unknown"...)
+	case bare(x.Peer.Addr()).Is6():
+		dst = append(append(append(dst, `for="[`...), peer...), `]"`...)
+	default:
+		dst = append(append(dst, "for="...), peer...)
+	}
+	if host := x.Request.Host; len(host) > 0 && quotable(host) {
+		dst = append(append(append(dst, `;host="`...), host...), '"')
+	}
+	if string(x.Request.Scheme) == "https" {
+		return append(dst, ";proto=https"...)
+	}
+	return append(dst, ";proto=http"...)
+}
+
+func quotable(b []byte) bool {
+	for _, c := range b {
+		if c <= ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}

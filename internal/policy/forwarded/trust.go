@@ -1,0 +1,36 @@
+package forwarded
+
+import (
+	"net/netip"
+
+	"github.com/gaissmai/bart"
+
+	"plimsoll/internal/cidr"
+)
+
+// Trust is a listener's set of trusted proxies. It is immutable: all loops use it at once.
+type Trust struct {
+	prefixes bart.Lite
+}
+
+// NewTrust reads addresses and CIDR prefixes. An empty list trusts nobody.
+func NewTrust(list []string) (*Trust, error) {
+	t := &Trust{}
+	for _, text := range list {
+		prefix, err := cidr.Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		t.prefixes.Insert(prefix)
+	}
+	return t, nil
+}
+
+// Contains says whether the address is one of a trusted proxy. IPv4-mapped IPv6 addresses count as IPv4. The data plane asks it
+// once a connection for Exchange.PeerTrusted. It does not allocate.
+func (t *Trust) Contains(a netip.Addr) bool {
+	return a.IsValid() && t.prefixes.Contains(bare(a))
+}
+
+// bare is an address in the form in which addresses are compared: unmapped, and without a zone.
+func bare(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }

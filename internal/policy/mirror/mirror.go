@@ -1,0 +1,75 @@
+// Package mirror chooses the requests of which a second upstream gets a copy, whose answers are thrown away. It runs after
+// canary and before rewrite. It only sets x.Mirror and x.MirrorBody: the data plane makes and forgets the copies.
+//
+// A request whose body is known to be too long is not copied, and counted. One whose length shows only on the way is, and
+// the data plane gives the copy up at x.MirrorBody bytes. Requests that ask for another protocol are not copied: there
+// is no half of a tunnel.
+//
+// It must not know what becomes of a copy.
+package mirror
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync/atomic"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/head"
+)
+
+// Options of the policy.
+type Options struct {
+	Upstream int     // index of the upstream that gets the copies, at least 0
+	Share    float64 // of the requests that are copied, more than 0 and at most 1
+	MaxBody  int64   // bytes of the longest body that is copied; 0 copies only requests without a body
+	// Random gives even 64-bit numbers and is called by all loops at once. Default: math/rand/v2's, a state for each thread.
+	Random func() uint64
+}
+
+// Policy chooses requests.
+type Policy struct {
+	upstream int
+	below    uint64 // a request is copied when its number is at most this
+	maxBody  int64
+	random   func() uint64
+	tooLong  atomic.Uint64
+}
+
+var _ exchange.RequestPolicy = (*Policy)(nil)
+
+// New checks the options.
+func New(o Options) (*Policy, error) {
+	p := &Policy{upstream: o.Upstream, maxBody: o.MaxBody, random: o.Random}
+	if p.random == nil {
+		p.random = rand.Uint64
+	}
+	switch {
+	case o.Upstream < 0:
+		return nil, fmt.Errorf("a mirror names upstream %d, which cannot be an index", o.Upstream)
+	case !(o.Share > 0 && o.Share <= 1):
+		return nil, fmt.Errorf("a mirror of %g of the requests; give a share over 0 %% and up to 100 %%, or leave it out", o.Share)
+	case o.MaxBody < 0:
+		return nil, fmt.Errorf("a mirror of bodies up to %d bytes; give 0 or more", o.MaxBody)
+	case o.Share == 1:
+		p.below = math.MaxUint64
+	default:
+		p.below = uint64(math.Ldexp(o.Share, 64)) - 1
+	}
+	return p, nil
+}
+
+// TooLong counts the requests that were chosen and not copied because of their body's announced length. Any goroutine.
+func (p *Policy) TooLong() uint64 { return p.tooLong.Load() }
+
+// OnRequest sets x.Mirror and x.MirrorBody for a request that is to be copied.
+func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
+	switch {
+	case p.below != math.MaxUint64 && p.random() > p.below, x.Request.Fields.Has(head.Upgrade):
+	case x.Request.Length > p.maxBody, x.Request.Length == head.Unknown && p.maxBody == 0:
+		p.tooLong.Add(1)
+	default:
+		x.Mirror, x.MirrorBody = p.upstream, p.maxBody
+	}
+	return exchange.Continue
+}

@@ -1,0 +1,167 @@
+package proxy
+
+import (
+	"net/http"
+	"plimsoll/internal/reactor"
+	"strings"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/head"
+	"plimsoll/internal/http1"
+	"plimsoll/internal/upstream"
+)
+
+// explanations say in an answer's body what a reason's label means for the one who asked.
+var explanations = [exchange.Reasons]string{
+	exchange.RouteAnswer:     "the route has neither an upstream nor an answer",
+	exchange.NoRoute:         "no route matches this host and path",
+	exchange.WrongMethod:     "this path is served for other methods, see Allow",
+	exchange.BadRequest:      "the request is malformed or over a limit",
+	exchange.BadPath:         "the path has no canonical form",
+	exchange.HeadTimeout:     "the request's head did not arrive in time",
+	exchange.BodyTimeout:     "the request's body came too slowly",
+	exchange.BodyTooLarge:    "the request's body is longer than this route takes",
+	exchange.Denied:          "your address is not allowed here",
+	exchange.NoTarget:        "no target of this service is up",
+	exchange.PoolFull:        "all connections to this service are busy",
+	exchange.ConnectFailed:   "the service could not be reached",
+	exchange.UpstreamReset:   "the service closed the connection without an answer",
+	exchange.UpstreamBad:     "the service's answer was malformed",
+	exchange.UpstreamTimeout: "the service did not answer in time",
+}
+
+// bodies are the texts of answers by reason, made once: "503 Service Unavailable: no_target: no target of this service is up\n".
+func answerBody(status int, reason exchange.Reason) []byte {
+	key := answerKey{status, reason}
+	if b, ok := answerBodies[key]; ok {
+		return b
+	}
+	return makeAnswerBody(key)
+}
+
+type answerKey struct {
+	status int
+	reason exchange.Reason
+}
+
+var answerBodies = func() map[answerKey][]byte {
+	m := map[answerKey][]byte{}
+	for _, status := range []int{400, 403, 404, 405, 408, 413, 414, 431, 500, 501, 502, 503, 504, 505} {
+		for r := range exchange.Reason(exchange.Reasons) {
+			m[answerKey{status, r}] = makeAnswerBody(answerKey{status, r})
+		}
+	}
+	return m
+}()
+
+func makeAnswerBody(k answerKey) []byte {
+	var b strings.Builder
+	b.Write(appendInt(nil, int64(k.status)))
+	b.WriteString(" " + http.StatusText(k.status) + ": " + k.reason.String())
+	if text := explanations[k.reason]; text != "" {
+		b.WriteString(": " + text)
+	}
+	b.WriteByte('\n')
+	return []byte(b.String())
+}
+
+var (
+	textPlain       = []byte("text/plain; charset=utf-8")
+	contentTypeName = []byte("Content-Type")
+	allowName       = []byte("Allow")
+)
+
+// fail answers with an error of the gateway's own.
+func (f *flow) fail(status int, reason exchange.Reason) {
+	f.Answer(status, reason, answerBody(status, reason))
+	f.Exchange.Response.Fields.Add(contentTypeName, textPlain)
+	f.sendAnswer()
+}
+
+// failMethod answers that the path is there for other methods (RFC 9110, section 15.5.6).
+func (f *flow) failMethod() {
+	allowed := f.view.Table.Allowed(&f.req.Request, f.req.Host, f.req.Path)
+	f.Answer(405, exchange.WrongMethod, answerBody(405, exchange.WrongMethod))
+	f.Exchange.Response.Fields.Add(contentTypeName, textPlain)
+	f.Exchange.Response.Fields.Add(allowName, []byte(strings.Join(allowed, ", ")))
+	f.sendAnswer()
+}
+
+// refuse answers a request that the codec refused; nothing of it is believed, not even where it ends.
+func (c *client) refuse(bad http1.Error) {
+	c.w.shard.RefusedRequests[bad]++
+	c.refuseWith(bad.Status(), exchange.BadRequest)
+}
+
+// refuseWith answers a head that is not, or never was, complete.
+func (c *client) refuseWith(status int, reason exchange.Reason) {
+	f := c.flow
+	c.state = clientBusy
+	c.w.loop.StopTimer(&c.timer)
+	f.Exchange.Begin(c.w)
+	f.identify(c.w.loop.Now())
+	f.route = &noRoute
+	f.req.Minor = 1
+	f.flags |= closeClient | requestSent
+	c.in.Start = c.in.End
+	f.fail(status, reason)
+}
+
+// sendAnswer sends the answer that Exchange.Answer has set. Whatever was under way upstream is given up.
+func (f *flow) sendAnswer() {
+	if f.is(isMirror) {
+		f.endMirror()
+		return
+	}
+	f.dropServer()
+	f.endTry(upstream.Cancelled, 0)
+	f.flags |= answered
+	f.at = 0
+	if len(f.route.Chain.Response) > 0 && !f.respondPolicies() {
+		f.w.loop.SetTimer(&f.timer, f, f.deadline)
+		return
+	}
+	f.writeAnswer()
+}
+
+// writeAnswer writes the gateway's own answer and ends the exchange.
+func (f *flow) writeAnswer() {
+	f.stage = stageStreaming
+	if !f.is(requestSent) {
+		f.skipBody()
+	}
+	status := f.Response.Status
+	out := http1.AppendStatusLine(f.w.out[:0], status)
+	out = http1.AppendFields(out, &f.Response.Fields, hopByHop)
+	if status != 204 && status != 304 {
+		out = appendLength(out, int64(len(f.Body)))
+	}
+	if !f.Response.Fields.Has(head.Date) {
+		out = http1.AppendField(out, dateName, f.w.httpDate())
+	}
+	out = append(f.appendConnection(out), crlf...)
+	if !f.is(toHEAD) && status != 204 && status != 304 {
+		out = append(out, f.Body...)
+	}
+	if !f.toClientWrite(out) {
+		return
+	}
+	f.finish(exchange.GatewayAnswer, reactor.Clock())
+}
+
+// skipBody passes over a request body that nobody wants, where all of it is there already; else the connection cannot go on.
+func (f *flow) skipBody() {
+	in := f.client.in
+	for in != nil && !f.up.Done() {
+		_, n, bad := f.up.Next(in.Data())
+		if bad != http1.OK || n == 0 {
+			break
+		}
+		in.Start += n
+	}
+	if !f.up.Done() {
+		f.flags |= closeClient
+		return
+	}
+	f.flags |= requestSent
+}

@@ -1,0 +1,384 @@
+package proxy
+
+import (
+	"io"
+	"net/netip"
+	"time"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/http1"
+	"plimsoll/internal/reactor"
+	"plimsoll/internal/telemetry"
+	"plimsoll/internal/tlsio"
+)
+
+// client is a client's connection. One that waits for a request owns no buffer and no exchange, about 300 bytes in all.
+//
+// Its states:
+//
+//	handshake → head ⇄ busy → tunnel
+//	              └──────┴──→ linger → closed
+//
+// head: a request's head is awaited or partly there. busy: an exchange is under way. tunnel: after 101, bytes both ways. linger: the
+// last response is sent and what the client still sends is thrown away for a while, because closing on unread bytes would make
+// the kernel reset the connection and could take the response away from the client.
+type client struct {
+	conn       reactor.Conn
+	w          *Worker
+	acceptor   *Acceptor
+	listener   *Listener   // the acceptor's, as of the present request
+	tls        *tlsio.Conn // nil for plain text
+	tlsInfo    *exchange.TLS
+	flow       *flow           // the exchange under way, or the one whose head is being read
+	in         *reactor.Buffer // bytes read and not yet used, behind the head of the exchange under way, which aliases it
+	ahead      *reactor.Buffer // bytes behind a chunked body, read with it: the next request's first
+	timer      reactor.Timer
+	next, prev *client // in the worker's list
+	peer       netip.AddrPort
+	peerText   []byte // the peer's address as text, made at the first request
+	progress   int64  // what the client had taken, or sent, when the timer was set: the measure of slowness
+	requests   uint32
+	state      clientState
+	counted    bool // among its address's in the listener's quota
+	waiting    bool // the timer watches a queue that the client does not take
+	late       bool // the handshake took too long
+}
+
+type clientState uint8
+
+const (
+	clientHandshake clientState = iota
+	clientHead
+	clientBusy
+	clientTunnel
+	clientLinger
+	clientClosed
+)
+
+const (
+	firstRead   = 4 << 10 // the buffer a head is read into at first
+	lingerTime  = int64(2 * time.Second)
+	lingerBytes = 256 << 10 // more than this a client that is no longer listened to may not send
+)
+
+// Acceptor is a listener as one loop sees it. Only that loop touches it.
+type Acceptor struct {
+	Peers    []*Acceptor // those of all loops; set before any loop listens
+	Worker   *Worker
+	Listener *Listener // replaced by a reload
+	Closed   bool      // no longer in the config: its connections end with the exchange they are at
+}
+
+// Shed implements reactor.Acceptor.
+func (a *Acceptor) Shed(*reactor.Loop) {
+	a.Worker.shard.RefusedConnections[telemetry.OutOfDescriptors]++
+}
+
+// Accepted implements reactor.Acceptor.
+func (a *Acceptor) Accepted(l *reactor.Loop, s reactor.Socket) {
+	a = a.Peers[l.ID]
+	w, ln := a.Worker, a.Listener
+	if w.shared.Clients.Add(1) > w.shared.MaxClients.Load() {
+		w.shared.Clients.Add(-1)
+		w.shard.RefusedConnections[telemetry.OutOfDescriptors]++
+		s.Close()
+		return
+	}
+	r, counted := ln.Quota.take(s.Peer.Addr())
+	if r != taken {
+		w.shared.Clients.Add(-1)
+		s.Close()
+		if r == tooMany {
+			w.shard.RefusedConnections[telemetry.ListenerFull]++
+		} else {
+			w.shard.RefusedConnections[telemetry.AddressFull]++
+		}
+		return
+	}
+	c := &client{w: w, acceptor: a, listener: ln, peer: s.Peer, counted: counted, state: clientHead}
+	w.link(c)
+	w.shard.Accepted++
+	if err := c.conn.Attach(l, s, c); err != nil {
+		w.logger.Error("a connection could not be watched", "error", err)
+		c.release()
+		return
+	}
+	if ln.TLS != nil {
+		c.beginHandshake()
+		return
+	}
+	w.loop.SetTimer(&c.timer, c, w.loop.Now()+ln.IdleTimeout)
+}
+
+func (w *Worker) link(c *client) {
+	c.next, c.prev = w.clients.next, &w.clients
+	c.next.prev, c.prev.next = c, c
+}
+
+// Connected implements reactor.Handler; clients are never dialled.
+func (c *client) Connected(error) {}
+
+// Readable implements reactor.Handler.
+func (c *client) Readable() {
+	switch c.state {
+	case clientHead:
+		c.readHead()
+	case clientBusy:
+		c.flow.clientReadable()
+	case clientTunnel:
+		c.flow.relayUp()
+	case clientLinger:
+		c.discard()
+	case clientHandshake:
+		c.tls.Wake()
+	}
+}
+
+// Drained implements reactor.Handler: the client has taken what was waiting for it.
+func (c *client) Drained() {
+	switch c.state {
+	case clientBusy:
+		c.flow.clientDrained()
+	case clientTunnel:
+		c.flow.relayDown()
+	}
+}
+
+// read is Conn.Read through TLS where there is TLS.
+func (c *client) read(p []byte) (int, error) {
+	if c.tls != nil {
+		return c.tls.Read(p)
+	}
+	return c.conn.Read(p)
+}
+
+// write is Conn.Write through TLS where there is TLS.
+func (c *client) write(p []byte) error {
+	if c.tls != nil {
+		return c.tls.Write(p)
+	}
+	return c.conn.Write(p)
+}
+
+// pending says that a read could find something without a further event.
+func (c *client) pending() bool {
+	return c.conn.MayRead() || c.tls != nil && c.tls.Buffered()
+}
+
+// readHead reads until a head is complete, then begins its exchange.
+func (c *client) readHead() {
+	l := c.w.loop
+	for {
+		if c.in == nil {
+			c.in = l.GetBuffer(firstRead)
+		}
+		n, err := c.read(c.in.Room())
+		if err != nil {
+			c.headPaused(err)
+			return
+		}
+		c.in.End += n
+		if c.parseHead() {
+			return
+		}
+	}
+}
+
+// parseHead looks for a head in what is there; it says whether there is nothing more to do for now.
+func (c *client) parseHead() (done bool) {
+	if c.flow == nil {
+		c.flow, c.listener = c.w.newFlow(c), c.acceptor.Listener
+	}
+	f := c.flow
+	used, err := f.req.Parse(c.in.Data(), &c.listener.Head)
+	if err != http1.OK {
+		c.refuse(err)
+		return true
+	}
+	if used == 0 {
+		if len(c.in.Room()) == 0 {
+			c.grow()
+		}
+		return false
+	}
+	c.in.Start += used
+	c.state = clientBusy
+	c.requests++
+	c.w.loop.StopTimer(&c.timer)
+	f.begin(used)
+	return true
+}
+
+// headPaused deals with a read that brought nothing while a head is awaited.
+func (c *client) headPaused(err error) {
+	if !pause(err) {
+		c.close()
+		return
+	}
+	if c.in.Start == c.in.End {
+		c.w.loop.PutBuffer(c.in)
+		c.in = nil
+		return
+	}
+	if c.progress == 0 { // the first bytes of a head: from now on it has HeadTimeout
+		c.progress = 1
+		c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.HeadTimeout)
+	}
+}
+
+// grow moves a head that fills its buffer into the next larger one; the limits of a listener end this before the sizes do.
+func (c *client) grow() {
+	l := c.w.loop
+	old := c.in
+	if old.Start > 0 && old.Start >= len(old.Bytes)/2 {
+		old.End = copy(old.Bytes, old.Data())
+		old.Start = 0
+	} else {
+		c.in = l.GetBuffer(min(2*len(old.Bytes), reactor.ScratchSize))
+		c.in.End = copy(c.in.Bytes, old.Data())
+		l.PutBuffer(old)
+	}
+	c.flow.req.Reset()
+}
+
+// again goes on with the connection after an exchange: with the request that is there already, in the turn's end so that others
+// have theirs in between, or by waiting for the next.
+func (c *client) again() {
+	l := c.w.loop
+	c.state, c.progress, c.waiting = clientHead, 0, false
+	if c.ahead != nil {
+		l.PutBuffer(c.in)
+		c.in, c.ahead = c.ahead, nil
+	} else if c.in != nil && c.in.Start == c.in.End {
+		l.PutBuffer(c.in)
+		c.in = nil
+	}
+	l.SetTimer(&c.timer, c, l.Now()+c.listener.IdleTimeout)
+	if c.in != nil || c.pending() || c.conn.PeerEnded() {
+		l.Defer(c)
+	}
+}
+
+// Run implements reactor.Runner: what again put off.
+func (c *client) Run() {
+	if c.state != clientHead || c.flow != nil {
+		return
+	}
+	if c.in != nil && c.parseHead() {
+		return
+	}
+	c.readHead()
+}
+
+// Expire implements reactor.Expirer: the connection has been too slow, or idle for long enough.
+func (c *client) Expire(_ *reactor.Timer, now int64) {
+	switch c.state {
+	case clientHandshake:
+		c.abortHandshake()
+		c.late = true
+	case clientHead:
+		if c.flow != nil {
+			c.refuseWith(408, exchange.HeadTimeout)
+			return
+		}
+		c.close()
+	case clientBusy:
+		c.flow.clientSlow(now)
+	default:
+		c.close()
+	}
+}
+
+// lingerClose sends what is queued, then the end, and throws away what still comes until the client ends too.
+func (c *client) lingerClose() {
+	if c.conn.Queued() == 0 && c.conn.PeerEnded() {
+		c.close()
+		return
+	}
+	c.state, c.progress = clientLinger, 0
+	c.dropBuffers()
+	if c.tls != nil {
+		c.tls.CloseWrite()
+	}
+	c.conn.CloseWrite()
+	wait := lingerTime
+	if c.conn.Queued() > 0 {
+		wait = c.listener.SendTimeout
+	}
+	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+wait)
+	c.discard()
+}
+
+// discard reads and forgets; TLS bytes are not even decrypted.
+func (c *client) discard() {
+	for c.progress < lingerBytes {
+		n, err := c.conn.Read(c.w.loop.Scratch())
+		if err == reactor.ErrAgain {
+			return
+		}
+		if err != nil && (err != io.EOF || c.conn.Queued() == 0) {
+			break
+		}
+		if err == io.EOF {
+			return // the rest of the response is still on its way out; the timer bounds it
+		}
+		c.progress += int64(n)
+	}
+	c.close()
+}
+
+// abort ends the connection now, and the exchange under way with it.
+func (c *client) abort(reason exchange.Reason) {
+	switch c.state {
+	case clientHandshake:
+		c.abortHandshake()
+	case clientBusy, clientTunnel:
+		c.flow.abort(reason)
+	default:
+		c.close()
+	}
+}
+
+// close ends a connection that has no exchange under way.
+func (c *client) close() {
+	if c.state == clientClosed {
+		return
+	}
+	if c.flow != nil {
+		c.w.freeFlow(c.flow)
+		c.flow = nil
+	}
+	if c.tls != nil && c.state == clientHead {
+		c.tls.CloseWrite()
+	}
+	c.conn.Close()
+	c.release()
+}
+
+func (c *client) dropBuffers() {
+	if c.in != nil {
+		c.w.loop.PutBuffer(c.in)
+		c.in = nil
+	}
+	if c.ahead != nil {
+		c.w.loop.PutBuffer(c.ahead)
+		c.ahead = nil
+	}
+}
+
+// release gives back everything that a connection holds but its socket.
+func (c *client) release() {
+	if c.tls != nil {
+		c.tls.Release()
+	}
+	c.state = clientClosed
+	c.dropBuffers()
+	c.w.loop.ReleaseTimer(&c.timer)
+	if c.next != nil {
+		c.next.prev, c.prev.next = c.prev, c.next
+		c.next, c.prev = nil, nil
+	}
+	c.listener.Quota.give(c.peer.Addr(), c.counted)
+	c.w.shared.Clients.Add(-1)
+	c.w.shard.Closed++
+}

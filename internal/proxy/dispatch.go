@@ -1,0 +1,355 @@
+package proxy
+
+import (
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/head"
+	"plimsoll/internal/http1"
+	"plimsoll/internal/reactor"
+	"plimsoll/internal/upstream"
+)
+
+// startUpstream begins the proxying of an exchange whose policies have let it go on.
+func (f *flow) startUpstream() {
+	u := &f.view.Upstreams[f.Upstream]
+	f.Service = u.Name()
+	if f.Mirror != exchange.NoUpstream {
+		f.flags |= mirrored
+	}
+	f.view.locals[f.Upstream].Request()
+	f.attempt()
+}
+
+// attempt picks a target and goes to it.
+func (f *flow) attempt() {
+	u, local, now := &f.view.Upstreams[f.Upstream], f.view.locals[f.Upstream], f.w.loop.Now()
+	var key uint64
+	if u.Key != nil {
+		key = u.Key(&f.Exchange)
+	}
+	m, _ := local.Pick(now, key, f.tried[:f.tries])
+	if m == nil {
+		f.fail(503, exchange.NoTarget)
+		return
+	}
+	f.beginTry(m, now)
+	f.connect()
+}
+
+func (f *flow) beginTry(m *upstream.Member, now int64) {
+	f.tried[f.tries] = m
+	f.tries++
+	f.Attempts, f.member = f.tries, m
+	m.Begin(now)
+}
+
+// staleAfter is how long a connection may have been idle until the socket itself is asked whether the peer has closed it. The loop
+// would have been told, but perhaps not in this turn; and a request that may not be repeated is worth the call always.
+const staleAfter = int64(1e9)
+
+// connect finds a connection to the picked target: an idle one, a new one, or a place in the queue.
+func (f *flow) connect() {
+	pool, now := &f.member.Pool, f.w.loop.Now()
+	for {
+		conn, ok := pool.Get(now)
+		if !ok {
+			break
+		}
+		s := conn.(*server)
+		if (now-s.idleSince > staleAfter || !f.idempotent()) && !s.conn.Alive() {
+			s.close()
+			continue
+		}
+		f.use(s)
+		return
+	}
+	if pool.Open() {
+		f.dial()
+		return
+	}
+	f.endTry(upstream.Cancelled, 0)
+	f.tries--
+	if why := f.view.locals[f.Upstream].Wait(&f.wait, now); why != upstream.None {
+		f.Refused(now, why)
+		return
+	}
+	f.stage = stageWaiting
+	f.w.loop.SetTimer(&f.timer, f, f.tryDeadline(f.view.Upstreams[f.Upstream].PendingTimeout))
+}
+
+// Ready implements upstream.Waiting: there is an idle connection or, when c is nil, the permission to open one.
+func (f *flow) Ready(now int64, m *upstream.Member, c upstream.Conn) {
+	f.w.loop.StopTimer(&f.timer)
+	f.beginTry(m, now)
+	if c == nil {
+		f.dial()
+		return
+	}
+	f.use(c.(*server))
+}
+
+// Refused implements upstream.Waiting: there will be no connection.
+func (f *flow) Refused(_ int64, why upstream.Unavailable) {
+	f.stage = stagePolicies
+	if why == upstream.AllDown || why == upstream.AllOut || why == upstream.NoTargets || why == upstream.Closed {
+		f.fail(503, exchange.NoTarget)
+		return
+	}
+	f.fail(503, exchange.PoolFull)
+}
+
+// use sends the request on a connection that is idle or was just made.
+func (f *flow) use(s *server) {
+	s.flow, s.member, f.server, f.Target = f, f.member, s, s.target
+	if s.requests++; s.requests > 1 {
+		s.stats().Reused++
+	}
+	if f.is(isMirror) {
+		f.sendCopy()
+		return
+	}
+	f.sendRequest()
+}
+
+// dial opens a connection to the picked target, for which the pool has given its permission.
+func (f *flow) dial() {
+	u := &f.view.Upstreams[f.Upstream]
+	address := f.member.Target().Address()
+	s := &server{w: f.w, member: f.member, upstream: u, flow: f, target: address.String()}
+	f.server, f.stage, f.Target = s, stageConnecting, s.target
+	if err := s.conn.Dial(f.w.loop, reactor.Address{IP: address.TCP, Path: address.Path}, s); err != nil {
+		if reactor.OutOfResources(err) { // ours, so not held against the target, and no other target would do better
+			f.fail(503, exchange.PoolFull)
+			return
+		}
+		s.stats().ConnectFailures++
+		f.upstreamFailed(upstream.ConnectFailed, exchange.ConnectFailed)
+		return
+	}
+	f.w.loop.SetTimer(&f.timer, f, f.tryDeadline(u.ConnectTimeout))
+}
+
+// tryDeadline is when the present try is given up: after so many nanoseconds, and never after the exchange's own deadline.
+func (f *flow) tryDeadline(after int64) int64 { return min(f.deadline, f.w.loop.Now()+after) }
+
+// hopByHop are the fields that are never forwarded as they came: those of the connection, and those that frame the body, which the
+// gateway writes itself.
+const hopByHop = http1.HopByHop | 1<<head.ContentLength | 1<<head.Expect
+
+// sendRequest writes the request's head, with as much of the body as is there, in one call.
+func (f *flow) sendRequest() {
+	w, s := f.w, f.server
+	out := f.appendRequestHead(w.out[:0])
+	f.stage, f.sentAt = stageSent, w.loop.Now()
+	f.flags &^= wroteRequest
+	if f.is(mirrored) {
+		f.copyHead(out)
+	}
+	if !f.is(requestSent) {
+		var bad http1.Error
+		if out, bad = f.appendHeldBody(out); bad != http1.OK {
+			f.badBody(bad)
+			return
+		}
+	}
+	if err := s.write(out); err != nil {
+		f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
+		return
+	}
+	f.flags |= wroteRequest
+	if f.headUp == 0 {
+		f.headUp = max(1, reactor.Clock()-f.Start)
+	}
+	at := f.deadline
+	if u := s.upstream; u.PerTry > 0 {
+		at = f.tryDeadline(u.PerTry)
+	}
+	w.loop.SetTimer(&f.timer, f, at)
+	if !f.is(requestSent) {
+		f.armBodyTimer()
+		f.pumpRequest()
+	} else if f.is(mirrored) {
+		f.sendMirror()
+	}
+	if f.server == s && s.conn.MayRead() {
+		s.Readable()
+	}
+}
+
+var (
+	hostColon       = []byte("Host: ")
+	crlf            = []byte("\r\n")
+	chunkedLine     = []byte("Transfer-Encoding: chunked\r\n")
+	contentLength   = []byte("Content-Length: ")
+	closeLine       = []byte("Connection: close\r\n")
+	keepAliveLine   = []byte("Connection: keep-alive\r\n")
+	upgradeLine     = []byte("Connection: upgrade\r\n")
+	continueMessage = []byte("HTTP/1.1 100 Continue\r\n\r\n")
+)
+
+// appendRequestHead is the head as the upstream gets it: the canonical path, every field that belongs to the message, and framing of our
+// own making.
+func (f *flow) appendRequestHead(out []byte) []byte {
+	out = append(out, f.req.Method...)
+	out = append(out, ' ')
+	out = append(out, f.Forward...)
+	if f.req.Query != nil {
+		out = append(append(out, '?'), f.req.Query...)
+	}
+	out = append(out, " HTTP/1.1\r\n"...)
+	if !f.req.Fields.Has(head.Host) {
+		out = append(append(append(out, hostColon...), f.member.Target().Address().Authority()...), crlf...)
+	}
+	out = http1.AppendFields(out, &f.req.Fields, hopByHop)
+	switch f.req.Framing {
+	case http1.Chunked:
+		out = append(out, chunkedLine...)
+	case http1.Length:
+		out = appendLength(out, f.req.Length)
+	case http1.None:
+		if f.req.Fields.Has(head.ContentLength) { // a length of 0 says that a body was thought of, which POST without one does not
+			out = appendLength(out, 0)
+		}
+	}
+	if f.req.Upgrade != nil {
+		out = append(out, upgradeLine...)
+		out = http1.AppendField(out, upgradeName, f.req.Upgrade)
+	}
+	return append(out, crlf...)
+}
+
+var upgradeName = []byte("Upgrade")
+
+func appendLength(out []byte, n int64) []byte {
+	out = append(out, contentLength...)
+	return append(appendInt(out, n), crlf...)
+}
+
+// appendInt appends a non-negative number in decimal.
+func appendInt(out []byte, n int64) []byte {
+	var digits [20]byte
+	i := len(digits)
+	for {
+		i--
+		digits[i] = byte('0' + n%10)
+		if n /= 10; n == 0 {
+			return append(out, digits[i:]...)
+		}
+	}
+}
+
+// idempotent says whether the method allows the request to be sent again when its fate is unknown (RFC 9110, section 9.2.2).
+func (f *flow) idempotent() bool {
+	switch string(f.req.Method) {
+	case "GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE":
+		return true
+	}
+	return false
+}
+
+// upstreamFailed ends the present try, and tries again or gives up.
+func (f *flow) upstreamFailed(o upstream.Outcome, reason exchange.Reason) {
+	reused := f.server != nil && f.server.requests > 1
+	f.dropServer()
+	f.endTry(o, 0)
+	switch {
+	case f.is(isMirror):
+		f.endMirror()
+	case f.stage >= stageStreaming:
+		f.cut(reason)
+	case f.mayRetry(o, reused):
+		f.retry()
+	default:
+		f.fail(failureStatus(o), reason)
+	}
+}
+
+func failureStatus(o upstream.Outcome) int {
+	if o == upstream.Timeout {
+		return 504
+	}
+	return 502
+}
+
+// endTry tells the target how the try went. latency is in nanoseconds, for successes.
+func (f *flow) endTry(o upstream.Outcome, latency int64) {
+	if f.member != nil {
+		f.member.End(f.w.loop.Now(), o, latency)
+		f.member = nil
+	}
+}
+
+// mayRetry decides whether a failed try is repeated. Two rules come before any configuration: nothing is sent twice that could be
+// carried out twice, and what is gone of a body cannot be sent again.
+func (f *flow) mayRetry(o upstream.Outcome, reused bool) bool {
+	if f.is(bodyStreamed) || f.is(wroteRequest) && !f.idempotent() || int(f.tries) >= len(f.tried) || f.w.loop.Now() >= f.deadline {
+		return false
+	}
+	if o == upstream.Reset && reused && !f.is(freeRetry) {
+		// The keep-alive race: the target closed the connection while the request was on its way. It says nothing of the
+		// target's health, so it costs neither an attempt nor the budget; a second such failure does.
+		f.flags |= freeRetry
+		return true
+	}
+	u := &f.view.Upstreams[f.Upstream]
+	if f.tries > u.Attempts || u.RetryOn&retryKind(o) == 0 {
+		return false
+	}
+	return f.spendRetry()
+}
+
+func (f *flow) spendRetry() bool {
+	if !f.view.locals[f.Upstream].Retry(f.w.loop.Now()) {
+		f.w.shard.Upstream(f.view.Upstreams[f.Upstream].Stat).RetriesRefused++
+		return false
+	}
+	return true
+}
+
+func retryKind(o upstream.Outcome) RetryOn {
+	switch o {
+	case upstream.ConnectFailed:
+		return RetryConnect
+	case upstream.Reset:
+		return RetryReset
+	case upstream.Timeout:
+		return RetryTimeout
+	}
+	return 0
+}
+
+// retryStatus decides whether a response's status is tried again instead of passed on.
+func (f *flow) retryStatus(status int) bool {
+	var kind RetryOn
+	switch status {
+	case 502:
+		kind = Retry502
+	case 503:
+		kind = Retry503
+	case 504:
+		kind = Retry504
+	}
+	u := &f.view.Upstreams[f.Upstream]
+	return u.RetryOn&kind != 0 && f.tries <= u.Attempts && !f.is(bodyStreamed) && f.idempotent() &&
+		int(f.tries) < len(f.tried) && f.w.loop.Now() < f.deadline && f.spendRetry()
+}
+
+// retry goes to the next target with the request as it was. The body, as far as it has been used, is still in the client's buffer.
+func (f *flow) retry() {
+	f.res.Reset()
+	f.stage = stagePolicies
+	if f.req.Framing != http1.None {
+		f.client.in.Start = f.bodyStart
+		f.up.Start(f.req.Framing, f.req.Length, &f.client.listener.Head)
+		f.flags &^= requestSent
+		f.bodyIn, f.mark = 0, 0
+	}
+	f.attempt()
+}
+
+// dropServer closes the upstream connection in use: something of an unfinished exchange is on it.
+func (f *flow) dropServer() {
+	if s := f.server; s != nil {
+		f.server, s.flow = nil, nil
+		s.close()
+	}
+}

@@ -1,0 +1,108 @@
+package proxy
+
+import (
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/reactor"
+	"plimsoll/internal/telemetry"
+	"plimsoll/internal/upstream"
+)
+
+// abort ends an exchange whose client is gone, or is being cut off. The upstream connection, the target's count, the timer and the
+// place in a queue go with it.
+func (f *flow) abort(reason exchange.Reason) {
+	end := exchange.ClientGone
+	if reason != exchange.NoReason {
+		f.Reason = reason
+	}
+	f.leaveAll()
+	c := f.client
+	c.state = clientHead
+	f.flags |= closeClient
+	f.account(end, reactor.Clock())
+	c.conn.Reset()
+	c.close()
+}
+
+// cut ends an exchange whose response has begun and cannot be completed: the client's connection is reset, so that what it has
+// cannot pass for the whole.
+func (f *flow) cut(reason exchange.Reason) {
+	f.Reason = reason
+	f.leaveAll()
+	c := f.client
+	c.state = clientHead
+	f.account(exchange.UpstreamFailed, reactor.Clock())
+	c.conn.Reset()
+	c.close()
+}
+
+// leaveAll gives up whatever the exchange holds upstream.
+func (f *flow) leaveAll() {
+	if f.stage == stageWaiting {
+		f.wait.Remove()
+	}
+	f.dropServer()
+	f.endTry(upstream.Cancelled, 0)
+}
+
+// finish ends an exchange whose response has gone out whole, and lets the client's connection go on.
+func (f *flow) finish(end exchange.End, now int64) {
+	c := f.client
+	if end == exchange.GatewayAnswer && f.Reason >= exchange.NoTarget {
+		end = exchange.UpstreamFailed
+	}
+	f.account(end, now)
+	last, whole := f.is(closeClient), f.is(requestSent)
+	c.flow = nil
+	f.w.freeFlow(f)
+	if last {
+		c.finishLast(whole)
+		return
+	}
+	c.again()
+}
+
+// finishLast ends a connection after its last response. When its request was whole and all is sent it can be closed at once.
+func (c *client) finishLast(whole bool) {
+	if whole && c.conn.Queued() == 0 && !c.conn.MayRead() && (c.in == nil || c.in.Start == c.in.End) && c.ahead == nil {
+		c.state = clientHead
+		c.close()
+		return
+	}
+	c.lingerClose()
+}
+
+// account tells the policies, the counters and the access log, exactly once in each exchange's life.
+func (f *flow) account(end exchange.End, now int64) {
+	if f.stage == stageOver {
+		panic("proxy: an exchange ended twice")
+	}
+	f.stage = stageOver
+	f.w.loop.StopTimer(&f.timer)
+	for _, policy := range f.route.Chain.Done {
+		policy.OnDone(&f.Exchange, end)
+	}
+	total := now - f.Start
+	own := f.headUp + f.headDown
+	up := int64(0)
+	if f.tries == 0 {
+		own = total
+	} else if up = total - own; up < 0 {
+		up = 0
+	}
+	stat := f.route.Stat
+	if f.route == &noRoute {
+		stat = f.view.NoRoute
+	}
+	service := telemetry.NoUpstream
+	if f.Upstream != exchange.NoUpstream && f.tries > 0 {
+		service = f.view.Upstreams[f.Upstream].Stat
+	}
+	f.w.shard.Exchange(&telemetry.ExchangeStats{
+		Route: stat, Upstream: service, Status: f.Response.Status, Reason: uint8(f.Reason), End: uint8(end), Retries: uint8(max(0, int(f.tries)-1)),
+		Total: total, UpstreamTime: up, Gateway: own,
+		BytesIn: f.headBytes + f.bodyIn, BytesOut: f.bodyOut,
+	})
+	if f.w.log != nil {
+		f.writeLog(total, up, own)
+	}
+}

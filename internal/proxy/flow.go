@@ -1,0 +1,287 @@
+package proxy
+
+import (
+	"unsafe"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/head"
+	"plimsoll/internal/http1"
+	"plimsoll/internal/policy/forwarded"
+	"plimsoll/internal/reactor"
+	"plimsoll/internal/route"
+	"plimsoll/internal/upstream"
+)
+
+// flow is an exchange as the data plane carries it: the contract's Exchange, the two messages' parsers, and where it stands. Flows
+// are reused, the last one used first.
+//
+// Its stages:
+//
+//	reading → policies ⇄ held
+//	             ├→ answering ──────────────────────────────┐
+//	             └→ waiting → connecting → sent → streaming ─┴→ over
+//	                  └─────────┴─ retry ──┘
+//
+// The request's body goes its own way meanwhile: it may still be arriving in any stage up to over.
+type flow struct {
+	exchange.Exchange
+
+	w      *Worker
+	view   *view
+	route  *Route
+	client *client
+	server *server          // the upstream connection in use
+	member *upstream.Member // the target in use, between Begin and End
+	tried  [maxTries]*upstream.Member
+	match  route.Match
+	req    http1.Request
+	res    http1.Response
+	up     http1.Body // of the request
+	down   http1.Body // of the response
+	timer  reactor.Timer
+	wait   upstream.Waiter
+	copy   *reactor.Buffer // the copy of a mirrored request
+	next   *flow           // in the free list
+
+	stage    stage
+	at       uint8 // the next policy of the moment that is under way
+	tries    uint8 // upstream tries begun
+	toClient http1.Framing
+	flags    flowFlags
+	reason   exchange.Reason
+
+	deadline    int64 // the end of the route's timeout
+	sentAt      int64 // when the request's head was sent, for the target's latency
+	headUp      int64 // nanoseconds from the head's arrival until it was sent on: the gateway's own time
+	headDown    int64 // likewise for the response
+	upstreamEnd int64
+	bodyStart   int   // where in client.in the body begins
+	headBytes   int64 // of the request
+	bodyIn      int64 // bytes of the request's body, received
+	copied      int64 // bytes of the body in the mirror's copy
+	bodyOut     int64 // bytes of the response, head and framing included, given to the client
+	mark        int64 // what clientSlow saw the last time
+}
+
+const maxTries = 6
+
+type stage uint8
+
+const (
+	stageReading  stage = iota // the head is not complete
+	stagePolicies              // the chain's request moment is under way, or held
+	stageWaiting               // for a free connection
+	stageConnecting
+	stageSent      // the head is with the upstream, its answer awaited
+	stageStreaming // the response's head is with the client
+	stageTunnel
+	stageOver
+)
+
+type flowFlags uint16
+
+const (
+	held         flowFlags = 1 << iota // a policy will resume
+	heldResponse                       // it was held at the response's moment
+	requestSent                        // the request is with the upstream whole, its body too
+	bodyStreamed                       // parts of the body are gone and cannot be sent again
+	wroteRequest                       // bytes of the present try went into the upstream's socket
+	freeRetry                          // the retry that a stale connection earns has been used
+	continued                          // 100 Continue was sent
+	toHEAD                             // the request's method is HEAD
+	closeClient                        // the client's connection ends with this exchange
+	answered                           // the gateway's own answer
+	mirrored                           // a copy is being made, or was sent
+	isMirror                           // this is the copy: there is no client
+	upEnded                            // a tunnel's client sends no more
+	downEnded                          // a tunnel's upstream sends no more
+)
+
+func (f *flow) is(flag flowFlags) bool { return f.flags&flag != 0 }
+
+// newFlow takes a flow for a client whose first bytes of a request are there.
+func (w *Worker) newFlow(c *client) *flow {
+	f := w.flows
+	if f == nil {
+		f = &flow{w: w}
+		f.Request, f.Response = &f.req.Request, &f.res.Response
+		f.wait.Owner = f
+	} else {
+		w.flows, f.next = f.next, nil
+	}
+	f.client, f.view = c, w.view
+	f.view.flows++
+	return f
+}
+
+// freeFlow makes the flow ready for its next use.
+func (w *Worker) freeFlow(f *flow) {
+	f.Finish()
+	f.req.Reset()
+	f.res.Reset()
+	w.loop.StopTimer(&f.timer)
+	if f.view.flows--; f.view.flows == 0 && f.view != w.view {
+		w.retireViews()
+	}
+	f.client, f.view, f.route, f.server, f.member = nil, nil, nil, nil, nil
+	f.tried = [maxTries]*upstream.Member{}
+	f.stage, f.at, f.tries, f.flags, f.reason = stageReading, 0, 0, 0, exchange.NoReason
+	f.headUp, f.headDown, f.bodyIn, f.bodyOut, f.sentAt, f.upstreamEnd, f.mark, f.copied = 0, 0, 0, 0, 0, 0, 0, 0
+	f.next, w.flows = w.flows, f
+}
+
+// flowOf finds the flow that x is embedded in, at its beginning.
+func (w *Worker) flowOf(x *exchange.Exchange) *flow { return (*flow)(unsafe.Pointer(x)) }
+
+// begin is called when the request's head is complete; head is its length.
+func (f *flow) begin(head int) {
+	c, w := f.client, f.w
+	now := w.loop.Now()
+	f.Exchange.Begin(w)
+	f.stage, f.headBytes, f.bodyStart = stagePolicies, int64(head), c.in.Start
+	f.identify(now)
+	f.req.Scheme = schemeHTTP
+	if c.tls != nil {
+		f.req.Scheme = schemeHTTPS
+	}
+	if string(f.req.Method) == "HEAD" {
+		f.flags |= toHEAD
+	}
+	http1.StripConnection(&f.req.Fields) // before any policy adds a field that a client could have named
+	f.up.Start(f.req.Framing, f.req.Length, &c.listener.Head)
+	if f.up.Done() {
+		f.flags |= requestSent
+	}
+	if !f.req.KeepAlive || w.draining || c.acceptor.Closed || c.listener.MaxRequests > 0 && c.requests >= c.listener.MaxRequests {
+		f.flags |= closeClient
+	}
+	if !f.findRoute() {
+		return
+	}
+	f.deadline = now + f.route.Timeout
+	f.runRequest()
+}
+
+// identify says whose request this is.
+func (f *flow) identify(now int64) {
+	c := f.client
+	if c.peerText == nil {
+		c.peerText = forwarded.AppendPeer(nil, c.peer.Addr())
+	}
+	f.Start, f.Peer, f.PeerText, f.Client, f.TLS, f.Listener = now, c.peer, c.peerText, c.peer.Addr(), c.tlsInfo, c.listener.Name
+	if trust := c.listener.Trust; trust != nil {
+		f.PeerTrusted = trust.Contains(f.Client)
+		forwarded.ResolveClient(&f.Exchange, trust)
+	}
+}
+
+var (
+	schemeHTTP  = []byte("http")
+	schemeHTTPS = []byte("https")
+)
+
+// findRoute sets the canonical path and the route, or answers.
+func (f *flow) findRoute() bool {
+	path, query, bad := route.Canonical(nil, f.req.Target)
+	f.route = &noRoute
+	if bad != route.OK {
+		f.fail(bad.Status(), exchange.BadPath)
+		return false
+	}
+	f.req.Path, f.req.Query, f.Forward = path, query, path
+	method := f.req.Method
+	if asked := f.preflight(); asked != nil {
+		f.req.Method = asked // a preflight belongs to the route of the request that it asks about (Fetch standard, section 4.8)
+	}
+	index, result := f.view.Table.Match(&f.req.Request, f.req.Host, path, &f.match)
+	f.req.Method = method
+	switch result {
+	case route.Found:
+		f.route = &f.view.Routes[index]
+		f.Route, f.Class, f.Params, f.Upstream = f.route.Name, f.route.Class, &f.match, f.route.Upstream
+		return true
+	case route.MethodNotAllowed:
+		f.failMethod()
+	default:
+		f.fail(404, exchange.NoRoute)
+	}
+	return false
+}
+
+// preflight is the method that a CORS preflight asks about; nil for any other request.
+func (f *flow) preflight() []byte {
+	if len(f.req.Method) != len("OPTIONS") || string(f.req.Method) != "OPTIONS" || !f.req.Fields.Has(head.Origin) {
+		return nil
+	}
+	if asked := f.req.Fields.Find(askedMethod); asked != nil {
+		return asked.Value
+	}
+	return nil
+}
+
+var askedMethod = []byte("Access-Control-Request-Method")
+
+// noRoute stands for the route of exchanges that have none.
+var noRoute = Route{Upstream: exchange.NoUpstream, Timeout: bodyWindow, StreamTimeout: bodyWindow, Stat: 0}
+
+// runRequest runs the rest of the chain's request moment, then the action.
+func (f *flow) runRequest() {
+	for chain := f.route.Chain.Request; int(f.at) < len(chain); {
+		policy := chain[f.at]
+		f.at++
+		switch policy.OnRequest(&f.Exchange) {
+		case exchange.Answered:
+			f.sendAnswer()
+			return
+		case exchange.Held:
+			f.flags |= held
+			f.w.loop.SetTimer(&f.timer, f, f.deadline)
+			return
+		}
+	}
+	if f.Upstream == exchange.NoUpstream {
+		f.fail(500, exchange.RouteAnswer)
+		return
+	}
+	f.startUpstream()
+}
+
+// resume goes on after a policy held the exchange.
+func (f *flow) resume(then func(*exchange.Exchange) exchange.Verdict) {
+	if !f.is(held) {
+		return
+	}
+	f.flags &^= held
+	verdict := then(&f.Exchange)
+	switch {
+	case verdict == exchange.Held:
+		f.flags |= held
+	case verdict == exchange.Answered:
+		f.flags &^= heldResponse
+		f.sendAnswer()
+	case f.is(heldResponse):
+		f.flags &^= heldResponse
+		f.runResponse()
+	default:
+		f.runRequest()
+	}
+}
+
+// Expire implements reactor.Expirer.
+func (f *flow) Expire(_ *reactor.Timer, now int64) {
+	switch f.stage {
+	case stagePolicies:
+		f.fail(504, exchange.UpstreamTimeout)
+	case stageWaiting:
+		f.wait.Remove()
+		f.Refused(now, upstream.WaitedTooLong)
+	case stageConnecting, stageSent:
+		if now >= f.deadline {
+			f.flags |= freeRetry
+			f.tries = maxTries
+		}
+		f.upstreamFailed(upstream.Timeout, exchange.UpstreamTimeout)
+	case stageStreaming, stageTunnel:
+		f.streamExpired(now)
+	}
+}

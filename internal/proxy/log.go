@@ -1,0 +1,26 @@
+package proxy
+
+import (
+	"time"
+
+	"plimsoll/internal/head"
+	"plimsoll/internal/telemetry/accesslog"
+)
+
+// writeLog gives the access log its line. Lengths are those of the whole messages as they passed; times are in nanoseconds.
+func (f *flow) writeLog(total, up, own int64) {
+	r := accesslog.Record{
+		Time: time.Now().UnixNano(), Client: f.Client, Listener: f.Listener,
+		Method: f.req.Method, Host: f.req.Host, Path: f.req.Path, Query: f.req.Query, Protocol: protocols[f.req.Minor&1],
+		Status: f.Response.Status, BytesIn: f.bodyIn, BytesOut: f.bodyOut,
+		Total: total, Upstream: up, Gateway: own,
+		Route: f.Route, Service: f.Service, Target: f.Target, Class: f.Class, Attempts: f.Attempts, Reason: f.Reason.String(), ID: f.ID,
+		UserAgent: f.req.Fields.Value(head.UserAgent), Referer: f.req.Fields.Value(head.Referer),
+	}
+	if f.TLS != nil {
+		r.TLS = f.TLS.Version
+	}
+	f.w.log.Write(&r)
+}
+
+var protocols = [2]string{"HTTP/1.0", "HTTP/1.1"}

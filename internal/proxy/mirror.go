@@ -1,0 +1,130 @@
+package proxy
+
+import (
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/http1"
+	"plimsoll/internal/reactor"
+	"plimsoll/internal/upstream"
+)
+
+// A mirrored request is copied while it is sent, and the copy goes its own way once the original is with its upstream whole: as a flow without a
+// client, never retried, whose response is read and thrown away. Nothing of the original waits for it.
+
+// maxMirrors bounds the copies under way on one loop; more are dropped and counted.
+const maxMirrors = 256
+
+// copyHead begins the copy of a request.
+func (f *flow) copyHead(head []byte) {
+	f.dropCopy()
+	if f.w.mirrors >= maxMirrors || len(head)+int(max(0, f.req.Length)) > reactor.ScratchSize || f.req.Length > f.MirrorBody {
+		f.w.shard.MirrorsDropped++
+		f.flags &^= mirrored
+		return
+	}
+	f.copy = f.w.loop.GetBuffer(reactor.ScratchSize)
+	f.copy.End = copy(f.copy.Bytes, head)
+	f.copied = 0
+}
+
+// copyBody adds to the copy what the upstream gets of the body.
+func (f *flow) copyBody(data []byte) {
+	if f.copied += int64(len(data)); f.copied > f.MirrorBody || len(data)+maxChunkFrame > len(f.copy.Room()) {
+		f.w.shard.MirrorsDropped++
+		f.dropCopy()
+		f.flags &^= mirrored
+		return
+	}
+	if f.req.Framing == http1.Chunked {
+		if len(data) > 0 {
+			f.copy.End = len(http1.AppendChunk(f.copy.Data(), data))
+		}
+		return
+	}
+	f.copy.End += copy(f.copy.Room(), data)
+}
+
+// maxChunkFrame is room for a chunk's size line and end, and for the last chunk.
+const maxChunkFrame = 32
+
+func (f *flow) dropCopy() {
+	if f.copy != nil {
+		f.w.loop.PutBuffer(f.copy)
+		f.copy = nil
+	}
+}
+
+// sendMirror sends the copy to the mirror's upstream.
+func (f *flow) sendMirror() {
+	f.flags &^= mirrored
+	kept := f.copy
+	f.copy = nil
+	if f.req.Framing == http1.Chunked {
+		kept.End = len(http1.AppendLastChunk(kept.Data(), nil))
+	}
+	w := f.w
+	w.mirrors++
+	w.shard.MirrorsSent++
+	m := w.newFlow(nil)
+	m.Exchange.Begin(w)
+	m.view, m.route, m.copy = f.view, f.route, kept
+	m.Start, m.Client, m.Peer = w.loop.Now(), f.Client, f.Peer
+	m.deadline = m.Start + f.route.Timeout
+	m.flags = isMirror | requestSent | f.flags&toHEAD
+	m.Upstream = f.Mirror
+	m.stage = stagePolicies
+	m.startUpstream()
+}
+
+// sendCopy is a mirror's sendRequest.
+func (f *flow) sendCopy() {
+	f.stage, f.sentAt = stageSent, f.w.loop.Now()
+	err := f.server.write(f.copy.Data())
+	f.dropCopy()
+	if err != nil {
+		f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
+		return
+	}
+	f.w.loop.SetTimer(&f.timer, f, f.deadline)
+	f.server.Readable()
+}
+
+// mirrorHead begins to throw a mirror's response away.
+func (f *flow) mirrorHead(rest []byte) {
+	f.stage = stageStreaming
+	if f.res.Status == 101 {
+		f.upstreamFailed(upstream.BadResponse, exchange.UpstreamBad)
+		return
+	}
+	f.down.Start(f.res.Framing, f.res.Length, &responseLimits)
+	f.discardBody(rest)
+}
+
+// discardBody reads over a mirror's response.
+func (f *flow) discardBody(in []byte) {
+	for !f.down.Done() {
+		_, n, bad := f.down.Next(in)
+		if bad != http1.OK {
+			f.badResponse(bad)
+			return
+		}
+		if n == 0 {
+			f.w.loop.SetTimer(&f.timer, f, min(f.deadline, f.w.loop.Now()+f.route.StreamTimeout))
+			return
+		}
+		in = in[n:]
+	}
+	s := f.server
+	f.server = nil
+	f.endTry(outcomeOf(f.res.Status), f.upstreamEnd-f.sentAt)
+	s.release(len(in) == 0 && f.res.KeepAlive)
+	f.endMirror()
+}
+
+// endMirror ends a copy's life. How it went is nobody's concern but its upstream's.
+func (f *flow) endMirror() {
+	f.leaveAll()
+	f.dropCopy()
+	f.stage = stageOver
+	f.w.mirrors--
+	f.w.freeFlow(f)
+}

@@ -1,0 +1,84 @@
+package proxy
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+)
+
+// Quota bounds the connections of one listener over all loops, and those of each client address. It outlives a reload
+// that does not remove the listener. It is used when a connection comes and when it goes, not for requests.
+type Quota struct {
+	max        atomic.Int64 // 0 for no bound
+	perAddress atomic.Int64 // 0 for no bound
+	open       atomic.Int64
+
+	mu    sync.Mutex
+	count map[netip.Addr]int32 // addresses with open connections, so at most as many entries as connections
+}
+
+// Limit sets the bounds; 0 is none. Connections that are open stay.
+func (q *Quota) Limit(max, perAddress int) {
+	q.max.Store(int64(max))
+	q.perAddress.Store(int64(perAddress))
+}
+
+// Open is how many connections are held.
+func (q *Quota) Open() int64 { return q.open.Load() }
+
+// refusal says why a connection was not taken.
+type refusal uint8
+
+const (
+	taken refusal = iota
+	tooMany
+	tooManyOfAddress
+)
+
+// take counts a connection, or says why it may not be. counted tells whether the address was counted: give needs it back,
+// because the bound may be switched on while connections are open.
+func (q *Quota) take(a netip.Addr) (r refusal, counted bool) {
+	if n := q.open.Add(1); q.max.Load() > 0 && n > q.max.Load() {
+		q.open.Add(-1)
+		return tooMany, false
+	}
+	per := q.perAddress.Load()
+	if per == 0 {
+		return taken, false
+	}
+	key := addressKey(a)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if int64(q.count[key]) >= per {
+		q.open.Add(-1)
+		return tooManyOfAddress, false
+	}
+	if q.count == nil {
+		q.count = make(map[netip.Addr]int32)
+	}
+	q.count[key]++
+	return taken, true
+}
+
+func (q *Quota) give(a netip.Addr, counted bool) {
+	q.open.Add(-1)
+	if !counted {
+		return
+	}
+	key := addressKey(a)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.count[key]--; q.count[key] <= 0 {
+		delete(q.count, key)
+	}
+}
+
+// addressKey is what one client is taken to have: an IPv4 address or an IPv6 /64.
+func addressKey(a netip.Addr) netip.Addr {
+	if a.Is6() {
+		if p, err := a.WithZone("").Prefix(64); err == nil {
+			return p.Addr()
+		}
+	}
+	return a
+}

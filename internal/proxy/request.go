@@ -1,0 +1,199 @@
+package proxy
+
+import (
+	"io"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/http1"
+	"plimsoll/internal/upstream"
+)
+
+// clientReadable is told when the client's connection changes while the exchange is under way.
+func (f *flow) clientReadable() {
+	if f.is(requestSent) || f.stage < stageSent {
+		// Nothing is wanted from the client now. Bytes of its next request wait in the socket; its end means that nobody
+		// waits for the answer any more.
+		if f.client.conn.PeerEnded() {
+			f.abort(exchange.NoReason)
+		}
+		return
+	}
+	f.pumpRequest()
+}
+
+// appendHeldBody appends what is there of the body already, behind the head in the client's buffer.
+func (f *flow) appendHeldBody(out []byte) ([]byte, http1.Error) {
+	c := f.client
+	used, bad := 0, http1.OK
+	if c.in != nil {
+		out, used, bad = f.appendUp(out, c.in.Data())
+		c.in.Start += used
+	}
+	return out, bad
+}
+
+// appendUp decodes body bytes of the client and appends them framed for the upstream. It says how many it used.
+func (f *flow) appendUp(out, in []byte) ([]byte, int, http1.Error) {
+	used := 0
+	for !f.up.Done() {
+		data, n, bad := f.up.Next(in[used:])
+		if bad != http1.OK {
+			return out, used, bad
+		}
+		if n == 0 {
+			break
+		}
+		used += n
+		if f.bodyIn += int64(len(data)); f.MaxBody > 0 && f.bodyIn > f.MaxBody {
+			return out, used, http1.HeadTooLarge
+		}
+		if f.is(mirrored) {
+			f.copyBody(data)
+		}
+		if len(data) == 0 {
+			continue
+		}
+		if f.req.Framing == http1.Chunked {
+			out = http1.AppendChunk(out, data)
+		} else {
+			out = append(out, data...)
+		}
+	}
+	if f.up.Done() {
+		f.flags |= requestSent
+		if f.req.Framing == http1.Chunked {
+			out = http1.AppendLastChunk(out, f.up.Trailers())
+		}
+	}
+	return out, used, http1.OK
+}
+
+// pumpRequest moves the request's body from the client to the upstream until it is whole, the client pauses, or the upstream's queue
+// is full.
+func (f *flow) pumpRequest() {
+	c, s := f.client, f.server
+	if f.req.Expect100 && !f.is(continued) && f.bodyIn == 0 {
+		f.flags |= continued
+		if c.write(continueMessage) != nil {
+			f.abort(exchange.NoReason)
+			return
+		}
+	}
+	for !f.is(requestSent) && !s.conn.Congested() {
+		in := f.w.loop.Scratch()
+		if f.req.Framing == http1.Length {
+			in = in[:min(int64(len(in)), f.req.Length-f.bodyIn)]
+		}
+		n, err := c.read(in)
+		if err != nil {
+			if !pause(err) {
+				f.abort(exchange.NoReason)
+			}
+			return
+		}
+		f.flags |= bodyStreamed
+		if !f.forwardBody(in[:n]) {
+			return
+		}
+	}
+	if f.is(requestSent) {
+		f.w.loop.StopTimer(&c.timer)
+		if f.is(mirrored) {
+			f.sendMirror()
+		}
+	}
+}
+
+// forwardBody sends one read's bytes on; it says whether to go on.
+func (f *flow) forwardBody(in []byte) bool {
+	out, used, bad := f.appendUp(f.w.out[:0], in)
+	if bad != http1.OK {
+		f.badBody(bad)
+		return false
+	}
+	if used < len(in) {
+		f.client.keepAhead(in[used:])
+	}
+	if err := f.server.write(out); err != nil {
+		f.upstreamBroken(err)
+		return false
+	}
+	return true
+}
+
+// upstreamBroken deals with an upstream that takes no more of the request. It may have answered before it hung up: that answer is
+// what the client should see, so reading goes first and only an upstream with nothing to say has failed.
+func (f *flow) upstreamBroken(err error) {
+	s := f.server
+	f.flags |= closeClient
+	s.Readable()
+	if f.server == s && f.stage == stageSent && err != io.EOF {
+		f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
+	}
+}
+
+// badBody ends an exchange whose request body is malformed, or longer than it may be.
+func (f *flow) badBody(bad http1.Error) {
+	f.flags |= closeClient
+	f.dropServer()
+	f.endTry(upstream.Cancelled, 0)
+	status, reason := bad.Status(), exchange.BadRequest
+	if f.MaxBody > 0 && f.bodyIn > f.MaxBody {
+		status, reason = 413, exchange.BodyTooLarge
+	} else {
+		f.w.shard.RefusedRequests[bad]++
+	}
+	if f.stage >= stageStreaming {
+		f.cut(reason)
+		return
+	}
+	f.fail(status, reason)
+}
+
+// keepAhead keeps bytes that were read with a chunked body's end: the next request's.
+func (c *client) keepAhead(b []byte) {
+	c.ahead = c.w.loop.GetBuffer(len(b))
+	c.ahead.End = copy(c.ahead.Bytes, b)
+}
+
+// armBodyTimer begins to measure how fast the body comes.
+func (f *flow) armBodyTimer() {
+	if f.client.listener.MinBodyRate > 0 {
+		f.mark = f.bodyIn
+		f.w.loop.SetTimer(&f.client.timer, f.client, f.w.loop.Now()+bodyWindow)
+	}
+}
+
+// clientSlow is called when the client's timer is due during an exchange: its body must have come at the least rate, and of its response
+// it must have taken something.
+func (f *flow) clientSlow(now int64) {
+	c := f.client
+	switch {
+	case c.conn.Queued() > 0:
+		sent := f.bodyOut - int64(c.conn.Queued())
+		if sent <= c.progress {
+			f.abort(exchange.ClientSlow)
+			return
+		}
+		c.progress = sent
+		f.w.loop.SetTimer(&c.timer, c, now+c.listener.SendTimeout)
+	case !f.is(requestSent):
+		waiting := f.stage < stageSent || f.server != nil && f.server.conn.Congested() // for the upstream, not for the client
+		if !waiting && (f.bodyIn-f.mark)*int64(1e9) < c.listener.MinBodyRate*bodyWindow {
+			f.slowBody()
+			return
+		}
+		f.armBodyTimer()
+	}
+}
+
+func (f *flow) slowBody() {
+	f.flags |= closeClient
+	f.dropServer()
+	f.endTry(upstream.Cancelled, 0)
+	if f.stage >= stageStreaming {
+		f.cut(exchange.BodyTimeout)
+		return
+	}
+	f.fail(408, exchange.BodyTimeout)
+}

@@ -1,0 +1,399 @@
+package proxy
+
+import (
+	"unsafe"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/head"
+	"plimsoll/internal/http1"
+	"plimsoll/internal/reactor"
+	"plimsoll/internal/upstream"
+)
+
+// responseLimits bound the heads of upstreams. They are services of ours, so the bounds are wide and not configured.
+var responseLimits = http1.Limits{Line: 8 << 10, Head: 48 << 10, Fields: 256, Extension: 16 << 10}
+
+// responseBytes takes what was read of a response: buf[from:to], with room in front that may be overwritten.
+func (f *flow) responseBytes(buf []byte, from, to int) {
+	if f.stage == stageStreaming {
+		f.streamBody(buf, from, to, nil)
+		return
+	}
+	s := f.server
+	if s.partial != nil {
+		if !f.appendPartial(buf[from:to]) {
+			return
+		}
+		buf, from, to = s.partial.Bytes, s.partial.Start, s.partial.End
+	}
+	for {
+		used, bad := f.res.Parse(buf[from:to], &responseLimits, f.is(toHEAD))
+		if bad != http1.OK {
+			f.badResponse(bad)
+			return
+		}
+		if used == 0 {
+			f.keepPartial(buf[from:to])
+			return
+		}
+		from += used
+		if f.res.Status >= 200 || f.res.Status == 101 {
+			break
+		}
+		if !f.interim() {
+			return
+		}
+		f.res.Reset()
+		if s.partial != nil {
+			s.partial.Start = from
+		}
+	}
+	partial := s.partial
+	s.partial = nil
+	f.responseHead(buf, from, to)
+	if partial != nil {
+		f.w.loop.PutBuffer(partial)
+	}
+}
+
+// keepPartial keeps a head that is not complete, in memory of its own.
+func (f *flow) keepPartial(data []byte) {
+	s := f.server
+	if s.partial != nil {
+		return
+	}
+	s.partial = f.w.loop.GetBuffer(max(firstRead, len(data)))
+	s.partial.End = copy(s.partial.Bytes, data)
+	f.res.Reset()
+}
+
+// appendPartial adds to a head that is not complete.
+func (f *flow) appendPartial(data []byte) bool {
+	s, l := f.server, f.w.loop
+	if len(data) > len(s.partial.Room()) {
+		need := len(s.partial.Data()) + len(data)
+		if need > reactor.ScratchSize {
+			f.badResponse(http1.HeadTooLarge)
+			return false
+		}
+		larger := l.GetBuffer(need)
+		larger.End = copy(larger.Bytes, s.partial.Data())
+		l.PutBuffer(s.partial)
+		s.partial = larger
+		f.res.Reset()
+	}
+	s.partial.End += copy(s.partial.Room(), data)
+	return true
+}
+
+// interim passes an interim response on (RFC 9110, section 15.2), but for 100, which the gateway gives itself.
+func (f *flow) interim() bool {
+	if f.res.Status == 100 || f.is(isMirror) || f.req.Minor == 0 {
+		return true
+	}
+	out := http1.AppendStatusLine(f.w.out[:0], f.res.Status)
+	http1.StripConnection(&f.res.Fields)
+	out = http1.AppendFields(out, &f.res.Fields, hopByHop)
+	if f.client.write(append(out, crlf...)) != nil {
+		f.abort(exchange.NoReason)
+		return false
+	}
+	return true
+}
+
+// badResponse ends a try whose response is malformed: 502, or a cut where the head was sent already.
+func (f *flow) badResponse(http1.Error) {
+	f.upstreamFailed(upstream.BadResponse, exchange.UpstreamBad)
+}
+
+// responseHead deals with a complete head; buf[from:to] is what came with it of the body.
+func (f *flow) responseHead(buf []byte, from, to int) {
+	status := f.res.Status
+	f.upstreamEnd = f.w.loop.Now()
+	if f.is(isMirror) {
+		f.mirrorHead(buf[from:to])
+		return
+	}
+	if status == 101 && (f.req.Upgrade == nil || f.res.Upgrade == nil) {
+		f.badResponse(http1.BadStatus)
+		return
+	}
+	if status >= 502 && status <= 504 && f.retryStatus(status) {
+		f.dropServer()
+		f.endTry(upstream.Status5xx, 0)
+		f.retry()
+		return
+	}
+	f.down.Start(f.res.Framing, f.res.Length, &responseLimits)
+	if len(f.route.Chain.Response) > 0 {
+		f.at = 0
+		if !f.respondPolicies() {
+			f.holdResponse(buf, from, to)
+			return
+		}
+		if f.is(answered) {
+			return
+		}
+	}
+	f.startResponse(buf, from, to)
+}
+
+// respondPolicies runs the rest of the chain's response moment; false means that a policy holds the exchange.
+func (f *flow) respondPolicies() bool {
+	for chain := f.route.Chain.Response; int(f.at) < len(chain); {
+		policy := chain[f.at]
+		f.at++
+		switch policy.OnResponse(&f.Exchange) {
+		case exchange.Held:
+			f.flags |= held | heldResponse
+			return false
+		case exchange.Answered:
+			if !f.is(answered) {
+				f.dropServer()
+				f.endTry(upstream.Success, f.upstreamEnd-f.sentAt)
+				f.sendAnswer()
+				return true
+			}
+		}
+	}
+	return true
+}
+
+// holdResponse keeps a response's head and what came of its body while a policy holds the exchange. The fields alias the loop's scratch
+// memory, so they are moved into the copy.
+func (f *flow) holdResponse(buf []byte, from, to int) {
+	s, l := f.server, f.w.loop
+	if s == nil {
+		return // the gateway's own answer is held: nothing of it is in borrowed memory
+	}
+	kept := l.GetBuffer(len(buf))
+	copy(kept.Bytes, buf)
+	for i := range f.res.Fields.Len() {
+		field := f.res.Fields.At(i)
+		field.Name, field.Value, field.Line = rebase(field.Name, buf, kept.Bytes), rebase(field.Value, buf, kept.Bytes), rebase(field.Line, buf, kept.Bytes)
+	}
+	kept.Start, kept.End = from, to
+	s.partial = kept
+	l.SetTimer(&f.timer, f, f.deadline)
+}
+
+// rebase is the part of new that p was of old; what was not part of old stays.
+func rebase(p, old, new []byte) []byte {
+	offset := uintptr(unsafe.Pointer(unsafe.SliceData(p))) - uintptr(unsafe.Pointer(unsafe.SliceData(old)))
+	if len(p) == 0 || offset >= uintptr(len(old)) {
+		return p
+	}
+	return new[offset : int(offset)+len(p)]
+}
+
+// runResponse goes on after a policy held the exchange at the response's moment.
+func (f *flow) runResponse() {
+	if !f.respondPolicies() || f.is(answered) && f.server == nil && f.stage == stageOver {
+		return
+	}
+	s := f.server
+	if s == nil {
+		f.writeAnswer()
+		return
+	}
+	kept := s.partial
+	s.partial = nil
+	f.startResponse(kept.Bytes, kept.Start, kept.End)
+	f.w.loop.PutBuffer(kept)
+	if s.flow == f {
+		s.Readable()
+	}
+}
+
+// startResponse sends the response's head and what is there of its body.
+func (f *flow) startResponse(buf []byte, from, to int) {
+	if f.res.Status == 101 {
+		f.startTunnel(buf[from:to])
+		return
+	}
+	f.stage = stageStreaming
+	f.w.loop.SetTimer(&f.timer, f, f.w.loop.Now()+f.route.StreamTimeout)
+	if !f.is(requestSent) {
+		// The upstream answered before it had the whole request. What is left of it has no reader, so neither
+		// connection can be used again.
+		f.flags |= closeClient
+	}
+	f.streamBody(buf, from, to, f.appendResponseHead(f.w.out[:0]))
+}
+
+// appendResponseHead is the head as the client gets it, and decides how the body is framed for it.
+func (f *flow) appendResponseHead(out []byte) []byte {
+	f.toClient = f.res.Framing
+	switch f.res.Framing {
+	case http1.Chunked, http1.ToEOF:
+		f.toClient = http1.Chunked
+		if f.req.Minor == 0 {
+			f.toClient = http1.ToEOF
+			f.flags |= closeClient
+		}
+	}
+	out = http1.AppendStatusLine(out, f.res.Status)
+	http1.StripConnection(&f.res.Fields)
+	drop := hopByHop
+	if f.is(toHEAD) || f.res.Status == 304 {
+		drop &^= 1 << head.ContentLength // it tells of the body that is not sent
+	}
+	out = http1.AppendFields(out, &f.res.Fields, drop)
+	switch f.toClient {
+	case http1.Length:
+		out = appendLength(out, f.res.Length)
+	case http1.Chunked:
+		out = append(out, chunkedLine...)
+	case http1.None:
+		if !f.is(toHEAD) && f.res.Status != 204 && f.res.Status != 304 {
+			out = appendLength(out, 0)
+		}
+	}
+	if !f.res.Fields.Has(head.Date) {
+		out = http1.AppendField(out, dateName, f.w.httpDate())
+	}
+	return append(f.appendConnection(out), crlf...)
+}
+
+var dateName = []byte("Date")
+
+// appendConnection tells the client whether the connection goes on, where that is not what its version takes for granted.
+func (f *flow) appendConnection(out []byte) []byte {
+	switch {
+	case f.w.draining || f.is(closeClient):
+		f.flags |= closeClient
+		return append(out, closeLine...)
+	case f.req.Minor == 0:
+		return append(out, keepAliveLine...)
+	}
+	return out
+}
+
+// streamBody sends body bytes buf[from:to] on to the client, behind the head where out is not empty.
+//
+// The usual response is read in one call and goes out in one: where the body is passed on as it is, the head is written into the room
+// in front of it, over the upstream's head, so that only some hundred bytes are copied and not the body.
+func (f *flow) streamBody(buf []byte, from, to int, out []byte) {
+	in, used := buf[from:to], 0
+	if f.toClient != http1.Chunked {
+		data, n, bad := f.down.Next(in)
+		if f.res.Framing == http1.Chunked {
+			out, n, bad = f.appendDown(out, in)
+			data = nil
+		}
+		if bad != http1.OK {
+			f.badResponse(bad)
+			return
+		}
+		used = n
+		switch {
+		case len(data) == 0:
+		case len(out) <= from:
+			copy(buf[from-len(out):], out)
+			out = buf[from-len(out) : from+len(data)]
+		default:
+			out = append(out, data...)
+		}
+	} else {
+		var bad http1.Error
+		if out, used, bad = f.appendDown(out, in); bad != http1.OK {
+			f.badResponse(bad)
+			return
+		}
+	}
+	if f.down.Done() {
+		f.responseWhole(out, used == len(in))
+		return
+	}
+	if len(out) > 0 && !f.toClientWrite(out) {
+		return
+	}
+	f.w.loop.SetTimer(&f.timer, f, f.w.loop.Now()+f.route.StreamTimeout)
+}
+
+// appendDown decodes body bytes of the upstream and appends them framed for the client. It says how many it used.
+func (f *flow) appendDown(out, in []byte) ([]byte, int, http1.Error) {
+	used := 0
+	for !f.down.Done() {
+		data, n, bad := f.down.Next(in[used:])
+		if bad != http1.OK {
+			return out, used, bad
+		}
+		if n == 0 {
+			break
+		}
+		used += n
+		switch {
+		case len(data) == 0:
+		case f.toClient == http1.Chunked:
+			out = http1.AppendChunk(out, data)
+		default:
+			out = append(out, data...)
+		}
+	}
+	return out, used, http1.OK
+}
+
+// toClientWrite sends bytes to the client; false means that the client is gone and the exchange over.
+func (f *flow) toClientWrite(out []byte) bool {
+	c := f.client
+	f.bodyOut += int64(len(out))
+	if c.write(out) != nil {
+		f.abort(exchange.NoReason)
+		return false
+	}
+	if c.conn.Queued() > 0 && !c.waiting {
+		c.waiting = true
+		c.progress = f.bodyOut - int64(c.conn.Queued())
+		f.w.loop.SetTimer(&c.timer, c, f.w.loop.Now()+c.listener.SendTimeout)
+	}
+	return true
+}
+
+// clientDrained goes on reading from the upstream.
+func (f *flow) clientDrained() {
+	if s := f.server; s != nil && f.stage >= stageSent {
+		s.Readable()
+	}
+}
+
+// responseWhole ends the exchange with the last bytes of its response. clean says that nothing stood behind them.
+func (f *flow) responseWhole(out []byte, clean bool) {
+	if f.toClient == http1.Chunked {
+		if out == nil {
+			out = f.w.out[:0]
+		}
+		out = http1.AppendLastChunk(out, f.down.Trailers())
+	}
+	if len(out) > 0 && !f.toClientWrite(out) {
+		return
+	}
+	now := reactor.Clock()
+	f.headDown = now - f.w.loop.Now()
+	s := f.server
+	f.server = nil
+	f.endTry(outcomeOf(f.res.Status), f.upstreamEnd-f.sentAt)
+	s.release(clean && f.is(requestSent) && f.res.KeepAlive)
+	f.finish(exchange.Completed, now)
+}
+
+func outcomeOf(status int) upstream.Outcome {
+	if status >= 502 && status <= 504 {
+		return upstream.Status5xx
+	}
+	return upstream.Success
+}
+
+// streamExpired is called when the upstream has been silent for too long after its head. A client that does not read is not the
+// upstream's silence.
+func (f *flow) streamExpired(now int64) {
+	if f.client.conn.Congested() {
+		f.w.loop.SetTimer(&f.timer, f, now+f.route.StreamTimeout)
+		return
+	}
+	if f.stage == stageTunnel {
+		f.endTunnel()
+		return
+	}
+	f.upstreamFailed(upstream.Timeout, exchange.StreamTimeout)
+}

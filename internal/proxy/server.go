@@ -1,0 +1,267 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/http1"
+	"plimsoll/internal/reactor"
+	"plimsoll/internal/telemetry"
+	"plimsoll/internal/tlsio"
+	"plimsoll/internal/upstream"
+)
+
+// server is a connection to a target. It is idle, in its member's pool, or used by one exchange.
+type server struct {
+	conn      reactor.Conn
+	w         *Worker
+	member    *upstream.Member
+	upstream  *Upstream
+	tls       *tlsio.Conn // nil for plain text
+	flow      *flow       // the exchange that uses it; nil when idle
+	target    string      // the member's address
+	partial   *reactor.Buffer
+	idleSince int64
+	requests  uint32
+	state     serverState
+}
+
+type serverState uint8
+
+const (
+	serverConnecting serverState = iota
+	serverHandshake
+	serverOpen
+	serverAborting // a handshake's goroutine still has the socket
+	serverClosed
+)
+
+// stats are this loop's counters of the upstream.
+func (s *server) stats() *telemetry.UpstreamStats { return s.w.shard.Upstream(s.upstream.Stat) }
+
+// Connected implements reactor.Handler.
+func (s *server) Connected(err error) {
+	f := s.flow
+	if err != nil {
+		s.stats().ConnectFailures++
+		f.upstreamFailed(upstream.ConnectFailed, exchange.ConnectFailed)
+		return
+	}
+	if s.upstream.TLS != nil {
+		s.beginHandshake()
+		return
+	}
+	s.opened()
+}
+
+// beginHandshake is client.beginHandshake's mirror image.
+func (s *server) beginHandshake() {
+	cfg, err := s.upstream.TLS(s.member.Target().Address().Host)
+	if err != nil {
+		s.handshakeFailed(err)
+		return
+	}
+	s.state = serverHandshake
+	s.tls = tlsio.NewClient(&s.conn, cfg, s.w.tls)
+	session, loop := s.tls, s.w.loop
+	go func() {
+		err := session.Handshake()
+		loop.Post(func() { s.handshaken(err) })
+	}()
+}
+
+func (s *server) handshaken(err error) {
+	switch {
+	case s.state == serverAborting:
+		s.state = serverOpen
+		s.close()
+	case err != nil:
+		s.state = serverOpen
+		s.handshakeFailed(err)
+	default:
+		s.conn.TakeOver()
+		s.opened()
+	}
+}
+
+func (s *server) handshakeFailed(err error) {
+	s.stats().ConnectFailures++
+	s.w.logger.Warn("TLS with a target failed", "upstream", s.upstream.Name(), "target", s.target, "error", err)
+	s.flow.upstreamFailed(upstream.ConnectFailed, exchange.ConnectFailed)
+}
+
+func (s *server) opened() {
+	s.state = serverOpen
+	s.stats().Opened++
+	f := s.flow
+	f.w.loop.StopTimer(&f.timer)
+	f.use(s)
+}
+
+// Readable implements reactor.Handler.
+func (s *server) Readable() {
+	f := s.flow
+	switch {
+	case s.state == serverHandshake || s.state == serverAborting:
+		s.tls.Wake()
+	case f == nil:
+		s.idleReadable()
+	case f.stage == stageTunnel:
+		f.relayDown()
+	case f.stage >= stageSent:
+		s.readResponse()
+	}
+}
+
+// idleReadable is told of an idle connection: its target has closed it, or says something that nobody asked for, which makes it
+// unfit for the next request. Records of TLS itself (tickets, key updates) are neither.
+func (s *server) idleReadable() {
+	if s.tls != nil {
+		var b [1]byte
+		if _, err := s.tls.Read(b[:]); err != nil && pause(err) {
+			return
+		}
+	}
+	s.member.Drop(s, s.w.loop.Now())
+	s.shut()
+}
+
+// Drained implements reactor.Handler: the upstream has taken what was waiting for it.
+func (s *server) Drained() {
+	f := s.flow
+	switch {
+	case f == nil || f.is(isMirror):
+	case f.stage == stageTunnel:
+		f.relayUp()
+	case !f.is(requestSent):
+		f.pumpRequest()
+	}
+}
+
+func (s *server) read(p []byte) (int, error) {
+	if s.tls != nil {
+		return s.tls.Read(p)
+	}
+	return s.conn.Read(p)
+}
+
+func (s *server) write(p []byte) error {
+	s.w.shard.UpstreamSent += uint64(len(p))
+	if s.tls != nil {
+		return s.tls.Write(p)
+	}
+	return s.conn.Write(p)
+}
+
+// readResponse reads as long as there is something and the client keeps up.
+func (s *server) readResponse() {
+	f := s.flow
+	for s.flow == f && !f.is(held) && f.stage < stageTunnel {
+		if f.client != nil && f.client.conn.Congested() {
+			return
+		}
+		buf := s.w.loop.Scratch()
+		n, err := s.read(buf[scratchRoom:])
+		if err != nil {
+			if !pause(err) {
+				f.responseEnded(err)
+			}
+			return
+		}
+		s.w.shard.UpstreamReceived += uint64(n)
+		f.responseBytes(buf, scratchRoom, scratchRoom+n)
+	}
+}
+
+// responseEnded deals with the end, or the failure, of the connection before the response was known to be whole.
+func (f *flow) responseEnded(err error) {
+	if f.stage == stageSent {
+		f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
+		return
+	}
+	if errors.Is(err, io.EOF) && f.down.EOF() == http1.OK && f.down.Done() {
+		f.responseWhole(nil, true)
+		return
+	}
+	f.upstreamFailed(upstream.Reset, exchange.UpstreamCut)
+}
+
+// release puts the connection into its pool, or closes it where it may not be used again.
+func (s *server) release(reusable bool) {
+	s.flow = nil
+	if !reusable || s.conn.PeerEnded() || s.conn.Queued() > 0 || s.upstream.MaxRequests > 0 && s.requests >= s.upstream.MaxRequests {
+		s.close()
+		return
+	}
+	s.idleSince = s.w.loop.Now()
+	s.member.Put(s, s.idleSince)
+}
+
+// Retire implements upstream.Conn: the pool has counted the idle connection off and wants it closed.
+func (s *server) Retire() { s.shut() }
+
+// parked is an idle connection between two loops. It is the same server, which no loop touches meanwhile.
+type parked struct {
+	s      *server
+	socket reactor.Socket
+}
+
+// Detach implements upstream.Conn.
+func (s *server) Detach() (upstream.Parked, bool) {
+	if s.conn.MayRead() || s.tls != nil && s.tls.Buffered() {
+		return nil, false
+	}
+	return &parked{s, s.conn.Detach()}, true
+}
+
+// Attach implements upstream.Parked. Which member it belongs to now is set when it is used.
+func (p *parked) Attach(loop int) (upstream.Conn, bool) {
+	s := p.s
+	s.w = s.w.shared.Workers[loop]
+	if s.conn.Attach(s.w.loop, p.socket, s) != nil {
+		return nil, false
+	}
+	if !s.conn.Alive() {
+		s.shut()
+		return nil, false
+	}
+	if s.tls != nil {
+		s.tls.Move(s.w.tls)
+	}
+	return s, true
+}
+
+// Discard implements upstream.Parked.
+func (p *parked) Discard() { p.socket.Close() }
+
+// close ends a connection that is in use or being made. A handshake's goroutine still using the socket gets to know first.
+func (s *server) close() {
+	switch s.state {
+	case serverClosed, serverAborting:
+		return
+	case serverHandshake:
+		s.state = serverAborting
+		s.tls.Abort()
+		s.conn.Shutdown()
+		return
+	}
+	s.shut()
+	s.member.Closed(s.w.loop.Now())
+}
+
+func (s *server) shut() {
+	if s.state == serverOpen {
+		s.stats().Closed++
+	}
+	if s.tls != nil && s.state == serverOpen {
+		s.tls.CloseWrite()
+		s.tls.Release()
+	}
+	s.state = serverClosed
+	s.conn.Close()
+	if s.partial != nil {
+		s.w.loop.PutBuffer(s.partial)
+		s.partial = nil
+	}
+}

@@ -1,0 +1,77 @@
+package proxy
+
+import (
+	"crypto/tls"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/http1"
+	"plimsoll/internal/policy/forwarded"
+	"plimsoll/internal/route"
+	"plimsoll/internal/tlsio"
+	"plimsoll/internal/upstream"
+)
+
+// Snapshot is everything that a config decides about exchanges, compiled. It is immutable and shared by all loops; a reload
+// installs another one, and exchanges under way finish on the one they began on.
+type Snapshot struct {
+	Table     *route.Table // gives indexes into Routes
+	Routes    []Route
+	Upstreams []Upstream
+	NoRoute   int // the telemetry index that exchanges without a route are counted under
+}
+
+// Route is what is done with the requests it matches.
+type Route struct {
+	Name          string
+	Class         uint8
+	Chain         exchange.Chain
+	Upstream      int   // index into Snapshot.Upstreams, or exchange.NoUpstream for a route whose chain answers
+	Timeout       int64 // nanoseconds from the head to the response's start
+	StreamTimeout int64 // nanoseconds that a response may be silent
+	TunnelTimeout int64 // nanoseconds that a tunnel may be silent
+	Stat          int   // index of its counters
+}
+
+// Upstream is a named service and what the data plane needs to know to talk to it.
+type Upstream struct {
+	*upstream.Upstream
+	TLS            func(host string) (*tls.Config, error) // nil for plain text
+	ConnectTimeout int64                                  // nanoseconds, TLS included
+	PendingTimeout int64                                  // nanoseconds that an exchange may wait for a connection
+	MaxRequests    uint32                                 // of one connection, 0 for no bound
+	Attempts       uint8                                  // further tries after the first
+	RetryOn        RetryOn
+	PerTry         int64                           // nanoseconds until a try is given up, 0 for never
+	Key            func(*exchange.Exchange) uint64 // what a hashing balancer hashes; nil for others
+	Stat           int                             // index of its counters
+}
+
+// RetryOn is a set of outcomes.
+type RetryOn uint8
+
+// The outcomes after which a request may be tried again.
+const (
+	RetryConnect RetryOn = 1 << iota
+	RetryReset
+	RetryTimeout
+	Retry502
+	Retry503
+	Retry504
+)
+
+// Listener is what the data plane knows of an address that accepts clients. It is immutable; a reload may give the connections that
+// come later another one.
+type Listener struct {
+	Name        string
+	TLS         *tls.Config      // nil for plain text
+	Gate        *tlsio.Gate      // bounds the handshakes in flight
+	Handshake   int64            // nanoseconds
+	Trust       *forwarded.Trust // nil for nobody
+	Head        http1.Limits
+	HeadTimeout int64 // nanoseconds
+	IdleTimeout int64
+	SendTimeout int64
+	MinBodyRate int64 // bytes a second, over bodyWindow
+	MaxRequests uint32
+	Quota       *Quota
+}

@@ -1,0 +1,145 @@
+package proxy
+
+import (
+	"io"
+	"plimsoll/internal/reactor"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/http1"
+	"plimsoll/internal/upstream"
+)
+
+// A tunnel begins after the upstream's 101 and not before: until then bytes behind the request are the client's next request, because a
+// refused upgrade leaves an ordinary connection (RFC 9110, section 7.8). Afterwards the two sockets carry bytes both ways, each side's
+// end is passed on as an end of that direction only, and the tunnel is over when both have ended or nothing moved for too long.
+
+// startTunnel sends the 101 on, then what is there already of both directions.
+func (f *flow) startTunnel(first []byte) {
+	c, s := f.client, f.server
+	out := http1.AppendStatusLine(f.w.out[:0], 101)
+	http1.StripConnection(&f.res.Fields)
+	out = http1.AppendFields(out, &f.res.Fields, hopByHop)
+	out = append(out, upgradeLine...)
+	out = http1.AppendField(out, upgradeName, f.res.Upgrade)
+	out = append(append(out, crlf...), first...)
+	f.stage, c.state = stageTunnel, clientTunnel
+	f.flags |= closeClient
+	f.headDown = max(1, reactor.Clock()-f.w.loop.Now())
+	if !f.tunnelWrite(out) {
+		return
+	}
+	if c.in != nil && len(c.in.Data()) > 0 {
+		if s.write(c.in.Data()) != nil {
+			f.endTunnel()
+			return
+		}
+		f.bodyIn += int64(len(c.in.Data()))
+		c.in.Start = c.in.End
+	}
+	f.touchTunnel()
+	f.relayUp()
+	if f.stage == stageTunnel {
+		f.relayDown()
+	}
+}
+
+func (f *flow) touchTunnel() {
+	f.w.loop.SetTimer(&f.timer, f, f.w.loop.Now()+f.route.TunnelTimeout)
+}
+
+func (f *flow) tunnelWrite(p []byte) bool {
+	f.bodyOut += int64(len(p))
+	if f.client.write(p) != nil {
+		f.endTunnel()
+		return false
+	}
+	return true
+}
+
+// relayUp moves bytes from the client to the upstream.
+func (f *flow) relayUp() {
+	c, s := f.client, f.server
+	for !f.is(upEnded) && !s.conn.Congested() {
+		buf := f.w.loop.Scratch()
+		n, err := c.read(buf)
+		if err != nil {
+			if pause(err) {
+				return
+			}
+			if err != io.EOF {
+				f.endTunnel()
+				return
+			}
+			f.flags |= upEnded
+			s.closeWrite()
+			f.endTunnelWhenBoth()
+			return
+		}
+		f.touchTunnel()
+		f.bodyIn += int64(n)
+		if s.write(buf[:n]) != nil {
+			f.endTunnel()
+			return
+		}
+	}
+}
+
+// relayDown moves bytes from the upstream to the client.
+func (f *flow) relayDown() {
+	c, s := f.client, f.server
+	for !f.is(downEnded) && !c.conn.Congested() {
+		buf := f.w.loop.Scratch()
+		n, err := s.read(buf)
+		if err != nil {
+			if pause(err) {
+				return
+			}
+			if err != io.EOF {
+				f.endTunnel()
+				return
+			}
+			f.flags |= downEnded
+			c.closeWrite()
+			f.endTunnelWhenBoth()
+			return
+		}
+		f.touchTunnel()
+		f.w.shard.UpstreamReceived += uint64(n)
+		if !f.tunnelWrite(buf[:n]) {
+			return
+		}
+	}
+}
+
+func (f *flow) endTunnelWhenBoth() {
+	if f.is(upEnded) && f.is(downEnded) {
+		f.endTunnel()
+	}
+}
+
+// endTunnel closes both sides. What the client has not taken yet still goes out.
+func (f *flow) endTunnel() {
+	c := f.client
+	f.dropServer()
+	f.endTry(upstream.Success, f.upstreamEnd-f.sentAt)
+	f.account(exchange.Completed, reactor.Clock())
+	c.flow = nil
+	f.w.freeFlow(f)
+	c.state = clientBusy
+	c.lingerClose()
+}
+
+// closeWrite passes on that no more will come from the other side.
+func (c *client) closeWrite() {
+	if c.tls != nil {
+		c.tls.CloseWrite()
+	}
+	c.conn.CloseWrite()
+}
+
+func (s *server) closeWrite() {
+	if s.tls != nil {
+		s.tls.CloseWrite()
+	}
+	s.conn.CloseWrite()
+}

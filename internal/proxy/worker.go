@@ -1,0 +1,205 @@
+// Package proxy is the data plane: it meets the codecs, the connections of clients and of upstreams and the policies, and
+// moves bytes between them. It knows nothing of configuration files or of how a gateway is started and stopped: it is given
+// compiled Snapshots and Listeners, and runs them.
+//
+// Everything belongs to one Worker, and so to one loop: client connections, the upstream connections they use, the
+// exchanges. The life of a request, file by file:
+//
+//	client.go    bytes arrive; a head is complete
+//	flow.go      the exchange begins: canonical path, route, policies
+//	dispatch.go  a target is picked, a connection found or made, the request sent; retries
+//	request.go   the request's body is streamed upstream
+//	server.go    the upstream's bytes arrive
+//	response.go  the response's head and body are streamed to the client
+//	answer.go    answers that the gateway gives itself
+//	finish.go    the exchange is over: counted, logged, and the client's next request begins
+//	tunnel.go    after a 101: bytes both ways
+//	mirror.go    copies of requests, whose answers nobody waits for
+package proxy
+
+import (
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/reactor"
+	"plimsoll/internal/telemetry"
+	"plimsoll/internal/telemetry/accesslog"
+	"plimsoll/internal/tlsio"
+	"plimsoll/internal/upstream"
+)
+
+// Worker is one loop's part of the data plane. Its methods are for that loop.
+type Worker struct {
+	loop   *reactor.Loop
+	shared *Shared
+	view   *view
+	shard  *telemetry.Shard
+	log    *accesslog.Lane // nil for no access log
+	tls    *tlsio.Loop
+	logger *slog.Logger
+
+	out      []byte  // where heads and small bodies are put together; used between two calls of a handler, never across
+	flows    *flow   // exchanges that can be used again
+	clients  client  // the list's head: all client connections of this loop
+	old      []*view // replaced, with exchanges still on them
+	retiring []retiring
+	sweep    reactor.Timer
+	draining bool
+	mirrors  int // copies under way
+
+	date   [29]byte // the Date field's value, made once a second
+	dateOf int64    // when it was made
+}
+
+// Shared is what the workers of a process share.
+type Shared struct {
+	// MaxClients is the most client connections over all loops: the descriptors that remain for clients when those that
+	// serving them needs are kept back.
+	MaxClients atomic.Int64
+	Clients    atomic.Int64
+	Workers    []*Worker // by loop; set before any loop runs
+}
+
+// view is a snapshot as one loop uses it.
+type view struct {
+	*Snapshot
+	locals []*upstream.Local
+	flows  int // that use it
+}
+
+// MaxHead is the most bytes that a head may have: it must fit a loop's largest buffer, with some room to read on.
+const MaxHead = 63 << 10
+
+// scratchRoom is what is left free in front of a response that is read into the loop's scratch memory, so that a longer head than the
+// upstream's can be put in front of its body and both sent in one call, without copying the body.
+const scratchRoom = 4 << 10
+
+// NewWorker makes the worker of a loop that does not run yet.
+func NewWorker(l *reactor.Loop, shared *Shared, shard *telemetry.Shard, logger *slog.Logger) *Worker {
+	w := &Worker{loop: l, shared: shared, shard: shard, logger: logger, out: make([]byte, 0, 2*reactor.ScratchSize), tls: tlsio.NewLoop()}
+	w.clients.next, w.clients.prev = &w.clients, &w.clients
+	return w
+}
+
+// Install makes s the snapshot of the exchanges that begin from now on.
+func (w *Worker) Install(s *Snapshot) {
+	v := &view{Snapshot: s, locals: make([]*upstream.Local, len(s.Upstreams))}
+	for i := range s.Upstreams {
+		v.locals[i] = s.Upstreams[i].Local(w.loop.ID)
+	}
+	if w.view == nil {
+		w.Expire(nil, w.loop.Now()) // the first sweep; each arms the next
+	} else {
+		w.old = append(w.old, w.view)
+	}
+	w.view = v
+	w.retireViews()
+}
+
+// Retire gives this loop's part of an upstream up once no exchange can need it any more, and then calls done. It is called
+// after the snapshot that no longer has the upstream was installed.
+func (w *Worker) Retire(u *upstream.Upstream, done func()) {
+	w.retiring = append(w.retiring, retiring{u.Local(w.loop.ID), done})
+	w.retireViews()
+}
+
+type retiring struct {
+	local *upstream.Local
+	done  func()
+}
+
+// retireViews forgets the snapshots that no exchange is on any more, then the upstreams that none of the rest has.
+func (w *Worker) retireViews() {
+	w.old = slices.DeleteFunc(w.old, func(v *view) bool { return v.flows == 0 })
+	w.retiring = slices.DeleteFunc(w.retiring, func(r retiring) bool {
+		for _, v := range w.old {
+			if slices.Contains(v.locals, r.local) {
+				return false
+			}
+		}
+		r.local.Close(w.loop.Now())
+		r.done()
+		return true
+	})
+}
+
+// Expire implements reactor.Expirer: about once a second the pools are looked after.
+func (w *Worker) Expire(_ *reactor.Timer, now int64) {
+	if w.view != nil {
+		for _, local := range w.view.locals {
+			local.Sweep(now)
+		}
+	}
+	for _, r := range w.retiring {
+		r.local.Sweep(now)
+	}
+	w.loop.SetTimer(&w.sweep, w, now+int64(time.Second))
+}
+
+// SetAccessLog makes log take the lines from now on; nil for none.
+func (w *Worker) SetAccessLog(log *accesslog.Lane) { w.log = log }
+
+// Shard is where this loop counts.
+func (w *Worker) Shard() *telemetry.Shard { return w.shard }
+
+// Loop is the loop that the worker lives on.
+func (w *Worker) Loop() *reactor.Loop { return w.loop }
+
+// Drain lets exchanges under way finish, each the last of its connection, and closes connections that wait for a request.
+func (w *Worker) Drain() {
+	w.draining = true
+	for c := w.clients.next; c != &w.clients; {
+		next := c.next
+		if c.state == clientHead && c.flow == nil {
+			c.close()
+		}
+		c = next
+	}
+}
+
+// Cut ends every client connection that is still there and says how many exchanges and tunnels were under way.
+func (w *Worker) Cut() (cut int) {
+	for c := w.clients.next; c != &w.clients; {
+		next := c.next
+		if c.flow != nil {
+			cut++
+		}
+		c.abort(exchange.Draining)
+		c = next
+	}
+	return cut
+}
+
+// Close gives the loop's idle upstream connections back, before the loop stops.
+func (w *Worker) Close() {
+	if w.view == nil {
+		return
+	}
+	for _, local := range w.view.locals {
+		local.Close(w.loop.Now())
+	}
+	w.loop.ReleaseTimer(&w.sweep)
+}
+
+// Resume implements exchange.Engine.
+func (w *Worker) Resume(x *exchange.Exchange, turn uint64, then func(*exchange.Exchange) exchange.Verdict) {
+	w.loop.Post(func() {
+		if x.Turn() == turn {
+			w.flowOf(x).resume(then)
+		}
+	})
+}
+
+// httpDate is the value of a Date field for now.
+func (w *Worker) httpDate() []byte {
+	if now := w.loop.Now(); now-w.dateOf >= int64(time.Second) || w.dateOf == 0 {
+		w.dateOf = now
+		time.Now().UTC().AppendFormat(w.date[:0], "Mon, 02 Jan 2006 15:04:05 GMT")
+	}
+	return w.date[:]
+}
+
+const bodyWindow = int64(10 * time.Second)

@@ -1,0 +1,53 @@
+package telemetry
+
+// add adds what another loop counted.
+func (c *Counters) add(o *Counters) {
+	c.Requests += o.Requests
+	c.Accepted += o.Accepted
+	c.Closed += o.Closed
+	c.ClientReceived += o.ClientReceived
+	c.ClientSent += o.ClientSent
+	c.UpstreamReceived += o.UpstreamReceived
+	c.UpstreamSent += o.UpstreamSent
+	c.MirrorsSent += o.MirrorsSent
+	c.MirrorsDropped += o.MirrorsDropped
+	c.Turns += o.Turns
+	c.BusyNS += o.BusyNS
+	c.CPUNS += o.CPUNS
+	c.Active += o.Active
+	addEach(c.RefusedConnections[:], o.RefusedConnections[:])
+	addEach(c.RefusedRequests[:], o.RefusedRequests[:])
+	addEach(c.HandshakeFailures[:], o.HandshakeFailures[:])
+	addEach(c.Ends[:], o.Ends[:])
+	addEach(c.Reasons[:], o.Reasons[:])
+	addEach(c.BuffersOut[:], o.BuffersOut[:])
+	for version := range c.Handshakes {
+		addEach(c.Handshakes[version][:], o.Handshakes[version][:])
+	}
+}
+
+// add adds what another loop counted.
+func (s *RouteStats) add(o *RouteStats) {
+	addEach(s.Codes[:], o.Codes[:])
+	s.Total.Merge(&o.Total)
+	s.Gateway.Merge(&o.Gateway)
+}
+
+// add adds what another loop counted.
+func (s *UpstreamStats) add(o *UpstreamStats) {
+	addEach(s.Codes[:], o.Codes[:])
+	s.Duration.Merge(&o.Duration)
+	s.Opened += o.Opened
+	s.Closed += o.Closed
+	s.Reused += o.Reused
+	s.ConnectFailures += o.ConnectFailures
+	s.Retries += o.Retries
+	s.RetriesRefused += o.RetriesRefused
+	s.Ejections += o.Ejections
+}
+
+func addEach[T uint64 | int64](to, from []T) {
+	for i, n := range from {
+		to[i] += n
+	}
+}

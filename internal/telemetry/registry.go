@@ -1,0 +1,183 @@
+// Package telemetry counts what the data plane does, and says it to Prometheus and to whoever asks for a Snapshot. It
+// knows numbers, names and labels; it knows nothing of exchanges, sockets, configs or loops beyond their count.
+//
+// Counting and reading are apart. Each loop counts into a Shard of its own, with plain additions. A reader asks each loop
+// to copy what has changed into a buffer, in portions so small that no request waits for it to be seen (some tens of
+// microseconds), and adds the loops' copies up on its own goroutine.
+package telemetry
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// MaxNames is how many routes, and how many upstreams, have series of their own.
+	MaxNames = 10_000
+	// NoUpstream is the index of an exchange that used none.
+	NoUpstream = -1
+	// NoRoute is the index of exchanges that matched no route; its label is "none".
+	NoRoute = 1
+
+	other   = 0   // the index and, for routes, what all names beyond MaxNames share; its label is "other"
+	maxName = 256 // bytes of a label that came from a config
+)
+
+// Options are the shape of the counters. The label tables give the values of the small integers that loops count by; an
+// empty label is an index that is not exported.
+type Options struct {
+	Loops             int      // number of shards, at least 1
+	Version           string   // of the program
+	Reasons           []string // of ExchangeStats.Reason, at most 64
+	Ends              []string // of ExchangeStats.End, at most 8
+	HandshakeFailures []string // of Counters.HandshakeFailures, at most 16
+	BufferSizes       []string // bytes of the buffers in each class of Counters.BuffersOut, at most 16
+
+	// Called at each scrape from its goroutine; nil leaves the series out.
+	AccessLog   func() (written, dropped, lost uint64) // lines: taken by the file, dropped at a full ring, refused by the file
+	Descriptors func() (used, allowed uint64)
+
+	Logger *slog.Logger // for errors of scrapes; nil for none
+}
+
+// Registry knows the series there are and the shards they are counted in. Its methods may be called from any goroutine.
+type Registry struct {
+	options  Options
+	revision string
+	shards   []*Shard
+
+	mu        sync.Mutex // guards what follows
+	routes    names
+	upstreams names
+	extra     []extraSeries
+	config    configState
+
+	collecting sync.Mutex // held during a collection; guards what follows
+	copies     []*loopCopy
+	scrapes    uint64
+	missed     uint64
+}
+
+// configState is what is told of configs.
+type configState struct {
+	version           string
+	loaded            time.Time
+	reloads, failures uint64
+}
+
+// names gives every name a small index that it keeps for ever, so that counters go on over reloads.
+type names struct {
+	index  map[string]int
+	list   []string
+	shared uint64 // names turned away
+}
+
+func newNames(reserved ...string) names {
+	n := names{index: make(map[string]int)}
+	for _, name := range reserved {
+		n.add(name)
+	}
+	return n
+}
+
+func (n *names) add(name string) int {
+	name = strings.ToValidUTF8(name[:min(len(name), maxName)], "\ufffd")
+	if i, ok := n.index[name]; ok {
+		return i
+	}
+	if len(n.list) >= MaxNames {
+		n.shared++
+		return other
+	}
+	n.index[name] = len(n.list)
+	n.list = append(n.list, name)
+	return len(n.list) - 1
+}
+
+// New makes a registry and its shards.
+func New(o Options) (*Registry, error) {
+	if o.Loops < 1 {
+		return nil, fmt.Errorf("telemetry: %d loops: at least one must be counted", o.Loops)
+	}
+	for _, table := range []struct {
+		name   string
+		labels []string
+		most   int
+	}{
+		{"reasons", o.Reasons, maxReasons}, {"ends", o.Ends, maxEnds},
+		{"handshake failures", o.HandshakeFailures, maxFailures}, {"buffer sizes", o.BufferSizes, maxBufferSizes},
+	} {
+		if len(table.labels) > table.most {
+			return nil, fmt.Errorf("telemetry: %d %s, at most %d fit: raise the constant in shard.go", len(table.labels), table.name, table.most)
+		}
+	}
+	r := &Registry{options: o, revision: revision(), routes: newNames("other", "none"), upstreams: newNames("other")}
+	for range o.Loops {
+		s := new(Shard)
+		s.Grow(r.Sizes())
+		r.shards = append(r.shards, s)
+		r.copies = append(r.copies, new(loopCopy))
+	}
+	return r, nil
+}
+
+// revision is the commit that the program was built from, as far as the build noted it.
+func revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+// Shard is the shard of a loop, counted from 0. It belongs to that loop from the loop's start on.
+func (r *Registry) Shard(loop int) *Shard { return r.shards[loop] }
+
+// Route is the index of a route's series. The same name has the same index for ever. Of more than MaxNames names the later
+// ones share one series, "other". Names are cut at 256 bytes.
+func (r *Registry) Route(name string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.routes.add(name)
+}
+
+// Upstream is the index of an upstream's series, as Route is of a route's.
+func (r *Registry) Upstream(name string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.upstreams.add(name)
+}
+
+// Sizes are the numbers of routes' and upstreams' indices given out so far, for Shard.Grow.
+func (r *Registry) Sizes() (routes, upstreams int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.routes.list), len(r.upstreams.list)
+}
+
+// ConfigLoaded says that a config is in force: at the start and after every reload that succeeded. Version is what
+// plimsoll_config_info shows, such as a short hash.
+func (r *Registry) ConfigLoaded(version string, at time.Time, reload bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.config.version, r.config.loaded = strings.ToValidUTF8(version, "\ufffd"), at
+	if reload {
+		r.config.reloads++
+	}
+}
+
+// ReloadFailed counts a reload whose config was refused.
+func (r *Registry) ReloadFailed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.config.failures++
+}

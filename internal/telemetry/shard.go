@@ -1,0 +1,192 @@
+package telemetry
+
+import (
+	"plimsoll/internal/hist"
+	"plimsoll/internal/http1"
+)
+
+// Bounds of the tables that a shard counts in. Registry's Options may name at most so many.
+const (
+	maxReasons     = 64
+	maxEnds        = 8
+	maxFailures    = 16
+	maxBufferSizes = 16
+)
+
+// ConnRefusal is why a connection was closed right after it was accepted. The set is closed.
+type ConnRefusal uint8
+
+// The refusals of connections.
+const (
+	OutOfDescriptors ConnRefusal = iota // no descriptor left but the reserve
+	ListenerFull                        // the listener's max_connections
+	AddressFull                         // the client address's share
+	Stopping                            // the gateway drains
+	connRefusals
+)
+
+var connRefusalText = [connRefusals]string{"out_of_descriptors", "listener_full", "address_full", "stopping"}
+
+// TLSVersion is what handshakes are counted by.
+type TLSVersion uint8
+
+// The versions of TLS that listeners speak.
+const (
+	TLS12 TLSVersion = iota
+	TLS13
+	tlsVersions
+)
+
+var tlsVersionText = [tlsVersions]string{"1.2", "1.3"}
+
+// Codes counts by class of status: index 1 to 5 for 1xx to 5xx, 0 where no status was sent.
+type Codes [6]uint64
+
+var codeText = [len(Codes{})]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}
+
+// class is the index of a status in Codes.
+func class(status int) int {
+	c := status / 100
+	if c < 1 || c >= len(Codes{}) {
+		return 0
+	}
+	return c
+}
+
+// Counters are the plain numbers of one loop. The loop adds to them as to any field; all but those under "as of now" only grow.
+type Counters struct {
+	Requests uint64 // exchanges ended; Exchange counts it
+
+	Accepted, Closed   uint64 // client connections that were taken in, and those of them that have ended
+	RefusedConnections [connRefusals]uint64
+	RefusedRequests    [http1.Errors]uint64   // by the codec's error
+	Handshakes         [tlsVersions][2]uint64 // finished ones, by version and whether the session was resumed (1) or not (0)
+	HandshakeFailures  [maxFailures]uint64    // index of Options.HandshakeFailures
+
+	// Bytes on sockets, without TLS's own. Exchange adds its exchange's to the client's two.
+	ClientReceived, ClientSent     uint64
+	UpstreamReceived, UpstreamSent uint64
+
+	Ends    [maxEnds]uint64    // exchanges by how they ended; Exchange counts it
+	Reasons [maxReasons]uint64 // exchanges by the gateway's reason; Exchange counts it
+
+	MirrorsSent, MirrorsDropped uint64
+
+	Turns  uint64 // of the loop
+	BusyNS uint64 // the loop was not waiting
+	CPUNS  uint64 // the loop's thread used of a CPU
+
+	// As of now.
+	Active     int64                 // exchanges under way
+	BuffersOut [maxBufferSizes]int64 // buffers handed out, index of Options.BufferSizes
+}
+
+// RouteStats is what is counted for one route.
+type RouteStats struct {
+	Codes   Codes
+	Total   hist.Histogram // from the request's head to the end of the response
+	Gateway hist.Histogram // of that, what the gateway itself added
+}
+
+// version grows whenever anything in s changes.
+func (s *RouteStats) version() uint64 { return s.Total.Count() }
+
+// UpstreamStats is what is counted for one upstream. The loop adds to the plain fields itself.
+type UpstreamStats struct {
+	Codes    Codes
+	Duration hist.Histogram // waiting for the upstream, in exchanges that used it
+
+	Opened, Closed  uint64 // connections to it
+	Reused          uint64 // requests sent on a connection that had carried one before
+	ConnectFailures uint64
+	Retries         uint64 // tries after the first
+	RetriesRefused  uint64 // tries that the retry budget did not allow
+	Ejections       uint64 // targets taken out by passive health checks
+}
+
+// version grows whenever anything in s changes.
+func (s *UpstreamStats) version() uint64 {
+	return s.Duration.Count() + s.Opened + s.Closed + s.Reused + s.ConnectFailures + s.Retries + s.RetriesRefused + s.Ejections
+}
+
+// Shard is one loop's counters. Only that loop may touch it, so that counting is plain addition: no atomics, no locks, and
+// no cache line that two CPUs want. Whoever wants to read it asks the loop for a copy: Registry.Collect.
+type Shard struct {
+	Counters
+
+	// Refresh, when set, runs on the loop at the beginning of each collection. It brings up to date what is known
+	// elsewhere: Turns, BusyNS, CPUNS, BuffersOut.
+	Refresh func(*Shard)
+
+	routes    []*RouteStats // nil until the route's first exchange
+	upstreams []*UpstreamStats
+
+	_ [64]byte // no cache line is shared with what another loop writes
+}
+
+// ExchangeStats is what Shard.Exchange wants to know of an exchange that is over. Durations are nanoseconds.
+type ExchangeStats struct {
+	Route    int   // from Registry.Route, or NoRoute
+	Upstream int   // from Registry.Upstream, or NoUpstream
+	Status   int   // as sent to the client, 0 for none
+	Reason   uint8 // index of Options.Reasons
+	End      uint8 // index of Options.Ends
+	Retries  uint8 // tries after the first
+
+	Total        int64 // from the request's head to the end of the response
+	UpstreamTime int64 // of that spent waiting for the upstream; ignored for NoUpstream
+	Gateway      int64 // of that which the gateway itself added
+
+	BytesIn, BytesOut int64 // read from and written to the client
+}
+
+// Exchange counts an exchange that is over. It allocates only at a route's or an upstream's first one.
+func (s *Shard) Exchange(e *ExchangeStats) {
+	s.Requests++
+	s.ClientReceived += uint64(e.BytesIn)
+	s.ClientSent += uint64(e.BytesOut)
+	s.Reasons[e.Reason%maxReasons]++
+	s.Ends[e.End%maxEnds]++
+
+	code := class(e.Status)
+	route := at(s.routes, e.Route)
+	route.Codes[code]++
+	route.Total.Record(e.Total)
+	route.Gateway.Record(e.Gateway)
+	if e.Upstream < 0 {
+		return
+	}
+	upstream := at(s.upstreams, e.Upstream)
+	upstream.Codes[code]++
+	upstream.Duration.Record(e.UpstreamTime)
+	upstream.Retries += uint64(e.Retries)
+}
+
+// Upstream is the counters of an upstream on this loop, for adding to the plain fields. It stays valid; one that was asked
+// for before Grow made room for the index is that of other.
+func (s *Shard) Upstream(index int) *UpstreamStats { return at(s.upstreams, index) }
+
+// Grow makes room for indices below routes and upstreams; Registry.Sizes gives both. A loop calls it when it takes over a
+// new config, before the first exchange under that config; an index without room counts as other.
+func (s *Shard) Grow(routes, upstreams int) {
+	s.routes = grown(s.routes, routes)
+	s.upstreams = grown(s.upstreams, upstreams)
+}
+
+func grown[T any](list []*T, size int) []*T {
+	if size <= len(list) {
+		return list
+	}
+	return append(list, make([]*T, size-len(list))...)
+}
+
+// at is the counters at an index, made at their first use. Most series of a large config are never used by most loops.
+func at[T any](list []*T, index int) *T {
+	if uint(index) >= uint(len(list)) {
+		index = other
+	}
+	if list[index] == nil {
+		list[index] = new(T)
+	}
+	return list[index]
+}

@@ -1,0 +1,148 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	// maxChecks bounds the health checks of an upstream that are under way at once.
+	maxChecks = 64
+	// checkBody is how much of a check's answer is read, so that a small one does not end in a reset.
+	checkBody = 64 << 10
+	// deepFirst is the time within which the first deep check is made.
+	deepFirst = 10 * time.Second
+	// deepHurry is how many light intervals pass between deep checks whose results differ from the verdict: at five minutes each,
+	// three failures would be noticed after a quarter of an hour.
+	deepHurry = 10
+)
+
+// check is one of the two kinds.
+type check struct {
+	deep     bool
+	path     string
+	interval time.Duration
+	timeout  time.Duration
+}
+
+// watch begins the health checks of a target. The caller holds mu; drop ends them.
+func (u *Upstream) watch(t *Target) {
+	a := u.options.Active
+	if a == nil {
+		return
+	}
+	var ctx context.Context
+	ctx, t.stop = context.WithCancel(u.ctx)
+	u.wg.Go(func() { u.ask(ctx, t, check{path: a.Path, interval: a.Interval, timeout: a.Timeout}) })
+	if a.DeepPath != "" {
+		u.wg.Go(func() {
+			u.ask(ctx, t, check{deep: true, path: a.DeepPath, interval: a.DeepInterval, timeout: a.DeepTimeout})
+		})
+	}
+}
+
+// ask makes one kind of check of one target until ctx ends. The first comes after a random part of the interval, so that
+// targets, and gateways, that begin together do not ask together.
+func (u *Upstream) ask(ctx context.Context, t *Target, c check) {
+	first := c.interval
+	if c.deep {
+		first = min(first, deepFirst)
+	}
+	timer := time.NewTimer(rand.N(first))
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case u.checks <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		limited, cancel := context.WithTimeout(ctx, c.timeout)
+		err := u.probe(limited, t, c.path)
+		cancel()
+		<-u.checks
+		if ctx.Err() != nil {
+			return
+		}
+		timer.Reset(u.checked(t, c, u.env.Now(), err))
+	}
+}
+
+// checked counts a result, and returns after how long to ask again.
+func (u *Upstream) checked(t *Target, c check, now int64, err error) time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	a := u.options.Active
+	s, bit, kind := &t.light, stateDown, "check"
+	if c.deep {
+		s, bit, kind = &t.deep, stateDeepDown, "deep check"
+	}
+	if s.add(now, err, a.UnhealthyAfter, a.HealthyAfter) {
+		if s.down {
+			u.change(t, now, bit, 0, fmt.Sprintf("%s %s failed %d times: %v", kind, c.path, s.failures, err))
+		} else {
+			u.change(t, now, 0, bit, fmt.Sprintf("%s %s succeeded %d times", kind, c.path, s.successes))
+		}
+	}
+	if c.deep && (s.down || s.failures > 0) {
+		return min(c.interval, deepHurry*a.Interval)
+	}
+	return c.interval
+}
+
+// httpProbe asks a target. Each check has a connection of its own: one that is kept would only show that this connection works.
+func (u *Upstream) httpProbe(ctx context.Context, t *Target, path string) error {
+	transport := &http.Transport{
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: checkBody,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			if t.addr.Unix() {
+				return d.DialContext(ctx, "unix", t.addr.Path)
+			}
+			return d.DialContext(ctx, "tcp", t.addr.TCP.String())
+		},
+	}
+	scheme := "http"
+	if u.options.TLS != nil {
+		scheme = "https"
+		transport.TLSClientConfig = u.checkTLS()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+t.addr.Authority()+path, nil)
+	if err != nil {
+		return err
+	}
+	if h := u.options.Active.Host; h != "" {
+		req.Host = h
+	}
+	req.Header.Set("User-Agent", "plimsoll-health")
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	// The status decides; the body is only read so that the service is not cut off in its answer.
+	_, _ = io.CopyN(io.Discard, resp.Body, checkBody)
+	if resp.StatusCode < 200 || resp.StatusCode > 399 {
+		return fmt.Errorf("status %d", resp.StatusCode)
+	}
+	return nil
+}
+
+// checkTLS is a copy of the TLS settings that offers HTTP/1.1 only, which is what traffic speaks.
+func (u *Upstream) checkTLS() *tls.Config {
+	c := u.options.TLS.Clone()
+	c.NextProtos = []string{"http/1.1"}
+	return c
+}

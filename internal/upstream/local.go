@@ -1,0 +1,242 @@
+package upstream
+
+import (
+	"math"
+	"time"
+)
+
+// Unavailable says why there is no target, or no connection, for a request.
+type Unavailable uint8
+
+// The reasons.
+const (
+	None          Unavailable = iota // there is one
+	NoTargets                        // no name has been resolved to an address yet
+	AllDown                          // every target is down or ejected
+	AllOut                           // an operator took all targets out, or all have weight 0
+	QueueFull                        // too many requests wait for a connection already
+	WaitedTooLong                    // no connection became free within the pending timeout
+	Closed                           // the upstream is no longer in the config
+)
+
+// String is the reason for answers and logs.
+func (r Unavailable) String() string {
+	switch r {
+	case None:
+		return "available"
+	case NoTargets:
+		return "no target address is known"
+	case AllDown:
+		return "all targets are down"
+	case AllOut:
+		return "all targets are taken out"
+	case QueueFull:
+		return "too many requests wait for a connection"
+	case WaitedTooLong:
+		return "no connection became free in time"
+	case Closed:
+		return "the upstream is closed"
+	}
+	return "unknown"
+}
+
+// Local is one loop's view of an upstream. Only the loop may use it.
+type Local struct {
+	u    *Upstream
+	loop int
+
+	seen      uint64 // the version that the fields below were made from
+	refreshAt int64  // when slow start asks for new shares
+	set       *set
+	members   []*Member // in the set's order
+	usable    []*Member // those that may be picked
+	why       Unavailable
+	panicking bool
+	balancer  balancer
+	rng       rng
+	budget    budget
+
+	// The waiting room. See waiter.go.
+	waiters waitList
+	serving bool
+	again   bool
+	cursor  int
+	own     *queue // what the other loops see of it
+	closed  bool
+	wakeFn  func() // made once: a method value allocates
+	yieldFn func()
+	waits   uint64
+	refused uint64
+}
+
+func newLocal(u *Upstream, loop int) *Local {
+	l := &Local{u: u, loop: loop, rng: newRNG(u.env.Seed + uint64(loop)*0x9e3779b97f4a7c15), own: &u.queues.each[loop]}
+	l.wakeFn, l.yieldFn = l.wake, l.yield
+	l.balancer = newBalancer(u.options.Policy, l)
+	l.budget = newBudget(u.options.RetryBudget, u.env.Loops)
+	return l
+}
+
+// Upstream is what this is a view of.
+func (l *Local) Upstream() *Upstream { return l.u }
+
+// Panicking says whether too few targets are usable, so that those that are down are used too.
+func (l *Local) Panicking() bool { return l.panicking }
+
+// Pick chooses a target for a request. key is what consistent hashing hashed (see HashKey), 0 for none; other policies ignore
+// it. tried are members that this request has met already: another is taken where there is one. It returns nil and the reason
+// when none may be used. It does not allocate unless targets changed.
+//
+// The steady state costs one load of a shared word: everything that decides is in the loop's own memory, rebuilt only
+// when the version moved or slow start's next step is due.
+func (l *Local) Pick(now int64, key uint64, tried []*Member) (*Member, Unavailable) {
+	if l.u.version.Load() != l.seen || now >= l.refreshAt {
+		l.refresh(now)
+	}
+	if len(l.usable) == 0 {
+		return nil, l.why
+	}
+	if m := l.balancer.pick(now, key, tried); m != nil {
+		return m, None
+	}
+	return l.balancer.pick(now, key, nil), None
+}
+
+// refresh rebuilds the view. The version is read before what it stands for: a change meanwhile makes the next Pick come again.
+func (l *Local) refresh(now int64) {
+	if l.closed {
+		return
+	}
+	l.seen = l.u.version.Load()
+	changed := false
+	if s := l.u.set.Load(); s != l.set {
+		l.adopt(s, now)
+		changed = true
+	}
+	eligible, well := 0, 0
+	for _, m := range l.members {
+		state := m.target.state.Load()
+		if m.usable = m.target.eligible(state); m.usable {
+			eligible++
+			if state == 0 {
+				well++
+			}
+		}
+	}
+	l.panicking = well < eligible && float64(well) < l.u.options.Panic*float64(eligible)
+	l.usable, l.refreshAt = l.usable[:0], never
+	total := 0.0
+	for _, m := range l.members {
+		m.usable = m.usable && (l.panicking || m.target.state.Load() == 0)
+		if m.usable {
+			l.ramp(m, now)
+			total += m.share
+			l.usable = append(l.usable, m)
+		}
+	}
+	for _, m := range l.usable {
+		m.inv = total / float64(len(l.usable)) / m.share
+	}
+	switch {
+	case len(l.usable) > 0:
+		l.why = None
+	case len(l.members) == 0:
+		l.why = NoTargets
+	case eligible == 0:
+		l.why = AllOut
+	default:
+		l.why = AllDown
+	}
+	l.balancer.rebuild(changed)
+	if l.waiters.n > 0 {
+		l.own.post(l)
+	}
+}
+
+// ramp sets a member's share, and when it is to be set again.
+func (l *Local) ramp(m *Member, now int64) {
+	m.ramp = 1
+	window := int64(l.u.options.SlowStart)
+	if age := now - m.target.readyAt.Load(); window > 0 && age < window {
+		m.ramp = 0.1 + 0.9*float64(max(age, 0))/float64(window)
+		l.refreshAt = min(l.refreshAt, now+max(window/32, int64(50*time.Millisecond)))
+	}
+	m.share = float64(m.target.weight) * m.ramp
+}
+
+// adopt takes a new set of targets over. Members of targets that stay are kept; the others close what is idle and let what is
+// busy finish.
+func (l *Local) adopt(s *set, now int64) {
+	kept := make(map[*Target]*Member, len(l.members))
+	for _, m := range l.members {
+		kept[m.target] = m
+	}
+	l.members = make([]*Member, 0, len(s.targets))
+	for _, t := range s.targets {
+		m := kept[t]
+		if m == nil {
+			m = &Member{Pool: Pool{target: t, local: l, bound: l.u.idleBound()}, sampled: now}
+			m.Pool.member = m
+		}
+		delete(kept, t)
+		l.members = append(l.members, m)
+	}
+	for _, m := range kept {
+		m.retire()
+	}
+	l.set = s
+	l.usable = make([]*Member, 0, len(l.members))
+}
+
+// Sweep does what is due about once a second: it takes changes over, ends waits that were too long, closes connections that were
+// idle too long, hands surplus ones to the spare lists, and tells the targets how many requests succeeded. Loop only.
+func (l *Local) Sweep(now int64) {
+	if l.closed {
+		return
+	}
+	if l.u.version.Load() != l.seen || now >= l.refreshAt {
+		l.refresh(now)
+	}
+	l.budget.turn(now)
+	l.expire(now)
+	for _, m := range l.members {
+		m.sweep(now)
+		m.fold()
+	}
+	if l.waiters.n > 0 {
+		l.serve(now)
+	} else if l.u.queues.waiting.Load() > 0 {
+		l.u.queues.wakeEldest(l.u, l.loop)
+	}
+}
+
+// fold tells the target what this loop saw since the last time.
+func (m *Member) fold() {
+	if m.requests == m.foldedRequests {
+		return
+	}
+	m.target.requests.Add(m.requests - m.foldedRequests)
+	m.target.failures.Add(m.failures - m.foldedFailures)
+	m.foldedRequests, m.foldedFailures = m.requests, m.failures
+}
+
+// Close gives the loop's part of the upstream up: idle connections are closed, those who wait are refused, and busy connections
+// are closed when they come back. Pick finds nothing afterwards. Loop only.
+func (l *Local) Close(now int64) {
+	if l.closed {
+		return
+	}
+	for _, m := range l.members {
+		m.fold()
+		m.retire()
+	}
+	l.closed, l.usable, l.why = true, nil, Closed
+	l.refreshAt, l.panicking = math.MaxInt64, false
+	l.refuseAll(now, Closed)
+}
+
+// Request counts a request towards the retry budget: once for each, not for its retries. Loop only.
+func (l *Local) Request() { l.budget.request() }
+
+// Retry says whether a failed request may be tried again, and counts it when it may. Loop only.
+func (l *Local) Retry(now int64) bool { return l.budget.retry(now) }

@@ -1,0 +1,131 @@
+package upstream
+
+import "plimsoll/internal/invariant"
+
+// Outcome is how a try at a target ended.
+type Outcome uint8
+
+// The outcomes of a try.
+const (
+	Success       Outcome = iota // a response head came, with another status than those below
+	ConnectFailed                // no connection
+	Reset                        // the connection broke before the response was whole
+	Timeout                      // no response head in time
+	BadResponse                  // what came was no HTTP
+	Status5xx                    // 502, 503 or 504
+	Cancelled                    // the client left, or the gateway gave up for a reason of its own: it says nothing of the target
+)
+
+// String is the outcome for logs and metrics.
+func (o Outcome) String() string {
+	switch o {
+	case Success:
+		return "success"
+	case ConnectFailed:
+		return "connect_failed"
+	case Reset:
+		return "reset"
+	case Timeout:
+		return "timeout"
+	case BadResponse:
+		return "bad_response"
+	case Status5xx:
+		return "status_5xx"
+	case Cancelled:
+		return "cancelled"
+	}
+	return "unknown"
+}
+
+// Member is one target as one loop sees it: what this loop has outstanding there, how quick it is, and the loop's pool of
+// connections to it. Only the loop may use it. It stays valid after its target is gone, until its last request ends.
+type Member struct {
+	Pool
+
+	ewma        float64 // nanoseconds, 0 before the first sample
+	sampled     int64   // when ewma was last fed
+	outstanding int
+
+	usable bool    // as of the last refresh
+	ramp   float64 // 0.1 to 1, slow start's part of the weight
+	share  float64 // weight × ramp
+	inv    float64 // mean share of the usable ÷ share
+
+	current int64 // round robin's running credit
+
+	requests, failures             uint64 // ever
+	foldedRequests, foldedFailures uint64 // of these, how many the target has been told of
+}
+
+const (
+	// ewmaTime is the time constant of the latency estimate, as in Finagle and linkerd.
+	ewmaTime = 10e9
+	// failureFactor is by how much a failure looks slower than the target usually is, so that failing quickly does not look like
+	// being quick.
+	failureFactor = 5
+	// failureLeast and failureMost bound what one failure is taken for, in nanoseconds.
+	failureLeast = 1e6
+	failureMost  = 1e9
+	// unsampledCost is the cost of each outstanding request at a target that has answered none yet. It gets the first request
+	// gladly, and the next ones only when nobody else can take them: a black hole would otherwise look free for ever.
+	unsampledCost = 10e9
+)
+
+// Target is what the loops share of this member.
+func (m *Member) Target() *Target { return m.target }
+
+// Outstanding is how many tries of this loop are under way at the target.
+func (m *Member) Outstanding() int { return m.outstanding }
+
+// Begin counts a try that starts. Each Begin needs one End. Loop only; it does not allocate.
+func (m *Member) Begin(_ int64) { m.outstanding++ }
+
+// End counts a try that is over. latency is the time to the response head (or to the failure), in nanoseconds. Loop only; it
+// does not allocate.
+func (m *Member) End(now int64, o Outcome, latency int64) {
+	if m.outstanding--; invariant.On && m.outstanding < 0 {
+		panic("upstream: a try was ended twice, or never begun")
+	}
+	switch o {
+	case Cancelled:
+		return
+	case Success:
+		m.observe(now, float64(latency))
+		// The load is nearly always zero, so that all loops can keep the cache line.
+		if m.target.fails.Load() != 0 {
+			m.target.fails.Store(0)
+		}
+	default:
+		m.failures++
+		m.observe(now, max(float64(latency), min(max(failureFactor*m.ewma, failureLeast), failureMost)))
+		m.local.u.failed(m.target)
+	}
+	m.requests++
+}
+
+// observe feeds the peak-sensitive average: a sample above it is believed at once, one below only as time passes.
+func (m *Member) observe(now int64, sample float64) {
+	old := fade(now - m.sampled)
+	m.sampled, m.ewma = now, max(sample, m.ewma*old+sample*(1-old), 1)
+}
+
+// latency is the estimate at a time: without samples it fades, so that a target that was slow once is asked again.
+func (m *Member) latency(now int64) float64 { return m.ewma * fade(now-m.sampled) }
+
+// cost is what one more request would meet: latency × requests ahead, these taken relative to the member's share. A lower
+// cost is better.
+func (m *Member) cost(now int64) float64 {
+	if m.ewma == 0 {
+		return unsampledCost * float64(m.outstanding)
+	}
+	return m.latency(now) * (float64(m.outstanding)*m.inv + 1)
+}
+
+// fade is about exp(-elapsed/ewmaTime): one division, and never negative.
+func fade(elapsed int64) float64 {
+	if elapsed <= 0 {
+		return 1
+	}
+	x := float64(elapsed) * (1 / ewmaTime)
+	return 1 / (1 + x + 0.5*x*x)
+}

@@ -1,0 +1,120 @@
+package upstream
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAddresses(t *testing.T) {
+	for text, want := range map[string]struct {
+		printed, authority string
+		named              bool
+	}{
+		"127.0.0.1:80":          {"127.0.0.1:80", "127.0.0.1:80", false},
+		"[::1]:80":              {"[::1]:80", "[::1]:80", false},
+		"[::ffff:127.0.0.1]:80": {"127.0.0.1:80", "[::ffff:127.0.0.1]:80", false},
+		"users.internal:8080":   {"invalid AddrPort", "users.internal:8080", true},
+		"unix:/run/users.sock":  {"unix:/run/users.sock", "localhost", false},
+	} {
+		a, named, err := parseAddress(text)
+		if err != nil || named != want.named || a.Authority() != want.authority || (!named && a.String() != want.printed) {
+			t.Errorf("%s is %v (%s), named %v, error %v", text, a, a.Authority(), named, err)
+		}
+	}
+	for _, text := range []string{
+		"", "127.0.0.1", "host:", ":80", "host:0", "host:65536", "host:http", "::1:80", "unix:", "unix:/" + strings.Repeat("x", 107), "unix:/a\x00b",
+	} {
+		if _, _, err := parseAddress(text); err == nil || !strings.Contains(err.Error(), "target") {
+			t.Errorf("%q: the error is %v", text, err)
+		}
+	}
+}
+
+func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
+	w := newWorld(t, 1)
+	for want, change := range map[string]func(*Options){
+		"no targets":        func(o *Options) { o.Targets = nil },
+		"more than the":     func(o *Options) { o.Targets = make([]TargetOption, maxTargets+1) },
+		"weight 1001":       func(o *Options) { o.Targets[0].Weight = 1001 },
+		"weight -1":         func(o *Options) { o.Targets[0].Weight = -1 },
+		"not known":         func(o *Options) { o.Policy = "fastest" },
+		"panic is 1.5":      func(o *Options) { o.Panic = 1.5 },
+		"retry budget":      func(o *Options) { o.RetryBudget = math.NaN() },
+		"max_ejected":       func(o *Options) { o.Passive.MaxEjected = -1 },
+		"neither may":       func(o *Options) { o.Passive.SuccessRateDeviations = -1 },
+		"is negative":       func(o *Options) { o.IdleTimeout = -1 },
+		"health check's":    func(o *Options) { o.Active = &ActiveOptions{} },
+		"deep health check": func(o *Options) { o.Active = &ActiveOptions{Path: "/", DeepPath: "x"} },
+		"health checks is":  func(o *Options) { o.Active = &ActiveOptions{Path: "/", Timeout: -1} },
+		"port must be":      func(o *Options) { o.Targets[0].Address = "a:b" },
+	} {
+		o := DefaultOptions(addresses(1)...)
+		change(&o)
+		if _, err := New("users", o, w.env()); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "users") {
+			t.Errorf("want an error with %q, got %v", want, err)
+		}
+	}
+}
+
+func TestAReloadKnowsWhatStayedTheSame(t *testing.T) {
+	w := newWorld(t, 1)
+	make := func() Options {
+		o := DefaultOptions(addresses(2)...)
+		o.Active = &ActiveOptions{Path: "/"}
+		o.TLS, o.TLSIdentity = &tls.Config{}, "ca.pem"
+		return o
+	}
+	u := w.upstream(make())
+	same := make()
+	same.MaxConnections, same.Active.Interval = 0, 3*time.Second
+	if !u.SameAs(make()) || !u.SameAs(same) {
+		t.Error("the same options, and their defaults written out, should be the same")
+	}
+	for name, change := range map[string]func(*Options){
+		"weight": func(o *Options) { o.Targets[1].Weight = 2 },
+		"active": func(o *Options) { o.Active.Path = "/x" },
+		"tls":    func(o *Options) { o.TLSIdentity = "other.pem" },
+		"policy": func(o *Options) { o.Policy = Hash },
+	} {
+		o := make()
+		change(&o)
+		if u.SameAs(o) {
+			t.Errorf("another %s is not the same", name)
+		}
+	}
+}
+
+func TestStatusAndReportSayWhatIsGoingOn(t *testing.T) {
+	w := newWorld(t, 1)
+	u := w.upstream(DefaultOptions(addresses(2)...))
+	l := u.Local(0)
+	m := mustPick(t, l, w.now, 0)
+	c := open(t, w, m)
+	m.Begin(w.now)
+	m.End(w.now, Success, int64(5*time.Millisecond))
+	m.Put(c, w.now)
+	m.Begin(w.now)
+	m.End(w.now, Timeout, int64(time.Second))
+	m.Begin(w.now)
+	r := l.Report(w.now).Members[index(l, m)]
+	if r.Outstanding != 1 || r.Idle != 1 || r.Requests != 2 || r.Failures != 1 || r.Latency != time.Second {
+		t.Errorf("the report is %+v", r)
+	}
+	s := u.Status().Targets[index(l, m)]
+	if s.Connections != 1 || s.ConsecutiveFailures != 1 || s.State != "up" || !s.Usable {
+		t.Errorf("the status is %+v", s)
+	}
+	if err := u.Drain(addresses(1)[0]); err != nil {
+		t.Fatal(err)
+	}
+	if got := u.Explain(); got != "users: 2 targets: 1 drained, 1 up" {
+		t.Errorf("it explains %q", got)
+	}
+	if _, err := json.Marshal(u.Status()); err != nil {
+		t.Error(err)
+	}
+}

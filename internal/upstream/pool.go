@@ -1,0 +1,249 @@
+package upstream
+
+import "plimsoll/internal/invariant"
+
+// Conn is the data plane's connection to a target, as a pool sees it. It belongs to one loop.
+type Conn interface {
+	// Retire closes an idle connection, on its loop. It must not call the pool: the pool has counted it off already.
+	Retire()
+	// Detach takes an idle connection off its loop, so that another may have it. False means that it cannot (it holds bytes,
+	// say) and is still what it was. After true the Conn is not used again.
+	Detach() (Parked, bool)
+}
+
+// Parked is a connection that belongs to no loop.
+type Parked interface {
+	// Attach makes it an idle connection of a loop, on which it is called. False means that it was found dead and is closed.
+	Attach(loop int) (Conn, bool)
+	// Discard closes it. It may be called from any goroutine.
+	Discard()
+}
+
+// idleConn is a connection that waits for its next request.
+type idleConn struct {
+	conn  Conn
+	since int64
+}
+
+// Pool is one loop's idle connections to one target, and its part in the count of those that are open. Only the loop may use it.
+//
+// Idle ones are a stack: the newest goes first, so that a pool that is larger than the load needs grows old at its bottom, where
+// the sweep finds it, and so that the connection least likely to have been closed by the other side is the one in use.
+type Pool struct {
+	target *Target
+	local  *Local
+	member *Member
+	idle   []idleConn // the oldest first
+	bound  int
+	gone   bool
+	reused uint64
+}
+
+// Get takes an idle connection, the one used last first. Without one of its own it looks where other loops leave theirs. When
+// there is none at all, ask Open. Loop only; it does not allocate, and takes a lock only when a spare connection is there.
+func (p *Pool) Get(now int64) (Conn, bool) {
+	if c, ok := p.pop(); ok {
+		p.reused++
+		return c, true
+	}
+	// What lies there while others wait is theirs.
+	if p.target.spare.n.Load() == 0 || p.local.u.queues.waiting.Load() != 0 {
+		return nil, false
+	}
+	c, ok := p.fetch(now)
+	if ok {
+		p.reused++
+	}
+	return c, ok
+}
+
+func (p *Pool) pop() (Conn, bool) {
+	last := len(p.idle) - 1
+	if last < 0 {
+		return nil, false
+	}
+	c := p.idle[last].conn
+	p.idle[last] = idleConn{}
+	p.idle = p.idle[:last]
+	return c, true
+}
+
+// fetch takes a living connection from the spare list. Dead ones are counted off on the way.
+func (p *Pool) fetch(now int64) (Conn, bool) {
+	for p.target.spare.n.Load() > 0 {
+		s, ok := p.target.spare.get()
+		if !ok {
+			break
+		}
+		if c, ok := s.Attach(p.local.loop); ok {
+			return c, true
+		}
+		p.Closed(now)
+	}
+	return nil, false
+}
+
+// Put gives back a connection that is ready for another request. It is kept, or goes to a request that waits, or is retired.
+// The caller does not touch it afterwards. Loop only; it does not allocate once the stack has grown.
+func (p *Pool) Put(c Conn, now int64) {
+	if p.gone {
+		p.retireOne(c)
+		return
+	}
+	p.idle = append(p.idle, idleConn{c, now})
+	if own := p.local.own; !own.mayIdle.Load() {
+		own.mayIdle.Store(true)
+	}
+	// The order matters: first the connection is there to be found, then it is asked who waits. Wait does it the other way
+	// round, so one of the two sees the other.
+	if p.local.u.queues.waiting.Load() != 0 {
+		p.local.relieve(p.member, now)
+	}
+	if len(p.idle) > p.bound {
+		p.park(1)
+	}
+}
+
+// surplus finds a place between the loops for a connection that cannot stay, or retires it.
+func (p *Pool) surplus(c Conn, since int64) {
+	if p.target.spare.room() {
+		if s, ok := c.Detach(); ok {
+			if !p.target.spare.put(s, since) {
+				s.Discard()
+				p.count(-1)
+			}
+			return
+		}
+	}
+	p.retireOne(c)
+}
+
+// retireOne closes a connection and counts it off.
+func (p *Pool) retireOne(c Conn) {
+	c.Retire()
+	p.count(-1)
+}
+
+func (p *Pool) count(by int64) {
+	if n := p.target.open.Add(by); invariant.On && n < 0 {
+		panic("upstream: a connection was counted off twice, or never opened")
+	}
+}
+
+// Drop takes out an idle connection that the other side has closed, and counts it off; the caller closes it. False means that
+// it was not idle here. Loop only.
+func (p *Pool) Drop(c Conn, now int64) bool {
+	for i := range p.idle {
+		if p.idle[i].conn == c {
+			copy(p.idle[i:], p.idle[i+1:])
+			p.idle[len(p.idle)-1] = idleConn{}
+			p.idle = p.idle[:len(p.idle)-1]
+			p.Closed(now)
+			return true
+		}
+	}
+	return false
+}
+
+// Open asks whether one more connection to the target may be opened, and counts it when it may: the caller then owes a Closed
+// when it could not be opened, or is closed in use. While requests wait for a connection, newcomers get none: they wait too.
+// Loop only; it does not allocate.
+func (p *Pool) Open() bool {
+	return p.local.u.queues.waiting.Load() == 0 && p.reserve()
+}
+
+func (p *Pool) reserve() bool {
+	most := int64(p.local.u.options.MaxConnections)
+	for {
+		n := p.target.open.Load()
+		if n >= most {
+			return false
+		}
+		if p.target.open.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// Closed counts off a connection that was in use or being opened. A request that waits may take its place. Loop only.
+func (p *Pool) Closed(now int64) {
+	p.count(-1)
+	if p.local.u.queues.waiting.Load() != 0 {
+		p.local.relieve(p.member, now)
+	}
+}
+
+// take finds a connection, or the permission to open one (nil, true), for a request that waited.
+func (p *Pool) take(now int64) (Conn, bool) {
+	if c, ok := p.pop(); ok {
+		p.reused++
+		return c, true
+	}
+	if c, ok := p.fetch(now); ok {
+		p.reused++
+		return c, true
+	}
+	return nil, p.reserve()
+}
+
+// ready says whether take would find something, as far as one can know without taking it.
+func (p *Pool) ready() bool {
+	return len(p.idle) > 0 || p.target.spare.n.Load() > 0 || p.target.open.Load() < int64(p.local.u.options.MaxConnections)
+}
+
+// park moves connections from the bottom of the stack to the spare list, at most n, and returns how many left the stack. Those
+// for which there is no room are retired, which leaves room for another to be opened.
+func (p *Pool) park(n int) int {
+	n = min(n, len(p.idle))
+	for _, c := range p.idle[:n] {
+		p.surplus(c.conn, c.since)
+	}
+	p.cut(n)
+	return n
+}
+
+// cut forgets the n oldest.
+func (p *Pool) cut(n int) {
+	if n == 0 {
+		return
+	}
+	kept := copy(p.idle, p.idle[n:])
+	clear(p.idle[kept:])
+	p.idle = p.idle[:kept]
+}
+
+// sweep closes connections that were idle too long, and parks those beyond one that have not been used for a while.
+func (p *Pool) sweep(now int64) {
+	before := now - int64(p.local.u.options.IdleTimeout)
+	old := 0
+	for old < len(p.idle) && p.idle[old].since < before {
+		p.retireOne(p.idle[old].conn)
+		old++
+	}
+	p.cut(old)
+	moved := 0
+	for moved < len(p.idle)-1 && p.idle[moved].since < now-surplusAge && p.target.spare.room() {
+		s, ok := p.idle[moved].conn.Detach()
+		if !ok {
+			break
+		}
+		if !p.target.spare.put(s, p.idle[moved].since) {
+			s.Discard()
+			p.count(-1)
+		}
+		moved++
+	}
+	p.cut(moved)
+	if p.target.spare.n.Load() > 0 {
+		p.count(-int64(p.target.spare.expire(before)))
+	}
+}
+
+// retire closes what is idle; what is busy is closed when it is put back.
+func (p *Pool) retire() {
+	p.gone = true
+	for _, c := range p.idle {
+		p.retireOne(c.conn)
+	}
+	p.cut(len(p.idle))
+}

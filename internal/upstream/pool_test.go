@@ -1,0 +1,391 @@
+package upstream
+
+import (
+	"testing"
+	"time"
+)
+
+func single(t testing.TB, loops int, change func(*Options)) (*world, *Upstream) {
+	w := newWorld(t, loops)
+	o := DefaultOptions(addresses(1)...)
+	if change != nil {
+		change(&o)
+	}
+	return w, w.upstream(o)
+}
+
+// open opens a connection on a loop; the test fails when it may not.
+func open(t testing.TB, w *world, m *Member) *fakeConn {
+	t.Helper()
+	if !m.Open() {
+		t.Fatal("no permission to open a connection")
+	}
+	return w.dial(m.local.loop)
+}
+
+func TestThePoolGivesTheNewestFirst(t *testing.T) {
+	w, u := single(t, 1, nil)
+	m := mustPick(t, u.Local(0), w.now, 0)
+	a, b := open(t, w, m), open(t, w, m)
+	m.Put(a, w.now)
+	m.Put(b, w.now)
+	for _, want := range []*fakeConn{b, a} {
+		if c, ok := m.Get(w.now); !ok || c != want {
+			t.Fatalf("got %v, want connection %d", c, want.id)
+		}
+	}
+	if _, ok := m.Get(w.now); ok {
+		t.Error("an empty pool gave a connection")
+	}
+}
+
+func TestThePoolKeepsNoMoreThanMaxIdle(t *testing.T) {
+	w, u := single(t, 1, func(o *Options) { o.MaxIdle = 2 })
+	m := mustPick(t, u.Local(0), w.now, 0)
+	var all []*fakeConn
+	for range 3 {
+		all = append(all, open(t, w, m))
+	}
+	for _, c := range all {
+		m.Put(c, w.now)
+	}
+	if !all[0].over || all[1].over || all[2].over {
+		t.Error("the oldest should be closed, and only it")
+	}
+	if n := u.Status().Targets[0].Connections; n != 2 {
+		t.Errorf("%d connections are counted as open, want 2", n)
+	}
+}
+
+func TestIdleConnectionsAreClosedAfterTheTimeout(t *testing.T) {
+	w, u := single(t, 2, nil)
+	l := u.Local(0)
+	m := mustPick(t, l, w.now, 0)
+	a, b := open(t, w, m), open(t, w, m)
+	m.Put(a, w.now)
+	m.Put(b, w.now)
+	w.now += 55 * second
+	l.Sweep(w.now)
+	if a.over || b.over {
+		t.Fatal("closed at the timeout, and not after it")
+	}
+	w.now++
+	l.Sweep(w.now)
+	if !a.over || !b.over || u.Status().Targets[0].Connections != 0 {
+		t.Error("idle connections outlived the timeout, one on the loop and one between loops")
+	}
+}
+
+func TestAnIdleConnectionThatBrokeIsDropped(t *testing.T) {
+	w, u := single(t, 1, nil)
+	m := mustPick(t, u.Local(0), w.now, 0)
+	a, b := open(t, w, m), open(t, w, m)
+	m.Put(a, w.now)
+	m.Put(b, w.now)
+	if !m.Drop(a, w.now) || m.Drop(a, w.now) {
+		t.Error("Drop should find it once")
+	}
+	if c, ok := m.Get(w.now); !ok || c != b {
+		t.Error("the other connection is lost")
+	}
+}
+
+func TestSurplusConnectionsAreUsedByOtherLoops(t *testing.T) {
+	w, u := single(t, 2, nil)
+	l0, l1 := u.Local(0), u.Local(1)
+	m0, m1 := mustPick(t, l0, w.now, 0), mustPick(t, l1, w.now, 0)
+	a, b, c := open(t, w, m0), open(t, w, m0), open(t, w, m0)
+	for _, conn := range []*fakeConn{a, b, c} {
+		m0.Put(conn, w.now)
+	}
+	l0.Sweep(w.now + second)
+	if _, ok := m1.Get(w.now); ok {
+		t.Fatal("a connection moved that was used a moment ago")
+	}
+	w.now += 2 * second
+	l0.Sweep(w.now)
+	if s := u.Status().Targets[0]; s.Spare != 2 || s.Connections != 3 {
+		t.Fatalf("%d spare of %d, want 2 of 3: one stays", s.Spare, s.Connections)
+	}
+	b.dead = true
+	got, ok := m1.Get(w.now)
+	if !ok || got != a || a.loop != 1 {
+		t.Errorf("loop 1 got %v, want the living connection %d", got, a.id)
+	}
+	if n := u.Status().Targets[0].Connections; n != 2 {
+		t.Errorf("%d connections are counted, want 2: the dead one is gone", n)
+	}
+}
+
+func TestAConnectionThatCannotBeDetachedStays(t *testing.T) {
+	w, u := single(t, 2, nil)
+	m := mustPick(t, u.Local(0), w.now, 0)
+	a, b := open(t, w, m), open(t, w, m)
+	a.stays = true
+	m.Put(a, w.now)
+	m.Put(b, w.now)
+	w.now += 10 * second
+	u.Local(0).Sweep(w.now)
+	if a.over || len(m.idle) != 2 {
+		t.Error("the sweep closed a connection that could not be moved")
+	}
+}
+
+func TestARequestWaitsWhenAllConnectionsAreInUse(t *testing.T) {
+	w, u := single(t, 1, func(o *Options) { o.MaxConnections = 1; o.MaxPending = 2 })
+	l := u.Local(0)
+	m := mustPick(t, l, w.now, 0)
+	c := open(t, w, m)
+	if m.Open() {
+		t.Fatal("a second connection was allowed")
+	}
+	first, second, third := newWaiting(), newWaiting(), newWaiting()
+	for _, q := range []*waiting{first, second} {
+		if why := l.Wait(&q.Waiter, w.now); why != None {
+			t.Fatal(why)
+		}
+	}
+	if why := l.Wait(&third.Waiter, w.now); why != QueueFull {
+		t.Errorf("the third was told %v", why)
+	}
+	if !first.Remove() || first.Remove() {
+		t.Error("Remove should find it once")
+	}
+	m.Closed(w.now)
+	if second.ready != 1 || second.conn != nil || first.ready != 0 {
+		t.Error("the permission should go to the one that still waits")
+	}
+	_ = c
+}
+
+func TestAWaitEndsAtItsTimeout(t *testing.T) {
+	w, u := single(t, 1, func(o *Options) { o.MaxConnections = 1 })
+	l := u.Local(0)
+	open(t, w, mustPick(t, l, w.now, 0))
+	q := newWaiting()
+	l.Wait(&q.Waiter, w.now)
+	l.Sweep(w.now + 5*second - 1)
+	if q.refused != None {
+		t.Fatal("refused before the timeout")
+	}
+	l.Sweep(w.now + 5*second)
+	if q.refused != WaitedTooLong {
+		t.Errorf("after the timeout it was told %v", q.refused)
+	}
+}
+
+func TestThoseWhoWaitAreToldWhenNoTargetIsLeft(t *testing.T) {
+	w, u := single(t, 1, func(o *Options) { o.MaxConnections = 1 })
+	l := u.Local(0)
+	open(t, w, mustPick(t, l, w.now, 0))
+	q := newWaiting()
+	l.Wait(&q.Waiter, w.now)
+	if err := u.Drain(addresses(1)[0]); err != nil {
+		t.Fatal(err)
+	}
+	l.Sweep(w.now)
+	if q.refused != AllOut {
+		t.Errorf("it was told %v", q.refused)
+	}
+}
+
+func TestAWaitingLoopLearnsOfWhatOtherLoopsFree(t *testing.T) {
+	for name, free := range map[string]func(w *world, m *Member, c *fakeConn){
+		"closed":          func(w *world, m *Member, c *fakeConn) { c.Retire(); m.Closed(w.now) },
+		"put back":        func(w *world, m *Member, c *fakeConn) { m.Put(c, w.now) },
+		"cannot be moved": func(w *world, m *Member, c *fakeConn) { c.stays = true; m.Put(c, w.now) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, u := single(t, 2, func(o *Options) { o.MaxConnections = 1 })
+			m0 := mustPick(t, u.Local(0), w.now, 0)
+			mustPick(t, u.Local(1), w.now, 0)
+			c := open(t, w, m0)
+			q := newWaiting()
+			u.Local(1).Wait(&q.Waiter, w.now)
+			w.settle()
+			free(w, m0, c)
+			if m0.Open() {
+				t.Error("a newcomer took what another loop waits for")
+			}
+			w.settle()
+			if q.ready != 1 {
+				t.Error("the waiting request got nothing")
+			}
+		})
+	}
+}
+
+func TestIdleConnectionsOfOtherLoopsAreGivenUp(t *testing.T) {
+	w, u := single(t, 3, func(o *Options) { o.MaxConnections = 2 })
+	m0 := mustPick(t, u.Local(0), w.now, 0)
+	mustPick(t, u.Local(1), w.now, 0)
+	a, b := open(t, w, m0), open(t, w, m0)
+	m0.Put(a, w.now)
+	m0.Put(b, w.now)
+	var all []*waiting
+	for range 2 {
+		q := newWaiting()
+		all = append(all, q)
+		u.Local(1).Wait(&q.Waiter, w.now)
+	}
+	w.settle()
+	if all[0].conn != a && all[0].conn != b || all[1].conn != a && all[1].conn != b {
+		t.Errorf("the waiting requests got %v and %v, want the two idle connections", all[0].conn, all[1].conn)
+	}
+}
+
+func TestABusyLoopDoesNotStarveAnother(t *testing.T) {
+	w, u := single(t, 2, func(o *Options) { o.MaxConnections = 1 })
+	m0 := mustPick(t, u.Local(0), w.now, 0)
+	mustPick(t, u.Local(1), w.now, 0)
+	c := open(t, w, m0)
+	far := newWaiting()
+	u.Local(1).Wait(&far.Waiter, w.now)
+	served := 0
+	for range 100 {
+		q := newWaiting()
+		u.Local(0).Wait(&q.Waiter, w.now)
+		w.now += int64(time.Millisecond)
+		m0.Put(c, w.now)
+		w.settle()
+		if far.ready == 1 {
+			break
+		}
+		if q.ready != 1 {
+			t.Fatal("nobody got the connection")
+		}
+		served++
+	}
+	if far.ready != 1 || served < 10 || served > 30 {
+		t.Errorf("the other loop's request waited for %d of this one's, want about 20", served)
+	}
+}
+
+func TestRequestsThatFailAtOnceDoNotRecurse(t *testing.T) {
+	w, u := single(t, 1, func(o *Options) { o.MaxConnections = 1 })
+	l := u.Local(0)
+	m := mustPick(t, l, w.now, 0)
+	open(t, w, m)
+	depth, deepest, count := 0, 0, 0
+	for range 1000 {
+		q := newWaiting()
+		q.then = func(now int64, m *Member, _ Conn) {
+			depth++
+			count++
+			deepest = max(deepest, depth)
+			m.Closed(now)
+			depth--
+		}
+		l.Wait(&q.Waiter, w.now)
+	}
+	m.Closed(w.now)
+	if count != 1000 || deepest != 1 {
+		t.Errorf("%d of 1000 were served, %d deep", count, deepest)
+	}
+}
+
+func TestATargetThatLeavesClosesItsConnections(t *testing.T) {
+	w, u := single(t, 2, nil)
+	l := u.Local(0)
+	m := mustPick(t, l, w.now, 0)
+	idle, busy, spared := open(t, w, m), open(t, w, m), open(t, w, m)
+	m.Put(spared, w.now)
+	m.Put(idle, w.now+2*second)
+	l.Sweep(w.now + 2*second)
+	u.mu.Lock()
+	u.entries = nil
+	u.rebuild(w.now)
+	u.mu.Unlock()
+	if got, why := l.Pick(w.now, 0, nil); got != nil || why != NoTargets {
+		t.Errorf("Pick says %v, %v", got, why)
+	}
+	if !idle.over || !spared.over || busy.over {
+		t.Errorf("closed: idle %v, spare %v, busy %v; want the first two", idle.over, spared.over, busy.over)
+	}
+	m.Put(busy, w.now)
+	if !busy.over {
+		t.Error("a connection to a target that left was kept")
+	}
+}
+
+func TestASweepMayMeetATargetThatHasJustLeft(t *testing.T) {
+	w, u := single(t, 2, nil)
+	m := mustPick(t, u.Local(0), w.now, 0)
+	a, b := open(t, w, m), open(t, w, m)
+	m.Put(a, w.now)
+	m.Put(b, w.now)
+	m.target.spare.close()
+	w.now += 10 * second
+	u.Local(0).Sweep(w.now)
+	if !a.over || b.over || m.target.open.Load() != 1 {
+		t.Errorf("closed: %v and %v, %d are counted; want the older closed and counted off", a.over, b.over, m.target.open.Load())
+	}
+}
+
+func TestAPoolThatIsFullMayMeetATargetThatHasJustLeft(t *testing.T) {
+	w, u := single(t, 2, func(o *Options) { o.MaxIdle = 2 })
+	m := mustPick(t, u.Local(0), w.now, 0)
+	a, b := open(t, w, m), open(t, w, m)
+	m.target.spare.close()
+	m.Put(a, w.now)
+	m.Put(b, w.now)
+	if !a.over || b.over || m.target.open.Load() != 1 {
+		t.Errorf("closed: %v and %v, %d are counted; want the older closed and counted off", a.over, b.over, m.target.open.Load())
+	}
+}
+
+func TestALoopThatWasServedPassesTheNewsOn(t *testing.T) {
+	w, u := single(t, 3, func(o *Options) { o.MaxConnections = 2 })
+	m0 := mustPick(t, u.Local(0), w.now, 0)
+	open(t, w, m0)
+	open(t, w, m0)
+	var all []*waiting
+	for loop := 1; loop <= 2; loop++ {
+		q := newWaiting()
+		all = append(all, q)
+		mustPick(t, u.Local(loop), w.now, 0)
+		u.Local(loop).Wait(&q.Waiter, w.now+int64(loop))
+	}
+	w.settle()
+	m0.Closed(w.now)
+	m0.Closed(w.now)
+	w.settle()
+	if all[0].ready != 1 || all[1].ready != 1 {
+		t.Errorf("served: %d and %d, want both", all[0].ready, all[1].ready)
+	}
+}
+
+func TestWhatBecameFreeJustBeforeTheWaitIsFound(t *testing.T) {
+	w, u := single(t, 1, nil)
+	mustPick(t, u.Local(0), w.now, 0)
+	q := newWaiting()
+	u.Local(0).Wait(&q.Waiter, w.now)
+	if q.ready != 0 {
+		t.Fatal("served from within Wait")
+	}
+	w.settle()
+	if q.ready != 1 {
+		t.Error("the permission was there, and was not found")
+	}
+}
+
+func TestClosingALoopEndsWhatItHolds(t *testing.T) {
+	w, u := single(t, 1, func(o *Options) { o.MaxConnections = 2 })
+	l := u.Local(0)
+	m := mustPick(t, l, w.now, 0)
+	busy, other := open(t, w, m), open(t, w, m)
+	q := newWaiting()
+	l.Wait(&q.Waiter, w.now)
+	l.Close(w.now)
+	if q.refused != Closed {
+		t.Errorf("who waited was told %v", q.refused)
+	}
+	m.Put(busy, w.now)
+	m.Put(other, w.now)
+	if len(w.alive) != 0 {
+		t.Errorf("%d connections stay open", len(w.alive))
+	}
+	if _, why := l.Pick(w.now, 0, nil); why != Closed {
+		t.Errorf("Pick says %v", why)
+	}
+}

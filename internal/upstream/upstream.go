@@ -1,0 +1,323 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// startWait is how long Start waits for the first answers of DNS.
+const startWait = 2 * time.Second
+
+// entry is one configured address with the addresses it stands for.
+type entry struct {
+	option TargetOption
+	addr   Address
+	named  bool
+	known  []netip.Addr // of a name; kept when a lookup fails
+	err    error        // of the last lookup
+	at     int64        // of the last answer
+}
+
+// Upstream is a named service. Its methods may be called from any goroutine, except where they say otherwise.
+type Upstream struct {
+	name    string
+	options Options
+	env     Env
+	log     *slog.Logger
+
+	// version moves after every change that a loop must see: the set of targets, or the state of one. Loops read it for each
+	// request, so it shares its cache line with nothing that is written more often.
+	_       [64]byte
+	version atomic.Uint64
+	set     atomic.Pointer[set]
+	locals  []*Local
+	_       [64]byte
+	queues  queues
+	_       [64]byte
+
+	mu        sync.Mutex
+	entries   []entry
+	drained   map[string]bool // by address, so that an operator's word outlives a new answer of DNS
+	started   bool
+	closed    bool
+	settled   bool  // Start is over: targets that come now are new
+	nextRates int64 // when success rates are compared next
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	kick   chan struct{} // a target has failed often enough
+	checks chan struct{} // bounds the health checks at once
+
+	// What reaches the world outside, replaced in tests.
+	probe  func(ctx context.Context, t *Target, path string) error
+	lookup func(ctx context.Context, host string) ([]netip.Addr, time.Duration, error)
+}
+
+// New makes an upstream from options. Addresses that need no lookup are targets at once. Nothing runs before Start.
+func New(name string, o Options, e Env) (*Upstream, error) {
+	o, err := o.checked()
+	if err != nil {
+		return nil, fmt.Errorf("upstream %s: %w", name, err)
+	}
+	if e.Loops < 1 || e.Post == nil || e.Now == nil {
+		return nil, fmt.Errorf("upstream %s: it needs at least one loop, a way to post to it, and a clock", name)
+	}
+	if e.Log == nil {
+		e.Log = slog.New(slog.DiscardHandler)
+	}
+	if e.Seed == 0 {
+		e.Seed = rand.Uint64() | 1
+	}
+	u := &Upstream{
+		name: name, options: o, env: e, log: e.Log.With("upstream", name),
+		drained: make(map[string]bool),
+		kick:    make(chan struct{}, 1),
+		checks:  make(chan struct{}, maxChecks),
+	}
+	u.ctx, u.cancel = context.WithCancel(context.Background())
+	u.probe = u.httpProbe
+	u.lookup = dnsLookup{server: e.Resolver}.lookup
+	var bad []error
+	for _, t := range o.Targets {
+		a, named, err := parseAddress(t.Address)
+		if err != nil {
+			bad = append(bad, fmt.Errorf("upstream %s: %w", name, err))
+		}
+		u.entries = append(u.entries, entry{option: t, addr: a, named: named})
+	}
+	if len(bad) > 0 {
+		return nil, errors.Join(bad...)
+	}
+	u.queues.init(e.Loops)
+	u.rebuild(e.Now())
+	u.locals = make([]*Local, e.Loops)
+	for i := range u.locals {
+		u.locals[i] = newLocal(u, i)
+	}
+	return u, nil
+}
+
+// Name is the upstream's name.
+func (u *Upstream) Name() string { return u.name }
+
+// Local is a loop's own view. Only that loop may use it.
+func (u *Upstream) Local(loop int) *Local { return u.locals[loop] }
+
+// Start begins health checks, ejection and lookups. It waits for the first answers of DNS, at most two seconds; without them
+// the upstream begins with the targets it has and says so. Call it once.
+func (u *Upstream) Start() {
+	u.mu.Lock()
+	if u.started || u.closed {
+		u.mu.Unlock()
+		return
+	}
+	u.started = true
+	u.nextRates = u.env.Now() + int64(ratesEvery)
+	for _, t := range u.set.Load().targets {
+		u.watch(t)
+	}
+	var first sync.WaitGroup
+	for i := range u.entries {
+		if u.entries[i].named {
+			first.Add(1)
+			u.wg.Go(func() { u.follow(i, first.Done) })
+		}
+	}
+	u.wg.Go(u.judge)
+	answered := make(chan struct{})
+	u.wg.Go(func() { first.Wait(); close(answered) })
+	u.mu.Unlock()
+
+	limit := time.NewTimer(startWait)
+	defer limit.Stop()
+	select {
+	case <-answered:
+	case <-limit.C:
+		u.log.Warn("some names are not resolved yet: starting without their targets", "waited", startWait)
+	case <-u.ctx.Done():
+	}
+	u.mu.Lock()
+	u.settled = true
+	u.mu.Unlock()
+}
+
+// Close ends the goroutines and waits for them, and closes the connections that no loop holds. The loops' own are closed by
+// Local.Close, on each loop.
+func (u *Upstream) Close() {
+	u.mu.Lock()
+	u.closed = true
+	u.mu.Unlock()
+	u.cancel()
+	u.wg.Wait()
+	for _, t := range u.set.Load().targets {
+		t.spare.close()
+	}
+}
+
+// rebuild makes the set anew from the entries. Targets that stay keep their identity, and so their state and pools.
+// New calls it before there is any other goroutine; later callers hold mu.
+func (u *Upstream) rebuild(now int64) {
+	type key struct {
+		at   string
+		host string
+	}
+	old := make(map[key]*Target)
+	if s := u.set.Load(); s != nil {
+		for _, t := range s.targets {
+			old[key{t.addr.String(), t.addr.Host}] = t
+		}
+	}
+	next := new(set)
+	left := 0
+	seen := make(map[key]bool)
+	add := func(e *entry, a Address) {
+		k := key{a.String(), a.Host}
+		if seen[k] {
+			return
+		}
+		if len(next.targets) >= maxTargets {
+			left++
+			return
+		}
+		seen[k] = true
+		t := old[k]
+		if t != nil && t.weight == e.option.Weight {
+			delete(old, k)
+		} else {
+			t = u.newTarget(a, e.option.Weight, now)
+		}
+		next.targets = append(next.targets, t)
+	}
+	for i := range u.entries {
+		e := &u.entries[i]
+		if !e.named {
+			add(e, e.addr)
+		}
+		for _, ip := range e.known {
+			add(e, Address{TCP: netip.AddrPortFrom(ip, e.addr.TCP.Port()), Host: e.addr.Host})
+		}
+	}
+	if left > 0 {
+		u.log.Warn("too many targets: some are not used, split the upstream", "used", maxTargets, "left", left)
+	}
+	if u.options.Policy == Hash {
+		next.ring = newRing(next.targets)
+	}
+	u.set.Store(next)
+	for _, t := range old {
+		u.drop(t)
+	}
+	u.version.Add(1)
+}
+
+// newTarget makes a target. Those that are there at the start begin with their full share: nobody could take it for them.
+func (u *Upstream) newTarget(a Address, weight int, now int64) *Target {
+	t := &Target{addr: a, weight: weight, changed: now}
+	t.spare.bound = u.spareBound()
+	t.readyAt.Store(neverReady)
+	if u.settled {
+		t.readyAt.Store(now)
+	}
+	if u.drained[a.String()] {
+		t.state.Store(stateDrained)
+		t.reasons[bits.TrailingZeros32(stateDrained)] = whyDrained
+	}
+	if u.started && !u.closed {
+		u.watch(t)
+	}
+	return t
+}
+
+// drop ends what runs for a target that is no longer in the set.
+func (u *Upstream) drop(t *Target) {
+	t.state.Or(stateGone)
+	if t.stop != nil {
+		t.stop()
+	}
+	t.spare.close()
+}
+
+// change sets or clears one bit of a target's state. The caller holds mu. It does nothing when the state has them so already.
+func (u *Upstream) change(t *Target, now int64, set, clear uint32, why string) {
+	before := t.state.Load()
+	after := before&^clear | set
+	if after == before {
+		return
+	}
+	t.changed, t.why = now, why
+	if set != 0 {
+		t.reasons[bits.TrailingZeros32(set)] = why
+	}
+	if after == 0 {
+		t.readyAt.Store(now)
+	}
+	t.state.Store(after)
+	u.version.Add(1)
+	u.log.Info("target changed", "target", t.addr.String(), "was", stateName(before, t.weight),
+		"is", stateName(after, t.weight), "why", why)
+}
+
+const whyDrained = "taken out by an operator"
+
+// Drain takes the targets with this address out of use until Restore, whatever their health says. Requests under way finish.
+func (u *Upstream) Drain(address string) error {
+	return u.operator(address, stateDrained, 0, whyDrained)
+}
+
+// Restore puts a drained target back into use; its health decides again.
+func (u *Upstream) Restore(address string) error {
+	return u.operator(address, 0, stateDrained, "put back by an operator")
+}
+
+func (u *Upstream) operator(address string, set, clear uint32, why string) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var known []string
+	found := false
+	for _, t := range u.set.Load().targets {
+		known = append(known, t.addr.String())
+		if t.addr.String() == address {
+			found = true
+			u.change(t, u.env.Now(), set, clear, why)
+		}
+	}
+	if !found {
+		return fmt.Errorf("upstream %s has no target %q: its targets are %s", u.name, address, strings.Join(known, ", "))
+	}
+	if set != 0 {
+		u.drained[address] = true
+	} else {
+		delete(u.drained, address)
+	}
+	return nil
+}
+
+// spareBound is how many idle connections of a target may lie between the loops: one loop needs none.
+func (u *Upstream) spareBound() int {
+	if u.env.Loops == 1 || u.options.MaxIdle < 2 {
+		return 0
+	}
+	return min(defaultSpareBound, max(1, u.options.MaxIdle/4))
+}
+
+// idleBound is one loop's part of MaxIdle: what the spare list leaves, divided.
+func (u *Upstream) idleBound() int {
+	if u.options.MaxIdle == 0 {
+		return 0
+	}
+	return max(1, (u.options.MaxIdle-u.spareBound())/u.env.Loops)
+}
+
+// never is a time that does not come.
+const never = math.MaxInt64

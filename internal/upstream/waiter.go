@@ -1,0 +1,343 @@
+package upstream
+
+import (
+	"math"
+	"sync/atomic"
+)
+
+// Requests that find every connection of their targets in use wait on their loop, first come, first served. What they wait
+// for can become free on another loop, and then this loop must learn of it. The steps:
+//
+//   - A loop that begins to wait says so (queues.waiting, and its queue's oldest and length), and then looks whether there is
+//     something after all. A loop that frees something first makes it free, and then looks whether somebody waits. All of these
+//     are sequentially consistent atomics, so one of the two sees the other: no wake-up is lost.
+//   - Who frees something serves its own requests, unless another loop's have waited longer by more than fairnessGap: moving a
+//     connection between loops costs something, so it is not done for a few milliseconds, and nobody starves.
+//   - Something to be moved is left in the target's spare list (or is closed, which leaves the permission to open another), and
+//     the eldest loop is woken. A woken loop that has served all its requests wakes the next eldest. Each loop has at most one
+//     wake-up posted.
+//   - Idle connections on other loops hold places too: a loop that begins to wait asks loops that may have some to give them up.
+//   - Newcomers that would take from under those who wait are refused by Pool.Open and wait as well.
+//
+// The sweep serves once a second whatever the above overlooked, for instance a target that came back.
+//
+// Rejected: one shared queue under a lock. It is simpler, and moves nearly every connection to another loop exactly when
+// there is too much to do.
+
+// Waiting is a request that waits. Its methods are called on its loop, exactly one of them, once, unless it was removed, and
+// never from within Wait.
+type Waiting interface {
+	// Ready gives a connection of a member, or, when c is nil, the permission to open one: then Closed is owed as after Open.
+	Ready(now int64, m *Member, c Conn)
+	// Refused says that there will be none.
+	Refused(now int64, why Unavailable)
+}
+
+// Waiter is a place in the queue. It is part of the request, so that waiting does not allocate. The zero value with Owner set is
+// ready for use, and may be used again after it left the queue.
+type Waiter struct {
+	Owner      Waiting
+	local      *Local
+	prev, next *Waiter
+	since      int64
+}
+
+// waitList is a doubly linked list through the waiters.
+type waitList struct {
+	head, tail *Waiter
+	n          int
+}
+
+func (q *waitList) push(w *Waiter) {
+	w.prev, w.next = q.tail, nil
+	if q.tail == nil {
+		q.head = w
+	} else {
+		q.tail.next = w
+	}
+	q.tail = w
+	q.n++
+}
+
+func (q *waitList) remove(w *Waiter) {
+	if w.prev == nil {
+		q.head = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		q.tail = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.prev, w.next = nil, nil
+	q.n--
+}
+
+// queue is what other loops see of a loop's waiting requests. Only its loop writes it, except for the posted flags.
+type queue struct {
+	_           [64]byte
+	oldest      atomic.Int64 // since when the first has waited; never when nobody does
+	length      atomic.Int64
+	mayIdle     atomic.Bool // the loop may have idle connections
+	wakePosted  atomic.Bool
+	yieldPosted atomic.Bool
+	_           [64]byte
+}
+
+// post wakes the loop, unless it is about to be.
+func (q *queue) post(l *Local) {
+	if q.wakePosted.CompareAndSwap(false, true) {
+		l.u.env.Post(l.loop, l.wakeFn)
+	}
+}
+
+// queues are those of all loops.
+type queues struct {
+	waiting atomic.Int32 // how many loops have requests that wait; nearly always zero
+	each    []queue
+}
+
+func (q *queues) init(loops int) {
+	q.each = make([]queue, loops)
+	for i := range q.each {
+		q.each[i].oldest.Store(never)
+	}
+}
+
+// eldest is the loop, but for one, whose first request has waited longest.
+func (q *queues) eldest(but int) (loop int, since int64) {
+	loop, since = -1, never
+	for i := range q.each {
+		if s := q.each[i].oldest.Load(); i != but && s < since {
+			loop, since = i, s
+		}
+	}
+	return loop, since
+}
+
+// wanted is how many requests wait on other loops.
+func (q *queues) wanted(but int) int {
+	n := int64(0)
+	for i := range q.each {
+		if i != but {
+			n += q.each[i].length.Load()
+		}
+	}
+	return int(min(n, math.MaxInt32))
+}
+
+func (q *queues) wakeEldest(u *Upstream, but int) {
+	if loop, _ := q.eldest(but); loop >= 0 {
+		q.each[loop].post(u.locals[loop])
+	}
+}
+
+// Wait queues a request for the next connection of any usable target, and returns None, or the reason why it may not wait. The
+// caller has got neither a connection nor the permission to open one from the member it picked. Loop only; it does not
+// allocate.
+func (l *Local) Wait(w *Waiter, now int64) Unavailable {
+	switch {
+	case l.closed:
+		return Closed
+	case l.why != None:
+		return l.why
+	case l.waiters.n >= l.u.options.MaxPending:
+		l.refused++
+		return QueueFull
+	}
+	l.waits++
+	w.local, w.since = l, now
+	l.waiters.push(w)
+	l.announce()
+	if l.waiters.n == 1 && l.anyReady() {
+		l.own.post(l)
+	}
+	for i := range l.u.queues.each {
+		other := &l.u.queues.each[i]
+		if i != l.loop && other.mayIdle.Load() && other.yieldPosted.CompareAndSwap(false, true) {
+			l.u.env.Post(i, l.u.locals[i].yieldFn)
+		}
+	}
+	return None
+}
+
+// Remove takes a request out of the queue, because its client left or its time is up. False means that it was not in it.
+// Loop only.
+func (w *Waiter) Remove() bool {
+	if w.local == nil {
+		return false
+	}
+	// If the loop was woken for this request, the wake-up will find nobody and pass the news on.
+	w.local.leave(w)
+	return true
+}
+
+// leave takes a waiter out of the list and tells the other loops.
+func (l *Local) leave(w *Waiter) {
+	l.waiters.remove(w)
+	w.local = nil
+	l.announce()
+}
+
+// announce tells the other loops how many wait here, and since when.
+func (l *Local) announce() {
+	oldest := int64(never)
+	if l.waiters.head != nil {
+		oldest = l.waiters.head.since
+	}
+	l.own.length.Store(int64(l.waiters.n))
+	was := l.own.oldest.Load()
+	if was == oldest {
+		return
+	}
+	l.own.oldest.Store(oldest)
+	if was == never {
+		l.u.queues.waiting.Add(1)
+	} else if oldest == never {
+		l.u.queues.waiting.Add(-1)
+	}
+}
+
+func (l *Local) anyReady() bool {
+	for _, m := range l.usable {
+		if m.ready() {
+			return true
+		}
+	}
+	return false
+}
+
+// first says whether this loop's first request is the one to be served next.
+func (l *Local) first() bool {
+	_, since := l.u.queues.eldest(l.loop)
+	return l.waiters.n > 0 && (since == never || l.waiters.head.since-fairnessGap <= since)
+}
+
+// relieve uses what has become free at a member: for this loop's own requests, or for another loop's.
+func (l *Local) relieve(m *Member, now int64) {
+	if l.serving {
+		l.again = true
+		return
+	}
+	if l.first() {
+		if m.usable && !m.gone {
+			l.serving = true
+			if c, ok := m.take(now); ok {
+				l.grant(now, m, c)
+			}
+			l.serving = false
+		}
+		if !l.again {
+			return
+		}
+		l.serve(now)
+		return
+	}
+	m.park(l.u.queues.wanted(l.loop))
+	l.u.queues.wakeEldest(l.u, l.loop)
+}
+
+// grant gives the first request what was found for it.
+func (l *Local) grant(now int64, m *Member, c Conn) {
+	w := l.waiters.head
+	l.leave(w)
+	w.Owner.Ready(now, m, c)
+}
+
+// serve gives the waiting requests whatever there is at any member. A request that is served may free something at once; that is
+// found by another turn here and not by recursion, however many do so.
+func (l *Local) serve(now int64) {
+	if l.serving {
+		l.again = true
+		return
+	}
+	l.serving = true
+	for l.first() {
+		l.again = false
+		m, c, ok := l.find(now)
+		if ok {
+			l.grant(now, m, c)
+		} else if !l.again {
+			break
+		}
+	}
+	l.serving, l.again = false, false
+	if l.waiters.n == 0 || !l.first() {
+		l.u.queues.wakeEldest(l.u, l.loop)
+	}
+}
+
+// find looks at each usable member once, going on where it last found something.
+func (l *Local) find(now int64) (*Member, Conn, bool) {
+	n := len(l.usable)
+	for k := range n {
+		i := (l.cursor + k) % n
+		if c, ok := l.usable[i].take(now); ok {
+			l.cursor = i
+			return l.usable[i], c, true
+		}
+	}
+	return nil, nil, false
+}
+
+// wake is posted to a loop when there may be something for its requests.
+func (l *Local) wake() {
+	l.own.wakePosted.Store(false)
+	if l.closed {
+		l.u.queues.wakeEldest(l.u, l.loop)
+		return
+	}
+	now := l.u.env.Now()
+	if l.u.version.Load() != l.seen {
+		l.refresh(now)
+	}
+	l.serve(now)
+}
+
+// yield is posted to a loop that may have idle connections, when another has requests that wait.
+func (l *Local) yield() {
+	l.own.yieldPosted.Store(false)
+	if l.closed {
+		return
+	}
+	wanted := l.u.queues.wanted(l.loop)
+	idle := 0
+	for _, m := range l.members {
+		wanted -= m.park(wanted)
+		idle += len(m.idle)
+	}
+	if idle == 0 {
+		l.own.mayIdle.Store(false)
+	}
+	l.u.queues.wakeEldest(l.u, l.loop)
+}
+
+// expire refuses those that have waited too long, and all when no target is left that could serve them.
+func (l *Local) expire(now int64) {
+	if l.why != None {
+		l.refuseAll(now, l.why)
+		return
+	}
+	before := now - int64(l.u.options.PendingTimeout)
+	for l.waiters.head != nil && l.waiters.head.since <= before {
+		l.refuse(now, WaitedTooLong)
+	}
+}
+
+func (l *Local) refuse(now int64, why Unavailable) {
+	w := l.waiters.head
+	l.leave(w)
+	l.refused++
+	w.Owner.Refused(now, why)
+}
+
+// refuseAll refuses those that wait now; one that waits anew from within Refused is not met again.
+func (l *Local) refuseAll(now int64, why Unavailable) {
+	for range l.waiters.n {
+		if l.waiters.head == nil {
+			return
+		}
+		l.refuse(now, why)
+	}
+}
