@@ -23,6 +23,7 @@ import (
 // says of it may change under it.
 type listener struct {
 	address   string
+	bound     reactor.Address // the same with the port that was drawn for port 0
 	fds       []int // bound sockets, at least one for each loop
 	acceptors []*proxy.Acceptor
 	open      []*reactor.Listener // one for each of fds; written and used on their loops
@@ -128,7 +129,12 @@ func (g *Gateway) bind(c config.Listener) (*listener, error) {
 			return nil, err
 		}
 		l.fds = append(l.fds, fd)
+		if address, err = reactor.LocalAddress(fd); err != nil { // port 0 is drawn once, then every loop has the same
+			l.closeSockets()
+			return nil, err
+		}
 	}
+	l.bound = address
 	l.open = make([]*reactor.Listener, len(l.fds))
 	for i := range g.loops {
 		l.acceptors = append(l.acceptors, &proxy.Acceptor{Worker: g.workers[i]})

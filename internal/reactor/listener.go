@@ -98,6 +98,23 @@ func BindListener(address Address, backlog int) (fd int, err error) {
 	return fd, nil
 }
 
+// LocalAddress is the address that a socket is bound to.
+func LocalAddress(fd int) (Address, error) {
+	sa, err := syscall.Getsockname(fd)
+	if err != nil {
+		return Address{}, fmt.Errorf("getsockname: %w", err)
+	}
+	switch sa := sa.(type) {
+	case *syscall.SockaddrInet4:
+		return Address{IP: netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port))}, nil
+	case *syscall.SockaddrInet6:
+		return Address{IP: netip.AddrPortFrom(netip.AddrFrom16(sa.Addr), uint16(sa.Port))}, nil
+	case *syscall.SockaddrUnix:
+		return Address{Path: sa.Name}, nil
+	}
+	return Address{}, fmt.Errorf("getsockname: an address of a family that is not known")
+}
+
 // Listen makes the loop accept from a listening socket, which it owns from now on, even when Listen fails.
 func (l *Loop) Listen(fd int, acceptor Acceptor) (*Listener, error) {
 	ln := &Listener{loop: l, fd: fd, acceptor: acceptor, open: true}

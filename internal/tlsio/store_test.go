@@ -119,7 +119,7 @@ func watch(t *testing.T, store *tlsio.Store, every time.Duration) <-chan error {
 // await waits for a reload that worked; a renewal that is seen between its two files fails first.
 func await(t *testing.T, reports <-chan error, store *tlsio.Store, name string) {
 	t.Helper()
-	for range 4 {
+	for range 10 {
 		if err := <-reports; err == nil && store.Certificates()[0].Names[0] == name {
 			return
 		}
@@ -146,8 +146,14 @@ func TestWatchFollowsFiles(t *testing.T) {
 			}
 			touchUntilSeen(t, dir, store, reports, ca)
 			must(t, os.WriteFile(pair.Key, []byte("broken"), 0o600))
-			if err := <-reports; err == nil {
-				t.Error("a broken key was loaded")
+			// A late look at the renewal before may report success once more.
+			for err := range reports {
+				if err != nil {
+					break
+				}
+			}
+			if names := store.Certificates()[0].Names; names[0] != "three.test" {
+				t.Errorf("with a broken key: %v", names)
 			}
 			ca.issue(t, dir, "site", newECDSA(t), "four.test")
 			await(t, reports, store, "four.test")

@@ -221,7 +221,7 @@ func (m *Member) fold() {
 }
 
 // Close gives the loop's part of the upstream up: idle connections are closed, those who wait are refused, and busy connections
-// are closed when they come back. Pick finds nothing afterwards. Loop only.
+// are closed when they come back. Pick finds nothing afterwards. See Upstream.Close for when. Loop only.
 func (l *Local) Close(now int64) {
 	if l.closed {
 		return

@@ -3,7 +3,9 @@ package upstream
 import (
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"math"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +87,53 @@ func TestAReloadKnowsWhatStayedTheSame(t *testing.T) {
 		if u.SameAs(o) {
 			t.Errorf("another %s is not the same", name)
 		}
+	}
+}
+
+func TestAReplacedUpstreamHandsOnWhatItKnows(t *testing.T) {
+	w := newWorld(t, 1)
+	o := DefaultOptions("users.internal:80", "127.0.0.1:80", "127.0.0.2:80", "127.0.0.3:80")
+	o.Active = &ActiveOptions{Path: "/"}
+	old := w.upstream(o)
+	old.resolved(0, w.now, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil)
+	targets := old.set.Load().targets
+	for range 3 {
+		old.checked(targets[1], check{path: "/"}, w.now, errors.New("refused"))
+	}
+	for range 5 {
+		old.failed(targets[2])
+	}
+	old.step(w.now)
+	if err := old.Drain("127.0.0.3:80"); err != nil {
+		t.Fatal(err)
+	}
+	states := func(o Options) string {
+		u := w.upstream(o)
+		u.settled = false
+		u.Inherit(old)
+		var all []string
+		for _, s := range u.Status().Targets {
+			all = append(all, s.Address+" "+s.State)
+		}
+		w.now += 10 * second
+		u.step(w.now)
+		w.now -= 10 * second
+		for _, tg := range u.set.Load().targets {
+			if tg.addr.String() == "127.0.0.2:80" && tg.state.Load() != 0 {
+				t.Error("an ejection that was handed on does not end")
+			}
+		}
+		return strings.Join(all, ", ")
+	}
+	o.Targets = append(o.Targets, TargetOption{Address: "127.0.0.4:80", Weight: 1})
+	want := "10.0.0.1:80 up, 127.0.0.1:80 down, 127.0.0.2:80 ejected, 127.0.0.3:80 drained, 127.0.0.4:80 up"
+	if got := states(o); got != want {
+		t.Errorf("the new one begins with %s, want %s", got, want)
+	}
+	o.Active, o.Passive.Disabled = nil, true
+	want = "10.0.0.1:80 up, 127.0.0.1:80 up, 127.0.0.2:80 up, 127.0.0.3:80 drained, 127.0.0.4:80 up"
+	if got := states(o); got != want {
+		t.Errorf("without checks it begins with %s, want %s", got, want)
 	}
 }
 

@@ -138,13 +138,28 @@ func (tr *traffic) run(n int) {
 		if len(tr.busy) > 0 {
 			tr.finish()
 		} else if tr.waiting > 0 {
-			<-tr.loop.bell
+			select {
+			case <-tr.loop.bell:
+			case <-time.After(time.Minute):
+				tr.t.Error("requests wait for ever")
+				return
+			}
 		}
 	}
 }
 
-func TestLoopsAtOnceShareAFewConnections(t *testing.T) {
-	const loops, each = 4, 3000
+func TestLoopsAtOnceShareAFewConnections(t *testing.T) { share(t, 3, 3000, true) }
+
+// Nobody sweeps here, so a wake-up that is lost stays lost.
+func TestNoWakeUpIsLostBetweenLoops(t *testing.T) {
+	for most := 1; most <= 3; most++ {
+		share(t, most, 3000, false)
+	}
+}
+
+// share sends requests over four loops to one target or more, with few connections, and with changes to the targets when asked.
+func share(t *testing.T, most, each int, changes bool) {
+	const loops = 4
 	real := make([]*realLoop, loops)
 	for i := range real {
 		real[i] = &realLoop{bell: make(chan struct{}, 1)}
@@ -152,13 +167,18 @@ func TestLoopsAtOnceShareAFewConnections(t *testing.T) {
 	began := time.Now()
 	now := func() int64 { return int64(time.Since(began)) }
 	o := DefaultOptions("users.internal:80", "127.0.0.9:80")
-	o.MaxConnections, o.PendingTimeout = 3, time.Hour
+	o.MaxConnections, o.PendingTimeout = most, time.Hour
+	if !changes {
+		o.Targets = o.Targets[1:]
+	}
 	u, err := New("users", o, Env{Loops: loops, Post: func(i int, f func()) { real[i].post(f) }, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
-	u.resolved(0, 0, []netip.Addr{a}, nil)
+	if changes {
+		u.resolved(0, 0, []netip.Addr{a}, nil)
+	}
 
 	var open, finished atomic.Int64
 	var wg sync.WaitGroup
@@ -183,13 +203,20 @@ func TestLoopsAtOnceShareAFewConnections(t *testing.T) {
 			}
 		})
 	}
-	wg.Go(func() { churn(u, real, a, b, stop) })
+	if changes {
+		wg.Go(func() { churn(u, real, a, b, stop) })
+	}
 	wg.Wait()
 	u.Close()
+	waits := uint64(0)
 	for i, tr := range all {
+		waits += tr.l.waits
 		if tr.served != each {
 			t.Errorf("loop %d served %d of %d", i, tr.served, each)
 		}
+	}
+	if waits == 0 {
+		t.Error("no request had to wait: the test shows nothing")
 	}
 	// A connection that was parked after the loops' end, or posted to one, would show here.
 	if n := open.Load(); n != 0 {

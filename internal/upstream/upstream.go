@@ -115,7 +115,7 @@ func (u *Upstream) Name() string { return u.name }
 func (u *Upstream) Local(loop int) *Local { return u.locals[loop] }
 
 // Start begins health checks, ejection and lookups. It waits for the first answers of DNS, at most two seconds; without them
-// the upstream begins with the targets it has and says so. Call it once.
+// the upstream begins with the targets it has and says so. Call it once, and for several upstreams at the same time.
 func (u *Upstream) Start() {
 	u.mu.Lock()
 	if u.started || u.closed {
@@ -129,9 +129,12 @@ func (u *Upstream) Start() {
 	}
 	var first sync.WaitGroup
 	for i := range u.entries {
-		if u.entries[i].named {
+		switch e := &u.entries[i]; {
+		case e.named && len(e.known) == 0:
 			first.Add(1)
 			u.wg.Go(func() { u.follow(i, first.Done) })
+		case e.named:
+			u.wg.Go(func() { u.follow(i, func() {}) })
 		}
 	}
 	u.wg.Go(u.judge)
@@ -153,7 +156,8 @@ func (u *Upstream) Start() {
 }
 
 // Close ends the goroutines and waits for them, and closes the connections that no loop holds. The loops' own are closed by
-// Local.Close, on each loop.
+// Local.Close, on each loop. After a reload that replaced the upstream, call both when the last exchange of the old snapshot is
+// over: until then it still serves them, retries and waits included.
 func (u *Upstream) Close() {
 	u.mu.Lock()
 	u.closed = true

@@ -1,0 +1,36 @@
+package gateway
+
+import (
+	"strings"
+	"testing"
+)
+
+const okResponse = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+func oneUpstream(address string) string {
+	return `
+listeners: [{address: "127.0.0.1:0"}]
+upstreams: {s: {targets: ["` + address + `"]}}
+routes: [{match: /, upstream: s}]
+`
+}
+
+func TestARequestGoesThrough(t *testing.T) {
+	s := newService(t, answering(okResponse))
+	g := serve(t, oneUpstream(s.address()))
+	p := g.dial()
+	for range 3 {
+		p.send("GET /a?b=c HTTP/1.1\r\nHost: Example.com\r\nAccept: x\r\n\r\n")
+		if r, body := p.response("GET"); r.StatusCode != 200 || body != "ok" {
+			t.Fatalf("got %d %q", r.StatusCode, body)
+		}
+	}
+	want := "GET /a?b=c HTTP/1.1\r\nHost: example.com\r\nAccept: x\r\n" +
+		"X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: example.com\r\n\r\n"
+	if got := s.saw(); got != strings.Repeat(want, 3) {
+		t.Errorf("the service saw\n%s\nwant three of\n%s", got, want)
+	}
+	if n := s.connections(); n != 1 {
+		t.Errorf("the service was opened %d connections for three requests of one client, want 1", n)
+	}
+}

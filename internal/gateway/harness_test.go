@@ -1,0 +1,269 @@
+package gateway
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for something that must happen. It is no measure of how fast: only a hung test meets it.
+const patience = 20 * time.Second
+
+// instance is a gateway that a test runs.
+type instance struct {
+	*Gateway
+	t       *testing.T
+	path    string // of its configuration
+	logged  *logBuffer
+	stop    context.CancelFunc
+	stopped chan error
+}
+
+// serve runs a gateway with a configuration literal until the test ends. Listen on "127.0.0.1:0"; address gives the port.
+func serve(t *testing.T, yaml string) *instance {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "plimsoll.yaml")
+	writeFile(t, path, yaml)
+	logged := &logBuffer{}
+	ctx, cancel := context.WithCancel(context.Background())
+	g, err := start(Options{ConfigPath: path, Logger: slog.New(slog.NewTextHandler(logged, nil)), Version: "test"})
+	if err != nil {
+		cancel()
+		t.Fatalf("the gateway did not start: %v", err)
+	}
+	i := &instance{Gateway: g, t: t, path: path, logged: logged, stop: cancel, stopped: make(chan error, 1)}
+	go func() { i.stopped <- g.run(ctx) }()
+	t.Cleanup(func() { i.end() })
+	return i
+}
+
+// end stops the gateway and checks that it ended well.
+func (i *instance) end() {
+	i.stop()
+	select {
+	case err := <-i.stopped:
+		if err != nil {
+			i.t.Errorf("the gateway ended with %v", err)
+		}
+		i.stopped <- nil
+	case <-time.After(patience):
+		i.t.Error("the gateway did not end")
+	}
+}
+
+// address is where the n-th listener of the configuration accepts.
+func (i *instance) address(n int) string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.listeners[i.config.Listeners[n].Address].bound.String()
+}
+
+// reload changes the configuration's file and has the gateway read it again.
+func (i *instance) reload(yaml string) error {
+	i.t.Helper()
+	writeFile(i.t, i.path, yaml)
+	return i.Reload()
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// logBuffer keeps what was logged.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// peer is a client's raw connection.
+type peer struct {
+	net.Conn
+	t *testing.T
+	r *bufio.Reader
+}
+
+// dial connects to the gateway's first listener.
+func (i *instance) dial() *peer { return dialRaw(i.t, i.address(0)) }
+
+func dialRaw(t *testing.T, address string) *peer {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(patience))
+	return &peer{Conn: c, t: t, r: bufio.NewReader(c)}
+}
+
+// send writes raw bytes.
+func (p *peer) send(raw string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p, raw); err != nil {
+		p.t.Fatalf("send: %v", err)
+	}
+}
+
+// response reads one response, whole, to a request of the given method.
+func (p *peer) response(method string) (*http.Response, string) {
+	p.t.Helper()
+	r, err := http.ReadResponse(p.r, &http.Request{Method: method})
+	if err != nil {
+		p.t.Fatalf("read the response: %v", err)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		p.t.Fatalf("read the body: %v", err)
+	}
+	return r, string(body)
+}
+
+// rest reads until the gateway closes.
+func (p *peer) rest() string {
+	p.t.Helper()
+	b, err := io.ReadAll(p.r)
+	if err != nil {
+		p.t.Fatalf("read to the end: %v", err)
+	}
+	return string(b)
+}
+
+// exchange sends raw bytes on a new connection and reads until the gateway closes.
+func (i *instance) exchange(raw string) string {
+	i.t.Helper()
+	p := i.dial()
+	p.send(raw)
+	return p.rest()
+}
+
+// service is an upstream that answers each connection by a script and records the bytes it was sent.
+type service struct {
+	net.Listener
+	t  *testing.T
+	mu sync.Mutex
+	in bytes.Buffer
+	n  int
+	wg sync.WaitGroup
+}
+
+// script answers on one connection; n counts connections from 1. seen is everything that was read on the connection so far.
+type script func(c *serviceConn, n int)
+
+// serviceConn is a connection of a service. What is read through it is recorded.
+type serviceConn struct {
+	net.Conn
+	s *service
+	R *bufio.Reader
+}
+
+// newService starts an upstream on loopback; it ends with the test.
+func newService(t *testing.T, answer script) *service {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &service{Listener: ln, t: t}
+	var conns sync.Map
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			s.mu.Lock()
+			s.n++
+			n := s.n
+			s.mu.Unlock()
+			conns.Store(c, true)
+			s.wg.Go(func() {
+				defer c.Close()
+				sc := &serviceConn{Conn: c, s: s}
+				sc.R = bufio.NewReader(io.TeeReader(c, recorder{s}))
+				answer(sc, n)
+			})
+		}
+	}()
+	t.Cleanup(func() {
+		ln.Close()
+		conns.Range(func(c, _ any) bool { c.(net.Conn).Close(); return true })
+		s.wg.Wait()
+	})
+	return s
+}
+
+type recorder struct{ s *service }
+
+func (r recorder) Write(p []byte) (int, error) {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	return r.s.in.Write(p)
+}
+
+// address is where the service listens.
+func (s *service) address() string { return s.Addr().String() }
+
+// saw is every byte the service was sent, over all connections.
+func (s *service) saw() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.in.String()
+}
+
+// connections is how many connections the service was opened.
+func (s *service) connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.n
+}
+
+// head reads one request's head and returns it; an empty one means that the connection ended.
+func (c *serviceConn) head() string {
+	var b strings.Builder
+	for {
+		line, err := c.R.ReadString('\n')
+		b.WriteString(line)
+		if err != nil {
+			return ""
+		}
+		if line == "\r\n" {
+			return b.String()
+		}
+	}
+}
+
+// answering is a script that answers every request head with the same bytes, for requests without bodies.
+func answering(response string) script {
+	return func(c *serviceConn, _ int) {
+		for c.head() != "" {
+			if _, err := io.WriteString(c, response); err != nil {
+				return
+			}
+		}
+	}
+}
