@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"plimsoll/internal/config"
+	"plimsoll/internal/gateway"
 )
 
 type checkCommand struct {
@@ -42,7 +43,7 @@ type mistake struct {
 
 // Run checks the file.
 func (k *checkCommand) Run(c *console) error {
-	loaded, err := config.Load(k.File)
+	loaded, err := gateway.Check(k.File)
 	if k.JSON {
 		return k.printJSON(c, err)
 	}

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"log/slog"
+	"net/http"
 
+	"plimsoll/internal/admin"
 	"plimsoll/internal/gateway"
 )
 
@@ -26,5 +28,6 @@ type runner func(ctx context.Context, o gatewayOptions) error
 func runGateway(ctx context.Context, o gatewayOptions) error {
 	return gateway.Run(ctx, gateway.Options{
 		ConfigPath: o.ConfigPath, Watch: o.Watch, Logger: o.Logger, Version: buildVersion(), Ready: o.Ready,
+		Admin: func(g *gateway.Gateway, d *gateway.AdminDoor) http.Handler { return admin.New(g, d) },
 	})
 }

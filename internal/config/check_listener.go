@@ -11,6 +11,7 @@ import (
 const maxPEM = 4 << 20
 
 func (l *Listener) check(s *scope) {
+	l.at = s.begins()
 	if s.good("address") {
 		before := s.errs.count()
 		l.Address = s.listenAddress("address", l.Address)

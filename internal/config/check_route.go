@@ -9,8 +9,7 @@ import (
 )
 
 func (r *Route) check(s *scope) {
-	line, column := position(s.mapping.node)
-	r.pos = fmt.Sprintf("%s:%d:%d", s.errs.file, line, column)
+	r.at = s.begins()
 	if s.good("name") {
 		if isName(r.Name) {
 			s.routeNames = append(s.routeNames, named{s.at("name"), r.Name})

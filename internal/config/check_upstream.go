@@ -13,6 +13,7 @@ import (
 const maxUnixPath = 103
 
 func (u *Upstream) check(s *scope) {
+	u.at = s.begins()
 	seen := make(map[string]bool)
 	weight := 0
 	s.items("targets", func(i int, at place) {

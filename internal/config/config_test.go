@@ -208,10 +208,29 @@ routes:
 	}
 }
 
-func TestARouteKnowsWhereItBegins(t *testing.T) {
-	cfg := parse(t, "listeners: [{address: \":1\"}]\nroutes:\n  - match: /a\n    respond: {}\n  - {match: /b, respond: {}}\n")
-	if a, b := cfg.Routes[0].Pos(), cfg.Routes[1].Pos(); a != "test.yaml:3:5" || b != "test.yaml:5:5" {
-		t.Errorf("%s and %s", a, b)
+func TestWhatLaterStagesCheckKnowsWhereItBegins(t *testing.T) {
+	cfg := parse(t, "listeners: [{address: \":1\"}]\nroutes:\n  - match: /a\n    respond: {}\n  - {match: /b, respond: {}}\n"+
+		"upstreams:\n  u: {targets: [\"127.0.0.1:1\"]}\n")
+	for _, c := range []struct{ got, want string }{
+		{cfg.Routes[0].Position().String(), "test.yaml:3:5"},
+		{cfg.Routes[1].Position().String(), "test.yaml:5:5"},
+		{cfg.Listeners[0].Position().String(), "test.yaml:1:13"},
+		{cfg.Upstreams["u"].Position().String(), "test.yaml:7:6"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s, want %s", c.got, c.want)
+		}
+	}
+}
+
+func TestAListenerIsTheSameWhereverItStands(t *testing.T) {
+	a := parse(t, "listeners: [{address: \":1\"}]\nroutes: []\n").Listeners[0]
+	b := parse(t, "\nroutes: []\nlisteners:\n  - address: \":1\"\n").Listeners[0]
+	if !a.Same(b) {
+		t.Error("a listener that only moved is taken for another")
+	}
+	if b.Limits.MaxRequests = 7; a.Same(b) {
+		t.Error("a listener with other limits is taken for the same")
 	}
 }
 
@@ -241,7 +260,7 @@ func TestTheYAMLOfAConfigurationLoadsAsTheSame(t *testing.T) {
 			t.Errorf("%s: what was written does not load:\n%v\n%s", file, err, written)
 			continue
 		}
-		same := cmp.Options{cmpopts.IgnoreUnexported(config.Route{}), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(config.Admin{}, "Token")}
+		same := cmp.Options{cmpopts.IgnoreUnexported(config.Route{}, config.Listener{}, config.Upstream{}), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(config.Admin{}, "Token")}
 		if diff := cmp.Diff(cfg, again, same); diff != "" {
 			t.Errorf("%s: (-loaded +again)\n%s", file, diff)
 		}

@@ -17,6 +17,8 @@
 //	secret    never printed
 package config
 
+import "reflect"
+
 // Config is one whole, checked configuration. It is never changed after Load returned it.
 type Config struct {
 	// Loops is the number of event loops, each on a thread of its own. Default: 0, one for each CPU the process
@@ -52,6 +54,17 @@ type Listener struct {
 	Backlog int `yaml:"backlog" default:"4096" min:"1" max:"65535"`
 	// Limits bound what one client, and all clients, of this listener may hold.
 	Limits Limits `yaml:"limits"`
+
+	at Position
+}
+
+// Position is where the listener begins in its file.
+func (l *Listener) Position() Position { return l.at }
+
+// Same says whether two listeners mean the same, wherever they stand in their files.
+func (l Listener) Same(as Listener) bool {
+	l.at = as.at
+	return reflect.DeepEqual(l, as)
 }
 
 // Limits bound what clients of a listener may hold and how slowly they may be.
@@ -132,7 +145,12 @@ type Upstream struct {
 	TLS *UpstreamTLS `yaml:"tls"`
 	// SlowStart is the time over which a target that is new or back gets its full share. Default: 0s, at once.
 	SlowStart Duration `yaml:"slow_start" default:"0s" min:"0s" max:"1h"`
+
+	at Position
 }
+
+// Position is where the upstream's mapping begins in its file.
+func (u *Upstream) Position() Position { return u.at }
 
 // Target is one address of an upstream.
 type Target struct {
@@ -157,7 +175,8 @@ type Health struct {
 	// Passive watches the traffic itself. Default: on, with its defaults; {disabled: true} turns it off.
 	Passive PassiveHealth `yaml:"passive"`
 	// Panic is the share of targets that must be usable; under it all are used again, because a wrong health check is
-	// likelier than so many failures. Default: 30%. 0% turns it off.
+	// likelier than so many failures. When the active checks have found every target down there is nothing left to try, and
+	// requests get 503 at once. Default: 30%. 0% turns it off.
 	Panic *Percent `yaml:"panic" default:"30%"`
 }
 
@@ -296,12 +315,11 @@ type Route struct {
 	// Mirror sends a copy of each request to a second upstream, whose answers are thrown away. Default: none.
 	Mirror *Mirror `yaml:"mirror"`
 
-	pos string
+	at Position
 }
 
-// Pos is where the route begins in the file it was loaded from, as "file:line:column", for errors that later stages
-// find. It is not part of what the route means: two routes that differ only in it are the same.
-func (r *Route) Pos() string { return r.pos }
+// Position is where the route begins in its file.
+func (r *Route) Position() Position { return r.at }
 
 // When are conditions on a request beside its pattern.
 type When struct {

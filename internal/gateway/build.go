@@ -1,18 +1,20 @@
 package gateway
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"plimsoll/internal/config"
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/proxy"
 	"plimsoll/internal/route"
+	"plimsoll/internal/telemetry"
 	"plimsoll/internal/tlsio"
 	"plimsoll/internal/upstream"
 )
@@ -21,12 +23,13 @@ import (
 type services map[string]*upstream.Upstream
 
 // buildServices makes the upstreams of cfg, taking over from old what did not change. fresh are those that are new and not started.
-func (g *Gateway) buildServices(cfg *config.Config, old services) (all, fresh services, err error) {
+func (g *Gateway) buildServices(cfg *config.Config, old services) (all, fresh services, errs config.Errors) {
 	all, fresh = services{}, services{}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Upstreams)) {
 		o, err := upstreamOptions(cfg.Upstreams[name])
 		if err != nil {
-			return nil, nil, fmt.Errorf("upstreams.%s: %w", name, err)
+			errs = append(errs, cfg.Upstreams[name].Position().Wrong("upstreams."+name, err.Error()))
+			continue
 		}
 		if u := old[name]; u != nil && u.SameAs(o) {
 			all[name] = u
@@ -34,11 +37,15 @@ func (g *Gateway) buildServices(cfg *config.Config, old services) (all, fresh se
 		}
 		u, err := upstream.New(name, o, g.env)
 		if err != nil {
-			return nil, nil, fmt.Errorf("upstreams.%s: %w", name, err)
+			errs = append(errs, cfg.Upstreams[name].Position().Wrong("upstreams."+name, err.Error()))
+			continue
+		}
+		if from := old[name]; from != nil {
+			u.Inherit(from)
 		}
 		all[name], fresh[name] = u, u
 	}
-	return all, fresh, nil
+	return all, fresh, errs
 }
 
 // upstreamOptions says in upstream's terms what the config says in its own.
@@ -65,27 +72,46 @@ func upstreamOptions(u *config.Upstream) (upstream.Options, error) {
 			UnhealthyAfter: a.UnhealthyAfter, HealthyAfter: a.HealthyAfter,
 		}
 	}
-	if u.TLS != nil {
-		cfg, err := tlsio.ClientConfig(clientOptions(u.TLS), "")
-		if err != nil {
-			return o, err
-		}
-		o.TLS, o.TLSIdentity = cfg, fmt.Sprintf("%+v", *u.TLS)
+	if u.TLS == nil {
+		return o, nil
 	}
+	// The health checks put the target's own name where there is none.
+	cfg, err := tlsio.ClientConfig(clientOptions(u.TLS), "target")
+	if err != nil {
+		return o, fmt.Errorf("tls: %w", err)
+	}
+	cfg.ServerName = u.TLS.ServerName
+	o.TLS, o.TLSIdentity = cfg, tlsIdentity(u.TLS)
 	return o, nil
+}
+
+// tlsIdentity tells TLS settings apart by what they say and by what is in the files they name, so that a reload takes new
+// certificates up.
+func tlsIdentity(t *config.UpstreamTLS) string {
+	sum := sha256.New()
+	for _, file := range []string{t.CA, t.Cert, t.Key} {
+		if content, err := os.ReadFile(file); err == nil {
+			sum.Write(content)
+		}
+	}
+	return fmt.Sprintf("%+v %x", *t, sum.Sum(nil))
 }
 
 func clientOptions(t *config.UpstreamTLS) tlsio.ClientOptions {
 	return tlsio.ClientOptions{CA: t.CA, ServerName: t.ServerName, Cert: t.Cert, Key: t.Key, InsecureSkipVerify: t.InsecureSkipVerify}
 }
 
-// buildSnapshot compiles the routes of cfg over its upstreams. Its errors are config.Errors, all there are.
-func (g *Gateway) buildSnapshot(cfg *config.Config, all services) (*proxy.Snapshot, error) {
-	s := &proxy.Snapshot{}
+// buildSnapshot compiles the routes of cfg over its upstreams, and says everything that is wrong with them.
+func (g *Gateway) buildSnapshot(cfg *config.Config, all services) (s *proxy.Snapshot, errs config.Errors) {
+	s = &proxy.Snapshot{NoRoute: telemetry.NoRoute}
 	index := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		index[name] = len(s.Upstreams)
-		s.Upstreams = append(s.Upstreams, g.proxyUpstream(all[name], cfg.Upstreams[name]))
+		u, err := g.proxyUpstream(all[name], cfg.Upstreams[name])
+		if err != nil {
+			errs = append(errs, cfg.Upstreams[name].Position().Wrong("upstreams."+name+".tls", err.Error()))
+		}
+		s.Upstreams = append(s.Upstreams, u)
 	}
 	rules := make([]route.Rule, len(cfg.Routes))
 	for i := range cfg.Routes {
@@ -93,13 +119,12 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all services) (*proxy.Snapsh
 		rules[i] = route.Rule{Pattern: r.Match, Headers: conditions(r.When.Headers), Query: conditions(r.When.Query)}
 	}
 	table, bad := route.Compile(rules)
-	var errs config.Errors
 	for _, e := range bad {
 		problem := e.Reason
 		if e.Other >= 0 {
-			problem += fmt.Sprintf(" (the other is at %s; both match %s)", cfg.Routes[e.Other].Pos(), e.Example)
+			problem += fmt.Sprintf(" (the other is at %s; both match %s)", cfg.Routes[e.Other].Position(), e.Example)
 		}
-		errs = append(errs, routeError(&cfg.Routes[e.Index], "match", problem))
+		errs = append(errs, routeError(cfg, e.Index, "match", problem))
 	}
 	if errs != nil {
 		return nil, errs
@@ -109,7 +134,9 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all services) (*proxy.Snapsh
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
 		chain, bad := plan{r, table.Names(i), index}.chain()
-		errs = append(errs, bad...)
+		for _, b := range bad {
+			errs = append(errs, routeError(cfg, i, b.key, b.err.Error()))
+		}
 		s.Routes[i] = proxy.Route{
 			Name: r.Name, Class: r.SLA[1] - '0', Chain: chain, Upstream: exchange.NoUpstream,
 			Timeout: int64(r.Timeout), StreamTimeout: int64(r.StreamTimeout), TunnelTimeout: int64(r.TunnelTimeout),
@@ -119,10 +146,7 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all services) (*proxy.Snapsh
 			s.Routes[i].Upstream = index[r.Upstream]
 		}
 	}
-	if errs != nil {
-		return nil, errs
-	}
-	return s, nil
+	return s, errs
 }
 
 func conditions(m map[string]string) (list []route.Condition) {
@@ -132,12 +156,12 @@ func conditions(m map[string]string) (list []route.Condition) {
 	return list
 }
 
-func routeError(r *config.Route, key, problem string) config.Error {
-	return config.Error{File: r.Pos(), Path: fmt.Sprintf("route %q: %s", r.Name, key), Problem: problem}
+func routeError(cfg *config.Config, i int, key, problem string) config.Error {
+	return cfg.Routes[i].Position().Wrong(fmt.Sprintf("routes[%d].%s", i, key), problem)
 }
 
-func (g *Gateway) proxyUpstream(u *upstream.Upstream, c *config.Upstream) proxy.Upstream {
-	p := proxy.Upstream{
+func (g *Gateway) proxyUpstream(u *upstream.Upstream, c *config.Upstream) (p proxy.Upstream, err error) {
+	p = proxy.Upstream{
 		Upstream: u, ConnectTimeout: int64(c.Pool.ConnectTimeout), PendingTimeout: int64(c.Pool.PendingTimeout),
 		MaxRequests: uint32(c.Pool.MaxRequests), Attempts: uint8(*c.Retry.Attempts), PerTry: int64(c.Retry.PerTryTimeout),
 		Key: hashKey(c.Balance.Hash), Stat: g.registry.Upstream(u.Name()),
@@ -146,9 +170,9 @@ func (g *Gateway) proxyUpstream(u *upstream.Upstream, c *config.Upstream) proxy.
 		p.RetryOn |= retryOn[on]
 	}
 	if c.TLS != nil {
-		p.TLS = hostConfigs(clientOptions(c.TLS))
+		p.TLS, err = hostConfigs(clientOptions(c.TLS), u.Hosts())
 	}
-	return p
+	return p, err
 }
 
 var retryOn = map[string]proxy.RetryOn{
@@ -156,21 +180,23 @@ var retryOn = map[string]proxy.RetryOn{
 	"502": proxy.Retry502, "503": proxy.Retry503, "504": proxy.Retry504,
 }
 
-// hostConfigs makes the TLS settings for each host once: they hold the sessions that can be resumed. The hosts are those of the
-// config's targets, so there are few.
-func hostConfigs(o tlsio.ClientOptions) func(host string) (*tls.Config, error) {
-	var made sync.Map
-	return func(host string) (*tls.Config, error) {
-		if cfg, ok := made.Load(host); ok {
-			return cfg.(*tls.Config), nil
-		}
+// hostConfigs makes the TLS settings for each host of an upstream once, because they hold the sessions that can be resumed, and now,
+// because a loop may not read files.
+func hostConfigs(o tlsio.ClientOptions, hosts []string) (func(host string) (*tls.Config, error), error) {
+	made := map[string]*tls.Config{}
+	for _, host := range hosts {
 		cfg, err := tlsio.ClientConfig(o, host)
 		if err != nil {
 			return nil, err
 		}
-		kept, _ := made.LoadOrStore(host, cfg)
-		return kept.(*tls.Config), nil
+		made[host] = cfg
 	}
+	return func(host string) (*tls.Config, error) {
+		if cfg := made[host]; cfg != nil {
+			return cfg, nil
+		}
+		return nil, fmt.Errorf("%s is no host of this upstream", host)
+	}, nil
 }
 
 // hashKey is what a hashing balancer hashes of an exchange; nil where the balancer does not hash.
@@ -193,7 +219,13 @@ func hashKey(on string) func(*exchange.Exchange) uint64 {
 	case "cookie":
 		return func(x *exchange.Exchange) uint64 { return keyOf(exchange.Cookie(&x.Request.Fields, name)) }
 	case "path":
-		return func(x *exchange.Exchange) uint64 { return keyOf(x.Params.Value(name)) }
+		return func(x *exchange.Exchange) uint64 {
+			if x.Params == nil { // a mirror's copy: it goes to any target
+				return 0
+			}
+			return keyOf(x.Params.Value(name))
+		}
+
 	}
 	return nil
 }

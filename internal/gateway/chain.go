@@ -129,16 +129,22 @@ func headerOptions(h config.HeaderOps, names []string) headers.Options {
 	return headers.Options{Remove: h.Remove, Set: h.Set, Add: h.Add, PathNames: names}
 }
 
-// chain compiles a route's policies. Its errors name the route's place in the config and the key.
-func (p plan) chain() (c exchange.Chain, errs config.Errors) {
+// misfit is a policy that could not be made.
+type misfit struct {
+	key string
+	err error
+}
+
+// chain compiles a route's policies.
+func (p plan) chain() (c exchange.Chain, bad []misfit) {
 	for _, entry := range policies {
 		policy, err := entry.make(p)
 		switch {
 		case err != nil:
-			errs = append(errs, routeError(p.Route, entry.name, err.Error()))
+			bad = append(bad, misfit{entry.name, err})
 		case policy != nil:
 			c.Append(policy)
 		}
 	}
-	return c, errs
+	return c, bad
 }

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"errors"
 	"io"
 	"log/slog"
 
@@ -11,7 +10,8 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// Check says everything that is wrong with a configuration, as far as that can be said without listening or connecting anywhere.
+// Check says everything that is wrong with a configuration, as far as that can be said without listening or connecting anywhere. Its
+// error is config.Errors.
 func Check(path string) (*config.Config, error) {
 	cfg, err := config.Load(path)
 	if err != nil {
@@ -22,18 +22,12 @@ func Check(path string) (*config.Config, error) {
 	if g.registry, err = telemetry.New(telemetry.Options{Loops: 1, Reasons: reasonLabels(), Ends: endLabels}); err != nil {
 		return nil, err
 	}
-	var errs []error
-	for _, l := range cfg.Listeners {
-		_, _, err := g.compileListener(l, nil)
-		errs = append(errs, err)
-	}
-	all, _, err := g.buildServices(cfg, nil)
-	if errs = append(errs, err); err == nil {
-		_, err = g.buildSnapshot(cfg, all)
-		errs = append(errs, err)
-	}
-	for _, u := range all {
+	c, errs := g.compile(cfg)
+	for _, u := range c.services {
 		u.Close()
 	}
-	return cfg, errors.Join(errs...)
+	if errs != nil {
+		return nil, errs
+	}
+	return cfg, nil
 }

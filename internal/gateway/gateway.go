@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -38,8 +38,10 @@ type Options struct {
 	Version string
 	// Ready is called once, when every listener accepts. It may be nil.
 	Ready func()
-	// Admin makes what the admin address serves; nil for nothing.
-	Admin func(*Gateway) http.Handler
+	// Admin makes what an admin address serves; nil for nothing.
+	Admin func(*Gateway, *AdminDoor) http.Handler
+
+	resolver string // "host:port" of the name server, for tests; empty for those of the system
 }
 
 // Gateway is a running gateway. Its exported methods may be called from any goroutine but a loop.
@@ -54,6 +56,7 @@ type Gateway struct {
 	lines    *accesslog.Counters
 	env      upstream.Env
 	limit    descriptorLimit
+	program  string // the file that an upgrade starts
 
 	inherited *inherited
 	admin     adminServer
@@ -65,7 +68,9 @@ type Gateway struct {
 	services  services
 	listeners map[string]*listener
 	accessLog *accesslog.Log
-	state     State
+
+	state   atomic.Value            // State
+	inForce atomic.Pointer[inForce] // what is asked about while mu is held, through a whole drain perhaps; nil before the first config
 
 	drain     chan string // asks Run to drain, with the reason
 	loopsDone sync.WaitGroup
@@ -103,7 +108,11 @@ func start(o Options) (g *Gateway, err error) {
 	}
 	g = &Gateway{
 		options: o, log: o.Logger, started: time.Now(), shared: &proxy.Shared{}, lines: &accesslog.Counters{}, listeners: map[string]*listener{},
-		state: Starting, drain: make(chan string, 1), inherited: inherit(), config: cfg,
+		drain: make(chan string, 1), inherited: inherit(), config: cfg,
+	}
+	g.state.Store(Starting)
+	if g.program, err = programPath(); err != nil {
+		return nil, fmt.Errorf("find this program's own file: %w", err)
 	}
 	if g.limit, err = raiseDescriptorLimit(); err != nil {
 		return nil, err
@@ -119,7 +128,7 @@ func start(o Options) (g *Gateway, err error) {
 		return nil, err
 	}
 	g.inherited.closeRest()
-	g.state = Serving
+	g.state.Store(Serving)
 	return g, nil
 }
 
@@ -152,11 +161,12 @@ func (g *Gateway) makeLoops(n int) error {
 	}
 	for i, loop := range loops {
 		shard := g.registry.Shard(i)
-		shard.Refresh = refresh(loop)
-		g.workers = append(g.workers, proxy.NewWorker(loop, g.shared, shard, g.log))
+		w := proxy.NewWorker(loop, g.shared, shard, g.log)
+		shard.Refresh = refresh(loop, w)
+		g.workers = append(g.workers, w)
 	}
 	g.shared.Workers = g.workers
-	g.env = upstream.Env{Loops: n, Now: reactor.Clock, Log: g.log, Post: func(i int, f func()) { loops[i].Post(f) }}
+	g.env = upstream.Env{Loops: n, Now: reactor.Clock, Log: g.log, Resolver: g.options.resolver, Post: func(i int, f func()) { loops[i].Post(f) }}
 	for _, loop := range loops {
 		g.loopsDone.Add(1)
 		go func() {
@@ -168,10 +178,11 @@ func (g *Gateway) makeLoops(n int) error {
 }
 
 // refresh brings what a loop knows of itself into its counters.
-func refresh(loop *reactor.Loop) func(*telemetry.Shard) {
+func refresh(loop *reactor.Loop, w *proxy.Worker) func(*telemetry.Shard) {
 	return func(s *telemetry.Shard) {
 		stats := loop.Stats()
 		s.Turns, s.BusyNS, s.CPUNS = stats.Turns, uint64(stats.Wall-stats.Waited), uint64(reactor.ThreadCPU())
+		s.Active = int64(w.InFlight())
 		for i, n := range loop.BuffersOut() {
 			s.BuffersOut[i] = int64(n)
 		}
@@ -229,7 +240,9 @@ func (g *Gateway) run(ctx context.Context) error {
 	}
 	g.inherited.ready()
 	notify("READY=1", fmt.Sprintf("MAINPID=%d", os.Getpid()))
+	g.mu.Lock()
 	g.log.Info("serving", "loops", len(g.loops), "listeners", len(g.listeners), "routes", len(g.config.Routes))
+	g.mu.Unlock()
 	for {
 		select {
 		case <-ctx.Done():
@@ -292,8 +305,10 @@ const drainTick = 10 * time.Millisecond
 func (g *Gateway) end(why string, handedOver bool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.state = Draining
-	if !handedOver {
+	g.state.Store(Draining)
+	if handedOver {
+		g.admin.retire() // its socket is the new process's too: a scrape here would be one that it misses
+	} else {
 		notify("STOPPING=1")
 	}
 	limit := time.Duration(g.config.Drain.Timeout)
@@ -353,43 +368,4 @@ func (g *Gateway) stopLoops() {
 		})
 	}
 	g.loopsDone.Wait()
-}
-
-// adminServer is the admin address and the handler on it, which come and go with the config.
-type adminServer struct {
-	config   *config.Admin
-	listener net.Listener
-	server   *http.Server
-}
-
-// open makes c the admin address. An address that did not change stays open.
-func (a *adminServer) open(c *config.Admin, inherited *inherited, handler func() http.Handler) error {
-	if c != nil && a.config != nil && c.Address == a.config.Address {
-		a.config = c
-		return nil
-	}
-	if c == nil {
-		a.close()
-		return nil
-	}
-	listener, err := inherited.admin(c.Address)
-	if err != nil {
-		return fmt.Errorf("admin: %w", err)
-	}
-	a.close()
-	server := &http.Server{Handler: handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
-	a.config, a.listener, a.server = c, listener, server
-	go server.Serve(listener)
-	return nil
-}
-
-func (a *adminServer) close() {
-	if a.server != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if a.server.Shutdown(ctx) != nil {
-			a.server.Close()
-		}
-	}
-	*a = adminServer{}
 }

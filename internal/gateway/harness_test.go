@@ -32,11 +32,18 @@ type instance struct {
 // serve runs a gateway with a configuration literal until the test ends. Listen on "127.0.0.1:0"; address gives the port.
 func serve(t *testing.T, yaml string) *instance {
 	t.Helper()
+	return serveWith(t, yaml, Options{})
+}
+
+// serveWith is serve with further options; it sets those that every test's gateway has.
+func serveWith(t *testing.T, yaml string, o Options) *instance {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "plimsoll.yaml")
 	writeFile(t, path, yaml)
 	logged := &logBuffer{}
 	ctx, cancel := context.WithCancel(context.Background())
-	g, err := start(Options{ConfigPath: path, Logger: slog.New(slog.NewTextHandler(logged, nil)), Version: "test"})
+	o.ConfigPath, o.Logger, o.Version = path, slog.New(slog.NewTextHandler(logged, nil)), "test"
+	g, err := start(o)
 	if err != nil {
 		cancel()
 		t.Fatalf("the gateway did not start: %v", err)
@@ -98,6 +105,21 @@ func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// eventually waits until a condition holds, asking again and again, and fails the test when it never does.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
 }
 
 // peer is a client's raw connection.

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"reflect"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"plimsoll/internal/config"
@@ -24,18 +24,20 @@ import (
 type listener struct {
 	address   string
 	bound     reactor.Address // the same with the port that was drawn for port 0
-	fds       []int // bound sockets, at least one for each loop
+	fds       []int           // bound sockets, at least one for each loop
 	acceptors []*proxy.Acceptor
 	open      []*reactor.Listener // one for each of fds; written and used on their loops
 	quota     *proxy.Quota
 	config    config.Listener
 	tls       *listenerTLS
+	accepting atomic.Bool // on every loop
 }
 
 // listenerTLS is what a listener's TLS needs beyond one config, and what ends with it.
 type listenerTLS struct {
 	store   *tlsio.Store
 	tickets *tlsio.Tickets
+	gate    *tlsio.Gate
 	stop    context.CancelFunc // of the certificates' watch
 }
 
@@ -44,12 +46,12 @@ const extensionBytes = 4 << 10 // of chunk extensions in one request body; nobod
 // compile makes what the data plane needs to know of a listener. before is the listener of the same address in the config before, or nil.
 func (g *Gateway) compileListener(c config.Listener, before *listener) (*proxy.Listener, *listenerTLS, error) {
 	if line, head := int(c.Limits.RequestLine), int(c.Limits.HeaderBytes); line+head > proxy.MaxHead {
-		return nil, nil, fmt.Errorf("listener %s: limits: request_line and header_bytes together are %d bytes; a head may have %d at most: lower one of them",
-			c.Address, line+head, proxy.MaxHead)
+		return nil, nil, fmt.Errorf("limits: request_line and header_bytes together are %d bytes; a head may have %d at most: lower one of them",
+			line+head, proxy.MaxHead)
 	}
 	trust, err := forwarded.NewTrust(c.TrustedProxies)
 	if err != nil {
-		return nil, nil, fmt.Errorf("listener %s: trusted_proxies: %w", c.Address, err)
+		return nil, nil, fmt.Errorf("trusted_proxies: %w", err)
 	}
 	if len(c.TrustedProxies) == 0 {
 		trust = nil
@@ -66,7 +68,7 @@ func (g *Gateway) compileListener(c config.Listener, before *listener) (*proxy.L
 	}
 	t, err := g.compileTLS(c, p, before)
 	if err != nil {
-		return nil, nil, fmt.Errorf("listener %s: tls: %w", c.Address, err)
+		return nil, nil, fmt.Errorf("tls: %w", err)
 	}
 	return p, t, nil
 }
@@ -82,12 +84,11 @@ func (g *Gateway) compileTLS(c config.Listener, p *proxy.Listener, before *liste
 	}
 	t := &listenerTLS{store: store}
 	if *c.TLS.SessionTickets {
-		// Tickets that clients hold stay good over a reload, as the keys do.
-		if before != nil && before.tls != nil && before.tls.tickets != nil && before.config.TLS.TicketRotation == c.TLS.TicketRotation {
-			t.tickets = before.tls.tickets
-		} else {
-			t.tickets = tlsio.NewTickets(time.Duration(c.TLS.TicketRotation), reactor.Clock())
-		}
+		t.tickets = tlsio.NewTickets(time.Duration(c.TLS.TicketRotation), reactor.Clock())
+	}
+	t.gate = tlsio.NewGate(c.TLS.MaxHandshakes, c.TLS.MaxHandshakes)
+	if before != nil && before.tls != nil {
+		t.carryOver(c.TLS, before)
 	}
 	p.TLS, err = tlsio.ServerConfig(tlsio.ServerOptions{
 		Store: store, MinVersion: c.TLS.MinVersion, ClientAuth: c.TLS.ClientAuth, ClientCA: c.TLS.ClientCA,
@@ -96,9 +97,20 @@ func (g *Gateway) compileTLS(c config.Listener, p *proxy.Listener, before *liste
 	if err != nil {
 		return nil, err
 	}
-	p.Handshake = int64(c.TLS.HandshakeTimeout)
-	p.Gate = tlsio.NewGate(c.TLS.MaxHandshakes, c.TLS.MaxHandshakes)
+	p.Handshake, p.Gate = int64(c.TLS.HandshakeTimeout), t.gate
 	return t, nil
+}
+
+// carryOver takes over what did not change: tickets that clients hold stay good over a reload, and handshakes under way count
+// towards the bound.
+func (t *listenerTLS) carryOver(c *config.ListenerTLS, before *listener) {
+	was := before.config.TLS
+	if t.tickets != nil && before.tls.tickets != nil && was.TicketRotation == c.TicketRotation {
+		t.tickets = before.tls.tickets
+	}
+	if was.MaxHandshakes == c.MaxHandshakes {
+		t.gate = before.tls.gate
+	}
 }
 
 // watch follows the files of a listener's certificates.
@@ -115,6 +127,7 @@ func (g *Gateway) watchCertificates(address string, t *listenerTLS) {
 }
 
 // bind makes the sockets of a listener: those that the process before this one handed over, and new ones until each loop has its own.
+// The very first must find the port free of other programs, unless one of our own listeners, or the process before, has it.
 func (g *Gateway) bind(c config.Listener) (*listener, error) {
 	l := &listener{address: c.Address, quota: &proxy.Quota{}, config: c}
 	address, err := listenAddress(c.Address)
@@ -122,8 +135,13 @@ func (g *Gateway) bind(c config.Listener) (*listener, error) {
 		return nil, err
 	}
 	l.fds = g.inherited.take(c.Address)
+	listen := reactor.BindFirst
+	if g.sharesPort(address) {
+		listen = reactor.BindListener
+	}
 	for len(l.fds) < len(g.loops) {
-		fd, err := reactor.BindListener(address, c.Backlog)
+		fd, err := listen(address, c.Backlog)
+		listen = reactor.BindListener
 		if err != nil {
 			l.closeSockets()
 			return nil, err
@@ -144,6 +162,19 @@ func (g *Gateway) bind(c config.Listener) (*listener, error) {
 	}
 	g.warnBacklog(c)
 	return l, nil
+}
+
+// sharesPort says whether sockets of this gateway, or of the process before it, may be bound to the same port.
+func (g *Gateway) sharesPort(address reactor.Address) bool {
+	if g.inherited.any {
+		return true
+	}
+	for _, l := range g.listeners {
+		if l.bound.IP.Port() == address.IP.Port() {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *listener) closeSockets() {
@@ -175,7 +206,8 @@ func ipv6Available() bool {
 	return err == nil || runtime.GOOS != "linux"
 }
 
-// put has the loops take what is new of a listener: how it treats clients from now on and, the first time, its sockets.
+// putListener has the loops take what is new of a listener: how it treats clients from now on and, the first time, its sockets.
+// All know the first before any has the second, because a loop hands fresh connections to others.
 func (g *Gateway) putListener(l *listener, p *proxy.Listener, c config.Listener, t *listenerTLS, first bool) error {
 	if l.tls != nil && l.tls.stop != nil {
 		l.tls.stop()
@@ -186,13 +218,15 @@ func (g *Gateway) putListener(l *listener, p *proxy.Listener, c config.Listener,
 	}
 	l.quota.Limit(c.Limits.MaxConnections, c.Limits.MaxConnectionsPerAddress)
 	p.Quota = l.quota
+	for i, loop := range g.loops {
+		g.call(loop, func() { l.acceptors[i].Listener = p })
+	}
+	if !first {
+		return nil
+	}
 	var failed error
 	for i, loop := range g.loops {
 		g.call(loop, func() {
-			l.acceptors[i].Listener = p
-			if !first {
-				return
-			}
 			for k := i; k < len(l.fds); k += len(g.loops) {
 				ln, err := loop.Listen(l.fds[k], l.acceptors[i])
 				if err != nil {
@@ -203,11 +237,13 @@ func (g *Gateway) putListener(l *listener, p *proxy.Listener, c config.Listener,
 			}
 		})
 	}
+	l.accepting.Store(failed == nil)
 	return failed
 }
 
 // closeListener stops accepting. With keep another process goes on with the same sockets.
 func (g *Gateway) closeListener(l *listener, keep bool) {
+	l.accepting.Store(false)
 	if l.tls != nil && l.tls.stop != nil {
 		l.tls.stop()
 	}
@@ -235,5 +271,3 @@ func (g *Gateway) warnBacklog(c config.Listener) {
 			"somaxconn", most, "command", fmt.Sprintf("sysctl -w net.core.somaxconn=%d", c.Backlog))
 	}
 }
-
-func sameListener(a, b config.Listener) bool { return reflect.DeepEqual(a, b) }

@@ -1,11 +1,14 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"net/http"
+	"fmt"
 	"reflect"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,15 +21,18 @@ import (
 // Reload reads the configuration again and puts it in force, or says what is wrong and leaves the old one. No exchange fails and no
 // connection drops because of it. It also opens the access log's file anew.
 func (g *Gateway) Reload() error {
+	if g.State() == Draining {
+		return errNotServing // and a drain holds the lock to its end
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.State() != Serving {
+		return errNotServing
+	}
 	notify("RELOADING=1", monotonicUsec())
 	defer notify("READY=1")
 	if g.accessLog != nil {
 		g.accessLog.Reopen()
-	}
-	if g.state != Serving {
-		return errNotServing
 	}
 	cfg, err := config.Load(g.options.ConfigPath)
 	if err == nil {
@@ -63,13 +69,11 @@ func (g *Gateway) apply(cfg *config.Config, reload bool) error {
 		c.undo()
 		return err
 	}
-	if err := g.admin.open(cfg.Admin, g.inherited, g.adminHandler); err != nil {
+	if err := g.openAdmin(cfg.Admin); err != nil {
 		c.undo()
 		return err
 	}
-	for _, u := range c.fresh {
-		u.Start()
-	}
+	c.startServices()
 	for i, w := range g.workers {
 		g.call(g.loops[i], func() {
 			w.Shard().Grow(g.registry.Sizes())
@@ -84,24 +88,18 @@ func (g *Gateway) apply(cfg *config.Config, reload bool) error {
 	g.config, g.services, g.listeners = cfg, c.services, c.listeners
 	g.version, g.loadedAt = configVersion(cfg), time.Now()
 	g.registry.ConfigLoaded(g.version, g.loadedAt, reload)
+	g.inForce.Store(g.look())
 	return err
 }
 
 // prepare makes everything that a configuration needs and that may fail.
 func (g *Gateway) prepare(cfg *config.Config) (c *change, err error) {
-	c = &change{config: cfg, listeners: map[string]*listener{}, compiled: map[string]*proxy.Listener{}, tls: map[string]*listenerTLS{}}
-	if c.services, c.fresh, err = g.buildServices(cfg, g.services); err != nil {
-		return c, err
-	}
-	if c.snapshot, err = g.buildSnapshot(cfg, c.services); err != nil {
-		return c, err
+	c, errs := g.compile(cfg)
+	if errs != nil {
+		return c, errs
 	}
 	for _, lc := range cfg.Listeners {
-		old := g.listeners[lc.Address]
-		if c.compiled[lc.Address], c.tls[lc.Address], err = g.compileListener(lc, old); err != nil {
-			return c, err
-		}
-		if c.listeners[lc.Address] = old; old == nil {
+		if c.listeners[lc.Address] = g.listeners[lc.Address]; c.listeners[lc.Address] == nil {
 			l, err := g.bind(lc)
 			if err != nil {
 				return c, err
@@ -116,12 +114,40 @@ func (g *Gateway) prepare(cfg *config.Config) (c *change, err error) {
 	return c, err
 }
 
+// compile makes what can be made of a configuration without listening or connecting anywhere, and says everything that is wrong with it.
+func (g *Gateway) compile(cfg *config.Config) (c *change, errs config.Errors) {
+	c = &change{config: cfg, listeners: map[string]*listener{}, compiled: map[string]*proxy.Listener{}, tls: map[string]*listenerTLS{}}
+	for i, lc := range cfg.Listeners {
+		var err error
+		if c.compiled[lc.Address], c.tls[lc.Address], err = g.compileListener(lc, g.listeners[lc.Address]); err != nil {
+			errs = append(errs, lc.Position().Wrong(fmt.Sprintf("listeners[%d]", i), err.Error()))
+		}
+	}
+	var bad config.Errors
+	c.services, c.fresh, bad = g.buildServices(cfg, g.services)
+	if errs = append(errs, bad...); bad == nil {
+		c.snapshot, bad = g.buildSnapshot(cfg, c.services)
+		errs = append(errs, bad...)
+	}
+	slices.SortStableFunc(errs, func(a, b config.Error) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
+	return c, errs
+}
+
 // loggedBy is the access log's config in force; nil for none, also before the first.
 func (g *Gateway) loggedBy() *config.AccessLog {
 	if g.accessLog == nil {
 		return nil
 	}
 	return g.config.AccessLog
+}
+
+// startServices starts the upstreams that are new, all at once: each may wait a while for its name server.
+func (c *change) startServices() {
+	var all sync.WaitGroup
+	for _, u := range c.fresh {
+		all.Go(u.Start)
+	}
+	all.Wait()
 }
 
 // undo gives back what prepare made.
@@ -141,7 +167,8 @@ func (g *Gateway) putListeners(c *change) error {
 	for _, lc := range c.config.Listeners {
 		l := c.listeners[lc.Address]
 		first := g.listeners[lc.Address] == nil
-		if !first && sameListener(l.config, lc) {
+		// What TLS reads from files may have changed under the same config.
+		if !first && lc.TLS == nil && l.config.Same(lc) {
 			continue
 		}
 		if err := g.putListener(l, c.compiled[lc.Address], lc, c.tls[lc.Address], first); err != nil {
@@ -200,13 +227,6 @@ func lane(log *accesslog.Log, loop int) *accesslog.Lane {
 		return nil
 	}
 	return log.Lane(loop)
-}
-
-func (g *Gateway) adminHandler() http.Handler {
-	if g.options.Admin == nil {
-		return http.NotFoundHandler()
-	}
-	return g.options.Admin(g)
 }
 
 // configVersion is a short hash of what the configuration says, defaults included.

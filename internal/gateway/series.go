@@ -1,4 +1,142 @@
 package gateway
 
-// addSeries adds the metrics of what is known outside the loops.
-func (g *Gateway) addSeries() error { return nil }
+import (
+	"maps"
+	"slices"
+
+	"plimsoll/internal/telemetry"
+	"plimsoll/internal/upstream"
+)
+
+// shownTargets bounds the targets that a scrape shows one by one; the rest is only counted. A name can have thousands of addresses,
+// and each would be a series for ever in the database that collects them.
+const shownTargets = 1000
+
+// Indexes of the series that say how the upstreams are.
+const (
+	seriesTargets = iota
+	seriesTargetUp
+	seriesTargetState
+	seriesNotShown
+	seriesPanicking
+	seriesEjections
+	seriesOpen
+	seriesIdle
+	seriesOutstanding
+	seriesWaiting
+	seriesWaits
+	seriesUnserved
+)
+
+var upstreamSeries = []telemetry.Series{
+	seriesTargets: {Name: "upstream_targets", Help: "Targets of an upstream, by state.", Labels: []string{"upstream", "state"}},
+	seriesTargetUp: {Name: "target_up", Help: "1 for a target that nothing keeps from being used, 0 for any other.",
+		Labels: []string{"upstream", "target"}},
+	seriesTargetState: {Name: "target_state", Help: "1 for the state that a target is in.", Labels: []string{"upstream", "target", "state"}},
+	seriesNotShown:    {Name: "targets_not_shown", Help: "Targets beyond the first thousand, which have no series of their own."},
+	seriesPanicking: {Name: "upstream_panicking", Help: "1 while too few targets are usable, so that those that are down are used too.",
+		Labels: []string{"upstream"}},
+	seriesEjections: {Name: "upstream_ejections_total", Help: "Targets of an upstream that were taken out by passive health checks.",
+		Labels: []string{"upstream"}},
+	seriesOpen: {Name: "upstream_connections_open", Help: "Connections to an upstream, those that are idle or being made included.",
+		Labels: []string{"upstream"}},
+	seriesIdle:        {Name: "upstream_connections_idle", Help: "Connections to an upstream that no request uses.", Labels: []string{"upstream"}},
+	seriesOutstanding: {Name: "upstream_requests_in_flight", Help: "Requests under way at an upstream.", Labels: []string{"upstream"}},
+	seriesWaiting: {Name: "upstream_requests_waiting", Help: "Requests that wait for a connection to an upstream.",
+		Labels: []string{"upstream"}},
+	seriesWaits: {Name: "upstream_waits_total", Help: "Requests that had to wait for a connection to an upstream.", Labels: []string{"upstream"}},
+	seriesUnserved: {Name: "upstream_waits_refused_total",
+		Help: "Requests that got no connection to an upstream because too many waited, or for too long.", Labels: []string{"upstream"}},
+}
+
+// Indexes of the series that say how the listeners are.
+const (
+	seriesListener = iota
+	seriesAccepting
+	seriesHandshakes
+	seriesHandshakesWaiting
+	seriesAllowed
+	seriesDraining
+)
+
+var listenerSeries = []telemetry.Series{
+	seriesListener:   {Name: "listener_connections", Help: "Client connections open, by listener.", Labels: []string{"listener"}},
+	seriesAccepting:  {Name: "listener_accepting", Help: "1 while a listener accepts on every loop.", Labels: []string{"listener"}},
+	seriesHandshakes: {Name: "tls_handshakes_in_flight", Help: "TLS handshakes under way, by listener.", Labels: []string{"listener"}},
+	seriesHandshakesWaiting: {Name: "tls_handshakes_waiting", Help: "TLS handshakes that wait because too many are under way, by listener.",
+		Labels: []string{"listener"}},
+	seriesAllowed:  {Name: "connections_allowed", Help: "Client connections that the limit of descriptors leaves room for."},
+	seriesDraining: {Name: "draining", Help: "1 while the gateway takes nothing new and ends."},
+}
+
+// addSeries adds the metrics of what is known outside the loops' counters.
+func (g *Gateway) addSeries() error {
+	if err := g.registry.AddGroup(telemetry.Group{Series: upstreamSeries, Read: g.readUpstreams}); err != nil {
+		return err
+	}
+	return g.registry.AddGroup(telemetry.Group{Series: listenerSeries, Read: g.readListeners})
+}
+
+func (g *Gateway) readUpstreams(emit func(series int, value float64, labels ...string)) {
+	v := g.view()
+	names := slices.Sorted(maps.Keys(v.services))
+	names = names[:min(len(names), telemetry.MaxNames)]
+	all := make([]*upstream.Upstream, len(names))
+	for i, name := range names {
+		all[i] = v.services[name]
+	}
+	shown, left := 0, 0
+	for i, load := range g.loads(all) {
+		name, s := names[i], all[i].Status()
+		states, open, idle := map[string]int{"up": 0}, 0, load.Idle
+		seen := map[string]bool{} // two names may stand for the same address
+		for _, t := range s.Targets {
+			states[t.State]++
+			open += t.Connections
+			idle += t.Spare
+			switch {
+			case seen[t.Address]:
+			case shown >= shownTargets:
+				left++
+			default:
+				seen[t.Address] = true
+				shown++
+				emit(seriesTargetUp, truth(t.Usable), name, t.Address)
+				emit(seriesTargetState, 1, name, t.Address, t.State)
+			}
+		}
+		for state, n := range states {
+			emit(seriesTargets, float64(n), name, state)
+		}
+		emit(seriesPanicking, truth(load.Panicking > 0), name)
+		emit(seriesEjections, float64(s.Ejections), name)
+		emit(seriesOpen, float64(open), name)
+		emit(seriesIdle, float64(idle), name)
+		emit(seriesOutstanding, float64(load.Outstanding), name)
+		emit(seriesWaiting, float64(load.Waiting), name)
+		emit(seriesWaits, float64(load.Waits), name)
+		emit(seriesUnserved, float64(load.Refused), name)
+	}
+	emit(seriesNotShown, float64(left))
+}
+
+func (g *Gateway) readListeners(emit func(series int, value float64, labels ...string)) {
+	for _, l := range g.view().listeners {
+		emit(seriesListener, float64(l.quota.Open()), l.address)
+		emit(seriesAccepting, truth(l.accepting.Load()), l.address)
+		if l.gate != nil {
+			s := l.gate.Stats()
+			emit(seriesHandshakes, float64(s.InFlight), l.address)
+			emit(seriesHandshakesWaiting, float64(s.Waiting), l.address)
+		}
+	}
+	emit(seriesAllowed, float64(g.shared.MaxClients.Load()))
+	emit(seriesDraining, truth(g.State() == Draining))
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,10 +33,6 @@ const (
 func (g *Gateway) upgrade(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	readEnd, writeEnd, err := os.Pipe()
 	if err != nil {
 		return err
@@ -50,16 +48,16 @@ func (g *Gateway) upgrade(ctx context.Context) error {
 		writeEnd.Close()
 		return err
 	}
-	cmd := exec.Command(program, os.Args[1:]...)
+	cmd := exec.Command(g.program, os.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.ExtraFiles = append(files, writeEnd)
 	cmd.Env = append(withoutHandover(os.Environ()), socketsVariable+"="+sockets, fmt.Sprintf("%s=%d", readyVariable, firstExtra+len(files)))
 	err = cmd.Start()
 	writeEnd.Close()
 	if err != nil {
-		return fmt.Errorf("start %s: %w", program, err)
+		return fmt.Errorf("start %s: %w", g.program, err)
 	}
-	g.log.Info("the new process was started", "pid", cmd.Process.Pid, "program", program)
+	g.log.Info("the new process was started", "pid", cmd.Process.Pid, "program", g.program)
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	ready := make(chan error, 1)
@@ -72,9 +70,11 @@ func (g *Gateway) upgrade(ctx context.Context) error {
 	select {
 	case err := <-ready:
 		if err == nil {
+			notify(fmt.Sprintf("MAINPID=%d", cmd.Process.Pid)) // systemd may believe only the process it knows
 			return nil
 		}
-		return fmt.Errorf("the new process ended before it was ready: %w; its own messages say why", <-ended)
+		cmd.Process.Kill() // if it should live on without having said that it is ready
+		return fmt.Errorf("the new process ended before it was ready (%v); its own messages say why", cmp.Or(<-ended, errEndedWell))
 	case <-timer.C:
 		cmd.Process.Kill()
 		return fmt.Errorf("the new process was not ready within %s and was stopped", upgradeLimit)
@@ -82,6 +82,18 @@ func (g *Gateway) upgrade(ctx context.Context) error {
 		cmd.Process.Kill()
 		return ctx.Err()
 	}
+}
+
+var errEndedWell = errors.New("exit status 0")
+
+// programPath is where the file lies that this process was started from, as it was named: a link that is moved to a new version
+// leads there. It is asked at the start, because the working directory may change.
+func programPath() (string, error) {
+	path, err := exec.LookPath(os.Args[0])
+	if err != nil {
+		return os.Executable()
+	}
+	return filepath.Abs(path)
 }
 
 // firstExtra is the number that the first of a command's ExtraFiles has in the new process.
@@ -108,7 +120,7 @@ func (g *Gateway) handover() (files []*os.File, sockets string, err error) {
 		if err != nil {
 			return files, "", fmt.Errorf("hand over the admin address: %w", err)
 		}
-		parts = append(parts, fmt.Sprintf("%s%s=%d", adminPrefix, g.admin.config.Address, firstExtra+len(files)))
+		parts = append(parts, fmt.Sprintf("%s%s=%d", adminPrefix, g.admin.door.address, firstExtra+len(files)))
 		files = append(files, f)
 	}
 	return files, strings.Join(parts, ";"), nil
@@ -125,9 +137,9 @@ func withoutHandover(env []string) (kept []string) {
 
 // inherited are the sockets that the process before this one handed over, by address.
 type inherited struct {
-	fds   map[string][]int
-	pipe  *os.File
-	ended bool
+	fds  map[string][]int
+	pipe *os.File
+	any  bool // it handed over some
 }
 
 // inherit reads what the process before handed over. It takes the variables out of the environment, so that no child sees them.
@@ -142,6 +154,7 @@ func inherit() *inherited {
 			if fd, err := strconv.Atoi(n); err == nil && fd >= firstExtra {
 				syscall.CloseOnExec(fd)
 				in.fds[address] = append(in.fds[address], fd)
+				in.any = true
 			}
 		}
 	}

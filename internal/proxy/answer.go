@@ -102,9 +102,10 @@ func (c *client) refuseWith(status int, reason exchange.Reason) {
 	f.identify(c.w.loop.Now())
 	f.route = &noRoute
 	f.req.Minor = 1
-	f.flags |= closeClient | requestSent
-	c.in.Start = c.in.End
+	f.flags |= closeClient
+	f.up.Start(http1.ToEOF, 0, &c.listener.Head) // the request has no end, so what comes behind it is thrown away
 	f.fail(status, reason)
+
 }
 
 // sendAnswer sends the answer that Exchange.Answer has set. Whatever was under way upstream is given up.
@@ -113,16 +114,18 @@ func (f *flow) sendAnswer() {
 		f.endMirror()
 		return
 	}
+	f.unhold()
 	f.dropServer()
 	f.endTry(upstream.Cancelled, 0)
 	f.flags |= answered
 	f.at = 0
-	if len(f.route.Chain.Response) > 0 && !f.respondPolicies() {
-		f.w.loop.SetTimer(&f.timer, f, f.deadline)
-		return
+	if f.respondPolicies() == exchange.Continue {
+		f.writeAnswer()
 	}
-	f.writeAnswer()
 }
+
+// answerPiece is how much of a long answer is written at a time: what the client does not take would be copied and kept for it otherwise.
+const answerPiece = reactor.ScratchSize
 
 // writeAnswer writes the gateway's own answer and ends the exchange.
 func (f *flow) writeAnswer() {
@@ -140,11 +143,29 @@ func (f *flow) writeAnswer() {
 		out = http1.AppendField(out, dateName, f.w.httpDate())
 	}
 	out = append(f.appendConnection(out), crlf...)
+	f.headOut = int64(len(out))
 	if !f.is(toHEAD) && status != 204 && status != 304 {
-		out = append(out, f.Body...)
+		first := min(len(f.Body), answerPiece)
+		out = append(out, f.Body[:first]...)
+		f.rest = f.Body[first:]
 	}
-	if !f.toClientWrite(out) {
-		return
+	if f.toClientWrite(out) {
+		f.pumpAnswer()
+	}
+}
+
+// pumpAnswer writes what is left of an answer's body, as long as the client keeps up.
+func (f *flow) pumpAnswer() {
+	for len(f.rest) > 0 {
+		if f.client.conn.Congested() {
+			f.w.loop.StopTimer(&f.timer) // only the client is waited for now
+			return
+		}
+		piece := f.rest[:min(len(f.rest), answerPiece)]
+		f.rest = f.rest[len(piece):]
+		if !f.toClientWrite(piece) {
+			return
+		}
 	}
 	f.finish(exchange.GatewayAnswer, reactor.Clock())
 }

@@ -36,7 +36,9 @@ type client struct {
 	next, prev *client // in the worker's list
 	peer       netip.AddrPort
 	peerText   []byte // the peer's address as text, made at the first request
+	since      int64  // when it was accepted
 	progress   int64  // what the client had taken, or sent, when the timer was set: the measure of slowness
+	unsent     int    // bytes that waited for the client when the timer was set, between exchanges
 	requests   uint32
 	state      clientState
 	counted    bool // among its address's in the listener's quota
@@ -58,7 +60,11 @@ const (
 const (
 	firstRead   = 4 << 10 // the buffer a head is read into at first
 	lingerTime  = int64(2 * time.Second)
-	lingerBytes = 256 << 10 // more than this a client that is no longer listened to may not send
+	lingerBytes = 16 << 20 // more than this a client that is no longer listened to may not send
+
+	// drainGrace is how long a connection that waits for a request is kept while the gateway drains: clients that send again soon are
+	// told Connection: close with an answer. Closed at once, it would take along the requests that are on their way already.
+	drainGrace = int64(time.Second)
 )
 
 // Acceptor is a listener as one loop sees it. Only that loop touches it.
@@ -71,7 +77,7 @@ type Acceptor struct {
 
 // Shed implements reactor.Acceptor.
 func (a *Acceptor) Shed(*reactor.Loop) {
-	a.Worker.shard.RefusedConnections[telemetry.OutOfDescriptors]++
+	a.Worker.shed()
 }
 
 // Accepted implements reactor.Acceptor.
@@ -80,7 +86,7 @@ func (a *Acceptor) Accepted(l *reactor.Loop, s reactor.Socket) {
 	w, ln := a.Worker, a.Listener
 	if w.shared.Clients.Add(1) > w.shared.MaxClients.Load() {
 		w.shared.Clients.Add(-1)
-		w.shard.RefusedConnections[telemetry.OutOfDescriptors]++
+		w.shed()
 		s.Close()
 		return
 	}
@@ -95,11 +101,11 @@ func (a *Acceptor) Accepted(l *reactor.Loop, s reactor.Socket) {
 		}
 		return
 	}
-	c := &client{w: w, acceptor: a, listener: ln, peer: s.Peer, counted: counted, state: clientHead}
+	c := &client{w: w, acceptor: a, listener: ln, peer: s.Peer, counted: counted, since: w.loop.Now(), state: clientHead}
 	w.link(c)
 	w.shard.Accepted++
 	if err := c.conn.Attach(l, s, c); err != nil {
-		w.logger.Error("a connection could not be watched", "error", err)
+		go w.logger.Error("a connection could not be watched", "error", err)
 		c.release()
 		return
 	}
@@ -107,7 +113,7 @@ func (a *Acceptor) Accepted(l *reactor.Loop, s reactor.Socket) {
 		c.beginHandshake()
 		return
 	}
-	w.loop.SetTimer(&c.timer, c, w.loop.Now()+ln.IdleTimeout)
+	c.await()
 }
 
 func (w *Worker) link(c *client) {
@@ -122,7 +128,7 @@ func (c *client) Connected(error) {}
 func (c *client) Readable() {
 	switch c.state {
 	case clientHead:
-		c.readHead()
+		c.wantHead()
 	case clientBusy:
 		c.flow.clientReadable()
 	case clientTunnel:
@@ -137,6 +143,8 @@ func (c *client) Readable() {
 // Drained implements reactor.Handler: the client has taken what was waiting for it.
 func (c *client) Drained() {
 	switch c.state {
+	case clientHead:
+		c.wantHead()
 	case clientBusy:
 		c.flow.clientDrained()
 	case clientTunnel:
@@ -165,10 +173,20 @@ func (c *client) pending() bool {
 	return c.conn.MayRead() || c.tls != nil && c.tls.Buffered()
 }
 
-// readHead reads until a head is complete, then begins its exchange.
+// wantHead looks for the next request in what is there, then in the socket. Bytes that came with the request before have not been looked at
+// yet, and may fill their buffer.
+func (c *client) wantHead() {
+	if c.flow == nil && c.in != nil && !c.conn.Congested() && c.parseHead() {
+		return
+	}
+	c.readHead()
+}
+
+// readHead reads until a head is complete, then begins its exchange. A client that does not take its answers gets no further ones
+// until it does: Drained goes on then.
 func (c *client) readHead() {
 	l := c.w.loop
-	for {
+	for !c.conn.Congested() {
 		if c.in == nil {
 			c.in = l.GetBuffer(firstRead)
 		}
@@ -206,6 +224,9 @@ func (c *client) parseHead() (done bool) {
 	c.requests++
 	c.w.loop.StopTimer(&c.timer)
 	f.begin(used)
+	if c.state == clientBusy && c.conn.PeerEnded() {
+		c.flow.clientReadable() // its end came with the request, and no further event will tell
+	}
 	return true
 }
 
@@ -253,21 +274,53 @@ func (c *client) again() {
 		l.PutBuffer(c.in)
 		c.in = nil
 	}
-	l.SetTimer(&c.timer, c, l.Now()+c.listener.IdleTimeout)
+	c.await()
 	if c.in != nil || c.pending() || c.conn.PeerEnded() {
 		l.Defer(c)
 	}
 }
 
-// Run implements reactor.Runner: what again put off.
+// await sets the time that the connection may wait for its next request or, while bytes of the last response wait for the client,
+// until it must have taken some of them.
+func (c *client) await() {
+	wait := c.listener.IdleTimeout
+	if c.w.draining {
+		wait = min(wait, drainGrace)
+	}
+	if c.unsent = c.conn.Queued(); c.unsent > 0 {
+		wait = c.listener.SendTimeout
+	}
+	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+wait)
+}
+
+// stalled looks after bytes that wait for the client when no exchange is under way: it must have taken some since the timer was set, else
+// the connection ends. It says false when there is nothing of that kind.
+func (c *client) stalled(now int64) bool {
+	before := c.unsent
+	if before == 0 {
+		return false
+	}
+	c.unsent = c.conn.Queued()
+	switch {
+	case c.unsent >= before:
+		c.close()
+	case c.unsent > 0:
+		c.w.loop.SetTimer(&c.timer, c, now+c.listener.SendTimeout)
+	case c.state == clientLinger:
+		c.w.loop.SetTimer(&c.timer, c, now+lingerTime)
+	case c.flow == nil:
+		c.await()
+	default:
+		return false // a head has been arriving meanwhile, and for long enough
+	}
+	return true
+}
+
+// Run implements reactor.Runner: what again, or a burst, put off.
 func (c *client) Run() {
-	if c.state != clientHead || c.flow != nil {
-		return
+	if c.state != clientHandshake && c.state != clientClosed {
+		c.Readable()
 	}
-	if c.in != nil && c.parseHead() {
-		return
-	}
-	c.readHead()
 }
 
 // Expire implements reactor.Expirer: the connection has been too slow, or idle for long enough.
@@ -277,24 +330,24 @@ func (c *client) Expire(_ *reactor.Timer, now int64) {
 		c.abortHandshake()
 		c.late = true
 	case clientHead:
-		if c.flow != nil {
+		switch {
+		case c.stalled(now):
+		case c.flow != nil:
 			c.refuseWith(408, exchange.HeadTimeout)
-			return
+		default:
+			c.close()
 		}
-		c.close()
-	case clientBusy:
+	case clientBusy, clientTunnel:
 		c.flow.clientSlow(now)
 	default:
-		c.close()
+		if !c.stalled(now) {
+			c.close()
+		}
 	}
 }
 
 // lingerClose sends what is queued, then the end, and throws away what still comes until the client ends too.
 func (c *client) lingerClose() {
-	if c.conn.Queued() == 0 && c.conn.PeerEnded() {
-		c.close()
-		return
-	}
 	c.state, c.progress = clientLinger, 0
 	c.dropBuffers()
 	if c.tls != nil {
@@ -302,7 +355,7 @@ func (c *client) lingerClose() {
 	}
 	c.conn.CloseWrite()
 	wait := lingerTime
-	if c.conn.Queued() > 0 {
+	if c.unsent = c.conn.Queued(); c.unsent > 0 {
 		wait = c.listener.SendTimeout
 	}
 	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+wait)
@@ -351,7 +404,11 @@ func (c *client) close() {
 	if c.tls != nil && c.state == clientHead {
 		c.tls.CloseWrite()
 	}
-	c.conn.Close()
+	if c.conn.Queued() > 0 {
+		c.conn.Reset() // a response that is cut off must not look whole
+	} else {
+		c.conn.Close()
+	}
 	c.release()
 }
 

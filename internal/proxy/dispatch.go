@@ -43,19 +43,31 @@ func (f *flow) beginTry(m *upstream.Member, now int64) {
 }
 
 // staleAfter is how long a connection may have been idle until the socket itself is asked whether the peer has closed it. The loop
-// would have been told, but perhaps not in this turn; and a request that may not be repeated is worth the call always.
+// would have been told, but perhaps not in this turn; and a request that may not be repeated, or has met a stale connection already,
+// is worth the call always.
 const staleAfter = int64(1e9)
 
-// connect finds a connection to the picked target: an idle one, a new one, or a place in the queue.
+// fit says whether an idle connection may be used.
+func (f *flow) fit(s *server, now int64) bool {
+	return now-s.idleSince <= staleAfter && f.idempotent() && !f.is(freeRetry) || s.conn.Alive()
+}
+
+// connect finds a connection to the picked target: an idle one, a new one, or a place in the queue. A request that has met a stale
+// connection gets a new one where it can: the others of the pool may be as old.
 func (f *flow) connect() {
 	pool, now := &f.member.Pool, f.w.loop.Now()
+	if f.is(freeRetry) && pool.Open() {
+		f.dial()
+		return
+	}
 	for {
 		conn, ok := pool.Get(now)
 		if !ok {
 			break
 		}
 		s := conn.(*server)
-		if (now-s.idleSince > staleAfter || !f.idempotent()) && !s.conn.Alive() {
+		if !f.fit(s, now) {
+			s.member = f.member // another loop's may have been the last to use it
 			s.close()
 			continue
 		}
@@ -68,6 +80,7 @@ func (f *flow) connect() {
 	}
 	f.endTry(upstream.Cancelled, 0)
 	f.tries--
+	f.Attempts = f.tries
 	if why := f.view.locals[f.Upstream].Wait(&f.wait, now); why != upstream.None {
 		f.Refused(now, why)
 		return
@@ -84,7 +97,13 @@ func (f *flow) Ready(now int64, m *upstream.Member, c upstream.Conn) {
 		f.dial()
 		return
 	}
-	f.use(c.(*server))
+	s := c.(*server)
+	if !f.fit(s, now) {
+		s.shut()
+		f.dial() // in its place in the pool's count
+		return
+	}
+	f.use(s)
 }
 
 // Refused implements upstream.Waiting: there will be no connection.
@@ -100,6 +119,7 @@ func (f *flow) Refused(_ int64, why upstream.Unavailable) {
 // use sends the request on a connection that is idle or was just made.
 func (f *flow) use(s *server) {
 	s.flow, s.member, f.server, f.Target = f, f.member, s, s.target
+	s.upstream = &f.view.Upstreams[f.Upstream] // the connection may be older than the config
 	if s.requests++; s.requests > 1 {
 		s.stats().Reused++
 	}
@@ -135,6 +155,16 @@ func (f *flow) tryDeadline(after int64) int64 { return min(f.deadline, f.w.loop.
 // gateway writes itself.
 const hopByHop = http1.HopByHop | 1<<head.ContentLength | 1<<head.Expect
 
+// connectExpired gives a connection up that takes too long to make, TLS included.
+func (f *flow) connectExpired(now int64) {
+	f.server.stats().ConnectFailures++
+	reason := exchange.ConnectFailed
+	if now >= f.deadline {
+		reason = exchange.UpstreamTimeout
+	}
+	f.upstreamFailed(upstream.Timeout, reason)
+}
+
 // sendRequest writes the request's head, with as much of the body as is there, in one call.
 func (f *flow) sendRequest() {
 	w, s := f.w, f.server
@@ -151,11 +181,11 @@ func (f *flow) sendRequest() {
 			return
 		}
 	}
+	f.flags |= wroteRequest // also when the write fails: a part may have gone out
 	if err := s.write(out); err != nil {
 		f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
 		return
 	}
-	f.flags |= wroteRequest
 	if f.headUp == 0 {
 		f.headUp = max(1, reactor.Clock()-f.Start)
 	}
@@ -248,19 +278,30 @@ func (f *flow) idempotent() bool {
 
 // upstreamFailed ends the present try, and tries again or gives up.
 func (f *flow) upstreamFailed(o upstream.Outcome, reason exchange.Reason) {
-	reused := f.server != nil && f.server.requests > 1
+	stale := o == upstream.Reset && f.stale()
 	f.dropServer()
-	f.endTry(o, 0)
+	if stale {
+		f.endTry(upstream.Cancelled, 0)
+	} else {
+		f.endTry(o, 0)
+	}
 	switch {
 	case f.is(isMirror):
 		f.endMirror()
 	case f.stage >= stageStreaming:
 		f.cut(reason)
-	case f.mayRetry(o, reused):
+	case f.mayRetry(o, stale):
 		f.retry()
 	default:
 		f.fail(failureStatus(o), reason)
 	}
+}
+
+// stale says that a connection which broke had been used before and brought no byte of the response: the keep-alive race, in which the
+// target closed it while the request was on its way. That says nothing of the target's health, so it costs neither an attempt
+// nor the budget. A second such failure of one exchange does.
+func (f *flow) stale() bool {
+	return f.stage == stageSent && f.server.requests > 1 && f.server.partial == nil && !f.is(freeRetry)
 }
 
 func failureStatus(o upstream.Outcome) int {
@@ -280,21 +321,28 @@ func (f *flow) endTry(o upstream.Outcome, latency int64) {
 
 // mayRetry decides whether a failed try is repeated. Two rules come before any configuration: nothing is sent twice that could be
 // carried out twice, and what is gone of a body cannot be sent again.
-func (f *flow) mayRetry(o upstream.Outcome, reused bool) bool {
-	if f.is(bodyStreamed) || f.is(wroteRequest) && !f.idempotent() || int(f.tries) >= len(f.tried) || f.w.loop.Now() >= f.deadline {
+func (f *flow) mayRetry(o upstream.Outcome, stale bool) bool {
+	if f.is(bodyStreamed) || f.is(wroteRequest) && !f.idempotent() || f.w.loop.Now() >= f.deadline {
 		return false
 	}
-	if o == upstream.Reset && reused && !f.is(freeRetry) {
-		// The keep-alive race: the target closed the connection while the request was on its way. It says nothing of the
-		// target's health, so it costs neither an attempt nor the budget; a second such failure does.
+	if stale {
 		f.flags |= freeRetry
 		return true
 	}
-	u := &f.view.Upstreams[f.Upstream]
-	if f.tries > u.Attempts || u.RetryOn&retryKind(o) == 0 {
-		return false
+	kind := retryKind(o)
+	if f.stage == stageConnecting {
+		kind = RetryConnect // whether it was refused or took too long
 	}
-	return f.spendRetry()
+	return f.view.Upstreams[f.Upstream].RetryOn&kind != 0 && f.triesLeft() && f.spendRetry()
+}
+
+// triesLeft says whether the configured tries are not used up. The free retry is none of them.
+func (f *flow) triesLeft() bool {
+	used := f.tries
+	if f.is(freeRetry) {
+		used--
+	}
+	return used <= f.view.Upstreams[f.Upstream].Attempts && int(f.tries) < len(f.tried)
 }
 
 func (f *flow) spendRetry() bool {
@@ -328,9 +376,8 @@ func (f *flow) retryStatus(status int) bool {
 	case 504:
 		kind = Retry504
 	}
-	u := &f.view.Upstreams[f.Upstream]
-	return u.RetryOn&kind != 0 && f.tries <= u.Attempts && !f.is(bodyStreamed) && f.idempotent() &&
-		int(f.tries) < len(f.tried) && f.w.loop.Now() < f.deadline && f.spendRetry()
+	return f.view.Upstreams[f.Upstream].RetryOn&kind != 0 && f.triesLeft() && !f.is(bodyStreamed) && f.idempotent() &&
+		f.w.loop.Now() < f.deadline && f.spendRetry()
 }
 
 // retry goes to the next target with the request as it was. The body, as far as it has been used, is still in the client's buffer.

@@ -41,6 +41,7 @@ type flow struct {
 	timer  reactor.Timer
 	wait   upstream.Waiter
 	copy   *reactor.Buffer // the copy of a mirrored request
+	rest   []byte          // of Body, what the client has not been given yet
 	next   *flow           // in the free list
 
 	stage    stage
@@ -59,11 +60,13 @@ type flow struct {
 	headBytes   int64 // of the request
 	bodyIn      int64 // bytes of the request's body, received
 	copied      int64 // bytes of the body in the mirror's copy
+	headOut     int64 // bytes of the response's head
 	bodyOut     int64 // bytes of the response, head and framing included, given to the client
 	mark        int64 // what clientSlow saw the last time
 }
 
-const maxTries = 6
+// maxTries is the first try, the five retries that a config may allow, and the free one.
+const maxTries = 7
 
 type stage uint8
 
@@ -120,27 +123,32 @@ func (w *Worker) freeFlow(f *flow) {
 	f.req.Reset()
 	f.res.Reset()
 	w.loop.StopTimer(&f.timer)
+	f.dropCopy()
 	if f.view.flows--; f.view.flows == 0 && f.view != w.view {
 		w.retireViews()
 	}
 	f.client, f.view, f.route, f.server, f.member = nil, nil, nil, nil, nil
 	f.tried = [maxTries]*upstream.Member{}
-	f.stage, f.at, f.tries, f.flags, f.reason = stageReading, 0, 0, 0, exchange.NoReason
-	f.headUp, f.headDown, f.bodyIn, f.bodyOut, f.sentAt, f.upstreamEnd, f.mark, f.copied = 0, 0, 0, 0, 0, 0, 0, 0
+	f.stage, f.at, f.tries, f.flags, f.toClient, f.reason, f.rest = stageReading, 0, 0, 0, http1.None, exchange.NoReason, nil
+	f.headUp, f.headDown, f.bodyIn, f.bodyOut, f.sentAt, f.upstreamEnd, f.mark, f.copied, f.headOut = 0, 0, 0, 0, 0, 0, 0, 0, 0
 	f.next, w.flows = w.flows, f
 }
 
 // flowOf finds the flow that x is embedded in, at its beginning.
 func (w *Worker) flowOf(x *exchange.Exchange) *flow { return (*flow)(unsafe.Pointer(x)) }
 
-// begin is called when the request's head is complete; head is its length.
-func (f *flow) begin(head int) {
+// begin is called when the request's head, of so many bytes, is complete.
+func (f *flow) begin(bytes int) {
 	c, w := f.client, f.w
 	now := w.loop.Now()
 	f.Exchange.Begin(w)
-	f.stage, f.headBytes, f.bodyStart = stagePolicies, int64(head), c.in.Start
+	f.stage, f.headBytes, f.bodyStart = stagePolicies, int64(bytes), c.in.Start
 	f.identify(now)
+	if f.req.Host != nil && !f.req.Fields.Has(head.Host) { // HTTP/1.0 may name it in the target alone
+		f.req.Fields.Add(hostName, f.req.Host)
+	}
 	f.req.Scheme = schemeHTTP
+
 	if c.tls != nil {
 		f.req.Scheme = schemeHTTPS
 	}
@@ -178,6 +186,7 @@ func (f *flow) identify(now int64) {
 var (
 	schemeHTTP  = []byte("http")
 	schemeHTTPS = []byte("https")
+	hostName    = []byte("Host")
 )
 
 // findRoute sets the canonical path and the route, or answers.
@@ -256,8 +265,10 @@ func (f *flow) resume(then func(*exchange.Exchange) exchange.Verdict) {
 	switch {
 	case verdict == exchange.Held:
 		f.flags |= held
-	case verdict == exchange.Answered:
+	case verdict == exchange.Answered && f.is(heldResponse) && !f.is(answered):
 		f.flags &^= heldResponse
+		f.replaceResponse()
+	case verdict == exchange.Answered && !f.is(answered):
 		f.sendAnswer()
 	case f.is(heldResponse):
 		f.flags &^= heldResponse
@@ -267,19 +278,34 @@ func (f *flow) resume(then func(*exchange.Exchange) exchange.Verdict) {
 	}
 }
 
+// unhold makes what a policy holds the data plane's again: a Resume that comes after all finds another turn.
+func (f *flow) unhold() {
+	if f.is(held) {
+		f.flags &^= held | heldResponse
+		f.Finish()
+	}
+}
+
 // Expire implements reactor.Expirer.
 func (f *flow) Expire(_ *reactor.Timer, now int64) {
+	if f.is(held) {
+		f.unhold()
+		if f.is(answered) {
+			f.writeAnswer() // as it is: an answer is not held twice
+		} else {
+			f.fail(504, exchange.UpstreamTimeout)
+		}
+		return
+	}
 	switch f.stage {
 	case stagePolicies:
 		f.fail(504, exchange.UpstreamTimeout)
 	case stageWaiting:
 		f.wait.Remove()
 		f.Refused(now, upstream.WaitedTooLong)
-	case stageConnecting, stageSent:
-		if now >= f.deadline {
-			f.flags |= freeRetry
-			f.tries = maxTries
-		}
+	case stageConnecting:
+		f.connectExpired(now)
+	case stageSent:
 		f.upstreamFailed(upstream.Timeout, exchange.UpstreamTimeout)
 	case stageStreaming, stageTunnel:
 		f.streamExpired(now)

@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"crypto/tls"
+	"errors"
+
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/telemetry"
@@ -13,6 +16,7 @@ func (c *client) beginHandshake() {
 	c.state = clientHandshake
 	c.tls = tlsio.NewServer(&c.conn, c.listener.TLS, c.w.tls)
 	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.Handshake)
+	c.conn.Lend()
 	session, loop := c.tls, c.w.loop
 	started := c.listener.Gate.Go(func() {
 		err := session.Handshake()
@@ -39,6 +43,10 @@ func (c *client) handshaken(err error) {
 			why = HandshakeTimeout
 		}
 		c.w.shard.HandshakeFailures[why]++
+		if spokeHTTP(err) {
+			c.answerPlainly()
+			return
+		}
 		c.conn.Close()
 		c.release()
 		return
@@ -47,9 +55,37 @@ func (c *client) handshaken(err error) {
 	c.tlsInfo = &exchange.TLS{Version: state.Version, ServerName: state.ServerName, Subject: state.Subject, Resumed: state.Resumed}
 	c.w.countHandshake(state)
 	c.state = clientHead
-	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.IdleTimeout)
+	c.await()
 	c.conn.TakeOver()
 	c.readHead()
+}
+
+// spokeHTTP says that a handshake failed because the client sent an HTTP request and no TLS. Of what it sent the first bytes tell.
+func spokeHTTP(err error) bool {
+	record, ok := errors.AsType[tls.RecordHeaderError](err)
+	if !ok {
+		return false
+	}
+	switch string(record.RecordHeader[:]) {
+	case "GET /", "HEAD ", "POST ", "PUT /", "PATCH", "DELET", "OPTIO":
+		return true
+	}
+	return false
+}
+
+var plainAnswer = []byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 60\r\nConnection: close\r\n\r\n" +
+	"400 Bad Request: this port speaks TLS; use https:// instead\n")
+
+// answerPlainly tells a client without TLS, which could not read an alert, what it did wrong.
+func (c *client) answerPlainly() {
+	c.tls.Release()
+	c.tls = nil
+	if c.conn.Write(plainAnswer) != nil {
+		c.close()
+		return
+	}
+	c.conn.TakeOver()
+	c.lingerClose()
 }
 
 // Indexes of telemetry's counters of handshakes that came to nothing.

@@ -7,12 +7,13 @@ import (
 	"plimsoll/internal/telemetry/accesslog"
 )
 
-// writeLog gives the access log its line. Lengths are those of the whole messages as they passed; times are in nanoseconds.
+// writeLog gives the access log its line. The record is the worker's, because one of its own would go to the heap. Times are in nanoseconds.
 func (f *flow) writeLog(total, up, own int64) {
-	r := accesslog.Record{
+	r := &f.w.record
+	*r = accesslog.Record{
 		Time: time.Now().UnixNano(), Client: f.Client, Listener: f.Listener,
 		Method: f.req.Method, Host: f.req.Host, Path: f.req.Path, Query: f.req.Query, Protocol: protocols[f.req.Minor&1],
-		Status: f.Response.Status, BytesIn: f.bodyIn, BytesOut: f.bodyOut,
+		Status: f.Response.Status, BytesIn: f.bodyIn, BytesOut: max(0, f.bodyOut-f.headOut),
 		Total: total, Upstream: up, Gateway: own,
 		Route: f.Route, Service: f.Service, Target: f.Target, Class: f.Class, Attempts: f.Attempts, Reason: f.Reason.String(), ID: f.ID,
 		UserAgent: f.req.Fields.Value(head.UserAgent), Referer: f.req.Fields.Value(head.Referer),
@@ -20,7 +21,8 @@ func (f *flow) writeLog(total, up, own int64) {
 	if f.TLS != nil {
 		r.TLS = f.TLS.Version
 	}
-	f.w.log.Write(&r)
+	f.w.log.Write(r)
+	*r = accesslog.Record{}
 }
 
 var protocols = [2]string{"HTTP/1.0", "HTTP/1.1"}

@@ -16,8 +16,13 @@ const maxMirrors = 256
 // copyHead begins the copy of a request.
 func (f *flow) copyHead(head []byte) {
 	f.dropCopy()
-	if f.w.mirrors >= maxMirrors || len(head)+int(max(0, f.req.Length)) > reactor.ScratchSize || f.req.Length > f.MirrorBody {
+	switch {
+	case f.w.mirrors >= maxMirrors:
 		f.w.shard.MirrorsDropped++
+		f.flags &^= mirrored
+		return
+	case f.req.Length > f.MirrorBody || int64(len(head)+maxChunkFrame)+max(0, f.req.Length) > reactor.ScratchSize:
+		f.w.shard.MirrorsTooLong++
 		f.flags &^= mirrored
 		return
 	}
@@ -29,7 +34,7 @@ func (f *flow) copyHead(head []byte) {
 // copyBody adds to the copy what the upstream gets of the body.
 func (f *flow) copyBody(data []byte) {
 	if f.copied += int64(len(data)); f.copied > f.MirrorBody || len(data)+maxChunkFrame > len(f.copy.Room()) {
-		f.w.shard.MirrorsDropped++
+		f.w.shard.MirrorsTooLong++
 		f.dropCopy()
 		f.flags &^= mirrored
 		return
@@ -66,6 +71,8 @@ func (f *flow) sendMirror() {
 	w.shard.MirrorsSent++
 	m := w.newFlow(nil)
 	m.Exchange.Begin(w)
+	w.view.flows--
+	f.view.flows++
 	m.view, m.route, m.copy = f.view, f.route, kept
 	m.Start, m.Client, m.Peer = w.loop.Now(), f.Client, f.Peer
 	m.deadline = m.Start + f.route.Timeout
@@ -113,10 +120,15 @@ func (f *flow) discardBody(in []byte) {
 		}
 		in = in[n:]
 	}
+	f.mirrorWhole(len(in) == 0 && f.res.KeepAlive)
+}
+
+// mirrorWhole ends a copy whose response came whole.
+func (f *flow) mirrorWhole(reusable bool) {
 	s := f.server
 	f.server = nil
 	f.endTry(outcomeOf(f.res.Status), f.upstreamEnd-f.sentAt)
-	s.release(len(in) == 0 && f.res.KeepAlive)
+	s.release(reusable)
 	f.endMirror()
 }
 

@@ -10,15 +10,15 @@ import (
 
 // clientReadable is told when the client's connection changes while the exchange is under way.
 func (f *flow) clientReadable() {
-	if f.is(requestSent) || f.stage < stageSent {
-		// Nothing is wanted from the client now. Bytes of its next request wait in the socket; its end means that nobody
-		// waits for the answer any more.
-		if f.client.conn.PeerEnded() {
-			f.abort(exchange.NoReason)
-		}
-		return
+	switch {
+	case f.client.conn.PeerEnded():
+		// Nobody waits for the answer any more. A client that only ends its own direction is not told apart from one that has
+		// gone, whatever it has sent before and whether that is read yet.
+		f.abort(exchange.NoReason)
+	case !f.is(requestSent) && f.server != nil && f.stage >= stageSent:
+		f.pumpRequest()
 	}
-	f.pumpRequest()
+	// Else nothing is wanted from the client now, and the bytes of its next request wait in the socket.
 }
 
 // appendHeldBody appends what is there of the body already, behind the head in the client's buffer.
@@ -79,8 +79,13 @@ func (f *flow) pumpRequest() {
 			return
 		}
 	}
-	for !f.is(requestSent) && !s.conn.Congested() {
+	for reads := 0; !f.is(requestSent) && !s.conn.Congested(); reads++ {
+		if reads == burst {
+			f.w.loop.Defer(c)
+			return
+		}
 		in := f.w.loop.Scratch()
+
 		if f.req.Framing == http1.Length {
 			in = in[:min(int64(len(in)), f.req.Length-f.bodyIn)]
 		}
@@ -97,7 +102,9 @@ func (f *flow) pumpRequest() {
 		}
 	}
 	if f.is(requestSent) {
-		f.w.loop.StopTimer(&c.timer)
+		if !c.waiting {
+			f.w.loop.StopTimer(&c.timer)
+		}
 		if f.is(mirrored) {
 			f.sendMirror()
 		}
@@ -164,12 +171,11 @@ func (f *flow) armBodyTimer() {
 	}
 }
 
-// clientSlow is called when the client's timer is due during an exchange: its body must have come at the least rate, and of its response
-// it must have taken something.
+// clientSlow is called when the client's timer is due during an exchange: its body must have come at the least rate, and of what waits
+// for it it must have taken something.
 func (f *flow) clientSlow(now int64) {
 	c := f.client
-	switch {
-	case c.conn.Queued() > 0:
+	if c.conn.Queued() > 0 {
 		sent := f.bodyOut - int64(c.conn.Queued())
 		if sent <= c.progress {
 			f.abort(exchange.ClientSlow)
@@ -177,13 +183,27 @@ func (f *flow) clientSlow(now int64) {
 		}
 		c.progress = sent
 		f.w.loop.SetTimer(&c.timer, c, now+c.listener.SendTimeout)
-	case !f.is(requestSent):
-		waiting := f.stage < stageSent || f.server != nil && f.server.conn.Congested() // for the upstream, not for the client
-		if !waiting && (f.bodyIn-f.mark)*int64(1e9) < c.listener.MinBodyRate*bodyWindow {
-			f.slowBody()
-			return
-		}
-		f.armBodyTimer()
+		return
+	}
+	c.waiting = false // the next bytes that have to wait set the timer again
+	if f.is(requestSent) || f.stage == stageTunnel {
+		return
+	}
+	waiting := f.stage < stageSent || f.server != nil && f.server.conn.Congested() // for the upstream, not for the client
+	if !waiting && (f.bodyIn-f.mark)*int64(1e9) < c.listener.MinBodyRate*bodyWindow {
+		f.slowBody()
+		return
+	}
+	f.armBodyTimer()
+}
+
+// watchQueue sets the time within which the client must take some of the bytes that wait for it.
+func (f *flow) watchQueue() {
+	c := f.client
+	if c.conn.Queued() > 0 && !c.waiting {
+		c.waiting = true
+		c.progress = f.bodyOut - int64(c.conn.Queued())
+		f.w.loop.SetTimer(&c.timer, c, f.w.loop.Now()+c.listener.SendTimeout)
 	}
 }
 

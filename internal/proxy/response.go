@@ -15,7 +15,11 @@ var responseLimits = http1.Limits{Line: 8 << 10, Head: 48 << 10, Fields: 256, Ex
 
 // responseBytes takes what was read of a response: buf[from:to], with room in front that may be overwritten.
 func (f *flow) responseBytes(buf []byte, from, to int) {
-	if f.stage == stageStreaming {
+	switch {
+	case f.stage == stageStreaming && f.is(isMirror):
+		f.discardBody(buf[from:to])
+		return
+	case f.stage == stageStreaming:
 		f.streamBody(buf, from, to, nil)
 		return
 	}
@@ -114,7 +118,8 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 		f.mirrorHead(buf[from:to])
 		return
 	}
-	if status == 101 && (f.req.Upgrade == nil || f.res.Upgrade == nil) {
+	if status == 101 && (f.req.Upgrade == nil || f.res.Upgrade == nil || !f.is(requestSent)) {
+		// Nobody asked for it, or what the client is still sending is the request's body and not the new protocol's.
 		f.badResponse(http1.BadStatus)
 		return
 	}
@@ -125,56 +130,62 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 		return
 	}
 	f.down.Start(f.res.Framing, f.res.Length, &responseLimits)
+	http1.StripConnection(&f.res.Fields) // before any policy adds a field that the upstream could have named
 	if len(f.route.Chain.Response) > 0 {
 		f.at = 0
-		if !f.respondPolicies() {
+		switch f.respondPolicies() {
+		case exchange.Held:
 			f.holdResponse(buf, from, to)
 			return
-		}
-		if f.is(answered) {
+		case exchange.Answered:
 			return
 		}
 	}
 	f.startResponse(buf, from, to)
 }
 
-// respondPolicies runs the rest of the chain's response moment; false means that a policy holds the exchange.
-func (f *flow) respondPolicies() bool {
+// respondPolicies runs the rest of the chain's response moment. Continue: what is there goes out. Held: a policy will resume. Answered: a
+// policy's answer went its way instead, and f may be over.
+func (f *flow) respondPolicies() exchange.Verdict {
 	for chain := f.route.Chain.Response; int(f.at) < len(chain); {
 		policy := chain[f.at]
 		f.at++
 		switch policy.OnResponse(&f.Exchange) {
 		case exchange.Held:
 			f.flags |= held | heldResponse
-			return false
+			f.w.loop.SetTimer(&f.timer, f, f.deadline)
+			return exchange.Held
 		case exchange.Answered:
 			if !f.is(answered) {
-				f.dropServer()
-				f.endTry(upstream.Success, f.upstreamEnd-f.sentAt)
-				f.sendAnswer()
-				return true
+				f.replaceResponse()
+				return exchange.Answered
 			}
 		}
 	}
-	return true
+	return exchange.Continue
+}
+
+// replaceResponse sends a policy's answer in place of the upstream's response, of which nothing has gone out. What is left of that response
+// is not read, so its connection ends.
+func (f *flow) replaceResponse() {
+	f.dropServer()
+	f.endTry(upstream.Success, f.upstreamEnd-f.sentAt)
+	f.sendAnswer()
 }
 
 // holdResponse keeps a response's head and what came of its body while a policy holds the exchange. The fields alias the loop's scratch
 // memory, so they are moved into the copy.
 func (f *flow) holdResponse(buf []byte, from, to int) {
 	s, l := f.server, f.w.loop
-	if s == nil {
-		return // the gateway's own answer is held: nothing of it is in borrowed memory
-	}
 	kept := l.GetBuffer(len(buf))
 	copy(kept.Bytes, buf)
 	for i := range f.res.Fields.Len() {
 		field := f.res.Fields.At(i)
 		field.Name, field.Value, field.Line = rebase(field.Name, buf, kept.Bytes), rebase(field.Value, buf, kept.Bytes), rebase(field.Line, buf, kept.Bytes)
 	}
+	f.res.Upgrade = rebase(f.res.Upgrade, buf, kept.Bytes)
 	kept.Start, kept.End = from, to
 	s.partial = kept
-	l.SetTimer(&f.timer, f, f.deadline)
 }
 
 // rebase is the part of new that p was of old; what was not part of old stays.
@@ -188,7 +199,7 @@ func rebase(p, old, new []byte) []byte {
 
 // runResponse goes on after a policy held the exchange at the response's moment.
 func (f *flow) runResponse() {
-	if !f.respondPolicies() || f.is(answered) && f.server == nil && f.stage == stageOver {
+	if f.respondPolicies() != exchange.Continue {
 		return
 	}
 	s := f.server
@@ -200,7 +211,7 @@ func (f *flow) runResponse() {
 	s.partial = nil
 	f.startResponse(kept.Bytes, kept.Start, kept.End)
 	f.w.loop.PutBuffer(kept)
-	if s.flow == f {
+	if f.server == s {
 		s.Readable()
 	}
 }
@@ -218,7 +229,9 @@ func (f *flow) startResponse(buf []byte, from, to int) {
 		// connection can be used again.
 		f.flags |= closeClient
 	}
-	f.streamBody(buf, from, to, f.appendResponseHead(f.w.out[:0]))
+	out := f.appendResponseHead(f.w.out[:0])
+	f.headOut = int64(len(out))
+	f.streamBody(buf, from, to, out)
 }
 
 // appendResponseHead is the head as the client gets it, and decides how the body is framed for it.
@@ -233,7 +246,6 @@ func (f *flow) appendResponseHead(out []byte) []byte {
 		}
 	}
 	out = http1.AppendStatusLine(out, f.res.Status)
-	http1.StripConnection(&f.res.Fields)
 	drop := hopByHop
 	if f.is(toHEAD) || f.res.Status == 304 {
 		drop &^= 1 << head.ContentLength // it tells of the body that is not sent
@@ -274,18 +286,14 @@ func (f *flow) appendConnection(out []byte) []byte {
 // The usual response is read in one call and goes out in one: where the body is passed on as it is, the head is written into the room
 // in front of it, over the upstream's head, so that only some hundred bytes are copied and not the body.
 func (f *flow) streamBody(buf []byte, from, to int, out []byte) {
-	in, used := buf[from:to], 0
-	if f.toClient != http1.Chunked {
-		data, n, bad := f.down.Next(in)
-		if f.res.Framing == http1.Chunked {
-			out, n, bad = f.appendDown(out, in)
-			data = nil
-		}
-		if bad != http1.OK {
-			f.badResponse(bad)
-			return
-		}
-		used = n
+	in, headUnsent := buf[from:to], len(out) > 0
+	var used int
+	var bad http1.Error
+	if f.toClient == http1.Chunked || f.res.Framing == http1.Chunked {
+		out, used, bad = f.appendDown(out, in)
+	} else {
+		var data []byte
+		data, used, bad = f.down.Next(in)
 		switch {
 		case len(data) == 0:
 		case len(out) <= from:
@@ -294,12 +302,13 @@ func (f *flow) streamBody(buf []byte, from, to int, out []byte) {
 		default:
 			out = append(out, data...)
 		}
-	} else {
-		var bad http1.Error
-		if out, used, bad = f.appendDown(out, in); bad != http1.OK {
-			f.badResponse(bad)
-			return
+	}
+	if bad != http1.OK {
+		if headUnsent {
+			f.stage = stageSent
 		}
+		f.badResponse(bad)
+		return
 	}
 	if f.down.Done() {
 		f.responseWhole(out, used == len(in))
@@ -342,18 +351,17 @@ func (f *flow) toClientWrite(out []byte) bool {
 		f.abort(exchange.NoReason)
 		return false
 	}
-	if c.conn.Queued() > 0 && !c.waiting {
-		c.waiting = true
-		c.progress = f.bodyOut - int64(c.conn.Queued())
-		f.w.loop.SetTimer(&c.timer, c, f.w.loop.Now()+c.listener.SendTimeout)
-	}
+	f.watchQueue()
 	return true
 }
 
 // clientDrained goes on reading from the upstream.
 func (f *flow) clientDrained() {
-	if s := f.server; s != nil && f.stage >= stageSent {
+	switch s := f.server; {
+	case s != nil && f.stage >= stageSent:
 		s.Readable()
+	case f.stage == stageStreaming:
+		f.pumpAnswer()
 	}
 }
 
@@ -387,7 +395,7 @@ func outcomeOf(status int) upstream.Outcome {
 // streamExpired is called when the upstream has been silent for too long after its head. A client that does not read is not the
 // upstream's silence.
 func (f *flow) streamExpired(now int64) {
-	if f.client.conn.Congested() {
+	if !f.is(isMirror) && f.client.conn.Congested() {
 		f.w.loop.SetTimer(&f.timer, f, now+f.route.StreamTimeout)
 		return
 	}

@@ -25,6 +25,7 @@ type server struct {
 	idleSince int64
 	requests  uint32
 	state     serverState
+	deferred  bool // Run is to be called: it stays on its loop until then
 }
 
 type serverState uint8
@@ -64,6 +65,7 @@ func (s *server) beginHandshake() {
 	}
 	s.state = serverHandshake
 	s.tls = tlsio.NewClient(&s.conn, cfg, s.w.tls)
+	s.conn.Lend()
 	session, loop := s.tls, s.w.loop
 	go func() {
 		err := session.Handshake()
@@ -74,10 +76,10 @@ func (s *server) beginHandshake() {
 func (s *server) handshaken(err error) {
 	switch {
 	case s.state == serverAborting:
-		s.state = serverOpen
+		s.state = serverConnecting
 		s.close()
 	case err != nil:
-		s.state = serverOpen
+		s.state = serverConnecting
 		s.handshakeFailed(err)
 	default:
 		s.conn.TakeOver()
@@ -87,7 +89,7 @@ func (s *server) handshaken(err error) {
 
 func (s *server) handshakeFailed(err error) {
 	s.stats().ConnectFailures++
-	s.w.logger.Warn("TLS with a target failed", "upstream", s.upstream.Name(), "target", s.target, "error", err)
+	s.tlsFailed(err)
 	s.flow.upstreamFailed(upstream.ConnectFailed, exchange.ConnectFailed)
 }
 
@@ -154,15 +156,44 @@ func (s *server) write(p []byte) error {
 	return s.conn.Write(p)
 }
 
-// readResponse reads as long as there is something and the client keeps up.
+// burst is how many reads one connection may do until the others have their turn. A peer that sends as fast as the gateway reads would
+// otherwise have the loop for itself.
+const burst = 16
+
+// later has Run called at the end of the turn.
+func (s *server) later() {
+	if !s.deferred {
+		s.deferred = true
+		s.w.loop.Defer(s)
+	}
+}
+
+// Run implements reactor.Runner: it goes on after a burst.
+func (s *server) Run() {
+	s.deferred = false
+	if s.state == serverOpen && s.flow != nil {
+		s.Readable()
+	}
+}
+
+// readResponse reads as long as there is something and the client keeps up. Once the response is whole the connection may belong to
+// another loop already, so it is the exchange that is asked whether to go on.
 func (s *server) readResponse() {
 	f := s.flow
-	for s.flow == f && !f.is(held) && f.stage < stageTunnel {
+	for reads := 0; f.server == s && !f.is(held) && f.stage < stageTunnel; reads++ {
 		if f.client != nil && f.client.conn.Congested() {
 			return
 		}
+		if reads == burst {
+			s.later()
+			return
+		}
 		buf := s.w.loop.Scratch()
-		n, err := s.read(buf[scratchRoom:])
+		room := buf[scratchRoom:]
+		if s.partial != nil { // what is read must fit behind what is there of the head
+			room = room[:min(len(room), reactor.ScratchSize-len(s.partial.Data()))]
+		}
+		n, err := s.read(room)
 		if err != nil {
 			if !pause(err) {
 				f.responseEnded(err)
@@ -181,21 +212,33 @@ func (f *flow) responseEnded(err error) {
 		return
 	}
 	if errors.Is(err, io.EOF) && f.down.EOF() == http1.OK && f.down.Done() {
-		f.responseWhole(nil, true)
+		if f.is(isMirror) {
+			f.mirrorWhole(false)
+		} else {
+			f.responseWhole(nil, true)
+		}
 		return
 	}
+
 	f.upstreamFailed(upstream.Reset, exchange.UpstreamCut)
 }
 
 // release puts the connection into its pool, or closes it where it may not be used again.
 func (s *server) release(reusable bool) {
 	s.flow = nil
-	if !reusable || s.conn.PeerEnded() || s.conn.Queued() > 0 || s.upstream.MaxRequests > 0 && s.requests >= s.upstream.MaxRequests {
+	most := s.upstream.MaxRequests
+	if !reusable || s.conn.PeerEnded() || s.conn.Queued() > 0 || most > 0 && s.requests >= most || s.unread() {
 		s.close()
 		return
 	}
 	s.idleSince = s.w.loop.Now()
 	s.member.Put(s, s.idleSince)
+}
+
+// unread says that something stands behind the response, which the next request would take for its own. The socket itself is asked only
+// where the last read filled its buffer, which hardly ever happens.
+func (s *server) unread() bool {
+	return s.conn.MayRead() && !s.conn.Alive() || s.tls != nil && s.tls.Buffered()
 }
 
 // Retire implements upstream.Conn: the pool has counted the idle connection off and wants it closed.
@@ -209,7 +252,7 @@ type parked struct {
 
 // Detach implements upstream.Conn.
 func (s *server) Detach() (upstream.Parked, bool) {
-	if s.conn.MayRead() || s.tls != nil && s.tls.Buffered() {
+	if s.deferred || s.conn.MayRead() || s.tls != nil && s.tls.Buffered() {
 		return nil, false
 	}
 	return &parked{s, s.conn.Detach()}, true
@@ -219,15 +262,12 @@ func (s *server) Detach() (upstream.Parked, bool) {
 func (p *parked) Attach(loop int) (upstream.Conn, bool) {
 	s := p.s
 	s.w = s.w.shared.Workers[loop]
-	if s.conn.Attach(s.w.loop, p.socket, s) != nil {
-		return nil, false
+	if s.tls != nil {
+		s.tls.Move(s.w.tls) // first, because closing writes
 	}
-	if !s.conn.Alive() {
+	if s.conn.Attach(s.w.loop, p.socket, s) != nil || !s.conn.Alive() {
 		s.shut()
 		return nil, false
-	}
-	if s.tls != nil {
-		s.tls.Move(s.w.tls)
 	}
 	return s, true
 }
@@ -251,11 +291,10 @@ func (s *server) close() {
 }
 
 func (s *server) shut() {
-	if s.state == serverOpen {
-		s.stats().Closed++
-	}
-	if s.tls != nil && s.state == serverOpen {
-		s.tls.CloseWrite()
+	if s.tls != nil {
+		if s.state == serverOpen {
+			s.tls.CloseWrite()
+		}
 		s.tls.Release()
 	}
 	s.state = serverClosed

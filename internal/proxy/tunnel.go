@@ -17,8 +17,8 @@ import (
 func (f *flow) startTunnel(first []byte) {
 	c, s := f.client, f.server
 	out := http1.AppendStatusLine(f.w.out[:0], 101)
-	http1.StripConnection(&f.res.Fields)
-	out = http1.AppendFields(out, &f.res.Fields, hopByHop)
+	out =
+		http1.AppendFields(out, &f.res.Fields, hopByHop)
 	out = append(out, upgradeLine...)
 	out = http1.AppendField(out, upgradeName, f.res.Upgrade)
 	out = append(append(out, crlf...), first...)
@@ -28,13 +28,16 @@ func (f *flow) startTunnel(first []byte) {
 	if !f.tunnelWrite(out) {
 		return
 	}
-	if c.in != nil && len(c.in.Data()) > 0 {
-		if s.write(c.in.Data()) != nil {
+	for _, early := range [...]*reactor.Buffer{c.in, c.ahead} {
+		if early == nil || len(early.Data()) == 0 {
+			continue
+		}
+		if s.write(early.Data()) != nil {
 			f.endTunnel()
 			return
 		}
-		f.bodyIn += int64(len(c.in.Data()))
-		c.in.Start = c.in.End
+		f.bodyIn += int64(len(early.Data()))
+		early.Start = early.End
 	}
 	f.touchTunnel()
 	f.relayUp()
@@ -53,13 +56,18 @@ func (f *flow) tunnelWrite(p []byte) bool {
 		f.endTunnel()
 		return false
 	}
+	f.watchQueue()
 	return true
 }
 
 // relayUp moves bytes from the client to the upstream.
 func (f *flow) relayUp() {
 	c, s := f.client, f.server
-	for !f.is(upEnded) && !s.conn.Congested() {
+	for reads := 0; !f.is(upEnded) && !s.conn.Congested(); reads++ {
+		if reads == burst {
+			f.w.loop.Defer(c)
+			return
+		}
 		buf := f.w.loop.Scratch()
 		n, err := c.read(buf)
 		if err != nil {
@@ -87,7 +95,15 @@ func (f *flow) relayUp() {
 // relayDown moves bytes from the upstream to the client.
 func (f *flow) relayDown() {
 	c, s := f.client, f.server
-	for !f.is(downEnded) && !c.conn.Congested() {
+	if f.is(downEnded) {
+		f.endTunnelWhenBoth()
+		return
+	}
+	for reads := 0; !c.conn.Congested(); reads++ {
+		if reads == burst {
+			s.later()
+			return
+		}
 		buf := f.w.loop.Scratch()
 		n, err := s.read(buf)
 		if err != nil {
@@ -111,8 +127,10 @@ func (f *flow) relayDown() {
 	}
 }
 
+// endTunnelWhenBoth ends a tunnel whose two sides have ended, once the upstream has been sent everything: its socket's last event tells. What
+// waits for the client still goes out afterwards.
 func (f *flow) endTunnelWhenBoth() {
-	if f.is(upEnded) && f.is(downEnded) {
+	if f.is(upEnded) && f.is(downEnded) && f.server.conn.Queued() == 0 {
 		f.endTunnel()
 	}
 }

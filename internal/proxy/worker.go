@@ -38,6 +38,7 @@ type Worker struct {
 	view   *view
 	shard  *telemetry.Shard
 	log    *accesslog.Lane // nil for no access log
+	record accesslog.Record
 	tls    *tlsio.Loop
 	logger *slog.Logger
 
@@ -49,6 +50,8 @@ type Worker struct {
 	sweep    reactor.Timer
 	draining bool
 	mirrors  int // copies under way
+
+	noDescriptors complaint
 
 	date   [29]byte // the Date field's value, made once a second
 	dateOf int64    // when it was made
@@ -68,6 +71,8 @@ type view struct {
 	*Snapshot
 	locals []*upstream.Local
 	flows  int // that use it
+
+	tlsTrouble []complaint // by upstream
 }
 
 // MaxHead is the most bytes that a head may have: it must fit a loop's largest buffer, with some room to read on.
@@ -86,7 +91,7 @@ func NewWorker(l *reactor.Loop, shared *Shared, shard *telemetry.Shard, logger *
 
 // Install makes s the snapshot of the exchanges that begin from now on.
 func (w *Worker) Install(s *Snapshot) {
-	v := &view{Snapshot: s, locals: make([]*upstream.Local, len(s.Upstreams))}
+	v := &view{Snapshot: s, locals: make([]*upstream.Local, len(s.Upstreams)), tlsTrouble: make([]complaint, len(s.Upstreams))}
 	for i := range s.Upstreams {
 		v.locals[i] = s.Upstreams[i].Local(w.loop.ID)
 	}
@@ -136,6 +141,7 @@ func (w *Worker) Expire(_ *reactor.Timer, now int64) {
 	for _, r := range w.retiring {
 		r.local.Sweep(now)
 	}
+	w.complainOfDescriptors(0)
 	w.loop.SetTimer(&w.sweep, w, now+int64(time.Second))
 }
 
@@ -148,23 +154,23 @@ func (w *Worker) Shard() *telemetry.Shard { return w.shard }
 // Loop is the loop that the worker lives on.
 func (w *Worker) Loop() *reactor.Loop { return w.loop }
 
-// Drain lets exchanges under way finish, each the last of its connection, and closes connections that wait for a request.
+// Drain lets exchanges under way finish, each the last of its connection, and gives connections that wait for a request drainGrace
+// for one more.
 func (w *Worker) Drain() {
 	w.draining = true
-	for c := w.clients.next; c != &w.clients; {
-		next := c.next
+	for c := w.clients.next; c != &w.clients; c = c.next {
 		if c.state == clientHead && c.flow == nil {
-			c.close()
+			c.await()
 		}
-		c = next
 	}
 }
 
-// Cut ends every client connection that is still there and says how many exchanges and tunnels were under way.
+// Cut ends every client connection that is still there and says how many exchanges and tunnels were under way, those whose response
+// waits for its client among them.
 func (w *Worker) Cut() (cut int) {
 	for c := w.clients.next; c != &w.clients; {
 		next := c.next
-		if c.flow != nil {
+		if c.state == clientBusy || c.state == clientTunnel || c.conn.Queued() > 0 {
 			cut++
 		}
 		c.abort(exchange.Draining)

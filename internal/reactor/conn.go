@@ -62,6 +62,7 @@ const (
 	tellDrained                        // the queue was above HighWater
 	shutWhenSent                       // CloseWrite waits for the queue
 	accepted                           // counted among the loop's clients
+	lent                               // Lend: another goroutine reads and writes, and wants to hear of every change
 )
 
 // attach begins a Conn's life on loop l with a descriptor it owns from now on, even when attach fails.
@@ -161,8 +162,9 @@ func (c *Conn) Alive() bool {
 func (c *Conn) ready(ev readiness) {
 	l, slot := c.loop, c.slot
 	generation := l.slots[slot].generation
-	tell := ev&(readable|peerEnded|broken) != 0
-	if tell {
+	tell := c.flags&lent != 0
+	if ev&(readable|peerEnded|broken) != 0 {
+		tell = true
 		c.flags |= mayRead
 		if ev&(peerEnded|broken) != 0 {
 			c.flags |= ended
@@ -227,11 +229,16 @@ func (c *Conn) Read(p []byte) (int, error) {
 				c.flags &^= mayRead
 			}
 			return n, nil
-		case c.failed != 0 && (errno == 0 || errno == syscall.EAGAIN):
-			return 0, syscall.Errno(c.failed)
 		case errno == 0:
+			// EPIPE says that the peer takes no more, which does not make the end of what it sent less orderly.
+			if c.failed != 0 && syscall.Errno(c.failed) != syscall.EPIPE {
+				return 0, syscall.Errno(c.failed)
+			}
 			return 0, io.EOF
 		case errno == syscall.EAGAIN:
+			if c.failed != 0 {
+				return 0, syscall.Errno(c.failed)
+			}
 			c.flags &^= mayRead
 			return 0, ErrAgain
 		case errno != syscall.EINTR:
@@ -291,9 +298,9 @@ func (c *Conn) enqueue(p []byte) {
 
 // fail notes that sending met an error, for Read to report once it has read what arrived before. The kernel tells each error once, to
 // whoever calls first: after send was told of a reset, recv says that the peer ended in order, and a body that is cut off would pass
-// for a whole one. EPIPE is no news: the kernel says it of a peer whose end had arrived before.
+// for a whole one.
 func (c *Conn) fail(errno syscall.Errno) {
-	if errno != syscall.EPIPE && c.failed == 0 {
+	if c.failed == 0 {
 		c.failed = uint16(errno)
 	}
 	c.flags |= mayRead | ended
@@ -418,5 +425,9 @@ func (c *Conn) RawWrite(p []byte) (int, error) {
 // and the descriptor's number cannot be given to another connection meanwhile.
 func (c *Conn) Shutdown() { syscall.Shutdown(int(c.fd), syscall.SHUT_RDWR) }
 
-// TakeOver makes the loop believe that there may be something to read: a handshake on another goroutine has used up the events.
-func (c *Conn) TakeOver() { c.flags |= mayRead }
+// Lend leaves the socket to a goroutine that uses RawRead and RawWrite. Readable is told of every change until TakeOver, also of room
+// to write.
+func (c *Conn) Lend() { c.flags |= lent }
+
+// TakeOver ends Lend. There may be something to read, as the goroutine has used up the events.
+func (c *Conn) TakeOver() { c.flags = c.flags&^lent | mayRead }

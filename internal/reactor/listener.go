@@ -54,8 +54,19 @@ const closingTurns = 256
 // acceptPause is how long a listener stays away from accept when it fails and nothing can be shed.
 const acceptPause = 100 * time.Millisecond
 
-// BindListener makes a listening socket. Any goroutine may call it, before or after the loops run.
+// BindListener makes a listening socket that shares its address with those of other loops. Any goroutine may call it, before
+// or after the loops run.
 func BindListener(address Address, backlog int) (fd int, err error) {
+	return bindListener(address, backlog, true)
+}
+
+// BindFirst is BindListener for the first socket of an address: it fails when any other socket listens there, where BindListener
+// would share the address with another process of the same user and take turns with it.
+func BindFirst(address Address, backlog int) (fd int, err error) {
+	return bindListener(address, backlog, false)
+}
+
+func bindListener(address Address, backlog int, shared bool) (fd int, err error) {
 	sa, family := address.sockaddr()
 	fd, err = newSocket(family)
 	if err != nil {
@@ -70,8 +81,8 @@ func BindListener(address Address, backlog int) (fd int, err error) {
 		if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
 			return -1, fmt.Errorf("listen on %s: SO_REUSEADDR: %w", address, err)
 		}
-		if err := setReusePort(fd); err != nil {
-			return -1, fmt.Errorf("listen on %s: SO_REUSEPORT: %w", address, err)
+		if err := reusePort(fd, address, shared); err != nil {
+			return -1, err
 		}
 		if family == syscall.AF_INET6 {
 			// "[::]:80" means IPv4 too, as it does for net.Listen.
@@ -92,10 +103,23 @@ func BindListener(address Address, backlog int) (fd int, err error) {
 		}
 		return -1, fmt.Errorf("listen on %s: bind: %w", address, err)
 	}
+	if err := reusePort(fd, address, !shared && family != syscall.AF_UNIX); err != nil { // from here on others may share it
+		return -1, err
+	}
 	if err := syscall.Listen(fd, backlog); err != nil {
 		return -1, fmt.Errorf("listen on %s: %w", address, err)
 	}
 	return fd, nil
+}
+
+func reusePort(fd int, address Address, wanted bool) error {
+	if !wanted {
+		return nil
+	}
+	if err := setReusePort(fd); err != nil {
+		return fmt.Errorf("listen on %s: SO_REUSEPORT: %w", address, err)
+	}
+	return nil
 }
 
 // LocalAddress is the address that a socket is bound to.

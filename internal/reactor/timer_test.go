@@ -183,7 +183,7 @@ func TestADeadlineIsMetWithinATickAtEveryDistance(t *testing.T) {
 				at := start + int64(in)
 				l.SetTimer(&timer, &fired, at)
 				l.advanceTo(at)
-				if len(fired.at) != 0 && at>>tickShift < dueTick(at) {
+				if len(fired.at) != 0 {
 					t.Fatalf("from %d: fired before its tick was over", start)
 				}
 				l.advanceTo(at + tickNanos)
@@ -280,11 +280,10 @@ func TestATimerMaySetItselfAgainWhileItFires(t *testing.T) {
 	l := wheelLoop(1)
 	var timer Timer
 	var at []int64
-	var again expiry = func(t *Timer, now int64) {
+	var again expiry
+	again = func(t *Timer, now int64) {
 		at = append(at, now)
-		if len(at) < 5 {
-			l.SetTimer(t, expiry(func(t *Timer, now int64) { at = append(at, now) }), now+int64(time.Second))
-		}
+		l.SetTimer(t, again, now+int64(time.Second))
 	}
 	l.SetTimer(&timer, again, l.now+int64(time.Second))
 	l.advanceTo(l.now + int64(time.Second) + tickNanos)

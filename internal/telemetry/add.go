@@ -11,6 +11,7 @@ func (c *Counters) add(o *Counters) {
 	c.UpstreamSent += o.UpstreamSent
 	c.MirrorsSent += o.MirrorsSent
 	c.MirrorsDropped += o.MirrorsDropped
+	c.MirrorsTooLong += o.MirrorsTooLong
 	c.Turns += o.Turns
 	c.BusyNS += o.BusyNS
 	c.CPUNS += o.CPUNS
@@ -38,12 +39,10 @@ func (s *UpstreamStats) add(o *UpstreamStats) {
 	addEach(s.Codes[:], o.Codes[:])
 	s.Duration.Merge(&o.Duration)
 	s.Opened += o.Opened
-	s.Closed += o.Closed
 	s.Reused += o.Reused
 	s.ConnectFailures += o.ConnectFailures
 	s.Retries += o.Retries
 	s.RetriesRefused += o.RetriesRefused
-	s.Ejections += o.Ejections
 }
 
 func addEach[T uint64 | int64](to, from []T) {

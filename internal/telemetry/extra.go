@@ -19,35 +19,72 @@ type Series struct {
 // Emit takes one value and its labels' values. No two values of a series may have the same labels.
 type Emit func(value float64, labels ...string)
 
+// Group is several series whose values come from one look at the same thing. Their own Samples are not used.
+type Group struct {
+	Series []Series
+	// Read runs once for each scrape, as Samples does. emit takes the index of the series first.
+	Read func(emit func(series int, value float64, labels ...string))
+}
+
+// extraGroup is what was added at once.
+type extraGroup struct {
+	series []extraSeries
+	read   func(emit func(series int, value float64, labels ...string))
+}
+
 type extraSeries struct {
-	name    string
-	desc    *prometheus.Desc
-	kind    prometheus.ValueType
-	samples func(Emit)
+	name string
+	desc *prometheus.Desc
+	kind prometheus.ValueType
 }
 
 // Add adds a series. Its Samples run on the scrape's goroutine, and may run on several at once. The error says which
 // name is taken or what is missing.
 func (r *Registry) Add(s Series) error {
+	if s.Samples == nil {
+		return fmt.Errorf("telemetry: the series %s%s needs samples", prefix, s.Name)
+	}
+	return r.AddGroup(Group{Series: []Series{s}, Read: func(emit func(int, float64, ...string)) {
+		s.Samples(func(v float64, labels ...string) { emit(0, v, labels...) })
+	}})
+}
+
+// AddGroup adds several series that are read together, all of them or none. Else it is like Add.
+func (r *Registry) AddGroup(g Group) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	made := extraGroup{read: g.Read}
+	for _, s := range g.Series {
+		x, err := r.check(s, made.series)
+		if err != nil {
+			return err
+		}
+		made.series = append(made.series, x)
+	}
+	r.extra = append(r.extra, made)
+	return nil
+}
+
+// check makes a series of its description; siblings are those of its group that come before it. r.mu is held.
+func (r *Registry) check(s Series, siblings []extraSeries) (extraSeries, error) {
 	desc := prometheus.NewDesc(prefix+s.Name, s.Help, s.Labels, nil)
-	taken := slices.ContainsFunc(r.extra, func(x extraSeries) bool { return x.name == s.Name })
+	named := func(x extraSeries) bool { return x.name == s.Name }
+	taken := slices.ContainsFunc(siblings, named) ||
+		slices.ContainsFunc(r.extra, func(g extraGroup) bool { return slices.ContainsFunc(g.series, named) })
 	if ours[s.Name] || taken {
-		return fmt.Errorf("telemetry: there is a series %s%s already: choose another name", prefix, s.Name)
+		return extraSeries{}, fmt.Errorf("telemetry: there is a series %s%s already: choose another name", prefix, s.Name)
 	}
 	kind := prometheus.GaugeValue
 	if strings.HasSuffix(s.Name, "_total") {
 		kind = prometheus.CounterValue
 	}
-	if s.Help == "" || s.Samples == nil {
-		return fmt.Errorf("telemetry: the series %s%s needs a help text and samples", prefix, s.Name)
+	if s.Help == "" {
+		return extraSeries{}, fmt.Errorf("telemetry: the series %s%s needs a help text", prefix, s.Name)
 	}
 	if _, err := prometheus.NewConstMetric(desc, kind, 0, s.Labels...); err != nil {
-		return fmt.Errorf("telemetry: the series %s%s: correct its name or labels: %w", prefix, s.Name, err)
+		return extraSeries{}, fmt.Errorf("telemetry: the series %s%s: correct its name or labels: %w", prefix, s.Name, err)
 	}
-	r.extra = append(r.extra, extraSeries{s.Name, desc, kind, s.Samples})
-	return nil
+	return extraSeries{s.Name, desc, kind}, nil
 }
 
 // emitExtra emits the series that were added. They run without the lock, so that they may use the registry.
@@ -55,8 +92,9 @@ func (r *Registry) emitExtra(ch chan<- prometheus.Metric) {
 	r.mu.Lock()
 	all := r.extra[:len(r.extra):len(r.extra)]
 	r.mu.Unlock()
-	for _, x := range all {
-		x.samples(func(v float64, labels ...string) {
+	for _, group := range all {
+		group.read(func(i int, v float64, labels ...string) {
+			x := group.series[i]
 			labels = slices.Clone(labels)
 			for i := range labels {
 				labels[i] = strings.ToValidUTF8(labels[i], "\ufffd")

@@ -117,12 +117,10 @@ func (e emitter) upstreams(s *Snapshot) {
 		e.codes(descUpRequests, u.Name, &u.Codes)
 		e.histogram(descUpDuration, hist.Durations, &u.Duration, u.Name)
 		e.counter(descUpOpened, u.Opened, u.Name)
-		e.gauge(descUpOpen, float64(int64(u.Opened-u.Closed)), u.Name)
 		e.counter(descUpReuses, u.Reused, u.Name)
 		e.counter(descUpFailures, u.ConnectFailures, u.Name)
 		e.counter(descUpRetries, u.Retries, u.Name)
 		e.counter(descUpRefused, u.RetriesRefused, u.Name)
-		e.counter(descUpEjections, u.Ejections, u.Name)
 	}
 	e.counter(descUpReceived, s.UpstreamReceived)
 	e.counter(descUpSent, s.UpstreamSent)
@@ -147,7 +145,8 @@ func (e emitter) connections(s *Snapshot, o *Options) {
 	}
 	e.counters(descHandshakeFail, s.HandshakeFailures[:], o.HandshakeFailures)
 	e.counter(descMirrors, s.MirrorsSent)
-	e.counter(descMirrorsDropped, s.MirrorsDropped)
+	e.counter(descMirrorsDropped, s.MirrorsDropped, "too_many")
+	e.counter(descMirrorsDropped, s.MirrorsTooLong, "too_long")
 }
 
 func (e emitter) loops(s *Snapshot, o *Options) {

@@ -53,7 +53,7 @@ type Registry struct {
 	mu        sync.Mutex // guards what follows
 	routes    names
 	upstreams names
-	extra     []extraSeries
+	extra     []extraGroup
 	config    configState
 
 	collecting sync.Mutex // held during a collection; guards what follows

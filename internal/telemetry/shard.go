@@ -27,6 +27,9 @@ const (
 
 var connRefusalText = [connRefusals]string{"out_of_descriptors", "listener_full", "address_full", "stopping"}
 
+// String is the refusal's label.
+func (r ConnRefusal) String() string { return connRefusalText[r] }
+
 // TLSVersion is what handshakes are counted by.
 type TLSVersion uint8
 
@@ -43,6 +46,17 @@ var tlsVersionText = [tlsVersions]string{"1.2", "1.3"}
 type Codes [6]uint64
 
 var codeText = [len(Codes{})]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}
+
+// ByClass are the counts that are not zero by their label: "2xx" and so on, "none" where no status was sent.
+func (c *Codes) ByClass() map[string]uint64 {
+	m := make(map[string]uint64)
+	for i, n := range c {
+		if n > 0 {
+			m[codeText[i]] = n
+		}
+	}
+	return m
+}
 
 // class is the index of a status in Codes.
 func class(status int) int {
@@ -70,7 +84,9 @@ type Counters struct {
 	Ends    [maxEnds]uint64    // exchanges by how they ended; Exchange counts it
 	Reasons [maxReasons]uint64 // exchanges by the gateway's reason; Exchange counts it
 
-	MirrorsSent, MirrorsDropped uint64
+	MirrorsSent    uint64
+	MirrorsDropped uint64 // too many were under way
+	MirrorsTooLong uint64
 
 	Turns  uint64 // of the loop
 	BusyNS uint64 // the loop was not waiting
@@ -96,17 +112,16 @@ type UpstreamStats struct {
 	Codes    Codes
 	Duration hist.Histogram // waiting for the upstream, in exchanges that used it
 
-	Opened, Closed  uint64 // connections to it
+	Opened          uint64 // connections to it
 	Reused          uint64 // requests sent on a connection that had carried one before
 	ConnectFailures uint64
 	Retries         uint64 // tries after the first
 	RetriesRefused  uint64 // tries that the retry budget did not allow
-	Ejections       uint64 // targets taken out by passive health checks
 }
 
 // version grows whenever anything in s changes.
 func (s *UpstreamStats) version() uint64 {
-	return s.Duration.Count() + s.Opened + s.Closed + s.Reused + s.ConnectFailures + s.Retries + s.RetriesRefused + s.Ejections
+	return s.Duration.Count() + s.Opened + s.Reused + s.ConnectFailures + s.Retries + s.RetriesRefused
 }
 
 // Shard is one loop's counters. Only that loop may touch it, so that counting is plain addition: no atomics, no locks, and

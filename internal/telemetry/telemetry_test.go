@@ -100,9 +100,9 @@ func busy(t testing.TB) *telemetry.Registry {
 		s.Handshakes[telemetry.TLS13][1] += 7
 		s.HandshakeFailures[1]++
 		s.UpstreamReceived, s.UpstreamSent = 2000, 600
-		s.MirrorsSent, s.MirrorsDropped = 5, 1
+		s.MirrorsSent, s.MirrorsDropped, s.MirrorsTooLong = 5, 1, 3
 		up := s.Upstream(shop)
-		up.Opened, up.Closed, up.Reused, up.ConnectFailures, up.RetriesRefused, up.Ejections = 3, 1, 40, 2, 1, 1
+		up.Opened, up.Reused, up.ConnectFailures, up.RetriesRefused = 3, 40, 2, 1
 		s.Refresh = func(s *telemetry.Shard) {
 			s.BusyNS, s.CPUNS, s.Turns = 2_500_000_000, 2_250_000_000, 1234
 			s.BuffersOut[1] = 6
@@ -145,14 +145,13 @@ func TestScrapeSaysWhatAllLoopsCounted(t *testing.T) {
 		`plimsoll_tls_handshakes_total{resumed="false",version="1.2"} 0`,
 		`plimsoll_tls_handshake_failures_total{reason="bad_certificate"} 2`,
 		`plimsoll_upstream_connections_opened_total{upstream="shop"} 6`,
-		`plimsoll_upstream_connections_open{upstream="shop"} 4`,
 		`plimsoll_upstream_connection_reuses_total{upstream="shop"} 80`,
 		`plimsoll_upstream_connect_failures_total{upstream="shop"} 4`,
 		`plimsoll_upstream_retries_total{upstream="shop"} 2`,
 		`plimsoll_upstream_retries_refused_total{upstream="shop"} 2`,
-		`plimsoll_upstream_ejections_total{upstream="shop"} 2`,
 		`plimsoll_mirrors_sent_total 10`,
-		`plimsoll_mirrors_dropped_total 2`,
+		`plimsoll_mirrors_dropped_total{reason="too_many"} 2`,
+		`plimsoll_mirrors_dropped_total{reason="too_long"} 6`,
 		`plimsoll_loop_requests_total{loop="1"} 4`,
 		`plimsoll_loop_busy_seconds_total{loop="0"} 2.5`,
 		`plimsoll_loop_cpu_seconds_total{loop="0"} 2.25`,
@@ -409,6 +408,29 @@ func TestAddedSeriesAreReadAtEachScrape(t *testing.T) {
 		if err := r.Add(s); err == nil {
 			t.Errorf("%s was taken", name)
 		}
+	}
+}
+
+func TestAGroupIsReadOnceForEachScrape(t *testing.T) {
+	r := newRegistry(t, options(1))
+	reads := 0
+	group := telemetry.Group{
+		Series: []telemetry.Series{{Name: "a", Help: "A."}, {Name: "b_total", Help: "B.", Labels: []string{"x"}}},
+		Read:   func(emit func(int, float64, ...string)) { reads++; emit(1, 7, "y"); emit(0, 3) },
+	}
+	if err := r.AddGroup(group); err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, scrape(t, r, inline), `# TYPE plimsoll_a gauge`, `plimsoll_a 3`, `# TYPE plimsoll_b_total counter`, `plimsoll_b_total{x="y"} 7`)
+	if reads != 1 {
+		t.Errorf("one scrape read the group %d times", reads)
+	}
+	twice := telemetry.Group{Series: []telemetry.Series{{Name: "c", Help: "C."}, {Name: "c", Help: "C."}}, Read: group.Read}
+	if err := r.AddGroup(twice); err == nil {
+		t.Error("a group with the same name twice was taken")
+	}
+	if err := r.AddGroup(group); err == nil {
+		t.Error("a group that was added before was taken")
 	}
 }
 

@@ -9,6 +9,7 @@ func (u *Upstream) Inherit(from *Upstream) {
 	defer from.mu.Unlock()
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.ejections = from.ejections
 	for a := range from.drained {
 		u.drained[a] = true
 	}

@@ -12,7 +12,7 @@ type Unavailable uint8
 const (
 	None          Unavailable = iota // there is one
 	NoTargets                        // no name has been resolved to an address yet
-	AllDown                          // every target is down or ejected
+	AllDown                          // every target is down, or ejected and there is no panic threshold
 	AllOut                           // an operator took all targets out, or all have weight 0
 	QueueFull                        // too many requests wait for a connection already
 	WaitedTooLong                    // no connection became free within the pending timeout
@@ -80,7 +80,8 @@ func newLocal(u *Upstream, loop int) *Local {
 // Upstream is what this is a view of.
 func (l *Local) Upstream() *Upstream { return l.u }
 
-// Panicking says whether too few targets are usable, so that those that are down are used too.
+// Panicking says whether too few targets are usable, so that those that are down are used too. It is never so when the checks
+// have found every target down.
 func (l *Local) Panicking() bool { return l.panicking }
 
 // Pick chooses a target for a request. key is what consistent hashing hashed (see HashKey), 0 for none; other policies ignore
@@ -113,17 +114,21 @@ func (l *Local) refresh(now int64) {
 		l.adopt(s, now)
 		changed = true
 	}
-	eligible, well := 0, 0
+	eligible, well, down := 0, 0, 0
 	for _, m := range l.members {
 		state := m.target.state.Load()
 		if m.usable = m.target.eligible(state); m.usable {
 			eligible++
 			if state == 0 {
 				well++
+			} else if state&stateChecked != 0 {
+				down++
 			}
 		}
 	}
-	l.panicking = well < eligible && float64(well) < l.u.options.Panic*float64(eligible)
+	// When all are down the checks have asked each of them: one failed request more helps nobody, so there is no panic, but
+	// an answer at once. Ejections are guesses from traffic, and a few failed checks may be the checks' own fault.
+	l.panicking = down < eligible && float64(well) < l.u.options.Panic*float64(eligible)
 	l.usable, l.refreshAt = l.usable[:0], never
 	total := 0.0
 	for _, m := range l.members {

@@ -71,7 +71,9 @@ type Options struct {
 
 	Active  *ActiveOptions // nil for none
 	Passive PassiveOptions
-	Panic   float64 // share of targets that must be usable, 0 to 1; under it all are used; 0 turns that off
+	// Panic is the share of targets that must be usable, 0 to 1; under it all are used, unless the active checks have found every
+	// one of them down; 0 turns that off.
+	Panic float64
 
 	MaxConnections int           // to one target, over all loops; 0 means 1024
 	MaxPending     int           // requests that may wait for a connection on one loop; 0 means 1024

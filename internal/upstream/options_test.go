@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -149,7 +150,7 @@ func TestStatusAndReportSayWhatIsGoingOn(t *testing.T) {
 	m.Begin(w.now)
 	m.End(w.now, Timeout, int64(time.Second))
 	m.Begin(w.now)
-	r := l.Report(w.now).Members[index(l, m)]
+	r := l.Members(w.now, index(l, m), 1)[0]
 	if r.Outstanding != 1 || r.Idle != 1 || r.Requests != 2 || r.Failures != 1 || r.Latency != time.Second {
 		t.Errorf("the report is %+v", r)
 	}
@@ -165,5 +166,51 @@ func TestStatusAndReportSayWhatIsGoingOn(t *testing.T) {
 	}
 	if _, err := json.Marshal(u.Status()); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestManyTargetsAreLookedAtInPieces(t *testing.T) {
+	w := newWorld(t, 1)
+	u := w.upstream(DefaultOptions(addresses(10)...))
+	l := u.Local(0)
+	for range 7 {
+		mustPick(t, l, w.now, 0).Begin(w.now)
+	}
+	var names []string
+	for from := 0; ; from += 4 {
+		piece := l.Members(w.now, from, 4)
+		for _, m := range piece {
+			names = append(names, m.Address)
+		}
+		if len(piece) < 4 {
+			break
+		}
+	}
+	if !slices.Equal(names, addresses(10)) {
+		t.Errorf("in pieces of four there are %q", names)
+	}
+	var sum Load
+	calls := 0
+	for from := 0; calls == 0 || from > 0; calls++ {
+		from = l.AddLoad(&sum, from, 4)
+	}
+	if calls != 3 || sum.Outstanding != 7 {
+		t.Errorf("in %d pieces the sum is %+v", calls, sum)
+	}
+}
+
+func TestEjectionsAreCountedOverReloads(t *testing.T) {
+	w := newWorld(t, 1)
+	u := w.upstream(DefaultOptions(addresses(3)...))
+	m := mustPick(t, u.Local(0), w.now, 0)
+	for range 5 {
+		m.Begin(w.now)
+		m.End(w.now, Reset, 0)
+	}
+	u.step(w.now)
+	after := w.upstream(DefaultOptions(addresses(1)...))
+	after.Inherit(u)
+	if a, b := u.Status().Ejections, after.Status().Ejections; a != 1 || b != 1 {
+		t.Errorf("%d ejections, and %d after a reload that took targets out; want 1", a, b)
 	}
 }

@@ -101,6 +101,7 @@ func (u *Upstream) eject(t *Target, now int64, why string) {
 	}
 	t.ejectRow = min(t.ejectRow+1, longestRow)
 	t.ejections++
+	u.ejections++
 	length := u.options.Passive.EjectFor * time.Duration(t.ejectRow)
 	t.ejectedAt, t.ejectedTill = now, now+int64(length)
 	u.change(t, now, stateEjected, 0, fmt.Sprintf("%s: ejected for %v", why, length))

@@ -100,15 +100,16 @@ func (p *Pool) Put(c Conn, now int64) {
 		p.local.relieve(p.member, now)
 	}
 	if len(p.idle) > p.bound {
-		p.park(1)
+		p.park(1, false)
 	}
 }
 
-// surplus finds a place between the loops for a connection that cannot stay, or retires it.
-func (p *Pool) surplus(c Conn, since int64) {
-	if p.target.spare.room() {
+// surplus finds a place between the loops for a connection that cannot stay, or retires it. wanted says that another loop's
+// request waits for it.
+func (p *Pool) surplus(c Conn, since int64, wanted bool) {
+	if wanted || p.target.spare.room() {
 		if s, ok := c.Detach(); ok {
-			if !p.target.spare.put(s, since) {
+			if !p.target.spare.put(s, since, wanted) {
 				s.Discard()
 				p.count(-1)
 			}
@@ -192,11 +193,11 @@ func (p *Pool) ready() bool {
 }
 
 // park moves connections from the bottom of the stack to the spare list, at most n, and returns how many left the stack. Those
-// for which there is no room are retired, which leaves room for another to be opened.
-func (p *Pool) park(n int) int {
+// for which there is no room are retired. When they are wanted by requests of other loops there always is.
+func (p *Pool) park(n int, wanted bool) int {
 	n = min(n, len(p.idle))
 	for _, c := range p.idle[:n] {
-		p.surplus(c.conn, c.since)
+		p.surplus(c.conn, c.since, wanted)
 	}
 	p.cut(n)
 	return n
@@ -227,7 +228,7 @@ func (p *Pool) sweep(now int64) {
 		if !ok {
 			break
 		}
-		if !p.target.spare.put(s, p.idle[moved].since) {
+		if !p.target.spare.put(s, p.idle[moved].since, false) {
 			s.Discard()
 			p.count(-1)
 		}

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
@@ -186,6 +187,23 @@ func TestThoseWhoWaitAreToldWhenNoTargetIsLeft(t *testing.T) {
 	l.Sweep(w.now)
 	if q.refused != AllOut {
 		t.Errorf("it was told %v", q.refused)
+	}
+}
+
+func TestThoseWhoWaitAreToldAtOnceWhenTheChecksFindTheLastTargetDown(t *testing.T) {
+	w, u := single(t, 1, func(o *Options) {
+		o.MaxConnections = 1
+		o.Active = &ActiveOptions{Path: "/", UnhealthyAfter: 1}
+	})
+	l := u.Local(0)
+	open(t, w, mustPick(t, l, w.now, 0))
+	q := newWaiting()
+	l.Wait(&q.Waiter, w.now)
+	w.settle()
+	u.checked(u.set.Load().targets[0], check{path: "/"}, w.now, errors.New("refused"))
+	w.settle()
+	if q.refused != AllDown {
+		t.Errorf("it was told %v, want %v before any sweep", q.refused, AllDown)
 	}
 }
 

@@ -16,7 +16,7 @@ type spare struct {
 
 	mu     sync.Mutex
 	closed bool
-	idle   []parked // the oldest first
+	idle   []parked // the oldest first; more than bound only while requests wait for them
 }
 
 type parked struct {
@@ -24,11 +24,11 @@ type parked struct {
 	since int64 // when it became idle
 }
 
-// put leaves a connection here. It refuses when the list is full or closed: the caller keeps the connection.
-func (s *spare) put(p Parked, since int64) bool {
+// put leaves a connection here. It refuses when the list is closed, or full and nobody waits for the connection: the caller keeps it.
+func (s *spare) put(p Parked, since int64, wanted bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.idle) >= s.bound {
+	if s.closed || !wanted && len(s.idle) >= s.bound {
 		return false
 	}
 	s.idle = append(s.idle, parked{p, since})
@@ -54,14 +54,15 @@ func (s *spare) get() (Parked, bool) {
 	return p, true
 }
 
-// expire closes the connections that have been idle since before a time, and returns how many.
+// expire closes the connections that have been idle since before a time, and those beyond the bound which were wanted and not fetched,
+// and returns how many.
 func (s *spare) expire(before int64) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	kept := s.idle[:0]
 	closed := 0
-	for _, p := range s.idle {
-		if p.since < before {
+	for i, p := range s.idle {
+		if p.since < before || len(s.idle)-i > s.bound {
 			p.conn.Discard()
 			closed++
 		} else {

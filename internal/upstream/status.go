@@ -12,6 +12,8 @@ type Status struct {
 	Policy  Policy         `json:"policy"`
 	Targets []TargetStatus `json:"targets"`
 	Names   []NameStatus   `json:"names,omitempty"`
+	// Ejections ever, those of targets that are gone included.
+	Ejections uint64 `json:"ejections"`
 }
 
 // TargetStatus is what all loops share of a target.
@@ -58,7 +60,7 @@ func (u *Upstream) Status() Status {
 	now := u.env.Now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	s := Status{Name: u.name, Policy: u.options.Policy}
+	s := Status{Name: u.name, Policy: u.options.Policy, Ejections: u.ejections}
 	for _, t := range u.set.Load().targets {
 		state := t.state.Load()
 		ts := TargetStatus{
@@ -121,16 +123,6 @@ func (u *Upstream) Explain() string {
 	return fmt.Sprintf("%s: %d targets: %s", s.Name, len(s.Targets), strings.Join(parts, ", "))
 }
 
-// Report is what one loop knows of an upstream.
-type Report struct {
-	Loop      int            `json:"loop"`
-	Panicking bool           `json:"panicking"`
-	Waiting   int            `json:"waiting"` // for a connection, now
-	Waits     uint64         `json:"waits"`   // ever
-	Refused   uint64         `json:"refused"` // of these, and for a full queue
-	Members   []MemberReport `json:"members"`
-}
-
 // MemberReport is what one loop knows of a target.
 type MemberReport struct {
 	Address     string        `json:"address"`
@@ -144,15 +136,47 @@ type MemberReport struct {
 	Failures    uint64        `json:"failures"`
 }
 
-// Report copies what the loop knows. Loop only.
-func (l *Local) Report(now int64) Report {
-	r := Report{Loop: l.loop, Panicking: l.panicking, Waiting: l.waiters.n, Waits: l.waits, Refused: l.refused}
-	for _, m := range l.members {
-		r.Members = append(r.Members, MemberReport{
+// Members copies what the loop knows of its targets, at most so many from the index from on: an upstream may have thousands, and
+// whoever asks must not keep the loop from its work. It is empty when there are no more. Loop only.
+func (l *Local) Members(now int64, from, most int) (list []MemberReport) {
+	for i := from; i < min(from+most, len(l.members)); i++ {
+		m := l.members[i]
+		list = append(list, MemberReport{
 			Address: m.target.addr.String(), Usable: m.usable, Share: m.share, Outstanding: m.outstanding,
 			Latency: time.Duration(m.latency(now)), Idle: len(m.idle), Reused: m.reused,
 			Requests: m.requests, Failures: m.failures,
 		})
 	}
-	return r
+	return list
+}
+
+// Load is what one loop has to do with an upstream at the moment, or the sum over loops.
+type Load struct {
+	Panicking   int // loops that use targets which are down, because too few are usable
+	Waiting     int // requests that wait for a connection
+	Waits       uint64
+	Refused     uint64
+	Outstanding int // requests under way
+	Idle        int // connections; those between the loops are not among them
+}
+
+// AddLoad adds what the loop knows to sum, its targets from the index from on and at most so many. It returns the index to go on at,
+// 0 when there are no more. It does not allocate. Loop only.
+func (l *Local) AddLoad(sum *Load, from, most int) (next int) {
+	if from == 0 {
+		sum.Waiting += l.waiters.n
+		sum.Waits += l.waits
+		sum.Refused += l.refused
+		if l.panicking {
+			sum.Panicking++
+		}
+	}
+	for next = from; next < min(from+most, len(l.members)); next++ {
+		sum.Outstanding += l.members[next].outstanding
+		sum.Idle += len(l.members[next].idle)
+	}
+	if next >= len(l.members) {
+		return 0
+	}
+	return next
 }

@@ -17,6 +17,9 @@ const (
 	stateGone                        // it is no longer one of the upstream's targets
 )
 
+// stateChecked are the bits that active checks set.
+const stateChecked = stateDown | stateDeepDown
+
 // Target is one address of an upstream, shared by all loops.
 //
 // Loops read state and readyAt when the upstream's version moved, and fails at the end of each request; all three change

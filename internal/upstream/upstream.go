@@ -52,6 +52,7 @@ type Upstream struct {
 	closed    bool
 	settled   bool  // Start is over: targets that come now are new
 	nextRates int64 // when success rates are compared next
+	ejections uint64
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -110,6 +111,14 @@ func New(name string, o Options, e Env) (*Upstream, error) {
 
 // Name is the upstream's name.
 func (u *Upstream) Name() string { return u.name }
+
+// Hosts are the hosts of the configured targets, as Address.Host says them, in the configured order.
+func (u *Upstream) Hosts() (hosts []string) {
+	for i := range u.entries {
+		hosts = append(hosts, u.entries[i].addr.Host)
+	}
+	return hosts
+}
 
 // Local is a loop's own view. Only that loop may use it.
 func (u *Upstream) Local(loop int) *Local { return u.locals[loop] }
@@ -223,6 +232,7 @@ func (u *Upstream) rebuild(now int64) {
 		u.drop(t)
 	}
 	u.version.Add(1)
+	u.queues.wakeAll(u)
 }
 
 // newTarget makes a target. Those that are there at the start begin with their full share: nobody could take it for them.
@@ -268,6 +278,7 @@ func (u *Upstream) change(t *Target, now int64, set, clear uint32, why string) {
 	}
 	t.state.Store(after)
 	u.version.Add(1)
+	u.queues.wakeAll(u)
 	u.log.Info("target changed", "target", t.addr.String(), "was", stateName(before, t.weight),
 		"is", stateName(after, t.weight), "why", why)
 }

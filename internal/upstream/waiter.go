@@ -19,7 +19,8 @@ import (
 //   - Idle connections on other loops hold places too: a loop that begins to wait asks loops that may have some to give them up.
 //   - Newcomers that would take from under those who wait are refused by Pool.Open and wait as well.
 //
-// The sweep serves once a second whatever the above overlooked, for instance a target that came back.
+// A change of a target wakes every loop whose requests wait: it came back, or was the last that could have served them. The
+// sweep serves once a second whatever the above overlooked.
 //
 // Rejected: one shared queue under a lock. It is simpler, and moves nearly every connection to another loop exactly when
 // there is too much to do.
@@ -133,6 +134,15 @@ func (q *queues) wakeEldest(u *Upstream, but int) {
 	}
 }
 
+// wakeAll wakes every loop that has requests that wait, because which targets may be used has changed.
+func (q *queues) wakeAll(u *Upstream) {
+	for i := range q.each {
+		if q.each[i].oldest.Load() != never {
+			q.each[i].post(u.locals[i])
+		}
+	}
+}
+
 // Wait queues a request for the next connection of any usable target, and returns None, or the reason why it may not wait. The
 // caller has got neither a connection nor the permission to open one from the member it picked. Loop only; it does not
 // allocate.
@@ -234,7 +244,7 @@ func (l *Local) relieve(m *Member, now int64) {
 		l.serve(now)
 		return
 	}
-	m.park(l.u.queues.wanted(l.loop))
+	m.park(l.u.queues.wanted(l.loop), true)
 	l.u.queues.wakeEldest(l.u, l.loop)
 }
 
@@ -292,6 +302,10 @@ func (l *Local) wake() {
 	if l.u.version.Load() != l.seen {
 		l.refresh(now)
 	}
+	if l.why != None {
+		l.refuseAll(now, l.why)
+		return
+	}
 	l.serve(now)
 }
 
@@ -304,7 +318,7 @@ func (l *Local) yield() {
 	wanted := l.u.queues.wanted(l.loop)
 	idle := 0
 	for _, m := range l.members {
-		wanted -= m.park(wanted)
+		wanted -= m.park(wanted, true)
 		idle += len(m.idle)
 	}
 	if idle == 0 {

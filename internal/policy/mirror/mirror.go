@@ -1,9 +1,8 @@
 // Package mirror chooses the requests of which a second upstream gets a copy, whose answers are thrown away. It runs after
 // canary and before rewrite. It only sets x.Mirror and x.MirrorBody: the data plane makes and forgets the copies.
 //
-// A request whose body is known to be too long is not copied, and counted. One whose length shows only on the way is, and
-// the data plane gives the copy up at x.MirrorBody bytes. Requests that ask for another protocol are not copied: there
-// is no half of a tunnel.
+// Whether a body is too long to be copied the data plane finds, and counts: of some it shows only on the way. Requests that ask
+// for another protocol are not copied: there is no half of a tunnel.
 //
 // It must not know what becomes of a copy.
 package mirror
@@ -12,7 +11,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"sync/atomic"
 
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/head"
@@ -33,7 +31,6 @@ type Policy struct {
 	below    uint64 // a request is copied when its number is at most this
 	maxBody  int64
 	random   func() uint64
-	tooLong  atomic.Uint64
 }
 
 var _ exchange.RequestPolicy = (*Policy)(nil)
@@ -59,16 +56,10 @@ func New(o Options) (*Policy, error) {
 	return p, nil
 }
 
-// TooLong counts the requests that were chosen and not copied because of their body's announced length. Any goroutine.
-func (p *Policy) TooLong() uint64 { return p.tooLong.Load() }
-
 // OnRequest sets x.Mirror and x.MirrorBody for a request that is to be copied.
 func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
-	switch {
-	case p.below != math.MaxUint64 && p.random() > p.below, x.Request.Fields.Has(head.Upgrade):
-	case x.Request.Length > p.maxBody, x.Request.Length == head.Unknown && p.maxBody == 0:
-		p.tooLong.Add(1)
-	default:
+	chosen := p.below == math.MaxUint64 || p.random() <= p.below
+	if chosen && !x.Request.Fields.Has(head.Upgrade) {
 		x.Mirror, x.MirrorBody = p.upstream, p.maxBody
 	}
 	return exchange.Continue

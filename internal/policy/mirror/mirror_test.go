@@ -48,19 +48,12 @@ func TestTheShareIsExact(t *testing.T) {
 	}
 }
 
-func TestLongBodiesAreCountedAndNotCopied(t *testing.T) {
-	for _, c := range []struct {
-		max, length int64
-		copied      bool
-	}{
-		{100, 0, true}, {100, 100, true}, {100, 101, false}, {100, head.Unknown, true},
-		{0, 0, true}, {0, 1, false}, {0, head.Unknown, false},
-	} {
-		p := policy(t, mirror.Options{Upstream: 0, Share: 1, MaxBody: c.max})
-		x := request(c.length)
-		p.OnRequest(x)
-		if got := x.Mirror == 0; got != c.copied || (p.TooLong() == 1) == c.copied {
-			t.Errorf("bodies to %d, length %d: copied %v, counted %d", c.max, c.length, got, p.TooLong())
+func TestTheBoundOnBodiesIsPassedOn(t *testing.T) {
+	for _, length := range []int64{0, 100, 101, head.Unknown} {
+		x := request(length)
+		policy(t, mirror.Options{Upstream: 2, Share: 1, MaxBody: 100}).OnRequest(x)
+		if x.Mirror != 2 || x.MirrorBody != 100 {
+			t.Errorf("a body of %d bytes: mirror %d, bound %d; want 2, 100", length, x.Mirror, x.MirrorBody)
 		}
 	}
 }
@@ -70,8 +63,8 @@ func TestATunnelIsNotCopied(t *testing.T) {
 	x := request(0)
 	x.Request.Fields.Add([]byte("Upgrade"), []byte("websocket"))
 	p.OnRequest(x)
-	if x.Mirror != exchange.NoUpstream || p.TooLong() != 0 {
-		t.Errorf("mirror %d, counted %d", x.Mirror, p.TooLong())
+	if x.Mirror != exchange.NoUpstream {
+		t.Errorf("mirror %d, want none", x.Mirror)
 	}
 }
 

@@ -1,0 +1,112 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"plimsoll/internal/config"
+)
+
+// AdminDoor is one opening of the admin address: what whoever guards it has to know. The token follows reloads; an address that
+// changes gets a door of its own, so that no door ever stands open under the rules of another.
+type AdminDoor struct {
+	address string
+	bound   net.Addr
+	token   atomic.Pointer[string]
+}
+
+// Address is where the door is, as configured.
+func (d *AdminDoor) Address() string { return d.address }
+
+// Bound is the same with the port that was drawn for port 0.
+func (d *AdminDoor) Bound() string { return d.bound.String() }
+
+// Token is what callers must carry now; empty for none, which the config allows on loopback only.
+func (d *AdminDoor) Token() string { return *d.token.Load() }
+
+// Bounds of the admin address. Who reaches it may be anybody until the token is seen.
+const (
+	adminConnections = 64
+	adminHeadTime    = 10 * time.Second
+	adminReadTime    = 30 * time.Second
+	adminIdleTime    = time.Minute
+	adminWriteTime   = 6 * time.Minute // so profiles are shorter
+	adminHeadBytes   = 64 << 10
+	adminCloseTime   = time.Second
+	adminRetireTime  = 30 * time.Second
+)
+
+// adminServer is the admin address and the handler on it, which come and go with the config.
+type adminServer struct {
+	door     *AdminDoor
+	listener net.Listener
+	server   *http.Server
+}
+
+// openAdmin makes c the admin address; nil for none. An address that did not change stays open.
+func (g *Gateway) openAdmin(c *config.Admin) error {
+	a := &g.admin
+	if c == nil {
+		a.retire()
+		return nil
+	}
+	if a.door != nil && a.door.address == c.Address {
+		a.door.token.Store(&c.Token)
+		return nil
+	}
+	listener, err := g.inherited.admin(c.Address)
+	if err != nil {
+		return fmt.Errorf("admin: %w", err)
+	}
+	a.retire()
+	door := &AdminDoor{address: c.Address, bound: listener.Addr()}
+	door.token.Store(&c.Token)
+	a.door, a.listener = door, listener
+	a.server = &http.Server{
+		Handler: g.adminHandler(door), ReadHeaderTimeout: adminHeadTime, ReadTimeout: adminReadTime, WriteTimeout: adminWriteTime,
+		IdleTimeout: adminIdleTime, MaxHeaderBytes: adminHeadBytes, ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelWarn),
+	}
+	g.log.Info("admin address open", "address", door.Bound(), "token", c.Token != "")
+	go a.server.Serve(netutil.LimitListener(listener, adminConnections))
+	return nil
+}
+
+func (g *Gateway) adminHandler(door *AdminDoor) http.Handler {
+	if g.options.Admin == nil {
+		return http.NotFoundHandler()
+	}
+	return g.options.Admin(g, door)
+}
+
+// retire stops accepting and lets requests under way finish on their own: the one that asked for the reload may be among them.
+func (a *adminServer) retire() {
+	if a.server == nil {
+		return
+	}
+	a.listener.Close()
+	go shutDown(a.server, adminRetireTime)
+	*a = adminServer{}
+}
+
+// close ends everything.
+func (a *adminServer) close() {
+	if a.server != nil {
+		shutDown(a.server, adminCloseTime)
+	}
+	*a = adminServer{}
+}
+
+func shutDown(s *http.Server, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if s.Shutdown(ctx) != nil {
+		s.Close()
+	}
+}

@@ -1,0 +1,194 @@
+package gateway
+
+import (
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// listensAt says whether anybody accepts at an address.
+func listensAt(address string) bool {
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
+}
+
+// drained is how the gateway ended; the test fails when it does not.
+func (i *instance) drained() error {
+	i.t.Helper()
+	select {
+	case err := <-i.stopped:
+		i.stopped <- err
+		return err
+	case <-time.After(patience):
+		i.t.Fatal("the gateway did not end")
+		return nil
+	}
+}
+
+func TestADrainFinishesWhatIsUnderWayAndClosesTheConnection(t *testing.T) {
+	held := newGate(t)
+	s := newService(t, held.script)
+	g := serve(t, oneUpstream(s.address()))
+	address := g.address(0)
+	p := g.dial()
+	p.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	held.next(t)
+	g.stop()
+	eventually(t, "it stops accepting", func() bool { return !listensAt(address) })
+	if err := g.Ready(); err == nil {
+		t.Error("a draining gateway says that it is ready")
+	}
+	held.let <- okResponse
+	if r, body := p.response("GET"); r.StatusCode != 200 || body != "ok" || !r.Close {
+		t.Errorf("got %d %q, close %v; want the whole answer and the connection's end", r.StatusCode, body, r.Close)
+	}
+	p.rest()
+	if err := g.drained(); err != nil || !strings.Contains(g.logged.String(), "exchanges_cut=0") {
+		t.Errorf("ended with %v\n%s", err, g.logged.String())
+	}
+}
+
+func TestADrainClosesIdleConnections(t *testing.T) {
+	s := newService(t, answering(okResponse))
+	g := serve(t, oneUpstream(s.address()))
+	fresh, used := g.dial(), g.dial()
+	used.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	used.response("GET")
+	eventually(t, "both connections are accepted", func() bool { return g.snapshot().Accepted == 2 })
+	g.stop()
+	if fresh.rest() != "" || used.rest() != "" {
+		t.Error("an idle connection was told something")
+	}
+	g.drained()
+}
+
+func TestARequestThatCrossesTheBeginningOfADrainIsAnswered(t *testing.T) {
+	s := newService(t, answering(okResponse))
+	g := serve(t, oneUpstream(s.address()))
+	p := g.dial()
+	p.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	p.response("GET")
+	g.stop()
+	eventually(t, "the drain begins", func() bool { return g.State() == Draining })
+	p.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	if r, body := p.response("GET"); body != "ok" || !r.Close {
+		t.Errorf("got %q, close %v", body, r.Close)
+	}
+	g.drained()
+}
+
+func TestADrainServesTheConnectionsInTheAcceptQueue(t *testing.T) {
+	s := newService(t, answering(okResponse))
+	g := serve(t, "loops: 2\n"+oneUpstream(s.address()))
+	free := make(chan struct{})
+	for _, loop := range g.loops {
+		loop.Post(func() { <-free })
+	}
+	var queued []*peer
+	for range 8 {
+		p := g.dial()
+		p.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		queued = append(queued, p)
+	}
+	g.stop()
+	eventually(t, "the drain begins", func() bool { return g.State() == Draining })
+	close(free)
+	for _, p := range queued {
+		if r, body := p.response("GET"); r.StatusCode != 200 || body != "ok" {
+			t.Errorf("got %d %q", r.StatusCode, body)
+		}
+	}
+	g.drained()
+}
+
+func TestADrainUnderLoadFailsNothing(t *testing.T) {
+	s := newService(t, answering(okResponse))
+	g := serve(t, "loops: 2\n"+oneUpstream(s.address()))
+	address := g.address(0)
+	l := &load{t: t, address: address, stop: make(chan struct{})}
+	errs := make(chan error, 4)
+	for range cap(errs) {
+		go func() { errs <- l.connection(true) }() // until it is told that the connection ends
+	}
+	l.more(20)
+	g.stop()
+	for range cap(errs) {
+		if err := <-errs; err != nil {
+			t.Errorf("a client met %v", err)
+		}
+	}
+	g.drained()
+}
+
+func TestTheLimitOfADrainCutsTheRestAndSaysHowMuch(t *testing.T) {
+	held := newGate(t)
+	s := newService(t, held.script)
+	tunnel := newService(t, echoing)
+	g := serve(t, `
+listeners: [{address: "127.0.0.1:0"}]
+upstreams: {s: {targets: ["`+s.address()+`"]}, echo: {targets: ["`+tunnel.address()+`"]}}
+routes: [{match: /held, upstream: s}, {match: /, upstream: echo}]
+drain: {timeout: 50ms}
+access_log: {path: "`+filepath.Join(t.TempDir(), "log")+`"}
+`)
+	p, ws := g.dial(), openTunnel(g)
+	p.send("GET /held HTTP/1.1\r\nHost: a\r\n\r\n")
+	held.next(t)
+	g.stop()
+	if _, err := io.ReadAll(p.r); err == nil {
+		t.Error("an exchange that is cut off ended in good order")
+	}
+	if _, err := io.ReadAll(ws.r); err == nil {
+		t.Error("a tunnel that is cut off ended in good order")
+	}
+	if err := g.drained(); err != nil || !strings.Contains(g.logged.String(), "exchanges_cut=2") {
+		t.Errorf("ended with %v\n%s", err, g.logged.String())
+	}
+}
+
+func TestSystemdIsToldOfEveryChange(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	ln, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	t.Setenv("NOTIFY_SOCKET", path)
+	told := func(want ...string) {
+		t.Helper()
+		ln.SetReadDeadline(time.Now().Add(patience))
+		buf := make([]byte, 4096)
+		n, err := ln.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range want {
+			if !strings.Contains(string(buf[:n]), w) {
+				t.Errorf("told %q, want %q", buf[:n], w)
+			}
+		}
+	}
+	yaml := "listeners: [{address: \"127.0.0.1:0\"}]\nroutes: [{match: /, respond: {body: ok}}]\n"
+	g := serve(t, yaml)
+	told("READY=1", "MAINPID=")
+	if err := g.reload(yaml); err != nil {
+		t.Fatal(err)
+	}
+	told("RELOADING=1", "MONOTONIC_USEC=")
+	told("READY=1")
+	if g.reload("nonsense") == nil {
+		t.Fatal("nonsense was loaded")
+	}
+	told("RELOADING=1")
+	told("READY=1")
+	g.stop()
+	told("STOPPING=1")
+	g.drained()
+}

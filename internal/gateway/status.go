@@ -1,0 +1,188 @@
+package gateway
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"plimsoll/internal/config"
+	"plimsoll/internal/hist"
+	"plimsoll/internal/proxy"
+	"plimsoll/internal/telemetry"
+	"plimsoll/internal/tlsio"
+)
+
+// What the gateway says of itself to whoever runs it. None of it takes the lock that reloads and drains hold, and whatever must be
+// asked of a loop is asked in pieces of some tens of microseconds, so that no request's latency shows that somebody looked.
+
+// inForce is what the gateway runs with since the last reload. It is immutable; what it points to guards itself.
+type inForce struct {
+	config    *config.Config
+	version   string
+	loadedAt  time.Time
+	services  services
+	listeners []listenerView // in the config's order
+}
+
+// listenerView is what is asked of a listener.
+type listenerView struct {
+	address, bound string
+	gate           *tlsio.Gate // nil without TLS
+	quota          *proxy.Quota
+	accepting      *atomic.Bool
+}
+
+// look makes the view of what is in force. g.mu is held.
+func (g *Gateway) look() *inForce {
+	v := &inForce{config: g.config, version: g.version, loadedAt: g.loadedAt, services: g.services}
+	for _, lc := range g.config.Listeners {
+		l := g.listeners[lc.Address]
+		view := listenerView{address: l.address, bound: l.bound.String(), quota: l.quota, accepting: &l.accepting}
+		if l.tls != nil {
+			view.gate = l.tls.gate
+		}
+		v.listeners = append(v.listeners, view)
+	}
+	return v
+}
+
+// view is what is in force now, and empty before the first configuration is.
+func (g *Gateway) view() *inForce {
+	if v := g.inForce.Load(); v != nil {
+		return v
+	}
+	return &inForce{config: &config.Config{}}
+}
+
+// State is where the gateway is in its life.
+func (g *Gateway) State() State { return g.state.Load().(State) }
+
+// Ready is nil while the gateway serves and each of its listeners accepts, and otherwise says what it lacks.
+func (g *Gateway) Ready() error {
+	if s := g.State(); s != Serving {
+		return fmt.Errorf("the gateway is %s", s)
+	}
+	for _, l := range g.view().listeners {
+		if !l.accepting.Load() {
+			return fmt.Errorf("the listener %s does not accept", l.address)
+		}
+	}
+	return nil
+}
+
+// Metrics serves the metrics to Prometheus.
+func (g *Gateway) Metrics() http.Handler { return g.registry.Handler(g.Call) }
+
+// ConfigStatus is the configuration in force.
+type ConfigStatus struct {
+	Version    string    `json:"version"` // a short hash of its content
+	File       string    `json:"file"`
+	LoadedAt   time.Time `json:"loaded_at"`
+	AgeSeconds float64   `json:"age_seconds"`
+	YAML       string    `json:"yaml"` // with every default, and without secrets
+}
+
+// Config is the configuration in force.
+func (g *Gateway) Config() ConfigStatus {
+	v := g.view()
+	return ConfigStatus{Version: v.version, File: g.options.ConfigPath, LoadedAt: v.loadedAt, AgeSeconds: time.Since(v.loadedAt).Seconds(),
+		YAML: string(withoutCredentials(v.config).YAML())}
+}
+
+// credential finds header fields whose values are meant for one reader only. A config takes them from the environment, and shows them
+// once they are expanded.
+var credential = regexp.MustCompile(`(?i)auth|cookie|token|secret|passw|key|credential|session`)
+
+// withoutCredentials is a copy of the configuration in which such header values are masked.
+func withoutCredentials(c *config.Config) *config.Config {
+	masked := *c
+	masked.Routes = slices.Clone(c.Routes)
+	for i := range masked.Routes {
+		r := &masked.Routes[i]
+		for _, m := range []*map[string]string{&r.RequestHeaders.Set, &r.RequestHeaders.Add, &r.ResponseHeaders.Set, &r.ResponseHeaders.Add,
+			&r.When.Headers, &r.When.Query} {
+			*m = maskValues(*m)
+		}
+		if r.Respond != nil {
+			respond := *r.Respond
+			respond.Headers = maskValues(respond.Headers)
+			r.Respond = &respond
+		}
+	}
+	return &masked
+}
+
+func maskValues(m map[string]string) map[string]string {
+	m = maps.Clone(m)
+	for name := range m {
+		if credential.MatchString(name) {
+			m[name] = "[redacted]"
+		}
+	}
+	return m
+}
+
+// Spread is how a duration is spread over exchanges, all since the start. The unit is in its key's name.
+type Spread struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+func spreadOf(h *hist.Histogram, unit time.Duration) Spread {
+	in := func(ns int64) float64 { return round(float64(ns) / float64(unit)) }
+	return Spread{P50: in(h.Quantile(0.5)), P99: in(h.Quantile(0.99)), Max: in(h.Max())}
+}
+
+// round keeps three decimals: more would say less.
+func round(v float64) float64 { return float64(int64(v*1000+0.5)) / 1000 }
+
+// RouteStatus is a route and what came of the exchanges on it since the start, over reloads.
+type RouteStatus struct {
+	Name     string            `json:"name"`
+	Match    string            `json:"match"`
+	Class    string            `json:"class"`
+	Action   string            `json:"action"` // "proxy", "split", "respond" or "redirect"
+	To       []string          `json:"to,omitempty"`
+	Requests uint64            `json:"requests"`
+	Codes    map[string]uint64 `json:"codes"` // requests by class of status: "2xx" and so on, "none" where none was sent
+	Total    Spread            `json:"duration_ms"`
+	Gateway  Spread            `json:"gateway_added_us"`
+}
+
+// Routes are the routes in force, in the config's order, and at the end what matched none of them.
+func (g *Gateway) Routes() []RouteStatus {
+	cfg, snapshot := g.view().config, g.registry.Collect(g.Call)
+	count := func(s *RouteStatus, series int) {
+		if series >= len(snapshot.Routes) {
+			return // of a config that came after the snapshot
+		}
+		r := snapshot.Routes[series]
+		s.Codes, s.Requests = r.Codes.ByClass(), r.Total.Count()
+		s.Total, s.Gateway = spreadOf(&r.Total, time.Millisecond), spreadOf(&r.Gateway, time.Microsecond)
+	}
+	list := make([]RouteStatus, 0, len(cfg.Routes)+1)
+	for i := range cfg.Routes {
+		r := &cfg.Routes[i]
+		s := RouteStatus{Name: r.Name, Match: r.Match, Class: r.SLA}
+		switch {
+		case r.Upstream != "":
+			s.Action, s.To = "proxy", []string{r.Upstream}
+		case r.Split != nil:
+			s.Action, s.To = "split", slices.Sorted(maps.Keys(r.Split.Weights))
+		case r.Redirect != nil:
+			s.Action, s.To = "redirect", []string{r.Redirect.To}
+		default:
+			s.Action = "respond"
+		}
+		count(&s, g.registry.Route(r.Name))
+		list = append(list, s)
+	}
+	unmatched := RouteStatus{Name: "none", Match: "what no route matches", Action: "respond"}
+	count(&unmatched, telemetry.NoRoute)
+	return append(list, unmatched)
+}

@@ -1,0 +1,181 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	"plimsoll/internal/proxy"
+	"plimsoll/internal/reactor"
+	"plimsoll/internal/telemetry"
+)
+
+// ListenerStatus is an address that accepts clients.
+type ListenerStatus struct {
+	Address    string           `json:"address"`
+	Bound      string           `json:"bound"` // the same with the port that was drawn for port 0
+	TLS        bool             `json:"tls"`
+	Accepting  bool             `json:"accepting"`
+	Open       int64            `json:"open"`
+	Handshakes *HandshakeStatus `json:"handshakes,omitempty"`
+}
+
+// HandshakeStatus are the TLS handshakes of a listener at this moment.
+type HandshakeStatus struct {
+	InFlight int `json:"in_flight"`
+	Waiting  int `json:"waiting"`
+}
+
+// LoopConnections are the client connections of one loop.
+type LoopConnections struct {
+	Loop     int    `json:"loop"`
+	Open     int64  `json:"open"`
+	Accepted uint64 `json:"accepted"`
+}
+
+// ConnectionsStatus are the connections of clients.
+type ConnectionsStatus struct {
+	Open      int64             `json:"open"`
+	Allowed   int64             `json:"allowed"` // the most that the descriptor limit leaves for clients
+	Accepted  uint64            `json:"accepted"`
+	Refused   map[string]uint64 `json:"refused"` // by reason
+	InFlight  int64             `json:"requests_in_flight"`
+	Listeners []ListenerStatus  `json:"listeners"`
+	Loops     []LoopConnections `json:"loops"`
+	// Oldest are those that have been there the longest, the oldest first.
+	Oldest []ClientStatus `json:"oldest"`
+}
+
+// ClientStatus is one connection of a client.
+type ClientStatus struct {
+	Loop       int            `json:"loop"`
+	Client     netip.AddrPort `json:"client"` // the peer, before any X-Forwarded-For
+	Listener   string         `json:"listener"`
+	TLS        string         `json:"tls,omitempty"`
+	ServerName string         `json:"server_name,omitempty"`
+	AgeSeconds float64        `json:"age_seconds"`
+	State      string         `json:"state"`
+	Requests   uint32         `json:"requests"`
+	Queued     int            `json:"bytes_queued"`
+	Exchange   *ExchangeNow   `json:"exchange,omitempty"`
+}
+
+// ExchangeNow is the exchange that a connection is at.
+type ExchangeNow struct {
+	Method     string  `json:"method"`
+	Host       string  `json:"host"`
+	Path       string  `json:"path"`
+	Route      string  `json:"route"`
+	Target     string  `json:"target,omitempty"`
+	AgeSeconds float64 `json:"age_seconds"`
+	BytesIn    int64   `json:"bytes_in"`
+	BytesOut   int64   `json:"bytes_out"`
+}
+
+// listedClients is how many connections are described: of one loop, and of all.
+const listedClients = 100
+
+// Connections describes the client connections.
+func (g *Gateway) Connections() ConnectionsStatus {
+	s := g.registry.Collect(g.Call)
+	c := ConnectionsStatus{
+		Open: g.shared.Clients.Load(), Allowed: g.shared.MaxClients.Load(), Accepted: s.Accepted, Refused: map[string]uint64{},
+		InFlight: s.Active, Listeners: []ListenerStatus{}, Oldest: []ClientStatus{},
+	}
+	for reason, n := range s.RefusedConnections {
+		c.Refused[telemetry.ConnRefusal(reason).String()] = n
+	}
+	for _, l := range g.view().listeners {
+		ls := ListenerStatus{Address: l.address, Bound: l.bound, TLS: l.gate != nil, Accepting: l.accepting.Load(), Open: l.quota.Open()}
+		if l.gate != nil {
+			gate := l.gate.Stats()
+			ls.Handshakes = &HandshakeStatus{gate.InFlight, gate.Waiting}
+		}
+		c.Listeners = append(c.Listeners, ls)
+	}
+	now := reactor.Clock()
+	for i, counters := range s.Loops {
+		c.Loops = append(c.Loops, LoopConnections{i, int64(counters.Accepted - counters.Closed), counters.Accepted})
+		var clients []proxy.ClientStatus
+		if !g.Call(i, func() { clients = g.workers[i].OldestClients(listedClients) }) {
+			continue
+		}
+		for _, client := range clients {
+			c.Oldest = append(c.Oldest, clientStatus(i, client, now))
+		}
+	}
+	slices.SortStableFunc(c.Oldest, func(a, b ClientStatus) int { return cmp.Compare(b.AgeSeconds, a.AgeSeconds) })
+	c.Oldest = c.Oldest[:min(len(c.Oldest), listedClients)]
+	return c
+}
+
+func clientStatus(loop int, c proxy.ClientStatus, now int64) ClientStatus {
+	s := ClientStatus{
+		Loop: loop, Client: c.Peer, Listener: c.Listener, TLS: c.TLS, ServerName: c.Name, AgeSeconds: secondsSince(c.Since, now),
+		State: c.State, Requests: c.Requests, Queued: c.Queued,
+	}
+	if c.Began > 0 {
+		s.Exchange = &ExchangeNow{Method: c.Method, Host: c.Host, Path: c.Path, Route: c.Route, Target: c.Target,
+			AgeSeconds: secondsSince(c.Began, now), BytesIn: c.BytesIn, BytesOut: c.BytesOut}
+	}
+	return s
+}
+
+func secondsSince(then, now int64) float64 { return round(max(0, float64(now-then)/1e9)) }
+
+// LoopStatus is an event loop over the time that was looked at.
+type LoopStatus struct {
+	Loop        int              `json:"loop"`
+	Busy        float64          `json:"busy"` // share of the time in which it was not waiting, 0 to 1
+	CPU         float64          `json:"cpu"`  // share of a CPU that its thread used, 0 to 1
+	Requests    float64          `json:"requests_per_second"`
+	CPUPer      float64          `json:"cpu_us_per_request"` // 0 when there was no request
+	Turns       float64          `json:"turns_per_second"`
+	Connections int64            `json:"connections"`
+	InFlight    int64            `json:"requests_in_flight"`
+	Buffers     map[string]int64 `json:"buffers_out"` // by size in bytes
+}
+
+// LoopsStatus are the event loops, looked at for some time.
+type LoopsStatus struct {
+	OverSeconds float64      `json:"over_seconds"`
+	Loops       []LoopStatus `json:"loops"`
+}
+
+// Loops looks at the event loops, waits for the given time, looks again, and says what they did meanwhile. It gives up when ctx ends.
+func (g *Gateway) Loops(ctx context.Context, over time.Duration) (LoopsStatus, error) {
+	before, began := g.registry.Collect(g.Call), reactor.Clock()
+	timer := time.NewTimer(over)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return LoopsStatus{}, ctx.Err()
+	}
+	after, ended := g.registry.Collect(g.Call), reactor.Clock()
+	s := LoopsStatus{OverSeconds: float64(ended-began) / 1e9, Loops: []LoopStatus{}}
+	for i := range after.Loops {
+		s.Loops = append(s.Loops, loopStatus(i, &before.Loops[i], &after.Loops[i], ended-began))
+	}
+	return s, nil
+}
+
+func loopStatus(i int, before, after *telemetry.Counters, wall int64) LoopStatus {
+	seconds := float64(max(wall, 1)) / 1e9
+	share := func(ns uint64) float64 { return round(min(1, float64(ns)/1e9/seconds)) }
+	s := LoopStatus{
+		Loop: i, Busy: share(after.BusyNS - before.BusyNS), CPU: share(after.CPUNS - before.CPUNS),
+		Turns: round(float64(after.Turns-before.Turns) / seconds), Connections: int64(after.Accepted - after.Closed), InFlight: after.Active,
+		Buffers: map[string]int64{},
+	}
+	if n := after.Requests - before.Requests; n > 0 {
+		s.Requests = round(float64(n) / seconds)
+		s.CPUPer = round(float64(after.CPUNS-before.CPUNS) / 1e3 / float64(n))
+	}
+	for class, size := range bufferLabels() {
+		s.Buffers[size] = after.BuffersOut[class]
+	}
+	return s
+}

@@ -1,0 +1,227 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"plimsoll/internal/telemetry"
+	"plimsoll/internal/upstream"
+)
+
+// UpstreamStatus is a named service and what came of the exchanges that used it, all since the start.
+type UpstreamStatus struct {
+	Name           string            `json:"name"`
+	Policy         upstream.Policy   `json:"policy"`
+	States         map[string]int    `json:"targets_by_state"`
+	Panicking      bool              `json:"panicking"` // too few targets are usable, so those that are down are used too
+	Outstanding    int               `json:"outstanding"`
+	Waiting        int               `json:"waiting_for_a_connection"`
+	Waits          uint64            `json:"waits"`   // requests that had to wait for a connection, ever
+	Refused        uint64            `json:"refused"` // requests that got no connection within the bounds, ever
+	Requests       uint64            `json:"requests"`
+	Codes          map[string]uint64 `json:"codes"`
+	Duration       Spread            `json:"duration_ms"`
+	Connections    int               `json:"connections_open"`
+	Idle           int               `json:"connections_idle"`
+	Opened         uint64            `json:"connections_opened"`
+	Reused         uint64            `json:"connection_reuses"`
+	ConnectFailed  uint64            `json:"connect_failures"`
+	Retries        uint64            `json:"retries"`
+	RetriesRefused uint64            `json:"retries_refused"`
+	Ejections      uint64            `json:"ejections"`
+
+	Names   []upstream.NameStatus `json:"names,omitempty"`   // what DNS said
+	Targets []TargetStatus        `json:"targets,omitempty"` // only where one upstream was asked for
+}
+
+// TargetStatus is one address of an upstream.
+type TargetStatus struct {
+	Address     string  `json:"address"`
+	Host        string  `json:"host"` // as configured
+	Weight      int     `json:"weight"`
+	State       string  `json:"state"` // "up", "down", "deep check down", "ejected", "drained", "weight 0"
+	Why         string  `json:"why,omitempty"`
+	Since       float64 `json:"for_seconds"` // that it has been so
+	EjectedFor  float64 `json:"ejected_for_seconds,omitempty"`
+	Usable      bool    `json:"usable"` // nothing keeps it from being picked; in panic others are used too
+	Outstanding int     `json:"outstanding"`
+	Latency     float64 `json:"latency_ms"` // the balancer's estimate, the mean over loops that have one
+	Connections int     `json:"connections_open"`
+	Idle        int     `json:"connections_idle"`
+	Requests    uint64  `json:"requests"`
+	Failures    uint64  `json:"failures"`
+	InARow      int     `json:"failures_in_a_row"`
+	Ejections   uint64  `json:"ejections"`
+
+	Light *CheckStatus `json:"light_check,omitempty"`
+	Deep  *CheckStatus `json:"deep_check,omitempty"`
+}
+
+// CheckStatus is the last result of a kind of health check.
+type CheckStatus struct {
+	Down       bool    `json:"down"`
+	Last       string  `json:"last"` // "ok" or the error
+	AgoSeconds float64 `json:"ago_seconds"`
+	Failures   int     `json:"failures_in_a_row"`
+	Successes  int     `json:"successes_in_a_row"`
+}
+
+// ErrUnknown says that there is no upstream, or no target, of that name.
+var ErrUnknown = errors.New("unknown")
+
+// membersPerCall is how many targets a loop describes, or adds up, at a time.
+const (
+	membersPerCall = 64
+	summedPerCall  = 256
+)
+
+// Upstreams describes all upstreams without their targets, by name.
+func (g *Gateway) Upstreams() []UpstreamStatus {
+	v, snapshot := g.view(), g.registry.Collect(g.Call)
+	names := slices.Sorted(maps.Keys(v.services))
+	all := make([]*upstream.Upstream, len(names))
+	for i, name := range names {
+		all[i] = v.services[name]
+	}
+	list := make([]UpstreamStatus, 0, len(all))
+	for i, load := range g.loads(all) {
+		s, _ := g.upstreamStatus(all[i], load, snapshot)
+		list = append(list, s)
+	}
+	return list
+}
+
+// Upstream describes one upstream and its targets. The error is ErrUnknown.
+func (g *Gateway) Upstream(name string) (UpstreamStatus, error) {
+	u := g.view().services[name]
+	if u == nil {
+		return UpstreamStatus{}, fmt.Errorf("%w upstream %q", ErrUnknown, name)
+	}
+	s, shared := g.upstreamStatus(u, g.loads([]*upstream.Upstream{u})[0], g.registry.Collect(g.Call))
+	s.Targets = g.targets(u, shared)
+	return s, nil
+}
+
+// DrainTarget takes the targets of an upstream with an address out of use until RestoreTarget, over reloads too. What is under way there
+// finishes. The error is ErrUnknown.
+func (g *Gateway) DrainTarget(name, address string) (TargetStatus, error) {
+	return g.operate(name, address, (*upstream.Upstream).Drain)
+}
+
+// RestoreTarget puts it back into use; its health decides again. The error is ErrUnknown.
+func (g *Gateway) RestoreTarget(name, address string) (TargetStatus, error) {
+	return g.operate(name, address, (*upstream.Upstream).Restore)
+}
+
+func (g *Gateway) operate(name, address string, act func(*upstream.Upstream, string) error) (TargetStatus, error) {
+	u := g.view().services[name]
+	if u == nil {
+		return TargetStatus{}, fmt.Errorf("%w upstream %q", ErrUnknown, name)
+	}
+	if err := act(u, address); err != nil {
+		return TargetStatus{}, fmt.Errorf("%w target: %w", ErrUnknown, err)
+	}
+	for _, t := range g.targets(u, u.Status()) {
+		if t.Address == address {
+			return t, nil
+		}
+	}
+	return TargetStatus{}, fmt.Errorf("%w target: %s has just left the answers of DNS", ErrUnknown, address)
+}
+
+// loads adds up what the loops know of each upstream. A loop that does not answer is left out.
+func (g *Gateway) loads(all []*upstream.Upstream) []upstream.Load {
+	sums := make([]upstream.Load, len(all))
+	for loop := range g.loops {
+		for i, at := 0, 0; i < len(all); {
+			answered := g.Call(loop, func() {
+				for seen := 0; i < len(all) && seen < summedPerCall; seen++ {
+					from := at
+					if at = all[i].Local(loop).AddLoad(&sums[i], at, summedPerCall-seen); at == 0 {
+						i++
+					} else {
+						seen += at - from
+					}
+				}
+			})
+			if !answered {
+				break
+			}
+		}
+	}
+	return sums
+}
+
+func (g *Gateway) upstreamStatus(u *upstream.Upstream, load upstream.Load, snapshot *telemetry.Snapshot) (UpstreamStatus, upstream.Status) {
+	shared := u.Status()
+	s := UpstreamStatus{
+		Name: shared.Name, Policy: shared.Policy, States: map[string]int{}, Panicking: load.Panicking > 0, Outstanding: load.Outstanding,
+		Waiting: load.Waiting, Waits: load.Waits, Refused: load.Refused, Idle: load.Idle, Ejections: shared.Ejections, Names: shared.Names,
+	}
+	for _, t := range shared.Targets {
+		s.States[t.State]++
+		s.Connections += t.Connections
+		s.Idle += t.Spare
+	}
+	if series := g.registry.Upstream(u.Name()); series < len(snapshot.Upstreams) {
+		c := snapshot.Upstreams[series]
+		s.Requests, s.Codes, s.Duration = c.Duration.Count(), c.Codes.ByClass(), spreadOf(&c.Duration, time.Millisecond)
+		s.Opened, s.Reused, s.ConnectFailed, s.Retries, s.RetriesRefused = c.Opened, c.Reused, c.ConnectFailures, c.Retries, c.RetriesRefused
+	}
+	return s, shared
+}
+
+// targets describes an upstream's targets: what is shared, and the sums of what the loops know.
+func (g *Gateway) targets(u *upstream.Upstream, shared upstream.Status) []TargetStatus {
+	list := make([]TargetStatus, len(shared.Targets))
+	index := make(map[string]int, len(list))
+	for i, t := range shared.Targets {
+		index[t.Address] = i
+		list[i] = TargetStatus{
+			Address: t.Address, Host: t.Host, Weight: t.Weight, State: t.State, Why: t.Why, Since: round(t.ChangedAgo.Seconds()),
+			EjectedFor: round(t.EjectedFor.Seconds()), Usable: t.Usable, Connections: t.Connections, Idle: t.Spare,
+			InARow: t.ConsecutiveFailures, Ejections: t.Ejections, Light: checkStatus(t.Light), Deep: checkStatus(t.Deep),
+		}
+	}
+	samples := make([]int, len(list))
+	for loop := range g.loops {
+		for from := 0; ; from += membersPerCall {
+			var members []upstream.MemberReport
+			g.Call(loop, func() { members = u.Local(loop).Members(g.loops[loop].Now(), from, membersPerCall) })
+			for _, m := range members {
+				if i, ok := index[m.Address]; ok {
+					list[i].add(m, &samples[i])
+				}
+			}
+			if len(members) < membersPerCall {
+				break
+			}
+		}
+	}
+	for i, n := range samples {
+		list[i].Latency = round(list[i].Latency / float64(max(n, 1)))
+	}
+	return list
+}
+
+// add adds what one loop knows; Latency is a sum until all are in.
+func (t *TargetStatus) add(m upstream.MemberReport, samples *int) {
+	t.Outstanding += m.Outstanding
+	t.Idle += m.Idle
+	t.Requests += m.Requests
+	t.Failures += m.Failures
+	if m.Latency > 0 {
+		t.Latency += float64(m.Latency) / float64(time.Millisecond)
+		*samples++
+	}
+}
+
+func checkStatus(c *upstream.CheckStatus) *CheckStatus {
+	if c == nil {
+		return nil
+	}
+	return &CheckStatus{Down: c.Down, Last: c.Last, AgoSeconds: round(c.Ago.Seconds()), Failures: c.Failures, Successes: c.Successes}
+}

@@ -1,0 +1,48 @@
+package proxy
+
+import (
+	"time"
+
+	"plimsoll/internal/telemetry"
+)
+
+// complaint is something that may go wrong thousands of times a second. It is logged the first time and then at most every
+// complaintEvery, with how many times it was, so that a log cannot be flooded from outside.
+type complaint struct {
+	times int   // since the last line
+	next  int64 // when there may be another line
+}
+
+const complaintEvery = int64(10 * time.Second)
+
+// due counts so many more times. When it is time for a line it returns for how many times that line stands, else 0.
+func (c *complaint) due(more int, now int64) (times int) {
+	c.times += more
+	if c.times == 0 || now < c.next {
+		return 0
+	}
+	times, c.times, c.next = c.times, 0, now+complaintEvery
+	return times
+}
+
+// shed counts a connection that was closed at once because the process has no descriptor for it.
+func (w *Worker) shed() {
+	w.shard.RefusedConnections[telemetry.OutOfDescriptors]++
+	w.complainOfDescriptors(1)
+}
+
+func (w *Worker) complainOfDescriptors(more int) {
+	if n := w.noDescriptors.due(more, w.loop.Now()); n > 0 {
+		// A log's writer may block, so no loop calls it.
+		go w.logger.Warn("connections were closed at once: no descriptor is left for more clients; raise the hard limit (LimitNOFILE= of systemd) or add a machine",
+			"loop", w.loop.ID, "connections", n, "clients_at_most", w.shared.MaxClients.Load())
+	}
+}
+
+// tlsFailed says why no TLS connection to a target came about.
+func (s *server) tlsFailed(err error) {
+	f, w := s.flow, s.w
+	if n := f.view.tlsTrouble[f.Upstream].due(1, w.loop.Now()); n > 0 {
+		go w.logger.Warn("TLS with a target failed", "upstream", s.upstream.Name(), "target", s.target, "loop", w.loop.ID, "times", n, "error", err)
+	}
+}

@@ -1,0 +1,87 @@
+package proxy
+
+import (
+	"net/netip"
+)
+
+// ClientStatus is what there is to say of a client's connection. It is a copy; times are nanoseconds of the loop.
+type ClientStatus struct {
+	Peer     netip.AddrPort
+	Listener string
+	TLS      string // version; empty for plain text
+	Name     string // that the client asked for by SNI
+	Since    int64  // when it was accepted
+	State    string // "handshake", "idle", "reading" (a head), "tunnel", "closing", or the stage of its exchange
+	Requests uint32 // that it has sent, the present one included
+	Queued   int    // bytes that it has not taken yet
+
+	// Of the exchange under way; empty where there is none.
+	Method, Host, Path string
+	Route, Target      string
+	Began              int64 // 0 for no exchange
+	BytesIn, BytesOut  int64
+}
+
+// maxText bounds each text of a ClientStatus that a client has chosen, in bytes.
+const maxText = 256
+
+// OldestClients describes the client connections that are the longest there, oldest first, at most so many. The list is in the order of
+// arrival, so only those that are described are looked at.
+func (w *Worker) OldestClients(most int) (list []ClientStatus) {
+	for c := w.clients.prev; c != &w.clients && len(list) < most; c = c.prev {
+		list = append(list, c.status())
+	}
+	return list
+}
+
+// InFlight is how many exchanges are under way on this loop, mirrors and heads that are partly there included.
+func (w *Worker) InFlight() (n int) {
+	if w.view != nil {
+		n = w.view.flows
+	}
+	for _, v := range w.old {
+		n += v.flows
+	}
+	return n
+}
+
+func (c *client) status() ClientStatus {
+	s := ClientStatus{Peer: c.peer, Listener: c.listener.Name, Since: c.since, State: c.stateText(), Requests: c.requests, Queued: c.conn.Queued()}
+	if c.tlsInfo != nil {
+		s.TLS, s.Name = c.tlsInfo.Version, short(c.tlsInfo.ServerName)
+	}
+	f := c.flow
+	if f == nil || f.stage == stageReading {
+		return s
+	}
+	s.Method, s.Host, s.Path = short(f.req.Method), short(f.req.Host), short(f.req.Path)
+	s.Route, s.Target, s.Began = f.Route, f.Target, f.Start
+	s.BytesIn, s.BytesOut = f.headBytes+f.bodyIn, f.bodyOut
+	return s
+}
+
+func (c *client) stateText() string {
+	switch c.state {
+	case clientHandshake:
+		return "handshake"
+	case clientHead:
+		if c.flow != nil {
+			return "reading"
+		}
+		return "idle"
+	case clientTunnel:
+		return "tunnel"
+	case clientBusy:
+		return stageText[c.flow.stage]
+	}
+	return "closing"
+}
+
+// stageText are the stages of an exchange for people.
+var stageText = [...]string{
+	stageReading: "reading", stagePolicies: "policies", stageWaiting: "waiting for a connection", stageConnecting: "connecting",
+	stageSent: "waiting for the upstream", stageStreaming: "streaming", stageTunnel: "tunnel", stageOver: "over",
+}
+
+// short copies a text, cut at maxText.
+func short[T string | []byte](v T) string { return string(v[:min(len(v), maxText)]) }

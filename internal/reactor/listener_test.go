@@ -1,0 +1,334 @@
+package reactor_test
+
+import (
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll/internal/reactor"
+)
+
+func TestAcceptedSocketsKnowTheirPeer(t *testing.T) {
+	for _, at := range []string{"127.0.0.1:0", "[::1]:0"} {
+		t.Run(at, func(t *testing.T) {
+			l := newLoops(t, 1)[0]
+			peer := make(chan netip.AddrPort, 1)
+			fd, to := bind(t, at)
+			listen(t, l, fd, acceptor{accepted: func(_ *reactor.Loop, s reactor.Socket) {
+				peer <- s.Peer
+				s.Close()
+			}})
+			c := dial(t, "tcp", to)
+			if got := receive(t, peer, "the connection"); got.String() != c.LocalAddr().String() {
+				t.Errorf("peer %s, want %s", got, c.LocalAddr())
+			}
+		})
+	}
+}
+
+func TestEveryLoopAcceptsOnTheSameAddress(t *testing.T) {
+	loops := newLoops(t, 2)
+	first, to := bind(t, "127.0.0.1:0")
+	second, err := reactor.BindListener(address(t, to), 128)
+	if err != nil {
+		t.Fatal(err)
+	}
+	echo := echoes(t)
+	listen(t, loops[0], first, echo)
+	listen(t, loops[1], second, echo)
+	clients := make([]net.Conn, 40)
+	for i := range clients {
+		clients[i] = dial(t, "tcp", to)
+		roundTrip(t, clients[i])
+	}
+	a, b := loops[0].Connections(), loops[1].Connections()
+	if a+b != 40 {
+		t.Errorf("%d and %d connections, want 40 together", a, b)
+	}
+	// One at a time, so each is placed in the knowledge of those before it.
+	if a-b > 2 || b-a > 2 {
+		t.Errorf("%d and %d connections: one loop has clearly more", a, b)
+	}
+	for _, c := range clients {
+		c.Close()
+	}
+}
+
+// A connection that is on its way to another loop must count there, or a burst goes to one loop whole.
+func TestABurstThatOneLoopAcceptsIsSpreadOverAll(t *testing.T) {
+	loops := newLoops(t, 3)
+	fd, to := bind(t, "127.0.0.1:0")
+	echo := echoes(t)
+	listen(t, loops[0], fd, echo)
+	clients := make([]net.Conn, 60)
+	on(t, loops[0], func() {
+		// The other loops are held too: nothing has arrived there when the last of the burst is placed.
+		release := make(chan struct{})
+		loops[1].Post(func() { <-release })
+		loops[2].Post(func() { <-release })
+		for i := range clients {
+			clients[i] = dial(t, "tcp", to)
+		}
+		loops[0].Post(func() { close(release) })
+	})
+	for _, c := range clients {
+		roundTrip(t, c)
+	}
+	for _, l := range loops {
+		if n := l.Connections(); n < 18 || n > 22 {
+			t.Errorf("loop %d has %d of 60 connections", l.ID, n)
+		}
+	}
+}
+
+func TestConnectionsAreCountedUntilTheyAreClosed(t *testing.T) {
+	loops := newLoops(t, 2)
+	fd, to := bind(t, "127.0.0.1:0")
+	sockets := make(chan reactor.Socket, 2)
+	listen(t, loops[0], fd, acceptor{accepted: func(_ *reactor.Loop, s reactor.Socket) { sockets <- s }})
+	count := func(a, b int64) {
+		t.Helper()
+		if got, other := loops[0].Connections(), loops[1].Connections(); got != a || other != b {
+			t.Errorf("%d and %d connections, want %d and %d", got, other, a, b)
+		}
+	}
+	dial(t, "tcp", to)
+	refused := receive(t, sockets, "a connection")
+	count(1, 0)
+	refused.Close()
+	count(0, 0)
+
+	dial(t, "tcp", to)
+	var c conn
+	attach(t, loops[0], &c, receive(t, sockets, "a connection"))
+	count(1, 0)
+	var moved reactor.Socket
+	on(t, loops[0], func() { moved = c.Detach() })
+	attach(t, loops[1], &c, moved)
+	count(0, 1)
+	on(t, loops[1], c.Close)
+	count(0, 0)
+
+	// A dialled connection is no client of the loop's.
+	_, far := peers(t, false)
+	attach(t, loops[0], &c, far)
+	count(0, 0)
+}
+
+func TestClosingAListenerServesItsQueueFirst(t *testing.T) {
+	l := newLoops(t, 1)[0]
+	fd, to := bind(t, "127.0.0.1:0")
+	ln := listen(t, l, fd, echoes(t))
+	clients := make([]net.Conn, 100)
+	on(t, l, func() {
+		for i := range clients {
+			clients[i] = dial(t, "tcp", to)
+		}
+		ln.Close(false)
+		ln.Close(false)
+	})
+	for _, c := range clients {
+		roundTrip(t, c)
+	}
+	if c, err := net.Dial("tcp", to); err == nil {
+		c.Close()
+		t.Error("a closed listener still accepts")
+	}
+}
+
+func TestAListenerThatIsKeptLeavesItsQueueToAnotherHolder(t *testing.T) {
+	l := newLoops(t, 1)[0]
+	fd, to := bind(t, "127.0.0.1:0")
+	other, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln := listen(t, l, fd, acceptor{accepted: func(_ *reactor.Loop, s reactor.Socket) {
+		t.Error("the loop accepted from a listener that it has given up")
+		s.Close()
+	}})
+	var client net.Conn
+	var before, after uint64
+	on(t, l, func() {
+		client = dial(t, "tcp", to)
+		ln.Close(true)
+		before = l.Stats().Turns
+	})
+	settle(t, l)
+	// The connection still waits in the shared queue. A loop that still watched it would turn without end.
+	waitOn(t, l, 30*time.Millisecond)
+	on(t, l, func() { after = l.Stats().Turns })
+	if after-before > 50 {
+		t.Errorf("%d turns with nothing to do", after-before)
+	}
+	next := newLoops(t, 1)[0]
+	listen(t, next, other, echoes(t))
+	roundTrip(t, client)
+}
+
+// waitOn lets the loop be idle for so long, by a timer of its own.
+func waitOn(t testing.TB, l *reactor.Loop, long time.Duration) {
+	t.Helper()
+	over := make(chan struct{})
+	var timer reactor.Timer
+	on(t, l, func() { l.SetTimer(&timer, expiry(func() { close(over) }), l.Now()+int64(long)) })
+	receive(t, over, "a timer")
+}
+
+func TestAListenerThatSomebodyShutDownDoesNotKeepTheLoopBusy(t *testing.T) {
+	l := newLoops(t, 1)[0]
+	fd, _ := bind(t, "127.0.0.1:0")
+	ln := listen(t, l, fd, acceptor{})
+	var before, after uint64
+	on(t, l, func() {
+		before = l.Stats().Turns
+		unix.Shutdown(fd, unix.SHUT_RDWR)
+	})
+	// Long enough for the listener to be tried again.
+	waitOn(t, l, 150*time.Millisecond)
+	on(t, l, func() { after = l.Stats().Turns; ln.Close(false) })
+	if after-before > 50 {
+		t.Errorf("%d turns for a dead listener", after-before)
+	}
+}
+
+func TestAListenerThatCannotBeWatchedIsClosed(t *testing.T) {
+	l := newLoops(t, 1)[0]
+	r, w := pipe(t)
+	on(t, l, func() {
+		// Registering the same descriptor twice fails.
+		ln, err := l.Listen(r, acceptor{accepted: func(*reactor.Loop, reactor.Socket) {}})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		before := descriptors(t)
+		if _, err := l.Listen(r, acceptor{}); err == nil {
+			t.Error("one descriptor is watched twice")
+		}
+		// It owned the descriptor, so that is gone; its reserve too.
+		if n := descriptors(t); n != before-1 {
+			t.Errorf("%d descriptors after the failure, want %d", n, before-1)
+		}
+		ln.Close(true)
+	})
+	unix.Close(w)
+}
+
+func pipe(t *testing.T) (r, w int) {
+	var fds [2]int
+	if err := unix.Pipe(fds[:]); err != nil {
+		t.Fatal(err)
+	}
+	return fds[0], fds[1]
+}
+
+func TestBindSaysWhatIsInTheWay(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	path := unixPath(t)
+	other, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	for to, want := range map[string]string{
+		ln.Addr().String():  "taken by another program",
+		"unix:" + path:      "the file exists",
+		"192.0.2.1:1":       "bind",
+		"unix:/no/such/dir": "bind",
+	} {
+		fd, err := reactor.BindListener(address(t, to), 1)
+		if err == nil {
+			unix.Close(fd)
+			t.Errorf("%s can be bound", to)
+		} else if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), to) {
+			t.Errorf("%s: %v, want it to say %q", to, err, want)
+		}
+	}
+}
+
+func TestOnlyTheFirstSocketOfAnAddressFindsOutThatItIsTaken(t *testing.T) {
+	first, err := reactor.BindFirst(address(t, "127.0.0.1:0"), 128)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sa, err := unix.Getsockname(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := net.JoinHostPort("127.0.0.1", strconv.Itoa(sa.(*unix.SockaddrInet4).Port))
+	if fd, err := reactor.BindFirst(address(t, to), 128); err == nil {
+		unix.Close(fd)
+		t.Error("two programs could take turns with the connections of one address")
+	}
+	second, err := reactor.BindListener(address(t, to), 128)
+	if err != nil {
+		t.Fatalf("the next loop's socket: %v", err)
+	}
+	// Two groups, so that what each accepts is what the kernel gave it.
+	var accepted [2]atomic.Int64
+	for i, fd := range []int{first, second} {
+		echo := echoes(t)
+		listen(t, newLoops(t, 1)[0], fd, acceptor{accepted: func(l *reactor.Loop, s reactor.Socket) {
+			accepted[i].Add(1)
+			echo.accepted(l, s)
+		}})
+	}
+	for range 40 {
+		roundTrip(t, dial(t, "tcp", to))
+	}
+	if a, b := accepted[0].Load(), accepted[1].Load(); a == 0 || b == 0 {
+		t.Errorf("the sockets got %d and %d connections: the kernel does not spread them", a, b)
+	}
+}
+
+func TestAWildcardIPv6ListenerTakesIPv4Too(t *testing.T) {
+	l := newLoops(t, 1)[0]
+	fd, to := bind(t, "[::]:0")
+	var peer atomic.Value
+	echo := echoes(t)
+	listen(t, l, fd, acceptor{accepted: func(l *reactor.Loop, s reactor.Socket) {
+		peer.Store(s.Peer.Addr())
+		echo.accepted(l, s)
+	}})
+	_, port, _ := net.SplitHostPort(to)
+	roundTrip(t, dial(t, "tcp", net.JoinHostPort("127.0.0.1", port)))
+	if got := peer.Load().(netip.Addr); !got.Is4() {
+		t.Errorf("an IPv4 client is known as %s: it would match no IPv4 rule", got)
+	}
+}
+
+func TestAStormIsServedOverManyTurns(t *testing.T) {
+	l := newLoops(t, 1)[0]
+	fd, to := bind(t, "127.0.0.1:0")
+	echo := echoes(t)
+	accepted := 0
+	listen(t, l, fd, acceptor{accepted: func(l *reactor.Loop, s reactor.Socket) {
+		accepted++
+		echo.accepted(l, s)
+	}})
+	clients := make([]net.Conn, 100)
+	most := 0
+	on(t, l, func() {
+		for i := range clients {
+			clients[i] = dial(t, "tcp", to)
+		}
+		l.Post(func() { most = accepted })
+	})
+	for _, c := range clients {
+		roundTrip(t, c)
+	}
+	if most == 0 || most == len(clients) {
+		t.Errorf("%d of %d were accepted in the first turn, want some", most, len(clients))
+	}
+}
