@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -90,7 +91,9 @@ routes: [{match: /, upstream: users}]
 
 // A drain is seen by whoever balances over gateways before the last request is answered, and the admin address answers meanwhile.
 func TestADrainShowsAndEndsTheGateway(t *testing.T) {
-	asked, answer := make(chan bool), make(chan bool)
+	asked, answer := make(chan bool, 1), make(chan bool)
+	let := sync.OnceFunc(func() { close(answer) })
+	defer let()
 	a := newTargetWith(t, func(w http.ResponseWriter, _ *http.Request) {
 		asked <- true
 		<-answer
@@ -117,7 +120,7 @@ func TestADrainShowsAndEndsTheGateway(t *testing.T) {
 	g.want("GET", "/api/v1/upstreams/users", 200, `"outstanding": 1`)
 	g.want("GET", "/api/v1/config", 200)
 	g.want("POST", "/api/v1/reload", 409, "it takes no new configuration")
-	answer <- true
+	let()
 	if got := <-result; got != "200 OK ok" {
 		t.Errorf("the request under way got %q", got)
 	}

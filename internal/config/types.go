@@ -242,11 +242,11 @@ type Pool struct {
 type Retry struct {
 	// Attempts is how many times a request may be tried again. Default: 1. 0 turns retries off.
 	Attempts *int `yaml:"attempts" default:"1" min:"0" max:"5"`
-	// On lists the outcomes that are tried again: "connect" (no connection), "reset" (the connection broke before
-	// any byte of the response), "timeout" (per_try_timeout), and statuses "502", "503", "504". Default: connect, reset.
+	// On lists the outcomes that are tried again: "connect" (no connection, refused or not made in time), "reset" (the connection
+	// broke before the response's head was whole), "timeout" (per_try_timeout), and statuses "502", "503", "504". Default: connect, reset.
 	// A request that is not idempotent is tried again only when nothing of it was written.
 	On []string `yaml:"on" default:"connect,reset" enum:"connect,reset,timeout,502,503,504"`
-	// PerTryTimeout ends one try that has had no response head. Default: 0s, only the route's timeout counts.
+	// PerTryTimeout ends one try that has had no response head, counted from when the request is with the target whole. Default: 0s, only the route's timeout counts.
 	PerTryTimeout Duration `yaml:"per_try_timeout" default:"0s" min:"0s" max:"1h"`
 	// Budget is the share of an upstream's requests that may be retries, over ten seconds; ten a second are always allowed.
 	// Default: 20%. Hazard: a high budget turns a service's bad minute into a storm.
@@ -288,7 +288,8 @@ type Route struct {
 	// Redirect sends the client elsewhere.
 	Redirect *Redirect `yaml:"redirect" one:"true"`
 
-	// Timeout is how long an exchange may take from the end of its request's head to the start of its response. Default: 60s. Then the client gets 504.
+	// Timeout is how long an exchange may take from its request to the start of its response; while a request body is on its way, it
+	// counts from the last bytes of it that moved. Default: 60s. Then the client gets 504.
 	Timeout Duration `yaml:"timeout" default:"60s" min:"1ms" max:"24h"`
 	// StreamTimeout is how long an upstream's response may be silent once it has begun. Default: 60s.
 	StreamTimeout Duration `yaml:"stream_timeout" default:"60s" min:"1ms" max:"24h"`
@@ -341,14 +342,14 @@ type Split struct {
 type Respond struct {
 	// Status of the answer. Default: 200.
 	Status int `yaml:"status" default:"200" min:"200" max:"599"`
-	// Headers of the answer. Values may use ${variables}.
-	Headers map[string]string `yaml:"headers" template:"true"`
-	// Body of the answer. It may use ${variables}. Default: empty.
-	Body string `yaml:"body" template:"true"`
+	// Headers of the answer.
+	Headers map[string]string `yaml:"headers"`
+	// Body of the answer. Default: empty.
+	Body string `yaml:"body"`
 	// File whose content is the body, read when the config is loaded, 16MB at most. Default: none.
 	File string `yaml:"file" file:"true"`
 
-	// Content is what File held when the configuration was loaded, taken as it is, without ${variables}; nil when there is no
+	// Content is what File held when the configuration was loaded, nil when there is no
 	// File. Routes that name the same file share the bytes: do not change them.
 	Content []byte `yaml:"-"`
 }

@@ -94,7 +94,8 @@ type ResponsePolicy interface {
 	OnResponse(x *Exchange) Verdict
 }
 
-// DonePolicy acts when the exchange is over: exactly once for each exchange whose OnRequest it saw or would have seen next.
+// DonePolicy acts when the exchange is over: exactly once for each exchange whose OnRequest it saw or would have seen next. Of Response only
+// the status still counts then: the memory of an upstream's fields has been used for other things.
 type DonePolicy interface {
 	OnDone(x *Exchange, end End)
 }
@@ -146,16 +147,17 @@ func (x *Exchange) Turn() uint64 { return x.turn }
 // Hold lets a policy that answered Held resume the exchange later, once. It may be kept and used on any goroutine, also after
 // the exchange has ended, when Resume does nothing.
 type Hold struct {
-	x    *Exchange
-	turn uint64
+	x      *Exchange
+	engine Engine // its own copy: the exchange belongs to its loop, and may be at its next life
+	turn   uint64
 }
 
 // Hold must be followed by the verdict Held.
-func (x *Exchange) Hold() Hold { return Hold{x, x.turn} }
+func (x *Exchange) Hold() Hold { return Hold{x, x.engine, x.turn} }
 
 // Resume runs then on the exchange's loop and goes on as its verdict says. The one who holds bounds the wait: an
 // exchange that is never resumed is ended only by the route's timeout or by its client.
-func (h Hold) Resume(then func(*Exchange) Verdict) { h.x.engine.Resume(h.x, h.turn, then) }
+func (h Hold) Resume(then func(*Exchange) Verdict) { h.engine.Resume(h.x, h.turn, then) }
 
 // Alloc is n bytes that live until the exchange is over. Loop only.
 func (x *Exchange) Alloc(n int) []byte { return x.arena.alloc(n) }

@@ -49,7 +49,9 @@ func expectRefusals(t *testing.T, all []refusal) {
 	}
 }
 
-func post(fields, body string) string { return "POST / HTTP/1.1\r\nHost: a\r\n" + fields + "\r\n" + body }
+func post(fields, body string) string {
+	return "POST / HTTP/1.1\r\nHost: a\r\n" + fields + "\r\n" + body
+}
 
 func TestHazardTECLSmuggling(t *testing.T) {
 	const chunked, tail = "Transfer-Encoding: chunked\r\n", "0\r\n\r\n"
@@ -436,4 +438,17 @@ routes: [{match: /, upstream: s}]
 		}
 		p.expectEnd()
 	})
+}
+
+func TestARefusedRequestIsReadOverUntilTheClientHasItsAnswer(t *testing.T) {
+	s := untouched(t)
+	g := serveClean(t, oneUpstream(s.address()))
+	p := g.dial()
+	p.send(post("Content-Length: 1, 2\r\n", ""))
+	eventually(t, "the refusal", func() bool { return g.refusedRequests(http1.BadContentLength) == 1 })
+	for range 100 { // what it sends meanwhile must not be met by a reset, which could take the answer away
+		p.send(strings.Repeat("x", 16<<10))
+	}
+	p.expectFailureEnd(400, "bad_request")
+	s.expectUntouched()
 }

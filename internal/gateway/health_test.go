@@ -81,6 +81,16 @@ routes: [{match: /, upstream: s}]
 	expectOnly(t, g.crowd(2, 10, "/"), "200 a", 20)
 }
 
+func TestChecksSpeakTLSWhereTrafficDoes(t *testing.T) {
+	b := newBackendAt(t, "a", "tcp", "127.0.0.1:0", secured(t))
+	g := serve(t, balanced(2, targetsOf([]*backend{b}), "tls: {insecure_skip_verify: true}, "+lightChecks+"}"))
+	eventually(t, "a check to have succeeded", func() bool {
+		light := g.target("s", b.address).Light
+		return light != nil && light.Successes > 0
+	})
+	expectOnly(t, g.crowd(2, 5, "/"), "200 a", 10)
+}
+
 func TestWhenTheChecksFindAllTargetsDownTheAnswerIs503AtOnce(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "access.log")
 	all := backends(t, 2)
@@ -262,14 +272,14 @@ func TestWantOfDescriptorsIsNotHeldAgainstATarget(t *testing.T) {
 			t.Errorf("%s has %d failures and %d connections, want none", b.address, s.ConsecutiveFailures, s.Connections)
 		}
 	}
-	if got := map[string]bool{}; true {
-		for range 4 {
-			status, body := p.request("GET", "/")
-			got[fmt.Sprint(status, body)] = true
-		}
-		if !got["200a"] || !got["200b"] {
-			t.Errorf("with descriptors again the client got %v", got)
-		}
+	eventually(t, "the log to say so", func() bool { return strings.Contains(g.logged.String(), "no descriptor, port or memory left") })
+	got := map[string]bool{}
+	for range 4 {
+		status, body := p.request("GET", "/")
+		got[fmt.Sprint(status, body)] = true
+	}
+	if !got["200a"] || !got["200b"] {
+		t.Errorf("with descriptors again the client got %v", got)
 	}
 }
 
@@ -307,6 +317,7 @@ func exhaust(t *testing.T) (restore func()) {
 }
 
 func TestASuccessRateFarUnderThePeersEjectsATarget(t *testing.T) {
+	t.Parallel() // rates are compared every ten seconds
 	all := backends(t, 4)
 	// Every second request fails, so there is never a row of failures.
 	var turn int
@@ -321,11 +332,13 @@ func TestASuccessRateFarUnderThePeersEjectsATarget(t *testing.T) {
 	go func() {
 		defer close(done)
 		c := g.client()
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
 		for {
 			select {
 			case <-stop:
 				return
-			case <-time.After(time.Millisecond):
+			case <-tick.C:
 				fetch(c, "GET", g.url("/"))
 			}
 		}

@@ -309,3 +309,84 @@ func (i *instance) loaded(name string) (sum upstream.Load) {
 
 // waiting is how many requests wait for a connection of an upstream.
 func (i *instance) waiting(name string) int { return i.loaded(name).Waiting }
+
+func TestTheKeepAliveRaceLeavesTheConfiguredAttempts(t *testing.T) {
+	// The first connection breaks in the race, the second at its first request; one attempt is configured, for the third.
+	s := newService(t, func(c *serviceConn, n int) {
+		if c.head() == "" || n == 2 {
+			return
+		}
+		io.WriteString(c, okResponse)
+		if c.head() == "" || n == 1 {
+			return
+		}
+		io.WriteString(c, okResponse)
+		c.head()
+	})
+	g := serve(t, strings.Replace(pooled(s.address(), "", ", retry: {attempts: 1}"), "loops: 2", "loops: 1", 1))
+	c := g.client()
+	for range 2 {
+		if status, body, err := fetch(c, "GET", g.url("/")); status != 200 || body != "ok" {
+			t.Fatalf("got %d %q %v", status, body, err)
+		}
+	}
+	if n := s.connections(); n != 3 {
+		t.Errorf("the service was opened %d connections, want 3", n)
+	}
+}
+
+func TestAClientThatLeavesDuringATLSHandshakeLeavesNothing(t *testing.T) {
+	hello := make(chan string, 1)
+	mute := newService(t, func(c *serviceConn, _ int) {
+		first := make([]byte, 1)
+		io.ReadFull(c.R, first)
+		hello <- string(first)
+		io.Copy(io.Discard, c.R)
+	})
+	g := serve(t, pooled(mute.address(), "", ", tls: {insecure_skip_verify: true}"))
+	p := g.dial()
+	p.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	<-hello
+	p.Close()
+	eventually(t, "the client's leaving to be counted", func() bool { return g.snapshot().Ends[exchange.ClientGone] == 1 })
+	eventually(t, "the connection to be counted off", func() bool { return g.target("s", mute.address()).Connections == 0 })
+	if s := g.stats("s"); s.Opened != 0 || s.ConnectFailures != 0 {
+		t.Errorf("%d connections opened and %d failures were counted, want none", s.Opened, s.ConnectFailures)
+	}
+}
+
+func TestAMirrorOfAnOldConfigurationLetsItsUpstreamsGo(t *testing.T) {
+	read := func(c *serviceConn, _ int) bool {
+		io.CopyN(io.Discard, c.R, 10)
+		_, err := io.WriteString(c, okResponse)
+		return err == nil
+	}
+	heads := make(chan string, 4)
+	s, m := newService(t, arrivals(heads, read)), newService(t, arrivals(heads, read))
+	g := serve(t, fmt.Sprintf(`
+loops: 1
+listeners: [{address: "127.0.0.1:0"}]
+upstreams: {s: {targets: ["%s"]}, m: {targets: ["%s"]}}
+routes: [{match: /, upstream: s, mirror: {upstream: m}}]
+`, s.address(), m.address()))
+	service, copies := g.service("s"), g.service("m")
+	p := g.dial()
+	p.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello")
+	<-heads
+	if err := g.reload("loops: 1\nlisteners: [{address: \"127.0.0.1:0\"}]\nroutes: [{match: /, respond: {body: b}}]\n"); err != nil {
+		t.Fatal(err)
+	}
+	p.send("world")
+	if r, body := p.response("POST"); r.StatusCode != 200 || body != "ok" {
+		t.Errorf("got %d %q", r.StatusCode, body)
+	}
+	<-heads
+	for _, u := range []*upstream.Upstream{service, copies} {
+		eventually(t, "the connections of an upstream that is gone to be closed", func() bool {
+			return u.Status().Targets[0].Connections == 0
+		})
+	}
+	if n := g.snapshot().Active; n != 0 {
+		t.Errorf("%d exchanges are under way", n)
+	}
+}

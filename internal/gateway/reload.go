@@ -36,6 +36,7 @@ func (g *Gateway) Reload() error {
 	}
 	cfg, err := config.Load(g.options.ConfigPath)
 	if err == nil {
+		g.warnOfWhatStays(cfg)
 		err = g.apply(cfg, true)
 	}
 	if err != nil {
@@ -45,6 +46,18 @@ func (g *Gateway) Reload() error {
 	}
 	g.log.Info("configuration reloaded", "version", g.version, "routes", len(cfg.Routes))
 	return nil
+}
+
+// warnOfWhatStays says what a reload cannot change.
+func (g *Gateway) warnOfWhatStays(cfg *config.Config) {
+	if cfg.Loops != g.config.Loops {
+		g.log.Warn("the number of loops changes with the next start or upgrade, not with a reload", "running", len(g.loops), "configured", cfg.Loops)
+	}
+	for _, lc := range cfg.Listeners {
+		if l := g.listeners[lc.Address]; l != nil && l.config.Backlog != lc.Backlog {
+			g.log.Warn("a listener's backlog changes with the next start or upgrade, not with a reload", "listener", lc.Address, "configured", lc.Backlog)
+		}
+	}
 }
 
 // change is a new configuration on its way into force: all of it is made before any of it is.

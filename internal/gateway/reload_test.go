@@ -342,6 +342,19 @@ func TestAReloadWithAPortThatIsTakenIsRefused(t *testing.T) {
 	}
 }
 
+func TestAReloadSaysWhatItCannotChange(t *testing.T) {
+	yaml := "loops: %d\nlisteners: [{address: \"127.0.0.1:0\", backlog: %d}]\nroutes: []\n"
+	g := serve(t, fmt.Sprintf(yaml, 1, 100))
+	if err := g.reload(fmt.Sprintf(yaml, 2, 200)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"number of loops changes with the next start", "backlog changes with the next start"} {
+		if !strings.Contains(g.logged.String(), want) {
+			t.Errorf("not said: %s", want)
+		}
+	}
+}
+
 func TestAnotherGatewayOnTheSamePortIsFound(t *testing.T) {
 	g := serve(t, "listeners: [{address: \"127.0.0.1:0\"}]\nroutes: [{match: /, respond: {body: ok}}]\n")
 	path := filepath.Join(t.TempDir(), "second.yaml")

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -193,6 +195,34 @@ func TestATryThatTakesTooLongIsTriedElsewhere(t *testing.T) {
 	}
 }
 
+func TestASlowBodyDoesNotUseUpATrysTime(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	heads := make(chan string, 4)
+	s := newService(t, func(c *serviceConn, _ int) {
+		head := c.head()
+		heads <- head
+		if strings.HasPrefix(head, "GET /hang") {
+			<-release
+			return
+		}
+		io.CopyN(io.Discard, c.R, 10)
+		io.WriteString(c, okResponse)
+	})
+	g := serve(t, retrying("attempts: 0, per_try_timeout: 50ms", s.address()))
+	upload := g.dial()
+	upload.send("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello")
+	<-heads
+	// Another request's try begins now and runs out of time, and with it the time that the upload's would have had.
+	if status, body := g.get("/hang"); status != 504 {
+		t.Fatalf("got %d %q, want 504", status, body)
+	}
+	upload.send("world")
+	if r, body := upload.response("PUT"); r.StatusCode != 200 || body != "ok" {
+		t.Errorf("the upload got %d %q", r.StatusCode, body)
+	}
+}
+
 func TestListedStatusesAreTriedElsewhere(t *testing.T) {
 	for _, code := range []int{502, 503, 504} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
@@ -331,13 +361,18 @@ func TestAClientThatLeavesEndsTheTries(t *testing.T) {
 func TestAttemptsAreInMetricsAndTheAccessLog(t *testing.T) {
 	var tries atomic.Int64
 	services := []string{newService(t, breaking(&tries, 0)).address(), newService(t, breaking(&tries, 0)).address()}
-	g := serve(t, retrying("attempts: 3, budget: 100%", services...))
+	log := filepath.Join(t.TempDir(), "access.log")
+	g := serve(t, fmt.Sprintf("access_log: {path: %q}", log)+retrying("attempts: 3, budget: 100%", services...))
 	if status, _ := g.get("/"); status != 502 {
 		t.Errorf("got %d, want 502", status)
 	}
 	if s := g.stats("s"); s.Retries != 3 || tries.Load() != 4 {
 		t.Errorf("counted %d retries, the services saw %d tries; want 3 and 4", s.Retries, tries.Load())
 	}
+	eventually(t, "the access log to say so", func() bool {
+		text, _ := os.ReadFile(log)
+		return strings.Contains(string(text), `"attempts":4`)
+	})
 	if n := g.snapshot().Ends[exchange.UpstreamFailed]; n != 1 {
 		t.Errorf("%d exchanges ended by the upstream's failure, want 1", n)
 	}

@@ -74,7 +74,7 @@ func soakWith(t *testing.T, secure *tls.Config) {
 	if s.whole < 100 {
 		t.Errorf("only %d answers came through whole: the soak has tested little", s.whole)
 	}
-	t.Logf("%d exchanges, %d of them answered whole to good clients, %d POSTs, reasons %v", s.g.snapshot().Requests, s.whole, len(s.posted), s.g.snapshot().Reasons)
+	t.Logf("%d exchanges, %d of them answered whole to good clients, %d POSTs", s.g.snapshot().Requests, s.whole, len(s.posted))
 	s.g.end()
 	eventually(t, "the connections to the services to end", func() bool { return s.served.Load() == 0 })
 }
@@ -202,13 +202,7 @@ func (s *soak) misserve(c *serviceConn, r *lockedRand) {
 			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n%s", body)
 			return
 		case 9: // slowly
-			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", len(body))
-			for chunk := range strings.SplitSeq(body, "\n") {
-				<-time.After(time.Duration(r.n(20)) * time.Millisecond)
-				if _, err := io.WriteString(c, chunk+"\n"); err != nil {
-					return
-				}
-			}
+			drip(c, body, time.Duration(r.n(20))*time.Millisecond)
 			return
 		case 10, 11:
 			if _, err := fmt.Fprintf(c, "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", max(len(body), 1),
@@ -225,6 +219,17 @@ func (s *soak) misserve(c *serviceConn, r *lockedRand) {
 			if _, err := fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
 				return
 			}
+		}
+	}
+}
+
+// drip answers in pieces.
+func drip(c io.Writer, body string, pause time.Duration) {
+	fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", len(body))
+	for _, piece := range strings.SplitAfter(body, "\n") {
+		<-time.After(pause)
+		if _, err := io.WriteString(c, piece); err != nil {
+			return
 		}
 	}
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -59,7 +60,13 @@ func TestBalancersFollowTheWeights(t *testing.T) {
 		t.Run(policy, func(t *testing.T) {
 			all := backends(t, 3)
 			g := serve(t, balanced(2, targetsOf(all, 3, 1, 0), "balance: "+policy))
-			got := g.crowd(4, 200, "/")
+			// One after the other, so that it is the weights that decide and not who is busy; on connections that go to either loop.
+			got := map[string]int{}
+			for range 8 {
+				for answer, n := range g.crowd(1, 100, "/") {
+					got[answer] += n
+				}
+			}
 			if got["200 a"]+got["200 b"] != 800 {
 				t.Fatalf("the clients got %v, want nothing from the target of weight 0", got)
 			}
@@ -209,6 +216,27 @@ func TestAReloadKeepsWhatAnOperatorTookOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectOnly(t, g.crowd(4, 10, "/"), "200 b", 40)
+}
+
+func TestAMirrorThatFallsSilentHurtsNobody(t *testing.T) {
+	b := newBackend(t, "a")
+	ended := make(chan struct{}, 1)
+	m := newService(t, func(c *serviceConn, _ int) {
+		c.head()
+		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsome")
+		c.head()
+		ended <- struct{}{}
+	})
+	g := serve(t, fmt.Sprintf(`
+loops: 1
+listeners: [{address: "127.0.0.1:0"}]
+upstreams: {s: {targets: ["%s"]}, m: {targets: ["%s"]}}
+routes: [{match: /, upstream: s, stream_timeout: 50ms, mirror: {upstream: m}}]
+`, b.address, m.address()))
+	expectOnly(t, g.crowd(1, 1, "/"), "200 a", 1)
+	<-ended
+	eventually(t, "the copy to be over", func() bool { return g.snapshot().Active == 0 })
+	expectOnly(t, g.crowd(1, 1, "/"), "200 a", 1)
 }
 
 func TestAReloadThatChangesMaxRequestsReachesConnectionsThatAreOpen(t *testing.T) {

@@ -19,7 +19,7 @@ func TestAClientThatVanishesAtAnyByteOfItsRequest(t *testing.T) {
 	for name, request := range map[string]string{
 		"with a length": "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabcdef",
 		"in chunks":     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n0\r\nX: y\r\n\r\n",
-		"over TLS-like pipelines": get + "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc" + get,
+		"in a pipeline": get + "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc" + get,
 	} {
 		for way, leave := range ways {
 			t.Run(name+", "+way, func(t *testing.T) {
@@ -118,28 +118,29 @@ func TestAClientThatVanishesInTheMiddleOfALargeBody(t *testing.T) {
 			leave(p)
 			g.settled()
 		})
-		t.Run("of its request, "+way, func(t *testing.T) {
-			arrived := make(chan string, 1)
-			s := newService(t, func(c *serviceConn, _ int) {
-				arrived <- c.head()
-				c.s.block(c)
-			})
-			g := serveClean(t, oneUpstream(s.address()))
-			p := g.dial()
-			p.send(fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", 1<<30))
-			<-arrived
-			go func() {
-				for b := noise(1 << 20); ; {
-					if _, err := p.Write(b); err != nil {
-						return
-					}
-				}
-			}()
-			eventually(t, "the upstream to be full", func() bool { return g.buffered() > reactor.HighWater })
-			leave(p)
-			g.settled()
-		})
 	}
+	// Closed in order, its end stands behind bytes for which the gateway has no room, and cannot be known.
+	t.Run("of its request, reset", func(t *testing.T) {
+		arrived := make(chan string, 1)
+		s := newService(t, func(c *serviceConn, _ int) {
+			arrived <- c.head()
+			c.s.block(c)
+		})
+		g := serveClean(t, oneUpstream(s.address()))
+		p := g.dial()
+		p.send(fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", 1<<30))
+		<-arrived
+		go func() {
+			for b := noise(1 << 20); ; {
+				if _, err := p.Write(b); err != nil {
+					return
+				}
+			}
+		}()
+		eventually(t, "the upstream to be full", func() bool { return g.buffered() > reactor.HighWater })
+		p.reset()
+		g.settled()
+	})
 }
 
 func TestAClientThatVanishesWhileItWaitsForAConnection(t *testing.T) {

@@ -39,6 +39,14 @@ func (w *Worker) complainOfDescriptors(more int) {
 	}
 }
 
+// complainOfDials says that no connection to a target could even be begun.
+func (w *Worker) complainOfDials(err error) {
+	if n := w.noDials.due(1, w.loop.Now()); n > 0 {
+		go w.logger.Warn("requests were refused: this machine has no descriptor, port or memory left for connections to targets; raise the limits (LimitNOFILE= of systemd, net.ipv4.ip_local_port_range)",
+			"loop", w.loop.ID, "requests", n, "error", err)
+	}
+}
+
 // tlsFailed says why no TLS connection to a target came about.
 func (s *server) tlsFailed(err error) {
 	f, w := s.flow, s.w

@@ -138,6 +138,7 @@ func (f *flow) dial() {
 	f.server, f.stage, f.Target = s, stageConnecting, s.target
 	if err := s.conn.Dial(f.w.loop, reactor.Address{IP: address.TCP, Path: address.Path}, s); err != nil {
 		if reactor.OutOfResources(err) { // ours, so not held against the target, and no other target would do better
+			f.w.complainOfDials(err)
 			f.fail(503, exchange.PoolFull)
 			return
 		}
@@ -148,13 +149,6 @@ func (f *flow) dial() {
 	f.w.loop.SetTimer(&f.timer, f, f.tryDeadline(u.ConnectTimeout))
 }
 
-// tryDeadline is when the present try is given up: after so many nanoseconds, and never after the exchange's own deadline.
-func (f *flow) tryDeadline(after int64) int64 { return min(f.deadline, f.w.loop.Now()+after) }
-
-// hopByHop are the fields that are never forwarded as they came: those of the connection, and those that frame the body, which the
-// gateway writes itself.
-const hopByHop = http1.HopByHop | 1<<head.ContentLength | 1<<head.Expect
-
 // connectExpired gives a connection up that takes too long to make, TLS included.
 func (f *flow) connectExpired(now int64) {
 	f.server.stats().ConnectFailures++
@@ -164,6 +158,13 @@ func (f *flow) connectExpired(now int64) {
 	}
 	f.upstreamFailed(upstream.Timeout, reason)
 }
+
+// tryDeadline is when the present try is given up: after so many nanoseconds, and never after the exchange's own deadline.
+func (f *flow) tryDeadline(after int64) int64 { return min(f.deadline, f.w.loop.Now()+after) }
+
+// hopByHop are the fields that are never forwarded as they came: those of the connection, and those that frame the body, which the
+// gateway writes itself.
+const hopByHop = http1.HopByHop | 1<<head.ContentLength | 1<<head.Expect
 
 // sendRequest writes the request's head, with as much of the body as is there, in one call.
 func (f *flow) sendRequest() {
@@ -189,11 +190,7 @@ func (f *flow) sendRequest() {
 	if f.headUp == 0 {
 		f.headUp = max(1, reactor.Clock()-f.Start)
 	}
-	at := f.deadline
-	if u := s.upstream; u.PerTry > 0 {
-		at = f.tryDeadline(u.PerTry)
-	}
-	w.loop.SetTimer(&f.timer, f, at)
+	w.loop.SetTimer(&f.timer, f, f.answerDeadline())
 	if !f.is(requestSent) {
 		f.armBodyTimer()
 		f.pumpRequest()
@@ -203,6 +200,15 @@ func (f *flow) sendRequest() {
 	if f.server == s && s.conn.MayRead() {
 		s.Readable()
 	}
+}
+
+// answerDeadline is when the response's head must have come. A try's own time begins when the request is with the target whole: a client
+// that is slow with its body is not the target's slowness.
+func (f *flow) answerDeadline() int64 {
+	if u := f.server.upstream; u.PerTry > 0 && f.is(requestSent) {
+		return f.tryDeadline(u.PerTry)
+	}
+	return f.deadline
 }
 
 var (

@@ -51,7 +51,7 @@ type flow struct {
 	flags    flowFlags
 	reason   exchange.Reason
 
-	deadline    int64 // the end of the route's timeout
+	deadline    int64 // the end of the route's timeout; streamed body bytes move it on
 	sentAt      int64 // when the request's head was sent, for the target's latency
 	headUp      int64 // nanoseconds from the head's arrival until it was sent on: the gateway's own time
 	headDown    int64 // likewise for the response

@@ -21,6 +21,9 @@ func (f *flow) writeLog(total, up, own int64) {
 	if f.TLS != nil {
 		r.TLS = f.TLS.Version
 	}
+	if r.Method == nil { // nothing of the request was understood
+		r.Protocol = ""
+	}
 	f.w.log.Write(r)
 	*r = accesslog.Record{}
 }

@@ -85,7 +85,6 @@ func (f *flow) pumpRequest() {
 			return
 		}
 		in := f.w.loop.Scratch()
-
 		if f.req.Framing == http1.Length {
 			in = in[:min(int64(len(in)), f.req.Length-f.bodyIn)]
 		}
@@ -97,6 +96,12 @@ func (f *flow) pumpRequest() {
 			return
 		}
 		f.flags |= bodyStreamed
+		// A long upload is no slow answer: the route's timeout counts from the last bytes of the body that moved. A client that
+		// sends too slowly is the body timer's business.
+		f.deadline = f.w.loop.Now() + f.route.Timeout
+		if f.stage == stageSent {
+			f.w.loop.SetTimer(&f.timer, f, f.deadline)
+		}
 		if !f.forwardBody(in[:n]) {
 			return
 		}
@@ -104,6 +109,9 @@ func (f *flow) pumpRequest() {
 	if f.is(requestSent) {
 		if !c.waiting {
 			f.w.loop.StopTimer(&c.timer)
+		}
+		if f.stage == stageSent {
+			f.w.loop.SetTimer(&f.timer, f, f.answerDeadline())
 		}
 		if f.is(mirrored) {
 			f.sendMirror()

@@ -21,7 +21,9 @@ func (f *flow) startTunnel(first []byte) {
 		http1.AppendFields(out, &f.res.Fields, hopByHop)
 	out = append(out, upgradeLine...)
 	out = http1.AppendField(out, upgradeName, f.res.Upgrade)
-	out = append(append(out, crlf...), first...)
+	out = append(out, crlf...)
+	f.headOut = int64(len(out))
+	out = append(out, first...)
 	f.stage, c.state = stageTunnel, clientTunnel
 	f.flags |= closeClient
 	f.headDown = max(1, reactor.Clock()-f.w.loop.Now())

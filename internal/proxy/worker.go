@@ -52,6 +52,7 @@ type Worker struct {
 	mirrors  int // copies under way
 
 	noDescriptors complaint
+	noDials       complaint
 
 	date   [29]byte // the Date field's value, made once a second
 	dateOf int64    // when it was made

@@ -1,6 +1,5 @@
-// Package route finds the route of a request. It has three parts: the one canonical form of a path (Canonical), a table
-// of patterns with conditions (Compile, Table.Match), and templates that write a new path or location from what a
-// pattern matched (CompileTemplate).
+// Package route finds the route of a request. It has two parts: the one canonical form of a path (Canonical), and a table
+// of patterns with conditions (Compile, Table.Match).
 //
 // It must not know what a route does, how a config spells it, or which protocol carried the request: a table maps a
 // request to an index into its caller's routes, and that is all.

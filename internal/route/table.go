@@ -287,7 +287,7 @@ func (t *Table) chain(host string) {
 	}
 }
 
-// Names are the names in the pattern of rule index, in order, for CompileTemplate. The caller must not change them.
+// Names are the names in the pattern of rule index, in order. The caller must not change them.
 func (t *Table) Names(index int) []string { return t.names[index] }
 
 // Steps is the most nodes of the tree of one host that a search for a path can visit, whatever the path.

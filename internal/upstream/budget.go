@@ -21,11 +21,12 @@ type budget struct {
 	filled             int64
 }
 
-func newBudget(share float64, loops int) budget {
+// newBudget is a budget that begins now. Begun at any other time it would forget its first requests at the first turn.
+func newBudget(share float64, loops int, now int64) budget {
 	rate := budgetFloor / float64(loops)
 	// A bucket smaller than one retry would never allow any.
 	most := max(rate, 1)
-	return budget{share: share, rate: rate, most: most, tokens: most}
+	return budget{share: share, slot: max(now/budgetSlot, 0), rate: rate, most: most, tokens: most, filled: now}
 }
 
 func (b *budget) request() { b.requests[b.slot%budgetSlots]++ }

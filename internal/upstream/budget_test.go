@@ -6,10 +6,9 @@ import (
 )
 
 func TestRetriesAreAShareOfTheRequests(t *testing.T) {
-	b := newBudget(0.2, 1)
 	now := 1000 * second
-	b.turn(now)
-	b.tokens, b.filled = 0, now
+	b := newBudget(0.2, 1, now) // the requests count although nothing has turned it yet
+	b.tokens = 0
 	for range 1000 {
 		b.request()
 	}
@@ -39,8 +38,8 @@ func allowance(b *budget, now int64) int {
 
 func TestTenRetriesASecondAreAlwaysAllowed(t *testing.T) {
 	for loops, want := range map[int]int{1: 1000, 2: 500, 20: 50} {
-		b := newBudget(0.2, loops)
 		now := 1000 * second
+		b := newBudget(0.2, loops, now)
 		n := allowance(&b, now)
 		for range 1000 {
 			now += second / 10
@@ -53,9 +52,8 @@ func TestTenRetriesASecondAreAlwaysAllowed(t *testing.T) {
 }
 
 func TestOldRequestsNoLongerPayForRetries(t *testing.T) {
-	b := newBudget(0.5, 1)
 	now := 1000 * second
-	b.turn(now)
+	b := newBudget(0.5, 1, now)
 	for range 100 {
 		b.request()
 	}

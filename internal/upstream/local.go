@@ -73,7 +73,7 @@ func newLocal(u *Upstream, loop int) *Local {
 	l := &Local{u: u, loop: loop, rng: newRNG(u.env.Seed + uint64(loop)*0x9e3779b97f4a7c15), own: &u.queues.each[loop]}
 	l.wakeFn, l.yieldFn = l.wake, l.yield
 	l.balancer = newBalancer(u.options.Policy, l)
-	l.budget = newBudget(u.options.RetryBudget, u.env.Loops)
+	l.budget = newBudget(u.options.RetryBudget, u.env.Loops, u.env.Now())
 	return l
 }
 

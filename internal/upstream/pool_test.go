@@ -252,6 +252,60 @@ func TestIdleConnectionsOfOtherLoopsAreGivenUp(t *testing.T) {
 	}
 }
 
+func TestWhatIsWaitedForMovesHoweverFewMayBeIdle(t *testing.T) {
+	for _, maxIdle := range []int{0, 1, 3} {
+		w, u := single(t, 2, func(o *Options) { o.MaxConnections, o.MaxIdle = 3, maxIdle })
+		m0 := mustPick(t, u.Local(0), w.now, 0)
+		mustPick(t, u.Local(1), w.now, 0)
+		var conns []*fakeConn
+		for range 3 {
+			conns = append(conns, open(t, w, m0))
+		}
+		var all []*waiting
+		for range 3 {
+			q := newWaiting()
+			all = append(all, q)
+			u.Local(1).Wait(&q.Waiter, w.now)
+		}
+		for _, c := range conns {
+			m0.Put(c, w.now)
+		}
+		w.settle()
+		for i, q := range all {
+			if q.conn == nil {
+				t.Errorf("with max_idle %d request %d was to open a connection, while three were there", maxIdle, i)
+			}
+		}
+	}
+}
+
+func TestWhatWasWantedAndNotFetchedIsClosedBeyondTheBound(t *testing.T) {
+	w, u := single(t, 2, func(o *Options) { o.MaxConnections, o.MaxIdle = 3, 3 })
+	m0 := mustPick(t, u.Local(0), w.now, 0)
+	mustPick(t, u.Local(1), w.now, 0)
+	var conns []*fakeConn
+	for range 3 {
+		conns = append(conns, open(t, w, m0))
+	}
+	var all []*waiting
+	for range 3 {
+		q := newWaiting()
+		all = append(all, q)
+		u.Local(1).Wait(&q.Waiter, w.now)
+	}
+	for _, c := range conns {
+		m0.Put(c, w.now)
+	}
+	for _, q := range all {
+		q.Remove() // their clients leave before the loop is woken
+	}
+	w.settle()
+	u.Local(0).Sweep(w.now)
+	if n := m0.target.spare.n.Load(); int(n) > u.spareBound() || m0.target.open.Load() != int64(n) {
+		t.Errorf("%d connections lie between the loops and %d are counted, want at most %d", n, m0.target.open.Load(), u.spareBound())
+	}
+}
+
 func TestABusyLoopDoesNotStarveAnother(t *testing.T) {
 	w, u := single(t, 2, func(o *Options) { o.MaxConnections = 1 })
 	m0 := mustPick(t, u.Local(0), w.now, 0)
