@@ -40,7 +40,7 @@ def load(port, conns, secs, tls, headers):
     try:
         n = int(re.search(r"(\d+) requests in", out).group(1))
         rps = float(re.search(r"Requests/sec:\s+([\d.]+)", out).group(1))
-        p99 = to_us(re.search(r"99%\s+(\S+)", out).group(1))
+        p99 = to_us(re.search(r"^ +99%\s+(\S+)", out, re.M).group(1))
     except AttributeError:
         sys.exit(f"wrk against port {port} failed:\n{out}")
     if n == 0:

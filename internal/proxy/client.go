@@ -58,7 +58,7 @@ const (
 )
 
 const (
-	firstRead   = 4 << 10 // the buffer a head is read into at first
+	firstRead   = 4 << 10 // the most that is read of a request at first
 	lingerTime  = int64(2 * time.Second)
 	lingerBytes = 16 << 20 // more than this a client that is no longer listened to may not send
 
@@ -185,21 +185,33 @@ func (c *client) wantHead() {
 // readHead reads until a head is complete, then begins its exchange. A client that does not take its answers gets no further ones
 // until it does: Drained goes on then.
 func (c *client) readHead() {
-	l := c.w.loop
 	for !c.conn.Congested() {
-		if c.in == nil {
-			c.in = l.GetBuffer(firstRead)
-		}
-		n, err := c.read(c.in.Room())
-		if err != nil {
+		if err := c.receive(); err != nil {
 			c.headPaused(err)
 			return
 		}
-		c.in.End += n
 		if c.parseHead() {
 			return
 		}
 	}
+}
+
+// receive reads once. A request's first bytes are read into the loop's scratch memory and copied into a buffer of their own size:
+// most heads are some hundred bytes, and with many requests under way the memory that they touch is what costs.
+func (c *client) receive() error {
+	if c.in != nil {
+		n, err := c.read(c.in.Room())
+		c.in.End += n
+		return err
+	}
+	first := c.w.loop.Scratch()[:firstRead]
+	n, err := c.read(first)
+	if err != nil {
+		return err
+	}
+	c.in = c.w.loop.GetBuffer(n)
+	c.in.End = copy(c.in.Bytes, first[:n])
+	return nil
 }
 
 // parseHead looks for a head in what is there; it says whether there is nothing more to do for now.
@@ -234,6 +246,9 @@ func (c *client) parseHead() (done bool) {
 func (c *client) headPaused(err error) {
 	if !pause(err) {
 		c.close()
+		return
+	}
+	if c.in == nil {
 		return
 	}
 	if c.in.Start == c.in.End {

@@ -19,7 +19,7 @@ func (b *Buffer) Data() []byte { return b.Bytes[b.Start:b.End] }
 func (b *Buffer) Room() []byte { return b.Bytes[b.End:] }
 
 // Sizes are the sizes of buffers in bytes, smallest first.
-var Sizes = [...]int{1 << 10, 4 << 10, 16 << 10, 64 << 10}
+var Sizes = [...]int{512, 1 << 10, 2 << 10, 4 << 10, 16 << 10, 64 << 10}
 
 // keptBytes is how much memory of each size a loop keeps for the next use; what comes back beyond it is left to the garbage collector.
 const keptBytes = 1 << 20
