@@ -162,6 +162,16 @@ func (f *flow) connectExpired(now int64) {
 // tryDeadline is when the present try is given up: after so many nanoseconds, and never after the exchange's own deadline.
 func (f *flow) tryDeadline(after int64) int64 { return min(f.deadline, f.w.loop.Now()+after) }
 
+// batchBytes is the longest message that goes out with the loop's batch: copying a longer one would cost more than the batch saves.
+const batchBytes = 4 << 10
+
+// noteSent takes down how long the gateway itself had the request, up to the first try's sending.
+func (f *flow) noteSent() {
+	if s := f.server; s != nil && f.headUp == 0 && f.is(wroteRequest) {
+		f.headUp = max(1, s.conn.Sent()-f.Start)
+	}
+}
+
 // hopByHop are the fields that are never forwarded as they came: those of the connection, and those that frame the body, which the
 // gateway writes itself.
 const hopByHop = http1.HopByHop | 1<<head.ContentLength | 1<<head.Expect
@@ -183,12 +193,12 @@ func (f *flow) sendRequest() {
 		}
 	}
 	f.flags |= wroteRequest // also when the write fails: a part may have gone out
+	if len(out) <= batchBytes {
+		s.conn.Batch()
+	}
 	if err := s.write(out); err != nil {
 		f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
 		return
-	}
-	if f.headUp == 0 {
-		f.headUp = max(1, reactor.Clock()-f.Start)
 	}
 	w.loop.SetTimer(&f.timer, f, f.answerDeadline())
 	if !f.is(requestSent) {
@@ -285,6 +295,7 @@ func (f *flow) idempotent() bool {
 // upstreamFailed ends the present try, and tries again or gives up.
 func (f *flow) upstreamFailed(o upstream.Outcome, reason exchange.Reason) {
 	stale := o == upstream.Reset && f.stale()
+	f.noteSent()
 	f.dropServer()
 	if stale {
 		f.endTry(upstream.Cancelled, 0)

@@ -10,6 +10,9 @@ import (
 // abort ends an exchange whose client is gone, or is being cut off. The upstream connection, the target's count, the timer and the
 // place in a queue go with it.
 func (f *flow) abort(reason exchange.Reason) {
+	if f.stage == stageSending {
+		return // all of it is on its way out, and Run ends it in this very turn
+	}
 	end := exchange.ClientGone
 	if reason != exchange.NoReason {
 		f.Reason = reason

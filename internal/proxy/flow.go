@@ -18,8 +18,8 @@ import (
 // Its stages:
 //
 //	reading → policies ⇄ held
-//	             ├→ answering ──────────────────────────────┐
-//	             └→ waiting → connecting → sent → streaming ─┴→ over
+//	             ├→ answering ────────────────────────────────────────┐
+//	             └→ waiting → connecting → sent → streaming → sending ┴→ over
 //	                  └─────────┴─ retry ──┘
 //
 // The request's body goes its own way meanwhile: it may still be arriving in any stage up to over.
@@ -55,7 +55,8 @@ type flow struct {
 	sentAt      int64 // when the request's head was sent, for the target's latency
 	headUp      int64 // nanoseconds from the head's arrival until it was sent on: the gateway's own time
 	headDown    int64 // likewise for the response
-	upstreamEnd int64
+	upstreamEnd int64 // when the response's head came
+	lastRead    int64 // when its last bytes came
 	bodyStart   int   // where in client.in the body begins
 	headBytes   int64 // of the request
 	bodyIn      int64 // bytes of the request's body, received
@@ -78,6 +79,7 @@ const (
 	stageSent      // the head is with the upstream, its answer awaited
 	stageStreaming // the response's head is with the client
 	stageTunnel
+	stageSending // the response's last bytes are in the loop's batch
 	stageOver
 )
 

@@ -114,6 +114,7 @@ func (f *flow) badResponse(http1.Error) {
 func (f *flow) responseHead(buf []byte, from, to int) {
 	status := f.res.Status
 	f.upstreamEnd = f.w.loop.Now()
+	f.noteSent()
 	if f.is(isMirror) {
 		f.mirrorHead(buf[from:to])
 		return
@@ -373,16 +374,30 @@ func (f *flow) responseWhole(out []byte, clean bool) {
 		}
 		out = http1.AppendLastChunk(out, f.down.Trailers())
 	}
+	if len(out) <= batchBytes {
+		f.client.conn.Batch()
+	}
 	if len(out) > 0 && !f.toClientWrite(out) {
 		return
 	}
-	now := reactor.Clock()
-	f.headDown = now - f.w.loop.Now()
 	s := f.server
 	f.server = nil
 	f.endTry(outcomeOf(f.res.Status), f.upstreamEnd-f.sentAt)
 	s.release(clean && f.is(requestSent) && f.res.KeepAlive)
-	f.finish(exchange.Completed, now)
+	f.stage, f.lastRead = stageSending, f.w.loop.Now()
+	f.w.loop.AfterBatch(f)
+}
+
+// Run implements reactor.Runner: the last bytes of the response have gone out with the batch, or could not.
+func (f *flow) Run() {
+	if f.client.conn.Failed() {
+		f.stage = stageStreaming
+		f.abort(exchange.NoReason)
+		return
+	}
+	sent := f.client.conn.Sent()
+	f.headDown = max(1, sent-f.lastRead)
+	f.finish(exchange.Completed, sent)
 }
 
 func outcomeOf(status int) upstream.Outcome {

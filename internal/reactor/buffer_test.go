@@ -9,7 +9,7 @@ import (
 func TestABufferHasTheSmallestSizeThatHoldsWhatIsAskedFor(t *testing.T) {
 	l := &Loop{}
 	for _, c := range []struct{ want, size int }{
-		{0, 1 << 10}, {1, 1 << 10}, {1 << 10, 1 << 10}, {1<<10 + 1, 4 << 10}, {4 << 10, 4 << 10}, {16 << 10, 16 << 10},
+		{0, 512}, {1, 512}, {512, 512}, {513, 1 << 10}, {1<<10 + 1, 2 << 10}, {4 << 10, 4 << 10}, {4<<10 + 1, 16 << 10},
 		{16<<10 + 1, 64 << 10}, {64 << 10, 64 << 10},
 	} {
 		b := l.GetBuffer(c.want)

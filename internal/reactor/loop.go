@@ -41,6 +41,8 @@ type Loop struct {
 	sleeping atomic.Bool
 	wakers   atomic.Int32 // goroutines between finding the loop asleep and having woken it
 	over     bool         // Run has returned; guarded by posts
+	batch    []*Conn      // what Batch gathered
+	after    []Runner     // run once the batch is out
 	stopped  bool
 	thread   int // the thread's id while running, for invariant checks
 
@@ -173,6 +175,9 @@ func (l *Loop) Call(limit time.Duration, f func()) bool {
 // posted function or a timer runs in the next turn, which then does not wait.
 func (l *Loop) Defer(r Runner) { l.later = append(l.later, r) }
 
+// AfterBatch has r run once all that Batch gathered until now has gone out.
+func (l *Loop) AfterBatch(r Runner) { l.after = append(l.after, r) }
+
 // Stop ends Run after the present turn. It must be called on the loop; sources that are still registered stay open.
 func (l *Loop) Stop() { l.stopped = true }
 
@@ -193,11 +198,40 @@ func (l *Loop) Run() {
 		}
 		l.stats.Turns++
 		l.dispatch(n)
+		l.sendBatch()
 		l.runLater()
 		if l.pending.Load() {
 			l.runPosts()
 		}
 		l.timers.advance(l.now)
+		l.sendBatch()
+	}
+}
+
+// batchSize bounds how many connections' messages wait for each other, and with them how long the first of them waits.
+const batchSize = 32
+
+// sendBatch sends what Batch gathered, then runs what waited for that. Both may gather more.
+func (l *Loop) sendBatch() {
+	for len(l.batch)+len(l.after) > 0 {
+		for i := 0; i < len(l.batch); i++ {
+			c := l.batch[i]
+			l.batch[i] = nil
+			if c.flags&batched == 0 {
+				continue // closed meanwhile
+			}
+			c.flags &^= batched
+			if sent, open := c.drain(); open && !sent {
+				c.handler.Readable()
+			}
+		}
+		l.batch = l.batch[:0]
+		for i := 0; i < len(l.after); i++ {
+			r := l.after[i]
+			l.after[i] = nil
+			r.Run()
+		}
+		l.after = l.after[:0]
 	}
 }
 
@@ -241,6 +275,9 @@ func (l *Loop) dispatch(n int) {
 		}
 		if s := &l.slots[index]; s.generation == generation && s.source != nil {
 			s.source.ready(ev)
+		}
+		if len(l.batch) >= batchSize {
+			l.sendBatch()
 		}
 	}
 }

@@ -1,0 +1,101 @@
+package reactor_test
+
+import (
+	"bytes"
+	"io"
+	"testing"
+
+	"plimsoll/internal/reactor"
+)
+
+// ran counts how often it was run, and what had been sent by then.
+type ran struct {
+	c     *conn
+	sent  int64
+	times int
+}
+
+func (r *ran) Run() { r.times, r.sent = r.times+1, r.c.Sent() }
+
+func TestWhatIsBatchedGoesOutOnceAndInOrder(t *testing.T) {
+	l := newLoops(t, 1)[0]
+	near, far := peers(t, false)
+	c, _ := reading(t, l, far)
+	after := &ran{c: c}
+	on(t, l, func() {
+		c.Batch()
+		for _, piece := range []string{"one ", "two ", "three"} {
+			if err := c.Write([]byte(piece)); err != nil {
+				t.Error(err)
+			}
+		}
+		if c.Queued() != 0 || c.Sent() != 0 {
+			t.Errorf("before the batch is sent %d bytes wait for the peer and some went out at %d, want neither", c.Queued(), c.Sent())
+		}
+		l.AfterBatch(after)
+	})
+	got := make([]byte, len("one two three"))
+	if _, err := io.ReadFull(near, got); err != nil || string(got) != "one two three" {
+		t.Fatalf("the peer got %q, %v", got, err)
+	}
+	on(t, l, func() {
+		if after.times != 1 || after.sent == 0 {
+			t.Errorf("what waited for the batch ran %d times, with bytes sent at %d", after.times, after.sent)
+		}
+	})
+}
+
+func TestABatchThatFailsIsToldAsReadable(t *testing.T) {
+	l := newLoops(t, 1)[0]
+	near, far := peers(t, false)
+	c, told := reading(t, l, far)
+	near.SetLinger(0)
+	near.Close()
+	receive(t, told, "the reset")
+	on(t, l, func() {
+		c.Batch()
+		if err := c.Write([]byte("x")); err != nil {
+			t.Errorf("Write into a batch: %v", err)
+		}
+	})
+	receive(t, told, "the batch's failure")
+	on(t, l, func() {
+		if !c.Failed() {
+			t.Error("Failed is false")
+		}
+	})
+}
+
+func TestABatchOfAClosedConnectionIsForgotten(t *testing.T) {
+	l := newLoops(t, 1)[0]
+	near, far := peers(t, false)
+	c, _ := reading(t, l, far)
+	on(t, l, func() {
+		c.Batch()
+		c.Write([]byte("x"))
+		c.Close()
+	})
+	if got, err := io.ReadAll(near); err != nil || len(got) != 0 {
+		t.Errorf("the peer got %q, %v, want nothing and an orderly end", got, err)
+	}
+	on(t, l, func() {
+		if out := l.BuffersOut(); out != [len(reactor.Sizes)]int{} {
+			t.Errorf("buffers stayed out: %v", out)
+		}
+	})
+}
+
+func TestTheEndOfWritingComesBehindTheBatch(t *testing.T) {
+	l := newLoops(t, 1)[0]
+	near, far := peers(t, false)
+	c, _ := reading(t, l, far)
+	sent := noise(3000)
+	on(t, l, func() {
+		c.Batch()
+		c.Write(sent)
+		c.CloseWrite()
+	})
+	if got, err := io.ReadAll(near); err != nil || !bytes.Equal(got, sent) {
+		t.Errorf("the peer got %d bytes, %v, want %d and the end", len(got), err, len(sent))
+	}
+}
