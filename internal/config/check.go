@@ -77,7 +77,7 @@ func (a *Admin) check(s *scope) {
 		return
 	}
 	a.Address = s.listenAddress("address", a.Address)
-	if host, _, err := splitAddress(a.Address); a.Token == "" && err == nil {
+	if host, _, err := splitAddress(a.Address); a.Token == "" && !s.failed["token"] && err == nil {
 		if ip, err := netip.ParseAddr(host); err != nil || !ip.IsLoopback() {
 			s.reject("token", "an admin listener off loopback needs a token; add one, or listen on 127.0.0.1")
 		}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// variables are the names that ${...} may have in header values, redirect.to, rewrite and respond.body, where they stand for
-// something of the exchange; "path.NAME" besides, for the value of {NAME} in the route's pattern.
+// variables are the names that ${...} may have in the keys tagged template, where they stand for something of the exchange;
+// "path.NAME" besides, for the value of {NAME} in the route's pattern.
 var variables = []string{
 	"client_address", "client_port", "request_id", "method", "host", "path", "query", "scheme", "route", "upstream", "target",
 	"listener", "tls_version", "tls_client_subject",

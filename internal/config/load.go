@@ -107,7 +107,7 @@ func (d *decoder) guard(tokens token.Tokens) bool {
 	for _, t := range tokens {
 		switch t.Type {
 		case token.InvalidType:
-			d.errs.add(t.Position.Line, t.Position.Column, "", "this is not YAML: "+t.Error+"; mend it")
+			d.errs.add(t.Position.Line, t.Position.Column, "", "this is not YAML: "+t.Error+"; "+repair(t))
 			return false
 		case token.TagType, token.DirectiveType:
 			d.errs.add(t.Position.Line, t.Position.Column, "", "YAML tags and directives are not supported; remove it")
@@ -147,6 +147,14 @@ func (d *decoder) guard(tokens token.Tokens) bool {
 		}
 	}
 	return true
+}
+
+// repair is what to do about a token that is none. A tab is the mistake most often made, and cannot be seen in the file.
+func repair(t *token.Token) string {
+	if strings.Contains(t.Error, "'\t'") {
+		return "indent with blanks, not with tabs"
+	}
+	return "mend it"
 }
 
 // parseYAML calls the YAML parser and turns a panic of it into an error: a file must never end a gateway that reloads. It returns

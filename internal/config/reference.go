@@ -24,7 +24,7 @@ editors, and ` + "`plimsoll config defaults`" + ` a file with every key.
 - Anchors, aliases and ` + "`<<`" + ` work as in YAML 1.1, within bounds. Tags do not.
 - The file may have 16MB, and 200,000 routes.
 
-The values of headers, ` + "`redirect.to`, `rewrite` and `respond.body`" + ` may use variables of the exchange, which are lower case:
+The values of ` + "`request_headers` and `response_headers`, `redirect.to` and `rewrite`" + ` may use variables of the exchange, which are lower case:
 `
 
 // Reference is docs/config.md: every key with its type, default, limits and comment, in Markdown.

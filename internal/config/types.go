@@ -85,10 +85,11 @@ type Limits struct {
 	HeadTimeout Duration `yaml:"head_timeout" default:"10s" min:"10ms" max:"1h"`
 	// IdleTimeout is how long a connection may wait for its next request. Default: 75s.
 	IdleTimeout Duration `yaml:"idle_timeout" default:"75s" min:"10ms" max:"24h"`
-	// MinBodyRate is the slowest a request body may arrive, in bytes a second, over any ten seconds.
+	// MinBodyRate is the slowest a request body may arrive, in bytes a second, over any ten seconds, and the slowest a response that
+	// waits may be taken, over send_timeout.
 	// Default: 240B. 0 turns it off. Hazard: off, a slow client can hold an upstream connection for ever.
 	MinBodyRate Size `yaml:"min_body_rate" default:"240B" min:"0B" max:"1GB"`
-	// SendTimeout is how long a client may take no byte of a response that waits for it. Default: 30s.
+	// SendTimeout is how long a client may take none of a response that waits for it, or less than min_body_rate asks for. Default: 30s.
 	SendTimeout Duration `yaml:"send_timeout" default:"30s" min:"10ms" max:"24h"`
 	// MaxRequests is the most requests of one connection before it is closed in an orderly way. Default: 0, no bound.
 	MaxRequests int `yaml:"max_requests" default:"0" min:"0" max:"1000000000"`
@@ -109,8 +110,8 @@ type ListenerTLS struct {
 	ClientCA string `yaml:"client_ca" file:"true"`
 	// HandshakeTimeout ends a handshake that takes longer. Default: 10s.
 	HandshakeTimeout Duration `yaml:"handshake_timeout" default:"10s" min:"10ms" max:"10m"`
-	// MaxHandshakes is the most handshakes in flight; more wait in the accept queue's order up to the same number again,
-	// then are refused. Default: 256.
+	// MaxHandshakes is the most handshakes that are worked on at once; more wait in order up to the same number again, then are
+	// refused. Up to sixteen times as many may be waiting for their clients beside them. Default: 256.
 	MaxHandshakes int `yaml:"max_handshakes" default:"256" min:"1" max:"100000"`
 	// SessionTickets lets clients resume sessions without a full handshake. Default: true.
 	SessionTickets *bool `yaml:"session_tickets" default:"true"`

@@ -55,20 +55,11 @@ func StaticField(name, value string) head.Field {
 	}
 }
 
-var (
-	plainText = StaticField("Content-Type", "text/plain; charset=utf-8")
+var plainText = StaticField("Content-Type", "text/plain; charset=utf-8")
 
-	reasonBody = func() (t [reasons][]byte) {
-		for r := range t {
-			t[r] = []byte(reasonText[r] + "\n")
-		}
-		return
-	}()
-)
-
-// Refuse answers in the gateway's own name with a line of text that says the reason.
+// Refuse answers in the gateway's own name with a line of text that says the reason and what it means.
 func (x *Exchange) Refuse(status int, reason Reason) Verdict {
-	x.Answer(status, reason, reasonBody[reason])
+	x.Answer(status, reason, RefusalBody(status, reason))
 	x.Response.Fields.Append(plainText)
 	return Answered
 }

@@ -53,7 +53,8 @@ func TestRefuseSaysTheReason(t *testing.T) {
 	if v := x.Refuse(403, exchange.Denied); v != exchange.Answered {
 		t.Errorf("verdict %d", v)
 	}
-	if x.Response.Status != 403 || x.Reason != exchange.Denied || string(x.Body) != "denied\n" || x.Response.Length != 7 {
+	const body = "403 Forbidden: denied: your address is not allowed here\n"
+	if x.Response.Status != 403 || x.Reason != exchange.Denied || string(x.Body) != body || x.Response.Length != int64(len(body)) {
 		t.Errorf("got %d %v %q %d", x.Response.Status, x.Reason, x.Body, x.Response.Length)
 	}
 	if x.Response.Fields.Len() != 1 || !strings.HasPrefix(string(x.Response.Fields.Value(head.ContentType)), "text/plain") {

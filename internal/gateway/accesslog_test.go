@@ -137,6 +137,8 @@ func TestAFullDiskUnderTheAccessLogDisturbsNoRequestAndIsCounted(t *testing.T) {
 		}
 	}
 	eventually(t, "the lost lines are counted", func() bool { return g.lines.Lost.Load() == 100 })
+	// The line is written after the counter has risen.
+	eventually(t, "the loss is logged", func() bool { return strings.Contains(g.logged.String(), "lines are lost") })
 	if n := strings.Count(g.logged.String(), "lines are lost"); n != 1 {
 		t.Errorf("%d lines were logged of it, want 1", n)
 	}

@@ -225,7 +225,6 @@ func hashKey(on string) func(*exchange.Exchange) uint64 {
 			}
 			return keyOf(x.Params.Value(name))
 		}
-
 	}
 	return nil
 }

@@ -56,6 +56,7 @@ func TestADrainFinishesWhatIsUnderWayAndClosesTheConnection(t *testing.T) {
 }
 
 func TestADrainClosesIdleConnections(t *testing.T) {
+	t.Parallel() // it waits, for timeouts of the gateway, most of its time
 	s := newService(t, answering(okResponse))
 	g := serve(t, oneUpstream(s.address()))
 	fresh, used := g.dial(), g.dial()

@@ -215,7 +215,7 @@ const callLimit = 5 * time.Second
 // call has a loop run f and waits for it.
 func (g *Gateway) call(loop *reactor.Loop, f func()) bool {
 	if !loop.Call(callLimit, f) {
-		g.log.Error("a loop did not answer in time", "loop", loop.ID, "limit", callLimit)
+		g.log.Error("a loop did not answer in time", "loop", loop.ID, "limit", callLimit.String())
 		return false
 	}
 	return true
@@ -241,7 +241,8 @@ func (g *Gateway) run(ctx context.Context) error {
 	g.inherited.ready()
 	notify("READY=1", fmt.Sprintf("MAINPID=%d", os.Getpid()))
 	g.mu.Lock()
-	g.log.Info("serving", "loops", len(g.loops), "listeners", len(g.listeners), "routes", len(g.config.Routes))
+	// Two processes write to one log during an upgrade; the pid and the version tell which one serves now.
+	g.log.Info("serving", "version", g.options.Version, "pid", os.Getpid(), "loops", len(g.loops), "listeners", len(g.listeners), "routes", len(g.config.Routes))
 	g.mu.Unlock()
 	for {
 		select {
@@ -312,7 +313,7 @@ func (g *Gateway) end(why string, handedOver bool) error {
 		notify("STOPPING=1")
 	}
 	limit := time.Duration(g.config.Drain.Timeout)
-	g.log.Info("draining", "why", why, "connections", g.shared.Clients.Load(), "limit", limit)
+	g.log.Info("draining", "why", why, "pid", os.Getpid(), "connections", g.shared.Clients.Load(), "limit", limit.String())
 	for _, l := range g.listeners {
 		g.closeListener(l, handedOver)
 	}

@@ -179,6 +179,7 @@ func (p *peer) rest() string {
 func (i *instance) exchange(raw string) string {
 	i.t.Helper()
 	p := i.dial()
+	defer p.Close() // or the gateway would linger for the client's own end
 	p.send(raw)
 	return p.rest()
 }

@@ -358,6 +358,9 @@ routes:
 			t.Errorf("%s got %d %q, want a refusal", target, status, body)
 		}
 	}
+	p := g.dial()
+	p.send("GET /a%5c..%5cadmin HTTP/1.1\r\nHost: a\r\n\r\n" + hidden)
+	p.expectFailureEnd(400, "bad_path")
 	for target, want := range map[string]string{"/%7euser/%2f?q=%2e%2e": "/~user/%2F?q=%2e%2e", "/a//b/./c/../d": "/a/b/d", "/a;b=/c": "/a;b=/c"} {
 		if status, body := ask(target, "a"); status != 200 || body != "GET "+want+" a" {
 			t.Errorf("%s was forwarded as %d %q, want %q", target, status, body, want)
@@ -451,4 +454,21 @@ func TestARefusedRequestIsReadOverUntilTheClientHasItsAnswer(t *testing.T) {
 	}
 	p.expectFailureEnd(400, "bad_request")
 	s.expectUntouched()
+}
+
+// Exchanges are reused: nothing that one client's counted may be counted again for another's.
+func TestARefusedRequestCountsNothingOfTheOneBefore(t *testing.T) {
+	s := newService(t, answering(okResponse))
+	g := serveClean(t, "loops: 1\n"+oneUpstream(s.address()))
+	if status, _ := g.dial().request("GET", "/"+strings.Repeat("x", 1000)); status != 200 {
+		t.Fatalf("got %d", status)
+	}
+	eventually(t, "the request's bytes to be counted", func() bool { return g.snapshot().ClientReceived > 1000 })
+	before := g.snapshot().ClientReceived
+	p := g.dial()
+	p.send("garbage\r\n\r\n")
+	p.expectFailureEnd(400, "bad_request")
+	if n := g.snapshot().ClientReceived - before; n >= 1000 {
+		t.Errorf("%d bytes are counted for the refused request", n)
+	}
 }

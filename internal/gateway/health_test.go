@@ -47,6 +47,7 @@ func TestATargetThatHangsInItsCheckIsDown(t *testing.T) {
 }
 
 func TestTheDeepCheckTakesATargetOutByItself(t *testing.T) {
+	t.Parallel() // it waits, for timeouts of the gateway, most of its time
 	all := backends(t, 2)
 	all[0].answer(all[0].unwell("/health/deep", 503))
 	g := serve(t, balanced(2, targetsOf(all),
@@ -138,6 +139,7 @@ func TestUnderThePanicThresholdTargetsThatAreDownAreUsedAgain(t *testing.T) {
 }
 
 func TestFailuresInARowEjectATargetForAWhile(t *testing.T) {
+	t.Parallel() // it waits, for timeouts of the gateway, most of its time
 	all := backends(t, 2)
 	all[0].answer(answerStatus(503))
 	g := serve(t, balanced(1, targetsOf(all),
@@ -224,6 +226,7 @@ func samePort(t *testing.T) (a, b *backend, port string) {
 }
 
 func TestTheAddressesOfANameAreFollowed(t *testing.T) {
+	t.Parallel() // it waits, for timeouts of the gateway, most of its time
 	_, _, port := samePort(t)
 	names := newNameServer(t, "127.0.0.1")
 	g := serveWith(t, balanced(2, `"service.test:`+port+`"`, "balance: round_robin"), Options{resolver: names.address()})
@@ -242,6 +245,7 @@ func TestTheAddressesOfANameAreFollowed(t *testing.T) {
 }
 
 func TestANameThatIsNotResolvedAtTheStartIsWaitedFor(t *testing.T) {
+	t.Parallel() // it waits, for timeouts of the gateway, most of its time
 	a := newBackend(t, "a")
 	_, port, _ := net.SplitHostPort(a.address)
 	names := newNameServer(t)

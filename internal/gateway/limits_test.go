@@ -137,6 +137,29 @@ func TestAClientThatTakesNothingOfItsResponseIsCut(t *testing.T) {
 	}
 }
 
+func TestAClientThatTakesItsResponseTooSlowlyIsCut(t *testing.T) {
+	t.Parallel()
+	s := newService(t, pouring(nil))
+	// A gigabyte a second is more than anybody takes here, so the slow reader below is far from it and yet never still.
+	g := serve(t, strings.Replace(oneUpstream(s.address()), `"127.0.0.1:0"`, `"127.0.0.1:0", limits: {send_timeout: 1s, min_body_rate: 1GB}`, 1))
+	p := g.dial()
+	p.send(plainGet)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for n := int64(0); ; n++ {
+		<-tick.C
+		if _, err := io.CopyN(io.Discard, p.r, 64<<10); err != nil {
+			break
+		}
+		if n == 1000 {
+			t.Fatal("a client that is too slow was served on")
+		}
+	}
+	if g.snapshot().Reasons[exchange.ClientSlow] != 1 {
+		t.Error("the cut was not counted as client_slow")
+	}
+}
+
 func TestAClientThatStopsTakingItsResponseLaterIsCutToo(t *testing.T) {
 	t.Parallel() // the gateway's timer has to pass once while nothing waits for the client
 	let := make(chan bool)

@@ -54,6 +54,7 @@ func TestAMirrorGetsEachRequestWhole(t *testing.T) {
 }
 
 func TestAMirrorHurtsNobody(t *testing.T) {
+	t.Parallel() // it waits, for timeouts of the gateway, most of its time
 	body := strings.Repeat("x", 300<<10)
 	for name, answer := range map[string]script{
 		"that closes":                      func(c *serviceConn, _ int) { c.head() },
@@ -107,6 +108,7 @@ func TestAMirrorHurtsNobody(t *testing.T) {
 }
 
 func TestAMirrorOutlivesAReload(t *testing.T) {
+	t.Parallel() // it waits, for timeouts of the gateway, most of its time
 	arrived := make(chan string, 4)
 	m := newService(t, func(c *serviceConn, _ int) {
 		arrived <- c.head()
@@ -151,4 +153,37 @@ func TestAClientThatLeavesInTheMiddleOfAMirroredBody(t *testing.T) {
 	p.Close()
 	g.settled()
 	m.expectUntouched()
+}
+
+// Each copy holds a large buffer while it waits for the rest of its body, so slow uploads must not make any number of them.
+func TestCopiesThatAreBeingMadeAreBounded(t *testing.T) {
+	const bound = 256
+	arrived := make(chan string, 1)
+	m := newService(t, func(c *serviceConn, _ int) {
+		arrived <- c.head()
+		c.drain()
+	})
+	s := newService(t, replying(echo))
+	g := serve(t, `
+loops: 1
+listeners: [{address: "127.0.0.1:0"}]
+upstreams: {s: {targets: ["`+s.address()+`"]}, m: {targets: ["`+m.address()+`"]}}
+routes: [{match: /, upstream: s, mirror: {upstream: m}}]
+`)
+	var slow []*peer
+	for range bound + 3 {
+		p := g.dial()
+		p.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc")
+		slow = append(slow, p)
+	}
+	eventually(t, "the copies too many are counted", func() bool { return g.snapshot().MirrorsDropped == 3 })
+	for _, p := range slow {
+		p.Close()
+	}
+	g.settled()
+	g.dial().request("GET", "/")
+	<-arrived
+	if n := g.snapshot().MirrorsDropped; n != 3 {
+		t.Errorf("%d copies are counted as dropped, want 3", n)
+	}
 }

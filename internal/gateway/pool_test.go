@@ -50,6 +50,7 @@ func TestAConnectionEndsAfterItsMaxRequests(t *testing.T) {
 }
 
 func TestAnUnusedConnectionIsClosedAfterTheIdleTimeout(t *testing.T) {
+	t.Parallel() // it waits, for timeouts of the gateway, most of its time
 	b := newBackend(t, "a")
 	g := serve(t, pooled(b.address, "idle_timeout: 50ms"))
 	expectOnly(t, g.crowd(1, 1, "/"), "200 a", 1)
@@ -161,6 +162,7 @@ func TestIdleConnectionsMoveBetweenLoops(t *testing.T) {
 }
 
 func TestConnectionsThatDieBetweenLoopsAreFoundOut(t *testing.T) {
+	t.Parallel() // it waits, for timeouts of the gateway, most of its time
 	for _, kind := range []string{"plain", "tls"} {
 		t.Run(kind, func(t *testing.T) {
 			wrap, more := func(ln net.Listener) net.Listener { return ln }, ""

@@ -77,7 +77,7 @@ func (g *Gateway) addSeries() error {
 	return g.registry.AddGroup(telemetry.Group{Series: listenerSeries, Read: g.readListeners})
 }
 
-func (g *Gateway) readUpstreams(emit func(series int, value float64, labels ...string)) {
+func (g *Gateway) readUpstreams(emit telemetry.Emit) {
 	v := g.view()
 	names := slices.Sorted(maps.Keys(v.services))
 	names = names[:min(len(names), telemetry.MaxNames)]
@@ -120,7 +120,7 @@ func (g *Gateway) readUpstreams(emit func(series int, value float64, labels ...s
 	emit(seriesNotShown, float64(left))
 }
 
-func (g *Gateway) readListeners(emit func(series int, value float64, labels ...string)) {
+func (g *Gateway) readListeners(emit telemetry.Emit) {
 	for _, l := range g.view().listeners {
 		emit(seriesListener, float64(l.quota.Open()), l.address)
 		emit(seriesAccepting, truth(l.accepting.Load()), l.address)

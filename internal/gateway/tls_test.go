@@ -169,11 +169,28 @@ func TestAReloadTakesAuthoritiesUpThatChangedInTheirFile(t *testing.T) {
 	}
 }
 
+// halfHello is how the record of a TLS client's first message begins.
+const halfHello = "\x16\x03\x01\x02\x00\x01"
+
+// Connections that never say anything must not keep new clients from their handshakes.
+func TestHazardSlowTLSClients(t *testing.T) {
+	ca := newAuthority(t)
+	g := serve(t, overTLS(", max_handshakes: 1", "", ca.issue(t, "a.example")))
+	for range 8 {
+		g.dial()
+	}
+	eventually(t, "the silent ones are there", func() bool { return g.snapshot().Accepted == 8 })
+	g.mustDialTLS(&tls.Config{RootCAs: ca.pool, ServerName: "a.example"})
+	if n := g.snapshot().HandshakeFailures[proxy.HandshakeRefused]; n != 0 {
+		t.Errorf("%d handshakes were refused, want none", n)
+	}
+}
+
 func TestAHandshakeThatTakesTooLongEnds(t *testing.T) {
 	ca := newAuthority(t)
 	g := serve(t, overTLS(", handshake_timeout: 50ms", "", ca.issue(t, "a.example")))
 	silent, halfway := g.dial(), g.dial()
-	halfway.send("\x16\x03\x01\x02\x00\x01")
+	halfway.send(halfHello)
 	silent.rest()
 	io.Copy(io.Discard, halfway.r)
 	eventually(t, "both are counted", func() bool { return g.snapshot().HandshakeFailures[proxy.HandshakeTimeout] == 2 })
@@ -182,12 +199,21 @@ func TestAHandshakeThatTakesTooLongEnds(t *testing.T) {
 func TestHandshakesInFlightAreBounded(t *testing.T) {
 	ca := newAuthority(t)
 	g := serve(t, overTLS(", max_handshakes: 2", "", ca.issue(t, "a.example")))
+	in := g.listeners[g.config.Listeners[0].Address].tls.gate
 	var waiting []*peer
-	for range 4 { // two in flight, two in the queue
-		waiting = append(waiting, g.dial())
+	const most = 2*16 + 2 // those that wait aside for their clients, and those that must keep their places meanwhile
+	for n := range most + 2 {
+		p := g.dial()
+		p.send(halfHello)
+		waiting = append(waiting, p)
+		eventually(t, "it has found its place", func() bool {
+			s := in.Stats()
+			return s.InFlight == min(n+1, most) && s.Waiting == max(0, n+1-most)
+		})
 	}
-	eventually(t, "four are there", func() bool { return g.snapshot().Accepted == 4 })
-	if over := g.dial(); over.rest() != "" {
+	over := g.dial()
+	over.send(halfHello)
+	if got, _ := io.ReadAll(over.r); len(got) != 0 {
 		t.Error("a handshake too many was told something")
 	}
 	if n := g.snapshot().HandshakeFailures[proxy.HandshakeRefused]; n != 1 {
@@ -197,6 +223,17 @@ func TestHandshakesInFlightAreBounded(t *testing.T) {
 		p.Close()
 	}
 	eventually(t, "all of them are gone", func() bool { return g.shared.Clients.Load() == 0 })
+	g.mustDialTLS(&tls.Config{RootCAs: ca.pool, ServerName: "a.example"})
+}
+
+func TestAClientThatStallsInItsHandshakeKeepsNobodyOut(t *testing.T) {
+	ca := newAuthority(t)
+	g := serve(t, overTLS(", max_handshakes: 1", "", ca.issue(t, "a.example")))
+	in := g.listeners[g.config.Listeners[0].Address].tls.gate
+	for n := range 8 {
+		g.dial().send(halfHello)
+		eventually(t, "it waits aside", func() bool { s := in.Stats(); return s.InFlight == n+1 && s.Waiting == 0 })
+	}
 	g.mustDialTLS(&tls.Config{RootCAs: ca.pool, ServerName: "a.example"})
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -181,11 +182,19 @@ func (in *inherited) admin(address string) (net.Listener, error) {
 		defer f.Close()
 		return net.FileListener(f)
 	}
-	ln, err := net.Listen("tcp", address)
+	ln, err := net.Listen(adminNetwork(address), address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("listen on %s: the port is taken by another program: %w", address, err)
+		return nil, fmt.Errorf("listen on %s: the port is taken by another program: %w", address, syscall.EADDRINUSE)
 	}
 	return ln, err
+}
+
+// adminNetwork keeps 0.0.0.0 to IPv4, as it is for listeners: "tcp" would open the door for IPv6 too, where a firewall may not look.
+func adminNetwork(address string) string {
+	if a, err := netip.ParseAddrPort(address); err == nil && a.Addr().Is4() {
+		return "tcp4"
+	}
+	return "tcp"
 }
 
 // closeRest closes the sockets of addresses that the configuration no longer has.

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,8 +33,8 @@ func TestAnUpgradeUnderLoadFailsNothingAndTakesTheAdminAddressAlong(t *testing.T
 		t.Fatalf("the new process does not answer on the admin address: %v", err)
 	}
 	r.Body.Close()
-	if !strings.Contains(c.logged.String(), "why=upgraded") {
-		t.Error("the old process does not say why it ended")
+	if !strings.Contains(c.logged.String(), "why=upgraded pid="+strconv.Itoa(c.cmd.Process.Pid)) {
+		t.Error("the log does not say which process ended, and why")
 	}
 }
 

@@ -1,7 +1,10 @@
 package gateway
 
 import (
+	"bufio"
+	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -316,5 +319,90 @@ func TestAnUpstreamThatSaysCloseIsNotUsedAgain(t *testing.T) {
 	}
 	if n := s.connections(); n != 3 {
 		t.Errorf("the upstream was opened %d connections, want 3", n)
+	}
+}
+
+// heldBack is a connection whose writes after the first wait until they are let go, and then go out in one.
+type heldBack struct {
+	net.Conn
+	first bool
+	held  []byte
+}
+
+func (l *heldBack) Write(p []byte) (int, error) {
+	if !l.first {
+		l.first = true
+		return l.Conn.Write(p)
+	}
+	l.held = append(l.held, p...)
+	return len(p), nil
+}
+
+func (l *heldBack) let() {
+	l.Conn.Write(l.held)
+	l.held = nil
+}
+
+// What comes with the handshake's last bytes is read while the request is still in the loop's batch: it is no answer.
+func TestHazardAResponseBeforeItsRequestDesyncsNothing(t *testing.T) {
+	cfg := &tls.Config{Certificates: []tls.Certificate{throwawayCertificate(t)}, MaxVersion: tls.VersionTLS12}
+	s := newService(t, func(c *serviceConn, n int) {
+		slow := &heldBack{Conn: c.Conn}
+		secure := tls.Server(slow, cfg)
+		if secure.Handshake() != nil {
+			return
+		}
+		if n == 1 {
+			io.WriteString(secure, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearly")
+		}
+		slow.let()
+		for in := bufio.NewReader(secure); ; slow.let() {
+			if _, err := http.ReadRequest(in); err != nil {
+				return
+			}
+			fmt.Fprintf(secure, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n%d", n)
+		}
+	})
+	g := serveClean(t, "loops: 1"+strings.Replace(oneUpstream(s.address()), `"]}`, `"], tls: {insecure_skip_verify: true}}`, 1))
+	p := g.dial()
+	p.send(get + get) // the second follows in the very turn, before an answer to the first can have come
+	for range 2 {
+		if r, body := p.response("GET"); r.StatusCode != 200 || body != "2" {
+			t.Errorf("got %d %q, want the answer of a second connection", r.StatusCode, body)
+		}
+	}
+}
+
+func TestWhatAnIdleConnectionSaysIsNoAnswerToTheNextRequest(t *testing.T) {
+	speak, spoken := make(chan struct{}), make(chan struct{})
+	s := newService(t, func(c *serviceConn, n int) {
+		if n > 1 {
+			answering(okResponse)(c, n)
+			return
+		}
+		c.head()
+		io.WriteString(c, okResponse)
+		<-speak
+		io.WriteString(c, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+		close(spoken)
+		c.head()
+	})
+	g := serve(t, "loops: 1\n"+oneUpstream(s.address()))
+	p := g.dial()
+	p.send(plainGet)
+	p.response("GET")
+	// While the loop is held, first the request comes, then what nobody asked for: the loop meets both in one turn.
+	held, release := make(chan struct{}), make(chan struct{})
+	g.loops[0].Post(func() {
+		close(held)
+		<-release
+	})
+	<-held
+	p.send(plainGet)
+	close(speak)
+	<-spoken
+	close(release)
+	if r, body := p.response("GET"); r.StatusCode != 200 || body != "ok" {
+		t.Errorf("got %d %q, want the answer of a fresh connection", r.StatusCode, body)
 	}
 }

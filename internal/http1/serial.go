@@ -7,31 +7,6 @@ import (
 	"plimsoll/internal/head"
 )
 
-// AppendRequestLine appends the request line of an HTTP/1.1 request. method is a token. Bytes that no target may have,
-// which a rewritten one could bring, are percent-encoded, so that nothing splits the request.
-func AppendRequestLine(dst, method, target []byte) []byte {
-	dst = append(dst, method...)
-	dst = append(dst, ' ')
-	if isTarget(target) {
-		dst = append(dst, target...)
-	} else {
-		dst = appendEncoded(dst, target)
-	}
-	return append(dst, " HTTP/1.1\r\n"...)
-}
-
-func appendEncoded(dst, target []byte) []byte {
-	const digits = "0123456789ABCDEF"
-	for _, c := range target {
-		if class[c]&targetByte != 0 {
-			dst = append(dst, c)
-		} else {
-			dst = append(dst, '%', digits[c>>4], digits[c&15])
-		}
-	}
-	return dst
-}
-
 // statusLines are the status lines from 100 to 599.
 var statusLines = func() (lines [500]string) {
 	for i := range lines {

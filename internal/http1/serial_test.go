@@ -9,16 +9,7 @@ import (
 	"plimsoll/internal/http1"
 )
 
-func TestStartLines(t *testing.T) {
-	line := func(method, target string) string {
-		return string(http1.AppendRequestLine([]byte("-"), []byte(method), []byte(target)))
-	}
-	if got := line("GET", "/a?b=c"); got != "-GET /a?b=c HTTP/1.1\r\n" {
-		t.Errorf("got %q", got)
-	}
-	if got := line("GET", "/a b\r\nHost: x#\xe4"); got != "-GET /a%20b%0D%0AHost:%20x%23%E4 HTTP/1.1\r\n" {
-		t.Errorf("a target split the request: %q", got)
-	}
+func TestStatusLines(t *testing.T) {
 	for status, want := range map[int]string{
 		200: "HTTP/1.1 200 OK\r\n", 299: "HTTP/1.1 299 \r\n", 100: "HTTP/1.1 100 Continue\r\n", 599: "HTTP/1.1 599 \r\n",
 		0: "HTTP/1.1 500 Internal Server Error\r\n", 99: "HTTP/1.1 500 Internal Server Error\r\n", 600: "HTTP/1.1 500 Internal Server Error\r\n",
@@ -154,8 +145,7 @@ func TestSerialisingDoesNotAllocate(t *testing.T) {
 	name, value, dst := []byte("X-Evil"), []byte("a\r\nb"), make([]byte, 0, 4096)
 	if n := testing.AllocsPerRun(100, func() {
 		http1.StripConnection(&r.Fields)
-		out := http1.AppendRequestLine(dst, r.Method, r.Target)
-		out = http1.AppendFields(out, &r.Fields, http1.HopByHop)
+		out := http1.AppendFields(dst, &r.Fields, http1.HopByHop)
 		out = http1.AppendField(out, name, value)
 		out = http1.AppendStatusLine(out, 200)
 		out = http1.AppendChunk(out, value)

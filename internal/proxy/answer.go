@@ -1,69 +1,14 @@
 package proxy
 
 import (
-	"net/http"
-	"plimsoll/internal/reactor"
 	"strings"
 
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/head"
 	"plimsoll/internal/http1"
+	"plimsoll/internal/reactor"
 	"plimsoll/internal/upstream"
 )
-
-// explanations say in an answer's body what a reason's label means for the one who asked.
-var explanations = [exchange.Reasons]string{
-	exchange.RouteAnswer:     "the route has neither an upstream nor an answer",
-	exchange.NoRoute:         "no route matches this host and path",
-	exchange.WrongMethod:     "this path is served for other methods, see Allow",
-	exchange.BadRequest:      "the request is malformed or over a limit",
-	exchange.BadPath:         "the path has no canonical form",
-	exchange.HeadTimeout:     "the request's head did not arrive in time",
-	exchange.BodyTimeout:     "the request's body came too slowly",
-	exchange.BodyTooLarge:    "the request's body is longer than this route takes",
-	exchange.Denied:          "your address is not allowed here",
-	exchange.NoTarget:        "no target of this service is up",
-	exchange.PoolFull:        "all connections to this service are busy",
-	exchange.ConnectFailed:   "the service could not be reached",
-	exchange.UpstreamReset:   "the service closed the connection without an answer",
-	exchange.UpstreamBad:     "the service's answer was malformed",
-	exchange.UpstreamTimeout: "the service did not answer in time",
-}
-
-// bodies are the texts of answers by reason, made once: "503 Service Unavailable: no_target: no target of this service is up\n".
-func answerBody(status int, reason exchange.Reason) []byte {
-	key := answerKey{status, reason}
-	if b, ok := answerBodies[key]; ok {
-		return b
-	}
-	return makeAnswerBody(key)
-}
-
-type answerKey struct {
-	status int
-	reason exchange.Reason
-}
-
-var answerBodies = func() map[answerKey][]byte {
-	m := map[answerKey][]byte{}
-	for _, status := range []int{400, 403, 404, 405, 408, 413, 414, 431, 500, 501, 502, 503, 504, 505} {
-		for r := range exchange.Reason(exchange.Reasons) {
-			m[answerKey{status, r}] = makeAnswerBody(answerKey{status, r})
-		}
-	}
-	return m
-}()
-
-func makeAnswerBody(k answerKey) []byte {
-	var b strings.Builder
-	b.Write(appendInt(nil, int64(k.status)))
-	b.WriteString(" " + http.StatusText(k.status) + ": " + k.reason.String())
-	if text := explanations[k.reason]; text != "" {
-		b.WriteString(": " + text)
-	}
-	b.WriteByte('\n')
-	return []byte(b.String())
-}
 
 var (
 	textPlain       = []byte("text/plain; charset=utf-8")
@@ -73,7 +18,7 @@ var (
 
 // fail answers with an error of the gateway's own.
 func (f *flow) fail(status int, reason exchange.Reason) {
-	f.Answer(status, reason, answerBody(status, reason))
+	f.Answer(status, reason, exchange.RefusalBody(status, reason))
 	f.Exchange.Response.Fields.Add(contentTypeName, textPlain)
 	f.sendAnswer()
 }
@@ -81,7 +26,7 @@ func (f *flow) fail(status int, reason exchange.Reason) {
 // failMethod answers that the path is there for other methods (RFC 9110, section 15.5.6).
 func (f *flow) failMethod() {
 	allowed := f.view.Table.Allowed(&f.req.Request, f.req.Host, f.req.Path)
-	f.Answer(405, exchange.WrongMethod, answerBody(405, exchange.WrongMethod))
+	f.Answer(405, exchange.WrongMethod, exchange.RefusalBody(405, exchange.WrongMethod))
 	f.Exchange.Response.Fields.Add(contentTypeName, textPlain)
 	f.Exchange.Response.Fields.Add(allowName, []byte(strings.Join(allowed, ", ")))
 	f.sendAnswer()
@@ -105,7 +50,6 @@ func (c *client) refuseWith(status int, reason exchange.Reason) {
 	f.flags |= closeClient
 	f.up.Start(http1.ToEOF, 0, &c.listener.Head) // the request has no end, so what comes behind it is thrown away
 	f.fail(status, reason)
-
 }
 
 // sendAnswer sends the answer that Exchange.Answer has set. Whatever was under way upstream is given up.

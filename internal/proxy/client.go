@@ -44,6 +44,7 @@ type client struct {
 	counted    bool // among its address's in the listener's quota
 	waiting    bool // the timer watches a queue that the client does not take
 	late       bool // the handshake took too long
+	shaking    bool // the handshake has begun: a goroutine has the socket
 }
 
 type clientState uint8
@@ -110,7 +111,7 @@ func (a *Acceptor) Accepted(l *reactor.Loop, s reactor.Socket) {
 		return
 	}
 	if ln.TLS != nil {
-		c.beginHandshake()
+		c.awaitHandshake()
 		return
 	}
 	c.await()
@@ -136,7 +137,7 @@ func (c *client) Readable() {
 	case clientLinger:
 		c.discard()
 	case clientHandshake:
-		c.tls.Wake()
+		c.shakeHands()
 	}
 }
 
@@ -342,8 +343,8 @@ func (c *client) Run() {
 func (c *client) Expire(_ *reactor.Timer, now int64) {
 	switch c.state {
 	case clientHandshake:
-		c.abortHandshake()
 		c.late = true
+		c.abortHandshake()
 	case clientHead:
 		switch {
 		case c.stalled(now):

@@ -86,6 +86,7 @@ func (f *flow) connect() {
 		return
 	}
 	f.stage = stageWaiting
+	f.beginWait()
 	f.w.loop.SetTimer(&f.timer, f, f.tryDeadline(f.view.Upstreams[f.Upstream].PendingTimeout))
 }
 
@@ -118,6 +119,7 @@ func (f *flow) Refused(_ int64, why upstream.Unavailable) {
 
 // use sends the request on a connection that is idle or was just made.
 func (f *flow) use(s *server) {
+	f.endWait(f.w.loop.Now())
 	s.flow, s.member, f.server, f.Target = f, f.member, s, s.target
 	s.upstream = &f.view.Upstreams[f.Upstream] // the connection may be older than the config
 	if s.requests++; s.requests > 1 {
@@ -136,6 +138,7 @@ func (f *flow) dial() {
 	address := f.member.Target().Address()
 	s := &server{w: f.w, member: f.member, upstream: u, flow: f, target: address.String()}
 	f.server, f.stage, f.Target = s, stageConnecting, s.target
+	f.beginWait()
 	if err := s.conn.Dial(f.w.loop, reactor.Address{IP: address.TCP, Path: address.Path}, s); err != nil {
 		if reactor.OutOfResources(err) { // ours, so not held against the target, and no other target would do better
 			f.w.complainOfDials(err)
@@ -165,10 +168,26 @@ func (f *flow) tryDeadline(after int64) int64 { return min(f.deadline, f.w.loop.
 // batchBytes is the longest message that goes out with the loop's batch: copying a longer one would cost more than the batch saves.
 const batchBytes = 4 << 10
 
+// beginWait notes that there is no connection to the service yet: one is being made, or the pool's bound is reached. A wait goes on over
+// tries that get none.
+func (f *flow) beginWait() {
+	if f.waitFrom == 0 {
+		f.waitFrom = f.w.loop.Now()
+	}
+}
+
+// endWait counts what was waited. A slow connect is the service's doing, and must not pass for slowness of the gateway.
+func (f *flow) endWait(now int64) {
+	if f.waitFrom != 0 {
+		f.waited += max(0, now-f.waitFrom)
+		f.waitFrom = 0
+	}
+}
+
 // noteSent takes down how long the gateway itself had the request, up to the first try's sending.
 func (f *flow) noteSent() {
 	if s := f.server; s != nil && f.headUp == 0 && f.is(wroteRequest) {
-		f.headUp = max(1, s.conn.Sent()-f.Start)
+		f.headUp = max(1, s.conn.Sent()-f.Start-f.waited)
 	}
 }
 

@@ -88,7 +88,8 @@ func (f *flow) account(end exchange.End, now int64) {
 	own := f.headUp + f.headDown
 	up := int64(0)
 	if f.tries == 0 {
-		own = total
+		f.endWait(now)
+		own, up = total-f.waited, f.waited
 	} else if up = total - own; up < 0 {
 		up = 0
 	}

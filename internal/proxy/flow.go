@@ -6,6 +6,7 @@ import (
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/head"
 	"plimsoll/internal/http1"
+	"plimsoll/internal/invariant"
 	"plimsoll/internal/policy/forwarded"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/route"
@@ -17,10 +18,13 @@ import (
 //
 // Its stages:
 //
-//	reading → policies ⇄ held
-//	             ├→ answering ────────────────────────────────────────┐
-//	             └→ waiting → connecting → sent → streaming → sending ┴→ over
-//	                  └─────────┴─ retry ──┘
+//	reading → policies ─┬─────────────────────────→ streaming (an answer of the gateway's own) → over
+//	             ↑      └→ waiting → connecting → sent ─┬→ streaming → sending → over
+//	             └─ retry ────┴──────────┴─────────┘    └→ tunnel → over
+//
+// waiting and connecting are left out where an idle connection is there; any stage but sending may fail into over. In policies and in sent
+// a policy may hold the exchange: that is the flag held, and no stage of its own. In sending nothing upstream is left to give up, and what
+// ends the exchange is Run alone, in the same turn: a client that goes, or a timer that is due, waits for it.
 //
 // The request's body goes its own way meanwhile: it may still be arriving in any stage up to over.
 type flow struct {
@@ -53,8 +57,10 @@ type flow struct {
 
 	deadline    int64 // the end of the route's timeout; streamed body bytes move it on
 	sentAt      int64 // when the request's head was sent, for the target's latency
-	headUp      int64 // nanoseconds from the head's arrival until it was sent on: the gateway's own time
+	headUp      int64 // nanoseconds from the head's arrival until it was sent on, waited apart: the gateway's own time
 	headDown    int64 // likewise for the response
+	waitFrom    int64 // when the waiting for an upstream connection began; 0 while there is none
+	waited      int64 // nanoseconds of such waiting before headUp was taken: the service's, not the gateway's
 	upstreamEnd int64 // when the response's head came
 	lastRead    int64 // when its last bytes came
 	bodyStart   int   // where in client.in the body begins
@@ -81,6 +87,7 @@ const (
 	stageTunnel
 	stageSending // the response's last bytes are in the loop's batch
 	stageOver
+	stages
 )
 
 type flowFlags uint16
@@ -121,6 +128,9 @@ func (w *Worker) newFlow(c *client) *flow {
 
 // freeFlow makes the flow ready for its next use.
 func (w *Worker) freeFlow(f *flow) {
+	if invariant.On && (f.stage != stageOver && f.stage != stageReading || f.server != nil || f.member != nil) {
+		panic("proxy: an exchange was freed in stage " + stageText[f.stage] + ", or with a part of its upstream")
+	}
 	f.Finish()
 	f.req.Reset()
 	f.res.Reset()
@@ -133,6 +143,7 @@ func (w *Worker) freeFlow(f *flow) {
 	f.tried = [maxTries]*upstream.Member{}
 	f.stage, f.at, f.tries, f.flags, f.toClient, f.reason, f.rest = stageReading, 0, 0, 0, http1.None, exchange.NoReason, nil
 	f.headUp, f.headDown, f.bodyIn, f.bodyOut, f.sentAt, f.upstreamEnd, f.mark, f.copied, f.headOut = 0, 0, 0, 0, 0, 0, 0, 0, 0
+	f.waitFrom, f.waited, f.headBytes = 0, 0, 0
 	f.next, w.flows = w.flows, f
 }
 
@@ -150,7 +161,6 @@ func (f *flow) begin(bytes int) {
 		f.req.Fields.Add(hostName, f.req.Host)
 	}
 	f.req.Scheme = schemeHTTP
-
 	if c.tls != nil {
 		f.req.Scheme = schemeHTTPS
 	}
@@ -196,6 +206,7 @@ func (f *flow) findRoute() bool {
 	path, query, bad := route.Canonical(nil, f.req.Target)
 	f.route = &noRoute
 	if bad != route.OK {
+		f.flags |= closeClient // as after every request that is refused for its form: what follows it deserves no more trust
 		f.fail(bad.Status(), exchange.BadPath)
 		return false
 	}

@@ -10,29 +10,52 @@ import (
 	"plimsoll/internal/tlsio"
 )
 
-// beginHandshake has a goroutine do the TLS handshake: it is CPU work, and may wait for certificates. Until it is done the
-// goroutine alone reads and writes the socket, and the loop only wakes it; the descriptor stays open for as long.
-func (c *client) beginHandshake() {
+// awaitHandshake waits for the first bytes of a TLS client. Until they come it has no place among the handshakes in flight: else some
+// hundred connections that say nothing would keep all new clients out.
+func (c *client) awaitHandshake() {
 	c.state = clientHandshake
 	c.tls = tlsio.NewServer(&c.conn, c.listener.TLS, c.w.tls)
 	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.Handshake)
+}
+
+// shakeHands has a goroutine do the TLS handshake: it is CPU work, and may wait for certificates. Until it is done the goroutine
+// alone reads and writes the socket, and the loop only wakes it; the descriptor stays open for as long.
+func (c *client) shakeHands() {
+	if c.shaking {
+		c.tls.Wake()
+		return
+	}
+	c.shaking = true
 	c.conn.Lend()
+	c.tls.Behind(c.listener.Gate)
 	session, loop := c.tls, c.w.loop
 	started := c.listener.Gate.Go(func() {
 		err := session.Handshake()
 		loop.Post(func() { c.handshaken(err) })
 	})
 	if !started {
-		c.w.shard.HandshakeFailures[HandshakeRefused]++
-		c.conn.Close()
-		c.release()
+		c.endHandshake(HandshakeRefused)
 	}
 }
 
 // abortHandshake makes the goroutine give up; handshaken then closes the connection.
 func (c *client) abortHandshake() {
-	c.tls.Abort()
-	c.conn.Shutdown()
+	switch {
+	case c.shaking:
+		c.tls.Abort()
+		c.conn.Shutdown()
+	case c.late:
+		c.endHandshake(HandshakeTimeout)
+	default:
+		c.endHandshake(HandshakeFailed)
+	}
+}
+
+// endHandshake closes a connection that no goroutine uses.
+func (c *client) endHandshake(why int) {
+	c.w.shard.HandshakeFailures[why]++
+	c.conn.Close()
+	c.release()
 }
 
 // handshaken takes the connection back from the goroutine.

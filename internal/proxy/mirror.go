@@ -10,7 +10,8 @@ import (
 // A mirrored request is copied while it is sent, and the copy goes its own way once the original is with its upstream whole: as a flow without a
 // client, never retried, whose response is read and thrown away. Nothing of the original waits for it.
 
-// maxMirrors bounds the copies under way on one loop; more are dropped and counted.
+// maxMirrors bounds the copies on one loop, those too that wait for the rest of a slow client's body, because each holds a large buffer;
+// more are dropped and counted.
 const maxMirrors = 256
 
 // copyHead begins the copy of a request.
@@ -26,6 +27,7 @@ func (f *flow) copyHead(head []byte) {
 		f.flags &^= mirrored
 		return
 	}
+	f.w.mirrors++
 	f.copy = f.w.loop.GetBuffer(reactor.ScratchSize)
 	f.copy.End = copy(f.copy.Bytes, head)
 	f.copied = 0
@@ -51,10 +53,15 @@ func (f *flow) copyBody(data []byte) {
 // maxChunkFrame is room for a chunk's size line and end, and for the last chunk.
 const maxChunkFrame = 32
 
+// dropCopy gives the copy's memory back. A copy that has become a flow of its own counts until that ends.
 func (f *flow) dropCopy() {
-	if f.copy != nil {
-		f.w.loop.PutBuffer(f.copy)
-		f.copy = nil
+	if f.copy == nil {
+		return
+	}
+	f.w.loop.PutBuffer(f.copy)
+	f.copy = nil
+	if !f.is(isMirror) {
+		f.w.mirrors--
 	}
 }
 
@@ -67,7 +74,6 @@ func (f *flow) sendMirror() {
 		kept.End = len(http1.AppendLastChunk(kept.Data(), nil))
 	}
 	w := f.w
-	w.mirrors++
 	w.shard.MirrorsSent++
 	m := w.newFlow(nil)
 	m.Exchange.Begin(w)

@@ -182,10 +182,13 @@ func (f *flow) armBodyTimer() {
 // clientSlow is called when the client's timer is due during an exchange: its body must have come at the least rate, and of what waits
 // for it it must have taken something.
 func (f *flow) clientSlow(now int64) {
+	if f.stage == stageSending {
+		return // over in this very turn; again, or lingerClose, sets the timer anew
+	}
 	c := f.client
 	if c.conn.Queued() > 0 {
 		sent := f.bodyOut - int64(c.conn.Queued())
-		if sent <= c.progress {
+		if sent-c.progress < c.listener.leastTaken() {
 			f.abort(exchange.ClientSlow)
 			return
 		}
@@ -198,7 +201,7 @@ func (f *flow) clientSlow(now int64) {
 		return
 	}
 	waiting := f.stage < stageSent || f.server != nil && f.server.conn.Congested() // for the upstream, not for the client
-	if !waiting && (f.bodyIn-f.mark)*int64(1e9) < c.listener.MinBodyRate*bodyWindow {
+	if !waiting && f.bodyIn-f.mark < c.listener.MinBodyRate*(bodyWindow/1e9) {
 		f.slowBody()
 		return
 	}

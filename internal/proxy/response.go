@@ -6,6 +6,7 @@ import (
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/head"
 	"plimsoll/internal/http1"
+	"plimsoll/internal/invariant"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/upstream"
 )
@@ -390,6 +391,9 @@ func (f *flow) responseWhole(out []byte, clean bool) {
 
 // Run implements reactor.Runner: the last bytes of the response have gone out with the batch, or could not.
 func (f *flow) Run() {
+	if invariant.On && f.stage != stageSending {
+		panic("proxy: an exchange was ended between its last bytes and the batch, in stage " + stageText[f.stage])
+	}
 	if f.client.conn.Failed() {
 		f.stage = stageStreaming
 		f.abort(exchange.NoReason)

@@ -56,7 +56,7 @@ func (s *server) Connected(err error) {
 	s.opened()
 }
 
-// beginHandshake is client.beginHandshake's mirror image.
+// beginHandshake is client.shakeHands's mirror image; a client speaks first, so that it waits for nothing.
 func (s *server) beginHandshake() {
 	cfg, err := s.upstream.TLS(s.member.Target().Address().Host)
 	if err != nil {
@@ -111,6 +111,8 @@ func (s *server) Readable() {
 		s.idleReadable()
 	case f.stage == stageTunnel:
 		f.relayDown()
+	case f.stage == stageSent && s.conn.Batched():
+		s.spokeFirst()
 	case f.stage >= stageSent:
 		s.readResponse()
 	}
@@ -139,6 +141,17 @@ func (s *server) Drained() {
 	case !f.is(requestSent):
 		f.pumpRequest()
 	}
+}
+
+// spokeFirst is told of a connection that ends, or says something, before the request has left the loop's batch: a target that closes idle
+// connections may send 408 before it does. It is no answer to this request, of which nothing was written; another connection gets it.
+func (s *server) spokeFirst() {
+	if _, err := s.read(s.w.loop.Scratch()); err != nil && pause(err) {
+		return
+	}
+	f := s.flow
+	f.flags &^= wroteRequest
+	f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
 }
 
 func (s *server) read(p []byte) (int, error) {
@@ -219,15 +232,15 @@ func (f *flow) responseEnded(err error) {
 		}
 		return
 	}
-
 	f.upstreamFailed(upstream.Reset, exchange.UpstreamCut)
 }
 
-// release puts the connection into its pool, or closes it where it may not be used again.
+// release puts the connection into its pool, or closes it where it may not be used again: what was read before the request had gone out
+// whole was no answer to it, and the answer that is still to come would be taken for the next request's.
 func (s *server) release(reusable bool) {
 	s.flow = nil
 	most := s.upstream.MaxRequests
-	if !reusable || s.conn.PeerEnded() || s.conn.Queued() > 0 || most > 0 && s.requests >= most || s.unread() {
+	if !reusable || s.conn.PeerEnded() || s.conn.Unsent() || most > 0 && s.requests >= most || s.unread() {
 		s.close()
 		return
 	}

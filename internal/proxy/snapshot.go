@@ -71,7 +71,13 @@ type Listener struct {
 	HeadTimeout int64 // nanoseconds
 	IdleTimeout int64
 	SendTimeout int64
-	MinBodyRate int64 // bytes a second, over bodyWindow
+	MinBodyRate int64 // bytes a second: of request bodies over bodyWindow, of responses that wait over SendTimeout
 	MaxRequests uint32
 	Quota       *Quota
+}
+
+// leastTaken is how many bytes of a response that waits for its client must be taken within SendTimeout: a byte now and then would hold the
+// queue, and the upstream's connection behind it, for ever.
+func (l *Listener) leastTaken() int64 {
+	return max(1, int64(float64(l.MinBodyRate)*float64(l.SendTimeout)/1e9))
 }

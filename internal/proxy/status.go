@@ -78,9 +78,9 @@ func (c *client) stateText() string {
 }
 
 // stageText are the stages of an exchange for people.
-var stageText = [...]string{
+var stageText = [stages]string{
 	stageReading: "reading", stagePolicies: "policies", stageWaiting: "waiting for a connection", stageConnecting: "connecting",
-	stageSent: "waiting for the upstream", stageStreaming: "streaming", stageTunnel: "tunnel", stageOver: "over",
+	stageSent: "waiting for the upstream", stageStreaming: "streaming", stageTunnel: "tunnel", stageSending: "sending", stageOver: "over",
 }
 
 // short copies a text, cut at maxText.

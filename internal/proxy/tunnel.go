@@ -2,10 +2,10 @@ package proxy
 
 import (
 	"io"
-	"plimsoll/internal/reactor"
 
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/http1"
+	"plimsoll/internal/reactor"
 	"plimsoll/internal/upstream"
 )
 
@@ -17,8 +17,7 @@ import (
 func (f *flow) startTunnel(first []byte) {
 	c, s := f.client, f.server
 	out := http1.AppendStatusLine(f.w.out[:0], 101)
-	out =
-		http1.AppendFields(out, &f.res.Fields, hopByHop)
+	out = http1.AppendFields(out, &f.res.Fields, hopByHop)
 	out = append(out, upgradeLine...)
 	out = http1.AppendField(out, upgradeName, f.res.Upgrade)
 	out = append(out, crlf...)

@@ -297,6 +297,9 @@ func (c *Conn) Batch() {
 	}
 }
 
+// Batched says that what was written since Batch has not gone out yet, not a byte of it.
+func (c *Conn) Batched() bool { return c.flags&batched != 0 }
+
 // Sent is Clock when bytes last went into the socket.
 func (c *Conn) Sent() int64 { return c.sent }
 
@@ -376,6 +379,9 @@ func (c *Conn) Queued() int {
 	}
 	return c.queued
 }
+
+// Unsent says that bytes which were written have not gone into the socket, be it that they wait for the peer or for the batch.
+func (c *Conn) Unsent() bool { return c.queued > 0 }
 
 // Congested says that the queue is above HighWater, and that Drained will be told.
 func (c *Conn) Congested() bool { return c.flags&tellDrained != 0 }

@@ -101,7 +101,7 @@ func bindListener(address Address, backlog int, shared bool) (fd int, err error)
 			}
 			return -1, fmt.Errorf("listen on %s: the port is taken by another program: %w", address, err)
 		}
-		return -1, fmt.Errorf("listen on %s: bind: %w", address, err)
+		return -1, fmt.Errorf("listen on %s: bind: %w%s", address, err, bindAdvice(err))
 	}
 	if err := reusePort(fd, address, !shared && family != syscall.AF_UNIX); err != nil { // from here on others may share it
 		return -1, err
@@ -110,6 +110,17 @@ func bindListener(address Address, backlog int, shared bool) (fd int, err error)
 		return -1, fmt.Errorf("listen on %s: %w", address, err)
 	}
 	return fd, nil
+}
+
+// bindAdvice is what to do about an address that cannot be bound, for the errors that a person meets.
+func bindAdvice(err error) string {
+	switch {
+	case errors.Is(err, syscall.EACCES):
+		return "; a port below 1024 needs root or CAP_NET_BIND_SERVICE (setcap, AmbientCapabilities= of systemd), a socket a directory that may be written"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "; no interface of this machine has that address: 0.0.0.0 stands for all of them"
+	}
+	return ""
 }
 
 func reusePort(fd int, address Address, wanted bool) error {

@@ -244,7 +244,7 @@ func TestBindSaysWhatIsInTheWay(t *testing.T) {
 	for to, want := range map[string]string{
 		ln.Addr().String():  "taken by another program",
 		"unix:" + path:      "the file exists",
-		"192.0.2.1:1":       "bind",
+		"192.0.2.1:1":       "no interface of this machine has that address",
 		"unix:/no/such/dir": "bind",
 	} {
 		fd, err := reactor.BindListener(address(t, to), 1)

@@ -10,26 +10,24 @@ import (
 
 // Series is one that is read elsewhere than in the loops at each scrape, such as the state of the targets.
 type Series struct {
-	Name    string   // without "plimsoll_"; one that ends in "_total" is a counter, any other a gauge
-	Help    string   // one sentence
-	Labels  []string // names of its labels
-	Samples func(emit Emit)
+	Name   string   // without "plimsoll_"; one that ends in "_total" is a counter, any other a gauge
+	Help   string   // one sentence
+	Labels []string // names of its labels
 }
 
-// Emit takes one value and its labels' values. No two values of a series may have the same labels.
-type Emit func(value float64, labels ...string)
+// Emit takes the index of a series in its group, one value, and its labels' values. No two values of a series may have the same labels.
+type Emit func(series int, value float64, labels ...string)
 
-// Group is several series whose values come from one look at the same thing. Their own Samples are not used.
+// Group is several series whose values come from one look at the same thing.
 type Group struct {
 	Series []Series
-	// Read runs once for each scrape, as Samples does. emit takes the index of the series first.
-	Read func(emit func(series int, value float64, labels ...string))
+	Read   func(emit Emit) // runs on the scrape's goroutine, once for each scrape, and may run on several at once
 }
 
 // extraGroup is what was added at once.
 type extraGroup struct {
 	series []extraSeries
-	read   func(emit func(series int, value float64, labels ...string))
+	read   func(emit Emit)
 }
 
 type extraSeries struct {
@@ -38,18 +36,7 @@ type extraSeries struct {
 	kind prometheus.ValueType
 }
 
-// Add adds a series. Its Samples run on the scrape's goroutine, and may run on several at once. The error says which
-// name is taken or what is missing.
-func (r *Registry) Add(s Series) error {
-	if s.Samples == nil {
-		return fmt.Errorf("telemetry: the series %s%s needs samples", prefix, s.Name)
-	}
-	return r.AddGroup(Group{Series: []Series{s}, Read: func(emit func(int, float64, ...string)) {
-		s.Samples(func(v float64, labels ...string) { emit(0, v, labels...) })
-	}})
-}
-
-// AddGroup adds several series that are read together, all of them or none. Else it is like Add.
+// AddGroup adds several series that are read together, all of them or none. The error says which name is taken or what is missing.
 func (r *Registry) AddGroup(g Group) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,11 +21,10 @@ const (
 	OutOfDescriptors ConnRefusal = iota // no descriptor left but the reserve
 	ListenerFull                        // the listener's max_connections
 	AddressFull                         // the client address's share
-	Stopping                            // the gateway drains
 	connRefusals
 )
 
-var connRefusalText = [connRefusals]string{"out_of_descriptors", "listener_full", "address_full", "stopping"}
+var connRefusalText = [connRefusals]string{"out_of_descriptors", "listener_full", "address_full"}
 
 // String is the refusal's label.
 func (r ConnRefusal) String() string { return connRefusalText[r] }
@@ -130,7 +129,7 @@ type Shard struct {
 	Counters
 
 	// Refresh, when set, runs on the loop at the beginning of each collection. It brings up to date what is known
-	// elsewhere: Turns, BusyNS, CPUNS, BuffersOut.
+	// elsewhere: Turns, BusyNS, CPUNS, Active, BuffersOut.
 	Refresh func(*Shard)
 
 	routes    []*RouteStats // nil until the route's first exchange

@@ -388,9 +388,9 @@ func TestAddedSeriesAreReadAtEachScrape(t *testing.T) {
 	up := 1.0
 	targets := telemetry.Series{
 		Name: "target_up", Help: "Whether a target gets requests.", Labels: []string{"upstream", "target"},
-		Samples: func(emit telemetry.Emit) { emit(up, "shop", "127.0.0.1:9001"); emit(1, "shop", "\xff") },
 	}
-	if err := r.Add(targets); err != nil {
+	read := func(emit telemetry.Emit) { emit(0, up, "shop", "127.0.0.1:9001"); emit(0, 1, "shop", "\xff") }
+	if err := r.AddGroup(telemetry.Group{Series: []telemetry.Series{targets}, Read: read}); err != nil {
 		t.Fatal(err)
 	}
 	wantLines(t, scrape(t, r, inline), `# TYPE plimsoll_target_up gauge`, `plimsoll_target_up{target="127.0.0.1:9001",upstream="shop"} 1`,
@@ -400,12 +400,11 @@ func TestAddedSeriesAreReadAtEachScrape(t *testing.T) {
 
 	for name, s := range map[string]telemetry.Series{
 		"a name that was added before": targets,
-		"a name of our own":            {Name: "requests_total", Help: "x", Samples: targets.Samples},
-		"no help":                      {Name: "x", Samples: targets.Samples},
-		"no samples":                   {Name: "x", Help: "x"},
-		"no name":                      {Name: "\xff", Help: "x", Samples: targets.Samples},
+		"a name of our own":            {Name: "requests_total", Help: "x"},
+		"no help":                      {Name: "x"},
+		"no name":                      {Name: "\xff", Help: "x"},
 	} {
-		if err := r.Add(s); err == nil {
+		if err := r.AddGroup(telemetry.Group{Series: []telemetry.Series{s}, Read: read}); err == nil {
 			t.Errorf("%s was taken", name)
 		}
 	}
@@ -416,7 +415,7 @@ func TestAGroupIsReadOnceForEachScrape(t *testing.T) {
 	reads := 0
 	group := telemetry.Group{
 		Series: []telemetry.Series{{Name: "a", Help: "A."}, {Name: "b_total", Help: "B.", Labels: []string{"x"}}},
-		Read:   func(emit func(int, float64, ...string)) { reads++; emit(1, 7, "y"); emit(0, 3) },
+		Read:   func(emit telemetry.Emit) { reads++; emit(1, 7, "y"); emit(0, 3) },
 	}
 	if err := r.AddGroup(group); err != nil {
 		t.Fatal(err)

@@ -88,8 +88,16 @@ func (w *wire) await(op func([]byte) (int, error), p []byte) (int, error) {
 		case !again(err):
 			return n, finalError{err}
 		}
-		<-w.wake
+		w.sleep()
 	}
+}
+
+// sleep waits for the loop's signal, aside of the gate where there is one.
+func (w *wire) sleep() {
+	if w.gate != nil && w.gate.stepAside() {
+		defer w.gate.stepBack()
+	}
+	<-w.wake
 }
 
 // Close does nothing: the socket is the owner's.

@@ -2,8 +2,8 @@ package upstream
 
 // balancer chooses among a loop's usable members. It belongs to its loop.
 type balancer interface {
-	// rebuild takes the loop's members, their usability and their shares anew. changed says that the set of targets is another.
-	rebuild(changed bool)
+	// rebuild takes the loop's members, their usability and their shares anew.
+	rebuild()
 	// pick chooses a member that is not in tried, or nil when all are. There is at least one usable member.
 	pick(now int64, key uint64, tried []*Member) *Member
 }
@@ -42,7 +42,7 @@ type draw struct {
 	work    []int32
 }
 
-func (d *draw) rebuild(bool) {
+func (d *draw) rebuild() {
 	n := len(d.l.usable)
 	if cap(d.coin) < n {
 		d.coin, d.alias = make([]uint64, n), make([]int32, n)

@@ -61,7 +61,7 @@ func newRing(targets []*Target) ring {
 // consistentHash gives the same key to the same target, from every loop and every gateway with the same targets.
 type consistentHash struct{ l *Local }
 
-func (b *consistentHash) rebuild(bool) {}
+func (b *consistentHash) rebuild() {}
 
 func (b *consistentHash) pick(_ int64, key uint64, tried []*Member) *Member {
 	if key == 0 {

@@ -12,7 +12,7 @@ type roundRobin struct {
 }
 
 // rebuild keeps the credit of members that stay, so that a change elsewhere does not start the round anew.
-func (b *roundRobin) rebuild(bool) {
+func (b *roundRobin) rebuild() {
 	for i, m := range b.of {
 		m.current = b.credit[i]
 	}

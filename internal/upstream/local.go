@@ -109,10 +109,8 @@ func (l *Local) refresh(now int64) {
 		return
 	}
 	l.seen = l.u.version.Load()
-	changed := false
 	if s := l.u.set.Load(); s != l.set {
 		l.adopt(s, now)
-		changed = true
 	}
 	eligible, well, down := 0, 0, 0
 	for _, m := range l.members {
@@ -152,7 +150,7 @@ func (l *Local) refresh(now int64) {
 	default:
 		l.why = AllDown
 	}
-	l.balancer.rebuild(changed)
+	l.balancer.rebuild()
 	if l.waiters.n > 0 {
 		l.own.post(l)
 	}

@@ -1,54 +1,50 @@
 package upstream
 
-import (
-	"fmt"
-	"strings"
-	"time"
-)
+import "time"
 
-// Status is what the admin API says of an upstream. It is a copy.
+// Status is what all loops share of an upstream. It is a copy.
 type Status struct {
-	Name    string         `json:"name"`
-	Policy  Policy         `json:"policy"`
-	Targets []TargetStatus `json:"targets"`
-	Names   []NameStatus   `json:"names,omitempty"`
+	Name    string
+	Policy  Policy
+	Targets []TargetStatus
+	Names   []NameStatus
 	// Ejections ever, those of targets that are gone included.
-	Ejections uint64 `json:"ejections"`
+	Ejections uint64
 }
 
 // TargetStatus is what all loops share of a target.
 type TargetStatus struct {
-	Address string `json:"address"`
-	Host    string `json:"host"`
-	Weight  int    `json:"weight"`
+	Address string
+	Host    string
+	Weight  int
 	// State is "up", "down", "deep check down", "ejected", "drained" or "weight 0": the most lasting reason.
-	State string `json:"state"`
+	State string
 	// Usable says that nothing keeps it from being picked.
-	Usable bool `json:"usable"`
+	Usable bool
 	// Why says what keeps it from being used, or what brought it back; ChangedAgo is how long the last change is ago.
-	Why        string        `json:"why,omitempty"`
-	ChangedAgo time.Duration `json:"changed_ago_ns"`
-	Light      *CheckStatus  `json:"light_check,omitempty"`
-	Deep       *CheckStatus  `json:"deep_check,omitempty"`
+	Why        string
+	ChangedAgo time.Duration
+	Light      *CheckStatus
+	Deep       *CheckStatus
 	// ConsecutiveFailures of real traffic, Ejections ever, and the time left of the present one.
-	ConsecutiveFailures int           `json:"consecutive_failures"`
-	Ejections           uint64        `json:"ejections"`
-	EjectedFor          time.Duration `json:"ejected_for_ns,omitempty"`
+	ConsecutiveFailures int
+	Ejections           uint64
+	EjectedFor          time.Duration
 	// Connections open over all loops, being dialled included; Spare are those that lie between the loops.
-	Connections int `json:"connections"`
-	Spare       int `json:"spare"`
+	Connections int
+	Spare       int
 }
 
 // CheckStatus is the state of one kind of health check. It is absent before the first result.
 type CheckStatus struct {
-	Down      bool          `json:"down"`
-	Last      string        `json:"last"`
-	Ago       time.Duration `json:"ago_ns"`
-	Failures  int           `json:"failures_in_a_row"`
-	Successes int           `json:"successes_in_a_row"`
+	Down      bool
+	Last      string
+	Ago       time.Duration
+	Failures  int
+	Successes int
 }
 
-// NameStatus is what DNS said of a configured name.
+// NameStatus is what DNS said of a configured name. The admin API shows it as it is.
 type NameStatus struct {
 	Host      string   `json:"host"`
 	Addresses []string `json:"addresses"`
@@ -100,40 +96,17 @@ func (s *streak) status(now int64) *CheckStatus {
 	return &CheckStatus{Down: s.down, Last: s.last, Ago: time.Duration(now - s.at), Failures: s.failures, Successes: s.successes}
 }
 
-// Explain says in one line why the upstream has no usable target, for logs: "users: 3 targets: 2 down, 1 ejected". It takes a
-// lock and allocates, so it is not for each request.
-func (u *Upstream) Explain() string {
-	s := u.Status()
-	var order []string
-	count := make(map[string]int)
-	for _, t := range s.Targets {
-		if count[t.State]++; count[t.State] == 1 {
-			order = append(order, t.State)
-		}
-	}
-	var parts []string
-	for _, state := range order {
-		parts = append(parts, fmt.Sprintf("%d %s", count[state], state))
-	}
-	for _, n := range s.Names {
-		if n.Error != "" {
-			parts = append(parts, fmt.Sprintf("%s not resolved (%s)", n.Host, n.Error))
-		}
-	}
-	return fmt.Sprintf("%s: %d targets: %s", s.Name, len(s.Targets), strings.Join(parts, ", "))
-}
-
 // MemberReport is what one loop knows of a target.
 type MemberReport struct {
-	Address     string        `json:"address"`
-	Usable      bool          `json:"usable"`
-	Share       float64       `json:"share"` // the weight with slow start's part
-	Outstanding int           `json:"outstanding"`
-	Latency     time.Duration `json:"latency_ns"` // the estimate now; 0 before any sample
-	Idle        int           `json:"idle"`
-	Reused      uint64        `json:"reused"` // connections that were used again
-	Requests    uint64        `json:"requests"`
-	Failures    uint64        `json:"failures"`
+	Address     string
+	Usable      bool
+	Share       float64 // the weight with slow start's part
+	Outstanding int
+	Latency     time.Duration // the estimate now; 0 before any sample
+	Idle        int
+	Reused      uint64 // connections that were used again
+	Requests    uint64
+	Failures    uint64
 }
 
 // Members copies what the loop knows of its targets, at most so many from the index from on: an upstream may have thousands, and

@@ -4,10 +4,10 @@
 // before the route's own header changes, and is therefore written to cost next to nothing.
 //
 // From any other than a trusted peer, X-Forwarded-*, X-Real-Ip and Forwarded are removed, in every case and with '_' for
-// '-', known to the gateway or not. Then X-Forwarded-For is the peer, X-Forwarded-Proto how it came ("http" or
-// "https") and X-Forwarded-Host the Host it asked for. From a trusted peer they all stay, X-Forwarded-For and Forwarded get the
-// peer appended, and only what is missing of the others is added. Forwarded (RFC 7239) is written only when asked for,
-// because services that read both fields can be told two stories.
+// '-', known to the gateway or not; X-Request-Id too, where no policy made it. Then X-Forwarded-For is the peer,
+// X-Forwarded-Proto how it came ("http" or "https") and X-Forwarded-Host the Host it asked for. From a trusted peer they
+// all stay, X-Forwarded-For and Forwarded get the peer appended, and only what is missing of the others is added. Forwarded
+// (RFC 7239) is written only when asked for, because services that read both fields can be told two stories.
 //
 // It must not know which routes there are, nor whether an upstream will be reached.
 package forwarded
@@ -57,6 +57,9 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
 				fields.RemoveFunc(isClaim)
 				break
 			}
+		}
+		if len(x.ID) == 0 {
+			fields.RemoveID(head.XRequestID)
 		}
 	}
 	peer := x.PeerText

@@ -91,6 +91,21 @@ func TestAStrangersClaimsAreRemovedInEverySpelling(t *testing.T) {
 	}
 }
 
+func TestAStrangersRequestIDGoesUnlessAPolicyMadeIt(t *testing.T) {
+	set := trust(t, "10.0.0.0/8")
+	for _, c := range []struct {
+		peer, made string
+		kept       bool
+	}{{"192.0.2.1", "", false}, {"192.0.2.1", "made", true}, {"10.0.0.1", "", true}} {
+		x := from(set, c.peer, "X-Request-Id", "some")
+		x.ID = []byte(c.made)
+		forward(t, forwarded.Options{}, set, x)
+		if x.Request.Fields.Has(head.XRequestID) != c.kept {
+			t.Errorf("from %s, with %q made by a policy: kept %v, want %v", c.peer, c.made, !c.kept, c.kept)
+		}
+	}
+}
+
 func TestTheSchemeAndTheConnectionsTextAreUsed(t *testing.T) {
 	set := trust(t)
 	x := from(set, "192.0.2.1")
