@@ -314,11 +314,11 @@ func (g *Gateway) end(why string, handedOver bool) error {
 	}
 	limit := time.Duration(g.config.Drain.Timeout)
 	g.log.Info("draining", "why", why, "pid", os.Getpid(), "connections", g.shared.Clients.Load(), "limit", limit.String())
+	for i, w := range g.workers { // first, so that no answer after the listeners' end lacks Connection: close
+		g.call(g.loops[i], w.Drain)
+	}
 	for _, l := range g.listeners {
 		g.closeListener(l, handedOver)
-	}
-	for i, w := range g.workers {
-		g.call(g.loops[i], w.Drain)
 	}
 	cut := 0
 	if !g.waitForClients(limit) {

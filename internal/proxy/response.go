@@ -274,7 +274,7 @@ var dateName = []byte("Date")
 // appendConnection tells the client whether the connection goes on, where that is not what its version takes for granted.
 func (f *flow) appendConnection(out []byte) []byte {
 	switch {
-	case f.w.draining || f.is(closeClient):
+	case f.w.draining || f.client.acceptor.Closed || f.is(closeClient):
 		f.flags |= closeClient
 		return append(out, closeLine...)
 	case f.req.Minor == 0:
