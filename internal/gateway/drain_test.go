@@ -76,8 +76,9 @@ func TestARequestThatCrossesTheBeginningOfADrainIsAnswered(t *testing.T) {
 	p := g.dial()
 	p.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	p.response("GET")
+	address := g.address(0)
 	g.stop()
-	eventually(t, "the drain begins", func() bool { return g.State() == Draining })
+	eventually(t, "it stops accepting", func() bool { return !listensAt(address) }) // by then every loop knows
 	p.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	if r, body := p.response("GET"); body != "ok" || !r.Close {
 		t.Errorf("got %q, close %v", body, r.Close)
