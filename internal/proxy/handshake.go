@@ -80,6 +80,7 @@ func (c *client) handshaken(err error) {
 	c.state = clientHead
 	c.await()
 	c.conn.TakeOver()
+	c.conn.Acknowledge() // nothing follows the client's last message, and its first request may wait for this
 	c.readHead()
 }
 

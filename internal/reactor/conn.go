@@ -300,6 +300,10 @@ func (c *Conn) Batch() {
 // Batched says that what was written since Batch has not gone out yet, not a byte of it.
 func (c *Conn) Batched() bool { return c.flags&batched != 0 }
 
+// Acknowledge tells the peer at once what has arrived. The kernel would wait up to 40 ms for data to send along, and a peer that gathers
+// small writes (Nagle's algorithm) waits for that before it sends on.
+func (c *Conn) Acknowledge() { acknowledge(int(c.fd)) }
+
 // Sent is Clock when bytes last went into the socket.
 func (c *Conn) Sent() int64 { return c.sent }
 

@@ -42,6 +42,9 @@ func setReusePort(fd int) error {
 	return syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, soReusePort, 1)
 }
 
+// acknowledge sends the acknowledgement that the kernel puts off in the hope that data will carry it.
+func acknowledge(fd int) { syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_QUICKACK, 1) }
+
 // closeSocket closes at once; linux never blocks in it for a socket without SO_LINGER.
 func closeSocket(fd int) { syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(fd), 0, 0) }
 
