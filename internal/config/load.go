@@ -42,7 +42,8 @@ func Load(path string) (*Config, error) {
 }
 
 // Parse checks a configuration that is already in memory. Name stands for the file in errors; relative paths in the
-// configuration start from base. The error is an Errors with everything that is wrong. Src is not kept.
+// configuration start from base. The error is an Errors with everything that is wrong. With an error the Config, where it is not nil,
+// is what could be read: good for finding more errors, and for nothing else. Src is not kept.
 func Parse(name string, src []byte, base string) (*Config, error) {
 	d := &decoder{base: base, lookup: os.LookupEnv}
 	d.errs.file = name
@@ -52,10 +53,7 @@ func Parse(name string, src []byte, base string) (*Config, error) {
 	}
 	cfg := new(Config)
 	d.decode(place{node: root}, cfg)
-	if err := d.errs.err(); err != nil {
-		return nil, err
-	}
-	return cfg, nil
+	return cfg, d.errs.err()
 }
 
 // parse turns the text into the tree of its only document, or returns nil after it noted why it cannot.

@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -113,20 +115,8 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all services) (s *proxy.Snap
 		}
 		s.Upstreams = append(s.Upstreams, u)
 	}
-	rules := make([]route.Rule, len(cfg.Routes))
-	for i := range cfg.Routes {
-		r := &cfg.Routes[i]
-		rules[i] = route.Rule{Pattern: r.Match, Headers: conditions(r.When.Headers), Query: conditions(r.When.Query)}
-	}
-	table, bad := route.Compile(rules)
-	for _, e := range bad {
-		problem := e.Reason
-		if e.Other >= 0 {
-			problem += fmt.Sprintf(" (the other is at %s; both match %s)", cfg.Routes[e.Other].Position(), e.Example)
-		}
-		errs = append(errs, routeError(cfg, e.Index, "match", problem))
-	}
-	if errs != nil {
+	table, bad := compileTable(cfg)
+	if errs = append(errs, bad...); errs != nil {
 		return nil, errs
 	}
 	s.Table = table
@@ -147,6 +137,45 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all services) (s *proxy.Snap
 		}
 	}
 	return s, errs
+}
+
+// compileTable makes the table of the routes. A route without a match, which config has reported, is left out.
+func compileTable(cfg *config.Config) (table *route.Table, errs config.Errors) {
+	var rules []route.Rule
+	var index []int // in cfg.Routes
+	for i := range cfg.Routes {
+		if r := &cfg.Routes[i]; r.Match != "" {
+			rules = append(rules, route.Rule{Pattern: r.Match, Headers: conditions(r.When.Headers), Query: conditions(r.When.Query)})
+			index = append(index, i)
+		}
+	}
+	table, bad := route.Compile(rules)
+	for _, e := range bad {
+		problem := e.Reason
+		if e.Other >= 0 {
+			problem += fmt.Sprintf(" (the other is at %s; both match %s)", cfg.Routes[index[e.Other]].Position(), e.Example)
+		}
+		errs = append(errs, routeError(cfg, index[e.Index], "match", problem))
+	}
+	return table, errs
+}
+
+// loadConfig reads a configuration. One that has errors is still looked at for routes that conflict, so that all errors come at once.
+func loadConfig(path string) (*config.Config, error) {
+	cfg, err := config.Load(path)
+	wrong, ok := errors.AsType[config.Errors](err)
+	if !ok || cfg == nil {
+		return cfg, err
+	}
+	_, bad := compileTable(cfg)
+	for _, b := range bad {
+		said := func(e config.Error) bool { return e.Line == b.Line && e.Path == b.Path }
+		if !slices.ContainsFunc(wrong, said) {
+			wrong = append(wrong, b)
+		}
+	}
+	slices.SortStableFunc(wrong, func(a, b config.Error) int { return cmp.Compare(a.Line, b.Line) })
+	return nil, wrong
 }
 
 func conditions(m map[string]string) (list []route.Condition) {

@@ -13,7 +13,7 @@ import (
 // Check says everything that is wrong with a configuration, as far as that can be said without listening or connecting anywhere. Its
 // error is config.Errors.
 func Check(path string) (*config.Config, error) {
-	cfg, err := config.Load(path)
+	cfg, err := loadConfig(path)
 	if err != nil {
 		return nil, err
 	}

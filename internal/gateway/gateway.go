@@ -102,7 +102,7 @@ func Run(ctx context.Context, o Options) error {
 
 // start makes everything that serving needs and returns when every listener accepts.
 func start(o Options) (g *Gateway, err error) {
-	cfg, err := config.Load(o.ConfigPath)
+	cfg, err := loadConfig(o.ConfigPath)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (g *Gateway) Reload() error {
 	if g.accessLog != nil {
 		g.accessLog.Reopen()
 	}
-	cfg, err := config.Load(g.options.ConfigPath)
+	cfg, err := loadConfig(g.options.ConfigPath)
 	if err == nil {
 		g.warnOfWhatStays(cfg)
 		err = g.apply(cfg, true)
