@@ -160,10 +160,10 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		cfg, err := config.Parse("fuzz", []byte(text), "testdata/good")
-		if (cfg == nil) == (err == nil) {
+		if cfg == nil && err == nil {
 			t.Fatalf("configuration %v and error %v", cfg, err)
 		}
-		if cfg == nil {
+		if err != nil {
 			return
 		}
 		if _, err := config.Parse("again", cfg.YAML(), ""); err != nil {
