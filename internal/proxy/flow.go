@@ -75,6 +75,9 @@ type flow struct {
 // maxTries is the first try, the five retries that a config may allow, and the free one.
 const maxTries = 7
 
+// maxSpare is how many exchanges a loop keeps for their next use, about 4 KB each; what a flood leaves beyond goes to the garbage collector.
+const maxSpare = 2048
+
 type stage uint8
 
 const (
@@ -120,6 +123,7 @@ func (w *Worker) newFlow(c *client) *flow {
 		f.wait.Owner = f
 	} else {
 		w.flows, f.next = f.next, nil
+		w.spare--
 	}
 	f.client, f.view = c, w.view
 	f.view.flows++
@@ -144,7 +148,10 @@ func (w *Worker) freeFlow(f *flow) {
 	f.stage, f.at, f.tries, f.flags, f.toClient, f.reason, f.rest = stageReading, 0, 0, 0, http1.None, exchange.NoReason, nil
 	f.headUp, f.headDown, f.bodyIn, f.bodyOut, f.sentAt, f.upstreamEnd, f.mark, f.copied, f.headOut = 0, 0, 0, 0, 0, 0, 0, 0, 0
 	f.waitFrom, f.waited, f.headBytes = 0, 0, 0
-	f.next, w.flows = w.flows, f
+	if w.spare < maxSpare {
+		f.next, w.flows = w.flows, f
+		w.spare++
+	}
 }
 
 // flowOf finds the flow that x is embedded in, at its beginning.

@@ -44,6 +44,7 @@ type Worker struct {
 
 	out      []byte  // where heads and small bodies are put together; used between two calls of a handler, never across
 	flows    *flow   // exchanges that can be used again
+	spare    int     // how many of them
 	clients  client  // the list's head: all client connections of this loop
 	old      []*view // replaced, with exchanges still on them
 	retiring []retiring
