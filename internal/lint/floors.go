@@ -3,6 +3,7 @@ package lint
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -25,6 +26,27 @@ var floors = []struct {
 	{5, []string{"internal/gateway"}},
 	{6, []string{"internal/admin"}},
 	{7, []string{"cmd/", "bench/", "examples/", "docs/"}},
+}
+
+// labFloors is the lab's own staircase, inside it: a room uses the rooms below its own step. What the lab takes of the rest of the house is
+// floors 0 and 1, and config.
+var labFloors = [][]string{
+	{"measure", "pace", "stats"},
+	{"slo", "queue", "load"},
+	{"model", "scenario", "replay", "probe", "truth", "verify"},
+	{"record", "rig"},
+	{"survey"},
+	{"report", "text"},
+}
+
+// labFloor is the step of a lab's room, -1 when the lab has no such room.
+func labFloor(dir string) int {
+	for level, rooms := range labFloors {
+		if slices.Contains(rooms, path.Base(room(dir))) {
+			return level
+		}
+	}
+	return -1
 }
 
 // anywhere may be used by every room, whatever its floor: checks that a build tag turns on, and no state.
@@ -89,13 +111,16 @@ func forbidden(from, to string, own int) string {
 		return ""
 	}
 	if lab(from) {
-		if level, _ := floor(to); lab(to) || level <= 1 || room(to) == "internal/config" {
+		if lab(to) {
+			return forbiddenInLab(from, to)
+		}
+		if level, known := floor(to); known && level <= 1 || room(to) == "internal/config" {
 			return ""
 		}
 		return "the lab stands on floors 0 and 1 and on config, and knows nothing of the gateway"
 	}
 	if lab(to) {
-		if strings.HasPrefix(from, "cmd/") {
+		if own == 7 {
 			return ""
 		}
 		return "the gateway knows nothing of the lab"
@@ -108,6 +133,18 @@ func forbidden(from, to string, own int) string {
 		return fmt.Sprintf("it is on floor %d, above floor %d", level, own)
 	case level == own && own < 7:
 		return fmt.Sprintf("both are on floor %d", own)
+	}
+	return ""
+}
+
+// forbiddenInLab says why a room of the lab may not use another one; it is empty when it may.
+func forbiddenInLab(from, to string) string {
+	a, b := labFloor(from), labFloor(to)
+	switch {
+	case a < 0 || b < 0:
+		return "the lab has no such room: add it to labFloors in internal/lint, on the lowest step that fits"
+	case b >= a:
+		return fmt.Sprintf("in the lab it is on step %d, and the other on step %d", a, b)
 	}
 	return ""
 }

@@ -29,6 +29,7 @@ type Loop struct {
 	slots   []slot
 	free    []uint32 // slots that can be used again, last freed first
 	timers  wheel
+	alarm   alarm
 	buffers pool
 	scratch []byte
 	later   []Runner // run at the end of this turn
@@ -197,6 +198,7 @@ func (l *Loop) Run() {
 			n = l.wait()
 		}
 		l.stats.Turns++
+		l.ring()
 		l.dispatch(n)
 		l.sendBatch()
 		l.runLater()
@@ -247,6 +249,9 @@ func (l *Loop) end() {
 	}
 	l.poll.close()
 	l.thread = 0
+	if l.alarm.fine {
+		setTimerSlack(0)
+	}
 }
 
 // wait blocks until something is ready, a timer is due or somebody posts. The order matters: sleeping is announced before
@@ -258,9 +263,15 @@ func (l *Loop) wait() int {
 		return 0
 	}
 	before := l.now
-	n := l.poll.wait(l.timers.until(l.now))
-	l.sleeping.Store(false)
-	l.now = Clock()
+	var n int
+	if sleep, spin := l.sleepFor(); spin {
+		l.sleeping.Store(false)
+		n = l.spin()
+	} else {
+		n = l.poll.wait(sleep)
+		l.sleeping.Store(false)
+		l.now = Clock()
+	}
 	l.stats.Waits++
 	l.stats.Waited += l.now - before
 	return n

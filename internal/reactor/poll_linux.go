@@ -12,7 +12,13 @@ type poller struct {
 	epfd   int
 	wakefd int
 	events [maxEvents]epollEvent
+	// coarse says that the kernel has no epoll_pwait2.
+	coarse  bool
+	timeout syscall.Timespec // what wait shows the kernel; here because on the stack it would escape
 }
+
+// sysEpollPwait2 is epoll_pwait2, whose timeout is in nanoseconds; its number is the same on every architecture.
+const sysEpollPwait2 = 441
 
 // epollEvent is the kernel's struct epoll_event, with data as one number. On amd64 it is packed to 12 bytes; syscall.EpollEvent has the
 // layout of each architecture.
@@ -89,6 +95,26 @@ func (p *poller) poll() int {
 
 // wait waits for at most so many nanoseconds, for ever when negative. The runtime may hand the processor on meanwhile.
 func (p *poller) wait(nanoseconds int64) int {
+	if !p.coarse {
+		var timeout *syscall.Timespec
+		if nanoseconds >= 0 {
+			p.timeout = syscall.NsecToTimespec(nanoseconds)
+			timeout = &p.timeout
+		}
+		n, _, errno := syscall.Syscall6(sysEpollPwait2, uintptr(p.epfd), uintptr(unsafe.Pointer(&p.events[0])), maxEvents, uintptr(unsafe.Pointer(timeout)), 0, 0)
+		if errno == 0 {
+			return int(n)
+		}
+		if errno != syscall.ENOSYS && errno != syscall.EPERM {
+			return 0
+		}
+		p.coarse = true // a kernel before 5.11, or a sandbox that does not know the call
+	}
+	return p.waitMilliseconds(nanoseconds)
+}
+
+// waitMilliseconds is wait where the kernel knows whole milliseconds only: it rounds up, so that no timer makes the loop spin.
+func (p *poller) waitMilliseconds(nanoseconds int64) int {
 	timeout := -1
 	if nanoseconds >= 0 {
 		timeout = int((nanoseconds + 999_999) / 1_000_000)

@@ -103,3 +103,6 @@ func ThreadCPU() int64 {
 
 // acknowledge does nothing: there is no such call here.
 func acknowledge(int) {}
+
+// setTimerSlack does nothing: kqueue takes nanoseconds as they are.
+func setTimerSlack(uintptr) {}

@@ -1,0 +1,178 @@
+// Package measure is what the lab's rooms tell each other about a load: how a request ended, durations counted in histograms, the
+// windows of a step and its totals, and samples of what a machine did meanwhile. It is values and arithmetic; it must know nothing of
+// clocks, sockets, files or of what the numbers are used for.
+package measure
+
+// Kind is how a request ended. The set is closed, so that counters are arrays.
+type Kind uint8
+
+// The kinds. Every arrival ends as exactly one of them, exactly once.
+const (
+	// OK is an answer that arrived whole, within the timeout, and passed its checks.
+	OK Kind = iota
+	// BadStatus is a whole answer whose status is not wanted; without a check of its own that is 400 and above.
+	BadStatus
+	// BadAnswer is a whole answer of a wanted status whose fields or body failed a check.
+	BadAnswer
+	// Timeout is no whole answer within the timeout, counted from the intended start.
+	Timeout
+	// ConnectFailed is a connection, or its TLS handshake, that could not be made.
+	ConnectFailed
+	// ConnectionLost is a connection that ended before the whole answer was there.
+	ConnectionLost
+	// BadHTTP is an answer that is no valid HTTP.
+	BadHTTP
+	// NotSent is an arrival of an open loop for which no connection became free within the timeout, or for which the bounded
+	// backlog had no room: the target was too slow for the connections it was given.
+	NotSent
+	// Unfinished is a request that was cut off because the run was ended early.
+	Unfinished
+	// Kinds is how many kinds there are.
+	Kinds = int(Unfinished) + 1
+)
+
+// names are the kinds' names in files and for people.
+var names = [Kinds]string{"ok", "bad_status", "bad_answer", "timeout", "connect_failed", "connection_lost", "bad_http", "not_sent", "unfinished"}
+
+// String is the kind's name in files and for people, such as "bad_status".
+func (k Kind) String() string { return names[k] }
+
+// Tally counts requests by how they ended.
+type Tally [Kinds]uint64
+
+// Total is the requests of all kinds.
+func (t *Tally) Total() (n uint64) {
+	for _, c := range t {
+		n += c
+	}
+	return n
+}
+
+// Failed is the requests that did not end well.
+func (t *Tally) Failed() uint64 { return t.Total() - t[OK] }
+
+// Add adds what another tally counted.
+func (t *Tally) Add(o *Tally) {
+	for i, c := range o {
+		t[i] += c
+	}
+}
+
+// Window is what happened in a short part of a step, of all the generator's loops together. A request's arrival counts in the window of its
+// intended start, its end in the window in which it ended; requests that were under way when the step's last arrival was due count
+// in the last window, which then is longer than the others.
+type Window struct {
+	Start  int64  // nanoseconds since the step's start
+	Length int64  // nanoseconds
+	Due    uint64 // arrivals whose intended start lies in the window; for a closed loop what was sent
+	Sent   uint64 // requests whose first byte was given to the kernel
+	Ended  Tally
+	// Waiting and InFlight are, at the window's end, arrivals that wait for a free connection, and requests sent and not ended.
+	Waiting, InFlight int
+	BytesIn, BytesOut uint64
+	// Response is from the intended start to the last byte of the answer; Service from the first byte's sending. Both are of
+	// requests that ended OK. The others are in the tail, however fast they failed (see Totals.Quantile).
+	Response, Service Sparse
+	// Lag is from the intended start to the sending, of arrivals for which a connection was free when they were due: the generator's own
+	// lateness, and none of the target's.
+	Lag Sparse
+}
+
+// End is when the window ends, in nanoseconds since the step's start.
+func (w *Window) End() int64 { return w.Start + w.Length }
+
+// Totals is what a whole step, or a whole run, measured.
+type Totals struct {
+	Length            int64 // nanoseconds from the first arrival's due time until the last one's, without the drain after it
+	Drain             int64 // nanoseconds from there until the last request had ended
+	Due, Sent         uint64
+	Ended             Tally
+	BytesIn, BytesOut uint64
+	Response, Service Sparse
+	Lag               Sparse
+	// ConnectionsMade, Reused and Resumed are connections that were opened, requests that used one again, and TLS handshakes that
+	// resumed a session.
+	ConnectionsMade, Reused, Resumed uint64
+	// Peak is the most requests in flight at once.
+	Peak int
+	// Requests are the totals of each kind of request of the mix, in the order of its names.
+	Requests []RequestTotals `json:",omitempty"`
+	// Examples are, by kind of failure, what the first one looked like: for a person.
+	Examples map[string]string `json:",omitempty"`
+	// Generator is what the generator itself used.
+	Generator Generator
+}
+
+// RequestTotals is what became of one kind of request of a mix.
+type RequestTotals struct {
+	Name     string
+	Ended    Tally
+	Response Sparse
+}
+
+// Generator is the generator's own cost.
+type Generator struct {
+	Loops int
+	CPU   int64   // nanoseconds of processor time of all loops, user and system
+	Busy  float64 // share of the time that the busiest loop was at work, 0 to 1; spinning before an alarm is no work
+	// Invalid says why the figures are not the target's: the generator was the limit. It is empty when they are.
+	Invalid string `json:",omitempty"`
+}
+
+// Rate is the requests that were due in a second.
+func (t *Totals) Rate() float64 { return perSecond(t.Due, t.Length) }
+
+// Goodput is the requests that ended well in a second, the drain's among them: those of a step's arrivals that were served.
+func (t *Totals) Goodput() float64 { return perSecond(t.Ended[OK], t.Length) }
+
+func perSecond(n uint64, ns int64) float64 {
+	if ns <= 0 {
+		return 0
+	}
+	return float64(n) / (float64(ns) / 1e9)
+}
+
+// Quantile is the response time in nanoseconds that a share q of all requests does not exceed, where one that failed counts as slower than all that
+// did not. ok is false when the quantile lies among those.
+func (t *Totals) Quantile(q float64) (ns int64, ok bool) {
+	good, total := t.Response.Count(), t.Ended.Total()
+	if good == 0 {
+		return 0, false
+	}
+	share := q * float64(total) / float64(good)
+	if share > 1 {
+		return 0, false
+	}
+	return t.Response.Quantile(share), true
+}
+
+// Sample is a reading of counters and gauges at one moment of a step. Names are dotted, end in their unit, and are listed where they are
+// read (package probe), such as "process.cpu.user_seconds".
+type Sample struct {
+	At     int64 // nanoseconds since the step's start
+	Values map[string]float64
+}
+
+// Step is one step of an experiment as it was measured.
+type Step struct {
+	Plan    Plan
+	Totals  Totals
+	Windows []Window
+	Samples []Sample
+}
+
+// Plan is what a step was asked to do.
+type Plan struct {
+	Number int
+	// Phase is the part of the survey the step belongs to: "warm-up", "noise", "bracket", "refine", "overload", "recovery".
+	Phase string
+	// Rate is the requests offered in a second; 0 is a closed loop.
+	Rate     float64
+	Arrivals string // "poisson", "constant", or "" for a closed loop
+	Length   int64  // nanoseconds of offered load, the settling included
+	Settle   int64  // nanoseconds at the beginning that are not judged
+	// Connections the generator may use.
+	Connections int
+	// Why is the reason for the step, for a person.
+	Why string
+}

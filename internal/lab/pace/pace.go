@@ -1,0 +1,44 @@
+// Package pace says when requests shall be sent. Schedules are pure: they know no clock and send nothing, so that what was planned can be tested to
+// the nanosecond, and what was done can be held against it.
+package pace
+
+// Schedule is a series of due times. It has one user.
+type Schedule interface {
+	// Next is when the next arrival is due, in nanoseconds since the run's start, never before the one that was given last. ok is
+	// false when there are no more, and stays so.
+	Next() (due int64, ok bool)
+}
+
+// Arrivals is how arrivals are spread in time.
+type Arrivals string
+
+// The kinds of arrivals.
+const (
+	// Poisson arrivals are those of many people who do not know of each other: the time between two is exponential.
+	Poisson Arrivals = "poisson"
+	// Constant arrivals come at equal distances.
+	Constant Arrivals = "constant"
+)
+
+// Profile is the offered rate over time: segments one after the other, with bursts on top of them.
+type Profile struct {
+	Segments []Segment
+	Bursts   []Burst
+}
+
+// Segment holds a rate, or moves it evenly from one to another, for a time.
+type Segment struct {
+	From, To float64 // arrivals a second at its beginning and end, at least 0
+	Length   int64   // nanoseconds
+}
+
+// Burst is a rate on top of the segments' from a moment on, for a time.
+type Burst struct {
+	Rate       float64
+	At, Length int64 // nanoseconds
+}
+
+// Hold is the profile of one rate for a time in nanoseconds.
+func Hold(rate float64, length int64) Profile {
+	return Profile{Segments: []Segment{{rate, rate, length}}}
+}

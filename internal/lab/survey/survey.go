@@ -1,0 +1,68 @@
+// Package survey finds the load line of a service: the highest rate that still meets its SLO, as an interval with a confidence. It decides what to try
+// next and what a step has shown; how a step is done is a Bench's business, so that whole surveys run in virtual time against simulated queues in tests.
+// It must not know sockets, clocks, files or terminals.
+package survey
+
+import (
+	"context"
+	"time"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/slo"
+)
+
+// Bench does steps. Its methods are called one at a time.
+type Bench interface {
+	// Step offers a load and measures. stop, which may be nil, is shown each window when it is over; when it returns a reason the
+	// step ends early, and is returned with what it has, and with the reason. An error means that no step could be done at all.
+	Step(ctx context.Context, p measure.Plan, stop func(w *measure.Window) (reason string)) (s *measure.Step, stopped string, err error)
+	// Settle waits until what the last step left behind is gone: requests in flight and sockets are back where they were. It says how long
+	// that took, and fails when it does not happen within a bounded time.
+	Settle(ctx context.Context) (took time.Duration, err error)
+}
+
+// Options are what is asked for.
+type Options struct {
+	SLO SLO
+	// Arrivals of the steps: "poisson" (the default) or "constant".
+	Arrivals string
+	// Runs is how often the rates next to the line are tried; 5.
+	Runs int
+	// Quick trades certainty for time: shorter steps and fewer of them.
+	Quick bool
+	// Start is the first rate; 0 has it found.
+	Start float64
+	// Limit is the highest rate that is ever offered; 0 is none but Overshoot.
+	Limit float64
+	// Overshoot is the multiple of the highest rate that passed which is never exceeded; 2.
+	Overshoot float64
+	// Connections the generator may use in a step; 0 chooses by the rate and the SLO.
+	Connections int
+	Seed        uint64
+	// Cores of the machine the target runs on, for the model; 0 is unknown. Local says that the generator shares them.
+	Cores int
+	Local bool
+	// Tell is told what happens, for a progress line. It may be nil.
+	Tell func(Event)
+	// Done is given each step when it has been judged, for the run directory. An error ends the survey. It may be nil.
+	Done func(s *measure.Step, j record.Judgement) error
+}
+
+// SLO is what a survey holds a service to.
+type SLO = slo.SLO
+
+// Event is a piece of news.
+type Event struct {
+	Plan measure.Plan // of the step that begins or goes on
+	// Window is the newest window of the step; nil when it begins or when the news is something else.
+	Window *measure.Window
+	// Judgement of the step when it has ended.
+	Judgement *record.Judgement
+	// Text says in words what happened when it is not a step: "cooling down", a prediction, the line so far.
+	Text string
+	// Elapsed is the time of the plan so far and Left an estimate of what is still to come, in nanoseconds.
+	Elapsed, Left int64
+	// Low and High are the line so far; 0 while unknown.
+	Low, High float64
+}

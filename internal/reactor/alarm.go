@@ -1,0 +1,73 @@
+package reactor
+
+// An alarm is for work that must begin within tens of microseconds of its time, such as sending a request on schedule. The timer
+// wheel is for the thousands of deadlines that are hardly ever met: its tick of 4.2 ms is far too coarse. So a loop has one alarm
+// beside it. The loop sleeps in the kernel until just before the alarm, then asks the poller again and again until its time has
+// come, because waking up from sleep takes longer than an alarm may be late.
+
+// spinBefore is how long before an alarm the loop stops sleeping, in nanoseconds. A thread that sleeps in epoll_pwait2 with a timer
+// slack of 1 ns wakes up to about 50 µs late on an idle virtual machine; what is later than that no spinning mends.
+const spinBefore = 50_000
+
+// alarm is the loop's one precise deadline.
+type alarm struct {
+	at   int64 // 0 when none is set
+	what Runner
+	fine bool // the thread's timer slack has been taken away
+}
+
+// SetAlarm has the loop run r as soon as Clock has reached at, and not before. It replaces the alarm that was set; whoever needs
+// several deadlines sets the next one when the first has come. The alarm is off when r runs. Time spent waiting for an alarm counts
+// as Waited, although the CPU is in use for the last 50 µs of it.
+func (l *Loop) SetAlarm(at int64, r Runner) {
+	l.check()
+	l.alarm.at, l.alarm.what = at, r
+	if !l.alarm.fine {
+		l.alarm.fine = true
+		setTimerSlack(1)
+	}
+}
+
+// StopAlarm makes the alarm not run.
+func (l *Loop) StopAlarm() {
+	l.check()
+	l.alarm.at, l.alarm.what = 0, nil
+}
+
+// ring runs the alarm if its time has come.
+func (l *Loop) ring() {
+	if l.alarm.at == 0 || l.now < l.alarm.at {
+		return
+	}
+	r := l.alarm.what
+	l.alarm.at, l.alarm.what = 0, nil
+	r.Run()
+}
+
+// sleepFor is how many nanoseconds the loop may sleep in the kernel, for ever when negative, and whether the rest of the time until
+// the alarm is so short that it must not sleep at all.
+func (l *Loop) sleepFor() (ns int64, spin bool) {
+	ns = l.timers.until(l.now)
+	if l.alarm.at == 0 {
+		return ns, false
+	}
+	left := l.alarm.at - l.now - spinBefore
+	if left <= 0 {
+		return 0, true
+	}
+	if ns < 0 || left < ns {
+		return left, false
+	}
+	return ns, false
+}
+
+// spin asks the poller until something is ready, somebody posts, or the alarm's time has come.
+func (l *Loop) spin() int {
+	for {
+		n := l.poll.poll()
+		l.now = Clock()
+		if n > 0 || l.now >= l.alarm.at || l.pending.Load() {
+			return n
+		}
+	}
+}
