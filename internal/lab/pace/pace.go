@@ -9,6 +9,14 @@ type Schedule interface {
 	Next() (due int64, ok bool)
 }
 
+// Streamed is a schedule that is read from a file while the run goes on.
+type Streamed interface {
+	Schedule
+	// Pending says, after Next was not ok, that there are more arrivals, which have not been read yet: the user asks again in a
+	// millisecond. It never blocks.
+	Pending() bool
+}
+
 // Arrivals is how arrivals are spread in time.
 type Arrivals string
 
