@@ -58,10 +58,16 @@ func (s *Shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// working makes a request take its service time first. A client that leaves ends the wait, and nothing is sold to it.
+// working makes a request take its service time first, on one of the database's connections. A client that leaves ends the wait, and nothing
+// is sold to it.
 func (s *Shop) working(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if wait(r.Context(), s.serviceTime()) != nil {
+		if s.stock.acquire(r.Context()) != nil {
+			return
+		}
+		err := wait(r.Context(), s.serviceTime())
+		s.stock.release()
+		if err != nil {
 			return
 		}
 		next(w, r)

@@ -155,6 +155,42 @@ func TestABuyerWhoLeavesBeforeHisTurnBuysNothing(t *testing.T) {
 	})
 }
 
+func TestRequestsOfAllInstancesTakeTurnsOnTheDatabasesConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stock := demo.NewStock(1)
+		stock.Connect(2)
+		o := demo.Options{ServiceTime: 4 * time.Millisecond}
+		shops := []*demo.Shop{demo.NewShop(stock, o), demo.NewShop(stock, o)}
+		began := time.Now()
+		var asking sync.WaitGroup
+		for i := range 6 {
+			asking.Go(func() { ask(shops[i%2], "GET", "/api/v1/items/1") })
+		}
+		asking.Wait()
+		if took := time.Since(began); took != 12*time.Millisecond {
+			t.Errorf("6 requests of 4ms over 2 connections took %v, want 12ms", took)
+		}
+	})
+}
+
+func TestABuyerWhoLeavesTheQueueTakesNoConnectionWithHim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stock := demo.NewStock(1)
+		stock.Connect(1)
+		shop := demo.NewShop(stock, demo.Options{ServiceTime: time.Second})
+		var asking sync.WaitGroup
+		asking.Go(func() { ask(shop, "GET", "/api/v1/items/1") })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		shop.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "POST", "/api/v1/items/1/buy", nil))
+		asking.Wait()
+		if status := ask(shop, "POST", "/api/v1/items/1/buy").Code; status != http.StatusOK {
+			t.Errorf("the next buyer got %d", status)
+		}
+	})
+}
+
 func TestInstancesServeUntilClosed(t *testing.T) {
 	in, err := demo.Open(demo.NewStock(3), demo.Options{Name: "a"}, demo.Options{Name: "b"})
 	if err != nil {

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"context"
 	"strconv"
 	"sync/atomic"
 )
@@ -18,6 +19,8 @@ type Item struct {
 type Stock struct {
 	shelves []shelf
 	byID    map[string]*shelf
+	// connections holds a token for each connection to the database that is free; nil is as many as are asked for.
+	connections chan struct{}
 }
 
 type shelf struct {
@@ -42,6 +45,34 @@ func NewStock(count int64) *Stock {
 		s.byID[sh.item.ID] = sh
 	}
 	return s
+}
+
+// Connect bounds how many requests of all instances use the stock at once, as a database's connections do; the others wait their turn. It is called
+// before anybody uses the stock.
+func (s *Stock) Connect(connections int) {
+	s.connections = make(chan struct{}, connections)
+	for range connections {
+		s.connections <- struct{}{}
+	}
+}
+
+// acquire waits for a free connection, which release gives back, or for the context's end.
+func (s *Stock) acquire(ctx context.Context) error {
+	if s.connections == nil {
+		return ctx.Err()
+	}
+	select {
+	case <-s.connections:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Stock) release() {
+	if s.connections != nil {
+		s.connections <- struct{}{}
+	}
 }
 
 // Items lists what is on sale, with what is left of each at this moment.
