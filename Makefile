@@ -4,13 +4,24 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench clean
+.PHONY: help build web demo test bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-build: ## Build the binary ./plimsoll (no cgo)
+build: web ## Build the binary ./plimsoll (no cgo)
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BINARY) ./cmd/plimsoll
+
+# Built again when a source is newer than the stamp. Without npm, or without what it downloads, the binary is built all the same: its
+# reports then have no charts, and say so.
+FRONT := web/package.json web/package-lock.json web/tsconfig.json web/vite.config.mjs $(shell find web/src -type f)
+
+web: web/dist/.built ## Build the front end of the reports into web/dist (needs npm)
+
+web/dist/.built: $(FRONT)
+	@cd web && if ! command -v npm >/dev/null; then echo "npm is missing: reports will have no charts; install npm and run make web"; \
+	elif ! npm ci --loglevel=error; then echo "npm could not fetch what the front end is built with: reports will have no charts; run make web again"; \
+	else npm run --silent build && touch dist/.built; fi
 
 # With CI=true the demo sends itself a few hundred requests and stops; otherwise it stays until Ctrl-C.
 demo: build ## Run the gateway in front of a small shop, to try it
@@ -20,7 +31,8 @@ demo: build ## Run the gateway in front of a small shop, to try it
 # lines end the output.
 test: ## Install the tools that tests need, then vet and test everything
 	./scripts/tools.sh
-	@unformatted=$$(gofmt -l cmd internal bench); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
+	$(MAKE) web
+	@unformatted=$$(gofmt -l cmd internal bench web/*.go); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
 	GOOS=darwin go vet ./...
 	@out=$$(go test -run Alloc ./...) || { echo "$$out"; exit 1; }; echo "$$out" | grep -v 'no test'
@@ -33,4 +45,4 @@ bench: build ## Measure side by side with nginx and HAProxy (20 minutes; BENCH=-
 	python3 bench/upgrade.py --plimsoll ./$(BINARY)
 
 clean: ## Remove what the other targets made
-	rm -rf $(BINARY) bench/out
+	rm -rf $(BINARY) bench/out web/node_modules web/dist/report.* web/dist/.built

@@ -123,8 +123,8 @@ class Rig:
             "plimsoll": [self.binary, "serve", "--config", f"{self.tmp}/plimsoll.yaml"],
         }[name]
 
-    def backend(self, body=128):
-        self._start("backend", LOAD_CPU, [f"{self.tmp}/backend", str(BACKEND), str(body)], BACKEND)
+    def backend(self, body=128, cpu=LOAD_CPU):
+        self._start("backend", cpu, [f"{self.tmp}/backend", str(BACKEND), str(body)], BACKEND)
 
     def proxy(self, name):
         self._start(name, PROXY_CPU, self.command(name), PORTS[name])

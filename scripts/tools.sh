@@ -17,6 +17,9 @@ need promtool prometheus
 need nc netcat-openbsd
 need python3 python3
 need pgrep procps
+# The front end is built by node, and its pages are looked at in a browser.
+need npm "npm nodejs"
+need chromium chromium
 # The race detector needs a C compiler, and the measurements compile their backend.
 need gcc "gcc libc6-dev"
 

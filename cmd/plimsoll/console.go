@@ -34,12 +34,19 @@ type console struct {
 	out, err io.Writer
 	// colour says whether err may be coloured: it is a terminal, and nobody asked for plain text.
 	colour bool
+	// columns is the width of the terminal that err is, 0 when it is none. It is nil when err never was a file.
+	columns func() int
 }
 
 func newConsole(out, err *os.File) *console {
 	info, statErr := err.Stat()
 	terminal := statErr == nil && info.Mode()&os.ModeCharDevice != 0
-	return &console{out: out, err: err, colour: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	able := terminal && os.Getenv("TERM") != "dumb"
+	c := &console{out: out, err: err, colour: able && os.Getenv("NO_COLOR") == ""}
+	if able {
+		c.columns = func() int { return width(err) }
+	}
+	return c
 }
 
 // fail prints an error, one line for each thing that is wrong, and returns the exit code it means; 0 when there is none.

@@ -17,13 +17,16 @@ import (
 const about = `An API gateway that knows its load line.
 
 Exit codes: 0, it worked; 1, the command line or a configuration is wrong; 2, it could not start or go on
-(a port is taken, a file cannot be read); 3, the demo's answers were not what they had to be.
+(a port is taken, nothing listens, a file cannot be read); 3, what came out is not what was asked for (the help of each
+command says what that means).
 
 Examples:
 
     plimsoll demo                       # a gateway and a small shop to try it on
     plimsoll check plimsoll.yaml        # is this configuration right?
-    plimsoll serve -c plimsoll.yaml     # serve it`
+    plimsoll serve -c plimsoll.yaml     # serve it
+    plimsoll load http://127.0.0.1:8080/ --rate 1000
+    plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms,errors<0.1%'   # how much can it carry?`
 
 // commandLine is what can be typed. Each field's type has a file of its own.
 type commandLine struct {
@@ -31,6 +34,12 @@ type commandLine struct {
 	Check   checkCommand   `cmd:"" help:"Check a configuration and say everything that is wrong with it."`
 	Config  configCommand  `cmd:"" help:"Print what can be configured."`
 	Demo    demoCommand    `cmd:"" help:"Run the gateway in front of a small shop, to try it."`
+	Load    loadCommand    `cmd:"" help:"Offer load to an HTTP service and measure what comes back."`
+	Replay  replayCommand  `cmd:"" help:"Send the requests of an access log again, with its times."`
+	Survey  surveyCommand  `cmd:"" help:"Find the highest load that an HTTP service can carry."`
+	Model   modelCommand   `cmd:"" help:"Say what the steps of a run mean for loads that were not tried."`
+	Report  reportCommand  `cmd:"" help:"Write the report of a run."`
+	Compare compareCommand `cmd:"" help:"Say what differs between two runs, and whether it is real."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,7 +21,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestTheCommandLine runs each script in testdata/script. $TAKEN is an address that something listens on; $FREE,
-// $FREE2 and $FREE3 are addresses that nothing does.
+// $FREE2 and $FREE3 are addresses that nothing does. $TARGET and $TLS are services to load, see offerTargets. $PLIMSOLL is
+// the program, for scripts without a $PATH.
 func TestTheCommandLine(t *testing.T) {
 	taken := listen(t).Addr().String()
 	ports := freePorts(t)
@@ -34,7 +37,9 @@ func TestTheCommandLine(t *testing.T) {
 			env.Setenv("FREE", ports[1])
 			env.Setenv("FREE2", ports[3])
 			env.Setenv("FREE3", ports[5])
-			return nil
+			program, err := exec.LookPath("plimsoll")
+			env.Setenv("PLIMSOLL", program)
+			return errors.Join(err, offerTargets(env))
 		},
 	})
 }

@@ -8,6 +8,12 @@ import (
 // maxCompared bounds the work for all the suggestions of one file: beyond it errors go without.
 const maxCompared = 200_000
 
+// Suggest is what to do about an unknown name, for files that are read as strictly as a configuration: "did you mean rate?", or which names there are.
+func Suggest(name string, known []string) string {
+	var s suggester
+	return s.advice(name, known)
+}
+
 // suggester finds the name that was probably meant.
 type suggester struct{ compared int }
 

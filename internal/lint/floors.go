@@ -17,7 +17,7 @@ var floors = []struct {
 }{
 	{0, []string{
 		"internal/head", "internal/hist", "internal/clock", "internal/reactor", "internal/invariant", "internal/cidr", "internal/hash",
-		"internal/demo", "internal/lint",
+		"internal/demo", "internal/lint", "web",
 	}},
 	{1, []string{"internal/http1", "internal/http2", "internal/http3", "internal/tlsio"}},
 	{2, []string{"internal/exchange", "internal/telemetry"}},

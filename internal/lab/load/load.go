@@ -32,7 +32,8 @@ type Options struct {
 	Loops int
 	// Timeout is how long after its intended start a request counts as failed; 5 s.
 	Timeout time.Duration
-	// Backlog is how many arrivals may wait for a free connection, all loops together; one more is NotSent at once. 2^20.
+	// Backlog is how many arrivals may wait for a free connection, all loops together; when one more comes, the one that has waited longest is
+	// NotSent, so that sessions still begin in the schedule's order. 2^20.
 	Backlog int
 	// PerConnection is how many requests a connection carries before it is closed and another is made; 0 is no limit, 1 is a new
 	// connection for each. Lifetime does the same by time.
@@ -75,8 +76,8 @@ type Player interface {
 	Begin() Session
 }
 
-// Session is the requests that one arrival leads to, one after the other. Request and Answer take turns; End comes last, once, however the session
-// went.
+// Session is the requests that one arrival leads to, one after the other. Request and Answer take turns, but for a request that fails: Answer is not
+// called then. End comes last, once, however the session went. Of an arrival that is never sent Request may be called, to learn its name.
 type Session interface {
 	// Request appends the next request, head and body, to dst.
 	Request(dst []byte) ([]byte, Request)

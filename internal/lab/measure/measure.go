@@ -3,6 +3,8 @@
 // clocks, sockets, files or of what the numbers are used for.
 package measure
 
+import "time"
+
 // Kind is how a request ended. The set is closed, so that counters are arrays.
 type Kind uint8
 
@@ -97,6 +99,9 @@ type Totals struct {
 	Peak int
 	// Requests are the totals of each kind of request of the mix, in the order of its names.
 	Requests []RequestTotals `json:",omitempty"`
+	// Crowds are the requests that ended OK, by how many others they found in flight; ascending, none empty. They show where requests begin to
+	// wait for each other long before a percentile does. It is nil where nobody counted.
+	Crowds []Crowd `json:",omitempty"`
 	// Examples are, by kind of failure, what the first one looked like: for a person.
 	Examples map[string]string `json:",omitempty"`
 	// Generator is what the generator itself used.
@@ -108,6 +113,16 @@ type RequestTotals struct {
 	Name     string
 	Ended    Tally
 	Response Sparse
+}
+
+// MostFound bounds Crowd.Found: what finds more counts as having found this many.
+const MostFound = 255
+
+// Crowd is the requests that found so many others of the same loop of the generator in flight when they were sent.
+type Crowd struct {
+	Found        int
+	Count        uint64
+	Sum, Squares float64 // of their service times (see Window.Service) and of these squared, in nanoseconds
 }
 
 // Generator is the generator's own cost.
@@ -147,7 +162,7 @@ func (t *Totals) Quantile(q float64) (ns int64, ok bool) {
 }
 
 // Sample is a reading of counters and gauges at one moment of a step. Names are dotted, end in their unit, and are listed where they are
-// read (package probe), such as "process.cpu.user_seconds".
+// read (package probe), such as "target.cpu.user_seconds".
 type Sample struct {
 	At     int64 // nanoseconds since the step's start
 	Values map[string]float64
@@ -155,7 +170,9 @@ type Sample struct {
 
 // Step is one step of an experiment as it was measured.
 type Step struct {
-	Plan    Plan
+	Plan Plan
+	// Began is when the step began by the wall clock, to find it in other programs' logs; the zero time when that is not known.
+	Began   time.Time
 	Totals  Totals
 	Windows []Window
 	Samples []Sample

@@ -1,5 +1,5 @@
 // Package pace says when requests shall be sent. Schedules are pure: they know no clock and send nothing, so that what was planned can be tested to
-// the nanosecond, and what was done can be held against it.
+// the nanosecond, and what was done can be held against it. What a request is, this package must not know.
 package pace
 
 // Schedule is a series of due times. It has one user.
@@ -28,7 +28,8 @@ const (
 	Constant Arrivals = "constant"
 )
 
-// Profile is the offered rate over time: segments one after the other, with bursts on top of them.
+// Profile is the offered rate over time: segments one after the other, with bursts on top of them. It ends with its last segment. A segment of
+// rate 0 is a pause. The zero value is not valid: Validate says what is.
 type Profile struct {
 	Segments []Segment
 	Bursts   []Burst
@@ -36,14 +37,14 @@ type Profile struct {
 
 // Segment holds a rate, or moves it evenly from one to another, for a time.
 type Segment struct {
-	From, To float64 // arrivals a second at its beginning and end, at least 0
-	Length   int64   // nanoseconds
+	From, To float64 // arrivals a second at its beginning and end, 0 to MaxRate
+	Length   int64   // nanoseconds, at least 1
 }
 
-// Burst is a rate on top of the segments' from a moment on, for a time.
+// Burst is a rate on top of the segments' from a moment on, for a time. It lies within the segments. Bursts may overlap: they add up.
 type Burst struct {
-	Rate       float64
-	At, Length int64 // nanoseconds
+	Rate       float64 // arrivals a second, 0 to MaxRate
+	At, Length int64   // nanoseconds since the run's start, and at least 1 nanosecond
 }
 
 // Hold is the profile of one rate for a time in nanoseconds.

@@ -1,10 +1,11 @@
 // Package record is the run directory: raw results as plain files, written while an experiment goes on, and read again by reports, comparisons and
 // models, later and elsewhere. It must know nothing of how results are made or shown. docs/run-directory.md describes the files for other programs.
 //
-//	run.json               the manifest: what was done, to what, with what, on what machine; written first
+//	run.json               the manifest: what was done, to what, with what, on what machine; what makes it a run directory
 //	steps.jsonl            one line for each step that is whole, appended and synced when it has ended
 //	steps/0001/windows.jsonl   one line for each window: its counters
 //	steps/0001/response.hlog   HDR log with a histogram for each window; also service.hlog and lag.hlog
+//	steps/0001/totals.hlog     HDR log with the histograms of the whole step, and of each kind of request
 //	steps/0001/samples.jsonl   one line for each sample of the probes
 //	result.json            what was found; replaced whole, also when a run is ended early
 //

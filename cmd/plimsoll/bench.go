@@ -1,0 +1,94 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"plimsoll/internal/lab/load"
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/model"
+	"plimsoll/internal/lab/probe"
+	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/rig"
+	"plimsoll/internal/lab/slo"
+)
+
+// surveyConnections is the most connections that a survey chooses to open by itself.
+const surveyConnections = 2048
+
+// bench is what a survey works with: the generator, the probes, and what they are used on.
+type bench struct {
+	*rig.Rig
+	sampler *probe.Sampler
+	loops   int
+	near    bool
+	pid     int // of the target; 0 is unknown
+	cores   int // of the target's machine; 0 is unknown
+	steps   []measure.Step
+	notes   []string // what could not be done, for the result
+}
+
+// bench makes sure that the target answers at all, finds its process, and sets up the generator.
+func (k *surveyCommand) bench(ctx context.Context, target load.Target, script load.Script) (*bench, error) {
+	connections := cmp.Or(k.Connections, surveyConnections)
+	if err := allowDescriptors(connections); err != nil {
+		return nil, err
+	}
+	near := local(&target)
+	b := &bench{near: near, loops: loopsFor(k.Loops, connections, near), pid: k.PID}
+	// One connection for a moment: what cannot be reached is one line, and no run directory.
+	probing := load.Options{Target: target, Script: script, Connections: 1, Duration: time.Millisecond, Timeout: k.Timeout}
+	if _, err := load.Run(ctx, probing); err != nil {
+		return nil, stoppedEarly(ctx, err)
+	}
+	if near {
+		b.cores = probe.Machine().Cores
+		b.find(&target)
+	}
+	b.sampler = probe.New(probe.Options{PID: b.pid})
+	b.Rig = rig.New(rig.Options{Target: target, Script: script, Sampler: b.sampler, Loops: b.loops, Timeout: k.Timeout, Seed: k.Seed})
+	return b, nil
+}
+
+// find finds the target's process by its port when it was not named.
+func (b *bench) find(target *load.Target) {
+	if b.pid != 0 || target.Addresses[0].Path != "" {
+		return
+	}
+	pid, _, err := probe.FindPID(int(target.Addresses[0].IP.Port()))
+	if err != nil {
+		b.notes = append(b.notes, err.Error())
+		return
+	}
+	b.pid = pid
+}
+
+func (b *bench) model(seed uint64) model.Options {
+	return model.Options{Cores: b.cores, Local: b.near, Seed: seed}
+}
+
+// predict foretells the line from a survey's gentle steps.
+func (b *bench) predict(objectives slo.SLO, k *surveyCommand) func(steps []measure.Step) *model.Prediction {
+	return func(steps []measure.Step) *model.Prediction {
+		p, why := model.Predict(steps, objectives, model.PredictOptions{Options: b.model(k.Seed), Poisson: k.Arrivals == "poisson"})
+		if p == nil {
+			b.notes = append(b.notes, "a prediction: "+why)
+		}
+		return p
+	}
+}
+
+// complete fills in what a survey does not know itself.
+func (b *bench) complete(r *record.Result, seed uint64) {
+	r.Ended = time.Now()
+	fitted := model.Fit(b.steps, b.model(seed))
+	fitted.Predictions = r.Model.Predictions
+	if r.Line.Found {
+		for i := range fitted.Predictions {
+			model.Score(&fitted.Predictions[i], r.Line.Interval)
+		}
+	}
+	r.Model = fitted
+	r.NotMeasured = append(append(r.NotMeasured, b.notes...), b.sampler.NotMeasured()...)
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"plimsoll/internal/lab/report"
+	"plimsoll/internal/lab/text"
+)
+
+type compareCommand struct {
+	A    string `arg:"" help:"The run directory to compare with."`
+	B    string `arg:"" help:"The other run directory."`
+	File string `short:"o" name:"output" default:"compare.html" placeholder:"FILE" help:"Write the comparison here (${default})."`
+	JSON bool   `help:"Print the differences as JSON."`
+}
+
+// Help is shown by plimsoll compare --help.
+func (compareCommand) Help() string {
+	return `Says what differs between two runs: what was done differently, and each figure that came out, with whether the change
+is real or lies within what repeating the same run would show. It writes the same as one HTML file that needs nothing else.
+
+Exit codes: 0, it is written, whatever differs; 1, a run directory is none, is damaged, or is of a newer plimsoll; 2, the
+file cannot be written.
+
+Examples:
+
+    plimsoll compare runs/before runs/after
+    plimsoll compare runs/before runs/after -o change.html --json`
+}
+
+// Run compares.
+func (k *compareCommand) Run(c *console) error {
+	a, err := openRun(c, k.A)
+	if err != nil {
+		return err
+	}
+	b, err := openRun(c, k.B)
+	if err != nil {
+		return err
+	}
+	var page bytes.Buffer
+	if err := report.Compare(&page, a, b); err != nil {
+		return fmt.Errorf("the comparison of %s and %s: %w", k.A, k.B, err)
+	}
+	if err := writeFile(k.File, page.Bytes()); err != nil {
+		return err
+	}
+	differences := report.Differences(a, b)
+	if k.JSON {
+		return c.json(differences)
+	}
+	return c.print([]byte(fmt.Sprintf("%s\nreport  %s\n", comparison(differences), k.File)))
+}
+
+// comparison is what differs, for a person.
+func comparison(d *report.Comparison) string {
+	var b strings.Builder
+	if d.Sentence != "" {
+		fmt.Fprintf(&b, "%s\n\n", text.Clean(d.Sentence))
+	}
+	figures := text.Table{Left: []int{4, 5}}
+	figures.Row("", "A", "B", "change", "real", "")
+	for _, f := range d.Figures {
+		verdict := "no"
+		if f.Real {
+			verdict = "YES"
+		}
+		figures.Row(text.Clip(f.Figure, 60), text.Figure(f.A.Estimate, f.Unit), text.Figure(f.B.Estimate, f.Unit),
+			fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", f.Change*100, f.Low*100, f.High*100), verdict, text.Clean(f.Why))
+	}
+	if len(d.Figures) > 0 {
+		b.WriteString(figures.String() + "\n")
+	} else {
+		b.WriteString("The runs have no figure in common.\n\n")
+	}
+	for _, caution := range d.Cautions {
+		fmt.Fprintf(&b, "Beware: %s\n", text.Clean(caution))
+	}
+	settings := text.Table{Left: []int{1, 2}}
+	settings.Row("done differently", "A", "B")
+	for _, change := range d.Changed {
+		settings.Row(text.Clip(change.What, 40), text.Clip(change.A, 60), text.Clip(change.B, 60))
+	}
+	if len(d.Changed) > 0 {
+		b.WriteString("\n" + settings.String())
+	}
+	return b.String()
+}

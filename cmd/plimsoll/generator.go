@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"syscall"
+
+	"plimsoll/internal/lab/load"
+	"plimsoll/internal/lab/probe"
+	"plimsoll/internal/lab/record"
+)
+
+// reserved is how many descriptors the process needs besides its connections: loops, files of a run directory, probes.
+const reserved = 64
+
+// allowDescriptors raises the soft limit of descriptors as far as so many connections need it.
+func allowDescriptors(connections int) error {
+	var r syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
+		return fmt.Errorf("read the limit of descriptors: %w", err)
+	}
+	need := uint64(connections) + reserved
+	if need <= r.Cur {
+		return nil
+	}
+	if need > r.Max {
+		return fmt.Errorf("%d connections need %d descriptors, and the hard limit is %d: raise it (ulimit -Hn %d, LimitNOFILE= of systemd), "+
+			"or open at most %d with --connections", connections, need, r.Max, need, max(int64(r.Max)-reserved, 1))
+	}
+	r.Cur = r.Max
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
+		return fmt.Errorf("raise the limit of descriptors to %d: %w", r.Max, err)
+	}
+	return nil
+}
+
+// local says whether a target is on this machine.
+func local(t *load.Target) bool {
+	for _, a := range t.Addresses {
+		if a.Path != "" || probe.LocalTarget(a.IP.Addr()) {
+			return true
+		}
+	}
+	return false
+}
+
+// machine is what a run directory says of this machine.
+func machine(near bool, pid int) record.Machine {
+	f := probe.Machine()
+	return record.Machine{Host: f.Host, OS: f.OS, Kernel: f.Kernel, CPU: f.CPU, Cores: f.Cores, MemoryBytes: f.MemoryBytes,
+		TargetLocal: near, TargetPID: pid}
+}
+
+// loopsFor is how many loops a generator gets that was asked for so many, 0 being no wish: all processors, and half of them when the
+// target has to live on the others. There are never more than connections.
+func loopsFor(asked, connections int, near bool) int {
+	n := asked
+	if n == 0 {
+		n = runtime.GOMAXPROCS(0)
+		if near {
+			n = max(n/2, 1)
+		}
+	}
+	return min(n, connections)
+}
+
+// makeRoom lets the loops keep their processors to themselves, with one more for what runs beside them: handshakes, probes, the progress
+// line. It returns what undoes it.
+func makeRoom(loops int) (undo func()) {
+	before := runtime.GOMAXPROCS(0)
+	if before > loops {
+		return func() {}
+	}
+	runtime.GOMAXPROCS(loops + 1)
+	return func() { runtime.GOMAXPROCS(before) }
+}

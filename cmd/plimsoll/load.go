@@ -1,0 +1,268 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"plimsoll/internal/lab/load"
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/model"
+	"plimsoll/internal/lab/pace"
+	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/scenario"
+	"plimsoll/internal/lab/text"
+)
+
+// usualDuration is how long a load lasts that was given no time and no profile with its own.
+const usualDuration = 30 * time.Second
+
+type loadCommand struct {
+	URL            string        `arg:"" help:"The target, as http://127.0.0.1:8080/path."`
+	Connections    int           `short:"c" default:"64" placeholder:"N" help:"Open at most so many connections (${default})."`
+	Loops          int           `short:"t" placeholder:"N" help:"Use so many event loops (one per CPU; half of them when the target is on this machine)."`
+	Duration       time.Duration `short:"d" placeholder:"TIME" help:"Offer load for so long (30s, or as long as the rate's profile)."`
+	Rate           string        `placeholder:"RATE" help:"Send so many requests a second, whatever comes back: 10000, 1000-5000, or 1000:30s,1000-5000:60s."`
+	Burst          []string      `placeholder:"RATE:TIME@START" help:"Add a rate for a time, as 3200:8s@20s. May be given again."`
+	Arrivals       string        `enum:"constant,poisson," default:"" placeholder:"KIND" help:"How requests are spread in time: constant (or as the scenario says) or poisson."`
+	Closed         bool          `help:"Send a connection's next request when its last is answered, as wrk does, even if the scenario has a rate."`
+	Scenario       string        `placeholder:"FILE" help:"Send what this scenario says, a YAML file."`
+	Timeout        time.Duration `default:"5s" placeholder:"TIME" help:"Count a request as failed so long after it was due (${default})."`
+	NewConnections bool          `help:"Use a new connection for each request."`
+	Lifetime       time.Duration `placeholder:"TIME" help:"Close a connection so long after it was opened, and open another."`
+	Seed           uint64        `default:"1" placeholder:"N" help:"Repeat the same random choices for the same number (${default})."`
+	JSON           bool          `help:"Print the outcome as JSON."`
+	HDR            string        `name:"hdr" placeholder:"FILE" help:"Write the response times of each window as an HdrHistogram log."`
+	Out            string        `placeholder:"DIR" help:"Keep everything raw in this run directory, for report and compare."`
+	Verify         string        `enum:"wrk," default:"" placeholder:"wrk" help:"Run wrk and the own closed loop in turn, and say whether they agree."`
+	requestFlags
+	connectionFlags `group:"TLS"`
+}
+
+// Help is shown by plimsoll load --help.
+func (loadCommand) Help() string {
+	return `Sends requests and measures the answers. With a rate the loop is open: a request is due when the schedule says,
+however slow the target is, and its response time counts from then. Without one the loop is closed, as wrk's. A request
+that fails or comes too late is in the tail of the percentiles. Ctrl-C ends it early, with what was measured until then; a
+second one ends the process.
+
+Exit codes: 0, it ran, however the target fared; 1, the command line or the scenario is wrong; 2, it could not start
+(nothing listens, TLS is refused, the name cannot be found) or a file cannot be written; 3, it was stopped early, the
+generator was the limit (INVALID), or --verify found no agreement.
+
+Examples:
+
+    plimsoll load http://127.0.0.1:8080/
+    plimsoll load http://127.0.0.1:8080/ --rate 10000 -d 60s --arrivals poisson
+    plimsoll load http://127.0.0.1:8080/ --rate 1000 --burst 3200:8s@20s -d 40s
+    plimsoll load http://127.0.0.1:8080/buy -X POST -H 'Content-Type: application/json' --body @order.json
+    plimsoll load https://127.0.0.1:8443/ --insecure --new-connections --no-resumption
+    plimsoll load http://127.0.0.1:8080/ --scenario shop.yaml --json | jq .Goodput
+    plimsoll load http://127.0.0.1:8080/ -c 64 -t 1 -d 5s --verify wrk`
+}
+
+// Run offers the load and prints what came of it.
+func (k *loadCommand) Run(ctx context.Context, c *console) error {
+	if err := k.check(); err != nil {
+		return withExit{exitUsage, err}
+	}
+	if err := cmp.Or(emptyDirectory("--out", k.Out), hasFolder("--hdr", k.HDR)); err != nil {
+		return withExit{exitUsage, err}
+	}
+	target, err := k.resolve(ctx, k.URL)
+	if err != nil {
+		return err
+	}
+	if k.Verify != "" {
+		return k.verify(ctx, c, target)
+	}
+	p, err := k.plan(target)
+	if err != nil {
+		return err
+	}
+	totals, early, err := p.offer.run(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(k.print(c, p, totals, early), k.keep(p, totals, early)); err != nil {
+		return err
+	}
+	return exitOfLoad(totals, early)
+}
+
+// check refuses flags that contradict each other, before anything is touched.
+func (k *loadCommand) check() error {
+	open := k.Rate != "" || len(k.Burst) > 0
+	switch {
+	case k.Connections < 1:
+		return errors.New("--connections is at least 1")
+	case k.Loops < 0:
+		return errors.New("--loops is at least 1")
+	case k.Duration < 0 || k.Timeout <= 0 || k.Lifetime < 0:
+		return errors.New("--duration, --timeout and --lifetime are longer than 0s")
+	case k.Timeout.Nanoseconds() > measure.Longest:
+		return fmt.Errorf("--timeout is at most %v", time.Duration(measure.Longest).Truncate(time.Second))
+	case k.Closed && open:
+		return errors.New("--closed has no rate: leave out --closed, or --rate and --burst")
+	case len(k.Burst) > 0 && k.Rate == "" && k.Scenario == "":
+		return errors.New("--burst comes on top of a rate: give --rate too")
+	case k.Scenario != "" && k.given():
+		return errors.New("a scenario says its requests itself: leave out --header, --method and --body, or --scenario")
+	case k.Verify != "" && (open || cmp.Or(k.Scenario, k.Method, k.Body, k.HDR, k.Out) != "" || k.NewConnections || k.Lifetime > 0):
+		return errors.New("--verify wrk compares what wrk can do, a GET in a closed loop: leave out the rate, the scenario, method, body, " +
+			"connections' lifetime, --hdr and --out")
+	}
+	return nil
+}
+
+// planned is a load that is ready to be offered.
+type planned struct {
+	offer    offer
+	what     string
+	mix      string
+	settings map[string]string
+	asked    *pace.Profile // in requests a second; nil for a closed loop
+	arrivals pace.Arrivals
+	near     bool
+}
+
+// plan reads everything that the load needs.
+func (k *loadCommand) plan(target load.Target) (*planned, error) {
+	p := &planned{near: local(&target), mix: k.words(&target)}
+	var script load.Script
+	var given *pace.Profile
+	var err error
+	if k.Scenario != "" {
+		s, err := scenario.Load(k.Scenario, target)
+		if err != nil {
+			return nil, err
+		}
+		script, given, p.mix, p.arrivals = s.Script(), s.Profile, s.Mix(), s.Arrivals
+	} else if script, err = k.script(target); err != nil {
+		return nil, err
+	}
+	if p.asked, err = k.profile(given); err != nil {
+		return nil, withExit{exitUsage, err}
+	}
+	p.arrivals = cmp.Or(pace.Arrivals(k.Arrivals), p.arrivals, pace.Constant)
+	loops := loopsFor(k.Loops, k.Connections, p.near)
+	p.offer = offer{length: k.Duration, keep: k.HDR != "" || k.Out != "", options: load.Options{
+		Target: target, Script: script, Connections: k.Connections, Loops: loops, Timeout: k.Timeout, Lifetime: k.Lifetime, Seed: k.Seed}}
+	if k.NewConnections {
+		p.offer.options.PerConnection = 1
+	}
+	if p.asked != nil {
+		profile := p.asked.Scale(1 / script.Requests())
+		p.offer.options.Arrivals = func(loop, loops int) pace.Schedule { return profile.Schedule(p.arrivals, loop, loops, k.Seed) }
+		p.offer.length = time.Duration(profile.Length())
+		if k.Duration > 0 {
+			p.offer.length = min(p.offer.length, k.Duration)
+		}
+	} else if k.Duration == 0 {
+		p.offer.length = usualDuration
+	}
+	p.offer.options.Duration = p.offer.length
+	p.describe(k)
+	return p, nil
+}
+
+// profile is the offered rate in requests a second; nil is a closed loop. A rate that is given stands for the scenario's, and bursts come on
+// top of either.
+func (k *loadCommand) profile(given *pace.Profile) (*pace.Profile, error) {
+	if k.Closed || k.Rate == "" && given == nil {
+		return nil, nil
+	}
+	var p pace.Profile
+	if k.Rate != "" {
+		length := k.Duration
+		if length == 0 {
+			length = usualDuration
+		}
+		parsed, err := pace.ParseProfile(k.Rate, length)
+		if err != nil {
+			return nil, fmt.Errorf("--rate: %w", err)
+		}
+		p = parsed
+	} else {
+		p = *given
+		p.Bursts = append([]pace.Burst(nil), p.Bursts...)
+	}
+	for _, text := range k.Burst {
+		b, err := pace.ParseBurst(text)
+		if err != nil {
+			return nil, fmt.Errorf("--burst: %w", err)
+		}
+		p.Bursts = append(p.Bursts, b)
+	}
+	return &p, p.Validate()
+}
+
+// describe says what is offered, to a person and by setting.
+func (p *planned) describe(k *loadCommand) {
+	o := &p.offer.options
+	rate, arrivals := "closed loop", ""
+	if asked := p.asked; asked != nil {
+		rate, arrivals = asked.String(), string(p.arrivals)
+		p.what = fmt.Sprintf("%s, %s arrivals", text.Rate(asked.Mean()), p.arrivals)
+		if len(asked.Segments) > 1 || len(asked.Bursts) > 0 {
+			p.what = fmt.Sprintf("%s, on average %s, %s arrivals", rate, text.Rate(asked.Mean()), p.arrivals)
+		}
+	} else {
+		p.what = "closed loop"
+	}
+	p.what = fmt.Sprintf("%s at %s\n%s, for %s, over %s, with %s", p.mix, o.Target.URL, p.what,
+		text.Duration(float64(p.offer.length)), many(o.Connections, "connection"), many(o.Loops, "loop"))
+	p.settings = map[string]string{
+		"rate": rate, "arrivals": arrivals, "connections": strconv.Itoa(o.Connections), "loops": strconv.Itoa(o.Loops),
+		"duration": p.offer.length.String(), "timeout": o.Timeout.String(), "new-connections": strconv.FormatBool(k.NewConnections),
+		"lifetime": o.Lifetime.String(), "resumption": strconv.FormatBool(!k.NoResumption), "seed": strconv.FormatUint(k.Seed, 10),
+		"scenario": k.Scenario,
+	}
+}
+
+// print says what came of it.
+func (k *loadCommand) print(c *console, p *planned, t *measure.Totals, early string) error {
+	if k.JSON {
+		return c.json(newOutcome("load", k.URL, p.settings, t, early))
+	}
+	run := &text.Run{Totals: t, Closed: p.asked == nil, TLS: p.offer.options.Target.TLS != nil, Early: early}
+	return c.print([]byte(p.what + "\n\n" + text.Load(run)))
+}
+
+// keep writes the files that were asked for.
+func (k *loadCommand) keep(p *planned, t *measure.Totals, early string) error {
+	if k.HDR != "" {
+		if err := writeHDR(k.HDR, p.offer.began, p.offer.windows); err != nil {
+			return fmt.Errorf("--hdr: %w", err)
+		}
+	}
+	if k.Out == "" {
+		return nil
+	}
+	w, err := record.Create(k.Out, record.Manifest{Kind: "load", Tool: tool(), Command: withoutSecrets(os.Args), Started: p.offer.began, Target: k.URL, Mix: p.mix,
+		Settings: p.settings, Machine: machine(p.near, 0)})
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	plan := measure.Plan{Number: 1, Phase: "load", Rate: t.Rate(), Arrivals: string(p.arrivals), Length: t.Length,
+		Connections: k.Connections, Why: early}
+	if p.asked == nil {
+		plan.Rate, plan.Arrivals = 0, ""
+	}
+	step := measure.Step{Plan: plan, Began: p.offer.began, Totals: *t, Windows: p.offer.windows}
+	return errors.Join(w.Step(&step), w.Result(resultOfLoad(step, early, p.near)), w.Close())
+}
+
+// resultOfLoad is what there is to say of a run of one step. It has no line: that takes a survey.
+func resultOfLoad(step measure.Step, early string, near bool) *record.Result {
+	const why = "not looked for: this was a load, which offers what it is told, and no survey"
+	kept := step.Totals.Generator.Invalid
+	return &record.Result{Ended: time.Now(), Early: early, Line: record.Line{Why: why}, Peak: record.Knee{Why: why}, Falls: record.Knee{Why: why},
+		Recovery: record.Recovery{Why: why}, Model: model.Fit([]measure.Step{step}, model.Options{Local: near, Seed: 1}),
+		Validity:    []record.Validity{{What: "the generator kept its schedule", OK: kept == "", Why: cmp.Or(kept, "it was not the limit")}},
+		NotMeasured: []string{"counters of the machine and the target: a survey reads them, a load does not"}}
+}

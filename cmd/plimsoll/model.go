@@ -1,0 +1,50 @@
+package main
+
+import (
+	"errors"
+
+	"plimsoll/internal/lab/model"
+	"plimsoll/internal/lab/text"
+)
+
+type modelCommand struct {
+	Dir  string `arg:"" name:"run" help:"A run directory, as survey and load --out write it."`
+	JSON bool   `help:"Print the model as JSON."`
+}
+
+// Help is shown by plimsoll model --help.
+func (modelCommand) Help() string {
+	return `Says what the steps of a run mean for loads that were not tried: what a request takes of each resource and the rate
+at which it is used up, the universal scalability law fitted to the steps, what was foretold before the line was found
+and how well, and whether the laws of queues hold in each step. It measures nothing.
+
+Exit codes: 0, there is a model; 1, the run directory is none, is damaged, or is of a newer plimsoll; 3, it has no step.
+
+Examples:
+
+    plimsoll model plimsoll-runs/127.0.0.1-20260101-120000
+    plimsoll model runs/today --json | jq .Smallest`
+}
+
+// Run makes the model again from the raw results. Predictions are what they were: they were made before the rest was known.
+func (k *modelCommand) Run(c *console) error {
+	run, err := openRun(c, k.Dir)
+	if err != nil {
+		return err
+	}
+	if len(run.Steps) == 0 {
+		return withExit{exitUnexpected, errors.New(k.Dir + " has no whole step to make a model of: the run ended too early")}
+	}
+	o := model.Options{Local: run.Manifest.Machine.TargetLocal, Seed: 1}
+	if o.Local {
+		o.Cores = run.Manifest.Machine.Cores
+	}
+	m := model.Fit(run.Steps, o)
+	if run.Result != nil {
+		m.Predictions = run.Result.Model.Predictions
+	}
+	if k.JSON {
+		return c.json(m)
+	}
+	return c.print([]byte(text.Model(&m)))
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"plimsoll/internal/lab/load"
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/replay"
+	"plimsoll/internal/lab/text"
+)
+
+type replayCommand struct {
+	Log             string            `arg:"" help:"The log, which may be packed with gzip; - is standard input."`
+	Target          string            `required:"" placeholder:"URL" help:"Where the requests go, as http://127.0.0.1:8080."`
+	Speed           string            `placeholder:"TIMES" help:"Send faster or slower than the log, as 2x or 0.5x (1x)."`
+	Rate            float64           `placeholder:"RATE" help:"Choose the speed at which so many requests are sent a second on average; bursts keep their shape."`
+	From            string            `placeholder:"TIME" help:"Begin here: 10m into the log, or 2026-11-20T08:00:00Z."`
+	To              string            `placeholder:"TIME" help:"End before this, given as --from."`
+	Sample          int               `default:"1" placeholder:"N" help:"Send every N-th request only (${default})."`
+	Format          string            `placeholder:"FORMAT" help:"combined, common, json, har, or nginx's log_format (found from the first lines)."`
+	Field           map[string]string `placeholder:"WHAT=NAME" help:"The name of a JSON line's field, as time=ts. May be given again."`
+	Unsafe          bool              `help:"Send all methods, and not only GET, HEAD and OPTIONS: the others may change what the target keeps."`
+	Host            []string          `placeholder:"NAME" help:"Send only the requests to this host. May be given again."`
+	KeepHost        bool              `help:"Send the log's Host, and not the target's."`
+	Connections     int               `short:"c" default:"64" placeholder:"N" help:"Open at most so many connections (${default})."`
+	Loops           int               `short:"t" placeholder:"N" help:"Use so many event loops (one per CPU; half of them when the target is on this machine)."`
+	Duration        time.Duration     `short:"d" placeholder:"TIME" help:"End after so long (with the log)."`
+	Timeout         time.Duration     `default:"5s" placeholder:"TIME" help:"Count a request as failed so long after it was due (${default})."`
+	JSON            bool              `help:"Print the outcome as JSON."`
+	connectionFlags `group:"TLS"`
+}
+
+// Help is shown by plimsoll replay --help.
+func (replayCommand) Help() string {
+	return `Sends the requests of an access log again, with the times between them, bursts included. Each is due at a time
+counted from the beginning, so that nothing drifts, and how well that was kept is said at the end. Lines that cannot be
+read are counted and shown, and never guessed. Only safe methods are sent unless told. A log of any length takes the same memory.
+
+Exit codes: 0, it ran, however the target fared; 1, the command line or the log's format is wrong; 2, it could not start
+(nothing listens, TLS is refused, the name cannot be found) or the log could not be read to its end; 3, it was stopped
+early, or the generator was the limit (INVALID).
+
+Examples:
+
+    plimsoll replay access.log --target http://127.0.0.1:8080
+    plimsoll replay access.log.gz --target http://127.0.0.1:8080 --speed 2x --from 10m --to 15m
+    plimsoll replay access.log --target http://127.0.0.1:8080 --format '$remote_addr [$time_iso8601] "$request" $status'
+    plimsoll replay events.jsonl --target http://127.0.0.1:8080 --field time=ts --field path=url --rate 500
+    zcat access.log.*.gz | plimsoll replay - --target http://127.0.0.1:8080 --sample 10`
+}
+
+// Run replays the log and prints what came of it.
+func (k *replayCommand) Run(ctx context.Context, c *console) error {
+	options, err := k.options()
+	if err != nil {
+		return withExit{exitUsage, err}
+	}
+	log, err := replay.Open(k.Log, options)
+	if err != nil {
+		return withExit{exitUsage, err}
+	}
+	target, err := k.resolve(ctx, k.Target)
+	if err != nil {
+		log.Close()
+		return err
+	}
+	loops := loopsFor(k.Loops, k.Connections, local(&target))
+	c.progress().show("reading " + k.Log)
+	source, err := log.Start(ctx, loops, target.Authority)
+	if err != nil {
+		return stoppedEarly(ctx, err)
+	}
+	defer source.Close()
+	folded := &perSecond{}
+	o := offer{watch: folded.add, options: load.Options{Target: target, Script: source, Arrivals: source.Arrivals,
+		Connections: k.Connections, Loops: loops, Timeout: k.Timeout}}
+	totals, early, err := o.run(ctx, c)
+	if err != nil {
+		return err
+	}
+	source.Close()
+	stats := source.Stats()
+	kept := folded.against(source.Plan(), totals.Length)
+	if err := errors.Join(k.print(c, loops, &stats, kept, totals, early), source.Err()); err != nil {
+		return err
+	}
+	return exitOfLoad(totals, early)
+}
+
+// options are what the flags say of the log.
+func (k *replayCommand) options() (o replay.Options, err error) {
+	if k.Connections < 1 || k.Loops < 0 || k.Sample < 1 {
+		return o, errors.New("--connections, --loops and --sample are at least 1")
+	}
+	if k.Duration < 0 || k.Timeout <= 0 || k.Timeout.Nanoseconds() > measure.Longest {
+		return o, fmt.Errorf("--duration and --timeout are longer than 0s, and --timeout is at most %v",
+			time.Duration(measure.Longest).Truncate(time.Second))
+	}
+	o = replay.Options{Format: k.Format, Fields: k.Field, Rate: k.Rate, Sample: k.Sample, Unsafe: k.Unsafe,
+		KeepHost: k.KeepHost, Hosts: k.Host, MaxDuration: k.Duration}
+	if k.Speed != "" {
+		if o.Speed, err = strconv.ParseFloat(strings.TrimSuffix(k.Speed, "x"), 64); err != nil || o.Speed == 0 {
+			return o, fmt.Errorf("--speed %q is no multiple of the log's speed: give one such as 2x or 0.5x", k.Speed)
+		}
+	}
+	for _, m := range []struct {
+		flag, text string
+		into       *replay.Moment
+	}{{"--from", k.From, &o.From}, {"--to", k.To, &o.To}} {
+		if m.text == "" {
+			continue
+		}
+		if *m.into, err = replay.ParseMoment(m.text); err != nil {
+			return o, fmt.Errorf("%s: %w", m.flag, err)
+		}
+	}
+	return o, nil
+}
+
+func (k *replayCommand) print(c *console, loops int, stats *replay.Stats, kept *text.Kept, t *measure.Totals, early string) error {
+	if k.JSON {
+		o := newOutcome("replay", k.Target, map[string]string{"log": k.Log, "connections": strconv.Itoa(k.Connections), "loops": strconv.Itoa(loops),
+			"timeout": k.Timeout.String(), "sample": strconv.Itoa(k.Sample), "unsafe": strconv.FormatBool(k.Unsafe)}, t, early)
+		o.Log = struct {
+			Stats *replay.Stats
+			Kept  *text.Kept
+		}{stats, kept}
+		return c.json(o)
+	}
+	return c.print([]byte(fmt.Sprintf("%s at %s, over %s, with %s\n\n%s\n%s", k.Log, k.Target, many(k.Connections, "connection"), many(loops, "loop"),
+		text.Replay(stats, kept), text.Load(&text.Run{Totals: t, TLS: strings.HasPrefix(k.Target, "https"), Early: early}))))
+}
+
+// perSecond is what was due and sent in each second of a replay, which may last for days, without the windows' histograms.
+type perSecond struct {
+	mu      sync.Mutex
+	windows []measure.Window
+	last    *measure.Window // the last one that has a lag
+}
+
+// mostSeconds bounds what is kept: a replay of more than a week is held against its log for its first week.
+const mostSeconds = 7 * 86_400
+
+func (p *perSecond) add(w *measure.Window) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.Lag.Count() > 0 {
+		p.last = w
+	}
+	second := w.Start / int64(time.Second)
+	if second >= mostSeconds {
+		return
+	}
+	if n := len(p.windows); n == 0 || p.windows[n-1].Start/int64(time.Second) != second {
+		p.windows = append(p.windows, measure.Window{Start: second * int64(time.Second), Length: int64(time.Second)})
+	}
+	into := &p.windows[len(p.windows)-1]
+	into.Due += w.Due
+	into.Sent += w.Sent
+}
+
+// against holds what was sent against the log's plan, in the steps of it that were whole when the run had lasted for so long.
+func (p *perSecond) against(plan replay.Plan, lasted int64) *text.Kept {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := &text.Kept{}
+	_, sent := plan.Fold(p.windows)
+	k.Seconds = min(len(plan.Counts), int(lasted/int64(plan.Step)), mostSeconds)
+	worst, at := replay.Compare(plan.Counts[:k.Seconds], sent[:k.Seconds])
+	k.Worst, k.At = worst, time.Duration(at)*plan.Step
+	if p.last != nil {
+		k.Drift, k.Known = p.last.Lag.Quantile(.5), true
+	}
+	return k
+}

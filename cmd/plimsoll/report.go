@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"plimsoll/internal/lab/record"
+)
+
+type reportCommand struct {
+	Dir  string `arg:"" name:"run" help:"A run directory, as survey and load --out write it."`
+	File string `short:"o" name:"output" placeholder:"FILE" help:"Write the report here (report.html in the run directory)."`
+}
+
+// Help is shown by plimsoll report --help.
+func (reportCommand) Help() string {
+	return `Makes the report of a run again, from its raw results alone: one HTML file that needs nothing else.
+
+Exit codes: 0, it is written; 1, the run directory is none, is damaged, or is of a newer plimsoll; 2, the file cannot be
+written.
+
+Examples:
+
+    plimsoll report plimsoll-runs/127.0.0.1-20260101-120000
+    plimsoll report runs/today -o today.html`
+}
+
+// Run writes the report and prints where it is.
+func (k *reportCommand) Run(c *console) error {
+	run, err := openRun(c, k.Dir)
+	if err != nil {
+		return err
+	}
+	path := k.File
+	if path == "" {
+		path = filepath.Join(k.Dir, "report.html")
+	}
+	if path, err = writeReport(run, path); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(c.out, path)
+	return err
+}
+
+// openRun reads a run directory, and says on standard error what is missing of it.
+func openRun(c *console, dir string) (*record.Run, error) {
+	run, err := record.Open(dir)
+	if err != nil {
+		return nil, withExit{exitUsage, err}
+	}
+	for _, note := range run.Notes {
+		fmt.Fprintf(c.err, "%s: %s\n", dir, note)
+	}
+	return run, nil
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+
+	"plimsoll/internal/lab/load"
+)
+
+// maxBody bounds a body that is read from a file: it is sent from memory, again and again.
+const maxBody = 64 << 20
+
+// connectionFlags are how a target is connected to.
+type connectionFlags struct {
+	CA           string `name:"ca" placeholder:"FILE" help:"Trust the certificates that these authorities signed (PEM), and no others."`
+	Insecure     bool   `help:"Trust any certificate."`
+	ServerName   string `placeholder:"NAME" help:"Ask for this name in TLS and expect it in the certificate."`
+	Cert         string `placeholder:"FILE" help:"Show this client certificate (PEM), with --key."`
+	Key          string `placeholder:"FILE" help:"The client certificate's key (PEM)."`
+	NoResumption bool   `help:"Make each TLS handshake a full one."`
+}
+
+// requestFlags are the one request that is sent when there is no scenario.
+type requestFlags struct {
+	Header []string `short:"H" sep:"none" placeholder:"'NAME: VALUE'" help:"Add a header field. May be given again."`
+	Method string   `short:"X" placeholder:"METHOD" help:"The method (GET, or POST with a body)."`
+	Body   string   `placeholder:"TEXT|@FILE" help:"The body."`
+}
+
+// resolve finds the target, whose certificates it checks later, when it connects.
+func (k *connectionFlags) resolve(ctx context.Context, address string) (load.Target, error) {
+	if (k.Cert == "") != (k.Key == "") {
+		return load.Target{}, withExit{exitUsage, errors.New("--cert and --key go together: give both or none")}
+	}
+	target, err := load.Resolve(ctx, address, load.TLSOptions{CA: k.CA, Insecure: k.Insecure, ServerName: k.ServerName, NoResumption: k.NoResumption,
+		Cert: k.Cert, Key: k.Key})
+	if u, bad := url.Parse(address); err != nil && (bad != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil) {
+		err = withExit{exitUsage, err}
+	}
+	return target, err
+}
+
+// given says whether any of the flags was.
+func (k *requestFlags) given() bool { return len(k.Header) > 0 || k.Method != "" || k.Body != "" }
+
+// script is the one request, again and again.
+func (k *requestFlags) script(target load.Target) (load.Script, error) {
+	method, request, err := k.prepare(target)
+	if err != nil {
+		return nil, err
+	}
+	return load.Static(method+" "+target.Path, request, method == "HEAD"), nil
+}
+
+// prepare makes the bytes of the request.
+func (k *requestFlags) prepare(target load.Target) (method string, request []byte, err error) {
+	body, err := k.body()
+	if err != nil {
+		return "", nil, err
+	}
+	method = k.Method
+	if method == "" {
+		method = "GET"
+		if body != nil {
+			method = "POST"
+		}
+	}
+	request, err = load.Prepare(target, method, k.Header, body)
+	if err != nil {
+		return "", nil, withExit{exitUsage, err}
+	}
+	return method, request, nil
+}
+
+func (k *requestFlags) body() ([]byte, error) {
+	path, isFile := strings.CutPrefix(k.Body, "@")
+	if !isFile {
+		if k.Body == "" {
+			return nil, nil
+		}
+		return []byte(k.Body), nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, withExit{exitUsage, fmt.Errorf("--body: %w", err)}
+	}
+	defer f.Close()
+	body, err := io.ReadAll(io.LimitReader(f, maxBody+1))
+	if err != nil {
+		return nil, withExit{exitUsage, fmt.Errorf("--body: %w", err)}
+	}
+	if len(body) > maxBody {
+		return nil, withExit{exitUsage, fmt.Errorf("--body: %s is over %d MB, the most that is sent", path, maxBody>>20)}
+	}
+	return body, nil
+}
+
+// words says the request to a person: "GET /api".
+func (k *requestFlags) words(target *load.Target) string {
+	switch {
+	case k.Method != "":
+		return k.Method + " " + target.Path
+	case k.Body != "":
+		return "POST " + target.Path
+	}
+	return "GET " + target.Path
+}

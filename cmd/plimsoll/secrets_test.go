@@ -1,0 +1,16 @@
+package main
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestSecretsStayOutOfARunDirectory(t *testing.T) {
+	got := withoutSecrets([]string{"plimsoll", "load", "http://a/", "-H", "Authorization: Bearer abc", "--header", "X-Api-Key: abc", "--header=Cookie: abc",
+		"-HX-Auth-Token:abc", "-H", "Accept: text/html"})
+	want := []string{"plimsoll", "load", "http://a/", "-H", "Authorization: (left out)", "--header", "X-Api-Key: (left out)", "--header=Cookie: (left out)",
+		"-HX-Auth-Token: (left out)", "-H", "Accept: text/html"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+}

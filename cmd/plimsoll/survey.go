@@ -1,0 +1,253 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"plimsoll/internal/lab/load"
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/scenario"
+	"plimsoll/internal/lab/slo"
+	"plimsoll/internal/lab/survey"
+	"plimsoll/internal/lab/text"
+)
+
+type surveyCommand struct {
+	URL         string        `arg:"" help:"The target, as http://127.0.0.1:8080/path."`
+	SLO         string        `name:"slo" required:"" placeholder:"OBJECTIVES" help:"What has to hold: p99<50ms,errors<0.1%."`
+	Scenario    string        `placeholder:"FILE" help:"Send what this scenario says, a YAML file; its rate is not used."`
+	PID         int           `name:"pid" placeholder:"N" help:"The target's process, for its CPU and memory (found by the port when it is on this machine)."`
+	Runs        int           `default:"5" placeholder:"N" help:"Try the rates next to the line so often (${default})."`
+	Quick       bool          `help:"Take less time, and be less sure."`
+	Out         string        `placeholder:"DIR" help:"The run directory (plimsoll-runs/HOST-DATE-TIME)."`
+	Export      string        `placeholder:"FILE" help:"Write the load line as a small JSON document, for other programs."`
+	Start       float64       `placeholder:"RATE" help:"Begin with this rate (found)."`
+	Limit       float64       `placeholder:"RATE" help:"Never offer more than this rate (no limit but --overshoot)."`
+	Overshoot   float64       `default:"2" placeholder:"TIMES" help:"Never offer more than this multiple of the highest rate that passed (${default})."`
+	Arrivals    string        `enum:"poisson,constant" default:"poisson" placeholder:"KIND" help:"How requests are spread in time: poisson or constant (${default})."`
+	Connections int           `short:"c" placeholder:"N" help:"Open at most so many connections (as the rate needs)."`
+	Loops       int           `short:"t" placeholder:"N" help:"Use so many event loops (one per CPU; half of them when the target is on this machine)."`
+	Timeout     time.Duration `default:"5s" placeholder:"TIME" help:"Count a request as failed so long after it was due (${default})."`
+	Seed        uint64        `default:"1" placeholder:"N" help:"Repeat the same random choices for the same number (${default})."`
+	JSON        bool          `help:"Print the result as JSON."`
+	requestFlags
+	connectionFlags `group:"TLS"`
+}
+
+// Help is shown by plimsoll survey --help.
+func (surveyCommand) Help() string {
+	return `Finds the load line of a service: the highest rate at which the objectives still hold, as an interval with a
+confidence. It warms the service up, measures how far two equal steps differ, brackets the line, refines it with short
+steps from above and below, and looks what happens beyond it. It never offers more than --overshoot times the highest rate
+that passed, and stops when the target breaks. Survey only what you may overload.
+
+Everything raw is in the run directory when it ends, with report.html, also after Ctrl-C; a second Ctrl-C ends the
+process at once. The service may be started by anybody and written in anything that speaks HTTP/1.1.
+
+Exit codes: 0, the line was found; 1, the command line or the scenario is wrong; 2, it could not start or go on (nothing
+listens, TLS is refused, the name cannot be found, the disk is full); 3, it ended early or found no line.
+
+Examples:
+
+    plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms,errors<0.1%'
+    plimsoll survey http://127.0.0.1:8080/ --slo 'p99.9<200ms' --quick --limit 5000
+    plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --scenario shop.yaml --pid $(pidof shop)
+    plimsoll survey https://127.0.0.1:8443/ --slo 'errors<1%' --insecure --out runs/today --export line.json`
+}
+
+// Run finds the line and writes everything down.
+func (k *surveyCommand) Run(ctx context.Context, c *console) error {
+	objectives, err := k.check()
+	if err != nil {
+		return withExit{exitUsage, err}
+	}
+	if err := cmp.Or(emptyDirectory("--out", k.Out), hasFolder("--export", k.Export)); err != nil {
+		return withExit{exitUsage, err}
+	}
+	target, err := k.resolve(ctx, k.URL)
+	if err != nil {
+		return err
+	}
+	script, mix, err := k.mix(target)
+	if err != nil {
+		return err
+	}
+	b, err := k.bench(ctx, target, script)
+	if err != nil {
+		return err
+	}
+	defer makeRoom(b.loops)()
+	dir := k.Out
+	if dir == "" {
+		dir = runDirectory(target.Authority, time.Now())
+	}
+	w, err := record.Create(dir, record.Manifest{Kind: "survey", Tool: tool(),
+		Command: withoutSecrets(os.Args), Started: time.Now(), Target: k.URL, SLO: objectives.String(),
+		Mix: mix, Settings: k.settings(b), Machine: machine(b.near, b.pid)})
+	if err != nil {
+		return err
+	}
+	p := c.progress()
+	result, err := survey.Run(ctx, b, survey.Options{SLO: objectives, Arrivals: k.Arrivals, Runs: k.Runs, Quick: k.Quick,
+		Start: k.Start, Limit: k.Limit, Overshoot: k.Overshoot, Connections: k.Connections, Seed: k.Seed, Cores: b.cores, Local: b.near, Predict: b.predict(objectives, k),
+		Tell: tell(p), Done: func(s *measure.Step, _ record.Judgement) error {
+			b.steps = append(b.steps, *s)
+			return w.Step(s)
+		}})
+	p.clear()
+	if result != nil {
+		b.complete(result, k.Seed)
+		err = errors.Join(err, w.Result(result))
+	}
+	err = errors.Join(err, w.Close())
+	if result == nil {
+		return err
+	}
+	if err = errors.Join(err, k.conclude(c, dir)); err != nil {
+		return err
+	}
+	return exitOfSurvey(result)
+}
+
+// exitOfSurvey is nil when a line was found.
+func exitOfSurvey(r *record.Result) error {
+	if r.Early != "" || !r.Line.Found {
+		return withExit{exitUnexpected, silent{errors.New("no line, or not the whole survey")}}
+	}
+	return nil
+}
+
+// check refuses what makes no sense, before anything is touched.
+func (k *surveyCommand) check() (slo.SLO, error) {
+	objectives, err := slo.Parse(k.SLO)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("--slo: %w", err)
+	case k.Runs < 1:
+		return nil, errors.New("--runs is at least 1")
+	case k.Start < 0 || k.Limit < 0:
+		return nil, errors.New("--start and --limit are rates above 0")
+	case k.Limit > 0 && k.Start > k.Limit:
+		return nil, errors.New("--start is above --limit: begin with a lower rate")
+	case !(k.Overshoot > 1):
+		return nil, errors.New("--overshoot is above 1: a line can only be seen from both sides")
+	case k.Connections < 0 || k.Loops < 0 || k.PID < 0:
+		return nil, errors.New("--connections, --loops and --pid are at least 1")
+	case k.Timeout <= 0 || k.Timeout.Nanoseconds() > measure.Longest:
+		return nil, fmt.Errorf("--timeout is above 0s and at most %v", time.Duration(measure.Longest).Truncate(time.Second))
+	case k.Timeout.Nanoseconds() <= objectives.Longest():
+		return nil, errors.New("--timeout is not above the objectives' longest limit: every slow request would count as failed; give a longer one")
+	case k.Scenario != "" && k.given():
+		return nil, errors.New("a scenario says its requests itself: leave out --header, --method and --body, or --scenario")
+	}
+	return objectives, nil
+}
+
+// mix is what is sent, and what that is in words.
+func (k *surveyCommand) mix(target load.Target) (load.Script, string, error) {
+	if k.Scenario == "" {
+		script, err := k.script(target)
+		return script, k.words(&target), err
+	}
+	s, err := scenario.Load(k.Scenario, target)
+	if err != nil {
+		return nil, "", err
+	}
+	return s.Script(), s.Mix(), nil
+}
+
+func (k *surveyCommand) settings(b *bench) map[string]string {
+	return map[string]string{
+		"arrivals": k.Arrivals, "runs": strconv.Itoa(k.Runs), "quick": strconv.FormatBool(k.Quick), "start": rateOr(k.Start, "found"),
+		"limit": rateOr(k.Limit, "none"), "overshoot": strconv.FormatFloat(k.Overshoot, 'g', -1, 64), "connections": connectionsOr(k.Connections),
+		"loops": strconv.Itoa(b.loops), "timeout": k.Timeout.String(), "seed": strconv.FormatUint(k.Seed, 10), "scenario": k.Scenario,
+		"resumption": strconv.FormatBool(!k.NoResumption),
+	}
+}
+
+func rateOr(v float64, none string) string {
+	if v == 0 {
+		return none
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}
+
+func connectionsOr(n int) string {
+	if n == 0 {
+		return "as the rate needs"
+	}
+	return strconv.Itoa(n)
+}
+
+// runDirectory is where a run goes that was given no place.
+func runDirectory(authority string, now time.Time) string {
+	host := authority
+	if u, err := url.Parse("http://" + authority); err == nil && u.Hostname() != "" {
+		host = u.Hostname()
+	}
+	host = strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '.' || r == '-' {
+			return r
+		}
+		return '_'
+	}, strings.TrimLeft(host, "."))
+	return filepath.Join("plimsoll-runs", host+"-"+now.Format("20060102-150405"))
+}
+
+// tell shows what a survey does: one line drawn again and again on a terminal, and elsewhere one for each step that has ended.
+func tell(p *progress) func(survey.Event) {
+	live := &recent{}
+	return func(e survey.Event) {
+		if !p.terminal() {
+			if e.Judgement != nil {
+				p.say(text.Step(&e.Plan, e.Judgement))
+			}
+			return
+		}
+		var last []*measure.Window
+		if e.Window != nil {
+			last = live.add(e.Window)
+		} else {
+			live.forget()
+		}
+		p.show(text.SurveyNow(&e, last))
+	}
+}
+
+// conclude reads the run again, as everybody else will, and says what was found and where it is.
+func (k *surveyCommand) conclude(c *console, dir string) error {
+	run, err := record.Open(dir)
+	if err != nil {
+		return err
+	}
+	page, err := writeReport(run, filepath.Join(dir, "report.html"))
+	if err != nil {
+		return err
+	}
+	if k.Export != "" {
+		line, err := record.Export(run)
+		if err != nil {
+			return fmt.Errorf("--export: %w", err)
+		}
+		if err := writeFile(k.Export, line); err != nil {
+			return fmt.Errorf("--export: %w", err)
+		}
+	}
+	if k.JSON {
+		return c.json(struct {
+			Command, Directory, Report string
+			Manifest                   *record.Manifest
+			Result                     *record.Result
+		}{"survey", dir, page, &run.Manifest, run.Result})
+	}
+	return c.print([]byte(fmt.Sprintf("%s\nrun     %s\nreport  %s\n", text.Survey(&run.Manifest, run.Result), dir, page)))
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"encoding/pem"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// service is what the lab's commands are tried on: / answers "hello", /flaky says 503 to every other request, /echo says the method, the
+// field X-Word and the body in a field.
+func service() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
+	var n atomic.Uint64
+	mux.HandleFunc("/flaky", func(w http.ResponseWriter, _ *http.Request) {
+		if n.Add(1)%2 == 0 {
+			http.Error(w, "no room", http.StatusServiceUnavailable)
+		}
+	})
+	mux.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(io.LimitReader(r.Body, 1000))
+		if r.Method != "POST" || r.Header.Get("X-Word") != "some words" || string(body) != "the body\n" {
+			http.Error(w, "not what was asked for", http.StatusBadRequest)
+		}
+	})
+	return mux
+}
+
+// offerTargets starts the service over http and https for a script, as $TARGET and $TLS (URLs without a path) and $ADDRESS (the
+// former's host and port); ca.pem is the certificate of the latter's authority.
+func offerTargets(env *testscript.Env) error {
+	plain := httptest.NewServer(service())
+	env.Defer(plain.Close)
+	secure := httptest.NewUnstartedServer(service())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that do not trust it are part of the scripts
+	secure.StartTLS()
+	env.Defer(secure.Close)
+	env.Setenv("TARGET", plain.URL)
+	env.Setenv("ADDRESS", strings.TrimPrefix(plain.URL, "http://"))
+	env.Setenv("TLS", secure.URL)
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})
+	return os.WriteFile(filepath.Join(env.WorkDir, "ca.pem"), certificate, 0o600)
+}

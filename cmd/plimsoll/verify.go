@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"plimsoll/internal/lab/load"
+	"plimsoll/internal/lab/text"
+	"plimsoll/internal/lab/verify"
+)
+
+// verifyDuration is how long each run of a comparison with wrk lasts when no time was given.
+const verifyDuration = 10 * time.Second
+
+// verify runs load --verify wrk.
+func (k *loadCommand) verify(ctx context.Context, c *console, target load.Target) error {
+	duration := k.Duration
+	if duration == 0 {
+		duration = verifyDuration
+	}
+	loops := loopsFor(k.Loops, k.Connections, local(&target))
+	switch {
+	case k.Connections%loops != 0:
+		return withExit{exitUsage, fmt.Errorf("wrk gives each thread the same number of connections: "+
+			"with --loops %d let --connections be a multiple of it", loops)}
+	case duration%time.Second != 0 || duration < time.Second:
+		return withExit{exitUsage, errors.New("wrk runs for whole seconds: let --duration be some")}
+	case k.Timeout > verify.MostCorrected*time.Microsecond || k.Timeout%time.Second != 0:
+		return withExit{exitUsage, errors.New("wrk has a timeout of whole seconds, and the comparison takes up to 10: let --timeout be one of them")}
+	}
+	_, request, err := k.prepare(target)
+	if err != nil {
+		return err
+	}
+	if err := allowDescriptors(k.Connections); err != nil {
+		return err
+	}
+	defer makeRoom(loops)()
+	p := c.progress()
+	defer p.clear()
+	report, err := verify.Run(ctx, verify.Options{Target: target, Headers: k.Header, Request: request, Connections: k.Connections, Loops: loops,
+		Duration: duration, Timeout: k.Timeout, Seed: k.Seed, Tell: func(round, rounds int, who string) {
+			p.show(fmt.Sprintf("round %d of %d: %s, %v", round, rounds, who, duration))
+		}})
+	p.clear()
+	if errors.Is(err, context.Canceled) {
+		return withExit{exitUnexpected, errors.New("the comparison was stopped before it was done")}
+	}
+	if err != nil {
+		return err
+	}
+	if k.JSON {
+		err = c.json(report)
+	} else {
+		err = c.print([]byte(fmt.Sprintf("%s: GET in a closed loop, %v each time, over %s, with %s\n\n%s", target.URL, duration,
+			many(k.Connections, "connection"), many(loops, "loop"), text.Verify(report))))
+	}
+	if err == nil && !report.OK() {
+		err = withExit{exitUnexpected, silent{errors.New("no agreement")}}
+	}
+	return err
+}

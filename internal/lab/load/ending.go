@@ -1,0 +1,86 @@
+package load
+
+import (
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/reactor"
+)
+
+// How a worker's part of a run ends. It is over when no request may begin any more, because Duration is over, or because the schedules
+// of all loops have no more arrivals, and when all that had begun has ended. That a loop waits for the others' schedules keeps its windows as
+// long as theirs.
+
+// settle ends the worker's part when it is over.
+func (w *worker) settle() {
+	if w.now < w.end && !w.exhausted {
+		return
+	}
+	if w.inFlight > 0 || w.waiting.count > 0 || len(w.thinking.heap) > 0 {
+		return
+	}
+	if w.now >= w.end || w.run.exhausted() {
+		w.finish()
+	}
+}
+
+// cancel ends the run now: what is under way is cut off. It is posted.
+func (w *worker) cancel() {
+	if w.phase == closing {
+		return
+	}
+	if w.phase != running {
+		w.phase = closing
+		w.closeAll()
+		return
+	}
+	w.now = reactor.Clock()
+	w.end, w.next, w.ask, w.cut = min(w.end, w.now), never, never, true
+	w.dropThoughts()
+	for i := range w.conns {
+		if c := &w.conns[i]; c.state == busy {
+			w.sessionOver(c.over(measure.Unfinished))
+			w.open--
+			c.shut()
+			c.state = resting
+		}
+	}
+	for w.waiting.count > 0 {
+		w.unsent(w.waiting.pop(), measure.Unfinished)
+	}
+	w.finish()
+}
+
+// finish hands in the last window and closes everything.
+func (w *worker) finish() {
+	w.phase = closing
+	w.endCost()
+	w.passLast()
+	w.closeAll()
+}
+
+// closeAll closes every connection. The loop stops once no handshake's goroutine has a socket any more.
+func (w *worker) closeAll() {
+	w.loop.StopAlarm()
+	w.loop.ReleaseTimer(&w.limit)
+	w.loop.ReleaseTimer(&w.boundary)
+	for i := range w.conns {
+		c := &w.conns[i]
+		if c.state == shaking || c.state == aborting {
+			c.state = aborting
+			c.tls.Abort()
+			c.sock.Shutdown()
+			continue
+		}
+		if c.state == idle && c.tls != nil {
+			c.tls.CloseWrite()
+		}
+		c.state = resting
+		c.shut()
+	}
+	w.stopWhenClosed()
+}
+
+func (w *worker) stopWhenClosed() {
+	if w.shaking == 0 {
+		w.loop.Stop()
+	}
+}

@@ -1,0 +1,294 @@
+package load_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"plimsoll/internal/lab/load"
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/pace"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds a run that a test waits for.
+const patience = 30 * time.Second
+
+const (
+	okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+	ms       = int64(time.Millisecond)
+)
+
+// server is a raw HTTP server whose test says, for each request, what is sent.
+type server struct {
+	address  string
+	listener net.Listener
+	requests atomic.Int64
+	dials    atomic.Int64
+	over     sync.WaitGroup
+	mu       sync.Mutex
+	conns    map[net.Conn]bool
+}
+
+// serve answers each request by answer, which is given the request's number, from 1, and the connection; false closes it. The server
+// ends with the test.
+func serve(t testing.TB, answer func(n int64, r *http.Request, c net.Conn) bool) *server {
+	t.Helper()
+	return serveOn(t, listen(t), answer)
+}
+
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener
+}
+
+func serveOn(t testing.TB, listener net.Listener, answer func(n int64, r *http.Request, c net.Conn) bool) *server {
+	s := &server{address: listener.Addr().String(), listener: listener, conns: map[net.Conn]bool{}}
+	s.over.Go(func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			s.dials.Add(1)
+			s.mu.Lock()
+			s.conns[c] = true
+			s.mu.Unlock()
+			s.over.Go(func() { s.talk(c, answer) })
+		}
+	})
+	t.Cleanup(s.stop)
+	return s
+}
+
+func (s *server) talk(c net.Conn, answer func(n int64, r *http.Request, c net.Conn) bool) {
+	defer func() {
+		c.Close()
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+	}()
+	in := bufio.NewReader(c)
+	for {
+		r, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		io.Copy(io.Discard, r.Body)
+		if !answer(s.requests.Add(1), r, c) {
+			return
+		}
+	}
+}
+
+// stop closes everything and waits until the server's goroutines have ended.
+func (s *server) stop() {
+	s.listener.Close()
+	s.mu.Lock()
+	for c := range s.conns {
+		c.Close()
+	}
+	s.mu.Unlock()
+	s.over.Wait()
+}
+
+func (s *server) url() string { return "http://" + s.address + "/" }
+
+// send answers with a text and keeps the connection.
+func send(text string) func(int64, *http.Request, net.Conn) bool {
+	return func(_ int64, _ *http.Request, c net.Conn) bool {
+		_, err := io.WriteString(c, text)
+		return err == nil
+	}
+}
+
+func target(t testing.TB, url string, secure load.TLSOptions) load.Target {
+	t.Helper()
+	to, err := load.Resolve(t.Context(), url, secure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// get is a run of one GET to url, a few connections, that the test changes as it likes.
+func get(t testing.TB, url string) load.Options {
+	t.Helper()
+	to := target(t, url, load.TLSOptions{})
+	request, err := load.Prepare(to, "GET", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return load.Options{Target: to, Script: load.Static("get", request, false), Connections: 4, Window: 50 * time.Millisecond}
+}
+
+// run does a run and checks what holds of every run: each request that was due ended once, and the windows add up to the totals.
+func run(t testing.TB, o load.Options) (*measure.Totals, []*measure.Window) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	totals, windows, err := runIn(ctx, t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ctx.Err() != nil {
+		t.Fatal("the run did not end")
+	}
+	return totals, windows
+}
+
+func runIn(ctx context.Context, t testing.TB, o load.Options) (*measure.Totals, []*measure.Window, error) {
+	t.Helper()
+	descriptors := openFiles(t)
+	var windows []*measure.Window
+	seen := o.Observe
+	o.Observe = func(w *measure.Window) {
+		windows = append(windows, w)
+		if seen != nil {
+			seen(w)
+		}
+	}
+	totals, err := load.Run(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	audit(t, totals, windows)
+	if o.Target.TLS == nil && descriptors > 0 {
+		eventually(t, "the run's descriptors are closed", func() bool { return openFiles(t) <= descriptors+serverSide(o) })
+	}
+	return totals, windows, nil
+}
+
+// serverSide is how many descriptors the test's own server may hold because it has not seen the run's end yet.
+func serverSide(o load.Options) int { return o.Connections }
+
+func audit(t testing.TB, totals *measure.Totals, windows []*measure.Window) {
+	t.Helper()
+	if totals.Due != totals.Ended.Total() {
+		t.Errorf("%d requests were due, and %d ended: %v", totals.Due, totals.Ended.Total(), totals.Ended)
+	}
+	if n := totals.Response.Count(); n != totals.Ended[measure.OK] || totals.Service.Count() != n {
+		t.Errorf("%d ended well, %d response times and %d service times", totals.Ended[measure.OK], n, totals.Service.Count())
+	}
+	var due, sent, in, out uint64
+	var ended measure.Tally
+	end := int64(0)
+	for _, w := range windows {
+		if w.Start != end {
+			t.Errorf("a window begins at %d, and the one before it ended at %d", w.Start, end)
+		}
+		end = w.End()
+		due, sent, in, out = due+w.Due, sent+w.Sent, in+w.BytesIn, out+w.BytesOut
+		ended.Add(&w.Ended)
+	}
+	if due != totals.Due || sent != totals.Sent || ended != totals.Ended || in != totals.BytesIn || out != totals.BytesOut {
+		t.Errorf("the windows add up to due %d sent %d ended %v, the totals are %d %d %v", due, sent, ended, totals.Due, totals.Sent, totals.Ended)
+	}
+	crowds, found := uint64(0), -1
+	for _, c := range totals.Crowds {
+		if c.Found <= found || c.Found >= totals.Peak || c.Count == 0 || c.Squares*float64(c.Count) < c.Sum*c.Sum*0.999 {
+			t.Errorf("a crowd after one of %d: %+v, and %d were in flight at most", found, c, totals.Peak)
+		}
+		found = c.Found
+		crowds += c.Count
+	}
+	if crowds != totals.Ended[measure.OK] {
+		t.Errorf("%d requests are in crowds, %d ended well", crowds, totals.Ended[measure.OK])
+	}
+	var kinds measure.Tally
+	for _, r := range totals.Requests {
+		kinds.Add(&r.Ended)
+	}
+	if kinds != totals.Ended {
+		t.Errorf("the kinds of request add up to %v, the totals are %v", kinds, totals.Ended)
+	}
+	for k, n := range totals.Ended {
+		if kind := measure.Kind(k); n > 0 && kind != measure.OK && kind != measure.Unfinished && totals.Examples[kind.String()] == "" {
+			t.Errorf("%d requests ended as %v, and there is no example", n, kind)
+		}
+	}
+}
+
+// openFiles is how many descriptors this process has.
+func openFiles(t testing.TB) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// eventually waits, without sleeping, until something that is bound to happen has.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("in vain: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// at is a schedule of given times.
+type at []int64
+
+func (a *at) Next() (int64, bool) {
+	if len(*a) == 0 {
+		return 0, false
+	}
+	due := (*a)[0]
+	*a = (*a)[1:]
+	return due, true
+}
+
+// every makes n arrivals, a distance in nanoseconds apart, dealt out to the loops in turn.
+func every(n int, distance int64) func(loop, loops int) pace.Schedule {
+	return func(loop, loops int) pace.Schedule {
+		var a at
+		for i := loop; i < n; i += loops {
+			a = append(a, int64(i)*distance)
+		}
+		return &a
+	}
+}
+
+// want checks how many requests ended in each way.
+func want(t testing.TB, totals *measure.Totals, ended map[measure.Kind]uint64) {
+	t.Helper()
+	for k, n := range totals.Ended {
+		if n != ended[measure.Kind(k)] {
+			t.Errorf("%d ended as %v, want %d (%v)", n, measure.Kind(k), ended[measure.Kind(k)], totals.Examples)
+		}
+	}
+}
+
+func contains(t testing.TB, text, part string) {
+	t.Helper()
+	if !strings.Contains(text, part) {
+		t.Errorf("%q does not say %q", text, part)
+	}
+}
+
+func length(n int) string { return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", n) }

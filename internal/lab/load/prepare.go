@@ -1,0 +1,87 @@
+package load
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// userAgent is the User-Agent of a request that names none.
+const userAgent = "plimsoll"
+
+// Prepare makes the bytes of a request: its line, Host first, the fields of header ("Name: value" each), and the body. A Host or User-Agent in
+// header takes the place of its own. Content-Length is added where there is a body, or where the method wants one. An empty
+// method is GET. The errors are one line and name the field.
+func Prepare(target Target, method string, header []string, body []byte) ([]byte, error) {
+	if method == "" {
+		method = "GET"
+	}
+	if !token(method) || method == "CONNECT" {
+		return nil, fmt.Errorf("method %q cannot be sent: use GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS or another name of letters", method)
+	}
+	host, agent := target.Authority, userAgent
+	var fields bytes.Buffer
+	for _, line := range header {
+		name, value, err := field(line)
+		if err != nil {
+			return nil, err
+		}
+		switch strings.ToLower(name) {
+		case "host":
+			host = value
+			continue
+		case "user-agent":
+			agent = value
+			continue
+		case "content-length":
+			if value != strconv.Itoa(len(body)) {
+				return nil, fmt.Errorf("header %q disagrees with the body's %d bytes: leave it out, it is added", line, len(body))
+			}
+			continue
+		case "transfer-encoding":
+			return nil, fmt.Errorf("header %q cannot be sent, as the body is sent with its length: leave it out", line)
+		case "upgrade":
+			return nil, fmt.Errorf("header %q cannot be sent: a load speaks HTTP/1.1 and does not change to another protocol", line)
+		}
+		fmt.Fprintf(&fields, "%s: %s\r\n", name, value)
+	}
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\n", method, target.Path, host, agent)
+	out.Write(fields.Bytes())
+	if len(body) > 0 || method == "POST" || method == "PUT" || method == "PATCH" {
+		fmt.Fprintf(&out, "Content-Length: %d\r\n", len(body))
+	}
+	out.WriteString("\r\n")
+	out.Write(body)
+	return out.Bytes(), nil
+}
+
+// field is the name and the value of "Name: value".
+func field(line string) (name, value string, err error) {
+	name, value, found := strings.Cut(line, ":")
+	switch {
+	case !found:
+		return "", "", fmt.Errorf("header %q has no colon: write it as \"Name: value\"", line)
+	case !token(name):
+		return "", "", fmt.Errorf("header %q: a name is letters, digits and hyphens, without spaces", line)
+	}
+	value = strings.Trim(value, " \t")
+	for i := range len(value) {
+		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return "", "", fmt.Errorf("header %q: the value must not contain the control character at its byte %d", name, i+1)
+		}
+	}
+	return name, value, nil
+}
+
+// token says whether s is one in the sense of RFC 9110, section 5.6.2.
+func token(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
+			return false
+		}
+	}
+	return s != ""
+}

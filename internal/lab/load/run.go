@@ -1,0 +1,198 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/reactor"
+	"plimsoll/internal/tlsio"
+)
+
+// run is what the workers of one run share. Its Options have no zero values left that stand for a default.
+type run struct {
+	Options
+	workers  []*worker
+	opened   chan opened
+	full     chan *part
+	depleted atomic.Int32 // loops whose schedule has no more
+	end      atomic.Int64 // when all requests had ended, in nanoseconds since the start
+}
+
+// opened is what a worker says when it has tried all its connections.
+type opened struct {
+	made int
+	err  error // why the first one failed, nil when none did
+}
+
+// Bounds of what may be asked for. A longer time counts as the longest, which is a year, and keeps sums of times from running over.
+const (
+	mostConnections = 1 << 20
+	mostLoops       = 1 << 10
+	mostWaiting     = 1 << 24
+	longest         = 365 * 24 * time.Hour
+)
+
+// headStart is how long before the run's clock starts the loops are told of it, in nanoseconds.
+const headStart = 5_000_000
+
+// Run sends what o says and returns what it measured. It fails, and has measured nothing, when o makes no sense or when not one connection
+// can be made; the error is one line that says why. When ctx ends, what is under way is cut off and counted as Unfinished, and Run returns what
+// was measured until then, without an error; before the run's clock has started it returns the context's error.
+//
+// Run may be called from any goroutine, also several times at once. It uses o.Loops threads until it returns.
+func Run(ctx context.Context, o Options) (*measure.Totals, error) {
+	r, err := newRun(o)
+	if err != nil {
+		return nil, err
+	}
+	var loops sync.WaitGroup
+	for _, w := range r.workers {
+		loops.Go(w.loop.Run)
+		w.loop.Post(w.prepare)
+	}
+	if err := r.awaitConnections(ctx); err != nil {
+		r.post((*worker).cancel)
+		loops.Wait()
+		return nil, err
+	}
+	c := r.collector()
+	var collecting sync.WaitGroup
+	collecting.Go(c.run)
+	start := reactor.Clock() + headStart
+	r.post(func(w *worker) { w.begin(start) })
+	over := make(chan struct{})
+	go func() {
+		loops.Wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-ctx.Done():
+		r.post((*worker).cancel)
+		<-over
+	}
+	close(r.full)
+	collecting.Wait()
+	return r.totals(c, start), nil
+}
+
+// withDefaults checks what was asked for and puts the defaults in.
+func (o Options) withDefaults() (Options, error) {
+	switch {
+	case o.Script == nil || len(o.Script.Names()) == 0:
+		return o, errors.New("nothing to send: give a script with at least one request")
+	case len(o.Target.Addresses) == 0:
+		return o, errors.New("nowhere to send to: the target has no address")
+	case o.Duration < 0 || o.Connections < 0 || o.Loops < 0 || o.Timeout < 0 || o.Backlog < 0 || o.PerConnection < 0 || o.Lifetime < 0 ||
+		o.Window < 0:
+		return o, errors.New("durations, connections, loops and limits of a load must not be negative")
+	case o.Connections > mostConnections || o.Loops > mostLoops:
+		return o, fmt.Errorf("%d connections on %d loops are too many: %d and %d are the most", o.Connections, o.Loops, mostConnections, mostLoops)
+	}
+	defaults := func(v *int, is int) {
+		if *v == 0 {
+			*v = is
+		}
+	}
+	defaults(&o.Connections, 64)
+	defaults(&o.Loops, 1)
+	defaults(&o.Backlog, 1<<20)
+	if o.Timeout == 0 {
+		o.Timeout = 5 * time.Second
+	}
+	if o.Window == 0 {
+		o.Window = 250 * time.Millisecond
+	}
+	o.Loops = min(o.Loops, o.Connections)
+	o.Backlog = min(o.Backlog, mostWaiting)
+	for _, d := range []*time.Duration{&o.Timeout, &o.Duration, &o.Lifetime, &o.Window} {
+		*d = min(*d, longest)
+	}
+	return o, nil
+}
+
+// newRun makes the loops and their workers. None runs yet.
+func newRun(o Options) (*run, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	loops, err := reactor.NewGroup(o.Loops, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, fmt.Errorf("cannot make the generator's loops: %w", err)
+	}
+	r := &run{Options: o, opened: make(chan opened, o.Loops), full: make(chan *part, o.Loops*partsPerLoop)}
+	for i, l := range loops {
+		w := &worker{
+			run: r, loop: l, id: i, tls: tlsio.NewLoop(), player: o.Script.Player(i, o.Loops, o.Seed), spare: make(chan *part, partsPerLoop),
+			conns:   make([]conn, (o.Connections+o.Loops-1-i)/o.Loops),
+			waiting: backlog{limit: (o.Backlog + o.Loops - 1) / o.Loops}, part: &part{loop: i}, alarmAt: never,
+		}
+		for range partsPerLoop - 1 {
+			w.spare <- &part{loop: i}
+		}
+		if o.Arrivals != nil {
+			w.schedule = o.Arrivals(i, o.Loops)
+		}
+		if names := o.Script.Names(); len(names) > 1 {
+			w.kinds = make([]kind, len(names))
+		}
+		r.workers = append(r.workers, w)
+	}
+	return r, nil
+}
+
+// post has every loop call f with its worker.
+func (r *run) post(f func(w *worker)) {
+	for _, w := range r.workers {
+		w.loop.Post(func() { f(w) })
+	}
+}
+
+// awaitConnections waits until every connection was made or has failed. It fails when all have.
+func (r *run) awaitConnections(ctx context.Context) error {
+	made := 0
+	var failed error
+	for range r.workers {
+		select {
+		case o := <-r.opened:
+			made += o.made
+			if failed == nil {
+				failed = o.err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if made == 0 {
+		return cannotConnect(&r.Target, failed)
+	}
+	return nil
+}
+
+// exhaust notes that one more loop's schedule has no more. The last one tells the others, which wait for it.
+func (r *run) exhaust() {
+	if int(r.depleted.Add(1)) == len(r.workers) {
+		r.post(func(w *worker) {
+			w.now = reactor.Clock()
+			w.afterEvent()
+		})
+	}
+}
+
+// exhausted says that no loop's schedule has more.
+func (r *run) exhausted() bool { return int(r.depleted.Load()) == len(r.workers) }
+
+func (r *run) collector() *collector {
+	c := &collector{full: r.full, queue: make([][]*part, len(r.workers)), window: int64(r.Window), observe: r.Observe, end: r.end.Load}
+	for _, w := range r.workers {
+		c.spare = append(c.spare, w.spare)
+	}
+	return c
+}

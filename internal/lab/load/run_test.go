@@ -1,0 +1,334 @@
+package load_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"plimsoll/internal/lab/load"
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/pace"
+)
+
+func TestAClosedLoopSendsAsFastAsAnswersCome(t *testing.T) {
+	s := serve(t, send(okAnswer))
+	o := get(t, s.url())
+	o.Duration, o.Loops = 200*time.Millisecond, 2
+	totals, windows := run(t, o)
+	if totals.Ended[measure.OK] < 10 || totals.Ended.Failed() != 0 {
+		t.Fatalf("%v %v", totals.Ended, totals.Examples)
+	}
+	if got := uint64(s.requests.Load()); got != totals.Sent || totals.Due != totals.Sent {
+		t.Errorf("the server saw %d requests, the totals say %d sent and %d due", got, totals.Sent, totals.Due)
+	}
+	if totals.Peak > 4 || totals.ConnectionsMade != 4 || totals.Reused != totals.Sent-4 {
+		t.Errorf("peak %d, %d connections, %d reused", totals.Peak, totals.ConnectionsMade, totals.Reused)
+	}
+	if totals.Length != int64(200*time.Millisecond) {
+		t.Errorf("the length is %d", totals.Length)
+	}
+	if len(windows) > 4 {
+		t.Errorf("%d windows of 50 ms in 200 ms", len(windows))
+	}
+	if totals.Generator.CPU <= 0 || totals.Generator.Busy <= 0 || totals.Generator.Busy > 1 || totals.Generator.Loops != 2 {
+		t.Errorf("%+v", totals.Generator)
+	}
+}
+
+func TestAnOpenLoopSendsEachArrivalOnce(t *testing.T) {
+	s := serve(t, send(okAnswer))
+	for _, loops := range []int{1, 2} {
+		o := get(t, s.url())
+		o.Loops, o.Arrivals, o.Window = loops, every(200, ms), 20*time.Millisecond
+		totals, windows := run(t, o)
+		want(t, totals, map[measure.Kind]uint64{measure.OK: 200})
+		if totals.Length != 199*ms {
+			t.Errorf("from the first to the last arrival are 199 ms, not %d ns", totals.Length)
+		}
+		for _, w := range windows {
+			if first, last := (w.Start+ms-1)/ms, min((w.End()+ms-1)/ms, 200); int64(w.Due) != last-first {
+				t.Errorf("in the window from %d to %d ns %d were due, want %d", w.Start, w.End(), w.Due, last-first)
+			}
+		}
+	}
+}
+
+func TestDurationEndsAScheduleThatGoesOn(t *testing.T) {
+	s := serve(t, send(okAnswer))
+	o := get(t, s.url())
+	o.Arrivals, o.Duration = every(1_000_000, ms), 100*time.Millisecond
+	totals, _ := run(t, o)
+	want(t, totals, map[measure.Kind]uint64{measure.OK: 100})
+	if totals.Length != 100*ms {
+		t.Errorf("the length is %d", totals.Length)
+	}
+}
+
+func TestAScheduleAsLongAsTheDurationHasItsLength(t *testing.T) {
+	s := serve(t, send(okAnswer))
+	o := get(t, s.url())
+	o.Arrivals, o.Duration = every(50, 2*ms), 100*time.Millisecond
+	if totals, _ := run(t, o); totals.Length != 100*ms {
+		t.Errorf("50 arrivals, 2 ms apart, are 100 ms of load, not %d ns", totals.Length)
+	}
+	o.Arrivals, o.Duration = every(50, 2*ms), time.Hour
+	if totals, _ := run(t, o); totals.Length != 98*ms {
+		t.Errorf("a schedule that ends after 98 ms has the length %d", totals.Length)
+	}
+}
+
+// trickle is a schedule whose arrivals are known only some time after they were asked for.
+type trickle struct{ asked, left int }
+
+func (s *trickle) Next() (int64, bool) {
+	if s.asked++; s.asked%3 != 0 || s.left == 0 {
+		return 0, false
+	}
+	s.left--
+	return 0, true
+}
+
+func (s *trickle) Pending() bool { return s.left > 0 }
+
+func TestAStreamedScheduleIsAskedAgain(t *testing.T) {
+	s := serve(t, send(okAnswer))
+	o := get(t, s.url())
+	o.Arrivals = func(int, int) pace.Schedule { return &trickle{left: 20} }
+	totals, _ := run(t, o)
+	want(t, totals, map[measure.Kind]uint64{measure.OK: 20})
+}
+
+func TestAnEmptyScheduleIsAnEmptyRun(t *testing.T) {
+	s := serve(t, send(okAnswer))
+	o := get(t, s.url())
+	o.Loops, o.Arrivals = 2, every(0, ms)
+	totals, _ := run(t, o)
+	want(t, totals, nil)
+}
+
+func TestArrivalsWithoutAFreeConnectionWaitAndTheirTimeRuns(t *testing.T) {
+	release := make(chan struct{})
+	s := serve(t, func(n int64, _ *http.Request, c net.Conn) bool {
+		if n == 1 {
+			time.AfterFunc(100*time.Millisecond, func() { close(release) })
+			<-release
+		}
+		return send(okAnswer)(n, nil, c)
+	})
+	o := get(t, s.url())
+	o.Connections, o.Arrivals = 1, every(10, ms)
+	totals, _ := run(t, o)
+	want(t, totals, map[measure.Kind]uint64{measure.OK: 10})
+	if least := totals.Response.Quantile(0); least < 85*ms {
+		t.Errorf("an arrival waited %d ns for its answer; the connection was busy for 100 ms, and the last was due after 9", least)
+	}
+	if totals.Lag.Count() != 1 {
+		t.Errorf("one arrival found a free connection, and %d send lags were counted", totals.Lag.Count())
+	}
+	if fast := totals.Service.Over(90 * ms); fast > 1 {
+		t.Errorf("%v service times over 90 ms: the wait for a connection is no service", fast)
+	}
+}
+
+func TestWhatWaitsTooLongOrBehindTooManyIsNotSent(t *testing.T) {
+	s := serve(t, func(_ int64, _ *http.Request, c net.Conn) bool {
+		_, err := c.Read(make([]byte, 1)) // until the generator closes
+		return err == nil
+	})
+	o := get(t, s.url())
+	o.Connections, o.Arrivals, o.Backlog, o.Timeout = 1, every(50, ms/10), 10, 100*time.Millisecond
+	totals, _ := run(t, o)
+	// The first one times out on the connection, and those of the backlog at about the same time; one of them may still be sent.
+	if got := totals.Ended; got[measure.NotSent] < 39 || got[measure.Timeout] < 1 || got[measure.NotSent]+got[measure.Timeout] != 50 {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestCancellingCutsOffWhatIsUnderWay(t *testing.T) {
+	for name, arrivals := range map[string]func(int, int) pace.Schedule{"closed": nil, "open": every(1_000_000, ms)} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			s := serve(t, func(n int64, _ *http.Request, c net.Conn) bool {
+				if n == 4 {
+					cancel()
+				}
+				_, err := c.Read(make([]byte, 1))
+				return err == nil
+			})
+			o := get(t, s.url())
+			o.Arrivals = arrivals
+			totals, _, err := runIn(ctx, t, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := totals.Ended[measure.Unfinished]; n < 4 || n != totals.Due {
+				t.Errorf("%v", totals.Ended)
+			}
+			if totals.Length <= 0 || totals.Length > int64(patience) {
+				t.Errorf("the length is %d", totals.Length)
+			}
+		})
+	}
+}
+
+func TestATargetThatDiesAndComesBack(t *testing.T) {
+	var dead atomic.Bool
+	died := make(chan struct{})
+	listener := listen(t)
+	first := serveOn(t, listener, func(n int64, r *http.Request, c net.Conn) bool {
+		if n == 20 && dead.CompareAndSwap(false, true) {
+			listener.Close()
+			close(died)
+		}
+		return !dead.Load() && send(okAnswer)(n, r, c)
+	})
+	back := make(chan *server, 1)
+	go func() {
+		<-died
+		time.AfterFunc(150*time.Millisecond, func() {
+			listener, err := net.Listen("tcp", first.address)
+			if err != nil {
+				t.Error(err)
+				back <- nil
+				return
+			}
+			back <- serveOn(t, listener, send(okAnswer))
+		})
+	}()
+	o := get(t, first.url())
+	o.Arrivals = every(1000, ms)
+	totals, windows := run(t, o)
+	if second := <-back; second == nil || second.requests.Load() == 0 {
+		t.Fatal("the target that came back was not found")
+	}
+	if totals.Ended[measure.ConnectFailed] == 0 || totals.Ended[measure.OK] < 100 {
+		t.Errorf("%v %v", totals.Ended, totals.Examples)
+	}
+	if last := windows[len(windows)-1]; last.Ended[measure.OK] == 0 {
+		t.Errorf("at the end the target answers again, and the last window has %v", last.Ended)
+	}
+	contains(t, totals.Examples["connect_failed"], "refused")
+}
+
+func TestATargetThatDiesInAClosedLoopIsSeen(t *testing.T) {
+	listener := listen(t)
+	s := serveOn(t, listener, func(n int64, r *http.Request, c net.Conn) bool {
+		if n >= 20 {
+			listener.Close()
+			return false
+		}
+		return send(okAnswer)(n, r, c)
+	})
+	o := get(t, s.url())
+	o.Duration = 300 * time.Millisecond
+	totals, _ := run(t, o)
+	if totals.Ended[measure.ConnectFailed] < 4 || totals.Ended[measure.OK] != 19 {
+		t.Errorf("%v", totals.Ended)
+	}
+}
+
+func TestNoConnectionAtAllIsAnErrorAndNoResult(t *testing.T) {
+	listener := listen(t)
+	listener.Close()
+	o := get(t, "http://"+listener.Addr().String())
+	o.Connections, o.Loops = 100, 2
+	totals, err := load.Run(t.Context(), o)
+	if err == nil || totals != nil {
+		t.Fatal("a run without a connection has results")
+	}
+	contains(t, err.Error(), "connection refused")
+	contains(t, err.Error(), listener.Addr().String())
+}
+
+func TestCancellingWhileConnectingIsAnError(t *testing.T) {
+	s := serve(t, send(okAnswer))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	o := get(t, s.url())
+	// Whether the connections or the cancelling were first is chance; either way Run returns.
+	if totals, err := load.Run(ctx, o); (totals == nil) == (err == nil) {
+		t.Errorf("%v %v", totals, err)
+	}
+}
+
+func TestASlowObserverMakesLongerWindowsAndLosesNothing(t *testing.T) {
+	go1 := make(chan struct{})
+	s := serve(t, func(n int64, r *http.Request, c net.Conn) bool {
+		if n == 250 {
+			close(go1)
+		}
+		return send(okAnswer)(n, r, c)
+	})
+	o := get(t, s.url())
+	o.Arrivals, o.Window = every(300, ms), 10*time.Millisecond
+	first := true
+	o.Observe = func(*measure.Window) {
+		if first {
+			<-go1
+			first = false
+		}
+	}
+	totals, windows := run(t, o)
+	want(t, totals, map[measure.Kind]uint64{measure.OK: 300})
+	longest := int64(0)
+	for _, w := range windows[:len(windows)-1] {
+		longest = max(longest, w.Length)
+	}
+	if longest < 100*ms {
+		t.Errorf("nobody took windows for over 200 ms, and the longest is %d ns", longest)
+	}
+}
+
+func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
+	s := serve(t, send(okAnswer))
+	for text, spoil := range map[string]func(o *load.Options){
+		"nothing to send": func(o *load.Options) { o.Script = nil },
+		"no address":      func(o *load.Options) { o.Target.Addresses = nil },
+		"negative":        func(o *load.Options) { o.Duration = -1 },
+		"too many":        func(o *load.Options) { o.Connections = 1 << 30 },
+	} {
+		o := get(t, s.url())
+		spoil(&o)
+		_, err := load.Run(t.Context(), o)
+		if err == nil {
+			t.Errorf("%s: no error", text)
+			continue
+		}
+		contains(t, err.Error(), text)
+	}
+}
+
+func TestConnectionsAreRenewedByCountAndByTime(t *testing.T) {
+	s := serve(t, send(okAnswer))
+	o := get(t, s.url())
+	o.Arrivals, o.PerConnection = every(100, ms), 1
+	totals, _ := run(t, o)
+	want(t, totals, map[measure.Kind]uint64{measure.OK: 100})
+	if totals.Reused != 0 || totals.ConnectionsMade < 100 {
+		t.Errorf("%d requests used a connection again, %d were made", totals.Reused, totals.ConnectionsMade)
+	}
+	o.Arrivals, o.PerConnection, o.Lifetime = every(100, ms), 0, 10*time.Millisecond
+	totals, _ = run(t, o)
+	want(t, totals, map[measure.Kind]uint64{measure.OK: 100})
+	if totals.ConnectionsMade < 12 || totals.Reused == 0 {
+		t.Errorf("%d connections of 10 ms in 100 ms, %d requests used one again", totals.ConnectionsMade, totals.Reused)
+	}
+}
+
+func TestAConnectionThatIsClosedWhileIdleIsRemadeSilently(t *testing.T) {
+	s := serve(t, func(n int64, r *http.Request, c net.Conn) bool {
+		io.WriteString(c, okAnswer)
+		return false // the answer did not say so
+	})
+	o := get(t, s.url())
+	o.Arrivals = every(20, 5*ms)
+	totals, _ := run(t, o)
+	if totals.Ended[measure.OK] < 15 || totals.ConnectionsMade < 15 {
+		t.Errorf("%v, %d connections", totals.Ended, totals.ConnectionsMade)
+	}
+}

@@ -1,0 +1,290 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"plimsoll/internal/lab/measure"
+)
+
+// Options are what the steps do not say of themselves.
+type Options struct {
+	// Cores of the machine the target runs on; 0 takes what the samples say, or leaves it unknown.
+	Cores int
+	// Local says that the generator runs on the target's machine and shares its cores.
+	Local bool
+	// Seed makes resampling repeatable.
+	Seed uint64
+}
+
+// confidence is that of all intervals made here.
+const confidence = .95
+
+// replicates is how often the readings are drawn again for an interval.
+const replicates = 300
+
+// blockOfReadings is how many readings that follow each other are drawn together, as a counter's tick that one misses the next one has.
+const blockOfReadings = 4
+
+// goodSteps are the steps whose cost per request is that of requests that were served: a refusal costs something else.
+func goodSteps(steps []measure.Step) []*measure.Step {
+	var good, all []*measure.Step
+	for i := range steps {
+		s := &steps[i]
+		all = append(all, s)
+		if total := s.Totals.Ended.Total(); total > 0 && float64(s.Totals.Ended.Failed()) <= .05*float64(total) {
+			good = append(good, s)
+		}
+	}
+	if len(good) == 0 {
+		return all
+	}
+	return good
+}
+
+// reading is what a resource did between two samples.
+type reading struct {
+	seconds, requests float64
+	busy              float64 // in the resource's unit
+}
+
+// counter reads a cumulative counter off a sample.
+type counter func(values map[string]float64) (float64, bool)
+
+// sum is a counter that adds up counters which must all be there.
+func sum(names ...string) counter {
+	return func(values map[string]float64) (total float64, ok bool) {
+		for _, name := range names {
+			v, ok := values[name]
+			if !ok {
+				return 0, false
+			}
+			total += v
+		}
+		return total, true
+	}
+}
+
+// readings are a step's, from the end of its settling on. idle is what the counter moves by in a second for reasons that are not the target's.
+func readings(s *measure.Step, value counter, idle float64) []reading {
+	var all []reading
+	var at int64
+	var last float64
+	have := false
+	answered := newProgress(s)
+	for _, sample := range s.Samples {
+		v, ok := value(sample.Values)
+		if !ok || sample.At < s.Plan.Settle {
+			continue
+		}
+		if have && sample.At > at && v >= last {
+			seconds := float64(sample.At-at) / 1e9
+			all = append(all, reading{seconds, answered.between(at, sample.At), max(0, v-last-idle*seconds)})
+		}
+		at, last, have = sample.At, v, true
+	}
+	return all
+}
+
+// progress is how many requests had been answered at any time of a step.
+type progress struct {
+	at    []float64
+	count []float64
+}
+
+func newProgress(s *measure.Step) *progress {
+	p := &progress{[]float64{0}, []float64{0}}
+	if len(s.Windows) == 0 {
+		return &progress{[]float64{0, float64(s.Totals.Length)}, []float64{0, float64(answered(&s.Totals.Ended))}}
+	}
+	total := 0.0
+	for i := range s.Windows {
+		w := &s.Windows[i]
+		total += float64(answered(&w.Ended))
+		p.at, p.count = append(p.at, float64(w.End())), append(p.count, total)
+	}
+	return p
+}
+
+// answered is the requests that the target gave an answer to, wanted or not.
+func answered(t *measure.Tally) uint64 {
+	return t[measure.OK] + t[measure.BadStatus] + t[measure.BadAnswer]
+}
+
+func (p *progress) between(from, to int64) float64 {
+	return p.until(float64(to)) - p.until(float64(from))
+}
+
+func (p *progress) until(t float64) float64 {
+	i, exact := slices.BinarySearch(p.at, t)
+	switch {
+	case exact:
+		return p.count[i]
+	case i == 0:
+		return 0
+	case i == len(p.at):
+		return p.count[i-1]
+	}
+	share := (t - p.at[i-1]) / (p.at[i] - p.at[i-1])
+	return p.count[i-1] + share*(p.count[i]-p.count[i-1])
+}
+
+// straight is a line through readings: busy seconds a second = idle + demand × requests a second.
+type straight struct {
+	idle, demand float64
+	origin       bool // the rates were too much alike to tell idle cost from demand: idle is taken for 0
+}
+
+// alike is the ratio of the highest to the lowest rate below which idle cost and demand cannot be told apart.
+const alike = 1.5
+
+// fitStraight fits by least squares, each reading weighted by its length; neither part is below 0.
+func fitStraight(steps [][]reading) straight {
+	var w, x, y, xx, xy float64
+	low, high := math.Inf(1), 0.0
+	for _, step := range steps {
+		seconds, requests := 0.0, 0.0
+		for _, r := range step {
+			rx, ry := r.requests/r.seconds, r.busy/r.seconds
+			w, x, y = w+r.seconds, x+r.requests, y+r.busy
+			xx, xy = xx+r.seconds*rx*rx, xy+r.seconds*rx*ry
+			seconds, requests = seconds+r.seconds, requests+r.requests
+		}
+		if seconds > 0 {
+			low, high = min(low, requests/seconds), max(high, requests/seconds)
+		}
+	}
+	if xx == 0 {
+		return straight{origin: true}
+	}
+	spread := w*xx - x*x
+	if high < alike*low || spread <= 0 {
+		return straight{demand: y / x, origin: true}
+	}
+	demand := (w*xy - x*y) / spread
+	idle := (y - demand*x) / w
+	if idle < 0 {
+		return straight{demand: xy / xx}
+	}
+	return straight{idle: idle, demand: max(demand, 0)}
+}
+
+// redraw draws each step's readings again, in blocks, with the number they had.
+func redraw(steps [][]reading, r *rand.Rand) [][]reading {
+	again := make([][]reading, len(steps))
+	for i, step := range steps {
+		for len(again[i]) < len(step) {
+			from := r.IntN(len(step))
+			for j := range min(blockOfReadings, len(step)-len(again[i])) {
+				again[i] = append(again[i], step[(from+j)%len(step)])
+			}
+		}
+	}
+	return again
+}
+
+// resource is something a request uses.
+type resource struct {
+	name, how string
+	capacity  float64
+	steps     [][]reading
+	fit       straight
+}
+
+// resources are those that the steps say something of.
+func resources(steps []measure.Step, o Options) []resource {
+	var target, host, generator resource
+	target.name, target.how = "target cpu", "processor time of the target's process"
+	host.name, host.how = "host cpu", "busy time of the whole machine, the generator's work included, as it shares the cores; its waiting for alarms is not"
+	generator.name, generator.how = "generator cpu", "the generator's own busy time; it bounds what this generator can offer, not the target"
+	cores := float64(o.Cores)
+	for _, s := range goodSteps(steps) {
+		for _, sample := range s.Samples {
+			if o.Cores == 0 {
+				cores = max(cores, sample.Values["host.cores"])
+			}
+		}
+		length := float64(s.Totals.Length+s.Totals.Drain) / 1e9
+		if length <= 0 {
+			continue
+		}
+		g := &s.Totals.Generator
+		work := min(g.Busy*float64(g.Loops), float64(g.CPU)/1e9/length)
+		target.add(readings(s, sum("target.cpu.user_seconds", "target.cpu.system_seconds"), 0))
+		if o.Local {
+			host.add(readings(s, sum("host.cpu.busy_seconds"), max(0, float64(g.CPU)/1e9/length-work)))
+		}
+		if g.Loops > 0 && g.CPU > 0 {
+			generator.capacity = float64(g.Loops)
+			generator.add([]reading{{length, float64(answered(&s.Totals.Ended)), work * length}})
+		}
+	}
+	target.capacity, host.capacity = cores, cores
+	var all []resource
+	for _, r := range []resource{target, host, generator} {
+		if r.fit = fitStraight(r.steps); r.fit.demand > 0 {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func (r *resource) add(step []reading) {
+	if len(step) > 0 {
+		r.steps = append(r.steps, step)
+	}
+}
+
+// Demands is what one request takes of each resource that was measured, and the rate at which the resource would be used up. A resource is left out
+// where its counters are missing. Probes' samples are read by name: target.cpu.user_seconds, target.cpu.system_seconds and
+// host.cpu.busy_seconds, which count up, and host.cores.
+func Demands(steps []measure.Step, o Options) []Demand {
+	var all []Demand
+	r := rand.New(rand.NewPCG(o.Seed, 0x6a09e667f3bcc909))
+	for _, res := range resources(steps, o) {
+		per, bound := make([]float64, 0, replicates), make([]float64, 0, replicates)
+		for range replicates {
+			f := fitStraight(redraw(res.steps, r))
+			per = append(per, f.demand)
+			bound = append(bound, res.bound(f))
+		}
+		d := Demand{
+			Resource: res.name, Unit: "s", Capacity: res.capacity, How: res.how + "; " + res.fit.words(len(res.steps)),
+			Per: percentiles(per, res.fit.demand), Bound: percentiles(bound, res.bound(res.fit)),
+		}
+		if res.capacity == 0 {
+			d.Bound = Interval{}
+			d.How += "; how many cores there are is not known, so no bound follows"
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// bound is the rate at which a resource is used up.
+func (r *resource) bound(f straight) float64 {
+	if f.demand <= 0 {
+		return 0
+	}
+	return max(0, r.capacity-f.idle) / f.demand
+}
+
+func (f *straight) words(steps int) string {
+	if f.origin {
+		return fmt.Sprintf("busy time ÷ requests of %d steps, whose rates are too much alike to take off what idling costs", steps)
+	}
+	return fmt.Sprintf("slope over %d steps, with %.3g s a second spent whatever the rate", steps, f.idle)
+}
+
+// percentiles is the interval that so many repetitions of an estimate make. It changes their order.
+func percentiles(values []float64, estimate float64) Interval {
+	if len(values) == 0 {
+		return Interval{estimate, estimate, estimate, confidence}
+	}
+	slices.Sort(values)
+	at := func(q float64) float64 { return values[min(int(q*float64(len(values))), len(values)-1)] }
+	low, high := at((1-confidence)/2), at((1+confidence)/2)
+	return Interval{min(low, estimate), estimate, max(high, estimate), confidence}
+}

@@ -1,0 +1,356 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/queue"
+	"plimsoll/internal/lab/slo"
+)
+
+// PredictOptions are what a prediction must know beside the steps.
+type PredictOptions struct {
+	Options
+	// Poisson says that the line is sought with Poisson arrivals, else with equal distances.
+	Poisson bool
+}
+
+const (
+	// mostWorkers is the largest station that is considered.
+	mostWorkers = 256
+	// unseen is how many waiting requests, of all steps, are too few to tell a station from a larger one.
+	unseen = 1
+	// hopeless is how much worse than the best a candidate may be and still be looked at.
+	hopeless = 40
+	// mostOpen is the probability of more workers than can be told from the steps, above which nothing is foretold.
+	mostOpen = .1
+	// mostSpread is the ratio of an interval's ends beyond which it foretells nothing.
+	mostSpread = 2
+	// lineArrivals is how many requests each rate of a simulated line is tried with.
+	lineArrivals = 60_000
+	// atMost is the share of a processor's bound up to which a service is taken to keep its objectives: beyond it the kernel, the scheduler and everything
+	// else that runs are in the way.
+	atMost = .95
+)
+
+// Predict foretells the load line from gentle steps, those below half of it. A closed loop with one connection (Plan.Rate 0) may be among them
+// and shows the service time without any waiting. Two things can set the line, and the lower one does: a resource that is used up, by the
+// demand of each request; and a station with a number of workers, by how requests that find others in flight are delayed. It returns nil and says why
+// when the steps show neither. It takes a few tenths of a second.
+func Predict(steps []measure.Step, s slo.SLO, o PredictOptions) (p *Prediction, why string) {
+	gentle, top := gentleSteps(steps)
+	if len(gentle) == 0 {
+		return nil, "there is no step with an offered rate and without failures to foretell the line from"
+	}
+	last := 0
+	for _, step := range gentle {
+		last = max(last, step.Plan.Number)
+	}
+	station, how, why := predictStation(gentle, s, o)
+	cpu, name := predictCPU(gentle, s, o)
+	switch {
+	case station == nil && cpu == nil:
+		return nil, why + "; and no processor time was measured that would set a bound"
+	case station == nil:
+		how = fmt.Sprintf("%s is used up at %.4g a second, and %s", name, cpu.Estimate/atMost, why)
+		return &Prediction{Made: last, Upto: top, Line: *cpu, Limit: name, How: how}, ""
+	case cpu == nil || station.Estimate <= cpu.Estimate:
+		p = &Prediction{Made: last, Upto: top, Line: *station, Limit: "workers", How: how}
+	default:
+		p = &Prediction{Made: last, Upto: top, Line: *cpu, Limit: name, How: fmt.Sprintf("%s is used up before the workers are: %s", name, how)}
+	}
+	if cpu != nil {
+		p.Line.Low, p.Line.High = min(station.Low, cpu.Low), max(min(station.High, cpu.High), p.Line.Estimate)
+	}
+	return p, ""
+}
+
+// gentleSteps are the steps that say something, with the highest rate among them.
+func gentleSteps(steps []measure.Step) (gentle []measure.Step, top float64) {
+	for _, s := range steps {
+		t := &s.Totals
+		alone := s.Plan.Rate == 0 && s.Plan.Connections == 1
+		good := t.Ended[measure.OK] >= fewestInBin && float64(t.Ended.Failed()) <= .01*float64(t.Ended.Total())
+		if !good || t.Generator.Invalid != "" || s.Plan.Rate == 0 && !alone {
+			continue
+		}
+		gentle = append(gentle, s)
+		if !alone {
+			top = max(top, t.Rate())
+		}
+	}
+	if top == 0 {
+		return nil, 0
+	}
+	return gentle, top
+}
+
+// predictCPU is the line that a processor sets; nil when none was measured. What a request takes of it is spread as the time it takes alone.
+func predictCPU(steps []measure.Step, s slo.SLO, o PredictOptions) (line *Interval, name string) {
+	form := newProfile(newUncrowded(steps), 0)
+	for _, d := range Demands(steps, o.Options) {
+		if d.Resource == "generator cpu" || d.Bound.Estimate <= 0 || line != nil && d.Bound.Estimate*atMost >= line.Estimate {
+			continue
+		}
+		cores := max(int(d.Capacity), 1)
+		ideal := lineOf(queue.Station{Workers: cores, Service: form.service(d.Per.Estimate * 1e9), Room: -1}, s, 0, o)
+		estimate := min(atMost*d.Bound.Estimate, ideal)
+		share := estimate / d.Bound.Estimate
+		line, name = &Interval{d.Bound.Low * share, estimate, d.Bound.High * max(share, min(1, ideal/d.Bound.Estimate)), confidence}, d.Resource
+	}
+	return line, name
+}
+
+// lineOf is the highest rate at which a station keeps every objective, its responses longer by a constant overhead.
+func lineOf(station queue.Station, s slo.SLO, overhead float64, o PredictOptions) float64 {
+	lowest := math.Inf(1)
+	for _, objective := range s {
+		limit := objective.Limit
+		if limit > 0 {
+			limit = max(limit-int64(overhead), 1)
+		}
+		lowest = min(lowest, queue.Line(station, o.Poisson, limit, objective.Share, lineArrivals, o.Seed))
+	}
+	return lowest
+}
+
+// fewestTimes is how many requests have to show how long a service takes.
+const fewestTimes = 100
+
+// predictStation is the line that a hidden station sets; nil when its size cannot be told.
+func predictStation(steps []measure.Step, s slo.SLO, o PredictOptions) (line *Interval, how, why string) {
+	all := make([]observed, len(steps))
+	for i := range steps {
+		all[i] = observe(&steps[i])
+	}
+	pure := newUncrowded(steps)
+	if n := pure.times.Count(); n < fewestTimes {
+		return nil, "", fmt.Sprintf("the steps are too short: %d requests say too little of the service time", n)
+	}
+	candidates, open := candidates(all, pure, o)
+	if len(candidates) == 0 {
+		return nil, "", "no station explains how the response times grow with the rate"
+	}
+	weights, openWeight := weigh(candidates, open)
+	if openWeight > mostOpen {
+		return nil, "", fmt.Sprintf("hardly a request waited for another up to the highest of these rates: there are %d workers or more, and how many cannot be told",
+			fewestWorkers(candidates, weights))
+	}
+	interval, ok := mixture(candidates, weights, open, pure.times.Count(), s, o)
+	if !ok {
+		return nil, "", "requests take so long that no rate keeps the objectives"
+	}
+	if interval.High > mostSpread*interval.Low {
+		return nil, "", fmt.Sprintf("the steps are too short: they put the line anywhere from %.4g to %.4g a second", interval.Low, interval.High)
+	}
+	best, low, high := 0, mostWorkers, 0
+	for i, c := range candidates {
+		if weights[i] > weights[best] {
+			best = i
+		}
+		if weights[i] > 1-confidence {
+			low, high = min(low, c.workers), max(high, c.workers)
+		}
+	}
+	b := candidates[best]
+	size := fmt.Sprintf("%d workers", b.workers)
+	if low < high {
+		size += fmt.Sprintf(" (%d to %d)", low, high)
+	}
+	return &interval, fmt.Sprintf("a station of %s with a service time of %.3g ms, and %.2g ms beside it, fitted to how requests delay each other",
+		size, b.service/1e6, b.overhead/1e6), ""
+}
+
+// mixture is the line of all candidates by their probability, with what is uncertain of each: its service time; the form of the service times, which
+// so many requests have shown; and 1.5 % for the simulation. ok is false when it is most likely that there is no line.
+func mixture(all []candidate, weights []float64, open int, shown uint64, s slo.SLO, o PredictOptions) (line Interval, ok bool) {
+	const total, simulation, forms = 4000, .015, 8
+	r := rand.New(rand.NewPCG(o.Seed, 0xa54ff53a5f1d36f1))
+	likeliest := 0
+	for i := range all {
+		if weights[i] > weights[likeliest] && i != open {
+			likeliest = i
+		}
+	}
+	lineWith := func(c *candidate, form profile, stretch float64) float64 {
+		return lineOf(queue.Station{Workers: c.workers, Service: form.service(c.service * stretch), Room: -1}, s, c.overhead, o)
+	}
+	var mean, squares float64
+	b := &all[likeliest]
+	for range forms {
+		l := lineWith(b, b.form.again(shown, r), 1)
+		mean, squares = mean+l/forms, squares+l*l/forms
+	}
+	if mean == 0 {
+		return Interval{}, false
+	}
+	// Where the limit is only a few service times, a little more of these costs much of the line.
+	stretch := max(b.error, .02)
+	leverage := (lineWith(b, b.form, 1-stretch) - lineWith(b, b.form, 1+stretch)) / (2 * stretch * mean)
+	formSpread := math.Sqrt(max(squares/(mean*mean)-1, 0))
+	draws := make([]float64, 0, total)
+	for i := range all {
+		n := int(weights[i]*total + .5)
+		if n == 0 || i == open {
+			continue
+		}
+		c := &all[i]
+		l, spread := lineWith(c, c.form, 1), math.Sqrt(leverage*leverage*c.error*c.error+simulation*simulation+formSpread*formSpread)
+		for range n {
+			draws = append(draws, l*max(1+spread*r.NormFloat64(), .01))
+		}
+	}
+	if len(draws) == 0 {
+		return Interval{}, false
+	}
+	slices.Sort(draws)
+	middle := draws[len(draws)/2]
+	return percentiles(draws, middle), middle > 0
+}
+
+// overheads are how long of each response no worker may have been busy, in nanoseconds, with how far each is from the usual in standard
+// deviations: on one machine a request spends about 0.12 ms in its kernel and in waking up; across a network that is anybody's guess.
+func overheads(pure *uncrowded, local bool) (values, squares []float64) {
+	shortest := float64(pure.times.Quantile(.005))
+	if !local {
+		for _, share := range []float64{0, .25, .5, .75, .95} {
+			values, squares = append(values, share*shortest), append(squares, 0)
+		}
+		return values, squares
+	}
+	const usual, deviation = 120e3, 80e3
+	for _, v := range []float64{120e3, 0, 60e3, 200e3, 300e3} {
+		if v = min(v, .98*shortest); !slices.Contains(values, v) {
+			d := (v - usual) / deviation
+			values, squares = append(values, v), append(squares, d*d)
+		}
+	}
+	return values, squares
+}
+
+// candidates are the stations worth looking at; open is the index of those, taken together, that are too large to be told from larger ones, or -1.
+func candidates(steps []observed, pure *uncrowded, o PredictOptions) (all []candidate, open int) {
+	values, squares := overheads(pure, o.Local)
+	forms := make([]profile, len(values))
+	for i, v := range values {
+		forms[i] = newProfile(pure, v)
+	}
+	start := pure.mean
+	least, openMisfit := math.Inf(1), math.Inf(1)
+	for workers := 1; workers <= mostWorkers; workers++ {
+		c := fitService(steps, workers, values[0], forms[0], start-values[0], o.Seed)
+		if math.IsInf(c.misfit, 1) {
+			continue
+		}
+		c.misfit += squares[0]
+		all = append(all, c)
+		least = min(least, c.misfit)
+		if c.waits < unseen {
+			openMisfit = c.misfit
+			break
+		}
+	}
+	open = -1
+	plausible := all
+	all = nil
+	for _, c := range plausible {
+		if c.misfit > least+hopeless {
+			continue
+		}
+		all = append(all, c)
+		if c.misfit == openMisfit && c.waits < unseen {
+			open = len(all) - 1
+			continue
+		}
+		for i := 1; i < len(values) && c.misfit < least+10; i++ {
+			other := fitService(steps, c.workers, values[i], forms[i], start-values[i], o.Seed)
+			if other.misfit += squares[i]; other.misfit < least+hopeless {
+				all = append(all, other)
+			}
+		}
+	}
+	return all, open
+}
+
+// weigh is the probability of each candidate. Beforehand a station of twice the size is 0.7 times as likely on a logarithmic scale; that all those that
+// are too large to be told apart count as one would make light of them. A model that fits badly at its best makes all
+// differences count less.
+func weigh(all []candidate, open int) (weights []float64, openWeight float64) {
+	least := all[0]
+	for _, c := range all {
+		if c.misfit < least.misfit {
+			least = c
+		}
+	}
+	scale := max(1, least.misfit/float64(max(least.bins-2, 1)))
+	weights = make([]float64, len(all))
+	total := 0.0
+	for i, c := range all {
+		k := float64(c.workers)
+		prior := 1 / (k * math.Sqrt(k))
+		if i == open {
+			prior = 2/math.Sqrt(k) - 2/math.Sqrt(mostWorkers+1)
+		}
+		weights[i] = prior * math.Exp(-(c.misfit-least.misfit)/2/scale)
+		total += weights[i]
+	}
+	for i := range weights {
+		weights[i] /= total
+	}
+	if open >= 0 {
+		openWeight = weights[open]
+	}
+	return weights, openWeight
+}
+
+// fewestWorkers is the smallest station that is still plausible.
+func fewestWorkers(all []candidate, weights []float64) int {
+	fewest := mostWorkers
+	for i, c := range all {
+		if weights[i] > .02 {
+			fewest = min(fewest, c.workers)
+		}
+	}
+	return fewest
+}
+
+// Score holds a prediction against the line that was found.
+func Score(p *Prediction, measured Interval) {
+	p.Measured = measured
+	p.Misses = ""
+	if measured.Estimate <= 0 || p.Line.Estimate <= 0 {
+		p.Error = 0
+		return
+	}
+	p.Error = p.Line.Estimate/measured.Estimate - 1
+	const allowed = .15
+	switch {
+	case p.Error > allowed:
+		p.Misses = fmt.Sprintf("the line is %.0f %% lower than foretold by %s: something gives way that does not show below %.4g a second, "+
+			"such as a bounded queue, a lock, memory, garbage collection, or a dependency with a limit of its own", 100*(1-1/(1+p.Error)), p.Limit, p.Upto)
+	case p.Error < -allowed:
+		p.Misses = fmt.Sprintf("the line is %.0f %% higher than foretold by %s: requests cost less at higher rates than below %.4g a second, "+
+			"as where work is done in batches or caches become warm, or there are more workers than were seen at work", 100*(1/(1+p.Error)-1), p.Limit, p.Upto)
+	}
+}
+
+// Fit makes all of a run's steps but predictions, which are made while it runs.
+func Fit(steps []measure.Step, o Options) Model {
+	m := Model{Demands: Demands(steps, o), USL: FitUSL(Points(steps), o.Seed), Checks: CheckPhysics(steps, o)}
+	lowest := math.Inf(1)
+	for _, d := range m.Demands {
+		if d.Resource != "generator cpu" && d.Bound.Estimate > 0 && d.Bound.Estimate < lowest {
+			lowest, m.Smallest = d.Bound.Estimate, d.Resource
+		}
+	}
+	if len(m.Demands) == 0 {
+		m.Notes = append(m.Notes, "no processor time was sampled, so no demand of a request is known")
+	}
+	if o.Local {
+		m.Notes = append(m.Notes, "the generator shared the target's cores: a bound of the host counts the work of both")
+	}
+	return m
+}

@@ -1,0 +1,371 @@
+package model
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/queue"
+	"plimsoll/internal/lab/stats"
+)
+
+// What gentle steps show of a hidden station is how long requests take by how many others they found in flight: as long as there are free
+// workers that is no longer than when they are alone, and from there on each further one adds a service time ÷ workers. The share that finds all workers
+// busy is small at half the line, and in the percentiles of all requests it cannot be seen: with 8 exponential workers it moves the mean
+// by 0.4 %. Where nobody counted (Totals.Crowds) the mean of all has to do, and finds a few workers only.
+
+// bin is the requests of a step that found from low to high others.
+type bin struct {
+	low, high int
+	count     []float64 // of requests, by how many they found, from low on
+	total     float64
+	mean      float64 // nanoseconds
+	variance  float64 // of that mean
+}
+
+// observed is what one gentle step shows.
+type observed struct {
+	rate    float64
+	poisson bool
+	alone   bool // a closed loop of one connection: each request is alone
+	loops   int
+	bins    []bin
+}
+
+const (
+	// fewestInBin is how many requests a bin's mean needs.
+	fewestInBin = 12
+	// correlated is how much larger the variance of a mean of requests is than if they were independent: those of one congestion are slow together.
+	correlated = 1.25
+	// modelError is the share of a mean by which a real service may differ from the station and yet be it.
+	modelError = .015
+)
+
+// observe reads a step.
+func observe(s *measure.Step) observed {
+	t := &s.Totals
+	o := observed{rate: t.Rate(), poisson: s.Plan.Arrivals != "constant", alone: s.Plan.Rate == 0, loops: max(t.Generator.Loops, 1)}
+	if len(t.Crowds) == 0 || o.alone {
+		o.bins = []bin{wholeBin(s)}
+		return o
+	}
+	var b bin
+	var sum, squares float64
+	begin := func(at int) { b, sum, squares = bin{low: at}, 0, 0 }
+	begin(0)
+	for _, c := range t.Crowds {
+		if c.Count == 0 || c.Found < b.low+len(b.count) || c.Found > measure.MostFound {
+			continue
+		}
+		for len(b.count) < c.Found-b.low {
+			b.count = append(b.count, 0)
+		}
+		b.count = append(b.count, float64(c.Count))
+		b.total, sum, squares = b.total+float64(c.Count), sum+c.Sum, squares+c.Squares
+		b.high = c.Found
+		b.mean = sum / b.total
+		b.variance = correlated * max(squares/b.total-b.mean*b.mean, 0) / b.total
+		if b.total >= fewestInBin {
+			o.bins = append(o.bins, b)
+			begin(c.Found + 1)
+		}
+	}
+	return o
+}
+
+// wholeBin is all requests of a step. The windows' means tell what the requests' dependence on each other does to the variance.
+func wholeBin(s *measure.Step) bin {
+	h := serviceOf(s)
+	b := bin{high: measure.MostFound, total: float64(h.Count()), mean: h.Mean()}
+	b.count = []float64{b.total}
+	d := deviation(h)
+	b.variance = correlated * d * d / max(b.total, 1)
+	var means []float64
+	var between float64
+	for i := range s.Windows {
+		w := &s.Windows[i]
+		if n := float64(w.Service.Count()); n > 0 {
+			means = append(means, w.Service.Mean())
+			d := n * (w.Service.Mean() - b.mean)
+			between += d * d
+		}
+	}
+	if len(means) >= 8 {
+		b.variance = max(b.variance, between/(b.total*b.total)*stats.CorrelationTime(means))
+	}
+	return b
+}
+
+// serviceOf is the step's service times, or its response times where those were not kept.
+func serviceOf(s *measure.Step) *measure.Sparse {
+	if len(s.Totals.Service.Cells) > 0 {
+		return &s.Totals.Service
+	}
+	return &s.Totals.Response
+}
+
+// uncrowded is how long requests take that do not wait for others, as well as the steps show it.
+type uncrowded struct {
+	times           measure.Sparse // with the right form, and perhaps some waiting in it
+	mean, deviation float64        // without that waiting, nanoseconds
+}
+
+// newUncrowded takes the times of the closed loop with one connection, in which nobody waits, or else of the lowest rates. Their mean and deviation
+// are those of the requests that found nobody, where these were counted: what waits a little in the others would be taken for a service
+// time that varies.
+func newUncrowded(steps []measure.Step) *uncrowded {
+	const enough, enoughAlone, enoughFirst = 1500, 300, 100
+	ordered := slices.Clone(steps)
+	slices.SortStableFunc(ordered, func(a, b measure.Step) int { return cmp.Compare(a.Plan.Rate, b.Plan.Rate) })
+	var all []*measure.Sparse
+	var count uint64
+	var first crowd
+	for i := range ordered {
+		s := &ordered[i]
+		if count < enough && !(count >= enoughAlone && s.Plan.Rate > 0 && ordered[0].Plan.Rate == 0) {
+			h := serviceOf(s)
+			all = append(all, h)
+			count += h.Count()
+		}
+		if c := s.Totals.Crowds; s.Plan.Rate > 0 && len(c) > 0 && c[0].Found == 0 {
+			first.count, first.sum, first.squares = first.count+float64(c[0].Count), first.sum+c[0].Sum, first.squares+c[0].Squares
+		}
+	}
+	u := &uncrowded{times: measure.Merged(all...)}
+	u.mean = u.times.Mean()
+	u.deviation = deviation(&u.times)
+	if ordered[0].Plan.Rate > 0 && first.count >= enoughFirst {
+		u.mean = first.sum / first.count
+		u.deviation = math.Sqrt(max(first.squares/first.count-u.mean*u.mean, 0))
+	}
+	return u
+}
+
+// deviation is the standard deviation of the durations in a histogram.
+func deviation(h *measure.Sparse) float64 {
+	mean, squares := h.Mean(), 0.0
+	for _, c := range h.Cells {
+		low, high := measure.Bounds(int(c.Bucket))
+		d := float64(low+high)/2 - mean
+		squares += float64(c.Count) * d * d
+	}
+	return math.Sqrt(squares / max(float64(h.Count()), 1))
+}
+
+// profile is a distribution of service times with a mean of 1, as a table of equally likely values.
+type profile []float64
+
+// tableSize bounds the table: the tail beyond it is the mean of the last part.
+const tableSize = 4096
+
+// newProfile is the form of the times, less a constant overhead.
+func newProfile(u *uncrowded, overhead float64) profile {
+	h := &u.times
+	n := int(min(h.Count(), tableSize))
+	p := make(profile, 0, n)
+	middle, stretch := h.Mean(), 1.0
+	if d := deviation(h); d > 0 {
+		stretch = u.deviation / d
+	}
+	cell, used, sum := 0, 0.0, 0.0
+	for i := range n {
+		rank := (float64(i) + .5) / float64(n) * float64(h.Count())
+		for cell < len(h.Cells)-1 && used+float64(h.Cells[cell].Count) < rank {
+			used += float64(h.Cells[cell].Count)
+			cell++
+		}
+		low, high := measure.Bounds(int(h.Cells[cell].Bucket))
+		v := float64(low) + (rank-used)/float64(h.Cells[cell].Count)*float64(high-low)
+		v = max(u.mean+(v-middle)*stretch-overhead, 0)
+		p, sum = append(p, v), sum+v
+	}
+	for i := range p {
+		p[i] *= float64(n) / max(sum, 1)
+	}
+	return p
+}
+
+// again is the form as it would look after so many other requests: what few of them show of a tail is uncertain.
+func (p profile) again(n uint64, r *rand.Rand) profile {
+	drawn, sum := make(profile, min(n, tableSize)), 0.0
+	for i := range drawn {
+		drawn[i] = p[r.IntN(len(p))]
+		sum += drawn[i]
+	}
+	for i := range drawn {
+		drawn[i] *= float64(len(drawn)) / max(sum, 1e-9)
+	}
+	return drawn
+}
+
+// service draws from the form with a mean in nanoseconds.
+func (p profile) service(mean float64) func(*rand.Rand) int64 {
+	return func(r *rand.Rand) int64 { return int64(p[r.IntN(len(p))]*mean + .5) }
+}
+
+// crowd is what a simulation says of the requests that found so many others.
+type crowd struct{ count, sum, squares float64 }
+
+// ends are when requests that are under way will be over: a heap, the earliest first.
+type ends []int64
+
+func (e *ends) push(at int64) {
+	h := append(*e, at)
+	for i := len(h) - 1; i > 0 && h[i] < h[(i-1)/2]; i = (i - 1) / 2 {
+		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
+	}
+	*e = h
+}
+
+// dropUntil takes out those that are not after now.
+func (e *ends) dropUntil(now int64) {
+	h := *e
+	for len(h) > 0 && h[0] <= now {
+		last := len(h) - 1
+		h[0] = h[last]
+		h = h[:last]
+		for i := 0; ; {
+			least := i
+			for _, c := range [2]int{2*i + 1, 2*i + 2} {
+				if c < last && h[c] < h[least] {
+					least = c
+				}
+			}
+			if least == i {
+				break
+			}
+			h[i], h[least] = h[least], h[i]
+			i = least
+		}
+	}
+	*e = h
+}
+
+// simulated is a candidate's crowds at one step's load.
+type simulated struct {
+	crowds [measure.MostFound + 1]crowd
+	waited float64 // share of the requests that found no free worker
+}
+
+// simulate offers a step's load to a station behind a constant overhead, which half comes before it and half after it.
+func simulate(o *observed, workers int, form profile, mean, overhead float64, arrivals int, seed uint64) *simulated {
+	var sim simulated
+	service, drawn := form.service(mean), int64(0)
+	draw := func(r *rand.Rand) int64 { drawn = service(r); return drawn }
+	q := queue.New(queue.Station{Workers: workers, Service: draw, Room: -1}, seed)
+	stream := queue.NewArrivals(o.rate, o.poisson, seed)
+	r := rand.New(rand.NewPCG(seed, 0x3c6ef372fe94f82b))
+	inside := make([]ends, o.loops)
+	half := int64(overhead / 2)
+	for i := range arrivals {
+		at := stream.Next()
+		loop := i % o.loops
+		if o.poisson && o.loops > 1 {
+			loop = r.IntN(o.loops)
+		}
+		mine := &inside[loop]
+		mine.dropUntil(at)
+		done, _ := q.Offer(at + half)
+		took := float64(done - at + half)
+		c := &sim.crowds[min(len(*mine), measure.MostFound)]
+		c.count, c.sum, c.squares = c.count+1, c.sum+took, c.squares+took*took
+		if done-drawn > at+half {
+			sim.waited++
+		}
+		mine.push(done + half)
+	}
+	sim.waited /= float64(arrivals)
+	return &sim
+}
+
+// expect is the mean that a simulation foretells for a bin, and the variance of that mean.
+func (s *simulated) expect(b *bin, perWorker float64) (mean, variance float64) {
+	if b.low == 0 && b.high == measure.MostFound {
+		var all crowd
+		for _, c := range s.crowds {
+			all.count, all.sum, all.squares = all.count+c.count, all.sum+c.sum, all.squares+c.squares
+		}
+		mean = all.sum / all.count
+		return mean, correlated * (all.squares/all.count - mean*mean) / all.count
+	}
+	const enough = 5
+	var total, squares, count float64
+	for i, weight := range b.count {
+		n := b.low + i
+		from := n
+		for from > 0 && s.crowds[from].count < enough {
+			from--
+		}
+		c := &s.crowds[from]
+		if c.count == 0 {
+			continue
+		}
+		// Beyond what the simulation met each further request adds one worker's share of a service.
+		total += weight * (c.sum/c.count + float64(n-from)*perWorker)
+		squares += weight * (c.squares/c.count - c.sum/c.count*(c.sum/c.count))
+		count += c.count
+	}
+	if count == 0 || b.total == 0 {
+		return 0, math.Inf(1)
+	}
+	return total / b.total, correlated * squares / b.total / count
+}
+
+// candidate is a station that may be the one behind the figures.
+type candidate struct {
+	workers  int
+	overhead float64 // nanoseconds of a response in which no worker is busy
+	service  float64 // mean, nanoseconds
+	error    float64 // relative standard error of the service
+	misfit   float64 // sum of squared differences, each in its standard errors
+	bins     int
+	waits    float64 // how many requests of all steps must have waited if this is the station
+	form     profile
+}
+
+const (
+	simulatedArrivals = 12_000
+	scalings          = 3 // rounds in which the service time is fitted
+)
+
+// fitService finds the service time with which a candidate explains the steps best.
+func fitService(steps []observed, workers int, overhead float64, form profile, start float64, seed uint64) candidate {
+	c := candidate{workers: workers, overhead: overhead, service: start, form: form}
+	for round := range scalings {
+		var up, down float64
+		c.misfit, c.bins, c.waits = 0, 0, 0
+		for i := range steps {
+			o := &steps[i]
+			var sim *simulated
+			if !o.alone {
+				busiest := o.rate * c.service / 1e9 / float64(workers)
+				if busiest >= .99 {
+					c.misfit = math.Inf(1)
+					return c
+				}
+				sim = simulate(o, workers, form, c.service, overhead, simulatedArrivals, seed+uint64(i))
+			}
+			for j := range o.bins {
+				b := &o.bins[j]
+				mean, variance := c.service+overhead, 0.0
+				if sim != nil {
+					mean, variance = sim.expect(b, c.service/float64(workers))
+					c.waits += sim.waited * b.total
+				}
+				own := modelError * mean
+				w := 1 / (b.variance + variance + own*own)
+				d, slope := b.mean-mean, mean-overhead
+				up, down = up+w*d*slope, down+w*slope*slope
+				c.misfit += w * d * d
+				c.bins++
+			}
+		}
+		c.error = 1 / math.Sqrt(down)
+		if round < scalings-1 {
+			c.service *= 1 + min(max(up/down, -.3), .3)
+		}
+	}
+	return c
+}

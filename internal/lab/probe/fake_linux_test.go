@@ -1,0 +1,91 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// fakeProc is a /proc made of files, for what a real one cannot be made to show.
+type fakeProc struct {
+	t    *testing.T
+	root string
+}
+
+func newFakeProc(t *testing.T) *fakeProc {
+	f := &fakeProc{t, t.TempDir()}
+	f.write("stat", "cpu  100 20 30 4000 50 6 7 8 0 0\ncpu0 50 10 15 2000 25 3 3 4 0 0\ncpu1 50 10 15 2000 25 3 4 4 0 0\nintr 5 1 2\nctxt 777\n"+
+		"btime 1700000000\nprocesses 99\nprocs_running 3\nprocs_blocked 0\nsoftirq 1 1 0 0 0 0 0 0 0 0 0\n")
+	f.write("meminfo", "MemTotal: 2000 kB\nMemFree: 10 kB\nMemAvailable: 1000 kB\n")
+	f.write("net/sockstat", "sockets: used 290\nTCP: inuse 5 orphan 0 tw 9 alloc 6 mem 3\n")
+	f.write("net/sockstat6", "TCP6: inuse 2\n")
+	f.write("net/tcp", tcpHead)
+	f.write("net/tcp6", tcpHead)
+	return f
+}
+
+const tcpHead = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+
+func (f *fakeProc) write(name, text string) {
+	f.t.Helper()
+	name = filepath.Join(f.root, name)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// listen adds lines to /proc/net/tcp.
+func (f *fakeProc) sockets(lines ...string) {
+	f.write("net/tcp", tcpHead+strings.Join(lines, "\n")+"\n")
+}
+
+func tcpLine(local, remote, state string, inode int) string {
+	return fmt.Sprintf("   0: 0100007F:%s 0100007F:%s %s 00000000:00000000 00:00000000 00000000  1000        0 %d 1 0000000000000000 100 0 0 10 0",
+		local, remote, state, inode)
+}
+
+// process is a process of the fake; times are in ticks.
+type process struct {
+	pid, parent                 int
+	name                        string
+	user, system, cuser, csys   int
+	threads, pages, descriptors int
+	start                       int
+	inodes                      []int
+}
+
+func (f *fakeProc) process(p process) {
+	f.t.Helper()
+	dir := fmt.Sprint(p.pid)
+	rest := strings.Repeat(" 0", 28)
+	f.write(dir+"/stat", fmt.Sprintf("%d (%s) S %d 1 1 0 -1 0 0 0 0 0 %d %d %d %d 20 0 %d 0 %d 5000 %d%s\n",
+		p.pid, p.name, p.parent, p.user, p.system, p.cuser, p.csys, max(p.threads, 1), p.start, p.pages, rest))
+	f.write(dir+"/limits", "Limit                     Soft Limit           Hard Limit           Units     \n"+
+		"Max open files            1024                 4096                 files     \n")
+	for i := range max(p.threads, 1) {
+		f.write(fmt.Sprintf("%s/task/%d/status", dir, p.pid+i), "Name:\tx\nvoluntary_ctxt_switches:\t10\nnonvoluntary_ctxt_switches:\t2\n")
+	}
+	if err := os.MkdirAll(filepath.Join(f.root, dir, "fd"), 0o755); err != nil {
+		f.t.Fatal(err)
+	}
+	for i, inode := range p.inodes {
+		if err := os.Symlink(fmt.Sprintf("socket:[%d]", inode), filepath.Join(f.root, dir, "fd", fmt.Sprint(i))); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	for i := range p.descriptors {
+		f.write(fmt.Sprintf("%s/fd/%d", dir, 100+i), "")
+	}
+}
+
+func (f *fakeProc) remove(pid int) {
+	f.t.Helper()
+	if err := os.RemoveAll(filepath.Join(f.root, fmt.Sprint(pid))); err != nil {
+		f.t.Fatal(err)
+	}
+}

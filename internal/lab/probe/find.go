@@ -1,0 +1,140 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/procfs"
+)
+
+const (
+	// maxScan and maxDescriptors bound the processes, and the descriptors of each, that are looked through for a socket.
+	maxScan        = 1 << 15
+	maxDescriptors = 1 << 17
+)
+
+// forwarders listen for a service that is somewhere else.
+var forwarders = []string{"docker-proxy", "rootlessport", "slirp4netns", "kubectl", "ssh", "sshd"}
+
+// FindPID finds the process of this machine that listens on a TCP port. When several share the socket, as a server's workers do, it is the one that
+// the others descend from. Its errors say what to do.
+func FindPID(port int) (pid int, name string, err error) {
+	return findPID(procfs.DefaultMountPoint, port)
+}
+
+func findPID(root string, port int) (int, string, error) {
+	inodes := make(map[uint64]bool)
+	err := eachSocket(root, func(s socket) {
+		if s.state == listening && int(s.local.Port()) == port {
+			inodes[s.inode] = true
+		}
+	})
+	if err != nil {
+		return 0, "", err
+	}
+	if len(inodes) == 0 {
+		return 0, "", fmt.Errorf("nothing in this network namespace listens on port %d: if the target runs in a container, name its process with --pid", port)
+	}
+	owners, denied, err := ownersOf(root, inodes)
+	if err != nil {
+		return 0, "", err
+	}
+	if len(owners) == 0 {
+		if denied > 0 {
+			return 0, "", fmt.Errorf("the process that listens on port %d belongs to another user: run as that user or as root, or name it with --pid", port)
+		}
+		return 0, "", fmt.Errorf("the process that listens on port %d cannot be seen from here, as if it were in another container: name it with --pid", port)
+	}
+	return choose(root, port, owners)
+}
+
+// choose takes the process that all the others descend from.
+func choose(root string, port int, owners []int) (int, string, error) {
+	var described []string
+	for _, pid := range owners {
+		s, err := statOf(root, pid)
+		if err != nil {
+			continue // it has ended since
+		}
+		all := true
+		for _, other := range owners {
+			all = all && descends(root, other, pid)
+		}
+		if all && slices.Contains(forwarders, s.name) {
+			return 0, "", fmt.Errorf("port %d belongs to %s (process %d), which only forwards: name the service's own process with --pid", port, s.name, pid)
+		}
+		if all {
+			return pid, s.name, nil
+		}
+		described = append(described, fmt.Sprintf("%d (%s)", pid, s.name))
+	}
+	const shown = 8
+	if len(described) > shown {
+		described = append(described[:shown], "…")
+	}
+	return 0, "", fmt.Errorf("several processes listen on port %d, and none is the parent of the others: name one with --pid: %s",
+		port, strings.Join(described, ", "))
+}
+
+// descends says whether a process is another one or one of its descendants.
+func descends(root string, pid, from int) bool {
+	for range 64 {
+		if pid == from {
+			return true
+		}
+		s, err := statOf(root, pid)
+		if err != nil || s.parent <= 1 {
+			return false
+		}
+		pid = s.parent
+	}
+	return false
+}
+
+// ownersOf finds the processes that hold one of the sockets, in ascending order, and counts those that may not be looked into.
+func ownersOf(root string, inodes map[uint64]bool) (owners []int, denied int, err error) {
+	names, err := list(root, maxScan)
+	if err != nil {
+		return nil, 0, fmt.Errorf("processes cannot be listed: %w", err)
+	}
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		holds, err := holdsOne(filepath.Join(root, name, "fd"), inodes)
+		if errors.Is(err, fs.ErrPermission) {
+			denied++
+		}
+		if holds {
+			owners = append(owners, pid)
+		}
+	}
+	slices.Sort(owners)
+	return owners, denied, nil
+}
+
+func holdsOne(dir string, inodes map[uint64]bool) (bool, error) {
+	names, err := list(dir, maxDescriptors)
+	if err != nil {
+		return false, err
+	}
+	for _, name := range names {
+		link, err := os.Readlink(filepath.Join(dir, name))
+		if err != nil {
+			continue
+		}
+		text, is := strings.CutPrefix(link, "socket:[")
+		inode, err := strconv.ParseUint(strings.TrimSuffix(text, "]"), 10, 64)
+		if is && err == nil && inodes[inode] {
+			return true, nil
+		}
+	}
+	return false, nil
+}

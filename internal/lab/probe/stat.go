@@ -1,0 +1,93 @@
+package probe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// stat is what matters here of /proc/PID/stat. It is read without procfs, whose reading takes four times as long: looking for the target's descendants
+// reads one of every process of the machine.
+type stat struct {
+	name                      string
+	parent                    int
+	user, system              float64 // ticks
+	childUser, childSystem    float64 // of children that have ended and were waited for
+	threads, start, pageCount uint64
+}
+
+// The fields after the name, which is in brackets and may hold anything.
+const (
+	fieldParent  = 1
+	fieldUser    = 11 // then system, and both of the children
+	fieldThreads = 17
+	fieldStart   = 19
+	fieldPages   = 21
+)
+
+// statOf reads a process's figures; its error is for a person.
+func statOf(root string, pid int) (stat, error) {
+	var memory [1024]byte
+	text, err := readSmall(filepath.Join(root, strconv.Itoa(pid), "stat"), memory[:])
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return stat{}, fmt.Errorf("there is no process %d on this machine", pid)
+	}
+	if err != nil {
+		return stat{}, fmt.Errorf("process %d cannot be read: %w", pid, err)
+	}
+	s, ok := parseStat(text)
+	if !ok {
+		return s, fmt.Errorf("process %d cannot be read: its stat is not understood", pid)
+	}
+	return s, nil
+}
+
+func parseStat(text []byte) (s stat, ok bool) {
+	open, shut := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
+	if open < 0 || shut < open {
+		return s, false
+	}
+	s.name = string(text[open+1 : shut])
+	field := 0
+	for value := range bytes.FieldsSeq(text[shut+1:]) {
+		// The state is a letter; the others that are negative are not of interest.
+		n, err := strconv.ParseUint(string(value), 10, 64)
+		switch field {
+		case fieldParent:
+			s.parent = int(n)
+		case fieldUser:
+			s.user = float64(n)
+		case fieldUser + 1:
+			s.system = float64(n)
+		case fieldUser + 2:
+			s.childUser = float64(n)
+		case fieldUser + 3:
+			s.childSystem = float64(n)
+		case fieldThreads:
+			s.threads = n
+		case fieldStart:
+			s.start = n
+		case fieldPages:
+			s.pageCount = n
+			return s, err == nil
+		}
+		field++
+	}
+	return s, false
+}
+
+// readSmall reads a small file into memory, as much as there is room. It asks the kernel itself: os.Open would cost twice as much.
+func readSmall(name string, memory []byte) ([]byte, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	n, err := unix.Read(fd, memory)
+	return memory[:max(n, 0)], err
+}

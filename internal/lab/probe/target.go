@@ -1,0 +1,237 @@
+package probe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/prometheus/procfs"
+)
+
+const (
+	// maxProcesses bounds the target's processes that are added up.
+	maxProcesses = 512
+	// maxTasks bounds the threads whose context switches are read: each costs a file, 5 to 10 µs.
+	maxTasks = 64
+	// treeEvery is after how many samples the target's descendants are looked for again, as this reads a file of each process of the
+	// machine. A worker that was started in between counts late, not never: its processor time comes with it.
+	treeEvery = 16
+	// tick is the unit of processor time in /proc. It is 10 ms for every program on Linux, whatever the kernel uses itself.
+	tick = 0.01
+)
+
+// pageSize is the unit of resident memory in /proc, in bytes.
+var pageSize = float64(os.Getpagesize())
+
+// processes are the target: one process, and those that descend from it.
+type processes struct {
+	proc  procfs.FS
+	root  string
+	pid   int
+	name  string
+	start uint64 // when it was started: another process may get its number
+	alone bool
+	// exact says that the processes' clocks can be read.
+	exact   bool
+	members []int
+	fresh   int // samples for which members stays as it is
+	limit   float64
+	lost    error // why it cannot be followed any more
+}
+
+func newProcesses(proc procfs.FS, o Options) (*processes, error) {
+	first, err := statOf(o.Root, o.PID)
+	if err != nil {
+		return nil, err
+	}
+	p := &processes{proc: proc, root: o.Root, pid: o.PID, name: first.name, start: first.start, alone: o.Alone}
+	if o.Root == procfs.DefaultMountPoint {
+		_, err := cpuClock(o.PID)
+		p.exact = err == nil
+	}
+	return p, nil
+}
+
+func (p *processes) Name() string { return "the target" }
+
+func (p *processes) Read(into map[string]float64) error {
+	first, err := p.check()
+	if err != nil {
+		return err
+	}
+	if p.fresh--; p.fresh < 0 {
+		p.fresh = treeEvery - 1
+		if err := p.lookUp(first); err != nil {
+			return err
+		}
+	}
+	var seconds, user, system, rss, threads, descriptors, count float64
+	var denied error
+	for _, pid := range p.members {
+		now := first
+		if pid != p.pid {
+			if now, err = statOf(p.root, pid); err != nil {
+				continue // it has ended; its parent has its processor time
+			}
+		}
+		u, s := now.user*tick, now.system*tick
+		own := u + s
+		if p.exact {
+			if own, err = cpuClock(pid); err != nil {
+				continue
+			}
+		}
+		if !p.alone {
+			u, s = u+now.childUser*tick, s+now.childSystem*tick
+			own += (now.childUser + now.childSystem) * tick
+		}
+		seconds, user, system = seconds+own, user+u, system+s
+		rss += float64(now.pageCount) * pageSize
+		threads += float64(now.threads)
+		count++
+		n, err := p.descriptors(pid)
+		if err != nil {
+			denied = err
+		}
+		descriptors += float64(n)
+	}
+	into["target.cpu.seconds"], into["target.cpu.user_seconds"], into["target.cpu.system_seconds"] = seconds, user, system
+	into["target.memory.rss_bytes"], into["target.threads"], into["target.processes"] = rss, threads, count
+	if p.limit > 0 {
+		into["target.descriptors_limit"] = p.limit
+	}
+	if denied != nil {
+		return denied
+	}
+	into["target.descriptors"] = descriptors
+	return nil
+}
+
+// check says whether the process is still the one that it was.
+func (p *processes) check() (stat, error) {
+	if p.lost != nil {
+		return stat{}, p.lost
+	}
+	now, err := statOf(p.root, p.pid)
+	switch {
+	case err != nil:
+		p.lost = fmt.Errorf("process %d (%s) ended while it was measured", p.pid, p.name)
+	case now.start != p.start:
+		p.lost = fmt.Errorf("process %d (%s) ended while it was measured, and its number went to another one (%s)", p.pid, p.name, now.name)
+	}
+	return now, p.lost
+}
+
+// lookUp finds the descendants, and what seldom changes.
+func (p *processes) lookUp(first stat) error {
+	p.members = append(p.members[:0], p.pid)
+	if process, err := p.proc.Proc(p.pid); err == nil {
+		if limits, err := process.Limits(); err == nil {
+			p.limit = float64(limits.OpenFiles)
+		}
+	}
+	if p.alone {
+		return nil
+	}
+	all, err := p.proc.AllProcs()
+	if err != nil {
+		return err
+	}
+	children := make(map[int][]int)
+	for _, process := range all {
+		// One that is older than the target cannot descend from it.
+		if s, err := statOf(p.root, process.PID); err == nil && s.start >= first.start && process.PID != p.pid {
+			children[s.parent] = append(children[s.parent], process.PID)
+		}
+	}
+	for i := 0; i < len(p.members); i++ {
+		p.members = append(p.members, children[p.members[i]]...)
+		if len(p.members) > maxProcesses {
+			p.members = p.members[:maxProcesses]
+			return fmt.Errorf("it has more than %d processes, and only so many are added up", maxProcesses)
+		}
+	}
+	return nil
+}
+
+// descriptors counts those of a process that may just have ended.
+func (p *processes) descriptors(pid int) (int, error) {
+	process, err := p.proc.Proc(pid)
+	if err != nil {
+		return 0, nil
+	}
+	n, err := process.FileDescriptorsLen()
+	if errors.Is(err, fs.ErrPermission) {
+		return 0, errors.New("its descriptors may not be counted: run as the same user, or as root")
+	}
+	return n, nil
+}
+
+// switches are the context switches of the target's threads. /proc has them by thread alone.
+type switches struct {
+	of   *processes
+	text [8192]byte
+}
+
+func (*switches) Name() string { return "the target's context switches" }
+
+func (s *switches) Read(into map[string]float64) error {
+	if s.of.lost != nil {
+		return nil // the processes say so
+	}
+	left := maxTasks
+	var voluntary, involuntary float64
+	for _, pid := range s.of.members {
+		tasks := filepath.Join(s.of.root, strconv.Itoa(pid), "task")
+		names, err := list(tasks, left+1)
+		if err != nil {
+			continue // it has ended
+		}
+		if left -= len(names); left < 0 {
+			return fmt.Errorf("it has more than %d threads", maxTasks)
+		}
+		for _, name := range names {
+			status, err := readSmall(filepath.Join(tasks, name, "status"), s.text[:])
+			if err != nil {
+				continue
+			}
+			voluntary += number(status, "\nvoluntary_ctxt_switches:")
+			involuntary += number(status, "\nnonvoluntary_ctxt_switches:")
+		}
+	}
+	into["target.context_switches.voluntary"], into["target.context_switches.involuntary"] = voluntary, involuntary
+	return nil
+}
+
+// number is the figure that follows a key.
+func number(text []byte, key string) float64 {
+	_, rest, found := bytes.Cut(text, []byte(key))
+	if !found {
+		return 0
+	}
+	value, _, _ := bytes.Cut(rest, []byte("\n"))
+	n, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return float64(n)
+}
+
+// list gives at most so many names in a directory.
+func list(dir string, limit int) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(limit)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return names, err
+}

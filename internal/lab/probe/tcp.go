@@ -1,0 +1,122 @@
+package probe
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/prometheus/procfs"
+)
+
+// maxSockets bounds the lines of /proc/net/tcp that are read.
+const maxSockets = 1 << 20
+
+// The states of a socket that matter here, as /proc/net/tcp says them.
+const (
+	timeWait  = 0x06
+	listening = 0x0A
+)
+
+// socket is a line of /proc/net/tcp.
+type socket struct {
+	local, remote netip.AddrPort
+	state         int
+	inode         uint64
+}
+
+// Connections counts this machine's TCP connections to some addresses, by the end that asked for them, until they are closed on both sides. What is in
+// TIME-WAIT does not count: it holds nothing of the target's.
+func Connections(to ...netip.AddrPort) (int, error) { return connections(procfs.DefaultMountPoint, to) }
+
+func connections(root string, to []netip.AddrPort) (n int, err error) {
+	if len(to) == 0 {
+		return 0, nil
+	}
+	err = eachSocket(root, func(s socket) {
+		if s.state != timeWait && s.state != listening && slices.ContainsFunc(to, func(a netip.AddrPort) bool { return same(a, s.remote) }) {
+			n++
+		}
+	})
+	return n, err
+}
+
+// same says whether two addresses are the same one, whatever family the socket is of that is connected to it.
+func same(a, b netip.AddrPort) bool {
+	return a.Port() == b.Port() && a.Addr().Unmap().WithZone("") == b.Addr().Unmap().WithZone("")
+}
+
+// eachSocket reads /proc/net/tcp and tcp6 line by line; they may hold a hundred thousand.
+func eachSocket(root string, take func(socket)) error {
+	for _, name := range []string{"tcp", "tcp6"} {
+		err := socketsIn(filepath.Join(root, "net", name), take)
+		if name == "tcp6" && errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("the machine's sockets cannot be read: %w", err)
+		}
+	}
+	return nil
+}
+
+func socketsIn(name string, take func(socket)) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in := bufio.NewScanner(f)
+	for n := 0; in.Scan(); n++ {
+		if n > maxSockets {
+			return fmt.Errorf("%s has more than %d sockets", name, maxSockets)
+		}
+		if s, ok := parseSocket(in.Bytes()); ok {
+			take(s)
+		}
+	}
+	return in.Err()
+}
+
+// parseSocket reads a line; ok is false for the one with the headings, and for what is no socket.
+func parseSocket(line []byte) (s socket, ok bool) {
+	fields := bytes.Fields(line)
+	if len(fields) < 10 {
+		return s, false
+	}
+	local, ok1 := parseAddress(fields[1])
+	remote, ok2 := parseAddress(fields[2])
+	state, err := strconv.ParseUint(string(fields[3]), 16, 8)
+	if !ok1 || !ok2 || err != nil {
+		return s, false
+	}
+	inode, err := strconv.ParseUint(string(fields[9]), 10, 64)
+	return socket{local, remote, int(state), inode}, err == nil
+}
+
+// parseAddress reads an address as "0100007F:1F90": groups of four bytes, each with the last byte first (on the processors that this runs
+// on), and a port.
+func parseAddress(text []byte) (a netip.AddrPort, ok bool) {
+	ip, port, found := bytes.Cut(text, []byte(":"))
+	number, err := strconv.ParseUint(string(port), 16, 16)
+	if !found || err != nil || len(ip) != 8 && len(ip) != 32 {
+		return a, false
+	}
+	var raw [16]byte
+	n, err := hex.Decode(raw[:], ip)
+	if err != nil {
+		return a, false
+	}
+	for group := range slices.Chunk(raw[:n], 4) {
+		slices.Reverse(group)
+	}
+	addr, ok := netip.AddrFromSlice(raw[:n])
+	return netip.AddrPortFrom(addr, uint16(number)), ok
+}

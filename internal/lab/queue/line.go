@@ -1,0 +1,109 @@
+package queue
+
+import "math/rand/v2"
+
+// Arrivals is a stream of arrivals in virtual time. It is a value of one owner.
+type Arrivals struct {
+	rng   *rand.Rand // nil for equal distances
+	gap   float64    // mean nanoseconds between two
+	at    float64
+	begun bool
+}
+
+// NewArrivals makes a stream of so many requests a second, which is above 0: Poisson's when exponential, else at equal distances. The same
+// seed gives the same stream at every rate, but for its scale: two rates can be compared without the noise between two draws.
+func NewArrivals(rate float64, exponential bool, seed uint64) *Arrivals {
+	a := &Arrivals{gap: 1e9 / rate}
+	if exponential {
+		a.rng = rand.New(rand.NewPCG(seed, 0xda942042e4dd58b5))
+	}
+	return a
+}
+
+// Next is when the next request arrives, in nanoseconds.
+func (a *Arrivals) Next() int64 {
+	switch {
+	case a.rng != nil:
+		a.at += a.rng.ExpFloat64() * a.gap
+	case a.begun:
+		a.at += a.gap
+	}
+	a.begun = true
+	return int64(a.at)
+}
+
+// The search for a line: it doubles at most this often to find a rate that is too high, and halves the distance until it is this share of the rate.
+const (
+	lineDoublings = 64
+	linePrecision = 2e-4
+)
+
+// Line is the true load line of a station: the highest rate, in requests a second, at which at most a share of the requests is refused or
+// is answered more than limit nanoseconds after its arrival; a limit of 0 counts refusals only. Each rate is tried with so many
+// arrivals (200,000 put it within about 1 %), of which the first tenth is not counted, and all rates with the same random numbers.
+// It is 0 when no load is light enough, and the workers' capacity when no load is ever too heavy.
+func Line(s Station, exponentialArrivals bool, limit int64, share float64, arrivals int, seed uint64) float64 {
+	t := trial{s, exponentialArrivals, limit, share, max(arrivals, 100), seed}
+	capacity := float64(s.Workers) * 1e9 / meanService(s, seed)
+	if limit == 0 && s.Room < 0 {
+		return capacity
+	}
+	low, high := 0.0, capacity/2
+	for i := 0; t.meets(high); i++ {
+		if i == lineDoublings {
+			return high
+		}
+		low, high = high, 2*high
+	}
+	// Below a millionth of the capacity requests are alone: what is too slow there is too slow at any rate.
+	if low == 0 && !t.meets(capacity/1e6) {
+		return 0
+	}
+	for high-low > linePrecision*high {
+		if middle := (low + high) / 2; t.meets(middle) {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return (low + high) / 2
+}
+
+// meanService draws the mean of the service time in nanoseconds.
+func meanService(s Station, seed uint64) float64 {
+	const draws = 20_000
+	r, sum := rand.New(rand.NewPCG(seed, 0x2545f4914f6cdd1d)), 0.0
+	for range draws {
+		sum += float64(s.Service(r))
+	}
+	return max(sum/draws, 1)
+}
+
+// trial is one station under one objective.
+type trial struct {
+	station     Station
+	exponential bool
+	limit       int64
+	share       float64
+	arrivals    int
+	seed        uint64
+}
+
+// meets says whether a rate keeps the objective.
+func (t *trial) meets(rate float64) bool {
+	q, arrivals := New(t.station, t.seed), NewArrivals(rate, t.exponential, t.seed)
+	settle := t.arrivals / 10
+	allowed := t.share * float64(t.arrivals-settle)
+	bad := 0
+	for i := range t.arrivals {
+		at := arrivals.Next()
+		done, ok := q.Offer(at)
+		if i < settle || ok && (t.limit == 0 || done-at <= t.limit) {
+			continue
+		}
+		if bad++; float64(bad) > allowed {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,74 @@
+package record
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"plimsoll/internal/lab/model"
+)
+
+// exported is the load line for other programs. docs/run-directory.md lists the fields; one that is there keeps its meaning within a format.
+type exported struct {
+	Format     int          `json:"format"`
+	Tool       string       `json:"tool"`
+	Target     string       `json:"target"`
+	SLO        string       `json:"slo,omitempty"`
+	Mix        string       `json:"mix,omitempty"`
+	MeasuredAt time.Time    `json:"measured_at"`
+	Line       exportedLine `json:"line"`
+	Peak       exportedPeak `json:"peak"`
+	// Early is why the run ended before it was done.
+	Early string `json:"early,omitempty"`
+}
+
+// exportedLine is in requests a second; low, estimate and high are there when it was found.
+type exportedLine struct {
+	Found bool `json:"found"`
+	*exportedInterval
+	Why string `json:"why,omitempty"`
+}
+
+// exportedPeak is the highest goodput in requests a second, and the offered rates between which it was reached.
+type exportedPeak struct {
+	Found   bool    `json:"found"`
+	Goodput float64 `json:"goodput,omitempty"`
+	*exportedInterval
+}
+
+type exportedInterval struct {
+	Low        float64 `json:"low"`
+	Estimate   float64 `json:"estimate"`
+	High       float64 `json:"high"`
+	Confidence float64 `json:"confidence"`
+}
+
+func intervalOf(found bool, i model.Interval) *exportedInterval {
+	if !found {
+		return nil
+	}
+	return &exportedInterval{i.Low, i.Estimate, i.High, i.Confidence}
+}
+
+// Export is the run's load line as a small JSON document, for programs that act on it. A run without a result has none.
+func Export(r *Run) ([]byte, error) {
+	if r.Result == nil {
+		return nil, fmt.Errorf("the run in %s has no load line to export: it was cut off before it had a result", r.Dir)
+	}
+	text, err := encode(exported{
+		Format: Format, Tool: r.Manifest.Tool, Target: r.Manifest.Target, SLO: r.Manifest.SLO, Mix: r.Manifest.Mix,
+		MeasuredAt: r.Result.Ended.UTC(), Early: r.Result.Early,
+		Line: exportedLine{r.Result.Line.Found, intervalOf(r.Result.Line.Found, r.Result.Line.Interval), r.Result.Line.Why},
+		Peak: exportedPeak{r.Result.Peak.Found, r.Result.Peak.Goodput, intervalOf(r.Result.Peak.Found, r.Result.Peak.Rate)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the load line cannot be exported: %w", err)
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, text, "", "  "); err != nil {
+		return nil, err
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}

@@ -1,0 +1,60 @@
+package record
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"time"
+)
+
+// notFinite is where in a value there is a float that JSON cannot say, as "Line.Interval.High"; empty when there is none. encoding/json
+// only says that there is one.
+func notFinite(v any) string { return findNotFinite(reflect.ValueOf(v), "") }
+
+func findNotFinite(v reflect.Value, at string) string {
+	switch v.Kind() {
+	case reflect.Float64:
+		if f := v.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
+			return at
+		}
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			return findNotFinite(v.Elem(), at)
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			return ""
+		}
+		for i := range v.NumField() {
+			name := v.Type().Field(i).Name
+			if at != "" {
+				name = at + "." + name
+			}
+			if where := findNotFinite(v.Field(i), name); where != "" {
+				return where
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		return findInList(v, at)
+	case reflect.Map:
+		for key, value := range v.Seq2() {
+			if where := findNotFinite(value, fmt.Sprintf("%s[%v]", at, key)); where != "" {
+				return where
+			}
+		}
+	}
+	return ""
+}
+
+// findInList leaves lists of whole numbers alone, such as counters.
+func findInList(v reflect.Value, at string) string {
+	if k := v.Type().Elem().Kind(); k >= reflect.Bool && k <= reflect.Uint64 {
+		return ""
+	}
+	for i := range v.Len() {
+		if where := findNotFinite(v.Index(i), fmt.Sprintf("%s[%d]", at, i)); where != "" {
+			return where
+		}
+	}
+	return ""
+}

@@ -1,0 +1,169 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"plimsoll/internal/lab/measure"
+)
+
+// The bounds of a run. A writer refuses to go beyond them, so that a reader can: whoever opens a run directory cannot know where it
+// comes from.
+const (
+	maxSteps    = 10_000
+	maxWindows  = 100_000   // of one step: seven hours of 250 ms
+	maxSamples  = 100_000   // of one step
+	maxRequests = 1_000     // kinds of request in a mix
+	maxLine     = 1 << 20   // bytes of a line of steps.jsonl, windows.jsonl and samples.jsonl
+	maxDocument = 16 << 20  // bytes of run.json and result.json
+	maxRun      = 512 << 20 // bytes of all files of a run that are read
+	maxCells    = 32 << 20  // buckets of all histograms of a run; 16 bytes each in memory
+)
+
+// The files of a run and of a step.
+const (
+	manifestFile = "run.json"
+	stepsFile    = "steps.jsonl"
+	stepsDir     = "steps"
+	resultFile   = "result.json"
+
+	windowsFile  = "windows.jsonl"
+	responseFile = "response.hlog"
+	serviceFile  = "service.hlog"
+	lagFile      = "lag.hlog"
+	totalsFile   = "totals.hlog"
+	samplesFile  = "samples.jsonl"
+)
+
+// stepFiles are the files of a step, in the order they are written.
+var stepFiles = []string{windowsFile, responseFile, serviceFile, lagFile, totalsFile, samplesFile}
+
+// stepLine is a line of steps.jsonl.
+type stepLine struct {
+	Began     time.Time `json:",omitzero"`
+	Plan      measure.Plan
+	Totals    totalsLine
+	Windows   int // lines of windows.jsonl and of each HDR log
+	Samples   int // lines of samples.jsonl
+	Directory string
+	Files     []string
+}
+
+// totalsLine is measure.Totals with what JSON says better or an HDR log holds already.
+type totalsLine struct {
+	measure.Totals
+	Ended                  tally
+	Response, Service, Lag exact
+	Requests               []requestLine `json:",omitempty"`
+}
+
+// requestLine is measure.RequestTotals likewise.
+type requestLine struct {
+	Name     string
+	Ended    tally
+	Response exact
+}
+
+// windowLine is a line of windows.jsonl.
+type windowLine struct {
+	measure.Window
+	Ended                  tally
+	Response, Service, Lag exact
+}
+
+// exact is what an HDR log rounds: the sum and the maximum of a histogram, in nanoseconds.
+type exact struct {
+	Sum uint64
+	Max int64
+}
+
+// possible says whether a histogram can have such a maximum.
+func (e exact) possible() bool { return e.Max >= 0 && e.Max <= measure.Longest }
+
+func exactOf(s *measure.Sparse) exact { return exact{s.Sum, s.Max} }
+
+// tally is a measure.Tally as an object: the kinds that occurred, by name.
+type tally measure.Tally
+
+func (t tally) MarshalJSON() ([]byte, error) {
+	by := make(map[string]uint64)
+	for i, n := range t {
+		if n != 0 {
+			by[measure.Kind(i).String()] = n
+		}
+	}
+	return json.Marshal(by)
+}
+
+func (t *tally) UnmarshalJSON(text []byte) error {
+	var by map[string]uint64
+	if err := json.Unmarshal(text, &by); err != nil {
+		return err
+	}
+	*t = tally{}
+	for i := range t {
+		name := measure.Kind(i).String()
+		t[i] = by[name]
+		delete(by, name)
+	}
+	for name := range by {
+		return fmt.Errorf("a request cannot end as %q", name)
+	}
+	return nil
+}
+
+func lineOfWindow(w *measure.Window) windowLine {
+	return windowLine{*w, tally(w.Ended), exactOf(&w.Response), exactOf(&w.Service), exactOf(&w.Lag)}
+}
+
+// window is the line with the histograms it was written with.
+func (l *windowLine) window(response, service, lag []measure.Cell) measure.Window {
+	w := l.Window
+	w.Ended = measure.Tally(l.Ended)
+	w.Response, w.Service, w.Lag = l.Response.sparse(response), l.Service.sparse(service), l.Lag.sparse(lag)
+	return w
+}
+
+func (e exact) sparse(cells []measure.Cell) measure.Sparse {
+	return measure.Sparse{Cells: cells, Sum: e.Sum, Max: e.Max}
+}
+
+func lineOfTotals(t *measure.Totals) totalsLine {
+	l := totalsLine{*t, tally(t.Ended), exactOf(&t.Response), exactOf(&t.Service), exactOf(&t.Lag), nil}
+	for i := range t.Requests {
+		r := &t.Requests[i]
+		l.Requests = append(l.Requests, requestLine{r.Name, tally(r.Ended), exactOf(&r.Response)})
+	}
+	return l
+}
+
+// totals is the line with the histograms of totals.hlog, which come in the order of histogramsOf.
+func (l *totalsLine) totals(cells [][]measure.Cell) measure.Totals {
+	t := l.Totals
+	t.Ended = measure.Tally(l.Ended)
+	t.Response, t.Service, t.Lag = l.Response.sparse(cells[0]), l.Service.sparse(cells[1]), l.Lag.sparse(cells[2])
+	t.Requests = nil
+	for i, r := range l.Requests {
+		t.Requests = append(t.Requests, measure.RequestTotals{Name: r.Name, Ended: measure.Tally(r.Ended), Response: r.Response.sparse(cells[3+i])})
+	}
+	return t
+}
+
+// histogramsOf are the histograms of totals.hlog, in their order, with the tags that tell them apart.
+func histogramsOf(t *measure.Totals) (all []*measure.Sparse, tags []string) {
+	all = []*measure.Sparse{&t.Response, &t.Service, &t.Lag}
+	for i := range t.Requests {
+		all = append(all, &t.Requests[i].Response)
+	}
+	return all, totalTags(len(t.Requests))
+}
+
+// totalTags are the tags of the lines of totals.hlog of a step whose mix has so many kinds of request.
+func totalTags(requests int) []string {
+	tags := []string{"response", "service", "lag"}
+	for i := range requests {
+		tags = append(tags, fmt.Sprintf("request-%d", i))
+	}
+	return tags
+}

@@ -1,0 +1,276 @@
+package record
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"plimsoll/internal/lab/measure"
+)
+
+// Writer writes a run directory while an experiment goes on. It has one user at a time. When a write fails, the run up to the step before is whole and
+// readable; no further step is taken, but a result may still be tried.
+type Writer struct {
+	dir   string
+	disk  disk
+	steps file
+	size  int64 // of steps.jsonl, whole lines
+	taken map[int]bool
+	last  int // the number of the last step that is whole, -1 before the first
+	err   error
+}
+
+// Create makes a run directory, its parents too, and writes the manifest; Format is set to the one that is written. A directory that holds anything is
+// refused.
+func Create(dir string, m Manifest) (*Writer, error) {
+	d, err := claim(dir)
+	if err != nil {
+		return nil, err
+	}
+	return create(dir, d, m)
+}
+
+func create(dir string, d disk, m Manifest) (*Writer, error) {
+	w := &Writer{dir: dir, disk: d, taken: make(map[int]bool), last: -1}
+	m.Format = Format
+	err := d.mkdir(stepsDir)
+	if err == nil {
+		w.steps, err = d.create(stepsFile)
+	}
+	if err != nil {
+		err = w.failed(stepsFile, err)
+	} else {
+		// Last, as it is what makes the directory one of a run.
+		err = w.replace(manifestFile, m)
+	}
+	if err != nil {
+		d.Close()
+		return nil, fmt.Errorf("no run is begun: %w", err)
+	}
+	return w, nil
+}
+
+// Step writes a step: its files first, then its line in steps.jsonl. Both are on the disk when it returns. The step exists from the moment its
+// line is whole; what a failure leaves of it is removed. The plan's number names its folder, and is 0 to 9999 and new.
+func (w *Writer) Step(s *measure.Step) error {
+	if w.err != nil {
+		return w.err
+	}
+	if err := w.check(s); err != nil {
+		return err
+	}
+	dir := stepDir(s.Plan.Number)
+	err := w.files(dir, s)
+	if err == nil {
+		err = w.line(dir, s)
+	}
+	if err != nil {
+		w.disk.removeAll(dir)
+		w.err = fmt.Errorf("%w; %s", err, w.whole())
+		return w.err
+	}
+	w.taken[s.Plan.Number] = true
+	w.last = s.Plan.Number
+	return nil
+}
+
+// check refuses a step that a reader would refuse.
+func (w *Writer) check(s *measure.Step) error {
+	number := s.Plan.Number
+	switch {
+	case number < 0 || number >= maxSteps:
+		return fmt.Errorf("a step's number is 0 to %d, and not %d", maxSteps-1, number)
+	case w.taken[number]:
+		return fmt.Errorf("step %d is in the run already", number)
+	case len(s.Windows) > maxWindows:
+		return fmt.Errorf("step %d has %d windows, and a run directory takes %d: make its windows longer", number, len(s.Windows), maxWindows)
+	case len(s.Samples) > maxSamples:
+		return fmt.Errorf("step %d has %d samples, and a run directory takes %d: take them less often", number, len(s.Samples), maxSamples)
+	case len(s.Totals.Requests) > maxRequests:
+		return fmt.Errorf("the mix has %d kinds of request, and a run directory takes %d", len(s.Totals.Requests), maxRequests)
+	}
+	return nil
+}
+
+// whole says what is left when something could not be written.
+func (w *Writer) whole() string {
+	if w.last < 0 {
+		return fmt.Sprintf("the run in %s has no step yet", w.dir)
+	}
+	return fmt.Sprintf("the run in %s is whole up to step %d", w.dir, w.last)
+}
+
+// files writes a step's folder.
+func (w *Writer) files(dir string, s *measure.Step) error {
+	if err := w.disk.mkdir(dir); err != nil {
+		return w.failed(dir, err)
+	}
+	for _, name := range stepFiles {
+		err := w.file(filepath.Join(dir, name), func(out io.Writer) error { return writeStepFile(out, name, s) })
+		if err != nil {
+			return err
+		}
+	}
+	for _, d := range []string{dir, stepsDir} {
+		if err := w.disk.sync(d); err != nil {
+			return w.failed(d, err)
+		}
+	}
+	return nil
+}
+
+// writeStepFile writes one of stepFiles.
+func writeStepFile(out io.Writer, name string, s *measure.Step) error {
+	switch name {
+	case windowsFile:
+		return eachLine(out, len(s.Windows), func(i int) any { return lineOfWindow(&s.Windows[i]) })
+	case samplesFile:
+		return eachLine(out, len(s.Samples), func(i int) any { return s.Samples[i] })
+	case responseFile:
+		return WriteHDR(out, s.Began, s.Windows, func(w *measure.Window) *measure.Sparse { return &w.Response })
+	case serviceFile:
+		return WriteHDR(out, s.Began, s.Windows, func(w *measure.Window) *measure.Sparse { return &w.Service })
+	case lagFile:
+		return WriteHDR(out, s.Began, s.Windows, func(w *measure.Window) *measure.Sparse { return &w.Lag })
+	}
+	histograms, tags := histogramsOf(&s.Totals)
+	all := make([]interval, len(tags))
+	for i, tag := range tags {
+		all[i] = interval{0, s.Totals.Length + s.Totals.Drain, tag, histograms[i]}
+	}
+	return writeHDR(out, s.Began, all)
+}
+
+// eachLine writes n lines of JSON.
+func eachLine(out io.Writer, n int, line func(i int) any) error {
+	for i := range n {
+		text, err := encode(line(i))
+		if err != nil {
+			return err
+		}
+		if len(text) >= maxLine {
+			return fmt.Errorf("line %d would have %d bytes, and a reader takes %d", i+1, len(text), maxLine)
+		}
+		if _, err := out.Write(append(text, '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// line appends the step's line, whole or not at all.
+func (w *Writer) line(dir string, s *measure.Step) error {
+	text, err := encode(stepLine{
+		Began: s.Began, Plan: s.Plan, Totals: lineOfTotals(&s.Totals), Windows: len(s.Windows), Samples: len(s.Samples),
+		Directory: filepath.ToSlash(dir), Files: stepFiles,
+	})
+	if err != nil {
+		return w.failed(stepsFile, err)
+	}
+	text = append(text, '\n')
+	if len(text) > maxLine {
+		return fmt.Errorf("the line of step %d in %s would have %d bytes, and a reader takes %d", s.Plan.Number, stepsFile, len(text), maxLine)
+	}
+	_, err = w.steps.Write(text)
+	if err == nil {
+		err = w.steps.Sync()
+	}
+	if err != nil {
+		// A part of the line may be there. A reader knows it by the newline that is missing, so it does not matter if this fails too.
+		w.steps.Truncate(w.size)
+		return w.failed(stepsFile, err)
+	}
+	w.size += int64(len(text))
+	return nil
+}
+
+// Result writes what was found, replacing what was written before whole. It may be written again and again, so that a run that is killed has the last.
+func (w *Writer) Result(r *Result) error {
+	copied := *r
+	copied.Format = Format
+	if err := w.replace(resultFile, copied); err != nil {
+		return fmt.Errorf("%w; %s", err, w.whole())
+	}
+	return nil
+}
+
+// Close ends the writing. What was written stays on the disk.
+func (w *Writer) Close() error {
+	return errors.Join(w.steps.Close(), w.disk.Close())
+}
+
+// replace writes a JSON document beside its place and moves it there when it is whole.
+func (w *Writer) replace(name string, document any) error {
+	text, err := encode(document)
+	if err != nil {
+		return w.failed(name, err)
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, text, "", "  "); err != nil {
+		return w.failed(name, err)
+	}
+	indented.WriteByte('\n')
+	if indented.Len() > maxDocument {
+		return fmt.Errorf("%s would have %d bytes, and a reader takes %d", filepath.Join(w.dir, name), indented.Len(), maxDocument)
+	}
+	beside := name + ".tmp"
+	w.disk.removeAll(beside)
+	if err := w.file(beside, func(out io.Writer) error { _, err := out.Write(indented.Bytes()); return err }); err != nil {
+		w.disk.removeAll(beside)
+		return err
+	}
+	if err := w.disk.rename(beside, name); err != nil {
+		return w.failed(name, err)
+	}
+	if err := w.disk.sync("."); err != nil {
+		return w.failed(name, err)
+	}
+	return nil
+}
+
+// file writes a whole file and has it on the disk.
+func (w *Writer) file(name string, write func(out io.Writer) error) error {
+	f, err := w.disk.create(name)
+	if err != nil {
+		return w.failed(name, err)
+	}
+	out := bufio.NewWriterSize(f, 64<<10)
+	err = write(out)
+	if err == nil {
+		err = out.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return w.failed(name, err)
+	}
+	return nil
+}
+
+// failed says which file could not be written.
+func (w *Writer) failed(name string, err error) error {
+	return fmt.Errorf("%s cannot be written: %w", filepath.Join(w.dir, name), cause(err))
+}
+
+// encode is json.Marshal without the escapes that are for HTML, and with a name for a figure that is none.
+func encode(v any) ([]byte, error) {
+	if where := notFinite(v); where != "" {
+		return nil, fmt.Errorf("%s is not a finite number", where)
+	}
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return slices.Clip(bytes.TrimSuffix(out.Bytes(), []byte("\n"))), nil
+}

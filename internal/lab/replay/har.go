@@ -1,0 +1,160 @@
+package replay
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// har reads the entries of a HAR document one after the other. An entry may hold a whole answer, so its size is bounded by what may be read for it.
+type har struct {
+	budget  *budget
+	decoder *json.Decoder
+	inside  bool // of log.entries
+	entry   harEntry
+}
+
+// harEntry is what of an entry matters.
+type harEntry struct {
+	Started string `json:"startedDateTime"`
+	Request struct {
+		Method, URL string
+		Headers     []struct{ Name, Value string }
+		PostData    struct {
+			MimeType, Text string
+		}
+	}
+	Response struct{ Status int }
+}
+
+// maxEntry bounds an entry, in bytes.
+const maxEntry = 64 << 20
+
+// budget is a reader that gives so many bytes and then an error.
+type budget struct {
+	in   io.Reader
+	left int
+}
+
+// errEntry ends a HAR in which something is larger than is held in memory.
+var errEntry = errors.New("an entry is larger than 64 MB, or the document is no HAR")
+
+// Read reads.
+func (b *budget) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errEntry
+	}
+	n, err := b.in.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+func newHAR(in *bufio.Reader) *har {
+	b := &budget{in: in, left: maxEntry}
+	return &har{budget: b, decoder: json.NewDecoder(b)}
+}
+
+// next reads an entry. What is wrong with the document ends it; what is wrong with an entry's values is that entry's fault.
+func (h *har) next(r *record) error {
+	r.reset()
+	h.budget.left = maxEntry
+	if !h.inside {
+		if err := h.enter(); err != nil {
+			return err
+		}
+		h.inside = true
+	}
+	if !h.decoder.More() {
+		if _, err := h.decoder.Token(); err != nil {
+			return h.damaged(err)
+		}
+		return io.EOF
+	}
+	h.entry = harEntry{}
+	err := h.decoder.Decode(&h.entry)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		r.line = fmt.Appendf(nil, "the entry before byte %d: %s is a %s", h.decoder.InputOffset(), wrong.Field, wrong.Value)
+		r.bad = errJSON
+		return nil
+	}
+	if err != nil {
+		return h.damaged(err)
+	}
+	h.fill(r)
+	return nil
+}
+
+// enter goes to the first of log.entries.
+func (h *har) enter() error {
+	if err := h.open('{'); err != nil {
+		return err
+	}
+	if err := h.find("log"); err != nil {
+		return err
+	}
+	if err := h.open('{'); err != nil {
+		return err
+	}
+	if err := h.find("entries"); err != nil {
+		return err
+	}
+	return h.open('[')
+}
+
+func (h *har) open(bracket json.Delim) error {
+	t, err := h.decoder.Token()
+	if err != nil {
+		return h.damaged(err)
+	}
+	if t != bracket {
+		return fmt.Errorf("the document is no HAR: there is %v where %v should be", t, bracket)
+	}
+	return nil
+}
+
+// find passes over an object's fields up to the one of that name.
+func (h *har) find(name string) error {
+	for h.decoder.More() {
+		key, err := h.decoder.Token()
+		if err != nil {
+			return h.damaged(err)
+		}
+		if key == name {
+			return nil
+		}
+		var passed json.RawMessage
+		if err := h.decoder.Decode(&passed); err != nil {
+			return h.damaged(err)
+		}
+		h.budget.left = maxEntry
+	}
+	return fmt.Errorf("the document is no HAR: it has no %q", name)
+}
+
+func (h *har) damaged(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("the HAR is damaged at byte %d: %w", h.decoder.InputOffset(), err)
+}
+
+// fill makes a record of the entry.
+func (h *har) fill(r *record) {
+	e := &h.entry
+	r.line = fmt.Appendf(nil, "%s %s %s", e.Started, e.Request.Method, e.Request.URL)
+	r.values[vTime], r.values[vMethod] = []byte(e.Started), []byte(e.Request.Method)
+	target, _, _ := strings.Cut(e.Request.URL, "#")
+	r.values[vTarget] = []byte(target)
+	for _, f := range e.Request.Headers {
+		if strings.EqualFold(f.Name, "User-Agent") {
+			r.values[vAgent] = []byte(f.Value)
+		}
+	}
+	if e.Response.Status > 0 {
+		r.values[vStatus] = fmt.Append(nil, e.Response.Status)
+	}
+	r.body, r.kind = []byte(e.Request.PostData.Text), []byte(e.Request.PostData.MimeType)
+}

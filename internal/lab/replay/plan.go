@@ -1,0 +1,73 @@
+package replay
+
+import (
+	"time"
+
+	"plimsoll/internal/lab/measure"
+)
+
+// Plan counts arrivals by when they are due.
+type Plan struct {
+	// Step is the time that one count covers: a second, and more for a replay of more than a day.
+	Step   time.Duration
+	Counts []uint64
+}
+
+// maxCounts bounds a plan: the seconds of a day.
+const maxCounts = 86_400
+
+func newPlan() Plan { return Plan{Step: time.Second} }
+
+// add counts an arrival. When there is no count for it the counts are put together in pairs, so that each covers twice the time.
+func (p *Plan) add(due int64) {
+	for due/int64(p.Step) >= maxCounts {
+		for i := range (len(p.Counts) + 1) / 2 {
+			sum := p.Counts[2*i]
+			if 2*i+1 < len(p.Counts) {
+				sum += p.Counts[2*i+1]
+			}
+			p.Counts[i] = sum
+		}
+		p.Counts = p.Counts[:(len(p.Counts)+1)/2]
+		p.Step *= 2
+	}
+	i := int(due / int64(p.Step))
+	for len(p.Counts) <= i {
+		p.Counts = append(p.Counts, 0)
+	}
+	p.Counts[i]++
+}
+
+// Fold puts the windows of a load together to the same steps: what was due in each, and what was sent. A window counts in the step in which it
+// begins, so a step should be a multiple of the windows' length.
+func (p *Plan) Fold(windows []measure.Window) (due, sent []uint64) {
+	due, sent = make([]uint64, len(p.Counts)), make([]uint64, len(p.Counts))
+	for i := range windows {
+		w := &windows[i]
+		step := int(w.Start / int64(p.Step))
+		if w.Start < 0 || len(due) == 0 {
+			continue
+		}
+		// What is sent after the last step had been due in it.
+		step = min(step, len(due)-1)
+		due[step] += w.Due
+		sent[step] += w.Sent
+	}
+	return due, sent
+}
+
+// Compare holds what was sent in each step against what was planned, over the steps that both have: worst is the largest difference as a share of what
+// was planned, and at the step it was found in. Where nothing was planned each request that was sent is a whole share. Of a run that
+// was ended early, give only the steps that were whole.
+func Compare(planned, sent []uint64) (worst float64, at int) {
+	for i := range min(len(planned), len(sent)) {
+		difference := float64(sent[i]) - float64(planned[i])
+		if difference < 0 {
+			difference = -difference
+		}
+		if share := difference / float64(max(planned[i], 1)); share > worst {
+			worst, at = share, i
+		}
+	}
+	return worst, at
+}

@@ -1,0 +1,234 @@
+package replay
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Stats is what became of the log's lines. Each is counted once:
+// Lines = Blank + Unreadable + SkippedRange + SkippedHost + SkippedUnsafe + SkippedSampled + Arrivals.
+type Stats struct {
+	Lines uint64 // that were read; of a HAR, entries
+	Blank uint64
+	// Unreadable lines could not be understood for certain, or ask for what is no valid request. Examples shows the first few, with the reasons.
+	Unreadable     uint64
+	SkippedRange   uint64 // before From, or from To on
+	SkippedHost    uint64
+	SkippedUnsafe  uint64
+	SkippedSampled uint64
+	// Arrivals are the requests that were made of lines, and Taken those that the generator has taken so far to send. When the replay is ended
+	// early the difference is what had been read ahead.
+	Arrivals, Taken uint64
+	// OutOfOrder is how many of the arrivals stood after a later one in the log. They were put back in their place, but for Late ones, which were
+	// more than two seconds of the log behind, and are sent as soon as they were read.
+	OutOfOrder, Late uint64
+	// WithoutAgent is how many were sent without their User-Agent, as it was none that a request can have.
+	WithoutAgent uint64
+	Examples     []string
+	// First and Last are the times of the first and the last arrival in the log.
+	First, Last time.Time
+	// Length is when the last arrival is due, after the replay's start, and Speed how much faster that is than in the log.
+	Length time.Duration
+	Speed  float64
+	// Ended says why the reading ended; it is empty while it goes on.
+	Ended string
+}
+
+// maxExamples and exampleLength bound what is shown of lines that cannot be read.
+const maxExamples, exampleLength = 5, 160
+
+// example is a line as it may be shown on any terminal.
+func example(line []byte) string {
+	if len(line) > exampleLength {
+		return fmt.Sprintf("%q…", line[:exampleLength])
+	}
+	return fmt.Sprintf("%q", line)
+}
+
+// reader makes items of a log: it reads, renders, filters and counts.
+type reader struct {
+	o        *Options
+	form     *format
+	source   source
+	renderer renderer
+	record   record
+	stats    Stats
+	unit     int64 // the finest unit of time seen
+	begun    bool
+	first    int64 // time of the first readable line
+	passed   int   // items since the last one that was sampled
+	name     string
+	// noted is told of the counts after each line; it may be nil.
+	noted func(*Stats)
+}
+
+func newReader(l *Log, authority string, noted func(*Stats)) *reader {
+	r := &reader{o: &l.o, form: &l.form, source: l.form.open(l.in), unit: secondNs, name: l.name, noted: noted}
+	r.renderer.authority, r.renderer.keepHost = []byte(authority), l.o.KeepHost
+	r.stats.Speed = 1
+	return r
+}
+
+// What may become of a line.
+type outcome uint8
+
+const (
+	sent outcome = iota
+	outside
+	beyond // so far behind To that nothing more will come
+	skipped
+)
+
+// each gives every item to made, in the order of the log. The item is valid during the call. It returns the first error of made or of the log.
+func (r *reader) each(made func(*item) error) error {
+	var it item
+	for {
+		err := r.source.next(&r.record)
+		if errors.Is(err, io.EOF) {
+			r.stats.Ended = "the log's end"
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s, after line %d: %w", r.name, r.stats.Lines, err)
+		}
+		r.stats.Lines++
+		if r.record.bad == nil && len(r.record.line) == 0 {
+			r.stats.Blank++
+			continue
+		}
+		what, err := r.item(&it)
+		if err != nil {
+			r.unreadable(err)
+		} else if what == sent {
+			r.stats.Arrivals++
+			if err := made(&it); err != nil {
+				return err
+			}
+		}
+		if r.noted != nil {
+			r.noted(&r.stats)
+		}
+		if what == beyond && !r.form.sorted {
+			r.stats.Ended = "the end of the part that was asked for"
+			return nil
+		}
+	}
+}
+
+func (r *reader) unreadable(why error) {
+	r.stats.Unreadable++
+	if len(r.stats.Examples) < maxExamples {
+		// The slice is copied, as those who were given the counts keep theirs.
+		r.stats.Examples = append(r.stats.Examples[:len(r.stats.Examples):len(r.stats.Examples)],
+			fmt.Sprintf("line %d: %v: %s", r.stats.Lines, why, example(r.record.line)))
+	}
+}
+
+// item makes an item of the record, and says whether it is to be sent; an error is why the line cannot be read.
+func (r *reader) item(it *item) (outcome, error) {
+	if r.record.bad != nil {
+		return skipped, r.record.bad
+	}
+	at, unit, err := r.record.time()
+	if err != nil {
+		return skipped, err
+	}
+	if err := r.renderer.render(&r.record, it); err != nil {
+		return skipped, err
+	}
+	it.at, r.unit = at, min(r.unit, unit)
+	if !r.begun {
+		r.begun, r.first = true, at
+	}
+	if in := r.within(at); in != sent {
+		r.stats.SkippedRange++
+		return in, nil
+	}
+	switch {
+	case !r.ofHosts():
+		r.stats.SkippedHost++
+		return skipped, nil
+	case it.name >= safeMethods && !r.o.Unsafe:
+		r.stats.SkippedUnsafe++
+		return skipped, nil
+	}
+	r.passed++
+	if r.o.Sample > 1 && r.passed%r.o.Sample != 1 {
+		r.stats.SkippedSampled++
+		return skipped, nil
+	}
+	if r.renderer.withoutAgent {
+		r.stats.WithoutAgent++
+	}
+	return sent, nil
+}
+
+// time is when the record's request arrived.
+func (r *record) time() (at, unit int64, err error) {
+	if len(r.values[vTime]) == 0 {
+		return 0, 0, errNoTime
+	}
+	s, ok := parseStamp(r.values[vTime])
+	if !ok {
+		return 0, 0, errTime
+	}
+	// A time in whole seconds is not made better by a duration in milliseconds.
+	if took := r.values[vTook]; s.unit < secondNs && len(took) > 0 && string(took) != "-" {
+		ns, ok := parseSeconds(took)
+		if !ok {
+			return 0, 0, errTook
+		}
+		s.at -= ns
+	}
+	return s.at, s.unit, nil
+}
+
+// within says whether a moment lies in the part that was asked for.
+func (r *reader) within(at int64) outcome {
+	if !r.o.From.none() && at < r.o.From.in(r.first) {
+		return outside
+	}
+	if !r.o.To.none() {
+		if to := r.o.To.in(r.first); at >= to+reorderWindow {
+			return beyond
+		} else if at >= to {
+			return outside
+		}
+	}
+	return sent
+}
+
+// ofHosts says whether the record's host is one of those that were asked for.
+func (r *reader) ofHosts() bool {
+	if len(r.o.Hosts) == 0 {
+		return true
+	}
+	host := r.renderer.host
+	if i := bytes.LastIndexByte(host, ':'); i >= 0 && bytes.IndexByte(host[i:], ']') < 0 {
+		host = host[:i]
+	}
+	for _, h := range r.o.Hosts {
+		if strings.EqualFold(h, string(host)) {
+			return true
+		}
+	}
+	return false
+}
+
+// nothing is the error of a log of which no line is sent.
+func (r *reader) nothing() error {
+	s := &r.stats
+	text := fmt.Sprintf("%s: none of its %d lines can be sent: %d unreadable, %d with a method that is not safe, %d outside the part asked for, %d for other hosts",
+		r.name, s.Lines, s.Unreadable, s.SkippedUnsafe, s.SkippedRange, s.SkippedHost)
+	switch {
+	case len(s.Examples) > 0:
+		text += "; " + s.Examples[0]
+	case s.SkippedUnsafe > 0:
+		text += "; --unsafe sends all methods"
+	}
+	return errors.New(text)
+}

@@ -1,0 +1,75 @@
+package replay
+
+import (
+	"fmt"
+
+	"plimsoll/internal/lab/load"
+	"plimsoll/internal/lab/measure"
+)
+
+// player begins the requests that a feed's schedule has given. It belongs to the feed's loop.
+type player struct{ feed *feed }
+
+// Begin takes the next request. It allocates a session only when more are under way than ever before.
+func (p *player) Begin() load.Session {
+	f := p.feed
+	b, e := f.session()
+	var s *session
+	if n := len(f.sessions); n > 0 {
+		s = f.sessions[n-1]
+		f.sessions = f.sessions[:n-1]
+	} else {
+		s = &session{feed: f}
+	}
+	s.batch, s.at, s.length, s.logged, s.name = b, e.at, e.length, int(e.status), int(e.name)
+	return s
+}
+
+// session is one request of the log.
+type session struct {
+	feed       *feed
+	batch      *batch // nil once the request's bytes have been given
+	at, length uint32
+	logged     int // status
+	name       int
+}
+
+// Request gives the log's request.
+func (s *session) Request(dst []byte) ([]byte, load.Request) {
+	dst = append(dst, s.batch.bytes[s.at:s.at+s.length]...)
+	s.feed.release(s.batch)
+	s.batch = nil
+	return dst, load.Request{Name: s.name, Head: s.name == headMethod}
+}
+
+// Answer holds the status against the log's: one below 400 is well, and one below 500 that the log has as well, as a page that was missing then may
+// be missing now. A server's error is none that may be repeated.
+func (s *session) Answer(a *load.Answer) load.Verdict {
+	switch {
+	case a.Status < 400, a.Status < 500 && a.Status == s.logged:
+		return load.Verdict{}
+	case a.Status < len(unexpected):
+		return load.Verdict{Kind: measure.BadStatus, Why: unexpected[a.Status]}
+	}
+	return load.Verdict{Kind: measure.BadStatus, Why: "a status of 600 or above"}
+}
+
+// unexpected are the sentences about statuses, made once.
+var unexpected = func() (texts [600]string) {
+	for status := 400; status < 500; status++ {
+		texts[status] = fmt.Sprintf("status %d, and the log has another", status)
+	}
+	for status := 500; status < 600; status++ {
+		texts[status] = fmt.Sprintf("status %d", status)
+	}
+	return texts
+}()
+
+// End gives the session back.
+func (s *session) End() {
+	if s.batch != nil {
+		s.feed.release(s.batch)
+		s.batch = nil
+	}
+	s.feed.sessions = append(s.feed.sessions, s)
+}

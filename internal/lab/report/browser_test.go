@@ -1,0 +1,178 @@
+package report_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	escape "html"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/report"
+	"plimsoll/web"
+)
+
+// keep leaves the pages and their pictures where a person can look at them: go test ./internal/lab/report -keep some/folder
+var keep = flag.String("keep", "", "a folder to leave pages and screenshots in")
+
+// folder is where a test puts its files.
+func folder(t *testing.T) string {
+	if *keep == "" {
+		return t.TempDir()
+	}
+	dir, err := filepath.Abs(*keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// save writes a page and gives its path.
+func save(t *testing.T, dir, name string, page []byte) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, page, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// chromium runs the browser on a page and gives what it prints. A browser that hangs is ended after a minute.
+func chromium(t *testing.T, page string, flags ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	all := append([]string{"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--virtual-time-budget=4000", "--user-data-dir=" + t.TempDir()}, flags...)
+	cmd := exec.CommandContext(ctx, "chromium", append(all, "file://"+page)...)
+	var out, errors bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errors
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("chromium, which scripts/tools.sh installs: %v\n%s", err, errors.String())
+	}
+	return out.String()
+}
+
+// html is the report of a run.
+func html(t *testing.T, run *record.Run) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := report.Write(&out, run); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// sound fails when the page's script did not come to its end, or met an error, or the page's policy blocked something.
+func sound(t *testing.T, dom string) {
+	t.Helper()
+	root, _, _ := strings.Cut(dom[strings.Index(dom, "<html"):], ">")
+	if web.Report().Script == "" {
+		if !strings.Contains(dom, "run <code>make web</code>") {
+			t.Error("there is no front end, and the page does not say how to get it")
+		}
+		return
+	}
+	if strings.Contains(root, "data-errors") || !strings.Contains(root, `data-ready="yes"`) {
+		t.Errorf("the page's script failed: <%s>", root)
+	}
+}
+
+// phone shows a page 390 points wide, in a frame because a window has a least width, and fails when it has to be moved sideways.
+func phone(t *testing.T, dir, name string, page []byte) {
+	t.Helper()
+	frame := save(t, dir, name+".html", []byte(`<!doctype html><style>body{margin:0}iframe{border:0;width:390px;height:7000px}</style><iframe srcdoc="`+
+		escape.EscapeString(string(page))+`"></iframe><script>onload=()=>{const d=document.querySelector("iframe").contentDocument.documentElement;`+
+		`document.body.dataset.wide=d.scrollWidth;document.body.dataset.inner=d.dataset.errors||"none"}</script>`))
+	dom := chromium(t, frame, "--dump-dom", "--window-size=500,7000", "--screenshot="+picture(dir, name))
+	if !strings.Contains(dom, `data-wide="390"`) || !strings.Contains(dom, `data-inner="none"`) {
+		at := strings.Index(dom, "<body")
+		t.Errorf("on a phone the page is wider than the screen, or its script failed: %s", dom[at:min(at+200, len(dom))])
+	}
+}
+
+func TestTheReportInABrowser(t *testing.T) {
+	dir := folder(t)
+	page := save(t, dir, "report.html", html(t, plain().survey()))
+	dom := chromium(t, page, "--dump-dom", "--window-size=1280,6000", "--screenshot="+picture(dir, "light"),
+		"--print-to-pdf="+filepath.Join(dir, "report.pdf"), "--no-pdf-header-footer")
+	sound(t, dom)
+	for _, chart := range []string{"latency", "goodput", "usl", "saturation", "timeline-rate", "timeline-latency", "percentiles"} {
+		_, after, found := strings.Cut(dom, `data-chart="`+chart+`"`)
+		if web.Report().Script != "" && (!found || !strings.Contains(after[:min(len(after), 1200)], "<canvas")) {
+			t.Errorf("no chart %s", chart)
+		}
+	}
+	chromium(t, page, "--window-size=1280,6000", "--blink-settings=preferredColorScheme=0", "--screenshot="+picture(dir, "dark"))
+	phone(t, dir, "phone", html(t, plain().survey()))
+	drawn(t, dir, "light", "dark", "phone")
+	if pdf, err := os.ReadFile(filepath.Join(dir, "report.pdf")); err != nil || !bytes.HasPrefix(pdf, []byte("%PDF-")) {
+		t.Errorf("no print of the page: %v", err)
+	}
+}
+
+func picture(dir, name string) string { return filepath.Join(dir, name+".png") }
+
+// drawn fails when a picture is missing or blank.
+func drawn(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if info, err := os.Stat(picture(dir, name)); err != nil || info.Size() < 20_000 {
+			t.Errorf("no picture of the page, %s: %v", name, err)
+		}
+	}
+}
+
+func TestTheComparisonInABrowser(t *testing.T) {
+	dir := folder(t)
+	var out bytes.Buffer
+	if err := report.Compare(&out, plain().survey(), faster().survey()); err != nil {
+		t.Fatal(err)
+	}
+	page := save(t, dir, "compare.html", out.Bytes())
+	dom := chromium(t, page, "--dump-dom", "--window-size=1280,3600", "--screenshot="+picture(dir, "compare"))
+	sound(t, dom)
+	if n := strings.Count(dom, "<canvas"); web.Report().Script != "" && n != 3 {
+		t.Errorf("%d charts, not 3", n)
+	}
+	phone(t, dir, "compare-phone", out.Bytes())
+}
+
+// TestOddRunsInABrowser shows them all in frames of one page: starting a browser is what takes time.
+func TestOddRunsInABrowser(t *testing.T) {
+	pages := map[string][]byte{"hostile": html(t, hostile())}
+	var compared bytes.Buffer
+	if err := report.Compare(&compared, hostile(), brief().survey()); err != nil {
+		t.Fatal(err)
+	}
+	pages["hostile comparison"] = compared.Bytes()
+	for name, run := range lacking() {
+		pages[name] = html(t, run)
+	}
+	all := `<!doctype html><body><style>iframe{width:900px;height:3000px}</style>`
+	for name, page := range pages {
+		all += `<iframe title="` + name + `" srcdoc="` + escape.EscapeString(string(page)) + `"></iframe>`
+	}
+	all += `<script>onload=()=>{for(const f of document.querySelectorAll("iframe")){const d=f.contentDocument.documentElement.dataset;f.removeAttribute("srcdoc");` +
+		`const p=document.createElement("p");p.textContent=f.title+": ready "+d.ready+", errors "+d.errors+", pwned "+d.pwned+".";document.body.append(p)}}</script>`
+	dom := chromium(t, save(t, folder(t), "odd.html", []byte(all)), "--dump-dom")
+	ready := "yes"
+	if web.Report().Script == "" {
+		ready = "undefined"
+	}
+	for name := range pages {
+		_, said, _ := strings.Cut(dom, "<p>"+name+": ")
+		said, _, _ = strings.Cut(said, "</p>")
+		if said != "ready "+ready+", errors undefined, pwned undefined." {
+			t.Errorf("%s: %s", name, said)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+// Package report turns a run into one HTML file that needs nothing else: no server, no other file, no network. Its text and tables are made here and can be read
+// without the front end, which adds the charts; package web holds that. A report is a pure function of a run as it was read: this room must not
+// measure, judge, or know a clock, and it trusts no text of a run, which may be a hostile target's.
+package report
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+
+	"plimsoll/internal/lab/record"
+	"plimsoll/web"
+)
+
+//go:embed page/*.gohtml
+var files embed.FS
+
+// barView is what the template "bar" draws.
+type barView struct {
+	Kind      string
+	Back, Bar *Band
+}
+
+var pages = template.Must(template.New("").Funcs(template.FuncMap{
+	"columns": func() []string { return stepColumns },
+	"bar":     func(kind string, back, bar *Band) barView { return barView{kind, back, bar} },
+}).ParseFS(files, "page/*.gohtml"))
+
+// page is what a frame is filled with.
+type page struct {
+	Policy string
+	Style  template.CSS
+	Script template.JS
+	JSON   template.JS
+	Charts bool
+	View   any
+}
+
+// Write writes the report of a run as one HTML file. It fails when the run holds what JSON cannot, or when w does.
+func Write(w io.Writer, run *record.Run) error {
+	d := MakeData(run)
+	return write(w, "run", makeView(run, d), d, web.Report())
+}
+
+// write fills a page. The front end may be absent: then the page says so, and has no script.
+func write(w io.Writer, name string, v, data any, front web.Assets) error {
+	text, err := json.Marshal(data)
+	if err != nil {
+		return fmt.Errorf("the report's data cannot be written as JSON: %w", err)
+	}
+	p := page{Charts: front.Script != "", View: v}
+	// Everything inlined is named by its hash, so that no other script or style runs, whatever a run's texts hold. json.Marshal escapes <, >, &,
+	// U+2028 and U+2029, so that the data cannot end its element.
+	style := front.Theme + front.Style
+	p.Style, p.Script, p.JSON = template.CSS(style), template.JS(front.Script), template.JS(text)
+	p.Policy = "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src " + hashOf(style) + "; script-src " + scripts(front.Script)
+	var out bytes.Buffer
+	if err := pages.ExecuteTemplate(&out, name, p); err != nil {
+		return fmt.Errorf("the report cannot be made: %w", err)
+	}
+	if _, err := w.Write(out.Bytes()); err != nil {
+		return fmt.Errorf("the report cannot be written: %w", err)
+	}
+	return nil
+}
+
+func scripts(script string) string {
+	if script == "" {
+		return "'none'"
+	}
+	return hashOf(script)
+}
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}

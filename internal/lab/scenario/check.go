@@ -1,0 +1,372 @@
+package scenario
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"plimsoll/internal/head"
+	"plimsoll/internal/lab/load"
+	"plimsoll/internal/lab/measure"
+)
+
+// maxTaken is the longest value that is carried from an answer into a request, in bytes.
+const maxTaken = 16 << 10
+
+// check is what makes an answer good. Its sentences are made once, when the scenario is read.
+type check struct {
+	statuses [16]uint64 // a bit for each status up to 999 that is good
+	want     string     // the good statuses in words
+	fields   []fieldCheck
+	contains []bodyCheck
+	values   []jsonCheck
+	cut      string // why a body that was longer than is held cannot be judged
+}
+
+type fieldCheck struct {
+	name, want []byte
+	part       bool // want may stand anywhere in the value
+	why        string
+}
+
+type bodyCheck struct {
+	want []byte
+	why  string
+}
+
+type jsonCheck struct {
+	path   jsonPath
+	kind   jsonKind
+	want   []byte
+	number float64
+	why    string
+}
+
+func (c *check) allow(from, to int) {
+	for status := from; status <= to; status++ {
+		c.statuses[status/64] |= 1 << (status % 64)
+	}
+}
+
+func (c *check) status(status int) bool {
+	return status >= 0 && status < 1000 && c.statuses[status/64]&(1<<(status%64)) != 0
+}
+
+// judge holds an answer, whose status is good, against the rest of the check. why is empty when it passes.
+func (c *check) judge(a *load.Answer, s *scan) (why string) {
+	for i := range c.fields {
+		if !c.fields[i].passes(a.Fields) {
+			return c.fields[i].why
+		}
+	}
+	for i := range c.contains {
+		if !bytes.Contains(a.Body, c.contains[i].want) {
+			return c.contains[i].why
+		}
+	}
+	if len(c.values) > 0 && a.Cut {
+		return c.cut
+	}
+	for i := range c.values {
+		if !c.values[i].passes(a.Body, s) {
+			return c.values[i].why
+		}
+	}
+	return ""
+}
+
+// passes says whether any field of the name has the value.
+func (f *fieldCheck) passes(l *head.List) bool {
+	for i := range l.Len() {
+		at := l.At(i)
+		if head.EqualFold(at.Name, f.name) && (bytes.Equal(at.Value, f.want) || f.part && bytes.Contains(at.Value, f.want)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (j *jsonCheck) passes(body []byte, s *scan) bool {
+	k, raw, valid := s.find(body, j.path)
+	if !valid || k != j.kind {
+		return false
+	}
+	switch k {
+	case jsonText:
+		return s.same(raw, j.want)
+	case jsonNumber:
+		if bytes.Equal(raw, j.want) {
+			return true
+		}
+		// A short copy stays on the stack. A longer number than this is no float64 anyway that a person would write.
+		if len(raw) > 32 {
+			return false
+		}
+		n, err := strconv.ParseFloat(string(raw), 64)
+		return err == nil && n == j.number
+	case jsonBool:
+		return bytes.Equal(raw, j.want)
+	}
+	return true
+}
+
+// reading is the check of one step while it is read.
+type reading struct {
+	*check
+	step string // the name of the request, for the sentences
+}
+
+// readCheck reads a check section; at is nil when there is none.
+func readCheck(step string, at *value) check {
+	c := check{want: "below 400", cut: step + ": the body is longer than is held for checks, so no JSON can be read from it"}
+	if at == nil {
+		c.allow(0, 399)
+		return c
+	}
+	f, _ := at.fields("status", "header", "body_contains", "json")
+	r := reading{&c, step}
+	if v, ok := f.get("status"); ok {
+		r.readStatus(v)
+	} else {
+		c.allow(0, 399)
+	}
+	if v, ok := f.get("header"); ok {
+		r.readFields(v)
+	}
+	if v, ok := f.get("body_contains"); ok {
+		for _, item := range v.oneOrMore() {
+			if want, ok := item.scalar(); ok {
+				c.contains = append(c.contains, bodyCheck{[]byte(want), fmt.Sprintf("%s: the body does not contain %q", step, clip(want))})
+			}
+		}
+	}
+	if v, ok := f.get("json"); ok {
+		r.readValues(v)
+	}
+	return c
+}
+
+func (r reading) readStatus(v value) {
+	var words []string
+	for _, item := range v.oneOrMore() {
+		text, ok := item.scalar()
+		if !ok {
+			continue
+		}
+		status, err := strconv.Atoi(text)
+		class, isClass := strings.CutSuffix(text, "xx")
+		switch {
+		case isClass && len(class) == 1 && '1' <= class[0] && class[0] <= '5':
+			first := int(class[0]-'0') * 100
+			r.allow(first, first+99)
+		case err == nil && 100 <= status && status <= 999:
+			r.allow(status, status)
+		default:
+			item.fail("%q is no status; write 200, \"2xx\", or a list of them", clip(text))
+		}
+		words = append(words, text)
+	}
+	if len(words) == 0 && !v.isScalar() {
+		v.fail("empty; name at least one status, or remove the key for any below 400")
+	}
+	r.want = strings.Join(words, " or ")
+}
+
+func (r reading) readFields(v value) {
+	all, _ := v.pairs()
+	for _, p := range all {
+		checkFieldName(p.key, p.name)
+		f := fieldCheck{name: []byte(p.name)}
+		at := p.value
+		verb := "is not"
+		if !at.isScalar() {
+			inner, ok := at.fields("contains")
+			if !ok {
+				continue
+			}
+			if at, ok = inner.need("contains"); !ok {
+				continue
+			}
+			f.part, verb = true, "does not contain"
+		}
+		want, _ := at.scalar()
+		f.want = []byte(want)
+		f.why = fmt.Sprintf("%s: the header %s %s %q", r.step, p.name, verb, clip(want))
+		r.fields = append(r.fields, f)
+	}
+}
+
+func (r reading) readValues(v value) {
+	all, _ := v.pairs()
+	for _, p := range all {
+		path, err := parseJSONPath(p.name)
+		if err != nil {
+			p.key.fail("%v", err)
+			continue
+		}
+		j := jsonCheck{path: path}
+		if _, isNull := p.value.node.(*ast.NullNode); isNull {
+			j.kind, j.want = jsonNull, []byte("null")
+		} else {
+			want, ok := p.value.scalar()
+			if !ok {
+				continue
+			}
+			j.want = []byte(want)
+			switch p.value.node.(type) {
+			case *ast.IntegerNode, *ast.FloatNode:
+				j.kind = jsonNumber
+				if j.number, err = strconv.ParseFloat(want, 64); err != nil {
+					p.value.fail("%q is no number that JSON has; write it in digits", clip(want))
+				}
+			case *ast.BoolNode:
+				j.kind = jsonBool
+			default:
+				j.kind = jsonText
+			}
+		}
+		j.why = fmt.Sprintf("%s: the JSON value %s is not %s", r.step, p.name, clip(string(j.want)))
+		r.values = append(r.values, j)
+	}
+}
+
+// take carries a value from an answer into a slot of the session. Its sentences are made once.
+type take struct {
+	slot          int
+	path          jsonPath // or
+	field         []byte   // or, when both are nil, the body
+	after, before []byte
+	needs         []form // what the value must fit, because of where it will go
+	// Why a value cannot be carried.
+	missing, long, unfit, cut string
+}
+
+// from finds the value in an answer and writes it to dst. why is empty when it is there.
+func (t *take) from(a *load.Answer, s *scan, dst []byte) (v []byte, why string) {
+	switch {
+	case t.path != nil:
+		if a.Cut {
+			return dst, t.cut
+		}
+		k, raw, valid := s.find(a.Body, t.path)
+		switch {
+		case !valid || k == jsonAbsent || k == jsonNull:
+			return dst, t.missing
+		case len(raw) > maxTaken:
+			return dst, t.long
+		case k == jsonText:
+			dst = unescape(dst, raw)
+		default:
+			dst = append(dst, raw...)
+		}
+	default:
+		part, ok := t.part(a)
+		if !ok {
+			return dst, t.missing
+		}
+		if len(part) > maxTaken {
+			return dst, t.long
+		}
+		dst = append(dst, part...)
+	}
+	for _, f := range t.needs {
+		if !f.fits(dst) {
+			return dst, t.unfit
+		}
+	}
+	return dst, ""
+}
+
+// part is what lies between after and before in the body or in a field; of several fields the first that has it.
+func (t *take) part(a *load.Answer) (part []byte, ok bool) {
+	if t.field == nil {
+		return between(a.Body, t.after, t.before)
+	}
+	for i := range a.Fields.Len() {
+		if f := a.Fields.At(i); head.EqualFold(f.Name, t.field) {
+			if part, ok = between(f.Value, t.after, t.before); ok {
+				return part, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// between is the part of b from behind after until before, either of which may be empty; without a before in it, until its end.
+func between(b, after, before []byte) (part []byte, ok bool) {
+	at := bytes.Index(b, after)
+	if at < 0 {
+		return nil, false
+	}
+	b = b[at+len(after):]
+	if len(before) > 0 {
+		b, _, _ = bytes.Cut(b, before)
+	}
+	return b, len(b) > 0
+}
+
+// readTake reads how a value is taken.
+func readTake(step, name string, v value) (t take) {
+	t.long = fmt.Sprintf("%s: the value of %s is longer than %d bytes", step, name, maxTaken)
+	t.cut = fmt.Sprintf("%s: the body is longer than is held, so %s cannot be read from it", step, name)
+	f, ok := v.fields("json", "header", "body")
+	if !ok {
+		return t
+	}
+	what, ok := f.one("json", "header", "body")
+	if !ok {
+		return t
+	}
+	at, _ := f.get(what)
+	place := "the body"
+	switch what {
+	case "json":
+		text, _ := at.scalar()
+		path, err := parseJSONPath(text)
+		if err != nil {
+			at.fail("%v", err)
+		}
+		t.path, place = path, clip(text)
+	case "header":
+		if at.isScalar() {
+			text, _ := at.scalar()
+			t.field = []byte(text)
+		} else if inner, ok := at.fields("name", "after", "before"); ok {
+			if n, ok := inner.need("name"); ok {
+				text, _ := n.scalar()
+				t.field, at = []byte(text), n
+			}
+			t.readEdges(inner)
+		}
+		checkFieldName(at, string(t.field))
+		place = "the header " + clip(string(t.field))
+	case "body":
+		if inner, ok := at.fields("after", "before"); ok {
+			inner.need("after")
+			t.readEdges(inner)
+		}
+	}
+	if len(t.after) > 0 {
+		place += fmt.Sprintf(" after %q", clip(string(t.after)))
+	}
+	t.missing = fmt.Sprintf("%s: no value for %s at %s", step, name, place)
+	return t
+}
+
+func (t *take) readEdges(f fields) {
+	for name, into := range map[string]*[]byte{"after": &t.after, "before": &t.before} {
+		if v, ok := f.get(name); ok {
+			text, ok := v.scalar()
+			if ok && text == "" {
+				v.fail("empty; remove the key")
+			}
+			*into = []byte(text)
+		}
+	}
+}
+
+// verdict of an answer that is not good.
+func failed(k measure.Kind, why string) load.Verdict { return load.Verdict{Kind: k, Why: why} }

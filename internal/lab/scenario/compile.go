@@ -1,0 +1,477 @@
+package scenario
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"plimsoll/internal/config"
+	"plimsoll/internal/head"
+)
+
+// compiler makes a script of the file's mix.
+type compiler struct {
+	script    *script
+	sources   map[string]int // index into script.sources by name
+	authority string
+	base      string
+	common    []field // headers of all requests
+	entered   map[string]bool
+}
+
+// field is a header as the file has it.
+type field struct {
+	name string
+	at   value
+}
+
+// thinkLimit is the longest think time.
+const thinkLimit = time.Hour
+
+// headers reads a mapping of header fields.
+func headers(v value) (all []field) {
+	given, _ := v.pairs()
+	for _, p := range given {
+		checkFieldName(p.key, p.name)
+		switch head.Lookup([]byte(p.name)) {
+		case head.ContentLength, head.TransferEncoding, head.Connection, head.KeepAlive, head.Upgrade, head.TE, head.Trailer, head.Expect:
+			p.key.fail("%s says how the message is framed, which is the generator's business; remove it", p.name)
+		}
+		if _, ok := p.value.scalar(); ok {
+			all = append(all, field{p.name, p.value})
+		}
+	}
+	return all
+}
+
+// checkFieldName notes a name that no header field has.
+func checkFieldName(v value, name string) {
+	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~") != "" {
+		v.fail("%q is no name of a header; it has letters, digits and \"-\"", clip(name))
+	}
+}
+
+// building is one entry of the mix while it is compiled.
+type building struct {
+	*compiler
+	*session
+	taken map[string]int  // slot by name of what the steps before have taken
+	later map[string]bool // names that some step takes
+	given map[[2]int]int  // slot by source and column
+	needs map[int][]form  // of slots of answers: what they must fit
+}
+
+// entry reads one entry of the mix.
+func (c *compiler) entry(v value) {
+	f, ok := v.fields("name", "weight", "request", "check", "steps")
+	if !ok {
+		return
+	}
+	e := &session{weight: 1}
+	if at, ok := f.need("name"); ok {
+		e.name = readName(at)
+		if c.entered == nil {
+			c.entered = map[string]bool{}
+		}
+		if c.entered[e.name] && e.name != "" {
+			at.fail("%q is the name of another entry; rename one", clip(e.name))
+		}
+		c.entered[e.name] = true
+	}
+	if at, ok := f.get("weight"); ok {
+		if e.weight, ok = at.number(); ok && !(e.weight > 0 && e.weight <= 1e9) {
+			at.fail("the weight must be above 0; remove the entry if it shall not be sent")
+		}
+	}
+	b := &building{c, e, map[string]int{}, map[string]bool{}, map[[2]int]int{}, map[int][]form{}}
+	what, ok := f.one("request", "steps")
+	if !ok {
+		return
+	}
+	if what == "request" {
+		b.step(e.name, f, true)
+	} else {
+		if at, has := f.get("check"); has {
+			at.fail("each of the steps has its own check; move it into one")
+		}
+		at, _ := f.get("steps")
+		b.sequence(at)
+	}
+	c.script.entries = append(c.script.entries, e)
+}
+
+func readName(v value) string {
+	name, ok := v.scalar()
+	if ok && (name == "" || len(name) > 100 || strings.ContainsAny(name, "/\n\r\t")) {
+		v.fail("a name has 1 to 100 characters and no \"/\"; rename it")
+	}
+	return name
+}
+
+// sequence reads the steps of an entry.
+func (b *building) sequence(v value) {
+	steps, ok := v.list()
+	if ok && len(steps) == 0 {
+		v.fail("empty; give it at least one step")
+	}
+	if len(steps) > maxSteps {
+		v.fail("%d steps; %d are the most", len(steps), maxSteps)
+		return
+	}
+	read := make([]fields, len(steps))
+	for i, s := range steps {
+		read[i], _ = s.fields("name", "request", "check", "take", "think")
+		if t, ok := read[i].get("take"); ok {
+			if all, ok := t.pairs(); ok {
+				for _, p := range all {
+					b.later[p.name] = true
+				}
+			}
+		}
+	}
+	names := map[string]bool{}
+	for i, f := range read {
+		if f.given == nil {
+			continue
+		}
+		name := "step " + strconv.Itoa(i+1)
+		if at, ok := f.need("name"); ok {
+			name = readName(at)
+			if names[name] {
+				at.fail("%q is the name of another step; rename one", clip(name))
+			}
+			names[name] = true
+		}
+		b.step(b.name+"/"+name, f, i == len(read)-1)
+	}
+	b.settleNeeds()
+}
+
+// step reads one request with its check, and what comes after it.
+func (b *building) step(name string, f fields, last bool) {
+	st := step{name: name}
+	st.about.Name = len(b.script.names)
+	b.script.names = append(b.script.names, name)
+	if at, ok := f.need("request"); ok {
+		b.request(&st, at)
+	}
+	var at *value
+	if v, ok := f.get("check"); ok {
+		at = &v
+	}
+	st.check = readCheck(name, at)
+	if t, ok := f.get("take"); ok {
+		all, _ := t.pairs()
+		for _, p := range all {
+			b.take(&st, p)
+		}
+	}
+	st.about.Body = len(st.check.contains) > 0 || len(st.check.values) > 0 || slices.ContainsFunc(st.takes, func(t take) bool { return t.field == nil })
+	if st.about.Head && st.about.Body {
+		f.of.fail("the answer to a HEAD request has no body to check or to take from; use GET")
+	}
+	if v, ok := f.get("think"); ok {
+		if last {
+			v.fail("nothing comes after the last step, so there is no time to think; remove it")
+		}
+		st.readThink(v)
+	}
+	b.steps = append(b.steps, st)
+}
+
+func (st *step) readThink(v value) {
+	if !v.isScalar() {
+		f, ok := v.fields("exponential")
+		if !ok {
+			return
+		}
+		if v, ok = f.need("exponential"); !ok {
+			return
+		}
+		st.random = true
+	}
+	d, ok := v.duration()
+	if st.think = time.Duration(d); ok && st.think > thinkLimit {
+		v.fail("%v is longer than the %v that a think time may have; shorten it", st.think, thinkLimit)
+	}
+}
+
+// take reads one value that a step takes from its answer.
+func (b *building) take(st *step, p pair) {
+	_, isSource := b.compiler.sources[p.name]
+	_, again := b.taken[p.name]
+	switch {
+	case !isValueName(p.name):
+		p.key.fail("a value's name begins with a lower-case letter and has letters, digits, \"_\" and \"-\"; rename it")
+		return
+	case isSource:
+		p.key.fail("%s is a source of the data section already; rename one", p.name)
+		return
+	case again:
+		p.key.fail("%s is taken by a step before this one already; rename one", p.name)
+		return
+	}
+	t := readTake(st.name, p.name, p.value)
+	t.unfit = fmt.Sprintf("%s: the value of %s has a byte that cannot go where a later request puts it", st.name, p.name)
+	t.slot = len(b.slots)
+	b.slots = append(b.slots, slot{source: -1})
+	b.taken[p.name] = t.slot
+	st.takes = append(st.takes, t)
+}
+
+// settleNeeds tells each take what its value must fit, once all uses of it are known.
+func (b *building) settleNeeds() {
+	for i := range b.steps {
+		for j := range b.steps[i].takes {
+			t := &b.steps[i].takes[j]
+			t.needs = b.needs[t.slot]
+		}
+	}
+}
+
+// find is the slot of a value by its name in a template. at is where the template stands.
+func (b *building) find(at value) names {
+	return func(name string, f form) (int, error) {
+		if slot, ok := b.taken[name]; ok {
+			if (f == inHeader || f == inURL) && !slices.Contains(b.needs[slot], f) {
+				b.needs[slot] = append(b.needs[slot], f)
+			}
+			return slot, nil
+		}
+		base, column, dotted := strings.Cut(name, ".")
+		if i, ok := b.compiler.sources[base]; ok {
+			return b.cell(i, column, dotted, f)
+		}
+		if b.later[name] {
+			return 0, fmt.Errorf("${%s} is only known after the step that takes it; use it in a step after that", name)
+		}
+		return 0, fmt.Errorf("${%s} is no value; %s (\"$${\" is a literal \"${\")", clip(name), config.Suggest(strings.TrimPrefix(name, "raw:"), b.known()))
+	}
+}
+
+// known are the names that a template may have at this step.
+func (b *building) known() (all []string) {
+	for name := range b.taken {
+		all = append(all, name)
+	}
+	for _, s := range b.script.sources {
+		if s.columns == nil {
+			all = append(all, s.name)
+		}
+		for _, c := range s.columns {
+			all = append(all, s.name+"."+c)
+		}
+	}
+	return all
+}
+
+// cell is the slot of a column of a source, or of a number.
+func (b *building) cell(i int, column string, dotted bool, f form) (int, error) {
+	s := b.script.sources[i]
+	s.used = true
+	if s.count == 0 {
+		return 0, nil // the source is wrong, which has been noted
+	}
+	at := slices.Index(s.columns, column)
+	switch {
+	case s.columns == nil && dotted:
+		return 0, fmt.Errorf("${%s.%s}: %s is numbers, which have no columns; write ${%s}", s.name, clip(column), s.name, s.name)
+	case s.columns == nil:
+		at = 0
+	case !dotted:
+		return 0, fmt.Errorf("${%s} is a whole row; name a column, as ${%s.%s}", s.name, s.name, s.columns[0])
+	case at < 0:
+		return 0, fmt.Errorf("${%s.%s}: %s has no such column; %s", s.name, clip(column), s.name, config.Suggest(column, s.columns))
+	}
+	if row := s.unfit(at, f); row > 0 {
+		return 0, fmt.Errorf("${%s.%s}: the value of row %d has a byte that cannot go here; mend the file", s.name, column, row)
+	}
+	key := [2]int{i, at}
+	n, ok := b.given[key]
+	if !ok {
+		n = len(b.slots)
+		b.slots = append(b.slots, slot{i, at})
+		b.given[key] = n
+		if !slices.Contains(b.session.sources, i) {
+			b.session.sources = append(b.session.sources, i)
+		}
+	}
+	return n, nil
+}
+
+// template compiles the text of a key; where it is wrong that is noted, and it is empty.
+func (b *building) template(at value, text string, f form) pieces {
+	p, err := template(text, f, b.find(at), at.r.lookup)
+	if err != nil {
+		at.fail("%v", err)
+		return nil
+	}
+	return p
+}
+
+// unused notes sources that no request has a value of: mostly a name that was mistyped.
+func (c *compiler) unused() {
+	idle := slices.DeleteFunc(slices.Clone(c.script.sources), func(s *source) bool { return s.used })
+	// In a text that is wrong there may have been a use.
+	if len(idle) == 0 || len(idle[0].at.r.errs) > 0 {
+		return
+	}
+	for _, s := range idle {
+		s.at.fail("no request uses ${%s}; use it, or remove it", s.name)
+	}
+}
+
+// request compiles the bytes of a request.
+func (b *building) request(st *step, v value) {
+	f, ok := v.fields("method", "path", "headers", "body", "body_file")
+	if !ok {
+		return
+	}
+	method := "GET"
+	if at, ok := f.get("method"); ok {
+		if method, ok = at.text(); ok && !goodMethod(method) {
+			at.fail("%q is no method that can be sent; write GET, POST, or another in capitals, but not CONNECT", clip(method))
+		}
+	}
+	st.about.Head = method == "HEAD"
+	lines := pieces{}.add(method + " " + b.base).join(b.path(f)).add(" HTTP/1.1\r\n")
+	given := b.fields(f)
+	if !slices.ContainsFunc(given, func(f field) bool { return strings.EqualFold(f.name, "host") }) {
+		lines = lines.add("Host: " + b.authority + "\r\n")
+	}
+	kind := ""
+	for _, g := range given {
+		text, _ := g.at.scalar()
+		value := b.template(g.at, text, inHeader)
+		for _, x := range value {
+			if !inHeader.fits(x.text) {
+				g.at.fail("a header cannot hold a line break or another control character; remove it")
+			}
+		}
+		if strings.EqualFold(g.name, "content-type") {
+			kind = strings.ToLower(text)
+		}
+		lines = lines.add(g.name + ": ").join(value).add("\r\n")
+	}
+	b.finish(st, method, lines, b.body(f, kind))
+}
+
+// finish puts head and body together, as far as they are known.
+func (b *building) finish(st *step, method string, lines, body pieces) {
+	fixed, known := body.fixed()
+	switch {
+	case body == nil && !slices.Contains([]string{"POST", "PUT", "PATCH"}, method):
+		lines = lines.add("\r\n")
+	case known:
+		lines = lines.add("Content-Length: " + strconv.Itoa(len(fixed)) + "\r\n\r\n" + string(fixed))
+	default:
+		st.head, st.body = lines.add("Content-Length: "), body
+		return
+	}
+	if whole, ok := lines.fixed(); ok {
+		st.whole = whole
+		return
+	}
+	st.head = lines
+}
+
+func goodMethod(m string) bool {
+	return m != "" && len(m) <= 30 && strings.Trim(m, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == "" && m != "CONNECT"
+}
+
+// path compiles the path and the query.
+func (b *building) path(f fields) pieces {
+	at, ok := f.need("path")
+	if !ok {
+		return nil
+	}
+	text, ok := at.text()
+	if !ok {
+		return nil
+	}
+	if !strings.HasPrefix(text, "/") {
+		at.fail("a path begins with \"/\"; the host is that of the target")
+		return nil
+	}
+	p := b.template(at, text, inPath)
+	for _, x := range p {
+		if !inURL.fits(x.text) {
+			at.fail("a path has no blanks, no \"#\" and only ASCII; percent-encode the rest, as %%20 for a blank")
+			return nil
+		}
+	}
+	return p
+}
+
+// fields are the request's headers, after those of all requests that it does not give itself.
+func (b *building) fields(f fields) []field {
+	var own []field
+	if at, ok := f.get("headers"); ok {
+		own = headers(at)
+	}
+	var all []field
+	for _, c := range b.common {
+		if !slices.ContainsFunc(own, func(o field) bool { return strings.EqualFold(o.name, c.name) }) {
+			all = append(all, c)
+		}
+	}
+	return append(all, own...)
+}
+
+// body compiles the body; nil when there is none.
+func (b *building) body(f fields, contentType string) pieces {
+	at, ok := f.get("body")
+	file, fromFile := f.get("body_file")
+	text := ""
+	switch {
+	case ok && fromFile:
+		at.fail("body and body_file are both given; keep one")
+		return nil
+	case fromFile:
+		name, isText := file.text()
+		if !isText {
+			return nil
+		}
+		path := name
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(file.r.dir, path)
+		}
+		content, err := readBounded(path, min(maxBody, file.r.left))
+		file.r.left -= int64(len(content))
+		if err != nil {
+			file.fail("%s cannot be read: %v", clip(name), err)
+			return nil
+		}
+		text, at = string(content), file
+	case ok:
+		if text, ok = at.scalar(); !ok {
+			return nil
+		}
+	default:
+		return nil
+	}
+	p := b.template(at, text, bodyForm(contentType, text))
+	if p == nil {
+		p = pieces{}
+	}
+	return p
+}
+
+// bodyForm is how values are made safe in a body of a type, which is guessed from the body where no header says it.
+func bodyForm(contentType, text string) form {
+	switch {
+	case strings.Contains(contentType, "json"):
+		return inJSON
+	case strings.Contains(contentType, "x-www-form-urlencoded"):
+		return inForm
+	case contentType != "":
+		return asIs
+	}
+	if text = strings.TrimSpace(text); strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
+		return inJSON
+	}
+	return asIs
+}

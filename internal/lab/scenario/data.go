@@ -1,0 +1,255 @@
+package scenario
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"plimsoll/internal/config"
+)
+
+// source gives values: the rows of a file, or whole numbers. It is immutable; how far each loop has come is its player's.
+type source struct {
+	name string
+	at   value
+	// columns of a file, in the order of its cells; nil for numbers.
+	columns []string
+	cells   []byte   // of all rows, one after the other
+	ends    []uint32 // where each cell ends
+	// count is how many rows or numbers there are, from is the first number and step the distance of two.
+	count      uint64
+	from, step int64
+	shuffled   bool // rows are drawn and not taken in order
+	used       bool
+}
+
+// draw is the row or number of the n-th session of a loop that uses the source. Loops take turns: no two have the same before all were had.
+func (s *source) draw(n uint64, loop, loops int, rng *rand.Rand) uint64 {
+	if s.shuffled {
+		return rng.Uint64N(s.count)
+	}
+	return (uint64(loop) + n*uint64(loops)) % s.count
+}
+
+// cell is a column of a row, which is not the caller's to change.
+func (s *source) cell(row uint64, column int) []byte {
+	i := int(row)*len(s.columns) + column
+	start := uint32(0)
+	if i > 0 {
+		start = s.ends[i-1]
+	}
+	return s.cells[start:s.ends[i]:s.ends[i]]
+}
+
+// appendNumber appends the number at an index.
+func (s *source) appendNumber(dst []byte, index uint64) []byte {
+	return strconv.AppendInt(dst, s.from+int64(index)*s.step, 10)
+}
+
+// unfit is the number, from 1, of the first row whose cell cannot go where the form says; 0 when all can.
+func (s *source) unfit(column int, f form) uint64 {
+	if s.columns == nil || f != inHeader && f != inURL {
+		return 0
+	}
+	for row := range s.count {
+		if !f.fits(s.cell(row, column)) {
+			return row + 1
+		}
+	}
+	return 0
+}
+
+// data reads the data section.
+func (c *compiler) data(v value) {
+	all, _ := v.pairs()
+	if len(all) > maxSources {
+		v.fail("%d sources of values; %d are the most", len(all), maxSources)
+		return
+	}
+	for _, p := range all {
+		if !isValueName(p.name) {
+			p.key.fail("a value's name begins with a lower-case letter and has letters, digits, \"_\" and \"-\"; rename it")
+			continue
+		}
+		s := &source{name: p.name, at: p.key}
+		// A source that is wrong is known by its name all the same, so that its uses are not errors too.
+		c.sources[p.name] = len(c.script.sources)
+		c.script.sources = append(c.script.sources, s)
+		s.read(p.value)
+	}
+}
+
+// read fills the source from its entry in the file. On an error its count stays 0.
+func (s *source) read(v value) {
+	f, ok := v.fields("csv", "jsonl", "sequence", "random", "order")
+	if !ok {
+		return
+	}
+	kind, ok := f.one("csv", "jsonl", "sequence", "random")
+	if !ok {
+		return
+	}
+	at, _ := f.get(kind)
+	order, ordered := f.get("order")
+	switch kind {
+	case "sequence", "random":
+		if ordered {
+			order.fail("order is for the rows of a file; remove it")
+		}
+		s.shuffled = kind == "random"
+		s.numbers(at)
+	default:
+		if ordered {
+			s.shuffled = readOrder(order)
+		}
+		if err := s.rows(kind, at); err != nil {
+			at.fail("%v", err)
+		}
+	}
+}
+
+func readOrder(v value) (shuffled bool) {
+	text, ok := v.text()
+	if known := []string{"file", "random"}; ok && !slices.Contains(known, text) {
+		v.fail("%q is no order; %s", clip(text), config.Suggest(text, known))
+	}
+	return text == "random"
+}
+
+// numbers reads a range of whole numbers.
+func (s *source) numbers(v value) {
+	known := []string{"from", "to"}
+	if !s.shuffled {
+		known = append(known, "step")
+	}
+	f, ok := v.fields(known...)
+	if !ok {
+		return
+	}
+	s.from, s.step = 1, 1
+	to := int64(maxWhole)
+	good := true
+	for name, into := range map[string]*int64{"from": &s.from, "to": &to, "step": &s.step} {
+		if at, has := f.get(name); has {
+			n, ok := at.whole()
+			*into, good = n, good && ok
+		}
+	}
+	if s.shuffled {
+		_, has := f.need("to")
+		good = good && has
+	}
+	switch {
+	case !good:
+	case s.step < 1:
+		v.fail("step is %d; it must be at least 1", s.step)
+	case to < s.from:
+		v.fail("the numbers from %d to %d are none; let to be at least from", s.from, to)
+	default:
+		s.count = uint64(to-s.from)/uint64(s.step) + 1
+	}
+}
+
+// rows reads a file of rows, which counts against the bytes that all files may have.
+func (s *source) rows(kind string, v value) error {
+	name, ok := v.text()
+	if !ok {
+		return nil
+	}
+	path := name
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(v.r.dir, path)
+	}
+	src, err := readBounded(path, v.r.left)
+	if err != nil {
+		return fmt.Errorf("%s cannot be read: %w; data files may have %v in all", clip(name), err, config.Size(maxData))
+	}
+	v.r.left -= int64(len(src))
+	src = bytes.TrimPrefix(src, []byte("\ufeff"))
+	if kind == "csv" {
+		err = s.readCSV(src)
+	} else {
+		err = s.readJSONL(src)
+	}
+	if err == nil && len(s.ends) == 0 {
+		err = errors.New("it has no rows; add one")
+	}
+	if err != nil {
+		s.columns = nil
+		return fmt.Errorf("%s: %w", clip(name), err)
+	}
+	s.count = uint64(len(s.ends) / len(s.columns))
+	return nil
+}
+
+func (s *source) addCell(text []byte) {
+	s.cells = append(s.cells, text...)
+	s.ends = append(s.ends, uint32(len(s.cells)))
+}
+
+func (s *source) readCSV(src []byte) error {
+	r := csv.NewReader(bytes.NewReader(src))
+	r.ReuseRecord = true
+	header, err := r.Read()
+	if err == io.EOF {
+		return errors.New("it is empty; its first line must name the columns")
+	}
+	if err != nil {
+		return fmt.Errorf("%w; mend the file", err)
+	}
+	s.columns = slices.Clone(header)
+	for i, name := range s.columns {
+		if name == "" || slices.Index(s.columns, name) < i {
+			return fmt.Errorf("column %d is called %q, as none or another is; its first line must name the columns", i+1, clip(name))
+		}
+	}
+	for {
+		record, err := r.Read()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%w; mend the file", err)
+		}
+		for _, cell := range record {
+			s.addCell([]byte(cell))
+		}
+	}
+}
+
+// readJSONL reads lines that are JSON objects. The first one's keys are the columns; each line must have them.
+func (s *source) readJSONL(src []byte) error {
+	line := 0
+	for text := range bytes.Lines(src) {
+		line++
+		if text = bytes.TrimSpace(text); len(text) == 0 {
+			continue
+		}
+		var row map[string]json.RawMessage
+		if err := json.Unmarshal(text, &row); err != nil || len(row) == 0 {
+			return fmt.Errorf("line %d is no JSON object with keys; mend it", line)
+		}
+		if s.columns == nil {
+			s.columns = slices.Sorted(maps.Keys(row))
+		}
+		for _, name := range s.columns {
+			raw, ok := row[name]
+			if !ok {
+				return fmt.Errorf("line %d has no %q, which the first line has; add it", line, clip(name))
+			}
+			if raw[0] == '"' {
+				raw = unescape(nil, raw[1:len(raw)-1])
+			}
+			s.addCell(raw)
+		}
+	}
+	return nil
+}

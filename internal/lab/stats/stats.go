@@ -1,0 +1,185 @@
+// Package stats says how sure one may be of figures that were measured one after the other, and therefore depend on each other: intervals by block
+// bootstrap, shares of rare events, a test of ranks, trends. It is arithmetic on numbers; it must know nothing of requests, steps or where the
+// numbers come from.
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Interval is an estimate and the range that the true value lies in, with the confidence it was asked for.
+type Interval struct{ Low, Point, High float64 }
+
+// Ratio is the interval of Σbad ÷ Σtotal over windows that follow each other, by a circular block bootstrap: whole blocks of so many windows are
+// drawn, so that what hangs together stays together. The two series have the same length, block is at least 1 and at most that length (it is
+// brought into the range), confidence lies between 0 and 1. The percentiles are widened as Student's t is wider than the normal distribution for the
+// number of blocks there are, because the bootstrap alone covers too little when they are few. All is 0 when total is.
+func Ratio(bad, total []float64, block, replicates int, confidence float64, rng *rand.Rand) Interval {
+	point := quotient(sum(bad), sum(total))
+	if len(bad) == 0 || replicates < 2 {
+		return Interval{point, point, point}
+	}
+	block = min(max(block, 1), len(bad))
+	drawn := make([]float64, replicates)
+	for i := range drawn {
+		b, t := 0.0, 0.0
+		for left := len(bad); left > 0; left -= block {
+			at := rng.IntN(len(bad))
+			for range min(block, left) {
+				b += bad[at]
+				t += total[at]
+				if at++; at == len(bad) {
+					at = 0
+				}
+			}
+		}
+		drawn[i] = quotient(b, t)
+	}
+	slices.Sort(drawn)
+	tail := (1 - confidence) / 2
+	wider := few(float64(len(bad))/float64(block), confidence)
+	return Interval{
+		Low:   point - wider*max(point-sorted(drawn, tail), 0),
+		Point: point,
+		High:  point + wider*max(sorted(drawn, 1-tail)-point, 0),
+	}
+}
+
+// Mean is the interval of the mean of a series whose values follow each other, as Ratio makes it.
+func Mean(series []float64, block, replicates int, confidence float64, rng *rand.Rand) Interval {
+	ones := make([]float64, len(series))
+	for i := range ones {
+		ones[i] = 1
+	}
+	return Ratio(series, ones, block, replicates, confidence, rng)
+}
+
+// few is how much wider an interval from so many blocks has to be than one from very many. Two blocks count as one: neighbours still hang together
+// a little, and the length was itself taken from the data. Counted fully, intervals of 95 % covered 88 % of the time.
+func few(blocks, confidence float64) float64 {
+	df := max(blocks/2, 1)
+	p := 1 - (1-confidence)/2
+	return StudentQuantile(p, df) / NormalQuantile(p) * math.Sqrt((df+1)/df)
+}
+
+// Share is the interval of the share of rare bad events among all, over windows that follow each other. It is the wider, on each side, of the
+// bootstrap's and of the exact binomial one (Clopper and Pearson, 1934) with the counts divided by clump: how many events come together, at least 1, as
+// DesignEffect measures it. The bootstrap knows nothing of what it has not seen: from 0 bad of 500 it would say that bad ones do not exist.
+func Share(bad, total []float64, clump float64, block int, confidence float64, rng *rand.Rand) Interval {
+	const replicates = 400
+	in := Ratio(bad, total, block, replicates, confidence, rng)
+	clump = max(clump, 1)
+	exact := Binomial(sum(bad)/clump, sum(total)/clump, confidence)
+	in.Low, in.High = max(min(in.Low, exact.Low), 0), min(max(in.High, exact.High), 1)
+	return in
+}
+
+// Binomial is the interval of Clopper and Pearson for bad of total, which need not be whole numbers: effective counts of events that come in
+// clumps are not. It is 0 to 1 when total is 0.
+func Binomial(bad, total, confidence float64) Interval {
+	if total <= 0 {
+		return Interval{0, 0, 1}
+	}
+	bad = min(max(bad, 0), total)
+	tail := (1 - confidence) / 2
+	in := Interval{0, bad / total, 1}
+	if bad > 0 {
+		in.Low = betaQuantile(tail, bad, total-bad+1)
+	}
+	if bad < total {
+		in.High = betaQuantile(1-tail, bad+1, total-bad)
+	}
+	return in
+}
+
+// DesignEffect is by how much the variance of Σbad ÷ Σtotal is larger than it would be if the events were independent of each other: the variance over
+// circular blocks of so many windows, divided by the binomial one. It is 1 at least, and 1 when there is nothing to tell it from.
+func DesignEffect(bad, total []float64, block int) float64 {
+	n := len(bad)
+	p := quotient(sum(bad), sum(total))
+	if n < 2 || p <= 0 || p >= 1 {
+		return 1
+	}
+	block = min(max(block, 1), n)
+	run, squares := 0.0, 0.0
+	for i := range block - 1 {
+		run += bad[i] - p*total[i]
+	}
+	for i := range n {
+		in := (i + block - 1) % n
+		run += bad[in] - p*total[in]
+		squares += run * run
+		run -= bad[i] - p*total[i]
+	}
+	// The mean over n blocks is the variance of one block; blocks of n windows have few degrees of freedom, which the last factor gives back.
+	blocks := float64(n) / float64(block)
+	variance := squares / float64(n) * blocks * blocks / max(blocks-1, .5)
+	return max(variance/(sum(total)*p*(1-p)), 1)
+}
+
+// Median is the middle of the values, 0 without any. It does not change them.
+func Median(values []float64) float64 {
+	v := slices.Sorted(slices.Values(values))
+	switch n := len(v); {
+	case n == 0:
+		return 0
+	case n%2 == 1:
+		return v[n/2]
+	default:
+		return (v[n/2-1] + v[n/2]) / 2
+	}
+}
+
+// MedianInterval is the interval of the median of independent values, between two of them, by the binomial distribution and without any assumption on
+// the values'. It is the whole range when they are too few for the confidence: five values give 94 %, six 97 %.
+func MedianInterval(values []float64, confidence float64) Interval {
+	v := slices.Sorted(slices.Values(values))
+	n := len(v)
+	if n == 0 {
+		return Interval{}
+	}
+	// k values lie outside on each side: the most with P(fewer than k+1 of n below the median) not above the tail.
+	k, below := 0, 0.0
+	for i := range n / 2 {
+		below += math.Exp(lchoose(n, i) - float64(n)*math.Ln2)
+		if below > (1-confidence)/2 {
+			break
+		}
+		k = i + 1
+	}
+	k = max(k, 1)
+	return Interval{v[k-1], Median(v), v[n-k]}
+}
+
+func lchoose(n, k int) float64 {
+	a, _ := math.Lgamma(float64(n + 1))
+	b, _ := math.Lgamma(float64(k + 1))
+	c, _ := math.Lgamma(float64(n - k + 1))
+	return a - b - c
+}
+
+// sorted is the quantile of sorted values, between two of them where it falls between.
+func sorted(v []float64, q float64) float64 {
+	at := q * float64(len(v)-1)
+	i := min(int(at), len(v)-1)
+	if i == len(v)-1 {
+		return v[i]
+	}
+	return v[i] + (at-float64(i))*(v[i+1]-v[i])
+}
+
+func sum(v []float64) (s float64) {
+	for _, x := range v {
+		s += x
+	}
+	return s
+}
+
+func quotient(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}

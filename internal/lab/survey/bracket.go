@@ -1,0 +1,86 @@
+package survey
+
+import (
+	"fmt"
+	"math"
+
+	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/stats"
+)
+
+// steady says that the response times of a part are like those of the part before it, and have no trend of their own.
+func steady(before, now []float64) bool {
+	if stats.Trend(now) < .05 {
+		return false
+	}
+	a, b := stats.Median(before), stats.Median(now)
+	return math.Abs(b-a) <= .1*a || stats.MannWhitney(before, now) > .05
+}
+
+// bracket grows the rate until the service fails, or goes down until it does not. found is false when there is no line between two rates that were
+// tried; the result then says what is known.
+func (s *surveyor) bracket(rate float64) (found bool, err error) {
+	s.enter(bracketing, "looking for a rate that is too high")
+	why := "half of what a single client who waits for each answer reaches"
+	if s.o.Start > 0 {
+		why = "the rate that was asked for as the first"
+	}
+	invalid := 0.0 // the lowest rate at which the generator was the limit
+	repeats, downs := 0, 0
+	for {
+		t, err := s.do(s.plan(rate, s.set.bracketLength, s.set.bracketSettle, why))
+		if err != nil {
+			return false, err
+		}
+		switch {
+		case t.judgement.Verdict == record.Invalid:
+			if repeats++; repeats > 2 || s.good == 0 && repeats > 1 {
+				s.notFound(s.good, fmt.Sprintf("where the generator was the limit at %s: %s", perSecond(rate), t.judgement.Why))
+				return false, nil
+			}
+			if invalid == rate && s.good > 0 {
+				rate, why = s.allowed(math.Sqrt(s.good*rate)), fmt.Sprintf("between %s (passed) and %s (the generator was the limit)", perSecond(s.good), perSecond(rate))
+				continue
+			}
+			invalid, why = rate, "once more, since the generator was the limit"
+			continue
+		case t.passed():
+			s.low = max(s.low, rate)
+			if s.high > 0 {
+				return true, nil
+			}
+			if s.o.Limit > 0 && rate >= s.o.Limit {
+				s.notFound(rate, "which is the highest rate that may be offered")
+				return false, nil
+			}
+			rate, why = s.up(t)
+		case s.good > 0 && s.low < rate:
+			s.high = rate
+			return true, nil
+		default:
+			s.high = rate
+			if downs++; downs > s.set.downs {
+				s.result.Line.Why = fmt.Sprintf("the SLO is not met even at %s requests a second: %s", perSecond(rate), t.judgement.Why)
+				return false, nil
+			}
+			why = fmt.Sprintf("a third of %s, which was too much", perSecond(rate))
+			rate /= 3
+		}
+	}
+}
+
+// up is the next rate after one that passed.
+func (s *surveyor) up(t *trial) (rate float64, why string) {
+	factor := s.set.growth
+	response := t.step.Totals.Response
+	if response.Mean() > s.set.strained*s.mean {
+		factor = s.set.careful
+	}
+	return s.allowed(t.rate * factor), fmt.Sprintf("%.2g times %s, which passed", factor, perSecond(t.rate))
+}
+
+// notFound says that there is no line below a rate.
+func (s *surveyor) notFound(above float64, why string) {
+	s.result.Line.Why = fmt.Sprintf("above %s requests a second, %s", perSecond(above), why)
+	s.result.Line.Interval.Low = above
+}

@@ -1,0 +1,125 @@
+package survey
+
+import (
+	"fmt"
+	"math"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/record"
+)
+
+// gentle does the steps under half of the line: a pair of equal ones, whose difference is what no comparison can see below, and where there are few
+// others one more. Then the line is foretold, before anything near it is tried.
+func (s *surveyor) gentle() error {
+	s.enter(noise, "doing the same twice, to see how much two equal steps differ")
+	rate := niceRate(s.good * s.set.gentleHigh)
+	var pair [2]*trial
+	for i := range pair {
+		t, err := s.do(s.plan(rate, s.set.noiseLength, s.set.bracketSettle, fmt.Sprintf("one of two equal steps, under half of %s, which passed", perSecond(s.good))))
+		if err != nil {
+			return err
+		}
+		pair[i] = t
+	}
+	s.reference = pair[1]
+	s.result.Noise = noiseOf(pair[0], pair[1])
+	few := 0
+	for _, t := range s.trials {
+		if t.rate > 0 && t.rate < .9*rate {
+			few++
+		}
+	}
+	if few == 0 {
+		low := niceRate(s.good * s.set.gentleLow)
+		if _, err := s.do(s.plan(low, s.set.coarseLength, s.set.bracketSettle, "a second gentle rate, to foretell the line from")); err != nil {
+			return err
+		}
+	}
+	s.predict(rate)
+	return nil
+}
+
+// predict has the line foretold from the steps up to a rate.
+func (s *surveyor) predict(upto float64) {
+	if s.o.Predict == nil {
+		return
+	}
+	var known []measure.Step
+	for _, t := range s.trials {
+		if t.rate <= upto && t.broke == "" && t.judgement.Verdict != record.Invalid {
+			known = append(known, t.step)
+		}
+	}
+	p := s.o.Predict(known)
+	if p == nil {
+		s.say("no prediction could be made from the gentle steps")
+		return
+	}
+	p.Upto = upto
+	p.Made = len(s.trials)
+	s.result.Model.Predictions = append(s.result.Model.Predictions, *p)
+	s.say(fmt.Sprintf("foretold from steps up to %s requests a second: a line at %s (%s to %s), set by %s", perSecond(upto),
+		perSecond(p.Line.Estimate), perSecond(p.Line.Low), perSecond(p.Line.High), p.Limit))
+}
+
+// noiseOf is by which shares two equal steps differ.
+func noiseOf(a, b *trial) record.Noise {
+	n := record.Noise{Measured: true}
+	quantile := func(t *trial, q float64) float64 {
+		all := make([]*measure.Sparse, len(t.view.windows))
+		for i := range all {
+			all[i] = &t.view.windows[i].Response
+		}
+		response := measure.Merged(all...)
+		return float64(response.Quantile(q))
+	}
+	n.P50 = difference(quantile(a, .5), quantile(b, .5))
+	n.P99 = difference(quantile(a, .99), quantile(b, .99))
+	n.Goodput = difference(a.judgement.Goodput.Estimate/max(a.view.rate(), 1e-9), b.judgement.Goodput.Estimate/max(b.view.rate(), 1e-9))
+	n.CPU = difference(cpuPerRequest(&a.step), cpuPerRequest(&b.step))
+	return n
+}
+
+// difference is that of two values as a share of their mean; 0 when one of them is not there.
+func difference(a, b float64) float64 {
+	if a <= 0 || b <= 0 {
+		return 0
+	}
+	return 2 * math.Abs(a-b) / (a + b)
+}
+
+// cpuPerRequest is the target's processor time for a request in seconds, 0 when it was not measured. The name is package probe's.
+func cpuPerRequest(s *measure.Step) float64 {
+	const name = "target.cpu.seconds"
+	first, last := -1, -1
+	for i := range s.Samples {
+		if _, ok := s.Samples[i].Values[name]; ok {
+			if first < 0 {
+				first = i
+			}
+			last = i
+		}
+	}
+	if first == last {
+		return 0
+	}
+	a, b := s.Samples[first], s.Samples[last]
+	ended := 0.0
+	for i := range s.Windows {
+		if at := s.Windows[i].End(); at > a.At && at <= b.At+s.Windows[i].Length/2 {
+			ended += float64(s.Windows[i].Ended.Total())
+		}
+	}
+	if ended == 0 {
+		return 0
+	}
+	return (b.Values[name] - a.Values[name]) / ended
+}
+
+// niceRate puts a rate on a grid of half a percent, so that a rate that is tried again is the same rate, and looks like one that a person chose.
+func niceRate(rate float64) float64 {
+	const grid = .005
+	rate = math.Exp(math.Round(math.Log(rate)/grid) * grid)
+	digits := math.Pow(10, math.Floor(math.Log10(rate))-3)
+	return math.Round(rate/digits) * digits
+}

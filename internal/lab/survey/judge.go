@@ -1,0 +1,226 @@
+package survey
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/model"
+	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/slo"
+	"plimsoll/internal/lab/stats"
+)
+
+// view is the part of a step, or of several at one rate, that is judged.
+type view struct {
+	windows []measure.Window
+	// net is by how much the requests inside (waiting or in flight) grew in each window, due what arrived in it, ok the answers that were good, and
+	// seconds its length. A step's last window is left out, because the drain belongs to it.
+	net, due, ok, seconds []float64
+}
+
+// rate is what was offered in fact. With random arrivals that is not quite what was planned, and is the better figure to hold results against: for Poisson
+// arrivals the number that came explains exactly so much of the noise as the slope of the share of bad requests over the rate.
+func (v *view) rate() float64 { return total(v.due) / max(total(v.seconds), 1e-9) }
+
+func total(values []float64) (sum float64) {
+	for _, x := range values {
+		sum += x
+	}
+	return sum
+}
+
+// viewOf leaves out the settling: what the plan says, or longer when the response times show a transient that is.
+func viewOf(s *measure.Step) view {
+	first := 0
+	for first < len(s.Windows)-1 && s.Windows[first].Start < s.Plan.Settle {
+		first++
+	}
+	first += transient(s.Windows[first:])
+	var v view
+	inside := 0
+	if first > 0 {
+		inside = s.Windows[first-1].InFlight + s.Windows[first-1].Waiting
+	}
+	v.windows = s.Windows[first:]
+	for i := range v.windows {
+		w := &v.windows[i]
+		if i == len(v.windows)-1 && i > 0 {
+			break // what was still inside when the offering ended has left in this one
+		}
+		now := w.InFlight + w.Waiting
+		v.net, v.due = append(v.net, float64(now-inside)), append(v.due, float64(w.Due))
+		v.ok = append(v.ok, float64(w.Ended[measure.OK]))
+		v.seconds = append(v.seconds, float64(w.Length)/float64(second))
+		inside = now
+	}
+	return v
+}
+
+// transient is how many windows more than the plan says belong to a beginning that is unlike the rest: a third of them at most, and none unless the means
+// before and after differ clearly. What grows throughout has no transient.
+func transient(windows []measure.Window) int {
+	means := meanResponses(windows)
+	if len(means) < 9 {
+		return 0
+	}
+	cut := min(stats.Truncation(means), len(means)/3)
+	if cut == 0 || stats.MannWhitney(means[:cut], means[cut:]) > .01 {
+		return 0
+	}
+	head, rest := stats.Median(means[:cut]), stats.Median(means[cut:])
+	if head < 2*rest {
+		return 0
+	}
+	return cut
+}
+
+// meanResponses are the mean response times of the windows in which something was answered.
+func meanResponses(windows []measure.Window) (means []float64) {
+	for i := range windows {
+		if len(windows[i].Response.Cells) > 0 {
+			means = append(means, windows[i].Response.Mean())
+		}
+	}
+	return means
+}
+
+// merged is the view of several steps at one rate as if they were one.
+func merged(views []view) view {
+	var m view
+	for _, v := range views {
+		m.windows = append(m.windows, v.windows...)
+		m.net, m.due = append(m.net, v.net...), append(m.due, v.due...)
+		m.ok, m.seconds = append(m.ok, v.ok...), append(m.seconds, v.seconds...)
+	}
+	return m
+}
+
+// counts are the requests of each window that broke an objective, and all of them.
+func (v *view) counts(o *slo.Objective) (bad, total []float64) {
+	bad, total = make([]float64, len(v.windows)), make([]float64, len(v.windows))
+	for i := range v.windows {
+		bad[i], total[i] = o.Bad(&v.windows[i])
+	}
+	return bad, total
+}
+
+// clump is how many requests break an objective together, as far as the step shows. Where fewer are bad than are allowed there is little to tell it
+// from; so it is told, too, from as many of the slowest as would be allowed: they come together for the same reason.
+func (v *view) clump(o *slo.Objective, bad, total []float64, block int) float64 {
+	effect := stats.DesignEffect(bad, total, block)
+	all := make([]*measure.Sparse, len(v.windows))
+	allBad, allTotal := 0.0, 0.0
+	for i := range v.windows {
+		all[i] = &v.windows[i].Response
+		allBad += bad[i]
+		allTotal += total[i]
+	}
+	if allBad >= allTotal*o.Share {
+		return effect
+	}
+	response := measure.Merged(all...)
+	limit := response.Quantile(1 - o.Share)
+	slow := make([]float64, len(v.windows))
+	for i := range v.windows {
+		slow[i] = v.windows[i].Response.Over(limit)
+	}
+	return max(effect, stats.DesignEffect(slow, total, max(block, stats.BlockLength(slow))))
+}
+
+// growth is by which share of the offered rate the requests inside grow, with its standard deviation, and whether that is more than chance: the net
+// flow of a queue that always has work is independent from window to window, and that of one at rest varies less than that. doubt is 0 when it
+// cannot be told.
+func (v *view) growth() (share, doubt float64, grows bool) {
+	n, due := float64(len(v.net)), total(v.due)
+	if n < 6 || due == 0 {
+		return 0, 0, false
+	}
+	sum, squares := 0.0, 0.0
+	for _, x := range v.net {
+		sum += x
+		squares += x * x
+	}
+	deviation := math.Sqrt(max(squares-sum*sum/n, 0) / (n - 1) * n)
+	share, doubt = sum/due, max(deviation/due, growthLeast/2)
+	return share, doubt, share > growthLeast && sum > 4 && sum > stats.StudentQuantile(1-growthTail, n-1)*deviation
+}
+
+// judge says what a view shows of the SLO.
+func judge(v *view, objectives SLO, rng *rand.Rand) (record.Verdict, []record.ObjectiveShare, string) {
+	verdict, why := record.Pass, "every objective is met"
+	shares := make([]record.ObjectiveShare, len(objectives))
+	for i := range objectives {
+		o := &objectives[i]
+		bad, total := v.counts(o)
+		block := stats.BlockLength(bad)
+		in := stats.Share(bad, total, v.clump(o, bad, total, block), block, confidence, rng)
+		shares[i] = record.ObjectiveShare{Objective: o.Text, Share: interval(in), Allowed: o.Share}
+		words := fmt.Sprintf("%s to %s of the requests break %s, which allows %s", percent(in.Low), percent(in.High), o.Text, percent(o.Share))
+		switch {
+		case in.Low > o.Share:
+			if verdict != record.Fail {
+				verdict, why = record.Fail, words
+			}
+		case in.High > o.Share && verdict == record.Pass:
+			verdict, why = record.Undecided, words
+		}
+	}
+	if share, _, grows := v.growth(); grows && verdict != record.Fail {
+		verdict, why = record.Fail, fmt.Sprintf("the service does not keep up: requests inside it grow by %s of the offered rate", percent(share))
+	}
+	return verdict, shares, why
+}
+
+// lateGenerator says whether the generator was so late that a FAIL may be its own.
+func lateGenerator(t *measure.Totals, objectives SLO) bool {
+	limit := int64(lateShare * float64(shortest(objectives)))
+	if limit == 0 {
+		limit = lateWithout
+	}
+	return t.Lag.Quantile(.99) > limit
+}
+
+// shortest is the shortest limit of a response time, 0 without any.
+func shortest(objectives SLO) (ns int64) {
+	for _, o := range objectives {
+		if o.Limit > 0 && (ns == 0 || o.Limit < ns) {
+			ns = o.Limit
+		}
+	}
+	return ns
+}
+
+// goodput is what the service answered well in a second.
+func (v *view) goodput(rng *rand.Rand) model.Interval {
+	return interval(stats.Ratio(v.ok, v.seconds, stats.BlockLength(v.ok), 200, confidence, rng))
+}
+
+func interval(in stats.Interval) model.Interval {
+	return model.Interval{Low: in.Low, Estimate: in.Point, High: in.High, Confidence: confidence}
+}
+
+// percent writes a share for people.
+func percent(share float64) string {
+	switch p := 100 * share; {
+	case p != 0 && math.Abs(p) < .1:
+		return fmt.Sprintf("%.3f %%", p)
+	case math.Abs(p) < 10:
+		return fmt.Sprintf("%.2f %%", p)
+	default:
+		return fmt.Sprintf("%.0f %%", p)
+	}
+}
+
+// perSecond writes a rate for people, with as many digits as mean something.
+func perSecond(rate float64) string {
+	switch {
+	case rate < 10:
+		return fmt.Sprintf("%.2f", rate)
+	case rate < 100:
+		return fmt.Sprintf("%.1f", rate)
+	default:
+		return fmt.Sprintf("%.0f", rate)
+	}
+}

@@ -1,0 +1,134 @@
+package survey
+
+import (
+	"fmt"
+	"math"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/model"
+	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/stats"
+)
+
+// overload offers more than the line, to see where the goodput peaks and whether it falls beyond.
+func (s *surveyor) overload() error {
+	s.enter(overload, "offering more than the line, to see what the service does then")
+	line := s.result.Line.Interval.Estimate
+	last := 0.0
+	for _, multiple := range s.set.overload {
+		rate := niceRate(s.allowed(min(line*multiple, line*s.o.Overshoot)))
+		if rate <= last {
+			continue
+		}
+		last = rate
+		t, err := s.do(s.plan(rate, s.set.overloadLength, s.set.bracketSettle, fmt.Sprintf("%.2f times the line", rate/line)))
+		if err != nil {
+			return err
+		}
+		if t.broke != "" {
+			return nil
+		}
+	}
+	return nil
+}
+
+// peak finds where the goodput is highest, and where it falls again, among all steps.
+func (s *surveyor) peak() (peak, falls record.Knee) {
+	var top *trial
+	kept, offered := 0.0, 0.0
+	for _, t := range s.trials {
+		if !t.usable() || t.broke != "" {
+			continue
+		}
+		g := t.judgement.Goodput
+		offered = max(offered, t.rate)
+		if g.High >= .98*t.view.rate() {
+			kept = max(kept, t.rate)
+		}
+		if top == nil || g.Estimate > top.judgement.Goodput.Estimate {
+			top = t
+		}
+	}
+	if top == nil {
+		peak.Why = "no step went well"
+		return peak, peak
+	}
+	g := top.judgement.Goodput
+	if g.Estimate >= .97*offered {
+		peak.Why = fmt.Sprintf("goodput still rose at the highest rate that was offered, %s a second", perSecond(offered))
+		peak.Goodput = g.Estimate
+		falls.Why = "goodput did not fall up to " + perSecond(offered) + " requests a second"
+		return peak, falls
+	}
+	low, high := min(kept, g.Estimate), max(g.High, min(top.rate, g.Estimate*1.05))
+	peak = record.Knee{Found: true, Goodput: g.Estimate, Rate: model.Interval{Low: min(low, g.Low), Estimate: g.Estimate, High: high, Confidence: confidence},
+		Why: fmt.Sprintf("at %s requests offered a second, %s were answered well; up to %s all were", perSecond(top.rate), perSecond(g.Estimate), perSecond(kept))}
+	return peak, s.falls(top, offered)
+}
+
+// falls finds where the goodput is clearly below its peak at a higher rate.
+func (s *surveyor) falls(top *trial, offered float64) record.Knee {
+	g := top.judgement.Goodput
+	lowest := math.Inf(1)
+	for _, t := range s.trials {
+		worse := t.judgement.Goodput
+		if t.usable() && t.rate > top.rate && worse.Estimate < (1-collapseFall)*g.Estimate && worse.High < g.Low && t.rate < lowest {
+			lowest = t.rate
+		}
+	}
+	if math.IsInf(lowest, 1) {
+		return record.Knee{Why: fmt.Sprintf("goodput did not fall by more than %.0f %% up to %s requests a second", 100*collapseFall, perSecond(offered))}
+	}
+	return record.Knee{Found: true, Rate: model.Interval{Low: top.rate, Estimate: lowest, High: lowest, Confidence: confidence},
+		Why: fmt.Sprintf("at %s requests a second the goodput was more than %.0f %% below its peak", perSecond(lowest), 100*collapseFall)}
+}
+
+// recover goes back to a gentle rate at once, and sees whether the service is then what it was before.
+func (s *surveyor) recover() error {
+	s.enter(recovery, "back to a gentle rate, to see whether the service recovers")
+	before := s.reference
+	t, err := s.doAtOnce(s.plan(before.rate, s.set.recoveryLength, 0, "a rate that was tried before, right after the overload"))
+	if err != nil {
+		return err
+	}
+	s.result.Recovery = recovered(before, t, s.result.Noise.P50)
+	return s.settle()
+}
+
+// recovered holds the windows after an overload against those of the same rate before it: they are back when four of five from there on are
+// no slower than nearly all of those were, and no more of their requests fail.
+func recovered(before, after *trial, noise float64) record.Recovery {
+	r := record.Recovery{Tested: true}
+	usual := meanResponses(before.view.windows)
+	worst := 0.0
+	for _, m := range usual {
+		worst = max(worst, m)
+	}
+	worst = max(worst, stats.Median(usual)*1.25) * (1 + 2*noise)
+	failing := share(&before.step.Totals.Ended) + .01
+	good := 0
+	windows := after.step.Windows
+	back := -1
+	for i := len(windows) - 1; i >= 0; i-- {
+		w := &windows[i]
+		if w.Ended.Total() > 0 && share(&w.Ended) <= failing && w.Response.Mean() <= worst {
+			good++
+			if 5*good >= 4*(len(windows)-i) {
+				back = i
+			}
+		}
+	}
+	if back < 0 || back > 3*len(windows)/4 || after.broke != "" {
+		r.Why = fmt.Sprintf("%.1f s after the overload, at %s, requests still took %.1f ms where they had taken %.1f ms before, and %s failed",
+			float64(after.step.Totals.Length)/float64(second), after.words(), after.step.Totals.Response.Mean()/1e6, before.step.Totals.Response.Mean()/1e6,
+			percent(share(&after.step.Totals.Ended)))
+		return r
+	}
+	r.Recovered, r.After = true, float64(windows[back].Start)/float64(second)
+	r.Why = fmt.Sprintf("at %s, %.1f s after the overload, requests took %.1f ms; before it they took %.1f ms", after.words(), r.After,
+		stats.Median(meanResponses(windows[back:]))/1e6, stats.Median(usual)/1e6)
+	return r
+}
+
+// share is how many of the requests failed.
+func share(t *measure.Tally) float64 { return float64(t.Failed()) / max(float64(t.Total()), 1) }

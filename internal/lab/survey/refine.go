@@ -1,0 +1,106 @@
+package survey
+
+import (
+	"fmt"
+	"math"
+
+	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/stats"
+)
+
+// offsets are where the fine steps lie around the line as it is known, in units of what is worth telling apart. Above it a step shows more of what
+// breaks the SLO than below, so there are more of them.
+var offsets = []float64{-1, -.5, 0, .5, 1, 1.5}
+
+// refine tries rates near the line, in random order, until the line is known well enough or the time for it is used up.
+func (s *surveyor) refine() error {
+	s.enter(refining, fmt.Sprintf("narrowing down the line between %s and %s", perSecond(s.low), perSecond(s.high)))
+	var order []int
+	for fine := 0; ; {
+		c, _ := s.known()
+		width := (c.interval.High - c.interval.Low) / c.interval.Point
+		s.low, s.high = c.interval.Low, c.interval.High
+		if s.enough(width, fine) {
+			break
+		}
+		rate, length, settle := c.interval.Point, s.set.coarseLength, s.set.coarseSettle
+		if width <= s.set.coarseWidth || fine > 0 || s.phaseSpent > 4*s.set.coarseLength {
+			if len(order) == 0 {
+				order = s.rng.Perm(len(offsets))
+			}
+			unit := min(max(1/c.slope, c.spread, .008), .08)
+			rate *= math.Exp(offsets[order[0]] * unit)
+			order = order[1:]
+			length, settle = s.fine(c.interval.Point)
+			fine++
+		}
+		rate = niceRate(s.allowed(rate))
+		if _, err := s.do(s.plan(rate, length, settle, s.why(rate))); err != nil {
+			return err
+		}
+	}
+	s.result.Line = s.line()
+	i := s.result.Line.Interval
+	s.low, s.high = i.Low, i.High
+	s.say(fmt.Sprintf("the line is at %s requests a second, between %s and %s", perSecond(i.Estimate), perSecond(i.Low), perSecond(i.High)))
+	return nil
+}
+
+// enough says whether to stop refining.
+func (s *surveyor) enough(width float64, fine int) bool {
+	soft := 2*s.set.coarseLength + int64(s.o.Runs)*s.set.fineLength
+	switch spent := float64(s.phaseSpent); {
+	case fine >= s.o.Runs && width <= s.set.width:
+		return true
+	case spent >= float64(soft):
+		return width <= s.set.tooWide || spent >= s.set.hardBudget*float64(soft)
+	}
+	return false
+}
+
+// fine is how long the steps near the line are, and their settling: the longer, the longer the service remembers. A queue that begins empty is
+// faster than it will be, for as long as it remembers that.
+func (s *surveyor) fine(line float64) (length, settle int64) {
+	var times []float64
+	for _, t := range s.trials {
+		if t.usable() && math.Abs(math.Log(t.rate/line)) < .08 && len(t.view.windows) > 4 {
+			times = append(times, stats.CorrelationTime(meanResponses(t.view.windows))*float64(t.view.windows[0].Length))
+		}
+	}
+	memory := int64(stats.Median(times))
+	settle = min(max(s.set.fineSettle, 4*memory), s.set.fineMost/3)
+	length = min(max(s.set.fineLength, settle+int64(s.set.correlations*float64(memory))), s.set.fineMost)
+	return length, settle
+}
+
+// why says in words why a rate is tried.
+func (s *surveyor) why(rate float64) string {
+	passed, failed := s.verdicts()
+	words := "near the line"
+	switch {
+	case passed > 0 && failed > passed:
+		words = fmt.Sprintf("between %s (passed) and %s (failed)", perSecond(passed), perSecond(failed))
+	case passed > 0:
+		words = fmt.Sprintf("near %s, where verdicts differ", perSecond(passed))
+	}
+	if before := s.trials[len(s.trials)-1].rate; before > rate {
+		return words + ", coming from above"
+	} else if before < rate {
+		return words + ", coming from below"
+	}
+	return words + ", again"
+}
+
+// verdicts are the highest rate that passed and the lowest that failed.
+func (s *surveyor) verdicts() (passed, failed float64) {
+	for _, t := range s.trials {
+		switch {
+		case t.rate == 0:
+		case t.judgement.Verdict == record.Pass:
+			passed = max(passed, t.rate)
+		case t.judgement.Verdict == record.Fail && (failed == 0 || t.rate < failed):
+			failed = t.rate
+		}
+	}
+	return passed, failed
+}

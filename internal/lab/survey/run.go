@@ -1,0 +1,162 @@
+package survey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/record"
+)
+
+// Run does a survey and says what it found. It calls b, and o's functions, on the caller's goroutine only.
+//
+// Whatever ends a survey before its time (the service broke and did not come back, no step could be done, the context was cancelled) is no error:
+// Result.Early says what, and the result holds what was known by then. An error without a result means that not even the first step could be
+// done; an error with one comes from o.Done. Result.Ended is the caller's to fill in, since a survey knows no clock, and so is all of Result.Model but
+// its Predictions.
+func Run(ctx context.Context, b Bench, o Options) (*record.Result, error) {
+	o = withDefaults(o)
+	if len(o.SLO) == 0 {
+		return nil, errors.New("a survey needs an SLO to hold the service to, such as p99<50ms")
+	}
+	s := newSurveyor(ctx, b, o)
+	err := s.survey()
+	if err != nil && len(s.trials) == 0 && ctx.Err() == nil {
+		return nil, err
+	}
+	var why early
+	if errors.As(err, &why) {
+		s.result.Early, err = string(why), nil
+	} else if err != nil {
+		s.result.Early = err.Error()
+	}
+	s.conclude()
+	return s.result, err
+}
+
+func newSurveyor(ctx context.Context, b Bench, o Options) *surveyor {
+	rng := rand.New(rand.NewPCG(o.Seed, 0xa0761d6478bd642f))
+	return &surveyor{ctx: ctx, bench: b, o: o, set: settingsFor(&o), rng: rng, result: &record.Result{Format: record.Format}}
+}
+
+func withDefaults(o Options) Options {
+	if o.Arrivals == "" {
+		o.Arrivals = "poisson"
+	}
+	if o.Runs <= 0 {
+		o.Runs = 5
+	}
+	if o.Overshoot <= 1 {
+		o.Overshoot = 2
+	}
+	return o
+}
+
+// survey is the experiment, phase by phase.
+func (s *surveyor) survey() error {
+	start, err := s.warm()
+	if err != nil {
+		return err
+	}
+	found, err := s.bracket(start)
+	if err != nil || s.good == 0 {
+		return err
+	}
+	if err := s.gentle(); err != nil {
+		return err
+	}
+	if !found {
+		return nil
+	}
+	if err := s.refine(); err != nil {
+		return err
+	}
+	if err := s.overload(); err != nil {
+		return err
+	}
+	return s.recover()
+}
+
+// conclude fills in the result from the steps there are.
+func (s *surveyor) conclude() {
+	r := s.result
+	for _, t := range s.trials {
+		r.Judgements = append(r.Judgements, t.judgement)
+	}
+	if !r.Line.Found && r.Line.Why == "" {
+		r.Line = s.line()
+	}
+	if r.Line.Found {
+		for i := range r.Model.Predictions {
+			p := &r.Model.Predictions[i]
+			p.Measured = r.Line.Interval
+			p.Error = p.Line.Estimate/p.Measured.Estimate - 1
+		}
+	}
+	r.Peak, r.Falls = s.peak()
+	if !r.Recovery.Tested && r.Recovery.Why == "" {
+		r.Recovery.Why = "not tested: the survey did not come to it"
+	}
+	r.Validity = s.validity()
+}
+
+// warm has the service answer one request at a time until its response times have settled, and says at which rate to begin: at half of the
+// rate of a single client who waits for each answer, which any service can sustain.
+func (s *surveyor) warm() (start float64, err error) {
+	s.enter(warmUp, "warming up, one request at a time, until the response times have settled")
+	var before []float64
+	for i := range s.set.warmMost {
+		t, err := s.do(s.plan(0, s.set.warmChunk, 0, "to warm the service up, and to see how fast it answers when it is left alone"))
+		if err != nil {
+			return 0, err
+		}
+		if failed, all := t.step.Totals.Ended.Failed(), t.step.Totals.Ended.Total(); 2*failed > all || all == 0 {
+			why := fmt.Sprintf("%d of %d requests failed though they came one at a time%s", failed, all, example(&t.step.Totals))
+			s.result.Line.Why = why
+			return 0, early(why)
+		}
+		now := meanResponses(t.view.windows)
+		s.mean = t.step.Totals.Response.Mean()
+		start = t.judgement.Goodput.Estimate / 2
+		if i > 0 && steady(before, now) {
+			break
+		}
+		before = now
+	}
+	if s.o.Start > 0 {
+		start = s.o.Start
+	}
+	return s.capped(start), nil
+}
+
+// example is what one of the failures looked like.
+func example(t *measure.Totals) string {
+	worst, count := measure.OK, uint64(0)
+	for k, n := range t.Ended {
+		if kind := measure.Kind(k); kind != measure.OK && n > count {
+			worst, count = kind, n
+		}
+	}
+	if text := t.Examples[worst.String()]; text != "" {
+		return fmt.Sprintf(": %s, %s", worst, text)
+	}
+	return ": " + worst.String()
+}
+
+// capped is a rate within Options.Limit.
+func (s *surveyor) capped(rate float64) float64 {
+	if s.o.Limit > 0 {
+		return min(rate, s.o.Limit)
+	}
+	return rate
+}
+
+// allowed is the highest rate that may be offered now.
+func (s *surveyor) allowed(rate float64) float64 {
+	if s.good > 0 {
+		rate = min(rate, s.o.Overshoot*s.good)
+	}
+	return s.capped(rate)
+}

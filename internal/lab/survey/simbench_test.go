@@ -1,0 +1,153 @@
+package survey
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/queue"
+)
+
+const (
+	ms         = int64(1e6)
+	simWindow  = 250 * ms
+	simTimeout = 5 * second
+)
+
+// simBench does steps in virtual time against a queue that is empty when a step begins.
+type simBench struct {
+	station queue.Station
+	seed    uint64
+	// cold is by how many times a request takes longer while the service is cold; it warms up over a second of the first step.
+	cold float64
+	// generator is the rate above which the generator is the limit, 0 for none.
+	generator float64
+	// dies is the rate at which the service stops answering for good, 0 for never; crumbles the one above which its goodput falls.
+	dies, crumbles float64
+	// hook, when there is one, is called before a step.
+	hook func(p measure.Plan)
+
+	dead    bool
+	plans   []measure.Plan
+	offered int64 // nanoseconds of load
+}
+
+func (b *simBench) Settle(ctx context.Context) (time.Duration, error) {
+	if b.dead {
+		return 0, errors.New("40 requests are still in flight after 10 s")
+	}
+	return 50 * time.Millisecond, nil
+}
+
+// ending is a request's end.
+type ending struct {
+	kind     measure.Kind
+	at, took int64
+}
+
+func (b *simBench) Step(ctx context.Context, p measure.Plan, stop func(w *measure.Window) string) (*measure.Step, string, error) {
+	if b.hook != nil {
+		b.hook(p)
+	}
+	b.plans = append(b.plans, p)
+	b.seed++
+	if b.dies > 0 && p.Rate >= b.dies {
+		b.dead = true
+	}
+	count := int(p.Length / simWindow)
+	due, ends := make([]uint64, count), make([][]ending, count)
+	add := func(e ending) {
+		i := min(int(e.at/simWindow), count-1)
+		ends[i] = append(ends[i], e)
+	}
+	last := p.Length
+	b.exchange(p, func(at int64, e ending) {
+		due[min(int(at/simWindow), count-1)]++
+		add(e)
+		last = max(last, e.at)
+	})
+	step := &measure.Step{Plan: p}
+	step.Totals.Length = p.Length
+	step.Totals.Drain = last - p.Length
+	if b.generator > 0 && p.Rate > b.generator {
+		step.Totals.Generator.Invalid = "its busiest loop was at work 99 % of the time"
+	}
+	var whole, h, late measure.Histogram
+	late.Record(10_000)
+	if step.Totals.Generator.Invalid != "" {
+		late.Record(1 << 34)
+	}
+	step.Totals.Lag = late.Sparse()
+	inside, stopped := 0, ""
+	for i := range count {
+		w := measure.Window{Start: int64(i) * simWindow, Length: simWindow, Due: due[i], Sent: due[i]}
+		if i == count-1 {
+			w.Length += step.Totals.Drain
+		}
+		h.Reset()
+		for _, e := range ends[i] {
+			w.Ended[e.kind]++
+			if e.kind == measure.OK {
+				h.Record(e.took)
+			}
+		}
+		inside += int(due[i]) - len(ends[i])
+		w.InFlight = min(inside, p.Connections)
+		w.Waiting = inside - w.InFlight
+		w.Response = h.Sparse()
+		whole.Merge(&h)
+		step.Windows = append(step.Windows, w)
+		step.Totals.Due += due[i]
+		step.Totals.Ended.Add(&w.Ended)
+		if stop != nil {
+			if stopped = stop(&step.Windows[i]); stopped != "" {
+				step.Totals.Length, step.Totals.Drain = w.End(), 0
+				break
+			}
+		}
+	}
+	step.Totals.Response = whole.Sparse()
+	b.offered += step.Totals.Length
+	return step, stopped, nil
+}
+
+// exchange makes the requests of a step.
+func (b *simBench) exchange(p measure.Plan, each func(at int64, e ending)) {
+	station := b.station
+	if b.crumbles > 0 && p.Rate > b.crumbles {
+		// Work that is thrown away: the more is offered, the longer each takes.
+		slower, service := p.Rate*p.Rate/b.crumbles/b.crumbles, station.Service
+		station.Service = func(r *rand.Rand) int64 { return int64(float64(service(r)) * slower) }
+	}
+	q := queue.New(station, b.seed)
+	one := func(at int64) ending {
+		if b.dead {
+			return ending{measure.ConnectFailed, at, 0}
+		}
+		done, ok := q.Offer(at)
+		if !ok {
+			return ending{measure.BadStatus, at, 0}
+		}
+		if b.cold > 1 && len(b.plans) == 1 && at < second {
+			done += int64(float64(done-at) * (b.cold - 1))
+		}
+		if done-at > simTimeout {
+			return ending{measure.Timeout, at + simTimeout, simTimeout}
+		}
+		return ending{measure.OK, done, done - at}
+	}
+	if p.Rate == 0 {
+		for at := int64(0); at < p.Length; {
+			e := one(at)
+			each(at, e)
+			at = max(e.at, at+ms)
+		}
+		return
+	}
+	arrivals := queue.NewArrivals(p.Rate, p.Arrivals != "constant", b.seed)
+	for at := arrivals.Next(); at < p.Length; at = arrivals.Next() {
+		each(at, one(at))
+	}
+}

@@ -1,0 +1,239 @@
+package survey
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/record"
+)
+
+// trial is a step that was done, with what it showed.
+type trial struct {
+	step      measure.Step
+	view      view
+	judgement record.Judgement
+	rate      float64 // planned; 0 for a closed loop
+	broke     string  // why the step was stopped; empty when it was not
+}
+
+// passed says that nothing spoke against the rate: what the next rates may be a multiple of. A step of a few seconds is often too short to prove that
+// a percentile holds; but then it has not failed either.
+func (t *trial) passed() bool {
+	switch t.judgement.Verdict {
+	case record.Pass:
+		return true
+	case record.Undecided:
+		for _, o := range t.judgement.Objectives {
+			if o.Share.Estimate > o.Allowed {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// early is why a survey ended before it was done.
+type early string
+
+func (e early) Error() string { return string(e) }
+
+// surveyor is a survey under way. It has one owner, the goroutine in Run.
+type surveyor struct {
+	ctx    context.Context
+	bench  Bench
+	o      Options
+	set    settings
+	rng    *rand.Rand
+	trials []*trial
+	result *record.Result
+	good   float64 // the highest rate that passed
+	// low and high are the line so far, for whoever watches; 0 while unknown.
+	low, high  float64
+	mean       float64 // response time in nanoseconds of requests that are alone
+	reference  *trial  // the gentle step that noise, recovery and drift are held against
+	elapsed    int64
+	phase      phase
+	phaseSpent int64
+}
+
+// phase is a part of the survey, in order.
+type phase int
+
+const (
+	warmUp phase = iota
+	bracketing
+	noise
+	refining
+	overload
+	recovery
+	phases
+)
+
+// names are the phases' names in plans.
+var names = [phases]string{"warm-up", "bracket", "noise", "refine", "overload", "recovery"}
+
+// lengths are what the phases are expected to take, in nanoseconds; bracketing and refinement are guesses.
+func (s *surveyor) lengths() [phases]int64 {
+	return [phases]int64{
+		2 * s.set.warmChunk, 5 * s.set.bracketLength, 2*s.set.noiseLength + s.set.coarseLength,
+		2*s.set.coarseLength + int64(s.o.Runs)*s.set.fineLength, int64(len(s.set.overload)) * s.set.overloadLength, s.set.recoveryLength,
+	}
+}
+
+// left is how long the survey will still take.
+func (s *surveyor) left() int64 {
+	lengths := s.lengths()
+	left := max(lengths[s.phase]-s.phaseSpent, 0)
+	for _, l := range lengths[s.phase+1:] {
+		left += l
+	}
+	return left
+}
+
+func (s *surveyor) enter(p phase, text string) {
+	s.phase, s.phaseSpent = p, 0
+	s.say(text)
+}
+
+// say tells news that is not a step's.
+func (s *surveyor) say(text string) { s.tell(Event{Text: text}) }
+
+func (s *surveyor) tell(e Event) {
+	if s.o.Tell == nil {
+		return
+	}
+	e.Elapsed, e.Left, e.Low, e.High = s.elapsed, s.left(), s.low, s.high
+	if e.Window != nil {
+		e.Elapsed += e.Window.End()
+		e.Left = max(e.Left-e.Window.End(), 0)
+	}
+	s.o.Tell(e)
+}
+
+// plan is a step of the present phase.
+func (s *surveyor) plan(rate float64, length, settle int64, why string) measure.Plan {
+	p := measure.Plan{Phase: names[s.phase], Rate: rate, Arrivals: s.o.Arrivals, Length: length, Settle: settle, Why: why}
+	p.Connections = s.connections(rate)
+	if rate == 0 {
+		p.Arrivals, p.Connections = "", 1
+	}
+	return p
+}
+
+// connections is how many a rate needs.
+func (s *surveyor) connections(rate float64) int {
+	if s.o.Connections > 0 {
+		return s.o.Connections
+	}
+	inside := 2 * rate * max(float64(s.o.SLO.Longest()), 4*s.mean) / float64(second)
+	return int(min(max(math.Ceil(inside), fewestConnections), mostConnections))
+}
+
+// do does a step after the service has come to rest, judges it, and hands it on.
+func (s *surveyor) do(p measure.Plan) (*trial, error) {
+	if err := s.settle(); err != nil {
+		return nil, err
+	}
+	return s.doAtOnce(p)
+}
+
+// settle waits for the service to come to rest.
+func (s *surveyor) settle() error {
+	if len(s.trials) == 0 {
+		return nil
+	}
+	took, err := s.bench.Settle(s.ctx)
+	s.elapsed += took.Nanoseconds()
+	if s.ctx.Err() != nil {
+		return early("stopped by the user")
+	}
+	if err != nil {
+		return early(fmt.Sprintf("the service did not come to rest after %s: %v", s.trials[len(s.trials)-1].words(), err))
+	}
+	return nil
+}
+
+func (t *trial) words() string {
+	if t.rate == 0 {
+		return "one request at a time"
+	}
+	return perSecond(t.rate) + " requests a second"
+}
+
+// doAtOnce does a step without waiting.
+func (s *surveyor) doAtOnce(p measure.Plan) (*trial, error) {
+	if s.ctx.Err() != nil {
+		return nil, early("stopped by the user")
+	}
+	p.Number = len(s.trials) + 1
+	s.tell(Event{Plan: p})
+	b := breaker{long: max(silentFor, 2*s.o.SLO.Longest())}
+	done, stopped, err := s.bench.Step(s.ctx, p, func(w *measure.Window) string {
+		s.tell(Event{Plan: p, Window: w})
+		return b.see(w)
+	})
+	if s.ctx.Err() != nil {
+		return nil, early("stopped by the user")
+	}
+	t := &trial{rate: p.Rate, broke: stopped}
+	if err != nil {
+		if len(s.trials) == 0 {
+			return nil, err
+		}
+		return nil, early(fmt.Sprintf("no step could be done at %s: %v", t.words(), err))
+	}
+	t.step = *done
+	spent := t.step.Totals.Length + t.step.Totals.Drain
+	s.elapsed += spent
+	s.phaseSpent += spent
+	t.view = viewOf(&t.step)
+	s.trials = append(s.trials, t)
+	s.judge(t)
+	if s.o.Done != nil {
+		if err := s.o.Done(&t.step, t.judgement); err != nil {
+			return nil, fmt.Errorf("step %d could not be kept: %w", p.Number, err)
+		}
+	}
+	s.tell(Event{Plan: p, Judgement: &t.judgement})
+	return t, nil
+}
+
+// judge gives a step its verdict: with all steps at its rate in the same phase, as one.
+func (s *surveyor) judge(t *trial) {
+	j := record.Judgement{Step: t.step.Plan.Number, Rate: t.rate, Goodput: t.view.goodput(s.rng)}
+	var same []view
+	for _, u := range s.trials {
+		if u == t || u.rate == t.rate && u.step.Plan.Phase == t.step.Plan.Phase && u.usable() {
+			same = append(same, u.view)
+		}
+	}
+	together := merged(same)
+	j.Verdict, j.Objectives, j.Why = judge(&together, s.o.SLO, s.rng)
+	if len(same) > 1 {
+		j.Why += fmt.Sprintf(" (%d steps at this rate together)", len(same))
+	}
+	if t.broke != "" {
+		j.Verdict, j.Why = record.Fail, t.broke
+	}
+	invalid := t.step.Totals.Generator.Invalid
+	switch {
+	case t.rate == 0:
+		j.Verdict, j.Why = record.Undecided, fmt.Sprintf("one request at a time: %s a second", perSecond(j.Goodput.Estimate))
+	case invalid == "":
+	case j.Verdict != record.Fail || t.broke == "" && lateGenerator(&t.step.Totals, s.o.SLO):
+		j.Verdict, j.Why = record.Invalid, invalid
+	default:
+		j.Why += " (the generator was late too, by less than would matter)"
+	}
+	t.judgement = j
+	if t.rate > 0 && t.passed() {
+		s.good = max(s.good, t.rate)
+	}
+}
+
+// usable says that a step's figures are the service's.
+func (t *trial) usable() bool { return t.rate > 0 && t.judgement.Verdict != record.Invalid }

@@ -1,0 +1,231 @@
+package text
+
+import (
+	"fmt"
+	"strings"
+
+	"plimsoll/internal/lab/measure"
+)
+
+// Run is a load that was offered, by load or replay.
+type Run struct {
+	// What was done, in words, as Head makes it.
+	What   string
+	Totals *measure.Totals
+	// Closed says that the loop was closed: nothing was due at a time, so that there is no schedule to have kept.
+	Closed bool
+	// TLS says that the target speaks TLS.
+	TLS bool
+	// Early is why the run ended before it was done; empty when it was.
+	Early string
+}
+
+// quantiles are those that are shown.
+var quantiles = []struct {
+	name string
+	q    float64
+}{{"p50", .5}, {"p75", .75}, {"p90", .9}, {"p99", .99}, {"p99.9", .999}, {"p99.99", .9999}}
+
+// Load is the summary of a run.
+func Load(r *Run) string {
+	t := r.Totals
+	var b strings.Builder
+	if r.Early != "" {
+		fmt.Fprintf(&b, "Ended early: %s. What follows is of the requests until then.\n\n", r.Early)
+	}
+	b.WriteString(amounts(r))
+	b.WriteString("\n" + latencies(t))
+	b.WriteString("\n" + behindTheFigures(r))
+	if errors := errorTable(t); errors != "" {
+		b.WriteString("\n  errors\n" + errors)
+	}
+	if kinds := requestTable(t); kinds != "" {
+		b.WriteString("\n" + kinds)
+	}
+	b.WriteString(invalid(t.Generator.Invalid))
+	return b.String()
+}
+
+func amounts(r *Run) string {
+	t := r.Totals
+	var table Table
+	table.Left = []int{1}
+	took := Duration(float64(t.Length))
+	if t.Drain > 0 {
+		took += ", and " + Duration(float64(t.Drain)) + " until the last answer"
+	}
+	if r.Closed {
+		table.Row("requests", fmt.Sprintf("%s in %s", Count(t.Ended.Total()), took))
+	} else {
+		table.Row("requests", fmt.Sprintf("%s due, %s sent, in %s", Count(t.Due), Count(t.Sent), took))
+		table.Row("rate", Rate(t.Rate()))
+	}
+	table.Row("goodput", fmt.Sprintf("%s; %s ended well", Rate(t.Goodput()), Percent(share(t.Ended[measure.OK], t.Ended.Total()))))
+	seconds := float64(max(t.Length, 1)) / 1e9
+	table.Row("bytes", fmt.Sprintf("%s/s in, %s/s out", Bytes(float64(t.BytesIn)/seconds), Bytes(float64(t.BytesOut)/seconds)))
+	return table.String()
+}
+
+// latencies is the table of percentiles. One that lies among the requests that failed has no duration.
+func latencies(t *measure.Totals) string {
+	var table Table
+	table.Row("", "response time", "service time")
+	for _, q := range quantiles {
+		table.Row(q.name, quantile(t, q.q), serviceQuantile(t, q.q))
+	}
+	longest := func(h *measure.Sparse) string {
+		if h.Count() == 0 {
+			return "-"
+		}
+		return Duration(float64(h.Max))
+	}
+	table.Row("max", longest(&t.Response), longest(&t.Service))
+	mean := func(h *measure.Sparse) string {
+		if h.Count() == 0 {
+			return "-"
+		}
+		return Duration(h.Mean())
+	}
+	table.Row("mean", mean(&t.Response), mean(&t.Service))
+	s := table.String()
+	if t.Ended.Failed() > 0 {
+		s += "  (max and mean are of requests that ended well; percentiles have those that failed at their slow end)\n"
+	}
+	return s
+}
+
+func quantile(t *measure.Totals, q float64) string {
+	if t.Ended.Total() == 0 {
+		return "-"
+	}
+	ns, ok := t.Quantile(q)
+	if !ok {
+		return "failed"
+	}
+	return Duration(float64(ns))
+}
+
+func serviceQuantile(t *measure.Totals, q float64) string {
+	of := measure.Totals{Ended: t.Ended, Response: t.Service}
+	return quantile(&of, q)
+}
+
+// behindTheFigures is what the generator did to get them.
+func behindTheFigures(r *Run) string {
+	t := r.Totals
+	var table Table
+	table.Left = []int{1}
+	if !r.Closed {
+		lag := "none was sent on time: no connection was free"
+		if t.Lag.Count() > 0 {
+			at := func(q float64) string { return Duration(float64(t.Lag.Quantile(q))) }
+			lag = fmt.Sprintf("p50 %s, p99 %s, max %s", at(.5), at(.99), Duration(float64(t.Lag.Max)))
+		}
+		table.Row("send lag", lag)
+	}
+	connections := fmt.Sprintf("%s made; %s requests on reused ones; at most %s in flight", Count(t.ConnectionsMade), Count(t.Reused), Count(t.Peak))
+	if r.TLS {
+		connections += fmt.Sprintf("; %s TLS sessions resumed", Count(t.Resumed))
+	}
+	table.Row("connections", connections)
+	table.Row("generator", Generator(t))
+	return table.String()
+}
+
+// Generator is what the generator itself used: "4.10 s of CPU, 8.00 µs a request, busiest of 2 loops 34 % busy".
+func Generator(t *measure.Totals) string {
+	g := &t.Generator
+	each := ""
+	if t.Sent > 0 {
+		each = fmt.Sprintf(", %s a request", Duration(float64(g.CPU)/float64(t.Sent)))
+	}
+	which := "its loop"
+	if g.Loops > 1 {
+		which = fmt.Sprintf("busiest of %s", many(g.Loops, "loop"))
+	}
+	return fmt.Sprintf("%s of CPU%s, %s %s busy", Duration(float64(g.CPU)), each, which, Percent(g.Busy))
+}
+
+func errorTable(t *measure.Totals) string {
+	var table Table
+	table.Left = []int{3}
+	total := t.Ended.Total()
+	for k := range measure.Kinds {
+		n := t.Ended[k]
+		if n == 0 || measure.Kind(k) == measure.OK {
+			continue
+		}
+		name := measure.Kind(k).String()
+		table.Row("  "+strings.ReplaceAll(name, "_", " "), Count(n), Percent(share(n, total)), Clip(t.Examples[name], 100))
+	}
+	return table.String()
+}
+
+// requestTable shows each kind of request of a mix that was sent, when there are several.
+func requestTable(t *measure.Totals) string {
+	var table Table
+	table.Row("request", "ended", "well", "p50", "p99", "max")
+	kinds := 0
+	for i := range t.Requests {
+		k := &t.Requests[i]
+		total := k.Ended.Total()
+		if total == 0 {
+			continue
+		}
+		kinds++
+		of := measure.Totals{Ended: k.Ended, Response: k.Response}
+		longest := "-"
+		if k.Response.Count() > 0 {
+			longest = Duration(float64(k.Response.Max))
+		}
+		table.Row(Clip(k.Name, 40), Count(total), Percent(share(k.Ended[measure.OK], total)), quantile(&of, .5), quantile(&of, .99), longest)
+	}
+	if kinds < 2 {
+		return ""
+	}
+	return table.String()
+}
+
+// invalid is the notice that nobody shall overlook; empty when there is no reason for it.
+func invalid(why string) string {
+	if why == "" {
+		return ""
+	}
+	line := strings.Repeat("=", 72)
+	return fmt.Sprintf("\n%s\n  INVALID: the generator was the limit, so these figures are not the target's.\n  %s\n%s\n", line, Clean(why), line)
+}
+
+func share(n, total uint64) float64 {
+	if total == 0 {
+		return 0
+	}
+	return float64(n) / float64(total)
+}
+
+// LoadNow is the line of progress of a load: what the last windows, together about a second, saw.
+func LoadNow(last []*measure.Window, elapsed, length float64) string {
+	if len(last) == 0 {
+		return "opening connections"
+	}
+	var now measure.Totals
+	var parts []*measure.Sparse
+	ns, sent := int64(0), uint64(0)
+	for _, w := range last {
+		now.Ended.Add(&w.Ended)
+		parts = append(parts, &w.Response)
+		ns += w.Length
+		sent += w.Sent
+	}
+	now.Response = measure.Merged(parts...)
+	newest := last[len(last)-1]
+	at := Duration(elapsed)
+	if length > 0 {
+		at = fmt.Sprintf("%s of %s", at, Duration(length))
+	}
+	s := fmt.Sprintf("%s  %s sent  p50 %s  p99 %s  %s failed  %s in flight", at, Rate(float64(sent)/(float64(max(ns, 1))/1e9)),
+		quantile(&now, .5), quantile(&now, .99), Percent(share(now.Ended.Failed(), now.Ended.Total())), Count(newest.InFlight))
+	if newest.Waiting > 0 {
+		s += fmt.Sprintf("  %s waiting", Count(newest.Waiting))
+	}
+	return s
+}

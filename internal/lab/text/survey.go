@@ -1,0 +1,170 @@
+package text
+
+import (
+	"fmt"
+	"strings"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/model"
+	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/survey"
+)
+
+// Survey is what a survey found: the load line first.
+func Survey(m *record.Manifest, r *record.Result) string {
+	var b strings.Builder
+	if r.Early != "" {
+		fmt.Fprintf(&b, "Ended early: %s.\n\n", Clean(r.Early))
+	}
+	fmt.Fprintf(&b, "%s\n%s, as long as %s\n\n", Clean(m.Target), mix(m.Mix), Clean(m.SLO))
+	b.WriteString(line(&r.Line))
+	b.WriteString("\n" + knees(r))
+	if s := Predictions(r.Model.Predictions); s != "" {
+		b.WriteString("\n" + s)
+	}
+	b.WriteString("\n" + validity(r))
+	return b.String()
+}
+
+func mix(words string) string {
+	if words == "" {
+		return "its requests"
+	}
+	return Clean(words)
+}
+
+func line(l *record.Line) string {
+	if !l.Found {
+		return entry("LOAD LINE", "not found", l.Why)
+	}
+	return entry("LOAD LINE", fmt.Sprintf("%s   (%s, %s sure)", Rate(l.Interval.Estimate), Rates(l.Interval), confidence(l.Interval)), l.Why)
+}
+
+// confidence is "95 %".
+func confidence(i model.Interval) string { return fmt.Sprintf("%.3g %%", i.Confidence*100) }
+
+// indent is where the figures of a survey's summary begin.
+const indent = 16
+
+// entry is a name, a figure under the others, and in further lines the reason for it.
+func entry(name, figure, why string) string {
+	s := fmt.Sprintf("  %-*s%s\n", indent-2, name, figure)
+	if why != "" {
+		s += strings.Repeat(" ", indent) + wrap(why, indent) + "\n"
+	}
+	return s
+}
+
+func knees(r *record.Result) string {
+	s := knee("peak goodput", &r.Peak) + knee("collapse", &r.Falls)
+	switch {
+	case !r.Recovery.Tested:
+		s += entry("recovery", "not tried", r.Recovery.Why)
+	case r.Recovery.Recovered && r.Recovery.After == 0:
+		s += entry("recovery", "at once", r.Recovery.Why)
+	case r.Recovery.Recovered:
+		s += entry("recovery", "after "+Duration(r.Recovery.After*1e9), r.Recovery.Why)
+	default:
+		s += entry("recovery", "NO", r.Recovery.Why)
+	}
+	if r.Noise.Measured {
+		s += entry("noise floor", fmt.Sprintf("p50 %s, p99 %s, goodput %s, CPU %s", Percent(r.Noise.P50), Percent(r.Noise.P99), Percent(r.Noise.Goodput),
+			Percent(r.Noise.CPU)), "what two equal steps differed by")
+	}
+	return s
+}
+
+func knee(name string, k *record.Knee) string {
+	switch {
+	case !k.Found:
+		return entry(name, "not seen", k.Why)
+	case k.Goodput > 0:
+		return entry(name, fmt.Sprintf("%s, when %s were offered", Rate(k.Goodput), Rates(k.Rate)), k.Why)
+	}
+	return entry(name, Rates(k.Rate), k.Why)
+}
+
+func validity(r *record.Result) string {
+	var wrong []string
+	for _, v := range r.Validity {
+		if !v.OK {
+			wrong = append(wrong, "  NOT SO: "+wrap(v.What+": "+v.Why, 10)+"\n")
+		}
+	}
+	s := fmt.Sprintf("Validity: %d of %d checks hold.\n", len(r.Validity)-len(wrong), len(r.Validity)) + strings.Join(wrong, "")
+	for _, n := range r.NotMeasured {
+		s += "  not measured: " + wrap(n, indent) + "\n"
+	}
+	return s
+}
+
+// Step is one line about a step that has ended.
+func Step(p *measure.Plan, j *record.Judgement) string {
+	s := fmt.Sprintf("step %d, %s: %s for %s: %s", p.Number, p.Phase, offered(p), Duration(float64(p.Length)), j.Verdict)
+	if j.Goodput.Estimate > 0 {
+		s += fmt.Sprintf(", goodput %s", Rate(j.Goodput.Estimate))
+	}
+	for _, o := range j.Objectives {
+		s += fmt.Sprintf(", %s broken by %s of %s", o.Objective, Percent(o.Share.Estimate), Percent(o.Allowed))
+	}
+	if j.Why != "" {
+		s += " (" + j.Why + ")"
+	}
+	return Clean(s)
+}
+
+func offered(p *measure.Plan) string {
+	if p.Rate == 0 {
+		return "closed loop"
+	}
+	return Rate(p.Rate)
+}
+
+// SurveyNow is the line of progress of a survey: the step, what the last windows of about a second saw, the line so far, and how long it
+// will still take. last is empty between steps.
+func SurveyNow(e *survey.Event, last []*measure.Window) string {
+	var parts []string
+	if e.Plan.Number > 0 || e.Plan.Phase != "" {
+		parts = append(parts, fmt.Sprintf("%s %d: %s", e.Plan.Phase, e.Plan.Number, offered(&e.Plan)))
+	}
+	if len(last) > 0 {
+		var now measure.Totals
+		var times []*measure.Sparse
+		for _, w := range last {
+			now.Ended.Add(&w.Ended)
+			times = append(times, &w.Response)
+		}
+		now.Response = measure.Merged(times...)
+		parts = append(parts, fmt.Sprintf("p99 %s", quantile(&now, .99)))
+		if failed := now.Ended.Failed(); failed > 0 {
+			parts = append(parts, Percent(share(failed, now.Ended.Total()))+" failed")
+		}
+	}
+	if e.Judgement != nil {
+		parts = append(parts, string(e.Judgement.Verdict))
+	}
+	if e.Low > 0 || e.High > 0 {
+		parts = append(parts, "line "+between(e.Low, e.High))
+	}
+	if e.Left > 0 {
+		parts = append(parts, Duration(float64(e.Left))+" left")
+	}
+	switch {
+	case e.Text != "":
+		parts = append(parts, e.Text)
+	case e.Plan.Why != "":
+		parts = append(parts, e.Plan.Why)
+	}
+	return Clean(strings.Join(parts, "  "))
+}
+
+// between is the line so far, of which one side may not be known.
+func between(low, high float64) string {
+	switch {
+	case high <= 0:
+		return "above " + Rate(low)
+	case low <= 0:
+		return "below " + Rate(high)
+	}
+	return Rates(model.Interval{Low: low, High: high})
+}

@@ -1,0 +1,43 @@
+// Throughput against the requests in the target, and the scalability law fitted to it, drawn only as far as it may be asked.
+
+import type { Run } from "../data";
+import { number } from "../format";
+import { bottom, frame, left, type Build } from "./base";
+import { dashed, mark, plate, text, topLabel } from "./marks";
+
+const points = 120;
+
+export function usl(run: Run): Build {
+  const law = run.Result?.Model.USL;
+  const steps = (run.Steps ?? []).filter((s) => s.Concurrency > 0 && s.Verdict !== "INVALID");
+  return (width, p) => {
+    if (!law || law.Lambda.Estimate <= 0 || law.Reach <= 0 || steps.length === 0) return null;
+    const reach = law.Reach;
+    const inside = steps.filter((s) => s.Concurrency <= reach);
+    const outside = steps.length - inside.length;
+    const at = (n: number): number =>
+      (law.Lambda.Estimate * n) / (1 + law.Sigma.Estimate * (n - 1) + law.Kappa.Estimate * n * (n - 1));
+    const x = Array.from({ length: points + 1 }, (_, i) => (i / points) * reach);
+    const y = x.map(at);
+    const measured = Math.max(...inside.map((s) => s.Concurrency), 0);
+    const high = Math.max(...y, ...inside.map((s) => s.Throughput)) * 1.15;
+    return {
+      data: [x, y],
+      options: frame({
+        width, height: width < 500 ? 260 : 300,
+        scales: { x: { time: false, range: [0, reach * 1.02] }, y: { range: [0, high] } },
+        series: [{}, { scale: "y", stroke: p.accent, width: 2, points: { show: false } }],
+        axes: [bottom(p, "requests in the target at once", number), left(p, number)],
+        over: (pen) => {
+          topLabel(pen, p, "requests answered a second");
+          if (measured > 0 && measured < reach) {
+            dashed(pen, p.muted, pen.x(measured), pen.top, pen.x(measured), pen.bottom);
+            plate(pen, p, p.muted, pen.x(measured) + 8, pen.bottom - 14, "beyond: the law alone");
+          }
+          for (const s of inside) mark(pen, p, s.Verdict, pen.x(s.Concurrency), pen.y(s.Throughput), 4);
+          if (outside > 0) text(pen, p.muted, pen.right, pen.top - 14, width < 500 ? `${outside} more beyond` : `${outside} steps lie beyond the right edge`, "right");
+        },
+      }),
+    };
+  };
+}

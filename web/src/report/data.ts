@@ -1,0 +1,69 @@
+// The data that the Go side puts into a page. Names are those of the Go types (internal/lab/report, record, model); rates are requests a second,
+// durations nanoseconds. Texts in it come from outside and are only ever set as text.
+
+export interface Interval { Low: number; Estimate: number; High: number; Confidence: number }
+
+export type Verdict = "PASS" | "FAIL" | "UNDECIDED" | "INVALID" | "";
+
+export interface Use { Target: number | null; Host: number | null; Generator: number | null; PerRequest: number | null }
+
+export interface Step {
+  Number: number; Phase: string; Rate: number; Seconds: number; Verdict: Verdict;
+  Goodput: Interval; Throughput: number;
+  P50: number | null; P90: number | null; P99: number | null; P999: number | null; Max: number;
+  Errors: number; Concurrency: number; Use: Use;
+  Curve: { X: number; Y: number }[] | null;
+}
+
+export interface Knee { Found: boolean; Rate: Interval; Goodput?: number }
+
+export interface USL { Lambda: Interval; Sigma: Interval; Kappa: Interval; Reach: number; PeakN: number; PeakX: number }
+
+export interface Result {
+  Line: { Interval: Interval; Found: boolean };
+  Peak: Knee; Falls: Knee;
+  Model: { USL: USL | null };
+}
+
+export interface Timeline {
+  At: number[] | null; Offered: number[] | null; Good: number[] | null; P50: (number | null)[] | null; P99: (number | null)[] | null;
+  Steps: { Number: number; From: number; To: number }[] | null;
+}
+
+// Goal is an objective of the SLO; Limit is 0 where it is about failures.
+export interface Goal { Text: string; Limit: number }
+
+export interface Run { Result: Result | null; Steps: Step[] | null; Timeline: Timeline; Goals: Goal[] | null }
+
+export interface Pair { A: Run; B: Run }
+
+export function read(): Run | Pair {
+  const text = document.getElementById("data")?.textContent;
+  if (!text) throw new Error("the page has no data");
+  return JSON.parse(text) as Run | Pair;
+}
+
+// line is a run's load line, where it was found.
+export function line(run: Run): Interval | null {
+  return run.Result?.Line.Found ? run.Result.Line.Interval : null;
+}
+
+export interface Group { rate: number; steps: Step[] }
+
+// byRate groups the steps that were held at one rate, in ascending order. INVALID ones say nothing of the target and are left out of lines.
+export function byRate(steps: Step[]): Group[] {
+  const groups: Group[] = [];
+  for (const step of steps.filter((s) => s.Verdict !== "INVALID").sort((a, b) => a.Rate - b.Rate)) {
+    const last = groups[groups.length - 1];
+    if (last && step.Rate <= last.rate * 1.002) last.steps.push(step);
+    else groups.push({ rate: step.Rate, steps: [step] });
+  }
+  return groups;
+}
+
+// middle is the median of what steps at one rate measured; a value among failures counts as the largest, and the median may be such a one.
+export function middle(steps: Step[], of: (s: Step) => number | null): number | null {
+  const values = steps.map((s) => of(s) ?? Infinity).sort((a, b) => a - b);
+  const value = values[Math.floor((values.length - 1) / 2)];
+  return value === undefined || !Number.isFinite(value) ? null : value;
+}
