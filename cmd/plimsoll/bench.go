@@ -12,6 +12,7 @@ import (
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/rig"
 	"plimsoll/internal/lab/slo"
+	"plimsoll/internal/lab/survey"
 )
 
 // surveyConnections is the most connections that a survey chooses to open by itself.
@@ -30,7 +31,7 @@ type bench struct {
 }
 
 // bench makes sure that the target answers at all, finds its process, and sets up the generator.
-func (k *surveyCommand) bench(ctx context.Context, target load.Target, script load.Script) (*bench, error) {
+func (k *surveyCommand) bench(ctx context.Context, target load.Target, script load.Script, objectives slo.SLO) (*bench, error) {
 	connections := cmp.Or(k.Connections, surveyConnections)
 	if err := allowDescriptors(connections); err != nil {
 		return nil, err
@@ -47,7 +48,8 @@ func (k *surveyCommand) bench(ctx context.Context, target load.Target, script lo
 		b.find(&target)
 	}
 	b.sampler = probe.New(probe.Options{PID: b.pid})
-	b.Rig = rig.New(rig.Options{Target: target, Script: script, Sampler: b.sampler, Loops: b.loops, Timeout: k.Timeout, Seed: k.Seed})
+	b.Rig = rig.New(rig.Options{Target: target, Script: script, Sampler: b.sampler, Loops: b.loops, Timeout: k.Timeout,
+		Lateness: survey.Lateness(objectives), Spare: near, Seed: k.Seed})
 	return b, nil
 }
 

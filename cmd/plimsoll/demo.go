@@ -14,8 +14,16 @@ import (
 // demoStock is how many pieces of each thing the demo's shop has: few, so that a person can sell one out.
 const demoStock = 50
 
+// The shop's load line: four requests at a time, each with the database for 2 ms on average at one instance and 3 ms at the other, are about 1,600
+// a second, which is little enough for any machine to offer twice as much.
+const (
+	demoConnections = 4
+	demoService     = 2 * time.Millisecond
+)
+
 type demoCommand struct {
-	Once  bool   `help:"Send a few hundred requests, print what came of them, and stop."`
+	Once  bool   `xor:"how" help:"Only send a few hundred requests, print what came of them, and stop."`
+	Stay  bool   `xor:"how" help:"Only serve, until Ctrl-C, and print what to try."`
 	HTTP  string `name:"http" default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Listen here for http (${default})."`
 	HTTPS string `name:"https" default:"127.0.0.1:8443" placeholder:"ADDRESS" help:"Listen here for https (${default})."`
 	Admin string `default:"127.0.0.1:9900" placeholder:"ADDRESS" help:"Listen here for metrics and the admin API (${default})."`
@@ -24,28 +32,41 @@ type demoCommand struct {
 
 // Help is shown by plimsoll demo --help.
 func (demoCommand) Help() string {
-	return `Starts a flash-sale shop (two instances, one of them slower) and the gateway in front of it, with a certificate
-made for the occasion, and prints what to try. Ctrl-C stops it all. With --once it sends good and bad requests over http
-and https itself, prints a table of what came of them, and stops.
+	return `Starts a flash-sale shop (two instances, one of them slower, and a database with few connections) and the gateway in
+front of it, with a certificate made for the occasion. Good and bad requests over http and https show what the gateway
+does with them; then a survey finds the load line, and leaves a report in plimsoll-runs. It takes about two minutes.
 
-Exit codes: 0, it was stopped, or all answers were as expected; 2, it could not start (a port is taken);
-3, with --once, some answers were not as expected.
+With --once it sends the requests, prints a table of what came of them, and stops. With --stay it prints what to try and
+serves until Ctrl-C.
+
+Exit codes: 0, it was stopped, or all went as expected; 2, it could not start (a port is taken); 3, some answers were not
+as expected, or no load line was found.
 
 Examples:
 
     plimsoll demo
     plimsoll demo --once
-    plimsoll demo --http 127.0.0.1:9080 --https 127.0.0.1:9443 --admin 127.0.0.1:9980`
+    plimsoll demo --stay --http 127.0.0.1:9080 --https 127.0.0.1:9443 --admin 127.0.0.1:9980`
 }
 
-// Run starts the shop and the gateway, and stays until the context ends or, with --once, the visit is over.
-func (d *demoCommand) Run(ctx context.Context, c *console, gateway runner) (err error) {
+// Run tells the whole story, or only the part that was asked for.
+func (d *demoCommand) Run(ctx context.Context, c *console, gateway runner) error {
 	if err := portsFree([]listens{{"--http", d.HTTP}, {"--https", d.HTTPS}, {"--admin", d.Admin}}); err != nil {
 		return err
 	}
-	shop, err := demo.Open(demo.NewStock(demoStock),
-		demo.Options{Name: "a", ServiceTime: time.Millisecond, Exponential: true, Seed: 1},
-		demo.Options{Name: "b", ServiceTime: time.Millisecond, Exponential: true, Seed: 2, SlowFactor: 4})
+	if !d.Once && !d.Stay {
+		return d.story(ctx, c)
+	}
+	return d.serve(ctx, c, gateway)
+}
+
+// serve starts the shop and the gateway, and stays until the context ends or, with --once, the visit is over.
+func (d *demoCommand) serve(ctx context.Context, c *console, gateway runner) (err error) {
+	stock := demo.NewStock(demoStock)
+	stock.Connect(demoConnections)
+	shop, err := demo.Open(stock,
+		demo.Options{Name: "a", ServiceTime: demoService, Exponential: true, Seed: 1},
+		demo.Options{Name: "b", ServiceTime: demoService, Exponential: true, Seed: 2, SlowFactor: 1.5})
 	if err != nil {
 		return err
 	}

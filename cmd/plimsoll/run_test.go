@@ -94,7 +94,7 @@ func TestTheDemoInvitesAndStopsCleanly(t *testing.T) {
 		return untilToldTo(syscall.SIGINT)(ctx, o)
 	}
 	ports := freePorts(t)
-	code, out, errs := command(gateway, append([]string{"demo"}, ports...)...)
+	code, out, errs := command(gateway, append([]string{"demo", "--stay"}, ports...)...)
 	if code != 0 || errs != "" {
 		t.Errorf("exit %d, %q; want 0 and nothing", code, errs)
 	}
@@ -119,7 +119,7 @@ func TestTheDemoOnceFailsWhenAnswersAreNotAsExpected(t *testing.T) {
 }
 
 func TestTheDemoSaysWhyTheGatewayDidNotStart(t *testing.T) {
-	code, _, errs := command(failing(errors.New("no room on deck")), append([]string{"demo"}, freePorts(t)...)...)
+	code, _, errs := command(failing(errors.New("no room on deck")), append([]string{"demo", "--stay"}, freePorts(t)...)...)
 	if code != 2 || errs != "plimsoll: no room on deck\n" {
 		t.Errorf("exit %d, %q; want 2 and the reason", code, errs)
 	}

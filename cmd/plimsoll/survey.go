@@ -81,7 +81,7 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	b, err := k.bench(ctx, target, script)
+	b, err := k.bench(ctx, target, script, objectives)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,11 @@ import (
 //go:embed plimsoll.yaml
 var configTemplate string
 
+// Scenario is what visitors of the shop look at, for a survey: a scenario as docs/scenario.md explains it.
+//
+//go:embed visitors.yaml
+var Scenario []byte
+
 // Addresses are the places, each "host:port", that the demo's parts listen on.
 type Addresses struct {
 	HTTP, HTTPS, Admin string

@@ -14,6 +14,7 @@ type alarm struct {
 	at   int64 // 0 when none is set
 	what Runner
 	fine bool // the thread's timer slack has been taken away
+	lazy bool // see SleepThrough
 }
 
 // SetAlarm has the loop run r as soon as Clock has reached at, and not before. It replaces the alarm that was set; whoever needs
@@ -26,6 +27,13 @@ func (l *Loop) SetAlarm(at int64, r Runner) {
 		l.alarm.fine = true
 		setTimerSlack(1)
 	}
+}
+
+// SleepThrough has the loop sleep until the alarm instead of spinning before it. Alarms then ring some 50 µs late, and the processor is left to
+// whoever shares it: spinning takes 4 % of a core at a thousand alarms a second, and all that is idle of it from 20,000 on.
+func (l *Loop) SleepThrough() {
+	l.check()
+	l.alarm.lazy = true
 }
 
 // StopAlarm makes the alarm not run.
@@ -51,10 +59,14 @@ func (l *Loop) sleepFor() (ns int64, spin bool) {
 	if l.alarm.at == 0 {
 		return ns, false
 	}
-	left := l.alarm.at - l.now - spinBefore
-	if left <= 0 {
+	left := l.alarm.at - l.now
+	switch {
+	case !l.alarm.lazy && left <= spinBefore:
 		return 0, true
+	case !l.alarm.lazy:
+		left -= spinBefore
 	}
+	left = max(left, 0)
 	if ns < 0 || left < ns {
 		return left, false
 	}

@@ -24,23 +24,32 @@ func onLoop(t *testing.T, f func(l *reactor.Loop)) {
 }
 
 func TestAnAlarmRingsAtItsTimeAndNotBefore(t *testing.T) {
-	onLoop(t, func(l *reactor.Loop) {
-		left := 50
-		at := reactor.Clock()
-		var next runner
-		next = func() {
-			if now := reactor.Clock(); now < at {
-				t.Errorf("the alarm for %d rang at %d", at, now)
-			}
-			if left--; left == 0 {
-				l.Stop()
-				return
-			}
-			at += 200_000
-			l.SetAlarm(at, next)
-		}
-		l.SetAlarm(at, next)
+	t.Run("spinning", func(t *testing.T) { onLoop(t, func(l *reactor.Loop) { ring(t, l) }) })
+	t.Run("sleeping", func(t *testing.T) {
+		onLoop(t, func(l *reactor.Loop) {
+			l.SleepThrough()
+			ring(t, l)
+		})
 	})
+}
+
+// ring sets fifty alarms one after the other, and stops the loop.
+func ring(t *testing.T, l *reactor.Loop) {
+	left := 50
+	at := reactor.Clock()
+	var next runner
+	next = func() {
+		if now := reactor.Clock(); now < at {
+			t.Errorf("the alarm for %d rang at %d", at, now)
+		}
+		if left--; left == 0 {
+			l.Stop()
+			return
+		}
+		at += 200_000
+		l.SetAlarm(at, next)
+	}
+	l.SetAlarm(at, next)
 }
 
 func TestAnAlarmThatWasStoppedOrReplacedDoesNotRing(t *testing.T) {

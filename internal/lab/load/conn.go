@@ -350,6 +350,7 @@ func (c *conn) fail(kind measure.Kind, why string, err error) {
 // over counts the request under way as ended and gives back its session.
 func (c *conn) over(kind measure.Kind) Session {
 	w := c.w
+	w.turnPage()
 	s := c.session
 	c.session = nil
 	w.inFlight--

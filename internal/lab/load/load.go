@@ -44,6 +44,12 @@ type Options struct {
 	// Observe is given each window when it is over, in order, on one goroutine that is not a loop's; the window is the callee's to keep. It
 	// may be nil.
 	Observe func(w *measure.Window)
+	// Lateness is how late the 99th percentile of requests may be sent before the run is INVALID; 1 ms, or 5 % of the 99th
+	// percentile of response times where that is longer: next to an answer that takes a second, 2 ms do not matter.
+	Lateness time.Duration
+	// Spare leaves the processor to a target that shares it: the loops sleep until a request is due, and send it some 50 µs late, where they
+	// would spin for that long.
+	Spare bool
 	// Seed makes the random choices of the script and the arrivals repeatable.
 	Seed uint64
 }

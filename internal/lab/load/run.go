@@ -90,7 +90,7 @@ func (o Options) withDefaults() (Options, error) {
 	case len(o.Target.Addresses) == 0:
 		return o, errors.New("nowhere to send to: the target has no address")
 	case o.Duration < 0 || o.Connections < 0 || o.Loops < 0 || o.Timeout < 0 || o.Backlog < 0 || o.PerConnection < 0 || o.Lifetime < 0 ||
-		o.Window < 0:
+		o.Window < 0 || o.Lateness < 0:
 		return o, errors.New("durations, connections, loops and limits of a load must not be negative")
 	case o.Connections > mostConnections || o.Loops > mostLoops:
 		return o, fmt.Errorf("%d connections on %d loops are too many: %d and %d are the most", o.Connections, o.Loops, mostConnections, mostLoops)

@@ -57,6 +57,31 @@ func TestAnOpenLoopSendsEachArrivalOnce(t *testing.T) {
 	}
 }
 
+// The windows' ends are moments that have nothing to do with the requests, so what is in flight then is what is in flight at any time: by Little's
+// law the rate of answers times how long each took. An answer that came just after a window's end must not be missing from it.
+func TestTheEndsOfWindowsSeeWhatIsInFlightAtAnyTime(t *testing.T) {
+	s := serve(t, func(_ int64, _ *http.Request, c net.Conn) bool {
+		<-time.After(5 * time.Millisecond)
+		_, err := io.WriteString(c, okAnswer)
+		return err == nil
+	})
+	o := get(t, s.url())
+	o.Arrivals = func(loop, loops int) pace.Schedule {
+		return pace.Hold(150, 2*int64(time.Second)).Schedule(pace.Poisson, loop, loops, 7)
+	}
+	o.Window = 5 * time.Millisecond
+	totals, windows := run(t, o)
+	seen, ends := 0.0, 0.0
+	for _, w := range windows[:len(windows)-1] {
+		seen += float64(w.InFlight)
+		ends++
+	}
+	law := totals.Goodput() * totals.Service.Mean() / 1e9
+	if mean := seen / ends; mean < .85*law || mean > 1.15*law {
+		t.Errorf("at the ends of %v windows %.2f requests were in flight on average, by Little's law %.2f", ends, mean, law)
+	}
+}
+
 func TestDurationEndsAScheduleThatGoesOn(t *testing.T) {
 	s := serve(t, send(okAnswer))
 	o := get(t, s.url())

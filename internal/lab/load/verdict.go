@@ -11,8 +11,7 @@ import (
 const (
 	// busyLimit is the share of its time that a loop may be at work. Above it, what is due waits for the loop.
 	busyLimit = 0.95
-	// lagLimit is how late the 99th percentile of requests may be sent, in nanoseconds, or, where that is longer, lagShare of the
-	// 99th percentile of response times: next to an answer that takes a second, 2 ms do not matter.
+	// lagLimit and lagShare are Options.Lateness's default: nanoseconds, and a share of the 99th percentile of response times.
 	lagLimit = 1_000_000
 	lagShare = 0.05
 	// lateShare is the share of arrivals that the loops may take more than lateArrival after they were due.
@@ -128,7 +127,10 @@ func (r *run) invalid(t *measure.Totals) string {
 	}
 	g := &t.Generator
 	lag := t.Lag.Quantile(0.99)
-	allowed := max(lagLimit, int64(lagShare*float64(t.Response.Quantile(0.99))))
+	allowed := int64(r.Lateness)
+	if allowed == 0 {
+		allowed = max(lagLimit, int64(lagShare*float64(t.Response.Quantile(0.99))))
+	}
 	switch {
 	case g.Busy > busyLimit && open:
 		return fmt.Sprintf("a loop of the generator was at work %.0f %% of the time: give it more loops, or a lower rate", g.Busy*100)

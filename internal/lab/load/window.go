@@ -36,6 +36,13 @@ func (p *part) reset() {
 	p.tally = measure.Tally{}
 }
 
+// turnPage begins another window if its time has come, before anything is counted that belongs to it.
+func (w *worker) turnPage() {
+	if at := min(w.now, w.next); at >= w.flipAt {
+		w.flip(at)
+	}
+}
+
 // flip passes the window on that is over and begins the one that at lies in; no arrival from before at may come any more. The windows end
 // with the load: what is in flight when the last request has begun counts in the last of them.
 func (w *worker) flip(at int64) {

@@ -84,6 +84,9 @@ const (
 
 // prepare makes the worker's connections and opens them. It is posted.
 func (w *worker) prepare() {
+	if w.run.Spare {
+		w.loop.SleepThrough()
+	}
 	for i := range w.conns {
 		c := &w.conns[i]
 		c.w, c.state, c.turn = w, queued, i
@@ -191,9 +194,7 @@ func (w *worker) afterEvent() {
 	if w.now >= w.alarmAt {
 		w.work()
 	}
-	if at := min(w.now, w.next); at >= w.flipAt {
-		w.flip(at)
-	}
+	w.turnPage()
 	w.settle()
 }
 

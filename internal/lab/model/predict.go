@@ -212,7 +212,7 @@ func mixture(all []candidate, weights []float64, open int, shown uint64, s slo.S
 }
 
 // overheads are how long of each response no worker may have been busy, in nanoseconds, with how far each is from the usual in standard
-// deviations: on one machine a request spends about 0.12 ms in its kernel and in waking up; across a network that is anybody's guess.
+// deviations: on one machine a request spends less than 0.1 ms in its kernel and in waking up; across a network that is anybody's guess.
 func overheads(pure *uncrowded, local bool) (values, squares []float64) {
 	shortest := float64(pure.times.Quantile(.005))
 	if !local {
@@ -221,8 +221,8 @@ func overheads(pure *uncrowded, local bool) (values, squares []float64) {
 		}
 		return values, squares
 	}
-	const usual, deviation = 120e3, 80e3
-	for _, v := range []float64{120e3, 0, 60e3, 200e3, 300e3} {
+	const usual, deviation = 80e3, 80e3
+	for _, v := range []float64{usual, 0, 40e3, 150e3, 250e3} {
 		if v = min(v, .98*shortest); !slices.Contains(values, v) {
 			d := (v - usual) / deviation
 			values, squares = append(values, v), append(squares, d*d)

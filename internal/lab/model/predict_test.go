@@ -37,10 +37,10 @@ func TestALineIsForetoldFromBelowHalfOfIt(t *testing.T) {
 		overhead    int64
 	}
 	servers := []server{
-		{1, true, 2 * ms, 120_000}, {2, true, 2 * ms, 0}, {4, true, 2 * ms, 150_000},
-		{1, false, 8 * ms, 100_000}, {2, false, 2 * ms, 200_000}, {4, false, 2 * ms, 120_000}, {8, false, 4 * ms, 50_000},
+		{1, true, 2 * ms, 0}, {4, true, 2 * ms, 150_000},
+		{1, false, 8 * ms, 100_000}, {4, false, 2 * ms, 120_000}, {8, false, 4 * ms, 50_000},
 	}
-	const seeds = 2
+	const seeds = 1
 	var near, contained atomic.Int64
 	var running sync.WaitGroup
 	for _, v := range servers {

@@ -19,8 +19,10 @@ type Options struct {
 	Script load.Script
 	// Sampler is sampled about four times a second during a step, and between steps; nil samples nothing.
 	Sampler *probe.Sampler
-	// Loops, Timeout, Backlog, PerConnection and Lifetime are the generator's.
+	// Loops, Timeout, Backlog, PerConnection, Lifetime, Lateness and Spare are the generator's.
 	Loops         int
+	Lateness      time.Duration
+	Spare         bool
 	Timeout       time.Duration
 	Backlog       int
 	PerConnection int
@@ -107,7 +109,7 @@ func (r *Rig) loadOptions(p measure.Plan) load.Options {
 	o := load.Options{
 		Target: r.options.Target, Script: r.options.Script, Connections: p.Connections, Loops: r.options.Loops, Timeout: r.options.Timeout,
 		Backlog: r.options.Backlog, PerConnection: r.options.PerConnection, Lifetime: r.options.Lifetime, Window: r.options.Window,
-		Seed: r.options.Seed + uint64(p.Number),
+		Lateness: r.options.Lateness, Spare: r.options.Spare, Seed: r.options.Seed + uint64(p.Number),
 	}
 	if p.Rate <= 0 {
 		o.Duration = time.Duration(p.Length)

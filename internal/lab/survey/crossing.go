@@ -31,8 +31,14 @@ const (
 	reach = 3.0
 	// closest is the distance as a share of the rate up to which it does in any case.
 	closest = 0.02
+	// leastMore is by how much clumps are at least larger than they look. mostShare is the share of bad requests above which steps say nothing of that.
+	leastMore, mostShare = 1.3, 0.4
+	// usualSlope is the slope of queues, as a multiple of the requests that arrive within the limit.
+	usualSlope = 1.3
+	// errorSlope is the slope of a queue that refuses what it has no room for: about as many as it has room for.
+	errorSlope = 25
 	// farthest is the distance from which a step hardly counts however shallow the slope is: what is slow there is slow for other reasons.
-	farthest = 0.15
+	farthest = 0.2
 )
 
 // objective is what a crossing is looked for: the share of bad requests that is allowed, and the limit in seconds above which one is bad, 0 for none.
@@ -68,7 +74,7 @@ type grid struct {
 // weigh counts the points' requests as independent ones.
 func (g *grid) weigh(points []point) {
 	for _, p := range points {
-		clump := clumpAt(points, p.rate)
+		clump := g.clumpAt(points, p.rate)
 		g.rates = append(g.rates, math.Log(p.rate))
 		g.allBad, g.allGood = append(g.allBad, p.bad/clump), append(g.allGood, (p.total-p.bad)/clump)
 	}
@@ -76,51 +82,73 @@ func (g *grid) weigh(points []point) {
 	g.bad, g.good = slices.Clone(g.allBad), slices.Clone(g.allGood)
 }
 
-// clumpAt is how many requests are bad together at a rate. A clump is told from few of them, so it is averaged over steps at nearly the same rate.
-func clumpAt(points []point, rate float64) float64 {
-	const alike = .03
+// clumpAt is how many requests are bad together at a rate. A step with many bad ones has large clumps and one with few has small ones, by the same chance: a
+// step that is weighed by its own clumps counts less the more it shows, and the line comes out too high. So clumps are averaged over steps that are
+// alike, which are those within two units of log-odds by the usual slope.
+func (g *grid) clumpAt(points []point, rate float64) float64 {
+	alike := .08
+	if g.limit > 0 {
+		alike = max(2/(usualSlope*g.limit*rate), .03)
+	}
 	sum, weight := 0.0, 0.0
 	for _, p := range points {
 		d := math.Log(rate/p.rate) / alike
-		w := math.Exp(-d * d / 2)
+		w := math.Exp(-d*d/2) * p.total
 		sum += w * p.clump
 		weight += w
 	}
 	return max(sum/weight, 1)
 }
 
-// discount takes weight from points that are too far away for a straight line, and from all when they vary more around it than their clumps explain.
+// discount takes weight from points that are far away, and from all when they vary more than their clumps explain: clumps that are told from a few seconds are
+// too small, since the largest are seldom seen.
 func (g *grid) discount(points []point, c crossing) {
 	at := math.Log(c.interval.Point)
-	deviance, weights := 0.0, g.weights
-	n := 0.0
+	varied, expected, n := 0.0, 0.0, 0.0
 	for i := range points {
 		away := math.Abs(g.rates[i] - at)
-		weights[i] = fades(max(away-closest, 0)*c.slope/reach) * fades(away/farthest)
-		deviance += weights[i] * g.deviance(i, at, c.slope)
-		n += weights[i]
+		w := fades(away / farthest)
+		if g.limit == 0 {
+			w *= fades(max(away-closest, 0) * c.slope / reach)
+		}
+		g.weights[i] = w
+		if g.limit > 0 {
+			p := &points[i]
+			clump := g.wait.clump(p, c.interval.Point, g.gap(c.slope))
+			g.allBad[i], g.allGood[i] = p.bad/clump, (p.total-p.bad)/clump
+		}
+		share := g.expected(i, at, c.slope)
+		if w < .5 || share > mostShare {
+			continue
+		}
+		all := g.allBad[i] + g.allGood[i]
+		d := g.allBad[i] - all*share
+		varied += d * d
+		expected += all * share * (1 - share)
+		n++
 	}
 	more := 1.0
-	if n > 4 {
-		more = max(more, deviance/(n-2))
+	if g.limit == 0 {
+		more = leastMore
 	}
-	for i, w := range weights {
+	if n > 3 && expected > 0 {
+		more = max(more, varied/expected*n/(n-2))
+	}
+	for i, w := range g.weights {
 		g.bad[i], g.good[i] = g.allBad[i]*w/more, g.allGood[i]*w/more
 	}
 }
 
+// expected is the share of bad requests at a point.
+func (g *grid) expected(i int, at, slope float64) float64 {
+	if g.limit == 0 {
+		return 1 / (1 + math.Exp(-g.allowed-slope*(g.rates[i]-at)))
+	}
+	return g.wait.longer(&g.points[i], math.Exp(at), g.gap(slope))
+}
+
 // fades falls from 1 to 0 around a distance of 1.
 func fades(d float64) float64 { return 1 / (1 + d*d*d*d) }
-
-// deviance is how badly a point fits: twice what the likelihood falls short of that of its own share.
-func (g *grid) deviance(i int, at, slope float64) float64 {
-	bad, good := g.allBad[i], g.allGood[i]
-	own := 0.0
-	if bad > 0 && good > 0 {
-		own = bad*math.Log(bad/(bad+good)) + good*math.Log(good/(bad+good))
-	}
-	return 2 * (own - g.fit(i, bad, good, at, slope))
-}
 
 // fit is the logarithm of the likelihood of bad and good requests at a point's rate.
 func (g *grid) fit(i int, bad, good, at, slope float64) float64 {
@@ -173,11 +201,11 @@ func (g *grid) likelihood(at float64, shape int) (l float64) {
 // for regular arrivals or service, times 1 when both are random, less when they come in bursts. Other services than queues exist: the prior's
 // flanks are heavy, so that data overrule it.
 func (g *grid) prior(at, slope float64) float64 {
-	const usual, factor = 1.3, 0.7
+	factor, usual := 0.4, math.Log(usualSlope*g.limit)+at
 	if g.limit == 0 {
-		return 0
+		factor, usual = 0.8, math.Log(errorSlope)
 	}
-	d := (math.Log(slope/usual/g.limit) - at) / factor
+	d := (math.Log(slope) - usual) / factor
 	return -1.5 * math.Log1p(d*d/2)
 }
 

@@ -60,7 +60,7 @@ func (s *surveyor) points(o *slo.Objective) (points []point) {
 			continue
 		}
 		bad, all := t.view.counts(o)
-		p := point{rate: t.view.rate(), bad: total(bad), total: total(all)}
+		p := point{rate: t.rate, bad: total(bad), total: total(all)}
 		if p.total == 0 || p.rate <= 0 {
 			continue
 		}

@@ -48,7 +48,7 @@ func (k *kind) truth(t *testing.T) float64 {
 	}
 	line := math.Inf(1)
 	for _, o := range s {
-		line = min(line, queue.Line(k.station, k.arrivals == "poisson", o.Limit, o.Share, 1_000_000, 7))
+		line = min(line, queue.Line(k.station, k.arrivals == "poisson", o.Limit, o.Share, 4_000_000, 7))
 	}
 	return line
 }

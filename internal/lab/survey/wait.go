@@ -15,6 +15,10 @@ import "math"
 // moments are the points in the judged part of a step at which the share is looked at, and their weights (Gauss and Legendre).
 var moments = [4][2]float64{{.0694318, .1739274}, {.3300095, .3260726}, {.6699905, .3260726}, {.9305682, .1739274}}
 
+// stray is the part of the allowed share that may be bad at any rate, for reasons that have nothing to do with waiting for each other: a pause, a
+// slow disk. Without it a single such request far below the line would weigh more than all steps near it.
+const stray = 0.02
+
 // waitLine is the steps of one percentile and what they are held against.
 type waitLine struct {
 	share float64 // that is allowed
@@ -26,12 +30,12 @@ type waitLine struct {
 func (w *waitLine) longer(p *point, crossing, gap float64) float64 {
 	relative := p.rate / crossing
 	drift := relative*(1-gap) - 1
-	variance := 2 * gap * w.wait / math.Log(1/w.share) * relative
+	variance := 2 * gap * w.wait / math.Log(1/(w.share*(1-stray))) * relative
 	sum := 0.0
 	for _, m := range moments {
 		sum += m[1] * exceeds(w.wait, drift, variance, p.settle+m[0]*(p.length-p.settle))
 	}
-	return min(max(sum, 1e-9), 1-1e-9)
+	return min(w.share*stray+(1-w.share*stray)*sum, 1-1e-3)
 }
 
 // exceeds is the probability that a reflected random walk that began at zero is above a level after a time.
@@ -57,4 +61,15 @@ func (p *point) growth(crossing, gap float64) float64 {
 	}
 	d := (p.growths - max(1-crossing/(1-gap)/p.rate, 0)) / p.growthDoubt
 	return -2 * math.Log1p(d*d/3)
+}
+
+// clump is how many requests of a step wait too long together: twice those that come in the time that the walk needs to forget where it was, which is
+// at most half of the step. It is taken from the form and not from the step: a step with many bad requests has large clumps and one with few has small ones,
+// by the same chance, and one that is weighed by its own clumps counts less the more it shows.
+func (w *waitLine) clump(p *point, crossing, gap float64) float64 {
+	relative := p.rate / crossing
+	drift := relative*(1-gap) - 1
+	variance := 2 * gap * w.wait / math.Log(1/w.share) * relative
+	judged := p.length - p.settle
+	return max(1.2*p.total/(judged*drift*drift/variance+3), 1)
 }

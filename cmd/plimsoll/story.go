@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"plimsoll/internal/demo"
+)
+
+// demoObjectives is what the demo's survey holds the shop to.
+const demoObjectives = "p99<50ms,errors<0.1%"
+
+// demoRuns is where the demo leaves its runs.
+const demoRuns = "plimsoll-runs"
+
+// story is the demo as a whole: a gateway in front of a shop is shown at work, then its load line is found. Each part is a process of its own
+// and a command that anybody can type: what is surveyed must not share its memory, its scheduler and its processor time with the generator.
+func (d *demoCommand) story(ctx context.Context, c *console) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program's own file, to start it again: %w", err)
+	}
+	fmt.Fprintf(c.out, "A shop with two instances and a small database, and plimsoll in front of it.\n\nFirst a few hundred requests, good and bad:\n\n")
+	if err := d.part(ctx, c, self, append([]string{"demo", "--once"}, d.flags()...)...); err != nil {
+		return err
+	}
+	stop, err := d.serveAside(ctx, c, self)
+	if err != nil {
+		return err
+	}
+	err = d.surveyShop(ctx, c, self)
+	return errors.Join(err, stop())
+}
+
+func (d *demoCommand) flags() []string {
+	return []string{"--http", d.HTTP, "--https", d.HTTPS, "--admin", d.Admin}
+}
+
+// part runs this program with other arguments to its end, on the same terminal. That it failed has been printed by then.
+func (d *demoCommand) part(ctx context.Context, c *console, self string, args ...string) error {
+	run := exec.CommandContext(ctx, self, args...)
+	run.Stdout, run.Stderr = c.out, c.err
+	run.Cancel = func() error { return run.Process.Signal(syscall.SIGINT) }
+	run.WaitDelay = 30 * time.Second
+	err := run.Run()
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() > 0 {
+		return withExit{ended.ExitCode(), silent{err}}
+	}
+	return err
+}
+
+// serveAside starts shop and gateway, and returns when they serve. stop ends them. Ctrl-C does not reach them: the survey comes to
+// its end first.
+func (d *demoCommand) serveAside(ctx context.Context, c *console, self string) (stop func() error, err error) {
+	serve := exec.Command(self, append([]string{"demo", "--stay"}, d.flags()...)...)
+	serve.Stderr = c.err
+	serve.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := serve.Start(); err != nil {
+		return nil, fmt.Errorf("start the shop and the gateway: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- serve.Wait() }()
+	stop = func() error {
+		if err := serve.Process.Signal(syscall.SIGTERM); err != nil {
+			return <-ended
+		}
+		return <-ended
+	}
+	ready, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
+	for {
+		if answers(ready, "http://"+d.HTTP+"/health") {
+			return stop, nil
+		}
+		select {
+		case err := <-ended:
+			return nil, fmt.Errorf("the shop and the gateway ended before they served: %w", err)
+		case <-ready.Done():
+			return nil, errors.Join(errors.New("the shop and the gateway did not serve within 10s"), stop())
+		case <-pause.C:
+		}
+	}
+}
+
+func answers(ctx context.Context, url string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+// surveyShop finds the load line of the shop behind the gateway.
+func (d *demoCommand) surveyShop(ctx context.Context, c *console, self string) error {
+	if err := os.MkdirAll(demoRuns, 0o755); err != nil {
+		return fmt.Errorf("make a folder for the survey: %w", err)
+	}
+	scenario := filepath.Join(demoRuns, "demo.yaml")
+	if err := writeFile(scenario, demo.Scenario); err != nil {
+		return err
+	}
+	args := []string{"survey", "http://" + d.HTTP, "--slo", demoObjectives, "--scenario", scenario,
+		"--out", filepath.Join(demoRuns, "demo-"+time.Now().Format("20060102-150405"))}
+	fmt.Fprintf(c.out, "\nNow the question: how much can it carry? In a minute or two this finds out:\n\n  plimsoll %s\n\n", shellWords(args))
+	if err := d.part(ctx, c, self, args...); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.out, "\nOpen the report in a browser. To play with the shop yourself: plimsoll demo --stay\n")
+	return nil
+}
+
+// shellWords is a command's arguments as a person would type them.
+func shellWords(args []string) string {
+	words := make([]string, len(args))
+	for i, a := range args {
+		words[i] = a
+		if strings.ContainsAny(a, " <>%,*?$&|;'\"()") {
+			words[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
