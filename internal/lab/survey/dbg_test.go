@@ -22,7 +22,7 @@ func TestPoints(t *testing.T) {
 	low, high := s.span()
 	for i := range o.SLO {
 		pts := s.points(&o.SLO[i])
-		c := findCrossing(pts, s.objective(&o.SLO[i]), low, high)
+		c := findCrossing(s.form(&o.SLO[i]), pts, low, high)
 		fmt.Println(o.SLO[i].Text, c, low, high)
 	}
 }

@@ -50,7 +50,7 @@ func TestPatterns(t *testing.T) {
 				tr.view = viewOf(st)
 				s.trials = append(s.trials, tr)
 			}
-			c := findCrossing(s.points(&sl[0]), s.objective(&sl[0]), truth*.6, truth*1.4)
+			c := findCrossing(s.form(&sl[0]), s.points(&sl[0]), truth*.6, truth*1.4)
 			if name[0] == 'C' {
 				for _, p := range s.points(&sl[0]) {
 					if p.rate > truth*.97 && p.rate < truth*1.03 {

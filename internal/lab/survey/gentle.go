@@ -118,6 +118,9 @@ func cpuPerRequest(s *measure.Step) float64 {
 
 // niceRate puts a rate on a grid of half a percent, so that a rate that is tried again is the same rate, and looks like one that a person chose.
 func niceRate(rate float64) float64 {
+	if rate <= 0 {
+		return 0
+	}
 	const grid = .005
 	rate = math.Exp(math.Round(math.Log(rate)/grid) * grid)
 	digits := math.Pow(10, math.Floor(math.Log10(rate))-3)

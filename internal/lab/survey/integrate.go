@@ -13,7 +13,7 @@ type crossing struct {
 	spread   float64 // standard deviation of the logarithm of the crossing
 }
 
-const coarseGrid, fineGrid = 41, 71
+const coarseGrid, fineGrid = 25, 45
 
 // integrate finds the crossing's distribution: likelihood is the logarithm of it for the logarithm of a rate and one of several shapes, which are equally
 // probable beforehand, as all rates are; slopes are the shapes' own. The grid is laid once over everything and once more over the part that matters.

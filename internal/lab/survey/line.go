@@ -16,7 +16,7 @@ func (s *surveyor) known() (line crossing, which *slo.Objective) {
 	low, high := s.span()
 	for i := range s.o.SLO {
 		o := &s.o.SLO[i]
-		c := findCrossing(s.points(o), s.objective(o), low, high)
+		c := findCrossing(s.form(o), s.points(o), low, high)
 		switch {
 		case which == nil:
 			line, which = c, o
@@ -46,10 +46,12 @@ func (s *surveyor) span() (low, high float64) {
 	return min(s.good, low) * .5, max(low, s.good) * 1.4
 }
 
-// objective is what a crossing of an objective is looked for with. At least a tenth of the limit is for waiting, whatever a request takes alone.
-func (s *surveyor) objective(o *slo.Objective) objective {
-	limit := float64(o.Limit) / float64(second)
-	return objective{o.Share, limit, min(s.mean/float64(second), .9*limit)}
+// form is how an objective's share of bad requests depends on the rate.
+func (s *surveyor) form(o *slo.Objective) form {
+	if o.Limit == 0 {
+		return newLossForm(o.Share)
+	}
+	return newWaitForm(o.Share, float64(o.Limit)/float64(second), s.mean/float64(second))
 }
 
 // points are what the steps up to now say of an objective.

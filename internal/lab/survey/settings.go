@@ -66,7 +66,7 @@ func settingsFor(o *Options) settings {
 		noiseLength: 3 * second, gentleHigh: .48, gentleLow: .25,
 		coarseLength: 3 * second, coarseSettle: second / 2,
 		fineLength: 6 * second, fineSettle: second, fineMost: 12 * second,
-		coarseWidth: .12, width: .05, tooWide: .07, correlations: 16, hardBudget: 3,
+		coarseWidth: .12, width: .05, tooWide: .07, correlations: 16, hardBudget: 4,
 		overload: []float64{1.1, 1.25, 1.5}, overloadLength: 3 * second, recoveryLength: 4 * second,
 	}
 	if o.Quick {

@@ -2,6 +2,7 @@ package survey
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -58,6 +59,7 @@ type surveyor struct {
 	elapsed    int64
 	phase      phase
 	phaseSpent int64
+	checking   bool // whether the service is alive
 }
 
 // phase is a part of the survey, in order.
@@ -199,7 +201,26 @@ func (s *surveyor) doAtOnce(p measure.Plan) (*trial, error) {
 		}
 	}
 	s.tell(Event{Plan: p, Judgement: &t.judgement})
+	if t.broke != "" {
+		return t, s.alive(t)
+	}
 	return t, nil
+}
+
+// alive looks, after a step in which the service broke, whether it has come back; if not, the survey is over.
+func (s *surveyor) alive(broken *trial) error {
+	dead := early(fmt.Sprintf("the service broke at %s and did not come back: %s", broken.words(), broken.broke))
+	if s.checking {
+		return dead
+	}
+	s.checking = true
+	defer func() { s.checking = false }()
+	_, err := s.do(s.plan(niceRate(s.good*s.set.gentleHigh), s.set.warmChunk, 0, "to see whether the service has come back"))
+	var why early
+	if errors.As(err, &why) && s.ctx.Err() == nil {
+		return dead
+	}
+	return err
 }
 
 // judge gives a step its verdict: with all steps at its rate in the same phase, as one.
