@@ -27,6 +27,9 @@ const (
 	hopeless = 40
 	// mostOpen is the probability of more workers than can be told from the steps, above which nothing is foretold.
 	mostOpen = .1
+	// farBeyond is how many times the highest gentle rate a processor's bound may be for it to be taken for the line where no station can be told. The gentle rates go
+	// up to a third of the line at least: what lies further away is set by something that they do not show.
+	farBeyond = 4
 	// mostSpread is the ratio of an interval's ends beyond which it foretells nothing.
 	mostSpread = 2
 	// lineArrivals is how many requests each rate of a simulated line is tried with.
@@ -54,6 +57,9 @@ func Predict(steps []measure.Step, s slo.SLO, o PredictOptions) (p *Prediction, 
 	switch {
 	case station == nil && cpu == nil:
 		return nil, why + "; and no processor time was measured that would set a bound"
+	case station == nil && cpu.Estimate > farBeyond*top:
+		return nil, fmt.Sprintf("%s; and %s would do for %.4g a second, which is too far beyond the %.4g that were tried to say that nothing gives first", why, name,
+			cpu.Estimate, top)
 	case station == nil:
 		how = fmt.Sprintf("%s is used up at %.4g a second, and %s", name, cpu.Estimate/atMost, why)
 		return &Prediction{Made: last, Upto: top, Line: *cpu, Limit: name, How: how}, ""
@@ -335,22 +341,4 @@ func Score(p *Prediction, measured Interval) {
 		p.Misses = fmt.Sprintf("the line is %.0f %% higher than foretold by %s: requests cost less at higher rates than below %.4g a second, "+
 			"as where work is done in batches or caches become warm, or there are more workers than were seen at work", 100*(1/(1+p.Error)-1), p.Limit, p.Upto)
 	}
-}
-
-// Fit makes all of a run's steps but predictions, which are made while it runs.
-func Fit(steps []measure.Step, o Options) Model {
-	m := Model{Demands: Demands(steps, o), USL: FitUSL(Points(steps), o.Seed), Checks: CheckPhysics(steps, o)}
-	lowest := math.Inf(1)
-	for _, d := range m.Demands {
-		if d.Resource != "generator cpu" && d.Bound.Estimate > 0 && d.Bound.Estimate < lowest {
-			lowest, m.Smallest = d.Bound.Estimate, d.Resource
-		}
-	}
-	if len(m.Demands) == 0 {
-		m.Notes = append(m.Notes, "no processor time was sampled, so no demand of a request is known")
-	}
-	if o.Local {
-		m.Notes = append(m.Notes, "the generator shared the target's cores: a bound of the host counts the work of both")
-	}
-	return m
 }

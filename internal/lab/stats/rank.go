@@ -8,9 +8,9 @@ import (
 // exactProduct bounds the work of the exact distribution of ranks; above it the normal approximation is good to three digits.
 const exactProduct = 900
 
-// MannWhitney is the two-sided probability that two sets of independent values from the same distribution would differ in rank as clearly as these do
-// (Mann and Whitney 1947). It is exact for small sets without ties, else by the normal approximation with corrections for ties and for continuity. It
-// is 1 when a set is empty.
+// MannWhitney is the two-sided probability that two sets of independent values from the same distribution would differ in rank as clearly
+// as these do (Mann and Whitney 1947). It is exact for small sets without ties, else by the normal approximation with corrections for ties
+// and for continuity. It is 1 when a set is empty.
 func MannWhitney(a, b []float64) (p float64) {
 	n, m := len(a), len(b)
 	if n == 0 || m == 0 {

@@ -10,9 +10,10 @@ func autocovariance(series []float64, mean float64, lag int) (c float64) {
 	return c / float64(len(series))
 }
 
-// BlockLength is how many values of a series belong into one block of a circular block bootstrap, from the series' own autocorrelation: the rule of
-// Politis and White (2004) with the correction of Patton, Politis and White (2009), and half as much again: theirs has the best variance on average, which is
-// too small half of the time, and an interval from it covers less than it says. It is at least 1 and at most a third of the series.
+// BlockLength is how many values of a series belong into one block of a circular block bootstrap, from the series' own autocorrelation: the
+// rule of Politis and White (2004) with the correction of Patton, Politis and White (2009), and half as much again: theirs has the best
+// variance on average, which is too small half of the time, and an interval from it covers less than it says. It is at least 1 and at most
+// a third of the series.
 func BlockLength(series []float64) int {
 	n := len(series)
 	if n < 9 {
@@ -35,7 +36,7 @@ func BlockLength(series []float64) int {
 	if spectrum <= 0 {
 		return 1
 	}
-	length := 1.5 * math.Cbrt(2 * slope * slope / (4. / 3 * spectrum * spectrum) * float64(n))
+	length := 1.5 * math.Cbrt(2*slope*slope/(4./3*spectrum*spectrum)*float64(n))
 	return min(max(int(math.Ceil(length)), 1), most)
 }
 
@@ -78,26 +79,6 @@ func CorrelationTime(series []float64) float64 {
 		}
 	}
 	return max(time, 1)
-}
-
-// Truncation is how many values at a series' beginning belong to its transient: those whose removal makes the standard error of what is left
-// smallest (MSER, White 1997), at most half of it.
-func Truncation(series []float64) int {
-	n := len(series)
-	best, at := math.Inf(1), 0
-	total, squares := 0.0, 0.0
-	for i := n - 1; i >= 0; i-- {
-		total += series[i]
-		squares += series[i] * series[i]
-		left := float64(n - i)
-		if i > n/2 {
-			continue
-		}
-		if mser := (squares - total*total/left) / (left * left); mser <= best {
-			best, at = mser, i
-		}
-	}
-	return at
 }
 
 // Trend is the two-sided probability that a series without any trend would go up or down as clearly as this one does (Mann 1945, Kendall), for

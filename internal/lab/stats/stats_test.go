@@ -159,20 +159,6 @@ func TestTheMedianAndItsInterval(t *testing.T) {
 	}
 }
 
-func TestATransientIsFoundAndCut(t *testing.T) {
-	r := source(9)
-	var series []float64
-	for i := range 60 {
-		series = append(series, 10+r.NormFloat64()+30*math.Exp(-float64(i)/4))
-	}
-	if cut := stats.Truncation(series); cut < 6 || cut > 22 {
-		t.Errorf("%d of 60 are cut from a series whose transient is over after about 12", cut)
-	}
-	if cut := stats.Truncation(series[20:]); cut > 12 {
-		t.Errorf("%d of 40 are cut from a series without a transient", cut)
-	}
-}
-
 func TestTrendsAreTold(t *testing.T) {
 	r := source(11)
 	up, flat := 0, 0
@@ -220,8 +206,8 @@ func TestBlocksGrowWithTheCorrelation(t *testing.T) {
 	}
 }
 
-// waits are, by windows of 50 requests, how many of a queue's requests waited longer than a limit, and how many there were: Lindley's recursion for one
-// worker with exponential service at a utilisation, in units of the mean service time.
+// waits are, by windows of 50 requests, how many of a queue's requests waited longer than a limit, and how many there were: Lindley's
+// recursion for one worker with exponential service at a utilisation, in units of the mean service time.
 func waits(windows int, utilisation, limit float64, r *rand.Rand) (late, total []float64) {
 	wait := 0.0
 	request := func() { wait = max(wait+r.ExpFloat64()-r.ExpFloat64()/utilisation, 0) }

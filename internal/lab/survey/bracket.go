@@ -17,8 +17,8 @@ func steady(before, now []float64) bool {
 	return math.Abs(b-a) <= .1*a || stats.MannWhitney(before, now) > .05
 }
 
-// bracket grows the rate until the service fails, or goes down until it does not. found is false when there is no line between two rates that were
-// tried; the result then says what is known.
+// bracket grows the rate until the service fails, or goes down until it does not. found is false when there is no line between two rates
+// that were tried; the result then says what is known.
 func (s *surveyor) bracket(rate float64) (found bool, err error) {
 	s.enter(bracketing, "looking for a rate that is too high")
 	why := "half of what a single client who waits for each answer reaches"
@@ -39,7 +39,8 @@ func (s *surveyor) bracket(rate float64) (found bool, err error) {
 				return false, nil
 			}
 			if invalid == rate && s.good > 0 {
-				rate, why = s.allowed(math.Sqrt(s.good*rate)), fmt.Sprintf("between %s (passed) and %s (the generator was the limit)", perSecond(s.good), perSecond(rate))
+				why = fmt.Sprintf("between %s (passed) and %s (the generator was the limit)", perSecond(s.good), perSecond(rate))
+				rate = s.allowed(math.Sqrt(s.good * rate))
 				continue
 			}
 			invalid, why = rate, "once more, since the generator was the limit"
@@ -47,7 +48,7 @@ func (s *surveyor) bracket(rate float64) (found bool, err error) {
 		case t.passed():
 			s.low = max(s.low, rate)
 			if s.high > 0 {
-				return true, nil
+				return true, s.narrow()
 			}
 			if s.o.Limit > 0 && rate >= s.o.Limit {
 				s.notFound(rate, "which is the highest rate that may be offered")
@@ -56,7 +57,7 @@ func (s *surveyor) bracket(rate float64) (found bool, err error) {
 			rate, why = s.up(t)
 		case s.good > 0 && s.low < rate:
 			s.high = rate
-			return true, nil
+			return true, s.narrow()
 		default:
 			s.high = rate
 			if downs++; downs > s.set.downs {
@@ -67,6 +68,26 @@ func (s *surveyor) bracket(rate float64) (found bool, err error) {
 			rate /= 3
 		}
 	}
+}
+
+// narrow tries a rate between the ends of a wide bracket. The gentle steps are a share of the highest good rate: below a wide bracket they would be
+// a quarter of the line, where hardly any request meets another one and nothing can be foretold.
+func (s *surveyor) narrow() error {
+	if s.high < s.set.apart*s.good {
+		return nil
+	}
+	rate := niceRate(math.Sqrt(s.good * s.high))
+	t, err := s.do(s.plan(rate, s.set.bracketLength, s.set.bracketSettle,
+		fmt.Sprintf("between %s (passed) and %s (failed)", perSecond(s.good), perSecond(s.high))))
+	switch {
+	case err != nil || t.judgement.Verdict == record.Invalid:
+		return err
+	case t.passed():
+		s.low = max(s.low, rate)
+	default:
+		s.high = rate
+	}
+	return nil
 }
 
 // up is the next rate after one that passed.

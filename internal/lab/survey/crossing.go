@@ -2,18 +2,20 @@ package survey
 
 import "math"
 
-// A line is where the share of bad requests crosses what is allowed. It is read from all steps near it at once: each pair of a crossing and a slope, the
-// slope being that of the log-odds of the share over the logarithm of the rate, foretells a share for each step (how, a form says: wait.go, loss.go);
-// the bad requests of a step are binomial around it, their number divided by the size of the clumps they come in and by what steps differ beyond that; and the
-// crossing's distribution is what is left when the slope is integrated out. Steps that show nothing bad, or nothing good, need no special case: a cliff
-// gives an interval between the highest rates that passed and the lowest that failed.
+// A line is where the share of bad requests crosses what is allowed. It is read from all steps near it at once: each pair of a crossing and
+// a slope, the slope being that of the log-odds of the share over the logarithm of the rate, foretells a share for each step (how, a form
+// says: wait.go, loss.go); the bad requests of a step are binomial around it, their number divided by the size of the clumps they come in
+// and by what steps differ beyond that; and the crossing's distribution is what is left when the slope is integrated out. Steps that show
+// nothing bad, or nothing good, need no special case: a cliff gives an interval between the highest rates that passed and the lowest that
+// failed.
 //
-// Rejected: interpolating between the highest PASS and the lowest FAIL. Verdicts near the line are mostly undecided, and each is wrong now and then.
+// Rejected: interpolating between the highest PASS and the lowest FAIL. Verdicts near the line are mostly undecided, and each is wrong now
+// and then.
 
 // point is what one step says of one objective.
 type point struct {
-	// rate is the one that was planned. What chance made of it explains some of the noise, but not as the form would: held against that, lines came out
-	// half a percent too high.
+	// rate is the one that was planned. What chance made of it explains some of the noise, but not as the form would: held against that,
+	// lines came out half a percent too high.
 	rate       float64
 	bad, total float64
 	clump      float64 // how many requests were bad together

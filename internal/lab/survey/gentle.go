@@ -8,14 +8,15 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// gentle does the steps under half of the line: a pair of equal ones, whose difference is what no comparison can see below, and where there are few
-// others one more. Then the line is foretold, before anything near it is tried.
+// gentle does the steps under half of the line: a pair of equal ones, whose difference is what no comparison can see below, and where there
+// are few others one more. Then the line is foretold, before anything near it is tried.
 func (s *surveyor) gentle() error {
 	s.enter(noise, "doing the same twice, to see how much two equal steps differ")
 	rate := niceRate(s.good * s.set.gentleHigh)
 	var pair [2]*trial
 	for i := range pair {
-		t, err := s.do(s.plan(rate, s.set.noiseLength, s.set.bracketSettle, fmt.Sprintf("one of two equal steps, under half of %s, which passed", perSecond(s.good))))
+		why := fmt.Sprintf("one of two equal steps, under half of %s, which passed", perSecond(s.good))
+		t, err := s.do(s.plan(rate, s.set.noiseLength, s.set.bracketSettle, why))
 		if err != nil {
 			return err
 		}

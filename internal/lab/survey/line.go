@@ -16,7 +16,7 @@ func (s *surveyor) known() (line crossing, which *slo.Objective) {
 	low, high := s.span()
 	for i := range s.o.SLO {
 		o := &s.o.SLO[i]
-		c := findCrossing(s.form(o), s.points(o), low, high)
+		c := s.crossing(o, low, high)
 		switch {
 		case which == nil:
 			line, which = c, o
@@ -30,28 +30,59 @@ func (s *surveyor) known() (line crossing, which *slo.Objective) {
 	return line, which
 }
 
-// span is between which rates the line may be: well beyond those that passed and failed, since each verdict may be wrong.
+// span is between which rates the line may be: well beyond the highest that was good and the lowest that was not in bracketing, since each
+// verdict may be wrong.
 func (s *surveyor) span() (low, high float64) {
-	low, high = math.Inf(1), 0
+	failed := math.Inf(1)
 	for _, t := range s.trials {
-		if t.usable() && t.step.Plan.Phase == names[bracketing] {
-			if t.passed() {
-				high = max(high, t.rate*s.o.Overshoot)
-			} else {
-				low = min(low, t.rate)
-			}
+		if t.usable() && t.step.Plan.Phase == names[bracketing] && !t.passed() {
+			failed = min(failed, t.rate)
 		}
 	}
-	// The line is below what failed and above what passed last before it.
-	return min(s.good, low) * .5, max(low, s.good) * 1.4
+	return min(s.good, failed) * .5, max(s.good, failed) * 1.4
 }
 
-// form is how an objective's share of bad requests depends on the rate.
-func (s *surveyor) form(o *slo.Objective) form {
+// crossing is where an objective is crossed. A percentile's depends on how many requests are bad at any rate, which the gentle steps tell
+// roughly: it is looked for with the least, the likeliest and the highest share of them, and the interval holds all three.
+func (s *surveyor) crossing(o *slo.Objective, low, high float64) crossing {
+	points := s.points(o)
 	if o.Limit == 0 {
-		return newLossForm(o.Share)
+		return findCrossing(newLossForm(o.Share), points, low, high)
 	}
-	return newWaitForm(o.Share, float64(o.Limit)/float64(second), s.mean/float64(second))
+	varied := s.varied
+	if s.o.Arrivals != "constant" {
+		varied++
+	}
+	find := func(always float64) crossing {
+		f := newWaitForm(o.Share, float64(o.Limit)/float64(second), s.mean/float64(second), varied, always)
+		return findCrossing(f, points, low, high)
+	}
+	always := s.always(o)
+	c := find(always.Point)
+	if always.High <= stray*o.Share {
+		return c
+	}
+	least, most := find(always.Low), find(always.High)
+	c.interval.Low = min(c.interval.Low, least.interval.Low, most.interval.Low)
+	c.interval.High = max(c.interval.High, least.interval.High, most.interval.High)
+	return c
+}
+
+// always is the share of requests that broke an objective in the gentle steps, where there is nobody to wait for. Where there was none it
+// is taken to be none: a few seconds cannot show less than a fraction of what is allowed, and what they do not show hardly moves the line.
+func (s *surveyor) always(o *slo.Objective) stats.Interval {
+	const sure = 0.8
+	bad, all := 0.0, 0.0
+	for _, t := range s.trials {
+		if t.rate <= .55*s.good && t.broke == "" && t.judgement.Verdict != record.Invalid {
+			b, n := t.view.counts(o)
+			bad, all = bad+total(b), all+total(n)
+		}
+	}
+	if bad == 0 {
+		return stats.Interval{}
+	}
+	return stats.Binomial(bad, all, sure)
 }
 
 // points are what the steps up to now say of an objective.
@@ -90,8 +121,7 @@ func (s *surveyor) line() record.Line {
 	}
 	c, which := s.known()
 	i := c.interval
-	finest := s.unseen(i.Point)
-	line := model.Interval{Low: i.Low * (1 - finest), Estimate: i.Point * (1 - (finest-resolution)/2), High: i.High * (1 + resolution), Confidence: confidence}
+	line := model.Interval{Low: i.Low * (1 - resolution), Estimate: i.Point, High: i.High * (1 + resolution), Confidence: confidence}
 	passed, failed := s.verdicts()
 	why := fmt.Sprintf("%s sets it", which.Text)
 	if passed > 0 {
@@ -101,21 +131,4 @@ func (s *surveyor) line() record.Line {
 		why += fmt.Sprintf(", the lowest that failed is %s", perSecond(failed))
 	}
 	return record.Line{Interval: line, Found: true, Why: why}
-}
-
-// unseen is the overload, as a share of the rate, that steps of a few seconds cannot see: requests that wait longer by so little that the limit is
-// not reached before the step is over, and that is no more than chance moves a queue in that time. The line can be lower by that much.
-func (s *surveyor) unseen(line float64) float64 {
-	var lengths []float64
-	for _, t := range s.trials {
-		if t.usable() && math.Abs(math.Log(t.rate/line)) < .05 {
-			lengths = append(lengths, float64(t.step.Plan.Length)/float64(second))
-		}
-	}
-	length := float64(s.set.coarseLength) / float64(second)
-	for _, l := range lengths {
-		length = max(length, l)
-	}
-	limit := float64(s.o.SLO.Longest()) / float64(second)
-	return max(resolution, min(limit/length, 3/math.Sqrt(line*length)))
 }

@@ -42,7 +42,7 @@ func (s *surveyor) peak() (peak, falls record.Knee) {
 		}
 		g := t.judgement.Goodput
 		offered = max(offered, t.rate)
-		if g.High >= .98*t.view.rate() {
+		if r := t.view.rate(); g.High >= .98*r && g.Estimate >= .95*r {
 			kept = max(kept, t.rate)
 		}
 		if top == nil || g.Estimate > top.judgement.Goodput.Estimate {
@@ -61,8 +61,10 @@ func (s *surveyor) peak() (peak, falls record.Knee) {
 		return peak, falls
 	}
 	low, high := min(kept, g.Estimate), max(g.High, min(top.rate, g.Estimate*1.05))
-	peak = record.Knee{Found: true, Goodput: g.Estimate, Rate: model.Interval{Low: min(low, g.Low), Estimate: g.Estimate, High: high, Confidence: confidence},
-		Why: fmt.Sprintf("at %s requests offered a second, %s were answered well; up to %s all were", perSecond(top.rate), perSecond(g.Estimate), perSecond(kept))}
+	peak.Found, peak.Goodput = true, g.Estimate
+	peak.Rate = model.Interval{Low: min(low, g.Low), Estimate: g.Estimate, High: high, Confidence: confidence}
+	peak.Why = fmt.Sprintf("at %s requests offered a second, %s were answered well; up to %s all were",
+		perSecond(top.rate), perSecond(g.Estimate), perSecond(kept))
 	return peak, s.falls(top, offered)
 }
 

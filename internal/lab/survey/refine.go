@@ -8,8 +8,8 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// offsets are where the fine steps lie around the line as it is known, in units of what is worth telling apart. Above it a step shows more of what
-// breaks the SLO than below, so there are more of them.
+// offsets are where the fine steps lie around the line as it is known, in units of what is worth telling apart. Above it a step shows more
+// of what breaks the SLO than below, so there are more of them.
 var offsets = []float64{-1, -.5, 0, .5, 1, 1.5, 2}
 
 // refine tries rates near the line, in random order, until the line is known well enough or the time for it is used up.
@@ -76,12 +76,14 @@ func (s *surveyor) fine(line float64) (length, settle int64) {
 // why says in words why a rate is tried.
 func (s *surveyor) why(rate float64) string {
 	passed, failed := s.verdicts()
-	words := "near the line"
+	words := "near the line, where verdicts differ"
 	switch {
 	case passed > 0 && failed > passed:
 		words = fmt.Sprintf("between %s (passed) and %s (failed)", perSecond(passed), perSecond(failed))
-	case passed > 0:
-		words = fmt.Sprintf("near %s, where verdicts differ", perSecond(passed))
+	case failed == 0 && passed > 0:
+		words = fmt.Sprintf("near the line, above %s (passed)", perSecond(passed))
+	case failed > 0 && passed == 0:
+		words = fmt.Sprintf("near the line, below %s (failed)", perSecond(failed))
 	}
 	if before := s.trials[len(s.trials)-1].rate; before > rate {
 		return words + ", coming from above"

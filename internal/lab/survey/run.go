@@ -12,10 +12,10 @@ import (
 
 // Run does a survey and says what it found. It calls b, and o's functions, on the caller's goroutine only.
 //
-// Whatever ends a survey before its time (the service broke and did not come back, no step could be done, the context was cancelled) is no error:
-// Result.Early says what, and the result holds what was known by then. An error without a result means that not even the first step could be
-// done; an error with one comes from o.Done. Result.Ended is the caller's to fill in, since a survey knows no clock, and so is all of Result.Model but
-// its Predictions.
+// Whatever ends a survey before its time (the service broke and did not come back, no step could be done, the context was cancelled) is no
+// error: Result.Early says what, and the result holds what was known by then. An error without a result means that not even the first step
+// could be done; an error with one comes from o.Done. Result.Ended is the caller's to fill in, since a survey knows no clock, and so is all
+// of Result.Model but its Predictions.
 func Run(ctx context.Context, b Bench, o Options) (*record.Result, error) {
 	o = withDefaults(o)
 	if len(o.SLO) == 0 {
@@ -117,8 +117,12 @@ func (s *surveyor) warm() (start float64, err error) {
 			s.result.Line.Why = why
 			return 0, early(why)
 		}
+		if t.judgement.Verdict == record.Fail {
+			s.result.Line.Why = "the SLO is not met even by one request at a time: " + t.judgement.Why
+			return 0, early(s.result.Line.Why)
+		}
 		now := meanResponses(t.view.windows)
-		s.mean = t.step.Totals.Response.Mean()
+		s.mean, s.varied = t.step.Totals.Response.Mean(), variation(&t.step.Totals.Response)
 		start = t.judgement.Goodput.Estimate / 2
 		if i > 0 && steady(before, now) {
 			break
@@ -129,6 +133,21 @@ func (s *surveyor) warm() (start float64, err error) {
 		start = s.o.Start
 	}
 	return s.capped(start), nil
+}
+
+// variation is the squared coefficient of variation of durations.
+func variation(h *measure.Sparse) float64 {
+	n, mean := float64(h.Count()), h.Mean()
+	if n < 2 || mean == 0 {
+		return 0
+	}
+	squares := 0.0
+	for _, c := range h.Cells {
+		lowest, highest := measure.Bounds(int(c.Bucket))
+		d := float64(lowest+highest)/2 - mean
+		squares += d * d * float64(c.Count)
+	}
+	return squares / (n - 1) / (mean * mean)
 }
 
 // example is what one of the failures looked like.

@@ -10,10 +10,12 @@ type settings struct {
 	// service that never settles; a chunk holds six windows, the fewest from which a trend can be told.
 	warmChunk int64
 	warmMost  int
-	// Bracketing: steps are short, since they only have to tell twice the line from half of it. growth is the factor while nothing is seen of
-	// a limit, careful the one when the response time has begun to grow by the factor strained; downs bounds the way down when the first rate fails.
+	// Bracketing: steps are short, since they only have to tell twice the line from half of it. growth is the factor while nothing is seen
+	// of a limit, careful the one when the response time has begun to grow by the factor strained; downs bounds the way down when the first
+	// rate fails. A bracket whose ends are further from each other than the factor apart is tried once more in the middle.
 	bracketLength, bracketSettle int64
 	growth, careful, strained    float64
+	apart                        float64
 	downs                        int
 	// The A/A pair and the gentle steps lie at these shares of the highest rate that was good in bracketing, which the line is above; so they are
 	// under half of the line, as a prediction's have to be, and one is near enough to half of it to be what recovery is held against.
@@ -36,22 +38,22 @@ type settings struct {
 // Constants of judgement.
 const (
 	confidence = 0.95
-	// growthTail is the probability of calling a queue that is at rest a growing one. It is small because many steps are judged; growthLeast is the
-	// least growth, as a share of the offered rate, that matters.
+	// growthTail is the probability of calling a queue that is at rest a growing one. It is small because many steps are judged;
+	// growthLeast is the least growth, as a share of the offered rate, that matters.
 	growthTail  = 0.005
 	growthLeast = 0.005
-	// resolution is the smallest half width of a line, as a share: service times of real machines drift by that much from one minute to the next.
+	// resolution is added to a line on both sides, as a share: service times of real machines drift by that much from one minute to the next.
 	resolution = 0.005
-	// lateShare is the share of the SLO's limit by which the generator may be late without a FAIL being its own doing; lateWithout is the limit for
-	// an SLO that has none, in nanoseconds.
+	// lateShare is the share of the SLO's limit by which the generator may be late without a FAIL being its own doing; lateWithout is the
+	// limit for an SLO that has none, in nanoseconds.
 	lateShare   = 0.1
 	lateWithout = int64(10e6)
 	// A target is broken when more than half of at least brokenLeast requests failed for brokenFor, or nothing was answered for silentFor.
 	brokenLeast = 20
 	brokenFor   = 2 * second
 	silentFor   = 3 * second
-	// Connections: those that the rate needs while requests take as long as the SLO allows, or four times as long as they do, with as many again to
-	// spare; between these bounds, which keep a wrong guess harmless.
+	// Connections: those that the rate needs while requests take as long as the SLO allows, or four times as long as they do, with as many
+	// again to spare; between these bounds, which keep a wrong guess harmless.
 	fewestConnections, mostConnections = 32, 2048
 	// A collapse is a fall of the goodput by more than this share, and by more than its interval.
 	collapseFall = 0.10
@@ -62,7 +64,7 @@ const (
 func settingsFor(o *Options) settings {
 	s := settings{
 		warmChunk: 3 * second / 2, warmMost: 6,
-		bracketLength: 5 * second / 2, bracketSettle: second / 2, growth: 2, careful: math.Sqrt2, strained: 1.5, downs: 5,
+		bracketLength: 5 * second / 2, bracketSettle: second / 2, growth: 2, careful: math.Sqrt2, strained: 1.5, downs: 5, apart: 1.6,
 		noiseLength: 3 * second, gentleHigh: .48, gentleLow: .25,
 		coarseLength: 3 * second, coarseSettle: second / 2,
 		fineLength: 6 * second, fineSettle: second, fineMost: 12 * second,
@@ -74,7 +76,7 @@ func settingsFor(o *Options) settings {
 		s.bracketLength = 2 * second
 		s.noiseLength, s.coarseLength = 2*second, 2*second
 		s.fineLength, s.fineMost = 7*second/2, 7*second
-		s.coarseWidth, s.width = .15, .07
+		s.coarseWidth, s.width, s.tooWide, s.hardBudget = .15, .07, .09, 3
 		s.overload, s.overloadLength, s.recoveryLength = []float64{1.1, 1.4}, 5*second/2, 3*second
 	}
 	s.growth = min(s.growth, o.Overshoot)

@@ -20,8 +20,8 @@ type trial struct {
 	broke     string  // why the step was stopped; empty when it was not
 }
 
-// passed says that nothing spoke against the rate: what the next rates may be a multiple of. A step of a few seconds is often too short to prove that
-// a percentile holds; but then it has not failed either.
+// passed says that nothing spoke against the rate: what the next rates may be a multiple of. A step of a few seconds is often too short to
+// prove that a percentile holds; but then it has not failed either.
 func (t *trial) passed() bool {
 	switch t.judgement.Verdict {
 	case record.Pass:
@@ -53,13 +53,14 @@ type surveyor struct {
 	result *record.Result
 	good   float64 // the highest rate that passed
 	// low and high are the line so far, for whoever watches; 0 while unknown.
-	low, high  float64
-	mean       float64 // response time in nanoseconds of requests that are alone
-	reference  *trial  // the gentle step that noise, recovery and drift are held against
-	elapsed    int64
-	phase      phase
-	phaseSpent int64
-	checking   bool // whether the service is alive
+	low, high float64
+	// mean and varied are the response time in nanoseconds of requests that are alone, and its squared coefficient of variation.
+	mean, varied float64
+	reference    *trial // the gentle step that noise, recovery and drift are held against
+	elapsed      int64
+	phase        phase
+	phaseSpent   int64
+	checking     bool // whether the service is alive
 }
 
 // phase is a part of the survey, in order.
@@ -242,7 +243,7 @@ func (s *surveyor) judge(t *trial) {
 	}
 	invalid := t.step.Totals.Generator.Invalid
 	switch {
-	case t.rate == 0:
+	case t.rate == 0 && j.Verdict != record.Fail:
 		j.Verdict, j.Why = record.Undecided, fmt.Sprintf("one request at a time: %s a second", perSecond(j.Goodput.Estimate))
 	case invalid == "":
 	case j.Verdict != record.Fail || t.broke == "" && lateGenerator(&t.step.Totals, s.o.SLO):

@@ -1,6 +1,6 @@
-// Package survey finds the load line of a service: the highest rate that still meets its SLO, as an interval with a confidence. It decides what to try
-// next and what a step has shown; how a step is done is a Bench's business, so that whole surveys run in virtual time against simulated queues in tests.
-// It must not know sockets, clocks, files or terminals.
+// Package survey finds the load line of a service: the highest rate that still meets its SLO, as an interval with a confidence. It decides
+// what to try next and what a step has shown; how a step is done is a Bench's business, so that whole surveys run in virtual time against
+// simulated queues in tests. It must not know sockets, clocks, files or terminals.
 package survey
 
 import (
@@ -44,8 +44,8 @@ type Options struct {
 	// Cores of the machine the target runs on, for the model; 0 is unknown. Local says that the generator shares them.
 	Cores int
 	Local bool
-	// Predict foretells the line from steps that were all below half of it, among them a closed loop with one connection (Plan.Rate 0) where there
-	// was one. It returns nil when it cannot. It may be nil itself.
+	// Predict foretells the line from steps that were all below half of it, among them a closed loop with one connection (Plan.Rate 0)
+	// where there was one. It returns nil when it cannot. It may be nil itself.
 	Predict func(steps []measure.Step) *model.Prediction
 	// Tell is told what happens, for a progress line. It may be nil.
 	Tell func(Event)

@@ -35,7 +35,8 @@ func (s *surveyor) onSchedule() record.Validity {
 			v.OK = false
 		}
 	}
-	v.Why = fmt.Sprintf("the 99th percentile of its lateness was at most %.2f ms; in %d steps it was the limit itself, and they are not counted", float64(worst)/1e6, invalid)
+	v.Why = fmt.Sprintf("the 99th percentile of its lateness was at most %.2f ms; in %d steps it was the limit itself, and they are not counted",
+		float64(worst)/1e6, invalid)
 	return v
 }
 
@@ -82,7 +83,8 @@ func (s *surveyor) quiet() record.Validity {
 		return v
 	}
 	v.OK = n.P50 < noisyAbove && n.Goodput < noisyAbove && n.CPU < noisyAbove
-	v.Why = fmt.Sprintf("median response time %s, 99th percentile %s, goodput %s, processor time %s", percent(n.P50), percent(n.P99), percent(n.Goodput), percent(n.CPU))
+	v.Why = fmt.Sprintf("median response time %s, 99th percentile %s, goodput %s, processor time %s",
+		percent(n.P50), percent(n.P99), percent(n.Goodput), percent(n.CPU))
 	return v
 }
 

@@ -1,0 +1,136 @@
+package survey
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/record"
+)
+
+// made is a step of windows with so many requests each, of which the last ones are slow, and whose queue grows by a number in each.
+func made(windows int, each, slow, grows uint64) *measure.Step {
+	s := &measure.Step{Plan: measure.Plan{Rate: float64(4 * each), Length: int64(windows) * simWindow}}
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range windows {
+		var h measure.Histogram
+		for j := range each {
+			if j < slow {
+				h.Record(100 * ms)
+			} else {
+				h.Record(5*ms + r.Int64N(ms))
+			}
+		}
+		w := measure.Window{Start: int64(i) * simWindow, Length: simWindow, Due: each + grows, InFlight: i * int(grows), Response: h.Sparse()}
+		w.Ended[measure.OK] = each
+		s.Windows = append(s.Windows, w)
+	}
+	return s
+}
+
+func TestVerdicts(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		step    *measure.Step
+		verdict record.Verdict
+		why     string
+	}{
+		{"all fast", made(20, 500, 0, 0), record.Pass, "every objective"},
+		{"half of them slow", made(20, 500, 250, 0), record.Fail, "p99<50ms"},
+		{"too few to tell", made(20, 10, 0, 0), record.Undecided, "1.00 %"},
+		{"fast, but fewer leave than come", made(20, 500, 0, 15), record.Fail, "does not keep up"},
+		{"slow at a share just allowed", made(20, 100, 1, 0), record.Undecided, "p99<50ms"},
+	} {
+		v := viewOf(c.step)
+		verdict, shares, why := judge(&v, parsed(t, "p99<50ms"), rand.New(rand.NewPCG(1, 2)))
+		if verdict != c.verdict || !strings.Contains(why, c.why) || len(shares) != 1 {
+			t.Errorf("%s: %s, %s, %+v", c.what, verdict, why, shares)
+		}
+	}
+}
+
+func TestOneBrokenObjectiveIsEnough(t *testing.T) {
+	s := made(20, 500, 0, 0)
+	for i := range s.Windows {
+		s.Windows[i].Ended[measure.BadStatus] = 50
+	}
+	v := viewOf(s)
+	verdict, shares, why := judge(&v, parsed(t, "p50<50ms,errors<1%"), rand.New(rand.NewPCG(1, 2)))
+	if verdict != record.Fail || !strings.Contains(why, "errors<1%") || shares[0].Share.High > .5 {
+		t.Errorf("%s, %s, %+v", verdict, why, shares)
+	}
+}
+
+func TestSettlingIsNotJudged(t *testing.T) {
+	s := made(20, 500, 0, 0)
+	slow := made(4, 500, 500, 0)
+	copy(s.Windows, slow.Windows)
+	s.Plan.Settle = second
+	v := viewOf(s)
+	if verdict, _, why := judge(&v, parsed(t, "p99<50ms"), rand.New(rand.NewPCG(1, 2))); verdict != record.Pass {
+		t.Errorf("%s, %s", verdict, why)
+	}
+}
+
+func TestWhatTheGeneratorDidIsNotTheServicesFault(t *testing.T) {
+	late := func(ns int64) *measure.Step {
+		s := made(20, 500, 250, 0)
+		var h measure.Histogram
+		h.Record(ns)
+		s.Totals.Lag = h.Sparse()
+		s.Totals.Generator.Invalid = "its busiest loop was at work 99 % of the time"
+		return s
+	}
+	for _, c := range []struct {
+		step    *measure.Step
+		verdict record.Verdict
+	}{
+		{late(40 * ms), record.Invalid}, // as late as the limit: the slow ones may be its own
+		{late(1 * ms), record.Fail},     // half of them slow, and it was late by a fiftieth of the limit
+		{func() *measure.Step {
+			s := made(20, 500, 0, 0)
+			s.Totals.Generator.Invalid = "it was the limit"
+			return s
+		}(), record.Invalid},
+	} {
+		s := newSurveyor(t.Context(), nil, Options{SLO: parsed(t, "p99<50ms")})
+		tr := &trial{step: *c.step, rate: 2000, view: viewOf(c.step)}
+		s.trials = append(s.trials, tr)
+		if s.judge(tr); tr.judgement.Verdict != c.verdict {
+			t.Errorf("want %s: %+v", c.verdict, tr.judgement)
+		}
+	}
+}
+
+func TestABrokenTargetIsNotKickedOn(t *testing.T) {
+	window := func(ok, failed, unconnected uint64, inside int) *measure.Window {
+		w := &measure.Window{Length: simWindow, InFlight: inside}
+		w.Ended[measure.OK], w.Ended[measure.Timeout], w.Ended[measure.ConnectFailed] = ok, failed, unconnected
+		return w
+	}
+	for _, c := range []struct {
+		what    string
+		windows []*measure.Window // the first ones; the last is repeated
+		after   int               // windows until it stops; 0 is never
+	}{
+		{"all is well", []*measure.Window{window(100, 10, 0, 5)}, 0},
+		{"most time out", []*measure.Window{window(40, 60, 0, 5)}, 8},
+		{"nobody listens", []*measure.Window{window(0, 0, 100, 5)}, 4},
+		{"nothing comes back", []*measure.Window{window(0, 0, 0, 50)}, 12},
+		{"nothing was asked", []*measure.Window{window(0, 0, 0, 0)}, 0},
+		{"a short burst of failures", []*measure.Window{window(1, 99, 0, 5), window(1, 99, 0, 5), window(100, 0, 0, 5)}, 0},
+		{"a few requests that fail", []*measure.Window{window(0, 1, 0, 1)}, 20},
+	} {
+		b := breaker{long: silentFor}
+		stopped := 0
+		for i := 1; i <= 40 && stopped == 0; i++ {
+			if b.see(c.windows[min(i, len(c.windows))-1]) != "" {
+				stopped = i
+			}
+		}
+		if stopped != c.after {
+			t.Errorf("%s: stopped after %d windows, want %d", c.what, stopped, c.after)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package survey
+
+import "math"
+
+// Requests fail for many reasons. The form of errors is a straight line of log-odds over the logarithm of the rate: the least that can be said.
+type lossForm struct {
+	allowed float64 // log-odds of the share that is allowed
+}
+
+const (
+	// lossReach is the distance from the line in log-odds up to which it is taken to be straight, lossClosest the distance as a share of
+	// the rate up to which it is in any case.
+	lossReach, lossClosest = 3.0, 0.02
+	// lossSlope is the usual slope: a queue that refuses what it has no room for has about as much as it has room for. lossDoubt is the standard
+	// deviation of its logarithm.
+	lossSlope, lossDoubt = 25, 0.8
+	// lossMore is by how much clumps are larger than they look in a few seconds: the largest are seldom seen.
+	lossMore = 1.3
+)
+
+func newLossForm(allowed float64) *lossForm {
+	return &lossForm{math.Log(allowed / (1 - allowed))}
+}
+
+func (f *lossForm) share(p *point, at, slope float64) float64 {
+	z := f.allowed + slope*math.Log(p.rate/at)
+	return min(max(1/(1+math.Exp(-z)), 1e-12), 1-1e-9)
+}
+
+func (f *lossForm) agrees(*point, float64, float64) float64 { return 0 }
+
+func (f *lossForm) prior(_, slope float64) float64 {
+	return heavy(math.Log(slope/lossSlope) / lossDoubt)
+}
+
+// clump is told from few clumps, so it is averaged over steps at nearly the same rate. A step with many bad requests has large ones and one
+// with few has small ones, by the same chance: weighed by its own, it would count less the more it shows, and lines would come out too
+// high.
+func (f *lossForm) clump(p *point, all []point, _, _ float64) float64 {
+	const alike = .08
+	sum, weight := 0.0, 0.0
+	for i := range all {
+		d := math.Log(p.rate/all[i].rate) / alike
+		w := math.Exp(-d*d/2) * all[i].total
+		sum += w * all[i].clump
+		weight += w
+	}
+	return max(lossMore*sum/weight, 1)
+}
+
+func (f *lossForm) counts(p *point, at, slope float64) float64 {
+	away := max(math.Abs(math.Log(p.rate/at))-lossClosest, 0)
+	return fades(away*slope/lossReach) * near(p.rate, at, farthest)
+}

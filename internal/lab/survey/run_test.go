@@ -1,0 +1,300 @@
+package survey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/model"
+	"plimsoll/internal/lab/queue"
+	"plimsoll/internal/lab/record"
+)
+
+// four is a service of four workers and 5 ms, whose line is at 753 a second under Poisson arrivals.
+func four() *simBench {
+	return &simBench{station: queue.Station{Workers: 4, Service: queue.Constant(5 * ms), Room: -1}, seed: 99}
+}
+
+func quick(t *testing.T) Options {
+	return Options{SLO: parsed(t, "p99<50ms"), Quick: true, Seed: 3}
+}
+
+func run(t *testing.T, b Bench, o Options) *record.Result {
+	t.Helper()
+	r, err := Run(context.Background(), b, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestASurveyGoesThroughItsPhasesInOrder(t *testing.T) {
+	b := four()
+	r := run(t, b, quick(t))
+	var order []string
+	for i, p := range b.plans {
+		if p.Number != i+1 || p.Why == "" || p.Length <= p.Settle || p.Connections < 1 {
+			t.Errorf("step %d: %+v", i+1, p)
+		}
+		if len(order) == 0 || order[len(order)-1] != p.Phase {
+			order = append(order, p.Phase)
+		}
+	}
+	if got := strings.Join(order, " "); got != "warm-up bracket noise refine overload recovery" {
+		t.Error(got)
+	}
+	if len(r.Judgements) != len(b.plans) || !r.Recovery.Recovered || !r.Noise.Measured || !r.Peak.Found || r.Falls.Found {
+		t.Errorf("%+v", r)
+	}
+	if g := r.Peak.Goodput; g < 760 || g > 840 {
+		t.Errorf("the goodput peaks at %v; four workers do 800", g)
+	}
+	for _, v := range r.Validity {
+		if !v.OK {
+			t.Errorf("%s: %s", v.What, v.Why)
+		}
+	}
+}
+
+func TestTheSameSeedGivesTheSameSurvey(t *testing.T) {
+	if one, two := run(t, four(), quick(t)), run(t, four(), quick(t)); !reflect.DeepEqual(one, two) {
+		t.Error("two surveys with one seed differ")
+	}
+}
+
+func TestNoRateIsEverAboveAMultipleOfTheLastGoodOne(t *testing.T) {
+	for _, overshoot := range []float64{1.3, 2} {
+		o := quick(t)
+		o.Overshoot = overshoot
+		good := 0.0
+		o.Done = func(s *measure.Step, j record.Judgement) error {
+			if good > 0 && s.Plan.Rate > overshoot*good*1.003 {
+				t.Errorf("%v a second was offered when %v was the highest good rate", s.Plan.Rate, good)
+			}
+			if (&trial{judgement: j}).passed() {
+				good = max(good, s.Plan.Rate)
+			}
+			return nil
+		}
+		if r := run(t, four(), o); !r.Line.Found {
+			t.Errorf("overshoot %v: %+v", overshoot, r.Line)
+		}
+	}
+}
+
+func TestSomeStepsComeFromAboveAndSomeFromBelow(t *testing.T) {
+	b := four()
+	run(t, b, quick(t))
+	above, below := 0, 0
+	for _, p := range b.plans {
+		if strings.Contains(p.Why, "from above") {
+			above++
+		}
+		if strings.Contains(p.Why, "from below") {
+			below++
+		}
+	}
+	if above == 0 || below == 0 {
+		t.Errorf("%d from above, %d from below", above, below)
+	}
+}
+
+func TestWhereTheGeneratorIsTheLimitTheLineIsSaidToBeAbove(t *testing.T) {
+	b := four()
+	b.generator = 500
+	r := run(t, b, quick(t))
+	if r.Line.Found || !strings.Contains(r.Line.Why, "above") || !strings.Contains(r.Line.Why, "generator") || r.Early != "" {
+		t.Errorf("%+v %q", r.Line, r.Early)
+	}
+	if low := r.Line.Interval.Low; low < 350 || low > 500 {
+		t.Errorf("above %v; 500 is what the generator can do", low)
+	}
+}
+
+func TestTheHighestRateThatMayBeOfferedIsKept(t *testing.T) {
+	b := four()
+	o := quick(t)
+	o.Limit = 300
+	r := run(t, b, o)
+	if r.Line.Found || !strings.Contains(r.Line.Why, "above 300") {
+		t.Errorf("%+v", r.Line)
+	}
+	for _, p := range b.plans {
+		if p.Rate > 300 {
+			t.Errorf("%v a second was offered", p.Rate)
+		}
+	}
+}
+
+func TestAServiceThatDiesEndsTheSurveyAndTheRateIsSaid(t *testing.T) {
+	b := four()
+	b.dies = 700
+	r := run(t, b, quick(t))
+	last := b.plans[len(b.plans)-1]
+	if !strings.Contains(r.Early, "broke at") || !strings.Contains(r.Early, perSecond(last.Rate)) || last.Rate < 700 {
+		t.Errorf("%q after %+v", r.Early, last)
+	}
+	if got := r.Judgements[len(r.Judgements)-1]; got.Verdict != record.Fail || !strings.Contains(got.Why, "broke") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAServiceWhoseGoodputFallsIsFoundOut(t *testing.T) {
+	b := four()
+	b.crumbles = 820
+	r := run(t, b, quick(t))
+	if !r.Falls.Found || r.Falls.Rate.High < 820 || !r.Peak.Found {
+		t.Errorf("falls %+v\npeak %+v", r.Falls, r.Peak)
+	}
+}
+
+func TestAServiceThatIsColdIsWarmedUpFirst(t *testing.T) {
+	warm, cold := four(), four()
+	cold.cold = 10
+	run(t, warm, quick(t))
+	run(t, cold, quick(t))
+	count := func(b *simBench) (n int) {
+		for _, p := range b.plans {
+			if p.Phase == "warm-up" {
+				n++
+			}
+		}
+		return n
+	}
+	if w, c := count(warm), count(cold); w != 2 || c < 3 {
+		t.Errorf("%d steps for a warm service, %d for a cold one", w, c)
+	}
+}
+
+func TestAServiceThatFailsWhenAloneIsSaidToFail(t *testing.T) {
+	b := four()
+	b.dead = true
+	r := run(t, b, quick(t))
+	if r.Line.Found || !strings.Contains(r.Early, "broke") {
+		t.Errorf("%q %+v", r.Early, r.Line)
+	}
+	if len(b.plans) != 1 {
+		t.Errorf("%d steps", len(b.plans))
+	}
+}
+
+func TestAnSLOThatNoRateMeetsIsSaid(t *testing.T) {
+	b := four()
+	o := quick(t)
+	o.SLO = parsed(t, "p99<4ms")
+	r := run(t, b, o)
+	if r.Line.Found || !strings.Contains(r.Line.Why, "not met even by one request at a time") {
+		t.Errorf("%+v", r.Line)
+	}
+}
+
+// broken is a bench that can do nothing.
+type broken struct{ simBench }
+
+func (*broken) Step(context.Context, measure.Plan, func(*measure.Window) string) (*measure.Step, string, error) {
+	return nil, "", errors.New("connection refused")
+}
+
+func TestWhereNotEvenTheFirstStepCanBeDoneThereIsNoResult(t *testing.T) {
+	if r, err := Run(context.Background(), &broken{}, quick(t)); r != nil || err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("%v %v", r, err)
+	}
+	if _, err := Run(context.Background(), four(), Options{}); err == nil {
+		t.Error("a survey without an SLO began")
+	}
+}
+
+func TestASurveyThatIsStoppedAnywhereSaysWhatItKnows(t *testing.T) {
+	known, whole := 0, four()
+	run(t, whole, quick(t))
+	for stop := 1; stop <= len(whole.plans); stop++ {
+		ctx, cancel := context.WithCancel(context.Background())
+		b := four()
+		b.hook = func(p measure.Plan) {
+			if p.Number == stop {
+				cancel()
+			}
+		}
+		r, err := Run(ctx, b, quick(t))
+		if err != nil || r == nil || r.Early != "stopped by the user" || len(r.Judgements) != stop-1 || r.Line.Why == "" {
+			t.Fatalf("stopped in step %d: %v, %q, %d judgements, %q", stop, err, r.Early, len(r.Judgements), r.Line.Why)
+		}
+		if r.Line.Found {
+			known++
+		}
+	}
+	if known == 0 {
+		t.Error("the line was never known")
+	}
+}
+
+func TestAStepThatCannotBeKeptEndsTheSurvey(t *testing.T) {
+	full := errors.New("no space left on device")
+	o := quick(t)
+	steps := 0
+	o.Done = func(*measure.Step, record.Judgement) error {
+		if steps++; steps == 4 {
+			return full
+		}
+		return nil
+	}
+	r, err := Run(context.Background(), four(), o)
+	if !errors.Is(err, full) || r == nil || len(r.Judgements) != 4 || steps != 4 {
+		t.Errorf("%v %+v", err, r)
+	}
+}
+
+func TestTheLineIsForetoldFromBelowHalfOfIt(t *testing.T) {
+	o := quick(t)
+	o.Predict = func(steps []measure.Step) *model.Prediction {
+		highest := 0.0
+		for _, s := range steps {
+			highest = max(highest, s.Plan.Rate)
+		}
+		if len(steps) < 4 || highest < 100 || highest > 750/2 {
+			t.Errorf("%d steps up to %v a second were shown", len(steps), highest)
+		}
+		return &model.Prediction{Line: model.Interval{Low: 700, Estimate: 760, High: 800}, Limit: "workers"}
+	}
+	told := ""
+	o.Tell = func(e Event) {
+		if strings.Contains(e.Text, "foretold") {
+			told = e.Text
+		}
+		if e.Plan.Phase == "refine" && told == "" {
+			t.Fatal("refinement began before the prediction was told")
+		}
+	}
+	r := run(t, four(), o)
+	p := r.Model.Predictions[0]
+	if len(r.Model.Predictions) != 1 || !strings.Contains(told, "760") || p.Upto < 100 ||
+		p.Measured != r.Line.Interval || p.Error != 760/r.Line.Interval.Estimate-1 {
+		t.Errorf("%q %+v", told, p)
+	}
+}
+
+func TestProgressSaysHowLongItWillStillTake(t *testing.T) {
+	o := quick(t)
+	var elapsed int64
+	var last Event
+	windows := 0
+	o.Tell = func(e Event) {
+		if e.Elapsed < elapsed || e.Left < 0 {
+			t.Errorf("elapsed %d after %d, left %d", e.Elapsed, elapsed, e.Left)
+		}
+		if e.Window != nil {
+			windows++
+		} else {
+			elapsed = e.Elapsed
+		}
+		last = e
+	}
+	run(t, four(), o)
+	if windows < 100 || elapsed < 30*second || last.Left > second || last.Low == 0 || last.High <= last.Low {
+		t.Errorf("%d windows, %d s, %s", windows, elapsed/second, fmt.Sprintf("%+v", last))
+	}
+}
