@@ -44,4 +44,4 @@ bench: build ## Measure side by side with nginx and HAProxy (20 minutes; BENCH=-
 	python3 bench/upgrade.py --plimsoll ./$(BINARY)
 
 clean: ## Remove what the other targets made
-	rm -rf $(BINARY) bench/out web/node_modules web/dist/report.* web/dist/.built
+	rm -rf $(BINARY) bench/out web/node_modules web/dist/report.* web/dist/.built plimsoll-runs/demo.yaml plimsoll-runs/demo-[0-9]*

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"plimsoll/internal/config"
+	"plimsoll/internal/lab/text"
 )
 
 // Exit codes, as the help says them.
@@ -34,7 +35,7 @@ type console struct {
 	out, err io.Writer
 	// colour says whether err may be coloured: it is a terminal, and nobody asked for plain text.
 	colour bool
-	// columns is the width of the terminal that err is, 0 when it is none. It is nil when err never was a file.
+	// columns is the width, as it is now, of the terminal that err is; it is nil where err is none that can be drawn on.
 	columns func() int
 }
 
@@ -49,7 +50,8 @@ func newConsole(out, err *os.File) *console {
 	return c
 }
 
-// fail prints an error, one line for each thing that is wrong, and returns the exit code it means; 0 when there is none.
+// fail prints an error, one line for each thing that is wrong, and returns the exit code it means; 0 when there is none. An error may quote a file or a
+// target that wants to move the terminal's cursor.
 func (c *console) fail(err error) int {
 	if err == nil {
 		return 0
@@ -59,7 +61,7 @@ func (c *console) fail(err error) int {
 		code = exitUsage
 		// Each line begins with file:line:column, as editors expect, so nothing is put before it.
 		for _, e := range wrong {
-			fmt.Fprintln(c.err, e.Error())
+			fmt.Fprintln(c.err, text.Clean(e.Error()))
 		}
 		return code
 	}
@@ -67,21 +69,21 @@ func (c *console) fail(err error) int {
 		code = coded.code
 	}
 	if _, printed := errors.AsType[silent](err); !printed {
-		fmt.Fprintln(c.err, c.red("plimsoll:"), strings.ReplaceAll(err.Error(), "\n", "; "))
+		fmt.Fprintln(c.err, c.red("plimsoll:"), text.Clean(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
 	return code
 }
 
-func (c *console) red(text string) string {
+func (c *console) red(words string) string {
 	if !c.colour {
-		return text
+		return words
 	}
-	return "\x1b[31m" + text + "\x1b[0m"
+	return "\x1b[31m" + words + "\x1b[0m"
 }
 
 // print writes a result as it is.
-func (c *console) print(text []byte) error {
-	_, err := c.out.Write(text)
+func (c *console) print(words []byte) error {
+	_, err := c.out.Write(words)
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/report"
@@ -25,19 +26,24 @@ func emptyDirectory(flag, dir string) error {
 	switch {
 	case err == nil && len(entries) > 0:
 		return fmt.Errorf("%s: %s is not empty (it holds %s): name a new directory", flag, dir, entries[0].Name())
+	case errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("%s: %s is no folder: name a new directory", flag, dir)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: %w", flag, err)
 	}
 	return nil
 }
 
-// hasFolder refuses a file whose folder is not there, for the same reason.
+// hasFolder refuses a file that cannot be written, as its folder is not there or it is one itself, for the same reason.
 func hasFolder(flag, path string) error {
 	if path == "" {
 		return nil
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
 		return fmt.Errorf("%s: %s is no folder that a file can be written to: make it first", flag, filepath.Dir(path))
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("%s: %s is a folder: name a file in it", flag, path)
 	}
 	return nil
 }
@@ -46,11 +52,11 @@ func hasFolder(flag, path string) error {
 func writeFile(path string, content []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".plimsoll-*")
 	if err != nil {
-		return fmt.Errorf("%s cannot be written: %w", path, err)
+		return fmt.Errorf("%s cannot be written: %w", path, cause(err))
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("%s cannot be written: %w", path, err), os.Remove(f.Name()))
+			err = errors.Join(fmt.Errorf("%s cannot be written: %w", path, cause(err)), os.Remove(f.Name()))
 		}
 	}()
 	_, err = f.Write(content)
@@ -58,6 +64,17 @@ func writeFile(path string, content []byte) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), path)
+}
+
+// cause is why a file could not be written, without the name that it had until it was complete.
+func cause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		return e.Err
+	}
+	return err
 }
 
 // writeReport writes a run's report and returns where it is.

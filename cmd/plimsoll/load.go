@@ -214,7 +214,7 @@ func (p *planned) describe(k *loadCommand) {
 	} else {
 		p.what = "closed loop"
 	}
-	p.what = fmt.Sprintf("%s at %s\n%s, for %s, over %s, with %s", p.mix, o.Target.URL, p.what,
+	p.what = fmt.Sprintf("%s at %s\n%s, for %s, over %s, with %s", text.Clean(p.mix), o.Target.URL, p.what,
 		text.Duration(float64(p.offer.length)), many(o.Connections, "connection"), many(o.Loops, "loop"))
 	p.settings = map[string]string{
 		"rate": rate, "arrivals": arrivals, "connections": strconv.Itoa(o.Connections), "loops": strconv.Itoa(o.Loops),
@@ -254,15 +254,15 @@ func (k *loadCommand) keep(p *planned, t *measure.Totals, early string) error {
 		plan.Rate, plan.Arrivals = 0, ""
 	}
 	step := measure.Step{Plan: plan, Began: p.offer.began, Totals: *t, Windows: p.offer.windows}
-	return errors.Join(w.Step(&step), w.Result(resultOfLoad(step, early, p.near)), w.Close())
+	return errors.Join(w.Step(&step), w.Result(resultOfLoad(step, early, p.near, k.Seed)), w.Close())
 }
 
 // resultOfLoad is what there is to say of a run of one step. It has no line: that takes a survey.
-func resultOfLoad(step measure.Step, early string, near bool) *record.Result {
+func resultOfLoad(step measure.Step, early string, near bool, seed uint64) *record.Result {
 	const why = "not looked for: this was a load, which offers what it is told, and no survey"
 	kept := step.Totals.Generator.Invalid
-	return &record.Result{Ended: time.Now(), Early: early, Line: record.Line{Why: why}, Peak: record.Knee{Why: why}, Falls: record.Knee{Why: why},
-		Recovery: record.Recovery{Why: why}, Model: model.Fit([]measure.Step{step}, model.Options{Local: near, Seed: 1}),
+	return &record.Result{Ended: time.Now(), Early: early, Line: record.Line{Why: why}, Peak: record.Knee{Why: why}, Collapse: record.Knee{Why: why},
+		Recovery: record.Recovery{Why: why}, Model: model.Fit([]measure.Step{step}, model.Options{Local: near, Seed: seed}),
 		Validity:    []record.Validity{{What: "the generator kept its schedule", OK: kept == "", Why: cmp.Or(kept, "it was not the limit")}},
 		NotMeasured: []string{"counters of the machine and the target: a survey reads them, a load does not"}}
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -83,5 +84,8 @@ func usageError(err error) error {
 			command = node.FullPath()
 		}
 	}
-	return withExit{exitUsage, errors.New(err.Error() + " (" + command + " --help says what can be given)")}
+	// The parser lists "" among the choices of what may be left out, and calls times by their type's name.
+	said := strings.NewReplacer(`,"" but`, ` but`, "expected duration but", "expected a time such as 30s or 1m30s but").Replace(err.Error())
+	said, _, _ = strings.Cut(said, ": time: ")
+	return withExit{exitUsage, errors.New(said + " (" + command + " --help says what can be given)")}
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"errors"
+	"strconv"
 
 	"plimsoll/internal/lab/model"
+	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/text"
 )
 
@@ -35,11 +37,7 @@ func (k *modelCommand) Run(c *console) error {
 	if len(run.Steps) == 0 {
 		return withExit{exitUnexpected, errors.New(k.Dir + " has no whole step to make a model of: the run ended too early")}
 	}
-	o := model.Options{Local: run.Manifest.Machine.TargetLocal, Seed: 1}
-	if o.Local {
-		o.Cores = run.Manifest.Machine.Cores
-	}
-	m := model.Fit(run.Steps, o)
+	m := model.Fit(run.Steps, modelOptions(&run.Manifest))
 	if run.Result != nil {
 		m.Predictions = run.Result.Model.Predictions
 	}
@@ -47,4 +45,17 @@ func (k *modelCommand) Run(c *console) error {
 		return c.json(m)
 	}
 	return c.print([]byte(text.Model(&m)))
+}
+
+// modelOptions are those that the run itself made its model with, so that the same comes out.
+func modelOptions(m *record.Manifest) model.Options {
+	o := model.Options{Local: m.Machine.TargetLocal}
+	if o.Local {
+		o.Cores = m.Machine.Cores
+	}
+	var err error
+	if o.Seed, err = strconv.ParseUint(m.Settings["seed"], 10, 64); err != nil {
+		o.Seed = 1
+	}
+	return o
 }

@@ -114,7 +114,15 @@ type outcomeOfLoad struct {
 	Rate        float64           // requests due a second
 	Goodput     float64           // that ended well, a second
 	Percentiles []percentiles
-	Log         any `json:",omitempty"` // what replay says of the log
+	Requests    []outcomeOfRequest // each kind of request of a mix
+	Log         any                `json:",omitempty"` // what replay says of the log
+}
+
+// outcomeOfRequest is what came of one kind of request. Its percentiles have response times only.
+type outcomeOfRequest struct {
+	Name        string
+	Ended       map[string]uint64
+	Percentiles []percentiles
 }
 
 // percentiles are one quantile of both times, in nanoseconds. One that lies among requests that failed is null.
@@ -122,6 +130,9 @@ type percentiles struct {
 	Share             float64
 	Response, Service *int64
 }
+
+// shares are the quantiles that are printed.
+var shares = []float64{.5, .75, .9, .99, .999, .9999}
 
 func newOutcome(command, target string, settings map[string]string, t *measure.Totals, early string) *outcomeOfLoad {
 	o := &outcomeOfLoad{Command: command, Target: target, Settings: settings, Early: early, Totals: t, Rate: t.Rate(), Goodput: t.Goodput()}
@@ -132,14 +143,29 @@ func newOutcome(command, target string, settings map[string]string, t *measure.T
 		}
 		return nil
 	}
-	o.Ended = make(map[string]uint64, measure.Kinds)
-	for k, n := range t.Ended {
-		o.Ended[measure.Kind(k).String()] = n
-	}
-	for _, q := range []float64{.5, .75, .9, .99, .999, .9999} {
+	o.Ended = byName(&t.Ended)
+	for _, q := range shares {
 		o.Percentiles = append(o.Percentiles, percentiles{q, quantile(t, q), quantile(&service, q)})
 	}
+	for i := range t.Requests {
+		k := &t.Requests[i]
+		of := measure.Totals{Ended: k.Ended, Response: k.Response}
+		one := outcomeOfRequest{Name: k.Name, Ended: byName(&k.Ended)}
+		for _, q := range shares {
+			one.Percentiles = append(one.Percentiles, percentiles{q, quantile(&of, q), nil})
+		}
+		o.Requests = append(o.Requests, one)
+	}
 	return o
+}
+
+// byName is how many requests ended as each kind.
+func byName(t *measure.Tally) map[string]uint64 {
+	all := make(map[string]uint64, measure.Kinds)
+	for k, n := range t {
+		all[measure.Kind(k).String()] = n
+	}
+	return all
 }
 
 // exitOfLoad is nil when a run is what was asked for.

@@ -70,9 +70,16 @@ func (k *replayCommand) Run(ctx context.Context, c *console) error {
 		log.Close()
 		return err
 	}
+	if target.Path != "/" {
+		log.Close()
+		return withExit{exitUsage, fmt.Errorf("--target: the log says the paths, so %s cannot be one: give scheme, host and port alone", target.Path)}
+	}
 	loops := loopsFor(k.Loops, k.Connections, local(&target))
 	c.progress().show("reading " + k.Log)
 	source, err := log.Start(ctx, loops, target.Authority)
+	if errors.Is(err, replay.ErrNothing) {
+		return withExit{exitUsage, err}
+	}
 	if err != nil {
 		return stoppedEarly(ctx, err)
 	}
@@ -105,8 +112,8 @@ func (k *replayCommand) options() (o replay.Options, err error) {
 	o = replay.Options{Format: k.Format, Fields: k.Field, Rate: k.Rate, Sample: k.Sample, Unsafe: k.Unsafe,
 		KeepHost: k.KeepHost, Hosts: k.Host, MaxDuration: k.Duration}
 	if k.Speed != "" {
-		if o.Speed, err = strconv.ParseFloat(strings.TrimSuffix(k.Speed, "x"), 64); err != nil || o.Speed == 0 {
-			return o, fmt.Errorf("--speed %q is no multiple of the log's speed: give one such as 2x or 0.5x", k.Speed)
+		if o.Speed, err = replay.ParseSpeed(k.Speed); err != nil {
+			return o, fmt.Errorf("--speed: %w", err)
 		}
 	}
 	for _, m := range []struct {

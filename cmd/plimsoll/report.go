@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/text"
 )
 
 type reportCommand struct {
@@ -49,7 +50,7 @@ func openRun(c *console, dir string) (*record.Run, error) {
 		return nil, withExit{exitUsage, err}
 	}
 	for _, note := range run.Notes {
-		fmt.Fprintf(c.err, "%s: %s\n", dir, note)
+		fmt.Fprintf(c.err, "%s: %s\n", dir, text.Clean(note)) // it may name files that somebody else made
 	}
 	return run, nil
 }

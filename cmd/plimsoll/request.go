@@ -39,8 +39,11 @@ func (k *connectionFlags) resolve(ctx context.Context, address string) (load.Tar
 	}
 	target, err := load.Resolve(ctx, address, load.TLSOptions{CA: k.CA, Insecure: k.Insecure, ServerName: k.ServerName, NoResumption: k.NoResumption,
 		Cert: k.Cert, Key: k.Key})
-	if u, bad := url.Parse(address); err != nil && (bad != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil) {
+	if u, bad := url.Parse(address); err != nil && (bad != nil || errors.Is(err, load.ErrPort) || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil) {
 		err = withExit{exitUsage, err}
+	}
+	if err == nil && target.TLS == nil && *k != (connectionFlags{}) {
+		err = withExit{exitUsage, fmt.Errorf("%s is spoken to without TLS, so no flag of TLS has an effect: write https://, or leave them out", address)}
 	}
 	return target, err
 }

@@ -18,9 +18,6 @@ import (
 // demoObjectives is what the demo's survey holds the shop to.
 const demoObjectives = "p99<50ms,errors<0.1%"
 
-// demoRuns is where the demo leaves its runs.
-const demoRuns = "plimsoll-runs"
-
 // story is the demo as a whole: a gateway in front of a shop is shown at work, then its load line is found. Each part is a process of its own
 // and a command that anybody can type: what is surveyed must not share its memory, its scheduler and its processor time with the generator.
 func (d *demoCommand) story(ctx context.Context, c *console) error {
@@ -48,6 +45,9 @@ func (d *demoCommand) flags() []string {
 func (d *demoCommand) part(ctx context.Context, c *console, self string, args ...string) error {
 	run := exec.CommandContext(ctx, self, args...)
 	run.Stdout, run.Stderr = c.out, c.err
+	// A terminal's Ctrl-C goes to a whole group of processes. In one of its own the part hears of it once, from here: a second SIGINT would end a
+	// survey before it has written its report.
+	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	run.Cancel = func() error { return run.Process.Signal(syscall.SIGINT) }
 	run.WaitDelay = 30 * time.Second
 	err := run.Run()
@@ -107,16 +107,16 @@ func answers(ctx context.Context, url string) bool {
 
 // surveyShop finds the load line of the shop behind the gateway.
 func (d *demoCommand) surveyShop(ctx context.Context, c *console, self string) error {
-	if err := os.MkdirAll(demoRuns, 0o755); err != nil {
+	if err := os.MkdirAll(runsFolder, 0o755); err != nil {
 		return fmt.Errorf("make a folder for the survey: %w", err)
 	}
-	scenario := filepath.Join(demoRuns, "demo.yaml")
+	scenario := filepath.Join(runsFolder, "demo.yaml")
 	if err := writeFile(scenario, demo.Scenario); err != nil {
 		return err
 	}
-	args := []string{"survey", "http://" + d.HTTP, "--slo", demoObjectives, "--scenario", scenario,
-		"--out", filepath.Join(demoRuns, "demo-"+time.Now().Format("20060102-150405"))}
-	fmt.Fprintf(c.out, "\nNow the question: how much can it carry? In a minute or two this finds out:\n\n  plimsoll %s\n\n", shellWords(args))
+	args := []string{"survey", "http://" + d.HTTP, "--quick", "--slo", demoObjectives, "--scenario", scenario,
+		"--out", filepath.Join(runsFolder, "demo-"+time.Now().Format(stampForm))}
+	fmt.Fprintf(c.out, "\nNow the question: how much can it carry? In a minute and a half this finds out:\n\n  plimsoll %s\n\n", shellWords(args))
 	if err := d.part(ctx, c, self, args...); err != nil {
 		return err
 	}

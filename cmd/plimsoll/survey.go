@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"plimsoll/internal/lab/load"
@@ -81,6 +82,9 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
+	if k.PID > 0 && local(&target) && errors.Is(syscall.Kill(k.PID, 0), syscall.ESRCH) {
+		return withExit{exitUsage, fmt.Errorf("--pid: there is no process %d on this machine: leave it out, and it is found by the port", k.PID)}
+	}
 	b, err := k.bench(ctx, target, script, objectives)
 	if err != nil {
 		return err
@@ -106,13 +110,14 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 	p.clear()
 	if result != nil {
 		b.complete(result, k.Seed)
-		err = errors.Join(err, w.Result(result))
+		// What follows an error fails by the same cause, as a disk that is full: it is tried, and the first error told.
+		err = cmp.Or(err, w.Result(result))
 	}
-	err = errors.Join(err, w.Close())
+	err = cmp.Or(err, w.Close())
 	if result == nil {
 		return err
 	}
-	if err = errors.Join(err, k.conclude(c, dir)); err != nil {
+	if err = cmp.Or(err, k.conclude(c, dir)); err != nil {
 		return err
 	}
 	return exitOfSurvey(result)
@@ -188,6 +193,12 @@ func connectionsOr(n int) string {
 	return strconv.Itoa(n)
 }
 
+// runsFolder is where runs go that were given no place, and stampForm makes the end of their names.
+const (
+	runsFolder = "plimsoll-runs"
+	stampForm  = "20060102-150405"
+)
+
 // runDirectory is where a run goes that was given no place.
 func runDirectory(authority string, now time.Time) string {
 	host := authority
@@ -200,7 +211,7 @@ func runDirectory(authority string, now time.Time) string {
 		}
 		return '_'
 	}, strings.TrimLeft(host, "."))
-	return filepath.Join("plimsoll-runs", host+"-"+now.Format("20060102-150405"))
+	return filepath.Join(runsFolder, host+"-"+now.Format(stampForm))
 }
 
 // tell shows what a survey does: one line drawn again and again on a terminal, and elsewhere one for each step that has ended.

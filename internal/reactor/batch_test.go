@@ -99,3 +99,30 @@ func TestTheEndOfWritingComesBehindTheBatch(t *testing.T) {
 		t.Errorf("the peer got %d bytes, %v, want %d and the end", len(got), err, len(sent))
 	}
 }
+
+// A peer on the same machine may run, and answer, before the call that sends returns: Sent has to be the time before it.
+func TestSentIsBeforeThePeerCanHaveReadIt(t *testing.T) {
+	l := newLoops(t, 1)[0]
+	near, far := peers(t, false)
+	c, _ := reading(t, l, far)
+	got := make([]byte, 1)
+	for i := range 500 {
+		l.Post(func() {
+			if i%2 == 0 {
+				c.Batch()
+			}
+			if err := c.Write([]byte("x")); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := io.ReadFull(near, got); err != nil {
+			t.Fatal(err)
+		}
+		read := reactor.Clock()
+		on(t, l, func() {
+			if c.Sent() > read {
+				t.Errorf("message %d went out at %d, and the peer had read it at %d", i, c.Sent(), read)
+			}
+		})
+	}
+}

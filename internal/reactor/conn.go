@@ -264,6 +264,7 @@ func (c *Conn) Write(p []byte) error {
 		return ErrClosed
 	}
 	if c.queued == 0 && c.flags&(connecting|batched) == 0 {
+		began := Clock()
 		for len(p) > 0 {
 			n, errno := send(int(c.fd), p)
 			if errno == 0 {
@@ -278,7 +279,7 @@ func (c *Conn) Write(p []byte) error {
 				return errno
 			}
 		}
-		c.sent = Clock()
+		c.sent = began
 	}
 	if len(p) > 0 {
 		c.enqueue(p)
@@ -304,7 +305,8 @@ func (c *Conn) Batched() bool { return c.flags&batched != 0 }
 // small writes (Nagle's algorithm) waits for that before it sends on.
 func (c *Conn) Acknowledge() { acknowledge(int(c.fd)) }
 
-// Sent is Clock when bytes last went into the socket.
+// Sent is Clock from just before bytes last went into the socket. After it would be too late: the kernel may let a peer on the same machine run, and
+// answer, before the call that sends returns, and the answer would seem to have taken no time.
 func (c *Conn) Sent() int64 { return c.sent }
 
 // Failed says that sending has met an error. Read reports it when it has read what arrived before.
@@ -343,6 +345,7 @@ func (c *Conn) fail(errno syscall.Errno) {
 
 // flush sends queued bytes until the kernel takes no more. It says whether sending is still possible; Read has the error.
 func (c *Conn) flush() bool {
+	began := Clock()
 	for b := c.first; b != nil; b = c.first {
 		n, errno := send(int(c.fd), b.Data())
 		if errno == syscall.EINTR {
@@ -368,7 +371,7 @@ func (c *Conn) flush() bool {
 		b.next = nil
 		c.loop.PutBuffer(b)
 	}
-	c.sent = Clock()
+	c.sent = began
 	if c.flags&shutWhenSent != 0 {
 		c.flags &^= shutWhenSent
 		syscall.Shutdown(int(c.fd), syscall.SHUT_WR)

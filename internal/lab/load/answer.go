@@ -26,12 +26,16 @@ const (
 type held struct {
 	head []byte // without a beginning of the body
 	body []byte // without its framing, where the script wants it
-	cut  bool   // there was more than BodyLimit
+	cut  bool   // there was more than BodyLimit, or than the loop has room for
 	next *held
 }
 
 // keptHeld bounds the memory of held that wait on a loop for their next use, in bytes.
 const keptHeld = 16 << 20
+
+// mostBodies bounds the bodies that a loop's connections hold for checks at once, in bytes: a thousand connections to a target without end would
+// else take a gigabyte. What comes beyond it is cut off.
+const mostBodies = 256 << 20
 
 func (w *worker) getHeld() *held {
 	h := w.freeHeld
@@ -50,6 +54,7 @@ func (w *worker) putHeld(c *conn) {
 		return
 	}
 	c.held = nil
+	w.bodyBytes -= len(h.body)
 	size := cap(h.head) + cap(h.body)
 	if w.heldBytes+size > keptHeld {
 		return
@@ -162,8 +167,9 @@ func (c *conn) takeBody(b []byte) bool {
 			return false
 		}
 		if h := c.held; c.request.Body {
-			take := min(len(data), BodyLimit-len(h.body))
+			take := max(min(len(data), BodyLimit-len(h.body), mostBodies-c.w.bodyBytes), 0)
 			h.body = append(h.body, data[:take]...)
+			c.w.bodyBytes += take
 			h.cut = h.cut || take < len(data)
 		}
 		b = b[n:]

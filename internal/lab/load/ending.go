@@ -22,6 +22,14 @@ func (w *worker) settle() {
 	}
 }
 
+// offeredUntil is when this loop's last request is due; never while that is not known.
+func (w *worker) offeredUntil() int64 {
+	if w.end == never && w.exhausted {
+		return w.lastDue
+	}
+	return w.end
+}
+
 // cancel ends the run now: what is under way is cut off. It is posted.
 func (w *worker) cancel() {
 	if w.phase == closing {

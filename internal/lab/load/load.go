@@ -50,7 +50,7 @@ type Options struct {
 	// Spare leaves the processor to a target that shares it: the loops sleep until a request is due, and send it some 50 µs late, where they
 	// would spin for that long.
 	Spare bool
-	// Seed makes the random choices of the script and the arrivals repeatable.
+	// Seed makes the script's random choices repeatable. Those of the arrivals are the schedule's own.
 	Seed uint64
 }
 
@@ -104,7 +104,7 @@ type Request struct {
 type Answer struct {
 	Status int
 	Fields *head.List
-	// Body is the whole body where the request asked for it, and at most BodyLimit bytes; Cut says that there was more.
+	// Body is the whole body where the request asked for it, and at most BodyLimit bytes, less where many large ones arrive at once; Cut says that there was more.
 	Body []byte
 	Cut  bool
 }

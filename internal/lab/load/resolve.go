@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"net/url"
@@ -26,6 +27,9 @@ type TLSOptions struct {
 	Cert, Key    string // PEM files of our own certificate; both or neither
 }
 
+// ErrPort is of a URL whose port cannot be one.
+var ErrPort = errors.New("a port is a number from 1 to 65535")
+
 // longestURL bounds a URL, in bytes.
 const longestURL = 16 << 10
 
@@ -42,7 +46,7 @@ func Resolve(ctx context.Context, rawURL string, secure TLSOptions) (Target, err
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || number == 0 {
-		return Target{}, fmt.Errorf("%q: a port is a number from 1 to 65535", rawURL)
+		return Target{}, fmt.Errorf("%q: %w", rawURL, ErrPort)
 	}
 	host := u.Hostname()
 	t := Target{URL: rawURL, Authority: host, Path: requestTarget(u)}
@@ -147,9 +151,13 @@ func clientConfig(host string, o TLSOptions) (*tls.Config, error) {
 
 // cannotConnect is the error of a run that could not make one connection.
 func cannotConnect(t *Target, err error) error {
-	where := t.Addresses[0].String()
-	if more := len(t.Addresses) - 1; more > 0 {
-		where += fmt.Sprintf(" and %d more", more)
+	where := t.Authority
+	if first := t.Addresses[0].String(); first != t.Authority {
+		where += " (" + first
+		if more := len(t.Addresses) - 1; more > 0 {
+			where += fmt.Sprintf(" and %d more", more)
+		}
+		where += ")"
 	}
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
@@ -160,11 +168,13 @@ func cannotConnect(t *Target, err error) error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		hint = ": does the target listen there?"
 	case errors.As(err, &unknown):
-		hint = ": give its authority's certificate, or accept any"
+		hint = ": give its authority's certificate (--ca), or accept any (--insecure)"
 	case errors.As(err, &name):
-		hint = ": give the server name that its certificate is for"
+		hint = ": give the name that its certificate is for (--server-name)"
 	case errors.As(err, new(tls.RecordHeaderError)):
 		hint = ": does the target speak http and not https?"
+	case t.TLS != nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)):
+		err, hint = errors.New("it ended the connection when TLS began"), ": does the target speak http and not https?"
 	}
-	return fmt.Errorf("no connection to %s (%s): %w%s", t.Authority, where, err, hint)
+	return fmt.Errorf("no connection to %s: %w%s", where, err, hint)
 }

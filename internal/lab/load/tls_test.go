@@ -5,6 +5,7 @@ import (
 	"encoding/pem"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -119,4 +120,32 @@ func TestAHandshakeThatHangsIsGivenUp(t *testing.T) {
 		t.Fatal("a target that says nothing was loaded")
 	}
 	contains(t, err.Error(), "timeout")
+}
+
+// A server of plain TCP that ends the connection at the first bytes of TLS, as many do.
+func TestTLSToAServerThatEndsTheConnectionIsExplained(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			c.Read(make([]byte, 1<<10))
+			c.Close()
+		}
+	}()
+	target, err := load.Resolve(t.Context(), "https://"+ln.Addr().String()+"/", load.TLSOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = load.Run(t.Context(), load.Options{Target: target, Script: load.Static("GET /", []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), false), Connections: 1,
+		Duration: time.Second, Timeout: time.Second})
+	if want := "no connection to " + ln.Addr().String() + ": it ended the connection when TLS began: does the target speak http and not https?"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
 }

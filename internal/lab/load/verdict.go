@@ -29,6 +29,7 @@ func (r *run) totals(c *collector, start int64) *measure.Totals {
 		t.ConnectionsMade += w.made
 		t.Reused += w.reused
 		t.Resumed += w.resumed
+		t.Drained += w.drained
 		t.Peak += w.peak
 		t.Generator.CPU += w.cpu
 		finished = max(finished, w.finished)
@@ -141,7 +142,7 @@ func (r *run) invalid(t *measure.Totals) string {
 		return fmt.Sprintf("the generator took %d of %d arrivals more than %v after they were due: give it more loops, or a machine with less else to do",
 			late, arrivals, time.Duration(lateArrival))
 	case open && lag > allowed:
-		return fmt.Sprintf("the generator sent 1 %% of the requests more than %v late, and %v would not matter: give it more loops, or a machine "+
+		return fmt.Sprintf("the generator sent 1 %% of the requests more than %v late, where up to %v would not matter: give it more loops, or a machine "+
 			"with less else to do", time.Duration(lag).Round(time.Microsecond), time.Duration(allowed).Round(time.Microsecond))
 	}
 	return ""

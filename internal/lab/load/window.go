@@ -78,6 +78,7 @@ func (w *worker) passLast() {
 // tally is what a worker counts over the whole run.
 type tally struct {
 	made, reused, resumed uint64
+	drained               uint64 // requests that ended OK when load was not offered any more
 	arrivals, late        uint64
 	peak                  int
 	kinds                 []kind // of the script's names; nil when there is only one
@@ -115,6 +116,9 @@ func (w *worker) ended(k measure.Kind, name int, response, service int64) {
 	if k == measure.OK {
 		w.part.response.Record(response)
 		w.part.service.Record(service)
+		if w.now > w.offeredUntil() {
+			w.drained++
+		}
 	}
 	if w.kinds == nil {
 		return

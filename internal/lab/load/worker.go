@@ -55,6 +55,7 @@ type worker struct {
 	answer    Answer
 	freeHeld  *held
 	heldBytes int
+	bodyBytes int // of the bodies that are held now
 
 	part   *part // the window that is being counted
 	flipAt int64

@@ -85,10 +85,12 @@ func (w *Window) End() int64 { return w.Start + w.Length }
 
 // Totals is what a whole step, or a whole run, measured.
 type Totals struct {
-	Length            int64 // nanoseconds from the first arrival's due time until the last one's, without the drain after it
-	Drain             int64 // nanoseconds from there until the last request had ended
-	Due, Sent         uint64
-	Ended             Tally
+	Length    int64 // nanoseconds from the first arrival's due time until the last one's, without the drain after it
+	Drain     int64 // nanoseconds from there until the last request had ended
+	Due, Sent uint64
+	Ended     Tally
+	// Drained is how many of those that ended OK did so in the drain.
+	Drained           uint64 `json:",omitempty"`
 	BytesIn, BytesOut uint64
 	Response, Service Sparse
 	Lag               Sparse
@@ -97,7 +99,7 @@ type Totals struct {
 	ConnectionsMade, Reused, Resumed uint64
 	// Peak is the most requests in flight at once.
 	Peak int
-	// Requests are the totals of each kind of request of the mix, in the order of its names.
+	// Requests are the totals of each kind of request of the mix, in the order of the script's names.
 	Requests []RequestTotals `json:",omitempty"`
 	// Crowds are the requests that ended OK, by how many others they found in flight; ascending, none empty. They show where requests begin to
 	// wait for each other long before a percentile does. It is nil where nobody counted.
@@ -137,8 +139,11 @@ type Generator struct {
 // Rate is the requests that were due in a second.
 func (t *Totals) Rate() float64 { return perSecond(t.Due, t.Length) }
 
-// Goodput is the requests that ended well in a second, the drain's among them: those of a step's arrivals that were served.
-func (t *Totals) Goodput() float64 { return perSecond(t.Ended[OK], t.Length) }
+// Goodput is the requests that ended well in a second while load was offered. The drain's are left out: a target that is offered twice what it can
+// do serves the rest then, and would seem to have held the rate.
+func (t *Totals) Goodput() float64 {
+	return perSecond(t.Ended[OK]-min(t.Drained, t.Ended[OK]), t.Length)
+}
 
 func perSecond(n uint64, ns int64) float64 {
 	if ns <= 0 {
@@ -181,7 +186,8 @@ type Step struct {
 // Plan is what a step was asked to do.
 type Plan struct {
 	Number int
-	// Phase is the part of the survey the step belongs to: "warm-up", "noise", "bracket", "refine", "overload", "recovery".
+	// Phase is the part of the survey the step belongs to: "warm-up", "noise", "bracket", "refine", "overload", "recovery"; "load" where there is
+	// no survey.
 	Phase string
 	// Rate is the requests offered in a second; 0 is a closed loop.
 	Rate     float64

@@ -50,32 +50,16 @@ type reading struct {
 	busy              float64 // in the resource's unit
 }
 
-// counter reads a cumulative counter off a sample.
-type counter func(values map[string]float64) (float64, bool)
-
-// sum is a counter that adds up counters which must all be there.
-func sum(names ...string) counter {
-	return func(values map[string]float64) (total float64, ok bool) {
-		for _, name := range names {
-			v, ok := values[name]
-			if !ok {
-				return 0, false
-			}
-			total += v
-		}
-		return total, true
-	}
-}
-
-// readings are a step's, from the end of its settling on. idle is what the counter moves by in a second for reasons that are not the target's.
-func readings(s *measure.Step, value counter, idle float64) []reading {
+// readings are those of a counter in a step, from the end of its settling on. idle is what the counter moves by in a second for reasons that are
+// not the target's.
+func readings(s *measure.Step, counter string, idle float64) []reading {
 	var all []reading
 	var at int64
 	var last float64
 	have := false
 	answered := newProgress(s)
 	for _, sample := range s.Samples {
-		v, ok := value(sample.Values)
+		v, ok := sample.Values[counter]
 		if !ok || sample.At < s.Plan.Settle {
 			continue
 		}
@@ -203,7 +187,7 @@ func resources(steps []measure.Step, o Options) []resource {
 	for _, s := range goodSteps(steps) {
 		for _, sample := range s.Samples {
 			if o.Cores == 0 {
-				cores = max(cores, sample.Values["host.cores"])
+				cores = max(cores, sample.Values[measure.HostCores])
 			}
 		}
 		length := float64(s.Totals.Length+s.Totals.Drain) / 1e9
@@ -212,9 +196,9 @@ func resources(steps []measure.Step, o Options) []resource {
 		}
 		g := &s.Totals.Generator
 		work := min(g.Busy*float64(g.Loops), float64(g.CPU)/1e9/length)
-		target.add(readings(s, sum("target.cpu.user_seconds", "target.cpu.system_seconds"), 0))
+		target.add(readings(s, measure.TargetCPU, 0))
 		if o.Local {
-			host.add(readings(s, sum("host.cpu.busy_seconds"), max(0, float64(g.CPU)/1e9/length-work)))
+			host.add(readings(s, measure.HostCPU, max(0, float64(g.CPU)/1e9/length-work)))
 		}
 		if g.Loops > 0 && g.CPU > 0 {
 			generator.capacity = float64(g.Loops)
@@ -238,8 +222,7 @@ func (r *resource) add(step []reading) {
 }
 
 // Demands is what one request takes of each resource that was measured, and the rate at which the resource would be used up. A resource is left out
-// where its counters are missing. Probes' samples are read by name: target.cpu.user_seconds, target.cpu.system_seconds and
-// host.cpu.busy_seconds, which count up, and host.cores.
+// where its counters are missing. Probes' samples are read by name: target.cpu.seconds and host.cpu.busy_seconds, which count up, and host.cores.
 func Demands(steps []measure.Step, o Options) []Demand {
 	var all []Demand
 	r := rand.New(rand.NewPCG(o.Seed, 0x6a09e667f3bcc909))
@@ -273,6 +256,9 @@ func (r *resource) bound(f straight) float64 {
 
 func (f *straight) words(steps int) string {
 	if f.origin {
+		if steps == 1 {
+			return "busy time ÷ requests of its one step, so that what idling costs is not taken off"
+		}
 		return fmt.Sprintf("busy time ÷ requests of %d steps, whose rates are too much alike to take off what idling costs", steps)
 	}
 	return fmt.Sprintf("slope over %d steps, with %.3g s a second spent whatever the rate", steps, f.idle)

@@ -3,6 +3,12 @@
 // it must not measure, know a clock or write files.
 package model
 
+import (
+	"math"
+
+	"plimsoll/internal/lab/measure"
+)
+
 // Interval is an estimate with the range it may lie in.
 type Interval struct {
 	Low, Estimate, High float64
@@ -12,9 +18,9 @@ type Interval struct {
 
 // Demand is what one request takes of a resource, and what follows.
 type Demand struct {
-	Resource string   // "target cpu", "host cpu", "workers", …
-	Unit     string   // of PerRequest: "s"
-	Per      Interval // demand of one request, in the unit
+	Resource string   // "target cpu", "host cpu", "generator cpu"
+	Unit     string   // of Per: "s"
+	Per      Interval // demand of one request, in Unit
 	Capacity float64  // how much of it there is in a second: cores, workers
 	Bound    Interval // requests a second at which it is used up
 	How      string   // how it was measured or inferred, for a person
@@ -58,9 +64,27 @@ type Check struct {
 // Model is all that was made of a run.
 type Model struct {
 	Demands     []Demand
-	Smallest    string // the resource with the lowest bound
+	Smallest    string // the resource with the lowest bound; never the generator, which bounds what can be offered
 	USL         *USL
 	Predictions []Prediction
 	Checks      []Check
 	Notes       []string `json:",omitempty"`
+}
+
+// Fit makes all of a run's steps but predictions, which are made while it runs. The same steps and options give the same model.
+func Fit(steps []measure.Step, o Options) Model {
+	m := Model{Demands: Demands(steps, o), USL: FitUSL(Points(steps), o.Seed), Checks: CheckPhysics(steps, o)}
+	lowest := math.Inf(1)
+	for _, d := range m.Demands {
+		if d.Resource != "generator cpu" && d.Bound.Estimate > 0 && d.Bound.Estimate < lowest {
+			lowest, m.Smallest = d.Bound.Estimate, d.Resource
+		}
+	}
+	if len(m.Demands) == 0 {
+		m.Notes = append(m.Notes, "no processor time was sampled, so no demand of a request is known")
+	}
+	if o.Local {
+		m.Notes = append(m.Notes, "the generator shared the target's cores: a bound of the host counts the work of both")
+	}
+	return m
 }

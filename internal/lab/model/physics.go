@@ -111,10 +111,10 @@ func robust(steps [][]reading) straight {
 }
 
 // utilisation checks a step's processor time against the demand that all steps show, with 15 % for a cost per request that changes with the load, and
-// two ticks of the kernel's accounts.
+// two ticks of the kernel's accounts, as where the processes' own clocks cannot be read.
 func utilisation(s *measure.Step, f straight) (Check, bool) {
 	var seconds, requests, busy float64
-	for _, r := range readings(s, sum("target.cpu.user_seconds", "target.cpu.system_seconds"), 0) {
+	for _, r := range readings(s, measure.TargetCPU, 0) {
 		seconds, requests, busy = seconds+r.seconds, requests+r.requests, busy+r.busy
 	}
 	if seconds == 0 {

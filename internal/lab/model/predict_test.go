@@ -29,6 +29,7 @@ func local(seed uint64) model.PredictOptions {
 }
 
 func TestALineIsForetoldFromBelowHalfOfIt(t *testing.T) {
+	t.Parallel()
 	s := objectives(t, "p99<50ms")
 	type server struct {
 		workers     int
@@ -84,6 +85,7 @@ func TestALineIsForetoldFromBelowHalfOfIt(t *testing.T) {
 }
 
 func TestAClosedLoopOfOneConnectionShowsTheServiceWithoutWaiting(t *testing.T) {
+	t.Parallel()
 	s := objectives(t, "p99<50ms")
 	l := load{station: queue.Station{Workers: 1, Service: queue.Constant(8 * ms), Room: -1}, overhead: 120_000, length: 4 * second, seed: 3}
 	line := queue.Line(l.station, true, s[0].Limit, s[0].Share, 100_000, 1)
@@ -98,6 +100,7 @@ func TestAClosedLoopOfOneConnectionShowsTheServiceWithoutWaiting(t *testing.T) {
 }
 
 func TestSeveralLoopsOfTheGeneratorCountTheirOwnOnly(t *testing.T) {
+	t.Parallel()
 	// Each of two loops offers half, and finds its own requests only: as if every second request were not seen.
 	s := objectives(t, "p99<50ms")
 	l := load{station: queue.Station{Workers: 2, Service: queue.Constant(4 * ms), Room: -1}, overhead: 100_000, length: 5 * second, crowds: true, loops: 2, seed: 4}
@@ -112,6 +115,7 @@ func TestSeveralLoopsOfTheGeneratorCountTheirOwnOnly(t *testing.T) {
 }
 
 func TestWhatGentleStepsDoNotShowIsNotForetold(t *testing.T) {
+	t.Parallel()
 	s := objectives(t, "p99<50ms")
 	many := load{station: queue.Station{Workers: 64, Service: queue.Exponential(20 * ms / 5), Room: -1}, overhead: 120_000, length: 4 * second, crowds: true, seed: 1}
 	even := load{station: queue.Station{Workers: 4, Service: queue.Constant(2 * ms), Room: -1}, overhead: 120_000, length: 2 * second, crowds: true, constant: true, seed: 1}
@@ -151,6 +155,7 @@ func TestNoRateIsForetoldWhereEvenOneRequestIsTooSlow(t *testing.T) {
 }
 
 func TestAProcessorThatIsUsedUpBoundsTheLine(t *testing.T) {
+	t.Parallel()
 	// A request costs 1 ms of 2 cores; nothing waits for workers.
 	l := load{station: queue.Station{Workers: 200, Service: queue.Constant(ms), Room: -1}, overhead: 120_000, length: 4 * second, crowds: true, seed: 1}
 	steps := gentle(l, 1900)
@@ -170,6 +175,7 @@ func TestAProcessorThatIsUsedUpBoundsTheLine(t *testing.T) {
 }
 
 func TestTheSmallerOfTwoBoundsIsTheLine(t *testing.T) {
+	t.Parallel()
 	s := objectives(t, "p99<50ms")
 	l := load{station: queue.Station{Workers: 2, Service: queue.Constant(4 * ms), Room: -1}, length: 4 * second, crowds: true, seed: 1}
 	for cost, limit := range map[float64]string{.0001: "workers", .004: "target cpu"} {

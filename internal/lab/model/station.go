@@ -32,6 +32,32 @@ type observed struct {
 	alone   bool // a closed loop of one connection: each request is alone
 	loops   int
 	bins    []bin
+	drawn   chances // of its simulations
+}
+
+// chances are what is random in the simulations of a step. They are the same for every candidate, so they are drawn once: that takes longer than
+// the simulation itself.
+type chances struct {
+	at    []int64 // of each arrival, nanoseconds
+	loop  []int   // which of the generator's loops sends it
+	value []int   // which of a profile's values its service takes, as far as they were drawn
+	form  int     // how many values that profile has
+}
+
+// draw makes the arrivals anew when they are not those of such a profile yet.
+func (c *chances) draw(o *observed, form, arrivals int, seed uint64) {
+	if c.form == form && len(c.at) == arrivals {
+		return
+	}
+	*c = chances{at: make([]int64, arrivals), loop: make([]int, arrivals), value: make([]int, 0, arrivals), form: form}
+	stream := queue.NewArrivals(o.rate, o.poisson, seed)
+	r := rand.New(rand.NewPCG(seed, 0x3c6ef372fe94f82b))
+	for i := range arrivals {
+		c.at[i], c.loop[i] = stream.Next(), i%o.loops
+		if o.poisson && o.loops > 1 {
+			c.loop[i] = r.IntN(o.loops)
+		}
+	}
 }
 
 const (
@@ -202,8 +228,11 @@ func (p profile) again(n uint64, r *rand.Rand) profile {
 
 // service draws from the form with a mean in nanoseconds.
 func (p profile) service(mean float64) func(*rand.Rand) int64 {
-	return func(r *rand.Rand) int64 { return int64(p[r.IntN(len(p))]*mean + .5) }
+	return func(r *rand.Rand) int64 { return p.at(r.IntN(len(p)), mean) }
 }
+
+// at is one of the values with that mean, in nanoseconds.
+func (p profile) at(i int, mean float64) int64 { return int64(p[i]*mean + .5) }
 
 // crowd is what a simulation says of the requests that found so many others.
 type crowd struct{ count, sum, squares float64 }
@@ -249,28 +278,31 @@ type simulated struct {
 	waited float64 // share of the requests that found no free worker
 }
 
-// simulate offers a step's load to a station behind a constant overhead, which half comes before it and half after it.
+// simulate offers a step's load to a station behind a constant overhead, of which half comes before it and half after it. Calls for one step
+// have the same seed.
 func simulate(o *observed, workers int, form profile, mean, overhead float64, arrivals int, seed uint64) *simulated {
 	var sim simulated
-	service, drawn := form.service(mean), int64(0)
-	draw := func(r *rand.Rand) int64 { drawn = service(r); return drawn }
-	q := queue.New(queue.Station{Workers: workers, Service: draw, Room: -1}, seed)
-	stream := queue.NewArrivals(o.rate, o.poisson, seed)
-	r := rand.New(rand.NewPCG(seed, 0x3c6ef372fe94f82b))
+	c := &o.drawn
+	c.draw(o, len(form), arrivals, seed)
+	next, drawn := 0, int64(0)
+	service := func(r *rand.Rand) int64 {
+		if next == len(c.value) {
+			c.value = append(c.value, r.IntN(len(form)))
+		}
+		drawn = form.at(c.value[next], mean)
+		next++
+		return drawn
+	}
+	q := queue.New(queue.Station{Workers: workers, Service: service, Room: -1}, seed)
 	inside := make([]ends, o.loops)
 	half := int64(overhead / 2)
-	for i := range arrivals {
-		at := stream.Next()
-		loop := i % o.loops
-		if o.poisson && o.loops > 1 {
-			loop = r.IntN(o.loops)
-		}
-		mine := &inside[loop]
+	for i, at := range c.at {
+		mine := &inside[c.loop[i]]
 		mine.dropUntil(at)
 		done, _ := q.Offer(at + half)
 		took := float64(done - at + half)
-		c := &sim.crowds[min(len(*mine), measure.MostFound)]
-		c.count, c.sum, c.squares = c.count+1, c.sum+took, c.squares+took*took
+		met := &sim.crowds[min(len(*mine), measure.MostFound)]
+		met.count, met.sum, met.squares = met.count+1, met.sum+took, met.squares+took*took
 		if done-drawn > at+half {
 			sim.waited++
 		}

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 
 	"github.com/prometheus/procfs"
+
+	"plimsoll/internal/lab/measure"
 )
 
 // processors is /proc/stat. In a container it is still that of the whole machine.
@@ -21,8 +23,8 @@ func (p *processors) Read(into map[string]float64) error {
 	user, system := t.User+t.Nice, t.System+t.IRQ+t.SoftIRQ
 	into["host.cpu.user_seconds"] = user
 	into["host.cpu.system_seconds"] = system
-	into["host.cpu.busy_seconds"] = user + system + t.Steal
-	into["host.cores"] = float64(len(stat.CPU))
+	into[measure.HostCPU] = user + system + t.Steal
+	into[measure.HostCores] = float64(len(stat.CPU))
 	into["host.context_switches"] = float64(stat.ContextSwitches)
 	into["host.run_queue"] = float64(stat.ProcessesRunning)
 	return nil

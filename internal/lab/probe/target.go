@@ -11,6 +11,8 @@ import (
 	"strconv"
 
 	"github.com/prometheus/procfs"
+
+	"plimsoll/internal/lab/measure"
 )
 
 const (
@@ -100,7 +102,7 @@ func (p *processes) Read(into map[string]float64) error {
 		}
 		descriptors += float64(n)
 	}
-	into["target.cpu.seconds"], into["target.cpu.user_seconds"], into["target.cpu.system_seconds"] = seconds, user, system
+	into[measure.TargetCPU], into["target.cpu.user_seconds"], into["target.cpu.system_seconds"] = seconds, user, system
 	into["target.memory.rss_bytes"], into["target.threads"], into["target.processes"] = rss, threads, count
 	if p.limit > 0 {
 		into["target.descriptors_limit"] = p.limit
@@ -108,7 +110,7 @@ func (p *processes) Read(into map[string]float64) error {
 	if denied != nil {
 		return denied
 	}
-	into["target.descriptors"] = descriptors
+	into[measure.TargetDescriptors] = descriptors
 	return nil
 }
 

@@ -15,10 +15,12 @@ type Arrivals struct {
 func NewArrivals(rate float64, exponential bool, seed uint64) *Arrivals {
 	a := &Arrivals{gap: 1e9 / rate}
 	if exponential {
-		a.rng = rand.New(rand.NewPCG(seed, 0xda942042e4dd58b5))
+		a.rng = arrivalsRandom(seed)
 	}
 	return a
 }
+
+func arrivalsRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0xda942042e4dd58b5)) }
 
 // Next is when the next request arrives, in nanoseconds.
 func (a *Arrivals) Next() int64 {
@@ -43,7 +45,7 @@ const (
 // arrivals (200,000 put it within about 1 %), of which the first tenth is not counted, and all rates with the same random numbers.
 // It is 0 when no load is light enough, and the workers' capacity when no load is ever too heavy.
 func Line(s Station, exponentialArrivals bool, limit int64, share float64, arrivals int, seed uint64) float64 {
-	t := trial{s, exponentialArrivals, limit, share, max(arrivals, 100), seed}
+	t := newTrial(s, exponentialArrivals, limit, share, max(arrivals, 100), seed)
 	capacity := float64(s.Workers) * 1e9 / meanService(s, seed)
 	if limit == 0 && s.Room < 0 {
 		return capacity
@@ -79,26 +81,56 @@ func meanService(s Station, seed uint64) float64 {
 	return max(sum/draws, 1)
 }
 
-// trial is one station under one objective.
+// trial is one station under one objective. All rates are tried with the same random numbers, so these are drawn once: drawing takes longer than
+// queueing.
 type trial struct {
-	station     Station
-	exponential bool
-	limit       int64
-	share       float64
-	arrivals    int
-	seed        uint64
+	station  Station
+	seed     uint64
+	limit    int64
+	share    float64
+	gaps     []float64 // between arrivals, as shares of the mean gap; nil for equal distances
+	services []int64   // nanoseconds, as many as any rate has needed so far
+	arrivals int
+	next     int // of services, in the rate that is being tried
+}
+
+func newTrial(s Station, exponential bool, limit int64, share float64, arrivals int, seed uint64) *trial {
+	t := &trial{station: s, seed: seed, limit: limit, share: share, arrivals: arrivals, services: make([]int64, 0, arrivals)}
+	if exponential {
+		r := arrivalsRandom(seed)
+		t.gaps = make([]float64, arrivals)
+		for i := range t.gaps {
+			t.gaps[i] = r.ExpFloat64()
+		}
+	}
+	draw := s.Service
+	r := serviceRandom(seed)
+	t.station.Service = func(*rand.Rand) int64 {
+		if t.next == len(t.services) {
+			t.services = append(t.services, draw(r))
+		}
+		t.next++
+		return t.services[t.next-1]
+	}
+	return t
 }
 
 // meets says whether a rate keeps the objective.
 func (t *trial) meets(rate float64) bool {
-	q, arrivals := New(t.station, t.seed), NewArrivals(rate, t.exponential, t.seed)
+	t.next = 0
+	q, gap, at := New(t.station, t.seed), 1e9/rate, 0.0
 	settle := t.arrivals / 10
 	allowed := t.share * float64(t.arrivals-settle)
 	bad := 0
 	for i := range t.arrivals {
-		at := arrivals.Next()
-		done, ok := q.Offer(at)
-		if i < settle || ok && (t.limit == 0 || done-at <= t.limit) {
+		switch {
+		case t.gaps != nil:
+			at += t.gaps[i] * gap
+		case i > 0:
+			at += gap
+		}
+		done, ok := q.Offer(int64(at))
+		if i < settle || ok && (t.limit == 0 || done-int64(at) <= t.limit) {
 			continue
 		}
 		if bad++; float64(bad) > allowed {

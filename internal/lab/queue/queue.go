@@ -28,24 +28,29 @@ type Queue struct {
 	station Station
 	rng     *rand.Rand
 	free    []int64 // when each worker is free, a heap: the earliest first
-	starts  ring    // when each of those that wait will be begun, in order
+	starts  ring    // when each of those that wait will be begun, in order; not kept where Room is no bound
 }
 
 // New makes an empty queue.
 func New(s Station, seed uint64) *Queue {
-	return &Queue{station: s, rng: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), free: make([]int64, s.Workers)}
+	return &Queue{station: s, rng: serviceRandom(seed), free: make([]int64, s.Workers)}
 }
+
+func serviceRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)) }
 
 // Offer has a request arrive, not before the one offered last, and says when it will be done: everything that is served in the order of arrival is
 // decided at the arrival (Kiefer and Wolfowitz, 1955). ok is false when there is no room.
 func (q *Queue) Offer(now int64) (done int64, ok bool) {
-	q.starts.dropUntil(now)
 	start := max(now, q.free[0])
-	if start > now && q.station.Room >= 0 && q.starts.len() >= q.station.Room {
-		return 0, false
-	}
-	if start > now {
-		q.starts.push(start)
+	// Who waits matters only where the room is bounded.
+	if room := q.station.Room; room >= 0 {
+		q.starts.dropUntil(now)
+		if start > now {
+			if q.starts.len() >= room {
+				return 0, false
+			}
+			q.starts.push(start)
+		}
 	}
 	done = start + q.station.Service(q.rng)
 	q.free[0] = done
@@ -55,20 +60,23 @@ func (q *Queue) Offer(now int64) (done int64, ok bool) {
 
 // sink puts the heap in order after its first element has grown.
 func (q *Queue) sink() {
-	i := 0
+	free, i := q.free, 0
+	moved := free[0]
 	for {
-		least := i
-		for _, c := range [2]int{2*i + 1, 2*i + 2} {
-			if c < len(q.free) && q.free[c] < q.free[least] {
-				least = c
-			}
+		c := 2*i + 1
+		if c >= len(free) {
+			break
 		}
-		if least == i {
-			return
+		if c+1 < len(free) && free[c+1] < free[c] {
+			c++
 		}
-		q.free[i], q.free[least] = q.free[least], q.free[i]
-		i = least
+		if free[c] >= moved {
+			break
+		}
+		free[i] = free[c]
+		i = c
 	}
+	free[i] = moved
 }
 
 // ring is a queue of moments in ascending order.

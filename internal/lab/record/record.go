@@ -25,7 +25,7 @@ const Format = 1
 // Manifest is run.json.
 type Manifest struct {
 	Format  int
-	Kind    string // "survey", "load", "replay"
+	Kind    string // "survey", "load"
 	Tool    string // plimsoll and its version
 	Command []string
 	Started time.Time
@@ -120,7 +120,7 @@ type Result struct {
 	Early       string `json:",omitempty"` // why the run ended before it was done; empty when it was
 	Line        Line
 	Peak        Knee
-	Falls       Knee // collapse: where goodput falls as the offered load rises
+	Collapse    Knee // where goodput falls as the offered load rises
 	Recovery    Recovery
 	Noise       Noise
 	Judgements  []Judgement

@@ -35,3 +35,6 @@ func JSONValue(line []byte, name string) (value []byte, found bool, err error) {
 	}
 	return r.values[vHost], r.values[vHost] != nil, nil
 }
+
+// Done is closed when the reading has ended.
+func (s *Source) Done() <-chan struct{} { return s.done }

@@ -83,6 +83,12 @@ const (
 	skipped
 )
 
+// nothingError is ErrNothing with the reasons.
+type nothingError struct{ text string }
+
+func (e *nothingError) Error() string        { return e.text }
+func (e *nothingError) Is(target error) bool { return target == ErrNothing }
+
 // each gives every item to made, in the order of the log. The item is valid during the call. It returns the first error of made or of the log.
 func (r *reader) each(made func(*item) error) error {
 	var it item
@@ -91,6 +97,9 @@ func (r *reader) each(made func(*item) error) error {
 		if errors.Is(err, io.EOF) {
 			r.stats.Ended = "the log's end"
 			return nil
+		}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return fmt.Errorf("%s, after line %d: %w: the file is cut off", r.name, r.stats.Lines, err)
 		}
 		if err != nil {
 			return fmt.Errorf("%s, after line %d: %w", r.name, r.stats.Lines, err)
@@ -219,16 +228,24 @@ func (r *reader) ofHosts() bool {
 	return false
 }
 
-// nothing is the error of a log of which no line is sent.
+// ErrNothing is of a log of which no line is sent: what was asked for and what is in it do not go together.
+var ErrNothing = errors.New("nothing to send")
+
+// nothing is the error of a log of which no line is sent. It says what would help against the reason that most lines have.
 func (r *reader) nothing() error {
 	s := &r.stats
 	text := fmt.Sprintf("%s: none of its %d lines can be sent: %d unreadable, %d with a method that is not safe, %d outside the part asked for, %d for other hosts",
 		r.name, s.Lines, s.Unreadable, s.SkippedUnsafe, s.SkippedRange, s.SkippedHost)
-	switch {
-	case len(s.Examples) > 0:
+	switch most := max(s.Unreadable, s.SkippedUnsafe, s.SkippedRange, s.SkippedHost); {
+	case most == 0:
+	case most == s.Unreadable && len(s.Examples) > 0:
 		text += "; " + s.Examples[0]
-	case s.SkippedUnsafe > 0:
+	case most == s.SkippedUnsafe:
 		text += "; --unsafe sends all methods"
+	case most == s.SkippedRange:
+		text += "; choose another part with --from and --to"
+	case most == s.SkippedHost:
+		text += "; choose another --host, or leave it out"
 	}
-	return errors.New(text)
+	return &nothingError{text}
 }

@@ -79,7 +79,7 @@ func ParseMoment(text string) (Moment, error) {
 func ParseSpeed(text string) (float64, error) {
 	speed, err := strconv.ParseFloat(strings.TrimSuffix(text, "x"), 64)
 	if err != nil || !(speed >= slowest && speed <= fastest) {
-		return 0, fmt.Errorf("a speed of %q: it is between %v and %d times the log's, as 2x", text, slowest, fastest)
+		return 0, fmt.Errorf("%q is no multiple of the log's speed: give one from %vx to %dx, such as 2x", text, slowest, fastest)
 	}
 	return speed, nil
 }
@@ -189,9 +189,6 @@ func begins(in *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// Format is how the log is read: "combined", "common", "json", "har" or "log_format".
-func (l *Log) Format() string { return l.form.name }
-
 // Close closes the log, but for standard input, which is not the log's own. A log that was started is closed by its source.
 func (l *Log) Close() {
 	if l.file != nil && l.file != os.Stdin {
@@ -245,6 +242,9 @@ func (h *hooked) Read(b []byte) (int, error) {
 	return h.in.Read(b)
 }
 
+// longestMeasured bounds the part of a log of which a mean rate is taken. One line with a wrong year would else make all the others one burst.
+const longestMeasured = 366 * 24 * time.Hour
+
 // measure reads the whole log for the speed at which its mean rate is the one that was asked for.
 func (l *Log) measure(ctx context.Context) (speed float64, err error) {
 	r := newReader(l, "localhost", nil)
@@ -258,6 +258,10 @@ func (l *Log) measure(ctx context.Context) (speed float64, err error) {
 	}
 	if r.stats.Arrivals == 0 {
 		return 0, r.nothing()
+	}
+	if last-first > int64(longestMeasured) {
+		return 0, fmt.Errorf("%s goes from %s to %s, and the mean rate of more than a year says nothing: give a part of it with --from and --to, or a speed",
+			l.name, time.Unix(0, first).UTC().Format(time.DateTime), time.Unix(0, last).UTC().Format(time.DateTime))
 	}
 	span := last - first + r.unit
 	mean := float64(r.stats.Arrivals) / (float64(span) / 1e9)

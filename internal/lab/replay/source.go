@@ -44,6 +44,13 @@ const prefillWait = time.Second
 // errDuration ends the reading when nothing more is due.
 var errDuration = errors.New("the longest duration is over")
 
+// longestPause bounds how long the replay waits for the next request, when the log has such a pause too. Longer ones are lines whose time is wrong, more often than not: a server that
+// had not set its clock yet, or a line that somebody made.
+const longestPause = 7 * 24 * time.Hour
+
+// errPause ends the reading at a pause that is longer.
+var errPause = errors.New("the replay would have to wait for more than a week")
+
 // Start begins to read, for so many loops, and returns when there is enough to begin with. authority is the Host that requests are sent with. With a
 // rate it first reads the whole log once. It fails when ctx is done before that, or when there is nothing to send; the log is closed then. The run may begin
 // at any time after it; what is due counts from its beginning. Close ends the reading.
@@ -133,7 +140,7 @@ func (s *Source) read(ctx context.Context) {
 		return nil
 	})
 	// What the log has given until it failed is sent all the same.
-	if !errors.Is(err, errDuration) && ctx.Err() == nil {
+	if !errors.Is(err, errDuration) && !errors.Is(err, errPause) && ctx.Err() == nil {
 		for len(s.order.heap) > 0 {
 			if e := s.deal(ctx, s.order.pop()); e != nil {
 				err = errors.Join(err, e)
@@ -187,14 +194,18 @@ func (s *Source) deal(ctx context.Context, group []held) error {
 		s.begun, s.start = true, group[0].at
 		s.reader.stats.First = time.Unix(0, s.start).UTC()
 	}
-	s.reader.stats.Last = time.Unix(0, group[0].at).UTC()
+	previous := s.reader.stats.Last
 	for i := range group {
 		offset := float64(group[i].at-s.start) + float64(s.reader.unit)*float64(i)/float64(len(group))
 		due := max(s.last, int64(min(offset/s.speed, math.MaxInt64/4)))
 		if s.log.o.MaxDuration > 0 && due > int64(s.log.o.MaxDuration) {
 			return errDuration
 		}
+		if due-s.last > int64(longestPause) && group[i].at-previous.UnixNano() > int64(longestPause) {
+			return pauseAfter(previous, group[i].at)
+		}
 		s.last = due
+		s.reader.stats.Last = time.Unix(0, group[i].at).UTC()
 		s.reader.stats.Length = time.Duration(due)
 		s.mu.Lock()
 		s.plan.add(due)
@@ -212,6 +223,12 @@ func (s *Source) deal(ctx context.Context, group []held) error {
 		}
 	}
 	return nil
+}
+
+// pauseAfter says between which times of the log the pause is, and what to do.
+func pauseAfter(before time.Time, next int64) error {
+	return fmt.Errorf("%w: the log goes from %s to %s; give a higher --speed, or leave one of them out with --from or --to",
+		errPause, before.Format(time.DateTime), time.Unix(0, next).UTC().Format(time.DateTime))
 }
 
 // send sends a full batch. When it has to wait, the other loops are given what there is for them first: their batches may be the older ones.
@@ -277,9 +294,6 @@ func (s *Source) Err() error {
 	defer s.mu.Unlock()
 	return s.failed
 }
-
-// Done is closed when the reading has ended.
-func (s *Source) Done() <-chan struct{} { return s.done }
 
 // Close ends the reading and closes the log. It waits for the reading goroutine, but not where that may wait for somebody who writes: standard
 // input cannot be woken up.

@@ -100,6 +100,7 @@ func phone(t *testing.T, dir, name string, page []byte) {
 }
 
 func TestTheReportInABrowser(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	page := save(t, dir, "report.html", html(t, plain().survey()))
 	dom := chromium(t, page, "--dump-dom", "--window-size=1280,6000", "--screenshot="+picture(dir, "light"),
@@ -132,6 +133,7 @@ func drawn(t *testing.T, dir string, names ...string) {
 }
 
 func TestTheComparisonInABrowser(t *testing.T) {
+	t.Parallel()
 	dir := folder(t)
 	var out bytes.Buffer
 	if err := report.Compare(&out, plain().survey(), faster().survey()); err != nil {
@@ -148,6 +150,7 @@ func TestTheComparisonInABrowser(t *testing.T) {
 
 // TestOddRunsInABrowser shows them all in frames of one page: starting a browser is what takes time.
 func TestOddRunsInABrowser(t *testing.T) {
+	t.Parallel()
 	pages := map[string][]byte{"hostile": html(t, hostile())}
 	var compared bytes.Buffer
 	if err := report.Compare(&compared, hostile(), brief().survey()); err != nil {

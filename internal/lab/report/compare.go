@@ -61,6 +61,9 @@ func Differences(a, b *record.Run) *Comparison {
 		if run.Result == nil || run.Result.Early != "" {
 			c.Cautions = append(c.Cautions, "Run "+name+" did not come to its end.")
 		}
+		if len(run.Steps) > 0 && !slices.ContainsFunc(run.Steps, func(s measure.Step) bool { return s.Totals.Generator.Invalid == "" }) {
+			c.Cautions = append(c.Cautions, "Run "+name+" is INVALID, as the generator was the limit: its percentiles are not compared.")
+		}
 	}
 	slices.Sort(c.Cautions)
 	if a.Result != nil && b.Result != nil {
@@ -68,6 +71,9 @@ func Differences(a, b *record.Run) *Comparison {
 	}
 	c.Figures = append(c.Figures, atCommonRates(a, b, noise)...)
 	c.Sentence = sentenceOf(c)
+	if a.Manifest.Kind == "load" && b.Manifest.Kind == "load" {
+		c.Sentence = "There is no load line to compare: these were loads, and a survey looks for it."
+	}
 	return c
 }
 
@@ -121,8 +127,8 @@ func found(a, b *record.Result, noise record.Noise) (all []Difference) {
 		add(lineFigure, "/s", a.Line.Interval, b.Line.Interval, noise.Goodput, 1)
 	}
 	add("Highest goodput of a step", "/s", highest(a), highest(b), noise.Goodput, 1)
-	if a.Falls.Found && b.Falls.Found {
-		add("Collapse", "/s", a.Falls.Rate, b.Falls.Rate, noise.Goodput, 1)
+	if a.Collapse.Found && b.Collapse.Found {
+		add("Collapse", "/s", a.Collapse.Rate, b.Collapse.Rate, noise.Goodput, 1)
 	}
 	for _, x := range a.Model.Demands {
 		for _, y := range b.Model.Demands {
@@ -159,6 +165,8 @@ func differ(d Difference) Difference {
 	switch {
 	case d.Low <= 0 && d.High >= 0:
 		d.Why = "no change lies within the interval"
+	case d.A.Low == d.A.High && d.B.Low == d.B.High:
+		d.Why = "how sure the figures are is not known: each was measured once"
 	case math.Abs(d.Change) <= d.Noise:
 		d.Why = "it is within the noise floor of " + percent(d.Noise)
 	default:

@@ -1,9 +1,12 @@
 package report_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/model"
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/report"
 )
@@ -84,5 +87,35 @@ func TestRunsThatCannotBeComparedSayWhy(t *testing.T) {
 	empty := report.Differences(&record.Run{}, &record.Run{})
 	if len(empty.Figures) != 0 {
 		t.Errorf("%+v", empty.Figures)
+	}
+}
+
+// What was measured once has no spread, which is no reason to be sure of it.
+func TestAFigureThatWasMeasuredOnceIsNotCalledReal(t *testing.T) {
+	a, b := plain().survey(), plain().survey()
+	for i, run := range []*record.Run{a, b} {
+		v := float64(i+1) * 1e-5
+		run.Result.Model.Demands = []model.Demand{{Resource: "generator cpu", Unit: "s", Capacity: 1, Per: model.Interval{Low: v, Estimate: v, High: v, Confidence: .95}}}
+	}
+	if d := figure(t, report.Differences(a, b), "Demand on generator cpu"); d.Real || !strings.Contains(d.Why, "measured once") {
+		t.Errorf("a change from 10 to 20 µs, each measured once: %+v", d)
+	}
+}
+
+func TestLoadsHaveNoLineAndOneThatIsInvalidSaysWhyItIsNotCompared(t *testing.T) {
+	a, b := plain().survey(), plain().survey()
+	for _, run := range []*record.Run{a, b} {
+		run.Manifest.Kind, run.Steps = "load", run.Steps[4:5:5]
+		run.Result.Line, run.Result.Judgements = record.Line{}, nil
+	}
+	if d := figure(t, report.Differences(a, b), "p99 at "); d.Real {
+		t.Errorf("two loads of one service: %+v", d)
+	}
+	late := b.Steps[0]
+	late.Totals.Generator.Invalid = "it was late"
+	b.Steps = []measure.Step{late}
+	c := report.Differences(a, b)
+	if !strings.Contains(c.Sentence, "these were loads") || !slices.ContainsFunc(c.Cautions, func(s string) bool { return strings.HasPrefix(s, "Run B is INVALID") }) {
+		t.Errorf("%s %q", c.Sentence, c.Cautions)
 	}
 }

@@ -96,9 +96,11 @@ func total(ws []measure.Window) measure.Totals {
 	return t
 }
 
-// MakeData reduces a run. It is a pure function, and keeps nothing of the run's but its manifest and result.
+// MakeData reduces a run. It is a pure function, and shares no memory with the run.
 func MakeData(run *record.Run) *Data {
-	d := &Data{Manifest: run.Manifest, Result: run.Result, Notes: run.Notes}
+	d := &Data{}
+	var steps []measure.Step
+	d.Manifest, d.Result, steps, d.Notes = shortened(run)
 	if goals, err := slo.Parse(run.Manifest.SLO); err == nil {
 		for _, o := range goals {
 			d.Goals = append(d.Goals, Goal{o.Text, o.Limit})
@@ -110,11 +112,11 @@ func MakeData(run *record.Run) *Data {
 			grounds[j.Step] = j
 		}
 	}
-	for i := range run.Steps {
-		s := &run.Steps[i]
+	for i := range steps {
+		s := &steps[i]
 		d.Steps = append(d.Steps, makeStep(s, grounds[s.Plan.Number], run.Manifest.Machine.Cores))
 	}
-	d.Timeline = makeTimeline(run.Steps)
+	d.Timeline = makeTimeline(steps)
 	return d
 }
 
@@ -130,11 +132,11 @@ func makeStep(s *measure.Step, j record.Judgement, cores int) Step {
 	}
 	seconds := float64(length) / float64(time.Second)
 	out := Step{
-		Number: s.Plan.Number, Phase: s.Plan.Phase, Why: s.Plan.Why, Rate: s.Plan.Rate, Connections: s.Plan.Connections,
+		Number: s.Plan.Number, Phase: clip(s.Plan.Phase, 30), Why: clip(s.Plan.Why, mostText), Rate: s.Plan.Rate, Connections: s.Plan.Connections,
 		Seconds: float64(s.Totals.Length) / float64(time.Second), Judged: seconds,
-		Verdict: j.Verdict, Because: j.Why, Goodput: j.Goodput,
+		Verdict: record.Verdict(clip(string(j.Verdict), 30)), Because: clip(j.Why, mostText), Goodput: j.Goodput,
 		Mean: t.Response.Mean(), ServiceMean: t.Service.Mean(), Max: t.Response.Max, LagP99: t.Lag.Quantile(.99),
-		Curve: curve(&t.Response, t.Ended.Total()), Invalid: s.Totals.Generator.Invalid,
+		Curve: curve(&t.Response, t.Ended.Total()), Invalid: clip(s.Totals.Generator.Invalid, mostText),
 	}
 	if out.Rate <= 0 {
 		out.Rate, out.Closed = s.Totals.Rate(), true
@@ -143,9 +145,11 @@ func makeStep(s *measure.Step, j record.Judgement, cores int) Step {
 		out.Errors = float64(t.Ended.Failed()) / float64(n)
 	}
 	if seconds > 0 {
-		out.Throughput = float64(t.Ended[measure.OK]+t.Ended[measure.BadStatus]+t.Ended[measure.BadAnswer]) / seconds
+		// The last window holds the drain: what ended in it is none of what was done in these seconds.
+		ok := t.Ended[measure.OK] - min(s.Totals.Drained, t.Ended[measure.OK])
+		out.Throughput = float64(ok+t.Ended[measure.BadStatus]+t.Ended[measure.BadAnswer]) / seconds
 		if out.Goodput.Estimate <= 0 {
-			good := float64(t.Ended[measure.OK]) / seconds
+			good := float64(ok) / seconds
 			out.Goodput = model.Interval{Low: good, Estimate: good, High: good}
 		}
 		out.Concurrency = float64(t.Ended[measure.OK]) / seconds * t.Service.Mean() / float64(time.Second)

@@ -1,8 +1,11 @@
 package report_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"plimsoll/internal/lab/measure"
@@ -135,5 +138,36 @@ func TestSaturationComesFromTheCounters(t *testing.T) {
 	}
 	if u.Host != nil {
 		t.Error("a share of the host although its counter was not read")
+	}
+}
+
+// A run directory may come from anywhere: whatever its texts and lists hold, the page stays one that a browser opens.
+func TestDataIsSmallWhateverTheTextsOfARun(t *testing.T) {
+	run := plain().survey()
+	long := strings.Repeat("é", 1<<20)
+	run.Manifest.Target, run.Manifest.Mix = long, long
+	run.Manifest.Settings = map[string]string{}
+	for i := range 5000 {
+		run.Manifest.Command = append(run.Manifest.Command, long)
+		run.Manifest.Settings[fmt.Sprint(i, long[:1000])] = long
+		run.Result.NotMeasured = append(run.Result.NotMeasured, long)
+	}
+	run.Result.Early, run.Result.Line.Why = long, long
+	run.Notes = append(run.Notes, long)
+	for i := range run.Result.Judgements {
+		run.Result.Judgements[i].Why = long
+	}
+	for i := range run.Steps {
+		run.Steps[i].Plan.Why, run.Steps[i].Plan.Phase, run.Steps[i].Totals.Generator.Invalid = long, long, long
+	}
+	var page bytes.Buffer
+	if err := report.Write(&page, run); err != nil {
+		t.Fatal(err)
+	}
+	if page.Len() > 1<<20 {
+		t.Errorf("a page of %d bytes", page.Len())
+	}
+	if len(run.Manifest.Command) < 5000 || run.Manifest.Target != long {
+		t.Error("the run itself was changed")
 	}
 }

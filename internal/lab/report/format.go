@@ -90,13 +90,6 @@ func signed(share float64) string {
 	return strings.Replace(percent(share), "-", "−", 1)
 }
 
-func maybe(share *float64) string {
-	if share == nil {
-		return "–"
-	}
-	return percent(*share)
-}
-
 // rangeOf writes the ends of an interval of rates.
 func rangeOf(i model.Interval) string { return number(i.Low) + "–" + number(i.High) }
 

@@ -33,8 +33,8 @@ func hostile() *record.Run {
 	m.Machine.Host, m.Machine.CPU, m.Machine.OS, m.Machine.Kernel = evil, evil, evil, evil
 	run.Notes = []string{evil}
 	r := run.Result
-	r.Early, r.Line.Why, r.Peak.Why, r.Falls.Why, r.Recovery.Why = evil, evil, evil, evil, evil
-	r.Recovery.Recovered, r.Falls.Found = false, false
+	r.Early, r.Line.Why, r.Peak.Why, r.Collapse.Why, r.Recovery.Why = evil, evil, evil, evil, evil
+	r.Recovery.Recovered, r.Collapse.Found = false, false
 	r.NotMeasured = []string{evil}
 	r.Validity = []record.Validity{{What: evil, Why: evil}}
 	r.Model.Notes = []string{evil}
@@ -75,7 +75,7 @@ func lacking() map[string]*record.Run {
 	all["cut off"] = early
 	lost := plain().survey()
 	lost.Result.Line = record.Line{Why: "above 2600, where the generator was the limit"}
-	lost.Result.Model, lost.Result.Peak, lost.Result.Falls = model.Model{}, record.Knee{Why: "goodput still rose"}, record.Knee{}
+	lost.Result.Model, lost.Result.Peak, lost.Result.Collapse = model.Model{}, record.Knee{Why: "goodput still rose"}, record.Knee{}
 	lost.Steps[10].Totals.Generator.Invalid = "its busiest loop was at work 97 % of the time"
 	lost.Result.Judgements[10].Verdict = record.Invalid
 	all["no line"] = lost

@@ -2,8 +2,11 @@ package report_test
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
 
 	"plimsoll/internal/lab/measure"
@@ -45,13 +48,28 @@ func (s shop) survey() *record.Run {
 	}
 	result := &record.Result{Format: record.Format, Ended: run.Manifest.Started.Add(130 * time.Second)}
 	for i, rate := range s.rates {
-		step := s.step(i+1, rate)
+		step := s.copyOfStep(i+1, rate)
 		run.Steps = append(run.Steps, step)
 		result.Judgements = append(result.Judgements, judge(&step, goals))
 	}
 	run.Result = result
 	s.conclude(result)
 	return run
+}
+
+// made are the steps that were simulated once: it takes long under the race detector, and most tests begin with the same run.
+var made sync.Map
+
+// copyOfStep is a step that its test may change.
+func (s shop) copyOfStep(number int, rate float64) measure.Step {
+	key := fmt.Sprint(s.seed, s.service, s.workers, s.length, number, rate)
+	found, ok := made.Load(key)
+	if !ok {
+		found, _ = made.LoadOrStore(key, s.step(number, rate))
+	}
+	step := found.(measure.Step)
+	step.Windows, step.Samples, step.Totals.Examples = slices.Clone(step.Windows), slices.Clone(step.Samples), maps.Clone(step.Totals.Examples)
+	return step
 }
 
 const timeout = int64(time.Second)
@@ -181,7 +199,7 @@ func (s shop) conclude(r *record.Result) {
 	line := around(capacity*.9525, .013)
 	r.Line = record.Line{Found: true, Interval: line, Why: "between the highest rate that passed and the lowest that failed"}
 	r.Peak = record.Knee{Found: true, Rate: around(capacity*.99, .02), Goodput: capacity * .985, Why: "goodput does not rise above it"}
-	r.Falls = record.Knee{Found: true, Rate: around(capacity*1.15, .08), Why: "goodput falls from here on"}
+	r.Collapse = record.Knee{Found: true, Rate: around(capacity*1.15, .08), Why: "goodput falls from here on"}
 	r.Recovery = record.Recovery{Tested: true, Recovered: true, After: 1.25, Why: "p99 was back within 10 % after 1.25 s"}
 	r.Noise = record.Noise{P50: .011, P99: .034, Goodput: .006, CPU: .012, Measured: true}
 	r.Model = model.Model{

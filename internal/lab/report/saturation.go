@@ -2,19 +2,12 @@ package report
 
 import "plimsoll/internal/lab/measure"
 
-// The counters of package probe that say how busy processors were, in seconds of processor time, and how many there are.
-const (
-	targetCPU = "target.cpu.seconds"
-	hostCPU   = "host.cpu.busy_seconds"
-	hostCores = "host.cores"
-)
-
 // use works out how busy processors were in the judged part of a step, as shares of all cores.
 func use(s *measure.Step, machineCores int) Use {
 	var u Use
 	cores := float64(machineCores)
-	if len(s.Samples) > 0 && s.Samples[0].Values[hostCores] > 0 {
-		cores = s.Samples[0].Values[hostCores]
+	if len(s.Samples) > 0 && s.Samples[0].Values[measure.HostCores] > 0 {
+		cores = s.Samples[0].Values[measure.HostCores]
 	}
 	if cores > 0 && s.Totals.Length > 0 && s.Totals.Generator.CPU > 0 {
 		share := round(float64(s.Totals.Generator.CPU) / float64(s.Totals.Length+s.Totals.Drain) / cores)
@@ -25,7 +18,7 @@ func use(s *measure.Step, machineCores int) Use {
 		return u
 	}
 	length := seconds(last.At - first.At)
-	if spent, ok := grown(first, last, targetCPU); ok {
+	if spent, ok := grown(first, last, measure.TargetCPU); ok {
 		if cores > 0 {
 			share := round(spent / length / cores)
 			u.Target = &share
@@ -35,7 +28,7 @@ func use(s *measure.Step, machineCores int) Use {
 			u.PerRequest = &per
 		}
 	}
-	if spent, ok := grown(first, last, hostCPU); ok && cores > 0 {
+	if spent, ok := grown(first, last, measure.HostCPU); ok && cores > 0 {
 		share := round(spent / length / cores)
 		u.Host = &share
 	}

@@ -26,7 +26,6 @@ type view struct {
 	Facts                         []Fact
 	Command                       string
 	File                          string // the name of the JSON to download
-	Charts                        bool   // the front end is there
 	Survey, Rates, Saturated      bool   // it is a survey; it held more than one rate; processor use was measured
 }
 
@@ -71,7 +70,7 @@ type FailureRow struct {
 	Example string
 }
 
-// KindRow is what became of one kind of request of the mix, over all steps that passed.
+// KindRow is what became of one kind of request of the mix, over all steps that are not INVALID.
 type KindRow struct{ Name, Count, Share, Failed, P50, P99 string }
 
 func makeView(run *record.Run, d *Data) *view {
@@ -99,11 +98,8 @@ func makeView(run *record.Run, d *Data) *view {
 }
 
 func heading(kind string) string {
-	switch kind {
-	case "load":
+	if kind == "load" {
 		return "Load run"
-	case "replay":
-		return "Replay"
 	}
 	return "Load survey"
 }
@@ -138,9 +134,9 @@ func tiles(d *Data) []Tile {
 	if r.Peak.Found {
 		peak = Tile{"Peak goodput", number(r.Peak.Goodput), "/s", "at " + number(r.Peak.Rate.Estimate) + " offered a second"}
 	}
-	falls := Tile{"Collapse", "Not seen", "", clip(r.Falls.Why, 200)}
-	if r.Falls.Found {
-		falls = Tile{"Collapse", number(r.Falls.Rate.Estimate), "/s", "goodput falls beyond; between " + rangeOf(r.Falls.Rate)}
+	falls := Tile{"Collapse", "Not seen", "", clip(r.Collapse.Why, 200)}
+	if r.Collapse.Found {
+		falls = Tile{"Collapse", number(r.Collapse.Rate.Estimate), "/s", "goodput falls beyond; between " + rangeOf(r.Collapse.Rate)}
 	}
 	recovery := Tile{"Recovery", "Not tested", "", clip(r.Recovery.Why, 200)}
 	if r.Recovery.Tested && r.Recovery.Recovered {

@@ -67,7 +67,7 @@ func (r *Rig) lookAtRest(ctx context.Context) (*rest, error) {
 }
 
 func (r *Rig) descriptors() (n float64, known bool) {
-	n, known = r.sample(0).Values["target.descriptors"]
+	n, known = r.sample(0).Values[measure.TargetDescriptors]
 	return n, known
 }
 

@@ -84,19 +84,12 @@ func (s SLO) Longest() (ns int64) {
 	return ns
 }
 
-// Bad is how many requests that ended in a window break the objective, and how many ended in it.
-func (o *Objective) Bad(w *measure.Window) (bad, total float64) { return o.bad(&w.Ended, &w.Response) }
-
-// BadTotal is Bad of a whole step.
-func (o *Objective) BadTotal(t *measure.Totals) (bad, total float64) {
-	return o.bad(&t.Ended, &t.Response)
-}
-
-// bad counts: a request that failed, a fast 503 too, breaks every objective; what is slow breaks those that have a limit.
-func (o *Objective) bad(ended *measure.Tally, response *measure.Sparse) (bad, total float64) {
-	bad, total = float64(ended.Failed()), float64(ended.Total())
+// Bad is how many requests that ended in a window break the objective, and how many ended in it. One that failed, a fast 503 too, breaks
+// every objective; one that was slow breaks those that have a limit. bad is a fraction where the limit lies within a bucket.
+func (o *Objective) Bad(w *measure.Window) (bad, total float64) {
+	bad, total = float64(w.Ended.Failed()), float64(w.Ended.Total())
 	if o.Limit > 0 {
-		bad += response.Over(o.Limit)
+		bad += w.Response.Over(o.Limit)
 	}
 	return bad, total
 }

@@ -135,34 +135,6 @@ func Median(values []float64) float64 {
 	}
 }
 
-// MedianInterval is the interval of the median of independent values, between two of them, by the binomial distribution and without any
-// assumption on the values'. It is the whole range when they are too few for the confidence: five values give 94 %, six 97 %.
-func MedianInterval(values []float64, confidence float64) Interval {
-	v := slices.Sorted(slices.Values(values))
-	n := len(v)
-	if n == 0 {
-		return Interval{}
-	}
-	// k values lie outside on each side: the most with P(fewer than k+1 of n below the median) not above the tail.
-	k, below := 0, 0.0
-	for i := range n / 2 {
-		below += math.Exp(lchoose(n, i) - float64(n)*math.Ln2)
-		if below > (1-confidence)/2 {
-			break
-		}
-		k = i + 1
-	}
-	k = max(k, 1)
-	return Interval{v[k-1], Median(v), v[n-k]}
-}
-
-func lchoose(n, k int) float64 {
-	a, _ := math.Lgamma(float64(n + 1))
-	b, _ := math.Lgamma(float64(k + 1))
-	c, _ := math.Lgamma(float64(n - k + 1))
-	return a - b - c
-}
-
 // sorted is the quantile of sorted values, between two of them where it falls between.
 func sorted(v []float64, q float64) float64 {
 	at := q * float64(len(v)-1)

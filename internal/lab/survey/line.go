@@ -33,13 +33,34 @@ func (s *surveyor) known() (line crossing, which *slo.Objective) {
 // span is between which rates the line may be: well beyond the highest that was good and the lowest that was not in bracketing, since each
 // verdict may be wrong.
 func (s *surveyor) span() (low, high float64) {
-	failed := math.Inf(1)
+	passed, failed := s.bracketed()
+	return min(passed, failed) * .5, max(passed, failed) * 1.4
+}
+
+// bracketed is the highest rate that was good, and the lowest one that was not in bracketing.
+func (s *surveyor) bracketed() (passed, failed float64) {
+	failed = math.Inf(1)
 	for _, t := range s.trials {
 		if t.usable() && t.step.Plan.Phase == names[bracketing] && !t.passed() {
 			failed = min(failed, t.rate)
 		}
 	}
-	return min(s.good, failed) * .5, max(s.good, failed) * 1.4
+	return s.good, failed
+}
+
+// fewestNear is how many steps have to lie near a line for its interval to be worth the name: what is further away tells of it only by the
+// form that the line is fitted with.
+const fewestNear = 3
+
+// near is how many steps lie within 15 % of a rate, and how many windows they have.
+func (s *surveyor) near(rate float64) (steps, windows int) {
+	for _, t := range s.trials {
+		if t.usable() && t.rate >= .85*rate && t.rate <= 1.15*rate {
+			steps++
+			windows += len(t.view.windows)
+		}
+	}
+	return steps, windows
 }
 
 // crossing is where an objective is crossed. A percentile's depends on how many requests are bad at any rate, which the gentle steps tell
@@ -121,6 +142,14 @@ func (s *surveyor) line() record.Line {
 	}
 	c, which := s.known()
 	i := c.interval
+	if steps, _ := s.near(i.Point); steps < fewestNear {
+		passed, failed := s.bracketed()
+		return record.Line{
+			Interval: model.Interval{Low: min(passed, i.Low), Estimate: i.Point, High: max(failed, i.High)},
+			Why: fmt.Sprintf("between %s requests a second, which passed, and %s, which was too much: the survey ended before it was narrowed down",
+				perSecond(passed), perSecond(failed)),
+		}
+	}
 	line := model.Interval{Low: i.Low * (1 - resolution), Estimate: i.Point, High: i.High * (1 + resolution), Confidence: confidence}
 	passed, failed := s.verdicts()
 	why := fmt.Sprintf("%s sets it", which.Text)

@@ -10,7 +10,8 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// Run does a survey and says what it found. It calls b, and o's functions, on the caller's goroutine only.
+// Run does a survey and says what it found. It calls b, and o's functions, on the caller's goroutine, but for
+// Options.Tell with a window, which is called while b.Step runs, on the goroutine on which that calls its stop.
 //
 // Whatever ends a survey before its time (the service broke and did not come back, no step could be done, the context was cancelled) is no
 // error: Result.Early says what, and the result holds what was known by then. An error without a result means that not even the first step
@@ -95,7 +96,7 @@ func (s *surveyor) conclude() {
 			p.Error = p.Line.Estimate/p.Measured.Estimate - 1
 		}
 	}
-	r.Peak, r.Falls = s.peak()
+	r.Peak, r.Collapse = s.peak()
 	if !r.Recovery.Tested && r.Recovery.Why == "" {
 		r.Recovery.Why = "not tested: the survey did not come to it"
 	}

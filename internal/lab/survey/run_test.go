@@ -47,7 +47,7 @@ func TestASurveyGoesThroughItsPhasesInOrder(t *testing.T) {
 	if got := strings.Join(order, " "); got != "warm-up bracket noise refine overload recovery" {
 		t.Error(got)
 	}
-	if len(r.Judgements) != len(b.plans) || !r.Recovery.Recovered || !r.Noise.Measured || !r.Peak.Found || r.Falls.Found {
+	if len(r.Judgements) != len(b.plans) || !r.Recovery.Recovered || !r.Noise.Measured || !r.Peak.Found || r.Collapse.Found {
 		t.Errorf("%+v", r)
 	}
 	if g := r.Peak.Goodput; g < 760 || g > 840 {
@@ -147,8 +147,8 @@ func TestAServiceWhoseGoodputFallsIsFoundOut(t *testing.T) {
 	b := four()
 	b.crumbles = 820
 	r := run(t, b, quick(t))
-	if !r.Falls.Found || r.Falls.Rate.High < 820 || !r.Peak.Found {
-		t.Errorf("falls %+v\npeak %+v", r.Falls, r.Peak)
+	if !r.Collapse.Found || r.Collapse.Rate.High < 820 || !r.Peak.Found {
+		t.Errorf("falls %+v\npeak %+v", r.Collapse, r.Peak)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 // Bench does steps. Its methods are called one at a time.
 type Bench interface {
-	// Step offers a load and measures. stop, which may be nil, is shown each window when it is over; when it returns a reason the
+	// Step offers a load and measures. stop, which may be nil, is shown each window when it is over, on any goroutine, one at a time; when it returns a reason the
 	// step ends early, and is returned with what it has, and with the reason. An error means that no step could be done at all.
 	Step(ctx context.Context, p measure.Plan, stop func(w *measure.Window) (reason string)) (s *measure.Step, stopped string, err error)
 	// Settle waits until what the last step left behind is gone: requests in flight and sockets are back where they were. It says how long

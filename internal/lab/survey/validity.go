@@ -97,15 +97,9 @@ func (s *surveyor) plenty() record.Validity {
 		return v
 	}
 	i := line.Interval
-	steps, windows := 0, 0
-	for _, t := range s.trials {
-		if t.usable() && t.rate >= .85*i.Estimate && t.rate <= 1.15*i.Estimate {
-			steps++
-			windows += len(t.view.windows)
-		}
-	}
+	steps, windows := s.near(i.Estimate)
 	width := (i.High - i.Low) / i.Estimate
-	v.OK = steps >= 3 && width <= .1
+	v.OK = steps >= fewestNear && width <= .1
 	v.Why = fmt.Sprintf("%d steps within 15 %% of it, %d windows; the interval is %s wide", steps, windows, percent(width))
 	if !v.OK {
 		v.Why += "; a service that answers few requests in the time that the SLO allows needs longer: raise --runs"

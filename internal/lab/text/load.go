@@ -9,8 +9,6 @@ import (
 
 // Run is a load that was offered, by load or replay.
 type Run struct {
-	// What was done, in words, as Head makes it.
-	What   string
 	Totals *measure.Totals
 	// Closed says that the loop was closed: nothing was due at a time, so that there is no schedule to have kept.
 	Closed bool
@@ -51,7 +49,7 @@ func amounts(r *Run) string {
 	var table Table
 	table.Left = []int{1}
 	took := Duration(float64(t.Length))
-	if t.Drain > 0 {
+	if t.Drain > 0 && t.Sent > 0 {
 		took += ", and " + Duration(float64(t.Drain)) + " until the last answer"
 	}
 	if r.Closed {
@@ -60,7 +58,11 @@ func amounts(r *Run) string {
 		table.Row("requests", fmt.Sprintf("%s due, %s sent, in %s", Count(t.Due), Count(t.Sent), took))
 		table.Row("rate", Rate(t.Rate()))
 	}
-	table.Row("goodput", fmt.Sprintf("%s; %s ended well", Rate(t.Goodput()), Percent(share(t.Ended[measure.OK], t.Ended.Total()))))
+	after := ""
+	if t.Drained > t.Ended[measure.OK]/100 {
+		after = fmt.Sprintf(", %s of them after the load was over", Count(t.Drained))
+	}
+	table.Row("goodput", fmt.Sprintf("%s; %s ended well%s", Rate(t.Goodput()), Percent(share(t.Ended[measure.OK], t.Ended.Total())), after))
 	seconds := float64(max(t.Length, 1)) / 1e9
 	table.Row("bytes", fmt.Sprintf("%s/s in, %s/s out", Bytes(float64(t.BytesIn)/seconds), Bytes(float64(t.BytesOut)/seconds)))
 	return table.String()
@@ -117,7 +119,9 @@ func behindTheFigures(r *Run) string {
 	table.Left = []int{1}
 	if !r.Closed {
 		lag := "none was sent on time: no connection was free"
-		if t.Lag.Count() > 0 {
+		if t.Due == 0 {
+			lag = "nothing was due: the time is too short for the rate"
+		} else if t.Lag.Count() > 0 {
 			at := func(q float64) string { return Duration(float64(t.Lag.Quantile(q))) }
 			lag = fmt.Sprintf("p50 %s, p99 %s, max %s", at(.5), at(.99), Duration(float64(t.Lag.Max)))
 		}
@@ -156,7 +160,11 @@ func errorTable(t *measure.Totals) string {
 			continue
 		}
 		name := measure.Kind(k).String()
-		table.Row("  "+strings.ReplaceAll(name, "_", " "), Count(n), Percent(share(n, total)), Clip(t.Examples[name], 100))
+		example := t.Examples[name]
+		if measure.Kind(k) == measure.Unfinished && example == "" {
+			example = "under way when the run was ended; nothing is known of them, so percentiles count them as failed"
+		}
+		table.Row("  "+strings.ReplaceAll(name, "_", " "), Count(n), Percent(share(n, total)), Clip(example, 100))
 	}
 	return table.String()
 }
@@ -207,25 +215,29 @@ func LoadNow(last []*measure.Window, elapsed, length float64) string {
 	if len(last) == 0 {
 		return "opening connections"
 	}
-	var now measure.Totals
-	var parts []*measure.Sparse
-	ns, sent := int64(0), uint64(0)
-	for _, w := range last {
-		now.Ended.Add(&w.Ended)
-		parts = append(parts, &w.Response)
-		ns += w.Length
-		sent += w.Sent
-	}
-	now.Response = measure.Merged(parts...)
+	now := sum(last)
 	newest := last[len(last)-1]
 	at := Duration(elapsed)
 	if length > 0 {
 		at = fmt.Sprintf("%s of %s", at, Duration(length))
 	}
-	s := fmt.Sprintf("%s  %s sent  p50 %s  p99 %s  %s failed  %s in flight", at, Rate(float64(sent)/(float64(max(ns, 1))/1e9)),
+	s := fmt.Sprintf("%s  %s sent  p50 %s  p99 %s  %s failed  %s in flight", at, Rate(float64(now.Sent)/(float64(max(now.Length, 1))/1e9)),
 		quantile(&now, .5), quantile(&now, .99), Percent(share(now.Ended.Failed(), now.Ended.Total())), Count(newest.InFlight))
 	if newest.Waiting > 0 {
 		s += fmt.Sprintf("  %s waiting", Count(newest.Waiting))
 	}
 	return s
+}
+
+// sum is what some windows in a row saw together, as far as a line of progress shows it.
+func sum(windows []*measure.Window) (t measure.Totals) {
+	responses := make([]*measure.Sparse, len(windows))
+	for i, w := range windows {
+		t.Length += w.Length
+		t.Sent += w.Sent
+		t.Ended.Add(&w.Ended)
+		responses[i] = &w.Response
+	}
+	t.Response = measure.Merged(responses...)
+	return t
 }

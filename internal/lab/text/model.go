@@ -49,6 +49,9 @@ func demands(m *model.Model) string {
 
 // amount is a demand with its range. Seconds are said as durations.
 func amount(i model.Interval, unit string) string {
+	if i.Low == i.High { // it was measured once, which shows no spread
+		return strings.TrimSuffix(Figure(i.Estimate, unit), " ")
+	}
 	if unit == "s" {
 		return fmt.Sprintf("%s (%s to %s)", Duration(i.Estimate*1e9), Duration(i.Low*1e9), Duration(i.High*1e9))
 	}
@@ -124,6 +127,9 @@ func checks(all []model.Check) string {
 			n++
 			broken += "  " + wrap(fmt.Sprintf("step %d, %s: %s", c.Step, c.Law, c.Sentence), 4) + "\n"
 		}
+	}
+	if n == 0 && len(all) == 1 {
+		return "Physics: the one check that could be made holds.\n"
 	}
 	if n == 0 {
 		return fmt.Sprintf("Physics: all %d checks hold (Little's law and the utilisation law, in each step).\n", len(all))

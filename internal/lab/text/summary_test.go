@@ -39,6 +39,14 @@ func totals() *measure.Totals {
 	return t
 }
 
+// Of two requests a target could answer one in time. The other half, which it answered later, does not make it twice as fast.
+func TestTheSummaryOfABacklogSaysWhatCameLater(t *testing.T) {
+	of := &measure.Totals{Length: 2e9, Drain: 2e9, Due: 800, Sent: 800, Ended: measure.Tally{measure.OK: 800}, Drained: 400, Response: spread(800, 5e6, 2e9)}
+	if s := text.Load(&text.Run{Totals: of}); !strings.Contains(s, "  goodput    200/s; 100 % ended well, 400 of them after the load was over\n") {
+		t.Errorf("printed:\n%s", s)
+	}
+}
+
 func TestTheSummaryOfAnOpenLoop(t *testing.T) {
 	golden(t, "open.txt", text.Load(&text.Run{Totals: totals(), TLS: true}))
 }
@@ -131,7 +139,7 @@ func TestWhatASurveyFound(t *testing.T) {
 		Line: record.Line{Interval: rate(1850, 1905, 1960), Found: true},
 		Peak: record.Knee{Found: true, Rate: rate(2000, 2100, 2200), Goodput: 1990,
 			Why: "at 2,100 requests offered a second, 1,990 were answered well; up to 1,905 all were, and from there on some of them were refused at once"},
-		Falls:    record.Knee{Why: "goodput held up to 3,900/s, the highest rate offered"},
+		Collapse: record.Knee{Why: "goodput held up to 3,900/s, the highest rate offered"},
 		Recovery: record.Recovery{Tested: true, Recovered: true, After: 2.5},
 		Noise:    record.Noise{P50: .01, P99: .03, Goodput: .002, Measured: true},
 		Model:    *aModel(),
@@ -149,7 +157,7 @@ func TestStepsAndProgressOfASurveyAreOneLineEach(t *testing.T) {
 	p := measure.Plan{Number: 7, Phase: "refine", Rate: 1900, Length: 20e9, Why: "between 1,850/s, which passed,\nand 1,960/s"}
 	j := &record.Judgement{Verdict: record.Fail, Goodput: model.Interval{Estimate: 1880}, Why: "p99 is 61 ms",
 		Objectives: []record.ObjectiveShare{{Objective: "p99<50ms", Share: model.Interval{Estimate: .021}, Allowed: .01}}}
-	want := "step 7, refine: 1,900/s for 20.0 s: FAIL, goodput 1,880/s, p99<50ms broken by 2.10 % of 1.00 % (p99 is 61 ms)"
+	want := "step 7, refine: 1,900/s for 20.0 s: FAIL, goodput 1,880/s, p99<50ms broken by 2.10 %, allowed 1.00 % (p99 is 61 ms)"
 	if got := text.Step(&p, j); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -161,5 +169,14 @@ func TestStepsAndProgressOfASurveyAreOneLineEach(t *testing.T) {
 	}
 	if got := text.SurveyNow(&survey.Event{Text: "cooling down", Low: 900}, nil); got != "line above 900/s  cooling down" {
 		t.Errorf("%q", got)
+	}
+}
+
+// Ctrl-C cuts off what is under way: a person has to see that the target did nothing wrong.
+func TestWhatWasCutOffIsExplained(t *testing.T) {
+	of := totals()
+	of.Ended[measure.Unfinished] = 3
+	if got := text.Load(&text.Run{Totals: of, Closed: true}); !strings.Contains(got, "unfinished") || !strings.Contains(got, "under way when the run was ended") {
+		t.Error(got)
 	}
 }

@@ -56,7 +56,7 @@ func entry(name, figure, why string) string {
 }
 
 func knees(r *record.Result) string {
-	s := knee("peak goodput", &r.Peak) + knee("collapse", &r.Falls)
+	s := knee("peak goodput", &r.Peak) + knee("collapse", &r.Collapse)
 	switch {
 	case !r.Recovery.Tested:
 		s += entry("recovery", "not tried", r.Recovery.Why)
@@ -105,7 +105,7 @@ func Step(p *measure.Plan, j *record.Judgement) string {
 		s += fmt.Sprintf(", goodput %s", Rate(j.Goodput.Estimate))
 	}
 	for _, o := range j.Objectives {
-		s += fmt.Sprintf(", %s broken by %s of %s", o.Objective, Percent(o.Share.Estimate), Percent(o.Allowed))
+		s += fmt.Sprintf(", %s broken by %s, allowed %s", o.Objective, Percent(o.Share.Estimate), Percent(o.Allowed))
 	}
 	if j.Why != "" {
 		s += " (" + j.Why + ")"
@@ -128,13 +128,7 @@ func SurveyNow(e *survey.Event, last []*measure.Window) string {
 		parts = append(parts, fmt.Sprintf("%s %d: %s", e.Plan.Phase, e.Plan.Number, offered(&e.Plan)))
 	}
 	if len(last) > 0 {
-		var now measure.Totals
-		var times []*measure.Sparse
-		for _, w := range last {
-			now.Ended.Add(&w.Ended)
-			times = append(times, &w.Response)
-		}
-		now.Response = measure.Merged(times...)
+		now := sum(last)
 		parts = append(parts, fmt.Sprintf("p99 %s", quantile(&now, .99)))
 		if failed := now.Ended.Failed(); failed > 0 {
 			parts = append(parts, Percent(share(failed, now.Ended.Total()))+" failed")

@@ -210,7 +210,7 @@ func Clip(line string, columns int) string {
 // Clean is a text from outside on one line: control characters and what is no UTF-8 become "·", so that nothing can move a terminal's cursor.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError || r == 0x2028 || r == 0x2029 || r >= 0x202a && r <= 0x202e {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError || r == 0x2028 || r == 0x2029 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
 			return '·'
 		}
 		return r

@@ -77,7 +77,7 @@ func TestColumnsAreAlignedByWhatIsSeen(t *testing.T) {
 }
 
 func TestNothingFromOutsideMovesTheCursor(t *testing.T) {
-	if got := text.Clip("a\x1b[2Jb\nc\u202ed\xff", 80); got != "a·[2Jb·c·d·" {
+	if got := text.Clip("a\x1b[2Jb\nc\u202ed\u2067e\xff", 80); got != "a·[2Jb·c·d·e·" {
 		t.Errorf("%q", got)
 	}
 	if got := text.Clip("übermäßig", 5); got != "über…" {
@@ -93,4 +93,12 @@ func FuzzClip(f *testing.F) {
 			t.Errorf("Clip(%q, %d) is %q", line, columns, got)
 		}
 	})
+}
+
+func TestADemandThatWasMeasuredOnceHasNoRange(t *testing.T) {
+	once := model.Interval{Low: 2e-5, Estimate: 2e-5, High: 2e-5}
+	said := text.Model(&model.Model{Demands: []model.Demand{{Resource: "generator cpu", Unit: "s", Capacity: 1, Per: once}}})
+	if !strings.Contains(said, " 20.0 µs  ") || strings.Contains(said, "20.0 µs (") {
+		t.Error(said)
+	}
 }

@@ -21,7 +21,7 @@ export interface USL { Lambda: Interval; Sigma: Interval; Kappa: Interval; Reach
 
 export interface Result {
   Line: { Interval: Interval; Found: boolean };
-  Peak: Knee; Falls: Knee;
+  Peak: Knee; Collapse: Knee;
   Model: { USL: USL | null };
 }
 
