@@ -36,8 +36,8 @@ def survey(a, tmp, number):
     if done.returncode != 0:
         return None, "exit %d: %s" % (done.returncode, done.stderr.strip()[-300:])
     try:
-        return json.loads(done.stdout), None
-    except ValueError as e:
+        return json.loads(done.stdout)["Result"], None
+    except (ValueError, KeyError) as e:
         return None, "no JSON: %s" % e
 
 

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"plimsoll/internal/lab/load"
@@ -47,10 +48,41 @@ func (k *surveyCommand) bench(ctx context.Context, target load.Target, script lo
 		b.cores = probe.Machine().Cores
 		b.find(&target)
 	}
-	b.sampler = probe.New(probe.Options{PID: b.pid})
+	o := probe.Options{PID: b.pid}
+	if k.Metrics != "" {
+		o.More = append(o.More, probe.NewPage(k.Metrics))
+	}
+	b.sampler = probe.New(o)
 	b.Rig = rig.New(rig.Options{Target: target, Script: script, Sampler: b.sampler, Loops: b.loops, Timeout: k.Timeout,
-		Lateness: survey.Lateness(objectives), Spare: near, Seed: k.Seed})
+		Lateness: survey.Lateness(objectives), Spare: near, Profile: b.profiles(k.Pprof), Seed: k.Seed})
 	return b, nil
+}
+
+// profiles has the target profiled just above its line and at half of it: in the steps that the line is not made of, as a profile costs
+// the target some of what it can do. nil when there is nothing to profile with.
+func (b *bench) profiles(url string) func(ctx context.Context, p measure.Plan) map[string][]byte {
+	if url == "" {
+		return nil
+	}
+	profiler := probe.NewProfiler(url)
+	return func(ctx context.Context, p measure.Plan) map[string][]byte {
+		if p.Phase != measure.PhaseOverload && p.Phase != measure.PhaseRecovery {
+			return nil
+		}
+		profile, err := profiler.CPU(ctx, time.Duration(p.Length)-time.Second)
+		if err != nil {
+			b.miss("processor profile: " + err.Error())
+			return nil
+		}
+		return map[string][]byte{"cpu": profile}
+	}
+}
+
+// miss notes once what could not be done. It is called from one goroutine at a time.
+func (b *bench) miss(text string) {
+	if !slices.Contains(b.notes, text) {
+		b.notes = append(b.notes, text)
+	}
 }
 
 // find finds the target's process by its port when it was not named.

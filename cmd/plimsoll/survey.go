@@ -27,6 +27,8 @@ type surveyCommand struct {
 	SLO         string        `name:"slo" required:"" placeholder:"OBJECTIVES" help:"What has to hold: p99<50ms,errors<0.1%."`
 	Scenario    string        `placeholder:"FILE" help:"Send what this scenario says, a YAML file; its rate is not used."`
 	PID         int           `name:"pid" placeholder:"N" help:"The target's process, for its CPU and memory (found by the port when it is on this machine)."`
+	Pprof       string        `placeholder:"URL" help:"Take processor profiles from this Go service's net/http/pprof: http://127.0.0.1:6060."`
+	Metrics     string        `placeholder:"URL" help:"Sample this page of Prometheus metrics once a second: http://127.0.0.1:9090/metrics."`
 	Runs        int           `default:"5" placeholder:"N" help:"Try the rates next to the line so often (${default})."`
 	Quick       bool          `help:"Take less time, and be less sure."`
 	Out         string        `placeholder:"DIR" help:"The run directory (plimsoll-runs/HOST-DATE-TIME)."`
@@ -62,6 +64,7 @@ Examples:
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms,errors<0.1%'
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99.9<200ms' --quick --limit 5000
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --scenario shop.yaml --pid $(pidof shop)
+    plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --pprof http://127.0.0.1:6060 --metrics http://127.0.0.1:9090/metrics
     plimsoll survey https://127.0.0.1:8443/ --slo 'errors<1%' --insecure --out runs/today --export line.json`
 }
 
@@ -137,6 +140,8 @@ func (k *surveyCommand) check() (slo.SLO, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("--slo: %w", err)
+	case !webAddress(k.Pprof) || !webAddress(k.Metrics):
+		return nil, errors.New("--pprof and --metrics are URLs that begin with http:// or https://")
 	case k.Runs < 1:
 		return nil, errors.New("--runs is at least 1")
 	case k.Start < 0 || k.Limit < 0:
@@ -155,6 +160,12 @@ func (k *surveyCommand) check() (slo.SLO, error) {
 		return nil, errors.New("a scenario says its requests itself: leave out --header, --method and --body, or --scenario")
 	}
 	return objectives, nil
+}
+
+// webAddress says whether a URL can be fetched; an empty one need not be.
+func webAddress(text string) bool {
+	u, err := url.Parse(text)
+	return text == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
 // mix is what is sent, and what that is in words.

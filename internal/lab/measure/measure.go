@@ -181,7 +181,15 @@ type Step struct {
 	Totals  Totals
 	Windows []Window
 	Samples []Sample
+	// Profiles are what was profiled during the step, by kind ("cpu"), in pprof's own format. A run that was read has none: they stay files.
+	Profiles map[string][]byte `json:"-"`
 }
+
+// The phases of a survey after its line has been found, which others than the survey need to know.
+const (
+	PhaseOverload = "overload"
+	PhaseRecovery = "recovery"
+)
 
 // Plan is what a step was asked to do.
 type Plan struct {

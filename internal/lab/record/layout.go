@@ -34,6 +34,8 @@ const (
 	lagFile      = "lag.hlog"
 	totalsFile   = "totals.hlog"
 	samplesFile  = "samples.jsonl"
+
+	profileSuffix = ".pb.gz"
 )
 
 // stepFiles are the files of a step, in the order they are written.

@@ -203,6 +203,23 @@ func TestFilesAreReadableForPeople(t *testing.T) {
 	}
 }
 
+func TestProfilesLieBesideTheirStep(t *testing.T) {
+	s := step(3, 1)
+	s.Profiles = map[string][]byte{"cpu": []byte("profile")}
+	dir := written(t, s)
+	content, err := os.ReadFile(filepath.Join(dir, "steps", "0003", "cpu.pb.gz"))
+	if err != nil || string(content) != "profile" {
+		t.Errorf("%q, %v", content, err)
+	}
+	line, err := os.ReadFile(filepath.Join(dir, "steps.jsonl"))
+	if err != nil || !bytes.Contains(line, []byte(`"cpu.pb.gz"`)) {
+		t.Errorf("the step's line does not name its profile: %s %v", line, err)
+	}
+	if _, err := record.Open(dir); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestADirectoryThatHoldsSomethingIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o644); err != nil {

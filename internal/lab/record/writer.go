@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -116,12 +117,30 @@ func (w *Writer) files(dir string, s *measure.Step) error {
 			return err
 		}
 	}
+	for kind, profile := range s.Profiles {
+		err := w.file(filepath.Join(dir, kind+profileSuffix), func(out io.Writer) error {
+			_, err := out.Write(profile)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
 	for _, d := range []string{dir, stepsDir} {
 		if err := w.disk.sync(d); err != nil {
 			return w.failed(d, err)
 		}
 	}
 	return nil
+}
+
+// filesOf are the names of a step's files.
+func filesOf(s *measure.Step) []string {
+	names := slices.Clone(stepFiles)
+	for _, kind := range slices.Sorted(maps.Keys(s.Profiles)) {
+		names = append(names, kind+profileSuffix)
+	}
+	return names
 }
 
 // writeStepFile writes one of stepFiles.
@@ -167,7 +186,7 @@ func eachLine(out io.Writer, n int, line func(i int) any) error {
 func (w *Writer) line(dir string, s *measure.Step) error {
 	text, err := encode(stepLine{
 		Began: s.Began, Plan: s.Plan, Totals: lineOfTotals(&s.Totals), Windows: len(s.Windows), Samples: len(s.Samples),
-		Directory: filepath.ToSlash(dir), Files: stepFiles,
+		Directory: filepath.ToSlash(dir), Files: filesOf(s),
 	})
 	if err != nil {
 		return w.failed(stepsFile, err)

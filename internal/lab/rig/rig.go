@@ -19,6 +19,9 @@ type Options struct {
 	Script load.Script
 	// Sampler is sampled about four times a second during a step, and between steps; nil samples nothing.
 	Sampler *probe.Sampler
+	// Profile takes profiles of the target during a step; nil takes none. It is called when the step begins, on a goroutine of its own, and
+	// has to return before the step's length is over, or soon after ctx has ended, as the step waits for it.
+	Profile func(ctx context.Context, p measure.Plan) map[string][]byte
 	// Loops, Timeout, Backlog, PerConnection, Lifetime, Lateness and Spare are the generator's.
 	Loops         int
 	Lateness      time.Duration
@@ -92,8 +95,12 @@ func (r *Rig) Step(ctx context.Context, p measure.Plan, stop func(w *measure.Win
 			cancel()
 		}
 	}
+	profiles := r.profile(ctx, p)
 	totals, err := r.run(ctx, o)
-	step.Samples = sampling.end()
+	if err != nil {
+		cancel()
+	}
+	step.Samples, step.Profiles = sampling.end(), <-profiles
 	if err != nil {
 		return nil, "", err
 	}
@@ -102,6 +109,17 @@ func (r *Rig) Step(ctx context.Context, p measure.Plan, stop func(w *measure.Win
 		step.Began = began
 	}
 	return step, stopped, nil
+}
+
+// profile has the target profiled; the channel gives what came of it.
+func (r *Rig) profile(ctx context.Context, p measure.Plan) <-chan map[string][]byte {
+	taken := make(chan map[string][]byte, 1)
+	if r.options.Profile == nil {
+		taken <- nil
+		return taken
+	}
+	go func() { taken <- r.options.Profile(ctx, p) }()
+	return taken
 }
 
 // loadOptions are a plan in the generator's words.

@@ -129,6 +129,25 @@ func TestAStepIsWhatItsPlanSays(t *testing.T) {
 	})
 }
 
+func TestAStepWaitsForItsProfiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &target{t: t}
+		r := f.rig()
+		r.options.Profile = func(ctx context.Context, p measure.Plan) map[string][]byte {
+			<-time.After(time.Duration(p.Length) + time.Second)
+			return map[string][]byte{"cpu": []byte(p.Phase)}
+		}
+		began := time.Now()
+		s, _, err := r.Step(t.Context(), measure.Plan{Number: 1, Phase: "overload", Rate: 10, Length: 2e9, Connections: 1}, nil)
+		if err != nil || string(s.Profiles["cpu"]) != "overload" {
+			t.Errorf("%v %v", s, err)
+		}
+		if took := time.Since(began); took < 3*time.Second {
+			t.Errorf("the step took %v, and its profile 3s", took)
+		}
+	})
+}
+
 func TestARateOfZeroIsAClosedLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &target{t: t}

@@ -77,7 +77,7 @@ const (
 )
 
 // names are the phases' names in plans.
-var names = [phases]string{"warm-up", "bracket", "noise", "refine", "overload", "recovery"}
+var names = [phases]string{"warm-up", "bracket", "noise", "refine", measure.PhaseOverload, measure.PhaseRecovery}
 
 // lengths are what the phases are expected to take, in nanoseconds; bracketing and refinement are guesses.
 func (s *surveyor) lengths() [phases]int64 {
