@@ -20,8 +20,12 @@ import (
 	"plimsoll/internal/lab/truth"
 )
 
-// lineArrivals is how many requests each rate of the search for the true line is tried with.
-const lineArrivals = 400_000
+// lineArrivals is how many requests each rate of the search for the true line is tried with, and lineSeeds how many such lines it is the mean of:
+// together they put it within about 0.2 %.
+const (
+	lineArrivals = 2_000_000
+	lineSeeds    = 3
+)
 
 type settings struct {
 	workers, room, body, mostConns int
@@ -103,8 +107,12 @@ func run(s *settings) error {
 func line(s queue.Station, objectives slo.SLO, exponential bool) float64 {
 	lowest := 0.0
 	for i, o := range objectives {
-		if l := queue.Line(s, exponential, o.Limit, o.Share, lineArrivals, 1); i == 0 || l < lowest {
-			lowest = l
+		mean := 0.0
+		for seed := range uint64(lineSeeds) {
+			mean += queue.Line(s, exponential, o.Limit, o.Share, lineArrivals, seed+1) / lineSeeds
+		}
+		if i == 0 || mean < lowest {
+			lowest = mean
 		}
 	}
 	return lowest

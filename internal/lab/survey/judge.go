@@ -93,6 +93,10 @@ func (v *view) counts(o *slo.Objective) (bad, total []float64) {
 // tell it from; so it is told, too, from as many of the slowest as would be allowed: they come together for the same reason.
 func (v *view) clump(o *slo.Objective, bad, total []float64, block int) float64 {
 	effect := stats.DesignEffect(bad, total, block)
+	if o.Limit == 0 {
+		// Failures have nothing to do with the slowest answers.
+		return effect
+	}
 	all := make([]*measure.Sparse, len(v.windows))
 	allBad, allTotal := 0.0, 0.0
 	for i := range v.windows {

@@ -3,6 +3,7 @@ package survey
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"plimsoll/internal/lab/model"
 	"plimsoll/internal/lab/record"
@@ -11,11 +12,16 @@ import (
 )
 
 // known is the line as the steps so far tell it: the lowest of the objectives' crossings, with the interval that holds all of them. which is the
-// objective that sets it.
+// objective that sets it. An objective that no step has broken, where another one has been, sets none: nothing is known of its
+// crossing but that it lies beyond what was tried, and an interval around a guess would only blur the other's.
 func (s *surveyor) known() (line crossing, which *slo.Objective) {
 	low, high := s.span()
+	broken := slices.ContainsFunc(s.o.SLO, s.broken)
 	for i := range s.o.SLO {
 		o := &s.o.SLO[i]
+		if broken && !s.broken(*o) {
+			continue
+		}
 		c := s.crossing(o, low, high)
 		switch {
 		case which == nil:
@@ -28,6 +34,11 @@ func (s *surveyor) known() (line crossing, which *slo.Objective) {
 		}
 	}
 	return line, which
+}
+
+// broken says that some step had more bad requests than an objective allows.
+func (s *surveyor) broken(o slo.Objective) bool {
+	return slices.ContainsFunc(s.points(&o), func(p point) bool { return p.bad > o.Share*p.total })
 }
 
 // span is between which rates the line may be: well beyond the highest that was good and the lowest that was not in bracketing, since each
@@ -119,16 +130,36 @@ func (s *surveyor) points(o *slo.Objective) (points []point) {
 			continue
 		}
 		p.clump = t.view.clump(o, bad, all, stats.BlockLength(bad))
-		// A step in which the queue grows has shown less than it would have in time: all of it would be bad.
+		// A step in which the queue grows has shown less than it would have in time: all of it would be bad. Where there is a limit of
+		// the response time its form knows that.
 		grows := false
 		p.growths, p.growthDoubt, grows = t.view.growth()
-		if t.broke != "" || grows && o.Limit == 0 {
+		if t.broke != "" || grows && s.o.SLO.Longest() == 0 {
 			p.bad = max(p.bad, p.total/2)
 		}
 		p.settle, p.length = float64(t.view.windows[0].Start)/float64(second), float64(t.step.Totals.Length)/float64(second)
 		points = append(points, p)
 	}
+	if o.Limit == 0 {
+		clumpAlike(points)
+	}
 	return points
+}
+
+// clumpAlike gives steps in which nothing failed the clumps of those in which something did: none were seen there, which does not make them
+// smaller.
+func clumpAlike(points []point) {
+	largest := 1.0
+	for _, p := range points {
+		if p.bad > 0 {
+			largest = max(largest, p.clump)
+		}
+	}
+	for i := range points {
+		if points[i].bad == 0 {
+			points[i].clump = largest
+		}
+	}
 }
 
 // line is what the survey says of the line in the end.

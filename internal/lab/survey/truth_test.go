@@ -28,6 +28,8 @@ var kinds = []kind{
 	{"D/M/4, 5 ms", queue.Station{Workers: 4, Service: queue.Exponential(5 * ms), Room: -1}, "constant", "p99<50ms", 749.0},
 	{"M/D/8 with room for 32, 4 ms", queue.Station{Workers: 8, Service: queue.Constant(4 * ms), Room: 32}, "poisson", "p95<30ms,errors<1%", 1977.2},
 	{"M/M/4, 5 ms", queue.Station{Workers: 4, Service: queue.Exponential(5 * ms), Room: -1}, "poisson", "p90<20ms", 654.0},
+	{"M/D/4, 2 ms, which never fails", queue.Station{Workers: 4, Service: queue.Constant(2 * ms), Room: -1}, "poisson", "p99<50ms,errors<0.1%", 1958.0},
+	{"M/M/4, 2 ms, which never fails", queue.Station{Workers: 4, Service: queue.Exponential(2 * ms), Room: -1}, "poisson", "p99<50ms,errors<0.1%", 1910.3},
 }
 
 func parsed(t *testing.T, text string) SLO {
