@@ -37,11 +37,14 @@ test: ## Install the tools that tests need, then vet and test everything
 	@out=$$(go test -run Alloc ./...) || { echo "$$out"; exit 1; }; echo "$$out" | grep -v 'no test'
 	go test -race ./...
 
-bench: build ## Measure side by side with nginx and HAProxy (20 minutes; BENCH=--quick for a taste)
+bench: build ## Measure side by side with nginx, HAProxy and wrk, and surveys against the truth (40 minutes; BENCH=--quick for a taste of the first)
 	python3 bench/proxy_cost.py --plimsoll ./$(BINARY) --all $(BENCH)
 	python3 bench/idle.py --plimsoll ./$(BINARY)
 	python3 bench/reload.py --plimsoll ./$(BINARY)
 	python3 bench/upgrade.py --plimsoll ./$(BINARY)
+	python3 bench/load_cost.py --plimsoll ./$(BINARY)
+	python3 bench/replay_burst.py --plimsoll ./$(BINARY)
+	python3 bench/survey_truth.py --plimsoll ./$(BINARY) --runs 2
 
 clean: ## Remove what the other targets made
 	rm -rf $(BINARY) bench/out web/node_modules web/dist/report.* web/dist/.built plimsoll-runs/demo.yaml plimsoll-runs/demo-[0-9]*

@@ -13,9 +13,9 @@ PORT = 18700
 SLO = "p99<50ms,errors<0.1%"
 SERVERS = {
     "constant, unbounded": ["--workers", "4", "--service", "2ms"],
-    "constant, room for 100": ["--workers", "4", "--service", "2ms", "--room", "100"],
+    "constant, room for 40": ["--workers", "4", "--service", "2ms", "--room", "40"],
     "exponential, unbounded": ["--workers", "4", "--service", "2ms", "--exponential"],
-    "exponential, room for 100": ["--workers", "4", "--service", "2ms", "--exponential", "--room", "100"],
+    "exponential, room for 40": ["--workers", "4", "--service", "2ms", "--exponential", "--room", "40"],
 }
 # A survey that takes longer than this is broken.
 LONGEST = 900

@@ -47,7 +47,7 @@ func (d *demoCommand) part(ctx context.Context, c *console, self string, args ..
 	run.Stdout, run.Stderr = c.out, c.err
 	// A terminal's Ctrl-C goes to a whole group of processes. In one of its own the part hears of it once, from here: a second SIGINT would end a
 	// survey before it has written its report.
-	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	run.SysProcAttr = aside()
 	run.Cancel = func() error { return run.Process.Signal(syscall.SIGINT) }
 	run.WaitDelay = 30 * time.Second
 	err := run.Run()
@@ -62,7 +62,7 @@ func (d *demoCommand) part(ctx context.Context, c *console, self string, args ..
 func (d *demoCommand) serveAside(ctx context.Context, c *console, self string) (stop func() error, err error) {
 	serve := exec.Command(self, append([]string{"demo", "--stay"}, d.flags()...)...)
 	serve.Stderr = c.err
-	serve.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	serve.SysProcAttr = aside()
 	if err := serve.Start(); err != nil {
 		return nil, fmt.Errorf("start the shop and the gateway: %w", err)
 	}

@@ -225,10 +225,15 @@ func runDirectory(authority string, now time.Time) string {
 	return filepath.Join(runsFolder, host+"-"+now.Format(stampForm))
 }
 
-// tell shows what a survey does: one line drawn again and again on a terminal, and elsewhere one for each step that has ended.
+// tell shows what a survey does. Its news, such as the line that it foretells before it looks for it, stays; on a terminal there is a line
+// below that is drawn again and again, and elsewhere one for each step that has ended.
 func tell(p *progress) func(survey.Event) {
 	live := &recent{}
 	return func(e survey.Event) {
+		if e.Text != "" {
+			p.say(text.Clean(e.Text))
+			return
+		}
 		if !p.terminal() {
 			if e.Judgement != nil {
 				p.say(text.Step(&e.Plan, e.Judgement))

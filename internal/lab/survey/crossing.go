@@ -36,13 +36,13 @@ type form interface {
 	clump(p *point, all []point, at, slope float64) float64
 	// counts is how much a step counts, 1 near the crossing.
 	counts(p *point, at, slope float64) float64
+	// tells says whether a step lies where the form is exact enough to tell from it how much steps differ.
+	tells(p *point, at, slope float64) bool
 }
 
 const (
 	leastSlope, mostSlope = 2.5, 2500
 	slopes                = 21
-	// Steps that count less than half, or have more bad requests than this share, do not say how much steps differ.
-	mostShare = 0.4
 	// farthest is the distance, as a share of the rate, from which a step hardly counts: what is slow there is slow for other reasons.
 	farthest = 0.2
 )
@@ -89,10 +89,10 @@ func (g *grid) weigh(c crossing) {
 		clump := g.form.clump(p, g.points, at, c.slope)
 		g.weights[i] = g.form.counts(p, at, c.slope)
 		g.bad[i], g.good[i] = p.bad/clump, (p.total-p.bad)/clump
-		share := g.form.share(p, at, c.slope)
-		if g.weights[i] < .5 || share > mostShare {
+		if !g.form.tells(p, at, c.slope) {
 			continue
 		}
+		share := g.form.share(p, at, c.slope)
 		all := p.total / clump
 		d := g.bad[i] - all*share
 		varied += d * d

@@ -141,17 +141,18 @@ func (s *surveyor) points(o *slo.Objective) (points []point) {
 		points = append(points, p)
 	}
 	if o.Limit == 0 {
-		clumpAlike(points)
+		clumpAlike(points, o.Share)
 	}
 	return points
 }
 
-// clumpAlike gives steps in which nothing failed the clumps of those in which something did: none were seen there, which does not make them
-// smaller.
-func clumpAlike(points []point) {
+// clumpAlike gives steps in which nothing failed the clumps of those near the line in which something did: none were seen there, which does not
+// make them smaller. Well beyond the line requests fail without end, which is no clump.
+func clumpAlike(points []point, allowed float64) {
+	const beyond = 10
 	largest := 1.0
 	for _, p := range points {
-		if p.bad > 0 {
+		if p.bad > 0 && p.bad < beyond*allowed*p.total {
 			largest = max(largest, p.clump)
 		}
 	}

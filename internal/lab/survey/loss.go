@@ -8,12 +8,11 @@ type lossForm struct {
 }
 
 const (
-	// lossReach is the distance from the line in log-odds up to which it is taken to be straight, lossClosest the distance as a share of
-	// the rate up to which it is in any case.
-	lossReach, lossClosest = 3.0, 0.02
+	// lossReach is the distance from the line in log-odds up to which it is taken to be straight.
+	lossReach = 3.0
 	// lossSlope is the usual slope: a queue that refuses what it has no room for has about as much as it has room for. lossDoubt is the standard
 	// deviation of its logarithm.
-	lossSlope, lossDoubt = 25, 0.8
+	lossSlope, lossDoubt = 40, 1.2
 	// lossMore is by how much clumps are larger than they look in a few seconds: the largest are seldom seen.
 	lossMore = 1.3
 )
@@ -22,9 +21,18 @@ func newLossForm(allowed float64) *lossForm {
 	return &lossForm{math.Log(allowed / (1 - allowed))}
 }
 
+// odds are the log-odds that the line foretells for a step, less those that are allowed. Beyond lossReach they are taken to be at least that, or at
+// most: what lies far away says on which side of it the line is, and nothing more. It always says that: requests that do not fail at a
+// rate do not fail below it.
+//
+// Rejected: weighing steps less the further they are from the line as it was found last. A line that had been guessed too low was then confirmed by its
+// neighbours, and the steps above it that had failed nothing no longer counted.
+func (f *lossForm) odds(p *point, at, slope float64) float64 {
+	return min(max(slope*math.Log(p.rate/at), -lossReach), lossReach)
+}
+
 func (f *lossForm) share(p *point, at, slope float64) float64 {
-	z := f.allowed + slope*math.Log(p.rate/at)
-	return min(max(1/(1+math.Exp(-z)), 1e-12), 1-1e-9)
+	return 1 / (1 + math.Exp(-f.allowed-f.odds(p, at, slope)))
 }
 
 func (f *lossForm) agrees(*point, float64, float64) float64 { return 0 }
@@ -48,7 +56,8 @@ func (f *lossForm) clump(p *point, all []point, _, _ float64) float64 {
 	return max(lossMore*sum/weight, 1)
 }
 
-func (f *lossForm) counts(p *point, at, slope float64) float64 {
-	away := max(math.Abs(math.Log(p.rate/at))-lossClosest, 0)
-	return fades(away*slope/lossReach) * near(p.rate, at, farthest)
+func (f *lossForm) counts(*point, float64, float64) float64 { return 1 }
+
+func (f *lossForm) tells(p *point, at, slope float64) bool {
+	return math.Abs(f.odds(p, at, slope)) < lossReach
 }

@@ -30,6 +30,8 @@ var kinds = []kind{
 	{"M/M/4, 5 ms", queue.Station{Workers: 4, Service: queue.Exponential(5 * ms), Room: -1}, "poisson", "p90<20ms", 654.0},
 	{"M/D/4, 2 ms, which never fails", queue.Station{Workers: 4, Service: queue.Constant(2 * ms), Room: -1}, "poisson", "p99<50ms,errors<0.1%", 1958.0},
 	{"M/M/4, 2 ms, which never fails", queue.Station{Workers: 4, Service: queue.Exponential(2 * ms), Room: -1}, "poisson", "p99<50ms,errors<0.1%", 1910.3},
+	{"M/D/4 with room for 40, 2 ms", queue.Station{Workers: 4, Service: queue.Constant(2 * ms), Room: 40}, "poisson", "p99<50ms,errors<0.1%", 1908.9},
+	{"M/M/4 with room for 40, 2 ms", queue.Station{Workers: 4, Service: queue.Exponential(2 * ms), Room: 40}, "poisson", "p99<50ms,errors<0.1%", 1792.8},
 }
 
 func parsed(t *testing.T, text string) SLO {

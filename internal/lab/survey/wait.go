@@ -113,3 +113,10 @@ func (f *waitForm) clump(p *point, _ []point, at, slope float64) float64 {
 }
 
 func (f *waitForm) counts(p *point, at, _ float64) float64 { return near(p.rate, at, farthest) }
+
+// mostShare is the share of bad requests from which a step does not say how much steps differ.
+const mostShare = 0.4
+
+func (f *waitForm) tells(p *point, at, slope float64) bool {
+	return f.counts(p, at, slope) >= .5 && f.share(p, at, slope) <= mostShare
+}

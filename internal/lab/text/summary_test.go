@@ -167,9 +167,6 @@ func TestStepsAndProgressOfASurveyAreOneLineEach(t *testing.T) {
 	if got := text.SurveyNow(&e, []*measure.Window{w}); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := text.SurveyNow(&survey.Event{Text: "cooling down", Low: 900}, nil); got != "line above 900/s  cooling down" {
-		t.Errorf("%q", got)
-	}
 }
 
 // Ctrl-C cuts off what is under way: a person has to see that the target did nothing wrong.

@@ -143,10 +143,7 @@ func SurveyNow(e *survey.Event, last []*measure.Window) string {
 	if e.Left > 0 {
 		parts = append(parts, Duration(float64(e.Left))+" left")
 	}
-	switch {
-	case e.Text != "":
-		parts = append(parts, e.Text)
-	case e.Plan.Why != "":
+	if e.Plan.Why != "" {
 		parts = append(parts, e.Plan.Why)
 	}
 	return Clean(strings.Join(parts, "  "))
