@@ -197,6 +197,25 @@ func TestTheSmallerOfTwoBoundsIsTheLine(t *testing.T) {
 	}
 }
 
+func TestALineIsNeverForetoldBelowWhatKeptTheObjectives(t *testing.T) {
+	t.Parallel()
+	l := load{station: queue.Station{Workers: 2, Service: queue.Constant(4 * ms), Room: -1}, length: 4 * second, crowds: true, seed: 1}
+	steps := gentle(l, 480)
+	// Other programs use the processors now and then, so that what a request costs is anybody's guess.
+	for i, idle := range []float64{1.9, 0, 0, 1.9} {
+		sampleCPU(&steps[i], .001, idle)
+	}
+	o := local(1)
+	o.Cores, o.Local = 2, false
+	p, why := model.Predict(steps, objectives(t, "p99<50ms"), o)
+	if p == nil {
+		t.Fatal(why)
+	}
+	if p.Line.Low < min(p.Upto, p.Line.Estimate) {
+		t.Errorf("%.0f a second kept the objectives, and the line is foretold from %.0f on", p.Upto, p.Line.Low)
+	}
+}
+
 func TestAPredictionIsScoredAndItsMissExplained(t *testing.T) {
 	made := model.Prediction{Upto: 900, Line: model.Interval{Low: 1800, Estimate: 2000, High: 2200, Confidence: .95}, Limit: "workers"}
 	for _, c := range []struct {

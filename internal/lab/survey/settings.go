@@ -19,6 +19,7 @@ type settings struct {
 	downs                        int
 	// The A/A pair and the gentle steps lie at these shares of the highest rate that was good in bracketing, which the line is above; so they are
 	// under half of the line, as a prediction's have to be, and one is near enough to half of it to be what recovery is held against.
+	// They are long because few requests meet as many others as a service has workers there, and the prediction rests on those.
 	noiseLength           int64
 	gentleHigh, gentleLow float64
 	// Refinement: coarse steps until the line is known to coarseWidth, then fine ones, each at least correlations times as long as the service
@@ -65,7 +66,7 @@ func settingsFor(o *Options) settings {
 	s := settings{
 		warmChunk: 3 * second / 2, warmMost: 6,
 		bracketLength: 5 * second / 2, bracketSettle: second / 2, growth: 2, careful: math.Sqrt2, strained: 1.5, downs: 5, apart: 1.6,
-		noiseLength: 3 * second, gentleHigh: .48, gentleLow: .25,
+		noiseLength: 5 * second, gentleHigh: .48, gentleLow: .25,
 		coarseLength: 3 * second, coarseSettle: second / 2,
 		fineLength: 6 * second, fineSettle: second, fineMost: 12 * second,
 		coarseWidth: .12, width: .05, tooWide: .07, correlations: 16, hardBudget: 4,
@@ -74,7 +75,7 @@ func settingsFor(o *Options) settings {
 	if o.Quick {
 		s.warmChunk = 5 * second / 4
 		s.bracketLength = 2 * second
-		s.noiseLength, s.coarseLength = 2*second, 2*second
+		s.noiseLength, s.coarseLength = 4*second, 2*second
 		s.fineLength, s.fineMost = 7*second/2, 7*second
 		s.coarseWidth, s.width, s.tooWide, s.hardBudget = .15, .07, .09, 3
 		s.overload, s.overloadLength, s.recoveryLength = []float64{1.1, 1.4}, 5*second/2, 3*second
