@@ -72,7 +72,7 @@ func Predict(steps []measure.Step, s slo.SLO, o PredictOptions) (p *Prediction, 
 		p.Line.Low, p.Line.High = min(station.Low, cpu.Low), max(min(station.High, cpu.High), p.Line.Estimate)
 	}
 	// The gentle steps kept the objectives, so the line is above them, however uncertain the fits are.
-	p.Line.Low = max(p.Line.Low, min(top, p.Line.Estimate))
+	p.Line.Low, p.Line.Estimate, p.Line.High = max(p.Line.Low, top), max(p.Line.Estimate, top), max(p.Line.High, top)
 	return p, ""
 }
 
