@@ -46,7 +46,7 @@ func (c *Config) check(s *scope) {
 func (c *Config) nameRoutes(s *scope) {
 	taken := make(map[string]int, len(c.Routes))
 	for _, n := range s.routeNames {
-		line, _ := position(n.at.node)
+		line, _ := PositionOf(n.at.node)
 		if first, again := taken[n.name]; again {
 			s.fail(n.at, "the name %q is taken, first on line %d; choose another", clip(n.name), first)
 			continue
@@ -173,7 +173,7 @@ func (s *scope) claim(at place, address string) {
 		}
 	}
 	if first, taken := s.addresses[same]; taken {
-		line, _ := position(first.node)
+		line, _ := PositionOf(first.node)
 		s.fail(at, "%s is listened on twice, first on line %d; choose another port", address, line)
 		return
 	}

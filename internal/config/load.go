@@ -80,7 +80,7 @@ func (d *decoder) parse(src []byte) ast.Node {
 		switch {
 		case document.Body == nil:
 		case root != nil:
-			line, column := position(document.Body)
+			line, column := PositionOf(document.Body)
 			d.errs.add(line, column, "", "a second document begins here; keep one, without a \"---\" line between")
 			return nil
 		default:
@@ -99,8 +99,7 @@ func (d *decoder) parse(src []byte) ast.Node {
 // guard refuses, before the parser sees them, the constructs that it handles by recursion without a bound, and those that have
 // no place in a configuration.
 func (d *decoder) guard(tokens token.Tokens) bool {
-	brackets := 0
-	var columns []int // of the block collections that are open, each further right than the one before
+	var nesting Nesting
 	before := token.UnknownType
 	for _, t := range tokens {
 		switch t.Type {
@@ -118,28 +117,12 @@ func (d *decoder) guard(tokens token.Tokens) bool {
 				d.errs.add(t.Position.Line, t.Position.Column, "", "a value has two anchors; keep one")
 				return false
 			}
-		case token.SequenceStartType, token.MappingStartType:
-			brackets++
-		case token.SequenceEndType, token.MappingEndType:
-			brackets = max(0, brackets-1)
-		case token.SequenceEntryType, token.MappingValueType:
-			if brackets > 0 {
-				break
-			}
-			column := t.Position.Column
-			if t.Type == token.MappingValueType && t.Prev != nil {
-				column = t.Prev.Position.Column
-			}
-			for len(columns) > 0 && columns[len(columns)-1] >= column {
-				columns = columns[:len(columns)-1]
-			}
-			columns = append(columns, column)
 		}
 		// The name of an anchor is a token of its own.
 		if t.Prev == nil || t.Prev.Type != token.AnchorType || t.Type == token.AnchorType {
 			before = t.Type
 		}
-		if brackets+len(columns) > maxNesting {
+		if nesting.Depth(t) > maxNesting {
 			d.errs.add(t.Position.Line, t.Position.Column, "", fmt.Sprintf("lists and mappings lie more than %d deep here; close some", maxNesting))
 			return false
 		}

@@ -53,15 +53,15 @@ func (p place) entry(name string, node ast.Node) place {
 	return place{node: node, path: &path{parent: p.path, name: name, index: -1}, via: p.via}
 }
 
-// position is the line and column where the text of a node begins, both from 1. The parser's own answer for a block mapping is
+// PositionOf is the line and column where the text of a node begins, both from 1. The parser's own answer for a block mapping is
 // the colon after its first key.
-func position(node ast.Node) (line, column int) {
+func PositionOf(node ast.Node) (line, column int) {
 	var t *token.Token
 	switch n := node.(type) {
 	case *ast.MappingNode:
 		t = n.Start
 		if !n.IsFlowStyle && len(n.Values) > 0 {
-			return position(n.Values[0].Key)
+			return PositionOf(n.Values[0].Key)
 		}
 	case *ast.AnchorNode:
 		t = n.Start
@@ -86,7 +86,7 @@ func (d *decoder) fail(p place, format string, args ...any) {
 		d.errs.beyond++
 		return
 	}
-	line, column := position(p.node)
+	line, column := PositionOf(p.node)
 	d.errs.add(line, column, p.path.String(), fmt.Sprintf(format, args...))
 }
 

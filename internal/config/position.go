@@ -19,6 +19,6 @@ func (p Position) Wrong(path, problem string) Error {
 
 // begins is where the mapping of the scope begins.
 func (s *scope) begins() Position {
-	line, column := position(s.mapping.node)
+	line, column := PositionOf(s.mapping.node)
 	return Position{File: s.errs.file, Line: line, Column: column}
 }

@@ -166,7 +166,7 @@ func (d *decoder) entriesOf(p place) []entry {
 			d.fail(key, "expected a string as the key, found %s; write it in quotes", found(pair.Key))
 			continue
 		}
-		line, _ := position(pair.Key)
+		line, _ := PositionOf(pair.Key)
 		if first, again := lines[name]; again {
 			d.fail(key, "this key is given twice, first on line %d; keep one", first)
 			continue
@@ -277,7 +277,7 @@ func (d *decoder) findAnchors(node ast.Node) {
 	case *ast.AnchorNode:
 		name := n.Name.GetToken().Value
 		if first, again := d.anchors[name]; again {
-			line, _ := position(first)
+			line, _ := PositionOf(first)
 			d.fail(place{node: n}, "the anchor &%s is given twice, first on line %d; rename one", clip(name), line)
 		} else {
 			d.anchors[name] = n

@@ -72,7 +72,7 @@ func (r *reader) parse(src []byte) (root value, ok bool) {
 		switch {
 		case d.Body == nil:
 		case root.node != nil:
-			line, column := position(d.Body)
+			line, column := config.PositionOf(d.Body)
 			r.add(line, column, "", "a second document begins here; keep one, without a \"---\" line between")
 			return value{}, false
 		default:
@@ -119,8 +119,7 @@ func (r *reader) parseYAML(src string) (file *ast.File) {
 
 // guard refuses, before the parser sees them, what it handles by recursion without a bound, and what has no place in a scenario.
 func (r *reader) guard(tokens token.Tokens) bool {
-	brackets := 0
-	var columns []int // of the block collections that are open, each further right than the one before
+	var nesting config.Nesting
 	for _, t := range tokens {
 		problem := ""
 		switch t.Type {
@@ -132,24 +131,8 @@ func (r *reader) guard(tokens token.Tokens) bool {
 			problem = "YAML anchors and aliases are not supported in a scenario; write the value out (headers at the top level are for all requests)"
 		case token.MappingKeyType:
 			problem = "explicit keys (\"? key\") are not supported; write key: value"
-		case token.SequenceStartType, token.MappingStartType:
-			brackets++
-		case token.SequenceEndType, token.MappingEndType:
-			brackets = max(0, brackets-1)
-		case token.SequenceEntryType, token.MappingValueType:
-			if brackets > 0 {
-				break
-			}
-			column := t.Position.Column
-			if t.Type == token.MappingValueType && t.Prev != nil {
-				column = t.Prev.Position.Column
-			}
-			for len(columns) > 0 && columns[len(columns)-1] >= column {
-				columns = columns[:len(columns)-1]
-			}
-			columns = append(columns, column)
 		}
-		if brackets+len(columns) > maxNesting {
+		if nesting.Depth(t) > maxNesting {
 			problem = fmt.Sprintf("lists and mappings lie more than %d deep here; close some", maxNesting)
 		}
 		if problem != "" {
@@ -158,22 +141,6 @@ func (r *reader) guard(tokens token.Tokens) bool {
 		}
 	}
 	return true
-}
-
-// position is the line and column where the text of a node begins, both from 1. The parser's own answer for a block mapping is the
-// colon after its first key.
-func position(node ast.Node) (line, column int) {
-	t := node.GetToken()
-	if m, ok := node.(*ast.MappingNode); ok {
-		t = m.Start
-		if !m.IsFlowStyle && len(m.Values) > 0 {
-			return position(m.Values[0].Key)
-		}
-	}
-	if t == nil || t.Position == nil {
-		return 0, 0
-	}
-	return t.Position.Line, t.Position.Column
 }
 
 // value is a node of the file with the way that led to it.
@@ -185,7 +152,7 @@ type value struct {
 
 // fail notes that something is wrong at the value.
 func (v value) fail(format string, args ...any) {
-	line, column := position(v.node)
+	line, column := config.PositionOf(v.node)
 	v.r.add(line, column, v.path, fmt.Sprintf(format, args...))
 }
 
@@ -218,7 +185,7 @@ func (v value) pairs() (all []pair, ok bool) {
 			e.key.fail("a key must be text; write it in quotes")
 			continue
 		}
-		line, _ := position(n.Key)
+		line, _ := config.PositionOf(n.Key)
 		if first, again := lines[name]; again {
 			e.key.fail("this key is given twice, first on line %d; keep one", first)
 			continue
