@@ -16,13 +16,19 @@ import (
 // crossing but that it lies beyond what was tried, and an interval around a guess would only blur the other's.
 func (s *surveyor) known() (line crossing, which *slo.Objective) {
 	low, high := s.span()
-	broken := slices.ContainsFunc(s.o.SLO, s.broken)
+	points, broken, some := make([][]point, len(s.o.SLO)), make([]bool, len(s.o.SLO)), false
 	for i := range s.o.SLO {
 		o := &s.o.SLO[i]
-		if broken && !s.broken(*o) {
+		points[i] = s.points(o)
+		broken[i] = slices.ContainsFunc(points[i], func(p point) bool { return p.bad > o.Share*p.total })
+		some = some || broken[i]
+	}
+	for i := range s.o.SLO {
+		o := &s.o.SLO[i]
+		if some && !broken[i] {
 			continue
 		}
-		c := s.crossing(o, low, high)
+		c := s.crossing(o, points[i], low, high)
 		switch {
 		case which == nil:
 			line, which = c, o
@@ -34,11 +40,6 @@ func (s *surveyor) known() (line crossing, which *slo.Objective) {
 		}
 	}
 	return line, which
-}
-
-// broken says that some step had more bad requests than an objective allows.
-func (s *surveyor) broken(o slo.Objective) bool {
-	return slices.ContainsFunc(s.points(&o), func(p point) bool { return p.bad > o.Share*p.total })
 }
 
 // span is between which rates the line may be: well beyond the highest that was good and the lowest that was not in bracketing, since each
@@ -76,8 +77,7 @@ func (s *surveyor) near(rate float64) (steps, windows int) {
 
 // crossing is where an objective is crossed. A percentile's depends on how many requests are bad at any rate, which the gentle steps tell
 // roughly: it is looked for with the least, the likeliest and the highest share of them, and the interval holds all three.
-func (s *surveyor) crossing(o *slo.Objective, low, high float64) crossing {
-	points := s.points(o)
+func (s *surveyor) crossing(o *slo.Objective, points []point, low, high float64) crossing {
 	if o.Limit == 0 {
 		return findCrossing(newLossForm(o.Share), points, low, high)
 	}
