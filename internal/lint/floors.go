@@ -31,7 +31,7 @@ var floors = []struct {
 // labFloors is the lab's own staircase, inside it: a room uses the rooms below its own step. What the lab takes of the rest of the house is
 // floors 0 and 1, and config.
 var labFloors = [][]string{
-	{"measure", "pace", "stats"},
+	{"measure", "pace", "stats", "heap"},
 	{"slo", "queue", "load"},
 	{"model", "scenario", "replay", "probe", "truth", "verify"},
 	{"record", "rig"},

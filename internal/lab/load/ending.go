@@ -14,7 +14,7 @@ func (w *worker) settle() {
 	if w.now < w.end && !w.exhausted {
 		return
 	}
-	if w.inFlight > 0 || w.waiting.count > 0 || len(w.thinking.heap) > 0 {
+	if w.inFlight > 0 || w.waiting.count > 0 || w.thinking.Len() > 0 {
 		return
 	}
 	if w.now >= w.end || w.run.exhausted() {

@@ -37,11 +37,11 @@ func TestThoughtsComeInTheOrderOfTheirTimes(t *testing.T) {
 		var model []int64
 		for _, due := range rapid.SliceOfN(rapid.Int64Range(-50, 200), 0, 300).Draw(t, "dues") {
 			if due >= 0 {
-				th.push(waiting{due: due})
+				th.Push(waiting{due: due})
 				model = append(model, due)
 				slices.Sort(model)
 			} else if len(model) > 0 {
-				if got := th.due(); got != model[0] || th.pop().due != got {
+				if got := th.due(); got != model[0] || th.Pop().due != got {
 					t.Fatalf("the first is due at %d, got %d", model[0], got)
 				}
 				model = model[1:]

@@ -1,10 +1,15 @@
 package load
 
+import "plimsoll/internal/lab/heap"
+
 // waiting is a request that is due and has no connection: a session's next one, or the first one of an arrival whose session has not begun.
 type waiting struct {
 	due     int64
 	session Session // nil when it has not begun
 }
+
+// Before implements heap.Ordered.
+func (w waiting) Before(o waiting) bool { return w.due < o.due }
 
 // backlog is a ring of what waits, oldest first. It grows up to its limit and then stays as large as it became.
 type backlog struct {
@@ -46,49 +51,14 @@ func (b *backlog) pop() waiting {
 
 // thoughts is a heap of sessions that think, the one whose next request is due first on top. The timer wheel would be cheaper and 4 ms late,
 // and that would count as the target's response time.
-type thoughts struct{ heap []waiting }
+type thoughts struct{ heap.Heap[waiting] }
 
 // due is when the first of them is; never when nobody thinks.
 func (t *thoughts) due() int64 {
-	if len(t.heap) == 0 {
+	if t.Len() == 0 {
 		return never
 	}
-	return t.heap[0].due
-}
-
-func (t *thoughts) push(w waiting) {
-	t.heap = append(t.heap, w)
-	i := len(t.heap) - 1
-	for i > 0 {
-		parent := (i - 1) / 2
-		if t.heap[parent].due <= t.heap[i].due {
-			return
-		}
-		t.heap[parent], t.heap[i] = t.heap[i], t.heap[parent]
-		i = parent
-	}
-}
-
-// pop takes out the first; somebody thinks.
-func (t *thoughts) pop() waiting {
-	top, last := t.heap[0], len(t.heap)-1
-	t.heap[0] = t.heap[last]
-	t.heap[last].session = nil
-	t.heap = t.heap[:last]
-	for i := 0; ; {
-		child := 2*i + 1
-		if child >= last {
-			return top
-		}
-		if child+1 < last && t.heap[child+1].due < t.heap[child].due {
-			child++
-		}
-		if t.heap[i].due <= t.heap[child].due {
-			return top
-		}
-		t.heap[i], t.heap[child] = t.heap[child], t.heap[i]
-		i = child
-	}
+	return t.Top().due
 }
 
 // queue is connections one after the other; a connection is in one queue at most.

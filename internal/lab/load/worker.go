@@ -222,7 +222,7 @@ func (w *worker) work() {
 			return
 		}
 		if thought < w.next {
-			w.offer(w.thinking.pop())
+			w.offer(w.thinking.Pop())
 			continue
 		}
 		due := w.next
@@ -349,13 +349,13 @@ func (w *worker) think(s Session, due int64) {
 		w.sessionOver(s)
 		return
 	}
-	if len(w.thinking.heap) >= w.waiting.limit {
+	if w.thinking.Len() >= w.waiting.limit {
 		w.part.due++
 		w.example(measure.NotSent, "more sessions think at once than may wait for a connection", nil)
 		w.unsent(waiting{due, s}, measure.NotSent)
 		return
 	}
-	w.thinking.push(waiting{due, s})
+	w.thinking.Push(waiting{due, s})
 	if due < w.alarmAt {
 		w.alarmAt = due
 		w.loop.SetAlarm(due, w)
@@ -363,8 +363,8 @@ func (w *worker) think(s Session, due int64) {
 }
 
 func (w *worker) dropThoughts() {
-	for len(w.thinking.heap) > 0 {
-		w.sessionOver(w.thinking.pop().session)
+	for w.thinking.Len() > 0 {
+		w.sessionOver(w.thinking.Pop().session)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"plimsoll/internal/lab/heap"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/queue"
 	"plimsoll/internal/lab/stats"
@@ -237,40 +238,11 @@ func (p profile) at(i int, mean float64) int64 { return int64(p[i]*mean + .5) }
 // crowd is what a simulation says of the requests that found so many others.
 type crowd struct{ count, sum, squares float64 }
 
-// ends are when requests that are under way will be over: a heap, the earliest first.
-type ends []int64
+// end is when a request that is under way will be over.
+type end int64
 
-func (e *ends) push(at int64) {
-	h := append(*e, at)
-	for i := len(h) - 1; i > 0 && h[i] < h[(i-1)/2]; i = (i - 1) / 2 {
-		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
-	}
-	*e = h
-}
-
-// dropUntil takes out those that are not after now.
-func (e *ends) dropUntil(now int64) {
-	h := *e
-	for len(h) > 0 && h[0] <= now {
-		last := len(h) - 1
-		h[0] = h[last]
-		h = h[:last]
-		for i := 0; ; {
-			least := i
-			for _, c := range [2]int{2*i + 1, 2*i + 2} {
-				if c < last && h[c] < h[least] {
-					least = c
-				}
-			}
-			if least == i {
-				break
-			}
-			h[i], h[least] = h[least], h[i]
-			i = least
-		}
-	}
-	*e = h
-}
+// Before implements heap.Ordered.
+func (e end) Before(o end) bool { return e < o }
 
 // simulated is a candidate's crowds at one step's load.
 type simulated struct {
@@ -294,19 +266,21 @@ func simulate(o *observed, workers int, form profile, mean, overhead float64, ar
 		return drawn
 	}
 	q := queue.New(queue.Station{Workers: workers, Service: service, Room: -1}, seed)
-	inside := make([]ends, o.loops)
+	inside := make([]heap.Heap[end], o.loops)
 	half := int64(overhead / 2)
 	for i, at := range c.at {
 		mine := &inside[c.loop[i]]
-		mine.dropUntil(at)
+		for mine.Len() > 0 && int64(*mine.Top()) <= at {
+			mine.Pop()
+		}
 		done, _ := q.Offer(at + half)
 		took := float64(done - at + half)
-		met := &sim.crowds[min(len(*mine), measure.MostFound)]
+		met := &sim.crowds[min(mine.Len(), measure.MostFound)]
 		met.count, met.sum, met.squares = met.count+1, met.sum+took, met.squares+took*took
 		if done-drawn > at+half {
 			sim.waited++
 		}
-		mine.push(done + half)
+		mine.Push(end(done + half))
 	}
 	sim.waited /= float64(arrivals)
 	return &sim

@@ -1,6 +1,10 @@
 package replay
 
-import "math"
+import (
+	"math"
+
+	"plimsoll/internal/lab/heap"
+)
 
 // Servers write a line when its request is over, and several of them write to one file, so lines stand a little out of order, and Apache's times, which
 // are those of the arrival, too. order holds what is young, and gives it back oldest first. What then has the very same time cannot be told apart by
@@ -22,7 +26,7 @@ const (
 // order is used by the reading goroutine alone.
 type order struct {
 	window int64
-	heap   []held // a binary heap, the oldest first
+	heap   heap.Heap[held]
 	free   [][]byte
 	bytes  int   // of the heap's buffers
 	newest int64 // the latest time seen
@@ -52,8 +56,7 @@ func (o *order) push(it *item) (outOfOrder, late bool) {
 	o.newest = max(o.newest, it.at)
 	h.bytes = append(o.buffer(len(it.bytes)), it.bytes...)
 	o.bytes += cap(h.bytes)
-	o.heap = append(o.heap, h)
-	o.rise(len(o.heap) - 1)
+	o.heap.Push(h)
 	return outOfOrder, late
 }
 
@@ -70,12 +73,12 @@ func (o *order) buffer(n int) []byte {
 // ready says whether the oldest may go.
 func (o *order) ready() bool {
 	switch {
-	case len(o.heap) == 0:
+	case o.heap.Len() == 0:
 		return false
-	case len(o.heap) >= maxHeld || o.bytes >= maxHeldBytes:
+	case o.heap.Len() >= maxHeld || o.bytes >= maxHeldBytes:
 		return true
 	}
-	return o.newest-o.heap[0].at >= o.window
+	return o.newest-o.heap.Top().at >= o.window
 }
 
 // pop gives back everything that has the oldest time, in the log's order. It is valid until the next pop.
@@ -87,47 +90,16 @@ func (o *order) pop() []held {
 		o.group[i].bytes = nil
 	}
 	o.group = o.group[:0]
-	o.edge = o.heap[0].at
-	for len(o.heap) > 0 && o.heap[0].at == o.edge {
-		o.bytes -= cap(o.heap[0].bytes)
-		o.group = append(o.group, o.heap[0])
-		last := len(o.heap) - 1
-		o.heap[0] = o.heap[last]
-		o.heap[last].bytes = nil
-		o.heap = o.heap[:last]
-		o.sink()
+	o.edge = o.heap.Top().at
+	for o.heap.Len() > 0 && o.heap.Top().at == o.edge {
+		h := o.heap.Pop()
+		o.bytes -= cap(h.bytes)
+		o.group = append(o.group, h)
 	}
 	return o.group
 }
 
-func (a *held) before(b *held) bool {
+// Before implements heap.Ordered.
+func (a held) Before(b held) bool {
 	return a.at < b.at || a.at == b.at && a.serial < b.serial
-}
-
-func (o *order) rise(i int) {
-	for i > 0 {
-		up := (i - 1) / 2
-		if !o.heap[i].before(&o.heap[up]) {
-			return
-		}
-		o.heap[i], o.heap[up] = o.heap[up], o.heap[i]
-		i = up
-	}
-}
-
-func (o *order) sink() {
-	i := 0
-	for {
-		least := i
-		for c := 2*i + 1; c <= 2*i+2 && c < len(o.heap); c++ {
-			if o.heap[c].before(&o.heap[least]) {
-				least = c
-			}
-		}
-		if least == i {
-			return
-		}
-		o.heap[i], o.heap[least] = o.heap[least], o.heap[i]
-		i = least
-	}
 }

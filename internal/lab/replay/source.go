@@ -141,7 +141,7 @@ func (s *Source) read(ctx context.Context) {
 	})
 	// What the log has given until it failed is sent all the same.
 	if !errors.Is(err, errDuration) && !errors.Is(err, errPause) && ctx.Err() == nil {
-		for len(s.order.heap) > 0 {
+		for s.order.heap.Len() > 0 {
 			if e := s.deal(ctx, s.order.pop()); e != nil {
 				err = errors.Join(err, e)
 				break

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"plimsoll/internal/http1"
+	"plimsoll/internal/lab/heap"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/queue"
 	"plimsoll/internal/reactor"
@@ -133,7 +134,7 @@ type state struct {
 	listener *reactor.Listener
 	conns    map[*conn]struct{}
 	most     int
-	pending  []completion // a heap, the earliest first
+	pending  heap.Heap[completion]
 	planned  measure.Histogram
 	late     measure.Histogram
 	counts   Counts
@@ -223,7 +224,7 @@ const mostPending = 1 << 20
 
 // arrive has a request stand in the queue at a moment. It says whether there is memory for it.
 func (s *state) arrive(c *conn, now int64) bool {
-	if len(s.pending) >= mostPending {
+	if s.pending.Len() >= mostPending {
 		return false
 	}
 	if s.counts.Offered++; s.counts.Offered == s.stall.At {
@@ -236,20 +237,20 @@ func (s *state) arrive(c *conn, now int64) bool {
 		done = at
 	}
 	c.waiting = true
-	s.push(completion{now, done, c, !ok})
+	s.pending.Push(completion{now, done, c, !ok})
 	s.serve(reactor.Clock())
 	return true
 }
 
 // serve answers what is due, and has the loop come back for what is due next.
 func (s *state) serve(now int64) {
-	for len(s.pending) > 0 {
-		due := s.real(s.pending[0].done)
+	for s.pending.Len() > 0 {
+		due := s.real(s.pending.Top().done)
 		if due > now {
 			s.loop.SetAlarm(due, s)
 			return
 		}
-		p := s.pop()
+		p := s.pending.Pop()
 		if !p.refused {
 			s.planned.Record(due - p.arrived)
 		}
@@ -279,32 +280,5 @@ type completion struct {
 	refused bool
 }
 
-func (s *state) push(p completion) {
-	s.pending = append(s.pending, p)
-	i := len(s.pending) - 1
-	for i > 0 && s.pending[i].done < s.pending[(i-1)/2].done {
-		s.pending[i], s.pending[(i-1)/2] = s.pending[(i-1)/2], s.pending[i]
-		i = (i - 1) / 2
-	}
-}
-
-func (s *state) pop() completion {
-	first, last := s.pending[0], len(s.pending)-1
-	s.pending[0] = s.pending[last]
-	s.pending[last] = completion{}
-	s.pending = s.pending[:last]
-	i := 0
-	for {
-		least := i
-		for _, c := range [2]int{2*i + 1, 2*i + 2} {
-			if c < last && s.pending[c].done < s.pending[least].done {
-				least = c
-			}
-		}
-		if least == i {
-			return first
-		}
-		s.pending[i], s.pending[least] = s.pending[least], s.pending[i]
-		i = least
-	}
-}
+// Before implements heap.Ordered.
+func (c completion) Before(o completion) bool { return c.done < o.done }
