@@ -12,6 +12,7 @@ import (
 
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/stats"
 )
 
 // The agreement that is asked for.
@@ -195,11 +196,7 @@ func (s *Side) summarise(good, total float64) {
 		for i, r := range s.rounds {
 			all[i] = of(r)
 		}
-		slices.Sort(all)
-		if n := len(all); n%2 == 0 {
-			return (all[n/2-1] + all[n/2]) / 2
-		}
-		return all[len(all)/2]
+		return stats.Median(all)
 	}
 	s.Rate = median(func(r round) float64 { return r.rate })
 	s.Mean = median(func(r round) float64 { return r.mean })
