@@ -16,16 +16,16 @@ import (
 // crossing but that it lies beyond what was tried, and an interval around a guess would only blur the other's.
 func (s *surveyor) known() (line crossing, which *slo.Objective) {
 	low, high := s.span()
-	points, broken, some := make([][]point, len(s.o.SLO)), make([]bool, len(s.o.SLO)), false
+	points, broken, anyBroken := make([][]point, len(s.o.SLO)), make([]bool, len(s.o.SLO)), false
 	for i := range s.o.SLO {
 		o := &s.o.SLO[i]
 		points[i] = s.points(o)
 		broken[i] = slices.ContainsFunc(points[i], func(p point) bool { return p.bad > o.Share*p.total })
-		some = some || broken[i]
+		anyBroken = anyBroken || broken[i]
 	}
 	for i := range s.o.SLO {
 		o := &s.o.SLO[i]
-		if some && !broken[i] {
+		if anyBroken && !broken[i] {
 			continue
 		}
 		c := s.crossing(o, points[i], low, high)
