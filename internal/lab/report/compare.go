@@ -218,16 +218,18 @@ func atCommonRates(a, b *record.Run, noise record.Noise) (all []Difference) {
 	return all
 }
 
-// held are the judged windows of each rate that a run held well: the steps that passed, below its line. Without a judgement all count.
+// held are the judged windows of each rate that a run held well: below its line all that did not fail, as a gentle step is mostly too short to
+// prove that it passes, and without a line the steps that passed. Without a judgement all count.
 func held(run *record.Run) map[float64][]measure.Window {
 	most := math.Inf(1)
-	passed := map[int]bool{}
+	well := map[int]bool{}
 	if run.Result != nil {
-		if run.Result.Line.Found {
-			most = run.Result.Line.Interval.Low * belowLine
+		line := run.Result.Line
+		if line.Found {
+			most = line.Interval.Low * belowLine
 		}
 		for _, j := range run.Result.Judgements {
-			passed[j.Step] = j.Verdict == record.Pass
+			well[j.Step] = j.Verdict == record.Pass || j.Verdict == record.Undecided && line.Found
 		}
 	}
 	all := map[float64][]measure.Window{}
@@ -236,7 +238,7 @@ func held(run *record.Run) map[float64][]measure.Window {
 		if s.Plan.Phase == "warm-up" || s.Plan.Rate <= 0 || s.Plan.Rate > most || s.Totals.Generator.Invalid != "" {
 			continue
 		}
-		if pass, judged := passed[s.Plan.Number]; judged && !pass {
+		if ok, judged := well[s.Plan.Number]; judged && !ok {
 			continue
 		}
 		all[s.Plan.Rate] = append(all[s.Plan.Rate], judged(s)...)

@@ -64,6 +64,23 @@ func TestAFasterServiceIsReallyBetter(t *testing.T) {
 	}
 }
 
+// A gentle step of a survey is mostly UNDECIDED: a few hundred requests prove no tenth of a percent. It is compared all the same, and one that failed is
+// not.
+func TestStepsBelowTheLineAreComparedThoughTheyProveNothing(t *testing.T) {
+	for verdict, want := range map[record.Verdict]bool{record.Undecided: true, record.Fail: false} {
+		a, b := plain().survey(), faster().survey()
+		for _, run := range []*record.Run{a, b} {
+			for i := range run.Result.Judgements {
+				run.Result.Judgements[i].Verdict = verdict
+			}
+		}
+		compared := slices.ContainsFunc(report.Differences(a, b).Figures, func(d report.Difference) bool { return strings.HasPrefix(d.Figure, "p50 at ") })
+		if compared != want {
+			t.Errorf("steps that are all %s: compared %v", verdict, compared)
+		}
+	}
+}
+
 func TestAChangeWithinTheNoiseFloorIsNotReal(t *testing.T) {
 	a, b := plain().survey(), faster().survey()
 	b.Result.Noise.Goodput = .2

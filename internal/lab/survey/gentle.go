@@ -89,9 +89,9 @@ func difference(a, b float64) float64 {
 	return 2 * math.Abs(a-b) / (a + b)
 }
 
-// cpuPerRequest is the target's processor time for a request in seconds, 0 when it was not measured. The name is package probe's.
+// cpuPerRequest is the target's processor time for a request in seconds, 0 when it was not measured.
 func cpuPerRequest(s *measure.Step) float64 {
-	const name = "target.cpu.seconds"
+	const name = measure.TargetCPU
 	first, last := -1, -1
 	for i := range s.Samples {
 		if _, ok := s.Samples[i].Values[name]; ok {
