@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"plimsoll/internal/http1"
@@ -87,11 +88,11 @@ func Start(o Options) (*Server, error) {
 	}
 	bound, err := reactor.LocalAddress(fd)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, syscall.Close(fd))
 	}
 	loops, err := reactor.NewGroup(1, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, syscall.Close(fd))
 	}
 	s := &Server{address: bound, loop: loops[0], state: newState(loops[0], o)}
 	s.running.Go(s.loop.Run)
