@@ -8,9 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"plimsoll/internal/exchange"
 )
@@ -265,6 +268,7 @@ func TestWantOfDescriptorsIsNotHeldAgainstATarget(t *testing.T) {
 	all := backends(t, 2)
 	g := serve(t, balanced(1, targetsOf(all), "balance: round_robin, health: {passive: {consecutive_failures: 1}}"))
 	p := g.dial()
+	eventually(t, "the connection to be accepted, which takes a descriptor", func() bool { return g.snapshot().Accepted == 1 })
 	restore := exhaust(t)
 	status, body := p.request("GET", "/")
 	restore()
@@ -287,7 +291,8 @@ func TestWantOfDescriptorsIsNotHeldAgainstATarget(t *testing.T) {
 	}
 }
 
-// exhaust uses up the descriptors that this process may open until restore is called.
+// exhaust uses up the descriptors that this process may open until restore is called, or the test has ended. No child
+// inherits them: a test that starts one would find it without descriptors.
 func exhaust(t *testing.T) (restore func()) {
 	t.Helper()
 	var limit syscall.Rlimit
@@ -301,7 +306,7 @@ func exhaust(t *testing.T) (restore func()) {
 	}
 	var held []int
 	for {
-		fd, err := syscall.Dup(0)
+		fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
 		if errors.Is(err, syscall.EMFILE) {
 			break
 		}
@@ -310,14 +315,16 @@ func exhaust(t *testing.T) (restore func()) {
 		}
 		held = append(held, fd)
 	}
-	return func() {
+	restore = sync.OnceFunc(func() {
 		for _, fd := range held {
 			syscall.Close(fd)
 		}
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 			t.Error(err)
 		}
-	}
+	})
+	t.Cleanup(restore)
+	return restore
 }
 
 func TestASuccessRateFarUnderThePeersEjectsATarget(t *testing.T) {
