@@ -32,10 +32,10 @@ var floors = []struct {
 // floors 0 and 1, and config.
 var labFloors = [][]string{
 	{"measure", "pace", "stats", "heap"},
-	{"slo", "queue", "load"},
-	{"model", "scenario", "replay", "probe", "truth", "verify"},
-	{"record", "rig"},
-	{"survey"},
+	{"slo", "queue", "load", "profile"},
+	{"model", "scenario", "replay", "probe", "page", "kernel", "truth", "verify"},
+	{"record", "rig", "doctor"},
+	{"survey", "diagnose", "experiment", "plan"},
 	{"report", "text"},
 }
 

@@ -185,8 +185,11 @@ type Step struct {
 	Profiles map[string][]byte `json:"-"`
 }
 
-// The phases of a survey after its line has been found, which others than the survey need to know.
+// The phases of a survey after its line has been found, which others than the survey need to know. In PhaseHalf and PhaseKnee half of the line and the
+// line itself are offered for the sake of profiles, which cost the target something: they are no evidence of where the line is.
 const (
+	PhaseHalf     = "half"
+	PhaseKnee     = "knee"
 	PhaseOverload = "overload"
 	PhaseRecovery = "recovery"
 )
@@ -194,8 +197,8 @@ const (
 // Plan is what a step was asked to do.
 type Plan struct {
 	Number int
-	// Phase is the part of the survey the step belongs to: "warm-up", "noise", "bracket", "refine", "overload", "recovery"; "load" where there is
-	// no survey.
+	// Phase is the part of the survey the step belongs to: "warm-up", "noise", "bracket", "refine", "half", "knee", "overload", "recovery"; "load"
+	// where there is no survey.
 	Phase string
 	// Rate is the requests offered in a second; 0 is a closed loop.
 	Rate     float64

@@ -1,0 +1,101 @@
+// Package diagnose says what limits a service, from the run directory of a survey and nothing else: evidence goes in, findings come out. It
+// must not measure, and knows no clock, no network and no terminal, so that a diagnosis can be made again years later, elsewhere.
+//
+// A rule (see Rules) is a claim with the evidence that it needs, a threshold with its reason, what speaks against it, what to do about it,
+// what that should gain, and how to see whether it did. A healthy service has no findings: that something is the first to give is no disease.
+package diagnose
+
+import "plimsoll/internal/lab/profile"
+
+// Diagnosis is what a run shows.
+type Diagnosis struct {
+	// First is what gives first at the line, sick or not.
+	First Limit
+	// Findings, the first bottleneck first.
+	Findings []Finding
+	// HeldBack are claims that the evidence would have supported, had other evidence not spoken against them.
+	HeldBack []HeldBack
+	// NotJudged are rules that had not the evidence they need.
+	NotJudged []NotJudged
+	// Flames are the stacks of the processor profiles, where there were any: at the knee, and the difference between half the line and the knee.
+	Flames []Flame
+}
+
+// Limit is the resource that is the first to give.
+type Limit struct {
+	// What it is, in the words of the field: "the target's processor time", "connections to the database", "unknown".
+	What string
+	// Share of it that was in use at the line, 0 to 1; 0 when that is not known.
+	Share float64
+	Why   string // the figures, for a person
+}
+
+// Rank orders findings before their gain does.
+type Rank int
+
+// The ranks, the first first.
+const (
+	// Binding says that the line is where it is because of this.
+	Binding Rank = iota
+	// Cost says that this makes requests dearer in what is binding.
+	Cost
+	// Risk says that this does not set the line, and will hurt all the same: in time, under overload, or when something else has been mended.
+	Risk
+)
+
+// Finding is a diagnosis.
+type Finding struct {
+	Rule  string // its name in the table, "database-pool-small"
+	Claim string // one sentence, with the figure that matters most
+	Rank  Rank
+	// Confidence that the claim is right, 0 to 1.
+	Confidence float64
+	// Evidence and Against are what speaks for the claim, and what was looked at that could have spoken against it and did not, or not enough.
+	Evidence, Against []Fact
+	// Where are places in the code, the worst first: a lock's caller, a hot function, the site that makes goroutines.
+	Where  []profile.Place
+	Advice []Action
+	Gain   Gain
+	// Verify says how to see whether the advice helped; with a command where there is one.
+	Verify Action
+}
+
+// Fact is a figure with what it is held against.
+type Fact struct {
+	What  string // "waits for a connection at the knee"
+	Value string // "412 a second"
+	// Threshold is what it is held against and Reason why that, both empty where the figure is only told.
+	Threshold, Reason string
+}
+
+// Action is something to do: words, and where there is one the command or the line of code, exactly as it has to be typed.
+type Action struct {
+	Text, Command string
+}
+
+// Gain is what the line is expected to be multiplied by when the advice is followed.
+type Gain struct {
+	// Factor is 1 when the line is not expected to move, as for a risk; Low and High say how sure that is.
+	Factor, Low, High float64
+	Why               string // how it was reckoned: "the next to give is the processor, which was 41 % busy"
+}
+
+// HeldBack is a claim that was not made.
+type HeldBack struct {
+	Rule, Claim, Why string
+}
+
+// NotJudged is a rule that lacked something.
+type NotJudged struct {
+	Rule, Missing string
+}
+
+// Flame is a flame graph's data.
+type Flame struct {
+	Title string
+	// Root is merged from all stacks; for a difference its nodes have both weights.
+	Root *profile.Node
+	// Difference says that Node.Before is meaningful.
+	Difference bool
+	Unit       string // what the weights are: "processor seconds a second"
+}
