@@ -16,7 +16,7 @@ func (s *surveyor) overload() error {
 	line := s.result.Line.Interval.Estimate
 	last := 0.0
 	for _, multiple := range s.set.overload {
-		rate := niceRate(s.allowed(min(line*multiple, line*s.o.Overshoot)))
+		rate := s.allowed(niceRate(min(line*multiple, line*s.o.Overshoot)))
 		if rate <= last {
 			continue
 		}

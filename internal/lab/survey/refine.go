@@ -34,7 +34,7 @@ func (s *surveyor) refine() error {
 			length, settle = s.fine(c.interval.Point)
 			fine++
 		}
-		rate = niceRate(s.allowed(rate))
+		rate = s.allowed(niceRate(rate))
 		if _, err := s.do(s.plan(rate, length, settle, s.why(rate))); err != nil {
 			return err
 		}

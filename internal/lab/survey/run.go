@@ -69,9 +69,12 @@ func (s *surveyor) survey() error {
 		return err
 	}
 	if !found {
-		return nil
+		return s.profiled(s.good)
 	}
 	if err := s.refine(); err != nil {
+		return err
+	}
+	if err := s.profiled(s.result.Line.Interval.Estimate); err != nil {
 		return err
 	}
 	if err := s.overload(); err != nil {

@@ -60,6 +60,34 @@ func TestASurveyGoesThroughItsPhasesInOrder(t *testing.T) {
 	}
 }
 
+func TestHalfOfTheLineAndTheLineAreOfferedForProfilesAndDoNotMoveIt(t *testing.T) {
+	plain, b := run(t, four(), quick(t)), four()
+	o := quick(t)
+	o.Profiled = true
+	r := run(t, b, o)
+	if plain.Line != r.Line {
+		t.Errorf("with profiles the line is %+v, without %+v", r.Line, plain.Line)
+	}
+	line, seen := r.Line.Interval.Estimate, map[string]float64{}
+	for _, p := range b.plans {
+		seen[p.Phase] = p.Rate
+	}
+	if half, knee := seen[measure.PhaseHalf], seen[measure.PhaseKnee]; half < .49*line || half > .51*line || knee < .99*line || knee > 1.01*line {
+		t.Errorf("the line is %v; %v and %v were offered for profiles", line, half, knee)
+	}
+}
+
+func TestWhereThereIsNoLineProfilesAreTakenAtTheHighestGoodRate(t *testing.T) {
+	b := four()
+	o := quick(t)
+	o.Limit, o.Profiled = 300, true
+	run(t, b, o)
+	last := b.plans[len(b.plans)-1]
+	if last.Phase != measure.PhaseKnee || last.Rate < 295 || last.Rate > 300 {
+		t.Errorf("the last step was %+v", last)
+	}
+}
+
 func TestTheSameSeedGivesTheSameSurvey(t *testing.T) {
 	if one, two := run(t, four(), quick(t)), run(t, four(), quick(t)); !reflect.DeepEqual(one, two) {
 		t.Error("two surveys with one seed differ")
@@ -116,16 +144,19 @@ func TestWhereTheGeneratorIsTheLimitTheLineIsSaidToBeAbove(t *testing.T) {
 }
 
 func TestTheHighestRateThatMayBeOfferedIsKept(t *testing.T) {
-	b := four()
-	o := quick(t)
-	o.Limit = 300
-	r := run(t, b, o)
-	if r.Line.Found || !strings.Contains(r.Line.Why, "above 300") {
-		t.Errorf("%+v", r.Line)
-	}
-	for _, p := range b.plans {
-		if p.Rate > 300 {
-			t.Errorf("%v a second was offered", p.Rate)
+	// The second limit is just above the line, where a survey finds it and then offers rates on both sides.
+	for _, limit := range []float64{300, 790} {
+		b := four()
+		o := quick(t)
+		o.Limit = limit
+		r := run(t, b, o)
+		if below := limit < 753; r.Line.Found == below || below && !strings.Contains(r.Line.Why, "above 300") {
+			t.Errorf("limit %v: %+v", limit, r.Line)
+		}
+		for _, p := range b.plans {
+			if p.Rate > limit {
+				t.Errorf("limit %v: %v a second was offered", limit, p.Rate)
+			}
 		}
 	}
 }

@@ -30,6 +30,8 @@ type settings struct {
 	coarseWidth, width, tooWide      float64
 	correlations                     float64
 	hardBudget                       float64
+	// Each of the two steps for profiles: a processor profile has a hundred samples for each second of a core.
+	profiledLength int64
 	// Overload: these multiples of the line, as far as Options.Overshoot lets them.
 	overload       []float64
 	overloadLength int64
@@ -70,13 +72,14 @@ func settingsFor(o *Options) settings {
 		coarseLength: 3 * second, coarseSettle: second / 2,
 		fineLength: 6 * second, fineSettle: second, fineMost: 12 * second,
 		coarseWidth: .12, width: .05, tooWide: .07, correlations: 16, hardBudget: 4,
-		overload: []float64{1.1, 1.25, 1.5}, overloadLength: 3 * second, recoveryLength: 4 * second,
+		profiledLength: 10 * second,
+		overload:       []float64{1.1, 1.25, 1.5}, overloadLength: 3 * second, recoveryLength: 4 * second,
 	}
 	if o.Quick {
 		s.warmChunk = 5 * second / 4
 		s.bracketLength = 2 * second
 		s.noiseLength, s.coarseLength = 4*second, 2*second
-		s.fineLength, s.fineMost = 7*second/2, 7*second
+		s.fineLength, s.fineMost, s.profiledLength = 7*second/2, 7*second, 6*second
 		s.coarseWidth, s.width, s.tooWide, s.hardBudget = .15, .07, .09, 3
 		s.overload, s.overloadLength, s.recoveryLength = []float64{1.1, 1.4}, 5*second/2, 3*second
 	}

@@ -71,19 +71,26 @@ const (
 	bracketing
 	noise
 	refining
+	halfway
+	knee
 	overload
 	recovery
 	phases
 )
 
 // names are the phases' names in plans.
-var names = [phases]string{"warm-up", "bracket", "noise", "refine", measure.PhaseOverload, measure.PhaseRecovery}
+var names = [phases]string{"warm-up", "bracket", "noise", "refine", measure.PhaseHalf, measure.PhaseKnee, measure.PhaseOverload, measure.PhaseRecovery}
 
 // lengths are what the phases are expected to take, in nanoseconds; bracketing and refinement are guesses.
 func (s *surveyor) lengths() [phases]int64 {
+	profiled := int64(0)
+	if s.o.Profiled {
+		profiled = s.set.profiledLength
+	}
 	return [phases]int64{
 		2 * s.set.warmChunk, 5 * s.set.bracketLength, 2*s.set.noiseLength + s.set.coarseLength,
-		2*s.set.coarseLength + int64(s.o.Runs)*s.set.fineLength, int64(len(s.set.overload)) * s.set.overloadLength, s.set.recoveryLength,
+		2*s.set.coarseLength + int64(s.o.Runs)*s.set.fineLength, profiled, profiled,
+		int64(len(s.set.overload)) * s.set.overloadLength, s.set.recoveryLength,
 	}
 }
 
