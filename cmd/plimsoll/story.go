@@ -8,11 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
 	"plimsoll/internal/demo"
+	"plimsoll/internal/lab/words"
 )
 
 // demoObjectives is what the demo's survey holds the shop to.
@@ -115,22 +115,10 @@ func (d *demoCommand) surveyShop(ctx context.Context, c *console, self string) e
 	}
 	args := []string{"survey", "http://" + d.HTTP, "--quick", "--slo", demoObjectives, "--scenario", scenario,
 		"--out", filepath.Join(runsFolder, "demo-"+time.Now().Format(stampForm))}
-	fmt.Fprintf(c.out, "\nNow the question: how much can it carry? In a minute and a half this finds out:\n\n  plimsoll %s\n\n", shellWords(args))
+	fmt.Fprintf(c.out, "\nNow the question: how much can it carry? In a minute and a half this finds out:\n\n  plimsoll %s\n\n", words.Command(args...))
 	if err := d.part(ctx, c, self, args...); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.out, "\nOpen the report in a browser. To play with the shop yourself: plimsoll demo --stay\n")
 	return nil
-}
-
-// shellWords is a command's arguments as a person would type them.
-func shellWords(args []string) string {
-	words := make([]string, len(args))
-	for i, a := range args {
-		words[i] = a
-		if strings.ContainsAny(a, " <>%,*?$&|;'\"()") {
-			words[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(words, " ")
 }
