@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"plimsoll/internal/config/strict"
 	"plimsoll/internal/head"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
@@ -120,39 +121,39 @@ type reading struct {
 }
 
 // readCheck reads a check section; at is nil when there is none.
-func readCheck(step string, at *value) check {
+func readCheck(step string, at *strict.Value) check {
 	c := check{want: "below 400", cut: step + ": the body is longer than is held for checks, so no JSON can be read from it"}
 	if at == nil {
 		c.allow(0, 399)
 		return c
 	}
-	f, _ := at.fields("status", "header", "body_contains", "json")
+	f, _ := at.Fields("status", "header", "body_contains", "json")
 	r := reading{&c, step}
-	if v, ok := f.get("status"); ok {
+	if v, ok := f.Get("status"); ok {
 		r.readStatus(v)
 	} else {
 		c.allow(0, 399)
 	}
-	if v, ok := f.get("header"); ok {
+	if v, ok := f.Get("header"); ok {
 		r.readFields(v)
 	}
-	if v, ok := f.get("body_contains"); ok {
-		for _, item := range v.oneOrMore() {
-			if want, ok := item.scalar(); ok {
-				c.contains = append(c.contains, bodyCheck{[]byte(want), fmt.Sprintf("%s: the body does not contain %q", step, clip(want))})
+	if v, ok := f.Get("body_contains"); ok {
+		for _, item := range v.OneOrMore() {
+			if want, ok := item.Scalar(); ok {
+				c.contains = append(c.contains, bodyCheck{[]byte(want), fmt.Sprintf("%s: the body does not contain %q", step, strict.Clip(want))})
 			}
 		}
 	}
-	if v, ok := f.get("json"); ok {
+	if v, ok := f.Get("json"); ok {
 		r.readValues(v)
 	}
 	return c
 }
 
-func (r reading) readStatus(v value) {
+func (r reading) readStatus(v strict.Value) {
 	var words []string
-	for _, item := range v.oneOrMore() {
-		text, ok := item.scalar()
+	for _, item := range v.OneOrMore() {
+		text, ok := item.Scalar()
 		if !ok {
 			continue
 		}
@@ -165,62 +166,62 @@ func (r reading) readStatus(v value) {
 		case err == nil && 100 <= status && status <= 999:
 			r.allow(status, status)
 		default:
-			item.fail("%q is no status; write 200, \"2xx\", or a list of them", clip(text))
+			item.Fail("%q is no status; write 200, \"2xx\", or a list of them", strict.Clip(text))
 		}
 		words = append(words, text)
 	}
-	if len(words) == 0 && !v.isScalar() {
-		v.fail("empty; name at least one status, or remove the key for any below 400")
+	if len(words) == 0 && !v.IsScalar() {
+		v.Fail("empty; name at least one status, or remove the key for any below 400")
 	}
 	r.want = strings.Join(words, " or ")
 }
 
-func (r reading) readFields(v value) {
-	all, _ := v.pairs()
+func (r reading) readFields(v strict.Value) {
+	all, _ := v.Pairs()
 	for _, p := range all {
-		checkFieldName(p.key, p.name)
-		f := fieldCheck{name: []byte(p.name)}
-		at := p.value
+		checkFieldName(p.Key, p.Name)
+		f := fieldCheck{name: []byte(p.Name)}
+		at := p.Value
 		verb := "is not"
-		if !at.isScalar() {
-			inner, ok := at.fields("contains")
+		if !at.IsScalar() {
+			inner, ok := at.Fields("contains")
 			if !ok {
 				continue
 			}
-			if at, ok = inner.need("contains"); !ok {
+			if at, ok = inner.Need("contains"); !ok {
 				continue
 			}
 			f.part, verb = true, "does not contain"
 		}
-		want, _ := at.scalar()
+		want, _ := at.Scalar()
 		f.want = []byte(want)
-		f.why = fmt.Sprintf("%s: the header %s %s %q", r.step, p.name, verb, clip(want))
+		f.why = fmt.Sprintf("%s: the header %s %s %q", r.step, p.Name, verb, strict.Clip(want))
 		r.fields = append(r.fields, f)
 	}
 }
 
-func (r reading) readValues(v value) {
-	all, _ := v.pairs()
+func (r reading) readValues(v strict.Value) {
+	all, _ := v.Pairs()
 	for _, p := range all {
-		path, err := parseJSONPath(p.name)
+		path, err := parseJSONPath(p.Name)
 		if err != nil {
-			p.key.fail("%v", err)
+			p.Key.Fail("%v", err)
 			continue
 		}
 		j := jsonCheck{path: path}
-		if _, isNull := p.value.node.(*ast.NullNode); isNull {
+		if _, isNull := p.Value.Node.(*ast.NullNode); isNull {
 			j.kind, j.want = jsonNull, []byte("null")
 		} else {
-			want, ok := p.value.scalar()
+			want, ok := p.Value.Scalar()
 			if !ok {
 				continue
 			}
 			j.want = []byte(want)
-			switch p.value.node.(type) {
+			switch p.Value.Node.(type) {
 			case *ast.IntegerNode, *ast.FloatNode:
 				j.kind = jsonNumber
 				if j.number, err = strconv.ParseFloat(want, 64); err != nil {
-					p.value.fail("%q is no number that JSON has; write it in digits", clip(want))
+					p.Value.Fail("%q is no number that JSON has; write it in digits", strict.Clip(want))
 				}
 			case *ast.BoolNode:
 				j.kind = jsonBool
@@ -228,7 +229,7 @@ func (r reading) readValues(v value) {
 				j.kind = jsonText
 			}
 		}
-		j.why = fmt.Sprintf("%s: the JSON value %s is not %s", r.step, p.name, clip(string(j.want)))
+		j.why = fmt.Sprintf("%s: the JSON value %s is not %s", r.step, p.Name, strict.Clip(string(j.want)))
 		r.values = append(r.values, j)
 	}
 }
@@ -309,59 +310,59 @@ func between(b, after, before []byte) (part []byte, ok bool) {
 }
 
 // readTake reads how a value is taken.
-func readTake(step, name string, v value) (t take) {
+func readTake(step, name string, v strict.Value) (t take) {
 	t.long = fmt.Sprintf("%s: the value of %s is longer than %d bytes", step, name, maxTaken)
 	t.cut = fmt.Sprintf("%s: the body is longer than is held, so %s cannot be read from it", step, name)
-	f, ok := v.fields("json", "header", "body")
+	f, ok := v.Fields("json", "header", "body")
 	if !ok {
 		return t
 	}
-	what, ok := f.one("json", "header", "body")
+	what, ok := f.One("json", "header", "body")
 	if !ok {
 		return t
 	}
-	at, _ := f.get(what)
+	at, _ := f.Get(what)
 	place := "the body"
 	switch what {
 	case "json":
-		text, _ := at.scalar()
+		text, _ := at.Scalar()
 		path, err := parseJSONPath(text)
 		if err != nil {
-			at.fail("%v", err)
+			at.Fail("%v", err)
 		}
-		t.path, place = path, clip(text)
+		t.path, place = path, strict.Clip(text)
 	case "header":
-		if at.isScalar() {
-			text, _ := at.scalar()
+		if at.IsScalar() {
+			text, _ := at.Scalar()
 			t.field = []byte(text)
-		} else if inner, ok := at.fields("name", "after", "before"); ok {
-			if n, ok := inner.need("name"); ok {
-				text, _ := n.scalar()
+		} else if inner, ok := at.Fields("name", "after", "before"); ok {
+			if n, ok := inner.Need("name"); ok {
+				text, _ := n.Scalar()
 				t.field, at = []byte(text), n
 			}
 			t.readEdges(inner)
 		}
 		checkFieldName(at, string(t.field))
-		place = "the header " + clip(string(t.field))
+		place = "the header " + strict.Clip(string(t.field))
 	case "body":
-		if inner, ok := at.fields("after", "before"); ok {
-			inner.need("after")
+		if inner, ok := at.Fields("after", "before"); ok {
+			inner.Need("after")
 			t.readEdges(inner)
 		}
 	}
 	if len(t.after) > 0 {
-		place += fmt.Sprintf(" after %q", clip(string(t.after)))
+		place += fmt.Sprintf(" after %q", strict.Clip(string(t.after)))
 	}
 	t.missing = fmt.Sprintf("%s: no value for %s at %s", step, name, place)
 	return t
 }
 
-func (t *take) readEdges(f fields) {
+func (t *take) readEdges(f strict.Fields) {
 	for name, into := range map[string]*[]byte{"after": &t.after, "before": &t.before} {
-		if v, ok := f.get(name); ok {
-			text, ok := v.scalar()
+		if v, ok := f.Get(name); ok {
+			text, ok := v.Scalar()
 			if ok && text == "" {
-				v.fail("empty; remove the key")
+				v.Fail("empty; remove the key")
 			}
 			*into = []byte(text)
 		}

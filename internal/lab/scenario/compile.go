@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"plimsoll/internal/config"
+	"plimsoll/internal/config/strict"
 	"plimsoll/internal/head"
 )
 
@@ -25,32 +26,32 @@ type compiler struct {
 // field is a header as the file has it.
 type field struct {
 	name string
-	at   value
+	at   strict.Value
 }
 
 // thinkLimit is the longest think time.
 const thinkLimit = time.Hour
 
 // headers reads a mapping of header fields.
-func headers(v value) (all []field) {
-	given, _ := v.pairs()
+func headers(v strict.Value) (all []field) {
+	given, _ := v.Pairs()
 	for _, p := range given {
-		checkFieldName(p.key, p.name)
-		switch head.Lookup([]byte(p.name)) {
+		checkFieldName(p.Key, p.Name)
+		switch head.Lookup([]byte(p.Name)) {
 		case head.ContentLength, head.TransferEncoding, head.Connection, head.KeepAlive, head.Upgrade, head.TE, head.Trailer, head.Expect:
-			p.key.fail("%s says how the message is framed, which is the generator's business; remove it", p.name)
+			p.Key.Fail("%s says how the message is framed, which is the generator's business; remove it", p.Name)
 		}
-		if _, ok := p.value.scalar(); ok {
-			all = append(all, field{p.name, p.value})
+		if _, ok := p.Value.Scalar(); ok {
+			all = append(all, field{p.Name, p.Value})
 		}
 	}
 	return all
 }
 
 // checkFieldName notes a name that no header field has.
-func checkFieldName(v value, name string) {
+func checkFieldName(v strict.Value, name string) {
 	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~") != "" {
-		v.fail("%q is no name of a header; it has letters, digits and \"-\"", clip(name))
+		v.Fail("%q is no name of a header; it has letters, digits and \"-\"", strict.Clip(name))
 	}
 }
 
@@ -65,83 +66,80 @@ type building struct {
 }
 
 // entry reads one entry of the mix.
-func (c *compiler) entry(v value) {
-	f, ok := v.fields("name", "weight", "request", "check", "steps")
+func (c *compiler) entry(v strict.Value) {
+	f, ok := v.Fields("name", "weight", "request", "check", "steps")
 	if !ok {
 		return
 	}
 	e := &session{weight: 1}
-	if at, ok := f.need("name"); ok {
+	if at, ok := f.Need("name"); ok {
 		e.name = readName(at)
 		if c.entered == nil {
 			c.entered = map[string]bool{}
 		}
 		if c.entered[e.name] && e.name != "" {
-			at.fail("%q is the name of another entry; rename one", clip(e.name))
+			at.Fail("%q is the name of another entry; rename one", strict.Clip(e.name))
 		}
 		c.entered[e.name] = true
 	}
-	if at, ok := f.get("weight"); ok {
-		if e.weight, ok = at.number(); ok && !(e.weight > 0 && e.weight <= 1e9) {
-			at.fail("the weight must be above 0; remove the entry if it shall not be sent")
+	if at, ok := f.Get("weight"); ok {
+		if e.weight, ok = at.Number(); ok && !(e.weight > 0 && e.weight <= 1e9) {
+			at.Fail("the weight must be above 0; remove the entry if it shall not be sent")
 		}
 	}
 	b := &building{c, e, map[string]int{}, map[string]bool{}, map[[2]int]int{}, map[int][]form{}}
-	what, ok := f.one("request", "steps")
+	what, ok := f.One("request", "steps")
 	if !ok {
 		return
 	}
 	if what == "request" {
 		b.step(e.name, f, true)
 	} else {
-		if at, has := f.get("check"); has {
-			at.fail("each of the steps has its own check; move it into one")
+		if at, has := f.Get("check"); has {
+			at.Fail("each of the steps has its own check; move it into one")
 		}
-		at, _ := f.get("steps")
+		at, _ := f.Get("steps")
 		b.sequence(at)
 	}
 	c.script.entries = append(c.script.entries, e)
 }
 
-func readName(v value) string {
-	name, ok := v.scalar()
+func readName(v strict.Value) string {
+	name, ok := v.Scalar()
 	if ok && (name == "" || len(name) > 100 || strings.ContainsAny(name, "/\n\r\t")) {
-		v.fail("a name has 1 to 100 characters and no \"/\"; rename it")
+		v.Fail("a name has 1 to 100 characters and no \"/\"; rename it")
 	}
 	return name
 }
 
 // sequence reads the steps of an entry.
-func (b *building) sequence(v value) {
-	steps, ok := v.list()
+func (b *building) sequence(v strict.Value) {
+	steps, ok := v.List()
 	if ok && len(steps) == 0 {
-		v.fail("empty; give it at least one step")
+		v.Fail("empty; give it at least one step")
 	}
 	if len(steps) > maxSteps {
-		v.fail("%d steps; %d are the most", len(steps), maxSteps)
+		v.Fail("%d steps; %d are the most", len(steps), maxSteps)
 		return
 	}
-	read := make([]fields, len(steps))
+	read := make([]strict.Fields, len(steps))
 	for i, s := range steps {
-		read[i], _ = s.fields("name", "request", "check", "take", "think")
-		if t, ok := read[i].get("take"); ok {
-			if all, ok := t.pairs(); ok {
+		read[i], _ = s.Fields("name", "request", "check", "take", "think")
+		if t, ok := read[i].Get("take"); ok {
+			if all, ok := t.Pairs(); ok {
 				for _, p := range all {
-					b.later[p.name] = true
+					b.later[p.Name] = true
 				}
 			}
 		}
 	}
 	names := map[string]bool{}
 	for i, f := range read {
-		if f.given == nil {
-			continue
-		}
 		name := "step " + strconv.Itoa(i+1)
-		if at, ok := f.need("name"); ok {
+		if at, ok := f.Need("name"); ok {
 			name = readName(at)
 			if names[name] {
-				at.fail("%q is the name of another step; rename one", clip(name))
+				at.Fail("%q is the name of another step; rename one", strict.Clip(name))
 			}
 			names[name] = true
 		}
@@ -151,74 +149,74 @@ func (b *building) sequence(v value) {
 }
 
 // step reads one request with its check, and what comes after it.
-func (b *building) step(name string, f fields, last bool) {
+func (b *building) step(name string, f strict.Fields, last bool) {
 	st := step{name: name}
 	st.about.Name = len(b.script.names)
 	b.script.names = append(b.script.names, name)
-	if at, ok := f.need("request"); ok {
+	if at, ok := f.Need("request"); ok {
 		b.request(&st, at)
 	}
-	var at *value
-	if v, ok := f.get("check"); ok {
+	var at *strict.Value
+	if v, ok := f.Get("check"); ok {
 		at = &v
 	}
 	st.check = readCheck(name, at)
-	if t, ok := f.get("take"); ok {
-		all, _ := t.pairs()
+	if t, ok := f.Get("take"); ok {
+		all, _ := t.Pairs()
 		for _, p := range all {
 			b.take(&st, p)
 		}
 	}
 	st.about.Body = len(st.check.contains) > 0 || len(st.check.values) > 0 || slices.ContainsFunc(st.takes, func(t take) bool { return t.field == nil })
 	if st.about.Head && st.about.Body {
-		f.of.fail("the answer to a HEAD request has no body to check or to take from; use GET")
+		f.Of.Fail("the answer to a HEAD request has no body to check or to take from; use GET")
 	}
-	if v, ok := f.get("think"); ok {
+	if v, ok := f.Get("think"); ok {
 		if last {
-			v.fail("nothing comes after the last step, so there is no time to think; remove it")
+			v.Fail("nothing comes after the last step, so there is no time to think; remove it")
 		}
 		st.readThink(v)
 	}
 	b.steps = append(b.steps, st)
 }
 
-func (st *step) readThink(v value) {
-	if !v.isScalar() {
-		f, ok := v.fields("exponential")
+func (st *step) readThink(v strict.Value) {
+	if !v.IsScalar() {
+		f, ok := v.Fields("exponential")
 		if !ok {
 			return
 		}
-		if v, ok = f.need("exponential"); !ok {
+		if v, ok = f.Need("exponential"); !ok {
 			return
 		}
 		st.random = true
 	}
-	d, ok := v.duration()
+	d, ok := v.Duration()
 	if st.think = time.Duration(d); ok && st.think > thinkLimit {
-		v.fail("%v is longer than the %v that a think time may have; shorten it", st.think, thinkLimit)
+		v.Fail("%v is longer than the %v that a think time may have; shorten it", st.think, thinkLimit)
 	}
 }
 
 // take reads one value that a step takes from its answer.
-func (b *building) take(st *step, p pair) {
-	_, isSource := b.compiler.sources[p.name]
-	_, again := b.taken[p.name]
+func (b *building) take(st *step, p strict.Pair) {
+	_, isSource := b.compiler.sources[p.Name]
+	_, again := b.taken[p.Name]
 	switch {
-	case !isValueName(p.name):
-		p.key.fail("a value's name begins with a lower-case letter and has letters, digits, \"_\" and \"-\"; rename it")
+	case !isValueName(p.Name):
+		p.Key.Fail("a value's name begins with a lower-case letter and has letters, digits, \"_\" and \"-\"; rename it")
 		return
 	case isSource:
-		p.key.fail("%s is a source of the data section already; rename one", p.name)
+		p.Key.Fail("%s is a source of the data section already; rename one", p.Name)
 		return
 	case again:
-		p.key.fail("%s is taken by a step before this one already; rename one", p.name)
+		p.Key.Fail("%s is taken by a step before this one already; rename one", p.Name)
 		return
 	}
-	t := readTake(st.name, p.name, p.value)
-	t.unfit = fmt.Sprintf("%s: the value of %s has a byte that cannot go where a later request puts it", st.name, p.name)
+	t := readTake(st.name, p.Name, p.Value)
+	t.unfit = fmt.Sprintf("%s: the value of %s has a byte that cannot go where a later request puts it", st.name, p.Name)
 	t.slot = len(b.slots)
 	b.slots = append(b.slots, slot{source: -1})
-	b.taken[p.name] = t.slot
+	b.taken[p.Name] = t.slot
 	st.takes = append(st.takes, t)
 }
 
@@ -233,7 +231,7 @@ func (b *building) settleNeeds() {
 }
 
 // find is the slot of a value by its name in a template. at is where the template stands.
-func (b *building) find(at value) names {
+func (b *building) find(at strict.Value) names {
 	return func(name string, f form) (int, error) {
 		if slot, ok := b.taken[name]; ok {
 			if (f == inHeader || f == inURL) && !slices.Contains(b.needs[slot], f) {
@@ -248,7 +246,7 @@ func (b *building) find(at value) names {
 		if b.later[name] {
 			return 0, fmt.Errorf("${%s} is only known after the step that takes it; use it in a step after that", name)
 		}
-		return 0, fmt.Errorf("${%s} is no value; %s (\"$${\" is a literal \"${\")", clip(name), config.Suggest(strings.TrimPrefix(name, "raw:"), b.known()))
+		return 0, fmt.Errorf("${%s} is no value; %s (\"$${\" is a literal \"${\")", strict.Clip(name), config.Suggest(strings.TrimPrefix(name, "raw:"), b.known()))
 	}
 }
 
@@ -278,13 +276,13 @@ func (b *building) cell(i int, column string, dotted bool, f form) (int, error) 
 	at := slices.Index(s.columns, column)
 	switch {
 	case s.columns == nil && dotted:
-		return 0, fmt.Errorf("${%s.%s}: %s is numbers, which have no columns; write ${%s}", s.name, clip(column), s.name, s.name)
+		return 0, fmt.Errorf("${%s.%s}: %s is numbers, which have no columns; write ${%s}", s.name, strict.Clip(column), s.name, s.name)
 	case s.columns == nil:
 		at = 0
 	case !dotted:
 		return 0, fmt.Errorf("${%s} is a whole row; name a column, as ${%s.%s}", s.name, s.name, s.columns[0])
 	case at < 0:
-		return 0, fmt.Errorf("${%s.%s}: %s has no such column; %s", s.name, clip(column), s.name, config.Suggest(column, s.columns))
+		return 0, fmt.Errorf("${%s.%s}: %s has no such column; %s", s.name, strict.Clip(column), s.name, config.Suggest(column, s.columns))
 	}
 	if row := s.unfit(at, f); row > 0 {
 		return 0, fmt.Errorf("${%s.%s}: the value of row %d has a byte that cannot go here; mend the file", s.name, column, row)
@@ -303,10 +301,10 @@ func (b *building) cell(i int, column string, dotted bool, f form) (int, error) 
 }
 
 // template compiles the text of a key; where it is wrong that is noted, and it is empty.
-func (b *building) template(at value, text string, f form) pieces {
-	p, err := template(text, f, b.find(at), at.r.lookup)
+func (b *building) template(at strict.Value, text string, f form) pieces {
+	p, err := template(text, f, b.find(at), at.In.Lookup)
 	if err != nil {
-		at.fail("%v", err)
+		at.Fail("%v", err)
 		return nil
 	}
 	return p
@@ -316,24 +314,24 @@ func (b *building) template(at value, text string, f form) pieces {
 func (c *compiler) unused() {
 	idle := slices.DeleteFunc(slices.Clone(c.script.sources), func(s *source) bool { return s.used })
 	// In a text that is wrong there may have been a use.
-	if len(idle) == 0 || len(idle[0].at.r.errs) > 0 {
+	if len(idle) == 0 || idle[0].at.In.Failed() {
 		return
 	}
 	for _, s := range idle {
-		s.at.fail("no request uses ${%s}; use it, or remove it", s.name)
+		s.at.Fail("no request uses ${%s}; use it, or remove it", s.name)
 	}
 }
 
 // request compiles the bytes of a request.
-func (b *building) request(st *step, v value) {
-	f, ok := v.fields("method", "path", "headers", "body", "body_file")
+func (b *building) request(st *step, v strict.Value) {
+	f, ok := v.Fields("method", "path", "headers", "body", "body_file")
 	if !ok {
 		return
 	}
 	method := "GET"
-	if at, ok := f.get("method"); ok {
-		if method, ok = at.text(); ok && !goodMethod(method) {
-			at.fail("%q is no method that can be sent; write GET, POST, or another in capitals, but not CONNECT", clip(method))
+	if at, ok := f.Get("method"); ok {
+		if method, ok = at.Text(); ok && !goodMethod(method) {
+			at.Fail("%q is no method that can be sent; write GET, POST, or another in capitals, but not CONNECT", strict.Clip(method))
 		}
 	}
 	st.about.Head = method == "HEAD"
@@ -344,11 +342,11 @@ func (b *building) request(st *step, v value) {
 	}
 	kind := ""
 	for _, g := range given {
-		text, _ := g.at.scalar()
+		text, _ := g.at.Scalar()
 		value := b.template(g.at, text, inHeader)
 		for _, x := range value {
 			if !inHeader.fits(x.text) {
-				g.at.fail("a header cannot hold a line break or another control character; remove it")
+				g.at.Fail("a header cannot hold a line break or another control character; remove it")
 			}
 		}
 		if strings.EqualFold(g.name, "content-type") {
@@ -383,23 +381,23 @@ func goodMethod(m string) bool {
 }
 
 // path compiles the path and the query.
-func (b *building) path(f fields) pieces {
-	at, ok := f.need("path")
+func (b *building) path(f strict.Fields) pieces {
+	at, ok := f.Need("path")
 	if !ok {
 		return nil
 	}
-	text, ok := at.text()
+	text, ok := at.Text()
 	if !ok {
 		return nil
 	}
 	if !strings.HasPrefix(text, "/") {
-		at.fail("a path begins with \"/\"; the host is that of the target")
+		at.Fail("a path begins with \"/\"; the host is that of the target")
 		return nil
 	}
 	p := b.template(at, text, inPath)
 	for _, x := range p {
 		if !inURL.fits(x.text) {
-			at.fail("a path has no blanks, no \"#\" and only ASCII; percent-encode the rest, as %%20 for a blank")
+			at.Fail("a path has no blanks, no \"#\" and only ASCII; percent-encode the rest, as %%20 for a blank")
 			return nil
 		}
 	}
@@ -407,9 +405,9 @@ func (b *building) path(f fields) pieces {
 }
 
 // fields are the request's headers, after those of all requests that it does not give itself.
-func (b *building) fields(f fields) []field {
+func (b *building) fields(f strict.Fields) []field {
 	var own []field
-	if at, ok := f.get("headers"); ok {
+	if at, ok := f.Get("headers"); ok {
 		own = headers(at)
 	}
 	var all []field
@@ -422,32 +420,32 @@ func (b *building) fields(f fields) []field {
 }
 
 // body compiles the body; nil when there is none.
-func (b *building) body(f fields, contentType string) pieces {
-	at, ok := f.get("body")
-	file, fromFile := f.get("body_file")
+func (b *building) body(f strict.Fields, contentType string) pieces {
+	at, ok := f.Get("body")
+	file, fromFile := f.Get("body_file")
 	text := ""
 	switch {
 	case ok && fromFile:
-		at.fail("body and body_file are both given; keep one")
+		at.Fail("body and body_file are both given; keep one")
 		return nil
 	case fromFile:
-		name, isText := file.text()
+		name, isText := file.Text()
 		if !isText {
 			return nil
 		}
 		path := name
 		if !filepath.IsAbs(path) {
-			path = filepath.Join(file.r.dir, path)
+			path = filepath.Join(file.In.Dir, path)
 		}
-		content, err := readBounded(path, min(maxBody, file.r.left))
-		file.r.left -= int64(len(content))
+		content, err := strict.Read(path, min(maxBody, file.In.Left))
+		file.In.Left -= int64(len(content))
 		if err != nil {
-			file.fail("%s cannot be read: %v", clip(name), err)
+			file.Fail("%s cannot be read: %v", strict.Clip(name), err)
 			return nil
 		}
 		text, at = string(content), file
 	case ok:
-		if text, ok = at.scalar(); !ok {
+		if text, ok = at.Scalar(); !ok {
 			return nil
 		}
 	default:

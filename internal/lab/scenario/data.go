@@ -14,12 +14,13 @@ import (
 	"strconv"
 
 	"plimsoll/internal/config"
+	"plimsoll/internal/config/strict"
 )
 
 // source gives values: the rows of a file, or whole numbers. It is immutable; how far each loop has come is its player's.
 type source struct {
 	name string
-	at   value
+	at   strict.Value
 	// columns of a file, in the order of its cells; nil for numbers.
 	columns []string
 	cells   []byte   // of all rows, one after the other
@@ -68,41 +69,41 @@ func (s *source) unfit(column int, f form) uint64 {
 }
 
 // data reads the data section.
-func (c *compiler) data(v value) {
-	all, _ := v.pairs()
+func (c *compiler) data(v strict.Value) {
+	all, _ := v.Pairs()
 	if len(all) > maxSources {
-		v.fail("%d sources of values; %d are the most", len(all), maxSources)
+		v.Fail("%d sources of values; %d are the most", len(all), maxSources)
 		return
 	}
 	for _, p := range all {
-		if !isValueName(p.name) {
-			p.key.fail("a value's name begins with a lower-case letter and has letters, digits, \"_\" and \"-\"; rename it")
+		if !isValueName(p.Name) {
+			p.Key.Fail("a value's name begins with a lower-case letter and has letters, digits, \"_\" and \"-\"; rename it")
 			continue
 		}
-		s := &source{name: p.name, at: p.key}
+		s := &source{name: p.Name, at: p.Key}
 		// A source that is wrong is known by its name all the same, so that its uses are not errors too.
-		c.sources[p.name] = len(c.script.sources)
+		c.sources[p.Name] = len(c.script.sources)
 		c.script.sources = append(c.script.sources, s)
-		s.read(p.value)
+		s.read(p.Value)
 	}
 }
 
 // read fills the source from its entry in the file. On an error its count stays 0.
-func (s *source) read(v value) {
-	f, ok := v.fields("csv", "jsonl", "sequence", "random", "order")
+func (s *source) read(v strict.Value) {
+	f, ok := v.Fields("csv", "jsonl", "sequence", "random", "order")
 	if !ok {
 		return
 	}
-	kind, ok := f.one("csv", "jsonl", "sequence", "random")
+	kind, ok := f.One("csv", "jsonl", "sequence", "random")
 	if !ok {
 		return
 	}
-	at, _ := f.get(kind)
-	order, ordered := f.get("order")
+	at, _ := f.Get(kind)
+	order, ordered := f.Get("order")
 	switch kind {
 	case "sequence", "random":
 		if ordered {
-			order.fail("order is for the rows of a file; remove it")
+			order.Fail("order is for the rows of a file; remove it")
 		}
 		s.shuffled = kind == "random"
 		s.numbers(at)
@@ -111,68 +112,68 @@ func (s *source) read(v value) {
 			s.shuffled = readOrder(order)
 		}
 		if err := s.rows(kind, at); err != nil {
-			at.fail("%v", err)
+			at.Fail("%v", err)
 		}
 	}
 }
 
-func readOrder(v value) (shuffled bool) {
-	text, ok := v.text()
+func readOrder(v strict.Value) (shuffled bool) {
+	text, ok := v.Text()
 	if known := []string{"file", "random"}; ok && !slices.Contains(known, text) {
-		v.fail("%q is no order; %s", clip(text), config.Suggest(text, known))
+		v.Fail("%q is no order; %s", strict.Clip(text), config.Suggest(text, known))
 	}
 	return text == "random"
 }
 
 // numbers reads a range of whole numbers.
-func (s *source) numbers(v value) {
+func (s *source) numbers(v strict.Value) {
 	known := []string{"from", "to"}
 	if !s.shuffled {
 		known = append(known, "step")
 	}
-	f, ok := v.fields(known...)
+	f, ok := v.Fields(known...)
 	if !ok {
 		return
 	}
 	s.from, s.step = 1, 1
-	to := int64(maxWhole)
+	to := int64(strict.MostWhole)
 	good := true
 	for name, into := range map[string]*int64{"from": &s.from, "to": &to, "step": &s.step} {
-		if at, has := f.get(name); has {
-			n, ok := at.whole()
+		if at, has := f.Get(name); has {
+			n, ok := at.Whole()
 			*into, good = n, good && ok
 		}
 	}
 	if s.shuffled {
-		_, has := f.need("to")
+		_, has := f.Need("to")
 		good = good && has
 	}
 	switch {
 	case !good:
 	case s.step < 1:
-		v.fail("step is %d; it must be at least 1", s.step)
+		v.Fail("step is %d; it must be at least 1", s.step)
 	case to < s.from:
-		v.fail("the numbers from %d to %d are none; let to be at least from", s.from, to)
+		v.Fail("the numbers from %d to %d are none; let to be at least from", s.from, to)
 	default:
 		s.count = uint64(to-s.from)/uint64(s.step) + 1
 	}
 }
 
 // rows reads a file of rows, which counts against the bytes that all files may have.
-func (s *source) rows(kind string, v value) error {
-	name, ok := v.text()
+func (s *source) rows(kind string, v strict.Value) error {
+	name, ok := v.Text()
 	if !ok {
 		return nil
 	}
 	path := name
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(v.r.dir, path)
+		path = filepath.Join(v.In.Dir, path)
 	}
-	src, err := readBounded(path, v.r.left)
+	src, err := strict.Read(path, v.In.Left)
 	if err != nil {
-		return fmt.Errorf("%s cannot be read: %w; data files may have %v in all", clip(name), err, config.Size(maxData))
+		return fmt.Errorf("%s cannot be read: %w; data files may have %v in all", strict.Clip(name), err, config.Size(maxData))
 	}
-	v.r.left -= int64(len(src))
+	v.In.Left -= int64(len(src))
 	src = bytes.TrimPrefix(src, []byte("\ufeff"))
 	if kind == "csv" {
 		err = s.readCSV(src)
@@ -184,7 +185,7 @@ func (s *source) rows(kind string, v value) error {
 	}
 	if err != nil {
 		s.columns = nil
-		return fmt.Errorf("%s: %w", clip(name), err)
+		return fmt.Errorf("%s: %w", strict.Clip(name), err)
 	}
 	s.count = uint64(len(s.ends) / len(s.columns))
 	return nil
@@ -208,7 +209,7 @@ func (s *source) readCSV(src []byte) error {
 	s.columns = slices.Clone(header)
 	for i, name := range s.columns {
 		if name == "" || slices.Index(s.columns, name) < i {
-			return fmt.Errorf("column %d is called %q, as none or another is; its first line must name the columns", i+1, clip(name))
+			return fmt.Errorf("column %d is called %q, as none or another is; its first line must name the columns", i+1, strict.Clip(name))
 		}
 	}
 	for {
@@ -243,7 +244,7 @@ func (s *source) readJSONL(src []byte) error {
 		for _, name := range s.columns {
 			raw, ok := row[name]
 			if !ok {
-				return fmt.Errorf("line %d has no %q, which the first line has; add it", line, clip(name))
+				return fmt.Errorf("line %d has no %q, which the first line has; add it", line, strict.Clip(name))
 			}
 			if raw[0] == '"' {
 				raw = unescape(nil, raw[1:len(raw)-1])

@@ -6,89 +6,90 @@ import (
 	"time"
 
 	"plimsoll/internal/config"
+	"plimsoll/internal/config/strict"
 	"plimsoll/internal/lab/pace"
 )
 
 // offered reads the load section.
-func offered(v value) (*pace.Profile, pace.Arrivals) {
-	f, ok := v.fields("rate", "arrivals", "duration", "bursts")
+func offered(v strict.Value) (*pace.Profile, pace.Arrivals) {
+	f, ok := v.Fields("rate", "arrivals", "duration", "bursts")
 	if !ok {
 		return nil, ""
 	}
 	var arrivals pace.Arrivals
-	if a, ok := f.get("arrivals"); ok {
-		if text, ok := a.text(); ok {
+	if a, ok := f.Get("arrivals"); ok {
+		if text, ok := a.Text(); ok {
 			arrivals = pace.Arrivals(text)
 			if known := []string{string(pace.Poisson), string(pace.Constant)}; !slices.Contains(known, text) {
-				a.fail("%q are no arrivals; %s", clip(text), config.Suggest(text, known))
+				a.Fail("%q are no arrivals; %s", strict.Clip(text), config.Suggest(text, known))
 			}
 		}
 	}
 	length := config.Duration(0)
-	if d, ok := f.get("duration"); ok {
-		if length, ok = d.duration(); ok && length == 0 {
-			d.fail("a load of no length offers nothing; give it a duration such as 30s")
+	if d, ok := f.Get("duration"); ok {
+		if length, ok = d.Duration(); ok && length == 0 {
+			d.Fail("a load of no length offers nothing; give it a duration such as 30s")
 		}
 	}
-	at, ok := f.need("rate")
+	at, ok := f.Need("rate")
 	if !ok {
 		return nil, arrivals
 	}
-	rate, ok := at.scalar()
+	rate, ok := at.Scalar()
 	if !ok {
 		return nil, arrivals
 	}
 	switch parts := strings.Contains(rate, ":"); {
-	case parts && f.has("duration"):
-		at.fail("the parts of the rate say how long they last, and duration says it again; remove duration")
+	case parts && f.Has("duration"):
+		at.Fail("the parts of the rate say how long they last, and duration says it again; remove duration")
 		return nil, arrivals
-	case !parts && !f.has("duration"):
-		at.fail("a rate without lengths needs a duration beside it; add duration: 30s, or write %q", clip(rate)+":30s")
+	case !parts && !f.Has("duration"):
+		at.Fail("a rate without lengths needs a duration beside it; add duration: 30s, or write %q", strict.Clip(rate)+":30s")
 		return nil, arrivals
 	case !parts && length == 0:
 		return nil, arrivals
 	}
 	p, err := pace.ParseProfile(rate, time.Duration(length))
 	if err != nil {
-		at.fail("%v", err)
+		at.Fail("%v", err)
 		return nil, arrivals
 	}
-	if b, ok := f.get("bursts"); ok {
+	if b, ok := f.Get("bursts"); ok {
 		p.Bursts = bursts(b)
 		if err := p.Validate(); err != nil && len(p.Bursts) > 0 {
-			b.fail("%v", err)
+			b.Fail("%v", err)
 		}
 	}
 	return &p, arrivals
 }
 
 // bursts reads the bursts of the load section: each as on the command line, or with its parts named.
-func bursts(v value) (all []pace.Burst) {
-	items, _ := v.list()
+func bursts(v strict.Value) (all []pace.Burst) {
+	items, _ := v.List()
 	for _, item := range items {
-		if item.isScalar() {
-			text, _ := item.scalar()
+		if item.IsScalar() {
+			text, _ := item.Scalar()
 			b, err := pace.ParseBurst(text)
 			if err != nil {
-				item.fail("%v", err)
+				item.Fail("%v", err)
 				continue
 			}
 			all = append(all, b)
 			continue
 		}
-		f, ok := item.fields("rate", "at", "for")
+		f, ok := item.Fields("rate", "at", "for")
 		if !ok {
 			continue
 		}
-		rate, ok1 := f.need("rate")
-		at, ok2 := f.need("at")
-		lasts, ok3 := f.need("for")
+		rate, ok1 := f.Need("rate")
+		at, ok2 := f.Need("at")
+		lasts, ok3 := f.Need("for")
 		if !ok1 || !ok2 || !ok3 {
 			continue
 		}
-		number, ok1 := rate.number()
-		begin, ok2 := at.duration()
-		length, ok3 := lasts.duration()
+		number, ok1 := rate.Number()
+		begin, ok2 := at.Duration()
+		length, ok3 := lasts.Duration()
 		if ok1 && ok2 && ok3 {
 			all = append(all, pace.Burst{Rate: number, At: int64(begin), Length: int64(length)})
 		}

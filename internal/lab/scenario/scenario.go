@@ -4,14 +4,13 @@
 package scenario
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"plimsoll/internal/config"
+	"plimsoll/internal/config/strict"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/pace"
 )
@@ -41,49 +40,50 @@ type Scenario struct {
 // Load reads a scenario and the files it names, whose paths start from its folder. The requests go to target: its authority is their
 // Host, and its path comes before theirs. The error is a config.Errors with everything that is wrong, one line each. Load may block.
 func Load(path string, target load.Target) (*Scenario, error) {
-	r := &reader{file: path, dir: filepath.Dir(path), lookup: os.LookupEnv, left: maxData}
-	src, err := readBounded(path, maxFile)
+	r := &strict.Reader{File: path, Dir: filepath.Dir(path), Lookup: os.LookupEnv, Left: maxData, Docs: "docs/scenario.md",
+		Least: "at least a mix is needed, as in: mix: [{name: home, request: {path: /}}]"}
+	src, err := strict.Read(path, maxFile)
 	if err != nil {
 		return nil, config.Errors{{File: path, Problem: fmt.Sprintf("the scenario cannot be read: %v; give the path of a readable file", err)}}
 	}
 	s := &Scenario{script: &script{}}
-	if root, ok := r.parse(src); ok {
+	if root, ok := r.Parse(src); ok {
 		s.compile(root, target)
 	}
-	if err := r.err(); err != nil {
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
 // compile fills the scenario from the file's top level.
-func (s *Scenario) compile(root value, target load.Target) {
-	top, ok := root.fields("load", "data", "headers", "mix")
+func (s *Scenario) compile(root strict.Value, target load.Target) {
+	top, ok := root.Fields("load", "data", "headers", "mix")
 	if !ok {
 		return
 	}
-	if v, ok := top.get("load"); ok {
+	if v, ok := top.Get("load"); ok {
 		s.Profile, s.Arrivals = offered(v)
 	}
 	c := &compiler{script: s.script, sources: map[string]int{}, authority: target.Authority, base: basePath(target.Path)}
-	if v, ok := top.get("data"); ok {
+	if v, ok := top.Get("data"); ok {
 		c.data(v)
 	}
-	if v, ok := top.get("headers"); ok {
+	if v, ok := top.Get("headers"); ok {
 		c.common = headers(v)
 	}
-	v, ok := top.need("mix")
+	v, ok := top.Need("mix")
 	if !ok {
 		return
 	}
-	entries, ok := v.list()
+	entries, ok := v.List()
 	switch {
 	case !ok:
 		return
 	case len(entries) == 0:
-		v.fail("empty; give it at least one request, as in: mix: [{name: home, request: {path: /}}]")
+		v.Fail("empty; give it at least one request, as in: mix: [{name: home, request: {path: /}}]")
 	case len(entries) > maxEntries:
-		v.fail("%d entries; %d are the most", len(entries), maxEntries)
+		v.Fail("%d entries; %d are the most", len(entries), maxEntries)
 		return
 	}
 	for _, e := range entries {
@@ -119,36 +119,4 @@ func (s *Scenario) Mix() string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// readBounded reads a regular file of at most limit bytes. Its errors do not name the file.
-func readBounded(path string, limit int64) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a regular file")
-	}
-	var f *os.File
-	if err == nil {
-		f, err = os.Open(path)
-	}
-	if err != nil {
-		if bare, ok := errors.AsType[*os.PathError](err); ok {
-			err = bare.Err
-		}
-		return nil, err
-	}
-	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(content)) > limit {
-		return nil, fmt.Errorf("it is larger than the %s that are left for it", config.Size(limit))
-	}
-	return content, err
-}
-
-// clip shortens what is quoted in an error.
-func clip(text string) string {
-	if len(text) <= 60 {
-		return text
-	}
-	return strings.ToValidUTF8(text[:60], "") + "…"
 }

@@ -3,6 +3,8 @@ package scenario
 import (
 	"fmt"
 	"strings"
+
+	"plimsoll/internal/config/strict"
 )
 
 // form is what a value is made safe for before it goes into a request.
@@ -136,7 +138,7 @@ func template(text string, f form, find names, lookup func(string) (string, bool
 		}
 		name, rest, closed := strings.Cut(text[at+2:], "}")
 		if !closed {
-			return nil, fmt.Errorf("%q is not closed; add the \"}\", or write \"$${\" for a literal \"${\"", clip(text[at:]))
+			return nil, fmt.Errorf("%q is not closed; add the \"}\", or write \"$${\" for a literal \"${\"", strict.Clip(text[at:]))
 		}
 		p = p.add(text[:at])
 		text = rest
@@ -146,7 +148,7 @@ func template(text string, f form, find names, lookup func(string) (string, bool
 			if v == "" && hasFallback {
 				v = fallback
 			} else if !set {
-				return nil, fmt.Errorf("the environment variable %s is not set; set it, or give a default as in ${%s:-text}", clip(variable), clip(variable))
+				return nil, fmt.Errorf("the environment variable %s is not set; set it, or give a default as in ${%s:-text}", strict.Clip(variable), strict.Clip(variable))
 			}
 			p = p.add(v)
 			continue
