@@ -1,0 +1,96 @@
+package profile
+
+import "strings"
+
+// clean is a function's name without type arguments: "main.Map[go.shape.int]" and "main.Map[...]" are "main.Map". All instances of a generic
+// function are one place in the code.
+func clean(name string) string {
+	at := strings.IndexByte(name, '[')
+	if at <= 0 || !strings.Contains(name[at:], "]") {
+		return clip(name)
+	}
+	var out strings.Builder
+	depth := 0
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c == '[':
+			depth++
+		case c == ']' && depth > 0:
+			depth--
+		case depth == 0:
+			out.WriteByte(c)
+		}
+	}
+	return clip(out.String())
+}
+
+// unwrapped is the function in which the compiler made a wrapper around the call of a go or defer statement: that of "main.sell.deferwrap1" is
+// "main.sell". Other functions are their own.
+func unwrapped(name string) string {
+	for _, wrapper := range []string{".deferwrap", ".gowrap"} {
+		if i := strings.LastIndex(name, wrapper); i > 0 && strings.Trim(name[i+len(wrapper):], "0123456789") == "" {
+			return name[:i]
+		}
+	}
+	return name
+}
+
+// shortFile is the last two parts of a file's path.
+func shortFile(name string) string {
+	if i := strings.LastIndexByte(name, '/'); i > 0 {
+		if j := strings.LastIndexByte(name[:i], '/'); j >= 0 {
+			name = name[j+1:]
+		}
+	}
+	return clip(name)
+}
+
+// Origin is whose code a function is.
+type Origin int
+
+// The origins.
+const (
+	// Own is the service's code, and the libraries it chose.
+	Own Origin = iota
+	// Standard is Go's standard library, and golang.org/x.
+	Standard
+	// Runtime is Go's runtime, and code that is not Go's: assembly, C, the kernel.
+	Runtime
+)
+
+// OriginOf says whose code a function is, from its name alone. The standard library is known by the first part of its packages' paths, so that
+// modules whose names have no dot are still taken for what they are.
+func OriginOf(function string) Origin {
+	first := function
+	if i := strings.IndexByte(first, '/'); i >= 0 {
+		first = first[:i]
+	}
+	if first == function {
+		var method bool
+		if first, _, method = strings.Cut(first, "."); !method {
+			return Runtime // memeqbody, [libc.so.6], Cut
+		}
+	}
+	switch {
+	case first == "runtime" || strings.HasPrefix(function, "internal/runtime/") || strings.HasPrefix(function, "runtime/internal/"):
+		return Runtime
+	case first == "" || strings.ContainsAny(first, ":[ "):
+		return Runtime // type:.eq, go:…, [vdso]
+	case standard[first], strings.HasPrefix(function, "golang.org/x/"):
+		return Standard
+	}
+	return Own
+}
+
+// User says whether a frame is in the service's code or in a library it chose, and not in Go's own.
+func User(f Frame) bool { return OriginOf(f.Function) == Own }
+
+// standard are the first parts of the paths of the standard library's packages, as of Go 1.26.
+var standard = map[string]bool{
+	"archive": true, "arena": true, "bufio": true, "bytes": true, "cmp": true, "compress": true, "container": true, "context": true, "crypto": true,
+	"database": true, "debug": true, "embed": true, "encoding": true, "errors": true, "expvar": true, "flag": true, "fmt": true, "go": true,
+	"hash": true, "html": true, "image": true, "index": true, "internal": true, "io": true, "iter": true, "log": true, "maps": true, "math": true,
+	"mime": true, "net": true, "os": true, "path": true, "plugin": true, "reflect": true, "regexp": true, "simd": true, "slices": true, "sort": true,
+	"strconv": true, "strings": true, "structs": true, "sync": true, "syscall": true, "testing": true, "text": true, "time": true, "unicode": true,
+	"unique": true, "unsafe": true, "vendor": true, "weak": true,
+}

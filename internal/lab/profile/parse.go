@@ -1,0 +1,218 @@
+package profile
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/pprof/profile"
+)
+
+// What a profile may be. Those of a large Go service have some ten thousand samples and are below a megabyte.
+const (
+	mostCompressed = 32 << 20 // bytes
+	mostRaw        = 64 << 20 // bytes; mostParts of the usual size fill half of it
+	mostName       = 300      // bytes of a function's or a file's name
+	// A stack that is deeper keeps leafPart frames at the leaf and rootPart at the root, and Cut between them: what is at the leaf says where the
+	// weight is, and what is at the root who wanted it.
+	mostDepth = 512
+	leafPart  = 384
+	rootPart  = mostDepth - leafPart - 1
+)
+
+// Cut is the function of a frame that stands for those left out of a stack that is too deep.
+const Cut = "… (too deep)"
+
+// Parse reads a profile in pprof's format, compressed or not. It keeps nothing of data. Its errors are one line, and say what is wrong with
+// the profile.
+func Parse(data []byte) (*Profile, error) {
+	raw, err := unpack(data)
+	if err != nil {
+		return nil, err
+	}
+	if err := bound(raw); err != nil {
+		return nil, err
+	}
+	from, err := profile.ParseUncompressed(raw)
+	if err != nil {
+		return nil, fmt.Errorf("the profile is damaged: %s", oneLine(err.Error()))
+	}
+	if err := from.CheckValid(); err != nil {
+		return nil, fmt.Errorf("the profile contradicts itself: %s", oneLine(err.Error()))
+	}
+	if len(from.SampleType) == 0 {
+		return nil, errors.New("the profile does not say what it measured")
+	}
+	return build(from)
+}
+
+// unpack decompresses what is compressed.
+func unpack(data []byte) ([]byte, error) {
+	switch {
+	case len(data) == 0:
+		return nil, errors.New("the profile is empty")
+	case len(data) > mostCompressed:
+		return nil, fmt.Errorf("the profile has %d MB, more than %d", len(data)>>20, mostCompressed>>20)
+	case !bytes.HasPrefix(data, []byte{0x1f, 0x8b}):
+		return data, nil
+	}
+	from, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("the profile's compression is damaged: %w", err)
+	}
+	raw, err := io.ReadAll(io.LimitReader(from, mostRaw+1))
+	if err != nil {
+		return nil, fmt.Errorf("the profile's compression is damaged, or it was cut short: %w", err)
+	}
+	if len(raw) > mostRaw {
+		return nil, fmt.Errorf("the profile unpacks to more than %d MB", mostRaw>>20)
+	}
+	return raw, nil
+}
+
+// builder turns pprof's graph of pointers into tables.
+type builder struct {
+	out   *Profile
+	ids   map[Frame]int32
+	lines map[*profile.Location][]int32
+	cut   int32 // the id of the frame Cut, -1 while there is none
+	names map[*profile.Function]Frame
+}
+
+func build(from *profile.Profile) (*Profile, error) {
+	b := &builder{out: &Profile{seconds: max(0, float64(from.DurationNanos)/1e9)}, ids: map[Frame]int32{}, lines: map[*profile.Location][]int32{}, cut: -1,
+		names: map[*profile.Function]Frame{}}
+	for _, t := range from.SampleType {
+		b.out.types = append(b.out.types, sampleType{clip(t.Type), per(t.Unit)})
+	}
+	frames := 0
+	for _, s := range from.Sample {
+		one := stack{b.stack(s.Location), s.Value}
+		if frames += len(one.frames); frames > mostParts {
+			return nil, fmt.Errorf("the profile's stacks have more than %d calls", mostParts)
+		}
+		b.out.stacks = append(b.out.stacks, one)
+	}
+	return b.out, nil
+}
+
+// per is how many of a unit of time are a second. Bytes and counts are as they should be.
+func per(unit string) float64 {
+	switch unit {
+	case "nanoseconds":
+		return 1e9
+	case "microseconds":
+		return 1e6
+	case "milliseconds":
+		return 1e3
+	}
+	return 1
+}
+
+// stack is a stack's frames, the leaf first.
+func (b *builder) stack(locations []*profile.Location) []int32 {
+	depth := 0
+	for _, l := range locations {
+		depth += len(b.location(l))
+	}
+	if depth <= mostDepth {
+		all := make([]int32, 0, depth)
+		for _, l := range locations {
+			all = append(all, b.location(l)...)
+		}
+		return all
+	}
+	if b.cut < 0 {
+		b.cut = b.id(Frame{Function: Cut})
+	}
+	all := make([]int32, mostDepth)
+	n := 0
+	for _, l := range locations {
+		if n += copy(all[n:leafPart], b.location(l)); n == leafPart {
+			break
+		}
+	}
+	all[leafPart] = b.cut
+	n = mostDepth
+	for i := len(locations) - 1; n > leafPart+1; i-- {
+		lines := b.location(locations[i])
+		take := min(len(lines), n-leafPart-1)
+		n -= take
+		copy(all[n:], lines[len(lines)-take:])
+	}
+	return all
+}
+
+// location is the frames of a location, the innermost inlined call first.
+func (b *builder) location(l *profile.Location) []int32 {
+	if known, ok := b.lines[l]; ok {
+		return known
+	}
+	var all []int32
+	for _, line := range l.Line {
+		f, ok := b.names[line.Function]
+		if !ok {
+			f = Frame{Function: clean(line.Function.Name), File: shortFile(line.Function.Filename)}
+			if f.Function == "" {
+				f.Function = clean(line.Function.SystemName)
+			}
+			if f.Function == "" {
+				f.Function = unnamed(l)
+			}
+			b.names[line.Function] = f
+		}
+		f.Line = int(max(0, line.Line))
+		all = append(all, b.id(f))
+	}
+	if all == nil {
+		all = []int32{b.id(Frame{Function: unnamed(l)})}
+	}
+	b.lines[l] = all
+	return all
+}
+
+func (b *builder) id(f Frame) int32 {
+	id, ok := b.ids[f]
+	if !ok {
+		id = int32(len(b.out.frames))
+		b.ids[f] = id
+		b.out.frames = append(b.out.frames, f)
+	}
+	return id
+}
+
+// unnamed is what code without symbols is called: what it was loaded from, or nothing but that it is unknown. Addresses would make a function of
+// every instruction.
+func unnamed(l *profile.Location) string {
+	if l.Mapping != nil && l.Mapping.File != "" {
+		return clip("[" + path.Base(l.Mapping.File) + "]")
+	}
+	return "[unknown]"
+}
+
+// clip bounds a text of a profile, and makes it one line of valid UTF-8.
+func clip(s string) string {
+	if len(s) > mostName {
+		n := mostName
+		for n > 0 && !utf8.RuneStart(s[n]) {
+			n--
+		}
+		s = s[:n] + "…"
+	}
+	return oneLine(strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+// oneLine puts a space in place of each character that is no letter of a line.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+}

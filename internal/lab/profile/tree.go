@@ -1,0 +1,197 @@
+package profile
+
+import (
+	"cmp"
+	"slices"
+
+	"plimsoll/internal/lab/heap"
+)
+
+// Folded is the name of a node that stands for its parent's children that are too light to be told one by one.
+const Folded = "…"
+
+// mostNodes is how many nodes a tree has at most.
+const mostNodes = 5000
+
+// Node is a function in a tree of stacks merged from the root. Where Profile.Rate says so weights are for a second of the profile's time, so that
+// profiles of different lengths can be compared.
+type Node struct {
+	Name string `json:"n"`
+	// Weight includes that of the children. Before is the weight in the other profile, for a difference.
+	Weight   float64 `json:"w"`
+	Before   float64 `json:"b,omitempty"`
+	Children []*Node `json:"c,omitempty"` // the heaviest first, and Folded last
+	// Grain and GrainBefore are what one sample weighs, at the root only; 0 when that is not known. A weight of n samples is uncertain by the root of n
+	// samples, so they say which differences are none.
+	Grain       float64 `json:"g,omitempty"`
+	GrainBefore float64 `json:"h,omitempty"`
+}
+
+// Scale multiplies the weights of a tree: by one over the requests a second of each profile, weights become those of a request.
+func (n *Node) Scale(weight, before float64) {
+	n.Weight *= weight
+	n.Before *= before
+	n.Grain *= weight
+	n.GrainBefore *= before
+	for _, c := range n.Children {
+		c.Scale(weight, before)
+	}
+}
+
+// Tree merges the stacks of a kind from the root, whose name is "all"; nil when nothing weighs anything. Nodes with less than a thousandth of the
+// root are folded into one, and where there are more than 5,000, those below the lightest.
+func (p *Profile) Tree(kind string) *Node { return merge(kind, p, nil) }
+
+// Difference is the tree of both profiles' stacks, with the weights in after and, as Node.Before, in before. A node is folded when it has less
+// than a thousandth in both.
+func Difference(before, after *Profile, kind string) *Node { return merge(kind, after, before) }
+
+// trail is a stack on its way into a tree. Its frames are the profile's, the leaf first, and names makes of them names that both profiles share.
+type trail struct {
+	frames, names  []int32
+	weight, before float64
+}
+
+func (t *trail) depth() int { return len(t.frames) }
+
+// at is the name at a distance from the root.
+func (t *trail) at(depth int) int32 { return t.names[t.frames[len(t.frames)-1-depth]] }
+
+func compare(a, b trail) int {
+	for i := range min(a.depth(), b.depth()) {
+		if c := cmp.Compare(a.at(i), b.at(i)); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(a.depth(), b.depth())
+}
+
+// forest makes a tree. Trails are sorted, so that a node is a stretch of them, and its children are stretches of that; no node is made that is
+// folded afterwards, which bounds the memory whatever the profile. The heaviest node is opened first.
+type forest struct {
+	names  []string
+	ids    map[string]int32
+	trails []trail
+	root   *Node
+	open   heap.Heap[closed]
+	nodes  int // in the tree, and one for each node in open, which may need one to fold its children into
+	opened int
+}
+
+// closed is a node whose children have not been looked at.
+type closed struct {
+	node   *Node
+	trails []trail
+	depth  int
+	order  int
+}
+
+// Before makes the heaviest the first; the order makes it always the same one.
+func (a closed) Before(b closed) bool {
+	return cmp.Or(cmp.Compare(b.node.heaviest(), a.node.heaviest()), cmp.Compare(a.order, b.order)) < 0
+}
+
+func (n *Node) heaviest() float64 { return max(n.Weight, n.Before) }
+
+func merge(kind string, after, before *Profile) *Node {
+	f := forest{ids: map[string]int32{}, root: &Node{Name: "all", Grain: after.grain(kind)}}
+	names := f.share(after)
+	for _, s := range after.weighed(kind) {
+		f.trails = append(f.trails, trail{s.frames, names, s.weight, 0})
+	}
+	if before != nil {
+		f.root.GrainBefore = before.grain(kind)
+		names = f.share(before)
+		for _, s := range before.weighed(kind) {
+			f.trails = append(f.trails, trail{s.frames, names, 0, s.weight})
+		}
+	}
+	if len(f.trails) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(f.trails, compare)
+	for _, p := range f.trails {
+		f.root.Weight += p.weight
+		f.root.Before += p.before
+	}
+	f.nodes = 1
+	f.push(f.root, f.trails, 0)
+	for f.open.Len() > 0 {
+		f.expand(f.open.Pop())
+	}
+	return f.root
+}
+
+// share gives names of a profile's frames that both profiles use.
+func (f *forest) share(p *Profile) []int32 {
+	all := make([]int32, len(p.frames))
+	for i, frame := range p.frames {
+		id, ok := f.ids[frame.Function]
+		if !ok {
+			id = int32(len(f.names))
+			f.ids[frame.Function] = id
+			f.names = append(f.names, frame.Function)
+		}
+		all[i] = id
+	}
+	return all
+}
+
+func (f *forest) push(n *Node, trails []trail, depth int) {
+	f.open.Push(closed{n, trails, depth, f.opened})
+	f.opened++
+	f.nodes++
+}
+
+// expand makes the children of a node.
+func (f *forest) expand(c closed) {
+	f.nodes--
+	rest := c.trails
+	for len(rest) > 0 && rest[0].depth() == c.depth {
+		rest = rest[1:] // these end here, and are the node's own weight
+	}
+	type child struct {
+		node   *Node
+		trails []trail
+	}
+	var children []child
+	folded := &Node{Name: Folded}
+	for len(rest) > 0 {
+		name, n := rest[0].at(c.depth), 0
+		node := &Node{Name: f.names[name]}
+		for n < len(rest) && rest[n].at(c.depth) == name {
+			node.Weight += rest[n].weight
+			node.Before += rest[n].before
+			n++
+		}
+		if node.Weight >= least*f.root.Weight && node.Weight > 0 || node.Before >= least*f.root.Before && node.Before > 0 {
+			children = append(children, child{node, rest[:n]})
+		} else {
+			folded.add(node)
+		}
+		rest = rest[n:]
+	}
+	if f.nodes+2*len(children)+1 > mostNodes {
+		for _, one := range children {
+			folded.add(one.node)
+		}
+		children = nil
+	}
+	slices.SortStableFunc(children, func(a, b child) int {
+		return cmp.Or(cmp.Compare(b.node.heaviest(), a.node.heaviest()), cmp.Compare(a.node.Name, b.node.Name))
+	})
+	for _, one := range children {
+		c.node.Children = append(c.node.Children, one.node)
+		f.nodes++
+		f.push(one.node, one.trails, c.depth+1)
+	}
+	if folded.heaviest() > 0 {
+		c.node.Children = append(c.node.Children, folded)
+		f.nodes++
+	}
+}
+
+func (n *Node) add(other *Node) {
+	n.Weight += other.Weight
+	n.Before += other.Before
+}
