@@ -10,12 +10,13 @@ import (
 
 // fakeProc is a /proc made of files, for what a real one cannot be made to show.
 type fakeProc struct {
-	t    *testing.T
-	root string
+	t         *testing.T
+	root, sys string
 }
 
 func newFakeProc(t *testing.T) *fakeProc {
-	f := &fakeProc{t, t.TempDir()}
+	dir := t.TempDir()
+	f := &fakeProc{t, filepath.Join(dir, "proc"), filepath.Join(dir, "sys")}
 	f.write("stat", "cpu  100 20 30 4000 50 6 7 8 0 0\ncpu0 50 10 15 2000 25 3 3 4 0 0\ncpu1 50 10 15 2000 25 3 4 4 0 0\nintr 5 1 2\nctxt 777\n"+
 		"btime 1700000000\nprocesses 99\nprocs_running 3\nprocs_blocked 0\nsoftirq 1 1 0 0 0 0 0 0 0 0 0\n")
 	f.write("meminfo", "MemTotal: 2000 kB\nMemFree: 10 kB\nMemAvailable: 1000 kB\n")
@@ -23,8 +24,28 @@ func newFakeProc(t *testing.T) *fakeProc {
 	f.write("net/sockstat6", "TCP6: inuse 2\n")
 	f.write("net/tcp", tcpHead)
 	f.write("net/tcp6", tcpHead)
+	f.write("vmstat", "nr_free_pages 5\npgmajfault 12\npswpin 3\npswpout 4\n")
+	f.disks("   8       0 sda 1 1 10 1 1 1 20 1 0 1500 7\n", "   8       1 sda1 1 1 10 1 1 1 20 1 0 1500 7\n")
+	f.write("net/dev", "Inter-|   Receive                            |  Transmit\n"+
+		" face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n"+
+		"    lo:     999 1 0 9 0 0 0 0 999 1 0 9 0 0 0 0\n  eth0:     100 1 0 2 0 0 0 0 200 1 0 3 0 0 0 0\n  eth1:1000 1 0 0 0 0 0 0 2000 1 0 0 0 0 0 0\n")
+	f.write("net/snmp", "Ip: Forwarding\nIp: 1\nTcp: MaxConn ActiveOpens PassiveOpens OutSegs RetransSegs\nTcp: -1 11 12 13 14\nTcpExt: ListenDrops\nTcpExt: 666\n")
+	f.write("net/netstat", "TcpExt: TW ListenOverflows ListenDrops\nTcpExt: 1 15 16\nIpExt: InOctets\nIpExt: 5\n")
+	for name, text := range map[string]string{"core/somaxconn": "4096\n", "ipv4/tcp_tw_reuse": "2\n", "ipv4/ip_local_port_range": "32768\t60999\n",
+		"netfilter/nf_conntrack_count": "77\n", "netfilter/nf_conntrack_max": "65536\n"} {
+		f.write("sys/net/"+name, text)
+	}
+	f.write("../sys/devices/system/node/online", "0-1,3\n")
+	f.write("../sys/block/sda/size", "1\n")
+	f.write("../sys/block/dm-0/slaves/sda", "")
+	f.write("../sys/block/loop0/size", "1\n")
+	f.write("self/mountinfo", "32 31 0:29 / "+dir+"/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n33 31 0:30 /here "+dir+"/memory rw,relatime - cgroup cgroup rw,memory\n"+
+		"41 31 0:38 / "+dir+"/unified rw,relatime - cgroup2 cgroup2 rw\n")
+	f.write("../memory/app/memory.usage_in_bytes", "5000\n")
 	return f
 }
+
+func (f *fakeProc) disks(lines ...string) { f.write("diskstats", strings.Join(lines, "")) }
 
 const tcpHead = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 
@@ -57,13 +78,18 @@ type process struct {
 	threads, pages, descriptors int
 	start                       int
 	inodes                      []int
+	cgroup                      string // as /proc/PID/cgroup has it
 }
 
 func (f *fakeProc) process(p process) {
 	f.t.Helper()
 	dir := fmt.Sprint(p.pid)
 	rest := strings.Repeat(" 0", 28)
-	f.write(dir+"/stat", fmt.Sprintf("%d (%s) S %d 1 1 0 -1 0 0 0 0 0 %d %d %d %d 20 0 %d 0 %d 5000 %d%s\n",
+	if p.cgroup == "" {
+		p.cgroup = "1:cpu,cpuacct:/app\n2:memory:/here/app\n0::/app\n"
+	}
+	f.write(dir+"/cgroup", p.cgroup)
+	f.write(dir+"/stat", fmt.Sprintf("%d (%s) S %d 1 1 0 -1 0 101 102 103 104 %d %d %d %d 20 0 %d 0 %d 5000 %d%s\n",
 		p.pid, p.name, p.parent, p.user, p.system, p.cuser, p.csys, max(p.threads, 1), p.start, p.pages, rest))
 	f.write(dir+"/limits", "Limit                     Soft Limit           Hard Limit           Units     \n"+
 		"Max open files            1024                 4096                 files     \n")

@@ -120,10 +120,19 @@ func ownersOf(root string, inodes map[uint64]bool) (owners []int, denied int, er
 	return owners, denied, nil
 }
 
-func holdsOne(dir string, inodes map[uint64]bool) (bool, error) {
-	names, err := list(dir, maxDescriptors)
+func holdsOne(dir string, inodes map[uint64]bool) (holds bool, err error) {
+	err = eachHeld(dir, maxDescriptors, func(inode uint64) bool {
+		holds = inodes[inode]
+		return !holds
+	})
+	return holds, err
+}
+
+// eachHeld visits the sockets among at most so many descriptors in a process's folder of them, until take says that it is enough.
+func eachHeld(dir string, limit int, take func(inode uint64) (more bool)) error {
+	names, err := list(dir, limit)
 	if err != nil {
-		return false, err
+		return err
 	}
 	for _, name := range names {
 		link, err := os.Readlink(filepath.Join(dir, name))
@@ -132,9 +141,9 @@ func holdsOne(dir string, inodes map[uint64]bool) (bool, error) {
 		}
 		text, is := strings.CutPrefix(link, "socket:[")
 		inode, err := strconv.ParseUint(strings.TrimSuffix(text, "]"), 10, 64)
-		if is && err == nil && inodes[inode] {
-			return true, nil
+		if is && err == nil && !take(inode) {
+			return nil
 		}
 	}
-	return false, nil
+	return nil
 }

@@ -16,6 +16,8 @@ import (
 type stat struct {
 	name                      string
 	parent                    int
+	minor, major              float64 // page faults
+	childMinor, childMajor    float64
 	user, system              float64 // ticks
 	childUser, childSystem    float64 // of children that have ended and were waited for
 	threads, start, pageCount uint64
@@ -24,6 +26,7 @@ type stat struct {
 // The fields after the name, which is in brackets and may hold anything.
 const (
 	fieldParent  = 1
+	fieldFaults  = 7  // minor, those of the children, major, those of the children
 	fieldUser    = 11 // then system, and both of the children
 	fieldThreads = 17
 	fieldStart   = 19
@@ -60,6 +63,14 @@ func parseStat(text []byte) (s stat, ok bool) {
 		switch field {
 		case fieldParent:
 			s.parent = int(n)
+		case fieldFaults:
+			s.minor = float64(n)
+		case fieldFaults + 1:
+			s.childMinor = float64(n)
+		case fieldFaults + 2:
+			s.major = float64(n)
+		case fieldFaults + 3:
+			s.childMajor = float64(n)
 		case fieldUser:
 			s.user = float64(n)
 		case fieldUser + 1:
@@ -90,4 +101,25 @@ func readSmall(name string, memory []byte) ([]byte, error) {
 	defer unix.Close(fd)
 	n, err := unix.Read(fd, memory)
 	return memory[:max(n, 0)], err
+}
+
+// readWhole reads a file of /proc that may be longer than a page, of which the kernel gives a page at a time. One that does not fit is an error: half of
+// it would pass for the whole.
+func readWhole(name string, memory []byte) ([]byte, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	defer unix.Close(fd)
+	for n := 0; n < len(memory); {
+		more, err := unix.Read(fd, memory[n:])
+		if err != nil {
+			return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+		}
+		if more == 0 {
+			return memory[:n], nil
+		}
+		n += more
+	}
+	return nil, fmt.Errorf("%s is longer than %d KB", name, len(memory)>>10)
 }

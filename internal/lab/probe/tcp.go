@@ -19,17 +19,26 @@ import (
 // maxSockets bounds the lines of /proc/net/tcp that are read.
 const maxSockets = 1 << 20
 
-// The states of a socket that matter here, as /proc/net/tcp says them.
+// The states of a socket that matter here, as the kernel numbers them.
 const (
-	timeWait  = 0x06
-	listening = 0x0A
+	established = 0x01
+	synReceived = 0x03
+	finWait1    = 0x04
+	finWait2    = 0x05
+	timeWait    = 0x06
+	closeWait   = 0x08
+	listening   = 0x0A
+	closing     = 0x0B
 )
 
-// socket is a line of /proc/net/tcp.
+// socket is a TCP socket of a network namespace: a line of /proc/net/tcp, or an answer of INET_DIAG. Addresses of IPv4 in IPv6 are as they are found.
 type socket struct {
 	local, remote netip.AddrPort
 	state         int
-	inode         uint64
+	inode         uint64 // 0 when no process holds it
+	queue         uint32 // of one that listens: connections that wait to be accepted
+	// What only INET_DIAG tells: of one that listens, how many may wait; of others, segments sent again, where they were asked for.
+	limit, retransmits uint32
 }
 
 // Connections counts this machine's TCP connections to some addresses, by the end that asked for them, until they are closed on both sides. What is in
@@ -98,7 +107,13 @@ func parseSocket(line []byte) (s socket, ok bool) {
 		return s, false
 	}
 	inode, err := strconv.ParseUint(string(fields[9]), 10, 64)
-	return socket{local, remote, int(state), inode}, err == nil
+	s = socket{local: local, remote: remote, state: int(state), inode: inode}
+	if _, received, found := bytes.Cut(fields[4], []byte(":")); found && s.state == listening {
+		if waiting, err := strconv.ParseUint(string(received), 16, 32); err == nil {
+			s.queue = uint32(waiting)
+		}
+	}
+	return s, err == nil
 }
 
 // parseAddress reads an address as "0100007F:1F90": groups of four bytes, each with the last byte first (on the processors that this runs

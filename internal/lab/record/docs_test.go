@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/page"
 	"plimsoll/internal/lab/probe"
 )
 
@@ -17,9 +18,9 @@ func TestEveryFileFieldAndValueIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := string(text)
+	content := string(text)
 	want := func(name string) {
-		if !strings.Contains(page, "`"+name+"`") {
+		if !strings.Contains(content, "`"+name+"`") {
 			t.Errorf("docs/run-directory.md does not explain `%s`", name)
 		}
 	}
@@ -33,11 +34,17 @@ func TestEveryFileFieldAndValueIsDocumented(t *testing.T) {
 	for _, v := range probe.Values {
 		want(v.Name)
 	}
+	for _, v := range page.Values {
+		want(v.Name)
+	}
+	for _, kind := range page.Kinds {
+		want(string(kind) + profileSuffix)
+	}
 	for _, v := range []Verdict{Pass, Fail, Undecided, Invalid} {
 		want(string(v))
 	}
 	for _, name := range append([]string{manifestFile, stepsFile, resultFile}, stepFiles...) {
-		if !strings.Contains(page, name) {
+		if !strings.Contains(content, name) {
 			t.Errorf("docs/run-directory.md does not name %s", name)
 		}
 	}

@@ -7,7 +7,7 @@
 //	steps/0001/response.hlog   HDR log with a histogram for each window; also service.hlog and lag.hlog
 //	steps/0001/totals.hlog     HDR log with the histograms of the whole step, and of each kind of request
 //	steps/0001/samples.jsonl   one line for each sample of the probes
-//	steps/0001/cpu.pb.gz       the target's processor profile, where one was taken
+//	steps/0001/cpu.pb.gz       the target's processor profile, where one was taken; also allocs, heap, goroutine, mutex and block
 //	result.json            what was found; replaced whole, also when a run is ended early
 //
 // A run that was cut off anywhere is readable up to its last whole step.

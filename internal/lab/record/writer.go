@@ -95,7 +95,7 @@ func (w *Writer) check(s *measure.Step) error {
 	case len(s.Totals.Requests) > maxRequests:
 		return fmt.Errorf("the mix has %d kinds of request, and a run directory takes %d", len(s.Totals.Requests), maxRequests)
 	}
-	return nil
+	return checkProfiles(s)
 }
 
 // whole says what is left when something could not be written.

@@ -1,0 +1,116 @@
+package probe
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+const (
+	// maxDevices bounds the block devices that are told apart.
+	maxDevices = 4096
+	// sector is the unit of /proc/diskstats in bytes, whatever the device's own is.
+	sector = 512
+)
+
+// The columns of /proc/diskstats, after the device's two numbers and its name.
+const (
+	diskName         = 2
+	diskReadSectors  = 5
+	diskWriteSectors = 9
+	diskBusy         = 12 // milliseconds in which it had something to do
+)
+
+// disks is /proc/diskstats, of whole devices: a partition's figures are in its disk's, and those of what is built upon others (LVM, RAID) in theirs. It
+// costs 15 µs with ten devices (BenchmarkDisks).
+type disks struct {
+	root, sys string
+	whole     map[string]bool
+	last      map[string]float64 // seconds in which a device was busy
+	busy      float64
+	text      [256 << 10]byte
+}
+
+func newDisks(root, sys string) *disks {
+	return &disks{root: root, sys: sys, whole: make(map[string]bool), last: make(map[string]float64)}
+}
+
+func (*disks) Name() string { return "host disks" }
+
+// Read adds up what was read and written. The busiest device is another one now and then, so the highest of their counters is no counter: from one sample
+// to the next, what the busiest one then was busy is added.
+func (d *disks) Read(into map[string]float64) error {
+	text, err := readWhole(filepath.Join(d.root, "diskstats"), d.text[:])
+	if err != nil {
+		return err
+	}
+	var read, written, busiest float64
+	for line := range bytes.Lines(text) {
+		name, sectors, ok := parseDisk(line)
+		if !ok || !d.counts(name) {
+			continue
+		}
+		read, written = read+sectors.read*sector, written+sectors.written*sector
+		if last, known := d.last[name]; known {
+			busiest = max(busiest, sectors.busy-last)
+		}
+		d.last[name] = sectors.busy
+	}
+	d.busy += busiest
+	into["host.disk.read_bytes"], into["host.disk.written_bytes"], into["host.disk.busy_seconds"] = read, written, d.busy
+	if len(d.whole) >= maxDevices {
+		return fmt.Errorf("there are more than %d devices, and only so many are added up", maxDevices)
+	}
+	return nil
+}
+
+// diskFigures are a device's since the machine started; busy is in seconds.
+type diskFigures struct{ read, written, busy float64 }
+
+func parseDisk(line []byte) (name string, f diskFigures, ok bool) {
+	column := 0
+	for value := range bytes.FieldsSeq(line) {
+		n, err := strconv.ParseUint(string(value), 10, 64)
+		if column != diskName && err != nil {
+			return name, f, false
+		}
+		switch column {
+		case diskName:
+			name = string(value)
+		case diskReadSectors:
+			f.read = float64(n)
+		case diskWriteSectors:
+			f.written = float64(n)
+		case diskBusy:
+			f.busy = float64(n) / 1e3
+			return name, f, true
+		}
+		column++
+	}
+	return name, f, false
+}
+
+// counts says whether a device is a whole one, and real.
+func (d *disks) counts(name string) bool {
+	whole, known := d.whole[name]
+	if known || len(d.whole) >= maxDevices {
+		return whole
+	}
+	whole = true
+	for _, virtual := range []string{"loop", "ram", "zram"} {
+		whole = whole && !strings.HasPrefix(name, virtual)
+	}
+	// sysfs has whole devices alone there, with a "!" for each "/" of their names.
+	folder := filepath.Join(d.sys, "block", strings.ReplaceAll(name, "/", "!"))
+	if _, err := os.Stat(folder); err != nil {
+		whole = false
+	}
+	if below, err := list(filepath.Join(folder, "slaves"), 1); err == nil && len(below) > 0 {
+		whole = false
+	}
+	d.whole[name] = whole
+	return whole
+}

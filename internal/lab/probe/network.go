@@ -1,0 +1,230 @@
+package probe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/prometheus/procfs"
+)
+
+// network is the network namespace whose figures are read: the target's, which in a container is another one than this program's.
+type network struct {
+	root      string    // of /proc
+	dir       string    // its folder net has the figures: of /proc, or of a process
+	proc      procfs.FS // of that folder
+	namespace string    // the file to enter it by; empty when it is the one that this program is in
+	of        *processes
+}
+
+// networkOf finds the namespace of the target, which is nil when there is none. Whether it is this program's is seen by its files: links to namespaces may
+// only be read by the target's own user, and these by everybody.
+func networkOf(root string, proc procfs.FS, target *processes) *network {
+	n := &network{root: root, dir: root, proc: proc, of: target}
+	if target == nil {
+		return n
+	}
+	dir := filepath.Join(root, strconv.Itoa(target.pid))
+	theirs, err1 := os.Stat(filepath.Join(dir, "net/dev"))
+	ours, err2 := os.Stat(filepath.Join(root, "net/dev"))
+	if err1 != nil || err2 != nil || os.SameFile(theirs, ours) {
+		return n
+	}
+	if inside, err := procfs.NewFS(dir); err == nil {
+		n.dir, n.proc, n.namespace = dir, inside, filepath.Join(dir, "ns/net")
+	}
+	return n
+}
+
+// gone says that the namespace can no longer be read, as its process has ended. That process's own source says so.
+func (n *network) gone() bool { return n.namespace != "" && n.of.lost != nil }
+
+// inside calls do within the namespace, where sockets are made and settings are read there.
+func (n *network) inside(do func() error) error {
+	if n.namespace == "" {
+		return do()
+	}
+	return within(n.namespace, do)
+}
+
+// sockets are /proc/net/sockstat and sockstat6. They cost 35 µs (BenchmarkSockets).
+type sockets struct{ *network }
+
+func (sockets) Name() string { return "host sockets" }
+
+func (s sockets) Read(into map[string]float64) error {
+	if s.gone() {
+		return nil
+	}
+	four, err := s.proc.NetSockstat()
+	if err != nil {
+		return err
+	}
+	six, err := s.proc.NetSockstat6()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, stat := range []*procfs.NetSockstat{four, six} {
+		if stat == nil {
+			continue
+		}
+		for _, p := range stat.Protocols {
+			switch p.Protocol {
+			case "TCP", "TCP6":
+				into["host.tcp.in_use"] += float64(p.InUse)
+				if p.TW != nil {
+					into["host.tcp.time_wait"] += float64(*p.TW)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// traffic is /proc/net/dev, of all interfaces but the loopback. It costs 15 µs with four interfaces (BenchmarkTraffic). procfs would fall over a line that is
+// too short.
+type traffic struct {
+	*network
+	text [256 << 10]byte
+}
+
+func (*traffic) Name() string { return "host network" }
+
+// The columns of an interface, after its name.
+const (
+	receivedBytes   = 0
+	receivedDropped = 3
+	sentBytes       = 8
+	sentDropped     = 11
+)
+
+func (t *traffic) Read(into map[string]float64) error {
+	if t.gone() {
+		return nil
+	}
+	text, err := readWhole(filepath.Join(t.dir, "net/dev"), t.text[:])
+	if err != nil {
+		return err
+	}
+	var total [sentDropped + 1]float64
+	for line := range bytes.Lines(text) {
+		name, columns, found := bytes.Cut(line, []byte(":"))
+		if !found || string(bytes.TrimSpace(name)) == "lo" {
+			continue // the two lines of headings have no colon
+		}
+		column := 0
+		for value := range bytes.FieldsSeq(columns) {
+			n, err := strconv.ParseUint(string(value), 10, 64)
+			if err != nil {
+				return errors.New("net/dev is not understood")
+			}
+			if column < len(total) {
+				total[column] += float64(n)
+			}
+			column++
+		}
+		if column <= sentDropped {
+			return errors.New("net/dev is not understood")
+		}
+	}
+	into["host.net.received_bytes"], into["host.net.sent_bytes"] = total[receivedBytes], total[sentBytes]
+	into["host.net.dropped"] = total[receivedDropped] + total[sentDropped]
+	return nil
+}
+
+// tcpCounters are /proc/net/snmp and netstat. They cost 70 µs (BenchmarkTCPCounters), most of it the kernel's. procfs would make a number of each of their 200 columns.
+type tcpCounters struct {
+	*network
+	text [32 << 10]byte
+}
+
+func (*tcpCounters) Name() string { return "host TCP counters" }
+
+func (t *tcpCounters) Read(into map[string]float64) error {
+	if t.gone() {
+		return nil
+	}
+	for _, table := range []struct {
+		file, name string
+		values     map[string]string
+	}{{"snmp", "Tcp:", snmpValues}, {"netstat", "TcpExt:", netstatValues}} {
+		text, err := readWhole(filepath.Join(t.dir, "net", table.file), t.text[:])
+		if err != nil {
+			return err
+		}
+		if found := columns(text, table.name, table.values, into); found < len(table.values) {
+			return fmt.Errorf("%s of net/%s has %d of the %d columns that are read", table.name, table.file, found, len(table.values))
+		}
+	}
+	return nil
+}
+
+// What the columns of the tables are called here.
+var (
+	snmpValues = map[string]string{"RetransSegs": "host.tcp.retransmits", "OutSegs": "host.tcp.segments_sent",
+		"ActiveOpens": "host.tcp.opened_active", "PassiveOpens": "host.tcp.opened_passive"}
+	netstatValues = map[string]string{"ListenOverflows": "host.tcp.listen_overflows", "ListenDrops": "host.tcp.listen_drops"}
+)
+
+// columns reads a table of two lines, of names and of values, that both begin with its name. It says how many values were found.
+func columns(text []byte, table string, values map[string]string, into map[string]float64) (found int) {
+	var names []byte
+	for line := range bytes.Lines(text) {
+		if !bytes.HasPrefix(line, []byte(table)) {
+			continue
+		}
+		if names == nil {
+			names = line
+			continue
+		}
+		for len(names) > 0 && len(line) > 0 {
+			var name, value []byte
+			name, names, _ = bytes.Cut(names, []byte(" "))
+			value, line, _ = bytes.Cut(line, []byte(" "))
+			as, wanted := values[string(bytes.TrimSpace(name))]
+			if !wanted {
+				continue
+			}
+			if n, err := strconv.ParseInt(string(bytes.TrimSpace(value)), 10, 64); err == nil {
+				into[as] = float64(n)
+				found++
+			}
+		}
+		return found
+	}
+	return found
+}
+
+// settings reads the kernel's settings of the namespace that the calling thread is in, and the range of ports that connections go out from, 0, 0
+// when that cannot be read. It costs 25 µs (BenchmarkSettings).
+func settings(root string, into map[string]float64) (low, high uint16, err error) {
+	var memory [64]byte
+	read := func(name, as string) error {
+		text, err := readSmall(filepath.Join(root, "sys/net", name), memory[:])
+		if err != nil {
+			return fmt.Errorf("the kernel's setting net/%s cannot be read: %w", name, err)
+		}
+		n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
+		if err != nil {
+			return fmt.Errorf("the kernel's setting net/%s is no number", name)
+		}
+		into[as] = float64(n)
+		return nil
+	}
+	err = errors.Join(read("core/somaxconn", "host.tcp.somaxconn"), read("ipv4/tcp_tw_reuse", "host.tcp.tw_reuse"))
+	entries, limit := read("netfilter/nf_conntrack_count", "host.conntrack.entries"), read("netfilter/nf_conntrack_max", "host.conntrack.limit")
+	// Where it is not loaded nothing is tracked, and nothing runs full.
+	if !errors.Is(entries, fs.ErrNotExist) {
+		err = errors.Join(err, entries, limit)
+	}
+	text, missing := readSmall(filepath.Join(root, "sys/net/ipv4/ip_local_port_range"), memory[:])
+	if _, scan := fmt.Sscan(string(text), &low, &high); missing != nil || scan != nil || low > high {
+		return 0, 0, errors.Join(err, errors.New("the range of local ports cannot be read"))
+	}
+	into["host.tcp.ports"] = float64(high-low) + 1
+	return low, high, err
+}
