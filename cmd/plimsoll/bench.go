@@ -9,6 +9,7 @@ import (
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/model"
+	"plimsoll/internal/lab/page"
 	"plimsoll/internal/lab/probe"
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/rig"
@@ -49,8 +50,13 @@ func (k *surveyCommand) bench(ctx context.Context, target load.Target, script lo
 		b.find(&target)
 	}
 	o := probe.Options{PID: b.pid}
-	if k.Metrics != "" {
-		o.More = append(o.More, probe.NewPage(k.Metrics))
+	for _, a := range target.Addresses {
+		if a.Path == "" {
+			o.Listen = append(o.Listen, a.IP)
+		}
+	}
+	if len(k.Metrics) > 0 {
+		o.More = append(o.More, page.New(k.Metrics...))
 	}
 	b.sampler = probe.New(o)
 	b.Rig = rig.New(rig.Options{Target: target, Script: script, Sampler: b.sampler, Loops: b.loops, Timeout: k.Timeout,
@@ -58,24 +64,47 @@ func (k *surveyCommand) bench(ctx context.Context, target load.Target, script lo
 	return b, nil
 }
 
-// profiles has the target profiled just above its line and at half of it: in the steps that the line is not made of, as a profile costs
-// the target some of what it can do. nil when there is nothing to profile with.
+// profiles has the target profiled at half of its line, at it and beyond it: in the steps that the line is not made of, as a profile costs the target
+// some of what it can do. nil when there is nothing to profile with.
 func (b *bench) profiles(url string) func(ctx context.Context, p measure.Plan) map[string][]byte {
 	if url == "" {
 		return nil
 	}
-	profiler := probe.NewProfiler(url)
+	profiler := page.NewProfiler(url)
 	return func(ctx context.Context, p measure.Plan) map[string][]byte {
-		if p.Phase != measure.PhaseOverload && p.Phase != measure.PhaseRecovery {
+		kinds := profilesOf(p.Phase)
+		if len(kinds) == 0 {
 			return nil
 		}
-		profile, err := profiler.CPU(ctx, time.Duration(p.Length)-time.Second)
-		if err != nil {
-			b.miss("processor profile: " + err.Error())
+		// What it costs to open the connections, and to warm up, is no part of what requests cost.
+		settled := time.NewTimer(time.Duration(p.Settle))
+		defer settled.Stop()
+		select {
+		case <-settled.C:
+		case <-ctx.Done():
 			return nil
 		}
-		return map[string][]byte{"cpu": profile}
+		taken, errs := profiler.Take(ctx, kinds, time.Duration(p.Length-p.Settle)-profileMaking)
+		for _, err := range errs {
+			b.miss(err.Error())
+		}
+		return taken
 	}
+}
+
+// profileMaking is kept for the writing of profiles, so that they are there when the step is over.
+const profileMaking = 500 * time.Millisecond
+
+// profilesOf are the kinds of profile that a phase is there for. Beyond the line, and after it, what matters is what the processor does and where goroutines
+// pile up.
+func profilesOf(phase string) []page.Kind {
+	switch phase {
+	case measure.PhaseHalf, measure.PhaseKnee:
+		return page.Kinds
+	case measure.PhaseOverload, measure.PhaseRecovery:
+		return []page.Kind{page.CPU, page.Goroutine}
+	}
+	return nil
 }
 
 // miss notes once what could not be done. It is called from one goroutine at a time.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,8 +28,8 @@ type surveyCommand struct {
 	SLO         string        `name:"slo" required:"" placeholder:"OBJECTIVES" help:"What has to hold: p99<50ms,errors<0.1%."`
 	Scenario    string        `placeholder:"FILE" help:"Send what this scenario says, a YAML file; its rate is not used."`
 	PID         int           `name:"pid" placeholder:"N" help:"The target's process, for its CPU and memory (found by the port when it is on this machine)."`
-	Pprof       string        `placeholder:"URL" help:"Take processor profiles from this Go service's net/http/pprof: http://127.0.0.1:6060."`
-	Metrics     string        `placeholder:"URL" help:"Sample this page of Prometheus metrics once a second: http://127.0.0.1:9090/metrics."`
+	Pprof       string        `placeholder:"URL" help:"Take profiles from this Go service's net/http/pprof: http://127.0.0.1:6060."`
+	Metrics     []string      `sep:"none" placeholder:"URL" help:"Sample this page of Prometheus metrics, or of expvar's, once a second: http://127.0.0.1:9090/metrics. Up to four times; of two values of one name the first page's is kept."`
 	Runs        int           `default:"5" placeholder:"N" help:"Try the rates next to the line so often (${default})."`
 	Quick       bool          `help:"Take less time, and be less sure."`
 	Out         string        `placeholder:"DIR" help:"The run directory (plimsoll-runs/HOST-DATE-TIME)."`
@@ -106,9 +107,13 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 	p := c.progress()
 	result, err := survey.Run(ctx, b, survey.Options{SLO: objectives, Arrivals: k.Arrivals, Runs: k.Runs, Quick: k.Quick,
 		Start: k.Start, Limit: k.Limit, Overshoot: k.Overshoot, Connections: k.Connections, Seed: k.Seed, Cores: b.cores, Local: b.near, Predict: b.predict(objectives, k),
-		Tell: tell(p), Done: func(s *measure.Step, _ record.Judgement) error {
+		Profiled: k.Pprof != "",
+		Tell:     tell(p), Done: func(s *measure.Step, _ record.Judgement) error {
+			err := w.Step(s)
+			// They are files now, and too large to be kept.
+			s.Profiles = nil
 			b.steps = append(b.steps, *s)
-			return w.Step(s)
+			return err
 		}})
 	p.clear()
 	if result != nil {
@@ -140,8 +145,10 @@ func (k *surveyCommand) check() (slo.SLO, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("--slo: %w", err)
-	case !webAddress(k.Pprof) || !webAddress(k.Metrics):
+	case k.Pprof != "" && !webAddress(k.Pprof) || slices.ContainsFunc(k.Metrics, func(u string) bool { return !webAddress(u) }):
 		return nil, errors.New("--pprof and --metrics are URLs that begin with http:// or https://")
+	case len(k.Metrics) > mostPages:
+		return nil, fmt.Errorf("--metrics is given %d times at most: each page costs the target something", mostPages)
 	case k.Runs < 1:
 		return nil, errors.New("--runs is at least 1")
 	case k.Start < 0 || k.Limit < 0:
@@ -162,10 +169,13 @@ func (k *surveyCommand) check() (slo.SLO, error) {
 	return objectives, nil
 }
 
-// webAddress says whether a URL can be fetched; an empty one need not be.
+// mostPages is how many metrics pages a survey reads.
+const mostPages = 4
+
+// webAddress says whether a URL can be fetched.
 func webAddress(text string) bool {
 	u, err := url.Parse(text)
-	return text == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
 // mix is what is sent, and what that is in words.
@@ -276,5 +286,9 @@ func (k *surveyCommand) conclude(c *console, dir string) error {
 			Result                     *record.Result
 		}{"survey", dir, page, &run.Manifest, run.Result})
 	}
-	return c.print([]byte(fmt.Sprintf("%s\nrun     %s\nreport  %s\n", text.Survey(&run.Manifest, run.Result), dir, page)))
+	summary := text.Survey(&run.Manifest, run.Result)
+	if d := diagnosisOf(run); d != nil {
+		summary += "\n" + text.DiagnosisInBrief(d, dir)
+	}
+	return c.print([]byte(fmt.Sprintf("%s\nrun     %s\nreport  %s\n", summary, dir, page)))
 }

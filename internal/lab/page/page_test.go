@@ -1,0 +1,296 @@
+package page_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"plimsoll/internal/lab/page"
+)
+
+func TestAPagesSeriesAreReadOnceASecond(t *testing.T) {
+	content := `# TYPE requests_total counter
+requests_total{code="200",path="/a\"b"} 41
+# TYPE latency_seconds histogram
+latency_seconds_bucket{le="+Inf"} 3
+latency_seconds_sum 1.5
+latency_seconds_count 3
+# TYPE size_bytes summary
+size_bytes{quantile="0.5"} 7
+size_bytes_sum 21
+size_bytes_count 2
+temperature 20.5
+broken NaN
+`
+	p, c := source(text(t, &content))
+	want := map[string]float64{`metrics.requests_total{code="200",path="/a\"b"}`: 41, "metrics.latency_seconds_sum": 1.5, "metrics.latency_seconds_count": 3,
+		"metrics.size_bytes_sum": 21, "metrics.size_bytes_count": 2, "metrics.temperature": 20.5}
+	for _, step := range []struct {
+		pass time.Duration
+		read bool
+	}{{0, true}, {800 * time.Millisecond, false}, {195 * time.Millisecond, true}, {0, false}, {time.Second, true}} {
+		c.pass(step.pass)
+		values := map[string]float64{}
+		if err := p.Read(values); err != nil {
+			t.Fatal(err)
+		}
+		if step.read {
+			wantValues(t, values, want)
+		} else if len(values) != 0 {
+			t.Errorf("%v after it was read last, it was read again: %v", step.pass, values)
+		}
+	}
+}
+
+func TestNumbersAtTheTopOfExpvarsPageAreSeries(t *testing.T) {
+	content := `{"cmdline": ["shop"], "requests": 41, "load": -1.5e-3, "on": true, "by": {"code": 200}, "text": "7", "a b": 1, "nothing": null}`
+	wantValues(t, reader(t, text(t, &content))(), map[string]float64{"metrics.requests": 41, "metrics.load": -.0015, "metrics.a b": 1})
+}
+
+// A page in Prometheus's text may begin with a brace, which expvar's always does.
+func TestWhatComesBackDecidesHowItIsRead(t *testing.T) {
+	url := served(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=1.0.0; charset=utf-8; escaping=allow-utf-8")
+		fmt.Fprint(w, `{"my.requests", code="200"} 41`+"\n")
+	})
+	wantValues(t, reader(t, url)(), map[string]float64{`metrics.my.requests{code="200"}`: 41})
+}
+
+func TestOfTwoPagesTheFirstHasTheSay(t *testing.T) {
+	service := "go_goroutines 7\nrequests_total 10\ngo_sql_open_connections 3\n"
+	database := "go_goroutines 900\ngo_gc_gogc_percent 50\nrequests_total 99\npg_settings_max_connections 100\n"
+	read := reader(t, text(t, &service), text(t, &database))
+	// The database's exporter is a Go program as well, and its garbage collector is none of the service's.
+	want := map[string]float64{"metrics.go_goroutines": 7, "metrics.requests_total": 10, "metrics.go_sql_open_connections": 3, "go.goroutines": 7, "db.open": 3,
+		"metrics.pg_settings_max_connections": 100, "metrics.go_gc_gogc_percent": 50, "db.server_limit": 100}
+	wantValues(t, read(), want)
+	wantValues(t, read(), want)
+}
+
+func TestAPageThatFailsOnceDoesNotGiveItsNamesToAnother(t *testing.T) {
+	fail := false
+	first := served(t, func(w http.ResponseWriter, r *http.Request) {
+		if fail {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "go_goroutines 7\nrequests_total 10")
+	})
+	other := "go_goroutines 900\nrequests_total 99\nqueue 3\n"
+	p, c := source(first, text(t, &other))
+	for _, fails := range []bool{false, true, false} {
+		fail = fails
+		c.pass(time.Second)
+		values := map[string]float64{}
+		err := p.Read(values)
+		if (err != nil) != fails {
+			t.Errorf("failing %v: %v", fails, err)
+		}
+		want := map[string]float64{"metrics.queue": 3}
+		if !fails {
+			want = map[string]float64{"metrics.queue": 3, "metrics.requests_total": 10, "metrics.go_goroutines": 7, "go.goroutines": 7}
+		}
+		wantValues(t, values, want)
+	}
+}
+
+func TestTwoPagesOfOneAddressSpeakOfOneRuntime(t *testing.T) {
+	url := served(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/metrics" {
+			fmt.Fprintln(w, "go_goroutines 7\ngo_gc_duration_seconds_count 4")
+			return
+		}
+		fmt.Fprint(w, `{"memstats": {"TotalAlloc": 100, "Mallocs": 10, "NextGC": 4000, "NumGC": 5}}`)
+	})
+	values := understood(reader(t, url+"/metrics", url+"/debug/vars")())
+	wantValues(t, values, map[string]float64{"go.goroutines": 7, "go.gc.cycles": 4, "go.allocated_bytes": 100, "go.allocated_objects": 10, "go.heap.goal_bytes": 4000})
+}
+
+// hostile is what a URL may answer with instead of a page.
+var hostile = map[string]struct {
+	handler http.HandlerFunc
+	said    string
+	kept    bool // something of it is read all the same
+	slow    bool // it would never end
+}{
+	"a page of HTML":  {words("<!doctype html><p>Sign in please, it is %d o'clock"), "no page of Prometheus metrics", false, false},
+	"broken UTF-8":    {words("requests{path=\"\xff\xfe\"} %d\n"), "no page of Prometheus metrics", false, false},
+	"binary":          {words("\x00\x01\x02\x1b[31m\n%d"), "no page of Prometheus metrics", false, false},
+	"deep JSON":       {words(strings.Repeat(`{"a":`, 200_000) + "%d"), "none: ", false, false},
+	"JSON cut short":  {words(`{"requests": %d`), "none: ", false, false},
+	"another service": {words(`{"memstats": {"NumGC": "%d"}, "requests": 5}`), "are not those of Go's runtime", true, false},
+	"nothing there":   {http.NotFound, "status 404", false, false},
+	"a huge page": {func(w http.ResponseWriter, r *http.Request) {
+		line := []byte(strings.Repeat("# nothing\n", 1000))
+		for range 10_000 {
+			if _, err := w.Write(line); err != nil {
+				return
+			}
+		}
+	}, "more than 4 MB", false, false},
+	"a page that drips": {func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, "requests_total 1")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}, "does not answer in time", false, true},
+	"no answer": {func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "does not answer in time", false, true},
+	"a connection that ends": {func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		fmt.Fprintln(w, "requests_total 1")
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}, "cut short", false, false},
+	"many series": {func(w http.ResponseWriter, r *http.Request) {
+		for i := range 2 * page.MaxSeries {
+			fmt.Fprintf(w, "series_%d 1\n", i)
+		}
+	}, "more than 1000 series", true, false},
+	"long names":     {words("requests{path=\"" + strings.Repeat("x", 400) + "\"} %d\nqueue 7\n"), "longer than", true, false},
+	"names of bytes": {words(`{"a\u0000b": %d, "queue": 7}`), "no text", true, false},
+	"a long loop": {func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, r.URL.String()+"x", http.StatusFound)
+	}, "10 redirects", false, false},
+}
+
+// words is a page that changes with each reading.
+func words(format string) http.HandlerFunc {
+	var n atomic.Int64
+	return func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, format, n.Add(1)) }
+}
+
+func TestWhatIsNoPageIsSaidOnce(t *testing.T) {
+	for name, c := range hostile {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := served(t, c.handler)
+			p, clock := source(url)
+			if c.slow {
+				p = page.New(url)
+				p.At(func() time.Time { return clock.now }, 50*time.Millisecond)
+			}
+			for i := range 3 {
+				clock.pass(time.Minute)
+				values := map[string]float64{}
+				err := p.Read(values)
+				if (len(values) > 0) != c.kept || len(values) > page.MaxSeries {
+					t.Errorf("%d values", len(values))
+				}
+				switch {
+				case i > 0 && err != nil:
+					t.Errorf("said again: %v", err)
+				case i > 0:
+				case err == nil:
+					t.Error("nothing is said")
+				case !strings.Contains(err.Error(), c.said) || strings.ContainsAny(err.Error(), "\n\x00\x1b") || len(err.Error()) > 500:
+					t.Errorf("%q, want %q", err, c.said)
+				}
+			}
+		})
+	}
+}
+
+func TestOfSeveralPagesEachCauseIsSaidOnce(t *testing.T) {
+	busy := [2]bool{}
+	urls := make([]string, 2)
+	for i := range urls {
+		urls[i] = served(t, func(w http.ResponseWriter, r *http.Request) {
+			if busy[i] {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		})
+	}
+	p, clock := source(urls...)
+	for _, step := range []struct {
+		busy [2]bool
+		want string
+	}{{[2]bool{false, true}, urls[1] + " answers with status 503"}, {[2]bool{true, true}, urls[0] + " answers with status 503"},
+		{[2]bool{true, false}, ""}, {[2]bool{}, ""}, {[2]bool{true, true}, ""}} {
+		busy = step.busy
+		clock.pass(time.Second)
+		got := ""
+		if err := p.Read(map[string]float64{}); err != nil {
+			got = err.Error()
+		}
+		if got != step.want {
+			t.Errorf("%v: %q, want %q", step.busy, got, step.want)
+		}
+	}
+}
+
+func TestWhatCannotBeReachedIsSaidWithoutItsPassword(t *testing.T) {
+	refusing := served(t, http.NotFound)
+	for _, url := range []string{strings.Replace(refusing, "http://", "http://me:hunter2@", 1) + "/metrics?token=hunter2", "http://[hunter2", "http://127.0.0.1:1/"} {
+		p, _ := source(url)
+		err := p.Read(map[string]float64{})
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+// A page of a hundred megabytes is not asked for each second: it costs the service more than the load may.
+func TestWhatIsNoPageIsLeftAloneForAWhile(t *testing.T) {
+	asked := 0
+	p, c := source(served(t, func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		fmt.Fprint(w, "<html>")
+	}))
+	for range 10 {
+		p.Read(map[string]float64{})
+		c.pass(time.Second)
+	}
+	if asked != 1 {
+		t.Errorf("asked %d times in ten seconds", asked)
+	}
+	c.pass(page.RefusedFor)
+	p.Read(map[string]float64{})
+	if asked != 2 {
+		t.Errorf("asked %d times in all", asked)
+	}
+}
+
+// A line of samples.jsonl has a limit, and a run must not fail because of a page.
+func TestTheNamesOfASampleAreBoundedTogether(t *testing.T) {
+	long := func(w http.ResponseWriter, r *http.Request) {
+		for i := range page.MaxSeries {
+			fmt.Fprintf(w, "%s{a=\"%d%s\"} 1\n", r.URL.Path[1:], i, strings.Repeat(`\"`, 100))
+		}
+	}
+	url := served(t, long)
+	p, _ := source(url+"/a", url+"/b", url+"/c")
+	values := map[string]float64{}
+	err := p.Read(values)
+	if err == nil || !strings.Contains(err.Error(), "some are left out") {
+		t.Error(err)
+	}
+	size := 0
+	for name := range values {
+		size += 2 * len(name)
+	}
+	if size > page.MaxNames || size < page.MaxNames/2 {
+		t.Errorf("%d bytes of names", size)
+	}
+}
+
+func TestAConnectionIsUsedAgain(t *testing.T) {
+	remotes := map[string]bool{}
+	read := reader(t, served(t, func(w http.ResponseWriter, r *http.Request) {
+		remotes[r.RemoteAddr] = true
+		fmt.Fprintln(w, "requests_total 1")
+	}))
+	for range 5 {
+		read()
+	}
+	if len(remotes) != 1 {
+		t.Errorf("%d connections for five readings", len(remotes))
+	}
+}
+
+// The contract with the sampler, which this room may not import.
+var _ interface {
+	Name() string
+	Read(into map[string]float64) error
+} = page.New()
