@@ -1,0 +1,128 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+
+	"plimsoll/internal/lab/profile"
+)
+
+// The classes that a processor profile's stacks are shared out among; each stack is in one.
+const (
+	classCollector  = "garbage collection"
+	classHandshake  = "TLS handshakes"
+	classLogging    = "logging"
+	classJSON       = "JSON"
+	classReflection = "reflection"
+	classConnect    = "making and closing connections"
+	classOwn        = "the service's own code"
+	classHTTP       = "HTTP and the network"
+	classRuntime    = "the runtime"
+)
+
+// A class is known by a function that is in its stacks. The first that fits has the stack: a log line that encodes JSON by reflection is
+// logging. A name that ends in a dot or a slash is a package, or the packages below it.
+var classes = []struct {
+	name      string
+	functions []string
+}{
+	{classCollector, []string{"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.gcAssistAlloc1", "runtime.bgsweep", "runtime.bgscavenge", "runtime.gcStart", "runtime.gcMarkTermination",
+		"runtime.deductSweepCredit", "runtime.gcMarkDone"}},
+	{classLogging, []string{"log.", "log/slog.", "log/slog/internal/", "go.uber.org/zap.", "go.uber.org/zap/", "github.com/sirupsen/logrus.", "github.com/rs/zerolog.", "github.com/rs/zerolog/",
+		"github.com/go-kit/log.", "k8s.io/klog/"}},
+	{classHandshake, []string{"crypto/tls.(*Conn).HandshakeContext", "crypto/tls.(*Conn).handshakeContext", "crypto/tls.(*Conn).Handshake", "crypto/tls.(*Conn).clientHandshake", "crypto/tls.(*Conn).serverHandshake"}},
+	{classJSON, []string{"encoding/json.", "encoding/json/", "github.com/json-iterator/go.", "github.com/goccy/go-json.", "github.com/goccy/go-json/", "github.com/bytedance/sonic."}},
+	{classConnect, []string{"net.(*Dialer).DialContext", "net/http.(*Transport).dialConnFor", "net/http.(*Transport).dialConn", "internal/poll.(*FD).Accept", "net.(*conn).Close", "internal/poll.(*FD).Close",
+		"internal/poll.(*FD).decref", "net.(*netFD).connect", "net.(*TCPListener).Accept"}},
+}
+
+// spareTime is the collector's work on processors that would be idle: it costs nobody anything.
+const spareTime = "runtime.gcDrainMarkWorkerIdle"
+
+// reflects are the packages that use reflection for what they are there for; what they spend on it is not the service's choice.
+var reflects = []string{"fmt.", "text/template", "html/template", "database/sql.", "encoding/", "google.golang.org/protobuf/"}
+
+func fits(function, name string) bool {
+	if strings.HasSuffix(name, ".") || strings.HasSuffix(name, "/") {
+		return strings.HasPrefix(function, name)
+	}
+	// A closure's name goes on after a dot.
+	return strings.HasPrefix(function, name) && (len(function) == len(name) || function[len(name)] == '.')
+}
+
+// classOf finds a stack's class.
+func classOf(stack []profile.Frame) string {
+	in := func(names ...string) bool {
+		return slices.ContainsFunc(stack, func(f profile.Frame) bool {
+			return slices.ContainsFunc(names, func(n string) bool { return fits(f.Function, n) })
+		})
+	}
+	if in(spareTime) {
+		return classRuntime
+	}
+	for _, c := range classes {
+		if in(c.functions...) {
+			return c.name
+		}
+	}
+	own := slices.ContainsFunc(stack, profile.User)
+	switch {
+	case own && in("reflect.") && !slices.ContainsFunc(stack, func(f profile.Frame) bool {
+		return slices.ContainsFunc(reflects, func(p string) bool { return strings.HasPrefix(f.Function, p) })
+	}):
+		return classReflection
+	case own:
+		return classOwn
+	case in("net/http.", "net.", "internal/poll.", "bufio.", "net/textproto.", "golang.org/x/net/"):
+		return classHTTP
+	}
+	return classRuntime
+}
+
+// kindCPU is the name of the processor profile's file.
+const kindCPU = "cpu"
+
+// fewestSeconds is how much processor time a profile has to hold for shares of it to mean something: 50 samples at pprof's hundred a second.
+const fewestSeconds = .5
+
+// placesTold is how many places of each class are told.
+const placesTold = 5
+
+// classify says where the target's processor time went at the line.
+func (e *Evidence) classify() {
+	p := e.Knee.Profile(kindCPU)
+	if p == nil || p.Total(profile.CPU)*p.Seconds() < fewestSeconds {
+		return
+	}
+	e.Classes, e.Places = map[string]float64{}, map[string][]profile.Place{}
+	total := p.Total(profile.CPU)
+	for class, weight := range p.Classify(profile.CPU, classOf) {
+		e.Classes[class] = weight / total
+		e.Places[class] = p.Top(profile.CPU, func(stack []profile.Frame) (profile.Frame, bool) {
+			if classOf(stack) != class {
+				return profile.Frame{}, false
+			}
+			return profile.FirstUser(stack)
+		}, placesTold)
+	}
+}
+
+// flames are what the report draws.
+func (e *Evidence) flames() (all []Flame) {
+	knee, half := e.Knee.Profile(kindCPU), e.Half.Profile(kindCPU)
+	if knee == nil {
+		return nil
+	}
+	if root := knee.Tree(profile.CPU); root != nil {
+		all = append(all, Flame{Title: "Processor time at the line", Root: root, Unit: knee.Unit(profile.CPU)})
+	}
+	if half == nil || e.Half.Goodput() == 0 || e.Knee.Goodput() == 0 {
+		return all
+	}
+	if root := profile.Difference(half, knee, profile.CPU); root != nil {
+		// For a request, since there are twice as many of them at the line.
+		root.Scale(1/e.Knee.Goodput(), 1/e.Half.Goodput())
+		all = append(all, Flame{Title: "Processor time of a request, at half of the line and at the line", Root: root, Difference: true, Unit: "processor seconds a request"})
+	}
+	return all
+}

@@ -1,0 +1,119 @@
+package diagnose
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/profile"
+	"plimsoll/internal/lab/record"
+)
+
+// Evidence is what a run shows, in the form in which rules ask for it. It is read only.
+type Evidence struct {
+	Run *record.Run
+	// Line is the rate in requests a second that is taken for the load line: the estimate, or where there is none the highest rate that kept the SLO.
+	Line float64
+	// Before and After are steps at one gentle rate, before and after everything else: what changed between them stays. Half and Knee are the steps at half
+	// of the line and at the line, Over the one that offered the most. Each may be nil.
+	Before, Half, Knee, Over, After *Moment
+	// Reserves are the resources whose use at the line is known; see Headroom.
+	Reserves []Reserve
+	// Classes are where the target's processor time at the line went, as shares of it by the classes' names, and Places the places in the
+	// service's own code where each class's time was spent. Both are nil where there is no profile.
+	Classes map[string]float64
+	Places  map[string][]profile.Place
+	// unread are profiles that are there and could not be read.
+	unread []string
+}
+
+// profileKinds are the profiles that rules look at.
+var profileKinds = []string{"cpu", "allocs", "heap", "goroutine", "mutex", "block"}
+
+// newEvidence reads what the rules need from a run. A profile that cannot be read is as good as none, and is said.
+func newEvidence(run *record.Run) *Evidence {
+	e := &Evidence{Run: run}
+	verdicts := map[int]record.Verdict{}
+	if r := run.Result; r != nil {
+		e.Line = r.Line.Interval.Estimate
+		if !r.Line.Found {
+			e.Line = r.Line.Interval.Low
+		}
+		for _, j := range r.Judgements {
+			verdicts[j.Step] = j.Verdict
+		}
+	}
+	valid := func(s *measure.Step) bool { return s.Plan.Rate > 0 && verdicts[s.Plan.Number] != record.Invalid }
+	for i := range run.Steps {
+		s := &run.Steps[i]
+		if e.Line == 0 && valid(s) && verdicts[s.Plan.Number] != record.Fail {
+			e.Line = max(e.Line, s.Plan.Rate)
+		}
+	}
+	e.Half = e.moment(e.pick(measure.PhaseHalf, e.Line/2, valid))
+	e.Knee = e.moment(e.pick(measure.PhaseKnee, e.Line, valid))
+	e.Over = e.moment(e.pick("", math.Inf(1), func(s *measure.Step) bool { return s.Plan.Phase == measure.PhaseOverload }))
+	e.After = e.moment(e.pick(measure.PhaseRecovery, 0, func(*measure.Step) bool { return false }))
+	if e.After != nil {
+		rate := e.After.Step.Plan.Rate
+		e.Before = e.moment(e.first(func(s *measure.Step) bool {
+			return valid(s) && s.Plan.Number < e.After.Step.Plan.Number && math.Abs(s.Plan.Rate/rate-1) < .05
+		}))
+	}
+	e.Reserves = reserves(e)
+	e.classify()
+	return e
+}
+
+// pick is the step of a phase, and where there is none that which fits and has the rate nearest to what is wanted.
+func (e *Evidence) pick(phase string, rate float64, fits func(s *measure.Step) bool) *measure.Step {
+	var best *measure.Step
+	for i := range e.Run.Steps {
+		s := &e.Run.Steps[i]
+		if phase != "" && s.Plan.Phase == phase {
+			return s
+		}
+		if !fits(s) {
+			continue
+		}
+		if best == nil || math.IsInf(rate, 1) && s.Plan.Rate > best.Plan.Rate || math.Abs(s.Plan.Rate-rate) < math.Abs(best.Plan.Rate-rate) {
+			best = s
+		}
+	}
+	return best
+}
+
+func (e *Evidence) first(fits func(s *measure.Step) bool) *measure.Step {
+	for i := range e.Run.Steps {
+		if fits(&e.Run.Steps[i]) {
+			return &e.Run.Steps[i]
+		}
+	}
+	return nil
+}
+
+// moment reads a step's profiles.
+func (e *Evidence) moment(s *measure.Step) *Moment {
+	if s == nil {
+		return nil
+	}
+	m := &Moment{Step: s, profiles: map[string]*profile.Profile{}}
+	for _, kind := range profileKinds {
+		raw, err := e.Run.Profile(s.Plan.Number, kind)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var p *profile.Profile
+		if err == nil {
+			p, err = profile.Parse(raw)
+		}
+		if err != nil {
+			e.unread = append(e.unread, fmt.Sprintf("the %s profile of step %d: %v", kind, s.Plan.Number, err))
+			continue
+		}
+		m.profiles[kind] = p
+	}
+	return m
+}

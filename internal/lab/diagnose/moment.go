@@ -1,0 +1,157 @@
+package diagnose
+
+import (
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/profile"
+)
+
+// Moment is one step of a run: what was offered, what came of it, and what the probes saw meanwhile. Its methods look at the part that is judged,
+// after the settling. They may be called on nil, which has seen nothing.
+type Moment struct {
+	Step *measure.Step
+	// profiles by kind, as far as there were any that could be read.
+	profiles map[string]*profile.Profile
+}
+
+// Profile is nil where none was taken.
+func (m *Moment) Profile(kind string) *profile.Profile {
+	if m == nil {
+		return nil
+	}
+	return m.profiles[kind]
+}
+
+// values are a name's samples after the settling, with the moments of the first and the last.
+func (m *Moment) values(name string) (all []float64, from, to int64) {
+	if m == nil {
+		return nil, 0, 0
+	}
+	for i := range m.Step.Samples {
+		s := &m.Step.Samples[i]
+		v, ok := s.Values[name]
+		// What is sampled in the drain is no longer under load.
+		if !ok || s.At < m.Step.Plan.Settle || s.At > m.Step.Totals.Length+drainSlack {
+			continue
+		}
+		if len(all) == 0 {
+			from = s.At
+		}
+		all, to = append(all, v), s.At
+	}
+	return all, from, to
+}
+
+// drainSlack is how long after the last arrival a sample still counts: the one that is due then comes a little later.
+const drainSlack = int64(50e6)
+
+// Has says whether something was sampled under a name.
+func (m *Moment) Has(name string) bool {
+	all, _, _ := m.values(name)
+	return len(all) > 0
+}
+
+// Mean is a gauge's mean; 0 where it was not sampled.
+func (m *Moment) Mean(name string) float64 {
+	all, _, _ := m.values(name)
+	sum := 0.0
+	for _, v := range all {
+		sum += v
+	}
+	return sum / max(float64(len(all)), 1)
+}
+
+// Max is a gauge's highest value; 0 where it was not sampled.
+func (m *Moment) Max(name string) float64 {
+	all, _, _ := m.values(name)
+	most := 0.0
+	for _, v := range all {
+		most = max(most, v)
+	}
+	return most
+}
+
+// Last is a gauge's last value; 0 where it was not sampled.
+func (m *Moment) Last(name string) float64 {
+	all, _, _ := m.values(name)
+	if len(all) == 0 {
+		return 0
+	}
+	return all[len(all)-1]
+}
+
+// Grown is by how much a counter grew; 0 where it was not sampled twice, and where it fell, as that of a process that was started again does.
+func (m *Moment) Grown(name string) float64 {
+	all, _, _ := m.values(name)
+	if len(all) < 2 {
+		return 0
+	}
+	return max(all[len(all)-1]-all[0], 0)
+}
+
+// PerSecond is a counter's growth in a second.
+func (m *Moment) PerSecond(name string) float64 {
+	_, from, to := m.values(name)
+	if to <= from {
+		return 0
+	}
+	return m.Grown(name) / (float64(to-from) / 1e9)
+}
+
+// Rate is the requests that were due in a second; Goodput those that ended well.
+func (m *Moment) Rate() float64 {
+	if m == nil {
+		return 0
+	}
+	return m.Step.Totals.Rate()
+}
+
+// Goodput is the requests that ended well in a second.
+func (m *Moment) Goodput() float64 {
+	if m == nil {
+		return 0
+	}
+	return m.Step.Totals.Goodput()
+}
+
+// PerRequest is a counter's growth for each request that ended well.
+func (m *Moment) PerRequest(name string) float64 {
+	if m.Goodput() == 0 {
+		return 0
+	}
+	return m.PerSecond(name) / m.Goodput()
+}
+
+// Response is the mean response time in seconds of the requests that ended well.
+func (m *Moment) Response() float64 {
+	if m == nil {
+		return 0
+	}
+	return m.Step.Totals.Response.Mean() / 1e9
+}
+
+// Service is the same from the sending on: without the time for which requests waited for a connection of the generator.
+func (m *Moment) Service() float64 {
+	if m == nil {
+		return 0
+	}
+	return m.Step.Totals.Service.Mean() / 1e9
+}
+
+// Inside is how many requests were in the service on average: by Little's law what ended well in a second times what each took.
+func (m *Moment) Inside() float64 { return m.Goodput() * m.Service() }
+
+// Failed is the share of requests that did not end well, and of one kind.
+func (m *Moment) Failed(kinds ...measure.Kind) float64 {
+	if m == nil || m.Step.Totals.Ended.Total() == 0 {
+		return 0
+	}
+	all := float64(m.Step.Totals.Ended.Total())
+	if len(kinds) == 0 {
+		return float64(m.Step.Totals.Ended.Failed()) / all
+	}
+	n := uint64(0)
+	for _, k := range kinds {
+		n += m.Step.Totals.Ended[k]
+	}
+	return float64(n) / all
+}

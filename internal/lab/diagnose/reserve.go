@@ -1,0 +1,123 @@
+package diagnose
+
+import (
+	"math"
+
+	"plimsoll/internal/lab/measure"
+)
+
+// Reserve is a resource that a known amount of is used for each request.
+type Reserve struct {
+	What string // for a person
+	// Used is how much of it was in use at the line, and Capacity how much there is: processors.
+	Used, Capacity float64
+	// target says that what the target saves is saved here.
+	target bool
+}
+
+// Share is how much of it was in use at the line, 0 to 1.
+func (r *Reserve) Share() float64 { return r.Used / r.Capacity }
+
+// The names of the reserves.
+const (
+	targetProcessor = "the target's processor time"
+	hostProcessor   = "the machine's processor time"
+)
+
+// saturated is the share of processors in use from which on they are what gives. Requests that come at random wait for a
+// processor for as long as they are served already at 80 % of two.
+const saturated = .8
+
+// reserves are the resources that the samples at the line tell of.
+func reserves(e *Evidence) (all []Reserve) {
+	m := e.Knee
+	cores := m.Last(measure.HostCores)
+	if cores == 0 {
+		return nil
+	}
+	if m.Has(measure.TargetCPU) {
+		all = append(all, Reserve{What: targetProcessor, Used: m.PerSecond(measure.TargetCPU), Capacity: e.allowed(cores), target: true})
+	}
+	if m.Has(measure.HostCPU) {
+		all = append(all, Reserve{What: hostProcessor, Used: m.PerSecond(measure.HostCPU), Capacity: cores, target: m.Has(measure.TargetCPU)})
+	}
+	return all
+}
+
+// allowed is how many processors the target may use at once.
+func (e *Evidence) allowed(cores float64) float64 {
+	if n := e.Knee.Last("go.gomaxprocs"); n > 0 {
+		cores = min(cores, n)
+	}
+	if quota := e.Knee.Last("target.cgroup.cpu_quota_cores"); quota > 0 {
+		cores = min(cores, quota)
+	}
+	return cores
+}
+
+// reserve is one of them by its name; nil where it is not known.
+func (e *Evidence) reserve(what string) *Reserve {
+	for i := range e.Reserves {
+		if e.Reserves[i].What == what {
+			return &e.Reserves[i]
+		}
+	}
+	return nil
+}
+
+// busy is the share of a reserve that was in use at the line; 0 where it is not known.
+func (e *Evidence) busy(what string) float64 {
+	if r := e.reserve(what); r != nil {
+		return r.Share()
+	}
+	return 0
+}
+
+// processorBound says that the line is where it is because processors were busy: the target's own share of them, or all of the machine.
+func (e *Evidence) processorBound() bool {
+	return e.busy(targetProcessor) >= saturated || e.busy(hostProcessor) >= saturated
+}
+
+// idle says that neither was busy, so that requests were waiting for something else.
+func (e *Evidence) idle() bool { return len(e.Reserves) > 0 && !e.processorBound() }
+
+// full is the use of processors that a service reaches at its line when nothing else limits it; more where it has already been seen to.
+func (e *Evidence) full() float64 {
+	most := .9
+	for i := range e.Reserves {
+		most = max(most, min(e.Reserves[i].Share(), 1))
+	}
+	return most
+}
+
+// most bounds every gain that is foretold: beyond it something that nobody has measured gives first.
+const most = 20
+
+// gain is what the line is multiplied by when requests need share less of the target's processor time, 0 to 1, and what else limited them is
+// gone: the next to give is then the processor that is full first. capacities may give reserves another size; nil leaves them.
+func (e *Evidence) gain(share float64, capacities map[string]float64) Gain {
+	factor, next := math.Inf(1), ""
+	saved := 0.0
+	if t := e.reserve(targetProcessor); t != nil {
+		saved = share * t.Used
+	}
+	for i := range e.Reserves {
+		r := &e.Reserves[i]
+		used, capacity := r.Used, r.Capacity
+		if c, ok := capacities[r.What]; ok {
+			capacity = c
+		}
+		if r.target {
+			used -= saved
+		}
+		if f := e.full() * capacity / max(used, 1e-3); f < factor {
+			factor, next = f, r.What
+		}
+	}
+	if math.IsInf(factor, 1) {
+		return Gain{Factor: 1, Low: 1, High: most, Why: "what would give next is not known, since no processor time was sampled"}
+	}
+	factor = min(max(factor, 1), most)
+	return Gain{Factor: factor, Low: max(factor/1.5, 1), High: min(factor*1.5, most),
+		Why: "the next to give is then " + next}
+}

@@ -1,0 +1,96 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+)
+
+// Rule is one entry of the table. Adding one is an entry, and a patient under examples/patients that has the disease.
+type Rule struct {
+	Name string
+	// Claim in general, for the list of rules; a finding's own claim has the figures.
+	Claim string
+	// Needs are what the rule cannot do without at the line: names of samples, and of profiles with "profile:" before them. Of names that are
+	// joined by "|" one is enough.
+	Needs []string
+	// Threshold is when it fires, and Reason why there, for a person.
+	Threshold, Reason string
+	// Judge looks at the evidence; nil is that there is nothing to claim. What is the same in each finding (name, advice, verification) is filled in later.
+	Judge func(e *Evidence) *Finding
+	// Counters are what can speak against the claim. They are looked at when it would be made; the first that speaks holds it back.
+	Counters []Counter
+	// Unless names rules whose finding says the same better.
+	Unless []string
+	Advice []Action
+	// Verify says how to see whether it helped; empty means another survey.
+	Verify string
+}
+
+// Counter is evidence against a claim.
+type Counter struct {
+	What string
+	// Look gives what was found, and whether that speaks against the claim. An empty value means that there was nothing to look at.
+	Look func(e *Evidence) (value string, speaks bool)
+}
+
+// Rules is the table. A rule that others are Unless of comes before them.
+func Rules() []Rule {
+	return slices.Concat(hostRules, limitRules, databaseRules, networkRules, runtimeRules, processorRules, waitingRules)
+}
+
+// missing are the needs of a rule that the run lacks.
+func (r *Rule) missing(e *Evidence) []string {
+	var all []string
+	for _, need := range r.Needs {
+		if !slices.ContainsFunc(strings.Split(need, "|"), e.has) {
+			all = append(all, strings.ReplaceAll(need, "|", " or "))
+		}
+	}
+	return all
+}
+
+// has says whether there is a sample or a profile at the line.
+func (e *Evidence) has(name string) bool {
+	if kind, ok := strings.CutPrefix(name, "profile:"); ok {
+		return e.Knee.Profile(kind) != nil
+	}
+	return e.Knee.Has(name)
+}
+
+// judge is a rule's verdict: at most one of the three is there.
+func (r *Rule) judge(e *Evidence, found []Finding) (*Finding, *HeldBack, *NotJudged) {
+	if missing := r.missing(e); len(missing) > 0 {
+		return nil, nil, &NotJudged{r.Name, strings.Join(missing, ", ")}
+	}
+	f := r.Judge(e)
+	if f == nil {
+		return nil, nil, nil
+	}
+	for i := range found {
+		if slices.Contains(r.Unless, found[i].Rule) {
+			return nil, &HeldBack{r.Name, f.Claim, "it is what is to be expected of " + found[i].Rule + ", which was found"}, nil
+		}
+	}
+	for _, c := range r.Counters {
+		value, speaks := c.Look(e)
+		if speaks {
+			return nil, &HeldBack{r.Name, f.Claim, c.What + ": " + value}, nil
+		}
+		if value != "" {
+			f.Against = append(f.Against, Fact{What: c.What, Value: value})
+		}
+	}
+	f.Rule = r.Name
+	f.Advice = append(f.Advice, r.Advice...)
+	if len(f.Evidence) > 0 {
+		f.Evidence[0].Threshold, f.Evidence[0].Reason = r.Threshold, r.Reason
+	}
+	f.Verify = Action{Text: r.Verify}
+	if r.Verify == "" {
+		f.Verify.Text = "survey again after the change, and compare: the line should be about " + times(f.Gain.Factor) + " what it was"
+		if f.Gain.Factor < 1.05 {
+			f.Verify.Text = "survey again after the change, and diagnose: the finding should be gone"
+		}
+	}
+	return f, nil, nil
+}

@@ -1,0 +1,138 @@
+package diagnose
+
+import "fmt"
+
+// databaseRules are about pools of database/sql.
+var databaseRules = []Rule{
+	{
+		Name: "database-pool-above-limit", Claim: "The pool may open more connections than the database allows", Needs: []string{"db.max_open", "db.server_limit"},
+		Threshold: "no limit, or one above the database's", Reason: "the database refuses what is too much, and the requests that wanted it fail, just when there are many",
+		Judge: func(e *Evidence) *Finding {
+			pool, limit := e.Knee.Last("db.max_open"), e.Knee.Last("db.server_limit")
+			if limit == 0 || pool > 0 && pool <= limit {
+				return nil
+			}
+			open := max(e.Knee.Max("db.open"), e.Over.Max("db.open"))
+			failed := e.Over.Failed()
+			binding := e.idle() && (open >= .8*limit || failed > .01)
+			words := number(pool)
+			if pool == 0 {
+				words = "as many as are asked for"
+			}
+			return &Finding{Claim: fmt.Sprintf("The pool may open %s connections, and the database allows %s", words, number(limit)), Rank: rankOf(binding), Confidence: .9,
+				Evidence: []Fact{{What: "connections the pool may open", Value: words}, {What: "connections the database allows (max_connections)", Value: number(limit)},
+					{What: "connections open, at most", Value: number(open)}, {What: "requests that failed beyond the line", Value: percent(failed)}},
+				Advice: []Action{{Text: fmt.Sprintf("let all instances together open fewer than the database allows, and some kept back for people: with one instance %s", number(max(.8*limit, 1))),
+					Command: fmt.Sprintf("db.SetMaxOpenConns(%.0f)", max(.8*limit, 1))}},
+				Gain: e.gainIf(binding)}
+		},
+		Counters: []Counter{{"it never opened half of what the database allows, beyond the line either", func(e *Evidence) (string, bool) {
+			open, limit := max(e.Knee.Max("db.open"), e.Over.Max("db.open")), e.Knee.Last("db.server_limit")
+			return fmt.Sprintf("%s of %s", number(open), number(limit)), open > 0 && open < .5*limit && e.Knee.Last("db.max_open") > 0
+		}}},
+	},
+	{
+		Name: "database-connections-churn", Claim: "The pool opens a connection for many queries, and closes it again", Needs: []string{"db.closed.idle"},
+		Threshold: "over 1 connection closed for 20 requests", Reason: "a connection to PostgreSQL is a process and a login: milliseconds, where a kept one costs nothing",
+		Judge: func(e *Evidence) *Finding {
+			idle, time, life := e.Knee.PerRequest("db.closed.idle"), e.Knee.PerRequest("db.closed.idle_time"), e.Knee.PerRequest("db.closed.lifetime")
+			if idle+time+life <= .05 {
+				return nil
+			}
+			why, call := "more are idle than may be kept (SetMaxIdleConns)", fmt.Sprintf("db.SetMaxIdleConns(%.0f)", max(e.Knee.Last("db.max_open"), e.Knee.Max("db.open"), 2))
+			if time+life > idle {
+				why, call = "they reach their age (SetConnMaxLifetime, SetConnMaxIdleTime)", "db.SetConnMaxLifetime(30 * time.Minute)"
+			}
+			return &Finding{Claim: fmt.Sprintf("The pool closes %s connections for each request: %s", number(idle+time+life), why), Rank: Binding, Confidence: .9,
+				Evidence: []Fact{{What: "connections closed for each request, at the line", Value: number(idle + time + life)}, {What: "open at most", Value: number(e.Knee.Max("db.open"))},
+					{What: "idle connections kept at most", Value: optional(e.Knee, "db.max_idle")}},
+				Advice: []Action{{Text: "keep as many idle connections as may be open", Command: call}},
+				Gain:   e.gainOfChurn()}
+		},
+		Counters: []Counter{{"they are few", func(e *Evidence) (string, bool) {
+			closed := e.Knee.PerSecond("db.closed.idle") + e.Knee.PerSecond("db.closed.idle_time") + e.Knee.PerSecond("db.closed.lifetime")
+			return perSecond(closed), closed < 2
+		}}},
+	},
+	{
+		Name: "database-pool-small", Claim: "Requests wait for a connection to the database", Needs: []string{"db.max_open", "db.in_use", "db.wait_seconds"},
+		Threshold: "over a quarter of the time that requests take", Reason: "by Little's law the seconds waited in a second are the requests that wait at any moment; held against those inside",
+		Judge: func(e *Evidence) *Finding {
+			waiting, pool, used := e.Knee.PerSecond("db.wait_seconds"), e.Knee.Last("db.max_open"), e.Knee.Mean("db.in_use")
+			if pool == 0 || e.Knee.Inside() == 0 || waiting/e.Knee.Inside() <= .25 || used < .6*pool {
+				return nil
+			}
+			query := used / max(e.Knee.Goodput(), 1e-9)
+			want := 2 * pool
+			g := e.gain(0, nil)
+			want = max(want, g.Factor*used*1.3)
+			return &Finding{Claim: fmt.Sprintf("Requests wait for one of %s connections to the database: %s of each takes %s", number(pool), span(waiting/max(e.Knee.Goodput(), 1e-9)), span(e.Knee.Service())),
+				Rank: Binding, Confidence: .95,
+				Evidence: []Fact{{What: "share of the requests' time that they wait for a connection, at the line", Value: percent(min(waiting/e.Knee.Inside(), 1))},
+					{What: "waits", Value: perSecond(e.Knee.PerSecond("db.waits"))}, {What: "connections in use", Value: number(used) + " of " + number(pool)},
+					{What: "a request holds a connection for", Value: span(query)}},
+				Advice: []Action{{Text: fmt.Sprintf("allow more connections, and keep as many idle: %.0f hold what the processors can do; all instances together below the database's limit", want),
+					Command: fmt.Sprintf("db.SetMaxOpenConns(%.0f); db.SetMaxIdleConns(%.0f)", want, want)}},
+				Gain: g}
+		},
+		Counters: []Counter{processorBusy, {"the pool is as large as the database allows", func(e *Evidence) (string, bool) {
+			limit := e.Knee.Last("db.server_limit")
+			if limit == 0 {
+				return "", false
+			}
+			return fmt.Sprintf("%s of %s", number(e.Knee.Last("db.max_open")), number(limit)), e.Knee.Last("db.max_open") >= .6*limit
+		}}},
+		Unless: []string{"database-connections-churn"},
+	},
+	{
+		Name: "database-idle-above-open", Claim: "More idle connections are asked for than may be open", Needs: []string{"db.max_idle", "db.max_open"},
+		Threshold: "SetMaxIdleConns above SetMaxOpenConns", Reason: "database/sql lowers it without a word: one of the two is not what was meant",
+		Judge: func(e *Evidence) *Finding {
+			idle, open := e.Knee.Last("db.max_idle"), e.Knee.Last("db.max_open")
+			if open == 0 || idle <= open {
+				return nil
+			}
+			return &Finding{Claim: fmt.Sprintf("%s idle connections may be kept, and %s may be open", number(idle), number(open)), Rank: Risk, Confidence: .9,
+				Evidence: []Fact{{What: "idle connections that may be kept", Value: number(idle)}, {What: "connections that may be open", Value: number(open)}}, Gain: e.gainIf(false)}
+		},
+		Counters: []Counter{{"no connection was ever idle", func(e *Evidence) (string, bool) {
+			if !e.Knee.Has("db.idle") {
+				return "", false
+			}
+			idle := max(e.Half.Max("db.idle"), e.Knee.Max("db.idle"))
+			return number(idle) + " idle at most", idle == 0
+		}}},
+		Advice: []Action{{Text: "make them the same number"}},
+	},
+	{
+		Name: "database-lifetime-zero", Claim: "Connections to the database live for ever", Needs: []string{"db.max_lifetime_seconds"},
+		Threshold: "no lifetime", Reason: "a fail-over, a new replica or a load balancer in between is only seen when connections are made anew",
+		Judge: func(e *Evidence) *Finding {
+			if e.Knee.Last("db.max_lifetime_seconds") > 0 {
+				return nil
+			}
+			return &Finding{Claim: "Connections to the database live for ever", Rank: Risk, Confidence: .8, Evidence: []Fact{{What: "lifetime of a connection", Value: "none"}}, Gain: e.gainIf(false)}
+		},
+		Counters: []Counter{{"they are closed when they have been idle for a while", func(e *Evidence) (string, bool) {
+			closed := e.Knee.PerSecond("db.closed.idle_time")
+			return perSecond(closed), closed > 0
+		}}},
+		Advice: []Action{{Text: "give them a lifetime, with some of it by chance by way of the pool's own spreading", Command: "db.SetConnMaxLifetime(30 * time.Minute)"}},
+	},
+}
+
+// optional is a gauge in words, or that it is not known.
+func optional(m *Moment, name string) string {
+	if !m.Has(name) {
+		return "not known"
+	}
+	return number(m.Last(name))
+}
+
+// gainOfChurn holds the processor time that connections cost the whole machine, the database included, against what is left without: at half of the
+// line and at the line the same, so it is told from where the time goes on the target's side alone when there is a profile.
+func (e *Evidence) gainOfChurn() Gain {
+	g := e.gain(e.connectionShare(), nil)
+	g.Why += "; what connections cost the database is not in it"
+	return g
+}

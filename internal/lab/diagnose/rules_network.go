@@ -1,0 +1,183 @@
+package diagnose
+
+import (
+	"fmt"
+)
+
+// networkRules are about connections: made, kept, refused, lost.
+var networkRules = []Rule{
+	{
+		Name: "accept-queue-overflow", Claim: "Connections are dropped because the service does not accept them fast enough", Needs: []string{"host.tcp.listen_overflows"},
+		Threshold: "over 1 overflow a second", Reason: "the client of each sends its SYN again after a second: its request takes that much longer",
+		Judge: func(e *Evidence) *Finding {
+			overflows := max(e.Knee.PerSecond("host.tcp.listen_overflows"), e.Over.PerSecond("host.tcp.listen_overflows"))
+			if overflows <= 1 {
+				return nil
+			}
+			binding := e.Over.PerSecond("host.tcp.listen_overflows") > 1 && e.idle()
+			return &Finding{Claim: fmt.Sprintf("The accept queue overflows %s times a second: the service accepts connections too slowly, or its backlog is too short", number(overflows)),
+				Rank: rankOf(binding), Confidence: .9,
+				Evidence: []Fact{{What: "overflows of accept queues", Value: perSecond(overflows)},
+					{What: "longest queue seen, and its limit", Value: number(max(e.Knee.Max("listener.queue"), e.Over.Max("listener.queue"))) + " of " + number(e.Knee.Last("listener.queue_limit"))},
+					{What: "connections made at the line", Value: perSecond(e.Knee.connections())}},
+				Gain: e.gainIf(binding)}
+		},
+		Counters: []Counter{processorBusy},
+		Advice: []Action{{Text: "do nothing between two accepts that can wait: no lookup, no handshake, no sleep"},
+			{Text: "give the listener a backlog for a burst, and the kernel's limit with it", Command: "sysctl -w net.core.somaxconn=4096"}},
+	},
+	{
+		Name: "backlog-small", Claim: "The listener's backlog is shorter than the kernel allows, and fills", Needs: []string{"listener.queue", "listener.queue_limit", "host.tcp.somaxconn"},
+		Threshold: "over 80 % of a backlog that is under somaxconn", Reason: "the next burst of connections overflows it",
+		Judge: func(e *Evidence) *Finding {
+			limit, allowed := e.Knee.Last("listener.queue_limit"), e.Knee.Last("host.tcp.somaxconn")
+			longest := max(e.Knee.Max("listener.queue"), e.Over.Max("listener.queue"))
+			if limit >= allowed || longest < .8*limit {
+				return nil
+			}
+			return &Finding{Claim: fmt.Sprintf("The listener's backlog of %s fills, and the kernel would allow %s", number(limit), number(allowed)), Rank: Risk, Confidence: .7,
+				Evidence: []Fact{{What: "longest accept queue", Value: number(longest) + " of " + number(limit)}, {What: "net.core.somaxconn", Value: number(allowed)}},
+				Gain:     e.gainIf(false)}
+		},
+		Counters: []Counter{{"it fills only for a moment", func(e *Evidence) (string, bool) {
+			mean, limit := max(e.Knee.Mean("listener.queue"), e.Over.Mean("listener.queue")), e.Knee.Last("listener.queue_limit")
+			return number(mean) + " wait on average", mean < .1*limit
+		}}},
+		Unless: []string{"accept-queue-overflow"},
+		Advice: []Action{{Text: "listen with the backlog that the kernel allows, as Go's net.Listen does"}},
+	},
+	{
+		Name: "ports-exhausted", Claim: "The local ports towards one destination run out", Needs: []string{"host.tcp.ports", "host.tcp.ports_used"},
+		Threshold: "over 80 % of the range towards one destination", Reason: "when none is left connecting fails at once; each connection that is over holds its port for a minute",
+		Judge: func(e *Evidence) *Finding {
+			used, ports := max(e.Half.Max("host.tcp.ports_used"), e.Knee.Max("host.tcp.ports_used"), e.Over.Max("host.tcp.ports_used")), e.Knee.Last("host.tcp.ports")
+			if ports == 0 || used/ports < .8 {
+				return nil
+			}
+			return &Finding{Claim: fmt.Sprintf("%s of %s local ports are taken towards one destination", number(used), number(ports)), Rank: rankOf(e.idle()), Confidence: .9,
+				Evidence: []Fact{{What: "ports taken towards the busiest destination, at most", Value: number(used) + " of " + number(ports)},
+					{What: "connections that wait for stray packets (TIME_WAIT)", Value: number(e.Knee.Max("host.tcp.time_wait"))},
+					{What: "connections the machine opened at the line, the generator's left out", Value: perSecond(e.Knee.opened())}},
+				Gain: e.gainIf(e.idle())}
+		},
+		Counters: []Counter{{"the kernel uses ports again whose connection is over (net.ipv4.tcp_tw_reuse)", func(e *Evidence) (string, bool) {
+			if !e.Knee.Has("host.tcp.tw_reuse") {
+				return "", false
+			}
+			reuse := e.Knee.Last("host.tcp.tw_reuse")
+			return number(reuse), reuse == 1 && e.Over.Failed() < .01
+		}}},
+		Advice: []Action{{Text: "keep connections and use them again: an http.Transport with MaxIdleConnsPerHost above the requests under way, response bodies read to their end and closed"},
+			{Text: "until then, use ports of connections that are over again, and more of them", Command: "sysctl -w net.ipv4.tcp_tw_reuse=1 net.ipv4.ip_local_port_range='1024 65535'"}},
+	},
+	{
+		Name: "time-wait-high", Claim: "Connections that are over pile up", Needs: []string{"host.tcp.time_wait", "host.tcp.tw_reuse"},
+		Threshold: "over 3,000 with reuse off", Reason: "each holds a port for a minute: 28,000 ports are 470 connections a second",
+		Judge: func(e *Evidence) *Finding {
+			waiting := e.Knee.Max("host.tcp.time_wait")
+			if waiting <= 3000 || e.Knee.Last("host.tcp.tw_reuse") != 0 {
+				return nil
+			}
+			return &Finding{Claim: fmt.Sprintf("%s connections are over and hold their ports, and the kernel may not use them again", number(waiting)), Rank: Risk, Confidence: .7,
+				Evidence: []Fact{{What: "connections in TIME_WAIT", Value: number(waiting)}, {What: "net.ipv4.tcp_tw_reuse", Value: "0"}}, Gain: e.gainIf(false)}
+		},
+		Counters: []Counter{{"few of them are towards any one destination", func(e *Evidence) (string, bool) {
+			used, ports := e.Knee.Max("host.tcp.ports_used"), e.Knee.Last("host.tcp.ports")
+			return fmt.Sprintf("at most %s of %s ports", number(used), number(ports)), ports > 0 && used < .1*ports
+		}}},
+		Unless: []string{"ports-exhausted"},
+		Advice: []Action{{Text: "keep connections and use them again; and let the kernel use their ports again", Command: "sysctl -w net.ipv4.tcp_tw_reuse=1"}},
+	},
+	{
+		Name: "client-connections-closed", Claim: "The service closes its clients' connections", Needs: []string{"listener.connections.time_wait"},
+		Threshold: "under 10 requests for each connection, and the service closes first", Reason: "each connection costs the service as much processor time as several small requests, with TLS hundreds",
+		Judge: func(e *Evidence) *Finding {
+			made := e.Knee.connections()
+			if made == 0 || e.Knee.Goodput()/made > 10 {
+				return nil
+			}
+			here, there := e.closers()
+			return &Finding{Claim: fmt.Sprintf("The service closes its clients' connections after %s requests each", number(e.Knee.Goodput()/made)), Rank: rankOf(e.processorBound()), Confidence: .9,
+				Evidence: []Fact{{What: "requests for each connection, at the line", Value: number(e.Knee.Goodput() / made)}, {What: "connections made", Value: perSecond(made)},
+					{What: "connections that the service closed first (TIME_WAIT on its side)", Value: number(here)}, {What: "and its clients", Value: number(there)}},
+				Gain: e.gain(e.connectionShare(), nil)}
+		},
+		Counters: []Counter{{"the clients close first", func(e *Evidence) (string, bool) {
+			here, there := e.closers()
+			return fmt.Sprintf("%s connections were closed first by the service, %s by its clients", number(here), number(there)), here <= 2*there || here < 10
+		}}},
+		Advice: []Action{{Text: "keep connections open: no SetKeepAlivesEnabled(false), no Connection: close, an http.Server.IdleTimeout above the clients' think time; answer before the body is read only when it is small"}},
+	},
+	{
+		Name: "upstream-connections-not-reused", Claim: "The service opens a connection to its upstream for nearly each request", Needs: []string{"host.tcp.opened_active"},
+		Threshold: "over 1 connection for 5 requests", Reason: "each is a round trip and a handshake before the first byte; kept ones cost neither",
+		Judge: func(e *Evidence) *Finding {
+			opened := e.Knee.opened()
+			if e.Knee.Goodput() == 0 || opened/e.Knee.Goodput() <= .2 {
+				return nil
+			}
+			who := "the service closes them"
+			if e.Knee.Mean("target.outgoing.time_wait_there") > e.Knee.Mean("target.outgoing.time_wait") {
+				who = "the upstream closes them"
+			}
+			return &Finding{Claim: fmt.Sprintf("The service opens %s connections to others for each request, and %s", number(opened/e.Knee.Goodput()), who), Rank: Binding, Confidence: .85,
+				Evidence: []Fact{{What: "connections opened for each request, at the line, the generator's left out", Value: number(opened / e.Knee.Goodput())},
+					{What: "connections that the service closed first", Value: number(e.Knee.Mean("target.outgoing.time_wait"))},
+					{What: "and its upstreams", Value: number(e.Knee.Mean("target.outgoing.time_wait_there"))}},
+				Where: e.Places[classHandshake], Gain: e.gain(e.connectionShare(), nil)}
+		},
+		Counters: []Counter{{"another process opens them", func(e *Evidence) (string, bool) {
+			if !e.Knee.Has("target.outgoing.established") {
+				return "", false
+			}
+			seen := e.Knee.Max("target.outgoing.established") + e.Knee.Max("target.outgoing.time_wait") + e.Knee.Max("target.outgoing.time_wait_there")
+			return number(seen) + " were seen to be the service's", seen < 1
+		}}},
+		Unless: []string{"ports-exhausted", "database-connections-churn"},
+		Advice: []Action{{Text: "one http.Client for all requests, with an http.Transport whose MaxIdleConnsPerHost is above the requests under way (2 is the default); bodies read to their end and closed"}},
+	},
+	{
+		Name: "retransmits", Claim: "The network loses packets", Needs: []string{"host.tcp.retransmits", "host.tcp.segments_sent"},
+		Threshold: "over 1 % of the segments", Reason: "each costs its request a timeout of at least 200 ms, so 1 % is a p99 of its own",
+		Judge: func(e *Evidence) *Finding {
+			again, sent := e.Knee.PerSecond("host.tcp.retransmits"), e.Knee.PerSecond("host.tcp.segments_sent")
+			if sent == 0 || again/sent <= .01 || again < 5 {
+				return nil
+			}
+			return &Finding{Claim: fmt.Sprintf("%s of the segments are sent again: the network loses packets, or a queue on the way overflows", percent(again/sent)), Rank: rankOf(e.idle()), Confidence: .7,
+				Evidence: []Fact{{What: "segments sent again, at the line", Value: percent(again / sent)}, {What: "in a second", Value: number(again)},
+					{What: "at half of the line", Value: percent(e.Half.PerSecond("host.tcp.retransmits") / max(e.Half.PerSecond("host.tcp.segments_sent"), 1))}},
+				Gain: e.gainIf(e.idle())}
+		},
+		Counters: []Counter{{"connections were refused by an accept queue, and their SYNs sent again", func(e *Evidence) (string, bool) {
+			dropped := e.Knee.PerSecond("host.tcp.listen_drops")
+			return perSecond(dropped), dropped >= .5*e.Knee.PerSecond("host.tcp.retransmits")
+		}}},
+		Unless: []string{"accept-queue-overflow"},
+		Advice: []Action{{Text: "see which connections lose", Command: "ss -ti state established '( sport = :PORT )' | grep -B1 retrans"},
+			{Text: "look for drops at the interface and its queues", Command: "ip -s link; tc -s qdisc; nstat -az TcpRetransSegs TcpExtTCPLostRetransmit"}},
+	},
+}
+
+// connections are those that the generator made in a second.
+func (m *Moment) connections() float64 {
+	if m == nil || m.Step.Totals.Length == 0 {
+		return 0
+	}
+	return float64(m.Step.Totals.ConnectionsMade) / (float64(m.Step.Totals.Length) / 1e9)
+}
+
+// opened are the connections that the machine opened in a second, without the generator's where it runs on the same machine.
+func (m *Moment) opened() float64 {
+	return max(m.PerSecond("host.tcp.opened_active")-m.connections(), 0)
+}
+
+// closers are the connections that the service closed first and those that its clients did, as far as they are remembered at the line.
+func (e *Evidence) closers() (service, clients float64) {
+	return e.Knee.Mean("listener.connections.time_wait"), e.Knee.Mean("listener.clients.time_wait")
+}
+
+// connectionShare is the share of the target's processor time that goes into making connections: handshakes, dialling, accepting.
+func (e *Evidence) connectionShare() float64 {
+	return e.Classes[classHandshake] + e.Classes[classConnect]
+}

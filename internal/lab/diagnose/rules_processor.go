@@ -1,0 +1,201 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/profile"
+	"plimsoll/internal/lab/words"
+)
+
+// processorRules are about where the processor time goes. Each looks at a class of the profile's stacks; see classOf.
+var processorRules = []Rule{
+	costly("logging-hot", classLogging, .25, "Logging takes %s of the processor time",
+		"a line of log costs some microseconds: a quarter of the processor is more than a service should say of itself",
+		Action{Text: "log less on the path of a request: one line, sampled where there are many, no source position, no attributes that are made when nobody reads them (slog.Logger.Enabled)"}),
+	costly("json-hot", classJSON, .3, "JSON takes %s of the processor time",
+		"a service that passes data on spends 10 to 20 % on it; more means that the same is encoded again and again, or too much of it",
+		Action{Text: "encode what does not change once, and keep the bytes; leave out fields that nobody reads; stream with json.Encoder into a pooled buffer"}),
+	costly("reflection-hot", classReflection, .25, "Reflection takes %s of the processor time",
+		"a field reached by reflection costs tens of times what the compiler's access does",
+		Action{Text: "write the copy or the check by hand, or generate it; or look at each type once and keep what was found"}),
+	costly("handshakes-dominate", classHandshake, .3, "TLS handshakes take %s of the processor time",
+		"a full handshake costs as much as some hundred small requests: with kept connections and resumption it is a few per cent",
+		Action{Text: "resume sessions: do not set SessionTicketsDisabled, and share ticket keys between instances (tls.Config.SetSessionTicketKeys)"},
+		Action{Text: "use an ECDSA P-256 certificate: its handshake costs a tenth of RSA's", Command: "openssl ecparam -genkey -name prime256v1 -noout -out site.key"},
+		Action{Text: "have clients keep connections: an idle timeout above their think time"}).unless("upstream-connections-not-reused", "client-connections-closed"),
+	{
+		Name: "gc-heavy", Claim: "Garbage collection takes much of the processor time", Needs: []string{"profile:cpu|go.gc.cpu_seconds", measure.TargetCPU},
+		Threshold: "over 20 % of the target's processor time", Reason: "with GOGC=100 a service with moderate garbage spends 5 to 15 %",
+		Judge: judgeCollector, Counters: []Counter{othersBusy},
+	},
+	{
+		Name: "gc-pauses", Claim: "The collector stops the service for long", Needs: []string{"go.gc.pause.p50_seconds", "go.gc.pause.p95_seconds"},
+		Threshold: "median over 5 ms, or 95th percentile over 20 ms", Reason: "Go's pauses are well under a millisecond: such ones are the tail that clients see",
+		Judge: func(e *Evidence) *Finding {
+			p50, p95 := e.Knee.Mean("go.gc.pause.p50_seconds"), e.Knee.Mean("go.gc.pause.p95_seconds")
+			if p50 <= 5e-3 && p95 <= 20e-3 {
+				return nil
+			}
+			return &Finding{Claim: fmt.Sprintf("The collector stops the service for %s (median) and %s (95th percentile)", span(p50), span(p95)), Rank: rankOf(e.idle()), Confidence: .8,
+				Evidence: []Fact{{What: "median pause at the line", Value: span(p50)}, {What: "95th percentile", Value: span(p95)},
+					{What: "at half of the line", Value: span(e.Half.Mean("go.gc.pause.p50_seconds"))}, {What: "goroutines", Value: number(e.Knee.Mean("go.goroutines"))}},
+				Gain: Gain{Factor: 1.1, Low: 1, High: 2, Why: "pauses are in the tail, and what the SLO says of the tail decides"}}
+		},
+		Counters: []Counter{
+			{"the cgroup's quota stopped the process, its pauses with it", func(e *Evidence) (string, bool) {
+				throttled := e.Knee.PerSecond("target.cgroup.throttled_seconds")
+				return span(throttled) + " a second", throttled > .01
+			}},
+			othersBusy,
+		},
+		Advice: []Action{{Text: "see what stops: a trace shows each pause and what ran before it", Command: "curl -o trace 'URL/debug/pprof/trace?seconds=5' && go tool trace trace"},
+			{Text: "have fewer goroutines and no loops without calls in assembly or C, which are what a stop waits for; leave processors to the collector"}},
+	},
+	{
+		Name: "cpu-hot-function", Claim: "One function takes much of the processor time", Needs: []string{"profile:cpu", measure.TargetCPU},
+		Threshold: "over 40 % of the target's processor time, itself and what it calls of the library", Reason: "nothing else is worth looking at before it",
+		Judge: func(e *Evidence) *Finding {
+			places := e.Places[classOwn]
+			if len(places) == 0 || places[0].Share < .4 {
+				return nil
+			}
+			at := places[0]
+			f := &Finding{Claim: fmt.Sprintf("%s takes %s of the processor time", at.Function, percent(at.Share)), Rank: Cost, Confidence: .85, Where: places,
+				Evidence: []Fact{{What: at.Function + ", at the line", Value: percent(at.Share) + " of the processor time"},
+					{What: "for each request", Value: span(at.Share * e.Knee.PerRequest(measure.TargetCPU))},
+					{What: "at half of the line", Value: percent(shareAt(e.Half, at.Function))}},
+				Advice: []Action{{Text: "see which of its lines", Command: e.listOf(at.Function)}},
+				Gain:   e.processorGain(at.Share)}
+			if e.processorBound() {
+				f.Rank = Binding
+			}
+			return f
+		},
+		Counters: []Counter{othersBusy},
+		Unless:   []string{"cgroup-throttled"},
+		Advice:   []Action{{Text: "do its work once and keep the result; or less of it; or with a better algorithm"}},
+	},
+}
+
+// costly is a rule about a class of stacks that takes more than a share of the processor time.
+func costly(name, class string, share float64, claim, reason string, advice ...Action) Rule {
+	return Rule{Name: name, Claim: fmt.Sprintf(claim, "much"), Needs: []string{"profile:cpu"}, Threshold: "over " + percent(share) + " of the target's processor time",
+		Reason: reason, Advice: advice, Counters: []Counter{othersBusy},
+		Judge: func(e *Evidence) *Finding {
+			now := e.Classes[class]
+			if now < share {
+				return nil
+			}
+			f := &Finding{Claim: fmt.Sprintf(claim, percent(now)), Rank: Cost, Confidence: .9, Where: e.Places[class],
+				Evidence: []Fact{{What: class + ", at the line", Value: percent(now) + " of the processor time"},
+					{What: "for each request", Value: span(now * e.Knee.PerRequest(measure.TargetCPU))}},
+				Gain: e.processorGain(now)}
+			if e.processorBound() {
+				f.Rank = Binding
+			}
+			return f
+		},
+	}
+}
+
+func (r Rule) unless(names ...string) Rule {
+	r.Unless = append(r.Unless, names...)
+	return r
+}
+
+// processorGain is the gain of saving a share of the target's processor time: none where the processor is not what gives.
+func (e *Evidence) processorGain(share float64) Gain {
+	if !e.processorBound() {
+		return Gain{Factor: 1, Low: 1, High: 1.2, Why: "the processor is not what gives first; what is saved shows when that has been mended"}
+	}
+	g := e.gain(share, nil)
+	// Something has to be done instead, so the whole share is the most that can be saved.
+	g.Low, g.High = e.gain(share*.7, nil).Factor, g.Factor*1.1
+	return g
+}
+
+// shareAt is a function's share of the processor time at a moment, with the library that it calls.
+func shareAt(m *Moment, function string) float64 {
+	p := m.Profile(kindCPU)
+	if p == nil {
+		return 0
+	}
+	for _, at := range p.Top(profile.CPU, profile.FirstUser, 100) {
+		if at.Function == function {
+			return at.Share
+		}
+	}
+	return 0
+}
+
+// The collector's arithmetic: what a cycle costs depends on what is alive, and how many cycles there are on GOGC. So a share of the processor
+// time goes as 1/GOGC.
+const (
+	collectorMuch = .2
+	collectorFair = .05
+	gogcDefault   = 100
+	gogcMost      = 800
+	// heapShare is how much of the memory there is a heap may grow to: stacks, buffers of the kernel and other processes need the rest.
+	heapShare = .6
+)
+
+func judgeCollector(e *Evidence) *Finding {
+	share, profiled := e.Classes[classCollector]
+	if !profiled && e.Classes == nil {
+		share = e.Knee.PerSecond("go.gc.cpu_seconds") / max(e.Knee.PerSecond(measure.TargetCPU), 1e-9)
+	}
+	if share <= collectorMuch {
+		return nil
+	}
+	gogc := gogcDefault * 1.0
+	if e.Knee.Has("go.gogc_percent") {
+		gogc = e.Knee.Last("go.gogc_percent")
+	}
+	live, goal := e.Knee.Mean("go.heap.live_bytes"), e.Knee.Mean("go.heap.goal_bytes")
+	want := min(max(gogc*share/collectorFair, gogc), gogcMost)
+	memory, of := e.memory()
+	if live > 0 && memory > 0 {
+		want = min(want, max(100*(heapShare*memory/live-1), gogc))
+	}
+	saved := share * (1 - gogc/max(want, 1))
+	f := &Finding{Claim: fmt.Sprintf("Garbage collection takes %s of the processor time", percent(share)), Rank: Cost, Confidence: .9, Where: e.allocators(),
+		Evidence: []Fact{{What: "garbage collection, at the line", Value: percent(share) + " of the processor time"},
+			{What: "collections", Value: perSecond(e.Knee.PerSecond("go.gc.cycles"))}, {What: "allocated", Value: size(e.Knee.PerSecond("go.allocated_bytes")) + " a second, " +
+				size(e.Knee.PerRequest("go.allocated_bytes")) + " a request"},
+			{What: "alive, and the goal of the next collection", Value: size(live) + ", " + size(goal)}, {What: "GOGC", Value: number(gogc)}},
+		Gain: e.processorGain(saved)}
+	if e.processorBound() {
+		f.Rank = Binding
+	}
+	if want > gogc*1.2 {
+		command := fmt.Sprintf("GOGC=%.0f", want)
+		text := fmt.Sprintf("collect less often: with GOGC=%.0f the heap grows to about %s before each collection, and collection takes about %s", want, size(live*(1+want/100)), percent(share-saved))
+		if memory > 0 {
+			command += fmt.Sprintf(" GOMEMLIMIT=%.0fMiB", .9*memory/(1<<20))
+			text += fmt.Sprintf("; there are %s of memory (%s), and the limit keeps the heap inside", size(memory), of)
+		}
+		f.Advice = append(f.Advice, Action{text, command})
+	}
+	f.Advice = append(f.Advice, Action{"make less garbage: the places below allocate the most; pool what is made for each request, and give slices their size", words.Command("go", "tool", "pprof", "-sample_index=alloc_space", "-top", e.profileFile(e.Knee, "allocs"))})
+	return f
+}
+
+// memory is what the target may use, in bytes, and by what; 0 where that is not known.
+func (e *Evidence) memory() (bytes float64, of string) {
+	if limit := e.Knee.Last("target.cgroup.memory_limit_bytes"); limit > 0 {
+		return limit, "the cgroup's limit"
+	}
+	if free := e.Knee.Last("host.memory.available_bytes"); free > 0 {
+		return free + e.Knee.Last("target.memory.rss_bytes"), "what is free, and what it has"
+	}
+	return 0, ""
+}
+
+// allocators are the places that allocate the most.
+func (e *Evidence) allocators() []profile.Place {
+	if p := e.Knee.Profile("allocs"); p != nil {
+		return p.Top(profile.AllocSpace, profile.FirstUser, placesTold)
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package diagnose
+
+import (
+	"fmt"
+	"math"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/profile"
+)
+
+// runtimeRules are about goroutines: what they wait for, and whether they end.
+var runtimeRules = []Rule{
+	{
+		Name: "lock-contention", Claim: "Requests wait for a lock", Needs: []string{"profile:mutex|go.mutex.wait_seconds"},
+		Threshold: "over a quarter of the time that requests take", Reason: "the seconds that goroutines wait in a second are how many wait at any moment (Little's law); held against the requests inside",
+		Judge: func(e *Evidence) *Finding {
+			waiting := e.Knee.PerSecond("go.mutex.wait_seconds")
+			var where []profile.Place
+			if p := e.Knee.Profile("mutex"); p != nil {
+				waiting = max(waiting, p.Total(profile.Delay))
+				where = p.Top(profile.Delay, profile.FirstUser, placesTold)
+			}
+			if e.Knee.Inside() == 0 || waiting/e.Knee.Inside() <= .25 {
+				return nil
+			}
+			holder := ""
+			if len(where) > 0 {
+				holder = ", which " + where[0].Function + " holds"
+			}
+			f := &Finding{Claim: fmt.Sprintf("Requests wait for a lock%s: %s of the time they take", holder, percent(min(waiting/e.Knee.Inside(), 1))), Rank: Binding, Confidence: .9, Where: where,
+				Evidence: []Fact{{What: "share of the requests' time that they wait for locks, at the line", Value: percent(min(waiting/e.Knee.Inside(), 1))},
+					{What: "goroutines that wait, on average", Value: number(waiting)}, {What: "requests inside", Value: number(e.Knee.Inside())}},
+				Gain: e.gain(0, nil)}
+			if b := e.Knee.Profile("block"); b != nil {
+				for _, at := range b.Top(profile.Delay, lockWaiter, 2) {
+					f.Evidence = append(f.Evidence, Fact{What: "who waits", Value: fmt.Sprintf("%s (%s:%d), %s of all waits", at.Function, at.File, at.Line, percent(at.Share))})
+				}
+			}
+			return f
+		},
+		Counters: []Counter{processorBusy},
+		Advice: []Action{{Text: "hold the lock for less: no I/O, no encoding, no logging under it; copy what is needed and let go"},
+			{Text: "or share it out: one lock for each shard of the map, an atomic for a counter, a copy that is replaced whole for what is mostly read"}},
+	},
+	{
+		Name: "goroutine-leak", Claim: "Goroutines stay behind", Needs: []string{"go.goroutines"},
+		Threshold: "over 1,000, and more than 5 a minute more than at the same load before", Reason: "what is left at the same load after everything else never ends; memory and the collector's work grow with it until the process is killed",
+		Judge: judgeLeak,
+		Counters: []Counter{{"they become fewer again", func(e *Evidence) (string, bool) {
+			all, _, _ := e.After.values("go.goroutines")
+			return fmt.Sprintf("%s at the beginning of the last step, %s at its end", number(all[0]), number(all[len(all)-1])), all[len(all)-1] < .9*all[0]
+		}}},
+		Advice: []Action{{Text: "give each goroutine a way to end: a context that is cancelled, a channel that is closed, a buffered channel for an answer that nobody may fetch"},
+			{Text: "see where they are", Command: "curl 'URL/debug/pprof/goroutine?debug=1' | head -40"}},
+		Verify: "survey again after the change: the goroutines after the overload should be as many as before it",
+	},
+	{
+		Name: "context-not-passed", Claim: "Work goes on for clients that have left", Needs: []string{"listener.connections.close_wait"},
+		Threshold: "over 5 connections, and over 5 % of them, whose client has left while the service still works for it", Reason: "under overload clients give up and come again: what is done for those who left is lost to those who wait",
+		Judge: func(e *Evidence) *Finding {
+			left := e.Over.Mean("listener.connections.close_wait")
+			all := left + e.Over.Mean("listener.connections.established")
+			if left <= 5 || left/max(all, 1) <= .05 {
+				return nil
+			}
+			f := &Finding{Claim: fmt.Sprintf("Beyond the line the service works for %s clients that have left, of %s", number(left), number(all)), Rank: Risk, Confidence: .85,
+				Evidence: []Fact{{What: "connections whose client has left, beyond the line (CLOSE_WAIT)", Value: number(left) + " of " + number(all)},
+					{What: "requests that timed out beyond the line", Value: percent(e.Over.Failed(measure.Timeout))},
+					{What: "goodput at the line and beyond", Value: number(e.Knee.Goodput()) + " and " + rate(e.Over.Goodput())}},
+				Gain: Gain{Factor: 1, Low: 1, High: 1.2, Why: "the line is where nobody gives up yet; what is gained is beyond it"}}
+			if p := e.Over.Profile("goroutine"); p != nil {
+				f.Where = p.Top(profile.Goroutine, handlerAt, placesTold)
+			}
+			return f
+		},
+		Counters: []Counter{{"nobody gave up waiting", func(e *Evidence) (string, bool) {
+			gone := e.Over.Failed(measure.Timeout, measure.NotSent)
+			return percent(gone) + " of the requests timed out", gone < .01
+		}}},
+		Advice: []Action{{Text: "pass the request's context on to everything that it waits for, and look at it between pieces of work", Command: "http.NewRequestWithContext(r.Context(), …); db.QueryContext(r.Context(), …); if r.Context().Err() != nil { return }"}},
+		Verify: "survey again: beyond the line there should be next to no connections in CLOSE_WAIT, and the goodput should hold",
+	},
+	{
+		Name: "scheduler-latency", Claim: "Goroutines that could run wait for a thread", Needs: []string{"go.sched.latency.p99_seconds", measure.TargetCPU},
+		Threshold: "99th percentile over 5 ms while processors are idle on average", Reason: "with a thread free a goroutine runs within microseconds: such waits come from bursts of others that run at once",
+		Judge: func(e *Evidence) *Finding {
+			p99 := e.Knee.Mean("go.sched.latency.p99_seconds")
+			if p99 <= 5e-3 {
+				return nil
+			}
+			return &Finding{Claim: fmt.Sprintf("Goroutines that could run wait up to %s for a thread (99th percentile), though the processors are only %s busy", span(p99), percent(e.busy(targetProcessor))),
+				Rank: Binding, Confidence: .8, Where: e.Places[classOwn],
+				Evidence: []Fact{{What: "99th percentile of the wait for a thread, at the line", Value: span(p99)}, {What: "at half of the line", Value: span(e.Half.Mean("go.sched.latency.p99_seconds"))},
+					{What: "use of the processors that it may use", Value: percent(e.busy(targetProcessor))}, {What: "goroutines", Value: number(e.Knee.Mean("go.goroutines"))}},
+				Gain: e.gain(0, nil)}
+		},
+		Counters: []Counter{processorBusy, {"the cgroup's quota stopped the process", func(e *Evidence) (string, bool) {
+			throttled := e.Knee.PerSecond("target.cgroup.throttled_seconds")
+			return span(throttled) + " a second", throttled > .01
+		}}, othersBusy},
+		Unless: []string{"cgroup-throttled", "gomaxprocs-low"},
+		Advice: []Action{{Text: "find what makes many goroutines run at once: work in the background, a fan-out for each request; do it with few of them, in slices, or in another process"},
+			{Text: "see it", Command: "curl -o trace 'URL/debug/pprof/trace?seconds=5' && go tool trace trace"}},
+	},
+}
+
+// judgeLeak holds the goroutines after everything against those at the same load before it.
+func judgeLeak(e *Evidence) *Finding {
+	if e.Before == nil || e.After == nil {
+		return nil
+	}
+	before, after := e.Before.Mean("go.goroutines"), e.After.Last("go.goroutines")
+	minutes := e.After.Step.Began.Sub(e.Before.Step.Began).Minutes()
+	if !e.Before.Has("go.goroutines") || after <= 1000 || minutes <= 0 || (after-before)/minutes <= 5 {
+		return nil
+	}
+	served := 0.0
+	for i := range e.Run.Steps {
+		if s := &e.Run.Steps[i]; s.Plan.Number >= e.Before.Step.Plan.Number && s.Plan.Number < e.After.Step.Plan.Number {
+			served += float64(s.Totals.Ended.Total())
+		}
+	}
+	f := &Finding{Claim: fmt.Sprintf("Goroutines stay behind: %s after the survey where there were %s before, at the same load", number(after), number(before)), Rank: Risk, Confidence: .9,
+		Evidence: []Fact{{What: "goroutines at a gentle load, before and after", Value: number(before) + " and " + number(after)},
+			{What: "more", Value: number((after-before)/minutes) + " a minute, one for " + number(served/math.Max(after-before, 1)) + " requests"}},
+		Gain: Gain{Factor: 1, Low: 1, High: 2, Why: "the line does not move at once: it falls while the process lives"}}
+	if p := e.After.Profile("goroutine"); p != nil {
+		f.Where = p.Top(profile.Goroutine, profile.Started, placesTold)
+	}
+	return f
+}
+
+// lockWaiter chooses who waits for a lock in a block profile.
+func lockWaiter(stack []profile.Frame) (profile.Frame, bool) {
+	for _, f := range stack {
+		switch f.Function {
+		case "sync.(*Mutex).Lock", "sync.(*RWMutex).Lock", "sync.(*RWMutex).RLock":
+			return profile.FirstUser(stack)
+		}
+	}
+	return profile.Frame{}, false
+}
+
+// handlerAt chooses where a goroutine is that serves a request.
+func handlerAt(stack []profile.Frame) (profile.Frame, bool) {
+	for _, f := range stack {
+		if f.Function == "net/http.(*conn).serve" {
+			return profile.FirstUser(stack)
+		}
+	}
+	return profile.Frame{}, false
+}

@@ -1,0 +1,72 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/profile"
+)
+
+// waitingRules come last: they say that requests wait for something outside, when nothing inside was found that they wait for.
+var waitingRules = []Rule{
+	{
+		Name: "slow-dependency", Claim: "Requests wait for something that the service depends on", Needs: []string{measure.TargetCPU},
+		Threshold: "response times over 1.5 times those at half of the line while the processors are idle", Reason: "by Little's law the requests inside divided by the time each takes is the rate: when more inside only take longer, what they wait for is at its limit",
+		Judge: func(e *Evidence) *Finding {
+			half, knee := e.Half.Service(), e.Knee.Service()
+			if half == 0 || knee < 1.5*half || e.Over.Goodput() > 1.25*e.Knee.Goodput() {
+				return nil
+			}
+			f := &Finding{Claim: fmt.Sprintf("Requests wait for something that the service depends on: at the line they take %s, at half of it %s, and the processors are %s busy", span(knee), span(half), percent(e.busy(targetProcessor))),
+				Rank: Binding, Confidence: .6,
+				Evidence: []Fact{{What: "time of a request, at the line and at half of it", Value: span(knee) + " and " + span(half)},
+					{What: "requests inside, at half of the line, at it and beyond", Value: number(e.Half.Inside()) + ", " + number(e.Knee.Inside()) + ", " + number(e.Over.Inside())},
+					{What: "goodput there", Value: number(e.Half.Goodput()) + ", " + number(e.Knee.Goodput()) + ", " + rate(e.Over.Goodput())}},
+				Gain: e.gain(0, nil)}
+			if p := e.Knee.Profile("goroutine"); p != nil {
+				f.Where = p.Top(profile.Goroutine, waitsOutside, placesTold)
+				if waiting := p.Classify(profile.Goroutine, handlerState); waiting[stateOutside] > waiting[stateElse] {
+					f.Confidence = .85
+					f.Evidence = append(f.Evidence, Fact{What: "goroutines that serve a request, and wait for an answer from outside", Value: fmt.Sprintf("%s of %s", number(waiting[stateOutside]), number(waiting[stateOutside]+waiting[stateElse]))})
+				}
+			}
+			return f
+		},
+		Counters: []Counter{processorBusy, othersBusy},
+		Unless: []string{"lock-contention", "database-pool-small", "database-pool-above-limit", "database-connections-churn", "cgroup-throttled", "gomaxprocs-low", "scheduler-latency",
+			"descriptors-near-limit", "accept-queue-overflow", "ports-exhausted", "conntrack-near-full", "retransmits", "swapping", "major-faults", "gc-pauses", "generator-limit", "upstream-connections-not-reused"},
+		Advice: []Action{{Text: "survey what it depends on, by itself: plimsoll survey on its address gives its own line"},
+			{Text: "until it carries more: fewer calls for each request, a cache, or a limit on how many wait, so that the others fail fast"}},
+	},
+}
+
+// What a goroutine that serves a request does.
+const (
+	stateOutside = "outside"
+	stateElse    = "else"
+)
+
+// handlerState is what such a goroutine waits for; empty for others.
+func handlerState(stack []profile.Frame) string {
+	if _, ok := handlerAt(stack); !ok {
+		return ""
+	}
+	if _, ok := waitsOutside(stack); ok {
+		return stateOutside
+	}
+	return stateElse
+}
+
+// waitsOutside chooses the place from where a goroutine that serves a request waits for an answer over a connection.
+func waitsOutside(stack []profile.Frame) (profile.Frame, bool) {
+	at, serves := handlerAt(stack)
+	if !serves {
+		return profile.Frame{}, false
+	}
+	for _, f := range stack {
+		if fits(f.Function, "net/http.(*Transport).roundTrip") || fits(f.Function, "net.(*conn).Read") || fits(f.Function, "net/http.(*persistConn).roundTrip") || fits(f.Function, "internal/poll.(*FD).Read") {
+			return at, true
+		}
+	}
+	return profile.Frame{}, false
+}

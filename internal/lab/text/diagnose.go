@@ -1,0 +1,143 @@
+package text
+
+import (
+	"fmt"
+	"strings"
+
+	"plimsoll/internal/lab/diagnose"
+	"plimsoll/internal/lab/words"
+)
+
+// DiagnosisInBrief is what gives first and what is sick, in a line or two each. dir is where the run is, for who wants to know more.
+func DiagnosisInBrief(d *diagnose.Diagnosis, dir string) string {
+	var b strings.Builder
+	b.WriteString(firstToGive(&d.First))
+	for i := range d.Findings {
+		f := &d.Findings[i]
+		b.WriteString(entry(fmt.Sprintf("finding %d", i+1), Clean(f.Rule)+", "+rankWords(f.Rank), f.Claim))
+	}
+	if len(d.Findings) > 0 {
+		fmt.Fprintf(&b, "Why, where and what to do about it: %s\n", Clean(words.Command("plimsoll", "diagnose", dir)))
+	}
+	return b.String()
+}
+
+func firstToGive(l *diagnose.Limit) string {
+	what := l.What
+	if l.Share > 0 {
+		what += ", " + words.Percent(l.Share) + " in use"
+	}
+	return entry("FIRST TO GIVE", wrap(what, indent), l.Why)
+}
+
+// Diagnosis is what limits a service, the first to give first.
+func Diagnosis(d *diagnose.Diagnosis) string {
+	var b strings.Builder
+	b.WriteString(firstToGive(&d.First))
+	if len(d.Findings) == 0 {
+		b.WriteString("\nNo finding: nothing that was looked at is sick.\n")
+	}
+	for i := range d.Findings {
+		b.WriteString("\n" + finding(i+1, &d.Findings[i]))
+	}
+	if len(d.HeldBack) > 0 {
+		b.WriteString("\nNot claimed, since something speaks against it:\n")
+		for _, h := range d.HeldBack {
+			fmt.Fprintf(&b, "  %s: %s\n", Clean(h.Rule), wrap(h.Why, 4))
+		}
+	}
+	if len(d.NotJudged) > 0 {
+		b.WriteString("\nNot judged, since it was not measured:\n")
+		for _, n := range d.NotJudged {
+			fmt.Fprintf(&b, "  %s: %s\n", Clean(n.Rule), wrap(n.Missing, 4))
+		}
+	}
+	return b.String()
+}
+
+// rankWords say what a finding means for the line.
+func rankWords(r diagnose.Rank) string {
+	switch r {
+	case diagnose.Binding:
+		return "sets the line"
+	case diagnose.Cost:
+		return "makes requests dear"
+	}
+	return "a risk"
+}
+
+// margin is where a finding's texts begin.
+const margin = 5
+
+func finding(number int, f *diagnose.Finding) string {
+	var b strings.Builder
+	pad := strings.Repeat(" ", margin)
+	section := func(name string) { fmt.Fprintf(&b, "%s%s\n", pad, name) }
+	item := func(text string) { fmt.Fprintf(&b, "%s  %s\n", pad, wrap(text, margin+2)) }
+	fmt.Fprintf(&b, "%3d  %s: %s, %s sure\n%s%s\n", number, Clean(f.Rule), rankWords(f.Rank), words.Percent(f.Confidence), pad, wrap(f.Claim, margin))
+	section("evidence")
+	for _, e := range f.Evidence {
+		text := e.What + ": " + e.Value
+		if e.Threshold != "" {
+			text += "  [a finding when " + e.Threshold + ": " + e.Reason + "]"
+		}
+		item(text)
+	}
+	if len(f.Against) > 0 {
+		section("what could have spoken against it, and does not")
+		for _, a := range f.Against {
+			item(a.What + ": " + a.Value)
+		}
+	}
+	if len(f.Where) > 0 {
+		section("where")
+		places := Table{Left: []int{1, 2}}
+		for _, p := range f.Where {
+			places.Row(pad+Clip(p.Function, 70), Clip(fmt.Sprintf("%s:%d", p.File, p.Line), 50), words.Percent(p.Share)+" "+p.Of)
+		}
+		b.WriteString(places.String())
+	}
+	section("what to do")
+	for _, a := range f.Advice {
+		item(a.Text)
+		command(&b, a.Command)
+	}
+	section("what it should gain")
+	item(gain(&f.Gain))
+	section("how to see whether it did")
+	item(f.Verify.Text)
+	command(&b, f.Verify.Command)
+	return b.String()
+}
+
+// command is on a line of its own and never wrapped, so that it can be copied.
+func command(b *strings.Builder, text string) {
+	if text != "" {
+		fmt.Fprintf(b, "%s      %s\n", strings.Repeat(" ", margin), Clean(text))
+	}
+}
+
+func gain(g *diagnose.Gain) string {
+	if g.Factor < 1.05 {
+		return "the line stays where it is; " + g.Why
+	}
+	return fmt.Sprintf("the line at about %.2g times what it is (%.2g to %.2g); %s", g.Factor, g.Low, g.High, g.Why)
+}
+
+// Rules is the table of rules, for people who want to know what a diagnosis looks for.
+func Rules(rules []diagnose.Rule) string {
+	var b strings.Builder
+	for _, r := range rules {
+		fmt.Fprintf(&b, "%s\n  %s\n", r.Name, wrap(r.Claim, 2))
+		fmt.Fprintf(&b, "  when    %s\n", wrap(r.Threshold, 10))
+		fmt.Fprintf(&b, "  why so  %s\n", wrap(r.Reason, 10))
+		if len(r.Needs) > 0 {
+			fmt.Fprintf(&b, "  needs   %s\n", wrap(strings.ReplaceAll(strings.Join(r.Needs, ", "), "|", " or "), 10))
+		}
+		for _, c := range r.Counters {
+			fmt.Fprintf(&b, "  not if  %s\n", wrap(c.What, 10))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
