@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"plimsoll/internal/lab/diagnose"
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/report"
 )
@@ -77,10 +78,18 @@ func cause(err error) error {
 	return err
 }
 
+// diagnosisOf is what a survey's run shows; nil for other runs, which say nothing of a line.
+func diagnosisOf(run *record.Run) *diagnose.Diagnosis {
+	if run.Manifest.Kind != "survey" || len(run.Steps) == 0 {
+		return nil
+	}
+	return diagnose.Run(run)
+}
+
 // writeReport writes a run's report and returns where it is.
 func writeReport(run *record.Run, path string) (string, error) {
 	var page bytes.Buffer
-	if err := report.Write(&page, run); err != nil {
+	if err := report.Write(&page, run, diagnosisOf(run)); err != nil {
 		return "", fmt.Errorf("the report of %s: %w", run.Dir, err)
 	}
 	return path, writeFile(path, page.Bytes())

@@ -65,7 +65,7 @@ func chromium(t *testing.T, page string, flags ...string) string {
 func html(t *testing.T, run *record.Run) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := report.Write(&out, run); err != nil {
+	if err := report.Write(&out, run, nil); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
@@ -157,6 +157,7 @@ func TestOddRunsInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	pages["hostile comparison"] = compared.Bytes()
+	pages["hostile diagnosis"] = diagnosed(t, cruel())
 	for name, run := range lacking() {
 		pages[name] = html(t, run)
 	}

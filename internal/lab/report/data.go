@@ -3,6 +3,7 @@ package report
 import (
 	"time"
 
+	"plimsoll/internal/lab/diagnose"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/model"
 	"plimsoll/internal/lab/record"
@@ -18,6 +19,9 @@ type Data struct {
 	Steps    []Step         // in the order they were run
 	Timeline Timeline
 	Notes    []string `json:",omitempty"`
+	// Diagnosis is without its flames, which are in Flames; both are nil where no diagnosis was made.
+	Diagnosis *diagnose.Diagnosis `json:",omitempty"`
+	Flames    *Flames             `json:",omitempty"`
 }
 
 // Goal is one objective of the SLO.

@@ -161,7 +161,7 @@ func TestDataIsSmallWhateverTheTextsOfARun(t *testing.T) {
 		run.Steps[i].Plan.Why, run.Steps[i].Plan.Phase, run.Steps[i].Totals.Generator.Invalid = long, long, long
 	}
 	var page bytes.Buffer
-	if err := report.Write(&page, run); err != nil {
+	if err := report.Write(&page, run, nil); err != nil {
 		t.Fatal(err)
 	}
 	if page.Len() > 1<<20 {

@@ -13,6 +13,7 @@ import (
 	"html/template"
 	"io"
 
+	"plimsoll/internal/lab/diagnose"
 	"plimsoll/internal/lab/record"
 	"plimsoll/web"
 )
@@ -26,9 +27,16 @@ type barView struct {
 	Back, Bar *Band
 }
 
+// flamesView is what the template "flames" is filled with.
+type flamesView struct {
+	Flames []FlameView
+	Charts bool
+}
+
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"columns": func() []string { return stepColumns },
 	"bar":     func(kind string, back, bar *Band) barView { return barView{kind, back, bar} },
+	"flames":  func(all []FlameView, charts bool) flamesView { return flamesView{all, charts} },
 }).ParseFS(files, "page/*.gohtml"))
 
 // page is what a frame is filled with.
@@ -41,10 +49,22 @@ type page struct {
 	View   any
 }
 
-// Write writes the report of a run as one HTML file. It fails when the run holds what JSON cannot, or when w does.
-func Write(w io.Writer, run *record.Run) error {
+// Write writes the report of a run as one HTML file, with a diagnosis where there is one; nil leaves it and the flame graphs out. It fails when the
+// run or the diagnosis holds what JSON cannot, or when w does.
+func Write(w io.Writer, run *record.Run, diagnosis *diagnose.Diagnosis) error {
+	return writeRun(w, run, diagnosis, web.Report())
+}
+
+func writeRun(w io.Writer, run *record.Run, diagnosis *diagnose.Diagnosis, front web.Assets) error {
 	d := MakeData(run)
-	return write(w, "run", makeView(run, d), d, web.Report())
+	if diagnosis != nil {
+		d.Diagnosis, d.Flames = boundedDiagnosis(diagnosis), makeFlames(diagnosis.Flames)
+	}
+	v := makeView(run, d)
+	if diagnosis != nil {
+		v.Flames = flameViews(diagnosis.Flames)
+	}
+	return write(w, "run", v, d, front)
 }
 
 // write fills a page. The front end may be absent: then the page says so, and has no script.

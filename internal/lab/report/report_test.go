@@ -178,7 +178,7 @@ func TestTheDataOnThePageIsTheRunsJSON(t *testing.T) {
 
 func TestWithoutAFrontEndThePageSaysSoAndHasAllFigures(t *testing.T) {
 	var out bytes.Buffer
-	if err := report.WriteWith(&out, plain().survey(), web.Assets{Theme: web.Report().Theme}); err != nil {
+	if err := report.WriteWith(&out, plain().survey(), nil, web.Assets{Theme: web.Report().Theme}); err != nil {
 		t.Fatal(err)
 	}
 	page := text(out.Bytes())
@@ -206,10 +206,10 @@ func TestNothingOnThePageIsFetched(t *testing.T) {
 func TestWhatCannotBeWrittenIsAnError(t *testing.T) {
 	run := brief().survey()
 	run.Result.Line.Interval.High = math.NaN()
-	if err := report.Write(io.Discard, run); err == nil || !strings.Contains(err.Error(), "JSON") {
+	if err := report.Write(io.Discard, run, nil); err == nil || !strings.Contains(err.Error(), "JSON") {
 		t.Errorf("a run with a NaN: %v", err)
 	}
-	if err := report.Write(full{}, brief().survey()); !errors.Is(err, errFull) {
+	if err := report.Write(full{}, brief().survey(), nil); !errors.Is(err, errFull) {
 		t.Errorf("a full disk: %v", err)
 	}
 }

@@ -16,6 +16,8 @@ type view struct {
 	Title, Heading, Subject, When string
 	Verdict                       Verdict
 	Tiles                         []Tile
+	Diagnosis                     *DiagnosisView
+	Flames                        []FlameView
 	Estimates                     *Estimates
 	Steps                         []StepRow
 	Failures                      []FailureRow
@@ -84,6 +86,13 @@ func makeView(run *record.Run, d *Data) *view {
 	v.Title = v.Heading + " of " + v.Subject
 	if d.Result != nil {
 		v.NotMeasured = clipped(d.Result.NotMeasured)
+	}
+	if d.Diagnosis != nil {
+		line := 0.0
+		if d.Result != nil && d.Result.Line.Found {
+			line = d.Result.Line.Interval.Estimate
+		}
+		v.Diagnosis = diagnosisView(d.Diagnosis, line)
 	}
 	for i := range d.Steps {
 		s := &d.Steps[i]

@@ -33,7 +33,14 @@ export interface Timeline {
 // Goal is an objective of the SLO; Limit is 0 where it is about failures.
 export interface Goal { Text: string; Limit: number }
 
-export interface Run { Result: Result | null; Steps: Step[] | null; Timeline: Timeline; Goals: Goal[] | null }
+// Flames are the page's flame graphs. Origins has a digit for each name: 0 the service's code, 1 Go's library, 2 its runtime.
+export interface Flames { Names: string[]; Origins: string; Graphs: Graph[] }
+
+// Graph has its nodes in one list, a parent before its children: name, number of children, weight, and in a difference the weight before. Weights are in
+// Parts of Whole, which is in Unit. Grain is what one sample weighs, and weighed before, in parts; 0 when that is not known.
+export interface Graph { Title: string; Unit: string; Difference?: boolean; Whole: number; Parts: number; Grain?: [number, number]; Nodes: number[] | null }
+
+export interface Run { Result: Result | null; Steps: Step[] | null; Timeline: Timeline; Goals: Goal[] | null; Flames?: Flames | null }
 
 export interface Pair { A: Run; B: Run }
 

@@ -9,6 +9,7 @@ import { percentiles, type Curve } from "./charts/percentiles";
 import { saturation } from "./charts/saturation";
 import { timelineLatency, timelineRate } from "./charts/timeline";
 import { usl } from "./charts/usl";
+import { mountFlames } from "./flame/flame";
 import { byRate, read, type Pair, type Run, type Step } from "./data";
 import { number } from "./format";
 import { choose } from "./palette";
@@ -27,6 +28,7 @@ function one(run: Run): void {
   const host = document.querySelector<HTMLElement>('[data-choose="percentiles"]');
   if (host) choice.buttons(host);
   mount("percentiles", percentiles(() => choice.curves()));
+  mountFlames(run.Flames);
 }
 
 function two(pair: Pair): void {
@@ -73,8 +75,7 @@ else one(data);
 for (const table of document.querySelectorAll<HTMLTableElement>("table.sortable")) sortable(table);
 const tools = document.getElementById("tools");
 if (tools) themeButton(tools);
-const command = document.getElementById("command");
-if (command) copyButton(command);
+for (const command of document.querySelectorAll<HTMLElement>("pre.command")) copyButton(command);
 const link = document.querySelector<HTMLAnchorElement>("a.download");
 if (link) download(link);
 printing();

@@ -1,0 +1,133 @@
+package report
+
+import (
+	"fmt"
+
+	"plimsoll/internal/lab/diagnose"
+	"plimsoll/internal/lab/profile"
+)
+
+// What of a diagnosis goes into a page, so that it stays one that a person reads.
+const (
+	mostFindings = 50
+	mostFacts    = 30 // of each list of a finding
+)
+
+// DiagnosisView is a diagnosis in words.
+type DiagnosisView struct {
+	First     string // what gives first, "" when it is not known
+	FirstWhy  string
+	Findings  []FindingView
+	HeldBack  []diagnose.HeldBack
+	NotJudged []diagnose.NotJudged
+}
+
+// FindingView is a finding in words. Its texts are the finding's, cut to what a page should have.
+type FindingView struct {
+	diagnose.Finding
+	Number     int
+	Tone, Says string // which mark its rank has, and what the rank means
+	Sure       string
+	Places     []PlaceView
+	Expected   string // what the line should become, and
+	Why        string
+}
+
+// PlaceView is a place in the code: "cart/cart.go:41".
+type PlaceView struct{ Function, At, Share string }
+
+// few is a list's beginning.
+func few[T any](list []T, most int) []T { return list[:min(len(list), most)] }
+
+// boundedDiagnosis is a diagnosis without its flames, and without more than a page should have.
+func boundedDiagnosis(d *diagnose.Diagnosis) *diagnose.Diagnosis {
+	short := *d
+	short.Flames = nil
+	short.Findings = append([]diagnose.Finding(nil), few(d.Findings, mostFindings)...)
+	for i := range short.Findings {
+		f := &short.Findings[i]
+		f.Evidence, f.Against = few(f.Evidence, mostFacts), few(f.Against, mostFacts)
+		f.Where, f.Advice = few(f.Where, mostFacts), few(f.Advice, mostFacts)
+	}
+	short.HeldBack, short.NotJudged = few(d.HeldBack, mostFindings), few(d.NotJudged, mostFindings)
+	left := mostTexts
+	short = bounded(short, &left)
+	return &short
+}
+
+// diagnosisView writes a bounded diagnosis in words. line is the measured one, 0 when there is none.
+func diagnosisView(d *diagnose.Diagnosis, line float64) *DiagnosisView {
+	v := &DiagnosisView{HeldBack: d.HeldBack, NotJudged: d.NotJudged, FirstWhy: sentence(d.First.Why)}
+	if what := d.First.What; what != "" && what != "unknown" {
+		v.First = what
+		if d.First.Share > 0 {
+			v.First += ", " + percent(d.First.Share) + " in use at the line"
+		}
+	}
+	for i, f := range d.Findings {
+		one := FindingView{Finding: f, Number: i + 1, Sure: sure(f.Confidence), Expected: expected(f.Gain, line), Why: sentence(f.Gain.Why)}
+		one.Tone, one.Says = rank(f.Rank)
+		for _, at := range f.Where {
+			one.Places = append(one.Places, placeView(at))
+		}
+		v.Findings = append(v.Findings, one)
+	}
+	return v
+}
+
+func rank(r diagnose.Rank) (tone, says string) {
+	switch r {
+	case diagnose.Binding:
+		return "fail", "Sets the load line"
+	case diagnose.Cost:
+		return "undecided", "Makes each request dearer"
+	}
+	return "none", "A risk; it does not set the line"
+}
+
+// sure writes a confidence in words and as a figure.
+func sure(confidence float64) string {
+	word := "possible"
+	switch {
+	case confidence >= .95:
+		word = "almost certain"
+	case confidence >= .8:
+		word = "very likely"
+	case confidence >= .6:
+		word = "likely"
+	}
+	return word + " (" + percent(confidence) + ")"
+}
+
+// expected writes what the line should become.
+func expected(g diagnose.Gain, line float64) string {
+	if g.Factor <= 0 {
+		return ""
+	}
+	if g.Factor == 1 {
+		return "The line is not expected to move."
+	}
+	text := "The line is expected to become " + short(g.Factor) + " times what it is"
+	if line > 0 {
+		text += ", " + number(line*g.Factor) + " requests a second"
+	}
+	if g.Low > 0 && g.High > g.Low {
+		text += fmt.Sprintf(" (%s to %s times", short(g.Low), short(g.High))
+		if line > 0 {
+			text += fmt.Sprintf(", %s–%s", number(line*g.Low), number(line*g.High))
+		}
+		text += ")"
+	}
+	return text + "."
+}
+
+func placeView(at profile.Place) PlaceView {
+	v := PlaceView{Function: at.Function, At: at.File}
+	if at.File != "" && at.Line > 0 {
+		v.At = fmt.Sprintf("%s:%d", at.File, at.Line)
+	}
+	if at.Share > 0 {
+		v.Share = percent(at.Share) + " " + at.Of
+	}
+	return v
+}
