@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -8,7 +9,7 @@ import (
 // secretive are parts of the names of header fields whose values stay out of run directories and reports, which are made to be passed around.
 var secretive = []string{"auth", "cookie", "token", "key", "secret", "password", "session", "signature"}
 
-// withoutSecrets is a command line in which the values of such fields are left out.
+// withoutSecrets is a command line in which the values of such fields, and passwords in URLs, are left out.
 func withoutSecrets(args []string) []string {
 	out := slices.Clone(args)
 	for i, a := range out {
@@ -19,6 +20,8 @@ func withoutSecrets(args []string) []string {
 			out[i] = "--header=" + hide(strings.TrimPrefix(a, "--header="))
 		case strings.HasPrefix(a, "-H"):
 			out[i] = "-H" + hide(strings.TrimPrefix(a, "-H"))
+		default:
+			out[i] = withoutPassword(a)
 		}
 	}
 	return out
@@ -31,4 +34,19 @@ func hide(field string) string {
 		return name + ": (left out)"
 	}
 	return field
+}
+
+// withoutPassword is an argument that is a URL, or a flag with one, without the URL's password.
+func withoutPassword(arg string) string {
+	before, after := "", arg
+	if strings.HasPrefix(arg, "--") {
+		if name, value, ok := strings.Cut(arg, "="); ok {
+			before, after = name+"=", value
+		}
+	}
+	u, err := url.Parse(after)
+	if err != nil || u.User == nil {
+		return arg
+	}
+	return before + u.Redacted()
 }
