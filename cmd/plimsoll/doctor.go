@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"plimsoll/internal/lab/doctor"
+	"plimsoll/internal/lab/text"
+)
+
+type doctorCommand struct {
+	PID  int    `name:"pid" xor:"what" placeholder:"N" help:"Look at this process too."`
+	URL  string `name:"url" xor:"what" placeholder:"URL" help:"Ask this three times, and look at the process that listens there when it is on this machine."`
+	JSON bool   `help:"Print what was found as JSON."`
+}
+
+// Help is shown by plimsoll doctor --help.
+func (doctorCommand) Help() string {
+	return `Looks at this machine, and at one process of it, as they stand: limits of descriptors, queues of connections, ports,
+buffers, connection tracking, swap, huge pages, cgroup limits, GOMAXPROCS, NUMA, the clock, and how fast a core encrypts.
+Of each it says what it is, and where it will be in the way of a service under load what it should be, why, and the exact
+command. It changes nothing. Encrypting keeps one core busy for about a second.
+
+The kernel's network settings are those of the process's network namespace. With --url of another machine it says what
+can be seen from here: TLS, certificate, keep-alive.
+
+Exit codes: 0, whatever it advises; 1, the command line is wrong; 2, there is no such process, or nothing answers there.
+
+Examples:
+
+    plimsoll doctor
+    plimsoll doctor --pid $(pidof shop)
+    plimsoll doctor --url http://127.0.0.1:8080/
+    plimsoll doctor --pid 4711 --json | jq '.Findings[] | select(.Verdict == "advise")'`
+}
+
+// Run looks, and says what it saw.
+func (k *doctorCommand) Run(ctx context.Context, c *console) error {
+	if k.PID < 0 {
+		return withExit{exitUsage, errors.New("--pid is at least 1")}
+	}
+	report, err := doctor.Examine(ctx, doctor.Options{PID: k.PID, URL: k.URL})
+	if errors.Is(err, context.Canceled) {
+		return withExit{exitUnexpected, errors.New("it was stopped before it was done")}
+	}
+	if errors.Is(err, doctor.ErrURL) {
+		return withExit{exitUsage, fmt.Errorf("--url: %w", err)}
+	}
+	if err != nil {
+		return err
+	}
+	if k.JSON {
+		return c.json(struct {
+			Command string
+			*doctor.Report
+		}{"doctor", report})
+	}
+	return c.print([]byte(checkUp(report, colourful(c.out))))
+}
+
+// colourful says whether a result may be coloured: it goes to a terminal, and nobody asked for plain text.
+func colourful(out io.Writer) bool {
+	f, is := out.(*os.File)
+	if !is || os.Getenv("TERM") == "dumb" || os.Getenv("NO_COLOR") != "" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// checkUp is a report for a person: a table, and the advice below it.
+func checkUp(r *doctor.Report, colour bool) string {
+	var b strings.Builder
+	m := r.Machine
+	fmt.Fprintf(&b, "%s, %s, %d cores, %s\n", text.Clean(m.Host), text.Clean(m.OS+" "+m.Kernel), m.Cores, text.Bytes(float64(m.MemoryBytes)))
+	if p := r.Process; p != nil {
+		with := ""
+		if p.Go != "" {
+			with = ", built with " + p.Go
+		}
+		fmt.Fprintf(&b, "process %d (%s%s)\n", p.PID, text.Clean(p.Name), text.Clean(with))
+	}
+	table := text.Table{Left: []int{1, 2, 3}}
+	advised := 0
+	for _, f := range r.Findings {
+		why := f.Why
+		if f.Verdict == doctor.Advise {
+			why = "→ " + f.Recommended
+			advised++
+		}
+		// The verdict goes last into colour, as the codes would count as columns.
+		table.Row(f.Name, string(f.Verdict), text.Clip(f.Value, valueColumns), text.Clip(why, whyColumns))
+	}
+	b.WriteString("\n" + painted(table.String(), colour))
+	if advised > 0 {
+		b.WriteString("\nAdvice:\n")
+	}
+	for _, f := range r.Findings {
+		if f.Verdict != doctor.Advise {
+			continue
+		}
+		fmt.Fprintf(&b, "\n  %s: %s, better %s\n    %s\n", f.Name, text.Clean(f.Value), text.Clean(f.Recommended), text.Clean(f.Why))
+		if f.Command != "" {
+			fmt.Fprintf(&b, "    $ %s\n", text.Clean(f.Command))
+		}
+	}
+	if advised == 0 {
+		b.WriteString("\nNo advice.\n")
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "\nNote: %s\n", text.Clean(n))
+	}
+	return b.String()
+}
+
+const valueColumns, whyColumns = 48, 96
+
+// painted colours the verdicts in a table.
+func painted(table string, colour bool) string {
+	if !colour {
+		return table
+	}
+	return strings.NewReplacer("   "+string(doctor.Good)+"  ", "   \x1b[32m"+string(doctor.Good)+"\x1b[0m  ",
+		"   "+string(doctor.Advise)+"  ", "   \x1b[33m"+string(doctor.Advise)+"\x1b[0m  ",
+		"   "+string(doctor.Unreadable)+"  ", "   \x1b[35m"+string(doctor.Unreadable)+"\x1b[0m  ").Replace(table)
+}

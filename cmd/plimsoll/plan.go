@@ -1,0 +1,226 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"plimsoll/internal/lab/plan"
+	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/text"
+)
+
+type planCommand struct {
+	Dir        string        `arg:"" name:"run" help:"The run directory of a survey."`
+	Rate       float64       `required:"" placeholder:"RATE" help:"Requests a second, at the busiest, for all instances together."`
+	Headroom   plan.Share    `default:"20%" placeholder:"SHARE" help:"Keep this share of an instance's load line free (${default})."`
+	PodStart   time.Duration `default:"40s" placeholder:"TIME" help:"An instance serves so long after it was asked for (${default})."`
+	Growth     plan.Growth   `default:"5%/min" placeholder:"SHARE/min" help:"The load may grow by this share of itself (${default})."`
+	Zones      int           `default:"3" placeholder:"N" help:"Spread the instances over so many zones, of which one may be lost (${default})."`
+	Database   int           `name:"db-max-connections" placeholder:"N" help:"The database allows so many connections: share them among the instances."`
+	Idle       int           `placeholder:"N" help:"Reckon the memory of so many idle connections of an instance."`
+	Active     int           `placeholder:"M" help:"Reckon the memory of so many connections with a request under way."`
+	Memory     []string      `sep:"none" placeholder:"RUN" help:"Take further points for the memory from this run of the same service. May be given again."`
+	Deployment string        `default:"service" placeholder:"NAME" help:"The Deployment's name, for the manifest (${default})."`
+	Manifest   string        `placeholder:"FILE" help:"Write the HorizontalPodAutoscaler here, as YAML."`
+	JSON       bool          `help:"Print the plan as JSON."`
+}
+
+// Help is shown by plimsoll plan --help.
+func (planCommand) Help() string {
+	return `Says what a surveyed load line means for production: how many instances carry a rate, also when one of them or a whole
+zone is lost; what an autoscaler has to aim at so that new instances come in time; how many database connections each
+instance may have; how much memory so many connections take. It measures nothing, and every figure says where it comes
+from. What the run does not show is not guessed.
+
+Exit codes: 0, all that was asked for is planned; 1, the command line is wrong, or the run directory is none or damaged;
+2, the manifest cannot be written; 3, the run lacks something, such as a load line or the target's processor time: what
+cannot be planned is said, with how to come by it, and the rest is planned.
+
+Examples:
+
+    plimsoll plan runs/shop --rate 40000
+    plimsoll plan runs/shop --rate 40000 --headroom 30% --pod-start 90s --growth 20%/min --manifest hpa.yaml --deployment shop
+    plimsoll plan runs/shop --rate 40000 --db-max-connections 500
+    plimsoll plan runs/shop --rate 40000 --idle 900000 --active 100000 --memory runs/c2000 --memory runs/c20000`
+}
+
+// mostMemoryRuns bounds the further runs, of which each may take half a gigabyte to read.
+const mostMemoryRuns = 16
+
+// Run plans.
+func (k *planCommand) Run(c *console) error {
+	if len(k.Memory) > mostMemoryRuns {
+		return withExit{exitUsage, fmt.Errorf("--memory: up to %d runs are read", mostMemoryRuns)}
+	}
+	if err := hasFolder("--manifest", k.Manifest); err != nil {
+		return withExit{exitUsage, err}
+	}
+	run, err := openRun(c, k.Dir)
+	if err != nil {
+		return err
+	}
+	var more []*record.Run
+	for _, dir := range k.Memory {
+		further, err := openRun(c, dir)
+		if err != nil {
+			return err
+		}
+		more = append(more, further)
+	}
+	p, err := plan.Make(run, more, plan.Options{Rate: k.Rate, Headroom: float64(k.Headroom), PodStart: k.PodStart, Growth: float64(k.Growth), Zones: k.Zones,
+		DatabaseConnections: k.Database, Idle: k.Idle, Active: k.Active, Deployment: k.Deployment})
+	if err != nil {
+		return withExit{exitUsage, err}
+	}
+	manifest := p.Manifest()
+	if k.Manifest != "" && manifest != nil {
+		if err := writeFile(k.Manifest, manifest); err != nil {
+			return err
+		}
+	}
+	if k.JSON {
+		err = c.json(struct {
+			Command, Directory, Manifest string
+			Plan                         *plan.Plan
+		}{"plan", k.Dir, string(manifest), p})
+	} else {
+		err = c.print([]byte(planWords(p) + written(k.Manifest, manifest)))
+	}
+	if err == nil && len(p.Missing) > 0 {
+		err = withExit{exitUnexpected, silent{errors.New("not all of it can be planned")}}
+	}
+	return err
+}
+
+// written says where the manifest is, or shows it where it was given no place.
+func written(path string, manifest []byte) string {
+	switch {
+	case manifest == nil:
+		return ""
+	case path != "":
+		return "\nmanifest  " + path + "\n"
+	}
+	return "\nManifest (--manifest FILE writes it):\n\n" + string(manifest)
+}
+
+// planWords is a plan for a person.
+func planWords(p *plan.Plan) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s, as long as %s\n", text.Clean(p.Target), text.Clean(cmp.Or(p.Mix, "its requests")), text.Clean(p.SLO))
+	parts := []func(*strings.Builder, *plan.Plan){planInstances, planCPU, planAutoscaler, planDatabase, planMemory}
+	for _, part := range parts {
+		part(&b, p)
+	}
+	for _, m := range p.Missing {
+		fmt.Fprintf(&b, "\nNot planned: %s.\n", text.Clean(m))
+	}
+	if len(p.Cautions) > 0 {
+		b.WriteString("\nBear in mind:\n")
+	}
+	for _, caution := range p.Cautions {
+		fmt.Fprintf(&b, "  - %s.\n", text.Clean(caution))
+	}
+	return b.String()
+}
+
+func planInstances(b *strings.Builder, p *plan.Plan) {
+	i := p.Instances
+	if i == nil {
+		return
+	}
+	fmt.Fprintf(b, "\nINSTANCES  %d for %s\n", i.Count, text.Rate(p.Options.Rate))
+	fmt.Fprintf(b, "  An instance is given %s at most: %s.\n", text.Rate(i.Safe.Value), text.Clean(i.Safe.How))
+	if i.Added == "" {
+		fmt.Fprintf(b, "  %d carry the rate when all are well, and when some are lost.\n", i.Needed)
+	} else {
+		fmt.Fprintf(b, "  %d carry the rate when all are well; %d more are there for the loss of %s.\n", i.Needed, i.Count-i.Needed, i.Added)
+	}
+	var table text.Table
+	table.Left = []int{4}
+	table.Row("", "instances", "each", "of the line", "")
+	table.Row("all are well", text.Count(i.Count), text.Rate(i.Each.Value), text.Percent(i.Each.Value/p.Line.Low), "")
+	for _, l := range i.Losses {
+		table.Row(l.What+" lost", text.Count(l.Left), text.Rate(l.Each), text.Percent(l.Share), "holds")
+		if before := l.Before; before != nil {
+			verdict, each, share := "holds", text.Rate(before.Each), text.Percent(before.Share)
+			if !before.Holds {
+				verdict = "would not hold"
+			}
+			if before.Left == 0 {
+				each, share = "-", "-"
+			}
+			table.Row(fmt.Sprintf("  with only %d", i.Needed), text.Count(before.Left), each, share, verdict)
+		}
+	}
+	b.WriteString("\n" + table.String())
+}
+
+func planCPU(b *strings.Builder, p *plan.Plan) {
+	u := p.CPU
+	if u == nil {
+		return
+	}
+	cost := text.Duration(u.PerRequest.Value * 1e9)
+	if u.PerRequestError > 0 {
+		cost += " (± " + text.Duration(u.PerRequestError*1e9) + ")"
+	}
+	fmt.Fprintf(b, "\nPROCESSOR  %s a request, and %.2g cores whatever the rate\n", cost, u.Idle.Value)
+	fmt.Fprintf(b, "  %s.\n  At %s that is %.3g cores, at the line's lower end %.3g.\n", text.Clean(u.PerRequest.How), text.Rate(p.Instances.Safe.Value),
+		u.AtSafe.Value, u.AtLine.Value)
+}
+
+func planAutoscaler(b *strings.Builder, p *plan.Plan) {
+	a := p.Autoscaler
+	if a == nil {
+		return
+	}
+	fmt.Fprintf(b, "\nAUTOSCALER  at %d %% of a request of %.0f m, %d to %d instances\n", a.TargetCPU, a.RequestCPU.Value*1000, a.MinReplicas, a.MaxReplicas)
+	fmt.Fprintf(b, "  That is %s of each instance: %s.\n", text.Rate(a.TargetRate.Value), text.Clean(a.TargetRate.How))
+	fmt.Fprintf(b, "  A new instance comes %s after the load has risen: %s.\n", text.Duration(a.Lag.Value*1e9), text.Clean(a.Lag.How))
+	var table text.Table
+	table.Left = []int{1}
+	for _, l := range a.Limits {
+		table.Row(text.Rate(l.Rate), text.Clean(l.Why))
+	}
+	fmt.Fprintf(b, "  The lowest of these is aimed at:\n\n%s", table.String())
+}
+
+func planDatabase(b *strings.Builder, p *plan.Plan) {
+	d := p.Database
+	if d == nil {
+		return
+	}
+	fmt.Fprintf(b, "\nDATABASE  a pool of %.0f connections for each instance\n  %s.\n", d.PerInstance.Value, text.Clean(d.PerInstance.How))
+	if n := d.Needed; n != nil {
+		verdict := "That is enough"
+		if !d.Enough {
+			verdict = "THAT IS TOO FEW"
+		}
+		fmt.Fprintf(b, "  %s: an instance needs %.0f (%s).\n", verdict, n.Value, text.Clean(n.How))
+	}
+}
+
+func planMemory(b *strings.Builder, p *plan.Plan) {
+	m := p.Memory
+	if m == nil {
+		return
+	}
+	fmt.Fprintf(b, "\nMEMORY  %s ± %s of an instance, for %s idle and %s active connections\n", text.Bytes(m.Total.Value), text.Bytes(m.Error),
+		text.Count(m.Idle), text.Count(m.Active))
+	fmt.Fprintf(b, "  %s, and %s (± %s) for each connection", text.Bytes(m.Base.Value), text.Bytes(m.PerConnection.Value), text.Bytes(m.PerConnectionError))
+	if m.PerActive != nil {
+		fmt.Fprintf(b, ", and %s (± %s) more for each active one", text.Bytes(m.PerActive.Value), text.Bytes(m.PerActiveError))
+	} else {
+		b.WriteString("; idle and active ones are not told apart by these steps")
+	}
+	fmt.Fprintf(b, ": %s.\n\n", text.Clean(m.Total.How))
+	var table text.Table
+	table.Row("connections", "memory", "±")
+	for _, r := range m.Table {
+		table.Row(text.Count(r.Connections), text.Bytes(r.Bytes), text.Bytes(r.Error))
+	}
+	b.WriteString(table.String())
+}

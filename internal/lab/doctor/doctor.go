@@ -1,0 +1,196 @@
+// Package doctor looks at a machine and at one process of it as they stand, and says of each setting that matters to a service under load what it is,
+// what it should be, why, and by which command. It reads and never changes anything: the one thing that it does is to let the processor encrypt for a
+// second, and, when it is given a URL, to ask for that a few times. It must not know of surveys, run directories or terminals.
+//
+// A check (see checks) is one entry of a table: its name, what it reads, and how that is judged. Advice is only given where the facts say that
+// the setting will be in the way: the number of cores, what is in use, what the process is. That others set it otherwise is no reason.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"plimsoll/internal/lab/probe"
+)
+
+// Verdict is what is thought of a setting.
+type Verdict string
+
+// The verdicts.
+const (
+	Good       Verdict = "good"
+	Advise     Verdict = "advise"
+	Unreadable Verdict = "cannot read"
+)
+
+// Finding is what one check found.
+type Finding struct {
+	Name, Value string
+	Verdict     Verdict
+	// Recommended is the value that it should have, empty where it is well as it is.
+	Recommended string `json:",omitempty"`
+	// Why is the reason: of the advice, for letting it be, or that it cannot be read.
+	Why string
+	// Command changes it, exactly as it has to be typed; empty where there is nothing to change, or no command does it.
+	Command string `json:",omitempty"`
+}
+
+// Process is what was looked at.
+type Process struct {
+	PID  int
+	Name string
+	// Go is the version that it was built with; empty when it is no Go program, or cannot be read.
+	Go string `json:",omitempty"`
+}
+
+// Report is what was found.
+type Report struct {
+	Machine probe.Facts
+	Process *Process `json:",omitempty"`
+	URL     string   `json:",omitempty"`
+	// Findings are in the order of the table of checks.
+	Findings []Finding
+	// Notes say what could not be looked at, and what to do about it.
+	Notes []string `json:",omitempty"`
+}
+
+// Options say what to look at.
+type Options struct {
+	// PID is the process; 0 is the one that listens on the port of URL when that is on this machine, or none.
+	PID int
+	// URL is asked for a few times, to see how it is spoken to; "" asks nothing.
+	URL string
+	// Root is where the folders proc and sys are; "/".
+	Root string
+	// Speed is how long the processor's speed of encrypting is measured altogether; 0 is a second, below 0 leaves it out.
+	Speed time.Duration
+}
+
+// ErrURL is of a URL that is none.
+var ErrURL = errors.New("no URL of http or https")
+
+// usualSpeed is long enough for a handful of RSA's handshakes on a slow processor.
+const usualSpeed = time.Second
+
+// Examine looks at the machine, the process and the URL. It takes a second or two; ctx ends it early, with an error. Other errors are: that the process
+// that was named cannot be looked at at all, that nothing answers at the URL, or ErrURL. Whatever else cannot be read is a finding that says so.
+func Examine(ctx context.Context, o Options) (*Report, error) {
+	if o.Root == "" {
+		o.Root = "/"
+	}
+	if o.Speed == 0 {
+		o.Speed = usualSpeed
+	}
+	s := &subject{root: o.Root, proc: filepath.Join(o.Root, "proc"), pid: o.PID}
+	r := &Report{Machine: probe.Machine(), URL: o.URL}
+	if o.URL != "" {
+		if err := r.outside(ctx, s, o.URL); err != nil {
+			return nil, err
+		}
+	}
+	if !linux(o.Root) {
+		if o.PID != 0 {
+			return nil, fmt.Errorf("a process can only be looked at on Linux, and this is %s", runtime.GOOS)
+		}
+		r.Notes = append(r.Notes, "settings of the machine are read on Linux only, and this is "+runtime.GOOS)
+		return r, nil
+	}
+	if r.remote(s) {
+		return r, nil
+	}
+	if err := s.examine(r); err != nil {
+		return nil, err
+	}
+	if o.Speed > 0 {
+		s.speeds, s.speedErr = measureSpeeds(ctx, o.Speed)
+	}
+	for _, c := range checks {
+		if c.of.fits(s) && (o.Speed > 0 || c.of != ofProcessor) {
+			r.Findings = append(r.Findings, c.run(s))
+		}
+	}
+	return r, ctx.Err()
+}
+
+// linux says whether there is a proc to read; a root that is not the machine's is a test's.
+func linux(root string) bool { return runtime.GOOS == "linux" || root != "/" }
+
+// outside looks at the URL, and finds the process behind it when that is on this machine.
+func (r *Report) outside(ctx context.Context, s *subject, raw string) error {
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return fmt.Errorf("%.200q: %w: write it as http://host:port/path", raw, ErrURL)
+	}
+	v, err := look(ctx, u)
+	if err != nil {
+		return err
+	}
+	for _, c := range outsideChecks {
+		if v.secure() || !c.tls {
+			r.Findings = append(r.Findings, c.judge(v).finding(c.name))
+		}
+	}
+	if s.pid != 0 {
+		return nil
+	}
+	if s.elsewhere = !probe.LocalTarget(v.remote.Addr()); s.elsewhere {
+		return nil
+	}
+	pid, _, err := probe.FindPID(int(v.remote.Port()))
+	if err != nil {
+		r.Notes = append(r.Notes, "its process is not looked at: "+err.Error())
+		return nil
+	}
+	s.pid = pid
+	return nil
+}
+
+// remote says that what was named is another machine's, of which this one's settings say nothing.
+func (r *Report) remote(s *subject) bool {
+	if s.elsewhere {
+		r.Notes = append(r.Notes, r.URL+" is on another machine, and this is what can be seen from here: for its kernel, its limits and its process run "+
+			"plimsoll doctor there")
+	}
+	return s.elsewhere
+}
+
+// examine reads what several checks have in common.
+func (s *subject) examine(r *Report) error {
+	if s.pid != 0 {
+		if err := s.process(r); err != nil {
+			return err
+		}
+	} else {
+		r.Notes = append(r.Notes, "no process is looked at: name one by --pid or --url")
+	}
+	s.sample()
+	s.readNetwork()
+	return nil
+}
+
+func (s *subject) process(r *Report) error {
+	name, err := s.text(filepath.Join("proc", strconv.Itoa(s.pid), "comm"))
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("there is no process %d on this machine", s.pid)
+	}
+	if err != nil {
+		return fmt.Errorf("process %d cannot be looked at: %w", s.pid, err)
+	}
+	s.name = strings.TrimSpace(name)
+	if err := s.readGo(); err != nil {
+		r.Notes = append(r.Notes, "whether it is a Go program is not known: "+reason(err))
+	}
+	r.Process = &Process{PID: s.pid, Name: s.name}
+	if s.built != nil {
+		r.Process.Go = s.built.GoVersion
+	}
+	return nil
+}

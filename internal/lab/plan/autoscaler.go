@@ -1,0 +1,136 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/words"
+)
+
+// What Kubernetes does by itself, and a plan has to reckon with.
+const (
+	// Reaction is how long the load may have risen before the autoscaler asks for an instance: it looks every 15 s, at figures that the
+	// kubelet and the metrics server have every 15 s.
+	Reaction = 30 * time.Second
+	// tolerance is by what share an instance's load may be above the target without the autoscaler doing anything (its default).
+	tolerance = .1
+	// surge is the share of instances that a rolling update runs more (a Deployment's default).
+	surge = .25
+
+	downWindow, longestWindow = 300, 3600 // seconds; the first is the default
+	longestPeriod             = 1800      // seconds, of a scaling policy
+	fewestReplicas            = 2
+	cpuStep                   = .01 // cores; requests are rounded up to it
+	memoryStep                = 16 << 20
+)
+
+// Autoscaler is a HorizontalPodAutoscaler that keeps each instance at a rate from which it survives what is planned for.
+type Autoscaler struct {
+	// TargetRate is the requests a second of one instance that it aims at; Limits are what had a say in that, the lowest decides.
+	TargetRate Figure
+	Limits     []Limit
+	// RequestCPU is resources.requests.cpu: what an instance takes at the line. TargetCPU is the percentage of it to aim at.
+	RequestCPU Figure
+	TargetCPU  int
+	// RequestMemory is resources.requests.memory in bytes; its value is 0 when no resident memory was sampled.
+	RequestMemory            Figure
+	MinReplicas, MaxReplicas int
+	// Lag is the time from a rise of the load until a new instance serves, and Grown what the load may have grown by until then, as a factor.
+	Lag   Figure
+	Grown float64
+	// ScaleDownWindow and ScaleUpPeriod are in seconds.
+	ScaleDownWindow, ScaleUpPeriod int
+	// Surge is how many instances a rolling update may run beyond MaxReplicas.
+	Surge int
+}
+
+// Limit is a bound on the target's rate.
+type Limit struct {
+	Rate float64
+	Why  string
+}
+
+// autoscaler finds the rate of an instance to aim at. Three things must hold when the load is what the autoscaler lets it become: grown until a new
+// instance serves, it is safe; the same with all of the tolerance used up, it is within the line; and so it is when instances are lost.
+func (p *Plan) autoscaler(run *record.Run) {
+	if p.CPU == nil {
+		return
+	}
+	o, i, low := &p.Options, p.Instances, p.Line.Low
+	lag := o.PodStart + Reaction
+	a := &Autoscaler{
+		Lag: Figure{lag.Seconds(), "s", fmt.Sprintf("%v until an instance serves (--pod-start), and %v until the autoscaler has seen and decided",
+			o.PodStart, Reaction)},
+		Grown: 1 + o.Growth*lag.Minutes(),
+	}
+	worst := i.Losses[0]
+	for _, l := range i.Losses {
+		if l.Lost > worst.Lost {
+			worst = l
+		}
+	}
+	lost := float64(worst.Lost) / float64(i.Count)
+	grown := "the safe rate"
+	if o.Growth > 0 {
+		grown = fmt.Sprintf("safe rate %s ÷ %.3g, as the load may grow by %s a minute for %.3g s before a new instance serves",
+			words.Rate(i.Safe.Value), a.Grown, words.Percent(o.Growth), lag.Seconds())
+	}
+	a.Limits = []Limit{
+		{i.Safe.Value / a.Grown, grown},
+		{low / a.Grown / (1 + tolerance), fmt.Sprintf("lower end of the line %s ÷ %.3g ÷ %.3g, as the autoscaler does nothing below %.0f %% over its target",
+			words.Rate(low), a.Grown, 1+tolerance, tolerance*100)},
+		{low * (1 - lost) / (1 + tolerance), fmt.Sprintf("lower end of the line %s × %.3g ÷ %.3g, as %s may be lost (%d of %d instances)",
+			words.Rate(low), 1-lost, 1+tolerance, worst.What, worst.Lost, i.Count)},
+	}
+	least := a.Limits[0]
+	for _, l := range a.Limits[1:] {
+		if l.Rate < least.Rate {
+			least = l
+		}
+	}
+	a.TargetRate = Figure{least.Rate, "/s", least.Why}
+	p.request(a, run)
+	a.MinReplicas = max(fewestReplicas, o.Zones)
+	a.MaxReplicas = max(i.Count, a.MinReplicas, int(ceil(o.Rate/a.TargetRate.Value)))
+	a.Surge = int(ceil(surge * float64(a.MaxReplicas)))
+	a.ScaleDownWindow = min(max(downWindow, int(ceil(2*lag.Seconds()))), longestWindow)
+	a.ScaleUpPeriod = min(max(15, int(ceil(o.PodStart.Seconds()))), longestPeriod)
+	p.Autoscaler = a
+	p.doubtAutoscaler(a, run)
+}
+
+// request sets what an instance asks of its node, and the target as a percentage of that.
+func (p *Plan) request(a *Autoscaler, run *record.Run) {
+	c := p.CPU
+	a.RequestCPU = Figure{cpuStep * ceil(c.AtLine.Value/cpuStep), "cores", "what an instance takes at the lower end of the line, " + c.AtLine.How + ", rounded up"}
+	at := c.at(a.TargetRate.Value)
+	a.TargetCPU = max(1, int(math.Floor(100*at/a.RequestCPU.Value)))
+	if rss := residentAtMost(run); rss > 0 {
+		asked := memoryStep * ceil(rss*(1+p.Options.Headroom)/memoryStep)
+		a.RequestMemory = Figure{asked, "bytes", fmt.Sprintf("highest resident memory in the run, %.4g MB, with %s of headroom", rss/1e6,
+			words.Percent(p.Options.Headroom))}
+	}
+	if m := p.Memory; m != nil && m.Beyond <= far && m.Total.Value+m.Error > a.RequestMemory.Value {
+		a.RequestMemory = Figure{memoryStep * ceil((m.Total.Value+m.Error)/memoryStep), "bytes",
+			fmt.Sprintf("%d idle and %d active connections, upper end of the interval, rounded up", m.Idle, m.Active)}
+	}
+}
+
+// doubtAutoscaler says where processor time is a poor guide.
+func (p *Plan) doubtAutoscaler(a *Autoscaler, run *record.Run) {
+	c := p.CPU
+	if at := c.at(a.TargetRate.Value); c.Idle.Value > .5*at {
+		p.caution("%.0f %% of the processor time at the target is spent whatever the rate: scale on requests a second (%s an instance) rather than on the processor",
+			100*c.Idle.Value/at, words.Rate(a.TargetRate.Value))
+	}
+	cores := float64(run.Manifest.Machine.Cores)
+	if run.Manifest.Machine.TargetLocal && cores > 0 && c.AtLine.Value < .7*cores {
+		p.caution("at the line an instance uses %.2g of %.0f cores, so that something else gives first: beyond the line the processor may no longer tell the load, "+
+			"and the autoscaler not see it", c.AtLine.Value, cores)
+	}
+	if a.TargetCPU < 30 {
+		p.caution("the target of %d %% is low: fewer zones lost at once, a shorter start of instances or slower growth would raise it", a.TargetCPU)
+	}
+}

@@ -1,0 +1,175 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/words"
+)
+
+// CPU is what an instance takes of the processor: busy cores = Idle + PerRequest × requests a second.
+type CPU struct {
+	Idle       Figure // cores, whatever the rate
+	PerRequest Figure // seconds
+	// PerRequestError is the half width of the 95 % interval of PerRequest, in seconds; 0 when too few steps tell.
+	PerRequestError float64
+	AtSafe, AtLine  Figure // cores
+	// Error is the half width of the 95 % interval of AtLine, in cores; 0 when too few steps tell.
+	Error float64
+	Steps int // that it was fitted to
+}
+
+// point is what a step shows of a gauge at a rate.
+type point struct{ rate, value float64 }
+
+// The steps that count towards the cost of a request.
+const (
+	mostFailed = .05 // share of a step's requests; a refusal costs something else than an answer
+	// alike is the ratio of the highest to the lowest rate below which what idling costs cannot be told from what a request costs.
+	alike = 1.5
+	// beyond is how far above the line's upper end a step still shows what a request costs: well beyond it there are retries and queues.
+	beyond = 1.05
+)
+
+// processor fits the target's processor time to the rates of the steps.
+func (p *Plan) processor(run *record.Run) {
+	points := p.busy(run)
+	c := fitBusy(points, p.Line.Low)
+	if c == nil {
+		p.Missing = append(p.Missing, "the autoscaler's target: the run has no processor time of the target (target.cpu.seconds): "+
+			"survey it where it runs, or name its process with --pid")
+		return
+	}
+	safe := p.Instances.Safe.Value
+	formula := fmt.Sprintf("%.3g + %.3g s × %%s", c.Idle.Value, c.PerRequest.Value)
+	c.AtSafe = Figure{c.at(safe), "cores", fmt.Sprintf(formula, words.Rate(safe))}
+	c.AtLine = Figure{c.at(p.Line.Low), "cores", fmt.Sprintf(formula, words.Rate(p.Line.Low))}
+	p.CPU = c
+	if c.Error > .2*c.AtLine.Value {
+		p.caution("what the processor does at the line is only known to ±%.0f %%: a longer survey would tell better", 100*c.Error/c.AtLine.Value)
+	}
+}
+
+func (c *CPU) at(rate float64) float64 { return c.Idle.Value + c.PerRequest.Value*rate }
+
+// usable says whether a step shows what requests cost: it is no warm-up, it was not profiled, and its requests were served.
+func usable(s *measure.Step) bool {
+	if s.Plan.Phase == "warm-up" || s.Plan.Phase == measure.PhaseHalf || s.Plan.Phase == measure.PhaseKnee {
+		return false
+	}
+	total := s.Totals.Ended.Total()
+	return total > 0 && float64(s.Totals.Ended.Failed()) <= mostFailed*float64(total)
+}
+
+// busy is how many cores the target kept busy in each step that counts.
+func (p *Plan) busy(run *record.Run) (points []point) {
+	for i := range run.Steps {
+		s := &run.Steps[i]
+		if !usable(s) {
+			continue
+		}
+		first, last := ends(s, measure.TargetCPU)
+		if first == nil {
+			continue
+		}
+		seconds := float64(last.At-first.At) / 1e9
+		rate := answered(s, first.At, last.At) / seconds
+		spent := last.Values[measure.TargetCPU] - first.Values[measure.TargetCPU]
+		if spent > 0 && rate > 0 && rate <= beyond*p.Line.High {
+			points = append(points, point{rate, spent / seconds})
+		}
+	}
+	return points
+}
+
+// ends are the first and the last sample of a step's settled part that have a value; nil when there are not two.
+func ends(s *measure.Step, name string) (first, last *measure.Sample) {
+	for i := range s.Samples {
+		sample := &s.Samples[i]
+		if _, there := sample.Values[name]; !there || sample.At < s.Plan.Settle {
+			continue
+		}
+		if first == nil {
+			first = sample
+		}
+		last = sample
+	}
+	if first == nil || last.At <= first.At {
+		return nil, nil
+	}
+	return first, last
+}
+
+// answered is how many requests got an answer between two moments of a step. Those of a window are taken to be spread evenly over it.
+func answered(s *measure.Step, from, to int64) (n float64) {
+	count := func(t *measure.Tally) float64 {
+		return float64(t[measure.OK] + t[measure.BadStatus] + t[measure.BadAnswer])
+	}
+	if len(s.Windows) == 0 && s.Totals.Length > 0 {
+		return count(&s.Totals.Ended) * float64(to-from) / float64(s.Totals.Length)
+	}
+	for i := range s.Windows {
+		w := &s.Windows[i]
+		inside := min(to, w.End()) - max(from, w.Start)
+		if inside > 0 {
+			n += count(&w.Ended) * float64(inside) / float64(w.Length)
+		}
+	}
+	return n
+}
+
+// fitBusy is nil without points. The error is that at a rate.
+func fitBusy(points []point, rate float64) *CPU {
+	if len(points) == 0 {
+		return nil
+	}
+	c := &CPU{Steps: len(points)}
+	if l, ok := straight(points); ok && l.coefficients[0] >= 0 && l.coefficients[1] > 0 {
+		how := fmt.Sprintf("least squares over %d steps of %s to %s", len(points), words.Rate(lowest(points)), words.Rate(highest(points)))
+		c.Idle = Figure{l.coefficients[0], "cores", how}
+		c.PerRequest, c.PerRequestError = Figure{l.coefficients[1], "s", how}, l.error(1)
+		c.Error = l.doubt([]float64{1, rate})
+		return c
+	}
+	busy, requests := 0.0, 0.0
+	for _, at := range points {
+		busy, requests = busy+at.value, requests+at.rate
+	}
+	why := "whose rates are too much alike, or too few, to tell what idling costs"
+	if highest(points) >= alike*lowest(points) && len(points) > 2 {
+		why = "whose line would begin below 0"
+	}
+	c.Idle = Figure{0, "cores", "taken for 0"}
+	c.PerRequest = Figure{busy / requests, "s", fmt.Sprintf("processor time ÷ requests over %d steps, %s", len(points), why)}
+	return c
+}
+
+// straight fits value = a + b × rate; ok is false when the rates are too few or too much alike.
+func straight(points []point) (line, bool) {
+	if len(points) == 0 || highest(points) < alike*lowest(points) {
+		return line{}, false
+	}
+	rows, values := make([][]float64, len(points)), make([]float64, len(points))
+	for i, at := range points {
+		rows[i], values[i] = []float64{1, at.rate}, at.value
+	}
+	return leastSquares(rows, values)
+}
+
+func lowest(points []point) float64 {
+	v := math.Inf(1)
+	for _, p := range points {
+		v = min(v, p.rate)
+	}
+	return v
+}
+
+func highest(points []point) float64 {
+	v := 0.0
+	for _, p := range points {
+		v = max(v, p.rate)
+	}
+	return v
+}

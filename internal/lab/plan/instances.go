@@ -1,0 +1,108 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+
+	"plimsoll/internal/lab/words"
+)
+
+// Instances is how many there have to be, and what is left of them when some are lost.
+type Instances struct {
+	// Safe is what one instance is given at most, requests a second.
+	Safe Figure
+	// Needed is how many carry the rate when all are well; Count how many carry it when some are lost too.
+	Needed, Count int
+	Each          Figure // requests a second of each of Count
+	// Losses are what happens to Count when some go away.
+	Losses []Loss
+	// Added says which loss asked for more than Needed; empty when none did.
+	Added string `json:",omitempty"`
+}
+
+// Loss is what the others have to carry when some instances are lost.
+type Loss struct {
+	What string // "one instance", "one zone of 3"
+	Lost int
+	Left int
+	Each float64 // requests a second of each that is left; 0 when none is
+	// Share of the line's lower end that this is; above 1 the objectives no longer hold.
+	Share float64
+	Holds bool
+	// Before is what it would have been with Needed instances, where that is fewer.
+	Before *Loss `json:",omitempty"`
+}
+
+// errMany is of a rate that so small a line cannot carry.
+var errMany = fmt.Errorf("the rate would need more than %d instances of this line: a plan for so many needs a service that carries more", mostInstances)
+
+// instances finds the smallest number that carries the rate, also with one instance or one zone lost. What the headroom is for is just such a loss,
+// so those that are left may be loaded up to the line itself.
+func (p *Plan) instances() error {
+	o := &p.Options
+	safe := p.Line.Low * (1 - o.Headroom)
+	i := &Instances{Safe: Figure{safe, "/s", fmt.Sprintf("lower end of the load line's interval, %s, less %s of headroom", words.Rate(p.Line.Low),
+		words.Percent(o.Headroom))}}
+	needed := ceil(o.Rate / safe)
+	if needed > mostInstances {
+		return errMany
+	}
+	i.Needed = int(needed)
+	i.Count = i.Needed
+	for ; i.Count <= 2*mostInstances; i.Count++ {
+		if p.holds(i.Count) {
+			break
+		}
+	}
+	if !p.holds(i.Count) {
+		return errMany
+	}
+	i.Each = Figure{o.Rate / float64(i.Count), "/s", fmt.Sprintf("%s ÷ %d instances", words.Rate(o.Rate), i.Count)}
+	before, after := p.losses(i.Needed), p.losses(i.Count)
+	for n := range after {
+		l := after[n]
+		if i.Count > i.Needed {
+			l.Before = &before[n]
+			if !before[n].Holds {
+				i.Added = l.What
+			}
+		}
+		i.Losses = append(i.Losses, l)
+	}
+	p.Instances = i
+	if o.Zones == 1 {
+		p.caution("there is one zone: when it is lost, nothing is left")
+	}
+	return nil
+}
+
+func (p *Plan) holds(count int) bool {
+	for _, l := range p.losses(count) {
+		if !l.Holds {
+			return false
+		}
+	}
+	return true
+}
+
+// losses are what happens to so many instances that are spread over the zones as evenly as can be. The zone that is lost is one with the most.
+func (p *Plan) losses(count int) []Loss {
+	all := []Loss{p.loss("one instance", count, 1)}
+	if z := p.Options.Zones; z > 1 {
+		all = append(all, p.loss(fmt.Sprintf("one zone of %d", z), count, (count+z-1)/z))
+	}
+	return all
+}
+
+func (p *Plan) loss(what string, count, lost int) Loss {
+	l := Loss{What: what, Lost: lost, Left: count - lost}
+	if l.Left > 0 {
+		l.Each = p.Options.Rate / float64(l.Left)
+		l.Share = l.Each / p.Line.Low
+		l.Holds = l.Share <= 1+1e-9
+	}
+	return l
+}
+
+// ceil is the next whole number, where a rounding error of the division above one does not count.
+func ceil(v float64) float64 { return math.Ceil(v - 1e-9) }

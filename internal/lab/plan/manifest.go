@@ -1,0 +1,68 @@
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"plimsoll/internal/lab/words"
+)
+
+// Manifest is the HorizontalPodAutoscaler as YAML, for kubectl apply, with the Deployment's part that it relies on in comments; nil when the plan has no
+// autoscaler.
+func (p *Plan) Manifest() []byte {
+	a := p.Autoscaler
+	if a == nil {
+		return nil
+	}
+	var b bytes.Buffer
+	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	note := func(indent, format string, args ...any) { comment(&b, indent, fmt.Sprintf(format, args...)) }
+	note("", "Planned by plimsoll from a survey of %s: %s, as long as %s.", p.Target, p.Mix, p.SLO)
+	note("", "Load line of one instance: %s to %s. Planned for %s with %s of headroom.", words.Rate(p.Line.Low), words.Rate(p.Line.High),
+		words.Rate(p.Options.Rate), words.Percent(p.Options.Headroom))
+	note("", "")
+	note("", "The percentage below is one of this request, so the Deployment's container needs it. It has no limit of the processor: a quota")
+	note("", "stops an instance in the midst of requests, and the line was measured without one.")
+	note("", "")
+	comment(&b, "", "spec:\n  template:\n    spec:\n      containers:\n        - name: "+p.Options.Deployment+"\n          resources:\n"+p.resources())
+	note("", "")
+	note("", "cpu: %s", a.RequestCPU.How)
+	if a.RequestMemory.Value > 0 {
+		note("", "memory: %s", a.RequestMemory.How)
+	}
+	say("apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata:\n  name: %s\nspec:", p.Options.Deployment)
+	say("  scaleTargetRef:\n    apiVersion: apps/v1\n    kind: Deployment\n    name: %s", p.Options.Deployment)
+	say("  minReplicas: %d\n  maxReplicas: %d", a.MinReplicas, a.MaxReplicas)
+	say("  metrics:\n    - type: Resource\n      resource:\n        name: cpu\n        target:\n          type: Utilization")
+	note("          ", "%s of each instance: %s", words.Rate(a.TargetRate.Value), a.TargetRate.How)
+	say("          averageUtilization: %d", a.TargetCPU)
+	say("  behavior:\n    scaleUp:\n      stabilizationWindowSeconds: 0\n      selectPolicy: Max\n      policies:")
+	note("        ", "Twice as many by the time that the ones asked for serve, and never less than 4.")
+	say("        - type: Percent\n          value: 100\n          periodSeconds: %d", a.ScaleUpPeriod)
+	say("        - type: Pods\n          value: 4\n          periodSeconds: %d", a.ScaleUpPeriod)
+	say("    scaleDown:")
+	note("      ", "An instance that goes too early is missed for %.0f s: go slowly.", a.Lag.Value)
+	say("      stabilizationWindowSeconds: %d\n      selectPolicy: Max\n      policies:", a.ScaleDownWindow)
+	say("        - type: Percent\n          value: 10\n          periodSeconds: 60")
+	say("        - type: Pods\n          value: 1\n          periodSeconds: 60")
+	return b.Bytes()
+}
+
+// resources is the value of a container's resources, indented to stand under it.
+func (p *Plan) resources() string {
+	a := p.Autoscaler
+	s := fmt.Sprintf("            requests:\n              cpu: %.0fm\n", a.RequestCPU.Value*1000)
+	if a.RequestMemory.Value > 0 {
+		s += fmt.Sprintf("              memory: %.0fMi\n", a.RequestMemory.Value/(1<<20))
+	}
+	return s
+}
+
+// comment writes a text as comments. A run directory may come from anywhere, and what it says must not end a comment: everything that YAML or a
+// terminal takes for more than a letter is replaced.
+func comment(b *bytes.Buffer, indent, text string) {
+	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		b.WriteString(strings.TrimRight(indent+"# "+words.Clean(line), " ") + "\n")
+	}
+}

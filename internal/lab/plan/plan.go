@@ -1,0 +1,164 @@
+// Package plan says what a load line means for production: how many instances carry a rate, what happens when some of them are lost, what
+// an autoscaler has to aim at, how many database connections each instance may have, and how much memory so many connections take. It is arithmetic
+// on the run directory of a survey: it must not measure, and knows no clock, no network and no terminal. Every figure says where it comes from,
+// and what a run does not show is said to be missing rather than guessed.
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"time"
+
+	"plimsoll/internal/lab/model"
+	"plimsoll/internal/lab/record"
+)
+
+// The bounds of what can be asked for. Beyond them a plan would be arithmetic about nothing.
+const (
+	// MostConnections is the most connections of one instance that memory is reckoned for.
+	MostConnections = 1_000_000
+	mostRate        = 1e9
+	mostInstances   = 100_000
+	mostGrowth      = 100 // times a minute
+	longestStart    = time.Hour
+	mostZones       = 100
+	mostDatabase    = 1_000_000
+)
+
+// Options are what is asked for.
+type Options struct {
+	// Rate is the requests a second, at the busiest, that all instances carry together.
+	Rate float64
+	// Headroom is the share of the line's lower end that is kept free, 0 up to but not including 1.
+	Headroom float64
+	// PodStart is the time from an instance's creation until it serves as fast as the others; 0 is at once.
+	PodStart time.Duration
+	// Growth is by what share the load may grow in a minute; 0 is not faster than the autoscaler follows.
+	Growth float64
+	// DatabaseConnections is what the database allows all its clients together; 0 asks for no pool.
+	DatabaseConnections int
+	// Zones that the instances are spread over evenly; 1 or 0 is one.
+	Zones int
+	// Idle and Active are the connections of one instance that memory is asked for; both 0 asks for none.
+	Idle, Active int
+	// Deployment names the Deployment that the autoscaler scales; "service".
+	Deployment string
+}
+
+var deploymentName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+// check refuses what no plan can be made for; its errors say what to give instead.
+func (o *Options) check() error {
+	switch {
+	case !(o.Rate > 0 && o.Rate <= mostRate):
+		return fmt.Errorf("the rate is above 0 and at most %.0g requests a second", float64(mostRate))
+	case o.Headroom == 1:
+		return errors.New("a headroom of 100 % leaves nothing to serve with: give less, such as 20 %")
+	case !(o.Headroom >= 0 && o.Headroom < 1):
+		return errors.New("the headroom is a share from 0 % to below 100 %")
+	case o.PodStart < 0 || o.PodStart > longestStart:
+		return fmt.Errorf("an instance's start takes 0s to %v", longestStart)
+	case !(o.Growth >= 0 && o.Growth <= mostGrowth):
+		return fmt.Errorf("the growth is 0 %% to %d %% a minute", mostGrowth*100)
+	case o.DatabaseConnections < 0 || o.DatabaseConnections > mostDatabase:
+		return fmt.Errorf("the database allows 1 to %d connections", mostDatabase)
+	case o.Zones < 1 || o.Zones > mostZones:
+		return fmt.Errorf("there are 1 to %d zones", mostZones)
+	case o.Idle < 0 || o.Active < 0 || o.Idle > MostConnections || o.Active > MostConnections || o.Idle+o.Active > MostConnections:
+		return fmt.Errorf("idle and active connections are 0 to %d together", MostConnections)
+	case !deploymentName.MatchString(o.Deployment):
+		return errors.New("a Deployment's name is up to 63 small letters, digits and hyphens, and begins and ends with a letter or a digit")
+	}
+	return nil
+}
+
+// Figure is a number with where it comes from.
+type Figure struct {
+	Value float64
+	Unit  string // "/s", "cores", "bytes", "s", "connections"
+	How   string
+}
+
+// Plan is what came out. A part that is nil could not be planned, or was not asked for; Missing tells the first from the second.
+type Plan struct {
+	Target, SLO, Mix string
+	Options          Options
+	// Line is the load line of one instance, as it was surveyed.
+	Line       *model.Interval `json:",omitempty"`
+	Instances  *Instances      `json:",omitempty"`
+	CPU        *CPU            `json:",omitempty"`
+	Autoscaler *Autoscaler     `json:",omitempty"`
+	Database   *Database       `json:",omitempty"`
+	Memory     *Memory         `json:",omitempty"`
+	// Cautions say what to bear in mind, Missing what was asked for and cannot be planned, and how to come by it.
+	Cautions []string `json:",omitempty"`
+	Missing  []string `json:",omitempty"`
+}
+
+// Make plans from the run of a survey. more are further runs of the same service, for the memory of other numbers of connections. An error is of the
+// options alone; what the runs do not tell is in Missing.
+func Make(run *record.Run, more []*record.Run, o Options) (*Plan, error) {
+	if o.Zones == 0 {
+		o.Zones = 1
+	}
+	if o.Deployment == "" {
+		o.Deployment = "service"
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	p := &Plan{Target: run.Manifest.Target, SLO: run.Manifest.SLO, Mix: run.Manifest.Mix, Options: o}
+	p.memory(run, more)
+	if p.line(run) {
+		if err := p.instances(); err != nil {
+			return nil, err
+		}
+		p.processor(run)
+		p.autoscaler(run)
+		p.database(run)
+	}
+	return p, nil
+}
+
+// line takes the load line from a run; ok is false when it has none to plan with.
+func (p *Plan) line(run *record.Run) (ok bool) {
+	missing := func(why string) bool {
+		p.Missing = append(p.Missing, "instances, autoscaler and database pools: "+why)
+		return false
+	}
+	switch {
+	case run.Result == nil:
+		return missing("the run was cut off before its load line was found: run the survey again")
+	case !run.Result.Line.Found && run.Manifest.Kind != "" && run.Manifest.Kind != "survey":
+		return missing("a load line is what they are reckoned from, and this run is no survey: give that of plimsoll survey")
+	case !run.Result.Line.Found:
+		why := run.Result.Line.Why
+		if why == "" {
+			why = run.Result.Early
+		}
+		return missing("the survey found no load line (" + why + "): survey again, on a machine with less else to do, or with a higher --limit if there is one")
+	}
+	line := run.Result.Line.Interval
+	if !(line.Low > 0) || math.IsInf(line.Low, 0) {
+		return missing("the lower end of the line's interval is 0, so that no rate is safe: survey again with more --runs, so that the line is better known")
+	}
+	p.Line = &line
+	if run.Result.Early != "" {
+		p.caution("the survey ended early (%s), so the line is less sure than it could be", run.Result.Early)
+	}
+	for _, v := range run.Result.Validity {
+		if !v.OK {
+			p.caution("the survey says of itself that this is not so: %s (%s)", v.What, v.Why)
+		}
+	}
+	if run.Manifest.Machine.TargetLocal {
+		p.caution("the generator shared the target's cores: on a machine of its own an instance may carry more")
+	}
+	return true
+}
+
+func (p *Plan) caution(format string, args ...any) {
+	p.Cautions = append(p.Cautions, fmt.Sprintf(format, args...))
+}
