@@ -31,17 +31,21 @@ Examples:
 
 // commandLine is what can be typed. Each field's type has a file of its own.
 type commandLine struct {
-	Serve   serveCommand   `cmd:"" help:"Run the gateway."`
-	Check   checkCommand   `cmd:"" help:"Check a configuration and say everything that is wrong with it."`
-	Config  configCommand  `cmd:"" help:"Print what can be configured."`
-	Demo    demoCommand    `cmd:"" help:"Run the gateway in front of a small shop, to try it."`
-	Load    loadCommand    `cmd:"" help:"Offer load to an HTTP service and measure what comes back."`
-	Replay  replayCommand  `cmd:"" help:"Send the requests of an access log again, with its times."`
-	Survey  surveyCommand  `cmd:"" help:"Find the highest load that an HTTP service can carry."`
-	Model   modelCommand   `cmd:"" help:"Say what the steps of a run mean for loads that were not tried."`
-	Report  reportCommand  `cmd:"" help:"Write the report of a run."`
-	Compare compareCommand `cmd:"" help:"Say what differs between two runs, and whether it is real."`
-	Version versionCommand `cmd:"" help:"Print the version."`
+	Serve      serveCommand      `cmd:"" help:"Run the gateway."`
+	Check      checkCommand      `cmd:"" help:"Check a configuration and say everything that is wrong with it."`
+	Config     configCommand     `cmd:"" help:"Print what can be configured."`
+	Demo       demoCommand       `cmd:"" help:"Run the gateway in front of a small shop, to try it."`
+	Load       loadCommand       `cmd:"" help:"Offer load to an HTTP service and measure what comes back."`
+	Replay     replayCommand     `cmd:"" help:"Send the requests of an access log again, with its times."`
+	Survey     surveyCommand     `cmd:"" help:"Find the highest load that an HTTP service can carry."`
+	Model      modelCommand      `cmd:"" help:"Say what the steps of a run mean for loads that were not tried."`
+	Report     reportCommand     `cmd:"" help:"Write the report of a run."`
+	Diagnose   diagnoseCommand   `cmd:"" help:"Say what gives first at the load line, and what is sick."`
+	Experiment experimentCommand `cmd:"" help:"Try the values of one variable, and say which differences are real."`
+	Doctor     doctorCommand     `cmd:"" help:"Look at this machine and a process of it, and advise; it changes nothing."`
+	Plan       planCommand       `cmd:"" help:"Say what a load line means for production."`
+	Compare    compareCommand    `cmd:"" help:"Say what differs between two runs, and whether it is real."`
+	Version    versionCommand    `cmd:"" help:"Print the version."`
 }
 
 func main() {

@@ -1,0 +1,200 @@
+package experiment
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"plimsoll/internal/config/strict"
+)
+
+// The files of an experiment's directory.
+const (
+	manifestFile = "experiment.json"
+	roundsFile   = "rounds.jsonl"
+	resultFile   = "result.json"
+)
+
+// The bounds of what is read: whoever reads a directory cannot know where it comes from.
+const (
+	maxManifest = 4 << 20
+	maxLine     = 2 << 20
+	maxRounds   = 512 << 20
+)
+
+// writer writes a directory while an experiment goes on. It has one user at a time.
+type writer struct {
+	dir    string
+	rounds *os.File
+}
+
+// create makes the directory and writes the manifest. A directory that holds anything is refused.
+func create(dir string, m *Manifest) (*writer, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("the directory %s cannot be made: %w", dir, plainError(err))
+	}
+	entries, err := os.ReadDir(dir)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the directory %s cannot be used: %w", dir, plainError(err))
+	case len(entries) > 0:
+		return nil, fmt.Errorf("%s is not empty (it holds %s): name a new directory", dir, entries[0].Name())
+	}
+	w := &writer{dir: dir}
+	if w.rounds, err = os.OpenFile(filepath.Join(dir, roundsFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644); err != nil {
+		return nil, w.failed(roundsFile, err)
+	}
+	// Last, as it is what makes the directory one of an experiment.
+	if err := w.replace(manifestFile, m); err != nil {
+		return nil, errors.Join(err, w.rounds.Close())
+	}
+	return w, nil
+}
+
+// run appends a run; it is on the disk when it returns.
+func (w *writer) run(r *Run) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return w.failed(roundsFile, err)
+	}
+	if len(line) >= maxLine {
+		return fmt.Errorf("the line of round %d would have %d bytes, and a reader takes %d: measure fewer series", r.Round, len(line), maxLine)
+	}
+	if _, err = w.rounds.Write(append(line, '\n')); err == nil {
+		err = w.rounds.Sync()
+	}
+	if err != nil {
+		return w.failed(roundsFile, err)
+	}
+	return nil
+}
+
+// replace writes a JSON document beside its place, and moves it there when it is whole.
+func (w *writer) replace(name string, document any) error {
+	text, err := json.MarshalIndent(document, "", "  ")
+	if err != nil {
+		return w.failed(name, err)
+	}
+	beside := filepath.Join(w.dir, name+".tmp")
+	f, err := os.Create(beside)
+	if err != nil {
+		return w.failed(name, err)
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return w.failed(name, err)
+	}
+	if err := os.Rename(beside, filepath.Join(w.dir, name)); err != nil {
+		return w.failed(name, err)
+	}
+	return nil
+}
+
+func (w *writer) failed(name string, err error) error {
+	return fmt.Errorf("%s cannot be written: %w; what was written before is whole", filepath.Join(w.dir, name), plainError(err))
+}
+
+func (w *writer) close() error { return w.rounds.Close() }
+
+// Open reads an experiment's directory. One that was cut off anywhere is readable up to its last whole run.
+func Open(dir string) (*Record, error) {
+	text, err := strict.Read(filepath.Join(dir, manifestFile), maxManifest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is no experiment's directory: it has no %s", dir, manifestFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", filepath.Join(dir, manifestFile), err)
+	}
+	r := new(Record)
+	if err := json.Unmarshal(text, &r.Manifest); err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w", filepath.Join(dir, manifestFile), err)
+	}
+	if err := r.Manifest.check(); err != nil {
+		return nil, fmt.Errorf("%s is damaged or of a newer plimsoll: %w", filepath.Join(dir, manifestFile), err)
+	}
+	f, err := os.Open(filepath.Join(dir, roundsFile))
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", filepath.Join(dir, roundsFile), plainError(err))
+	}
+	defer f.Close()
+	if err := r.read(f); err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w", filepath.Join(dir, roundsFile), err)
+	}
+	return r, nil
+}
+
+// check refuses a manifest that the analysis could not work with.
+func (m *Manifest) check() error {
+	names := make(map[string]bool)
+	for _, v := range m.Values {
+		names[v.Name] = true
+	}
+	switch {
+	case m.Format < 1 || m.Format > Format:
+		return fmt.Errorf("its format is %d, and this program reads up to %d", m.Format, Format)
+	case len(m.Values) < 2 || len(m.Values) > maxValues || len(names) != len(m.Values):
+		return errors.New("its values are too few, too many, or two have the same name")
+	case m.Baseline < 0 || m.Baseline >= len(m.Values):
+		return errors.New("its baseline is none of its values")
+	case len(m.Figures) > maxFigures || m.Repeat < 1 || m.Repeat > maxRepeat:
+		return errors.New("it has more figures or rounds than there can be")
+	case !(m.Alpha > 0 && m.Alpha < .5) || !(m.Relevant >= 0 && m.Relevant < .5):
+		return errors.New("its alpha or its relevance is no share that makes sense")
+	}
+	return nil
+}
+
+// read reads the runs.
+func (r *Record) read(f io.Reader) error {
+	lines := bufio.NewReaderSize(io.LimitReader(f, maxRounds), 64<<10)
+	for number := 1; ; number++ {
+		line, err := readLine(lines)
+		if errors.Is(err, io.EOF) {
+			if len(line) > 0 {
+				r.Notes = append(r.Notes, fmt.Sprintf("line %d of %s is cut off, and is left out", number, roundsFile))
+			}
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", number, err)
+		}
+		var run Run
+		if err := json.Unmarshal(line, &run); err != nil {
+			return fmt.Errorf("line %d: %w", number, err)
+		}
+		if !slices.ContainsFunc(r.Manifest.Values, func(v Value) bool { return v.Name == run.Value }) || run.Round < 1 || run.Round > r.Manifest.Repeat {
+			return fmt.Errorf("line %d is of a value or a round that the experiment does not have", number)
+		}
+		for name, v := range run.Figures {
+			// Larger ones have no differences that could be calculated with.
+			if math.Abs(v) > 1e100 {
+				return fmt.Errorf("line %d: %s is %g, which nothing can be", number, strict.Clip(name), v)
+			}
+		}
+		r.Runs = append(r.Runs, run)
+	}
+}
+
+// readLine reads a line of a bounded length; io.EOF with what is left of one that has no end.
+func readLine(r *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > maxLine:
+			return nil, fmt.Errorf("it is longer than %d bytes", maxLine)
+		case err == nil:
+			return bytes.TrimSuffix(line, []byte("\n")), nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return line, err
+		}
+	}
+}

@@ -1,0 +1,156 @@
+// Package experiment varies one thing of a service, a flag, an environment variable, a line of its configuration, a kernel setting, and says which differences
+// in what is measured are real. It starts the service anew for every run, offers it a load, and takes the values in turn, round after round in shuffled
+// order, so that what drifts meanwhile meets all of them alike. docs/experiment.md explains the file and the statistics.
+//
+// What an experiment has measured is written to plain files while it goes on; what it means (Analyse) is a pure function of them. The package must
+// not know terminals or flags, and it starts nothing that the file does not name.
+package experiment
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"plimsoll/internal/lab/stats"
+)
+
+// Experiment is what a file asks for. It is immutable once it was read. Texts hold variables, which fill replaces.
+type Experiment struct {
+	Name, Question string
+	// Variable is what differs, for a person, and Values what it is set to; there are two at least, with different names.
+	Variable string
+	Values   []Value
+	// Baseline is the index of the value that the others are compared with; AllPairs compares each with each.
+	Baseline int
+	AllPairs bool
+	// Figures are what is measured and judged.
+	Figures []Figure
+	// Repeat is the number of rounds, in each of which every value has one run.
+	Repeat int
+	// Alpha is the chance that a reader takes: of calling even one difference real that is none. Relevant is the share below which a difference does not
+	// matter, however real.
+	Alpha, Relevant float64
+	// Cool is the pause after each run. Grace is how long the service may take to end when it is asked to.
+	Cool, Grace time.Duration
+	// Load is what is offered; nil when Command alone measures.
+	Load *Load
+
+	setup    [][]string
+	start    []string
+	env      []setting
+	config   []setting // a file's path and its content
+	sysctl   []setting
+	ready    ready
+	metrics  string
+	command  []string
+	file     string
+	dir      string // that relative paths start from
+	source   string // the file's text
+	needPage bool
+}
+
+// Value is one of the values that are compared.
+type Value struct{ Name, Value string }
+
+// Load is the load of one run.
+type Load struct {
+	URL string
+	// Rate is the requests offered in a second; 0 is a closed loop. Arrivals are "poisson" or "constant".
+	Rate     float64
+	Arrivals string
+	// Connections that are opened at most. Fresh uses a new one for each request.
+	Connections int
+	Fresh       bool
+	// Warmup is offered before, and not measured.
+	Warmup, Duration, Timeout time.Duration
+	// Scenario is the path of a file that says what is sent; without it the same request is sent again and again.
+	Scenario     string
+	Method, Body string
+	Headers      []string
+}
+
+// setting is a name with the text that it is set to.
+type setting struct{ name, text string }
+
+// ready is how a service shows that it may be loaded: one of an answer below 400 from a URL, a line in its output, a port that accepts.
+type ready struct {
+	url, line, port string
+	within          time.Duration
+}
+
+// Comparisons are the pairs of values that are compared, by index; the second is judged against the first.
+func (e *Experiment) Comparisons() [][2]int {
+	return comparisons(len(e.Values), e.Baseline, e.AllPairs)
+}
+
+func comparisons(values, baseline int, allPairs bool) (all [][2]int) {
+	if !allPairs {
+		for v := range values {
+			if v != baseline {
+				all = append(all, [2]int{baseline, v})
+			}
+		}
+		return all
+	}
+	for a := range values {
+		for b := a + 1; b < values; b++ {
+			all = append(all, [2]int{a, b})
+		}
+	}
+	return all
+}
+
+// Tests is how many differences are judged together: each comparison in each figure.
+func (e *Experiment) Tests() int { return len(e.Comparisons()) * len(e.Figures) }
+
+// Needed is the fewest rounds with which any difference can be called real.
+func (e *Experiment) Needed() int { return stats.LeastPairs(e.Alpha, e.Tests()) }
+
+// Runs is how often the service is started.
+func (e *Experiment) Runs() int { return len(e.Values) * e.Repeat }
+
+// startTime is what a service is reckoned to need to be ready and to end, before one was seen.
+const startTime = time.Second
+
+// Time is about how long the runs take together, without the setup.
+func (e *Experiment) Time() time.Duration {
+	one := startTime + e.Cool
+	if e.Load != nil {
+		one += e.Load.Warmup + e.Load.Duration
+	}
+	return time.Duration(e.Runs()) * one
+}
+
+// Isolated says whether the experiment may only be run in a network namespace of its own, as it changes kernel settings.
+func (e *Experiment) Isolated() bool { return len(e.sysctl) > 0 }
+
+// Start is the command that starts the service with a value, for a person: variables that are only known later stay as they are written.
+func (e *Experiment) Start(v Value) string {
+	words := make([]string, len(e.start))
+	for i, w := range e.start {
+		words[i] = fill(w, v.variables())
+	}
+	return strings.Join(words, " ")
+}
+
+// Settings are the environment, the kernel settings and the files that go with a value, for a person.
+func (e *Experiment) Settings(v Value) (all []string) {
+	for _, group := range [][]setting{e.env, e.sysctl} {
+		for _, s := range group {
+			all = append(all, s.name+"="+fill(s.text, v.variables()))
+		}
+	}
+	for _, s := range e.config {
+		all = append(all, "file "+s.name)
+	}
+	return all
+}
+
+// SetRepeat changes the number of rounds, before the experiment is run.
+func (e *Experiment) SetRepeat(rounds int) error {
+	if rounds < 1 || rounds > maxRepeat {
+		return fmt.Errorf("%d rounds are not within 1 and %d", rounds, maxRepeat)
+	}
+	e.Repeat = rounds
+	return nil
+}

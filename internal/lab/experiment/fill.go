@@ -1,0 +1,104 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"plimsoll/internal/config"
+)
+
+// The variables that a text may hold. Ports are free ones of this machine, chosen anew for each run.
+const (
+	varValue, varName     = "value", "name"
+	varWork               = "work" // a folder of the experiment's own, which is removed at its end
+	varPort, varAdminPort = "port", "admin_port"
+)
+
+var (
+	valueVariables = []string{varWork}
+	setupVariables = []string{varValue, varName, varWork}
+	allVariables   = []string{varValue, varName, varWork, varPort, varAdminPort}
+)
+
+// variables are those that are known of a value from the start.
+func (v Value) variables() map[string]string {
+	return map[string]string{varValue: v.Value, varName: v.Name}
+}
+
+// fill replaces the variables of a text. One that has no value stays as it is written; "$${" is a literal "${".
+func fill(text string, values map[string]string) string {
+	var b strings.Builder
+	for {
+		before, name, after, ok := variable(text)
+		if !ok {
+			b.WriteString(text)
+			return b.String()
+		}
+		b.WriteString(before)
+		value, known := values[name]
+		switch {
+		case name == "":
+			b.WriteString("${")
+		case known:
+			b.WriteString(value)
+		default:
+			b.WriteString("${" + name + "}")
+		}
+		text = after
+	}
+}
+
+// variable finds the next variable of a text; an empty name stands for "$${".
+func variable(text string) (before, name, after string, ok bool) {
+	before, after, ok = strings.Cut(text, "${")
+	if !ok {
+		return "", "", "", false
+	}
+	if escaped, is := strings.CutSuffix(before, "$"); is {
+		return escaped, "", after, true
+	}
+	name, after, ok = strings.Cut(after, "}")
+	return before, name, after, ok
+}
+
+// checkVariables says what is wrong with the variables of a text, which may be the known ones.
+func checkVariables(text string, known []string) error {
+	for {
+		_, name, after, ok := variable(text)
+		switch {
+		case !ok && strings.Contains(strings.ReplaceAll(text, "$${", ""), "${"):
+			return fmt.Errorf("a \"${\" is not closed; add the \"}\", or write \"$${\" for a literal \"${\"")
+		case !ok:
+			return nil
+		case name != "" && !slices.Contains(known, name):
+			return fmt.Errorf("${%s} has no value here; %s (\"$${\" is a literal \"${\")", name, config.Suggest(name, known))
+		}
+		text = after
+	}
+}
+
+// varies says whether a command differs from value to value.
+func varies(command []string) bool {
+	for _, word := range command {
+		for text := word; ; {
+			_, name, after, ok := variable(text)
+			if !ok {
+				break
+			}
+			if name == varValue || name == varName {
+				return true
+			}
+			text = after
+		}
+	}
+	return false
+}
+
+func fillAll(words []string, values map[string]string) []string {
+	filled := make([]string, len(words))
+	for i, w := range words {
+		filled[i] = fill(w, values)
+	}
+	return filled
+}

@@ -1,0 +1,232 @@
+package experiment
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"plimsoll/internal/lab/probe"
+)
+
+// Options are how an experiment is done.
+type Options struct {
+	// Dir is the directory that is written; it is made, and must not hold anything.
+	Dir string
+	// Seed makes the order of the values and the load's random choices repeatable.
+	Seed uint64
+	// Loops is the generator's event loops; one.
+	Loops int
+	// Tell is told what is done. It is called on one goroutine at a time, and may be nil.
+	Tell func(e Event)
+	// Tool and Command are for the manifest.
+	Tool    string
+	Command []string
+}
+
+// Event is what an experiment is doing.
+type Event struct {
+	// Round, Turn and Value of the run; Round is 0 during the setup.
+	Round, Rounds, Turn, Turns int
+	Value                      string
+	// Doing is "setting up", "starting", "warming up", "measuring", "stopping" or "cooling down".
+	Doing string
+	// Run is the one that has just ended; nil at other times.
+	Run *Run
+	// Left is about how long it still takes.
+	Left time.Duration
+}
+
+// givenUp is after how many failures in a row a value is not tried again: each may take as long as the service was given to be ready.
+const givenUp = 2
+
+// Run does an experiment: its setup, then its rounds. It returns what was shown, also when ctx ends before it is done, with Result.Early set. A value whose
+// service fails is marked so, and the others go on. An error means that nothing was measured at all, or that it could not be written.
+func (e *Experiment) Run(ctx context.Context, o Options) (*Result, error) {
+	if e.Isolated() {
+		if err := insideNamespace(); err != nil {
+			return nil, err
+		}
+	}
+	work, err := os.MkdirTemp("", "plimsoll-experiment-*")
+	if err != nil {
+		return nil, fmt.Errorf("a folder to work in cannot be made: %w", plainError(err))
+	}
+	defer os.RemoveAll(work)
+	d := &doing{experiment: e, options: o, work: work, record: Record{Manifest: e.manifest(o)}, failures: make([]int, len(e.Values))}
+	if d.writer, err = create(o.Dir, &d.record.Manifest); err != nil {
+		return nil, err
+	}
+	err = d.setUp(ctx)
+	if err == nil {
+		err = d.rounds(ctx)
+	}
+	early := ""
+	if ctx.Err() != nil {
+		early, err = "it was stopped", nil
+	}
+	result := Analyse(&d.record, early)
+	if err == nil || len(d.record.Runs) > 0 {
+		err = cmp.Or(err, d.writer.replace(resultFile, result))
+	}
+	if err = cmp.Or(err, d.writer.close()); err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// Again says what a directory that was written has shown, from its raw results.
+func (r *Record) Again() *Result {
+	early := ""
+	if last := len(r.Runs); last == 0 || r.Runs[last-1].Round < r.Manifest.Repeat {
+		early = "it was stopped"
+	}
+	return Analyse(r, early)
+}
+
+func (e *Experiment) manifest(o Options) Manifest {
+	return Manifest{Format: Format, Tool: o.Tool, Command: o.Command, Started: time.Now(), Name: e.Name, Question: e.Question, Variable: e.Variable,
+		Values: e.Values, Baseline: e.Baseline, AllPairs: e.AllPairs, Figures: e.Figures, Repeat: e.Repeat, Alpha: e.Alpha, Relevant: e.Relevant,
+		Seed: o.Seed, Machine: probe.Machine(), File: e.source}
+}
+
+// doing is an experiment under way.
+type doing struct {
+	experiment *Experiment
+	options    Options
+	work       string
+	writer     *writer
+	record     Record
+	failures   []int // of each value, in a row
+	done       int   // runs
+	spent      time.Duration
+}
+
+// setUp runs the setup's commands: each once, or once for each value where it differs between them.
+func (d *doing) setUp(ctx context.Context) error {
+	for _, command := range d.experiment.setup {
+		values := d.experiment.Values
+		if !varies(command) {
+			values = values[:1]
+		}
+		for _, v := range values {
+			d.tell(Event{Doing: "setting up", Value: v.Name})
+			err := finish(ctx, fillAll(command, d.variables(v)), d.experiment.dir, nil, setupTime, nil)
+			if err != nil {
+				if output := outputOf(err); output != "" {
+					err = fmt.Errorf("%w: %s", err, output)
+				}
+				return fmt.Errorf("setup: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// variables are what is known of a value before a run. Its own text may name the folder.
+func (d *doing) variables(v Value) map[string]string {
+	return map[string]string{varWork: d.work, varName: v.Name, varValue: fill(v.Value, map[string]string{varWork: d.work})}
+}
+
+// rounds does the rounds. In each, the values take turns in an order of its own, so that none always comes after the same other one.
+func (d *doing) rounds(ctx context.Context) error {
+	e := d.experiment
+	for round := 1; round <= e.Repeat; round++ {
+		order := rand.New(rand.NewPCG(d.options.Seed, uint64(round))).Perm(len(e.Values))
+		for turn, i := range order {
+			if d.failures[i] >= givenUp {
+				continue
+			}
+			began := time.Now()
+			o := &one{doing: d, value: e.Values[i], run: Run{Round: round, Turn: turn + 1, Value: e.Values[i].Name, Began: began}}
+			o.do(ctx)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if d.failures[i]++; o.run.Failed == "" {
+				d.failures[i] = 0
+			}
+			d.record.Runs = append(d.record.Runs, o.run)
+			if err := d.writer.run(&o.run); err != nil {
+				return err
+			}
+			d.tell(Event{Round: round, Turn: turn + 1, Value: o.run.Value, Run: &o.run})
+			d.tell(Event{Round: round, Turn: turn + 1, Value: o.run.Value, Doing: "cooling down"})
+			if err := pause(ctx, e.Cool); err != nil {
+				return err
+			}
+			d.done++
+			d.spent += time.Since(began)
+		}
+		if d.allFailed() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// allFailed says that no value is left to try.
+func (d *doing) allFailed() bool {
+	for _, n := range d.failures {
+		if n < givenUp {
+			return false
+		}
+	}
+	return true
+}
+
+// tell tells of an event, with what is left to do at the pace so far.
+func (d *doing) tell(event Event) {
+	if d.options.Tell == nil {
+		return
+	}
+	e := d.experiment
+	event.Rounds, event.Turns = e.Repeat, len(e.Values)
+	left := 0
+	for i := range e.Values {
+		if d.failures[i] < givenUp {
+			left += e.Repeat
+		}
+	}
+	left = max(left-d.done, 0)
+	each := e.Time() / time.Duration(e.Runs())
+	if d.done > 0 {
+		each = d.spent / time.Duration(d.done)
+	}
+	event.Left = time.Duration(left) * each
+	d.options.Tell(event)
+}
+
+// pause waits, unless ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// writeConfig writes the files that a value is configured with. They lie in the experiment's own folder.
+func (d *doing) writeConfig(files []setting, variables map[string]string) error {
+	for _, s := range files {
+		path := fill(s.name, variables)
+		if inside, err := filepath.Rel(d.work, path); err != nil || !filepath.IsLocal(inside) {
+			return errors.New("the configuration's file would lie outside of ${work}")
+		}
+		err := os.MkdirAll(filepath.Dir(path), 0o755)
+		if err == nil {
+			err = os.WriteFile(path, []byte(fill(s.text, variables)), 0o644)
+		}
+		if err != nil {
+			return fmt.Errorf("the configuration %s cannot be written: %w", filepath.Base(path), plainError(err))
+		}
+	}
+	return nil
+}
