@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"plimsoll/internal/lab/kernel"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/model"
@@ -29,7 +30,8 @@ type bench struct {
 	pid     int // of the target; 0 is unknown
 	cores   int // of the target's machine; 0 is unknown
 	steps   []measure.Step
-	notes   []string // what could not be done, for the result
+	notes   []string     // what could not be done, for the result
+	shut    func() error // ends what the kernel counts; nil where nothing is
 }
 
 // bench makes sure that the target answers at all, finds its process, and sets up the generator.
@@ -57,6 +59,9 @@ func (k *surveyCommand) bench(ctx context.Context, target load.Target, script lo
 	}
 	if len(k.Metrics) > 0 {
 		o.More = append(o.More, page.New(k.Metrics...))
+	}
+	if k.Deep {
+		o.More = append(o.More, b.deep()...)
 	}
 	b.sampler = probe.New(o)
 	b.Rig = rig.New(rig.Options{Target: target, Script: script, Sampler: b.sampler, Loops: b.loops, Timeout: k.Timeout,
@@ -139,6 +144,33 @@ func (b *bench) predict(objectives slo.SLO, k *surveyCommand) func(steps []measu
 			b.notes = append(b.notes, "a prediction: "+why)
 		}
 		return p
+	}
+}
+
+// deep has the kernel count the target's events.
+func (b *bench) deep() (sources []probe.Source) {
+	if b.pid == 0 {
+		b.miss("the kernel's events: the target's process is not known: name it with --pid when it runs on this machine")
+		return nil
+	}
+	open, missing, shut := kernel.Open(b.pid)
+	for _, s := range open {
+		sources = append(sources, s)
+	}
+	for _, text := range missing {
+		b.miss(text)
+	}
+	b.shut = shut
+	return sources
+}
+
+// close ends what was begun for the survey.
+func (b *bench) close() {
+	if b.shut == nil {
+		return
+	}
+	if err := b.shut(); err != nil {
+		b.miss("the kernel's events: " + err.Error())
 	}
 }
 

@@ -30,6 +30,7 @@ type surveyCommand struct {
 	PID         int           `name:"pid" placeholder:"N" help:"The target's process, for its CPU and memory (found by the port when it is on this machine)."`
 	Pprof       string        `placeholder:"URL" help:"Take profiles from this Go service's net/http/pprof: http://127.0.0.1:6060."`
 	Metrics     []string      `sep:"none" placeholder:"URL" help:"Sample this page of Prometheus metrics, or of expvar's, once a second: http://127.0.0.1:9090/metrics. Up to four times; of two values of one name the first page's is kept."`
+	Deep        bool          `help:"Have the kernel count the target's events too, and the time that its threads wait for a processor: it costs the target some per cent."`
 	Runs        int           `default:"5" placeholder:"N" help:"Try the rates next to the line so often (${default})."`
 	Quick       bool          `help:"Take less time, and be less sure."`
 	Out         string        `placeholder:"DIR" help:"The run directory (plimsoll-runs/HOST-DATE-TIME)."`
@@ -104,6 +105,7 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
+	defer b.close()
 	p := c.progress()
 	result, err := survey.Run(ctx, b, survey.Options{SLO: objectives, Arrivals: k.Arrivals, Runs: k.Runs, Quick: k.Quick,
 		Start: k.Start, Limit: k.Limit, Overshoot: k.Overshoot, Connections: k.Connections, Seed: k.Seed, Cores: b.cores, Local: b.near, Predict: b.predict(objectives, k),
