@@ -50,7 +50,7 @@ func first(e *Evidence, findings []Finding) Limit {
 				Why: fmt.Sprintf("at %s %s of %s processors that it may use were busy", rate(e.Knee.Rate()), number(r.Used), number(r.Capacity))}
 		}
 	}
-	if len(findings) > 0 && findings[0].Rank == Binding {
+	if len(findings) > 0 && findings[0].Rank <= Binding {
 		return Limit{What: findings[0].Rule, Why: findings[0].Claim}
 	}
 	if len(e.Reserves) == 0 {

@@ -35,8 +35,10 @@ type Rank int
 
 // The ranks, the first first.
 const (
+	// Reach says that the survey did not get as far as the line because of this: whatever else is found lies below it.
+	Reach Rank = iota
 	// Binding says that the line is where it is because of this.
-	Binding Rank = iota
+	Binding
 	// Cost says that this makes requests dearer in what is binding.
 	Cost
 	// Risk says that this does not set the line, and will hurt all the same: in time, under overload, or when something else has been mended.

@@ -24,7 +24,7 @@ var hostRules = []Rule{
 			if n == 0 {
 				return nil
 			}
-			return &Finding{Claim: fmt.Sprintf("The generator was the limit at %s, not the service: its line is higher", rate(e.Line)), Confidence: .95,
+			return &Finding{Claim: fmt.Sprintf("The generator was the limit at %s, not the service: its line is higher", rate(e.Line)), Rank: Reach, Confidence: .95,
 				Evidence: []Fact{{What: "steps in which the generator was the limit", Value: fmt.Sprintf("%d, such as: %s", n, worst)}},
 				Gain:     Gain{Factor: 1, Low: 1, High: most, Why: "the service's line was not reached"}}
 		},

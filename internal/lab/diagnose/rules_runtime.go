@@ -33,7 +33,7 @@ var runtimeRules = []Rule{
 				Gain: e.gain(0, nil)}
 			if b := e.Knee.Profile("block"); b != nil {
 				for _, at := range b.Top(profile.Delay, lockWaiter, 2) {
-					f.Evidence = append(f.Evidence, Fact{What: "who waits", Value: fmt.Sprintf("%s (%s:%d), %s of all waits", at.Function, at.File, at.Line, percent(at.Share))})
+					f.Evidence = append(f.Evidence, Fact{What: "who waits", Value: fmt.Sprintf("%s (%s:%d)", at.Function, at.File, at.Line)})
 				}
 			}
 			return f

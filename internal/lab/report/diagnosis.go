@@ -77,6 +77,8 @@ func diagnosisView(d *diagnose.Diagnosis, line float64) *DiagnosisView {
 
 func rank(r diagnose.Rank) (tone, says string) {
 	switch r {
+	case diagnose.Reach:
+		return "fail", "Hides the load line"
 	case diagnose.Binding:
 		return "fail", "Sets the load line"
 	case diagnose.Cost:

@@ -58,6 +58,8 @@ func Diagnosis(d *diagnose.Diagnosis) string {
 // rankWords say what a finding means for the line.
 func rankWords(r diagnose.Rank) string {
 	switch r {
+	case diagnose.Reach:
+		return "hides the line"
 	case diagnose.Binding:
 		return "sets the line"
 	case diagnose.Cost:
