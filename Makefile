@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build web demo test bench clean
+.PHONY: help build web demo test bench patients clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -31,7 +31,7 @@ demo: build ## Put a small shop behind the gateway, and find out how much it can
 test: ## Install the tools that tests need, then vet and test everything
 	./scripts/tools.sh
 	$(MAKE) web
-	@unformatted=$$(gofmt -l cmd internal bench web/*.go); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
+	@unformatted=$$(gofmt -l cmd internal bench examples web/*.go); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
 	GOOS=darwin go vet ./...
 	@out=$$(go test -run Alloc ./...) || { echo "$$out"; exit 1; }; echo "$$out" | grep -v 'no test'
@@ -45,6 +45,10 @@ bench: build ## Measure side by side with nginx, HAProxy and wrk, and surveys ag
 	python3 bench/load_cost.py --plimsoll ./$(BINARY)
 	python3 bench/replay_burst.py --plimsoll ./$(BINARY)
 	python3 bench/survey_truth.py --plimsoll ./$(BINARY) --runs 2
+
+patients: build ## Survey services that are sick on purpose, sick and cured, and hold the diagnosis against what they have (an hour; PATIENTS="lock ports" for some)
+	./scripts/tools.sh
+	python3 bench/patients.py --plimsoll ./$(BINARY) $(PATIENTS)
 
 clean: ## Remove what the other targets made
 	rm -rf $(BINARY) bench/out web/node_modules web/dist/report.* web/dist/.built plimsoll-runs/demo.yaml plimsoll-runs/demo-[0-9]*

@@ -17,6 +17,10 @@ need promtool prometheus
 need nc netcat-openbsd
 need python3 python3
 need pgrep procps
+# Patients have a real PostgreSQL, and network namespaces. Debian keeps a server's programs out of the PATH, by version.
+ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$missing postgresql"
+need ip iproute2
+need nsenter util-linux
 # The front end is built by node, and its pages are looked at in a browser.
 need npm "npm nodejs"
 need chromium chromium

@@ -50,6 +50,9 @@ func (k *surveyCommand) bench(ctx context.Context, target load.Target, script lo
 	if near {
 		b.cores = probe.Machine().Cores
 		b.find(&target)
+		if err := precede(); err != nil {
+			b.miss(err.Error())
+		}
 	}
 	o := probe.Options{PID: b.pid}
 	for _, a := range target.Addresses {
@@ -65,7 +68,7 @@ func (k *surveyCommand) bench(ctx context.Context, target load.Target, script lo
 	}
 	b.sampler = probe.New(o)
 	b.Rig = rig.New(rig.Options{Target: target, Script: script, Sampler: b.sampler, Loops: b.loops, Timeout: k.Timeout,
-		Lateness: survey.Lateness(objectives), Spare: near, Profile: b.profiles(k.Pprof), Seed: k.Seed})
+		Lateness: survey.Lateness(objectives), Spare: near, PerConnection: k.perConnection(), Profile: b.profiles(k.Pprof), Seed: k.Seed})
 	return b, nil
 }
 
@@ -145,6 +148,14 @@ func (b *bench) predict(objectives slo.SLO, k *surveyCommand) func(steps []measu
 		}
 		return p
 	}
+}
+
+// perConnection is how many requests a connection carries; 0 is no limit.
+func (k *surveyCommand) perConnection() int {
+	if k.NewConnections {
+		return 1
+	}
+	return 0
 }
 
 // deep has the kernel count the target's events.

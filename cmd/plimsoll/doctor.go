@@ -10,6 +10,7 @@ import (
 
 	"plimsoll/internal/lab/doctor"
 	"plimsoll/internal/lab/text"
+	"plimsoll/internal/lab/words"
 )
 
 type doctorCommand struct {
@@ -76,13 +77,13 @@ func colourful(out io.Writer) bool {
 func checkUp(r *doctor.Report, colour bool) string {
 	var b strings.Builder
 	m := r.Machine
-	fmt.Fprintf(&b, "%s, %s, %d cores, %s\n", text.Clean(m.Host), text.Clean(m.OS+" "+m.Kernel), m.Cores, text.Bytes(float64(m.MemoryBytes)))
+	fmt.Fprintf(&b, "%s, %s, %d cores, %s\n", words.Clean(m.Host), words.Clean(m.OS+" "+m.Kernel), m.Cores, words.Bytes(float64(m.MemoryBytes)))
 	if p := r.Process; p != nil {
 		with := ""
 		if p.Go != "" {
 			with = ", built with " + p.Go
 		}
-		fmt.Fprintf(&b, "process %d (%s%s)\n", p.PID, text.Clean(p.Name), text.Clean(with))
+		fmt.Fprintf(&b, "process %d (%s%s)\n", p.PID, words.Clean(p.Name), words.Clean(with))
 	}
 	table := text.Table{Left: []int{1, 2, 3}}
 	advised := 0
@@ -103,16 +104,16 @@ func checkUp(r *doctor.Report, colour bool) string {
 		if f.Verdict != doctor.Advise {
 			continue
 		}
-		fmt.Fprintf(&b, "\n  %s: %s, better %s\n    %s\n", f.Name, text.Clean(f.Value), text.Clean(f.Recommended), text.Clean(f.Why))
+		fmt.Fprintf(&b, "\n  %s: %s, better %s\n    %s\n", f.Name, words.Clean(f.Value), words.Clean(f.Recommended), words.Clean(f.Why))
 		if f.Command != "" {
-			fmt.Fprintf(&b, "    $ %s\n", text.Clean(f.Command))
+			fmt.Fprintf(&b, "    $ %s\n", words.Clean(f.Command))
 		}
 	}
 	if advised == 0 {
 		b.WriteString("\nNo advice.\n")
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "\nNote: %s\n", text.Clean(n))
+		fmt.Fprintf(&b, "\nNote: %s\n", words.Clean(n))
 	}
 	return b.String()
 }

@@ -12,6 +12,7 @@ import (
 
 	"plimsoll/internal/lab/experiment"
 	"plimsoll/internal/lab/text"
+	"plimsoll/internal/lab/words"
 )
 
 type experimentCommand struct {
@@ -162,8 +163,8 @@ func (k *experimentCommand) conclude(c *console, dir string, m *experiment.Manif
 
 // beginning is what an experiment says before it begins: how long it takes, and whether it can show anything.
 func beginning(e *experiment.Experiment) string {
-	line := fmt.Sprintf("%s: %s in %s, about %s", text.Clean(e.Name), many(len(e.Values), "value"), many(e.Repeat, "round"),
-		text.Duration(float64(e.Time())))
+	line := fmt.Sprintf("%s: %s in %s, about %s", words.Clean(e.Name), many(len(e.Values), "value"), many(e.Repeat, "round"),
+		words.Duration(float64(e.Time())))
 	if e.Repeat < e.Needed() {
 		line += fmt.Sprintf("\nWith %s no difference can be called real: %d are needed for %s (--repeat %d).", many(e.Repeat, "round"), e.Needed(),
 			many(e.Tests(), "comparison"), e.Needed())
@@ -178,7 +179,7 @@ func planOfExperiment(e *experiment.Experiment) string {
 	values := text.Table{Left: []int{1, 2}}
 	values.Row(text.Clip(e.Variable, 30), "starts", "with")
 	for i, v := range e.Values {
-		name := text.Clean(v.Name)
+		name := words.Clean(v.Name)
 		if i == e.Baseline && !e.AllPairs {
 			name += " (baseline)"
 		}
@@ -187,18 +188,18 @@ func planOfExperiment(e *experiment.Experiment) string {
 	b.WriteString(values.String() + "\n")
 	names := make([]string, len(e.Figures))
 	for i, f := range e.Figures {
-		names[i] = text.Clean(f.Name)
+		names[i] = words.Clean(f.Name)
 	}
 	fmt.Fprintf(&b, "measured   %s\n", strings.Join(names, ", "))
 	if l := e.Load; l != nil {
 		rate := "a closed loop"
 		if l.Rate > 0 {
-			rate = text.Rate(l.Rate) + ", " + l.Arrivals + " arrivals"
+			rate = words.Rate(l.Rate) + ", " + l.Arrivals + " arrivals"
 		}
 		fmt.Fprintf(&b, "load       %s over %s for %v, after %v to warm up: %s\n", rate, many(l.Connections, "connection"), l.Duration, l.Warmup,
 			text.Clip(l.URL, 80))
 	}
-	fmt.Fprintf(&b, "judged     %s together, alpha %g; what is under %s does not matter\n", many(e.Tests(), "comparison"), e.Alpha, text.Percent(e.Relevant))
+	fmt.Fprintf(&b, "judged     %s together, alpha %g; what is under %s does not matter\n", many(e.Tests(), "comparison"), e.Alpha, words.Percent(e.Relevant))
 	if e.Isolated() {
 		b.WriteString("where      in a network namespace of its own, where the kernel settings are changed\n")
 	}
@@ -207,7 +208,7 @@ func planOfExperiment(e *experiment.Experiment) string {
 
 // tellOfExperiment shows what an experiment does.
 func tellOfExperiment(p *progress, e experiment.Event) {
-	at := fmt.Sprintf("round %d of %d, %s", e.Round, e.Rounds, text.Clean(e.Value))
+	at := fmt.Sprintf("round %d of %d, %s", e.Round, e.Rounds, words.Clean(e.Value))
 	switch {
 	case e.Run != nil && e.Run.Failed != "":
 		p.say(at + ": failed: " + text.Clip(e.Run.Failed, 200))
@@ -218,18 +219,18 @@ func tellOfExperiment(p *progress, e experiment.Event) {
 			p.say(at + ": measured")
 		}
 	case e.Round == 0:
-		p.show("setting up " + text.Clean(e.Value))
+		p.show("setting up " + words.Clean(e.Value))
 	default:
-		p.show(fmt.Sprintf("%s: %s, %s left", at, e.Doing, text.Duration(float64(e.Left.Round(time.Second)))))
+		p.show(fmt.Sprintf("%s: %s, %s left", at, e.Doing, words.Duration(float64(e.Left.Round(time.Second)))))
 	}
 }
 
 // experimentTable is what was found, for a person.
 func experimentTable(m *experiment.Manifest, r *experiment.Result) string {
 	var b strings.Builder
-	b.WriteString(text.Clean(m.Name))
+	b.WriteString(words.Clean(m.Name))
 	if m.Question != "" {
-		b.WriteString(": " + text.Clean(m.Question))
+		b.WriteString(": " + words.Clean(m.Question))
 	}
 	fmt.Fprintf(&b, "\n%d of %s, %s judged together: ", r.Rounds, many(r.Repeat, "round"), many(r.Tests, "comparison"))
 	if r.Real == 0 {
@@ -251,16 +252,16 @@ func experimentTable(m *experiment.Manifest, r *experiment.Result) string {
 		if v.Unused > 0 {
 			how = many(v.Unused, "run") + " not used, " + how
 		}
-		fmt.Fprintf(&b, "%s: %s; the last: %s\n", text.Clean(v.Name), how, text.Clean(v.Why))
+		fmt.Fprintf(&b, "%s: %s; the last: %s\n", words.Clean(v.Name), how, words.Clean(v.Why))
 		for line := range strings.Lines(v.Output) {
 			fmt.Fprintf(&b, "    | %s\n", text.Clip(strings.TrimRight(line, "\r\n"), 120))
 		}
 	}
 	if r.Early != "" {
-		fmt.Fprintf(&b, "Ended early: %s.\n", text.Clean(r.Early))
+		fmt.Fprintf(&b, "Ended early: %s.\n", words.Clean(r.Early))
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "Note: %s.\n", text.Clean(n))
+		fmt.Fprintf(&b, "Note: %s.\n", words.Clean(n))
 	}
 	return b.String()
 }
@@ -287,11 +288,11 @@ func figureTable(m *experiment.Manifest, f *experiment.FigureResult) string {
 				}
 			}
 		}
-		t.Row("  "+text.Clean(v.Name), median, interval, difference, says)
+		t.Row("  "+words.Clean(v.Name), median, interval, difference, says)
 	}
 	if m.AllPairs {
 		for _, c := range f.Comparisons {
-			t.Row("  "+text.Clean(c.Value)+" against "+text.Clean(c.Than), "", "", shiftOf(f, &c), verdictOf(&c))
+			t.Row("  "+words.Clean(c.Value)+" against "+words.Clean(c.Than), "", "", shiftOf(f, &c), verdictOf(&c))
 		}
 	}
 	return t.String()
@@ -307,7 +308,7 @@ func shiftOf(f *experiment.FigureResult, c *experiment.Comparison) string {
 
 // verdictOf is a verdict, and whether it is good news.
 func verdictOf(c *experiment.Comparison) string {
-	says := text.Clean(c.Says)
+	says := words.Clean(c.Says)
 	if c.Better != nil && *c.Better {
 		return says + " (better)"
 	}
@@ -321,11 +322,11 @@ func verdictOf(c *experiment.Comparison) string {
 func inUnit(v float64, unit string) string {
 	switch unit {
 	case "share":
-		return text.Percent(v)
+		return words.Percent(v)
 	case "B":
-		return text.Bytes(v)
+		return words.Bytes(v)
 	case "":
-		return strings.TrimSpace(text.Figure(v, ""))
+		return strings.TrimSpace(words.Figure(v, ""))
 	}
-	return text.Figure(v, unit)
+	return words.Figure(v, unit)
 }

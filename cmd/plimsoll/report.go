@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 
 	"plimsoll/internal/lab/record"
-	"plimsoll/internal/lab/text"
+	"plimsoll/internal/lab/words"
 )
 
 type reportCommand struct {
@@ -50,7 +50,7 @@ func openRun(c *console, dir string) (*record.Run, error) {
 		return nil, withExit{exitUsage, err}
 	}
 	for _, note := range run.Notes {
-		fmt.Fprintf(c.err, "%s: %s\n", dir, text.Clean(note)) // it may name files that somebody else made
+		fmt.Fprintf(c.err, "%s: %s\n", dir, words.Clean(note)) // it may name files that somebody else made
 	}
 	return run, nil
 }

@@ -21,29 +21,31 @@ import (
 	"plimsoll/internal/lab/slo"
 	"plimsoll/internal/lab/survey"
 	"plimsoll/internal/lab/text"
+	"plimsoll/internal/lab/words"
 )
 
 type surveyCommand struct {
-	URL         string        `arg:"" help:"The target, as http://127.0.0.1:8080/path."`
-	SLO         string        `name:"slo" required:"" placeholder:"OBJECTIVES" help:"What has to hold: p99<50ms,errors<0.1%."`
-	Scenario    string        `placeholder:"FILE" help:"Send what this scenario says, a YAML file; its rate is not used."`
-	PID         int           `name:"pid" placeholder:"N" help:"The target's process, for its CPU and memory (found by the port when it is on this machine)."`
-	Pprof       string        `placeholder:"URL" help:"Take profiles from this Go service's net/http/pprof: http://127.0.0.1:6060."`
-	Metrics     []string      `sep:"none" placeholder:"URL" help:"Sample this page of Prometheus metrics, or of expvar's, once a second: http://127.0.0.1:9090/metrics. Up to four times; of two values of one name the first page's is kept."`
-	Deep        bool          `help:"Have the kernel count the target's events too, and the time that its threads wait for a processor: it costs the target some per cent."`
-	Runs        int           `default:"5" placeholder:"N" help:"Try the rates next to the line so often (${default})."`
-	Quick       bool          `help:"Take less time, and be less sure."`
-	Out         string        `placeholder:"DIR" help:"The run directory (plimsoll-runs/HOST-DATE-TIME)."`
-	Export      string        `placeholder:"FILE" help:"Write the load line as a small JSON document, for other programs."`
-	Start       float64       `placeholder:"RATE" help:"Begin with this rate (found)."`
-	Limit       float64       `placeholder:"RATE" help:"Never offer more than this rate (no limit but --overshoot)."`
-	Overshoot   float64       `default:"2" placeholder:"TIMES" help:"Never offer more than this multiple of the highest rate that passed (${default})."`
-	Arrivals    string        `enum:"poisson,constant" default:"poisson" placeholder:"KIND" help:"How requests are spread in time: poisson or constant (${default})."`
-	Connections int           `short:"c" placeholder:"N" help:"Open at most so many connections (as the rate needs)."`
-	Loops       int           `short:"t" placeholder:"N" help:"Use so many event loops (one per CPU; half of them when the target is on this machine)."`
-	Timeout     time.Duration `default:"5s" placeholder:"TIME" help:"Count a request as failed so long after it was due (${default})."`
-	Seed        uint64        `default:"1" placeholder:"N" help:"Repeat the same random choices for the same number (${default})."`
-	JSON        bool          `help:"Print the result as JSON."`
+	URL            string        `arg:"" help:"The target, as http://127.0.0.1:8080/path."`
+	SLO            string        `name:"slo" required:"" placeholder:"OBJECTIVES" help:"What has to hold: p99<50ms,errors<0.1%."`
+	Scenario       string        `placeholder:"FILE" help:"Send what this scenario says, a YAML file; its rate is not used."`
+	PID            int           `name:"pid" placeholder:"N" help:"The target's process, for its CPU and memory (found by the port when it is on this machine)."`
+	Pprof          string        `placeholder:"URL" help:"Take profiles from this Go service's net/http/pprof: http://127.0.0.1:6060."`
+	Metrics        []string      `sep:"none" placeholder:"URL" help:"Sample this page of Prometheus metrics, or of expvar's, once a second: http://127.0.0.1:9090/metrics. Up to four times; of two values of one name the first page's is kept."`
+	Deep           bool          `help:"Have the kernel count the target's events too, and the time that its threads wait for a processor: it costs the target some per cent."`
+	Runs           int           `default:"5" placeholder:"N" help:"Try the rates next to the line so often (${default})."`
+	Quick          bool          `help:"Take less time, and be less sure."`
+	Out            string        `placeholder:"DIR" help:"The run directory (plimsoll-runs/HOST-DATE-TIME)."`
+	Export         string        `placeholder:"FILE" help:"Write the load line as a small JSON document, for other programs."`
+	Start          float64       `placeholder:"RATE" help:"Begin with this rate (found)."`
+	Limit          float64       `placeholder:"RATE" help:"Never offer more than this rate (no limit but --overshoot)."`
+	Overshoot      float64       `default:"2" placeholder:"TIMES" help:"Never offer more than this multiple of the highest rate that passed (${default})."`
+	Arrivals       string        `enum:"poisson,constant" default:"poisson" placeholder:"KIND" help:"How requests are spread in time: poisson or constant (${default})."`
+	Connections    int           `short:"c" placeholder:"N" help:"Open at most so many connections (as the rate needs)."`
+	NewConnections bool          `help:"Use a new connection for each request."`
+	Loops          int           `short:"t" placeholder:"N" help:"Use so many event loops (one per CPU; half of them when the target is on this machine)."`
+	Timeout        time.Duration `default:"5s" placeholder:"TIME" help:"Count a request as failed so long after it was due (${default})."`
+	Seed           uint64        `default:"1" placeholder:"N" help:"Repeat the same random choices for the same number (${default})."`
+	JSON           bool          `help:"Print the result as JSON."`
 	requestFlags
 	connectionFlags `group:"TLS"`
 }
@@ -198,7 +200,7 @@ func (k *surveyCommand) settings(b *bench) map[string]string {
 		"arrivals": k.Arrivals, "runs": strconv.Itoa(k.Runs), "quick": strconv.FormatBool(k.Quick), "start": rateOr(k.Start, "found"),
 		"limit": rateOr(k.Limit, "none"), "overshoot": strconv.FormatFloat(k.Overshoot, 'g', -1, 64), "connections": connectionsOr(k.Connections),
 		"loops": strconv.Itoa(b.loops), "timeout": k.Timeout.String(), "seed": strconv.FormatUint(k.Seed, 10), "scenario": k.Scenario,
-		"resumption": strconv.FormatBool(!k.NoResumption),
+		"resumption": strconv.FormatBool(!k.NoResumption), "new-connections": strconv.FormatBool(k.NewConnections),
 	}
 }
 
@@ -243,7 +245,7 @@ func tell(p *progress) func(survey.Event) {
 	live := &recent{}
 	return func(e survey.Event) {
 		if e.Text != "" {
-			p.say(text.Clean(e.Text))
+			p.say(words.Clean(e.Text))
 			return
 		}
 		if !p.terminal() {

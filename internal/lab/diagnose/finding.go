@@ -39,7 +39,8 @@ const (
 	Reach Rank = iota
 	// Binding says that the line is where it is because of this.
 	Binding
-	// Cost says that this makes requests dearer in what is binding.
+	// Cost says that this makes requests dearer than they need to be. Where processors are what gives, they are given too much to do; how many there
+	// are, which is Binding, comes first.
 	Cost
 	// Risk says that this does not set the line, and will hurt all the same: in time, under overload, or when something else has been mended.
 	Risk

@@ -81,6 +81,16 @@ func (e *Evidence) processorBound() bool {
 // idle says that neither was busy, so that requests were waiting for something else.
 func (e *Evidence) idle() bool { return len(e.Reserves) > 0 && !e.processorBound() }
 
+// others is how many processors other processes than the target and the generator used at the line; 0 where it is not known.
+func (e *Evidence) others() float64 {
+	host, target := e.reserve(hostProcessor), e.reserve(targetProcessor)
+	if host == nil || target == nil {
+		return 0
+	}
+	t := &e.Knee.Step.Totals
+	return max(host.Used-target.Used-float64(t.Generator.CPU)/max(float64(t.Length+t.Drain), 1), 0)
+}
+
 // full is the use of processors that a service reaches at its line when nothing else limits it; more where it has already been seen to.
 func (e *Evidence) full() float64 {
 	most := .9
@@ -93,22 +103,34 @@ func (e *Evidence) full() float64 {
 // most bounds every gain that is foretold: beyond it something that nobody has measured gives first.
 const most = 20
 
-// gain is what the line is multiplied by when requests need share less of the target's processor time, 0 to 1, and what else limited them is
-// gone: the next to give is then the processor that is full first. capacities may give reserves another size; nil leaves them.
-func (e *Evidence) gain(share float64, capacities map[string]float64) Gain {
+// cure is what advice changes.
+type cure struct {
+	// saves is the share of the target's processor time that is no longer needed, 0 to 1; elsewhere is how many processors other processes of the
+	// machine no longer use.
+	saves, elsewhere float64
+	// allowed is how many processors the target may use then; 0 leaves that as it is.
+	allowed float64
+}
+
+// gain is what the line is multiplied by when a cure is taken, and what else limited requests is gone: the next to give is then the processor that
+// is full first.
+func (e *Evidence) gain(c cure) Gain {
 	factor, next := math.Inf(1), ""
 	saved := 0.0
 	if t := e.reserve(targetProcessor); t != nil {
-		saved = share * t.Used
+		saved = c.saves * t.Used
 	}
 	for i := range e.Reserves {
 		r := &e.Reserves[i]
 		used, capacity := r.Used, r.Capacity
-		if c, ok := capacities[r.What]; ok {
-			capacity = c
-		}
 		if r.target {
 			used -= saved
+		}
+		switch {
+		case r.What == hostProcessor:
+			used -= c.elsewhere
+		case c.allowed > 0:
+			capacity = c.allowed
 		}
 		if f := e.full() * capacity / max(used, 1e-3); f < factor {
 			factor, next = f, r.What

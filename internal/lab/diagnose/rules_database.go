@@ -47,7 +47,7 @@ var databaseRules = []Rule{
 				Evidence: []Fact{{What: "connections closed for each request, at the line", Value: number(idle + time + life)}, {What: "open at most", Value: number(e.Knee.Max("db.open"))},
 					{What: "idle connections kept at most", Value: optional(e.Knee, "db.max_idle")}},
 				Advice: []Action{{Text: "keep as many idle connections as may be open", Command: call}},
-				Gain:   e.gainOfChurn()}
+				Gain:   e.gainOfChurn(e.Knee.PerSecond("db.closed.idle") + e.Knee.PerSecond("db.closed.idle_time") + e.Knee.PerSecond("db.closed.lifetime"))}
 		},
 		Counters: []Counter{{"they are few", func(e *Evidence) (string, bool) {
 			closed := e.Knee.PerSecond("db.closed.idle") + e.Knee.PerSecond("db.closed.idle_time") + e.Knee.PerSecond("db.closed.lifetime")
@@ -64,7 +64,7 @@ var databaseRules = []Rule{
 			}
 			query := used / max(e.Knee.Goodput(), 1e-9)
 			want := 2 * pool
-			g := e.gain(0, nil)
+			g := e.gain(cure{})
 			want = max(want, g.Factor*used*1.3)
 			return &Finding{Claim: fmt.Sprintf("Requests wait for one of %s connections to the database: %s of each takes %s", number(pool), span(waiting/max(e.Knee.Goodput(), 1e-9)), span(e.Knee.Service())),
 				Rank: Binding, Confidence: .95,
@@ -129,10 +129,12 @@ func optional(m *Moment, name string) string {
 	return number(m.Last(name))
 }
 
-// gainOfChurn holds the processor time that connections cost the whole machine, the database included, against what is left without: at half of the
-// line and at the line the same, so it is told from where the time goes on the target's side alone when there is a profile.
-func (e *Evidence) gainOfChurn() Gain {
-	g := e.gain(e.connectionShare(), nil)
-	g.Why += "; what connections cost the database is not in it"
+// loginCost is about what a new connection costs PostgreSQL in processor seconds: a process is made, reads the catalogue, and ends.
+const loginCost = 1.5e-3
+
+// gainOfChurn saves what connections cost the target, as the profile says, and the database, as far as it runs on the same machine.
+func (e *Evidence) gainOfChurn(closed float64) Gain {
+	g := e.gain(cure{saves: e.connectionShare(), elsewhere: min(.8*e.others(), closed*loginCost)})
+	g.Why += fmt.Sprintf("; a login is reckoned to cost the database %s of a processor", span(loginCost))
 	return g
 }

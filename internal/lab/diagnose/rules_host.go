@@ -2,8 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-
-	"plimsoll/internal/lab/measure"
 )
 
 // hostRules are about the machine and the generator: what they take away, no rule below may blame on the service.
@@ -45,7 +43,7 @@ var hostRules = []Rule{
 			}
 			return &Finding{Claim: fmt.Sprintf("The machine swaps: %s a second came back from disk at the line", size(in)), Confidence: .9, Rank: Binding,
 				Evidence: []Fact{{What: "swapped in at the line", Value: size(in) + " a second"}, {What: "memory that was available", Value: size(e.Knee.Mean("host.memory.available_bytes"))}},
-				Gain:     e.gain(0, nil)}
+				Gain:     e.gain(cure{})}
 		},
 		Counters: []Counter{processorBusy},
 		Advice: []Action{{Text: "give the machine more memory, or its processes less: a Go service by GOMEMLIMIT"},
@@ -63,7 +61,7 @@ var hostRules = []Rule{
 				Confidence: .9, Rank: Binding,
 				Evidence: []Fact{{What: "major faults at the line", Value: perSecond(faults)}, {What: "memory that was available", Value: size(e.Knee.Mean("host.memory.available_bytes"))},
 					{What: "read from disks", Value: size(e.Knee.PerSecond("host.disk.read_bytes")) + " a second"}},
-				Gain: e.gain(0, nil)}
+				Gain: e.gain(cure{})}
 		},
 		Counters: []Counter{processorBusy},
 		Unless:   []string{"swapping"},
@@ -81,11 +79,9 @@ var processorBusy = Counter{"the processors were busy, which makes everything wa
 
 // othersBusy speaks where other processes than the target and the generator kept the machine busy.
 var othersBusy = Counter{"other processes took the processors", func(e *Evidence) (string, bool) {
-	host, target := e.reserve(hostProcessor), e.reserve(targetProcessor)
-	if host == nil || target == nil {
+	host := e.reserve(hostProcessor)
+	if host == nil {
 		return "", false
 	}
-	generator := float64(e.Knee.Step.Totals.Generator.CPU) / max(float64(e.Knee.Step.Totals.Length+e.Knee.Step.Totals.Drain), 1)
-	others := max(host.Used-target.Used-generator, 0)
-	return fmt.Sprintf("others used %s of %s processors", number(others), number(e.Knee.Last(measure.HostCores))), host.Share() >= saturated && others > host.Capacity/2
+	return fmt.Sprintf("others used %s of %s processors", number(e.others()), number(host.Capacity)), host.Share() >= saturated && e.others() > host.Capacity/2
 }}

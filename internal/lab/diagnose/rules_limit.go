@@ -25,7 +25,7 @@ var limitRules = []Rule{
 					{What: "quota", Value: number(quota) + " cores of " + number(cores)}, {What: "goroutines run on", Value: number(e.Knee.Last("go.gomaxprocs")) + " threads (GOMAXPROCS)"}},
 				Advice: []Action{{Text: fmt.Sprintf("raise the quota, or take it away: as %s cores need it (Kubernetes: resources.limits.cpu)", number(cores)),
 					Command: fmt.Sprintf("echo %.0f > cpu.cfs_quota_us   # of the cgroup; with cgroup v2: echo '%.0f 100000' > cpu.max", cores*1e5, cores*1e5)}},
-				Gain: e.gain(0, map[string]float64{targetProcessor: cores})}
+				Gain: e.gain(cure{allowed: cores})}
 		},
 		Counters: []Counter{{"it used little of its quota, so that only bursts were stopped", func(e *Evidence) (string, bool) {
 			share := e.Knee.PerSecond(measure.TargetCPU) / max(e.Knee.Last("target.cgroup.cpu_quota_cores"), 1e-9)
@@ -65,7 +65,7 @@ var limitRules = []Rule{
 				Rank: Binding, Confidence: .95,
 				Evidence: []Fact{{What: "use of the processors that it may use, at the line", Value: percent(e.busy(targetProcessor))},
 					{What: "GOMAXPROCS", Value: number(threads)}, {What: "processors", Value: number(cores)}, {What: "use of the machine", Value: percent(e.busy(hostProcessor))}},
-				Gain: e.gain(0, map[string]float64{targetProcessor: cores})}
+				Gain: e.gain(cure{allowed: cores})}
 		},
 		Counters: []Counter{othersBusy},
 		Advice:   []Action{{Text: "take GOMAXPROCS out of the environment and the code: the default is what the machine and the quota allow", Command: "unset GOMAXPROCS"}},
@@ -104,7 +104,7 @@ var limitRules = []Rule{
 					Command: fmt.Sprintf("prlimit --pid %d --nofile=65536:65536", e.Run.Manifest.Machine.TargetPID)}},
 				Gain: Gain{Factor: 1, Low: 1, High: most, Why: "it does not set the line yet"}}
 			if used/limit >= .95 && e.idle() {
-				f.Rank, f.Confidence, f.Gain = Binding, .95, e.gain(0, nil)
+				f.Rank, f.Confidence, f.Gain = Binding, .95, e.gain(cure{})
 			}
 			return f
 		},
@@ -144,10 +144,18 @@ func rankOf(binding bool) Rank {
 	return Risk
 }
 
+// dear is the rank of what costs processor time and waiting: where processors are not what gives, the waiting sets the line.
+func (e *Evidence) dear() Rank {
+	if e.idle() {
+		return Binding
+	}
+	return Cost
+}
+
 // gainIf is the gain of taking a limit away that sets the line, and none where it does not.
 func (e *Evidence) gainIf(binding bool) Gain {
 	if binding {
-		return e.gain(0, nil)
+		return e.gain(cure{})
 	}
 	return Gain{Factor: 1, Low: 1, High: 1.1, Why: "it does not set the line"}
 }

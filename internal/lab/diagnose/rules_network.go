@@ -97,12 +97,15 @@ var networkRules = []Rule{
 				return nil
 			}
 			here, there := e.closers()
-			return &Finding{Claim: fmt.Sprintf("The service closes its clients' connections after %s requests each", number(e.Knee.Goodput()/made)), Rank: rankOf(e.processorBound()), Confidence: .9,
+			return &Finding{Claim: fmt.Sprintf("The service closes its clients' connections after %s requests each", number(e.Knee.Goodput()/made)), Rank: e.dear(), Confidence: .9,
 				Evidence: []Fact{{What: "requests for each connection, at the line", Value: number(e.Knee.Goodput() / made)}, {What: "connections made", Value: perSecond(made)},
 					{What: "connections that the service closed first (TIME_WAIT on its side)", Value: number(here)}, {What: "and its clients", Value: number(there)}},
-				Gain: e.gain(e.connectionShare(), nil)}
+				Gain: e.gain(cure{saves: e.connectionShare()})}
 		},
-		Counters: []Counter{{"the clients close first", func(e *Evidence) (string, bool) {
+		Counters: []Counter{{"the survey was asked to make a new connection for each request", func(e *Evidence) (string, bool) {
+			asked := e.Run.Manifest.Settings["new-connections"]
+			return asked, asked == "true"
+		}}, {"the clients close first", func(e *Evidence) (string, bool) {
 			here, there := e.closers()
 			return fmt.Sprintf("%s connections were closed first by the service, %s by its clients", number(here), number(there)), here <= 2*there || here < 10
 		}}},
@@ -120,11 +123,11 @@ var networkRules = []Rule{
 			if e.Knee.Mean("target.outgoing.time_wait_there") > e.Knee.Mean("target.outgoing.time_wait") {
 				who = "the upstream closes them"
 			}
-			return &Finding{Claim: fmt.Sprintf("The service opens %s connections to others for each request, and %s", number(opened/e.Knee.Goodput()), who), Rank: Binding, Confidence: .85,
+			return &Finding{Claim: fmt.Sprintf("The service opens %s connections to others for each request, and %s", number(opened/e.Knee.Goodput()), who), Rank: e.dear(), Confidence: .85,
 				Evidence: []Fact{{What: "connections opened for each request, at the line, the generator's left out", Value: number(opened / e.Knee.Goodput())},
 					{What: "connections that the service closed first", Value: number(e.Knee.Mean("target.outgoing.time_wait"))},
 					{What: "and its upstreams", Value: number(e.Knee.Mean("target.outgoing.time_wait_there"))}},
-				Where: e.Places[classHandshake], Gain: e.gain(e.connectionShare(), nil)}
+				Where: e.Places[classHandshake], Gain: e.gain(cure{saves: e.connectionShare()})}
 		},
 		Counters: []Counter{{"another process opens them", func(e *Evidence) (string, bool) {
 			if !e.Knee.Has("target.outgoing.established") {

@@ -67,9 +67,6 @@ var processorRules = []Rule{
 					{What: "at half of the line", Value: percent(shareAt(e.Half, at.Function))}},
 				Advice: []Action{{Text: "see which of its lines", Command: e.listOf(at.Function)}},
 				Gain:   e.processorGain(at.Share)}
-			if e.processorBound() {
-				f.Rank = Binding
-			}
 			return f
 		},
 		Counters: []Counter{othersBusy},
@@ -91,9 +88,6 @@ func costly(name, class string, share float64, claim, reason string, advice ...A
 				Evidence: []Fact{{What: class + ", at the line", Value: percent(now) + " of the processor time"},
 					{What: "for each request", Value: span(now * e.Knee.PerRequest(measure.TargetCPU))}},
 				Gain: e.processorGain(now)}
-			if e.processorBound() {
-				f.Rank = Binding
-			}
 			return f
 		},
 	}
@@ -109,9 +103,9 @@ func (e *Evidence) processorGain(share float64) Gain {
 	if !e.processorBound() {
 		return Gain{Factor: 1, Low: 1, High: 1.2, Why: "the processor is not what gives first; what is saved shows when that has been mended"}
 	}
-	g := e.gain(share, nil)
+	g := e.gain(cure{saves: share})
 	// Something has to be done instead, so the whole share is the most that can be saved.
-	g.Low, g.High = e.gain(share*.7, nil).Factor, g.Factor*1.1
+	g.Low, g.High = e.gain(cure{saves: share * .7}).Factor, g.Factor*1.1
 	return g
 }
 
@@ -165,9 +159,6 @@ func judgeCollector(e *Evidence) *Finding {
 				size(e.Knee.PerRequest("go.allocated_bytes")) + " a request"},
 			{What: "alive, and the goal of the next collection", Value: size(live) + ", " + size(goal)}, {What: "GOGC", Value: number(gogc)}},
 		Gain: e.processorGain(saved)}
-	if e.processorBound() {
-		f.Rank = Binding
-	}
 	if want > gogc*1.2 {
 		command := fmt.Sprintf("GOGC=%.0f", want)
 		text := fmt.Sprintf("collect less often: with GOGC=%.0f the heap grows to about %s before each collection, and collection takes about %s", want, size(live*(1+want/100)), percent(share-saved))

@@ -30,7 +30,7 @@ var runtimeRules = []Rule{
 			f := &Finding{Claim: fmt.Sprintf("Requests wait for a lock%s: %s of the time they take", holder, percent(min(waiting/e.Knee.Inside(), 1))), Rank: Binding, Confidence: .9, Where: where,
 				Evidence: []Fact{{What: "share of the requests' time that they wait for locks, at the line", Value: percent(min(waiting/e.Knee.Inside(), 1))},
 					{What: "goroutines that wait, on average", Value: number(waiting)}, {What: "requests inside", Value: number(e.Knee.Inside())}},
-				Gain: e.gain(0, nil)}
+				Gain: e.gain(cure{})}
 			if b := e.Knee.Profile("block"); b != nil {
 				for _, at := range b.Top(profile.Delay, lockWaiter, 2) {
 					f.Evidence = append(f.Evidence, Fact{What: "who waits", Value: fmt.Sprintf("%s (%s:%d)", at.Function, at.File, at.Line)})
@@ -82,22 +82,24 @@ var runtimeRules = []Rule{
 	},
 	{
 		Name: "scheduler-latency", Claim: "Goroutines that could run wait for a thread", Needs: []string{"go.sched.latency.p99_seconds", measure.TargetCPU},
-		Threshold: "99th percentile over 5 ms while processors are idle on average", Reason: "with a thread free a goroutine runs within microseconds: such waits come from bursts of others that run at once",
+		Threshold: "99th percentile of 10 ms or more while processors are idle on average", Reason: "with a thread free a goroutine runs within microseconds: such waits come from bursts of others that run at once",
 		Judge: func(e *Evidence) *Finding {
 			p99 := e.Knee.Mean("go.sched.latency.p99_seconds")
-			if p99 <= 5e-3 {
+			if p99 <= 9.9e-3 {
 				return nil
 			}
 			return &Finding{Claim: fmt.Sprintf("Goroutines that could run wait up to %s for a thread (99th percentile), though the processors are only %s busy", span(p99), percent(e.busy(targetProcessor))),
 				Rank: Binding, Confidence: .8, Where: e.Places[classOwn],
 				Evidence: []Fact{{What: "99th percentile of the wait for a thread, at the line", Value: span(p99)}, {What: "at half of the line", Value: span(e.Half.Mean("go.sched.latency.p99_seconds"))},
 					{What: "use of the processors that it may use", Value: percent(e.busy(targetProcessor))}, {What: "goroutines", Value: number(e.Knee.Mean("go.goroutines"))}},
-				Gain: e.gain(0, nil)}
+				Gain: e.gain(cure{})}
 		},
 		Counters: []Counter{processorBusy, {"the cgroup's quota stopped the process", func(e *Evidence) (string, bool) {
 			throttled := e.Knee.PerSecond("target.cgroup.throttled_seconds")
 			return span(throttled) + " a second", throttled > .01
-		}}, othersBusy},
+		}}, {"other processes took processors at times", func(e *Evidence) (string, bool) {
+			return fmt.Sprintf("others used %s of %s processors", number(e.others()), number(e.Knee.Last(measure.HostCores))), e.others() > .1*e.Knee.Last(measure.HostCores)
+		}}},
 		Unless: []string{"cgroup-throttled", "gomaxprocs-low"},
 		Advice: []Action{{Text: "find what makes many goroutines run at once: work in the background, a fan-out for each request; do it with few of them, in slices, or in another process"},
 			{Text: "see it", Command: "curl -o trace 'URL/debug/pprof/trace?seconds=5' && go tool trace trace"}},

@@ -22,7 +22,7 @@ var waitingRules = []Rule{
 				Evidence: []Fact{{What: "time of a request, at the line and at half of it", Value: span(knee) + " and " + span(half)},
 					{What: "requests inside, at half of the line, at it and beyond", Value: number(e.Half.Inside()) + ", " + number(e.Knee.Inside()) + ", " + number(e.Over.Inside())},
 					{What: "goodput there", Value: number(e.Half.Goodput()) + ", " + number(e.Knee.Goodput()) + ", " + rate(e.Over.Goodput())}},
-				Gain: e.gain(0, nil)}
+				Gain: e.gain(cure{})}
 			if p := e.Knee.Profile("goroutine"); p != nil {
 				f.Where = p.Top(profile.Goroutine, waitsOutside, placesTold)
 				if waiting := p.Classify(profile.Goroutine, handlerState); waiting[stateOutside] > waiting[stateElse] {

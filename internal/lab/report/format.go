@@ -140,16 +140,3 @@ func objectives(text string) string {
 	}
 	return strings.Join(parts[:last], ", ") + " and " + parts[last]
 }
-
-// quoted writes a command as a shell reads it.
-func quoted(args []string) string {
-	out := make([]string, len(args))
-	for i, a := range args {
-		if a != "" && strings.Trim(a, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+./:@,%") == "" {
-			out[i] = a
-		} else {
-			out[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(out, " ")
-}

@@ -14,10 +14,10 @@ func DiagnosisInBrief(d *diagnose.Diagnosis, dir string) string {
 	b.WriteString(firstToGive(&d.First))
 	for i := range d.Findings {
 		f := &d.Findings[i]
-		b.WriteString(entry(fmt.Sprintf("finding %d", i+1), Clean(f.Rule)+", "+rankWords(f.Rank), f.Claim))
+		b.WriteString(entry(fmt.Sprintf("finding %d", i+1), words.Clean(f.Rule)+", "+rankWords(f.Rank), f.Claim))
 	}
 	if len(d.Findings) > 0 {
-		fmt.Fprintf(&b, "Why, where and what to do about it: %s\n", Clean(words.Command("plimsoll", "diagnose", dir)))
+		fmt.Fprintf(&b, "Why, where and what to do about it: %s\n", words.Clean(words.Command("plimsoll", "diagnose", dir)))
 	}
 	return b.String()
 }
@@ -43,13 +43,13 @@ func Diagnosis(d *diagnose.Diagnosis) string {
 	if len(d.HeldBack) > 0 {
 		b.WriteString("\nNot claimed, since something speaks against it:\n")
 		for _, h := range d.HeldBack {
-			fmt.Fprintf(&b, "  %s: %s\n", Clean(h.Rule), wrap(h.Why, 4))
+			fmt.Fprintf(&b, "  %s: %s\n", words.Clean(h.Rule), wrap(h.Why, 4))
 		}
 	}
 	if len(d.NotJudged) > 0 {
 		b.WriteString("\nNot judged, since it was not measured:\n")
 		for _, n := range d.NotJudged {
-			fmt.Fprintf(&b, "  %s: %s\n", Clean(n.Rule), wrap(n.Missing, 4))
+			fmt.Fprintf(&b, "  %s: %s\n", words.Clean(n.Rule), wrap(n.Missing, 4))
 		}
 	}
 	return b.String()
@@ -76,7 +76,7 @@ func finding(number int, f *diagnose.Finding) string {
 	pad := strings.Repeat(" ", margin)
 	section := func(name string) { fmt.Fprintf(&b, "%s%s\n", pad, name) }
 	item := func(text string) { fmt.Fprintf(&b, "%s  %s\n", pad, wrap(text, margin+2)) }
-	fmt.Fprintf(&b, "%3d  %s: %s, %s sure\n%s%s\n", number, Clean(f.Rule), rankWords(f.Rank), words.Percent(f.Confidence), pad, wrap(f.Claim, margin))
+	fmt.Fprintf(&b, "%3d  %s: %s, %s sure\n%s%s\n", number, words.Clean(f.Rule), rankWords(f.Rank), words.Percent(f.Confidence), pad, wrap(f.Claim, margin))
 	section("evidence")
 	for _, e := range f.Evidence {
 		text := e.What + ": " + e.Value
@@ -115,7 +115,7 @@ func finding(number int, f *diagnose.Finding) string {
 // command is on a line of its own and never wrapped, so that it can be copied.
 func command(b *strings.Builder, text string) {
 	if text != "" {
-		fmt.Fprintf(b, "%s      %s\n", strings.Repeat(" ", margin), Clean(text))
+		fmt.Fprintf(b, "%s      %s\n", strings.Repeat(" ", margin), words.Clean(text))
 	}
 }
 

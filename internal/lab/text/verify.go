@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"plimsoll/internal/lab/verify"
+	"plimsoll/internal/lab/words"
 )
 
 // Verify is the comparison with wrk.
@@ -14,10 +15,10 @@ func Verify(r *verify.Report) string {
 	table.Left = []int{5}
 	table.Row("", "wrk", "plimsoll", "difference", "allowed", "")
 	for _, l := range r.Lines {
-		wrk, own, difference, allowed := Duration(l.Wrk), Duration(l.Own), signed(l.Difference, Duration), Duration(l.Allowed)
+		wrk, own, difference, allowed := words.Duration(l.Wrk), words.Duration(l.Own), signed(l.Difference, words.Duration), words.Duration(l.Allowed)
 		switch l.What {
 		case "mean":
-			difference, allowed = signed(l.Difference, Percent), Percent(l.Allowed)
+			difference, allowed = signed(l.Difference, words.Percent), words.Percent(l.Allowed)
 		case "success":
 			wrk, own = fmt.Sprintf("%.3f %%", l.Wrk*100), fmt.Sprintf("%.3f %%", l.Own*100)
 			difference, allowed = fmt.Sprintf("%+.3f points", l.Difference*100), fmt.Sprintf("%.3f points", l.Allowed*100)
@@ -30,14 +31,14 @@ func Verify(r *verify.Report) string {
 	}
 	fmt.Fprintf(&b, "As wrk prints it, with its correction (median of %d rounds of each):\n\n%s", r.Rounds, table.String())
 	fmt.Fprintf(&b, "  (allowed: a mean within %s, a success within %.2f points and a p99 within %s, and what wrk's two decimals leave open)\n",
-		Percent(verify.MeanWithin), verify.SuccessWithin*100, Duration(float64(verify.P99Within)))
+		words.Percent(verify.MeanWithin), verify.SuccessWithin*100, words.Duration(float64(verify.P99Within)))
 	var raw Table
 	raw.Row("", "wrk", "plimsoll")
-	raw.Row("requests", Count(r.Wrk.Requests), Count(r.Own.Requests))
-	raw.Row("rate", Rate(r.Wrk.Rate), Rate(r.Own.Rate))
-	raw.Row("mean", Duration(r.Wrk.RawMean), Duration(r.Own.RawMean))
-	raw.Row("p99", "not printed", Duration(r.Own.RawP99))
-	fmt.Fprintf(&b, "\nRaw, without the correction, which made up %s of plimsoll's answers:\n\n%s", Percent(r.Own.Backfilled), raw.String())
+	raw.Row("requests", words.Count(r.Wrk.Requests), words.Count(r.Own.Requests))
+	raw.Row("rate", words.Rate(r.Wrk.Rate), words.Rate(r.Own.Rate))
+	raw.Row("mean", words.Duration(r.Wrk.RawMean), words.Duration(r.Own.RawMean))
+	raw.Row("p99", "not printed", words.Duration(r.Own.RawP99))
+	fmt.Fprintf(&b, "\nRaw, without the correction, which made up %s of plimsoll's answers:\n\n%s", words.Percent(r.Own.Backfilled), raw.String())
 	b.WriteString("  (wrk prints no raw figures: its mean is connections ÷ rate, with the time between an answer and the next request in it)\n")
 	if r.OK() {
 		b.WriteString("\nPASS: they agree.\n")

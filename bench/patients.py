@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+"""Holds the diagnosis against services whose disease is known, because we made them sick: examples/patients. Each is surveyed sick and cured;
+the first finding on the sick one has to be its disease, and there must be none on the cured one. Prints a table with the load lines, and the
+gain that the finding foretold beside the gain that the cure brought. Writes bench/out/patients.json.
+
+    python3 bench/patients.py --plimsoll ./plimsoll                      all of them; about two minutes for each survey
+    python3 bench/patients.py --plimsoll ./plimsoll lock onecore         only these
+    python3 bench/patients.py --plimsoll ./plimsoll --keep runs          and keep the run directories
+    python3 bench/patients.py --plimsoll ./plimsoll --again runs         survey nothing: diagnose kept runs once more
+
+examples/patients/patients.json lists them. An entry has:
+  name, folder      what it is called, and where its code is under examples/patients
+  disease, cure     a sentence each, for a person
+  rule              the rule that has to fire first; a service that is sick in two ways has rules instead, in the order in which they give,
+                    and is surveyed once more with only the first disease cured; a healthy one has neither, and no cure
+  slo, path         what is surveyed; scheme too, when it is not http
+  survey            further flags of the survey
+  flags             further flags of the service
+  needs             what has to be there (bench/patients_needs.py): names, or objects {"need": name, ...} whose other members are
+                    arguments. A list for all states of the service, or an object with a list for each: {"sick": [...], "cured": [...]}
+"""
+import argparse, contextlib, json, os, select, shutil, signal, subprocess, sys, tempfile, time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+OUT = os.path.join(HERE, "out")
+WARDS = os.path.join(ROOT, "examples", "patients")
+# A service that is not ready after START seconds does not start, one that has not ended after STOP is killed, and a survey that takes longer
+# than SURVEY is broken.
+START, STOP, SURVEY = 30, 10, 1200
+
+
+class Broken(Exception):
+    """Why there is no result."""
+
+
+def states(patient):
+    """The states that a patient is surveyed in: name, flags of the service, rules that have to be found, in order."""
+    if "rule" in patient:
+        return [("sick", [], [patient["rule"]]), ("cured", ["--cured"], [])]
+    if "rules" not in patient:
+        return [("healthy", [], [])]
+    return [("sick", [], patient["rules"]), ("first cured", ["--cure", "first"], patient["rules"][1:]), ("cured", ["--cured"], [])]
+
+
+@contextlib.contextmanager
+def needed(patient, state):
+    """Starts what a patient needs. Yields the words before the service's command and before plimsoll's, flags of the service, and environment."""
+    needs = patient.get("needs", [])
+    if isinstance(needs, dict):
+        needs = needs.get(state, needs["sick"])
+    service, survey, flags, environment = [], [], [], dict(os.environ)
+    with contextlib.ExitStack() as stack:
+        for need in needs:
+            from patients_needs import NEEDS  # only here, so that the others can do without what it uses
+            arguments = {"need": need} if isinstance(need, str) else dict(need)
+            given = stack.enter_context(NEEDS[arguments.pop("need")](**arguments))
+            service += given.get("service", [])
+            survey += given.get("survey", [])
+            flags += given.get("flags", [])
+            environment.update(given.get("environment", {}))
+        yield service, survey, flags, environment
+
+
+@contextlib.contextmanager
+def running(command, environment, log):
+    """A service that is ready; it and its children are ended."""
+    with open(log, "wb") as errors:
+        service = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, start_new_session=True)
+    try:
+        until, said = time.monotonic() + START, b""
+        while not said.startswith(b"ready ") or b"\n" not in said:
+            if not select.select([service.stdout], [], [], max(until - time.monotonic(), 0))[0]:
+                raise Broken("the service was not ready after %d s%s" % (START, last(log)))
+            more = os.read(service.stdout.fileno(), 4096)
+            if not more:
+                raise Broken("the service did not start%s" % last(log))
+            said += more
+        yield
+        if service.poll() is not None:
+            raise Broken("the service died, exit code %d%s" % (service.returncode, last(log)))
+    finally:
+        end(service)
+
+
+def end(process):
+    """Ends a process that leads a session of its own, and what it has started."""
+    for kind in signal.SIGTERM, signal.SIGKILL:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, kind)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(STOP)
+    process.stdout.close()
+
+
+def last(log):
+    with open(log, "rb") as f:
+        said = f.read()[-400:].decode("utf-8", "replace").strip()
+    return ": " + said if said else ""
+
+
+def call(command, timeout):
+    """What a command of plimsoll printed as JSON, whatever it thinks of it; None where it printed none. Never left behind."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise Broken("%s took more than %d s" % (command[1], timeout))
+    finally:
+        if process.poll() is None:
+            end(process)
+    try:
+        return json.loads(out)
+    except ValueError:
+        raise Broken("exit code %d, and no JSON: %s" % (process.returncode, err.decode("utf-8", "replace").strip()[-300:]))
+
+
+def survey(a, patient, binary, state, flags, out):
+    """Surveys one state of a patient into the folder out."""
+    log = out + ".log"
+    with needed(patient, state) as (before_service, before_survey, given, environment):
+        service = before_service + [binary, "--address", "127.0.0.1:%d" % a.port, "--debug", "127.0.0.1:%d" % (a.port + 1)]
+        with running(service + patient.get("flags", []) + given + flags, environment, log):
+            inside = "http://127.0.0.1:%d" % (a.port + 1)
+            url = "%s://127.0.0.1:%d%s" % (patient.get("scheme", "http"), a.port, patient["path"])
+            call(before_survey + [a.plimsoll, "survey", url, "--slo", patient["slo"], "--json", "--out", out, "--pprof", inside,
+                                  "--metrics", inside + "/metrics"] + ([] if a.thorough else ["--quick"]) + patient.get("survey", []), SURVEY)
+
+
+def examine(a, patient, binary, state, flags, rules, runs):
+    """One state of a patient: its line, and whether the findings are the ones that it has to have."""
+    out = os.path.join(runs, patient["name"] + "-" + state.replace(" ", "-"))
+    seen = {"state": state, "expected": rules}
+    try:
+        if not a.again:
+            survey(a, patient, binary, state, flags, out)
+        seen["line"] = line(out)
+        found = call([a.plimsoll, "diagnose", out, "--json"], 60)["Diagnosis"].get("Findings") or []
+    except (Broken, OSError, KeyError, ValueError) as e:
+        seen["why"] = "%s: %s" % (type(e).__name__, e) if not isinstance(e, Broken) else str(e)
+        return seen
+    seen["findings"] = [{"rule": f["Rule"], "claim": f["Claim"], "confidence": f["Confidence"], "gain": f["Gain"]["Factor"]} for f in found]
+    names = [f["rule"] for f in seen["findings"]]
+    # A service with two diseases has both among its findings, in this order, the first of them before all others.
+    order = [n for n in names if n in rules]
+    seen["right"] = not names if not rules else names[:1] == rules[:1] and order == rules
+    return seen
+
+
+def line(out):
+    with open(os.path.join(out, "result.json")) as f:
+        result = json.load(f)
+    if not result["Line"]["Found"]:
+        raise Broken("the survey found no line: %s" % result["Line"].get("Why", "it does not say why"))
+    i = result["Line"]["Interval"]
+    return {"low": i["Low"], "estimate": i["Estimate"], "high": i["High"]}
+
+
+def judge(patient, seen):
+    """A patient's row, from what was seen of its states."""
+    r = {"patient": patient["name"], "disease": patient["disease"], "rules": states(patient)[0][2], "states": seen}
+    r["right"] = all(s.get("right", False) for s in seen)
+    sick, better = seen[0], seen[min(1, len(seen) - 1)]
+    r["first"] = None
+    if sick.get("findings"):
+        r["first"] = sick["findings"][0]["rule"]
+        r["foretold"] = sick["findings"][0]["gain"]
+    if better is not sick and "line" in sick and "line" in better:
+        r["measured"] = better["line"]["estimate"] / sick["line"]["estimate"]
+    if "foretold" in r and "measured" in r and r["foretold"] > 0:
+        r["off"] = max(r["foretold"] / r["measured"], r["measured"] / r["foretold"])
+    return r
+
+
+def cells(r):
+    lines = " → ".join("%.0f" % s["line"]["estimate"] if "line" in s else "?" for s in r["states"])
+    wrong = [s["state"] for s in r["states"] if not s.get("right")]
+    factor = lambda key: "%.2f×" % r[key] if key in r else "—"
+    return [r["patient"], " + ".join(r["rules"]) or "none", r["first"] or ("none" if "findings" in r["states"][0] else "—"),
+            "right" if not wrong else "WRONG (%s)" % ", ".join(wrong), lines, factor("foretold"), factor("measured")]
+
+
+def table(rows):
+    head = ["patient", "disease", "first finding", "", "line, requests/s", "foretold", "measured"]
+    shown = [head] + [cells(r) for r in rows]
+    widths = [max(len(row[i]) for row in shown) for i in range(len(head))]
+    for row in shown:
+        print("  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip())
+
+
+def say(patient, s):
+    what = "line %.0f" % s["line"]["estimate"] if "line" in s else "no line"
+    if "findings" in s:
+        what += ", %s: %s" % ("right" if s["right"] else "WRONG", ", ".join("%s (%.2f×)" % (f["rule"], f["gain"]) for f in s["findings"]) or "no finding")
+    print("  %s, %s: %s%s" % (patient["name"], s["state"], what, "; " + s["why"] if "why" in s else ""), flush=True)
+
+
+def choose(names):
+    with open(os.path.join(WARDS, "patients.json")) as f:
+        patients = json.load(f)
+    known = [p["name"] for p in patients]
+    unknown = [n for n in names if n not in known]
+    if unknown:
+        sys.exit("there is no patient %s: there are %s" % (", ".join(unknown), ", ".join(known)))
+    return [p for p in patients if not names or p["name"] in names]
+
+
+def parse():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--plimsoll", default="./plimsoll", help="the binary")
+    p.add_argument("--thorough", action="store_true", help="whole surveys rather than quick ones")
+    p.add_argument("--keep", default="", metavar="DIR", help="keep the run directories here")
+    p.add_argument("--again", default="", metavar="DIR", help="survey nothing: diagnose the runs that --keep has kept")
+    p.add_argument("--port", type=int, default=18800, help="the services listen here, and show their insides on the next one")
+    p.add_argument("names", nargs="*", help="patients (all)")
+    a = p.parse_args()
+    a.plimsoll = os.path.abspath(a.plimsoll)
+    if not os.access(a.plimsoll, os.X_OK):
+        sys.exit(f"{a.plimsoll} is no program: make build makes it")
+    return a
+
+
+def stopped(*_):
+    raise KeyboardInterrupt
+
+
+def main():
+    a = parse()
+    chosen = choose(a.names)
+    signal.signal(signal.SIGTERM, stopped)
+    rows = []
+    with tempfile.TemporaryDirectory() as tmp:
+        runs = os.path.abspath(a.again or a.keep or os.path.join(tmp, "runs"))
+        os.makedirs(runs, exist_ok=True)
+        try:
+            for patient in chosen:
+                binary = os.path.join(tmp, patient["name"])
+                if not a.again:
+                    subprocess.run(["go", "build", "-o", binary, "./examples/patients/" + patient["folder"]], check=True, cwd=ROOT)
+                seen = []
+                for state, flags, rules in states(patient):
+                    if not a.again:
+                        shutil.rmtree(os.path.join(runs, patient["name"] + "-" + state.replace(" ", "-")), ignore_errors=True)
+                    seen.append(examine(a, patient, binary, state, flags, rules, runs))
+                    say(patient, seen[-1])
+                rows.append(judge(patient, seen))
+        except KeyboardInterrupt:
+            print("stopped", file=sys.stderr)
+    if rows:
+        conclude(a, rows)
+    sys.exit(0 if len(rows) == len(chosen) and all(r["right"] for r in rows) else 3)
+
+
+def conclude(a, rows):
+    table(rows)
+    sick = [r for r in rows if r["rules"]]
+    near = [r for r in sick if r["first"] == r["rules"][0] and r.get("off", 9) <= 1.5]
+    print("%d of %d right; the gain within a factor of 1.5 for %d of %d" % (sum(r["right"] for r in rows), len(rows), len(near), len(sick)))
+    os.makedirs(OUT, exist_ok=True)
+    path = os.path.join(OUT, "patients.json")
+    with open(path + ".new", "w") as f:
+        json.dump({"quick": not a.thorough, "patients": rows}, f, indent=1)
+    os.rename(path + ".new", path)
+    print("wrote", os.path.relpath(path))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""What the patients need around them, one context manager for each: a PostgreSQL, a network namespace, a cgroup. It ends, and leaves
+nothing behind, when its block is left, however that is. What this machine cannot give raises Missing, which says why.
+
+Each yields what has to be changed for the sake of it: "service" and "survey" are words before these commands, "environment" is for the service.
+patients.json names them: "postgres", {"need": "postgres", "connections": 12}, {"need": "cgroup", "cores": 0.5}, {"need": "netns", "ports": 1000}.
+
+A command of your own can have one too, for as long as it runs:
+
+    python3 bench/patients_needs.py '{"need": "postgres", "connections": 12}' go run ./examples/patients/poolabove
+"""
+import contextlib, glob, json, os, pwd, shutil, signal, socket, subprocess, sys, tempfile, time
+
+# How long a need may take to begin and to end, in seconds.
+BEGIN, END = 60, 20
+
+
+class Missing(OSError):
+    """This machine cannot give what a patient needs."""
+
+
+@contextlib.contextmanager
+def postgres(connections=100):
+    """A PostgreSQL of the patient's own on a loopback port, which takes that many connections at most. It writes to a temporary folder and
+    syncs nothing. The service finds it by PATIENT_DATABASE."""
+    binaries = sorted(glob.glob("/usr/lib/postgresql/*/bin"), key=lambda p: int(p.split("/")[4].split(".")[0]))
+    if not binaries:
+        raise Missing("PostgreSQL is not installed: apt-get install postgresql")
+    as_user, owner = server_user()
+    folder = tempfile.mkdtemp(prefix="patient-postgres-")
+    server = None
+    try:
+        os.chown(folder, *owner)
+        data, port = os.path.join(folder, "data"), str(free_port())
+        made = subprocess.run(as_user + [binaries[-1] + "/initdb", "-D", data, "-U", "patient", "-A", "trust", "--no-sync", "-E", "UTF8", "--no-locale"],
+                              cwd=folder, capture_output=True, text=True, timeout=BEGIN)
+        if made.returncode != 0:
+            raise Missing("initdb failed: " + made.stderr.strip()[-300:])
+        log = os.path.join(folder, "log")
+        settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": folder, "fsync": "off",
+                    "max_connections": str(connections), "superuser_reserved_connections": "0", "autovacuum": "off"}
+        with open(log, "w") as f:
+            server = subprocess.Popen(as_user + [binaries[-1] + "/postgres", "-D", data] + [w for k, v in settings.items() for w in ("-c", k + "=" + v)],
+                                      cwd=folder, stdin=subprocess.DEVNULL, stdout=f, stderr=f, start_new_session=True)
+        wait_for(server, [binaries[-1] + "/pg_isready", "-q", "-h", "127.0.0.1", "-p", port, "-U", "patient", "-d", "postgres"], log)
+        yield {"environment": {"PATIENT_DATABASE": "postgres://patient@127.0.0.1:%s/postgres?sslmode=disable" % port}}
+    finally:
+        if server is not None:
+            stop(server, signal.SIGINT)  # "fast": it sends its clients away and ends
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def server_user():
+    """What makes a command run as a user that PostgreSQL accepts, and that user's ids. It ends with us even if we are killed."""
+    if os.geteuid() != 0:
+        return ["setpriv", "--pdeathsig", "INT", "--"], (os.getuid(), os.getgid())
+    try:
+        user = pwd.getpwnam("postgres")
+    except KeyError:
+        raise Missing("PostgreSQL refuses to run as root, and there is no user postgres: apt-get install postgresql")
+    return (["setpriv", "--reuid", "postgres", "--regid", str(user.pw_gid), "--init-groups", "--pdeathsig", "INT", "--"], (user.pw_uid, user.pw_gid))
+
+
+def wait_for(server, question, log):
+    """Asks until the answer is yes, at most BEGIN seconds."""
+    until = time.monotonic() + BEGIN
+    while subprocess.run(question, timeout=BEGIN, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
+        if server.poll() is not None or time.monotonic() > until:
+            with open(log) as f:
+                raise Missing("PostgreSQL did not start: " + f.read()[-300:])
+        time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def netns(ports=28232):
+    """A network namespace of the patient's own, with loopback and nothing else, and that many local ports for connections that are opened in it.
+    The survey runs inside too. The namespace lives as long as its keeper, which ends with us as it waits for us to close its input."""
+    if os.geteuid() != 0:
+        raise Missing("a network namespace needs root: run this as root")
+    keeper = subprocess.Popen(["unshare", "--net", "sh", "-c", 'ip link set lo up && echo "$1" >/proc/sys/net/ipv4/ip_local_port_range && echo made && exec cat',
+                               "keeper", "32768 %d" % (32768 + ports - 1)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        if keeper.stdout.readline() != "made\n":
+            raise Missing("no network namespace could be made: " + keeper.stderr.read()[-300:].strip())
+        enter = ["nsenter", "--net", "--target", str(keeper.pid), "--"]
+        yield {"service": enter, "survey": enter}
+    finally:
+        keeper.stdin.close()
+        stop(keeper, signal.SIGTERM)
+        keeper.stdout.close()
+        keeper.stderr.close()
+
+
+@contextlib.contextmanager
+def cgroup(cores):
+    """A cgroup whose processes may use that many cores, by cgroup v1 or v2. The service is put into it; the survey is not."""
+    folder = cpu_hierarchy()
+    period = 100_000
+    quota = int(cores * period)
+    path = os.path.join(folder, "plimsoll-patient-%d" % os.getpid())
+    try:
+        os.mkdir(path)
+    except OSError as e:
+        raise Missing("no cgroup can be made (%s): run this as root, where the cpu controller is writable" % e)
+    try:
+        try:
+            if os.path.exists(os.path.join(path, "cpu.cfs_quota_us")):
+                write(path, "cpu.cfs_period_us", period)
+                write(path, "cpu.cfs_quota_us", quota)
+            else:
+                write(path, "cpu.max", "%d %d" % (quota, period))
+        except OSError as e:
+            raise Missing("the cgroup takes no quota: %s" % e)
+        # A shell puts itself into the group and becomes the service, so that the service never runs outside.
+        yield {"service": ["sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "enter", os.path.join(path, "cgroup.procs")]}
+    finally:
+        remove_cgroup(path)
+
+
+def cpu_hierarchy():
+    """Where groups of the cpu controller are made: v1's own mount, or v2's where it has the controller."""
+    unified = None
+    with open("/proc/self/mounts") as f:
+        for mount in f:
+            _, path, kind, options = mount.split()[:4]
+            if kind == "cgroup" and "cpu" in options.split(","):
+                return path
+            if kind == "cgroup2":
+                unified = path
+    if unified:
+        with open(os.path.join(unified, "cgroup.controllers")) as f:
+            if "cpu" in f.read().split():
+                with contextlib.suppress(OSError):  # on already, or the mkdir that follows says what is wrong
+                    write(unified, "cgroup.subtree_control", "+cpu")
+                return unified
+    raise Missing("this machine offers no cpu controller for cgroups")
+
+
+def remove_cgroup(path):
+    """A group goes once its processes have; one that will not end is killed, as it is ours."""
+    until = time.monotonic() + END
+    while True:
+        try:
+            os.rmdir(path)
+            return
+        except FileNotFoundError:
+            return
+        except OSError:
+            if time.monotonic() > until:
+                raise
+        with open(os.path.join(path, "cgroup.procs")) as f:
+            for pid in f.read().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def write(folder, name, value):
+    with open(os.path.join(folder, name), "w") as f:
+        f.write(str(value))
+
+
+def free_port():
+    """A loopback port that nobody listens on now."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def stop(process, sign):
+    """Ends a process that we started, by force when it does not listen."""
+    process.send_signal(sign)
+    try:
+        process.wait(END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+NEEDS = {"postgres": postgres, "netns": netns, "cgroup": cgroup}
+
+
+def main():
+    """Runs a command with what it needs around it. Its exit code is the command's, or 2 when there is no such need, or none to be had."""
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    need = json.loads(sys.argv[1])
+    name = need.pop("need")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        with NEEDS[name](**need) as given:
+            command = subprocess.Popen(given.get("service", []) + sys.argv[2:], env={**os.environ, **given.get("environment", {})})
+            try:
+                code = command.wait()
+            finally:
+                if command.returncode is None:
+                    stop(command, signal.SIGTERM)
+    except KeyboardInterrupt:
+        code = 128 + signal.SIGINT
+    except Missing as why:
+        print(why, file=sys.stderr)
+        code = 2
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

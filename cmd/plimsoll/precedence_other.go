@@ -1,0 +1,8 @@
+//go:build !linux
+
+package main
+
+import "errors"
+
+// precede would give this process precedence over its target.
+func precede() error { return errors.New("the generator's priority can only be raised on Linux") }

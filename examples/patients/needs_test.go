@@ -1,0 +1,167 @@
+package patients_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// withNeed is a command with a need around it, by bench/patients_needs.py.
+func withNeed(t *testing.T, need string, words ...string) *exec.Cmd {
+	command := exec.CommandContext(t.Context(), "python3", append([]string{"-B", "../../bench/patients_needs.py", need}, words...)...)
+	// When the test is cut short, the need still has to be taken away.
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.WaitDelay = 20 * time.Second
+	return command
+}
+
+// said is what a command printed that ran with a need around it.
+func said(t *testing.T, need string, words ...string) string {
+	t.Helper()
+	command := withNeed(t, need, words...)
+	var complaints bytes.Buffer
+	command.Stderr = &complaints
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%s around %q: %v: %s", need, words, err, &complaints)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// refused expects that a need which takes root says so to those who are not.
+func refused(t *testing.T, need string) {
+	t.Helper()
+	out, err := withNeed(t, need, "true").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "root") {
+		t.Errorf("%s without root: %v, %s; want a word about root", need, err, out)
+	}
+}
+
+func TestANetworkNamespaceIsMadeAndGone(t *testing.T) {
+	need := `{"need": "netns", "ports": 700}`
+	if os.Geteuid() != 0 {
+		refused(t, need)
+		return
+	}
+	got := said(t, need, "sh", "-c", "cat /proc/sys/net/ipv4/ip_local_port_range; readlink /proc/self/ns/net; ip -o link")
+	lines := strings.Split(got, "\n")
+	if len(lines) != 3 || strings.Join(strings.Fields(lines[0]), " ") != "32768 33467" || !strings.Contains(lines[2], "lo:") {
+		t.Fatalf("the namespace has\n%s\nwant 700 ports from 32768 on and no interface but lo", got)
+	}
+	for _, process := range processes(t, "ns/net") {
+		if process == lines[1] {
+			t.Errorf("a process still lives in %s", lines[1])
+		}
+	}
+}
+
+func TestACgroupHoldsTheQuotaAndIsGone(t *testing.T) {
+	need := `{"need": "cgroup", "cores": 0.5}`
+	if os.Geteuid() != 0 {
+		refused(t, need)
+		return
+	}
+	// The group is found as a service would find its own, in the hierarchy of v1 or in that of v2.
+	got := said(t, need, "sh", "-c", `group=$(grep -o '[^:]*/plimsoll-patient-[0-9]*' /proc/self/cgroup)
+		for folder in $(grep cgroup /proc/self/mounts | cut -d' ' -f2); do
+			cat "$folder$group/cpu.cfs_quota_us" "$folder$group/cpu.cfs_period_us" "$folder$group/cpu.max" 2>/dev/null
+		done; echo "$group"`)
+	fields := strings.Fields(got)
+	if len(fields) != 3 || fields[0] != "50000" || fields[1] != "100000" {
+		t.Fatalf("the cgroup has %q, want a quota of 50000 in 100000 and a name", fields)
+	}
+	for _, hierarchy := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+		if left, err := filepath.Glob(hierarchy + fields[2]); err != nil || len(left) > 0 {
+			t.Errorf("%v of the cgroup is left (%v)", left, err)
+		}
+	}
+}
+
+func TestPostgresAnswersAndEnds(t *testing.T) {
+	got := said(t, `{"need": "postgres", "connections": 12}`, "sh", "-c",
+		`psql "$PATIENT_DATABASE" -Atc 'SHOW max_connections' -c 'SHOW data_directory'`)
+	limit, folder, _ := strings.Cut(got, "\n")
+	if limit != "12" {
+		t.Errorf("the server takes %s connections, want 12", limit)
+	}
+	if _, err := os.Stat(filepath.Dir(folder)); !os.IsNotExist(err) {
+		t.Errorf("its folder %s is left (%v)", folder, err)
+	}
+	for _, command := range processes(t, "cwd") {
+		if strings.HasPrefix(command, folder) {
+			t.Errorf("a process is left in %s", command)
+		}
+	}
+}
+
+// processes reads a link of each process's folder, where that is allowed.
+func processes(t *testing.T, link string) (all []string) {
+	t.Helper()
+	folders, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range folders {
+		if to, err := os.Readlink(filepath.Join(folder, link)); err == nil {
+			all = append(all, to)
+		}
+	}
+	return all
+}
+
+func TestPatientsWithNeedsAnswerToo(t *testing.T) {
+	folder := t.TempDir()
+	for _, p := range list(t) {
+		if len(p.Needs) == 0 {
+			continue
+		}
+		build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", folder, "./"+p.Folder)
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		for state, flags := range map[string][]string{"sick": nil, "cured": {"--cured"}} {
+			need := theNeed(t, &p, state)
+			t.Run(p.Name+" "+state, func(t *testing.T) {
+				if os.Geteuid() != 0 && !strings.Contains(need, "postgres") {
+					refused(t, need)
+					return
+				}
+				visitWith(t, &p, need, slices.Concat([]string{filepath.Join(folder, p.Folder), "--address", "127.0.0.1:0", "--debug", ""}, p.Flags, flags))
+			})
+		}
+	}
+}
+
+// theNeed is what a patient needs in a state, as an object: it has one need.
+func theNeed(t *testing.T, p *patient, state string) string {
+	t.Helper()
+	var all map[string][]json.RawMessage
+	if json.Unmarshal(p.Needs, &all) != nil {
+		var same []json.RawMessage
+		if err := json.Unmarshal(p.Needs, &same); err != nil {
+			t.Fatalf("%s: %v", p.Name, err)
+		}
+		all = map[string][]json.RawMessage{"sick": same, "cured": same}
+	}
+	if len(all[state]) != 1 {
+		t.Fatalf("%s has %d needs when it is %s, want one", p.Name, len(all[state]), state)
+	}
+	return string(all[state][0])
+}
+
+// visitWith starts a service with its need around it, asks it once from there, and ends both.
+func visitWith(t *testing.T, p *patient, need string, words []string) {
+	t.Helper()
+	// A namespace cannot be reached from outside, so the question is asked inside: it is curl's exit code that says how it went.
+	const question = `mkfifo "$0"; "$@" >"$0" & service=$!
+		read ready address <"$0"; test "$ready" = ready && curl --silent --show-error --fail --max-time 20 --output "$0.body" "http://$address"
+		code=$?; kill $service; wait $service && exit $code`
+	said(t, need, append([]string{"sh", "-c", question, filepath.Join(t.TempDir(), "ready")}, words...)...)
+}

@@ -1,0 +1,183 @@
+// Package patients_test admits every patient: it has to be listed, to start sick and cured, to answer, and to end when it is told to.
+package patients_test
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"crypto/tls"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"plimsoll/internal/lab/slo"
+)
+
+// patient is an entry of patients.json; bench/patients.py says what its members mean.
+type patient struct {
+	Name, Folder, Disease, Cure, Rule, SLO, Path, Scheme string
+	Rules, Flags, Survey                                 []string
+	Needs                                                json.RawMessage
+}
+
+// states are the flags that a patient is run with, once each.
+func (p *patient) states() [][]string {
+	if len(p.Rules) > 0 {
+		return [][]string{{}, {"--cure", "first"}, {"--cure", "second"}, {"--cure", "both"}, {"--cured"}}
+	}
+	return [][]string{{}, {"--cured"}}
+}
+
+func list(t *testing.T) []patient {
+	t.Helper()
+	f, err := os.Open("patients.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var all []patient
+	d := json.NewDecoder(f)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&all); err != nil {
+		t.Fatalf("patients.json: %v", err)
+	}
+	return all
+}
+
+func TestEveryPatientIsListedWithAllThatASurveyNeeds(t *testing.T) {
+	var listed, names []string
+	for _, p := range list(t) {
+		if p.Name == "" || p.Disease == "" || p.Cure == "" || !strings.HasPrefix(p.Path, "/") {
+			t.Errorf("%+v: it needs a name, a disease, a cure and a path", p)
+		}
+		if p.Rule != "" && len(p.Rules) > 0 || len(p.Rules) != 0 && len(p.Rules) != 2 {
+			t.Errorf("%s has one rule, or two rules in the order in which they give", p.Name)
+		}
+		if _, err := slo.Parse(p.SLO); err != nil {
+			t.Errorf("%s: %v", p.Name, err)
+		}
+		if slices.Contains(names, p.Name) {
+			t.Errorf("%s is listed twice", p.Name)
+		}
+		names, listed = append(names, p.Name), append(listed, p.Folder)
+	}
+	found, err := filepath.Glob("*/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var folders []string
+	for _, f := range found {
+		folders = append(folders, filepath.Dir(f))
+	}
+	slices.Sort(listed)
+	if listed = slices.Compact(listed); !slices.Equal(listed, folders) {
+		t.Errorf("patients.json lists the folders %v; those with a program are %v", listed, folders)
+	}
+}
+
+var update = flag.Bool("update", false, "write the list of patients into README.md")
+
+func TestTheREADMEListsThePatients(t *testing.T) {
+	const begin, end = "<!-- patients: begin -->\n", "<!-- patients: end -->\n"
+	rows := "| patient | disease | rule | what the cure does |\n|---|---|---|---|\n"
+	for _, p := range list(t) {
+		rule := strings.Join(append(slices.Clone(p.Rules), strings.Fields(p.Rule)...), ", ")
+		rows += fmt.Sprintf("| [%s](%s/main.go) | %s | %s | %s |\n", p.Name, p.Folder, p.Disease, cmp.Or(rule, "none"), p.Cure)
+	}
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(readme), begin)
+	now, after, also := strings.Cut(rest, end)
+	if !found || !also {
+		t.Fatalf("README.md has no %q and %q", begin, end)
+	}
+	if now == rows {
+		return
+	}
+	if !*update {
+		t.Fatal("README.md lists other patients than patients.json: go test ./examples/patients -update writes it")
+	}
+	if err := os.WriteFile("README.md", []byte(before+begin+rows+end+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEachPatientStartsAnswersAndEnds(t *testing.T) {
+	var patients []patient
+	var folders []string
+	for _, p := range list(t) {
+		if len(p.Needs) == 0 { // what others need is tested where it is made
+			patients, folders = append(patients, p), append(folders, "./"+p.Folder)
+		}
+	}
+	slices.Sort(folders)
+	bin := t.TempDir()
+	build := exec.Command("go", append([]string{"build", "-ldflags=-s -w", "-o", bin}, slices.Compact(folders)...)...)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	for _, p := range patients {
+		for _, flags := range p.states() {
+			t.Run(p.Name+" "+strings.Join(flags, " "), func(t *testing.T) {
+				t.Parallel()
+				visit(t, &p, filepath.Join(bin, p.Folder), slices.Concat(p.Flags, flags))
+			})
+		}
+	}
+}
+
+// visit starts a service, asks it once, and ends it.
+func visit(t *testing.T, p *patient, program string, flags []string) {
+	var said bytes.Buffer
+	service := exec.CommandContext(t.Context(), program, append([]string{"--address", "127.0.0.1:0", "--debug", ""}, flags...)...)
+	service.Stderr = &said
+	out, err := service.StdoutPipe()
+	if err == nil {
+		err = service.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := bufio.NewReader(out).ReadString('\n')
+	address, ready := strings.CutPrefix(strings.TrimSpace(first), "ready ")
+	if err == nil && ready {
+		ask(t, p, address)
+	} else {
+		t.Errorf("it said %q, and not where it is ready", first)
+	}
+	if err := service.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Errorf("it is gone already: %v", err)
+	}
+	if err := service.Wait(); err != nil {
+		t.Errorf("it ended with %v: %s", err, &said)
+	}
+}
+
+func ask(t *testing.T, p *patient, address string) {
+	scheme := "http"
+	if p.Scheme != "" {
+		scheme = p.Scheme
+	}
+	client := http.Client{Timeout: 20 * time.Second,
+		Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	answer, err := client.Get(scheme + "://" + address + p.Path)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Errorf("it answers %s", answer.Status)
+	}
+}
