@@ -79,8 +79,11 @@ func classOf(stack []profile.Frame) string {
 	return classRuntime
 }
 
-// kindCPU is the name of the processor profile's file.
-const kindCPU = "cpu"
+// The names of the files of the profiles that are looked at here.
+const (
+	kindCPU    = "cpu"
+	kindAllocs = "allocs"
+)
 
 // fewestSeconds is how much processor time a profile has to hold for shares of it to mean something: 50 samples at pprof's hundred a second.
 const fewestSeconds = .5
@@ -105,6 +108,28 @@ func (e *Evidence) classify() {
 			return profile.FirstUser(stack)
 		}, placesTold)
 	}
+}
+
+// garbage says who allocated at the line.
+func (e *Evidence) garbage() {
+	p := e.Knee.Profile(kindAllocs)
+	if p == nil {
+		return
+	}
+	total := p.Total(profile.AllocSpace)
+	if total == 0 {
+		return
+	}
+	e.Garbage = map[string]float64{}
+	for class, weight := range p.Classify(profile.AllocSpace, classOf) {
+		e.Garbage[class] = weight / total
+	}
+}
+
+// spent is a class's share of the processor time at the line, together with the collector's work on what it allocated: collections come as often as
+// there is something to collect.
+func (e *Evidence) spent(class string) float64 {
+	return e.Classes[class] + e.Classes[classCollector]*e.Garbage[class]
 }
 
 // flames are what the report draws.

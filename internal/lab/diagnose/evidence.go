@@ -25,6 +25,8 @@ type Evidence struct {
 	// service's own code where each class's time was spent. Both are nil where there is no profile.
 	Classes map[string]float64
 	Places  map[string][]profile.Place
+	// Garbage is the classes' shares of the bytes allocated at the line; nil where that was not profiled.
+	Garbage map[string]float64
 	// unread are profiles that are there and could not be read.
 	unread []string
 }
@@ -64,6 +66,7 @@ func newEvidence(run *record.Run) *Evidence {
 	}
 	e.Reserves = reserves(e)
 	e.classify()
+	e.garbage()
 	return e
 }
 

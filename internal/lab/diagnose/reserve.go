@@ -93,7 +93,7 @@ func (e *Evidence) others() float64 {
 
 // full is the use of processors that a service reaches at its line when nothing else limits it; more where it has already been seen to.
 func (e *Evidence) full() float64 {
-	most := .9
+	most := .95
 	for i := range e.Reserves {
 		most = max(most, min(e.Reserves[i].Share(), 1))
 	}

@@ -3,6 +3,8 @@ package diagnose
 import (
 	"slices"
 	"strings"
+
+	"plimsoll/internal/lab/profile"
 )
 
 // Rule is one entry of the table. Adding one is an entry, and a patient under examples/patients that has the disease.
@@ -57,6 +59,9 @@ func (e *Evidence) has(name string) bool {
 	return e.Knee.Has(name)
 }
 
+// leastTold is the share under which a place is not told: it would only hide those that matter.
+const leastTold = .02
+
 // judge is a rule's verdict: at most one of the three is there.
 func (r *Rule) judge(e *Evidence, found []Finding) (*Finding, *HeldBack, *NotJudged) {
 	if missing := r.missing(e); len(missing) > 0 {
@@ -81,6 +86,7 @@ func (r *Rule) judge(e *Evidence, found []Finding) (*Finding, *HeldBack, *NotJud
 		}
 	}
 	f.Rule = r.Name
+	f.Where = slices.DeleteFunc(f.Where, func(p profile.Place) bool { return p.Share < leastTold })
 	f.Advice = append(f.Advice, r.Advice...)
 	if len(f.Evidence) > 0 {
 		f.Evidence[0].Threshold, f.Evidence[0].Reason = r.Threshold, r.Reason

@@ -66,7 +66,7 @@ var processorRules = []Rule{
 					{What: "for each request", Value: span(at.Share * e.Knee.PerRequest(measure.TargetCPU))},
 					{What: "at half of the line", Value: percent(shareAt(e.Half, at.Function))}},
 				Advice: []Action{{Text: "see which of its lines", Command: e.listOf(at.Function)}},
-				Gain:   e.processorGain(at.Share)}
+				Gain:   e.processorGain(at.Share + e.Classes[classCollector]*e.garbageOf(at.Function))}
 			return f
 		},
 		Counters: []Counter{othersBusy},
@@ -87,7 +87,10 @@ func costly(name, class string, share float64, claim, reason string, advice ...A
 			f := &Finding{Claim: fmt.Sprintf(claim, percent(now)), Rank: Cost, Confidence: .9, Where: e.Places[class],
 				Evidence: []Fact{{What: class + ", at the line", Value: percent(now) + " of the processor time"},
 					{What: "for each request", Value: span(now * e.Knee.PerRequest(measure.TargetCPU))}},
-				Gain: e.processorGain(now)}
+				Gain: e.processorGain(e.spent(class))}
+			if garbage := e.spent(class) - now; garbage > .02 {
+				f.Evidence = append(f.Evidence, Fact{What: "and the collection of what it allocates", Value: percent(garbage)})
+			}
 			return f
 		},
 	}
@@ -107,6 +110,20 @@ func (e *Evidence) processorGain(share float64) Gain {
 	// Something has to be done instead, so the whole share is the most that can be saved.
 	g.Low, g.High = e.gain(cure{saves: share * .7}).Factor, g.Factor*1.1
 	return g
+}
+
+// garbageOf is a function's share of the bytes allocated at the line, with the library that it calls.
+func (e *Evidence) garbageOf(function string) float64 {
+	p := e.Knee.Profile(kindAllocs)
+	if p == nil {
+		return 0
+	}
+	for _, at := range p.Top(profile.AllocSpace, profile.FirstUser, 100) {
+		if at.Function == function {
+			return at.Share
+		}
+	}
+	return 0
 }
 
 // shareAt is a function's share of the processor time at a moment, with the library that it calls.
@@ -168,7 +185,7 @@ func judgeCollector(e *Evidence) *Finding {
 		}
 		f.Advice = append(f.Advice, Action{text, command})
 	}
-	f.Advice = append(f.Advice, Action{"make less garbage: the places below allocate the most; pool what is made for each request, and give slices their size", words.Command("go", "tool", "pprof", "-sample_index=alloc_space", "-top", e.profileFile(e.Knee, "allocs"))})
+	f.Advice = append(f.Advice, Action{"make less garbage: the places below allocate the most; pool what is made for each request, and give slices their size", words.Command("go", "tool", "pprof", "-sample_index=alloc_space", "-top", e.profileFile(e.Knee, kindAllocs))})
 	return f
 }
 
@@ -185,7 +202,7 @@ func (e *Evidence) memory() (bytes float64, of string) {
 
 // allocators are the places that allocate the most.
 func (e *Evidence) allocators() []profile.Place {
-	if p := e.Knee.Profile("allocs"); p != nil {
+	if p := e.Knee.Profile(kindAllocs); p != nil {
 		return p.Top(profile.AllocSpace, profile.FirstUser, placesTold)
 	}
 	return nil
