@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"strings"
 )
 
 // networkRules are about connections: made, kept, refused, lost.
@@ -58,7 +59,7 @@ var networkRules = []Rule{
 				Evidence: []Fact{{What: "ports taken towards the busiest destination, at most", Value: number(used) + " of " + number(ports)},
 					{What: "connections that wait for stray packets (TIME_WAIT)", Value: number(e.Knee.Max("host.tcp.time_wait"))},
 					{What: "connections the machine opened at the line, the generator's left out", Value: perSecond(e.Knee.opened())}},
-				Gain: e.gainIf(e.idle())}
+				Gain: e.gain(cure{saves: e.connectionShare()})}
 		},
 		Counters: []Counter{{"the kernel uses ports again whose connection is over (net.ipv4.tcp_tw_reuse)", func(e *Evidence) (string, bool) {
 			if !e.Knee.Has("host.tcp.tw_reuse") {
@@ -100,7 +101,7 @@ var networkRules = []Rule{
 			return &Finding{Claim: fmt.Sprintf("The service closes its clients' connections after %s requests each", number(e.Knee.Goodput()/made)), Rank: e.dear(), Confidence: .9,
 				Evidence: []Fact{{What: "requests for each connection, at the line", Value: number(e.Knee.Goodput() / made)}, {What: "connections made", Value: perSecond(made)},
 					{What: "connections that the service closed first (TIME_WAIT on its side)", Value: number(here)}, {What: "and its clients", Value: number(there)}},
-				Gain: e.gain(cure{saves: e.connectionShare()})}
+				Gain: e.gain(cure{saves: e.connectionShare(), elsewhere: e.clientsShare()})}
 		},
 		Counters: []Counter{{"the survey was asked to make a new connection for each request", func(e *Evidence) (string, bool) {
 			asked := e.Run.Manifest.Settings["new-connections"]
@@ -182,5 +183,14 @@ func (e *Evidence) closers() (service, clients float64) {
 
 // connectionShare is the share of the target's processor time that goes into making connections: handshakes, dialling, accepting.
 func (e *Evidence) connectionShare() float64 {
-	return e.Classes[classHandshake] + e.Classes[classConnect]
+	return e.spent(classHandshake) + e.spent(classConnect)
+}
+
+// clientsShare is how many processors the other ends of the clients' handshakes use, where they are on this machine: the generator does its handshakes
+// beside its loops, so that they are not in what its loops used.
+func (e *Evidence) clientsShare() float64 {
+	if !e.Run.Manifest.Machine.TargetLocal || !strings.HasPrefix(e.Run.Manifest.Target, "https:") {
+		return 0
+	}
+	return .9 * e.others()
 }

@@ -66,7 +66,7 @@ var processorRules = []Rule{
 					{What: "for each request", Value: span(at.Share * e.Knee.PerRequest(measure.TargetCPU))},
 					{What: "at half of the line", Value: percent(shareAt(e.Half, at.Function))}},
 				Advice: []Action{{Text: "see which of its lines", Command: e.listOf(at.Function)}},
-				Gain:   e.processorGain(at.Share + e.Classes[classCollector]*e.garbageOf(at.Function))}
+				Gain:   e.processorGain(cure{saves: at.Share + e.Classes[classCollector]*e.garbageOf(at.Function)})}
 			return f
 		},
 		Counters: []Counter{othersBusy},
@@ -74,6 +74,9 @@ var processorRules = []Rule{
 		Advice:   []Action{{Text: "do its work once and keep the result; or less of it; or with a better algorithm"}},
 	},
 }
+
+// resumed is the part of a handshake's cost that resuming a session saves: the key exchange stays.
+const resumed = .5
 
 // costly is a rule about a class of stacks that takes more than a share of the processor time.
 func costly(name, class string, share float64, claim, reason string, advice ...Action) Rule {
@@ -87,7 +90,7 @@ func costly(name, class string, share float64, claim, reason string, advice ...A
 			f := &Finding{Claim: fmt.Sprintf(claim, percent(now)), Rank: Cost, Confidence: .9, Where: e.Places[class],
 				Evidence: []Fact{{What: class + ", at the line", Value: percent(now) + " of the processor time"},
 					{What: "for each request", Value: span(now * e.Knee.PerRequest(measure.TargetCPU))}},
-				Gain: e.processorGain(e.spent(class))}
+				Gain: e.processorGain(e.without(class))}
 			if garbage := e.spent(class) - now; garbage > .02 {
 				f.Evidence = append(f.Evidence, Fact{What: "and the collection of what it allocates", Value: percent(garbage)})
 			}
@@ -96,19 +99,27 @@ func costly(name, class string, share float64, claim, reason string, advice ...A
 	}
 }
 
+// without is what following the advice about a class saves: all of it, but for handshakes, which are resumed.
+func (e *Evidence) without(class string) cure {
+	if class == classHandshake {
+		return cure{saves: resumed * e.spent(class), elsewhere: resumed * e.clientsShare()}
+	}
+	return cure{saves: e.spent(class)}
+}
+
 func (r Rule) unless(names ...string) Rule {
 	r.Unless = append(r.Unless, names...)
 	return r
 }
 
-// processorGain is the gain of saving a share of the target's processor time: none where the processor is not what gives.
-func (e *Evidence) processorGain(share float64) Gain {
+// processorGain is the gain of saving processor time: none where the processor is not what gives.
+func (e *Evidence) processorGain(c cure) Gain {
 	if !e.processorBound() {
 		return Gain{Factor: 1, Low: 1, High: 1.2, Why: "the processor is not what gives first; what is saved shows when that has been mended"}
 	}
-	g := e.gain(cure{saves: share})
-	// Something has to be done instead, so the whole share is the most that can be saved.
-	g.Low, g.High = e.gain(cure{saves: share * .7}).Factor, g.Factor*1.1
+	g := e.gain(c)
+	// Something has to be done instead, so the whole of it is the most that can be saved; what else it held up, such as a lock, comes on top.
+	g.Low, g.High = e.gain(cure{saves: c.saves * .7, elsewhere: c.elsewhere * .7}).Factor, g.Factor*1.5
 	return g
 }
 
@@ -175,7 +186,7 @@ func judgeCollector(e *Evidence) *Finding {
 			{What: "collections", Value: perSecond(e.Knee.PerSecond("go.gc.cycles"))}, {What: "allocated", Value: size(e.Knee.PerSecond("go.allocated_bytes")) + " a second, " +
 				size(e.Knee.PerRequest("go.allocated_bytes")) + " a request"},
 			{What: "alive, and the goal of the next collection", Value: size(live) + ", " + size(goal)}, {What: "GOGC", Value: number(gogc)}},
-		Gain: e.processorGain(saved)}
+		Gain: e.processorGain(cure{saves: saved})}
 	if want > gogc*1.2 {
 		command := fmt.Sprintf("GOGC=%.0f", want)
 		text := fmt.Sprintf("collect less often: with GOGC=%.0f the heap grows to about %s before each collection, and collection takes about %s", want, size(live*(1+want/100)), percent(share-saved))
