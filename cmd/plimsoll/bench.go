@@ -31,6 +31,7 @@ type bench struct {
 	cores   int // of the target's machine; 0 is unknown
 	steps   []measure.Step
 	notes   []string     // what could not be done, for the result
+	first   bool         // the generator takes precedence over the target
 	shut    func() error // ends what the kernel counts; nil where nothing is
 }
 
@@ -50,9 +51,6 @@ func (k *surveyCommand) bench(ctx context.Context, target load.Target, script lo
 	if near {
 		b.cores = probe.Machine().Cores
 		b.find(&target)
-		if err := precede(); err != nil {
-			b.miss(err.Error())
-		}
 	}
 	o := probe.Options{PID: b.pid}
 	for _, a := range target.Addresses {
@@ -156,6 +154,19 @@ func (k *surveyCommand) perConnection() int {
 		return 1
 	}
 	return 0
+}
+
+// Step is the rig's. A generator that was late beside its target takes precedence over it from then on. It does not from the start: a target that has
+// processors to spare is disturbed less by a generator of its own rank.
+func (b *bench) Step(ctx context.Context, p measure.Plan, stop func(w *measure.Window) (reason string)) (*measure.Step, string, error) {
+	s, stopped, err := b.Rig.Step(ctx, p, stop)
+	if b.near && !b.first && s != nil && s.Totals.Generator.Invalid != "" {
+		b.first = true
+		if failed := precede(); failed != nil {
+			b.miss(failed.Error())
+		}
+	}
+	return s, stopped, err
 }
 
 // deep has the kernel count the target's events.
