@@ -48,11 +48,14 @@ func newEvidence(run *record.Run) *Evidence {
 		}
 	}
 	valid := func(s *measure.Step) bool { return s.Plan.Rate > 0 && verdicts[s.Plan.Number] != record.Invalid }
+	highest := 0.0
 	for i := range run.Steps {
-		s := &run.Steps[i]
-		if e.Line == 0 && valid(s) && verdicts[s.Plan.Number] != record.Fail {
-			e.Line = max(e.Line, s.Plan.Rate)
+		if s := &run.Steps[i]; valid(s) && verdicts[s.Plan.Number] != record.Fail {
+			highest = max(highest, s.Plan.Rate)
 		}
+	}
+	if e.Line == 0 {
+		e.Line = highest
 	}
 	e.Half = e.moment(e.pick(measure.PhaseHalf, e.Line/2, valid))
 	e.Knee = e.moment(e.pick(measure.PhaseKnee, e.Line, valid))

@@ -340,6 +340,19 @@ func TestAGeneratorThatWasTheLimitFromTheFirstRateOnIsFound(t *testing.T) {
 	}
 }
 
+func TestWhereThereIsNoLineTheHighestGoodRateStandsForIt(t *testing.T) {
+	run := newFixture(t, append(strings.Split(base, "\n"), "no line")...).open(t)
+	run.Result.Line.Interval = model.Interval{}
+	for i := range run.Result.Judgements {
+		if j := &run.Result.Judgements[i]; j.Rate > 1000 {
+			j.Verdict = record.Fail
+		}
+	}
+	if e := newEvidence(run); e.Line != 1000 {
+		t.Errorf("%v stands for the line; 400, 500 and 1000 passed and 1400 failed", e.Line)
+	}
+}
+
 func TestARunWithoutAGoodStepSaysSo(t *testing.T) {
 	run := newFixture(t, strings.Split(base, "\n")...).open(t)
 	run.Steps = run.Steps[:0]
