@@ -31,7 +31,7 @@ type bench struct {
 	cores   int // of the target's machine; 0 is unknown
 	steps   []measure.Step
 	notes   []string     // what could not be done, for the result
-	first   bool         // the generator takes precedence over the target
+	ahead   bool         // the generator takes precedence over the target
 	shut    func() error // ends what the kernel counts; nil where nothing is
 }
 
@@ -160,8 +160,8 @@ func (k *surveyCommand) perConnection() int {
 // processors to spare is disturbed less by a generator of its own rank.
 func (b *bench) Step(ctx context.Context, p measure.Plan, stop func(w *measure.Window) (reason string)) (*measure.Step, string, error) {
 	s, stopped, err := b.Rig.Step(ctx, p, stop)
-	if b.near && !b.first && s != nil && s.Totals.Generator.Invalid != "" {
-		b.first = true
+	if b.near && !b.ahead && s != nil && s.Totals.Generator.Invalid != "" {
+		b.ahead = true
 		if failed := precede(); failed != nil {
 			b.miss(failed.Error())
 		}
