@@ -105,7 +105,7 @@ func (e *Evidence) moment(s *measure.Step) *Moment {
 	if s == nil {
 		return nil
 	}
-	m := &Moment{Step: s, profiles: map[string]*profile.Profile{}}
+	m := &Moment{Step: s, near: e.Run.Manifest.Machine.TargetLocal, profiles: map[string]*profile.Profile{}}
 	for _, kind := range profileKinds {
 		raw, err := e.Run.Profile(s.Plan.Number, kind)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -170,7 +170,8 @@ func (f *fixture) stack(stage string, words []string) error {
 func (f *fixture) open(t *testing.T) *record.Run {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
-	w, err := record.Create(dir, record.Manifest{Kind: "survey", Target: "http://127.0.0.1/", SLO: "p99<50ms", Started: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})
+	w, err := record.Create(dir, record.Manifest{Kind: "survey", Target: "http://127.0.0.1/", SLO: "p99<50ms", Started: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+		Machine: record.Machine{TargetLocal: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,6 +351,18 @@ func TestWhereThereIsNoLineTheHighestGoodRateStandsForIt(t *testing.T) {
 	}
 	if e := newEvidence(run); e.Line != 1000 {
 		t.Errorf("%v stands for the line; 400, 500 and 1000 passed and 1400 failed", e.Line)
+	}
+}
+
+func TestTheGeneratorsMachineIsNotTakenForThatOfATargetElsewhere(t *testing.T) {
+	run := newFixture(t, append(strings.Split(base, "\n"), "all host.swap.in_bytes += 20000000", "all target.cpu.seconds += .2", "all host.cpu.busy_seconds += .4")...).open(t)
+	if d := Run(run); len(d.Findings) != 1 {
+		t.Fatalf("on the same machine: %v", names(d))
+	}
+	run.Manifest.Machine.TargetLocal = false
+	d := Run(run)
+	if len(d.Findings) != 0 || !slices.ContainsFunc(d.NotJudged, func(n NotJudged) bool { return n.Rule == "swapping" }) || d.First.What != "unknown" {
+		t.Errorf("elsewhere: %v, %+v", names(d), d.First)
 	}
 }
 

@@ -1,6 +1,8 @@
 package diagnose
 
 import (
+	"strings"
+
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/profile"
 )
@@ -9,6 +11,8 @@ import (
 // after the settling. They may be called on nil, which has seen nothing.
 type Moment struct {
 	Step *measure.Step
+	// near says that the generator's machine, which the probes of "host." read, is the target's too. Of another machine they say nothing about it.
+	near bool
 	// profiles by kind, as far as there were any that could be read.
 	profiles map[string]*profile.Profile
 }
@@ -23,7 +27,7 @@ func (m *Moment) Profile(kind string) *profile.Profile {
 
 // values are a name's samples after the settling, with the moments of the first and the last.
 func (m *Moment) values(name string) (all []float64, from, to int64) {
-	if m == nil {
+	if m == nil || !m.near && strings.HasPrefix(name, "host.") {
 		return nil, 0, 0
 	}
 	for i := range m.Step.Samples {
