@@ -194,6 +194,7 @@ func (b *bench) close() {
 	if err := b.shut(); err != nil {
 		b.miss("the kernel's events: " + err.Error())
 	}
+	b.shut = nil
 }
 
 // complete fills in what a survey does not know itself.

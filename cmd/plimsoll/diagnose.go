@@ -2,9 +2,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
 	"plimsoll/internal/lab/diagnose"
+	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/text"
+	"plimsoll/internal/lab/words"
 )
 
 type diagnoseCommand struct {
@@ -22,8 +25,8 @@ measures nothing: everything comes from the run directory. A healthy service has
 The more the survey could see, the more can be said: --pprof and --metrics for a Go service, --pid where the target's
 process is not found by its port.
 
-Exit codes: 0, whatever is found; 1, the run directory is none, is damaged, or is of a newer plimsoll; 3, it has no step
-that says anything.
+Exit codes: 0, whatever is found; 1, the run directory is none, is damaged, or is of a newer plimsoll; 3, it is no survey's,
+or has no step that says anything.
 
 Examples:
 
@@ -45,16 +48,18 @@ func (k *diagnoseCommand) Run(c *console) error {
 	if err != nil {
 		return err
 	}
+	if run.Manifest.Kind != record.KindSurvey {
+		return withExit{exitUnexpected, fmt.Errorf("%s is a run of plimsoll %s: what gives first is only seen by plimsoll survey", k.Dir, words.Clean(run.Manifest.Kind))}
+	}
 	if len(run.Steps) == 0 {
 		return withExit{exitUnexpected, errors.New(k.Dir + " has no whole step to look at: the run ended too early")}
 	}
 	d := diagnose.Run(run)
 	if k.JSON {
-		d.Flames = nil // they are for the report
 		return c.json(struct {
 			Command, Directory string
 			Diagnosis          *diagnose.Diagnosis
-		}{"diagnose", k.Dir, d})
+		}{"diagnose", k.Dir, withoutFlames(d)})
 	}
 	return c.print([]byte(text.Diagnosis(d)))
 }

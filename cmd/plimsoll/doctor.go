@@ -14,7 +14,7 @@ import (
 )
 
 type doctorCommand struct {
-	PID  int    `name:"pid" xor:"what" placeholder:"N" help:"Look at this process too."`
+	PID  *int   `name:"pid" xor:"what" placeholder:"N" help:"Look at this process too."`
 	URL  string `name:"url" xor:"what" placeholder:"URL" help:"Ask this three times, and look at the process that listens there when it is on this machine."`
 	JSON bool   `help:"Print what was found as JSON."`
 }
@@ -29,7 +29,8 @@ command. It changes nothing. Encrypting keeps one core busy for about a second.
 The kernel's network settings are those of the process's network namespace. With --url of another machine it says what
 can be seen from here: TLS, certificate, keep-alive.
 
-Exit codes: 0, whatever it advises; 1, the command line is wrong; 2, there is no such process, or nothing answers there.
+Exit codes: 0, whatever it advises; 1, the command line is wrong; 2, there is no such process, or nothing answers there;
+3, it was stopped.
 
 Examples:
 
@@ -41,10 +42,14 @@ Examples:
 
 // Run looks, and says what it saw.
 func (k *doctorCommand) Run(ctx context.Context, c *console) error {
-	if k.PID < 0 {
-		return withExit{exitUsage, errors.New("--pid is at least 1")}
+	o := doctor.Options{URL: k.URL}
+	if k.PID != nil {
+		// 0 would be none, and whoever typed it wanted one.
+		if o.PID = *k.PID; o.PID < 1 {
+			return withExit{exitUsage, errors.New("--pid is at least 1")}
+		}
 	}
-	report, err := doctor.Examine(ctx, doctor.Options{PID: k.PID, URL: k.URL})
+	report, err := doctor.Examine(ctx, o)
 	if errors.Is(err, context.Canceled) {
 		return withExit{exitUnexpected, errors.New("it was stopped before it was done")}
 	}
@@ -105,7 +110,10 @@ func checkUp(r *doctor.Report, colour bool) string {
 			continue
 		}
 		fmt.Fprintf(&b, "\n  %s: %s, better %s\n    %s\n", f.Name, words.Clean(f.Value), words.Clean(f.Recommended), words.Clean(f.Why))
-		if f.Command != "" {
+		switch remark, is := strings.CutPrefix(f.Command, "# "); {
+		case is:
+			fmt.Fprintf(&b, "    %s\n", words.Clean(remark))
+		case f.Command != "":
 			fmt.Fprintf(&b, "    $ %s\n", words.Clean(f.Command))
 		}
 	}

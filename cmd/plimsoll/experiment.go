@@ -68,7 +68,7 @@ func (k *experimentCommand) Run(ctx context.Context, c *console) error {
 		return c.print([]byte(planOfExperiment(e)))
 	}
 	if e.Isolated() && !experiment.Inside() {
-		return isolated(ctx, c)
+		return isolated(ctx, c, e)
 	}
 	return k.do(ctx, c, e)
 }
@@ -83,28 +83,42 @@ func (k *experimentCommand) again(c *console) error {
 }
 
 // isolated runs this command again in a network namespace of its own, on the same terminal.
-func isolated(ctx context.Context, c *console) error {
+func isolated(ctx context.Context, c *console, e *experiment.Experiment) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program's own file, to start it again: %w", err)
 	}
+	run := sameCommand(ctx, c, e, self)
+	if err := experiment.Isolate(run); err != nil {
+		return err
+	}
+	return howIsolated(run, run.Run())
+}
+
+// sameCommand is this command, to be started again.
+func sameCommand(ctx context.Context, c *console, e *experiment.Experiment, self string) *exec.Cmd {
 	run := exec.CommandContext(ctx, self, os.Args[1:]...)
 	run.Stdout, run.Stderr = c.out, c.err
 	// As for the parts of a demo: Ctrl-C reaches it once, from here.
 	run.SysProcAttr = aside()
 	run.Cancel = func() error { return run.Process.Signal(syscall.SIGINT) }
-	run.WaitDelay = 30 * time.Second
-	if err := experiment.Isolate(run); err != nil {
-		return err
-	}
-	err = run.Run()
-	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() > 0 {
+	// When it is stopped its service has stop_within to end, and only then is the result written.
+	run.WaitDelay = e.Grace + 30*time.Second
+	return run
+}
+
+// howIsolated is what the end of a command in a network namespace of its own means. What it had to say it has printed.
+func howIsolated(run *exec.Cmd, err error) error {
+	ended, ok := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil || run.ProcessState != nil && run.ProcessState.Success():
+		return nil
+	case ok && ended.ExitCode() > 0:
 		return withExit{ended.ExitCode(), silent{err}}
-	}
-	if err != nil {
+	case run.Process == nil:
 		return fmt.Errorf("a network namespace of its own, as kernel settings need, cannot be made: %w: run it as root", err)
 	}
-	return nil
+	return withExit{exitUnexpected, fmt.Errorf("the experiment was ended from outside (%w): plimsoll experiment --again DIR says what it has measured until then", err)}
 }
 
 // do does the experiment.
@@ -132,8 +146,8 @@ func (k *experimentCommand) do(ctx context.Context, c *console, e *experiment.Ex
 	if err != nil {
 		return err
 	}
-	return k.conclude(c, dir, &experiment.Manifest{Name: e.Name, Question: e.Question, Variable: e.Variable, Values: e.Values, Baseline: e.Baseline,
-		AllPairs: e.AllPairs}, result)
+	return k.conclude(c, dir, &experiment.Manifest{Name: e.Name, Question: e.Question, Variable: e.Variable, Values: e.Values, Pairing: e.Pairing},
+		result)
 }
 
 // conclude prints what was found.
@@ -180,7 +194,7 @@ func planOfExperiment(e *experiment.Experiment) string {
 	values.Row(text.Clip(e.Variable, 30), "starts", "with")
 	for i, v := range e.Values {
 		name := words.Clean(v.Name)
-		if i == e.Baseline && !e.AllPairs {
+		if i == e.Baseline && e.HasBaseline() {
 			name += " (baseline)"
 		}
 		values.Row(name, text.Clip(e.Start(v), 80), text.Clip(strings.Join(e.Settings(v), " "), 60))
@@ -270,8 +284,11 @@ func experimentTable(m *experiment.Manifest, r *experiment.Result) string {
 func figureTable(m *experiment.Manifest, f *experiment.FigureResult) string {
 	t := text.Table{Left: []int{4}}
 	head := "difference"
-	if !m.AllPairs {
+	switch {
+	case m.HasBaseline():
 		head = "against " + text.Clip(m.Values[m.Baseline].Name, 24)
+	case m.Previous:
+		head = "against the one before"
 	}
 	t.Row(text.Clip(f.Name, 60), "median", "95 %", head, "")
 	for i, v := range m.Values {
@@ -328,5 +345,5 @@ func inUnit(v float64, unit string) string {
 	case "":
 		return strings.TrimSpace(words.Figure(v, ""))
 	}
-	return words.Figure(v, unit)
+	return words.Figure(v, words.Clean(unit))
 }

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -29,7 +31,7 @@ func trial(t *testing.T) string {
 			fmt.Fprintf(&rounds, `{"Round": %d, "Value": "c", "Failed": "the service was not ready within 10s", "Output": "no\u001b[2J database"}`+"\n", i)
 		}
 	}
-	for name, text := range map[string]string{"experiment.json": manifest, "rounds.jsonl": rounds.String()} {
+	for name, text := range map[string]string{"experiment.json": manifest, "rounds.jsonl": rounds.String(), "result.json": "{}"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -58,6 +60,69 @@ c: 2 runs failed, 0 runs measured; the last: round 2: the service was not ready 
 raw results  ` + dir + "\n"
 	if diff := cmp.Diff(linesOf(want), linesOf(out.String())); diff != "" {
 		t.Errorf("(-want +got):\n%s\n%s", diff, out.String())
+	}
+}
+
+func TestAnExperimentThatWasCutOffExitsAsOneThatWasStopped(t *testing.T) {
+	dir := trial(t)
+	if err := os.Remove(filepath.Join(dir, "result.json")); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	c := &console{out: &out, err: &out}
+	code := c.fail((&experimentCommand{Again: dir}).Run(t.Context(), c))
+	if want := "Ended early: it was cut off, as it has no result.json that can be read.\n"; code != exitUnexpected || !strings.Contains(out.String(), want) {
+		t.Errorf("exit code %d, want %d, and %q in:\n%s", code, exitUnexpected, want, out.String())
+	}
+}
+
+func TestStepsAreShownAgainstTheOneBefore(t *testing.T) {
+	m := &experiment.Manifest{Values: []experiment.Value{{Name: "a"}, {Name: "b"}, {Name: "c"}}, Pairing: experiment.Pairing{Previous: true}}
+	f := &experiment.FigureResult{Figure: experiment.Figure{Name: "goodput", Unit: "/s"}, Medians: make([]*experiment.Estimate, 3),
+		Comparisons: []experiment.Comparison{
+			{Than: "a", Value: "b", Share: true, Shift: .5, Low: .4, High: .6, Says: "real: 50 % more"},
+			{Than: "b", Value: "c", Share: true, Shift: 0, Low: -.01, High: .01, Says: "the same"},
+		}}
+	want := "goodput median 95 % against the one before\na -\nb - +50.0 % (+40.0 to +60.0) real: 50 % more\nc - +0.0 % (-1.0 to +1.0) the same"
+	if got := strings.Join(linesOf(figureTable(m, f)), "\n"); got != want {
+		t.Errorf("%s\nwant:\n%s", got, want)
+	}
+}
+
+func TestAUnitFromAFileCannotMoveTheCursor(t *testing.T) {
+	if got := inUnit(1, "\x1b[2J\n"); strings.ContainsAny(got, "\x1b\n") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestAnIsolatedExperimentMayTakeTheTimeThatItsServiceMay(t *testing.T) {
+	e := &experiment.Experiment{Grace: time.Hour}
+	if run := sameCommand(t.Context(), &console{}, e, os.Args[0]); run.WaitDelay <= e.Grace {
+		t.Errorf("it is killed %v after Ctrl-C, when its service may take %v to end", run.WaitDelay, e.Grace)
+	}
+}
+
+func TestTheEndOfAnIsolatedExperimentSaysWhatItMeans(t *testing.T) {
+	for _, c := range []struct {
+		script string
+		code   int
+		want   string
+	}{
+		{"exit 0", 0, ""}, {"exit 3", 3, ""}, {"kill -9 $$", exitUnexpected, "the experiment was ended from outside (signal: killed)"},
+	} {
+		run := exec.Command("sh", "-c", c.script)
+		var out bytes.Buffer
+		code := 0
+		if err := howIsolated(run, run.Run()); err != nil {
+			code = (&console{out: &out, err: &out}).fail(err)
+		}
+		if code != c.code || !strings.Contains(out.String(), c.want) || c.want == "" && out.Len() > 0 {
+			t.Errorf("%s: exit code %d, want %d: %s", c.script, code, c.code, out.String())
+		}
+	}
+	none := exec.Command(filepath.Join(t.TempDir(), "none"))
+	if err := howIsolated(none, none.Run()); err == nil || !strings.Contains(err.Error(), "cannot be made") {
+		t.Errorf("one that cannot be started: %v", err)
 	}
 }
 

@@ -80,16 +80,26 @@ func cause(err error) error {
 
 // diagnosisOf is what a survey's run shows; nil for other runs, which say nothing of a line.
 func diagnosisOf(run *record.Run) *diagnose.Diagnosis {
-	if run.Manifest.Kind != "survey" || len(run.Steps) == 0 {
+	if run.Manifest.Kind != record.KindSurvey || len(run.Steps) == 0 {
 		return nil
 	}
 	return diagnose.Run(run)
 }
 
-// writeReport writes a run's report and returns where it is.
-func writeReport(run *record.Run, path string) (string, error) {
+// withoutFlames is a diagnosis for other programs: flame graphs are for the report. nil stays nil.
+func withoutFlames(d *diagnose.Diagnosis) *diagnose.Diagnosis {
+	if d == nil {
+		return nil
+	}
+	short := *d
+	short.Flames = nil
+	return &short
+}
+
+// writeReport writes a run's report, with its diagnosis where it has one, and returns where it is.
+func writeReport(run *record.Run, d *diagnose.Diagnosis, path string) (string, error) {
 	var page bytes.Buffer
-	if err := report.Write(&page, run, diagnosisOf(run)); err != nil {
+	if err := report.Write(&page, run, d); err != nil {
 		return "", fmt.Errorf("the report of %s: %w", run.Dir, err)
 	}
 	return path, writeFile(path, page.Bytes())

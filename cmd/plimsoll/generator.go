@@ -25,7 +25,7 @@ func allowDescriptors(connections int) error {
 	}
 	if need > r.Max {
 		return fmt.Errorf("%d connections need %d descriptors, and the hard limit is %d: raise it (ulimit -Hn %d, LimitNOFILE= of systemd), "+
-			"or open at most %d with --connections", connections, need, r.Max, need, max(int64(r.Max)-reserved, 1))
+			"or open at most %d (--connections; in an experiment load: connections)", connections, need, r.Max, need, max(int64(r.Max)-reserved, 1))
 	}
 	r.Cur = r.Max
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {

@@ -244,7 +244,7 @@ func (k *loadCommand) keep(p *planned, t *measure.Totals, early string) error {
 	if k.Out == "" {
 		return nil
 	}
-	w, err := record.Create(k.Out, record.Manifest{Kind: "load", Tool: tool(), Command: withoutSecrets(os.Args), Started: p.offer.began, Target: k.URL, Mix: p.mix,
+	w, err := record.Create(k.Out, record.Manifest{Kind: record.KindLoad, Tool: tool(), Command: withoutSecrets(os.Args), Started: p.offer.began, Target: k.URL, Mix: p.mix,
 		Settings: p.settings, Machine: machine(p.near, 0)})
 	if err != nil {
 		return fmt.Errorf("--out: %w", err)

@@ -96,9 +96,11 @@ func (k *planCommand) Run(c *console) error {
 	return err
 }
 
-// written says where the manifest is, or shows it where it was given no place.
+// written says where the manifest is, or that there is none, or shows it where it was given no place.
 func written(path string, manifest []byte) string {
 	switch {
+	case manifest == nil && path != "":
+		return "\nmanifest: not written, as no autoscaler can be planned; if there is a file " + path + ", it is of another plan\n"
 	case manifest == nil:
 		return ""
 	case path != "":

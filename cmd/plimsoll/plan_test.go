@@ -65,7 +65,7 @@ func TestAPlanIsPrintedAndItsManifestWritten(t *testing.T) {
 	if err := k.Run(&console{out: &out, err: &log}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"INSTANCES  60 for 40,000/s", "with only 50", "would not hold", "PROCESSOR  500 µs", "AUTOSCALER  at 67 %",
+	for _, want := range []string{"INSTANCES  60 for 40,000/s", "with only 50", "would not hold", "PROCESSOR  500 µs", "AUTOSCALER  at 62 % of a request of 600 m, 8 to 74 instances",
 		"DATABASE  a pool of 5", "manifest  " + file} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("there is no %q in:\n%s", want, out.String())
@@ -89,6 +89,26 @@ func TestAPlanIsPrintedAndItsManifestWritten(t *testing.T) {
 	}
 	if err := json.Unmarshal(out.Bytes(), &printed); err != nil || printed.Plan.Instances.Count != 60 || printed.Manifest != string(manifest) {
 		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+func TestAManifestThatIsNotWrittenIsSaid(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "hpa.yaml")
+	if err := os.WriteFile(file, []byte("an older one"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for asked, want := range map[string]string{file: "manifest: not written, as no autoscaler can be planned; if there is a file " + file, "": ""} {
+		var out, log bytes.Buffer
+		k := planCommand{Dir: plannable(t, false, usualLine), Rate: 40000, Headroom: .2, Zones: 3, Deployment: "shop", Manifest: asked}
+		if err := k.Run(&console{out: &out, err: &log}); exitOf(err) != exitUnexpected {
+			t.Error(err)
+		}
+		if said := strings.Contains(out.String(), "anifest"); said != (want != "") || !strings.Contains(out.String(), want) {
+			t.Errorf("there is no %q in:\n%s", want, out.String())
+		}
+		if left, err := os.ReadFile(file); string(left) != "an older one" || err != nil {
+			t.Errorf("%s, %v", left, err)
+		}
 	}
 }
 

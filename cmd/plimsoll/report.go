@@ -36,7 +36,7 @@ func (k *reportCommand) Run(c *console) error {
 	if path == "" {
 		path = filepath.Join(k.Dir, "report.html")
 	}
-	if path, err = writeReport(run, path); err != nil {
+	if path, err = writeReport(run, diagnosisOf(run), path); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(c.out, path)

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"plimsoll/internal/lab/diagnose"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/record"
@@ -53,7 +54,7 @@ type surveyCommand struct {
 // Help is shown by plimsoll survey --help.
 func (surveyCommand) Help() string {
 	return `Finds the load line of a service: the highest rate at which the objectives still hold, as an interval with a
-confidence. It warms the service up, measures how far two equal steps differ, brackets the line, refines it with short
+confidence. It warms the service up, brackets the line, measures how far two equal steps differ, refines it with short
 steps from above and below, and looks what happens beyond it. It never offers more than --overshoot times the highest rate
 that passed, and stops when the target breaks. Survey only what you may overload.
 
@@ -101,7 +102,7 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 	if dir == "" {
 		dir = runDirectory(target.Authority, time.Now())
 	}
-	w, err := record.Create(dir, record.Manifest{Kind: "survey", Tool: tool(),
+	w, err := record.Create(dir, record.Manifest{Kind: record.KindSurvey, Tool: tool(),
 		Command: withoutSecrets(os.Args), Started: time.Now(), Target: k.URL, SLO: objectives.String(),
 		Mix: mix, Settings: k.settings(b), Machine: machine(b.near, b.pid)})
 	if err != nil {
@@ -120,6 +121,7 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 			return err
 		}})
 	p.clear()
+	b.close()
 	if result != nil {
 		b.complete(result, k.Seed)
 		// What follows an error fails by the same cause, as a disk that is full: it is tried, and the first error told.
@@ -201,6 +203,7 @@ func (k *surveyCommand) settings(b *bench) map[string]string {
 		"limit": rateOr(k.Limit, "none"), "overshoot": strconv.FormatFloat(k.Overshoot, 'g', -1, 64), "connections": connectionsOr(k.Connections),
 		"loops": strconv.Itoa(b.loops), "timeout": k.Timeout.String(), "seed": strconv.FormatUint(k.Seed, 10), "scenario": k.Scenario,
 		"resumption": strconv.FormatBool(!k.NoResumption), "new-connections": strconv.FormatBool(k.NewConnections),
+		"profiles": strconv.FormatBool(k.Pprof != ""), "metrics": strconv.Itoa(len(k.Metrics)), "deep": strconv.FormatBool(k.Deep),
 	}
 }
 
@@ -270,7 +273,8 @@ func (k *surveyCommand) conclude(c *console, dir string) error {
 	if err != nil {
 		return err
 	}
-	page, err := writeReport(run, filepath.Join(dir, "report.html"))
+	d := diagnosisOf(run)
+	page, err := writeReport(run, d, filepath.Join(dir, "report.html"))
 	if err != nil {
 		return err
 	}
@@ -288,10 +292,11 @@ func (k *surveyCommand) conclude(c *console, dir string) error {
 			Command, Directory, Report string
 			Manifest                   *record.Manifest
 			Result                     *record.Result
-		}{"survey", dir, page, &run.Manifest, run.Result})
+			Diagnosis                  *diagnose.Diagnosis
+		}{"survey", dir, page, &run.Manifest, run.Result, withoutFlames(d)})
 	}
 	summary := text.Survey(&run.Manifest, run.Result)
-	if d := diagnosisOf(run); d != nil {
+	if d != nil {
 		summary += "\n" + text.DiagnosisInBrief(d, dir)
 	}
 	return c.print([]byte(fmt.Sprintf("%s\nrun     %s\nreport  %s\n", summary, dir, page)))

@@ -67,6 +67,8 @@ func classOf(stack []profile.Frame) string {
 	}
 	own := slices.ContainsFunc(stack, profile.User)
 	switch {
+	case in("net.(*netFD).Read", "net.(*netFD).Write", "net.(*netFD).writeBuffers"):
+		return classHTTP // whoever asked for it: reading and writing are the work of a server
 	case own && in("reflect.") && !slices.ContainsFunc(stack, func(f profile.Frame) bool {
 		return slices.ContainsFunc(reflects, func(p string) bool { return strings.HasPrefix(f.Function, p) })
 	}):

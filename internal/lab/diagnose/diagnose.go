@@ -11,7 +11,7 @@ import (
 // Run diagnoses a run. It is a function of the run's files alone; profiles are read from them now.
 func Run(run *record.Run) *Diagnosis {
 	e := newEvidence(run)
-	d := &Diagnosis{}
+	d := &Diagnosis{Findings: []Finding{}} // an empty list, not null, for who reads it as JSON
 	for _, rule := range Rules() {
 		finding, held, lacking := rule.judge(e, d.Findings)
 		switch {
@@ -31,7 +31,7 @@ func Run(run *record.Run) *Diagnosis {
 		d.NotJudged = append(d.NotJudged, NotJudged{"all that need it", text})
 	}
 	d.First = first(e, d.Findings)
-	d.Flames = e.flames()
+	d.Kernel, d.Flames = e.kernel(), e.flames()
 	return d
 }
 
@@ -46,12 +46,15 @@ func first(e *Evidence, findings []Finding) Limit {
 	for i := range e.Reserves {
 		r := &e.Reserves[i]
 		if r.Share() >= saturated {
-			return Limit{What: r.What, Share: min(r.Share(), 1),
+			return Limit{What: r.What, Share: min(r.Share(), 1), Where: e.spenders(),
 				Why: fmt.Sprintf("at %s %s of %s processors that it may use were busy", rate(e.Knee.Rate()), number(r.Used), number(r.Capacity))}
 		}
 	}
 	if len(findings) > 0 && findings[0].Rank <= Binding {
 		return Limit{What: findings[0].Rule, Why: findings[0].Claim}
+	}
+	if !e.found() {
+		return Limit{What: "unknown", Why: fmt.Sprintf("the line was not reached: at %s, the most that was served well, nothing gave yet", rate(e.Knee.Rate()))}
 	}
 	if len(e.Reserves) == 0 {
 		return Limit{What: "unknown", Why: "no processor time was sampled: run the survey where the service runs, or name its process with --pid"}

@@ -32,7 +32,7 @@ type Evidence struct {
 }
 
 // profileKinds are the profiles that rules look at.
-var profileKinds = []string{"cpu", "allocs", "heap", "goroutine", "mutex", "block"}
+var profileKinds = []string{"cpu", "allocs", "goroutine", "mutex", "block"}
 
 // newEvidence reads what the rules need from a run. A profile that cannot be read is as good as none, and is said.
 func newEvidence(run *record.Run) *Evidence {

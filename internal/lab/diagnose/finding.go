@@ -17,6 +17,8 @@ type Diagnosis struct {
 	HeldBack []HeldBack
 	// NotJudged are rules that had not the evidence they need.
 	NotJudged []NotJudged
+	// Kernel is what the kernel counted for the target, where the survey was asked to have it do so.
+	Kernel []Fact
 	// Flames are the stacks of the processor profiles, where there were any: at the knee, and the difference between half the line and the knee.
 	Flames []Flame
 }
@@ -28,6 +30,8 @@ type Limit struct {
 	// Share of it that was in use at the line, 0 to 1; 0 when that is not known.
 	Share float64
 	Why   string // the figures, for a person
+	// Where are the functions that processor time goes to, the most first; only where processors are what gives, and there was a profile.
+	Where []Spender
 }
 
 // Rank orders findings before their gain does.

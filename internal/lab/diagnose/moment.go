@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"slices"
 	"strings"
 
 	"plimsoll/internal/lab/measure"
@@ -45,6 +46,14 @@ func (m *Moment) values(name string) (all []float64, from, to int64) {
 	return all, from, to
 }
 
+// last are the step's last samples; nil without any.
+func (m *Moment) last() map[string]float64 {
+	if m == nil || len(m.Step.Samples) == 0 {
+		return nil
+	}
+	return m.Step.Samples[len(m.Step.Samples)-1].Values
+}
+
 // drainSlack is how long after the last arrival a sample still counts: the one that is due then comes a little later.
 const drainSlack = int64(50e6)
 
@@ -62,6 +71,17 @@ func (m *Moment) Mean(name string) float64 {
 		sum += v
 	}
 	return sum / max(float64(len(all)), 1)
+}
+
+// Median is a gauge's median; 0 where it was not sampled. It is for what a page tells of the time since it was last read: the first of a step's values
+// is of what was before it.
+func (m *Moment) Median(name string) float64 {
+	all, _, _ := m.values(name)
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
 }
 
 // Max is a gauge's highest value; 0 where it was not sampled.

@@ -46,11 +46,26 @@ func reserves(e *Evidence) (all []Reserve) {
 
 // allowed is how many processors the target may use at once.
 func (e *Evidence) allowed(cores float64) float64 {
+	cores = e.granted(cores)
 	if n := e.Knee.Last("go.gomaxprocs"); n > 0 {
 		cores = min(cores, n)
 	}
+	return cores
+}
+
+// granted is how many of the machine's processors the system lets the target use: by affinity and cpusets, and by its cgroup's quota.
+func (e *Evidence) granted(cores float64) float64 {
+	cores = e.pinned(cores)
 	if quota := e.Knee.Last("target.cgroup.cpu_quota_cores"); quota > 0 {
 		cores = min(cores, quota)
+	}
+	return cores
+}
+
+// pinned is how many of the machine's processors the target may run on.
+func (e *Evidence) pinned(cores float64) float64 {
+	if n := e.Knee.Last("target.cores_allowed"); n > 0 {
+		cores = min(cores, n)
 	}
 	return cores
 }
@@ -78,8 +93,11 @@ func (e *Evidence) processorBound() bool {
 	return e.busy(targetProcessor) >= saturated || e.busy(hostProcessor) >= saturated
 }
 
-// idle says that neither was busy, so that requests were waiting for something else.
-func (e *Evidence) idle() bool { return len(e.Reserves) > 0 && !e.processorBound() }
+// idle says that neither was busy at the line, so that requests were waiting for something else. Where no line was found nothing was seen to give.
+func (e *Evidence) idle() bool { return e.found() && len(e.Reserves) > 0 && !e.processorBound() }
+
+// found says whether the survey found the line, so that what is seen there is what it is like when something gives.
+func (e *Evidence) found() bool { return e.Run.Result != nil && e.Run.Result.Line.Found }
 
 // others is how many processors other processes than the target and the generator used at the line; 0 where it is not known.
 func (e *Evidence) others() float64 {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"plimsoll/internal/lab/profile"
+	"plimsoll/internal/lab/words"
 )
 
 // Rule is one entry of the table. Adding one is an entry, and a patient under examples/patients that has the disease.
@@ -19,10 +20,14 @@ type Rule struct {
 	Threshold, Reason string
 	// Judge looks at the evidence; nil is that there is nothing to claim. What is the same in each finding (name, advice, verification) is filled in later.
 	Judge func(e *Evidence) *Finding
+	// Blind says why the rule could not have seen what it looks for, though all that it needs is there; nil, or empty, is that it could.
+	Blind func(e *Evidence) string
 	// Counters are what can speak against the claim. They are looked at when it would be made; the first that speaks holds it back.
 	Counters []Counter
 	// Unless names rules whose finding says the same better.
 	Unless []string
+	// Last says that the finding of any rule that sets the line, or hides it, says the same better: this one only says that there is something.
+	Last   bool
 	Advice []Action
 	// Verify says how to see whether it helped; empty means another survey.
 	Verify string
@@ -68,11 +73,18 @@ func (r *Rule) judge(e *Evidence, found []Finding) (*Finding, *HeldBack, *NotJud
 		return nil, nil, &NotJudged{r.Name, strings.Join(missing, ", ")}
 	}
 	f := r.Judge(e)
+	if f == nil && r.Blind != nil {
+		if why := r.Blind(e); why != "" {
+			return nil, nil, &NotJudged{r.Name, why}
+		}
+	}
 	if f == nil {
 		return nil, nil, nil
 	}
 	for i := range found {
-		if slices.Contains(r.Unless, found[i].Rule) {
+		// What sets the line is not explained by what does not.
+		weaker := f.Rank == Binding && found[i].Rank == Risk
+		if slices.Contains(r.Unless, found[i].Rule) && !weaker || r.Last && found[i].Rank <= Binding {
 			return nil, &HeldBack{r.Name, f.Claim, "it is what is to be expected of " + found[i].Rule + ", which was found"}, nil
 		}
 	}
@@ -87,15 +99,19 @@ func (r *Rule) judge(e *Evidence, found []Finding) (*Finding, *HeldBack, *NotJud
 	}
 	f.Rule = r.Name
 	f.Where = slices.DeleteFunc(f.Where, func(p profile.Place) bool { return p.Share < leastTold })
-	f.Advice = append(f.Advice, r.Advice...)
+	for _, a := range r.Advice {
+		f.Advice = append(f.Advice, Action{a.Text, e.filled(a.Command)})
+	}
 	if len(f.Evidence) > 0 {
 		f.Evidence[0].Threshold, f.Evidence[0].Reason = r.Threshold, r.Reason
 	}
 	f.Verify = Action{Text: r.Verify}
 	if r.Verify == "" {
 		f.Verify.Text = "survey again after the change, and compare: the line should be about " + times(f.Gain.Factor) + " what it was"
+		f.Verify.Command = words.Command("plimsoll", "compare", e.Run.Dir, "NEW-RUN")
 		if f.Gain.Factor < 1.05 {
 			f.Verify.Text = "survey again after the change, and diagnose: the finding should be gone"
+			f.Verify.Command = words.Command("plimsoll", "diagnose", "NEW-RUN")
 		}
 	}
 	return f, nil, nil

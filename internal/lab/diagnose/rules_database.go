@@ -15,15 +15,15 @@ var databaseRules = []Rule{
 			open := max(e.Knee.Max("db.open"), e.Over.Max("db.open"))
 			failed := e.Over.Failed()
 			binding := e.idle() && (open >= .8*limit || failed > .01)
-			words := number(pool)
+			many := number(pool)
 			if pool == 0 {
-				words = "as many as are asked for"
+				many = "as many as are asked for"
 			}
-			return &Finding{Claim: fmt.Sprintf("The pool may open %s connections, and the database allows %s", words, number(limit)), Rank: rankOf(binding), Confidence: .9,
-				Evidence: []Fact{{What: "connections the pool may open", Value: words}, {What: "connections the database allows (max_connections)", Value: number(limit)},
+			return &Finding{Claim: fmt.Sprintf("The pool may open %s connections, and the database allows %s", many, number(limit)), Rank: rankOf(binding), Confidence: .9,
+				Evidence: []Fact{{What: "connections the pool may open", Value: many}, {What: "connections the database allows (max_connections)", Value: number(limit)},
 					{What: "connections open, at most", Value: number(open)}, {What: "requests that failed beyond the line", Value: percent(failed)}},
-				Advice: []Action{{Text: fmt.Sprintf("let all instances together open fewer than the database allows, and some kept back for people: with one instance %s", number(max(.8*limit, 1))),
-					Command: fmt.Sprintf("db.SetMaxOpenConns(%.0f)", max(.8*limit, 1))}},
+				Advice: []Action{{Text: fmt.Sprintf("let all instances together open fewer than the database allows, and some kept back for people: with one instance %.0f", max(reservedShare*limit, 1)),
+					Command: fmt.Sprintf("db.SetMaxOpenConns(%.0f)", max(reservedShare*limit, 1))}},
 				Gain: e.gainIf(binding)}
 		},
 		Counters: []Counter{{"it never opened half of what the database allows, beyond the line either", func(e *Evidence) (string, bool) {
@@ -63,9 +63,12 @@ var databaseRules = []Rule{
 				return nil
 			}
 			query := used / max(e.Knee.Goodput(), 1e-9)
-			want := 2 * pool
 			g := e.gain(cure{})
-			want = max(want, g.Factor*used*1.3)
+			want := max(2*pool, g.Factor*used*1.3)
+			if limit := reservedShare * e.Knee.Last("db.server_limit"); limit > 0 && want > limit {
+				want, g = limit, Gain{Factor: min(g.Factor, max(limit/used, 1)), Low: g.Low, High: g.High, Why: "so many connections the database allows"}
+				g.Low, g.High = min(g.Low, g.Factor), max(g.Factor, min(g.High, 1.2*g.Factor))
+			}
 			return &Finding{Claim: fmt.Sprintf("Requests wait for one of %s connections to the database: %s of each takes %s", number(pool), span(waiting/max(e.Knee.Goodput(), 1e-9)), span(e.Knee.Service())),
 				Rank: Binding, Confidence: .95,
 				Evidence: []Fact{{What: "share of the requests' time that they wait for a connection, at the line", Value: percent(min(waiting/e.Knee.Inside(), 1))},
@@ -120,6 +123,9 @@ var databaseRules = []Rule{
 		Advice: []Action{{Text: "give them a lifetime, with some of it by chance by way of the pool's own spreading", Command: "db.SetConnMaxLifetime(30 * time.Minute)"}},
 	},
 }
+
+// reservedShare is the share of the connections that a database allows which a service may have: some are kept back for people and for what migrates.
+const reservedShare = .8
 
 // optional is a gauge in words, or that it is not known.
 func optional(m *Moment, name string) string {

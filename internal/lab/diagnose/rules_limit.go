@@ -18,7 +18,7 @@ var limitRules = []Rule{
 				return nil
 			}
 			quota := e.Knee.Last("target.cgroup.cpu_quota_cores")
-			cores := e.Knee.Last(measure.HostCores)
+			cores := e.pinned(e.Knee.Last(measure.HostCores))
 			return &Finding{Claim: fmt.Sprintf("The cgroup's quota of %s cores stops the service in %s of its periods", number(quota), percent(share)), Rank: Binding, Confidence: .95,
 				Evidence: []Fact{{What: "periods throttled at the line", Value: percent(share)},
 					{What: "time throttled", Value: span(e.Knee.PerSecond("target.cgroup.throttled_seconds")) + " a second"},
@@ -34,10 +34,10 @@ var limitRules = []Rule{
 	},
 	{
 		Name: "gomaxprocs-high", Claim: "GOMAXPROCS is above the quota", Needs: []string{"go.gomaxprocs", "target.cgroup.cpu_quota_cores"},
-		Threshold: "GOMAXPROCS is twice the quota or more", Reason: "threads use the quota up together early in a period, and all stand still for the rest of it; since Go 1.25 the default follows the quota",
+		Threshold: "GOMAXPROCS is twice the quota or more, and over 2, which is the least that Go sets by itself", Reason: "threads use the quota up together early in a period, and all stand still for the rest of it; since Go 1.25 the default follows the quota",
 		Judge: func(e *Evidence) *Finding {
 			threads, quota := e.Knee.Last("go.gomaxprocs"), e.Knee.Last("target.cgroup.cpu_quota_cores")
-			if threads < 2*math.Ceil(quota) {
+			if threads <= 2 || threads < 2*math.Ceil(quota) {
 				return nil
 			}
 			return &Finding{Claim: fmt.Sprintf("GOMAXPROCS is %s with a quota of %s cores", number(threads), number(quota)), Rank: Risk, Confidence: .8,
@@ -54,10 +54,7 @@ var limitRules = []Rule{
 		Name: "gomaxprocs-low", Claim: "GOMAXPROCS is below the processors there are", Needs: []string{"go.gomaxprocs", measure.TargetCPU},
 		Threshold: "over 80 % of its threads' time is used, and there are more cores", Reason: "requests wait for a thread at that use while cores are idle",
 		Judge: func(e *Evidence) *Finding {
-			threads, cores := e.Knee.Last("go.gomaxprocs"), e.Knee.Last(measure.HostCores)
-			if quota := e.Knee.Last("target.cgroup.cpu_quota_cores"); quota > 0 {
-				cores = min(cores, quota)
-			}
+			threads, cores := e.Knee.Last("go.gomaxprocs"), e.granted(e.Knee.Last(measure.HostCores))
 			if threads >= math.Floor(cores) || e.busy(targetProcessor) < saturated {
 				return nil
 			}
@@ -89,11 +86,11 @@ var limitRules = []Rule{
 		Advice: []Action{{Text: "run one process for each node, bound to it", Command: "numactl --cpunodebind=0 --membind=0 SERVICE"}},
 	},
 	{
-		Name: "descriptors-near-limit", Claim: "The service is about to run out of descriptors", Needs: []string{measure.TargetDescriptors, "target.descriptors_limit"},
+		Name: "descriptors-near-limit", Claim: "The service is about to run out of descriptors", Needs: []string{descriptorsMost, "target.descriptors_limit"},
 		Threshold: "over 80 % of the limit", Reason: "at the limit accept fails, and connections to others and files with it",
 		Judge: func(e *Evidence) *Finding {
 			limit := e.Knee.Last("target.descriptors_limit")
-			used := max(e.Knee.Max(measure.TargetDescriptors), e.Over.Max(measure.TargetDescriptors))
+			used := max(e.Knee.Max(descriptorsMost), e.Over.Max(descriptorsMost))
 			if limit == 0 || used/limit < .8 {
 				return nil
 			}
@@ -101,14 +98,14 @@ var limitRules = []Rule{
 				Evidence: []Fact{{What: "descriptors open, at most", Value: number(used) + " of " + number(limit)},
 					{What: "requests that failed at the line", Value: percent(e.Knee.Failed())}, {What: "requests that failed beyond it", Value: percent(e.Over.Failed())}},
 				Advice: []Action{{Text: "raise the limit of the process that runs (prlimit) and where it is started (LimitNOFILE= of systemd, ulimit -n)",
-					Command: fmt.Sprintf("prlimit --pid %d --nofile=65536:65536", e.Run.Manifest.Machine.TargetPID)}},
+					Command: fmt.Sprintf("prlimit --pid %d --nofile=%.0f", e.Run.Manifest.Machine.TargetPID, max(65536, 4*limit))}},
 				Gain: Gain{Factor: 1, Low: 1, High: most, Why: "it does not set the line yet"}}
 			if used/limit >= .95 && e.idle() {
 				f.Rank, f.Confidence, f.Gain = Binding, .95, e.gain(cure{})
 			}
 			return f
 		},
-		Counters: []Counter{steady("they do not grow with the load", measure.TargetDescriptors)},
+		Counters: []Counter{{steadily, func(e *Evidence) (string, bool) { return e.steady(descriptorsMost) }}},
 	},
 	{
 		Name: "conntrack-near-full", Claim: "The table of tracked connections is nearly full", Needs: []string{"host.conntrack.entries", "host.conntrack.limit"},
@@ -121,20 +118,24 @@ var limitRules = []Rule{
 			}
 			return &Finding{Claim: fmt.Sprintf("%s of %s tracked connections are taken", number(used), number(limit)), Rank: rankOf(used/limit >= .99 && e.idle()), Confidence: .9,
 				Evidence: []Fact{{What: "tracked connections, at most", Value: number(used) + " of " + number(limit)}},
-				Gain:     e.gainIf(used/limit >= .99)}
+				Advice:   []Action{{Text: "enlarge the table, or do not track these connections", Command: fmt.Sprintf("sysctl -w net.netfilter.nf_conntrack_max=%.0f", max(1<<20, 4*limit))}},
+				Gain:     e.gainIf(used/limit >= .99 && e.idle())}
 		},
-		Counters: []Counter{steady("they do not grow with the load", "host.conntrack.entries")},
-		Advice:   []Action{{Text: "enlarge the table, or do not track these connections", Command: "sysctl -w net.netfilter.nf_conntrack_max=1048576"}},
+		Counters: []Counter{{steadily, func(e *Evidence) (string, bool) { return e.steady("host.conntrack.entries") }}},
 	},
 }
 
-// steady speaks where a gauge is beyond the line what it is at half of it, and nothing fails.
-func steady(what, name string) Counter {
-	return Counter{what, func(e *Evidence) (string, bool) {
-		half, over := e.Half.Max(name), max(e.Knee.Max(name), e.Over.Max(name))
-		return fmt.Sprintf("%s at half of the line, %s at it or beyond", number(half), number(over)), half > 0 && over < 1.05*half && e.Over.Failed() < .01
-	}}
+// steadily is what steady says.
+const steadily = "they do not grow with the load"
+
+// steady says that a gauge is beyond the line what it is at half of it, and nothing fails.
+func (e *Evidence) steady(name string) (value string, is bool) {
+	half, over := e.Half.Max(name), max(e.Knee.Max(name), e.Over.Max(name))
+	return fmt.Sprintf("%s at half of the line, %s at it or beyond", number(half), number(over)), half > 0 && over < 1.05*half && e.Over.Failed() < .01
 }
+
+// descriptorsMost are those of the process that has the most: the limit is each process's own.
+const descriptorsMost = "target.descriptors_most"
 
 // rankOf is Binding for what sets the line, and else Risk.
 func rankOf(binding bool) Rank {

@@ -25,7 +25,7 @@ var networkRules = []Rule{
 		},
 		Counters: []Counter{processorBusy},
 		Advice: []Action{{Text: "do nothing between two accepts that can wait: no lookup, no handshake, no sleep"},
-			{Text: "give the listener a backlog for a burst, and the kernel's limit with it", Command: "sysctl -w net.core.somaxconn=4096"}},
+			{Text: "give the listener a backlog for a burst, and the kernel's limit with it where that is lower", Command: "sysctl net.core.somaxconn   # and, where it is below 4096: sysctl -w net.core.somaxconn=4096"}},
 	},
 	{
 		Name: "backlog-small", Claim: "The listener's backlog is shorter than the kernel allows, and fills", Needs: []string{"listener.queue", "listener.queue_limit", "host.tcp.somaxconn"},
@@ -69,18 +69,21 @@ var networkRules = []Rule{
 			return number(reuse), reuse == 1 && e.Over.Failed() < .01
 		}}},
 		Advice: []Action{{Text: "keep connections and use them again: an http.Transport with MaxIdleConnsPerHost above the requests under way, response bodies read to their end and closed"},
-			{Text: "until then, use ports of connections that are over again, and more of them", Command: "sysctl -w net.ipv4.tcp_tw_reuse=1 net.ipv4.ip_local_port_range='1024 65535'"}},
+			{Text: "until then, use ports of connections that are over again, and more of them", Command: "sysctl -w net.ipv4.tcp_tw_reuse=1   # and, where the range is narrower: net.ipv4.ip_local_port_range='10240 65535'"}},
 	},
 	{
 		Name: "time-wait-high", Claim: "Connections that are over pile up", Needs: []string{"host.tcp.time_wait", "host.tcp.tw_reuse"},
-		Threshold: "over 3,000 with reuse off", Reason: "each holds a port for a minute: 28,000 ports are 470 connections a second",
+		Threshold: "over 3,000 with reuse off, or on for the loopback alone and over 3,000 ports taken towards one other machine", Reason: "each holds a port for a minute: 28,000 ports are 470 connections a second",
 		Judge: func(e *Evidence) *Finding {
-			waiting := e.Knee.Max("host.tcp.time_wait")
-			if waiting <= 3000 || e.Knee.Last("host.tcp.tw_reuse") != 0 {
+			waiting, reuse := e.Knee.Max("host.tcp.time_wait"), e.Knee.Last("host.tcp.tw_reuse")
+			if reuse == 2 {
+				waiting = min(waiting, e.Knee.Max("host.tcp.ports_used_remote"))
+			}
+			if waiting <= 3000 || reuse == 1 {
 				return nil
 			}
 			return &Finding{Claim: fmt.Sprintf("%s connections are over and hold their ports, and the kernel may not use them again", number(waiting)), Rank: Risk, Confidence: .7,
-				Evidence: []Fact{{What: "connections in TIME_WAIT", Value: number(waiting)}, {What: "net.ipv4.tcp_tw_reuse", Value: "0"}}, Gain: e.gainIf(false)}
+				Evidence: []Fact{{What: "connections in TIME_WAIT", Value: number(waiting)}, {What: "net.ipv4.tcp_tw_reuse", Value: number(reuse)}}, Gain: e.gainIf(false)}
 		},
 		Counters: []Counter{{"few of them are towards any one destination", func(e *Evidence) (string, bool) {
 			used, ports := e.Knee.Max("host.tcp.ports_used"), e.Knee.Last("host.tcp.ports")
@@ -153,9 +156,16 @@ var networkRules = []Rule{
 					{What: "at half of the line", Value: percent(e.Half.PerSecond("host.tcp.retransmits") / max(e.Half.PerSecond("host.tcp.segments_sent"), 1))}},
 				Gain: e.gainIf(e.idle())}
 		},
-		Counters: []Counter{{"connections were refused by an accept queue, and their SYNs sent again", func(e *Evidence) (string, bool) {
+		// A machine whose processors are busy answers so late that segments are sent again which nobody has lost: seen over the loopback.
+		Counters: []Counter{processorBusy, {"connections were refused by an accept queue, and their SYNs sent again", func(e *Evidence) (string, bool) {
 			dropped := e.Knee.PerSecond("host.tcp.listen_drops")
 			return perSecond(dropped), dropped >= .5*e.Knee.PerSecond("host.tcp.retransmits")
+		}}, {"they are SYNs: connections are slow to be made, as where a port is used again whose last connection the other end still remembers", func(e *Evidence) (string, bool) {
+			if !e.Knee.Has("host.tcp.syn_retransmits") {
+				return "", false
+			}
+			syns := e.Knee.PerSecond("host.tcp.syn_retransmits")
+			return perSecond(syns), syns >= .5*e.Knee.PerSecond("host.tcp.retransmits")
 		}}},
 		Unless: []string{"accept-queue-overflow"},
 		Advice: []Action{{Text: "see which connections lose", Command: "ss -ti state established '( sport = :PORT )' | grep -B1 retrans"},

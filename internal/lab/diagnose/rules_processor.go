@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"strings"
 
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/profile"
@@ -27,19 +28,19 @@ var processorRules = []Rule{
 	{
 		Name: "gc-heavy", Claim: "Garbage collection takes much of the processor time", Needs: []string{"profile:cpu|go.gc.cpu_seconds", measure.TargetCPU},
 		Threshold: "over 20 % of the target's processor time", Reason: "with GOGC=100 a service with moderate garbage spends 5 to 15 %",
-		Judge: judgeCollector, Counters: []Counter{othersBusy},
+		Judge: judgeCollector, Counters: []Counter{othersBusy, unreached},
 	},
 	{
 		Name: "gc-pauses", Claim: "The collector stops the service for long", Needs: []string{"go.gc.pause.p50_seconds", "go.gc.pause.p95_seconds"},
 		Threshold: "median over 5 ms, or 95th percentile over 20 ms", Reason: "Go's pauses are well under a millisecond: such ones are the tail that clients see",
 		Judge: func(e *Evidence) *Finding {
-			p50, p95 := e.Knee.Mean("go.gc.pause.p50_seconds"), e.Knee.Mean("go.gc.pause.p95_seconds")
+			p50, p95 := e.Knee.Median("go.gc.pause.p50_seconds"), e.Knee.Median("go.gc.pause.p95_seconds")
 			if p50 <= 5e-3 && p95 <= 20e-3 {
 				return nil
 			}
 			return &Finding{Claim: fmt.Sprintf("The collector stops the service for %s (median) and %s (95th percentile)", span(p50), span(p95)), Rank: rankOf(e.idle()), Confidence: .8,
 				Evidence: []Fact{{What: "median pause at the line", Value: span(p50)}, {What: "95th percentile", Value: span(p95)},
-					{What: "at half of the line", Value: span(e.Half.Mean("go.gc.pause.p50_seconds"))}, {What: "goroutines", Value: number(e.Knee.Mean("go.goroutines"))}},
+					{What: "at half of the line", Value: span(e.Half.Median("go.gc.pause.p50_seconds"))}, {What: "goroutines", Value: number(e.Knee.Mean("go.goroutines"))}},
 				Gain: Gain{Factor: 1.1, Low: 1, High: 2, Why: "pauses are in the tail, and what the SLO says of the tail decides"}}
 		},
 		Counters: []Counter{
@@ -49,30 +50,73 @@ var processorRules = []Rule{
 			}},
 			othersBusy,
 		},
-		Advice: []Action{{Text: "see what stops: a trace shows each pause and what ran before it", Command: "curl -o trace 'URL/debug/pprof/trace?seconds=5' && go tool trace trace"},
+		Advice: []Action{{Text: "see what stops: a trace shows each pause and what ran before it", Command: "curl -o trace 'INSIDE/debug/pprof/trace?seconds=5' && go tool trace trace"},
 			{Text: "have fewer goroutines and no loops without calls in assembly or C, which are what a stop waits for; leave processors to the collector"}},
 	},
 	{
 		Name: "cpu-hot-function", Claim: "One function takes much of the processor time", Needs: []string{"profile:cpu", measure.TargetCPU},
-		Threshold: "over 40 % of the target's processor time, itself and what it calls of the library", Reason: "nothing else is worth looking at before it",
-		Judge: func(e *Evidence) *Finding {
-			places := e.Places[classOwn]
-			if len(places) == 0 || places[0].Share < .4 {
-				return nil
-			}
-			at := places[0]
-			f := &Finding{Claim: fmt.Sprintf("%s takes %s of the processor time", at.Function, percent(at.Share)), Rank: Cost, Confidence: .85, Where: places,
-				Evidence: []Fact{{What: at.Function + ", at the line", Value: percent(at.Share) + " of the processor time"},
-					{What: "for each request", Value: span(at.Share * e.Knee.PerRequest(measure.TargetCPU))},
-					{What: "at half of the line", Value: percent(shareAt(e.Half, at.Function))}},
-				Advice: []Action{{Text: "see which of its lines", Command: e.listOf(at.Function)}},
-				Gain:   e.processorGain(cure{saves: at.Share + e.Classes[classCollector]*e.garbageOf(at.Function)})}
-			return f
-		},
-		Counters: []Counter{othersBusy},
+		Threshold: "over 40 % of the target's processor time, itself and what it calls of the library, and half of that in one place", Reason: "nothing else is worth looking at before it; a function that calls many things, as a small service's only handler does, is not hot",
+		Judge:    judgeHotFunction,
+		Counters: []Counter{othersBusy, unreached},
 		Unless:   []string{"cgroup-throttled"},
 		Advice:   []Action{{Text: "do its work once and keep the result; or less of it; or with a better algorithm"}},
 	},
+}
+
+func judgeHotFunction(e *Evidence) *Finding {
+	places := e.Places[classOwn]
+	if len(places) == 0 || places[0].Share < .4 {
+		return nil
+	}
+	at := places[0]
+	in, share := e.concentrated(at)
+	if share < .5 {
+		return nil
+	}
+	return &Finding{Claim: fmt.Sprintf("%s takes %s of the processor time", at.Function, percent(at.Share)), Rank: Cost, Confidence: .85, Where: places,
+		Evidence: []Fact{{What: at.Function + ", at the line", Value: percent(at.Share) + " of the processor time"},
+			{What: "of that in " + in, Value: percent(share)},
+			{What: "for each request", Value: span(at.Share * e.Knee.PerRequest(measure.TargetCPU))},
+			{What: "at half of the line", Value: percent(shareOf(e.Half.Profile(kindCPU), profile.CPU, at.Function))}},
+		Advice: []Action{{Text: "see which of its lines", Command: e.listOf(at.Function)}},
+		Gain:   e.processorGain(cure{saves: at.Share + e.Classes[classCollector]*shareOf(e.Knee.Profile(kindAllocs), profile.AllocSpace, at.Function)})}
+}
+
+// concentrated is where most of a function's time is spent, and the share of it: in its own code, or in one package of the library. What the runtime
+// does for a package, such as growing its slices, counts as the package's.
+func (e *Evidence) concentrated(at profile.Place) (in string, share float64) {
+	weights, all := e.Knee.Profile(kindCPU).Classify(profile.CPU, func(stack []profile.Frame) string {
+		if own, ok := profile.FirstUser(stack); !ok || own.Function != at.Function {
+			return ""
+		}
+		for _, f := range stack {
+			if name := packageOf(f.Function); name != "runtime" && !strings.HasPrefix(name, "internal/") {
+				return name
+			}
+		}
+		return "runtime"
+	}), 0.0
+	delete(weights, "")
+	own := packageOf(at.Function)
+	best := own
+	for name, weight := range weights {
+		if all += weight; weight > weights[best] || weight == weights[best] && name < best {
+			best = name
+		}
+	}
+	if in = best; best == own {
+		in = "its own code"
+	}
+	return in, weights[best] / max(all, 1e-12)
+}
+
+// packageOf is the package that a function is of: "encoding/json" of "encoding/json.(*Encoder).Encode".
+func packageOf(function string) string {
+	path := strings.LastIndexByte(function, '/') + 1
+	if dot := strings.IndexByte(function[path:], '.'); dot >= 0 {
+		return function[:path+dot]
+	}
+	return function
 }
 
 // resumed is the part of a handshake's cost that resuming a session saves: the key exchange stays.
@@ -81,7 +125,7 @@ const resumed = .5
 // costly is a rule about a class of stacks that takes more than a share of the processor time.
 func costly(name, class string, share float64, claim, reason string, advice ...Action) Rule {
 	return Rule{Name: name, Claim: fmt.Sprintf(claim, "much"), Needs: []string{"profile:cpu"}, Threshold: "over " + percent(share) + " of the target's processor time",
-		Reason: reason, Advice: advice, Counters: []Counter{othersBusy},
+		Reason: reason, Advice: advice, Counters: []Counter{othersBusy, unreached},
 		Judge: func(e *Evidence) *Finding {
 			now := e.Classes[class]
 			if now < share {
@@ -123,27 +167,12 @@ func (e *Evidence) processorGain(c cure) Gain {
 	return g
 }
 
-// garbageOf is a function's share of the bytes allocated at the line, with the library that it calls.
-func (e *Evidence) garbageOf(function string) float64 {
-	p := e.Knee.Profile(kindAllocs)
+// shareOf is a function's share of a kind in a profile, with the library that it calls; 0 without a profile.
+func shareOf(p *profile.Profile, kind, function string) float64 {
 	if p == nil {
 		return 0
 	}
-	for _, at := range p.Top(profile.AllocSpace, profile.FirstUser, 100) {
-		if at.Function == function {
-			return at.Share
-		}
-	}
-	return 0
-}
-
-// shareAt is a function's share of the processor time at a moment, with the library that it calls.
-func shareAt(m *Moment, function string) float64 {
-	p := m.Profile(kindCPU)
-	if p == nil {
-		return 0
-	}
-	for _, at := range p.Top(profile.CPU, profile.FirstUser, 100) {
+	for _, at := range p.Top(kind, profile.FirstUser, 100) {
 		if at.Function == function {
 			return at.Share
 		}
@@ -156,48 +185,76 @@ func shareAt(m *Moment, function string) float64 {
 const (
 	collectorMuch = .2
 	collectorFair = .05
-	gogcDefault   = 100
+	gogcDefault   = 100.0
 	gogcMost      = 800
 	// heapShare is how much of the memory there is a heap may grow to: stacks, buffers of the kernel and other processes need the rest.
 	heapShare = .6
 )
 
 func judgeCollector(e *Evidence) *Finding {
-	share, profiled := e.Classes[classCollector]
-	if !profiled && e.Classes == nil {
+	share := e.Classes[classCollector]
+	if e.Classes == nil {
+		// The runtime's own figure has the work in it that is done on idle processors, which costs nobody anything.
+		if !e.processorBound() {
+			return nil
+		}
 		share = e.Knee.PerSecond("go.gc.cpu_seconds") / max(e.Knee.PerSecond(measure.TargetCPU), 1e-9)
 	}
 	if share <= collectorMuch {
 		return nil
 	}
-	gogc := gogcDefault * 1.0
-	if e.Knee.Has("go.gogc_percent") {
-		gogc = e.Knee.Last("go.gogc_percent")
-	}
-	live, goal := e.Knee.Mean("go.heap.live_bytes"), e.Knee.Mean("go.heap.goal_bytes")
-	want := min(max(gogc*share/collectorFair, gogc), gogcMost)
+	gogc, limited := e.gogc()
+	live := e.Knee.Mean("go.heap.live_bytes")
+	want := max(min(gogc*share/collectorFair, gogcMost), gogc)
 	memory, of := e.memory()
 	if live > 0 && memory > 0 {
-		want = min(want, max(100*(heapShare*memory/live-1), gogc))
+		want = max(min(want, 100*(heapShare*memory/live-1)), gogc)
 	}
 	saved := share * (1 - gogc/max(want, 1))
+	set := "100, unless it is set"
+	if e.Knee.Has("go.gogc_percent") {
+		if set = number(e.Knee.Last("go.gogc_percent")); e.Knee.Last("go.gogc_percent") < 0 {
+			set = "off"
+		}
+	}
 	f := &Finding{Claim: fmt.Sprintf("Garbage collection takes %s of the processor time", percent(share)), Rank: Cost, Confidence: .9, Where: e.allocators(),
 		Evidence: []Fact{{What: "garbage collection, at the line", Value: percent(share) + " of the processor time"},
 			{What: "collections", Value: perSecond(e.Knee.PerSecond("go.gc.cycles"))}, {What: "allocated", Value: size(e.Knee.PerSecond("go.allocated_bytes")) + " a second, " +
 				size(e.Knee.PerRequest("go.allocated_bytes")) + " a request"},
-			{What: "alive, and the goal of the next collection", Value: size(live) + ", " + size(goal)}, {What: "GOGC", Value: number(gogc)}},
+			{What: "alive, and the goal of the next collection", Value: size(live) + ", " + size(e.Knee.Mean("go.heap.goal_bytes"))}, {What: "GOGC", Value: set}},
 		Gain: e.processorGain(cure{saves: saved})}
+	if limited {
+		f.Evidence = append(f.Evidence, Fact{What: "GOMEMLIMIT, which brings collections sooner than GOGC would", Value: size(e.Knee.Last("go.memory_limit_bytes"))})
+	}
 	if want > gogc*1.2 {
-		command := fmt.Sprintf("GOGC=%.0f", want)
-		text := fmt.Sprintf("collect less often: with GOGC=%.0f the heap grows to about %s before each collection, and collection takes about %s", want, size(live*(1+want/100)), percent(share-saved))
+		command, text := "", "collect less often: the memory limit leaves so little room that collections come after each other; raise it, or give the process more memory"
+		if !limited {
+			command = fmt.Sprintf("GOGC=%.0f", want)
+			text = fmt.Sprintf("collect less often: with GOGC=%.0f the heap grows to about %s before each collection, and collection takes about %s", want, size(live*(1+want/100)), percent(share-saved))
+		}
 		if memory > 0 {
-			command += fmt.Sprintf(" GOMEMLIMIT=%.0fMiB", .9*memory/(1<<20))
+			command = strings.TrimSpace(command + fmt.Sprintf(" GOMEMLIMIT=%.0fMiB", .9*memory/(1<<20)))
 			text += fmt.Sprintf("; there are %s of memory (%s), and the limit keeps the heap inside", size(memory), of)
 		}
 		f.Advice = append(f.Advice, Action{text, command})
 	}
 	f.Advice = append(f.Advice, Action{"make less garbage: the places below allocate the most; pool what is made for each request, and give slices their size", words.Command("go", "tool", "pprof", "-sample_index=alloc_space", "-top", e.profileFile(e.Knee, kindAllocs))})
 	return f
+}
+
+// gogc is the GOGC by which collections come: the one that is set, or where GOMEMLIMIT brings them sooner what the heap's goal comes to.
+func (e *Evidence) gogc() (percent float64, limited bool) {
+	percent = gogcDefault
+	if e.Knee.Has("go.gogc_percent") {
+		percent = e.Knee.Last("go.gogc_percent")
+	}
+	live, goal := e.Knee.Mean("go.heap.live_bytes"), e.Knee.Mean("go.heap.goal_bytes")
+	if live > 0 && goal > live {
+		if inForce := 100 * (goal/live - 1); percent < 0 || inForce < .8*percent {
+			return inForce, true
+		}
+	}
+	return max(percent, 1), false
 }
 
 // memory is what the target may use, in bytes, and by what; 0 where that is not known.

@@ -51,7 +51,7 @@ var runtimeRules = []Rule{
 			return fmt.Sprintf("%s at the beginning of the last step, %s at its end", number(all[0]), number(all[len(all)-1])), all[len(all)-1] < .9*all[0]
 		}}},
 		Advice: []Action{{Text: "give each goroutine a way to end: a context that is cancelled, a channel that is closed, a buffered channel for an answer that nobody may fetch"},
-			{Text: "see where they are", Command: "curl 'URL/debug/pprof/goroutine?debug=1' | head -40"}},
+			{Text: "see where they are", Command: "curl 'INSIDE/debug/pprof/goroutine?debug=1' | head -40"}},
 		Verify: "survey again after the change: the goroutines after the overload should be as many as before it",
 	},
 	{
@@ -78,33 +78,48 @@ var runtimeRules = []Rule{
 			return percent(gone) + " of the requests timed out", gone < .01
 		}}},
 		Advice: []Action{{Text: "pass the request's context on to everything that it waits for, and look at it between pieces of work", Command: "http.NewRequestWithContext(r.Context(), …); db.QueryContext(r.Context(), …); if r.Context().Err() != nil { return }"}},
+		Blind: func(e *Evidence) string {
+			if e.Over.Failed(measure.Timeout) > 0 {
+				return ""
+			}
+			return "clients that give up beyond the line: all waited to the end (survey with a --timeout that is shorter than the answers take then)"
+		},
 		Verify: "survey again: beyond the line there should be next to no connections in CLOSE_WAIT, and the goodput should hold",
 	},
 	{
-		Name: "scheduler-latency", Claim: "Goroutines that could run wait for a thread", Needs: []string{"go.sched.latency.p99_seconds", measure.TargetCPU},
-		Threshold: "99th percentile of 10 ms or more while processors are idle on average", Reason: "with a thread free a goroutine runs within microseconds: such waits come from bursts of others that run at once",
+		Name: "scheduler-latency", Claim: "Goroutines that could run wait for a thread", Needs: []string{schedulerLatency, measure.TargetCPU},
+		Threshold: "99th percentile over 10 ms while processors are idle on average", Reason: "with a thread free a goroutine runs within microseconds: such waits come from bursts of others that run at once",
 		Judge: func(e *Evidence) *Finding {
-			p99 := e.Knee.Mean("go.sched.latency.p99_seconds")
-			if p99 <= 9.9e-3 {
+			p99 := e.Knee.Median(schedulerLatency)
+			if p99 <= longWait {
 				return nil
 			}
-			return &Finding{Claim: fmt.Sprintf("Goroutines that could run wait up to %s for a thread (99th percentile), though the processors are only %s busy", span(p99), percent(e.busy(targetProcessor))),
+			return &Finding{Claim: fmt.Sprintf("One in a hundred goroutines that could run waits over 10 ms for a thread, though the processors are only %s busy", percent(e.busy(targetProcessor))),
 				Rank: Binding, Confidence: .8, Where: e.Places[classOwn],
-				Evidence: []Fact{{What: "99th percentile of the wait for a thread, at the line", Value: span(p99)}, {What: "at half of the line", Value: span(e.Half.Mean("go.sched.latency.p99_seconds"))},
+				Evidence: []Fact{{What: "99th percentile of the wait for a thread, at the line, as near as the page's buckets tell", Value: span(p99)}, {What: "at half of the line", Value: span(e.Half.Median(schedulerLatency))},
 					{What: "use of the processors that it may use", Value: percent(e.busy(targetProcessor))}, {What: "goroutines", Value: number(e.Knee.Mean("go.goroutines"))}},
 				Gain: e.gain(cure{})}
 		},
-		Counters: []Counter{processorBusy, {"the cgroup's quota stopped the process", func(e *Evidence) (string, bool) {
+		Counters: []Counter{processorBusy, {"half of the load does not have it: it comes with the load, as in any queue", func(e *Evidence) (string, bool) {
+			half := e.Half.Median(schedulerLatency)
+			return span(half) + " at half of the line", e.Half.Has(schedulerLatency) && half <= longWait
+		}}, {"the cgroup's quota stopped the process", func(e *Evidence) (string, bool) {
 			throttled := e.Knee.PerSecond("target.cgroup.throttled_seconds")
 			return span(throttled) + " a second", throttled > .01
 		}}, {"other processes took processors at times", func(e *Evidence) (string, bool) {
 			return fmt.Sprintf("others used %s of %s processors", number(e.others()), number(e.Knee.Last(measure.HostCores))), e.others() > .1*e.Knee.Last(measure.HostCores)
 		}}},
-		Unless: []string{"cgroup-throttled", "gomaxprocs-low"},
+		Unless: []string{"swapping", "major-faults", "cgroup-throttled", "gomaxprocs-low"}, // each keeps threads from running goroutines
 		Advice: []Action{{Text: "find what makes many goroutines run at once: work in the background, a fan-out for each request; do it with few of them, in slices, or in another process"},
-			{Text: "see it", Command: "curl -o trace 'URL/debug/pprof/trace?seconds=5' && go tool trace trace"}},
+			{Text: "see it", Command: "curl -o trace 'INSIDE/debug/pprof/trace?seconds=5' && go tool trace trace"}},
 	},
 }
+
+const (
+	schedulerLatency = "go.sched.latency.p99_seconds"
+	// longWait is where a bucket of the runtime's histogram ends, as Prometheus' client makes it coarser; the next one goes up to 117 ms.
+	longWait = 10.5e-3
+)
 
 // judgeLeak holds the goroutines after everything against those at the same load before it.
 func judgeLeak(e *Evidence) *Finding {
@@ -112,8 +127,10 @@ func judgeLeak(e *Evidence) *Finding {
 		return nil
 	}
 	before, after := e.Before.Mean("go.goroutines"), e.After.Last("go.goroutines")
+	// A server has a goroutine for each connection that clients keep, and the overload may have made more of these: they are no leak.
+	kept := max(e.After.Last("listener.connections.established")-e.Before.Mean("listener.connections.established"), 0)
 	minutes := e.After.Step.Began.Sub(e.Before.Step.Began).Minutes()
-	if !e.Before.Has("go.goroutines") || after <= 1000 || minutes <= 0 || (after-before)/minutes <= 5 {
+	if !e.Before.Has("go.goroutines") || after-kept <= 1000 || minutes <= 0 || (after-kept-before)/minutes <= 5 {
 		return nil
 	}
 	served := 0.0
@@ -124,7 +141,7 @@ func judgeLeak(e *Evidence) *Finding {
 	}
 	f := &Finding{Claim: fmt.Sprintf("Goroutines stay behind: %s after the survey where there were %s before, at the same load", number(after), number(before)), Rank: Risk, Confidence: .9,
 		Evidence: []Fact{{What: "goroutines at a gentle load, before and after", Value: number(before) + " and " + number(after)},
-			{What: "more", Value: number((after-before)/minutes) + " a minute, one for " + number(served/math.Max(after-before, 1)) + " requests"}},
+			{What: "more, without those of connections that clients keep", Value: number((after-kept-before)/minutes) + " a minute, one for " + number(served/math.Max(after-kept-before, 1)) + " requests"}},
 		Gain: Gain{Factor: 1, Low: 1, High: 2, Why: "the line does not move at once: it falls while the process lives"}}
 	if p := e.After.Profile("goroutine"); p != nil {
 		f.Where = p.Top(profile.Goroutine, profile.Started, placesTold)

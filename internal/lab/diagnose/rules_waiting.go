@@ -33,8 +33,7 @@ var waitingRules = []Rule{
 			return f
 		},
 		Counters: []Counter{processorBusy, othersBusy},
-		Unless: []string{"lock-contention", "database-pool-small", "database-pool-above-limit", "database-connections-churn", "cgroup-throttled", "gomaxprocs-low", "scheduler-latency",
-			"descriptors-near-limit", "accept-queue-overflow", "ports-exhausted", "conntrack-near-full", "retransmits", "swapping", "major-faults", "gc-pauses", "generator-limit", "upstream-connections-not-reused"},
+		Last:     true,
 		Advice: []Action{{Text: "survey what it depends on, by itself: plimsoll survey on its address gives its own line"},
 			{Text: "until it carries more: fewer calls for each request, a cache, or a limit on how many wait, so that the others fail fast"}},
 	},

@@ -1,9 +1,12 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"plimsoll/internal/lab/words"
 )
@@ -23,6 +26,36 @@ func times(factor float64) string { return fmt.Sprintf("%.2g times", factor) }
 func span(seconds float64) string { return words.Duration(seconds * 1e9) }
 
 func size(bytes float64) string { return words.Bytes(bytes) }
+
+// filled is a command of a rule's advice with what the run knows in the place of TARGET, OBJECTIVES, PORT and INSIDE, which is where the service's
+// profiles are. What the run does not know stays, for a person to fill in.
+func (e *Evidence) filled(command string) string {
+	m := &e.Run.Manifest
+	var known []string
+	put := func(word, value string) {
+		if value != "" {
+			known = append(known, word, value)
+		}
+	}
+	if target, err := url.Parse(m.Target); err == nil && target.Host != "" {
+		put("TARGET", words.Command(m.Target))
+		put("PORT", cmp.Or(target.Port(), map[string]string{"http": "80", "https": "443"}[target.Scheme]))
+	}
+	if m.SLO != "" {
+		put("OBJECTIVES", words.Command(m.SLO))
+	}
+	for i, argument := range m.Command {
+		value, joined := strings.CutPrefix(argument, "--pprof=")
+		if argument == "--pprof" && i+1 < len(m.Command) {
+			value, joined = m.Command[i+1], true
+		}
+		// It stands within a shell's quotes.
+		if joined && !strings.ContainsAny(value, "'\\\n") {
+			put("INSIDE", strings.TrimSuffix(value, "/"))
+		}
+	}
+	return strings.NewReplacer(known...).Replace(command)
+}
 
 // profileFile is where a profile lies.
 func (e *Evidence) profileFile(m *Moment, kind string) string {

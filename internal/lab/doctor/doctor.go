@@ -39,7 +39,8 @@ type Finding struct {
 	Recommended string `json:",omitempty"`
 	// Why is the reason: of the advice, for letting it be, or that it cannot be read.
 	Why string
-	// Command changes it, exactly as it has to be typed; empty where there is nothing to change, or no command does it.
+	// Command changes it, exactly as it has to be typed; empty where there is nothing to change. Where no command does it, it is a remark that begins
+	// with "# ", as a shell's do.
 	Command string `json:",omitempty"`
 }
 

@@ -57,8 +57,11 @@ func TestEachSettingThatIsInTheWayIsAdvisedOn(t *testing.T) {
 	}{
 		"few descriptors": {process(map[string]string{"limits": "Max open files            1024                 4096                 files     \n"}),
 			"descriptors of the process", "2 of 1024 (hard limit 4096)", "it can hold 1022 connections", "65536", "prlimit --pid 42 --nofile=65536:65536"},
+		"few descriptors below a high hard limit": {process(map[string]string{"limits": "Max open files            1024                 524288               files     \n"}),
+			"descriptors of the process", "2 of 1024 (hard limit 524288)", "it can hold 1022 connections", "65536",
+			"prlimit --pid 42 --nofile=65536:524288 # until it ends; for good: LimitNOFILE=65536:524288 in its systemd unit, or --ulimit nofile=65536:524288"},
 		"used up descriptors": {process(map[string]string{"limits": "Max open files            2                 4096                 files     \n"}),
-			"descriptors of the process", "2 of 2", "100 % are in use", "65536", "LimitNOFILE=65536"},
+			"descriptors of the process", "2 of 2", "100 % are in use", "65536", "LimitNOFILE=65536:65536"},
 		"the system's descriptors": {files(map[string]string{"proc/sys/fs/file-nr": "90000\t0\t100000\n"}), "descriptors of the system", "90000 of 100000",
 			"90 %", "200000", "fs.file-max=200000"},
 		"a small somaxconn": {files(map[string]string{"proc/sys/net/core/somaxconn": "128\n"}), "net.core.somaxconn", "128",
@@ -140,6 +143,12 @@ func TestWhatOthersAdviseForIsNoReason(t *testing.T) {
 		"swappiness without swap": {func(f *fake) {
 			f.files(map[string]string{"proc/meminfo": "MemTotal: 8 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n"})
 		}, "vm.swappiness"},
+		"a little of the process swapped": {func(f *fake) {
+			f.process(map[string]string{"status": "VmSwap:\t     900 kB\nCpus_allowed:\tf\n"})
+		}, "vm.swappiness"},
+		"less than a hundredth of the process swapped": {func(f *fake) {
+			f.process(map[string]string{"status": "VmSwap:\t   39000 kB\nCpus_allowed:\tf\n", "stat": stat(1_000_000)})
+		}, "vm.swappiness"},
 		"reuse with few waiting":      {func(f *fake) { f.files(map[string]string{"proc/sys/net/ipv4/tcp_tw_reuse": "0\n"}) }, "net.ipv4.tcp_tw_reuse"},
 		"waiting for oneself":         {func(f *fake) { f.process(map[string]string{"net/tcp": waiting(20000, "0100007F")}) }, "net.ipv4.tcp_tw_reuse"},
 		"ports used again by oneself": {func(f *fake) { f.process(map[string]string{"net/tcp": waiting(20000, "0100007F")}) }, "net.ipv4.ip_local_port_range"},
@@ -167,6 +176,56 @@ func TestWhatOthersAdviseForIsNoReason(t *testing.T) {
 		c.change(f)
 		if got := named(t, f.examine(fakePID), c.finding); got.Verdict != Good {
 			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func TestWithoutAProcessSwapMattersFromATenthOn(t *testing.T) {
+	for free, want := range map[string]Verdict{"890000": Advise, "910000": Good} {
+		f := newFake(t)
+		f.files(map[string]string{"proc/meminfo": "MemTotal: 8000000 kB\nSwapTotal: 1000000 kB\nSwapFree: " + free + " kB\n"})
+		if got := named(t, f.examine(0), "vm.swappiness"); got.Verdict != want {
+			t.Errorf("%s kB of 1000000 are free: %+v", free, got)
+		}
+	}
+}
+
+func TestTheCoresAreThoseThatTheProcessMayRunOn(t *testing.T) {
+	for status, want := range map[string]string{
+		"Name:\tshop\nCpus_allowed:\t3\n": "its 2 cores", "Name:\tshop\nCpus_allowed:\tf\n": "its 4 cores",
+		"Name:\tshop\nCpus_allowed:\tffffffff,ffffffff\n": "its 4 cores", "Name:\tshop\n": "its 4 cores",
+	} {
+		f := newFake(t)
+		f.process(map[string]string{"status": status})
+		if got := named(t, f.examine(fakePID), "CPU quota"); !strings.Contains(got.Why, want) {
+			t.Errorf("%q: %+v, want %s", status, got, want)
+		}
+	}
+}
+
+func TestTheSettingsOfAContainerAreSetWithinIt(t *testing.T) {
+	at := netip.MustParseAddrPort("0.0.0.0:40000")
+	inside := &subject{pid: 42, apart: true, listeners: []listener{{at: at, limit: 128}},
+		settings: map[string]string{"net.core.somaxconn": "128", "net.ipv4.tcp_syncookies": "0"}}
+	for _, c := range []struct{ setting, command string }{
+		{"net.core.somaxconn=4096", judgeSomaxconn(inside, []int{128}).command},
+		{"net.core.somaxconn=4096", judgeBacklogs(inside, inside.listeners).command},
+		{"net.ipv4.tcp_syncookies=1", judgeSynBacklog(inside, []int{128}).command},
+		{"net.ipv4.ip_local_port_range='10240 65535'", judgePorts(inside, ports{low: 1, high: 30000, used: 20000}).command},
+		{"net.ipv4.ip_local_port_range='32768 60999'", judgePorts(inside, ports{low: 50000, high: 50999}).command},
+		{"net.ipv4.ip_local_reserved_ports=40000", judgePorts(inside, ports{low: 32768, high: 60999}).command},
+		{"net.ipv4.tcp_tw_reuse=1", judgeReuse(inside, ports{waiting: 4000}).command},
+		{"net.ipv4.tcp_rmem='1 2 6291456'", judgeBuffers("net.ipv4.tcp_rmem", 6<<20)(inside, []int{1, 2, 3}).command},
+	} {
+		if !strings.HasPrefix(c.command, "nsenter -t 42 -n sysctl -w "+c.setting+" # ") || !strings.Contains(c.command, "--sysctl "+c.setting+" of docker") ||
+			!strings.Contains(c.command, "securityContext.sysctls") || strings.Contains(c.command, "/etc/") || strings.Count(c.command, "#") != 1 {
+			t.Errorf("%s: %s", c.setting, c.command)
+		}
+	}
+	// What all namespaces share is set in the machine's own.
+	for _, command := range []string{judgeConntrack(inside, conntrack{count: 9, most: 10}).command, judgeSwap(inside, swap{eager: 60, total: 9e9, process: 2e6}).command} {
+		if !strings.HasPrefix(command, "sysctl -w ") {
+			t.Error(command)
 		}
 	}
 }

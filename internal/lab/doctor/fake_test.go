@@ -42,7 +42,7 @@ func newFake(t *testing.T) *fake {
 		"cg/app/cpu.max":      "max 100000\n", "cg/app/memory.max": "max\n", "cg/app/memory.current": "700000000\n",
 	})
 	f.process(map[string]string{
-		"comm": "shop\n", "stat": fmt.Sprintf("%d (shop) S 1 1 1 0 -1 0 0 0 0 0 5 5 0 0 20 0 1 0 100 5000 1000%s\n", fakePID, strings.Repeat(" 0", 28)),
+		"comm": "shop\n", "stat": stat(1000),
 		"status": "Name:\tshop\nVmSwap:\t       0 kB\nCpus_allowed:\tf\nCpus_allowed_list:\t0-3\n", "environ": "PATH=/bin\x00",
 		"limits": "Limit                     Soft Limit           Hard Limit           Units     \nMax open files            65536                524288    " +
 			"           files     \n",
@@ -55,6 +55,11 @@ func newFake(t *testing.T) *fake {
 	f.link(self, "exe")
 	f.link("socket:[1001]", "fd/3")
 	return f
+}
+
+// stat is of a process that has so many pages.
+func stat(pages int) string {
+	return fmt.Sprintf("%d (shop) S 1 1 1 0 -1 0 0 0 0 0 5 5 0 0 20 0 1 0 100 5000 %d%s\n", fakePID, pages, strings.Repeat(" 0", 28))
 }
 
 const tcpHead = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"

@@ -36,8 +36,9 @@ func judgeSystemDescriptors(s *subject, d systemDescriptors) opinion {
 
 // swap is how eagerly the kernel swaps, and whether it does.
 type swap struct {
-	eager                int
-	total, used, process float64 // bytes
+	eager             int
+	total, used       float64 // bytes
+	process, resident float64 // of the process
 }
 
 func readSwap(s *subject) (w swap, err error) {
@@ -56,9 +57,13 @@ func readSwap(s *subject) (w swap, err error) {
 	w.total, w.used = total, max(0, total-free)
 	if s.pid != 0 {
 		w.process, _ = kilobytes(s.status("VmSwap")) // a kernel thread has none
+		w.resident = s.values["target.memory.rss_bytes"]
 	}
 	return w, nil
 }
+
+// littleSwap is what the kernel may well have swapped of a process that will never ask for it again: what only its start needed.
+const littleSwap = 1e6
 
 func judgeSwap(s *subject, w swap) opinion {
 	o := opinion{value: strconv.Itoa(w.eager), why: "the machine has no swap, so it makes no difference"}
@@ -69,7 +74,7 @@ func judgeSwap(s *subject, w swap) opinion {
 	o.why = "nothing that matters is swapped"
 	victim := ""
 	switch {
-	case w.process > 0:
+	case w.process > max(littleSwap, w.resident/100):
 		victim = fmt.Sprintf("%s of the process", words.Bytes(w.process))
 	case s.pid == 0 && w.used > .1*w.total:
 		victim = fmt.Sprintf("%s of programs", words.Bytes(w.used))

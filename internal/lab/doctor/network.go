@@ -12,13 +12,34 @@ import (
 	"plimsoll/internal/lab/words"
 )
 
-// sysctl is the command that sets a setting of the kernel until the next boot, and for good.
+// sysctl is the command that sets a setting of the whole machine until the next boot, and for good.
 func sysctl(name, value string) string {
-	assignment := name + "=" + value
+	return fmt.Sprintf("sysctl -w %s && echo \"%s = %s\" >> /etc/sysctl.d/90-service.conf", assignment(name, value), name, value)
+}
+
+func assignment(name, value string) string {
 	if strings.Contains(value, " ") {
-		assignment = name + "='" + value + "'"
+		value = "'" + value + "'"
 	}
-	return fmt.Sprintf("sysctl -w %s && echo \"%s = %s\" >> /etc/sysctl.d/90-service.conf", assignment, name, value)
+	return name + "=" + value
+}
+
+// sysctl is the same for a setting of the network namespace that the process is in. That of a container is another one than this machine's, and the files in /etc
+// of this machine do not reach it. then is what there is to do besides, or "".
+func (s *subject) sysctl(name, value, then string) string {
+	command, remarks := sysctl(name, value), []string(nil)
+	if s.apart {
+		set := assignment(name, value)
+		command = fmt.Sprintf("nsenter -t %d -n sysctl -w %s", s.pid, set)
+		remarks = append(remarks, "until its network namespace ends; for good: --sysctl "+set+" of docker, or securityContext.sysctls of the pod")
+	}
+	if then != "" {
+		remarks = append(remarks, then)
+	}
+	if len(remarks) > 0 {
+		command += " # " + strings.Join(remarks, "; ")
+	}
+	return command
 }
 
 const (
@@ -78,7 +99,7 @@ func judgeBacklogs(s *subject, all []listener) opinion {
 	if o.advise {
 		o.recommended = strconv.Itoa(wellBacklog)
 		if float64(most) <= smallest.limit {
-			o.command = sysctl("net.core.somaxconn", o.recommended) + " # and start the process again"
+			o.command = s.sysctl("net.core.somaxconn", o.recommended, "and start the process again")
 		} else {
 			o.command = fmt.Sprintf("# the program asks for less than net.core.somaxconn (%d): nginx \"listen … backlog=%d\", Redis tcp-backlog, gunicorn "+
 				"--backlog, Java server.tomcat.accept-count; Go asks for somaxconn",
@@ -94,7 +115,7 @@ func judgeSomaxconn(s *subject, v []int) opinion {
 		o.advise, o.recommended = true, strconv.Itoa(wellBacklog)
 		o.why = fmt.Sprintf("no program's accept queue can be longer, whatever it asks for: a burst of more than %d connections is dropped, and tries again "+
 			"after a second", v[0])
-		o.command = sysctl("net.core.somaxconn", o.recommended) + " # and start the processes that listen again"
+		o.command = s.sysctl("net.core.somaxconn", o.recommended, "and start the processes that listen again")
 	}
 	return o
 }
@@ -106,7 +127,7 @@ func judgeSynBacklog(s *subject, v []int) opinion {
 	}
 	o.why = "SYN cookies are off, and so many half-open connections are enough"
 	if v[0] < wellBacklog {
-		o.advise, o.recommended, o.command = true, "net.ipv4.tcp_syncookies=1", sysctl("net.ipv4.tcp_syncookies", "1")
+		o.advise, o.recommended, o.command = true, "net.ipv4.tcp_syncookies=1", s.sysctl("net.ipv4.tcp_syncookies", "1", "")
 		o.why = fmt.Sprintf("SYN cookies are off: with %d connections half open, further ones are dropped, and anybody can open so many", v[0])
 	}
 	return o
@@ -178,15 +199,15 @@ func judgePorts(s *subject, p ports) opinion {
 	exposed = slices.Compact(exposed)
 	switch {
 	case p.used > size/2:
-		o.advise, o.recommended, o.command = true, "10240-65535", sysctl("net.ipv4.ip_local_port_range", "10240 65535")
+		o.advise, o.recommended, o.command = true, "10240-65535", s.sysctl("net.ipv4.ip_local_port_range", "10240 65535", "")
 		o.why = fmt.Sprintf("%d of %d ports are taken by connections to %v: when they run out, further ones to it fail. Better still, use connections "+
 			"again", p.used, size, p.to)
 	case size < fewPorts:
-		o.advise, o.recommended, o.command = true, "32768-60999", sysctl("net.ipv4.ip_local_port_range", "32768 60999")
+		o.advise, o.recommended, o.command = true, "32768-60999", s.sysctl("net.ipv4.ip_local_port_range", "32768 60999", "")
 		o.why = fmt.Sprintf("each closed connection holds its port for 60 s, so %d ports are %d new connections a second to one address", size, size/60)
 	case len(exposed) > 0:
 		o.advise, o.recommended = true, "reserve "+strings.Join(exposed, ",")
-		o.command = sysctl("net.ipv4.ip_local_reserved_ports", strings.Trim(reserved+","+strings.Join(exposed, ","), ","))
+		o.command = s.sysctl("net.ipv4.ip_local_reserved_ports", strings.Trim(reserved+","+strings.Join(exposed, ","), ","), "")
 		o.why = fmt.Sprintf("the process listens on a port of this range (%s): while it is stopped, any connection that is opened may be given it, and the "+
 			"process then cannot start again", strings.Join(exposed, ", "))
 	}
@@ -220,7 +241,7 @@ func judgeReuse(s *subject, p ports) opinion {
 	case p.reuse == 1:
 		o.why = "ports in TIME_WAIT are used again for new connections after a second"
 	case held > manyWaiting:
-		o.advise, o.recommended, o.command = true, "1", sysctl("net.ipv4.tcp_tw_reuse", "1")
+		o.advise, o.recommended, o.command = true, "1", s.sysctl("net.ipv4.tcp_tw_reuse", "1", "")
 		o.why = fmt.Sprintf("%d connections%s that were closed here hold their ports for 60 s. The cause is that connections are not kept: keep-alive, and "+
 			"a client pool that is large enough, do away with it", held, where)
 	case p.waiting > manyWaiting:
@@ -240,7 +261,7 @@ func judgeBuffers(name string, usual int) func(s *subject, v []int) opinion {
 		if most < 1<<20 {
 			o.advise, o.recommended = true, fmt.Sprintf("%d %d %d", v[0], v[1], usual)
 			o.why = fmt.Sprintf("one connection at 50 ms of round trip gets no more than %s a second", words.Bytes(through))
-			o.command = sysctl(name, o.recommended)
+			o.command = s.sysctl(name, o.recommended, "")
 		}
 		return o
 	}
@@ -249,7 +270,8 @@ func judgeBuffers(name string, usual int) func(s *subject, v []int) opinion {
 // quicBuffer is what implementations of QUIC ask for: all connections share one socket.
 const quicBuffer = 7_500_000
 
-// judgeMost judges the largest buffer that a program may ask for. TCP does not need to ask.
+// judgeMost judges the largest buffer that a program may ask for. TCP does not need to ask. It is one setting for all namespaces, and can only
+// be set in the machine's own, whichever it was read in.
 func judgeMost(name string) func(s *subject, v []int) opinion {
 	return func(s *subject, v []int) opinion {
 		o := opinion{value: strconv.Itoa(v[0]), why: "only what programs ask for themselves; TCP's buffers grow without it"}
@@ -315,6 +337,7 @@ func judgeConntrack(s *subject, c conntrack) opinion {
 	share := float64(c.count) / float64(c.most)
 	o := opinion{value: fmt.Sprintf("%d of %d", c.count, c.most), why: "the table has room; when it is full, packets of new connections are dropped"}
 	if share > .75 {
+		// The most is one setting for all namespaces, and can only be set in the machine's own.
 		twice := strconv.Itoa(2 * c.most)
 		o.advise, o.recommended, o.command = true, twice, sysctl("net.netfilter.nf_conntrack_max", twice)
 		o.why = fmt.Sprintf("the table is %.0f %% full: when it is, packets of new connections are dropped without a word to anybody (an entry takes some "+

@@ -53,9 +53,9 @@ func readDescriptors(s *subject) (d descriptors, err error) {
 
 func judgeDescriptors(s *subject, d descriptors) opinion {
 	o := opinion{value: fmt.Sprintf("%.0f of %.0f (hard limit %s)", d.used, d.limit, d.hard), why: "a connection takes one, and one more where it is proxied"}
-	set := strconv.Itoa(wellDescriptors)
-	if twice := int(2 * d.limit); d.used > .7*d.limit && twice > wellDescriptors {
-		set = strconv.Itoa(twice)
+	well := wellDescriptors
+	if d.used > .7*d.limit {
+		well = max(well, int(2*d.limit))
 	}
 	switch {
 	case d.used > .7*d.limit:
@@ -65,9 +65,14 @@ func judgeDescriptors(s *subject, d descriptors) opinion {
 			"half as many", d.limit-d.used)
 	}
 	if o.advise {
-		o.recommended = set
-		o.command = fmt.Sprintf("prlimit --pid %d --nofile=%s:%s # until it ends; for good: LimitNOFILE=%s in its systemd unit, or --ulimit nofile=%s of "+
-			"docker", s.pid, set, set, set, set)
+		o.recommended = strconv.Itoa(well)
+		// The hard limit is not lowered: only root could raise it again.
+		both := o.recommended + ":" + d.hard
+		if hard, err := strconv.Atoi(d.hard); err == nil && hard < well {
+			both = o.recommended + ":" + o.recommended
+		}
+		o.command = fmt.Sprintf("prlimit --pid %d --nofile=%s # until it ends; for good: LimitNOFILE=%s in its systemd unit, or --ulimit nofile=%s of docker",
+			s.pid, both, both, both)
 	}
 	return o
 }

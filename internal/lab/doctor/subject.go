@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/bits"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -30,6 +29,7 @@ type subject struct {
 	pid        int
 	name       string
 	elsewhere  bool
+	apart      bool // it is in a network namespace of its own, as in a container
 	// values are one sample of the probes, and missing what they could not read.
 	values  map[string]float64
 	missing []string
@@ -94,6 +94,7 @@ func (s *subject) readNetwork() {
 		s.settingsErr = read()
 		return
 	}
+	s.apart = probe.Apart(s.proc, s.pid)
 	s.settingsErr = probe.Inside(s.proc, s.pid, read)
 	addresses, err := probe.Listening(s.proc, s.pid)
 	s.listenErr = err
@@ -199,21 +200,11 @@ func (s *subject) environment(name string) (value string, there bool, err error)
 
 // cores are the processors that the process may run on, or those of the machine.
 func (s *subject) cores() int {
-	if s.pid != 0 {
-		n := 0
-		for group := range strings.SplitSeq(s.status("Cpus_allowed"), ",") {
-			v, err := strconv.ParseUint(group, 16, 64)
-			if err != nil {
-				n = 0
-				break
-			}
-			n += bits.OnesCount64(v)
-		}
-		if n > 0 {
-			return min(n, max(1, int(s.values["host.cores"])))
-		}
+	n := max(1, int(s.values["host.cores"]))
+	if allowed := int(s.values["target.cores_allowed"]); allowed > 0 {
+		n = min(n, allowed)
 	}
-	return max(1, int(s.values["host.cores"]))
+	return n
 }
 
 // mostBinary bounds what is read of a program's file: its build information is looked for in one segment of it.

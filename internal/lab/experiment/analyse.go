@@ -95,7 +95,7 @@ func (a *analysis) figure(f Figure) {
 		for _, run := range of {
 			if v, ok := run.Figures[f.Name]; ok {
 				values = append(values, v)
-				positive = positive && v > 0
+				positive = positive && v > leastShare
 			}
 		}
 		var e *Estimate
@@ -106,7 +106,7 @@ func (a *analysis) figure(f Figure) {
 		out.Medians = append(out.Medians, e)
 	}
 	at := len(a.result.Figures)
-	for _, pair := range comparisons(len(a.runs), a.manifest.Baseline, a.manifest.AllPairs) {
+	for _, pair := range a.manifest.pairs(len(a.runs)) {
 		d := a.differences(f.Name, pair, positive)
 		if len(d) == 0 {
 			continue

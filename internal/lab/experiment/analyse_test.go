@@ -1,6 +1,7 @@
 package experiment_test
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -273,5 +274,49 @@ func TestEachIsComparedWithEachWhenThatWasAsked(t *testing.T) {
 	r := experiment.Analyse(record, "")
 	if n := len(r.Figures[0].Comparisons); n != 6 || r.Tests != 24 {
 		t.Errorf("%d comparisons, %d tests; want 6 and 24", n, r.Tests)
+	}
+}
+
+func TestEachIsComparedWithTheOneBeforeItWhenThatWasAsked(t *testing.T) {
+	m := &machine{rng: rand.New(rand.NewPCG(13, 14)), rounds: 12}
+	record := m.run(func(value, figure string) float64 {
+		// The second step brings something, and the third keeps it.
+		if figure == "goodput" && value >= "c" {
+			return 1.5
+		}
+		return 1
+	}, "a", "b", "c", "d")
+	record.Manifest.Previous = true
+	r := experiment.Analyse(record, "")
+	got := r.Figures[0].Comparisons
+	if len(got) != 3 || r.Tests != 12 || r.Real != 1 {
+		t.Fatalf("%d comparisons, %d tests, %d real; want 3, 12 and 1", len(got), r.Tests, r.Real)
+	}
+	for i, c := range got {
+		if want := []string{"a", "b", "c"}[i]; c.Than != want || (c.Verdict == experiment.Real) != (c.Value == "c") {
+			t.Errorf("%s against %s: %s", c.Value, c.Than, c.Says)
+		}
+	}
+}
+
+func TestFiguresAtTheEndOfWhatThereIsAreJudgedToo(t *testing.T) {
+	printed := experiment.Figure{Name: "command.x", Up: "more", Down: "less"}
+	for _, c := range []struct {
+		name          string
+		before, after float64
+	}{
+		{"from nothing to everything", 1e-300, 1e100},
+		{"from everything to nothing", 1e100, 1e-300},
+		{"a small one and a large one", 1e-99, 1e100},
+		{"from the least to the most", -1e100, 1e100},
+	} {
+		var rows [][]float64
+		for i := range 10 {
+			rows = append(rows, []float64{c.before, c.after * (1 - float64(i)/100)})
+		}
+		r := experiment.Analyse(by(printed, rows, "a", "b"), "")
+		if _, err := json.Marshal(r); err != nil || r.Figures[0].Comparisons[0].Verdict != experiment.Real {
+			t.Errorf("%s: %+v (%v)", c.name, r.Figures[0].Comparisons[0], err)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"plimsoll/internal/config/strict"
 )
@@ -28,6 +29,8 @@ const (
 	maxManifest = 4 << 20
 	maxLine     = 2 << 20
 	maxRounds   = 512 << 20
+	// maxMissing is of a run: a cause for each figure, and for what was read beside them.
+	maxMissing = maxFigures + 5
 )
 
 // writer writes a directory while an experiment goes on. It has one user at a time.
@@ -59,22 +62,39 @@ func create(dir string, m *Manifest) (*writer, error) {
 	return w, nil
 }
 
-// run appends a run; it is on the disk when it returns.
+// run appends a run; it is on the disk when it returns. A run that is too long for a line is made shorter.
 func (w *writer) run(r *Run) error {
-	line, err := json.Marshal(r)
+	line, err := lineOf(r)
+	if err == nil && len(line) > maxLine {
+		// How much a service's page holds is up to the service, and must not end the experiment.
+		r.Before, r.After = nil, nil
+		r.Missing = append(r.Missing, fmt.Sprintf("what else the probes and the metrics page said: a line of %s has %d MB at most", roundsFile, maxLine>>20))
+		line, err = lineOf(r)
+	}
 	if err != nil {
 		return w.failed(roundsFile, err)
 	}
-	if len(line) >= maxLine {
-		return fmt.Errorf("the line of round %d would have %d bytes, and a reader takes %d: measure fewer series", r.Round, len(line), maxLine)
+	if len(line) > maxLine {
+		return fmt.Errorf("the line of round %d would have %d bytes, and a reader takes %d: measure fewer figures, or give them shorter names",
+			r.Round, len(line), maxLine)
 	}
-	if _, err = w.rounds.Write(append(line, '\n')); err == nil {
+	if _, err = w.rounds.Write(line); err == nil {
 		err = w.rounds.Sync()
 	}
 	if err != nil {
 		return w.failed(roundsFile, err)
 	}
 	return nil
+}
+
+// lineOf is a run as a line.
+func lineOf(r *Run) ([]byte, error) {
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
+	// Otherwise each <, > and & in the name of a series takes six bytes.
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(r)
+	return line.Bytes(), err
 }
 
 // replace writes a JSON document beside its place, and moves it there when it is whole.
@@ -120,7 +140,7 @@ func Open(dir string) (*Record, error) {
 	if err := r.Manifest.check(); err != nil {
 		return nil, fmt.Errorf("%s is damaged or of a newer plimsoll: %w", filepath.Join(dir, manifestFile), err)
 	}
-	f, err := os.Open(filepath.Join(dir, roundsFile))
+	f, err := openRegular(filepath.Join(dir, roundsFile))
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", filepath.Join(dir, roundsFile), plainError(err))
 	}
@@ -128,7 +148,37 @@ func Open(dir string) (*Record, error) {
 	if err := r.read(f); err != nil {
 		return nil, fmt.Errorf("%s is damaged: %w", filepath.Join(dir, roundsFile), err)
 	}
+	r.ended(dir)
 	return r, nil
+}
+
+// openRegular opens a regular file. A named pipe in its place would keep its reader waiting for a writer.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// ended finds out whether the experiment came to its end: the rounds do not tell, since a value that always fails is given up.
+func (r *Record) ended(dir string) {
+	var result struct{ Early string }
+	text, err := strict.Read(filepath.Join(dir, resultFile), maxManifest)
+	if err == nil {
+		err = json.Unmarshal(text, &result)
+	}
+	if r.Early = result.Early; err != nil {
+		r.Early = "it was cut off, as it has no " + resultFile + " that can be read"
+	}
 }
 
 // check refuses a manifest that the analysis could not work with.
@@ -144,16 +194,28 @@ func (m *Manifest) check() error {
 		return errors.New("its values are too few, too many, or two have the same name")
 	case m.Baseline < 0 || m.Baseline >= len(m.Values):
 		return errors.New("its baseline is none of its values")
+	case m.AllPairs && (m.Previous || len(m.Values) > maxPairs):
+		return errors.New("it compares more pairs of values than there can be")
 	case len(m.Figures) > maxFigures || m.Repeat < 1 || m.Repeat > maxRepeat:
 		return errors.New("it has more figures or rounds than there can be")
-	case !(m.Alpha > 0 && m.Alpha < .5) || !(m.Relevant >= 0 && m.Relevant < .5):
+	case !(m.Alpha >= leastAlpha && m.Alpha < .5) || !(m.Relevant >= 0 && m.Relevant < .5):
 		return errors.New("its alpha or its relevance is no share that makes sense")
+	}
+	for _, f := range m.Figures {
+		if known, ok := figureOf(f.Name); !ok || f != known {
+			return fmt.Errorf("its figure %q is none, or not as this program knows it", strict.Clip(f.Name))
+		}
 	}
 	return nil
 }
 
-// read reads the runs.
+// read reads the runs. There are no more of them than values and rounds.
 func (r *Record) read(f io.Reader) error {
+	type place struct {
+		value string
+		round int
+	}
+	taken := make(map[place]bool)
 	lines := bufio.NewReaderSize(io.LimitReader(f, maxRounds), 64<<10)
 	for number := 1; ; number++ {
 		line, err := readLine(lines)
@@ -166,21 +228,47 @@ func (r *Record) read(f io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("line %d: %w", number, err)
 		}
-		var run Run
-		if err := json.Unmarshal(line, &run); err != nil {
+		run, err := r.Manifest.run(line)
+		at := place{run.Value, run.Round}
+		if err == nil && taken[at] {
+			err = fmt.Errorf("round %d of %s is there twice", run.Round, strict.Clip(run.Value))
+		}
+		if err != nil {
 			return fmt.Errorf("line %d: %w", number, err)
 		}
-		if !slices.ContainsFunc(r.Manifest.Values, func(v Value) bool { return v.Name == run.Value }) || run.Round < 1 || run.Round > r.Manifest.Repeat {
-			return fmt.Errorf("line %d is of a value or a round that the experiment does not have", number)
-		}
-		for name, v := range run.Figures {
-			// Larger ones have no differences that could be calculated with.
-			if math.Abs(v) > 1e100 {
-				return fmt.Errorf("line %d: %s is %g, which nothing can be", number, strict.Clip(name), v)
-			}
-		}
+		taken[at] = true
 		r.Runs = append(r.Runs, run)
 	}
+}
+
+// run reads a line, with no more of it than is analysed.
+func (m *Manifest) run(line []byte) (Run, error) {
+	var read struct {
+		Run
+		Totals, Before, After struct{} // instead of the run's, which are the most of a line
+	}
+	if err := json.Unmarshal(line, &read); err != nil {
+		return Run{}, err
+	}
+	run := read.Run
+	switch {
+	case !slices.ContainsFunc(m.Values, func(v Value) bool { return v.Name == run.Value }) || run.Round < 1 || run.Round > m.Repeat:
+		return Run{}, errors.New("it is of a value or a round that the experiment does not have")
+	case len(run.Missing) > maxMissing:
+		return Run{}, errors.New("it misses more than there can be")
+	}
+	run.Figures = make(map[string]float64, len(m.Figures))
+	for _, f := range m.Figures {
+		v, ok := read.Figures[f.Name]
+		if !ok {
+			continue
+		}
+		if math.Abs(v) > maxFigure {
+			return Run{}, fmt.Errorf("%s is %g, which nothing can be", strict.Clip(f.Name), v)
+		}
+		run.Figures[f.Name] = v
+	}
+	return run, nil
 }
 
 // readLine reads a line of a bounded length; io.EOF with what is left of one that has no end.

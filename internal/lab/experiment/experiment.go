@@ -20,9 +20,7 @@ type Experiment struct {
 	// Variable is what differs, for a person, and Values what it is set to; there are two at least, with different names.
 	Variable string
 	Values   []Value
-	// Baseline is the index of the value that the others are compared with; AllPairs compares each with each.
-	Baseline int
-	AllPairs bool
+	Pairing
 	// Figures are what is measured and judged.
 	Figures []Figure
 	// Repeat is the number of rounds, in each of which every value has one run.
@@ -78,27 +76,35 @@ type ready struct {
 	within          time.Duration
 }
 
-// Comparisons are the pairs of values that are compared, by index; the second is judged against the first.
-func (e *Experiment) Comparisons() [][2]int {
-	return comparisons(len(e.Values), e.Baseline, e.AllPairs)
+// Pairing is which values are compared with which: all others with one, unless it says otherwise.
+type Pairing struct {
+	// Baseline is the index of the value that the others are compared with.
+	Baseline int
+	// AllPairs compares each with each, and Previous each with the one before it; at most one of them is set.
+	AllPairs bool `json:",omitempty"`
+	Previous bool `json:",omitempty"`
 }
 
-func comparisons(values, baseline int, allPairs bool) (all [][2]int) {
-	if !allPairs {
-		for v := range values {
-			if v != baseline {
-				all = append(all, [2]int{baseline, v})
-			}
-		}
-		return all
-	}
+// HasBaseline says whether there is a value that all others are compared with.
+func (p Pairing) HasBaseline() bool { return !p.AllPairs && !p.Previous }
+
+// pairs are those of so many values that are compared, by index; the second is judged against the first.
+func (p Pairing) pairs(values int) (all [][2]int) {
 	for a := range values {
 		for b := a + 1; b < values; b++ {
-			all = append(all, [2]int{a, b})
+			if p.AllPairs || p.Previous && b == a+1 {
+				all = append(all, [2]int{a, b})
+			}
+		}
+		if p.HasBaseline() && a != p.Baseline {
+			all = append(all, [2]int{p.Baseline, a})
 		}
 	}
 	return all
 }
+
+// Comparisons are the pairs of values that are compared, by index; the second is judged against the first.
+func (e *Experiment) Comparisons() [][2]int { return e.pairs(len(e.Values)) }
 
 // Tests is how many differences are judged together: each comparison in each figure.
 func (e *Experiment) Tests() int { return len(e.Comparisons()) * len(e.Figures) }

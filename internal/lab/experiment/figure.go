@@ -65,6 +65,13 @@ func figureNames() []string {
 	return names
 }
 
+const (
+	// maxFigure is the most that a figure may be, up or down: differences of larger ones are no numbers any more.
+	maxFigure = 1e100
+	// leastShare is what every value of a figure must be above for its differences to be shares: the share that a large one is of a smaller one is no number.
+	leastShare = 1e-100
+)
+
 // raw is what a run has measured, before it is made into figures.
 type raw struct {
 	load          *measure.Totals
@@ -79,8 +86,8 @@ func (r *raw) figures(of []Figure) (values map[string]float64, missing []string)
 	values = make(map[string]float64, len(of))
 	for _, f := range of {
 		v, why := r.figure(f.Name)
-		if why == "" && (math.IsNaN(v) || math.IsInf(v, 0)) {
-			why = "it is no number"
+		if why == "" && !(math.Abs(v) <= maxFigure) {
+			why = fmt.Sprintf("%g is nothing that can be judged", v)
 		}
 		if why != "" {
 			missing = append(missing, f.Name+": "+why)

@@ -12,9 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outsideVariable tells a program that was started in a network namespace of its own which one it was started from.
-const outsideVariable = "PLIMSOLL_OUTSIDE_NAMESPACE"
-
 // Isolate has a program start in a network namespace of its own, which has nothing but a loopback interface, so that kernel settings can be changed there
 // without the machine noticing. Who is not root gets a user namespace too, where the machine allows that.
 func Isolate(program *exec.Cmd) error {
@@ -45,10 +42,21 @@ func insideNamespace() error {
 	if outside != "" {
 		own, _ = os.Readlink("/proc/self/ns/net")
 	}
-	if own == "" || own == outside {
+	if own == "" || own == outside || !apart(own) {
 		return errors.New("kernel settings are only changed in a network namespace of its own, and this is not one: run it with plimsoll experiment")
 	}
 	return loopbackUp()
+}
+
+// apart says whether this process's network namespace is not that of the process which started it. The variable alone proves nothing: anybody may set it.
+func apart(own string) bool {
+	if parents, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", os.Getppid())); err == nil {
+		return own != parents
+	}
+	// Out of a user namespace the parent cannot be looked at. The one that Isolate makes knows a single user, the machine's knows all of them.
+	users, err := os.ReadFile("/proc/self/uid_map")
+	ids := strings.Fields(string(users))
+	return err == nil && len(ids) == 3 && ids[2] == "1"
 }
 
 func loopbackUp() error {

@@ -1,7 +1,9 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,6 +31,7 @@ type one struct {
 	value     Value
 	run       Run
 	variables map[string]string
+	mark      string // of what is started, in its environment
 	service   *process
 	sampler   *probe.Sampler
 	raw       raw
@@ -47,6 +50,7 @@ func (o *one) do(ctx context.Context) {
 	if o.service != nil {
 		o.tell("stopping")
 		o.service.stop(o.doing.experiment.Grace)
+		endStrays(o.mark)
 		if err != nil {
 			o.run.Output = o.service.out.text()
 		}
@@ -76,7 +80,7 @@ func (o *one) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.variables = o.doing.variables(o.value)
+	o.variables, o.mark = o.doing.variables(o.value), rand.Text()
 	o.variables[varPort], o.variables[varAdminPort] = strconv.Itoa(ports[0]), strconv.Itoa(ports[1])
 	if err := o.doing.writeConfig(e.config, o.variables); err != nil {
 		return err
@@ -92,11 +96,12 @@ func (o *one) start(ctx context.Context) error {
 	return o.awaitReady(ctx)
 }
 
+// environment is what the service and the command have in theirs on top of this process's own.
 func (o *one) environment() (env []setting) {
 	for _, s := range o.doing.experiment.env {
 		env = append(env, setting{s.name, fill(s.text, o.variables)})
 	}
-	return env
+	return append(env, setting{markVariable, o.mark})
 }
 
 // freePorts finds ports of this machine that nobody listens on.
@@ -201,7 +206,9 @@ func (o *one) measure(ctx context.Context) error {
 	o.sampler = probe.New(probe.Options{PID: o.service.cmd.Process.Pid})
 	err := o.load(ctx)
 	if err == nil && e.command != nil {
+		settled := o.watchMemory(ctx)
 		err = o.command(ctx)
+		settled()
 	}
 	if context.Cause(ctx) == errEnded {
 		return fmt.Errorf("%w: %s", errEnded, o.service.how())
@@ -213,7 +220,6 @@ func (o *one) measure(ctx context.Context) error {
 func (o *one) load(ctx context.Context) error {
 	l := o.doing.experiment.Load
 	if l == nil {
-		o.memory(0)
 		return nil
 	}
 	options, err := o.loadOptions(ctx)
@@ -232,7 +238,7 @@ func (o *one) load(ctx context.Context) error {
 	options.Seed += uint64(o.run.Round)
 	totals, err := load.Run(ctx, o.during(options, l.Duration, l.Rate))
 	if err != nil || ctx.Err() != nil {
-		return cmpError(err, ctx.Err())
+		return cmp.Or(err, ctx.Err())
 	}
 	o.raw.after = o.read()
 	o.raw.load, o.raw.timeout = totals, l.Timeout.Seconds()
@@ -242,15 +248,6 @@ func (o *one) load(ctx context.Context) error {
 		return fmt.Errorf("not one request was answered well: %s", example(totals))
 	}
 	o.run.Unused = totals.Generator.Invalid
-	return nil
-}
-
-func cmpError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -317,6 +314,23 @@ func (o *one) memory(now float64) {
 	}
 	o.last = now
 	o.raw.rss = max(o.raw.rss, o.sampler.Sample(0).Values["target.memory.rss_bytes"])
+}
+
+// watchMemory notes the same while a command runs, until what it returns is called.
+func (o *one) watchMemory(ctx context.Context) (settled func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for pause(ctx, memoryEvery*time.Second) == nil {
+			o.memory(0)
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+		o.memory(0)
+	}
 }
 
 // read reads the probes, and the metrics page where there is one. What cannot be read is missing in the figures that need it.

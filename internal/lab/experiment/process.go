@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,7 +30,14 @@ const (
 	commandTime = 2 * time.Minute
 )
 
-// process is a program that was started, with everything it started itself.
+// outsideVariable tells a program that was started in a network namespace of its own which one it was started from. What that program starts
+// does not get to know.
+const outsideVariable = "PLIMSOLL_OUTSIDE_NAMESPACE"
+
+// markVariable is what all processes of a run have in their environment, and nobody else has the value of.
+const markVariable = "PLIMSOLL_RUN"
+
+// process is a program that was started, with everything it started itself that has stayed in its group of processes.
 type process struct {
 	cmd   *exec.Cmd
 	out   *tail
@@ -49,7 +57,7 @@ func launch(words []string, dir string, env []setting, waitFor string, stdout *t
 	if stdout != nil {
 		p.cmd.Stdout = stdout
 	}
-	p.cmd.Env = os.Environ()
+	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, outsideVariable+"=") })
 	for _, s := range env {
 		p.cmd.Env = append(p.cmd.Env, s.name+"="+s.text)
 	}
@@ -92,7 +100,8 @@ func (p *process) how() string {
 	return p.cmd.ProcessState.String()
 }
 
-// stop ends the program and all that it has started: it asks, and after grace it makes them. It returns when the program has ended.
+// stop ends the program and all that is in its group: it asks, and after grace it makes them. It returns when the program has ended. What has left the group is
+// endStrays' to end.
 func (p *process) stop(grace time.Duration) {
 	// An error says that there is nobody left, which is what is wanted.
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)

@@ -27,6 +27,7 @@ const (
 	maxWords    = 200
 	maxTime     = time.Hour // of a run's parts
 	maxText     = 64 << 10  // bytes of a text
+	leastAlpha  = 1e-6
 )
 
 // What a file that does not say has.
@@ -130,7 +131,7 @@ func (e *Experiment) readNumbers(top strict.Fields) {
 			continue
 		}
 		n, ok := share(v)
-		if ok && (n >= .5 || n < 0 || name == "alpha" && n < 1e-6) {
+		if ok && (n >= .5 || n < 0 || name == "alpha" && n < leastAlpha) {
 			v.Fail("%v is no share that makes sense here; write one such as 0.05 or 5%%", n)
 		}
 		*into = n
@@ -230,16 +231,18 @@ func (e *Experiment) readCompare(top strict.Fields) {
 		return
 	}
 	text, ok := at.Text()
-	switch known := []string{"baseline", "all"}; {
+	switch known := []string{"baseline", "all", "previous"}; {
 	case !ok:
 	case !slices.Contains(known, text):
 		at.Fail("%q is no way to compare; %s", strict.Clip(text), config.Suggest(text, known))
 	case text == "all" && named:
 		at.Fail("each value is compared with each, so that there is no baseline; remove one of the two")
+	case text == "previous" && named:
+		at.Fail("each value is compared with the one before it, so that there is no baseline; remove one of the two")
 	case text == "all" && len(e.Values) > maxPairs:
 		at.Fail("%d values make too many pairs to say much about any; compare all of at most %d, or with a baseline", len(e.Values), maxPairs)
 	default:
-		e.AllPairs = text == "all"
+		e.AllPairs, e.Previous = text == "all", text == "previous"
 	}
 }
 

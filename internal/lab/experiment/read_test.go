@@ -1,9 +1,11 @@
 package experiment_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -96,6 +98,32 @@ compare: all
 	}
 }
 
+func TestWhichValuesAreComparedCanBeChosen(t *testing.T) {
+	for _, c := range []struct {
+		compare, problem string
+		want             [][2]int
+	}{
+		{"", "", [][2]int{{0, 1}, {0, 2}}},
+		{"baseline: 2", "", [][2]int{{1, 0}, {1, 2}}},
+		{"baseline: 2\ncompare: baseline", "", [][2]int{{1, 0}, {1, 2}}},
+		{"compare: all", "", [][2]int{{0, 1}, {0, 2}, {1, 2}}},
+		{"compare: previous", "", [][2]int{{0, 1}, {1, 2}}},
+		{"baseline: 2\ncompare: previous", "trial.yaml:10:10: compare: each value is compared with the one before it, so that there is no baseline; remove one of the two", nil},
+		{"compare: previuos", `trial.yaml:9:10: compare: "previuos" is no way to compare; did you mean previous?`, nil},
+	} {
+		if c.problem != "" {
+			if got := strings.Join(errorsOf(t, small+c.compare), "\n"); got != c.problem {
+				t.Errorf("%q: %s; want %s", c.compare, got, c.problem)
+			}
+			continue
+		}
+		e, _ := read(t, small+c.compare)
+		if diff := cmp.Diff(c.want, e.Comparisons()); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", c.compare, diff)
+		}
+	}
+}
+
 func TestWhatIsMissingIsNamed(t *testing.T) {
 	got := strings.Join(errorsOf(t, "name: nothing\n"), "\n")
 	for _, want := range []string{"vary: missing", "start: missing", "ready: missing", "measure: missing", "nothing measures; add a load"} {
@@ -139,9 +167,38 @@ func TestAnExperimentSaysHowLongItTakesAndWhatItCanShow(t *testing.T) {
 	}
 }
 
+// A directory of an experiment with two values, and a run of it.
+const (
+	manifestText = `{"Format": 1, "Values": [{"Name": "a"}, {"Name": "b"}],
+		"Figures": [{"Name": "p50", "Unit": "s", "Up": "slower", "Down": "faster", "Better": "faster"}], "Repeat": 3, "Alpha": 0.05, "Relevant": 0.01}`
+	runText = `{"Round": 1, "Turn": 1, "Value": "a", "Figures": {"p50": 1}}` + "\n"
+)
+
+// written writes files into a directory; those that are empty are not there.
+func written(t *testing.T, files map[string]string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range files {
+		if text == "" {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
 func TestADamagedDirectoryIsRefusedOrReadUpToItsLastWholeRun(t *testing.T) {
-	manifest := `{"Format": 1, "Values": [{"Name": "a"}, {"Name": "b"}], "Figures": [{"Name": "p50", "Unit": "s"}], "Repeat": 3, "Alpha": 0.05, "Relevant": 0.01}`
-	run := `{"Round": 1, "Turn": 1, "Value": "a", "Figures": {"p50": 1}}` + "\n"
+	manifest, run := manifestText, runText
+	values := func(n int) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(`{"Name": "v%d"}`, i))
+		}
+		return strings.Replace(manifest, `{"Name": "a"}, {"Name": "b"}`, strings.Join(all, ", "), 1)
+	}
+	with := func(text string) string { return strings.Replace(manifest, `"Repeat"`, text+`, "Repeat"`, 1) }
 	for _, c := range []struct{ name, manifest, rounds, want string }{
 		{"no manifest", "", run, "is no experiment's directory"},
 		{"a manifest that is none", "{", run, "is damaged"},
@@ -149,22 +206,21 @@ func TestADamagedDirectoryIsRefusedOrReadUpToItsLastWholeRun(t *testing.T) {
 		{"the same name twice", strings.Replace(manifest, `"b"`, `"a"`, 1), run, "two have the same name"},
 		{"too many rounds", strings.Replace(manifest, `"Repeat": 3`, `"Repeat": 1000000000`, 1), run, "more figures or rounds"},
 		{"no alpha", strings.Replace(manifest, `"Alpha": 0.05`, `"Alpha": 7`, 1), run, "no share that makes sense"},
-		{"a run of no value", manifest, strings.Replace(run, `"a"`, `"z"`, 1), "line 1 is of a value"},
-		{"a run of no round", manifest, strings.Replace(run, `"Round": 1`, `"Round": -4`, 1), "line 1 is of a value"},
+		{"all of many pairs", strings.Replace(values(6), `"Repeat"`, `"AllPairs": true, "Repeat"`, 1), run, "more pairs of values than there can be"},
+		{"two ways to compare", with(`"AllPairs": true, "Previous": true`), run, "more pairs of values than there can be"},
+		{"a figure that there is not", strings.Replace(manifest, `"p50"`, `"p51"`, 1), run, `its figure "p51" is none`},
+		{"a figure in a unit of its own", strings.Replace(manifest, `"Unit": "s"`, `"Unit": "\u001b[2J"`, 1), run, `its figure "p50" is none`},
+		{"a figure with words of its own", strings.Replace(manifest, `"slower"`, `"\u001b[2J"`, 1), run, `its figure "p50" is none`},
+		{"a run of no value", manifest, strings.Replace(run, `"a"`, `"z"`, 1), "line 1: it is of a value"},
+		{"a run of no round", manifest, strings.Replace(run, `"Round": 1`, `"Round": -4`, 1), "line 1: it is of a value"},
+		{"the same run again and again", manifest, run + run, "line 2: round 1 of a is there twice"},
+		{"a run that misses everything", manifest, strings.Replace(run, `"Turn": 1`, `"Missing": [""`+strings.Repeat(`,""`, 100)+"]", 1), "line 1: it misses more"},
 		{"a line that is no run", manifest, run + "[]\n", "line 2"},
 		{"a line without end", manifest, run + strings.Repeat("x", 3<<20), "longer than"},
 		{"a figure beyond everything", manifest, strings.Replace(run, `"p50": 1`, `"p50": 1e300`, 1), "which nothing can be"},
 		{"cut off", manifest, run + `{"Round": 1, "Tu`, ""},
 	} {
-		dir := t.TempDir()
-		if c.manifest != "" {
-			if err := os.WriteFile(filepath.Join(dir, "experiment.json"), []byte(c.manifest), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.WriteFile(filepath.Join(dir, "rounds.jsonl"), []byte(c.rounds), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		dir := written(t, map[string]string{"experiment.json": c.manifest, "rounds.jsonl": c.rounds})
 		r, err := experiment.Open(dir)
 		switch {
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
@@ -175,6 +231,52 @@ func TestADamagedDirectoryIsRefusedOrReadUpToItsLastWholeRun(t *testing.T) {
 			if result := r.Again(); result.Early == "" || result.Values[0].Runs != 1 || len(result.Notes) == 0 {
 				t.Errorf("%s: %+v", c.name, result)
 			}
+		}
+	}
+}
+
+func TestOfARunOnlyWhatIsJudgedIsReadAgain(t *testing.T) {
+	run := `{"Round": 2, "Turn": 1, "Value": "a", "Figures": {"p50": 1, "p99": 1e300}, "Before": {"x": 1}, "After": {"x": 2},
+		"Totals": {"Due": 3, "Response": {"Cells": [{"Bucket": 1, "Count": 2}]}}, "Missing": ["rss: no"]}`
+	r, err := experiment.Open(written(t, map[string]string{"experiment.json": manifestText, "rounds.jsonl": strings.ReplaceAll(run, "\n", " ") + "\n"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []experiment.Run{{Round: 2, Turn: 1, Value: "a", Figures: map[string]float64{"p50": 1}, Missing: []string{"rss: no"}}}
+	if diff := cmp.Diff(want, r.Runs); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAnExperimentThatWasCutOffSaysSo(t *testing.T) {
+	for _, c := range []struct{ name, result, want string }{
+		{"it came to its end", "{}", ""},
+		{"it was stopped", `{"Early": "it was stopped"}`, "it was stopped"},
+		{"it has no result", "", "it was cut off, as it has no result.json that can be read"},
+		{"its result is not whole", `{"Early": `, "it was cut off, as it has no result.json that can be read"},
+	} {
+		r, err := experiment.Open(written(t, map[string]string{"experiment.json": manifestText, "rounds.jsonl": runText, "result.json": c.result}))
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		} else if got := r.Again().Early; got != c.want {
+			t.Errorf("%s: it ended early since %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestADirectoryOfPipesIsRefusedAndNotWaitedFor(t *testing.T) {
+	files := map[string]string{"experiment.json": manifestText, "rounds.jsonl": runText}
+	for name := range files {
+		dir := written(t, files)
+		path := filepath.Join(dir, name)
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := experiment.Open(dir); err == nil || !strings.Contains(err.Error(), name+" cannot be read: it is not a regular file") {
+			t.Errorf("a pipe in the place of %s: %v", name, err)
 		}
 	}
 }

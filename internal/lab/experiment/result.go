@@ -19,15 +19,14 @@ type Manifest struct {
 	Name, Question string
 	Variable       string
 	Values         []Value
-	Baseline       int
-	AllPairs       bool `json:",omitempty"`
-	Figures        []Figure
-	Repeat         int
-	Alpha          float64
-	Relevant       float64
-	Seed           uint64
-	Machine        probe.Facts
-	File           string // the text of the experiment's file
+	Pairing
+	Figures  []Figure
+	Repeat   int
+	Alpha    float64
+	Relevant float64
+	Seed     uint64
+	Machine  probe.Facts
+	File     string // the text of the experiment's file
 }
 
 // Run is a line of rounds.jsonl: one value in one round.
@@ -43,7 +42,8 @@ type Run struct {
 	// Figures that were measured, and why others were not.
 	Figures map[string]float64 `json:",omitempty"`
 	Missing []string           `json:",omitempty"`
-	// Totals of the load, and what the probes and the metrics page said before and after it.
+	// Totals of the load, and what the probes and the metrics page said before and after it: for others, as the analysis takes none of it. Open leaves
+	// them out.
 	Totals        *measure.Totals    `json:",omitempty"`
 	Before, After map[string]float64 `json:",omitempty"`
 }
@@ -52,6 +52,8 @@ type Run struct {
 type Record struct {
 	Manifest Manifest
 	Runs     []Run
+	// Early is why the experiment ended before it was done; empty when it was.
+	Early string
 	// Notes say what was found incomplete, for a person.
 	Notes []string
 }

@@ -57,17 +57,30 @@ func (e *Experiment) Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, fmt.Errorf("a folder to work in cannot be made: %w", plainError(err))
 	}
 	defer os.RemoveAll(work)
-	d := &doing{experiment: e, options: o, work: work, record: Record{Manifest: e.manifest(o)}, failures: make([]int, len(e.Values))}
+	d := &doing{experiment: e, options: o, work: work, record: Record{Manifest: e.manifest(o)},
+		failures: make([]int, len(e.Values)), done: make([]int, len(e.Values))}
+	// Before the directory is made: after a setup that failed the same command can be given again.
+	err = d.setUp(ctx)
+	if err != nil && ctx.Err() == nil {
+		return nil, err
+	}
 	if d.writer, err = create(o.Dir, &d.record.Manifest); err != nil {
 		return nil, err
 	}
-	err = d.setUp(ctx)
-	if err == nil {
+	if ctx.Err() == nil {
 		err = d.rounds(ctx)
 	}
+	return d.conclude(ctx, err)
+}
+
+// conclude says what was shown, and writes it. err is why the rounds ended before they were done, when ctx is not.
+func (d *doing) conclude(ctx context.Context, err error) (*Result, error) {
 	early := ""
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		early, err = "it was stopped", nil
+	case err != nil:
+		early = "a run could not be written"
 	}
 	result := Analyse(&d.record, early)
 	if err == nil || len(d.record.Runs) > 0 {
@@ -80,17 +93,11 @@ func (e *Experiment) Run(ctx context.Context, o Options) (*Result, error) {
 }
 
 // Again says what a directory that was written has shown, from its raw results.
-func (r *Record) Again() *Result {
-	early := ""
-	if last := len(r.Runs); last == 0 || r.Runs[last-1].Round < r.Manifest.Repeat {
-		early = "it was stopped"
-	}
-	return Analyse(r, early)
-}
+func (r *Record) Again() *Result { return Analyse(r, r.Early) }
 
 func (e *Experiment) manifest(o Options) Manifest {
 	return Manifest{Format: Format, Tool: o.Tool, Command: o.Command, Started: time.Now(), Name: e.Name, Question: e.Question, Variable: e.Variable,
-		Values: e.Values, Baseline: e.Baseline, AllPairs: e.AllPairs, Figures: e.Figures, Repeat: e.Repeat, Alpha: e.Alpha, Relevant: e.Relevant,
+		Values: e.Values, Pairing: e.Pairing, Figures: e.Figures, Repeat: e.Repeat, Alpha: e.Alpha, Relevant: e.Relevant,
 		Seed: o.Seed, Machine: probe.Machine(), File: e.source}
 }
 
@@ -102,7 +109,7 @@ type doing struct {
 	writer     *writer
 	record     Record
 	failures   []int // of each value, in a row
-	done       int   // runs
+	done       []int // runs of each value
 	spent      time.Duration
 }
 
@@ -150,16 +157,16 @@ func (d *doing) rounds(ctx context.Context) error {
 			if d.failures[i]++; o.run.Failed == "" {
 				d.failures[i] = 0
 			}
-			d.record.Runs = append(d.record.Runs, o.run)
 			if err := d.writer.run(&o.run); err != nil {
 				return err
 			}
+			d.record.Runs = append(d.record.Runs, o.run)
 			d.tell(Event{Round: round, Turn: turn + 1, Value: o.run.Value, Run: &o.run})
 			d.tell(Event{Round: round, Turn: turn + 1, Value: o.run.Value, Doing: "cooling down"})
 			if err := pause(ctx, e.Cool); err != nil {
 				return err
 			}
-			d.done++
+			d.done[i]++
 			d.spent += time.Since(began)
 		}
 		if d.allFailed() {
@@ -186,16 +193,16 @@ func (d *doing) tell(event Event) {
 	}
 	e := d.experiment
 	event.Rounds, event.Turns = e.Repeat, len(e.Values)
-	left := 0
-	for i := range e.Values {
+	left, done := 0, 0
+	for i, n := range d.done {
+		done += n
 		if d.failures[i] < givenUp {
-			left += e.Repeat
+			left += e.Repeat - n
 		}
 	}
-	left = max(left-d.done, 0)
 	each := e.Time() / time.Duration(e.Runs())
-	if d.done > 0 {
-		each = d.spent / time.Duration(d.done)
+	if done > 0 {
+		each = d.spent / time.Duration(done)
 	}
 	event.Left = time.Duration(left) * each
 	d.options.Tell(event)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -221,7 +222,98 @@ stop_within: 10ms
 	}
 }
 
-func TestSetupThatFailsIsToldWithItsOutput(t *testing.T) {
+func TestWhatAServiceLeavesBehindInASessionOfItsOwnIsEnded(t *testing.T) {
+	e, pids := read(t, `
+vary: {name: answer, values: ["41", "42"]}
+config: {file: "${work}/answer", content: "${value}"}
+start: [SELF]
+env: {SERVICE: shop, HERMIT: "yes", PORT: "${port}", PIDS: PIDFILE}
+ready: {port: "${port}"}
+command: [env, SERVICE=print, SELF, "${work}/answer"]
+measure: [command.value]
+repeat: 1
+cool: 0s
+`)
+	result, err := e.Run(t.Context(), experiment.Options{Dir: filepath.Join(t.TempDir(), "out")})
+	if err != nil || result.Rounds != 1 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	gone(t, pids)
+}
+
+func TestMemoryIsWatchedWhileACommandRuns(t *testing.T) {
+	e, _ := read(t, `
+vary: {name: page, values: [hoard, other]}
+start: [SELF]
+env: {SERVICE: shop, PORT: "${port}"}
+ready: {port: "${port}"}
+command: [env, SERVICE=visit, SELF, "http://127.0.0.1:${port}/${value}"]
+measure: [rss]
+repeat: 1
+cool: 0s
+`)
+	result, err := e.Run(t.Context(), experiment.Options{Dir: filepath.Join(t.TempDir(), "out")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := result.Figures[0].Medians
+	if m[0] == nil || m[1] == nil || m[0].Median < hoard || m[1].Median > m[0].Median-hoard/2 {
+		t.Errorf("medians: %v %v; values %+v", m[0], m[1], result.Values)
+	}
+}
+
+func TestWhenEveryValueWasGivenUpTheFilesSayWhatTheExperimentSaid(t *testing.T) {
+	e, _ := read(t, `
+vary: {name: service, values: [none, neither]}
+start: ["${work}/${name}"]
+ready: {port: "${port}"}
+command: [SELF]
+measure: [command.x]
+repeat: 5
+cool: 0s
+`)
+	dir := filepath.Join(t.TempDir(), "out")
+	result, err := e.Run(t.Context(), experiment.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := result.Values[0]; v.Failures != 2 || result.Early != "" {
+		t.Errorf("early %q, %+v; want two failures, and not early", result.Early, v)
+	}
+	record, err := experiment.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := record.Again(); cmp.Diff(result, again) != "" {
+		t.Errorf("from the files another result is made: %s", cmp.Diff(result, again))
+	}
+}
+
+func TestFiguresBeyondEverythingAreLeftOut(t *testing.T) {
+	e, _ := read(t, `
+vary: {name: x, values: [{name: huge, value: "1e308"}, {name: plain, value: "7"}, {name: less, value: "-1e308"}]}
+config: {file: "${work}/x", content: "${value}"}
+start: [SELF]
+env: {SERVICE: shop, PORT: "${port}"}
+ready: {port: "${port}"}
+command: [env, SERVICE=print, SELF, "${work}/x"]
+measure: [command.value]
+repeat: 1
+cool: 0s
+`)
+	result, err := e.Run(t.Context(), experiment.Options{Dir: filepath.Join(t.TempDir(), "out")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := result.Figures[0].Medians; m[0] != nil || m[1] == nil || m[1].Median != 7 || m[2] != nil {
+		t.Errorf("medians: %v", m)
+	}
+	if notes := strings.Join(result.Notes, "\n"); !strings.Contains(notes, "not measured: command.value: -1e+308 is nothing that can be judged") {
+		t.Errorf("notes: %s", notes)
+	}
+}
+
+func TestSetupThatFailsIsToldWithItsOutputAndLeavesNoDirectory(t *testing.T) {
 	e, _ := read(t, `
 vary: {name: x, values: [1, 2]}
 setup: [[env, SERVICE=fail, SELF, "${value}"]]
@@ -230,9 +322,13 @@ ready: {port: "${port}"}
 command: [SELF]
 measure: [command.x]
 `)
-	_, err := e.Run(t.Context(), experiment.Options{Dir: filepath.Join(t.TempDir(), "out")})
+	dir := filepath.Join(t.TempDir(), "out")
+	_, err := e.Run(t.Context(), experiment.Options{Dir: dir})
 	if err == nil || !strings.Contains(err.Error(), "exit status 7") || !strings.Contains(err.Error(), "it does not compile") {
 		t.Errorf("the error is %v", err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory would be refused the next time: %v", err)
 	}
 }
 
@@ -278,6 +374,30 @@ func TestKernelSettingsAreNotTouchedOutsideOfANamespace(t *testing.T) {
 	_, err := e.Run(t.Context(), experiment.Options{Dir: filepath.Join(t.TempDir(), "out")})
 	if err == nil || !strings.Contains(err.Error(), "network namespace of its own") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestAVariableAloneMakesNoNamespace(t *testing.T) {
+	t.Setenv("PLIMSOLL_OUTSIDE_NAMESPACE", "x")
+	if experiment.Inside() {
+		t.Error("whoever sets the variable may change the machine's settings")
+	}
+	e, _ := read(t, `
+vary: {name: x, values: [1, 2]}
+start: [SELF]
+env: {SERVICE: shop, PORT: "${port}"}
+ready: {port: "${port}"}
+command: [sh, -c, 'echo "{\"length\": $${#PLIMSOLL_OUTSIDE_NAMESPACE}}"']
+measure: [command.length]
+repeat: 1
+cool: 0s
+`)
+	result, err := e.Run(t.Context(), experiment.Options{Dir: filepath.Join(t.TempDir(), "out")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := result.Figures[0].Medians[0]; m == nil || m.Median != 0 {
+		t.Errorf("what an experiment starts has the variable: %v, %+v", m, result.Values)
 	}
 }
 

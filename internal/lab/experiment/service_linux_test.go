@@ -1,6 +1,7 @@
 package experiment_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"os"
@@ -35,6 +36,8 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		fmt.Printf("{\"value\": %s, \"unit\": \"words are not figures\"}\n", strings.TrimSpace(string(text)))
+	case "visit":
+		visit()
 	case "fail":
 		fmt.Println("it does not compile")
 		os.Exit(7)
@@ -43,10 +46,23 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// shop serves: DELAY before each answer, and after DIES requests it panics. It tells its process number to the file PIDS.
+// hoard is what the shop holds on to when it is asked for it: bytes.
+const hoard = 64 << 20
+
+// shop serves: DELAY before each answer, and after DIES requests it panics. It tells its process number to the file PIDS, and with HERMIT that of
+// a worker which has a session of its own. /hoard has it take memory.
 func shop() {
 	if path := os.Getenv("PIDS"); path != "" {
 		note(path, os.Getpid())
+	}
+	if os.Getenv("HERMIT") != "" {
+		worker := exec.Command("sleep", "600")
+		worker.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := worker.Start(); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		note(os.Getenv("PIDS"), worker.Process.Pid)
 	}
 	delay, _ := time.ParseDuration(os.Getenv("DELAY"))
 	dies, _ := strconv.ParseInt(os.Getenv("DIES"), 10, 64)
@@ -54,6 +70,11 @@ func shop() {
 	http.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, "# TYPE served_total counter\nserved_total %d\n# TYPE go_gc_duration_seconds summary\ngo_gc_duration_seconds_count %d\n",
 			served.Load(), served.Load()/10)
+	})
+	var held []byte
+	http.HandleFunc("/hoard", func(w http.ResponseWriter, _ *http.Request) {
+		held = bytes.Repeat([]byte{1}, hoard)
+		fmt.Fprintln(w, len(held))
 	})
 	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if n := served.Add(1); dies > 0 && n > dies {
@@ -77,6 +98,17 @@ func shop() {
 	fmt.Println("listening")
 	fmt.Println(http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), nil))
 	os.Exit(1)
+}
+
+// visit asks for a page, and prints how that ended.
+func visit() {
+	response, err := http.Get(os.Args[1])
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	response.Body.Close()
+	fmt.Printf("{\"status\": %d}\n", response.StatusCode)
 }
 
 // deaf ignores that it is asked to end, and so does its child.

@@ -19,6 +19,10 @@ const (
 	// surge is the share of instances that a rolling update runs more (a Deployment's default).
 	surge = .25
 
+	// uneven is by how much smaller a share than of the planned instances a loss may leave of fewer ones, before they are too few to scale down to: of four over three
+	// zones it leaves half.
+	uneven = .1
+
 	downWindow, longestWindow = 300, 3600 // seconds; the first is the default
 	longestPeriod             = 1800      // seconds, of a scaling policy
 	fewestReplicas            = 2
@@ -53,7 +57,8 @@ type Limit struct {
 }
 
 // autoscaler finds the rate of an instance to aim at. Three things must hold when the load is what the autoscaler lets it become: grown until a new
-// instance serves, it is safe; the same with all of the tolerance used up, it is within the line; and so it is when instances are lost.
+// instance serves, it is safe; the same with all of the tolerance used up, it is within the line; and so it is when instances are lost, however many there
+// are just then.
 func (p *Plan) autoscaler(run *record.Run) {
 	if p.CPU == nil {
 		return
@@ -65,13 +70,7 @@ func (p *Plan) autoscaler(run *record.Run) {
 			o.PodStart, Reaction)},
 		Grown: 1 + o.Growth*lag.Minutes(),
 	}
-	worst := i.Losses[0]
-	for _, l := range i.Losses {
-		if l.Lost > worst.Lost {
-			worst = l
-		}
-	}
-	lost := float64(worst.Lost) / float64(i.Count)
+	thin, what := p.thinnest(), i.Losses[len(i.Losses)-1].What
 	grown := "the safe rate"
 	if o.Growth > 0 {
 		grown = fmt.Sprintf("safe rate %s ÷ %.3g, as the load may grow by %s a minute for %.3g s before a new instance serves",
@@ -81,8 +80,8 @@ func (p *Plan) autoscaler(run *record.Run) {
 		{i.Safe.Value / a.Grown, grown},
 		{low / a.Grown / (1 + tolerance), fmt.Sprintf("lower end of the line %s ÷ %.3g ÷ %.3g, as the autoscaler does nothing below %.0f %% over its target",
 			words.Rate(low), a.Grown, 1+tolerance, tolerance*100)},
-		{low * (1 - lost) / (1 + tolerance), fmt.Sprintf("lower end of the line %s × %.3g ÷ %.3g, as %s may be lost (%d of %d instances)",
-			words.Rate(low), 1-lost, 1+tolerance, worst.What, worst.Lost, i.Count)},
+		{low * p.left(thin) / (1 + tolerance), fmt.Sprintf("lower end of the line %s × %.3g ÷ %.3g, as %s may be lost (%d of %d instances)",
+			words.Rate(low), p.left(thin), 1+tolerance, what, p.mostLost(thin), thin)},
 	}
 	least := a.Limits[0]
 	for _, l := range a.Limits[1:] {
@@ -92,13 +91,41 @@ func (p *Plan) autoscaler(run *record.Run) {
 	}
 	a.TargetRate = Figure{least.Rate, "/s", least.Why}
 	p.request(a, run)
-	a.MinReplicas = max(fewestReplicas, o.Zones)
+	a.MinReplicas = p.fewest(a.TargetRate.Value)
 	a.MaxReplicas = max(i.Count, a.MinReplicas, int(ceil(o.Rate/a.TargetRate.Value)))
 	a.Surge = int(ceil(surge * float64(a.MaxReplicas)))
 	a.ScaleDownWindow = min(max(downWindow, int(ceil(2*lag.Seconds()))), longestWindow)
 	a.ScaleUpPeriod = min(max(15, int(ceil(o.PodStart.Seconds()))), longestPeriod)
 	p.Autoscaler = a
 	p.doubtAutoscaler(a, run)
+}
+
+// left is the share of so many instances that the worst loss leaves.
+func (p *Plan) left(count int) float64 { return 1 - float64(p.mostLost(count))/float64(count) }
+
+// thinnest is the number of instances, among those that the autoscaler is to run, of which a loss leaves the smallest share. From the planned ones downwards a loss
+// may leave a little less than of those; fewer are not to be run.
+func (p *Plan) thinnest() int {
+	thin := p.Instances.Count
+	bound := (1-uneven)*p.left(thin) - 1e-9
+	for n := thin - 1; n >= max(fewestReplicas, p.Options.Zones) && p.left(n) >= bound; n-- {
+		if p.left(n) < p.left(thin) {
+			thin = n
+		}
+	}
+	return thin
+}
+
+// fewest is how many instances must be run, so that of these and of any number above the ones that a loss leaves carry what the autoscaler lets all of them have.
+// From the planned ones on they do, as there is never more than the planned rate.
+func (p *Plan) fewest(target float64) int {
+	least := max(fewestReplicas, p.Options.Zones)
+	for n := p.Instances.Count; n >= least; n-- {
+		if p.Line.Low*p.left(n) < target*(1+tolerance)*(1-1e-9) {
+			return n + 1
+		}
+	}
+	return least
 }
 
 // request sets what an instance asks of its node, and the target as a percentage of that.

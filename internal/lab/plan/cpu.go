@@ -31,6 +31,12 @@ const (
 	alike = 1.5
 	// beyond is how far above the line's upper end a step still shows what a request costs: well beyond it there are retries and queues.
 	beyond = 1.05
+	// The most that is believed of a sample. A run directory may come from anywhere, and from more than this nothing finite could be reckoned.
+	mostSeconds = 1e12 // of processor time
+	mostHeld    = 1e9  // connections
+	mostBytes   = 1e18 // resident
+	// drainSlack is how long after the last arrival a sample still counts: the one that is due then comes a little later.
+	drainSlack = int64(50e6)
 )
 
 // processor fits the target's processor time to the rates of the steps.
@@ -54,9 +60,10 @@ func (p *Plan) processor(run *record.Run) {
 
 func (c *CPU) at(rate float64) float64 { return c.Idle.Value + c.PerRequest.Value*rate }
 
-// usable says whether a step shows what requests cost: it is no warm-up, it was not profiled, and its requests were served.
+// usable says whether a step shows what requests cost: it is of a phase in which the service was warm and never profiled, and its requests were served.
 func usable(s *measure.Step) bool {
-	if s.Plan.Phase == "warm-up" || s.Plan.Phase == measure.PhaseHalf || s.Plan.Phase == measure.PhaseKnee {
+	switch s.Plan.Phase {
+	case "warm-up", measure.PhaseHalf, measure.PhaseKnee, measure.PhaseOverload, measure.PhaseRecovery:
 		return false
 	}
 	total := s.Totals.Ended.Total()
@@ -77,18 +84,23 @@ func (p *Plan) busy(run *record.Run) (points []point) {
 		seconds := float64(last.At-first.At) / 1e9
 		rate := answered(s, first.At, last.At) / seconds
 		spent := last.Values[measure.TargetCPU] - first.Values[measure.TargetCPU]
-		if spent > 0 && rate > 0 && rate <= beyond*p.Line.High {
+		if spent > 0 && spent <= mostSeconds && rate > 0 && rate <= beyond*p.Line.High {
 			points = append(points, point{rate, spent / seconds})
 		}
 	}
 	return points
 }
 
-// ends are the first and the last sample of a step's settled part that have a value; nil when there are not two.
+// judged says whether a moment is in the part of a step that is judged: after the settling, and before the drain, in which nothing is offered any more.
+func judged(s *measure.Step, at int64) bool {
+	return at >= s.Plan.Settle && at <= s.Totals.Length+drainSlack
+}
+
+// ends are the first and the last sample of a step's judged part that have a value; nil when there are not two.
 func ends(s *measure.Step, name string) (first, last *measure.Sample) {
 	for i := range s.Samples {
 		sample := &s.Samples[i]
-		if _, there := sample.Values[name]; !there || sample.At < s.Plan.Settle {
+		if _, there := sample.Values[name]; !there || !judged(s, sample.At) {
 			continue
 		}
 		if first == nil {

@@ -72,7 +72,7 @@ func (p *Plan) needed(d *Database, run *record.Run) {
 		mean, n := 0.0, 0
 		for _, sample := range s.Samples {
 			v, there := sample.Values[poolInUse]
-			if !there || sample.At < s.Plan.Settle {
+			if !(there && v >= 0 && v <= mostHeld && judged(s, sample.At)) {
 				continue
 			}
 			mean += v

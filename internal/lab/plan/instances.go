@@ -89,9 +89,17 @@ func (p *Plan) holds(count int) bool {
 func (p *Plan) losses(count int) []Loss {
 	all := []Loss{p.loss("one instance", count, 1)}
 	if z := p.Options.Zones; z > 1 {
-		all = append(all, p.loss(fmt.Sprintf("one zone of %d", z), count, (count+z-1)/z))
+		all = append(all, p.loss(fmt.Sprintf("one zone of %d", z), count, p.mostLost(count)))
 	}
 	return all
+}
+
+// mostLost is how many of so many instances the worst loss takes: all of the fullest zone, or one where there is but one zone.
+func (p *Plan) mostLost(count int) int {
+	if z := p.Options.Zones; z > 1 {
+		return (count + z - 1) / z
+	}
+	return 1
 }
 
 func (p *Plan) loss(what string, count, lost int) Loss {

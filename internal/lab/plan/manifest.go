@@ -24,8 +24,11 @@ func (p *Plan) Manifest() []byte {
 	note("", "")
 	note("", "The percentage below is one of this request, so the Deployment's container needs it. It has no limit of the processor: a quota")
 	note("", "stops an instance in the midst of requests, and the line was measured without one.")
+	if p.Options.Zones > 1 {
+		note("", "The loss of a zone is planned for %d over which the instances are spread evenly.", p.Options.Zones)
+	}
 	note("", "")
-	comment(&b, "", "spec:\n  template:\n    spec:\n      containers:\n        - name: "+p.Options.Deployment+"\n          resources:\n"+p.resources())
+	comment(&b, "", "spec:\n  template:\n    spec:\n"+p.spread()+"      containers:\n        - name: "+p.Options.Deployment+"\n          resources:\n"+p.resources())
 	note("", "")
 	note("", "cpu: %s", a.RequestCPU.How)
 	if a.RequestMemory.Value > 0 {
@@ -33,6 +36,9 @@ func (p *Plan) Manifest() []byte {
 	}
 	say("apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata:\n  name: %s\nspec:", p.Options.Deployment)
 	say("  scaleTargetRef:\n    apiVersion: apps/v1\n    kind: Deployment\n    name: %s", p.Options.Deployment)
+	if a.MinReplicas > max(fewestReplicas, p.Options.Zones) {
+		note("  ", "Of fewer a loss would take so large a share that the others could not carry the load.")
+	}
 	say("  minReplicas: %d\n  maxReplicas: %d", a.MinReplicas, a.MaxReplicas)
 	say("  metrics:\n    - type: Resource\n      resource:\n        name: cpu\n        target:\n          type: Utilization")
 	note("          ", "%s of each instance: %s", words.Rate(a.TargetRate.Value), a.TargetRate.How)
@@ -47,6 +53,17 @@ func (p *Plan) Manifest() []byte {
 	say("        - type: Percent\n          value: 10\n          periodSeconds: 60")
 	say("        - type: Pods\n          value: 1\n          periodSeconds: 60")
 	return b.Bytes()
+}
+
+// spread is what keeps the instances even over the zones, indented to stand in a pod's spec; empty when there is one zone. A zone whose nodes are gone must not
+// count as one that has none, or nothing could be started in the others.
+func (p *Plan) spread() string {
+	if p.Options.Zones < 2 {
+		return ""
+	}
+	return "      topologySpreadConstraints:\n        - topologyKey: topology.kubernetes.io/zone\n          maxSkew: 1\n          whenUnsatisfiable: DoNotSchedule\n" +
+		"          nodeTaintsPolicy: Honor\n          labelSelector: # as the Deployment's own selector has it\n            matchLabels:\n" +
+		"              app: " + p.Options.Deployment + "\n"
 }
 
 // resources is the value of a container's resources, indented to stand under it.

@@ -38,6 +38,7 @@ func kubernetes(t *testing.T, kind string) *jsonschema.Resolved {
 const (
 	scaler    = "HorizontalPodAutoscaler"
 	resources = "io.k8s.api.core.v1.ResourceRequirements"
+	selector  = "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"
 )
 
 // parsed is YAML as JSON would be read.
@@ -171,6 +172,28 @@ func TestTheSchemaWouldFindWhatIsWrong(t *testing.T) {
 		if schema.Validate(parsed(t, bad)) == nil {
 			t.Errorf("%s instead of %s passes", change[1], change[0])
 		}
+	}
+}
+
+func TestTheDeploymentIsSpreadOverItsZones(t *testing.T) {
+	p := planned(t, usual(), plan.Options{Rate: 40000, Headroom: .2, Zones: 3, Deployment: "shop"})
+	text := string(p.Manifest())
+	constraint := at(t, parsed(t, commented(text)), "spec", "template", "spec", "topologySpreadConstraints", 0)
+	for key, want := range map[string]any{"topologyKey": "topology.kubernetes.io/zone", "maxSkew": 1., "whenUnsatisfiable": "DoNotSchedule",
+		"nodeTaintsPolicy": "Honor"} {
+		if got := at(t, constraint, key); got != want {
+			t.Errorf("%s is %v, want %v", key, got, want)
+		}
+	}
+	chosen := at(t, constraint, "labelSelector")
+	if err := kubernetes(t, selector).Validate(chosen); err != nil || at(t, chosen, "matchLabels", "app") != "shop" {
+		t.Errorf("%v: %v", chosen, err)
+	}
+	if !strings.Contains(text, "planned for 3 over which") || !strings.Contains(text, "# Of fewer a loss would take so large a share") {
+		t.Error(text)
+	}
+	if one := string(planned(t, usual(), plan.Options{Rate: 5, Headroom: .2}).Manifest()); strings.Contains(one, "topology") || strings.Contains(one, "Of fewer") {
+		t.Error(one)
 	}
 }
 

@@ -134,10 +134,13 @@ func memoryPoints(runs []*record.Run) (points []MemoryPoint) {
 			}
 			var bytes, connected []float64
 			for _, sample := range s.Samples {
-				if v, there := sample.Values[resident]; there && sample.At >= s.Plan.Settle {
+				if !judged(s, sample.At) {
+					continue
+				}
+				if v, there := sample.Values[resident]; there && v >= 0 && v <= mostBytes {
 					bytes = append(bytes, v)
 				}
-				if v, there := sample.Values[established]; there && sample.At >= s.Plan.Settle {
+				if v, there := sample.Values[established]; there && v >= 0 && v <= mostHeld {
 					connected = append(connected, v)
 				}
 			}
@@ -157,7 +160,9 @@ func memoryPoints(runs []*record.Run) (points []MemoryPoint) {
 func residentAtMost(run *record.Run) (bytes float64) {
 	for i := range run.Steps {
 		for _, sample := range run.Steps[i].Samples {
-			bytes = max(bytes, sample.Values[resident])
+			if v := sample.Values[resident]; v <= mostBytes {
+				bytes = max(bytes, v)
+			}
 		}
 	}
 	return bytes

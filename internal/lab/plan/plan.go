@@ -131,7 +131,7 @@ func (p *Plan) line(run *record.Run) (ok bool) {
 	switch {
 	case run.Result == nil:
 		return missing("the run was cut off before its load line was found: run the survey again")
-	case !run.Result.Line.Found && run.Manifest.Kind != "" && run.Manifest.Kind != "survey":
+	case !run.Result.Line.Found && run.Manifest.Kind != "" && run.Manifest.Kind != record.KindSurvey:
 		return missing("a load line is what they are reckoned from, and this run is no survey: give that of plimsoll survey")
 	case !run.Result.Line.Found:
 		why := run.Result.Line.Why

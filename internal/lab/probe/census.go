@@ -45,9 +45,9 @@ type census struct {
 	// files says that sockets are read from /proc/net/tcp instead, and refused why, unless that is as it should be.
 	files        bool
 	refused      error
-	listeners    []netip.AddrPort // the target's, as they were bound; kept when they are closed
-	owned        map[uint64]bool  // sockets of which is known whether they are the target's
-	looked       int              // of the target's members, when owned was begun
+	listeners    bindings        // the target's; kept when they are closed
+	owned        map[uint64]bool // sockets of which is known whether they are the target's
+	looked       int             // of the target's members, when owned was begun
 	destinations map[netip.AddrPort]bool
 }
 
@@ -140,11 +140,13 @@ func (c *census) ports() (low, high uint16) {
 // report gives the values.
 func (c *census) report(t *tally, into map[string]float64) error {
 	if t.high > 0 {
-		most := 0
-		for _, n := range t.used {
-			most = max(most, n)
+		most, remote := 0, 0
+		for at, n := range t.used {
+			if most = max(most, n); !at.remote.Addr().IsLoopback() {
+				remote = max(remote, n)
+			}
 		}
-		into["host.tcp.ports_used"] = float64(most)
+		into["host.tcp.ports_used"], into["host.tcp.ports_used_remote"] = float64(most), float64(remote)
 	}
 	err := c.reportListener(t, into)
 	if c.of != nil && c.of.lost == nil {
@@ -245,8 +247,8 @@ func (c *census) whose(candidates []candidate) (err error) {
 		return nil
 	}
 	left := maxDescriptors
-	for _, pid := range c.of.members {
-		failed := eachHeld(filepath.Join(c.of.root, strconv.Itoa(pid), "fd"), left+1, func(inode uint64) bool {
+	for _, m := range c.of.members {
+		failed := eachHeld(filepath.Join(c.of.root, strconv.Itoa(m.pid), "fd"), left+1, func(inode uint64) bool {
 			if _, asked := owned[inode]; asked {
 				owned[inode] = true
 			}
@@ -267,14 +269,13 @@ func (c *census) whose(candidates []candidate) (err error) {
 // tally is one census: what is counted while sockets go by.
 type tally struct {
 	listen      []netip.AddrPort
-	foreign     bool   // listen are as they are seen from another network namespace
-	low, high   uint16 // the range of local ports; 0 is unknown
-	listeners   []netip.AddrPort
-	kept        []netip.AddrPort
+	foreign     bool     // listen are as they are seen from another network namespace
+	low, high   uint16   // the range of local ports; 0 is unknown
+	listeners   bindings // of the target
+	kept        bindings // of the target, when they were last seen
+	bound       bindings // of everybody
 	fullest     socket
-	bound       map[netip.AddrPort]bool // everything that is listened on
-	wild        map[uint16]bool         // the same, on all addresses
-	served      [16]int                 // connections of the target's listeners, by state
+	served      [16]int // connections of the target's listeners, by state
 	retransmits float64
 	clients     int // ends in TIME-WAIT of connections to the target
 	used        map[flow]int
@@ -282,6 +283,23 @@ type tally struct {
 	towards, from map[netip.AddrPort]int
 	candidates    []candidate
 }
+
+// bindings are addresses that are listened on. In another network namespace there may be tens of thousands of them on the target's port, and each socket is held
+// against them: they must be found without a search.
+type bindings map[netip.AddrPort]bool
+
+// anywhere is the key of a listener on all addresses.
+func anywhere(port uint16) netip.AddrPort { return netip.AddrPortFrom(netip.Addr{}, port) }
+
+func (b bindings) add(local netip.AddrPort) {
+	if local.Addr().IsUnspecified() {
+		local = anywhere(local.Port())
+	}
+	b[local] = true
+}
+
+// covers says whether a connection that has this address here was accepted by one of them.
+func (b bindings) covers(local netip.AddrPort) bool { return b[local] || b[anywhere(local.Port())] }
 
 // flow is what a local port can be used on only once: an address here and an address and port there.
 type flow struct {
@@ -304,8 +322,8 @@ func newTally(c *census) *tally {
 
 // restart forgets all sockets.
 func (t *tally) restart(c *census) {
-	*t = tally{listen: c.listen, foreign: c.namespace != "", low: t.low, high: t.high, kept: c.listeners, bound: make(map[netip.AddrPort]bool),
-		wild: make(map[uint16]bool), used: make(map[flow]int), towards: make(map[netip.AddrPort]int), from: make(map[netip.AddrPort]int)}
+	*t = tally{listen: c.listen, foreign: c.namespace != "", low: t.low, high: t.high, listeners: make(bindings), kept: c.listeners,
+		bound: make(bindings), used: make(map[flow]int), towards: make(map[netip.AddrPort]int), from: make(map[netip.AddrPort]int)}
 }
 
 // plain is an address without what IPv6 adds to it.
@@ -325,7 +343,7 @@ func (t *tally) take(s socket) {
 		if s.state == timeWait {
 			t.from[s.local]++
 		}
-	case t.bound[s.local] || t.wild[s.local.Port()]:
+	case t.bound.covers(s.local):
 		if s.state == timeWait {
 			t.from[s.local]++
 		}
@@ -336,11 +354,7 @@ func (t *tally) take(s socket) {
 
 func (t *tally) listener(s socket) {
 	wild := s.local.Addr().IsUnspecified()
-	if wild {
-		t.wild[s.local.Port()] = true
-	} else {
-		t.bound[s.local] = true
-	}
+	t.bound.add(s.local)
 	if !slices.ContainsFunc(t.listen, func(a netip.AddrPort) bool {
 		return a.Port() == s.local.Port() && (wild || t.foreign || a.Addr().IsUnspecified() || a == s.local)
 	}) {
@@ -351,16 +365,12 @@ func (t *tally) listener(s socket) {
 	if len(t.listeners) == 0 || uint64(s.queue)*uint64(max(f.limit, 1)) > uint64(f.queue)*uint64(max(s.limit, 1)) {
 		*f = s
 	}
-	// Servers with a listener for each core have many that are bound to the same address.
-	if !slices.Contains(t.listeners, s.local) {
-		t.listeners = append(t.listeners, s.local)
-	}
+	t.listeners.add(s.local)
 }
 
 // serves says whether an address is one that a listener of the target accepts on, or did when it was last seen.
 func (t *tally) serves(local netip.AddrPort) bool {
-	covers := func(l netip.AddrPort) bool { return l == local || l.Port() == local.Port() && l.Addr().IsUnspecified() }
-	return slices.ContainsFunc(t.listeners, covers) || slices.ContainsFunc(t.kept, covers)
+	return t.listeners.covers(local) || t.kept.covers(local)
 }
 
 // aims says whether a remote address is one of the target's.

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -418,6 +419,79 @@ func TestTheListenerNearestToItsLimitSpeaksForAll(t *testing.T) {
 	}
 	becomes(t, s, map[string]float64{"listener.queue": 5, "listener.queue_limit": 10, "listener.retransmits": 7, "listener.connections.established": 2,
 		"listener.connections.syn_received": 1, "listener.connections.fin_wait": 2})
+}
+
+func TestTensOfThousandsOfListenersCostNoMoreEachThanAFew(t *testing.T) {
+	// In another network namespace every listener of the port may be the target's.
+	const port = 8080
+	cost := func(n int) float64 {
+		c := &census{network: &network{namespace: "another"}, listen: []netip.AddrPort{netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), port)}}
+		at := func(i int) netip.AddrPort {
+			return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(i >> 16), byte(i >> 8), byte(i)}), port)
+		}
+		client := netip.MustParseAddrPort("192.0.2.2:40000")
+		before := threadTime()
+		for census := range 2 {
+			tally := newTally(c)
+			for i := range n {
+				tally.take(socket{local: at(i), state: listening, queue: uint32(i), limit: 1 << 20})
+			}
+			for i := range n {
+				tally.take(socket{local: at(i), remote: client, state: established})
+				tally.take(socket{local: client, remote: at(i), state: established, inode: 1})
+			}
+			if tally.served[established] != n || tally.fullest.queue != uint32(n-1) || len(tally.candidates) != n {
+				t.Fatalf("census %d of %d listeners: %d connections, a queue of %d, %d others", census, n, tally.served[established], tally.fullest.queue, len(tally.candidates))
+			}
+			c.listeners = tally.listeners
+		}
+		return threadTime() - before
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	few, many := cost(1000), cost(20_000)
+	for range 4 {
+		few, many = min(few, cost(1000)), min(many, cost(20_000))
+	}
+	// Twenty times as many, and what a larger map costs more; were each held against all, it would be 400 times.
+	if many > 100*few {
+		t.Errorf("20,000 listeners take %.3g s of a processor, and 1000 take %.3g", many, few)
+	}
+}
+
+func TestAListenerOnAllAddressesCoversEachOfThem(t *testing.T) {
+	b := make(bindings)
+	for _, a := range []string{"0.0.0.0:80", "[::]:443", "127.0.0.1:8080", "[::1]:8081"} {
+		b.add(netip.MustParseAddrPort(a))
+	}
+	for a, want := range map[string]bool{"10.0.0.1:80": true, "[2001:db8::1]:443": true, "10.0.0.1:443": true, "127.0.0.1:8080": true, "127.0.0.2:8080": false,
+		"[::1]:8081": true, "10.0.0.1:81": false, "0.0.0.0:80": true} {
+		if b.covers(netip.MustParseAddrPort(a)) != want || bindings(nil).covers(netip.MustParseAddrPort(a)) {
+			t.Errorf("%s is covered: %v, want %v, and by nothing when there is none", a, b.covers(netip.MustParseAddrPort(a)), want)
+		}
+	}
+}
+
+func TestPortsTowardsOthersAreToldFromThoseOverTheLoopback(t *testing.T) {
+	far := func(port string) string {
+		return strings.ReplaceAll(tcpLine(port, "1538", "01", 5), "0100007F", "0100000A")
+	}
+	for name, c := range map[string]struct {
+		lines      []string
+		all, there float64
+	}{
+		"both":                 {[]string{tcpLine("9001", "1F90", "01", 5), tcpLine("9002", "1F90", "06", 0), tcpLine("9003", "1F90", "01", 5), far("9004"), far("9005")}, 3, 2},
+		"only the near":        {[]string{tcpLine("9001", "1F90", "01", 5)}, 1, 0},
+		"only the far":         {[]string{far("9004"), far("9005")}, 2, 2},
+		"outside of the range": {[]string{tcpLine("1F91", "1F90", "01", 5), far("1F91")}, 0, 0},
+	} {
+		f := newFakeProc(t)
+		f.sockets(c.lines...)
+		got := fresh(New(Options{Root: f.root, Sys: f.sys}))
+		if got["host.tcp.ports_used"] != c.all || got["host.tcp.ports_used_remote"] != c.there {
+			t.Errorf("%s: %v ports, %v of them towards others; want %v and %v", name, got["host.tcp.ports_used"], got["host.tcp.ports_used_remote"], c.all, c.there)
+		}
+	}
 }
 
 func TestEveryListenerIsGivenOnceWhateverThePorts(t *testing.T) {

@@ -30,7 +30,7 @@ func newFakeProc(t *testing.T) *fakeProc {
 		" face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n"+
 		"    lo:     999 1 0 9 0 0 0 0 999 1 0 9 0 0 0 0\n  eth0:     100 1 0 2 0 0 0 0 200 1 0 3 0 0 0 0\n  eth1:1000 1 0 0 0 0 0 0 2000 1 0 0 0 0 0 0\n")
 	f.write("net/snmp", "Ip: Forwarding\nIp: 1\nTcp: MaxConn ActiveOpens PassiveOpens OutSegs RetransSegs\nTcp: -1 11 12 13 14\nTcpExt: ListenDrops\nTcpExt: 666\n")
-	f.write("net/netstat", "TcpExt: TW ListenOverflows ListenDrops\nTcpExt: 1 15 16\nIpExt: InOctets\nIpExt: 5\n")
+	f.write("net/netstat", "TcpExt: TW ListenOverflows ListenDrops TCPSynRetrans\nTcpExt: 1 15 16 17\nIpExt: InOctets\nIpExt: 5\n")
 	for name, text := range map[string]string{"core/somaxconn": "4096\n", "ipv4/tcp_tw_reuse": "2\n", "ipv4/ip_local_port_range": "32768\t60999\n",
 		"netfilter/nf_conntrack_count": "77\n", "netfilter/nf_conntrack_max": "65536\n"} {
 		f.write("sys/net/"+name, text)
@@ -93,6 +93,7 @@ func (f *fakeProc) process(p process) {
 		p.pid, p.name, p.parent, p.user, p.system, p.cuser, p.csys, max(p.threads, 1), p.start, p.pages, rest))
 	f.write(dir+"/limits", "Limit                     Soft Limit           Hard Limit           Units     \n"+
 		"Max open files            1024                 4096                 files     \n")
+	f.write(dir+"/status", "Name:\tx\nCpus_allowed:\t1,00000003\nCpus_allowed_list:\t0-1,32\n")
 	for i := range max(p.threads, 1) {
 		f.write(fmt.Sprintf("%s/task/%d/status", dir, p.pid+i), "Name:\tx\nvoluntary_ctxt_switches:\t10\nnonvoluntary_ctxt_switches:\t2\n")
 	}

@@ -16,6 +16,11 @@ func Inside(root string, pid int, do func() error) error {
 	return networkOf(root, procfs.FS{}, &processes{pid: pid}).inside(do)
 }
 
+// Apart says whether a process is in another network namespace than this program, as far as that can be told. root is where proc is mounted.
+func Apart(root string, pid int) bool {
+	return networkOf(root, procfs.FS{}, &processes{pid: pid}).namespace != ""
+}
+
 // Listening are the TCP addresses that a process listens on, in order, each once. root is where proc is mounted.
 func Listening(root string, pid int) ([]netip.AddrPort, error) {
 	dir := filepath.Join(root, strconv.Itoa(pid))

@@ -167,7 +167,7 @@ func (t *tcpCounters) Read(into map[string]float64) error {
 var (
 	snmpValues = map[string]string{"RetransSegs": "host.tcp.retransmits", "OutSegs": "host.tcp.segments_sent",
 		"ActiveOpens": "host.tcp.opened_active", "PassiveOpens": "host.tcp.opened_passive"}
-	netstatValues = map[string]string{"ListenOverflows": "host.tcp.listen_overflows", "ListenDrops": "host.tcp.listen_drops"}
+	netstatValues = map[string]string{"ListenOverflows": "host.tcp.listen_overflows", "ListenDrops": "host.tcp.listen_drops", "TCPSynRetrans": "host.tcp.syn_retransmits"}
 )
 
 // columns reads a table of two lines, of names and of values, that both begin with its name. It says how many values were found.

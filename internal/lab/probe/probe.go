@@ -44,12 +44,13 @@ type Options struct {
 type Sampler struct {
 	sources []Source
 	missing []string
+	said    map[string]int // lines of missing, by what they are of
 	target  *processes
 }
 
 // New makes a sampler. What cannot be read from the start, such as a process that does not exist, is in NotMeasured.
 func New(o Options) *Sampler {
-	s := new(Sampler)
+	s := &Sampler{said: make(map[string]int)}
 	o.Root, o.Sys = cmp.Or(o.Root, procfs.DefaultMountPoint), cmp.Or(o.Sys, "/sys")
 	proc, err := procfs.NewFS(o.Root)
 	if err != nil {
@@ -93,15 +94,17 @@ func (s *Sampler) Sample(at int64) measure.Sample {
 	return measure.Sample{At: at, Values: values}
 }
 
-// maxMissing bounds what NotMeasured says: an error that changes with every sample must not fill the memory.
-const maxMissing = 32
+// maxMissing bounds what NotMeasured says of each source: an error that changes with every sample must not fill the memory, and must leave the others room for
+// what they have to say.
+const maxMissing = 8
 
 // miss remembers what could not be read, once. Errors that were joined are one line each.
 func (s *Sampler) miss(what string, err error) {
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		text := what + ": " + line
-		if len(s.missing) < maxMissing && !slices.Contains(s.missing, text) {
+		if s.said[what] < maxMissing && !slices.Contains(s.missing, text) {
 			s.missing = append(s.missing, text)
+			s.said[what]++
 		}
 	}
 }

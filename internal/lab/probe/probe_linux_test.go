@@ -29,7 +29,7 @@ func TestTheHostIsSampled(t *testing.T) {
 		"host.disk.read_bytes": 5120, "host.disk.written_bytes": 10240, "host.disk.busy_seconds": 0,
 		"host.net.received_bytes": 1100, "host.net.sent_bytes": 2200, "host.net.dropped": 5,
 		"host.tcp.opened_active": 11, "host.tcp.opened_passive": 12, "host.tcp.segments_sent": 13, "host.tcp.retransmits": 14,
-		"host.tcp.listen_overflows": 15, "host.tcp.listen_drops": 16, "host.tcp.ports": 28232, "host.tcp.ports_used": 0, "host.tcp.tw_reuse": 2,
+		"host.tcp.listen_overflows": 15, "host.tcp.listen_drops": 16, "host.tcp.syn_retransmits": 17, "host.tcp.ports": 28232, "host.tcp.ports_used": 0, "host.tcp.ports_used_remote": 0, "host.tcp.tw_reuse": 2,
 		"host.tcp.somaxconn": 4096, "host.conntrack.entries": 77, "host.conntrack.limit": 65536,
 	}
 	if d := cmp.Diff(want, sample.Values, cmpopts.EquateApprox(0, 1e-9)); d != "" || sample.At != 42 {
@@ -52,7 +52,7 @@ func TestTheTargetIsItsProcessAndThoseThatDescendFromIt(t *testing.T) {
 	page := float64(os.Getpagesize())
 	for name, want := range map[string]float64{
 		"target.cpu.user_seconds": 3.11, "target.cpu.system_seconds": .75, "target.cpu.seconds": 3.86, "target.processes": 3, "target.threads": 5,
-		"target.memory.rss_bytes": 7 * page, "target.descriptors": 7, "target.descriptors_limit": 1024,
+		"target.memory.rss_bytes": 7 * page, "target.descriptors": 7, "target.descriptors_most": 4, "target.descriptors_limit": 1024, "target.cores_allowed": 3,
 		"target.context_switches.voluntary": 50, "target.context_switches.involuntary": 10,
 		"target.faults.minor": 3 * (101 + 102), "target.faults.major": 3 * (103 + 104), "target.cgroup.memory_bytes": 5000,
 	} {
@@ -89,6 +89,63 @@ func TestAWorkerThatEndsLeavesItsTimeToItsParent(t *testing.T) {
 	if before != 3 || after != 3.5 {
 		t.Errorf("before %v, want 3; after %v, want 3.5", before, after)
 	}
+}
+
+func TestANumberThatWentToAnotherProcessIsNoLongerTheTargets(t *testing.T) {
+	f := newFakeProc(t)
+	f.sockets(tcpLine("9001", "1F90", "01", 5))
+	f.process(process{pid: 20, parent: 1, name: "master", user: 100, inodes: []int{5}, start: 100})
+	f.process(process{pid: 21, parent: 20, name: "worker", user: 200, start: 110})
+	s := New(Options{Root: f.root, Sys: f.sys, PID: 20})
+	if got := fresh(s); got["target.cpu.seconds"] != 3 || got["target.processes"] != 2 {
+		t.Fatalf("%v s of %v processes, want 3 of 2", got["target.cpu.seconds"], got["target.processes"])
+	}
+	f.process(process{pid: 20, parent: 1, name: "master", user: 100, cuser: 200, start: 100})
+	f.process(process{pid: 21, parent: 1, name: "cron", user: 9999, threads: 5, pages: 9, descriptors: 6, inodes: []int{7}, start: 900})
+	f.sockets(tcpLine("9001", "1F90", "01", 5), tcpLine("9002", "1F90", "01", 7))
+	got := fresh(s) // before the descendants are looked for again
+	for name, want := range map[string]float64{"target.cpu.seconds": 3, "target.processes": 1, "target.threads": 1, "target.memory.rss_bytes": 0,
+		"target.descriptors": 1, "target.context_switches.voluntary": 10, "target.outgoing.established": 1} {
+		if v, there := got[name]; v != want || !there {
+			t.Errorf("%s is %v (there: %v), want %v", name, v, there, want)
+		}
+	}
+}
+
+func TestTheProcessorsThatAProcessMayRunOnAreCounted(t *testing.T) {
+	for status, want := range map[string]int{
+		"Name:\tx\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\n": 2, "Name:\tx\nCpus_allowed:\tffffffff,00000001\nMems_allowed:\t1\n": 33,
+		"Name:\tx\nCpus_allowed_list:\t0-1\n": 0, "Name:\tx\nCpus_allowed:\tmany\n": 0, "Name:\tx\nCpus_allowed:\t\n": 0, "": 0,
+	} {
+		if n := allowedTo([]byte(status)); n != want {
+			t.Errorf("%q says %d processors, want %d", status, n, want)
+		}
+	}
+}
+
+func TestASourceWhoseErrorsChangeDoesNotSilenceTheOthers(t *testing.T) {
+	f := newFakeProc(t)
+	f.process(process{pid: 20, parent: 1, name: "app", user: 7, start: 100})
+	s := New(Options{Root: f.root, Sys: f.sys, PID: 20, More: []Source{new(restless)}})
+	for i := range 100 {
+		s.Sample(int64(i))
+	}
+	f.remove(20)
+	s.Sample(100)
+	missing := s.NotMeasured()
+	if text := strings.Join(missing, "\n"); len(missing) > 2*maxMissing || !strings.Contains(text, "tides: wave 1\n") ||
+		!strings.Contains(text, "process 20 (app) ended while it was measured") {
+		t.Errorf("%d lines: %s", len(missing), text)
+	}
+}
+
+// restless finds something else wrong each time.
+type restless struct{ times int }
+
+func (*restless) Name() string { return "tides" }
+func (r *restless) Read(map[string]float64) error {
+	r.times++
+	return fmt.Errorf("wave %d", r.times)
 }
 
 func TestAProcessThatIsGoneOrAnotherIsSaidOnce(t *testing.T) {

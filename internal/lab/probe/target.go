@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -41,11 +42,18 @@ type processes struct {
 	alone bool
 	// exact says that the processes' clocks can be read.
 	exact   bool
-	members []int
+	members []member
 	fresh   int // samples for which members stays as it is
 	looked  int // how often the members have been looked up
 	limit   float64
+	allowed int   // processors that it may run on; 0 is not known
 	lost    error // why it cannot be followed any more
+}
+
+// member is a process of the target. Another one may get its number, so it is known by when it was started too.
+type member struct {
+	pid   int
+	start uint64
 }
 
 func newProcesses(proc procfs.FS, o Options) (*processes, error) {
@@ -74,19 +82,21 @@ func (p *processes) Read(into map[string]float64) error {
 			return err
 		}
 	}
-	var seconds, user, system, rss, threads, descriptors, count, minor, major float64
+	var seconds, user, system, rss, threads, descriptors, most, count, minor, major float64
 	var denied error
-	for _, pid := range p.members {
+	living := p.members[:0]
+	for _, m := range p.members {
 		now := first
-		if pid != p.pid {
-			if now, err = statOf(p.root, pid); err != nil {
+		if m.pid != p.pid {
+			if now, err = statOf(p.root, m.pid); err != nil || now.start != m.start {
 				continue // it has ended; its parent has its processor time
 			}
 		}
+		living = append(living, m)
 		u, s := now.user*tick, now.system*tick
 		own := u + s
 		if p.exact {
-			if own, err = cpuClock(pid); err != nil {
+			if own, err = cpuClock(m.pid); err != nil {
 				continue
 			}
 		}
@@ -100,22 +110,26 @@ func (p *processes) Read(into map[string]float64) error {
 		rss += float64(now.pageCount) * pageSize
 		threads += float64(now.threads)
 		count++
-		n, err := p.descriptors(pid)
+		n, err := p.descriptors(m.pid)
 		if err != nil {
 			denied = err
 		}
-		descriptors += float64(n)
+		descriptors, most = descriptors+float64(n), max(most, float64(n))
 	}
+	p.members = living // who else goes by their numbers need not look at when they were started
 	into[measure.TargetCPU], into["target.cpu.user_seconds"], into["target.cpu.system_seconds"] = seconds, user, system
 	into["target.memory.rss_bytes"], into["target.threads"], into["target.processes"] = rss, threads, count
 	into["target.faults.minor"], into["target.faults.major"] = minor, major
 	if p.limit > 0 {
 		into["target.descriptors_limit"] = p.limit
 	}
+	if p.allowed > 0 {
+		into["target.cores_allowed"] = float64(p.allowed)
+	}
 	if denied != nil {
 		return denied
 	}
-	into[measure.TargetDescriptors] = descriptors
+	into[measure.TargetDescriptors], into["target.descriptors_most"] = descriptors, most
 	return nil
 }
 
@@ -137,11 +151,14 @@ func (p *processes) check() (stat, error) {
 // lookUp finds the descendants, and what seldom changes.
 func (p *processes) lookUp(first stat) error {
 	p.looked++
-	p.members = append(p.members[:0], p.pid)
+	p.members = append(p.members[:0], member{p.pid, first.start})
 	if process, err := p.proc.Proc(p.pid); err == nil {
 		if limits, err := process.Limits(); err == nil {
 			p.limit = float64(limits.OpenFiles)
 		}
+	}
+	if status, err := readSmall(filepath.Join(p.root, strconv.Itoa(p.pid), "status"), make([]byte, 8192)); err == nil {
+		p.allowed = allowedTo(status)
 	}
 	if p.alone {
 		return nil
@@ -150,21 +167,35 @@ func (p *processes) lookUp(first stat) error {
 	if err != nil {
 		return err
 	}
-	children := make(map[int][]int)
+	children := make(map[int][]member)
 	for _, process := range all {
 		// One that is older than the target cannot descend from it.
 		if s, err := statOf(p.root, process.PID); err == nil && s.start >= first.start && process.PID != p.pid {
-			children[s.parent] = append(children[s.parent], process.PID)
+			children[s.parent] = append(children[s.parent], member{process.PID, s.start})
 		}
 	}
 	for i := 0; i < len(p.members); i++ {
-		p.members = append(p.members, children[p.members[i]]...)
+		p.members = append(p.members, children[p.members[i].pid]...)
 		if len(p.members) > maxProcesses {
 			p.members = p.members[:maxProcesses]
 			return fmt.Errorf("it has more than %d processes, and only so many are added up", maxProcesses)
 		}
 	}
 	return nil
+}
+
+// allowedTo is how many processors a process may run on (sched_setaffinity, cpusets), by its status file; 0 when that does not say.
+func allowedTo(status []byte) (n int) {
+	_, rest, _ := bytes.Cut(status, []byte("\nCpus_allowed:"))
+	mask, _, _ := bytes.Cut(rest, []byte("\n"))
+	for group := range bytes.SplitSeq(bytes.TrimSpace(mask), []byte(",")) {
+		v, err := strconv.ParseUint(string(group), 16, 64)
+		if err != nil {
+			return 0
+		}
+		n += bits.OnesCount64(v)
+	}
+	return n
 }
 
 // descriptors counts those of a process that may just have ended.
@@ -194,8 +225,8 @@ func (s *switches) Read(into map[string]float64) error {
 	}
 	left := maxTasks
 	var voluntary, involuntary float64
-	for _, pid := range s.of.members {
-		tasks := filepath.Join(s.of.root, strconv.Itoa(pid), "task")
+	for _, m := range s.of.members {
+		tasks := filepath.Join(s.of.root, strconv.Itoa(m.pid), "task")
 		names, err := list(tasks, left+1)
 		if err != nil {
 			continue // it has ended

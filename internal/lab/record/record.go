@@ -23,10 +23,16 @@ import (
 // Format is the version of the layout that this program writes, and the highest that it reads.
 const Format = 1
 
+// The kinds of runs.
+const (
+	KindSurvey = "survey"
+	KindLoad   = "load"
+)
+
 // Manifest is run.json.
 type Manifest struct {
 	Format  int
-	Kind    string // "survey", "load"
+	Kind    string // KindSurvey or KindLoad
 	Tool    string // plimsoll and its version
 	Command []string
 	Started time.Time

@@ -5,6 +5,7 @@ import (
 
 	"plimsoll/internal/lab/diagnose"
 	"plimsoll/internal/lab/profile"
+	"plimsoll/internal/lab/words"
 )
 
 // What of a diagnosis goes into a page, so that it stays one that a person reads.
@@ -17,6 +18,8 @@ const (
 type DiagnosisView struct {
 	First     string // what gives first, "" when it is not known
 	FirstWhy  string
+	Spenders  []SpenderView
+	Kernel    []diagnose.Fact
 	Findings  []FindingView
 	HeldBack  []diagnose.HeldBack
 	NotJudged []diagnose.NotJudged
@@ -36,6 +39,9 @@ type FindingView struct {
 // PlaceView is a place in the code: "cart/cart.go:41".
 type PlaceView struct{ Function, At, Share string }
 
+// SpenderView is a function that processor time goes to.
+type SpenderView struct{ Function, At, Share, PerRequest, AtHalf string }
+
 // few is a list's beginning.
 func few[T any](list []T, most int) []T { return list[:min(len(list), most)] }
 
@@ -49,6 +55,7 @@ func boundedDiagnosis(d *diagnose.Diagnosis) *diagnose.Diagnosis {
 		f.Evidence, f.Against = few(f.Evidence, mostFacts), few(f.Against, mostFacts)
 		f.Where, f.Advice = few(f.Where, mostFacts), few(f.Advice, mostFacts)
 	}
+	short.First.Where, short.Kernel = few(d.First.Where, mostFacts), few(d.Kernel, mostFacts)
 	short.HeldBack, short.NotJudged = few(d.HeldBack, mostFindings), few(d.NotJudged, mostFindings)
 	left := mostTexts
 	short = bounded(short, &left)
@@ -57,12 +64,16 @@ func boundedDiagnosis(d *diagnose.Diagnosis) *diagnose.Diagnosis {
 
 // diagnosisView writes a bounded diagnosis in words. line is the measured one, 0 when there is none.
 func diagnosisView(d *diagnose.Diagnosis, line float64) *DiagnosisView {
-	v := &DiagnosisView{HeldBack: d.HeldBack, NotJudged: d.NotJudged, FirstWhy: sentence(d.First.Why)}
+	v := &DiagnosisView{Kernel: d.Kernel, HeldBack: d.HeldBack, NotJudged: d.NotJudged, FirstWhy: sentence(d.First.Why)}
 	if what := d.First.What; what != "" && what != "unknown" {
 		v.First = what
 		if d.First.Share > 0 {
 			v.First += ", " + percent(d.First.Share) + " in use at the line"
 		}
+	}
+	for _, s := range d.First.Where {
+		at := placeView(s.Place)
+		v.Spenders = append(v.Spenders, SpenderView{s.Function, at.At, percent(s.Share), words.Duration(s.PerRequest * 1e9), words.Duration(s.AtHalf * 1e9)})
 	}
 	for i, f := range d.Findings {
 		one := FindingView{Finding: f, Number: i + 1, Sure: sure(f.Confidence), Expected: expected(f.Gain, line), Why: sentence(f.Gain.Why)}

@@ -19,7 +19,7 @@ type Verdict struct {
 func verdict(d *Data) Verdict {
 	var v Verdict
 	switch r := d.Result; {
-	case d.Manifest.Kind != "survey":
+	case d.Manifest.Kind != record.KindSurvey:
 		v = loadVerdict(d)
 	case r == nil:
 		v = Verdict{Tone: "undecided", Chip: "No result", Before: "This survey was cut off before it had a result.",

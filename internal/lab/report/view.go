@@ -81,7 +81,7 @@ func makeView(run *record.Run, d *Data) *view {
 	v := &view{
 		Heading: heading(m.Kind), Subject: clip(m.Target, 300), When: m.Started.UTC().Format("2 January 2006, 15:04 UTC"),
 		Verdict: verdict(d), Tiles: tiles(d), Estimates: estimates(d), Validity: validity(d), Notes: clipped(d.Notes), Facts: facts(m),
-		Command: words.Command(m.Command...), Survey: m.Kind == "survey", Kinds: kinds(run),
+		Command: words.Command(m.Command...), Survey: m.Kind == record.KindSurvey, Kinds: kinds(run),
 		File: fmt.Sprintf("plimsoll-%s-%s.json", plainName(m.Kind), m.Started.UTC().Format("20060102-150405")),
 	}
 	v.Title = v.Heading + " of " + v.Subject
@@ -137,7 +137,7 @@ func clipped(texts []string) (out []string) {
 
 func tiles(d *Data) []Tile {
 	r := d.Result
-	if r == nil || d.Manifest.Kind != "survey" {
+	if r == nil || d.Manifest.Kind != record.KindSurvey {
 		return nil
 	}
 	peak := Tile{"Peak goodput", "Not seen", "", clip(r.Peak.Why, 200)}

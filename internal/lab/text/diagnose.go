@@ -33,12 +33,18 @@ func firstToGive(l *diagnose.Limit) string {
 // Diagnosis is what limits a service, the first to give first.
 func Diagnosis(d *diagnose.Diagnosis) string {
 	var b strings.Builder
-	b.WriteString(firstToGive(&d.First))
+	b.WriteString(firstToGive(&d.First) + spenders(d.First.Where))
 	if len(d.Findings) == 0 {
 		b.WriteString("\nNo finding: nothing that was looked at is sick.\n")
 	}
 	for i := range d.Findings {
 		b.WriteString("\n" + finding(i+1, &d.Findings[i]))
+	}
+	if len(d.Kernel) > 0 {
+		b.WriteString("\nWhat the kernel counted for the service at the line:\n")
+		for _, f := range d.Kernel {
+			fmt.Fprintf(&b, "  %s\n", wrap(f.What+": "+f.Value, 4))
+		}
 	}
 	if len(d.HeldBack) > 0 {
 		b.WriteString("\nNot claimed, since something speaks against it:\n")
@@ -53,6 +59,20 @@ func Diagnosis(d *diagnose.Diagnosis) string {
 		}
 	}
 	return b.String()
+}
+
+// spenders are the functions that the processor time goes to.
+func spenders(all []diagnose.Spender) string {
+	if len(all) == 0 {
+		return ""
+	}
+	table := Table{Left: []int{1, 2}}
+	table.Row("  where it goes", "", "share", "a request", "at half of the line")
+	for _, s := range all {
+		table.Row("  "+Clip(s.Function, 70), Clip(fmt.Sprintf("%s:%d", s.File, s.Line), 50), words.Percent(s.Share), words.Duration(s.PerRequest*1e9),
+			words.Duration(s.AtHalf*1e9))
+	}
+	return "\n" + table.String()
 }
 
 // rankWords say what a finding means for the line.

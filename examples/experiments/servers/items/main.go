@@ -1,5 +1,5 @@
-// Command items lists goods as JSON and keeps many more in memory, as a service with a cache does: the server of keepalive.yaml, gogc.yaml and
-// build.yaml.
+// Command items lists goods as JSON and keeps many more in memory, as a service with a cache does: the server of keepalive.yaml, gogc.yaml,
+// build.yaml and somaxconn.yaml.
 package main
 
 import (

@@ -1,0 +1,112 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/profile"
+)
+
+// Spender is a function of the service that processor time goes to, with what it calls of the library.
+type Spender struct {
+	profile.Place
+	// PerRequest and AtHalf are processor seconds for each request, at the line and at half of it: what grew between them does not carry load.
+	PerRequest, AtHalf float64
+}
+
+// spendersTold is how many are told.
+const spendersTold = 5
+
+// spenders are the functions that most processor time goes to at the line; nil without a profile.
+func (e *Evidence) spenders() (all []Spender) {
+	knee, half := e.Knee.Profile(kindCPU), e.Half.Profile(kindCPU)
+	if knee == nil || e.Classes == nil {
+		return nil
+	}
+	for _, at := range knee.Top(profile.CPU, profile.FirstUser, spendersTold) {
+		if at.Share < leastTold {
+			break
+		}
+		all = append(all, Spender{Place: at, PerRequest: at.Share * e.Knee.PerRequest(measure.TargetCPU),
+			AtHalf: shareOf(half, profile.CPU, at.Function) * e.Half.PerRequest(measure.TargetCPU)})
+	}
+	return all
+}
+
+// kernelEvents are what survey --deep has the kernel count: names of samples, and what they are for a person.
+var kernelEvents = []struct {
+	name, what string
+	request    bool // it is told for each request, and not for a second
+}{
+	{"bpf.offcpu.runnable_seconds", "its threads could run and waited for a processor", true},
+	{"bpf.offcpu.waiting_seconds", "its threads waited for something else", true},
+	{"perf.context_switches", "its threads left a processor", true},
+	{"perf.cpu_migrations", "its threads were moved to another processor", true},
+	{"perf.branch_misses", "branches guessed wrong", true},
+	{"bpf.retransmits", "segments sent again in its network namespace", false},
+}
+
+// retransmitsOf begins the names of the connections that sent segments again.
+const retransmitsOf = "bpf.retransmits.of."
+
+// kernel is what the kernel counted for the target at the line, with what it was at half of it; empty when it was not asked to.
+func (e *Evidence) kernel() (all []Fact) {
+	tell := func(what string, at func(m *Moment) string) {
+		f := Fact{What: what, Value: at(e.Knee)}
+		if e.Half != nil {
+			f.Value += ", at half of the line " + at(e.Half)
+		}
+		all = append(all, f)
+	}
+	for _, v := range kernelEvents {
+		if !e.Knee.Has(v.name) {
+			continue
+		}
+		tell(v.what, func(m *Moment) string {
+			seconds := strings.HasSuffix(v.name, "_seconds")
+			switch {
+			case seconds:
+				return span(m.PerRequest(v.name)) + " a request"
+			case v.request:
+				return number(m.PerRequest(v.name)) + " a request"
+			}
+			return perSecond(m.PerSecond(v.name))
+		})
+	}
+	if e.Knee.PerSecond("perf.cycles") > 0 {
+		tell("instructions for each cycle", func(m *Moment) string {
+			return number(m.PerSecond("perf.instructions") / max(m.PerSecond("perf.cycles"), 1))
+		})
+	}
+	if e.Knee.PerSecond("perf.cache_references") > 0 {
+		tell("accesses to the last cache that missed it", func(m *Moment) string {
+			return percent(m.PerSecond("perf.cache_misses") / max(m.PerSecond("perf.cache_references"), 1))
+		})
+	}
+	return append(all, e.lossy()...)
+}
+
+// lossy are the connections that sent the most again at the line.
+func (e *Evidence) lossy() (all []Fact) {
+	const told = 3
+	type connection struct {
+		name  string
+		again float64
+	}
+	var worst []connection
+	for name := range e.Knee.last() {
+		if at, ok := strings.CutPrefix(name, retransmitsOf); ok && e.Knee.Grown(name) > 0 {
+			worst = append(worst, connection{at, e.Knee.Grown(name)})
+		}
+	}
+	slices.SortFunc(worst, func(a, b connection) int {
+		return cmp.Or(cmp.Compare(b.again, a.again), cmp.Compare(a.name, b.name))
+	})
+	for _, c := range worst[:min(len(worst), told)] {
+		all = append(all, Fact{What: fmt.Sprintf("segments sent again by the connection %s", c.name), Value: number(c.again)})
+	}
+	return all
+}
