@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"net/http"
 	"time"
 )
@@ -22,9 +23,19 @@ func (p *Page) At(now func() time.Time, patience time.Duration) {
 	}
 }
 
+// Making has a profiler wait so much longer than profiles take.
+func (p *Profiler) Making(patience time.Duration) { p.making = patience }
+
+// Check looks at a profile that was taken.
+func (p *Profiler) Check(ctx context.Context, content []byte) error { return p.check(ctx, content) }
+
 // The bounds, for tests of what is beyond them.
 const (
 	MaxPage    = maxPage
+	MaxLines   = maxLines
+	MaxLabels  = maxLabels
+	MaxOfLine  = maxOfLine
+	MaxSaid    = maxSaid
 	MaxSeries  = maxSeries
 	MaxNames   = maxNames
 	MaxProfile = maxProfile

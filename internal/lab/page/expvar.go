@@ -1,6 +1,7 @@
 package page
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -20,6 +21,9 @@ type memstats struct {
 
 // expvar reads a page of package expvar: the numbers at its top under their own names, and what memstats says of the runtime.
 func (s *site) expvar(text []byte) (reading, error) {
+	if err := s.tooMany(bytes.Count(text, []byte(":")), maxLabels, "names"); err != nil {
+		return nil, err
+	}
 	var top map[string]json.RawMessage
 	if err := json.Unmarshal(text, &top); err != nil {
 		return nil, fmt.Errorf("%s begins like a page of expvar's and is none: %.*s", s.shown, maxWords, oneLine(err.Error()))

@@ -9,13 +9,15 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"unicode"
+
+	"plimsoll/internal/lab/words"
 )
 
 const (
 	maxHeader = 64 << 10
-	// maxWords is how much of an error's page is shown.
-	maxWords = 200
+	// maxWords is how much of the words of others is shown.
+	maxWords     = 200
+	maxRedirects = 10
 )
 
 // errTooLarge is within the error of an answer that is longer than what is read of it.
@@ -25,7 +27,7 @@ var errTooLarge = errors.New("the rest is not read")
 type refusal struct {
 	shown  string
 	status int
-	words  string // of net/http/pprof, which says what is wrong; empty for others, whose pages are long
+	words  string // of net/http/pprof, which says what is wrong, or ours; empty for others, whose pages are long
 }
 
 func (r *refusal) Error() string {
@@ -45,6 +47,20 @@ func shown(text string) string {
 	return u.Redacted()
 }
 
+// stay follows redirects to the same host only: what a service says must not have the lab ask other machines of its network. The redirect is then the
+// answer.
+func stay(request *http.Request, via []*http.Request) error {
+	switch {
+	case !sameHost(request.URL, via[0].URL):
+		return http.ErrUseLastResponse
+	case len(via) >= maxRedirects:
+		return fmt.Errorf("it leads on after %d redirects", maxRedirects)
+	}
+	return nil
+}
+
+func sameHost(a, b *url.URL) bool { return strings.EqualFold(a.Host, b.Host) }
+
 // fetch reads an answer of at most limit bytes. Its errors name the URL as it may be shown, and are the same words for the same cause.
 func fetch(ctx context.Context, client *http.Client, url, shown string, limit int64) ([]byte, http.Header, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -58,13 +74,7 @@ func fetch(ctx context.Context, client *http.Client, url, shown string, limit in
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		refused := &refusal{shown: shown, status: response.StatusCode}
-		if response.Header.Get("X-Go-Pprof") != "" {
-			// What cannot be read of an explanation is not missed.
-			words, _ := io.ReadAll(io.LimitReader(response.Body, maxWords))
-			refused.words = oneLine(string(words))
-		}
-		return nil, nil, refused
+		return nil, nil, refusalOf(response, shown)
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
 	switch {
@@ -74,6 +84,21 @@ func fetch(ctx context.Context, client *http.Client, url, shown string, limit in
 		return nil, nil, fmt.Errorf("%s answers with more than %d MB: %w", shown, limit>>20, errTooLarge)
 	}
 	return body, response.Header, nil
+}
+
+// refusalOf makes an error of an answer with a status that says that it is not what was asked for.
+func refusalOf(response *http.Response, shown string) *refusal {
+	refused := &refusal{shown: shown, status: response.StatusCode}
+	to, err := response.Location()
+	switch {
+	case err == nil && response.StatusCode/100 == 3 && !sameHost(to, response.Request.URL):
+		refused.words = fmt.Sprintf("it leads to another host, %.*s, and is not followed there: name the URL there, if that is meant", maxWords, oneLine(to.Host))
+	case response.Header.Get("X-Go-Pprof") != "":
+		// What cannot be read of an explanation is not missed.
+		explanation, _ := io.ReadAll(io.LimitReader(response.Body, maxWords))
+		refused.words = oneLine(string(explanation))
+	}
+	return refused
 }
 
 // cause is what went wrong without what changes from one time to the next, such as the number of a local port.
@@ -94,16 +119,9 @@ func cause(ctx context.Context, shown string, err error) error {
 	case errors.As(err, &op):
 		err = op.Err
 	}
-	return fmt.Errorf("%s: %w", shown, err)
+	// It may hold the line that was no answer.
+	return fmt.Errorf("%s: %.*s", shown, maxWords, oneLine(err.Error()))
 }
 
 // oneLine is a text of others as it can be said within a line.
-func oneLine(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "?"))
-	return strings.TrimSpace(text)
-}
+func oneLine(text string) string { return words.Clean(strings.TrimSpace(text)) }

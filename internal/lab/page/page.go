@@ -18,23 +18,30 @@ import (
 	"sync"
 	"time"
 	"unicode"
-	"unicode/utf8"
+
+	"plimsoll/internal/lab/words"
 )
 
 // The bounds of pages. One is read at most once in every, as a service has to make it: once a second, when samples are taken four times a second and
 // never quite on time.
 const (
-	every     = 900 * time.Millisecond
-	patience  = 500 * time.Millisecond
-	maxPage   = 4 << 20
+	every    = 900 * time.Millisecond
+	patience = 500 * time.Millisecond
+	maxPage  = 4 << 20
+	// maxLines and maxLabels bound what reading a page costs; beyond them nothing of it is read.
+	maxLines  = 20_000
+	maxLabels = 50_000 // of all series together; names in JSON
+	maxOfLine = 32     // labels of a series: the parser compares each with all before it, anew
 	maxSeries = 1000
 	maxName   = 300
 	// maxNames bounds what all names of one sample take in a run directory, where a line has a limit.
 	maxNames = 512 << 10
-	// maxSaid bounds the causes that are told apart.
-	maxSaid = 32
+	// maxSaid bounds the causes that are told apart of one page: what it answers must not drown what is said of others.
+	maxSaid = 8
 	// refusedFor is for how long what is no page is left alone: it does not become one within a second, and reading it costs.
 	refusedFor = 10 * time.Second
+	// maxFailed is how often in a row a page may fail to answer before it is left alone as long: samples wait for it.
+	maxFailed = 2
 )
 
 // prefix begins the names of series as the page has them.
@@ -46,12 +53,11 @@ type Page struct {
 	sites []*site
 	now   func() time.Time
 	last  time.Time
-	said  []string
 }
 
 // New makes the source of pages: of Prometheus metrics in text, or of expvar's JSON; what comes back decides. Nothing is read before the first
-// sample. Where two pages have the same name, the value of the one that is named first is kept; Go's runtime is that of the first page that speaks of one,
-// and of other pages at the same address: a database's exporter is a Go program too, and not the service.
+// sample, and redirects are followed on the same host only. Where two pages have the same name, the value of the one that is named first is kept; Go's runtime
+// is that of the first page that speaks of one, and of other pages at the same address: a database's exporter is a Go program too, and not the service.
 func New(urls ...string) *Page {
 	p := &Page{now: time.Now}
 	for _, u := range urls {
@@ -63,9 +69,10 @@ func New(urls ...string) *Page {
 // Name is as probe.Source says.
 func (p *Page) Name() string { return "the metrics page" }
 
-// Read reads the pages if a second or so has passed since they were read last; the samples in between do not have their values. It waits for them for half
-// a second at most. An error says what could not be read, on one line, and each cause is said once: with several pages the same ones would come back in
-// ever new combinations.
+// Read reads the pages if a second or so has passed since they were read last; the samples in between do not have their values. It waits for answers for half
+// a second at most, and then reads them: a page of the largest that services have takes some hundredths of one, and one that was made to take long two
+// tenths. A page that twice in a row did not answer is left alone for ten seconds. An error says what could not be read, on one line, and each cause is
+// said once: with several pages the same ones would come back in ever new combinations.
 //
 // It costs a service what making its page does, and the reader about a millisecond of a processor for all that Go's runtime can tell (BenchmarkRead: 50 KB).
 func (p *Page) Read(into map[string]float64) error {
@@ -96,9 +103,8 @@ func (p *Page) Read(into map[string]float64) error {
 // unsaid is what was not said before; nil when that is nothing.
 func (p *Page) unsaid(errs []error) error {
 	var news []string
-	for _, err := range errs {
-		if err != nil && len(p.said) < maxSaid && !slices.Contains(p.said, err.Error()) {
-			p.said = append(p.said, err.Error())
+	for i, err := range errs {
+		if err != nil && p.sites[i].news(err) {
 			news = append(news, err.Error())
 		}
 	}
@@ -115,14 +121,28 @@ func (p *Page) merge(into map[string]float64, i int, r reading, room *int) (left
 		if slices.ContainsFunc(earlier, func(s *site) bool { return s.before(p.sites[i], name) }) {
 			continue
 		}
-		// In JSON a byte becomes two at most, as there are no control characters; then there are quotes, the value and what parts them.
-		if *room -= 2*len(name) + 30; *room < 0 {
+		// Besides there are quotes, the value and what parts them.
+		if *room -= inJSON(name) + 30; *room < 0 {
 			left = true
 			continue
 		}
 		into[name] = r[name]
 	}
 	return left
+}
+
+// inJSON is how many bytes a name takes, without its quotes: the characters that are written otherwise in HTML take six where JSON is made for that too.
+func inJSON(name string) int {
+	n := len(name)
+	for _, c := range []byte(name) {
+		switch c {
+		case '"', '\\':
+			n++
+		case '<', '>', '&':
+			n += 5
+		}
+	}
+	return n
 }
 
 // reading is what a page said at one moment: values by name.
@@ -136,12 +156,14 @@ type site struct {
 	until     time.Time // the page is not read again before
 	refused   error     // why it was no page, the first time: words that stay the same
 	gave      reading   // when it was read last
+	failed    int       // how often in a row it did not answer
+	said      []string  // the causes of errors
 	history
 }
 
 func newSite(text string) *site {
 	s := &site{url: text, shown: shown(text), client: http.Client{
-		Timeout: patience,
+		Timeout: patience, CheckRedirect: stay,
 		// A connection that is kept costs the service less than a new one a second, and leaves none behind that has to wait for stray packets.
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DisableCompression: true, MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute,
@@ -178,8 +200,10 @@ func (s *site) read(now time.Time) (reading, error) {
 	}
 	body, head, err := fetch(context.Background(), &s.client, s.url, s.shown, maxPage)
 	if err != nil && !errors.Is(err, errTooLarge) {
+		s.rest(now, err)
 		return nil, err
 	}
+	s.failed = 0
 	var r reading
 	if err == nil {
 		r, err = s.parse(body, head)
@@ -192,6 +216,40 @@ func (s *site) read(now time.Time) (reading, error) {
 		return nil, s.refused
 	}
 	return r, err
+}
+
+// rest leaves a page alone for a while when it has failed too often. What answers, if only that it is busy, is asked again.
+func (s *site) rest(now time.Time, err error) {
+	var answer *refusal
+	if errors.As(err, &answer) {
+		s.failed = 0
+		return
+	}
+	if s.failed++; s.failed >= maxFailed {
+		s.until = now.Add(refusedFor)
+	}
+}
+
+// news says whether an error's cause was not said before. Statuses of one class are one cause, as a page might go through all of them.
+func (s *site) news(err error) bool {
+	what := err.Error()
+	var answer *refusal
+	if errors.As(err, &answer) {
+		what = fmt.Sprintf("status %dxx", answer.status/100)
+	}
+	if len(s.said) >= maxSaid || slices.Contains(s.said, what) {
+		return false
+	}
+	s.said = append(s.said, what)
+	return true
+}
+
+// tooMany refuses a page that has more of something than one that is meant to be read each second.
+func (s *site) tooMany(n, most int, of string) error {
+	if n <= most {
+		return nil
+	}
+	return fmt.Errorf("%s has more than %d %s, and is not read, as that would take the processor from what is measured: name a page with fewer", s.shown, most, of)
 }
 
 // parse tells the two kinds of pages apart. A page in Prometheus's text may begin with a brace too, as names of any characters do; it then says by its
@@ -216,7 +274,7 @@ func (t *taker) take(name string, v float64) {
 	switch name = prefix + name; {
 	// JSON has no word for what is no number.
 	case v-v != 0:
-	case len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
+	case len(name) > maxName || words.Clean(name) != name:
 		t.odd = true
 	case t.left == 0:
 		t.full = true

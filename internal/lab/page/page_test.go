@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"plimsoll/internal/lab/page"
+	lines "plimsoll/internal/lab/words"
 )
 
 func TestAPagesSeriesAreReadOnceASecond(t *testing.T) {
@@ -119,7 +121,7 @@ var hostile = map[string]struct {
 	"a page of HTML":  {words("<!doctype html><p>Sign in please, it is %d o'clock"), "no page of Prometheus metrics", false, false},
 	"broken UTF-8":    {words("requests{path=\"\xff\xfe\"} %d\n"), "no page of Prometheus metrics", false, false},
 	"binary":          {words("\x00\x01\x02\x1b[31m\n%d"), "no page of Prometheus metrics", false, false},
-	"deep JSON":       {words(strings.Repeat(`{"a":`, 200_000) + "%d"), "none: ", false, false},
+	"deep JSON":       {words(strings.Repeat(`{"a":`, 20_000) + "%d"), "none: ", false, false},
 	"JSON cut short":  {words(`{"requests": %d`), "none: ", false, false},
 	"another service": {words(`{"memstats": {"NumGC": "%d"}, "requests": 5}`), "are not those of Go's runtime", true, false},
 	"nothing there":   {http.NotFound, "status 404", false, false},
@@ -148,11 +150,35 @@ var hostile = map[string]struct {
 			fmt.Fprintf(w, "series_%d 1\n", i)
 		}
 	}, "more than 1000 series", true, false},
-	"long names":     {words("requests{path=\"" + strings.Repeat("x", 400) + "\"} %d\nqueue 7\n"), "longer than", true, false},
-	"names of bytes": {words(`{"a\u0000b": %d, "queue": 7}`), "no text", true, false},
+	"many lines":                {words(strings.Repeat("a 1\n", page.MaxLines) + "a %d\n"), "more than 20000 lines, and is not read", false, false},
+	"many labels":               {words(strings.Repeat("a{"+strings.Repeat(`b="",`, 20)+"} %[1]d\n", page.MaxLabels/20+1)), "more than 50000 labels, and is not read", false, false},
+	"many labels of one series": {words("a{" + strings.Repeat(`b="",`, page.MaxOfLine+1) + "} %d\n"), "more than 32 labels on a line, and is not read", false, false},
+	"many names in JSON":        {words("{" + strings.Repeat(`"a":1,`, page.MaxLabels) + `"a": %d}`), "more than 50000 names, and is not read", false, false},
+	"an answer that is none":    {raw("HTTP/1.1 " + strings.Repeat("\u202e", 1000) + "\r\n\r\n"), "malformed HTTP", false, false},
+	"another host, and another": {func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, fmt.Sprintf("http://h%d\u202e.invalid/", elsewhere.Add(1)), http.StatusFound)
+	}, "leads to another host", false, false},
+	"names that turn the line": {words("{\"a\u202eb\": %d, \"queue\": 7}"), "no text", true, false},
+	"long names":               {words("requests{path=\"" + strings.Repeat("x", 400) + "\"} %d\nqueue 7\n"), "longer than", true, false},
+	"names of bytes":           {words(`{"a\u0000b": %d, "queue": 7}`), "no text", true, false},
 	"a long loop": {func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, r.URL.String()+"x", http.StatusFound)
 	}, "10 redirects", false, false},
+}
+
+// elsewhere numbers hosts.
+var elsewhere atomic.Int64
+
+// raw is an answer of these bytes, and nothing else.
+func raw(answer string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		defer c.Close()
+		fmt.Fprint(c, answer)
+	}
 }
 
 // words is a page that changes with each reading.
@@ -184,7 +210,7 @@ func TestWhatIsNoPageIsSaidOnce(t *testing.T) {
 				case i > 0:
 				case err == nil:
 					t.Error("nothing is said")
-				case !strings.Contains(err.Error(), c.said) || strings.ContainsAny(err.Error(), "\n\x00\x1b") || len(err.Error()) > 500:
+				case !strings.Contains(err.Error(), c.said) || lines.Clean(err.Error()) != err.Error() || len(err.Error()) > 600:
 					t.Errorf("%q, want %q", err, c.said)
 				}
 			}
@@ -220,6 +246,44 @@ func TestOfSeveralPagesEachCauseIsSaidOnce(t *testing.T) {
 	}
 }
 
+// A list of what was not measured has an end, and other pages have to find room in it.
+func TestAPageCannotSayMoreThanAFewThings(t *testing.T) {
+	n := 0
+	statuses := served(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Go-Pprof", "1")
+		w.WriteHeader(400 + n%200)
+		fmt.Fprintln(w, "it is", n, "\u202e\u009b")
+	})
+	answers := served(t, func(w http.ResponseWriter, r *http.Request) { raw(fmt.Sprintf("HTTP/1.1 x%d\r\n\r\n", n))(w, r) })
+	third := ""
+	last := served(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, third) })
+	p, clock := source(statuses, answers, last)
+	said := map[string]int{}
+	for n = range 200 {
+		clock.pass(time.Minute)
+		if n == 199 {
+			third = "<html>"
+		}
+		err := p.Read(map[string]float64{})
+		if err == nil {
+			continue
+		}
+		for one := range strings.SplitSeq(err.Error(), "; ") {
+			for _, url := range []string{statuses, answers, last} {
+				if strings.HasPrefix(one, url) {
+					said[url]++
+				}
+			}
+			if lines.Clean(one) != one {
+				t.Errorf("%q", one)
+			}
+		}
+	}
+	if said[statuses] != 2 || said[answers] != page.MaxSaid || said[last] != 1 {
+		t.Errorf("of two classes of statuses %d things are said, of changing answers %d, and of a third page %d", said[statuses], said[answers], said[last])
+	}
+}
+
 func TestWhatCannotBeReachedIsSaidWithoutItsPassword(t *testing.T) {
 	refusing := served(t, http.NotFound)
 	for _, url := range []string{strings.Replace(refusing, "http://", "http://me:hunter2@", 1) + "/metrics?token=hunter2", "http://[hunter2", "http://127.0.0.1:1/"} {
@@ -252,26 +316,97 @@ func TestWhatIsNoPageIsLeftAloneForAWhile(t *testing.T) {
 	}
 }
 
-// A line of samples.jsonl has a limit, and a run must not fail because of a page.
-func TestTheNamesOfASampleAreBoundedTogether(t *testing.T) {
-	long := func(w http.ResponseWriter, r *http.Request) {
-		for i := range page.MaxSeries {
-			fmt.Fprintf(w, "%s{a=\"%d%s\"} 1\n", r.URL.Path[1:], i, strings.Repeat(`\"`, 100))
+// The samples wait for a page, and a page that hangs would take half of each second. This one does not take that long to fail.
+func TestAPageThatDoesNotAnswerIsLeftAloneForAWhile(t *testing.T) {
+	var asked atomic.Int64
+	var does atomic.Value
+	fail := func(http.ResponseWriter) { panic(http.ErrAbortHandler) }
+	busy := func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }
+	well := func(w http.ResponseWriter) { fmt.Fprintln(w, "queue 7") }
+	p, c := source(served(t, func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Connection", "close") // or else a failure would be tried again, as that of a connection that had ended
+		does.Load().(func(http.ResponseWriter))(w)
+	}))
+	for i, step := range []struct {
+		does   func(http.ResponseWriter)
+		length time.Duration
+		asked  int64
+		said   string
+		values int
+	}{
+		{fail, 10 * time.Second, 2, "cut short", 0},
+		{fail, 10 * time.Second, 1, "", 0}, // and left alone again at once
+		{busy, 10 * time.Second, 9, "status 503", 0},
+		{fail, time.Second, 1, "", 0},
+		{well, 10 * time.Second, 10, "", 10}, // once is no reason
+		{fail, 2 * time.Second, 2, "", 0},
+		{well, 9 * time.Second, 0, "", 0},
+		{well, 10 * time.Second, 10, "", 10},
+	} {
+		does.Store(step.does)
+		asked.Store(0)
+		said, values := "", 0
+		for end := c.now.Add(step.length); c.now.Before(end); {
+			c.pass(time.Second)
+			into := map[string]float64{}
+			if err := p.Read(into); err != nil {
+				said += err.Error()
+			}
+			values += len(into)
+		}
+		if asked.Load() != step.asked || values != step.values || (said == "") != (step.said == "") || !strings.Contains(said, step.said) {
+			t.Errorf("step %d: asked %d times for %d values, and said: %q", i, asked.Load(), values, said)
 		}
 	}
-	url := served(t, long)
-	p, _ := source(url+"/a", url+"/b", url+"/c")
-	values := map[string]float64{}
-	err := p.Read(values)
-	if err == nil || !strings.Contains(err.Error(), "some are left out") {
-		t.Error(err)
+}
+
+func TestARedirectIsFollowedOnTheSameHostOnly(t *testing.T) {
+	var asked atomic.Int64
+	other := served(t, func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		fmt.Fprintln(w, "queue 7")
+	})
+	url := served(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/there":
+			fmt.Fprintln(w, "queue 5")
+		case "/here":
+			http.Redirect(w, r, "/there", http.StatusMovedPermanently)
+		default:
+			http.Redirect(w, r, other+"/metrics", http.StatusTemporaryRedirect)
+		}
+	})
+	wantValues(t, reader(t, url+"/here")(), map[string]float64{"metrics.queue": 5})
+	p, _ := source(url + "/away")
+	err := p.Read(map[string]float64{})
+	if err == nil || !strings.Contains(err.Error(), "leads to another host, "+strings.TrimPrefix(other, "http://")+",") || asked.Load() != 0 {
+		t.Errorf("%v; the other host was asked %d times", err, asked.Load())
 	}
-	size := 0
-	for name := range values {
-		size += 2 * len(name)
+	taken, errs := page.NewProfiler(url).Take(t.Context(), []page.Kind{page.CPU}, time.Millisecond)
+	if len(taken) > 0 || len(errs) != 1 || !strings.Contains(errs[0].Error(), "leads to another host") || asked.Load() != 0 {
+		t.Errorf("profiles: %v; the other host was asked %d times", errs, asked.Load())
 	}
-	if size > page.MaxNames || size < page.MaxNames/2 {
-		t.Errorf("%d bytes of names", size)
+}
+
+// A line of samples.jsonl has a limit, and a run must not fail because of a page.
+func TestTheNamesOfASampleAreBoundedTogether(t *testing.T) {
+	for _, c := range []string{`\"`, "<", "x", "\u00e9"} {
+		url := served(t, func(w http.ResponseWriter, r *http.Request) {
+			for i := range page.MaxSeries {
+				fmt.Fprintf(w, "%s{a=\"%d%s\"} 1\n", r.URL.Path[1:], i, strings.Repeat(c, 240/len(c)))
+			}
+		})
+		p, _ := source(url+"/a", url+"/b", url+"/c")
+		values := map[string]float64{}
+		err := p.Read(values)
+		if err == nil || !strings.Contains(err.Error(), "some are left out") {
+			t.Errorf("%q: %v", c, err)
+		}
+		text, err := json.Marshal(values)
+		if err != nil || len(text) > page.MaxNames || len(text) < page.MaxNames/2 {
+			t.Errorf("%q: %d bytes of names, %v", c, len(text), err)
+		}
 	}
 }
 

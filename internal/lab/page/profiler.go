@@ -50,31 +50,33 @@ const (
 type Profiler struct {
 	url, shown string
 	client     http.Client
+	making     time.Duration
 }
 
 // NewProfiler makes one for a service's base URL, such as http://127.0.0.1:6060, or that of its /debug/pprof. It leaves no connection behind after
-// a profile, as that would be counted as one of the service's.
+// a profile, as that would be counted as one of the service's, and follows redirects on the same host only.
 func NewProfiler(url string) *Profiler {
 	base := strings.TrimSuffix(strings.TrimRight(url, "/"), "/debug/pprof") + "/debug/pprof"
-	return &Profiler{url: base, shown: shown(base), client: http.Client{Transport: &http.Transport{
+	return &Profiler{url: base, shown: shown(base), making: making, client: http.Client{CheckRedirect: stay, Transport: &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHeader,
 	}}}
 }
 
 // Take takes profiles of these kinds at the same time, for so long: in whole seconds and at least one. It returns those that are whole, as pprof reads
 // them, of 32 MB at most each, by the kind; and for the others the reasons, each once. A mutex or block profile that is empty is whole: a service has to turn
-// them on. It returns when all are there, or soon after ctx has ended, and leaves nothing running.
+// them on. It returns when all are there, or soon after ctx has ended, and leaves nothing running. What has come when ctx ends is not looked at any more, and so
+// not returned; the one that is being looked at takes some milliseconds, or a second or two when it was made to take long.
 //
 // It costs the service what profiling does: some percent of a processor for the processor's profile, and for the others the work of writing them, twice for
 // those that are differences. A goroutine profile stops the service for as long as it takes to count its goroutines.
 func (p *Profiler) Take(ctx context.Context, kinds []Kind, length time.Duration) (map[string][]byte, []error) {
-	ctx, cancel := context.WithTimeout(ctx, length+making)
+	soon, cancel := context.WithTimeout(ctx, length+p.making)
 	defer cancel()
 	taken := make([][]byte, len(kinds))
 	errs := make([]error, len(kinds))
 	var running sync.WaitGroup
 	for i, kind := range kinds {
-		running.Go(func() { taken[i], errs[i] = p.take(ctx, kind, length) })
+		running.Go(func() { taken[i], errs[i] = p.take(soon, kind, length) })
 	}
 	running.Wait()
 	whole := make(map[string][]byte)
@@ -82,7 +84,7 @@ func (p *Profiler) Take(ctx context.Context, kinds []Kind, length time.Duration)
 	for i, kind := range kinds {
 		// They are looked at when all are there: it takes some of the processor that the service may be using.
 		if errs[i] == nil {
-			errs[i] = p.check(taken[i])
+			errs[i] = p.check(ctx, taken[i])
 		}
 		if errs[i] == nil {
 			whole[string(kind)] = taken[i]
@@ -124,7 +126,10 @@ func (p *Profiler) take(ctx context.Context, kind Kind, length time.Duration) ([
 }
 
 // check refuses what is no profile, and what is cut short.
-func (p *Profiler) check(content []byte) error {
+func (p *Profiler) check(ctx context.Context, content []byte) error {
+	if ctx.Err() != nil {
+		return cause(ctx, p.shown, ctx.Err())
+	}
 	if _, err := profile.Parse(content); err != nil {
 		return fmt.Errorf("%s answers with something else than a profile (%w): is net/http/pprof there?", p.shown, err)
 	}

@@ -158,6 +158,46 @@ func TestProfilesThatAreNoneAreErrorsSaidOnce(t *testing.T) {
 	}
 }
 
+// heap is a profile of this process.
+func heap(t *testing.T) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := rpprof.WriteHeapProfile(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestAProfileThatDoesNotComeDoesNotKeepTheOthers(t *testing.T) {
+	content := heap(t)
+	p := page.NewProfiler(served(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/heap") {
+			w.Write(content)
+			return
+		}
+		<-r.Context().Done()
+	}))
+	p.Making(2 * time.Second)
+	taken, errs := p.Take(t.Context(), []page.Kind{page.CPU, page.Heap}, time.Millisecond)
+	if len(errs) != 1 || !strings.Contains(errs[0].Error(), "cpu profile: ") || !strings.Contains(errs[0].Error(), "does not answer in time") ||
+		!bytes.Equal(taken["heap"], content) {
+		t.Errorf("%v, and %d profiles", errs, len(taken))
+	}
+}
+
+// Looking at a profile may take a second or two when somebody has made it for that.
+func TestAfterTheEndNoProfileIsLookedAt(t *testing.T) {
+	p := page.NewProfiler("http://127.0.0.1:1")
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := p.Check(ctx, heap(t)); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := p.Check(ctx, heap(t)); err == nil || !strings.Contains(err.Error(), "was not waited for") {
+		t.Error(err)
+	}
+}
+
 func TestAProfilerDoesNotOutliveItsContext(t *testing.T) {
 	nothingStays(t)
 	arrived := make(chan string, 10)

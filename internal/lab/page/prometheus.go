@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,6 +17,9 @@ type families map[string]*dto.MetricFamily
 
 // prometheus reads a page in Prometheus's text.
 func (s *site) prometheus(text string) (reading, error) {
+	if err := s.costly(text); err != nil {
+		return nil, err
+	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	parsed, err := parser.TextToMetricFamilies(strings.NewReader(text))
 	if err != nil {
@@ -34,8 +38,24 @@ func (s *site) prometheus(text string) (reading, error) {
 	return t.reading, t.error(s.shown)
 }
 
+// costly refuses a page that would take too long to parse, or too much memory: of a line of four bytes the parser makes two hundred.
+func (s *site) costly(text string) error {
+	if err := s.tooMany(strings.Count(text, "\n"), maxLines, "lines"); err != nil {
+		return err
+	}
+	total, most := 0, 0
+	for line := range strings.SplitSeq(text, "\n") {
+		labels := strings.Count(line, "=")
+		total, most = total+labels, max(most, labels)
+	}
+	return cmp.Or(s.tooMany(total, maxLabels, "labels"), s.tooMany(most, maxOfLine, "labels on a line"))
+}
+
 // series takes the values of one series.
 func series(t *taker, family *dto.MetricFamily, m *dto.Metric) {
+	if t.full {
+		return // making its name costs as much as reading it
+	}
 	labels := ""
 	if len(m.Label) > 0 {
 		pairs := make([]string, len(m.Label))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	lab "plimsoll/internal/lab/profile"
+	"plimsoll/internal/lab/words"
 )
 
 func zipped(t *testing.T, write func(*gzip.Writer)) []byte {
@@ -29,14 +31,14 @@ func zipped(t *testing.T, write func(*gzip.Writer)) []byte {
 	return out.Bytes()
 }
 
+// message is a field of a message, so many times.
+func message(number protowire.Number, content []byte, times int) []byte {
+	return bytes.Repeat(protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), content), times)
+}
+
 func TestWhatIsNoProfileIsSaidInOneLine(t *testing.T) {
 	whole := encoded(t, time.Second, "cpu", "nanoseconds", stacks{"main.main;main.work": 5})
-	message := func(number protowire.Number, content []byte, times int) []byte {
-		return bytes.Repeat(protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), content), times)
-	}
-	locations := func(n int) []byte {
-		return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), make([]byte, n))
-	}
+	locations := func(n int) []byte { return message(1, make([]byte, n), 1) }
 	twice := &profile.Profile{SampleType: []*profile.ValueType{{Type: "cpu", Unit: "seconds"}}, Sample: []*profile.Sample{{Value: []int64{1, 2}}}}
 	for name, c := range map[string]struct {
 		data []byte
@@ -49,12 +51,18 @@ func TestWhatIsNoProfileIsSaidInOneLine(t *testing.T) {
 		"zipped garbage":       {append([]byte{0x1f, 0x8b}, "garbage that is long enough to be read"...), "compression is damaged"},
 		"a bomb":               {zipped(t, func(z *gzip.Writer) { repeat(t, z, make([]byte, 1<<20), 65) }), "unpacks to more than 64 MB"},
 		"too long":             {make([]byte, 32<<20+1), "more than 32"},
+		"too many types":       {message(1, nil, 101), "more than 100 types"},
 		"too many samples":     {message(2, nil, 200_001), "more than 200000 samples"},
-		"too many functions":   {message(5, nil, 1_000_001), "more than 1000000 functions"},
-		"too many texts":       {message(6, nil, 1_000_001), "more than 1000000 texts"},
+		"too many mappings":    {message(3, nil, 1<<16+1), "more than 65536 mappings"},
+		"too many functions":   {message(5, nil, 500_001), "more than 500000 functions"},
+		"too many texts":       {message(6, nil, 500_001), "more than 500000 texts"},
+		"too many labels":      {message(2, message(3, nil, 8_000_001), 1), "more than 8000000 parts"},
 		"too many frames":      {message(2, locations(1<<20), 8), "more than 8000000 parts"},
 		"too many inlined":     {message(4, message(4, nil, 513), 1), "more than 512 functions inlined"},
+		"too many lines":       {message(4, message(4, nil, 512), 977), "more than 500000 lines of code"},
 		"a tag of no field":    {[]byte{0, 0}, "no profile in pprof's format"},
+		"a number for a text":  {[]byte{6 << 3, 0}, "damaged"},
+		"two in one":           {append(raw(t, whole, 7), raw(t, whole, 7)...), "damaged"},
 		"no types":             {message(6, nil, 1), "does not say what it measured"},
 		"two values of a type": {packed(t, twice), "contradicts itself"},
 		"a sample and no more": {message(2, nil, 1), "damaged"},
@@ -65,6 +73,21 @@ func TestWhatIsNoProfileIsSaidInOneLine(t *testing.T) {
 			t.Errorf("%s: %v, not %q", name, err, c.want)
 		}
 	}
+}
+
+// raw is a profile without its compression, taken at a time.
+func raw(t testing.TB, data []byte, at int64) []byte {
+	t.Helper()
+	p, err := profile.ParseData(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.TimeNanos = at
+	var out bytes.Buffer
+	if err := p.WriteUncompressed(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }
 
 func repeat(t *testing.T, z *gzip.Writer, content []byte, times int) {
@@ -117,11 +140,83 @@ func TestInlinedCallsDoNotMakeMemoryOfLittle(t *testing.T) {
 	}
 }
 
+// TestWhatIsNotReadMakesNoMemory has profiles of a few thousand bytes, as they are zipped, of which pprof's reader alone would make a gigabyte, or the
+// making of names would take hours.
+func TestWhatIsNotReadMakesNoMemory(t *testing.T) {
+	whole := raw(t, encoded(t, time.Second, "cpu", "nanoseconds", stacks{"main.main;main.work": 5}), 0)
+	numbers := make([]byte, 0, 6<<20)
+	for i := range 1_000_000 {
+		numbers = append(protowire.AppendTag(numbers, protowire.Number(1_000_000+i), protowire.VarintType), 0)
+	}
+	// A sample with a value, at no place.
+	labelled := message(2, append([]byte{2 << 3, 5}, message(3, nil, 2_000_000)...), 1)
+	for name, more := range map[string][]byte{
+		"labels": labelled, "comments": message(13, make([]byte, 8<<20), 1), "fields without a name": numbers,
+		"a long name of many": named(t, strings.Repeat("x", 1<<20)), "type arguments of many": named(t, "main.work["+strings.Repeat("x", 1<<20)+"]"),
+	} {
+		data := append(bytes.Clone(whole), more...)
+		if strings.HasSuffix(name, "of many") {
+			data = more
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		p, err := lab.Parse(data)
+		runtime.ReadMemStats(&after)
+		if err != nil || p.Total(lab.CPU) == 0 {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if made := (after.TotalAlloc - before.TotalAlloc) >> 20; made > 64 {
+			t.Errorf("%s: %d MB were made of %d", name, made, len(data)>>20)
+		}
+		for _, at := range p.Top(lab.CPU, lab.Leaf, 5) {
+			if len(at.Function) > 310 || len(at.File) > 310 {
+				t.Errorf("%s: %d bytes of %.20q in %.20q", name, len(at.Function), at.Function, at.File)
+			}
+		}
+	}
+}
+
+// named is a profile with many functions of one name, in a file and of a binary of the same.
+func named(t testing.TB, name string) []byte {
+	t.Helper()
+	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "cpu", Unit: "seconds"}}}
+	m := &profile.Mapping{ID: 1, File: name}
+	p.Mapping = append(p.Mapping, m)
+	for i := range uint64(20_000) {
+		f := &profile.Function{ID: i + 1, Name: name, Filename: name}
+		if i%2 > 0 {
+			f.Name = "" // so that it is called by its binary
+		}
+		l := &profile.Location{ID: i + 1, Mapping: m, Line: []profile.Line{{Function: f}}}
+		p.Function, p.Location = append(p.Function, f), append(p.Location, l)
+		p.Sample = append(p.Sample, &profile.Sample{Location: []*profile.Location{l}, Value: []int64{1}})
+	}
+	return raw(t, packed(t, p), 0)
+}
+
 func TestNamesAreBoundedLinesOfText(t *testing.T) {
-	p := second(t, stacks{"main.\x1b[31mred\n\xff": 1, strings.Repeat("é", 1000): 1})
-	for _, at := range p.Top(lab.CPU, lab.Leaf, 5) {
-		if len(at.Function) > 310 || strings.ContainsAny(at.Function, "\x1b\n") || !utf8.ValidString(at.Function) {
-			t.Errorf("%q", at.Function)
+	binary := &profile.Mapping{ID: 1, File: "/lib/\u202elib\u0085c\xff.so"}
+	hostile := &profile.Function{ID: 1, Name: "main.\x1b[31mred\n\xff\u009b\u202e\u2028", Filename: "/src/\u2066a\x9b/b\u0090.go"}
+	long := &profile.Function{ID: 2, Name: strings.Repeat("é", 1000), Filename: strings.Repeat("\xff", 1000)}
+	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "cpu", Unit: "seconds"}, {Type: "\u202ewall\u0080", Unit: "seconds"}},
+		Mapping: []*profile.Mapping{binary}, Function: []*profile.Function{hostile, long}}
+	for i, lines := range [][]profile.Line{nil, {{Function: hostile}}, {{Function: long}}} {
+		l := &profile.Location{ID: uint64(i + 1), Mapping: binary, Line: lines}
+		p.Location = append(p.Location, l)
+		p.Sample = append(p.Sample, &profile.Sample{Location: []*profile.Location{l}, Value: []int64{1, 1}})
+	}
+	read := parsed(t, packed(t, p))
+	texts := read.Kinds()
+	for _, at := range read.Top(lab.CPU, lab.Leaf, 5) {
+		texts = append(texts, at.Function, at.File)
+	}
+	if len(texts) != 8 {
+		t.Errorf("%d texts: %q", len(texts), texts)
+	}
+	for _, text := range texts {
+		if len(text) > 310 || words.Clean(text) != text || !utf8.ValidString(text) {
+			t.Errorf("%q", text)
 		}
 	}
 }
@@ -130,15 +225,7 @@ func FuzzParse(f *testing.F) {
 	whole := encoded(f, time.Second, "cpu", "nanoseconds", stacks{"main.main;main.work[...]": 5, "main.main": 3})
 	f.Add(whole)
 	f.Add(whole[:len(whole)/2])
-	p, err := profile.ParseData(whole)
-	if err != nil {
-		f.Fatal(err)
-	}
-	var raw bytes.Buffer
-	if err := p.WriteUncompressed(&raw); err != nil {
-		f.Fatal(err)
-	}
-	f.Add(raw.Bytes())
+	f.Add(raw(f, whole, 7))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := lab.Parse(data)
 		if err != nil {

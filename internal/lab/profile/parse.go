@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/google/pprof/profile"
+
+	"plimsoll/internal/lab/words"
 )
 
 // What a profile may be. Those of a large Go service have some ten thousand samples and are below a megabyte.
@@ -35,15 +36,15 @@ func Parse(data []byte) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := bound(raw); err != nil {
+	if raw, err = lean(raw); err != nil {
 		return nil, err
 	}
 	from, err := profile.ParseUncompressed(raw)
 	if err != nil {
-		return nil, fmt.Errorf("the profile is damaged: %s", oneLine(err.Error()))
+		return nil, fmt.Errorf("the profile is damaged: %s", words.Clean(err.Error()))
 	}
 	if err := from.CheckValid(); err != nil {
-		return nil, fmt.Errorf("the profile contradicts itself: %s", oneLine(err.Error()))
+		return nil, fmt.Errorf("the profile contradicts itself: %s", words.Clean(err.Error()))
 	}
 	if len(from.SampleType) == 0 {
 		return nil, errors.New("the profile does not say what it measured")
@@ -82,11 +83,28 @@ type builder struct {
 	lines map[*profile.Location][]int32
 	cut   int32 // the id of the frame Cut, -1 while there is none
 	names map[*profile.Function]Frame
+	// What texts have become.
+	functions, files, binaries memo
+}
+
+// memo keeps what long texts have become: half a million functions may have the same one. A short one is sooner made again than looked up.
+type memo map[string]string
+
+func (m memo) of(text string, become func(string) string) string {
+	if len(text) <= mostName {
+		return become(text)
+	}
+	short, ok := m[text]
+	if !ok {
+		short = become(text)
+		m[text] = short
+	}
+	return short
 }
 
 func build(from *profile.Profile) (*Profile, error) {
 	b := &builder{out: &Profile{seconds: max(0, float64(from.DurationNanos)/1e9)}, ids: map[Frame]int32{}, lines: map[*profile.Location][]int32{}, cut: -1,
-		names: map[*profile.Function]Frame{}}
+		names: map[*profile.Function]Frame{}, functions: memo{}, files: memo{}, binaries: memo{}}
 	for _, t := range from.SampleType {
 		b.out.types = append(b.out.types, sampleType{clip(t.Type), per(t.Unit)})
 	}
@@ -157,12 +175,12 @@ func (b *builder) location(l *profile.Location) []int32 {
 	for _, line := range l.Line {
 		f, ok := b.names[line.Function]
 		if !ok {
-			f = Frame{Function: clean(line.Function.Name), File: shortFile(line.Function.Filename)}
+			f = Frame{Function: b.functions.of(line.Function.Name, clean), File: b.files.of(line.Function.Filename, shortFile)}
 			if f.Function == "" {
-				f.Function = clean(line.Function.SystemName)
+				f.Function = b.functions.of(line.Function.SystemName, clean)
 			}
 			if f.Function == "" {
-				f.Function = unnamed(l)
+				f.Function = b.unnamed(l)
 			}
 			b.names[line.Function] = f
 		}
@@ -170,7 +188,7 @@ func (b *builder) location(l *profile.Location) []int32 {
 		all = append(all, b.id(f))
 	}
 	if all == nil {
-		all = []int32{b.id(Frame{Function: unnamed(l)})}
+		all = []int32{b.id(Frame{Function: b.unnamed(l)})}
 	}
 	b.lines[l] = all
 	return all
@@ -188,31 +206,22 @@ func (b *builder) id(f Frame) int32 {
 
 // unnamed is what code without symbols is called: what it was loaded from, or nothing but that it is unknown. Addresses would make a function of
 // every instruction.
-func unnamed(l *profile.Location) string {
+func (b *builder) unnamed(l *profile.Location) string {
 	if l.Mapping != nil && l.Mapping.File != "" {
-		return clip("[" + path.Base(l.Mapping.File) + "]")
+		return b.binaries.of(l.Mapping.File, func(file string) string { return clip("[" + path.Base(file) + "]") })
 	}
 	return "[unknown]"
 }
 
 // clip bounds a text of a profile, and makes it one line of valid UTF-8.
 func clip(s string) string {
-	if len(s) > mostName {
-		n := mostName
-		for n > 0 && !utf8.RuneStart(s[n]) {
-			n--
-		}
-		s = s[:n] + "…"
+	s = words.Clean(s)
+	if len(s) <= mostName {
+		return s
 	}
-	return oneLine(strings.ToValidUTF8(s, "\uFFFD"))
-}
-
-// oneLine puts a space in place of each character that is no letter of a line.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, s)
+	n := mostName
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
 }

@@ -40,7 +40,7 @@ type kindWords struct {
 	rate     bool // it grows with time, so that its weight is for a second
 }
 
-var words = map[string]kindWords{
+var inWords = map[string]kindWords{
 	CPU:          {"processor seconds", "of the processor time", true},
 	samples:      {"samples", "of the samples", true},
 	AllocSpace:   {"bytes allocated", "of the bytes allocated", true},
@@ -95,11 +95,11 @@ func (p *Profile) Total(kind string) (sum float64) {
 
 // Rate says whether weights of a kind are for a second of the profile's time: those of goroutines and of the live heap never are, nor any of
 // a profile that does not say how long it was taken.
-func (p *Profile) Rate(kind string) bool { return words[kind].rate && p.seconds > 0 }
+func (p *Profile) Rate(kind string) bool { return inWords[kind].rate && p.seconds > 0 }
 
 // Unit is what weights of a kind are, for a person: "processor seconds a second", "goroutines".
 func (p *Profile) Unit(kind string) string {
-	unit := words[kind].unit
+	unit := inWords[kind].unit
 	if unit == "" {
 		unit = kind
 	}

@@ -129,7 +129,7 @@ func (t *tally) places(kind string) []Place {
 			at[keyOf(f)] = f
 		}
 	}
-	of := words[kind].of
+	of := inWords[kind].of
 	if of == "" {
 		of = "of " + kind
 	}
