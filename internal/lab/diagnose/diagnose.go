@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/words"
 )
 
 // Run diagnoses a run. It is a function of the run's files alone; profiles are read from them now.
@@ -23,6 +24,7 @@ func Run(run *record.Run) *Diagnosis {
 			d.NotJudged = append(d.NotJudged, *lacking)
 		}
 	}
+	d.settle(e)
 	// What is binding comes first, then what costs, then risks; within each what moves the line most, as far as it is sure.
 	slices.SortStableFunc(d.Findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(worth(&b), worth(&a)))
@@ -35,6 +37,25 @@ func Run(run *record.Run) *Diagnosis {
 	return d
 }
 
+// settle reckons the gains that depend on what else was found, and says how to verify what the rules do not say it of.
+func (d *Diagnosis) settle(e *Evidence) {
+	elsewhere := slices.ContainsFunc(d.Findings, func(f Finding) bool { return f.Rank <= Binding })
+	for i := range d.Findings {
+		f := &d.Findings[i]
+		if f.saves != nil {
+			f.Gain = e.processorGain(*f.saves, elsewhere)
+		}
+		switch {
+		case f.Verify.Text != "":
+		case f.Gain.Factor < 1.05:
+			f.Verify = Action{"survey again after the change, and diagnose: the finding should be gone", words.Command("plimsoll", "diagnose", "NEW-RUN")}
+		default:
+			f.Verify = Action{"survey again after the change, and compare: the line should be about " + times(f.Gain.Factor) + " what it was",
+				words.Command("plimsoll", "compare", e.Run.Dir, "NEW-RUN")}
+		}
+	}
+}
+
 // worth is what a finding is ordered by.
 func worth(f *Finding) float64 { return (f.Gain.Factor - 1) * f.Confidence }
 
@@ -44,10 +65,8 @@ func first(e *Evidence, findings []Finding) Limit {
 		return Limit{What: "unknown", Why: "the run has no step that the service passed"}
 	}
 	for i := range e.Reserves {
-		r := &e.Reserves[i]
-		if r.Share() >= saturated {
-			return Limit{What: r.What, Share: min(r.Share(), 1), Where: e.spenders(),
-				Why: fmt.Sprintf("at %s %s of %s processors that it may use were busy", rate(e.Knee.Rate()), number(r.Used), number(r.Capacity))}
+		if r := &e.Reserves[i]; r.Share() >= saturated {
+			return e.gives(r)
 		}
 	}
 	if len(findings) > 0 && findings[0].Rank <= Binding {
@@ -59,6 +78,15 @@ func first(e *Evidence, findings []Finding) Limit {
 	if len(e.Reserves) == 0 {
 		return Limit{What: "unknown", Why: "no processor time was sampled: run the survey where the service runs, or name its process with --pid"}
 	}
+	if r := e.busiest(); r.Share() >= waited {
+		return e.gives(r)
+	}
 	return Limit{What: "not the processor", Why: fmt.Sprintf("at %s the service's share of the processors was %s busy, the machine %s: requests waited for something else",
 		rate(e.Knee.Rate()), percent(e.busy(targetProcessor)), percent(e.busy(hostProcessor)))}
+}
+
+// gives is that processors give first.
+func (e *Evidence) gives(r *Reserve) Limit {
+	return Limit{What: r.What, Share: min(r.Share(), 1), Where: e.spenders(),
+		Why: fmt.Sprintf("at %s %s of %s processors that it may use were busy", rate(e.Knee.Rate()), number(r.Used), number(r.Capacity))}
 }

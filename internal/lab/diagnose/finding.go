@@ -65,6 +65,9 @@ type Finding struct {
 	Gain   Gain
 	// Verify says how to see whether the advice helped; with a command where there is one.
 	Verify Action
+	// saves is what following the advice saves of the processors' time, where that is what it does; the gain is then reckoned when all that sets the
+	// line is known.
+	saves *cure
 }
 
 // Fact is a figure with what it is held against.

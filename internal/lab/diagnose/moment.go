@@ -34,8 +34,7 @@ func (m *Moment) values(name string) (all []float64, from, to int64) {
 	for i := range m.Step.Samples {
 		s := &m.Step.Samples[i]
 		v, ok := s.Values[name]
-		// What is sampled in the drain is no longer under load.
-		if !ok || s.At < m.Step.Plan.Settle || s.At > m.Step.Totals.Length+drainSlack {
+		if !ok || !m.Step.Judged(s.At) {
 			continue
 		}
 		if len(all) == 0 {
@@ -53,9 +52,6 @@ func (m *Moment) last() map[string]float64 {
 	}
 	return m.Step.Samples[len(m.Step.Samples)-1].Values
 }
-
-// drainSlack is how long after the last arrival a sample still counts: the one that is due then comes a little later.
-const drainSlack = int64(50e6)
 
 // Has says whether something was sampled under a name.
 func (m *Moment) Has(name string) bool {

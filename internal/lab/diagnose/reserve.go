@@ -28,6 +28,19 @@ const (
 // processor for as long as they are served already at 80 % of two.
 const saturated = .8
 
+// waited is the share from which on they may be what gives where nothing else is found that does: at 60 % of two every other request waits for one.
+const waited = .6
+
+// busiest is the reserve of which the largest share was in use; nil without any.
+func (e *Evidence) busiest() (most *Reserve) {
+	for i := range e.Reserves {
+		if r := &e.Reserves[i]; most == nil || r.Share() > most.Share() {
+			most = r
+		}
+	}
+	return most
+}
+
 // reserves are the resources that the samples at the line tell of.
 func reserves(e *Evidence) (all []Reserve) {
 	m := e.Knee

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"plimsoll/internal/lab/profile"
-	"plimsoll/internal/lab/words"
 )
 
 // Rule is one entry of the table. Adding one is an entry, and a patient under examples/patients that has the disease.
@@ -105,14 +104,6 @@ func (r *Rule) judge(e *Evidence, found []Finding) (*Finding, *HeldBack, *NotJud
 	if len(f.Evidence) > 0 {
 		f.Evidence[0].Threshold, f.Evidence[0].Reason = r.Threshold, r.Reason
 	}
-	f.Verify = Action{Text: r.Verify}
-	if r.Verify == "" {
-		f.Verify.Text = "survey again after the change, and compare: the line should be about " + times(f.Gain.Factor) + " what it was"
-		f.Verify.Command = words.Command("plimsoll", "compare", e.Run.Dir, "NEW-RUN")
-		if f.Gain.Factor < 1.05 {
-			f.Verify.Text = "survey again after the change, and diagnose: the finding should be gone"
-			f.Verify.Command = words.Command("plimsoll", "diagnose", "NEW-RUN")
-		}
-	}
+	f.Verify.Text = r.Verify
 	return f, nil, nil
 }

@@ -79,7 +79,7 @@ func judgeHotFunction(e *Evidence) *Finding {
 			{What: "for each request", Value: span(at.Share * e.Knee.PerRequest(measure.TargetCPU))},
 			{What: "at half of the line", Value: percent(shareOf(e.Half.Profile(kindCPU), profile.CPU, at.Function))}},
 		Advice: []Action{{Text: "see which of its lines", Command: e.listOf(at.Function)}},
-		Gain:   e.processorGain(cure{saves: at.Share + e.Classes[classCollector]*shareOf(e.Knee.Profile(kindAllocs), profile.AllocSpace, at.Function)})}
+		saves:  &cure{saves: at.Share + e.Classes[classCollector]*shareOf(e.Knee.Profile(kindAllocs), profile.AllocSpace, at.Function)}}
 }
 
 // concentrated is where most of a function's time is spent, and the share of it: in its own code, or in one package of the library. What the runtime
@@ -131,10 +131,11 @@ func costly(name, class string, share float64, claim, reason string, advice ...A
 			if now < share {
 				return nil
 			}
+			saves := e.without(class)
 			f := &Finding{Claim: fmt.Sprintf(claim, percent(now)), Rank: Cost, Confidence: .9, Where: e.Places[class],
 				Evidence: []Fact{{What: class + ", at the line", Value: percent(now) + " of the processor time"},
 					{What: "for each request", Value: span(now * e.Knee.PerRequest(measure.TargetCPU))}},
-				Gain: e.processorGain(e.without(class))}
+				saves: &saves}
 			if garbage := e.spent(class) - now; garbage > .02 {
 				f.Evidence = append(f.Evidence, Fact{What: "and the collection of what it allocates", Value: percent(garbage)})
 			}
@@ -156,9 +157,9 @@ func (r Rule) unless(names ...string) Rule {
 	return r
 }
 
-// processorGain is the gain of saving processor time: none where the processor is not what gives.
-func (e *Evidence) processorGain(c cure) Gain {
-	if !e.processorBound() {
+// processorGain is the gain of saving processor time: none where something else sets the line. elsewhere says that something was found to.
+func (e *Evidence) processorGain(c cure, elsewhere bool) Gain {
+	if elsewhere && !e.processorBound() || e.busiest() == nil || e.busiest().Share() < waited {
 		return Gain{Factor: 1, Low: 1, High: 1.2, Why: "the processor is not what gives first; what is saved shows when that has been mended"}
 	}
 	g := e.gain(c)
@@ -222,7 +223,7 @@ func judgeCollector(e *Evidence) *Finding {
 			{What: "collections", Value: perSecond(e.Knee.PerSecond("go.gc.cycles"))}, {What: "allocated", Value: size(e.Knee.PerSecond("go.allocated_bytes")) + " a second, " +
 				size(e.Knee.PerRequest("go.allocated_bytes")) + " a request"},
 			{What: "alive, and the goal of the next collection", Value: size(live) + ", " + size(e.Knee.Mean("go.heap.goal_bytes"))}, {What: "GOGC", Value: set}},
-		Gain: e.processorGain(cure{saves: saved})}
+		saves: &cure{saves: saved}}
 	if limited {
 		f.Evidence = append(f.Evidence, Fact{What: "GOMEMLIMIT, which brings collections sooner than GOGC would", Value: size(e.Knee.Last("go.memory_limit_bytes"))})
 	}

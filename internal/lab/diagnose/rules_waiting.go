@@ -32,7 +32,12 @@ var waitingRules = []Rule{
 			}
 			return f
 		},
-		Counters: []Counter{processorBusy, othersBusy},
+		Counters: []Counter{{"the processors were busy enough for requests to wait for them", func(e *Evidence) (string, bool) {
+			if e.busiest() == nil {
+				return "", false
+			}
+			return percent(e.busiest().Share()) + " of " + e.busiest().What, e.busiest().Share() >= waited
+		}}, othersBusy},
 		Last:     true,
 		Advice: []Action{{Text: "survey what it depends on, by itself: plimsoll survey on its address gives its own line"},
 			{Text: "until it carries more: fewer calls for each request, a cache, or a limit on how many wait, so that the others fail fast"}},

@@ -185,6 +185,15 @@ type Step struct {
 	Profiles map[string][]byte `json:"-"`
 }
 
+// Judged says whether a moment, in nanoseconds from the step's beginning, is in the part of the step that is judged: after the settling, and before the drain,
+// in which nothing is offered any more.
+func (s *Step) Judged(at int64) bool {
+	return at >= s.Plan.Settle && at <= s.Totals.Length+drainSlack
+}
+
+// drainSlack is how long after the last arrival a sample still counts: the one that is due then comes a little later.
+const drainSlack = int64(50e6)
+
 // The phases of a survey after its line has been found, which others than the survey need to know. In PhaseHalf and PhaseKnee half of the line and the
 // line itself are offered for the sake of profiles, which cost the target something: they are no evidence of where the line is.
 const (

@@ -35,8 +35,6 @@ const (
 	mostSeconds = 1e12 // of processor time
 	mostHeld    = 1e9  // connections
 	mostBytes   = 1e18 // resident
-	// drainSlack is how long after the last arrival a sample still counts: the one that is due then comes a little later.
-	drainSlack = int64(50e6)
 )
 
 // processor fits the target's processor time to the rates of the steps.
@@ -91,16 +89,11 @@ func (p *Plan) busy(run *record.Run) (points []point) {
 	return points
 }
 
-// judged says whether a moment is in the part of a step that is judged: after the settling, and before the drain, in which nothing is offered any more.
-func judged(s *measure.Step, at int64) bool {
-	return at >= s.Plan.Settle && at <= s.Totals.Length+drainSlack
-}
-
 // ends are the first and the last sample of a step's judged part that have a value; nil when there are not two.
 func ends(s *measure.Step, name string) (first, last *measure.Sample) {
 	for i := range s.Samples {
 		sample := &s.Samples[i]
-		if _, there := sample.Values[name]; !there || !judged(s, sample.At) {
+		if _, there := sample.Values[name]; !there || !s.Judged(sample.At) {
 			continue
 		}
 		if first == nil {

@@ -72,7 +72,7 @@ func (p *Plan) needed(d *Database, run *record.Run) {
 		mean, n := 0.0, 0
 		for _, sample := range s.Samples {
 			v, there := sample.Values[poolInUse]
-			if !(there && v >= 0 && v <= mostHeld && judged(s, sample.At)) {
+			if !(there && v >= 0 && v <= mostHeld && s.Judged(sample.At)) {
 				continue
 			}
 			mean += v

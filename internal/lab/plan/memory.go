@@ -134,7 +134,7 @@ func memoryPoints(runs []*record.Run) (points []MemoryPoint) {
 			}
 			var bytes, connected []float64
 			for _, sample := range s.Samples {
-				if !judged(s, sample.At) {
+				if !s.Judged(sample.At) {
 					continue
 				}
 				if v, there := sample.Values[resident]; there && v >= 0 && v <= mostBytes {

@@ -39,10 +39,10 @@ func use(s *measure.Step, machineCores int) Use {
 func ends(s *measure.Step) (first, last *measure.Sample) {
 	for i := range s.Samples {
 		sample := &s.Samples[i]
-		if sample.At > s.Totals.Length {
-			break
+		if !s.Judged(sample.At) {
+			continue
 		}
-		if first == nil && sample.At >= s.Plan.Settle {
+		if first == nil {
 			first = sample
 		}
 		last = sample
