@@ -36,6 +36,9 @@ var classes = []struct {
 		"internal/poll.(*FD).decref", "net.(*netFD).connect", "net.(*TCPListener).Accept"}},
 }
 
+// transfers read from connections and write to them.
+var transfers = []string{"net.(*netFD).Read", "net.(*netFD).Write", "net.(*netFD).writeBuffers", "net.sendFile", "net.spliceFrom", "crypto/tls.(*Conn).Read", "crypto/tls.(*Conn).Write"}
+
 // spareTime is the collector's work on processors that would be idle: it costs nobody anything.
 const spareTime = "runtime.gcDrainMarkWorkerIdle"
 
@@ -67,7 +70,7 @@ func classOf(stack []profile.Frame) string {
 	}
 	own := slices.ContainsFunc(stack, profile.User)
 	switch {
-	case in("net.(*netFD).Read", "net.(*netFD).Write", "net.(*netFD).writeBuffers"):
+	case in(transfers...):
 		return classHTTP // whoever asked for it: reading and writing are the work of a server
 	case own && in("reflect.") && !slices.ContainsFunc(stack, func(f profile.Frame) bool {
 		return slices.ContainsFunc(reflects, func(p string) bool { return strings.HasPrefix(f.Function, p) })
@@ -103,12 +106,17 @@ func (e *Evidence) classify() {
 	total := p.Total(profile.CPU)
 	for class, weight := range p.Classify(profile.CPU, classOf) {
 		e.Classes[class] = weight / total
-		e.Places[class] = p.Top(profile.CPU, func(stack []profile.Frame) (profile.Frame, bool) {
-			if classOf(stack) != class {
-				return profile.Frame{}, false
-			}
-			return profile.FirstUser(stack)
-		}, placesTold)
+		e.Places[class] = p.Top(profile.CPU, placeIn(class), placesTold)
+	}
+}
+
+// placeIn chooses the service's own code among the stacks of a class.
+func placeIn(class string) func(stack []profile.Frame) (profile.Frame, bool) {
+	return func(stack []profile.Frame) (profile.Frame, bool) {
+		if classOf(stack) != class {
+			return profile.Frame{}, false
+		}
+		return profile.FirstUser(stack)
 	}
 }
 

@@ -43,7 +43,7 @@ func (d *Diagnosis) settle(e *Evidence) {
 	for i := range d.Findings {
 		f := &d.Findings[i]
 		if f.saves != nil {
-			f.Gain = e.processorGain(*f.saves, elsewhere)
+			f.Gain, f.saves = e.processorGain(*f.saves, elsewhere), nil
 		}
 		switch {
 		case f.Verify.Text != "":
@@ -78,8 +78,8 @@ func first(e *Evidence, findings []Finding) Limit {
 	if len(e.Reserves) == 0 {
 		return Limit{What: "unknown", Why: "no processor time was sampled: run the survey where the service runs, or name its process with --pid"}
 	}
-	if r := e.busiest(); r.Share() >= waited {
-		return e.gives(r)
+	if e.waitedFor() {
+		return e.gives(e.busiest())
 	}
 	return Limit{What: "not the processor", Why: fmt.Sprintf("at %s the service's share of the processors was %s busy, the machine %s: requests waited for something else",
 		rate(e.Knee.Rate()), percent(e.busy(targetProcessor)), percent(e.busy(hostProcessor)))}

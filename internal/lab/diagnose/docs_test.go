@@ -37,3 +37,13 @@ func TestARuleIsWholeAndKnowsTheRulesItNames(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryPatientHasADiseaseOfTheTable(t *testing.T) {
+	for patient, rules := range diseases(t) {
+		for _, name := range rules {
+			if !slices.ContainsFunc(Rules(), func(r Rule) bool { return r.Name == name }) {
+				t.Errorf("the patient %s has %q, which is no rule", patient, name)
+			}
+		}
+	}
+}

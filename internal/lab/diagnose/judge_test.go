@@ -1,9 +1,12 @@
 package diagnose
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
+
+	"plimsoll/internal/lab/record"
 )
 
 // idleService is changed from base so that processors have room: something else gives.
@@ -25,7 +28,7 @@ func (d *Diagnosis) found(rule string) *Finding {
 }
 
 func TestWhereNoLineWasFoundNothingIsSaidToSetIt(t *testing.T) {
-	d := diagnosed(t, append(idleService, "no line", "knee connections 900", "all listener.connections.time_wait = 4000", "all listener.clients.time_wait = 0",
+	d := diagnosed(t, append(idleService, "no line", "knee go.mutex.wait_seconds += 15", "knee connections 900", "all listener.connections.time_wait = 4000", "all listener.clients.time_wait = 0",
 		"knee profile cpu nanoseconds 4000000000 regexp.compile < main.slug < main.handle < net/http.(*conn).serve")...)
 	if d.First.What != "unknown" || !strings.Contains(d.First.Why, "not reached") {
 		t.Errorf("first to give: %+v", d.First)
@@ -38,7 +41,7 @@ func TestWhereNoLineWasFoundNothingIsSaidToSetIt(t *testing.T) {
 	if d.found("cpu-hot-function") != nil {
 		t.Error("a function is called hot on a processor that is hardly used")
 	}
-	if d.found("client-connections-closed") == nil {
+	if d.found("client-connections-closed") == nil || d.found("lock-contention") == nil {
 		t.Errorf("what costs is still told: %v", names(d))
 	}
 }
@@ -102,7 +105,8 @@ func TestTheCollectorsAdviceFitsWhatBringsItsCycles(t *testing.T) {
 	}{
 		"by GOGC":                               {[]string{"knee go.gogc_percent = 100", "knee go.heap.goal_bytes = 400000000"}, "GOGC=800", "the memory limit leaves", true},
 		"by the memory limit":                   {[]string{"knee go.gogc_percent = -1", "knee go.heap.goal_bytes = 230000000", "knee go.memory_limit_bytes = 260000000"}, "the memory limit leaves", "GOGC=", true},
-		"off, and nothing is known of the goal": {[]string{"knee go.gogc_percent = -1"}, "make less garbage", "GOGC=-", true},
+		"off, and nothing is known of the goal": {[]string{"knee go.gogc_percent = -1"}, "make less garbage", "collect less often", false},
+		"by GOGC, where no limit is set":        {[]string{"knee go.gogc_percent = 100", "knee go.heap.goal_bytes = 210000000"}, "GOGC=800", "the memory limit leaves", true},
 		"rare already":                          {[]string{"knee go.gogc_percent = 1000", "knee go.heap.goal_bytes = 2200000000"}, "make less garbage", "collect less often", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,6 +140,20 @@ func TestAHandlerThatCallsManyThingsIsNoHotFunction(t *testing.T) {
 	f := d.found("cpu-hot-function")
 	if f == nil || !strings.Contains(f.Evidence[1].What, "its own code") {
 		t.Errorf("what it does itself makes it one: %+v", f)
+	}
+}
+
+func TestWhatDoesNotGiveGainsNothing(t *testing.T) {
+	e := &Evidence{Reserves: []Reserve{{What: hostProcessor, Used: 1.3, Capacity: 2, target: true}}, Run: &record.Run{}}
+	if g := e.processorGain(cure{}, false); g.Factor != 1 {
+		t.Errorf("nothing is saved, and the gain is %+v", g)
+	}
+	// What a quarter and a half of the processor time less bring: the shorter requests are, the more of the processors a service uses at its line.
+	for saves, want := range map[float64]float64{.25: 1.61, .5: 2.92} {
+		e.Reserves = []Reserve{{What: targetProcessor, Used: 1.3, Capacity: 2, target: true}}
+		if f := e.faster(cure{saves: saves}); math.Abs(f-want) > .01 {
+			t.Errorf("a service that is 65 %% busy and saves %v of that gains %v, want %v", saves, f, want)
+		}
 	}
 }
 
@@ -180,12 +198,12 @@ func TestWhatTheKernelCountedIsTold(t *testing.T) {
 
 func TestACommandHasWhatTheRunKnows(t *testing.T) {
 	run := newFixture(t, append(strings.Split(base, "\n"), "all go.goroutines = 40", "after go.goroutines = 9000")...).open(t)
-	run.Manifest.Target, run.Manifest.Command = "http://127.0.0.1:8080/PORT", []string{"plimsoll", "survey", "--pprof", "http://127.0.0.1:6060/"}
+	run.Manifest.Target, run.Manifest.Command = "http://127.0.0.1:8080/PORT", []string{"plimsoll", "survey", "--pprof", "http://127.0.0.1:6060/debug/pprof/"}
 	e := newEvidence(run)
 	for command, want := range map[string]string{
 		"plimsoll survey TARGET --slo OBJECTIVES": "plimsoll survey http://127.0.0.1:8080/PORT --slo 'p99<50ms'",
 		"ss '( sport = :PORT )'":                  "ss '( sport = :8080 )'",
-		"curl 'INSIDE/debug/pprof/trace'":         "curl 'http://127.0.0.1:6060/debug/pprof/trace'",
+		"curl 'INSIDE/debug/pprof/trace'":         "curl 'http://127.0.0.1:6060/debug/pprof/trace'", // of either form that --pprof takes
 	} {
 		if got := e.filled(command); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -196,5 +214,19 @@ func TestACommandHasWhatTheRunKnows(t *testing.T) {
 		if got := e.filled("TARGET PORT INSIDE"); got != "TARGET PORT INSIDE" {
 			t.Errorf("of %q and %q comes %q", target, inside, got)
 		}
+	}
+}
+
+func TestProcessorsAtThreeQuartersAreWhatGivesWhereNothingElseDoes(t *testing.T) {
+	lines := []string{"knee host.cpu.busy_seconds += 1.5", "knee target.cpu.seconds += 1.4", "half host.cpu.busy_seconds += .7", "half target.cpu.seconds += .6",
+		"knee profile cpu nanoseconds 4000000000 regexp.compile < main.slug < main.handle < net/http.(*conn).serve", "knee profile cpu nanoseconds 2000000000 net/http.(*conn).serve"}
+	d := diagnosed(t, lines...)
+	f := d.found("cpu-hot-function")
+	if f == nil || f.Gain.Factor < 2 || d.First.What != hostProcessor || f.Verify.Command == "" {
+		t.Errorf("first %+v; %+v", d.First, f)
+	}
+	d = diagnosed(t, append(lines, "knee go.mutex.wait_seconds += 11")...)
+	if got := names(d); !slices.Equal(got, []string{"lock-contention", "cpu-hot-function"}) || d.found("cpu-hot-function").Gain.Factor != 1 {
+		t.Errorf("a lock sets the line, and what is saved elsewhere gains nothing yet: %+v", d.Findings)
 	}
 }

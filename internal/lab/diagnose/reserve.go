@@ -2,8 +2,10 @@ package diagnose
 
 import (
 	"math"
+	"slices"
 
 	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/record"
 )
 
 // Reserve is a resource that a known amount of is used for each request.
@@ -28,8 +30,15 @@ const (
 // processor for as long as they are served already at 80 % of two.
 const saturated = .8
 
-// waited is the share from which on they may be what gives where nothing else is found that does: at 60 % of two every other request waits for one.
-const waited = .6
+// waited is the share from which on a reserve of processors may be what gives where nothing else is found that does: with so much of it in use about every other
+// request waits for one. That is 60 % of two, and more of many.
+func (r *Reserve) waited() float64 { return max(.4, min(1-.57/math.Sqrt(r.Capacity), saturated)) }
+
+// waitedFor says that requests wait for the busiest of the processors.
+func (e *Evidence) waitedFor() bool {
+	r := e.busiest()
+	return r != nil && r.Share() >= r.waited()
+}
 
 // busiest is the reserve of which the largest share was in use; nil without any.
 func (e *Evidence) busiest() (most *Reserve) {
@@ -109,8 +118,11 @@ func (e *Evidence) processorBound() bool {
 // idle says that neither was busy at the line, so that requests were waiting for something else. Where no line was found nothing was seen to give.
 func (e *Evidence) idle() bool { return e.found() && len(e.Reserves) > 0 && !e.processorBound() }
 
-// found says whether the survey found the line, so that what is seen there is what it is like when something gives.
-func (e *Evidence) found() bool { return e.Run.Result != nil && e.Run.Result.Line.Found }
+// found says whether the survey found the line, or at least a rate that was too much, so that what is seen below it is what it is like when something gives.
+func (e *Evidence) found() bool {
+	r := e.Run.Result
+	return r != nil && (r.Line.Found || slices.ContainsFunc(r.Judgements, func(j record.Judgement) bool { return j.Verdict == record.Fail }))
+}
 
 // others is how many processors other processes than the target and the generator used at the line; 0 where it is not known.
 func (e *Evidence) others() float64 {

@@ -80,6 +80,9 @@ func (r *Rule) judge(e *Evidence, found []Finding) (*Finding, *HeldBack, *NotJud
 	if f == nil {
 		return nil, nil, nil
 	}
+	if f.Rank == Binding && !e.found() {
+		f.Rank = Cost // nothing was seen to give
+	}
 	for i := range found {
 		// What sets the line is not explained by what does not.
 		weaker := f.Rank == Binding && found[i].Rank == Risk

@@ -98,7 +98,7 @@ var limitRules = []Rule{
 				Evidence: []Fact{{What: "descriptors open, at most", Value: number(used) + " of " + number(limit)},
 					{What: "requests that failed at the line", Value: percent(e.Knee.Failed())}, {What: "requests that failed beyond it", Value: percent(e.Over.Failed())}},
 				Advice: []Action{{Text: "raise the limit of the process that runs (prlimit) and where it is started (LimitNOFILE= of systemd, ulimit -n)",
-					Command: fmt.Sprintf("prlimit --pid %d --nofile=%.0f", e.Run.Manifest.Machine.TargetPID, max(65536, 4*limit))}},
+					Command: fmt.Sprintf("prlimit --pid %d --nofile=%.0f:   # where the hard limit is lower, without the colon", e.Run.Manifest.Machine.TargetPID, max(65536, 4*limit))}},
 				Gain: Gain{Factor: 1, Low: 1, High: most, Why: "it does not set the line yet"}}
 			if used/limit >= .95 && e.idle() {
 				f.Rank, f.Confidence, f.Gain = Binding, .95, e.gain(cure{})

@@ -77,7 +77,8 @@ var networkRules = []Rule{
 		Judge: func(e *Evidence) *Finding {
 			waiting, reuse := e.Knee.Max("host.tcp.time_wait"), e.Knee.Last("host.tcp.tw_reuse")
 			if reuse == 2 {
-				waiting = min(waiting, e.Knee.Max("host.tcp.ports_used_remote"))
+				// Those that are open hold a port too, so it may be fewer.
+				waiting = min(waiting, e.Knee.Max("host.tcp.ports_used_remote")-e.Knee.Mean("target.outgoing.established"))
 			}
 			if waiting <= 3000 || reuse == 1 {
 				return nil

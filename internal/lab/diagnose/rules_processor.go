@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"plimsoll/internal/lab/measure"
@@ -77,16 +78,16 @@ func judgeHotFunction(e *Evidence) *Finding {
 		Evidence: []Fact{{What: at.Function + ", at the line", Value: percent(at.Share) + " of the processor time"},
 			{What: "of that in " + in, Value: percent(share)},
 			{What: "for each request", Value: span(at.Share * e.Knee.PerRequest(measure.TargetCPU))},
-			{What: "at half of the line", Value: percent(shareOf(e.Half.Profile(kindCPU), profile.CPU, at.Function))}},
+			{What: "at half of the line", Value: percent(shareOf(e.Half.Profile(kindCPU), profile.CPU, at.Function, placeIn(classOwn)))}},
 		Advice: []Action{{Text: "see which of its lines", Command: e.listOf(at.Function)}},
-		saves:  &cure{saves: at.Share + e.Classes[classCollector]*shareOf(e.Knee.Profile(kindAllocs), profile.AllocSpace, at.Function)}}
+		saves:  &cure{saves: at.Share + e.Classes[classCollector]*shareOf(e.Knee.Profile(kindAllocs), profile.AllocSpace, at.Function, profile.FirstUser)}}
 }
 
 // concentrated is where most of a function's time is spent, and the share of it: in its own code, or in one package of the library. What the runtime
 // does for a package, such as growing its slices, counts as the package's.
 func (e *Evidence) concentrated(at profile.Place) (in string, share float64) {
-	weights, all := e.Knee.Profile(kindCPU).Classify(profile.CPU, func(stack []profile.Frame) string {
-		if own, ok := profile.FirstUser(stack); !ok || own.Function != at.Function {
+	weights := e.Knee.Profile(kindCPU).Classify(profile.CPU, func(stack []profile.Frame) string {
+		if own, ok := placeIn(classOwn)(stack); !ok || own.Function != at.Function {
 			return ""
 		}
 		for _, f := range stack {
@@ -95,9 +96,9 @@ func (e *Evidence) concentrated(at profile.Place) (in string, share float64) {
 			}
 		}
 		return "runtime"
-	}), 0.0
+	})
 	delete(weights, "")
-	own := packageOf(at.Function)
+	own, all := packageOf(at.Function), 0.0
 	best := own
 	for name, weight := range weights {
 		if all += weight; weight > weights[best] || weight == weights[best] && name < best {
@@ -159,21 +160,29 @@ func (r Rule) unless(names ...string) Rule {
 
 // processorGain is the gain of saving processor time: none where something else sets the line. elsewhere says that something was found to.
 func (e *Evidence) processorGain(c cure, elsewhere bool) Gain {
-	if elsewhere && !e.processorBound() || e.busiest() == nil || e.busiest().Share() < waited {
+	if elsewhere && !e.processorBound() || !e.waitedFor() {
 		return Gain{Factor: 1, Low: 1, High: 1.2, Why: "the processor is not what gives first; what is saved shows when that has been mended"}
 	}
 	g := e.gain(c)
+	g.Factor = e.faster(c)
 	// Something has to be done instead, so the whole of it is the most that can be saved; what else it held up, such as a lock, comes on top.
-	g.Low, g.High = e.gain(cure{saves: c.saves * .7, elsewhere: c.elsewhere * .7}).Factor, g.Factor*1.5
+	g.Low, g.High = e.faster(cure{saves: c.saves * .7, elsewhere: c.elsewhere * .7}), g.Factor*1.5
 	return g
 }
 
-// shareOf is a function's share of a kind in a profile, with the library that it calls; 0 without a profile.
-func shareOf(p *profile.Profile, kind, function string) float64 {
+// faster is what the line is multiplied by when processor time is saved. A service whose requests take half as long reaches its line with nearly all of
+// the processors busy; one whose requests take as long as before with as much of them as before.
+func (e *Evidence) faster(c cure) float64 {
+	near := min(2*c.saves, 1)
+	return max(e.gain(c).Factor/math.Pow(e.gain(cure{}).Factor, 1-near), 1)
+}
+
+// shareOf is a function's share of a kind in a profile, where choose says which of a stack's functions bears its weight; 0 without a profile.
+func shareOf(p *profile.Profile, kind, function string, choose func(stack []profile.Frame) (profile.Frame, bool)) float64 {
 	if p == nil {
 		return 0
 	}
-	for _, at := range p.Top(kind, profile.FirstUser, 100) {
+	for _, at := range p.Top(kind, choose, 100) {
 		if at.Function == function {
 			return at.Share
 		}
@@ -204,14 +213,12 @@ func judgeCollector(e *Evidence) *Finding {
 	if share <= collectorMuch {
 		return nil
 	}
-	gogc, limited := e.gogc()
-	live := e.Knee.Mean("go.heap.live_bytes")
-	want := max(min(gogc*share/collectorFair, gogcMost), gogc)
-	memory, of := e.memory()
-	if live > 0 && memory > 0 {
-		want = max(min(want, 100*(heapShare*memory/live-1)), gogc)
+	now, limited := e.gogc()
+	want := e.wanted(now, share)
+	saved := 0.0
+	if want > now {
+		saved = share * (1 - now/want)
 	}
-	saved := share * (1 - gogc/max(want, 1))
 	set := "100, unless it is set"
 	if e.Knee.Has("go.gogc_percent") {
 		if set = number(e.Knee.Last("go.gogc_percent")); e.Knee.Last("go.gogc_percent") < 0 {
@@ -222,40 +229,60 @@ func judgeCollector(e *Evidence) *Finding {
 		Evidence: []Fact{{What: "garbage collection, at the line", Value: percent(share) + " of the processor time"},
 			{What: "collections", Value: perSecond(e.Knee.PerSecond("go.gc.cycles"))}, {What: "allocated", Value: size(e.Knee.PerSecond("go.allocated_bytes")) + " a second, " +
 				size(e.Knee.PerRequest("go.allocated_bytes")) + " a request"},
-			{What: "alive, and the goal of the next collection", Value: size(live) + ", " + size(e.Knee.Mean("go.heap.goal_bytes"))}, {What: "GOGC", Value: set}},
+			{What: "alive, and the goal of the next collection", Value: size(e.Knee.Mean("go.heap.live_bytes")) + ", " + size(e.Knee.Mean("go.heap.goal_bytes"))}, {What: "GOGC", Value: set}},
 		saves: &cure{saves: saved}}
 	if limited {
 		f.Evidence = append(f.Evidence, Fact{What: "GOMEMLIMIT, which brings collections sooner than GOGC would", Value: size(e.Knee.Last("go.memory_limit_bytes"))})
 	}
-	if want > gogc*1.2 {
-		command, text := "", "collect less often: the memory limit leaves so little room that collections come after each other; raise it, or give the process more memory"
-		if !limited {
-			command = fmt.Sprintf("GOGC=%.0f", want)
-			text = fmt.Sprintf("collect less often: with GOGC=%.0f the heap grows to about %s before each collection, and collection takes about %s", want, size(live*(1+want/100)), percent(share-saved))
-		}
-		if memory > 0 {
-			command = strings.TrimSpace(command + fmt.Sprintf(" GOMEMLIMIT=%.0fMiB", .9*memory/(1<<20)))
-			text += fmt.Sprintf("; there are %s of memory (%s), and the limit keeps the heap inside", size(memory), of)
-		}
-		f.Advice = append(f.Advice, Action{text, command})
+	if want > now*1.2 {
+		f.Advice = append(f.Advice, e.seldomer(want, share-saved, limited))
 	}
 	f.Advice = append(f.Advice, Action{"make less garbage: the places below allocate the most; pool what is made for each request, and give slices their size", words.Command("go", "tool", "pprof", "-sample_index=alloc_space", "-top", e.profileFile(e.Knee, kindAllocs))})
 	return f
 }
 
-// gogc is the GOGC by which collections come: the one that is set, or where GOMEMLIMIT brings them sooner what the heap's goal comes to.
+// wanted is the GOGC with which collection takes a fair share, as far as there is memory for it; the one by which it comes now where that is not known, or
+// is as high already.
+func (e *Evidence) wanted(now, share float64) float64 {
+	if now <= 0 {
+		return now
+	}
+	want := min(now*share/collectorFair, gogcMost)
+	live := e.Knee.Mean("go.heap.live_bytes")
+	if memory, _ := e.memory(); live > 0 && memory > 0 {
+		want = min(want, 100*(heapShare*memory/live-1))
+	}
+	return max(want, now)
+}
+
+// seldomer is how to have collections less often: by GOGC, or where GOMEMLIMIT brings them by that.
+func (e *Evidence) seldomer(gogc, share float64, limited bool) Action {
+	a := Action{Text: "collect less often: the memory limit leaves so little room that collections come after each other; raise it, or give the process more memory"}
+	if !limited {
+		a = Action{fmt.Sprintf("collect less often: with GOGC=%.0f the heap grows to about %s before each collection, and collection takes about %s", gogc,
+			size(e.Knee.Mean("go.heap.live_bytes")*(1+gogc/100)), percent(share)), fmt.Sprintf("GOGC=%.0f", gogc)}
+	}
+	if memory, of := e.memory(); memory > 0 {
+		a.Command = strings.TrimSpace(a.Command + fmt.Sprintf(" GOMEMLIMIT=%.0fMiB", .9*memory/(1<<20)))
+		a.Text += fmt.Sprintf("; there are %s of memory (%s), and the limit keeps the heap inside", size(memory), of)
+	}
+	return a
+}
+
+// gogc is the GOGC by which collections come: the one that is set, or where GOMEMLIMIT brings them sooner what the heap's goal comes to; 0 where it is off and
+// the goal is not known.
 func (e *Evidence) gogc() (percent float64, limited bool) {
 	percent = gogcDefault
 	if e.Knee.Has("go.gogc_percent") {
 		percent = e.Knee.Last("go.gogc_percent")
 	}
 	live, goal := e.Knee.Mean("go.heap.live_bytes"), e.Knee.Mean("go.heap.goal_bytes")
-	if live > 0 && goal > live {
+	if live > 0 && goal > live && e.Knee.Has("go.memory_limit_bytes") {
 		if inForce := 100 * (goal/live - 1); percent < 0 || inForce < .8*percent {
 			return inForce, true
 		}
 	}
-	return max(percent, 1), false
+	return max(percent, 0), false
 }
 
 // memory is what the target may use, in bytes, and by what; 0 where that is not known.

@@ -79,7 +79,10 @@ var runtimeRules = []Rule{
 		}}},
 		Advice: []Action{{Text: "pass the request's context on to everything that it waits for, and look at it between pieces of work", Command: "http.NewRequestWithContext(r.Context(), …); db.QueryContext(r.Context(), …); if r.Context().Err() != nil { return }"}},
 		Blind: func(e *Evidence) string {
-			if e.Over.Failed(measure.Timeout) > 0 {
+			switch {
+			case e.Over == nil:
+				return "a step beyond the line"
+			case e.Over.Failed(measure.Timeout) > 0:
 				return ""
 			}
 			return "clients that give up beyond the line: all waited to the end (survey with a --timeout that is shorter than the answers take then)"

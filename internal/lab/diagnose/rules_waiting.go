@@ -36,9 +36,9 @@ var waitingRules = []Rule{
 			if e.busiest() == nil {
 				return "", false
 			}
-			return percent(e.busiest().Share()) + " of " + e.busiest().What, e.busiest().Share() >= waited
+			return percent(e.busiest().Share()) + " of " + e.busiest().What, e.waitedFor()
 		}}, othersBusy},
-		Last:     true,
+		Last: true,
 		Advice: []Action{{Text: "survey what it depends on, by itself: plimsoll survey on its address gives its own line"},
 			{Text: "until it carries more: fewer calls for each request, a cache, or a limit on how many wait, so that the others fail fast"}},
 	},

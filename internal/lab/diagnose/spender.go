@@ -13,7 +13,8 @@ import (
 // Spender is a function of the service that processor time goes to, with what it calls of the library.
 type Spender struct {
 	profile.Place
-	// PerRequest and AtHalf are processor seconds for each request, at the line and at half of it: what grew between them does not carry load.
+	// PerRequest and AtHalf are processor seconds for each request, at the line and at half of it: what grew between them does not carry load. AtHalf is 0 where
+	// it is not known.
 	PerRequest, AtHalf float64
 }
 
@@ -31,7 +32,7 @@ func (e *Evidence) spenders() (all []Spender) {
 			break
 		}
 		all = append(all, Spender{Place: at, PerRequest: at.Share * e.Knee.PerRequest(measure.TargetCPU),
-			AtHalf: shareOf(half, profile.CPU, at.Function) * e.Half.PerRequest(measure.TargetCPU)})
+			AtHalf: shareOf(half, profile.CPU, at.Function, profile.FirstUser) * e.Half.PerRequest(measure.TargetCPU)})
 	}
 	return all
 }
@@ -54,9 +55,9 @@ const retransmitsOf = "bpf.retransmits.of."
 
 // kernel is what the kernel counted for the target at the line, with what it was at half of it; empty when it was not asked to.
 func (e *Evidence) kernel() (all []Fact) {
-	tell := func(what string, at func(m *Moment) string) {
+	tell := func(what, name string, at func(m *Moment) string) {
 		f := Fact{What: what, Value: at(e.Knee)}
-		if e.Half != nil {
+		if e.Half.Has(name) {
 			f.Value += ", at half of the line " + at(e.Half)
 		}
 		all = append(all, f)
@@ -65,7 +66,7 @@ func (e *Evidence) kernel() (all []Fact) {
 		if !e.Knee.Has(v.name) {
 			continue
 		}
-		tell(v.what, func(m *Moment) string {
+		tell(v.what, v.name, func(m *Moment) string {
 			seconds := strings.HasSuffix(v.name, "_seconds")
 			switch {
 			case seconds:
@@ -77,12 +78,12 @@ func (e *Evidence) kernel() (all []Fact) {
 		})
 	}
 	if e.Knee.PerSecond("perf.cycles") > 0 {
-		tell("instructions for each cycle", func(m *Moment) string {
+		tell("instructions for each cycle", "perf.cycles", func(m *Moment) string {
 			return number(m.PerSecond("perf.instructions") / max(m.PerSecond("perf.cycles"), 1))
 		})
 	}
 	if e.Knee.PerSecond("perf.cache_references") > 0 {
-		tell("accesses to the last cache that missed it", func(m *Moment) string {
+		tell("accesses to the last cache that missed it", "perf.cache_references", func(m *Moment) string {
 			return percent(m.PerSecond("perf.cache_misses") / max(m.PerSecond("perf.cache_references"), 1))
 		})
 	}
@@ -97,9 +98,14 @@ func (e *Evidence) lossy() (all []Fact) {
 		again float64
 	}
 	var worst []connection
-	for name := range e.Knee.last() {
-		if at, ok := strings.CutPrefix(name, retransmitsOf); ok && e.Knee.Grown(name) > 0 {
-			worst = append(worst, connection{at, e.Knee.Grown(name)})
+	for name, again := range e.Knee.last() {
+		at, ok := strings.CutPrefix(name, retransmitsOf)
+		if !ok {
+			continue
+		}
+		// One that had not lost anything before is not named in the first sample.
+		if again -= e.Knee.Step.Samples[0].Values[name]; again > 0 {
+			worst = append(worst, connection{at, again})
 		}
 	}
 	slices.SortFunc(worst, func(a, b connection) int {

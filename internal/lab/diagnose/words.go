@@ -51,7 +51,7 @@ func (e *Evidence) filled(command string) string {
 		}
 		// It stands within a shell's quotes.
 		if joined && !strings.ContainsAny(value, "'\\\n") {
-			put("INSIDE", strings.TrimSuffix(value, "/"))
+			put("INSIDE", strings.TrimSuffix(strings.TrimRight(value, "/"), "/debug/pprof"))
 		}
 	}
 	return strings.NewReplacer(known...).Replace(command)

@@ -65,6 +65,9 @@ func bound(to, from reflect.Value, left *int) {
 			return
 		}
 		for i := range from.NumField() {
+			if !from.Type().Field(i).IsExported() {
+				continue // nothing of it is shown
+			}
 			bound(to.Field(i), from.Field(i), left)
 		}
 	default:

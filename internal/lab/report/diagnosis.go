@@ -72,8 +72,11 @@ func diagnosisView(d *diagnose.Diagnosis, line float64) *DiagnosisView {
 		}
 	}
 	for _, s := range d.First.Where {
-		at := placeView(s.Place)
-		v.Spenders = append(v.Spenders, SpenderView{s.Function, at.At, percent(s.Share), words.Duration(s.PerRequest * 1e9), words.Duration(s.AtHalf * 1e9)})
+		at, half := placeView(s.Place), "not known"
+		if s.AtHalf > 0 {
+			half = words.Duration(s.AtHalf * 1e9)
+		}
+		v.Spenders = append(v.Spenders, SpenderView{s.Function, at.At, percent(s.Share), words.Duration(s.PerRequest * 1e9), half})
 	}
 	for i, f := range d.Findings {
 		one := FindingView{Finding: f, Number: i + 1, Sure: sure(f.Confidence), Expected: expected(f.Gain, line), Why: sentence(f.Gain.Why)}

@@ -69,8 +69,11 @@ func spenders(all []diagnose.Spender) string {
 	table := Table{Left: []int{1, 2}}
 	table.Row("  where it goes", "", "share", "a request", "at half of the line")
 	for _, s := range all {
-		table.Row("  "+Clip(s.Function, 70), Clip(fmt.Sprintf("%s:%d", s.File, s.Line), 50), words.Percent(s.Share), words.Duration(s.PerRequest*1e9),
-			words.Duration(s.AtHalf*1e9))
+		half := "not known"
+		if s.AtHalf > 0 {
+			half = words.Duration(s.AtHalf * 1e9)
+		}
+		table.Row("  "+Clip(s.Function, 70), Clip(fmt.Sprintf("%s:%d", s.File, s.Line), 50), words.Percent(s.Share), words.Duration(s.PerRequest*1e9), half)
 	}
 	return "\n" + table.String()
 }
