@@ -160,6 +160,8 @@ func (d *doing) rounds(ctx context.Context) error {
 			if err := d.writer.run(&o.run); err != nil {
 				return err
 			}
+			// What was written and is not analysed need not be held: histograms of ten thousand runs are gigabytes.
+			o.run.Totals, o.run.Before, o.run.After = nil, nil, nil
 			d.record.Runs = append(d.record.Runs, o.run)
 			d.tell(Event{Round: round, Turn: turn + 1, Value: o.run.Value, Run: &o.run})
 			d.tell(Event{Round: round, Turn: turn + 1, Value: o.run.Value, Doing: "cooling down"})

@@ -86,13 +86,7 @@ cool: 0s
 	}
 	gone(t, pids)
 
-	record, err := experiment.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again := record.Again(); cmp.Diff(result, again) != "" {
-		t.Errorf("from the files another result is made: %s", cmp.Diff(result, again))
-	}
+	record := sameFromFiles(t, dir, result)
 	kept, err := os.ReadFile(filepath.Join(dir, "result.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -213,6 +207,12 @@ stop_within: 10ms
 		t.Errorf("early %q, values %+v; want the three runs before", result.Early, result.Values)
 	}
 	gone(t, pids)
+	sameFromFiles(t, dir, result)
+}
+
+// sameFromFiles holds a result against the one that is made of the experiment's files, and returns what they hold.
+func sameFromFiles(t *testing.T, dir string, result *experiment.Result) *experiment.Record {
+	t.Helper()
 	record, err := experiment.Open(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -220,6 +220,7 @@ stop_within: 10ms
 	if again := record.Again(); cmp.Diff(result, again) != "" {
 		t.Errorf("from the files another result is made: %s", cmp.Diff(result, again))
 	}
+	return record
 }
 
 func TestWhatAServiceLeavesBehindInASessionOfItsOwnIsEnded(t *testing.T) {
@@ -280,13 +281,7 @@ cool: 0s
 	if v := result.Values[0]; v.Failures != 2 || result.Early != "" {
 		t.Errorf("early %q, %+v; want two failures, and not early", result.Early, v)
 	}
-	record, err := experiment.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again := record.Again(); cmp.Diff(result, again) != "" {
-		t.Errorf("from the files another result is made: %s", cmp.Diff(result, again))
-	}
+	sameFromFiles(t, dir, result)
 }
 
 func TestFiguresBeyondEverythingAreLeftOut(t *testing.T) {
