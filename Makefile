@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build web demo test bench patients clean
+.PHONY: help build web demo test soak bench patients clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -26,6 +26,7 @@ web/dist/.built: $(FRONT)
 demo: build ## Put a small shop behind the gateway, and find out how much it can carry (two minutes)
 	./$(BINARY) demo
 
+# The simulation runs one goroutine at a time, which the race detector cannot know, so it has its turn without it.
 # Allocations are counted without the race detector, which allocates itself. The whole suite comes last, so that its
 # lines end the output.
 test: ## Install the tools that tests need, then vet and test everything
@@ -34,8 +35,13 @@ test: ## Install the tools that tests need, then vet and test everything
 	@unformatted=$$(gofmt -l cmd internal bench examples web/*.go); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
 	GOOS=darwin go vet ./...
+	go test ./internal/sim -run 'Seeds|Corpus|Same' -seeds 2000
 	@out=$$(go test -run Alloc ./...) || { echo "$$out"; exit 1; }; echo "$$out" | grep -v 'no test'
-	go test -race ./...
+	go test -race $$(go list ./... | grep -v internal/sim$$)
+
+# Each soak begins at other seeds than the one before.
+soak: ## Play seeds of the simulation for as long as SOAK says (an hour; SOAK=10m for less)
+	go test ./internal/sim -v -run Seeds -timeout 0 -soak $(or $(SOAK),1h) -from $$(date +%s)000
 
 bench: build ## Measure side by side with nginx, HAProxy and wrk, and surveys against the truth (40 minutes; BENCH=--quick for a taste of the first)
 	python3 bench/proxy_cost.py --plimsoll ./$(BINARY) --all $(BENCH)

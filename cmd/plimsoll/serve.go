@@ -18,7 +18,7 @@ drain.timeout, and ends. SIGHUP reads the configuration again: when that is wron
 goes on. SIGUSR2 hands the listening sockets to a new process of the same binary file, and drains.
 
 Exit codes: 0, it was stopped; 1, the command line or the configuration is wrong; 2, it could not start (a port is
-taken, a certificate cannot be read).
+taken, a certificate cannot be read), or it failed on a defect of its own, which its last lines describe.
 
 Examples:
 

@@ -205,6 +205,54 @@ admin: {address: "127.0.0.1:0"}
 	}
 }
 
+// No list of keys decides what is a secret: whatever the environment gave is one, wherever it
+// stands.
+func TestWhatTheEnvironmentGaveIsShownNowhere(t *testing.T) {
+	a := newTarget(t)
+	const secret = "hunter2hunter2"
+	t.Setenv("SERVICE_TOKEN", secret)
+	write := func(literal string) string {
+		return fmt.Sprintf(`
+listeners: [{address: "127.0.0.1:0"}]
+upstreams: {users: {targets: [%q], health: {active: {path: "/up/${SERVICE_TOKEN}", deep_path: "/deep?pwd=%s"}}}}
+routes:
+  - {match: "/hooks/${SERVICE_TOKEN}/", upstream: users, request_headers: {set: {X-Backend-Pwd: "${SERVICE_TOKEN}"}}}
+  - {match: /b, redirect: {to: "https://example.com/${SERVICE_TOKEN}?token=%s"}}
+  - {match: /c, respond: {body: "${SERVICE_TOKEN}", headers: {X-Backend-Pwd: %s}}}
+admin: {address: "127.0.0.1:0"}
+`, a.address(), literal, literal, literal)
+	}
+	g := run(t, write("literal-one"))
+	version := get[gateway.ConfigStatus](g, "/api/v1/config").Version
+	if got := fetch("http://" + g.address(0) + "/c"); got != "200 OK "+secret {
+		t.Errorf("a client got %q: hiding the body changed it", got)
+	}
+	fetch("http://" + g.address(0) + "/hooks/" + secret + "/")
+	for _, path := range []string{"/api/v1/config", "/api/v1/config.yaml", "/api/v1/routes", "/api/v1/upstreams/users", "/metrics"} {
+		if body := g.want("GET", path, 200); strings.Contains(body, secret) || strings.Contains(body, "literal-one") {
+			t.Errorf("%s shows a secret:\n%s", path, body)
+		}
+	}
+	g.want("GET", "/api/v1/routes", 200, `"match": "/hooks/${SERVICE_TOKEN}/"`, `"https://example.com/${SERVICE_TOKEN}?token=redacted"`)
+	g.write(write("literal-two"))
+	g.want("POST", "/api/v1/reload", 200)
+	if now := get[gateway.ConfigStatus](g, "/api/v1/config").Version; now != version {
+		t.Errorf("the version went from %s to %s with a secret, so it could be guessed from it", version, now)
+	}
+	g.write(strings.Replace(write("literal-two"), "match: /b", "match: /b/${SERVICE_TOKEN}${", 1))
+	if body := g.want("POST", "/api/v1/reload", 422); strings.Contains(body, secret) {
+		t.Errorf("the refusal shows a secret:\n%s", body)
+	}
+	g.write(write("literal-two") + "  nonsense: ${SERVICE_TOKEN}\n")
+	if body := g.want("POST", "/api/v1/reload", 422); strings.Contains(body, secret) {
+		t.Errorf("the refusal shows a secret:\n%s", body)
+	}
+	g.write(strings.Replace(write("literal-two"), "{match: /b,", "{match: \"/hooks/${SERVICE_TOKEN}/\",", 1))
+	if body := g.want("POST", "/api/v1/reload", 422, "${SERVICE_TOKEN}"); strings.Contains(body, secret) {
+		t.Errorf("the refusal of routes that conflict shows a secret:\n%s", body)
+	}
+}
+
 func TestRoutesCountWhatCameOfThem(t *testing.T) {
 	a := newTarget(t)
 	g := run(t, fmt.Sprintf(`

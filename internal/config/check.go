@@ -42,7 +42,8 @@ func (c *Config) check(s *scope) {
 	c.nameRoutes(s)
 }
 
-// nameRoutes checks that no two routes are given the same name, and names those that have none after their match.
+// nameRoutes checks that no two routes are given the same name, and names those that have none
+// after their match: as it may be shown, because names are, in metrics and logs.
 func (c *Config) nameRoutes(s *scope) {
 	taken := make(map[string]int, len(c.Routes))
 	for _, n := range s.routeNames {
@@ -59,10 +60,11 @@ func (c *Config) nameRoutes(s *scope) {
 		if r.Name != "" {
 			continue
 		}
-		for r.Name = r.Match; ; {
-			counts[r.Match]++
-			if n := counts[r.Match]; n > 1 {
-				r.Name = r.Match + " #" + strconv.Itoa(n)
+		match := r.shownMatch(s.sources.at("routes").item(i))
+		for r.Name = match; ; {
+			counts[match]++
+			if n := counts[match]; n > 1 {
+				r.Name = match + " #" + strconv.Itoa(n)
 			}
 			if _, again := taken[r.Name]; !again {
 				break

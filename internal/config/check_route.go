@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// maxVia bounds the name in Via, which every message of the route carries.
+const maxVia = 200
+
 func (r *Route) check(s *scope) {
 	r.at = s.begins()
 	if s.good("name") {
@@ -21,6 +24,14 @@ func (r *Route) check(s *scope) {
 		s.refer(s.at("upstream"), r.Upstream)
 	}
 	r.checkPaths(s)
+	if s.good("forward_path") && r.ForwardPath == "as_sent" && (s.has("rewrite") || s.has("strip_prefix")) {
+		s.reject("forward_path",
+			"as_sent forwards what the client sent, and rewrite and strip_prefix change it; keep one of them")
+	}
+	if s.good("via") && (!isToken(r.Via) || len(r.Via) > maxVia) {
+		s.reject("via", "%q cannot name this gateway in Via; use 1 to %d letters, digits, dots and hyphens",
+			clip(r.Via), maxVia)
+	}
 	if (s.has("respond") || s.has("redirect")) && !s.has("upstream") && !s.has("split") {
 		r.checkUnused(s)
 	}
@@ -38,6 +49,8 @@ func (r *Route) checkUnused(s *scope) {
 		{"tunnel_timeout", r.TunnelTimeout != def.TunnelTimeout},
 		{"strip_prefix", true},
 		{"rewrite", true},
+		{"forward_path", r.ForwardPath != def.ForwardPath},
+		{"via", true},
 		{"request_headers", true},
 		{"mirror", true},
 	} {

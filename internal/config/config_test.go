@@ -257,7 +257,7 @@ func TestTheYAMLOfAConfigurationLoadsAsTheSame(t *testing.T) {
 			t.Errorf("%s: what was written does not load:\n%v\n%s", file, err, written)
 			continue
 		}
-		same := cmp.Options{cmpopts.IgnoreUnexported(config.Route{}, config.Listener{}, config.Upstream{}), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(config.Admin{}, "Token")}
+		same := cmp.Options{cmpopts.IgnoreUnexported(config.Config{}, config.Route{}, config.Listener{}, config.Upstream{}), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(config.Admin{}, "Token")}
 		if diff := cmp.Diff(cfg, again, same); diff != "" {
 			t.Errorf("%s: (-loaded +again)\n%s", file, diff)
 		}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -25,7 +26,9 @@ type decoder struct {
 	aliased int
 	files   fileCache
 
-	broken map[ast.Node]bool
+	broken  map[ast.Node]bool
+	sources sources
+	given   given
 
 	// What the checks of single values leave for those of the whole.
 	references []named          // to upstreams
@@ -182,6 +185,9 @@ func (d *decoder) scalar(p place, v reflect.Value, k *key) {
 			d.fail(p, "%v", err)
 			return
 		}
+		if e.used {
+			d.note(p, v, k, text, e)
+		}
 		text, fromEnvironment = e.text, e.used
 		for _, name := range e.values {
 			d.pathValues = append(d.pathValues, named{p, name})
@@ -199,6 +205,18 @@ func (d *decoder) scalar(p place, v reflect.Value, k *key) {
 		v.SetString(filepath.Join(d.base, text))
 	}
 	d.limits(p, v, k, text)
+}
+
+// note keeps what the environment gave to a scalar, and the source of it where it is a string.
+func (d *decoder) note(p place, v reflect.Value, k *key, source string, e expansion) {
+	maps.Copy(d.given, e.given)
+	if v.Kind() != reflect.String {
+		return
+	}
+	if k.file && e.text != "" && !filepath.IsAbs(e.text) {
+		source = d.base + string(filepath.Separator) + source // not joined: ".." after a reference must stay
+	}
+	d.sources.put(p.path, source)
 }
 
 // limits checks what the key's tags say about a scalar that has been set.

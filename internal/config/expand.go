@@ -21,8 +21,22 @@ type expansion struct {
 	text string
 	// used reports that the environment gave some of it: then a number may have been meant although the file has a string.
 	used bool
+	// given are the variables of the environment in it that are set, by name.
+	given map[string]string
 	// values are the NAMEs of ${path.NAME} in it.
 	values []string
+}
+
+// give notes what a variable of the environment gave.
+func (e *expansion) give(name, value string) {
+	e.used = true
+	if value == "" {
+		return
+	}
+	if e.given == nil {
+		e.given = make(map[string]string)
+	}
+	e.given[name] = value
 }
 
 // expand replaces ${NAME} by the environment's value and ${NAME:-text} by the value or, when it is unset or empty, by text. The
@@ -60,6 +74,7 @@ func expand(text string, template bool, lookup func(string) (string, bool)) (exp
 		switch name, fallback, hasFallback := strings.Cut(name, ":-"); {
 		case isEnvironmentName(name):
 			value, set := lookup(name)
+			result.give(name, value)
 			if value == "" && hasFallback {
 				value = fallback
 			} else if !set {
@@ -69,7 +84,6 @@ func expand(text string, template bool, lookup func(string) (string, bool)) (exp
 				value = strings.ReplaceAll(value, "${", "$${")
 			}
 			out.WriteString(value)
-			result.used = true
 		default:
 			if err := checkVariable(name, template && !hasFallback); err != nil {
 				return result, err
@@ -117,10 +131,13 @@ func isPatternName(name string) bool {
 	return name != ""
 }
 
+// maxQuoted is how many bytes of a text an error quotes.
+const maxQuoted = 60
+
 // clip shortens what is quoted in an error.
 func clip(text string) string {
-	if len(text) <= 60 {
+	if len(text) <= maxQuoted {
 		return text
 	}
-	return strings.ToValidUTF8(text[:60], "") + "…"
+	return strings.ToValidUTF8(text[:maxQuoted], "") + "…"
 }

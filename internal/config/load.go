@@ -45,7 +45,7 @@ func Load(path string) (*Config, error) {
 // configuration start from base. The error is an Errors with everything that is wrong. With an error the Config, where it is not nil,
 // is what could be read: good for finding more errors, and for nothing else. Src is not kept.
 func Parse(name string, src []byte, base string) (*Config, error) {
-	d := &decoder{base: base, lookup: os.LookupEnv}
+	d := &decoder{base: base, lookup: os.LookupEnv, given: given{}}
 	d.errs.file = name
 	root := d.parse(src)
 	if root == nil {
@@ -53,6 +53,8 @@ func Parse(name string, src []byte, base string) (*Config, error) {
 	}
 	cfg := new(Config)
 	d.decode(place{node: root}, cfg)
+	cfg.sources, cfg.given = &d.sources, d.given
+	cfg.Redact(d.errs.list)
 	return cfg, d.errs.err()
 }
 

@@ -20,7 +20,7 @@ editors, and ` + "`plimsoll config defaults`" + ` a file with every key.
 - A relative **file** path starts from the directory of the configuration file.
 - ` + "`${NAME}`" + ` in a value is replaced by the environment variable, and ` + "`${NAME:-text}`" + ` by text when it is unset or empty; a variable
   that is unset and has no default is an error. Environment variables are upper case. ` + "`$${`" + ` is a literal ` + "`${`" + `. Within [...] and
-  {...}, put such a value in quotes.
+  {...}, put such a value in quotes. The admin API shows ` + "`${NAME}`" + `, not the value: keep secrets in the environment.
 - Anchors, aliases and ` + "`<<`" + ` work as in YAML 1.1, within bounds. Tags do not.
 - The file may have 16MB, and 200,000 routes.
 

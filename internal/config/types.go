@@ -14,7 +14,7 @@
 //	scalar    a bare scalar in the place of the mapping stands for this key
 //	template  ${variables} of the exchange may be used
 //	file      a path, relative to the directory of the configuration file
-//	secret    never printed
+//	secret    never printed, but for the ${NAME} that it comes from
 package config
 
 import "reflect"
@@ -37,6 +37,9 @@ type Config struct {
 	AccessLog *AccessLog `yaml:"access_log"`
 	// Drain says how a stop, or an upgrade, treats the exchanges that are under way.
 	Drain Drain `yaml:"drain"`
+
+	sources *sources // what is shown instead of what the environment gave
+	given   given
 }
 
 // Listener is an address that accepts clients.
@@ -45,9 +48,11 @@ type Listener struct {
 	Address string `yaml:"address" required:"true"`
 	// TLS makes this a TLS listener. Default: plain text.
 	TLS *ListenerTLS `yaml:"tls"`
-	// TrustedProxies are the peers (addresses or CIDR prefixes) whose X-Forwarded-*, Forwarded and X-Request-Id headers are
-	// believed. Default: none, so that those headers are removed from every client. Hazard: a prefix that is too
-	// wide lets a client choose the address that limits and logs see.
+	// TrustedProxies are the peers (addresses or CIDR prefixes) whose X-Forwarded-*, X-Real-Ip,
+	// Forwarded and X-Request-Id headers are believed. Default: none, so that those headers are
+	// removed from every client, before its route is looked up: no condition, split or balancer of
+	// any route sees them. Hazard: a prefix that is too wide lets a client choose the address that
+	// limits and logs see.
 	TrustedProxies []string `yaml:"trusted_proxies"`
 	// Backlog is how many finished handshakes the kernel holds for each loop until it accepts them. Default: 4096.
 	// Hazard: net.core.somaxconn cuts it silently; plimsoll warns when it does.
@@ -89,7 +94,8 @@ type Limits struct {
 	// waits may be taken, over send_timeout.
 	// Default: 240B. 0 turns it off. Hazard: off, a slow client can hold an upstream connection for ever.
 	MinBodyRate Size `yaml:"min_body_rate" default:"240B" min:"0B" max:"1GB"`
-	// SendTimeout is how long a client may take none of a response that waits for it, or less than min_body_rate asks for. Default: 30s.
+	// SendTimeout is how long a client may take none of a response that waits for it, or less than min_body_rate asks for. What its machine
+	// has acknowledged counts as taken. It is looked at once in each such time, so it may take twice as long to end a client. Default: 30s.
 	SendTimeout Duration `yaml:"send_timeout" default:"30s" min:"10ms" max:"24h"`
 	// MaxRequests is the most requests of one connection before it is closed in an orderly way. Default: 0, no bound.
 	MaxRequests int `yaml:"max_requests" default:"0" min:"0" max:"1000000000"`
@@ -235,7 +241,8 @@ type Pool struct {
 	IdleTimeout Duration `yaml:"idle_timeout" default:"55s" min:"10ms" max:"24h"`
 	// MaxRequests of one connection before it is closed. Default: 0, no bound.
 	MaxRequests int `yaml:"max_requests" default:"0" min:"0" max:"1000000000"`
-	// ConnectTimeout, TLS included. Default: 2s.
+	// ConnectTimeout, TLS included. Default: 2s. It also bounds the wait for a place in the accept queue of a target on a
+	// unix socket: a request that gets none counts as a connect that took too long.
 	ConnectTimeout Duration `yaml:"connect_timeout" default:"2s" min:"1ms" max:"10m"`
 }
 
@@ -290,21 +297,41 @@ type Route struct {
 	Redirect *Redirect `yaml:"redirect" one:"true"`
 
 	// Timeout is how long an exchange may take from its request to the start of its response; while a request body is on its way, it
-	// counts from the last bytes of it that moved. Default: 60s. Then the client gets 504.
+	// counts from the last bytes of it that moved: that came from the client, or that the target's machine has acknowledged, give or
+	// take a quarter. Default: 60s. Then the client gets 504.
 	Timeout Duration `yaml:"timeout" default:"60s" min:"1ms" max:"24h"`
 	// StreamTimeout is how long an upstream's response may be silent once it has begun. Default: 60s.
 	StreamTimeout Duration `yaml:"stream_timeout" default:"60s" min:"1ms" max:"24h"`
 	// TunnelTimeout is how long a tunnel (a WebSocket, or what else the upstream switched to) may be silent in both directions. Default: 1h.
 	TunnelTimeout Duration `yaml:"tunnel_timeout" default:"1h" min:"1ms" max:"24h"`
-	// MaxBody is the longest request body; a longer one gets 413. Default: 0B, no bound (bodies are streamed, never held).
+	// MaxBody is the longest request body; a longer one gets 413. Default: 0B, no bound.
 	MaxBody Size `yaml:"max_body" default:"0B" min:"0B" max:"1TB"`
+	// HoldBody is how much of a request body is received before a connection to the upstream is taken, so that slow clients do not occupy
+	// those; the rest of a longer body is streamed, and everything is while a loop holds 32MB. Default: 64KB. 0B streams from the first
+	// byte. Hazard: a client that waits for an answer before it sends the rest of its body waits in vain; set 0B on its route.
+	HoldBody Size `yaml:"hold_body" default:"64KB" min:"0B" max:"64KB"`
 	// StripPrefix takes a leading part off the path before it is forwarded. Default: none.
 	StripPrefix string `yaml:"strip_prefix"`
 	// Rewrite replaces the path; it may use the pattern's {name} values and ${variables}. Default: none.
 	Rewrite string `yaml:"rewrite" template:"true"`
+	// ForwardPath says in which form an unchanged path is forwarded: "canonical" is the form that
+	// was matched, without "." and ".." segments and empty ones and with only the encodings that
+	// are needed; "as_sent" is what the client sent. Both are matched by the canonical form.
+	// Default: "canonical". Hazard: with as_sent the service may read a path differently from the
+	// gateway, and so serve with "/a//admin" or "/a/x/../admin" what another route protects; use
+	// it only for services that sign or store paths byte for byte. It excludes rewrite and
+	// strip_prefix.
+	ForwardPath string `yaml:"forward_path" default:"canonical" enum:"canonical,as_sent"`
+	// Via is the name by which this gateway adds itself to the Via header of requests and
+	// responses (RFC 9110, section 7.6.3), a token such as "edge-1". Default: none, Via is passed
+	// on as it came.
+	Via string `yaml:"via"`
 	// RequestHeaders are changed before the request is forwarded. Values may use ${variables}.
+	// Names that are removed or set also go from the request's trailers.
 	RequestHeaders HeaderOps `yaml:"request_headers"`
-	// ResponseHeaders are changed before the response goes to the client. Values may use ${variables}.
+	// ResponseHeaders are changed before the response goes to the client. Values may use
+	// ${variables}. Names that are removed or set also go from the response's trailers and from
+	// interim (1xx) responses.
 	ResponseHeaders HeaderOps `yaml:"response_headers"`
 	// RequestID keeps a trusted peer's X-Request-Id or makes one, forwards it and returns it. Default: false.
 	RequestID bool `yaml:"request_id" default:"false"`

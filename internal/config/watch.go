@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"plimsoll/internal/crash"
 )
 
 const (
@@ -47,6 +49,7 @@ type watcher struct {
 }
 
 func (w *watcher) run(ctx context.Context, onChange func()) {
+	defer crash.Guard("in the watch of the configuration's file")
 	defer w.notify.Close()
 	var pending debounce
 	timer := time.NewTimer(0)

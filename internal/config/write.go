@@ -10,11 +10,10 @@ import (
 	"strings"
 )
 
-// redacted stands in the place of a secret.
-const redacted = "[redacted]"
-
-// YAML is the configuration as a file that says everything, defaults too, and means the same when it is loaded again; only secrets
-// are left out, so that it can be shown. Paths are as the checks left them, seen from the working directory.
+// YAML is the configuration as a file that says everything, defaults too, and means the same when
+// it is loaded again in the same environment; only secrets are left out, so that it can be shown. A
+// string that the environment gave some of is as the file has it. Paths are as the checks left
+// them, seen from the working directory.
 func (c *Config) YAML() []byte { return writer{}.file(c) }
 
 // Defaults is a configuration with one listener, one upstream and one route, and with every key there is: those that have a default
@@ -37,15 +36,15 @@ type writer struct {
 }
 
 func (w writer) file(c *Config) []byte {
-	return []byte(strings.Join(w.mapping(reflect.ValueOf(c).Elem()), "\n") + "\n")
+	return []byte(strings.Join(w.mapping(reflect.ValueOf(c).Elem(), c.sources), "\n") + "\n")
 }
 
 // mapping is the lines of a struct, or none when all its keys are absent.
-func (w writer) mapping(v reflect.Value) []string {
+func (w writer) mapping(v reflect.Value, from *sources) []string {
 	var lines []string
 	for _, k := range keysOf(v.Type()) {
 		field := v.Field(k.index)
-		part := w.entry(k.name, field, &k)
+		part := w.entry(k.name, "", field, &k, from.key(&k))
 		if part == nil && w.comment {
 			part = w.absent(&k)
 			// Within a commented part, what it cannot do without stands out.
@@ -58,8 +57,9 @@ func (w writer) mapping(v reflect.Value) []string {
 	return lines
 }
 
-// entry is the lines of a key and its value, or none when the value is absent.
-func (w writer) entry(name string, v reflect.Value, k *key) []string {
+// entry is the lines of a key and its value, or none when the value is absent. entryName is the
+// name again where the key is not one of a struct but of a free mapping.
+func (w writer) entry(name, entryName string, v reflect.Value, k *key, from *sources) []string {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
 			return nil
@@ -69,13 +69,13 @@ func (w writer) entry(name string, v reflect.Value, k *key) []string {
 	name = quote(name) + ":"
 	switch v.Kind() {
 	case reflect.Struct:
-		lines := w.mapping(v)
+		lines := w.mapping(v, from)
 		if !slices.ContainsFunc(lines, func(line string) bool { return !strings.HasPrefix(line, "# ") }) {
 			return nil
 		}
 		return append([]string{name}, shift(lines, "  ", "  ")...)
 	case reflect.Slice:
-		return w.list(name, v, k)
+		return w.list(name, v, k, from)
 	case reflect.Map:
 		if v.Len() == 0 {
 			return nil
@@ -85,7 +85,7 @@ func (w writer) entry(name string, v reflect.Value, k *key) []string {
 		lines := []string{name}
 		for _, n := range names {
 			item := v.MapIndex(n)
-			part := w.entry(n.String(), item, k)
+			part := w.entry(n.String(), n.String(), item, k, from.at(n.String()))
 			if part == nil {
 				part = []string{quote(n.String()) + ": \"\""}
 			}
@@ -96,23 +96,23 @@ func (w writer) entry(name string, v reflect.Value, k *key) []string {
 	if v.Kind() == reflect.String && v.Len() == 0 {
 		return nil
 	}
-	return []string{name + " " + scalarYAML(v, k)}
+	return []string{name + " " + scalarYAML(v, k, entryName, from)}
 }
 
-func (w writer) list(name string, v reflect.Value, k *key) []string {
+func (w writer) list(name string, v reflect.Value, k *key, from *sources) []string {
 	if v.Len() == 0 {
 		return nil
 	}
 	if v.Type().Elem().Kind() != reflect.Struct {
 		items := make([]string, v.Len())
 		for i := range items {
-			items[i] = scalarYAML(v.Index(i), k)
+			items[i] = scalarYAML(v.Index(i), k, "", from.item(i))
 		}
 		return []string{name + " [" + strings.Join(items, ", ") + "]"}
 	}
 	lines := []string{name}
 	for i := range v.Len() {
-		lines = append(lines, shift(w.mapping(v.Index(i)), "  - ", "    ")...)
+		lines = append(lines, shift(w.mapping(v.Index(i), from.item(i)), "  - ", "    ")...)
 	}
 	return lines
 }
@@ -125,7 +125,7 @@ func (w writer) absent(k *key) []string {
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		return append([]string{k.name + ":"}, shift(w.mapping(prototype(t)), "  ", "  ")...)
+		return append([]string{k.name + ":"}, shift(w.mapping(prototype(t), nil), "  ", "  ")...)
 	case reflect.Slice:
 		return []string{k.name + ": []"}
 	case reflect.Map:
@@ -143,18 +143,11 @@ func shift(lines []string, first, rest string) []string {
 	return lines
 }
 
-func scalarYAML(v reflect.Value, k *key) string {
+func scalarYAML(v reflect.Value, k *key, entryName string, from *sources) string {
 	if v.Kind() != reflect.String {
 		return fmt.Sprint(v.Interface())
 	}
-	text := v.String()
-	switch {
-	case k.secret:
-		text = redacted
-	case !k.template:
-		text = strings.ReplaceAll(text, "${", "$${")
-	}
-	return quote(text)
+	return quote(k.shown(v.String(), entryName, from))
 }
 
 var (

@@ -100,11 +100,54 @@ type DonePolicy interface {
 	OnDone(x *Exchange, end End)
 }
 
+// RequestRemover is a RequestPolicy that takes fields of fixed names out of every request, or puts
+// others in their place. The engine takes them out of the request's trailers as well, which
+// policies do not see.
+type RequestRemover interface {
+	RequestRemoved() []string
+}
+
+// ResponseRemover does the same for responses: the engine takes the names out of trailers and
+// interim responses.
+type ResponseRemover interface {
+	ResponseRemoved() []string
+}
+
 // Chain is a route's policies, compiled when the config is loaded: only those that the route names, in the documented order.
 type Chain struct {
 	Request  []RequestPolicy
 	Response []ResponsePolicy
 	Done     []DonePolicy
+
+	RequestRemoved  Names // from trailers too
+	ResponseRemoved Names // from trailers and interim responses too
+}
+
+// Names are names of header fields, in any case.
+type Names [][]byte
+
+// Has says whether name is one of them.
+func (n Names) Has(name []byte) bool {
+	for _, one := range n {
+		if head.EqualFold(one, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// Remove takes the fields of these names out of l.
+func (n Names) Remove(l *head.List) {
+	for _, name := range n {
+		l.Remove(name)
+	}
+}
+
+func (n Names) with(more []string) Names {
+	for _, name := range more {
+		n = append(n, []byte(name))
+	}
+	return n
 }
 
 // Append adds a policy to each moment it acts at. It panics when it acts at none, which no config can cause.
@@ -118,6 +161,12 @@ func (c *Chain) Append(policy any) {
 	}
 	if p, ok := policy.(DonePolicy); ok {
 		c.Done, acts = append(c.Done, p), true
+	}
+	if p, ok := policy.(RequestRemover); ok {
+		c.RequestRemoved = c.RequestRemoved.with(p.RequestRemoved())
+	}
+	if p, ok := policy.(ResponseRemover); ok {
+		c.ResponseRemoved = c.ResponseRemoved.with(p.ResponseRemoved())
 	}
 	if !acts {
 		panic("exchange: a policy that acts at no moment")

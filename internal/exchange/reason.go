@@ -17,6 +17,7 @@ const (
 	BodyTooLarge           // 413
 	Denied                 // 403: the client's address
 	Preflight              // 204: CORS
+	ServerOptions          // 204: OPTIONS *, which asks for the server as a whole
 	NoTarget               // 503: no target is up
 	PoolFull               // 503: no connection to be had within the bounds
 	ConnectFailed          // 502, or 504 where it took too long: no connection could be made
@@ -36,7 +37,8 @@ const Reasons = int(reasons)
 var reasonText = [reasons]string{
 	NoReason: "", RouteAnswer: "route", NoRoute: "no_route", WrongMethod: "wrong_method", BadRequest: "bad_request", BadPath: "bad_path",
 	HeadTimeout: "head_timeout", BodyTimeout: "body_timeout", BodyTooLarge: "body_too_large", Denied: "denied", Preflight: "preflight",
-	NoTarget: "no_target", PoolFull: "pool_full", ConnectFailed: "connect_failed", UpstreamReset: "upstream_reset",
+	ServerOptions: "server_options",
+	NoTarget:      "no_target", PoolFull: "pool_full", ConnectFailed: "connect_failed", UpstreamReset: "upstream_reset",
 	UpstreamBad: "upstream_bad", UpstreamTimeout: "upstream_timeout", UpstreamCut: "upstream_cut", StreamTimeout: "stream_timeout",
 	ClientSlow: "client_slow", Draining: "draining",
 }

@@ -185,7 +185,7 @@ routes:
 func TestABodyLimitHoldsForEveryFraming(t *testing.T) {
 	s := newService(t, replying(echo))
 	g := routed(t, s, `
-  - {match: /, upstream: s, max_body: 6B}
+  - {match: /, upstream: s, max_body: 6B, hold_body: 0B}
 `)
 	p := g.dial()
 	for _, fits := range []string{"Content-Length: 6\r\n\r\nabcdef", "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n"} {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -8,8 +9,6 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/net/netutil"
 
 	"plimsoll/internal/config"
 )
@@ -31,16 +30,15 @@ func (d *AdminDoor) Bound() string { return d.bound.String() }
 // Token is what callers must carry now; empty for none, which the config allows on loopback only.
 func (d *AdminDoor) Token() string { return *d.token.Load() }
 
-// Bounds of the admin address. Who reaches it may be anybody until the token is seen.
+// Bounds on the requests of the admin address; those on its connections are adminListener's.
 const (
-	adminConnections = 64
-	adminHeadTime    = 10 * time.Second
-	adminReadTime    = 30 * time.Second
-	adminIdleTime    = time.Minute
-	adminWriteTime   = 6 * time.Minute // so profiles are shorter
-	adminHeadBytes   = 64 << 10
-	adminCloseTime   = time.Second
-	adminRetireTime  = 30 * time.Second
+	adminHeadTime   = 2 * time.Second
+	adminReadTime   = 30 * time.Second
+	adminIdleTime   = time.Minute
+	adminWriteTime  = 6 * time.Minute // so profiles are shorter
+	adminHeadBytes  = 64 << 10
+	adminCloseTime  = time.Second
+	adminRetireTime = 30 * time.Second
 )
 
 // adminServer is the admin address and the handler on it, which come and go with the config.
@@ -70,11 +68,14 @@ func (g *Gateway) openAdmin(c *config.Admin) error {
 	door.token.Store(&c.Token)
 	a.door, a.listener = door, listener
 	a.server = &http.Server{
-		Handler: g.adminHandler(door), ReadHeaderTimeout: adminHeadTime, ReadTimeout: adminReadTime, WriteTimeout: adminWriteTime,
-		IdleTimeout: adminIdleTime, MaxHeaderBytes: adminHeadBytes, ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelWarn),
+		Handler: g.adminHandler(door), ReadHeaderTimeout: cmp.Or(g.options.adminHeadTime, adminHeadTime), ReadTimeout: adminReadTime,
+		WriteTimeout: adminWriteTime, IdleTimeout: adminIdleTime, MaxHeaderBytes: adminHeadBytes,
+		ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelWarn), DisableGeneralOptionsHandler: true,
 	}
+	connections := newAdminListener(listener, &g.adminClosed)
+	connections.attach(a.server)
 	g.log.Info("admin address open", "address", door.Bound(), "token", c.Token != "")
-	go a.server.Serve(netutil.LimitListener(listener, adminConnections))
+	go a.server.Serve(connections)
 	return nil
 }
 

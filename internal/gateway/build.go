@@ -123,14 +123,14 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all services) (s *proxy.Snap
 	s.Routes = make([]proxy.Route, len(cfg.Routes))
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
-		chain, bad := plan{r, table.Names(i), index}.chain()
+		chain, bad := plan{r, table.Names(i), index, g.random()}.chain()
 		for _, b := range bad {
 			errs = append(errs, routeError(cfg, i, b.key, b.err.Error()))
 		}
 		s.Routes[i] = proxy.Route{
 			Name: r.Name, Class: r.SLA[1] - '0', Chain: chain, Upstream: exchange.NoUpstream,
 			Timeout: int64(r.Timeout), StreamTimeout: int64(r.StreamTimeout), TunnelTimeout: int64(r.TunnelTimeout),
-			Stat: g.registry.Route(r.Name),
+			HoldBody: int64(r.HoldBody), Via: r.Via, PathAsSent: r.ForwardPath == "as_sent", Stat: g.registry.Route(r.Name),
 		}
 		if r.Upstream != "" {
 			s.Routes[i].Upstream = index[r.Upstream]
@@ -168,7 +168,7 @@ func loadConfig(path string) (*config.Config, error) {
 		return cfg, err
 	}
 	_, bad := compileTable(cfg)
-	for _, b := range bad {
+	for _, b := range cfg.Redact(bad) {
 		said := func(e config.Error) bool { return e.Line == b.Line && e.Path == b.Path }
 		if !slices.ContainsFunc(wrong, said) {
 			wrong = append(wrong, b)

@@ -24,6 +24,7 @@ type plan struct {
 	*config.Route
 	names    []string       // of its pattern
 	upstream map[string]int // the indexes of upstreams by name
+	random   func() uint64  // nil for each policy's own
 }
 
 // policies are all there are, in the order in which a chain runs them, both for requests and for responses. A policy is made for the
@@ -43,13 +44,13 @@ var policies = []struct {
 		if !p.RequestID {
 			return nil, nil
 		}
-		return requestid.New(requestid.Options{})
+		return requestid.New(requestid.Options{Random: p.random})
 	}},
 	{"trace", func(p plan) (any, error) {
 		if !p.Trace {
 			return nil, nil
 		}
-		return trace.New(trace.Options{})
+		return trace.New(trace.Options{Random: p.random})
 	}},
 	{"cors", func(p plan) (any, error) {
 		c := p.CORS
@@ -69,7 +70,7 @@ var policies = []struct {
 		if p.Split == nil {
 			return nil, nil
 		}
-		o := canary.Options{Sticky: p.Split.Sticky}
+		o := canary.Options{Sticky: p.Split.Sticky, Random: p.random}
 		for name, weight := range p.Split.Weights {
 			o.Shares = append(o.Shares, canary.Share{Upstream: p.upstream[name], Weight: weight})
 		}
@@ -79,7 +80,8 @@ var policies = []struct {
 		if p.Mirror == nil {
 			return nil, nil
 		}
-		return mirror.New(mirror.Options{Upstream: p.upstream[p.Mirror.Upstream], Share: float64(*p.Mirror.Share), MaxBody: int64(p.Mirror.MaxBody)})
+		return mirror.New(mirror.Options{Upstream: p.upstream[p.Mirror.Upstream], Share: float64(*p.Mirror.Share), MaxBody: int64(p.Mirror.MaxBody),
+			Random: p.random})
 	}},
 	{"rewrite", func(p plan) (any, error) {
 		if p.StripPrefix == "" && p.Rewrite == "" {

@@ -4,15 +4,21 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // The variables that make the test's own binary a gateway instead.
@@ -40,13 +46,53 @@ func beGateway(path string) int {
 	defer stop()
 	err := Run(ctx, Options{
 		ConfigPath: path, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Version: "test",
-		Admin: func(g *Gateway, _ *AdminDoor) http.Handler { return g.Metrics() },
+		Admin: func(g *Gateway, _ *AdminDoor) http.Handler {
+			mux := http.NewServeMux()
+			mux.Handle("/metrics", g.Metrics())
+			mux.HandleFunc("/dial", func(_ http.ResponseWriter, r *http.Request) { dialEachTurn(g, r.FormValue("address")) })
+			mux.HandleFunc("/panic", func(http.ResponseWriter, *http.Request) {
+				g.loops[len(g.loops)-1].Post(func() { panic("the test\nwants it") })
+			})
+			return mux
+		},
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
 	return 0
+}
+
+// dialEachTurn makes loop 0 a client of its own gateway: in each turn it opens a connection and
+// sends a request, until it is refused. What it opens in the turn in which a listener is closed is
+// in the accept queue then. Standard error is told what came of them.
+func dialEachTurn(g *Gateway, address string) {
+	var clients sync.WaitGroup
+	var answered, lost atomic.Int64
+	var dial func()
+	dial = func() {
+		g.loops[0].Post(dial) // before the connection is open: so it runs before whatever ends the listener in the next turn
+		c, err := net.DialTimeout("tcp", address, patience)
+		if err != nil {
+			dial = func() {}
+			go func() {
+				clients.Wait()
+				fmt.Fprintf(os.Stderr, "dialled: %d answered, %d lost\n", answered.Load(), lost.Load())
+			}()
+			return
+		}
+		clients.Go(func() {
+			defer c.Close()
+			c.SetDeadline(time.Now().Add(patience))
+			io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+			if b, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 200 ") {
+				lost.Add(1)
+			} else {
+				answered.Add(1)
+			}
+		})
+	}
+	g.loops[0].Post(dial)
 }
 
 // child is a gateway in a process of its own, and what upgrades make of it.

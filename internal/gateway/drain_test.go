@@ -194,3 +194,27 @@ func TestSystemdIsToldOfEveryChange(t *testing.T) {
 	told("STOPPING=1")
 	g.drained()
 }
+
+// A connection that one loop accepted for another has no client yet.
+func TestADrainWaitsForConnectionsOnTheirWayBetweenLoops(t *testing.T) {
+	g := serve(t, "loops: 2\nlisteners: [{address: \"127.0.0.1:0\"}]\nroutes: [{match: /, respond: {}}]\n")
+	held, release := make(chan struct{}), make(chan struct{})
+	g.loops[0].Post(func() {
+		close(held)
+		<-release
+	})
+	defer close(release)
+	<-held
+	var peers []*peer
+	for range 100 {
+		peers = append(peers, g.dial())
+	}
+	eventually(t, "a connection to be on its way", func() bool { return g.loops[0].Connections() > 0 })
+	for _, p := range peers {
+		p.Close()
+	}
+	eventually(t, "the other loop's clients to have gone", func() bool { return g.shared.Clients.Load() == 0 })
+	if g.waitForClients(20 * time.Millisecond) {
+		t.Error("the drain is over, and a connection is still on its way")
+	}
+}

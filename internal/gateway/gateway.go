@@ -8,17 +8,20 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"plimsoll/internal/config"
+	"plimsoll/internal/crash"
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/proxy"
 	"plimsoll/internal/reactor"
@@ -41,7 +44,12 @@ type Options struct {
 	// Admin makes what an admin address serves; nil for nothing.
 	Admin func(*Gateway, *AdminDoor) http.Handler
 
-	resolver string // "host:port" of the name server, for tests; empty for those of the system
+	// Host replaces the machine in a simulation; nil for the real one.
+	Host *Host
+
+	// For tests.
+	resolver      string        // "host:port" of the name server; empty for those of the system
+	adminHeadTime time.Duration // of a request at the admin address; 0 for the constant
 }
 
 // Gateway is a running gateway. Its exported methods may be called from any goroutine but a loop.
@@ -58,10 +66,11 @@ type Gateway struct {
 	limit    descriptorLimit
 	program  string // the file that an upgrade starts
 
-	inherited *inherited
-	admin     adminServer
+	inherited   *inherited
+	admin       adminServer
+	adminClosed adminCounts
 
-	mu        sync.Mutex // one reload, drain or upgrade at a time
+	mu        turn // one reload, drain or upgrade at a time
 	config    *config.Config
 	version   string // of the config: a short hash of its content
 	loadedAt  time.Time
@@ -72,7 +81,8 @@ type Gateway struct {
 	state   atomic.Value            // State
 	inForce atomic.Pointer[inForce] // what is asked about while mu is held, through a whole drain perhaps; nil before the first config
 
-	drain     chan string // asks Run to drain, with the reason
+	drain     chan string   // asks Run to drain, with the reason
+	upgrades  chan struct{} // asks Run for an upgrade
 	loopsDone sync.WaitGroup
 }
 
@@ -93,6 +103,7 @@ const gcPercent = 50
 // Run starts a gateway and returns when it has ended: nil after ctx ended, or a new process took over, and what was under way has
 // drained; config.Errors when the configuration is wrong; any other error when it could not start.
 func Run(ctx context.Context, o Options) error {
+	defer crash.Guard("in the gateway's main goroutine")
 	g, err := start(o)
 	if err != nil {
 		return err
@@ -107,19 +118,21 @@ func start(o Options) (g *Gateway, err error) {
 		return nil, err
 	}
 	g = &Gateway{
-		options: o, log: o.Logger, started: time.Now(), shared: &proxy.Shared{}, lines: &accesslog.Counters{}, listeners: map[string]*listener{},
-		drain: make(chan string, 1), inherited: inherit(), config: cfg,
+		options: o, log: o.Logger, started: time.Now(), shared: &proxy.Shared{Seed: o.Host.seed()}, lines: &accesslog.Counters{}, listeners: map[string]*listener{},
+		mu: newTurn(), drain: make(chan string, 1), upgrades: make(chan struct{}, 1), inherited: inherit(o.Host), config: cfg,
 	}
 	g.state.Store(Starting)
 	if g.program, err = programPath(); err != nil {
 		return nil, fmt.Errorf("find this program's own file: %w", err)
 	}
-	if g.limit, err = raiseDescriptorLimit(); err != nil {
+	if g.limit, err = descriptors(o.Host); err != nil {
 		return nil, err
 	}
 	g.log.Info("descriptors", "allowed", g.limit.allowed, "clients", g.limit.clients, "kept_back", g.limit.allowed-g.limit.clients)
 	g.shared.MaxClients.Store(int64(g.limit.clients))
-	debug.SetGCPercent(gcPercent)
+	if !g.simulated() {
+		debug.SetGCPercent(gcPercent)
+	}
 	if err := g.makeLoops(cfg.Loops); err != nil {
 		return nil, err
 	}
@@ -139,7 +152,9 @@ func (g *Gateway) makeLoops(n int) error {
 	}
 	// The loops keep their processors to themselves. One more lets handshakes, health checks and scrapes run beside them rather than
 	// wait until the scheduler takes a processor away from a busy loop, which it does every ten milliseconds only.
-	runtime.GOMAXPROCS(n + 1)
+	if !g.simulated() {
+		runtime.GOMAXPROCS(n + 1)
+	}
 	loops, err := reactor.NewGroup(n, g.log)
 	if err != nil {
 		return err
@@ -166,12 +181,13 @@ func (g *Gateway) makeLoops(n int) error {
 		g.workers = append(g.workers, w)
 	}
 	g.shared.Workers = g.workers
-	g.env = upstream.Env{Loops: n, Now: reactor.Clock, Log: g.log, Resolver: g.options.resolver, Post: func(i int, f func()) { loops[i].Post(f) }}
+	g.env = g.environment(loops)
 	for _, loop := range loops {
 		g.loopsDone.Add(1)
 		go func() {
-			defer g.loopsDone.Done()
+			defer crash.Guard(fmt.Sprintf("on loop %d", loop.ID))
 			loop.Run()
+			g.loopsDone.Done() // not deferred: nobody who waits for it may end the process before a panic does
 		}()
 	}
 	return nil
@@ -227,8 +243,10 @@ func (g *Gateway) Call(loop int, f func()) bool { return g.loops[loop].Call(time
 // run is the gateway's life from the first listener's opening to its end.
 func (g *Gateway) run(ctx context.Context) error {
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGHUP, upgradeSignal)
-	defer signal.Stop(signals)
+	if !g.simulated() {
+		signal.Notify(signals, syscall.SIGHUP, upgradeSignal)
+		defer signal.Stop(signals)
+	}
 	watched, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
 	if g.options.Watch {
@@ -247,19 +265,22 @@ func (g *Gateway) run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return g.end("stopped", false)
+			return g.end("stopped", nil)
 		case why := <-g.drain:
-			return g.end(why, false)
+			return g.end(why, nil)
 		case s := <-signals:
 			if s == syscall.SIGHUP {
 				g.Reload()
 				continue
 			}
-			if err := g.upgrade(ctx); err != nil {
+			g.Upgrade()
+		case <-g.upgrades:
+			next, err := g.upgrade(ctx)
+			if err != nil {
 				g.log.Error("the upgrade failed; this process goes on", "error", err)
 				continue
 			}
-			return g.end("upgraded", true)
+			return g.end("upgraded", next)
 		}
 	}
 }
@@ -268,6 +289,7 @@ func (g *Gateway) run(ctx context.Context) error {
 func (g *Gateway) rotateTickets(ctx context.Context) {
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
+	defer crash.Guard("in the rotation of ticket keys")
 	for {
 		select {
 		case <-ctx.Done():
@@ -302,12 +324,12 @@ func (g *Gateway) Drain() {
 // drainTick is how often an ending gateway looks whether its clients are gone.
 const drainTick = 10 * time.Millisecond
 
-// end drains and stops everything. handedOver says that another process accepts on the same sockets.
-func (g *Gateway) end(why string, handedOver bool) error {
+// end drains and stops everything. next is the process that has taken over, or nil.
+func (g *Gateway) end(why string, next *successor) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.state.Store(Draining)
-	if handedOver {
+	if next != nil {
 		g.admin.retire() // its socket is the new process's too: a scrape here would be one that it misses
 	} else {
 		notify("STOPPING=1")
@@ -317,8 +339,8 @@ func (g *Gateway) end(why string, handedOver bool) error {
 	for i, w := range g.workers { // first, so that no answer after the listeners' end lacks Connection: close
 		g.call(g.loops[i], w.Drain)
 	}
-	for _, l := range g.listeners {
-		g.closeListener(l, handedOver)
+	for _, address := range slices.Sorted(maps.Keys(g.listeners)) {
+		g.closeListener(g.listeners[address], next.has(address))
 	}
 	cut := 0
 	if !g.waitForClients(limit) {
@@ -343,13 +365,14 @@ func (g *Gateway) end(why string, handedOver bool) error {
 	return errors.Join(errs...)
 }
 
-// waitForClients waits until no client connection is left, and says whether that came before the limit.
+// waitForClients waits until no client connection is left, and says whether that came before the limit. One that
+// a loop has accepted for another and that is still on its way counts: its client has been promised an answer.
 func (g *Gateway) waitForClients(limit time.Duration) bool {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	tick := time.NewTicker(drainTick)
 	defer tick.Stop()
-	for g.shared.Clients.Load() > 0 {
+	for g.connections() > 0 {
 		select {
 		case <-deadline.C:
 			return false
@@ -359,14 +382,36 @@ func (g *Gateway) waitForClients(limit time.Duration) bool {
 	return true
 }
 
+// connections is how many accepted connections the loops hold, those between two loops included.
+func (g *Gateway) connections() (n int64) {
+	for _, loop := range g.loops {
+		n += loop.Connections()
+	}
+	return n
+}
+
+// handshakesLimit is how long stopping waits for TLS handshakes that were given up to return.
+const handshakesLimit = time.Second
+
 func (g *Gateway) stopLoops() {
-	for i, loop := range g.loops {
-		g.call(loop, func() {
-			if len(g.workers) > i {
-				g.workers[i].Close()
-			}
-			loop.Stop()
-		})
+	for i, w := range g.workers {
+		g.call(g.loops[i], w.Close)
+	}
+	tick := time.NewTicker(drainTick)
+	defer tick.Stop()
+	for began := time.Now(); g.handshakes() > 0 && time.Since(began) < handshakesLimit; {
+		<-tick.C
+	}
+	for _, loop := range g.loops {
+		g.call(loop, loop.Stop)
 	}
 	g.loopsDone.Wait()
+}
+
+// handshakes is how many TLS handshakes are under way on all loops.
+func (g *Gateway) handshakes() (n int) {
+	for i, w := range g.workers {
+		g.call(g.loops[i], func() { n += w.Handshakes() })
+	}
+	return n
 }

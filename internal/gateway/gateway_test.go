@@ -15,6 +15,11 @@ routes: [{match: /, upstream: s}]
 `
 }
 
+// streamed is a configuration whose routes to service s hold no body: the service sees it as it comes.
+func streamed(yaml string) string {
+	return strings.ReplaceAll(yaml, "upstream: s", "upstream: s, hold_body: 0B")
+}
+
 func TestARequestGoesThrough(t *testing.T) {
 	s := newService(t, answering(okResponse))
 	g := serve(t, oneUpstream(s.address()))

@@ -211,6 +211,11 @@ func newService(t *testing.T, answer script) *service {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newServiceOn(t, ln, answer)
+}
+
+// newServiceOn is newService on a listener that is there already.
+func newServiceOn(t *testing.T, ln net.Listener, answer script) *service {
 	s := &service{Listener: ln, t: t}
 	var conns sync.Map
 	go func() {

@@ -105,7 +105,7 @@ func TestHazardTECLSmugglingInChunks(t *testing.T) {
 					t.Error("the upstream got a whole request")
 				}
 			})
-			g := serveClean(t, oneUpstream(s.address()))
+			g := serveClean(t, streamed(oneUpstream(s.address())))
 			for _, split := range []string{"", "separately"} {
 				p := g.dial()
 				p.send(post(head, ""))
@@ -171,7 +171,7 @@ func TestHazardUndrainedBodies(t *testing.T) {
 listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["`+s.address()+`"]}}
 routes:
-  - {match: /, upstream: s}
+  - {match: /, upstream: s, hold_body: 0B}
   - {match: /here, respond: {status: 403}}
   - {match: "GET /read", respond: {status: 200}}
 `)
@@ -201,15 +201,29 @@ func TestHazardConnectAndUpgradeDesync(t *testing.T) {
 		{"CONNECT to a path", "CONNECT / HTTP/1.1\r\nHost: a\r\n\r\n", 405, http1.BadConnect},
 		{"connect in small letters", "connect a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", 405, http1.BadConnect},
 	})
-	for name, protocols := range map[string]string{"h2c": "h2c", "h2c among others": "websocket, H2C"} {
-		t.Run(name, func(t *testing.T) {
-			// Even an upstream that would speak it is not asked, and its 101 is no tunnel.
-			s := newService(t, answering("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n"))
+	const asked = "Connection: upgrade\r\nUpgrade: "
+	for _, c := range []struct{ name, protocols, forwarded, switched string }{
+		{"h2c", "h2c", "", "h2c"},
+		{"h2", "H2", "", "H2"},
+		{"h2c twice", "h2c,,h2c", "", "h2c"},
+		{"h2c among others", "websocket, H2C", asked + "websocket\r\n", "h2c"},
+		{"h2c before others", "h2c , websocket,h2,x/1", asked + "websocket, x/1\r\n", "websocket, h2c"},
+		{"a protocol that nobody asked for", "websocket", asked + "websocket\r\n", "x"},
+		{"another version of it", "x/1", asked + "x/1\r\n", "x/2"},
+		{"one that is asked for and one that is not", "websocket", asked + "websocket\r\n", "websocket, x"},
+		{"no protocol", "websocket", asked + "websocket\r\n", ","},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			// Even an upstream that would speak h2c is not asked, and its 101 begins no tunnel (RFC
+			// 9110, section 7.8).
+			s := newService(t, answering("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\n"+
+				"Upgrade: "+c.switched+"\r\n\r\n"))
 			g := serveClean(t, noRetry(s.address()))
 			p := g.dial()
-			p.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: " + protocols + "\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n")
+			p.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\n" +
+				"Upgrade: " + c.protocols + "\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n")
 			p.expectFailure(502, "upstream_bad")
-			if want := "GET / HTTP/1.1\r\nHost: a\r\n" + forwardedFields + "\r\n"; s.saw() != want {
+			if want := "GET / HTTP/1.1\r\nHost: a\r\n" + forwardedFields + c.forwarded + "\r\n"; s.saw() != want {
 				t.Errorf("the upstream saw %q, want %q", s.saw(), want)
 			}
 		})
@@ -220,7 +234,7 @@ func TestHazardConnectAndUpgradeDesync(t *testing.T) {
 			c.write(switched)
 			c.drain()
 		})
-		g := serveClean(t, noRetry(s.address()))
+		g := serveClean(t, streamed(noRetry(s.address())))
 		p := g.dial()
 		p.send(strings.Replace(askUpgrade, "\r\n\r\n", "\r\nTransfer-Encoding: chunked\r\n\r\n", 1))
 		p.expectFailureEnd(502, "upstream_bad")
@@ -292,6 +306,40 @@ routes: [{match: /, upstream: s, response_headers: {set: {X-Answer: "yes"}}}]
 		p := g.dial()
 		p.send(get)
 		p.expect("HTTP/1.1 200 OK\r\nDate: d\r\nSet-Cookie: e\r\nX-Answer: yes\r\nContent-Length: 0\r\n\r\n")
+	})
+}
+
+// What belongs to one connection is still said where a status needs it (RFC 9110, sections 15.5.8
+// and 15.5.22), and only there.
+func TestHazardFieldsThatBelongToAStatus(t *testing.T) {
+	const upgrade = "Upgrade: TLS/1.0\r\n"
+	const authenticate = "Proxy-Authenticate: Basic\r\nProxy-Authenticate: Digest\r\n"
+	const fields = upgrade + authenticate + "Keep-Alive: x\r\nContent-Length: 0\r\n"
+	for _, c := range []struct{ status, want string }{
+		{"426 Upgrade Required", upgrade + "Content-Length: 0\r\nConnection: upgrade\r\n"},
+		{"407 Proxy Authentication Required", authenticate + "Content-Length: 0\r\n"},
+		{"200 OK", "Content-Length: 0\r\n"},
+		{"401 Unauthorized", "Content-Length: 0\r\n"},
+		{"503 Service Unavailable", "Content-Length: 0\r\n"},
+	} {
+		t.Run(c.status, func(t *testing.T) {
+			response := "HTTP/1.1 " + c.status + "\r\nDate: d\r\n"
+			s := newService(t, answering(response+"Connection: upgrade\r\n"+fields+"\r\n"))
+			g := serveClean(t, oneUpstream(s.address()))
+			p := g.dial()
+			for range 2 {
+				p.send(get)
+				p.expect(response + c.want + "\r\n")
+			}
+		})
+	}
+	t.Run("426 on a connection that ends", func(t *testing.T) {
+		const response = "HTTP/1.1 426 Upgrade Required\r\nDate: d\r\nUpgrade: websocket\r\nContent-Length: 0\r\n"
+		s := newService(t, answering(response+"\r\n"))
+		p := serveClean(t, oneUpstream(s.address())).dial()
+		p.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+		p.expect(response + "Connection: close, upgrade\r\n\r\n")
+		p.expectEnd()
 	})
 }
 

@@ -17,6 +17,14 @@ const (
 	minDescriptors = 256
 )
 
+// descriptors says how many descriptors the process may open.
+func descriptors(h *Host) (descriptorLimit, error) {
+	if h != nil {
+		return limitOf(h.Descriptors), nil
+	}
+	return raiseDescriptorLimit()
+}
+
 // raiseDescriptorLimit raises the soft limit to the hard one and says what that allows.
 func raiseDescriptorLimit() (descriptorLimit, error) {
 	var r syscall.Rlimit
@@ -33,8 +41,11 @@ func raiseDescriptorLimit() (descriptorLimit, error) {
 			return descriptorLimit{}, fmt.Errorf("raise the limit of descriptors to %d: %w", r.Max, err)
 		}
 	}
-	allowed := int(min(r.Cur, 1<<30))
-	return descriptorLimit{allowed: allowed, clients: allowed - max(minReserve, allowed/reserveShare)}, nil
+	return limitOf(int(min(r.Cur, 1<<30))), nil
+}
+
+func limitOf(allowed int) descriptorLimit {
+	return descriptorLimit{allowed: allowed, clients: allowed - max(minReserve, allowed/reserveShare)}
 }
 
 // usage is how many descriptors are open and how many may be.

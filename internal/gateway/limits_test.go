@@ -132,8 +132,12 @@ func TestAClientThatTakesNothingOfItsResponseIsCut(t *testing.T) {
 	p := g.dial()
 	p.send(plainGet)
 	eventually(t, "the exchange is cut", func() bool { return g.snapshot().Reasons[exchange.ClientSlow] == 1 })
-	if _, err := io.Copy(io.Discard, p.r); err == nil {
-		t.Error("a cut-off response ended in good order")
+	r, err := http.ReadResponse(p.r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, r.Body); err == nil {
+		t.Error("a cut-off response looks whole")
 	}
 }
 

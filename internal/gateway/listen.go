@@ -117,6 +117,9 @@ func (t *listenerTLS) carryOver(c *config.ListenerTLS, before *listener) {
 func (g *Gateway) watchCertificates(address string, t *listenerTLS) {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.stop = cancel
+	if g.simulated() {
+		return
+	}
 	go t.store.Watch(ctx, time.Minute, func(err error) {
 		if err != nil {
 			g.log.Error("certificates were not read again; the old ones go on", "listener", address, "error", err)

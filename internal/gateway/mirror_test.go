@@ -11,13 +11,13 @@ import (
 func mirrored(t *testing.T, mirror, more string) (*instance, *service) {
 	t.Helper()
 	s := newService(t, replying(echo))
-	return serveClean(t, `
+	return serveClean(t, streamed(`
 listeners: [{address: "127.0.0.1:0"}]
 upstreams:
   s: {targets: ["`+s.address()+`"]}
   m: {targets: ["`+mirror+`"]`+more+`}
 routes: [{match: "/{name...}", upstream: s, mirror: {upstream: m, max_body: 4KB}, timeout: 2s, stream_timeout: 50ms}]
-`), s
+`)), s
 }
 
 func TestAMirrorGetsEachRequestWhole(t *testing.T) {
@@ -168,7 +168,7 @@ func TestCopiesThatAreBeingMadeAreBounded(t *testing.T) {
 loops: 1
 listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["`+s.address()+`"]}, m: {targets: ["`+m.address()+`"]}}
-routes: [{match: /, upstream: s, mirror: {upstream: m}}]
+routes: [{match: /, upstream: s, hold_body: 0B, mirror: {upstream: m}}]
 `)
 	var slow []*peer
 	for range bound + 3 {

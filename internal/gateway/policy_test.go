@@ -194,7 +194,7 @@ func TestAnAnswerOfTheGatewayCanBeHeld(t *testing.T) {
 		return exchange.Continue
 	}}
 	s := newService(t, func(c *serviceConn, _ int) { c.head() })
-	g := withPolicy(t, oneUpstream(s.address()), p)
+	g := withPolicy(t, streamed(oneUpstream(s.address())), p)
 	c := g.dial()
 	c.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n")
 	hold := <-held
@@ -215,7 +215,7 @@ func TestAHoldEndsWithTheResponseItHeld(t *testing.T) {
 		c.write(okResponse)
 		c.drain()
 	})
-	g := withPolicy(t, oneUpstream(s.address()), p)
+	g := withPolicy(t, streamed(oneUpstream(s.address())), p)
 	c := g.dial()
 	c.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
 	ofResponse := <-held

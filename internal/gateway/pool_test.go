@@ -369,7 +369,7 @@ func TestAMirrorOfAnOldConfigurationLetsItsUpstreamsGo(t *testing.T) {
 loops: 1
 listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["%s"]}, m: {targets: ["%s"]}}
-routes: [{match: /, upstream: s, mirror: {upstream: m}}]
+routes: [{match: /, upstream: s, hold_body: 0B, mirror: {upstream: m}}]
 `, s.address(), m.address()))
 	service, copies := g.service("s"), g.service("m")
 	p := g.dial()

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -143,7 +144,7 @@ func (g *Gateway) compile(cfg *config.Config) (c *change, errs config.Errors) {
 		errs = append(errs, bad...)
 	}
 	slices.SortStableFunc(errs, func(a, b config.Error) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
-	return c, errs
+	return c, cfg.Redact(errs)
 }
 
 // loggedBy is the access log's config in force; nil for none, also before the first.
@@ -157,8 +158,8 @@ func (g *Gateway) loggedBy() *config.AccessLog {
 // startServices starts the upstreams that are new, all at once: each may wait a while for its name server.
 func (c *change) startServices() {
 	var all sync.WaitGroup
-	for _, u := range c.fresh {
-		all.Go(u.Start)
+	for _, name := range slices.Sorted(maps.Keys(c.fresh)) {
+		all.Go(c.fresh[name].Start)
 	}
 	all.Wait()
 }
@@ -193,13 +194,13 @@ func (g *Gateway) putListeners(c *change) error {
 
 // retire ends what the old configuration had and the new one has not.
 func (g *Gateway) retire(c *change) {
-	for address, l := range g.listeners {
+	for _, address := range slices.Sorted(maps.Keys(g.listeners)) {
 		if c.listeners[address] == nil {
-			g.closeListener(l, false)
+			g.closeListener(g.listeners[address], false)
 		}
 	}
-	for name, u := range g.services {
-		if c.services[name] != u {
+	for _, name := range slices.Sorted(maps.Keys(g.services)) {
+		if u := g.services[name]; c.services[name] != u {
 			g.retireService(u)
 		}
 	}
@@ -231,8 +232,12 @@ func (g *Gateway) openAccessLog(c *config.AccessLog) (*accesslog.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return accesslog.Open(accesslog.Options{Path: c.Path, Format: format, MaxSize: int64(*c.MaxSize), Keep: *c.Keep, Loops: len(g.loops),
-		Counters: g.lines, Logger: g.log})
+	o := accesslog.Options{Path: c.Path, Format: format, MaxSize: int64(*c.MaxSize), Keep: *c.Keep, Loops: len(g.loops),
+		Counters: g.lines, Logger: g.log}
+	if g.simulated() {
+		o.Output = g.options.Host.Stdout
+	}
+	return accesslog.Open(o)
 }
 
 func lane(log *accesslog.Log, loop int) *accesslog.Lane {
@@ -242,7 +247,8 @@ func lane(log *accesslog.Log, loop int) *accesslog.Lane {
 	return log.Lane(loop)
 }
 
-// configVersion is a short hash of what the configuration says, defaults included.
+// configVersion is a short hash of what the configuration says, defaults included, secrets apart:
+// it is shown, and a hash of a secret would let the secret be guessed.
 func configVersion(cfg *config.Config) string {
 	sum := sha256.Sum256(cfg.YAML())
 	return hex.EncodeToString(sum[:6])

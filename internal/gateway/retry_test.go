@@ -151,7 +151,7 @@ func TestABodyThatHasBeenStreamedIsNotSentAgain(t *testing.T) {
 		return false
 	}))
 	good := newBackend(t, "b")
-	g := serve(t, retrying("", bad.address(), good.address))
+	g := serve(t, streamed(retrying("", bad.address(), good.address)))
 	for range 2 {
 		p := g.dial()
 		p.send("PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello")
@@ -209,7 +209,7 @@ func TestASlowBodyDoesNotUseUpATrysTime(t *testing.T) {
 		io.CopyN(io.Discard, c.R, 10)
 		io.WriteString(c, okResponse)
 	})
-	g := serve(t, retrying("attempts: 0, per_try_timeout: 50ms", s.address()))
+	g := serve(t, streamed(retrying("attempts: 0, per_try_timeout: 50ms", s.address())))
 	upload := g.dial()
 	upload.send("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello")
 	<-heads

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -90,40 +89,7 @@ type ConfigStatus struct {
 func (g *Gateway) Config() ConfigStatus {
 	v := g.view()
 	return ConfigStatus{Version: v.version, File: g.options.ConfigPath, LoadedAt: v.loadedAt, AgeSeconds: time.Since(v.loadedAt).Seconds(),
-		YAML: string(withoutCredentials(v.config).YAML())}
-}
-
-// credential finds header fields whose values are meant for one reader only. A config takes them from the environment, and shows them
-// once they are expanded.
-var credential = regexp.MustCompile(`(?i)auth|cookie|token|secret|passw|key|credential|session`)
-
-// withoutCredentials is a copy of the configuration in which such header values are masked.
-func withoutCredentials(c *config.Config) *config.Config {
-	masked := *c
-	masked.Routes = slices.Clone(c.Routes)
-	for i := range masked.Routes {
-		r := &masked.Routes[i]
-		for _, m := range []*map[string]string{&r.RequestHeaders.Set, &r.RequestHeaders.Add, &r.ResponseHeaders.Set, &r.ResponseHeaders.Add,
-			&r.When.Headers, &r.When.Query} {
-			*m = maskValues(*m)
-		}
-		if r.Respond != nil {
-			respond := *r.Respond
-			respond.Headers = maskValues(respond.Headers)
-			r.Respond = &respond
-		}
-	}
-	return &masked
-}
-
-func maskValues(m map[string]string) map[string]string {
-	m = maps.Clone(m)
-	for name := range m {
-		if credential.MatchString(name) {
-			m[name] = "[redacted]"
-		}
-	}
-	return m
+		YAML: string(v.config.YAML())}
 }
 
 // Spread is how a duration is spread over exchanges, all since the start. The unit is in its key's name.
@@ -168,14 +134,15 @@ func (g *Gateway) Routes() []RouteStatus {
 	list := make([]RouteStatus, 0, len(cfg.Routes)+1)
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
-		s := RouteStatus{Name: r.Name, Match: r.Match, Class: r.SLA}
+		match, location := cfg.Shown(i)
+		s := RouteStatus{Name: r.Name, Match: match, Class: r.SLA}
 		switch {
 		case r.Upstream != "":
 			s.Action, s.To = "proxy", []string{r.Upstream}
 		case r.Split != nil:
 			s.Action, s.To = "split", slices.Sorted(maps.Keys(r.Split.Weights))
 		case r.Redirect != nil:
-			s.Action, s.To = "redirect", []string{r.Redirect.To}
+			s.Action, s.To = "redirect", []string{location}
 		default:
 			s.Action = "respond"
 		}

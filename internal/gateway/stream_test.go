@@ -225,62 +225,6 @@ routes: [{match: /, upstream: s, max_body: 1KB}]
 	s.expectUntouched()
 }
 
-func TestContinueIsGivenOnceTheUpstreamIsThere(t *testing.T) {
-	const head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n"
-	const ok = "HTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 0\r\n\r\n"
-	t.Run("and the body follows", func(t *testing.T) {
-		s := newService(t, once(ok))
-		g := serveClean(t, oneUpstream(s.address()))
-		p := g.dial()
-		for range 2 {
-			p.send(head)
-			p.expect("HTTP/1.1 100 Continue\r\n\r\n")
-			p.send("abc")
-			p.expect(ok)
-		}
-		if want := strings.Repeat("POST / HTTP/1.1\r\nHost: a\r\n"+forwardedFields+"Content-Length: 3\r\n\r\nabc", 2); s.saw() != want {
-			t.Errorf("the upstream saw %q, want %q", s.saw(), want)
-		}
-	})
-	t.Run("not when the body is there already", func(t *testing.T) {
-		s := newService(t, once(ok))
-		g := serveClean(t, oneUpstream(s.address()))
-		p := g.dial()
-		p.send(head + "abc")
-		p.expect(ok)
-	})
-	t.Run("not when no upstream is", func(t *testing.T) {
-		g := serveClean(t, oneUpstream(refusing(t)))
-		p := g.dial()
-		p.send(head)
-		p.expectFailureEnd(502, "connect_failed")
-	})
-	t.Run("not when the gateway refuses", func(t *testing.T) {
-		g := serveClean(t, `
-listeners: [{address: "127.0.0.1:0"}]
-routes: [{match: /, respond: {status: 403, body: no}}]
-`)
-		p := g.dial()
-		p.send(head)
-		if r, body := p.response("POST"); r.StatusCode != 403 || body != "no" || !r.Close {
-			t.Errorf("got %d %q, close %v", r.StatusCode, body, r.Close)
-		}
-		p.expectEnd()
-	})
-	t.Run("and the upstream may answer instead of reading", func(t *testing.T) {
-		s := newService(t, func(c *serviceConn, _ int) {
-			c.head()
-			c.write("HTTP/1.1 403 Forbidden\r\nDate: d\r\nContent-Length: 0\r\n\r\n")
-			c.drain()
-		})
-		g := serveClean(t, oneUpstream(s.address()))
-		p := g.dial()
-		p.send(head)
-		p.expect("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 403 Forbidden\r\nDate: d\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-		p.expectEnd()
-	})
-}
-
 func TestAHeadOfManyPiecesWithALargeBodyBehindIt(t *testing.T) {
 	// What is there of a head and one whole read behind it are more than a buffer holds.
 	body := noise(1 << 20)

@@ -186,6 +186,51 @@ func TestHazardSlowTLSClients(t *testing.T) {
 	}
 }
 
+// gathering is a connection that keeps what is written to it once it is told to.
+type gathering struct {
+	net.Conn
+	on   bool
+	kept []byte
+}
+
+func (g *gathering) Write(p []byte) (int, error) {
+	if !g.on {
+		return g.Conn.Write(p)
+	}
+	g.kept = append(g.kept, p...)
+	return len(p), nil
+}
+
+// A record is decrypted when it is whole. What holds half of one holds a receive buffer, and is no idle connection.
+func TestHazardAHeadInAnUnfinishedRecordHasAHeadsTime(t *testing.T) {
+	ca := newAuthority(t)
+	config := strings.Replace(overTLS("", "", ca.issue(t, "a.example")), "]}}]", "]}, limits: {head_timeout: 50ms, idle_timeout: 1h}}]", 1)
+	for name, before := range map[string]string{"the first": "", "behind a request": plainGet} {
+		t.Run(name, func(t *testing.T) {
+			g := serve(t, config)
+			raw := g.dial()
+			wire := &gathering{Conn: raw.Conn}
+			c := tls.Client(wire, &tls.Config{RootCAs: ca.pool, ServerName: "a.example"})
+			if err := c.Handshake(); err != nil {
+				t.Fatal(err)
+			}
+			wire.on = true
+			io.WriteString(c, before)
+			whole := len(wire.kept)
+			io.WriteString(c, plainGet)
+			raw.send(string(wire.kept[:(whole+len(wire.kept))/2]))
+			p := &peer{Conn: c, t: t, r: bufio.NewReader(c)}
+			if before != "" {
+				p.response("GET")
+			}
+			p.expectFailureEnd(408, "head_timeout")
+			if n := g.reasons(exchange.HeadTimeout); n != 1 {
+				t.Errorf("%d exchanges are counted as ended by head_timeout, want 1", n)
+			}
+		})
+	}
+}
+
 func TestAHandshakeThatTakesTooLongEnds(t *testing.T) {
 	ca := newAuthority(t)
 	g := serve(t, overTLS(", handshake_timeout: 50ms", "", ca.issue(t, "a.example")))

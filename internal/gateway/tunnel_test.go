@@ -19,6 +19,23 @@ const (
 	wasSwitched = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
 )
 
+func TestAListOfProtocolsIsUpgradedToOneOfThem(t *testing.T) {
+	for asked, forwarded := range map[string]string{"h2c, websocket": "websocket", "x/1,websocket": "x/1, websocket"} {
+		t.Run(asked, func(t *testing.T) {
+			_, s, p := tunnel(t, "", echoBytes)
+			p.send(strings.Replace(askUpgrade, "websocket", asked, 1))
+			p.expect(wasSwitched)
+			p.send("hello")
+			p.expect("hello")
+			p.closeWrite()
+			p.expectEnd()
+			if want := strings.Replace(sawUpgrade, "websocket", forwarded, 1); !strings.HasPrefix(s.saw(), want) {
+				t.Errorf("the upstream saw %q, want %q first", s.saw(), want)
+			}
+		})
+	}
+}
+
 // tunnel is a gateway with an upstream that switches protocols, sends first right behind the 101, and then does as it is told.
 func tunnel(t *testing.T, first string, then func(c *serviceConn)) (*instance, *service, *peer) {
 	t.Helper()
@@ -64,7 +81,7 @@ func TestATunnelLosesNoEarlyBytes(t *testing.T) {
 					echoBytes(c)
 				}
 			})
-			g := serveClean(t, oneUpstream(s.address()))
+			g := serveClean(t, streamed(oneUpstream(s.address())))
 			all := request + "early"
 			head := strings.Index(all, "\r\n\r\n") + 4
 			for n, split := range []int{len(all), len(all) - len("early"), len(all) - len("early") - 8, head} {

@@ -15,28 +15,79 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"plimsoll/internal/reactor"
 )
 
 // An upgrade starts the program's file anew, with the same arguments, and hands it the listening sockets: the new process accepts on the
 // very sockets this one has, so no connection in an accept queue is lost. When it says that it is ready this one drains. If it ends
 // before, or says nothing for upgradeLimit, this one goes on as if nothing had happened.
+//
+// The ready message is a byte 1 and, from a process that knows of it, tookWord and the addresses
+// whose sockets it took, a line each; then the pipe is closed. Where that is longer than readyLimit
+// it is the byte alone. The sockets of other addresses are this process's alone: it accepts what
+// waits in their queues before it closes them. Where the message does not say, it does so with all;
+// those that are shared lose nothing by it.
 
 const (
 	upgradeSignal = syscall.SIGUSR2
 	upgradeLimit  = 30 * time.Second
 
 	socketsVariable = "PLIMSOLL_SOCKETS" // "address=fd,fd;address=fd", which the new process inherits
-	readyVariable   = "PLIMSOLL_READY"   // the descriptor to write a byte to when ready
+	readyVariable   = "PLIMSOLL_READY"   // the descriptor to write the ready message to
 	adminPrefix     = "admin:"
+	tookWord        = "took"
+	readyLimit      = 4096 // bytes of the ready message, which every pipe takes at once
 )
 
+// successor is a process that has taken over.
+type successor struct {
+	took map[string]bool // the addresses whose sockets it has; empty when it did not say
+}
+
+// has says whether the successor is known to serve the accept queues of an address. A nil one has
+// none.
+func (s *successor) has(address string) bool { return s != nil && s.took[address] }
+
+// readSuccessor reads the ready message. The error says that the other side ended without one.
+func readSuccessor(r io.Reader) (*successor, error) {
+	message, err := io.ReadAll(io.LimitReader(r, readyLimit))
+	if err != nil {
+		return nil, err
+	}
+	if len(message) == 0 {
+		return nil, io.EOF
+	}
+	s := &successor{took: map[string]bool{}}
+	lines := strings.Split(string(message[1:]), "\n")
+	if len(lines) < 2 || lines[0] != tookWord {
+		return s, nil
+	}
+	for _, address := range lines[1 : len(lines)-1] { // what follows the last line's end is no address
+		s.took[address] = true
+	}
+	return s, nil
+}
+
+// Upgrade starts the program's file anew and hands it the listening sockets; when the new process serves, this one drains. It
+// returns at once.
+func (g *Gateway) Upgrade() {
+	select {
+	case g.upgrades <- struct{}{}:
+	default:
+	}
+}
+
 // upgrade starts the new process and waits until it is ready.
-func (g *Gateway) upgrade(ctx context.Context) error {
+func (g *Gateway) upgrade(ctx context.Context) (*successor, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.simulated() {
+		return g.simulateUpgrade(ctx)
+	}
 	readEnd, writeEnd, err := os.Pipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer readEnd.Close()
 	files, sockets, err := g.handover()
@@ -47,7 +98,7 @@ func (g *Gateway) upgrade(ctx context.Context) error {
 	}()
 	if err != nil {
 		writeEnd.Close()
-		return err
+		return nil, err
 	}
 	cmd := exec.Command(g.program, os.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -56,14 +107,16 @@ func (g *Gateway) upgrade(ctx context.Context) error {
 	err = cmd.Start()
 	writeEnd.Close()
 	if err != nil {
-		return fmt.Errorf("start %s: %w", g.program, err)
+		return nil, fmt.Errorf("start %s: %w", g.program, err)
 	}
 	g.log.Info("the new process was started", "pid", cmd.Process.Pid, "program", g.program)
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
+	var next *successor
 	ready := make(chan error, 1)
 	go func() {
-		_, err := io.ReadFull(readEnd, make([]byte, 1))
+		var err error
+		next, err = readSuccessor(readEnd)
 		ready <- err
 	}()
 	timer := time.NewTimer(upgradeLimit)
@@ -72,16 +125,16 @@ func (g *Gateway) upgrade(ctx context.Context) error {
 	case err := <-ready:
 		if err == nil {
 			notify(fmt.Sprintf("MAINPID=%d", cmd.Process.Pid)) // systemd may believe only the process it knows
-			return nil
+			return next, nil
 		}
 		cmd.Process.Kill() // if it should live on without having said that it is ready
-		return fmt.Errorf("the new process ended before it was ready (%v); its own messages say why", cmp.Or(<-ended, errEndedWell))
+		return nil, fmt.Errorf("the new process ended before it was ready (%v); its own messages say why", cmp.Or(<-ended, errEndedWell))
 	case <-timer.C:
 		cmd.Process.Kill()
-		return fmt.Errorf("the new process was not ready within %s and was stopped", upgradeLimit)
+		return nil, fmt.Errorf("the new process was not ready within %s and was stopped", upgradeLimit)
 	case <-ctx.Done():
 		cmd.Process.Kill()
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
 }
 
@@ -139,13 +192,19 @@ func withoutHandover(env []string) (kept []string) {
 // inherited are the sockets that the process before this one handed over, by address.
 type inherited struct {
 	fds  map[string][]int
+	took []string // the addresses whose sockets were taken
 	pipe *os.File
 	any  bool // it handed over some
+	host *Host
 }
 
 // inherit reads what the process before handed over. It takes the variables out of the environment, so that no child sees them.
-func inherit() *inherited {
-	in := &inherited{fds: map[string][]int{}}
+func inherit(h *Host) *inherited {
+	in := &inherited{fds: map[string][]int{}, host: h}
+	if h != nil {
+		in.fds, in.any = h.Sockets, len(h.Sockets) > 0
+		return in
+	}
 	for _, part := range strings.Split(os.Getenv(socketsVariable), ";") {
 		address, numbers, ok := strings.Cut(part, "=")
 		if !ok {
@@ -171,7 +230,10 @@ func inherit() *inherited {
 // take gives the sockets of an address to their listener.
 func (in *inherited) take(address string) []int {
 	fds := in.fds[address]
-	delete(in.fds, address)
+	if len(fds) > 0 {
+		in.took = append(in.took, address)
+		delete(in.fds, address)
+	}
 	return fds
 }
 
@@ -181,6 +243,9 @@ func (in *inherited) admin(address string) (net.Listener, error) {
 		f := os.NewFile(uintptr(fds[0]), address)
 		defer f.Close()
 		return net.FileListener(f)
+	}
+	if in.host != nil {
+		return in.host.ListenAdmin(address)
 	}
 	ln, err := net.Listen(adminNetwork(address), address)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -197,20 +262,29 @@ func adminNetwork(address string) string {
 	return "tcp"
 }
 
-// closeRest closes the sockets of addresses that the configuration no longer has.
+// closeRest closes the sockets of addresses that the configuration no longer has. The process
+// before still has them, and serves what waits in their queues.
 func (in *inherited) closeRest() {
 	for _, fds := range in.fds {
 		for _, fd := range fds {
-			syscall.Close(fd)
+			reactor.Socket{FD: fd}.Close()
 		}
 	}
 	in.fds = nil
 }
 
-// ready tells the process before this one that it may drain.
+// ready tells the process before this one that it may drain, and which sockets it has no need to
+// empty.
 func (in *inherited) ready() {
+	if in.host != nil {
+		in.host.Ready(in.took)
+	}
 	if in.pipe != nil {
-		in.pipe.Write([]byte{1})
+		message := "\x01" + strings.Join(append([]string{tookWord}, in.took...), "\n") + "\n"
+		if len(message) > readyLimit {
+			message = message[:1]
+		}
+		io.WriteString(in.pipe, message)
 		in.pipe.Close()
 		in.pipe = nil
 	}

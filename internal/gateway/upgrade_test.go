@@ -3,6 +3,7 @@ package gateway
 import (
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -89,5 +90,83 @@ func TestSystemdIsToldOfTheNewProcess(t *testing.T) {
 	ln.SetReadDeadline(time.Now().Add(time.Millisecond))
 	if n, err := ln.Read(buf); err == nil {
 		t.Errorf("an upgraded process told systemd %q as it ended, which would stop the service", buf[:n])
+	}
+}
+
+// Connections that wait in the accept queue of an address belong to the old process when the new
+// one has no use for the address.
+func TestAnUpgradeThatDropsAListenerServesWhatWaitsInItsQueue(t *testing.T) {
+	held := newGate(t)
+	s := newService(t, held.script)
+	kept, dropped, admin := freeAddress(t), freeAddress(t), freeAddress(t)
+	yaml := func(listeners string) string {
+		return "loops: 1\nlisteners: [" + listeners + "]\nupstreams: {s: {targets: [\"" + s.address() + "\"]}}\nroutes:\n" +
+			"  - {match: /, respond: {}}\n  - {match: /held, upstream: s}\nadmin: {address: \"" + admin + "\"}\ndrain: {timeout: 20s}\n"
+	}
+	c := startChild(t, yaml("{address: \""+kept+"\"}, {address: \""+dropped+"\"}"))
+	eventually(t, "the gateway serves", func() bool { return strings.Contains(c.logged.String(), "msg=serving") })
+	last := dialRaw(t, kept) // keeps the old process from ending before it has said what came of the others
+	last.send("GET /held HTTP/1.1\r\nHost: a\r\n\r\n")
+	held.next(t)
+	r, err := http.Get("http://" + admin + "/dial?address=" + dropped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	writeFile(t, c.path, yaml("{address: \""+kept+"\"}"))
+	c.signal(syscall.SIGUSR2)
+	eventually(t, "the dropped address refuses", func() bool { return strings.Contains(c.logged.String(), "dialled: ") })
+	_, said, _ := strings.Cut(c.logged.String(), "dialled: ")
+	said, _, _ = strings.Cut(said, "\n")
+	if strings.HasPrefix(said, "0 answered") || !strings.HasSuffix(said, " 0 lost") {
+		t.Errorf("of the connections to the address that was dropped: %s", said)
+	}
+	held.let <- okResponse
+	if r, _ := last.response("GET"); r.StatusCode != 200 {
+		t.Errorf("an exchange under way got %d", r.StatusCode)
+	}
+	eventually(t, "the old process ends", c.over)
+}
+
+func TestTheReadyMessageOfOlderAndNewerProcessesIsUnderstood(t *testing.T) {
+	var many []string
+	for n := range 1000 {
+		many = append(many, "127.0.0.1:"+strconv.Itoa(n))
+	}
+	for _, c := range []struct {
+		name  string
+		write func(w *os.File)
+		has   map[string]bool
+		fails bool
+	}{
+		{"an older process", func(w *os.File) { w.Write([]byte{1}) }, map[string]bool{"127.0.0.1:1": false, "": false}, false},
+		{"one that took two", func(w *os.File) { (&inherited{pipe: w, took: []string{"127.0.0.1:1", "unix:/a"}}).ready() },
+			map[string]bool{"127.0.0.1:1": true, "unix:/a": true, "127.0.0.1:2": false, "": false}, false},
+		{"one that took none", func(w *os.File) { (&inherited{pipe: w}).ready() }, map[string]bool{"127.0.0.1:1": false, "": false}, false},
+		{"one with many", func(w *os.File) { (&inherited{pipe: w, took: many}).ready() }, map[string]bool{"127.0.0.1:1": false}, false},
+		{"one that broke off", func(w *os.File) { w.WriteString("\x01took\n127.0.0.1:1\n127.0.0.1:2") },
+			map[string]bool{"127.0.0.1:1": true, "127.0.0.1:2": false}, false},
+		{"one that broke off early", func(w *os.File) { w.WriteString("\x01took") }, map[string]bool{"": false}, false},
+		{"one that ended", func(w *os.File) {}, nil, true},
+	} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.write(w)
+		w.Close()
+		next, err := readSuccessor(r)
+		r.Close()
+		if (err != nil) != c.fails {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		for address, want := range c.has {
+			if next.has(address) != want {
+				t.Errorf("%s has %q: %v, want %v", c.name, address, !want, want)
+			}
+		}
+	}
+	if (*successor)(nil).has("127.0.0.1:1") {
+		t.Error("no successor has an address")
 	}
 }

@@ -3,9 +3,12 @@ package gateway
 import (
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
+
+	"plimsoll/internal/exchange"
 )
 
 func TestALongUploadIsNoSlowAnswer(t *testing.T) {
@@ -43,12 +46,73 @@ func TestAServiceThatStopsReadingAnUploadIs504(t *testing.T) {
 	g := serve(t, `
 listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["`+s.address()+`"]}}
-routes: [{match: /, upstream: s, timeout: 100ms}]
+routes: [{match: /, upstream: s, timeout: 100ms, hold_body: 0B}]
 `)
+	body := strings.NewReader(strings.Repeat("x", 100_000_000))
 	p := g.dial()
 	p.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n")
-	go io.Copy(p, strings.NewReader(strings.Repeat("x", 100_000_000)))
+	go io.Copy(p, body)
 	if r, body := p.response("POST"); r.StatusCode != 504 || !strings.Contains(body, "upstream_timeout") {
 		t.Errorf("got %d %q, want 504 with upstream_timeout", r.StatusCode, body)
 	}
+}
+
+// readingSlowly reads a request's body in portions, one each tick, from a socket whose kernel takes little in advance, and then answers.
+func readingSlowly(body, portion int, tick time.Duration) script {
+	return func(c *serviceConn, _ int) {
+		c.Conn.(*net.TCPConn).SetReadBuffer(16 << 10)
+		c.head()
+		clock := time.NewTicker(tick)
+		defer clock.Stop()
+		for left := body; left > 0; left -= portion {
+			<-clock.C
+			if _, err := io.CopyN(io.Discard, c.R, int64(min(portion, left))); err != nil {
+				return
+			}
+		}
+		io.WriteString(c, okResponse)
+	}
+}
+
+func TestAnUploadToAServiceThatReadsSlowlyIsNoSlowAnswer(t *testing.T) {
+	const timeout = 400 * time.Millisecond
+	for name, c := range map[string]struct{ body, portion int }{
+		"that is streamed":         {3 << 20, 30 << 10},  // 2 s in all
+		"that the kernel can hold": {400 << 10, 8 << 10}, // 1 s
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t, readingSlowly(c.body, c.portion, 20*time.Millisecond))
+			g := serve(t, fmt.Sprintf(`
+listeners: [{address: "127.0.0.1:0"}]
+upstreams: {s: {targets: ["%s"]}}
+routes: [{match: /, upstream: s, timeout: %s}]
+`, s.address(), timeout))
+			p := g.dial()
+			p.send(fmt.Sprintf("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", c.body))
+			go io.Copy(p, strings.NewReader(strings.Repeat("x", c.body)))
+			if r, body := p.response("POST"); r.StatusCode != 200 || body != "ok" {
+				t.Errorf("got %d %q, want 200", r.StatusCode, body)
+			}
+		})
+	}
+}
+
+func TestAServiceThatHasAnUploadAndDoesNotAnswerIs504InTime(t *testing.T) {
+	s := newService(t, func(c *serviceConn, _ int) { c.drain() })
+	g := serve(t, `
+loops: 1
+listeners: [{address: "127.0.0.1:0"}]
+upstreams: {s: {targets: ["`+s.address()+`"]}}
+routes: [{match: /, upstream: s, timeout: 300ms}]
+`)
+	upload, later := g.dial(), g.dial()
+	upload.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc")
+	eventually(t, "the service to have the upload", func() bool { return strings.HasSuffix(s.saw(), "abc") })
+	later.send(get)
+	later.expectFailure(504, "upstream_timeout")
+	if n := g.reasons(exchange.UpstreamTimeout); n != 2 {
+		t.Error("an upload that the service had at once waits longer for its answer than a later request without a body")
+	}
+	upload.expectFailure(504, "upstream_timeout")
 }

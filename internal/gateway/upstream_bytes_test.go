@@ -294,7 +294,7 @@ func TestABodyIsSentAgainOnlyWhileItIsHeld(t *testing.T) {
 			heads <- c.head()
 			c.R.ReadByte()
 		})
-		g := serveClean(t, oneUpstream(s.address()))
+		g := serveClean(t, streamed(oneUpstream(s.address())))
 		p := g.dial()
 		p.send("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n")
 		<-heads

@@ -126,7 +126,7 @@ func TestAClientThatVanishesInTheMiddleOfALargeBody(t *testing.T) {
 			arrived <- c.head()
 			c.s.block(c)
 		})
-		g := serveClean(t, oneUpstream(s.address()))
+		g := serveClean(t, streamed(oneUpstream(s.address())))
 		p := g.dial()
 		p.send(fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", 1<<30))
 		<-arrived

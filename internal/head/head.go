@@ -91,6 +91,9 @@ func (l *List) Add(name, value []byte) {
 // Has says whether a field of the known name id is there.
 func (l *List) Has(id ID) bool { return l.present&(1<<id) != 0 }
 
+// HasAny says whether a field is there whose ID has its bit in ids.
+func (l *List) HasAny(ids uint64) bool { return l.present&ids != 0 }
+
 // Get is the first field of the known name id, or nil. id is neither Other nor Alias: those are found by Find.
 func (l *List) Get(id ID) *Field {
 	if l.present&(1<<id) == 0 {

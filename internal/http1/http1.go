@@ -35,7 +35,8 @@ type Request struct {
 	KeepAlive bool
 	// Expect100 says that the client waits for 100 Continue before it sends the body (HTTP/1.1 only).
 	Expect100 bool
-	// Upgrade is the value of Upgrade where Connection names it and the version is 1.1, else nil.
+	// Upgrade is the value of Upgrade where Connection names it, the version is 1.1 and a protocol other than
+	// h2c is among it, else nil: see NextProtocol.
 	Upgrade []byte
 
 	parser

@@ -228,8 +228,8 @@ func (p *parser) keepAlive(minor uint8) bool {
 	return p.said&saidClose == 0 && (minor == 1 || p.said&saidKeepAlive != 0)
 }
 
-// upgrade is the value of the one Upgrade field where it counts, else nil. It never counts where it names h2c: behind a tunnel of that nobody
-// would check or route what is asked for (CVE-2026-88008), and to ignore it is allowed (RFC 9110, section 7.8).
+// upgrade is the value of the one Upgrade field where it counts, else nil. It does not count where
+// it names nothing but h2c: see NextProtocol.
 func (p *parser) upgrade(minor uint8, l *head.List) []byte {
 	if p.said&saidUpgrade == 0 || minor == 0 {
 		return nil
@@ -243,20 +243,10 @@ func (p *parser) upgrade(minor uint8, l *head.List) []byte {
 			value = f.Value
 		}
 	}
-	if len(value) == 0 || namesH2C(value) {
+	if first, _ := NextProtocol(value); first == nil {
 		return nil
 	}
 	return value
-}
-
-func namesH2C(protocols []byte) bool {
-	for len(protocols) > 0 {
-		var p []byte
-		if p, protocols = nextToken(protocols); foldsTo(p, "h2c") || foldsTo(p, "h2") {
-			return true
-		}
-	}
-	return false
 }
 
 // version reads the last eight bytes of a request line, or the first of a status line.

@@ -53,10 +53,25 @@ func replace(b []byte, allowed, by byte) {
 }
 
 // HopByHop is the fields that concern one connection (RFC 9110, section 7.6.1), as a mask of IDs for AppendFields. The
-// credentials for proxies are among them, which are for the next hop (sections 11.7.1 and 11.7.2), and Trailer, because
-// not all trailers are passed on. Content-Length is not: who re-frames a body drops it too.
-const HopByHop uint64 = 1<<head.Connection | 1<<head.KeepAlive | 1<<head.ProxyConnection | 1<<head.TE | 1<<head.Trailer |
+// credentials for proxies are among them, which are for the next hop (sections 11.7.1 and 11.7.2).
+// Content-Length is not: who re-frames a body drops it too. Nor is Trailer: who drops trailers
+// takes their names out with TrimTrailer. Some statuses need one of these fields all the same: see
+// OfStatus.
+const HopByHop uint64 = 1<<head.Connection | 1<<head.KeepAlive | 1<<head.ProxyConnection | 1<<head.TE |
 	1<<head.TransferEncoding | 1<<head.Upgrade | 1<<head.ProxyAuthenticate | 1<<head.ProxyAuthorization | 1<<head.HTTP2Settings
+
+// OfStatus is the fields of HopByHop that a response of this status must have, and that are
+// therefore passed on: 426 says which protocols it asks for, and 407 which credentials (RFC 9110,
+// sections 15.5.22 and 15.5.8).
+func OfStatus(status int) uint64 {
+	switch status {
+	case http.StatusUpgradeRequired:
+		return 1 << head.Upgrade
+	case http.StatusProxyAuthRequired:
+		return 1 << head.ProxyAuthenticate
+	}
+	return 0
+}
 
 // AppendFields appends the lines of all fields but aliases and those whose ID has its bit in drop.
 //

@@ -76,6 +76,63 @@ func mayTrail(name []byte, id head.ID) bool {
 	return true
 }
 
+// maxTrailerNames bounds the names in the Trailer fields of one head: those behind them go, so that a
+// hostile list costs little to judge.
+const maxTrailerNames = 64
+
+// TrimTrailer makes the Trailer fields of a head name only trailers that are passed on: it takes out names
+// that may not stand in a trailer section and those for which gone says so, and then the fields that name
+// nothing any more. gone is not kept. The names that stay are moved together where they are, so that
+// nothing is allocated: a value changes under whoever else holds it. To do it again changes nothing.
+func TrimTrailer(l *head.List, gone func(name []byte) bool) {
+	if !l.Has(head.Trailer) {
+		return
+	}
+	empty, left := false, maxTrailerNames
+	for i := range l.Len() {
+		f := l.At(i)
+		if f.ID != head.Trailer {
+			continue
+		}
+		left = trimNames(f, left, gone)
+		empty = empty || len(f.Value) == 0
+	}
+	if empty {
+		l.RemoveFunc(func(f *head.Field) bool { return f.ID == head.Trailer && len(f.Value) == 0 })
+	}
+}
+
+// trimNames does it for one field, of which it looks at the first left names; it returns how many may still
+// be looked at. It writes only when something goes, and then never more than it has read, because each name
+// was followed by a comma.
+func trimNames(f *head.Field, left int, gone func(name []byte) bool) int {
+	goes := func(name []byte) bool {
+		return !isToken(name) || !mayTrail(name, head.Lookup(name)) || gone(name)
+	}
+	var name []byte
+	all, seen := true, 0
+	for rest := f.Value; len(rest) > 0 && all; seen++ {
+		name, rest = nextToken(rest)
+		all = seen < left && !goes(name)
+	}
+	if all {
+		return left - seen
+	}
+	kept := f.Value[:0]
+	seen = 0
+	for rest := f.Value; len(rest) > 0 && seen < left; seen++ {
+		if name, rest = nextToken(rest); goes(name) {
+			continue
+		}
+		if len(kept) > 0 {
+			kept = append(kept, ',')
+		}
+		kept = append(kept, name...)
+	}
+	f.Value, f.Line = kept, nil
+	return left - seen
+}
+
 // Further names, and how names begin, that belong into a head.
 var (
 	headOnlyPrefixes = []string{

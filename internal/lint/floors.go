@@ -17,7 +17,7 @@ var floors = []struct {
 }{
 	{0, []string{
 		"internal/head", "internal/hist", "internal/clock", "internal/reactor", "internal/invariant", "internal/cidr", "internal/hash",
-		"internal/demo", "internal/lint", "web",
+		"internal/crash", "internal/demo", "internal/lint", "web",
 	}},
 	{1, []string{"internal/http1", "internal/http2", "internal/http3", "internal/tlsio"}},
 	{2, []string{"internal/exchange", "internal/telemetry"}},
@@ -25,7 +25,7 @@ var floors = []struct {
 	{4, []string{"internal/proxy"}},
 	{5, []string{"internal/gateway"}},
 	{6, []string{"internal/admin"}},
-	{7, []string{"cmd/", "bench/", "examples/", "docs/"}},
+	{7, []string{"cmd/", "bench/", "examples/", "docs/", "internal/sim"}},
 }
 
 // labFloors is the lab's own staircase, inside it: a room uses the rooms below its own step. What the lab takes of the rest of the house is

@@ -4,14 +4,15 @@
 //
 // The order is fixed. A route's chain holds only what the route names, and:
 //
-//  1. client address (forwarded.ResolveClient, for every exchange): whose request it is; everything behind may ask.
+//  1. client address (forwarded.ResolveClient and DropClaims, for every exchange, before its route is looked up): whose
+//     request it is, and nothing left of what a stranger claims; everything behind may ask.
 //  2. access: who may not come in costs nothing more.
 //  3. requestid, 4. trace: whatever is said about the exchange from here on can carry its name.
 //  5. cors: a preflight is answered before anything counts it as a request.
 //  6. bodylimit: a body that is too long is refused before an upstream is chosen for it.
 //  7. canary: chooses among upstreams. 8. mirror: chooses whether another gets a copy.
 //  9. rewrite: gives the path that is forwarded. Conditions, keys and variables go on seeing the client's.
-//  10. forwarded: removes what the client claimed and says what is known: For, Proto, and the Host as the client sent it.
+//  10. forwarded: says what is known of the client: For, Proto, and the Host as the client sent it.
 //  11. headers, the request's: last, so that a route's own words win over the gateway's, and ${request_id} has its value.
 //     A Host that is set takes effect after everything else was read from the exchange.
 //  12. the action: proxy, or respond or redirect, which are policies that always answer.

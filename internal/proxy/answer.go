@@ -62,14 +62,14 @@ func (f *flow) sendAnswer() {
 	f.dropServer()
 	f.endTry(upstream.Cancelled, 0)
 	f.flags |= answered
+	if f.stage == stageHolding {
+		f.stage = stagePolicies // the rest of the body is not received any more, whatever a policy does with the answer
+	}
 	f.at = 0
 	if f.respondPolicies() == exchange.Continue {
 		f.writeAnswer()
 	}
 }
-
-// answerPiece is how much of a long answer is written at a time: what the client does not take would be copied and kept for it otherwise.
-const answerPiece = reactor.ScratchSize
 
 // writeAnswer writes the gateway's own answer and ends the exchange.
 func (f *flow) writeAnswer() {
@@ -79,7 +79,7 @@ func (f *flow) writeAnswer() {
 	}
 	status := f.Response.Status
 	out := http1.AppendStatusLine(f.w.out[:0], status)
-	out = http1.AppendFields(out, &f.Response.Fields, hopByHop)
+	out = http1.AppendFields(out, &f.Response.Fields, hopByHop&^http1.OfStatus(status))
 	if status != 204 && status != 304 {
 		out = appendLength(out, int64(len(f.Body)))
 	}
@@ -89,7 +89,7 @@ func (f *flow) writeAnswer() {
 	out = append(f.appendConnection(out), crlf...)
 	f.headOut = int64(len(out))
 	if !f.is(toHEAD) && status != 204 && status != 304 {
-		first := min(len(f.Body), answerPiece)
+		first := min(len(f.Body), f.w.loop.Piece())
 		out = append(out, f.Body[:first]...)
 		f.rest = f.Body[first:]
 	}
@@ -98,14 +98,19 @@ func (f *flow) writeAnswer() {
 	}
 }
 
-// pumpAnswer writes what is left of an answer's body, as long as the client keeps up.
+// pumpAnswer writes what is left of an answer's body as long as the client keeps up, one burst at a time, and in pieces: what the
+// client does not take would be copied and kept for it otherwise.
 func (f *flow) pumpAnswer() {
-	for len(f.rest) > 0 {
-		if f.client.conn.Congested() {
+	c := f.client
+	for pieces := 0; len(f.rest) > 0; pieces++ {
+		if pieces == burst {
+			c.later()
+		}
+		if pieces == burst || c.conn.Congested() {
 			f.w.loop.StopTimer(&f.timer) // only the client is waited for now
 			return
 		}
-		piece := f.rest[:min(len(f.rest), answerPiece)]
+		piece := f.rest[:min(len(f.rest), f.w.loop.Piece())]
 		f.rest = f.rest[len(piece):]
 		if !f.toClientWrite(piece) {
 			return

@@ -12,7 +12,7 @@ import (
 	"plimsoll/internal/tlsio"
 )
 
-// client is a client's connection. One that waits for a request owns no buffer and no exchange, about 300 bytes in all.
+// client is a client's connection. One that waits for a request owns no buffer and no exchange, about 400 bytes in all.
 //
 // Its states:
 //
@@ -32,19 +32,25 @@ type client struct {
 	flow       *flow           // the exchange under way, or the one whose head is being read
 	in         *reactor.Buffer // bytes read and not yet used, behind the head of the exchange under way, which aliases it
 	ahead      *reactor.Buffer // bytes behind a chunked body, read with it: the next request's first
-	timer      reactor.Timer
-	next, prev *client // in the worker's list
+	timer      reactor.Timer   // until when a handshake, a head or the next request must have come, or the end of linger
+	pace       reactor.Timer   // see pace.go
+	next, prev *client         // in the worker's list
 	peer       netip.AddrPort
 	peerText   []byte // the peer's address as text, made at the first request
 	since      int64  // when it was accepted
-	progress   int64  // what the client had taken, or sent, when the timer was set: the measure of slowness
-	unsent     int    // bytes that waited for the client when the timer was set, between exchanges
+	progress   int64  // in head 1 once bytes of a head have come; in linger the bytes that were thrown away
+	given      int64  // bytes written when the window of pace began
+	taken      int64  // bytes that the client had acknowledged when it was last looked at
 	requests   uint32
 	state      clientState
 	counted    bool // among its address's in the listener's quota
-	waiting    bool // the timer watches a queue that the client does not take
+	watching   bool // pace's window is under way
+	queued     bool // something was queued when the window of pace began
+	slow       bool // counted among those that are too slow
+	toEOF      bool // the end of the connection ends the last response, or it is a tunnel: only a reset shows that it was cut off
 	late       bool // the handshake took too long
 	shaking    bool // the handshake has begun: a goroutine has the socket
+	deferred   bool // Run is to be called, once: until then no event is looked into
 }
 
 type clientState uint8
@@ -106,7 +112,7 @@ func (a *Acceptor) Accepted(l *reactor.Loop, s reactor.Socket) {
 	w.link(c)
 	w.shard.Accepted++
 	if err := c.conn.Attach(l, s, c); err != nil {
-		go w.logger.Error("a connection could not be watched", "error", err)
+		w.complainOfWatches(err)
 		c.release()
 		return
 	}
@@ -125,8 +131,12 @@ func (w *Worker) link(c *client) {
 // Connected implements reactor.Handler; clients are never dialled.
 func (c *client) Connected(error) {}
 
-// Readable implements reactor.Handler.
+// Readable implements reactor.Handler. A client that waits for Run is not served before it: else each
+// event would bring it one more exchange in the same turn.
 func (c *client) Readable() {
+	if c.deferred {
+		return
+	}
 	switch c.state {
 	case clientHead:
 		c.wantHead()
@@ -145,7 +155,9 @@ func (c *client) Readable() {
 func (c *client) Drained() {
 	switch c.state {
 	case clientHead:
-		c.wantHead()
+		if !c.deferred {
+			c.wantHead()
+		}
 	case clientBusy:
 		c.flow.clientDrained()
 	case clientTunnel:
@@ -186,7 +198,11 @@ func (c *client) wantHead() {
 // readHead reads until a head is complete, then begins its exchange. A client that does not take its answers gets no further ones
 // until it does: Drained goes on then.
 func (c *client) readHead() {
-	for !c.conn.Congested() {
+	for reads := 0; !c.conn.Congested(); reads++ {
+		if reads == burst {
+			c.later()
+			return
+		}
 		if err := c.receive(); err != nil {
 			c.headPaused(err)
 			return
@@ -217,10 +233,7 @@ func (c *client) receive() error {
 
 // parseHead looks for a head in what is there; it says whether there is nothing more to do for now.
 func (c *client) parseHead() (done bool) {
-	if c.flow == nil {
-		c.flow, c.listener = c.w.newFlow(c), c.acceptor.Listener
-	}
-	f := c.flow
+	f := c.headFlow()
 	used, err := f.req.Parse(c.in.Data(), &c.listener.Head)
 	if err != http1.OK {
 		c.refuse(err)
@@ -243,25 +256,37 @@ func (c *client) parseHead() (done bool) {
 	return true
 }
 
-// headPaused deals with a read that brought nothing while a head is awaited.
+// headFlow is the flow of the request whose first bytes are there.
+func (c *client) headFlow() *flow {
+	if c.flow == nil {
+		c.flow, c.listener = c.w.newFlow(c), c.acceptor.Listener
+	}
+	return c.flow
+}
+
+// headPaused deals with a read that brought nothing while a head is awaited. From a head's first bytes on,
+// be they a part of a TLS record, the rest has HeadTimeout to come.
 func (c *client) headPaused(err error) {
 	if !pause(err) {
 		c.close()
 		return
 	}
-	if c.in == nil {
-		return
-	}
-	if c.in.Start == c.in.End {
+	if c.in != nil && c.in.Start == c.in.End {
 		c.w.loop.PutBuffer(c.in)
 		c.in = nil
-		return
 	}
-	if c.progress == 0 { // the first bytes of a head: from now on it has HeadTimeout
+	switch begun := c.in != nil || c.holdsRecord(); {
+	case begun && c.progress == 0:
 		c.progress = 1
 		c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.HeadTimeout)
+	case !begun && c.progress != 0: // the record is whole now, and had no data
+		c.progress = 0
+		c.await()
 	}
 }
+
+// holdsRecord says that a part of a TLS record is there, and with it a buffer.
+func (c *client) holdsRecord() bool { return c.tls != nil && c.tls.Holding() }
 
 // grow moves a head that fills its buffer into the next larger one; the limits of a listener end this before the sizes do.
 func (c *client) grow() {
@@ -282,7 +307,7 @@ func (c *client) grow() {
 // have theirs in between, or by waiting for the next.
 func (c *client) again() {
 	l := c.w.loop
-	c.state, c.progress, c.waiting = clientHead, 0, false
+	c.state, c.progress = clientHead, 0
 	if c.ahead != nil {
 		l.PutBuffer(c.in)
 		c.in, c.ahead = c.ahead, nil
@@ -291,74 +316,65 @@ func (c *client) again() {
 		c.in = nil
 	}
 	c.await()
-	if c.in != nil || c.pending() || c.conn.PeerEnded() {
-		l.Defer(c)
+	if c.in != nil || c.pending() || c.holdsRecord() || c.conn.PeerEnded() {
+		c.later()
 	}
 }
 
-// await sets the time that the connection may wait for its next request or, while bytes of the last response wait for the client,
-// until it must have taken some of them.
+// later has Run called at the end of the turn.
+func (c *client) later() {
+	if !c.deferred {
+		c.deferred = true
+		c.w.loop.Defer(c)
+	}
+}
+
+// await sets the time that the connection may wait for its next request.
 func (c *client) await() {
 	wait := c.listener.IdleTimeout
 	if c.w.draining {
 		wait = min(wait, drainGrace)
 	}
-	if c.unsent = c.conn.Queued(); c.unsent > 0 {
-		wait = c.listener.SendTimeout
-	}
 	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+wait)
-}
-
-// stalled looks after bytes that wait for the client when no exchange is under way: it must have taken some since the timer was set, else
-// the connection ends. It says false when there is nothing of that kind.
-func (c *client) stalled(now int64) bool {
-	before := c.unsent
-	if before == 0 {
-		return false
-	}
-	c.unsent = c.conn.Queued()
-	switch {
-	case c.unsent >= before:
-		c.close()
-	case c.unsent > 0:
-		c.w.loop.SetTimer(&c.timer, c, now+c.listener.SendTimeout)
-	case c.state == clientLinger:
-		c.w.loop.SetTimer(&c.timer, c, now+lingerTime)
-	case c.flow == nil:
-		c.await()
-	default:
-		return false // a head has been arriving meanwhile, and for long enough
-	}
-	return true
+	c.watchTaking()
 }
 
 // Run implements reactor.Runner: what again, or a burst, put off.
 func (c *client) Run() {
+	c.deferred = false
 	if c.state != clientHandshake && c.state != clientClosed {
 		c.Readable()
 	}
 }
 
 // Expire implements reactor.Expirer: the connection has been too slow, or idle for long enough.
-func (c *client) Expire(_ *reactor.Timer, now int64) {
+func (c *client) Expire(t *reactor.Timer, now int64) {
+	if t == &c.pace {
+		c.judgeTaking(now)
+		return
+	}
 	switch c.state {
 	case clientHandshake:
 		c.late = true
 		c.abortHandshake()
 	case clientHead:
 		switch {
-		case c.stalled(now):
-		case c.flow != nil:
+		case c.flow != nil || c.progress > 0:
+			c.headFlow()
 			c.refuseWith(408, exchange.HeadTimeout)
+		case c.behind(): // busy with the last response; pace bounds how long
+			c.await()
 		default:
 			c.close()
 		}
-	case clientBusy, clientTunnel:
-		c.flow.clientSlow(now)
-	default:
-		if !c.stalled(now) {
-			c.close()
+	case clientBusy:
+		c.flow.judgeBody()
+	case clientLinger:
+		if c.behind() {
+			c.w.loop.SetTimer(&c.timer, c, now+lingerTime)
+			return
 		}
+		c.close()
 	}
 }
 
@@ -370,17 +386,18 @@ func (c *client) lingerClose() {
 		c.tls.CloseWrite()
 	}
 	c.conn.CloseWrite()
-	wait := lingerTime
-	if c.unsent = c.conn.Queued(); c.unsent > 0 {
-		wait = c.listener.SendTimeout
-	}
-	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+wait)
+	c.watchTaking()
+	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+lingerTime)
 	c.discard()
 }
 
 // discard reads and forgets; TLS bytes are not even decrypted.
 func (c *client) discard() {
-	for c.progress < lingerBytes {
+	for reads := 0; c.progress < lingerBytes; reads++ {
+		if reads == burst {
+			c.later()
+			return
+		}
 		n, err := c.conn.Read(c.w.loop.Scratch())
 		if err == reactor.ErrAgain {
 			return
@@ -447,6 +464,7 @@ func (c *client) release() {
 	c.state = clientClosed
 	c.dropBuffers()
 	c.w.loop.ReleaseTimer(&c.timer)
+	c.w.loop.ReleaseTimer(&c.pace)
 	if c.next != nil {
 		c.next.prev, c.prev.next = c.prev, c.next
 		c.next, c.prev = nil, nil

@@ -47,6 +47,14 @@ func (w *Worker) complainOfDials(err error) {
 	}
 }
 
+// complainOfWatches says that the kernel does not watch a client's connection, which was closed at once.
+func (w *Worker) complainOfWatches(err error) {
+	if n := w.noWatches.due(1, w.loop.Now()); n > 0 {
+		go w.logger.Error("connections were closed at once: the kernel does not watch them; raise fs.epoll.max_user_watches or add memory",
+			"loop", w.loop.ID, "connections", n, "error", err)
+	}
+}
+
 // tlsFailed says why no TLS connection to a target came about.
 func (s *server) tlsFailed(err error) {
 	f, w := s.flow, s.w

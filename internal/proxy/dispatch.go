@@ -16,6 +16,10 @@ func (f *flow) startUpstream() {
 		f.flags |= mirrored
 	}
 	f.view.locals[f.Upstream].Request()
+	if f.mustHold() {
+		f.holdBody()
+		return
+	}
 	f.attempt()
 }
 
@@ -81,6 +85,7 @@ func (f *flow) connect() {
 	f.endTry(upstream.Cancelled, 0)
 	f.tries--
 	f.Attempts = f.tries
+	f.wait.Client = f.clientKey()
 	if why := f.view.locals[f.Upstream].Wait(&f.wait, now); why != upstream.None {
 		f.Refused(now, why)
 		return
@@ -200,9 +205,16 @@ func (f *flow) sendRequest() {
 	w, s := f.w, f.server
 	out := f.appendRequestHead(w.out[:0])
 	f.stage, f.sentAt = stageSent, w.loop.Now()
-	f.flags &^= wroteRequest
+	f.flags &^= wroteRequest | expecting | bodyOnItsWay | bodyBehind
+	if f.req.Framing != http1.None {
+		f.flags |= bodyOnItsWay
+		f.bodyTaken = s.conn.Written() // what went before has been answered
+	}
 	if f.is(mirrored) {
-		f.copyHead(out)
+		f.copyHead(out) // without Expect: a copy's body comes with it
+	}
+	if f.expectsUpstream() {
+		out = f.appendExpect(out)
 	}
 	if !f.is(requestSent) {
 		var bad http1.Error
@@ -219,9 +231,11 @@ func (f *flow) sendRequest() {
 		f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
 		return
 	}
-	w.loop.SetTimer(&f.timer, f, f.answerDeadline())
+	f.awaitAnswer(f.deadline)
 	if !f.is(requestSent) {
-		f.armBodyTimer()
+		if !f.is(expecting) {
+			f.armBodyTimer()
+		}
 		f.pumpRequest()
 	} else if f.is(mirrored) {
 		f.sendMirror()
@@ -231,28 +245,15 @@ func (f *flow) sendRequest() {
 	}
 }
 
-// answerDeadline is when the response's head must have come. A try's own time begins when the request is with the target whole: a client
-// that is slow with its body is not the target's slowness.
-func (f *flow) answerDeadline() int64 {
-	if u := f.server.upstream; u.PerTry > 0 && f.is(requestSent) {
-		return f.tryDeadline(u.PerTry)
-	}
-	return f.deadline
-}
-
 var (
-	hostColon       = []byte("Host: ")
-	crlf            = []byte("\r\n")
-	chunkedLine     = []byte("Transfer-Encoding: chunked\r\n")
-	contentLength   = []byte("Content-Length: ")
-	closeLine       = []byte("Connection: close\r\n")
-	keepAliveLine   = []byte("Connection: keep-alive\r\n")
-	upgradeLine     = []byte("Connection: upgrade\r\n")
-	continueMessage = []byte("HTTP/1.1 100 Continue\r\n\r\n")
+	hostColon     = []byte("Host: ")
+	crlf          = []byte("\r\n")
+	chunkedLine   = []byte("Transfer-Encoding: chunked\r\n")
+	contentLength = []byte("Content-Length: ")
 )
 
-// appendRequestHead is the head as the upstream gets it: the canonical path, every field that belongs to the message, and framing of our
-// own making.
+// appendRequestHead is the head as the upstream gets it: the path to forward, every field that belongs to
+// the message, and framing of our own making.
 func (f *flow) appendRequestHead(out []byte) []byte {
 	out = append(out, f.req.Method...)
 	out = append(out, ' ')
@@ -264,7 +265,8 @@ func (f *flow) appendRequestHead(out []byte) []byte {
 	if !f.req.Fields.Has(head.Host) {
 		out = append(append(append(out, hostColon...), f.member.Target().Address().Authority()...), crlf...)
 	}
-	out = http1.AppendFields(out, &f.req.Fields, hopByHop)
+	f.trimRequest()
+	out = f.appendVia(http1.AppendFields(out, &f.req.Fields, hopByHop), f.req.Minor)
 	switch f.req.Framing {
 	case http1.Chunked:
 		out = append(out, chunkedLine...)
@@ -275,11 +277,7 @@ func (f *flow) appendRequestHead(out []byte) []byte {
 			out = appendLength(out, 0)
 		}
 	}
-	if f.req.Upgrade != nil {
-		out = append(out, upgradeLine...)
-		out = http1.AppendField(out, upgradeName, f.req.Upgrade)
-	}
-	return append(out, crlf...)
+	return append(f.appendRequestConnection(out), crlf...)
 }
 
 var upgradeName = []byte("Upgrade")
@@ -416,15 +414,20 @@ func (f *flow) retryStatus(status int) bool {
 		f.w.loop.Now() < f.deadline && f.spendRetry()
 }
 
-// retry goes to the next target with the request as it was. The body, as far as it has been used, is still in the client's buffer.
+// retry goes to the next target with the request as it was. The body, as far as it has been used, is still held, or in the client's buffer.
 func (f *flow) retry() {
 	f.res.Reset()
+	f.interims, f.interimBytes = 0, 0
 	f.stage = stagePolicies
 	if f.req.Framing != http1.None {
 		f.client.in.Start = f.bodyStart
-		f.up.Start(f.req.Framing, f.req.Length, &f.client.listener.Head)
 		f.flags &^= requestSent
 		f.bodyIn, f.mark = 0, 0
+		if f.is(bodyHeld) {
+			f.up, f.bodyIn = f.heldUp, f.heldIn
+		} else {
+			f.up.Start(f.req.Framing, f.req.Length, &f.client.listener.Head)
+		}
 	}
 	f.attempt()
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"unsafe"
 
 	"plimsoll/internal/exchange"
@@ -19,10 +20,10 @@ import (
 // Its stages:
 //
 //	reading → policies ─┬─────────────────────────→ streaming (an answer of the gateway's own) → over
-//	             ↑      └→ waiting → connecting → sent ─┬→ streaming → sending → over
-//	             └─ retry ────┴──────────┴─────────┘    └→ tunnel → over
+//	             ↑      └→ holding → waiting → connecting → sent ─┬→ streaming → sending → over
+//	             └─ retry ──────────────┴──────────┴──────────┘   └→ tunnel → over
 //
-// waiting and connecting are left out where an idle connection is there; any stage but sending may fail into over. In policies and in sent
+// holding is left out where the body came with the head, or is not held; waiting and connecting are left out where an idle connection is there; any stage but sending may fail into over. In policies and in sent
 // a policy may hold the exchange: that is the flag held, and no stage of its own. In sending nothing upstream is left to give up, and what
 // ends the exchange is Run alone, in the same turn: a client that goes, or a timer that is due, waits for it.
 //
@@ -30,23 +31,28 @@ import (
 type flow struct {
 	exchange.Exchange
 
-	w      *Worker
-	view   *view
-	route  *Route
-	client *client
-	server *server          // the upstream connection in use
-	member *upstream.Member // the target in use, between Begin and End
-	tried  [maxTries]*upstream.Member
-	match  route.Match
-	req    http1.Request
-	res    http1.Response
-	up     http1.Body // of the request
-	down   http1.Body // of the response
-	timer  reactor.Timer
-	wait   upstream.Waiter
-	copy   *reactor.Buffer // the copy of a mirrored request
-	rest   []byte          // of Body, what the client has not been given yet
-	next   *flow           // in the free list
+	w        *Worker
+	view     *view
+	route    *Route
+	client   *client
+	server   *server          // the upstream connection in use
+	member   *upstream.Member // the target in use, between Begin and End
+	tried    [maxTries]*upstream.Member
+	match    route.Match
+	req      http1.Request
+	res      http1.Response
+	up       http1.Body // of the request
+	down     http1.Body // of the response
+	timer    reactor.Timer
+	wait     upstream.Waiter
+	heldBody *reactor.Buffer // what is held of the body; see hold.go
+	heldUp   http1.Body      // up, as it was when the holding ended
+	copy     *reactor.Buffer // the copy of a mirrored request
+	rest     []byte          // of Body, what the client has not been given yet
+	next     *flow           // in the free list
+
+	copyIndex   int    // of a mirror, in the worker's copies
+	downOptions []byte // what Connection said in the response's head, once written: see trimResponse
 
 	stage    stage
 	at       uint8 // the next policy of the moment that is under way
@@ -59,17 +65,23 @@ type flow struct {
 	sentAt      int64 // when the request's head was sent, for the target's latency
 	headUp      int64 // nanoseconds from the head's arrival until it was sent on, waited apart: the gateway's own time
 	headDown    int64 // likewise for the response
-	waitFrom    int64 // when the waiting for an upstream connection began; 0 while there is none
-	waited      int64 // nanoseconds of such waiting before headUp was taken: the service's, not the gateway's
+	waitFrom    int64 // when the waiting for a held body or an upstream connection began; 0 while there is none
+	waited      int64 // nanoseconds of such waiting before headUp was taken: the client's or the service's, not the gateway's
 	upstreamEnd int64 // when the response's head came
 	lastRead    int64 // when its last bytes came
 	bodyStart   int   // where in client.in the body begins
 	headBytes   int64 // of the request
 	bodyIn      int64 // bytes of the request's body, received
+	heldIn      int64 // bodyIn, when the holding ended
 	copied      int64 // bytes of the body in the mirror's copy
 	headOut     int64 // bytes of the response's head
 	bodyOut     int64 // bytes of the response, head and framing included, given to the client
-	mark        int64 // what clientSlow saw the last time
+	mark        int64 // of bodyIn, when judgeBody looked the last time
+	bodyTaken   int64 // bytes that the upstream had acknowledged when it was last looked at
+	answerBy    int64 // when the response's head must have come, as far as is known
+
+	interims     int // interim responses of the present try
+	interimBytes int // of their heads
 }
 
 // maxTries is the first try, the five retries that a config may allow, and the free one.
@@ -83,6 +95,7 @@ type stage uint8
 const (
 	stageReading  stage = iota // the head is not complete
 	stagePolicies              // the chain's request moment is under way, or held
+	stageHolding               // the body is received before a target is picked
 	stageWaiting               // for a free connection
 	stageConnecting
 	stageSent      // the head is with the upstream, its answer awaited
@@ -93,7 +106,7 @@ const (
 	stages
 )
 
-type flowFlags uint16
+type flowFlags uint32
 
 const (
 	held         flowFlags = 1 << iota // a policy will resume
@@ -102,7 +115,8 @@ const (
 	bodyStreamed                       // parts of the body are gone and cannot be sent again
 	wroteRequest                       // bytes of the present try went into the upstream's socket
 	freeRetry                          // the retry that a stale connection earns has been used
-	continued                          // 100 Continue was sent
+	expecting                          // the upstream decides whether the body comes: see expect.go
+	continued                          // the client needs no 100 Continue: it had one, or sends already
 	toHEAD                             // the request's method is HEAD
 	closeClient                        // the client's connection ends with this exchange
 	answered                           // the gateway's own answer
@@ -110,6 +124,9 @@ const (
 	isMirror                           // this is the copy: there is no client
 	upEnded                            // a tunnel's client sends no more
 	downEnded                          // a tunnel's upstream sends no more
+	bodyHeld                           // the body was held, as far as it may be
+	bodyOnItsWay                       // the upstream may not have acknowledged the body
+	bodyBehind                         // it had not when it was last looked at
 )
 
 func (f *flow) is(flag flowFlags) bool { return f.flags&flag != 0 }
@@ -140,6 +157,7 @@ func (w *Worker) freeFlow(f *flow) {
 	f.res.Reset()
 	w.loop.StopTimer(&f.timer)
 	f.dropCopy()
+	f.dropHeld()
 	if f.view.flows--; f.view.flows == 0 && f.view != w.view {
 		w.retireViews()
 	}
@@ -147,7 +165,7 @@ func (w *Worker) freeFlow(f *flow) {
 	f.tried = [maxTries]*upstream.Member{}
 	f.stage, f.at, f.tries, f.flags, f.toClient, f.reason, f.rest = stageReading, 0, 0, 0, http1.None, exchange.NoReason, nil
 	f.headUp, f.headDown, f.bodyIn, f.bodyOut, f.sentAt, f.upstreamEnd, f.mark, f.copied, f.headOut = 0, 0, 0, 0, 0, 0, 0, 0, 0
-	f.waitFrom, f.waited, f.headBytes = 0, 0, 0
+	f.waitFrom, f.waited, f.headBytes, f.interims, f.interimBytes = 0, 0, 0, 0, 0
 	if w.spare < maxSpare {
 		f.next, w.flows = w.flows, f
 		w.spare++
@@ -164,6 +182,7 @@ func (f *flow) begin(bytes int) {
 	f.Exchange.Begin(w)
 	f.stage, f.headBytes, f.bodyStart = stagePolicies, int64(bytes), c.in.Start
 	f.identify(now)
+	forwarded.DropClaims(&f.Exchange)
 	if f.req.Host != nil && !f.req.Fields.Has(head.Host) { // HTTP/1.0 may name it in the target alone
 		f.req.Fields.Add(hostName, f.req.Host)
 	}
@@ -218,6 +237,11 @@ func (f *flow) findRoute() bool {
 		return false
 	}
 	f.req.Path, f.req.Query, f.Forward = path, query, path
+	if string(path) == "*" { // the server as a whole is asked, not a route (RFC 9110, section 9.3.7)
+		f.Answer(204, exchange.ServerOptions, nil)
+		f.sendAnswer()
+		return false
+	}
 	method := f.req.Method
 	if asked := f.preflight(); asked != nil {
 		f.req.Method = asked // a preflight belongs to the route of the request that it asks about (Fetch standard, section 4.8)
@@ -228,6 +252,9 @@ func (f *flow) findRoute() bool {
 	case route.Found:
 		f.route = &f.view.Routes[index]
 		f.Route, f.Class, f.Params, f.Upstream = f.route.Name, f.route.Class, &f.match, f.route.Upstream
+		if f.route.PathAsSent {
+			f.Forward, _, _ = bytes.Cut(f.req.Target, questionMark)
+		}
 		return true
 	case route.MethodNotAllowed:
 		f.failMethod()
@@ -247,6 +274,8 @@ func (f *flow) preflight() []byte {
 	}
 	return nil
 }
+
+var questionMark = []byte("?")
 
 var askedMethod = []byte("Access-Control-Request-Method")
 
@@ -320,13 +349,15 @@ func (f *flow) Expire(_ *reactor.Timer, now int64) {
 	switch f.stage {
 	case stagePolicies:
 		f.fail(504, exchange.UpstreamTimeout)
+	case stageHolding:
+		f.fail(408, exchange.BodyTimeout)
 	case stageWaiting:
 		f.wait.Remove()
 		f.Refused(now, upstream.WaitedTooLong)
 	case stageConnecting:
 		f.connectExpired(now)
 	case stageSent:
-		f.upstreamFailed(upstream.Timeout, exchange.UpstreamTimeout)
+		f.answerExpired(now)
 	case stageStreaming, stageTunnel:
 		f.streamExpired(now)
 	}

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"testing"
 
+	"plimsoll/internal/http1"
 	"plimsoll/internal/reactor"
 )
 
@@ -11,10 +12,33 @@ import (
 // between the two. The exchange is Run's to end; ended twice, Run would find another client's in its place.
 func TestATimerThatIsDueWhileTheLastBytesWaitForTheBatchEndsNothing(t *testing.T) {
 	f := &flow{stage: stageSending, client: &client{listener: &Listener{MinBodyRate: 1}, state: clientBusy}}
-	f.clientSlow(1)
+	f.judgeBody()
 	f.abort(0)
 	if f.stage != stageSending || f.client.state != clientBusy {
 		t.Errorf("the exchange is in stage %d and its client in state %d, want both as they were", f.stage, f.client.state)
+	}
+}
+
+// A client that was answered instead of told to go on rightly sends no body, however long the answer takes.
+func TestABodyThatWasNotAskedForIsNotTooSlow(t *testing.T) {
+	f := &flow{
+		stage: stageSent, flags: expecting, server: &server{},
+		client: &client{listener: &Listener{MinBodyRate: 1}, state: clientBusy},
+	}
+	f.judgeBody()
+	if f.stage != stageSent || f.server == nil || f.client.state != clientBusy {
+		t.Errorf("the exchange is in stage %d and its client in state %d", f.stage, f.client.state)
+	}
+}
+
+// While the upstream decides whether the body comes, the exchange waits for the service and not for its client.
+func TestAClientThatWaitsForTheUpstreamsDecisionIsNotWaitedFor(t *testing.T) {
+	f := &flow{stage: stageSent, flags: expecting, server: &server{}, client: &client{}}
+	if f.waitsForClient() {
+		t.Error("its connection may be taken away")
+	}
+	if f.flags = continued; !f.waitsForClient() {
+		t.Error("its connection may not be taken away although only the body is awaited")
 	}
 }
 
@@ -51,5 +75,23 @@ func TestWhatAFloodLeavesBehindIsBounded(t *testing.T) {
 	}
 	if w.newFlow(nil); w.spare != maxSpare-1 {
 		t.Errorf("after one was taken %d are counted", w.spare)
+	}
+}
+
+// What was read for the room that there was is held, although holding it reaches the loop's bound. What hold leaves behind a body that
+// is not over would be taken for the next request.
+func TestWhatWasReadOfABodyIsHeldWhenTheLoopsBoundIsReachedMeanwhile(t *testing.T) {
+	loops, err := reactor.NewGroup(1, slog.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &flow{w: &Worker{loop: loops[0], heldBytes: maxHeld - reactor.Sizes[0]}, route: &Route{HoldBody: 64 << 10}}
+	f.up.Start(http1.Chunked, 0, &http1.Limits{})
+	in := append(http1.AppendChunk(nil, make([]byte, 10)), http1.AppendChunk(nil, make([]byte, 2*reactor.Sizes[0]))...)
+	if used, bad := f.hold(in); bad != http1.OK || used != len(in) {
+		t.Errorf("%d of %d bytes were used, error %v", used, len(in), bad)
+	}
+	if room := f.holdRoom(); room > len(f.heldBody.Room()) {
+		t.Errorf("%d bytes more may be held, beyond the buffer that is there", room)
 	}
 }

@@ -29,11 +29,13 @@ func (c *client) shakeHands() {
 	c.conn.Lend()
 	c.tls.Behind(c.listener.Gate)
 	session, loop := c.tls, c.w.loop
+	c.w.handshakes++
 	started := c.listener.Gate.Go(func() {
 		err := session.Handshake()
-		loop.Post(func() { c.handshaken(err) })
+		loop.Post(func() { c.w.handshakes--; c.handshaken(err) })
 	})
 	if !started {
+		c.w.handshakes--
 		c.endHandshake(HandshakeRefused)
 	}
 }

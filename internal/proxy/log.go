@@ -1,9 +1,8 @@
 package proxy
 
 import (
-	"time"
-
 	"plimsoll/internal/head"
+	"plimsoll/internal/reactor"
 	"plimsoll/internal/telemetry/accesslog"
 )
 
@@ -11,7 +10,7 @@ import (
 func (f *flow) writeLog(total, up, own int64) {
 	r := &f.w.record
 	*r = accesslog.Record{
-		Time: time.Now().UnixNano(), Client: f.Client, Listener: f.Listener,
+		Time: reactor.Wall().UnixNano(), Client: f.Client, Listener: f.Listener,
 		Method: f.req.Method, Host: f.req.Host, Path: f.req.Path, Query: f.req.Query, Protocol: protocols[f.req.Minor&1],
 		Status: f.Response.Status, BytesIn: f.bodyIn, BytesOut: max(0, f.bodyOut-f.headOut),
 		Total: total, Upstream: up, Gateway: own,

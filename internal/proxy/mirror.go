@@ -76,6 +76,8 @@ func (f *flow) sendMirror() {
 	w := f.w
 	w.shard.MirrorsSent++
 	m := w.newFlow(nil)
+	m.copyIndex = len(w.copies)
+	w.copies = append(w.copies, m)
 	m.Exchange.Begin(w)
 	w.view.flows--
 	f.view.flows++
@@ -97,7 +99,8 @@ func (f *flow) sendCopy() {
 		f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
 		return
 	}
-	f.w.loop.SetTimer(&f.timer, f, f.deadline)
+	f.answerBy = f.deadline
+	f.setAnswerTimer()
 	f.server.Readable()
 }
 
@@ -143,6 +146,11 @@ func (f *flow) endMirror() {
 	f.leaveAll()
 	f.dropCopy()
 	f.stage = stageOver
-	f.w.mirrors--
-	f.w.freeFlow(f)
+	w := f.w
+	w.mirrors--
+	last := w.copies[len(w.copies)-1]
+	w.copies[f.copyIndex], last.copyIndex = last, f.copyIndex
+	w.copies[len(w.copies)-1] = nil
+	w.copies = w.copies[:len(w.copies)-1]
+	w.freeFlow(f)
 }

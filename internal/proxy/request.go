@@ -15,15 +15,22 @@ func (f *flow) clientReadable() {
 		// Nobody waits for the answer any more. A client that only ends its own direction is not told apart from one that has
 		// gone, whatever it has sent before and whether that is read yet.
 		f.abort(exchange.NoReason)
+	case f.stage == stageHolding:
+		f.pumpHold()
 	case !f.is(requestSent) && f.server != nil && f.stage >= stageSent:
 		f.pumpRequest()
+	case f.stage == stageStreaming && f.server == nil:
+		f.pumpAnswer() // it was put off
 	}
 	// Else nothing is wanted from the client now, and the bytes of its next request wait in the socket.
 }
 
-// appendHeldBody appends what is there of the body already, behind the head in the client's buffer.
+// appendHeldBody appends what is there of the body already: what is held, then what stands behind the head in the client's buffer.
 func (f *flow) appendHeldBody(out []byte) ([]byte, http1.Error) {
 	c := f.client
+	if f.heldBody != nil {
+		out = f.appendContent(out, f.heldBody.Data())
+	}
 	used, bad := 0, http1.OK
 	if c.in != nil {
 		out, used, bad = f.appendUp(out, c.in.Data())
@@ -32,11 +39,34 @@ func (f *flow) appendHeldBody(out []byte) ([]byte, http1.Error) {
 	return out, bad
 }
 
+// nextUp decodes the next bytes of the body, as http1.Body.Next does, and counts them.
+func (f *flow) nextUp(in []byte) (data []byte, n int, bad http1.Error) {
+	data, n, bad = f.up.Next(in)
+	if f.bodyIn += int64(len(data)); bad == http1.OK && f.MaxBody > 0 && f.bodyIn > f.MaxBody {
+		return nil, 0, http1.HeadTooLarge
+	}
+	return data, n, bad
+}
+
+// appendContent appends bytes of the body framed for the upstream.
+func (f *flow) appendContent(out, data []byte) []byte {
+	if f.is(mirrored) {
+		f.copyBody(data)
+	}
+	if len(data) == 0 {
+		return out
+	}
+	if f.req.Framing == http1.Chunked {
+		return http1.AppendChunk(out, data)
+	}
+	return append(out, data...)
+}
+
 // appendUp decodes body bytes of the client and appends them framed for the upstream. It says how many it used.
 func (f *flow) appendUp(out, in []byte) ([]byte, int, http1.Error) {
 	used := 0
 	for !f.up.Done() {
-		data, n, bad := f.up.Next(in[used:])
+		data, n, bad := f.nextUp(in[used:])
 		if bad != http1.OK {
 			return out, used, bad
 		}
@@ -44,25 +74,12 @@ func (f *flow) appendUp(out, in []byte) ([]byte, int, http1.Error) {
 			break
 		}
 		used += n
-		if f.bodyIn += int64(len(data)); f.MaxBody > 0 && f.bodyIn > f.MaxBody {
-			return out, used, http1.HeadTooLarge
-		}
-		if f.is(mirrored) {
-			f.copyBody(data)
-		}
-		if len(data) == 0 {
-			continue
-		}
-		if f.req.Framing == http1.Chunked {
-			out = http1.AppendChunk(out, data)
-		} else {
-			out = append(out, data...)
-		}
+		out = f.appendContent(out, data)
 	}
 	if f.up.Done() {
 		f.flags |= requestSent
 		if f.req.Framing == http1.Chunked {
-			out = http1.AppendLastChunk(out, f.up.Trailers())
+			out = http1.AppendLastChunk(out, f.requestTrailers())
 		}
 	}
 	return out, used, http1.OK
@@ -72,19 +89,15 @@ func (f *flow) appendUp(out, in []byte) ([]byte, int, http1.Error) {
 // is full.
 func (f *flow) pumpRequest() {
 	c, s := f.client, f.server
-	if f.req.Expect100 && !f.is(continued) && f.bodyIn == 0 {
-		f.flags |= continued
-		if c.write(continueMessage) != nil {
-			f.abort(exchange.NoReason)
-			return
-		}
+	if !f.invite() {
+		return
 	}
 	for reads := 0; !f.is(requestSent) && !s.conn.Congested(); reads++ {
 		if reads == burst {
-			f.w.loop.Defer(c)
+			c.later()
 			return
 		}
-		in := f.w.loop.Scratch()
+		in := f.w.loop.Scratch()[:f.w.loop.Piece()]
 		if f.req.Framing == http1.Length {
 			in = in[:min(int64(len(in)), f.req.Length-f.bodyIn)]
 		}
@@ -96,27 +109,34 @@ func (f *flow) pumpRequest() {
 			return
 		}
 		f.flags |= bodyStreamed
+		if f.is(expecting) {
+			f.settleExpect()
+		}
+		f.dropHeld()
 		// A long upload is no slow answer: the route's timeout counts from the last bytes of the body that moved. A client that
 		// sends too slowly is the body timer's business.
 		f.deadline = f.w.loop.Now() + f.route.Timeout
 		if f.stage == stageSent {
-			f.w.loop.SetTimer(&f.timer, f, f.deadline)
+			f.awaitAnswer(f.deadline)
 		}
 		if !f.forwardBody(in[:n]) {
 			return
 		}
 	}
 	if f.is(requestSent) {
-		if !c.waiting {
-			f.w.loop.StopTimer(&c.timer)
-		}
+		f.w.loop.StopTimer(&c.timer)
 		if f.stage == stageSent {
-			f.w.loop.SetTimer(&f.timer, f, f.answerDeadline())
+			f.awaitAnswer(f.deadline)
 		}
 		if f.is(mirrored) {
 			f.sendMirror()
 		}
 	}
+}
+
+// invite tells a client that waits for it to send its body. False means that the client is gone and the exchange over.
+func (f *flow) invite() bool {
+	return !f.req.Expect100 || f.is(continued|expecting) || f.bodyIn > 0 || f.letContinue()
 }
 
 // forwardBody sends one read's bytes on; it says whether to go on.
@@ -171,6 +191,67 @@ func (c *client) keepAhead(b []byte) {
 	c.ahead.End = copy(c.ahead.Bytes, b)
 }
 
+// looks is how many times within a route's timeout it is looked whether the upstream takes a body.
+const looks = 4
+
+// awaitAnswer sets the time for the response's head, by at the latest. A try's own time begins when the request is with the target whole: a
+// client that is slow with its body is not the target's slowness.
+func (f *flow) awaitAnswer(by int64) {
+	if u := f.server.upstream; u.PerTry > 0 && f.is(requestSent) {
+		by = min(by, f.w.loop.Now()+u.PerTry)
+	}
+	f.answerBy = by
+	f.setAnswerTimer()
+}
+
+func (f *flow) setAnswerTimer() {
+	at := f.answerBy
+	if f.is(bodyOnItsWay) {
+		at = min(at, f.w.loop.Now()+f.route.Timeout/looks)
+	}
+	if f.is(expecting) {
+		at = min(f.answerBy, f.w.loop.Now()+min(expectWait, f.route.Timeout/2))
+	}
+	f.w.loop.SetTimer(&f.timer, f, at)
+}
+
+// answerExpired is called when the response's head is overdue, or it is time to look whether the upstream takes the body.
+func (f *flow) answerExpired(now int64) {
+	if f.is(expecting) && now < f.answerBy {
+		f.letContinue()
+		return
+	}
+	if f.is(bodyOnItsWay) {
+		f.lookAtBody(now)
+	}
+	if now >= f.answerBy {
+		f.upstreamFailed(upstream.Timeout, exchange.UpstreamTimeout)
+		return
+	}
+	f.setAnswerTimer()
+}
+
+// lookAtBody counts the route's timeout anew when the upstream has acknowledged more of the body since the last look: some hundred kilobytes
+// are in the kernel by then, and an upstream that reads slowly needs its time for them. A body that is all there when it is looked at
+// for the first time was no slow one.
+func (f *flow) lookAtBody(now int64) {
+	conn := &f.server.conn
+	taken := conn.Taken()
+	moved, behind := taken > f.bodyTaken, taken < conn.Written()
+	if moved && (behind || f.is(bodyBehind)) {
+		f.deadline = now + f.route.Timeout
+		f.awaitAnswer(f.deadline)
+	}
+	f.bodyTaken = taken
+	f.flags &^= bodyBehind
+	switch {
+	case behind:
+		f.flags |= bodyBehind
+	case f.is(requestSent):
+		f.flags &^= bodyOnItsWay
+	}
+}
+
 // armBodyTimer begins to measure how fast the body comes.
 func (f *flow) armBodyTimer() {
 	if f.client.listener.MinBodyRate > 0 {
@@ -179,52 +260,23 @@ func (f *flow) armBodyTimer() {
 	}
 }
 
-// clientSlow is called when the client's timer is due during an exchange: its body must have come at the least rate, and of what waits
-// for it it must have taken something.
-func (f *flow) clientSlow(now int64) {
-	if f.stage == stageSending {
-		return // over in this very turn; again, or lingerClose, sets the timer anew
-	}
-	c := f.client
-	if c.conn.Queued() > 0 {
-		sent := f.bodyOut - int64(c.conn.Queued())
-		if sent-c.progress < c.listener.leastTaken() {
-			f.abort(exchange.ClientSlow)
-			return
-		}
-		c.progress = sent
-		f.w.loop.SetTimer(&c.timer, c, now+c.listener.SendTimeout)
+// judgeBody is called when the client's timer is due during an exchange: its body must have come at the least rate.
+func (f *flow) judgeBody() {
+	// Once the response has begun nobody wants what is left of a body. In sending the exchange is over in this very turn.
+	if f.is(requestSent|expecting) || f.stage >= stageStreaming {
 		return
 	}
-	c.waiting = false // the next bytes that have to wait set the timer again
-	if f.is(requestSent) || f.stage == stageTunnel {
-		return
-	}
-	waiting := f.stage < stageSent || f.server != nil && f.server.conn.Congested() // for the upstream, not for the client
-	if !waiting && f.bodyIn-f.mark < c.listener.MinBodyRate*(bodyWindow/1e9) {
+	waiting := f.stage < stageSent && f.stage != stageHolding || f.server != nil && f.server.conn.Congested() // for the upstream, not for the client
+	if !waiting && f.bodyIn-f.mark < f.client.listener.MinBodyRate*(bodyWindow/1e9) {
 		f.slowBody()
 		return
 	}
 	f.armBodyTimer()
 }
 
-// watchQueue sets the time within which the client must take some of the bytes that wait for it.
-func (f *flow) watchQueue() {
-	c := f.client
-	if c.conn.Queued() > 0 && !c.waiting {
-		c.waiting = true
-		c.progress = f.bodyOut - int64(c.conn.Queued())
-		f.w.loop.SetTimer(&c.timer, c, f.w.loop.Now()+c.listener.SendTimeout)
-	}
-}
-
 func (f *flow) slowBody() {
 	f.flags |= closeClient
 	f.dropServer()
 	f.endTry(upstream.Cancelled, 0)
-	if f.stage >= stageStreaming {
-		f.cut(exchange.BodyTimeout)
-		return
-	}
 	f.fail(408, exchange.BodyTimeout)
 }

@@ -31,6 +31,7 @@ func (f *flow) responseBytes(buf []byte, from, to int) {
 		}
 		buf, from, to = s.partial.Bytes, s.partial.Start, s.partial.End
 	}
+	interim := f.w.out[:0]
 	for {
 		used, bad := f.res.Parse(buf[from:to], &responseLimits, f.is(toHEAD))
 		if bad != http1.OK {
@@ -38,20 +39,29 @@ func (f *flow) responseBytes(buf []byte, from, to int) {
 			return
 		}
 		if used == 0 {
-			f.keepPartial(buf[from:to])
+			if f.sendInterim(interim) {
+				f.keepPartial(buf[from:to])
+			}
 			return
 		}
 		from += used
 		if f.res.Status >= 200 || f.res.Status == 101 {
 			break
 		}
-		if !f.interim() {
+		f.interims++
+		f.interimBytes += used
+		if f.interims > maxInterims || f.interimBytes > maxInterimBytes {
+			f.badResponse(http1.HeadTooLarge)
 			return
 		}
+		interim = f.appendInterim(interim)
 		f.res.Reset()
 		if s.partial != nil {
 			s.partial.Start = from
 		}
+	}
+	if !f.sendInterim(interim) {
+		return
 	}
 	partial := s.partial
 	s.partial = nil
@@ -91,15 +101,32 @@ func (f *flow) appendPartial(data []byte) bool {
 	return true
 }
 
-// interim passes an interim response on (RFC 9110, section 15.2), but for 100, which the gateway gives itself.
-func (f *flow) interim() bool {
-	if f.res.Status == 100 || f.is(isMirror) || f.req.Minor == 0 {
-		return true
+// The most interim responses before one response, and the most bytes of their heads together. Services
+// send one or two. Without a bound one target could keep its loop busy for as long as the route's timeout.
+const (
+	maxInterims     = 64
+	maxInterimBytes = 64 << 10
+)
+
+// appendInterim appends an interim response as the client gets it (RFC 9110, section 15.2). It leaves out
+// a 100 that the client does not wait for.
+func (f *flow) appendInterim(out []byte) []byte {
+	if f.res.Status == 100 && !f.is(expecting) || f.is(isMirror) || f.req.Minor == 0 {
+		return out
 	}
-	out := http1.AppendStatusLine(f.w.out[:0], f.res.Status)
-	http1.StripConnection(&f.res.Fields)
-	out = http1.AppendFields(out, &f.res.Fields, hopByHop)
-	if f.client.write(append(out, crlf...)) != nil {
+	if f.res.Status == 100 {
+		f.settleExpect()
+	}
+	out = http1.AppendStatusLine(out, f.res.Status)
+	f.stripInterim()
+	out = http1.AppendFields(out, &f.res.Fields, interimDrop)
+	return append(out, crlf...)
+}
+
+// sendInterim passes on, in one write, what one read brought of interim responses. False means that the
+// client is gone and the exchange over.
+func (f *flow) sendInterim(out []byte) bool {
+	if len(out) > 0 && f.client.write(out) != nil {
 		f.abort(exchange.NoReason)
 		return false
 	}
@@ -120,7 +147,7 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 		f.mirrorHead(buf[from:to])
 		return
 	}
-	if status == 101 && (f.req.Upgrade == nil || f.res.Upgrade == nil || !f.is(requestSent)) {
+	if status == 101 && (!http1.Switches(f.req.Upgrade, f.res.Upgrade) || !f.is(requestSent)) {
 		// Nobody asked for it, or what the client is still sending is the request's body and not the new protocol's.
 		f.badResponse(http1.BadStatus)
 		return
@@ -225,6 +252,7 @@ func (f *flow) startResponse(buf []byte, from, to int) {
 		return
 	}
 	f.stage = stageStreaming
+	f.dropHeld()
 	f.w.loop.SetTimer(&f.timer, f, f.w.loop.Now()+f.route.StreamTimeout)
 	if !f.is(requestSent) {
 		// The upstream answered before it had the whole request. What is left of it has no reader, so neither
@@ -245,14 +273,16 @@ func (f *flow) appendResponseHead(out []byte) []byte {
 		if f.req.Minor == 0 {
 			f.toClient = http1.ToEOF
 			f.flags |= closeClient
+			f.client.toEOF = true
 		}
 	}
 	out = http1.AppendStatusLine(out, f.res.Status)
-	drop := hopByHop
+	f.trimResponse()
+	drop := hopByHop &^ http1.OfStatus(f.res.Status)
 	if f.is(toHEAD) || f.res.Status == 304 {
 		drop &^= 1 << head.ContentLength // it tells of the body that is not sent
 	}
-	out = http1.AppendFields(out, &f.res.Fields, drop)
+	out = f.appendVia(http1.AppendFields(out, &f.res.Fields, drop), f.res.Minor)
 	switch f.toClient {
 	case http1.Length:
 		out = appendLength(out, f.res.Length)
@@ -270,18 +300,6 @@ func (f *flow) appendResponseHead(out []byte) []byte {
 }
 
 var dateName = []byte("Date")
-
-// appendConnection tells the client whether the connection goes on, where that is not what its version takes for granted.
-func (f *flow) appendConnection(out []byte) []byte {
-	switch {
-	case f.w.draining || f.client.acceptor.Closed || f.is(closeClient):
-		f.flags |= closeClient
-		return append(out, closeLine...)
-	case f.req.Minor == 0:
-		return append(out, keepAliveLine...)
-	}
-	return out
-}
 
 // streamBody sends body bytes buf[from:to] on to the client, behind the head where out is not empty.
 //
@@ -353,7 +371,9 @@ func (f *flow) toClientWrite(out []byte) bool {
 		f.abort(exchange.NoReason)
 		return false
 	}
-	f.watchQueue()
+	if c.conn.Queued() > 0 {
+		c.watchTaking()
+	}
 	return true
 }
 
@@ -373,7 +393,7 @@ func (f *flow) responseWhole(out []byte, clean bool) {
 		if out == nil {
 			out = f.w.out[:0]
 		}
-		out = http1.AppendLastChunk(out, f.down.Trailers())
+		out = http1.AppendLastChunk(out, f.responseTrailers())
 	}
 	if len(out) <= batchBytes {
 		f.client.conn.Batch()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 
+	"plimsoll/internal/crash"
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/http1"
 	"plimsoll/internal/reactor"
@@ -66,10 +67,12 @@ func (s *server) beginHandshake() {
 	s.state = serverHandshake
 	s.tls = tlsio.NewClient(&s.conn, cfg, s.w.tls)
 	s.conn.Lend()
+	s.w.handshakes++
 	session, loop := s.tls, s.w.loop
 	go func() {
+		defer crash.Guard("in a TLS handshake with an upstream")
 		err := session.Handshake()
-		loop.Post(func() { s.handshaken(err) })
+		loop.Post(func() { s.w.handshakes--; s.handshaken(err) })
 	}()
 }
 
@@ -169,8 +172,8 @@ func (s *server) write(p []byte) error {
 	return s.conn.Write(p)
 }
 
-// burst is how many reads one connection may do until the others have their turn. A peer that sends as fast as the gateway reads would
-// otherwise have the loop for itself.
+// burst is how many reads one connection may do, or how many pieces of an answer it may be sent, until
+// the others have their turn. A peer that is as fast as the gateway would otherwise have the loop for itself.
 const burst = 16
 
 // later has Run called at the end of the turn.
@@ -202,7 +205,7 @@ func (s *server) readResponse() {
 			return
 		}
 		buf := s.w.loop.Scratch()
-		room := buf[scratchRoom:]
+		room := buf[scratchRoom:][:min(s.w.loop.Piece(), reactor.ScratchSize-scratchRoom)]
 		if s.partial != nil { // what is read must fit behind what is there of the head
 			room = room[:min(len(room), reactor.ScratchSize-len(s.partial.Data()))]
 		}

@@ -25,11 +25,14 @@ type Route struct {
 	Name          string
 	Class         uint8
 	Chain         exchange.Chain
-	Upstream      int   // index into Snapshot.Upstreams, or exchange.NoUpstream for a route whose chain answers
-	Timeout       int64 // nanoseconds from the head to the response's start
-	StreamTimeout int64 // nanoseconds that a response may be silent
-	TunnelTimeout int64 // nanoseconds that a tunnel may be silent
-	Stat          int   // index of its counters
+	Upstream      int    // index into Snapshot.Upstreams, or exchange.NoUpstream for a route whose chain answers
+	Timeout       int64  // nanoseconds from the head to the response's start
+	StreamTimeout int64  // nanoseconds that a response may be silent
+	TunnelTimeout int64  // nanoseconds that a tunnel may be silent
+	HoldBody      int64  // bytes of a request's body, at most 64 KB, that are received before a target is picked
+	Via           string // the gateway's name in Via; "" for no such field
+	PathAsSent    bool   // the path is forwarded as it was sent, not in the form that was matched
+	Stat          int    // index of its counters
 }
 
 // Upstream is a named service and what the data plane needs to know to talk to it.

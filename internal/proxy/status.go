@@ -79,7 +79,8 @@ func (c *client) stateText() string {
 
 // stageText are the stages of an exchange for people.
 var stageText = [stages]string{
-	stageReading: "reading", stagePolicies: "policies", stageWaiting: "waiting for a connection", stageConnecting: "connecting",
+	stageReading: "reading", stagePolicies: "policies", stageHolding: "receiving the body",
+	stageWaiting: "waiting for a connection", stageConnecting: "connecting",
 	stageSent: "waiting for the upstream", stageStreaming: "streaming", stageTunnel: "tunnel", stageSending: "sending", stageOver: "over",
 }
 

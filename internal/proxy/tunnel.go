@@ -23,8 +23,9 @@ func (f *flow) startTunnel(first []byte) {
 	out = append(out, crlf...)
 	f.headOut = int64(len(out))
 	out = append(out, first...)
-	f.stage, c.state = stageTunnel, clientTunnel
+	f.stage, c.state, c.toEOF = stageTunnel, clientTunnel, true
 	f.flags |= closeClient
+	f.dropHeld()
 	f.headDown = max(1, reactor.Clock()-f.w.loop.Now())
 	if !f.tunnelWrite(out) {
 		return
@@ -57,7 +58,7 @@ func (f *flow) tunnelWrite(p []byte) bool {
 		f.endTunnel()
 		return false
 	}
-	f.watchQueue()
+	f.client.watchTaking()
 	return true
 }
 
@@ -66,10 +67,10 @@ func (f *flow) relayUp() {
 	c, s := f.client, f.server
 	for reads := 0; !f.is(upEnded) && !s.conn.Congested(); reads++ {
 		if reads == burst {
-			f.w.loop.Defer(c)
+			c.later()
 			return
 		}
-		buf := f.w.loop.Scratch()
+		buf := f.w.loop.Scratch()[:f.w.loop.Piece()]
 		n, err := c.read(buf)
 		if err != nil {
 			if pause(err) {
@@ -105,7 +106,7 @@ func (f *flow) relayDown() {
 			s.later()
 			return
 		}
-		buf := f.w.loop.Scratch()
+		buf := f.w.loop.Scratch()[:f.w.loop.Piece()]
 		n, err := s.read(buf)
 		if err != nil {
 			if pause(err) {

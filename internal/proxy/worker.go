@@ -8,11 +8,16 @@
 //	client.go    bytes arrive; a head is complete
 //	flow.go      the exchange begins: canonical path, route, policies
 //	dispatch.go  a target is picked, a connection found or made, the request sent; retries
+//	expect.go    who tells the client to send its body
+//	fields.go    which fields neither side gets: in trailers, in interim responses, of the connection
+//	hold.go      the request's body is received, as far as it is held
 //	request.go   the request's body is streamed upstream
+//	share.go     a full pool is shared between clients
 //	server.go    the upstream's bytes arrive
 //	response.go  the response's head and body are streamed to the client
 //	answer.go    answers that the gateway gives itself
 //	finish.go    the exchange is over: counted, logged, and the client's next request begins
+//	pace.go      how slow a client may be with what it is given
 //	tunnel.go    after a 101: bytes both ways
 //	mirror.go    copies of requests, whose answers nobody waits for
 package proxy
@@ -42,18 +47,22 @@ type Worker struct {
 	tls    *tlsio.Loop
 	logger *slog.Logger
 
-	out      []byte  // where heads and small bodies are put together; used between two calls of a handler, never across
-	flows    *flow   // exchanges that can be used again
-	spare    int     // how many of them
-	clients  client  // the list's head: all client connections of this loop
-	old      []*view // replaced, with exchanges still on them
-	retiring []retiring
-	sweep    reactor.Timer
-	draining bool
-	mirrors  int // copies under way
+	out        []byte  // where heads and small bodies are put together; used between two calls of a handler, never across
+	flows      *flow   // exchanges that can be used again
+	spare      int     // how many of them
+	clients    client  // the list's head: all client connections of this loop
+	old        []*view // replaced, with exchanges still on them
+	retiring   []retiring
+	sweep      reactor.Timer
+	draining   bool
+	handshakes int     // goroutines that have a socket of this loop's
+	mirrors    int     // copies under way, those too that wait for the rest of their request
+	copies     []*flow // those that have been sent; each knows its index
+	heldBytes  int     // bytes of buffers that hold requests' bodies
 
 	noDescriptors complaint
 	noDials       complaint
+	noWatches     complaint
 
 	date   [29]byte // the Date field's value, made once a second
 	dateOf int64    // when it was made
@@ -66,6 +75,7 @@ type Shared struct {
 	MaxClients atomic.Int64
 	Clients    atomic.Int64
 	Workers    []*Worker // by loop; set before any loop runs
+	Seed       uint64    // of hashes that clients must not foresee; set before any loop runs
 }
 
 // view is a snapshot as one loop uses it.
@@ -118,19 +128,21 @@ type retiring struct {
 	done  func()
 }
 
-// retireViews forgets the snapshots that no exchange is on any more, then the upstreams that none of the rest has.
+// retireViews forgets the snapshots that no exchange is on any more, then the upstreams that none of the rest has. Giving an upstream
+// up may end exchanges, which brings the loop here again: so each is taken off the list before it is closed.
 func (w *Worker) retireViews() {
 	w.old = slices.DeleteFunc(w.old, func(v *view) bool { return v.flows == 0 })
-	w.retiring = slices.DeleteFunc(w.retiring, func(r retiring) bool {
-		for _, v := range w.old {
-			if slices.Contains(v.locals, r.local) {
-				return false
-			}
+	for i := 0; i < len(w.retiring); {
+		r := w.retiring[i]
+		if slices.ContainsFunc(w.old, func(v *view) bool { return slices.Contains(v.locals, r.local) }) {
+			i++
+			continue
 		}
+		w.retiring = slices.Delete(w.retiring, i, i+1)
 		r.local.Close(w.loop.Now())
 		r.done()
-		return true
-	})
+		i = 0
+	}
 }
 
 // Expire implements reactor.Expirer: about once a second the pools are looked after.
@@ -140,8 +152,11 @@ func (w *Worker) Expire(_ *reactor.Timer, now int64) {
 			local.Sweep(now)
 		}
 	}
-	for _, r := range w.retiring {
+	for _, r := range slices.Clone(w.retiring) { // a sweep may end the last exchange of a snapshot, and with it the list's entries
 		r.local.Sweep(now)
+	}
+	if w.view != nil {
+		w.shareFull(now)
 	}
 	w.complainOfDescriptors(0)
 	w.loop.SetTimer(&w.sweep, w, now+int64(time.Second))
@@ -161,36 +176,51 @@ func (w *Worker) Loop() *reactor.Loop { return w.loop }
 func (w *Worker) Drain() {
 	w.draining = true
 	for c := w.clients.next; c != &w.clients; c = c.next {
-		if c.state == clientHead && c.flow == nil {
+		if c.state == clientHead && c.flow == nil && c.progress == 0 {
 			c.await()
 		}
 	}
 }
 
 // Cut ends every client connection that is still there and says how many exchanges and tunnels were under way, those whose response
-// waits for its client among them.
+// waits for its client among them. It goes through a copy of the list: an upstream connection that one exchange gives up goes to another
+// that waits, whose dial may fail at once and end another client's connection.
 func (w *Worker) Cut() (cut int) {
-	for c := w.clients.next; c != &w.clients; {
-		next := c.next
+	var all []*client
+	for c := w.clients.next; c != &w.clients; c = c.next {
+		all = append(all, c)
+	}
+	for _, c := range all {
+		if c.state == clientClosed {
+			continue
+		}
 		if c.state == clientBusy || c.state == clientTunnel || c.conn.Queued() > 0 {
 			cut++
 		}
 		c.abort(exchange.Draining)
-		c = next
 	}
 	return cut
 }
 
-// Close gives the loop's idle upstream connections back, before the loop stops.
+// Close gives the loop's upstream connections back, before the loop stops: those of mirrors, for whose end nobody waits, and
+// those that are idle.
 func (w *Worker) Close() {
 	if w.view == nil {
 		return
+	}
+	w.Cut() // what was sending its last bytes when the cut came, and lingers since
+	for len(w.copies) > 0 {
+		w.copies[len(w.copies)-1].endMirror()
 	}
 	for _, local := range w.view.locals {
 		local.Close(w.loop.Now())
 	}
 	w.loop.ReleaseTimer(&w.sweep)
 }
+
+// Handshakes is how many goroutines still do TLS handshakes on sockets of this loop. They are over soon after Close, and the loop must
+// not stop before: their sockets would stay open.
+func (w *Worker) Handshakes() int { return w.handshakes }
 
 // Resume implements exchange.Engine.
 func (w *Worker) Resume(x *exchange.Exchange, turn uint64, then func(*exchange.Exchange) exchange.Verdict) {
@@ -205,7 +235,7 @@ func (w *Worker) Resume(x *exchange.Exchange, turn uint64, then func(*exchange.E
 func (w *Worker) httpDate() []byte {
 	if now := w.loop.Now(); now-w.dateOf >= int64(time.Second) || w.dateOf == 0 {
 		w.dateOf = now
-		time.Now().UTC().AppendFormat(w.date[:0], "Mon, 02 Jan 2006 15:04:05 GMT")
+		reactor.Wall().UTC().AppendFormat(w.date[:0], "Mon, 02 Jan 2006 15:04:05 GMT")
 	}
 	return w.date[:]
 }

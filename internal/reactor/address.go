@@ -1,13 +1,11 @@
 package reactor
 
 import (
-	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
 	"strings"
 	"syscall"
-	"unsafe"
 )
 
 // Address is a socket address, ready to be given to the kernel: an IP address and port, or a unix socket's path.
@@ -39,6 +37,16 @@ func (a Address) String() string {
 	return a.IP.String()
 }
 
+func (a Address) family() int {
+	switch {
+	case a.Path != "":
+		return syscall.AF_UNIX
+	case a.IP.Addr().Is4():
+		return syscall.AF_INET
+	}
+	return syscall.AF_INET6
+}
+
 func (a Address) sockaddr() (syscall.Sockaddr, int) {
 	switch {
 	case a.Path != "":
@@ -53,21 +61,4 @@ func (a Address) sockaddr() (syscall.Sockaddr, int) {
 		}
 	}
 	return sa, syscall.AF_INET6
-}
-
-// peerAddress reads what accept wrote. A unix peer, which has no address, is the zero value.
-func peerAddress(sa *syscall.RawSockaddrAny) netip.AddrPort {
-	switch sa.Addr.Family {
-	case syscall.AF_INET:
-		v4 := (*syscall.RawSockaddrInet4)(unsafe.Pointer(sa))
-		return netip.AddrPortFrom(netip.AddrFrom4(v4.Addr), bigEndianPort(&v4.Port))
-	case syscall.AF_INET6:
-		v6 := (*syscall.RawSockaddrInet6)(unsafe.Pointer(sa))
-		return netip.AddrPortFrom(netip.AddrFrom16(v6.Addr).Unmap(), bigEndianPort(&v6.Port))
-	}
-	return netip.AddrPort{}
-}
-
-func bigEndianPort(p *uint16) uint16 {
-	return binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(p))[:])
 }

@@ -16,16 +16,28 @@ type Handler interface {
 	// Readable tells that there may be bytes, the end or an error to Read. It is told once for each change: who stops reading before
 	// ErrAgain reads on by itself later.
 	Readable()
-	// Drained tells that Queued has fallen to LowWater or below after it was above HighWater.
+	// Drained tells that Queued has fallen to a low mark after the Conn was Congested.
 	Drained()
 }
 
-// The write queue's marks, in bytes. Above HighWater its owner stops producing; Drained tells when to go on. They bound what a slow
-// reader can make the gateway hold: HighWater and one more read of ScratchSize.
+// The marks of write queues, in bytes. Above the high mark the owner stops producing; Drained tells when to go on. The high mark
+// of each is HighWater while all queues of the loop together hold less than LoopQueue, and TightWater from there on. Who moves
+// at most Loop.Piece bytes at a time holds, on a loop, at most LoopQueue and one queue of HighWater, and TightWater and one piece
+// of that size for each slow reader beyond.
 const (
-	HighWater = 128 << 10
-	LowWater  = 32 << 10
+	HighWater  = 256 << 10
+	LowWater   = 32 << 10
+	TightWater = 16 << 10
+	LoopQueue  = 16 << 20
 )
+
+// sharedBuffer is the least size of a buffer that small messages share. With 512 bytes each, a queue of pipelined answers took 256
+// system calls to send.
+const sharedBuffer = 4 << 10
+
+// UnsentLimit is how many bytes of a TCP connection the kernel holds that it has not sent: 128 KB, beyond what is on its way. Without
+// a limit it holds up to 4 MB for a slow reader (net.ipv4.tcp_wmem).
+const UnsentLimit = 128 << 10
 
 // ErrAgain says that there is nothing to read now. It is a net.Error that is Temporary, which crypto/tls takes for a pause.
 var ErrAgain error = again{}
@@ -47,9 +59,11 @@ type Conn struct {
 	first   *Buffer // bytes that wait to be sent, oldest first
 	last    *Buffer
 	queued  int
+	written int64 // bytes given to Write, less those that CutWrite has dropped
 	sent    int64 // Clock when bytes last went into the socket
 	fd      int32 // -1 when closed
 	slot    uint32
+	place   *place // while Dial waits for room in a unix socket's accept queue; nil otherwise
 	flags   connFlags
 	failed  uint16 // the number of the error that sending met; 0 for none
 }
@@ -60,8 +74,9 @@ const (
 	connecting   connFlags = 1 << iota // Dial's outcome is not known yet
 	mayRead                            // the kernel may have something for us
 	ended                              // the kernel has told that the peer sends no more; bytes may still be there
-	tellDrained                        // the queue was above HighWater
+	tellDrained                        // the queue was above its high mark
 	shutWhenSent                       // CloseWrite waits for the queue
+	endSent                            // the end of what we send went into the socket
 	accepted                           // counted among the loop's clients
 	lent                               // Lend: another goroutine reads and writes, and wants to hear of every change
 	batched                            // Batch: what is written goes out with the loop's batch
@@ -112,17 +127,23 @@ func (c *Conn) Detach() Socket {
 }
 
 // Dial begins to connect. The outcome comes to h.Connected in a later turn, unless Dial itself fails. What is written before then is
-// queued. How long to wait is the owner's business: Close gives up.
+// queued. How long to wait is the owner's business: Close gives up. A unix socket whose accept queue is full
+// is waited for, as with TCP.
 func (c *Conn) Dial(l *Loop, to Address, h Handler) error {
-	sa, family := to.sockaddr()
-	fd, err := newSocket(family)
+	fd, err := newSocket(to)
 	if err != nil {
 		return fmt.Errorf("socket: %w", err)
 	}
-	if family != syscall.AF_UNIX {
-		setNoDelay(fd)
+	if l.waiting[to.Path] != nil { // who is there already goes first
+		l.queueFor(to, c, fd, h)
+		return nil
 	}
-	if err := syscall.Connect(fd, sa); err != nil && err != syscall.EINPROGRESS {
+	err = connect(fd, to)
+	if noRoom(to, err) {
+		l.queueFor(to, c, fd, h)
+		return nil
+	}
+	if err != nil {
 		closeSocket(fd)
 		return fmt.Errorf("connect: %w", err)
 	}
@@ -177,7 +198,7 @@ func (c *Conn) ready(ev readiness) {
 			return
 		}
 		c.flags &^= connecting
-		err := c.socketError()
+		err := socketError(int(c.fd))
 		c.handler.Connected(err)
 		if err != nil || l.slots[slot].generation != generation {
 			return
@@ -201,22 +222,11 @@ func (c *Conn) drain() (sent, open bool) {
 	l, slot := c.loop, c.slot
 	generation := l.slots[slot].generation
 	sent = c.flush()
-	if c.flags&tellDrained != 0 && c.queued <= LowWater {
+	if c.flags&tellDrained != 0 && c.queued <= min(LowWater, l.highWater()/2) {
 		c.flags &^= tellDrained
 		c.handler.Drained()
 	}
 	return sent, l.slots[slot].generation == generation
-}
-
-func (c *Conn) socketError() error {
-	code, err := syscall.GetsockoptInt(int(c.fd), syscall.SOL_SOCKET, syscall.SO_ERROR)
-	if err != nil {
-		return err
-	}
-	if code != 0 {
-		return syscall.Errno(code)
-	}
-	return nil
 }
 
 // Read reads what there is into p, which is not empty. It returns ErrAgain when there is nothing now, and io.EOF at the peer's orderly
@@ -263,6 +273,7 @@ func (c *Conn) Write(p []byte) error {
 	if !c.Open() {
 		return ErrClosed
 	}
+	c.written += int64(len(p))
 	if c.queued == 0 && c.flags&(connecting|batched) == 0 {
 		began := Clock()
 		for len(p) > 0 {
@@ -312,14 +323,21 @@ func (c *Conn) Sent() int64 { return c.sent }
 // Failed says that sending has met an error. Read reports it when it has read what arrived before.
 func (c *Conn) Failed() bool { return c.failed != 0 }
 
+// enqueue keeps p. A message that waits alone has a buffer of its own size; where more wait already they share larger ones, as each
+// buffer is a system call of its own.
 func (c *Conn) enqueue(p []byte) {
 	c.queued += len(p)
-	if c.queued > HighWater {
+	c.loop.queued += len(p)
+	if c.queued > c.loop.highWater() {
 		c.flags |= tellDrained
 	}
 	for len(p) > 0 {
 		if c.last == nil || len(c.last.Room()) == 0 {
-			b := c.loop.GetBuffer(min(len(p), Sizes[len(Sizes)-1]))
+			size := min(len(p), Sizes[len(Sizes)-1])
+			if c.last != nil {
+				size = max(size, sharedBuffer)
+			}
+			b := c.loop.GetBuffer(size)
 			if c.last == nil {
 				c.first = b
 			} else {
@@ -361,6 +379,7 @@ func (c *Conn) flush() bool {
 		}
 		b.Start += n
 		c.queued -= n
+		c.loop.queued -= n
 		if b.Start < b.End {
 			continue
 		}
@@ -374,9 +393,14 @@ func (c *Conn) flush() bool {
 	c.sent = began
 	if c.flags&shutWhenSent != 0 {
 		c.flags &^= shutWhenSent
-		syscall.Shutdown(int(c.fd), syscall.SHUT_WR)
+		c.sendEnd()
 	}
 	return true
+}
+
+func (c *Conn) sendEnd() {
+	c.flags |= endSent
+	shutdown(int(c.fd), syscall.SHUT_WR)
 }
 
 // Queued is how many bytes wait for the peer to take them. What waits for the batch does not count.
@@ -390,7 +414,24 @@ func (c *Conn) Queued() int {
 // Unsent says that bytes which were written have not gone into the socket, be it that they wait for the peer or for the batch.
 func (c *Conn) Unsent() bool { return c.queued > 0 }
 
-// Congested says that the queue is above HighWater, and that Drained will be told.
+// Written is how many bytes were given to Write in all, to be compared with Taken.
+func (c *Conn) Written() int64 { return c.written }
+
+// Taken is how many of the bytes that were Written the peer has acknowledged. It asks the kernel, with one system call, so it is for
+// timers that are due. Only this tells a slow peer from one that does not read: the kernel takes bytes in advance. On a unix
+// socket, whose kernel counts its own overhead too, it lags behind until everything is taken.
+func (c *Conn) Taken() int64 {
+	if !c.Open() {
+		return c.written
+	}
+	n := unacknowledged(int(c.fd))
+	if n > 0 && c.flags&endSent != 0 { // the end counts as a byte (RFC 9293, section 3.4)
+		n--
+	}
+	return c.written - int64(c.queued) - int64(n)
+}
+
+// Congested says that the queue was above its high mark, and that Drained will be told.
 func (c *Conn) Congested() bool { return c.flags&tellDrained != 0 }
 
 // CloseWrite tells the peer that no more will come, after what is queued. Reading goes on.
@@ -399,7 +440,14 @@ func (c *Conn) CloseWrite() {
 		c.flags |= shutWhenSent
 		return
 	}
-	syscall.Shutdown(int(c.fd), syscall.SHUT_WR)
+	c.sendEnd()
+}
+
+// CutWrite is CloseWrite that drops what is queued: the peer gets what the kernel has, and the end.
+func (c *Conn) CutWrite() {
+	c.written -= int64(c.queued)
+	c.dropQueue()
+	c.sendEnd()
 }
 
 // Close ends the connection at once; what is queued is lost. Closing twice does nothing.
@@ -407,7 +455,11 @@ func (c *Conn) Close() {
 	if !c.Open() {
 		return
 	}
-	c.loop.forget(c.slot)
+	if c.place != nil {
+		c.place.leave()
+	} else {
+		c.loop.forget(c.slot)
+	}
 	closeSocket(int(c.fd))
 	c.fd = -1
 	c.flags &^= mayRead
@@ -420,7 +472,7 @@ func (c *Conn) Close() {
 // Reset is Close that makes the peer see an error rather than an orderly end, so that it cannot take a cut-off body for a whole one.
 func (c *Conn) Reset() {
 	if c.Open() {
-		syscall.SetsockoptLinger(int(c.fd), syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1})
+		resetOnClose(int(c.fd))
 		c.Close()
 	}
 }
@@ -432,6 +484,7 @@ func (c *Conn) dropQueue() {
 		c.loop.PutBuffer(b)
 		b = next
 	}
+	c.loop.queued -= c.queued
 	c.first, c.last, c.queued = nil, nil, 0
 	c.flags &^= tellDrained | shutWhenSent | batched
 }
@@ -470,7 +523,7 @@ func (c *Conn) RawWrite(p []byte) (int, error) {
 
 // Shutdown ends both directions and keeps the descriptor, so that whoever waits on the socket from another goroutine is woken
 // and the descriptor's number cannot be given to another connection meanwhile.
-func (c *Conn) Shutdown() { syscall.Shutdown(int(c.fd), syscall.SHUT_RDWR) }
+func (c *Conn) Shutdown() { shutdown(int(c.fd), syscall.SHUT_RDWR) }
 
 // Lend leaves the socket to a goroutine that uses RawRead and RawWrite. Readable is told of every change until TakeOver, also of room
 // to write.

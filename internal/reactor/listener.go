@@ -67,14 +67,17 @@ func BindFirst(address Address, backlog int) (fd int, err error) {
 }
 
 func bindListener(address Address, backlog int, shared bool) (fd int, err error) {
+	if model != nil {
+		return model.Listen(address, backlog, shared)
+	}
 	sa, family := address.sockaddr()
-	fd, err = newSocket(family)
+	fd, err = sysSocket(family)
 	if err != nil {
 		return -1, fmt.Errorf("listen on %s: socket: %w", address, err)
 	}
 	defer func() {
 		if err != nil {
-			syscall.Close(fd)
+			sysClose(fd)
 		}
 	}()
 	if family != syscall.AF_UNIX {
@@ -92,7 +95,8 @@ func bindListener(address Address, backlog int, shared bool) (fd int, err error)
 			}
 			syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, syscall.IPV6_V6ONLY, dual)
 		}
-		setNoDelay(fd) // accepted sockets inherit it, which saves a call for each
+		setNoDelay(fd) // accepted sockets inherit both, which saves two calls for each
+		limitUnsent(fd)
 	}
 	if err := syscall.Bind(fd, sa); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
@@ -135,6 +139,9 @@ func reusePort(fd int, address Address, wanted bool) error {
 
 // LocalAddress is the address that a socket is bound to.
 func LocalAddress(fd int) (Address, error) {
+	if model != nil {
+		return model.LocalAddress(fd)
+	}
 	sa, err := syscall.Getsockname(fd)
 	if err != nil {
 		return Address{}, fmt.Errorf("getsockname: %w", err)
@@ -167,6 +174,9 @@ func (l *Loop) Listen(fd int, acceptor Acceptor) (*Listener, error) {
 }
 
 func openReserve() int {
+	if model != nil {
+		return model.Reserve()
+	}
 	fd, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return -1
@@ -190,9 +200,9 @@ func (ln *Listener) Close(keep bool) {
 		ln.loop.forget(ln.slot)
 	}
 	ln.loop.ReleaseTimer(&ln.pause)
-	syscall.Close(ln.fd)
+	closeSocket(ln.fd)
 	if ln.reserve >= 0 {
-		syscall.Close(ln.reserve)
+		closeSocket(ln.reserve)
 	}
 }
 
@@ -201,11 +211,10 @@ func (ln *Listener) ready(readiness) { ln.acceptSome() }
 // acceptSome accepts up to acceptsPerTurn connections and says whether there may be more.
 func (ln *Listener) acceptSome() bool {
 	for range acceptsPerTurn {
-		var sa syscall.RawSockaddrAny
-		fd, errno := accept(ln.fd, &sa)
+		fd, peer, errno := accept(ln.fd)
 		switch errno {
 		case 0:
-			ln.place(Socket{FD: fd, Peer: peerAddress(&sa)})
+			ln.place(Socket{FD: fd, Peer: peer})
 		case syscall.EAGAIN:
 			return false
 		case syscall.EMFILE, syscall.ENFILE:
@@ -223,8 +232,29 @@ func (ln *Listener) acceptSome() bool {
 	return true
 }
 
+// arrival is an accepted socket on its way to its loop.
+type arrival struct {
+	acceptor Acceptor
+	socket   Socket
+}
+
+// receive has the loop take an accepted socket in its next turn. False means that the loop has stopped; one that
+// stops before that turn closes the socket. Any goroutine may call it.
+func (l *Loop) receive(a arrival) bool {
+	l.posts.Lock()
+	if l.over {
+		l.posts.Unlock()
+		return false
+	}
+	l.arrivals = append(l.arrivals, a)
+	l.posts.Unlock()
+	l.rouse()
+	return true
+}
+
 // place gives the socket to the loop with the fewest clients when this one has clearly more, before anything was read from it. The
 // socket counts as that loop's from here on: were it counted only when it arrives there, a batch would be sent to one loop whole.
+// What a loop that has stopped does not take stays here.
 func (ln *Listener) place(s Socket) {
 	target := ln.loop
 	for _, l := range ln.loop.peers {
@@ -234,11 +264,15 @@ func (ln *Listener) place(s Socket) {
 	}
 	s.home = target
 	target.conns.Add(1)
-	if target == ln.loop {
-		ln.acceptor.Accepted(target, s)
-		return
+	if target != ln.loop {
+		if target.receive(arrival{ln.acceptor, s}) {
+			return
+		}
+		target.conns.Add(-1)
+		ln.loop.conns.Add(1)
+		s.home = ln.loop
 	}
-	target.Post(func() { ln.acceptor.Accepted(target, s) })
+	ln.acceptor.Accepted(ln.loop, s)
 }
 
 // shed closes one waiting connection when there is no descriptor for it: left in the queue it would keep the listener ready
@@ -249,8 +283,7 @@ func (ln *Listener) shed() bool {
 		return false
 	}
 	closeSocket(ln.reserve)
-	var sa syscall.RawSockaddrAny
-	fd, errno := accept(ln.fd, &sa)
+	fd, _, errno := accept(ln.fd)
 	if errno == 0 {
 		closeSocket(fd)
 		ln.acceptor.Shed(ln.loop)

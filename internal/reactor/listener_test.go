@@ -1,6 +1,7 @@
 package reactor_test
 
 import (
+	"log/slog"
 	"net"
 	"net/netip"
 	"strconv"
@@ -119,6 +120,80 @@ func TestConnectionsAreCountedUntilTheyAreClosed(t *testing.T) {
 	_, far := peers(t, false)
 	attach(t, loops[0], &c, far)
 	count(0, 0)
+}
+
+// pair is two loops, of which the test has to stop both. The returned functions run a loop, and wait for its end.
+func pair(t *testing.T) (loops []*reactor.Loop, run func(i int), stop func(i int)) {
+	loops, err := reactor.NewGroup(2, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ended [2]chan struct{}
+	run = func(i int) {
+		ended[i] = make(chan struct{})
+		go func() {
+			loops[i].Run()
+			close(ended[i])
+		}()
+	}
+	stop = func(i int) {
+		loops[i].Post(loops[i].Stop)
+		receive(t, ended[i], "the loop's end")
+	}
+	return loops, run, stop
+}
+
+func TestALoopKeepsWhatItWouldHandToOneThatHasStopped(t *testing.T) {
+	loops, run, stop := pair(t)
+	run(0)
+	t.Cleanup(func() { stop(0) }) // after those of echoes
+	run(1)
+	stop(1)
+	fd, to := bind(t, "127.0.0.1:0")
+	listen(t, loops[0], fd, echoes(t))
+	for range 8 {
+		roundTrip(t, dial(t, "tcp", to))
+	}
+	if n := loops[1].Connections(); n != 0 {
+		t.Errorf("the loop that has stopped holds %d connections", n)
+	}
+}
+
+func TestALoopThatStopsClosesWhatIsOnItsWayToIt(t *testing.T) {
+	loops, run, stop := pair(t)
+	run(0)
+	t.Cleanup(func() { stop(0) })
+	run(1)
+	held, release := make(chan struct{}), make(chan struct{})
+	loops[1].Post(func() {
+		close(held)
+		<-release
+		loops[1].Stop()
+	})
+	<-held
+	fd, to := bind(t, "127.0.0.1:0")
+	listen(t, loops[0], fd, echoes(t))
+	var clients []net.Conn
+	for range 8 {
+		clients = append(clients, dial(t, "tcp", to))
+	}
+	settle(t, loops[0])
+	var there int64
+	on(t, loops[0], func() { there = loops[1].Connections() })
+	if there == 0 {
+		t.Fatal("no connection is on its way to the loop")
+	}
+	close(release)
+	stop(1)
+	for _, c := range clients {
+		c.Write([]byte("x"))
+		if _, err := c.Read(make([]byte, 1)); err != nil {
+			there-- // it is closed
+		}
+	}
+	if there != 0 || loops[1].Connections() != 0 {
+		t.Errorf("%d connections are left open, and the loop that has stopped holds %d", there, loops[1].Connections())
+	}
 }
 
 func TestClosingAListenerServesItsQueueFirst(t *testing.T) {

@@ -30,6 +30,7 @@ type Loop struct {
 	free    []uint32 // slots that can be used again, last freed first
 	timers  wheel
 	alarm   alarm
+	waiting map[string]*backlog // for room in a unix socket's accept queue, by its path
 	buffers pool
 	scratch []byte
 	later   []Runner // run at the end of this turn
@@ -42,10 +43,13 @@ type Loop struct {
 	sleeping atomic.Bool
 	wakers   atomic.Int32 // goroutines between finding the loop asleep and having woken it
 	over     bool         // Run has returned; guarded by posts
+	arrivals []arrival    // sockets that other loops have accepted for this one; guarded by posts
+	queued   int          // bytes in the write queues of all connections
 	batch    []*Conn      // what Batch gathered
 	after    []Runner     // run once the batch is out
 	stopped  bool
-	thread   int // the thread's id while running, for invariant checks
+	thread   int  // the thread's id while running, for invariant checks
+	stepping bool // Step is on the stack
 
 	conns  atomic.Int64 // accepted connections, those on their way here too; read by other loops that balance accepts
 	peers  []*Loop
@@ -107,7 +111,20 @@ func NewGroup(n int, logger *slog.Logger) ([]*Loop, error) {
 var epoch = time.Now()
 
 // Clock is the time in monotonic nanoseconds since the process began, never 0; all loops share it. Reading it takes about 40 ns.
-func Clock() int64 { return int64(time.Since(epoch)) + 1 }
+func Clock() int64 {
+	if model != nil {
+		return model.Clock()
+	}
+	return int64(time.Since(epoch)) + 1
+}
+
+// Wall is the time of day.
+func Wall() time.Time {
+	if model != nil {
+		return model.Wall()
+	}
+	return time.Now()
+}
 
 // Now is Clock at the beginning of this turn. It does not move during a turn.
 func (l *Loop) Now() int64 { return l.now }
@@ -136,6 +153,11 @@ func (l *Loop) Post(f func()) {
 	}
 	l.queue = append(l.queue, f)
 	l.posts.Unlock()
+	l.rouse()
+}
+
+// rouse makes the loop look at what was posted, in its next turn. Any goroutine may call it.
+func (l *Loop) rouse() {
 	l.pending.Store(true)
 	if !l.sleeping.Load() {
 		return
@@ -184,6 +206,10 @@ func (l *Loop) Stop() { l.stopped = true }
 
 // Run is the loop's life. It locks the goroutine to its thread and returns after Stop.
 func (l *Loop) Run() {
+	if model != nil {
+		model.Run(l)
+		return
+	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if invariant.On {
@@ -197,17 +223,22 @@ func (l *Loop) Run() {
 		if n == 0 && len(l.later) == 0 && !l.pending.Load() {
 			n = l.wait()
 		}
-		l.stats.Turns++
-		l.ring()
-		l.dispatch(n)
-		l.sendBatch()
-		l.runLater()
-		if l.pending.Load() {
-			l.runPosts()
-		}
-		l.timers.advance(l.now)
-		l.sendBatch()
+		l.turn(n)
 	}
+}
+
+// turn serves n events, then whatever else is due.
+func (l *Loop) turn(n int) {
+	l.stats.Turns++
+	l.ring()
+	l.dispatch(n)
+	l.sendBatch()
+	l.runLater()
+	if l.pending.Load() {
+		l.runPosts()
+	}
+	l.timers.advance(l.now)
+	l.sendBatch()
 }
 
 // batchSize bounds how many connections' messages wait for each other, and with them how long the first of them waits.
@@ -242,8 +273,12 @@ func (l *Loop) sendBatch() {
 // wait for whoever woke it.
 func (l *Loop) end() {
 	l.posts.Lock()
-	l.over, l.queue, l.draining = true, nil, nil
+	arrived := l.arrivals
+	l.over, l.queue, l.draining, l.arrivals = true, nil, nil, nil
 	l.posts.Unlock()
+	for _, a := range arrived {
+		a.socket.Close()
+	}
 	for l.wakers.Load() > 0 {
 		runtime.Gosched()
 	}
@@ -308,7 +343,12 @@ func (l *Loop) runPosts() {
 	l.pending.Store(false)
 	l.posts.Lock()
 	l.queue, l.draining = l.draining[:0], l.queue
+	arrived := l.arrivals
+	l.arrivals = nil
 	l.posts.Unlock()
+	for _, a := range arrived {
+		a.acceptor.Accepted(l, a.socket)
+	}
 	for i, f := range l.draining {
 		l.draining[i] = nil
 		f()
@@ -343,9 +383,31 @@ func (l *Loop) forget(index uint32) {
 	l.free = append(l.free, index)
 }
 
+// tight says that the write queues of the loop hold so much that each may hold little.
+func (l *Loop) tight() bool { return l.queued >= LoopQueue }
+
+// highWater is the high mark of each write queue now.
+func (l *Loop) highWater() int {
+	if l.tight() {
+		return TightWater
+	}
+	return HighWater
+}
+
+// Piece is how many bytes should be read, or made, at a time for a write queue: at most ScratchSize.
+func (l *Loop) Piece() int {
+	if l.tight() {
+		return TightWater
+	}
+	return ScratchSize
+}
+
 // check finds whoever touches a loop from outside.
 func (l *Loop) check() {
-	if invariant.On && l.thread != 0 && l.thread != threadID() {
+	if !invariant.On {
+		return
+	}
+	if model != nil && l.made != 0 && !l.stepping || l.thread != 0 && l.thread != threadID() {
 		panic(fmt.Sprintf("reactor: loop %d touched from outside its thread", l.ID))
 	}
 }

@@ -9,6 +9,7 @@ import (
 // poller is kqueue, with a user event that wakes it. It exists so that people can develop on a Mac: it keeps epoll's contract
 // and makes no attempt at its speed.
 type poller struct {
+	model *modelPoller // stands in for all of it where it is not nil
 	kq    int
 	raw   [maxEvents]unix.Kevent_t
 	found [maxEvents]event
@@ -47,7 +48,11 @@ const (
 	wakeIdent = 0
 )
 
-func (p *poller) open(*Loop) error {
+func (p *poller) open(l *Loop) (err error) {
+	if model != nil {
+		p.model, err = newModelPoller(l)
+		return err
+	}
 	kq, err := unix.Kqueue()
 	if err != nil {
 		return fmt.Errorf("kqueue: %w", err)
@@ -61,7 +66,13 @@ func (p *poller) open(*Loop) error {
 	return nil
 }
 
-func (p *poller) close() { unix.Close(p.kq) }
+func (p *poller) close() {
+	if p.model != nil {
+		p.model.Close()
+		return
+	}
+	unix.Close(p.kq)
+}
 
 func (p *poller) change(changes ...unix.Kevent_t) error {
 	if _, err := unix.Kevent(p.kq, changes, nil, nil); err != nil {
@@ -71,6 +82,9 @@ func (p *poller) change(changes ...unix.Kevent_t) error {
 }
 
 func (p *poller) add(fd int, token uint64, mode interest) error {
+	if p.model != nil {
+		return p.model.Add(fd, token, mode == level)
+	}
 	read := unix.Kevent_t{Ident: uint64(fd), Filter: unix.EVFILT_READ, Flags: unix.EV_ADD}
 	if mode == level {
 		p.tokens[fd] = token
@@ -86,6 +100,10 @@ func (p *poller) add(fd int, token uint64, mode interest) error {
 
 // remove takes a descriptor out that stays open. The filters are taken out one by one, because a listener has only one of them.
 func (p *poller) remove(fd int) {
+	if p.model != nil {
+		p.model.Remove(fd)
+		return
+	}
 	delete(p.tokens, fd)
 	for _, filter := range []int16{unix.EVFILT_READ, unix.EVFILT_WRITE} {
 		// The only error is that the filter is not there, which is what is wanted.
@@ -94,7 +112,12 @@ func (p *poller) remove(fd int) {
 }
 
 // poll asks what is ready and does not wait.
-func (p *poller) poll() int { return p.wait(0) }
+func (p *poller) poll() int {
+	if p.model != nil {
+		return p.model.poll()
+	}
+	return p.wait(0)
+}
 
 // wait waits for at most so many nanoseconds, for ever when negative.
 func (p *poller) wait(nanoseconds int64) int {
@@ -138,11 +161,18 @@ func (p *poller) translate(k *unix.Kevent_t) event {
 
 // event is the i-th that poll or wait found. The wake-up's own token finds no slot.
 func (p *poller) event(i int) (token uint64, ev readiness) {
+	if p.model != nil {
+		return p.model.event(i)
+	}
 	return p.found[i].token, p.found[i].ready
 }
 
 // wake makes a waiting poller return. Any goroutine may call it.
 func (p *poller) wake() {
+	if p.model != nil {
+		p.model.Wake()
+		return
+	}
 	// It fails only when the loop has closed its poller, and then nobody waits.
 	_ = p.change(unix.Kevent_t{Ident: wakeIdent, Filter: unix.EVFILT_USER, Fflags: unix.NOTE_TRIGGER})
 }

@@ -12,6 +12,7 @@ type poller struct {
 	epfd   int
 	wakefd int
 	events [maxEvents]epollEvent
+	model  *modelPoller // stands in for all of it where it is not nil
 	// coarse says that the kernel has no epoll_pwait2.
 	coarse  bool
 	timeout syscall.Timespec // what wait shows the kernel; here because on the stack it would escape
@@ -46,7 +47,11 @@ const (
 
 const wakeToken = ^uint64(0)
 
-func (p *poller) open(*Loop) error {
+func (p *poller) open(l *Loop) (err error) {
+	if model != nil {
+		p.model, err = newModelPoller(l)
+		return err
+	}
 	epfd, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
 	if err != nil {
 		return fmt.Errorf("epoll_create1: %w", err)
@@ -65,11 +70,18 @@ func (p *poller) open(*Loop) error {
 }
 
 func (p *poller) close() {
+	if p.model != nil {
+		p.model.Close()
+		return
+	}
 	syscall.Close(p.wakefd)
 	syscall.Close(p.epfd)
 }
 
 func (p *poller) add(fd int, token uint64, mode interest) error {
+	if p.model != nil {
+		return p.model.Add(fd, token, mode == level)
+	}
 	ev := epollEvent{Events: uint32(mode), Fd: int32(token), Pad: int32(token >> 32)}
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, uintptr(p.epfd), syscall.EPOLL_CTL_ADD, uintptr(fd), uintptr(unsafe.Pointer(&ev)), 0, 0)
 	if errno != 0 {
@@ -80,12 +92,19 @@ func (p *poller) add(fd int, token uint64, mode interest) error {
 
 // remove takes a descriptor out that stays open.
 func (p *poller) remove(fd int) {
+	if p.model != nil {
+		p.model.Remove(fd)
+		return
+	}
 	var ev epollEvent
 	syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, uintptr(p.epfd), syscall.EPOLL_CTL_DEL, uintptr(fd), uintptr(unsafe.Pointer(&ev)), 0, 0)
 }
 
 // poll asks what is ready and does not wait.
 func (p *poller) poll() int {
+	if p.model != nil {
+		return p.model.poll()
+	}
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.epfd), uintptr(unsafe.Pointer(&p.events[0])), maxEvents, 0, 0, 0)
 	if errno != 0 {
 		return 0
@@ -128,6 +147,9 @@ func (p *poller) waitMilliseconds(nanoseconds int64) int {
 
 // event is the i-th that poll or wait found. The wake-up's own token finds no slot.
 func (p *poller) event(i int) (token uint64, ev readiness) {
+	if p.model != nil {
+		return p.model.event(i)
+	}
 	e := &p.events[i]
 	return uint64(uint32(e.Pad))<<32 | uint64(uint32(e.Fd)), readiness(e.Events)
 }
@@ -135,6 +157,10 @@ func (p *poller) event(i int) (token uint64, ev readiness) {
 // wake makes a waiting poller return. Any goroutine may call it. The eventfd is edge-triggered, so nobody has to read it
 // until its counter is full, which takes 2^64 wake-ups.
 func (p *poller) wake() {
+	if p.model != nil {
+		p.model.Wake()
+		return
+	}
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
 	syscall.RawSyscall(syscall.SYS_WRITE, uintptr(p.wakefd), uintptr(unsafe.Pointer(&one)), 8)

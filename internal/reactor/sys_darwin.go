@@ -3,9 +3,9 @@ package reactor
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,51 +21,43 @@ func errnoOf(err error) syscall.Errno {
 	return errno
 }
 
-func recv(fd int, p []byte) (int, syscall.Errno) {
+func sysRecv(fd int, p []byte) (int, syscall.Errno) {
 	n, err := unix.Read(fd, p)
 	return n, errnoOf(err)
 }
 
-// peek looks at whether something, or the end, is there to be read, and takes nothing.
-func peek(fd int) (int, syscall.Errno) {
+func sysPeek(fd int) (int, syscall.Errno) {
 	var b [1]byte
 	n, _, err := unix.Recvfrom(fd, b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 	return n, errnoOf(err)
 }
 
-// send needs no flag against SIGPIPE: Go's runtime catches it for every descriptor above 2.
-func send(fd int, p []byte) (int, syscall.Errno) {
+// sysSend needs no flag against SIGPIPE: Go's runtime catches it for every descriptor above 2.
+func sysSend(fd int, p []byte) (int, syscall.Errno) {
 	n, err := unix.Write(fd, p)
 	return n, errnoOf(err)
 }
 
-// accept takes a connection off a listening socket. The peer's address is written to sa.
-func accept(fd int, sa *syscall.RawSockaddrAny) (int, syscall.Errno) {
+func sysAccept(fd int) (int, netip.AddrPort, syscall.Errno) {
 	accepted, peer, err := unix.Accept(fd)
 	if err != nil {
-		return -1, errnoOf(err)
+		return -1, netip.AddrPort{}, errnoOf(err)
 	}
 	unix.CloseOnExec(accepted)
 	if err := unix.SetNonblock(accepted, true); err != nil {
 		unix.Close(accepted)
-		return -1, errnoOf(err)
+		return -1, netip.AddrPort{}, errnoOf(err)
 	}
 	switch from := peer.(type) {
 	case *unix.SockaddrInet4:
-		v4 := (*syscall.RawSockaddrInet4)(unsafe.Pointer(sa))
-		v4.Family, v4.Port, v4.Addr = syscall.AF_INET, networkOrder(from.Port), from.Addr
+		return accepted, netip.AddrPortFrom(netip.AddrFrom4(from.Addr), uint16(from.Port)), 0
 	case *unix.SockaddrInet6:
-		v6 := (*syscall.RawSockaddrInet6)(unsafe.Pointer(sa))
-		v6.Family, v6.Port, v6.Addr = syscall.AF_INET6, networkOrder(from.Port), from.Addr
+		return accepted, netip.AddrPortFrom(netip.AddrFrom16(from.Addr).Unmap(), uint16(from.Port)), 0
 	}
-	return accepted, 0
+	return accepted, netip.AddrPort{}, 0
 }
 
-// networkOrder is a port as a socket address has it, on the little-endian machines that macOS runs on.
-func networkOrder(port int) uint16 { return uint16(port)<<8 | uint16(port)>>8 }
-
-// newSocket makes a non-blocking stream socket that no child inherits.
-func newSocket(family int) (int, error) {
+func sysSocket(family int) (int, error) {
 	// macOS has no flags for either in socket itself; the lock keeps a fork from coming between.
 	syscall.ForkLock.RLock()
 	fd, err := unix.Socket(family, unix.SOCK_STREAM, 0)
@@ -87,7 +79,7 @@ func setReusePort(fd int) error {
 	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
 }
 
-func closeSocket(fd int) { unix.Close(fd) }
+func sysClose(fd int) { unix.Close(fd) }
 
 // threadID is 0, which turns the check for touching a loop from outside off: macOS tells a thread's number only to C.
 func threadID() int { return 0 }
@@ -101,8 +93,22 @@ func ThreadCPU() int64 {
 	return ts.Nano()
 }
 
-// acknowledge does nothing: there is no such call here.
-func acknowledge(int) {}
+// limitUnsent sets TCP_NOTSENT_LOWAT.
+func limitUnsent(fd int) {
+	unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, UnsentLimit)
+}
+
+// sysAcknowledge does nothing: there is no such call here.
+func sysAcknowledge(int) {}
+
+// sysUnacknowledged is SO_NWRITE.
+func sysUnacknowledged(fd int) int {
+	n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_NWRITE)
+	if err != nil {
+		return 0
+	}
+	return n
+}
 
 // setTimerSlack does nothing: kqueue takes nanoseconds as they are.
 func setTimerSlack(uintptr) {}

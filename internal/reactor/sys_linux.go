@@ -1,6 +1,8 @@
 package reactor
 
 import (
+	"encoding/binary"
+	"net/netip"
 	"syscall"
 	"unsafe"
 )
@@ -8,32 +10,47 @@ import (
 // The calls below are made on non-blocking sockets only, so they return at once and may be raw: the scheduler is not told of
 // them, which saves about 60 ns each. recvfrom and sendto are used rather than read and write because they skip the file layer.
 
-func recv(fd int, p []byte) (int, syscall.Errno) {
+func sysRecv(fd int, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), 0, 0, 0)
 	return int(n), errno
 }
 
-// peek looks at whether something, or the end, is there to be read, and takes nothing.
-func peek(fd int) (int, syscall.Errno) {
+func sysPeek(fd int) (int, syscall.Errno) {
 	var b [1]byte
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b)), 1, syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
 	return int(n), errno
 }
 
-func send(fd int, p []byte) (int, syscall.Errno) {
+func sysSend(fd int, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), syscall.MSG_NOSIGNAL, 0, 0)
 	return int(n), errno
 }
 
-// accept takes a connection off a listening socket. The peer's address is written to sa.
-func accept(fd int, sa *syscall.RawSockaddrAny) (int, syscall.Errno) {
+func sysAccept(fd int) (int, netip.AddrPort, syscall.Errno) {
+	var sa syscall.RawSockaddrAny
 	size := uint32(syscall.SizeofSockaddrAny)
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_ACCEPT4, uintptr(fd), uintptr(unsafe.Pointer(sa)), uintptr(unsafe.Pointer(&size)), syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0, 0)
-	return int(n), errno
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_ACCEPT4, uintptr(fd), uintptr(unsafe.Pointer(&sa)), uintptr(unsafe.Pointer(&size)), syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0, 0)
+	return int(n), peerAddress(&sa), errno
 }
 
-// newSocket makes a non-blocking stream socket that no child inherits.
-func newSocket(family int) (int, error) {
+// peerAddress reads what accept wrote. A unix peer, which has no address, is the zero value.
+func peerAddress(sa *syscall.RawSockaddrAny) netip.AddrPort {
+	switch sa.Addr.Family {
+	case syscall.AF_INET:
+		v4 := (*syscall.RawSockaddrInet4)(unsafe.Pointer(sa))
+		return netip.AddrPortFrom(netip.AddrFrom4(v4.Addr), bigEndianPort(&v4.Port))
+	case syscall.AF_INET6:
+		v6 := (*syscall.RawSockaddrInet6)(unsafe.Pointer(sa))
+		return netip.AddrPortFrom(netip.AddrFrom16(v6.Addr).Unmap(), bigEndianPort(&v6.Port))
+	}
+	return netip.AddrPort{}
+}
+
+func bigEndianPort(p *uint16) uint16 {
+	return binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(p))[:])
+}
+
+func sysSocket(family int) (int, error) {
 	return syscall.Socket(family, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 }
 
@@ -42,11 +59,26 @@ func setReusePort(fd int) error {
 	return syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, soReusePort, 1)
 }
 
-// acknowledge sends the acknowledgement that the kernel puts off in the hope that data will carry it.
-func acknowledge(fd int) { syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_QUICKACK, 1) }
+// limitUnsent sets TCP_NOTSENT_LOWAT (tcp(7)). An old kernel without it holds more memory, no more.
+func limitUnsent(fd int) {
+	const notSentLowAt = 25
+	syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, notSentLowAt, UnsentLimit)
+}
 
-// closeSocket closes at once; linux never blocks in it for a socket without SO_LINGER.
-func closeSocket(fd int) { syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(fd), 0, 0) }
+func sysAcknowledge(fd int) { syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_QUICKACK, 1) }
+
+// sysClose closes at once; linux never blocks in it for a socket without SO_LINGER.
+func sysClose(fd int) { syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(fd), 0, 0) }
+
+// sysUnacknowledged is SIOCOUTQ (tcp(7), unix(7)).
+func sysUnacknowledged(fd int) int {
+	const siocoutq = 0x5411
+	var n int32
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_IOCTL, uintptr(fd), siocoutq, uintptr(unsafe.Pointer(&n))); errno != 0 {
+		return 0
+	}
+	return int(n)
+}
 
 func threadID() int { return syscall.Gettid() }
 

@@ -79,6 +79,21 @@ func (l *Loop) ReleaseTimer(t *Timer) {
 // dueTick is the first tick that is wholly after at.
 func dueTick(at int64) int64 { return at>>tickShift + 1 }
 
+// Timers is how many timers are set. It looks at every slot, so it is for tests and simulations. Loop only, or between two Steps.
+func (l *Loop) Timers() (n int) {
+	for level := range l.timers.slots {
+		for s := range l.timers.slots[level] {
+			head := &l.timers.slots[level][s]
+			for t := head.next; t != head; t = t.next {
+				if t.deadline != 0 {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
 func (w *wheel) insert(t *Timer, tick int64) {
 	if tick <= w.tick {
 		tick = w.tick + 1

@@ -5,6 +5,7 @@ func (c *Counters) add(o *Counters) {
 	c.Requests += o.Requests
 	c.Accepted += o.Accepted
 	c.Closed += o.Closed
+	c.SlowConnections += o.SlowConnections
 	c.ClientReceived += o.ClientReceived
 	c.ClientSent += o.ClientSent
 	c.UpstreamReceived += o.UpstreamReceived
@@ -43,6 +44,7 @@ func (s *UpstreamStats) add(o *UpstreamStats) {
 	s.ConnectFailures += o.ConnectFailures
 	s.Retries += o.Retries
 	s.RetriesRefused += o.RetriesRefused
+	s.Reclaimed += o.Reclaimed
 }
 
 func addEach[T uint64 | int64](to, from []T) {

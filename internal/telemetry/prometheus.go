@@ -121,6 +121,7 @@ func (e emitter) upstreams(s *Snapshot) {
 		e.counter(descUpFailures, u.ConnectFailures, u.Name)
 		e.counter(descUpRetries, u.Retries, u.Name)
 		e.counter(descUpRefused, u.RetriesRefused, u.Name)
+		e.counter(descUpReclaimed, u.Reclaimed, u.Name)
 	}
 	e.counter(descUpReceived, s.UpstreamReceived)
 	e.counter(descUpSent, s.UpstreamSent)
@@ -135,6 +136,7 @@ func (e emitter) connections(s *Snapshot, o *Options) {
 	e.gauge(descInFlight, float64(s.Active))
 	e.counter(descAccepted, s.Accepted)
 	e.counter(descClosed, s.Closed)
+	e.counter(descSlow, s.SlowConnections)
 	e.gauge(descOpen, float64(int64(s.Accepted-s.Closed)))
 	e.counters(descConnRefused, s.RefusedConnections[:], connRefusalText[:])
 	e.counter(descReceived, s.ClientReceived)

@@ -94,7 +94,7 @@ func busy(t testing.TB) *telemetry.Registry {
 		s.Exchange(&telemetry.ExchangeStats{Route: buy, Upstream: telemetry.NoUpstream, Status: 504, Reason: 2, Total: 2e9, Gateway: 9_000})
 		s.Exchange(&telemetry.ExchangeStats{Route: telemetry.NoRoute, Upstream: telemetry.NoUpstream, Status: 404, Reason: 1})
 		s.Exchange(&telemetry.ExchangeStats{Route: items, Upstream: shop, End: 1})
-		s.Accepted, s.Closed, s.Active = 10, 4, 2
+		s.Accepted, s.Closed, s.SlowConnections, s.Active = 10, 4, 3, 2
 		s.RefusedConnections[telemetry.AddressFull]++
 		s.RefusedRequests[http1.BareLF] += 5
 		s.Handshakes[telemetry.TLS13][1] += 7
@@ -102,7 +102,7 @@ func busy(t testing.TB) *telemetry.Registry {
 		s.UpstreamReceived, s.UpstreamSent = 2000, 600
 		s.MirrorsSent, s.MirrorsDropped, s.MirrorsTooLong = 5, 1, 3
 		up := s.Upstream(shop)
-		up.Opened, up.Reused, up.ConnectFailures, up.RetriesRefused = 3, 40, 2, 1
+		up.Opened, up.Reused, up.ConnectFailures, up.RetriesRefused, up.Reclaimed = 3, 40, 2, 1, 6
 		s.Refresh = func(s *telemetry.Shard) {
 			s.BusyNS, s.CPUNS, s.Turns = 2_500_000_000, 2_250_000_000, 1234
 			s.BuffersOut[1] = 6
@@ -134,6 +134,7 @@ func TestScrapeSaysWhatAllLoopsCounted(t *testing.T) {
 		`plimsoll_requests_in_flight 4`,
 		`plimsoll_connections_accepted_total 20`,
 		`plimsoll_connections_closed_total 8`,
+		`plimsoll_connections_slow_total 6`,
 		`plimsoll_connections_open 12`,
 		`plimsoll_connections_refused_total{reason="address_full"} 2`,
 		`plimsoll_connections_refused_total{reason="listener_full"} 0`,
@@ -149,6 +150,7 @@ func TestScrapeSaysWhatAllLoopsCounted(t *testing.T) {
 		`plimsoll_upstream_connect_failures_total{upstream="shop"} 4`,
 		`plimsoll_upstream_retries_total{upstream="shop"} 2`,
 		`plimsoll_upstream_retries_refused_total{upstream="shop"} 2`,
+		`plimsoll_upstream_connections_reclaimed_total{upstream="shop"} 12`,
 		`plimsoll_mirrors_sent_total 10`,
 		`plimsoll_mirrors_dropped_total{reason="too_many"} 2`,
 		`plimsoll_mirrors_dropped_total{reason="too_long"} 6`,

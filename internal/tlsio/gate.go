@@ -1,6 +1,10 @@
 package tlsio
 
-import "sync"
+import (
+	"sync"
+
+	"plimsoll/internal/crash"
+)
 
 // Gate bounds the handshakes in flight. A handshake costs as much CPU as a hundred requests, so that a storm of new
 // clients would otherwise starve those who are already served, and its goroutines would take memory without bound.
@@ -55,6 +59,7 @@ func (g *Gate) Go(f func()) bool {
 
 // run goes on with the queue on the same goroutine, whose stack has already grown to what a handshake needs.
 func (g *Gate) run(f func()) {
+	defer crash.Guard("in a TLS handshake")
 	for f != nil {
 		f()
 		f = g.next()

@@ -67,6 +67,10 @@ func (c *Conn) Buffered() bool {
 	return c.hasRecord()
 }
 
+// Holding says, after a Read that found nothing, that a part of a record is there and its rest is not.
+// It is false where inner's buffers cannot be reached.
+func (c *Conn) Holding() bool { return c.lease != nil }
+
 // hasRecord says whether inner can go on without more bytes: plaintext is left, or a whole record, or a header that inner
 // refuses without waiting for the rest (every established record says version 3.3, RFC 8446, section 5.1).
 func (c *Conn) hasRecord() bool {

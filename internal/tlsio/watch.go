@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"plimsoll/internal/crash"
 )
 
 // settle is how long Watch waits after the first sign of a change: who renews a certificate writes two files, and between
@@ -52,6 +54,7 @@ func (s signature) equal(o signature) bool {
 // with the reason why the old certificates stay; one broken state of the files is reported once. done is also told,
 // once, when directories cannot be watched and only the interval remains.
 func (s *Store) Watch(ctx context.Context, every time.Duration, done func(error)) {
+	defer crash.Guard("in the watch of the certificates' files")
 	var events chan fsnotify.Event
 	var troubles chan error
 	watcher, err := s.watchDirectories()

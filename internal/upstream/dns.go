@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"plimsoll/internal/crash"
 )
 
 const (
@@ -26,6 +28,7 @@ const (
 
 // follow keeps the addresses of one configured name up to date. It calls first once, after its first lookup.
 func (u *Upstream) follow(i int, first func()) {
+	defer crash.Guard("in the resolution of an upstream's name")
 	// Neither the host nor its place changes after New; what mu guards is what it resolved to.
 	host := u.entries[i].addr.Host
 	retry := leastTTL

@@ -3,12 +3,15 @@ package upstream
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
+
+	"plimsoll/internal/crash"
 )
 
 const (
@@ -39,22 +42,26 @@ func (u *Upstream) watch(t *Target) {
 	}
 	var ctx context.Context
 	ctx, t.stop = context.WithCancel(u.ctx)
-	u.wg.Go(func() { u.ask(ctx, t, check{path: a.Path, interval: a.Interval, timeout: a.Timeout}) })
+	light := check{path: a.Path, interval: a.Interval, timeout: a.Timeout}
+	first := u.draw(light.interval)
+	u.wg.Go(func() { u.ask(ctx, t, light, first) })
 	if a.DeepPath != "" {
-		u.wg.Go(func() {
-			u.ask(ctx, t, check{deep: true, path: a.DeepPath, interval: a.DeepInterval, timeout: a.DeepTimeout})
-		})
+		deep := check{deep: true, path: a.DeepPath, interval: a.DeepInterval, timeout: a.DeepTimeout}
+		first := u.draw(min(deep.interval, deepFirst))
+		u.wg.Go(func() { u.ask(ctx, t, deep, first) })
 	}
+}
+
+// draw is a random part of an interval. The caller holds mu.
+func (u *Upstream) draw(interval time.Duration) time.Duration {
+	return time.Duration(u.draws.next() % uint64(interval))
 }
 
 // ask makes one kind of check of one target until ctx ends. The first comes after a random part of the interval, so that
 // targets, and gateways, that begin together do not ask together.
-func (u *Upstream) ask(ctx context.Context, t *Target, c check) {
-	first := c.interval
-	if c.deep {
-		first = min(first, deepFirst)
-	}
-	timer := time.NewTimer(rand.N(first))
+func (u *Upstream) ask(ctx context.Context, t *Target, c check, first time.Duration) {
+	defer crash.Guard("in a health check")
+	timer := time.NewTimer(first)
 	defer timer.Stop()
 	for {
 		select {
@@ -107,11 +114,7 @@ func (u *Upstream) httpProbe(ctx context.Context, t *Target, path string) error 
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: checkBody,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			if t.addr.Unix() {
-				return d.DialContext(ctx, "unix", t.addr.Path)
-			}
-			return d.DialContext(ctx, "tcp", t.addr.TCP.String())
+			return dialTarget(ctx, t.addr)
 		},
 	}
 	scheme := "http"
@@ -138,6 +141,31 @@ func (u *Upstream) httpProbe(ctx context.Context, t *Target, path string) error 
 		return fmt.Errorf("status %d", resp.StatusCode)
 	}
 	return nil
+}
+
+// dialPause is the time between two tries to connect to a unix socket whose accept queue is full.
+const dialPause = 10 * time.Millisecond
+
+// dialTarget connects to a target. A unix socket whose accept queue is full refuses at once, where TCP waits for
+// room: it is tried again until ctx ends, as traffic does, so that a burst alone takes no target out.
+func dialTarget(ctx context.Context, a Address) (net.Conn, error) {
+	var d net.Dialer
+	if !a.Unix() {
+		return d.DialContext(ctx, "tcp", a.TCP.String())
+	}
+	pause := time.NewTicker(dialPause)
+	defer pause.Stop()
+	for {
+		c, err := d.DialContext(ctx, "unix", a.Path)
+		if !errors.Is(err, syscall.EAGAIN) {
+			return c, err
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("connect to %s: its accept queue is full: %w", a, ctx.Err())
+		}
+	}
 }
 
 // checkTLS is a copy of the TLS settings that offers HTTP/1.1 only, which is what traffic speaks.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -18,6 +19,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"plimsoll/internal/reactor"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -144,9 +147,9 @@ func TestEjectionHappensWithoutWaitingForTheTick(t *testing.T) {
 		if s := u.Status().Targets[1]; s.State != "ejected" || s.EjectedFor != 10*time.Second {
 			t.Errorf("it is %q for %v", s.State, s.EjectedFor)
 		}
-		pass(10 * time.Second)
+		pass(10*time.Second + judgeEvery + judgeSpread)
 		if s := u.Status().Targets[1]; !s.Usable {
-			t.Errorf("ten seconds later it is %q", s.State)
+			t.Errorf("ten seconds and a tick later it is %q", s.State)
 		}
 	})
 }
@@ -327,6 +330,41 @@ func TestAProbeOverAUnixSocket(t *testing.T) {
 	if err := probeWith(t, "unix:"+path, nil); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestAProbeWaitsForRoomInAnAcceptQueue(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	fd, err := reactor.BindListener(reactor.Address{Path: path}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), "listener")
+	l, err := net.FileListener(f)
+	f.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil { // until the queue is full
+		var c net.Conn
+		if c, err = net.Dial("unix", path); err == nil {
+			defer c.Close()
+		}
+	}
+	limited, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if c, err := dialTarget(limited, Address{Path: path}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v and %v from a queue that stays full, want the end of its time", c, err)
+	}
+	result := make(chan error)
+	go func() { result <- probeWith(t, "unix:"+path, nil) }()
+	server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+	done := make(chan struct{})
+	go func() { _ = server.Serve(l); close(done) }()
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+	server.Close()
+	<-done
 }
 
 func TestAProbeOverTLSChecksTheCertificate(t *testing.T) {

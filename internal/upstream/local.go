@@ -57,7 +57,7 @@ type Local struct {
 	budget    budget
 
 	// The waiting room. See waiter.go.
-	waiters waitList
+	waiters waitRoom
 	serving bool
 	again   bool
 	cursor  int
@@ -174,6 +174,7 @@ func (l *Local) adopt(s *set, now int64) {
 	for _, m := range l.members {
 		kept[m.target] = m
 	}
+	before := l.members
 	l.members = make([]*Member, 0, len(s.targets))
 	for _, t := range s.targets {
 		m := kept[t]
@@ -184,8 +185,10 @@ func (l *Local) adopt(s *set, now int64) {
 		delete(kept, t)
 		l.members = append(l.members, m)
 	}
-	for _, m := range kept {
-		m.retire()
+	for _, m := range before {
+		if kept[m.target] != nil {
+			m.retire()
+		}
 	}
 	l.set = s
 	l.usable = make([]*Member, 0, len(l.members))

@@ -1,10 +1,12 @@
 package upstream
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"math"
+	"net/netip"
 	"reflect"
 	"time"
 )
@@ -121,8 +123,12 @@ type Env struct {
 	Log *slog.Logger
 	// Resolver is the "host:port" of the name server to ask. Empty for those of the system.
 	Resolver string
-	// Seed makes the loops' draws repeatable. 0 draws one.
+	// Seed makes the loops' draws, and when health checks begin, repeatable. 0 draws one.
 	Seed uint64
+	// Probe is one health check of a target, in place of the upstream's own. Nil for that.
+	Probe func(ctx context.Context, target Address, path string) error
+	// Lookup asks for a host's addresses and how long they hold, for an upstream, in place of DNS. Nil for DNS.
+	Lookup func(ctx context.Context, upstream, host string) ([]netip.Addr, time.Duration, error)
 }
 
 func orDefault[T int | time.Duration](v *T, d T) {

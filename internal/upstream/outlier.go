@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"plimsoll/internal/crash"
 )
 
 const (
-	judgeEvery = time.Second
+	judgeEvery  = time.Second
+	judgeSpread = 10 * time.Millisecond
 	// ratesEvery is the interval over which success rates are compared.
 	ratesEvery = 10 * time.Second
 	// ratesRequests is how many requests a target needs in the interval for its rate to mean something.
@@ -39,7 +42,11 @@ func (u *Upstream) failed(t *Target) {
 
 // judge ejects targets and takes them back, once a second and whenever a target has failed often enough.
 func (u *Upstream) judge() {
-	tick := time.NewTicker(judgeEvery)
+	defer crash.Guard("in the passive health checks")
+	u.mu.Lock()
+	every := judgeEvery + u.draw(judgeSpread) // or the judges of all upstreams would wake at once
+	u.mu.Unlock()
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {

@@ -22,7 +22,7 @@ func TestPoolModel(t *testing.T) {
 		m := &model{t: rt, w: w, u: u, most: most, busy: make([][]use, loops), dialling: make([][]*Member, loops), queued: make([][]*waiting, loops)}
 		rt.Repeat(map[string]func(*rapid.T){
 			"":        m.check,
-			"request": func(rt *rapid.T) { m.request(m.loop(rt)) },
+			"request": func(rt *rapid.T) { m.request(rt, m.loop(rt)) },
 			"finish":  func(rt *rapid.T) { m.finish(m.loop(rt), rapid.Bool().Draw(rt, "keep")) },
 			"dialled": func(rt *rapid.T) { m.dialled(m.loop(rt), rapid.Bool().Draw(rt, "works")) },
 			"posts":   func(rt *rapid.T) { w.run(m.loop(rt)) },
@@ -73,7 +73,7 @@ func (m *model) loop(rt *rapid.T) int {
 	return rapid.IntRange(0, len(m.busy)-1).Draw(rt, "loop")
 }
 
-func (m *model) request(loop int) {
+func (m *model) request(rt *rapid.T, loop int) {
 	l := m.u.Local(loop)
 	member, why := l.Pick(m.w.now, 0, nil)
 	if member == nil {
@@ -91,6 +91,7 @@ func (m *model) request(loop int) {
 		return
 	}
 	q := newWaiting()
+	q.Client = rapid.Uint64Range(0, 3).Draw(rt, "client")
 	inWait := true
 	q.then = func(_ int64, got *Member, c Conn) {
 		if inWait {

@@ -159,6 +159,37 @@ func TestARequestWaitsWhenAllConnectionsAreInUse(t *testing.T) {
 	_ = c
 }
 
+func TestAFullRoomHasAPlaceForAClientWithFewerRequests(t *testing.T) {
+	w, u := single(t, 1, func(o *Options) { o.MaxConnections = 1; o.MaxPending = 3 })
+	l := u.Local(0)
+	open(t, w, mustPick(t, l, w.now, 0))
+	wait := func(client uint64) (*waiting, Unavailable) {
+		q := newWaiting()
+		q.Client = client
+		return q, l.Wait(&q.Waiter, w.now)
+	}
+	var many []*waiting
+	for range 3 {
+		q, _ := wait(1)
+		many = append(many, q)
+	}
+	if _, why := wait(1); why != QueueFull {
+		t.Errorf("one more of the same client was told %v", why)
+	}
+	if _, why := wait(2); why != None {
+		t.Errorf("another client's was told %v", why)
+	}
+	if many[0].refused != None || many[1].refused != None || many[2].refused != QueueFull {
+		t.Errorf("refused were %v, %v and %v, want the newest alone", many[0].refused, many[1].refused, many[2].refused)
+	}
+	if _, why := wait(2); why != QueueFull {
+		t.Errorf("a second one, with which it would have as many, was told %v", why)
+	}
+	if n := l.waiters.n; n != 3 {
+		t.Errorf("%d requests wait, want 3", n)
+	}
+}
+
 func TestAWaitEndsAtItsTimeout(t *testing.T) {
 	w, u := single(t, 1, func(o *Options) { o.MaxConnections = 1 })
 	l := u.Local(0)
@@ -460,4 +491,37 @@ func TestClosingALoopEndsWhatItHolds(t *testing.T) {
 	if _, why := l.Pick(w.now, 0, nil); why != Closed {
 		t.Errorf("Pick says %v", why)
 	}
+}
+
+func TestClientsWhoseRequestsWaitTakeTurns(t *testing.T) {
+	w := newWorld(t, 1)
+	o := DefaultOptions(addresses(1)...)
+	o.MaxConnections = 1
+	l := w.upstream(o).Local(0)
+	m := mustPick(t, l, w.now, 0)
+	if !m.Open() {
+		t.Fatal("the only connection may not be opened")
+	}
+	c := w.dial(0)
+	var served []uint64
+	for i, client := range []uint64{1, 1, 1, 1, 1, 2, 3, 2} {
+		q := newWaiting()
+		q.Client = client
+		q.then = func(int64, *Member, Conn) { served = append(served, client*10+uint64(i)) }
+		if why := l.Wait(&q.Waiter, w.now); why != None {
+			t.Fatal(why)
+		}
+	}
+	for range 8 {
+		m.Put(c, w.now)
+	}
+	order := map[uint64]int{}
+	for at, id := range served {
+		order[id] = at
+	}
+	if len(served) != 8 || order[25] > 2 || order[36] > 2 || order[27] > 4 || order[10] > order[11] || order[13] > order[14] {
+		t.Errorf("served in the order %v: clients 2 and 3 shall have their turns, and each its requests in order", served)
+	}
+	c.finish()
+	m.Closed(w.now)
 }

@@ -53,6 +53,7 @@ type Upstream struct {
 	settled   bool  // Start is over: targets that come now are new
 	nextRates int64 // when success rates are compared next
 	ejections uint64
+	draws     rng // when checks begin
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -80,6 +81,7 @@ func New(name string, o Options, e Env) (*Upstream, error) {
 	if e.Seed == 0 {
 		e.Seed = rand.Uint64() | 1
 	}
+	e.Seed ^= HashKey([]byte(name)) // what upstreams draw must not be the same for all
 	u := &Upstream{
 		name: name, options: o, env: e, log: e.Log.With("upstream", name),
 		drained: make(map[string]bool),
@@ -89,6 +91,15 @@ func New(name string, o Options, e Env) (*Upstream, error) {
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	u.probe = u.httpProbe
 	u.lookup = dnsLookup{server: e.Resolver}.lookup
+	if e.Probe != nil {
+		u.probe = func(ctx context.Context, t *Target, path string) error { return e.Probe(ctx, t.addr, path) }
+	}
+	if e.Lookup != nil {
+		u.lookup = func(ctx context.Context, host string) ([]netip.Addr, time.Duration, error) {
+			return e.Lookup(ctx, name, host)
+		}
+	}
+	u.draws = newRNG(e.Seed)
 	var bad []error
 	for _, t := range o.Targets {
 		a, named, err := parseAddress(t.Address)

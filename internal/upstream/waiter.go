@@ -2,11 +2,13 @@ package upstream
 
 import (
 	"math"
+	"math/bits"
 	"sync/atomic"
 )
 
-// Requests that find every connection of their targets in use wait on their loop, first come, first served. What they wait
-// for can become free on another loop, and then this loop must learn of it. The steps:
+// Requests that find every connection of their targets in use wait on their loop. The clients whose requests wait take turns, and
+// each client's are served first come, first served: one client with a thousand requests neither keeps the others waiting nor fills the
+// room. What they wait for can become free on another loop, and then this loop must learn of it. The steps:
 //
 //   - A loop that begins to wait says so (queues.waiting, and its queue's oldest and length), and then looks whether there is
 //     something after all. A loop that frees something first makes it free, and then looks whether somebody waits. All of these
@@ -26,7 +28,7 @@ import (
 // there is too much to do.
 
 // Waiting is a request that waits. Its methods are called on its loop, exactly one of them, once, unless it was removed, and
-// never from within Wait.
+// never from within its own Wait.
 type Waiting interface {
 	// Ready gives a connection of a member, or, when c is nil, the permission to open one: then Closed is owed as after Open.
 	Ready(now int64, m *Member, c Conn)
@@ -38,6 +40,7 @@ type Waiting interface {
 // ready for use, and may be used again after it left the queue.
 type Waiter struct {
 	Owner      Waiting
+	Client     uint64 // a hash of whose request it is: requests of one value share a turn
 	local      *Local
 	prev, next *Waiter
 	since      int64
@@ -75,12 +78,90 @@ func (q *waitList) remove(w *Waiter) {
 	q.n--
 }
 
+// turns is the number of queues that clients share. Clients whose hashes meet in one take one turn together.
+const turns = 64
+
+// waitRoom holds the waiting requests of a loop, in a queue for each turn.
+type waitRoom struct {
+	n      int
+	last   int    // the turn that was served last
+	filled uint64 // a bit for each queue that is not empty
+	queues *[turns]waitList
+}
+
+// turnOf is the queue of a client. The high bits of the product depend on all of the hash.
+func turnOf(client uint64) int { return int(client * 0x9e3779b97f4a7c15 >> 58) }
+
+func (r *waitRoom) push(w *Waiter) {
+	if r.queues == nil {
+		r.queues = new([turns]waitList) // most upstreams never need it
+	}
+	t := turnOf(w.Client)
+	r.queues[t].push(w)
+	r.filled |= 1 << t
+	r.n++
+}
+
+func (r *waitRoom) remove(w *Waiter) {
+	t := turnOf(w.Client)
+	if r.queues[t].remove(w); r.queues[t].head == nil {
+		r.filled &^= 1 << t
+	}
+	r.n--
+}
+
+// next is the request whose turn it is. Somebody waits.
+func (r *waitRoom) next() *Waiter {
+	r.last = (r.last + 1 + bits.TrailingZeros64(bits.RotateLeft64(r.filled, -r.last-1))) % turns
+	return r.queues[r.last].head
+}
+
+// oldest is the request that has waited longest, nil when nobody waits.
+func (r *waitRoom) oldest() (w *Waiter) {
+	for left := r.filled; left != 0; left &= left - 1 {
+		if head := r.queues[bits.TrailingZeros64(left)].head; w == nil || head.since < w.since {
+			w = head
+		}
+	}
+	return w
+}
+
+// crowd is the newest request of the turn with the most, which goes when the room is full and one of a client comes whose turn has fewer;
+// nil when that one must not stay either.
+func (r *waitRoom) crowd(client uint64) (w *Waiter) {
+	if r.queues == nil {
+		return nil
+	}
+	most := r.queues[turnOf(client)].n + 1
+	for t := range r.queues {
+		if q := &r.queues[t]; q.n > most {
+			most, w = q.n, q.tail
+		}
+	}
+	return w
+}
+
+// WaitingTurns has the bit of each turn whose requests wait, on any loop; see TurnOf. It does not allocate. Any goroutine.
+func (u *Upstream) WaitingTurns() (waiting uint64) {
+	if u.queues.waiting.Load() == 0 {
+		return 0
+	}
+	for i := range u.queues.each {
+		waiting |= u.queues.each[i].turns.Load()
+	}
+	return waiting
+}
+
+// TurnOf is the bit of a client's turn, which it may share with others.
+func TurnOf(client uint64) uint64 { return 1 << turnOf(client) }
+
 // queue is what other loops see of a loop's waiting requests. Only its loop writes it, except for the posted flags.
 type queue struct {
 	_           [64]byte
-	oldest      atomic.Int64 // since when the first has waited; never when nobody does
+	oldest      atomic.Int64 // since when the oldest has waited; never when nobody does
 	length      atomic.Int64
-	mayIdle     atomic.Bool // the loop may have idle connections
+	turns       atomic.Uint64 // the bits of those whose requests wait
+	mayIdle     atomic.Bool   // the loop may have idle connections
 	wakePosted  atomic.Bool
 	yieldPosted atomic.Bool
 	_           [64]byte
@@ -106,7 +187,7 @@ func (q *queues) init(loops int) {
 	}
 }
 
-// eldest is the loop, but for one, whose first request has waited longest.
+// eldest is the loop, but for one, whose oldest request has waited longest.
 func (q *queues) eldest(but int) (loop int, since int64) {
 	loop, since = -1, never
 	for i := range q.each {
@@ -144,8 +225,8 @@ func (q *queues) wakeAll(u *Upstream) {
 }
 
 // Wait queues a request for the next connection of any usable target, and returns None, or the reason why it may not wait. The
-// caller has got neither a connection nor the permission to open one from the member it picked. Loop only; it does not
-// allocate.
+// caller has got neither a connection nor the permission to open one from the member it picked. Loop only; it allocates
+// only at a loop's first.
 func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 	switch {
 	case l.closed:
@@ -153,8 +234,12 @@ func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 	case l.why != None:
 		return l.why
 	case l.waiters.n >= l.u.options.MaxPending:
-		l.refused++
-		return QueueFull
+		crowd := l.waiters.crowd(w.Client)
+		if crowd == nil {
+			l.refused++
+			return QueueFull
+		}
+		l.refuse(crowd, now, QueueFull)
 	}
 	l.waits++
 	w.local, w.since = l, now
@@ -193,10 +278,13 @@ func (l *Local) leave(w *Waiter) {
 // announce tells the other loops how many wait here, and since when.
 func (l *Local) announce() {
 	oldest := int64(never)
-	if l.waiters.head != nil {
-		oldest = l.waiters.head.since
+	if w := l.waiters.oldest(); w != nil {
+		oldest = w.since
 	}
 	l.own.length.Store(int64(l.waiters.n))
+	if l.own.turns.Load() != l.waiters.filled {
+		l.own.turns.Store(l.waiters.filled)
+	}
 	was := l.own.oldest.Load()
 	if was == oldest {
 		return
@@ -218,10 +306,10 @@ func (l *Local) anyReady() bool {
 	return false
 }
 
-// first says whether this loop's first request is the one to be served next.
+// first says whether one of this loop's requests is to be served next.
 func (l *Local) first() bool {
 	_, since := l.u.queues.eldest(l.loop)
-	return l.waiters.n > 0 && (since == never || l.waiters.head.since-fairnessGap <= since)
+	return l.waiters.n > 0 && (since == never || l.own.oldest.Load()-fairnessGap <= since)
 }
 
 // relieve uses what has become free at a member: for this loop's own requests, or for another loop's.
@@ -248,9 +336,9 @@ func (l *Local) relieve(m *Member, now int64) {
 	l.u.queues.wakeEldest(l.u, l.loop)
 }
 
-// grant gives the first request what was found for it.
+// grant gives the request whose turn it is what was found for it.
 func (l *Local) grant(now int64, m *Member, c Conn) {
-	w := l.waiters.head
+	w := l.waiters.next()
 	l.leave(w)
 	w.Owner.Ready(now, m, c)
 }
@@ -334,13 +422,12 @@ func (l *Local) expire(now int64) {
 		return
 	}
 	before := now - int64(l.u.options.PendingTimeout)
-	for l.waiters.head != nil && l.waiters.head.since <= before {
-		l.refuse(now, WaitedTooLong)
+	for w := l.waiters.oldest(); w != nil && w.since <= before; w = l.waiters.oldest() {
+		l.refuse(w, now, WaitedTooLong)
 	}
 }
 
-func (l *Local) refuse(now int64, why Unavailable) {
-	w := l.waiters.head
+func (l *Local) refuse(w *Waiter, now int64, why Unavailable) {
 	l.leave(w)
 	l.refused++
 	w.Owner.Refused(now, why)
@@ -349,9 +436,10 @@ func (l *Local) refuse(now int64, why Unavailable) {
 // refuseAll refuses those that wait now; one that waits anew from within Refused is not met again.
 func (l *Local) refuseAll(now int64, why Unavailable) {
 	for range l.waiters.n {
-		if l.waiters.head == nil {
+		w := l.waiters.oldest()
+		if w == nil {
 			return
 		}
-		l.refuse(now, why)
+		l.refuse(w, now, why)
 	}
 }

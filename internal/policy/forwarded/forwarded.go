@@ -1,13 +1,16 @@
 // Package forwarded tells upstreams for whom a request is made, and believes what other proxies said about that only when
-// they are listed. It has two faces. ResolveClient finds the client's address; it runs for every exchange before any
-// policy. Policy writes the header fields; it is in the chain of every route that proxies, after rewrite and
-// before the route's own header changes, and is therefore written to cost next to nothing.
+// they are listed. It has three parts. ResolveClient finds the client's address and DropClaims
+// removes what only a trusted peer may say; both run for every exchange before its route is looked
+// up. Policy writes the header fields; it is in the chain of every route that proxies, after
+// rewrite and before the route's own header changes, and is therefore written to cost next to
+// nothing.
 //
-// From any other than a trusted peer, X-Forwarded-*, X-Real-Ip and Forwarded are removed, in every case and with '_' for
-// '-', known to the gateway or not; X-Request-Id too, where no policy made it. Then X-Forwarded-For is the peer,
-// X-Forwarded-Proto how it came ("http" or "https") and X-Forwarded-Host the Host it asked for. From a trusted peer they
-// all stay, X-Forwarded-For and Forwarded get the peer appended, and only what is missing of the others is added. Forwarded
-// (RFC 7239) is written only when asked for, because services that read both fields can be told two stories.
+// From any other than a trusted peer, X-Forwarded-*, X-Real-Ip, Forwarded and X-Request-Id are
+// removed, in every case and with '_' for '-', known to the gateway or not. Then X-Forwarded-For is
+// the peer, X-Forwarded-Proto how it came ("http" or "https") and X-Forwarded-Host the Host it
+// asked for. From a trusted peer they all stay, X-Forwarded-For and Forwarded get the peer
+// appended, and only what is missing of the others is added. Forwarded (RFC 7239) is written only
+// when asked for, because services that read both fields can be told two stories.
 //
 // It must not know which routes there are, nor whether an upstream will be reached.
 package forwarded
@@ -35,9 +38,9 @@ var _ exchange.RequestPolicy = (*Policy)(nil)
 func New(o Options) (*Policy, error) { return &Policy{standard: o.Forwarded}, nil }
 
 // claims are the known fields, and aliases of known ones, that only trusted peers may send. Serialisers drop aliases, but
-// policies must not see them either.
+// conditions and policies must not see them either.
 const claims = 1<<head.Alias | 1<<head.Forwarded | 1<<head.XForwardedFor | 1<<head.XForwardedHost | 1<<head.XForwardedProto |
-	1<<head.XForwardedPort | 1<<head.XForwardedPrefix | 1<<head.XRealIP
+	1<<head.XForwardedPort | 1<<head.XForwardedPrefix | 1<<head.XRealIP | 1<<head.XRequestID
 
 var (
 	forText   = []byte(head.Text[head.XForwardedFor])
@@ -47,21 +50,31 @@ var (
 	protoTLS  = exchange.StaticField(head.Text[head.XForwardedProto], "https")
 )
 
-// OnRequest removes, appends and sets. The usual request, without such fields and over a connection that keeps its peer's text,
-// costs one pass over the fields' IDs and three appended fields, whose values already lie somewhere.
-func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
+// DropClaims takes the claims of an untrusted peer out of the request's fields. It runs after
+// ResolveClient, which settles x.PeerTrusted, and before anything reads the fields: neither a
+// route's conditions nor a balancer's key nor a policy may depend on what a stranger says of
+// itself. Trailers need no such step: the codec drops these names there, whoever sends them. Loop
+// only. Without claims it costs one pass over the IDs of unknown names.
+func DropClaims(x *exchange.Exchange) {
 	fields := &x.Request.Fields
-	if !x.PeerTrusted {
-		for i := range fields.Len() {
-			if isClaim(fields.At(i)) {
-				fields.RemoveFunc(isClaim)
-				break
-			}
-		}
-		if len(x.ID) == 0 {
-			fields.RemoveID(head.XRequestID)
+	if !x.PeerTrusted && (fields.HasAny(claims) || fields.Has(head.Other) && hasUnknownClaim(fields)) {
+		fields.RemoveFunc(isClaim)
+	}
+}
+
+func hasUnknownClaim(fields *head.List) bool {
+	for i := range fields.Len() {
+		if f := fields.At(i); f.ID == head.Other && isClaim(f) {
+			return true
 		}
 	}
+	return false
+}
+
+// OnRequest appends and sets; DropClaims has run. The usual request, over a connection that keeps
+// its peer's text, costs three appended fields, whose values already lie somewhere.
+func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
+	fields := &x.Request.Fields
 	peer := x.PeerText
 	if peer == nil {
 		peer = peerText(x)

@@ -2,6 +2,9 @@
 // requests it is the last policy before the action, on responses the last of all, so that a route's own words win over
 // what other policies wrote.
 //
+// Names that are removed or set also go from trailers and interim responses, where nothing is set
+// or added.
+//
 // Values are templates. What variables bring into them cannot end a field: control characters become spaces. Fields that say
 // where a message ends, or that belong to one connection, are the data plane's and are refused here.
 //
@@ -39,8 +42,10 @@ type Response struct {
 }
 
 var (
-	_ exchange.RequestPolicy  = (*Request)(nil)
-	_ exchange.ResponsePolicy = (*Response)(nil)
+	_ exchange.RequestPolicy   = (*Request)(nil)
+	_ exchange.RequestRemover  = (*Request)(nil)
+	_ exchange.ResponsePolicy  = (*Response)(nil)
+	_ exchange.ResponseRemover = (*Response)(nil)
 )
 
 // changes are the options made ready.
@@ -163,6 +168,23 @@ func (p *Request) OnRequest(x *exchange.Exchange) exchange.Verdict {
 func (p *Response) OnResponse(x *exchange.Exchange) exchange.Verdict {
 	p.changes.apply(&x.Response.Fields, x)
 	return exchange.Continue
+}
+
+// RequestRemoved implements exchange.RequestRemover.
+func (p *Request) RequestRemoved() []string { return p.changes.removed() }
+
+// ResponseRemoved implements exchange.ResponseRemover.
+func (p *Response) ResponseRemoved() []string { return p.changes.removed() }
+
+// removed are the names of which nothing that was received is passed on.
+func (c *changes) removed() (names []string) {
+	for _, name := range c.remove {
+		names = append(names, string(name))
+	}
+	for i := range c.set {
+		names = append(names, string(c.set[i].field.Name))
+	}
+	return names
 }
 
 var hostName = []byte("Host")

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"plimsoll/internal/crash"
 )
 
 // Format is how a record becomes a line.
@@ -70,6 +72,7 @@ type Log struct {
 
 	wake    chan struct{} // a ring is half full
 	reopen  chan struct{}
+	flush   chan chan struct{} // each is closed when what was in the rings is in the file
 	closing chan struct{}
 	done    chan struct{}
 	once    sync.Once
@@ -88,7 +91,9 @@ type encoder interface {
 	Append(dst []byte, r *Record) []byte
 }
 
-// Open opens the log's file and starts the writer. The error says what is wrong with the options or the file.
+// Open opens the log's file and starts the writer. Until the log is closed, a panic that ends the
+// process writes out first what is in the rings. The error says what is wrong with the options or
+// the file.
 func Open(o Options) (*Log, error) {
 	if o.Path == "" || o.Loops < 1 || o.MaxSize < 0 || o.Keep < 0 {
 		return nil, errors.New("access log: it needs a path, at least one loop, and no negative size or count of files")
@@ -97,6 +102,7 @@ func Open(o Options) (*Log, error) {
 		counters: o.Counters,
 		wake:     make(chan struct{}, 1),
 		reopen:   make(chan struct{}, 1),
+		flush:    make(chan chan struct{}),
 		closing:  make(chan struct{}),
 		done:     make(chan struct{}),
 	}
@@ -112,7 +118,7 @@ func Open(o Options) (*Log, error) {
 			ring: newRing(ringSize(o.RingSize)), encode: newEncoder(o), dropped: &l.counters.Dropped, wake: l.wake,
 		})
 	}
-	go l.run()
+	go l.run(crash.OnPanic(l.Flush))
 	return l, nil
 }
 
@@ -182,9 +188,28 @@ func (l *Log) Close(ctx context.Context) error {
 	}
 }
 
-// run is the writer: it empties all rings every now and then until it is told to end.
-func (l *Log) run() {
+// Flush has the writer carry what is in the rings now to the file and waits until it has, for as
+// long as the file takes, or until the log is closed. Loops may write meanwhile; what they write
+// then may be left in the rings.
+func (l *Log) Flush() {
+	flushed := make(chan struct{})
+	select {
+	case l.flush <- flushed:
+	case <-l.done:
+		return
+	}
+	select {
+	case <-flushed:
+	case <-l.done:
+	}
+}
+
+// run is the writer: it empties all rings every now and then until it is told to end. Then nothing
+// needs to be saved from a panic.
+func (l *Log) run(forget func()) {
+	defer crash.Guard("in the access log's writer")
 	defer close(l.done)
+	defer forget()
 	tick := time.NewTicker(Every)
 	defer tick.Stop()
 	for {
@@ -196,6 +221,9 @@ func (l *Log) run() {
 		case <-l.reopen:
 			l.drain()
 			l.sink.reopen()
+		case flushed := <-l.flush:
+			l.drain()
+			close(flushed)
 		case <-l.closing:
 			l.drain()
 			l.err = l.sink.close()

@@ -78,6 +78,32 @@ func TestLinesReachTheFileWithinATenthOfASecond(t *testing.T) {
 	})
 }
 
+func TestAFlushBringsTheRingsToTheFileAtOnceWhileLoopsWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path, begin := filepath.Join(t.TempDir(), "access.log"), time.Now()
+		l := open(t, accesslog.Options{Path: path, Loops: 2})
+		for n := range 50 {
+			var other sync.WaitGroup
+			other.Go(func() {
+				for range 20 {
+					l.Lane(1).Write(record("/other"))
+				}
+			})
+			l.Lane(0).Write(record(fmt.Sprintf("/n%d/", n)))
+			l.Flush()
+			if got := read(t, path); !strings.Contains(got, fmt.Sprintf("/n%d/", n)) {
+				t.Fatalf("line %d is not in the file after a flush", n)
+			}
+			other.Wait()
+		}
+		if !time.Now().Equal(begin) {
+			t.Error("a flush waited for the writer's next round")
+		}
+		closeLog(t, l)
+		l.Flush() // must return: the writer is gone
+	})
+}
+
 func TestWriterIsWokenBeforeItsTimeWhenARingIsHalfFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, accesslog.Options{Path: accesslog.Stdout, Output: io.Discard})

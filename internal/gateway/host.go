@@ -1,0 +1,88 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"time"
+
+	"plimsoll/internal/reactor"
+	"plimsoll/internal/upstream"
+)
+
+// Host is what a gateway uses of its machine and its process beside the sockets of the data plane. A simulation gives its
+// own, together with a reactor.Kernel; a gateway that runs for real has none.
+type Host struct {
+	// Seed makes every random choice repeatable.
+	Seed uint64
+	// Random gives even 64-bit numbers to policies.
+	Random func() uint64
+	// Descriptors is how many the process may have open.
+	Descriptors int
+	// Probe is one health check of a target.
+	Probe func(ctx context.Context, target upstream.Address, path string) error
+	// Lookup asks for a host's addresses and how long they hold, for an upstream.
+	Lookup func(ctx context.Context, upstream, host string) ([]netip.Addr, time.Duration, error)
+	// ListenAdmin opens the admin address.
+	ListenAdmin func(address string) (net.Listener, error)
+	// Stdout is what an access log to standard output writes to.
+	Stdout io.Writer
+	// Sockets are the listening sockets that the process before this one handed over, by address.
+	Sockets map[string][]int
+	// Ready is told when the gateway serves, and which addresses' sockets it took.
+	Ready func(took []string)
+	// Succeed starts a new process that gets copies of the sockets, by address, and returns when that is ready, with what it said to
+	// Ready.
+	Succeed func(ctx context.Context, sockets map[string][]int) (took []string, err error)
+}
+
+// simulateUpgrade is upgrade without a program's file.
+func (g *Gateway) simulateUpgrade(ctx context.Context) (*successor, error) {
+	sockets := map[string][]int{}
+	for address, l := range g.listeners {
+		sockets[address] = l.fds
+	}
+	took, err := g.options.Host.Succeed(ctx, sockets)
+	if err != nil {
+		return nil, err
+	}
+	s := &successor{took: map[string]bool{}}
+	for _, address := range took {
+		s.took[address] = true
+	}
+	return s, nil
+}
+
+// simulated says whether the gateway runs in a simulation. Then it leaves alone what belongs to the whole process: the number of
+// processors, the garbage collector, limits, signals, and the watching of files.
+func (g *Gateway) simulated() bool { return g.options.Host != nil }
+
+// environment is what upstreams need of the gateway around them.
+func (g *Gateway) environment(loops []*reactor.Loop) upstream.Env {
+	e := upstream.Env{
+		Loops: len(loops), Now: reactor.Clock, Log: g.log, Resolver: g.options.resolver,
+		Post: func(i int, f func()) { loops[i].Post(f) },
+	}
+	if h := g.options.Host; h != nil {
+		e.Seed, e.Probe, e.Lookup = h.Seed, h.Probe, h.Lookup
+	}
+	return e
+}
+
+// seed is a random number of the process's own.
+func (h *Host) seed() uint64 {
+	if h != nil {
+		return h.Seed
+	}
+	return rand.Uint64()
+}
+
+// random is what policies draw from; nil for their own.
+func (g *Gateway) random() func() uint64 {
+	if g.simulated() {
+		return g.options.Host.Random
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package proxy
+
+import (
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/head"
+	"plimsoll/internal/http1"
+)
+
+// Three kinds of fields go from a message whatever its route: those of one connection
+// (http1.HopByHop), those that Connection names, and those that the route's policies remove. The
+// head loses them where it is read and written; this file sees to the same names in trailers, in
+// the Trailer field that announces those, and in interim responses.
+
+// connectionOptions is what the Connection fields of a head say, for http1.StripNamed. It is a copy
+// that lives as long as the exchange: the memory of a response's head is used again before its
+// trailers come.
+func (f *flow) connectionOptions(l *head.List) []byte {
+	if !l.Has(head.Connection) {
+		return nil
+	}
+	n := 0
+	for i := range l.Len() {
+		if field := l.At(i); field.ID == head.Connection {
+			n += len(field.Value) + len(",")
+		}
+	}
+	return http1.AppendOptions(f.Alloc(n)[:0], l)
+}
+
+// trimTrailer makes Trailer name only what is passed on.
+func trimTrailer(l *head.List, options []byte, removed exchange.Names) {
+	http1.TrimTrailer(l, func(name []byte) bool { return removed.Has(name) || http1.Named(options, name) })
+}
+
+// requestTrailers is the trailers that the upstream gets, or nil. The body is complete.
+func (f *flow) requestTrailers() *head.List {
+	l := f.up.Trailers()
+	if l != nil {
+		http1.StripNamed(l, f.connectionOptions(&f.req.Fields))
+		f.route.Chain.RequestRemoved.Remove(l)
+	}
+	return l
+}
+
+// responseTrailers is the trailers that the client gets, or nil. The body is complete.
+func (f *flow) responseTrailers() *head.List {
+	l := f.down.Trailers()
+	if l != nil {
+		http1.StripNamed(l, f.downOptions)
+		f.route.Chain.ResponseRemoved.Remove(l)
+	}
+	return l
+}
+
+// trimRequest readies the request's Trailer field for the upstream. It may be called again for
+// another try.
+func (f *flow) trimRequest() {
+	if fields := &f.req.Fields; fields.Has(head.Trailer) {
+		trimTrailer(fields, f.connectionOptions(fields), f.route.Chain.RequestRemoved)
+	}
+}
+
+// trimResponse readies the response's Trailer field for the client, and keeps what its trailers
+// will be judged by.
+func (f *flow) trimResponse() {
+	fields := &f.res.Fields
+	f.downOptions = nil
+	if f.res.Framing == http1.Chunked || fields.Has(head.Trailer) {
+		f.downOptions = f.connectionOptions(fields)
+		trimTrailer(fields, f.downOptions, f.route.Chain.ResponseRemoved)
+	}
+}
+
+// interimDrop are the fields that no interim response passes on: it has no trailers to announce.
+const interimDrop = hopByHop | 1<<head.Trailer
+
+// stripInterim takes out of an interim response what would go from the response itself.
+func (f *flow) stripInterim() {
+	http1.StripConnection(&f.res.Fields)
+	f.route.Chain.ResponseRemoved.Remove(&f.res.Fields)
+}
+
+// appendVia adds the gateway to Via, where the route asks for it, behind what others have said (RFC
+// 9110, section 7.6.3). minor is of the version in which the message came.
+func (f *flow) appendVia(out []byte, minor uint8) []byte {
+	if f.route.Via == "" {
+		return out
+	}
+	out = append(out, "Via: 1."...)
+	out = append(out, '0'+minor, ' ')
+	out = append(out, f.route.Via...)
+	return append(out, crlf...)
+}
+
+var (
+	teLine           = []byte("TE: trailers\r\nConnection: TE\r\n")
+	teUpgradeLine    = []byte("TE: trailers\r\nConnection: TE, upgrade\r\n")
+	upgradeLine      = []byte("Connection: upgrade\r\n")
+	closeLine        = []byte("Connection: close\r\n")
+	closeUpgrade     = []byte("Connection: close, upgrade\r\n")
+	keepAliveLine    = []byte("Connection: keep-alive\r\n")
+	keepAliveUpgrade = []byte("Connection: keep-alive, upgrade\r\n")
+)
+
+// appendRequestConnection says what concerns the connection to the upstream: which protocols the
+// client would upgrade to, and that it takes trailers (RFC 9110, sections 7.8 and 10.1.4). An
+// HTTP/1.0 client gets no chunks, so no trailers.
+func (f *flow) appendRequestConnection(out []byte) []byte {
+	trailers := f.req.Minor > 0 && http1.AcceptsTrailers(&f.req.Fields)
+	switch {
+	case f.req.Upgrade != nil && trailers:
+		out = append(out, teUpgradeLine...)
+	case f.req.Upgrade != nil:
+		out = append(out, upgradeLine...)
+	case trailers:
+		return append(out, teLine...)
+	default:
+		return out
+	}
+	return http1.AppendUpgrade(out, f.req.Upgrade)
+}
+
+// appendConnection tells the client whether the connection goes on, where that is not what its
+// version takes for granted, and of an Upgrade field that is passed on because the status needs it.
+func (f *flow) appendConnection(out []byte) []byte {
+	upgrade := http1.OfStatus(f.Response.Status)>>head.Upgrade&1 != 0 && f.Response.Fields.Has(head.Upgrade)
+	switch {
+	case f.w.draining || f.client.acceptor.Closed || f.is(closeClient):
+		f.flags |= closeClient
+		return append(out, either(upgrade, closeUpgrade, closeLine)...)
+	case f.req.Minor == 0:
+		return append(out, either(upgrade, keepAliveUpgrade, keepAliveLine)...)
+	case upgrade:
+		return append(out, upgradeLine...)
+	}
+	return out
+}
+
+func either(which bool, yes, no []byte) []byte {
+	if which {
+		return yes
+	}
+	return no
+}

@@ -1,0 +1,121 @@
+package proxy
+
+import (
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/reactor"
+)
+
+// How slowly a client may take what it is given is judged here, in every state of its connection,
+// by the bytes that it has acknowledged: what is written to the socket says nothing, because the
+// kernel takes some hundred kilobytes in advance. The kernel is asked when the timer is due and not
+// before, so an ordinary exchange costs no system call for it.
+//
+// A window of SendTimeout begins when bytes wait for the client, in the gateway or, between
+// exchanges, in the kernel. At its end the client must have taken as much as MinBodyRate asks for,
+// or else have kept up: it has taken all that it had been given when the window began, and the
+// gateway has nothing queued for it at one of the window's ends. While more waits, the next window
+// follows, whatever exchanges begin and end meanwhile.
+
+// watchTaking begins a window, unless one is under way or nothing has been given since the client
+// had taken everything.
+func (c *client) watchTaking() {
+	if c.watching || c.conn.Written() == c.taken {
+		return
+	}
+	if c.conn.Queued() > 0 {
+		c.taken = c.conn.Taken()
+	}
+	c.beginWindow(c.w.loop.Now())
+}
+
+func (c *client) beginWindow(now int64) {
+	c.watching, c.given = true, c.conn.Written()
+	c.queued = c.conn.Queued() > 0
+	c.w.loop.SetTimer(&c.pace, c, now+c.listener.SendTimeout)
+}
+
+// judgeTaking is called at a window's end.
+func (c *client) judgeTaking(now int64) {
+	if c.state == clientBusy && c.flow.stage == stageSending { // over in this very turn, and Run's to end
+		c.beginWindow(now)
+		return
+	}
+	c.watching = false
+	before := c.taken
+	c.taken = c.conn.Taken()
+	keptUp := c.taken >= c.given && !(c.queued && c.conn.Queued() > 0)
+	if !keptUp && c.taken-before < c.listener.leastTaken() {
+		c.tooSlow(now, c.taken > before)
+		return
+	}
+	if c.taken < c.conn.Written() {
+		c.beginWindow(now)
+	}
+}
+
+// behind says that the client has not taken everything. It costs a system call while a window is
+// under way.
+func (c *client) behind() bool {
+	return c.watching && (c.conn.Queued() > 0 || c.conn.Taken() < c.conn.Written())
+}
+
+// tooSlow ends a connection whose client takes what it is given too slowly; moved says that it
+// takes something.
+//
+// What is queued is dropped, and the client gets what the kernel has and an orderly end: a response
+// of a known length, or in chunks, that was cut off cannot pass for whole. Only where the end of
+// the connection ends the response must that be a reset. A client that takes nothing of the rest
+// either is reset, so that the kernel forgets it.
+func (c *client) tooSlow(now int64, moved bool) {
+	if !c.slow {
+		c.slow = true
+		c.w.shard.SlowConnections++
+	}
+	switch {
+	case c.state == clientLinger && moved && c.conn.Queued() == 0:
+		c.conn.Close() // the kernel has the rest, the end too, and goes on
+		c.release()
+		return
+	case c.state == clientLinger && moved && !c.toEOF:
+		c.conn.CutWrite()
+		c.beginWindow(now)
+		return
+	case c.state == clientBusy || c.state == clientTunnel:
+		c.flow.endSlow()
+	case c.state == clientHead && c.flow != nil:
+		c.w.freeFlow(c.flow)
+		c.flow = nil
+	}
+	if c.state == clientLinger {
+		c.conn.Reset()
+		c.release()
+		return
+	}
+	c.cutOff(now)
+}
+
+// cutOff ends a connection that has no exchange, without what is queued for its client.
+func (c *client) cutOff(now int64) {
+	if c.toEOF {
+		c.conn.Reset()
+		c.release()
+		return
+	}
+	c.conn.CutWrite()
+	c.state, c.progress = clientLinger, 0
+	c.dropBuffers()
+	c.beginWindow(now)
+	c.w.loop.SetTimer(&c.timer, c, now+lingerTime)
+	c.discard()
+}
+
+// endSlow gives an exchange up whose client is too slow.
+func (f *flow) endSlow() {
+	c := f.client
+	f.Reason = exchange.ClientSlow
+	f.leaveAll()
+	f.flags |= closeClient
+	f.account(exchange.ClientGone, reactor.Clock())
+	c.flow = nil
+	f.w.freeFlow(f)
+}

@@ -1,0 +1,73 @@
+package proxy_test
+
+import (
+	"bytes"
+	"syscall"
+	"testing"
+	"time"
+
+	"plimsoll/internal/upstream"
+)
+
+// HAZARDS: callbacks that re-enter. The last exchange of a snapshot that a reload has replaced waits for a connection, and the sweep
+// that ends it goes through the very list that its end shortens.
+func TestHazardASweepMayEndTheLastExchangeOfAReplacedSnapshot(t *testing.T) {
+	o := upstream.DefaultOptions("127.0.0.1:1")
+	o.MaxConnections, o.PendingTimeout = 1, time.Second
+	b := newBedWith(t, o, nil)
+	elsewhere := b.upstream.Local(1)
+	if m, _ := elsewhere.Pick(b.now, 0, nil); m == nil || !m.Pool.Open() {
+		t.Fatal("another loop gets no connection")
+	}
+	w, second := b.acceptor.Worker, newUpstream(t, o, b.loop)
+	b.loop.Post(func() { w.Install(b.snapshot(b.upstream, second)) })
+	b.turn()
+	client := b.client(saying(silence, get))
+	b.turn()
+	if len(b.dialed) != 0 {
+		t.Fatal("the request does not wait")
+	}
+	ended := 0
+	b.loop.Post(func() {
+		w.Install(b.snapshot(newUpstream(t, o, b.loop)))
+		for _, u := range []*upstream.Upstream{b.upstream, second} {
+			w.Retire(u, func() { ended++ })
+		}
+	})
+	b.turn()
+	for range 4 {
+		b.now += int64(time.Second)
+		b.turn()
+	}
+	if !bytes.Contains(client.out, []byte(" 503 ")) || ended != 2 {
+		t.Errorf("%d of 2 upstreams have ended, and the client got %q", ended, client.out)
+	}
+}
+
+// HAZARDS: callbacks that re-enter. What is cut off frees a connection; the request that waits for it cannot connect, which ends its
+// client's connection too: the next of the list that the cut goes through.
+func TestHazardACutMayEndTheNextClientThroughTheOneBefore(t *testing.T) {
+	o := upstream.DefaultOptions("127.0.0.1:1")
+	o.MaxConnections = 1
+	b := newBedWith(t, o, nil)
+	next := b.client(silence)
+	b.turn()
+	first := b.client(saying(silence, get))
+	b.asked()
+	next.in = saying(silence, get)
+	b.tell(next)
+	b.turn()
+	b.refuse = syscall.ENETUNREACH
+	cut := 0
+	b.loop.Post(func() {
+		b.acceptor.Worker.Drain()
+		cut = b.acceptor.Worker.Cut()
+	})
+	b.turn()
+	if !first.closed || !next.closed || cut != 1 {
+		t.Errorf("cut %d exchanges, want the one that has a connection; closed %v and %v", cut, first.closed, next.closed)
+	}
+	if !bytes.Contains(next.out, []byte(" 502 ")) {
+		t.Errorf("the client that waited got %q, want 502", next.out)
+	}
+}

@@ -1,0 +1,172 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// settle waits until nothing of what clients did can be left, and looks whether anything is.
+func (w *world) settle() {
+	if w.ending {
+		return
+	}
+	// Idle connections to services, waits, checks of health: all are far shorter than this.
+	over := w.kernel.Clock() + int64(20*time.Second+4*w.scenario.Kernel.StallFor)
+	w.kernel.At(over, func() {})
+	w.run("idle connections are closed", func() bool { return w.kernel.Clock() >= over })
+	if w.failure != nil {
+		return
+	}
+	var metrics string
+	asked := false
+	w.trace("the metrics are asked for")
+	go func() {
+		metrics = w.ask(w.current, "/metrics").Body.String()
+		asked = true
+	}()
+	w.run("metrics are given", func() bool { return asked })
+	if w.failure == nil {
+		w.audit(parseMetrics(metrics))
+	}
+}
+
+// parseMetrics adds up the series of each name.
+func parseMetrics(text string) map[string]float64 {
+	sums := map[string]float64{}
+	for _, line := range strings.Split(text, "\n") {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		at := max(0, strings.LastIndexByte(line, ' '))
+		series := line[:at]
+		n, err := strconv.ParseFloat(strings.TrimSpace(line[at:]), 64)
+		if err != nil {
+			continue
+		}
+		name, _, labelled := strings.Cut(series, "{")
+		sums[name] += n
+		if labelled {
+			sums[series] += n
+		}
+	}
+	return sums
+}
+
+// audit holds what a gateway at rest says of itself against what must be.
+func (w *world) audit(m map[string]float64) {
+	if m["plimsoll_scrape_loops_missed_total"] > 0 {
+		return // a loop did not get the processor in time, so its numbers are older than the others'
+	}
+	for _, name := range []string{
+		"plimsoll_requests_in_flight", "plimsoll_connections_open", "plimsoll_buffers_out",
+		"plimsoll_listener_connections", "plimsoll_upstream_requests_in_flight",
+		"plimsoll_upstream_requests_waiting", "plimsoll_upstream_connections_open",
+		"plimsoll_upstream_connections_idle", "plimsoll_access_log_lines_dropped_total",
+	} {
+		if m[name] != 0 {
+			w.violate("at rest %s is %v", name, m[name])
+		}
+	}
+	// Each loop has one timer at rest: that of its sweep.
+	if timers, loops := w.kernel.Timers(w.current.process); timers != loops {
+		w.violate("at rest %d timers are set on %d loops", timers, loops)
+	}
+	if w.upstreamConns != 0 && w.scenario.Quiet {
+		w.violate("at rest %d connections to services are open", w.upstreamConns)
+	}
+	accepted, closed := m["plimsoll_connections_accepted_total"], m["plimsoll_connections_closed_total"]
+	if accepted != closed {
+		w.violate("%v connections were accepted and %v closed", accepted, closed)
+	}
+	requests := m["plimsoll_requests_total"]
+	for _, name := range []string{
+		"plimsoll_exchanges_total", "plimsoll_request_duration_seconds_count",
+		"plimsoll_access_log_lines_written_total", "plimsoll_loop_requests_total",
+	} {
+		if m[name] != requests {
+			w.violate("%v exchanges were counted, but %s is %v", requests, name, m[name])
+		}
+	}
+}
+
+// end ends the gateways, where the operator has not.
+func (w *world) end() {
+	w.ending = true
+	for _, g := range w.gateways {
+		g.cancel()
+	}
+	w.run("every gateway ends", func() bool {
+		for _, g := range w.gateways {
+			if !g.ended {
+				return false
+			}
+		}
+		return true
+	})
+	// What the last turns sent is still on its way.
+	over := w.kernel.Clock() + int64(time.Minute)
+	w.kernel.At(over, func() {})
+	w.run("what was sent arrives", func() bool { return w.kernel.Clock() >= over })
+}
+
+// balance looks at what is left when all is over, and at the access log.
+func (w *world) balance() {
+	for _, g := range w.gateways {
+		if g.err != nil {
+			w.violate("a gateway ended with %v", g.err)
+		}
+		if open := w.kernel.Open(g.process); len(open) > 0 {
+			w.violate("a gateway that has ended left descriptors open: %s", strings.Join(open, ", "))
+		}
+		w.readLog(g.log.Bytes())
+	}
+	for _, c := range w.asked {
+		if c.lines > 1 {
+			w.violate("%s has %d lines in the access log", c.token, c.lines)
+		}
+		if c.status != 0 && c.lines != 1 && c.Spoiled == 0 && c.status != 408 {
+			w.violate("%s was answered %d and has %d lines in the access log", c.token, c.status, c.lines)
+		}
+	}
+	if w.kernel.Lost > 0 {
+		w.violate("%d connections were reset in an accept queue", w.kernel.Lost)
+	}
+	if w.clients != 0 {
+		w.violate("%d clients are still connected to gateways that have ended", w.clients)
+	}
+}
+
+// logLine is what is read of an access log's line.
+type logLine struct {
+	Method string `json:"method"`
+	Path   string `json:"path"`
+	Status int    `json:"status"`
+	Reason string `json:"reason"`
+}
+
+func (w *world) readLog(text []byte) {
+	for _, raw := range bytes.Split(bytes.TrimSpace(text), []byte("\n")) {
+		if len(raw) == 0 {
+			continue
+		}
+		var l logLine
+		if err := json.Unmarshal(raw, &l); err != nil {
+			w.violate("a line of the access log cannot be read: %q: %v", raw, err)
+			return
+		}
+		q := w.asked[l.Path[strings.LastIndexByte(l.Path, '/')+1:]]
+		if q == nil {
+			continue // its path was never understood
+		}
+		q.lines++
+		if q.status != 0 && q.status != l.Status {
+			w.violate("%s was answered %d, and the access log says %d", q.token, q.status, l.Status)
+		}
+		if l.Reason == "upstream_bad" && !q.vicious {
+			w.violate("%s failed for a bad response, which no service has given", q.token)
+		}
+	}
+}

@@ -1,0 +1,508 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"plimsoll/internal/sim/kernel"
+)
+
+// request is what one client has asked for, and what became of it. Whoever sees its token looks it
+// up here.
+type request struct {
+	RequestPlan
+	token    string
+	number   int    // of its connection's, from 0
+	raw      []byte // as it is sent
+	from, to int    // where it stands in what the client sends
+	arrivals int    // heads that services have seen, retries and copies included
+	whole    int    // of them with the whole body
+	vicious  bool   // a service has misbehaved over it
+	answered bool
+	status   int // of the answer that came whole; 0 for none
+	lines    int // of the access log
+}
+
+// reached counts an arrival at a service.
+func (q *request) reached(h *messageHead, at string) error {
+	q.arrivals++
+	most := 1
+	if strings.HasPrefix(q.Path, "/copy/") {
+		most++
+	}
+	if q.Method == "POST" && q.arrivals > most {
+		return fmt.Errorf("the POST %s was sent %d times", q.token, q.arrivals)
+	}
+	if h.words[0] != q.Method {
+		return fmt.Errorf("%s arrives as %s", q.Method, h.first)
+	}
+	if q.Spoiled > 0 && spoilers[q.Spoiled-1].refused {
+		return fmt.Errorf("a malformed request (%s) is forwarded", spoilers[q.Spoiled-1].name)
+	}
+	return nil
+}
+
+// client is one connection of a client's.
+type client struct {
+	line
+	w        *world
+	plan     ClientPlan
+	rng      *rand.Rand
+	name     string
+	requests []*request
+	out      []byte // all that it will ever send
+	sent     int
+	given    int // how many of the requests may be sent by now
+	received int
+	r        reader
+	asked    []*request // sent, in part at least, and not answered
+	begun    *request   // whose answer is arriving
+	own      bool       // and is the gateway's own
+	status   int
+	got      int
+	size     int
+	body     []byte // of an answer of the gateway's own
+	last     bool   // an answer said that the connection ends
+	tunnel   bool
+	echoed   int
+	sleeping bool  // it will read on by itself
+	stuck    bool  // it will do nothing more
+	here     bool  // it has come
+	done     bool  // it has gone
+	moved    int64 // when anything last moved
+}
+
+// spoilers are ways in which a request is malformed. One that is refused must never reach a
+// service.
+var spoilers = []struct {
+	name    string
+	refused bool
+	apply   func(raw string) string
+}{
+	{"two lengths", true, func(s string) string { return insert(s, "Content-Length: 3\r\nContent-Length: 4\r\n") }},
+	{"a length and chunks", true, func(s string) string {
+		return insert(s, "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n")
+	}},
+	{"a bare line feed", true, func(s string) string { return strings.Replace(s, "\r\n", "\n", 1) }},
+	{"a space before a colon", true, func(s string) string { return insert(s, "X-A : 1\r\n") }},
+	{"an unknown coding", true, func(s string) string { return insert(s, "Transfer-Encoding: gzip\r\n") }},
+	{"two hosts", true, func(s string) string { return insert(s, "Host: evil.test\r\n") }},
+	{"a long head", true, func(s string) string { return insert(s, "X-Long: "+strings.Repeat("x", 60_000)+"\r\n") }},
+	{"claims of its own", false, func(s string) string {
+		return insert(s, "X-Forwarded-For: 6.6.6.6\r\nX_Real_Ip: 6.6.6.6\r\n")
+	}},
+	{"an escape above the root", true, func(s string) string { return strings.Replace(s, " /", " /%2e%2e/../", 1) }},
+}
+
+func insert(raw, lines string) string {
+	head, rest, _ := strings.Cut(raw, "\r\n")
+	return head + "\r\n" + lines + rest
+}
+
+func newClient(w *world, number int, plan ClientPlan) *client {
+	c := &client{
+		w: w, plan: plan, name: fmt.Sprintf("client %d", number),
+		rng: rand.New(rand.NewPCG(w.scenario.Seed, uint64(number)+1000)),
+	}
+	for i, p := range plan.Requests {
+		q := &request{RequestPlan: p, token: fmt.Sprintf("c%dr%d", number, i), number: i}
+		q.raw = c.render(q)
+		q.from, q.to = len(c.out), len(c.out)+len(q.raw)
+		c.out = append(c.out, q.raw...)
+		c.requests = append(c.requests, q)
+		w.asked[q.token] = q
+		if q.Upgrade { // what would follow goes through the tunnel
+			break
+		}
+	}
+	c.r = reader{noBody: c.noBody, onHead: c.onHead, onBody: c.onBody, onEnd: c.onEnd}
+	w.kernel.After(plan.At, c.begin)
+	return c
+}
+
+// render is a request as it is sent.
+func (c *client) render(q *request) []byte {
+	version := "HTTP/1.1"
+	if q.Old {
+		version = "HTTP/1.0"
+	}
+	raw := fmt.Appendf(nil, "%s %s%s %s\r\nHost: shop.test\r\n", q.Method, q.Path, q.token, version)
+	switch {
+	case q.Close:
+		raw = append(raw, "Connection: close\r\n"...)
+	case q.Upgrade:
+		raw = append(raw, "Connection: upgrade\r\nUpgrade: websocket\r\n"...)
+	case q.Old && c.rng.IntN(2) == 0:
+		raw = append(raw, "Connection: keep-alive\r\n"...)
+	}
+	if q.Expect {
+		raw = append(raw, "Expect: 100-continue\r\n"...)
+	}
+	body := noiseOf(q.token+"up").bytes(0, max(0, q.Body))
+	switch {
+	case q.Body < 0:
+		raw = append(raw, "\r\n"...)
+	case q.Chunked:
+		raw = fmt.Appendf(raw, "X-Size: %d\r\nTransfer-Encoding: chunked\r\n\r\n", q.Body)
+		for len(body) > 0 {
+			n := 1 + c.rng.IntN(len(body))
+			raw = fmt.Appendf(raw, "%x\r\n", n)
+			raw = append(append(raw, body[:n]...), "\r\n"...)
+			body = body[n:]
+		}
+		raw = append(raw, "0\r\n\r\n"...)
+	default:
+		raw = fmt.Appendf(raw, "X-Size: %d\r\nContent-Length: %d\r\n\r\n", q.Body, q.Body)
+		raw = append(raw, body...)
+	}
+	if q.Spoiled > 0 {
+		raw = []byte(spoilers[q.Spoiled-1].apply(string(raw)))
+	}
+	return raw
+}
+
+const tunnelBytes = 20_000
+
+func (c *client) begin() {
+	w := c.w
+	from := netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(c.plan.From)}), uint16(1000+len(c.name)))
+	c.given = c.next(0)
+	c.moved = w.kernel.Clock()
+	var e *kernel.Endpoint
+	e = w.kernel.Dial(c.name, listeners[c.plan.Listener], from, func(connected bool) {
+		if !connected {
+			c.finish("is refused", nil)
+			return
+		}
+		c.moved = w.kernel.Clock()
+		if w.scenario.Gateway.TLS && c.plan.Listener == 1 {
+			c.line = secureClient(w, e, c.changed)
+		}
+		c.send()
+	})
+	e.Buffers(c.plan.Window, 1<<30)
+	e.Changed, c.line = c.changed, e
+	w.clients++
+	c.here = true
+	w.trace("%s comes to %s with %s", c.name, listeners[c.plan.Listener], c.summary())
+	c.watch()
+}
+
+// summary says what it will ask for.
+func (c *client) summary() string {
+	var list []string
+	for i, q := range c.requests {
+		if i == 6 {
+			list = append(list, fmt.Sprintf("and %d more", len(c.requests)-i))
+			break
+		}
+		list = append(list, fmt.Sprintf("%s %s%s of %d bytes", q.Method, q.Path, q.token, len(q.raw)))
+	}
+	return strings.Join(list, ", ")
+}
+
+// next is how many bytes it may send when n requests have been answered.
+func (c *client) next(n int) int {
+	if c.plan.Pipeline || n >= len(c.requests) {
+		return len(c.out)
+	}
+	return c.requests[n].to
+}
+
+// send sends the next piece.
+func (c *client) send() {
+	if c.done || c.stuck {
+		return
+	}
+	piece := c.given - c.sent
+	if c.plan.Pieces > 0 {
+		piece = min(piece, 1+c.rng.IntN(c.plan.Pieces))
+	}
+	if c.plan.Leave >= 0 {
+		piece = min(piece, max(0, c.plan.Leave-c.sent))
+	}
+	if piece > 0 {
+		c.Write(c.out[c.sent : c.sent+piece])
+		c.sent += piece
+		c.moved = c.w.kernel.Clock()
+	}
+	for len(c.asked) < len(c.requests) && c.upTo() < len(c.requests) && c.sent > c.requests[c.upTo()].from {
+		c.asked = append(c.asked, c.requests[c.upTo()])
+	}
+	if c.plan.Leave >= 0 && c.sent >= c.plan.Leave {
+		c.leave()
+		return
+	}
+	if c.sent < c.given {
+		c.w.kernel.After(between(c.rng, 0, c.plan.Pause), c.send)
+	}
+}
+
+// upTo is the number of the first request that has not been begun.
+func (c *client) upTo() int {
+	n := 0
+	if len(c.asked) > 0 {
+		return c.asked[len(c.asked)-1].number + 1
+	}
+	for n < len(c.requests) && c.requests[n].answered {
+		n++
+	}
+	return n
+}
+
+// leave ends the connection in the client's manner.
+func (c *client) leave() {
+	c.plan.Leave, c.plan.LeaveAt = -1, -1
+	c.stuck = true
+	switch c.plan.Manner {
+	case Closes:
+		c.finish("closes", c.Close)
+	case Resets:
+		c.finish("resets", c.Reset)
+	case HalfEnds:
+		c.w.trace("%s ends its own direction", c.name)
+		c.plan.ReadRate = 0
+		c.CloseWrite()
+	case Stops:
+		c.w.trace("%s does nothing more", c.name)
+	}
+}
+
+func (c *client) finish(how string, do func()) {
+	if c.done {
+		return
+	}
+	c.done = true
+	c.w.clients--
+	c.w.trace("%s %s after %d of %d bytes, with %d read", c.name, how, c.sent, len(c.out), c.received)
+	if do != nil {
+		do()
+	}
+}
+
+// changed reads what has come, at the client's own speed.
+func (c *client) changed() {
+	if c.done || c.sleeping {
+		return
+	}
+	if c.stuck && c.plan.Manner == Stops { // it does not even read; but its end is seen
+		if ended, _ := c.Ended(); ended {
+			c.finish("is closed", c.Close)
+		}
+		return
+	}
+	most := 1 << 20
+	if c.plan.ReadRate > 0 {
+		most = c.plan.ReadRate
+	}
+	p := c.Read(most)
+	if len(p) > 0 {
+		c.moved = c.w.kernel.Clock()
+		c.received += len(p)
+		c.take(p)
+		if c.done {
+			return
+		}
+		if c.plan.LeaveAt >= 0 && c.received > c.plan.LeaveAt {
+			c.leave()
+			return
+		}
+	}
+	if ended, reset := c.Ended(); ended {
+		c.end(reset)
+		return
+	}
+	if c.Waiting() > 0 {
+		c.sleeping = true
+		c.w.kernel.After(between(c.rng, 0, c.plan.ReadWait), func() { c.sleeping = false; c.changed() })
+	}
+}
+
+func (c *client) take(p []byte) {
+	if c.tunnel {
+		if !noiseOf(c.begun.token+"tunnel").is(c.echoed, p) {
+			c.w.violate("%s gets other bytes through its tunnel than it sent, from %d on", c.name,
+				c.echoed)
+		}
+		if c.echoed += len(p); c.echoed >= tunnelBytes {
+			c.finish("has all of its tunnel", c.Close)
+		}
+		return
+	}
+	if err := c.r.feed(p); err != nil {
+		c.w.violate("%s: %v", c.name, err)
+		return
+	}
+	if c.tunnel && len(c.r.held) > 0 {
+		rest := c.r.held
+		c.r.held = nil
+		c.take(rest)
+	}
+}
+
+// noBody says which answers have none.
+func (c *client) noBody(h *messageHead) bool {
+	status := h.status()
+	return status < 200 || status == 204 || status == 304 || c.begun != nil && c.begun.Method == "HEAD"
+}
+
+func (c *client) onHead(h *messageHead) error {
+	status := h.status()
+	switch {
+	case c.last:
+		return fmt.Errorf("%q comes after an answer that was to be the last", h.first)
+	case len(c.asked) == 0:
+		return fmt.Errorf("%q answers nothing that it has asked", h.first)
+	case h.value("x-evil") != "":
+		return fmt.Errorf("what a service said unasked is the answer to %s", c.asked[0].token)
+	}
+	q := c.asked[0]
+	if status < 200 && status != 101 {
+		c.begun, c.status = nil, status
+		return nil
+	}
+	c.begun, c.status, c.got, c.body = q, status, 0, nil
+	c.own = h.value("x-token") == ""
+	c.last = h.value("connection") == "close" || q.Old && h.value("connection") != "keep-alive"
+	if !c.own && h.value("x-token") != q.token {
+		return fmt.Errorf("the answer to %s is that to %s", q.token, h.value("x-token"))
+	}
+	if c.size = h.number("x-size"); c.own {
+		c.size = h.number("content-length")
+	}
+	if status == 101 {
+		if !q.Upgrade {
+			return fmt.Errorf("101 for %s, which did not ask for it", q.token)
+		}
+		c.tunnel = true
+	}
+	return nil
+}
+
+func (c *client) onBody(p []byte) error {
+	if c.own {
+		c.body = append(c.body, p...)
+	} else if !noiseOf(c.begun.token+"down").is(c.got, p) {
+		return fmt.Errorf("the answer to %s is not what the service sent, at byte %d", c.begun.token, c.got)
+	}
+	c.got += len(p)
+	if c.got > c.size && c.size >= 0 {
+		return fmt.Errorf("the answer to %s has %d bytes, more than the %d that it announces", c.begun.token, c.got, c.size)
+	}
+	return nil
+}
+
+// onEnd is the end of an answer.
+func (c *client) onEnd(map[string]string) error {
+	if c.status < 200 && !c.tunnel {
+		return nil
+	}
+	q := c.begun
+	c.asked = c.asked[1:]
+	if q.answered {
+		return fmt.Errorf("%s is answered twice", q.token)
+	}
+	q.answered, q.status = true, c.status
+	bodiless := q.Method == "HEAD" || c.status == 204 || c.status == 304 || c.status == 101
+	if !bodiless && c.got != c.size {
+		return fmt.Errorf("the answer to %s passes for whole with %d bytes of %d", q.token, c.got, c.size)
+	}
+	if err := c.judge(q); err != nil {
+		return err
+	}
+	if c.tunnel {
+		c.out = append(c.out, noiseOf(q.token+"tunnel").bytes(0, tunnelBytes)...)
+		c.given = len(c.out)
+		c.w.kernel.After(0, c.send)
+		return nil
+	}
+	c.begun = nil
+	if q.number == len(c.requests)-1 && !c.stuck {
+		c.finish("has all its answers", c.Close)
+		return nil
+	}
+	if given := c.next(q.number + 1); given > c.given && !c.last {
+		c.given = given
+		c.w.kernel.After(between(c.rng, 0, c.plan.Pause), c.send)
+	}
+	return nil
+}
+
+// judge says whether an answer may be given to a request.
+func (c *client) judge(q *request) error {
+	quiet := c.w.scenario.Quiet
+	switch {
+	case c.own && c.status == 200 && strings.HasPrefix(q.Path, "/own/"):
+		if q.Method != "HEAD" && string(c.body) != ownBody {
+			return fmt.Errorf("%s is answered %q", q.token, c.body)
+		}
+	case c.own && c.status == 200 && strings.HasPrefix(q.Path, "/large/"):
+		if q.Method != "HEAD" && string(c.body) != largeBody {
+			return fmt.Errorf("the large answer to %s is damaged", q.token)
+		}
+	case c.own && c.status == 308 && strings.HasPrefix(q.Path, "/away/"):
+	case c.own && c.status >= 400:
+		if text := strconv.Itoa(c.status) + " "; q.Method != "HEAD" && !strings.HasPrefix(string(c.body), text) {
+			return fmt.Errorf("%s is answered %d %q", q.token, c.status, c.body)
+		}
+		if c.status < 500 && q.Spoiled == 0 && !mayRefuse[c.status] {
+			return fmt.Errorf("%s, which is a good request, is answered %d %q", q.token, c.status, c.body)
+		}
+		if quiet && !strings.HasPrefix(q.Path, "/nowhere/") {
+			return fmt.Errorf("%s fails although nobody misbehaves: %d %q", q.token, c.status, c.body)
+		}
+	case c.own:
+		return fmt.Errorf("%s is answered %d %q by nobody", q.token, c.status, c.body)
+	}
+	if q.Spoiled > 0 && spoilers[q.Spoiled-1].refused && (!c.own || c.status < 400) {
+		return fmt.Errorf("the malformed %s (%s) is answered %d", q.token, spoilers[q.Spoiled-1].name, c.status)
+	}
+	return nil
+}
+
+// mayRefuse are the statuses below 500 by which the gateway may refuse a good request: no route (a
+// reload took it), and slowness.
+var mayRefuse = map[int]bool{404: true, 408: true}
+
+// end is the end of what the gateway sends.
+func (c *client) end(reset bool) {
+	var err error
+	if !reset {
+		err = c.r.ended()
+	}
+	switch {
+	case err != nil:
+		c.w.violate("%s: %v", c.name, err)
+	case c.w.scenario.Quiet && !c.w.ending && len(c.asked) > 0 && !c.tunnel && !c.last:
+		c.w.violate("%s loses its connection although nobody misbehaves, with %s not answered", c.name, c.asked[0].token)
+	}
+	how := "is closed"
+	if reset {
+		how = "is reset"
+	}
+	c.finish(how, c.Close)
+}
+
+// watch looks from time to time whether the connection has been forgotten.
+func (c *client) watch() {
+	limit := c.w.patience()
+	c.w.kernel.After(limit/2, func() {
+		if c.done {
+			return
+		}
+		if c.GivenUp() {
+			c.finish("has been given up", c.Close)
+			return
+		}
+		if still := time.Duration(c.w.kernel.Clock() - c.moved); still > limit {
+			c.w.violate("%s is neither served nor ended: nothing has moved for %v, the longest that it may "+
+				"wait is %v; it has sent %d of %d bytes and read %d, and waits for %d answers", c.name, still, limit, c.sent, c.given, c.received, len(c.asked))
+			return
+		}
+		c.watch()
+	})
+}

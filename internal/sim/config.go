@@ -1,0 +1,170 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// paths are what clients ask for. Each begins a route of its own, and the request's token follows.
+var paths = []string{
+	"/a/", "/a/", "/a/", "/b/", "/split/", "/copy/", "/own/", "/large/", "/away/", "/nowhere/",
+}
+
+// listeners are the addresses that clients come to.
+var listeners = []string{"10.0.0.1:80", "10.0.0.1:81"}
+
+// largeBody is what the route /large/ answers.
+var largeBody = strings.Repeat("0123456789abcdef", 20_000)
+
+const ownBody = "the gateway's own"
+
+// configuration is the text of a configuration. n is 0 for the first one; others differ from it in
+// what a reload must carry over, replace or remove, as n draws.
+func (s *Scenario) configuration(n int) string {
+	r := rand.New(rand.NewPCG(s.Seed, uint64(n)))
+	g := s.Gateway
+	change := func(share float64) bool { return n > 0 && r.Float64() < share }
+	if change(0.5) && !s.Quiet {
+		g.MaxConnections, g.MaxPending = 1+r.IntN(6), r.IntN(8)
+	}
+	if change(0.5) {
+		g.MaxIdle, g.MaxRequests = r.IntN(6), r.IntN(3)*r.IntN(10)
+	}
+	if change(0.3) && !s.Quiet {
+		g.Timeout = between(r, 100*time.Millisecond, 3*time.Second)
+		g.Pending = between(r, 20*time.Millisecond, 1500*time.Millisecond)
+	}
+	if change(0.3) {
+		g.Attempts = r.IntN(4)
+	}
+	loops := s.Loops
+	if n%3 == 1 { // a reload leaves the loops as they are; an upgrade takes this
+		loops = 1 + n%4
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "loops: %d\ndrain: {timeout: %v}\n", loops, g.Drain)
+	b.WriteString("access_log: {path: stdout, format: json}\n")
+	b.WriteString("admin: {address: \"127.0.0.1:9900\"}\nlisteners:\n")
+	for i, address := range listeners {
+		if i > 0 && change(0.3) && !s.Quiet {
+			continue
+		}
+		secure := ""
+		if g.TLS && i == 1 {
+			handshakes := 1 + r.IntN(20)
+			if s.Quiet {
+				handshakes = 1000
+			}
+			secure = fmt.Sprintf("tls: {certificates: [{cert: site.pem, key: site.key}], "+
+				"handshake_timeout: %v, max_handshakes: %d}, ", g.Head, handshakes)
+		}
+		fmt.Fprintf(&b, "  - {address: %q, %sbacklog: %d, limits: {head_timeout: %v, idle_timeout: %v, "+
+			"send_timeout: %v, min_body_rate: %dB, max_connections_per_address: %d}}\n", address, secure, g.Backlog, g.Head, g.Idle, g.Send, g.MinBodyRate, g.PerAddress)
+	}
+	b.WriteString("upstreams:\n")
+	s.upstream(&b, "a", s.targets(r, change), g, r, change)
+	s.upstream(&b, "b", s.targets(r, change), g, r, change)
+	mirror := []string{s.Services[0].Address}
+	if g.Named {
+		mirror = []string{"named.test:80"}
+	}
+	s.upstream(&b, "m", mirror, g, r, change)
+	b.WriteString("routes:\n")
+	// Services see by X-Config under which configuration a request began.
+	times := fmt.Sprintf("timeout: %v, stream_timeout: %v, tunnel_timeout: %v, "+
+		"request_headers: {set: {X-Config: \"%d\"}}", g.Timeout, g.Stream, g.Tunnel, n)
+	fmt.Fprintf(&b, "  - {match: \"/a/{token}\", upstream: a, request_id: true, %s}\n", times)
+	if !change(0.2) || s.Quiet {
+		fmt.Fprintf(&b, "  - {match: \"/b/{token}\", upstream: b, %s}\n", times)
+	}
+	fmt.Fprintf(&b, "  - {match: \"/split/{token}\", split: {weights: {a: 1, b: %d}}, %s}\n", 1+r.IntN(3), times)
+	fmt.Fprintf(&b, "  - {match: \"/copy/{token}\", upstream: a, mirror: {upstream: m}, %s}\n", times)
+	fmt.Fprintf(&b, "  - {match: \"/own/{token}\", respond: {body: %q}}\n", ownBody)
+	// From a file: 320 KB of YAML take longer to read than the whole run.
+	b.WriteString("  - {match: \"/large/{token}\", respond: {file: large.txt}}\n")
+	b.WriteString("  - {match: \"/away/{token}\", redirect: {to: \"https://other.test/${path.token}\"}}\n")
+	return b.String()
+}
+
+// mayGet says whether a service is a target, in the n-th configuration, of an upstream that requests
+// for a path may go to. What a name leads to changes without a configuration.
+func (w *world) mayGet(address, path string, n int) bool {
+	text := w.texts[n]
+	if text == "" {
+		text = w.scenario.configuration(n)
+		w.texts[n] = text
+	}
+	for _, name := range upstreamsOf[path[:strings.IndexByte(path[1:], '/')+2]] {
+		_, targets, _ := strings.Cut(text, "\n  "+name+":\n    targets: ")
+		targets, _, _ = strings.Cut(targets, "\n")
+		if strings.Contains(targets, `"`+address+`"`) || strings.Contains(targets, `"named.test:80"`) {
+			return true
+		}
+	}
+	return false
+}
+
+// upstreamsOf are those that the requests for a path, and copies of them, go to.
+var upstreamsOf = map[string][]string{
+	"/a/": {"a"}, "/b/": {"b"}, "/split/": {"a", "b"}, "/copy/": {"a", "m"},
+}
+
+// targets are the services that an upstream has in this configuration.
+func (s *Scenario) targets(r *rand.Rand, change func(float64) bool) (list []string) {
+	for _, p := range s.Services {
+		if !change(0.2) {
+			list = append(list, p.Address)
+		}
+	}
+	if len(list) == 0 || s.Gateway.Named && r.IntN(2) == 0 {
+		list = append(list, s.Services[0].Address)
+	}
+	if s.Gateway.Named && r.IntN(2) == 0 {
+		list = append(list, "named.test:80")
+	}
+	return unique(list)
+}
+
+func unique(list []string) (kept []string) {
+	seen := map[string]bool{}
+	for _, v := range list {
+		if !seen[v] {
+			seen[v] = true
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}
+
+// upstream writes one upstream's part.
+func (s *Scenario) upstream(
+	b *strings.Builder, name string, targets []string, g GatewayPlan, r *rand.Rand, change func(float64) bool,
+) {
+	balances := []string{"p2c", "round_robin", "least_requests", "random", "{hash: client_address}"}
+	balance := balances[int(s.Seed%5)]
+	if change(0.2) {
+		balance = "round_robin"
+	}
+	health := fmt.Sprintf("passive: {consecutive_failures: %d, eject_for: 300ms}", g.Passive)
+	if g.Active {
+		health += ", active: {path: /health, interval: 200ms, timeout: 100ms, unhealthy_after: 2, healthy_after: 1}"
+	}
+	if s.Quiet {
+		health = "passive: {disabled: true}"
+	}
+	fmt.Fprintf(b, "  %s:\n    targets: [\"%s\"]\n    balance: %s\n    health: {%s}\n", name, strings.Join(targets, `", "`), balance, health)
+	g.MaxIdle = min(g.MaxIdle, g.MaxConnections)
+	fmt.Fprintf(b, "    pool: {max_connections: %d, max_pending: %d, pending_timeout: %v, max_idle: %d, "+
+		"idle_timeout: 900ms, max_requests: %d, connect_timeout: %v}\n", g.MaxConnections, g.MaxPending, g.Pending, g.MaxIdle, g.MaxRequests, g.Connect)
+	on := "connect, reset, \"503\""
+	if g.PerTry > 0 {
+		on += ", timeout"
+	}
+	if g.UpstreamTLS {
+		b.WriteString("    tls: {insecure_skip_verify: true}\n")
+	}
+	fmt.Fprintf(b, "    retry: {attempts: %d, on: [%s], per_try_timeout: %v, budget: %d%%}\n", g.Attempts, on,
+		g.PerTry, 20+r.IntN(80))
+}

@@ -1,0 +1,11 @@
+// Package sim runs whole gateways in a simulated world: a model of the kernel in virtual time
+// (package kernel), and clients, services and an operator that a seed has drawn, none of whom need
+// behave. It watches what every client and service sees and what the gateway says of itself, and
+// holds it against what must always be true.
+//
+// A seed decides everything, so a failure can be repeated, looked at, and made shorter: the
+// shrinker takes parts of the scenario away as long as the failure stays. See docs/simulation.md.
+//
+// It must not know how the gateway does what it does: it sees configurations, bytes, metrics and
+// log lines.
+package sim

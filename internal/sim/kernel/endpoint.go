@@ -1,0 +1,518 @@
+package kernel
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"syscall"
+
+	"plimsoll/internal/reactor"
+)
+
+// Endpoint is one end of a connection. That of a loop has a descriptor; the other is an actor's,
+// who uses the exported methods.
+type Endpoint struct {
+	// Name is for traces.
+	Name string
+	// Changed is called, by way of the agenda, when something has arrived or room to write has
+	// come. Actors set it.
+	Changed func()
+
+	k      *Kernel
+	number int        // from 1
+	rng    *rand.Rand // its own, as another goroutine than that which drives may use it
+	unix   bool       // of a Unix socket; else TCP
+	peer   *Endpoint  // nil until it is connected
+	file   *file      // nil for an actor's, while it waits to be accepted, and once it is closed
+	remote netip.AddrPort
+	told   bool // Changed is on the agenda
+
+	in, out         []byte   // that wait to be read, and to be acknowledged
+	messages        messages // that make up in, on a Unix socket; its sends have no use for out
+	inMost, outMost int
+	flying          bool  // something of out, or the end, is on its way
+	lands           int64 // when what was last on its way arrives
+
+	connecting bool
+	finished   bool          // it may send no more
+	finArrived bool          // and the peer knows
+	ended      bool          // the peer will send no more, and said so in order
+	deaf       bool          // SHUT_RD
+	closed     bool          // nobody will read
+	broken     bool          // a reset went or came
+	failure    syscall.Errno // told to the next call
+	wantsRoom  bool          // its owner is told when there is room again
+	undivided  bool          // what it sends arrives as it was sent
+
+	calls, moved int // of the present turn
+}
+
+// pair connects two ends.
+func (k *Kernel) pair(a, b *Endpoint) {
+	a.peer, b.peer = b, a
+	a.connecting, b.connecting = false, false
+}
+
+func (k *Kernel) newEndpoint(name string, actor, unix bool) *Endpoint {
+	k.endpoints++
+	e := &Endpoint{
+		k: k, number: k.endpoints, rng: newRand(k.seed, k.endpoints), Name: name, unix: unix,
+		inMost: k.Profile.RecvBuffer, outMost: k.Profile.SendBuffer,
+	}
+	if actor {
+		e.inMost, e.outMost = 256<<10, 1<<30 // an actor writes at once, and its bytes wait here
+	}
+	return e
+}
+
+// unconnected says that nobody has tried to connect it, or that it failed at once.
+func (e *Endpoint) unconnected() bool { return e.peer == nil && !e.connecting && !e.broken }
+
+// over says that both directions of a TCP connection have ended in order, so that no reset can
+// reach either end.
+func (e *Endpoint) over() bool { return e.ended && e.finArrived }
+
+// unacknowledged is how many bytes it has sent that still count against its buffer.
+func (e *Endpoint) unacknowledged() int {
+	if e.unix && e.peer != nil {
+		return e.peer.messages.charged
+	}
+	return len(e.out)
+}
+
+// writable is what pollers are told, which differs from whether a send would take something: a
+// poller that was told of a full socket hears of it once a good part of it is free again.
+func (e *Endpoint) writable() bool {
+	used := e.unacknowledged()
+	if e.unix {
+		return 4*used <= e.outMost
+	}
+	return e.finished || e.broken || e.outMost-used >= e.outMost/3
+}
+
+// flight is how long a segment travels.
+func (e *Endpoint) flight() int64 { return 1000 + draw(e.rng, e.k.Profile.Latency) }
+
+// fly sends what waits on its way over TCP, unless something is under way already or the peer has
+// no room.
+func (e *Endpoint) fly() {
+	if e.flying || e.broken || e.peer == nil {
+		return
+	}
+	blocked := !e.peer.closed && len(e.peer.in) >= e.peer.inMost
+	if len(e.out) > 0 && blocked || len(e.out) == 0 && (!e.finished || e.finArrived) {
+		return
+	}
+	e.flying, e.lands = true, e.k.Clock()+e.flight()
+	e.k.at(e.lands, e.number, e.land)
+}
+
+// land is the arrival of a segment.
+func (e *Endpoint) land() {
+	k, p := e.k, e.peer
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e.flying = false
+	n := len(e.out)
+	switch {
+	case e.broken:
+		return
+	case n > 0 && (p.closed || p.deaf && p.finished):
+		e.reject()
+		return
+	}
+	n = max(0, min(n, p.inMost-len(p.in))) // the peer may have made its buffer smaller
+	if n > 1 && !e.undivided && chance(e.rng, k.Profile.Fragment) {
+		n = 1 + e.rng.IntN(n)
+	}
+	p.in = append(p.in, e.out[:n]...)
+	e.out = e.out[n:]
+	if len(e.out) == 0 && e.finished && !e.finArrived {
+		e.finArrived, p.ended = true, true
+		e.tell() // the acknowledgement of the end is a change of state
+	}
+	p.tell()
+	if e.wantsRoom && e.writable() {
+		e.wantsRoom = false
+		e.tell()
+	}
+	e.fly()
+}
+
+// reject answers data for nobody with a reset (RFC 9293, section 3.10.7.1), which comes behind what
+// the peer has sent before. What the peer's kernel could not send until now is lost with it.
+func (e *Endpoint) reject() {
+	k, p := e.k, e.peer
+	k.at(max(k.Clock()+p.flight(), p.lands), p.number, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		p.refused(syscall.ECONNRESET)
+		e.refused(syscall.ECONNRESET)
+	})
+}
+
+// refused is the arrival of a reset, or its cause. A peer that ended in order has made it a broken
+// pipe.
+func (e *Endpoint) refused(errno syscall.Errno) {
+	if e.broken || e.over() {
+		return
+	}
+	if e.ended && !e.unix {
+		errno = syscall.EPIPE
+	}
+	e.broken, e.failure = true, errno
+	e.k.trace("%s is reset", e.Name)
+	e.tell()
+}
+
+// tell lets the owner know that something has changed.
+func (e *Endpoint) tell() {
+	if e.closed {
+		return
+	}
+	if e.file != nil {
+		e.k.wake(e.file)
+		return
+	}
+	if e.Changed != nil && !e.told {
+		e.told = true
+		e.k.at(e.k.Clock(), e.number, func() {
+			e.told = false
+			e.Changed()
+		})
+	}
+}
+
+// close is close(2).
+func (e *Endpoint) close() {
+	switch {
+	case e.closed:
+		return
+	case len(e.in) > 0 && !e.broken && !e.over():
+		e.abort() // what was not read is lost, and the peer must know (RFC 2525, section 2.17)
+		return
+	}
+	e.closed = true
+	e.finish()
+	e.stopPeer()
+}
+
+// finish ends the own direction, behind what was sent before.
+func (e *Endpoint) finish() {
+	e.finished = true
+	switch {
+	case !e.unix:
+		e.fly()
+	case e.peer != nil:
+		e.peer.ended = true
+		e.peer.tell()
+	}
+}
+
+// stopPeer ends the peer's direction, as nobody will read. Over TCP the peer learns it when it
+// sends.
+func (e *Endpoint) stopPeer() {
+	if e.unix && e.peer != nil {
+		e.peer.finished = true
+		e.peer.tell()
+	}
+}
+
+// reset is close with SO_LINGER and no time, which ends both directions at once. A Unix socket has
+// no such thing.
+func (e *Endpoint) reset() {
+	if e.unix {
+		e.close()
+		return
+	}
+	e.abort()
+}
+
+// abort ends both directions at once and in disorder. What the peer has not got yet is lost.
+func (e *Endpoint) abort() {
+	e.closed = true
+	if e.broken {
+		return
+	}
+	e.broken, e.in, e.out, e.messages = true, nil, nil, messages{}
+	p := e.peer
+	switch {
+	case p == nil:
+	case e.unix:
+		p.finished, p.ended = true, true
+		p.refused(syscall.ECONNRESET)
+	default:
+		e.k.at(e.k.Clock()+e.flight(), e.number, func() {
+			e.k.mu.Lock()
+			defer e.k.mu.Unlock()
+			p.refused(syscall.ECONNRESET)
+		})
+	}
+}
+
+// recv is recv(2); take is false for a look that leaves the bytes there. The end comes before an
+// error over TCP, and after it over a Unix socket.
+func (e *Endpoint) recv(p []byte, take bool) (int, syscall.Errno) {
+	switch {
+	case len(e.in) > 0:
+		n := copy(p, e.in)
+		if take {
+			e.consume(n)
+		}
+		return n, 0
+	case e.unconnected() && e.unix:
+		return -1, syscall.EINVAL
+	case e.unconnected():
+		return -1, syscall.ENOTCONN
+	case e.ended && !e.unix:
+		return 0, 0
+	case e.failure != 0:
+		return -1, e.takeFailure()
+	case e.ended || e.deaf || e.broken:
+		return 0, 0
+	}
+	return -1, syscall.EAGAIN
+}
+
+// consume takes what was read out of the buffer, which gives the peer room.
+func (e *Endpoint) consume(n int) {
+	if e.in = e.in[n:]; len(e.in) == 0 {
+		e.in = nil
+	}
+	freed := e.unix && e.messages.read(n)
+	switch p := e.peer; {
+	case p == nil:
+	case !e.unix:
+		p.fly()
+	case freed && p.writable():
+		p.tell() // also when it was writable before
+	}
+}
+
+// takeFailure is the pending error, which is told once.
+func (e *Endpoint) takeFailure() (errno syscall.Errno) {
+	errno, e.failure = e.failure, 0
+	return errno
+}
+
+// send is send(2) with MSG_NOSIGNAL; whole makes it take all that there is room for.
+func (e *Endpoint) send(p []byte, whole bool) (int, syscall.Errno) {
+	switch {
+	case e.unix && e.unconnected():
+		return -1, syscall.ENOTCONN
+	case e.failure != 0 && !e.unix:
+		return -1, e.takeFailure()
+	case e.broken || e.finished || e.unconnected():
+		return -1, syscall.EPIPE
+	}
+	room := e.outMost - e.unacknowledged()
+	if room <= 0 || e.connecting {
+		e.wantsRoom = true
+		return -1, syscall.EAGAIN
+	}
+	n := min(len(p), room)
+	if n < len(p) {
+		e.wantsRoom = true
+	}
+	if !whole && n > 1 && chance(e.rng, e.k.Profile.ShortWrite) {
+		n = 1 + e.rng.IntN(n)
+	}
+	if e.unix {
+		e.peer.in = append(e.peer.in, p[:n]...)
+		e.peer.messages.add(n)
+		e.peer.tell()
+		return n, 0
+	}
+	e.out = append(e.out, p[:n]...)
+	e.fly()
+	return n, 0
+}
+
+// shutdown is shutdown(2). It makes pollers look, whether or not it changes anything.
+func (e *Endpoint) shutdown(how int) {
+	if e.connecting {
+		return
+	}
+	if how != syscall.SHUT_RD {
+		e.finish()
+	}
+	if how != syscall.SHUT_WR {
+		e.deaf = true
+		e.stopPeer()
+	}
+	e.tell()
+}
+
+// Recv implements reactor.Kernel.
+func (k *Kernel) Recv(fd int, p []byte) (int, syscall.Errno) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e, errno := k.socket(fd)
+	if errno != 0 {
+		return -1, errno
+	}
+	n, errno := e.recv(p, true)
+	k.touch(e, max(n, 0))
+	return n, errno
+}
+
+// Peek implements reactor.Kernel.
+func (k *Kernel) Peek(fd int) (int, syscall.Errno) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e, errno := k.socket(fd)
+	if errno != 0 {
+		return -1, errno
+	}
+	var b [1]byte
+	return e.recv(b[:], false)
+}
+
+// Send implements reactor.Kernel.
+func (k *Kernel) Send(fd int, p []byte) (int, syscall.Errno) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e, errno := k.socket(fd)
+	if errno != 0 {
+		return -1, errno
+	}
+	room := e.outMost - e.unacknowledged()
+	n, errno := e.send(p, false)
+	if k.touch(e, max(n, 0)); n > 0 && n < min(len(p), room) {
+		e.calls-- // it is the model's whim that there will be another
+	}
+	return n, errno
+}
+
+// socket finds a connection's end. A descriptor that is not open would be another connection's in a
+// real kernel.
+func (k *Kernel) socket(fd int) (*Endpoint, syscall.Errno) {
+	f := k.files[fd].file
+	if f == nil || f.socket == nil {
+		k.violate("descriptor %d is used, which is not an open connection: it may be another's by now", fd)
+		return nil, syscall.EBADF
+	}
+	return f.socket, 0
+}
+
+// SocketError implements reactor.Kernel.
+func (k *Kernel) SocketError(fd int) syscall.Errno {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e, errno := k.socket(fd)
+	if errno != 0 {
+		return errno
+	}
+	return e.takeFailure()
+}
+
+// Unacknowledged implements reactor.Kernel.
+func (k *Kernel) Unacknowledged(fd int) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e, errno := k.socket(fd)
+	if errno != 0 {
+		return 0
+	}
+	return e.unacknowledged()
+}
+
+// Shutdown implements reactor.Kernel.
+func (k *Kernel) Shutdown(fd, how int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e, errno := k.socket(fd); errno == 0 {
+		e.shutdown(how)
+	}
+}
+
+// ResetOnClose implements reactor.Kernel.
+func (k *Kernel) ResetOnClose(fd int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if f := k.files[fd].file; f != nil {
+		f.linger = true
+	}
+}
+
+// Read is an actor's recv: what has arrived, at most so many bytes.
+func (e *Endpoint) Read(most int) []byte {
+	e.k.mu.Lock()
+	defer e.k.mu.Unlock()
+	p := make([]byte, min(most, len(e.in)))
+	if len(p) > 0 {
+		e.recv(p, true)
+	}
+	return p
+}
+
+// Waiting is how many bytes have arrived and not been read.
+func (e *Endpoint) Waiting() int {
+	e.k.mu.Lock()
+	defer e.k.mu.Unlock()
+	return len(e.in)
+}
+
+// Ended says that everything was read and no more will come; reset, that it was not in order. A
+// reset that comes after the peer's orderly end does not undo it, as recv(2) tells of the end.
+func (e *Endpoint) Ended() (ended, reset bool) {
+	e.k.mu.Lock()
+	defer e.k.mu.Unlock()
+	return len(e.in) == 0 && (e.ended || e.broken), e.broken && (!e.ended || e.unix)
+}
+
+// GivenUp says that the other side has closed its end: whatever is still under way, it waits for
+// nothing any more.
+func (e *Endpoint) GivenUp() bool {
+	e.k.mu.Lock()
+	defer e.k.mu.Unlock()
+	return e.peer != nil && e.peer.closed
+}
+
+// Write is an actor's send. It returns how many bytes were taken.
+func (e *Endpoint) Write(p []byte) int {
+	e.k.mu.Lock()
+	defer e.k.mu.Unlock()
+	n, _ := e.send(p, true)
+	return max(n, 0)
+}
+
+// Whole makes what is written from now on arrive as it was written, and not in pieces.
+func (e *Endpoint) Whole() {
+	e.k.mu.Lock()
+	defer e.k.mu.Unlock()
+	e.undivided = true
+}
+
+// CloseWrite ends the actor's own direction.
+func (e *Endpoint) CloseWrite() {
+	e.k.mu.Lock()
+	defer e.k.mu.Unlock()
+	e.shutdown(syscall.SHUT_WR)
+}
+
+// Close ends the connection as close(2) does.
+func (e *Endpoint) Close() {
+	e.k.mu.Lock()
+	defer e.k.mu.Unlock()
+	e.close()
+}
+
+// Reset ends the connection with an error, as close does with SO_LINGER and no time; a Unix socket
+// is just closed.
+func (e *Endpoint) Reset() {
+	e.k.mu.Lock()
+	defer e.k.mu.Unlock()
+	if !e.closed {
+		e.reset()
+	}
+}
+
+// Buffers sets how many bytes the actor's socket keeps, that wait to be read and that wait to be
+// acknowledged.
+func (e *Endpoint) Buffers(in, out int) {
+	e.k.mu.Lock()
+	defer e.k.mu.Unlock()
+	e.inMost, e.outMost = in, out
+}
+
+var _ reactor.Kernel = (*Kernel)(nil)

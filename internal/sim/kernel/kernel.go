@@ -1,0 +1,318 @@
+package kernel
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"syscall"
+	"testing/synctest"
+	"time"
+)
+
+// Profile says how kind the kernel and its network are. Shares are between 0 and 1.
+type Profile struct {
+	Latency     time.Duration // the longest that a piece of data travels, usually; none over a Unix socket
+	Fragment    float64       // of pieces that arrive in parts; a Unix socket's arrive whole
+	ShortWrite  float64       // of sends that take only a part
+	SendBuffer  int           // bytes that a socket of a loop's takes and the peer has not acknowledged
+	RecvBuffer  int           // bytes that wait to be read
+	Subset      float64       // of polls that tell of some of what is ready only
+	Stall       float64       // of turns after which a loop does not get the processor for a while
+	StallFor    time.Duration // the longest such while
+	Delay       time.Duration // the longest that a loop waits for the processor, usually
+	DialFails   float64       // of connects that fail at once for want of something on this machine, or for want of a route
+	DialRefused float64       // of connects that are refused although the service listens
+	DialLost    float64       // of connects that nobody ever answers
+	WallSteps   float64       // of turns before which the time of day is set
+	Descriptors int           // that a process may have open
+}
+
+// Kernel is the model. Its exported methods, but for those of reactor.Kernel, are for the one
+// goroutine that calls Drive.
+type Kernel struct {
+	Profile Profile
+	// Trace takes a line for what happens; nil for none.
+	Trace func(format string, args ...any)
+	// Process is which process code belongs to that no loop runs: its descriptors are counted apart
+	// from another's.
+	Process int
+	// Lost is how many connections were reset in an accept queue although their process had descriptors
+	// left to accept them with.
+	Lost int
+
+	began  time.Time
+	mu     sync.Mutex // of all below: a TLS handshake uses its socket on a goroutine of its own
+	seed   uint64
+	rng    *rand.Rand // for the goroutine that drives only; others draw from Endpoint.rng
+	agenda agenda
+	kick   chan struct{} // something is due earlier than what Drive waits for
+	driven bool          // Drive is carrying out what is due: it looks at the agenda again by itself
+
+	files     map[int]descriptor
+	opened    map[int]int // descriptors of each process
+	nextFile  int
+	endpoints int                    // that were ever made
+	listening map[string][]*listener // of loops, by address
+	services  map[string]*Service    // of actors, by address
+	nextPort  uint16
+	loops     []*loop
+	wall      time.Duration // how far the time of day is off
+	running   *loop         // the loop whose turn it is
+	touched   []*Endpoint   // that it has used in this turn
+	violation error
+}
+
+// descriptor is a number that a process has for a file.
+type descriptor struct {
+	process int
+	file    *file
+}
+
+// file is what descriptors stand for: an open file description (open(2)). It lives until the last
+// of them is closed.
+type file struct {
+	socket      *Endpoint // one of these, or neither
+	listens     *listener
+	descriptors int
+	watches     []*watch
+	linger      bool // the last Close resets
+}
+
+// New makes a kernel whose draws follow from seed. It must be called in the bubble that Drive will
+// run in.
+func New(seed uint64, p Profile) *Kernel {
+	return &Kernel{
+		Profile: p, began: time.Now(), seed: seed, rng: newRand(seed, 0),
+		kick: make(chan struct{}, 1), files: map[int]descriptor{}, opened: map[int]int{},
+		nextFile: 100, nextPort: 20000,
+		listening: map[string][]*listener{}, services: map[string]*Service{},
+	}
+}
+
+// Clock implements reactor.Kernel.
+func (k *Kernel) Clock() int64 { return int64(time.Since(k.began)) + 1 }
+
+// Wall implements reactor.Kernel.
+func (k *Kernel) Wall() time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return time.Now().Add(k.wall)
+}
+
+// At has do called at a time of Clock; at once when that has passed.
+func (k *Kernel) At(at int64, do func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.at(at, 0, do)
+}
+
+// After is At, from now on.
+func (k *Kernel) After(d time.Duration, do func()) { k.At(k.Clock()+int64(d), do) }
+
+func (k *Kernel) at(at int64, by int, do func()) {
+	first, some := k.agenda.peek()
+	k.agenda.enter(max(at, k.Clock()), by, do)
+	if !some || at < first {
+		k.stir()
+	}
+}
+
+// stir has Drive look again at what is to be done.
+func (k *Kernel) stir() {
+	if k.driven {
+		return
+	}
+	select {
+	case k.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Drive lets things happen, one after the other, until done says so or an invariant of the model's
+// is broken. Between two of them every goroutine of the bubble comes to rest, so none meets
+// another.
+func (k *Kernel) Drive(done func() bool) error {
+	for {
+		synctest.Wait()
+		k.mu.Lock()
+		violation := k.violation
+		k.mu.Unlock()
+		if violation != nil {
+			return violation
+		}
+		if done() {
+			return nil
+		}
+		k.mu.Lock()
+		k.scheduleWoken()
+		at, some := k.agenda.peek()
+		if wait := at - k.Clock(); !some || wait > 0 {
+			k.mu.Unlock()
+			k.sleep(some, time.Duration(wait))
+			continue
+		}
+		do := k.agenda.take()
+		k.driven = true
+		k.mu.Unlock()
+		do()
+		k.mu.Lock()
+		k.driven = false
+		k.mu.Unlock()
+	}
+}
+
+// sleep lets virtual time pass until the next entry of the agenda, or until a goroutine enters an
+// earlier one.
+func (k *Kernel) sleep(some bool, wait time.Duration) {
+	if !some {
+		wait = time.Second // whoever waits for something by a timer of its own gets there
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-k.kick:
+	}
+}
+
+func newRand(seed uint64, stream int) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, 0x6b65726e+uint64(stream)))
+}
+
+// chance draws an event of some probability.
+func (k *Kernel) chance(p float64) bool { return chance(k.rng, p) }
+
+func chance(r *rand.Rand, p float64) bool { return p > 0 && r.Float64() < p }
+
+// draw is a duration up to most; long ones are rarer.
+func draw(r *rand.Rand, most time.Duration) int64 {
+	if most <= 0 {
+		return 0
+	}
+	f := r.Float64()
+	return int64(f * f * float64(most))
+}
+
+func (k *Kernel) trace(format string, args ...any) {
+	if k.Trace != nil {
+		k.Trace(format, args...)
+	}
+}
+
+func (k *Kernel) violate(format string, args ...any) {
+	if k.violation == nil {
+		k.violation = fmt.Errorf(format, args...)
+	}
+}
+
+// open gives a descriptor for a new file to the process whose code runs.
+func (k *Kernel) open() (int, *file, syscall.Errno) {
+	process := k.process()
+	if k.opened[process] >= k.Profile.Descriptors {
+		return -1, nil, syscall.EMFILE
+	}
+	f := &file{}
+	return k.describe(f, process), f, 0
+}
+
+// describe makes one more descriptor for a file. A number is never used again, so that a use after
+// close is found.
+func (k *Kernel) describe(f *file, process int) int {
+	k.opened[process]++
+	k.nextFile++
+	k.files[k.nextFile] = descriptor{process, f}
+	f.descriptors++
+	return k.nextFile
+}
+
+// Open names what a process has open.
+func (k *Kernel) Open(process int) (names []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, number := range slices.Sorted(maps.Keys(k.files)) {
+		d := k.files[number]
+		f := d.file
+		switch {
+		case d.process != process:
+		case f.socket != nil:
+			names = append(names, f.socket.Name)
+		case f.listens != nil:
+			names = append(names, "a socket that listens on "+f.listens.address)
+		default:
+			names = append(names, "a descriptor held in reserve")
+		}
+	}
+	return names
+}
+
+// Dup is another descriptor for the same file, of another process. It returns -1 when fd is not
+// open.
+func (k *Kernel) Dup(fd, process int) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f := k.files[fd].file
+	if f == nil {
+		k.violate("dup of descriptor %d, which is not open", fd)
+		return -1
+	}
+	return k.describe(f, process)
+}
+
+// caller is who makes the present call, for traces.
+func (k *Kernel) caller() string {
+	if k.running == nil {
+		return fmt.Sprintf("process %d", k.Process)
+	}
+	return fmt.Sprintf("loop %d", k.running.ID)
+}
+
+// process is whose code runs: that of the loop whose turn it is, or of the process that was started
+// last.
+func (k *Kernel) process() int {
+	if k.running != nil {
+		return k.running.process
+	}
+	return k.Process
+}
+
+// Reserve implements reactor.Kernel.
+func (k *Kernel) Reserve() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	fd, _, _ := k.open()
+	return fd
+}
+
+// Close implements reactor.Kernel. A poller watches the file on as long as another descriptor
+// stands for it (epoll(7)).
+func (k *Kernel) Close(fd int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	d, open := k.files[fd]
+	if !open {
+		k.violate("close of descriptor %d, which is not open: it may be another connection's by now", fd)
+		return
+	}
+	delete(k.files, fd)
+	k.opened[d.process]--
+	f := d.file
+	if f.descriptors--; f.descriptors > 0 {
+		return
+	}
+	for _, w := range f.watches {
+		w.gone = true
+	}
+	switch {
+	case f.socket != nil:
+		f.socket.file = nil
+		if f.linger {
+			f.socket.reset()
+		} else {
+			f.socket.close()
+		}
+	case f.listens != nil:
+		f.listens.release(d.process)
+	}
+}

@@ -1,0 +1,51 @@
+package sim
+
+import (
+	"bytes"
+	"hash/fnv"
+	"math/rand/v2"
+)
+
+// Bodies are noise that begins at a place which belongs to the request's token, so that a byte that
+// is missing, doubled or another request's shows where it stands.
+var noiseText = func() []byte {
+	const printable = "abcdefghijklmnopqrstuvwxyz0123456789"
+	r := rand.New(rand.NewPCG(1, 2))
+	b := make([]byte, 1<<16)
+	for i := range b {
+		b[i] = printable[r.IntN(len(printable))]
+	}
+	return b
+}()
+
+// noise is one body's text.
+type noise struct{ start int }
+
+func noiseOf(token string) noise {
+	h := fnv.New64a()
+	h.Write([]byte(token))
+	return noise{int(h.Sum64() % uint64(len(noiseText)))}
+}
+
+// bytes are n bytes of the body from its offset on.
+func (n noise) bytes(offset, length int) []byte {
+	b := make([]byte, 0, length)
+	for len(b) < length {
+		at := (n.start + offset + len(b)) % len(noiseText)
+		b = append(b, noiseText[at:min(len(noiseText), at+length-len(b))]...)
+	}
+	return b
+}
+
+// is says whether p is what stands at an offset.
+func (n noise) is(offset int, p []byte) bool {
+	for len(p) > 0 {
+		at := (n.start + offset) % len(noiseText)
+		k := min(len(p), len(noiseText)-at)
+		if !bytes.Equal(p[:k], noiseText[at:at+k]) {
+			return false
+		}
+		p, offset = p[k:], offset+k
+	}
+	return true
+}

@@ -1,0 +1,204 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"plimsoll/internal/admin"
+	"plimsoll/internal/upstream"
+)
+
+// drawAct is what the operator does.
+func drawAct(r *rand.Rand, quiet bool) string {
+	acts := []string{"reload", "reload", "reload", "look", "names", "upgrade"}
+	if !quiet {
+		acts = append(acts, "drain-target", "restore-target", "service-down", "service-up", "service-full",
+			"service-restart", "broken-reload", "reload")
+	}
+	return acts[r.IntN(len(acts))]
+}
+
+// act begins one act; acts wait for each other, as the operator is one person. What may block runs
+// on a goroutine of its own.
+func (w *world) act(a Act) {
+	if w.ending {
+		return
+	}
+	if w.acting {
+		w.kernel.After(time.Millisecond, func() { w.act(a) })
+		return
+	}
+	w.todo--
+	w.trace("operator: %s %d", a.What, a.N)
+	g := w.current
+	background := func(do func()) {
+		w.acting = true
+		go func() {
+			do()
+			w.acting = false
+		}()
+	}
+	service := w.services[a.N%len(w.services)]
+	switch a.What {
+	case "reload":
+		w.replaced = true
+		w.configure(w.scenario.configuration(a.N + 1))
+		background(func() {
+			if err := g.Reload(); err != nil {
+				w.violate("a good configuration is refused: %v", err)
+			}
+		})
+	case "broken-reload":
+		w.configure("listeners: nonsense\n")
+		background(func() {
+			if g.Reload() == nil {
+				w.violate("a broken configuration is taken")
+			}
+		})
+	case "look":
+		background(func() { w.look(g, a.N) })
+	case "drain-target":
+		background(func() { g.DrainTarget([]string{"a", "b"}[a.N%2], service.plan.Address) })
+	case "restore-target":
+		background(func() { g.RestoreTarget([]string{"a", "b"}[a.N%2], service.plan.Address) })
+	case "service-down":
+		service.Down = true
+	case "service-up":
+		service.Down, service.Full = false, false
+	case "service-full":
+		service.Full = true
+	case "service-restart":
+		service.restart()
+	case "names":
+		w.names.change(a.N, w.services)
+	case "upgrade":
+		w.replaced = true
+		w.configure(w.scenario.configuration(a.N + 1))
+		w.upgraded = make(chan struct{})
+		background(func() {
+			g.Upgrade()
+			<-w.upgraded
+		})
+	case "end":
+		w.ending = true
+		g.cancel()
+	default:
+		panic("no such act: " + a.What)
+	}
+}
+
+func (w *world) configure(text string) {
+	if err := os.WriteFile(filepath.Join(w.dir, "plimsoll.yaml"), []byte(text), 0o600); err != nil {
+		w.violate("%v", err)
+	}
+}
+
+// looks are what the admin address is asked.
+var looks = []string{
+	"/metrics", "/readyz", "/healthz", "/api/v1/routes", "/api/v1/upstreams", "/api/v1/upstreams/a",
+	"/api/v1/connections", "/api/v1/config", "/api/v1/loops?over=100ms",
+}
+
+// look asks an admin address something.
+func (w *world) look(g *instance, n int) {
+	path := looks[n%len(looks)]
+	answer := w.ask(g, path)
+	if answer.Code >= 500 && !w.ending {
+		w.violate("%s answers %d %s", path, answer.Code, answer.Body)
+	}
+	if path != "/metrics" || w.replaced {
+		return
+	}
+	s := w.scenario
+	waiting := parseMetrics(answer.Body.String())["plimsoll_upstream_requests_waiting"]
+	if most := 3 * s.Loops * s.Gateway.MaxPending; waiting > float64(most) {
+		w.violate("%v requests wait for connections, the bounds allow %d", waiting, most)
+	}
+}
+
+func (w *world) ask(g *instance, path string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:9900"+path, nil)
+	r.RemoteAddr, r.Host = "127.0.0.1:50000", "127.0.0.1:9900"
+	answer := httptest.NewRecorder()
+	admin.New(g, door{}).ServeHTTP(answer, r)
+	return answer
+}
+
+type door struct{}
+
+func (door) Address() string { return "127.0.0.1:9900" }
+func (door) Token() string   { return "" }
+
+// probe is a health check. It takes as long as the service's answers do.
+func (w *world) probe(ctx context.Context, target upstream.Address, path string) error {
+	for _, s := range w.services {
+		if s.plan.Address != target.String() {
+			continue
+		}
+		h := noiseOf(fmt.Sprint(target, w.kernel.Clock()))
+		timer := time.NewTimer(time.Duration(h.start)*time.Microsecond + 1)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if s.Down || s.Full || float64(h.start%1000)/1000 < s.plan.Vices/2 {
+			return errNoAnswer
+		}
+		return nil
+	}
+	return errNoAnswer
+}
+
+// namedAnswer is what DNS says of named.test.
+type namedAnswer struct {
+	addrs []netip.Addr
+	fails bool
+}
+
+// serveNames has the addresses that a name may have lead to services, too.
+func (w *world) serveNames() {
+	w.names.change(int(w.scenario.Seed%1000), w.services)
+}
+
+// change gives the name other addresses.
+func (n *namedAnswer) change(by int, services []*service) {
+	n.fails = by%5 == 0
+	n.addrs = nil
+	for i, s := range services {
+		if host, ok := strings.CutSuffix(s.plan.Address, ":80"); ok && by>>i&1 == 0 {
+			n.addrs = append(n.addrs, netip.MustParseAddr(host))
+		}
+	}
+}
+
+// lookup is a question to DNS. How long it takes depends on who asks, and when: no two answers come
+// in the same moment.
+func (w *world) lookup(ctx context.Context, upstream, _ string) ([]netip.Addr, time.Duration, error) {
+	const longest = 300 * time.Millisecond
+	wait := longest/time.Duration(len(noiseText))*time.Duration(noiseOf(fmt.Sprint(upstream, w.kernel.Clock())).start) + 1
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return nil, 0, ctx.Err()
+	}
+	if w.names.fails {
+		return nil, 0, errNoAnswer
+	}
+	return w.names.addrs, time.Second, nil
+}
+
+// accessLog is what a gateway writes to standard output.
+type accessLog struct{ bytes.Buffer }

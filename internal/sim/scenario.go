@@ -1,0 +1,314 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"plimsoll/internal/sim/kernel"
+)
+
+// Scenario is everything that a run is made of. Draw makes one from a seed; the shrinker takes
+// parts away. What is not said here, such as how a body is cut into pieces, each actor draws from
+// the seed and its own number, so that taking one actor away leaves the others as they were.
+type Scenario struct {
+	Seed     uint64
+	Luck     uint64 // other draws of the kernel's, for the shrinker
+	Kernel   kernel.Profile
+	Quiet    bool // nobody misbehaves and nothing fails: then every request must succeed
+	Loops    int
+	Gateway  GatewayPlan
+	Services []ServicePlan
+	Clients  []ClientPlan
+	Acts     []Act
+}
+
+// GatewayPlan are the knobs of the configuration that a run begins with. Reloads draw others.
+type GatewayPlan struct {
+	MaxConnections, MaxPending, MaxIdle, MaxRequests int
+	Attempts                                         int
+	Pending, Connect, PerTry                         time.Duration
+	Timeout, Stream, Tunnel                          time.Duration
+	Head, Idle, Send                                 time.Duration
+	MinBodyRate                                      int
+	Drain                                            time.Duration
+	PerAddress                                       int
+	Active                                           bool // health checks
+	Passive                                          int  // failures in a row that eject; 0 for none
+	Named                                            bool // an upstream whose targets come from DNS
+	Backlog                                          int
+	TLS                                              bool // on the second listener
+	UpstreamTLS                                      bool
+}
+
+// ServicePlan is one upstream target.
+type ServicePlan struct {
+	Address string
+	Vices   float64 // the share of requests that it does not answer as it should
+	Slow    time.Duration
+	Window  int // bytes that its sockets keep for it to read; 0 for many
+}
+
+// ClientPlan is one client's connection.
+type ClientPlan struct {
+	At       time.Duration
+	Listener int
+	From     int // the last part of its address
+	Requests []RequestPlan
+	Pipeline bool          // requests go out without waiting for answers
+	Pieces   int           // bytes of the longest piece; 0 for all at once
+	Pause    time.Duration // the longest time between pieces
+	ReadRate int           // bytes it reads at a time; 0 for all there is
+	ReadWait time.Duration // the longest time between reads
+	Leave    int           // the byte of what it sends after which it leaves; -1 for never
+	Manner   Manner        // how it leaves
+	LeaveAt  int           // the byte of what it receives after which it leaves; -1 for never
+	Window   int           // bytes that its socket keeps for it to read
+}
+
+// Manner is how a client leaves.
+type Manner uint8
+
+// The manners.
+const (
+	Closes   Manner = iota // in order
+	Resets                 // with an error
+	HalfEnds               // it ends its own direction and reads on
+	Stops                  // it does nothing more, and stays
+)
+
+// RequestPlan is one request.
+type RequestPlan struct {
+	Method  string
+	Path    string // of the routes in config.go
+	Body    int    // bytes; -1 for none
+	Chunked bool
+	Expect  bool
+	Upgrade bool
+	Old     bool // HTTP/1.0
+	Spoiled int  // a way in which the request is malformed, 0 for none
+	Close   bool
+}
+
+// Act is something that the operator does.
+type Act struct {
+	At   time.Duration
+	What string // of operator.go
+	N    int    // which one
+}
+
+// Draw makes the scenario of a seed. Quiet, common and violent ones all occur.
+func Draw(seed uint64) Scenario {
+	r := rand.New(rand.NewPCG(seed, 0x7363656e))
+	s := Scenario{Seed: seed, Loops: 1 + r.IntN(3)}
+	mood := r.Float64() // how bad the day is, 0 for a good one
+	if mood < 0.15 {
+		s.Quiet, mood = true, 0
+	}
+	s.Kernel = drawKernel(r, mood)
+	s.Gateway = drawGateway(r, s.Quiet)
+	for i := range 2 + r.IntN(3) {
+		p := ServicePlan{Address: fmt.Sprintf("10.0.1.%d:80", i+1), Vices: mood * r.Float64(), Slow: between(r, 0, 20*time.Millisecond)}
+		if r.IntN(2) == 0 {
+			p.Window = 1<<10 + r.IntN(1<<16)
+		}
+		if r.IntN(3) == 0 {
+			p.Address = fmt.Sprintf("unix:/run/s%d.sock", i+1)
+		}
+		s.Services = append(s.Services, p)
+	}
+	clients := 2 + r.IntN(28)
+	if r.IntN(20) == 0 {
+		clients = 50 + r.IntN(300)
+	}
+	span := between(r, 0, 4*time.Second)
+	for range clients {
+		s.Clients = append(s.Clients, drawClient(r, mood, span))
+	}
+	for range r.IntN(8) * (1 + r.IntN(3)) {
+		s.Acts = append(s.Acts, Act{between(r, 0, span+time.Second), drawAct(r, s.Quiet), r.IntN(1000)})
+	}
+	if r.IntN(2) == 0 { // else it ends when all is quiet
+		s.Acts = append(s.Acts, Act{At: between(r, span/2, span+2*time.Second), What: "end"})
+	}
+	for n := r.IntN(3); n > 0 && !s.Quiet; n-- {
+		themes[r.IntN(len(themes))](r, &s)
+	}
+	return s
+}
+
+// themes are days on which everything goes wrong in the same way: what rarely meets by chance meets
+// often then.
+var themes = []func(r *rand.Rand, s *Scenario){
+	func(r *rand.Rand, s *Scenario) { // everybody waits for a connection
+		s.Gateway.MaxConnections, s.Gateway.MaxPending = 1+r.IntN(2), 5+r.IntN(50)
+		s.Gateway.Pending, s.Gateway.Timeout = between(r, 500*time.Millisecond, 5*time.Second), between(r, 2*time.Second, 6*time.Second)
+		for i := range s.Services {
+			s.Services[i].Vices, s.Services[i].Slow = 0.3*r.Float64(), between(r, 0, 3*time.Second)
+		}
+		for range r.IntN(30) {
+			s.Clients = append(s.Clients, drawClient(r, 0, time.Second))
+		}
+		s.Acts = append(s.Acts, Act{between(r, 0, 2*time.Second), "reload", r.IntN(1000)})
+	},
+	func(r *rand.Rand, s *Scenario) { // loops do not get the processor
+		s.Kernel.Stall, s.Kernel.StallFor = 0.05*r.Float64(), between(r, 0, 3*time.Second)
+	},
+	func(r *rand.Rand, s *Scenario) { // nothing can be reached
+		s.Kernel.DialFails, s.Kernel.DialRefused, s.Kernel.DialLost = r.Float64(), r.Float64(), r.Float64()
+	},
+	func(r *rand.Rand, s *Scenario) { // one reload after the other
+		for range 10 + r.IntN(20) {
+			s.Acts = append(s.Acts, Act{between(r, 0, 4*time.Second), "reload", r.IntN(1000)})
+		}
+	},
+	func(r *rand.Rand, s *Scenario) { // services come and go
+		for range 10 + r.IntN(20) {
+			what := []string{"service-down", "service-up", "service-full", "service-up", "drain-target", "restore-target"}[r.IntN(6)]
+			s.Acts = append(s.Acts, Act{between(r, 0, 4*time.Second), what, r.IntN(1000)})
+		}
+	},
+	func(r *rand.Rand, s *Scenario) { // everybody waits, under configurations that are gone, for loops that sleep
+		s.Loops = 2 + r.IntN(2)
+		s.Gateway.MaxConnections, s.Gateway.MaxPending, s.Gateway.Pending = 1, 10+r.IntN(50), between(r, 100*time.Millisecond, 2*time.Second)
+		s.Gateway.Timeout, s.Gateway.PerTry, s.Gateway.Attempts = between(r, 2*time.Second, 6*time.Second), 0, 0
+		for i := range s.Services {
+			s.Services[i].Vices, s.Services[i].Slow = 0.1*r.Float64(), between(r, time.Second, 8*time.Second)
+		}
+		for range 2 + r.IntN(4) {
+			s.Acts = append(s.Acts, Act{between(r, 0, 3*time.Second), "reload", r.IntN(1000)})
+		}
+		s.Kernel.Stall, s.Kernel.StallFor = 0.1*r.Float64(), between(r, 100*time.Millisecond, 2*time.Second)
+	},
+	func(r *rand.Rand, s *Scenario) { // everybody comes at once
+		for i := range s.Clients {
+			s.Clients[i].At, s.Clients[i].Pause = 0, 0
+		}
+	},
+}
+
+// between draws a duration; short ones are more frequent.
+func between(r *rand.Rand, least, most time.Duration) time.Duration {
+	f := r.Float64()
+	return least + time.Duration(f*f*float64(most-least))
+}
+
+// some is p with a share of the draws, and 0 in the others.
+func some(r *rand.Rand, share, p float64) float64 {
+	if r.Float64() < share {
+		return p * r.Float64()
+	}
+	return 0
+}
+
+func drawKernel(r *rand.Rand, mood float64) kernel.Profile {
+	p := kernel.Profile{
+		Latency: between(r, 20*time.Microsecond, 5*time.Millisecond), Delay: between(r, time.Microsecond, 200*time.Microsecond),
+		Fragment: some(r, 0.7, 0.8), ShortWrite: some(r, 0.5, 0.5), Subset: some(r, 0.7, 0.7), WallSteps: some(r, 0.2, 0.05),
+		SendBuffer: 4<<10 + r.IntN(1<<18), RecvBuffer: 4<<10 + r.IntN(1<<18), Descriptors: 4096,
+	}
+	if r.IntN(4) == 0 {
+		p.SendBuffer, p.RecvBuffer = 4<<20, 4<<20
+	}
+	if mood == 0 {
+		return p
+	}
+	if r.Float64() < mood {
+		p.Stall, p.StallFor = some(r, 0.5, 0.02), between(r, 0, 3*time.Second)
+		p.DialFails = some(r, 0.3, 0.5)
+		p.DialRefused = some(r, 0.3, 0.3)
+		p.DialLost = some(r, 0.3, 0.3)
+	}
+	if r.Float64() < mood/4 {
+		p.Descriptors = 100 + r.IntN(60)
+	}
+	return p
+}
+
+func drawGateway(r *rand.Rand, quiet bool) GatewayPlan {
+	ms := func(least, most int) time.Duration {
+		return between(r, time.Duration(least)*time.Millisecond, time.Duration(most)*time.Millisecond)
+	}
+	g := GatewayPlan{
+		MaxConnections: 1 + r.IntN(6), MaxPending: r.IntN(8), MaxIdle: r.IntN(6), MaxRequests: r.IntN(3) * r.IntN(10),
+		Attempts: r.IntN(4), Pending: ms(20, 1500), Connect: ms(20, 1000), PerTry: ms(0, 600),
+		Timeout: ms(200, 3000), Stream: ms(100, 2000), Tunnel: ms(200, 3000),
+		Head: ms(100, 2000), Idle: ms(200, 3000), Send: ms(200, 3000), MinBodyRate: r.IntN(2) * 240,
+		Drain: ms(0, 2000), PerAddress: r.IntN(3) * 4, Active: r.IntN(2) == 0, Passive: r.IntN(5), Named: r.IntN(2) == 0, Backlog: 1 + r.IntN(64),
+	}
+	g.TLS, g.UpstreamTLS = r.IntN(5) == 0, r.IntN(8) == 0
+	if r.IntN(3) == 0 {
+		g.MaxConnections = 100
+	}
+	if quiet {
+		g.MaxConnections, g.MaxPending, g.PerAddress, g.MinBodyRate, g.Backlog = 2+r.IntN(100), 10000, 0, 0, 4096
+		g.Pending, g.Connect, g.PerTry, g.Timeout, g.Stream = 20*time.Second, 10*time.Second, 0, 30*time.Second, 20*time.Second
+		g.Head, g.Idle, g.Send, g.Drain = 10*time.Second, 10*time.Second, 10*time.Second, 10*time.Minute
+	}
+	return g
+}
+
+func drawClient(r *rand.Rand, mood float64, span time.Duration) ClientPlan {
+	c := ClientPlan{
+		At: between(r, 0, span), Listener: r.IntN(2), From: 1 + r.IntN(4), Pipeline: r.IntN(4) == 0, Leave: -1, LeaveAt: -1,
+		Window: 1<<10 + r.IntN(1<<18),
+	}
+	if r.IntN(2) == 0 {
+		c.Pieces, c.Pause = 1+r.IntN(3000), between(r, 0, 30*time.Millisecond)
+	}
+	if r.IntN(4) == 0 {
+		c.ReadRate, c.ReadWait = 1+r.IntN(20000), between(r, 0, 50*time.Millisecond)
+	}
+	for range 1 + r.IntN(1+r.IntN(12)) {
+		c.Requests = append(c.Requests, drawRequest(r, mood))
+	}
+	if c.Pipeline { // who asks for the end of a connection sends nothing behind it (RFC 9112, section 9.6)
+		for i := range c.Requests {
+			c.Requests[i].Close, c.Requests[i].Old = false, false
+		}
+	}
+	if r.IntN(30) == 0 { // a long row of requests that cost nothing
+		c.Pipeline, c.Pieces = true, 0
+		for range 300 {
+			c.Requests = append(c.Requests, RequestPlan{Method: "GET", Path: "/own/", Body: -1})
+		}
+	}
+	if r.Float64() < mood {
+		switch r.IntN(5) {
+		case 0, 1:
+			c.Leave = r.IntN(1 + r.IntN(4000))
+		case 2:
+			c.LeaveAt = r.IntN(1 + r.IntN(200000))
+		case 3:
+			c.ReadRate, c.ReadWait, c.LeaveAt = 1+r.IntN(1000), between(r, 0, 2*time.Second), r.IntN(10_000)
+		}
+		c.Manner = Manner(r.IntN(4))
+	}
+	return c
+}
+
+func drawRequest(r *rand.Rand, mood float64) RequestPlan {
+	q := RequestPlan{Method: "GET", Body: -1, Path: paths[r.IntN(len(paths))]}
+	switch r.IntN(10) {
+	case 0:
+		q.Method = "HEAD"
+	case 1, 2:
+		q.Method = "POST"
+	case 3:
+		q.Method = "PUT"
+	case 4:
+		q.Method = "DELETE"
+	}
+	if q.Method == "POST" || q.Method == "PUT" {
+		q.Body = r.IntN(1 + r.IntN(1+r.IntN(300_000)))
+		q.Chunked, q.Expect = r.IntN(2) == 0, r.IntN(6) == 0
+	}
+	if q.Method == "GET" && r.IntN(25) == 0 {
+		q.Upgrade, q.Path = true, "/a/"
+	}
+	q.Old, q.Close = r.IntN(20) == 0 && !q.Chunked && !q.Upgrade && !q.Expect, r.IntN(15) == 0
+	if r.Float64() < mood/10 {
+		q.Spoiled = 1 + r.IntN(len(spoilers))
+	}
+	return q
+}

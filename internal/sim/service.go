@@ -1,0 +1,331 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"plimsoll/internal/sim/kernel"
+)
+
+// service is an upstream target. How it answers a request depends on the seed and the request's
+// token alone.
+type service struct {
+	kernel.Service
+	w     *world
+	plan  ServicePlan
+	conns int
+	open  []*serviceConn
+}
+
+// serviceConn is a connection of a gateway's at a service.
+type serviceConn struct {
+	line
+	name    string
+	s       *service
+	r       reader
+	rng     *rand.Rand // of the request under way
+	head    *messageHead
+	token   string
+	want    int // bytes of the request's body
+	got     int
+	whole   bool // the request's body is there
+	begun   bool // an answer to the request under way has been decided
+	sending bool // and parts of it are still to come
+	late    bool // nothing more is to be read
+	over    bool
+	tunnel  bool
+}
+
+func newService(w *world, plan ServicePlan) *service {
+	s := &service{w: w, plan: plan}
+	s.Accept = func(e *kernel.Endpoint) {
+		s.conns++
+		c := &serviceConn{line: e, s: s, name: fmt.Sprintf("connection %d at %s", s.conns, plan.Address)}
+		e.Name = c.name
+		s.admit(c)
+		c.r = reader{requests: true, onHead: c.onHead, onBody: c.onBody, onEnd: c.onEnd}
+		w.upstreamConns++
+		if plan.Window > 0 {
+			e.Buffers(plan.Window, 1<<30)
+		}
+		e.Changed = c.changed
+		if w.scenario.Gateway.UpstreamTLS {
+			c.line = secureServer(w, e, c.changed)
+		}
+		c.changed()
+	}
+	return s
+}
+
+// admit checks that a gateway keeps to its bound on connections: for each upstream that has the
+// target, by address and by name. A reload makes further upstreams, whose connections go with the
+// last exchanges of the old ones.
+func (s *service) admit(c *serviceConn) {
+	s.open = slices.DeleteFunc(s.open, func(c *serviceConn) bool { return c.over || c.GivenUp() })
+	s.open = append(s.open, c)
+	most := 3 * s.w.scenario.Gateway.MaxConnections
+	if s.w.scenario.Gateway.Named {
+		most *= 2
+	}
+	if !s.w.replaced && len(s.open) > most {
+		s.w.violate("%s has %d connections, the pools' bounds allow %d", s.plan.Address, len(s.open), most)
+	}
+}
+
+// restart ends the connections that are idle, as a service does that is started anew. One with an answer under way stays: where
+// only the connection's end ends that, nobody could tell that it was cut off.
+func (s *service) restart() {
+	for _, c := range slices.Clone(s.open) {
+		if c.head == nil && !c.sending && !c.tunnel {
+			c.close()
+		}
+	}
+}
+
+func (c *serviceConn) changed() {
+	w := c.s.w
+	if c.over {
+		return
+	}
+	for !c.late {
+		p := c.Read(1 << 20)
+		if len(p) == 0 {
+			break
+		}
+		if c.tunnel {
+			c.Write(p)
+			continue
+		}
+		if err := c.r.feed(p); err != nil {
+			w.violate("%s got what is no request of its own: %v", c.name, err)
+			return
+		}
+		if c.over {
+			return
+		}
+	}
+	if ended, _ := c.Ended(); ended {
+		if c.tunnel {
+			c.CloseWrite()
+		}
+		c.end(c.Close)
+	}
+}
+
+// end gives the connection up.
+func (c *serviceConn) end(how func()) {
+	if !c.over {
+		c.over = true
+		c.s.w.upstreamConns--
+		how()
+	}
+}
+
+func (c *serviceConn) onHead(h *messageHead) error {
+	w := c.s.w
+	if c.begun && c.sending || c.head != nil {
+		return fmt.Errorf("a request comes before the answer to the one before is whole")
+	}
+	path, _, _ := strings.Cut(h.words[1], "?")
+	c.head, c.token = h, path[strings.LastIndexByte(path, '/')+1:]
+	c.got, c.whole, c.begun, c.sending = 0, false, false, false
+	c.want = h.number("x-size")
+	w.trace("%s gets %s", c.name, h.first)
+	q := w.asked[c.token]
+	if q == nil {
+		return fmt.Errorf("nobody has asked for %s", h.first)
+	}
+	if err := q.reached(h, c.s.plan.Address); err != nil {
+		return err
+	}
+	if n := h.number("x-config"); !w.mayGet(c.s.plan.Address, path, n) {
+		return fmt.Errorf("%s began under configuration %d, in which this is no target of its upstream",
+			c.token, n)
+	}
+	c.rng = rand.New(rand.NewPCG(w.scenario.Seed^uint64(noiseOf(c.token).start), uint64(q.arrivals)))
+	if c.rng.Float64() < c.s.plan.Vices/3 || c.rng.IntN(40) == 0 && !w.scenario.Quiet {
+		c.answer() // before it has the body
+	}
+	return nil
+}
+
+func (c *serviceConn) onBody(p []byte) error {
+	if !noiseOf(c.token+"up").is(c.got, p) {
+		return fmt.Errorf("the body of %s is not what its client sent, at byte %d", c.token, c.got)
+	}
+	c.got += len(p)
+	return nil
+}
+
+func (c *serviceConn) onEnd(map[string]string) error {
+	if want := max(0, c.want); c.got != want {
+		return fmt.Errorf("the body of %s passes for whole with %d bytes of %d", c.token, c.got, want)
+	}
+	c.whole = true
+	c.s.w.asked[c.token].whole++
+	if !c.begun {
+		c.answer()
+	} else if !c.sending {
+		c.head = nil
+	}
+	return nil
+}
+
+// part is a piece of an answer.
+type part struct {
+	wait  time.Duration
+	bytes []byte
+	then  func()
+}
+
+// say sends the parts of an answer, one after the other.
+func (c *serviceConn) say(parts ...part) {
+	c.sending = true
+	c.next(parts)
+}
+
+func (c *serviceConn) next(parts []part) {
+	if len(parts) == 0 {
+		c.sending = false
+		if c.whole {
+			c.head = nil
+		}
+		return
+	}
+	p := parts[0]
+	c.s.w.kernel.After(p.wait, func() {
+		if c.over {
+			return
+		}
+		if len(p.bytes) > 0 {
+			c.s.w.trace("%s says %.60q, %d bytes", c.name, p.bytes, len(p.bytes))
+		}
+		c.Write(p.bytes)
+		if p.then != nil {
+			p.then()
+		}
+		if !c.over {
+			c.next(parts[1:])
+		}
+	})
+}
+
+func (c *serviceConn) close() { c.end(c.Close) }
+func (c *serviceConn) reset() { c.end(c.Reset) }
+
+// answer decides how to answer the request.
+func (c *serviceConn) answer() {
+	r := c.rng
+	c.begun = true
+	wait := between(r, 0, c.s.plan.Slow)
+	if c.head.value("upgrade") != "" {
+		c.upgrade(wait)
+		return
+	}
+	if r.Float64() < c.s.plan.Vices {
+		c.s.w.asked[c.token].vicious = true
+		vices[r.IntN(len(vices))](c, wait)
+		return
+	}
+	size := r.IntN(1 + r.IntN(1+r.IntN(400_000)))
+	status := 200
+	switch r.IntN(25) {
+	case 0:
+		status, size = 204, 0
+	case 1:
+		status, size = 304, 0
+	case 2:
+		status = 404
+	}
+	c.respond(wait, status, size, r.IntN(12) == 0)
+}
+
+// respond answers well.
+func (c *serviceConn) respond(wait time.Duration, status, size int, last bool) {
+	r := c.rng
+	var parts []part
+	if r.IntN(12) == 0 && c.head.words[2] == "HTTP/1.1" {
+		for range 1 + r.IntN(3) {
+			hints := []byte("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")
+			parts = append(parts, part{between(r, 0, time.Millisecond), hints, nil})
+		}
+	}
+	head := fmt.Sprintf("HTTP/1.1 %d Fine\r\nX-Token: %s\r\nX-Size: %d\r\n", status, c.token, size)
+	if last {
+		head += "Connection: close\r\n"
+	}
+	body := noiseOf(c.token+"down").bytes(0, size)
+	toHead := c.head.words[0] == "HEAD" || status == 204 || status == 304
+	var end func()
+	if last {
+		end = c.close
+	}
+	switch kind := r.IntN(6); {
+	case toHead:
+		if status == 200 && c.head.words[0] == "HEAD" {
+			head += fmt.Sprintf("Content-Length: %d\r\n", size)
+		}
+		parts = append(parts, part{wait, []byte(head + "\r\n"), end})
+	case kind == 0 && last: // until the end
+		parts = append(parts, part{wait, []byte(head + "\r\n"), nil})
+		parts = append(parts, c.cut(body, end)...)
+	case kind <= 2:
+		head += "Transfer-Encoding: chunked\r\n\r\n"
+		var text []byte
+		for at := 0; at < len(body); {
+			n := 1 + r.IntN(len(body)-at)
+			text = fmt.Appendf(text, "%x\r\n%s\r\n", n, body[at:at+n])
+			at += n
+		}
+		text = append(text, "0\r\n"...)
+		if r.IntN(2) == 0 {
+			text = fmt.Appendf(text, "X-Tail: %s\r\n", c.token)
+		}
+		parts = append(parts, part{wait, []byte(head), nil})
+		parts = append(parts, c.cut(append(text, "\r\n"...), end)...)
+	default:
+		head += fmt.Sprintf("Content-Length: %d\r\n\r\n", size)
+		if r.IntN(2) == 0 || size == 0 {
+			parts = append(parts, part{wait, append([]byte(head), body...), end})
+			break
+		}
+		parts = append(parts, part{wait, []byte(head), nil})
+		parts = append(parts, c.cut(body, end)...)
+	}
+	c.say(parts...)
+}
+
+// cut is a text in pieces.
+func (c *serviceConn) cut(text []byte, end func()) (parts []part) {
+	pause := between(c.rng, 0, c.s.plan.Slow)
+	pieces := 1 + c.rng.IntN(5)
+	for i := range pieces {
+		from, to := i*len(text)/pieces, (i+1)*len(text)/pieces
+		p := part{between(c.rng, 0, pause), text[from:to], nil}
+		if i == pieces-1 {
+			p.then = end
+		}
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+// upgrade begins a tunnel, in which it sends back what it gets.
+func (c *serviceConn) upgrade(wait time.Duration) {
+	if c.rng.Float64() < c.s.plan.Vices {
+		c.respond(wait, 200, c.rng.IntN(1000), false)
+		return
+	}
+	answer := fmt.Sprintf("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\n"+
+		"Upgrade: websocket\r\nX-Token: %s\r\n\r\n", c.token)
+	c.say(part{wait, []byte(answer), func() {
+		c.tunnel = true
+		if rest := c.r.held; len(rest) > 0 {
+			c.Write(rest)
+			c.r.held = nil
+		}
+	}})
+}

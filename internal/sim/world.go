@@ -1,0 +1,305 @@
+package sim
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"net/http"
+
+	"plimsoll/internal/admin"
+	"plimsoll/internal/gateway"
+	"plimsoll/internal/invariant"
+	"plimsoll/internal/reactor"
+	"plimsoll/internal/sim/kernel"
+)
+
+// world is one run of a scenario.
+type world struct {
+	scenario Scenario
+	kernel   *kernel.Kernel
+	rng      *rand.Rand
+	dir      string // of the configuration's file
+
+	gateways      []*instance
+	current       *instance // that serves
+	services      []*service
+	people        []*client
+	secured       []*secure
+	certificate   tls.Certificate
+	asked         map[string]*request // by token
+	texts         map[int]string      // of configurations, by number
+	clients       int                 // connections that are there
+	upstreamConns int                 // at the services
+	upgraded      chan struct{}       // closed when the upgrade under way is over
+	acting        bool                // an act of the operator's is under way: one at a time
+	todo          int                 // acts that have not begun
+	ending        bool                // the gateway has been told to end
+	replaced      bool                // by a reload or an upgrade: what a process may have is no longer what the scenario says
+	names         namedAnswer
+	failure       error
+	history       []string // where it is wanted
+}
+
+// instance is one process of the gateway's.
+type instance struct {
+	*gateway.Gateway
+	process int
+	log     accessLog
+	cancel  context.CancelFunc
+	ended   bool
+	err     error
+	took    []string      // whose sockets it took over
+	serving bool          // it was ready once
+	settled chan struct{} // closed when it serves, or has ended
+}
+
+// Result is how a run went.
+type Result struct {
+	Err     error
+	Virtual time.Duration
+	History []string // of what happened, where it was asked for
+}
+
+// horizon is how much virtual time a run may take. Every time-out of a scenario's is far shorter.
+const horizon = 15 * time.Minute
+
+// Play runs a scenario in a bubble of package synctest's. Nothing else of the process may use
+// reactor meanwhile.
+func Play(s Scenario, dir string, history bool) (res Result) {
+	invariant.On = true
+	w := &world{scenario: s, dir: dir, asked: map[string]*request{}, texts: map[int]string{}, rng: rand.New(rand.NewPCG(s.Seed, 0x776f726c))}
+	k := kernel.New(s.Seed+s.Luck<<32, s.Kernel)
+	w.kernel = k
+	began := time.Now()
+	if history {
+		k.Trace = w.trace
+		w.history = []string{}
+	}
+	reactor.Simulate(k)
+	defer reactor.Simulate(nil)
+	for _, p := range s.Services {
+		v := newService(w, p)
+		w.services = append(w.services, v)
+		k.Serve(p.Address, &v.Service)
+	}
+	w.serveNames()
+	if s.Gateway.TLS || s.Gateway.UpstreamTLS {
+		if err := w.certify(); err != nil {
+			return Result{Err: err}
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "large.txt"), []byte(largeBody), 0o600); err != nil {
+		return Result{Err: err}
+	}
+	if w.failure = w.start(); w.failure == nil {
+		for i, p := range s.Clients {
+			w.people = append(w.people, newClient(w, i, p))
+		}
+		w.todo = len(s.Acts)
+		for _, a := range s.Acts {
+			k.After(a.At, func() { w.act(a) })
+		}
+		w.drive()
+	}
+	for _, line := range w.secured {
+		line.Close()
+	}
+	return Result{Err: w.failure, Virtual: time.Since(began), History: w.history}
+}
+
+// drive lets the world go on until all is over, or something is wrong.
+func (w *world) drive() {
+	defer func() {
+		if p := recover(); p != nil {
+			w.violate("panic: %v%s", p, Calls(debug.Stack()))
+		}
+	}()
+	for _, phase := range []func(){w.untilQuiet, w.settle, w.end, w.balance} {
+		phase()
+		if w.failure != nil {
+			return
+		}
+	}
+}
+
+// run drives the kernel until a condition holds.
+func (w *world) run(what string, done func() bool) {
+	limit := w.kernel.Clock() + int64(horizon)
+	err := w.kernel.Drive(func() bool {
+		if w.failure == nil && w.kernel.Clock() > limit {
+			w.violate("%s: that has not come about in %v; %s", what, horizon, w.unfinished())
+		}
+		return w.failure != nil || done()
+	})
+	if w.failure == nil {
+		w.failure = err
+	}
+}
+
+// unfinished says what a run still waits for.
+func (w *world) unfinished() string {
+	var list []string
+	for _, c := range w.people {
+		if c.here && !c.done {
+			list = append(list, fmt.Sprintf("%s has sent %d of %d bytes and read %d", c.name, c.sent, c.given, c.received))
+		}
+	}
+	if w.acting || w.todo > 0 {
+		list = append(list, fmt.Sprintf("%d acts have not begun, one is under way: %v", w.todo, w.acting))
+	}
+	return strings.Join(list, ", ")
+}
+
+// untilQuiet lets all clients come and go, and the operator act.
+func (w *world) untilQuiet() {
+	last := time.Duration(0)
+	for _, c := range w.scenario.Clients {
+		last = max(last, c.At)
+	}
+	for _, a := range w.scenario.Acts {
+		last = max(last, a.At)
+	}
+	over := w.kernel.Clock() + int64(last+time.Second)
+	w.kernel.At(over, func() {})
+	w.run("every client is served or ended", func() bool {
+		return w.kernel.Clock() >= over && w.clients == 0 && !w.acting && (w.todo == 0 || w.ending)
+	})
+}
+
+// start begins a gateway's process; it returns when it serves.
+func (w *world) start() error {
+	w.configure(w.scenario.configuration(0))
+	i := w.launch(nil)
+	w.run("the gateway starts", func() bool { return i.serving || i.ended })
+	if w.failure == nil && i.ended {
+		return fmt.Errorf("the gateway did not start: %w", i.err)
+	}
+	return w.failure
+}
+
+// launch begins a process of the gateway's, with the sockets that another one hands over.
+func (w *world) launch(sockets map[string][]int) *instance {
+	i := &instance{process: len(w.gateways) + 1, settled: make(chan struct{})}
+	w.kernel.Process = i.process
+	ctx, cancel := context.WithCancel(context.Background())
+	i.cancel = cancel
+	random := rand.New(rand.NewPCG(w.scenario.Seed, uint64(i.process)))
+	o := gateway.Options{
+		ConfigPath: filepath.Join(w.dir, "plimsoll.yaml"), Version: "sim",
+		Logger: slog.New(slog.NewTextHandler(logSink{w}, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
+		Admin: func(g *gateway.Gateway, d *gateway.AdminDoor) http.Handler {
+			i.Gateway = g
+			return admin.New(g, d)
+		},
+		Host: &gateway.Host{
+			Seed: w.scenario.Seed | 1, Random: random.Uint64, Descriptors: w.scenario.Kernel.Descriptors, Stdout: &i.log, Sockets: sockets,
+			Probe: w.probe, Lookup: w.lookup, ListenAdmin: func(string) (net.Listener, error) { return newSilentListener(), nil },
+			Ready: func(took []string) {
+				i.took, i.serving = took, true
+				w.current = i
+				close(i.settled)
+			},
+			Succeed: w.succeed,
+		},
+	}
+	w.gateways = append(w.gateways, i)
+	go func() {
+		i.err = gateway.Run(ctx, o)
+		i.ended = true
+		if !i.serving {
+			close(i.settled)
+		}
+	}()
+	return i
+}
+
+// succeed starts the process that takes over from another.
+func (w *world) succeed(_ context.Context, sockets map[string][]int) ([]string, error) {
+	defer close(w.upgraded)
+	process := len(w.gateways) + 1
+	copies := map[string][]int{}
+	for _, address := range slices.Sorted(maps.Keys(sockets)) {
+		for _, fd := range sockets[address] {
+			copies[address] = append(copies[address], w.kernel.Dup(fd, process))
+		}
+	}
+	i := w.launch(copies)
+	<-i.settled
+	if !i.serving {
+		i.err = nil // it has said why, and the old one goes on
+		return nil, errors.New("the new process ended before it was ready")
+	}
+	return i.took, nil
+}
+
+// logSink is where gateways log.
+type logSink struct{ w *world }
+
+func (l logSink) Write(p []byte) (int, error) {
+	l.w.trace("log: %s", p[:len(p)-1])
+	return len(p), nil
+}
+
+func withoutTime(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
+}
+
+// patience is the longest that any wait of a connection's may last: the longest time-out of all,
+// and some turns.
+func (w *world) patience() time.Duration {
+	g := w.scenario.Gateway
+	longest := max(g.Timeout, g.Stream, g.Tunnel, g.Head, g.Idle, g.Send, 3*time.Second, 10*time.Second)
+	return longest + 5*time.Second + 8*w.scenario.Kernel.StallFor
+}
+
+func (w *world) violate(format string, args ...any) {
+	if w.failure == nil {
+		w.failure = fmt.Errorf(format, args...)
+		w.trace("WRONG: %v", w.failure)
+	}
+}
+
+func (w *world) trace(format string, args ...any) {
+	if w.history != nil {
+		at := time.Duration(w.kernel.Clock())
+		w.history = append(w.history, fmt.Sprintf("%12.6f  ", at.Seconds())+fmt.Sprintf(format, args...))
+	}
+}
+
+// silentListener is an admin address that nobody ever comes to: the operator asks the handlers.
+type silentListener struct{ closed chan struct{} }
+
+func newSilentListener() *silentListener { return &silentListener{make(chan struct{})} }
+
+func (l *silentListener) Accept() (net.Conn, error) {
+	<-l.closed
+	return nil, net.ErrClosed
+}
+
+func (l *silentListener) Close() error {
+	select {
+	case <-l.closed:
+	default:
+		close(l.closed)
+	}
+	return nil
+}
+
+func (l *silentListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9900} }
+
+var errNoAnswer = errors.New("no answer")
