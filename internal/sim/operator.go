@@ -51,15 +51,15 @@ func (w *world) act(a Act) {
 	switch a.What {
 	case "reload":
 		w.replaced = true
-		w.configure(w.scenario.configuration(a.N + 1))
 		background(func() {
+			w.configure(w.scenario.configuration(a.N + 1))
 			if err := g.Reload(); err != nil {
 				w.violate("a good configuration is refused: %v", err)
 			}
 		})
 	case "broken-reload":
-		w.configure("listeners: nonsense\n")
 		background(func() {
+			w.configure("listeners: nonsense\n")
 			if g.Reload() == nil {
 				w.violate("a broken configuration is taken")
 			}
@@ -82,9 +82,9 @@ func (w *world) act(a Act) {
 		w.names.change(a.N, w.services)
 	case "upgrade":
 		w.replaced = true
-		w.configure(w.scenario.configuration(a.N + 1))
 		w.upgraded = make(chan struct{})
 		background(func() {
+			w.configure(w.scenario.configuration(a.N + 1))
 			g.Upgrade()
 			<-w.upgraded
 		})

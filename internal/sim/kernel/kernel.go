@@ -48,6 +48,7 @@ type Kernel struct {
 	rng    *rand.Rand // for the goroutine that drives only; others draw from Endpoint.rng
 	agenda agenda
 	kick   chan struct{} // something is due earlier than what Drive waits for
+	alarm  *time.Timer   // what Drive waits with
 	driven bool          // Drive is carrying out what is due: it looks at the agenda again by itself
 
 	files     map[int]descriptor
@@ -156,11 +157,18 @@ func (k *Kernel) Drive(done func() bool) error {
 		do := k.agenda.take()
 		k.driven = true
 		k.mu.Unlock()
-		do()
+		alone(do)
 		k.mu.Lock()
 		k.driven = false
 		k.mu.Unlock()
 	}
+}
+
+// alone carries something out while no other goroutine runs.
+func alone(do func()) {
+	pin()
+	defer unpin()
+	do()
 }
 
 // sleep lets virtual time pass until the next entry of the agenda, or until a goroutine enters an
@@ -169,11 +177,15 @@ func (k *Kernel) sleep(some bool, wait time.Duration) {
 	if !some {
 		wait = time.Second // whoever waits for something by a timer of its own gets there
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
+	if k.alarm == nil {
+		k.alarm = time.NewTimer(wait)
+	} else {
+		k.alarm.Reset(wait)
+	}
 	select {
-	case <-timer.C:
+	case <-k.alarm.C:
 	case <-k.kick:
+		k.alarm.Stop()
 	}
 }
 
