@@ -7,3 +7,7 @@ package invariant
 // once, so that a simulation had to be built with a tag of its own; a load of a variable that never changes costs 0.3 ns,
 // some ten times a request.
 var On = raceDetector
+
+// Sequential says that no two loops run at the same time, as in a simulation: then what one loop sees of the others does not
+// change while it looks, and checks across loops are exact. It implies On.
+var Sequential bool

@@ -23,12 +23,14 @@
 package proxy
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/invariant"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/telemetry"
 	"plimsoll/internal/telemetry/accesslog"
@@ -211,6 +213,9 @@ func (w *Worker) Close() {
 	w.Cut() // what was sending its last bytes when the cut came, and lingers since
 	for len(w.copies) > 0 {
 		w.copies[len(w.copies)-1].endMirror()
+	}
+	if invariant.On && w.heldBytes != 0 {
+		panic(fmt.Sprintf("proxy: at a loop's end %d bytes of request bodies are still counted as held", w.heldBytes))
 	}
 	for _, local := range w.view.locals {
 		local.Close(w.loop.Now())

@@ -210,9 +210,11 @@ func drawKernel(r *rand.Rand, mood float64) kernel.Profile {
 	if r.IntN(4) == 0 {
 		p.SendBuffer, p.RecvBuffer = 4<<20, 4<<20
 	}
+	p.Meanwhile = some(r, 0.5, 0.5)
 	if mood == 0 {
 		return p
 	}
+	p.Sudden = some(r, 0.2, 0.02)
 	if r.Float64() < mood {
 		p.Stall, p.StallFor = some(r, 0.5, 0.02), between(r, 0, 3*time.Second)
 		p.DialFails = some(r, 0.3, 0.5)

@@ -78,7 +78,7 @@ const horizon = 15 * time.Minute
 // Play runs a scenario in a bubble of package synctest's. Nothing else of the process may use
 // reactor meanwhile.
 func Play(s Scenario, dir string, history bool) (res Result) {
-	invariant.On = true
+	invariant.On, invariant.Sequential = true, true
 	w := &world{scenario: s, dir: dir, asked: map[string]*request{}, texts: map[int]string{}, rng: rand.New(rand.NewPCG(s.Seed, 0x776f726c))}
 	k := kernel.New(s.Seed+s.Luck<<32, s.Kernel)
 	w.kernel = k

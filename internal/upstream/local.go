@@ -62,6 +62,7 @@ type Local struct {
 	again   bool
 	cursor  int
 	own     *queue // what the other loops see of it
+	unwoken bool   // a wake-up was posted before the last sweep, and has not come since; only with invariant.Sequential
 	closed  bool
 	wakeFn  func() // made once: a method value allocates
 	yieldFn func()
@@ -205,6 +206,7 @@ func (l *Local) Sweep(now int64) {
 	}
 	l.budget.turn(now)
 	l.expire(now)
+	l.checkWakeUps()
 	for _, m := range l.members {
 		m.sweep(now)
 		m.fold()

@@ -75,8 +75,8 @@ func (s *spare) expire(before int64) int {
 	return closed
 }
 
-// close closes all connections here and takes no more.
-func (s *spare) close() {
+// close closes all connections here, takes no more, and returns how many it closed.
+func (s *spare) close() int {
 	s.mu.Lock()
 	all := slices.Clone(s.idle)
 	s.closed, s.idle = true, nil
@@ -85,4 +85,5 @@ func (s *spare) close() {
 	for _, p := range all {
 		p.conn.Discard()
 	}
+	return len(all)
 }

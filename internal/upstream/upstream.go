@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"plimsoll/internal/invariant"
 )
 
 // startWait is how long Start waits for the first answers of DNS.
@@ -185,7 +187,10 @@ func (u *Upstream) Close() {
 	u.cancel()
 	u.wg.Wait()
 	for _, t := range u.set.Load().targets {
-		t.spare.close()
+		left := t.open.Load() - int64(t.spare.close())
+		if invariant.Sequential && left != 0 {
+			panic(fmt.Sprintf("upstream: at the end %d connections to %s are still counted", left, t.addr))
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"sync/atomic"
+
+	"plimsoll/internal/invariant"
 )
 
 // Requests that find every connection of their targets in use wait on their loop. The clients whose requests wait take turns, and
@@ -382,6 +384,7 @@ func (l *Local) find(now int64) (*Member, Conn, bool) {
 // wake is posted to a loop when there may be something for its requests.
 func (l *Local) wake() {
 	l.own.wakePosted.Store(false)
+	l.unwoken = false
 	if l.closed {
 		l.u.queues.wakeEldest(l.u, l.loop)
 		return
@@ -395,6 +398,22 @@ func (l *Local) wake() {
 		return
 	}
 	l.serve(now)
+}
+
+// checkWakeUps panics when requests wait for what is free and nobody will wake the loop: the sweep would serve them, late, and
+// hide that a wake-up was lost.
+func (l *Local) checkWakeUps() {
+	if !invariant.Sequential || l.waiters.n == 0 {
+		return
+	}
+	posted := l.own.wakePosted.Load()
+	if posted && l.unwoken {
+		panic("upstream: a wake-up was posted and never came")
+	}
+	l.unwoken = posted
+	if !posted && l.first() && l.anyReady() {
+		panic("upstream: requests wait for a connection that is free, and nothing will wake their loop")
+	}
 }
 
 // yield is posted to a loop that may have idle connections, when another has requests that wait.

@@ -30,6 +30,7 @@ type Endpoint struct {
 	messages        messages // that make up in, on a Unix socket; its sends have no use for out
 	inMost, outMost int
 	flying          bool  // something of out, or the end, is on its way
+	flights         int   // that were ever begun
 	lands           int64 // when what was last on its way arrives
 
 	connecting bool
@@ -103,14 +104,20 @@ func (e *Endpoint) fly() {
 		return
 	}
 	e.flying, e.lands = true, e.k.Clock()+e.flight()
-	e.k.at(e.lands, e.number, e.land)
+	e.flights++
+	flight := e.flights
+	e.k.at(e.lands, e.number, func() {
+		e.k.mu.Lock()
+		defer e.k.mu.Unlock()
+		if e.flying && e.flights == flight { // it may have been hurried
+			e.land()
+		}
+	})
 }
 
 // land is the arrival of a segment.
 func (e *Endpoint) land() {
 	k, p := e.k, e.peer
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	e.flying = false
 	n := len(e.out)
 	switch {
@@ -342,6 +349,14 @@ func (e *Endpoint) shutdown(how int) {
 	e.tell()
 }
 
+// hurry lets what is on its way to e arrive now. Without it nothing would ever change in the middle
+// of a loop's turn.
+func (e *Endpoint) hurry() {
+	if p := e.peer; p != nil && p.flying && chance(e.rng, e.k.Profile.Meanwhile) {
+		p.land()
+	}
+}
+
 // Recv implements reactor.Kernel.
 func (k *Kernel) Recv(fd int, p []byte) (int, syscall.Errno) {
 	k.mu.Lock()
@@ -350,6 +365,7 @@ func (k *Kernel) Recv(fd int, p []byte) (int, syscall.Errno) {
 	if errno != 0 {
 		return -1, errno
 	}
+	e.hurry()
 	n, errno := e.recv(p, true)
 	k.touch(e, max(n, 0))
 	return n, errno
@@ -374,6 +390,12 @@ func (k *Kernel) Send(fd int, p []byte) (int, syscall.Errno) {
 	e, errno := k.socket(fd)
 	if errno != 0 {
 		return -1, errno
+	}
+	e.hurry()
+	if e.peer != nil && !e.over() && chance(e.rng, k.Profile.Sudden) {
+		k.trace("the network resets %s", e.Name)
+		e.refused(syscall.ECONNRESET)
+		e.peer.refused(syscall.ECONNRESET)
 	}
 	room := e.outMost - e.unacknowledged()
 	n, errno := e.send(p, false)

@@ -27,6 +27,8 @@ type Profile struct {
 	DialLost    float64       // of connects that nobody ever answers
 	WallSteps   float64       // of turns before which the time of day is set
 	Descriptors int           // that a process may have open
+	Meanwhile   float64       // of calls before which what is on its way to the socket arrives, in the middle of a turn
+	Sudden      float64       // of sends at which the network resets the connection
 }
 
 // Kernel is the model. Its exported methods, but for those of reactor.Kernel, are for the one
