@@ -27,6 +27,12 @@ type request struct {
 	lines    int // of the access log
 }
 
+// hasTrailers says that services get the request with trailers. A copy is sent with its length and
+// has none, and nobody can tell it from the original.
+func (q *request) hasTrailers() bool {
+	return q.Chunked && q.Trailers && !q.Upgrade && !q.Close && q.Path != "/copy/"
+}
+
 // reached counts an arrival at a service.
 func (q *request) reached(h *messageHead, at string) error {
 	q.arrivals++
@@ -130,12 +136,25 @@ func (c *client) render(q *request) []byte {
 	if q.Old {
 		version = "HTTP/1.0"
 	}
-	raw := fmt.Appendf(nil, "%s %s%s %s\r\nHost: shop.test\r\n", q.Method, q.Path, q.token, version)
+	target := q.Path + q.token
+	if q.Query {
+		target += "?page=2&next=/a/c0r0"
+	}
+	host := "Host: shop.test\r\n"
+	if q.Absolute {
+		target = "http://shop.test" + target
+		if q.Old {
+			host = ""
+		}
+	}
+	raw := fmt.Appendf(nil, "%s %s %s\r\n%s", q.Method, target, version, host)
 	switch {
 	case q.Close:
 		raw = append(raw, "Connection: close\r\n"...)
 	case q.Upgrade:
 		raw = append(raw, "Connection: upgrade\r\nUpgrade: websocket\r\n"...)
+	case q.Trailers:
+		raw = append(raw, "Connection: te, x-hop\r\nTE: trailers\r\nTrailer: X-Sum, X-Hop\r\nX-Hop: 1\r\n"...)
 	case q.Old && c.rng.IntN(2) == 0:
 		raw = append(raw, "Connection: keep-alive\r\n"...)
 	}
@@ -154,7 +173,14 @@ func (c *client) render(q *request) []byte {
 			raw = append(append(raw, body[:n]...), "\r\n"...)
 			body = body[n:]
 		}
-		raw = append(raw, "0\r\n\r\n"...)
+		switch {
+		case q.Torn:
+			raw = append(raw, "zz\r\n\r\n"...)
+		case q.Trailers:
+			raw = fmt.Appendf(raw, "0\r\nX-Sum: %s\r\nX-Hop: %s\r\n\r\n", q.token, q.token)
+		default:
+			raw = append(raw, "0\r\n\r\n"...)
+		}
 	default:
 		raw = fmt.Appendf(raw, "X-Size: %d\r\nContent-Length: %d\r\n\r\n", q.Body, q.Body)
 		raw = append(raw, body...)
@@ -179,7 +205,7 @@ func (c *client) begin() {
 			return
 		}
 		c.moved = w.kernel.Clock()
-		if w.scenario.Gateway.TLS && c.plan.Listener == 1 {
+		if w.scenario.Gateway.TLS && c.plan.Listener == 1 && !c.plan.Plain {
 			c.line = secureClient(w, e, c.changed)
 		}
 		c.send()
@@ -397,7 +423,10 @@ func (c *client) onBody(p []byte) error {
 }
 
 // onEnd is the end of an answer.
-func (c *client) onEnd(map[string]string) error {
+func (c *client) onEnd(trailers map[string]string) error {
+	if tail := trailers["x-tail"]; tail != "" && tail != c.begun.token {
+		return fmt.Errorf("the answer to %s ends with the trailer of %s", c.begun.token, tail)
+	}
 	if c.status < 200 && !c.tunnel {
 		return nil
 	}
@@ -406,7 +435,9 @@ func (c *client) onEnd(map[string]string) error {
 	if q.answered {
 		return fmt.Errorf("%s is answered twice", q.token)
 	}
-	q.answered, q.status = true, c.status
+	if q.answered = true; !c.isPlain() {
+		q.status = c.status
+	}
 	bodiless := q.Method == "HEAD" || c.status == 204 || c.status == 304 || c.status == 101
 	if !bodiless && c.got != c.size {
 		return fmt.Errorf("the answer to %s passes for whole with %d bytes of %d", q.token, c.got, c.size)
@@ -449,10 +480,10 @@ func (c *client) judge(q *request) error {
 		if text := strconv.Itoa(c.status) + " "; q.Method != "HEAD" && !strings.HasPrefix(string(c.body), text) {
 			return fmt.Errorf("%s is answered %d %q", q.token, c.status, c.body)
 		}
-		if c.status < 500 && q.Spoiled == 0 && !mayRefuse[c.status] {
+		if c.status < 500 && q.Spoiled == 0 && !q.mayGet(c) {
 			return fmt.Errorf("%s, which is a good request, is answered %d %q", q.token, c.status, c.body)
 		}
-		if quiet && !strings.HasPrefix(q.Path, "/nowhere/") {
+		if quiet && !strings.HasPrefix(q.Path, "/nowhere/") && !q.wrongMethod() {
 			return fmt.Errorf("%s fails although nobody misbehaves: %d %q", q.token, c.status, c.body)
 		}
 	case c.own:
@@ -467,6 +498,29 @@ func (c *client) judge(q *request) error {
 // mayRefuse are the statuses below 500 by which the gateway may refuse a good request: no route (a
 // reload took it), and slowness.
 var mayRefuse = map[int]bool{404: true, 408: true}
+
+// isPlain says that it speaks plain text where TLS is expected: that is no request.
+func (c *client) isPlain() bool {
+	return c.plan.Plain && c.plan.Listener == 1 && c.w.scenario.Gateway.TLS
+}
+
+// mayGet says whether the gateway itself may give a request that status below 500.
+func (q *request) mayGet(c *client) bool {
+	switch g := c.w.scenario.Gateway; c.status {
+	case 400:
+		return q.Torn || c.isPlain()
+	case 405:
+		return q.wrongMethod()
+	case 413:
+		return g.MaxBody > 0 && q.Body > g.MaxBody
+	}
+	return mayRefuse[c.status]
+}
+
+// wrongMethod says that the request's route is for another method.
+func (q *request) wrongMethod() bool {
+	return q.Path == "/read/" && q.Method != "GET" && q.Method != "HEAD"
+}
 
 // end is the end of what the gateway sends.
 func (c *client) end(reset bool) {

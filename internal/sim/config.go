@@ -9,7 +9,7 @@ import (
 
 // paths are what clients ask for. Each begins a route of its own, and the request's token follows.
 var paths = []string{
-	"/a/", "/a/", "/a/", "/b/", "/split/", "/copy/", "/own/", "/large/", "/away/", "/nowhere/",
+	"/a/", "/a/", "/a/", "/b/", "/split/", "/copy/", "/own/", "/large/", "/away/", "/nowhere/", "/read/",
 }
 
 // listeners are the addresses that clients come to.
@@ -61,7 +61,8 @@ func (s *Scenario) configuration(n int) string {
 				"handshake_timeout: %v, max_handshakes: %d}, ", g.Head, handshakes)
 		}
 		fmt.Fprintf(&b, "  - {address: %q, %sbacklog: %d, limits: {head_timeout: %v, idle_timeout: %v, "+
-			"send_timeout: %v, min_body_rate: %dB, max_connections_per_address: %d}}\n", address, secure, g.Backlog, g.Head, g.Idle, g.Send, g.MinBodyRate, g.PerAddress)
+			"send_timeout: %v, min_body_rate: %dB, max_connections_per_address: %d, max_connections: %d}}\n",
+			address, secure, g.Backlog, g.Head, g.Idle, g.Send, g.MinBodyRate, g.PerAddress, g.MaxClients)
 	}
 	b.WriteString("upstreams:\n")
 	s.upstream(&b, "a", s.targets(r, change), g, r, change)
@@ -74,13 +75,21 @@ func (s *Scenario) configuration(n int) string {
 	b.WriteString("routes:\n")
 	// Services see by X-Config under which configuration a request began.
 	times := fmt.Sprintf("timeout: %v, stream_timeout: %v, tunnel_timeout: %v, "+
-		"request_headers: {set: {X-Config: \"%d\"}}", g.Timeout, g.Stream, g.Tunnel, n)
+		"request_headers: {set: {X-Config: \"%d\"}}, response_headers: {set: {X-Route: \"yes\"}}, max_body: %dB",
+		g.Timeout, g.Stream, g.Tunnel, n, g.MaxBody)
+	if g.HoldBody > 0 {
+		times += fmt.Sprintf(", hold_body: %dB", g.HoldBody-1)
+	}
+	if g.Via {
+		times += ", via: edge-1"
+	}
 	fmt.Fprintf(&b, "  - {match: \"/a/{token}\", upstream: a, request_id: true, %s}\n", times)
 	if !change(0.2) || s.Quiet {
 		fmt.Fprintf(&b, "  - {match: \"/b/{token}\", upstream: b, %s}\n", times)
 	}
 	fmt.Fprintf(&b, "  - {match: \"/split/{token}\", split: {weights: {a: 1, b: %d}}, %s}\n", 1+r.IntN(3), times)
 	fmt.Fprintf(&b, "  - {match: \"/copy/{token}\", upstream: a, mirror: {upstream: m}, %s}\n", times)
+	fmt.Fprintf(&b, "  - {match: \"GET /read/{token}\", upstream: a, %s}\n", times)
 	fmt.Fprintf(&b, "  - {match: \"/own/{token}\", respond: {body: %q}}\n", ownBody)
 	// From a file: 320 KB of YAML take longer to read than the whole run.
 	b.WriteString("  - {match: \"/large/{token}\", respond: {file: large.txt}}\n")
@@ -108,7 +117,7 @@ func (w *world) mayGet(address, path string, n int) bool {
 
 // upstreamsOf are those that the requests for a path, and copies of them, go to.
 var upstreamsOf = map[string][]string{
-	"/a/": {"a"}, "/b/": {"b"}, "/split/": {"a", "b"}, "/copy/": {"a", "m"},
+	"/a/": {"a"}, "/read/": {"a"}, "/b/": {"b"}, "/split/": {"a", "b"}, "/copy/": {"a", "m"},
 }
 
 // targets are the services that an upstream has in this configuration.
@@ -154,7 +163,15 @@ func (s *Scenario) upstream(
 	if s.Quiet {
 		health = "passive: {disabled: true}"
 	}
-	fmt.Fprintf(b, "  %s:\n    targets: [\"%s\"]\n    balance: %s\n    health: {%s}\n", name, strings.Join(targets, `", "`), balance, health)
+	list := `"` + strings.Join(targets, `", "`) + `"`
+	if g.Weights {
+		list = ""
+		for i, t := range targets {
+			list += fmt.Sprintf(", {address: %q, weight: %d}", t, 1+(i+r.IntN(2))%4)
+		}
+		list = list[2:]
+	}
+	fmt.Fprintf(b, "  %s:\n    targets: [%s]\n    balance: %s\n    slow_start: %v\n    health: {%s}\n", name, list, balance, g.SlowStart, health)
 	g.MaxIdle = min(g.MaxIdle, g.MaxConnections)
 	fmt.Fprintf(b, "    pool: {max_connections: %d, max_pending: %d, pending_timeout: %v, max_idle: %d, "+
 		"idle_timeout: 900ms, max_requests: %d, connect_timeout: %v}\n", g.MaxConnections, g.MaxPending, g.Pending, g.MaxIdle, g.MaxRequests, g.Connect)

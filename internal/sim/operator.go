@@ -57,6 +57,14 @@ func (w *world) act(a Act) {
 				w.violate("a good configuration is refused: %v", err)
 			}
 		})
+	case "taken-reload":
+		background(func() {
+			text := w.scenario.configuration(a.N + 1)
+			w.configure(strings.Replace(text, "\nlisteners:\n", "\nlisteners:\n  - {address: \""+takenAddress+"\"}\n", 1))
+			if g.Reload() == nil {
+				w.violate("a configuration is taken although another program has %s", takenAddress)
+			}
+		})
 	case "broken-reload":
 		background(func() {
 			w.configure("listeners: nonsense\n")
@@ -95,6 +103,9 @@ func (w *world) act(a Act) {
 		panic("no such act: " + a.What)
 	}
 }
+
+// takenAddress is one that another program of the machine listens on.
+const takenAddress = "10.0.0.1:99"
 
 func (w *world) configure(text string) {
 	if err := os.WriteFile(filepath.Join(w.dir, "plimsoll.yaml"), []byte(text), 0o600); err != nil {

@@ -39,6 +39,10 @@ type GatewayPlan struct {
 	Backlog                                          int
 	TLS                                              bool // on the second listener
 	UpstreamTLS                                      bool
+	Via, Weights                                     bool
+	MaxBody, MaxClients                              int // 0 for no bound
+	HoldBody                                         int // 0 for the default
+	SlowStart                                        time.Duration
 }
 
 // ServicePlan is one upstream target.
@@ -64,6 +68,7 @@ type ClientPlan struct {
 	Manner   Manner        // how it leaves
 	LeaveAt  int           // the byte of what it receives after which it leaves; -1 for never
 	Window   int           // bytes that its socket keeps for it to read
+	Plain    bool          // it speaks no TLS, whatever the listener expects
 }
 
 // Manner is how a client leaves.
@@ -88,6 +93,8 @@ type RequestPlan struct {
 	Old     bool // HTTP/1.0
 	Spoiled int  // a way in which the request is malformed, 0 for none
 	Close   bool
+	// Oddities: see there.
+	Trailers, Query, Absolute, Torn bool
 }
 
 // Act is something that the operator does.
@@ -134,6 +141,7 @@ func Draw(seed uint64) Scenario {
 	for n := r.IntN(3); n > 0 && !s.Quiet; n-- {
 		themes[r.IntN(len(themes))](r, &s)
 	}
+	s.oddly(rand.New(rand.NewPCG(seed, 0x6f6464)))
 	return s
 }
 

@@ -138,6 +138,12 @@ func (c *serviceConn) onHead(h *messageHead) error {
 	if q == nil {
 		return fmt.Errorf("nobody has asked for %s", h.first)
 	}
+	if q.Query != strings.HasSuffix(h.words[1], "?page=2&next=/a/c0r0") {
+		return fmt.Errorf("%s arrives with the target %s", c.token, h.words[1])
+	}
+	if via := h.value("via") != ""; via != w.scenario.Gateway.Via {
+		return fmt.Errorf("%s arrives with Via %q", c.token, h.value("via"))
+	}
 	if err := q.reached(h, c.s.plan.Address); err != nil {
 		return err
 	}
@@ -160,7 +166,15 @@ func (c *serviceConn) onBody(p []byte) error {
 	return nil
 }
 
-func (c *serviceConn) onEnd(map[string]string) error {
+func (c *serviceConn) onEnd(trailers map[string]string) error {
+	switch q := c.s.w.asked[c.token]; {
+	case q.Torn && q.Chunked:
+		return fmt.Errorf("the body of %s, which was cut off, passes for whole", c.token)
+	case q.hasTrailers() && len(trailers) > 1:
+		return fmt.Errorf("%s arrives with the trailers %v", c.token, trailers)
+	case q.hasTrailers() && trailers["x-sum"] != c.token:
+		return fmt.Errorf("%s arrives without its trailer", c.token)
+	}
 	if want := max(0, c.want); c.got != want {
 		return fmt.Errorf("the body of %s passes for whole with %d bytes of %d", c.token, c.got, want)
 	}

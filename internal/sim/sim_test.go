@@ -33,7 +33,7 @@ const workerVariable = "PLIMSOLL_SIM_WORKER"
 
 // play runs a scenario in a bubble. Goroutines that are left when all is over are a failure like
 // any other; those that a failed run leaves are left alone.
-func play(t *testing.T, s Scenario, history bool) (res Result) {
+func play(t *testing.T, s Scenario, mode Mode) (res Result) {
 	defer func() {
 		if p := recover(); p != nil && res.Err == nil {
 			res.Err = fmt.Errorf("goroutines are left when all is over: %v", p)
@@ -42,7 +42,7 @@ func play(t *testing.T, s Scenario, history bool) (res Result) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, s.Seed)
-		res = Play(s, dir, history)
+		res = Play(s, dir, mode)
 	})
 	return res
 }
@@ -53,7 +53,7 @@ func TestWorker(t *testing.T) {
 		return
 	}
 	runtime.GOMAXPROCS(1)
-	if err := Serve(os.Stdin, os.Stdout, func(s Scenario) error { return play(t, s, false).Err }); err != nil {
+	if err := Serve(os.Stdin, os.Stdout, func(s Scenario) error { return play(t, s, ForVerdict).Err }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -69,7 +69,11 @@ func newWorker() *Worker {
 // TestSeeds plays scenarios that nobody has thought of. With -seed it plays one, with its history.
 func TestSeeds(t *testing.T) {
 	if *seedFlag != 0 {
-		report(t, Draw(*seedFlag))
+		lines, failure := historyOf(Draw(*seedFlag))
+		fmt.Println(strings.Join(lines, "\n"))
+		if failure != nil {
+			t.Errorf("seed %d fails", *seedFlag)
+		}
 		return
 	}
 	began := time.Now()
@@ -140,21 +144,28 @@ func shrink(t *testing.T, seed uint64) {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, append(text, '\n'), 0o644)); err != nil {
 		t.Error(err)
 	}
+	lines, _ := historyOf(s)
 	t.Errorf("seed %d: %v\nIt runs again with: go test ./internal/sim -seed %d\nA shorter scenario that fails like it is kept as %s; go test ./internal/sim -run Corpus -scenario %s prints its history:\n%s",
-		seed, failure, seed, file, filepath.Base(file), strings.Join(lastLines(historyOf(s), 150), "\n"))
+		seed, failure, seed, file, filepath.Base(file), strings.Join(lastLines(lines, 150), "\n"))
 }
 
-// historyOf is what happens in a scenario, as a process of its own tells it.
-func historyOf(s Scenario) []string {
+// historyOf is what happens in a scenario, as a process of its own tells it. Where a panic ends that
+// before it can tell, another one tells what came before the panic.
+func historyOf(s Scenario) (lines []string, failure error) {
 	text, err := json.Marshal(s)
 	if err != nil {
-		return []string{err.Error()}
+		return nil, err
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestHistory$", "-test.timeout=0")
-	cmd.Env = append(os.Environ(), workerVariable+"=1")
-	cmd.Stdin = strings.NewReader(string(text))
-	out, _ := cmd.CombinedOutput() // that it fails is why it is asked
-	return strings.Split(string(out), "\n")
+	for _, mode := range []string{"history", "panic"} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestHistory$", "-test.timeout=0")
+		cmd.Env = append(os.Environ(), workerVariable+"="+mode)
+		cmd.Stdin = strings.NewReader(string(text))
+		out, err := cmd.CombinedOutput()
+		if lines, failure = strings.Split(string(out), "\n"), err; !strings.HasPrefix(string(out), "panic: ") {
+			break
+		}
+	}
+	return lines, failure
 }
 
 func lastLines(lines []string, n int) []string { return lines[max(0, len(lines)-n):] }
@@ -169,13 +180,12 @@ func TestHistory(t *testing.T) {
 	if err := json.NewDecoder(os.Stdin).Decode(&s); err != nil {
 		t.Fatal(err)
 	}
-	report(t, s)
-}
-
-// report plays a scenario and prints its history.
-func report(t *testing.T, s Scenario) {
 	runtime.GOMAXPROCS(1)
-	res := play(t, s, true)
+	mode := ForHistory
+	if os.Getenv(workerVariable) == "panic" {
+		mode = ForPanic
+	}
+	res := play(t, s, mode)
 	fmt.Println(strings.Join(res.History, "\n"))
 	if res.Err != nil {
 		t.Fatalf("seed %d: %v", s.Seed, res.Err)
@@ -203,7 +213,8 @@ func TestCorpus(t *testing.T) {
 		}
 		switch {
 		case *scenario == filepath.Base(file):
-			fmt.Println(strings.Join(historyOf(s), "\n"))
+			lines, _ := historyOf(s)
+			fmt.Println(strings.Join(lines, "\n"))
 		case *scenario == "":
 			if err := w.Play(s); err != nil {
 				t.Errorf("%s: %v", file, err)
@@ -217,7 +228,7 @@ func TestTheSameSeedMakesTheSameHistory(t *testing.T) {
 	for seed := range uint64(20) {
 		s := Draw(1000 + seed)
 		// Goroutines that one event wakes may log in any order.
-		first, again := slices.Sorted(slices.Values(historyOf(s))), slices.Sorted(slices.Values(historyOf(s)))
+		first, again := sortedHistory(t, s), sortedHistory(t, s)
 		for i := range max(len(first), len(again)) {
 			if a, b := lineAt(first, i), lineAt(again, i); a != b {
 				t.Errorf("seed %d: line %d is %q and then %q", s.Seed, i, a, b)
@@ -228,6 +239,14 @@ func TestTheSameSeedMakesTheSameHistory(t *testing.T) {
 			t.Errorf("seed %d has no history: %q", s.Seed, first)
 		}
 	}
+}
+
+func sortedHistory(t *testing.T, s Scenario) []string {
+	lines, failure := historyOf(s)
+	if failure != nil {
+		t.Errorf("seed %d fails", s.Seed)
+	}
+	return slices.Sorted(slices.Values(lines))
 }
 
 // lineAt is a line of a history, without what differs between two processes.

@@ -94,7 +94,9 @@ func (w *Worker) died() error {
 	text := w.stderr.String()
 	if at := strings.Index(text, "panic: "); at >= 0 {
 		line, _, _ := strings.Cut(text[at:], "\n")
-		return fmt.Errorf("%s%s\n%s", line, Calls([]byte(text[at:])), text[at:])
+		_, stack, _ := strings.Cut(text[at:], "\ngoroutine ")
+		stack, _, _ = strings.Cut(stack, "\n\n") // the others' have nothing to do with it
+		return fmt.Errorf("%s%s\n%s", line, Calls([]byte(stack)), stack)
 	}
 	return fmt.Errorf("the process ended (%v), or was killed after %v\n%s", err, hung, text)
 }

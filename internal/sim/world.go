@@ -75,15 +75,27 @@ type Result struct {
 // horizon is how much virtual time a run may take. Every time-out of a scenario's is far shorter.
 const horizon = 15 * time.Minute
 
+// Mode is how a scenario is played.
+type Mode uint8
+
+// The modes. A panic ends the process in the first two, where a run always makes the same history;
+// the last one tells of the time before a panic, and almost always makes that history, too.
+const (
+	ForVerdict Mode = iota
+	ForHistory
+	ForPanic
+)
+
 // Play runs a scenario in a bubble of package synctest's. Nothing else of the process may use
 // reactor meanwhile.
-func Play(s Scenario, dir string, history bool) (res Result) {
+func Play(s Scenario, dir string, mode Mode) (res Result) {
 	invariant.On, invariant.Sequential = true, true
 	w := &world{scenario: s, dir: dir, asked: map[string]*request{}, texts: map[int]string{}, rng: rand.New(rand.NewPCG(s.Seed, 0x776f726c))}
 	k := kernel.New(s.Seed+s.Luck<<32, s.Kernel)
 	w.kernel = k
 	began := time.Now()
-	if history {
+	k.Preemptible = mode == ForPanic
+	if mode != ForVerdict {
 		k.Trace = w.trace
 		w.history = []string{}
 	}
@@ -94,6 +106,7 @@ func Play(s Scenario, dir string, history bool) (res Result) {
 		w.services = append(w.services, v)
 		k.Serve(p.Address, &v.Service)
 	}
+	k.Occupy(takenAddress)
 	w.serveNames()
 	if s.Gateway.TLS || s.Gateway.UpstreamTLS {
 		if err := w.certify(); err != nil {

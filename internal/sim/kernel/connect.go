@@ -37,6 +37,9 @@ func (k *Kernel) Serve(address string, s *Service) {
 	k.services[address] = s
 }
 
+// Occupy has another program listen on an address.
+func (k *Kernel) Occupy(address string) { k.occupied[address] = true }
+
 // Listen implements reactor.Kernel.
 func (k *Kernel) Listen(on reactor.Address, backlog int, shared bool) (int, error) {
 	k.mu.Lock()
@@ -45,7 +48,7 @@ func (k *Kernel) Listen(on reactor.Address, backlog int, shared bool) (int, erro
 		k.nextPort++
 		on.IP = netip.AddrPortFrom(on.IP.Addr(), k.nextPort)
 	}
-	if !shared && len(k.listening[on.String()]) > 0 {
+	if k.occupied[on.String()] || !shared && len(k.listening[on.String()]) > 0 {
 		return -1, fmt.Errorf("listen on %s: %w", on, os.NewSyscallError("bind", syscall.EADDRINUSE))
 	}
 	fd, f, errno := k.open()

@@ -37,6 +37,9 @@ type Kernel struct {
 	Profile Profile
 	// Trace takes a line for what happens; nil for none.
 	Trace func(format string, args ...any)
+	// Preemptible lets other goroutines run in the middle of what happens, as a busy machine may have
+	// them do. Then a panic can be recovered from; else it ends the process.
+	Preemptible bool
 	// Process is which process code belongs to that no loop runs: its descriptors are counted apart
 	// from another's.
 	Process int
@@ -59,6 +62,7 @@ type Kernel struct {
 	endpoints int                    // that were ever made
 	listening map[string][]*listener // of loops, by address
 	services  map[string]*Service    // of actors, by address
+	occupied  map[string]bool        // addresses that other programs listen on
 	nextPort  uint16
 	loops     []*loop
 	wall      time.Duration // how far the time of day is off
@@ -90,7 +94,7 @@ func New(seed uint64, p Profile) *Kernel {
 		Profile: p, began: time.Now(), seed: seed, rng: newRand(seed, 0),
 		kick: make(chan struct{}, 1), files: map[int]descriptor{}, opened: map[int]int{},
 		nextFile: 100, nextPort: 20000,
-		listening: map[string][]*listener{}, services: map[string]*Service{},
+		listening: map[string][]*listener{}, services: map[string]*Service{}, occupied: map[string]bool{},
 	}
 }
 
@@ -159,7 +163,7 @@ func (k *Kernel) Drive(done func() bool) error {
 		do := k.agenda.take()
 		k.driven = true
 		k.mu.Unlock()
-		alone(do)
+		k.alone(do)
 		k.mu.Lock()
 		k.driven = false
 		k.mu.Unlock()
@@ -167,9 +171,11 @@ func (k *Kernel) Drive(done func() bool) error {
 }
 
 // alone carries something out while no other goroutine runs.
-func alone(do func()) {
-	pin()
-	defer unpin()
+func (k *Kernel) alone(do func()) {
+	if !k.Preemptible {
+		pin()
+		defer unpin()
+	}
 	do()
 }
 

@@ -1,0 +1,104 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// oddities are what happens now and then beside a scenario's common way: each is drawn for itself,
+// and where it is drawn it is frequent enough to meet others.
+var oddities = []struct {
+	share float64 // of the scenarios that have it
+	rude  bool    // not on quiet days
+	apply func(r *rand.Rand, s *Scenario)
+}{
+	{0.3, false, func(r *rand.Rand, s *Scenario) { // trailers
+		s.requests(r, 0.3, func(q *RequestPlan) { q.Trailers = !q.Old })
+	}},
+	{0.3, false, func(r *rand.Rand, s *Scenario) { // queries and absolute targets
+		s.requests(r, 0.3, func(q *RequestPlan) { q.Query = true })
+		s.requests(r, 0.1, func(q *RequestPlan) { q.Absolute = q.Spoiled == 0 })
+	}},
+	{0.2, false, func(_ *rand.Rand, s *Scenario) { s.Gateway.Via = true }},
+	{0.2, true, func(r *rand.Rand, s *Scenario) { // bodies that are not what they say
+		s.requests(r, 0.2, func(q *RequestPlan) {
+			if q.Chunked && q.Spoiled == 0 {
+				q.Torn = true
+			}
+		})
+	}},
+	{0.2, true, func(r *rand.Rand, s *Scenario) { s.Gateway.MaxBody = 1 + r.IntN(100_000) }},
+	{0.15, true, func(r *rand.Rand, s *Scenario) { s.Gateway.MaxClients = 1 + r.IntN(len(s.Clients)) }},
+	{0.2, true, func(r *rand.Rand, s *Scenario) { // slow uploads
+		s.clients(r, 0.3, func(c *ClientPlan) {
+			c.Pieces, c.Pause = 1+r.IntN(60), between(r, 100*time.Millisecond, 3*time.Second)
+			for i := range c.Requests {
+				c.Requests[i].Body = min(c.Requests[i].Body, 3000)
+			}
+		})
+	}},
+	{0.4, true, func(r *rand.Rand, s *Scenario) { // plain text and silence on a TLS port
+		if s.Gateway.TLS {
+			s.clients(r, 0.3, func(c *ClientPlan) { c.Plain = true })
+		}
+	}},
+	{0.15, false, func(r *rand.Rand, s *Scenario) { // bodies are not held
+		s.Gateway.HoldBody = 1 + r.IntN(2)*r.IntN(65_536)
+	}},
+	{0.15, false, func(r *rand.Rand, s *Scenario) { s.Gateway.Weights = true }},
+	{0.15, false, func(r *rand.Rand, s *Scenario) { s.Gateway.SlowStart = between(r, 0, 3*time.Second) }},
+	{0.1, true, func(r *rand.Rand, s *Scenario) { // one address has the pool
+		s.Gateway.MaxConnections, s.Gateway.MaxPending = 2+r.IntN(5), 50
+		s.Gateway.Pending, s.Gateway.PerAddress = between(r, time.Second, 6*time.Second), 0
+		s.Gateway.Timeout, s.Gateway.Stream, s.Gateway.Send = 6*time.Second, 6*time.Second, 6*time.Second
+		for range 5 + r.IntN(20) {
+			c := drawClient(r, 0, time.Second)
+			c.From, c.Listener = 9, 0
+			c.ReadRate, c.ReadWait, c.Window = 2000+r.IntN(4000), between(r, 100*time.Millisecond, time.Second), 2048
+			if r.IntN(2) == 0 {
+				c.Requests = []RequestPlan{{Method: "POST", Path: "/a/", Body: 70_000 + r.IntN(100_000)}}
+				c.Pieces, c.Pause = 4000, 300*time.Millisecond
+			}
+			s.Clients = append(s.Clients, c)
+		}
+	}},
+	{0.1, false, func(r *rand.Rand, s *Scenario) { // everybody comes while a process takes over
+		at := between(r, 100*time.Millisecond, 2*time.Second)
+		s.Acts = append(s.Acts, Act{at, "upgrade", r.IntN(1000)})
+		s.clients(r, 0.7, func(c *ClientPlan) { c.At = at + between(r, 0, 30*time.Millisecond) })
+	}},
+	{0.1, false, func(r *rand.Rand, s *Scenario) { // addresses that are taken
+		for range 1 + r.IntN(3) {
+			s.Acts = append(s.Acts, Act{between(r, 0, 3*time.Second), "taken-reload", r.IntN(1000)})
+		}
+	}},
+}
+
+// oddly makes a scenario odder.
+func (s *Scenario) oddly(r *rand.Rand) {
+	for _, o := range oddities {
+		if odd := r.Float64() < o.share; odd && !(o.rude && s.Quiet) {
+			o.apply(r, s)
+		}
+	}
+}
+
+// clients changes a share of the clients.
+func (s *Scenario) clients(r *rand.Rand, share float64, change func(*ClientPlan)) {
+	for i := range s.Clients {
+		if r.Float64() < share {
+			change(&s.Clients[i])
+		}
+	}
+}
+
+// requests changes a share of the requests.
+func (s *Scenario) requests(r *rand.Rand, share float64, change func(*RequestPlan)) {
+	s.clients(r, 1, func(c *ClientPlan) {
+		for i := range c.Requests {
+			if r.Float64() < share {
+				change(&c.Requests[i])
+			}
+		}
+	})
+}
