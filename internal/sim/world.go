@@ -273,10 +273,11 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 }
 
 // patience is the longest that any wait of a connection's may last: the longest time-out of all,
-// and some turns.
+// and some turns. A client that stops reading is too slow after two send time-outs, and reset after
+// a third.
 func (w *world) patience() time.Duration {
 	g := w.scenario.Gateway
-	longest := max(g.Timeout, g.Stream, g.Tunnel, g.Head, g.Idle, g.Send, 3*time.Second, 10*time.Second)
+	longest := max(g.Timeout, g.Stream, g.Tunnel, g.Head, g.Idle, 3*g.Send, 3*time.Second, 10*time.Second)
 	return longest + 5*time.Second + 8*w.scenario.Kernel.StallFor
 }
 

@@ -400,8 +400,8 @@ func (l *Local) wake() {
 	l.serve(now)
 }
 
-// checkWakeUps panics when requests wait for what is free and nobody will wake the loop: the sweep would serve them, late, and
-// hide that a wake-up was lost.
+// checkWakeUps panics when requests wait for what is free and no loop is about to be woken for it: the sweep would serve them,
+// late, and hide that a wake-up was lost.
 func (l *Local) checkWakeUps() {
 	if !invariant.Sequential || l.waiters.n == 0 {
 		return
@@ -411,8 +411,11 @@ func (l *Local) checkWakeUps() {
 		panic("upstream: a wake-up was posted and never came")
 	}
 	l.unwoken = posted
+	for i := range l.u.queues.each {
+		posted = posted || l.u.queues.each[i].wakePosted.Load()
+	}
 	if !posted && l.first() && l.anyReady() {
-		panic("upstream: requests wait for a connection that is free, and nothing will wake their loop")
+		panic("upstream: requests wait for a connection that is free, and no loop will be woken")
 	}
 }
 
