@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -236,6 +237,9 @@ func (c *client) next(n int) int {
 	if c.plan.Pipeline || n >= len(c.requests) {
 		return len(c.out)
 	}
+	if q := c.requests[n]; q.Waits {
+		return q.from + bytes.Index(q.raw, []byte("\r\n\r\n")) + 4
+	}
 	return c.requests[n].to
 }
 
@@ -389,6 +393,10 @@ func (c *client) onHead(h *messageHead) error {
 	q := c.asked[0]
 	if status < 200 && status != 101 {
 		c.begun, c.status = nil, status
+		if status == 100 && q.Waits && c.given < q.to {
+			c.given = q.to
+			c.w.kernel.After(0, c.send)
+		}
 		return nil
 	}
 	c.begun, c.status, c.got, c.body = q, status, 0, nil
@@ -452,6 +460,10 @@ func (c *client) onEnd(trailers map[string]string) error {
 		return nil
 	}
 	c.begun = nil
+	if c.given < q.to && !c.stuck {
+		c.finish("keeps its body to itself", c.Close)
+		return nil
+	}
 	if q.number == len(c.requests)-1 && !c.stuck {
 		c.finish("has all its answers", c.Close)
 		return nil

@@ -45,6 +45,27 @@ var oddities = []struct {
 	{0.15, false, func(r *rand.Rand, s *Scenario) { // bodies are not held
 		s.Gateway.HoldBody = 1 + r.IntN(2)*r.IntN(65_536)
 	}},
+	{0.15, false, func(r *rand.Rand, s *Scenario) { // clients that wait for 100
+		s.Gateway.HoldBody = 1 + r.IntN(2)*r.IntN(4096)
+		s.clients(r, 0.5, func(c *ClientPlan) {
+			for i := range c.Requests {
+				q := &c.Requests[i]
+				q.Expect = q.Body > 0 && !q.Old
+				q.Waits = q.Expect && !c.Pipeline
+			}
+		})
+	}},
+	{0.1, false, func(r *rand.Rand, s *Scenario) { // services that read slowly what is long
+		for i := range s.Services {
+			s.Services[i].Sip, s.Services[i].Rest = 1<<14+r.IntN(1<<16), between(r, 0, 30*time.Millisecond)
+		}
+		for range 1 + r.IntN(4) {
+			c := drawClient(r, 0, time.Second)
+			c.Requests = []RequestPlan{{Method: "PUT", Path: "/a/", Body: 300_000 + r.IntN(1_200_000), Chunked: r.IntN(2) == 0}}
+			s.Clients = append(s.Clients, c)
+		}
+	}},
+	{0.07, true, func(r *rand.Rand, s *Scenario) { s.Kernel.Descriptors = 40 + r.IntN(80) }},
 	{0.15, false, func(r *rand.Rand, s *Scenario) { s.Gateway.Weights = true }},
 	{0.15, false, func(r *rand.Rand, s *Scenario) { s.Gateway.SlowStart = between(r, 0, 3*time.Second) }},
 	{0.1, true, func(r *rand.Rand, s *Scenario) { // one address has the pool

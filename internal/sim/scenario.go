@@ -50,7 +50,9 @@ type ServicePlan struct {
 	Address string
 	Vices   float64 // the share of requests that it does not answer as it should
 	Slow    time.Duration
-	Window  int // bytes that its sockets keep for it to read; 0 for many
+	Window  int           // bytes that its sockets keep for it to read; 0 for many
+	Sip     int           // bytes that it reads at a time; 0 for all there is
+	Rest    time.Duration // the longest time between reads
 }
 
 // ClientPlan is one client's connection.
@@ -95,6 +97,7 @@ type RequestPlan struct {
 	Close   bool
 	// Oddities: see there.
 	Trailers, Query, Absolute, Torn bool
+	Waits                           bool // with Expect: for 100, before it sends its body
 }
 
 // Act is something that the operator does.

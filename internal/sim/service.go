@@ -35,6 +35,8 @@ type serviceConn struct {
 	begun   bool // an answer to the request under way has been decided
 	sending bool // and parts of it are still to come
 	late    bool // nothing more is to be read
+	resting bool // it will read on by itself
+	pace    *rand.Rand
 	over    bool
 	tunnel  bool
 }
@@ -43,7 +45,7 @@ func newService(w *world, plan ServicePlan) *service {
 	s := &service{w: w, plan: plan}
 	s.Accept = func(e *kernel.Endpoint) {
 		s.conns++
-		c := &serviceConn{line: e, s: s, name: fmt.Sprintf("connection %d at %s", s.conns, plan.Address)}
+		c := &serviceConn{pace: rand.New(rand.NewPCG(w.scenario.Seed, uint64(s.conns))), line: e, s: s, name: fmt.Sprintf("connection %d at %s", s.conns, plan.Address)}
 		e.Name = c.name
 		s.admit(c)
 		c.r = reader{requests: true, onHead: c.onHead, onBody: c.onBody, onEnd: c.onEnd}
@@ -90,10 +92,19 @@ func (c *serviceConn) changed() {
 	if c.over {
 		return
 	}
-	for !c.late {
-		p := c.Read(1 << 20)
+	for !c.late && !c.resting {
+		most := 1 << 20
+		plan := c.s.plan
+		if plan.Sip > 0 {
+			most = plan.Sip
+		}
+		p := c.Read(most)
 		if len(p) == 0 {
 			break
+		}
+		if len(p) == plan.Sip {
+			c.resting = true
+			w.kernel.After(between(c.pace, 0, plan.Rest), func() { c.resting = false; c.changed() })
 		}
 		if c.tunnel {
 			c.Write(p)
@@ -107,7 +118,7 @@ func (c *serviceConn) changed() {
 			return
 		}
 	}
-	if ended, _ := c.Ended(); ended {
+	if ended, _ := c.Ended(); ended && !c.resting {
 		if c.tunnel {
 			c.CloseWrite()
 		}
@@ -154,6 +165,14 @@ func (c *serviceConn) onHead(h *messageHead) error {
 	c.rng = rand.New(rand.NewPCG(w.scenario.Seed^uint64(noiseOf(c.token).start), uint64(q.arrivals)))
 	if c.rng.Float64() < c.s.plan.Vices/3 || c.rng.IntN(40) == 0 && !w.scenario.Quiet {
 		c.answer() // before it has the body
+	} else if h.value("expect") != "" {
+		switch c.rng.IntN(4) {
+		case 0: // it does not know Expect
+		case 1:
+			c.answer()
+		default:
+			c.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n"))
+		}
 	}
 	return nil
 }

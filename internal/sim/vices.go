@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"plimsoll/internal/reactor"
 )
 
 // vices are the ways in which services misbehave.
@@ -67,6 +69,36 @@ var vices = []func(c *serviceConn, wait time.Duration){
 		c.stay(part{wait, []byte("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"), nil})
 	},
 	func(c *serviceConn, wait time.Duration) { c.respond(wait, 200, 3_000_000, false) },
+	func(c *serviceConn, wait time.Duration) { // a long head
+		long := strings.Repeat("x", 1+c.rng.IntN(80_000))
+		c.say(part{wait, fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nX-Token: %s\r\nX-Size: 0\r\nX-Long: %s\r\nContent-Length: 0\r\n\r\n", c.token, long), nil})
+	},
+	func(c *serviceConn, wait time.Duration) { // 100 that nobody asked for
+		c.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n"))
+		c.respond(wait, 200, 10, false)
+	},
+	func(c *serviceConn, wait time.Duration) { // it refuses a body of which it reads nothing
+		c.late = true
+		c.respond(0, 503, 10, false)
+	},
+	func(c *serviceConn, wait time.Duration) { // an older protocol
+		body := noiseOf(c.token+"down").bytes(0, c.rng.IntN(10_000))
+		if c.head.words[0] == "HEAD" {
+			body = nil
+		}
+		c.say(part{wait, fmt.Appendf(nil, "HTTP/1.0 200 OK\r\nX-Token: %s\r\nX-Size: %d\r\n\r\n%s", c.token, len(body), body), c.close})
+	},
+	func(c *serviceConn, wait time.Duration) { // more than was asked for, behind what fills a read
+		if c.head.words[0] == "HEAD" {
+			c.respond(wait, 200, 10, false)
+			return
+		}
+		c.Whole()
+		read := reactor.ScratchSize - c.rng.IntN(2)*4<<10
+		head := fmt.Sprintf("HTTP/1.1 200 OK\r\nX-Token: %s\r\nX-Size: 50000\r\nX-Pad: \r\nContent-Length: 50000\r\n\r\n", c.token)
+		head = strings.Replace(head, "X-Pad: ", "X-Pad: "+strings.Repeat("x", read-50_000-len(head)), 1)
+		c.stay(part{wait, fmt.Appendf(nil, "%s%sHTTP/1.1 200 OK\r\nX-Evil: yes\r\nContent-Length: 4\r\n\r\nevil", head, noiseOf(c.token+"down").bytes(0, 50_000)), nil})
+	},
 	func(c *serviceConn, wait time.Duration) { // it has enough, but takes what is still on its way
 		c.say(part{wait, []byte("HTTP/1.1 413 Too Large\r\nX-Token: " + c.token + "\r\nX-Size: 0\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"), c.CloseWrite})
 	},
