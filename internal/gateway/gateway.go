@@ -23,6 +23,7 @@ import (
 	"plimsoll/internal/config"
 	"plimsoll/internal/crash"
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/invariant"
 	"plimsoll/internal/proxy"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/telemetry"
@@ -399,8 +400,15 @@ func (g *Gateway) stopLoops() {
 	}
 	tick := time.NewTicker(drainTick)
 	defer tick.Stop()
-	for began := time.Now(); g.handshakes() > 0 && time.Since(began) < handshakesLimit; {
+	left := g.handshakes()
+	for began := time.Now(); left > 0 && time.Since(began) < handshakesLimit; left = g.handshakes() {
 		<-tick.C
+	}
+	if left > 0 {
+		g.log.Error("some TLS handshakes do not end: their sockets stay open until the process ends", "handshakes", left)
+		if invariant.Sequential {
+			panic("gateway: a handshake was counted and never counted off")
+		}
 	}
 	for _, loop := range g.loops {
 		g.call(loop, loop.Stop)

@@ -55,7 +55,7 @@ var oddities = []struct {
 			}
 		})
 	}},
-	{0.1, false, func(r *rand.Rand, s *Scenario) { // services that read slowly what is long
+	{0.07, false, func(r *rand.Rand, s *Scenario) { // services that read slowly what is long
 		for i := range s.Services {
 			s.Services[i].Sip, s.Services[i].Rest = 1<<14+r.IntN(1<<16), between(r, 0, 30*time.Millisecond)
 		}
@@ -65,10 +65,38 @@ var oddities = []struct {
 			s.Clients = append(s.Clients, c)
 		}
 	}},
+	{0.07, true, func(r *rand.Rand, s *Scenario) { // answers to bodies that are still on their way
+		s.Kernel.SendBuffer, s.Gateway.Attempts = 4<<10, 1+r.IntN(3)
+		for i := range s.Services {
+			s.Services[i].Early, s.Services[i].Window, s.Services[i].Vices = 0.5, 1<<10+r.IntN(4<<10), 0.3
+		}
+		s.requests(r, 0.5, func(q *RequestPlan) {
+			if q.Body > 0 {
+				q.Path, q.Body = "/a/", 10_000+r.IntN(54_000)
+			}
+		})
+	}},
+	{0.07, true, func(r *rand.Rand, s *Scenario) { // connections wander between loops, and end on the way
+		s.Loops, s.Gateway.MaxIdle = 2+r.IntN(2), r.IntN(4)
+		for i := range s.Services {
+			s.Services[i].Slow = between(r, 0, 3*time.Millisecond)
+		}
+		for range 5 + r.IntN(15) {
+			c := drawClient(r, 0, 500*time.Millisecond)
+			for range 6 {
+				c.Requests = append(c.Requests, drawRequest(r, 0))
+			}
+			c.Pieces, c.Pipeline = 1000, false
+			s.Clients = append(s.Clients, c)
+		}
+		for range 20 {
+			s.Acts = append(s.Acts, Act{between(r, 0, 2*time.Second), "service-restart", r.IntN(1000)})
+		}
+	}},
 	{0.07, true, func(r *rand.Rand, s *Scenario) { s.Kernel.Descriptors = 40 + r.IntN(80) }},
 	{0.15, false, func(r *rand.Rand, s *Scenario) { s.Gateway.Weights = true }},
 	{0.15, false, func(r *rand.Rand, s *Scenario) { s.Gateway.SlowStart = between(r, 0, 3*time.Second) }},
-	{0.1, true, func(r *rand.Rand, s *Scenario) { // one address has the pool
+	{0.07, true, func(r *rand.Rand, s *Scenario) { // one address has the pool
 		s.Gateway.MaxConnections, s.Gateway.MaxPending = 2+r.IntN(5), 50
 		s.Gateway.Pending, s.Gateway.PerAddress = between(r, time.Second, 6*time.Second), 0
 		s.Gateway.Timeout, s.Gateway.Stream, s.Gateway.Send = 6*time.Second, 6*time.Second, 6*time.Second
@@ -83,7 +111,7 @@ var oddities = []struct {
 			s.Clients = append(s.Clients, c)
 		}
 	}},
-	{0.1, false, func(r *rand.Rand, s *Scenario) { // everybody comes while a process takes over
+	{0.07, false, func(r *rand.Rand, s *Scenario) { // everybody comes while a process takes over
 		at := between(r, 100*time.Millisecond, 2*time.Second)
 		s.Acts = append(s.Acts, Act{at, "upgrade", r.IntN(1000)})
 		s.clients(r, 0.7, func(c *ClientPlan) { c.At = at + between(r, 0, 30*time.Millisecond) })

@@ -51,6 +51,7 @@ type ServicePlan struct {
 	Vices   float64 // the share of requests that it does not answer as it should
 	Slow    time.Duration
 	Window  int           // bytes that its sockets keep for it to read; 0 for many
+	Early   float64       // the share of requests that it answers before it has their bodies, beside others
 	Sip     int           // bytes that it reads at a time; 0 for all there is
 	Rest    time.Duration // the longest time between reads
 }

@@ -163,7 +163,7 @@ func (c *serviceConn) onHead(h *messageHead) error {
 			c.token, n)
 	}
 	c.rng = rand.New(rand.NewPCG(w.scenario.Seed^uint64(noiseOf(c.token).start), uint64(q.arrivals)))
-	if c.rng.Float64() < c.s.plan.Vices/3 || c.rng.IntN(40) == 0 && !w.scenario.Quiet {
+	if c.rng.Float64() < c.s.plan.Vices/3 || c.rng.IntN(40) == 0 && !w.scenario.Quiet || c.rng.Float64() < c.s.plan.Early {
 		c.answer() // before it has the body
 	} else if h.value("expect") != "" {
 		switch c.rng.IntN(4) {
@@ -189,6 +189,8 @@ func (c *serviceConn) onEnd(trailers map[string]string) error {
 	switch q := c.s.w.asked[c.token]; {
 	case q.Torn && q.Chunked:
 		return fmt.Errorf("the body of %s, which was cut off, passes for whole", c.token)
+	case c.s.w.scenario.Gateway.MaxBody > 0 && c.got > c.s.w.scenario.Gateway.MaxBody:
+		return fmt.Errorf("%s arrives whole with %d bytes, more than max_body", c.token, c.got)
 	case q.hasTrailers() && len(trailers) > 1:
 		return fmt.Errorf("%s arrives with the trailers %v", c.token, trailers)
 	case q.hasTrailers() && trailers["x-sum"] != c.token:
