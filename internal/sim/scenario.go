@@ -128,15 +128,15 @@ func Draw(seed uint64) Scenario {
 		}
 		s.Services = append(s.Services, p)
 	}
-	clients := 2 + r.IntN(28)
-	if r.IntN(20) == 0 {
-		clients = 50 + r.IntN(300)
+	clients := 2 + r.IntN(20)
+	if r.IntN(40) == 0 {
+		clients = 50 + r.IntN(250)
 	}
 	span := between(r, 0, 4*time.Second)
 	for range clients {
 		s.Clients = append(s.Clients, drawClient(r, mood, span))
 	}
-	for range r.IntN(8) * (1 + r.IntN(3)) {
+	for range r.IntN(6) * (1 + r.IntN(3)) {
 		s.Acts = append(s.Acts, Act{between(r, 0, span+time.Second), drawAct(r, s.Quiet), r.IntN(1000)})
 	}
 	if r.IntN(2) == 0 { // else it ends when all is quiet
@@ -170,7 +170,7 @@ var themes = []func(r *rand.Rand, s *Scenario){
 		s.Kernel.DialFails, s.Kernel.DialRefused, s.Kernel.DialLost = r.Float64(), r.Float64(), r.Float64()
 	},
 	func(r *rand.Rand, s *Scenario) { // one reload after the other
-		for range 10 + r.IntN(20) {
+		for range 5 + r.IntN(12) {
 			s.Acts = append(s.Acts, Act{between(r, 0, 4*time.Second), "reload", r.IntN(1000)})
 		}
 	},
