@@ -94,7 +94,7 @@ func (w *world) audit(m map[string]float64) {
 
 // end ends the gateways, where the operator has not.
 func (w *world) end() {
-	w.ending = true
+	w.ending, w.kernel.EndsAt = true, min(w.kernel.EndsAt, w.kernel.Clock())
 	for _, g := range w.gateways {
 		g.cancel()
 	}

@@ -97,7 +97,7 @@ func (w *world) act(a Act) {
 			<-w.upgraded
 		})
 	case "end":
-		w.ending = true
+		w.ending, w.kernel.EndsAt = true, w.kernel.Clock()
 		g.cancel()
 	default:
 		panic("no such act: " + a.What)

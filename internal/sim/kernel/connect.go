@@ -74,8 +74,10 @@ func (k *Kernel) LocalAddress(fd int) (reactor.Address, error) {
 // release ends the listener with its last descriptor. Connections in its queue are reset.
 func (l *listener) release(process int) {
 	k := l.k
-	if k.opened[process]+1 < k.Profile.Descriptors { // it could have accepted them
-		k.Lost += len(l.queue)
+	for _, e := range l.queue {
+		if k.opened[process]+1 < k.Profile.Descriptors && e.came < k.EndsAt {
+			k.Lost++
+		}
 	}
 	all := k.listening[l.address]
 	i := slices.Index(all, l)
@@ -159,6 +161,7 @@ func (k *Kernel) knock(mine, theirs *Endpoint, to string, pause time.Duration, o
 			return
 		}
 		k.pair(mine, theirs)
+		theirs.came = k.Clock()
 		l.queue = append(l.queue, theirs)
 		k.wake(l.file)
 		result = func() { outcome(true) }

@@ -24,7 +24,8 @@ type Endpoint struct {
 	peer   *Endpoint  // nil until it is connected
 	file   *file      // nil for an actor's, while it waits to be accepted, and once it is closed
 	remote netip.AddrPort
-	told   bool // Changed is on the agenda
+	came   int64 // when it was put into its accept queue
+	told   bool  // Changed is on the agenda
 
 	in, out         []byte   // that wait to be read, and to be acknowledged
 	messages        messages // that make up in, on a Unix socket; its sends have no use for out

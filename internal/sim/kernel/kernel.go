@@ -44,8 +44,10 @@ type Kernel struct {
 	// from another's.
 	Process int
 	// Lost is how many connections were reset in an accept queue although their process had descriptors
-	// left to accept them with.
+	// left to accept them with, and they had come before EndsAt.
 	Lost int
+	// EndsAt is when the last process is told to end. Who comes later may find nobody.
+	EndsAt int64
 
 	began  time.Time
 	mu     sync.Mutex // of all below: a TLS handshake uses its socket on a goroutine of its own
@@ -91,7 +93,7 @@ type file struct {
 // run in.
 func New(seed uint64, p Profile) *Kernel {
 	return &Kernel{
-		Profile: p, began: time.Now(), seed: seed, rng: newRand(seed, 0),
+		Profile: p, began: time.Now(), seed: seed, rng: newRand(seed, 0), EndsAt: never,
 		kick: make(chan struct{}, 1), files: map[int]descriptor{}, opened: map[int]int{},
 		nextFile: 100, nextPort: 20000,
 		listening: map[string][]*listener{}, services: map[string]*Service{}, occupied: map[string]bool{},
