@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"plimsoll/internal/exchange"
 	"plimsoll/internal/http1"
 )
 
@@ -52,26 +51,19 @@ func (f *flow) pumpHold() {
 			c.later()
 			return
 		}
-		in := f.w.loop.Scratch()[:f.holdRoom()]
-		if f.req.Framing == http1.Length {
-			in = in[:min(int64(len(in)), f.req.Length-f.bodyIn)]
-		}
-		n, err := c.read(in)
-		if err != nil {
-			if !pause(err) {
-				f.abort(exchange.NoReason)
-			}
+		in, ok := f.readBody(f.holdRoom())
+		if !ok {
 			return
 		}
 		f.deadline = f.w.loop.Now() + f.route.Timeout
 		f.w.loop.SetTimer(&f.timer, f, f.deadline)
-		used, bad := f.hold(in[:n])
+		used, bad := f.hold(in)
 		if bad != http1.OK {
 			f.badBody(bad)
 			return
 		}
-		if used < n {
-			c.keepAhead(in[used:n])
+		if used < len(in) {
+			c.keepAhead(in[used:])
 		}
 	}
 	f.endHold()

@@ -97,15 +97,8 @@ func (f *flow) pumpRequest() {
 			c.later()
 			return
 		}
-		in := f.w.loop.Scratch()[:f.w.loop.Piece()]
-		if f.req.Framing == http1.Length {
-			in = in[:min(int64(len(in)), f.req.Length-f.bodyIn)]
-		}
-		n, err := c.read(in)
-		if err != nil {
-			if !pause(err) {
-				f.abort(exchange.NoReason)
-			}
+		in, ok := f.readBody(f.w.loop.Piece())
+		if !ok {
 			return
 		}
 		f.flags |= bodyStreamed
@@ -119,7 +112,7 @@ func (f *flow) pumpRequest() {
 		if f.stage == stageSent {
 			f.awaitAnswer(f.deadline)
 		}
-		if !f.forwardBody(in[:n]) {
+		if !f.forwardBody(in) {
 			return
 		}
 	}
@@ -132,6 +125,24 @@ func (f *flow) pumpRequest() {
 			f.sendMirror()
 		}
 	}
+}
+
+// readBody reads bytes of the request's body into the loop's scratch memory: at most so many, and
+// none that stand behind the body. False means that there are none now, or that the client is gone
+// and the exchange over.
+func (f *flow) readBody(most int) ([]byte, bool) {
+	in := f.w.loop.Scratch()[:most]
+	if f.req.Framing == http1.Length {
+		in = in[:min(int64(len(in)), f.req.Length-f.bodyIn)]
+	}
+	n, err := f.client.read(in)
+	if err == nil {
+		return in[:n], true
+	}
+	if !pause(err) {
+		f.abort(exchange.NoReason)
+	}
+	return nil, false
 }
 
 // invite tells a client that waits for it to send its body. False means that the client is gone and the exchange over.

@@ -62,6 +62,7 @@ var oddities = []struct {
 		for range 1 + r.IntN(4) {
 			c := drawClient(r, 0, time.Second)
 			c.Requests = []RequestPlan{{Method: "PUT", Path: "/a/", Body: 300_000 + r.IntN(1_200_000), Chunked: r.IntN(2) == 0}}
+			c.Pieces = 0
 			s.Clients = append(s.Clients, c)
 		}
 	}},
