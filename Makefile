@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build web demo test soak bench patients clean
+.PHONY: help build web demo lint test soak bench patients clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -26,17 +26,21 @@ web/dist/.built: $(FRONT)
 demo: build ## Put a small shop behind the gateway, and find out how much it can carry (two minutes)
 	./$(BINARY) demo
 
-# The simulation runs one goroutine at a time, which the race detector cannot know, so it has its turn without it.
-# Allocations are counted without the race detector, which allocates itself. The whole suite comes last, so that its
-# lines end the output.
-test: ## Install the tools that tests need, then vet and test everything
-	./scripts/tools.sh
-	$(MAKE) web
+lint: web ## Look for what gofmt, go vet and staticcheck object to
 	@unformatted=$$(gofmt -l cmd internal bench examples web/*.go); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
 	GOOS=darwin go vet ./...
+	go tool staticcheck ./...
+
+# The simulation runs one goroutine at a time, which the race detector cannot know, so it has its turn without it.
+# Allocations are counted without the race detector, which allocates itself, in the packages that count them: the
+# others need not be compiled twice. The whole suite comes last, so that its lines end the output.
+ALLOC = $(shell grep -rlE 'func Test[A-Za-z]*Alloc' --include='*_test.go' internal | xargs -n1 dirname | sort -u | sed 's,^,./,')
+test: ## Install the tools that tests need, then lint and test everything
+	./scripts/tools.sh
+	$(MAKE) lint
 	go test ./internal/sim -run 'Seeds|Corpus|Same' -seeds 2000
-	@out=$$(go test -run Alloc ./...) || { echo "$$out"; exit 1; }; echo "$$out" | grep -v 'no test'
+	go test -run Alloc $(ALLOC)
 	go test -race $$(go list ./... | grep -v internal/sim$$)
 
 # Each soak begins at other seeds than the one before.

@@ -35,6 +35,7 @@ func again(err error) bool {
 		return errno == syscall.EAGAIN
 	}
 	e, ok := err.(net.Error)
+	//lint:ignore SA1019 that is the method by which Socket's errors say it
 	return ok && e.Temporary()
 }
 

@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	case "burner":
 		go func() {
+			//lint:ignore SA5002 it burns a processor on purpose
 			for {
 			}
 		}()

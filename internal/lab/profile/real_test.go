@@ -37,6 +37,7 @@ func TestARealProcessorProfileNamesWhatBurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for end := spent(t) + 300*time.Millisecond; spent(t) < end; {
+		//lint:ignore SA4017 that it takes time is all that is wanted
 		burn(1e6)
 	}
 	pprof.StopCPUProfile()
@@ -74,6 +75,7 @@ func (s *till) sell() {
 	s.Lock()
 	defer s.Unlock()
 	runtime.Gosched()
+	//lint:ignore SA4017 that it takes time is all that is wanted
 	burn(20_000)
 }
 

@@ -77,6 +77,7 @@ func NewRequest(o Options) (*Request, error) {
 			return nil, err
 		}
 		if constant, ok := host.Constant(); ok && !isAuthority(constant) || p.host != nil {
+			//lint:ignore ST1005 Host is a name
 			return nil, fmt.Errorf("Host cannot be set to %q; give one host, with a port if need be, in lower case", text)
 		}
 		p.host = host
@@ -135,6 +136,7 @@ func prepareFields(fields map[string]string, pathNames []string) (list []change,
 
 func checkName(name string) error {
 	if strings.EqualFold(name, "Host") {
+		//lint:ignore ST1005 Host is a name
 		return fmt.Errorf("Host can be set on requests, and neither added nor removed: each request has exactly one")
 	}
 	return exchange.CheckFieldName(name)

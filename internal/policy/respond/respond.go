@@ -57,6 +57,7 @@ func New(o Options) (*Policy, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if strings.EqualFold(name, "Host") {
+			//lint:ignore ST1005 Host is a name
 			return nil, fmt.Errorf("Host is a field of requests; leave it out")
 		}
 		f := exchange.StaticField(name, value)
