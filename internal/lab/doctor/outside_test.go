@@ -113,7 +113,9 @@ func TestWhatCanBeSeenFromOutsideIsJudged(t *testing.T) {
 		"it has ended":    {with(small, -time.Minute, nil), nil, "certificate's validity", Advise, "until", "it is over"},
 		"a long answer":   {nil, func(s *httptest.Server) { s.Config.Handler = endless }, "keep-alive", Good, "not known", "longer than 1 MB"},
 		"it answers once": {nil, func(s *httptest.Server) { s.Config.Handler = once() }, "keep-alive", Good, "not known", "second request failed"},
-		"it sends one off": {nil, func(s *httptest.Server) { s.Config.Handler = http.RedirectHandler("http://192.0.2.1/", http.StatusFound) }, "keep-alive", Good,
+		"it sends one off": {nil, func(s *httptest.Server) {
+			s.Config.Handler = http.RedirectHandler("http://192.0.2.1/", http.StatusFound)
+		}, "keep-alive", Good,
 			"kept", "first one's"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,7 @@
 package record
 
 import (
+	"slices"
 	"time"
 
 	"plimsoll/internal/lab/measure"
@@ -65,6 +66,25 @@ const (
 	// Invalid says that the generator was the limit, so that the step says nothing of the target.
 	Invalid Verdict = "INVALID"
 )
+
+// SoFar is how an undecided step is shown against which nothing speaks: it is too short to prove
+// that the objectives hold.
+const SoFar Verdict = "OK SO FAR"
+
+// Shown is the verdict for a person.
+func (j *Judgement) Shown() Verdict {
+	if j.OKSoFar() {
+		return SoFar
+	}
+	return j.Verdict
+}
+
+// OKSoFar says that a step is undecided and that each objective held in what was seen of it.
+func (j *Judgement) OKSoFar() bool {
+	return j.Verdict == Undecided && !slices.ContainsFunc(j.Objectives, func(o ObjectiveShare) bool {
+		return o.Share.Estimate > o.Allowed
+	})
+}
 
 // Judgement is a step's verdict and its grounds.
 type Judgement struct {

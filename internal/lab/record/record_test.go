@@ -520,3 +520,21 @@ func BenchmarkStep(b *testing.B) {
 		number++
 	}
 }
+
+func TestAnUndecidedStepThatHeldSoFarIsShownAsThat(t *testing.T) {
+	held := []record.ObjectiveShare{{Share: model.Interval{Estimate: .001, High: .02}, Allowed: .01}}
+	broken := []record.ObjectiveShare{held[0], {Share: model.Interval{Estimate: .02, High: .04}, Allowed: .01}}
+	for _, c := range []struct {
+		j    record.Judgement
+		want record.Verdict
+	}{
+		{record.Judgement{Verdict: record.Undecided, Objectives: held}, record.SoFar},
+		{record.Judgement{Verdict: record.Undecided, Objectives: broken}, record.Undecided},
+		{record.Judgement{Verdict: record.Fail, Objectives: held}, record.Fail},
+		{record.Judgement{Verdict: record.Pass, Objectives: held}, record.Pass},
+	} {
+		if got := c.j.Shown(); got != c.want {
+			t.Errorf("%+v is shown as %s", c.j, got)
+		}
+	}
+}

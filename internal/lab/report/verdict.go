@@ -208,6 +208,8 @@ func tone(v record.Verdict) string {
 		return "pass"
 	case record.Fail:
 		return "fail"
+	case record.SoFar:
+		return "sofar"
 	case record.Undecided:
 		return "undecided"
 	case record.Invalid:

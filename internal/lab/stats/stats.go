@@ -96,6 +96,33 @@ func Binomial(bad, total, confidence float64) Interval {
 	return in
 }
 
+// Needed is about how many events have to be seen, if the share of bad ones stays as it is and they
+// go on to come clump at a time, until the exact interval of Share is below allowed. It has two
+// significant digits. ok is false where more than a thousand times as many as now would be needed.
+func Needed(bad, total, clump, allowed, confidence float64) (n float64, ok bool) {
+	clump = max(clump, 1)
+	if total <= 0 {
+		bad, total = 0, 1
+	}
+	proves := func(times float64) bool {
+		return Binomial(times*bad/clump, times*total/clump, confidence).High <= allowed
+	}
+	low, high := 1.0, 1000.0
+	if !proves(high) {
+		return 0, false
+	}
+	for high > 1.005*low {
+		if middle := math.Sqrt(low * high); proves(middle) {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	n = high * total
+	digit := math.Pow(10, math.Floor(math.Log10(n))-1)
+	return math.Ceil(n/digit) * digit, true
+}
+
 // DesignEffect is by how much the variance of Σbad ÷ Σtotal is larger than it would be if the events were independent of each other: the
 // variance over circular blocks of so many windows, divided by the binomial one. It is 1 at least, and 1 when there is nothing to tell it
 // from.

@@ -239,3 +239,22 @@ func TestTheMedianIsTheMiddle(t *testing.T) {
 	near(t, "odd", stats.Median([]float64{3, 1, 2}), 2, 0)
 	near(t, "even", stats.Median([]float64{4, 1, 2, 3}), 2.5, 0)
 }
+
+func TestNeededIsHowManyProveTheShareThatIsAllowed(t *testing.T) {
+	for _, c := range []struct{ bad, total, clump, allowed, want float64 }{
+		{0, 1820, 1, .001, 3700}, // ln(0.025) ÷ ln(0.999) = 3687
+		{0, 1820, 2, .001, 7400}, // twice as many where they come in pairs
+		{0, 0, 1, .01, 370},
+	} {
+		if got, ok := stats.Needed(c.bad, c.total, c.clump, c.allowed, .95); !ok || got != c.want {
+			t.Errorf("%+v: %v %v", c, got, ok)
+		}
+	}
+	n, ok := stats.Needed(5, 1000, 1, .01, .95)
+	if !ok || stats.Binomial(5*n/1000, n, .95).High > .01 || stats.Binomial(5*n/1100, n/1.1, .95).High <= .01 {
+		t.Errorf("5 of 1,000 where 1%% is allowed: %v %v", n, ok)
+	}
+	if n, ok := stats.Needed(100, 10_000, 1, .01, .95); ok {
+		t.Errorf("as many as are allowed can prove nothing, and %v shall do", n)
+	}
+}

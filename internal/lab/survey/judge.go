@@ -11,6 +11,7 @@ import (
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/slo"
 	"plimsoll/internal/lab/stats"
+	"plimsoll/internal/lab/words"
 )
 
 // view is the part of a step, or of several at one rate, that is judged.
@@ -142,7 +143,8 @@ func judge(v *view, objectives SLO, rng *rand.Rand) (record.Verdict, []record.Ob
 		o := &objectives[i]
 		bad, total := v.counts(o)
 		block := stats.BlockLength(bad)
-		in := stats.Share(bad, total, v.clump(o, bad, total, block), block, confidence, rng)
+		clump := v.clump(o, bad, total, block)
+		in := stats.Share(bad, total, clump, block, confidence, rng)
 		shares[i] = record.ObjectiveShare{Objective: o.Text, Share: interval(in), Allowed: o.Share}
 		words := fmt.Sprintf("%s to %s of the requests break %s, which allows %s", percent(in.Low), percent(in.High), o.Text, percent(o.Share))
 		switch {
@@ -152,12 +154,27 @@ func judge(v *view, objectives SLO, rng *rand.Rand) (record.Verdict, []record.Ob
 			}
 		case in.High > o.Share && verdict == record.Pass:
 			verdict, why = record.Undecided, words
+			if in.Point <= o.Share {
+				why = soFar(o, bad, total, clump)
+			}
 		}
 	}
 	if share, _, grows := v.growth(); grows && verdict != record.Fail {
 		verdict, why = record.Fail, fmt.Sprintf("the service does not keep up: requests inside it grow by %s of the offered rate", percent(share))
 	}
 	return verdict, shares, why
+}
+
+// soFar says what was seen of an objective that held, and how many requests would prove that it
+// holds if more of them went on like this.
+func soFar(o *slo.Objective, broke, all []float64, clump float64) string {
+	bad, seen := total(broke), total(all)
+	said := fmt.Sprintf("%s of %s requests broke %s", words.Count(int64(bad)), words.Count(int64(seen)), o.Text)
+	needed, ok := stats.Needed(bad, seen, clump, o.Share, confidence)
+	if !ok {
+		return said + ", too close to what it allows for a proof that it holds"
+	}
+	return fmt.Sprintf("%s; about %s are needed to prove that it holds", said, words.Count(int64(needed)))
 }
 
 // Lateness is how late a generator may send the 99th percentile of requests, in nanoseconds, before what it measures says more of itself

@@ -38,7 +38,7 @@ func TestVerdicts(t *testing.T) {
 	}{
 		{"all fast", made(20, 500, 0, 0), record.Pass, "every objective"},
 		{"half of them slow", made(20, 500, 250, 0), record.Fail, "p99<50ms"},
-		{"too few to tell", made(20, 10, 0, 0), record.Undecided, "1.00 %"},
+		{"too few to tell", made(20, 10, 0, 0), record.Undecided, "0 of 200 requests broke p99<50ms; about 370 are needed"},
 		{"fast, but fewer leave than come", made(20, 500, 0, 15), record.Fail, "does not keep up"},
 		{"slow at a share just allowed", made(20, 100, 1, 0), record.Undecided, "p99<50ms"},
 	} {

@@ -23,18 +23,7 @@ type trial struct {
 // passed says that nothing spoke against the rate: what the next rates may be a multiple of. A step of a few seconds is often too short to
 // prove that a percentile holds; but then it has not failed either.
 func (t *trial) passed() bool {
-	switch t.judgement.Verdict {
-	case record.Pass:
-		return true
-	case record.Undecided:
-		for _, o := range t.judgement.Objectives {
-			if o.Share.Estimate > o.Allowed {
-				return false
-			}
-		}
-		return true
-	}
-	return false
+	return t.judgement.Verdict == record.Pass || t.judgement.OKSoFar()
 }
 
 // early is why a survey ended before it was done.

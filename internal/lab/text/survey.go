@@ -101,7 +101,7 @@ func validity(r *record.Result) string {
 
 // Step is one line about a step that has ended.
 func Step(p *measure.Plan, j *record.Judgement) string {
-	s := fmt.Sprintf("step %d, %s: %s for %s: %s", p.Number, p.Phase, offered(p), words.Duration(float64(p.Length)), j.Verdict)
+	s := fmt.Sprintf("step %d, %s: %s for %s: %s", p.Number, p.Phase, offered(p), words.Duration(float64(p.Length)), j.Shown())
 	if j.Goodput.Estimate > 0 {
 		s += fmt.Sprintf(", goodput %s", words.Rate(j.Goodput.Estimate))
 	}
@@ -136,7 +136,7 @@ func SurveyNow(e *survey.Event, last []*measure.Window) string {
 		}
 	}
 	if e.Judgement != nil {
-		parts = append(parts, string(e.Judgement.Verdict))
+		parts = append(parts, string(e.Judgement.Shown()))
 	}
 	if e.Low > 0 || e.High > 0 {
 		parts = append(parts, "line "+between(e.Low, e.High))

@@ -3,7 +3,7 @@
 
 export interface Interval { Low: number; Estimate: number; High: number; Confidence: number }
 
-export type Verdict = "PASS" | "FAIL" | "UNDECIDED" | "INVALID" | "";
+export type Verdict = "PASS" | "OK SO FAR" | "FAIL" | "UNDECIDED" | "INVALID" | "";
 
 export interface Use { Target: number | null; Host: number | null; Generator: number | null; PerRequest: number | null }
 

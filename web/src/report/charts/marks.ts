@@ -5,14 +5,15 @@ import { number } from "../format";
 import type { Palette } from "../palette";
 import type { Pen } from "./base";
 
-const tones = { PASS: "pass", FAIL: "fail", UNDECIDED: "undecided", INVALID: "invalid", "": "muted" } as const;
+const tones = { PASS: "pass", "OK SO FAR": "pass", FAIL: "fail", UNDECIDED: "undecided", INVALID: "invalid", "": "muted" } as const;
 
 // tone is a verdict's colour; a step that was not judged is muted.
 export function tone(v: Verdict): "pass" | "fail" | "undecided" | "invalid" | "muted" {
   return tones[v] ?? "muted";
 }
 
-// mark draws a verdict: a disc, a cross, a hollow diamond, a hollow square; a small disc where there is none.
+// mark draws a verdict: a disc (hollow where it is OK so far), a cross, a hollow diamond, a hollow
+// square; a small disc where there is none.
 export function mark({ ctx }: Pen, p: Palette, v: Verdict, x: number, y: number, size = 4.5): void {
   const kind = tone(v);
   if (kind === "muted") {
@@ -22,7 +23,7 @@ export function mark({ ctx }: Pen, p: Palette, v: Verdict, x: number, y: number,
   ctx.save();
   ctx.beginPath();
   ctx.strokeStyle = p[kind];
-  ctx.fillStyle = kind === "pass" ? p.pass : p.card;
+  ctx.fillStyle = v === "PASS" ? p.pass : p.card;
   ctx.lineWidth = kind === "fail" ? 2.4 : 1.8;
   if (kind === "pass") ctx.arc(x, y, size, 0, 2 * Math.PI);
   else if (kind === "fail") {
