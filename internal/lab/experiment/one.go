@@ -247,7 +247,7 @@ func (o *one) load(ctx context.Context) error {
 	if totals.Ended[measure.OK] == 0 {
 		return fmt.Errorf("not one request was answered well: %s", example(totals))
 	}
-	o.run.Unused = totals.Generator.Invalid
+	o.run.Unused = totals.Generator.Limit()
 	return nil
 }
 

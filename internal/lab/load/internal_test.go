@@ -147,7 +147,7 @@ func TestAGeneratorSaysWhenItWasTheLimit(t *testing.T) {
 	}{
 		{"at ease", true, 0.5, 80 * us, ms, 0, false},
 		{"busy in an open loop", true, 0.97, 80 * us, ms, 0, true},
-		{"busy in a closed loop", false, 0.97, 0, ms, 0, true},
+		{"busy in a closed loop, as it may be", false, 0.97, 0, ms, 0, false},
 		{"late", true, 0.5, 2 * ms, 10 * ms, 0, true},
 		{"late where answers take seconds", true, 0.5, 2 * ms, 1000 * ms, 0, false},
 		{"behind its schedule", true, 0.5, 80 * us, 1000 * ms, 20, true},

@@ -47,6 +47,10 @@ func (r *run) totals(c *collector, start int64) *measure.Totals {
 	t.Requests, t.Crowds = r.requests(t), r.crowds()
 	t.Generator.Loops, t.Generator.Busy = len(r.workers), busy
 	t.Generator.Invalid = r.invalid(t)
+	if r.Arrivals == nil && busy > busyLimit {
+		t.Generator.Full = fmt.Sprintf("a loop of the generator was at work %.0f %% of the time: the target may be able to do more, "+
+			"which more loops would show", busy*100)
+	}
 	return t
 }
 
@@ -135,9 +139,6 @@ func (r *run) invalid(t *measure.Totals) string {
 	switch {
 	case g.Busy > busyLimit && open:
 		return fmt.Sprintf("a loop of the generator was at work %.0f %% of the time: give it more loops, or a lower rate", g.Busy*100)
-	case g.Busy > busyLimit:
-		return fmt.Sprintf("a loop of the generator was at work %.0f %% of the time, so it may be the generator's limit and not the target's: "+
-			"give it more loops", g.Busy*100)
 	case open && float64(late) > lateShare*float64(arrivals):
 		return fmt.Sprintf("the generator took %d of %d arrivals more than %v after they were due: give it more loops, or a machine with less else to do",
 			late, arrivals, time.Duration(lateArrival))

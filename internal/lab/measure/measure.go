@@ -3,7 +3,10 @@
 // clocks, sockets, files or of what the numbers are used for.
 package measure
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Kind is how a request ended. The set is closed, so that counters are arrays.
 type Kind uint8
@@ -134,7 +137,13 @@ type Generator struct {
 	Busy  float64 // share of the time that the busiest loop was at work, 0 to 1; spinning before an alarm is no work
 	// Invalid says why the figures are not the target's: the generator was the limit. It is empty when they are.
 	Invalid string `json:",omitempty"`
+	// Full says that a closed loop used all of a loop's time. That is what a closed loop is for where the target is fast; but the
+	// target may be able to do more. It is empty when it did not.
+	Full string `json:",omitempty"`
 }
+
+// Limit is Invalid or Full: why the rate may be the generator's limit and not the target's. It is empty when it is not.
+func (g *Generator) Limit() string { return cmp.Or(g.Invalid, g.Full) }
 
 // Rate is the requests that were due in a second.
 func (t *Totals) Rate() float64 { return perSecond(t.Due, t.Length) }

@@ -82,7 +82,7 @@ func gentleSteps(steps []measure.Step) (gentle []measure.Step, top float64) {
 		t := &s.Totals
 		alone := s.Plan.Rate == 0 && s.Plan.Connections == 1
 		good := t.Ended[measure.OK] >= fewestInBin && float64(t.Ended.Failed()) <= .01*float64(t.Ended.Total())
-		if !good || t.Generator.Invalid != "" || s.Plan.Rate == 0 && !alone {
+		if !good || t.Generator.Limit() != "" || s.Plan.Rate == 0 && !alone {
 			continue
 		}
 		gentle = append(gentle, s)

@@ -19,7 +19,7 @@ func Points(steps []measure.Step) []Point {
 	for i := range steps {
 		t := &steps[i].Totals
 		x, total := t.Goodput(), t.Ended.Total()
-		if x > 0 && t.Generator.Invalid == "" && float64(t.Ended.Failed()) <= .05*float64(total) {
+		if x > 0 && t.Generator.Limit() == "" && float64(t.Ended.Failed()) <= .05*float64(total) {
 			all = append(all, Point{x * t.Response.Mean() / 1e9, x})
 		}
 	}

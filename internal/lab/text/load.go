@@ -41,6 +41,9 @@ func Load(r *Run) string {
 	if kinds := requestTable(t); kinds != "" {
 		b.WriteString("\n" + kinds)
 	}
+	if full := t.Generator.Full; full != "" {
+		b.WriteString("\n  note: " + words.Clean(full) + "\n")
+	}
 	b.WriteString(invalid(t.Generator.Invalid))
 	return b.String()
 }
