@@ -2,6 +2,7 @@ package load
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -132,6 +133,14 @@ func judged(open bool, busy float64, lag, response int64, arrivals, late uint64)
 	l.Record(lag)
 	h.Record(response)
 	return r.invalid(&measure.Totals{Lag: l.Sparse(), Response: h.Sparse(), Generator: measure.Generator{Busy: busy}})
+}
+
+func TestAClosedLoopThatUsesAWholeCoreSaysSo(t *testing.T) {
+	closed := &run{}
+	open := &run{Options: Options{Arrivals: func(int, int) pace.Schedule { return nil }}}
+	if got := closed.wholeCore(.97); !strings.Contains(got, "97 %") || closed.wholeCore(.9) != "" || open.wholeCore(.97) != "" {
+		t.Errorf("%q, %q, %q", got, closed.wholeCore(.9), open.wholeCore(.97))
+	}
 }
 
 func TestAGeneratorSaysWhenItWasTheLimit(t *testing.T) {

@@ -47,10 +47,7 @@ func (r *run) totals(c *collector, start int64) *measure.Totals {
 	t.Requests, t.Crowds = r.requests(t), r.crowds()
 	t.Generator.Loops, t.Generator.Busy = len(r.workers), busy
 	t.Generator.Invalid = r.invalid(t)
-	if r.Arrivals == nil && busy > busyLimit {
-		t.Generator.Full = fmt.Sprintf("a loop of the generator was at work %.0f %% of the time: the target may be able to do more, "+
-			"which more loops would show", busy*100)
-	}
+	t.Generator.Full = r.wholeCore(busy)
 	return t
 }
 
@@ -117,6 +114,15 @@ func (r *run) crowds() (all []measure.Crowd) {
 		}
 	}
 	return all
+}
+
+// wholeCore says that a closed loop used all of a loop's time; it is empty when it did not.
+func (r *run) wholeCore(busy float64) string {
+	if r.Arrivals != nil || busy <= busyLimit {
+		return ""
+	}
+	return fmt.Sprintf("a loop of the generator was at work %.0f %% of the time: the target may be able to do more, "+
+		"which more loops would show", busy*100)
 }
 
 // invalid says why the figures are not the target's, and what to do; it is empty when they are.
