@@ -214,8 +214,9 @@ func (w *Worker) Close() {
 	for len(w.copies) > 0 {
 		w.copies[len(w.copies)-1].endMirror()
 	}
-	if invariant.On && w.heldBytes != 0 {
-		panic(fmt.Sprintf("proxy: at a loop's end %d bytes of request bodies are still counted as held", w.heldBytes))
+	if invariant.On && (w.heldBytes != 0 || w.mirrors != 0) {
+		panic(fmt.Sprintf("proxy: at a loop's end %d bytes of request bodies are still counted as held, and %d copies as under way",
+			w.heldBytes, w.mirrors))
 	}
 	for _, local := range w.view.locals {
 		local.Close(w.loop.Now())
