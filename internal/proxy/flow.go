@@ -31,25 +31,25 @@ import (
 type flow struct {
 	exchange.Exchange
 
-	w        *Worker
-	view     *view
-	route    *Route
-	client   *client
-	server   *server          // the upstream connection in use
-	member   *upstream.Member // the target in use, between Begin and End
-	tried    [maxTries]*upstream.Member
-	match    route.Match
-	req      http1.Request
-	res      http1.Response
-	up       http1.Body // of the request
-	down     http1.Body // of the response
-	timer    reactor.Timer
-	wait     upstream.Waiter
-	heldBody *reactor.Buffer // what is held of the body; see hold.go
-	heldUp   http1.Body      // up, as it was when the holding ended
-	copy     *reactor.Buffer // the copy of a mirrored request
-	rest     []byte          // of Body, what the client has not been given yet
-	next     *flow           // in the free list
+	w            *Worker
+	view         *view
+	route        *Route
+	client       *clientConn
+	upstreamConn *upstreamConn    // the upstream connection in use
+	member       *upstream.Member // the target in use, between Begin and End
+	tried        [maxTries]*upstream.Member
+	match        route.Match
+	req          http1.Request
+	res          http1.Response
+	up           http1.Body // of the request
+	down         http1.Body // of the response
+	timer        reactor.Timer
+	wait         upstream.Waiter
+	heldBody     *reactor.Buffer // what is held of the body; see hold.go
+	heldUp       http1.Body      // up, as it was when the holding ended
+	copy         *reactor.Buffer // the copy of a mirrored request
+	rest         []byte          // of Body, what the client has not been given yet
+	next         *flow           // in the free list
 
 	copyIndex   int    // of a mirror, in the worker's copies
 	downOptions []byte // what Connection said in the response's head, once written: see trimResponse
@@ -132,7 +132,7 @@ const (
 func (f *flow) is(flag flowFlags) bool { return f.flags&flag != 0 }
 
 // newFlow takes a flow for a client whose first bytes of a request are there.
-func (w *Worker) newFlow(c *client) *flow {
+func (w *Worker) newFlow(c *clientConn) *flow {
 	f := w.flows
 	if f == nil {
 		f = &flow{w: w}
@@ -149,7 +149,7 @@ func (w *Worker) newFlow(c *client) *flow {
 
 // freeFlow makes the flow ready for its next use.
 func (w *Worker) freeFlow(f *flow) {
-	if invariant.On && (f.stage != stageOver && f.stage != stageReading || f.server != nil || f.member != nil) {
+	if invariant.On && (f.stage != stageOver && f.stage != stageReading || f.upstreamConn != nil || f.member != nil) {
 		panic("proxy: an exchange was freed in stage " + stageText[f.stage] + ", or with a part of its upstream")
 	}
 	f.Finish()
@@ -161,7 +161,7 @@ func (w *Worker) freeFlow(f *flow) {
 	if f.view.flows--; f.view.flows == 0 && f.view != w.view {
 		w.retireViews()
 	}
-	f.client, f.view, f.route, f.server, f.member = nil, nil, nil, nil, nil
+	f.client, f.view, f.route, f.upstreamConn, f.member = nil, nil, nil, nil, nil
 	f.tried = [maxTries]*upstream.Member{}
 	f.stage, f.at, f.tries, f.flags, f.toClient, f.reason, f.rest = stageReading, 0, 0, 0, http1.None, exchange.NoReason, nil
 	f.headUp, f.headDown, f.bodyIn, f.bodyOut, f.sentAt, f.upstreamEnd, f.mark, f.copied, f.headOut = 0, 0, 0, 0, 0, 0, 0, 0, 0

@@ -13,8 +13,8 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// server is a connection to a target. It is idle, in its member's pool, or used by one exchange.
-type server struct {
+// upstreamConn is a connection to a target. It is idle, in its member's pool, or used by one exchange.
+type upstreamConn struct {
 	conn      reactor.Conn
 	w         *Worker
 	member    *upstream.Member
@@ -25,25 +25,25 @@ type server struct {
 	partial   *reactor.Buffer
 	idleSince int64
 	requests  uint32
-	state     serverState
+	state     upstreamConnState
 	deferred  bool // Run is to be called: it stays on its loop until then
 }
 
-type serverState uint8
+type upstreamConnState uint8
 
 const (
-	serverConnecting serverState = iota
-	serverHandshake
-	serverOpen
-	serverAborting // a handshake's goroutine still has the socket
-	serverClosed
+	upstreamConnecting upstreamConnState = iota
+	upstreamHandshake
+	upstreamOpen
+	upstreamAborting // a handshake's goroutine still has the socket
+	upstreamClosed
 )
 
 // stats are this loop's counters of the upstream.
-func (s *server) stats() *telemetry.UpstreamStats { return s.w.shard.Upstream(s.upstream.Stat) }
+func (s *upstreamConn) stats() *telemetry.UpstreamStats { return s.w.shard.Upstream(s.upstream.Stat) }
 
 // Connected implements reactor.Handler.
-func (s *server) Connected(err error) {
+func (s *upstreamConn) Connected(err error) {
 	f := s.flow
 	if err != nil {
 		s.stats().ConnectFailures++
@@ -57,14 +57,14 @@ func (s *server) Connected(err error) {
 	s.opened()
 }
 
-// beginHandshake is client.shakeHands's mirror image; a client speaks first, so that it waits for nothing.
-func (s *server) beginHandshake() {
+// beginHandshake is clientConn.shakeHands's mirror image; a client speaks first, so that it waits for nothing.
+func (s *upstreamConn) beginHandshake() {
 	cfg, err := s.upstream.TLS(s.member.Target().Address().Host)
 	if err != nil {
 		s.handshakeFailed(err)
 		return
 	}
-	s.state = serverHandshake
+	s.state = upstreamHandshake
 	s.tls = tlsio.NewClient(&s.conn, cfg, s.w.tls)
 	s.conn.Lend()
 	s.w.handshakes++
@@ -76,13 +76,13 @@ func (s *server) beginHandshake() {
 	}()
 }
 
-func (s *server) handshaken(err error) {
+func (s *upstreamConn) handshaken(err error) {
 	switch {
-	case s.state == serverAborting:
-		s.state = serverConnecting
+	case s.state == upstreamAborting:
+		s.state = upstreamConnecting
 		s.close()
 	case err != nil:
-		s.state = serverConnecting
+		s.state = upstreamConnecting
 		s.handshakeFailed(err)
 	default:
 		s.conn.TakeOver()
@@ -90,14 +90,14 @@ func (s *server) handshaken(err error) {
 	}
 }
 
-func (s *server) handshakeFailed(err error) {
+func (s *upstreamConn) handshakeFailed(err error) {
 	s.stats().ConnectFailures++
 	s.tlsFailed(err)
 	s.flow.upstreamFailed(upstream.ConnectFailed, exchange.ConnectFailed)
 }
 
-func (s *server) opened() {
-	s.state = serverOpen
+func (s *upstreamConn) opened() {
+	s.state = upstreamOpen
 	s.stats().Opened++
 	f := s.flow
 	f.w.loop.StopTimer(&f.timer)
@@ -105,10 +105,10 @@ func (s *server) opened() {
 }
 
 // Readable implements reactor.Handler.
-func (s *server) Readable() {
+func (s *upstreamConn) Readable() {
 	f := s.flow
 	switch {
-	case s.state == serverHandshake || s.state == serverAborting:
+	case s.state == upstreamHandshake || s.state == upstreamAborting:
 		s.tls.Wake()
 	case f == nil:
 		s.idleReadable()
@@ -123,7 +123,7 @@ func (s *server) Readable() {
 
 // idleReadable is told of an idle connection: its target has closed it, or says something that nobody asked for, which makes it
 // unfit for the next request. Records of TLS itself (tickets, key updates) are neither.
-func (s *server) idleReadable() {
+func (s *upstreamConn) idleReadable() {
 	if s.tls != nil {
 		var b [1]byte
 		if _, err := s.tls.Read(b[:]); err != nil && pause(err) {
@@ -135,7 +135,7 @@ func (s *server) idleReadable() {
 }
 
 // Drained implements reactor.Handler: the upstream has taken what was waiting for it.
-func (s *server) Drained() {
+func (s *upstreamConn) Drained() {
 	f := s.flow
 	switch {
 	case f == nil || f.is(isMirror):
@@ -148,7 +148,7 @@ func (s *server) Drained() {
 
 // spokeFirst is told of a connection that ends, or says something, before the request has left the loop's batch: a target that closes idle
 // connections may send 408 before it does. It is no answer to this request, of which nothing was written; another connection gets it.
-func (s *server) spokeFirst() {
+func (s *upstreamConn) spokeFirst() {
 	if _, err := s.read(s.w.loop.Scratch()); err != nil && pause(err) {
 		return
 	}
@@ -157,14 +157,14 @@ func (s *server) spokeFirst() {
 	f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
 }
 
-func (s *server) read(p []byte) (int, error) {
+func (s *upstreamConn) read(p []byte) (int, error) {
 	if s.tls != nil {
 		return s.tls.Read(p)
 	}
 	return s.conn.Read(p)
 }
 
-func (s *server) write(p []byte) error {
+func (s *upstreamConn) write(p []byte) error {
 	s.w.shard.UpstreamSent += uint64(len(p))
 	if s.tls != nil {
 		return s.tls.Write(p)
@@ -177,7 +177,7 @@ func (s *server) write(p []byte) error {
 const burst = 16
 
 // later has Run called at the end of the turn.
-func (s *server) later() {
+func (s *upstreamConn) later() {
 	if !s.deferred {
 		s.deferred = true
 		s.w.loop.Defer(s)
@@ -185,18 +185,18 @@ func (s *server) later() {
 }
 
 // Run implements reactor.Runner: it goes on after a burst.
-func (s *server) Run() {
+func (s *upstreamConn) Run() {
 	s.deferred = false
-	if s.state == serverOpen && s.flow != nil {
+	if s.state == upstreamOpen && s.flow != nil {
 		s.Readable()
 	}
 }
 
 // readResponse reads as long as there is something and the client keeps up. Once the response is whole the connection may belong to
 // another loop already, so it is the exchange that is asked whether to go on.
-func (s *server) readResponse() {
+func (s *upstreamConn) readResponse() {
 	f := s.flow
-	for reads := 0; f.server == s && !f.is(held) && f.stage < stageTunnel; reads++ {
+	for reads := 0; f.upstreamConn == s && !f.is(held) && f.stage < stageTunnel; reads++ {
 		if f.client != nil && f.client.conn.Congested() {
 			return
 		}
@@ -240,7 +240,7 @@ func (f *flow) responseEnded(err error) {
 
 // release puts the connection into its pool, or closes it where it may not be used again: what was read before the request had gone out
 // whole was no answer to it, and the answer that is still to come would be taken for the next request's.
-func (s *server) release(reusable bool) {
+func (s *upstreamConn) release(reusable bool) {
 	s.flow = nil
 	most := s.upstream.MaxRequests
 	if !reusable || s.conn.PeerEnded() || s.conn.Unsent() || most > 0 && s.requests >= most || s.unread() {
@@ -253,21 +253,21 @@ func (s *server) release(reusable bool) {
 
 // unread says that something stands behind the response, which the next request would take for its own. The socket itself is asked only
 // where the last read filled its buffer, which hardly ever happens.
-func (s *server) unread() bool {
+func (s *upstreamConn) unread() bool {
 	return s.conn.MayRead() && !s.conn.Alive() || s.tls != nil && s.tls.Buffered()
 }
 
 // Retire implements upstream.Conn: the pool has counted the idle connection off and wants it closed.
-func (s *server) Retire() { s.shut() }
+func (s *upstreamConn) Retire() { s.shut() }
 
-// parked is an idle connection between two loops. It is the same server, which no loop touches meanwhile.
+// parked is an idle connection between two loops. It is the same upstreamConn, which no loop touches meanwhile.
 type parked struct {
-	s      *server
+	s      *upstreamConn
 	socket reactor.Socket
 }
 
 // Detach implements upstream.Conn.
-func (s *server) Detach() (upstream.Parked, bool) {
+func (s *upstreamConn) Detach() (upstream.Parked, bool) {
 	if s.deferred || s.conn.MayRead() || s.tls != nil && s.tls.Buffered() {
 		return nil, false
 	}
@@ -292,12 +292,12 @@ func (p *parked) Attach(loop int) (upstream.Conn, bool) {
 func (p *parked) Discard() { p.socket.Close() }
 
 // close ends a connection that is in use or being made. A handshake's goroutine still using the socket gets to know first.
-func (s *server) close() {
+func (s *upstreamConn) close() {
 	switch s.state {
-	case serverClosed, serverAborting:
+	case upstreamClosed, upstreamAborting:
 		return
-	case serverHandshake:
-		s.state = serverAborting
+	case upstreamHandshake:
+		s.state = upstreamAborting
 		s.tls.Abort()
 		s.conn.Shutdown()
 		return
@@ -306,14 +306,14 @@ func (s *server) close() {
 	s.member.Closed(s.w.loop.Now())
 }
 
-func (s *server) shut() {
+func (s *upstreamConn) shut() {
 	if s.tls != nil {
-		if s.state == serverOpen {
+		if s.state == upstreamOpen {
 			s.tls.CloseWrite()
 		}
 		s.tls.Release()
 	}
-	s.state = serverClosed
+	s.state = upstreamClosed
 	s.conn.Close()
 	if s.partial != nil {
 		s.w.loop.PutBuffer(s.partial)

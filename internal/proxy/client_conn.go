@@ -12,7 +12,7 @@ import (
 	"plimsoll/internal/tlsio"
 )
 
-// client is a client's connection. One that waits for a request owns no buffer and no exchange, about 400 bytes in all.
+// clientConn is a client's connection. One that waits for a request owns no buffer and no exchange, about 400 bytes in all.
 //
 // Its states:
 //
@@ -22,7 +22,7 @@ import (
 // head: a request's head is awaited or partly there. busy: an exchange is under way. tunnel: after 101, bytes both ways. linger: the
 // last response is sent and what the client still sends is thrown away for a while, because closing on unread bytes would make
 // the kernel reset the connection and could take the response away from the client.
-type client struct {
+type clientConn struct {
 	conn       reactor.Conn
 	w          *Worker
 	acceptor   *Acceptor
@@ -34,7 +34,7 @@ type client struct {
 	ahead      *reactor.Buffer // bytes behind a chunked body, read with it: the next request's first
 	timer      reactor.Timer   // until when a handshake, a head or the next request must have come, or the end of linger
 	pace       reactor.Timer   // see pace.go
-	next, prev *client         // in the worker's list
+	next, prev *clientConn     // in the worker's list
 	peer       netip.AddrPort
 	peerText   []byte // the peer's address as text, made at the first request
 	since      int64  // when it was accepted
@@ -108,7 +108,7 @@ func (a *Acceptor) Accepted(l *reactor.Loop, s reactor.Socket) {
 		}
 		return
 	}
-	c := &client{w: w, acceptor: a, listener: ln, peer: s.Peer, counted: counted, since: w.loop.Now(), state: clientHead}
+	c := &clientConn{w: w, acceptor: a, listener: ln, peer: s.Peer, counted: counted, since: w.loop.Now(), state: clientHead}
 	w.link(c)
 	w.shard.Accepted++
 	if err := c.conn.Attach(l, s, c); err != nil {
@@ -123,17 +123,17 @@ func (a *Acceptor) Accepted(l *reactor.Loop, s reactor.Socket) {
 	c.await()
 }
 
-func (w *Worker) link(c *client) {
+func (w *Worker) link(c *clientConn) {
 	c.next, c.prev = w.clients.next, &w.clients
 	c.next.prev, c.prev.next = c, c
 }
 
 // Connected implements reactor.Handler; clients are never dialled.
-func (c *client) Connected(error) {}
+func (c *clientConn) Connected(error) {}
 
 // Readable implements reactor.Handler. A client that waits for Run is not served before it: else each
 // event would bring it one more exchange in the same turn.
-func (c *client) Readable() {
+func (c *clientConn) Readable() {
 	if c.deferred {
 		return
 	}
@@ -152,7 +152,7 @@ func (c *client) Readable() {
 }
 
 // Drained implements reactor.Handler: the client has taken what was waiting for it.
-func (c *client) Drained() {
+func (c *clientConn) Drained() {
 	switch c.state {
 	case clientHead:
 		if !c.deferred {
@@ -166,7 +166,7 @@ func (c *client) Drained() {
 }
 
 // read is Conn.Read through TLS where there is TLS.
-func (c *client) read(p []byte) (int, error) {
+func (c *clientConn) read(p []byte) (int, error) {
 	if c.tls != nil {
 		return c.tls.Read(p)
 	}
@@ -174,7 +174,7 @@ func (c *client) read(p []byte) (int, error) {
 }
 
 // write is Conn.Write through TLS where there is TLS.
-func (c *client) write(p []byte) error {
+func (c *clientConn) write(p []byte) error {
 	if c.tls != nil {
 		return c.tls.Write(p)
 	}
@@ -182,13 +182,13 @@ func (c *client) write(p []byte) error {
 }
 
 // pending says that a read could find something without a further event.
-func (c *client) pending() bool {
+func (c *clientConn) pending() bool {
 	return c.conn.MayRead() || c.tls != nil && c.tls.Buffered()
 }
 
 // wantHead looks for the next request in what is there, then in the socket. Bytes that came with the request before have not been looked at
 // yet, and may fill their buffer.
-func (c *client) wantHead() {
+func (c *clientConn) wantHead() {
 	if c.flow == nil && c.in != nil && !c.conn.Congested() && c.parseHead() {
 		return
 	}
@@ -197,7 +197,7 @@ func (c *client) wantHead() {
 
 // readHead reads until a head is complete, then begins its exchange. A client that does not take its answers gets no further ones
 // until it does: Drained goes on then.
-func (c *client) readHead() {
+func (c *clientConn) readHead() {
 	for reads := 0; !c.conn.Congested(); reads++ {
 		if reads == burst {
 			c.later()
@@ -215,7 +215,7 @@ func (c *client) readHead() {
 
 // receive reads once. A request's first bytes are read into the loop's scratch memory and copied into a buffer of their own size:
 // most heads are some hundred bytes, and with many requests under way the memory that they touch is what costs.
-func (c *client) receive() error {
+func (c *clientConn) receive() error {
 	if c.in != nil {
 		n, err := c.read(c.in.Room())
 		c.in.End += n
@@ -232,7 +232,7 @@ func (c *client) receive() error {
 }
 
 // parseHead looks for a head in what is there; it says whether there is nothing more to do for now.
-func (c *client) parseHead() (done bool) {
+func (c *clientConn) parseHead() (done bool) {
 	f := c.headFlow()
 	used, err := f.req.Parse(c.in.Data(), &c.listener.Head)
 	if err != http1.OK {
@@ -257,7 +257,7 @@ func (c *client) parseHead() (done bool) {
 }
 
 // headFlow is the flow of the request whose first bytes are there.
-func (c *client) headFlow() *flow {
+func (c *clientConn) headFlow() *flow {
 	if c.flow == nil {
 		c.flow, c.listener = c.w.newFlow(c), c.acceptor.Listener
 	}
@@ -266,7 +266,7 @@ func (c *client) headFlow() *flow {
 
 // headPaused deals with a read that brought nothing while a head is awaited. From a head's first bytes on,
 // be they a part of a TLS record, the rest has HeadTimeout to come.
-func (c *client) headPaused(err error) {
+func (c *clientConn) headPaused(err error) {
 	if !pause(err) {
 		c.close()
 		return
@@ -286,10 +286,10 @@ func (c *client) headPaused(err error) {
 }
 
 // holdsRecord says that a part of a TLS record is there, and with it a buffer.
-func (c *client) holdsRecord() bool { return c.tls != nil && c.tls.Holding() }
+func (c *clientConn) holdsRecord() bool { return c.tls != nil && c.tls.Holding() }
 
 // grow moves a head that fills its buffer into the next larger one; the limits of a listener end this before the sizes do.
-func (c *client) grow() {
+func (c *clientConn) grow() {
 	l := c.w.loop
 	old := c.in
 	if old.Start > 0 && old.Start >= len(old.Bytes)/2 {
@@ -305,7 +305,7 @@ func (c *client) grow() {
 
 // again goes on with the connection after an exchange: with the request that is there already, in the turn's end so that others
 // have theirs in between, or by waiting for the next.
-func (c *client) again() {
+func (c *clientConn) again() {
 	l := c.w.loop
 	c.state, c.progress = clientHead, 0
 	if c.ahead != nil {
@@ -322,7 +322,7 @@ func (c *client) again() {
 }
 
 // later has Run called at the end of the turn.
-func (c *client) later() {
+func (c *clientConn) later() {
 	if !c.deferred {
 		c.deferred = true
 		c.w.loop.Defer(c)
@@ -330,7 +330,7 @@ func (c *client) later() {
 }
 
 // await sets the time that the connection may wait for its next request.
-func (c *client) await() {
+func (c *clientConn) await() {
 	wait := c.listener.IdleTimeout
 	if c.w.draining {
 		wait = min(wait, drainGrace)
@@ -340,7 +340,7 @@ func (c *client) await() {
 }
 
 // Run implements reactor.Runner: what again, or a burst, put off.
-func (c *client) Run() {
+func (c *clientConn) Run() {
 	c.deferred = false
 	if c.state != clientHandshake && c.state != clientClosed {
 		c.Readable()
@@ -348,7 +348,7 @@ func (c *client) Run() {
 }
 
 // Expire implements reactor.Expirer: the connection has been too slow, or idle for long enough.
-func (c *client) Expire(t *reactor.Timer, now int64) {
+func (c *clientConn) Expire(t *reactor.Timer, now int64) {
 	if t == &c.pace {
 		c.judgeTaking(now)
 		return
@@ -379,7 +379,7 @@ func (c *client) Expire(t *reactor.Timer, now int64) {
 }
 
 // lingerClose sends what is queued, then the end, and throws away what still comes until the client ends too.
-func (c *client) lingerClose() {
+func (c *clientConn) lingerClose() {
 	c.state, c.progress = clientLinger, 0
 	c.dropBuffers()
 	if c.tls != nil {
@@ -392,7 +392,7 @@ func (c *client) lingerClose() {
 }
 
 // discard reads and forgets; TLS bytes are not even decrypted.
-func (c *client) discard() {
+func (c *clientConn) discard() {
 	for reads := 0; c.progress < lingerBytes; reads++ {
 		if reads == burst {
 			c.later()
@@ -414,7 +414,7 @@ func (c *client) discard() {
 }
 
 // abort ends the connection now, and the exchange under way with it.
-func (c *client) abort(reason exchange.Reason) {
+func (c *clientConn) abort(reason exchange.Reason) {
 	switch c.state {
 	case clientHandshake:
 		c.abortHandshake()
@@ -426,7 +426,7 @@ func (c *client) abort(reason exchange.Reason) {
 }
 
 // close ends a connection that has no exchange under way.
-func (c *client) close() {
+func (c *clientConn) close() {
 	if c.state == clientClosed {
 		return
 	}
@@ -445,7 +445,7 @@ func (c *client) close() {
 	c.release()
 }
 
-func (c *client) dropBuffers() {
+func (c *clientConn) dropBuffers() {
 	if c.in != nil {
 		c.w.loop.PutBuffer(c.in)
 		c.in = nil
@@ -457,7 +457,7 @@ func (c *client) dropBuffers() {
 }
 
 // release gives back everything that a connection holds but its socket.
-func (c *client) release() {
+func (c *clientConn) release() {
 	if c.tls != nil {
 		c.tls.Release()
 	}
