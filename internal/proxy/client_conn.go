@@ -147,7 +147,7 @@ func (c *clientConn) Readable() {
 	case clientLinger:
 		c.discard()
 	case clientHandshake:
-		c.shakeHands()
+		c.startHandshake()
 	}
 }
 

@@ -18,9 +18,9 @@ func (c *clientConn) awaitHandshake() {
 	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.Handshake)
 }
 
-// shakeHands has a goroutine do the TLS handshake: it is CPU work, and may wait for certificates. Until it is done the goroutine
+// startHandshake has a goroutine do the TLS handshake: it is CPU work, and may wait for certificates. Until it is done the goroutine
 // alone reads and writes the socket, and the loop only wakes it; the descriptor stays open for as long.
-func (c *clientConn) shakeHands() {
+func (c *clientConn) startHandshake() {
 	if c.shaking {
 		c.tls.Wake()
 		return

@@ -57,7 +57,7 @@ func (s *upstreamConn) Connected(err error) {
 	s.opened()
 }
 
-// beginHandshake is clientConn.shakeHands's mirror image; a client speaks first, so that it waits for nothing.
+// beginHandshake is clientConn.startHandshake's mirror image; a client speaks first, so that it waits for nothing.
 func (s *upstreamConn) beginHandshake() {
 	cfg, err := s.upstream.TLS(s.member.Target().Address().Host)
 	if err != nil {
