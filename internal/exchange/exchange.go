@@ -13,7 +13,7 @@ import (
 // needs another goroutine takes a Hold. Exchanges are reused: no reference to one, or to bytes in it, outlives Done.
 type Exchange struct {
 	Request  *head.Request
-	Response *head.Response // filled from the response's moment on; before it, empty
+	Response *head.Response // filled from the response phase on; before it, empty
 	Body     []byte         // of an answer made by the gateway itself
 
 	Peer        netip.AddrPort // the other end of the client's socket
@@ -61,7 +61,7 @@ type TLS struct {
 	Resumed    bool
 }
 
-// Verdict is what a policy decides at the request's or the response's moment.
+// Verdict is what a policy decides in the request or the response phase.
 type Verdict uint8
 
 const (
@@ -80,8 +80,9 @@ const (
 	UpstreamFailed            // the upstream failed: the client got 502, 503 or 504, or a cut-off response
 )
 
-// A policy is any of these. It is made once for a route and used by all loops at the same time: what it keeps must be
-// immutable or atomic. Its methods run on a loop and must not block, nor take a lock that may be waited for.
+// A policy acts in one or more of three phases: request, response and done. For each it implements one of these.
+// It is made once for a route and used by all loops at the same time: what it keeps must be immutable or atomic.
+// Its methods run on a loop and must not block, nor take a lock that may be waited for.
 
 // RequestPolicy acts when a request's head is in.
 type RequestPolicy interface {
@@ -150,7 +151,7 @@ func (n Names) with(more []string) Names {
 	return n
 }
 
-// Append adds a policy to each moment it acts at. It panics when it acts at none, which no config can cause.
+// Append adds a policy to each phase it acts in. It panics when it acts in none, which no config can cause.
 func (c *Chain) Append(policy any) {
 	acts := false
 	if p, ok := policy.(RequestPolicy); ok {
@@ -169,7 +170,7 @@ func (c *Chain) Append(policy any) {
 		c.ResponseRemoved = c.ResponseRemoved.with(p.ResponseRemoved())
 	}
 	if !acts {
-		panic("exchange: a policy that acts at no moment")
+		panic("exchange: a policy that acts in no phase")
 	}
 }
 

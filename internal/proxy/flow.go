@@ -55,7 +55,7 @@ type flow struct {
 	downOptions []byte // what Connection said in the response's head, once written: see trimResponse
 
 	stage    stage
-	at       uint8 // the next policy of the moment that is under way
+	at       uint8 // the next policy of the phase that is under way
 	tries    uint8 // upstream tries begun
 	toClient http1.Framing
 	flags    flowFlags
@@ -94,7 +94,7 @@ type stage uint8
 
 const (
 	stageReading  stage = iota // the head is not complete
-	stagePolicies              // the chain's request moment is under way, or held
+	stagePolicies              // the chain's request phase is under way, or held
 	stageHolding               // the body is received before a target is picked
 	stageWaiting               // for a free connection
 	stageConnecting
@@ -110,7 +110,7 @@ type flowFlags uint32
 
 const (
 	held         flowFlags = 1 << iota // a policy will resume
-	heldResponse                       // it was held at the response's moment
+	heldResponse                       // it was held in the response phase
 	requestSent                        // the request is with the upstream whole, its body too
 	bodyStreamed                       // parts of the body are gone and cannot be sent again
 	wroteRequest                       // bytes of the present try went into the upstream's socket
@@ -282,7 +282,7 @@ var askedMethod = []byte("Access-Control-Request-Method")
 // noRoute stands for the route of exchanges that have none.
 var noRoute = Route{Upstream: exchange.NoUpstream, Timeout: bodyWindow, StreamTimeout: bodyWindow, Stat: 0}
 
-// runRequest runs the rest of the chain's request moment, then the action.
+// runRequest runs the rest of the chain's request phase, then the action.
 func (f *flow) runRequest() {
 	for chain := f.route.Chain.Request; int(f.at) < len(chain); {
 		policy := chain[f.at]

@@ -173,7 +173,7 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 	f.startResponse(buf, from, to)
 }
 
-// respondPolicies runs the rest of the chain's response moment. Continue: what is there goes out. Held: a policy will resume. Answered: a
+// respondPolicies runs the rest of the chain's response phase. Continue: what is there goes out. Held: a policy will resume. Answered: a
 // policy's answer went its way instead, and f may be over.
 func (f *flow) respondPolicies() exchange.Verdict {
 	for chain := f.route.Chain.Response; int(f.at) < len(chain); {
@@ -226,7 +226,7 @@ func rebase(p, old, new []byte) []byte {
 	return new[offset : int(offset)+len(p)]
 }
 
-// runResponse goes on after a policy held the exchange at the response's moment.
+// runResponse goes on after a policy held the exchange in the response phase.
 func (f *flow) runResponse() {
 	if f.respondPolicies() != exchange.Continue {
 		return
