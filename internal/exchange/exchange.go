@@ -33,12 +33,12 @@ type Exchange struct {
 	MirrorBody int64
 	MaxBody    int64 // the longest request body in bytes, 0 for no bound: longer ones end in 413, whenever that shows
 
-	ID       []byte // the request id, empty where no policy made one
-	Target   string // the address of the target that was used last, empty before
-	Service  string // the name of the upstream that was used, empty before
-	Start    int64  // when the head was complete, monotonic nanoseconds of the loop
-	Reason   Reason // why the gateway answered in the upstream's stead, or cut the exchange
-	Attempts uint8  // tries made upstream
+	ID           []byte // the request id, empty where no policy made one
+	Target       string // the address of the target that was used last, empty before
+	UpstreamName string // the name of the upstream that was used, empty before
+	Start        int64  // when the head was complete, monotonic nanoseconds of the loop
+	Reason       Reason // why the gateway answered in the upstream's stead, or cut the exchange
+	Attempts     uint8  // tries made upstream
 
 	arena  arena
 	engine Engine

@@ -82,11 +82,11 @@ func (g *Gateway) addSeries() error {
 
 func (g *Gateway) readUpstreams(emit telemetry.Emit) {
 	v := g.view()
-	names := slices.Sorted(maps.Keys(v.services))
+	names := slices.Sorted(maps.Keys(v.upstreams))
 	names = names[:min(len(names), telemetry.MaxNames)]
 	all := make([]*upstream.Upstream, len(names))
 	for i, name := range names {
-		all[i] = v.services[name]
+		all[i] = v.upstreams[name]
 	}
 	shown, left := 0, 0
 	for i, load := range g.loads(all) {

@@ -23,7 +23,7 @@ type inForce struct {
 	config    *config.Config
 	version   string
 	loadedAt  time.Time
-	services  services
+	upstreams upstreams
 	listeners []listenerView // in the config's order
 }
 
@@ -37,7 +37,7 @@ type listenerView struct {
 
 // look makes the view of what is in force. g.mu is held.
 func (g *Gateway) look() *inForce {
-	v := &inForce{config: g.config, version: g.version, loadedAt: g.loadedAt, services: g.services}
+	v := &inForce{config: g.config, version: g.version, loadedAt: g.loadedAt, upstreams: g.upstreams}
 	for _, lc := range g.config.Listeners {
 		l := g.listeners[lc.Address]
 		view := listenerView{address: l.address, bound: l.bound.String(), quota: l.quota, accepting: &l.accepting}

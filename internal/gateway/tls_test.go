@@ -390,7 +390,7 @@ func TestAHealthCheckSpeaksTLSWithoutAServerName(t *testing.T) {
 	yaml := strings.Replace(toTLS(address, fmt.Sprintf("ca: %q", ca.file)), "], tls:", "], health: {active: {path: /, interval: 100ms}}, tls:", 1)
 	g := serve(t, yaml)
 	eventually(t, "a check succeeds", func() bool {
-		light := g.services["s"].Status().Targets[0].Light
+		light := g.upstreams["s"].Status().Targets[0].Light
 		if light != nil && light.Failures > 0 {
 			t.Fatalf("the check: %+v", light)
 		}

@@ -11,7 +11,7 @@ import (
 // startUpstream begins the proxying of an exchange whose policies have let it go on.
 func (f *flow) startUpstream() {
 	u := &f.view.Upstreams[f.Upstream]
-	f.Service = u.Name()
+	f.UpstreamName = u.Name()
 	if f.Mirror != exchange.NoUpstream {
 		f.flags |= mirrored
 	}
