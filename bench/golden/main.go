@@ -106,7 +106,7 @@ func copyRun(run *record.Run, dir string) error {
 		} else {
 			step.Samples, step.Totals.Response, step.Totals.Service = nil, measure.Sparse{}, measure.Sparse{}
 		}
-		step.Totals.Lag, step.Totals.Crowds = measure.Sparse{}, nil
+		step.Totals.Lag, step.Totals.ConcurrencyAtSend = measure.Sparse{}, nil
 		for j := range step.Totals.Requests {
 			step.Totals.Requests[j].Response = measure.Sparse{}
 		}

@@ -28,6 +28,6 @@ type runner func(ctx context.Context, o gatewayOptions) error
 func runGateway(ctx context.Context, o gatewayOptions) error {
 	return gateway.Run(ctx, gateway.Options{
 		ConfigPath: o.ConfigPath, Watch: o.Watch, Logger: o.Logger, Version: buildVersion(), Ready: o.Ready,
-		Admin: func(g *gateway.Gateway, d *gateway.AdminDoor) http.Handler { return admin.New(g, d) },
+		Admin: func(g *gateway.Gateway, d *gateway.AdminAddress) http.Handler { return admin.New(g, d) },
 	})
 }

@@ -43,7 +43,7 @@ type Options struct {
 	// Ready is called once, when every listener accepts. It may be nil.
 	Ready func()
 	// Admin makes what an admin address serves; nil for nothing.
-	Admin func(*Gateway, *AdminDoor) http.Handler
+	Admin func(*Gateway, *AdminAddress) http.Handler
 
 	// Host replaces the machine in a simulation; nil for the real one.
 	Host *Host

@@ -93,7 +93,7 @@ func (g *Gateway) apply(cfg *config.Config, reload bool) error {
 			w.Shard().Grow(g.registry.Sizes())
 			w.Install(c.snapshot)
 			if !c.sameLog {
-				w.SetAccessLog(lane(c.accessLog, i))
+				w.SetAccessLog(ring(c.accessLog, i))
 			}
 		})
 	}
@@ -240,11 +240,11 @@ func (g *Gateway) openAccessLog(c *config.AccessLog) (*accesslog.Log, error) {
 	return accesslog.Open(o)
 }
 
-func lane(log *accesslog.Log, loop int) *accesslog.Lane {
+func ring(log *accesslog.Log, loop int) *accesslog.Ring {
 	if log == nil {
 		return nil
 	}
-	return log.Lane(loop)
+	return log.Ring(loop)
 }
 
 // configVersion is a short hash of what the configuration says, defaults included, secrets apart:

@@ -127,8 +127,8 @@ func (g *Gateway) readListeners(emit telemetry.Emit) {
 	for _, l := range g.view().listeners {
 		emit(seriesListener, float64(l.quota.Open()), l.address)
 		emit(seriesAccepting, truth(l.accepting.Load()), l.address)
-		if l.gate != nil {
-			s := l.gate.Stats()
+		if l.limiter != nil {
+			s := l.limiter.Stats()
 			emit(seriesHandshakes, float64(s.InFlight), l.address)
 			emit(seriesHandshakesWaiting, float64(s.Waiting), l.address)
 		}

@@ -30,7 +30,7 @@ type inForce struct {
 // listenerView is what is asked of a listener.
 type listenerView struct {
 	address, bound string
-	gate           *tlsio.Gate // nil without TLS
+	limiter        *tlsio.HandshakeLimiter // nil without TLS
 	quota          *proxy.Quota
 	accepting      *atomic.Bool
 }
@@ -42,7 +42,7 @@ func (g *Gateway) look() *inForce {
 		l := g.listeners[lc.Address]
 		view := listenerView{address: l.address, bound: l.bound.String(), quota: l.quota, accepting: &l.accepting}
 		if l.tls != nil {
-			view.gate = l.tls.gate
+			view.limiter = l.tls.limiter
 		}
 		v.listeners = append(v.listeners, view)
 	}

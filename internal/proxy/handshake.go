@@ -27,10 +27,10 @@ func (c *clientConn) startHandshake() {
 	}
 	c.shaking = true
 	c.conn.Lend()
-	c.tls.Behind(c.listener.Gate)
+	c.tls.Behind(c.listener.Limiter)
 	session, loop := c.tls, c.w.loop
 	c.w.handshakes++
-	started := c.listener.Gate.Go(func() {
+	started := c.listener.Limiter.Go(func() {
 		err := session.Handshake()
 		loop.Post(func() { c.w.handshakes--; c.handshaken(err) })
 	})

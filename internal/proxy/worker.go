@@ -44,7 +44,7 @@ type Worker struct {
 	shared *Shared
 	view   *view
 	shard  *telemetry.Shard
-	log    *accesslog.Lane // nil for no access log
+	log    *accesslog.Ring // nil for no access log
 	record accesslog.Record
 	tls    *tlsio.Loop
 	logger *slog.Logger
@@ -165,7 +165,7 @@ func (w *Worker) Expire(_ *reactor.Timer, now int64) {
 }
 
 // SetAccessLog makes log take the lines from now on; nil for none.
-func (w *Worker) SetAccessLog(log *accesslog.Lane) { w.log = log }
+func (w *Worker) SetAccessLog(log *accesslog.Ring) { w.log = log }
 
 // Shard is where this loop counts.
 func (w *Worker) Shard() *telemetry.Shard { return w.shard }

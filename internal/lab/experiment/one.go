@@ -243,7 +243,7 @@ func (o *one) load(ctx context.Context) error {
 	o.raw.after = o.read()
 	o.raw.load, o.raw.timeout = totals, l.Timeout.Seconds()
 	// They take much room, and nothing here reads them.
-	totals.Crowds, totals.Lag = nil, measure.Sparse{}
+	totals.ConcurrencyAtSend, totals.Lag = nil, measure.Sparse{}
 	if totals.Ended[measure.OK] == 0 {
 		return fmt.Errorf("not one request was answered well: %s", example(totals))
 	}

@@ -101,9 +101,9 @@ type Totals struct {
 	Peak int
 	// Requests are the totals of each kind of request of the mix, in the order of the script's names.
 	Requests []RequestTotals `json:",omitempty"`
-	// Crowds are the requests that ended OK, by how many others they found in flight; ascending, none empty. They show where requests begin to
+	// ConcurrencyAtSend is the requests that ended OK, by how many others they found in flight; ascending, none empty. They show where requests begin to
 	// wait for each other long before a percentile does. It is nil where nobody counted.
-	Crowds []Crowd `json:",omitempty"`
+	ConcurrencyAtSend []ConcurrencyAtSend `json:"Crowds,omitempty"`
 	// Examples are, by kind of failure, what the first one looked like: for a person.
 	Examples map[string]string `json:",omitempty"`
 	// Generator is what the generator itself used.
@@ -117,11 +117,11 @@ type RequestTotals struct {
 	Response Sparse
 }
 
-// MostFound bounds Crowd.Found: what finds more counts as having found this many.
+// MostFound bounds ConcurrencyAtSend.Found: what finds more counts as having found this many.
 const MostFound = 255
 
-// Crowd is the requests that found so many others of the same loop of the generator in flight when they were sent.
-type Crowd struct {
+// ConcurrencyAtSend is the requests that found so many others of the same loop of the generator in flight when they were sent.
+type ConcurrencyAtSend struct {
 	Found        int
 	Count        uint64
 	Sum, Squares float64 // of their service times (see Window.Service) and of these squared, in nanoseconds

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"os"
 	"reflect"
 	"strings"
@@ -62,7 +63,8 @@ func eachField(t reflect.Type, seen map[reflect.Type]bool, visit func(name strin
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if !f.Anonymous {
-			visit(f.Name)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			visit(cmp.Or(name, f.Name))
 		}
 		eachField(f.Type, seen, visit)
 	}

@@ -59,7 +59,7 @@ func step(number, windows int) *measure.Step {
 	t.ConnectionsMade, t.Reused, t.Peak = 64, 1100, 70
 	t.Requests = []measure.RequestTotals{{Name: "list, all", Ended: t.Ended, Response: durations(r, 1000)}, {Name: "buy", Response: durations(r, 0)}}
 	t.Examples = map[string]string{"bad_status": "HTTP/1.1 503 <busy>"}
-	t.Crowds = []measure.Crowd{{Found: 0, Count: 7, Sum: 1.5e6, Squares: 2.5e12}, {Found: 255, Count: 1}}
+	t.ConcurrencyAtSend = []measure.ConcurrencyAtSend{{Found: 0, Count: 7, Sum: 1.5e6, Squares: 2.5e12}, {Found: 255, Count: 1}}
 	t.Generator = measure.Generator{Loops: 1, CPU: 12e6, Busy: .2}
 	return s
 }

@@ -66,20 +66,20 @@ func few(blocks, confidence float64) float64 {
 }
 
 // Share is the interval of the share of rare bad events among all, over windows that follow each other. It is the wider, on each side, of
-// the bootstrap's and of the exact binomial one (Clopper and Pearson, 1934) with the counts divided by clump: how many events come
+// the bootstrap's and of the exact binomial one (Clopper and Pearson, 1934) with the counts divided by designEffect: how many events come
 // together, at least 1, as DesignEffect measures it. The bootstrap knows nothing of what it has not seen: from 0 bad of 500 it would say
 // that bad ones do not exist.
-func Share(bad, total []float64, clump float64, block int, confidence float64, rng *rand.Rand) Interval {
+func Share(bad, total []float64, designEffect float64, block int, confidence float64, rng *rand.Rand) Interval {
 	const replicates = 400
 	in := Ratio(bad, total, block, replicates, confidence, rng)
-	clump = max(clump, 1)
-	exact := Binomial(sum(bad)/clump, sum(total)/clump, confidence)
+	designEffect = max(designEffect, 1)
+	exact := Binomial(sum(bad)/designEffect, sum(total)/designEffect, confidence)
 	in.Low, in.High = max(min(in.Low, exact.Low), 0), min(max(in.High, exact.High), 1)
 	return in
 }
 
-// Binomial is the interval of Clopper and Pearson for bad of total, which need not be whole numbers: effective counts of events that come in
-// clumps are not. It is 0 to 1 when total is 0.
+// Binomial is the interval of Clopper and Pearson for bad of total, which need not be whole numbers: effective counts of events that come
+// together are not. It is 0 to 1 when total is 0.
 func Binomial(bad, total, confidence float64) Interval {
 	if total <= 0 {
 		return Interval{0, 0, 1}

@@ -32,7 +32,7 @@ func total(values []float64) (sum float64) {
 }
 
 // viewOf leaves out the settling, which is as long as the plan says. Cutting off what looks like a transient in each step by itself was
-// tried (MSER, White 1997) and rejected: near the line a slow beginning is as often one of the clumps that break the SLO, and the line came
+// tried (MSER, White 1997) and rejected: near the line a slow beginning is as often one of the times that break the SLO, and the line came
 // out too high.
 func viewOf(s *measure.Step) view {
 	first := 0
@@ -89,9 +89,9 @@ func (v *view) counts(o *slo.Objective) (bad, total []float64) {
 	return bad, total
 }
 
-// clump is how many requests break an objective together, as far as the step shows. Where fewer are bad than are allowed there is little to
+// designEffect is how many requests break an objective together, as far as the step shows. Where fewer are bad than are allowed there is little to
 // tell it from; so it is told, too, from as many of the slowest as would be allowed: they come together for the same reason.
-func (v *view) clump(o *slo.Objective, bad, total []float64, block int) float64 {
+func (v *view) designEffect(o *slo.Objective, bad, total []float64, block int) float64 {
 	effect := stats.DesignEffect(bad, total, block)
 	if o.Limit == 0 {
 		// Failures have nothing to do with the slowest answers.
@@ -142,7 +142,7 @@ func judge(v *view, objectives SLO, rng *rand.Rand) (record.Verdict, []record.Ob
 		o := &objectives[i]
 		bad, total := v.counts(o)
 		block := stats.BlockLength(bad)
-		in := stats.Share(bad, total, v.clump(o, bad, total, block), block, confidence, rng)
+		in := stats.Share(bad, total, v.designEffect(o, bad, total, block), block, confidence, rng)
 		shares[i] = record.ObjectiveShare{Objective: o.Text, Share: interval(in), Allowed: o.Share}
 		words := fmt.Sprintf("%s to %s of the requests break %s, which allows %s", percent(in.Low), percent(in.High), o.Text, percent(o.Share))
 		switch {

@@ -231,19 +231,19 @@ func benchmarkEncoder(b *testing.B, e encoder) {
 // BenchmarkWrite is the cost to the loop of a line that is not dropped: the ring is emptied whenever it asks for that.
 func BenchmarkWrite(b *testing.B) {
 	wake := make(chan struct{}, 1)
-	lane := &Lane{ring: newRing(defaultRing), encode: newJSON(), dropped: new(atomic.Uint64), wake: wake}
+	ring := &Ring{buffer: newRingBuffer(defaultRing), encode: newJSON(), dropped: new(atomic.Uint64), wake: wake}
 	r := browserRecord()
 	b.ReportAllocs()
 	for b.Loop() {
 		r.Time += 20_000
-		lane.Write(r)
+		ring.Write(r)
 		if len(wake) > 0 {
 			<-wake
-			lane.ring.release(len(lane.ring.readable()))
-			lane.ring.release(len(lane.ring.readable()))
+			ring.buffer.release(len(ring.buffer.readable()))
+			ring.buffer.release(len(ring.buffer.readable()))
 		}
 	}
-	if n := lane.dropped.Load(); n > 0 {
+	if n := ring.dropped.Load(); n > 0 {
 		b.Errorf("%d lines were dropped", n)
 	}
 }

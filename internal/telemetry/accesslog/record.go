@@ -9,7 +9,7 @@ import (
 )
 
 // Record is what is logged of one exchange. The loop that fills it keeps it: nothing of it, nor of the bytes it points
-// to, is used after Lane.Write has returned. Every string and slice may hold any bytes, as they come from outside; an
+// to, is used after Ring.Write has returned. Every string and slice may hold any bytes, as they come from outside; an
 // empty one means that there is no value.
 type Record struct {
 	Time     int64      // when the exchange was over, wall clock, Unix nanoseconds

@@ -2,7 +2,7 @@ package accesslog
 
 import "sync/atomic"
 
-// ring carries lines from one loop to the writer without a lock: one goroutine puts in, one takes out.
+// ringBuffer carries lines from one loop to the writer without a lock: one goroutine puts in, one takes out.
 //
 // Positions count bytes since the beginning and only grow; a position's place in buf is its low bits. A line is encoded in
 // place and therefore must be contiguous. Where it might not fit before the end of buf, the rest of the lap is left out:
@@ -15,7 +15,7 @@ import "sync/atomic"
 //
 // Rejected: a frame header per line (the writer would have to copy lines together, here it writes straight from buf), and
 // a channel of buffers (a lock per line, and an owner for every buffer).
-type ring struct {
+type ringBuffer struct {
 	buf  []byte
 	mask uint64
 
@@ -34,13 +34,13 @@ type ring struct {
 	_    [64]byte
 }
 
-// newRing makes a ring of size bytes, a power of two and at least twice maxLine.
-func newRing(size int) *ring {
-	return &ring{buf: make([]byte, size), mask: uint64(size - 1)}
+// newRingBuffer makes a ring of size bytes, a power of two and at least twice maxLine.
+func newRingBuffer(size int) *ringBuffer {
+	return &ringBuffer{buf: make([]byte, size), mask: uint64(size - 1)}
 }
 
 // reserve is empty room for n bytes, at most half the ring's size; ok is false when the ring is too full. Putter only.
-func (r *ring) reserve(n int) (room []byte, ok bool) {
+func (r *ringBuffer) reserve(n int) (room []byte, ok bool) {
 	size := uint64(len(r.buf))
 	r.start = r.pos
 	if left := size - r.pos&r.mask; left < uint64(n) {
@@ -57,7 +57,7 @@ func (r *ring) reserve(n int) (room []byte, ok bool) {
 }
 
 // commit publishes the first n bytes of the reserved room. Putter only.
-func (r *ring) commit(n int) {
+func (r *ringBuffer) commit(n int) {
 	if r.start != r.pos {
 		r.lapEnd.Store(r.pos)
 	}
@@ -66,7 +66,7 @@ func (r *ring) commit(n int) {
 }
 
 // wantsWriter says, once, that the ring has become more than half full. Putter only.
-func (r *ring) wantsWriter() bool {
+func (r *ringBuffer) wantsWriter() bool {
 	half := uint64(len(r.buf) / 2)
 	if r.pos-r.seen > half {
 		r.seen = r.tail.Load()
@@ -77,7 +77,7 @@ func (r *ring) wantsWriter() bool {
 }
 
 // readable is the next contiguous run of whole lines, empty when there is none. Taker only; valid until release.
-func (r *ring) readable() []byte {
+func (r *ringBuffer) readable() []byte {
 	head, tail := r.head.Load(), r.tail.Load()
 	if nextLap := (tail | r.mask) + 1; head > nextLap {
 		end := nextLap
@@ -94,12 +94,12 @@ func (r *ring) readable() []byte {
 }
 
 // at is the bytes between two positions of the same lap.
-func (r *ring) at(from, to uint64) []byte {
+func (r *ringBuffer) at(from, to uint64) []byte {
 	i := from & r.mask
 	return r.buf[i : i+to-from]
 }
 
 // release gives back the first n bytes of what readable returned. Taker only.
-func (r *ring) release(n int) {
+func (r *ringBuffer) release(n int) {
 	r.tail.Store(r.tail.Load() + uint64(n))
 }

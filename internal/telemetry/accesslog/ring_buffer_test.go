@@ -9,7 +9,7 @@ import (
 )
 
 // put writes one line of n bytes that says its number, reserving more room than it takes, as encoders do.
-func put(r *ring, number, n, spare int) bool {
+func put(r *ringBuffer, number, n, spare int) bool {
 	room, ok := r.reserve(n + spare)
 	if !ok {
 		return false
@@ -40,7 +40,7 @@ func (c *checker) take(chunk []byte) {
 
 func TestRingGivesBackEveryLineWholeAndInOrderOverManyLaps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	r := newRing(1 << 10)
+	r := newRingBuffer(1 << 10)
 	c := checker{t: t}
 	sent, full := 0, 0
 	for range 20_000 {
@@ -71,7 +71,7 @@ func TestRingGivesBackEveryLineWholeAndInOrderOverManyLaps(t *testing.T) {
 }
 
 func TestRingThatLinesFillExactlyLosesNothing(t *testing.T) {
-	r := newRing(1 << 10)
+	r := newRingBuffer(1 << 10)
 	c := checker{t: t}
 	for number := range 64 * 5 {
 		if !put(r, number, 16, 0) {
@@ -93,7 +93,7 @@ func TestRingThatLinesFillExactlyLosesNothing(t *testing.T) {
 
 func TestRingCarriesLinesBetweenTwoGoroutines(t *testing.T) {
 	const lines = 20_000
-	r := newRing(1 << 12)
+	r := newRingBuffer(1 << 12)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -119,7 +119,7 @@ func TestRingCarriesLinesBetweenTwoGoroutines(t *testing.T) {
 }
 
 func TestRingAsksForTheWriterOnceWhenHalfFull(t *testing.T) {
-	r := newRing(1 << 10)
+	r := newRingBuffer(1 << 10)
 	asked := func(lines int) (times int) {
 		for range lines {
 			put(r, 0, 64, 0)

@@ -9,14 +9,14 @@ import (
 	"plimsoll/internal/tlsio"
 )
 
-func TestGateRunsQueuesAndRefuses(t *testing.T) {
+func TestHandshakeLimiterRunsQueuesAndRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := tlsio.NewGate(2, 3)
+		l := tlsio.NewHandshakeLimiter(2, 3)
 		release := make(chan struct{})
 		var mu sync.Mutex
 		var started []int
 		for i := range 7 {
-			accepted := g.Go(func() {
+			accepted := l.Go(func() {
 				mu.Lock()
 				started = append(started, i)
 				mu.Unlock()
@@ -27,7 +27,7 @@ func TestGateRunsQueuesAndRefuses(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		if got, want := g.Stats(), (tlsio.GateStats{InFlight: 2, Waiting: 3, Refused: 2}); got != want {
+		if got, want := l.Stats(), (tlsio.HandshakeLimiterStats{InFlight: 2, Waiting: 3, Refused: 2}); got != want {
 			t.Errorf("stats %+v, want %+v", got, want)
 		}
 		for range 5 {
@@ -37,21 +37,21 @@ func TestGateRunsQueuesAndRefuses(t *testing.T) {
 		if want := []int{0, 1, 2, 3, 4}; !slices.Equal(started, want) {
 			t.Errorf("started in the order %v, want %v", started, want)
 		}
-		if got, want := g.Stats(), (tlsio.GateStats{Refused: 2}); got != want {
+		if got, want := l.Stats(), (tlsio.HandshakeLimiterStats{Refused: 2}); got != want {
 			t.Errorf("stats at the end %+v, want %+v", got, want)
 		}
-		if !g.Go(func() {}) {
-			t.Error("an empty gate refused")
+		if !l.Go(func() {}) {
+			t.Error("an empty limiter refused")
 		}
 	})
 }
 
-func TestGateWithoutAQueue(t *testing.T) {
+func TestHandshakeLimiterWithoutAQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := tlsio.NewGate(0, 0)
+		l := tlsio.NewHandshakeLimiter(0, 0)
 		release := make(chan struct{})
-		if !g.Go(func() { <-release }) || g.Go(func() {}) {
-			t.Error("a gate for one did not hold exactly one")
+		if !l.Go(func() { <-release }) || l.Go(func() {}) {
+			t.Error("a limiter for one did not hold exactly one")
 		}
 		close(release)
 	})
