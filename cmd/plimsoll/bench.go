@@ -10,10 +10,10 @@ import (
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/model"
-	"plimsoll/internal/lab/page"
 	"plimsoll/internal/lab/probe"
 	"plimsoll/internal/lab/record"
-	"plimsoll/internal/lab/rig"
+	"plimsoll/internal/lab/runner"
+	"plimsoll/internal/lab/scrape"
 	"plimsoll/internal/lab/slo"
 	"plimsoll/internal/lab/survey"
 )
@@ -23,7 +23,7 @@ const surveyConnections = 2048
 
 // bench is what a survey works with: the generator, the probes, and what they are used on.
 type bench struct {
-	*rig.Rig
+	*runner.Runner
 	sampler *probe.Sampler
 	loops   int
 	near    bool
@@ -59,13 +59,13 @@ func (k *surveyCommand) bench(ctx context.Context, target load.Target, script lo
 		}
 	}
 	if len(k.Metrics) > 0 {
-		o.More = append(o.More, page.New(k.Metrics...))
+		o.More = append(o.More, scrape.New(k.Metrics...))
 	}
 	if k.Deep {
 		o.More = append(o.More, b.deep()...)
 	}
 	b.sampler = probe.New(o)
-	b.Rig = rig.New(rig.Options{Target: target, Script: script, Sampler: b.sampler, Loops: b.loops, Timeout: k.Timeout,
+	b.Runner = runner.New(runner.Options{Target: target, Script: script, Sampler: b.sampler, Loops: b.loops, Timeout: k.Timeout,
 		Lateness: survey.Lateness(objectives), Spare: near, PerConnection: k.perConnection(), Profile: b.profiles(k.Pprof), Seed: k.Seed})
 	return b, nil
 }
@@ -76,7 +76,7 @@ func (b *bench) profiles(url string) func(ctx context.Context, p measure.Plan) m
 	if url == "" {
 		return nil
 	}
-	profiler := page.NewProfiler(url)
+	profiler := scrape.NewProfiler(url)
 	return func(ctx context.Context, p measure.Plan) map[string][]byte {
 		kinds := profilesOf(p.Phase)
 		if len(kinds) == 0 {
@@ -103,12 +103,12 @@ const profileMaking = 500 * time.Millisecond
 
 // profilesOf are the kinds of profile that a phase is there for. Beyond the line, and after it, what matters is what the processor does and where goroutines
 // pile up.
-func profilesOf(phase string) []page.Kind {
+func profilesOf(phase string) []scrape.Kind {
 	switch phase {
 	case measure.PhaseHalf, measure.PhaseKnee:
-		return page.Kinds
+		return scrape.Kinds
 	case measure.PhaseOverload, measure.PhaseRecovery:
-		return []page.Kind{page.CPU, page.Goroutine}
+		return []scrape.Kind{scrape.CPU, scrape.Goroutine}
 	}
 	return nil
 }
@@ -156,10 +156,10 @@ func (k *surveyCommand) perConnection() int {
 	return 0
 }
 
-// Step is the rig's. A generator that was late beside its target takes precedence over it from then on. It does not from the start: a target that has
+// Step is the runner's. A generator that was late beside its target takes precedence over it from then on. It does not from the start: a target that has
 // processors to spare is disturbed less by a generator of its own rank.
 func (b *bench) Step(ctx context.Context, p measure.Plan, stop func(w *measure.Window) (reason string)) (*measure.Step, string, error) {
-	s, stopped, err := b.Rig.Step(ctx, p, stop)
+	s, stopped, err := b.Runner.Step(ctx, p, stop)
 	if b.near && !b.ahead && s != nil && s.Totals.Generator.Invalid != "" {
 		b.ahead = true
 		if failed := precede(); failed != nil {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/model"
@@ -16,7 +17,6 @@ import (
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/scenario"
 	"plimsoll/internal/lab/text"
-	"plimsoll/internal/lab/words"
 )
 
 // usualDuration is how long a load lasts that was given no time and no profile with its own.
@@ -208,15 +208,15 @@ func (p *planned) describe(k *loadCommand) {
 	rate, arrivals := "closed loop", ""
 	if asked := p.asked; asked != nil {
 		rate, arrivals = asked.String(), string(p.arrivals)
-		p.what = fmt.Sprintf("%s, %s arrivals", words.Rate(asked.Mean()), p.arrivals)
+		p.what = fmt.Sprintf("%s, %s arrivals", format.Rate(asked.Mean()), p.arrivals)
 		if len(asked.Segments) > 1 || len(asked.Bursts) > 0 {
-			p.what = fmt.Sprintf("%s, on average %s, %s arrivals", rate, words.Rate(asked.Mean()), p.arrivals)
+			p.what = fmt.Sprintf("%s, on average %s, %s arrivals", rate, format.Rate(asked.Mean()), p.arrivals)
 		}
 	} else {
 		p.what = "closed loop"
 	}
-	p.what = fmt.Sprintf("%s at %s\n%s, for %s, over %s, with %s", words.Clean(p.mix), o.Target.URL, p.what,
-		words.Duration(float64(p.offer.length)), many(o.Connections, "connection"), many(o.Loops, "loop"))
+	p.what = fmt.Sprintf("%s at %s\n%s, for %s, over %s, with %s", format.Clean(p.mix), o.Target.URL, p.what,
+		format.Duration(float64(p.offer.length)), many(o.Connections, "connection"), many(o.Loops, "loop"))
 	p.settings = map[string]string{
 		"rate": rate, "arrivals": arrivals, "connections": strconv.Itoa(o.Connections), "loops": strconv.Itoa(o.Loops),
 		"duration": p.offer.length.String(), "timeout": o.Timeout.String(), "new-connections": strconv.FormatBool(k.NewConnections),

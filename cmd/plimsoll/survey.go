@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"plimsoll/internal/lab/diagnose"
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/record"
@@ -22,7 +23,6 @@ import (
 	"plimsoll/internal/lab/slo"
 	"plimsoll/internal/lab/survey"
 	"plimsoll/internal/lab/text"
-	"plimsoll/internal/lab/words"
 )
 
 type surveyCommand struct {
@@ -248,7 +248,7 @@ func tell(p *progress) func(survey.Event) {
 	live := &recent{}
 	return func(e survey.Event) {
 		if e.Text != "" {
-			p.say(words.Clean(e.Text))
+			p.say(format.Clean(e.Text))
 			return
 		}
 		if !p.terminal() {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/record"
-	"plimsoll/internal/lab/words"
 )
 
 // Run diagnoses a run. It is a function of the run's files alone; profiles are read from them now.
@@ -48,10 +48,10 @@ func (d *Diagnosis) settle(e *Evidence) {
 		switch {
 		case f.Verify.Text != "":
 		case f.Gain.Factor < 1.05:
-			f.Verify = Action{"survey again after the change, and diagnose: the finding should be gone", words.Command("plimsoll", "diagnose", "NEW-RUN")}
+			f.Verify = Action{"survey again after the change, and diagnose: the finding should be gone", format.Command("plimsoll", "diagnose", "NEW-RUN")}
 		default:
 			f.Verify = Action{"survey again after the change, and compare: the line should be about " + times(f.Gain.Factor) + " what it was",
-				words.Command("plimsoll", "compare", e.Run.Dir, "NEW-RUN")}
+				format.Command("plimsoll", "compare", e.Run.Dir, "NEW-RUN")}
 		}
 	}
 }

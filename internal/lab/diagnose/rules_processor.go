@@ -5,9 +5,9 @@ import (
 	"math"
 	"strings"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/profile"
-	"plimsoll/internal/lab/words"
 )
 
 // processorRules are about where the processor time goes. Each looks at a class of the profile's stacks; see classOf.
@@ -237,7 +237,7 @@ func judgeCollector(e *Evidence) *Finding {
 	if want > now*1.2 {
 		f.Advice = append(f.Advice, e.seldomer(want, share-saved, limited))
 	}
-	f.Advice = append(f.Advice, Action{"make less garbage: the places below allocate the most; pool what is made for each request, and give slices their size", words.Command("go", "tool", "pprof", "-sample_index=alloc_space", "-top", e.profileFile(e.Knee, kindAllocs))})
+	f.Advice = append(f.Advice, Action{"make less garbage: the places below allocate the most; pool what is made for each request, and give slices their size", format.Command("go", "tool", "pprof", "-sample_index=alloc_space", "-top", e.profileFile(e.Knee, kindAllocs))})
 	return f
 }
 

@@ -5,8 +5,8 @@ import (
 	"math"
 	"time"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/record"
-	"plimsoll/internal/lab/words"
 )
 
 // What Kubernetes does by itself, and a plan has to reckon with.
@@ -74,14 +74,14 @@ func (p *Plan) autoscaler(run *record.Run) {
 	grown := "the safe rate"
 	if o.Growth > 0 {
 		grown = fmt.Sprintf("safe rate %s ÷ %.3g, as the load may grow by %s a minute for %.3g s before a new instance serves",
-			words.Rate(i.Safe.Value), a.Grown, words.Percent(o.Growth), lag.Seconds())
+			format.Rate(i.Safe.Value), a.Grown, format.Percent(o.Growth), lag.Seconds())
 	}
 	a.Limits = []Limit{
 		{i.Safe.Value / a.Grown, grown},
 		{low / a.Grown / (1 + tolerance), fmt.Sprintf("lower end of the line %s ÷ %.3g ÷ %.3g, as the autoscaler does nothing below %.0f %% over its target",
-			words.Rate(low), a.Grown, 1+tolerance, tolerance*100)},
+			format.Rate(low), a.Grown, 1+tolerance, tolerance*100)},
 		{low * p.left(thin) / (1 + tolerance), fmt.Sprintf("lower end of the line %s × %.3g ÷ %.3g, as %s may be lost (%d of %d instances)",
-			words.Rate(low), p.left(thin), 1+tolerance, what, p.mostLost(thin), thin)},
+			format.Rate(low), p.left(thin), 1+tolerance, what, p.mostLost(thin), thin)},
 	}
 	least := a.Limits[0]
 	for _, l := range a.Limits[1:] {
@@ -137,7 +137,7 @@ func (p *Plan) request(a *Autoscaler, run *record.Run) {
 	if rss := residentAtMost(run); rss > 0 {
 		asked := memoryStep * ceil(rss*(1+p.Options.Headroom)/memoryStep)
 		a.RequestMemory = Figure{asked, "bytes", fmt.Sprintf("highest resident memory in the run, %.4g MB, with %s of headroom", rss/1e6,
-			words.Percent(p.Options.Headroom))}
+			format.Percent(p.Options.Headroom))}
 	}
 	if m := p.Memory; m != nil && m.Beyond <= far && m.Total.Value+m.Error > a.RequestMemory.Value {
 		a.RequestMemory = Figure{memoryStep * ceil((m.Total.Value+m.Error)/memoryStep), "bytes",
@@ -150,7 +150,7 @@ func (p *Plan) doubtAutoscaler(a *Autoscaler, run *record.Run) {
 	c := p.CPU
 	if at := c.at(a.TargetRate.Value); c.Idle.Value > .5*at {
 		p.caution("%.0f %% of the processor time at the target is spent whatever the rate: scale on requests a second (%s an instance) rather than on the processor",
-			100*c.Idle.Value/at, words.Rate(a.TargetRate.Value))
+			100*c.Idle.Value/at, format.Rate(a.TargetRate.Value))
 	}
 	cores := float64(run.Manifest.Machine.Cores)
 	if run.Manifest.Machine.TargetLocal && cores > 0 && c.AtLine.Value < .7*cores {

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/record"
-	"plimsoll/internal/lab/words"
 )
 
 // CPU is what an instance takes of the processor: busy cores = Idle + PerRequest × requests a second.
@@ -48,8 +48,8 @@ func (p *Plan) processor(run *record.Run) {
 	}
 	safe := p.Instances.Safe.Value
 	formula := fmt.Sprintf("%.3g + %.3g s × %%s", c.Idle.Value, c.PerRequest.Value)
-	c.AtSafe = Figure{c.at(safe), "cores", fmt.Sprintf(formula, words.Rate(safe))}
-	c.AtLine = Figure{c.at(p.Line.Low), "cores", fmt.Sprintf(formula, words.Rate(p.Line.Low))}
+	c.AtSafe = Figure{c.at(safe), "cores", fmt.Sprintf(formula, format.Rate(safe))}
+	c.AtLine = Figure{c.at(p.Line.Low), "cores", fmt.Sprintf(formula, format.Rate(p.Line.Low))}
 	p.CPU = c
 	if c.Error > .2*c.AtLine.Value {
 		p.caution("what the processor does at the line is only known to ±%.0f %%: a longer survey would tell better", 100*c.Error/c.AtLine.Value)
@@ -132,7 +132,7 @@ func fitBusy(points []point, rate float64) *CPU {
 	}
 	c := &CPU{Steps: len(points)}
 	if l, ok := straight(points); ok && l.coefficients[0] >= 0 && l.coefficients[1] > 0 {
-		how := fmt.Sprintf("least squares over %d steps of %s to %s", len(points), words.Rate(lowest(points)), words.Rate(highest(points)))
+		how := fmt.Sprintf("least squares over %d steps of %s to %s", len(points), format.Rate(lowest(points)), format.Rate(highest(points)))
 		c.Idle = Figure{l.coefficients[0], "cores", how}
 		c.PerRequest, c.PerRequestError = Figure{l.coefficients[1], "s", how}, l.error(1)
 		c.Error = l.doubt([]float64{1, rate})

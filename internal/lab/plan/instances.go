@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"plimsoll/internal/lab/words"
+	"plimsoll/internal/lab/format"
 )
 
 // Instances is how many there have to be, and what is left of them when some are lost.
@@ -41,8 +41,8 @@ var errMany = fmt.Errorf("the rate would need more than %d instances of this lin
 func (p *Plan) instances() error {
 	o := &p.Options
 	safe := p.Line.Low * (1 - o.Headroom)
-	i := &Instances{Safe: Figure{safe, "/s", fmt.Sprintf("lower end of the load line's interval, %s, less %s of headroom", words.Rate(p.Line.Low),
-		words.Percent(o.Headroom))}}
+	i := &Instances{Safe: Figure{safe, "/s", fmt.Sprintf("lower end of the load line's interval, %s, less %s of headroom", format.Rate(p.Line.Low),
+		format.Percent(o.Headroom))}}
 	needed := ceil(o.Rate / safe)
 	if needed > mostInstances {
 		return errMany
@@ -57,7 +57,7 @@ func (p *Plan) instances() error {
 	if !p.holds(i.Count) {
 		return errMany
 	}
-	i.Each = Figure{o.Rate / float64(i.Count), "/s", fmt.Sprintf("%s ÷ %d instances", words.Rate(o.Rate), i.Count)}
+	i.Each = Figure{o.Rate / float64(i.Count), "/s", fmt.Sprintf("%s ÷ %d instances", format.Rate(o.Rate), i.Count)}
 	before, after := p.losses(i.Needed), p.losses(i.Count)
 	for n := range after {
 		l := after[n]

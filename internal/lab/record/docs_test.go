@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"plimsoll/internal/lab/measure"
-	"plimsoll/internal/lab/page"
 	"plimsoll/internal/lab/probe"
+	"plimsoll/internal/lab/scrape"
 )
 
 // What is written and is not in the documentation is of no use to other programs.
@@ -35,10 +35,10 @@ func TestEveryFileFieldAndValueIsDocumented(t *testing.T) {
 	for _, v := range probe.Values {
 		want(v.Name)
 	}
-	for _, v := range page.Values {
+	for _, v := range scrape.Values {
 		want(v.Name)
 	}
-	for _, kind := range page.Kinds {
+	for _, kind := range scrape.Kinds {
 		want(string(kind) + profileSuffix)
 	}
 	for _, v := range []Verdict{Pass, Fail, Undecided, Invalid} {

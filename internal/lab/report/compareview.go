@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/record"
-	"plimsoll/internal/lab/words"
 )
 
 // twoView is what the page of a comparison is filled with.
@@ -59,7 +59,7 @@ func compareView(a, b *Data, c *Comparison) *twoView {
 func day(d *Data) string { return d.Manifest.Started.UTC().Format("2 January 2006, 15:04 UTC") }
 
 func side(name, mark string, d *Data) Side {
-	s := Side{Name: name, Mark: mark, Line: "load line not found", When: day(d), Target: clip(d.Manifest.Target, 300), Command: words.Command(d.Manifest.Command...), Checks: validity(d)}
+	s := Side{Name: name, Mark: mark, Line: "load line not found", When: day(d), Target: clip(d.Manifest.Target, 300), Command: format.Command(d.Manifest.Command...), Checks: validity(d)}
 	if d.Result != nil && d.Result.Line.Found {
 		s.Line = interval(d.Result.Line.Interval) + " requests a second"
 	}

@@ -9,7 +9,7 @@ import (
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/survey"
 	"plimsoll/internal/lab/text"
-	"plimsoll/internal/lab/verify"
+	"plimsoll/internal/lab/wrkcheck"
 )
 
 // spread is n durations from low to high, at equal distances.
@@ -92,10 +92,10 @@ func TestProgressTellsOfTheLastSecond(t *testing.T) {
 }
 
 func TestTheComparisonWithWrk(t *testing.T) {
-	r := &verify.Report{
-		Wrk: verify.Side{Requests: 190_000, Success: 1, Rate: 63_200, Mean: 1.00e6, P99: 1.70e6, RawMean: 1.012e6},
-		Own: verify.Side{Requests: 191_000, Success: .9998, Rate: 63_500, Mean: 1.01e6, P99: 5.20e6, RawMean: .99e6, RawP99: 5.1e6, Backfilled: .013},
-		Lines: []verify.Line{
+	r := &wrkcheck.Report{
+		Wrk: wrkcheck.Side{Requests: 190_000, Success: 1, Rate: 63_200, Mean: 1.00e6, P99: 1.70e6, RawMean: 1.012e6},
+		Own: wrkcheck.Side{Requests: 191_000, Success: .9998, Rate: 63_500, Mean: 1.01e6, P99: 5.20e6, RawMean: .99e6, RawP99: 5.1e6, Backfilled: .013},
+		Lines: []wrkcheck.Line{
 			{What: "mean", Wrk: 1.00e6, Own: 1.01e6, Difference: .01, Allowed: .025, RoundingIncluded: .005, OK: true},
 			{What: "success", Wrk: 1, Own: .9998, Difference: -.0002, Allowed: .0002, OK: true},
 			{What: "p99", Wrk: 1.70e6, Own: 5.20e6, Difference: 3.5e6, Allowed: 3.005e6, RoundingIncluded: 5000},
