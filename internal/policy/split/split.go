@@ -1,4 +1,4 @@
-// Package canary splits a route's requests over several upstreams by weight: most to the version that is known, a few
+// Package split divides a route's requests over several upstreams by weight: most to the version that is known, a few
 // to the one that is tried. It runs after everything that may still answer by itself, and before mirror.
 //
 // Each request is drawn anew, or a client stays where it is by a hash of its address, a header or a cookie. Shares lie on a
@@ -7,7 +7,7 @@
 // cookie is drawn, since a fixed place for all of them would bend the weights.
 //
 // It must not know what an upstream is beyond its index.
-package canary
+package split
 
 import (
 	"errors"
@@ -38,7 +38,7 @@ type Options struct {
 const maxWeight = 1000
 
 // seed makes this choice independent of others by the same key, such as an upstream's consistent hash: otherwise the
-// canary's clients would all fall on a few of its targets.
+// second one's clients would all fall on a few of its targets.
 const seed = 0xca4a
 
 // Policy chooses upstreams.

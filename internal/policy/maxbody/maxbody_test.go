@@ -1,15 +1,15 @@
-package bodylimit_test
+package maxbody_test
 
 import (
 	"testing"
 
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/head"
-	"plimsoll/internal/policy/bodylimit"
+	"plimsoll/internal/policy/maxbody"
 )
 
 func TestBodyLimit(t *testing.T) {
-	p, err := bodylimit.New(bodylimit.Options{Max: 100})
+	p, err := maxbody.New(maxbody.Options{Max: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,14 +28,14 @@ func TestBodyLimit(t *testing.T) {
 
 func TestALimitOfNothingIsRefused(t *testing.T) {
 	for _, limit := range []int64{0, -1} {
-		if _, err := bodylimit.New(bodylimit.Options{Max: limit}); err == nil {
+		if _, err := maxbody.New(maxbody.Options{Max: limit}); err == nil {
 			t.Errorf("%d is accepted", limit)
 		}
 	}
 }
 
 func TestBodyLimitDoesNotAllocate(t *testing.T) {
-	p, _ := bodylimit.New(bodylimit.Options{Max: 100})
+	p, _ := maxbody.New(maxbody.Options{Max: 100})
 	x := &exchange.Exchange{Request: &head.Request{Length: 101}, Response: &head.Response{}}
 	p.OnRequest(x)
 	if n := testing.AllocsPerRun(100, func() { p.OnRequest(x) }); n != 0 {

@@ -1,4 +1,4 @@
-package canary_test
+package split_test
 
 import (
 	"fmt"
@@ -10,12 +10,12 @@ import (
 
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/head"
-	"plimsoll/internal/policy/canary"
+	"plimsoll/internal/policy/split"
 )
 
-func policy(t testing.TB, o canary.Options) *canary.Policy {
+func policy(t testing.TB, o split.Options) *split.Policy {
 	t.Helper()
-	p, err := canary.New(o)
+	p, err := split.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func even(n uint64) func() uint64 {
 
 func TestWeightsAreExact(t *testing.T) {
 	const draws = 1000
-	p := policy(t, canary.Options{Shares: []canary.Share{{7, 50}, {2, 949}, {4, 0}, {3, 1}}, Random: even(draws)})
+	p := policy(t, split.Options{Shares: []split.Share{{7, 50}, {2, 949}, {4, 0}, {3, 1}}, Random: even(draws)})
 	counts := map[int]int{}
 	for range draws {
 		x := request()
@@ -58,7 +58,7 @@ func TestWeightsAreExact(t *testing.T) {
 func TestDrawsFollowTheWeights(t *testing.T) {
 	const draws = 100_000
 	source := rand.New(rand.NewPCG(1, 2))
-	p := policy(t, canary.Options{Shares: []canary.Share{{0, 95}, {1, 5}}, Random: source.Uint64})
+	p := policy(t, split.Options{Shares: []split.Share{{0, 95}, {1, 5}}, Random: source.Uint64})
 	seconds := 0
 	for range draws {
 		x := request()
@@ -71,7 +71,7 @@ func TestDrawsFollowTheWeights(t *testing.T) {
 }
 
 func TestAClientStaysWhereItIs(t *testing.T) {
-	shares := []canary.Share{{0, 70}, {1, 30}}
+	shares := []split.Share{{0, 70}, {1, 30}}
 	never := func() uint64 { t.Error("a request with a key was drawn"); return 0 }
 	for sticky, identify := range map[string]func(*exchange.Exchange, int){
 		"client_address": func(x *exchange.Exchange, i int) {
@@ -84,7 +84,7 @@ func TestAClientStaysWhereItIs(t *testing.T) {
 			x.Request.Fields.Add([]byte("Cookie"), fmt.Appendf(nil, "a=1; session=s%d", i))
 		},
 	} {
-		p := policy(t, canary.Options{Shares: shares, Sticky: sticky, Random: never})
+		p := policy(t, split.Options{Shares: shares, Sticky: sticky, Random: never})
 		const clients = 2000
 		seconds := 0
 		for i := range clients {
@@ -105,8 +105,8 @@ func TestAClientStaysWhereItIs(t *testing.T) {
 }
 
 func TestRaisingTheCanarysWeightMovesNobodyAway(t *testing.T) {
-	before := policy(t, canary.Options{Shares: []canary.Share{{0, 95}, {1, 5}}, Sticky: "client_address"})
-	after := policy(t, canary.Options{Shares: []canary.Share{{1, 20}, {0, 80}}, Sticky: "client_address"})
+	before := policy(t, split.Options{Shares: []split.Share{{0, 95}, {1, 5}}, Sticky: "client_address"})
+	after := policy(t, split.Options{Shares: []split.Share{{1, 20}, {0, 80}}, Sticky: "client_address"})
 	for i := range 3000 {
 		x := request()
 		x.Client = netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})
@@ -114,7 +114,7 @@ func TestRaisingTheCanarysWeightMovesNobodyAway(t *testing.T) {
 		was := x.Upstream
 		after.OnRequest(x)
 		if was == 1 && x.Upstream != 1 {
-			t.Fatalf("client %d was on the canary and is no more", i)
+			t.Fatalf("client %d was on the second upstream and is no more", i)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func TestRaisingTheCanarysWeightMovesNobodyAway(t *testing.T) {
 func TestARequestWithoutTheKeyIsDrawn(t *testing.T) {
 	for _, sticky := range []string{"client_address", "header:X-User", "cookie:session"} {
 		draws := 0
-		p := policy(t, canary.Options{Shares: []canary.Share{{0, 1}, {5, 1}}, Sticky: sticky, Random: func() uint64 { draws++; return math.MaxUint64 }})
+		p := policy(t, split.Options{Shares: []split.Share{{0, 1}, {5, 1}}, Sticky: sticky, Random: func() uint64 { draws++; return math.MaxUint64 }})
 		x := request()
 		x.Request.Fields.Add([]byte("X-User"), nil)
 		x.Request.Fields.Add([]byte("Cookie"), []byte("session="))
@@ -134,29 +134,29 @@ func TestARequestWithoutTheKeyIsDrawn(t *testing.T) {
 }
 
 func TestBadOptionsAreRefused(t *testing.T) {
-	one := []canary.Share{{0, 1}}
-	for hint, o := range map[string]canary.Options{
-		"no upstream has a weight": {Shares: []canary.Share{{0, 0}, {1, 0}}},
-		"twice":                    {Shares: []canary.Share{{1, 1}, {0, 1}, {1, 2}}},
-		"0 to 1000":                {Shares: []canary.Share{{0, 1001}}},
-		"weight of -1":             {Shares: []canary.Share{{0, -1}}},
-		"cannot be an index":       {Shares: []canary.Share{{-1, 1}}},
+	one := []split.Share{{0, 1}}
+	for hint, o := range map[string]split.Options{
+		"no upstream has a weight": {Shares: []split.Share{{0, 0}, {1, 0}}},
+		"twice":                    {Shares: []split.Share{{1, 1}, {0, 1}, {1, 2}}},
+		"0 to 1000":                {Shares: []split.Share{{0, 1001}}},
+		"weight of -1":             {Shares: []split.Share{{0, -1}}},
+		"cannot be an index":       {Shares: []split.Share{{-1, 1}}},
 		`"path:id"`:                {Shares: one, Sticky: "path:id"},
 		`"header:"`:                {Shares: one, Sticky: "header:"},
 		`"cookie"`:                 {Shares: one, Sticky: "cookie"},
 		`"client_address:x"`:       {Shares: one, Sticky: "client_address:x"},
 	} {
-		if _, err := canary.New(o); err == nil || !strings.Contains(err.Error(), hint) {
+		if _, err := split.New(o); err == nil || !strings.Contains(err.Error(), hint) {
 			t.Errorf("%+v: %v, want an error with %q", o, err, hint)
 		}
 	}
-	if _, err := canary.New(canary.Options{}); err == nil {
+	if _, err := split.New(split.Options{}); err == nil {
 		t.Error("a split of nothing is accepted")
 	}
 }
 
 func TestCanaryDoesNotAllocate(t *testing.T) {
-	shares := []canary.Share{{0, 95}, {1, 5}}
+	shares := []split.Share{{0, 95}, {1, 5}}
 	x := request()
 	x.Client = netip.MustParseAddr("192.0.2.1")
 	x.Request.Fields.Add([]byte("X-User"), []byte("ann"))
@@ -164,7 +164,7 @@ func TestCanaryDoesNotAllocate(t *testing.T) {
 	long := strings.Repeat("X-Long", 10) // conversions of more than 32 bytes would show
 	x.Request.Fields.Add([]byte(long), []byte("ann"))
 	for _, sticky := range []string{"", "client_address", "header:X-User", "header:" + long, "cookie:session", "cookie:" + long} {
-		p := policy(t, canary.Options{Shares: shares, Sticky: sticky})
+		p := policy(t, split.Options{Shares: shares, Sticky: sticky})
 		if n := testing.AllocsPerRun(100, func() { p.OnRequest(x) }); n != 0 {
 			t.Errorf("%s: %v allocations", sticky, n)
 		}
@@ -172,7 +172,7 @@ func TestCanaryDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkCanary(b *testing.B) {
-	p := policy(b, canary.Options{Shares: []canary.Share{{0, 95}, {1, 5}}})
+	p := policy(b, split.Options{Shares: []split.Share{{0, 95}, {1, 5}}})
 	x := request()
 	b.ReportAllocs()
 	for b.Loop() {
