@@ -105,7 +105,7 @@ const profileMaking = 500 * time.Millisecond
 // pile up.
 func profilesOf(phase string) []scrape.Kind {
 	switch phase {
-	case measure.PhaseHalf, measure.PhaseKnee:
+	case measure.PhaseHalf, measure.PhaseAtLine:
 		return scrape.Kinds
 	case measure.PhaseOverload, measure.PhaseRecovery:
 		return []scrape.Kind{scrape.CPU, scrape.Goroutine}

@@ -262,7 +262,7 @@ func (k *loadCommand) keep(p *planned, t *measure.Totals, early string) error {
 func resultOfLoad(step measure.Step, early string, near bool, seed uint64) *record.Result {
 	const why = "not looked for: this was a load, which offers what it is told, and no survey"
 	kept := step.Totals.Generator.Invalid
-	return &record.Result{Ended: time.Now(), Early: early, Line: record.Line{Why: why}, Peak: record.Knee{Why: why}, Collapse: record.Knee{Why: why},
+	return &record.Result{Ended: time.Now(), Early: early, Line: record.Line{Why: why}, Peak: record.Collapse{Why: why}, Collapse: record.Collapse{Why: why},
 		Recovery: record.Recovery{Why: why}, Model: model.Fit([]measure.Step{step}, model.Options{Local: near, Seed: seed}),
 		Validity:    []record.Validity{{What: "the generator kept its schedule", OK: kept == "", Why: cmp.Or(kept, "it was not the limit")}},
 		NotMeasured: []string{"counters of the machine and the target: a survey reads them, a load does not"}}

@@ -29,7 +29,7 @@ func TestProfilesAreTakenInTheStepsThatTheLineIsNotMadeOf(t *testing.T) {
 	profile := b.profiles(s.URL)
 	for phase, want := range map[string]string{
 		"warm-up": "", "bracket": "", "refine": "",
-		measure.PhaseHalf: "allocs block goroutine heap mutex profile", measure.PhaseKnee: "allocs block goroutine heap mutex profile",
+		measure.PhaseHalf: "allocs block goroutine heap mutex profile", measure.PhaseAtLine: "allocs block goroutine heap mutex profile",
 		measure.PhaseOverload: "goroutine profile", measure.PhaseRecovery: "goroutine profile",
 	} {
 		asked = nil

@@ -39,7 +39,7 @@ var stages = []struct {
 	name, phase string
 	rate        float64
 }{
-	{"before", "noise", 400}, {"half", measure.PhaseHalf, 500}, {"knee", measure.PhaseKnee, 1000}, {"over", measure.PhaseOverload, 1400}, {"after", measure.PhaseRecovery, 400},
+	{"before", "noise", 400}, {"half", measure.PhaseHalf, 500}, {"knee", measure.PhaseAtLine, 1000}, {"over", measure.PhaseOverload, 1400}, {"after", measure.PhaseRecovery, 400},
 }
 
 // fixture is a run as a text describes it, line by line:

@@ -64,5 +64,5 @@ func (e *Evidence) profileFile(m *Moment, kind string) string {
 
 // listOf is the command that shows a function's lines with their weight.
 func (e *Evidence) listOf(function string) string {
-	return format.Command("go", "tool", "pprof", "-list", "^"+regexp.QuoteMeta(function)+"$", e.profileFile(e.Knee, kindCPU))
+	return format.Command("go", "tool", "pprof", "-list", "^"+regexp.QuoteMeta(function)+"$", e.profileFile(e.AtLine, kindCPU))
 }

@@ -198,7 +198,7 @@ const drainSlack = int64(50e6)
 // line itself are offered for the sake of profiles, which cost the target something: they are no evidence of where the line is.
 const (
 	PhaseHalf     = "half"
-	PhaseKnee     = "knee"
+	PhaseAtLine   = "knee"
 	PhaseOverload = "overload"
 	PhaseRecovery = "recovery"
 )

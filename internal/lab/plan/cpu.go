@@ -61,7 +61,7 @@ func (c *CPU) at(rate float64) float64 { return c.Idle.Value + c.PerRequest.Valu
 // usable says whether a step shows what requests cost: it is of a phase in which the service was warm and never profiled, and its requests were served.
 func usable(s *measure.Step) bool {
 	switch s.Plan.Phase {
-	case "warm-up", measure.PhaseHalf, measure.PhaseKnee, measure.PhaseOverload, measure.PhaseRecovery:
+	case "warm-up", measure.PhaseHalf, measure.PhaseAtLine, measure.PhaseOverload, measure.PhaseRecovery:
 		return false
 	}
 	total := s.Totals.Ended.Total()

@@ -117,7 +117,7 @@ func TestTheProcessorsShareIsFittedOverTheSteps(t *testing.T) {
 	warm := step(5, 900, 64, cpu(90000))
 	warm.Plan.Phase = "warm-up"
 	profiled := step(6, 1000, 64, cpu(90000))
-	profiled.Plan.Phase = measure.PhaseKnee
+	profiled.Plan.Phase = measure.PhaseAtLine
 	beyond := step(10, 900, 64, cpu(90000))
 	beyond.Plan.Phase = measure.PhaseOverload
 	recovering := step(11, 300, 64, cpu(90000))

@@ -91,8 +91,9 @@ type Line struct {
 	Why   string
 }
 
-// Knee is a rate at which something turns, as an interval between two steps or from a fit.
-type Knee struct {
+// Collapse is the rate at which goodput stops rising (Result.Peak) or falls (Result.Collapse), as an interval
+// between two steps or from a fit.
+type Collapse struct {
 	Found   bool
 	Rate    model.Interval
 	Goodput float64 `json:",omitempty"` // at the peak
@@ -126,8 +127,8 @@ type Result struct {
 	Ended       time.Time
 	Early       string `json:",omitempty"` // why the run ended before it was done; empty when it was
 	Line        Line
-	Peak        Knee
-	Collapse    Knee // where goodput falls as the offered load rises
+	Peak        Collapse
+	Collapse    Collapse // where goodput falls as the offered load rises
 	Recovery    Recovery
 	Noise       Noise
 	Judgements  []Judgement

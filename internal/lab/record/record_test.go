@@ -68,7 +68,7 @@ func result() *record.Result {
 	return &record.Result{
 		Ended:      time.Date(2026, 1, 2, 3, 9, 0, 0, time.UTC),
 		Line:       record.Line{Found: true, Interval: model.Interval{Low: 1880, Estimate: 1905, High: 1930, Confidence: .95}, Why: "12 steps"},
-		Peak:       record.Knee{Found: true, Goodput: 2100, Rate: model.Interval{Low: 2000, Estimate: 2100, High: 2200, Confidence: .95}},
+		Peak:       record.Collapse{Found: true, Goodput: 2100, Rate: model.Interval{Low: 2000, Estimate: 2100, High: 2200, Confidence: .95}},
 		Judgements: []record.Judgement{{Step: 1, Rate: 1234.5, Verdict: record.Pass, Objectives: []record.ObjectiveShare{{Objective: "p99<50ms", Allowed: .01}}}},
 		Model:      model.Model{USL: &model.USL{Lambda: model.Interval{Estimate: 4}}},
 	}

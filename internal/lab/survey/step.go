@@ -72,14 +72,14 @@ const (
 	noise
 	refining
 	halfway
-	knee
+	atLine
 	overload
 	recovery
 	phases
 )
 
 // names are the phases' names in plans.
-var names = [phases]string{"warm-up", "bracket", "noise", "refine", measure.PhaseHalf, measure.PhaseKnee, measure.PhaseOverload, measure.PhaseRecovery}
+var names = [phases]string{"warm-up", "bracket", "noise", "refine", measure.PhaseHalf, measure.PhaseAtLine, measure.PhaseOverload, measure.PhaseRecovery}
 
 // lengths are what the phases are expected to take, in nanoseconds; bracketing and refinement are guesses.
 func (s *surveyor) lengths() [phases]int64 {

@@ -137,9 +137,9 @@ func TestWhatASurveyFound(t *testing.T) {
 	}
 	r := &record.Result{
 		Line: record.Line{Interval: rate(1850, 1905, 1960), Found: true},
-		Peak: record.Knee{Found: true, Rate: rate(2000, 2100, 2200), Goodput: 1990,
+		Peak: record.Collapse{Found: true, Rate: rate(2000, 2100, 2200), Goodput: 1990,
 			Why: "at 2,100 requests offered a second, 1,990 were answered well; up to 1,905 all were, and from there on some of them were refused at once"},
-		Collapse: record.Knee{Why: "goodput held up to 3,900/s, the highest rate offered"},
+		Collapse: record.Collapse{Why: "goodput held up to 3,900/s, the highest rate offered"},
 		Recovery: record.Recovery{Tested: true, Recovered: true, After: 2.5},
 		Noise:    record.Noise{P50: .01, P99: .03, Goodput: .002, Measured: true},
 		Model:    *aModel(),
@@ -149,7 +149,7 @@ func TestWhatASurveyFound(t *testing.T) {
 	}
 	golden(t, "survey.txt", text.Survey(m, r))
 	r.Early, r.Line = "it was stopped", record.Line{Why: "it lies above 1,200/s, which passed"}
-	r.Recovery, r.Peak, r.Noise, r.Model.Predictions = record.Recovery{Why: "the survey ended before"}, record.Knee{Why: "not reached"}, record.Noise{}, nil
+	r.Recovery, r.Peak, r.Noise, r.Model.Predictions = record.Recovery{Why: "the survey ended before"}, record.Collapse{Why: "not reached"}, record.Noise{}, nil
 	golden(t, "survey-early.txt", text.Survey(m, r))
 }
 

@@ -19,7 +19,7 @@ func Survey(m *record.Manifest, r *record.Result) string {
 	}
 	fmt.Fprintf(&b, "%s\n%s, as long as %s\n\n", format.Clean(m.Target), mix(m.Mix), format.Clean(m.SLO))
 	b.WriteString(line(&r.Line))
-	b.WriteString("\n" + knees(r))
+	b.WriteString("\n" + peakAndCollapse(r))
 	if s := Predictions(r.Model.Predictions); s != "" {
 		b.WriteString("\n" + s)
 	}
@@ -56,8 +56,8 @@ func entry(name, figure, why string) string {
 	return s
 }
 
-func knees(r *record.Result) string {
-	s := knee("peak goodput", &r.Peak) + knee("collapse", &r.Collapse)
+func peakAndCollapse(r *record.Result) string {
+	s := peakOrCollapse("peak goodput", &r.Peak) + peakOrCollapse("collapse", &r.Collapse)
 	switch {
 	case !r.Recovery.Tested:
 		s += entry("recovery", "not tried", r.Recovery.Why)
@@ -75,7 +75,7 @@ func knees(r *record.Result) string {
 	return s
 }
 
-func knee(name string, k *record.Knee) string {
+func peakOrCollapse(name string, k *record.Collapse) string {
 	switch {
 	case !k.Found:
 		return entry(name, "not seen", k.Why)
