@@ -25,7 +25,7 @@ func TestProfilesAreTakenInTheStepsThatTheLineIsNotMadeOf(t *testing.T) {
 		http.NotFound(w, r)
 	}))
 	defer s.Close()
-	b := new(bench)
+	b := new(surveySetup)
 	profile := b.profiles(s.URL)
 	for phase, want := range map[string]string{
 		"warm-up": "", "bracket": "", "refine": "",
@@ -44,7 +44,7 @@ func TestProfilesAreTakenInTheStepsThatTheLineIsNotMadeOf(t *testing.T) {
 	if len(b.notes) != 2 || !strings.Contains(strings.Join(b.notes, "\n"), "cpu, goroutine profile: "+s.URL+"/debug/pprof answers with status 404") {
 		t.Errorf("each cause is noted once: %q", b.notes)
 	}
-	if new(bench).profiles("") != nil {
+	if new(surveySetup).profiles("") != nil {
 		t.Error("profiles are taken of nothing")
 	}
 }

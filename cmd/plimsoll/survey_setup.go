@@ -21,8 +21,8 @@ import (
 // surveyConnections is the most connections that a survey chooses to open by itself.
 const surveyConnections = 2048
 
-// bench is what a survey works with: the generator, the probes, and what they are used on.
-type bench struct {
+// surveySetup is what a survey works with: the generator, the probes, and what they are used on.
+type surveySetup struct {
 	*runner.Runner
 	sampler *probe.Sampler
 	loops   int
@@ -35,14 +35,14 @@ type bench struct {
 	shut    func() error // ends what the kernel counts; nil where nothing is
 }
 
-// bench makes sure that the target answers at all, finds its process, and sets up the generator.
-func (k *surveyCommand) bench(ctx context.Context, target load.Target, script load.Script, objectives slo.SLO) (*bench, error) {
+// setUp makes sure that the target answers at all, finds its process, and sets up the generator.
+func (k *surveyCommand) setUp(ctx context.Context, target load.Target, script load.Script, objectives slo.SLO) (*surveySetup, error) {
 	connections := cmp.Or(k.Connections, surveyConnections)
 	if err := allowDescriptors(connections); err != nil {
 		return nil, err
 	}
 	near := local(&target)
-	b := &bench{near: near, loops: loopsFor(k.Loops, connections, near), pid: k.PID}
+	b := &surveySetup{near: near, loops: loopsFor(k.Loops, connections, near), pid: k.PID}
 	// One connection for a moment: what cannot be reached is one line, and no run directory.
 	probing := load.Options{Target: target, Script: script, Connections: 1, Duration: time.Millisecond, Timeout: k.Timeout}
 	if _, err := load.Run(ctx, probing); err != nil {
@@ -72,7 +72,7 @@ func (k *surveyCommand) bench(ctx context.Context, target load.Target, script lo
 
 // profiles has the target profiled at half of its line, at it and beyond it: in the steps that the line is not made of, as a profile costs the target
 // some of what it can do. nil when there is nothing to profile with.
-func (b *bench) profiles(url string) func(ctx context.Context, p measure.Plan) map[string][]byte {
+func (b *surveySetup) profiles(url string) func(ctx context.Context, p measure.Plan) map[string][]byte {
 	if url == "" {
 		return nil
 	}
@@ -114,14 +114,14 @@ func profilesOf(phase string) []scrape.Kind {
 }
 
 // miss notes once what could not be done. It is called from one goroutine at a time.
-func (b *bench) miss(text string) {
+func (b *surveySetup) miss(text string) {
 	if !slices.Contains(b.notes, text) {
 		b.notes = append(b.notes, text)
 	}
 }
 
 // find finds the target's process by its port when it was not named.
-func (b *bench) find(target *load.Target) {
+func (b *surveySetup) find(target *load.Target) {
 	if b.pid != 0 || target.Addresses[0].Path != "" {
 		return
 	}
@@ -133,12 +133,12 @@ func (b *bench) find(target *load.Target) {
 	b.pid = pid
 }
 
-func (b *bench) model(seed uint64) model.Options {
+func (b *surveySetup) model(seed uint64) model.Options {
 	return model.Options{Cores: b.cores, Local: b.near, Seed: seed}
 }
 
 // predict foretells the line from a survey's gentle steps.
-func (b *bench) predict(objectives slo.SLO, k *surveyCommand) func(steps []measure.Step) *model.Prediction {
+func (b *surveySetup) predict(objectives slo.SLO, k *surveyCommand) func(steps []measure.Step) *model.Prediction {
 	return func(steps []measure.Step) *model.Prediction {
 		p, why := model.Predict(steps, objectives, model.PredictOptions{Options: b.model(k.Seed), Poisson: k.Arrivals == "poisson"})
 		if p == nil {
@@ -158,7 +158,7 @@ func (k *surveyCommand) perConnection() int {
 
 // Step is the runner's. A generator that was late beside its target takes precedence over it from then on. It does not from the start: a target that has
 // processors to spare is disturbed less by a generator of its own rank.
-func (b *bench) Step(ctx context.Context, p measure.Plan, stop func(w *measure.Window) (reason string)) (*measure.Step, string, error) {
+func (b *surveySetup) Step(ctx context.Context, p measure.Plan, stop func(w *measure.Window) (reason string)) (*measure.Step, string, error) {
 	s, stopped, err := b.Runner.Step(ctx, p, stop)
 	if b.near && !b.ahead && s != nil && s.Totals.Generator.Invalid != "" {
 		b.ahead = true
@@ -170,7 +170,7 @@ func (b *bench) Step(ctx context.Context, p measure.Plan, stop func(w *measure.W
 }
 
 // deep has the kernel count the target's events.
-func (b *bench) deep() (sources []probe.Source) {
+func (b *surveySetup) deep() (sources []probe.Source) {
 	if b.pid == 0 {
 		b.miss("the kernel's events: the target's process is not known: name it with --pid when it runs on this machine")
 		return nil
@@ -187,7 +187,7 @@ func (b *bench) deep() (sources []probe.Source) {
 }
 
 // close ends what was begun for the survey.
-func (b *bench) close() {
+func (b *surveySetup) close() {
 	if b.shut == nil {
 		return
 	}
@@ -198,7 +198,7 @@ func (b *bench) close() {
 }
 
 // complete fills in what a survey does not know itself.
-func (b *bench) complete(r *record.Result, seed uint64) {
+func (b *surveySetup) complete(r *record.Result, seed uint64) {
 	r.Ended = time.Now()
 	fitted := model.Fit(b.steps, b.model(seed))
 	fitted.Predictions = r.Model.Predictions
