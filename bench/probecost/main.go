@@ -107,7 +107,7 @@ func (s *settings) goodput(ctx context.Context, target load.Target, script load.
 		}
 		o.Sampler = probe.New(p)
 	}
-	step, _, err := runner.New(o).Step(ctx, measure.Plan{Number: 1, Phase: "load", Length: s.length.Nanoseconds(), Connections: s.clients}, nil)
+	step, _, err := runner.New(o).Step(ctx, measure.StepPlan{Number: 1, Phase: "load", Length: s.length.Nanoseconds(), Connections: s.clients}, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -85,7 +85,7 @@ func (k *planCommand) Run(c *console) error {
 	if k.JSON {
 		err = c.json(struct {
 			Command, Directory, Manifest string
-			Plan                         *plan.Plan
+			Plan                         *plan.DeploymentPlan
 		}{"plan", k.Dir, string(manifest), p})
 	} else {
 		err = c.print([]byte(planWords(p) + written(k.Manifest, manifest)))
@@ -110,10 +110,10 @@ func written(path string, manifest []byte) string {
 }
 
 // planWords is a plan for a person.
-func planWords(p *plan.Plan) string {
+func planWords(p *plan.DeploymentPlan) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, as long as %s\n", format.Clean(p.Target), format.Clean(cmp.Or(p.Mix, "its requests")), format.Clean(p.SLO))
-	parts := []func(*strings.Builder, *plan.Plan){planInstances, planCPU, planAutoscaler, planDatabase, planMemory}
+	parts := []func(*strings.Builder, *plan.DeploymentPlan){planInstances, planCPU, planAutoscaler, planDatabase, planMemory}
 	for _, part := range parts {
 		part(&b, p)
 	}
@@ -129,7 +129,7 @@ func planWords(p *plan.Plan) string {
 	return b.String()
 }
 
-func planInstances(b *strings.Builder, p *plan.Plan) {
+func planInstances(b *strings.Builder, p *plan.DeploymentPlan) {
 	i := p.Instances
 	if i == nil {
 		return
@@ -161,7 +161,7 @@ func planInstances(b *strings.Builder, p *plan.Plan) {
 	b.WriteString("\n" + table.String())
 }
 
-func planCPU(b *strings.Builder, p *plan.Plan) {
+func planCPU(b *strings.Builder, p *plan.DeploymentPlan) {
 	u := p.CPU
 	if u == nil {
 		return
@@ -175,7 +175,7 @@ func planCPU(b *strings.Builder, p *plan.Plan) {
 		u.AtSafe.Value, u.AtLine.Value)
 }
 
-func planAutoscaler(b *strings.Builder, p *plan.Plan) {
+func planAutoscaler(b *strings.Builder, p *plan.DeploymentPlan) {
 	a := p.Autoscaler
 	if a == nil {
 		return
@@ -191,7 +191,7 @@ func planAutoscaler(b *strings.Builder, p *plan.Plan) {
 	fmt.Fprintf(b, "  The lowest of these is aimed at:\n\n%s", table.String())
 }
 
-func planDatabase(b *strings.Builder, p *plan.Plan) {
+func planDatabase(b *strings.Builder, p *plan.DeploymentPlan) {
 	d := p.Database
 	if d == nil {
 		return
@@ -206,7 +206,7 @@ func planDatabase(b *strings.Builder, p *plan.Plan) {
 	}
 }
 
-func planMemory(b *strings.Builder, p *plan.Plan) {
+func planMemory(b *strings.Builder, p *plan.DeploymentPlan) {
 	m := p.Memory
 	if m == nil {
 		return

@@ -33,7 +33,7 @@ func TestProfilesAreTakenInTheStepsThatTheLineIsNotMadeOf(t *testing.T) {
 		measure.PhaseOverload: "goroutine profile", measure.PhaseRecovery: "goroutine profile",
 	} {
 		asked = nil
-		if taken := profile(t.Context(), measure.Plan{Phase: phase, Settle: 1e6, Length: int64(profileMaking + 2*time.Millisecond)}); len(taken) > 0 {
+		if taken := profile(t.Context(), measure.StepPlan{Phase: phase, Settle: 1e6, Length: int64(profileMaking + 2*time.Millisecond)}); len(taken) > 0 {
 			t.Errorf("%s: %d profiles of a service that has none", phase, len(taken))
 		}
 		slices.Sort(asked)

@@ -72,12 +72,12 @@ func (k *surveyCommand) setUp(ctx context.Context, target load.Target, script lo
 
 // profiles has the target profiled at half of its line, at it and beyond it: in the steps that the line is not made of, as a profile costs the target
 // some of what it can do. nil when there is nothing to profile with.
-func (b *surveySetup) profiles(url string) func(ctx context.Context, p measure.Plan) map[string][]byte {
+func (b *surveySetup) profiles(url string) func(ctx context.Context, p measure.StepPlan) map[string][]byte {
 	if url == "" {
 		return nil
 	}
 	profiler := scrape.NewProfiler(url)
-	return func(ctx context.Context, p measure.Plan) map[string][]byte {
+	return func(ctx context.Context, p measure.StepPlan) map[string][]byte {
 		kinds := profilesOf(p.Phase)
 		if len(kinds) == 0 {
 			return nil
@@ -158,7 +158,7 @@ func (k *surveyCommand) perConnection() int {
 
 // Step is the runner's. A generator that was late beside its target takes precedence over it from then on. It does not from the start: a target that has
 // processors to spare is disturbed less by a generator of its own rank.
-func (b *surveySetup) Step(ctx context.Context, p measure.Plan, stop func(w *measure.Window) (reason string)) (*measure.Step, string, error) {
+func (b *surveySetup) Step(ctx context.Context, p measure.StepPlan, stop func(w *measure.Window) (reason string)) (*measure.Step, string, error) {
 	s, stopped, err := b.Runner.Step(ctx, p, stop)
 	if b.near && !b.ahead && s != nil && s.Totals.Generator.Invalid != "" {
 		b.ahead = true

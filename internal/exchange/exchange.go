@@ -61,13 +61,13 @@ type TLS struct {
 	Resumed    bool
 }
 
-// Verdict is what a policy decides in the request or the response phase.
-type Verdict uint8
+// PolicyVerdict is what a policy decides in the request or the response phase.
+type PolicyVerdict uint8
 
 const (
-	Continue Verdict = iota // go on to the next policy, and after the last to the action
-	Answered                // the policy has called Answer: skip the rest, send that
-	Held                    // the policy has taken a Hold and will resume it
+	Continue PolicyVerdict = iota // go on to the next policy, and after the last to the action
+	Answered                      // the policy has called Answer: skip the rest, send that
+	Held                          // the policy has taken a Hold and will resume it
 )
 
 // End says how an exchange ended.
@@ -86,13 +86,13 @@ const (
 
 // RequestPolicy acts when a request's head is in.
 type RequestPolicy interface {
-	OnRequest(x *Exchange) Verdict
+	OnRequest(x *Exchange) PolicyVerdict
 }
 
 // ResponsePolicy acts when a response's head is in, be it the upstream's or the gateway's own answer. It may change the
 // head or, while nothing of it is sent, Answer with another. Policies act on responses in the chain's order.
 type ResponsePolicy interface {
-	OnResponse(x *Exchange) Verdict
+	OnResponse(x *Exchange) PolicyVerdict
 }
 
 // DonePolicy acts when the exchange is over: exactly once for each exchange whose OnRequest it saw or would have seen next. Of Response only
@@ -178,7 +178,7 @@ func (c *Chain) Append(policy any) {
 type Engine interface {
 	// Resume runs then on the exchange's loop, if the exchange is still in the given turn, and goes on with the chain as
 	// the verdict says. Any goroutine may call it.
-	Resume(x *Exchange, turn uint64, then func(*Exchange) Verdict)
+	Resume(x *Exchange, turn uint64, then func(*Exchange) PolicyVerdict)
 }
 
 // Begin makes the exchange ready for its next life. Only the engine calls it.
@@ -207,7 +207,7 @@ func (x *Exchange) Hold() Hold { return Hold{x, x.engine, x.turn} }
 
 // Resume runs then on the exchange's loop and goes on as its verdict says. The one who holds bounds the wait: an
 // exchange that is never resumed is ended only by the route's timeout or by its client.
-func (h Hold) Resume(then func(*Exchange) Verdict) { h.engine.Resume(h.x, h.turn, then) }
+func (h Hold) Resume(then func(*Exchange) PolicyVerdict) { h.engine.Resume(h.x, h.turn, then) }
 
 // Alloc is n bytes that live until the exchange is over. Loop only.
 func (x *Exchange) Alloc(n int) []byte { return x.arena.alloc(n) }

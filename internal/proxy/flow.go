@@ -305,7 +305,7 @@ func (f *flow) runRequest() {
 }
 
 // resume goes on after a policy held the exchange.
-func (f *flow) resume(then func(*exchange.Exchange) exchange.Verdict) {
+func (f *flow) resume(then func(*exchange.Exchange) exchange.PolicyVerdict) {
 	if !f.is(held) {
 		return
 	}

@@ -175,7 +175,7 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 
 // respondPolicies runs the rest of the chain's response phase. Continue: what is there goes out. Held: a policy will resume. Answered: a
 // policy's answer went its way instead, and f may be over.
-func (f *flow) respondPolicies() exchange.Verdict {
+func (f *flow) respondPolicies() exchange.PolicyVerdict {
 	for chain := f.route.Chain.Response; int(f.at) < len(chain); {
 		policy := chain[f.at]
 		f.at++

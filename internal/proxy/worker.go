@@ -228,7 +228,7 @@ func (w *Worker) Close() {
 func (w *Worker) Handshakes() int { return w.handshakes }
 
 // Resume implements exchange.Engine.
-func (w *Worker) Resume(x *exchange.Exchange, turn uint64, then func(*exchange.Exchange) exchange.Verdict) {
+func (w *Worker) Resume(x *exchange.Exchange, turn uint64, then func(*exchange.Exchange) exchange.PolicyVerdict) {
 	w.loop.Post(func() {
 		if x.Turn() == turn {
 			w.flowOf(x).resume(then)

@@ -37,7 +37,7 @@ var profileKinds = []string{"cpu", "allocs", "goroutine", "mutex", "block"}
 // newEvidence reads what the rules need from a run. A profile that cannot be read is as good as none, and is said.
 func newEvidence(run *record.Run) *Evidence {
 	e := &Evidence{Run: run}
-	verdicts := map[int]record.Verdict{}
+	verdicts := map[int]record.SLOVerdict{}
 	if r := run.Result; r != nil {
 		e.Line = r.Line.Interval.Estimate
 		if !r.Line.Found {

@@ -68,7 +68,7 @@ func newFixture(t *testing.T, lines ...string) *fixture {
 	t.Helper()
 	f := &fixture{map[string]*measure.Step{}, map[string]map[string][2]float64{}, map[string]map[string]float64{}, map[string]map[string]*profile.Profile{}, false}
 	for i, s := range stages {
-		step := &measure.Step{Plan: measure.Plan{Number: i + 1, Phase: s.phase, Rate: s.rate, Arrivals: "poisson", Length: fixtureSeconds * 1e9, Why: s.name},
+		step := &measure.Step{Plan: measure.StepPlan{Number: i + 1, Phase: s.phase, Rate: s.rate, Arrivals: "poisson", Length: fixtureSeconds * 1e9, Why: s.name},
 			Began: time.Date(2026, 1, 1, 0, i, 0, 0, time.UTC)}
 		step.Totals.Length = step.Plan.Length
 		step.Totals.Ended[measure.OK] = uint64(s.rate * fixtureSeconds)

@@ -175,7 +175,7 @@ type Sample struct {
 
 // Step is one step of an experiment as it was measured.
 type Step struct {
-	Plan Plan
+	Plan StepPlan
 	// Began is when the step began by the wall clock, to find it in other programs' logs; the zero time when that is not known.
 	Began   time.Time
 	Totals  Totals
@@ -203,8 +203,8 @@ const (
 	PhaseRecovery = "recovery"
 )
 
-// Plan is what a step was asked to do.
-type Plan struct {
+// StepPlan is what a step was asked to do.
+type StepPlan struct {
 	Number int
 	// Phase is the part of the survey the step belongs to: "warm-up", "noise", "bracket", "refine", "half", "knee", "overload", "recovery"; "load"
 	// where there is no survey.

@@ -32,7 +32,7 @@ const window = 250 * ms
 
 // step does it.
 func (l load) step(number int) measure.Step {
-	s := measure.Step{Plan: measure.Plan{Number: number, Phase: "bracket", Rate: l.rate, Arrivals: "poisson", Length: l.length, Connections: 1000}}
+	s := measure.Step{Plan: measure.StepPlan{Number: number, Phase: "bracket", Rate: l.rate, Arrivals: "poisson", Length: l.length, Connections: 1000}}
 	if l.constant {
 		s.Plan.Arrivals = "constant"
 	}
@@ -102,7 +102,7 @@ func (l load) step(number int) measure.Step {
 // alone is a closed loop with one connection.
 func (l load) alone(number int) measure.Step {
 	r := rand.New(rand.NewPCG(l.seed, 6))
-	s := measure.Step{Plan: measure.Plan{Number: number, Phase: "warm-up", Length: l.length, Connections: 1}}
+	s := measure.Step{Plan: measure.StepPlan{Number: number, Phase: "warm-up", Length: l.length, Connections: 1}}
 	var h measure.Histogram
 	for at := int64(0); at < l.length; s.Totals.Due++ {
 		took := l.overhead + int64(r.ExpFloat64()*float64(l.jitter)) + l.station.Service(r)

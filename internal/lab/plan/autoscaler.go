@@ -59,7 +59,7 @@ type Limit struct {
 // autoscaler finds the rate of an instance to aim at. Three things must hold when the load is what the autoscaler lets it become: grown until a new
 // instance serves, it is safe; the same with all of the tolerance used up, it is within the line; and so it is when instances are lost, however many there
 // are just then.
-func (p *Plan) autoscaler(run *record.Run) {
+func (p *DeploymentPlan) autoscaler(run *record.Run) {
 	if p.CPU == nil {
 		return
 	}
@@ -101,11 +101,13 @@ func (p *Plan) autoscaler(run *record.Run) {
 }
 
 // left is the share of so many instances that the worst loss leaves.
-func (p *Plan) left(count int) float64 { return 1 - float64(p.mostLost(count))/float64(count) }
+func (p *DeploymentPlan) left(count int) float64 {
+	return 1 - float64(p.mostLost(count))/float64(count)
+}
 
 // thinnest is the number of instances, among those that the autoscaler is to run, of which a loss leaves the smallest share. From the planned ones downwards a loss
 // may leave a little less than of those; fewer are not to be run.
-func (p *Plan) thinnest() int {
+func (p *DeploymentPlan) thinnest() int {
 	thin := p.Instances.Count
 	bound := (1-uneven)*p.left(thin) - 1e-9
 	for n := thin - 1; n >= max(fewestReplicas, p.Options.Zones) && p.left(n) >= bound; n-- {
@@ -118,7 +120,7 @@ func (p *Plan) thinnest() int {
 
 // fewest is how many instances must be run, so that of these and of any number above the ones that a loss leaves carry what the autoscaler lets all of them have.
 // From the planned ones on they do, as there is never more than the planned rate.
-func (p *Plan) fewest(target float64) int {
+func (p *DeploymentPlan) fewest(target float64) int {
 	least := max(fewestReplicas, p.Options.Zones)
 	for n := p.Instances.Count; n >= least; n-- {
 		if p.Line.Low*p.left(n) < target*(1+tolerance)*(1-1e-9) {
@@ -129,7 +131,7 @@ func (p *Plan) fewest(target float64) int {
 }
 
 // request sets what an instance asks of its node, and the target as a percentage of that.
-func (p *Plan) request(a *Autoscaler, run *record.Run) {
+func (p *DeploymentPlan) request(a *Autoscaler, run *record.Run) {
 	c := p.CPU
 	a.RequestCPU = Figure{cpuStep * ceil(c.AtLine.Value/cpuStep), "cores", "what an instance takes at the lower end of the line, " + c.AtLine.How + ", rounded up"}
 	at := c.at(a.TargetRate.Value)
@@ -146,7 +148,7 @@ func (p *Plan) request(a *Autoscaler, run *record.Run) {
 }
 
 // doubtAutoscaler says where processor time is a poor guide.
-func (p *Plan) doubtAutoscaler(a *Autoscaler, run *record.Run) {
+func (p *DeploymentPlan) doubtAutoscaler(a *Autoscaler, run *record.Run) {
 	c := p.CPU
 	if at := c.at(a.TargetRate.Value); c.Idle.Value > .5*at {
 		p.caution("%.0f %% of the processor time at the target is spent whatever the rate: scale on requests a second (%s an instance) rather than on the processor",

@@ -38,7 +38,7 @@ const (
 )
 
 // processor fits the target's processor time to the rates of the steps.
-func (p *Plan) processor(run *record.Run) {
+func (p *DeploymentPlan) processor(run *record.Run) {
 	points := p.busy(run)
 	c := fitBusy(points, p.Line.Low)
 	if c == nil {
@@ -69,7 +69,7 @@ func usable(s *measure.Step) bool {
 }
 
 // busy is how many cores the target kept busy in each step that counts.
-func (p *Plan) busy(run *record.Run) (points []point) {
+func (p *DeploymentPlan) busy(run *record.Run) (points []point) {
 	for i := range run.Steps {
 		s := &run.Steps[i]
 		if !usable(s) {

@@ -30,7 +30,7 @@ type Database struct {
 }
 
 // database shares the database's connections among as many instances as there may ever be.
-func (p *Plan) database(run *record.Run) {
+func (p *DeploymentPlan) database(run *record.Run) {
 	o := &p.Options
 	if o.DatabaseConnections == 0 {
 		return
@@ -50,7 +50,7 @@ func (p *Plan) database(run *record.Run) {
 }
 
 // most is how many instances there may be, and how many a rolling update adds.
-func (p *Plan) most() (most, surging int, from string) {
+func (p *DeploymentPlan) most() (most, surging int, from string) {
 	if a := p.Autoscaler; a != nil {
 		return a.MaxReplicas, a.Surge, "the most that the autoscaler makes"
 	}
@@ -60,7 +60,7 @@ func (p *Plan) most() (most, surging int, from string) {
 
 // needed compares the pool with what was in use. By Little's law the mean in use is rate × the time that a request holds a connection, so it is a straight
 // line over the rates; moments of more come as chance has it (Poisson).
-func (p *Plan) needed(d *Database, run *record.Run) {
+func (p *DeploymentPlan) needed(d *Database, run *record.Run) {
 	rate := p.Instances.Safe.Value
 	if p.Autoscaler != nil {
 		rate = min(rate, p.Autoscaler.TargetRate.Value*p.Autoscaler.Grown)

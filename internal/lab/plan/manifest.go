@@ -10,7 +10,7 @@ import (
 
 // Manifest is the HorizontalPodAutoscaler as YAML, for kubectl apply, with the Deployment's part that it relies on in comments; nil when the plan has no
 // autoscaler.
-func (p *Plan) Manifest() []byte {
+func (p *DeploymentPlan) Manifest() []byte {
 	a := p.Autoscaler
 	if a == nil {
 		return nil
@@ -57,7 +57,7 @@ func (p *Plan) Manifest() []byte {
 
 // spread is what keeps the instances even over the zones, indented to stand in a pod's spec; empty when there is one zone. A zone whose nodes are gone must not
 // count as one that has none, or nothing could be started in the others.
-func (p *Plan) spread() string {
+func (p *DeploymentPlan) spread() string {
 	if p.Options.Zones < 2 {
 		return ""
 	}
@@ -67,7 +67,7 @@ func (p *Plan) spread() string {
 }
 
 // resources is the value of a container's resources, indented to stand under it.
-func (p *Plan) resources() string {
+func (p *DeploymentPlan) resources() string {
 	a := p.Autoscaler
 	s := fmt.Sprintf("            requests:\n              cpu: %.0fm\n", a.RequestCPU.Value*1000)
 	if a.RequestMemory.Value > 0 {

@@ -41,7 +41,7 @@ func TestEveryFileFieldAndValueIsDocumented(t *testing.T) {
 	for _, kind := range scrape.Kinds {
 		want(string(kind) + profileSuffix)
 	}
-	for _, v := range []Verdict{Pass, Fail, Undecided, Invalid} {
+	for _, v := range []SLOVerdict{Pass, Fail, Undecided, Invalid} {
 		want(string(v))
 	}
 	for _, name := range append([]string{manifestFile, stepsFile, resultFile}, stepFiles...) {

@@ -54,23 +54,23 @@ type Machine struct {
 	TargetPID   int `json:",omitempty"`
 }
 
-// Verdict is what a step says about the SLO.
-type Verdict string
+// SLOVerdict is what a step says about the SLO.
+type SLOVerdict string
 
 // The verdicts.
 const (
-	Pass      Verdict = "PASS"
-	Fail      Verdict = "FAIL"
-	Undecided Verdict = "UNDECIDED"
+	Pass      SLOVerdict = "PASS"
+	Fail      SLOVerdict = "FAIL"
+	Undecided SLOVerdict = "UNDECIDED"
 	// Invalid says that the generator was the limit, so that the step says nothing of the target.
-	Invalid Verdict = "INVALID"
+	Invalid SLOVerdict = "INVALID"
 )
 
 // Judgement is a step's verdict and its grounds.
 type Judgement struct {
 	Step       int
 	Rate       float64
-	Verdict    Verdict
+	Verdict    SLOVerdict
 	Objectives []ObjectiveShare
 	Goodput    model.Interval // requests that ended well, a second
 	Why        string         // for a person

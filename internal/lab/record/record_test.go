@@ -41,7 +41,7 @@ func durations(r *rand.Rand, n int) measure.Sparse {
 func step(number, windows int) *measure.Step {
 	r := rand.New(rand.NewPCG(uint64(number), 9))
 	s := &measure.Step{
-		Plan: measure.Plan{Number: number, Phase: "bracket", Rate: 1234.5, Arrivals: "poisson", Length: int64(windows) * 250e6, Settle: 1e9,
+		Plan: measure.StepPlan{Number: number, Phase: "bracket", Rate: 1234.5, Arrivals: "poisson", Length: int64(windows) * 250e6, Settle: 1e9,
 			Connections: 64, Why: "between 1000 (passed) and 1500 (failed)"},
 		Began: time.Date(2026, 1, 2, 3, 4, 5+number, 250e6, time.UTC),
 	}

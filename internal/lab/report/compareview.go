@@ -11,7 +11,7 @@ import (
 // twoView is what the page of a comparison is filled with.
 type twoView struct {
 	Title, Heading, Subject, When string
-	Verdict                       Verdict
+	Verdict                       Headline
 	Sides                         []Side
 	Changed                       []Change
 	Figures                       []DifferenceRow
@@ -66,8 +66,8 @@ func side(name, mark string, d *Data) Side {
 	return s
 }
 
-func compareVerdict(c *Comparison) Verdict {
-	v := Verdict{Tone: "invalid", Chip: "Not comparable", Before: c.Sentence}
+func compareVerdict(c *Comparison) Headline {
+	v := Headline{Tone: "invalid", Chip: "Not comparable", Before: c.Sentence}
 	if len(c.Figures) > 0 && c.Figures[0].Figure == lineFigure {
 		d := c.Figures[0]
 		v.Tone, v.Chip = "undecided", "No real change"

@@ -77,7 +77,7 @@ const timeout = int64(time.Second)
 func (s shop) step(number int, rate float64) measure.Step {
 	length, window := s.length.Nanoseconds(), (250 * time.Millisecond).Nanoseconds()
 	settle := length / 5
-	st := measure.Step{Plan: measure.Plan{Number: number, Phase: phases[(number-1)%len(phases)], Rate: rate, Arrivals: "poisson",
+	st := measure.Step{Plan: measure.StepPlan{Number: number, Phase: phases[(number-1)%len(phases)], Rate: rate, Arrivals: "poisson",
 		Length: length, Settle: settle, Connections: 64, Why: fmt.Sprintf("is %.0f a second still good?", rate)}}
 	count := int(length / window)
 	ws := make([]measure.Window, count)

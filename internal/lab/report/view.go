@@ -15,7 +15,7 @@ import (
 // view is what the page's template is filled with: texts that are ready to be read, and rows of tables.
 type view struct {
 	Title, Heading, Subject, When string
-	Verdict                       Verdict
+	Verdict                       Headline
 	Tiles                         []Tile
 	Diagnosis                     *DiagnosisView
 	Flames                        []FlameView

@@ -19,7 +19,7 @@ import (
 
 // bench is what a survey asks for.
 type bench interface {
-	Step(ctx context.Context, p measure.Plan, stop func(w *measure.Window) (reason string)) (s *measure.Step, stopped string, err error)
+	Step(ctx context.Context, p measure.StepPlan, stop func(w *measure.Window) (reason string)) (s *measure.Step, stopped string, err error)
 	Settle(ctx context.Context) (took time.Duration, err error)
 }
 
@@ -46,7 +46,7 @@ func TestStepsOnARealServer(t *testing.T) {
 		}
 	}()
 	b := realRig(t, server.URL)
-	s, stopped, err := b.Step(t.Context(), measure.Plan{Number: 1, Rate: 400, Arrivals: "constant", Length: 1e9, Connections: 8}, nil)
+	s, stopped, err := b.Step(t.Context(), measure.StepPlan{Number: 1, Rate: 400, Arrivals: "constant", Length: 1e9, Connections: 8}, nil)
 	if err != nil || stopped != "" {
 		t.Fatal(stopped, err)
 	}
@@ -59,14 +59,14 @@ func TestStepsOnARealServer(t *testing.T) {
 	if _, err := b.Settle(t.Context()); err != nil {
 		t.Error(err)
 	}
-	s, stopped, err = b.Step(t.Context(), measure.Plan{Number: 2, Length: 60e9, Connections: 2}, func(w *measure.Window) string { return "enough" })
+	s, stopped, err = b.Step(t.Context(), measure.StepPlan{Number: 2, Length: 60e9, Connections: 2}, func(w *measure.Window) string { return "enough" })
 	if err != nil || stopped != "enough" || s.Totals.Ended[measure.OK] == 0 {
 		t.Error(stopped, err, s)
 	}
 	server.CloseClientConnections()
 	server.Close()
 	closed = true
-	if _, _, err := b.Step(t.Context(), measure.Plan{Number: 3, Rate: 10, Length: 1e9}, nil); err == nil || strings.Contains(err.Error(), "\n") {
+	if _, _, err := b.Step(t.Context(), measure.StepPlan{Number: 3, Rate: 10, Length: 1e9}, nil); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Error("a target that is gone:", err)
 	}
 }

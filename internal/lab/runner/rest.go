@@ -73,7 +73,7 @@ func (r *Runner) descriptors() (n float64, known bool) {
 
 // light sends requests of the script one after the other over a connection or two that are made for them.
 func (r *Runner) light(ctx context.Context, requests int) (*measure.Totals, error) {
-	o := r.loadOptions(measure.Plan{Connections: 2})
+	o := r.loadOptions(measure.StepPlan{Connections: 2})
 	o.Loops, o.Duration = 1, 0
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Timeout, 5*time.Second)+lightBound)
 	defer cancel()

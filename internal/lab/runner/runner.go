@@ -21,7 +21,7 @@ type Options struct {
 	Sampler *probe.Sampler
 	// Profile takes profiles of the target during a step; nil takes none. It is called when the step begins, on a goroutine of its own, and
 	// has to return before the step's length is over, or soon after ctx has ended, as the step waits for it.
-	Profile func(ctx context.Context, p measure.Plan) map[string][]byte
+	Profile func(ctx context.Context, p measure.StepPlan) map[string][]byte
 	// Loops, Timeout, Backlog, PerConnection, Lifetime, Lateness and Spare are the generator's.
 	Loops         int
 	Lateness      time.Duration
@@ -71,7 +71,7 @@ func New(o Options) *Runner {
 // returned with what it has. An error means that nothing could be measured, such as a target that refuses connections.
 //
 // Before the first step the target is looked at for a second, to know what it is like at rest.
-func (r *Runner) Step(ctx context.Context, p measure.Plan, stop func(w *measure.Window) (reason string)) (*measure.Step, string, error) {
+func (r *Runner) Step(ctx context.Context, p measure.StepPlan, stop func(w *measure.Window) (reason string)) (*measure.Step, string, error) {
 	if r.rest == nil {
 		rest, err := r.lookAtRest(ctx)
 		if err != nil {
@@ -112,7 +112,7 @@ func (r *Runner) Step(ctx context.Context, p measure.Plan, stop func(w *measure.
 }
 
 // profile has the target profiled; the channel gives what came of it.
-func (r *Runner) profile(ctx context.Context, p measure.Plan) <-chan map[string][]byte {
+func (r *Runner) profile(ctx context.Context, p measure.StepPlan) <-chan map[string][]byte {
 	taken := make(chan map[string][]byte, 1)
 	if r.options.Profile == nil {
 		taken <- nil
@@ -123,7 +123,7 @@ func (r *Runner) profile(ctx context.Context, p measure.Plan) <-chan map[string]
 }
 
 // loadOptions are a plan in the generator's words.
-func (r *Runner) loadOptions(p measure.Plan) load.Options {
+func (r *Runner) loadOptions(p measure.StepPlan) load.Options {
 	o := load.Options{
 		Target: r.options.Target, Script: r.options.Script, Connections: p.Connections, Loops: r.options.Loops, Timeout: r.options.Timeout,
 		Backlog: r.options.Backlog, PerConnection: r.options.PerConnection, Lifetime: r.options.Lifetime, Window: r.options.Window,

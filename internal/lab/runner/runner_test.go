@@ -94,7 +94,7 @@ func (f *target) runner() *Runner {
 	return r
 }
 
-var plan = measure.Plan{Number: 3, Rate: 1000, Arrivals: "constant", Length: 2e9, Connections: 9}
+var plan = measure.StepPlan{Number: 3, Rate: 1000, Arrivals: "constant", Length: 2e9, Connections: 9}
 
 func (f *target) step(r *Runner) *measure.Step {
 	f.t.Helper()
@@ -133,12 +133,12 @@ func TestAStepWaitsForItsProfiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &target{t: t}
 		r := f.runner()
-		r.options.Profile = func(ctx context.Context, p measure.Plan) map[string][]byte {
+		r.options.Profile = func(ctx context.Context, p measure.StepPlan) map[string][]byte {
 			<-time.After(time.Duration(p.Length) + time.Second)
 			return map[string][]byte{"cpu": []byte(p.Phase)}
 		}
 		began := time.Now()
-		s, _, err := r.Step(t.Context(), measure.Plan{Number: 1, Phase: "overload", Rate: 10, Length: 2e9, Connections: 1}, nil)
+		s, _, err := r.Step(t.Context(), measure.StepPlan{Number: 1, Phase: "overload", Rate: 10, Length: 2e9, Connections: 1}, nil)
 		if err != nil || string(s.Profiles["cpu"]) != "overload" {
 			t.Errorf("%v %v", s, err)
 		}
@@ -151,7 +151,7 @@ func TestAStepWaitsForItsProfiles(t *testing.T) {
 func TestARateOfZeroIsAClosedLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &target{t: t}
-		if _, _, err := f.runner().Step(t.Context(), measure.Plan{Length: 2e9, Connections: 1}, nil); err != nil {
+		if _, _, err := f.runner().Step(t.Context(), measure.StepPlan{Length: 2e9, Connections: 1}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if o := f.runs[len(f.runs)-1]; o.Arrivals != nil || o.Duration != 2*time.Second {

@@ -135,7 +135,7 @@ func (v *view) growth() (share, doubt float64, grows bool) {
 }
 
 // judge says what a view shows of the SLO.
-func judge(v *view, objectives SLO, rng *rand.Rand) (record.Verdict, []record.ObjectiveShare, string) {
+func judge(v *view, objectives SLO, rng *rand.Rand) (record.SLOVerdict, []record.ObjectiveShare, string) {
 	verdict, why := record.Pass, "every objective is met"
 	shares := make([]record.ObjectiveShare, len(objectives))
 	for i := range objectives {

@@ -226,7 +226,7 @@ func TestAnSLOThatNoRateMeetsIsSaid(t *testing.T) {
 // broken is a bench that can do nothing.
 type broken struct{ simBench }
 
-func (*broken) Step(context.Context, measure.Plan, func(*measure.Window) string) (*measure.Step, string, error) {
+func (*broken) Step(context.Context, measure.StepPlan, func(*measure.Window) string) (*measure.Step, string, error) {
 	return nil, "", errors.New("connection refused")
 }
 
@@ -245,7 +245,7 @@ func TestASurveyThatIsStoppedAnywhereSaysWhatItKnows(t *testing.T) {
 	for stop := 1; stop <= len(whole.plans); stop++ {
 		ctx, cancel := context.WithCancel(context.Background())
 		b := four()
-		b.hook = func(p measure.Plan) {
+		b.hook = func(p measure.StepPlan) {
 			if p.Number == stop {
 				cancel()
 			}

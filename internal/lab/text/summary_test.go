@@ -154,7 +154,7 @@ func TestWhatASurveyFound(t *testing.T) {
 }
 
 func TestStepsAndProgressOfASurveyAreOneLineEach(t *testing.T) {
-	p := measure.Plan{Number: 7, Phase: "refine", Rate: 1900, Length: 20e9, Why: "between 1,850/s, which passed,\nand 1,960/s"}
+	p := measure.StepPlan{Number: 7, Phase: "refine", Rate: 1900, Length: 20e9, Why: "between 1,850/s, which passed,\nand 1,960/s"}
 	j := &record.Judgement{Verdict: record.Fail, Goodput: model.Interval{Estimate: 1880}, Why: "p99 is 61 ms",
 		Objectives: []record.ObjectiveShare{{Objective: "p99<50ms", Share: model.Interval{Estimate: .021}, Allowed: .01}}}
 	want := "step 7, refine: 1,900/s for 20.0 s: FAIL, goodput 1,880/s, p99<50ms broken by 2.10 %, allowed 1.00 % (p99 is 61 ms)"

@@ -100,7 +100,7 @@ func validity(r *record.Result) string {
 }
 
 // Step is one line about a step that has ended.
-func Step(p *measure.Plan, j *record.Judgement) string {
+func Step(p *measure.StepPlan, j *record.Judgement) string {
 	s := fmt.Sprintf("step %d, %s: %s for %s: %s", p.Number, p.Phase, offered(p), format.Duration(float64(p.Length)), j.Verdict)
 	if j.Goodput.Estimate > 0 {
 		s += fmt.Sprintf(", goodput %s", format.Rate(j.Goodput.Estimate))
@@ -114,7 +114,7 @@ func Step(p *measure.Plan, j *record.Judgement) string {
 	return format.Clean(s)
 }
 
-func offered(p *measure.Plan) string {
+func offered(p *measure.StepPlan) string {
 	if p.Rate == 0 {
 		return "closed loop"
 	}

@@ -54,11 +54,11 @@ func (p *everyPlayer) Request(dst []byte) ([]byte, load.Request) {
 	return append(dst, p.request...), load.Request{}
 }
 
-func (p *everyPlayer) Answer(a *load.Answer) load.Verdict {
+func (p *everyPlayer) Answer(a *load.Answer) load.AnswerVerdict {
 	if a.Status > 399 {
 		p.badStatus++
 	}
-	return load.Verdict{Kind: measure.OK}
+	return load.AnswerVerdict{Kind: measure.OK}
 }
 
 func (p *everyPlayer) End() {}

@@ -34,7 +34,7 @@ func New(o Options) (*Policy, error) {
 }
 
 // OnRequest answers 413 where the announced length is over the bound, and otherwise sets x.MaxBody.
-func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
+func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	x.MaxBody = p.max
 	if x.Request.Length > p.max {
 		return x.Refuse(http.StatusRequestEntityTooLarge, exchange.BodyTooLarge)

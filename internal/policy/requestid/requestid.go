@@ -51,7 +51,7 @@ func New(o Options) (*Policy, error) {
 }
 
 // OnRequest sets x.ID and the field that is forwarded.
-func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
+func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	fields := &x.Request.Fields
 	if fields.Has(head.XRequestID) {
 		if x.PeerTrusted {
@@ -72,7 +72,7 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
 }
 
 // OnResponse tells the client the name, in place of any that the upstream gave.
-func (p *Policy) OnResponse(x *exchange.Exchange) exchange.Verdict {
+func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	if len(x.ID) == 0 {
 		return exchange.Continue // it was answered before this policy's turn
 	}

@@ -109,7 +109,7 @@ func New(o Options) (*Policy, error) {
 }
 
 // OnRequest sets x.Upstream.
-func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
+func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	point := hash.Below(p.draw(x), p.total)
 	for i := range p.ends {
 		if point < p.ends[i].end {
