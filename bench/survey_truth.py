@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Holds surveys against the truth: runs `plimsoll survey` several times on servers whose load line is known, because they are
-queues that we wrote (bench/truth), and prints for each how often the survey's interval contains the true line, how wide it is, how far
+queues that we wrote (bench/refserver), and prints for each how often the survey's interval contains the true line, how wide it is, how far
 the estimates spread, and how far off the prediction was that was made below half of it. Writes bench/out/survey_truth.json.
 
     python3 bench/survey_truth.py --plimsoll ./plimsoll --runs 10 --quick
@@ -23,7 +23,7 @@ LONGEST = 900
 
 def build(tmp):
     truth = os.path.join(tmp, "truth")
-    subprocess.run(["go", "build", "-o", truth, "./bench/truth"], check=True, cwd=os.path.dirname(HERE))
+    subprocess.run(["go", "build", "-o", truth, "./bench/refserver"], check=True, cwd=os.path.dirname(HERE))
     return truth
 
 
@@ -46,7 +46,7 @@ def measure(a, tmp, truth, name, flags):
     try:
         first = server.stdout.readline()
         if not first:
-            sys.exit(f"the truth server did not start; is port {PORT} free?")
+            sys.exit(f"the reference server did not start; is port {PORT} free?")
         said, runs = json.loads(first), []
         for number in range(a.runs):
             began = time.monotonic()

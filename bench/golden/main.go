@@ -106,7 +106,7 @@ func copyRun(run *record.Run, dir string) error {
 		} else {
 			step.Samples, step.Totals.Response, step.Totals.Service = nil, measure.Sparse{}, measure.Sparse{}
 		}
-		step.Totals.Lag, step.Totals.Crowds = measure.Sparse{}, nil
+		step.Totals.Lag, step.Totals.ConcurrencyAtSend = measure.Sparse{}, nil
 		for j := range step.Totals.Requests {
 			step.Totals.Requests[j].Response = measure.Sparse{}
 		}
@@ -133,19 +133,19 @@ func looked(run *record.Run) map[int]bool {
 			gentle = run.Steps[i].Plan.Rate
 		}
 	}
-	half, knee := false, false
+	half, atLine := false, false
 	for i := range run.Steps {
 		p := &run.Steps[i].Plan
-		half, knee = half || p.Phase == measure.PhaseHalf, knee || p.Phase == measure.PhaseKnee
+		half, atLine = half || p.Phase == measure.PhaseHalf, atLine || p.Phase == measure.PhaseAtLine
 		switch p.Phase {
-		case measure.PhaseHalf, measure.PhaseKnee, measure.PhaseOverload, measure.PhaseRecovery:
+		case measure.PhaseHalf, measure.PhaseAtLine, measure.PhaseOverload, measure.PhaseRecovery:
 			kept[p.Number] = true
 		default:
 			kept[p.Number] = gentle > 0 && math.Abs(p.Rate/gentle-1) < .05
 		}
 	}
 	for i := range run.Steps {
-		kept[run.Steps[i].Plan.Number] = kept[run.Steps[i].Plan.Number] || !half || !knee
+		kept[run.Steps[i].Plan.Number] = kept[run.Steps[i].Plan.Number] || !half || !atLine
 	}
 	return kept
 }

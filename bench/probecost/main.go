@@ -20,9 +20,9 @@ import (
 	"plimsoll/internal/lab/kernel"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
-	"plimsoll/internal/lab/page"
 	"plimsoll/internal/lab/probe"
-	"plimsoll/internal/lab/rig"
+	"plimsoll/internal/lab/runner"
+	"plimsoll/internal/lab/scrape"
 	"plimsoll/internal/lab/stats"
 )
 
@@ -85,7 +85,7 @@ func run(s *settings) error {
 
 // goodput is what the target answers in a second, with or without the probes.
 func (s *settings) goodput(ctx context.Context, target load.Target, script load.Script, probed bool) (float64, error) {
-	o := rig.Options{Target: target, Script: script, Loops: 1, Spare: true}
+	o := runner.Options{Target: target, Script: script, Loops: 1, Spare: true}
 	if probed {
 		var listen []netip.AddrPort
 		for _, a := range target.Addresses {
@@ -93,7 +93,7 @@ func (s *settings) goodput(ctx context.Context, target load.Target, script load.
 		}
 		p := probe.Options{PID: s.pid, Listen: listen}
 		if s.metrics != "" {
-			p.More = append(p.More, page.New(s.metrics))
+			p.More = append(p.More, scrape.New(s.metrics))
 		}
 		if s.deep {
 			sources, missing, shut := kernel.Open(s.pid)
@@ -107,7 +107,7 @@ func (s *settings) goodput(ctx context.Context, target load.Target, script load.
 		}
 		o.Sampler = probe.New(p)
 	}
-	step, _, err := rig.New(o).Step(ctx, measure.Plan{Number: 1, Phase: "load", Length: s.length.Nanoseconds(), Connections: s.clients}, nil)
+	step, _, err := runner.New(o).Step(ctx, measure.StepPlan{Number: 1, Phase: "load", Length: s.length.Nanoseconds(), Connections: s.clients}, nil)
 	if err != nil {
 		return 0, err
 	}

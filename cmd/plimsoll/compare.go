@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/report"
 	"plimsoll/internal/lab/text"
-	"plimsoll/internal/lab/words"
 )
 
 type compareCommand struct {
@@ -59,7 +59,7 @@ func (k *compareCommand) Run(c *console) error {
 func comparison(d *report.Comparison) string {
 	var b strings.Builder
 	if d.Sentence != "" {
-		fmt.Fprintf(&b, "%s\n\n", words.Clean(d.Sentence))
+		fmt.Fprintf(&b, "%s\n\n", format.Clean(d.Sentence))
 	}
 	figures := text.Table{Left: []int{4, 5}}
 	figures.Row("", "A", "B", "change", "real", "")
@@ -68,8 +68,8 @@ func comparison(d *report.Comparison) string {
 		if f.Real {
 			verdict = "YES"
 		}
-		figures.Row(text.Clip(f.Figure, 60), words.Figure(f.A.Estimate, f.Unit), words.Figure(f.B.Estimate, f.Unit),
-			fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", f.Change*100, f.Low*100, f.High*100), verdict, words.Clean(f.Why))
+		figures.Row(text.Clip(f.Figure, 60), format.Figure(f.A.Estimate, f.Unit), format.Figure(f.B.Estimate, f.Unit),
+			fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", f.Change*100, f.Low*100, f.High*100), verdict, format.Clean(f.Why))
 	}
 	if len(d.Figures) > 0 {
 		b.WriteString(figures.String() + "\n")
@@ -77,7 +77,7 @@ func comparison(d *report.Comparison) string {
 		b.WriteString("The runs have no figure in common.\n\n")
 	}
 	for _, caution := range d.Cautions {
-		fmt.Fprintf(&b, "Beware: %s\n", words.Clean(caution))
+		fmt.Fprintf(&b, "Beware: %s\n", format.Clean(caution))
 	}
 	settings := text.Table{Left: []int{1, 2}}
 	settings.Row("done differently", "A", "B")

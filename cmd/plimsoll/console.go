@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"plimsoll/internal/config"
-	"plimsoll/internal/lab/words"
+	"plimsoll/internal/lab/format"
 )
 
 // Exit codes, as the help says them.
@@ -61,7 +61,7 @@ func (c *console) fail(err error) int {
 		code = exitUsage
 		// Each line begins with file:line:column, as editors expect, so nothing is put before it.
 		for _, e := range wrong {
-			fmt.Fprintln(c.err, words.Clean(e.Error()))
+			fmt.Fprintln(c.err, format.Clean(e.Error()))
 		}
 		return code
 	}
@@ -69,7 +69,7 @@ func (c *console) fail(err error) int {
 		code = coded.code
 	}
 	if _, printed := errors.AsType[silent](err); !printed {
-		fmt.Fprintln(c.err, c.red("plimsoll:"), words.Clean(strings.ReplaceAll(err.Error(), "\n", "; ")))
+		fmt.Fprintln(c.err, c.red("plimsoll:"), format.Clean(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
 	return code
 }

@@ -50,7 +50,7 @@ Examples:
 }
 
 // Run tells the whole story, or only the part that was asked for.
-func (d *demoCommand) Run(ctx context.Context, c *console, gateway runner) error {
+func (d *demoCommand) Run(ctx context.Context, c *console, gateway gatewayRunner) error {
 	if err := portsFree([]listens{{"--http", d.HTTP}, {"--https", d.HTTPS}, {"--admin", d.Admin}}); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (d *demoCommand) Run(ctx context.Context, c *console, gateway runner) error
 }
 
 // serve starts the shop and the gateway, and stays until the context ends or, with --once, the visit is over.
-func (d *demoCommand) serve(ctx context.Context, c *console, gateway runner) (err error) {
+func (d *demoCommand) serve(ctx context.Context, c *console, gateway gatewayRunner) (err error) {
 	stock := demo.NewStock(demoStock)
 	stock.Connect(demoConnections)
 	shop, err := demo.Open(stock,
@@ -85,7 +85,7 @@ func (d *demoCommand) serve(ctx context.Context, c *console, gateway runner) (er
 }
 
 // behind runs the gateway in front of the shop until the context ends or what is done with it is over, and returns when the gateway has ended.
-func (d *demoCommand) behind(ctx context.Context, c *console, gateway runner, files demo.Files) error {
+func (d *demoCommand) behind(ctx context.Context, c *console, gateway gatewayRunner, files demo.Files) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ready, ended := make(chan struct{}), make(chan error, 1)

@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"plimsoll/internal/lab/diagnose"
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/text"
-	"plimsoll/internal/lab/words"
 )
 
 type diagnoseCommand struct {
@@ -49,7 +49,7 @@ func (k *diagnoseCommand) Run(c *console) error {
 		return err
 	}
 	if run.Manifest.Kind != record.KindSurvey {
-		return withExit{exitUnexpected, fmt.Errorf("%s is a run of plimsoll %s: what gives first is only seen by plimsoll survey", k.Dir, words.Clean(run.Manifest.Kind))}
+		return withExit{exitUnexpected, fmt.Errorf("%s is a run of plimsoll %s: what gives first is only seen by plimsoll survey", k.Dir, format.Clean(run.Manifest.Kind))}
 	}
 	if len(run.Steps) == 0 {
 		return withExit{exitUnexpected, errors.New(k.Dir + " has no whole step to look at: the run ended too early")}

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"plimsoll/internal/lab/doctor"
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/text"
-	"plimsoll/internal/lab/words"
 )
 
 type doctorCommand struct {
@@ -82,13 +82,13 @@ func colourful(out io.Writer) bool {
 func checkUp(r *doctor.Report, colour bool) string {
 	var b strings.Builder
 	m := r.Machine
-	fmt.Fprintf(&b, "%s, %s, %d cores, %s\n", words.Clean(m.Host), words.Clean(m.OS+" "+m.Kernel), m.Cores, words.Bytes(float64(m.MemoryBytes)))
+	fmt.Fprintf(&b, "%s, %s, %d cores, %s\n", format.Clean(m.Host), format.Clean(m.OS+" "+m.Kernel), m.Cores, format.Bytes(float64(m.MemoryBytes)))
 	if p := r.Process; p != nil {
 		with := ""
 		if p.Go != "" {
 			with = ", built with " + p.Go
 		}
-		fmt.Fprintf(&b, "process %d (%s%s)\n", p.PID, words.Clean(p.Name), words.Clean(with))
+		fmt.Fprintf(&b, "process %d (%s%s)\n", p.PID, format.Clean(p.Name), format.Clean(with))
 	}
 	table := text.Table{Left: []int{1, 2, 3}}
 	advised := 0
@@ -109,19 +109,19 @@ func checkUp(r *doctor.Report, colour bool) string {
 		if f.Verdict != doctor.Advise {
 			continue
 		}
-		fmt.Fprintf(&b, "\n  %s: %s, better %s\n    %s\n", f.Name, words.Clean(f.Value), words.Clean(f.Recommended), words.Clean(f.Why))
+		fmt.Fprintf(&b, "\n  %s: %s, better %s\n    %s\n", f.Name, format.Clean(f.Value), format.Clean(f.Recommended), format.Clean(f.Why))
 		switch remark, is := strings.CutPrefix(f.Command, "# "); {
 		case is:
-			fmt.Fprintf(&b, "    %s\n", words.Clean(remark))
+			fmt.Fprintf(&b, "    %s\n", format.Clean(remark))
 		case f.Command != "":
-			fmt.Fprintf(&b, "    $ %s\n", words.Clean(f.Command))
+			fmt.Fprintf(&b, "    $ %s\n", format.Clean(f.Command))
 		}
 	}
 	if advised == 0 {
 		b.WriteString("\nNo advice.\n")
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "\nNote: %s\n", words.Clean(n))
+		fmt.Fprintf(&b, "\nNote: %s\n", format.Clean(n))
 	}
 	return b.String()
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"plimsoll/internal/lab/experiment"
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/text"
-	"plimsoll/internal/lab/words"
 )
 
 type experimentCommand struct {
@@ -177,8 +177,8 @@ func (k *experimentCommand) conclude(c *console, dir string, m *experiment.Manif
 
 // beginning is what an experiment says before it begins: how long it takes, and whether it can show anything.
 func beginning(e *experiment.Experiment) string {
-	line := fmt.Sprintf("%s: %s in %s, about %s", words.Clean(e.Name), many(len(e.Values), "value"), many(e.Repeat, "round"),
-		words.Duration(float64(e.Time())))
+	line := fmt.Sprintf("%s: %s in %s, about %s", format.Clean(e.Name), many(len(e.Values), "value"), many(e.Repeat, "round"),
+		format.Duration(float64(e.Time())))
 	if e.Repeat < e.Needed() {
 		line += fmt.Sprintf("\nWith %s no difference can be called real: %d are needed for %s (--repeat %d).", many(e.Repeat, "round"), e.Needed(),
 			many(e.Tests(), "comparison"), e.Needed())
@@ -193,7 +193,7 @@ func planOfExperiment(e *experiment.Experiment) string {
 	values := text.Table{Left: []int{1, 2}}
 	values.Row(text.Clip(e.Variable, 30), "starts", "with")
 	for i, v := range e.Values {
-		name := words.Clean(v.Name)
+		name := format.Clean(v.Name)
 		if i == e.Baseline && e.HasBaseline() {
 			name += " (baseline)"
 		}
@@ -202,18 +202,18 @@ func planOfExperiment(e *experiment.Experiment) string {
 	b.WriteString(values.String() + "\n")
 	names := make([]string, len(e.Figures))
 	for i, f := range e.Figures {
-		names[i] = words.Clean(f.Name)
+		names[i] = format.Clean(f.Name)
 	}
 	fmt.Fprintf(&b, "measured   %s\n", strings.Join(names, ", "))
 	if l := e.Load; l != nil {
 		rate := "a closed loop"
 		if l.Rate > 0 {
-			rate = words.Rate(l.Rate) + ", " + l.Arrivals + " arrivals"
+			rate = format.Rate(l.Rate) + ", " + l.Arrivals + " arrivals"
 		}
 		fmt.Fprintf(&b, "load       %s over %s for %v, after %v to warm up: %s\n", rate, many(l.Connections, "connection"), l.Duration, l.Warmup,
 			text.Clip(l.URL, 80))
 	}
-	fmt.Fprintf(&b, "judged     %s together, alpha %g; what is under %s does not matter\n", many(e.Tests(), "comparison"), e.Alpha, words.Percent(e.Relevant))
+	fmt.Fprintf(&b, "judged     %s together, alpha %g; what is under %s does not matter\n", many(e.Tests(), "comparison"), e.Alpha, format.Percent(e.Relevant))
 	if e.Isolated() {
 		b.WriteString("where      in a network namespace of its own, where the kernel settings are changed\n")
 	}
@@ -222,7 +222,7 @@ func planOfExperiment(e *experiment.Experiment) string {
 
 // tellOfExperiment shows what an experiment does.
 func tellOfExperiment(p *progress, e experiment.Event) {
-	at := fmt.Sprintf("round %d of %d, %s", e.Round, e.Rounds, words.Clean(e.Value))
+	at := fmt.Sprintf("round %d of %d, %s", e.Round, e.Rounds, format.Clean(e.Value))
 	switch {
 	case e.Run != nil && e.Run.Failed != "":
 		p.say(at + ": failed: " + text.Clip(e.Run.Failed, 200))
@@ -233,18 +233,18 @@ func tellOfExperiment(p *progress, e experiment.Event) {
 			p.say(at + ": measured")
 		}
 	case e.Round == 0:
-		p.show("setting up " + words.Clean(e.Value))
+		p.show("setting up " + format.Clean(e.Value))
 	default:
-		p.show(fmt.Sprintf("%s: %s, %s left", at, e.Doing, words.Duration(float64(e.Left.Round(time.Second)))))
+		p.show(fmt.Sprintf("%s: %s, %s left", at, e.Doing, format.Duration(float64(e.Left.Round(time.Second)))))
 	}
 }
 
 // experimentTable is what was found, for a person.
 func experimentTable(m *experiment.Manifest, r *experiment.Result) string {
 	var b strings.Builder
-	b.WriteString(words.Clean(m.Name))
+	b.WriteString(format.Clean(m.Name))
 	if m.Question != "" {
-		b.WriteString(": " + words.Clean(m.Question))
+		b.WriteString(": " + format.Clean(m.Question))
 	}
 	fmt.Fprintf(&b, "\n%d of %s, %s judged together: ", r.Rounds, many(r.Repeat, "round"), many(r.Tests, "comparison"))
 	if r.Real == 0 {
@@ -266,16 +266,16 @@ func experimentTable(m *experiment.Manifest, r *experiment.Result) string {
 		if v.Unused > 0 {
 			how = many(v.Unused, "run") + " not used, " + how
 		}
-		fmt.Fprintf(&b, "%s: %s; the last: %s\n", words.Clean(v.Name), how, words.Clean(v.Why))
+		fmt.Fprintf(&b, "%s: %s; the last: %s\n", format.Clean(v.Name), how, format.Clean(v.Why))
 		for line := range strings.Lines(v.Output) {
 			fmt.Fprintf(&b, "    | %s\n", text.Clip(strings.TrimRight(line, "\r\n"), 120))
 		}
 	}
 	if r.Early != "" {
-		fmt.Fprintf(&b, "Ended early: %s.\n", words.Clean(r.Early))
+		fmt.Fprintf(&b, "Ended early: %s.\n", format.Clean(r.Early))
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "Note: %s.\n", words.Clean(n))
+		fmt.Fprintf(&b, "Note: %s.\n", format.Clean(n))
 	}
 	return b.String()
 }
@@ -305,11 +305,11 @@ func figureTable(m *experiment.Manifest, f *experiment.FigureResult) string {
 				}
 			}
 		}
-		t.Row("  "+words.Clean(v.Name), median, interval, difference, says)
+		t.Row("  "+format.Clean(v.Name), median, interval, difference, says)
 	}
 	if m.AllPairs {
 		for _, c := range f.Comparisons {
-			t.Row("  "+words.Clean(c.Value)+" against "+words.Clean(c.Than), "", "", shiftOf(f, &c), verdictOf(&c))
+			t.Row("  "+format.Clean(c.Value)+" against "+format.Clean(c.Than), "", "", shiftOf(f, &c), verdictOf(&c))
 		}
 	}
 	return t.String()
@@ -325,7 +325,7 @@ func shiftOf(f *experiment.FigureResult, c *experiment.Comparison) string {
 
 // verdictOf is a verdict, and whether it is good news.
 func verdictOf(c *experiment.Comparison) string {
-	says := words.Clean(c.Says)
+	says := format.Clean(c.Says)
 	if c.Better != nil && *c.Better {
 		return says + " (better)"
 	}
@@ -339,11 +339,11 @@ func verdictOf(c *experiment.Comparison) string {
 func inUnit(v float64, unit string) string {
 	switch unit {
 	case "share":
-		return words.Percent(v)
+		return format.Percent(v)
 	case "B":
-		return words.Bytes(v)
+		return format.Bytes(v)
 	case "":
-		return strings.TrimSpace(words.Figure(v, ""))
+		return strings.TrimSpace(format.Figure(v, ""))
 	}
-	return words.Figure(v, words.Clean(unit))
+	return format.Figure(v, format.Clean(unit))
 }

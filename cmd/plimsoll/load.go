@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/model"
@@ -16,7 +17,6 @@ import (
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/scenario"
 	"plimsoll/internal/lab/text"
-	"plimsoll/internal/lab/words"
 )
 
 // usualDuration is how long a load lasts that was given no time and no profile with its own.
@@ -208,15 +208,15 @@ func (p *planned) describe(k *loadCommand) {
 	rate, arrivals := "closed loop", ""
 	if asked := p.asked; asked != nil {
 		rate, arrivals = asked.String(), string(p.arrivals)
-		p.what = fmt.Sprintf("%s, %s arrivals", words.Rate(asked.Mean()), p.arrivals)
+		p.what = fmt.Sprintf("%s, %s arrivals", format.Rate(asked.Mean()), p.arrivals)
 		if len(asked.Segments) > 1 || len(asked.Bursts) > 0 {
-			p.what = fmt.Sprintf("%s, on average %s, %s arrivals", rate, words.Rate(asked.Mean()), p.arrivals)
+			p.what = fmt.Sprintf("%s, on average %s, %s arrivals", rate, format.Rate(asked.Mean()), p.arrivals)
 		}
 	} else {
 		p.what = "closed loop"
 	}
-	p.what = fmt.Sprintf("%s at %s\n%s, for %s, over %s, with %s", words.Clean(p.mix), o.Target.URL, p.what,
-		words.Duration(float64(p.offer.length)), many(o.Connections, "connection"), many(o.Loops, "loop"))
+	p.what = fmt.Sprintf("%s at %s\n%s, for %s, over %s, with %s", format.Clean(p.mix), o.Target.URL, p.what,
+		format.Duration(float64(p.offer.length)), many(o.Connections, "connection"), many(o.Loops, "loop"))
 	p.settings = map[string]string{
 		"rate": rate, "arrivals": arrivals, "connections": strconv.Itoa(o.Connections), "loops": strconv.Itoa(o.Loops),
 		"duration": p.offer.length.String(), "timeout": o.Timeout.String(), "new-connections": strconv.FormatBool(k.NewConnections),
@@ -249,7 +249,7 @@ func (k *loadCommand) keep(p *planned, t *measure.Totals, early string) error {
 	if err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	plan := measure.Plan{Number: 1, Phase: "load", Rate: t.Rate(), Arrivals: string(p.arrivals), Length: t.Length,
+	plan := measure.StepPlan{Number: 1, Phase: "load", Rate: t.Rate(), Arrivals: string(p.arrivals), Length: t.Length,
 		Connections: k.Connections, Why: early}
 	if p.asked == nil {
 		plan.Rate, plan.Arrivals = 0, ""
@@ -266,7 +266,7 @@ func resultOfLoad(step measure.Step, early string, near bool, seed uint64) *reco
 	if full := step.Totals.Generator.Full; full != "" {
 		checks = append(checks, record.Validity{What: "the target was the limit", Why: full})
 	}
-	return &record.Result{Ended: time.Now(), Early: early, Line: record.Line{Why: why}, Peak: record.Knee{Why: why}, Collapse: record.Knee{Why: why},
+	return &record.Result{Ended: time.Now(), Early: early, Line: record.Line{Why: why}, Peak: record.Collapse{Why: why}, Collapse: record.Collapse{Why: why},
 		Recovery: record.Recovery{Why: why}, Model: model.Fit([]measure.Step{step}, model.Options{Local: near, Seed: seed}),
 		Validity:    checks,
 		NotMeasured: []string{"counters of the machine and the target: a survey reads them, a load does not"}}

@@ -53,7 +53,7 @@ func main() {
 }
 
 // run is the whole program: it reads the arguments, runs the command they name and returns the exit code.
-func run(args []string, c *console, gateway runner) int {
+func run(args []string, c *console, gateway gatewayRunner) int {
 	parser, err := kong.New(&commandLine{}, kong.Name("plimsoll"), kong.Description(about), kong.Writers(c.out, c.err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}))
 	if err != nil {

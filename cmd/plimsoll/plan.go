@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/plan"
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/text"
-	"plimsoll/internal/lab/words"
 )
 
 type planCommand struct {
@@ -85,7 +85,7 @@ func (k *planCommand) Run(c *console) error {
 	if k.JSON {
 		err = c.json(struct {
 			Command, Directory, Manifest string
-			Plan                         *plan.Plan
+			Plan                         *plan.DeploymentPlan
 		}{"plan", k.Dir, string(manifest), p})
 	} else {
 		err = c.print([]byte(planWords(p) + written(k.Manifest, manifest)))
@@ -110,32 +110,32 @@ func written(path string, manifest []byte) string {
 }
 
 // planWords is a plan for a person.
-func planWords(p *plan.Plan) string {
+func planWords(p *plan.DeploymentPlan) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, as long as %s\n", words.Clean(p.Target), words.Clean(cmp.Or(p.Mix, "its requests")), words.Clean(p.SLO))
-	parts := []func(*strings.Builder, *plan.Plan){planInstances, planCPU, planAutoscaler, planDatabase, planMemory}
+	fmt.Fprintf(&b, "%s: %s, as long as %s\n", format.Clean(p.Target), format.Clean(cmp.Or(p.Mix, "its requests")), format.Clean(p.SLO))
+	parts := []func(*strings.Builder, *plan.DeploymentPlan){planInstances, planCPU, planAutoscaler, planDatabase, planMemory}
 	for _, part := range parts {
 		part(&b, p)
 	}
 	for _, m := range p.Missing {
-		fmt.Fprintf(&b, "\nNot planned: %s.\n", words.Clean(m))
+		fmt.Fprintf(&b, "\nNot planned: %s.\n", format.Clean(m))
 	}
 	if len(p.Cautions) > 0 {
 		b.WriteString("\nBear in mind:\n")
 	}
 	for _, caution := range p.Cautions {
-		fmt.Fprintf(&b, "  - %s.\n", words.Clean(caution))
+		fmt.Fprintf(&b, "  - %s.\n", format.Clean(caution))
 	}
 	return b.String()
 }
 
-func planInstances(b *strings.Builder, p *plan.Plan) {
+func planInstances(b *strings.Builder, p *plan.DeploymentPlan) {
 	i := p.Instances
 	if i == nil {
 		return
 	}
-	fmt.Fprintf(b, "\nINSTANCES  %d for %s\n", i.Count, words.Rate(p.Options.Rate))
-	fmt.Fprintf(b, "  An instance is given %s at most: %s.\n", words.Rate(i.Safe.Value), words.Clean(i.Safe.How))
+	fmt.Fprintf(b, "\nINSTANCES  %d for %s\n", i.Count, format.Rate(p.Options.Rate))
+	fmt.Fprintf(b, "  An instance is given %s at most: %s.\n", format.Rate(i.Safe.Value), format.Clean(i.Safe.How))
 	if i.Added == "" {
 		fmt.Fprintf(b, "  %d carry the rate when all are well, and when some are lost.\n", i.Needed)
 	} else {
@@ -144,86 +144,86 @@ func planInstances(b *strings.Builder, p *plan.Plan) {
 	var table text.Table
 	table.Left = []int{4}
 	table.Row("", "instances", "each", "of the line", "")
-	table.Row("all are well", words.Count(i.Count), words.Rate(i.Each.Value), words.Percent(i.Each.Value/p.Line.Low), "")
+	table.Row("all are well", format.Count(i.Count), format.Rate(i.Each.Value), format.Percent(i.Each.Value/p.Line.Low), "")
 	for _, l := range i.Losses {
-		table.Row(l.What+" lost", words.Count(l.Left), words.Rate(l.Each), words.Percent(l.Share), "holds")
+		table.Row(l.What+" lost", format.Count(l.Left), format.Rate(l.Each), format.Percent(l.Share), "holds")
 		if before := l.Before; before != nil {
-			verdict, each, share := "holds", words.Rate(before.Each), words.Percent(before.Share)
+			verdict, each, share := "holds", format.Rate(before.Each), format.Percent(before.Share)
 			if !before.Holds {
 				verdict = "would not hold"
 			}
 			if before.Left == 0 {
 				each, share = "-", "-"
 			}
-			table.Row(fmt.Sprintf("  with only %d", i.Needed), words.Count(before.Left), each, share, verdict)
+			table.Row(fmt.Sprintf("  with only %d", i.Needed), format.Count(before.Left), each, share, verdict)
 		}
 	}
 	b.WriteString("\n" + table.String())
 }
 
-func planCPU(b *strings.Builder, p *plan.Plan) {
+func planCPU(b *strings.Builder, p *plan.DeploymentPlan) {
 	u := p.CPU
 	if u == nil {
 		return
 	}
-	cost := words.Duration(u.PerRequest.Value * 1e9)
+	cost := format.Duration(u.PerRequest.Value * 1e9)
 	if u.PerRequestError > 0 {
-		cost += " (± " + words.Duration(u.PerRequestError*1e9) + ")"
+		cost += " (± " + format.Duration(u.PerRequestError*1e9) + ")"
 	}
 	fmt.Fprintf(b, "\nPROCESSOR  %s a request, and %.2g cores whatever the rate\n", cost, u.Idle.Value)
-	fmt.Fprintf(b, "  %s.\n  At %s that is %.3g cores, at the line's lower end %.3g.\n", words.Clean(u.PerRequest.How), words.Rate(p.Instances.Safe.Value),
+	fmt.Fprintf(b, "  %s.\n  At %s that is %.3g cores, at the line's lower end %.3g.\n", format.Clean(u.PerRequest.How), format.Rate(p.Instances.Safe.Value),
 		u.AtSafe.Value, u.AtLine.Value)
 }
 
-func planAutoscaler(b *strings.Builder, p *plan.Plan) {
+func planAutoscaler(b *strings.Builder, p *plan.DeploymentPlan) {
 	a := p.Autoscaler
 	if a == nil {
 		return
 	}
 	fmt.Fprintf(b, "\nAUTOSCALER  at %d %% of a request of %.0f m, %d to %d instances\n", a.TargetCPU, a.RequestCPU.Value*1000, a.MinReplicas, a.MaxReplicas)
-	fmt.Fprintf(b, "  That is %s of each instance: %s.\n", words.Rate(a.TargetRate.Value), words.Clean(a.TargetRate.How))
-	fmt.Fprintf(b, "  A new instance comes %s after the load has risen: %s.\n", words.Duration(a.Lag.Value*1e9), words.Clean(a.Lag.How))
+	fmt.Fprintf(b, "  That is %s of each instance: %s.\n", format.Rate(a.TargetRate.Value), format.Clean(a.TargetRate.How))
+	fmt.Fprintf(b, "  A new instance comes %s after the load has risen: %s.\n", format.Duration(a.Lag.Value*1e9), format.Clean(a.Lag.How))
 	var table text.Table
 	table.Left = []int{1}
 	for _, l := range a.Limits {
-		table.Row(words.Rate(l.Rate), words.Clean(l.Why))
+		table.Row(format.Rate(l.Rate), format.Clean(l.Why))
 	}
 	fmt.Fprintf(b, "  The lowest of these is aimed at:\n\n%s", table.String())
 }
 
-func planDatabase(b *strings.Builder, p *plan.Plan) {
+func planDatabase(b *strings.Builder, p *plan.DeploymentPlan) {
 	d := p.Database
 	if d == nil {
 		return
 	}
-	fmt.Fprintf(b, "\nDATABASE  a pool of %.0f connections for each instance\n  %s.\n", d.PerInstance.Value, words.Clean(d.PerInstance.How))
+	fmt.Fprintf(b, "\nDATABASE  a pool of %.0f connections for each instance\n  %s.\n", d.PerInstance.Value, format.Clean(d.PerInstance.How))
 	if n := d.Needed; n != nil {
 		verdict := "That is enough"
 		if !d.Enough {
 			verdict = "THAT IS TOO FEW"
 		}
-		fmt.Fprintf(b, "  %s: an instance needs %.0f (%s).\n", verdict, n.Value, words.Clean(n.How))
+		fmt.Fprintf(b, "  %s: an instance needs %.0f (%s).\n", verdict, n.Value, format.Clean(n.How))
 	}
 }
 
-func planMemory(b *strings.Builder, p *plan.Plan) {
+func planMemory(b *strings.Builder, p *plan.DeploymentPlan) {
 	m := p.Memory
 	if m == nil {
 		return
 	}
-	fmt.Fprintf(b, "\nMEMORY  %s ± %s of an instance, for %s idle and %s active connections\n", words.Bytes(m.Total.Value), words.Bytes(m.Error),
-		words.Count(m.Idle), words.Count(m.Active))
-	fmt.Fprintf(b, "  %s, and %s (± %s) for each connection", words.Bytes(m.Base.Value), words.Bytes(m.PerConnection.Value), words.Bytes(m.PerConnectionError))
+	fmt.Fprintf(b, "\nMEMORY  %s ± %s of an instance, for %s idle and %s active connections\n", format.Bytes(m.Total.Value), format.Bytes(m.Error),
+		format.Count(m.Idle), format.Count(m.Active))
+	fmt.Fprintf(b, "  %s, and %s (± %s) for each connection", format.Bytes(m.Base.Value), format.Bytes(m.PerConnection.Value), format.Bytes(m.PerConnectionError))
 	if m.PerActive != nil {
-		fmt.Fprintf(b, ", and %s (± %s) more for each active one", words.Bytes(m.PerActive.Value), words.Bytes(m.PerActiveError))
+		fmt.Fprintf(b, ", and %s (± %s) more for each active one", format.Bytes(m.PerActive.Value), format.Bytes(m.PerActiveError))
 	} else {
 		b.WriteString("; idle and active ones are not told apart by these steps")
 	}
-	fmt.Fprintf(b, ": %s.\n\n", words.Clean(m.Total.How))
+	fmt.Fprintf(b, ": %s.\n\n", format.Clean(m.Total.How))
 	var table text.Table
 	table.Row("connections", "memory", "±")
 	for _, r := range m.Table {
-		table.Row(words.Count(r.Connections), words.Bytes(r.Bytes), words.Bytes(r.Error))
+		table.Row(format.Count(r.Connections), format.Bytes(r.Bytes), format.Bytes(r.Error))
 	}
 	b.WriteString(table.String())
 }

@@ -23,7 +23,7 @@ func plannable(t *testing.T, processor bool, line record.Line) string {
 		t.Fatal(err)
 	}
 	for i, rate := range []float64{200, 600, 1000} {
-		s := measure.Step{Plan: measure.Plan{Number: i + 1, Phase: "refine", Rate: rate, Length: 10e9, Connections: 64}}
+		s := measure.Step{Plan: measure.StepPlan{Number: i + 1, Phase: "refine", Rate: rate, Length: 10e9, Connections: 64}}
 		s.Totals.Length = 10e9
 		s.Totals.Ended[measure.OK] = uint64(10 * rate)
 		for at := range 10 {

@@ -25,15 +25,15 @@ func TestProfilesAreTakenInTheStepsThatTheLineIsNotMadeOf(t *testing.T) {
 		http.NotFound(w, r)
 	}))
 	defer s.Close()
-	b := new(bench)
+	b := new(surveySetup)
 	profile := b.profiles(s.URL)
 	for phase, want := range map[string]string{
 		"warm-up": "", "bracket": "", "refine": "",
-		measure.PhaseHalf: "allocs block goroutine heap mutex profile", measure.PhaseKnee: "allocs block goroutine heap mutex profile",
+		measure.PhaseHalf: "allocs block goroutine heap mutex profile", measure.PhaseAtLine: "allocs block goroutine heap mutex profile",
 		measure.PhaseOverload: "goroutine profile", measure.PhaseRecovery: "goroutine profile",
 	} {
 		asked = nil
-		if taken := profile(t.Context(), measure.Plan{Phase: phase, Settle: 1e6, Length: int64(profileMaking + 2*time.Millisecond)}); len(taken) > 0 {
+		if taken := profile(t.Context(), measure.StepPlan{Phase: phase, Settle: 1e6, Length: int64(profileMaking + 2*time.Millisecond)}); len(taken) > 0 {
 			t.Errorf("%s: %d profiles of a service that has none", phase, len(taken))
 		}
 		slices.Sort(asked)
@@ -44,7 +44,7 @@ func TestProfilesAreTakenInTheStepsThatTheLineIsNotMadeOf(t *testing.T) {
 	if len(b.notes) != 2 || !strings.Contains(strings.Join(b.notes, "\n"), "cpu, goroutine profile: "+s.URL+"/debug/pprof answers with status 404") {
 		t.Errorf("each cause is noted once: %q", b.notes)
 	}
-	if new(bench).profiles("") != nil {
+	if new(surveySetup).profiles("") != nil {
 		t.Error("profiles are taken of nothing")
 	}
 }

@@ -173,7 +173,7 @@ func (p *perSecond) add(w *measure.Window) {
 }
 
 // against holds what was sent against the log's plan, in the steps of it that were whole when the run had lasted for so long.
-func (p *perSecond) against(plan replay.Plan, lasted int64) *text.Kept {
+func (p *perSecond) against(plan replay.ArrivalPlan, lasted int64) *text.Kept {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := &text.Kept{}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/record"
-	"plimsoll/internal/lab/words"
 )
 
 type reportCommand struct {
@@ -50,7 +50,7 @@ func openRun(c *console, dir string) (*record.Run, error) {
 		return nil, withExit{exitUsage, err}
 	}
 	for _, note := range run.Notes {
-		fmt.Fprintf(c.err, "%s: %s\n", dir, words.Clean(note)) // it may name files that somebody else made
+		fmt.Fprintf(c.err, "%s: %s\n", dir, format.Clean(note)) // it may name files that somebody else made
 	}
 	return run, nil
 }

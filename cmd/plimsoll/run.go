@@ -20,14 +20,14 @@ type gatewayOptions struct {
 	Ready func()
 }
 
-// runner starts a gateway and returns when it has ended: nil after ctx ended and what was under way has drained,
+// gatewayRunner starts a gateway and returns when it has ended: nil after ctx ended and what was under way has drained,
 // config.Errors when the configuration is wrong, any other error when it could not start or go on.
-type runner func(ctx context.Context, o gatewayOptions) error
+type gatewayRunner func(ctx context.Context, o gatewayOptions) error
 
-// runGateway is the runner of the real program.
+// runGateway is the gatewayRunner of the real program.
 func runGateway(ctx context.Context, o gatewayOptions) error {
 	return gateway.Run(ctx, gateway.Options{
 		ConfigPath: o.ConfigPath, Watch: o.Watch, Logger: o.Logger, Version: buildVersion(), Ready: o.Ready,
-		Admin: func(g *gateway.Gateway, d *gateway.AdminDoor) http.Handler { return admin.New(g, d) },
+		Admin: func(g *gateway.Gateway, d *gateway.AdminAddress) http.Handler { return admin.New(g, d) },
 	})
 }

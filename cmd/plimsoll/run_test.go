@@ -14,18 +14,18 @@ import (
 )
 
 // command runs the program with a gateway that is a function, and returns the exit code and what was printed.
-func command(gateway runner, args ...string) (code int, out, errs string) {
+func command(gateway gatewayRunner, args ...string) (code int, out, errs string) {
 	var o, e bytes.Buffer
 	code = run(args, &console{out: &o, err: &e}, gateway)
 	return code, o.String(), e.String()
 }
 
-func failing(err error) runner {
+func failing(err error) gatewayRunner {
 	return func(context.Context, gatewayOptions) error { return err }
 }
 
 // untilToldTo is a gateway that is ready at once and runs until its context ends, which it brings about itself by signal.
-func untilToldTo(signal syscall.Signal) runner {
+func untilToldTo(signal syscall.Signal) gatewayRunner {
 	return func(ctx context.Context, o gatewayOptions) error {
 		if o.Ready != nil {
 			o.Ready()

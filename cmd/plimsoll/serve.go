@@ -28,7 +28,7 @@ Examples:
 }
 
 // Run serves until the context ends.
-func (s *serveCommand) Run(ctx context.Context, c *console, gateway runner) error {
+func (s *serveCommand) Run(ctx context.Context, c *console, gateway gatewayRunner) error {
 	return gateway(ctx, gatewayOptions{ConfigPath: s.Config, Watch: s.Watch, Logger: newLogger(c, s.JSON)})
 }
 

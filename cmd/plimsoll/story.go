@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"plimsoll/internal/demo"
-	"plimsoll/internal/lab/words"
+	"plimsoll/internal/lab/format"
 )
 
 // demoObjectives is what the demo's survey holds the shop to.
@@ -115,7 +115,7 @@ func (d *demoCommand) surveyShop(ctx context.Context, c *console, self string) e
 	}
 	args := []string{"survey", "http://" + d.HTTP, "--quick", "--slo", demoObjectives, "--scenario", scenario,
 		"--out", filepath.Join(runsFolder, "demo-"+time.Now().Format(stampForm))}
-	fmt.Fprintf(c.out, "\nNow the question: how much can it carry? In a minute and a half this finds out:\n\n  plimsoll %s\n\n", words.Command(args...))
+	fmt.Fprintf(c.out, "\nNow the question: how much can it carry? In a minute and a half this finds out:\n\n  plimsoll %s\n\n", format.Command(args...))
 	if err := d.part(ctx, c, self, args...); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"plimsoll/internal/lab/diagnose"
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/record"
@@ -22,7 +23,6 @@ import (
 	"plimsoll/internal/lab/slo"
 	"plimsoll/internal/lab/survey"
 	"plimsoll/internal/lab/text"
-	"plimsoll/internal/lab/words"
 )
 
 type surveyCommand struct {
@@ -93,7 +93,7 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 	if k.PID > 0 && local(&target) && errors.Is(syscall.Kill(k.PID, 0), syscall.ESRCH) {
 		return withExit{exitUsage, fmt.Errorf("--pid: there is no process %d on this machine: leave it out, and it is found by the port", k.PID)}
 	}
-	b, err := k.bench(ctx, target, script, objectives)
+	b, err := k.setUp(ctx, target, script, objectives)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (k *surveyCommand) mix(target load.Target) (load.Script, string, error) {
 	return s.Script(), s.Mix(), nil
 }
 
-func (k *surveyCommand) settings(b *bench) map[string]string {
+func (k *surveyCommand) settings(b *surveySetup) map[string]string {
 	return map[string]string{
 		"arrivals": k.Arrivals, "runs": strconv.Itoa(k.Runs), "quick": strconv.FormatBool(k.Quick), "start": rateOr(k.Start, "found"),
 		"limit": rateOr(k.Limit, "none"), "overshoot": strconv.FormatFloat(k.Overshoot, 'g', -1, 64), "connections": connectionsOr(k.Connections),
@@ -248,7 +248,7 @@ func tell(p *progress) func(survey.Event) {
 	live := &recent{}
 	return func(e survey.Event) {
 		if e.Text != "" {
-			p.say(words.Clean(e.Text))
+			p.say(format.Clean(e.Text))
 			return
 		}
 		if !p.terminal() {

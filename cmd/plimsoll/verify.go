@@ -8,7 +8,7 @@ import (
 
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/text"
-	"plimsoll/internal/lab/verify"
+	"plimsoll/internal/lab/wrkcheck"
 )
 
 // verifyDuration is how long each run of a comparison with wrk lasts when no time was given.
@@ -27,7 +27,7 @@ func (k *loadCommand) verify(ctx context.Context, c *console, target load.Target
 			"with --loops %d let --connections be a multiple of it", loops)}
 	case duration%time.Second != 0 || duration < time.Second:
 		return withExit{exitUsage, errors.New("wrk runs for whole seconds: let --duration be some")}
-	case k.Timeout > verify.MostCorrected*time.Microsecond || k.Timeout%time.Second != 0:
+	case k.Timeout > wrkcheck.MostCorrected*time.Microsecond || k.Timeout%time.Second != 0:
 		return withExit{exitUsage, errors.New("wrk has a timeout of whole seconds, and the comparison takes up to 10: let --timeout be one of them")}
 	}
 	_, request, err := k.prepare(target)
@@ -40,7 +40,7 @@ func (k *loadCommand) verify(ctx context.Context, c *console, target load.Target
 	defer makeRoom(loops)()
 	p := c.progress()
 	defer p.clear()
-	report, err := verify.Run(ctx, verify.Options{Target: target, Headers: k.Header, Request: request, Connections: k.Connections, Loops: loops,
+	report, err := wrkcheck.Run(ctx, wrkcheck.Options{Target: target, Headers: k.Header, Request: request, Connections: k.Connections, Loops: loops,
 		Duration: duration, Timeout: k.Timeout, Seed: k.Seed, Tell: func(round, rounds int, who string) {
 			p.show(fmt.Sprintf("round %d of %d: %s, %v", round, rounds, who, duration))
 		}})

@@ -35,8 +35,8 @@ type Gateway interface {
 	Drain()
 }
 
-// Door is the address that a handler serves.
-type Door interface {
+// Address is the address that a handler serves.
+type Address interface {
 	// Address is the address as configured.
 	Address() string
 	// Token is what requests must carry now; empty for none.
@@ -62,7 +62,7 @@ type api struct {
 }
 
 // New makes the handler of an admin address.
-func New(g Gateway, d Door) http.Handler {
+func New(g Gateway, address Address) http.Handler {
 	a := &api{gateway: g, looks: make(chan struct{}, maxLooks), watches: make(chan struct{}, maxWatches), mux: http.NewServeMux()}
 	metrics := g.Metrics()
 	a.mux.HandleFunc("GET /healthz", a.alive)
@@ -86,7 +86,7 @@ func New(g Gateway, d Door) http.Handler {
 	a.mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	a.mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
 	a.mux.HandleFunc("GET /debug/pprof/{profile}", profile)
-	return guard{door: d, next: a}
+	return guard{address: address, next: a}
 }
 
 // ServeHTTP answers what the guard has let through.

@@ -165,10 +165,10 @@ func TestTheTokenFollowsReloads(t *testing.T) {
 func TestTheAdminAddressMovesUnderTheRequestThatMovesIt(t *testing.T) {
 	a := newTarget(t)
 	g := run(t, simple(a, `admin: {address: "127.0.0.1:0"}`))
-	first := g.door.Load()
+	first := g.adminAddress.Load()
 	g.write(simple(a, `admin: {address: "[::1]:0", token: t}`))
 	g.want("POST", "/api/v1/reload", 200, `"serving"`)
-	if g.door.Load() == first {
+	if g.adminAddress.Load() == first {
 		t.Fatal("the address did not move")
 	}
 	g.want("GET", "/healthz", 401)

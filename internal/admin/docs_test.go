@@ -178,7 +178,7 @@ func TestTheAccessLogsFieldsAreInTheManual(t *testing.T) {
 	}
 	r := accesslog.Record{Client: netip.MustParseAddr("192.0.2.1")}
 	fill(reflect.ValueOf(&r).Elem())
-	log.Lane(0).Write(&r)
+	log.Ring(0).Write(&r)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := log.Close(ctx); err != nil {

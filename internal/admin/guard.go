@@ -17,8 +17,8 @@ import (
 // must be one that a page cannot have chosen. Whether there is a token or not, a request that changes something must not come from
 // another site.
 type guard struct {
-	door Door
-	next http.Handler
+	address Address
+	next    http.Handler
 }
 
 // ServeHTTP implements http.Handler.
@@ -27,7 +27,7 @@ func (g guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
-	if token := g.door.Token(); token != "" {
+	if token := g.address.Token(); token != "" {
 		if !carries(r, token) {
 			h.Set("WWW-Authenticate", `Bearer realm="plimsoll admin"`)
 			fail(w, http.StatusUnauthorized, "this address wants the header Authorization: Bearer TOKEN, with admin.token of the configuration")
@@ -62,7 +62,7 @@ func (g guard) ours(host string) bool {
 		return true
 	}
 	machine, err := os.Hostname()
-	return err == nil && strings.EqualFold(name, machine) || name == hostName(g.door.Address())
+	return err == nil && strings.EqualFold(name, machine) || name == hostName(g.address.Address())
 }
 
 // hostName is a host without its port and brackets, in lower case.

@@ -59,10 +59,10 @@ func (f *fake) Metrics() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "up 1\n") })
 }
 
-type door struct{ token string }
+type fakeAddress struct{ token string }
 
-func (d *door) Address() string { return "127.0.0.1:9900" }
-func (d *door) Token() string   { return d.token }
+func (d *fakeAddress) Address() string { return "127.0.0.1:9900" }
+func (d *fakeAddress) Token() string   { return d.token }
 
 // ask sends one request to a handler. Headers are given as "Name: value"; Host counts too.
 func ask(h http.Handler, method, target string, headers ...string) *httptest.ResponseRecorder {
@@ -83,7 +83,7 @@ func ask(h http.Handler, method, target string, headers ...string) *httptest.Res
 
 func TestATokenIsDemandedOnEveryPath(t *testing.T) {
 	f := &fake{}
-	h := admin.New(f, &door{token: "open sesame?"})
+	h := admin.New(f, &fakeAddress{token: "open sesame?"})
 	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/api/v1/config", "/debug/pprof/", "/debug/pprof/heap", "/nothing", "//metrics", "/api/v1/../../metrics"} {
 		for _, given := range [][]string{nil, {"Authorization: Bearer wrong"}, {"Authorization: Bearer "}, {"Authorization: Basic open sesame?"}, {"Authorization: open sesame?"}} {
 			w := ask(h, "GET", path, given...)
@@ -101,7 +101,7 @@ func TestATokenIsDemandedOnEveryPath(t *testing.T) {
 }
 
 func TestANewTokenCountsAtOnce(t *testing.T) {
-	d := &door{token: "old"}
+	d := &fakeAddress{token: "old"}
 	h := admin.New(&fake{}, d)
 	d.token = "new"
 	if w := ask(h, "GET", "/healthz", "Authorization: Bearer old"); w.Code != 401 {
@@ -114,7 +114,7 @@ func TestANewTokenCountsAtOnce(t *testing.T) {
 
 // A page whose name its owner makes resolve to 127.0.0.1 can read what is served there, unless the Host is looked at.
 func TestWithoutATokenForeignHostsAreRefused(t *testing.T) {
-	h := admin.New(&fake{}, &door{})
+	h := admin.New(&fake{}, &fakeAddress{})
 	machine, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestWithoutATokenForeignHostsAreRefused(t *testing.T) {
 			t.Errorf("Host %q gets %d, want %d", c.host, w.Code, c.want)
 		}
 	}
-	if w := ask(admin.New(&fake{}, &door{token: "t"}), "GET", "/healthz", "Host: gateway.example", "Authorization: Bearer t"); w.Code != 200 {
+	if w := ask(admin.New(&fake{}, &fakeAddress{token: "t"}), "GET", "/healthz", "Host: gateway.example", "Authorization: Bearer t"); w.Code != 200 {
 		t.Errorf("with a token, under another name: %d, want 200", w.Code)
 	}
 }
@@ -158,7 +158,7 @@ func TestPagesOfOtherSitesMayNotChangeAnything(t *testing.T) {
 			{[]string{"Origin: http://[bad"}, 403},
 		} {
 			f := &fake{}
-			w := ask(admin.New(f, &door{token: token}), "POST", "/api/v1/drain", append(c.headers, "Authorization: Bearer t")...)
+			w := ask(admin.New(f, &fakeAddress{token: token}), "POST", "/api/v1/drain", append(c.headers, "Authorization: Bearer t")...)
 			if acted := f.acted.Load() == 1; w.Code != c.want || acted != (c.want == 202) {
 				t.Errorf("token %q, %q: %d, drained %v; want %d", token, c.headers, w.Code, acted, c.want)
 			}
@@ -167,7 +167,7 @@ func TestPagesOfOtherSitesMayNotChangeAnything(t *testing.T) {
 }
 
 func TestPathsAreExactAndMethodsToo(t *testing.T) {
-	h := admin.New(&fake{}, &door{})
+	h := admin.New(&fake{}, &fakeAddress{})
 	for _, c := range []struct {
 		method, target string
 		want           int
@@ -214,7 +214,7 @@ func TestPathsAreExactAndMethodsToo(t *testing.T) {
 
 func TestReadinessSaysWhatIsMissing(t *testing.T) {
 	f := &fake{notReady: errors.New("the listener :80 does not accept")}
-	h := admin.New(f, &door{})
+	h := admin.New(f, &fakeAddress{})
 	if w := ask(h, "GET", "/readyz"); w.Code != 503 || !strings.Contains(w.Body.String(), "the listener :80 does not accept") {
 		t.Errorf("not ready: %d %q", w.Code, w.Body)
 	}
@@ -229,7 +229,7 @@ func TestReadinessSaysWhatIsMissing(t *testing.T) {
 
 func TestARefusedConfigurationIsToldWithItsPlaces(t *testing.T) {
 	f := &fake{refused: config.Errors{{File: "p.yaml", Line: 3, Column: 7, Path: "routes[0].match", Problem: "is no pattern"}}}
-	w := ask(admin.New(f, &door{}), "POST", "/api/v1/reload")
+	w := ask(admin.New(f, &fakeAddress{}), "POST", "/api/v1/reload")
 	want := `{
   "error": "the new configuration was refused; the old one goes on",
   "errors": [
@@ -245,7 +245,7 @@ func TestARefusedConfigurationIsToldWithItsPlaces(t *testing.T) {
 		t.Errorf("got %d %s\nwant 422 %s", w.Code, w.Body, want)
 	}
 	f.refused = errors.New("listen on :80: the port is taken")
-	if w := ask(admin.New(f, &door{}), "POST", "/api/v1/reload"); w.Code != 422 || !strings.Contains(w.Body.String(), "the port is taken") {
+	if w := ask(admin.New(f, &fakeAddress{}), "POST", "/api/v1/reload"); w.Code != 422 || !strings.Contains(w.Body.String(), "the port is taken") {
 		t.Errorf("got %d %s, want 422 with the reason", w.Code, w.Body)
 	}
 }
@@ -261,7 +261,7 @@ func TestLooksAreBounded(t *testing.T) {
 		enter <- true
 		<-leave
 		now.Add(-1)
-	}}, &door{})
+	}}, &fakeAddress{})
 	const clients = 20
 	done := make(chan int, clients)
 	for range clients {

@@ -25,12 +25,12 @@ const patience = 20 * time.Second
 
 // running is a whole gateway with an admin address, as the program runs it.
 type running struct {
-	t     *testing.T
-	path  string // of its configuration
-	token string // that requests carry
-	door  atomic.Pointer[gateway.AdminDoor]
-	ended chan error
-	stop  context.CancelFunc
+	t            *testing.T
+	path         string // of its configuration
+	token        string // that requests carry
+	adminAddress atomic.Pointer[gateway.AdminAddress]
+	ended        chan error
+	stop         context.CancelFunc
 }
 
 // run starts a gateway; it ends with the test.
@@ -44,8 +44,8 @@ func run(t *testing.T, yaml string) *running {
 	go func() {
 		g.ended <- gateway.Run(ctx, gateway.Options{
 			ConfigPath: g.path, Logger: slog.New(slog.DiscardHandler), Version: "test", Ready: func() { close(ready) },
-			Admin: func(gw *gateway.Gateway, d *gateway.AdminDoor) http.Handler {
-				g.door.Store(d)
+			Admin: func(gw *gateway.Gateway, d *gateway.AdminAddress) http.Handler {
+				g.adminAddress.Store(d)
 				return admin.New(gw, d)
 			},
 		})
@@ -87,7 +87,7 @@ func (g *running) write(yaml string) {
 // ask sends a request to the admin address and reads the answer.
 func (g *running) ask(method, path string) (status int, body string) {
 	g.t.Helper()
-	r, err := http.NewRequest(method, "http://"+g.door.Load().Bound()+path, nil)
+	r, err := http.NewRequest(method, "http://"+g.adminAddress.Load().Bound()+path, nil)
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 // needs another goroutine takes a Hold. Exchanges are reused: no reference to one, or to bytes in it, outlives Done.
 type Exchange struct {
 	Request  *head.Request
-	Response *head.Response // filled from the response's moment on; before it, empty
+	Response *head.Response // filled from the response phase on; before it, empty
 	Body     []byte         // of an answer made by the gateway itself
 
 	Peer        netip.AddrPort // the other end of the client's socket
@@ -33,12 +33,12 @@ type Exchange struct {
 	MirrorBody int64
 	MaxBody    int64 // the longest request body in bytes, 0 for no bound: longer ones end in 413, whenever that shows
 
-	ID       []byte // the request id, empty where no policy made one
-	Target   string // the address of the target that was used last, empty before
-	Service  string // the name of the upstream that was used, empty before
-	Start    int64  // when the head was complete, monotonic nanoseconds of the loop
-	Reason   Reason // why the gateway answered in the upstream's stead, or cut the exchange
-	Attempts uint8  // tries made upstream
+	ID           []byte // the request id, empty where no policy made one
+	Target       string // the address of the target that was used last, empty before
+	UpstreamName string // the name of the upstream that was used, empty before
+	Start        int64  // when the head was complete, monotonic nanoseconds of the loop
+	Reason       Reason // why the gateway answered in the upstream's stead, or cut the exchange
+	Attempts     uint8  // tries made upstream
 
 	arena  arena
 	engine Engine
@@ -61,13 +61,13 @@ type TLS struct {
 	Resumed    bool
 }
 
-// Verdict is what a policy decides at the request's or the response's moment.
-type Verdict uint8
+// PolicyVerdict is what a policy decides in the request or the response phase.
+type PolicyVerdict uint8
 
 const (
-	Continue Verdict = iota // go on to the next policy, and after the last to the action
-	Answered                // the policy has called Answer: skip the rest, send that
-	Held                    // the policy has taken a Hold and will resume it
+	Continue PolicyVerdict = iota // go on to the next policy, and after the last to the action
+	Answered                      // the policy has called Answer: skip the rest, send that
+	Held                          // the policy has taken a Hold and will resume it
 )
 
 // End says how an exchange ended.
@@ -80,18 +80,19 @@ const (
 	UpstreamFailed            // the upstream failed: the client got 502, 503 or 504, or a cut-off response
 )
 
-// A policy is any of these. It is made once for a route and used by all loops at the same time: what it keeps must be
-// immutable or atomic. Its methods run on a loop and must not block, nor take a lock that may be waited for.
+// A policy acts in one or more of three phases: request, response and done. For each it implements one of these.
+// It is made once for a route and used by all loops at the same time: what it keeps must be immutable or atomic.
+// Its methods run on a loop and must not block, nor take a lock that may be waited for.
 
 // RequestPolicy acts when a request's head is in.
 type RequestPolicy interface {
-	OnRequest(x *Exchange) Verdict
+	OnRequest(x *Exchange) PolicyVerdict
 }
 
 // ResponsePolicy acts when a response's head is in, be it the upstream's or the gateway's own answer. It may change the
 // head or, while nothing of it is sent, Answer with another. Policies act on responses in the chain's order.
 type ResponsePolicy interface {
-	OnResponse(x *Exchange) Verdict
+	OnResponse(x *Exchange) PolicyVerdict
 }
 
 // DonePolicy acts when the exchange is over: exactly once for each exchange whose OnRequest it saw or would have seen next. Of Response only
@@ -150,7 +151,7 @@ func (n Names) with(more []string) Names {
 	return n
 }
 
-// Append adds a policy to each moment it acts at. It panics when it acts at none, which no config can cause.
+// Append adds a policy to each phase it acts in. It panics when it acts in none, which no config can cause.
 func (c *Chain) Append(policy any) {
 	acts := false
 	if p, ok := policy.(RequestPolicy); ok {
@@ -169,7 +170,7 @@ func (c *Chain) Append(policy any) {
 		c.ResponseRemoved = c.ResponseRemoved.with(p.ResponseRemoved())
 	}
 	if !acts {
-		panic("exchange: a policy that acts at no moment")
+		panic("exchange: a policy that acts in no phase")
 	}
 }
 
@@ -177,7 +178,7 @@ func (c *Chain) Append(policy any) {
 type Engine interface {
 	// Resume runs then on the exchange's loop, if the exchange is still in the given turn, and goes on with the chain as
 	// the verdict says. Any goroutine may call it.
-	Resume(x *Exchange, turn uint64, then func(*Exchange) Verdict)
+	Resume(x *Exchange, turn uint64, then func(*Exchange) PolicyVerdict)
 }
 
 // Begin makes the exchange ready for its next life. Only the engine calls it.
@@ -206,7 +207,7 @@ func (x *Exchange) Hold() Hold { return Hold{x, x.engine, x.turn} }
 
 // Resume runs then on the exchange's loop and goes on as its verdict says. The one who holds bounds the wait: an
 // exchange that is never resumed is ended only by the route's timeout or by its client.
-func (h Hold) Resume(then func(*Exchange) Verdict) { h.engine.Resume(h.x, h.turn, then) }
+func (h Hold) Resume(then func(*Exchange) PolicyVerdict) { h.engine.Resume(h.x, h.turn, then) }
 
 // Alloc is n bytes that live until the exchange is over. Loop only.
 func (x *Exchange) Alloc(n int) []byte { return x.arena.alloc(n) }

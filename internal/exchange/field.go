@@ -58,7 +58,7 @@ func StaticField(name, value string) head.Field {
 var plainText = StaticField("Content-Type", "text/plain; charset=utf-8")
 
 // Refuse answers in the gateway's own name with a line of text that says the reason and what it means.
-func (x *Exchange) Refuse(status int, reason Reason) Verdict {
+func (x *Exchange) Refuse(status int, reason Reason) PolicyVerdict {
 	x.Answer(status, reason, RefusalBody(status, reason))
 	x.Response.Fields.Append(plainText)
 	return Answered

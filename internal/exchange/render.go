@@ -82,7 +82,7 @@ func (p *part) appendValue(dst []byte, x *Exchange) []byte {
 	case routeName:
 		return append(dst, x.Route...)
 	case upstreamName:
-		return append(dst, x.Service...)
+		return append(dst, x.UpstreamName...)
 	case target:
 		return append(dst, x.Target...)
 	case listener:

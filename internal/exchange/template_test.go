@@ -28,7 +28,7 @@ func sample() *exchange.Exchange {
 	x.Request.Path, x.Request.Query = []byte("/items/a%20b/c"), []byte("q=1&r=2")
 	x.Peer = netip.MustParseAddrPort("192.0.2.7:5123")
 	x.Client = x.Peer.Addr()
-	x.Listener, x.Route, x.Service, x.Target = "0.0.0.0:8443", "items", "users", "10.0.0.1:9001"
+	x.Listener, x.Route, x.UpstreamName, x.Target = "0.0.0.0:8443", "items", "users", "10.0.0.1:9001"
 	x.TLS = &exchange.TLS{Version: "1.3", Subject: "CN=ann,O=Example"}
 	x.ID = []byte("0123abcd")
 	x.Params = params{"id": "a%20b", "rest": "c"}

@@ -13,22 +13,22 @@ import (
 	"plimsoll/internal/config"
 )
 
-// AdminDoor is one opening of the admin address: what whoever guards it has to know. The token follows reloads; an address that
-// changes gets a door of its own, so that no door ever stands open under the rules of another.
-type AdminDoor struct {
+// AdminAddress is one opening of the admin address: what whoever guards it has to know. The token follows reloads; an address that
+// changes gets a value of its own, so that no socket is ever open under the rules of another.
+type AdminAddress struct {
 	address string
 	bound   net.Addr
 	token   atomic.Pointer[string]
 }
 
-// Address is where the door is, as configured.
-func (d *AdminDoor) Address() string { return d.address }
+// Address is the address as configured.
+func (a *AdminAddress) Address() string { return a.address }
 
 // Bound is the same with the port that was drawn for port 0.
-func (d *AdminDoor) Bound() string { return d.bound.String() }
+func (a *AdminAddress) Bound() string { return a.bound.String() }
 
 // Token is what callers must carry now; empty for none, which the config allows on loopback only.
-func (d *AdminDoor) Token() string { return *d.token.Load() }
+func (a *AdminAddress) Token() string { return *a.token.Load() }
 
 // Bounds on the requests of the admin address; those on its connections are adminListener's.
 const (
@@ -43,7 +43,7 @@ const (
 
 // adminServer is the admin address and the handler on it, which come and go with the config.
 type adminServer struct {
-	door     *AdminDoor
+	address  *AdminAddress
 	listener net.Listener
 	server   *http.Server
 }
@@ -55,8 +55,8 @@ func (g *Gateway) openAdmin(c *config.Admin) error {
 		a.retire()
 		return nil
 	}
-	if a.door != nil && a.door.address == c.Address {
-		a.door.token.Store(&c.Token)
+	if a.address != nil && a.address.address == c.Address {
+		a.address.token.Store(&c.Token)
 		return nil
 	}
 	listener, err := g.inherited.admin(c.Address)
@@ -64,26 +64,26 @@ func (g *Gateway) openAdmin(c *config.Admin) error {
 		return fmt.Errorf("admin: %w", err)
 	}
 	a.retire()
-	door := &AdminDoor{address: c.Address, bound: listener.Addr()}
-	door.token.Store(&c.Token)
-	a.door, a.listener = door, listener
+	address := &AdminAddress{address: c.Address, bound: listener.Addr()}
+	address.token.Store(&c.Token)
+	a.address, a.listener = address, listener
 	a.server = &http.Server{
-		Handler: g.adminHandler(door), ReadHeaderTimeout: cmp.Or(g.options.adminHeadTime, adminHeadTime), ReadTimeout: adminReadTime,
+		Handler: g.adminHandler(address), ReadHeaderTimeout: cmp.Or(g.options.adminHeadTime, adminHeadTime), ReadTimeout: adminReadTime,
 		WriteTimeout: adminWriteTime, IdleTimeout: adminIdleTime, MaxHeaderBytes: adminHeadBytes,
 		ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelWarn), DisableGeneralOptionsHandler: true,
 	}
 	connections := newAdminListener(listener, &g.adminClosed)
 	connections.attach(a.server)
-	g.log.Info("admin address open", "address", door.Bound(), "token", c.Token != "")
+	g.log.Info("admin address open", "address", address.Bound(), "token", c.Token != "")
 	go a.server.Serve(connections)
 	return nil
 }
 
-func (g *Gateway) adminHandler(door *AdminDoor) http.Handler {
+func (g *Gateway) adminHandler(address *AdminAddress) http.Handler {
 	if g.options.Admin == nil {
 		return http.NotFoundHandler()
 	}
-	return g.options.Admin(g, door)
+	return g.options.Admin(g, address)
 }
 
 // retire stops accepting and lets requests under way finish on their own: the one that asked for the reload may be among them.

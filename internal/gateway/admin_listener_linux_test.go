@@ -33,7 +33,7 @@ type admitted struct {
 func serveAdmin(t *testing.T, headTime time.Duration) *admitted {
 	t.Helper()
 	a := &admitted{held: make(chan string, 100), let: make(chan struct{}, 100)}
-	o := Options{adminHeadTime: headTime, Admin: func(g *Gateway, d *AdminDoor) http.Handler {
+	o := Options{adminHeadTime: headTime, Admin: func(g *Gateway, d *AdminAddress) http.Handler {
 		a.address = d.Bound()
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch {

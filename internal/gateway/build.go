@@ -21,12 +21,12 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// services are the upstreams of a config by name. Those whose config did not change are carried over from the one before, state and all.
-type services map[string]*upstream.Upstream
+// upstreams are those of a config by name. Those whose config did not change are carried over from the one before, state and all.
+type upstreams map[string]*upstream.Upstream
 
-// buildServices makes the upstreams of cfg, taking over from old what did not change. fresh are those that are new and not started.
-func (g *Gateway) buildServices(cfg *config.Config, old services) (all, fresh services, errs config.Errors) {
-	all, fresh = services{}, services{}
+// buildUpstreams makes the upstreams of cfg, taking over from old what did not change. fresh are those that are new and not started.
+func (g *Gateway) buildUpstreams(cfg *config.Config, old upstreams) (all, fresh upstreams, errs config.Errors) {
+	all, fresh = upstreams{}, upstreams{}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Upstreams)) {
 		o, err := upstreamOptions(cfg.Upstreams[name])
 		if err != nil {
@@ -104,7 +104,7 @@ func clientOptions(t *config.UpstreamTLS) tlsio.ClientOptions {
 }
 
 // buildSnapshot compiles the routes of cfg over its upstreams, and says everything that is wrong with them.
-func (g *Gateway) buildSnapshot(cfg *config.Config, all services) (s *proxy.Snapshot, errs config.Errors) {
+func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (s *proxy.Snapshot, errs config.Errors) {
 	s = &proxy.Snapshot{NoRoute: telemetry.NoRoute}
 	index := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {

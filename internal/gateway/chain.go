@@ -6,16 +6,16 @@ import (
 	"plimsoll/internal/config"
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/policy/access"
-	"plimsoll/internal/policy/bodylimit"
-	"plimsoll/internal/policy/canary"
 	"plimsoll/internal/policy/cors"
 	"plimsoll/internal/policy/forwarded"
 	"plimsoll/internal/policy/headers"
+	"plimsoll/internal/policy/maxbody"
 	"plimsoll/internal/policy/mirror"
 	"plimsoll/internal/policy/redirect"
 	"plimsoll/internal/policy/requestid"
 	"plimsoll/internal/policy/respond"
 	"plimsoll/internal/policy/rewrite"
+	"plimsoll/internal/policy/split"
 	"plimsoll/internal/policy/trace"
 )
 
@@ -64,17 +64,17 @@ var policies = []struct {
 		if p.MaxBody == 0 {
 			return nil, nil
 		}
-		return bodylimit.New(bodylimit.Options{Max: int64(p.MaxBody)})
+		return maxbody.New(maxbody.Options{Max: int64(p.MaxBody)})
 	}},
 	{"split", func(p plan) (any, error) {
 		if p.Split == nil {
 			return nil, nil
 		}
-		o := canary.Options{Sticky: p.Split.Sticky, Random: p.random}
+		o := split.Options{Sticky: p.Split.Sticky, Random: p.random}
 		for name, weight := range p.Split.Weights {
-			o.Shares = append(o.Shares, canary.Share{Upstream: p.upstream[name], Weight: weight})
+			o.Shares = append(o.Shares, split.Share{Upstream: p.upstream[name], Weight: weight})
 		}
-		return canary.New(o)
+		return split.New(o)
 	}},
 	{"mirror", func(p plan) (any, error) {
 		if p.Mirror == nil {

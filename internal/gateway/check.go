@@ -23,7 +23,7 @@ func Check(path string) (*config.Config, error) {
 		return nil, err
 	}
 	c, errs := g.compile(cfg)
-	for _, u := range c.services {
+	for _, u := range c.upstreams {
 		u.Close()
 	}
 	if errs != nil {

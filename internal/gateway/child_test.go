@@ -46,7 +46,7 @@ func beGateway(path string) int {
 	defer stop()
 	err := Run(ctx, Options{
 		ConfigPath: path, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Version: "test",
-		Admin: func(g *Gateway, _ *AdminDoor) http.Handler {
+		Admin: func(g *Gateway, _ *AdminAddress) http.Handler {
 			mux := http.NewServeMux()
 			mux.Handle("/metrics", g.Metrics())
 			mux.HandleFunc("/dial", func(_ http.ResponseWriter, r *http.Request) { dialEachTurn(g, r.FormValue("address")) })

@@ -43,7 +43,7 @@ type Options struct {
 	// Ready is called once, when every listener accepts. It may be nil.
 	Ready func()
 	// Admin makes what an admin address serves; nil for nothing.
-	Admin func(*Gateway, *AdminDoor) http.Handler
+	Admin func(*Gateway, *AdminAddress) http.Handler
 
 	// Host replaces the machine in a simulation; nil for the real one.
 	Host *Host
@@ -75,7 +75,7 @@ type Gateway struct {
 	config    *config.Config
 	version   string // of the config: a short hash of its content
 	loadedAt  time.Time
-	services  services
+	upstreams upstreams
 	listeners map[string]*listener
 	accessLog *accesslog.Log
 
@@ -352,7 +352,7 @@ func (g *Gateway) end(why string, next *successor) error {
 	g.admin.close()
 	g.stopLoops()
 	var errs []error
-	for _, u := range g.services {
+	for _, u := range g.upstreams {
 		u.Close()
 	}
 	if g.accessLog != nil {

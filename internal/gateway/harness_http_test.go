@@ -58,7 +58,7 @@ func (i *instance) left() string {
 // load is what all upstreams of the configuration in force have to do, and how many connections to them are open on loops.
 func (i *instance) load() (load upstream.Load, open int) {
 	i.mu.Lock()
-	all := i.services
+	all := i.upstreams
 	i.mu.Unlock()
 	for _, u := range all {
 		for loop := range i.loops {

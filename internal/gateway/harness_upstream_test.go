@@ -302,7 +302,7 @@ func (i *instance) reasons(r exchange.Reason) uint64 { return i.snapshot().Reaso
 func (i *instance) service(name string) *upstream.Upstream {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.services[name]
+	return i.upstreams[name]
 }
 
 // target is the state of an upstream's target.

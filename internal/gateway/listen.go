@@ -37,7 +37,7 @@ type listener struct {
 type listenerTLS struct {
 	store   *tlsio.Store
 	tickets *tlsio.Tickets
-	gate    *tlsio.Gate
+	limiter *tlsio.HandshakeLimiter
 	stop    context.CancelFunc // of the certificates' watch
 }
 
@@ -86,7 +86,7 @@ func (g *Gateway) compileTLS(c config.Listener, p *proxy.Listener, before *liste
 	if *c.TLS.SessionTickets {
 		t.tickets = tlsio.NewTickets(time.Duration(c.TLS.TicketRotation), reactor.Clock())
 	}
-	t.gate = tlsio.NewGate(c.TLS.MaxHandshakes, c.TLS.MaxHandshakes)
+	t.limiter = tlsio.NewHandshakeLimiter(c.TLS.MaxHandshakes, c.TLS.MaxHandshakes)
 	if before != nil && before.tls != nil {
 		t.carryOver(c.TLS, before)
 	}
@@ -97,7 +97,7 @@ func (g *Gateway) compileTLS(c config.Listener, p *proxy.Listener, before *liste
 	if err != nil {
 		return nil, err
 	}
-	p.Handshake, p.Gate = int64(c.TLS.HandshakeTimeout), t.gate
+	p.Handshake, p.Limiter = int64(c.TLS.HandshakeTimeout), t.limiter
 	return t, nil
 }
 
@@ -109,7 +109,7 @@ func (t *listenerTLS) carryOver(c *config.ListenerTLS, before *listener) {
 		t.tickets = before.tls.tickets
 	}
 	if was.MaxHandshakes == c.MaxHandshakes {
-		t.gate = before.tls.gate
+		t.limiter = before.tls.limiter
 	}
 }
 

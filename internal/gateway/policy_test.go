@@ -11,20 +11,20 @@ import (
 
 // scripted is a policy that does what a test says, and notes how exchanges end.
 type scripted struct {
-	request, response func(x *exchange.Exchange) exchange.Verdict
+	request, response func(x *exchange.Exchange) exchange.PolicyVerdict
 
 	mu   sync.Mutex
 	ends []exchange.End
 }
 
-func (p *scripted) OnRequest(x *exchange.Exchange) exchange.Verdict {
+func (p *scripted) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	if p.request == nil {
 		return exchange.Continue
 	}
 	return p.request(x)
 }
 
-func (p *scripted) OnResponse(x *exchange.Exchange) exchange.Verdict {
+func (p *scripted) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	if p.response == nil {
 		return exchange.Continue
 	}
@@ -55,7 +55,7 @@ func (p *scripted) ended(t *testing.T, want ...exchange.End) {
 func withPolicy(t *testing.T, yaml string, policy any) *instance {
 	t.Helper()
 	g := serveClean(t, yaml)
-	snapshot, err := g.buildSnapshot(g.config, g.services)
+	snapshot, err := g.buildSnapshot(g.config, g.upstreams)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,16 +67,16 @@ func withPolicy(t *testing.T, yaml string, policy any) *instance {
 }
 
 // holds passes an exchange's hold on and holds it, the first time.
-func holds(to chan<- exchange.Hold) func(*exchange.Exchange) exchange.Verdict {
-	return func(x *exchange.Exchange) exchange.Verdict {
+func holds(to chan<- exchange.Hold) func(*exchange.Exchange) exchange.PolicyVerdict {
+	return func(x *exchange.Exchange) exchange.PolicyVerdict {
 		to <- x.Hold()
 		return exchange.Held
 	}
 }
 
-func goOn(*exchange.Exchange) exchange.Verdict { return exchange.Continue }
+func goOn(*exchange.Exchange) exchange.PolicyVerdict { return exchange.Continue }
 
-func refuse(x *exchange.Exchange) exchange.Verdict { return x.Refuse(403, exchange.Denied) }
+func refuse(x *exchange.Exchange) exchange.PolicyVerdict { return x.Refuse(403, exchange.Denied) }
 
 func TestAHeldRequestGoesOnWhenItIsResumed(t *testing.T) {
 	held := make(chan exchange.Hold, 1)
@@ -117,7 +117,7 @@ func TestAHeldResponseGoesOnWhenItIsResumed(t *testing.T) {
 		// Meanwhile the loop's memory is used for others.
 		other.send("GET /" + strings.Repeat("z", 2000) + " HTTP/1.1\r\nHost: a\r\n\r\n")
 		second := <-held
-		hold.Resume(func(x *exchange.Exchange) exchange.Verdict {
+		hold.Resume(func(x *exchange.Exchange) exchange.PolicyVerdict {
 			x.Response.Fields.Add([]byte("X-Held"), []byte("yes"))
 			return exchange.Continue
 		})
@@ -140,7 +140,7 @@ func TestAHeldSwitchOfProtocolsGoesOn(t *testing.T) {
 		c.write(switched + "first")
 		echoBytes(c)
 	})
-	g := withPolicy(t, "loops: 1\n"+oneUpstream(s.address()), &scripted{response: func(x *exchange.Exchange) exchange.Verdict {
+	g := withPolicy(t, "loops: 1\n"+oneUpstream(s.address()), &scripted{response: func(x *exchange.Exchange) exchange.PolicyVerdict {
 		if x.Response.Status != 101 {
 			return exchange.Continue
 		}
@@ -187,7 +187,7 @@ func TestAPolicyAnswersInAResponsesStead(t *testing.T) {
 
 func TestAnAnswerOfTheGatewayCanBeHeld(t *testing.T) {
 	held := make(chan exchange.Hold, 1)
-	p := &scripted{response: func(x *exchange.Exchange) exchange.Verdict {
+	p := &scripted{response: func(x *exchange.Exchange) exchange.PolicyVerdict {
 		if string(x.Request.Method) == "POST" {
 			return holds(held)(x)
 		}
@@ -221,7 +221,7 @@ func TestAHoldEndsWithTheResponseItHeld(t *testing.T) {
 	ofResponse := <-held
 	c.send("no chunk\r\n")
 	ofRefusal := <-held
-	ofResponse.Resume(func(*exchange.Exchange) exchange.Verdict {
+	ofResponse.Resume(func(*exchange.Exchange) exchange.PolicyVerdict {
 		t.Error("a response that was given up was resumed")
 		return exchange.Continue
 	})
@@ -247,7 +247,7 @@ routes: [{match: /, upstream: s, timeout: 50ms}]
 		for range 2 {
 			c.send(get)
 			c.expectFailure(504, "upstream_timeout")
-			(<-held).Resume(func(*exchange.Exchange) exchange.Verdict {
+			(<-held).Resume(func(*exchange.Exchange) exchange.PolicyVerdict {
 				t.Error("an exchange that is over was resumed")
 				return exchange.Continue
 			})
@@ -298,7 +298,7 @@ func TestAClientThatLeavesWhileItsExchangeIsHeld(t *testing.T) {
 				leave(c)
 				policy.ended(t, exchange.ClientGone)
 				g.settled()
-				hold.Resume(func(*exchange.Exchange) exchange.Verdict {
+				hold.Resume(func(*exchange.Exchange) exchange.PolicyVerdict {
 					t.Error("an exchange that is over was resumed")
 					return exchange.Continue
 				})

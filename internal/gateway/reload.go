@@ -64,8 +64,8 @@ func (g *Gateway) warnOfWhatStays(cfg *config.Config) {
 // change is a new configuration on its way into force: all of it is made before any of it is.
 type change struct {
 	config    *config.Config
-	services  services
-	fresh     services
+	upstreams upstreams
+	fresh     upstreams
 	snapshot  *proxy.Snapshot
 	listeners map[string]*listener
 	compiled  map[string]*proxy.Listener
@@ -87,19 +87,19 @@ func (g *Gateway) apply(cfg *config.Config, reload bool) error {
 		c.undo()
 		return err
 	}
-	c.startServices()
+	c.startUpstreams()
 	for i, w := range g.workers {
 		g.call(g.loops[i], func() {
 			w.Shard().Grow(g.registry.Sizes())
 			w.Install(c.snapshot)
 			if !c.sameLog {
-				w.SetAccessLog(lane(c.accessLog, i))
+				w.SetAccessLog(ring(c.accessLog, i))
 			}
 		})
 	}
 	err = g.putListeners(c)
 	g.retire(c)
-	g.config, g.services, g.listeners = cfg, c.services, c.listeners
+	g.config, g.upstreams, g.listeners = cfg, c.upstreams, c.listeners
 	g.version, g.loadedAt = configVersion(cfg), time.Now()
 	g.registry.ConfigLoaded(g.version, g.loadedAt, reload)
 	g.inForce.Store(g.look())
@@ -138,9 +138,9 @@ func (g *Gateway) compile(cfg *config.Config) (c *change, errs config.Errors) {
 		}
 	}
 	var bad config.Errors
-	c.services, c.fresh, bad = g.buildServices(cfg, g.services)
+	c.upstreams, c.fresh, bad = g.buildUpstreams(cfg, g.upstreams)
 	if errs = append(errs, bad...); bad == nil {
-		c.snapshot, bad = g.buildSnapshot(cfg, c.services)
+		c.snapshot, bad = g.buildSnapshot(cfg, c.upstreams)
 		errs = append(errs, bad...)
 	}
 	slices.SortStableFunc(errs, func(a, b config.Error) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
@@ -155,8 +155,8 @@ func (g *Gateway) loggedBy() *config.AccessLog {
 	return g.config.AccessLog
 }
 
-// startServices starts the upstreams that are new, all at once: each may wait a while for its name server.
-func (c *change) startServices() {
+// startUpstreams starts the upstreams that are new, all at once: each may wait a while for its name server.
+func (c *change) startUpstreams() {
 	var all sync.WaitGroup
 	for _, name := range slices.Sorted(maps.Keys(c.fresh)) {
 		all.Go(c.fresh[name].Start)
@@ -199,9 +199,9 @@ func (g *Gateway) retire(c *change) {
 			g.closeListener(g.listeners[address], false)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(g.services)) {
-		if u := g.services[name]; c.services[name] != u {
-			g.retireService(u)
+	for _, name := range slices.Sorted(maps.Keys(g.upstreams)) {
+		if u := g.upstreams[name]; c.upstreams[name] != u {
+			g.retireUpstream(u)
 		}
 	}
 	if !c.sameLog {
@@ -212,8 +212,8 @@ func (g *Gateway) retire(c *change) {
 	}
 }
 
-// retireService ends an upstream when no loop's exchanges need it any more.
-func (g *Gateway) retireService(u *upstream.Upstream) {
+// retireUpstream ends an upstream when no loop's exchanges need it any more.
+func (g *Gateway) retireUpstream(u *upstream.Upstream) {
 	left := new(atomic.Int32)
 	left.Store(int32(len(g.workers)))
 	for i, w := range g.workers {
@@ -240,11 +240,11 @@ func (g *Gateway) openAccessLog(c *config.AccessLog) (*accesslog.Log, error) {
 	return accesslog.Open(o)
 }
 
-func lane(log *accesslog.Log, loop int) *accesslog.Lane {
+func ring(log *accesslog.Log, loop int) *accesslog.Ring {
 	if log == nil {
 		return nil
 	}
-	return log.Lane(loop)
+	return log.Ring(loop)
 }
 
 // configVersion is a short hash of what the configuration says, defaults included, secrets apart:

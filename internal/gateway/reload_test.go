@@ -101,7 +101,7 @@ upstreams: {s: {targets: ["` + a.address() + `", "` + b.address() + `"], slow_st
 routes: [{match: /, upstream: s}]
 `
 	g := serve(t, fmt.Sprintf(yaml, "0s"))
-	if err := g.services["s"].Drain(a.address()); err != nil {
+	if err := g.upstreams["s"].Drain(a.address()); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.reload(fmt.Sprintf(yaml, "1ms")); err != nil {
@@ -174,7 +174,7 @@ routes: [{match: /, upstream: s}]
 	first.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\n")
 	held.next(t)
 	second.send("GET /2 HTTP/1.1\r\nHost: a\r\n\r\n")
-	u := g.services["s"]
+	u := g.upstreams["s"]
 	eventually(t, "the second request waits", func() bool {
 		return g.loads([]*upstream.Upstream{u})[0].Waiting == 1
 	})

@@ -82,11 +82,11 @@ func (g *Gateway) addSeries() error {
 
 func (g *Gateway) readUpstreams(emit telemetry.Emit) {
 	v := g.view()
-	names := slices.Sorted(maps.Keys(v.services))
+	names := slices.Sorted(maps.Keys(v.upstreams))
 	names = names[:min(len(names), telemetry.MaxNames)]
 	all := make([]*upstream.Upstream, len(names))
 	for i, name := range names {
-		all[i] = v.services[name]
+		all[i] = v.upstreams[name]
 	}
 	shown, left := 0, 0
 	for i, load := range g.loads(all) {
@@ -127,8 +127,8 @@ func (g *Gateway) readListeners(emit telemetry.Emit) {
 	for _, l := range g.view().listeners {
 		emit(seriesListener, float64(l.quota.Open()), l.address)
 		emit(seriesAccepting, truth(l.accepting.Load()), l.address)
-		if l.gate != nil {
-			s := l.gate.Stats()
+		if l.limiter != nil {
+			s := l.limiter.Stats()
 			emit(seriesHandshakes, float64(s.InFlight), l.address)
 			emit(seriesHandshakesWaiting, float64(s.Waiting), l.address)
 		}

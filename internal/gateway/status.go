@@ -23,26 +23,26 @@ type inForce struct {
 	config    *config.Config
 	version   string
 	loadedAt  time.Time
-	services  services
+	upstreams upstreams
 	listeners []listenerView // in the config's order
 }
 
 // listenerView is what is asked of a listener.
 type listenerView struct {
 	address, bound string
-	gate           *tlsio.Gate // nil without TLS
+	limiter        *tlsio.HandshakeLimiter // nil without TLS
 	quota          *proxy.Quota
 	accepting      *atomic.Bool
 }
 
 // look makes the view of what is in force. g.mu is held.
 func (g *Gateway) look() *inForce {
-	v := &inForce{config: g.config, version: g.version, loadedAt: g.loadedAt, services: g.services}
+	v := &inForce{config: g.config, version: g.version, loadedAt: g.loadedAt, upstreams: g.upstreams}
 	for _, lc := range g.config.Listeners {
 		l := g.listeners[lc.Address]
 		view := listenerView{address: l.address, bound: l.bound.String(), quota: l.quota, accepting: &l.accepting}
 		if l.tls != nil {
-			view.gate = l.tls.gate
+			view.limiter = l.tls.limiter
 		}
 		v.listeners = append(v.listeners, view)
 	}

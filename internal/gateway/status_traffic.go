@@ -88,10 +88,10 @@ func (g *Gateway) Connections() ConnectionsStatus {
 		c.Refused[telemetry.ConnRefusal(reason).String()] = n
 	}
 	for _, l := range g.view().listeners {
-		ls := ListenerStatus{Address: l.address, Bound: l.bound, TLS: l.gate != nil, Accepting: l.accepting.Load(), Open: l.quota.Open()}
-		if l.gate != nil {
-			gate := l.gate.Stats()
-			ls.Handshakes = &HandshakeStatus{gate.InFlight, gate.Waiting}
+		ls := ListenerStatus{Address: l.address, Bound: l.bound, TLS: l.limiter != nil, Accepting: l.accepting.Load(), Open: l.quota.Open()}
+		if l.limiter != nil {
+			limiter := l.limiter.Stats()
+			ls.Handshakes = &HandshakeStatus{limiter.InFlight, limiter.Waiting}
 		}
 		c.Listeners = append(c.Listeners, ls)
 	}

@@ -81,10 +81,10 @@ const (
 // Upstreams describes all upstreams without their targets, by name.
 func (g *Gateway) Upstreams() []UpstreamStatus {
 	v, snapshot := g.view(), g.registry.Collect(g.Call)
-	names := slices.Sorted(maps.Keys(v.services))
+	names := slices.Sorted(maps.Keys(v.upstreams))
 	all := make([]*upstream.Upstream, len(names))
 	for i, name := range names {
-		all[i] = v.services[name]
+		all[i] = v.upstreams[name]
 	}
 	list := make([]UpstreamStatus, 0, len(all))
 	for i, load := range g.loads(all) {
@@ -96,7 +96,7 @@ func (g *Gateway) Upstreams() []UpstreamStatus {
 
 // Upstream describes one upstream and its targets. The error is ErrUnknown.
 func (g *Gateway) Upstream(name string) (UpstreamStatus, error) {
-	u := g.view().services[name]
+	u := g.view().upstreams[name]
 	if u == nil {
 		return UpstreamStatus{}, fmt.Errorf("%w upstream %q", ErrUnknown, name)
 	}
@@ -117,7 +117,7 @@ func (g *Gateway) RestoreTarget(name, address string) (TargetStatus, error) {
 }
 
 func (g *Gateway) operate(name, address string, act func(*upstream.Upstream, string) error) (TargetStatus, error) {
-	u := g.view().services[name]
+	u := g.view().upstreams[name]
 	if u == nil {
 		return TargetStatus{}, fmt.Errorf("%w upstream %q", ErrUnknown, name)
 	}

@@ -244,7 +244,7 @@ func TestAHandshakeThatTakesTooLongEnds(t *testing.T) {
 func TestHandshakesInFlightAreBounded(t *testing.T) {
 	ca := newAuthority(t)
 	g := serve(t, overTLS(", max_handshakes: 2", "", ca.issue(t, "a.example")))
-	in := g.listeners[g.config.Listeners[0].Address].tls.gate
+	in := g.listeners[g.config.Listeners[0].Address].tls.limiter
 	var waiting []*peer
 	const most = 2*16 + 2 // those that wait aside for their clients, and those that must keep their places meanwhile
 	for n := range most + 2 {
@@ -274,7 +274,7 @@ func TestHandshakesInFlightAreBounded(t *testing.T) {
 func TestAClientThatStallsInItsHandshakeKeepsNobodyOut(t *testing.T) {
 	ca := newAuthority(t)
 	g := serve(t, overTLS(", max_handshakes: 1", "", ca.issue(t, "a.example")))
-	in := g.listeners[g.config.Listeners[0].Address].tls.gate
+	in := g.listeners[g.config.Listeners[0].Address].tls.limiter
 	for n := range 8 {
 		g.dial().send(halfHello)
 		eventually(t, "it waits aside", func() bool { s := in.Stats(); return s.InFlight == n+1 && s.Waiting == 0 })
@@ -390,7 +390,7 @@ func TestAHealthCheckSpeaksTLSWithoutAServerName(t *testing.T) {
 	yaml := strings.Replace(toTLS(address, fmt.Sprintf("ca: %q", ca.file)), "], tls:", "], health: {active: {path: /, interval: 100ms}}, tls:", 1)
 	g := serve(t, yaml)
 	eventually(t, "a check succeeds", func() bool {
-		light := g.services["s"].Status().Targets[0].Light
+		light := g.upstreams["s"].Status().Targets[0].Light
 		if light != nil && light.Failures > 0 {
 			t.Fatalf("the check: %+v", light)
 		}

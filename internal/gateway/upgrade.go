@@ -174,7 +174,7 @@ func (g *Gateway) handover() (files []*os.File, sockets string, err error) {
 		if err != nil {
 			return files, "", fmt.Errorf("hand over the admin address: %w", err)
 		}
-		parts = append(parts, fmt.Sprintf("%s%s=%d", adminPrefix, g.admin.door.address, firstExtra+len(files)))
+		parts = append(parts, fmt.Sprintf("%s%s=%d", adminPrefix, g.admin.address.address, firstExtra+len(files)))
 		files = append(files, f)
 	}
 	return files, strings.Join(parts, ";"), nil
@@ -254,7 +254,7 @@ func (in *inherited) admin(address string) (net.Listener, error) {
 	return ln, err
 }
 
-// adminNetwork keeps 0.0.0.0 to IPv4, as it is for listeners: "tcp" would open the door for IPv6 too, where a firewall may not look.
+// adminNetwork keeps 0.0.0.0 to IPv4, as it is for listeners: "tcp" would listen on IPv6 too, where a firewall may not look.
 func adminNetwork(address string) string {
 	if a, err := netip.ParseAddrPort(address); err == nil && a.Addr().Is4() {
 		return "tcp4"

@@ -31,10 +31,10 @@ var floors = []struct {
 // labFloors is the lab's own staircase, inside it: a room uses the rooms below its own step. What the lab takes of the rest of the house is
 // floors 0 and 1, and config.
 var labFloors = [][]string{
-	{"measure", "pace", "stats", "heap", "words"},
+	{"measure", "pace", "stats", "heap", "format"},
 	{"slo", "queue", "load", "profile"},
-	{"model", "scenario", "replay", "probe", "page", "kernel", "truth", "verify"},
-	{"record", "rig", "doctor"},
+	{"model", "scenario", "replay", "probe", "scrape", "kernel", "refserver", "wrkcheck"},
+	{"record", "runner", "doctor"},
 	{"survey", "diagnose", "experiment", "plan"},
 	{"report", "text"},
 }

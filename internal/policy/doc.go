@@ -9,8 +9,8 @@
 //  2. access: who may not come in costs nothing more.
 //  3. requestid, 4. trace: whatever is said about the exchange from here on can carry its name.
 //  5. cors: a preflight is answered before anything counts it as a request.
-//  6. bodylimit: a body that is too long is refused before an upstream is chosen for it.
-//  7. canary: chooses among upstreams. 8. mirror: chooses whether another gets a copy.
+//  6. maxbody: a body that is too long is refused before an upstream is chosen for it.
+//  7. split: chooses among upstreams. 8. mirror: chooses whether another gets a copy.
 //  9. rewrite: gives the path that is forwarded. Conditions, keys and variables go on seeing the client's.
 //  10. forwarded: says what is known of the client: For, Proto, and the Host as the client sent it.
 //  11. headers, the request's: last, so that a route's own words win over the gateway's, and ${request_id} has its value.

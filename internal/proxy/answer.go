@@ -33,13 +33,13 @@ func (f *flow) failMethod() {
 }
 
 // refuse answers a request that the codec refused; nothing of it is believed, not even where it ends.
-func (c *client) refuse(bad http1.Error) {
+func (c *clientConn) refuse(bad http1.Error) {
 	c.w.shard.RefusedRequests[bad]++
 	c.refuseWith(bad.Status(), exchange.BadRequest)
 }
 
 // refuseWith answers a head that is not, or never was, complete.
-func (c *client) refuseWith(status int, reason exchange.Reason) {
+func (c *clientConn) refuseWith(status int, reason exchange.Reason) {
 	f := c.flow
 	c.state = clientBusy
 	c.w.loop.StopTimer(&c.timer)

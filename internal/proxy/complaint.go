@@ -56,7 +56,7 @@ func (w *Worker) complainOfWatches(err error) {
 }
 
 // tlsFailed says why no TLS connection to a target came about.
-func (s *server) tlsFailed(err error) {
+func (s *upstreamConn) tlsFailed(err error) {
 	f, w := s.flow, s.w
 	if n := f.view.tlsTrouble[f.Upstream].due(1, w.loop.Now()); n > 0 {
 		go w.logger.Warn("TLS with a target failed", "upstream", s.upstream.Name(), "target", s.target, "loop", w.loop.ID, "times", n, "error", err)

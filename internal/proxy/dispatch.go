@@ -11,7 +11,7 @@ import (
 // startUpstream begins the proxying of an exchange whose policies have let it go on.
 func (f *flow) startUpstream() {
 	u := &f.view.Upstreams[f.Upstream]
-	f.Service = u.Name()
+	f.UpstreamName = u.Name()
 	if f.Mirror != exchange.NoUpstream {
 		f.flags |= mirrored
 	}
@@ -52,7 +52,7 @@ func (f *flow) beginTry(m *upstream.Member, now int64) {
 const staleAfter = int64(1e9)
 
 // fit says whether an idle connection may be used.
-func (f *flow) fit(s *server, now int64) bool {
+func (f *flow) fit(s *upstreamConn, now int64) bool {
 	return now-s.idleSince <= staleAfter && f.idempotent() && !f.is(freeRetry) || s.conn.Alive()
 }
 
@@ -69,7 +69,7 @@ func (f *flow) connect() {
 		if !ok {
 			break
 		}
-		s := conn.(*server)
+		s := conn.(*upstreamConn)
 		if !f.fit(s, now) {
 			s.member = f.member // another loop's may have been the last to use it
 			s.close()
@@ -103,7 +103,7 @@ func (f *flow) Ready(now int64, m *upstream.Member, c upstream.Conn) {
 		f.dial()
 		return
 	}
-	s := c.(*server)
+	s := c.(*upstreamConn)
 	if !f.fit(s, now) {
 		s.shut()
 		f.dial() // in its place in the pool's count
@@ -123,9 +123,9 @@ func (f *flow) Refused(_ int64, why upstream.Unavailable) {
 }
 
 // use sends the request on a connection that is idle or was just made.
-func (f *flow) use(s *server) {
+func (f *flow) use(s *upstreamConn) {
 	f.endWait(f.w.loop.Now())
-	s.flow, s.member, f.server, f.Target = f, f.member, s, s.target
+	s.flow, s.member, f.upstreamConn, f.Target = f, f.member, s, s.target
 	s.upstream = &f.view.Upstreams[f.Upstream] // the connection may be older than the config
 	if s.requests++; s.requests > 1 {
 		s.stats().Reused++
@@ -141,8 +141,8 @@ func (f *flow) use(s *server) {
 func (f *flow) dial() {
 	u := &f.view.Upstreams[f.Upstream]
 	address := f.member.Target().Address()
-	s := &server{w: f.w, member: f.member, upstream: u, flow: f, target: address.String()}
-	f.server, f.stage, f.Target = s, stageConnecting, s.target
+	s := &upstreamConn{w: f.w, member: f.member, upstream: u, flow: f, target: address.String()}
+	f.upstreamConn, f.stage, f.Target = s, stageConnecting, s.target
 	f.beginWait()
 	if err := s.conn.Dial(f.w.loop, reactor.Address{IP: address.TCP, Path: address.Path}, s); err != nil {
 		if reactor.OutOfResources(err) { // ours, so not held against the target, and no other target would do better
@@ -159,7 +159,7 @@ func (f *flow) dial() {
 
 // connectExpired gives a connection up that takes too long to make, TLS included.
 func (f *flow) connectExpired(now int64) {
-	f.server.stats().ConnectFailures++
+	f.upstreamConn.stats().ConnectFailures++
 	reason := exchange.ConnectFailed
 	if now >= f.deadline {
 		reason = exchange.UpstreamTimeout
@@ -191,7 +191,7 @@ func (f *flow) endWait(now int64) {
 
 // noteSent takes down how long the gateway itself had the request, up to the first try's sending.
 func (f *flow) noteSent() {
-	if s := f.server; s != nil && f.headUp == 0 && f.is(wroteRequest) {
+	if s := f.upstreamConn; s != nil && f.headUp == 0 && f.is(wroteRequest) {
 		f.headUp = max(1, s.conn.Sent()-f.Start-f.waited)
 	}
 }
@@ -202,7 +202,7 @@ const hopByHop = http1.HopByHop | 1<<head.ContentLength | 1<<head.Expect
 
 // sendRequest writes the request's head, with as much of the body as is there, in one call.
 func (f *flow) sendRequest() {
-	w, s := f.w, f.server
+	w, s := f.w, f.upstreamConn
 	out := f.appendRequestHead(w.out[:0])
 	f.stage, f.sentAt = stageSent, w.loop.Now()
 	f.flags &^= wroteRequest | expecting | bodyOnItsWay | bodyBehind
@@ -240,7 +240,7 @@ func (f *flow) sendRequest() {
 	} else if f.is(mirrored) {
 		f.sendMirror()
 	}
-	if f.server == s && s.conn.MayRead() {
+	if f.upstreamConn == s && s.conn.MayRead() {
 		s.Readable()
 	}
 }
@@ -335,7 +335,7 @@ func (f *flow) upstreamFailed(o upstream.Outcome, reason exchange.Reason) {
 // target closed it while the request was on its way. That says nothing of the target's health, so it costs neither an attempt
 // nor the budget. A second such failure of one exchange does.
 func (f *flow) stale() bool {
-	return f.stage == stageSent && f.server.requests > 1 && f.server.partial == nil && !f.is(freeRetry)
+	return f.stage == stageSent && f.upstreamConn.requests > 1 && f.upstreamConn.partial == nil && !f.is(freeRetry)
 }
 
 func failureStatus(o upstream.Outcome) int {
@@ -434,8 +434,8 @@ func (f *flow) retry() {
 
 // dropServer closes the upstream connection in use: something of an unfinished exchange is on it.
 func (f *flow) dropServer() {
-	if s := f.server; s != nil {
-		f.server, s.flow = nil, nil
+	if s := f.upstreamConn; s != nil {
+		f.upstreamConn, s.flow = nil, nil
 		s.close()
 	}
 }

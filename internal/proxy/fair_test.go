@@ -88,7 +88,7 @@ func TestATargetThatSendsWithoutEndDoesNotHaveTheLoopForItself(t *testing.T) {
 // answerer is a policy that answers with a body.
 type answerer []byte
 
-func (a answerer) OnRequest(x *exchange.Exchange) exchange.Verdict {
+func (a answerer) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	x.Answer(200, exchange.RouteAnswer, a)
 	return exchange.Answered
 }

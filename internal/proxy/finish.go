@@ -65,7 +65,7 @@ func (f *flow) finish(end exchange.End, now int64) {
 }
 
 // finishLast ends a connection after its last response. When its request was whole and all is sent it can be closed at once.
-func (c *client) finishLast(whole bool) {
+func (c *clientConn) finishLast(whole bool) {
 	if whole && c.conn.Queued() == 0 && !c.conn.MayRead() && (c.in == nil || c.in.Start == c.in.End) && c.ahead == nil {
 		c.state = clientHead
 		c.close()

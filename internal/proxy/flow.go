@@ -31,31 +31,31 @@ import (
 type flow struct {
 	exchange.Exchange
 
-	w        *Worker
-	view     *view
-	route    *Route
-	client   *client
-	server   *server          // the upstream connection in use
-	member   *upstream.Member // the target in use, between Begin and End
-	tried    [maxTries]*upstream.Member
-	match    route.Match
-	req      http1.Request
-	res      http1.Response
-	up       http1.Body // of the request
-	down     http1.Body // of the response
-	timer    reactor.Timer
-	wait     upstream.Waiter
-	heldBody *reactor.Buffer // what is held of the body; see hold.go
-	heldUp   http1.Body      // up, as it was when the holding ended
-	copy     *reactor.Buffer // the copy of a mirrored request
-	rest     []byte          // of Body, what the client has not been given yet
-	next     *flow           // in the free list
+	w            *Worker
+	view         *view
+	route        *Route
+	client       *clientConn
+	upstreamConn *upstreamConn    // the upstream connection in use
+	member       *upstream.Member // the target in use, between Begin and End
+	tried        [maxTries]*upstream.Member
+	match        route.Match
+	req          http1.Request
+	res          http1.Response
+	up           http1.Body // of the request
+	down         http1.Body // of the response
+	timer        reactor.Timer
+	wait         upstream.Waiter
+	heldBody     *reactor.Buffer // what is held of the body; see hold.go
+	heldUp       http1.Body      // up, as it was when the holding ended
+	copy         *reactor.Buffer // the copy of a mirrored request
+	rest         []byte          // of Body, what the client has not been given yet
+	next         *flow           // in the free list
 
 	copyIndex   int    // of a mirror, in the worker's copies
 	downOptions []byte // what Connection said in the response's head, once written: see trimResponse
 
 	stage    stage
-	at       uint8 // the next policy of the moment that is under way
+	at       uint8 // the next policy of the phase that is under way
 	tries    uint8 // upstream tries begun
 	toClient http1.Framing
 	flags    flowFlags
@@ -94,7 +94,7 @@ type stage uint8
 
 const (
 	stageReading  stage = iota // the head is not complete
-	stagePolicies              // the chain's request moment is under way, or held
+	stagePolicies              // the chain's request phase is under way, or held
 	stageHolding               // the body is received before a target is picked
 	stageWaiting               // for a free connection
 	stageConnecting
@@ -110,7 +110,7 @@ type flowFlags uint32
 
 const (
 	held         flowFlags = 1 << iota // a policy will resume
-	heldResponse                       // it was held at the response's moment
+	heldResponse                       // it was held in the response phase
 	requestSent                        // the request is with the upstream whole, its body too
 	bodyStreamed                       // parts of the body are gone and cannot be sent again
 	wroteRequest                       // bytes of the present try went into the upstream's socket
@@ -132,7 +132,7 @@ const (
 func (f *flow) is(flag flowFlags) bool { return f.flags&flag != 0 }
 
 // newFlow takes a flow for a client whose first bytes of a request are there.
-func (w *Worker) newFlow(c *client) *flow {
+func (w *Worker) newFlow(c *clientConn) *flow {
 	f := w.flows
 	if f == nil {
 		f = &flow{w: w}
@@ -149,7 +149,7 @@ func (w *Worker) newFlow(c *client) *flow {
 
 // freeFlow makes the flow ready for its next use.
 func (w *Worker) freeFlow(f *flow) {
-	if invariant.On && (f.stage != stageOver && f.stage != stageReading || f.server != nil || f.member != nil) {
+	if invariant.On && (f.stage != stageOver && f.stage != stageReading || f.upstreamConn != nil || f.member != nil) {
 		panic("proxy: an exchange was freed in stage " + stageText[f.stage] + ", or with a part of its upstream")
 	}
 	f.Finish()
@@ -161,7 +161,7 @@ func (w *Worker) freeFlow(f *flow) {
 	if f.view.flows--; f.view.flows == 0 && f.view != w.view {
 		w.retireViews()
 	}
-	f.client, f.view, f.route, f.server, f.member = nil, nil, nil, nil, nil
+	f.client, f.view, f.route, f.upstreamConn, f.member = nil, nil, nil, nil, nil
 	f.tried = [maxTries]*upstream.Member{}
 	f.stage, f.at, f.tries, f.flags, f.toClient, f.reason, f.rest = stageReading, 0, 0, 0, http1.None, exchange.NoReason, nil
 	f.headUp, f.headDown, f.bodyIn, f.bodyOut, f.sentAt, f.upstreamEnd, f.mark, f.copied, f.headOut = 0, 0, 0, 0, 0, 0, 0, 0, 0
@@ -282,7 +282,7 @@ var askedMethod = []byte("Access-Control-Request-Method")
 // noRoute stands for the route of exchanges that have none.
 var noRoute = Route{Upstream: exchange.NoUpstream, Timeout: bodyWindow, StreamTimeout: bodyWindow, Stat: 0}
 
-// runRequest runs the rest of the chain's request moment, then the action.
+// runRequest runs the rest of the chain's request phase, then the action.
 func (f *flow) runRequest() {
 	for chain := f.route.Chain.Request; int(f.at) < len(chain); {
 		policy := chain[f.at]
@@ -305,7 +305,7 @@ func (f *flow) runRequest() {
 }
 
 // resume goes on after a policy held the exchange.
-func (f *flow) resume(then func(*exchange.Exchange) exchange.Verdict) {
+func (f *flow) resume(then func(*exchange.Exchange) exchange.PolicyVerdict) {
 	if !f.is(held) {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 // A response may be whole, in the loop's batch, while the request's body is still coming: then the timer that watches the body can be due
 // between the two. The exchange is Run's to end; ended twice, Run would find another client's in its place.
 func TestATimerThatIsDueWhileTheLastBytesWaitForTheBatchEndsNothing(t *testing.T) {
-	f := &flow{stage: stageSending, client: &client{listener: &Listener{MinBodyRate: 1}, state: clientBusy}}
+	f := &flow{stage: stageSending, client: &clientConn{listener: &Listener{MinBodyRate: 1}, state: clientBusy}}
 	f.judgeBody()
 	f.abort(0)
 	if f.stage != stageSending || f.client.state != clientBusy {
@@ -22,18 +22,18 @@ func TestATimerThatIsDueWhileTheLastBytesWaitForTheBatchEndsNothing(t *testing.T
 // A client that was answered instead of told to go on rightly sends no body, however long the answer takes.
 func TestABodyThatWasNotAskedForIsNotTooSlow(t *testing.T) {
 	f := &flow{
-		stage: stageSent, flags: expecting, server: &server{},
-		client: &client{listener: &Listener{MinBodyRate: 1}, state: clientBusy},
+		stage: stageSent, flags: expecting, upstreamConn: &upstreamConn{},
+		client: &clientConn{listener: &Listener{MinBodyRate: 1}, state: clientBusy},
 	}
 	f.judgeBody()
-	if f.stage != stageSent || f.server == nil || f.client.state != clientBusy {
+	if f.stage != stageSent || f.upstreamConn == nil || f.client.state != clientBusy {
 		t.Errorf("the exchange is in stage %d and its client in state %d", f.stage, f.client.state)
 	}
 }
 
 // While the upstream decides whether the body comes, the exchange waits for the service and not for its client.
 func TestAClientThatWaitsForTheUpstreamsDecisionIsNotWaitedFor(t *testing.T) {
-	f := &flow{stage: stageSent, flags: expecting, server: &server{}, client: &client{}}
+	f := &flow{stage: stageSent, flags: expecting, upstreamConn: &upstreamConn{}, client: &clientConn{}}
 	if f.waitsForClient() {
 		t.Error("its connection may be taken away")
 	}

@@ -12,25 +12,25 @@ import (
 
 // awaitHandshake waits for the first bytes of a TLS client. Until they come it has no place among the handshakes in flight: else some
 // hundred connections that say nothing would keep all new clients out.
-func (c *client) awaitHandshake() {
+func (c *clientConn) awaitHandshake() {
 	c.state = clientHandshake
 	c.tls = tlsio.NewServer(&c.conn, c.listener.TLS, c.w.tls)
 	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.Handshake)
 }
 
-// shakeHands has a goroutine do the TLS handshake: it is CPU work, and may wait for certificates. Until it is done the goroutine
+// startHandshake has a goroutine do the TLS handshake: it is CPU work, and may wait for certificates. Until it is done the goroutine
 // alone reads and writes the socket, and the loop only wakes it; the descriptor stays open for as long.
-func (c *client) shakeHands() {
+func (c *clientConn) startHandshake() {
 	if c.shaking {
 		c.tls.Wake()
 		return
 	}
 	c.shaking = true
 	c.conn.Lend()
-	c.tls.Behind(c.listener.Gate)
+	c.tls.Behind(c.listener.Limiter)
 	session, loop := c.tls, c.w.loop
 	c.w.handshakes++
-	started := c.listener.Gate.Go(func() {
+	started := c.listener.Limiter.Go(func() {
 		err := session.Handshake()
 		loop.Post(func() { c.w.handshakes--; c.handshaken(err) })
 	})
@@ -41,7 +41,7 @@ func (c *client) shakeHands() {
 }
 
 // abortHandshake makes the goroutine give up; handshaken then closes the connection.
-func (c *client) abortHandshake() {
+func (c *clientConn) abortHandshake() {
 	switch {
 	case c.shaking:
 		c.tls.Abort()
@@ -54,14 +54,14 @@ func (c *client) abortHandshake() {
 }
 
 // endHandshake closes a connection that no goroutine uses.
-func (c *client) endHandshake(why int) {
+func (c *clientConn) endHandshake(why int) {
 	c.w.shard.HandshakeFailures[why]++
 	c.conn.Close()
 	c.release()
 }
 
 // handshaken takes the connection back from the goroutine.
-func (c *client) handshaken(err error) {
+func (c *clientConn) handshaken(err error) {
 	if err != nil {
 		why := HandshakeFailed
 		if c.late {
@@ -103,7 +103,7 @@ var plainAnswer = []byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; 
 	"400 Bad Request: this port speaks TLS; use https:// instead\n")
 
 // answerPlainly tells a client without TLS, which could not read an alert, what it did wrong.
-func (c *client) answerPlainly() {
+func (c *clientConn) answerPlainly() {
 	c.tls.Release()
 	c.tls = nil
 	if c.conn.Write(plainAnswer) != nil {

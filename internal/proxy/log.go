@@ -14,7 +14,7 @@ func (f *flow) writeLog(total, up, own int64) {
 		Method: f.req.Method, Host: f.req.Host, Path: f.req.Path, Query: f.req.Query, Protocol: protocols[f.req.Minor&1],
 		Status: f.Response.Status, BytesIn: f.bodyIn, BytesOut: max(0, f.bodyOut-f.headOut),
 		Total: total, Upstream: up, Gateway: own,
-		Route: f.Route, Service: f.Service, Target: f.Target, Class: f.Class, Attempts: f.Attempts, Reason: f.Reason.String(), ID: f.ID,
+		Route: f.Route, UpstreamName: f.UpstreamName, Target: f.Target, Class: f.Class, Attempts: f.Attempts, Reason: f.Reason.String(), ID: f.ID,
 		UserAgent: f.req.Fields.Value(head.UserAgent), Referer: f.req.Fields.Value(head.Referer),
 	}
 	if f.TLS != nil {

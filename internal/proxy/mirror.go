@@ -93,7 +93,7 @@ func (f *flow) sendMirror() {
 // sendCopy is a mirror's sendRequest.
 func (f *flow) sendCopy() {
 	f.stage, f.sentAt = stageSent, f.w.loop.Now()
-	err := f.server.write(f.copy.Data())
+	err := f.upstreamConn.write(f.copy.Data())
 	f.dropCopy()
 	if err != nil {
 		f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
@@ -101,7 +101,7 @@ func (f *flow) sendCopy() {
 	}
 	f.answerBy = f.deadline
 	f.setAnswerTimer()
-	f.server.Readable()
+	f.upstreamConn.Readable()
 }
 
 // mirrorHead begins to throw a mirror's response away.
@@ -134,8 +134,8 @@ func (f *flow) discardBody(in []byte) {
 
 // mirrorWhole ends a copy whose response came whole.
 func (f *flow) mirrorWhole(reusable bool) {
-	s := f.server
-	f.server = nil
+	s := f.upstreamConn
+	f.upstreamConn = nil
 	f.endTry(outcomeOf(f.res.Status), f.upstreamEnd-f.sentAt)
 	s.release(reusable)
 	f.endMirror()

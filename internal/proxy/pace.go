@@ -18,7 +18,7 @@ import (
 
 // watchTaking begins a window, unless one is under way or nothing has been given since the client
 // had taken everything.
-func (c *client) watchTaking() {
+func (c *clientConn) watchTaking() {
 	if c.watching || c.conn.Written() == c.taken {
 		return
 	}
@@ -28,14 +28,14 @@ func (c *client) watchTaking() {
 	c.beginWindow(c.w.loop.Now())
 }
 
-func (c *client) beginWindow(now int64) {
+func (c *clientConn) beginWindow(now int64) {
 	c.watching, c.given = true, c.conn.Written()
 	c.queued = c.conn.Queued() > 0
 	c.w.loop.SetTimer(&c.pace, c, now+c.listener.SendTimeout)
 }
 
 // judgeTaking is called at a window's end.
-func (c *client) judgeTaking(now int64) {
+func (c *clientConn) judgeTaking(now int64) {
 	if c.state == clientBusy && c.flow.stage == stageSending { // over in this very turn, and Run's to end
 		c.beginWindow(now)
 		return
@@ -55,7 +55,7 @@ func (c *client) judgeTaking(now int64) {
 
 // behind says that the client has not taken everything. It costs a system call while a window is
 // under way.
-func (c *client) behind() bool {
+func (c *clientConn) behind() bool {
 	return c.watching && (c.conn.Queued() > 0 || c.conn.Taken() < c.conn.Written())
 }
 
@@ -66,7 +66,7 @@ func (c *client) behind() bool {
 // of a known length, or in chunks, that was cut off cannot pass for whole. Only where the end of
 // the connection ends the response must that be a reset. A client that takes nothing of the rest
 // either is reset, so that the kernel forgets it.
-func (c *client) tooSlow(now int64, moved bool) {
+func (c *clientConn) tooSlow(now int64, moved bool) {
 	if !c.slow {
 		c.slow = true
 		c.w.shard.SlowConnections++
@@ -95,7 +95,7 @@ func (c *client) tooSlow(now int64, moved bool) {
 }
 
 // cutOff ends a connection that has no exchange, without what is queued for its client.
-func (c *client) cutOff(now int64) {
+func (c *clientConn) cutOff(now int64) {
 	if c.toEOF {
 		c.conn.Reset()
 		c.release()

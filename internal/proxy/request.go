@@ -17,9 +17,9 @@ func (f *flow) clientReadable() {
 		f.abort(exchange.NoReason)
 	case f.stage == stageHolding:
 		f.pumpHold()
-	case !f.is(requestSent) && f.server != nil && f.stage >= stageSent:
+	case !f.is(requestSent) && f.upstreamConn != nil && f.stage >= stageSent:
 		f.pumpRequest()
-	case f.stage == stageStreaming && f.server == nil:
+	case f.stage == stageStreaming && f.upstreamConn == nil:
 		f.pumpAnswer() // it was put off
 	}
 	// Else nothing is wanted from the client now, and the bytes of its next request wait in the socket.
@@ -88,7 +88,7 @@ func (f *flow) appendUp(out, in []byte) ([]byte, int, http1.Error) {
 // pumpRequest moves the request's body from the client to the upstream until it is whole, the client pauses, or the upstream's queue
 // is full.
 func (f *flow) pumpRequest() {
-	c, s := f.client, f.server
+	c, s := f.client, f.upstreamConn
 	if !f.invite() {
 		return
 	}
@@ -160,7 +160,7 @@ func (f *flow) forwardBody(in []byte) bool {
 	if used < len(in) {
 		f.client.keepAhead(in[used:])
 	}
-	if err := f.server.write(out); err != nil {
+	if err := f.upstreamConn.write(out); err != nil {
 		f.upstreamBroken(err)
 		return false
 	}
@@ -170,10 +170,10 @@ func (f *flow) forwardBody(in []byte) bool {
 // upstreamBroken deals with an upstream that takes no more of the request. It may have answered before it hung up: that answer is
 // what the client should see, so reading goes first and only an upstream with nothing to say has failed.
 func (f *flow) upstreamBroken(err error) {
-	s := f.server
+	s := f.upstreamConn
 	f.flags |= closeClient
 	s.Readable()
-	if f.server == s && f.stage == stageSent && err != io.EOF {
+	if f.upstreamConn == s && f.stage == stageSent && err != io.EOF {
 		f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
 	}
 }
@@ -197,7 +197,7 @@ func (f *flow) badBody(bad http1.Error) {
 }
 
 // keepAhead keeps bytes that were read with a chunked body's end: the next request's.
-func (c *client) keepAhead(b []byte) {
+func (c *clientConn) keepAhead(b []byte) {
 	c.ahead = c.w.loop.GetBuffer(len(b))
 	c.ahead.End = copy(c.ahead.Bytes, b)
 }
@@ -208,7 +208,7 @@ const looks = 4
 // awaitAnswer sets the time for the response's head, by at the latest. A try's own time begins when the request is with the target whole: a
 // client that is slow with its body is not the target's slowness.
 func (f *flow) awaitAnswer(by int64) {
-	if u := f.server.upstream; u.PerTry > 0 && f.is(requestSent) {
+	if u := f.upstreamConn.upstream; u.PerTry > 0 && f.is(requestSent) {
 		by = min(by, f.w.loop.Now()+u.PerTry)
 	}
 	f.answerBy = by
@@ -246,7 +246,7 @@ func (f *flow) answerExpired(now int64) {
 // are in the kernel by then, and an upstream that reads slowly needs its time for them. A body that is all there when it is looked at
 // for the first time was no slow one.
 func (f *flow) lookAtBody(now int64) {
-	conn := &f.server.conn
+	conn := &f.upstreamConn.conn
 	taken := conn.Taken()
 	moved, behind := taken > f.bodyTaken, taken < conn.Written()
 	if moved && (behind || f.is(bodyBehind)) {
@@ -277,7 +277,7 @@ func (f *flow) judgeBody() {
 	if f.is(requestSent|expecting) || f.stage >= stageStreaming {
 		return
 	}
-	waiting := f.stage < stageSent && f.stage != stageHolding || f.server != nil && f.server.conn.Congested() // for the upstream, not for the client
+	waiting := f.stage < stageSent && f.stage != stageHolding || f.upstreamConn != nil && f.upstreamConn.conn.Congested() // for the upstream, not for the client
 	if !waiting && f.bodyIn-f.mark < f.client.listener.MinBodyRate*(bodyWindow/1e9) {
 		f.slowBody()
 		return

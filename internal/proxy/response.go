@@ -24,7 +24,7 @@ func (f *flow) responseBytes(buf []byte, from, to int) {
 		f.streamBody(buf, from, to, nil)
 		return
 	}
-	s := f.server
+	s := f.upstreamConn
 	if s.partial != nil {
 		if !f.appendPartial(buf[from:to]) {
 			return
@@ -73,7 +73,7 @@ func (f *flow) responseBytes(buf []byte, from, to int) {
 
 // keepPartial keeps a head that is not complete, in memory of its own.
 func (f *flow) keepPartial(data []byte) {
-	s := f.server
+	s := f.upstreamConn
 	if s.partial != nil {
 		return
 	}
@@ -84,7 +84,7 @@ func (f *flow) keepPartial(data []byte) {
 
 // appendPartial adds to a head that is not complete.
 func (f *flow) appendPartial(data []byte) bool {
-	s, l := f.server, f.w.loop
+	s, l := f.upstreamConn, f.w.loop
 	if len(data) > len(s.partial.Room()) {
 		need := len(s.partial.Data()) + len(data)
 		if need > reactor.ScratchSize {
@@ -173,9 +173,9 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 	f.startResponse(buf, from, to)
 }
 
-// respondPolicies runs the rest of the chain's response moment. Continue: what is there goes out. Held: a policy will resume. Answered: a
+// respondPolicies runs the rest of the chain's response phase. Continue: what is there goes out. Held: a policy will resume. Answered: a
 // policy's answer went its way instead, and f may be over.
-func (f *flow) respondPolicies() exchange.Verdict {
+func (f *flow) respondPolicies() exchange.PolicyVerdict {
 	for chain := f.route.Chain.Response; int(f.at) < len(chain); {
 		policy := chain[f.at]
 		f.at++
@@ -205,7 +205,7 @@ func (f *flow) replaceResponse() {
 // holdResponse keeps a response's head and what came of its body while a policy holds the exchange. The fields alias the loop's scratch
 // memory, so they are moved into the copy.
 func (f *flow) holdResponse(buf []byte, from, to int) {
-	s, l := f.server, f.w.loop
+	s, l := f.upstreamConn, f.w.loop
 	kept := l.GetBuffer(len(buf))
 	copy(kept.Bytes, buf)
 	for i := range f.res.Fields.Len() {
@@ -226,12 +226,12 @@ func rebase(p, old, new []byte) []byte {
 	return new[offset : int(offset)+len(p)]
 }
 
-// runResponse goes on after a policy held the exchange at the response's moment.
+// runResponse goes on after a policy held the exchange in the response phase.
 func (f *flow) runResponse() {
 	if f.respondPolicies() != exchange.Continue {
 		return
 	}
-	s := f.server
+	s := f.upstreamConn
 	if s == nil {
 		f.writeAnswer()
 		return
@@ -240,7 +240,7 @@ func (f *flow) runResponse() {
 	s.partial = nil
 	f.startResponse(kept.Bytes, kept.Start, kept.End)
 	f.w.loop.PutBuffer(kept)
-	if f.server == s {
+	if f.upstreamConn == s {
 		s.Readable()
 	}
 }
@@ -379,7 +379,7 @@ func (f *flow) toClientWrite(out []byte) bool {
 
 // clientDrained goes on reading from the upstream.
 func (f *flow) clientDrained() {
-	switch s := f.server; {
+	switch s := f.upstreamConn; {
 	case s != nil && f.stage >= stageSent:
 		s.Readable()
 	case f.stage == stageStreaming:
@@ -401,8 +401,8 @@ func (f *flow) responseWhole(out []byte, clean bool) {
 	if len(out) > 0 && !f.toClientWrite(out) {
 		return
 	}
-	s := f.server
-	f.server = nil
+	s := f.upstreamConn
+	f.upstreamConn = nil
 	f.endTry(outcomeOf(f.res.Status), f.upstreamEnd-f.sentAt)
 	s.release(clean && f.is(requestSent) && f.res.KeepAlive)
 	f.stage, f.lastRead = stageSending, f.w.loop.Now()

@@ -40,7 +40,7 @@ func (w *Worker) shareFull(now int64) {
 // have none on this loop count as one address more.
 func (w *Worker) reclaim(u *upstream.Upstream, waiting uint64, now int64) {
 	connections, total, have := make(map[uint64]int), 0, uint64(0)
-	var holders []*client
+	var holders []*clientConn
 	for c := w.clients.next; c != &w.clients; c = c.next {
 		if f := c.flow; f != nil && f.holds(u) {
 			key := f.clientKey()
@@ -78,14 +78,14 @@ func (w *Worker) reclaim(u *upstream.Upstream, waiting uint64, now int64) {
 
 // holds says that the exchange has a connection to u.
 func (f *flow) holds(u *upstream.Upstream) bool {
-	return f.server != nil && f.Upstream != exchange.NoUpstream && f.view.Upstreams[f.Upstream].Upstream == u
+	return f.upstreamConn != nil && f.Upstream != exchange.NoUpstream && f.view.Upstreams[f.Upstream].Upstream == u
 }
 
 // waitsForClient says that only the client keeps the exchange from going on.
 func (f *flow) waitsForClient() bool {
 	switch f.stage {
 	case stageSent:
-		return !f.is(requestSent|held|expecting) && !f.server.conn.Congested() && !f.client.pending()
+		return !f.is(requestSent|held|expecting) && !f.upstreamConn.conn.Congested() && !f.client.pending()
 	case stageStreaming:
 		return f.client.conn.Congested()
 	}

@@ -66,10 +66,10 @@ const (
 // come later another one.
 type Listener struct {
 	Name        string
-	TLS         *tls.Config      // nil for plain text
-	Gate        *tlsio.Gate      // bounds the handshakes in flight
-	Handshake   int64            // nanoseconds
-	Trust       *forwarded.Trust // nil for nobody
+	TLS         *tls.Config             // nil for plain text
+	Limiter     *tlsio.HandshakeLimiter // bounds the handshakes in flight
+	Handshake   int64                   // nanoseconds
+	Trust       *forwarded.Trust        // nil for nobody
 	Head        http1.Limits
 	HeadTimeout int64 // nanoseconds
 	IdleTimeout int64

@@ -45,7 +45,7 @@ func (w *Worker) InFlight() (n int) {
 	return n
 }
 
-func (c *client) status() ClientStatus {
+func (c *clientConn) status() ClientStatus {
 	s := ClientStatus{Peer: c.peer, Listener: c.listener.Name, Since: c.since, State: c.stateText(), Requests: c.requests, Queued: c.conn.Queued()}
 	if c.tlsInfo != nil {
 		s.TLS, s.Name = c.tlsInfo.Version, short(c.tlsInfo.ServerName)
@@ -60,7 +60,7 @@ func (c *client) status() ClientStatus {
 	return s
 }
 
-func (c *client) stateText() string {
+func (c *clientConn) stateText() string {
 	switch c.state {
 	case clientHandshake:
 		return "handshake"

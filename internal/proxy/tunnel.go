@@ -15,7 +15,7 @@ import (
 
 // startTunnel sends the 101 on, then what is there already of both directions.
 func (f *flow) startTunnel(first []byte) {
-	c, s := f.client, f.server
+	c, s := f.client, f.upstreamConn
 	out := http1.AppendStatusLine(f.w.out[:0], 101)
 	out = http1.AppendFields(out, &f.res.Fields, hopByHop)
 	out = append(out, upgradeLine...)
@@ -64,7 +64,7 @@ func (f *flow) tunnelWrite(p []byte) bool {
 
 // relayUp moves bytes from the client to the upstream.
 func (f *flow) relayUp() {
-	c, s := f.client, f.server
+	c, s := f.client, f.upstreamConn
 	for reads := 0; !f.is(upEnded) && !s.conn.Congested(); reads++ {
 		if reads == burst {
 			c.later()
@@ -96,7 +96,7 @@ func (f *flow) relayUp() {
 
 // relayDown moves bytes from the upstream to the client.
 func (f *flow) relayDown() {
-	c, s := f.client, f.server
+	c, s := f.client, f.upstreamConn
 	if f.is(downEnded) {
 		f.endTunnelWhenBoth()
 		return
@@ -132,7 +132,7 @@ func (f *flow) relayDown() {
 // endTunnelWhenBoth ends a tunnel whose two sides have ended, once the upstream has been sent everything: its socket's last event tells. What
 // waits for the client still goes out afterwards.
 func (f *flow) endTunnelWhenBoth() {
-	if f.is(upEnded) && f.is(downEnded) && f.server.conn.Queued() == 0 {
+	if f.is(upEnded) && f.is(downEnded) && f.upstreamConn.conn.Queued() == 0 {
 		f.endTunnel()
 	}
 }
@@ -150,14 +150,14 @@ func (f *flow) endTunnel() {
 }
 
 // closeWrite passes on that no more will come from the other side.
-func (c *client) closeWrite() {
+func (c *clientConn) closeWrite() {
 	if c.tls != nil {
 		c.tls.CloseWrite()
 	}
 	c.conn.CloseWrite()
 }
 
-func (s *server) closeWrite() {
+func (s *upstreamConn) closeWrite() {
 	if s.tls != nil {
 		s.tls.CloseWrite()
 	}

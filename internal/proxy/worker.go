@@ -5,21 +5,21 @@
 // Everything belongs to one Worker, and so to one loop: client connections, the upstream connections they use, the
 // exchanges. The life of a request, file by file:
 //
-//	client.go    bytes arrive; a head is complete
-//	flow.go      the exchange begins: canonical path, route, policies
-//	dispatch.go  a target is picked, a connection found or made, the request sent; retries
-//	expect.go    who tells the client to send its body
-//	fields.go    which fields neither side gets: in trailers, in interim responses, of the connection
-//	hold.go      the request's body is received, as far as it is held
-//	request.go   the request's body is streamed upstream
-//	share.go     a full pool is shared between clients
-//	server.go    the upstream's bytes arrive
-//	response.go  the response's head and body are streamed to the client
-//	answer.go    answers that the gateway gives itself
-//	finish.go    the exchange is over: counted, logged, and the client's next request begins
-//	pace.go      how slow a client may be with what it is given
-//	tunnel.go    after a 101: bytes both ways
-//	mirror.go    copies of requests, whose answers nobody waits for
+//	client_conn.go    bytes arrive; a head is complete
+//	flow.go           the exchange begins: canonical path, route, policies
+//	dispatch.go       a target is picked, a connection found or made, the request sent; retries
+//	expect.go         who tells the client to send its body
+//	fields.go         which fields neither side gets: in trailers, in interim responses, of the connection
+//	hold.go           the request's body is received, as far as it is held
+//	request.go        the request's body is streamed upstream
+//	share.go          a full pool is shared between clients
+//	upstream_conn.go  the upstream's bytes arrive
+//	response.go       the response's head and body are streamed to the client
+//	answer.go         answers that the gateway gives itself
+//	finish.go         the exchange is over: counted, logged, and the client's next request begins
+//	pace.go           how slow a client may be with what it is given
+//	tunnel.go         after a 101: bytes both ways
+//	mirror.go         copies of requests, whose answers nobody waits for
 package proxy
 
 import (
@@ -44,16 +44,16 @@ type Worker struct {
 	shared *Shared
 	view   *view
 	shard  *telemetry.Shard
-	log    *accesslog.Lane // nil for no access log
+	log    *accesslog.Ring // nil for no access log
 	record accesslog.Record
 	tls    *tlsio.Loop
 	logger *slog.Logger
 
-	out        []byte  // where heads and small bodies are put together; used between two calls of a handler, never across
-	flows      *flow   // exchanges that can be used again
-	spare      int     // how many of them
-	clients    client  // the list's head: all client connections of this loop
-	old        []*view // replaced, with exchanges still on them
+	out        []byte     // where heads and small bodies are put together; used between two calls of a handler, never across
+	flows      *flow      // exchanges that can be used again
+	spare      int        // how many of them
+	clients    clientConn // the list's head: all client connections of this loop
+	old        []*view    // replaced, with exchanges still on them
 	retiring   []retiring
 	sweep      reactor.Timer
 	draining   bool
@@ -165,7 +165,7 @@ func (w *Worker) Expire(_ *reactor.Timer, now int64) {
 }
 
 // SetAccessLog makes log take the lines from now on; nil for none.
-func (w *Worker) SetAccessLog(log *accesslog.Lane) { w.log = log }
+func (w *Worker) SetAccessLog(log *accesslog.Ring) { w.log = log }
 
 // Shard is where this loop counts.
 func (w *Worker) Shard() *telemetry.Shard { return w.shard }
@@ -188,7 +188,7 @@ func (w *Worker) Drain() {
 // waits for its client among them. It goes through a copy of the list: an upstream connection that one exchange gives up goes to another
 // that waits, whose dial may fail at once and end another client's connection.
 func (w *Worker) Cut() (cut int) {
-	var all []*client
+	var all []*clientConn
 	for c := w.clients.next; c != &w.clients; c = c.next {
 		all = append(all, c)
 	}
@@ -229,7 +229,7 @@ func (w *Worker) Close() {
 func (w *Worker) Handshakes() int { return w.handshakes }
 
 // Resume implements exchange.Engine.
-func (w *Worker) Resume(x *exchange.Exchange, turn uint64, then func(*exchange.Exchange) exchange.Verdict) {
+func (w *Worker) Resume(x *exchange.Exchange, turn uint64, then func(*exchange.Exchange) exchange.PolicyVerdict) {
 	w.loop.Post(func() {
 		if x.Turn() == turn {
 			w.flowOf(x).resume(then)

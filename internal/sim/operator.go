@@ -140,14 +140,14 @@ func (w *world) ask(g *instance, path string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:9900"+path, nil)
 	r.RemoteAddr, r.Host = "127.0.0.1:50000", "127.0.0.1:9900"
 	answer := httptest.NewRecorder()
-	admin.New(g, door{}).ServeHTTP(answer, r)
+	admin.New(g, adminAddress{}).ServeHTTP(answer, r)
 	return answer
 }
 
-type door struct{}
+type adminAddress struct{}
 
-func (door) Address() string { return "127.0.0.1:9900" }
-func (door) Token() string   { return "" }
+func (adminAddress) Address() string { return "127.0.0.1:9900" }
+func (adminAddress) Token() string   { return "" }
 
 // probe is a health check. It takes as long as the service's answers do.
 func (w *world) probe(ctx context.Context, target upstream.Address, path string) error {

@@ -212,7 +212,7 @@ func (w *world) launch(sockets map[string][]int) *instance {
 	o := gateway.Options{
 		ConfigPath: filepath.Join(w.dir, "plimsoll.yaml"), Version: "sim",
 		Logger: slog.New(slog.NewTextHandler(logSink{w}, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
-		Admin: func(g *gateway.Gateway, d *gateway.AdminDoor) http.Handler {
+		Admin: func(g *gateway.Gateway, d *gateway.AdminAddress) http.Handler {
 			i.Gateway = g
 			return admin.New(g, d)
 		},

@@ -57,7 +57,7 @@ type Conn struct {
 
 	aborted atomic.Bool
 	wake    chan struct{}
-	gate    *Gate // that Handshake runs behind; nil for none, and afterwards
+	limiter *HandshakeLimiter // that Handshake runs behind; nil for none, and afterwards
 
 	state State
 }
@@ -89,8 +89,8 @@ func newConn(s Socket, l *Loop) *Conn {
 	return &Conn{sock: s, loop: l, lends: inside.known, wake: make(chan struct{}, 1)}
 }
 
-// Behind says that Handshake will be run by g.Go, so that it steps aside while it waits for its peer. Loop only, before that.
-func (c *Conn) Behind(g *Gate) { c.gate = g }
+// Behind says that Handshake will be run by l.Go, so that it steps aside while it waits for its peer. Loop only, before that.
+func (c *Conn) Behind(l *HandshakeLimiter) { c.limiter = l }
 
 // Handshake runs the handshake to its end and blocks its goroutine meanwhile. It returns nil once the connection is
 // established, ErrAborted after Abort, and otherwise why it failed; the peer has then been told by an alert if possible.
@@ -106,7 +106,7 @@ func (c *Conn) Handshake() error {
 		}
 		return outward(err)
 	}
-	c.gate = nil
+	c.limiter = nil
 	c.state = stateOf(c.inner.ConnectionState())
 	if c.lends {
 		c.trim()

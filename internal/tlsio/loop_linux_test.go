@@ -56,7 +56,7 @@ func (s *fdSocket) flush() error {
 	return nil
 }
 
-// epollLoop runs one connection as a reactor would: edge-triggered, with its handshake on a goroutine of the gate. It
+// epollLoop runs one connection as a reactor would: edge-triggered, with its handshake on a goroutine of the limiter. It
 // echoes everything, and reports what it saw.
 type epollLoop struct {
 	sock fdSocket
@@ -69,7 +69,7 @@ type epollLoop struct {
 	ended  chan error
 }
 
-func runLoop(fd int, cfg *tls.Config, gate *tlsio.Gate) *epollLoop {
+func runLoop(fd int, cfg *tls.Config, limiter *tlsio.HandshakeLimiter) *epollLoop {
 	l := &epollLoop{sock: fdSocket{fd: fd}, done: make(chan error, 1), opened: make(chan tlsio.State, 1), ended: make(chan error, 1)}
 	l.conn = tlsio.NewServer(&l.sock, cfg, tlsio.NewLoop())
 	l.ep, _ = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
@@ -77,7 +77,7 @@ func runLoop(fd int, cfg *tls.Config, gate *tlsio.Gate) *epollLoop {
 	const edges = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
 	unix.EpollCtl(l.ep, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: edges & 0xffffffff, Fd: int32(fd)})
 	unix.EpollCtl(l.ep, unix.EPOLL_CTL_ADD, l.wake, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET&0xffffffff, Fd: int32(l.wake)})
-	gate.Go(func() {
+	limiter.Go(func() {
 		l.done <- l.conn.Handshake()
 		unix.Write(l.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	})
@@ -148,7 +148,7 @@ func newEchoServer(t *testing.T, cfg *tls.Config) *echoServer {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	s := &echoServer{address: ln.Addr().String(), loops: make(chan *epollLoop, 64)}
-	gate := tlsio.NewGate(2, 64)
+	limiter := tlsio.NewHandshakeLimiter(2, 64)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -157,7 +157,7 @@ func newEchoServer(t *testing.T, cfg *tls.Config) *echoServer {
 			if err != nil {
 				return
 			}
-			s.loops <- runLoop(descriptor(c.(*net.TCPConn)), cfg, gate)
+			s.loops <- runLoop(descriptor(c.(*net.TCPConn)), cfg, limiter)
 		}
 	}()
 	t.Cleanup(func() { ln.Close(); <-over })

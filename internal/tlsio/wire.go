@@ -92,10 +92,10 @@ func (w *wire) await(op func([]byte) (int, error), p []byte) (int, error) {
 	}
 }
 
-// sleep waits for the loop's signal, aside of the gate where there is one.
+// sleep waits for the loop's signal, without a place at the limiter where there is one.
 func (w *wire) sleep() {
-	if w.gate != nil && w.gate.stepAside() {
-		defer w.gate.stepBack()
+	if w.limiter != nil && w.limiter.stepAside() {
+		defer w.limiter.stepBack()
 	}
 	<-w.wake
 }

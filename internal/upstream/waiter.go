@@ -18,7 +18,7 @@ import (
 //   - Who frees something serves its own requests, unless another loop's have waited longer by more than fairnessGap: moving a
 //     connection between loops costs something, so it is not done for a few milliseconds, and nobody starves.
 //   - Something to be moved is left in the target's spare list (or is closed, which leaves the permission to open another), and
-//     the eldest loop is woken. A woken loop that has served all its requests wakes the next eldest. Each loop has at most one
+//     the loop whose request is the oldest is woken. A woken loop that has served all its requests wakes the next. Each loop has at most one
 //     wake-up posted.
 //   - Idle connections on other loops hold places too: a loop that begins to wait asks loops that may have some to give them up.
 //   - Newcomers that would take from under those who wait are refused by Pool.Open and wait as well.
@@ -128,9 +128,9 @@ func (r *waitRoom) oldest() (w *Waiter) {
 	return w
 }
 
-// crowd is the newest request of the turn with the most, which goes when the room is full and one of a client comes whose turn has fewer;
+// newestOfLargest is the newest request of the turn with the most, which goes when the room is full and one of a client comes whose turn has fewer;
 // nil when that one must not stay either.
-func (r *waitRoom) crowd(client uint64) (w *Waiter) {
+func (r *waitRoom) newestOfLargest(client uint64) (w *Waiter) {
 	if r.queues == nil {
 		return nil
 	}
@@ -189,8 +189,8 @@ func (q *queues) init(loops int) {
 	}
 }
 
-// eldest is the loop, but for one, whose oldest request has waited longest.
-func (q *queues) eldest(but int) (loop int, since int64) {
+// oldestLoop is the loop, but for one, whose oldest request has waited longest.
+func (q *queues) oldestLoop(but int) (loop int, since int64) {
 	loop, since = -1, never
 	for i := range q.each {
 		if s := q.each[i].oldest.Load(); i != but && s < since {
@@ -211,8 +211,8 @@ func (q *queues) wanted(but int) int {
 	return int(min(n, math.MaxInt32))
 }
 
-func (q *queues) wakeEldest(u *Upstream, but int) {
-	if loop, _ := q.eldest(but); loop >= 0 {
+func (q *queues) wakeOldest(u *Upstream, but int) {
+	if loop, _ := q.oldestLoop(but); loop >= 0 {
 		q.each[loop].post(u.locals[loop])
 	}
 }
@@ -236,12 +236,12 @@ func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 	case l.why != None:
 		return l.why
 	case l.waiters.n >= l.u.options.MaxPending:
-		crowd := l.waiters.crowd(w.Client)
-		if crowd == nil {
+		newest := l.waiters.newestOfLargest(w.Client)
+		if newest == nil {
 			l.refused++
 			return QueueFull
 		}
-		l.refuse(crowd, now, QueueFull)
+		l.refuse(newest, now, QueueFull)
 	}
 	l.waits++
 	w.local, w.since = l, now
@@ -310,7 +310,7 @@ func (l *Local) anyReady() bool {
 
 // first says whether one of this loop's requests is to be served next.
 func (l *Local) first() bool {
-	_, since := l.u.queues.eldest(l.loop)
+	_, since := l.u.queues.oldestLoop(l.loop)
 	return l.waiters.n > 0 && (since == never || l.own.oldest.Load()-fairnessGap <= since)
 }
 
@@ -335,7 +335,7 @@ func (l *Local) relieve(m *Member, now int64) {
 		return
 	}
 	m.park(l.u.queues.wanted(l.loop), true)
-	l.u.queues.wakeEldest(l.u, l.loop)
+	l.u.queues.wakeOldest(l.u, l.loop)
 }
 
 // grant gives the request whose turn it is what was found for it.
@@ -364,7 +364,7 @@ func (l *Local) serve(now int64) {
 	}
 	l.serving, l.again = false, false
 	if l.waiters.n == 0 || !l.first() {
-		l.u.queues.wakeEldest(l.u, l.loop)
+		l.u.queues.wakeOldest(l.u, l.loop)
 	}
 }
 
@@ -386,7 +386,7 @@ func (l *Local) wake() {
 	l.own.wakePosted.Store(false)
 	l.unwoken = false
 	if l.closed {
-		l.u.queues.wakeEldest(l.u, l.loop)
+		l.u.queues.wakeOldest(l.u, l.loop)
 		return
 	}
 	now := l.u.env.Now()
@@ -434,7 +434,7 @@ func (l *Local) yield() {
 	if idle == 0 {
 		l.own.mayIdle.Store(false)
 	}
-	l.u.queues.wakeEldest(l.u, l.loop)
+	l.u.queues.wakeOldest(l.u, l.loop)
 }
 
 // expire refuses those that have waited too long, and all when no target is left that could serve them.

@@ -98,7 +98,7 @@ const placesTold = 5
 
 // classify says where the target's processor time went at the line.
 func (e *Evidence) classify() {
-	p := e.Knee.Profile(kindCPU)
+	p := e.AtLine.Profile(kindCPU)
 	if p == nil || p.Total(profile.CPU)*p.Seconds() < fewestSeconds {
 		return
 	}
@@ -122,7 +122,7 @@ func placeIn(class string) func(stack []profile.Frame) (profile.Frame, bool) {
 
 // garbage says who allocated at the line.
 func (e *Evidence) garbage() {
-	p := e.Knee.Profile(kindAllocs)
+	p := e.AtLine.Profile(kindAllocs)
 	if p == nil {
 		return
 	}
@@ -144,19 +144,19 @@ func (e *Evidence) spent(class string) float64 {
 
 // flames are what the report draws.
 func (e *Evidence) flames() (all []Flame) {
-	knee, half := e.Knee.Profile(kindCPU), e.Half.Profile(kindCPU)
-	if knee == nil {
+	atLine, half := e.AtLine.Profile(kindCPU), e.Half.Profile(kindCPU)
+	if atLine == nil {
 		return nil
 	}
-	if root := knee.Tree(profile.CPU); root != nil {
-		all = append(all, Flame{Title: "Processor time at the line", Root: root, Unit: knee.Unit(profile.CPU)})
+	if root := atLine.Tree(profile.CPU); root != nil {
+		all = append(all, Flame{Title: "Processor time at the line", Root: root, Unit: atLine.Unit(profile.CPU)})
 	}
-	if half == nil || e.Half.Goodput() == 0 || e.Knee.Goodput() == 0 {
+	if half == nil || e.Half.Goodput() == 0 || e.AtLine.Goodput() == 0 {
 		return all
 	}
-	if root := profile.Difference(half, knee, profile.CPU); root != nil {
+	if root := profile.Difference(half, atLine, profile.CPU); root != nil {
 		// For a request, since there are twice as many of them at the line.
-		root.Scale(1/e.Knee.Goodput(), 1/e.Half.Goodput())
+		root.Scale(1/e.AtLine.Goodput(), 1/e.Half.Goodput())
 		all = append(all, Flame{Title: "Processor time of a request, at half of the line and at the line", Root: root, Difference: true, Unit: "processor seconds a request"})
 	}
 	return all

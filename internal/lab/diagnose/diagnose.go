@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/record"
-	"plimsoll/internal/lab/words"
 )
 
 // Run diagnoses a run. It is a function of the run's files alone; profiles are read from them now.
@@ -48,10 +48,10 @@ func (d *Diagnosis) settle(e *Evidence) {
 		switch {
 		case f.Verify.Text != "":
 		case f.Gain.Factor < 1.05:
-			f.Verify = Action{"survey again after the change, and diagnose: the finding should be gone", words.Command("plimsoll", "diagnose", "NEW-RUN")}
+			f.Verify = Action{"survey again after the change, and diagnose: the finding should be gone", format.Command("plimsoll", "diagnose", "NEW-RUN")}
 		default:
 			f.Verify = Action{"survey again after the change, and compare: the line should be about " + times(f.Gain.Factor) + " what it was",
-				words.Command("plimsoll", "compare", e.Run.Dir, "NEW-RUN")}
+				format.Command("plimsoll", "compare", e.Run.Dir, "NEW-RUN")}
 		}
 	}
 }
@@ -61,7 +61,7 @@ func worth(f *Finding) float64 { return (f.Gain.Factor - 1) * f.Confidence }
 
 // first is what gives first at the line.
 func first(e *Evidence, findings []Finding) Limit {
-	if e.Knee == nil || e.Line == 0 {
+	if e.AtLine == nil || e.Line == 0 {
 		return Limit{What: "unknown", Why: "the run has no step that the service passed"}
 	}
 	for i := range e.Reserves {
@@ -73,7 +73,7 @@ func first(e *Evidence, findings []Finding) Limit {
 		return Limit{What: findings[0].Rule, Why: findings[0].Claim}
 	}
 	if !e.found() {
-		return Limit{What: "unknown", Why: fmt.Sprintf("the line was not reached: at %s, the most that was served well, nothing gave yet", rate(e.Knee.Rate()))}
+		return Limit{What: "unknown", Why: fmt.Sprintf("the line was not reached: at %s, the most that was served well, nothing gave yet", rate(e.AtLine.Rate()))}
 	}
 	if len(e.Reserves) == 0 {
 		return Limit{What: "unknown", Why: "no processor time was sampled: run the survey where the service runs, or name its process with --pid"}
@@ -82,11 +82,11 @@ func first(e *Evidence, findings []Finding) Limit {
 		return e.gives(e.busiest())
 	}
 	return Limit{What: "not the processor", Why: fmt.Sprintf("at %s the service's share of the processors was %s busy, the machine %s: requests waited for something else",
-		rate(e.Knee.Rate()), percent(e.busy(targetProcessor)), percent(e.busy(hostProcessor)))}
+		rate(e.AtLine.Rate()), percent(e.busy(targetProcessor)), percent(e.busy(hostProcessor)))}
 }
 
 // gives is that processors give first.
 func (e *Evidence) gives(r *Reserve) Limit {
 	return Limit{What: r.What, Share: min(r.Share(), 1), Where: e.spenders(),
-		Why: fmt.Sprintf("at %s %s of %s processors that it may use were busy", rate(e.Knee.Rate()), number(r.Used), number(r.Capacity))}
+		Why: fmt.Sprintf("at %s %s of %s processors that it may use were busy", rate(e.AtLine.Rate()), number(r.Used), number(r.Capacity))}
 }

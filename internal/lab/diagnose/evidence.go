@@ -16,9 +16,9 @@ type Evidence struct {
 	Run *record.Run
 	// Line is the rate in requests a second that is taken for the load line: the estimate, or where there is none the highest rate that kept the SLO.
 	Line float64
-	// Before and After are steps at one gentle rate, before and after everything else: what changed between them stays. Half and Knee are the steps at half
+	// Before and After are steps at one gentle rate, before and after everything else: what changed between them stays. Half and AtLine are the steps at half
 	// of the line and at the line, Over the one that offered the most. Each may be nil.
-	Before, Half, Knee, Over, After *Moment
+	Before, Half, AtLine, Over, After *Moment
 	// Reserves are the resources whose use at the line is known; see Headroom.
 	Reserves []Reserve
 	// Classes are where the target's processor time at the line went, as shares of it by the classes' names, and Places the places in the
@@ -37,7 +37,7 @@ var profileKinds = []string{"cpu", "allocs", "goroutine", "mutex", "block"}
 // newEvidence reads what the rules need from a run. A profile that cannot be read is as good as none, and is said.
 func newEvidence(run *record.Run) *Evidence {
 	e := &Evidence{Run: run}
-	verdicts := map[int]record.Verdict{}
+	verdicts := map[int]record.SLOVerdict{}
 	if r := run.Result; r != nil {
 		e.Line = r.Line.Interval.Estimate
 		if !r.Line.Found {
@@ -58,7 +58,7 @@ func newEvidence(run *record.Run) *Evidence {
 		e.Line = highest
 	}
 	e.Half = e.moment(e.pick(measure.PhaseHalf, e.Line/2, valid))
-	e.Knee = e.moment(e.pick(measure.PhaseKnee, e.Line, valid))
+	e.AtLine = e.moment(e.pick(measure.PhaseAtLine, e.Line, valid))
 	e.Over = e.moment(e.pick("", math.Inf(1), func(s *measure.Step) bool { return s.Plan.Phase == measure.PhaseOverload }))
 	e.After = e.moment(e.pick(measure.PhaseRecovery, 0, func(*measure.Step) bool { return false }))
 	if e.After != nil {

@@ -19,7 +19,7 @@ type Diagnosis struct {
 	NotJudged []NotJudged
 	// Kernel is what the kernel counted for the target, where the survey was asked to have it do so.
 	Kernel []Fact
-	// Flames are the stacks of the processor profiles, where there were any: at the knee, and the difference between half the line and the knee.
+	// Flames are the stacks of the processor profiles, where there were any: at the line, and the difference between half the line and the line.
 	Flames []Flame
 }
 
@@ -72,7 +72,7 @@ type Finding struct {
 
 // Fact is a figure with what it is held against.
 type Fact struct {
-	What  string // "waits for a connection at the knee"
+	What  string // "waits for a connection at the line"
 	Value string // "412 a second"
 	// Threshold is what it is held against and Reason why that, both empty where the figure is only told.
 	Threshold, Reason string

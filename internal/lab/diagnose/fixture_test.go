@@ -39,7 +39,7 @@ var stages = []struct {
 	name, phase string
 	rate        float64
 }{
-	{"before", "noise", 400}, {"half", measure.PhaseHalf, 500}, {"knee", measure.PhaseKnee, 1000}, {"over", measure.PhaseOverload, 1400}, {"after", measure.PhaseRecovery, 400},
+	{"before", "noise", 400}, {"half", measure.PhaseHalf, 500}, {"knee", measure.PhaseAtLine, 1000}, {"over", measure.PhaseOverload, 1400}, {"after", measure.PhaseRecovery, 400},
 }
 
 // fixture is a run as a text describes it, line by line:
@@ -68,7 +68,7 @@ func newFixture(t *testing.T, lines ...string) *fixture {
 	t.Helper()
 	f := &fixture{map[string]*measure.Step{}, map[string]map[string][2]float64{}, map[string]map[string]float64{}, map[string]map[string]*profile.Profile{}, false}
 	for i, s := range stages {
-		step := &measure.Step{Plan: measure.Plan{Number: i + 1, Phase: s.phase, Rate: s.rate, Arrivals: "poisson", Length: fixtureSeconds * 1e9, Why: s.name},
+		step := &measure.Step{Plan: measure.StepPlan{Number: i + 1, Phase: s.phase, Rate: s.rate, Arrivals: "poisson", Length: fixtureSeconds * 1e9, Why: s.name},
 			Began: time.Date(2026, 1, 1, 0, i, 0, 0, time.UTC)}
 		step.Totals.Length = step.Plan.Length
 		step.Totals.Ended[measure.OK] = uint64(s.rate * fixtureSeconds)

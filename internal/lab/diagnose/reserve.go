@@ -52,7 +52,7 @@ func (e *Evidence) busiest() (most *Reserve) {
 
 // reserves are the resources that the samples at the line tell of.
 func reserves(e *Evidence) (all []Reserve) {
-	m := e.Knee
+	m := e.AtLine
 	cores := m.Last(measure.HostCores)
 	if cores == 0 {
 		return nil
@@ -69,7 +69,7 @@ func reserves(e *Evidence) (all []Reserve) {
 // allowed is how many processors the target may use at once.
 func (e *Evidence) allowed(cores float64) float64 {
 	cores = e.granted(cores)
-	if n := e.Knee.Last("go.gomaxprocs"); n > 0 {
+	if n := e.AtLine.Last("go.gomaxprocs"); n > 0 {
 		cores = min(cores, n)
 	}
 	return cores
@@ -78,7 +78,7 @@ func (e *Evidence) allowed(cores float64) float64 {
 // granted is how many of the machine's processors the system lets the target use: by affinity and cpusets, and by its cgroup's quota.
 func (e *Evidence) granted(cores float64) float64 {
 	cores = e.pinned(cores)
-	if quota := e.Knee.Last("target.cgroup.cpu_quota_cores"); quota > 0 {
+	if quota := e.AtLine.Last("target.cgroup.cpu_quota_cores"); quota > 0 {
 		cores = min(cores, quota)
 	}
 	return cores
@@ -86,7 +86,7 @@ func (e *Evidence) granted(cores float64) float64 {
 
 // pinned is how many of the machine's processors the target may run on.
 func (e *Evidence) pinned(cores float64) float64 {
-	if n := e.Knee.Last("target.cores_allowed"); n > 0 {
+	if n := e.AtLine.Last("target.cores_allowed"); n > 0 {
 		cores = min(cores, n)
 	}
 	return cores
@@ -130,7 +130,7 @@ func (e *Evidence) others() float64 {
 	if host == nil || target == nil {
 		return 0
 	}
-	t := &e.Knee.Step.Totals
+	t := &e.AtLine.Step.Totals
 	return max(host.Used-target.Used-float64(t.Generator.CPU)/max(float64(t.Length+t.Drain), 1), 0)
 }
 

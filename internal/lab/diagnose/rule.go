@@ -58,9 +58,9 @@ func (r *Rule) missing(e *Evidence) []string {
 // has says whether there is a sample or a profile at the line.
 func (e *Evidence) has(name string) bool {
 	if kind, ok := strings.CutPrefix(name, "profile:"); ok {
-		return e.Knee.Profile(kind) != nil
+		return e.AtLine.Profile(kind) != nil
 	}
-	return e.Knee.Has(name)
+	return e.AtLine.Has(name)
 }
 
 // leastTold is the share under which a place is not told: it would only hide those that matter.

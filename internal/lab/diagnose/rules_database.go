@@ -8,11 +8,11 @@ var databaseRules = []Rule{
 		Name: "database-pool-above-limit", Claim: "The pool may open more connections than the database allows", Needs: []string{"db.max_open", "db.server_limit"},
 		Threshold: "no limit, or one above the database's", Reason: "the database refuses what is too much, and the requests that wanted it fail, just when there are many",
 		Judge: func(e *Evidence) *Finding {
-			pool, limit := e.Knee.Last("db.max_open"), e.Knee.Last("db.server_limit")
+			pool, limit := e.AtLine.Last("db.max_open"), e.AtLine.Last("db.server_limit")
 			if limit == 0 || pool > 0 && pool <= limit {
 				return nil
 			}
-			open := max(e.Knee.Max("db.open"), e.Over.Max("db.open"))
+			open := max(e.AtLine.Max("db.open"), e.Over.Max("db.open"))
 			failed := e.Over.Failed()
 			binding := e.idle() && (open >= .8*limit || failed > .01)
 			many := number(pool)
@@ -27,30 +27,30 @@ var databaseRules = []Rule{
 				Gain: e.gainIf(binding)}
 		},
 		Counters: []Counter{{"it never opened half of what the database allows, beyond the line either", func(e *Evidence) (string, bool) {
-			open, limit := max(e.Knee.Max("db.open"), e.Over.Max("db.open")), e.Knee.Last("db.server_limit")
-			return fmt.Sprintf("%s of %s", number(open), number(limit)), open > 0 && open < .5*limit && e.Knee.Last("db.max_open") > 0
+			open, limit := max(e.AtLine.Max("db.open"), e.Over.Max("db.open")), e.AtLine.Last("db.server_limit")
+			return fmt.Sprintf("%s of %s", number(open), number(limit)), open > 0 && open < .5*limit && e.AtLine.Last("db.max_open") > 0
 		}}},
 	},
 	{
 		Name: "database-connections-churn", Claim: "The pool opens a connection for many queries, and closes it again", Needs: []string{"db.closed.idle"},
 		Threshold: "over 1 connection closed for 20 requests", Reason: "a connection to PostgreSQL is a process and a login: milliseconds, where a kept one costs nothing",
 		Judge: func(e *Evidence) *Finding {
-			idle, time, life := e.Knee.PerRequest("db.closed.idle"), e.Knee.PerRequest("db.closed.idle_time"), e.Knee.PerRequest("db.closed.lifetime")
+			idle, time, life := e.AtLine.PerRequest("db.closed.idle"), e.AtLine.PerRequest("db.closed.idle_time"), e.AtLine.PerRequest("db.closed.lifetime")
 			if idle+time+life <= .05 {
 				return nil
 			}
-			why, call := "more are idle than may be kept (SetMaxIdleConns)", fmt.Sprintf("db.SetMaxIdleConns(%.0f)", max(e.Knee.Last("db.max_open"), e.Knee.Max("db.open"), 2))
+			why, call := "more are idle than may be kept (SetMaxIdleConns)", fmt.Sprintf("db.SetMaxIdleConns(%.0f)", max(e.AtLine.Last("db.max_open"), e.AtLine.Max("db.open"), 2))
 			if time+life > idle {
 				why, call = "they reach their age (SetConnMaxLifetime, SetConnMaxIdleTime)", "db.SetConnMaxLifetime(30 * time.Minute)"
 			}
 			return &Finding{Claim: fmt.Sprintf("The pool closes %s connections for each request: %s", number(idle+time+life), why), Rank: Binding, Confidence: .9,
-				Evidence: []Fact{{What: "connections closed for each request, at the line", Value: number(idle + time + life)}, {What: "open at most", Value: number(e.Knee.Max("db.open"))},
-					{What: "idle connections kept at most", Value: optional(e.Knee, "db.max_idle")}},
+				Evidence: []Fact{{What: "connections closed for each request, at the line", Value: number(idle + time + life)}, {What: "open at most", Value: number(e.AtLine.Max("db.open"))},
+					{What: "idle connections kept at most", Value: optional(e.AtLine, "db.max_idle")}},
 				Advice: []Action{{Text: "keep as many idle connections as may be open", Command: call}},
-				Gain:   e.gainOfChurn(e.Knee.PerSecond("db.closed.idle") + e.Knee.PerSecond("db.closed.idle_time") + e.Knee.PerSecond("db.closed.lifetime"))}
+				Gain:   e.gainOfChurn(e.AtLine.PerSecond("db.closed.idle") + e.AtLine.PerSecond("db.closed.idle_time") + e.AtLine.PerSecond("db.closed.lifetime"))}
 		},
 		Counters: []Counter{{"they are few", func(e *Evidence) (string, bool) {
-			closed := e.Knee.PerSecond("db.closed.idle") + e.Knee.PerSecond("db.closed.idle_time") + e.Knee.PerSecond("db.closed.lifetime")
+			closed := e.AtLine.PerSecond("db.closed.idle") + e.AtLine.PerSecond("db.closed.idle_time") + e.AtLine.PerSecond("db.closed.lifetime")
 			return perSecond(closed), closed < 2
 		}}},
 	},
@@ -58,32 +58,32 @@ var databaseRules = []Rule{
 		Name: "database-pool-small", Claim: "Requests wait for a connection to the database", Needs: []string{"db.max_open", "db.in_use", "db.wait_seconds"},
 		Threshold: "over a quarter of the time that requests take", Reason: "by Little's law the seconds waited in a second are the requests that wait at any moment; held against those inside",
 		Judge: func(e *Evidence) *Finding {
-			waiting, pool, used := e.Knee.PerSecond("db.wait_seconds"), e.Knee.Last("db.max_open"), e.Knee.Mean("db.in_use")
-			if pool == 0 || e.Knee.Inside() == 0 || waiting/e.Knee.Inside() <= .25 || used < .6*pool {
+			waiting, pool, used := e.AtLine.PerSecond("db.wait_seconds"), e.AtLine.Last("db.max_open"), e.AtLine.Mean("db.in_use")
+			if pool == 0 || e.AtLine.Inside() == 0 || waiting/e.AtLine.Inside() <= .25 || used < .6*pool {
 				return nil
 			}
-			query := used / max(e.Knee.Goodput(), 1e-9)
+			query := used / max(e.AtLine.Goodput(), 1e-9)
 			g := e.gain(cure{})
 			want := max(2*pool, g.Factor*used*1.3)
-			if limit := reservedShare * e.Knee.Last("db.server_limit"); limit > 0 && want > limit {
+			if limit := reservedShare * e.AtLine.Last("db.server_limit"); limit > 0 && want > limit {
 				want, g = limit, Gain{Factor: min(g.Factor, max(limit/used, 1)), Low: g.Low, High: g.High, Why: "so many connections the database allows"}
 				g.Low, g.High = min(g.Low, g.Factor), max(g.Factor, min(g.High, 1.2*g.Factor))
 			}
-			return &Finding{Claim: fmt.Sprintf("Requests wait for one of %s connections to the database: %s of each takes %s", number(pool), span(waiting/max(e.Knee.Goodput(), 1e-9)), span(e.Knee.Service())),
+			return &Finding{Claim: fmt.Sprintf("Requests wait for one of %s connections to the database: %s of each takes %s", number(pool), span(waiting/max(e.AtLine.Goodput(), 1e-9)), span(e.AtLine.Service())),
 				Rank: Binding, Confidence: .95,
-				Evidence: []Fact{{What: "share of the requests' time that they wait for a connection, at the line", Value: percent(min(waiting/e.Knee.Inside(), 1))},
-					{What: "waits", Value: perSecond(e.Knee.PerSecond("db.waits"))}, {What: "connections in use", Value: number(used) + " of " + number(pool)},
+				Evidence: []Fact{{What: "share of the requests' time that they wait for a connection, at the line", Value: percent(min(waiting/e.AtLine.Inside(), 1))},
+					{What: "waits", Value: perSecond(e.AtLine.PerSecond("db.waits"))}, {What: "connections in use", Value: number(used) + " of " + number(pool)},
 					{What: "a request holds a connection for", Value: span(query)}},
 				Advice: []Action{{Text: fmt.Sprintf("allow more connections, and keep as many idle: %.0f hold what the processors can do; all instances together below the database's limit", want),
 					Command: fmt.Sprintf("db.SetMaxOpenConns(%.0f); db.SetMaxIdleConns(%.0f)", want, want)}},
 				Gain: g}
 		},
 		Counters: []Counter{processorBusy, {"the pool is as large as the database allows", func(e *Evidence) (string, bool) {
-			limit := e.Knee.Last("db.server_limit")
+			limit := e.AtLine.Last("db.server_limit")
 			if limit == 0 {
 				return "", false
 			}
-			return fmt.Sprintf("%s of %s", number(e.Knee.Last("db.max_open")), number(limit)), e.Knee.Last("db.max_open") >= .6*limit
+			return fmt.Sprintf("%s of %s", number(e.AtLine.Last("db.max_open")), number(limit)), e.AtLine.Last("db.max_open") >= .6*limit
 		}}},
 		Unless: []string{"database-connections-churn"},
 	},
@@ -91,7 +91,7 @@ var databaseRules = []Rule{
 		Name: "database-idle-above-open", Claim: "More idle connections are asked for than may be open", Needs: []string{"db.max_idle", "db.max_open"},
 		Threshold: "SetMaxIdleConns above SetMaxOpenConns", Reason: "database/sql lowers it without a word: one of the two is not what was meant",
 		Judge: func(e *Evidence) *Finding {
-			idle, open := e.Knee.Last("db.max_idle"), e.Knee.Last("db.max_open")
+			idle, open := e.AtLine.Last("db.max_idle"), e.AtLine.Last("db.max_open")
 			if open == 0 || idle <= open {
 				return nil
 			}
@@ -99,10 +99,10 @@ var databaseRules = []Rule{
 				Evidence: []Fact{{What: "idle connections that may be kept", Value: number(idle)}, {What: "connections that may be open", Value: number(open)}}, Gain: e.gainIf(false)}
 		},
 		Counters: []Counter{{"no connection was ever idle", func(e *Evidence) (string, bool) {
-			if !e.Knee.Has("db.idle") {
+			if !e.AtLine.Has("db.idle") {
 				return "", false
 			}
-			idle := max(e.Half.Max("db.idle"), e.Knee.Max("db.idle"))
+			idle := max(e.Half.Max("db.idle"), e.AtLine.Max("db.idle"))
 			return number(idle) + " idle at most", idle == 0
 		}}},
 		Advice: []Action{{Text: "make them the same number"}},
@@ -111,13 +111,13 @@ var databaseRules = []Rule{
 		Name: "database-lifetime-zero", Claim: "Connections to the database live for ever", Needs: []string{"db.max_lifetime_seconds"},
 		Threshold: "no lifetime", Reason: "a fail-over, a new replica or a load balancer in between is only seen when connections are made anew",
 		Judge: func(e *Evidence) *Finding {
-			if e.Knee.Last("db.max_lifetime_seconds") > 0 {
+			if e.AtLine.Last("db.max_lifetime_seconds") > 0 {
 				return nil
 			}
 			return &Finding{Claim: "Connections to the database live for ever", Rank: Risk, Confidence: .8, Evidence: []Fact{{What: "lifetime of a connection", Value: "none"}}, Gain: e.gainIf(false)}
 		},
 		Counters: []Counter{{"they are closed when they have been idle for a while", func(e *Evidence) (string, bool) {
-			closed := e.Knee.PerSecond("db.closed.idle_time")
+			closed := e.AtLine.PerSecond("db.closed.idle_time")
 			return perSecond(closed), closed > 0
 		}}},
 		Advice: []Action{{Text: "give them a lifetime, with some of it by chance by way of the pool's own spreading", Command: "db.SetConnMaxLifetime(30 * time.Minute)"}},

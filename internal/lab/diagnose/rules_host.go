@@ -39,12 +39,12 @@ var hostRules = []Rule{
 		Name: "swapping", Claim: "The machine swaps", Needs: []string{"host.swap.in_bytes"},
 		Threshold: "over 1 MB a second swapped in", Reason: "each page is a wait for the disk in the middle of a request",
 		Judge: func(e *Evidence) *Finding {
-			in := e.Knee.PerSecond("host.swap.in_bytes")
+			in := e.AtLine.PerSecond("host.swap.in_bytes")
 			if in <= 1<<20 {
 				return nil
 			}
 			return &Finding{Claim: fmt.Sprintf("The machine swaps: %s a second came back from disk at the line", size(in)), Confidence: .9, Rank: Binding,
-				Evidence: []Fact{{What: "swapped in at the line", Value: size(in) + " a second"}, {What: "memory that was available", Value: size(e.Knee.Mean("host.memory.available_bytes"))}},
+				Evidence: []Fact{{What: "swapped in at the line", Value: size(in) + " a second"}, {What: "memory that was available", Value: size(e.AtLine.Mean("host.memory.available_bytes"))}},
 				Gain:     e.gain(cure{})}
 		},
 		Counters: []Counter{processorBusy},
@@ -55,15 +55,15 @@ var hostRules = []Rule{
 		Name: "major-faults", Claim: "The service waits for pages from disk", Needs: []string{"target.faults.major"},
 		Threshold: "over 100 major faults a second", Reason: "each is a wait for the disk that the program does not know of; a service at rest has none",
 		Judge: func(e *Evidence) *Finding {
-			faults := e.Knee.PerSecond("target.faults.major")
+			faults := e.AtLine.PerSecond("target.faults.major")
 			if faults <= 100 {
 				return nil
 			}
-			return &Finding{Claim: fmt.Sprintf("The service waits for pages from disk: %s major faults a second, %s for each request", number(faults), number(e.Knee.PerRequest("target.faults.major"))),
+			return &Finding{Claim: fmt.Sprintf("The service waits for pages from disk: %s major faults a second, %s for each request", number(faults), number(e.AtLine.PerRequest("target.faults.major"))),
 				Confidence: .9, Rank: Binding,
-				Evidence: []Fact{{What: "major faults at the line", Value: perSecond(faults)}, {What: "memory that was available", Value: size(e.Knee.Mean("host.memory.available_bytes"))},
-					{What: "read from disks", Value: size(e.Knee.PerSecond("host.disk.read_bytes")) + " a second"}},
-				Gain: e.gain(cure{saves: min(faultCost*faults/max(e.Knee.PerSecond(measure.TargetCPU), 1e-9), e.system())})}
+				Evidence: []Fact{{What: "major faults at the line", Value: perSecond(faults)}, {What: "memory that was available", Value: size(e.AtLine.Mean("host.memory.available_bytes"))},
+					{What: "read from disks", Value: size(e.AtLine.PerSecond("host.disk.read_bytes")) + " a second"}},
+				Gain: e.gain(cure{saves: min(faultCost*faults/max(e.AtLine.PerSecond(measure.TargetCPU), 1e-9), e.system())})}
 		},
 		Counters: []Counter{processorBusy},
 		Unless:   []string{"swapping"},
@@ -76,7 +76,7 @@ const faultCost = 32e-6
 
 // system is the share of the target's processor time at the line that the kernel spent for it.
 func (e *Evidence) system() float64 {
-	return min(e.Knee.PerSecond("target.cpu.system_seconds")/max(e.Knee.PerSecond(measure.TargetCPU), 1e-9), 1)
+	return min(e.AtLine.PerSecond("target.cpu.system_seconds")/max(e.AtLine.PerSecond(measure.TargetCPU), 1e-9), 1)
 }
 
 // processorBusy speaks where requests waited for processors anyway.

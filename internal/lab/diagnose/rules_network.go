@@ -11,7 +11,7 @@ var networkRules = []Rule{
 		Name: "accept-queue-overflow", Claim: "Connections are dropped because the service does not accept them fast enough", Needs: []string{"host.tcp.listen_overflows"},
 		Threshold: "over 1 overflow a second", Reason: "the client of each sends its SYN again after a second: its request takes that much longer",
 		Judge: func(e *Evidence) *Finding {
-			overflows := max(e.Knee.PerSecond("host.tcp.listen_overflows"), e.Over.PerSecond("host.tcp.listen_overflows"))
+			overflows := max(e.AtLine.PerSecond("host.tcp.listen_overflows"), e.Over.PerSecond("host.tcp.listen_overflows"))
 			if overflows <= 1 {
 				return nil
 			}
@@ -19,8 +19,8 @@ var networkRules = []Rule{
 			return &Finding{Claim: fmt.Sprintf("The accept queue overflows %s times a second: the service accepts connections too slowly, or its backlog is too short", number(overflows)),
 				Rank: rankOf(binding), Confidence: .9,
 				Evidence: []Fact{{What: "overflows of accept queues", Value: perSecond(overflows)},
-					{What: "longest queue seen, and its limit", Value: number(max(e.Knee.Max("listener.queue"), e.Over.Max("listener.queue"))) + " of " + number(e.Knee.Last("listener.queue_limit"))},
-					{What: "connections made at the line", Value: perSecond(e.Knee.connections())}},
+					{What: "longest queue seen, and its limit", Value: number(max(e.AtLine.Max("listener.queue"), e.Over.Max("listener.queue"))) + " of " + number(e.AtLine.Last("listener.queue_limit"))},
+					{What: "connections made at the line", Value: perSecond(e.AtLine.connections())}},
 				Gain: e.gainIf(binding)}
 		},
 		Counters: []Counter{processorBusy},
@@ -31,8 +31,8 @@ var networkRules = []Rule{
 		Name: "backlog-small", Claim: "The listener's backlog is shorter than the kernel allows, and fills", Needs: []string{"listener.queue", "listener.queue_limit", "host.tcp.somaxconn"},
 		Threshold: "over 80 % of a backlog that is under somaxconn", Reason: "the next burst of connections overflows it",
 		Judge: func(e *Evidence) *Finding {
-			limit, allowed := e.Knee.Last("listener.queue_limit"), e.Knee.Last("host.tcp.somaxconn")
-			longest := max(e.Knee.Max("listener.queue"), e.Over.Max("listener.queue"))
+			limit, allowed := e.AtLine.Last("listener.queue_limit"), e.AtLine.Last("host.tcp.somaxconn")
+			longest := max(e.AtLine.Max("listener.queue"), e.Over.Max("listener.queue"))
 			if limit >= allowed || longest < .8*limit {
 				return nil
 			}
@@ -41,7 +41,7 @@ var networkRules = []Rule{
 				Gain:     e.gainIf(false)}
 		},
 		Counters: []Counter{{"it fills only for a moment", func(e *Evidence) (string, bool) {
-			mean, limit := max(e.Knee.Mean("listener.queue"), e.Over.Mean("listener.queue")), e.Knee.Last("listener.queue_limit")
+			mean, limit := max(e.AtLine.Mean("listener.queue"), e.Over.Mean("listener.queue")), e.AtLine.Last("listener.queue_limit")
 			return number(mean) + " wait on average", mean < .1*limit
 		}}},
 		Unless: []string{"accept-queue-overflow"},
@@ -51,21 +51,21 @@ var networkRules = []Rule{
 		Name: "ports-exhausted", Claim: "The local ports towards one destination run out", Needs: []string{"host.tcp.ports", "host.tcp.ports_used"},
 		Threshold: "over 80 % of the range towards one destination", Reason: "when none is left connecting fails at once; each connection that is over holds its port for a minute",
 		Judge: func(e *Evidence) *Finding {
-			used, ports := max(e.Half.Max("host.tcp.ports_used"), e.Knee.Max("host.tcp.ports_used"), e.Over.Max("host.tcp.ports_used")), e.Knee.Last("host.tcp.ports")
+			used, ports := max(e.Half.Max("host.tcp.ports_used"), e.AtLine.Max("host.tcp.ports_used"), e.Over.Max("host.tcp.ports_used")), e.AtLine.Last("host.tcp.ports")
 			if ports == 0 || used/ports < .8 {
 				return nil
 			}
 			return &Finding{Claim: fmt.Sprintf("%s of %s local ports are taken towards one destination", number(used), number(ports)), Rank: rankOf(e.idle()), Confidence: .9,
 				Evidence: []Fact{{What: "ports taken towards the busiest destination, at most", Value: number(used) + " of " + number(ports)},
-					{What: "connections that wait for stray packets (TIME_WAIT)", Value: number(e.Knee.Max("host.tcp.time_wait"))},
-					{What: "connections the machine opened at the line, the generator's left out", Value: perSecond(e.Knee.opened())}},
+					{What: "connections that wait for stray packets (TIME_WAIT)", Value: number(e.AtLine.Max("host.tcp.time_wait"))},
+					{What: "connections the machine opened at the line, the generator's left out", Value: perSecond(e.AtLine.opened())}},
 				Gain: e.gain(cure{saves: e.connectionShare()})}
 		},
 		Counters: []Counter{{"the kernel uses ports again whose connection is over (net.ipv4.tcp_tw_reuse)", func(e *Evidence) (string, bool) {
-			if !e.Knee.Has("host.tcp.tw_reuse") {
+			if !e.AtLine.Has("host.tcp.tw_reuse") {
 				return "", false
 			}
-			reuse := e.Knee.Last("host.tcp.tw_reuse")
+			reuse := e.AtLine.Last("host.tcp.tw_reuse")
 			return number(reuse), reuse == 1 && e.Over.Failed() < .01
 		}}},
 		Advice: []Action{{Text: "keep connections and use them again: an http.Transport with MaxIdleConnsPerHost above the requests under way, response bodies read to their end and closed"},
@@ -75,10 +75,10 @@ var networkRules = []Rule{
 		Name: "time-wait-high", Claim: "Connections that are over pile up", Needs: []string{"host.tcp.time_wait", "host.tcp.tw_reuse"},
 		Threshold: "over 3,000 with reuse off, or on for the loopback alone and over 3,000 ports taken towards one other machine", Reason: "each holds a port for a minute: 28,000 ports are 470 connections a second",
 		Judge: func(e *Evidence) *Finding {
-			waiting, reuse := e.Knee.Max("host.tcp.time_wait"), e.Knee.Last("host.tcp.tw_reuse")
+			waiting, reuse := e.AtLine.Max("host.tcp.time_wait"), e.AtLine.Last("host.tcp.tw_reuse")
 			if reuse == 2 {
 				// Those that are open hold a port too, so it may be fewer.
-				waiting = min(waiting, e.Knee.Max("host.tcp.ports_used_remote")-e.Knee.Mean("target.outgoing.established"))
+				waiting = min(waiting, e.AtLine.Max("host.tcp.ports_used_remote")-e.AtLine.Mean("target.outgoing.established"))
 			}
 			if waiting <= 3000 || reuse == 1 {
 				return nil
@@ -87,7 +87,7 @@ var networkRules = []Rule{
 				Evidence: []Fact{{What: "connections in TIME_WAIT", Value: number(waiting)}, {What: "net.ipv4.tcp_tw_reuse", Value: number(reuse)}}, Gain: e.gainIf(false)}
 		},
 		Counters: []Counter{{"few of them are towards any one destination", func(e *Evidence) (string, bool) {
-			used, ports := e.Knee.Max("host.tcp.ports_used"), e.Knee.Last("host.tcp.ports")
+			used, ports := e.AtLine.Max("host.tcp.ports_used"), e.AtLine.Last("host.tcp.ports")
 			return fmt.Sprintf("at most %s of %s ports", number(used), number(ports)), ports > 0 && used < .1*ports
 		}}},
 		Unless: []string{"ports-exhausted"},
@@ -97,13 +97,13 @@ var networkRules = []Rule{
 		Name: "client-connections-closed", Claim: "The service closes its clients' connections", Needs: []string{"listener.connections.time_wait"},
 		Threshold: "under 10 requests for each connection, and the service closes first", Reason: "each connection costs the service as much processor time as several small requests, with TLS hundreds",
 		Judge: func(e *Evidence) *Finding {
-			made := e.Knee.connections()
-			if made == 0 || e.Knee.Goodput()/made > 10 {
+			made := e.AtLine.connections()
+			if made == 0 || e.AtLine.Goodput()/made > 10 {
 				return nil
 			}
 			here, there := e.closers()
-			return &Finding{Claim: fmt.Sprintf("The service closes its clients' connections after %s requests each", number(e.Knee.Goodput()/made)), Rank: e.dear(), Confidence: .9,
-				Evidence: []Fact{{What: "requests for each connection, at the line", Value: number(e.Knee.Goodput() / made)}, {What: "connections made", Value: perSecond(made)},
+			return &Finding{Claim: fmt.Sprintf("The service closes its clients' connections after %s requests each", number(e.AtLine.Goodput()/made)), Rank: e.dear(), Confidence: .9,
+				Evidence: []Fact{{What: "requests for each connection, at the line", Value: number(e.AtLine.Goodput() / made)}, {What: "connections made", Value: perSecond(made)},
 					{What: "connections that the service closed first (TIME_WAIT on its side)", Value: number(here)}, {What: "and its clients", Value: number(there)}},
 				Gain: e.gain(cure{saves: e.connectionShare(), elsewhere: e.clientsShare()})}
 		},
@@ -120,25 +120,25 @@ var networkRules = []Rule{
 		Name: "upstream-connections-not-reused", Claim: "The service opens a connection to its upstream for nearly each request", Needs: []string{"host.tcp.opened_active"},
 		Threshold: "over 1 connection for 5 requests", Reason: "each is a round trip and a handshake before the first byte; kept ones cost neither",
 		Judge: func(e *Evidence) *Finding {
-			opened := e.Knee.opened()
-			if e.Knee.Goodput() == 0 || opened/e.Knee.Goodput() <= .2 {
+			opened := e.AtLine.opened()
+			if e.AtLine.Goodput() == 0 || opened/e.AtLine.Goodput() <= .2 {
 				return nil
 			}
 			who := "the service closes them"
-			if e.Knee.Mean("target.outgoing.time_wait_there") > e.Knee.Mean("target.outgoing.time_wait") {
+			if e.AtLine.Mean("target.outgoing.time_wait_there") > e.AtLine.Mean("target.outgoing.time_wait") {
 				who = "the upstream closes them"
 			}
-			return &Finding{Claim: fmt.Sprintf("The service opens %s connections to others for each request, and %s", number(opened/e.Knee.Goodput()), who), Rank: e.dear(), Confidence: .85,
-				Evidence: []Fact{{What: "connections opened for each request, at the line, the generator's left out", Value: number(opened / e.Knee.Goodput())},
-					{What: "connections that the service closed first", Value: number(e.Knee.Mean("target.outgoing.time_wait"))},
-					{What: "and its upstreams", Value: number(e.Knee.Mean("target.outgoing.time_wait_there"))}},
+			return &Finding{Claim: fmt.Sprintf("The service opens %s connections to others for each request, and %s", number(opened/e.AtLine.Goodput()), who), Rank: e.dear(), Confidence: .85,
+				Evidence: []Fact{{What: "connections opened for each request, at the line, the generator's left out", Value: number(opened / e.AtLine.Goodput())},
+					{What: "connections that the service closed first", Value: number(e.AtLine.Mean("target.outgoing.time_wait"))},
+					{What: "and its upstreams", Value: number(e.AtLine.Mean("target.outgoing.time_wait_there"))}},
 				Where: e.Places[classHandshake], Gain: e.gain(cure{saves: e.connectionShare()})}
 		},
 		Counters: []Counter{{"another process opens them", func(e *Evidence) (string, bool) {
-			if !e.Knee.Has("target.outgoing.established") {
+			if !e.AtLine.Has("target.outgoing.established") {
 				return "", false
 			}
-			seen := e.Knee.Max("target.outgoing.established") + e.Knee.Max("target.outgoing.time_wait") + e.Knee.Max("target.outgoing.time_wait_there")
+			seen := e.AtLine.Max("target.outgoing.established") + e.AtLine.Max("target.outgoing.time_wait") + e.AtLine.Max("target.outgoing.time_wait_there")
 			return number(seen) + " were seen to be the service's", seen < 1
 		}}},
 		Unless: []string{"ports-exhausted", "database-connections-churn"},
@@ -148,7 +148,7 @@ var networkRules = []Rule{
 		Name: "retransmits", Claim: "The network loses packets", Needs: []string{"host.tcp.retransmits", "host.tcp.segments_sent"},
 		Threshold: "over 1 % of the segments", Reason: "each costs its request a timeout of at least 200 ms, so 1 % is a p99 of its own",
 		Judge: func(e *Evidence) *Finding {
-			again, sent := e.Knee.PerSecond("host.tcp.retransmits"), e.Knee.PerSecond("host.tcp.segments_sent")
+			again, sent := e.AtLine.PerSecond("host.tcp.retransmits"), e.AtLine.PerSecond("host.tcp.segments_sent")
 			if sent == 0 || again/sent <= .01 || again < 5 {
 				return nil
 			}
@@ -159,14 +159,14 @@ var networkRules = []Rule{
 		},
 		// A machine whose processors are busy answers so late that segments are sent again which nobody has lost: seen over the loopback.
 		Counters: []Counter{processorBusy, {"connections were refused by an accept queue, and their SYNs sent again", func(e *Evidence) (string, bool) {
-			dropped := e.Knee.PerSecond("host.tcp.listen_drops")
-			return perSecond(dropped), dropped >= .5*e.Knee.PerSecond("host.tcp.retransmits")
+			dropped := e.AtLine.PerSecond("host.tcp.listen_drops")
+			return perSecond(dropped), dropped >= .5*e.AtLine.PerSecond("host.tcp.retransmits")
 		}}, {"they are SYNs: connections are slow to be made, as where a port is used again whose last connection the other end still remembers", func(e *Evidence) (string, bool) {
-			if !e.Knee.Has("host.tcp.syn_retransmits") {
+			if !e.AtLine.Has("host.tcp.syn_retransmits") {
 				return "", false
 			}
-			syns := e.Knee.PerSecond("host.tcp.syn_retransmits")
-			return perSecond(syns), syns >= .5*e.Knee.PerSecond("host.tcp.retransmits")
+			syns := e.AtLine.PerSecond("host.tcp.syn_retransmits")
+			return perSecond(syns), syns >= .5*e.AtLine.PerSecond("host.tcp.retransmits")
 		}}},
 		Unless: []string{"accept-queue-overflow"},
 		Advice: []Action{{Text: "see which connections lose", Command: "ss -ti state established '( sport = :PORT )' | grep -B1 retrans"},
@@ -194,7 +194,7 @@ func (m *Moment) opened() float64 {
 
 // closers are the connections that the service closed first and those that its clients did, as far as they are remembered at the line.
 func (e *Evidence) closers() (service, clients float64) {
-	return e.Knee.Mean("listener.connections.time_wait"), e.Knee.Mean("listener.clients.time_wait")
+	return e.AtLine.Mean("listener.connections.time_wait"), e.AtLine.Mean("listener.clients.time_wait")
 }
 
 // connectionShare is the share of the target's processor time that goes into making connections: handshakes, dialling, accepting.

@@ -5,9 +5,9 @@ import (
 	"math"
 	"strings"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/profile"
-	"plimsoll/internal/lab/words"
 )
 
 // processorRules are about where the processor time goes. Each looks at a class of the profile's stacks; see classOf.
@@ -35,18 +35,18 @@ var processorRules = []Rule{
 		Name: "gc-pauses", Claim: "The collector stops the service for long", Needs: []string{"go.gc.pause.p50_seconds", "go.gc.pause.p95_seconds"},
 		Threshold: "median over 5 ms, or 95th percentile over 20 ms", Reason: "Go's pauses are well under a millisecond: such ones are the tail that clients see",
 		Judge: func(e *Evidence) *Finding {
-			p50, p95 := e.Knee.Median("go.gc.pause.p50_seconds"), e.Knee.Median("go.gc.pause.p95_seconds")
+			p50, p95 := e.AtLine.Median("go.gc.pause.p50_seconds"), e.AtLine.Median("go.gc.pause.p95_seconds")
 			if p50 <= 5e-3 && p95 <= 20e-3 {
 				return nil
 			}
 			return &Finding{Claim: fmt.Sprintf("The collector stops the service for %s (median) and %s (95th percentile)", span(p50), span(p95)), Rank: rankOf(e.idle()), Confidence: .8,
 				Evidence: []Fact{{What: "median pause at the line", Value: span(p50)}, {What: "95th percentile", Value: span(p95)},
-					{What: "at half of the line", Value: span(e.Half.Median("go.gc.pause.p50_seconds"))}, {What: "goroutines", Value: number(e.Knee.Mean("go.goroutines"))}},
+					{What: "at half of the line", Value: span(e.Half.Median("go.gc.pause.p50_seconds"))}, {What: "goroutines", Value: number(e.AtLine.Mean("go.goroutines"))}},
 				Gain: Gain{Factor: 1.1, Low: 1, High: 2, Why: "pauses are in the tail, and what the SLO says of the tail decides"}}
 		},
 		Counters: []Counter{
 			{"the cgroup's quota stopped the process, its pauses with it", func(e *Evidence) (string, bool) {
-				throttled := e.Knee.PerSecond("target.cgroup.throttled_seconds")
+				throttled := e.AtLine.PerSecond("target.cgroup.throttled_seconds")
 				return span(throttled) + " a second", throttled > .01
 			}},
 			othersBusy,
@@ -77,16 +77,16 @@ func judgeHotFunction(e *Evidence) *Finding {
 	return &Finding{Claim: fmt.Sprintf("%s takes %s of the processor time", at.Function, percent(at.Share)), Rank: Cost, Confidence: .85, Where: places,
 		Evidence: []Fact{{What: at.Function + ", at the line", Value: percent(at.Share) + " of the processor time"},
 			{What: "of that in " + in, Value: percent(share)},
-			{What: "for each request", Value: span(at.Share * e.Knee.PerRequest(measure.TargetCPU))},
+			{What: "for each request", Value: span(at.Share * e.AtLine.PerRequest(measure.TargetCPU))},
 			{What: "at half of the line", Value: percent(shareOf(e.Half.Profile(kindCPU), profile.CPU, at.Function, placeIn(classOwn)))}},
 		Advice: []Action{{Text: "see which of its lines", Command: e.listOf(at.Function)}},
-		saves:  &cure{saves: at.Share + e.Classes[classCollector]*shareOf(e.Knee.Profile(kindAllocs), profile.AllocSpace, at.Function, profile.FirstUser)}}
+		saves:  &cure{saves: at.Share + e.Classes[classCollector]*shareOf(e.AtLine.Profile(kindAllocs), profile.AllocSpace, at.Function, profile.FirstUser)}}
 }
 
 // concentrated is where most of a function's time is spent, and the share of it: in its own code, or in one package of the library. What the runtime
 // does for a package, such as growing its slices, counts as the package's.
 func (e *Evidence) concentrated(at profile.Place) (in string, share float64) {
-	weights := e.Knee.Profile(kindCPU).Classify(profile.CPU, func(stack []profile.Frame) string {
+	weights := e.AtLine.Profile(kindCPU).Classify(profile.CPU, func(stack []profile.Frame) string {
 		if own, ok := placeIn(classOwn)(stack); !ok || own.Function != at.Function {
 			return ""
 		}
@@ -135,7 +135,7 @@ func costly(name, class string, share float64, claim, reason string, advice ...A
 			saves := e.without(class)
 			f := &Finding{Claim: fmt.Sprintf(claim, percent(now)), Rank: Cost, Confidence: .9, Where: e.Places[class],
 				Evidence: []Fact{{What: class + ", at the line", Value: percent(now) + " of the processor time"},
-					{What: "for each request", Value: span(now * e.Knee.PerRequest(measure.TargetCPU))}},
+					{What: "for each request", Value: span(now * e.AtLine.PerRequest(measure.TargetCPU))}},
 				saves: &saves}
 			if garbage := e.spent(class) - now; garbage > .02 {
 				f.Evidence = append(f.Evidence, Fact{What: "and the collection of what it allocates", Value: percent(garbage)})
@@ -208,7 +208,7 @@ func judgeCollector(e *Evidence) *Finding {
 		if !e.processorBound() {
 			return nil
 		}
-		share = e.Knee.PerSecond("go.gc.cpu_seconds") / max(e.Knee.PerSecond(measure.TargetCPU), 1e-9)
+		share = e.AtLine.PerSecond("go.gc.cpu_seconds") / max(e.AtLine.PerSecond(measure.TargetCPU), 1e-9)
 	}
 	if share <= collectorMuch {
 		return nil
@@ -220,24 +220,24 @@ func judgeCollector(e *Evidence) *Finding {
 		saved = share * (1 - now/want)
 	}
 	set := "100, unless it is set"
-	if e.Knee.Has("go.gogc_percent") {
-		if set = number(e.Knee.Last("go.gogc_percent")); e.Knee.Last("go.gogc_percent") < 0 {
+	if e.AtLine.Has("go.gogc_percent") {
+		if set = number(e.AtLine.Last("go.gogc_percent")); e.AtLine.Last("go.gogc_percent") < 0 {
 			set = "off"
 		}
 	}
 	f := &Finding{Claim: fmt.Sprintf("Garbage collection takes %s of the processor time", percent(share)), Rank: Cost, Confidence: .9, Where: e.allocators(),
 		Evidence: []Fact{{What: "garbage collection, at the line", Value: percent(share) + " of the processor time"},
-			{What: "collections", Value: perSecond(e.Knee.PerSecond("go.gc.cycles"))}, {What: "allocated", Value: size(e.Knee.PerSecond("go.allocated_bytes")) + " a second, " +
-				size(e.Knee.PerRequest("go.allocated_bytes")) + " a request"},
-			{What: "alive, and the goal of the next collection", Value: size(e.Knee.Mean("go.heap.live_bytes")) + ", " + size(e.Knee.Mean("go.heap.goal_bytes"))}, {What: "GOGC", Value: set}},
+			{What: "collections", Value: perSecond(e.AtLine.PerSecond("go.gc.cycles"))}, {What: "allocated", Value: size(e.AtLine.PerSecond("go.allocated_bytes")) + " a second, " +
+				size(e.AtLine.PerRequest("go.allocated_bytes")) + " a request"},
+			{What: "alive, and the goal of the next collection", Value: size(e.AtLine.Mean("go.heap.live_bytes")) + ", " + size(e.AtLine.Mean("go.heap.goal_bytes"))}, {What: "GOGC", Value: set}},
 		saves: &cure{saves: saved}}
 	if limited {
-		f.Evidence = append(f.Evidence, Fact{What: "GOMEMLIMIT, which brings collections sooner than GOGC would", Value: size(e.Knee.Last("go.memory_limit_bytes"))})
+		f.Evidence = append(f.Evidence, Fact{What: "GOMEMLIMIT, which brings collections sooner than GOGC would", Value: size(e.AtLine.Last("go.memory_limit_bytes"))})
 	}
 	if want > now*1.2 {
 		f.Advice = append(f.Advice, e.seldomer(want, share-saved, limited))
 	}
-	f.Advice = append(f.Advice, Action{"make less garbage: the places below allocate the most; pool what is made for each request, and give slices their size", words.Command("go", "tool", "pprof", "-sample_index=alloc_space", "-top", e.profileFile(e.Knee, kindAllocs))})
+	f.Advice = append(f.Advice, Action{"make less garbage: the places below allocate the most; pool what is made for each request, and give slices their size", format.Command("go", "tool", "pprof", "-sample_index=alloc_space", "-top", e.profileFile(e.AtLine, kindAllocs))})
 	return f
 }
 
@@ -248,7 +248,7 @@ func (e *Evidence) wanted(now, share float64) float64 {
 		return now
 	}
 	want := min(now*share/collectorFair, gogcMost)
-	live := e.Knee.Mean("go.heap.live_bytes")
+	live := e.AtLine.Mean("go.heap.live_bytes")
 	if memory, _ := e.memory(); live > 0 && memory > 0 {
 		want = min(want, 100*(heapShare*memory/live-1))
 	}
@@ -260,7 +260,7 @@ func (e *Evidence) seldomer(gogc, share float64, limited bool) Action {
 	a := Action{Text: "collect less often: the memory limit leaves so little room that collections come after each other; raise it, or give the process more memory"}
 	if !limited {
 		a = Action{fmt.Sprintf("collect less often: with GOGC=%.0f the heap grows to about %s before each collection, and collection takes about %s", gogc,
-			size(e.Knee.Mean("go.heap.live_bytes")*(1+gogc/100)), percent(share)), fmt.Sprintf("GOGC=%.0f", gogc)}
+			size(e.AtLine.Mean("go.heap.live_bytes")*(1+gogc/100)), percent(share)), fmt.Sprintf("GOGC=%.0f", gogc)}
 	}
 	if memory, of := e.memory(); memory > 0 {
 		a.Command = strings.TrimSpace(a.Command + fmt.Sprintf(" GOMEMLIMIT=%.0fMiB", .9*memory/(1<<20)))
@@ -273,11 +273,11 @@ func (e *Evidence) seldomer(gogc, share float64, limited bool) Action {
 // the goal is not known.
 func (e *Evidence) gogc() (percent float64, limited bool) {
 	percent = gogcDefault
-	if e.Knee.Has("go.gogc_percent") {
-		percent = e.Knee.Last("go.gogc_percent")
+	if e.AtLine.Has("go.gogc_percent") {
+		percent = e.AtLine.Last("go.gogc_percent")
 	}
-	live, goal := e.Knee.Mean("go.heap.live_bytes"), e.Knee.Mean("go.heap.goal_bytes")
-	if live > 0 && goal > live && e.Knee.Has("go.memory_limit_bytes") {
+	live, goal := e.AtLine.Mean("go.heap.live_bytes"), e.AtLine.Mean("go.heap.goal_bytes")
+	if live > 0 && goal > live && e.AtLine.Has("go.memory_limit_bytes") {
 		if inForce := 100 * (goal/live - 1); percent < 0 || inForce < .8*percent {
 			return inForce, true
 		}
@@ -287,18 +287,18 @@ func (e *Evidence) gogc() (percent float64, limited bool) {
 
 // memory is what the target may use, in bytes, and by what; 0 where that is not known.
 func (e *Evidence) memory() (bytes float64, of string) {
-	if limit := e.Knee.Last("target.cgroup.memory_limit_bytes"); limit > 0 {
+	if limit := e.AtLine.Last("target.cgroup.memory_limit_bytes"); limit > 0 {
 		return limit, "the cgroup's limit"
 	}
-	if free := e.Knee.Last("host.memory.available_bytes"); free > 0 {
-		return free + e.Knee.Last("target.memory.rss_bytes"), "what is free, and what it has"
+	if free := e.AtLine.Last("host.memory.available_bytes"); free > 0 {
+		return free + e.AtLine.Last("target.memory.rss_bytes"), "what is free, and what it has"
 	}
 	return 0, ""
 }
 
 // allocators are the places that allocate the most.
 func (e *Evidence) allocators() []profile.Place {
-	if p := e.Knee.Profile(kindAllocs); p != nil {
+	if p := e.AtLine.Profile(kindAllocs); p != nil {
 		return p.Top(profile.AllocSpace, profile.FirstUser, placesTold)
 	}
 	return nil

@@ -14,24 +14,24 @@ var runtimeRules = []Rule{
 		Name: "lock-contention", Claim: "Requests wait for a lock", Needs: []string{"profile:mutex|go.mutex.wait_seconds"},
 		Threshold: "over a quarter of the time that requests take", Reason: "the seconds that goroutines wait in a second are how many wait at any moment (Little's law); held against the requests inside",
 		Judge: func(e *Evidence) *Finding {
-			waiting := e.Knee.PerSecond("go.mutex.wait_seconds")
+			waiting := e.AtLine.PerSecond("go.mutex.wait_seconds")
 			var where []profile.Place
-			if p := e.Knee.Profile("mutex"); p != nil {
+			if p := e.AtLine.Profile("mutex"); p != nil {
 				waiting = max(waiting, p.Total(profile.Delay))
 				where = p.Top(profile.Delay, profile.FirstUser, placesTold)
 			}
-			if e.Knee.Inside() == 0 || waiting/e.Knee.Inside() <= .25 {
+			if e.AtLine.Inside() == 0 || waiting/e.AtLine.Inside() <= .25 {
 				return nil
 			}
 			holder := ""
 			if len(where) > 0 {
 				holder = ", which " + where[0].Function + " holds"
 			}
-			f := &Finding{Claim: fmt.Sprintf("Requests wait for a lock%s: %s of the time they take", holder, percent(min(waiting/e.Knee.Inside(), 1))), Rank: Binding, Confidence: .9, Where: where,
-				Evidence: []Fact{{What: "share of the requests' time that they wait for locks, at the line", Value: percent(min(waiting/e.Knee.Inside(), 1))},
-					{What: "goroutines that wait, on average", Value: number(waiting)}, {What: "requests inside", Value: number(e.Knee.Inside())}},
+			f := &Finding{Claim: fmt.Sprintf("Requests wait for a lock%s: %s of the time they take", holder, percent(min(waiting/e.AtLine.Inside(), 1))), Rank: Binding, Confidence: .9, Where: where,
+				Evidence: []Fact{{What: "share of the requests' time that they wait for locks, at the line", Value: percent(min(waiting/e.AtLine.Inside(), 1))},
+					{What: "goroutines that wait, on average", Value: number(waiting)}, {What: "requests inside", Value: number(e.AtLine.Inside())}},
 				Gain: e.gain(cure{})}
-			if b := e.Knee.Profile("block"); b != nil {
+			if b := e.AtLine.Profile("block"); b != nil {
 				for _, at := range b.Top(profile.Delay, lockWaiter, 2) {
 					f.Evidence = append(f.Evidence, Fact{What: "who waits", Value: fmt.Sprintf("%s (%s:%d)", at.Function, at.File, at.Line)})
 				}
@@ -66,7 +66,7 @@ var runtimeRules = []Rule{
 			f := &Finding{Claim: fmt.Sprintf("Beyond the line the service works for %s clients that have left, of %s", number(left), number(all)), Rank: Risk, Confidence: .85,
 				Evidence: []Fact{{What: "connections whose client has left, beyond the line (CLOSE_WAIT)", Value: number(left) + " of " + number(all)},
 					{What: "requests that timed out beyond the line", Value: percent(e.Over.Failed(measure.Timeout))},
-					{What: "goodput at the line and beyond", Value: number(e.Knee.Goodput()) + " and " + rate(e.Over.Goodput())}},
+					{What: "goodput at the line and beyond", Value: number(e.AtLine.Goodput()) + " and " + rate(e.Over.Goodput())}},
 				Gain: Gain{Factor: 1, Low: 1, High: 1.2, Why: "the line is where nobody gives up yet; what is gained is beyond it"}}
 			if p := e.Over.Profile("goroutine"); p != nil {
 				f.Where = p.Top(profile.Goroutine, handlerAt, placesTold)
@@ -93,24 +93,24 @@ var runtimeRules = []Rule{
 		Name: "scheduler-latency", Claim: "Goroutines that could run wait for a thread", Needs: []string{schedulerLatency, measure.TargetCPU},
 		Threshold: "99th percentile over 10 ms while processors are idle on average", Reason: "with a thread free a goroutine runs within microseconds: such waits come from bursts of others that run at once",
 		Judge: func(e *Evidence) *Finding {
-			p99 := e.Knee.Median(schedulerLatency)
+			p99 := e.AtLine.Median(schedulerLatency)
 			if p99 <= longWait {
 				return nil
 			}
 			return &Finding{Claim: fmt.Sprintf("One in a hundred goroutines that could run waits over 10 ms for a thread, though the processors are only %s busy", percent(e.busy(targetProcessor))),
 				Rank: Binding, Confidence: .8, Where: e.Places[classOwn],
 				Evidence: []Fact{{What: "99th percentile of the wait for a thread, at the line, as near as the page's buckets tell", Value: span(p99)}, {What: "at half of the line", Value: span(e.Half.Median(schedulerLatency))},
-					{What: "use of the processors that it may use", Value: percent(e.busy(targetProcessor))}, {What: "goroutines", Value: number(e.Knee.Mean("go.goroutines"))}},
+					{What: "use of the processors that it may use", Value: percent(e.busy(targetProcessor))}, {What: "goroutines", Value: number(e.AtLine.Mean("go.goroutines"))}},
 				Gain: e.gain(cure{})}
 		},
 		Counters: []Counter{processorBusy, {"half of the load does not have it: it comes with the load, as in any queue", func(e *Evidence) (string, bool) {
 			half := e.Half.Median(schedulerLatency)
 			return span(half) + " at half of the line", e.Half.Has(schedulerLatency) && half <= longWait
 		}}, {"the cgroup's quota stopped the process", func(e *Evidence) (string, bool) {
-			throttled := e.Knee.PerSecond("target.cgroup.throttled_seconds")
+			throttled := e.AtLine.PerSecond("target.cgroup.throttled_seconds")
 			return span(throttled) + " a second", throttled > .01
 		}}, {"other processes took processors at times", func(e *Evidence) (string, bool) {
-			return fmt.Sprintf("others used %s of %s processors", number(e.others()), number(e.Knee.Last(measure.HostCores))), e.others() > .1*e.Knee.Last(measure.HostCores)
+			return fmt.Sprintf("others used %s of %s processors", number(e.others()), number(e.AtLine.Last(measure.HostCores))), e.others() > .1*e.AtLine.Last(measure.HostCores)
 		}}},
 		Unless: []string{"swapping", "major-faults", "cgroup-throttled", "gomaxprocs-low"}, // each keeps threads from running goroutines
 		Advice: []Action{{Text: "find what makes many goroutines run at once: work in the background, a fan-out for each request; do it with few of them, in slices, or in another process"},

@@ -13,17 +13,17 @@ var waitingRules = []Rule{
 		Name: "slow-dependency", Claim: "Requests wait for something that the service depends on", Needs: []string{measure.TargetCPU},
 		Threshold: "response times over 1.5 times those at half of the line while the processors are idle", Reason: "by Little's law the requests inside divided by the time each takes is the rate: when more inside only take longer, what they wait for is at its limit",
 		Judge: func(e *Evidence) *Finding {
-			half, knee := e.Half.Service(), e.Knee.Service()
-			if half == 0 || knee < 1.5*half || e.Over.Goodput() > 1.25*e.Knee.Goodput() {
+			half, atLine := e.Half.Service(), e.AtLine.Service()
+			if half == 0 || atLine < 1.5*half || e.Over.Goodput() > 1.25*e.AtLine.Goodput() {
 				return nil
 			}
-			f := &Finding{Claim: fmt.Sprintf("Requests wait for something that the service depends on: at the line they take %s, at half of it %s, and the processors are %s busy", span(knee), span(half), percent(e.busy(targetProcessor))),
+			f := &Finding{Claim: fmt.Sprintf("Requests wait for something that the service depends on: at the line they take %s, at half of it %s, and the processors are %s busy", span(atLine), span(half), percent(e.busy(targetProcessor))),
 				Rank: Binding, Confidence: .6,
-				Evidence: []Fact{{What: "time of a request, at the line and at half of it", Value: span(knee) + " and " + span(half)},
-					{What: "requests inside, at half of the line, at it and beyond", Value: number(e.Half.Inside()) + ", " + number(e.Knee.Inside()) + ", " + number(e.Over.Inside())},
-					{What: "goodput there", Value: number(e.Half.Goodput()) + ", " + number(e.Knee.Goodput()) + ", " + rate(e.Over.Goodput())}},
+				Evidence: []Fact{{What: "time of a request, at the line and at half of it", Value: span(atLine) + " and " + span(half)},
+					{What: "requests inside, at half of the line, at it and beyond", Value: number(e.Half.Inside()) + ", " + number(e.AtLine.Inside()) + ", " + number(e.Over.Inside())},
+					{What: "goodput there", Value: number(e.Half.Goodput()) + ", " + number(e.AtLine.Goodput()) + ", " + rate(e.Over.Goodput())}},
 				Gain: e.gain(cure{})}
-			if p := e.Knee.Profile("goroutine"); p != nil {
+			if p := e.AtLine.Profile("goroutine"); p != nil {
 				f.Where = p.Top(profile.Goroutine, waitsOutside, placesTold)
 				if waiting := p.Classify(profile.Goroutine, handlerState); waiting[stateOutside] > waiting[stateElse] {
 					f.Confidence = .85

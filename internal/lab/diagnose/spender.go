@@ -23,15 +23,15 @@ const spendersTold = 5
 
 // spenders are the functions that most processor time goes to at the line; nil without a profile.
 func (e *Evidence) spenders() (all []Spender) {
-	knee, half := e.Knee.Profile(kindCPU), e.Half.Profile(kindCPU)
-	if knee == nil || e.Classes == nil {
+	atLine, half := e.AtLine.Profile(kindCPU), e.Half.Profile(kindCPU)
+	if atLine == nil || e.Classes == nil {
 		return nil
 	}
-	for _, at := range knee.Top(profile.CPU, profile.FirstUser, spendersTold) {
+	for _, at := range atLine.Top(profile.CPU, profile.FirstUser, spendersTold) {
 		if at.Share < leastTold {
 			break
 		}
-		all = append(all, Spender{Place: at, PerRequest: at.Share * e.Knee.PerRequest(measure.TargetCPU),
+		all = append(all, Spender{Place: at, PerRequest: at.Share * e.AtLine.PerRequest(measure.TargetCPU),
 			AtHalf: shareOf(half, profile.CPU, at.Function, profile.FirstUser) * e.Half.PerRequest(measure.TargetCPU)})
 	}
 	return all
@@ -56,14 +56,14 @@ const retransmitsOf = "bpf.retransmits.of."
 // kernel is what the kernel counted for the target at the line, with what it was at half of it; empty when it was not asked to.
 func (e *Evidence) kernel() (all []Fact) {
 	tell := func(what, name string, at func(m *Moment) string) {
-		f := Fact{What: what, Value: at(e.Knee)}
+		f := Fact{What: what, Value: at(e.AtLine)}
 		if e.Half.Has(name) {
 			f.Value += ", at half of the line " + at(e.Half)
 		}
 		all = append(all, f)
 	}
 	for _, v := range kernelEvents {
-		if !e.Knee.Has(v.name) {
+		if !e.AtLine.Has(v.name) {
 			continue
 		}
 		tell(v.what, v.name, func(m *Moment) string {
@@ -77,12 +77,12 @@ func (e *Evidence) kernel() (all []Fact) {
 			return perSecond(m.PerSecond(v.name))
 		})
 	}
-	if e.Knee.PerSecond("perf.cycles") > 0 {
+	if e.AtLine.PerSecond("perf.cycles") > 0 {
 		tell("instructions for each cycle", "perf.cycles", func(m *Moment) string {
 			return number(m.PerSecond("perf.instructions") / max(m.PerSecond("perf.cycles"), 1))
 		})
 	}
-	if e.Knee.PerSecond("perf.cache_references") > 0 {
+	if e.AtLine.PerSecond("perf.cache_references") > 0 {
 		tell("accesses to the last cache that missed it", "perf.cache_references", func(m *Moment) string {
 			return percent(m.PerSecond("perf.cache_misses") / max(m.PerSecond("perf.cache_references"), 1))
 		})
@@ -98,13 +98,13 @@ func (e *Evidence) lossy() (all []Fact) {
 		again float64
 	}
 	var worst []connection
-	for name, again := range e.Knee.last() {
+	for name, again := range e.AtLine.last() {
 		at, ok := strings.CutPrefix(name, retransmitsOf)
 		if !ok {
 			continue
 		}
 		// One that had not lost anything before is not named in the first sample.
-		if again -= e.Knee.Step.Samples[0].Values[name]; again > 0 {
+		if again -= e.AtLine.Step.Samples[0].Values[name]; again > 0 {
 			worst = append(worst, connection{at, again})
 		}
 	}

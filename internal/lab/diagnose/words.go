@@ -8,24 +8,24 @@ import (
 	"regexp"
 	"strings"
 
-	"plimsoll/internal/lab/words"
+	"plimsoll/internal/lab/format"
 )
 
-func number(v float64) string { return words.Digits(v) }
+func number(v float64) string { return format.Digits(v) }
 
-func percent(share float64) string { return words.Percent(share) }
+func percent(share float64) string { return format.Percent(share) }
 
-func rate(perSecond float64) string { return words.Digits(perSecond) + " requests a second" }
+func rate(perSecond float64) string { return format.Digits(perSecond) + " requests a second" }
 
-func perSecond(v float64) string { return words.Digits(v) + " a second" }
+func perSecond(v float64) string { return format.Digits(v) + " a second" }
 
 // times is "2.4 times".
 func times(factor float64) string { return fmt.Sprintf("%.2g times", factor) }
 
 // span is a length of time in seconds.
-func span(seconds float64) string { return words.Duration(seconds * 1e9) }
+func span(seconds float64) string { return format.Duration(seconds * 1e9) }
 
-func size(bytes float64) string { return words.Bytes(bytes) }
+func size(bytes float64) string { return format.Bytes(bytes) }
 
 // filled is a command of a rule's advice with what the run knows in the place of TARGET, OBJECTIVES, PORT and INSIDE, which is where the service's
 // profiles are. What the run does not know stays, for a person to fill in.
@@ -38,11 +38,11 @@ func (e *Evidence) filled(command string) string {
 		}
 	}
 	if target, err := url.Parse(m.Target); err == nil && target.Host != "" {
-		put("TARGET", words.Command(m.Target))
+		put("TARGET", format.Command(m.Target))
 		put("PORT", cmp.Or(target.Port(), map[string]string{"http": "80", "https": "443"}[target.Scheme]))
 	}
 	if m.SLO != "" {
-		put("OBJECTIVES", words.Command(m.SLO))
+		put("OBJECTIVES", format.Command(m.SLO))
 	}
 	for i, argument := range m.Command {
 		value, joined := strings.CutPrefix(argument, "--pprof=")
@@ -64,5 +64,5 @@ func (e *Evidence) profileFile(m *Moment, kind string) string {
 
 // listOf is the command that shows a function's lines with their weight.
 func (e *Evidence) listOf(function string) string {
-	return words.Command("go", "tool", "pprof", "-list", "^"+regexp.QuoteMeta(function)+"$", e.profileFile(e.Knee, kindCPU))
+	return format.Command("go", "tool", "pprof", "-list", "^"+regexp.QuoteMeta(function)+"$", e.profileFile(e.AtLine, kindCPU))
 }

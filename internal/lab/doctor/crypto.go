@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"plimsoll/internal/lab/words"
+	"plimsoll/internal/lab/format"
 )
 
 // wanted are the instructions that make TLS cheap, by what /proc/cpuinfo calls them, on amd64 and on arm64.
@@ -180,7 +180,7 @@ func (c *waitingConn) Write(b []byte) (int, error) {
 const slowEncryption = 300e6
 
 func judgeEncryption(s *subject, v speeds) opinion {
-	o := opinion{value: words.Bytes(v.encrypted) + " a second and core", why: "as Go's crypto does it, by records of 16 kB; encrypting answers is no " +
+	o := opinion{value: format.Bytes(v.encrypted) + " a second and core", why: "as Go's crypto does it, by records of 16 kB; encrypting answers is no " +
 		"bottleneck then"}
 	if v.encrypted < slowEncryption {
 		o.advise, o.recommended = true, "over 1 GB a second, as processors with instructions for AES do"
@@ -206,5 +206,5 @@ func perCore(cost float64) string {
 	if cost <= 0 {
 		return "?"
 	}
-	return fmt.Sprintf("%s a second and core (%s each)", strings.TrimSuffix(words.Rate(1/cost), "/s"), words.Duration(cost*1e9))
+	return fmt.Sprintf("%s a second and core (%s each)", strings.TrimSuffix(format.Rate(1/cost), "/s"), format.Duration(cost*1e9))
 }

@@ -21,20 +21,20 @@ import (
 	"plimsoll/internal/lab/probe"
 )
 
-// Verdict is what is thought of a setting.
-type Verdict string
+// SettingVerdict is what is thought of a setting.
+type SettingVerdict string
 
 // The verdicts.
 const (
-	Good       Verdict = "good"
-	Advise     Verdict = "advise"
-	Unreadable Verdict = "cannot read"
+	Good       SettingVerdict = "good"
+	Advise     SettingVerdict = "advise"
+	Unreadable SettingVerdict = "cannot read"
 )
 
 // Finding is what one check found.
 type Finding struct {
 	Name, Value string
-	Verdict     Verdict
+	Verdict     SettingVerdict
 	// Recommended is the value that it should have, empty where it is well as it is.
 	Recommended string `json:",omitempty"`
 	// Why is the reason: of the advice, for letting it be, or that it cannot be read.

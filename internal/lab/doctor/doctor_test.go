@@ -181,7 +181,7 @@ func TestWhatOthersAdviseForIsNoReason(t *testing.T) {
 }
 
 func TestWithoutAProcessSwapMattersFromATenthOn(t *testing.T) {
-	for free, want := range map[string]Verdict{"890000": Advise, "910000": Good} {
+	for free, want := range map[string]SettingVerdict{"890000": Advise, "910000": Good} {
 		f := newFake(t)
 		f.files(map[string]string{"proc/meminfo": "MemTotal: 8000000 kB\nSwapTotal: 1000000 kB\nSwapFree: " + free + " kB\n"})
 		if got := named(t, f.examine(0), "vm.swappiness"); got.Verdict != want {
@@ -270,7 +270,7 @@ func TestBacklogsAreHeldAgainstBursts(t *testing.T) {
 		listeners []listener
 		overflows float64
 		most      string
-		verdict   Verdict
+		verdict   SettingVerdict
 		contains  string
 	}{
 		"as large as can be":      {[]listener{{at: at, queue: 0, limit: 4096}}, 0, "4096", Good, "burst"},

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"plimsoll/internal/lab/words"
+	"plimsoll/internal/lab/format"
 )
 
 type systemDescriptors struct{ used, most float64 }
@@ -70,14 +70,14 @@ func judgeSwap(s *subject, w swap) opinion {
 	if w.total == 0 {
 		return o
 	}
-	o.value = fmt.Sprintf("%d, %s of %s swapped", w.eager, words.Bytes(w.used), words.Bytes(w.total))
+	o.value = fmt.Sprintf("%d, %s of %s swapped", w.eager, format.Bytes(w.used), format.Bytes(w.total))
 	o.why = "nothing that matters is swapped"
 	victim := ""
 	switch {
 	case w.process > max(littleSwap, w.resident/100):
-		victim = fmt.Sprintf("%s of the process", words.Bytes(w.process))
+		victim = fmt.Sprintf("%s of the process", format.Bytes(w.process))
 	case s.pid == 0 && w.used > .1*w.total:
-		victim = fmt.Sprintf("%s of programs", words.Bytes(w.used))
+		victim = fmt.Sprintf("%s of programs", format.Bytes(w.used))
 	}
 	if victim != "" && w.eager > 10 {
 		o.advise, o.recommended, o.command = true, "10", sysctl("vm.swappiness", "10")
@@ -118,7 +118,7 @@ func readHugePages(s *subject) (h hugePages, err error) {
 func chosen(text string) string {
 	_, rest, _ := strings.Cut(text, "[")
 	word, _, _ := strings.Cut(rest, "]")
-	return words.Clean(strings.TrimSpace(word))
+	return format.Clean(strings.TrimSpace(word))
 }
 
 func judgeHugePages(s *subject, h hugePages) opinion {
@@ -213,7 +213,7 @@ func readClock(s *subject) (c clock, err error) {
 	if err != nil {
 		return c, err
 	}
-	c.current = words.Clean(strings.TrimSpace(text))
+	c.current = format.Clean(strings.TrimSpace(text))
 	if text, err := s.text(folder + "available_clocksource"); err == nil {
 		c.available = strings.Fields(text)
 	}

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/probe"
-	"plimsoll/internal/lab/words"
 )
 
 // sysctl is the command that sets a setting of the whole machine until the next boot, and for good.
@@ -257,10 +257,10 @@ func judgeBuffers(name string, usual int) func(s *subject, v []int) opinion {
 		// At a round trip of 50 ms a window lets through 20 times itself in a second; half of the buffer is the window.
 		through := float64(most) / 2 * 20
 		o := opinion{value: fmt.Sprintf("%d %d %d", v[0], v[1], v[2]),
-			why: fmt.Sprintf("grows by itself up to %s: %s a second on one connection at 50 ms of round trip", words.Bytes(float64(most)), words.Bytes(through))}
+			why: fmt.Sprintf("grows by itself up to %s: %s a second on one connection at 50 ms of round trip", format.Bytes(float64(most)), format.Bytes(through))}
 		if most < 1<<20 {
 			o.advise, o.recommended = true, fmt.Sprintf("%d %d %d", v[0], v[1], usual)
-			o.why = fmt.Sprintf("one connection at 50 ms of round trip gets no more than %s a second", words.Bytes(through))
+			o.why = fmt.Sprintf("one connection at 50 ms of round trip gets no more than %s a second", format.Bytes(through))
 			o.command = s.sysctl(name, o.recommended, "")
 		}
 		return o
@@ -278,7 +278,7 @@ func judgeMost(name string) func(s *subject, v []int) opinion {
 		if v[0] < quicBuffer && s.holdsUDP() {
 			o.advise, o.recommended, o.command = true, strconv.Itoa(quicBuffer), sysctl(name, strconv.Itoa(quicBuffer))
 			o.why = fmt.Sprintf("the process has a UDP socket, as HTTP/3 has, which all connections share: %s overflow in a burst, and what is lost is sent "+
-				"again", words.Bytes(float64(v[0])))
+				"again", format.Bytes(float64(v[0])))
 		}
 		return o
 	}

@@ -17,7 +17,7 @@ import (
 	"net/url"
 	"time"
 
-	"plimsoll/internal/lab/words"
+	"plimsoll/internal/lab/format"
 )
 
 // The bounds of what is asked of a URL.
@@ -143,7 +143,7 @@ var outsideChecks = []struct {
 func judgeKeepAlive(v *view) opinion {
 	switch {
 	case v.again != nil:
-		return opinion{value: "not known", why: "the second request failed: " + words.Clean(v.again.Error())}
+		return opinion{value: "not known", why: "the second request failed: " + format.Clean(v.again.Error())}
 	case v.cut:
 		return opinion{value: "not known", why: "the answer is longer than 1 MB and was not read whole: name a shorter one"}
 	case v.reused:
@@ -175,7 +175,7 @@ func judgeProtocol(v *view) opinion {
 func judgeResumption(v *view) opinion {
 	switch {
 	case v.again != nil:
-		return opinion{value: "not known", why: "a further request failed: " + words.Clean(v.again.Error())}
+		return opinion{value: "not known", why: "a further request failed: " + format.Clean(v.again.Error())}
 	case v.resumed:
 		return opinion{value: "resumed", why: "a client that comes back pays about half of a handshake"}
 	}
@@ -213,7 +213,7 @@ func judgeValidity(v *view) opinion {
 	until := v.state.PeerCertificates[0].NotAfter
 	left := until.Sub(v.now)
 	o := opinion{value: fmt.Sprintf("until %s", until.UTC().Format("2006-01-02 15:04")), why: fmt.Sprintf("%.0f days are left", left.Hours()/24)}
-	show := fmt.Sprintf("openssl s_client -connect %v -servername %s </dev/null | openssl x509 -noout -dates -subject -issuer", v.remote, words.Clean(v.host))
+	show := fmt.Sprintf("openssl s_client -connect %v -servername %s </dev/null | openssl x509 -noout -dates -subject -issuer", v.remote, format.Clean(v.host))
 	switch {
 	case left < 0:
 		o.advise, o.recommended, o.why = true, "a new one, now", "it is over, and clients refuse it"
@@ -222,7 +222,7 @@ func judgeValidity(v *view) opinion {
 		o.why = fmt.Sprintf("%.0f days are left; what renews certificates by itself would have done so by now", left.Hours()/24)
 	case v.trusted != nil:
 		o.advise, o.recommended = true, "one that clients trust"
-		o.why = "this machine does not trust it: " + words.Clean(v.trusted.Error())
+		o.why = "this machine does not trust it: " + format.Clean(v.trusted.Error())
 	}
 	if o.advise {
 		o.command = show

@@ -93,7 +93,7 @@ func TestWhatCanBeSeenFromOutsideIsJudged(t *testing.T) {
 		config  *tls.Config
 		change  func(s *httptest.Server)
 		finding string
-		verdict Verdict
+		verdict SettingVerdict
 		value   string
 		why     string
 	}{

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"plimsoll/internal/lab/words"
+	"plimsoll/internal/lab/format"
 )
 
 const (
@@ -125,11 +125,11 @@ func judgeQuota(s *subject, q quota) opinion {
 	o := opinion{value: fmt.Sprintf("%.3g cores", q.cores), why: "no period in which it was used up, or hardly any"}
 	if q.periods > 0 {
 		share := q.throttled / q.periods
-		o.value += fmt.Sprintf(", throttled in %s of its periods", words.Percent(share))
+		o.value += fmt.Sprintf(", throttled in %s of its periods", format.Percent(share))
 		if share > .01 {
 			o.advise, o.recommended = true, fmt.Sprintf("more than %.3g cores, or no quota", q.cores)
 			o.why = fmt.Sprintf("in %s of the periods in which it ran, it was stopped until the period's end (up to 100 ms), in the midst of requests",
-				words.Percent(share))
+				format.Percent(share))
 			o.command = fmt.Sprintf("grep -H . /proc/%d/cgroup # then raise cpu.max there, resources.limits.cpu of the pod, --cpus of docker, or CPUQuota= of "+
 				"the unit", s.pid)
 		}
@@ -151,12 +151,12 @@ func judgeMemoryLimit(s *subject, m memoryLimit) opinion {
 	if m.limit == 0 {
 		return opinion{value: "none", why: "the process may use the machine's memory"}
 	}
-	o := opinion{value: fmt.Sprintf("%s of %s", words.Bytes(m.used), words.Bytes(m.limit)), why: "the cgroup has room; files that it has read count, and " +
+	o := opinion{value: fmt.Sprintf("%s of %s", format.Bytes(m.used), format.Bytes(m.limit)), why: "the cgroup has room; files that it has read count, and " +
 		"go when there is none"}
 	resident := s.values["target.memory.rss_bytes"]
 	if resident > .85*m.limit {
 		o.advise, o.recommended = true, fmt.Sprintf("%.0f", 1.3*resident)
-		o.why = fmt.Sprintf("the process alone has %s of it: at the limit the kernel kills it, or one beside it", words.Bytes(resident))
+		o.why = fmt.Sprintf("the process alone has %s of it: at the limit the kernel kills it, or one beside it", format.Bytes(resident))
 		o.command = fmt.Sprintf("grep -H . /proc/%d/cgroup # then raise memory.max there, resources.limits.memory of the pod, or MemoryMax= of the unit", s.pid)
 	}
 	return o
@@ -280,14 +280,14 @@ func readGoMemory(s *subject) (g goMemory, err error) {
 func judgeGoMemory(s *subject, g goMemory) opinion {
 	o := opinion{value: "not set", why: "there is no memory limit that it would have to know of"}
 	if g.set != "" {
-		return opinion{value: words.Clean(g.set), why: "the collector works harder when the heap comes near to it"}
+		return opinion{value: format.Clean(g.set), why: "the collector works harder when the heap comes near to it"}
 	}
 	if g.limit > 0 {
 		mebibytes := int(g.limit * .9 / (1 << 20))
 		o.advise, o.recommended = true, fmt.Sprintf("%dMiB", mebibytes)
 		o.why = fmt.Sprintf("the collector does not know of the limit of %s, and lets the heap grow beyond it when there is a peak: the kernel then kills "+
 			"the process. 90 %% of the limit leave room for what is no heap",
-			words.Bytes(g.limit))
+			format.Bytes(g.limit))
 		o.command = fmt.Sprintf("GOMEMLIMIT=%dMiB # in its environment, and start it again", mebibytes)
 	}
 	return o

@@ -218,7 +218,7 @@ func TestVerdictsSayWhatTheyMean(t *testing.T) {
 		name    string
 		figure  experiment.Figure
 		rows    [][]float64
-		verdict experiment.Verdict
+		verdict experiment.DifferenceVerdict
 		says    string
 	}{
 		{"clearly slower", p99, rows(func(i float64) []float64 { return []float64{10 + i, (10 + i) * (1.12 + i/1e4)} }), experiment.Real, "real: 12 % slower"},

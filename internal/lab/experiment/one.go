@@ -20,9 +20,9 @@ import (
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/pace"
-	"plimsoll/internal/lab/page"
 	"plimsoll/internal/lab/probe"
 	"plimsoll/internal/lab/scenario"
+	"plimsoll/internal/lab/scrape"
 )
 
 // one is one run: a service is started with a value, loaded, measured and ended.
@@ -243,7 +243,7 @@ func (o *one) load(ctx context.Context) error {
 	o.raw.after = o.read()
 	o.raw.load, o.raw.timeout = totals, l.Timeout.Seconds()
 	// They take much room, and nothing here reads them.
-	totals.Crowds, totals.Lag = nil, measure.Sparse{}
+	totals.ConcurrencyAtSend, totals.Lag = nil, measure.Sparse{}
 	if totals.Ended[measure.OK] == 0 {
 		return fmt.Errorf("not one request was answered well: %s", example(totals))
 	}
@@ -338,7 +338,7 @@ func (o *one) read() map[string]float64 {
 	values := o.sampler.Sample(0).Values
 	o.raw.rss = max(o.raw.rss, values["target.memory.rss_bytes"])
 	if e := o.doing.experiment; e.metrics != "" && e.needPage {
-		metrics := page.New(fill(e.metrics, o.variables))
+		metrics := scrape.New(fill(e.metrics, o.variables))
 		if err := metrics.Read(values); err != nil {
 			o.run.Missing = append(o.run.Missing, "the metrics page: "+err.Error())
 		}

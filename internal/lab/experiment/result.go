@@ -97,21 +97,21 @@ type FigureResult struct {
 	Comparisons []Comparison
 }
 
-// Verdict is what a comparison says.
-type Verdict string
+// DifferenceVerdict is what a comparison says.
+type DifferenceVerdict string
 
 // The verdicts.
 const (
 	// Real is a difference that is neither chance nor too small to matter.
-	Real Verdict = "real"
+	Real DifferenceVerdict = "real"
 	// Small is one that is no chance, and smaller than what matters.
-	Small Verdict = "too small to matter"
+	Small DifferenceVerdict = "too small to matter"
 	// Same says that a difference that matters can be ruled out.
-	Same Verdict = "the same"
+	Same DifferenceVerdict = "the same"
 	// NotSeen says that none was seen: there may be one that is smaller than Detectable.
-	NotSeen Verdict = "not seen"
+	NotSeen DifferenceVerdict = "not seen"
 	// TooFew says that there are too few runs to call anything real.
-	TooFew Verdict = "too few runs"
+	TooFew DifferenceVerdict = "too few runs"
 )
 
 // Comparison is how a figure differs between two values.
@@ -125,7 +125,7 @@ type Comparison struct {
 	Shift, Low, High float64
 	// P is the probability of the test alone, Corrected what is left of it when all tests of the experiment are looked at together.
 	P, Corrected float64
-	Verdict      Verdict
+	Verdict      DifferenceVerdict
 	// Detectable is the difference that would have been called real nine times in ten; 0 is not known.
 	Detectable float64 `json:",omitempty"`
 	// Better says whether a real difference is good news; nil when it is none, or nobody can say.

@@ -224,7 +224,7 @@ func (c *conn) whole(body []byte, cut, surplus bool) {
 
 // judge asks the script what it thinks of an answer. One that came too late is not worth asking, though the timer, which is a few milliseconds
 // late, has not fired yet.
-func (c *conn) judge(body []byte, cut bool) Verdict {
+func (c *conn) judge(body []byte, cut bool) AnswerVerdict {
 	w := c.w
 	start := c.due
 	if c.prompt {
@@ -232,7 +232,7 @@ func (c *conn) judge(body []byte, cut bool) Verdict {
 	}
 	if w.now-start > int64(w.run.Timeout) {
 		w.example(measure.Timeout, "the answer came after the timeout", nil)
-		return Verdict{Kind: measure.Timeout}
+		return AnswerVerdict{Kind: measure.Timeout}
 	}
 	w.answer = Answer{Status: w.parser.Status, Fields: &w.parser.Fields}
 	if c.request.Body {

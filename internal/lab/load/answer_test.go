@@ -37,7 +37,7 @@ func (r *reader) Request(b []byte) ([]byte, load.Request) {
 	return append(b, request...), load.Request{Head: r.method == "HEAD", Body: r.body}
 }
 
-func (r *reader) Answer(a *load.Answer) load.Verdict {
+func (r *reader) Answer(a *load.Answer) load.AnswerVerdict {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	mark := ""
@@ -49,7 +49,7 @@ func (r *reader) Answer(a *load.Answer) load.Verdict {
 		body = fmt.Sprintf("%d bytes", len(body))
 	}
 	r.seen = append(r.seen, fmt.Sprintf("%d %s %s %v", a.Status, mark, body, a.Cut))
-	return load.Verdict{}
+	return load.AnswerVerdict{}
 }
 
 // answers are whole answers and what a script that wants bodies sees of them.

@@ -367,7 +367,7 @@ func (c *conn) over(kind measure.Kind) Session {
 	}
 	w.ended(kind, c.request.Name, w.now-c.due, w.now-sent)
 	if kind == measure.OK {
-		w.crowds[min(c.found, measure.MostFound)].add(w.now - sent)
+		w.atSend[min(c.found, measure.MostFound)].add(w.now - sent)
 	}
 	return s
 }

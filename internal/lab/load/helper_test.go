@@ -200,16 +200,16 @@ func audit(t testing.TB, totals *measure.Totals, windows []*measure.Window) {
 	if due != totals.Due || sent != totals.Sent || ended != totals.Ended || in != totals.BytesIn || out != totals.BytesOut {
 		t.Errorf("the windows add up to due %d sent %d ended %v, the totals are %d %d %v", due, sent, ended, totals.Due, totals.Sent, totals.Ended)
 	}
-	crowds, found := uint64(0), -1
-	for _, c := range totals.Crowds {
+	counted, found := uint64(0), -1
+	for _, c := range totals.ConcurrencyAtSend {
 		if c.Found <= found || c.Found >= totals.Peak || c.Count == 0 || c.Squares*float64(c.Count) < c.Sum*c.Sum*0.999 {
-			t.Errorf("a crowd after one of %d: %+v, and %d were in flight at most", found, c, totals.Peak)
+			t.Errorf("an entry for concurrency at send after that of %d: %+v, and %d were in flight at most", found, c, totals.Peak)
 		}
 		found = c.Found
-		crowds += c.Count
+		counted += c.Count
 	}
-	if crowds != totals.Ended[measure.OK] {
-		t.Errorf("%d requests are in crowds, %d ended well", crowds, totals.Ended[measure.OK])
+	if counted != totals.Ended[measure.OK] {
+		t.Errorf("%d requests are counted by concurrency at send, %d ended well", counted, totals.Ended[measure.OK])
 	}
 	var kinds measure.Tally
 	for _, r := range totals.Requests {

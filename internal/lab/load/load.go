@@ -88,7 +88,7 @@ type Session interface {
 	// Request appends the next request, head and body, to dst.
 	Request(dst []byte) ([]byte, Request)
 	// Answer judges an answer that has arrived whole. What a points to is valid during the call only.
-	Answer(a *Answer) Verdict
+	Answer(a *Answer) AnswerVerdict
 	// End gives the session back to its player.
 	End()
 }
@@ -112,8 +112,8 @@ type Answer struct {
 // BodyLimit bounds what of a body is held for a check, in bytes.
 const BodyLimit = 1 << 20
 
-// Verdict is what Answer thinks of an answer.
-type Verdict struct {
+// AnswerVerdict is what Answer thinks of an answer.
+type AnswerVerdict struct {
 	Kind measure.Kind // OK, BadStatus or BadAnswer
 	Why  string       // what was wrong, for a person, empty when OK; a constant or made once, as this is on the hot path
 	More bool         // the session has another request, Think after this answer

@@ -64,7 +64,7 @@ func (v *visit) Request(b []byte) ([]byte, load.Request) {
 	return append(b, request...), load.Request{Name: min(v.step, 1), Body: v.step == 0}
 }
 
-func (v *visit) Answer(a *load.Answer) load.Verdict {
+func (v *visit) Answer(a *load.Answer) load.AnswerVerdict {
 	if !v.asked {
 		v.blame("Answer without Request before")
 	}
@@ -73,9 +73,9 @@ func (v *visit) Answer(a *load.Answer) load.Verdict {
 		v.token = string(a.Body)
 	}
 	if v.step++; a.Status != 200 {
-		return load.Verdict{Kind: measure.BadStatus}
+		return load.AnswerVerdict{Kind: measure.BadStatus}
 	}
-	return load.Verdict{More: v.step <= v.shop.buys, Think: v.shop.think}
+	return load.AnswerVerdict{More: v.step <= v.shop.buys, Think: v.shop.think}
 }
 
 func (v *visit) End() {

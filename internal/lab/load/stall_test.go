@@ -19,12 +19,12 @@ type numbered struct {
 	next int
 }
 
-func (s *numbered) Names() []string                       { return []string{"numbered"} }
-func (s *numbered) Requests() float64                     { return 1 }
-func (s *numbered) Player(_, _ int, _ uint64) load.Player { return s }
-func (s *numbered) Begin() load.Session                   { return s }
-func (s *numbered) Answer(*load.Answer) load.Verdict      { return load.Verdict{} }
-func (s *numbered) End()                                  {}
+func (s *numbered) Names() []string                        { return []string{"numbered"} }
+func (s *numbered) Requests() float64                      { return 1 }
+func (s *numbered) Player(_, _ int, _ uint64) load.Player  { return s }
+func (s *numbered) Begin() load.Session                    { return s }
+func (s *numbered) Answer(*load.Answer) load.AnswerVerdict { return load.AnswerVerdict{} }
+func (s *numbered) End()                                   {}
 
 func (s *numbered) Request(b []byte) ([]byte, load.Request) {
 	b = fmt.Appendf(b, "GET /%d HTTP/1.1\r\nHost: %s\r\n\r\n", s.next, s.to.Authority)

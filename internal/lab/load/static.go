@@ -33,11 +33,11 @@ func (s *static) Request(dst []byte) ([]byte, Request) {
 }
 
 // Answer implements Session.
-func (s *static) Answer(a *Answer) Verdict {
+func (s *static) Answer(a *Answer) AnswerVerdict {
 	if a.Status >= 400 {
-		return Verdict{Kind: measure.BadStatus}
+		return AnswerVerdict{Kind: measure.BadStatus}
 	}
-	return Verdict{}
+	return AnswerVerdict{}
 }
 
 // End implements Session.

@@ -44,7 +44,7 @@ func (r *run) totals(c *collector, start int64) *measure.Totals {
 	}
 	t.Length = r.length(start)
 	t.Drain = max(0, finished-start-t.Length)
-	t.Requests, t.Crowds = r.requests(t), r.crowds()
+	t.Requests, t.ConcurrencyAtSend = r.requests(t), r.atSend()
 	t.Generator.Loops, t.Generator.Busy = len(r.workers), busy
 	t.Generator.Invalid = r.invalid(t)
 	t.Generator.Full = r.wholeCore(busy)
@@ -99,12 +99,12 @@ func (r *run) requests(t *measure.Totals) []measure.RequestTotals {
 	return all
 }
 
-// crowds are the loops' added up.
-func (r *run) crowds() (all []measure.Crowd) {
+// atSend is what the loops counted by concurrency at send, added up.
+func (r *run) atSend() (all []measure.ConcurrencyAtSend) {
 	for found := range measure.MostFound + 1 {
-		c := measure.Crowd{Found: found}
+		c := measure.ConcurrencyAtSend{Found: found}
 		for _, w := range r.workers {
-			of := &w.crowds[found]
+			of := &w.atSend[found]
 			c.Count += of.count
 			c.Sum += of.sum
 			c.Squares += of.squares

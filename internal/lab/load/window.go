@@ -82,7 +82,7 @@ type tally struct {
 	arrivals, late        uint64
 	peak                  int
 	kinds                 []kind // of the script's names; nil when there is only one
-	crowds                [measure.MostFound + 1]crowd
+	atSend                [measure.MostFound + 1]concurrencyAtSend
 	examples              [measure.Kinds]string
 	openError             error // the first attempt that failed
 	ownLimit              error // an attempt that failed for want of this machine's resources
@@ -97,13 +97,13 @@ type kind struct {
 	response *measure.Histogram // nil until the first one
 }
 
-// crowd is the service times, in nanoseconds, of requests that found equally many others in flight.
-type crowd struct {
+// concurrencyAtSend is the service times, in nanoseconds, of requests that found equally many others in flight.
+type concurrencyAtSend struct {
 	count        uint64
 	sum, squares float64
 }
 
-func (c *crowd) add(service int64) {
+func (c *concurrencyAtSend) add(service int64) {
 	s := float64(service)
 	c.count++
 	c.sum += s

@@ -104,9 +104,9 @@ type Totals struct {
 	Peak int
 	// Requests are the totals of each kind of request of the mix, in the order of the script's names.
 	Requests []RequestTotals `json:",omitempty"`
-	// Crowds are the requests that ended OK, by how many others they found in flight; ascending, none empty. They show where requests begin to
+	// ConcurrencyAtSend is the requests that ended OK, by how many others they found in flight; ascending, none empty. They show where requests begin to
 	// wait for each other long before a percentile does. It is nil where nobody counted.
-	Crowds []Crowd `json:",omitempty"`
+	ConcurrencyAtSend []ConcurrencyAtSend `json:"Crowds,omitempty"`
 	// Examples are, by kind of failure, what the first one looked like: for a person.
 	Examples map[string]string `json:",omitempty"`
 	// Generator is what the generator itself used.
@@ -120,11 +120,11 @@ type RequestTotals struct {
 	Response Sparse
 }
 
-// MostFound bounds Crowd.Found: what finds more counts as having found this many.
+// MostFound bounds ConcurrencyAtSend.Found: what finds more counts as having found this many.
 const MostFound = 255
 
-// Crowd is the requests that found so many others of the same loop of the generator in flight when they were sent.
-type Crowd struct {
+// ConcurrencyAtSend is the requests that found so many others of the same loop of the generator in flight when they were sent.
+type ConcurrencyAtSend struct {
 	Found        int
 	Count        uint64
 	Sum, Squares float64 // of their service times (see Window.Service) and of these squared, in nanoseconds
@@ -184,7 +184,7 @@ type Sample struct {
 
 // Step is one step of an experiment as it was measured.
 type Step struct {
-	Plan Plan
+	Plan StepPlan
 	// Began is when the step began by the wall clock, to find it in other programs' logs; the zero time when that is not known.
 	Began   time.Time
 	Totals  Totals
@@ -207,13 +207,13 @@ const drainSlack = int64(50e6)
 // line itself are offered for the sake of profiles, which cost the target something: they are no evidence of where the line is.
 const (
 	PhaseHalf     = "half"
-	PhaseKnee     = "knee"
+	PhaseAtLine   = "knee"
 	PhaseOverload = "overload"
 	PhaseRecovery = "recovery"
 )
 
-// Plan is what a step was asked to do.
-type Plan struct {
+// StepPlan is what a step was asked to do.
+type StepPlan struct {
 	Number int
 	// Phase is the part of the survey the step belongs to: "warm-up", "noise", "bracket", "refine", "half", "knee", "overload", "recovery"; "load"
 	// where there is no survey.

@@ -52,7 +52,7 @@ func TestALineIsForetoldFromBelowHalfOfIt(t *testing.T) {
 			}
 			line := queue.Line(station, true, s[0].Limit, s[0].Share, 100_000, 1)
 			for seed := range uint64(seeds) {
-				l := load{station: station, overhead: v.overhead, jitter: 20_000, length: 5 * second, crowds: true, seed: seed + 10}
+				l := load{station: station, overhead: v.overhead, jitter: 20_000, length: 5 * second, atSend: true, seed: seed + 10}
 				p, why := model.Predict(gentle(l, line), s, local(seed))
 				if p == nil {
 					t.Logf("%+v seed %d: %s", v, seed, why)
@@ -103,7 +103,7 @@ func TestSeveralLoopsOfTheGeneratorCountTheirOwnOnly(t *testing.T) {
 	t.Parallel()
 	// Each of two loops offers half, and finds its own requests only: as if every second request were not seen.
 	s := objectives(t, "p99<50ms")
-	l := load{station: queue.Station{Workers: 2, Service: queue.Constant(4 * ms), Room: -1}, overhead: 100_000, length: 5 * second, crowds: true, loops: 2, seed: 4}
+	l := load{station: queue.Station{Workers: 2, Service: queue.Constant(4 * ms), Room: -1}, overhead: 100_000, length: 5 * second, atSend: true, loops: 2, seed: 4}
 	line := queue.Line(l.station, true, s[0].Limit, s[0].Share, 100_000, 1)
 	p, why := model.Predict(gentle(l, line), s, local(1))
 	if p == nil {
@@ -117,9 +117,9 @@ func TestSeveralLoopsOfTheGeneratorCountTheirOwnOnly(t *testing.T) {
 func TestWhatGentleStepsDoNotShowIsNotForetold(t *testing.T) {
 	t.Parallel()
 	s := objectives(t, "p99<50ms")
-	many := load{station: queue.Station{Workers: 64, Service: queue.Exponential(20 * ms / 5), Room: -1}, overhead: 120_000, length: 4 * second, crowds: true, seed: 1}
-	even := load{station: queue.Station{Workers: 4, Service: queue.Constant(2 * ms), Room: -1}, overhead: 120_000, length: 2 * second, crowds: true, constant: true, seed: 1}
-	brief := load{station: queue.Station{Workers: 1, Service: queue.Exponential(8 * ms), Room: -1}, length: second, crowds: true, seed: 1}
+	many := load{station: queue.Station{Workers: 64, Service: queue.Exponential(20 * ms / 5), Room: -1}, overhead: 120_000, length: 4 * second, atSend: true, seed: 1}
+	even := load{station: queue.Station{Workers: 4, Service: queue.Constant(2 * ms), Room: -1}, overhead: 120_000, length: 2 * second, atSend: true, constant: true, seed: 1}
+	brief := load{station: queue.Station{Workers: 1, Service: queue.Exponential(8 * ms), Room: -1}, length: second, atSend: true, seed: 1}
 	failing := gentle(even, 2000)
 	for i := range failing {
 		failing[i].Totals.Ended[measure.Timeout] = failing[i].Totals.Ended[measure.OK] / 10
@@ -148,7 +148,7 @@ func TestWhatGentleStepsDoNotShowIsNotForetold(t *testing.T) {
 }
 
 func TestNoRateIsForetoldWhereEvenOneRequestIsTooSlow(t *testing.T) {
-	l := load{station: queue.Station{Workers: 2, Service: queue.Constant(20 * ms), Room: -1}, length: 5 * second, crowds: true, seed: 1}
+	l := load{station: queue.Station{Workers: 2, Service: queue.Constant(20 * ms), Room: -1}, length: 5 * second, atSend: true, seed: 1}
 	if p, why := model.Predict(gentle(l, 90), objectives(t, "p99<10ms"), local(1)); p != nil || !strings.Contains(why, "no rate") {
 		t.Errorf("%+v %q", p, why)
 	}
@@ -157,7 +157,7 @@ func TestNoRateIsForetoldWhereEvenOneRequestIsTooSlow(t *testing.T) {
 func TestAProcessorThatIsUsedUpBoundsTheLine(t *testing.T) {
 	t.Parallel()
 	// A request costs 1 ms of 2 cores; nothing waits for workers.
-	l := load{station: queue.Station{Workers: 200, Service: queue.Constant(ms), Room: -1}, overhead: 120_000, length: 4 * second, crowds: true, seed: 1}
+	l := load{station: queue.Station{Workers: 200, Service: queue.Constant(ms), Room: -1}, overhead: 120_000, length: 4 * second, atSend: true, seed: 1}
 	steps := gentle(l, 1900)
 	for i := range steps {
 		sampleCPU(&steps[i], .001, .05)
@@ -177,7 +177,7 @@ func TestAProcessorThatIsUsedUpBoundsTheLine(t *testing.T) {
 func TestTheSmallerOfTwoBoundsIsTheLine(t *testing.T) {
 	t.Parallel()
 	s := objectives(t, "p99<50ms")
-	l := load{station: queue.Station{Workers: 2, Service: queue.Constant(4 * ms), Room: -1}, length: 4 * second, crowds: true, seed: 1}
+	l := load{station: queue.Station{Workers: 2, Service: queue.Constant(4 * ms), Room: -1}, length: 4 * second, atSend: true, seed: 1}
 	for cost, limit := range map[float64]string{.0001: "workers", .004: "target cpu"} {
 		steps := gentle(l, 480)
 		for i := range steps {
@@ -199,7 +199,7 @@ func TestTheSmallerOfTwoBoundsIsTheLine(t *testing.T) {
 
 func TestALineIsNeverForetoldBelowWhatKeptTheObjectives(t *testing.T) {
 	t.Parallel()
-	l := load{station: queue.Station{Workers: 2, Service: queue.Constant(4 * ms), Room: -1}, length: 4 * second, crowds: true, seed: 1}
+	l := load{station: queue.Station{Workers: 2, Service: queue.Constant(4 * ms), Room: -1}, length: 4 * second, atSend: true, seed: 1}
 	steps := gentle(l, 480)
 	// Other programs use the processors now and then, so that what a request costs is anybody's guess.
 	for i, idle := range []float64{1.9, 1.5, 1.9, 1.9} {

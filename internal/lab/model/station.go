@@ -15,7 +15,7 @@ import (
 // What gentle steps show of a hidden station is how long requests take by how many others they found in flight: as long as there are free
 // workers that is no longer than when they are alone, and from there on each further one adds a service time ÷ workers. The share that finds all workers
 // busy is small at half the line, and in the percentiles of all requests it cannot be seen: with 8 exponential workers it moves the mean
-// by 0.4 %. Where nobody counted (Totals.Crowds) the mean of all has to do, and finds a few workers only.
+// by 0.4 %. Where nobody counted (Totals.ConcurrencyAtSend) the mean of all has to do, and finds a few workers only.
 
 // bin is the requests of a step that found from low to high others.
 type bin struct {
@@ -74,7 +74,7 @@ const (
 func observe(s *measure.Step) observed {
 	t := &s.Totals
 	o := observed{rate: t.Rate(), poisson: s.Plan.Arrivals != "constant", alone: s.Plan.Rate == 0, loops: max(t.Generator.Loops, 1)}
-	if len(t.Crowds) == 0 || o.alone {
+	if len(t.ConcurrencyAtSend) == 0 || o.alone {
 		o.bins = []bin{wholeBin(s)}
 		return o
 	}
@@ -82,7 +82,7 @@ func observe(s *measure.Step) observed {
 	var sum, squares float64
 	begin := func(at int) { b, sum, squares = bin{low: at}, 0, 0 }
 	begin(0)
-	for _, c := range t.Crowds {
+	for _, c := range t.ConcurrencyAtSend {
 		if c.Count == 0 || c.Found < b.low+len(b.count) || c.Found > measure.MostFound {
 			continue
 		}
@@ -148,7 +148,7 @@ func newUncrowded(steps []measure.Step) *uncrowded {
 	slices.SortStableFunc(ordered, func(a, b measure.Step) int { return cmp.Compare(a.Plan.Rate, b.Plan.Rate) })
 	var all []*measure.Sparse
 	var count uint64
-	var first crowd
+	var first concurrencyAtSend
 	for i := range ordered {
 		s := &ordered[i]
 		if count < enough && !(count >= enoughAlone && s.Plan.Rate > 0 && ordered[0].Plan.Rate == 0) {
@@ -156,7 +156,7 @@ func newUncrowded(steps []measure.Step) *uncrowded {
 			all = append(all, h)
 			count += h.Count()
 		}
-		if c := s.Totals.Crowds; s.Plan.Rate > 0 && len(c) > 0 && c[0].Found == 0 {
+		if c := s.Totals.ConcurrencyAtSend; s.Plan.Rate > 0 && len(c) > 0 && c[0].Found == 0 {
 			first.count, first.sum, first.squares = first.count+float64(c[0].Count), first.sum+c[0].Sum, first.squares+c[0].Squares
 		}
 	}
@@ -235,8 +235,8 @@ func (p profile) service(mean float64) func(*rand.Rand) int64 {
 // at is one of the values with that mean, in nanoseconds.
 func (p profile) at(i int, mean float64) int64 { return int64(p[i]*mean + .5) }
 
-// crowd is what a simulation says of the requests that found so many others.
-type crowd struct{ count, sum, squares float64 }
+// concurrencyAtSend is what a simulation says of the requests that found so many others.
+type concurrencyAtSend struct{ count, sum, squares float64 }
 
 // end is when a request that is under way will be over.
 type end int64
@@ -244,9 +244,9 @@ type end int64
 // Before implements heap.Ordered.
 func (e end) Before(o end) bool { return e < o }
 
-// simulated is a candidate's crowds at one step's load.
+// simulated is what a candidate says of one step's load, by concurrency at send.
 type simulated struct {
-	crowds [measure.MostFound + 1]crowd
+	atSend [measure.MostFound + 1]concurrencyAtSend
 	waited float64 // share of the requests that found no free worker
 }
 
@@ -275,7 +275,7 @@ func simulate(o *observed, workers int, form profile, mean, overhead float64, ar
 		}
 		done, _ := q.Offer(at + half)
 		took := float64(done - at + half)
-		met := &sim.crowds[min(mine.Len(), measure.MostFound)]
+		met := &sim.atSend[min(mine.Len(), measure.MostFound)]
 		met.count, met.sum, met.squares = met.count+1, met.sum+took, met.squares+took*took
 		if done-drawn > at+half {
 			sim.waited++
@@ -289,8 +289,8 @@ func simulate(o *observed, workers int, form profile, mean, overhead float64, ar
 // expect is the mean that a simulation foretells for a bin, and the variance of that mean.
 func (s *simulated) expect(b *bin, perWorker float64) (mean, variance float64) {
 	if b.low == 0 && b.high == measure.MostFound {
-		var all crowd
-		for _, c := range s.crowds {
+		var all concurrencyAtSend
+		for _, c := range s.atSend {
 			all.count, all.sum, all.squares = all.count+c.count, all.sum+c.sum, all.squares+c.squares
 		}
 		mean = all.sum / all.count
@@ -301,10 +301,10 @@ func (s *simulated) expect(b *bin, perWorker float64) (mean, variance float64) {
 	for i, weight := range b.count {
 		n := b.low + i
 		from := n
-		for from > 0 && s.crowds[from].count < enough {
+		for from > 0 && s.atSend[from].count < enough {
 			from--
 		}
-		c := &s.crowds[from]
+		c := &s.atSend[from]
 		if c.count == 0 {
 			continue
 		}

@@ -23,7 +23,7 @@ type load struct {
 	rate     float64
 	constant bool
 	length   int64
-	crowds   bool // the generator counts how many others each request found
+	atSend   bool // the generator counts how many others each request found
 	loops    int  // of the generator, one when 0: a request finds those of its own only
 	seed     uint64
 }
@@ -32,7 +32,7 @@ const window = 250 * ms
 
 // step does it.
 func (l load) step(number int) measure.Step {
-	s := measure.Step{Plan: measure.Plan{Number: number, Phase: "bracket", Rate: l.rate, Arrivals: "poisson", Length: l.length, Connections: 1000}}
+	s := measure.Step{Plan: measure.StepPlan{Number: number, Phase: "bracket", Rate: l.rate, Arrivals: "poisson", Length: l.length, Connections: 1000}}
 	if l.constant {
 		s.Plan.Arrivals = "constant"
 	}
@@ -42,7 +42,7 @@ func (l load) step(number int) measure.Step {
 	var total measure.Histogram
 	loops := max(l.loops, 1)
 	insides := make([][]int64, loops)
-	crowds := map[int]*measure.Crowd{}
+	atSend := map[int]*measure.ConcurrencyAtSend{}
 	for i := range s.Windows {
 		s.Windows[i] = measure.Window{Start: int64(i) * window, Length: window}
 	}
@@ -74,10 +74,10 @@ func (l load) step(number int) measure.Step {
 		s.Totals.Ended[measure.OK]++
 		responses[in].Record(end - at)
 		total.Record(end - at)
-		c := crowds[len(inside)]
+		c := atSend[len(inside)]
 		if c == nil {
-			c = &measure.Crowd{Found: len(inside)}
-			crowds[len(inside)] = c
+			c = &measure.ConcurrencyAtSend{Found: len(inside)}
+			atSend[len(inside)] = c
 		}
 		took := float64(end - at)
 		c.Count, c.Sum, c.Squares = c.Count+1, c.Sum+took, c.Squares+took*took
@@ -90,11 +90,11 @@ func (l load) step(number int) measure.Step {
 	s.Totals.Response = total.Sparse()
 	s.Totals.Service = s.Totals.Response
 	s.Totals.Generator.Loops = loops
-	if l.crowds {
-		for _, c := range crowds {
-			s.Totals.Crowds = append(s.Totals.Crowds, *c)
+	if l.atSend {
+		for _, c := range atSend {
+			s.Totals.ConcurrencyAtSend = append(s.Totals.ConcurrencyAtSend, *c)
 		}
-		slices.SortFunc(s.Totals.Crowds, func(a, b measure.Crowd) int { return a.Found - b.Found })
+		slices.SortFunc(s.Totals.ConcurrencyAtSend, func(a, b measure.ConcurrencyAtSend) int { return a.Found - b.Found })
 	}
 	return s
 }
@@ -102,7 +102,7 @@ func (l load) step(number int) measure.Step {
 // alone is a closed loop with one connection.
 func (l load) alone(number int) measure.Step {
 	r := rand.New(rand.NewPCG(l.seed, 6))
-	s := measure.Step{Plan: measure.Plan{Number: number, Phase: "warm-up", Length: l.length, Connections: 1}}
+	s := measure.Step{Plan: measure.StepPlan{Number: number, Phase: "warm-up", Length: l.length, Connections: 1}}
 	var h measure.Histogram
 	for at := int64(0); at < l.length; s.Totals.Due++ {
 		took := l.overhead + int64(r.ExpFloat64()*float64(l.jitter)) + l.station.Service(r)

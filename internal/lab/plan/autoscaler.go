@@ -5,8 +5,8 @@ import (
 	"math"
 	"time"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/record"
-	"plimsoll/internal/lab/words"
 )
 
 // What Kubernetes does by itself, and a plan has to reckon with.
@@ -59,7 +59,7 @@ type Limit struct {
 // autoscaler finds the rate of an instance to aim at. Three things must hold when the load is what the autoscaler lets it become: grown until a new
 // instance serves, it is safe; the same with all of the tolerance used up, it is within the line; and so it is when instances are lost, however many there
 // are just then.
-func (p *Plan) autoscaler(run *record.Run) {
+func (p *DeploymentPlan) autoscaler(run *record.Run) {
 	if p.CPU == nil {
 		return
 	}
@@ -74,14 +74,14 @@ func (p *Plan) autoscaler(run *record.Run) {
 	grown := "the safe rate"
 	if o.Growth > 0 {
 		grown = fmt.Sprintf("safe rate %s ÷ %.3g, as the load may grow by %s a minute for %.3g s before a new instance serves",
-			words.Rate(i.Safe.Value), a.Grown, words.Percent(o.Growth), lag.Seconds())
+			format.Rate(i.Safe.Value), a.Grown, format.Percent(o.Growth), lag.Seconds())
 	}
 	a.Limits = []Limit{
 		{i.Safe.Value / a.Grown, grown},
 		{low / a.Grown / (1 + tolerance), fmt.Sprintf("lower end of the line %s ÷ %.3g ÷ %.3g, as the autoscaler does nothing below %.0f %% over its target",
-			words.Rate(low), a.Grown, 1+tolerance, tolerance*100)},
+			format.Rate(low), a.Grown, 1+tolerance, tolerance*100)},
 		{low * p.left(thin) / (1 + tolerance), fmt.Sprintf("lower end of the line %s × %.3g ÷ %.3g, as %s may be lost (%d of %d instances)",
-			words.Rate(low), p.left(thin), 1+tolerance, what, p.mostLost(thin), thin)},
+			format.Rate(low), p.left(thin), 1+tolerance, what, p.mostLost(thin), thin)},
 	}
 	least := a.Limits[0]
 	for _, l := range a.Limits[1:] {
@@ -101,11 +101,13 @@ func (p *Plan) autoscaler(run *record.Run) {
 }
 
 // left is the share of so many instances that the worst loss leaves.
-func (p *Plan) left(count int) float64 { return 1 - float64(p.mostLost(count))/float64(count) }
+func (p *DeploymentPlan) left(count int) float64 {
+	return 1 - float64(p.mostLost(count))/float64(count)
+}
 
 // thinnest is the number of instances, among those that the autoscaler is to run, of which a loss leaves the smallest share. From the planned ones downwards a loss
 // may leave a little less than of those; fewer are not to be run.
-func (p *Plan) thinnest() int {
+func (p *DeploymentPlan) thinnest() int {
 	thin := p.Instances.Count
 	bound := (1-uneven)*p.left(thin) - 1e-9
 	for n := thin - 1; n >= max(fewestReplicas, p.Options.Zones) && p.left(n) >= bound; n-- {
@@ -118,7 +120,7 @@ func (p *Plan) thinnest() int {
 
 // fewest is how many instances must be run, so that of these and of any number above the ones that a loss leaves carry what the autoscaler lets all of them have.
 // From the planned ones on they do, as there is never more than the planned rate.
-func (p *Plan) fewest(target float64) int {
+func (p *DeploymentPlan) fewest(target float64) int {
 	least := max(fewestReplicas, p.Options.Zones)
 	for n := p.Instances.Count; n >= least; n-- {
 		if p.Line.Low*p.left(n) < target*(1+tolerance)*(1-1e-9) {
@@ -129,7 +131,7 @@ func (p *Plan) fewest(target float64) int {
 }
 
 // request sets what an instance asks of its node, and the target as a percentage of that.
-func (p *Plan) request(a *Autoscaler, run *record.Run) {
+func (p *DeploymentPlan) request(a *Autoscaler, run *record.Run) {
 	c := p.CPU
 	a.RequestCPU = Figure{cpuStep * ceil(c.AtLine.Value/cpuStep), "cores", "what an instance takes at the lower end of the line, " + c.AtLine.How + ", rounded up"}
 	at := c.at(a.TargetRate.Value)
@@ -137,7 +139,7 @@ func (p *Plan) request(a *Autoscaler, run *record.Run) {
 	if rss := residentAtMost(run); rss > 0 {
 		asked := memoryStep * ceil(rss*(1+p.Options.Headroom)/memoryStep)
 		a.RequestMemory = Figure{asked, "bytes", fmt.Sprintf("highest resident memory in the run, %.4g MB, with %s of headroom", rss/1e6,
-			words.Percent(p.Options.Headroom))}
+			format.Percent(p.Options.Headroom))}
 	}
 	if m := p.Memory; m != nil && m.Beyond <= far && m.Total.Value+m.Error > a.RequestMemory.Value {
 		a.RequestMemory = Figure{memoryStep * ceil((m.Total.Value+m.Error)/memoryStep), "bytes",
@@ -146,11 +148,11 @@ func (p *Plan) request(a *Autoscaler, run *record.Run) {
 }
 
 // doubtAutoscaler says where processor time is a poor guide.
-func (p *Plan) doubtAutoscaler(a *Autoscaler, run *record.Run) {
+func (p *DeploymentPlan) doubtAutoscaler(a *Autoscaler, run *record.Run) {
 	c := p.CPU
 	if at := c.at(a.TargetRate.Value); c.Idle.Value > .5*at {
 		p.caution("%.0f %% of the processor time at the target is spent whatever the rate: scale on requests a second (%s an instance) rather than on the processor",
-			100*c.Idle.Value/at, words.Rate(a.TargetRate.Value))
+			100*c.Idle.Value/at, format.Rate(a.TargetRate.Value))
 	}
 	cores := float64(run.Manifest.Machine.Cores)
 	if run.Manifest.Machine.TargetLocal && cores > 0 && c.AtLine.Value < .7*cores {

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/record"
-	"plimsoll/internal/lab/words"
 )
 
 // CPU is what an instance takes of the processor: busy cores = Idle + PerRequest × requests a second.
@@ -38,7 +38,7 @@ const (
 )
 
 // processor fits the target's processor time to the rates of the steps.
-func (p *Plan) processor(run *record.Run) {
+func (p *DeploymentPlan) processor(run *record.Run) {
 	points := p.busy(run)
 	c := fitBusy(points, p.Line.Low)
 	if c == nil {
@@ -48,8 +48,8 @@ func (p *Plan) processor(run *record.Run) {
 	}
 	safe := p.Instances.Safe.Value
 	formula := fmt.Sprintf("%.3g + %.3g s × %%s", c.Idle.Value, c.PerRequest.Value)
-	c.AtSafe = Figure{c.at(safe), "cores", fmt.Sprintf(formula, words.Rate(safe))}
-	c.AtLine = Figure{c.at(p.Line.Low), "cores", fmt.Sprintf(formula, words.Rate(p.Line.Low))}
+	c.AtSafe = Figure{c.at(safe), "cores", fmt.Sprintf(formula, format.Rate(safe))}
+	c.AtLine = Figure{c.at(p.Line.Low), "cores", fmt.Sprintf(formula, format.Rate(p.Line.Low))}
 	p.CPU = c
 	if c.Error > .2*c.AtLine.Value {
 		p.caution("what the processor does at the line is only known to ±%.0f %%: a longer survey would tell better", 100*c.Error/c.AtLine.Value)
@@ -61,7 +61,7 @@ func (c *CPU) at(rate float64) float64 { return c.Idle.Value + c.PerRequest.Valu
 // usable says whether a step shows what requests cost: it is of a phase in which the service was warm and never profiled, and its requests were served.
 func usable(s *measure.Step) bool {
 	switch s.Plan.Phase {
-	case "warm-up", measure.PhaseHalf, measure.PhaseKnee, measure.PhaseOverload, measure.PhaseRecovery:
+	case "warm-up", measure.PhaseHalf, measure.PhaseAtLine, measure.PhaseOverload, measure.PhaseRecovery:
 		return false
 	}
 	total := s.Totals.Ended.Total()
@@ -69,7 +69,7 @@ func usable(s *measure.Step) bool {
 }
 
 // busy is how many cores the target kept busy in each step that counts.
-func (p *Plan) busy(run *record.Run) (points []point) {
+func (p *DeploymentPlan) busy(run *record.Run) (points []point) {
 	for i := range run.Steps {
 		s := &run.Steps[i]
 		if !usable(s) {
@@ -132,7 +132,7 @@ func fitBusy(points []point, rate float64) *CPU {
 	}
 	c := &CPU{Steps: len(points)}
 	if l, ok := straight(points); ok && l.coefficients[0] >= 0 && l.coefficients[1] > 0 {
-		how := fmt.Sprintf("least squares over %d steps of %s to %s", len(points), words.Rate(lowest(points)), words.Rate(highest(points)))
+		how := fmt.Sprintf("least squares over %d steps of %s to %s", len(points), format.Rate(lowest(points)), format.Rate(highest(points)))
 		c.Idle = Figure{l.coefficients[0], "cores", how}
 		c.PerRequest, c.PerRequestError = Figure{l.coefficients[1], "s", how}, l.error(1)
 		c.Error = l.doubt([]float64{1, rate})

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/record"
-	"plimsoll/internal/lab/words"
 )
 
 // The names of samples that tell a pool, as a metrics page is read.
@@ -30,7 +30,7 @@ type Database struct {
 }
 
 // database shares the database's connections among as many instances as there may ever be.
-func (p *Plan) database(run *record.Run) {
+func (p *DeploymentPlan) database(run *record.Run) {
 	o := &p.Options
 	if o.DatabaseConnections == 0 {
 		return
@@ -50,7 +50,7 @@ func (p *Plan) database(run *record.Run) {
 }
 
 // most is how many instances there may be, and how many a rolling update adds.
-func (p *Plan) most() (most, surging int, from string) {
+func (p *DeploymentPlan) most() (most, surging int, from string) {
 	if a := p.Autoscaler; a != nil {
 		return a.MaxReplicas, a.Surge, "the most that the autoscaler makes"
 	}
@@ -60,7 +60,7 @@ func (p *Plan) most() (most, surging int, from string) {
 
 // needed compares the pool with what was in use. By Little's law the mean in use is rate × the time that a request holds a connection, so it is a straight
 // line over the rates; moments of more come as chance has it (Poisson).
-func (p *Plan) needed(d *Database, run *record.Run) {
+func (p *DeploymentPlan) needed(d *Database, run *record.Run) {
 	rate := p.Instances.Safe.Value
 	if p.Autoscaler != nil {
 		rate = min(rate, p.Autoscaler.TargetRate.Value*p.Autoscaler.Grown)
@@ -101,11 +101,11 @@ func (p *Plan) needed(d *Database, run *record.Run) {
 	need := max(1, ceil(mean+rare*math.Sqrt(mean)))
 	d.Needed = &Figure{need, "connections", fmt.Sprintf("%s × %.3g s that a request holds one (in use ÷ rate over %d steps, Little's law) is %.3g on "+
 		"average; %.2g standard deviations more for all but one moment of a thousand",
-		words.Rate(rate), perRequest, len(points), mean, rare)}
+		format.Rate(rate), perRequest, len(points), mean, rare)}
 	d.Enough = d.PerInstance.Value >= need
 	if !d.Enough {
 		p.caution("an instance may have %.0f connections to the database and needs %.0f at %s: requests will wait for one, and the line measured does not hold; "+
-			"let the database allow more, hold connections for less time, or share them by a pooler", d.PerInstance.Value, need, words.Rate(rate))
+			"let the database allow more, hold connections for less time, or share them by a pooler", d.PerInstance.Value, need, format.Rate(rate))
 	}
 	if full {
 		p.caution("the pool was used up below the line while it was surveyed, so that more may be needed than was seen")

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"plimsoll/internal/lab/words"
+	"plimsoll/internal/lab/format"
 )
 
 // Instances is how many there have to be, and what is left of them when some are lost.
@@ -38,11 +38,11 @@ var errMany = fmt.Errorf("the rate would need more than %d instances of this lin
 
 // instances finds the smallest number that carries the rate, also with one instance or one zone lost. What the headroom is for is just such a loss,
 // so those that are left may be loaded up to the line itself.
-func (p *Plan) instances() error {
+func (p *DeploymentPlan) instances() error {
 	o := &p.Options
 	safe := p.Line.Low * (1 - o.Headroom)
-	i := &Instances{Safe: Figure{safe, "/s", fmt.Sprintf("lower end of the load line's interval, %s, less %s of headroom", words.Rate(p.Line.Low),
-		words.Percent(o.Headroom))}}
+	i := &Instances{Safe: Figure{safe, "/s", fmt.Sprintf("lower end of the load line's interval, %s, less %s of headroom", format.Rate(p.Line.Low),
+		format.Percent(o.Headroom))}}
 	needed := ceil(o.Rate / safe)
 	if needed > mostInstances {
 		return errMany
@@ -57,7 +57,7 @@ func (p *Plan) instances() error {
 	if !p.holds(i.Count) {
 		return errMany
 	}
-	i.Each = Figure{o.Rate / float64(i.Count), "/s", fmt.Sprintf("%s ÷ %d instances", words.Rate(o.Rate), i.Count)}
+	i.Each = Figure{o.Rate / float64(i.Count), "/s", fmt.Sprintf("%s ÷ %d instances", format.Rate(o.Rate), i.Count)}
 	before, after := p.losses(i.Needed), p.losses(i.Count)
 	for n := range after {
 		l := after[n]
@@ -76,7 +76,7 @@ func (p *Plan) instances() error {
 	return nil
 }
 
-func (p *Plan) holds(count int) bool {
+func (p *DeploymentPlan) holds(count int) bool {
 	for _, l := range p.losses(count) {
 		if !l.Holds {
 			return false
@@ -86,7 +86,7 @@ func (p *Plan) holds(count int) bool {
 }
 
 // losses are what happens to so many instances that are spread over the zones as evenly as can be. The zone that is lost is one with the most.
-func (p *Plan) losses(count int) []Loss {
+func (p *DeploymentPlan) losses(count int) []Loss {
 	all := []Loss{p.loss("one instance", count, 1)}
 	if z := p.Options.Zones; z > 1 {
 		all = append(all, p.loss(fmt.Sprintf("one zone of %d", z), count, p.mostLost(count)))
@@ -95,14 +95,14 @@ func (p *Plan) losses(count int) []Loss {
 }
 
 // mostLost is how many of so many instances the worst loss takes: all of the fullest zone, or one where there is but one zone.
-func (p *Plan) mostLost(count int) int {
+func (p *DeploymentPlan) mostLost(count int) int {
 	if z := p.Options.Zones; z > 1 {
 		return (count + z - 1) / z
 	}
 	return 1
 }
 
-func (p *Plan) loss(what string, count, lost int) Loss {
+func (p *DeploymentPlan) loss(what string, count, lost int) Loss {
 	l := Loss{What: what, Lost: lost, Left: count - lost}
 	if l.Left > 0 {
 		l.Each = p.Options.Rate / float64(l.Left)

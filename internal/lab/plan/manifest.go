@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"strings"
 
-	"plimsoll/internal/lab/words"
+	"plimsoll/internal/lab/format"
 )
 
 // Manifest is the HorizontalPodAutoscaler as YAML, for kubectl apply, with the Deployment's part that it relies on in comments; nil when the plan has no
 // autoscaler.
-func (p *Plan) Manifest() []byte {
+func (p *DeploymentPlan) Manifest() []byte {
 	a := p.Autoscaler
 	if a == nil {
 		return nil
@@ -19,8 +19,8 @@ func (p *Plan) Manifest() []byte {
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	note := func(indent, format string, args ...any) { comment(&b, indent, fmt.Sprintf(format, args...)) }
 	note("", "Planned by plimsoll from a survey of %s: %s, as long as %s.", p.Target, p.Mix, p.SLO)
-	note("", "Load line of one instance: %s to %s. Planned for %s with %s of headroom.", words.Rate(p.Line.Low), words.Rate(p.Line.High),
-		words.Rate(p.Options.Rate), words.Percent(p.Options.Headroom))
+	note("", "Load line of one instance: %s to %s. Planned for %s with %s of headroom.", format.Rate(p.Line.Low), format.Rate(p.Line.High),
+		format.Rate(p.Options.Rate), format.Percent(p.Options.Headroom))
 	note("", "")
 	note("", "The percentage below is one of this request, so the Deployment's container needs it. It has no limit of the processor: a quota")
 	note("", "stops an instance in the midst of requests, and the line was measured without one.")
@@ -41,7 +41,7 @@ func (p *Plan) Manifest() []byte {
 	}
 	say("  minReplicas: %d\n  maxReplicas: %d", a.MinReplicas, a.MaxReplicas)
 	say("  metrics:\n    - type: Resource\n      resource:\n        name: cpu\n        target:\n          type: Utilization")
-	note("          ", "%s of each instance: %s", words.Rate(a.TargetRate.Value), a.TargetRate.How)
+	note("          ", "%s of each instance: %s", format.Rate(a.TargetRate.Value), a.TargetRate.How)
 	say("          averageUtilization: %d", a.TargetCPU)
 	say("  behavior:\n    scaleUp:\n      stabilizationWindowSeconds: 0\n      selectPolicy: Max\n      policies:")
 	note("        ", "Twice as many by the time that the ones asked for serve, and never less than 4.")
@@ -57,7 +57,7 @@ func (p *Plan) Manifest() []byte {
 
 // spread is what keeps the instances even over the zones, indented to stand in a pod's spec; empty when there is one zone. A zone whose nodes are gone must not
 // count as one that has none, or nothing could be started in the others.
-func (p *Plan) spread() string {
+func (p *DeploymentPlan) spread() string {
 	if p.Options.Zones < 2 {
 		return ""
 	}
@@ -67,7 +67,7 @@ func (p *Plan) spread() string {
 }
 
 // resources is the value of a container's resources, indented to stand under it.
-func (p *Plan) resources() string {
+func (p *DeploymentPlan) resources() string {
 	a := p.Autoscaler
 	s := fmt.Sprintf("            requests:\n              cpu: %.0fm\n", a.RequestCPU.Value*1000)
 	if a.RequestMemory.Value > 0 {
@@ -80,6 +80,6 @@ func (p *Plan) resources() string {
 // terminal takes for more than a letter is replaced.
 func comment(b *bytes.Buffer, indent, text string) {
 	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
-		b.WriteString(strings.TrimRight(indent+"# "+words.Clean(line), " ") + "\n")
+		b.WriteString(strings.TrimRight(indent+"# "+format.Clean(line), " ") + "\n")
 	}
 }

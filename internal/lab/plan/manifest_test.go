@@ -86,12 +86,12 @@ func commented(text string) string {
 	return b.String()
 }
 
-func manifests(t *testing.T) map[string]*plan.Plan {
+func manifests(t *testing.T) map[string]*plan.DeploymentPlan {
 	busy := surveyed(step(1, 200, 64, holding(200, 50)), holder(2, 100, 5, 0), holder(3, 1000, 5, 0), holder(4, 2000, 5, 0))
 	hostile := usual()
 	hostile.Manifest.Target = "http://x/\nkind: Secret\r---\u2028a\x1b[2J"
 	hostile.Manifest.SLO = "p99<50ms\u0085spec: {}"
-	all := map[string]*plan.Plan{
+	all := map[string]*plan.DeploymentPlan{
 		"the usual":   planned(t, usual(), plan.Options{Rate: 40000, Headroom: .2, Zones: 3, PodStart: 40 * time.Second, Growth: .05}),
 		"small":       planned(t, usual(), plan.Options{Rate: 1}),
 		"slow starts": planned(t, usual(), plan.Options{Rate: 40000, Headroom: .5, PodStart: time.Hour, Growth: 1, Deployment: "shop"}),
@@ -226,7 +226,7 @@ func TestThePlansFiguresSayWhereTheyComeFrom(t *testing.T) {
 	if err != nil || len(text) > 32<<10 {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
-	var back plan.Plan
+	var back plan.DeploymentPlan
 	if err := json.Unmarshal(text, &back); err != nil || back.Autoscaler.TargetCPU != p.Autoscaler.TargetCPU {
 		t.Error(err)
 	}

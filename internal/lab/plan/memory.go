@@ -53,7 +53,7 @@ type MemoryRow struct {
 }
 
 // memory models the resident memory by the connections, where that was asked for.
-func (p *Plan) memory(run *record.Run, more []*record.Run) {
+func (p *DeploymentPlan) memory(run *record.Run, more []*record.Run) {
 	o := &p.Options
 	if o.Idle+o.Active == 0 {
 		return

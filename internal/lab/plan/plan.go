@@ -81,8 +81,8 @@ type Figure struct {
 	How   string
 }
 
-// Plan is what came out. A part that is nil could not be planned, or was not asked for; Missing tells the first from the second.
-type Plan struct {
+// DeploymentPlan is what came out. A part that is nil could not be planned, or was not asked for; Missing tells the first from the second.
+type DeploymentPlan struct {
 	Target, SLO, Mix string
 	Options          Options
 	// Line is the load line of one instance, as it was surveyed.
@@ -99,7 +99,7 @@ type Plan struct {
 
 // Make plans from the run of a survey. more are further runs of the same service, for the memory of other numbers of connections. An error is of the
 // options alone; what the runs do not tell is in Missing.
-func Make(run *record.Run, more []*record.Run, o Options) (*Plan, error) {
+func Make(run *record.Run, more []*record.Run, o Options) (*DeploymentPlan, error) {
 	if o.Zones == 0 {
 		o.Zones = 1
 	}
@@ -109,7 +109,7 @@ func Make(run *record.Run, more []*record.Run, o Options) (*Plan, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	p := &Plan{Target: run.Manifest.Target, SLO: run.Manifest.SLO, Mix: run.Manifest.Mix, Options: o}
+	p := &DeploymentPlan{Target: run.Manifest.Target, SLO: run.Manifest.SLO, Mix: run.Manifest.Mix, Options: o}
 	p.memory(run, more)
 	if p.line(run) {
 		if err := p.instances(); err != nil {
@@ -123,7 +123,7 @@ func Make(run *record.Run, more []*record.Run, o Options) (*Plan, error) {
 }
 
 // line takes the load line from a run; ok is false when it has none to plan with.
-func (p *Plan) line(run *record.Run) (ok bool) {
+func (p *DeploymentPlan) line(run *record.Run) (ok bool) {
 	missing := func(why string) bool {
 		p.Missing = append(p.Missing, "instances, autoscaler and database pools: "+why)
 		return false
@@ -159,6 +159,6 @@ func (p *Plan) line(run *record.Run) (ok bool) {
 	return true
 }
 
-func (p *Plan) caution(format string, args ...any) {
+func (p *DeploymentPlan) caution(format string, args ...any) {
 	p.Cautions = append(p.Cautions, fmt.Sprintf(format, args...))
 }

@@ -15,7 +15,7 @@ import (
 
 // step is one that offered a rate for 10 s, of which the first is not judged. values says what a sample shows at a time of the step.
 func step(number int, rate float64, connections int, values func(seconds float64) map[string]float64) measure.Step {
-	s := measure.Step{Plan: measure.Plan{Number: number, Phase: "refine", Rate: rate, Length: 10e9, Settle: 1e9, Connections: connections}}
+	s := measure.Step{Plan: measure.StepPlan{Number: number, Phase: "refine", Rate: rate, Length: 10e9, Settle: 1e9, Connections: connections}}
 	for i := range 40 {
 		w := measure.Window{Start: int64(i) * 250e6, Length: 250e6}
 		w.Ended[measure.OK] = uint64(rate / 4)
@@ -49,7 +49,7 @@ func usual() *record.Run {
 	return surveyed(step(1, 200, 64, cpu(200)), step(2, 500, 64, cpu(500)), step(3, 800, 64, cpu(800)), step(4, 1000, 64, cpu(1000)))
 }
 
-func planned(t *testing.T, run *record.Run, o plan.Options) *plan.Plan {
+func planned(t *testing.T, run *record.Run, o plan.Options) *plan.DeploymentPlan {
 	t.Helper()
 	p, err := plan.Make(run, nil, o)
 	if err != nil {
@@ -117,7 +117,7 @@ func TestTheProcessorsShareIsFittedOverTheSteps(t *testing.T) {
 	warm := step(5, 900, 64, cpu(90000))
 	warm.Plan.Phase = "warm-up"
 	profiled := step(6, 1000, 64, cpu(90000))
-	profiled.Plan.Phase = measure.PhaseKnee
+	profiled.Plan.Phase = measure.PhaseAtLine
 	beyond := step(10, 900, 64, cpu(90000))
 	beyond.Plan.Phase = measure.PhaseOverload
 	recovering := step(11, 300, 64, cpu(90000))

@@ -13,7 +13,7 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-func cautions(p *plan.Plan) string { return strings.Join(p.Cautions, "\n") }
+func cautions(p *plan.DeploymentPlan) string { return strings.Join(p.Cautions, "\n") }
 
 // holding is a service whose requests hold a database connection for 20 ms each.
 func holding(rate, most float64) func(float64) map[string]float64 {

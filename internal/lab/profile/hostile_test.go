@@ -13,8 +13,8 @@ import (
 	"github.com/google/pprof/profile"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"plimsoll/internal/lab/format"
 	lab "plimsoll/internal/lab/profile"
-	"plimsoll/internal/lab/words"
 )
 
 func zipped(t *testing.T, write func(*gzip.Writer)) []byte {
@@ -215,7 +215,7 @@ func TestNamesAreBoundedLinesOfText(t *testing.T) {
 		t.Errorf("%d texts: %q", len(texts), texts)
 	}
 	for _, text := range texts {
-		if len(text) > 310 || words.Clean(text) != text || !utf8.ValidString(text) {
+		if len(text) > 310 || format.Clean(text) != text || !utf8.ValidString(text) {
 			t.Errorf("%q", text)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"plimsoll/internal/lab/words"
+	"plimsoll/internal/lab/format"
 )
 
 // What a profile may be. Those of a large Go service have some ten thousand samples and are below a megabyte.
@@ -41,10 +41,10 @@ func Parse(data []byte) (*Profile, error) {
 	}
 	from, err := profile.ParseUncompressed(raw)
 	if err != nil {
-		return nil, fmt.Errorf("the profile is damaged: %s", words.Clean(err.Error()))
+		return nil, fmt.Errorf("the profile is damaged: %s", format.Clean(err.Error()))
 	}
 	if err := from.CheckValid(); err != nil {
-		return nil, fmt.Errorf("the profile contradicts itself: %s", words.Clean(err.Error()))
+		return nil, fmt.Errorf("the profile contradicts itself: %s", format.Clean(err.Error()))
 	}
 	if len(from.SampleType) == 0 {
 		return nil, errors.New("the profile does not say what it measured")
@@ -215,7 +215,7 @@ func (b *builder) unnamed(l *profile.Location) string {
 
 // clip bounds a text of a profile, and makes it one line of valid UTF-8.
 func clip(s string) string {
-	s = words.Clean(s)
+	s = format.Clean(s)
 	if len(s) <= mostName {
 		return s
 	}

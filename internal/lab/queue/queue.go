@@ -1,5 +1,5 @@
 // Package queue simulates a queue with several workers in virtual time: what a service with a known capacity does to the requests it is offered. It
-// is what the truth servers are built on, what their true load line is computed from, and what the model foretells a line with. It must know no
+// is what the reference servers are built on, what their true load line is computed from, and what the model foretells a line with. It must know no
 // sockets and no clocks.
 package queue
 

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"os"
 	"reflect"
 	"strings"
@@ -8,8 +9,8 @@ import (
 	"time"
 
 	"plimsoll/internal/lab/measure"
-	"plimsoll/internal/lab/page"
 	"plimsoll/internal/lab/probe"
+	"plimsoll/internal/lab/scrape"
 )
 
 // What is written and is not in the documentation is of no use to other programs.
@@ -34,13 +35,13 @@ func TestEveryFileFieldAndValueIsDocumented(t *testing.T) {
 	for _, v := range probe.Values {
 		want(v.Name)
 	}
-	for _, v := range page.Values {
+	for _, v := range scrape.Values {
 		want(v.Name)
 	}
-	for _, kind := range page.Kinds {
+	for _, kind := range scrape.Kinds {
 		want(string(kind) + profileSuffix)
 	}
-	for _, v := range []Verdict{Pass, Fail, Undecided, Invalid} {
+	for _, v := range []SLOVerdict{Pass, Fail, Undecided, Invalid} {
 		want(string(v))
 	}
 	for _, name := range append([]string{manifestFile, stepsFile, resultFile}, stepFiles...) {
@@ -62,7 +63,8 @@ func eachField(t reflect.Type, seen map[reflect.Type]bool, visit func(name strin
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if !f.Anonymous {
-			visit(f.Name)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			visit(cmp.Or(name, f.Name))
 		}
 		eachField(f.Type, seen, visit)
 	}

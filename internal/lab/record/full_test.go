@@ -50,7 +50,7 @@ func aStep(number int) *measure.Step {
 	}
 	w := measure.Window{Length: 250e6, Response: h.Sparse(), Service: h.Sparse(), Lag: h.Sparse()}
 	return &measure.Step{
-		Plan: measure.Plan{Number: number}, Windows: []measure.Window{w}, Samples: []measure.Sample{{At: 1, Values: map[string]float64{"host.cores": 2}}},
+		Plan: measure.StepPlan{Number: number}, Windows: []measure.Window{w}, Samples: []measure.Sample{{At: 1, Values: map[string]float64{"host.cores": 2}}},
 		Totals: measure.Totals{Response: w.Response},
 	}
 }

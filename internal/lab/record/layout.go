@@ -44,7 +44,7 @@ var stepFiles = []string{windowsFile, responseFile, serviceFile, lagFile, totals
 // stepLine is a line of steps.jsonl.
 type stepLine struct {
 	Began     time.Time `json:",omitzero"`
-	Plan      measure.Plan
+	Plan      measure.StepPlan
 	Totals    totalsLine
 	Windows   int // lines of windows.jsonl and of each HDR log
 	Samples   int // lines of samples.jsonl

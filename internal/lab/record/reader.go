@@ -147,7 +147,7 @@ func (l *stepLine) check() error {
 		}
 	}
 	next := 0
-	for _, c := range l.Totals.Crowds {
+	for _, c := range l.Totals.ConcurrencyAtSend {
 		if c.Found < next || c.Found > measure.MostFound {
 			return fmt.Errorf("crowds are 0 to %d and in order, and here is %d", measure.MostFound, c.Found)
 		}

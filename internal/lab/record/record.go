@@ -55,24 +55,24 @@ type Machine struct {
 	TargetPID   int `json:",omitempty"`
 }
 
-// Verdict is what a step says about the SLO.
-type Verdict string
+// SLOVerdict is what a step says about the SLO.
+type SLOVerdict string
 
 // The verdicts.
 const (
-	Pass      Verdict = "PASS"
-	Fail      Verdict = "FAIL"
-	Undecided Verdict = "UNDECIDED"
+	Pass      SLOVerdict = "PASS"
+	Fail      SLOVerdict = "FAIL"
+	Undecided SLOVerdict = "UNDECIDED"
 	// Invalid says that the generator was the limit, so that the step says nothing of the target.
-	Invalid Verdict = "INVALID"
+	Invalid SLOVerdict = "INVALID"
 )
 
 // SoFar is how an undecided step is shown against which nothing speaks: it is too short to prove
 // that the objectives hold.
-const SoFar Verdict = "OK SO FAR"
+const SoFar SLOVerdict = "OK SO FAR"
 
 // Shown is the verdict for a person.
-func (j *Judgement) Shown() Verdict {
+func (j *Judgement) Shown() SLOVerdict {
 	if j.OKSoFar() {
 		return SoFar
 	}
@@ -90,7 +90,7 @@ func (j *Judgement) OKSoFar() bool {
 type Judgement struct {
 	Step       int
 	Rate       float64
-	Verdict    Verdict
+	Verdict    SLOVerdict
 	Objectives []ObjectiveShare
 	Goodput    model.Interval // requests that ended well, a second
 	Why        string         // for a person
@@ -111,8 +111,9 @@ type Line struct {
 	Why   string
 }
 
-// Knee is a rate at which something turns, as an interval between two steps or from a fit.
-type Knee struct {
+// Collapse is the rate at which goodput stops rising (Result.Peak) or falls (Result.Collapse), as an interval
+// between two steps or from a fit.
+type Collapse struct {
 	Found   bool
 	Rate    model.Interval
 	Goodput float64 `json:",omitempty"` // at the peak
@@ -146,8 +147,8 @@ type Result struct {
 	Ended       time.Time
 	Early       string `json:",omitempty"` // why the run ended before it was done; empty when it was
 	Line        Line
-	Peak        Knee
-	Collapse    Knee // where goodput falls as the offered load rises
+	Peak        Collapse
+	Collapse    Collapse // where goodput falls as the offered load rises
 	Recovery    Recovery
 	Noise       Noise
 	Judgements  []Judgement

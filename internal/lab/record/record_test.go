@@ -41,7 +41,7 @@ func durations(r *rand.Rand, n int) measure.Sparse {
 func step(number, windows int) *measure.Step {
 	r := rand.New(rand.NewPCG(uint64(number), 9))
 	s := &measure.Step{
-		Plan: measure.Plan{Number: number, Phase: "bracket", Rate: 1234.5, Arrivals: "poisson", Length: int64(windows) * 250e6, Settle: 1e9,
+		Plan: measure.StepPlan{Number: number, Phase: "bracket", Rate: 1234.5, Arrivals: "poisson", Length: int64(windows) * 250e6, Settle: 1e9,
 			Connections: 64, Why: "between 1000 (passed) and 1500 (failed)"},
 		Began: time.Date(2026, 1, 2, 3, 4, 5+number, 250e6, time.UTC),
 	}
@@ -59,7 +59,7 @@ func step(number, windows int) *measure.Step {
 	t.ConnectionsMade, t.Reused, t.Peak = 64, 1100, 70
 	t.Requests = []measure.RequestTotals{{Name: "list, all", Ended: t.Ended, Response: durations(r, 1000)}, {Name: "buy", Response: durations(r, 0)}}
 	t.Examples = map[string]string{"bad_status": "HTTP/1.1 503 <busy>"}
-	t.Crowds = []measure.Crowd{{Found: 0, Count: 7, Sum: 1.5e6, Squares: 2.5e12}, {Found: 255, Count: 1}}
+	t.ConcurrencyAtSend = []measure.ConcurrencyAtSend{{Found: 0, Count: 7, Sum: 1.5e6, Squares: 2.5e12}, {Found: 255, Count: 1}}
 	t.Generator = measure.Generator{Loops: 1, CPU: 12e6, Busy: .2}
 	return s
 }
@@ -68,7 +68,7 @@ func result() *record.Result {
 	return &record.Result{
 		Ended:      time.Date(2026, 1, 2, 3, 9, 0, 0, time.UTC),
 		Line:       record.Line{Found: true, Interval: model.Interval{Low: 1880, Estimate: 1905, High: 1930, Confidence: .95}, Why: "12 steps"},
-		Peak:       record.Knee{Found: true, Goodput: 2100, Rate: model.Interval{Low: 2000, Estimate: 2100, High: 2200, Confidence: .95}},
+		Peak:       record.Collapse{Found: true, Goodput: 2100, Rate: model.Interval{Low: 2000, Estimate: 2100, High: 2200, Confidence: .95}},
 		Judgements: []record.Judgement{{Step: 1, Rate: 1234.5, Verdict: record.Pass, Objectives: []record.ObjectiveShare{{Objective: "p99<50ms", Allowed: .01}}}},
 		Model:      model.Model{USL: &model.USL{Lambda: model.Interval{Estimate: 4}}},
 	}
@@ -526,7 +526,7 @@ func TestAnUndecidedStepThatHeldSoFarIsShownAsThat(t *testing.T) {
 	broken := []record.ObjectiveShare{held[0], {Share: model.Interval{Estimate: .02, High: .04}, Allowed: .01}}
 	for _, c := range []struct {
 		j    record.Judgement
-		want record.Verdict
+		want record.SLOVerdict
 	}{
 		{record.Judgement{Verdict: record.Undecided, Objectives: held}, record.SoFar},
 		{record.Judgement{Verdict: record.Undecided, Objectives: broken}, record.Undecided},

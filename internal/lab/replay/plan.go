@@ -6,8 +6,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// Plan counts arrivals by when they are due.
-type Plan struct {
+// ArrivalPlan counts arrivals by when they are due.
+type ArrivalPlan struct {
 	// Step is the time that one count covers: a second, and more for a replay of more than a day.
 	Step   time.Duration
 	Counts []uint64
@@ -16,10 +16,10 @@ type Plan struct {
 // maxCounts bounds a plan: the seconds of a day.
 const maxCounts = 86_400
 
-func newPlan() Plan { return Plan{Step: time.Second} }
+func newPlan() ArrivalPlan { return ArrivalPlan{Step: time.Second} }
 
 // add counts an arrival. When there is no count for it the counts are put together in pairs, so that each covers twice the time.
-func (p *Plan) add(due int64) {
+func (p *ArrivalPlan) add(due int64) {
 	for due/int64(p.Step) >= maxCounts {
 		for i := range (len(p.Counts) + 1) / 2 {
 			sum := p.Counts[2*i]
@@ -40,7 +40,7 @@ func (p *Plan) add(due int64) {
 
 // Fold puts the windows of a load together to the same steps: what was due in each, and what was sent. A window counts in the step in which it
 // begins, so a step should be a multiple of the windows' length.
-func (p *Plan) Fold(windows []measure.Window) (due, sent []uint64) {
+func (p *ArrivalPlan) Fold(windows []measure.Window) (due, sent []uint64) {
 	due, sent = make([]uint64, len(p.Counts)), make([]uint64, len(p.Counts))
 	for i := range windows {
 		w := &windows[i]

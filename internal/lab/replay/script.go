@@ -44,14 +44,14 @@ func (s *session) Request(dst []byte) ([]byte, load.Request) {
 
 // Answer holds the status against the log's: one below 400 is well, and one below 500 that the log has as well, as a page that was missing then may
 // be missing now. A server's error is none that may be repeated.
-func (s *session) Answer(a *load.Answer) load.Verdict {
+func (s *session) Answer(a *load.Answer) load.AnswerVerdict {
 	switch {
 	case a.Status < 400, a.Status < 500 && a.Status == s.logged:
-		return load.Verdict{}
+		return load.AnswerVerdict{}
 	case a.Status < len(unexpected):
-		return load.Verdict{Kind: measure.BadStatus, Why: unexpected[a.Status]}
+		return load.AnswerVerdict{Kind: measure.BadStatus, Why: unexpected[a.Status]}
 	}
-	return load.Verdict{Kind: measure.BadStatus, Why: "a status of 600 or above"}
+	return load.AnswerVerdict{Kind: measure.BadStatus, Why: "a status of 600 or above"}
 }
 
 // unexpected are the sentences about statuses, made once.

@@ -34,7 +34,7 @@ type Source struct {
 
 	mu     sync.Mutex // of what follows, which others may ask for
 	stats  Stats
-	plan   Plan
+	plan   ArrivalPlan
 	failed error
 }
 
@@ -281,10 +281,10 @@ func (s *Source) Stats() Stats {
 
 // Plan is how many of the requests that were read so far are due in each second of the replay; the copy is the caller's. The last second may
 // be incomplete while the reading goes on.
-func (s *Source) Plan() Plan {
+func (s *Source) Plan() ArrivalPlan {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Plan{Step: s.plan.Step, Counts: slices.Clone(s.plan.Counts)}
+	return ArrivalPlan{Step: s.plan.Step, Counts: slices.Clone(s.plan.Counts)}
 }
 
 // Err is what ended the reading early, nil when nothing did or it goes on: a log that is damaged, or an error of the disk. What stood

@@ -287,7 +287,7 @@ func TestAHARIsPutInOrderOfTime(t *testing.T) {
 }
 
 func TestWhatWasSentIsHeldAgainstThePlan(t *testing.T) {
-	plan := replay.Plan{Step: time.Second, Counts: []uint64{100, 200, 100}}
+	plan := replay.ArrivalPlan{Step: time.Second, Counts: []uint64{100, 200, 100}}
 	windows := []measure.Window{}
 	for i, n := range []uint64{50, 50, 100, 95, 50, 50} {
 		windows = append(windows, measure.Window{Start: int64(i) * 5e8, Length: 5e8, Due: n, Sent: n})

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"math"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/record"
-	"plimsoll/internal/lab/words"
 )
 
 // twoView is what the page of a comparison is filled with.
 type twoView struct {
 	Title, Heading, Subject, When string
-	Verdict                       Verdict
+	Verdict                       Headline
 	Sides                         []Side
 	Changed                       []Change
 	Figures                       []DifferenceRow
@@ -59,15 +59,15 @@ func compareView(a, b *Data, c *Comparison) *twoView {
 func day(d *Data) string { return d.Manifest.Started.UTC().Format("2 January 2006, 15:04 UTC") }
 
 func side(name, mark string, d *Data) Side {
-	s := Side{Name: name, Mark: mark, Line: "load line not found", When: day(d), Target: clip(d.Manifest.Target, 300), Command: words.Command(d.Manifest.Command...), Checks: validity(d)}
+	s := Side{Name: name, Mark: mark, Line: "load line not found", When: day(d), Target: clip(d.Manifest.Target, 300), Command: format.Command(d.Manifest.Command...), Checks: validity(d)}
 	if d.Result != nil && d.Result.Line.Found {
 		s.Line = interval(d.Result.Line.Interval) + " requests a second"
 	}
 	return s
 }
 
-func compareVerdict(c *Comparison) Verdict {
-	v := Verdict{Tone: "invalid", Chip: "Not comparable", Before: c.Sentence}
+func compareVerdict(c *Comparison) Headline {
+	v := Headline{Tone: "invalid", Chip: "Not comparable", Before: c.Sentence}
 	if len(c.Figures) > 0 && c.Figures[0].Figure == lineFigure {
 		d := c.Figures[0]
 		v.Tone, v.Chip = "undecided", "No real change"

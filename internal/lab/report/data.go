@@ -40,7 +40,7 @@ type Step struct {
 	Connections int
 	Seconds     float64 // of offered load, settling included
 	Judged      float64 // seconds that the figures below are of
-	Verdict     record.Verdict
+	Verdict     record.SLOVerdict
 	Because     string `json:",omitempty"` // the verdict's grounds
 	Goodput     model.Interval
 	Throughput  float64 // requests that got a whole answer, good or bad
@@ -138,7 +138,7 @@ func makeStep(s *measure.Step, j record.Judgement, cores int) Step {
 	out := Step{
 		Number: s.Plan.Number, Phase: clip(s.Plan.Phase, 30), Why: clip(s.Plan.Why, mostText), Rate: s.Plan.Rate, Connections: s.Plan.Connections,
 		Seconds: float64(s.Totals.Length) / float64(time.Second), Judged: seconds,
-		Verdict: record.Verdict(clip(string(j.Shown()), 30)), Because: clip(j.Why, mostText), Goodput: j.Goodput,
+		Verdict: record.SLOVerdict(clip(string(j.Shown()), 30)), Because: clip(j.Why, mostText), Goodput: j.Goodput,
 		Mean: t.Response.Mean(), ServiceMean: t.Service.Mean(), Max: t.Response.Max, LagP99: t.Lag.Quantile(.99),
 		Curve: curve(&t.Response, t.Ended.Total()), Invalid: clip(s.Totals.Generator.Invalid, mostText),
 	}

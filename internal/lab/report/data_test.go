@@ -44,7 +44,7 @@ func windows(settle int, all ...struct {
 	failed uint64
 }) measure.Step {
 	const length = int64(1e9)
-	s := measure.Step{Plan: measure.Plan{Number: 1, Rate: 3, Settle: int64(settle) * length}}
+	s := measure.Step{Plan: measure.StepPlan{Number: 1, Rate: 3, Settle: int64(settle) * length}}
 	for i, w := range all {
 		var h measure.Histogram
 		for _, ms := range w.ms {

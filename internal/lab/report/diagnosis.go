@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"plimsoll/internal/lab/diagnose"
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/profile"
-	"plimsoll/internal/lab/words"
 )
 
 // What of a diagnosis goes into a page, so that it stays one that a person reads.
@@ -74,9 +74,9 @@ func diagnosisView(d *diagnose.Diagnosis, line float64) *DiagnosisView {
 	for _, s := range d.First.Where {
 		at, half := placeView(s.Place), "not known"
 		if s.AtHalf > 0 {
-			half = words.Duration(s.AtHalf * 1e9)
+			half = format.Duration(s.AtHalf * 1e9)
 		}
-		v.Spenders = append(v.Spenders, SpenderView{s.Function, at.At, percent(s.Share), words.Duration(s.PerRequest * 1e9), half})
+		v.Spenders = append(v.Spenders, SpenderView{s.Function, at.At, percent(s.Share), format.Duration(s.PerRequest * 1e9), half})
 	}
 	for i, f := range d.Findings {
 		one := FindingView{Finding: f, Number: i + 1, Sure: sure(f.Confidence), Expected: expected(f.Gain, line), Why: sentence(f.Gain.Why)}

@@ -75,7 +75,7 @@ func lacking() map[string]*record.Run {
 	all["cut off"] = early
 	lost := plain().survey()
 	lost.Result.Line = record.Line{Why: "above 2600, where the generator was the limit"}
-	lost.Result.Model, lost.Result.Peak, lost.Result.Collapse = model.Model{}, record.Knee{Why: "goodput still rose"}, record.Knee{}
+	lost.Result.Model, lost.Result.Peak, lost.Result.Collapse = model.Model{}, record.Collapse{Why: "goodput still rose"}, record.Collapse{}
 	lost.Steps[10].Totals.Generator.Invalid = "its busiest loop was at work 97 % of the time"
 	lost.Result.Judgements[10].Verdict = record.Invalid
 	all["no line"] = lost

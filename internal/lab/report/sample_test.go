@@ -77,7 +77,7 @@ const timeout = int64(time.Second)
 func (s shop) step(number int, rate float64) measure.Step {
 	length, window := s.length.Nanoseconds(), (250 * time.Millisecond).Nanoseconds()
 	settle := length / 5
-	st := measure.Step{Plan: measure.Plan{Number: number, Phase: phases[(number-1)%len(phases)], Rate: rate, Arrivals: "poisson",
+	st := measure.Step{Plan: measure.StepPlan{Number: number, Phase: phases[(number-1)%len(phases)], Rate: rate, Arrivals: "poisson",
 		Length: length, Settle: settle, Connections: 64, Why: fmt.Sprintf("is %.0f a second still good?", rate)}}
 	count := int(length / window)
 	ws := make([]measure.Window, count)
@@ -198,8 +198,8 @@ func (s shop) conclude(r *record.Result) {
 	}
 	line := around(capacity*.9525, .013)
 	r.Line = record.Line{Found: true, Interval: line, Why: "between the highest rate that passed and the lowest that failed"}
-	r.Peak = record.Knee{Found: true, Rate: around(capacity*.99, .02), Goodput: capacity * .985, Why: "goodput does not rise above it"}
-	r.Collapse = record.Knee{Found: true, Rate: around(capacity*1.15, .08), Why: "goodput falls from here on"}
+	r.Peak = record.Collapse{Found: true, Rate: around(capacity*.99, .02), Goodput: capacity * .985, Why: "goodput does not rise above it"}
+	r.Collapse = record.Collapse{Found: true, Rate: around(capacity*1.15, .08), Why: "goodput falls from here on"}
 	r.Recovery = record.Recovery{Tested: true, Recovered: true, After: 1.25, Why: "p99 was back within 10 % after 1.25 s"}
 	r.Noise = record.Noise{P50: .011, P99: .034, Goodput: .006, CPU: .012, Measured: true}
 	r.Model = model.Model{

@@ -7,8 +7,8 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// Verdict is the first thing on the page. Its sentence is made of parts, of which Big is set large and Range is kept on one line.
-type Verdict struct {
+// Headline is the first thing on the page. Its sentence is made of parts, of which Big is set large and Range is kept on one line.
+type Headline struct {
 	Tone                      string // "pass", "fail", "undecided": which colour and shape it has
 	Chip                      string
 	Before, Big, Range, After string
@@ -16,16 +16,16 @@ type Verdict struct {
 	Strip                     *Strip
 }
 
-func verdict(d *Data) Verdict {
-	var v Verdict
+func verdict(d *Data) Headline {
+	var v Headline
 	switch r := d.Result; {
 	case d.Manifest.Kind != record.KindSurvey:
 		v = loadVerdict(d)
 	case r == nil:
-		v = Verdict{Tone: "undecided", Chip: "No result", Before: "This survey was cut off before it had a result.",
+		v = Headline{Tone: "undecided", Chip: "No result", Before: "This survey was cut off before it had a result.",
 			Details: []string{known(d), "What follows are its whole steps."}}
 	case !r.Line.Found:
-		v = Verdict{Tone: "undecided", Chip: "Load line not found", Before: "The load line was not found.",
+		v = Headline{Tone: "undecided", Chip: "Load line not found", Before: "The load line was not found.",
 			Details: []string{sentence(clip(r.Line.Why, 600)), known(d)}}
 	default:
 		v = foundVerdict(d)
@@ -42,7 +42,7 @@ func verdict(d *Data) Verdict {
 	return v
 }
 
-func foundVerdict(d *Data) Verdict {
+func foundVerdict(d *Data) Headline {
 	line := d.Result.Line.Interval
 	within := "(" + rangeOf(line)
 	if c := confidence(line); c != "" {
@@ -52,7 +52,7 @@ func foundVerdict(d *Data) Verdict {
 	if d.Manifest.SLO != "" {
 		after = "at " + objectives(d.Manifest.SLO) + "."
 	}
-	v := Verdict{Tone: "pass", Chip: "Load line found", Before: "This service carries", Big: number(line.Estimate),
+	v := Headline{Tone: "pass", Chip: "Load line found", Before: "This service carries", Big: number(line.Estimate),
 		Range: "requests a second " + within + ")", After: after}
 	if d.Result.Line.Why != "" {
 		v.Details = append(v.Details, sentence(d.Result.Line.Why))
@@ -66,10 +66,10 @@ func foundVerdict(d *Data) Verdict {
 }
 
 // loadVerdict is for runs that look for no line: what was offered, and what became of it.
-func loadVerdict(d *Data) Verdict {
-	v := Verdict{Tone: "pass", Chip: "One run under load", Before: "This service was offered"}
+func loadVerdict(d *Data) Headline {
+	v := Headline{Tone: "pass", Chip: "One run under load", Before: "This service was offered"}
 	if len(d.Steps) == 0 {
-		return Verdict{Tone: "undecided", Chip: "Nothing measured", Before: "This run has no whole step."}
+		return Headline{Tone: "undecided", Chip: "Nothing measured", Before: "This run has no whole step."}
 	}
 	s := &d.Steps[0]
 	for i := range d.Steps {
@@ -202,7 +202,7 @@ func nice(v float64) float64 {
 }
 
 // tone is a verdict's name in style sheets.
-func tone(v record.Verdict) string {
+func tone(v record.SLOVerdict) string {
 	switch v {
 	case record.Pass:
 		return "pass"

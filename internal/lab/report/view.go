@@ -6,16 +6,16 @@ import (
 	"slices"
 	"strings"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/model"
 	"plimsoll/internal/lab/record"
-	"plimsoll/internal/lab/words"
 )
 
 // view is what the page's template is filled with: texts that are ready to be read, and rows of tables.
 type view struct {
 	Title, Heading, Subject, When string
-	Verdict                       Verdict
+	Verdict                       Headline
 	Tiles                         []Tile
 	Diagnosis                     *DiagnosisView
 	Flames                        []FlameView
@@ -81,7 +81,7 @@ func makeView(run *record.Run, d *Data) *view {
 	v := &view{
 		Heading: heading(m.Kind), Subject: clip(m.Target, 300), When: m.Started.UTC().Format("2 January 2006, 15:04 UTC"),
 		Verdict: verdict(d), Tiles: tiles(d), Estimates: estimates(d), Validity: validity(d), Notes: clipped(d.Notes), Facts: facts(m),
-		Command: words.Command(m.Command...), Survey: m.Kind == record.KindSurvey, Kinds: kinds(run),
+		Command: format.Command(m.Command...), Survey: m.Kind == record.KindSurvey, Kinds: kinds(run),
 		File: fmt.Sprintf("plimsoll-%s-%s.json", plainName(m.Kind), m.Started.UTC().Format("20060102-150405")),
 	}
 	v.Title = v.Heading + " of " + v.Subject

@@ -370,4 +370,6 @@ func (t *take) readEdges(f strict.Fields) {
 }
 
 // verdict of an answer that is not good.
-func failed(k measure.Kind, why string) load.Verdict { return load.Verdict{Kind: k, Why: why} }
+func failed(k measure.Kind, why string) load.AnswerVerdict {
+	return load.AnswerVerdict{Kind: k, Why: why}
+}

@@ -10,7 +10,7 @@ import (
 )
 
 // judged is the verdict of a check section on an answer; empty is no section.
-func judged(t *testing.T, check string, a *load.Answer) load.Verdict {
+func judged(t *testing.T, check string, a *load.Answer) load.AnswerVerdict {
 	t.Helper()
 	if check != "" {
 		check = ", check: " + check

@@ -77,7 +77,7 @@ func parsed(t testing.TB, raw []byte) (*http.Request, string) {
 }
 
 // visit plays one session against a handler and returns its requests' names, its last verdict and its think times.
-func visit(t testing.TB, s load.Script, p load.Player, h http.HandlerFunc) (names []string, last load.Verdict, thought []time.Duration) {
+func visit(t testing.TB, s load.Script, p load.Player, h http.HandlerFunc) (names []string, last load.AnswerVerdict, thought []time.Duration) {
 	t.Helper()
 	session := p.Begin()
 	defer session.End()

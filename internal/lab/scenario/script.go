@@ -195,7 +195,7 @@ func (v *visit) render(dst []byte, p pieces) []byte {
 }
 
 // Answer judges the answer to the request that Request gave last. See load.Session.
-func (v *visit) Answer(a *load.Answer) load.Verdict {
+func (v *visit) Answer(a *load.Answer) load.AnswerVerdict {
 	st := &v.steps[v.at]
 	if !st.check.status(a.Status) {
 		return failed(measure.BadStatus, v.statusWhy(st, a.Status))
@@ -213,13 +213,13 @@ func (v *visit) Answer(a *load.Answer) load.Verdict {
 	}
 	v.at++
 	if v.at == len(v.steps) {
-		return load.Verdict{Kind: measure.OK}
+		return load.AnswerVerdict{Kind: measure.OK}
 	}
 	think := st.think
 	if st.random {
 		think = time.Duration(float64(think) * v.rng.ExpFloat64())
 	}
-	return load.Verdict{Kind: measure.OK, More: true, Think: think}
+	return load.AnswerVerdict{Kind: measure.OK, More: true, Think: think}
 }
 
 // End gives the visit back. See load.Session.

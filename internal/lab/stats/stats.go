@@ -66,20 +66,20 @@ func few(blocks, confidence float64) float64 {
 }
 
 // Share is the interval of the share of rare bad events among all, over windows that follow each other. It is the wider, on each side, of
-// the bootstrap's and of the exact binomial one (Clopper and Pearson, 1934) with the counts divided by clump: how many events come
+// the bootstrap's and of the exact binomial one (Clopper and Pearson, 1934) with the counts divided by designEffect: how many events come
 // together, at least 1, as DesignEffect measures it. The bootstrap knows nothing of what it has not seen: from 0 bad of 500 it would say
 // that bad ones do not exist.
-func Share(bad, total []float64, clump float64, block int, confidence float64, rng *rand.Rand) Interval {
+func Share(bad, total []float64, designEffect float64, block int, confidence float64, rng *rand.Rand) Interval {
 	const replicates = 400
 	in := Ratio(bad, total, block, replicates, confidence, rng)
-	clump = max(clump, 1)
-	exact := Binomial(sum(bad)/clump, sum(total)/clump, confidence)
+	designEffect = max(designEffect, 1)
+	exact := Binomial(sum(bad)/designEffect, sum(total)/designEffect, confidence)
 	in.Low, in.High = max(min(in.Low, exact.Low), 0), min(max(in.High, exact.High), 1)
 	return in
 }
 
-// Binomial is the interval of Clopper and Pearson for bad of total, which need not be whole numbers: effective counts of events that come in
-// clumps are not. It is 0 to 1 when total is 0.
+// Binomial is the interval of Clopper and Pearson for bad of total, which need not be whole numbers: effective counts of events that come
+// together are not. It is 0 to 1 when total is 0.
 func Binomial(bad, total, confidence float64) Interval {
 	if total <= 0 {
 		return Interval{0, 0, 1}
@@ -97,15 +97,15 @@ func Binomial(bad, total, confidence float64) Interval {
 }
 
 // Needed is about how many events have to be seen, if the share of bad ones stays as it is and they
-// go on to come clump at a time, until the exact interval of Share is below allowed. It has two
+// go on to come effect at a time, until the exact interval of Share is below allowed. It has two
 // significant digits. ok is false where more than a thousand times as many as now would be needed.
-func Needed(bad, total, clump, allowed, confidence float64) (n float64, ok bool) {
-	clump = max(clump, 1)
+func Needed(bad, total, effect, allowed, confidence float64) (n float64, ok bool) {
+	effect = max(effect, 1)
 	if total <= 0 {
 		bad, total = 0, 1
 	}
 	proves := func(times float64) bool {
-		return Binomial(times*bad/clump, times*total/clump, confidence).High <= allowed
+		return Binomial(times*bad/effect, times*total/effect, confidence).High <= allowed
 	}
 	low, high := 1.0, 1000.0
 	if !proves(high) {

@@ -85,7 +85,7 @@ func TestTheExactIntervalOfAShareIsTheTextbooks(t *testing.T) {
 	}
 }
 
-func TestClumpsAreCounted(t *testing.T) {
+func TestTheDesignEffectIsMeasured(t *testing.T) {
 	r := source(5)
 	var bad, total []float64
 	for range 4000 {

@@ -4,7 +4,7 @@ import "math"
 
 // A line is where the share of bad requests crosses what is allowed. It is read from all steps near it at once: each pair of a crossing and
 // a slope, the slope being that of the log-odds of the share over the logarithm of the rate, foretells a share for each step (how, a form
-// says: wait.go, loss.go); the bad requests of a step are binomial around it, their number divided by the size of the clumps they come in
+// says: wait.go, loss.go); the bad requests of a step are binomial around it, their number divided by their design effect
 // and by what steps differ beyond that; and the crossing's distribution is what is left when the slope is integrated out. Steps that show
 // nothing bad, or nothing good, need no special case: a cliff gives an interval between the highest rates that passed and the lowest that
 // failed.
@@ -16,9 +16,9 @@ import "math"
 type point struct {
 	// rate is the one that was planned. What chance made of it explains some of the noise, but not as the form would: held against that,
 	// lines came out half a percent too high.
-	rate       float64
-	bad, total float64
-	clump      float64 // how many requests were bad together
+	rate         float64
+	bad, total   float64
+	designEffect float64 // how many requests were bad together
 	// length and settle of the step in seconds, the growth of what was inside as a share of the rate, and its standard deviation.
 	length, settle       float64
 	growths, growthDoubt float64
@@ -32,8 +32,8 @@ type form interface {
 	agrees(p *point, at, slope float64) float64
 	// prior is the logarithm of how probable a pair is before any step was done.
 	prior(at, slope float64) float64
-	// clump is how many requests of a step are bad together.
-	clump(p *point, all []point, at, slope float64) float64
+	// designEffect is how many requests of a step are bad together.
+	designEffect(p *point, all []point, at, slope float64) float64
 	// counts is how much a step counts, 1 near the crossing.
 	counts(p *point, at, slope float64) float64
 	// tells says whether a step lies where the form is exact enough to tell from it how much steps differ.
@@ -69,8 +69,8 @@ func findCrossing(f form, points []point, low, high float64) crossing {
 	g := grid{form: f, points: points, bad: make([]float64, n), good: make([]float64, n), weights: make([]float64, n)}
 	for i := range points {
 		p := &points[i]
-		clump := f.clump(p, points, p.rate, 0)
-		g.weights[i], g.bad[i], g.good[i] = 1, p.bad/clump, (p.total-p.bad)/clump
+		effect := f.designEffect(p, points, p.rate, 0)
+		g.weights[i], g.bad[i], g.good[i] = 1, p.bad/effect, (p.total-p.bad)/effect
 	}
 	c := integrate(math.Log(low), math.Log(high), steep[:], g.likelihood)
 	for range 2 {
@@ -80,20 +80,20 @@ func findCrossing(f form, points []point, low, high float64) crossing {
 	return c
 }
 
-// weigh counts the steps' requests as independent ones, and takes weight from all of them when they differ more than their clumps explain.
+// weigh counts the steps' requests as independent ones, and takes weight from all of them when they differ more than their design effects explain.
 func (g *grid) weigh(c crossing) {
 	at := c.interval.Point
 	varied, expected, n := 0.0, 0.0, 0.0
 	for i := range g.points {
 		p := &g.points[i]
-		clump := g.form.clump(p, g.points, at, c.slope)
+		effect := g.form.designEffect(p, g.points, at, c.slope)
 		g.weights[i] = g.form.counts(p, at, c.slope)
-		g.bad[i], g.good[i] = p.bad/clump, (p.total-p.bad)/clump
+		g.bad[i], g.good[i] = p.bad/effect, (p.total-p.bad)/effect
 		if !g.form.tells(p, at, c.slope) {
 			continue
 		}
 		share := g.form.share(p, at, c.slope)
-		all := p.total / clump
+		all := p.total / effect
 		d := g.bad[i] - all*share
 		varied += d * d
 		expected += all * share * (1 - share)

@@ -6,12 +6,12 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/model"
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/slo"
 	"plimsoll/internal/lab/stats"
-	"plimsoll/internal/lab/words"
 )
 
 // view is the part of a step, or of several at one rate, that is judged.
@@ -33,7 +33,7 @@ func total(values []float64) (sum float64) {
 }
 
 // viewOf leaves out the settling, which is as long as the plan says. Cutting off what looks like a transient in each step by itself was
-// tried (MSER, White 1997) and rejected: near the line a slow beginning is as often one of the clumps that break the SLO, and the line came
+// tried (MSER, White 1997) and rejected: near the line a slow beginning is as often one of the times that break the SLO, and the line came
 // out too high.
 func viewOf(s *measure.Step) view {
 	first := 0
@@ -90,9 +90,9 @@ func (v *view) counts(o *slo.Objective) (bad, total []float64) {
 	return bad, total
 }
 
-// clump is how many requests break an objective together, as far as the step shows. Where fewer are bad than are allowed there is little to
+// designEffect is how many requests break an objective together, as far as the step shows. Where fewer are bad than are allowed there is little to
 // tell it from; so it is told, too, from as many of the slowest as would be allowed: they come together for the same reason.
-func (v *view) clump(o *slo.Objective, bad, total []float64, block int) float64 {
+func (v *view) designEffect(o *slo.Objective, bad, total []float64, block int) float64 {
 	effect := stats.DesignEffect(bad, total, block)
 	if o.Limit == 0 {
 		// Failures have nothing to do with the slowest answers.
@@ -136,15 +136,15 @@ func (v *view) growth() (share, doubt float64, grows bool) {
 }
 
 // judge says what a view shows of the SLO.
-func judge(v *view, objectives SLO, rng *rand.Rand) (record.Verdict, []record.ObjectiveShare, string) {
+func judge(v *view, objectives SLO, rng *rand.Rand) (record.SLOVerdict, []record.ObjectiveShare, string) {
 	verdict, why := record.Pass, "every objective is met"
 	shares := make([]record.ObjectiveShare, len(objectives))
 	for i := range objectives {
 		o := &objectives[i]
 		bad, total := v.counts(o)
 		block := stats.BlockLength(bad)
-		clump := v.clump(o, bad, total, block)
-		in := stats.Share(bad, total, clump, block, confidence, rng)
+		effect := v.designEffect(o, bad, total, block)
+		in := stats.Share(bad, total, effect, block, confidence, rng)
 		shares[i] = record.ObjectiveShare{Objective: o.Text, Share: interval(in), Allowed: o.Share}
 		words := fmt.Sprintf("%s to %s of the requests break %s, which allows %s", percent(in.Low), percent(in.High), o.Text, percent(o.Share))
 		switch {
@@ -155,7 +155,7 @@ func judge(v *view, objectives SLO, rng *rand.Rand) (record.Verdict, []record.Ob
 		case in.High > o.Share && verdict == record.Pass:
 			verdict, why = record.Undecided, words
 			if in.Point <= o.Share {
-				why = soFar(o, bad, total, clump)
+				why = soFar(o, bad, total, effect)
 			}
 		}
 	}
@@ -167,14 +167,14 @@ func judge(v *view, objectives SLO, rng *rand.Rand) (record.Verdict, []record.Ob
 
 // soFar says what was seen of an objective that held, and how many requests would prove that it
 // holds if more of them went on like this.
-func soFar(o *slo.Objective, broke, all []float64, clump float64) string {
+func soFar(o *slo.Objective, broke, all []float64, effect float64) string {
 	bad, seen := total(broke), total(all)
-	said := fmt.Sprintf("%s of %s requests broke %s", words.Count(int64(bad)), words.Count(int64(seen)), o.Text)
-	needed, ok := stats.Needed(bad, seen, clump, o.Share, confidence)
+	said := fmt.Sprintf("%s of %s requests broke %s", format.Count(int64(bad)), format.Count(int64(seen)), o.Text)
+	needed, ok := stats.Needed(bad, seen, effect, o.Share, confidence)
 	if !ok {
 		return said + ", too close to what it allows for a proof that it holds"
 	}
-	return fmt.Sprintf("%s; about %s are needed to prove that it holds", said, words.Count(int64(needed)))
+	return fmt.Sprintf("%s; about %s are needed to prove that it holds", said, format.Count(int64(needed)))
 }
 
 // Lateness is how late a generator may send the 99th percentile of requests, in nanoseconds, before what it measures says more of itself

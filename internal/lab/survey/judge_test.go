@@ -11,7 +11,7 @@ import (
 
 // made is a step of windows with so many requests each, of which the last ones are slow, and whose queue grows by a number in each.
 func made(windows int, each, slow, grows uint64) *measure.Step {
-	s := &measure.Step{Plan: measure.Plan{Rate: float64(4 * each), Length: int64(windows) * simWindow}}
+	s := &measure.Step{Plan: measure.StepPlan{Rate: float64(4 * each), Length: int64(windows) * simWindow}}
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range windows {
 		var h measure.Histogram
@@ -33,7 +33,7 @@ func TestVerdicts(t *testing.T) {
 	for _, c := range []struct {
 		what    string
 		step    *measure.Step
-		verdict record.Verdict
+		verdict record.SLOVerdict
 		why     string
 	}{
 		{"all fast", made(20, 500, 0, 0), record.Pass, "every objective"},
@@ -84,7 +84,7 @@ func TestWhatTheGeneratorDidIsNotTheServicesFault(t *testing.T) {
 	}
 	for _, c := range []struct {
 		step    *measure.Step
-		verdict record.Verdict
+		verdict record.SLOVerdict
 	}{
 		{late(40 * ms), record.Invalid}, // as late as the limit: the slow ones may be its own
 		{late(1 * ms), record.Fail},     // half of them slow, and it was late by a fiftieth of the limit

@@ -129,7 +129,7 @@ func (s *surveyor) points(o *slo.Objective) (points []point) {
 		if p.total == 0 || p.rate <= 0 {
 			continue
 		}
-		p.clump = t.view.clump(o, bad, all, stats.BlockLength(bad))
+		p.designEffect = t.view.designEffect(o, bad, all, stats.BlockLength(bad))
 		// A step in which the queue grows has shown less than it would have in time: all of it would be bad. Where there is a limit of
 		// the response time its form knows that.
 		grows := false
@@ -141,24 +141,24 @@ func (s *surveyor) points(o *slo.Objective) (points []point) {
 		points = append(points, p)
 	}
 	if o.Limit == 0 {
-		clumpAlike(points, o.Share)
+		alignDesignEffects(points, o.Share)
 	}
 	return points
 }
 
-// clumpAlike gives steps in which nothing failed the clumps of those near the line in which something did: none were seen there, which does not
-// make them smaller. Well beyond the line requests fail without end, which is no clump.
-func clumpAlike(points []point, allowed float64) {
+// alignDesignEffects gives steps in which nothing failed the largest design effect of those near the line in which something did: none was
+// seen there, which does not make it smaller. Well beyond the line requests fail without end, which is no design effect.
+func alignDesignEffects(points []point, allowed float64) {
 	const beyond = 10
 	largest := 1.0
 	for _, p := range points {
 		if p.bad > 0 && p.bad < beyond*allowed*p.total {
-			largest = max(largest, p.clump)
+			largest = max(largest, p.designEffect)
 		}
 	}
 	for i := range points {
 		if points[i].bad == 0 {
-			points[i].clump = largest
+			points[i].designEffect = largest
 		}
 	}
 }

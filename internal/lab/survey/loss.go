@@ -13,7 +13,7 @@ const (
 	// lossSlope is the usual slope: a queue that refuses what it has no room for has about as much as it has room for. lossDoubt is the standard
 	// deviation of its logarithm.
 	lossSlope, lossDoubt = 40, 1.2
-	// lossMore is by how much clumps are larger than they look in a few seconds: the largest are seldom seen.
+	// lossMore is by how much design effects are larger than they look in a few seconds: the largest are seldom seen.
 	lossMore = 1.3
 )
 
@@ -41,16 +41,16 @@ func (f *lossForm) prior(_, slope float64) float64 {
 	return heavy(math.Log(slope/lossSlope) / lossDoubt)
 }
 
-// clump is told from few clumps, so it is averaged over steps at nearly the same rate. A step with many bad requests has large ones and one
+// designEffect is told from few bad times, so it is averaged over steps at nearly the same rate. A step with many bad requests has large ones and one
 // with few has small ones, by the same chance: weighed by its own, it would count less the more it shows, and lines would come out too
 // high.
-func (f *lossForm) clump(p *point, all []point, _, _ float64) float64 {
+func (f *lossForm) designEffect(p *point, all []point, _, _ float64) float64 {
 	const alike = .08
 	sum, weight := 0.0, 0.0
 	for i := range all {
 		d := math.Log(p.rate/all[i].rate) / alike
 		w := math.Exp(-d*d/2) * all[i].total
-		sum += w * all[i].clump
+		sum += w * all[i].designEffect
 		weight += w
 	}
 	return max(lossMore*sum/weight, 1)

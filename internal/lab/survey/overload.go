@@ -33,7 +33,7 @@ func (s *surveyor) overload() error {
 }
 
 // peak finds where the goodput is highest, and where it falls again, among all steps.
-func (s *surveyor) peak() (peak, falls record.Knee) {
+func (s *surveyor) peak() (peak, falls record.Collapse) {
 	var top *trial
 	kept, offered := 0.0, 0.0
 	for _, t := range s.trials {
@@ -69,7 +69,7 @@ func (s *surveyor) peak() (peak, falls record.Knee) {
 }
 
 // falls finds where the goodput is clearly below its peak at a higher rate.
-func (s *surveyor) falls(top *trial, offered float64) record.Knee {
+func (s *surveyor) falls(top *trial, offered float64) record.Collapse {
 	g := top.judgement.Goodput
 	lowest := math.Inf(1)
 	for _, t := range s.trials {
@@ -79,9 +79,9 @@ func (s *surveyor) falls(top *trial, offered float64) record.Knee {
 		}
 	}
 	if math.IsInf(lowest, 1) {
-		return record.Knee{Why: fmt.Sprintf("goodput did not fall by more than %.0f %% up to %s requests a second", 100*collapseFall, perSecond(offered))}
+		return record.Collapse{Why: fmt.Sprintf("goodput did not fall by more than %.0f %% up to %s requests a second", 100*collapseFall, perSecond(offered))}
 	}
-	return record.Knee{Found: true, Rate: model.Interval{Low: top.rate, Estimate: lowest, High: lowest, Confidence: confidence},
+	return record.Collapse{Found: true, Rate: model.Interval{Low: top.rate, Estimate: lowest, High: lowest, Confidence: confidence},
 		Why: fmt.Sprintf("at %s requests a second the goodput was more than %.0f %% below its peak", perSecond(lowest), 100*collapseFall)}
 }
 

@@ -72,8 +72,8 @@ func TestHalfOfTheLineAndTheLineAreOfferedForProfilesAndDoNotMoveIt(t *testing.T
 	for _, p := range b.plans {
 		seen[p.Phase] = p.Rate
 	}
-	if half, knee := seen[measure.PhaseHalf], seen[measure.PhaseKnee]; half < .49*line || half > .51*line || knee < .99*line || knee > 1.01*line {
-		t.Errorf("the line is %v; %v and %v were offered for profiles", line, half, knee)
+	if half, atLine := seen[measure.PhaseHalf], seen[measure.PhaseAtLine]; half < .49*line || half > .51*line || atLine < .99*line || atLine > 1.01*line {
+		t.Errorf("the line is %v; %v and %v were offered for profiles", line, half, atLine)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestWhereThereIsNoLineProfilesAreTakenAtTheHighestGoodRate(t *testing.T) {
 	o.Limit, o.Profiled = 300, true
 	run(t, b, o)
 	last := b.plans[len(b.plans)-1]
-	if last.Phase != measure.PhaseKnee || last.Rate < 295 || last.Rate > 300 {
+	if last.Phase != measure.PhaseAtLine || last.Rate < 295 || last.Rate > 300 {
 		t.Errorf("the last step was %+v", last)
 	}
 }
@@ -226,7 +226,7 @@ func TestAnSLOThatNoRateMeetsIsSaid(t *testing.T) {
 // broken is a bench that can do nothing.
 type broken struct{ simBench }
 
-func (*broken) Step(context.Context, measure.Plan, func(*measure.Window) string) (*measure.Step, string, error) {
+func (*broken) Step(context.Context, measure.StepPlan, func(*measure.Window) string) (*measure.Step, string, error) {
 	return nil, "", errors.New("connection refused")
 }
 
@@ -245,7 +245,7 @@ func TestASurveyThatIsStoppedAnywhereSaysWhatItKnows(t *testing.T) {
 	for stop := 1; stop <= len(whole.plans); stop++ {
 		ctx, cancel := context.WithCancel(context.Background())
 		b := four()
-		b.hook = func(p measure.Plan) {
+		b.hook = func(p measure.StepPlan) {
 			if p.Number == stop {
 				cancel()
 			}

@@ -27,10 +27,10 @@ type simBench struct {
 	// dies is the rate at which the service stops answering for good, 0 for never; crumbles the one above which its goodput falls.
 	dies, crumbles float64
 	// hook, when there is one, is called before a step.
-	hook func(p measure.Plan)
+	hook func(p measure.StepPlan)
 
 	dead    bool
-	plans   []measure.Plan
+	plans   []measure.StepPlan
 	offered int64 // nanoseconds of load
 }
 
@@ -47,7 +47,7 @@ type ending struct {
 	at, took int64
 }
 
-func (b *simBench) Step(ctx context.Context, p measure.Plan, stop func(w *measure.Window) string) (*measure.Step, string, error) {
+func (b *simBench) Step(ctx context.Context, p measure.StepPlan, stop func(w *measure.Window) string) (*measure.Step, string, error) {
 	if b.hook != nil {
 		b.hook(p)
 	}
@@ -114,7 +114,7 @@ func (b *simBench) Step(ctx context.Context, p measure.Plan, stop func(w *measur
 }
 
 // exchange makes the requests of a step.
-func (b *simBench) exchange(p measure.Plan, each func(at int64, e ending)) {
+func (b *simBench) exchange(p measure.StepPlan, each func(at int64, e ending)) {
 	station := b.station
 	if b.crumbles > 0 && p.Rate > b.crumbles {
 		// Work that is thrown away: the more is offered, the longer each takes.

@@ -61,14 +61,14 @@ const (
 	noise
 	refining
 	halfway
-	knee
+	atLine
 	overload
 	recovery
 	phases
 )
 
 // names are the phases' names in plans.
-var names = [phases]string{"warm-up", "bracket", "noise", "refine", measure.PhaseHalf, measure.PhaseKnee, measure.PhaseOverload, measure.PhaseRecovery}
+var names = [phases]string{"warm-up", "bracket", "noise", "refine", measure.PhaseHalf, measure.PhaseAtLine, measure.PhaseOverload, measure.PhaseRecovery}
 
 // lengths are what the phases are expected to take, in nanoseconds; bracketing and refinement are guesses.
 func (s *surveyor) lengths() [phases]int64 {
@@ -114,8 +114,8 @@ func (s *surveyor) tell(e Event) {
 }
 
 // plan is a step of the present phase.
-func (s *surveyor) plan(rate float64, length, settle int64, why string) measure.Plan {
-	p := measure.Plan{Phase: names[s.phase], Rate: rate, Arrivals: s.o.Arrivals, Length: length, Settle: settle, Why: why}
+func (s *surveyor) plan(rate float64, length, settle int64, why string) measure.StepPlan {
+	p := measure.StepPlan{Phase: names[s.phase], Rate: rate, Arrivals: s.o.Arrivals, Length: length, Settle: settle, Why: why}
 	p.Connections = s.connections(rate)
 	if rate == 0 {
 		p.Arrivals, p.Connections = "", 1
@@ -133,7 +133,7 @@ func (s *surveyor) connections(rate float64) int {
 }
 
 // do does a step after the service has come to rest, judges it, and hands it on.
-func (s *surveyor) do(p measure.Plan) (*trial, error) {
+func (s *surveyor) do(p measure.StepPlan) (*trial, error) {
 	if err := s.settle(); err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (t *trial) words() string {
 }
 
 // doAtOnce does a step without waiting.
-func (s *surveyor) doAtOnce(p measure.Plan) (*trial, error) {
+func (s *surveyor) doAtOnce(p measure.StepPlan) (*trial, error) {
 	if s.ctx.Err() != nil {
 		return nil, early("stopped by the user")
 	}

@@ -17,7 +17,7 @@ import (
 type Bench interface {
 	// Step offers a load and measures. stop, which may be nil, is shown each window when it is over, on any goroutine, one at a time; when it returns a reason the
 	// step ends early, and is returned with what it has, and with the reason. An error means that no step could be done at all.
-	Step(ctx context.Context, p measure.Plan, stop func(w *measure.Window) (reason string)) (s *measure.Step, stopped string, err error)
+	Step(ctx context.Context, p measure.StepPlan, stop func(w *measure.Window) (reason string)) (s *measure.Step, stopped string, err error)
 	// Settle waits until what the last step left behind is gone: requests in flight and sockets are back where they were. It says how long
 	// that took, and fails when it does not happen within a bounded time.
 	Settle(ctx context.Context) (took time.Duration, err error)
@@ -60,7 +60,7 @@ type SLO = slo.SLO
 
 // Event is a piece of news.
 type Event struct {
-	Plan measure.Plan // of the step that begins or goes on
+	Plan measure.StepPlan // of the step that begins or goes on
 	// Window is the newest window of the step; nil when it begins or when the news is something else.
 	Window *measure.Window
 	// Judgement of the step when it has ended.

@@ -11,7 +11,7 @@ import "math"
 // it is a cliff.
 //
 // Rejected: a straight line of log-odds, as errors are read with (two percent too high for that reason), and a curve through the percentiles
-// themselves (with few clumps in a step a percentile is far more often too low than too high).
+// themselves (with few bad times in a step a percentile is far more often too low than too high).
 type waitForm struct {
 	allowed float64 // share of bad requests
 	always  float64 // share that is bad at any rate
@@ -33,9 +33,9 @@ const (
 	// usual one is made of.
 	usualDoubt              = 0.4
 	leastVaried, mostVaried = 0.6, 8.0
-	// clumps is how many times the requests that come while the walk forgets where it was are bad together, fewest how many such times
+	// effects is how many times the requests that come while the walk forgets where it was are bad together, fewest how many such times
 	// there are in a step at least. Simulated M/M/1 to M/D/16 queues gave them.
-	clumps, fewest = 1.2, 3.0
+	effects, fewest = 1.2, 3.0
 )
 
 // moments are the points in the judged part of a step at which the share is looked at, and their weights (Gauss and Legendre).
@@ -101,15 +101,15 @@ func (f *waitForm) prior(at, slope float64) float64 {
 	return heavy(math.Log(slope/(f.usual*f.limit*at)) / usualDoubt)
 }
 
-// clump follows from the form and not from the step: a step with many bad requests has large clumps and one with few has small ones, by the
+// designEffect follows from the form and not from the step: a step with many bad requests has a large one and one with few has small ones, by the
 // same chance, and one that is weighed by its own counts less the more it shows. Before there is a slope, the usual one is taken.
-func (f *waitForm) clump(p *point, _ []point, at, slope float64) float64 {
+func (f *waitForm) designEffect(p *point, _ []point, at, slope float64) float64 {
 	if slope == 0 {
 		slope = f.usual * f.limit * p.rate
 	}
 	drift, variance := f.walk(p.rate, at, slope)
 	forgets := (p.length - p.settle) * drift * drift / variance
-	return max(clumps*p.total/(forgets+fewest), 1)
+	return max(effects*p.total/(forgets+fewest), 1)
 }
 
 func (f *waitForm) counts(p *point, at, _ float64) float64 { return near(p.rate, at, farthest) }

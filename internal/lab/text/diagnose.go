@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"plimsoll/internal/lab/diagnose"
-	"plimsoll/internal/lab/words"
+	"plimsoll/internal/lab/format"
 )
 
 // DiagnosisInBrief is what gives first and what is sick, in a line or two each. dir is where the run is, for who wants to know more.
@@ -14,10 +14,10 @@ func DiagnosisInBrief(d *diagnose.Diagnosis, dir string) string {
 	b.WriteString(firstToGive(&d.First))
 	for i := range d.Findings {
 		f := &d.Findings[i]
-		b.WriteString(entry(fmt.Sprintf("finding %d", i+1), words.Clean(f.Rule)+", "+rankWords(f.Rank), f.Claim))
+		b.WriteString(entry(fmt.Sprintf("finding %d", i+1), format.Clean(f.Rule)+", "+rankWords(f.Rank), f.Claim))
 	}
 	if len(d.Findings) > 0 {
-		fmt.Fprintf(&b, "Why, where and what to do about it: %s\n", words.Clean(words.Command("plimsoll", "diagnose", dir)))
+		fmt.Fprintf(&b, "Why, where and what to do about it: %s\n", format.Clean(format.Command("plimsoll", "diagnose", dir)))
 	}
 	return b.String()
 }
@@ -25,7 +25,7 @@ func DiagnosisInBrief(d *diagnose.Diagnosis, dir string) string {
 func firstToGive(l *diagnose.Limit) string {
 	what := l.What
 	if l.Share > 0 {
-		what += ", " + words.Percent(l.Share) + " in use"
+		what += ", " + format.Percent(l.Share) + " in use"
 	}
 	return entry("FIRST TO GIVE", wrap(what, indent), l.Why)
 }
@@ -49,13 +49,13 @@ func Diagnosis(d *diagnose.Diagnosis) string {
 	if len(d.HeldBack) > 0 {
 		b.WriteString("\nNot claimed, since something speaks against it:\n")
 		for _, h := range d.HeldBack {
-			fmt.Fprintf(&b, "  %s: %s\n", words.Clean(h.Rule), wrap(h.Why, 4))
+			fmt.Fprintf(&b, "  %s: %s\n", format.Clean(h.Rule), wrap(h.Why, 4))
 		}
 	}
 	if len(d.NotJudged) > 0 {
 		b.WriteString("\nNot judged, since it was not measured:\n")
 		for _, n := range d.NotJudged {
-			fmt.Fprintf(&b, "  %s: %s\n", words.Clean(n.Rule), wrap(n.Missing, 4))
+			fmt.Fprintf(&b, "  %s: %s\n", format.Clean(n.Rule), wrap(n.Missing, 4))
 		}
 	}
 	return b.String()
@@ -71,9 +71,9 @@ func spenders(all []diagnose.Spender) string {
 	for _, s := range all {
 		half := "not known"
 		if s.AtHalf > 0 {
-			half = words.Duration(s.AtHalf * 1e9)
+			half = format.Duration(s.AtHalf * 1e9)
 		}
-		table.Row("  "+Clip(s.Function, 70), Clip(fmt.Sprintf("%s:%d", s.File, s.Line), 50), words.Percent(s.Share), words.Duration(s.PerRequest*1e9), half)
+		table.Row("  "+Clip(s.Function, 70), Clip(fmt.Sprintf("%s:%d", s.File, s.Line), 50), format.Percent(s.Share), format.Duration(s.PerRequest*1e9), half)
 	}
 	return "\n" + table.String()
 }
@@ -99,7 +99,7 @@ func finding(number int, f *diagnose.Finding) string {
 	pad := strings.Repeat(" ", margin)
 	section := func(name string) { fmt.Fprintf(&b, "%s%s\n", pad, name) }
 	item := func(text string) { fmt.Fprintf(&b, "%s  %s\n", pad, wrap(text, margin+2)) }
-	fmt.Fprintf(&b, "%3d  %s: %s, %s sure\n%s%s\n", number, words.Clean(f.Rule), rankWords(f.Rank), words.Percent(f.Confidence), pad, wrap(f.Claim, margin))
+	fmt.Fprintf(&b, "%3d  %s: %s, %s sure\n%s%s\n", number, format.Clean(f.Rule), rankWords(f.Rank), format.Percent(f.Confidence), pad, wrap(f.Claim, margin))
 	section("evidence")
 	for _, e := range f.Evidence {
 		text := e.What + ": " + e.Value
@@ -118,7 +118,7 @@ func finding(number int, f *diagnose.Finding) string {
 		section("where")
 		places := Table{Left: []int{1, 2}}
 		for _, p := range f.Where {
-			places.Row(pad+Clip(p.Function, 70), Clip(fmt.Sprintf("%s:%d", p.File, p.Line), 50), words.Percent(p.Share)+" "+p.Of)
+			places.Row(pad+Clip(p.Function, 70), Clip(fmt.Sprintf("%s:%d", p.File, p.Line), 50), format.Percent(p.Share)+" "+p.Of)
 		}
 		b.WriteString(places.String())
 	}
@@ -138,7 +138,7 @@ func finding(number int, f *diagnose.Finding) string {
 // command is on a line of its own and never wrapped, so that it can be copied.
 func command(b *strings.Builder, text string) {
 	if text != "" {
-		fmt.Fprintf(b, "%s      %s\n", strings.Repeat(" ", margin), words.Clean(text))
+		fmt.Fprintf(b, "%s      %s\n", strings.Repeat(" ", margin), format.Clean(text))
 	}
 }
 

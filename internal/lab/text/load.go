@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/measure"
-	"plimsoll/internal/lab/words"
 )
 
 // Run is a load that was offered, by load or replay.
@@ -42,7 +42,7 @@ func Load(r *Run) string {
 		b.WriteString("\n" + kinds)
 	}
 	if full := t.Generator.Full; full != "" {
-		b.WriteString("\n  note: " + words.Clean(full) + "\n")
+		b.WriteString("\n  note: " + format.Clean(full) + "\n")
 	}
 	b.WriteString(invalid(t.Generator.Invalid))
 	return b.String()
@@ -52,23 +52,23 @@ func amounts(r *Run) string {
 	t := r.Totals
 	var table Table
 	table.Left = []int{1}
-	took := words.Duration(float64(t.Length))
+	took := format.Duration(float64(t.Length))
 	if t.Drain > 0 && t.Sent > 0 {
-		took += ", and " + words.Duration(float64(t.Drain)) + " until the last answer"
+		took += ", and " + format.Duration(float64(t.Drain)) + " until the last answer"
 	}
 	if r.Closed {
-		table.Row("requests", fmt.Sprintf("%s in %s", words.Count(t.Ended.Total()), took))
+		table.Row("requests", fmt.Sprintf("%s in %s", format.Count(t.Ended.Total()), took))
 	} else {
-		table.Row("requests", fmt.Sprintf("%s due, %s sent, in %s", words.Count(t.Due), words.Count(t.Sent), took))
-		table.Row("rate", words.Rate(t.Rate()))
+		table.Row("requests", fmt.Sprintf("%s due, %s sent, in %s", format.Count(t.Due), format.Count(t.Sent), took))
+		table.Row("rate", format.Rate(t.Rate()))
 	}
 	after := ""
 	if t.Drained > t.Ended[measure.OK]/100 {
-		after = fmt.Sprintf(", %s of them after the load was over", words.Count(t.Drained))
+		after = fmt.Sprintf(", %s of them after the load was over", format.Count(t.Drained))
 	}
-	table.Row("goodput", fmt.Sprintf("%s; %s ended well%s", words.Rate(t.Goodput()), words.Percent(share(t.Ended[measure.OK], t.Ended.Total())), after))
+	table.Row("goodput", fmt.Sprintf("%s; %s ended well%s", format.Rate(t.Goodput()), format.Percent(share(t.Ended[measure.OK], t.Ended.Total())), after))
 	seconds := float64(max(t.Length, 1)) / 1e9
-	table.Row("bytes", fmt.Sprintf("%s/s in, %s/s out", words.Bytes(float64(t.BytesIn)/seconds), words.Bytes(float64(t.BytesOut)/seconds)))
+	table.Row("bytes", fmt.Sprintf("%s/s in, %s/s out", format.Bytes(float64(t.BytesIn)/seconds), format.Bytes(float64(t.BytesOut)/seconds)))
 	return table.String()
 }
 
@@ -83,14 +83,14 @@ func latencies(t *measure.Totals) string {
 		if h.Count() == 0 {
 			return "-"
 		}
-		return words.Duration(float64(h.Max))
+		return format.Duration(float64(h.Max))
 	}
 	table.Row("max", longest(&t.Response), longest(&t.Service))
 	mean := func(h *measure.Sparse) string {
 		if h.Count() == 0 {
 			return "-"
 		}
-		return words.Duration(h.Mean())
+		return format.Duration(h.Mean())
 	}
 	table.Row("mean", mean(&t.Response), mean(&t.Service))
 	s := table.String()
@@ -108,7 +108,7 @@ func quantile(t *measure.Totals, q float64) string {
 	if !ok {
 		return "failed"
 	}
-	return words.Duration(float64(ns))
+	return format.Duration(float64(ns))
 }
 
 func serviceQuantile(t *measure.Totals, q float64) string {
@@ -126,14 +126,14 @@ func behindTheFigures(r *Run) string {
 		if t.Due == 0 {
 			lag = "nothing was due: the time is too short for the rate"
 		} else if t.Lag.Count() > 0 {
-			at := func(q float64) string { return words.Duration(float64(t.Lag.Quantile(q))) }
-			lag = fmt.Sprintf("p50 %s, p99 %s, max %s", at(.5), at(.99), words.Duration(float64(t.Lag.Max)))
+			at := func(q float64) string { return format.Duration(float64(t.Lag.Quantile(q))) }
+			lag = fmt.Sprintf("p50 %s, p99 %s, max %s", at(.5), at(.99), format.Duration(float64(t.Lag.Max)))
 		}
 		table.Row("send lag", lag)
 	}
-	connections := fmt.Sprintf("%s made; %s requests on reused ones; at most %s in flight", words.Count(t.ConnectionsMade), words.Count(t.Reused), words.Count(t.Peak))
+	connections := fmt.Sprintf("%s made; %s requests on reused ones; at most %s in flight", format.Count(t.ConnectionsMade), format.Count(t.Reused), format.Count(t.Peak))
 	if r.TLS {
-		connections += fmt.Sprintf("; %s TLS sessions resumed", words.Count(t.Resumed))
+		connections += fmt.Sprintf("; %s TLS sessions resumed", format.Count(t.Resumed))
 	}
 	table.Row("connections", connections)
 	table.Row("generator", Generator(t))
@@ -145,13 +145,13 @@ func Generator(t *measure.Totals) string {
 	g := &t.Generator
 	each := ""
 	if t.Sent > 0 {
-		each = fmt.Sprintf(", %s a request", words.Duration(float64(g.CPU)/float64(t.Sent)))
+		each = fmt.Sprintf(", %s a request", format.Duration(float64(g.CPU)/float64(t.Sent)))
 	}
 	which := "its loop"
 	if g.Loops > 1 {
 		which = fmt.Sprintf("busiest of %s", many(g.Loops, "loop"))
 	}
-	return fmt.Sprintf("%s of CPU%s, %s %s busy", words.Duration(float64(g.CPU)), each, which, words.Percent(g.Busy))
+	return fmt.Sprintf("%s of CPU%s, %s %s busy", format.Duration(float64(g.CPU)), each, which, format.Percent(g.Busy))
 }
 
 func errorTable(t *measure.Totals) string {
@@ -168,7 +168,7 @@ func errorTable(t *measure.Totals) string {
 		if measure.Kind(k) == measure.Unfinished && example == "" {
 			example = "under way when the run was ended; nothing is known of them, so percentiles count them as failed"
 		}
-		table.Row("  "+strings.ReplaceAll(name, "_", " "), words.Count(n), words.Percent(share(n, total)), Clip(example, 100))
+		table.Row("  "+strings.ReplaceAll(name, "_", " "), format.Count(n), format.Percent(share(n, total)), Clip(example, 100))
 	}
 	return table.String()
 }
@@ -188,9 +188,9 @@ func requestTable(t *measure.Totals) string {
 		of := measure.Totals{Ended: k.Ended, Response: k.Response}
 		longest := "-"
 		if k.Response.Count() > 0 {
-			longest = words.Duration(float64(k.Response.Max))
+			longest = format.Duration(float64(k.Response.Max))
 		}
-		table.Row(Clip(k.Name, 40), words.Count(total), words.Percent(share(k.Ended[measure.OK], total)), quantile(&of, .5), quantile(&of, .99), longest)
+		table.Row(Clip(k.Name, 40), format.Count(total), format.Percent(share(k.Ended[measure.OK], total)), quantile(&of, .5), quantile(&of, .99), longest)
 	}
 	if kinds < 2 {
 		return ""
@@ -204,7 +204,7 @@ func invalid(why string) string {
 		return ""
 	}
 	line := strings.Repeat("=", 72)
-	return fmt.Sprintf("\n%s\n  INVALID: the generator was the limit, so these figures are not the target's.\n  %s\n%s\n", line, words.Clean(why), line)
+	return fmt.Sprintf("\n%s\n  INVALID: the generator was the limit, so these figures are not the target's.\n  %s\n%s\n", line, format.Clean(why), line)
 }
 
 func share(n, total uint64) float64 {
@@ -221,14 +221,14 @@ func LoadNow(last []*measure.Window, elapsed, length float64) string {
 	}
 	now := sum(last)
 	newest := last[len(last)-1]
-	at := words.Duration(elapsed)
+	at := format.Duration(elapsed)
 	if length > 0 {
-		at = fmt.Sprintf("%s of %s", at, words.Duration(length))
+		at = fmt.Sprintf("%s of %s", at, format.Duration(length))
 	}
-	s := fmt.Sprintf("%s  %s sent  p50 %s  p99 %s  %s failed  %s in flight", at, words.Rate(float64(now.Sent)/(float64(max(now.Length, 1))/1e9)),
-		quantile(&now, .5), quantile(&now, .99), words.Percent(share(now.Ended.Failed(), now.Ended.Total())), words.Count(newest.InFlight))
+	s := fmt.Sprintf("%s  %s sent  p50 %s  p99 %s  %s failed  %s in flight", at, format.Rate(float64(now.Sent)/(float64(max(now.Length, 1))/1e9)),
+		quantile(&now, .5), quantile(&now, .99), format.Percent(share(now.Ended.Failed(), now.Ended.Total())), format.Count(newest.InFlight))
 	if newest.Waiting > 0 {
-		s += fmt.Sprintf("  %s waiting", words.Count(newest.Waiting))
+		s += fmt.Sprintf("  %s waiting", format.Count(newest.Waiting))
 	}
 	return s
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/model"
-	"plimsoll/internal/lab/words"
 )
 
 // Model is what was made of a run's steps.
@@ -37,7 +37,7 @@ func demands(m *model.Model) string {
 		if d.Resource == m.Smallest {
 			first = "gives first"
 		}
-		table.Row(words.Clean(d.Resource), amount(d.Per, d.Unit), words.Digits(d.Capacity), Rates(d.Bound), first)
+		table.Row(format.Clean(d.Resource), amount(d.Per, d.Unit), format.Digits(d.Capacity), Rates(d.Bound), first)
 	}
 	s := "What a request takes, and the rate at which nothing is left:\n\n" + table.String()
 	for _, d := range m.Demands {
@@ -51,10 +51,10 @@ func demands(m *model.Model) string {
 // amount is a demand with its range. Seconds are said as durations.
 func amount(i model.Interval, unit string) string {
 	if i.Low == i.High { // it was measured once, which shows no spread
-		return strings.TrimSuffix(words.Figure(i.Estimate, unit), " ")
+		return strings.TrimSuffix(format.Figure(i.Estimate, unit), " ")
 	}
 	if unit == "s" {
-		return fmt.Sprintf("%s (%s to %s)", words.Duration(i.Estimate*1e9), words.Duration(i.Low*1e9), words.Duration(i.High*1e9))
+		return fmt.Sprintf("%s (%s to %s)", format.Duration(i.Estimate*1e9), format.Duration(i.Low*1e9), format.Duration(i.High*1e9))
 	}
 	return fmt.Sprintf("%.3g %s (%.3g to %.3g)", i.Estimate, unit, i.Low, i.High)
 }
@@ -67,15 +67,15 @@ func usl(u *model.USL) string {
 	b.WriteString("Universal scalability law:\n\n")
 	if u.Lambda.Estimate > 0 {
 		var table Table
-		table.Row("λ", words.Rate(u.Lambda.Estimate), Rates(u.Lambda))
+		table.Row("λ", format.Rate(u.Lambda.Estimate), Rates(u.Lambda))
 		table.Row("σ, waiting for each other", small(u.Sigma.Estimate), small(u.Sigma.Low)+" to "+small(u.Sigma.High))
 		table.Row("κ, talking to each other", small(u.Kappa.Estimate), small(u.Kappa.Low)+" to "+small(u.Kappa.High))
 		table.Row("R²", fmt.Sprintf("%.3f", u.R2))
 		b.WriteString(table.String())
 		if u.PeakN > 0 {
-			fmt.Fprintf(&b, "  The most it can do is %s, with %s at once.\n", words.Rate(u.PeakX), words.Digits(u.PeakN))
+			fmt.Fprintf(&b, "  The most it can do is %s, with %s at once.\n", format.Rate(u.PeakX), format.Digits(u.PeakN))
 		} else {
-			fmt.Fprintf(&b, "  Its peak lies beyond %s at once, which is as far as the data may be asked.\n", words.Digits(u.Reach))
+			fmt.Fprintf(&b, "  Its peak lies beyond %s at once, which is as far as the data may be asked.\n", format.Digits(u.Reach))
 		}
 	}
 	if u.Note != "" {
@@ -98,9 +98,9 @@ func Predictions(all []model.Prediction) string {
 	for _, p := range all {
 		measured, off := "-", "-"
 		if p.Measured.Estimate > 0 {
-			measured, off = around(p.Measured), signed(p.Error, words.Percent)
+			measured, off = around(p.Measured), signed(p.Error, format.Percent)
 		}
-		table.Row(fmt.Sprint(p.Made), words.Rate(p.Upto), around(p.Line), measured, off, words.Clean(p.Limit))
+		table.Row(fmt.Sprint(p.Made), format.Rate(p.Upto), around(p.Line), measured, off, format.Clean(p.Limit))
 		if p.How != "" {
 			notes += "  " + wrap(fmt.Sprintf("after step %d: %s", p.Made, p.How), 4) + "\n"
 		}
@@ -113,7 +113,7 @@ func Predictions(all []model.Prediction) string {
 
 // around is an estimate with its interval.
 func around(i model.Interval) string {
-	return fmt.Sprintf("%s (%s)", words.Rate(i.Estimate), strings.TrimSuffix(Rates(i), "/s"))
+	return fmt.Sprintf("%s (%s)", format.Rate(i.Estimate), strings.TrimSuffix(Rates(i), "/s"))
 }
 
 // checks says how many laws held, and in words which did not.

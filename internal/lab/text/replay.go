@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/replay"
-	"plimsoll/internal/lab/words"
 )
 
 // Kept is how well a replay kept to its log.
@@ -24,8 +24,8 @@ type Kept struct {
 func Replay(s *replay.Stats, k *Kept) string {
 	var table Table
 	table.Left = []int{2}
-	table.Row("log lines", words.Count(s.Lines), logSpan(s))
-	table.Row("  sent as requests", words.Count(s.Taken), "")
+	table.Row("log lines", format.Count(s.Lines), logSpan(s))
+	table.Row("  sent as requests", format.Count(s.Taken), "")
 	for _, r := range []struct {
 		name string
 		n    uint64
@@ -40,14 +40,14 @@ func Replay(s *replay.Stats, k *Kept) string {
 		{"left out by --sample", s.SkippedSampled, ""},
 	} {
 		if r.n > 0 {
-			table.Row("  "+r.name, words.Count(r.n), r.why)
+			table.Row("  "+r.name, format.Count(r.n), r.why)
 		}
 	}
 	if s.OutOfOrder > 0 {
-		table.Row("out of order", words.Count(s.OutOfOrder), fmt.Sprintf("put back in their place, but for %s that came too late", words.Count(s.Late)))
+		table.Row("out of order", format.Count(s.OutOfOrder), fmt.Sprintf("put back in their place, but for %s that came too late", format.Count(s.Late)))
 	}
 	if s.WithoutAgent > 0 {
-		table.Row("without their agent", words.Count(s.WithoutAgent), "it is none that a request can have")
+		table.Row("without their agent", format.Count(s.WithoutAgent), "it is none that a request can have")
 	}
 	out := table.String()
 	if len(s.Examples) > 0 {
@@ -71,14 +71,14 @@ func logSpan(s *replay.Stats) string {
 func kept(k *Kept) string {
 	out := ""
 	if k.Seconds > 0 {
-		out = fmt.Sprintf("  each second's requests within %s of the log's, over %s", words.Percent(k.Worst), many(k.Seconds, "second"))
+		out = fmt.Sprintf("  each second's requests within %s of the log's, over %s", format.Percent(k.Worst), many(k.Seconds, "second"))
 		if k.Worst > 0 {
-			out += fmt.Sprintf("; the most at %s", words.Duration(float64(k.At)))
+			out += fmt.Sprintf("; the most at %s", format.Duration(float64(k.At)))
 		}
 		out += "\n"
 	}
 	if k.Known {
-		out += fmt.Sprintf("  drift at the end: %s (median send lag of the last second)\n", words.Duration(float64(k.Drift)))
+		out += fmt.Sprintf("  drift at the end: %s (median send lag of the last second)\n", format.Duration(float64(k.Drift)))
 	}
 	return out
 }

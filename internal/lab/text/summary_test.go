@@ -9,7 +9,7 @@ import (
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/survey"
 	"plimsoll/internal/lab/text"
-	"plimsoll/internal/lab/verify"
+	"plimsoll/internal/lab/wrkcheck"
 )
 
 // spread is n durations from low to high, at equal distances.
@@ -92,10 +92,10 @@ func TestProgressTellsOfTheLastSecond(t *testing.T) {
 }
 
 func TestTheComparisonWithWrk(t *testing.T) {
-	r := &verify.Report{
-		Wrk: verify.Side{Requests: 190_000, Success: 1, Rate: 63_200, Mean: 1.00e6, P99: 1.70e6, RawMean: 1.012e6},
-		Own: verify.Side{Requests: 191_000, Success: .9998, Rate: 63_500, Mean: 1.01e6, P99: 5.20e6, RawMean: .99e6, RawP99: 5.1e6, Backfilled: .013},
-		Lines: []verify.Line{
+	r := &wrkcheck.Report{
+		Wrk: wrkcheck.Side{Requests: 190_000, Success: 1, Rate: 63_200, Mean: 1.00e6, P99: 1.70e6, RawMean: 1.012e6},
+		Own: wrkcheck.Side{Requests: 191_000, Success: .9998, Rate: 63_500, Mean: 1.01e6, P99: 5.20e6, RawMean: .99e6, RawP99: 5.1e6, Backfilled: .013},
+		Lines: []wrkcheck.Line{
 			{What: "mean", Wrk: 1.00e6, Own: 1.01e6, Difference: .01, Allowed: .025, RoundingIncluded: .005, OK: true},
 			{What: "success", Wrk: 1, Own: .9998, Difference: -.0002, Allowed: .0002, OK: true},
 			{What: "p99", Wrk: 1.70e6, Own: 5.20e6, Difference: 3.5e6, Allowed: 3.005e6, RoundingIncluded: 5000},
@@ -137,9 +137,9 @@ func TestWhatASurveyFound(t *testing.T) {
 	}
 	r := &record.Result{
 		Line: record.Line{Interval: rate(1850, 1905, 1960), Found: true},
-		Peak: record.Knee{Found: true, Rate: rate(2000, 2100, 2200), Goodput: 1990,
+		Peak: record.Collapse{Found: true, Rate: rate(2000, 2100, 2200), Goodput: 1990,
 			Why: "at 2,100 requests offered a second, 1,990 were answered well; up to 1,905 all were, and from there on some of them were refused at once"},
-		Collapse: record.Knee{Why: "goodput held up to 3,900/s, the highest rate offered"},
+		Collapse: record.Collapse{Why: "goodput held up to 3,900/s, the highest rate offered"},
 		Recovery: record.Recovery{Tested: true, Recovered: true, After: 2.5},
 		Noise:    record.Noise{P50: .01, P99: .03, Goodput: .002, Measured: true},
 		Model:    *aModel(),
@@ -149,12 +149,12 @@ func TestWhatASurveyFound(t *testing.T) {
 	}
 	golden(t, "survey.txt", text.Survey(m, r))
 	r.Early, r.Line = "it was stopped", record.Line{Why: "it lies above 1,200/s, which passed"}
-	r.Recovery, r.Peak, r.Noise, r.Model.Predictions = record.Recovery{Why: "the survey ended before"}, record.Knee{Why: "not reached"}, record.Noise{}, nil
+	r.Recovery, r.Peak, r.Noise, r.Model.Predictions = record.Recovery{Why: "the survey ended before"}, record.Collapse{Why: "not reached"}, record.Noise{}, nil
 	golden(t, "survey-early.txt", text.Survey(m, r))
 }
 
 func TestStepsAndProgressOfASurveyAreOneLineEach(t *testing.T) {
-	p := measure.Plan{Number: 7, Phase: "refine", Rate: 1900, Length: 20e9, Why: "between 1,850/s, which passed,\nand 1,960/s"}
+	p := measure.StepPlan{Number: 7, Phase: "refine", Rate: 1900, Length: 20e9, Why: "between 1,850/s, which passed,\nand 1,960/s"}
 	j := &record.Judgement{Verdict: record.Fail, Goodput: model.Interval{Estimate: 1880}, Why: "p99 is 61 ms",
 		Objectives: []record.ObjectiveShare{{Objective: "p99<50ms", Share: model.Interval{Estimate: .021}, Allowed: .01}}}
 	want := "step 7, refine: 1,900/s for 20.0 s: FAIL, goodput 1,880/s, p99<50ms broken by 2.10 %, allowed 1.00 % (p99 is 61 ms)"

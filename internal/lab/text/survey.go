@@ -4,22 +4,22 @@ import (
 	"fmt"
 	"strings"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/model"
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/survey"
-	"plimsoll/internal/lab/words"
 )
 
 // Survey is what a survey found: the load line first.
 func Survey(m *record.Manifest, r *record.Result) string {
 	var b strings.Builder
 	if r.Early != "" {
-		fmt.Fprintf(&b, "Ended early: %s.\n\n", words.Clean(r.Early))
+		fmt.Fprintf(&b, "Ended early: %s.\n\n", format.Clean(r.Early))
 	}
-	fmt.Fprintf(&b, "%s\n%s, as long as %s\n\n", words.Clean(m.Target), mix(m.Mix), words.Clean(m.SLO))
+	fmt.Fprintf(&b, "%s\n%s, as long as %s\n\n", format.Clean(m.Target), mix(m.Mix), format.Clean(m.SLO))
 	b.WriteString(line(&r.Line))
-	b.WriteString("\n" + knees(r))
+	b.WriteString("\n" + peakAndCollapse(r))
 	if s := Predictions(r.Model.Predictions); s != "" {
 		b.WriteString("\n" + s)
 	}
@@ -31,14 +31,14 @@ func mix(requests string) string {
 	if requests == "" {
 		return "its requests"
 	}
-	return words.Clean(requests)
+	return format.Clean(requests)
 }
 
 func line(l *record.Line) string {
 	if !l.Found {
 		return entry("LOAD LINE", "not found", l.Why)
 	}
-	return entry("LOAD LINE", fmt.Sprintf("%s   (%s, %s sure)", words.Rate(l.Interval.Estimate), Rates(l.Interval), confidence(l.Interval)), l.Why)
+	return entry("LOAD LINE", fmt.Sprintf("%s   (%s, %s sure)", format.Rate(l.Interval.Estimate), Rates(l.Interval), confidence(l.Interval)), l.Why)
 }
 
 // confidence is "95 %".
@@ -56,31 +56,31 @@ func entry(name, figure, why string) string {
 	return s
 }
 
-func knees(r *record.Result) string {
-	s := knee("peak goodput", &r.Peak) + knee("collapse", &r.Collapse)
+func peakAndCollapse(r *record.Result) string {
+	s := peakOrCollapse("peak goodput", &r.Peak) + peakOrCollapse("collapse", &r.Collapse)
 	switch {
 	case !r.Recovery.Tested:
 		s += entry("recovery", "not tried", r.Recovery.Why)
 	case r.Recovery.Recovered && r.Recovery.After == 0:
 		s += entry("recovery", "at once", r.Recovery.Why)
 	case r.Recovery.Recovered:
-		s += entry("recovery", "after "+words.Duration(r.Recovery.After*1e9), r.Recovery.Why)
+		s += entry("recovery", "after "+format.Duration(r.Recovery.After*1e9), r.Recovery.Why)
 	default:
 		s += entry("recovery", "NO", r.Recovery.Why)
 	}
 	if r.Noise.Measured {
-		s += entry("noise floor", fmt.Sprintf("p50 %s, p99 %s, goodput %s, CPU %s", words.Percent(r.Noise.P50), words.Percent(r.Noise.P99), words.Percent(r.Noise.Goodput),
-			words.Percent(r.Noise.CPU)), "what two equal steps differed by")
+		s += entry("noise floor", fmt.Sprintf("p50 %s, p99 %s, goodput %s, CPU %s", format.Percent(r.Noise.P50), format.Percent(r.Noise.P99), format.Percent(r.Noise.Goodput),
+			format.Percent(r.Noise.CPU)), "what two equal steps differed by")
 	}
 	return s
 }
 
-func knee(name string, k *record.Knee) string {
+func peakOrCollapse(name string, k *record.Collapse) string {
 	switch {
 	case !k.Found:
 		return entry(name, "not seen", k.Why)
 	case k.Goodput > 0:
-		return entry(name, fmt.Sprintf("%s, when %s were offered", words.Rate(k.Goodput), Rates(k.Rate)), k.Why)
+		return entry(name, fmt.Sprintf("%s, when %s were offered", format.Rate(k.Goodput), Rates(k.Rate)), k.Why)
 	}
 	return entry(name, Rates(k.Rate), k.Why)
 }
@@ -100,25 +100,25 @@ func validity(r *record.Result) string {
 }
 
 // Step is one line about a step that has ended.
-func Step(p *measure.Plan, j *record.Judgement) string {
-	s := fmt.Sprintf("step %d, %s: %s for %s: %s", p.Number, p.Phase, offered(p), words.Duration(float64(p.Length)), j.Shown())
+func Step(p *measure.StepPlan, j *record.Judgement) string {
+	s := fmt.Sprintf("step %d, %s: %s for %s: %s", p.Number, p.Phase, offered(p), format.Duration(float64(p.Length)), j.Shown())
 	if j.Goodput.Estimate > 0 {
-		s += fmt.Sprintf(", goodput %s", words.Rate(j.Goodput.Estimate))
+		s += fmt.Sprintf(", goodput %s", format.Rate(j.Goodput.Estimate))
 	}
 	for _, o := range j.Objectives {
-		s += fmt.Sprintf(", %s broken by %s, allowed %s", o.Objective, words.Percent(o.Share.Estimate), words.Percent(o.Allowed))
+		s += fmt.Sprintf(", %s broken by %s, allowed %s", o.Objective, format.Percent(o.Share.Estimate), format.Percent(o.Allowed))
 	}
 	if j.Why != "" {
 		s += " (" + j.Why + ")"
 	}
-	return words.Clean(s)
+	return format.Clean(s)
 }
 
-func offered(p *measure.Plan) string {
+func offered(p *measure.StepPlan) string {
 	if p.Rate == 0 {
 		return "closed loop"
 	}
-	return words.Rate(p.Rate)
+	return format.Rate(p.Rate)
 }
 
 // SurveyNow is the line of progress of a survey: the step, what the last windows of about a second saw, the line so far, and how long it
@@ -132,7 +132,7 @@ func SurveyNow(e *survey.Event, last []*measure.Window) string {
 		now := sum(last)
 		parts = append(parts, fmt.Sprintf("p99 %s", quantile(&now, .99)))
 		if failed := now.Ended.Failed(); failed > 0 {
-			parts = append(parts, words.Percent(share(failed, now.Ended.Total()))+" failed")
+			parts = append(parts, format.Percent(share(failed, now.Ended.Total()))+" failed")
 		}
 	}
 	if e.Judgement != nil {
@@ -142,21 +142,21 @@ func SurveyNow(e *survey.Event, last []*measure.Window) string {
 		parts = append(parts, "line "+between(e.Low, e.High))
 	}
 	if e.Left > 0 {
-		parts = append(parts, words.Duration(float64(e.Left))+" left")
+		parts = append(parts, format.Duration(float64(e.Left))+" left")
 	}
 	if e.Plan.Why != "" {
 		parts = append(parts, e.Plan.Why)
 	}
-	return words.Clean(strings.Join(parts, "  "))
+	return format.Clean(strings.Join(parts, "  "))
 }
 
 // between is the line so far, of which one side may not be known.
 func between(low, high float64) string {
 	switch {
 	case high <= 0:
-		return "above " + words.Rate(low)
+		return "above " + format.Rate(low)
 	case low <= 0:
-		return "below " + words.Rate(high)
+		return "below " + format.Rate(high)
 	}
 	return Rates(model.Interval{Low: low, High: high})
 }

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/model"
-	"plimsoll/internal/lab/words"
 )
 
 // Rates is an interval of rates: "1,850 to 1,960/s".
 func Rates(i model.Interval) string {
-	low, high := words.Rate(i.Low), words.Rate(i.High)
+	low, high := format.Rate(i.Low), format.Rate(i.High)
 	if low == high {
 		return high
 	}
@@ -24,7 +24,7 @@ func many(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	return words.Count(n) + " " + noun + "s"
+	return format.Count(n) + " " + noun + "s"
 }
 
 // lineWidth is where longer sentences are wrapped: most terminals are at least as wide, and wider lines are hard to read.
@@ -35,7 +35,7 @@ const lineWidth = 110
 func wrap(sentence string, used int) string {
 	var b strings.Builder
 	column := used
-	for i, word := range strings.Fields(words.Clean(sentence)) {
+	for i, word := range strings.Fields(format.Clean(sentence)) {
 		n := utf8.RuneCountInString(word)
 		switch {
 		case i > 0 && column+1+n > lineWidth:
@@ -98,7 +98,7 @@ func (t *Table) String() string {
 // Clip is a line that fits into a terminal of so many columns, cut at its end where it must be. Control characters, which a target's answer
 // may hold, are made visible.
 func Clip(line string, columns int) string {
-	line = words.Clean(line)
+	line = format.Clean(line)
 	if columns <= 0 || utf8.RuneCountInString(line) <= columns {
 		return line
 	}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/model"
 	"plimsoll/internal/lab/text"
-	"plimsoll/internal/lab/words"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -41,7 +41,7 @@ func TestDurationsHaveThreeDigitsAndTheUnitThatSuits(t *testing.T) {
 		0: "0 ns", 7: "7.00 ns", 870: "870 ns", 999.6: "1.00 µs", 12_340: "12.3 µs", 999_499: "999 µs", 999_501: "1.00 ms", 1.24e6: "1.24 ms",
 		2.05e9: "2.05 s", 30e9: "30.0 s", 99.96e9: "1 min 40 s", 125e9: "2 min 05 s", 5400e9: "1 h 30 min", -2e6: "-2.00 ms", math.NaN(): "?",
 	} {
-		if got := words.Duration(ns); got != want {
+		if got := format.Duration(ns); got != want {
 			t.Errorf("%v ns is %q, want %q", ns, got, want)
 		}
 	}
@@ -49,12 +49,12 @@ func TestDurationsHaveThreeDigitsAndTheUnitThatSuits(t *testing.T) {
 
 func TestFiguresAreSaidAsPeopleReadThem(t *testing.T) {
 	for got, want := range map[string]string{
-		words.Count(0): "0", words.Count(999): "999", words.Count(1000): "1,000", words.Count(-1234567): "-1,234,567",
-		words.Rate(1905.4): "1,905/s", words.Rate(12.5): "12.5/s", words.Rate(0): "0/s", words.Rate(math.Inf(1)): "?",
-		words.Percent(0): "0 %", words.Percent(1): "100 %", words.Percent(.0123): "1.23 %", words.Percent(.00001): "< 0.01 %",
-		words.Percent(.999999): "> 99.99 %", words.Percent(.9998): "99.98 %", words.Percent(.34): "34.0 %",
-		words.Figure(1905, "/s"): "1,905/s", words.Figure(5e6, "ns"): "5.00 ms", words.Figure(.0005, "s"): "500 µs", words.Figure(3, "cows"): "3.00 cows",
-		words.Bytes(12): "12.0 B", words.Bytes(999): "999 B", words.Bytes(12.1e6): "12.1 MB", words.Bytes(999_600): "1.00 MB",
+		format.Count(0): "0", format.Count(999): "999", format.Count(1000): "1,000", format.Count(-1234567): "-1,234,567",
+		format.Rate(1905.4): "1,905/s", format.Rate(12.5): "12.5/s", format.Rate(0): "0/s", format.Rate(math.Inf(1)): "?",
+		format.Percent(0): "0 %", format.Percent(1): "100 %", format.Percent(.0123): "1.23 %", format.Percent(.00001): "< 0.01 %",
+		format.Percent(.999999): "> 99.99 %", format.Percent(.9998): "99.98 %", format.Percent(.34): "34.0 %",
+		format.Figure(1905, "/s"): "1,905/s", format.Figure(5e6, "ns"): "5.00 ms", format.Figure(.0005, "s"): "500 µs", format.Figure(3, "cows"): "3.00 cows",
+		format.Bytes(12): "12.0 B", format.Bytes(999): "999 B", format.Bytes(12.1e6): "12.1 MB", format.Bytes(999_600): "1.00 MB",
 		text.Rates(model.Interval{Low: 1850, High: 1960}): "1,850 to 1,960/s", text.Rates(model.Interval{Low: 100, High: 100}): "100/s",
 	} {
 		if got != want {

@@ -4,21 +4,21 @@ import (
 	"fmt"
 	"strings"
 
-	"plimsoll/internal/lab/verify"
-	"plimsoll/internal/lab/words"
+	"plimsoll/internal/lab/format"
+	"plimsoll/internal/lab/wrkcheck"
 )
 
 // Verify is the comparison with wrk.
-func Verify(r *verify.Report) string {
+func Verify(r *wrkcheck.Report) string {
 	var b strings.Builder
 	var table Table
 	table.Left = []int{5}
 	table.Row("", "wrk", "plimsoll", "difference", "allowed", "")
 	for _, l := range r.Lines {
-		wrk, own, difference, allowed := words.Duration(l.Wrk), words.Duration(l.Own), signed(l.Difference, words.Duration), words.Duration(l.Allowed)
+		wrk, own, difference, allowed := format.Duration(l.Wrk), format.Duration(l.Own), signed(l.Difference, format.Duration), format.Duration(l.Allowed)
 		switch l.What {
 		case "mean":
-			difference, allowed = signed(l.Difference, words.Percent), words.Percent(l.Allowed)
+			difference, allowed = signed(l.Difference, format.Percent), format.Percent(l.Allowed)
 		case "success":
 			wrk, own = fmt.Sprintf("%.3f %%", l.Wrk*100), fmt.Sprintf("%.3f %%", l.Own*100)
 			difference, allowed = fmt.Sprintf("%+.3f points", l.Difference*100), fmt.Sprintf("%.3f points", l.Allowed*100)
@@ -31,14 +31,14 @@ func Verify(r *verify.Report) string {
 	}
 	fmt.Fprintf(&b, "As wrk prints it, with its correction (median of %d rounds of each):\n\n%s", r.Rounds, table.String())
 	fmt.Fprintf(&b, "  (allowed: a mean within %s, a success within %.2f points and a p99 within %s, and what wrk's two decimals leave open)\n",
-		words.Percent(verify.MeanWithin), verify.SuccessWithin*100, words.Duration(float64(verify.P99Within)))
+		format.Percent(wrkcheck.MeanWithin), wrkcheck.SuccessWithin*100, format.Duration(float64(wrkcheck.P99Within)))
 	var raw Table
 	raw.Row("", "wrk", "plimsoll")
-	raw.Row("requests", words.Count(r.Wrk.Requests), words.Count(r.Own.Requests))
-	raw.Row("rate", words.Rate(r.Wrk.Rate), words.Rate(r.Own.Rate))
-	raw.Row("mean", words.Duration(r.Wrk.RawMean), words.Duration(r.Own.RawMean))
-	raw.Row("p99", "not printed", words.Duration(r.Own.RawP99))
-	fmt.Fprintf(&b, "\nRaw, without the correction, which made up %s of plimsoll's answers:\n\n%s", words.Percent(r.Own.Backfilled), raw.String())
+	raw.Row("requests", format.Count(r.Wrk.Requests), format.Count(r.Own.Requests))
+	raw.Row("rate", format.Rate(r.Wrk.Rate), format.Rate(r.Own.Rate))
+	raw.Row("mean", format.Duration(r.Wrk.RawMean), format.Duration(r.Own.RawMean))
+	raw.Row("p99", "not printed", format.Duration(r.Own.RawP99))
+	fmt.Fprintf(&b, "\nRaw, without the correction, which made up %s of plimsoll's answers:\n\n%s", format.Percent(r.Own.Backfilled), raw.String())
 	b.WriteString("  (wrk prints no raw figures: its mean is connections ÷ rate, with the time between an answer and the next request in it)\n")
 	if r.OK() {
 		b.WriteString("\nPASS: they agree.\n")

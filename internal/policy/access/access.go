@@ -62,7 +62,7 @@ func New(o Options) (*Policy, error) {
 }
 
 // OnRequest answers 403 to a client that is kept out.
-func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
+func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	allowed, listed := p.prefixes.Lookup(x.Client.Unmap())
 	if !listed {
 		allowed = p.others

@@ -43,7 +43,7 @@ var (
 
 // OnRequest answers a preflight: OPTIONS with an Origin and a method asked about (Fetch standard, section 4.8). From an origin
 // that is not allowed it gets 204 too, and no permission.
-func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
+func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	fields := &x.Request.Fields
 	if !fields.Has(head.Origin) || string(x.Request.Method) != http.MethodOptions || fields.Find(askedMethod) == nil {
 		return exchange.Continue
@@ -60,7 +60,7 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
 }
 
 // OnResponse replaces what the service said about origins. Preflights that were answered here have it all.
-func (p *Policy) OnResponse(x *exchange.Exchange) exchange.Verdict {
+func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	if x.Reason == exchange.Preflight {
 		return exchange.Continue
 	}

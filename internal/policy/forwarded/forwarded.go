@@ -73,7 +73,7 @@ func hasUnknownClaim(fields *head.List) bool {
 
 // OnRequest appends and sets; DropClaims has run. The usual request, over a connection that keeps
 // its peer's text, costs three appended fields, whose values already lie somewhere.
-func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
+func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	fields := &x.Request.Fields
 	peer := x.PeerText
 	if peer == nil {

@@ -154,7 +154,7 @@ func compile(name, text string, pathNames []string) (*exchange.Template, error) 
 }
 
 // OnRequest changes the request's fields.
-func (p *Request) OnRequest(x *exchange.Exchange) exchange.Verdict {
+func (p *Request) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	fields := &x.Request.Fields
 	p.changes.apply(fields, x)
 	if p.host != nil {
@@ -167,7 +167,7 @@ func (p *Request) OnRequest(x *exchange.Exchange) exchange.Verdict {
 }
 
 // OnResponse changes the response's fields.
-func (p *Response) OnResponse(x *exchange.Exchange) exchange.Verdict {
+func (p *Response) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	p.changes.apply(&x.Response.Fields, x)
 	return exchange.Continue
 }

@@ -1,5 +1,5 @@
 // Package mirror chooses the requests of which a second upstream gets a copy, whose answers are thrown away. It runs after
-// canary and before rewrite. It only sets x.Mirror and x.MirrorBody: the data plane makes and forgets the copies.
+// split and before rewrite. It only sets x.Mirror and x.MirrorBody: the data plane makes and forgets the copies.
 //
 // Whether a body is too long to be copied the data plane finds, and counts: of some it shows only on the way. Requests that ask
 // for another protocol are not copied: there is no half of a tunnel.
@@ -57,7 +57,7 @@ func New(o Options) (*Policy, error) {
 }
 
 // OnRequest sets x.Mirror and x.MirrorBody for a request that is to be copied.
-func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
+func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	chosen := p.below == math.MaxUint64 || p.random() <= p.below
 	if chosen && !x.Request.Fields.Has(head.Upgrade) {
 		x.Mirror, x.MirrorBody = p.upstream, p.maxBody

@@ -91,7 +91,7 @@ func checkSite(to string) error {
 var locationName = []byte(head.Text[head.Location])
 
 // OnRequest answers.
-func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
+func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	location := x.Render(p.to)
 	for len(location) > 1 && location[0] == '/' && location[1] == '/' {
 		location = location[1:] // "/${path}": two slashes would make the first segment a host

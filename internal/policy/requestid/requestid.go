@@ -1,5 +1,5 @@
 // Package requestid gives each exchange a name, which the upstream, the client and the logs all see. It runs early, before
-// any policy that might use ${request_id}, and again at the response's moment, so that refusals carry the name as well.
+// any policy that might use ${request_id}, and again in the response phase, so that refusals carry the name as well.
 //
 // A trusted peer's X-Request-Id is kept when it is sane: exactly one field of 1 to 128 visible ASCII characters. Anything
 // else is replaced by 128 random bits in hexadecimal. From other clients it is never kept: they could make the
@@ -51,7 +51,7 @@ func New(o Options) (*Policy, error) {
 }
 
 // OnRequest sets x.ID and the field that is forwarded.
-func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
+func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	fields := &x.Request.Fields
 	if fields.Has(head.XRequestID) {
 		if x.PeerTrusted {
@@ -72,7 +72,7 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
 }
 
 // OnResponse tells the client the name, in place of any that the upstream gave.
-func (p *Policy) OnResponse(x *exchange.Exchange) exchange.Verdict {
+func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	if len(x.ID) == 0 {
 		return exchange.Continue // it was answered before this policy's turn
 	}

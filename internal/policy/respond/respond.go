@@ -71,7 +71,7 @@ func New(o Options) (*Policy, error) {
 }
 
 // OnRequest answers.
-func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
+func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	x.Answer(p.status, exchange.RouteAnswer, p.body)
 	for i := range p.fields {
 		x.Response.Fields.Append(p.fields[i])

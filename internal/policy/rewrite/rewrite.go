@@ -98,7 +98,7 @@ func sample(t *exchange.Template) string {
 }
 
 // OnRequest sets x.Forward. "OPTIONS *" has no path and is left alone.
-func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
+func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	path := x.Request.Path
 	if len(path) == 0 || path[0] != '/' {
 		return exchange.Continue

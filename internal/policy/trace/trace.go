@@ -42,7 +42,7 @@ func New(o Options) (*Policy, error) {
 }
 
 // OnRequest leaves a valid context alone and puts a new one in place of any other.
-func (p *Policy) OnRequest(x *exchange.Exchange) exchange.Verdict {
+func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	fields := &x.Request.Fields
 	if fields.Has(head.Traceparent) {
 		if one(fields) && valid(fields.Value(head.Traceparent)) {

@@ -20,7 +20,7 @@ func browserRecord() *Record {
 		Time: noon, Client: netip.MustParseAddr("203.0.113.7"), Listener: "0.0.0.0:8443", TLS: "1.3",
 		Method: []byte("GET"), Host: []byte("shop.example.com"), Path: []byte("/api/v1/items/42"), Query: []byte("lang=de&currency=EUR"),
 		Protocol: "HTTP/1.1", Status: 200, BytesIn: 0, BytesOut: 1270, Total: 1_234_567, Upstream: 1_200_000, Gateway: 34_567,
-		Route: "items", Service: "shop", Target: "127.0.0.1:9001", Class: 1, Attempts: 1, ID: []byte("0190e1f4c3d27f00a1b2c3d4e5f60718"),
+		Route: "items", UpstreamName: "shop", Target: "127.0.0.1:9001", Class: 1, Attempts: 1, ID: []byte("0190e1f4c3d27f00a1b2c3d4e5f60718"),
 		UserAgent: []byte("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"),
 		Referer:   []byte("https://shop.example.com/items"),
 	}
@@ -148,7 +148,7 @@ func TestLinesStayWithinTheirBound(t *testing.T) {
 	r := &Record{
 		Time: 1<<63 - 1, Client: netip.MustParseAddr("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff%eth0"), Listener: text, TLS: text,
 		Method: worst, Host: worst, Path: worst, Query: worst, Protocol: text, Status: -1 << 63, BytesIn: -1 << 63, BytesOut: -1 << 63,
-		Total: 1<<63 - 1, Upstream: 1<<63 - 1, Gateway: 1<<63 - 1, Route: text, Service: text, Target: text, Class: 255, Attempts: 255,
+		Total: 1<<63 - 1, Upstream: 1<<63 - 1, Gateway: 1<<63 - 1, Route: text, UpstreamName: text, Target: text, Class: 255, Attempts: 255,
 		Reason: text, ID: worst, UserAgent: worst, Referer: worst,
 	}
 	if r.bound() > maxLine {
@@ -178,7 +178,7 @@ func FuzzLines(f *testing.F) {
 	f.Add([]byte("\x16\x03"), []byte("\xff\"\\"), []byte("\u2028"), []byte("世\xed\xa0\x80"), "", int64(-1), -1)
 	f.Fuzz(func(t *testing.T, method, path, query, agent []byte, text string, ns int64, status int) {
 		r := &Record{Time: ns, Method: method, Path: path, Query: query, UserAgent: agent, Referer: path, ID: agent, Host: query,
-			Route: text, Service: text, Reason: text, Status: status, Total: ns, Attempts: uint8(status)}
+			Route: text, UpstreamName: text, Reason: text, Status: status, Total: ns, Attempts: uint8(status)}
 		checkJSON(t, r, path)
 		checkCombined(t, r)
 	})
@@ -231,19 +231,19 @@ func benchmarkEncoder(b *testing.B, e encoder) {
 // BenchmarkWrite is the cost to the loop of a line that is not dropped: the ring is emptied whenever it asks for that.
 func BenchmarkWrite(b *testing.B) {
 	wake := make(chan struct{}, 1)
-	lane := &Lane{ring: newRing(defaultRing), encode: newJSON(), dropped: new(atomic.Uint64), wake: wake}
+	ring := &Ring{buffer: newRingBuffer(defaultRing), encode: newJSON(), dropped: new(atomic.Uint64), wake: wake}
 	r := browserRecord()
 	b.ReportAllocs()
 	for b.Loop() {
 		r.Time += 20_000
-		lane.Write(r)
+		ring.Write(r)
 		if len(wake) > 0 {
 			<-wake
-			lane.ring.release(len(lane.ring.readable()))
-			lane.ring.release(len(lane.ring.readable()))
+			ring.buffer.release(len(ring.buffer.readable()))
+			ring.buffer.release(len(ring.buffer.readable()))
 		}
 	}
-	if n := lane.dropped.Load(); n > 0 {
+	if n := ring.dropped.Load(); n > 0 {
 		b.Errorf("%d lines were dropped", n)
 	}
 }

@@ -61,7 +61,7 @@ func (e *jsonEncoder) Append(dst []byte, r *Record) []byte {
 	}
 	dst = appendSeconds(append(dst, `,"gateway_duration":`...), r.Gateway)
 	dst = appendText(dst, `,"route":"`, r.Route, maxOther)
-	dst = appendText(dst, `,"upstream":"`, r.Service, maxOther)
+	dst = appendText(dst, `,"upstream":"`, r.UpstreamName, maxOther)
 	dst = appendText(dst, `,"target":"`, r.Target, maxOther)
 	dst = append(strconv.AppendInt(append(dst, `,"class":"P`...), int64(r.Class), 10), '"')
 	if r.Attempts > 0 {

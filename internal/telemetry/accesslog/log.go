@@ -66,7 +66,7 @@ type Counters struct {
 
 // Log is an open access log. Its methods may be called from any goroutine.
 type Log struct {
-	lanes    []*Lane
+	rings    []*Ring
 	counters *Counters
 	sink     *sink
 
@@ -79,9 +79,9 @@ type Log struct {
 	err     error // of closing the file; read after done
 }
 
-// Lane is one loop's way into the log. Only that loop may call Write.
-type Lane struct {
-	ring    *ring
+// Ring is one loop's way into the log. Only that loop may call Write.
+type Ring struct {
+	buffer  *ringBuffer
 	encode  encoder
 	dropped *atomic.Uint64
 	wake    chan<- struct{}
@@ -114,8 +114,8 @@ func Open(o Options) (*Log, error) {
 		return nil, err
 	}
 	for range o.Loops {
-		l.lanes = append(l.lanes, &Lane{
-			ring: newRing(ringSize(o.RingSize)), encode: newEncoder(o), dropped: &l.counters.Dropped, wake: l.wake,
+		l.rings = append(l.rings, &Ring{
+			buffer: newRingBuffer(ringSize(o.RingSize)), encode: newEncoder(o), dropped: &l.counters.Dropped, wake: l.wake,
 		})
 	}
 	go l.run(crash.OnPanic(l.Flush))
@@ -144,19 +144,19 @@ func newEncoder(o Options) encoder {
 	return newJSON()
 }
 
-// Lane is the lane of a loop, counted from 0.
-func (l *Log) Lane(loop int) *Lane { return l.lanes[loop] }
+// Ring is the ring of a loop, counted from 0.
+func (l *Log) Ring(loop int) *Ring { return l.rings[loop] }
 
 // Write puts a record's line into the ring. It never blocks, takes no lock and does not allocate; when the ring is too
 // full the line is dropped and counted. After Close it does the same, and nobody will read the line.
-func (n *Lane) Write(r *Record) {
-	room, ok := n.ring.reserve(r.bound())
+func (n *Ring) Write(r *Record) {
+	room, ok := n.buffer.reserve(r.bound())
 	if !ok {
 		n.dropped.Add(1)
 		return
 	}
-	n.ring.commit(len(n.encode.Append(room, r)))
-	if n.ring.wantsWriter() {
+	n.buffer.commit(len(n.encode.Append(room, r)))
+	if n.buffer.wantsWriter() {
 		select {
 		case n.wake <- struct{}{}:
 		default:
@@ -176,7 +176,7 @@ func (l *Log) Reopen() {
 // Counters are the log's counters.
 func (l *Log) Counters() *Counters { return l.counters }
 
-// Close writes out what is in the rings and closes the file. No loop may call Lane.Write any more. When ctx ends first,
+// Close writes out what is in the rings and closes the file. No loop may call Ring.Write any more. When ctx ends first,
 // as it may with a pipe that nobody reads, Close gives up with ctx's error and leaves the writer to itself.
 func (l *Log) Close(ctx context.Context) error {
 	l.once.Do(func() { close(l.closing) })
@@ -236,10 +236,10 @@ func (l *Log) run(forget func()) {
 // fills as fast as it is emptied does not keep the others waiting.
 func (l *Log) drain() {
 	for range 2 {
-		for _, n := range l.lanes {
-			lines := n.ring.readable()
+		for _, n := range l.rings {
+			lines := n.buffer.readable()
 			l.sink.write(lines)
-			n.ring.release(len(lines))
+			n.buffer.release(len(lines))
 		}
 	}
 }

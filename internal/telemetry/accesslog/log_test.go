@@ -66,8 +66,8 @@ func TestLinesReachTheFileWithinATenthOfASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "access.log")
 		l := open(t, accesslog.Options{Path: path, Format: accesslog.Combined, Loops: 2, Zone: time.UTC})
-		l.Lane(0).Write(record("/a"))
-		l.Lane(1).Write(record("/b"))
+		l.Ring(0).Write(record("/a"))
+		l.Ring(1).Write(record("/b"))
 		wait()
 		want := `203.0.113.7 - - [01/Mar/2026:12:00:00 +0000] "GET /a HTTP/1.1" 200 128 "-" "curl/8.5"` + "\n"
 		want += strings.Replace(want, "/a ", "/b ", 1)
@@ -86,10 +86,10 @@ func TestAFlushBringsTheRingsToTheFileAtOnceWhileLoopsWrite(t *testing.T) {
 			var other sync.WaitGroup
 			other.Go(func() {
 				for range 20 {
-					l.Lane(1).Write(record("/other"))
+					l.Ring(1).Write(record("/other"))
 				}
 			})
-			l.Lane(0).Write(record(fmt.Sprintf("/n%d/", n)))
+			l.Ring(0).Write(record(fmt.Sprintf("/n%d/", n)))
 			l.Flush()
 			if got := read(t, path); !strings.Contains(got, fmt.Sprintf("/n%d/", n)) {
 				t.Fatalf("line %d is not in the file after a flush", n)
@@ -109,7 +109,7 @@ func TestWriterIsWokenBeforeItsTimeWhenARingIsHalfFull(t *testing.T) {
 		l := open(t, accesslog.Options{Path: accesslog.Stdout, Output: io.Discard})
 		begin := time.Now()
 		for range 2_000 { // about 600 KB
-			l.Lane(0).Write(record("/" + strings.Repeat("p", 200)))
+			l.Ring(0).Write(record("/" + strings.Repeat("p", 200)))
 		}
 		synctest.Wait()
 		if l.Counters().Written.Load() == 0 || !time.Now().Equal(begin) {
@@ -125,7 +125,7 @@ func TestLineIsDroppedAndCountedWhenTheRingIsFull(t *testing.T) {
 	long := record("/" + strings.Repeat("p", 1000))
 	const lines = 2_000
 	for range lines {
-		l.Lane(0).Write(long)
+		l.Ring(0).Write(long)
 	}
 	dropped := l.Counters().Dropped.Load()
 	if dropped == 0 || dropped >= lines {
@@ -156,7 +156,7 @@ func TestCloseGivesUpOnAnOutputThatTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck := &gate{entered: make(chan struct{}), opened: make(chan struct{})}
 		l := open(t, accesslog.Options{Path: accesslog.Stdout, Output: stuck})
-		l.Lane(0).Write(record("/"))
+		l.Ring(0).Write(record("/"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := l.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -171,7 +171,7 @@ func TestCloseWritesWhatIsLeft(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log")
 	l := open(t, accesslog.Options{Path: path, Loops: 3})
 	for i := range 30 {
-		l.Lane(i % 3).Write(record("/"))
+		l.Ring(i % 3).Write(record("/"))
 	}
 	closeLog(t, l)
 	if n := strings.Count(read(t, path), "\n"); n != 30 || l.Counters().Written.Load() != 30 {
@@ -184,7 +184,7 @@ func TestFullDiskLosesLinesCountsThemAndSaysSoSeldom(t *testing.T) {
 		var said lockedBuffer
 		l := open(t, accesslog.Options{Path: "/dev/full", Logger: slog.New(slog.NewTextHandler(&said, nil))})
 		for range 30 { // about three seconds
-			l.Lane(0).Write(record("/"))
+			l.Ring(0).Write(record("/"))
 			wait()
 		}
 		if c := l.Counters(); c.Lost.Load() != 30 || c.Written.Load() != 0 || c.Dropped.Load() != 0 {
@@ -194,7 +194,7 @@ func TestFullDiskLosesLinesCountsThemAndSaysSoSeldom(t *testing.T) {
 			t.Errorf("said %d times in three seconds:\n%s", n, said.String())
 		}
 		<-time.After(10 * time.Second)
-		l.Lane(0).Write(record("/"))
+		l.Ring(0).Write(record("/"))
 		wait()
 		if n := strings.Count(said.String(), "no space left on device"); n != 2 || !strings.Contains(said.String(), "lost=31") {
 			t.Errorf("said %d times in thirteen seconds:\n%s", n, said.String())
@@ -243,7 +243,7 @@ func TestLogGoesOnAfterAFullDiskAndGarblesOnlyTheBrokenLine(t *testing.T) {
 		var said lockedBuffer
 		l := open(t, accesslog.Options{Path: accesslog.Stdout, Output: disk, Logger: slog.New(slog.NewTextHandler(&said, nil))})
 		send := func(path string) {
-			l.Lane(0).Write(record(path))
+			l.Ring(0).Write(record(path))
 			wait()
 		}
 		disk.room.Store(50)
@@ -273,7 +273,7 @@ func TestFileIsRotatedBetweenLinesAndOldOnesAreRemoved(t *testing.T) {
 	}
 	l := open(t, accesslog.Options{Path: path, MaxSize: 1000, Keep: 3})
 	for i := range 100 {
-		l.Lane(0).Write(record(fmt.Sprintf("/%03d", i)))
+		l.Ring(0).Write(record(fmt.Sprintf("/%03d", i)))
 	}
 	closeLog(t, l)
 	next := 99
@@ -305,7 +305,7 @@ func TestRotationKeepsNothingWhenToldSoAndCountsWhatWasThereAtTheStart(t *testin
 		t.Fatal(err)
 	}
 	l := open(t, accesslog.Options{Path: path, MaxSize: 1000})
-	l.Lane(0).Write(record("/new"))
+	l.Ring(0).Write(record("/new"))
 	closeLog(t, l)
 	if content := read(t, path); strings.Contains(content, "old") || !strings.Contains(content, "/new") {
 		t.Errorf("the file holds %q", content)
@@ -324,8 +324,8 @@ func TestFileThatAnotherProcessRotatedIsOnlyReopened(t *testing.T) {
 	if err := os.WriteFile(path, []byte("theirs\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l.Lane(0).Write(record("/1"))
-	l.Lane(0).Write(record("/2"))
+	l.Ring(0).Write(record("/1"))
+	l.Ring(0).Write(record("/2"))
 	closeLog(t, l)
 	if old, now := read(t, path+".1"), read(t, path); !strings.Contains(old, "/1") || !strings.HasPrefix(now, "theirs\n") || !strings.Contains(now, "/2") {
 		t.Errorf("the old file holds %q, the new one %q", old, now)
@@ -341,7 +341,7 @@ func TestFailedRotationLosesNoLine(t *testing.T) {
 		var said lockedBuffer
 		l := open(t, accesslog.Options{Path: path, MaxSize: 300, Keep: 1, Logger: slog.New(slog.NewTextHandler(&said, nil))})
 		for range 20 {
-			l.Lane(0).Write(record("/"))
+			l.Ring(0).Write(record("/"))
 			wait()
 		}
 		closeLog(t, l)
@@ -359,15 +359,15 @@ func TestReopenAfterTheFileWasMovedAway(t *testing.T) {
 		dir := t.TempDir()
 		path, moved := filepath.Join(dir, "access.log"), filepath.Join(dir, "moved.log")
 		l := open(t, accesslog.Options{Path: path})
-		l.Lane(0).Write(record("/1"))
+		l.Ring(0).Write(record("/1"))
 		wait()
 		if err := os.Rename(path, moved); err != nil {
 			t.Fatal(err)
 		}
-		l.Lane(0).Write(record("/2"))
+		l.Ring(0).Write(record("/2"))
 		l.Reopen()
 		synctest.Wait()
-		l.Lane(0).Write(record("/3"))
+		l.Ring(0).Write(record("/3"))
 		closeLog(t, l)
 		if old := read(t, moved); !strings.Contains(old, `"/1"`) || !strings.Contains(old, `"/2"`) || strings.Contains(old, `"/3"`) {
 			t.Errorf("the moved file holds %q", old)
@@ -391,7 +391,7 @@ func TestReopenThatFailsGoesOnInTheOldFile(t *testing.T) {
 		}
 		l.Reopen()
 		synctest.Wait()
-		l.Lane(0).Write(record("/1"))
+		l.Ring(0).Write(record("/1"))
 		closeLog(t, l)
 		if got := read(t, filepath.Join(dir+".moved", "access.log")); strings.Count(got, "\n") != 1 {
 			t.Errorf("the old file holds %q", got)
@@ -436,7 +436,7 @@ func TestLoopsWriteWhileTheFileIsReopenedAndRotated(t *testing.T) {
 	for loop := range loops {
 		writers.Go(func() {
 			for i := range lines {
-				l.Lane(loop).Write(record(fmt.Sprintf("/%d/%d", loop, i)))
+				l.Ring(loop).Write(record(fmt.Sprintf("/%d/%d", loop, i)))
 			}
 		})
 	}
@@ -464,7 +464,7 @@ func TestLoopsWriteWhileTheFileIsReopenedAndRotated(t *testing.T) {
 func TestWritingARecordDoesNotAllocate(t *testing.T) {
 	l := open(t, accesslog.Options{Path: accesslog.Stdout, Output: io.Discard})
 	r := record("/items/42")
-	if n := testing.AllocsPerRun(5_000, func() { l.Lane(0).Write(r) }); n != 0 {
+	if n := testing.AllocsPerRun(5_000, func() { l.Ring(0).Write(r) }); n != 0 {
 		t.Errorf("%g allocations", n)
 	}
 	closeLog(t, l)

@@ -9,7 +9,7 @@ import (
 )
 
 // Record is what is logged of one exchange. The loop that fills it keeps it: nothing of it, nor of the bytes it points
-// to, is used after Lane.Write has returned. Every string and slice may hold any bytes, as they come from outside; an
+// to, is used after Ring.Write has returned. Every string and slice may hold any bytes, as they come from outside; an
 // empty one means that there is no value.
 type Record struct {
 	Time     int64      // when the exchange was over, wall clock, Unix nanoseconds
@@ -30,15 +30,15 @@ type Record struct {
 	Upstream int64 // ns of that spent waiting for the upstream; only written when Attempts is not 0
 	Gateway  int64 // ns of that which the gateway itself added
 
-	Route     string
-	Service   string // name of the upstream
-	Target    string // address of the target used last
-	Class     uint8  // SLA class, 0 for P0
-	Attempts  uint8  // tries made upstream
-	Reason    string // why the gateway answered in the upstream's stead
-	ID        []byte // request id
-	UserAgent []byte
-	Referer   []byte
+	Route        string
+	UpstreamName string // name of the upstream
+	Target       string // address of the target used last
+	Class        uint8  // SLA class, 0 for P0
+	Attempts     uint8  // tries made upstream
+	Reason       string // why the gateway answered in the upstream's stead
+	ID           []byte // request id
+	UserAgent    []byte
+	Referer      []byte
 }
 
 // The longest value of each kind that is written, in bytes before escaping. Longer ones are cut there and end in "…".
@@ -61,7 +61,7 @@ const maxLine = fixed + widest*(maxMethod+2*maxPath+11*maxOther)
 // keeps the room that a ring must have free for a line near to the line's real size.
 func (r *Record) bound() int {
 	text := min(len(r.Method), maxMethod) + min(len(r.Path), maxPath) + min(len(r.Query), maxPath)
-	for _, n := range [...]int{len(r.Host), len(r.Listener), len(r.TLS), len(r.Protocol), len(r.Route), len(r.Service),
+	for _, n := range [...]int{len(r.Host), len(r.Listener), len(r.TLS), len(r.Protocol), len(r.Route), len(r.UpstreamName),
 		len(r.Target), len(r.Reason), len(r.ID), len(r.UserAgent), len(r.Referer)} {
 		text += min(n, maxOther)
 	}

@@ -1,0 +1,142 @@
+package refserver
+
+import (
+	"plimsoll/internal/http1"
+	"plimsoll/internal/reactor"
+)
+
+// limits bound a request's head and the framing of its body.
+var limits = http1.Limits{Line: 8 << 10, Head: 16 << 10, Fields: 128, Extension: 4 << 10}
+
+// mostHead is the longest head, in bytes: a request line, the fields, and the empty lines around them.
+var mostHead = limits.Line + limits.Head + 8
+
+// proceed asks for a body that the client holds back.
+var proceed = []byte("HTTP/1.1 100 Continue\r\n\r\n")
+
+// conn is a client. It is in one of three states: reading a head, dropping a body, and waiting for the answer, in which nothing may come but
+// the client's end.
+type conn struct {
+	reactor.Conn
+	state    *state
+	head     []byte // the beginning of a head that has not arrived whole
+	body     http1.Body
+	dropping bool
+	waiting  bool
+	toHEAD   bool
+	last     bool // the connection ends with this answer
+	over     bool // the last answer was given
+}
+
+// Connected is told of a Dial, which this connection never is.
+func (c *conn) Connected(error) {}
+
+// Drained says that answers can be written again; they are never held back, as there is one at a time.
+func (c *conn) Drained() {}
+
+// Readable reads what has come. An answer may be given while it does.
+func (c *conn) Readable() {
+	for c.Open() {
+		scratch := c.Loop().Scratch()
+		n, err := c.Read(scratch)
+		switch {
+		case err == reactor.ErrAgain:
+			return
+		case err != nil:
+			c.drop()
+			return
+		}
+		if !c.take(scratch[:n]) {
+			c.state.counts.BadRequests++
+			c.drop()
+			return
+		}
+	}
+}
+
+// take uses bytes that have come. It says whether the connection can go on.
+func (c *conn) take(in []byte) bool {
+	for len(in) > 0 {
+		switch {
+		case c.waiting || c.over:
+			return false
+		case c.dropping:
+			_, n, err := c.body.Next(in)
+			if err != http1.OK {
+				return false
+			}
+			in = in[n:]
+			if c.body.Done() {
+				c.dropping = false
+				return len(in) == 0 && c.state.arrive(c, c.Loop().Now())
+			}
+		default:
+			rest, ok := c.takeHead(in)
+			if !ok {
+				return false
+			}
+			in = rest
+		}
+	}
+	return true
+}
+
+// takeHead reads a request's head, or keeps what there is of it. rest is what follows it.
+func (c *conn) takeHead(in []byte) (rest []byte, ok bool) {
+	kept := len(c.head)
+	if kept > 0 {
+		c.head = append(c.head, in...)
+		in = c.head
+	}
+	r := &c.state.request
+	r.Reset()
+	n, err := r.Parse(in, &limits)
+	switch {
+	case err != http1.OK:
+		return nil, false
+	case n == 0:
+		if kept == 0 {
+			c.head = append(c.head, in...)
+		}
+		return nil, len(c.head) <= mostHead
+	}
+	rest = in[n:]
+	c.head = c.head[:0]
+	c.last, c.toHEAD = !r.KeepAlive, string(r.Method) == "HEAD"
+	if r.Framing == http1.None {
+		return nil, len(rest) == 0 && c.state.arrive(c, c.Loop().Now())
+	}
+	if r.Expect100 && c.Write(proceed) != nil {
+		return nil, false
+	}
+	c.body.Start(r.Framing, r.Length, &limits)
+	c.dropping = true
+	return rest, true
+}
+
+// answer ends the request.
+func (c *conn) answer(r *reply) {
+	c.waiting, c.over = false, c.last
+	b := r.whole
+	switch {
+	case c.last && c.toHEAD:
+		b = r.headLast
+	case c.last:
+		b = r.wholeLast
+	case c.toHEAD:
+		b = r.head
+	}
+	if c.Write(b) != nil {
+		c.drop()
+		return
+	}
+	if c.last {
+		c.CloseWrite()
+	}
+}
+
+// drop forgets the connection. An answer that its request still waits for goes nowhere.
+func (c *conn) drop() {
+	delete(c.state.conns, c)
+	c.Close()
+}

@@ -1,0 +1,90 @@
+package scrape
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// ringSize is how many pauses the runtime remembers.
+const ringSize = 256
+
+// memstats are the parts of runtime.MemStats that are read.
+type memstats struct {
+	TotalAlloc, Mallocs, NextGC uint64
+	NumGC                       uint32
+	PauseNs                     []uint64
+}
+
+// expvar reads a page of package expvar: the numbers at its top under their own names, and what memstats says of the runtime.
+func (s *site) expvar(text []byte) (reading, error) {
+	if err := s.tooMany(bytes.Count(text, []byte(":")), maxLabels, "names"); err != nil {
+		return nil, err
+	}
+	var top map[string]json.RawMessage
+	if err := json.Unmarshal(text, &top); err != nil {
+		return nil, fmt.Errorf("%s begins like a page of expvar's and is none: %.*s", s.shown, maxWords, oneLine(err.Error()))
+	}
+	t := taker{reading: make(reading), left: maxSeries}
+	for _, name := range slices.Sorted(maps.Keys(top)) {
+		if v, err := strconv.ParseFloat(string(top[name]), 64); err == nil {
+			t.take(name, v)
+		}
+	}
+	err := t.error(s.shown)
+	if text, ok := top["memstats"]; ok {
+		var m memstats
+		if json.Unmarshal(text, &m) == nil {
+			s.runtime(t.reading, &m)
+		} else if err == nil {
+			err = fmt.Errorf("%s: its memstats are not those of Go's runtime", s.shown)
+		}
+	}
+	return t.reading, err
+}
+
+// runtime puts in what memstats say. What they do not tell, such as the goroutines or the live heap, is left out.
+func (s *site) runtime(into reading, m *memstats) {
+	into["go.allocated_bytes"] = float64(m.TotalAlloc)
+	into["go.allocated_objects"] = float64(m.Mallocs)
+	if goal := float64(m.NextGC); bounded(goal) {
+		into["go.heap.goal_bytes"] = goal
+	}
+	into["go.gc.cycles"] = float64(m.NumGC)
+	if pauses := s.ring.since(m); len(pauses) > 0 {
+		into[pauseMedian], into[pauseTail] = nearest(pauses, .5), nearest(pauses, .95)
+	}
+}
+
+// pastRing is how far the runtime was when it was read last.
+type pastRing struct {
+	collections uint32
+	allocated   uint64
+	known       bool
+}
+
+// since are the pauses since the last reading, in seconds and ascending; the last 256 of them when there were more. None when that cannot be told.
+func (p *pastRing) since(m *memstats) []float64 {
+	last := *p
+	*p = pastRing{m.NumGC, m.TotalAlloc, true}
+	if !last.known || m.NumGC < last.collections || m.TotalAlloc < last.allocated || len(m.PauseNs) != ringSize {
+		return nil
+	}
+	n := min(m.NumGC-last.collections, ringSize)
+	pauses := make([]float64, n)
+	for i := range n {
+		// The runtime puts the pause of the collection it counts as the k-th at k-1.
+		pauses[i] = float64(m.PauseNs[(m.NumGC-1-i)%ringSize]) / 1e9
+	}
+	slices.Sort(pauses)
+	return pauses
+}
+
+// nearest is the value of ascending ones that a share q of them does not exceed.
+func nearest(ascending []float64, q float64) float64 {
+	rank := int(q*float64(len(ascending)) + .999999)
+	return ascending[min(max(rank, 1), len(ascending))-1]
+}

@@ -1,0 +1,137 @@
+package scrape
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"plimsoll/internal/lab/profile"
+)
+
+// Kind is a kind of profile, as its files are named.
+type Kind string
+
+// The kinds. CPU, Allocs, Mutex and Block are of the time that was asked for; Goroutine and Heap are of one moment, after three quarters of it.
+const (
+	CPU       Kind = "cpu"
+	Allocs    Kind = "allocs"
+	Heap      Kind = "heap"
+	Goroutine Kind = "goroutine"
+	Mutex     Kind = "mutex"
+	Block     Kind = "block"
+)
+
+// Kinds are all kinds of profile.
+var Kinds = []Kind{CPU, Allocs, Heap, Goroutine, Mutex, Block}
+
+// lasting are the kinds that tell of a time. The service makes the difference between its end and its beginning itself.
+var lasting = []Kind{CPU, Allocs, Mutex, Block}
+
+// path is a kind's place under /debug/pprof.
+func (k Kind) path() string {
+	if k == CPU {
+		return "profile"
+	}
+	return string(k)
+}
+
+const (
+	maxProfile = 32 << 20
+	// making is how much longer than the profile itself its making may take.
+	making = 5 * time.Second
+)
+
+// Profiler takes profiles of a Go service by its net/http/pprof. It may be used by any goroutine, one at a time.
+type Profiler struct {
+	url, shown string
+	client     http.Client
+	making     time.Duration
+}
+
+// NewProfiler makes one for a service's base URL, such as http://127.0.0.1:6060, or that of its /debug/pprof. It leaves no connection behind after
+// a profile, as that would be counted as one of the service's, and follows redirects on the same host only.
+func NewProfiler(url string) *Profiler {
+	base := strings.TrimSuffix(strings.TrimRight(url, "/"), "/debug/pprof") + "/debug/pprof"
+	return &Profiler{url: base, shown: shown(base), making: making, client: http.Client{CheckRedirect: stay, Transport: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHeader,
+	}}}
+}
+
+// Take takes profiles of these kinds at the same time, for so long: in whole seconds and at least one. It returns those that are whole, as pprof reads
+// them, of 32 MB at most each, by the kind; and for the others the reasons, each once. A mutex or block profile that is empty is whole: a service has to turn
+// them on. It returns when all are there, or soon after ctx has ended, and leaves nothing running. What has come when ctx ends is not looked at any more, and so
+// not returned; the one that is being looked at takes some milliseconds, or a second or two when it was made to take long.
+//
+// It costs the service what profiling does: some percent of a processor for the processor's profile, and for the others the work of writing them, twice for
+// those that are differences. A goroutine profile stops the service for as long as it takes to count its goroutines.
+func (p *Profiler) Take(ctx context.Context, kinds []Kind, length time.Duration) (map[string][]byte, []error) {
+	soon, cancel := context.WithTimeout(ctx, length+p.making)
+	defer cancel()
+	taken := make([][]byte, len(kinds))
+	errs := make([]error, len(kinds))
+	var running sync.WaitGroup
+	for i, kind := range kinds {
+		running.Go(func() { taken[i], errs[i] = p.take(soon, kind, length) })
+	}
+	running.Wait()
+	whole := make(map[string][]byte)
+	why := make(map[string][]string)
+	for i, kind := range kinds {
+		// They are looked at when all are there: it takes some of the processor that the service may be using.
+		if errs[i] == nil {
+			errs[i] = p.check(ctx, taken[i])
+		}
+		if errs[i] == nil {
+			whole[string(kind)] = taken[i]
+		} else {
+			why[errs[i].Error()] = append(why[errs[i].Error()], string(kind))
+		}
+	}
+	var said []error
+	for i := range kinds {
+		if errs[i] == nil || why[errs[i].Error()] == nil {
+			continue
+		}
+		said = append(said, fmt.Errorf("%s profile: %w", strings.Join(why[errs[i].Error()], ", "), errs[i]))
+		delete(why, errs[i].Error())
+	}
+	return whole, said
+}
+
+// take fetches one profile.
+func (p *Profiler) take(ctx context.Context, kind Kind, length time.Duration) ([]byte, error) {
+	url := p.url + "/" + kind.path()
+	if slices.Contains(lasting, kind) {
+		url += fmt.Sprintf("?seconds=%d", max(int(length/time.Second), 1))
+	} else {
+		wait := time.NewTimer(length * 3 / 4)
+		defer wait.Stop()
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			return nil, cause(ctx, p.shown, ctx.Err())
+		}
+	}
+	content, _, err := fetch(ctx, &p.client, url, p.shown, maxProfile)
+	var refused *refusal
+	if errors.As(err, &refused) && refused.status == http.StatusInternalServerError && strings.Contains(refused.words, "already in use") {
+		return nil, fmt.Errorf("%s is taking one already, for somebody else, and takes one at a time: stop that, and measure again", p.shown)
+	}
+	return content, err
+}
+
+// check refuses what is no profile, and what is cut short.
+func (p *Profiler) check(ctx context.Context, content []byte) error {
+	if ctx.Err() != nil {
+		return cause(ctx, p.shown, ctx.Err())
+	}
+	if _, err := profile.Parse(content); err != nil {
+		return fmt.Errorf("%s answers with something else than a profile (%w): is net/http/pprof there?", p.shown, err)
+	}
+	return nil
+}

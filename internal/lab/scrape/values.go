@@ -1,0 +1,130 @@
+package scrape
+
+import "math"
+
+// Value is a name that samples may hold.
+type Value struct {
+	Name string
+	// Counter says that the value only grows, so that differences between samples mean something; a gauge is what it is at the moment.
+	Counter bool
+	Means   string
+}
+
+// Values are the names that this package gives besides "metrics." and a series' own. Times are in seconds, sizes in bytes.
+var Values = []Value{
+	{"go.goroutines", false, "goroutines"},
+	{"go.gomaxprocs", false, "threads that may run Go code at once"},
+	{"go.gogc_percent", false, "GOGC; -1 where it is off"},
+	{"go.memory_limit_bytes", false, "GOMEMLIMIT; absent where there is none"},
+	{"go.heap.live_bytes", false, "what the last garbage collection found in use"},
+	{"go.heap.goal_bytes", false, "the size of the heap at which the next one is to end; absent where none is to come"},
+	{"go.allocated_bytes", true, "memory that was allocated on the heap"},
+	{"go.allocated_objects", true, "objects that were allocated on the heap"},
+	{"go.gc.cycles", true, "garbage collections"},
+	{"go.gc.cpu_seconds", true, "processor time of garbage collection, that of idle processors among it; the runtime estimates it at the end of each collection"},
+	{pauseMedian, false, "the median of garbage collection's pauses since the last reading; absent when there were none"},
+	{pauseTail, false, "their 95th percentile"},
+	{latencyMedian, false, "the median of the time that goroutines which could run waited for a thread, since the last reading"},
+	{latencyTail, false, "its 99th percentile"},
+	{"go.mutex.wait_seconds", true, "time that goroutines waited for mutexes, added up"},
+	{"db.max_open", false, "connections that database/sql's pools may open, added up; 0 where one has no limit"},
+	{"db.max_idle", false, "connections that the pools may keep idle"},
+	{"db.max_lifetime_seconds", false, "for how long a connection may be used, the least of the pools; 0 is forever"},
+	{"db.open", false, "connections that are open"},
+	{"db.in_use", false, "connections in use"},
+	{"db.idle", false, "connections that are idle"},
+	{"db.waits", true, "times that a connection was waited for"},
+	{"db.wait_seconds", true, "time that connections were waited for, added up"},
+	{"db.closed.idle", true, "connections closed because more were idle than may be"},
+	{"db.closed.idle_time", true, "connections closed because they were idle for too long"},
+	{"db.closed.lifetime", true, "connections closed because they were too old"},
+	{"db.server_limit", false, "connections that the database allows"},
+}
+
+// The names of quantiles.
+const (
+	pauseMedian   = "go.gc.pause.p50_seconds"
+	pauseTail     = "go.gc.pause.p95_seconds"
+	latencyMedian = "go.sched.latency.p50_seconds"
+	latencyTail   = "go.sched.latency.p99_seconds"
+)
+
+// understood says which series of a Prometheus page a value is read from: the first of them that the page has. join makes one value of the series that
+// differ in their labels; ok is false when that makes no sense.
+var understood = []struct {
+	value string
+	from  []string
+	join  func(all []float64) (v float64, ok bool)
+}{
+	{"go.goroutines", []string{"go_goroutines", "go_sched_goroutines_goroutines"}, only},
+	{"go.gomaxprocs", []string{"go_sched_gomaxprocs_threads", "go_gomaxprocs"}, only},
+	{"go.gogc_percent", []string{"go_gc_gogc_percent"}, percent},
+	{"go.memory_limit_bytes", []string{"go_gc_gomemlimit_bytes"}, limit},
+	{"go.heap.live_bytes", []string{"go_gc_heap_live_bytes"}, only},
+	{"go.heap.goal_bytes", []string{"go_gc_heap_goal_bytes", "go_memstats_next_gc_bytes"}, limit},
+	{"go.allocated_bytes", []string{"go_gc_heap_allocs_bytes_total", "go_memstats_alloc_bytes_total"}, only},
+	{"go.allocated_objects", []string{"go_gc_heap_allocs_objects_total", "go_memstats_mallocs_total"}, only},
+	{"go.gc.cycles", []string{"go_gc_cycles_total_gc_cycles_total", "go_gc_duration_seconds_count"}, only},
+	{"go.gc.cpu_seconds", []string{"go_cpu_classes_gc_total_cpu_seconds_total"}, only},
+	{"go.mutex.wait_seconds", []string{"go_sync_mutex_wait_total_seconds_total"}, only},
+	{"db.max_open", []string{"go_sql_max_open_connections"}, sumUnlessZero},
+	{"db.max_idle", []string{"go_sql_max_idle_connections"}, sum},
+	{"db.max_lifetime_seconds", []string{"go_sql_max_lifetime_seconds"}, least},
+	{"db.open", []string{"go_sql_open_connections"}, sum},
+	{"db.in_use", []string{"go_sql_in_use_connections"}, sum},
+	{"db.idle", []string{"go_sql_idle_connections"}, sum},
+	{"db.waits", []string{"go_sql_wait_count_total"}, sum},
+	{"db.wait_seconds", []string{"go_sql_wait_duration_seconds_total"}, sum},
+	{"db.closed.idle", []string{"go_sql_max_idle_closed_total"}, sum},
+	{"db.closed.idle_time", []string{"go_sql_max_idle_time_closed_total"}, sum},
+	{"db.closed.lifetime", []string{"go_sql_max_lifetime_closed_total"}, sum},
+	{"db.server_limit", []string{"pg_settings_max_connections"}, sum},
+}
+
+// The histograms and the summary that quantiles are made of. The older name of the pauses comes second: it has the same figures.
+var (
+	pauseHistograms   = []string{"go_sched_pauses_total_gc_seconds", "go_gc_pauses_seconds"}
+	latencyHistograms = []string{"go_sched_latencies_seconds"}
+)
+
+const pauseSummary = "go_gc_duration_seconds"
+
+// only is the value of a series that there is one of: a page with several is that of several processes.
+func only(all []float64) (float64, bool) { return all[0], len(all) == 1 }
+
+// percent knows that GOGC is -1 in the runtime where it is off, and that it is told as a number without a sign.
+func percent(all []float64) (float64, bool) {
+	if all[0] > math.MaxInt32 {
+		all = []float64{-1}
+	}
+	return only(all)
+}
+
+// limit leaves out the large numbers that stand for no limit.
+func limit(all []float64) (float64, bool) { return all[0], len(all) == 1 && bounded(all[0]) }
+
+// bounded says whether a size is one that a machine can have. Without a limit the runtime reckons with the largest number, or with a part of it.
+func bounded(bytes float64) bool { return bytes < 1<<60 }
+
+func sum(all []float64) (total float64, ok bool) {
+	for _, v := range all {
+		total += v
+	}
+	return total, true
+}
+
+// sumUnlessZero is 0 when one of the values is: a pool without a limit makes all of them together one without.
+func sumUnlessZero(all []float64) (total float64, ok bool) {
+	if smallest, _ := least(all); smallest == 0 {
+		return 0, true
+	}
+	return sum(all)
+}
+
+func least(all []float64) (smallest float64, ok bool) {
+	smallest = all[0]
+	for _, v := range all {
+		smallest = min(smallest, v)
+	}
+	return smallest, true
+}

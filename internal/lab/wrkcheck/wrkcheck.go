@@ -1,0 +1,207 @@
+// Package wrkcheck holds the generator's closed loop against wrk: both load the same target in turn, and the figures that both print have to
+// agree. It knows wrk's habits, so that nobody else has to: what it prints, and what it does to its figures before. It must not know flags or terminals.
+package wrkcheck
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"plimsoll/internal/lab/load"
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/stats"
+)
+
+// The agreement that is asked for.
+const (
+	MeanWithin    = .02   // of wrk's mean
+	SuccessWithin = .0002 // 0.02 percentage points
+	P99Within     = 3 * time.Millisecond
+)
+
+// Options are what is run. Both sides get the same.
+type Options struct {
+	Target  load.Target
+	Headers []string // "Name: value" each, for wrk; Request has them already
+	Request []byte   // head and body of a GET, as load.Prepare makes it
+	// Connections is a multiple of Loops, and Duration of a second: wrk rounds both down.
+	Connections, Loops int
+	Duration, Timeout  time.Duration
+	Rounds             int // of both sides; 3
+	Seed               uint64
+	// Tell is told what begins. It may be nil.
+	Tell func(round, rounds int, who string)
+}
+
+// Side is what one of the two measured: the medians of its rounds, as percentiles are not averaged. Durations are in nanoseconds.
+type Side struct {
+	Requests uint64
+	Success  float64 // share of all rounds' requests
+	Rate     float64 // answers a second
+	Mean     float64 // with wrk's correction
+	P99      float64 // with wrk's correction
+	// RawMean and RawP99 are without it. wrk prints neither: its RawMean is connections ÷ rate, as Little's law has it, and its RawP99 is 0.
+	RawMean, RawP99 float64
+	Backfilled      float64 // share of the answers in the corrected figures that were made up; 0 for wrk, which does not say
+	rounds          []round
+}
+
+type round struct{ rate, mean, p99, rawMean, rawP99, backfilled float64 }
+
+// Line is one figure of the comparison.
+type Line struct {
+	What             string
+	Wrk, Own         float64 // nanoseconds, or a share
+	Difference       float64 // Own − Wrk; as a share of Wrk for the mean
+	Allowed          float64 // the same, with what rounding took from wrk's
+	RoundingIncluded float64
+	OK               bool
+}
+
+// Report is the outcome. Lines are mean, success and p99.
+type Report struct {
+	Wrk, Own Side
+	Lines    []Line
+	Rounds   int
+	// Invalid says that our own generator was the limit, in its words.
+	Invalid string `json:",omitempty"`
+}
+
+// OK says that all figures agree.
+func (r *Report) OK() bool {
+	return r.Invalid == "" && !slices.ContainsFunc(r.Lines, func(l Line) bool { return !l.OK })
+}
+
+// Run runs both in turn, changing which comes first, so that neither has the warmer machine. It ends with the context's error when that ends.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	if o.Rounds == 0 {
+		o.Rounds = 3
+	}
+	r := &Report{Rounds: o.Rounds}
+	c := &comparison{Options: o, report: r}
+	for i := range o.Rounds {
+		sides := []func(context.Context, int) error{c.wrk, c.own}
+		if i%2 == 1 {
+			slices.Reverse(sides)
+		}
+		for _, side := range sides {
+			if err := side(ctx, i); err != nil {
+				return nil, err
+			}
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	c.conclude()
+	return r, nil
+}
+
+// comparison is a run under way.
+type comparison struct {
+	Options
+	report                *Report
+	wrkGood, ownGood      float64
+	wrkTotal, ownTotal    float64
+	meanRounding, p99Fine float64 // the most that rounding changed in wrk's figures
+}
+
+func (c *comparison) tell(i int, who string) {
+	if c.Tell != nil {
+		c.Tell(i+1, c.Rounds, who)
+	}
+}
+
+// wrk does wrk's part of a round.
+func (c *comparison) wrk(ctx context.Context, i int) error {
+	c.tell(i, "wrk")
+	seconds := func(d time.Duration) string { return strconv.Itoa(int((d+time.Second-1)/time.Second)) + "s" }
+	args := []string{"-t", strconv.Itoa(c.Loops), "-c", strconv.Itoa(c.Connections), "-d", seconds(c.Duration), "--timeout", seconds(c.Timeout)}
+	for _, h := range c.Headers {
+		args = append(args, "-H", h)
+	}
+	p, err := Wrk(ctx, append(args, c.Target.URL)...)
+	if err != nil {
+		return err
+	}
+	c.addWrk(p)
+	return nil
+}
+
+func (c *comparison) addWrk(p *Printed) {
+	c.wrkGood += p.Success() * float64(p.Requests+p.SocketErrors)
+	c.wrkTotal += float64(p.Requests + p.SocketErrors)
+	c.meanRounding, c.p99Fine = max(c.meanRounding, p.Mean.Rounding), max(c.p99Fine, p.P99.Rounding)
+	s := &c.report.Wrk
+	s.Requests += p.Requests
+	s.rounds = append(s.rounds, round{rate: p.PerSecond, mean: p.Mean.Nanoseconds, p99: p.P99.Nanoseconds,
+		rawMean: float64(c.Connections) / p.PerSecond * 1e9})
+}
+
+// own does the generator's part of a round.
+func (c *comparison) own(ctx context.Context, i int) error {
+	c.tell(i, "plimsoll")
+	script := newEvery(c.Request)
+	totals, err := load.Run(ctx, load.Options{Target: c.Target, Script: script, Duration: c.Duration, Connections: c.Connections,
+		Loops: c.Loops, Timeout: c.Timeout, Seed: c.Seed + uint64(i)})
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		return err
+	}
+	return c.addOwn(totals, script.bad())
+}
+
+func (c *comparison) addOwn(t *measure.Totals, badStatus uint64) error {
+	answered := t.Ended[measure.OK]
+	corrected, err := Correct(&t.Service, t.Length, answered, c.Connections)
+	if err != nil {
+		return err
+	}
+	c.ownGood += float64(answered - badStatus)
+	c.ownTotal += float64(t.Ended.Total() - t.Ended[measure.Unfinished])
+	s := &c.report.Own
+	s.Requests += answered
+	all := float64(t.Service.Count()) + float64(corrected.Backfilled)
+	s.rounds = append(s.rounds, round{rate: t.Goodput(), mean: corrected.Mean, p99: corrected.P99, rawMean: t.Service.Mean(),
+		rawP99: float64(t.Service.Quantile(.99)), backfilled: float64(corrected.Backfilled) / max(all, 1)})
+	if limit := t.Generator.Limit(); limit != "" {
+		c.report.Invalid = limit
+	}
+	return nil
+}
+
+// conclude makes the medians and compares them.
+func (c *comparison) conclude() {
+	w, o := &c.report.Wrk, &c.report.Own
+	w.summarise(c.wrkGood, c.wrkTotal)
+	o.summarise(c.ownGood, c.ownTotal)
+	rounding := c.meanRounding / w.Mean
+	c.report.Lines = []Line{
+		{What: "mean", Wrk: w.Mean, Own: o.Mean, Difference: o.Mean/w.Mean - 1, Allowed: MeanWithin + rounding, RoundingIncluded: rounding},
+		{What: "success", Wrk: w.Success, Own: o.Success, Difference: o.Success - w.Success, Allowed: SuccessWithin},
+		{What: "p99", Wrk: w.P99, Own: o.P99, Difference: o.P99 - w.P99, Allowed: float64(P99Within) + c.p99Fine, RoundingIncluded: c.p99Fine},
+	}
+	for i := range c.report.Lines {
+		l := &c.report.Lines[i]
+		l.OK = math.Abs(l.Difference) <= l.Allowed
+	}
+}
+
+func (s *Side) summarise(good, total float64) {
+	s.Success = good / max(total, 1)
+	median := func(of func(r round) float64) float64 {
+		all := make([]float64, len(s.rounds))
+		for i, r := range s.rounds {
+			all[i] = of(r)
+		}
+		return stats.Median(all)
+	}
+	s.Rate = median(func(r round) float64 { return r.rate })
+	s.Mean = median(func(r round) float64 { return r.mean })
+	s.P99 = median(func(r round) float64 { return r.p99 })
+	s.RawMean = median(func(r round) float64 { return r.rawMean })
+	s.RawP99 = median(func(r round) float64 { return r.rawP99 })
+	s.Backfilled = median(func(r round) float64 { return r.backfilled })
+}

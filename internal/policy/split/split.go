@@ -1,0 +1,143 @@
+// Package split divides a route's requests over several upstreams by weight: most to the version that is known, a few
+// to the one that is tried. It runs after everything that may still answer by itself, and before mirror.
+//
+// Each request is drawn anew, or a client stays where it is by a hash of its address, a header or a cookie. Shares lie on a
+// line in the order of the upstreams' indices, and a key always falls on the same point of it: so of two upstreams,
+// raising the second one's weight moves clients only to it, and everybody who was there stays. A request without the header or
+// cookie is drawn, since a fixed place for all of them would bend the weights.
+//
+// It must not know what an upstream is beyond its index.
+package split
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/hash"
+)
+
+// Share is an upstream's part of the requests.
+type Share struct {
+	Upstream int // index, at least 0
+	Weight   int // against the others', 0 to 1000
+}
+
+// Options of the policy.
+type Options struct {
+	Shares []Share // at least one with a weight
+	// Sticky is "client_address", "header:NAME" or "cookie:NAME". Default: each request is drawn.
+	Sticky string
+	// Random gives even 64-bit numbers and is called by all loops at once. Default: math/rand/v2's, a state for each thread.
+	Random func() uint64
+}
+
+const maxWeight = 1000
+
+// seed makes this choice independent of others by the same key, such as an upstream's consistent hash: otherwise the
+// second one's clients would all fall on a few of its targets.
+const seed = 0xca4a
+
+// Policy chooses upstreams.
+type Policy struct {
+	ends   []share
+	total  uint64
+	sticky sticky
+	header []byte // its name
+	cookie string // its name
+	random func() uint64
+}
+
+// sticky says what a client is known by.
+type sticky uint8
+
+const (
+	drawn sticky = iota
+	byAddress
+	byHeader
+	byCookie
+)
+
+// share ends where the line's next one begins.
+type share struct {
+	end      uint64
+	upstream int
+}
+
+var _ exchange.RequestPolicy = (*Policy)(nil)
+
+// New checks the weights and the key.
+func New(o Options) (*Policy, error) {
+	p := &Policy{random: o.Random}
+	if p.random == nil {
+		p.random = rand.Uint64
+	}
+	shares := slices.Clone(o.Shares)
+	slices.SortStableFunc(shares, func(a, b Share) int { return a.Upstream - b.Upstream })
+	for i, s := range shares {
+		switch {
+		case s.Upstream < 0:
+			return nil, fmt.Errorf("a split names upstream %d, which cannot be an index", s.Upstream)
+		case i > 0 && shares[i-1].Upstream == s.Upstream:
+			return nil, errors.New("a split names an upstream twice; give it one weight")
+		case s.Weight < 0 || s.Weight > maxWeight:
+			return nil, fmt.Errorf("a weight of %d; give 0 to %d", s.Weight, maxWeight)
+		case s.Weight > 0:
+			p.total += uint64(s.Weight)
+			p.ends = append(p.ends, share{p.total, s.Upstream})
+		}
+	}
+	if p.total == 0 {
+		return nil, errors.New("a split in which no upstream has a weight; give one at least 1")
+	}
+	kind, name, _ := strings.Cut(o.Sticky, ":")
+	switch {
+	case o.Sticky == "":
+	case o.Sticky == "client_address":
+		p.sticky = byAddress
+	case kind == "header" && name != "":
+		p.sticky, p.header = byHeader, []byte(name)
+	case kind == "cookie" && name != "":
+		p.sticky, p.cookie = byCookie, name
+	default:
+		return nil, fmt.Errorf("%q cannot keep clients on an upstream; write client_address, header:NAME or cookie:NAME", o.Sticky)
+	}
+	return p, nil
+}
+
+// OnRequest sets x.Upstream.
+func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
+	point := hash.Below(p.draw(x), p.total)
+	for i := range p.ends {
+		if point < p.ends[i].end {
+			x.Upstream = p.ends[i].upstream
+			break
+		}
+	}
+	return exchange.Continue
+}
+
+// draw is the request's place on the line: its key's hash, or a random number.
+func (p *Policy) draw(x *exchange.Exchange) uint64 {
+	var key []byte
+	switch p.sticky {
+	case byAddress:
+		if x.Client.IsValid() {
+			address := x.Client.As16()
+			return hash.Bytes(seed, address[:])
+		}
+	case byHeader:
+		if f := x.Request.Fields.Find(p.header); f != nil {
+			key = f.Value
+		}
+	case byCookie:
+		key = exchange.Cookie(&x.Request.Fields, p.cookie)
+	}
+	if len(key) > 0 {
+		return hash.Bytes(seed, key)
+	}
+	return p.random()
+}

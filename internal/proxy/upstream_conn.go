@@ -1,0 +1,322 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+
+	"plimsoll/internal/crash"
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/http1"
+	"plimsoll/internal/reactor"
+	"plimsoll/internal/telemetry"
+	"plimsoll/internal/tlsio"
+	"plimsoll/internal/upstream"
+)
+
+// upstreamConn is a connection to a target. It is idle, in its member's pool, or used by one exchange.
+type upstreamConn struct {
+	conn      reactor.Conn
+	w         *Worker
+	member    *upstream.Member
+	upstream  *Upstream
+	tls       *tlsio.Conn // nil for plain text
+	flow      *flow       // the exchange that uses it; nil when idle
+	target    string      // the member's address
+	partial   *reactor.Buffer
+	idleSince int64
+	requests  uint32
+	state     upstreamConnState
+	deferred  bool // Run is to be called: it stays on its loop until then
+}
+
+type upstreamConnState uint8
+
+const (
+	upstreamConnecting upstreamConnState = iota
+	upstreamHandshake
+	upstreamOpen
+	upstreamAborting // a handshake's goroutine still has the socket
+	upstreamClosed
+)
+
+// stats are this loop's counters of the upstream.
+func (s *upstreamConn) stats() *telemetry.UpstreamStats { return s.w.shard.Upstream(s.upstream.Stat) }
+
+// Connected implements reactor.Handler.
+func (s *upstreamConn) Connected(err error) {
+	f := s.flow
+	if err != nil {
+		s.stats().ConnectFailures++
+		f.upstreamFailed(upstream.ConnectFailed, exchange.ConnectFailed)
+		return
+	}
+	if s.upstream.TLS != nil {
+		s.beginHandshake()
+		return
+	}
+	s.opened()
+}
+
+// beginHandshake is clientConn.startHandshake's mirror image; a client speaks first, so that it waits for nothing.
+func (s *upstreamConn) beginHandshake() {
+	cfg, err := s.upstream.TLS(s.member.Target().Address().Host)
+	if err != nil {
+		s.handshakeFailed(err)
+		return
+	}
+	s.state = upstreamHandshake
+	s.tls = tlsio.NewClient(&s.conn, cfg, s.w.tls)
+	s.conn.Lend()
+	s.w.handshakes++
+	session, loop := s.tls, s.w.loop
+	go func() {
+		defer crash.Guard("in a TLS handshake with an upstream")
+		err := session.Handshake()
+		loop.Post(func() { s.w.handshakes--; s.handshaken(err) })
+	}()
+}
+
+func (s *upstreamConn) handshaken(err error) {
+	switch {
+	case s.state == upstreamAborting:
+		s.state = upstreamConnecting
+		s.close()
+	case err != nil:
+		s.state = upstreamConnecting
+		s.handshakeFailed(err)
+	default:
+		s.conn.TakeOver()
+		s.opened()
+	}
+}
+
+func (s *upstreamConn) handshakeFailed(err error) {
+	s.stats().ConnectFailures++
+	s.tlsFailed(err)
+	s.flow.upstreamFailed(upstream.ConnectFailed, exchange.ConnectFailed)
+}
+
+func (s *upstreamConn) opened() {
+	s.state = upstreamOpen
+	s.stats().Opened++
+	f := s.flow
+	f.w.loop.StopTimer(&f.timer)
+	f.use(s)
+}
+
+// Readable implements reactor.Handler.
+func (s *upstreamConn) Readable() {
+	f := s.flow
+	switch {
+	case s.state == upstreamHandshake || s.state == upstreamAborting:
+		s.tls.Wake()
+	case f == nil:
+		s.idleReadable()
+	case f.stage == stageTunnel:
+		f.relayDown()
+	case f.stage == stageSent && s.conn.Batched():
+		s.spokeFirst()
+	case f.stage >= stageSent:
+		s.readResponse()
+	}
+}
+
+// idleReadable is told of an idle connection: its target has closed it, or says something that nobody asked for, which makes it
+// unfit for the next request. Records of TLS itself (tickets, key updates) are neither.
+func (s *upstreamConn) idleReadable() {
+	if s.tls != nil {
+		var b [1]byte
+		if _, err := s.tls.Read(b[:]); err != nil && pause(err) {
+			return
+		}
+	}
+	s.member.Drop(s, s.w.loop.Now())
+	s.shut()
+}
+
+// Drained implements reactor.Handler: the upstream has taken what was waiting for it.
+func (s *upstreamConn) Drained() {
+	f := s.flow
+	switch {
+	case f == nil || f.is(isMirror):
+	case f.stage == stageTunnel:
+		f.relayUp()
+	case !f.is(requestSent):
+		f.pumpRequest()
+	}
+}
+
+// spokeFirst is told of a connection that ends, or says something, before the request has left the loop's batch: a target that closes idle
+// connections may send 408 before it does. It is no answer to this request, of which nothing was written; another connection gets it.
+func (s *upstreamConn) spokeFirst() {
+	if _, err := s.read(s.w.loop.Scratch()); err != nil && pause(err) {
+		return
+	}
+	f := s.flow
+	f.flags &^= wroteRequest
+	f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
+}
+
+func (s *upstreamConn) read(p []byte) (int, error) {
+	if s.tls != nil {
+		return s.tls.Read(p)
+	}
+	return s.conn.Read(p)
+}
+
+func (s *upstreamConn) write(p []byte) error {
+	s.w.shard.UpstreamSent += uint64(len(p))
+	if s.tls != nil {
+		return s.tls.Write(p)
+	}
+	return s.conn.Write(p)
+}
+
+// burst is how many reads one connection may do, or how many pieces of an answer it may be sent, until
+// the others have their turn. A peer that is as fast as the gateway would otherwise have the loop for itself.
+const burst = 16
+
+// later has Run called at the end of the turn.
+func (s *upstreamConn) later() {
+	if !s.deferred {
+		s.deferred = true
+		s.w.loop.Defer(s)
+	}
+}
+
+// Run implements reactor.Runner: it goes on after a burst.
+func (s *upstreamConn) Run() {
+	s.deferred = false
+	if s.state == upstreamOpen && s.flow != nil {
+		s.Readable()
+	}
+}
+
+// readResponse reads as long as there is something and the client keeps up. Once the response is whole the connection may belong to
+// another loop already, so it is the exchange that is asked whether to go on.
+func (s *upstreamConn) readResponse() {
+	f := s.flow
+	for reads := 0; f.upstreamConn == s && !f.is(held) && f.stage < stageTunnel; reads++ {
+		if f.client != nil && f.client.conn.Congested() {
+			return
+		}
+		if reads == burst {
+			s.later()
+			return
+		}
+		buf := s.w.loop.Scratch()
+		room := buf[scratchRoom:][:min(s.w.loop.Piece(), reactor.ScratchSize-scratchRoom)]
+		if s.partial != nil { // what is read must fit behind what is there of the head
+			room = room[:min(len(room), reactor.ScratchSize-len(s.partial.Data()))]
+		}
+		n, err := s.read(room)
+		if err != nil {
+			if !pause(err) {
+				f.responseEnded(err)
+			}
+			return
+		}
+		s.w.shard.UpstreamReceived += uint64(n)
+		f.responseBytes(buf, scratchRoom, scratchRoom+n)
+	}
+}
+
+// responseEnded deals with the end, or the failure, of the connection before the response was known to be whole.
+func (f *flow) responseEnded(err error) {
+	if f.stage == stageSent {
+		f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
+		return
+	}
+	if errors.Is(err, io.EOF) && f.down.EOF() == http1.OK && f.down.Done() {
+		if f.is(isMirror) {
+			f.mirrorWhole(false)
+		} else {
+			f.responseWhole(nil, true)
+		}
+		return
+	}
+	f.upstreamFailed(upstream.Reset, exchange.UpstreamCut)
+}
+
+// release puts the connection into its pool, or closes it where it may not be used again: what was read before the request had gone out
+// whole was no answer to it, and the answer that is still to come would be taken for the next request's.
+func (s *upstreamConn) release(reusable bool) {
+	s.flow = nil
+	most := s.upstream.MaxRequests
+	if !reusable || s.conn.PeerEnded() || s.conn.Unsent() || most > 0 && s.requests >= most || s.unread() {
+		s.close()
+		return
+	}
+	s.idleSince = s.w.loop.Now()
+	s.member.Put(s, s.idleSince)
+}
+
+// unread says that something stands behind the response, which the next request would take for its own. The socket itself is asked only
+// where the last read filled its buffer, which hardly ever happens.
+func (s *upstreamConn) unread() bool {
+	return s.conn.MayRead() && !s.conn.Alive() || s.tls != nil && s.tls.Buffered()
+}
+
+// Retire implements upstream.Conn: the pool has counted the idle connection off and wants it closed.
+func (s *upstreamConn) Retire() { s.shut() }
+
+// parked is an idle connection between two loops. It is the same upstreamConn, which no loop touches meanwhile.
+type parked struct {
+	s      *upstreamConn
+	socket reactor.Socket
+}
+
+// Detach implements upstream.Conn.
+func (s *upstreamConn) Detach() (upstream.Parked, bool) {
+	if s.deferred || s.conn.MayRead() || s.tls != nil && s.tls.Buffered() {
+		return nil, false
+	}
+	return &parked{s, s.conn.Detach()}, true
+}
+
+// Attach implements upstream.Parked. Which member it belongs to now is set when it is used.
+func (p *parked) Attach(loop int) (upstream.Conn, bool) {
+	s := p.s
+	s.w = s.w.shared.Workers[loop]
+	if s.tls != nil {
+		s.tls.Move(s.w.tls) // first, because closing writes
+	}
+	if s.conn.Attach(s.w.loop, p.socket, s) != nil || !s.conn.Alive() {
+		s.shut()
+		return nil, false
+	}
+	return s, true
+}
+
+// Discard implements upstream.Parked.
+func (p *parked) Discard() { p.socket.Close() }
+
+// close ends a connection that is in use or being made. A handshake's goroutine still using the socket gets to know first.
+func (s *upstreamConn) close() {
+	switch s.state {
+	case upstreamClosed, upstreamAborting:
+		return
+	case upstreamHandshake:
+		s.state = upstreamAborting
+		s.tls.Abort()
+		s.conn.Shutdown()
+		return
+	}
+	s.shut()
+	s.member.Closed(s.w.loop.Now())
+}
+
+func (s *upstreamConn) shut() {
+	if s.tls != nil {
+		if s.state == upstreamOpen {
+			s.tls.CloseWrite()
+		}
+		s.tls.Release()
+	}
+	s.state = upstreamClosed
+	s.conn.Close()
+	if s.partial != nil {
+		s.w.loop.PutBuffer(s.partial)
+		s.partial = nil
+	}
+}
