@@ -97,7 +97,7 @@ def main():
     a = p.parse_args()
     a.plimsoll = os.path.abspath(a.plimsoll)
     if not os.access(a.plimsoll, os.X_OK):
-        sys.exit(f"{a.plimsoll} is no program: make build makes it")
+        sys.exit(f"{a.plimsoll} is not a program: make build makes it")
     chosen = {n: f for n, f in SERVERS.items() if a.only in n}
     if not chosen:
         sys.exit("no server's name contains %r: there are %s" % (a.only, "; ".join(SERVERS)))

@@ -55,7 +55,7 @@ func carries(r *http.Request, token string) bool {
 }
 
 // ours says that a Host is not a name which somebody else's DNS could have pointed here: an IP address, localhost, this machine's
-// own name, or the one in the configuration. A request without one is no browser's.
+// own name, or the one in the configuration. A request without one is not a browser's.
 func (g guard) ours(host string) bool {
 	name := hostName(host)
 	if _, err := netip.ParseAddr(name); err == nil || name == "" || name == "localhost" {

@@ -63,7 +63,7 @@ func readSuccessor(r io.Reader) (*successor, error) {
 	if len(lines) < 2 || lines[0] != tookWord {
 		return s, nil
 	}
-	for _, address := range lines[1 : len(lines)-1] { // what follows the last line's end is no address
+	for _, address := range lines[1 : len(lines)-1] { // what follows the last line's end is not an address
 		s.took[address] = true
 	}
 	return s, nil

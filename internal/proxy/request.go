@@ -113,7 +113,7 @@ func (f *flow) pumpRequest() {
 			f.settleExpect()
 		}
 		f.dropHeld()
-		// A long upload is no slow answer: the route's timeout counts from the last bytes of the body that moved. A client that
+		// A long upload is not a slow answer: the route's timeout counts from the last bytes of the body that moved. A client that
 		// sends too slowly is the body timer's business.
 		f.deadline = f.w.loop.Now() + f.route.Timeout
 		if f.stage == stageSent {
@@ -233,7 +233,7 @@ func (f *flow) answerExpired(now int64) {
 
 // lookAtBody counts the route's timeout anew when the upstream has acknowledged more of the body since the last look: some hundred kilobytes
 // are in the kernel by then, and an upstream that reads slowly needs its time for them. A body that is all there when it is looked at
-// for the first time was no slow one.
+// for the first time was not a slow one.
 func (f *flow) lookAtBody(now int64) {
 	conn := &f.server.conn
 	taken := conn.Taken()

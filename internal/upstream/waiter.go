@@ -18,7 +18,7 @@ import (
 //   - Who frees something serves its own requests, unless another loop's have waited longer by more than fairnessGap: moving a
 //     connection between loops costs something, so it is not done for a few milliseconds, and nobody starves.
 //   - Something to be moved is left in the target's spare list (or is closed, which leaves the permission to open another), and
-//     the eldest loop is woken. A woken loop that has served all its requests wakes the next eldest. Each loop has at most one
+//     the oldest loop is woken. A woken loop that has served all its requests wakes the next oldest. Each loop has at most one
 //     wake-up posted.
 //   - Idle connections on other loops hold places too: a loop that begins to wait asks loops that may have some to give them up.
 //   - Newcomers that would take from under those who wait are refused by Pool.Open and wait as well.

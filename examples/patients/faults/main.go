@@ -1,7 +1,7 @@
 //go:build linux
 
 // Command faults reads records from a mapped file, and gives each page back when it has read it, meaning to save memory (major-faults): the next
-// request that wants the page waits for the disk, and the thread it runs on with it, as a page fault is no I/O that Go can see.
+// request that wants the page waits for the disk, and the thread it runs on with it, as a page fault is not I/O that Go can see.
 //
 // Cured, pages stay where they are.
 package main

@@ -37,7 +37,7 @@ func Run(run *record.Run) *Diagnosis {
 	return d
 }
 
-// settle reckons the gains that depend on what else was found, and says how to verify what the rules do not say it of.
+// settle computes the gains that depend on what else was found, and says how to verify what the rules do not say it of.
 func (d *Diagnosis) settle(e *Evidence) {
 	elsewhere := slices.ContainsFunc(d.Findings, func(f Finding) bool { return f.Rank <= Binding })
 	for i := range d.Findings {

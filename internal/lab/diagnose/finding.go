@@ -2,7 +2,7 @@
 // must not measure, and knows no clock, no network and no terminal, so that a diagnosis can be made again years later, elsewhere.
 //
 // A rule (see Rules) is a claim with the evidence that it needs, a threshold with its reason, what speaks against it, what to do about it,
-// what that should gain, and how to see whether it did. A healthy service has no findings: that something is the first to give is no disease.
+// what that should gain, and how to see whether it did. A healthy service has no findings: that something is the first to give is not a disease.
 package diagnose
 
 import "plimsoll/internal/lab/profile"
@@ -46,7 +46,7 @@ const (
 	// Cost says that this makes requests dearer than they need to be. Where processors are what gives, they are given too much to do; how many there
 	// are, which is Binding, comes first.
 	Cost
-	// Risk says that this does not set the line, and will hurt all the same: in time, under overload, or when something else has been mended.
+	// Risk says that this does not set the line, and will hurt all the same: in time, under overload, or when something else has been fixed.
 	Risk
 )
 
@@ -65,7 +65,7 @@ type Finding struct {
 	Gain   Gain
 	// Verify says how to see whether the advice helped; with a command where there is one.
 	Verify Action
-	// saves is what following the advice saves of the processors' time, where that is what it does; the gain is then reckoned when all that sets the
+	// saves is what following the advice saves of the processors' time, where that is what it does; the gain is then computed when all that sets the
 	// line is known.
 	saves *cure
 }
@@ -87,7 +87,7 @@ type Action struct {
 type Gain struct {
 	// Factor is 1 when the line is not expected to move, as for a risk; Low and High say how sure that is.
 	Factor, Low, High float64
-	Why               string // how it was reckoned: "the next to give is the processor, which was 41 % busy"
+	Why               string // how it was computed: "the next to give is the processor, which was 41 % busy"
 }
 
 // HeldBack is a claim that was not made.

@@ -222,7 +222,7 @@ func (f *fixture) open(t *testing.T) *record.Run {
 	return run
 }
 
-// The cases of a rule. What a rule needs is measured in all of them, so that not being judged is no way of being quiet.
+// The cases of a rule. What a rule needs is measured in all of them, so that not being judged is not a way of being quiet.
 const (
 	caseFires = "fires"
 	caseQuiet = "does not fire"

@@ -110,7 +110,7 @@ func TestTheDiseaseOfEachRecordedPatientIsFoundAndNothingOnTheCured(t *testing.T
 					seen[rule] = true
 				}
 			default:
-				t.Fatalf("%q is no state of a patient", state)
+				t.Fatalf("%q is not a state of a patient", state)
 			}
 			found := names(Run(unpack(t, archive)))
 			inOrder := slices.DeleteFunc(slices.Clone(found), func(n string) bool { return !slices.Contains(want, n) })

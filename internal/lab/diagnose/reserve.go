@@ -143,7 +143,7 @@ func (e *Evidence) full() float64 {
 	return most
 }
 
-// most bounds every gain that is foretold: beyond it something that nobody has measured gives first.
+// most bounds every gain that is predicted: beyond it something that nobody has measured gives first.
 const most = 20
 
 // cure is what advice changes.

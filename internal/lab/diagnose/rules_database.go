@@ -142,6 +142,6 @@ const loginCost = 4.5e-3
 // gainOfChurn saves what connections cost the target, as the profile says, and the database, as far as it runs on the same machine.
 func (e *Evidence) gainOfChurn(closed float64) Gain {
 	g := e.gain(cure{saves: e.connectionShare(), elsewhere: min(.9*e.others(), closed*loginCost)})
-	g.Why += fmt.Sprintf("; a login is reckoned to cost the database %s of a processor", span(loginCost))
+	g.Why += fmt.Sprintf("; a login is computed to cost the database %s of a processor", span(loginCost))
 	return g
 }

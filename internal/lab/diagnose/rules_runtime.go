@@ -130,7 +130,7 @@ func judgeLeak(e *Evidence) *Finding {
 		return nil
 	}
 	before, after := e.Before.Mean("go.goroutines"), e.After.Last("go.goroutines")
-	// A server has a goroutine for each connection that clients keep, and the overload may have made more of these: they are no leak.
+	// A server has a goroutine for each connection that clients keep, and the overload may have made more of these: they are not a leak.
 	kept := max(e.After.Last("listener.connections.established")-e.Before.Mean("listener.connections.established"), 0)
 	minutes := e.After.Step.Began.Sub(e.Before.Step.Began).Minutes()
 	if !e.Before.Has("go.goroutines") || after-kept <= 1000 || minutes <= 0 || (after-kept-before)/minutes <= 5 {

@@ -279,7 +279,7 @@ func TestBacklogsAreHeldAgainstBursts(t *testing.T) {
 		"the program asks little": {[]listener{{at: at, queue: 0, limit: 4096}, {at: at, queue: 0, limit: 16}}, 0, "4096", Advise, "the program asks for less than net.core.somaxconn (4096)"},
 		"the kernel gives little": {[]listener{{at: at, queue: 0, limit: 128}}, 0, "128", Advise, "sysctl -w net.core.somaxconn=4096"},
 		"it does not accept":      {[]listener{{at: at, queue: 4090, limit: 4096}}, 0, "4096", Advise, "4090 connections wait"},
-		"it is no server":         {nil, 0, "4096", Good, "no TCP socket that listens"},
+		"it is not a server":         {nil, 0, "4096", Good, "no TCP socket that listens"},
 	} {
 		s := &subject{settings: map[string]string{"net.core.somaxconn": c.most}, values: map[string]float64{"host.tcp.listen_overflows": c.overflows},
 			listeners: c.listeners}

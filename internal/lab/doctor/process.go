@@ -286,7 +286,7 @@ func judgeGoMemory(s *subject, g goMemory) opinion {
 		mebibytes := int(g.limit * .9 / (1 << 20))
 		o.advise, o.recommended = true, fmt.Sprintf("%dMiB", mebibytes)
 		o.why = fmt.Sprintf("the collector does not know of the limit of %s, and lets the heap grow beyond it when there is a peak: the kernel then kills "+
-			"the process. 90 %% of the limit leave room for what is no heap",
+			"the process. 90 %% of the limit leave room for what is not heap",
 			words.Bytes(g.limit))
 		o.command = fmt.Sprintf("GOMEMLIMIT=%dMiB # in its environment, and start it again", mebibytes)
 	}

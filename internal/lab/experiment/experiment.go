@@ -115,7 +115,7 @@ func (e *Experiment) Needed() int { return stats.LeastPairs(e.Alpha, e.Tests()) 
 // Runs is how often the service is started.
 func (e *Experiment) Runs() int { return len(e.Values) * e.Repeat }
 
-// startTime is what a service is reckoned to need to be ready and to end, before one was seen.
+// startTime is what a service is computed to need to be ready and to end, before one was seen.
 const startTime = time.Second
 
 // Time is about how long the runs take together, without the setup.

@@ -104,7 +104,7 @@ type Verdict string
 const (
 	// Real is a difference that is neither chance nor too small to matter.
 	Real Verdict = "real"
-	// Small is one that is no chance, and smaller than what matters.
+	// Small is one that is not due to chance, and smaller than what matters.
 	Small Verdict = "too small to matter"
 	// Same says that a difference that matters can be ruled out.
 	Same Verdict = "the same"

@@ -109,7 +109,7 @@ func (c *conn) take(b []byte) bool {
 		n, err := w.parser.Parse(b, &limits, c.request.Head)
 		switch {
 		case err != http1.OK:
-			why := "what came is no HTTP answer"
+			why := "what came is not an HTTP answer"
 			if w.examples[measure.BadHTTP] == "" {
 				why = fmt.Sprintf("%s, %q", why, b[:min(len(b), 60)])
 			}

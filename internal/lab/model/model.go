@@ -26,11 +26,11 @@ type Demand struct {
 	How      string   // how it was measured or inferred, for a person
 }
 
-// Prediction is a load line that was foretold, and how well.
+// Prediction is a load line that was predicted, and how well.
 type Prediction struct {
 	Made     int      // the number of the last step that it knew
 	Upto     float64  // the highest rate that it knew, requests a second
-	Line     Interval // what it foretold
+	Line     Interval // what it predicted
 	Limit    string   // the resource that it said would give first
 	How      string   // by which model, for a person
 	Measured Interval // the line that was then found; zero while there is none

@@ -25,12 +25,12 @@ const (
 	unseen = 1
 	// hopeless is how much worse than the best a candidate may be and still be looked at.
 	hopeless = 40
-	// mostOpen is the probability of more workers than can be told from the steps, above which nothing is foretold.
+	// mostOpen is the probability of more workers than can be told from the steps, above which nothing is predicted.
 	mostOpen = .1
 	// farBeyond is how many times the highest gentle rate a processor's bound may be for it to be taken for the line where no station can be told. The gentle rates go
 	// up to a third of the line at least: what lies further away is set by something that they do not show.
 	farBeyond = 4
-	// mostSpread is the ratio of an interval's ends beyond which it foretells nothing.
+	// mostSpread is the ratio of an interval's ends beyond which it predicts nothing.
 	mostSpread = 2
 	// lineArrivals is how many requests each rate of a simulated line is tried with.
 	lineArrivals = 60_000
@@ -39,14 +39,14 @@ const (
 	atMost = .95
 )
 
-// Predict foretells the load line from gentle steps, those below half of it. A closed loop with one connection (Plan.Rate 0) may be among them
+// Predict predicts the load line from gentle steps, those below half of it. A closed loop with one connection (Plan.Rate 0) may be among them
 // and shows the service time without any waiting. Two things can set the line, and the lower one does: a resource that is used up, by the
 // demand of each request; and a station with a number of workers, by how requests that find others in flight are delayed. It returns nil and says why
 // when the steps show neither. It takes a few tenths of a second.
 func Predict(steps []measure.Step, s slo.SLO, o PredictOptions) (p *Prediction, why string) {
 	gentle, top := gentleSteps(steps)
 	if len(gentle) == 0 {
-		return nil, "there is no step with an offered rate and without failures to foretell the line from"
+		return nil, "there is no step with an offered rate and without failures to predict the line from"
 	}
 	last := 0
 	for _, step := range gentle {
@@ -337,10 +337,10 @@ func Score(p *Prediction, measured Interval) {
 	const allowed = .15
 	switch {
 	case p.Error > allowed:
-		p.Misses = fmt.Sprintf("the line is %.0f %% lower than foretold by %s: something gives way that does not show below %.4g a second, "+
+		p.Misses = fmt.Sprintf("the line is %.0f %% lower than predicted by %s: something gives way that does not show below %.4g a second, "+
 			"such as a bounded queue, a lock, memory, garbage collection, or a dependency with a limit of its own", 100*(1-1/(1+p.Error)), p.Limit, p.Upto)
 	case p.Error < -allowed:
-		p.Misses = fmt.Sprintf("the line is %.0f %% higher than foretold by %s: requests cost less at higher rates than below %.4g a second, "+
+		p.Misses = fmt.Sprintf("the line is %.0f %% higher than predicted by %s: requests cost less at higher rates than below %.4g a second, "+
 			"as where work is done in batches or caches become warm, or there are more workers than were seen at work", 100*(1/(1+p.Error)-1), p.Limit, p.Upto)
 	}
 }

@@ -38,7 +38,7 @@ const (
 	maxNames = 512 << 10
 	// maxSaid bounds the causes that are told apart of one page: what it answers must not drown what is said of others.
 	maxSaid = 8
-	// refusedFor is for how long what is no page is left alone: it does not become one within a second, and reading it costs.
+	// refusedFor is for how long what is not a page is left alone: it does not become one within a second, and reading it costs.
 	refusedFor = 10 * time.Second
 	// maxFailed is how often in a row a page may fail to answer before it is left alone as long: samples wait for it.
 	maxFailed = 2
@@ -154,7 +154,7 @@ type site struct {
 	shown     string // the URL as it may be shown: without a password
 	client    http.Client
 	until     time.Time // the page is not read again before
-	refused   error     // why it was no page, the first time: words that stay the same
+	refused   error     // why it was not a page, the first time: words that stay the same
 	gave      reading   // when it was read last
 	failed    int       // how often in a row it did not answer
 	said      []string  // the causes of errors
@@ -272,7 +272,7 @@ type taker struct {
 
 func (t *taker) take(name string, v float64) {
 	switch name = prefix + name; {
-	// JSON has no word for what is no number.
+	// JSON has no word for what is not a number.
 	case v-v != 0:
 	case len(name) > maxName || words.Clean(name) != name:
 		t.odd = true

@@ -339,7 +339,7 @@ func TestAPageThatDoesNotAnswerIsLeftAloneForAWhile(t *testing.T) {
 		{fail, 10 * time.Second, 1, "", 0}, // and left alone again at once
 		{busy, 10 * time.Second, 9, "status 503", 0},
 		{fail, time.Second, 1, "", 0},
-		{well, 10 * time.Second, 10, "", 10}, // once is no reason
+		{well, 10 * time.Second, 10, "", 10}, // once is not a reason
 		{fail, 2 * time.Second, 2, "", 0},
 		{well, 9 * time.Second, 0, "", 0},
 		{well, 10 * time.Second, 10, "", 10},

@@ -125,7 +125,7 @@ func (p *Profiler) take(ctx context.Context, kind Kind, length time.Duration) ([
 	return content, err
 }
 
-// check refuses what is no profile, and what is cut short.
+// check refuses what is not a profile, and what is cut short.
 func (p *Profiler) check(ctx context.Context, content []byte) error {
 	if ctx.Err() != nil {
 		return cause(ctx, p.shown, ctx.Err())

@@ -18,7 +18,7 @@ type history struct {
 // bucket is a part of a histogram: how many values were at most upTo, and more than the bucket before says.
 type bucket struct{ upTo, count float64 }
 
-// buckets are a histogram's, ascending; the last one is unbounded. None are no histogram.
+// buckets are a histogram's, ascending; the last one is unbounded. None are not a histogram.
 type buckets []bucket
 
 // maxBuckets is more than any runtime has.

@@ -9,7 +9,7 @@ import (
 	"plimsoll/internal/lab/words"
 )
 
-// What Kubernetes does by itself, and a plan has to reckon with.
+// What Kubernetes does by itself, and a plan has to compute with.
 const (
 	// Reaction is how long the load may have risen before the autoscaler asks for an instance: it looks every 15 s, at figures that the
 	// kubelet and the metrics server have every 15 s.

@@ -31,7 +31,7 @@ const (
 	alike = 1.5
 	// beyond is how far above the line's upper end a step still shows what a request costs: well beyond it there are retries and queues.
 	beyond = 1.05
-	// The most that is believed of a sample. A run directory may come from anywhere, and from more than this nothing finite could be reckoned.
+	// The most that is believed of a sample. A run directory may come from anywhere, and from more than this nothing finite could be computed.
 	mostSeconds = 1e12 // of processor time
 	mostHeld    = 1e9  // connections
 	mostBytes   = 1e18 // resident

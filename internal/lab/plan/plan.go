@@ -17,7 +17,7 @@ import (
 
 // The bounds of what can be asked for. Beyond them a plan would be arithmetic about nothing.
 const (
-	// MostConnections is the most connections of one instance that memory is reckoned for.
+	// MostConnections is the most connections of one instance that memory is computed for.
 	MostConnections = 1_000_000
 	mostRate        = 1e9
 	mostInstances   = 100_000
@@ -132,7 +132,7 @@ func (p *Plan) line(run *record.Run) (ok bool) {
 	case run.Result == nil:
 		return missing("the run was cut off before its load line was found: run the survey again")
 	case !run.Result.Line.Found && run.Manifest.Kind != "" && run.Manifest.Kind != record.KindSurvey:
-		return missing("a load line is what they are reckoned from, and this run is no survey: give that of plimsoll survey")
+		return missing("a load line is what they are computed from, and this run is not a survey: give that of plimsoll survey")
 	case !run.Result.Line.Found:
 		why := run.Result.Line.Why
 		if why == "" {

@@ -377,7 +377,7 @@ func TestSocketsAreCountedOnceASecondAndSeldomerWhereThatIsDear(t *testing.T) {
 			}
 			now = now.Add(250 * time.Millisecond)
 		}
-		// What it cost itself is not foretold: a machine that is busy with other things may find the cheap one dear.
+		// What it cost itself is not predicted: a machine that is busy with other things may find the cheap one dear.
 		if with != taken || taken < 2 || taken > 10 || dear && taken != want {
 			t.Errorf("dear %v: sockets were gone through %d times in ten seconds, and %d samples have them; want %d", dear, taken, with, want)
 		}

@@ -41,7 +41,7 @@ func TestFilesOfAKernelThatAreMissingOrStrangeAreSaid(t *testing.T) {
 		"net/dev":                           {"a\nb\neth0: 1 2 3\n", "host network: ", []string{"host.net.sent_bytes"}},
 		"net/snmp":                          {"Tcp: OutSegs\nTcp: 5\n", "host TCP counters: Tcp: of net/snmp has 1 of the 4 columns", []string{"host.tcp.retransmits"}},
 		"net/netstat":                       {"TcpExt: ListenOverflows ListenDrops\n", "host TCP counters: TcpExt: of net/netstat has 0 of the 3", []string{"host.tcp.listen_drops"}},
-		"sys/net/core/somaxconn":            {"many\n", "net/core/somaxconn is no number", []string{"host.tcp.somaxconn"}},
+		"sys/net/core/somaxconn":            {"many\n", "net/core/somaxconn is not a number", []string{"host.tcp.somaxconn"}},
 		"sys/net/ipv4/ip_local_port_range":  {"9 8\n", "the range of local ports cannot be read", []string{"host.tcp.ports", "host.tcp.ports_used"}},
 		"../sys/devices/system/node/online": {"0-\n", "host NUMA nodes: the kernel's list of them is not understood", []string{"host.numa_nodes"}},
 	} {
@@ -54,7 +54,7 @@ func TestFilesOfAKernelThatAreMissingOrStrangeAreSaid(t *testing.T) {
 				}
 				said, _, _ = strings.Cut(said, " of ")
 				said = strings.TrimSuffix(said, " is longer than 256 KB")
-				said = strings.TrimSuffix(said, " is no number")
+				said = strings.TrimSuffix(said, " is not a number")
 				said = strings.TrimSuffix(said, " Tcp:")
 				said = strings.TrimSuffix(said, " TcpExt:")
 			} else {

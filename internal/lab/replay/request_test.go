@@ -76,7 +76,7 @@ func TestALineThatCannotBeReadIsCountedAndShown(t *testing.T) {
 		"a far time":            {`{"ts": "9999-01-01T00:00:00Z", "method": "GET", "path": "/a"}`, "its time is none"},
 		"no method":             {`{"ts": 1763625600.5, "path": "/a"}`, "no method"},
 		"no path":               {`{"ts": 1763625600.5, "method": "GET"}`, "no path"},
-		"a relative path":       {`{"ts": 1763625600.5, "method": "GET", "path": "a"}`, "its path is no path"},
+		"a relative path":       {`{"ts": 1763625600.5, "method": "GET", "path": "a"}`, "its path is not a path"},
 		"a space in the path":   {`{"ts": 1763625600.5, "method": "GET", "path": "/a b"}`, "a character"},
 		"another request":       {`{"ts": 1763625600.5, "method": "GET", "path": "/ HTTP/1.1\r\nEvil: 1\r\nX:"}`, "a character"},
 		"bytes beyond ASCII":    {`{"ts": 1763625600.5, "method": "GET", "path": "/é"}`, "a character"},

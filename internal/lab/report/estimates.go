@@ -8,7 +8,7 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// Estimates puts everything that says where the line lies on one scale: what was measured, what was foretold, and the bounds of the resources.
+// Estimates puts everything that says where the line lies on one scale: what was measured, what was predicted, and the bounds of the resources.
 type Estimates struct {
 	Rows     []EstimateRow
 	From, To string // the ends of the scale

@@ -147,7 +147,7 @@ func (s *surveyor) points(o *slo.Objective) (points []point) {
 }
 
 // clumpAlike gives steps in which nothing failed the clumps of those near the line in which something did: none were seen there, which does not
-// make them smaller. Well beyond the line requests fail without end, which is no clump.
+// make them smaller. Well beyond the line requests fail without end, which is not a clump.
 func clumpAlike(points []point, allowed float64) {
 	const beyond = 10
 	largest := 1.0

@@ -38,7 +38,7 @@ type Options struct {
 // Stall stops the time of the queue for a while: nothing is answered and no work gets done, as in a service that collects its garbage. Requests
 // that arrive meanwhile stand in the queue as if all had come at its end.
 type Stall struct {
-	// At is the number of the request, from 1 on, whose arrival begins it; 0 is no stall.
+	// At is the number of the request, from 1 on, whose arrival begins it; 0 means no stall.
 	At  uint64
 	For time.Duration
 }

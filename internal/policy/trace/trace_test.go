@@ -69,7 +69,7 @@ func TestAnythingElseIsReplacedByANewContext(t *testing.T) {
 		"version ff":               request("ff" + parent[2:]),
 		"upper case":               request(strings.ToUpper(parent)),
 		"no digit":                 request(strings.Replace(parent, "b7ad", "b7xd", 1)),
-		"flags that are no digits": request(parent[:53] + "0x"),
+		"flags that are not digits": request(parent[:53] + "0x"),
 		"zero trace id":            request("00-" + strings.Repeat("0", 32) + parent[35:]),
 		"zero parent id":           request(parent[:36] + strings.Repeat("0", 16) + "-01"),
 		"no dash after version":    request("000" + parent[3:]),
