@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the diagnosis against services whose disease is known, because we made them sick: examples/patients. Each is surveyed sick and cured;
+"""Compares the diagnosis with services whose disease is known, because we made them sick: examples/patients. Each is surveyed sick and cured;
 the first finding on the sick one has to be its disease, and there must be none on the cured one. Prints a table with the load lines, and the
 gain that the finding predicted beside the gain that the cure brought. Writes bench/out/patients.json.
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds surveys against the truth: runs `plimsoll survey` several times on servers whose load line is known, because they are
+"""Compares surveys with the truth: runs `plimsoll survey` several times on servers whose load line is known, because they are
 queues that we wrote (bench/truth), and prints for each how often the survey's interval contains the true line, how wide it is, how far
 the estimates spread, and how far off the prediction was that was made below half of it. Writes bench/out/survey_truth.json.
 

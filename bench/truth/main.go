@@ -1,4 +1,4 @@
-// Command truth runs a server whose load line is known, because it is a queue: what a survey says of it can be held against the truth.
+// Command truth runs a server whose load line is known, because it is a queue: what a survey says of it can be compared with the truth.
 //
 //	go run ./bench/truth --workers 4 --service 2ms --exponential --room 100 --address 127.0.0.1:18700 --slo 'p99<50ms,errors<0.1%'
 //

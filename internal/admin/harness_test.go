@@ -122,7 +122,7 @@ func get[T any](g *running, path string) (v T) {
 	return v
 }
 
-// want asks, and wants a status and each of some texts.
+// want asks, and expects a status and each of some texts.
 func (g *running) want(method, path string, status int, texts ...string) string {
 	g.t.Helper()
 	got, body := g.ask(method, path)
@@ -240,7 +240,7 @@ func (tr *traffic) more(t *testing.T, n int64) {
 	eventually(t, "traffic goes on", func() bool { return tr.sent.Load() >= until })
 }
 
-// end stops the clients and wants that none of their requests failed.
+// end stops the clients and checks that none of their requests failed.
 func (tr *traffic) end(t *testing.T) {
 	t.Helper()
 	close(tr.stop)

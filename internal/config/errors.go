@@ -72,7 +72,7 @@ func (l *errorList) add(line, column int, path, problem string) {
 	}
 }
 
-// count is how many errors there are, for a caller that wants to know whether something added one.
+// count is how many errors there are, for a caller that has to know whether something added one.
 func (l *errorList) count() int { return len(l.list) + l.beyond }
 
 // full reports that no further error will be kept, so that its text need not be made.

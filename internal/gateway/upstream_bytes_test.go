@@ -71,7 +71,7 @@ func TestAMalformedResponseIs502AndItsConnectionEnds(t *testing.T) {
 				t.Errorf("%d exchanges are counted as ended by a malformed response, want 2", n)
 			}
 			if n := g.target("s", s.address()).ConsecutiveFailures; n != 2 {
-				t.Errorf("%d failures are held against the target, want 2", n)
+				t.Errorf("%d failures are counted against the target, want 2", n)
 			}
 		})
 	}

@@ -18,7 +18,7 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// base is the evidence of a healthy service on two cores whose processor is what gives: each case of testdata/rules changes some of it.
+// base is the evidence of a healthy service on two cores whose processor is the bottleneck: each case of testdata/rules changes some of it.
 const base = `
 	all host.cores = 2
 	all host.cpu.busy_seconds += .5

@@ -161,7 +161,7 @@ func (r Rule) unless(names ...string) Rule {
 // processorGain is the gain of saving processor time: none where something else sets the line. elsewhere says that something was found to.
 func (e *Evidence) processorGain(c cure, elsewhere bool) Gain {
 	if elsewhere && !e.processorBound() || !e.waitedFor() {
-		return Gain{Factor: 1, Low: 1, High: 1.2, Why: "the processor is not what gives first; what is saved shows when that has been fixed"}
+		return Gain{Factor: 1, Low: 1, High: 1.2, Why: "the processor is not the bottleneck; what is saved shows when the bottleneck has been fixed"}
 	}
 	g := e.gain(c)
 	g.Factor = e.faster(c)

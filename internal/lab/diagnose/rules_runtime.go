@@ -12,7 +12,7 @@ import (
 var runtimeRules = []Rule{
 	{
 		Name: "lock-contention", Claim: "Requests wait for a lock", Needs: []string{"profile:mutex|go.mutex.wait_seconds"},
-		Threshold: "over a quarter of the time that requests take", Reason: "the seconds that goroutines wait in a second are how many wait at any moment (Little's law); held against the requests inside",
+		Threshold: "over a quarter of the time that requests take", Reason: "the seconds that goroutines wait in a second are how many wait at any moment (Little's law); compared with the requests inside",
 		Judge: func(e *Evidence) *Finding {
 			waiting := e.Knee.PerSecond("go.mutex.wait_seconds")
 			var where []profile.Place
@@ -124,7 +124,7 @@ const (
 	longWait = 10.5e-3
 )
 
-// judgeLeak holds the goroutines after everything against those at the same load before it.
+// judgeLeak compares the goroutines after everything with those at the same load before it.
 func judgeLeak(e *Evidence) *Finding {
 	if e.Before == nil || e.After == nil {
 		return nil

@@ -128,7 +128,7 @@ func judgeQuota(s *subject, q quota) opinion {
 		o.value += fmt.Sprintf(", throttled in %s of its periods", words.Percent(share))
 		if share > .01 {
 			o.advise, o.recommended = true, fmt.Sprintf("more than %.3g cores, or no quota", q.cores)
-			o.why = fmt.Sprintf("in %s of the periods in which it ran, it was stopped until the period's end (up to 100 ms), in the midst of requests",
+			o.why = fmt.Sprintf("in %s of the periods in which it ran, it was stopped until the period's end (up to 100 ms), in the middle of requests",
 				words.Percent(share))
 			o.command = fmt.Sprintf("grep -H . /proc/%d/cgroup # then raise cpu.max there, resources.limits.cpu of the pod, --cpus of docker, or CPUQuota= of "+
 				"the unit", s.pid)
@@ -162,7 +162,7 @@ func judgeMemoryLimit(s *subject, m memoryLimit) opinion {
 	return o
 }
 
-// maxProcs is how many threads of a Go program run Go code at once, as far as that can be told from outside.
+// maxProcs is how many threads of a Go program run Go code at once, as far as that can be determined from outside.
 type maxProcs struct {
 	set     string // GOMAXPROCS in its environment
 	follows bool   // the quota, by itself

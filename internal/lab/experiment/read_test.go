@@ -205,7 +205,7 @@ func TestADamagedDirectoryIsRefusedOrReadUpToItsLastWholeRun(t *testing.T) {
 		{"a newer one", strings.Replace(manifest, "1,", "99,", 1), run, "its format is 99"},
 		{"the same name twice", strings.Replace(manifest, `"b"`, `"a"`, 1), run, "two have the same name"},
 		{"too many rounds", strings.Replace(manifest, `"Repeat": 3`, `"Repeat": 1000000000`, 1), run, "more figures or rounds"},
-		{"no alpha", strings.Replace(manifest, `"Alpha": 0.05`, `"Alpha": 7`, 1), run, "no share that makes sense"},
+		{"no alpha", strings.Replace(manifest, `"Alpha": 0.05`, `"Alpha": 7`, 1), run, "not a share that makes sense"},
 		{"all of many pairs", strings.Replace(values(6), `"Repeat"`, `"AllPairs": true, "Repeat"`, 1), run, "more pairs of values than there can be"},
 		{"two ways to compare", with(`"AllPairs": true, "Previous": true`), run, "more pairs of values than there can be"},
 		{"a figure that there is not", strings.Replace(manifest, `"p50"`, `"p51"`, 1), run, `its figure "p51" is none`},

@@ -210,7 +210,7 @@ stop_within: 10ms
 	sameFromFiles(t, dir, result)
 }
 
-// sameFromFiles holds a result against the one that is made of the experiment's files, and returns what they hold.
+// sameFromFiles compares a result with the one that is made of the experiment's files, and returns what they hold.
 func sameFromFiles(t *testing.T, dir string, result *experiment.Result) *experiment.Record {
 	t.Helper()
 	record, err := experiment.Open(dir)

@@ -163,7 +163,7 @@ func (c *conn) takeBody(b []byte) bool {
 	for len(b) > 0 && !c.body.Done() {
 		data, n, err := c.body.Next(b)
 		if err != http1.OK {
-			c.fail(measure.BadHTTP, "the answer's body is not framed as HTTP wants it", err)
+			c.fail(measure.BadHTTP, "the answer's body is not framed as HTTP requires", err)
 			return false
 		}
 		if h := c.held; c.request.Body {

@@ -57,7 +57,7 @@ type Options struct {
 // Target is where requests are sent. Resolve makes one.
 type Target struct {
 	URL string // as it was given
-	// Authority is the host, and the port where it is not the scheme's own, as the Host field wants it. Path is path and query, beginning with "/".
+	// Authority is the host, and the port where it is not the scheme's own, as the Host field requires. Path is path and query, beginning with "/".
 	Authority, Path string
 	// Addresses are those of the host; connections take turns.
 	Addresses []reactor.Address

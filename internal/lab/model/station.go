@@ -45,7 +45,7 @@ type chances struct {
 	form  int     // how many values that profile has
 }
 
-// draw makes the arrivals anew when they are not those of such a profile yet.
+// draw makes the arrivals again when they are not those of such a profile yet.
 func (c *chances) draw(o *observed, form, arrivals int, seed uint64) {
 	if c.form == form && len(c.at) == arrivals {
 		return

@@ -1,4 +1,4 @@
-// Package page reads what a service says of itself: pages of Prometheus metrics, expvar's page, and the profiles of net/http/pprof. It gives series by the
+// Package page reads what a service exports: pages of Prometheus metrics, expvar's page, and the profiles of net/http/pprof. It gives series by the
 // names that the page has, and under names of its own what the diagnosis knows how to read: Go's runtime and database/sql's pools. It must know
 // nothing of loads, of /proc, or of what the figures are used for.
 //
@@ -31,7 +31,7 @@ const (
 	// maxLines and maxLabels bound what reading a page costs; beyond them nothing of it is read.
 	maxLines  = 20_000
 	maxLabels = 50_000 // of all series together; names in JSON
-	maxOfLine = 32     // labels of a series: the parser compares each with all before it, anew
+	maxOfLine = 32     // labels of a series: the parser compares each with all before it
 	maxSeries = 1000
 	maxName   = 300
 	// maxNames bounds what all names of one sample take in a run directory, where a line has a limit.
@@ -47,7 +47,7 @@ const (
 // prefix begins the names of series as the page has them.
 const prefix = "metrics."
 
-// Page is the source that a service offers of itself, made of one page or more. It satisfies probe.Source. Its methods are called by one goroutine at
+// Page is the source of what a service exports, made of one page or more. It satisfies probe.Source. Its methods are called by one goroutine at
 // a time.
 type Page struct {
 	sites []*site

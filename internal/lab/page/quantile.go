@@ -8,7 +8,7 @@ import (
 )
 
 // history is what of a page's last reading is needed for the next one's quantiles. When a counter has fallen the process has started again, and the
-// history begins anew: there is no difference to take then.
+// history starts again: there is no difference to take then.
 type history struct {
 	latencies, pauses past
 	cycles            pastCycles
@@ -90,7 +90,7 @@ func (b buckets) around(q float64) (low, high, into float64) {
 // past is a histogram as it was read last.
 type past struct{ buckets }
 
-// since is what a histogram has gained; none when that cannot be told.
+// since is what a histogram has gained; none when that cannot be determined.
 func (p *past) since(now buckets) buckets {
 	last := p.buckets
 	p.buckets = now
@@ -138,7 +138,7 @@ type pastCycles struct {
 	known bool
 }
 
-// since is what has happened since the last reading, with the quartiles as they are now; ok is false when that cannot be told.
+// since is what has happened since the last reading, with the quartiles as they are now; ok is false when that cannot be determined.
 func (p *pastCycles) since(now cycles, known bool) (gained cycles, ok bool) {
 	last := *p
 	*p = pastCycles{now, known}

@@ -27,7 +27,7 @@ type point struct{ rate, value float64 }
 // The steps that count towards the cost of a request.
 const (
 	mostFailed = .05 // share of a step's requests; a refusal costs something else than an answer
-	// alike is the ratio of the highest to the lowest rate below which what idling costs cannot be told from what a request costs.
+	// alike is the ratio of the highest to the lowest rate below which the cost of idling cannot be distinguished from the cost of a request.
 	alike = 1.5
 	// beyond is how far above the line's upper end a step still shows what a request costs: well beyond it there are retries and queues.
 	beyond = 1.05

@@ -132,7 +132,7 @@ func (p *Plan) line(run *record.Run) (ok bool) {
 	case run.Result == nil:
 		return missing("the run was cut off before its load line was found: run the survey again")
 	case !run.Result.Line.Found && run.Manifest.Kind != "" && run.Manifest.Kind != record.KindSurvey:
-		return missing("a load line is what they are computed from, and this run is not a survey: give that of plimsoll survey")
+		return missing("they are computed from a load line, and this run is not a survey: give a run of plimsoll survey")
 	case !run.Result.Line.Found:
 		why := run.Result.Line.Why
 		if why == "" {
@@ -150,7 +150,7 @@ func (p *Plan) line(run *record.Run) (ok bool) {
 	}
 	for _, v := range run.Result.Validity {
 		if !v.OK {
-			p.caution("the survey says of itself that this is not so: %s (%s)", v.What, v.Why)
+			p.caution("the survey itself reports that this does not hold: %s (%s)", v.What, v.Why)
 		}
 	}
 	if run.Manifest.Machine.TargetLocal {

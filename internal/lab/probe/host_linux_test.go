@@ -21,7 +21,7 @@ func TestTheBusiestDiskIsAnotherOneNowAndThen(t *testing.T) {
 			// What is no whole device, or none of its own.
 			line("sda1", 10_000, 1e9*i), line("dm-0", 10_000, 1e9*i), line("loop0", 10_000, 1e9*i), "junk\n", "8 0 sdz 1 x\n")
 		got := s.Sample(int64(i)).Values
-		want := []float64{0, 1, 2, 2, 2.4}[i] // whichever was the busiest; one that begins anew adds nothing
+		want := []float64{0, 1, 2, 2, 2.4}[i] // whichever was the busiest; one that starts again adds nothing
 		if diff := got["host.disk.busy_seconds"] - want; diff < -1e-9 || diff > 1e-9 {
 			t.Errorf("after %d samples the busiest was busy for %v s, want %v", i+1, got["host.disk.busy_seconds"], want)
 		}

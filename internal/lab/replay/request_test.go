@@ -68,9 +68,9 @@ func TestALineBecomesTheRequestThatWasLogged(t *testing.T) {
 func TestALineThatCannotBeReadIsCountedAndShown(t *testing.T) {
 	const good = `{"ts": 1763625600.5, "method": "GET", "path": "/good"}` + "\n"
 	cases := map[string]struct{ line, why string }{
-		"no JSON":               {`GET /`, "no JSON object"},
-		"cut off":               {`{"ts": 1763625600.5, "method": "GET", "path": "/a`, "no JSON object"},
-		"something behind it":   {`{"ts": 1763625600.5, "method": "GET", "path": "/a"} x`, "no JSON object"},
+		"no JSON":               {`GET /`, "not a JSON object"},
+		"cut off":               {`{"ts": 1763625600.5, "method": "GET", "path": "/a`, "not a JSON object"},
+		"something behind it":   {`{"ts": 1763625600.5, "method": "GET", "path": "/a"} x`, "not a JSON object"},
 		"no time":               {`{"method": "GET", "path": "/a"}`, "no time"},
 		"a time that is none":   {`{"ts": "yesterday", "method": "GET", "path": "/a"}`, "its time is none"},
 		"a far time":            {`{"ts": "9999-01-01T00:00:00Z", "method": "GET", "path": "/a"}`, "its time is none"},

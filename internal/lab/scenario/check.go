@@ -56,7 +56,7 @@ func (c *check) status(status int) bool {
 	return status >= 0 && status < 1000 && c.statuses[status/64]&(1<<(status%64)) != 0
 }
 
-// judge holds an answer, whose status is good, against the rest of the check. why is empty when it passes.
+// judge checks an answer, whose status is good, with the rest of the check. why is empty when it passes.
 func (c *check) judge(a *load.Answer, s *scan) (why string) {
 	for i := range c.fields {
 		if !c.fields[i].passes(a.Fields) {

@@ -209,7 +209,7 @@ func (s *source) readCSV(src []byte) error {
 	s.columns = slices.Clone(header)
 	for i, name := range s.columns {
 		if name == "" || slices.Index(s.columns, name) < i {
-			return fmt.Errorf("column %d is called %q, as none or another is; its first line must name the columns", i+1, strict.Clip(name))
+			return fmt.Errorf("column %d has the name %q, which is empty or duplicate; the first line must name the columns", i+1, strict.Clip(name))
 		}
 	}
 	for {

@@ -122,7 +122,7 @@ func TestAScenarioThatMakesNoSenseIsRefused(t *testing.T) {
 		"data: {a: {csv: users.csv, jsonl: b}}\n" + get:               "here are csv and jsonl",
 		"data: {a: {csv: users.csv}}\n" + get:                         "data.a: no request uses ${a}",
 		"data: {a: {csv: bad.csv}}\n" + get:                           "bad.csv: record on line 3: wrong number of fields",
-		"data: {a: {csv: twice.csv}}\n" + get:                         "column 2 is called \"a\"",
+		"data: {a: {csv: twice.csv}}\n" + get:                         "column 2 has the name \"a\", which is empty or duplicate",
 		"data: {a: {csv: empty.csv}}\n" + get:                         "empty.csv: it is empty",
 		"data: {a: {csv: none.csv}}\n" + get:                          "none.csv: it has no rows",
 		"data: {a: {jsonl: lines.jsonl}}\n" + get:                     "lines.jsonl: line 2 has no \"a\"",
@@ -275,7 +275,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// playShop plays a scenario against the demo's shop until every request was made, and wants each answer to be good.
+// playShop plays a scenario against the demo's shop until every request was made, and checks that each answer is good.
 func playShop(t *testing.T, s *scenario.Scenario) {
 	t.Helper()
 	script := s.Script()

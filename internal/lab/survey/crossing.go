@@ -14,7 +14,7 @@ import "math"
 
 // point is what one step says of one objective.
 type point struct {
-	// rate is the one that was planned. What chance made of it explains some of the noise, but not as the form would: held against that,
+	// rate is the one that was planned. What chance made of it explains some of the noise, but not as the form would: compared with that,
 	// lines came out half a percent too high.
 	rate       float64
 	bad, total float64

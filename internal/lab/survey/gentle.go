@@ -40,7 +40,7 @@ func (s *surveyor) gentle() error {
 	return nil
 }
 
-// predict has the line predicted from the steps up to a rate.
+// predict predicts the line from the steps up to a rate.
 func (s *surveyor) predict(upto float64) {
 	if s.o.Predict == nil {
 		return
@@ -59,7 +59,7 @@ func (s *surveyor) predict(upto float64) {
 	p.Upto = upto
 	p.Made = len(s.trials)
 	s.result.Model.Predictions = append(s.result.Model.Predictions, *p)
-	s.say(fmt.Sprintf("predicted from steps up to %s requests a second: a line at %s (%s to %s), set by %s", perSecond(upto),
+	s.say(fmt.Sprintf("predicted from steps up to %s requests a second: a load line at %s (%s to %s), set by %s", perSecond(upto),
 		perSecond(p.Line.Estimate), perSecond(p.Line.Low), perSecond(p.Line.High), p.Limit))
 }
 

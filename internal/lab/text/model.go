@@ -35,7 +35,7 @@ func demands(m *model.Model) string {
 	for _, d := range m.Demands {
 		first := ""
 		if d.Resource == m.Smallest {
-			first = "gives first"
+			first = "bottleneck"
 		}
 		table.Row(words.Clean(d.Resource), amount(d.Per, d.Unit), words.Digits(d.Capacity), Rates(d.Bound), first)
 	}

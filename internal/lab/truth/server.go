@@ -1,6 +1,6 @@
 // Package truth serves HTTP with a capacity that is known, because each answer's time is computed by a queue in the moment the request
-// arrives, and then kept to the microsecond: what measures a service can be held against it. One loop does it all, and whatever that loop is late by
-// is not added up, as completions are planned and not measured. It must not know what holds itself against it.
+// arrives, and then kept to the microsecond: what measures a service can be compared with it. One loop does it all, and whatever that loop is late by
+// is not added up, as completions are planned and not measured. It must not know what compares itself with it.
 package truth
 
 import (
@@ -47,7 +47,7 @@ type Stall struct {
 type Counts struct {
 	Offered, Served, Refused uint64 // requests that arrived, and those that were answered with 200 and with 503
 	Gone                     uint64 // requests whose client had left before the answer was due; their work was done all the same
-	BadRequests              uint64 // connections closed because of what came over them, pipelined requests too, or for want of room
+	BadRequests              uint64 // connections closed because of what came over them, pipelined requests too, or because there was no room
 	TooMany                  uint64 // connections closed because of Options.Connections
 	// Planned is the truth: from the arrival of each request to the computed end of its service, once that has come; refusals are left out.
 	Planned measure.Sparse

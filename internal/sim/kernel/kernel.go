@@ -22,7 +22,7 @@ type Profile struct {
 	Stall       float64       // of turns after which a loop does not get the processor for a while
 	StallFor    time.Duration // the longest such while
 	Delay       time.Duration // the longest that a loop waits for the processor, usually
-	DialFails   float64       // of connects that fail at once for want of something on this machine, or for want of a route
+	DialFails   float64       // of connects that fail at once because this machine lacks something, or there is no route
 	DialRefused float64       // of connects that are refused although the service listens
 	DialLost    float64       // of connects that nobody ever answers
 	WallSteps   float64       // of turns before which the time of day is set
