@@ -50,7 +50,7 @@ func (e *Evidence) busiest() (most *Reserve) {
 	return most
 }
 
-// reserves are the resources that the samples at the line tell of.
+// reserves are the resources that the samples at the line show.
 func reserves(e *Evidence) (all []Reserve) {
 	m := e.Knee
 	cores := m.Last(measure.HostCores)

@@ -29,7 +29,7 @@ const (
 // Kinds are all kinds of profile.
 var Kinds = []Kind{CPU, Allocs, Heap, Goroutine, Mutex, Block}
 
-// lasting are the kinds that tell of a time. The service makes the difference between its end and its beginning itself.
+// lasting are the kinds that cover a period of time. The service makes the difference between its end and its beginning itself.
 var lasting = []Kind{CPU, Allocs, Mutex, Block}
 
 // path is a kind's place under /debug/pprof.

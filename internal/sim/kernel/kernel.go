@@ -18,7 +18,7 @@ type Profile struct {
 	ShortWrite  float64       // of sends that take only a part
 	SendBuffer  int           // bytes that a socket of a loop's takes and the peer has not acknowledged
 	RecvBuffer  int           // bytes that wait to be read
-	Subset      float64       // of polls that tell of some of what is ready only
+	Subset      float64       // of polls that report only some of what is ready
 	Stall       float64       // of turns after which a loop does not get the processor for a while
 	StallFor    time.Duration // the longest such while
 	Delay       time.Duration // the longest that a loop waits for the processor, usually
