@@ -16,7 +16,7 @@ const (
 	BadStatus
 	// BadAnswer is a whole answer of a wanted status whose fields or body failed a check.
 	BadAnswer
-	// Timeout is no whole answer within the timeout, counted from the intended start.
+	// Timeout says that there was no whole answer within the timeout, counted from the intended start.
 	Timeout
 	// ConnectFailed is a connection, or its TLS handshake, that could not be made.
 	ConnectFailed

@@ -18,7 +18,7 @@ func TestTheBusiestDiskIsAnotherOneNowAndThen(t *testing.T) {
 	}
 	for i, c := range []struct{ a, b, c int }{{90_000, 100, 0}, {90_500, 1100, 10}, {91_500, 1200, 20}, {91_500, 1200, 20}, {7, 1201, 420}} {
 		f.disks(line("sda", 10, c.a), line("sdb", 100, c.b), line("cciss/c0d0", 1000, c.c),
-			// What is no whole device, or none of its own.
+			// Those that are not a whole device, or not one of its own.
 			line("sda1", 10_000, 1e9*i), line("dm-0", 10_000, 1e9*i), line("loop0", 10_000, 1e9*i), "junk\n", "8 0 sdz 1 x\n")
 		got := s.Sample(int64(i)).Values
 		want := []float64{0, 1, 2, 2, 2.4}[i] // whichever was the busiest; one that starts again adds nothing
