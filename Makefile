@@ -56,7 +56,7 @@ bench: build ## Measure side by side with nginx, HAProxy and wrk, and surveys ag
 	python3 bench/replay_burst.py --plimsoll ./$(BINARY)
 	python3 bench/survey_truth.py --plimsoll ./$(BINARY) --runs 2
 
-patients: build ## Survey services that are sick on purpose, sick and cured, and hold the diagnosis against what they have (an hour and a half; PATIENTS="lock ports" for some)
+patients: build ## Survey services that are sick on purpose, sick and cured, and compare the diagnosis with what they have (an hour and a half; PATIENTS="lock ports" for some)
 	./scripts/tools.sh
 	python3 bench/patients.py --plimsoll ./$(BINARY) $(PATIENTS)
 

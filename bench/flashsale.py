@@ -72,7 +72,7 @@ def main():
                 out = os.path.join(tmp, "run-%d-%d" % (round, step))
                 try:
                     rows.append(survey(a, binary, step, out))
-                    print("  round %d, change %d (%s): line %.0f; first to give: %s; findings: %s" % (round + 1, step, STEPS[step],
+                    print("  round %d, change %d (%s): line %.0f; bottleneck: %s; findings: %s" % (round + 1, step, STEPS[step],
                           rows[-1]["line"]["estimate"], rows[-1]["first"], ", ".join(rows[-1]["findings"]) or "none"), flush=True)
                 except Broken as e:
                     rows.append({"step": step, "why": str(e)})

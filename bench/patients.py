@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Holds the diagnosis against services whose disease is known, because we made them sick: examples/patients. Each is surveyed sick and cured;
+"""Compares the diagnosis with services whose disease is known, because we made them sick: examples/patients. Each is surveyed sick and cured;
 the first finding on the sick one has to be its disease, and there must be none on the cured one. Prints a table with the load lines, and the
-gain that the finding foretold beside the gain that the cure brought. Writes bench/out/patients.json.
+gain that the finding predicted beside the gain that the cure brought. Writes bench/out/patients.json.
 
     python3 bench/patients.py --plimsoll ./plimsoll                      all of them; one to two minutes for each survey
     python3 bench/patients.py --plimsoll ./plimsoll lock onecore         only these
@@ -181,7 +181,7 @@ def cells(r):
 
 
 def table(rows):
-    head = ["patient", "disease", "first finding", "", "line, requests/s", "foretold", "measured"]
+    head = ["patient", "disease", "first finding", "", "line, requests/s", "predicted", "measured"]
     shown = [head] + [cells(r) for r in rows]
     widths = [max(len(row[i]) for row in shown) for i in range(len(head))]
     for row in shown:
@@ -217,7 +217,7 @@ def parse():
     a = p.parse_args()
     a.plimsoll = os.path.abspath(a.plimsoll)
     if not os.access(a.plimsoll, os.X_OK):
-        sys.exit(f"{a.plimsoll} is no program: make build makes it")
+        sys.exit(f"{a.plimsoll} is not a program: make build makes it")
     return a
 
 

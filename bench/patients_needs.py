@@ -180,7 +180,7 @@ NEEDS = {"postgres": postgres, "netns": netns, "cgroup": cgroup}
 
 
 def main():
-    """Runs a command with what it needs around it. Its exit code is the command's, or 2 when there is no such need, or none to be had."""
+    """Runs a command with what it needs around it. Its exit code is the command's, or 2 when there is no such need, or it cannot be provided."""
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     need = json.loads(sys.argv[1])

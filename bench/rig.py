@@ -96,7 +96,7 @@ class Rig:
     def __init__(self, binary=None, tls=False):
         self.binary, self.tls, self.processes = os.path.abspath(binary) if binary else None, tls, {}
         if self.binary and not os.access(self.binary, os.X_OK):
-            sys.exit(f"{binary} is no program: run `make build` first")
+            sys.exit(f"{binary} is not a program: run `make build` first")
 
     def __enter__(self):
         self.tmp = tempfile.mkdtemp(prefix="plimsoll-bench-")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds surveys against the truth: runs `plimsoll survey` several times on servers whose load line is known, because they are
+"""Compares surveys with the truth: runs `plimsoll survey` several times on servers whose load line is known, because they are
 queues that we wrote (bench/refserver), and prints for each how often the survey's interval contains the true line, how wide it is, how far
 the estimates spread, and how far off the prediction was that was made below half of it. Writes bench/out/survey_truth.json.
 
@@ -97,7 +97,7 @@ def main():
     a = p.parse_args()
     a.plimsoll = os.path.abspath(a.plimsoll)
     if not os.access(a.plimsoll, os.X_OK):
-        sys.exit(f"{a.plimsoll} is no program: make build makes it")
+        sys.exit(f"{a.plimsoll} is not a program: make build makes it")
     chosen = {n: f for n, f in SERVERS.items() if a.only in n}
     if not chosen:
         sys.exit("no server's name contains %r: there are %s" % (a.only, "; ".join(SERVERS)))

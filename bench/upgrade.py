@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Whether anything fails while the running binary is replaced under a steady load: SIGUSR2 makes the server start its
-binary anew and hand it the listening sockets; the old process drains and ends. Every request that failed, or connection
+binary again and hand it the listening sockets; the old process drains and ends. Every request that failed, or connection
 that ended without notice, is counted.
 
 An upgrade counts once the process before it has ended and a new one answers. nginx is told to drain with SIGQUIT, as its

@@ -1,4 +1,4 @@
-// Command refserver runs a server whose load line is known, because it is a queue: what a survey says of it can be held against the truth.
+// Command refserver runs a server whose load line is known, because it is a queue: what a survey says of it can be compared with the truth.
 //
 //	go run ./bench/refserver --workers 4 --service 2ms --exponential --room 100 --address 127.0.0.1:18700 --slo 'p99<50ms,errors<0.1%'
 //
@@ -40,7 +40,7 @@ func main() {
 	flag.IntVar(&s.workers, "workers", 4, "how many requests are served at once")
 	flag.DurationVar(&s.service, "service", 2*time.Millisecond, "mean time that one request takes")
 	flag.BoolVar(&s.exponential, "exponential", false, "service times are exponentially distributed, not constant")
-	flag.IntVar(&s.room, "room", -1, "how many requests may wait; one more gets 503; -1 is no bound")
+	flag.IntVar(&s.room, "room", -1, "how many requests may wait; one more gets 503; -1 means no bound")
 	flag.IntVar(&s.body, "body", 128, "bytes of an answer's body")
 	flag.IntVar(&s.mostConns, "connections", 1<<16, "the most connections at once")
 	flag.StringVar(&s.address, "address", "127.0.0.1:18700", "where to listen; port 0 takes a free one")
@@ -63,7 +63,7 @@ func main() {
 
 func run(s *settings) error {
 	if flag.NArg() > 0 {
-		return fmt.Errorf("%q is no flag; --help lists them", flag.Arg(0))
+		return fmt.Errorf("%q is not a flag; --help lists them", flag.Arg(0))
 	}
 	if s.workers < 1 || s.service < 0 || s.body < 0 {
 		return fmt.Errorf("--workers must be at least 1, --service and --body at least 0")

@@ -35,7 +35,7 @@ type result struct {
 	// Kinds counts the failures: "connect", "write", "timeout", "reset", "closed" (the connection ended without an answer),
 	// "cut" (it ended within one), "malformed", and "status 503" for a status that is not 2xx.
 	Kinds map[string]int `json:"kinds"`
-	// Goodbyes counts answers with Connection: close. They are no failures: the client was told.
+	// Goodbyes counts answers with Connection: close. They are not failures: the client was told.
 	Goodbyes int `json:"goodbyes"`
 	// Late counts requests that were sent more than 10 ms after their time, because their connection was still busy or
 	// this program was short of CPU. When it is a large share, the rate was not held.

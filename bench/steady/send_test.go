@@ -49,7 +49,7 @@ func TestAHealthyServerHasNoFailures(t *testing.T) {
 			t.Errorf("%s: %+v with %d asked, want 101 sent, OK and asked", name, r, asked.Load())
 		}
 		if r.P50 <= 0 || r.P99 < r.P50 || r.Max < r.P99 {
-			t.Errorf("%s: p50 %v, p99 %v, max %v are no percentiles", name, r.P50, r.P99, r.Max)
+			t.Errorf("%s: p50 %v, p99 %v, max %v are not percentiles", name, r.P50, r.P99, r.Max)
 		}
 	}
 }

@@ -19,11 +19,11 @@ type compareCommand struct {
 
 // Help is shown by plimsoll compare --help.
 func (compareCommand) Help() string {
-	return `Says what differs between two runs: what was done differently, and each figure that came out, with whether the change
-is real or lies within what repeating the same run would show. It writes the same as one HTML file that needs nothing else.
+	return `Compares two runs: the settings that differ, and each figure of the results, with whether its change is real or within
+the noise of repeating the same run. It writes the same as one self-contained HTML file.
 
-Exit codes: 0, it is written, whatever differs; 1, a run directory is none, is damaged, or is of a newer plimsoll; 2, the
-file cannot be written.
+Exit codes: 0, the comparison is written, whatever differs; 1, a directory is not a run directory, is damaged, or is from a
+newer plimsoll; 2, the file cannot be written.
 
 Examples:
 

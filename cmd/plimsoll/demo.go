@@ -22,7 +22,7 @@ const (
 )
 
 type demoCommand struct {
-	Once  bool   `xor:"how" help:"Only send a few hundred requests, print what came of them, and stop."`
+	Once  bool   `xor:"how" help:"Only send a few hundred requests, print the results, and stop."`
 	Stay  bool   `xor:"how" help:"Only serve, until Ctrl-C, and print what to try."`
 	HTTP  string `name:"http" default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Listen here for http (${default})."`
 	HTTPS string `name:"https" default:"127.0.0.1:8443" placeholder:"ADDRESS" help:"Listen here for https (${default})."`
@@ -33,14 +33,15 @@ type demoCommand struct {
 // Help is shown by plimsoll demo --help.
 func (demoCommand) Help() string {
 	return `Starts a flash-sale shop (two instances, one of them slower, and a database with few connections) and the gateway in
-front of it, with a certificate made for the occasion. Good and bad requests over http and https show what the gateway
-does with them; then a survey finds the load line, and leaves a report in plimsoll-runs. It takes about two minutes.
+front of it, with a temporary certificate. Valid and invalid requests over http and https show how the gateway handles
+them; then a survey finds the load line (the highest rate that still meets the objectives), and leaves a report in
+plimsoll-runs. It takes about two minutes.
 
-With --once it sends the requests, prints a table of what came of them, and stops. With --stay it prints what to try and
+With --once it sends the requests, prints a table of the results, and stops. With --stay it prints what to try and
 serves until Ctrl-C.
 
-Exit codes: 0, it was stopped, or all went as expected; 2, it could not start (a port is taken); 3, some answers were not
-as expected, or no load line was found.
+Exit codes: 0, it was stopped, or everything was as expected; 2, it could not start (a port is taken); 3, some answers
+were not as expected, or no load line was found.
 
 Examples:
 

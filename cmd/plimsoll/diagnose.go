@@ -12,21 +12,21 @@ import (
 
 type diagnoseCommand struct {
 	Dir   string `arg:"" optional:"" name:"run" help:"A run directory, as survey --out writes it."`
-	Rules bool   `help:"List what is looked for, with thresholds and their reasons, and look at no run."`
+	Rules bool   `help:"List the rules with their thresholds and reasons, without a run."`
 	JSON  bool   `help:"Print the diagnosis as JSON."`
 }
 
 // Help is shown by plimsoll diagnose --help.
 func (diagnoseCommand) Help() string {
-	return `Says what gives first at the load line, and what is sick: each finding with its evidence, what was looked at that
-could speak against it, where in the code it is, what to do, what that should gain, and how to see whether it did. It
-measures nothing: everything comes from the run directory. A healthy service has no findings.
+	return `Names the bottleneck at the load line (the highest rate that still meets the objectives), and what is wrong with the
+service: each finding with its evidence and counter-evidence, the place in the code, what to do, the expected gain, and how
+to verify it. It measures nothing: everything comes from the run directory. A healthy service has no findings.
 
-The more the survey could see, the more can be said: --pprof and --metrics for a Go service, --pid where the target's
+The more the survey could see, the more the diagnosis can say: --pprof and --metrics for a Go service, --pid if the target's
 process is not found by its port.
 
-Exit codes: 0, whatever is found; 1, the run directory is none, is damaged, or is of a newer plimsoll; 3, it is no survey's,
-or has no step that says anything.
+Exit codes: 0, whatever is found; 1, the directory is not a run directory, is damaged, or is from a newer plimsoll; 3, it is
+not the run of a survey, or has no usable step.
 
 Examples:
 
@@ -49,7 +49,7 @@ func (k *diagnoseCommand) Run(c *console) error {
 		return err
 	}
 	if run.Manifest.Kind != record.KindSurvey {
-		return withExit{exitUnexpected, fmt.Errorf("%s is a run of plimsoll %s: what gives first is only seen by plimsoll survey", k.Dir, format.Clean(run.Manifest.Kind))}
+		return withExit{exitUnexpected, fmt.Errorf("%s is a run of plimsoll %s: only plimsoll survey finds the bottleneck", k.Dir, format.Clean(run.Manifest.Kind))}
 	}
 	if len(run.Steps) == 0 {
 		return withExit{exitUnexpected, errors.New(k.Dir + " has no whole step to look at: the run ended too early")}

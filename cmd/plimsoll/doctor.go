@@ -14,17 +14,17 @@ import (
 )
 
 type doctorCommand struct {
-	PID  *int   `name:"pid" xor:"what" placeholder:"N" help:"Look at this process too."`
-	URL  string `name:"url" xor:"what" placeholder:"URL" help:"Ask this three times, and look at the process that listens there when it is on this machine."`
+	PID  *int   `name:"pid" xor:"what" placeholder:"N" help:"Check this process too."`
+	URL  string `name:"url" xor:"what" placeholder:"URL" help:"Request this URL three times, and check the process that listens there if it is on this machine."`
 	JSON bool   `help:"Print what was found as JSON."`
 }
 
 // Help is shown by plimsoll doctor --help.
 func (doctorCommand) Help() string {
-	return `Looks at this machine, and at one process of it, as they stand: limits of descriptors, queues of connections, ports,
+	return `Checks the current settings of this machine and of one process: limits of descriptors, queues of connections, ports,
 buffers, connection tracking, swap, huge pages, cgroup limits, GOMAXPROCS, NUMA, the clock, and how fast a core encrypts.
-Of each it says what it is, and where it will be in the way of a service under load what it should be, why, and the exact
-command. It changes nothing. Encrypting keeps one core busy for about a second.
+It prints each value and, if that would limit a service under load, what it should be, why, and the exact command. It
+changes nothing. Encrypting keeps one core busy for about a second.
 
 The kernel's network settings are those of the process's network namespace. With --url of another machine it says what
 can be seen from here: TLS, certificate, keep-alive.

@@ -11,7 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// exits is the script command "exits CODE PROGRAM ARG...", which runs a program, wants that exit code and leaves what
+// exits is the script command "exits CODE PROGRAM ARG...", which runs a program, expects that exit code and leaves what
 // was printed in the files out and err. CODE may be several, as 0|3: an open loop on a busy machine may rightly be INVALID.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {

@@ -18,23 +18,23 @@ import (
 type experimentCommand struct {
 	File   string `arg:"" optional:"" help:"The experiment, a YAML file."`
 	Out    string `placeholder:"DIR" help:"Keep the raw results in this directory (plimsoll-runs/NAME-DATE-TIME)."`
-	Again  string `placeholder:"DIR" help:"Measure nothing: say what the results in this directory mean."`
-	DryRun bool   `help:"Say what would be done, and how long it takes."`
-	Repeat int    `placeholder:"N" help:"Do so many rounds, whatever the file says."`
-	Loops  int    `short:"t" placeholder:"N" help:"Use so many event loops for the load (half of the CPUs: the service needs the others)."`
+	Again  string `placeholder:"DIR" help:"Measure nothing: evaluate the results in this directory again."`
+	DryRun bool   `help:"Print what would be done, and how long it takes."`
+	Repeat int    `placeholder:"N" help:"The number of rounds, instead of the file's."`
+	Loops  int    `short:"t" placeholder:"N" help:"The number of event loops for the load (half of the CPUs: the service needs the others)."`
 	Seed   uint64 `default:"1" placeholder:"N" help:"Repeat the same order and random choices for the same number (${default})."`
 	JSON   bool   `help:"Print what was found as JSON."`
 }
 
 // Help is shown by plimsoll experiment --help.
 func (experimentCommand) Help() string {
-	return `Varies one thing of a service, such as a flag, an environment variable, a build or a kernel setting, and says which differences
-in what it measures are real. The service is started anew for each run; the values take turns, in shuffled order, round
-after round; differences are judged by a rank test within the rounds, corrected for looking at many of them.
-docs/experiment.md explains the file and the table, and examples/experiments has some to begin with. Ctrl-C ends it early,
-with what was measured until then.
+	return `Varies one thing of a service, such as a flag, an environment variable, a build or a kernel setting, and says which
+measured differences are real. The service is restarted for each run; the values take turns, in shuffled order, round
+after round; differences are judged by a rank test within the rounds, corrected for multiple comparisons.
+docs/experiment.md explains the file and the table, and examples/experiments has examples. Ctrl-C ends it early and keeps
+what was measured until then.
 
-Exit codes: 0, it was done, whatever differs; 1, the command line or the file is wrong; 2, it could not begin (the setup
+Exit codes: 0, it was done, whatever differs; 1, the command line or the file is wrong; 2, it could not start (the setup
 failed) or the results cannot be written; 3, it was stopped early, or a value could not be measured.
 
 Examples:
@@ -73,7 +73,7 @@ func (k *experimentCommand) Run(ctx context.Context, c *console) error {
 	return k.do(ctx, c, e)
 }
 
-// again makes the table anew from the raw results.
+// again makes the table again from the raw results.
 func (k *experimentCommand) again(c *console) error {
 	r, err := experiment.Open(k.Again)
 	if err != nil {
@@ -118,7 +118,7 @@ func howIsolated(run *exec.Cmd, err error) error {
 	case run.Process == nil:
 		return fmt.Errorf("a network namespace of its own, as kernel settings need, cannot be made: %w: run it as root", err)
 	}
-	return withExit{exitUnexpected, fmt.Errorf("the experiment was ended from outside (%w): plimsoll experiment --again DIR says what it has measured until then", err)}
+	return withExit{exitUnexpected, fmt.Errorf("the experiment was ended from outside (%w): plimsoll experiment --again DIR shows what it has measured until then", err)}
 }
 
 // do does the experiment.

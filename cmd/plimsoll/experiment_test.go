@@ -176,7 +176,7 @@ func TestAnExperimentRefusesWhatMakesNoSense(t *testing.T) {
 		{experimentCommand{File: "x", Again: "y"}, "name an experiment's file"},
 		{experimentCommand{File: wrong}, "wrong.yaml:1:1: vray: unknown key; did you mean vary?"},
 		{experimentCommand{File: filepath.Join(dir, "none.yaml")}, "the experiment cannot be read: no such file or directory"},
-		{experimentCommand{Again: dir}, "is no experiment's directory"},
+		{experimentCommand{Again: dir}, "is not an experiment's directory"},
 	} {
 		var out bytes.Buffer
 		console := &console{out: &out, err: &out}

@@ -28,7 +28,7 @@ func emptyDirectory(flag, dir string) error {
 	case err == nil && len(entries) > 0:
 		return fmt.Errorf("%s: %s is not empty (it holds %s): name a new directory", flag, dir, entries[0].Name())
 	case errors.Is(err, syscall.ENOTDIR):
-		return fmt.Errorf("%s: %s is no folder: name a new directory", flag, dir)
+		return fmt.Errorf("%s: %s is not a folder: name a new directory", flag, dir)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: %w", flag, err)
 	}
@@ -41,7 +41,7 @@ func hasFolder(flag, path string) error {
 		return nil
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-		return fmt.Errorf("%s: %s is no folder that a file can be written to: make it first", flag, filepath.Dir(path))
+		return fmt.Errorf("%s: %s is not a folder that a file can be written to: create it first", flag, filepath.Dir(path))
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return fmt.Errorf("%s: %s is a folder: name a file in it", flag, path)

@@ -24,22 +24,22 @@ const usualDuration = 30 * time.Second
 
 type loadCommand struct {
 	URL            string        `arg:"" help:"The target, as http://127.0.0.1:8080/path."`
-	Connections    int           `short:"c" default:"64" placeholder:"N" help:"Open at most so many connections (${default})."`
-	Loops          int           `short:"t" placeholder:"N" help:"Use so many event loops (one per CPU; half of them when the target is on this machine)."`
-	Duration       time.Duration `short:"d" placeholder:"TIME" help:"Offer load for so long (30s, or as long as the rate's profile)."`
-	Rate           string        `placeholder:"RATE" help:"Send so many requests a second, whatever comes back: 10000, 1000-5000, or 1000:30s,1000-5000:60s."`
-	Burst          []string      `placeholder:"RATE:TIME@START" help:"Add a rate for a time, as 3200:8s@20s. May be given again."`
+	Connections    int           `short:"c" default:"64" placeholder:"N" help:"The maximum number of connections (${default})."`
+	Loops          int           `short:"t" placeholder:"N" help:"The number of event loops (one per CPU; half of them when the target is on this machine)."`
+	Duration       time.Duration `short:"d" placeholder:"TIME" help:"How long to send load (30s, or as long as the rate's profile)."`
+	Rate           string        `placeholder:"RATE" help:"Requests a second, sent whether or not answers arrive: 10000, 1000-5000, or 1000:30s,1000-5000:60s."`
+	Burst          []string      `placeholder:"RATE:TIME@START" help:"Add a rate for a time, as 3200:8s@20s. May be repeated."`
 	Arrivals       string        `enum:"constant,poisson," default:"" placeholder:"KIND" help:"How requests are spread in time: constant (or as the scenario says) or poisson."`
 	Closed         bool          `help:"Send a connection's next request when its last is answered, as wrk does, even if the scenario has a rate."`
 	Scenario       string        `placeholder:"FILE" help:"Send what this scenario says, a YAML file."`
-	Timeout        time.Duration `default:"5s" placeholder:"TIME" help:"Count a request as failed so long after it was due (${default})."`
+	Timeout        time.Duration `default:"5s" placeholder:"TIME" help:"Count a request as failed this long after it was due (${default})."`
 	NewConnections bool          `help:"Use a new connection for each request."`
-	Lifetime       time.Duration `placeholder:"TIME" help:"Close a connection so long after it was opened, and open another."`
-	Seed           uint64        `default:"1" placeholder:"N" help:"Repeat the same random choices for the same number (${default})."`
+	Lifetime       time.Duration `placeholder:"TIME" help:"Close a connection this long after it was opened, and open another."`
+	Seed           uint64        `default:"1" placeholder:"N" help:"The seed: the same number gives the same random choices (${default})."`
 	JSON           bool          `help:"Print the outcome as JSON."`
 	HDR            string        `name:"hdr" placeholder:"FILE" help:"Write the response times of each window as an HdrHistogram log."`
-	Out            string        `placeholder:"DIR" help:"Keep everything raw in this run directory, for report and compare."`
-	Verify         string        `enum:"wrk," default:"" placeholder:"wrk" help:"Run wrk and the own closed loop in turn, and say whether they agree."`
+	Out            string        `placeholder:"DIR" help:"Keep the raw results in this run directory, for report and compare."`
+	Verify         string        `enum:"wrk," default:"" placeholder:"wrk" help:"Run wrk and plimsoll's closed loop in turn, and say whether they agree."`
 	requestFlags
 	connectionFlags `group:"TLS"`
 }
@@ -47,13 +47,13 @@ type loadCommand struct {
 // Help is shown by plimsoll load --help.
 func (loadCommand) Help() string {
 	return `Sends requests and measures the answers. With a rate the loop is open: a request is due when the schedule says,
-however slow the target is, and its response time counts from then. Without one the loop is closed, as wrk's. A request
-that fails or comes too late is in the tail of the percentiles. Ctrl-C ends it early, with what was measured until then; a
+however slow the target is, and its response time counts from then. Without one the loop is closed, like wrk's. A request
+that fails or is too late is in the tail of the percentiles. Ctrl-C ends it early and keeps what was measured until then; a
 second one ends the process.
 
-Exit codes: 0, it ran, however the target fared; 1, the command line or the scenario is wrong; 2, it could not start
-(nothing listens, TLS is refused, the name cannot be found) or a file cannot be written; 3, it was stopped early, the
-generator was the limit (INVALID), or --verify found no agreement.
+Exit codes: 0, it ran, whatever the results; 1, the command line or the scenario is wrong; 2, it could not start (nothing
+listens, TLS is refused, the name cannot be resolved) or a file cannot be written; 3, it was stopped early, the generator
+was the limit (INVALID), or --verify found no agreement.
 
 Examples:
 
@@ -260,7 +260,7 @@ func (k *loadCommand) keep(p *planned, t *measure.Totals, early string) error {
 
 // resultOfLoad is what there is to say of a run of one step. It has no line: that takes a survey.
 func resultOfLoad(step measure.Step, early string, near bool, seed uint64) *record.Result {
-	const why = "not looked for: this was a load, which offers what it is told, and no survey"
+	const why = "not measured: this was a load at given rates, not a survey"
 	kept := step.Totals.Generator.Invalid
 	checks := []record.Validity{{What: "the generator kept its schedule", OK: kept == "", Why: cmp.Or(kept, "it was not the limit")}}
 	if full := step.Totals.Generator.Full; full != "" {

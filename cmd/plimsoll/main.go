@@ -32,19 +32,19 @@ Examples:
 // commandLine is what can be typed. Each field's type has a file of its own.
 type commandLine struct {
 	Serve      serveCommand      `cmd:"" help:"Run the gateway."`
-	Check      checkCommand      `cmd:"" help:"Check a configuration and say everything that is wrong with it."`
+	Check      checkCommand      `cmd:"" help:"Check a configuration and report every error in it."`
 	Config     configCommand     `cmd:"" help:"Print what can be configured."`
 	Demo       demoCommand       `cmd:"" help:"Run the gateway in front of a small shop, to try it."`
-	Load       loadCommand       `cmd:"" help:"Offer load to an HTTP service and measure what comes back."`
+	Load       loadCommand       `cmd:"" help:"Send load to an HTTP service and measure the answers."`
 	Replay     replayCommand     `cmd:"" help:"Send the requests of an access log again, with its times."`
-	Survey     surveyCommand     `cmd:"" help:"Find the highest load that an HTTP service can carry."`
-	Model      modelCommand      `cmd:"" help:"Say what the steps of a run mean for loads that were not tried."`
+	Survey     surveyCommand     `cmd:"" help:"Find the load line of an HTTP service: the highest rate that still meets the objectives."`
+	Model      modelCommand      `cmd:"" help:"Model a run: predict loads that were not tried."`
 	Report     reportCommand     `cmd:"" help:"Write the report of a run."`
-	Diagnose   diagnoseCommand   `cmd:"" help:"Say what gives first at the load line, and what is sick."`
-	Experiment experimentCommand `cmd:"" help:"Try the values of one variable, and say which differences are real."`
-	Doctor     doctorCommand     `cmd:"" help:"Look at this machine and a process of it, and advise; it changes nothing."`
-	Plan       planCommand       `cmd:"" help:"Say what a load line means for production."`
-	Compare    compareCommand    `cmd:"" help:"Say what differs between two runs, and whether it is real."`
+	Diagnose   diagnoseCommand   `cmd:"" help:"Find the bottleneck at the load line, and what is wrong with the service."`
+	Experiment experimentCommand `cmd:"" help:"Compare the values of one variable, and say which differences are real."`
+	Doctor     doctorCommand     `cmd:"" help:"Check the settings of this machine and a process, and advise; it changes nothing."`
+	Plan       planCommand       `cmd:"" help:"Compute instances, autoscaling and memory for production from a load line."`
+	Compare    compareCommand    `cmd:"" help:"Compare two runs, and say which differences are real."`
 	Version    versionCommand    `cmd:"" help:"Print the version."`
 }
 

@@ -16,11 +16,12 @@ type modelCommand struct {
 
 // Help is shown by plimsoll model --help.
 func (modelCommand) Help() string {
-	return `Says what the steps of a run mean for loads that were not tried: what a request takes of each resource and the rate
-at which it is used up, the universal scalability law fitted to the steps, what was foretold before the line was found
-and how well, and whether the laws of queues hold in each step. It measures nothing.
+	return `Computes from the steps of a run what they mean for loads that were not tried: what a request takes of each resource and
+the rate at which that is used up, the universal scalability law fitted to the steps, what was predicted before the load
+line was found and how well, and whether the laws of queues hold in each step. It measures nothing.
 
-Exit codes: 0, there is a model; 1, the run directory is none, is damaged, or is of a newer plimsoll; 3, it has no step.
+Exit codes: 0, there is a model; 1, the directory is not a run directory, is damaged, or is from a newer plimsoll; 3, it has
+no step.
 
 Examples:
 

@@ -13,7 +13,7 @@ import (
 	"plimsoll/internal/lab/text"
 )
 
-// liveWindow is how often progress is drawn anew, and how many of them make the second that it tells of.
+// liveWindow is how often progress is redrawn, and how many of them make the second that it tells of.
 const (
 	liveWindow = 250 * time.Millisecond
 	liveCount  = 4

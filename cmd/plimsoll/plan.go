@@ -15,15 +15,15 @@ import (
 
 type planCommand struct {
 	Dir        string        `arg:"" name:"run" help:"The run directory of a survey."`
-	Rate       float64       `required:"" placeholder:"RATE" help:"Requests a second, at the busiest, for all instances together."`
+	Rate       float64       `required:"" placeholder:"RATE" help:"The peak rate of all instances together, in requests a second."`
 	Headroom   plan.Share    `default:"20%" placeholder:"SHARE" help:"Keep this share of an instance's load line free (${default})."`
-	PodStart   time.Duration `default:"40s" placeholder:"TIME" help:"An instance serves so long after it was asked for (${default})."`
-	Growth     plan.Growth   `default:"5%/min" placeholder:"SHARE/min" help:"The load may grow by this share of itself (${default})."`
-	Zones      int           `default:"3" placeholder:"N" help:"Spread the instances over so many zones, of which one may be lost (${default})."`
-	Database   int           `name:"db-max-connections" placeholder:"N" help:"The database allows so many connections: share them among the instances."`
-	Idle       int           `placeholder:"N" help:"Reckon the memory of so many idle connections of an instance."`
-	Active     int           `placeholder:"M" help:"Reckon the memory of so many connections with a request under way."`
-	Memory     []string      `sep:"none" placeholder:"RUN" help:"Take further points for the memory from this run of the same service. May be given again."`
+	PodStart   time.Duration `default:"40s" placeholder:"TIME" help:"The time from requesting an instance until it serves (${default})."`
+	Growth     plan.Growth   `default:"5%/min" placeholder:"SHARE/min" help:"The fastest growth of the load to plan for (${default})."`
+	Zones      int           `default:"3" placeholder:"N" help:"The number of zones to spread the instances over; one may be lost (${default})."`
+	Database   int           `name:"db-max-connections" placeholder:"N" help:"The number of connections that the database allows, to share among the instances."`
+	Idle       int           `placeholder:"N" help:"Estimate the memory of an instance with N idle connections."`
+	Active     int           `placeholder:"M" help:"Estimate the memory of an instance with M connections that have a request under way."`
+	Memory     []string      `sep:"none" placeholder:"RUN" help:"Take more memory data from this run of the same service. May be repeated."`
 	Deployment string        `default:"service" placeholder:"NAME" help:"The Deployment's name, for the manifest (${default})."`
 	Manifest   string        `placeholder:"FILE" help:"Write the HorizontalPodAutoscaler here, as YAML."`
 	JSON       bool          `help:"Print the plan as JSON."`
@@ -31,14 +31,14 @@ type planCommand struct {
 
 // Help is shown by plimsoll plan --help.
 func (planCommand) Help() string {
-	return `Says what a surveyed load line means for production: how many instances carry a rate, also when one of them or a whole
-zone is lost; what an autoscaler has to aim at so that new instances come in time; how many database connections each
-instance may have; how much memory so many connections take. It measures nothing, and every figure says where it comes
-from. What the run does not show is not guessed.
+	return `Plans production from a surveyed load line (the highest rate that still meets the objectives): how many instances carry
+a rate, also when one of them or a whole zone is lost; the autoscaler's target, so that new instances serve in time; how
+many database connections each instance may have; how much memory a number of connections takes. It measures nothing, and
+every figure says where it comes from. What the run does not show is not guessed.
 
-Exit codes: 0, all that was asked for is planned; 1, the command line is wrong, or the run directory is none or damaged;
-2, the manifest cannot be written; 3, the run lacks something, such as a load line or the target's processor time: what
-cannot be planned is said, with how to come by it, and the rest is planned.
+Exit codes: 0, everything requested is planned; 1, the command line is wrong, or the directory is not a run directory or is
+damaged; 2, the manifest cannot be written; 3, the run lacks something, such as a load line or the target's processor time:
+the plan says what is missing and how to obtain it, and plans the rest.
 
 Examples:
 
@@ -137,14 +137,14 @@ func planInstances(b *strings.Builder, p *plan.DeploymentPlan) {
 	fmt.Fprintf(b, "\nINSTANCES  %d for %s\n", i.Count, format.Rate(p.Options.Rate))
 	fmt.Fprintf(b, "  An instance is given %s at most: %s.\n", format.Rate(i.Safe.Value), format.Clean(i.Safe.How))
 	if i.Added == "" {
-		fmt.Fprintf(b, "  %d carry the rate when all are well, and when some are lost.\n", i.Needed)
+		fmt.Fprintf(b, "  %d carry the rate when all are up, and when some are lost.\n", i.Needed)
 	} else {
-		fmt.Fprintf(b, "  %d carry the rate when all are well; %d more are there for the loss of %s.\n", i.Needed, i.Count-i.Needed, i.Added)
+		fmt.Fprintf(b, "  %d carry the rate when all are up; %d more are there for the loss of %s.\n", i.Needed, i.Count-i.Needed, i.Added)
 	}
 	var table text.Table
 	table.Left = []int{4}
 	table.Row("", "instances", "each", "of the line", "")
-	table.Row("all are well", format.Count(i.Count), format.Rate(i.Each.Value), format.Percent(i.Each.Value/p.Line.Low), "")
+	table.Row("all are up", format.Count(i.Count), format.Rate(i.Each.Value), format.Percent(i.Each.Value/p.Line.Low), "")
 	for _, l := range i.Losses {
 		table.Row(l.What+" lost", format.Count(l.Left), format.Rate(l.Each), format.Percent(l.Share), "holds")
 		if before := l.Before; before != nil {
@@ -182,13 +182,13 @@ func planAutoscaler(b *strings.Builder, p *plan.DeploymentPlan) {
 	}
 	fmt.Fprintf(b, "\nAUTOSCALER  at %d %% of a request of %.0f m, %d to %d instances\n", a.TargetCPU, a.RequestCPU.Value*1000, a.MinReplicas, a.MaxReplicas)
 	fmt.Fprintf(b, "  That is %s of each instance: %s.\n", format.Rate(a.TargetRate.Value), format.Clean(a.TargetRate.How))
-	fmt.Fprintf(b, "  A new instance comes %s after the load has risen: %s.\n", format.Duration(a.Lag.Value*1e9), format.Clean(a.Lag.How))
+	fmt.Fprintf(b, "  A new instance serves %s after the load has risen: %s.\n", format.Duration(a.Lag.Value*1e9), format.Clean(a.Lag.How))
 	var table text.Table
 	table.Left = []int{1}
 	for _, l := range a.Limits {
 		table.Row(format.Rate(l.Rate), format.Clean(l.Why))
 	}
-	fmt.Fprintf(b, "  The lowest of these is aimed at:\n\n%s", table.String())
+	fmt.Fprintf(b, "  The target is the lowest of these:\n\n%s", table.String())
 }
 
 func planDatabase(b *strings.Builder, p *plan.DeploymentPlan) {
@@ -217,7 +217,7 @@ func planMemory(b *strings.Builder, p *plan.DeploymentPlan) {
 	if m.PerActive != nil {
 		fmt.Fprintf(b, ", and %s (± %s) more for each active one", format.Bytes(m.PerActive.Value), format.Bytes(m.PerActiveError))
 	} else {
-		b.WriteString("; idle and active ones are not told apart by these steps")
+		b.WriteString("; these steps do not distinguish idle from active ones")
 	}
 	fmt.Fprintf(b, ": %s.\n\n", format.Clean(m.Total.How))
 	var table text.Table

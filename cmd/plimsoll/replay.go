@@ -16,22 +16,22 @@ import (
 )
 
 type replayCommand struct {
-	Log             string            `arg:"" help:"The log, which may be packed with gzip; - is standard input."`
+	Log             string            `arg:"" help:"The log, which may be compressed with gzip; - is standard input."`
 	Target          string            `required:"" placeholder:"URL" help:"Where the requests go, as http://127.0.0.1:8080."`
 	Speed           string            `placeholder:"TIMES" help:"Send faster or slower than the log, as 2x or 0.5x (1x)."`
-	Rate            float64           `placeholder:"RATE" help:"Choose the speed at which so many requests are sent a second on average; bursts keep their shape."`
+	Rate            float64           `placeholder:"RATE" help:"Choose the speed that gives this mean rate of requests a second; bursts keep their shape."`
 	From            string            `placeholder:"TIME" help:"Begin here: 10m into the log, or 2026-11-20T08:00:00Z."`
 	To              string            `placeholder:"TIME" help:"End before this, given as --from."`
 	Sample          int               `default:"1" placeholder:"N" help:"Send every N-th request only (${default})."`
 	Format          string            `placeholder:"FORMAT" help:"combined, common, json, har, or nginx's log_format (found from the first lines)."`
-	Field           map[string]string `placeholder:"WHAT=NAME" help:"The name of a JSON line's field, as time=ts. May be given again."`
-	Unsafe          bool              `help:"Send all methods, and not only GET, HEAD and OPTIONS: the others may change what the target keeps."`
-	Host            []string          `placeholder:"NAME" help:"Send only the requests to this host. May be given again."`
+	Field           map[string]string `placeholder:"WHAT=NAME" help:"The name of a JSON line's field, as time=ts. May be repeated."`
+	Unsafe          bool              `help:"Send all methods, not only GET, HEAD and OPTIONS: the others may change the target's data."`
+	Host            []string          `placeholder:"NAME" help:"Send only the requests to this host. May be repeated."`
 	KeepHost        bool              `help:"Send the log's Host, and not the target's."`
-	Connections     int               `short:"c" default:"64" placeholder:"N" help:"Open at most so many connections (${default})."`
-	Loops           int               `short:"t" placeholder:"N" help:"Use so many event loops (one per CPU; half of them when the target is on this machine)."`
-	Duration        time.Duration     `short:"d" placeholder:"TIME" help:"End after so long (with the log)."`
-	Timeout         time.Duration     `default:"5s" placeholder:"TIME" help:"Count a request as failed so long after it was due (${default})."`
+	Connections     int               `short:"c" default:"64" placeholder:"N" help:"The maximum number of connections (${default})."`
+	Loops           int               `short:"t" placeholder:"N" help:"The number of event loops (one per CPU; half of them when the target is on this machine)."`
+	Duration        time.Duration     `short:"d" placeholder:"TIME" help:"End after this time (at the end of the log)."`
+	Timeout         time.Duration     `default:"5s" placeholder:"TIME" help:"Count a request as failed this long after it was due (${default})."`
 	JSON            bool              `help:"Print the outcome as JSON."`
 	connectionFlags `group:"TLS"`
 }
@@ -39,11 +39,12 @@ type replayCommand struct {
 // Help is shown by plimsoll replay --help.
 func (replayCommand) Help() string {
 	return `Sends the requests of an access log again, with the times between them, bursts included. Each is due at a time
-counted from the beginning, so that nothing drifts, and how well that was kept is said at the end. Lines that cannot be
-read are counted and shown, and never guessed. Only safe methods are sent unless told. A log of any length takes the same memory.
+counted from the beginning, so that nothing drifts; the end of the output says how well the times were kept. Lines that
+cannot be read are counted and shown, and never guessed. Only safe methods are sent, unless --unsafe is given. A log of any
+length takes the same memory.
 
-Exit codes: 0, it ran, however the target fared; 1, the command line or the log's format is wrong; 2, it could not start
-(nothing listens, TLS is refused, the name cannot be found) or the log could not be read to its end; 3, it was stopped
+Exit codes: 0, it ran, whatever the results; 1, the command line or the log's format is wrong; 2, it could not start
+(nothing listens, TLS is refused, the name cannot be resolved) or the log could not be read to its end; 3, it was stopped
 early, or the generator was the limit (INVALID).
 
 Examples:
@@ -151,7 +152,7 @@ type perSecond struct {
 	last    *measure.Window // the last one that has a lag
 }
 
-// mostSeconds bounds what is kept: a replay of more than a week is held against its log for its first week.
+// mostSeconds bounds what is kept: a replay of more than a week is compared with its log for its first week.
 const mostSeconds = 7 * 86_400
 
 func (p *perSecond) add(w *measure.Window) {
@@ -172,7 +173,7 @@ func (p *perSecond) add(w *measure.Window) {
 	into.Sent += w.Sent
 }
 
-// against holds what was sent against the log's plan, in the steps of it that were whole when the run had lasted for so long.
+// against compares what was sent with the log's plan, in the steps of it that were whole when the run had lasted for so long.
 func (p *perSecond) against(plan replay.ArrivalPlan, lasted int64) *text.Kept {
 	p.mu.Lock()
 	defer p.mu.Unlock()

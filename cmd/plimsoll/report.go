@@ -15,10 +15,10 @@ type reportCommand struct {
 
 // Help is shown by plimsoll report --help.
 func (reportCommand) Help() string {
-	return `Makes the report of a run again, from its raw results alone: one HTML file that needs nothing else.
+	return `Makes the report of a run again, from its raw results alone: one self-contained HTML file.
 
-Exit codes: 0, it is written; 1, the run directory is none, is damaged, or is of a newer plimsoll; 2, the file cannot be
-written.
+Exit codes: 0, it is written; 1, the directory is not a run directory, is damaged, or is from a newer plimsoll; 2, the file
+cannot be written.
 
 Examples:
 

@@ -20,14 +20,14 @@ type connectionFlags struct {
 	CA           string `name:"ca" placeholder:"FILE" help:"Trust the certificates that these authorities signed (PEM), and no others."`
 	Insecure     bool   `help:"Trust any certificate."`
 	ServerName   string `placeholder:"NAME" help:"Ask for this name in TLS and expect it in the certificate."`
-	Cert         string `placeholder:"FILE" help:"Show this client certificate (PEM), with --key."`
+	Cert         string `placeholder:"FILE" help:"Present this client certificate (PEM), with --key."`
 	Key          string `placeholder:"FILE" help:"The client certificate's key (PEM)."`
-	NoResumption bool   `help:"Make each TLS handshake a full one."`
+	NoResumption bool   `help:"Do a full TLS handshake for each connection."`
 }
 
 // requestFlags are the one request that is sent when there is no scenario.
 type requestFlags struct {
-	Header []string `short:"H" sep:"none" placeholder:"'NAME: VALUE'" help:"Add a header field. May be given again."`
+	Header []string `short:"H" sep:"none" placeholder:"'NAME: VALUE'" help:"Add a header field. May be repeated."`
 	Method string   `short:"X" placeholder:"METHOD" help:"The method (GET, or POST with a body)."`
 	Body   string   `placeholder:"TEXT|@FILE" help:"The body."`
 }

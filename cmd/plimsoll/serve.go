@@ -13,18 +13,18 @@ type serveCommand struct {
 
 // Help is shown by plimsoll serve --help.
 func (serveCommand) Help() string {
-	return `Runs the gateway until SIGTERM or SIGINT; then it stops accepting, finishes what is under way within
-drain.timeout, and ends. SIGHUP reads the configuration again: when that is wrong, its errors are logged and the old one
-goes on. SIGUSR2 hands the listening sockets to a new process of the same binary file, and drains.
+	return `Runs the gateway until SIGTERM or SIGINT; then it stops accepting, finishes the requests under way within
+drain.timeout, and ends. SIGHUP reloads the configuration: if that is invalid, its errors are logged and the old one stays
+active. SIGUSR2 hands the listening sockets to a new process of the same binary file, and drains.
 
-Exit codes: 0, it was stopped; 1, the command line or the configuration is wrong; 2, it could not start (a port is
-taken, a certificate cannot be read), or it failed on a defect of its own, which its last lines describe.
+Exit codes: 0, it was stopped; 1, the command line or the configuration is invalid; 2, it could not start (a port is
+taken, a certificate cannot be read), or it failed because of a bug, which its last lines describe.
 
 Examples:
 
     plimsoll serve --config plimsoll.yaml
     plimsoll serve -c /etc/plimsoll/plimsoll.yaml --json
-    kill -HUP $(pidof plimsoll)         # read the configuration again`
+    kill -HUP $(pidof plimsoll)         # reload the configuration`
 }
 
 // Run serves until the context ends.

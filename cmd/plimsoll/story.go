@@ -115,7 +115,7 @@ func (d *demoCommand) surveyShop(ctx context.Context, c *console, self string) e
 	}
 	args := []string{"survey", "http://" + d.HTTP, "--quick", "--slo", demoObjectives, "--scenario", scenario,
 		"--out", filepath.Join(runsFolder, "demo-"+time.Now().Format(stampForm))}
-	fmt.Fprintf(c.out, "\nNow the question: how much can it carry? In a minute and a half this finds out:\n\n  plimsoll %s\n\n", format.Command(args...))
+	fmt.Fprintf(c.out, "\nNow the question: how much load can it carry? This finds out in a minute and a half:\n\n  plimsoll %s\n\n", format.Command(args...))
 	if err := d.part(ctx, c, self, args...); err != nil {
 		return err
 	}

@@ -27,25 +27,25 @@ import (
 
 type surveyCommand struct {
 	URL            string        `arg:"" help:"The target, as http://127.0.0.1:8080/path."`
-	SLO            string        `name:"slo" required:"" placeholder:"OBJECTIVES" help:"What has to hold: p99<50ms,errors<0.1%."`
+	SLO            string        `name:"slo" required:"" placeholder:"OBJECTIVES" help:"The objectives: p99<50ms,errors<0.1%."`
 	Scenario       string        `placeholder:"FILE" help:"Send what this scenario says, a YAML file; its rate is not used."`
 	PID            int           `name:"pid" placeholder:"N" help:"The target's process, for its CPU and memory (found by the port when it is on this machine)."`
 	Pprof          string        `placeholder:"URL" help:"Take profiles from this Go service's net/http/pprof: http://127.0.0.1:6060."`
-	Metrics        []string      `sep:"none" placeholder:"URL" help:"Sample this page of Prometheus metrics, or of expvar's, once a second: http://127.0.0.1:9090/metrics. Up to four times; of two values of one name the first page's is kept."`
-	Deep           bool          `help:"Have the kernel count the target's events too, and the time that its threads wait for a processor: it costs the target some per cent."`
-	Runs           int           `default:"5" placeholder:"N" help:"Try the rates next to the line so often (${default})."`
-	Quick          bool          `help:"Take less time, and be less sure."`
+	Metrics        []string      `sep:"none" placeholder:"URL" help:"Sample this page of Prometheus metrics, or of expvar's, once a second: http://127.0.0.1:9090/metrics. May be given up to four times; if two pages have a value of the same name, the first page's is kept."`
+	Deep           bool          `help:"Have the kernel count the target's events too, and the time that its threads wait for a processor: it costs the target some percent of its capacity."`
+	Runs           int           `default:"5" placeholder:"N" help:"Number of runs at each rate next to the load line (${default})."`
+	Quick          bool          `help:"Take less time; the result is less certain."`
 	Out            string        `placeholder:"DIR" help:"The run directory (plimsoll-runs/HOST-DATE-TIME)."`
 	Export         string        `placeholder:"FILE" help:"Write the load line as a small JSON document, for other programs."`
 	Start          float64       `placeholder:"RATE" help:"Begin with this rate (found)."`
 	Limit          float64       `placeholder:"RATE" help:"Never offer more than this rate (no limit but --overshoot)."`
 	Overshoot      float64       `default:"2" placeholder:"TIMES" help:"Never offer more than this multiple of the highest rate that passed (${default})."`
 	Arrivals       string        `enum:"poisson,constant" default:"poisson" placeholder:"KIND" help:"How requests are spread in time: poisson or constant (${default})."`
-	Connections    int           `short:"c" placeholder:"N" help:"Open at most so many connections (as the rate needs)."`
+	Connections    int           `short:"c" placeholder:"N" help:"The maximum number of connections (as the rate needs)."`
 	NewConnections bool          `help:"Use a new connection for each request."`
-	Loops          int           `short:"t" placeholder:"N" help:"Use so many event loops (one per CPU; half of them when the target is on this machine)."`
-	Timeout        time.Duration `default:"5s" placeholder:"TIME" help:"Count a request as failed so long after it was due (${default})."`
-	Seed           uint64        `default:"1" placeholder:"N" help:"Repeat the same random choices for the same number (${default})."`
+	Loops          int           `short:"t" placeholder:"N" help:"The number of event loops (one per CPU; half of them when the target is on this machine)."`
+	Timeout        time.Duration `default:"5s" placeholder:"TIME" help:"Count a request as failed this long after it was due (${default})."`
+	Seed           uint64        `default:"1" placeholder:"N" help:"The seed: the same number gives the same random choices (${default})."`
 	JSON           bool          `help:"Print the result as JSON."`
 	requestFlags
 	connectionFlags `group:"TLS"`
@@ -55,14 +55,14 @@ type surveyCommand struct {
 func (surveyCommand) Help() string {
 	return `Finds the load line of a service: the highest rate at which the objectives still hold, as an interval with a
 confidence. It warms the service up, brackets the line, measures how far two equal steps differ, refines it with short
-steps from above and below, and looks what happens beyond it. It never offers more than --overshoot times the highest rate
-that passed, and stops when the target breaks. Survey only what you may overload.
+steps from above and below, and measures what happens beyond it. It never offers more than --overshoot times the highest
+rate that passed, and stops when the target breaks. Survey only what you may overload.
 
-Everything raw is in the run directory when it ends, with report.html, also after Ctrl-C; a second Ctrl-C ends the
-process at once. The service may be started by anybody and written in anything that speaks HTTP/1.1.
+When it ends, also after Ctrl-C, the raw results and report.html are in the run directory; a second Ctrl-C ends the
+process at once. The service may be written in any language, as long as it speaks HTTP/1.1.
 
 Exit codes: 0, the line was found; 1, the command line or the scenario is wrong; 2, it could not start or go on (nothing
-listens, TLS is refused, the name cannot be found, the disk is full); 3, it ended early or found no line.
+listens, TLS is refused, the name cannot be resolved, the disk is full); 3, it ended early or found no line.
 
 Examples:
 
@@ -162,7 +162,7 @@ func (k *surveyCommand) check() (slo.SLO, error) {
 	case k.Limit > 0 && k.Start > k.Limit:
 		return nil, errors.New("--start is above --limit: begin with a lower rate")
 	case !(k.Overshoot > 1):
-		return nil, errors.New("--overshoot is above 1: a line can only be seen from both sides")
+		return nil, errors.New("--overshoot is above 1: the line can only be found from both sides")
 	case k.Connections < 0 || k.Loops < 0 || k.PID < 0:
 		return nil, errors.New("--connections, --loops and --pid are at least 1")
 	case k.Timeout <= 0 || k.Timeout.Nanoseconds() > measure.Longest:
@@ -242,7 +242,7 @@ func runDirectory(authority string, now time.Time) string {
 	return filepath.Join(runsFolder, host+"-"+now.Format(stampForm))
 }
 
-// tell shows what a survey does. Its news, such as the line that it foretells before it looks for it, stays; on a terminal there is a line
+// tell shows what a survey does. Its news, such as the line that it predicts before it looks for it, stays; on a terminal there is a line
 // below that is drawn again and again, and elsewhere one for each step that has ended.
 func tell(p *progress) func(survey.Event) {
 	live := &recent{}

@@ -82,7 +82,7 @@ func (b *surveySetup) profiles(url string) func(ctx context.Context, p measure.S
 		if len(kinds) == 0 {
 			return nil
 		}
-		// What it costs to open the connections, and to warm up, is no part of what requests cost.
+		// What it costs to open the connections, and to warm up, is not part of what requests cost.
 		settled := time.NewTimer(time.Duration(p.Settle))
 		defer settled.Stop()
 		select {
@@ -137,7 +137,7 @@ func (b *surveySetup) model(seed uint64) model.Options {
 	return model.Options{Cores: b.cores, Local: b.near, Seed: seed}
 }
 
-// predict foretells the line from a survey's gentle steps.
+// predict makes a prediction of the line from a survey's gentle steps.
 func (b *surveySetup) predict(objectives slo.SLO, k *surveyCommand) func(steps []measure.Step) *model.Prediction {
 	return func(steps []measure.Step) *model.Prediction {
 		p, why := model.Predict(steps, objectives, model.PredictOptions{Options: b.model(k.Seed), Poisson: k.Arrivals == "poisson"})
@@ -148,7 +148,7 @@ func (b *surveySetup) predict(objectives slo.SLO, k *surveyCommand) func(steps [
 	}
 }
 
-// perConnection is how many requests a connection carries; 0 is no limit.
+// perConnection is how many requests a connection carries; 0 means no limit.
 func (k *surveyCommand) perConnection() int {
 	if k.NewConnections {
 		return 1

@@ -9,8 +9,8 @@ import (
 )
 
 func TestWhatASurveyForetellsStaysOnTheTerminalAndInALog(t *testing.T) {
-	news := survey.Event{Text: "foretold: a line at 1329\x1b[2J"}
-	for terminal, want := range map[bool]string{true: "\r\x1b[Kforetold: a line at 1329", false: "foretold: a line at 1329"} {
+	news := survey.Event{Text: "predicted: a line at 1329\x1b[2J"}
+	for terminal, want := range map[bool]string{true: "\r\x1b[Kpredicted: a line at 1329", false: "predicted: a line at 1329"} {
 		var out bytes.Buffer
 		p := &progress{out: &out}
 		if terminal {

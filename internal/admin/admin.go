@@ -1,5 +1,5 @@
 // Package admin is what people and machines that run a gateway talk to: metrics, health answers, profiles, and a JSON API that shows
-// what the gateway knows of itself and lets an operator act. It knows HTTP and who may ask; it must not know how the gateway does
+// what the gateway knows about itself and lets an operator act. It knows HTTP and who may ask; it must not know how the gateway does
 // what it is asked, and keeps no state of the gateway's.
 //
 // Every request passes one guard (guard.go), whatever its path: there is no list of paths that are let through, so none can be got
@@ -132,7 +132,7 @@ func (r *refusal) WriteHeader(status int) { r.status = status }
 
 func (a *api) refuse(w http.ResponseWriter, r *http.Request, refused *refusal) {
 	if refused.status != http.StatusMethodNotAllowed {
-		fail(w, http.StatusNotFound, "there is nothing here; docs/operations.md lists what there is")
+		fail(w, http.StatusNotFound, "not found; docs/operations.md lists the paths")
 		return
 	}
 	allowed := refused.header.Get("Allow")

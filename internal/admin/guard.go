@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// guard stands before everything. With a token it wants the token, and that is enough: no browser adds it by itself. Without one
+// guard stands before everything. With a token it requires the token, and that is enough: no browser adds it by itself. Without one
 // the address is on loopback, where the caller to fear is a browser on this machine that shows somebody else's page. Such a page can
 // send requests here, and could read the answers if its own name were made to resolve to 127.0.0.1. So without a token the Host
 // must be one that a page cannot have chosen. Whether there is a token or not, a request that changes something must not come from
@@ -30,7 +30,7 @@ func (g guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if token := g.address.Token(); token != "" {
 		if !carries(r, token) {
 			h.Set("WWW-Authenticate", `Bearer realm="plimsoll admin"`)
-			fail(w, http.StatusUnauthorized, "this address wants the header Authorization: Bearer TOKEN, with admin.token of the configuration")
+			fail(w, http.StatusUnauthorized, "this address requires the header Authorization: Bearer TOKEN, with admin.token of the configuration")
 			return
 		}
 	} else if !g.ours(r.Host) {
@@ -55,7 +55,7 @@ func carries(r *http.Request, token string) bool {
 }
 
 // ours says that a Host is not a name which somebody else's DNS could have pointed here: an IP address, localhost, this machine's
-// own name, or the one in the configuration. A request without one is no browser's.
+// own name, or the one in the configuration. A request without one is not a browser's.
 func (g guard) ours(host string) bool {
 	name := hostName(host)
 	if _, err := netip.ParseAddr(name); err == nil || name == "" || name == "localhost" {

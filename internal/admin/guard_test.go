@@ -228,7 +228,7 @@ func TestReadinessSaysWhatIsMissing(t *testing.T) {
 }
 
 func TestARefusedConfigurationIsToldWithItsPlaces(t *testing.T) {
-	f := &fake{refused: config.Errors{{File: "p.yaml", Line: 3, Column: 7, Path: "routes[0].match", Problem: "is no pattern"}}}
+	f := &fake{refused: config.Errors{{File: "p.yaml", Line: 3, Column: 7, Path: "routes[0].match", Problem: "is not a pattern"}}}
 	w := ask(admin.New(f, &fakeAddress{}), "POST", "/api/v1/reload")
 	want := `{
   "error": "the new configuration was refused; the old one goes on",
@@ -236,7 +236,7 @@ func TestARefusedConfigurationIsToldWithItsPlaces(t *testing.T) {
     {
       "at": "p.yaml:3:7",
       "key": "routes[0].match",
-      "problem": "is no pattern"
+      "problem": "is not a pattern"
     }
   ]
 }

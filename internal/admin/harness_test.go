@@ -20,7 +20,7 @@ import (
 	"plimsoll/internal/gateway"
 )
 
-// patience is how long a test waits for something that must happen. It is no measure of how fast: only a hung test meets it.
+// patience is how long a test waits for something that must happen. It is not a measure of how fast: only a hung test meets it.
 const patience = 20 * time.Second
 
 // running is a whole gateway with an admin address, as the program runs it.
@@ -122,7 +122,7 @@ func get[T any](g *running, path string) (v T) {
 	return v
 }
 
-// want asks, and wants a status and each of some texts.
+// want asks, and expects a status and each of some texts.
 func (g *running) want(method, path string, status int, texts ...string) string {
 	g.t.Helper()
 	got, body := g.ask(method, path)
@@ -240,7 +240,7 @@ func (tr *traffic) more(t *testing.T, n int64) {
 	eventually(t, "traffic goes on", func() bool { return tr.sent.Load() >= until })
 }
 
-// end stops the clients and wants that none of their requests failed.
+// end stops the clients and checks that none of their requests failed.
 func (tr *traffic) end(t *testing.T) {
 	t.Helper()
 	close(tr.stop)

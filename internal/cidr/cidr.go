@@ -15,7 +15,7 @@ func Parse(text string) (netip.Prefix, error) {
 	if strings.Contains(text, "/") {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
-			return prefix, fmt.Errorf("%q is no CIDR prefix; write one like 10.0.0.0/8 or 2001:db8::/32", text)
+			return prefix, fmt.Errorf("%q is not a CIDR prefix; write one like 10.0.0.0/8 or 2001:db8::/32", text)
 		}
 		prefix = p
 	} else {

@@ -32,10 +32,10 @@ func TestParseRefuses(t *testing.T) {
 		"localhost":       "neither an address nor a CIDR prefix",
 		"10.0.0.1:80":     "neither an address nor a CIDR prefix",
 		"010.0.0.1":       "neither an address nor a CIDR prefix",
-		"10.0.0.0/33":     "no CIDR prefix",
-		"10.0.0/8":        "no CIDR prefix",
+		"10.0.0.0/33":     "not a CIDR prefix",
+		"10.0.0/8":        "not a CIDR prefix",
 		"fe80::1%eth0":    "zone",
-		"fe80::1%eth0/64": "no CIDR prefix",
+		"fe80::1%eth0/64": "not a CIDR prefix",
 		"10.1.2.3/8":      "write 10.0.0.0/8",
 		"2001:db8::1/32":  "write 2001:db8::/32",
 	} {

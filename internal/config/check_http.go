@@ -129,7 +129,7 @@ func (r *Redirect) check(s *scope) {
 	}
 	to := r.To
 	if !strings.HasPrefix(to, "/") && !strings.HasPrefix(to, "http://") && !strings.HasPrefix(to, "https://") && !strings.HasPrefix(to, "${") {
-		s.reject("to", "%q is no location; begin it with /, http://, https:// or ${scheme}://", clip(to))
+		s.reject("to", "%q is not a location; begin it with /, http://, https:// or ${scheme}://", clip(to))
 	}
 }
 

@@ -52,7 +52,7 @@ func (s *scope) keyPair(certName, certFile, keyName, keyFile string) {
 		return
 	}
 	if _, err := tls.X509KeyPair(cert, key); err != nil {
-		s.reject(certName, "%s and %s are no pair: %v; give the chain and the key of its leaf", certFile, keyFile, err)
+		s.reject(certName, "%s and %s are not a pair: %v; give the chain and the key of its leaf", certFile, keyFile, err)
 	}
 }
 

@@ -72,7 +72,7 @@ func (l *errorList) add(line, column int, path, problem string) {
 	}
 }
 
-// count is how many errors there are, for a caller that wants to know whether something added one.
+// count is how many errors there are, for a caller that has to know whether something added one.
 func (l *errorList) count() int { return len(l.list) + l.beyond }
 
 // full reports that no further error will be kept, so that its text need not be made.
@@ -87,7 +87,7 @@ func (l *errorList) err() error {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Path, b.Path))
 	})
 	if l.beyond > 0 {
-		l.list = append(l.list, Error{File: l.file, Problem: fmt.Sprintf("%d more errors are not listed; mend these first", l.beyond)})
+		l.list = append(l.list, Error{File: l.file, Problem: fmt.Sprintf("%d more errors are not listed; fix these first", l.beyond)})
 	}
 	return l.list
 }

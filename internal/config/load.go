@@ -137,7 +137,7 @@ func repair(t *token.Token) string {
 	if strings.Contains(t.Error, "'\t'") {
 		return "indent with blanks, not with tabs"
 	}
-	return "mend it"
+	return "fix it"
 }
 
 // parseYAML calls the YAML parser and turns a panic of it into an error: a file must never end a gateway that reloads. It returns
@@ -164,10 +164,10 @@ func (d *decoder) syntaxError(err error) {
 	}
 	if errors.As(err, &at) && at.GetToken() != nil {
 		p := at.GetToken().Position
-		d.errs.add(p.Line, p.Column, "", "this is not YAML: "+firstLine(at.GetMessage())+"; mend it, and the rest will be checked")
+		d.errs.add(p.Line, p.Column, "", "this is not YAML: "+firstLine(at.GetMessage())+"; fix it, and the rest will be checked")
 		return
 	}
-	d.errs.add(0, 0, "", "this is not YAML: "+firstLine(err.Error())+"; mend it, and the rest will be checked")
+	d.errs.add(0, 0, "", "this is not YAML: "+firstLine(err.Error())+"; fix it, and the rest will be checked")
 }
 
 func firstLine(text string) string {
@@ -175,7 +175,7 @@ func firstLine(text string) string {
 	return line
 }
 
-// firstBadByte is the index of the first byte that is no UTF-8 or a control character, or -1.
+// firstBadByte is the index of the first byte that is not UTF-8 or a control character, or -1.
 func firstBadByte(src []byte) int {
 	for i := 0; i < len(src); {
 		r, size := utf8.DecodeRune(src[i:])

@@ -217,7 +217,7 @@ func (d *decoder) merged(p place) []entry {
 	return nil
 }
 
-// keyName is the text of a key. Numbers and the like are no keys, so that a mapping of names has no two spellings of one.
+// keyName is the text of a key. Numbers and the like are not keys, so that a mapping of names has no two spellings of one.
 func keyName(node ast.Node) (string, bool) {
 	text, f := scalarText(node)
 	return text, f == word

@@ -362,7 +362,7 @@ type When struct {
 type Split struct {
 	// Weights of the upstreams by name. At least one must be above 0. Required.
 	Weights map[string]int `yaml:"weights" required:"true" min:"0" max:"1000"`
-	// Sticky keeps a client on one upstream by a hash of "client_address", "header:NAME" or "cookie:NAME". Default: none, each request is drawn anew.
+	// Sticky keeps a client on one upstream by a hash of "client_address", "header:NAME" or "cookie:NAME". Default: none, each request is drawn independently.
 	Sticky string `yaml:"sticky"`
 }
 

@@ -52,7 +52,7 @@ func raw(ctx context.Context, address, request string) (status int, err error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	// A gateway may answer and close before it has read everything, so a failed write is no verdict.
+	// A gateway may answer and close before it has read everything, so a failed write is not a verdict.
 	_, writeErr := io.WriteString(conn, request)
 	reader := bufio.NewReader(conn)
 	response, err := http.ReadResponse(reader, nil)

@@ -17,7 +17,7 @@ const framing = 1<<head.Connection | 1<<head.ContentLength | 1<<head.TransferEnc
 // cannot set it refuses it.
 func CheckFieldName(name string) error {
 	if name == "" || strings.ContainsFunc(name, notToken) {
-		return fmt.Errorf("%q is no name of a header field: letters, digits and any of !#$%%&'*+-.^_`|~", name)
+		return fmt.Errorf("%q is not a name of a header field: letters, digits and any of !#$%%&'*+-.^_`|~", name)
 	}
 	switch id := head.Lookup([]byte(name)); {
 	case id == head.Alias:

@@ -19,7 +19,7 @@ const (
 	Preflight              // 204: CORS
 	ServerOptions          // 204: OPTIONS *, which asks for the server as a whole
 	NoTarget               // 503: no target is up
-	PoolFull               // 503: no connection to be had within the bounds
+	PoolFull               // 503: no connection available within the bounds
 	ConnectFailed          // 502, or 504 where it took too long: no connection could be made
 	UpstreamReset          // 502: the connection broke before the response's head was whole
 	UpstreamBad            // 502: the response was malformed

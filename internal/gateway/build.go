@@ -224,7 +224,7 @@ func hostConfigs(o tlsio.ClientOptions, hosts []string) (func(host string) (*tls
 		if cfg := made[host]; cfg != nil {
 			return cfg, nil
 		}
-		return nil, fmt.Errorf("%s is no host of this upstream", host)
+		return nil, fmt.Errorf("%s is not a host of this upstream", host)
 	}, nil
 }
 

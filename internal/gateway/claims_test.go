@@ -124,6 +124,6 @@ routes:
 		}
 	}
 	if seen := ask("/peer"); len(seen) != 1 {
-		t.Errorf("/peer: the gateway's own X-Forwarded-For is no key: %v", seen)
+		t.Errorf("/peer: the gateway's own X-Forwarded-For is not a key: %v", seen)
 	}
 }

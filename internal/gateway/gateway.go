@@ -194,7 +194,7 @@ func (g *Gateway) makeLoops(n int) error {
 	return nil
 }
 
-// refresh brings what a loop knows of itself into its counters.
+// refresh brings what a loop knows about itself into its counters.
 func refresh(loop *reactor.Loop, w *proxy.Worker) func(*telemetry.Shard) {
 	return func(s *telemetry.Shard) {
 		stats := loop.Stats()

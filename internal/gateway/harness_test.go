@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for something that must happen. It is no measure of how fast: only a hung test meets it.
+// patience is how long a test waits for something that must happen. It is not a measure of how fast: only a hung test meets it.
 const patience = 20 * time.Second
 
 // instance is a gateway that a test runs.

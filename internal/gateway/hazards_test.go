@@ -133,7 +133,7 @@ func TestHazardMalformedRequests(t *testing.T) {
 		{"three spaces", line("GET /  HTTP/1.1"), 400, http1.BadLine},
 		{"a space in the target", line("GET /a b HTTP/1.1"), 400, http1.BadLine},
 		{"a tab instead of a space", line("GET\t/ HTTP/1.1"), 400, http1.BadMethod},
-		{"a method that is no token", line("G(T / HTTP/1.1"), 400, http1.BadMethod},
+		{"a method that is not a token", line("G(T / HTTP/1.1"), 400, http1.BadMethod},
 		{"a target with a control byte", line("GET /\x01 HTTP/1.1"), 400, http1.BadTarget},
 		{"a target with a byte over 0x7f", line("GET /\xff HTTP/1.1"), 400, http1.BadTarget},
 		{"a target with a fragment", line("GET /a#b HTTP/1.1"), 400, http1.BadTarget},

@@ -180,7 +180,7 @@ func TestWhatTheGatewayCutsShortIsNotHeldAgainstATarget(t *testing.T) {
 	eventually(t, "the clients' leaving to be counted", func() bool { return g.snapshot().Ends[exchange.ClientGone] == 10 })
 	for _, b := range all {
 		if s := g.target("s", b.address); s.ConsecutiveFailures != 0 || s.State != "up" {
-			t.Errorf("clients that left were held against %s: %d failures, %s", b.address, s.ConsecutiveFailures, s.State)
+			t.Errorf("clients that left were counted against %s: %d failures, %s", b.address, s.ConsecutiveFailures, s.State)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // notify tells systemd about a change of state (sd_notify(3)), when systemd has asked to be told. Nobody waits for the answer, and a
-// manager that cannot be told is no reason to stop.
+// manager that cannot be notified is not a reason to stop.
 func notify(lines ...string) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {

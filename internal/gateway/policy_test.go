@@ -255,7 +255,7 @@ routes: [{match: /, upstream: s, timeout: 50ms}]
 		s.expectUntouched()
 		p.ended(t, exchange.UpstreamFailed, exchange.UpstreamFailed)
 	})
-	t.Run("a response, and then the answer in its stead", func(t *testing.T) {
+	t.Run("a response, and then the answer instead of it", func(t *testing.T) {
 		held := make(chan exchange.Hold, 8)
 		p := &scripted{response: holds(held)}
 		s := newService(t, answering(okResponse))

@@ -215,7 +215,7 @@ func TestAServiceThatRestartsIsNotSeenByGETs(t *testing.T) {
 	}
 }
 
-// closingOnReuse answers the first request of each connection and closes it upon the second, as a service does whose idle timeout ends
+// closingOnReuse answers the first request of each connection and closes it at the second, as a service does whose idle timeout ends
 // while the request is on its way.
 func closingOnReuse(told chan<- string) script {
 	return arrivals(told, func(c *serviceConn, request int) bool {
@@ -237,7 +237,7 @@ func TestTheKeepAliveRaceCostsNoAttempt(t *testing.T) {
 		}
 	}
 	if state := g.target("s", s.address()); state.ConsecutiveFailures != 0 {
-		t.Errorf("the race was held against the target: %d failures", state.ConsecutiveFailures)
+		t.Errorf("the race was counted against the target: %d failures", state.ConsecutiveFailures)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 // Reload reads the configuration again and puts it in force, or says what is wrong and leaves the old one. No exchange fails and no
-// connection drops because of it. It also opens the access log's file anew.
+// connection drops because of it. It also reopens the access log's file.
 func (g *Gateway) Reload() error {
 	if g.State() == Draining {
 		return errNotServing // and a drain holds the lock to its end

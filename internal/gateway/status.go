@@ -15,7 +15,7 @@ import (
 	"plimsoll/internal/tlsio"
 )
 
-// What the gateway says of itself to whoever runs it. None of it takes the lock that reloads and drains hold, and whatever must be
+// What the gateway reports about itself to its operator. None of it takes the lock that reloads and drains hold, and whatever must be
 // asked of a loop is asked in pieces of some tens of microseconds, so that no request's latency shows that somebody looked.
 
 // inForce is what the gateway runs with since the last reload. It is immutable; what it points to guards itself.
@@ -107,7 +107,7 @@ func spreadOf(h *hist.Histogram, unit time.Duration) Spread {
 // round keeps three decimals: more would say less.
 func round(v float64) float64 { return float64(int64(v*1000+0.5)) / 1000 }
 
-// RouteStatus is a route and what came of the exchanges on it since the start, over reloads.
+// RouteStatus is a route and the outcome of the exchanges on it since the start, over reloads.
 type RouteStatus struct {
 	Name     string            `json:"name"`
 	Match    string            `json:"match"`

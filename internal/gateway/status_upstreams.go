@@ -11,7 +11,7 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// UpstreamStatus is a named service and what came of the exchanges that used it, all since the start.
+// UpstreamStatus is a named service and the outcome of the exchanges that used it, all since the start.
 type UpstreamStatus struct {
 	Name           string            `json:"name"`
 	Policy         upstream.Policy   `json:"policy"`

@@ -201,7 +201,7 @@ func (g *gathering) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A record is decrypted when it is whole. What holds half of one holds a receive buffer, and is no idle connection.
+// A record is decrypted when it is whole. What holds half of one holds a receive buffer, and is not an idle connection.
 func TestHazardAHeadInAnUnfinishedRecordHasAHeadsTime(t *testing.T) {
 	ca := newAuthority(t)
 	config := strings.Replace(overTLS("", "", ca.issue(t, "a.example")), "]}}]", "]}, limits: {head_timeout: 50ms, idle_timeout: 1h}}]", 1)

@@ -19,7 +19,7 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// An upgrade starts the program's file anew, with the same arguments, and hands it the listening sockets: the new process accepts on the
+// An upgrade starts the program's file again, with the same arguments, and hands it the listening sockets: the new process accepts on the
 // very sockets this one has, so no connection in an accept queue is lost. When it says that it is ready this one drains. If it ends
 // before, or says nothing for upgradeLimit, this one goes on as if nothing had happened.
 //
@@ -63,13 +63,13 @@ func readSuccessor(r io.Reader) (*successor, error) {
 	if len(lines) < 2 || lines[0] != tookWord {
 		return s, nil
 	}
-	for _, address := range lines[1 : len(lines)-1] { // what follows the last line's end is no address
+	for _, address := range lines[1 : len(lines)-1] { // what follows the last line's end is not an address
 		s.took[address] = true
 	}
 	return s, nil
 }
 
-// Upgrade starts the program's file anew and hands it the listening sockets; when the new process serves, this one drains. It
+// Upgrade starts the program's file again and hands it the listening sockets; when the new process serves, this one drains. It
 // returns at once.
 func (g *Gateway) Upgrade() {
 	select {

@@ -71,7 +71,7 @@ func TestAMalformedResponseIs502AndItsConnectionEnds(t *testing.T) {
 				t.Errorf("%d exchanges are counted as ended by a malformed response, want 2", n)
 			}
 			if n := g.target("s", s.address()).ConsecutiveFailures; n != 2 {
-				t.Errorf("%d failures are held against the target, want 2", n)
+				t.Errorf("%d failures are counted against the target, want 2", n)
 			}
 		})
 	}
@@ -117,7 +117,7 @@ func testCutBodies(t *testing.T, response string, reset bool, version string) {
 	s := newService(t, func(c *serviceConn, n int) {
 		c.head()
 		c.write(response[:head+n-1])
-		<-known // the client has the head, so this is no 502
+		<-known // the client has the head, so this is not a 502
 		if reset {
 			c.Conn.(*net.TCPConn).SetLinger(0)
 		}
@@ -343,7 +343,7 @@ func (l *heldBack) let() {
 	l.held = nil
 }
 
-// What comes with the handshake's last bytes is read while the request is still in the loop's batch: it is no answer.
+// What comes with the handshake's last bytes is read while the request is still in the loop's batch: it is not an answer.
 func TestHazardAResponseBeforeItsRequestDesyncsNothing(t *testing.T) {
 	cfg := &tls.Config{Certificates: []tls.Certificate{throwawayCertificate(t)}, MaxVersion: tls.VersionTLS12}
 	s := newService(t, func(c *serviceConn, n int) {

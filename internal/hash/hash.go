@@ -3,7 +3,7 @@
 //
 // The same key has the same hash in every process, on every machine and in every later version, because several gateways
 // in front of one service must choose alike and a restart must not move anyone: that is why it is not hash/maphash. It
-// is no defence against keys made to collide, and no place for secrets; it must not index a map that strangers can fill.
+// is not a defence against keys made to collide, and not a place for secrets; it must not index a map that strangers can fill.
 package hash
 
 import (

@@ -12,7 +12,7 @@ type Bounds struct {
 // Octaves makes the bounds 2^from, 2^(from+1), … 2^to nanoseconds. Both ends lie within 10 (1.024 µs) and 36 (68.7 s);
 // anything else is a mistake in the program and panics.
 //
-// Exported histograms use octaves and not the 1-2-5 steps people know, because those are no edges of binary buckets: a
+// Exported histograms use octaves and not the 1-2-5 steps people know, because those are not edges of binary buckets: a
 // count "up to 100 ms" would be a guess, one up to 134.2 ms is exact, and between two bounds a query interpolates anyway.
 func Octaves(from, to int) Bounds {
 	if from < minBits || to > maxBits || from > to {

@@ -9,17 +9,17 @@ type Error uint8
 const (
 	OK                Error = iota
 	BadLine                 // a request line or status line that is not one
-	BadMethod               // a method that is no token
+	BadMethod               // a method that is not a token
 	BadTarget               // a target of no allowed form, or with a byte that no target has
 	BadVersion              // "HTTP/" and something that is not 1.0 or 1.1
 	BareLF                  // a line that ends without CR
 	BareCR                  // a CR that ends no line, in a place where one could be taken for an end
-	BadFieldName            // an empty name, one that is no token, or white space before the colon
+	BadFieldName            // an empty name, one that is not a token, or white space before the colon
 	BadFieldValue           // NUL or another control character in a value
 	ObsFold                 // a field line that begins with white space
-	BadHost                 // no Host, more than one, or one that is no authority
+	BadHost                 // no Host, more than one, or one that is not an authority
 	HostMismatch            // an absolute-form target that disagrees with Host
-	BadContentLength        // a Content-Length that is no number, too large a number, a list, or repeated; not 0 in a 1xx response
+	BadContentLength        // a Content-Length that is not a number, too large a number, a list, or repeated; not 0 in a 1xx response
 	LengthAndCoding         // Transfer-Encoding with Content-Length, in HTTP/1.0, or in a 1xx response
 	UnknownCoding           // a transfer coding other than chunked, or chunked not last or twice
 	BadChunk                // a chunk size that is none, too large, or not followed by what must follow it

@@ -46,7 +46,7 @@ func TestRequestHeads(t *testing.T) {
 		{"absolute-form of OPTIONS without a path", lines("OPTIONS https://example.com HTTP/1.1", host), func(r *http1.Request) bool {
 			return string(r.Target) == "*"
 		}},
-		{"the default port is no port, and Host then says what the target said", lines("GET https://example.com:443/ HTTP/1.1", host),
+		{"the default port is not a port, and Host then says what the target said", lines("GET https://example.com:443/ HTTP/1.1", host),
 			func(r *http1.Request) bool {
 				return string(r.Host) == "example.com:443" && string(r.Fields.Value(head.Host)) == "example.com:443" &&
 					r.Fields.Get(head.Host).Line == nil
@@ -196,7 +196,7 @@ func TestRefusedRequests(t *testing.T) {
 		{"request line: version 1.2", lines("GET / HTTP/1.2"), http1.BadVersion},
 		{"request line: version 10.0", lines("GET / HTTP/10.0"), http1.BadLine},
 		{"request line: version 1.1x", lines("GET / HTTP/1.1x"), http1.BadLine},
-		{"request line: method that is no token", lines("G@T / HTTP/1.1"), http1.BadMethod},
+		{"request line: method that is not a token", lines("G@T / HTTP/1.1"), http1.BadMethod},
 		{"request line: long method", lines(strings.Repeat("M", 33) + " / HTTP/1.1"), http1.BadMethod},
 
 		{"target: fragment", lines("GET /a#b HTTP/1.1"), http1.BadTarget},

@@ -16,7 +16,7 @@ var statusLines = func() (lines [500]string) {
 }()
 
 // AppendStatusLine appends the status line of an HTTP/1.1 response, with the usual reason. A status outside 100 to 599
-// is no status, and is sent as 500.
+// is not a status, and is sent as 500.
 func AppendStatusLine(dst []byte, status int) []byte {
 	if status < 100 || status > 599 {
 		status = http.StatusInternalServerError

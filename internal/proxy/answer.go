@@ -119,7 +119,7 @@ func (f *flow) pumpAnswer() {
 	f.finish(exchange.GatewayAnswer, reactor.Clock())
 }
 
-// skipBody passes over a request body that nobody wants, where all of it is there already; else the connection cannot go on.
+// skipBody passes over a request body that nobody needs, where all of it is there already; else the connection cannot go on.
 func (f *flow) skipBody() {
 	in := f.client.in
 	for in != nil && !f.up.Done() {

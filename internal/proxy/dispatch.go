@@ -145,7 +145,7 @@ func (f *flow) dial() {
 	f.upstreamConn, f.stage, f.Target = s, stageConnecting, s.target
 	f.beginWait()
 	if err := s.conn.Dial(f.w.loop, reactor.Address{IP: address.TCP, Path: address.Path}, s); err != nil {
-		if reactor.OutOfResources(err) { // ours, so not held against the target, and no other target would do better
+		if reactor.OutOfResources(err) { // ours, so not counted against the target, and no other target would do better
 			f.w.complainOfDials(err)
 			f.fail(503, exchange.PoolFull)
 			return

@@ -12,7 +12,7 @@ import (
 func (f *flow) clientReadable() {
 	switch {
 	case f.client.conn.PeerEnded():
-		// Nobody waits for the answer any more. A client that only ends its own direction is not told apart from one that has
+		// Nobody waits for the answer any more. A client that only ends its own direction is not distinguished from one that has
 		// gone, whatever it has sent before and whether that is read yet.
 		f.abort(exchange.NoReason)
 	case f.stage == stageHolding:
@@ -106,7 +106,7 @@ func (f *flow) pumpRequest() {
 			f.settleExpect()
 		}
 		f.dropHeld()
-		// A long upload is no slow answer: the route's timeout counts from the last bytes of the body that moved. A client that
+		// A long upload is not a slow answer: the route's timeout counts from the last bytes of the body that moved. A client that
 		// sends too slowly is the body timer's business.
 		f.deadline = f.w.loop.Now() + f.route.Timeout
 		if f.stage == stageSent {
@@ -242,9 +242,9 @@ func (f *flow) answerExpired(now int64) {
 	f.setAnswerTimer()
 }
 
-// lookAtBody counts the route's timeout anew when the upstream has acknowledged more of the body since the last look: some hundred kilobytes
+// lookAtBody restarts the route's timeout when the upstream has acknowledged more of the body since the last look: some hundred kilobytes
 // are in the kernel by then, and an upstream that reads slowly needs its time for them. A body that is all there when it is looked at
-// for the first time was no slow one.
+// for the first time was not a slow one.
 func (f *flow) lookAtBody(now int64) {
 	conn := &f.upstreamConn.conn
 	taken := conn.Taken()
@@ -273,7 +273,7 @@ func (f *flow) armBodyTimer() {
 
 // judgeBody is called when the client's timer is due during an exchange: its body must have come at the least rate.
 func (f *flow) judgeBody() {
-	// Once the response has begun nobody wants what is left of a body. In sending the exchange is over in this very turn.
+	// Once the response has begun nobody needs what is left of a body. In sending the exchange is over in this very turn.
 	if f.is(requestSent|expecting) || f.stage >= stageStreaming {
 		return
 	}

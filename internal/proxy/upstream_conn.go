@@ -147,7 +147,7 @@ func (s *upstreamConn) Drained() {
 }
 
 // spokeFirst is told of a connection that ends, or says something, before the request has left the loop's batch: a target that closes idle
-// connections may send 408 before it does. It is no answer to this request, of which nothing was written; another connection gets it.
+// connections may send 408 before it does. It is not an answer to this request, of which nothing was written; another connection gets it.
 func (s *upstreamConn) spokeFirst() {
 	if _, err := s.read(s.w.loop.Scratch()); err != nil && pause(err) {
 		return
@@ -239,7 +239,7 @@ func (f *flow) responseEnded(err error) {
 }
 
 // release puts the connection into its pool, or closes it where it may not be used again: what was read before the request had gone out
-// whole was no answer to it, and the answer that is still to come would be taken for the next request's.
+// whole was not an answer to it, and the answer that is still to come would be taken for the next request's.
 func (s *upstreamConn) release(reusable bool) {
 	s.flow = nil
 	most := s.upstream.MaxRequests

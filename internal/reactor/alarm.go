@@ -6,7 +6,7 @@ package reactor
 // come, because waking up from sleep takes longer than an alarm may be late.
 
 // spinBefore is how long before an alarm the loop stops sleeping, in nanoseconds. A thread that sleeps in epoll_pwait2 with a timer
-// slack of 1 ns wakes up to about 50 µs late on an idle virtual machine; what is later than that no spinning mends.
+// slack of 1 ns wakes up to about 50 µs late on an idle virtual machine; what is later than that no spinning fixes.
 const spinBefore = 50_000
 
 // alarm is the loop's one precise deadline.

@@ -150,7 +150,7 @@ func (c *Conn) Dial(l *Loop, to Address, h Handler) error {
 	return c.attach(l, fd, h, connecting)
 }
 
-// OutOfResources says whether an error of Dial is for want of descriptors, ports or memory on this machine, and so says nothing
+// OutOfResources says whether an error of Dial is a lack of descriptors, ports or memory on this machine, and so says nothing
 // of the address that was dialled.
 func OutOfResources(err error) bool {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {

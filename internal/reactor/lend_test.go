@@ -12,7 +12,7 @@ func TestWhoBorrowsASocketHearsOfRoomToWrite(t *testing.T) {
 	near, far := peers(t, false)
 	c, told := reading(t, l, far)
 	on(t, l, c.Lend)
-	// The loop's own queue is empty, so nothing but Lend makes it tell of room.
+	// The loop's own queue is empty, so only Lend makes it report room.
 	piece, sent := noise(64<<10), 0
 	for {
 		n, err := c.RawWrite(piece)

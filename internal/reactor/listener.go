@@ -40,7 +40,7 @@ type Listener struct {
 	slot     uint32
 	acceptor Acceptor
 	reserve  int   // a descriptor kept so that one can be freed to shed connections with; -1 when lost
-	pause    Timer // runs while the listener is out of the poller because accept fails for want of resources
+	pause    Timer // runs while the listener is out of the poller because accept fails for lack of resources
 	open     bool
 }
 

@@ -116,7 +116,7 @@ func TestConnectionsAreCountedUntilTheyAreClosed(t *testing.T) {
 	on(t, loops[1], c.Close)
 	count(0, 0)
 
-	// A dialled connection is no client of the loop's.
+	// A dialled connection is not a client of the loop's.
 	_, far := peers(t, false)
 	attach(t, loops[0], &c, far)
 	count(0, 0)

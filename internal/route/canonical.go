@@ -9,7 +9,7 @@ import "bytes"
 //   - unreserved characters are not encoded, and every other character that a path cannot hold is (RFC 3986, sections
 //     6.2.2.2 and 3.3); the digits of an encoding are upper-case;
 //   - there are no "." and ".." segments (section 5.2.4), encoded or not, and no empty segments but the last;
-//   - %2F stays encoded and is no separator; ";" stays, as a part of its segment.
+//   - %2F stays encoded and is not a separator; ";" stays, as a part of its segment.
 //
 // Targets that servers are known to read in two ways are refused, see Error. The query is what follows the first "?",
 // unchanged; it is nil where there is no "?". The target "*" is its own path.

@@ -36,7 +36,7 @@ func compileConditions(list []Condition, field bool) ([]condition, error) {
 	var out []condition
 	for _, c := range list {
 		if c.Name == "" || field && !isToken(c.Name) {
-			return nil, fmt.Errorf("%q is no name that a condition can ask for", c.Name)
+			return nil, fmt.Errorf("%q is not a name that a condition can ask for", c.Name)
 		}
 		if field && c.Value != strings.Trim(c.Value, " \t") {
 			return nil, fmt.Errorf("the value of header %s can never be %q: fields come without white space around their values", c.Name, c.Value)
@@ -113,7 +113,7 @@ func (c *condition) inQuery(query []byte) bool {
 	return c.absent
 }
 
-// decodesTo compares an encoded name or value of a query with a plain one. What is no valid encoding stands for itself.
+// decodesTo compares an encoded name or value of a query with a plain one. What is not a valid encoding stands for itself.
 func decodesTo(encoded []byte, want string) bool {
 	for i := 0; i < len(encoded); i++ {
 		c := encoded[i]

@@ -71,7 +71,7 @@ var usualMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 
 func checkMethod(method string) error {
 	if !isToken(method) {
-		return fmt.Errorf("%q is no method; a pattern is \"[METHOD ][HOST]/[PATH]\"", method)
+		return fmt.Errorf("%q is not a method; a pattern is \"[METHOD ][HOST]/[PATH]\"", method)
 	}
 	if upper := strings.ToUpper(method); upper != method && slices.Contains(usualMethods, upper) {
 		return fmt.Errorf("methods are case-sensitive: write %s for %q", upper, method)
@@ -115,7 +115,7 @@ func parseHost(s string) (string, error) {
 	}
 	for label := range strings.SplitSeq(name, ".") {
 		if label == "" || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
-			return "", fmt.Errorf("%q is no host: it is a name of letters, digits and \"-\" (punycode for others), which may begin with \"*.\"", s)
+			return "", fmt.Errorf("%q is not a host: it is a name of letters, digits and \"-\" (punycode for others), which may begin with \"*.\"", s)
 		}
 	}
 	if wildcard {
@@ -182,7 +182,7 @@ func parseSegment(text string, last bool) (s segment, name string, err error) {
 		s.kind, name = multi, rest
 	}
 	if !isName(name) {
-		return s, "", fmt.Errorf("%q is no name: it is letters, digits and \"_\", and begins with no digit", name)
+		return s, "", fmt.Errorf("%q is not a name: it is letters, digits and \"_\", and begins with no digit", name)
 	}
 	return s, name, nil
 }

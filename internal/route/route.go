@@ -17,7 +17,7 @@
 //   - Hosts are matched without port, without the dot of a fully qualified name and without regard to case.
 //   - The pattern of several rules may be the same when all but at most one of them have conditions. They are tried in
 //     order, the one without conditions last. Where none holds, the search goes on with less specific patterns.
-//   - "/dir" is not redirected to "/dir/"; it is no match for the pattern "/dir/".
+//   - "/dir" is not redirected to "/dir/"; it is not a match for the pattern "/dir/".
 //   - A pattern that could never match, because no canonical path looks like it, is an error.
 //
 // Literals are compared as ServeMux does, by what they decode to: "/users:all" also matches the path "/users%3Aall", so

@@ -43,7 +43,7 @@ type Table struct {
 	steps   int
 }
 
-// none is no group.
+// none is not a group.
 const none = -1
 
 // group is the patterns of one host.

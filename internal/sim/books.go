@@ -55,7 +55,7 @@ func parseMetrics(text string) map[string]float64 {
 	return sums
 }
 
-// audit holds what a gateway at rest says of itself against what must be.
+// audit compares what a gateway at rest reports about itself with what must be.
 func (w *world) audit(m map[string]float64) {
 	if m["plimsoll_scrape_loops_missed_total"] > 0 {
 		return // a loop did not get the processor in time, so its numbers are older than the others'

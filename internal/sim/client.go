@@ -511,7 +511,7 @@ func (c *client) judge(q *request) error {
 // reload took it), and slowness.
 var mayRefuse = map[int]bool{404: true, 408: true}
 
-// isPlain says that it speaks plain text where TLS is expected: that is no request.
+// isPlain says that it speaks plain text where TLS is expected: that is not a request.
 func (c *client) isPlain() bool {
 	return c.plan.Plain && c.plan.Listener == 1 && c.w.scenario.Gateway.TLS
 }

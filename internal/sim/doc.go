@@ -1,7 +1,7 @@
 // Package sim runs whole gateways in a simulated world: a model of the kernel in virtual time
 // (package kernel), and clients, services and an operator that a seed has drawn, none of whom need
 // behave. It watches what every client and service sees and what the gateway says of itself, and
-// holds it against what must always be true.
+// compares it with what must always be true.
 //
 // A seed decides everything, so a failure can be repeated, looked at, and made shorter: the
 // shrinker takes parts of the scenario away as long as the failure stays. See docs/simulation.md.

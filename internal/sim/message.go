@@ -56,7 +56,7 @@ func (h *messageHead) status() int {
 	return n
 }
 
-// feed takes what came. An error means that it is no HTTP, or that a callback gave one.
+// feed takes what came. An error means that it is not HTTP, or that a callback gave one.
 func (r *reader) feed(p []byte) error {
 	r.held = append(r.held, p...)
 	for {
@@ -112,12 +112,12 @@ func (r *reader) head() (bool, error) {
 	lines := strings.Split(string(head), "\r\n")
 	h := &messageHead{first: lines[0], words: strings.SplitN(lines[0], " ", 3), fields: map[string]string{}}
 	if len(h.words) < 2 || len(h.words) < 3 && r.requests {
-		return false, fmt.Errorf("%q is no start line", lines[0])
+		return false, fmt.Errorf("%q is not a start line", lines[0])
 	}
 	for _, line := range lines[1:] {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok || name == "" || strings.ContainsAny(name, " \t\r\n") || strings.ContainsAny(value, "\r\n\x00") {
-			return false, fmt.Errorf("%q is no header field", line)
+			return false, fmt.Errorf("%q is not a header field", line)
 		}
 		name, value = strings.ToLower(name), strings.TrimSpace(value)
 		if old, twice := h.fields[name]; twice {
@@ -213,7 +213,7 @@ func (r *reader) trailer(line string) error {
 	}
 	name, value, ok := strings.Cut(line, ":")
 	if !ok {
-		return fmt.Errorf("%q is no trailer field", line)
+		return fmt.Errorf("%q is not a trailer field", line)
 	}
 	r.trailers[strings.ToLower(name)] = strings.TrimSpace(value)
 	return nil

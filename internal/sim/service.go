@@ -77,7 +77,7 @@ func (s *service) admit(c *serviceConn) {
 	}
 }
 
-// restart ends the connections that are idle, as a service does that is started anew. One with an answer under way stays: where
+// restart ends the connections that are idle, as a service does that is restarted. One with an answer under way stays: where
 // only the connection's end ends that, nobody could tell that it was cut off.
 func (s *service) restart() {
 	for _, c := range slices.Clone(s.open) {
@@ -111,7 +111,7 @@ func (c *serviceConn) changed() {
 			continue
 		}
 		if err := c.r.feed(p); err != nil {
-			w.violate("%s got what is no request of its own: %v", c.name, err)
+			w.violate("%s got what is not a request of its own: %v", c.name, err)
 			return
 		}
 		if c.over {
@@ -159,7 +159,7 @@ func (c *serviceConn) onHead(h *messageHead) error {
 		return err
 	}
 	if n := h.number("x-config"); !w.mayGet(c.s.plan.Address, path, n) {
-		return fmt.Errorf("%s began under configuration %d, in which this is no target of its upstream",
+		return fmt.Errorf("%s began under configuration %d, in which this is not a target of its upstream",
 			c.token, n)
 	}
 	c.rng = rand.New(rand.NewPCG(w.scenario.Seed^uint64(noiseOf(c.token).start), uint64(q.arrivals)))

@@ -39,7 +39,7 @@ func count(number reflect.Value) {
 	}
 }
 
-// checkSum wants add to double a value in which everything was counted once.
+// checkSum checks that add doubles a value in which everything was counted once.
 func checkSum[T any](t *testing.T, add func(to, from *T)) {
 	t.Helper()
 	var once, twice T

@@ -93,7 +93,7 @@ func (e emitter) histogram(d *prometheus.Desc, b hist.Bounds, h *hist.Histogram,
 	}
 }
 
-// metric is a metric with a value; when its labels are not to be had, one that makes the scrape report the error.
+// metric is a metric with a value; when its labels cannot be read, one that makes the scrape report the error.
 func metric(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) prometheus.Metric {
 	m, err := prometheus.NewConstMetric(d, kind, v, labels...)
 	if err != nil {

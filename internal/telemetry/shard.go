@@ -126,7 +126,7 @@ func (s *UpstreamStats) version() uint64 {
 }
 
 // Shard is one loop's counters. Only that loop may touch it, so that counting is plain addition: no atomics, no locks, and
-// no cache line that two CPUs want. Whoever wants to read it asks the loop for a copy: Registry.Collect.
+// no cache line that two CPUs contend for. A reader asks the loop for a copy: Registry.Collect.
 type Shard struct {
 	Counters
 
@@ -140,7 +140,7 @@ type Shard struct {
 	_ [64]byte // no cache line is shared with what another loop writes
 }
 
-// ExchangeStats is what Shard.Exchange wants to know of an exchange that is over. Durations are nanoseconds.
+// ExchangeStats is what Shard.Exchange needs to know about an exchange that is over. Durations are nanoseconds.
 type ExchangeStats struct {
 	Route    int   // from Registry.Route, or NoRoute
 	Upstream int   // from Registry.Upstream, or NoUpstream

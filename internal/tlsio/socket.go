@@ -39,7 +39,7 @@ func again(err error) bool {
 	return ok && e.Temporary()
 }
 
-// finalError keeps crypto/tls from taking a final error for a temporary one: whatever it wraps, it is no net.Error.
+// finalError keeps crypto/tls from taking a final error for a temporary one: whatever it wraps, it is not a net.Error.
 type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }

@@ -2,7 +2,7 @@ package upstream
 
 // balancer chooses among a loop's usable members. It belongs to its loop.
 type balancer interface {
-	// rebuild takes the loop's members, their usability and their shares anew.
+	// rebuild takes the loop's members, their usability and their shares again.
 	rebuild()
 	// pick chooses a member that is not in tried, or nil when all are. There is at least one usable member.
 	pick(now int64, key uint64, tried []*Member) *Member

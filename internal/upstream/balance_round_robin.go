@@ -11,7 +11,7 @@ type roundRobin struct {
 	begun  bool
 }
 
-// rebuild keeps the credit of members that stay, so that a change elsewhere does not start the round anew.
+// rebuild keeps the credit of members that stay, so that a change elsewhere does not restart the round.
 func (b *roundRobin) rebuild() {
 	for i, m := range b.of {
 		m.current = b.credit[i]

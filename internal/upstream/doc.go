@@ -8,7 +8,7 @@
 //
 //   - Upstream and Target are shared. Their slow parts (health, ejection, DNS, what an operator said) belong to the
 //     upstream's goroutines, under its mutex. What a loop must see of them is one version number and one word of state
-//     bits for each target: written when something changes, which is seldom, and otherwise only read.
+//     bits for each target: written when something changes, which is rare, and otherwise only read.
 //   - Local, Member, Pool and the balancers are one loop's own view. No other goroutine may touch them, and they hold no
 //     lock. A loop compares the version number at each Pick; only when it moved does it rebuild its view.
 //   - Between loops move idle connections (the spare list of a target) and the news that a waiting loop may go on.

@@ -11,7 +11,7 @@ const (
 	ConnectFailed                // no connection
 	Reset                        // the connection broke before the response was whole
 	Timeout                      // no response head in time
-	BadResponse                  // what came was no HTTP
+	BadResponse                  // what came was not HTTP
 	Status5xx                    // 502, 503 or 504
 	Cancelled                    // the client left, or the gateway gave up for a reason of its own: it says nothing of the target
 )

@@ -23,7 +23,7 @@ const stateChecked = stateDown | stateDeepDown
 // Target is one address of an upstream, shared by all loops.
 //
 // Loops read state and readyAt when the upstream's version moved, and fails at the end of each request; all three change
-// seldom. Everything that loops write often enough to matter is on cache lines of its own. The rest belongs to Upstream.mu.
+// rarely. Everything that loops write often enough to matter is on cache lines of its own. The rest belongs to Upstream.mu.
 type Target struct {
 	addr   Address
 	weight int

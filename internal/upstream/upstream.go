@@ -195,7 +195,7 @@ func (u *Upstream) Close() {
 	}
 }
 
-// rebuild makes the set anew from the entries. Targets that stay keep their identity, and so their state and pools.
+// rebuild makes the set again from the entries. Targets that stay keep their identity, and so their state and pools.
 // New calls it before there is any other goroutine; later callers hold mu.
 func (u *Upstream) rebuild(now int64) {
 	type key struct {

@@ -455,7 +455,7 @@ func (l *Local) refuse(w *Waiter, now int64, why Unavailable) {
 	w.Owner.Refused(now, why)
 }
 
-// refuseAll refuses those that wait now; one that waits anew from within Refused is not met again.
+// refuseAll refuses those that wait now; one that waits again from within Refused is not met again.
 func (l *Local) refuseAll(now int64, why Unavailable) {
 	for range l.waiters.n {
 		w := l.waiters.oldest()

@@ -57,7 +57,7 @@ func (d doorman) Accept() (net.Conn, error) {
 func listen(address string, backlog int) (net.Listener, error) {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || !at.Addr().Is4() {
-		return nil, fmt.Errorf("%q is no IPv4 address with a port: write it as 127.0.0.1:18800", address)
+		return nil, fmt.Errorf("%q is not an IPv4 address with a port: write it as 127.0.0.1:18800", address)
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

@@ -1,7 +1,7 @@
 //go:build linux
 
 // Command faults reads records from a mapped file, and gives each page back when it has read it, meaning to save memory (major-faults): the next
-// request that wants the page waits for the disk, and the thread it runs on with it, as a page fault is no I/O that Go can see.
+// request that needs the page waits for the disk, and the thread it runs on with it, as a page fault is not I/O that Go can see.
 //
 // Cured, pages stay where they are.
 package main
@@ -87,7 +87,7 @@ func open() (*archive, error) {
 	if err != nil {
 		return nil, fmt.Errorf("map the archive: %w", err)
 	}
-	// Records are read in no order, so reading ahead would only fetch what nobody wants.
+	// Records are read in no order, so reading ahead would only fetch what nobody needs.
 	if err := unix.Madvise(memory, unix.MADV_RANDOM); err != nil {
 		return nil, fmt.Errorf("map the archive: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 	"plimsoll/examples/patients/ward"
 )
 
-// keep is how many idle connections are kept. Both states keep the same, so that connections are not made anew all the time.
+// keep is how many idle connections are kept. Both states keep the same, so that connections are not made again all the time.
 const keep = 7
 
 func main() { ward.Main(shop) }

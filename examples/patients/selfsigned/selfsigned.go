@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// RSA is a certificate for 127.0.0.1 with a key of 2048 bits: still the common kind, and dear to sign with.
+// RSA is a certificate for 127.0.0.1 with a key of 2048 bits: still the common kind, and expensive to sign with.
 func RSA() (tls.Certificate, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

@@ -60,7 +60,7 @@ func Main(build func(p *Patient) (http.Handler, error)) {
 	cured := flag.Bool("cured", false, "without the disease")
 	flag.Parse()
 	if flag.NArg() > 0 {
-		fail(fmt.Errorf("%q is no flag; --help lists them", flag.Arg(0)))
+		fail(fmt.Errorf("%q is not a flag; --help lists them", flag.Arg(0)))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

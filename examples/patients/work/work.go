@@ -96,7 +96,7 @@ func rank(d *desk, seed uint64) {
 	}
 }
 
-// grow reckons compound interest.
+// grow computes compound interest.
 func grow(seed uint64) float64 {
 	sum, rate := 0.0, 1+float64(seed%100)/1000
 	for i := range years {

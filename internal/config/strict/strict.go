@@ -97,7 +97,7 @@ func (r *Reader) Err() error {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	if r.beyond > 0 {
-		r.errs = append(r.errs, config.Error{File: r.File, Problem: fmt.Sprintf("%d more errors are not listed; mend these first", r.beyond)})
+		r.errs = append(r.errs, config.Error{File: r.File, Problem: fmt.Sprintf("%d more errors are not listed; fix these first", r.beyond)})
 	}
 	return r.errs
 }
@@ -134,7 +134,7 @@ func (r *Reader) Parse(src []byte) (root Value, ok bool) {
 func (r *Reader) parseYAML(src string) (file *ast.File) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.add(0, 0, "", fmt.Sprintf("this is not YAML: the parser gave up (%v); mend it, and the rest will be checked", p))
+			r.add(0, 0, "", fmt.Sprintf("this is not YAML: the parser gave up (%v); fix it, and the rest will be checked", p))
 			file = nil
 		}
 	}()
@@ -158,7 +158,7 @@ func (r *Reader) parseYAML(src string) (file *ast.File) {
 	if lines := strings.Split(src, "\n"); line > 0 && line <= len(lines) && strings.Contains(lines[line-1], "${") {
 		message += " (within {...} and [...], put a text with ${...} in quotes)"
 	}
-	r.add(line, column, "", "this is not YAML: "+message+"; mend it, and the rest will be checked")
+	r.add(line, column, "", "this is not YAML: "+message+"; fix it, and the rest will be checked")
 	return nil
 }
 
@@ -169,7 +169,7 @@ func (r *Reader) guard(tokens token.Tokens) bool {
 		problem := ""
 		switch t.Type {
 		case token.InvalidType:
-			problem = "this is not YAML: " + t.Error + "; mend it (and indent with blanks, not with tabs)"
+			problem = "this is not YAML: " + t.Error + "; fix it (and indent with blanks, not with tabs)"
 		case token.TagType, token.DirectiveType:
 			problem = "YAML tags and directives are not supported; remove it"
 		case token.AnchorType, token.AliasType, token.MergeKeyType:

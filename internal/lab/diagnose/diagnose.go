@@ -37,7 +37,7 @@ func Run(run *record.Run) *Diagnosis {
 	return d
 }
 
-// settle reckons the gains that depend on what else was found, and says how to verify what the rules do not say it of.
+// settle computes the gains that depend on what else was found, and says how to verify those findings whose rules do not.
 func (d *Diagnosis) settle(e *Evidence) {
 	elsewhere := slices.ContainsFunc(d.Findings, func(f Finding) bool { return f.Rank <= Binding })
 	for i := range d.Findings {
@@ -59,7 +59,7 @@ func (d *Diagnosis) settle(e *Evidence) {
 // worth is what a finding is ordered by.
 func worth(f *Finding) float64 { return (f.Gain.Factor - 1) * f.Confidence }
 
-// first is what gives first at the line.
+// first is the bottleneck at the line.
 func first(e *Evidence, findings []Finding) Limit {
 	if e.AtLine == nil || e.Line == 0 {
 		return Limit{What: "unknown", Why: "the run has no step that the service passed"}
@@ -73,7 +73,7 @@ func first(e *Evidence, findings []Finding) Limit {
 		return Limit{What: findings[0].Rule, Why: findings[0].Claim}
 	}
 	if !e.found() {
-		return Limit{What: "unknown", Why: fmt.Sprintf("the line was not reached: at %s, the most that was served well, nothing gave yet", rate(e.AtLine.Rate()))}
+		return Limit{What: "unknown", Why: fmt.Sprintf("the line was not reached: at %s, the highest rate that was served well, nothing was saturated yet", rate(e.AtLine.Rate()))}
 	}
 	if len(e.Reserves) == 0 {
 		return Limit{What: "unknown", Why: "no processor time was sampled: run the survey where the service runs, or name its process with --pid"}
@@ -85,7 +85,7 @@ func first(e *Evidence, findings []Finding) Limit {
 		rate(e.AtLine.Rate()), percent(e.busy(targetProcessor)), percent(e.busy(hostProcessor)))}
 }
 
-// gives is that processors give first.
+// gives says that processors are the bottleneck.
 func (e *Evidence) gives(r *Reserve) Limit {
 	return Limit{What: r.What, Share: min(r.Share(), 1), Where: e.spenders(),
 		Why: fmt.Sprintf("at %s %s of %s processors that it may use were busy", rate(e.AtLine.Rate()), number(r.Used), number(r.Capacity))}

@@ -32,7 +32,7 @@ func TestARuleIsWholeAndKnowsTheRulesItNames(t *testing.T) {
 		}
 		for _, other := range r.Unless {
 			if at := index(other); at < 0 || at >= i {
-				t.Errorf("%s is not claimed when %s is found, which comes after it or is no rule", r.Name, other)
+				t.Errorf("%s is not claimed when %s is found, which comes after it or is not a rule", r.Name, other)
 			}
 		}
 	}
@@ -42,7 +42,7 @@ func TestEveryPatientHasADiseaseOfTheTable(t *testing.T) {
 	for patient, rules := range diseases(t) {
 		for _, name := range rules {
 			if !slices.ContainsFunc(Rules(), func(r Rule) bool { return r.Name == name }) {
-				t.Errorf("the patient %s has %q, which is no rule", patient, name)
+				t.Errorf("the patient %s has %q, which is not a rule", patient, name)
 			}
 		}
 	}

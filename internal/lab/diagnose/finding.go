@@ -2,14 +2,14 @@
 // must not measure, and knows no clock, no network and no terminal, so that a diagnosis can be made again years later, elsewhere.
 //
 // A rule (see Rules) is a claim with the evidence that it needs, a threshold with its reason, what speaks against it, what to do about it,
-// what that should gain, and how to see whether it did. A healthy service has no findings: that something is the first to give is no disease.
+// the expected gain, and how to verify it. A healthy service has no findings: every service has a bottleneck, and that is not a disease.
 package diagnose
 
 import "plimsoll/internal/lab/profile"
 
 // Diagnosis is what a run shows.
 type Diagnosis struct {
-	// First is what gives first at the line, sick or not.
+	// First is the bottleneck at the line, sick or not.
 	First Limit
 	// Findings, the first bottleneck first.
 	Findings []Finding
@@ -23,14 +23,14 @@ type Diagnosis struct {
 	Flames []Flame
 }
 
-// Limit is the resource that is the first to give.
+// Limit is the bottleneck: the resource that is saturated first.
 type Limit struct {
 	// What it is, in the words of the field: "the target's processor time", "connections to the database", "unknown".
 	What string
 	// Share of it that was in use at the line, 0 to 1; 0 when that is not known.
 	Share float64
 	Why   string // the figures, for a person
-	// Where are the functions that processor time goes to, the most first; only where processors are what gives, and there was a profile.
+	// Where are the functions that processor time goes to, the most first; only where processors are the bottleneck, and there was a profile.
 	Where []Spender
 }
 
@@ -43,10 +43,10 @@ const (
 	Reach Rank = iota
 	// Binding says that the line is where it is because of this.
 	Binding
-	// Cost says that this makes requests dearer than they need to be. Where processors are what gives, they are given too much to do; how many there
+	// Cost says that this makes requests more expensive than they need to be. Where processors are the bottleneck, they are given too much to do; how many there
 	// are, which is Binding, comes first.
 	Cost
-	// Risk says that this does not set the line, and will hurt all the same: in time, under overload, or when something else has been mended.
+	// Risk says that this does not set the line, and will hurt all the same: in time, under overload, or when something else has been fixed.
 	Risk
 )
 
@@ -57,24 +57,24 @@ type Finding struct {
 	Rank  Rank
 	// Confidence that the claim is right, 0 to 1.
 	Confidence float64
-	// Evidence and Against are what speaks for the claim, and what was looked at that could have spoken against it and did not, or not enough.
+	// Evidence and Against are what speaks for the claim, and the possible counter-evidence that was not found, or not enough of it.
 	Evidence, Against []Fact
 	// Where are places in the code, the worst first: a lock's caller, a hot function, the site that makes goroutines.
 	Where  []profile.Place
 	Advice []Action
 	Gain   Gain
-	// Verify says how to see whether the advice helped; with a command where there is one.
+	// Verify says how to check whether the advice helped; with a command where there is one.
 	Verify Action
-	// saves is what following the advice saves of the processors' time, where that is what it does; the gain is then reckoned when all that sets the
+	// saves is what following the advice saves of the processors' time, where that is what it does; the gain is then computed when all that sets the
 	// line is known.
 	saves *cure
 }
 
-// Fact is a figure with what it is held against.
+// Fact is a figure with what it is compared with.
 type Fact struct {
 	What  string // "waits for a connection at the line"
 	Value string // "412 a second"
-	// Threshold is what it is held against and Reason why that, both empty where the figure is only told.
+	// Threshold is what it is compared with and Reason why that, both empty where the figure is only reported.
 	Threshold, Reason string
 }
 
@@ -87,7 +87,7 @@ type Action struct {
 type Gain struct {
 	// Factor is 1 when the line is not expected to move, as for a risk; Low and High say how sure that is.
 	Factor, Low, High float64
-	Why               string // how it was reckoned: "the next to give is the processor, which was 41 % busy"
+	Why               string // how it was computed: "the next bottleneck is then the processor"
 }
 
 // HeldBack is a claim that was not made.

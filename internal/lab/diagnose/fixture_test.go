@@ -18,7 +18,7 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// base is the evidence of a healthy service on two cores whose processor is what gives: each case of testdata/rules changes some of it.
+// base is the evidence of a healthy service on two cores whose processor is the bottleneck: each case of testdata/rules changes some of it.
 const base = `
 	all host.cores = 2
 	all host.cpu.busy_seconds += .5
@@ -222,7 +222,7 @@ func (f *fixture) open(t *testing.T) *record.Run {
 	return run
 }
 
-// The cases of a rule. What a rule needs is measured in all of them, so that not being judged is no way of being quiet.
+// The cases of a rule. What a rule needs is measured in all of them, so that not being judged is not a way of being quiet.
 const (
 	caseFires = "fires"
 	caseQuiet = "does not fire"

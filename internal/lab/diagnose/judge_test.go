@@ -31,7 +31,7 @@ func TestWhereNoLineWasFoundNothingIsSaidToSetIt(t *testing.T) {
 	d := diagnosed(t, append(idleService, "no line", "knee go.mutex.wait_seconds += 15", "knee connections 900", "all listener.connections.time_wait = 4000", "all listener.clients.time_wait = 0",
 		"knee profile cpu nanoseconds 4000000000 regexp.compile < main.slug < main.handle < net/http.(*conn).serve")...)
 	if d.First.What != "unknown" || !strings.Contains(d.First.Why, "not reached") {
-		t.Errorf("first to give: %+v", d.First)
+		t.Errorf("bottleneck: %+v", d.First)
 	}
 	for _, f := range d.Findings {
 		if f.Rank <= Binding {

@@ -17,7 +17,7 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-var update = flag.Bool("update", false, "write testdata/recorded/expected.txt anew, for a reader to look at")
+var update = flag.Bool("update", false, "write testdata/recorded/expected.txt again, for a reader to look at")
 
 // recordings are the archives of testdata/recorded: surveys of examples/patients on a real machine, made small by bench/golden.
 func recordings(t *testing.T) []string {
@@ -110,7 +110,7 @@ func TestTheDiseaseOfEachRecordedPatientIsFoundAndNothingOnTheCured(t *testing.T
 					seen[rule] = true
 				}
 			default:
-				t.Fatalf("%q is no state of a patient", state)
+				t.Fatalf("%q is not a state of a patient", state)
 			}
 			found := names(Run(unpack(t, archive)))
 			inOrder := slices.DeleteFunc(slices.Clone(found), func(n string) bool { return !slices.Contains(want, n) })
@@ -128,13 +128,13 @@ func TestTheDiseaseOfEachRecordedPatientIsFoundAndNothingOnTheCured(t *testing.T
 	}
 }
 
-// TestWhatIsSaidOfTheRecordedRuns shows what a change of a rule does to real evidence: -update writes expected.txt anew, and its difference is to be
+// TestWhatIsSaidOfTheRecordedRuns shows what a change of a rule does to real evidence: -update rewrites expected.txt, and its difference is to be
 // looked at like that of the code.
 func TestWhatIsSaidOfTheRecordedRunsIsWhatIsExpected(t *testing.T) {
 	var said strings.Builder
 	for _, archive := range recordings(t) {
 		d := Run(unpack(t, archive))
-		fmt.Fprintf(&said, "%s\n\tfirst to give: %s\n", strings.TrimSuffix(filepath.Base(archive), ".tar.gz"), d.First.What)
+		fmt.Fprintf(&said, "%s\n\tbottleneck: %s\n", strings.TrimSuffix(filepath.Base(archive), ".tar.gz"), d.First.What)
 		for _, f := range d.Findings {
 			fmt.Fprintf(&said, "\tfound %s, gain %.2f: %s\n", f.Rule, f.Gain.Factor, f.Claim)
 		}

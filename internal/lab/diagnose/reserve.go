@@ -26,11 +26,11 @@ const (
 	hostProcessor   = "the machine's processor time"
 )
 
-// saturated is the share of processors in use from which on they are what gives. Requests that come at random wait for a
+// saturated is the share of processors in use from which on they are the bottleneck. Requests that come at random wait for a
 // processor for as long as they are served already at 80 % of two.
 const saturated = .8
 
-// waited is the share from which on a reserve of processors may be what gives where nothing else is found that does: with so much of it in use about every other
+// waited is the share from which on a reserve of processors may be the bottleneck where no other one is found: with so much of it in use about every other
 // request waits for one. That is 60 % of two, and more of many.
 func (r *Reserve) waited() float64 { return max(.4, min(1-.57/math.Sqrt(r.Capacity), saturated)) }
 
@@ -50,7 +50,7 @@ func (e *Evidence) busiest() (most *Reserve) {
 	return most
 }
 
-// reserves are the resources that the samples at the line tell of.
+// reserves are the resources that the samples at the line show.
 func reserves(e *Evidence) (all []Reserve) {
 	m := e.AtLine
 	cores := m.Last(measure.HostCores)
@@ -143,7 +143,7 @@ func (e *Evidence) full() float64 {
 	return most
 }
 
-// most bounds every gain that is foretold: beyond it something that nobody has measured gives first.
+// most bounds every predicted gain: beyond it something that nobody has measured is the bottleneck.
 const most = 20
 
 // cure is what advice changes.
@@ -155,8 +155,8 @@ type cure struct {
 	allowed float64
 }
 
-// gain is what the line is multiplied by when a cure is taken, and what else limited requests is gone: the next to give is then the processor that
-// is full first.
+// gain is what the line is multiplied by when a cure is taken, and what else limited requests is gone: the next bottleneck is then the processor that
+// is saturated first.
 func (e *Evidence) gain(c cure) Gain {
 	factor, next := math.Inf(1), ""
 	saved := 0.0
@@ -180,9 +180,9 @@ func (e *Evidence) gain(c cure) Gain {
 		}
 	}
 	if math.IsInf(factor, 1) {
-		return Gain{Factor: 1, Low: 1, High: most, Why: "what would give next is not known, since no processor time was sampled"}
+		return Gain{Factor: 1, Low: 1, High: most, Why: "the next bottleneck is not known, because no processor time was sampled"}
 	}
 	factor = min(max(factor, 1), most)
 	return Gain{Factor: factor, Low: max(factor/1.5, 1), High: min(factor*1.5, most),
-		Why: "the next to give is then " + next}
+		Why: "the next bottleneck is then " + next}
 }

@@ -28,7 +28,7 @@ type Rule struct {
 	// Last says that the finding of any rule that sets the line, or hides it, says the same better: this one only says that there is something.
 	Last   bool
 	Advice []Action
-	// Verify says how to see whether it helped; empty means another survey.
+	// Verify says how to check whether it helped; empty means another survey.
 	Verify string
 }
 
@@ -63,7 +63,7 @@ func (e *Evidence) has(name string) bool {
 	return e.AtLine.Has(name)
 }
 
-// leastTold is the share under which a place is not told: it would only hide those that matter.
+// leastTold is the share under which a place is not reported: it would only hide those that matter.
 const leastTold = .02
 
 // judge is a rule's verdict: at most one of the three is there.

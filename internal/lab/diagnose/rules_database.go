@@ -56,7 +56,7 @@ var databaseRules = []Rule{
 	},
 	{
 		Name: "database-pool-small", Claim: "Requests wait for a connection to the database", Needs: []string{"db.max_open", "db.in_use", "db.wait_seconds"},
-		Threshold: "over a quarter of the time that requests take", Reason: "by Little's law the seconds waited in a second are the requests that wait at any moment; held against those inside",
+		Threshold: "over a quarter of the time that requests take", Reason: "by Little's law the seconds waited in a second are the requests that wait at any moment; compared with those inside",
 		Judge: func(e *Evidence) *Finding {
 			waiting, pool, used := e.AtLine.PerSecond("db.wait_seconds"), e.AtLine.Last("db.max_open"), e.AtLine.Mean("db.in_use")
 			if pool == 0 || e.AtLine.Inside() == 0 || waiting/e.AtLine.Inside() <= .25 || used < .6*pool {
@@ -89,7 +89,7 @@ var databaseRules = []Rule{
 	},
 	{
 		Name: "database-idle-above-open", Claim: "More idle connections are asked for than may be open", Needs: []string{"db.max_idle", "db.max_open"},
-		Threshold: "SetMaxIdleConns above SetMaxOpenConns", Reason: "database/sql lowers it without a word: one of the two is not what was meant",
+		Threshold: "SetMaxIdleConns above SetMaxOpenConns", Reason: "database/sql lowers it silently: one of the two is not what was meant",
 		Judge: func(e *Evidence) *Finding {
 			idle, open := e.AtLine.Last("db.max_idle"), e.AtLine.Last("db.max_open")
 			if open == 0 || idle <= open {
@@ -109,7 +109,7 @@ var databaseRules = []Rule{
 	},
 	{
 		Name: "database-lifetime-zero", Claim: "Connections to the database live for ever", Needs: []string{"db.max_lifetime_seconds"},
-		Threshold: "no lifetime", Reason: "a fail-over, a new replica or a load balancer in between is only seen when connections are made anew",
+		Threshold: "no lifetime", Reason: "a fail-over, a new replica or a load balancer in between is only seen when new connections are made",
 		Judge: func(e *Evidence) *Finding {
 			if e.AtLine.Last("db.max_lifetime_seconds") > 0 {
 				return nil
@@ -142,6 +142,6 @@ const loginCost = 4.5e-3
 // gainOfChurn saves what connections cost the target, as the profile says, and the database, as far as it runs on the same machine.
 func (e *Evidence) gainOfChurn(closed float64) Gain {
 	g := e.gain(cure{saves: e.connectionShare(), elsewhere: min(.9*e.others(), closed*loginCost)})
-	g.Why += fmt.Sprintf("; a login is reckoned to cost the database %s of a processor", span(loginCost))
+	g.Why += fmt.Sprintf("; a login is assumed to cost the database %s of a processor", span(loginCost))
 	return g
 }

@@ -109,7 +109,7 @@ var limitRules = []Rule{
 	},
 	{
 		Name: "conntrack-near-full", Claim: "The table of tracked connections is nearly full", Needs: []string{"host.conntrack.entries", "host.conntrack.limit"},
-		Threshold: "over 80 % of nf_conntrack_max", Reason: "when it is full the kernel drops new connections without a word to either side",
+		Threshold: "over 80 % of nf_conntrack_max", Reason: "when it is full the kernel drops new connections without telling either side",
 		Judge: func(e *Evidence) *Finding {
 			limit := e.AtLine.Last("host.conntrack.limit")
 			used := max(e.AtLine.Max("host.conntrack.entries"), e.Over.Max("host.conntrack.entries"))
@@ -145,7 +145,7 @@ func rankOf(binding bool) Rank {
 	return Risk
 }
 
-// dear is the rank of what costs processor time and waiting: where processors are not what gives, the waiting sets the line.
+// dear is the rank of what costs processor time and waiting: where processors are not the bottleneck, the waiting sets the line.
 func (e *Evidence) dear() Rank {
 	if e.idle() {
 		return Binding

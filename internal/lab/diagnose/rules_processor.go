@@ -22,7 +22,7 @@ var processorRules = []Rule{
 		"a field reached by reflection costs tens of times what the compiler's access does",
 		Action{Text: "write the copy or the check by hand, or generate it; or look at each type once and keep what was found"}),
 	costly("handshakes-dominate", classHandshake, .3, "TLS handshakes take %s of the processor time",
-		"a full handshake costs as much as some hundred small requests: with kept connections and resumption it is a few per cent",
+		"a full handshake costs as much as some hundred small requests: with kept connections and resumption it is a few percent",
 		Action{Text: "resume sessions: do not set SessionTicketsDisabled, and share ticket keys between instances (tls.Config.SetSessionTicketKeys)"},
 		Action{Text: "use an ECDSA P-256 certificate: its handshake costs a tenth of RSA's", Command: "openssl ecparam -genkey -name prime256v1 -noout -out site.key"},
 		Action{Text: "have clients keep connections: an idle timeout above their think time"}).unless("upstream-connections-not-reused", "client-connections-closed"),
@@ -161,7 +161,7 @@ func (r Rule) unless(names ...string) Rule {
 // processorGain is the gain of saving processor time: none where something else sets the line. elsewhere says that something was found to.
 func (e *Evidence) processorGain(c cure, elsewhere bool) Gain {
 	if elsewhere && !e.processorBound() || !e.waitedFor() {
-		return Gain{Factor: 1, Low: 1, High: 1.2, Why: "the processor is not what gives first; what is saved shows when that has been mended"}
+		return Gain{Factor: 1, Low: 1, High: 1.2, Why: "the processor is not the bottleneck; what is saved shows when the bottleneck has been fixed"}
 	}
 	g := e.gain(c)
 	g.Factor = e.faster(c)

@@ -12,7 +12,7 @@ import (
 var runtimeRules = []Rule{
 	{
 		Name: "lock-contention", Claim: "Requests wait for a lock", Needs: []string{"profile:mutex|go.mutex.wait_seconds"},
-		Threshold: "over a quarter of the time that requests take", Reason: "the seconds that goroutines wait in a second are how many wait at any moment (Little's law); held against the requests inside",
+		Threshold: "over a quarter of the time that requests take", Reason: "the seconds that goroutines wait in a second are how many wait at any moment (Little's law); compared with the requests inside",
 		Judge: func(e *Evidence) *Finding {
 			waiting := e.AtLine.PerSecond("go.mutex.wait_seconds")
 			var where []profile.Place
@@ -124,13 +124,13 @@ const (
 	longWait = 10.5e-3
 )
 
-// judgeLeak holds the goroutines after everything against those at the same load before it.
+// judgeLeak compares the goroutines after everything with those at the same load before it.
 func judgeLeak(e *Evidence) *Finding {
 	if e.Before == nil || e.After == nil {
 		return nil
 	}
 	before, after := e.Before.Mean("go.goroutines"), e.After.Last("go.goroutines")
-	// A server has a goroutine for each connection that clients keep, and the overload may have made more of these: they are no leak.
+	// A server has a goroutine for each connection that clients keep, and the overload may have made more of these: they are not a leak.
 	kept := max(e.After.Last("listener.connections.established")-e.Before.Mean("listener.connections.established"), 0)
 	minutes := e.After.Step.Began.Sub(e.Before.Step.Began).Minutes()
 	if !e.Before.Has("go.goroutines") || after-kept <= 1000 || minutes <= 0 || (after-kept-before)/minutes <= 5 {

@@ -3,7 +3,7 @@
 // second, and, when it is given a URL, to ask for that a few times. It must not know of surveys, run directories or terminals.
 //
 // A check (see checks) is one entry of a table: its name, what it reads, and how that is judged. Advice is only given where the facts say that
-// the setting will be in the way: the number of cores, what is in use, what the process is. That others set it otherwise is no reason.
+// the setting will be in the way: the number of cores, what is in use, what the process is. That others set it otherwise is not a reason.
 package doctor
 
 import (
@@ -48,7 +48,7 @@ type Finding struct {
 type Process struct {
 	PID  int
 	Name string
-	// Go is the version that it was built with; empty when it is no Go program, or cannot be read.
+	// Go is the version that it was built with; empty when it is not a Go program, or cannot be read.
 	Go string `json:",omitempty"`
 }
 

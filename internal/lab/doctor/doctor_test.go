@@ -91,7 +91,7 @@ func TestEachSettingThatIsInTheWayIsAdvisedOn(t *testing.T) {
 			"nf_conntrack_max=20000"},
 		"a quota that binds": {files(map[string]string{"cg/app/cpu.max": "150000 100000\n", "cg/app/cpu.stat": "usage_usec 5\nnr_periods 1000\nnr_throttled " +
 			"100\nthrottled_usec 9\n"}), "CPU quota",
-			"1.5 cores, throttled in 10.0 % of its periods", "in the midst of requests", "more than 1.5 cores", "cpu.max"},
+			"1.5 cores, throttled in 10.0 % of its periods", "in the middle of requests", "more than 1.5 cores", "cpu.max"},
 		"little memory left": {files(map[string]string{"cg/app/memory.max": "4500000\n"}), "memory limit", "of 4.50 MB", "the kernel kills it", "5324800",
 			"memory.max"},
 		"more threads than quota": {func(f *fake) {
@@ -121,7 +121,7 @@ func TestEachSettingThatIsInTheWayIsAdvisedOn(t *testing.T) {
 			f.process(map[string]string{"cgroup": "4:cpu,cpuacct:/app\n"})
 			f.files(map[string]string{"proc/self/mountinfo": "31 23 0:28 / " + f.root + "/cg rw,relatime - cgroup cgroup rw,cpu,cpuacct\n",
 				"cg/app/cpu.cfs_quota_us": "50000\n", "cg/app/cpu.cfs_period_us": "100000\n", "cg/app/cpu.stat": "nr_periods 10\nnr_throttled 5\nthrottled_time 5\n"})
-		}, "CPU quota", "0.5 cores, throttled in 50.0 %", "in the midst of requests", "more than 0.5 cores", "cpu.max"},
+		}, "CPU quota", "0.5 cores, throttled in 50.0 %", "in the middle of requests", "more than 0.5 cores", "cpu.max"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t)
@@ -279,7 +279,7 @@ func TestBacklogsAreHeldAgainstBursts(t *testing.T) {
 		"the program asks little": {[]listener{{at: at, queue: 0, limit: 4096}, {at: at, queue: 0, limit: 16}}, 0, "4096", Advise, "the program asks for less than net.core.somaxconn (4096)"},
 		"the kernel gives little": {[]listener{{at: at, queue: 0, limit: 128}}, 0, "128", Advise, "sysctl -w net.core.somaxconn=4096"},
 		"it does not accept":      {[]listener{{at: at, queue: 4090, limit: 4096}}, 0, "4096", Advise, "4090 connections wait"},
-		"it is no server":         {nil, 0, "4096", Good, "no TCP socket that listens"},
+		"it is not a server":      {nil, 0, "4096", Good, "no TCP socket that listens"},
 	} {
 		s := &subject{settings: map[string]string{"net.core.somaxconn": c.most}, values: map[string]float64{"host.tcp.listen_overflows": c.overflows},
 			listeners: c.listeners}

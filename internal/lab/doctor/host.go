@@ -90,7 +90,7 @@ func judgeSwap(s *subject, w swap) opinion {
 // hugePages are the kernel's transparent ones.
 type hugePages struct {
 	enabled, defrag string
-	fill            int // khugepaged's max_ptes_none: -1 where it is not told
+	fill            int // khugepaged's max_ptes_none: -1 where it is not known
 }
 
 func readHugePages(s *subject) (h hugePages, err error) {
@@ -130,7 +130,7 @@ func judgeHugePages(s *subject, h hugePages) opinion {
 	switch {
 	case h.enabled == "always" && h.defrag == "always":
 		o.advise, o.recommended, o.command = true, "defrag defer+madvise", "echo defer+madvise > "+folder+"defrag"
-		o.why = "a page fault may wait, in the midst of a request, until the kernel has moved memory about to make a huge page"
+		o.why = "a page fault may wait, in the middle of a request, until the kernel has moved memory about to make a huge page"
 	case h.enabled == "always" && h.fill > 0 && s.built != nil:
 		o.advise, o.recommended, o.command = true, "max_ptes_none 0", "echo 0 > "+folder+"khugepaged/max_ptes_none"
 		o.why = fmt.Sprintf("the kernel makes huge pages of ranges of which %d of 512 pages are unused, so that memory which Go has given back comes back "+

@@ -128,7 +128,7 @@ func judgeQuota(s *subject, q quota) opinion {
 		o.value += fmt.Sprintf(", throttled in %s of its periods", format.Percent(share))
 		if share > .01 {
 			o.advise, o.recommended = true, fmt.Sprintf("more than %.3g cores, or no quota", q.cores)
-			o.why = fmt.Sprintf("in %s of the periods in which it ran, it was stopped until the period's end (up to 100 ms), in the midst of requests",
+			o.why = fmt.Sprintf("in %s of the periods in which it ran, it was stopped until the period's end (up to 100 ms), in the middle of requests",
 				format.Percent(share))
 			o.command = fmt.Sprintf("grep -H . /proc/%d/cgroup # then raise cpu.max there, resources.limits.cpu of the pod, --cpus of docker, or CPUQuota= of "+
 				"the unit", s.pid)
@@ -162,7 +162,7 @@ func judgeMemoryLimit(s *subject, m memoryLimit) opinion {
 	return o
 }
 
-// maxProcs is how many threads of a Go program run Go code at once, as far as that can be told from outside.
+// maxProcs is how many threads of a Go program run Go code at once, as far as that can be determined from outside.
 type maxProcs struct {
 	set     string // GOMAXPROCS in its environment
 	follows bool   // the quota, by itself
@@ -286,7 +286,7 @@ func judgeGoMemory(s *subject, g goMemory) opinion {
 		mebibytes := int(g.limit * .9 / (1 << 20))
 		o.advise, o.recommended = true, fmt.Sprintf("%dMiB", mebibytes)
 		o.why = fmt.Sprintf("the collector does not know of the limit of %s, and lets the heap grow beyond it when there is a peak: the kernel then kills "+
-			"the process. 90 %% of the limit leave room for what is no heap",
+			"the process. 90 %% of the limit leave room for what is not heap",
 			format.Bytes(g.limit))
 		o.command = fmt.Sprintf("GOMEMLIMIT=%dMiB # in its environment, and start it again", mebibytes)
 	}

@@ -210,7 +210,7 @@ func (s *subject) cores() int {
 // mostBinary bounds what is read of a program's file: its build information is looked for in one segment of it.
 const mostBinary = 2 << 30
 
-// readGo reads what a Go program says of its build. An error is that it may not be read; that it is no Go program is none.
+// readGo reads what a Go program says of its build. An error is that it may not be read; that it is not a Go program is none.
 func (s *subject) readGo() error {
 	f, err := os.Open(filepath.Join(s.proc, strconv.Itoa(s.pid), "exe"))
 	if errors.Is(err, fs.ErrNotExist) {

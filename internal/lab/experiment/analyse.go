@@ -168,7 +168,7 @@ func (a *analysis) judge() {
 	}
 }
 
-// estimate says how large a difference is, how sure that is, and what it means. alpha is what the test was held against.
+// estimate says how large a difference is, how sure that is, and what it means. alpha is what the test's probability was compared with.
 func (a *analysis) estimate(f *FigureResult, c *Comparison, d []float64, alpha float64) {
 	in := stats.Shift(d, 1-alpha)
 	relevant, detectable := a.result.Relevant, detectable(d, alpha)
@@ -213,7 +213,7 @@ func (a *analysis) median(f *FigureResult, name string) float64 {
 	return math.Abs(f.Medians[i].Median)
 }
 
-// detectable is the difference that a test held against alpha finds nine times in ten among runs that scatter as these do.
+// detectable is the difference that a test at level alpha finds nine times in ten among runs that scatter as these do.
 func detectable(d []float64, alpha float64) float64 {
 	n := float64(len(d))
 	if n < 2 {
@@ -238,7 +238,7 @@ func says(f *FigureResult, c *Comparison, needed int) string {
 	case Small:
 		return "real, but too small to matter: " + amount(f, c, c.Shift)
 	case TooFew:
-		return fmt.Sprintf("cannot be told: %s with both, and it takes %d", many(c.Pairs, "round"), needed)
+		return fmt.Sprintf("cannot be determined: %s with both, and it takes %d", many(c.Pairs, "round"), needed)
 	case Same:
 		return "the same, as far as it matters"
 	}

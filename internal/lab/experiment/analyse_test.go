@@ -184,7 +184,7 @@ func TestTooFewRoundsSaySoAndCallNothingReal(t *testing.T) {
 	if r.Real != 0 || r.Needed != 8 || !strings.Contains(strings.Join(r.Notes, "\n"), "with 4 rounds no difference can be called real; 8 are needed") {
 		t.Errorf("real: %d, needed %d, notes %q", r.Real, r.Needed, r.Notes)
 	}
-	if c := r.Figures[0].Comparisons[0]; c.Verdict != experiment.TooFew || c.Says != "cannot be told: 4 rounds with both, and it takes 8" {
+	if c := r.Figures[0].Comparisons[0]; c.Verdict != experiment.TooFew || c.Says != "cannot be determined: 4 rounds with both, and it takes 8" {
 		t.Errorf("the verdict is %q: %s", c.Verdict, c.Says)
 	}
 }
@@ -237,7 +237,7 @@ func TestVerdictsSayWhatTheyMean(t *testing.T) {
 				return []float64{10 + i, no}
 			}
 			return []float64{10 + i, 20 + i}
-		}), experiment.TooFew, "cannot be told: 4 rounds with both, and it takes 6"},
+		}), experiment.TooFew, "cannot be determined: 4 rounds with both, and it takes 6"},
 	} {
 		r := experiment.Analyse(by(c.figure, c.rows, "a", "b"), "")
 		got := r.Figures[0].Comparisons[0]

@@ -128,7 +128,7 @@ func (w *writer) close() error { return w.rounds.Close() }
 func Open(dir string) (*Record, error) {
 	text, err := strict.Read(filepath.Join(dir, manifestFile), maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is no experiment's directory: it has no %s", dir, manifestFile)
+		return nil, fmt.Errorf("%s is not an experiment's directory: it has no %s", dir, manifestFile)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", filepath.Join(dir, manifestFile), err)
@@ -199,7 +199,7 @@ func (m *Manifest) check() error {
 	case len(m.Figures) > maxFigures || m.Repeat < 1 || m.Repeat > maxRepeat:
 		return errors.New("it has more figures or rounds than there can be")
 	case !(m.Alpha >= leastAlpha && m.Alpha < .5) || !(m.Relevant >= 0 && m.Relevant < .5):
-		return errors.New("its alpha or its relevance is no share that makes sense")
+		return errors.New("its alpha or its relevance is not a share that makes sense")
 	}
 	for _, f := range m.Figures {
 		if known, ok := figureOf(f.Name); !ok || f != known {

@@ -1,5 +1,5 @@
 // Package experiment varies one thing of a service, a flag, an environment variable, a line of its configuration, a kernel setting, and says which differences
-// in what is measured are real. It starts the service anew for every run, offers it a load, and takes the values in turn, round after round in shuffled
+// in what is measured are real. It restarts the service for every run, offers it a load, and takes the values in turn, round after round in shuffled
 // order, so that what drifts meanwhile meets all of them alike. docs/experiment.md explains the file and the statistics.
 //
 // What an experiment has measured is written to plain files while it goes on; what it means (Analyse) is a pure function of them. The package must
@@ -115,7 +115,7 @@ func (e *Experiment) Needed() int { return stats.LeastPairs(e.Alpha, e.Tests()) 
 // Runs is how often the service is started.
 func (e *Experiment) Runs() int { return len(e.Values) * e.Repeat }
 
-// startTime is what a service is reckoned to need to be ready and to end, before one was seen.
+// startTime is what a service is assumed to need to be ready and to end, before one was seen.
 const startTime = time.Second
 
 // Time is about how long the runs take together, without the setup.

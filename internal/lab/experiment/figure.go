@@ -66,9 +66,9 @@ func figureNames() []string {
 }
 
 const (
-	// maxFigure is the most that a figure may be, up or down: differences of larger ones are no numbers any more.
+	// maxFigure is the most that a figure may be, up or down: differences of larger ones are not numbers any more.
 	maxFigure = 1e100
-	// leastShare is what every value of a figure must be above for its differences to be shares: the share that a large one is of a smaller one is no number.
+	// leastShare is what every value of a figure must be above for its differences to be shares: the share that a large one is of a smaller one is not a number.
 	leastShare = 1e-100
 )
 

@@ -8,7 +8,7 @@ import (
 	"plimsoll/internal/config"
 )
 
-// The variables that a text may hold. Ports are free ones of this machine, chosen anew for each run.
+// The variables that a text may hold. Ports are free ones of this machine, chosen for each run.
 const (
 	varValue, varName     = "value", "name"
 	varWork               = "work" // a folder of the experiment's own, which is removed at its end

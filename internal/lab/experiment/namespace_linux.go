@@ -17,7 +17,7 @@ import (
 func Isolate(program *exec.Cmd) error {
 	outside, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
-		return fmt.Errorf("this machine's network namespace cannot be told: %w", plainError(err))
+		return fmt.Errorf("this machine's network namespace cannot be determined: %w", plainError(err))
 	}
 	program.Env = append(program.Environ(), outsideVariable+"="+outside)
 	if program.SysProcAttr == nil {

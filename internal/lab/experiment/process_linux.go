@@ -24,7 +24,7 @@ const (
 )
 
 // endStrays ends what has left its group, as a worker with a session of its own has: whatever still has the mark in its environment. A process that
-// has wiped its environment cannot be told from anybody else's, and stays.
+// has wiped its environment cannot be distinguished from anybody else's, and stays.
 func endStrays(mark string) {
 	entry := []byte(markVariable + "=" + mark)
 	for range sweeps {

@@ -132,7 +132,7 @@ func (e *Experiment) readNumbers(top strict.Fields) {
 		}
 		n, ok := share(v)
 		if ok && (n >= .5 || n < 0 || name == "alpha" && n < leastAlpha) {
-			v.Fail("%v is no share that makes sense here; write one such as 0.05 or 5%%", n)
+			v.Fail("%v is not a share that makes sense here; write one such as 0.05 or 5%%", n)
 		}
 		*into = n
 	}
@@ -202,7 +202,7 @@ func readValue(v strict.Value) (value Value) {
 	}
 	if at, ok := f.Need("name"); ok {
 		if value.Name, ok = at.Scalar(); ok && !nameForm.MatchString(value.Name) {
-			at.Fail("%q is no name; write up to 40 letters, digits and . _ + %% = -", strict.Clip(value.Name))
+			at.Fail("%q is not a name; write up to 40 letters, digits and . _ + %% = -", strict.Clip(value.Name))
 		}
 	}
 	value.Value = value.Name
@@ -234,7 +234,7 @@ func (e *Experiment) readCompare(top strict.Fields) {
 	switch known := []string{"baseline", "all", "previous"}; {
 	case !ok:
 	case !slices.Contains(known, text):
-		at.Fail("%q is no way to compare; %s", strict.Clip(text), config.Suggest(text, known))
+		at.Fail("%q is not a way to compare; %s", strict.Clip(text), config.Suggest(text, known))
 	case text == "all" && named:
 		at.Fail("each value is compared with each, so that there is no baseline; remove one of the two")
 	case text == "previous" && named:
@@ -267,7 +267,7 @@ func (e *Experiment) readMeasure(v strict.Value) {
 		ofPage = ofPage || name == gcCycles
 		switch {
 		case !known:
-			at.Fail("%q is no figure; %s", strict.Clip(name), config.Suggest(name, figureNames()))
+			at.Fail("%q is not a figure; %s", strict.Clip(name), config.Suggest(name, figureNames()))
 		case slices.Contains(e.Figures, f):
 			at.Fail("%s is measured already; remove it", strict.Clip(name))
 		case ofPage && e.metrics == "":
@@ -303,7 +303,7 @@ func (e *Experiment) readSettings(top strict.Fields) {
 		for _, p := range pairs {
 			switch {
 			case name == "env" && !environmentForm.MatchString(p.Name):
-				p.Key.Fail("%q is no name of an environment variable; it has letters, digits and \"_\"", strict.Clip(p.Name))
+				p.Key.Fail("%q is not a name of an environment variable; it has letters, digits and \"_\"", strict.Clip(p.Name))
 			case name == "sysctl" && !sysctlForm.MatchString(p.Name):
 				p.Key.Fail("%q cannot be set; only settings of the network, as net.ipv4.tcp_tw_reuse, exist once for each namespace", strict.Clip(p.Name))
 			}
@@ -368,7 +368,7 @@ func readLoad(v strict.Value) *Load {
 	if at, ok := f.Get("arrivals"); ok {
 		text, isText := at.Text()
 		if known := []string{"poisson", "constant"}; isText && !slices.Contains(known, text) {
-			at.Fail("%q are no arrivals; %s", strict.Clip(text), config.Suggest(text, known))
+			at.Fail("%q is not a kind of arrivals; %s", strict.Clip(text), config.Suggest(text, known))
 		}
 		l.Arrivals = text
 		if !f.Has("rate") {

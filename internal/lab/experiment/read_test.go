@@ -80,17 +80,17 @@ compare: all
 		`trial.yaml:6:21: setup[0][2]: ${port} has no value here; known are name, value, work ("$${" is a literal "${")`,
 		`trial.yaml:7:40: load.rate: -1 requests a second cannot be offered; give a rate above 0, or leave it out for a closed loop`,
 		`trial.yaml:7:54: load.duration: "10" has no unit; write "10s" for seconds or "10ms" for milliseconds`,
-		`trial.yaml:7:68: load.arrivals: "often" are no arrivals; known are constant, poisson`,
-		`trial.yaml:8:20: measure[1]: "p98" is no figure; did you mean p90?`,
+		`trial.yaml:7:68: load.arrivals: "often" is not a kind of arrivals; known are constant, poisson`,
+		`trial.yaml:8:20: measure[1]: "p98" is not a figure; did you mean p90?`,
 		`trial.yaml:8:25: measure[2]: gc_cycles is read from a page of metrics; add metrics: http://127.0.0.1:${admin_port}/metrics`,
 		`trial.yaml:8:36: measure[3]: command.x is read from what a command prints; add command: [...]`,
 		`trial.yaml:8:47: measure[4]: goodput is measured already; remove it`,
 		`trial.yaml:9:16: config.file: the file is written, and so must lie in the experiment's own folder; write ${work}/app.yaml`,
 		`trial.yaml:9:35: config.content: a "${" is not closed; add the "}", or write "$${" for a literal "${"`,
 		`trial.yaml:10:10: sysctl.vm.swappiness: "vm.swappiness" cannot be set; only settings of the network, as net.ipv4.tcp_tw_reuse, exist once for each namespace`,
-		`trial.yaml:11:7: env.A B: "A B" is no name of an environment variable; it has letters, digits and "_"`,
+		`trial.yaml:11:7: env.A B: "A B" is not a name of an environment variable; it has letters, digits and "_"`,
 		`trial.yaml:12:9: repeat: 0 is not within 1 and 500`,
-		`trial.yaml:13:8: alpha: 0.9 is no share that makes sense here; write one such as 0.05 or 5%`,
+		`trial.yaml:13:8: alpha: 0.9 is not a share that makes sense here; write one such as 0.05 or 5%`,
 		`trial.yaml:14:10: compare: each value is compared with each, so that there is no baseline; remove one of the two`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -109,7 +109,7 @@ func TestWhichValuesAreComparedCanBeChosen(t *testing.T) {
 		{"compare: all", "", [][2]int{{0, 1}, {0, 2}, {1, 2}}},
 		{"compare: previous", "", [][2]int{{0, 1}, {1, 2}}},
 		{"baseline: 2\ncompare: previous", "trial.yaml:10:10: compare: each value is compared with the one before it, so that there is no baseline; remove one of the two", nil},
-		{"compare: previuos", `trial.yaml:9:10: compare: "previuos" is no way to compare; did you mean previous?`, nil},
+		{"compare: previuos", `trial.yaml:9:10: compare: "previuos" is not a way to compare; did you mean previous?`, nil},
 	} {
 		if c.problem != "" {
 			if got := strings.Join(errorsOf(t, small+c.compare), "\n"); got != c.problem {
@@ -200,12 +200,12 @@ func TestADamagedDirectoryIsRefusedOrReadUpToItsLastWholeRun(t *testing.T) {
 	}
 	with := func(text string) string { return strings.Replace(manifest, `"Repeat"`, text+`, "Repeat"`, 1) }
 	for _, c := range []struct{ name, manifest, rounds, want string }{
-		{"no manifest", "", run, "is no experiment's directory"},
+		{"no manifest", "", run, "is not an experiment's directory"},
 		{"a manifest that is none", "{", run, "is damaged"},
 		{"a newer one", strings.Replace(manifest, "1,", "99,", 1), run, "its format is 99"},
 		{"the same name twice", strings.Replace(manifest, `"b"`, `"a"`, 1), run, "two have the same name"},
 		{"too many rounds", strings.Replace(manifest, `"Repeat": 3`, `"Repeat": 1000000000`, 1), run, "more figures or rounds"},
-		{"no alpha", strings.Replace(manifest, `"Alpha": 0.05`, `"Alpha": 7`, 1), run, "no share that makes sense"},
+		{"no alpha", strings.Replace(manifest, `"Alpha": 0.05`, `"Alpha": 7`, 1), run, "not a share that makes sense"},
 		{"all of many pairs", strings.Replace(values(6), `"Repeat"`, `"AllPairs": true, "Repeat"`, 1), run, "more pairs of values than there can be"},
 		{"two ways to compare", with(`"AllPairs": true, "Previous": true`), run, "more pairs of values than there can be"},
 		{"a figure that there is not", strings.Replace(manifest, `"p50"`, `"p51"`, 1), run, `its figure "p51" is none`},
@@ -215,7 +215,7 @@ func TestADamagedDirectoryIsRefusedOrReadUpToItsLastWholeRun(t *testing.T) {
 		{"a run of no round", manifest, strings.Replace(run, `"Round": 1`, `"Round": -4`, 1), "line 1: it is of a value"},
 		{"the same run again and again", manifest, run + run, "line 2: round 1 of a is there twice"},
 		{"a run that misses everything", manifest, strings.Replace(run, `"Turn": 1`, `"Missing": [""`+strings.Repeat(`,""`, 100)+"]", 1), "line 1: it misses more"},
-		{"a line that is no run", manifest, run + "[]\n", "line 2"},
+		{"a line that is not a run", manifest, run + "[]\n", "line 2"},
 		{"a line without end", manifest, run + strings.Repeat("x", 3<<20), "longer than"},
 		{"a figure beyond everything", manifest, strings.Replace(run, `"p50": 1`, `"p50": 1e300`, 1), "which nothing can be"},
 		{"cut off", manifest, run + `{"Round": 1, "Tu`, ""},

@@ -104,7 +104,7 @@ type DifferenceVerdict string
 const (
 	// Real is a difference that is neither chance nor too small to matter.
 	Real DifferenceVerdict = "real"
-	// Small is one that is no chance, and smaller than what matters.
+	// Small is one that is not due to chance, and smaller than what matters.
 	Small DifferenceVerdict = "too small to matter"
 	// Same says that a difference that matters can be ruled out.
 	Same DifferenceVerdict = "the same"

@@ -99,7 +99,7 @@ cool: 0s
 	for i := 0; i < len(record.Runs); i += 2 {
 		orders[record.Runs[i].Value] = true
 		if record.Runs[i].Round != record.Runs[i+1].Round || record.Runs[i].Value == record.Runs[i+1].Value {
-			t.Errorf("runs %d and %d are no round of both values", i, i+1)
+			t.Errorf("runs %d and %d are not a round of both values", i, i+1)
 		}
 	}
 	if len(orders) != 2 {
@@ -210,7 +210,7 @@ stop_within: 10ms
 	sameFromFiles(t, dir, result)
 }
 
-// sameFromFiles holds a result against the one that is made of the experiment's files, and returns what they hold.
+// sameFromFiles compares a result with the one that is made of the experiment's files, and returns what they hold.
 func sameFromFiles(t *testing.T, dir string, result *experiment.Result) *experiment.Record {
 	t.Helper()
 	record, err := experiment.Open(dir)

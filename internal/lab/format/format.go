@@ -109,7 +109,7 @@ func Bytes(n float64) string {
 	return Digits(n) + " B"
 }
 
-// Clean is a text from outside on one line: control characters and what is no UTF-8 become "·", so that nothing can move a terminal's cursor.
+// Clean is a text from outside on one line: control characters and what is not UTF-8 become "·", so that nothing can move a terminal's cursor.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError || r == 0x2028 || r == 0x2029 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {

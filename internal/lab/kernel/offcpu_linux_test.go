@@ -149,7 +149,7 @@ func TestAThreadThatEndsLeavesItsTimeAndNoEntry(t *testing.T) {
 	}
 	o, err := newOffCPU(target)
 	if err != nil {
-		open(t, os.Getpid()) // says whether this is for want of rights
+		open(t, os.Getpid()) // says whether this is because rights are missing
 		return
 	}
 	defer o.Close()

@@ -36,7 +36,7 @@ func (c connection) String() string {
 }
 
 // retransmits are TCP segments sent again in the target's network namespace, by connection. The kernel sends again mostly on a timer, in
-// nobody's name: so they cannot be told apart by process.
+// nobody's name: so they cannot be attributed to a process.
 type retransmits struct {
 	*programs
 	target      *target

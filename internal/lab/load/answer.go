@@ -109,7 +109,7 @@ func (c *conn) take(b []byte) bool {
 		n, err := w.parser.Parse(b, &limits, c.request.Head)
 		switch {
 		case err != http1.OK:
-			why := "what came is no HTTP answer"
+			why := "what came is not an HTTP answer"
 			if w.examples[measure.BadHTTP] == "" {
 				why = fmt.Sprintf("%s, %q", why, b[:min(len(b), 60)])
 			}
@@ -163,7 +163,7 @@ func (c *conn) takeBody(b []byte) bool {
 	for len(b) > 0 && !c.body.Done() {
 		data, n, err := c.body.Next(b)
 		if err != http1.OK {
-			c.fail(measure.BadHTTP, "the answer's body is not framed as HTTP wants it", err)
+			c.fail(measure.BadHTTP, "the answer's body is not framed as HTTP requires", err)
 			return false
 		}
 		if h := c.held; c.request.Body {

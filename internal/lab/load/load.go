@@ -35,7 +35,7 @@ type Options struct {
 	// Backlog is how many arrivals may wait for a free connection, all loops together; when one more comes, the one that has waited longest is
 	// NotSent, so that sessions still begin in the schedule's order. 2^20.
 	Backlog int
-	// PerConnection is how many requests a connection carries before it is closed and another is made; 0 is no limit, 1 is a new
+	// PerConnection is how many requests a connection carries before it is closed and another is made; 0 means no limit, 1 is a new
 	// connection for each. Lifetime does the same by time.
 	PerConnection int
 	Lifetime      time.Duration
@@ -57,7 +57,7 @@ type Options struct {
 // Target is where requests are sent. Resolve makes one.
 type Target struct {
 	URL string // as it was given
-	// Authority is the host, and the port where it is not the scheme's own, as the Host field wants it. Path is path and query, beginning with "/".
+	// Authority is the host, and the port where it is not the scheme's own, as the Host field requires. Path is path and query, beginning with "/".
 	Authority, Path string
 	// Addresses are those of the host; connections take turns.
 	Addresses []reactor.Address

@@ -100,15 +100,15 @@ func TestANameIsLookedUpAndAllItsAddressesUsed(t *testing.T) {
 
 func TestAURLThatIsNoneIsRefusedInOneLine(t *testing.T) {
 	for url, text := range map[string]string{
-		"":                        "no URL",
+		"":                        "not a URL",
 		"localhost:8080":          "did you mean",
 		"ftp://127.0.0.1/":        "only http and https",
-		"http://":                 "no URL",
+		"http://":                 "not a URL",
 		"http://u:p@127.0.0.1/":   "Authorization",
 		"http://127.0.0.1:99999/": "port",
 		"http://127.0.0.1:0/":     "port",
 		"http://bücher.test/":     "xn--",
-		"http://a b/":             "no URL",
+		"http://a b/":             "not a URL",
 		"http://127.0.0.1/" + strings.Repeat("x", 20000): "most",
 	} {
 		_, err := load.Resolve(t.Context(), url, load.TLSOptions{})

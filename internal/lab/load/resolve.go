@@ -86,9 +86,9 @@ func parse(raw string) (*url.URL, error) {
 		return nil, fmt.Errorf("%q: only http and https can be loaded, not %s", raw, u.Scheme)
 	}
 	if _, plain := url.Parse("http://" + raw); !strings.Contains(raw, "://") && plain == nil && raw != "" {
-		return nil, fmt.Errorf("%q is no URL: did you mean \"http://%s\"?", raw, raw)
+		return nil, fmt.Errorf("%q is not a URL: did you mean \"http://%s\"?", raw, raw)
 	}
-	return nil, fmt.Errorf("%q is no URL: write it as http://host:port/path", raw)
+	return nil, fmt.Errorf("%q is not a URL: write it as http://host:port/path", raw)
 }
 
 // requestTarget is path and query as they go on the wire. What may not stand there is written as "%20" is.

@@ -155,7 +155,7 @@ func TestArrivalsWithoutAFreeConnectionWaitAndTheirTimeRuns(t *testing.T) {
 		t.Errorf("one arrival found a free connection, and %d send lags were counted", totals.Lag.Count())
 	}
 	if fast := totals.Service.Over(90 * ms); fast > 1 {
-		t.Errorf("%v service times over 90 ms: the wait for a connection is no service", fast)
+		t.Errorf("%v service times over 90 ms: the wait for a connection is not a service", fast)
 	}
 }
 

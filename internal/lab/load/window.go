@@ -85,7 +85,7 @@ type tally struct {
 	atSend                [measure.MostFound + 1]concurrencyAtSend
 	examples              [measure.Kinds]string
 	openError             error // the first attempt that failed
-	ownLimit              error // an attempt that failed for want of this machine's resources
+	ownLimit              error // an attempt that failed because this machine lacked resources
 	failedOpening         int   // attempts that failed before the run
 	finished              int64 // Clock when the last request had ended
 	cpu, wall, waited     int64 // while the run went on, in nanoseconds

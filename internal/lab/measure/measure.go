@@ -19,13 +19,13 @@ const (
 	BadStatus
 	// BadAnswer is a whole answer of a wanted status whose fields or body failed a check.
 	BadAnswer
-	// Timeout is no whole answer within the timeout, counted from the intended start.
+	// Timeout says that there was no whole answer within the timeout, counted from the intended start.
 	Timeout
 	// ConnectFailed is a connection, or its TLS handshake, that could not be made.
 	ConnectFailed
 	// ConnectionLost is a connection that ended before the whole answer was there.
 	ConnectionLost
-	// BadHTTP is an answer that is no valid HTTP.
+	// BadHTTP is an answer that is not valid HTTP.
 	BadHTTP
 	// NotSent is an arrival of an open loop for which no connection became free within the timeout, or for which the bounded
 	// backlog had no room: the target was too slow for the connections it was given.
@@ -134,7 +134,7 @@ type ConcurrencyAtSend struct {
 type Generator struct {
 	Loops int
 	CPU   int64   // nanoseconds of processor time of all loops, user and system
-	Busy  float64 // share of the time that the busiest loop was at work, 0 to 1; spinning before an alarm is no work
+	Busy  float64 // share of the time that the busiest loop was at work, 0 to 1; spinning before an alarm is not work
 	// Invalid says why the figures are not the target's: the generator was the limit. It is empty when they are.
 	Invalid string `json:",omitempty"`
 	// Full says that a closed loop used all of a loop's time. That is what a closed loop is for where the target is fast; but the
@@ -204,7 +204,7 @@ func (s *Step) Judged(at int64) bool {
 const drainSlack = int64(50e6)
 
 // The phases of a survey after its line has been found, which others than the survey need to know. In PhaseHalf and PhaseKnee half of the line and the
-// line itself are offered for the sake of profiles, which cost the target something: they are no evidence of where the line is.
+// line itself are offered for the sake of profiles, which cost the target something: they are not evidence of where the line is.
 const (
 	PhaseHalf     = "half"
 	PhaseAtLine   = "knee"

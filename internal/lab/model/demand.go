@@ -121,7 +121,7 @@ type straight struct {
 	origin       bool // the rates were too much alike to tell idle cost from demand: idle is taken for 0
 }
 
-// alike is the ratio of the highest to the lowest rate below which idle cost and demand cannot be told apart.
+// alike is the ratio of the highest to the lowest rate below which idle cost and demand cannot be distinguished.
 const alike = 1.5
 
 // fitStraight fits by least squares, each reading weighted by its length; neither part is below 0.

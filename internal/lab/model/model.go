@@ -26,12 +26,12 @@ type Demand struct {
 	How      string   // how it was measured or inferred, for a person
 }
 
-// Prediction is a load line that was foretold, and how well.
+// Prediction is a load line that was predicted, and how well.
 type Prediction struct {
 	Made     int      // the number of the last step that it knew
 	Upto     float64  // the highest rate that it knew, requests a second
-	Line     Interval // what it foretold
-	Limit    string   // the resource that it said would give first
+	Line     Interval // what it predicted
+	Limit    string   // the resource that it said would be the bottleneck
 	How      string   // by which model, for a person
 	Measured Interval // the line that was then found; zero while there is none
 	// Error is Line.Estimate ÷ Measured.Estimate − 1; meaningful when Measured is there.
@@ -51,7 +51,7 @@ type USL struct {
 	Note  string `json:",omitempty"` // why there is no fit, or what it refuses
 }
 
-// Check is one law of physics held against one step.
+// Check is one law of physics checked in one step.
 type Check struct {
 	Step     int
 	Law      string // "Little", "utilisation"

@@ -8,7 +8,7 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// CheckPhysics holds two laws against each step: Little's, that the mean number of requests in the system is what was served a second times the mean
+// CheckPhysics checks two laws in each step: Little's, that the mean number of requests in the system is what was served a second times the mean
 // response time; and the utilisation law, that the processor was busy for as long as so many requests take by the demand that all
 // steps together show. A breach says that a figure is wrong, not that the target is.
 func CheckPhysics(steps []measure.Step, o Options) []Check {
@@ -64,7 +64,7 @@ func little(s *measure.Step) (Check, bool) {
 	}
 	c := Check{Step: s.Plan.Number, Law: "Little", Want: sum / length, Got: inside / m}
 	if failed > .01*ok {
-		c.Sentence = fmt.Sprintf("%.3g %% of the requests failed, and how long they were inside is not recorded: the law cannot be held against this step",
+		c.Sentence = fmt.Sprintf("%.3g %% of the requests failed, and how long they were inside is not recorded: the law cannot be checked in this step",
 			100*failed/(ok+failed))
 		c.Got, c.Want = 0, 0
 		return c, true

@@ -25,12 +25,12 @@ const (
 	unseen = 1
 	// hopeless is how much worse than the best a candidate may be and still be looked at.
 	hopeless = 40
-	// mostOpen is the probability of more workers than can be told from the steps, above which nothing is foretold.
+	// mostOpen is the probability of more workers than can be determined from the steps, above which nothing is predicted.
 	mostOpen = .1
-	// farBeyond is how many times the highest gentle rate a processor's bound may be for it to be taken for the line where no station can be told. The gentle rates go
+	// farBeyond is how many times the highest gentle rate a processor's bound may be for it to be taken for the line where no station can be determined. The gentle rates go
 	// up to a third of the line at least: what lies further away is set by something that they do not show.
 	farBeyond = 4
-	// mostSpread is the ratio of an interval's ends beyond which it foretells nothing.
+	// mostSpread is the ratio of an interval's ends beyond which it predicts nothing.
 	mostSpread = 2
 	// lineArrivals is how many requests each rate of a simulated line is tried with.
 	lineArrivals = 60_000
@@ -39,14 +39,14 @@ const (
 	atMost = .95
 )
 
-// Predict foretells the load line from gentle steps, those below half of it. A closed loop with one connection (Plan.Rate 0) may be among them
+// Predict estimates the load line from gentle steps, those below half of it. A closed loop with one connection (Plan.Rate 0) may be among them
 // and shows the service time without any waiting. Two things can set the line, and the lower one does: a resource that is used up, by the
 // demand of each request; and a station with a number of workers, by how requests that find others in flight are delayed. It returns nil and says why
 // when the steps show neither. It takes a few tenths of a second.
 func Predict(steps []measure.Step, s slo.SLO, o PredictOptions) (p *Prediction, why string) {
 	gentle, top := gentleSteps(steps)
 	if len(gentle) == 0 {
-		return nil, "there is no step with an offered rate and without failures to foretell the line from"
+		return nil, "there is no step with an offered rate and without failures to predict the line from"
 	}
 	last := 0
 	for _, step := range gentle {
@@ -58,7 +58,7 @@ func Predict(steps []measure.Step, s slo.SLO, o PredictOptions) (p *Prediction, 
 	case station == nil && cpu == nil:
 		return nil, why + "; and no processor time was measured that would set a bound"
 	case station == nil && cpu.Estimate > farBeyond*top:
-		return nil, fmt.Sprintf("%s; and %s would do for %.4g a second, which is too far beyond the %.4g that were tried to say that nothing gives first", why, name,
+		return nil, fmt.Sprintf("%s; and %s would do for %.4g a second, which is too far beyond the %.4g that were tried to say that nothing else is the bottleneck", why, name,
 			cpu.Estimate, top)
 	case station == nil:
 		how = fmt.Sprintf("%s is used up at %.4g a second, and %s", name, cpu.Estimate/atMost, why)
@@ -128,7 +128,7 @@ func lineOf(station queue.Station, s slo.SLO, overhead float64, o PredictOptions
 // fewestTimes is how many requests have to show how long a service takes.
 const fewestTimes = 100
 
-// predictStation is the line that a hidden station sets; nil when its size cannot be told.
+// predictStation is the line that a hidden station sets; nil when its size cannot be determined.
 func predictStation(steps []measure.Step, s slo.SLO, o PredictOptions) (line *Interval, how, why string) {
 	all := make([]observed, len(steps))
 	for i := range steps {
@@ -144,7 +144,7 @@ func predictStation(steps []measure.Step, s slo.SLO, o PredictOptions) (line *In
 	}
 	weights, openWeight := weigh(candidates, open)
 	if openWeight > mostOpen {
-		return nil, "", fmt.Sprintf("hardly a request waited for another up to the highest of these rates: there are %d workers or more, and how many cannot be told",
+		return nil, "", fmt.Sprintf("hardly a request waited for another up to the highest of these rates: there are %d workers or more, and how many cannot be determined",
 			fewestWorkers(candidates, weights))
 	}
 	interval, ok := mixture(candidates, weights, open, pure.times.Count(), s, o)
@@ -239,7 +239,7 @@ func overheads(pure *uncrowded, local bool) (values, squares []float64) {
 	return values, squares
 }
 
-// candidates are the stations worth looking at; open is the index of those, taken together, that are too large to be told from larger ones, or -1.
+// candidates are the stations worth looking at; open is the index of those, taken together, that are too large to be distinguished from larger ones, or -1.
 func candidates(steps []observed, pure *uncrowded, o PredictOptions) (all []candidate, open int) {
 	values, squares := overheads(pure, o.Local)
 	forms := make([]profile, len(values))
@@ -284,7 +284,7 @@ func candidates(steps []observed, pure *uncrowded, o PredictOptions) (all []cand
 }
 
 // weigh is the probability of each candidate. Beforehand a station of twice the size is 0.7 times as likely on a logarithmic scale; that all those that
-// are too large to be told apart count as one would make light of them. A model that fits badly at its best makes all
+// are too large to be distinguished count as one would make light of them. A model that fits badly at its best makes all
 // differences count less.
 func weigh(all []candidate, open int) (weights []float64, openWeight float64) {
 	least := all[0]
@@ -325,7 +325,7 @@ func fewestWorkers(all []candidate, weights []float64) int {
 	return fewest
 }
 
-// Score holds a prediction against the line that was found.
+// Score compares a prediction with the line that was found.
 func Score(p *Prediction, measured Interval) {
 	p.Measured = measured
 	p.Misses = ""
@@ -337,10 +337,10 @@ func Score(p *Prediction, measured Interval) {
 	const allowed = .15
 	switch {
 	case p.Error > allowed:
-		p.Misses = fmt.Sprintf("the line is %.0f %% lower than foretold by %s: something gives way that does not show below %.4g a second, "+
+		p.Misses = fmt.Sprintf("the line is %.0f %% lower than predicted by %s: the bottleneck is something that does not show below %.4g a second, "+
 			"such as a bounded queue, a lock, memory, garbage collection, or a dependency with a limit of its own", 100*(1-1/(1+p.Error)), p.Limit, p.Upto)
 	case p.Error < -allowed:
-		p.Misses = fmt.Sprintf("the line is %.0f %% higher than foretold by %s: requests cost less at higher rates than below %.4g a second, "+
+		p.Misses = fmt.Sprintf("the line is %.0f %% higher than predicted by %s: requests cost less at higher rates than below %.4g a second, "+
 			"as where work is done in batches or caches become warm, or there are more workers than were seen at work", 100*(1/(1+p.Error)-1), p.Limit, p.Upto)
 	}
 }

@@ -75,9 +75,9 @@ func TestALineIsForetoldFromBelowHalfOfIt(t *testing.T) {
 	}
 	running.Wait()
 	of := int64(len(servers) * seeds)
-	t.Logf("of %d lines %d were foretold within 15 %%, and %d lie in their intervals", of, near.Load(), contained.Load())
+	t.Logf("of %d lines %d were predicted within 15 %%, and %d lie in their intervals", of, near.Load(), contained.Load())
 	if 10*near.Load() < 9*of {
-		t.Errorf("of %d lines %d were foretold within 15 %%", of, near.Load())
+		t.Errorf("of %d lines %d were predicted within 15 %%", of, near.Load())
 	}
 	if 10*contained.Load() < 8*of {
 		t.Errorf("of %d lines %d lie in intervals that are said to hold 95 %%", of, contained.Load())
@@ -212,7 +212,7 @@ func TestALineIsNeverForetoldBelowWhatKeptTheObjectives(t *testing.T) {
 		t.Fatal(why)
 	}
 	if p.Line.Low < p.Upto || p.Line.Estimate < p.Line.Low {
-		t.Errorf("%.0f a second kept the objectives, and the line is foretold from %.0f on", p.Upto, p.Line.Low)
+		t.Errorf("%.0f a second kept the objectives, and the line is predicted from %.0f on", p.Upto, p.Line.Low)
 	}
 }
 

@@ -45,7 +45,7 @@ type chances struct {
 	form  int     // how many values that profile has
 }
 
-// draw makes the arrivals anew when they are not those of such a profile yet.
+// draw makes the arrivals again when they are not those of such a profile yet.
 func (c *chances) draw(o *observed, form, arrivals int, seed uint64) {
 	if c.form == form && len(c.at) == arrivals {
 		return
@@ -286,7 +286,7 @@ func simulate(o *observed, workers int, form profile, mean, overhead float64, ar
 	return &sim
 }
 
-// expect is the mean that a simulation foretells for a bin, and the variance of that mean.
+// expect is the mean that a simulation predicts for a bin, and the variance of that mean.
 func (s *simulated) expect(b *bin, perWorker float64) (mean, variance float64) {
 	if b.low == 0 && b.high == measure.MostFound {
 		var all concurrencyAtSend

@@ -1,5 +1,5 @@
 // Package pace says when requests shall be sent. Schedules are pure: they know no clock and send nothing, so that what was planned can be tested to
-// the nanosecond, and what was done can be held against it. What a request is, this package must not know.
+// the nanosecond, and what was done can be compared with it. What a request is, this package must not know.
 package pace
 
 // Schedule is a series of due times. It has one user.

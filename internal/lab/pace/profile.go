@@ -57,7 +57,7 @@ func (p Profile) Validate() error {
 func checkRate(rate float64) error {
 	switch {
 	case math.IsNaN(rate) || math.IsInf(rate, 0):
-		return fmt.Errorf("the rate %v is no number: give arrivals a second", rate)
+		return fmt.Errorf("the rate %v is not a number: give arrivals a second", rate)
 	case rate < 0:
 		return fmt.Errorf("the rate %v is negative: 0 is a pause", rate)
 	case rate > MaxRate:

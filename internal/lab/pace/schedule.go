@@ -98,7 +98,7 @@ func (p Profile) Schedule(a Arrivals, loop, loops int, seed uint64) Schedule {
 	case Poisson:
 		return &poisson{course: course{pieces: p.pieces()}, loops: float64(loops), rng: random(seed, loop)}
 	}
-	panic(fmt.Sprintf("pace: %q are no arrivals", a))
+	panic(fmt.Sprintf("pace: %q is not a kind of arrivals", a))
 }
 
 // random is the loop's own stream of random numbers. ChaCha8 has no streams that are alike, however near their keys; the name keeps

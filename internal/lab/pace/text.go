@@ -43,7 +43,7 @@ func parseSegment(part string, alone bool, length time.Duration) (Segment, error
 	case timed:
 		d, err := time.ParseDuration(strings.TrimSpace(lasts))
 		if err != nil || d <= 0 {
-			return Segment{}, fmt.Errorf("rate %q: %q is no length: %s", clip(part), clip(lasts), profileForms)
+			return Segment{}, fmt.Errorf("rate %q: %q is not a length: %s", clip(part), clip(lasts), profileForms)
 		}
 		length = d
 	case !alone:
@@ -84,11 +84,11 @@ func ParseBurst(text string) (Burst, error) {
 	}
 	length, err := time.ParseDuration(strings.TrimSpace(lasts))
 	if err != nil || length <= 0 {
-		return fail(fmt.Sprintf("%q is no length", clip(lasts)))
+		return fail(fmt.Sprintf("%q is not a length", clip(lasts)))
 	}
 	at, err := time.ParseDuration(strings.TrimSpace(begins))
 	if err != nil || at < 0 {
-		return fail(fmt.Sprintf("%q is no start", clip(begins)))
+		return fail(fmt.Sprintf("%q is not a start", clip(begins)))
 	}
 	return Burst{rate, at.Nanoseconds(), length.Nanoseconds()}, nil
 }
@@ -98,7 +98,7 @@ func parseRate(text string) (float64, error) {
 	text = strings.TrimSpace(text)
 	rate, err := strconv.ParseFloat(text, 64)
 	if err != nil || strings.Trim(text, "0123456789.") != "" {
-		return 0, fmt.Errorf("%q is no rate", clip(text))
+		return 0, fmt.Errorf("%q is not a rate", clip(text))
 	}
 	return rate, nil
 }

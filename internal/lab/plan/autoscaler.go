@@ -9,7 +9,7 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// What Kubernetes does by itself, and a plan has to reckon with.
+// What Kubernetes does by itself, and a plan has to take into account.
 const (
 	// Reaction is how long the load may have risen before the autoscaler asks for an instance: it looks every 15 s, at figures that the
 	// kubelet and the metrics server have every 15 s.
@@ -156,7 +156,7 @@ func (p *DeploymentPlan) doubtAutoscaler(a *Autoscaler, run *record.Run) {
 	}
 	cores := float64(run.Manifest.Machine.Cores)
 	if run.Manifest.Machine.TargetLocal && cores > 0 && c.AtLine.Value < .7*cores {
-		p.caution("at the line an instance uses %.2g of %.0f cores, so that something else gives first: beyond the line the processor may no longer tell the load, "+
+		p.caution("at the line an instance uses %.2g of %.0f cores, so that something else is the bottleneck: beyond the line processor use may no longer indicate the load, "+
 			"and the autoscaler not see it", c.AtLine.Value, cores)
 	}
 	if a.TargetCPU < 30 {

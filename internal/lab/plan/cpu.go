@@ -27,11 +27,11 @@ type point struct{ rate, value float64 }
 // The steps that count towards the cost of a request.
 const (
 	mostFailed = .05 // share of a step's requests; a refusal costs something else than an answer
-	// alike is the ratio of the highest to the lowest rate below which what idling costs cannot be told from what a request costs.
+	// alike is the ratio of the highest to the lowest rate below which the cost of idling cannot be distinguished from the cost of a request.
 	alike = 1.5
 	// beyond is how far above the line's upper end a step still shows what a request costs: well beyond it there are retries and queues.
 	beyond = 1.05
-	// The most that is believed of a sample. A run directory may come from anywhere, and from more than this nothing finite could be reckoned.
+	// The most that is believed of a sample. A run directory may come from anywhere, and from more than this nothing finite could be computed.
 	mostSeconds = 1e12 // of processor time
 	mostHeld    = 1e9  // connections
 	mostBytes   = 1e18 // resident

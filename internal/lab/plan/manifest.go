@@ -23,7 +23,7 @@ func (p *DeploymentPlan) Manifest() []byte {
 		format.Rate(p.Options.Rate), format.Percent(p.Options.Headroom))
 	note("", "")
 	note("", "The percentage below is one of this request, so the Deployment's container needs it. It has no limit of the processor: a quota")
-	note("", "stops an instance in the midst of requests, and the line was measured without one.")
+	note("", "stops an instance in the middle of requests, and the line was measured without one.")
 	if p.Options.Zones > 1 {
 		note("", "The loss of a zone is planned for %d over which the instances are spread evenly.", p.Options.Zones)
 	}

@@ -14,7 +14,7 @@ type Share float64
 func (s *Share) UnmarshalText(text []byte) error {
 	v, ok := share(string(text))
 	if !ok {
-		return fmt.Errorf("%.40q is no share: write 20%% or 0.2", text)
+		return fmt.Errorf("%.40q is not a share: write 20%% or 0.2", text)
 	}
 	*s = Share(v)
 	return nil
@@ -29,7 +29,7 @@ func (g *Growth) UnmarshalText(text []byte) error {
 	minutes := map[string]float64{"s": 1. / 60, "sec": 1. / 60, "m": 1, "min": 1, "h": 60, "hour": 60}[strings.TrimSpace(unit)]
 	v, ok := share(amount)
 	if !ok || found && minutes == 0 {
-		return fmt.Errorf("%.40q is no growth: write 5%%/min, 0.1%%/s or 80%%/h", text)
+		return fmt.Errorf("%.40q is not a growth rate: write 5%%/min, 0.1%%/s or 80%%/h", text)
 	}
 	if !found {
 		minutes = 1

@@ -17,7 +17,7 @@ import (
 
 // The bounds of what can be asked for. Beyond them a plan would be arithmetic about nothing.
 const (
-	// MostConnections is the most connections of one instance that memory is reckoned for.
+	// MostConnections is the most connections of one instance that memory is computed for.
 	MostConnections = 1_000_000
 	mostRate        = 1e9
 	mostInstances   = 100_000
@@ -132,7 +132,7 @@ func (p *DeploymentPlan) line(run *record.Run) (ok bool) {
 	case run.Result == nil:
 		return missing("the run was cut off before its load line was found: run the survey again")
 	case !run.Result.Line.Found && run.Manifest.Kind != "" && run.Manifest.Kind != record.KindSurvey:
-		return missing("a load line is what they are reckoned from, and this run is no survey: give that of plimsoll survey")
+		return missing("they are computed from a load line, and this run is not a survey: give a run of plimsoll survey")
 	case !run.Result.Line.Found:
 		why := run.Result.Line.Why
 		if why == "" {
@@ -150,7 +150,7 @@ func (p *DeploymentPlan) line(run *record.Run) (ok bool) {
 	}
 	for _, v := range run.Result.Validity {
 		if !v.OK {
-			p.caution("the survey says of itself that this is not so: %s (%s)", v.What, v.Why)
+			p.caution("the survey itself reports that this does not hold: %s (%s)", v.What, v.Why)
 		}
 	}
 	if run.Manifest.Machine.TargetLocal {

@@ -322,7 +322,7 @@ func TestWhatARunDoesNotShowIsMissingRatherThanGuessed(t *testing.T) {
 		"no line":           {noLine, "above 20000, where the generator was the limit", false},
 		"cut off":           {cutOff, "cut off before its load line was found", false},
 		"a line that is 0":  {zero, "no rate is safe", false},
-		"a load":            {loaded, "this run is no survey", false},
+		"a load":            {loaded, "this run is not a survey", false},
 		"no processor time": {noCPU, "--pid", true},
 	} {
 		p := planned(t, c.run, plan.Options{Rate: 4000, Headroom: .2, DatabaseConnections: 100})

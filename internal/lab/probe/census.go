@@ -15,11 +15,11 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// The pace of the census. It goes through all sockets of the machine, so it is taken seldom where that takes long, and never uses more than a fiftieth
+// The pace of the census. It goes through all sockets of the machine, so it is taken rarely where that takes long, and never uses more than a fiftieth
 // of a processor. Steps last for ten seconds or so: each is to have one.
 const (
 	censusEvery  = time.Second
-	censusDear   = 5 * time.Millisecond // from where on it is taken seldom
+	censusDear   = 5 * time.Millisecond // from where on it is taken rarely
 	censusSeldom = 5 * time.Second
 	censusShare  = 50
 	censusRarest = time.Minute

@@ -377,9 +377,9 @@ func TestSocketsAreCountedOnceASecondAndSeldomerWhereThatIsDear(t *testing.T) {
 			}
 			now = now.Add(250 * time.Millisecond)
 		}
-		// What it cost itself is not foretold: a machine that is busy with other things may find the cheap one dear.
+		// Its own cost is not predictable: on a machine that is busy with other things the cheap one may be expensive.
 		if with != taken || taken < 2 || taken > 10 || dear && taken != want {
-			t.Errorf("dear %v: sockets were gone through %d times in ten seconds, and %d samples have them; want %d", dear, taken, with, want)
+			t.Errorf("expensive %v: sockets were gone through %d times in ten seconds, and %d samples have them; want %d", dear, taken, with, want)
 		}
 	}
 }
@@ -453,7 +453,7 @@ func TestThousandsOfListenersCostNoMoreEachThanAFew(t *testing.T) {
 	for range 3 {
 		few, many = min(few, cost(1000)), min(many, cost(10_000))
 	}
-	// Ten times as many, and what a larger map costs more; were each held against all, it would be a hundred times.
+	// Ten times as many, and what a larger map costs more; were each compared with all, it would be a hundred times.
 	if many > 35*few {
 		t.Errorf("10,000 listeners take %.3g s of a processor, and 1000 take %.3g", many, few)
 	}

@@ -40,7 +40,7 @@ func newDisks(root, sys string) *disks {
 
 func (*disks) Name() string { return "host disks" }
 
-// Read adds up what was read and written. The busiest device is another one now and then, so the highest of their counters is no counter: from one sample
+// Read adds up what was read and written. The busiest device is another one now and then, so the highest of their counters is not a counter: from one sample
 // to the next, what the busiest one then was busy is added.
 func (d *disks) Read(into map[string]float64) error {
 	text, err := readWhole(filepath.Join(d.root, "diskstats"), d.text[:])

@@ -18,10 +18,10 @@ func TestTheBusiestDiskIsAnotherOneNowAndThen(t *testing.T) {
 	}
 	for i, c := range []struct{ a, b, c int }{{90_000, 100, 0}, {90_500, 1100, 10}, {91_500, 1200, 20}, {91_500, 1200, 20}, {7, 1201, 420}} {
 		f.disks(line("sda", 10, c.a), line("sdb", 100, c.b), line("cciss/c0d0", 1000, c.c),
-			// What is no whole device, or none of its own.
+			// Those that are not a whole device, or not one of its own.
 			line("sda1", 10_000, 1e9*i), line("dm-0", 10_000, 1e9*i), line("loop0", 10_000, 1e9*i), "junk\n", "8 0 sdz 1 x\n")
 		got := s.Sample(int64(i)).Values
-		want := []float64{0, 1, 2, 2, 2.4}[i] // whichever was the busiest; one that begins anew adds nothing
+		want := []float64{0, 1, 2, 2, 2.4}[i] // whichever was the busiest; one that starts again adds nothing
 		if diff := got["host.disk.busy_seconds"] - want; diff < -1e-9 || diff > 1e-9 {
 			t.Errorf("after %d samples the busiest was busy for %v s, want %v", i+1, got["host.disk.busy_seconds"], want)
 		}
@@ -41,7 +41,7 @@ func TestFilesOfAKernelThatAreMissingOrStrangeAreSaid(t *testing.T) {
 		"net/dev":                           {"a\nb\neth0: 1 2 3\n", "host network: ", []string{"host.net.sent_bytes"}},
 		"net/snmp":                          {"Tcp: OutSegs\nTcp: 5\n", "host TCP counters: Tcp: of net/snmp has 1 of the 4 columns", []string{"host.tcp.retransmits"}},
 		"net/netstat":                       {"TcpExt: ListenOverflows ListenDrops\n", "host TCP counters: TcpExt: of net/netstat has 0 of the 3", []string{"host.tcp.listen_drops"}},
-		"sys/net/core/somaxconn":            {"many\n", "net/core/somaxconn is no number", []string{"host.tcp.somaxconn"}},
+		"sys/net/core/somaxconn":            {"many\n", "net/core/somaxconn is not a number", []string{"host.tcp.somaxconn"}},
 		"sys/net/ipv4/ip_local_port_range":  {"9 8\n", "the range of local ports cannot be read", []string{"host.tcp.ports", "host.tcp.ports_used"}},
 		"../sys/devices/system/node/online": {"0-\n", "host NUMA nodes: the kernel's list of them is not understood", []string{"host.numa_nodes"}},
 	} {
@@ -54,7 +54,7 @@ func TestFilesOfAKernelThatAreMissingOrStrangeAreSaid(t *testing.T) {
 				}
 				said, _, _ = strings.Cut(said, " of ")
 				said = strings.TrimSuffix(said, " is longer than 256 KB")
-				said = strings.TrimSuffix(said, " is no number")
+				said = strings.TrimSuffix(said, " is not a number")
 				said = strings.TrimSuffix(said, " Tcp:")
 				said = strings.TrimSuffix(said, " TcpExt:")
 			} else {

@@ -16,7 +16,7 @@ func Inside(root string, pid int, do func() error) error {
 	return networkOf(root, procfs.FS{}, &processes{pid: pid}).inside(do)
 }
 
-// Apart says whether a process is in another network namespace than this program, as far as that can be told. root is where proc is mounted.
+// Apart says whether a process is in another network namespace than this program, as far as that can be determined. root is where proc is mounted.
 func Apart(root string, pid int) bool {
 	return networkOf(root, procfs.FS{}, &processes{pid: pid}).namespace != ""
 }
@@ -42,7 +42,7 @@ func Listening(root string, pid int) ([]netip.AddrPort, error) {
 	return all, err
 }
 
-// Connected visits the TCP connections of a process's network namespace, or of this one when pid is 0: whose they are is not told. waits says that a
+// Connected visits the TCP connections of a process's network namespace, or of this one when pid is 0: whose they are is not reported. waits says that a
 // connection is over, and only holds its port (TIME-WAIT). root is where proc is mounted.
 func Connected(root string, pid int, visit func(local, remote netip.AddrPort, waits bool)) error {
 	dir := root

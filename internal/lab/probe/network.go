@@ -210,7 +210,7 @@ func settings(root string, into map[string]float64) (low, high uint16, err error
 		}
 		n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
 		if err != nil {
-			return fmt.Errorf("the kernel's setting net/%s is no number", name)
+			return fmt.Errorf("the kernel's setting net/%s is not a number", name)
 		}
 		into[as] = float64(n)
 		return nil

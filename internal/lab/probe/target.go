@@ -148,7 +148,7 @@ func (p *processes) check() (stat, error) {
 	return now, p.lost
 }
 
-// lookUp finds the descendants, and what seldom changes.
+// lookUp finds the descendants, and what rarely changes.
 func (p *processes) lookUp(first stat) error {
 	p.looked++
 	p.members = append(p.members[:0], member{p.pid, first.start})

@@ -94,7 +94,7 @@ func socketsIn(name string, take func(socket)) error {
 	return in.Err()
 }
 
-// parseSocket reads a line; ok is false for the one with the headings, and for what is no socket.
+// parseSocket reads a line; ok is false for the one with the headings, and for what is not a socket.
 func parseSocket(line []byte) (s socket, ok bool) {
 	fields := bytes.Fields(line)
 	if len(fields) < 10 {

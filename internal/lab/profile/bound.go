@@ -45,7 +45,7 @@ var fields = map[protowire.Number]struct {
 	fieldTime: {mostOthers, "times"}, fieldDuration: {mostOthers, "durations"},
 }
 
-var errNoProfile = errors.New("this is no profile in pprof's format")
+var errNoProfile = errors.New("this is not a profile in pprof's format")
 
 // lean is a profile with nothing in it that is not read here, as pprof's reader makes memory of it all: of each byte of the comments a text, and for
 // a sample's labels three maps that have room for all of them. Texts are cut to what is read of them. An error says why a profile must not be read.

@@ -45,8 +45,8 @@ func TestWhatIsNoProfileIsSaidInOneLine(t *testing.T) {
 		want string
 	}{
 		"nothing":              {nil, "empty"},
-		"a page":               {[]byte("<!doctype html><title>404</title>"), "no profile in pprof's format"},
-		"the text form":        {[]byte("goroutine profile: total 7\n1 @ 0x1\n"), "no profile in pprof's format"},
+		"a page":               {[]byte("<!doctype html><title>404</title>"), "not a profile in pprof's format"},
+		"the text form":        {[]byte("goroutine profile: total 7\n1 @ 0x1\n"), "not a profile in pprof's format"},
 		"cut short":            {whole[:len(whole)-10], "cut short"},
 		"zipped garbage":       {append([]byte{0x1f, 0x8b}, "garbage that is long enough to be read"...), "compression is damaged"},
 		"a bomb":               {zipped(t, func(z *gzip.Writer) { repeat(t, z, make([]byte, 1<<20), 65) }), "unpacks to more than 64 MB"},
@@ -60,7 +60,7 @@ func TestWhatIsNoProfileIsSaidInOneLine(t *testing.T) {
 		"too many frames":      {message(2, locations(1<<20), 8), "more than 8000000 parts"},
 		"too many inlined":     {message(4, message(4, nil, 513), 1), "more than 512 functions inlined"},
 		"too many lines":       {message(4, message(4, nil, 512), 977), "more than 500000 lines of code"},
-		"a tag of no field":    {[]byte{0, 0}, "no profile in pprof's format"},
+		"a tag of no field":    {[]byte{0, 0}, "not a profile in pprof's format"},
 		"a number for a text":  {[]byte{6 << 3, 0}, "damaged"},
 		"two in one":           {append(raw(t, whole, 7), raw(t, whole, 7)...), "damaged"},
 		"no types":             {message(6, nil, 1), "does not say what it measured"},

@@ -64,7 +64,7 @@ type Profile struct {
 
 type sampleType struct {
 	name string
-	per  float64 // how many of the profile's unit are a second; 1 where it is no time
+	per  float64 // how many of the profile's unit are a second; 1 where it is not a time
 }
 
 // stack is one sample: the frames, the leaf first, and a value for each of the profile's types.

@@ -7,7 +7,7 @@ import (
 	"plimsoll/internal/lab/heap"
 )
 
-// Folded is the name of a node that stands for its parent's children that are too light to be told one by one.
+// Folded is the name of a node that stands for its parent's children that are too light to be listed one by one.
 const Folded = "…"
 
 // mostNodes is how many nodes a tree has at most.

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// least is the share of the whole below which a function or a node is not told.
+// least is the share of the whole below which a function or a node is not listed.
 const least = .001
 
 // Classify shares a kind's weight out among classes: class names that of each stack, which is given the leaf first and must not be kept. Every

@@ -1,5 +1,5 @@
 // Package queue simulates a queue with several workers in virtual time: what a service with a known capacity does to the requests it is offered. It
-// is what the reference servers are built on, what their true load line is computed from, and what the model foretells a line with. It must know no
+// is what the reference servers are built on, what their true load line is computed from, and what the model predicts a line with. It must know no
 // sockets and no clocks.
 package queue
 
@@ -11,7 +11,7 @@ type Station struct {
 	Workers int
 	// Service draws the time one request takes, in nanoseconds.
 	Service func(r *rand.Rand) int64
-	// Room is how many requests may wait; one more is refused at once. Negative is no bound.
+	// Room is how many requests may wait; one more is refused at once. Negative means no bound.
 	Room int
 }
 
@@ -28,7 +28,7 @@ type Queue struct {
 	station Station
 	rng     *rand.Rand
 	free    []int64 // when each worker is free, a heap: the earliest first
-	starts  ring    // when each of those that wait will be begun, in order; not kept where Room is no bound
+	starts  ring    // when each of those that wait will be begun, in order; not kept where Room means no bound
 }
 
 // New makes an empty queue.

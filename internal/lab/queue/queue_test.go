@@ -18,7 +18,7 @@ type outcome struct {
 	refused  float64
 }
 
-// simulate offers Poisson arrivals; the service times are drawn beside the station's, so that waits can be told from responses.
+// simulate offers Poisson arrivals; the service times are drawn beside the station's, so that waits can be computed from responses.
 func simulate(s queue.Station, rate float64, limit int64, seed uint64) outcome {
 	const n = 600_000
 	service, last := s.Service, int64(0)

@@ -240,7 +240,7 @@ func (s *source) histograms(name string, tags []string) (all [][]measure.Cell, e
 	return all, s.complete(name, len(all), len(tags), cut, err)
 }
 
-// complete refuses a step's file that lacks something. Its line is written after it, so a run that was cut off is no excuse.
+// complete refuses a step's file that lacks something. Its line is written after it, so a run that was cut off is not an excuse.
 func (s *source) complete(name string, got, want int, cut bool, err error) error {
 	switch {
 	case err != nil:

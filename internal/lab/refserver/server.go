@@ -1,6 +1,6 @@
 // Package refserver serves HTTP with a capacity that is known, because each answer's time is computed by a queue in the moment the request
-// arrives, and then kept to the microsecond: what measures a service can be held against it. One loop does it all, and whatever that loop is late by
-// is not added up, as completions are planned and not measured. It must not know what holds itself against it.
+// arrives, and then kept to the microsecond: what measures a service can be compared with it. One loop does it all, and whatever that loop is late by
+// is not added up, as completions are planned and not measured. It must not know what compares itself with it.
 package refserver
 
 import (
@@ -38,7 +38,7 @@ type Options struct {
 // Stall stops the time of the queue for a while: nothing is answered and no work gets done, as in a service that collects its garbage. Requests
 // that arrive meanwhile stand in the queue as if all had come at its end.
 type Stall struct {
-	// At is the number of the request, from 1 on, whose arrival begins it; 0 is no stall.
+	// At is the number of the request, from 1 on, whose arrival begins it; 0 means no stall.
 	At  uint64
 	For time.Duration
 }
@@ -47,7 +47,7 @@ type Stall struct {
 type Counts struct {
 	Offered, Served, Refused uint64 // requests that arrived, and those that were answered with 200 and with 503
 	Gone                     uint64 // requests whose client had left before the answer was due; their work was done all the same
-	BadRequests              uint64 // connections closed because of what came over them, pipelined requests too, or for want of room
+	BadRequests              uint64 // connections closed because of what came over them, pipelined requests too, or because there was no room
 	TooMany                  uint64 // connections closed because of Options.Connections
 	// Planned is the truth: from the arrival of each request to the computed end of its service, once that has come; refusals are left out.
 	Planned measure.Sparse

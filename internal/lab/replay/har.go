@@ -40,7 +40,7 @@ type budget struct {
 }
 
 // errEntry ends a HAR in which something is larger than is held in memory.
-var errEntry = errors.New("an entry is larger than 64 MB, or the document is no HAR")
+var errEntry = errors.New("an entry is larger than 64 MB, or the document is not a HAR")
 
 // Read reads.
 func (b *budget) Read(p []byte) (int, error) {
@@ -110,7 +110,7 @@ func (h *har) open(bracket json.Delim) error {
 		return h.damaged(err)
 	}
 	if t != bracket {
-		return fmt.Errorf("the document is no HAR: there is %v where %v should be", t, bracket)
+		return fmt.Errorf("the document is not a HAR: there is %v where %v should be", t, bracket)
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func (h *har) find(name string) error {
 		}
 		h.budget.left = maxEntry
 	}
-	return fmt.Errorf("the document is no HAR: it has no %q", name)
+	return fmt.Errorf("the document is not a HAR: it has no %q", name)
 }
 
 func (h *har) damaged(err error) error {

@@ -45,7 +45,7 @@ func newJSONLines(fields map[string]string, first []byte) (*jsonLines, error) {
 			return nil, fmt.Errorf("unknown field %q: the fields are %s", key, strings.Join(sortedFieldNames(), ", "))
 		}
 		if path == "" || strings.Count(path, ".") > 8 {
-			return nil, fmt.Errorf("field %s: %q is no name of a JSON field; a dot leads into an object, at most 8 deep", key, path)
+			return nil, fmt.Errorf("field %s: %q is not a name of a JSON field; a dot leads into an object, at most 8 deep", key, path)
 		}
 		j.wants = append(j.wants, want{path: path, is: is})
 	}

@@ -51,7 +51,7 @@ func newLogFormat(text string) (*logFormat, error) {
 		}
 		literal, rest = cutVariable(rest)
 		if literal == "" && rest != "" {
-			return nil, fmt.Errorf("the log_format has nothing between $%s and the variable after it, so that they cannot be told apart", name)
+			return nil, fmt.Errorf("the log_format has nothing between $%s and the variable after it, so that they cannot be separated", name)
 		}
 		quoted := len(literal) > 0 && literal[0] == '"'
 		f.parts = append(f.parts, part{after: []byte(literal), quoted: quoted})

@@ -7,7 +7,7 @@ import (
 )
 
 // Servers write a line when its request is over, and several of them write to one file, so lines stand a little out of order, and Apache's times, which
-// are those of the arrival, too. order holds what is young, and gives it back oldest first. What then has the very same time cannot be told apart by
+// are those of the arrival, too. order holds what is young, and gives it back oldest first. What then has the same time cannot be distinguished by
 // the log's clock: 1,000 lines of one second did not all arrive at its beginning, so they are spread over the unit of the clock.
 //
 // Late lines are never lost: one that is older than what has been given back already comes next.

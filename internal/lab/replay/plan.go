@@ -56,7 +56,7 @@ func (p *ArrivalPlan) Fold(windows []measure.Window) (due, sent []uint64) {
 	return due, sent
 }
 
-// Compare holds what was sent in each step against what was planned, over the steps that both have: worst is the largest difference as a share of what
+// Compare compares what was sent in each step with what was planned, over the steps that both have: worst is the largest difference as a share of what
 // was planned, and at the step it was found in. Where nothing was planned each request that was sent is a whole share. Of a run that
 // was ended early, give only the steps that were whole.
 func Compare(planned, sent []uint64) (worst float64, at int) {

@@ -14,7 +14,7 @@ import (
 type Stats struct {
 	Lines uint64 // that were read; of a HAR, entries
 	Blank uint64
-	// Unreadable lines could not be understood for certain, or ask for what is no valid request. Examples shows the first few, with the reasons.
+	// Unreadable lines could not be understood for certain, or ask for what is not a valid request. Examples shows the first few, with the reasons.
 	Unreadable     uint64
 	SkippedRange   uint64 // before From, or from To on
 	SkippedHost    uint64

@@ -64,13 +64,13 @@ var (
 	errRequest   = errors.New("its request is not METHOD TARGET HTTP/x")
 	errNoMethod  = errors.New("it has no method")
 	errNoTarget  = errors.New("it has no path")
-	errTarget    = errors.New("its path is no path, *, or http URL that a request can have")
+	errTarget    = errors.New("its path is not a path, * or http URL that a request can have")
 	errCharacter = errors.New("its request has a character that no request can have")
 	errStatus    = errors.New("its status is none")
 	errTook      = errors.New("the time its request took is none")
 	errHost      = errors.New("its host is none")
 	errTooLarge  = errors.New("its request is larger than 16 KB, or its body than 64 KB")
-	errJSON      = errors.New("it is no JSON object on one line")
+	errJSON      = errors.New("it is not a JSON object on one line")
 )
 
 // source gives the records of a log, one after the other.

@@ -44,7 +44,7 @@ type Options struct {
 	// Hosts, when there are any, are the only hosts whose lines are sent, ports left aside; lines without a host are left out then. A HAR of a
 	// page has the requests to all its third parties.
 	Hosts []string
-	// MaxDuration ends the replay: no request is due after it. 0 is no limit.
+	// MaxDuration ends the replay: no request is due after it. 0 means no limit.
 	MaxDuration time.Duration
 }
 
@@ -72,14 +72,14 @@ func ParseMoment(text string) (Moment, error) {
 	if s, ok := parseStamp([]byte(text)); ok && len(text) >= len("2006-01-02T15:04:05") {
 		return Moment{At: time.Unix(0, s.at).UTC()}, nil
 	}
-	return Moment{}, fmt.Errorf("%q is no moment of a log: give the time since its first line, as 10m, or a time, as 2026-11-20T08:00:00Z", text)
+	return Moment{}, fmt.Errorf("%q is not a moment of a log: give the time since its first line, as 10m, or a time, as 2026-11-20T08:00:00Z", text)
 }
 
 // ParseSpeed reads a speed as people write it: 2x, 0.5x, 10.
 func ParseSpeed(text string) (float64, error) {
 	speed, err := strconv.ParseFloat(strings.TrimSuffix(text, "x"), 64)
 	if err != nil || !(speed >= slowest && speed <= fastest) {
-		return 0, fmt.Errorf("%q is no multiple of the log's speed: give one from %vx to %dx, such as 2x", text, slowest, fastest)
+		return 0, fmt.Errorf("%q is not a multiple of the log's speed: give one from %vx to %dx, such as 2x", text, slowest, fastest)
 	}
 	return speed, nil
 }
@@ -129,7 +129,7 @@ func Open(path string, o Options) (*Log, error) {
 	return l, nil
 }
 
-// regular refuses what is no log, and a rate for a log that can be read only once.
+// regular refuses what is not a log, and a rate for a log that can be read only once.
 func (l *Log) regular() error {
 	info, err := l.file.Stat()
 	if err != nil {

@@ -68,15 +68,15 @@ func TestALineBecomesTheRequestThatWasLogged(t *testing.T) {
 func TestALineThatCannotBeReadIsCountedAndShown(t *testing.T) {
 	const good = `{"ts": 1763625600.5, "method": "GET", "path": "/good"}` + "\n"
 	cases := map[string]struct{ line, why string }{
-		"no JSON":               {`GET /`, "no JSON object"},
-		"cut off":               {`{"ts": 1763625600.5, "method": "GET", "path": "/a`, "no JSON object"},
-		"something behind it":   {`{"ts": 1763625600.5, "method": "GET", "path": "/a"} x`, "no JSON object"},
+		"no JSON":               {`GET /`, "not a JSON object"},
+		"cut off":               {`{"ts": 1763625600.5, "method": "GET", "path": "/a`, "not a JSON object"},
+		"something behind it":   {`{"ts": 1763625600.5, "method": "GET", "path": "/a"} x`, "not a JSON object"},
 		"no time":               {`{"method": "GET", "path": "/a"}`, "no time"},
 		"a time that is none":   {`{"ts": "yesterday", "method": "GET", "path": "/a"}`, "its time is none"},
 		"a far time":            {`{"ts": "9999-01-01T00:00:00Z", "method": "GET", "path": "/a"}`, "its time is none"},
 		"no method":             {`{"ts": 1763625600.5, "path": "/a"}`, "no method"},
 		"no path":               {`{"ts": 1763625600.5, "method": "GET"}`, "no path"},
-		"a relative path":       {`{"ts": 1763625600.5, "method": "GET", "path": "a"}`, "its path is no path"},
+		"a relative path":       {`{"ts": 1763625600.5, "method": "GET", "path": "a"}`, "its path is not a path"},
 		"a space in the path":   {`{"ts": 1763625600.5, "method": "GET", "path": "/a b"}`, "a character"},
 		"another request":       {`{"ts": 1763625600.5, "method": "GET", "path": "/ HTTP/1.1\r\nEvil: 1\r\nX:"}`, "a character"},
 		"bytes beyond ASCII":    {`{"ts": 1763625600.5, "method": "GET", "path": "/é"}`, "a character"},

@@ -42,7 +42,7 @@ func (s *session) Request(dst []byte) ([]byte, load.Request) {
 	return dst, load.Request{Name: s.name, Head: s.name == headMethod}
 }
 
-// Answer holds the status against the log's: one below 400 is well, and one below 500 that the log has as well, as a page that was missing then may
+// Answer compares the status with the log's: one below 400 is well, and one below 500 that the log has as well, as a page that was missing then may
 // be missing now. A server's error is none that may be repeated.
 func (s *session) Answer(a *load.Answer) load.AnswerVerdict {
 	switch {

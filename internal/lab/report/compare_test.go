@@ -107,7 +107,7 @@ func TestRunsThatCannotBeComparedSayWhy(t *testing.T) {
 	}
 }
 
-// What was measured once has no spread, which is no reason to be sure of it.
+// What was measured once has no spread, which is not a reason to be sure of it.
 func TestAFigureThatWasMeasuredOnceIsNotCalledReal(t *testing.T) {
 	a, b := plain().survey(), plain().survey()
 	for i, run := range []*record.Run{a, b} {

@@ -16,7 +16,7 @@ const (
 
 // DiagnosisView is a diagnosis in words.
 type DiagnosisView struct {
-	First     string // what gives first, "" when it is not known
+	First     string // the bottleneck, "" when it is not known
 	FirstWhy  string
 	Spenders  []SpenderView
 	Kernel    []diagnose.Fact
@@ -96,7 +96,7 @@ func rank(r diagnose.Rank) (tone, says string) {
 	case diagnose.Binding:
 		return "fail", "Sets the load line"
 	case diagnose.Cost:
-		return "undecided", "Makes each request dearer"
+		return "undecided", "Raises the cost per request"
 	}
 	return "none", "A risk; it does not set the line"
 }

@@ -28,15 +28,15 @@ func TestAFindingIsToldWithItsEvidenceAndWhatToDo(t *testing.T) {
 	page := text(diagnosed(t, sick()))
 	at := 0
 	for _, want := range []string{
-		"Peak goodput", "Diagnosis", "What gives first: the target's processor time, 97 % in use at the line .", "3.9 of 4 cores were busy at the line.",
-		"Sets the load line very likely (93 %)", "Encoding JSON takes 41 %", "What shows it", "processor time in encoding/json at the knee 41 % 15 % below that,",
-		"What was looked at against it", "waits for a lock 0.2 % 5 %", "main.(*Shop).products shop/products.go:84 38 % of the processor time",
+		"Peak goodput", "Diagnosis", "Bottleneck: the target's processor time, 97 % in use at the line .", "3.9 of 4 cores were busy at the line.",
+		"Sets the load line very likely (93 %)", "Encoding JSON takes 41 %", "Evidence", "processor time in encoding/json at the knee 41 % 15 % below that,",
+		"Possible counter-evidence", "waits for a lock 0.2 % 5 %", "main.(*Shop).products shop/products.go:84 38 % of the processor time",
 		"What to do Write the product list", "go tool pprof -list 'main.\\(\\*Shop\\).products' steps/0009/cpu.pb.gz",
 		"The line is expected to become 1.6 times what it is, 3,048 requests a second (1.4 to 1.8 times, 2,667–3,429).", "The processor sets the line, and 38 of its 41 % would be saved.",
-		"How to see whether it helped Survey again", "plimsoll compare plimsoll-runs/before",
-		"Makes each request dearer very likely (81 %)", "GOGC=400 GOMEMLIMIT=360MiB ./shop",
+		"How to verify it Survey again", "plimsoll compare plimsoll-runs/before",
+		"Raises the cost per request very likely (81 %)", "GOGC=400 GOMEMLIMIT=360MiB ./shop",
 		"A risk; it does not set the line likely (60 %)", "The line is not expected to move.",
-		"What was held back, and what could not be judged", "A lock holds requests up its waits do not grow", "database-pool-small no figures of a pool",
+		"What was not claimed, and what could not be judged", "A lock holds requests up its waits do not grow", "database-pool-small no figures of a pool",
 		"Latency against rate", "Flame graphs",
 	} {
 		i := strings.Index(page[at:], want)
@@ -49,12 +49,12 @@ func TestAFindingIsToldWithItsEvidenceAndWhatToDo(t *testing.T) {
 
 func TestAHealthyServiceHasNoFinding(t *testing.T) {
 	page := text(diagnosed(t, healthy()))
-	for _, want := range []string{"What gives first: the target's processor time", "No finding Nothing that was measured shows a disease."} {
+	for _, want := range []string{"Bottleneck: the target's processor time", "No finding Nothing that was measured shows a problem."} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	if strings.Contains(page, "Flame graphs") || strings.Contains(page, "held back") {
+	if strings.Contains(page, "Flame graphs") || strings.Contains(page, "not claimed") {
 		t.Error("the page has sections without content")
 	}
 }
@@ -67,7 +67,7 @@ func TestAReportWithoutADiagnosisSaysNothingOfOne(t *testing.T) {
 
 func TestALimitThatIsNotKnownIsNotNamed(t *testing.T) {
 	page := text(diagnosed(t, &diagnose.Diagnosis{First: diagnose.Limit{What: "unknown", Why: "no resource was near its end"}}))
-	if !strings.Contains(page, "What gives first is not known. No resource was near its end.") {
+	if !strings.Contains(page, "The bottleneck is not known. No resource was near its end.") {
 		t.Errorf("%.900s", page)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// Estimates puts everything that says where the line lies on one scale: what was measured, what was foretold, and the bounds of the resources.
+// Estimates puts everything that says where the line lies on one scale: what was measured, what was predicted, and the bounds of the resources.
 type Estimates struct {
 	Rows     []EstimateRow
 	From, To string // the ends of the scale
@@ -45,9 +45,9 @@ func estimates(d *Data) *Estimates {
 		if i == 12 {
 			break
 		}
-		row := EstimateRow{fmt.Sprintf("Foretold after step %d", p.Made), interval(p.Line), "", sentence(clip(p.How, 300)), "foretold", bar(p.Line)}
+		row := EstimateRow{fmt.Sprintf("Predicted after step %d", p.Made), interval(p.Line), "", sentence(clip(p.How, 300)), "foretold", bar(p.Line)}
 		if p.Limit != "" {
-			row.How += " It says that " + clip(p.Limit, 60) + " gives first."
+			row.How += " It says that " + clip(p.Limit, 60) + " is the bottleneck."
 		}
 		if p.Measured.Estimate > 0 {
 			row.Error = signed(p.Error)
@@ -115,7 +115,7 @@ func usl(u *model.USL) string {
 	if u.PeakX > 0 {
 		text += fmt.Sprintf("Its peak is %s requests a second with %s in the target.", number(u.PeakX), number(u.PeakN))
 	} else {
-		text += fmt.Sprintf("Its peak lies beyond %s in the target, which is twice what was measured: it is not said.", number(u.Reach))
+		text += fmt.Sprintf("Its peak lies beyond %s in the target, which is twice what was measured: it is not reported.", number(u.Reach))
 	}
 	if u.Note != "" {
 		text += " " + sentence(clip(u.Note, 300))

@@ -65,7 +65,7 @@ func shown(of []diagnose.Flame) []diagnose.Flame {
 
 func whole(root *profile.Node) float64 { return max(root.Weight, root.Before) }
 
-// readable is a unit in which a flame's weights are no tiny fractions, and what to multiply them by for it: a request takes few seconds.
+// readable is a unit in which a flame's weights are not tiny fractions, and what to multiply them by for it: a request takes few seconds.
 func readable(f *diagnose.Flame) (factor float64, unit string) {
 	unit = clip(f.Unit, 100)
 	before, after, ok := strings.Cut(unit, "seconds")

@@ -190,7 +190,7 @@ func spread(v []float64) float64 {
 	return math.Sqrt(squares / float64(len(v)))
 }
 
-// conclude adds what a survey finds and foretells, around the capacity that the simulated service really has.
+// conclude adds what a survey finds and predicts, around the capacity that the simulated service really has.
 func (s shop) conclude(r *record.Result) {
 	capacity := float64(s.workers) / s.service.Seconds()
 	around := func(v, half float64) model.Interval {

@@ -53,7 +53,7 @@ func ends(s *measure.Step) (first, last *measure.Sample) {
 	return first, last
 }
 
-// grown is by how much a counter grew; ok is false when it is missing, or fell, as when the target was started anew.
+// grown is by how much a counter grew; ok is false when it is missing, or fell, as when the target was restarted.
 func grown(first, last *measure.Sample, name string) (by float64, ok bool) {
 	a, hadA := first.Values[name]
 	b, hadB := last.Values[name]

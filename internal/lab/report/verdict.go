@@ -23,7 +23,7 @@ func verdict(d *Data) Headline {
 		v = loadVerdict(d)
 	case r == nil:
 		v = Headline{Tone: "undecided", Chip: "No result", Before: "This survey was cut off before it had a result.",
-			Details: []string{known(d), "What follows are its whole steps."}}
+			Details: []string{known(d), "Its complete steps follow."}}
 	case !r.Line.Found:
 		v = Headline{Tone: "undecided", Chip: "Load line not found", Before: "The load line was not found.",
 			Details: []string{sentence(clip(r.Line.Why, 600)), known(d)}}
@@ -31,7 +31,7 @@ func verdict(d *Data) Headline {
 		v = foundVerdict(d)
 	}
 	if mix := clip(d.Manifest.Mix, 600); mix != "" && d.Result != nil && d.Result.Line.Found {
-		v.Details = append(v.Details, "It holds for the mix: "+mix)
+		v.Details = append(v.Details, "This is the load line, the highest rate of requests that still meets the objectives. It holds for the mix: "+mix)
 	} else if mix != "" {
 		v.Details = append(v.Details, "The mix: "+mix)
 	}

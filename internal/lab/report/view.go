@@ -159,10 +159,10 @@ func tiles(d *Data) []Tile {
 
 func foretold(r *record.Result) Tile {
 	if len(r.Model.Predictions) == 0 {
-		return Tile{"The model foretold", "Nothing", "", "there was no prediction in this run"}
+		return Tile{"The model predicted", "Nothing", "", "there was no prediction in this run"}
 	}
 	p := r.Model.Predictions[0]
-	t := Tile{"The model foretold", number(p.Line.Estimate), "/s", "knowing rates up to " + number(p.Upto) + " only"}
+	t := Tile{"The model predicted", number(p.Line.Estimate), "/s", "knowing rates up to " + number(p.Upto) + " only"}
 	if p.Measured.Estimate > 0 {
 		t.Note = signed(p.Error) + " from the line; it knew rates up to " + number(p.Upto)
 	}

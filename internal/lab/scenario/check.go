@@ -56,7 +56,7 @@ func (c *check) status(status int) bool {
 	return status >= 0 && status < 1000 && c.statuses[status/64]&(1<<(status%64)) != 0
 }
 
-// judge holds an answer, whose status is good, against the rest of the check. why is empty when it passes.
+// judge checks an answer, whose status is good, with the rest of the check. why is empty when it passes.
 func (c *check) judge(a *load.Answer, s *scan) (why string) {
 	for i := range c.fields {
 		if !c.fields[i].passes(a.Fields) {
@@ -102,7 +102,7 @@ func (j *jsonCheck) passes(body []byte, s *scan) bool {
 		if bytes.Equal(raw, j.want) {
 			return true
 		}
-		// A short copy stays on the stack. A longer number than this is no float64 anyway that a person would write.
+		// A short copy stays on the stack. A longer number than this is not a float64 anyway that a person would write.
 		if len(raw) > 32 {
 			return false
 		}
@@ -166,7 +166,7 @@ func (r reading) readStatus(v strict.Value) {
 		case err == nil && 100 <= status && status <= 999:
 			r.allow(status, status)
 		default:
-			item.Fail("%q is no status; write 200, \"2xx\", or a list of them", strict.Clip(text))
+			item.Fail("%q is not a status; write 200, \"2xx\", or a list of them", strict.Clip(text))
 		}
 		words = append(words, text)
 	}
@@ -221,7 +221,7 @@ func (r reading) readValues(v strict.Value) {
 			case *ast.IntegerNode, *ast.FloatNode:
 				j.kind = jsonNumber
 				if j.number, err = strconv.ParseFloat(want, 64); err != nil {
-					p.Value.Fail("%q is no number that JSON has; write it in digits", strict.Clip(want))
+					p.Value.Fail("%q is not a number that JSON has; write it in digits", strict.Clip(want))
 				}
 			case *ast.BoolNode:
 				j.kind = jsonBool

@@ -9,7 +9,7 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// judged is the verdict of a check section on an answer; empty is no section.
+// judged is the verdict of a check section on an answer; empty is not a section.
 func judged(t *testing.T, check string, a *load.Answer) load.AnswerVerdict {
 	t.Helper()
 	if check != "" {

@@ -51,7 +51,7 @@ func headers(v strict.Value) (all []field) {
 // checkFieldName notes a name that no header field has.
 func checkFieldName(v strict.Value, name string) {
 	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~") != "" {
-		v.Fail("%q is no name of a header; it has letters, digits and \"-\"", strict.Clip(name))
+		v.Fail("%q is not a name of a header; it has letters, digits and \"-\"", strict.Clip(name))
 	}
 }
 
@@ -246,7 +246,7 @@ func (b *building) find(at strict.Value) names {
 		if b.later[name] {
 			return 0, fmt.Errorf("${%s} is only known after the step that takes it; use it in a step after that", name)
 		}
-		return 0, fmt.Errorf("${%s} is no value; %s (\"$${\" is a literal \"${\")", strict.Clip(name), config.Suggest(strings.TrimPrefix(name, "raw:"), b.known()))
+		return 0, fmt.Errorf("${%s} is not a value; %s (\"$${\" is a literal \"${\")", strict.Clip(name), config.Suggest(strings.TrimPrefix(name, "raw:"), b.known()))
 	}
 }
 
@@ -285,7 +285,7 @@ func (b *building) cell(i int, column string, dotted bool, f form) (int, error) 
 		return 0, fmt.Errorf("${%s.%s}: %s has no such column; %s", s.name, strict.Clip(column), s.name, config.Suggest(column, s.columns))
 	}
 	if row := s.unfit(at, f); row > 0 {
-		return 0, fmt.Errorf("${%s.%s}: the value of row %d has a byte that cannot go here; mend the file", s.name, column, row)
+		return 0, fmt.Errorf("${%s.%s}: the value of row %d has a byte that cannot go here; fix the file", s.name, column, row)
 	}
 	key := [2]int{i, at}
 	n, ok := b.given[key]
@@ -331,7 +331,7 @@ func (b *building) request(st *step, v strict.Value) {
 	method := "GET"
 	if at, ok := f.Get("method"); ok {
 		if method, ok = at.Text(); ok && !goodMethod(method) {
-			at.Fail("%q is no method that can be sent; write GET, POST, or another in capitals, but not CONNECT", strict.Clip(method))
+			at.Fail("%q is not a method that can be sent; write GET, POST, or another in capitals, but not CONNECT", strict.Clip(method))
 		}
 	}
 	st.about.Head = method == "HEAD"

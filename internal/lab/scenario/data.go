@@ -120,7 +120,7 @@ func (s *source) read(v strict.Value) {
 func readOrder(v strict.Value) (shuffled bool) {
 	text, ok := v.Text()
 	if known := []string{"file", "random"}; ok && !slices.Contains(known, text) {
-		v.Fail("%q is no order; %s", strict.Clip(text), config.Suggest(text, known))
+		v.Fail("%q is not an order; %s", strict.Clip(text), config.Suggest(text, known))
 	}
 	return text == "random"
 }
@@ -204,12 +204,12 @@ func (s *source) readCSV(src []byte) error {
 		return errors.New("it is empty; its first line must name the columns")
 	}
 	if err != nil {
-		return fmt.Errorf("%w; mend the file", err)
+		return fmt.Errorf("%w; fix the file", err)
 	}
 	s.columns = slices.Clone(header)
 	for i, name := range s.columns {
 		if name == "" || slices.Index(s.columns, name) < i {
-			return fmt.Errorf("column %d is called %q, as none or another is; its first line must name the columns", i+1, strict.Clip(name))
+			return fmt.Errorf("column %d has the name %q, which is empty or duplicate; the first line must name the columns", i+1, strict.Clip(name))
 		}
 	}
 	for {
@@ -218,7 +218,7 @@ func (s *source) readCSV(src []byte) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("%w; mend the file", err)
+			return fmt.Errorf("%w; fix the file", err)
 		}
 		for _, cell := range record {
 			s.addCell([]byte(cell))
@@ -236,7 +236,7 @@ func (s *source) readJSONL(src []byte) error {
 		}
 		var row map[string]json.RawMessage
 		if err := json.Unmarshal(text, &row); err != nil || len(row) == 0 {
-			return fmt.Errorf("line %d is no JSON object with keys; mend it", line)
+			return fmt.Errorf("line %d is not a JSON object with keys; fix it", line)
 		}
 		if s.columns == nil {
 			s.columns = slices.Sorted(maps.Keys(row))

@@ -56,7 +56,7 @@ mix:
 		`scenario.yaml:5:15: data.gone.csv: gone.csv cannot be read: no such file or directory; data files may have 64MB in all`,
 		`scenario.yaml:8:5: mix[0].wieght: unknown key; did you mean weight?`,
 		`scenario.yaml:9:15: mix[0].request.metod: unknown key; did you mean method?`,
-		`scenario.yaml:9:33: mix[0].request.path: ${user.name} is no value; did you mean users.name? ("$${" is a literal "${")`,
+		`scenario.yaml:9:33: mix[0].request.path: ${user.name} is not a value; did you mean users.name? ("$${" is a literal "${")`,
 		`scenario.yaml:10:5: mix[1].name: missing; add it`,
 		`scenario.yaml:10:21: mix[1].request.path: a path begins with "/"; the host is that of the target`,
 		`scenario.yaml:14:25: mix[2].steps[0].request.path: ${token} is only known after the step that takes it; use it in a step after that`,
@@ -65,9 +65,9 @@ mix:
 		`scenario.yaml:16:24: mix[2].steps[0].take.token.jsno: unknown key; did you mean json?`,
 		`scenario.yaml:17:16: mix[2].steps[0].think: "5" has no unit; write "5s" for seconds or "5ms" for milliseconds`,
 		`scenario.yaml:19:43: mix[2].steps[1].request.headers.Content-Length: Content-Length says how the message is framed, which is the generator's business; remove it`,
-		`scenario.yaml:19:62: mix[2].steps[1].request.headers.X:: "X:" is no name of a header; it has letters, digits and "-"`,
+		`scenario.yaml:19:62: mix[2].steps[1].request.headers.X:: "X:" is not a name of a header; it has letters, digits and "-"`,
 		`scenario.yaml:19:76: mix[2].steps[1].request.headers.X-A: "${token" is not closed; add the "}", or write "$${" for a literal "${"`,
-		`scenario.yaml:20:25: mix[2].steps[1].check.status: "20x" is no status; write 200, "2xx", or a list of them`,
+		`scenario.yaml:20:25: mix[2].steps[1].check.status: "20x" is not a status; write 200, "2xx", or a list of them`,
 		`scenario.yaml:20:37: mix[2].steps[1].check.json.a..b: a JSON path is keys and indexes with dots between, as data.items.0.id`,
 		`scenario.yaml:21:16: mix[2].steps[1].think: nothing comes after the last step, so there is no time to think; remove it`,
 	}
@@ -122,11 +122,11 @@ func TestAScenarioThatMakesNoSenseIsRefused(t *testing.T) {
 		"data: {a: {csv: users.csv, jsonl: b}}\n" + get:               "here are csv and jsonl",
 		"data: {a: {csv: users.csv}}\n" + get:                         "data.a: no request uses ${a}",
 		"data: {a: {csv: bad.csv}}\n" + get:                           "bad.csv: record on line 3: wrong number of fields",
-		"data: {a: {csv: twice.csv}}\n" + get:                         "column 2 is called \"a\"",
+		"data: {a: {csv: twice.csv}}\n" + get:                         "column 2 has the name \"a\", which is empty or duplicate",
 		"data: {a: {csv: empty.csv}}\n" + get:                         "empty.csv: it is empty",
 		"data: {a: {csv: none.csv}}\n" + get:                          "none.csv: it has no rows",
 		"data: {a: {jsonl: lines.jsonl}}\n" + get:                     "lines.jsonl: line 2 has no \"a\"",
-		"data: {a: {jsonl: broken.jsonl}}\n" + get:                    "broken.jsonl: line 2 is no JSON object",
+		"data: {a: {jsonl: broken.jsonl}}\n" + get:                    "broken.jsonl: line 2 is not a JSON object",
 		"data: {a: {csv: .}}\n" + get:                                 "it is not a regular file",
 		"data: {a: {csv: users.csv, order: rnadom}}\n" + get:          "did you mean random?",
 		"data: {a: {random: {from: 1, to: 2}, order: file}}\n" + get:  "order is for the rows of a file",
@@ -145,8 +145,8 @@ func TestAScenarioThatMakesNoSenseIsRefused(t *testing.T) {
 		"mix: [{name: a, request: {path: /}, steps: []}]":                                                                                     "here are request and steps",
 		"mix: [{name: a, steps: []}]":                                                                                                         "mix[0].steps: empty",
 		"mix: [{name: a, steps: [{name: b, request: {path: /}}], check: {}}]":                                                                 "each of the steps has its own check",
-		"mix: [{name: a, request: {path: /, method: get}}]":                                                                                   "\"get\" is no method",
-		"mix: [{name: a, request: {path: /, method: CONNECT}}]":                                                                               "\"CONNECT\" is no method",
+		"mix: [{name: a, request: {path: /, method: get}}]":                                                                                   "\"get\" is not a method",
+		"mix: [{name: a, request: {path: /, method: CONNECT}}]":                                                                               "\"CONNECT\" is not a method",
 		"mix: [{name: a, request: {path: '/a b'}}]":                                                                                           "percent-encode the rest, as %20 for a blank",
 		"mix: [{name: a, request: {path: /ü}}]":                                                                                               "percent-encode",
 		"mix: [{name: a, request: {path: \"/${NO_SUCH_VARIABLE}\"}}]":                                                                         "the environment variable NO_SUCH_VARIABLE is not set",
@@ -156,9 +156,9 @@ func TestAScenarioThatMakesNoSenseIsRefused(t *testing.T) {
 		"mix: [{name: a, request: {path: /, body_file: nope.json}}]":                                                                          "nope.json cannot be read",
 		"mix: [{name: a, request: {path: /, method: HEAD}, check: {json: {a: 1}}}]":                                                           "a HEAD request has no body",
 		"mix: [{name: a, request: {path: /}, check: {status: []}}]":                                                                           "check.status: empty",
-		"mix: [{name: a, request: {path: /}, check: {status: 99}}]":                                                                           "\"99\" is no status",
+		"mix: [{name: a, request: {path: /}, check: {status: 99}}]":                                                                           "\"99\" is not a status",
 		"mix: [{name: a, request: {path: /}, check: {header: {X: {contains: 1, contain: 1}}}}]":                                               "did you mean contains?",
-		"mix: [{name: a, request: {path: /}, check: {json: {a: 0x10}}}]":                                                                      "is no number that JSON has",
+		"mix: [{name: a, request: {path: /}, check: {json: {a: 0x10}}}]":                                                                      "is not a number that JSON has",
 		"mix: [{name: a, request: {path: /}, take: {a: {json: b}}}]":                                                                          "mix[0].take: unknown key",
 		"mix: [{name: a, steps: [{name: b, request: {path: /}, think: 2h}, {name: c, request: {path: /}}]}]":                                  "longer than the 1h0m0s",
 		"mix: [{name: a, steps: [{name: b, request: {path: /}}, {name: b, request: {path: /}}]}]":                                             "\"b\" is the name of another step",
@@ -275,7 +275,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// playShop plays a scenario against the demo's shop until every request was made, and wants each answer to be good.
+// playShop plays a scenario against the demo's shop until every request was made, and checks that each answer is good.
 func playShop(t *testing.T, s *scenario.Scenario) {
 	t.Helper()
 	script := s.Script()

@@ -59,7 +59,7 @@ func parseJSONPath(path string) (jsonPath, error) {
 	return p, nil
 }
 
-// scan finds values in JSON without building anything: it reads the whole document, so that one that breaks off or is no JSON is known
+// scan finds values in JSON without building anything: it reads the whole document, so that one that breaks off or is not JSON is known
 // for that, and of equal keys it takes the last, as encoding/json does. It allocates nothing once scratch has grown. One owner.
 type scan struct {
 	data    []byte
@@ -69,7 +69,7 @@ type scan struct {
 	scratch []byte
 }
 
-// find is the value that a path leads to, absent when there is none. valid is false when data is no JSON, or too deep. raw is a part of data.
+// find is the value that a path leads to, absent when there is none. valid is false when data is not JSON, or too deep. raw is a part of data.
 func (s *scan) find(data []byte, path jsonPath) (k jsonKind, raw []byte, valid bool) {
 	s.data, s.at, s.kind, s.raw = data, 0, jsonAbsent, nil
 	valid = s.value(path, true, 0)
@@ -284,7 +284,7 @@ func hex4(b []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// unescape appends what the inside of a valid JSON string means. Half of a surrogate pair becomes U+FFFD; bytes that are no UTF-8 stay
+// unescape appends what the inside of a valid JSON string means. Half of a surrogate pair becomes U+FFFD; bytes that are not UTF-8 stay
 // as they are.
 func unescape(dst, raw []byte) []byte {
 	for {

@@ -21,7 +21,7 @@ func offered(v strict.Value) (*pace.Profile, pace.Arrivals) {
 		if text, ok := a.Text(); ok {
 			arrivals = pace.Arrivals(text)
 			if known := []string{string(pace.Poisson), string(pace.Constant)}; !slices.Contains(known, text) {
-				a.Fail("%q are no arrivals; %s", strict.Clip(text), config.Suggest(text, known))
+				a.Fail("%q is not a kind of arrivals; %s", strict.Clip(text), config.Suggest(text, known))
 			}
 		}
 	}

@@ -66,7 +66,7 @@ type pastRing struct {
 	known       bool
 }
 
-// since are the pauses since the last reading, in seconds and ascending; the last 256 of them when there were more. None when that cannot be told.
+// since are the pauses since the last reading, in seconds and ascending; the last 256 of them when there were more. None when that cannot be determined.
 func (p *pastRing) since(m *memstats) []float64 {
 	last := *p
 	*p = pastRing{m.NumGC, m.TotalAlloc, true}

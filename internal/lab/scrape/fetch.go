@@ -65,7 +65,7 @@ func sameHost(a, b *url.URL) bool { return strings.EqualFold(a.Host, b.Host) }
 func fetch(ctx context.Context, client *http.Client, url, shown string, limit int64) ([]byte, http.Header, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s is no URL that can be fetched", shown)
+		return nil, nil, fmt.Errorf("%s is not a URL that can be fetched", shown)
 	}
 	request.Header.Set("Accept", "text/plain;version=0.0.4,*/*;q=0.5")
 	response, err := client.Do(request)
@@ -119,7 +119,7 @@ func cause(ctx context.Context, shown string, err error) error {
 	case errors.As(err, &op):
 		err = op.Err
 	}
-	// It may hold the line that was no answer.
+	// It may hold the line that was not an answer.
 	return fmt.Errorf("%s: %.*s", shown, maxWords, oneLine(err.Error()))
 }
 

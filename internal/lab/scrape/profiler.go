@@ -29,7 +29,7 @@ const (
 // Kinds are all kinds of profile.
 var Kinds = []Kind{CPU, Allocs, Heap, Goroutine, Mutex, Block}
 
-// lasting are the kinds that tell of a time. The service makes the difference between its end and its beginning itself.
+// lasting are the kinds that cover a period of time. The service makes the difference between its end and its beginning itself.
 var lasting = []Kind{CPU, Allocs, Mutex, Block}
 
 // path is a kind's place under /debug/pprof.
@@ -125,7 +125,7 @@ func (p *Profiler) take(ctx context.Context, kind Kind, length time.Duration) ([
 	return content, err
 }
 
-// check refuses what is no profile, and what is cut short.
+// check refuses what is not a profile, and what is cut short.
 func (p *Profiler) check(ctx context.Context, content []byte) error {
 	if ctx.Err() != nil {
 		return cause(ctx, p.shown, ctx.Err())

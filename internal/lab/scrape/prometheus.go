@@ -23,7 +23,7 @@ func (s *site) prometheus(text string) (reading, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	parsed, err := parser.TextToMetricFamilies(strings.NewReader(text))
 	if err != nil {
-		return nil, fmt.Errorf("%s is no page of Prometheus metrics, and none of expvar's: %.*s", s.shown, maxWords, oneLine(err.Error()))
+		return nil, fmt.Errorf("%s is neither a page of Prometheus metrics nor one of expvar's: %.*s", s.shown, maxWords, oneLine(err.Error()))
 	}
 	all := families(parsed)
 	t := taker{reading: make(reading), left: maxSeries}

@@ -8,7 +8,7 @@ import (
 )
 
 // history is what of a page's last reading is needed for the next one's quantiles. When a counter has fallen the process has started again, and the
-// history begins anew: there is no difference to take then.
+// history starts again: there is no difference to take then.
 type history struct {
 	latencies, pauses past
 	cycles            pastCycles
@@ -18,7 +18,7 @@ type history struct {
 // bucket is a part of a histogram: how many values were at most upTo, and more than the bucket before says.
 type bucket struct{ upTo, count float64 }
 
-// buckets are a histogram's, ascending; the last one is unbounded. None are no histogram.
+// buckets are a histogram's, ascending; the last one is unbounded. None are not a histogram.
 type buckets []bucket
 
 // maxBuckets is more than any runtime has.
@@ -90,7 +90,7 @@ func (b buckets) around(q float64) (low, high, into float64) {
 // past is a histogram as it was read last.
 type past struct{ buckets }
 
-// since is what a histogram has gained; none when that cannot be told.
+// since is what a histogram has gained; none when that cannot be determined.
 func (p *past) since(now buckets) buckets {
 	last := p.buckets
 	p.buckets = now
@@ -138,7 +138,7 @@ type pastCycles struct {
 	known bool
 }
 
-// since is what has happened since the last reading, with the quartiles as they are now; ok is false when that cannot be told.
+// since is what has happened since the last reading, with the quartiles as they are now; ok is false when that cannot be determined.
 func (p *pastCycles) since(now cycles, known bool) (gained cycles, ok bool) {
 	last := *p
 	*p = pastCycles{now, known}

@@ -152,7 +152,7 @@ func TestExpvarsMemstatsGiveThePausesExactly(t *testing.T) {
 	delete(rest, "go.gc.pause.p50_seconds")
 	delete(rest, "go.gc.pause.p95_seconds")
 	wantValues(t, read(), rest)
-	// It has started again: its pauses cannot be told from the ones before.
+	// It has started again: its pauses cannot be distinguished from the ones before.
 	content = pageOf(300, 50)
 	rest["go.gc.cycles"], rest["go.allocated_bytes"] = 300, 50
 	wantValues(t, read(), rest)

@@ -1,4 +1,4 @@
-// Package scrape reads what a service says of itself: pages of Prometheus metrics, expvar's page, and the profiles of net/http/pprof. It gives series by the
+// Package scrape reads what a service exports: pages of Prometheus metrics, expvar's page, and the profiles of net/http/pprof. It gives series by the
 // names that the page has, and under names of its own what the diagnosis knows how to read: Go's runtime and database/sql's pools. It must know
 // nothing of loads, of /proc, or of what the figures are used for.
 //
@@ -31,14 +31,14 @@ const (
 	// maxLines and maxLabels bound what reading a page costs; beyond them nothing of it is read.
 	maxLines  = 20_000
 	maxLabels = 50_000 // of all series together; names in JSON
-	maxOfLine = 32     // labels of a series: the parser compares each with all before it, anew
+	maxOfLine = 32     // labels of a series: the parser compares each with all before it
 	maxSeries = 1000
 	maxName   = 300
 	// maxNames bounds what all names of one sample take in a run directory, where a line has a limit.
 	maxNames = 512 << 10
 	// maxSaid bounds the causes that are told apart of one page: what it answers must not drown what is said of others.
 	maxSaid = 8
-	// refusedFor is for how long what is no page is left alone: it does not become one within a second, and reading it costs.
+	// refusedFor is for how long what is not a page is left alone: it does not become one within a second, and reading it costs.
 	refusedFor = 10 * time.Second
 	// maxFailed is how often in a row a page may fail to answer before it is left alone as long: samples wait for it.
 	maxFailed = 2
@@ -47,7 +47,7 @@ const (
 // prefix begins the names of series as the page has them.
 const prefix = "metrics."
 
-// Page is the source that a service offers of itself, made of one page or more. It satisfies probe.Source. Its methods are called by one goroutine at
+// Page is the source of what a service exports, made of one page or more. It satisfies probe.Source. Its methods are called by one goroutine at
 // a time.
 type Page struct {
 	sites []*site
@@ -154,7 +154,7 @@ type site struct {
 	shown     string // the URL as it may be shown: without a password
 	client    http.Client
 	until     time.Time // the page is not read again before
-	refused   error     // why it was no page, the first time: words that stay the same
+	refused   error     // why it was not a page, the first time: words that stay the same
 	gave      reading   // when it was read last
 	failed    int       // how often in a row it did not answer
 	said      []string  // the causes of errors
@@ -272,7 +272,7 @@ type taker struct {
 
 func (t *taker) take(name string, v float64) {
 	switch name = prefix + name; {
-	// JSON has no word for what is no number.
+	// JSON has no word for what is not a number.
 	case v-v != 0:
 	case len(name) > maxName || format.Clean(name) != name:
 		t.odd = true

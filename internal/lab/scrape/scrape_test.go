@@ -118,9 +118,9 @@ var hostile = map[string]struct {
 	kept    bool // something of it is read all the same
 	slow    bool // it would never end
 }{
-	"a page of HTML":  {words("<!doctype html><p>Sign in please, it is %d o'clock"), "no page of Prometheus metrics", false, false},
-	"broken UTF-8":    {words("requests{path=\"\xff\xfe\"} %d\n"), "no page of Prometheus metrics", false, false},
-	"binary":          {words("\x00\x01\x02\x1b[31m\n%d"), "no page of Prometheus metrics", false, false},
+	"a page of HTML":  {words("<!doctype html><p>Sign in please, it is %d o'clock"), "neither a page of Prometheus metrics", false, false},
+	"broken UTF-8":    {words("requests{path=\"\xff\xfe\"} %d\n"), "neither a page of Prometheus metrics", false, false},
+	"binary":          {words("\x00\x01\x02\x1b[31m\n%d"), "neither a page of Prometheus metrics", false, false},
 	"deep JSON":       {words(strings.Repeat(`{"a":`, 20_000) + "%d"), "none: ", false, false},
 	"JSON cut short":  {words(`{"requests": %d`), "none: ", false, false},
 	"another service": {words(`{"memstats": {"NumGC": "%d"}, "requests": 5}`), "are not those of Go's runtime", true, false},
@@ -339,7 +339,7 @@ func TestAPageThatDoesNotAnswerIsLeftAloneForAWhile(t *testing.T) {
 		{fail, 10 * time.Second, 1, "", 0}, // and left alone again at once
 		{busy, 10 * time.Second, 9, "status 503", 0},
 		{fail, time.Second, 1, "", 0},
-		{well, 10 * time.Second, 10, "", 10}, // once is no reason
+		{well, 10 * time.Second, 10, "", 10}, // once is not a reason
 		{fail, 2 * time.Second, 2, "", 0},
 		{well, 9 * time.Second, 0, "", 0},
 		{well, 10 * time.Second, 10, "", 10},

@@ -103,7 +103,7 @@ func percent(all []float64) (float64, bool) {
 // limit leaves out the large numbers that stand for no limit.
 func limit(all []float64) (float64, bool) { return all[0], len(all) == 1 && bounded(all[0]) }
 
-// bounded says whether a size is one that a machine can have. Without a limit the runtime reckons with the largest number, or with a part of it.
+// bounded says whether a size is one that a machine can have. Without a limit the runtime uses the largest number, or a part of it.
 func bounded(bytes float64) bool { return bytes < 1<<60 }
 
 func sum(all []float64) (total float64, ok bool) {

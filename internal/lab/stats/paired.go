@@ -133,7 +133,7 @@ func MedianInterval(values []float64, confidence float64) Interval {
 }
 
 // Holm is what is left of the probabilities of several tests when all of them are looked at together (Holm 1979): the chance that even one of them is called
-// real by accident is at most alpha when those below alpha are. level is, for each, the share of alpha that it was held against: 1 ÷ (tests not yet
+// real by accident is at most alpha when those below alpha are. level is, for each, the share of alpha that it was compared with: 1 ÷ (tests not yet
 // decided). The order is that of p.
 func Holm(p []float64, alpha float64) (corrected, level []float64) {
 	order := make([]int, len(p))
@@ -147,7 +147,7 @@ func Holm(p []float64, alpha float64) (corrected, level []float64) {
 		level[i] = 1 / float64(undecided)
 		so = max(so, min(p[i]*float64(len(p)-nth), 1))
 		corrected[i] = so
-		// What comes after the first that is not real is held against the same share as that one.
+		// What comes after the first that is not real is compared with the same share as that one.
 		if stopped = stopped || so >= alpha; !stopped {
 			undecided--
 		}

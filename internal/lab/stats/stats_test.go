@@ -56,7 +56,7 @@ func TestABootstrapThatIgnoresTheCorrelationWouldCoverTooLittle(t *testing.T) {
 		}
 	}
 	if covered > 240 {
-		t.Errorf("%d of 300 contain the mean without blocks: the series of these tests are no test", covered)
+		t.Errorf("%d of 300 contain the mean without blocks: the series of these tests do not test anything", covered)
 	}
 }
 

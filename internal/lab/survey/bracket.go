@@ -71,7 +71,7 @@ func (s *surveyor) bracket(rate float64) (found bool, err error) {
 }
 
 // narrow tries a rate between the ends of a wide bracket. The gentle steps are a share of the highest good rate: below a wide bracket they would be
-// a quarter of the line, where hardly any request meets another one and nothing can be foretold.
+// a quarter of the line, where hardly any request meets another one and nothing can be predicted.
 func (s *surveyor) narrow() error {
 	if s.high < s.set.apart*s.good {
 		return nil

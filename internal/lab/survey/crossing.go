@@ -3,7 +3,7 @@ package survey
 import "math"
 
 // A line is where the share of bad requests crosses what is allowed. It is read from all steps near it at once: each pair of a crossing and
-// a slope, the slope being that of the log-odds of the share over the logarithm of the rate, foretells a share for each step (how, a form
+// a slope, the slope being that of the log-odds of the share over the logarithm of the rate, predicts a share for each step (how, a form
 // says: wait.go, loss.go); the bad requests of a step are binomial around it, their number divided by their design effect
 // and by what steps differ beyond that; and the crossing's distribution is what is left when the slope is integrated out. Steps that show
 // nothing bad, or nothing good, need no special case: a cliff gives an interval between the highest rates that passed and the lowest that
@@ -14,7 +14,7 @@ import "math"
 
 // point is what one step says of one objective.
 type point struct {
-	// rate is the one that was planned. What chance made of it explains some of the noise, but not as the form would: held against that,
+	// rate is the one that was planned. What chance made of it explains some of the noise, but not as the form would: compared with that,
 	// lines came out half a percent too high.
 	rate         float64
 	bad, total   float64
@@ -26,7 +26,7 @@ type point struct {
 
 // form is how the share of bad requests depends on the rate. at is the rate of the crossing.
 type form interface {
-	// share is what a pair foretells for a step, above 0 and below 1.
+	// share is what a pair predicts for a step, above 0 and below 1.
 	share(p *point, at, slope float64) float64
 	// agrees is the logarithm of the likelihood of what else a step shows.
 	agrees(p *point, at, slope float64) float64

@@ -9,7 +9,7 @@ import (
 )
 
 // gentle does the steps under half of the line: a pair of equal ones, whose difference is what no comparison can see below, and where there
-// are few others one more. Then the line is foretold, before anything near it is tried.
+// are few others one more. Then the line is predicted, before anything near it is tried.
 func (s *surveyor) gentle() error {
 	s.enter(noise, "doing the same twice, to see how much two equal steps differ")
 	rate := niceRate(s.good * s.set.gentleHigh)
@@ -32,7 +32,7 @@ func (s *surveyor) gentle() error {
 	}
 	if few == 0 {
 		low := niceRate(s.good * s.set.gentleLow)
-		if _, err := s.do(s.plan(low, s.set.coarseLength, s.set.bracketSettle, "a second gentle rate, to foretell the line from")); err != nil {
+		if _, err := s.do(s.plan(low, s.set.coarseLength, s.set.bracketSettle, "a second gentle rate, to predict the line from")); err != nil {
 			return err
 		}
 	}
@@ -40,7 +40,7 @@ func (s *surveyor) gentle() error {
 	return nil
 }
 
-// predict has the line foretold from the steps up to a rate.
+// predict predicts the line from the steps up to a rate.
 func (s *surveyor) predict(upto float64) {
 	if s.o.Predict == nil {
 		return
@@ -59,7 +59,7 @@ func (s *surveyor) predict(upto float64) {
 	p.Upto = upto
 	p.Made = len(s.trials)
 	s.result.Model.Predictions = append(s.result.Model.Predictions, *p)
-	s.say(fmt.Sprintf("foretold from steps up to %s requests a second: a line at %s (%s to %s), set by %s", perSecond(upto),
+	s.say(fmt.Sprintf("predicted from steps up to %s requests a second: a load line at %s (%s to %s), set by %s", perSecond(upto),
 		perSecond(p.Line.Estimate), perSecond(p.Line.Low), perSecond(p.Line.High), p.Limit))
 }
 

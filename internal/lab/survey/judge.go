@@ -119,7 +119,7 @@ func (v *view) designEffect(o *slo.Objective, bad, total []float64, block int) f
 
 // growth is by which share of the offered rate the requests inside grow, with its standard deviation, and whether that is more than chance:
 // the net flow of a queue that always has work is independent from window to window, and that of one at rest varies less than that. doubt
-// is 0 when it cannot be told.
+// is 0 when it cannot be determined.
 func (v *view) growth() (share, doubt float64, grows bool) {
 	n, due := float64(len(v.net)), total(v.due)
 	if n < 6 || due == 0 {

@@ -147,7 +147,7 @@ func (s *surveyor) points(o *slo.Objective) (points []point) {
 }
 
 // alignDesignEffects gives steps in which nothing failed the largest design effect of those near the line in which something did: none was
-// seen there, which does not make it smaller. Well beyond the line requests fail without end, which is no design effect.
+// seen there, which does not make it smaller. Well beyond the line requests fail without end, which is not a design effect.
 func alignDesignEffects(points []point, allowed float64) {
 	const beyond = 10
 	largest := 1.0

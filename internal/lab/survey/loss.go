@@ -13,7 +13,7 @@ const (
 	// lossSlope is the usual slope: a queue that refuses what it has no room for has about as much as it has room for. lossDoubt is the standard
 	// deviation of its logarithm.
 	lossSlope, lossDoubt = 40, 1.2
-	// lossMore is by how much design effects are larger than they look in a few seconds: the largest are seldom seen.
+	// lossMore is by how much design effects are larger than they look in a few seconds: the largest are rarely seen.
 	lossMore = 1.3
 )
 
@@ -21,7 +21,7 @@ func newLossForm(allowed float64) *lossForm {
 	return &lossForm{math.Log(allowed / (1 - allowed))}
 }
 
-// odds are the log-odds that the line foretells for a step, less those that are allowed. Beyond lossReach they are taken to be at least that, or at
+// odds are the log-odds that the line predicts for a step, less those that are allowed. Beyond lossReach they are taken to be at least that, or at
 // most: what lies far away says on which side of it the line is, and nothing more. It always says that: requests that do not fail at a
 // rate do not fail below it.
 //

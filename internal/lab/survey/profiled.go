@@ -10,7 +10,7 @@ func (s *surveyor) profiled(line float64) error {
 	if _, err := s.do(s.plan(niceRate(line/2), s.set.profiledLength, s.set.bracketSettle, "half of the line, for profiles")); err != nil {
 		return err
 	}
-	s.enter(atLine, "the line itself, to see what gives")
+	s.enter(atLine, "the line itself, to see the bottleneck")
 	_, err := s.do(s.plan(s.allowed(niceRate(line)), s.set.profiledLength, s.set.bracketSettle, "the line, for profiles"))
 	return err
 }

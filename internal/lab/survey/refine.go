@@ -14,7 +14,7 @@ var offsets = []float64{-1, -.5, 0, .5, 1, 1.5, 2}
 
 // refine tries rates near the line, in random order, until the line is known well enough or the time for it is used up.
 func (s *surveyor) refine() error {
-	s.enter(refining, fmt.Sprintf("narrowing down the line between %s and %s", perSecond(s.low), perSecond(s.high)))
+	s.enter(refining, fmt.Sprintf("narrowing down the load line between %s and %s", perSecond(s.low), perSecond(s.high)))
 	var order []int
 	for fine := 0; ; {
 		c, _ := s.known()
@@ -42,7 +42,7 @@ func (s *surveyor) refine() error {
 	s.result.Line = s.line()
 	i := s.result.Line.Interval
 	s.low, s.high = i.Low, i.High
-	s.say(fmt.Sprintf("the line is at %s requests a second, between %s and %s", perSecond(i.Estimate), perSecond(i.Low), perSecond(i.High)))
+	s.say(fmt.Sprintf("the load line is at %s requests a second, between %s and %s", perSecond(i.Estimate), perSecond(i.Low), perSecond(i.High)))
 	return nil
 }
 

@@ -293,7 +293,7 @@ func TestTheLineIsForetoldFromBelowHalfOfIt(t *testing.T) {
 	}
 	told := ""
 	o.Tell = func(e Event) {
-		if strings.Contains(e.Text, "foretold") {
+		if strings.Contains(e.Text, "predicted") {
 			told = e.Text
 		}
 		if e.Plan.Phase == "refine" && told == "" {

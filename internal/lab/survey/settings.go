@@ -7,7 +7,7 @@ const second = int64(1e9)
 // settings are all numbers that shape a survey. Lengths are nanoseconds of offered load.
 type settings struct {
 	// Warm-up: a closed loop with one connection, in chunks, until one has no trend and is like the one before. The most bounds a
-	// service that never settles; a chunk holds six windows, the fewest from which a trend can be told.
+	// service that never settles; a chunk holds six windows, the fewest from which a trend can be determined.
 	warmChunk int64
 	warmMost  int
 	// Bracketing: steps are short, since they only have to tell twice the line from half of it. growth is the factor while nothing is seen
@@ -18,7 +18,7 @@ type settings struct {
 	apart                        float64
 	downs                        int
 	// The A/A pair and the gentle steps lie at these shares of the highest rate that was good in bracketing, which the line is above; so they are
-	// under half of the line, as a prediction's have to be, and one is near enough to half of it to be what recovery is held against.
+	// under half of the line, as a prediction's have to be, and one is near enough to half of it to be what recovery is compared with.
 	// They are long because few requests meet as many others as a service has workers there, and the prediction rests on those.
 	noiseLength           int64
 	gentleHigh, gentleLow float64

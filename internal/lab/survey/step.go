@@ -45,7 +45,7 @@ type surveyor struct {
 	low, high float64
 	// mean and varied are the response time in nanoseconds of requests that are alone, and its squared coefficient of variation.
 	mean, varied float64
-	reference    *trial // the gentle step that noise, recovery and drift are held against
+	reference    *trial // the gentle step that noise, recovery and drift are compared with
 	elapsed      int64
 	phase        phase
 	phaseSpent   int64

@@ -46,7 +46,7 @@ type Options struct {
 	// Cores of the machine the target runs on, for the model; 0 is unknown. Local says that the generator shares them.
 	Cores int
 	Local bool
-	// Predict foretells the line from steps that were all below half of it, among them a closed loop with one connection (Plan.Rate 0)
+	// Predict estimates the line from steps that were all below half of it, among them a closed loop with one connection (Plan.Rate 0)
 	// where there was one. It returns nil when it cannot. It may be nil itself.
 	Predict func(steps []measure.Step) *model.Prediction
 	// Tell is told what happens, for a progress line. It may be nil.

@@ -108,7 +108,7 @@ func TestAQuickSurveyIsShorterAndHoldsToo(t *testing.T) {
 	}
 }
 
-// TestTheFormOfAWaitIsThatOfAQueue holds the formula that lines are read with against simulated steps that begin empty, from well below the
+// TestTheFormOfAWaitIsThatOfAQueue checks the formula that lines are read with on simulated steps that begin empty, from well below the
 // line to above the capacity (800 a second).
 func TestTheFormOfAWaitIsThatOfAQueue(t *testing.T) {
 	const allowed, limit = .01, .05

@@ -40,7 +40,7 @@ func (s *surveyor) onSchedule() record.Validity {
 	return v
 }
 
-// little holds Little's law against the steps: what is inside is the rate times the time each takes.
+// little checks Little's law in the steps: what is inside is the rate times the time each takes.
 func (s *surveyor) little() record.Validity {
 	v := record.Validity{What: "requests inside are rate times response time (Little's law)", OK: true}
 	var ratios []float64

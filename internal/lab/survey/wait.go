@@ -87,7 +87,7 @@ func exceeds(level, drift, variance, time float64) float64 {
 	return free + math.Exp(2*drift*level/variance)*math.Erfc(down/math.Sqrt2)/2
 }
 
-// agrees holds the growth of what is inside against the capacity: a queue above it grows by what is too much, and one below it does not.
+// agrees compares the growth of what is inside with the capacity: a queue above it grows by what is too much, and one below it does not.
 func (f *waitForm) agrees(p *point, at, slope float64) float64 {
 	if p.growthDoubt <= 0 {
 		return 0

@@ -8,7 +8,7 @@ import (
 	"plimsoll/internal/lab/format"
 )
 
-// DiagnosisInBrief is what gives first and what is sick, in a line or two each. dir is where the run is, for who wants to know more.
+// DiagnosisInBrief is the bottleneck and what is sick, in a line or two each. dir is where the run is, for who wants to know more.
 func DiagnosisInBrief(d *diagnose.Diagnosis, dir string) string {
 	var b strings.Builder
 	b.WriteString(firstToGive(&d.First))
@@ -27,15 +27,15 @@ func firstToGive(l *diagnose.Limit) string {
 	if l.Share > 0 {
 		what += ", " + format.Percent(l.Share) + " in use"
 	}
-	return entry("FIRST TO GIVE", wrap(what, indent), l.Why)
+	return entry("BOTTLENECK", wrap(what, indent), l.Why)
 }
 
-// Diagnosis is what limits a service, the first to give first.
+// Diagnosis is what limits a service, the bottleneck first.
 func Diagnosis(d *diagnose.Diagnosis) string {
 	var b strings.Builder
 	b.WriteString(firstToGive(&d.First) + spenders(d.First.Where))
 	if len(d.Findings) == 0 {
-		b.WriteString("\nNo finding: nothing that was looked at is sick.\n")
+		b.WriteString("\nNo finding: nothing that was checked shows a problem.\n")
 	}
 	for i := range d.Findings {
 		b.WriteString("\n" + finding(i+1, &d.Findings[i]))
@@ -47,13 +47,13 @@ func Diagnosis(d *diagnose.Diagnosis) string {
 		}
 	}
 	if len(d.HeldBack) > 0 {
-		b.WriteString("\nNot claimed, since something speaks against it:\n")
+		b.WriteString("\nNot claimed, because there is counter-evidence:\n")
 		for _, h := range d.HeldBack {
 			fmt.Fprintf(&b, "  %s: %s\n", format.Clean(h.Rule), wrap(h.Why, 4))
 		}
 	}
 	if len(d.NotJudged) > 0 {
-		b.WriteString("\nNot judged, since it was not measured:\n")
+		b.WriteString("\nNot judged, because it was not measured:\n")
 		for _, n := range d.NotJudged {
 			fmt.Fprintf(&b, "  %s: %s\n", format.Clean(n.Rule), wrap(n.Missing, 4))
 		}
@@ -82,11 +82,11 @@ func spenders(all []diagnose.Spender) string {
 func rankWords(r diagnose.Rank) string {
 	switch r {
 	case diagnose.Reach:
-		return "hides the line"
+		return "hides the load line"
 	case diagnose.Binding:
-		return "sets the line"
+		return "sets the load line"
 	case diagnose.Cost:
-		return "makes requests dear"
+		return "raises the cost per request"
 	}
 	return "a risk"
 }
@@ -109,7 +109,7 @@ func finding(number int, f *diagnose.Finding) string {
 		item(text)
 	}
 	if len(f.Against) > 0 {
-		section("what could have spoken against it, and does not")
+		section("possible counter-evidence, which was not found")
 		for _, a := range f.Against {
 			item(a.What + ": " + a.Value)
 		}
@@ -127,9 +127,9 @@ func finding(number int, f *diagnose.Finding) string {
 		item(a.Text)
 		command(&b, a.Command)
 	}
-	section("what it should gain")
+	section("expected gain")
 	item(gain(&f.Gain))
-	section("how to see whether it did")
+	section("how to verify it")
 	item(f.Verify.Text)
 	command(&b, f.Verify.Command)
 	return b.String()
@@ -144,9 +144,9 @@ func command(b *strings.Builder, text string) {
 
 func gain(g *diagnose.Gain) string {
 	if g.Factor < 1.05 {
-		return "the line stays where it is; " + g.Why
+		return "the load line stays where it is; " + g.Why
 	}
-	return fmt.Sprintf("the line at about %.2g times what it is (%.2g to %.2g); %s", g.Factor, g.Low, g.High, g.Why)
+	return fmt.Sprintf("the load line at about %.2g times what it is (%.2g to %.2g); %s", g.Factor, g.Low, g.High, g.Why)
 }
 
 // Rules is the table of rules, for people who want to know what a diagnosis looks for.

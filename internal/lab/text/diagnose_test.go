@@ -23,30 +23,30 @@ func TestADiagnosisIsReadFromTheTop(t *testing.T) {
 		HeldBack:  []diagnose.HeldBack{{Rule: "lock-contention", Why: "the processors were busy"}},
 		NotJudged: []diagnose.NotJudged{{Rule: "gc-heavy", Missing: "profile:cpu"}},
 	})
-	const want = `  FIRST TO GIVE connections to the database
+	const want = `  BOTTLENECK    connections to the database
                 4 of 4 were in use
 
-  1  database-pool-small: sets the line, 95.0 % sure
+  1  database-pool-small: sets the load line, 95.0 % sure
      Requests wait for one of 4 connections
      evidence
        share of their time: 62 % [a finding when over a quarter: it is much]
        waits: 412 a second
-     what could have spoken against it, and does not
+     possible counter-evidence, which was not found
        the processors were busy: 20 %
      where
        main.(*Shop).cart   shop/cart.go:7   50.0 % of the time waited
      what to do
        allow more
            db.SetMaxOpenConns(20)
-     what it should gain
-       the line at about 3.2 times what it is (2 to 4.8); the processor is next
-     how to see whether it did
+     expected gain
+       the load line at about 3.2 times what it is (2 to 4.8); the processor is next
+     how to verify it
        survey again
 
-Not claimed, since something speaks against it:
+Not claimed, because there is counter-evidence:
   lock-contention: the processors were busy
 
-Not judged, since it was not measured:
+Not judged, because it was not measured:
   gc-heavy: profile:cpu
 `
 	if got != want {

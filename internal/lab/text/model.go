@@ -35,7 +35,7 @@ func demands(m *model.Model) string {
 	for _, d := range m.Demands {
 		first := ""
 		if d.Resource == m.Smallest {
-			first = "gives first"
+			first = "bottleneck"
 		}
 		table.Row(format.Clean(d.Resource), amount(d.Per, d.Unit), format.Digits(d.Capacity), Rates(d.Bound), first)
 	}
@@ -86,14 +86,14 @@ func usl(u *model.USL) string {
 
 func small(v float64) string { return fmt.Sprintf("%.3g", v) }
 
-// Predictions are what was foretold beside what was then found; empty without any.
+// Predictions are what was predicted beside what was then found; empty without any.
 func Predictions(all []model.Prediction) string {
 	if len(all) == 0 {
 		return ""
 	}
 	var table Table
 	table.Left = []int{5}
-	table.Row("after step", "known up to", "foretold", "measured", "error", "because of")
+	table.Row("after step", "known up to", "predicted", "measured", "error", "because of")
 	notes := ""
 	for _, p := range all {
 		measured, off := "-", "-"

@@ -137,7 +137,7 @@ func parseLatency(text string) (Latency, error) {
 			return Latency{Nanoseconds: n * float64(u.length), Rounding: .005 * float64(u.length)}, nil
 		}
 	}
-	return Latency{}, fmt.Errorf("%q is no duration", text)
+	return Latency{}, fmt.Errorf("%q is not a duration", text)
 }
 
 // Success is the share of requests that were answered in time with a status below 400, 0 to 1.

@@ -1,4 +1,4 @@
-// Package wrkcheck holds the generator's closed loop against wrk: both load the same target in turn, and the figures that both print have to
+// Package wrkcheck compares the generator's closed loop with wrk: both load the same target in turn, and the figures that both print have to
 // agree. It knows wrk's habits, so that nobody else has to: what it prints, and what it does to its figures before. It must not know flags or terminals.
 package wrkcheck
 

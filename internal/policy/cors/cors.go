@@ -6,7 +6,7 @@
 // must not give one origin what was said to another. The origin "null", which sandboxed pages and local files share, is never
 // allowed, not by "*" either.
 //
-// It is no protection of the service: a client that is no browser may send what it likes.
+// It is not protection of the service: a client that is not a browser may send what it likes.
 package cors
 
 import (

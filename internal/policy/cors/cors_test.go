@@ -172,7 +172,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		"allows no origin":         {},
 		"list the origins":         {Origins: []string{"*"}, Credentials: true},
 		"sandboxed":                {Origins: []string{"null"}},
-		"is no origin":             {Origins: []string{"a.example"}},
+		"is not an origin":         {Origins: []string{"a.example"}},
 		"more than an origin":      {Origins: []string{"https://a.example/"}},
 		"default port":             {Origins: []string{"https://a.example:443"}},
 		"whole first label":        {Origins: []string{"https://w*.a.example"}},

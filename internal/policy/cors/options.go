@@ -60,7 +60,7 @@ func New(o Options) (*Policy, error) {
 	} {
 		for _, name := range list.names {
 			if !isToken(name) {
-				return nil, fmt.Errorf("%q cannot stand in %s: it is no method or header name", name, list.field)
+				return nil, fmt.Errorf("%q cannot stand in %s: it is not a method or header name", name, list.field)
 			}
 		}
 		if o.Credentials && slices.Contains(list.names, "*") {

@@ -64,7 +64,7 @@ func (o *origins) add(text string) error {
 	}
 	scheme, host, ok := strings.Cut(origin, "://")
 	if !ok || scheme == "" || host == "" || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz0123456789+-.") != "" {
-		return fmt.Errorf("%q is no origin; write one like https://a.example or https://*.a.example, or *", text)
+		return fmt.Errorf("%q is not an origin; write one like https://a.example or https://*.a.example, or *", text)
 	}
 	if strings.ContainsAny(host, "/?#@ \t\r\n\"\\") {
 		return fmt.Errorf("%q is more than an origin; leave out what follows the host and port", text)

@@ -62,7 +62,7 @@ type change struct {
 }
 
 // NewRequest reads the changes of requests. Host may be set: that is the Host which the upstream gets, and what ${host} is
-// from then on, so it takes effect after all other changes. A value that is no host and port, from variables, is
+// from then on, so it takes effect after all other changes. A value that is not a host and port, from variables, is
 // dropped and the client's Host stays.
 func NewRequest(o Options) (*Request, error) {
 	p := &Request{}

@@ -116,7 +116,7 @@ func TestBadChangesAreRefused(t *testing.T) {
 		{headers.Options{Remove: []string{"Host"}}, "neither added nor removed"},
 		{headers.Options{Add: one("HOST", "a")}, "neither added nor removed"},
 		{headers.Options{Set: one("X_Forwarded_For", "a")}, "dashes"},
-		{headers.Options{Set: one("X A", "a")}, "no name"},
+		{headers.Options{Set: one("X A", "a")}, "not a name"},
 		{headers.Options{Set: one("X-A", "a\r\nb")}, "control character"},
 		{headers.Options{Add: one("X-A", " a")}, "white space"},
 		{headers.Options{Set: one("X-A", "${nope}")}, "client_address"},

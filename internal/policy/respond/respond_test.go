@@ -58,7 +58,7 @@ func TestBadAnswersAreRefused(t *testing.T) {
 		"304 has no body":     {Status: 304, Body: []byte("a")},
 		"gateway's own":       {Headers: map[string]string{"Content-Length": "1"}},
 		"control character":   {Headers: map[string]string{"X-A": "a\nb"}},
-		"no name":             {Headers: map[string]string{"": "a"}},
+		"not a name":          {Headers: map[string]string{"": "a"}},
 		"a field of requests": {Headers: map[string]string{"host": "a"}},
 	} {
 		if _, err := respond.New(o); err == nil || !strings.Contains(err.Error(), hint) {

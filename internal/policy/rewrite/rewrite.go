@@ -76,7 +76,7 @@ func check(path string) error {
 		return errors.New("only the path is rewritten, and the query is forwarded as it came; leave out what follows ? or #")
 	}
 	if tidied, ok := tidy([]byte(path)); !ok || string(tidied) != path {
-		return errors.New("that is no canonical path: it begins with one /, has no //, . or .. segments, " +
+		return errors.New("that is not a canonical path: it begins with one /, has no //, . or .. segments, " +
 			"and encodes only what it must, in upper case, like %2F")
 	}
 	return nil
@@ -90,7 +90,7 @@ func (xs) Value(string) []byte { return []byte("x") }
 func sample(t *exchange.Template) string {
 	x := &exchange.Exchange{Request: &head.Request{Path: []byte("/x")}, Response: &head.Response{}, Params: xs{}}
 	text := string(t.Append(nil, x))
-	// Variables such as ${host} are empty here, and "/${host}/b" is no mistake.
+	// Variables such as ${host} are empty here, and "/${host}/b" is not a mistake.
 	for strings.Contains(text, "//") {
 		text = strings.ReplaceAll(text, "//", "/")
 	}

@@ -1,7 +1,7 @@
 // Package split divides a route's requests over several upstreams by weight: most to the version that is known, a few
 // to the one that is tried. It runs after everything that may still answer by itself, and before mirror.
 //
-// Each request is drawn anew, or a client stays where it is by a hash of its address, a header or a cookie. Shares lie on a
+// Each request is drawn independently, or a client stays where it is by a hash of its address, a header or a cookie. Shares lie on a
 // line in the order of the upstreams' indices, and a key always falls on the same point of it: so of two upstreams,
 // raising the second one's weight moves clients only to it, and everybody who was there stays. A request without the header or
 // cookie is drawn, since a fixed place for all of them would bend the weights.

@@ -1,4 +1,4 @@
-// Package trace passes a W3C trace context on, or begins one, so that everything behind the gateway can be told to belong
+// Package trace passes a W3C trace context on, or begins one, so that everything behind the gateway can be seen to belong
 // together. It runs early, beside requestid.
 //
 // The gateway makes no spans of its own, so a valid traceparent goes on unchanged: a span id that nobody records would

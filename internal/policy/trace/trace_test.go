@@ -61,21 +61,21 @@ func TestAValidContextGoesOnUnchanged(t *testing.T) {
 func TestAnythingElseIsReplacedByANewContext(t *testing.T) {
 	begun := regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-00$`)
 	for name, x := range map[string]*exchange.Exchange{
-		"none":                     request(),
-		"empty":                    request(""),
-		"short":                    request(parent[:54]),
-		"version 00 and longer":    request(parent + "-01"),
-		"later version, no dash":   request("01" + parent[2:] + ".x"),
-		"version ff":               request("ff" + parent[2:]),
-		"upper case":               request(strings.ToUpper(parent)),
-		"no digit":                 request(strings.Replace(parent, "b7ad", "b7xd", 1)),
-		"flags that are no digits": request(parent[:53] + "0x"),
-		"zero trace id":            request("00-" + strings.Repeat("0", 32) + parent[35:]),
-		"zero parent id":           request(parent[:36] + strings.Repeat("0", 16) + "-01"),
-		"no dash after version":    request("000" + parent[3:]),
-		"no dash after trace id":   request(parent[:35] + "0" + parent[36:]),
-		"no dash after parent id":  request(parent[:52] + "0" + parent[53:]),
-		"two":                      request(parent, parent),
+		"none":                      request(),
+		"empty":                     request(""),
+		"short":                     request(parent[:54]),
+		"version 00 and longer":     request(parent + "-01"),
+		"later version, no dash":    request("01" + parent[2:] + ".x"),
+		"version ff":                request("ff" + parent[2:]),
+		"upper case":                request(strings.ToUpper(parent)),
+		"no digit":                  request(strings.Replace(parent, "b7ad", "b7xd", 1)),
+		"flags that are not digits": request(parent[:53] + "0x"),
+		"zero trace id":             request("00-" + strings.Repeat("0", 32) + parent[35:]),
+		"zero parent id":            request(parent[:36] + strings.Repeat("0", 16) + "-01"),
+		"no dash after version":     request("000" + parent[3:]),
+		"no dash after trace id":    request(parent[:35] + "0" + parent[36:]),
+		"no dash after parent id":   request(parent[:52] + "0" + parent[53:]),
+		"two":                       request(parent, parent),
 	} {
 		parents, states := run(t, trace.Options{}, x)
 		if len(parents) != 1 || !begun.MatchString(parents[0]) || strings.HasPrefix(parents[0], parent[:35]) {

@@ -7,6 +7,6 @@
 // they arrive, which sockets become ready first, when a loop gets the processor, which calls fail.
 // The same seed draws the same history.
 //
-// It must not know HTTP, nor what runs on its loops. A test holds it against the real kernel: the
+// It must not know HTTP, nor what runs on its loops. A test compares it with the real kernel: the
 // same scripts over both.
 package kernel

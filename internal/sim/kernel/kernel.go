@@ -18,11 +18,11 @@ type Profile struct {
 	ShortWrite  float64       // of sends that take only a part
 	SendBuffer  int           // bytes that a socket of a loop's takes and the peer has not acknowledged
 	RecvBuffer  int           // bytes that wait to be read
-	Subset      float64       // of polls that tell of some of what is ready only
+	Subset      float64       // of polls that report only some of what is ready
 	Stall       float64       // of turns after which a loop does not get the processor for a while
 	StallFor    time.Duration // the longest such while
 	Delay       time.Duration // the longest that a loop waits for the processor, usually
-	DialFails   float64       // of connects that fail at once for want of something on this machine, or for want of a route
+	DialFails   float64       // of connects that fail at once because this machine lacks something, or there is no route
 	DialRefused float64       // of connects that are refused although the service listens
 	DialLost    float64       // of connects that nobody ever answers
 	WallSteps   float64       // of turns before which the time of day is set

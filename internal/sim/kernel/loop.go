@@ -24,7 +24,7 @@ type loop struct {
 
 const never = math.MaxInt64
 
-// poller implements reactor.Poller as epoll behaves: what is ready is looked at anew when the loop
+// poller implements reactor.Poller as epoll behaves: what is ready is looked at again when the loop
 // asks, and what is watched for changes is told of once for each.
 type poller struct {
 	k     *Kernel
@@ -134,7 +134,7 @@ const (
 	turnBytes = 3 << 20
 )
 
-// endTurn holds the turn against its bounds.
+// endTurn checks the turn against its bounds.
 func (k *Kernel) endTurn(ls *loop) {
 	for _, e := range k.touched {
 		if e.calls > turnCalls || e.moved > turnBytes {

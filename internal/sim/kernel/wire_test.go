@@ -65,7 +65,7 @@ func (w *wire) settle() {
 	}
 }
 
-// told holds what the poller tells against what is wanted; "" is nothing.
+// told compares what the poller reports with what is expected; "" is nothing.
 func (w *wire) told(when, want string) {
 	w.t.Helper()
 	var events [8]reactor.Event

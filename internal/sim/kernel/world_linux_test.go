@@ -134,7 +134,7 @@ func (r *run) step(step string) {
 	}
 }
 
-// mayRepeat says whether a call took nothing, so that making it again is no other script.
+// mayRepeat says whether a call took nothing, so that making it again is not another script.
 func mayRepeat(words []string, result string) bool {
 	return result == "EAGAIN" || result == "nothing" || result == "waiting" ||
 		words[0] == "unacknowledged"

@@ -184,7 +184,7 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// checkJSON wants a line that encoding/json reads, and the path back as it was, as far as it was valid and not too long.
+// checkJSON expects a line that encoding/json reads, and the path back as it was, as far as it was valid and not too long.
 func checkJSON(t *testing.T, r *Record, path []byte) {
 	line := jsonLine(r)
 	if len(line) > r.bound() || !utf8.ValidString(line) || strings.Count(line, "\n") != 1 {
@@ -202,7 +202,7 @@ func checkJSON(t *testing.T, r *Record, path []byte) {
 	}
 }
 
-// checkCombined wants one line of printable ASCII with the format's six quotes.
+// checkCombined expects one line of printable ASCII with the format's six quotes.
 func checkCombined(t *testing.T, r *Record) {
 	line := combinedLine(r)
 	if len(line) > r.bound() || strings.Count(line, `"`) != 6 || !strings.HasSuffix(line, "\"\n") {

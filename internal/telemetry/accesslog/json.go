@@ -29,7 +29,7 @@ import (
 //	tls              * version, such as "1.3"
 //	listener         * address of the listener as configured
 //
-// Lines are always valid JSON in valid UTF-8, whatever the client sent: bytes that are no UTF-8 become U+FFFD, control
+// Lines are always valid JSON in valid UTF-8, whatever the client sent: bytes that are not UTF-8 become U+FFFD, control
 // characters are escaped. The path and the query are cut at 2,048 bytes, the method at 64, other values at 512.
 type jsonEncoder struct {
 	second int64  // Unix second that stamp is for
@@ -174,7 +174,7 @@ func allPlain(x uint64) bool {
 }
 
 // appendRune writes the first character of v, which is not ASCII, and returns how many bytes of v it took. What would
-// break lines in JavaScript (U+2028, U+2029) or is no UTF-8 is escaped.
+// break lines in JavaScript (U+2028, U+2029) or is not UTF-8 is escaped.
 func appendRune(dst, v []byte) ([]byte, int) {
 	ch, size := utf8.DecodeRune(v)
 	switch {

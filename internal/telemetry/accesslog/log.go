@@ -164,7 +164,7 @@ func (n *Ring) Write(r *Record) {
 	}
 }
 
-// Reopen makes the writer open Path anew, after an outside log rotation has moved the file away. What was in the rings
+// Reopen makes the writer open Path again, after an outside log rotation has moved the file away. What was in the rings
 // before goes to the old file. When opening fails the old file is used on, and the failure is logged.
 func (l *Log) Reopen() {
 	select {

@@ -48,7 +48,7 @@ const (
 	maxOther  = 512
 )
 
-// An escape makes six bytes of one at most (\u001f, and \ufffd for a byte that is no UTF-8).
+// An escape makes six bytes of one at most (\u001f, and \ufffd for a byte that is not UTF-8).
 const widest = 6
 
 // fixed is more than everything but the text values: names, punctuation, numbers, time and the marks of cut values.

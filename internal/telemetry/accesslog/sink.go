@@ -152,7 +152,7 @@ func (s *sink) recovered() {
 	}
 }
 
-// rotate moves path to path.1, path.1 to path.2 and so on, removes what is older than keep, and opens path anew. When
+// rotate moves path to path.1, path.1 to path.2 and so on, removes what is older than keep, and opens path again. When
 // another process has moved the file already (an upgrade has two of them for a while) it only opens it.
 func (s *sink) rotate() {
 	now := time.Now()

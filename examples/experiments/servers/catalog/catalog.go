@@ -20,7 +20,7 @@ type Item struct {
 	Tags  []string `json:"tags"`
 }
 
-// Items are so many goods, made anew for each call as if they came from a database.
+// Items are so many goods, made again for each call as if they came from a database.
 func Items(n int) []Item {
 	items := make([]Item, n)
 	for i := range items {

@@ -31,7 +31,7 @@ func main() {
 		}
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		w.Header().Set("X-Cached", fmt.Sprint(len(cache)))
-		// A client that has gone cannot be told of it.
+		// The error cannot be reported to a client that has gone.
 		_, _ = w.Write(body)
 	})
 	if *profile != "" {

@@ -20,7 +20,7 @@ func main() {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		// A client that has gone cannot be told of it.
+		// The error cannot be reported to a client that has gone.
 		_, _ = w.Write(body)
 	})
 	log.Fatal(http.ListenAndServe(listen, mux))

@@ -41,7 +41,7 @@ func main() {
 			return
 		}
 		defer answer.Body.Close()
-		// A client that has gone cannot be told of it.
+		// The error cannot be reported to a client that has gone.
 		_, _ = io.Copy(w, answer.Body)
 	})))
 }
@@ -57,7 +57,7 @@ func slow() http.Handler {
 		}
 		defer func() { <-working }()
 		time.Sleep(takes)
-		// A client that has gone cannot be told of it.
+		// The error cannot be reported to a client that has gone.
 		_, _ = io.WriteString(w, "found\n")
 	})
 }

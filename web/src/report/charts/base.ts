@@ -1,4 +1,4 @@
-// What all charts share: how one is put on the page and drawn anew, its axes, and the note that follows the pointer.
+// What all charts share: how one is put on the page and redrawn, its axes, and the note that follows the pointer.
 
 import "../sharp";
 import uPlot from "uplot";
@@ -17,7 +17,7 @@ const mounted: (() => void)[] = [];
 const printWidth = 660;
 let printing = false;
 
-// mount puts a chart on the page, and draws it anew when its width changes. A figure without anything to draw is taken away.
+// mount puts a chart on the page, and redraws it when its width changes. A figure without anything to draw is taken away.
 export function mount(name: string, build: Build): void {
   const host = document.querySelector<HTMLElement>(`[data-chart="${name}"]`);
   if (!host) return;
@@ -42,7 +42,7 @@ export function mount(name: string, build: Build): void {
   }).observe(host);
 }
 
-// redraw draws everything anew, after the theme or a choice has changed.
+// redraw draws everything again, after the theme or a choice has changed.
 export function redraw(): void {
   for (const draw of mounted) draw();
 }
@@ -97,7 +97,7 @@ export interface Frame {
   tell?: (index: number) => [string, string][]; // the note's lines at an index of x
 }
 
-// frame makes uPlot's options of what a chart wants. Charts do not zoom, and have no legend: their lines are labelled where they end.
+// frame makes uPlot's options of what a chart needs. Charts do not zoom, and have no legend: their lines are labelled where they end.
 export function frame(f: Frame): uPlot.Options {
   const hooks: uPlot.Hooks.Arrays = {};
   if (f.under) hooks.drawAxes = [(u) => draw(u, f.under!)];

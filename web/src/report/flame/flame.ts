@@ -131,7 +131,7 @@ class Flame {
     this.show(this.top);
   }
 
-  // show draws anew from a node, and gives it the focus: what had it is gone.
+  // show redraws from a node, and gives it the focus: what had it is gone.
   private show(node: Node): void {
     this.current = node;
     this.tip.hide();

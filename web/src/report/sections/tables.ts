@@ -1,4 +1,4 @@
-// Tables whose heads sort them. Rows are moved, never written anew.
+// Tables whose heads sort them. Rows are moved, never rewritten.
 
 export function sortable(table: HTMLTableElement): void {
   const heads = [...table.querySelectorAll<HTMLTableCellElement>("thead th")];
