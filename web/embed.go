@@ -1,5 +1,6 @@
-// Package web holds the front end that is built into the binary. What vite builds from src lies in dist and is not committed, so a binary that was built without
-// npm has no charts; the style sheet is our own and is always there. This room knows nothing of what its pages show.
+// Package web holds the front end that is built into the binary. What vite builds from src lies in
+// dist and is not committed, so a binary that was built without npm has no charts; the style sheet
+// is our own and is always there. This room knows nothing of what its pages show.
 package web
 
 import (

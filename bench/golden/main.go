@@ -1,5 +1,6 @@
-// Command golden makes small run directories of whole ones, for the tests of the diagnosis: what no rule looks at is left out, and so is what says
-// where they were recorded. It refuses a run whose diagnosis would no longer be the same.
+// Command golden makes small run directories of whole ones, for the tests of the diagnosis: what no
+// rule looks at is left out, and so is what says where they were recorded. It refuses a run whose
+// diagnosis would no longer be the same.
 //
 //	python3 bench/patients.py --plimsoll ./plimsoll --keep runs
 //	go run ./bench/golden runs/* internal/lab/diagnose/testdata/recorded
@@ -124,8 +125,9 @@ func copyRun(run *record.Run, dir string) error {
 	return w.Close()
 }
 
-// looked are the steps whose samples and profiles rules look at: those at half of the line and at the line, the overload, the recovery, and those at
-// its rate before it. Where the survey found no line they are the ones nearest to it, so all are kept.
+// looked are the steps whose samples and profiles rules look at: those at half of the line and at
+// the line, the overload, the recovery, and those at its rate before it. Where the survey found no
+// line they are the ones nearest to it, so all are kept.
 func looked(run *record.Run) map[int]bool {
 	kept, gentle := map[int]bool{}, 0.0
 	for i := range run.Steps {
@@ -150,8 +152,9 @@ func looked(run *record.Run) map[int]bool {
 	return kept
 }
 
-// samples are a step's first and last, and between them those at which the metrics page was read or sockets were counted, without what no rule looks
-// at: the page's own series, and each core by itself. Digits that no rule can see are left out, as they are most of an archive.
+// samples are a step's first and last, and between them those at which the metrics page was read or
+// sockets were counted, without what no rule looks at: the page's own series, and each core by
+// itself. Digits that no rule can see are left out, as they are most of an archive.
 func samples(all []measure.Sample) (kept []measure.Sample) {
 	for i, s := range all {
 		_, page := s.Values["go.goroutines"]
@@ -175,7 +178,8 @@ func samples(all []measure.Sample) (kept []measure.Sample) {
 	return kept
 }
 
-// profiles are a step's, without the paths of the machine they were taken on. The diagnosis names a file by the last two parts of its path.
+// profiles are a step's, without the paths of the machine they were taken on. The diagnosis names a
+// file by the last two parts of its path.
 func profiles(run *record.Run, step int) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	for _, kind := range []string{"cpu", "allocs", "goroutine", "mutex", "block"} {

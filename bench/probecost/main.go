@@ -1,10 +1,12 @@
-// Command probecost says what probes cost their target: closed loops that keep it busy all the time, in pairs, one with nothing sampled and one with
-// everything that a survey samples, in random order within each pair. What the target answers in a second is what it can do, and so
-// stands for its load line.
+// Command probecost says what probes cost their target: closed loops that keep it busy all the
+// time, in pairs, one with nothing sampled and one with everything that a survey samples, in random
+// order within each pair. What the target answers in a second is what it can do, and so stands for
+// its load line.
 //
 //	go run ./bench/probecost --pid N --url http://127.0.0.1:18800/ --metrics http://127.0.0.1:18801/metrics --pairs 12 --deep
 //
-// It prints one line of JSON: the change of the goodput with its interval (95 %) and the probability of such differences by chance.
+// It prints one line of JSON: the change of the goodput with its interval (95 %) and the
+// probability of such differences by chance.
 package main
 
 import (

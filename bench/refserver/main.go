@@ -1,8 +1,10 @@
-// Command refserver runs a server whose load line is known, because it is a queue: what a survey says of it can be compared with the truth.
+// Command refserver runs a server whose load line is known, because it is a queue: what a survey
+// says of it can be compared with the truth.
 //
 //	go run ./bench/refserver --workers 4 --service 2ms --exponential --room 100 --address 127.0.0.1:18700 --slo 'p99<50ms,errors<0.1%'
 //
-// It prints its address and its true line as one line of JSON, serves until it is interrupted, and then prints what it counted.
+// It prints its address and its true line as one line of JSON, serves until it is interrupted, and
+// then prints what it counted.
 package main
 
 import (
@@ -20,8 +22,8 @@ import (
 	"plimsoll/internal/lab/slo"
 )
 
-// lineArrivals is how many requests each rate of the search for the true line is tried with, and lineSeeds how many such lines it is the mean of:
-// together they put it within about 0.2 %.
+// lineArrivals is how many requests each rate of the search for the true line is tried with, and
+// lineSeeds how many such lines it is the mean of: together they put it within about 0.2 %.
 const (
 	lineArrivals = 2_000_000
 	lineSeeds    = 3

@@ -1,5 +1,6 @@
-// Command steady sends requests at a steady rate, whatever the answers, and counts every failure by its kind. The
-// reload and upgrade measurements use it, because wrk slows down when its server does and so hides what went wrong.
+// Command steady sends requests at a steady rate, whatever the answers, and counts every failure by
+// its kind. The reload and upgrade measurements use it, because wrk slows down when its server does
+// and so hides what went wrong.
 //
 // It knows HTTP/1.1 over net/http's reader, and nothing of plimsoll: it can be aimed at any server.
 package main

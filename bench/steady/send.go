@@ -32,22 +32,26 @@ type result struct {
 	Sent   int `json:"sent"`
 	OK     int `json:"ok"`
 	Failed int `json:"failed"`
-	// Kinds counts the failures: "connect", "write", "timeout", "reset", "closed" (the connection ended without an answer),
-	// "cut" (it ended within one), "malformed", and "status 503" for a status that is not 2xx.
+	// Kinds counts the failures: "connect", "write", "timeout", "reset", "closed" (the connection
+	// ended without an answer), "cut" (it ended within one), "malformed", and "status 503" for a
+	// status that is not 2xx.
 	Kinds map[string]int `json:"kinds"`
 	// Goodbyes counts answers with Connection: close. They are not failures: the client was told.
 	Goodbyes int `json:"goodbyes"`
-	// Late counts requests that were sent more than 10 ms after their time, because their connection was still busy or
-	// this program was short of CPU. When it is a large share, the rate was not held.
+	// Late counts requests that were sent more than 10 ms after their time, because their
+	// connection was still busy or this program was short of CPU. When it is a large share, the
+	// rate was not held.
 	Late int `json:"late"`
-	// P50, P99 and Max are milliseconds from the time a request was to be sent to its whole answer, of those that were OK.
+	// P50, P99 and Max are milliseconds from the time a request was to be sent to its whole answer,
+	// of those that were OK.
 	P50 float64 `json:"p50_ms"`
 	P99 float64 `json:"p99_ms"`
 	Max float64 `json:"max_ms"`
 }
 
-// send sends the plan's requests. Request i is due at i/rate, and belongs to connection i modulo connections, so that the schedule
-// depends on nothing the server does. It returns when all are answered or failed, or ctx has ended.
+// send sends the plan's requests. Request i is due at i/rate, and belongs to connection i modulo
+// connections, so that the schedule depends on nothing the server does. It returns when all are
+// answered or failed, or ctx has ended.
 func send(ctx context.Context, p plan) result {
 	var (
 		all   sync.WaitGroup
@@ -115,7 +119,8 @@ func (s *sender) run(ctx context.Context, start time.Time, first int) {
 	}
 }
 
-// one sends a request and reads its answer; it returns the kind of failure, or nothing. A failure is never tried again.
+// one sends a request and reads its answer; it returns the kind of failure, or nothing. A failure
+// is never tried again.
 func (s *sender) one(ctx context.Context) string {
 	if s.conn == nil && s.dial(ctx) != nil {
 		return "connect"

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// A demo that is killed must not leave the shop and the gateway behind. This process plays the demo when it is started again.
+// A demo that is killed must not leave the shop and the gateway behind. This process plays the demo
+// when it is started again.
 func TestWhatRunsAsideEndsWithWhoeverStartedIt(t *testing.T) {
 	if os.Getenv("PLIMSOLL_TEST_ASIDE") != "" {
 		aside := exec.Cmd{Path: "/bin/sleep", Args: []string{"sleep", "600"}, SysProcAttr: aside()}
@@ -39,7 +40,8 @@ func TestWhatRunsAsideEndsWithWhoeverStartedIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	parent.Wait()
-	// The process is nobody's child now; its entry goes when the signal has been served, or stays as that of one that waits to be reaped.
+	// The process is nobody's child now; its entry goes when the signal has been served, or stays
+	// as that of one that waits to be reaped.
 	for deadline := time.Now().Add(20 * time.Second); ; runtime.Gosched() {
 		stat, err := os.ReadFile("/proc/" + pid + "/stat")
 		if err != nil || strings.Contains(string(stat), ") Z ") {

@@ -35,7 +35,8 @@ type console struct {
 	out, err io.Writer
 	// colour says whether err may be coloured: it is a terminal, and nobody asked for plain text.
 	colour bool
-	// columns is the width, as it is now, of the terminal that err is; it is nil where err is none that can be drawn on.
+	// columns is the width, as it is now, of the terminal that err is; it is nil where err is none
+	// that can be drawn on.
 	columns func() int
 }
 
@@ -50,8 +51,9 @@ func newConsole(out, err *os.File) *console {
 	return c
 }
 
-// fail prints an error, one line for each thing that is wrong, and returns the exit code it means; 0 when there is none. An error may quote a file or a
-// target that wants to move the terminal's cursor.
+// fail prints an error, one line for each thing that is wrong, and returns the exit code it means;
+// 0 when there is none. An error may quote a file or a target that wants to move the terminal's
+// cursor.
 func (c *console) fail(err error) int {
 	if err == nil {
 		return 0

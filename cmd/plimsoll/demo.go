@@ -11,11 +11,13 @@ import (
 	"plimsoll/internal/demo"
 )
 
-// demoStock is how many pieces of each thing the demo's shop has: few, so that a person can sell one out.
+// demoStock is how many pieces of each thing the demo's shop has: few, so that a person can sell
+// one out.
 const demoStock = 50
 
-// The shop's load line: four requests at a time, each with the database for 2 ms on average at one instance and 3 ms at the other, are about 1,600
-// a second, which is little enough for any machine to offer twice as much.
+// The shop's load line: four requests at a time, each with the database for 2 ms on average at one
+// instance and 3 ms at the other, are about 1,600 a second, which is little enough for any machine
+// to offer twice as much.
 const (
 	demoConnections = 4
 	demoService     = 2 * time.Millisecond
@@ -61,7 +63,8 @@ func (d *demoCommand) Run(ctx context.Context, c *console, gateway gatewayRunner
 	return d.serve(ctx, c, gateway)
 }
 
-// serve starts the shop and the gateway, and stays until the context ends or, with --once, the visit is over.
+// serve starts the shop and the gateway, and stays until the context ends or, with --once, the
+// visit is over.
 func (d *demoCommand) serve(ctx context.Context, c *console, gateway gatewayRunner) (err error) {
 	stock := demo.NewStock(demoStock)
 	stock.Connect(demoConnections)
@@ -85,7 +88,8 @@ func (d *demoCommand) serve(ctx context.Context, c *console, gateway gatewayRunn
 	return d.behind(ctx, c, gateway, files)
 }
 
-// behind runs the gateway in front of the shop until the context ends or what is done with it is over, and returns when the gateway has ended.
+// behind runs the gateway in front of the shop until the context ends or what is done with it is
+// over, and returns when the gateway has ended.
 func (d *demoCommand) behind(ctx context.Context, c *console, gateway gatewayRunner, files demo.Files) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -141,8 +145,9 @@ Ctrl-C stops it.
 
 type listens struct{ flag, address string }
 
-// portsFree opens each address for a moment. The gateway's own listeners share their ports (SO_REUSEPORT), so that
-// without this two demos of one user would take turns with each other's requests.
+// portsFree opens each address for a moment. The gateway's own listeners share their ports
+// (SO_REUSEPORT), so that without this two demos of one user would take turns with each other's
+// requests.
 func portsFree(all []listens) error {
 	for _, l := range all {
 		listener, err := net.Listen("tcp", l.address)

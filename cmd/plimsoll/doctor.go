@@ -68,7 +68,8 @@ func (k *doctorCommand) Run(ctx context.Context, c *console) error {
 	return c.print([]byte(checkUp(report, colourful(c.out))))
 }
 
-// colourful says whether a result may be coloured: it goes to a terminal, and nobody asked for plain text.
+// colourful says whether a result may be coloured: it goes to a terminal, and nobody asked for
+// plain text.
 func colourful(out io.Writer) bool {
 	f, is := out.(*os.File)
 	if !is || os.Getenv("TERM") == "dumb" || os.Getenv("NO_COLOR") != "" {

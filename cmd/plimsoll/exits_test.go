@@ -11,8 +11,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// exits is the script command "exits CODE PROGRAM ARG...", which runs a program, expects that exit code and leaves what
-// was printed in the files out and err. CODE may be several, as 0|3: an open loop on a busy machine may rightly be INVALID.
+// exits is the script command "exits CODE PROGRAM ARG...", which runs a program, expects that exit
+// code and leaves what was printed in the files out and err. CODE may be several, as 0|3: an open
+// loop on a busy machine may rightly be INVALID.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM ARG...")

@@ -107,7 +107,8 @@ func sameCommand(ctx context.Context, c *console, e *experiment.Experiment, self
 	return run
 }
 
-// howIsolated is what the end of a command in a network namespace of its own means. What it had to say it has printed.
+// howIsolated is what the end of a command in a network namespace of its own means. What it had to
+// say it has printed.
 func howIsolated(run *exec.Cmd, err error) error {
 	ended, ok := errors.AsType[*exec.ExitError](err)
 	switch {
@@ -175,7 +176,8 @@ func (k *experimentCommand) conclude(c *console, dir string, m *experiment.Manif
 	return nil
 }
 
-// beginning is what an experiment says before it begins: how long it takes, and whether it can show anything.
+// beginning is what an experiment says before it begins: how long it takes, and whether it can show
+// anything.
 func beginning(e *experiment.Experiment) string {
 	line := fmt.Sprintf("%s: %s in %s, about %s", format.Clean(e.Name), many(len(e.Values), "value"), many(e.Repeat, "round"),
 		format.Duration(float64(e.Time())))
@@ -280,7 +282,8 @@ func experimentTable(m *experiment.Manifest, r *experiment.Result) string {
 	return b.String()
 }
 
-// figureTable is one figure: a line for each value, and under them, where each is compared with each, a line for each pair.
+// figureTable is one figure: a line for each value, and under them, where each is compared with
+// each, a line for each pair.
 func figureTable(m *experiment.Manifest, f *experiment.FigureResult) string {
 	t := text.Table{Left: []int{4}}
 	head := "difference"

@@ -17,7 +17,8 @@ import (
 	"plimsoll/internal/lab/experiment"
 )
 
-// trial writes an experiment's directory by hand: ten rounds, in which b is 12 % slower, and c fails.
+// trial writes an experiment's directory by hand: ten rounds, in which b is 12 % slower, and c
+// fails.
 func trial(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -17,8 +17,8 @@ import (
 // tool names this program in what it writes.
 func tool() string { return "plimsoll " + buildVersion() }
 
-// emptyDirectory refuses a directory that holds something, before a load is offered whose results could then not be kept in it. One that is
-// not there is as good as empty, and so is none.
+// emptyDirectory refuses a directory that holds something, before a load is offered whose results
+// could then not be kept in it. One that is not there is as good as empty, and so is none.
 func emptyDirectory(flag, dir string) error {
 	if dir == "" {
 		return nil
@@ -35,7 +35,8 @@ func emptyDirectory(flag, dir string) error {
 	return nil
 }
 
-// hasFolder refuses a file that cannot be written, as its folder is not there or it is one itself, for the same reason.
+// hasFolder refuses a file that cannot be written, as its folder is not there or it is one itself,
+// for the same reason.
 func hasFolder(flag, path string) error {
 	if path == "" {
 		return nil
@@ -49,7 +50,8 @@ func hasFolder(flag, path string) error {
 	return nil
 }
 
-// writeFile writes a file whole or not at all: what was there before stays until the new one is complete.
+// writeFile writes a file whole or not at all: what was there before stays until the new one is
+// complete.
 func writeFile(path string, content []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".plimsoll-*")
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// reserved is how many descriptors the process needs besides its connections: loops, files of a run directory, probes.
+// reserved is how many descriptors the process needs besides its connections: loops, files of a run
+// directory, probes.
 const reserved = 64
 
 // allowDescriptors raises the soft limit of descriptors as far as so many connections need it.
@@ -51,8 +52,9 @@ func machine(near bool, pid int) record.Machine {
 		TargetLocal: near, TargetPID: pid}
 }
 
-// loopsFor is how many loops a generator gets that was asked for so many, 0 being no wish: all processors, and half of them when the
-// target has to live on the others. There are never more than connections.
+// loopsFor is how many loops a generator gets that was asked for so many, 0 being no wish: all
+// processors, and half of them when the target has to live on the others. There are never more than
+// connections.
 func loopsFor(asked, connections int, near bool) int {
 	n := asked
 	if n == 0 {
@@ -64,8 +66,8 @@ func loopsFor(asked, connections int, near bool) int {
 	return min(n, connections)
 }
 
-// makeRoom lets the loops keep their processors to themselves, with one more for what runs beside them: handshakes, probes, the progress
-// line. It returns what undoes it.
+// makeRoom lets the loops keep their processors to themselves, with one more for what runs beside
+// them: handshakes, probes, the progress line. It returns what undoes it.
 func makeRoom(loops int) (undo func()) {
 	before := runtime.GOMAXPROCS(0)
 	if before > loops {

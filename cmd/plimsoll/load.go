@@ -171,8 +171,8 @@ func (k *loadCommand) plan(target load.Target) (*planned, error) {
 	return p, nil
 }
 
-// profile is the offered rate in requests a second; nil is a closed loop. A rate that is given stands for the scenario's, and bursts come on
-// top of either.
+// profile is the offered rate in requests a second; nil is a closed loop. A rate that is given
+// stands for the scenario's, and bursts come on top of either.
 func (k *loadCommand) profile(given *pace.Profile) (*pace.Profile, error) {
 	if k.Closed || k.Rate == "" && given == nil {
 		return nil, nil

@@ -1,7 +1,9 @@
-// Command plimsoll is an API gateway that knows how much load it, and the services behind it, can carry.
+// Command plimsoll is an API gateway that knows how much load it, and the services behind it, can
+// carry.
 //
-// This package is the command line and nothing else: one file for each subcommand, each of which turns flags into a
-// call of a room that does the work. It must know nothing of sockets, loops or protocols.
+// This package is the command line and nothing else: one file for each subcommand, each of which
+// turns flags into a call of a room that does the work. It must know nothing of sockets, loops or
+// protocols.
 package main
 
 import (
@@ -52,7 +54,8 @@ func main() {
 	os.Exit(run(os.Args[1:], newConsole(os.Stdout, os.Stderr), runGateway))
 }
 
-// run is the whole program: it reads the arguments, runs the command they name and returns the exit code.
+// run is the whole program: it reads the arguments, runs the command they name and returns the exit
+// code.
 func run(args []string, c *console, gateway gatewayRunner) int {
 	parser, err := kong.New(&commandLine{}, kong.Name("plimsoll"), kong.Description(about), kong.Writers(c.out, c.err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}))
@@ -72,8 +75,9 @@ func run(args []string, c *console, gateway gatewayRunner) int {
 	return c.fail(chosen.Run(c, gateway))
 }
 
-// untilStopped is a context that ends at the first SIGINT or SIGTERM. The next one then has its usual effect, so that
-// a person who does not want to wait for the drain can end the process at once.
+// untilStopped is a context that ends at the first SIGINT or SIGTERM. The next one then has its
+// usual effect, so that a person who does not want to wait for the drain can end the process at
+// once.
 func untilStopped() (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
@@ -88,7 +92,8 @@ func usageError(err error) error {
 			command = node.FullPath()
 		}
 	}
-	// The parser lists "" among the choices of what may be left out, and calls times by their type's name.
+	// The parser lists "" among the choices of what may be left out, and calls times by their
+	// type's name.
 	said := strings.NewReplacer(`,"" but`, ` but`, "expected duration but", "expected a time such as 30s or 1m30s but").Replace(err.Error())
 	said, _, _ = strings.Cut(said, ": time: ")
 	return withExit{exitUsage, errors.New(said + " (" + command + " --help says what can be given)")}

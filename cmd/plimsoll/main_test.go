@@ -20,9 +20,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"plimsoll": main})
 }
 
-// TestTheCommandLine runs each script in testdata/script. $TAKEN is an address that something listens on; $FREE,
-// $FREE2 and $FREE3 are addresses that nothing does. $TARGET and $TLS are services to load, see offerTargets. $PLIMSOLL is
-// the program, for scripts without a $PATH.
+// TestTheCommandLine runs each script in testdata/script. $TAKEN is an address that something
+// listens on; $FREE, $FREE2 and $FREE3 are addresses that nothing does. $TARGET and $TLS are
+// services to load, see offerTargets. $PLIMSOLL is the program, for scripts without a $PATH.
 func TestTheCommandLine(t *testing.T) {
 	taken := listen(t).Addr().String()
 	ports := freePorts(t)

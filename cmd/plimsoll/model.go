@@ -29,7 +29,8 @@ Examples:
     plimsoll model runs/today --json | jq .Smallest`
 }
 
-// Run makes the model again from the raw results. Predictions are what they were: they were made before the rest was known.
+// Run makes the model again from the raw results. Predictions are what they were: they were made
+// before the rest was known.
 func (k *modelCommand) Run(c *console) error {
 	run, err := openRun(c, k.Dir)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"plimsoll/internal/lab/text"
 )
 
-// liveWindow is how often progress is redrawn, and how many of them make the second that it tells of.
+// liveWindow is how often progress is redrawn, and how many of them make the second that it tells
+// of.
 const (
 	liveWindow = 250 * time.Millisecond
 	liveCount  = 4
@@ -35,7 +36,8 @@ type offer struct {
 	windows []measure.Window
 }
 
-// run offers the load. early is why it ended before it was done, or empty. An error means that there is nothing to report.
+// run offers the load. early is why it ended before it was done, or empty. An error means that
+// there is nothing to report.
 func (o *offer) run(ctx context.Context, c *console) (t *measure.Totals, early string, err error) {
 	if err := allowDescriptors(o.options.Connections); err != nil {
 		return nil, "", err
@@ -71,7 +73,8 @@ func (o *offer) run(ctx context.Context, c *console) (t *measure.Totals, early s
 	return t, early, nil
 }
 
-// stoppedEarly is the error of something that a person may have stopped before there was anything to report.
+// stoppedEarly is the error of something that a person may have stopped before there was anything
+// to report.
 func stoppedEarly(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return withExit{exitUnexpected, errors.New("it was stopped before it had begun")}
@@ -79,7 +82,8 @@ func stoppedEarly(ctx context.Context, err error) error {
 	return err
 }
 
-// recent is the windows of about the last second. Its methods are for one goroutine at a time, but not for the same one always.
+// recent is the windows of about the last second. Its methods are for one goroutine at a time, but
+// not for the same one always.
 type recent struct {
 	mu   sync.Mutex
 	last []*measure.Window
@@ -125,7 +129,8 @@ type outcomeOfRequest struct {
 	Percentiles []percentiles
 }
 
-// percentiles are one quantile of both times, in nanoseconds. One that lies among requests that failed is null.
+// percentiles are one quantile of both times, in nanoseconds. One that lies among requests that
+// failed is null.
 type percentiles struct {
 	Share             float64
 	Response, Service *int64

@@ -96,7 +96,8 @@ func (k *planCommand) Run(c *console) error {
 	return err
 }
 
-// written says where the manifest is, or that there is none, or shows it where it was given no place.
+// written says where the manifest is, or that there is none, or shows it where it was given no
+// place.
 func written(path string, manifest []byte) string {
 	switch {
 	case manifest == nil && path != "":

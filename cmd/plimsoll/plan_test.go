@@ -14,7 +14,8 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// plannable writes a run whose line is 1000 to 1100 requests a second, with a request of 500 µs of processor where it is to be known.
+// plannable writes a run whose line is 1000 to 1100 requests a second, with a request of 500 µs of
+// processor where it is to be known.
 func plannable(t *testing.T, processor bool, line record.Line) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")

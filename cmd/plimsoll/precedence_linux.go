@@ -8,12 +8,15 @@ import (
 	"syscall"
 )
 
-// precedence is the nice value of a generator beside its target. A target that is at its line has a runnable thread for every processor, and the
-// scheduler then lets a generator of equal rank wait 5 to 12 ms for its turn: requests would be late, and the step INVALID, just where it matters.
-// The generator takes no more processor time than before; it takes it when it is due, as another machine's would arrive.
+// precedence is the nice value of a generator beside its target. A target that is at its line has a
+// runnable thread for every processor, and the scheduler then lets a generator of equal rank wait 5
+// to 12 ms for its turn: requests would be late, and the step INVALID, just where it matters. The
+// generator takes no more processor time than before; it takes it when it is due, as another
+// machine's would arrive.
 const precedence = -10
 
-// precede gives this process precedence over the others of the machine, where it may. Threads that are made later have it from those that make them.
+// precede gives this process precedence over the others of the machine, where it may. Threads that
+// are made later have it from those that make them.
 func precede() error {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"plimsoll/internal/lab/text"
 )
 
-// progress is one line at the bottom of a terminal that is drawn again and again. Where there is no terminal nothing is drawn, and only
-// what is said stays.
+// progress is one line at the bottom of a terminal that is drawn again and again. Where there is no
+// terminal nothing is drawn, and only what is said stays.
 type progress struct {
 	mu      sync.Mutex
 	out     io.Writer
@@ -25,8 +25,8 @@ func (c *console) progress() *progress { return &progress{out: c.err, columns: c
 // terminal says whether anything is drawn.
 func (p *progress) terminal() bool { return p.columns != nil }
 
-// show draws a line over the last one, in one write, so that it does not flicker. It is cut to the terminal's width as that is now: a line
-// that wraps could not be drawn over.
+// show draws a line over the last one, in one write, so that it does not flicker. It is cut to the
+// terminal's width as that is now: a line that wraps could not be drawn over.
 func (p *progress) show(line string) {
 	if !p.terminal() {
 		return

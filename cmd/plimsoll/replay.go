@@ -145,14 +145,16 @@ func (k *replayCommand) print(c *console, loops int, stats *replay.Stats, kept *
 		text.Replay(stats, kept), text.Load(&text.Run{Totals: t, TLS: strings.HasPrefix(k.Target, "https"), Early: early}))))
 }
 
-// perSecond is what was due and sent in each second of a replay, which may last for days, without the windows' histograms.
+// perSecond is what was due and sent in each second of a replay, which may last for days, without
+// the windows' histograms.
 type perSecond struct {
 	mu      sync.Mutex
 	windows []measure.Window
 	last    *measure.Window // the last one that has a lag
 }
 
-// mostSeconds bounds what is kept: a replay of more than a week is compared with its log for its first week.
+// mostSeconds bounds what is kept: a replay of more than a week is compared with its log for its
+// first week.
 const mostSeconds = 7 * 86_400
 
 func (p *perSecond) add(w *measure.Window) {
@@ -173,7 +175,8 @@ func (p *perSecond) add(w *measure.Window) {
 	into.Sent += w.Sent
 }
 
-// against compares what was sent with the log's plan, in the steps of it that were whole when the run had lasted for so long.
+// against compares what was sent with the log's plan, in the steps of it that were whole when the
+// run had lasted for so long.
 func (p *perSecond) against(plan replay.ArrivalPlan, lasted int64) *text.Kept {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,8 +20,9 @@ type gatewayOptions struct {
 	Ready func()
 }
 
-// gatewayRunner starts a gateway and returns when it has ended: nil after ctx ended and what was under way has drained,
-// config.Errors when the configuration is wrong, any other error when it could not start or go on.
+// gatewayRunner starts a gateway and returns when it has ended: nil after ctx ended and what was
+// under way has drained, config.Errors when the configuration is wrong, any other error when it
+// could not start or go on.
 type gatewayRunner func(ctx context.Context, o gatewayOptions) error
 
 // runGateway is the gatewayRunner of the real program.

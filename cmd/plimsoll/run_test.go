@@ -13,7 +13,8 @@ import (
 	"plimsoll/internal/config"
 )
 
-// command runs the program with a gateway that is a function, and returns the exit code and what was printed.
+// command runs the program with a gateway that is a function, and returns the exit code and what
+// was printed.
 func command(gateway gatewayRunner, args ...string) (code int, out, errs string) {
 	var o, e bytes.Buffer
 	code = run(args, &console{out: &o, err: &e}, gateway)
@@ -24,7 +25,8 @@ func failing(err error) gatewayRunner {
 	return func(context.Context, gatewayOptions) error { return err }
 }
 
-// untilToldTo is a gateway that is ready at once and runs until its context ends, which it brings about itself by signal.
+// untilToldTo is a gateway that is ready at once and runs until its context ends, which it brings
+// about itself by signal.
 func untilToldTo(signal syscall.Signal) gatewayRunner {
 	return func(ctx context.Context, o gatewayOptions) error {
 		if o.Ready != nil {

@@ -6,10 +6,12 @@ import (
 	"strings"
 )
 
-// secretive are parts of the names of header fields whose values stay out of run directories and reports, which are made to be passed around.
+// secretive are parts of the names of header fields whose values stay out of run directories and
+// reports, which are made to be passed around.
 var secretive = []string{"auth", "cookie", "token", "key", "secret", "password", "session", "signature"}
 
-// withoutSecrets is a command line in which the values of such fields, and passwords in URLs, are left out.
+// withoutSecrets is a command line in which the values of such fields, and passwords in URLs, are
+// left out.
 func withoutSecrets(args []string) []string {
 	out := slices.Clone(args)
 	for i, a := range out {

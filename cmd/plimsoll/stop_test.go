@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// interrupting is a service that has its caller's process told to stop when it answers its n-th request.
+// interrupting is a service that has its caller's process told to stop when it answers its n-th
+// request.
 func interrupting(t *testing.T, n uint64) string {
 	t.Helper()
 	var count atomic.Uint64

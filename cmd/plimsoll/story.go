@@ -18,8 +18,9 @@ import (
 // demoObjectives is what the demo's survey holds the shop to.
 const demoObjectives = "p99<50ms,errors<0.1%"
 
-// story is the demo as a whole: a gateway in front of a shop is shown at work, then its load line is found. Each part is a process of its own
-// and a command that anybody can type: what is surveyed must not share its memory, its scheduler and its processor time with the generator.
+// story is the demo as a whole: a gateway in front of a shop is shown at work, then its load line
+// is found. Each part is a process of its own and a command that anybody can type: what is surveyed
+// must not share its memory, its scheduler and its processor time with the generator.
 func (d *demoCommand) story(ctx context.Context, c *console) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -41,12 +42,13 @@ func (d *demoCommand) flags() []string {
 	return []string{"--http", d.HTTP, "--https", d.HTTPS, "--admin", d.Admin}
 }
 
-// part runs this program with other arguments to its end, on the same terminal. That it failed has been printed by then.
+// part runs this program with other arguments to its end, on the same terminal. That it failed has
+// been printed by then.
 func (d *demoCommand) part(ctx context.Context, c *console, self string, args ...string) error {
 	run := exec.CommandContext(ctx, self, args...)
 	run.Stdout, run.Stderr = c.out, c.err
-	// A terminal's Ctrl-C goes to a whole group of processes. In one of its own the part hears of it once, from here: a second SIGINT would end a
-	// survey before it has written its report.
+	// A terminal's Ctrl-C goes to a whole group of processes. In one of its own the part hears of
+	// it once, from here: a second SIGINT would end a survey before it has written its report.
 	run.SysProcAttr = aside()
 	run.Cancel = func() error { return run.Process.Signal(syscall.SIGINT) }
 	run.WaitDelay = 30 * time.Second
@@ -57,8 +59,8 @@ func (d *demoCommand) part(ctx context.Context, c *console, self string, args ..
 	return err
 }
 
-// serveAside starts shop and gateway, and returns when they serve. stop ends them. Ctrl-C does not reach them: the survey comes to
-// its end first.
+// serveAside starts shop and gateway, and returns when they serve. stop ends them. Ctrl-C does not
+// reach them: the survey comes to its end first.
 func (d *demoCommand) serveAside(ctx context.Context, c *console, self string) (stop func() error, err error) {
 	serve := exec.Command(self, append([]string{"demo", "--stay"}, d.flags()...)...)
 	serve.Stderr = c.err

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Ctrl-C on a terminal goes to all processes of a group, and the demo passes on its own: a part that shared the group would get two, and the second
-// one ends a survey without a report.
+// Ctrl-C on a terminal goes to all processes of a group, and the demo passes on its own: a part
+// that shared the group would get two, and the second one ends a survey without a report.
 func TestAPartOfTheDemoHearsOfCtrlCOnce(t *testing.T) {
 	var out bytes.Buffer
 	c := &console{out: &out, err: &out}

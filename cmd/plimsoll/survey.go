@@ -124,7 +124,8 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 	b.close()
 	if result != nil {
 		b.complete(result, k.Seed)
-		// What follows an error fails by the same cause, as a disk that is full: it is tried, and the first error told.
+		// What follows an error fails by the same cause, as a disk that is full: it is tried, and
+		// the first error told.
 		err = cmp.Or(err, w.Result(result))
 	}
 	err = cmp.Or(err, w.Close())
@@ -242,8 +243,9 @@ func runDirectory(authority string, now time.Time) string {
 	return filepath.Join(runsFolder, host+"-"+now.Format(stampForm))
 }
 
-// tell shows what a survey does. Its news, such as the line that it predicts before it looks for it, stays; on a terminal there is a line
-// below that is drawn again and again, and elsewhere one for each step that has ended.
+// tell shows what a survey does. Its news, such as the line that it predicts before it looks for
+// it, stays; on a terminal there is a line below that is drawn again and again, and elsewhere one
+// for each step that has ended.
 func tell(p *progress) func(survey.Event) {
 	live := &recent{}
 	return func(e survey.Event) {

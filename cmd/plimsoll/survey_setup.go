@@ -70,8 +70,9 @@ func (k *surveyCommand) setUp(ctx context.Context, target load.Target, script lo
 	return b, nil
 }
 
-// profiles has the target profiled at half of its line, at it and beyond it: in the steps that the line is not made of, as a profile costs the target
-// some of what it can do. nil when there is nothing to profile with.
+// profiles has the target profiled at half of its line, at it and beyond it: in the steps that the
+// line is not made of, as a profile costs the target some of what it can do. nil when there is
+// nothing to profile with.
 func (b *surveySetup) profiles(url string) func(ctx context.Context, p measure.StepPlan) map[string][]byte {
 	if url == "" {
 		return nil
@@ -101,8 +102,8 @@ func (b *surveySetup) profiles(url string) func(ctx context.Context, p measure.S
 // profileMaking is kept for the writing of profiles, so that they are there when the step is over.
 const profileMaking = 500 * time.Millisecond
 
-// profilesOf are the kinds of profile that a phase is there for. Beyond the line, and after it, what matters is what the processor does and where goroutines
-// pile up.
+// profilesOf are the kinds of profile that a phase is there for. Beyond the line, and after it,
+// what matters is what the processor does and where goroutines pile up.
 func profilesOf(phase string) []scrape.Kind {
 	switch phase {
 	case measure.PhaseHalf, measure.PhaseAtLine:
@@ -156,8 +157,9 @@ func (k *surveyCommand) perConnection() int {
 	return 0
 }
 
-// Step is the runner's. A generator that was late beside its target takes precedence over it from then on. It does not from the start: a target that has
-// processors to spare is disturbed less by a generator of its own rank.
+// Step is the runner's. A generator that was late beside its target takes precedence over it from
+// then on. It does not from the start: a target that has processors to spare is disturbed less by a
+// generator of its own rank.
 func (b *surveySetup) Step(ctx context.Context, p measure.StepPlan, stop func(w *measure.Window) (reason string)) (*measure.Step, string, error) {
 	s, stopped, err := b.Runner.Step(ctx, p, stop)
 	if b.near && !b.ahead && s != nil && s.Totals.Generator.Invalid != "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// service is what the lab's commands are tried on: / answers "hello", /flaky says 503 to every other request, /echo says the method, the
-// field X-Word and the body in a field.
+// service is what the lab's commands are tried on: / answers "hello", /flaky says 503 to every
+// other request, /echo says the method, the field X-Word and the body in a field.
 func service() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
@@ -34,8 +34,9 @@ func service() http.Handler {
 	return mux
 }
 
-// offerTargets starts the service over http and https for a script, as $TARGET and $TLS (URLs without a path) and $ADDRESS (the
-// former's host and port); ca.pem is the certificate of the latter's authority.
+// offerTargets starts the service over http and https for a script, as $TARGET and $TLS (URLs
+// without a path) and $ADDRESS (the former's host and port); ca.pem is the certificate of the
+// latter's authority.
 func offerTargets(env *testscript.Env) error {
 	plain := httptest.NewServer(service())
 	env.Defer(plain.Close)

@@ -6,7 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// version is set by the Makefile from git; a binary that was built by hand says what Go knows of it.
+// version is set by the Makefile from git; a binary that was built by hand says what Go knows of
+// it.
 var version string
 
 type versionCommand struct {

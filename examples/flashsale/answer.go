@@ -19,7 +19,8 @@ func newAnswers(changed bool) answers {
 	return reflected{}
 }
 
-// reflected is the first day: a map of anything, made readable for people whom no answer ever reaches.
+// reflected is the first day: a map of anything, made readable for people whom no answer ever
+// reaches.
 type reflected struct{}
 
 func (reflected) encode(b *basket, receipt string) []byte {

@@ -10,14 +10,16 @@ import (
 	"plimsoll/examples/patients/ward"
 )
 
-// The limits of the first day are those that many machines still give a service: 1,024 descriptors, and a backlog of 128.
+// The limits of the first day are those that many machines still give a service: 1,024 descriptors,
+// and a backlog of 128.
 const (
 	fewDescriptors = 1024
 	shortBacklog   = 128
 )
 
-// setLimits sets what the first day has, or leaves the limits as they are when the change is made: Go's runtime has then raised the descriptors to what
-// the machine allows, and net.Listen takes the backlog from the kernel.
+// setLimits sets what the first day has, or leaves the limits as they are when the change is made:
+// Go's runtime has then raised the descriptors to what the machine allows, and net.Listen takes the
+// backlog from the kernel.
 func setLimits(p *ward.Patient, changed bool) error {
 	if changed {
 		return nil

@@ -1,5 +1,6 @@
-// Command flashsale is the service of the flash-sale study: a sale of a few articles that many people want at once. It is written as one writes
-// it on the first day, and --step N turns on the first N of the seven changes that make it fast, each in a file of its own:
+// Command flashsale is the service of the flash-sale study: a sale of a few articles that many
+// people want at once. It is written as one writes it on the first day, and --step N turns on the
+// first N of the seven changes that make it fast, each in a file of its own:
 //
 //	1 voucher.go   the hot spot: a pattern is compiled once, not for each request
 //	2 answer.go    the answer is appended to a buffer, not encoded by way of a map
@@ -64,7 +65,8 @@ func build(ctx context.Context, bank string, step int) *sale {
 	return &sale{newVouchers(step >= 1), newAnswers(step >= 2), newPayments(bank, step >= 3), newWinners(ctx, step >= 4), newBaskets(step >= 5), newStock(step >= 6)}
 }
 
-// articles are on sale, and each has more pieces than any measurement buys: the study is about speed, and not about being sold out.
+// articles are on sale, and each has more pieces than any measurement buys: the study is about
+// speed, and not about being sold out.
 const (
 	articles = 8
 	pieces   = 1 << 40

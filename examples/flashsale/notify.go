@@ -24,7 +24,8 @@ func newWinners(ctx context.Context, changed bool) winners {
 	return q
 }
 
-// forgotten is the first day: a goroutine for each winner waits for somebody to take the receipt, and whoever was to take it was never written.
+// forgotten is the first day: a goroutine for each winner waits for somebody to take the receipt,
+// and whoever was to take it was never written.
 type forgotten struct{ receipts chan string }
 
 func (f forgotten) tell(receipt string) {
@@ -33,7 +34,8 @@ func (f forgotten) tell(receipt string) {
 	go func() { f.receipts <- string(message) }()
 }
 
-// queued has one goroutine that takes them from a bounded queue; when that is full a winner is not told, which is what the sale's page is for.
+// queued has one goroutine that takes them from a bounded queue; when that is full a winner is not
+// told, which is what the sale's page is for.
 type queued struct{ receipts chan string }
 
 func (q queued) tell(receipt string) {

@@ -55,8 +55,9 @@ type payments struct {
 // idleConnections is more than the requests that are ever under way at once.
 const idleConnections = 512
 
-// newPayments makes the client. On the first day it is the default one, which keeps two idle connections to a host: all others are made again for each
-// request. Its timeout is there from the first day.
+// newPayments makes the client. On the first day it is the default one, which keeps two idle
+// connections to a host: all others are made again for each request. Its timeout is there from the
+// first day.
 func newPayments(url string, changed bool) payments {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if changed {

@@ -27,7 +27,8 @@ func newStock(changed bool) stock {
 	return c
 }
 
-// ledger is the first day: one map, one lock, and under it an audit trail of the last sales that is sealed again with each of them.
+// ledger is the first day: one map, one lock, and under it an audit trail of the last sales that is
+// sealed again with each of them.
 type ledger struct {
 	mu    sync.Mutex
 	left  map[string]int64
@@ -51,7 +52,8 @@ func (l *ledger) take(article int) (int64, bool) {
 	return l.left[name], true
 }
 
-// counters are one for each article, on cache lines of their own. Sales are audited from the payments.
+// counters are one for each article, on cache lines of their own. Sales are audited from the
+// payments.
 type counters struct {
 	left [articles]struct {
 		atomic.Int64

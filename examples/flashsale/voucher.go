@@ -7,7 +7,8 @@ type vouchers interface {
 	valid(code string) bool
 }
 
-// forms are what vouchers look like: every campaign has made up its own, and the newest are tried last.
+// forms are what vouchers look like: every campaign has made up its own, and the newest are tried
+// last.
 var forms = []string{
 	`^SALE[0-9]{6}$`,
 	`^[A-Z]{3}-[0-9]{3}-[0-9]{3}$`,

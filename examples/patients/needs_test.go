@@ -159,7 +159,8 @@ func theNeed(t *testing.T, p *patient, state string) string {
 // visitWith starts a service with its need around it, asks it once from there, and ends both.
 func visitWith(t *testing.T, p *patient, need string, words []string) {
 	t.Helper()
-	// A namespace cannot be reached from outside, so the question is asked inside: it is curl's exit code that says how it went.
+	// A namespace cannot be reached from outside, so the question is asked inside: it is curl's
+	// exit code that says how it went.
 	const question = `mkfifo "$0"; "$@" >"$0" & service=$!
 		read ready address <"$0"; test "$ready" = ready && curl --silent --show-error --fail --max-time 20 --output "$0.body" "http://$address"
 		code=$?; kill $service; wait $service && exit $code`

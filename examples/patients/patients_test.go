@@ -1,4 +1,5 @@
-// Package patients_test admits every patient: it has to be listed, to start sick and cured, to answer, and to end when it is told to.
+// Package patients_test admits every patient: it has to be listed, to start sick and cured, to
+// answer, and to end when it is told to.
 package patients_test
 
 import (

@@ -1,9 +1,11 @@
-// Package admin is what people and machines that run a gateway talk to: metrics, health answers, profiles, and a JSON API that shows
-// what the gateway knows about itself and lets an operator act. It knows HTTP and who may ask; it must not know how the gateway does
-// what it is asked, and keeps no state of the gateway's.
+// Package admin is what people and machines that run a gateway talk to: metrics, health answers,
+// profiles, and a JSON API that shows what the gateway knows about itself and lets an operator act.
+// It knows HTTP and who may ask; it must not know how the gateway does what it is asked, and keeps
+// no state of the gateway's.
 //
-// Every request passes one guard (guard.go), whatever its path: there is no list of paths that are let through, so none can be got
-// around. Behind it every path is an exact pattern; a path that is not in its canonical form matches nothing.
+// Every request passes one guard (guard.go), whatever its path: there is no list of paths that are
+// let through, so none can be got around. Behind it every path is an exact pattern; a path that is
+// not in its canonical form matches nothing.
 package admin
 
 import (
@@ -43,15 +45,16 @@ type Address interface {
 	Token() string
 }
 
-// Bounds on how many requests look into the loops at the same time, and on those that watch them for some seconds. More wait for as
-// long as lookPatience.
+// Bounds on how many requests look into the loops at the same time, and on those that watch them
+// for some seconds. More wait for as long as lookPatience.
 const (
 	maxLooks     = 4
 	maxWatches   = 4
 	lookPatience = 5 * time.Second
 )
 
-// maxBody bounds what a request may send. Nothing that is read here is longer than a list of addresses for pprof's symbol.
+// maxBody bounds what a request may send. Nothing that is read here is longer than a list of
+// addresses for pprof's symbol.
 const maxBody = 64 << 10
 
 type api struct {

@@ -93,7 +93,8 @@ func (a *api) connections(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, a.gateway.Connections())
 }
 
-// How long the loops are looked at: long enough for a share of time to mean something, and no longer than somebody waits.
+// How long the loops are looked at: long enough for a share of time to mean something, and no
+// longer than somebody waits.
 const (
 	loopsOver    = 500 * time.Millisecond
 	loopsLongest = 30 * time.Second

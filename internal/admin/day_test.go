@@ -14,7 +14,8 @@ import (
 	"plimsoll/internal/gateway"
 )
 
-// An operator's day: a target is taken out, put back, the configuration changed, all under traffic, of which nothing fails.
+// An operator's day: a target is taken out, put back, the configuration changed, all under traffic,
+// of which nothing fails.
 func TestAnOperatorsDay(t *testing.T) {
 	a, b := newTarget(t), newTarget(t)
 	config := func(more string) string {
@@ -89,7 +90,8 @@ routes: [{match: /, upstream: users}]
 `, a.address(), more)
 }
 
-// A drain is seen by whoever balances over gateways before the last request is answered, and the admin address answers meanwhile.
+// A drain is seen by whoever balances over gateways before the last request is answered, and the
+// admin address answers meanwhile.
 func TestADrainShowsAndEndsTheGateway(t *testing.T) {
 	asked, answer := make(chan bool, 1), make(chan bool)
 	let := sync.OnceFunc(func() { close(answer) })
@@ -326,7 +328,8 @@ none what no route matches  respond [] 1 map[4xx:1]
 	}
 }
 
-// Names can stand for thousands of addresses. Each is shown to who asks for its upstream, and a scrape stays bounded.
+// Names can stand for thousands of addresses. Each is shown to who asks for its upstream, and a
+// scrape stays bounded.
 func TestManyTargetsDoNotFloodAScrape(t *testing.T) {
 	const targets, shown = 1100, 1000
 	var addresses []string

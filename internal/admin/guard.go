@@ -11,11 +11,12 @@ import (
 	"strings"
 )
 
-// guard stands before everything. With a token it requires the token, and that is enough: no browser adds it by itself. Without one
-// the address is on loopback, where the caller to fear is a browser on this machine that shows somebody else's page. Such a page can
-// send requests here, and could read the answers if its own name were made to resolve to 127.0.0.1. So without a token the Host
-// must be one that a page cannot have chosen. Whether there is a token or not, a request that changes something must not come from
-// another site.
+// guard stands before everything. With a token it requires the token, and that is enough: no
+// browser adds it by itself. Without one the address is on loopback, where the caller to fear is a
+// browser on this machine that shows somebody else's page. Such a page can send requests here, and
+// could read the answers if its own name were made to resolve to 127.0.0.1. So without a token the
+// Host must be one that a page cannot have chosen. Whether there is a token or not, a request that
+// changes something must not come from another site.
 type guard struct {
 	address Address
 	next    http.Handler
@@ -54,8 +55,9 @@ func carries(r *http.Request, token string) bool {
 	return subtle.ConstantTimeCompare(have[:], want[:]) == 1
 }
 
-// ours says that a Host is not a name which somebody else's DNS could have pointed here: an IP address, localhost, this machine's
-// own name, or the one in the configuration. A request without one is not a browser's.
+// ours says that a Host is not a name which somebody else's DNS could have pointed here: an IP
+// address, localhost, this machine's own name, or the one in the configuration. A request without
+// one is not a browser's.
 func (g guard) ours(host string) bool {
 	name := hostName(host)
 	if _, err := netip.ParseAddr(name); err == nil || name == "" || name == "localhost" {
@@ -73,8 +75,8 @@ func hostName(host string) string {
 	return strings.ToLower(strings.Trim(host, "[]"))
 }
 
-// foreign says that a browser sent the request for a page that is not one of ours (Fetch Metadata, and Origin for older browsers).
-// Programs send neither field.
+// foreign says that a browser sent the request for a page that is not one of ours (Fetch Metadata,
+// and Origin for older browsers). Programs send neither field.
 func foreign(r *http.Request) bool {
 	if site := r.Header.Values("Sec-Fetch-Site"); len(site) > 0 && site[0] != "same-origin" && site[0] != "none" {
 		return true

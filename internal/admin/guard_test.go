@@ -112,7 +112,8 @@ func TestANewTokenCountsAtOnce(t *testing.T) {
 	}
 }
 
-// A page whose name its owner makes resolve to 127.0.0.1 can read what is served there, unless the Host is looked at.
+// A page whose name its owner makes resolve to 127.0.0.1 can read what is served there, unless the
+// Host is looked at.
 func TestWithoutATokenForeignHostsAreRefused(t *testing.T) {
 	h := admin.New(&fake{}, &fakeAddress{})
 	machine, err := os.Hostname()
@@ -250,7 +251,8 @@ func TestARefusedConfigurationIsToldWithItsPlaces(t *testing.T) {
 	}
 }
 
-// A scrape asks every loop. However many ask for one, the loops are asked by few at a time, and nobody waits for ever.
+// A scrape asks every loop. However many ask for one, the loops are asked by few at a time, and
+// nobody waits for ever.
 func TestLooksAreBounded(t *testing.T) {
 	var now, most atomic.Int32
 	enter, leave := make(chan bool), make(chan bool)

@@ -20,7 +20,8 @@ import (
 	"plimsoll/internal/gateway"
 )
 
-// patience is how long a test waits for something that must happen. It is not a measure of how fast: only a hung test meets it.
+// patience is how long a test waits for something that must happen. It is not a measure of how
+// fast: only a hung test meets it.
 const patience = 20 * time.Second
 
 // running is a whole gateway with an admin address, as the program runs it.

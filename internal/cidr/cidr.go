@@ -1,4 +1,5 @@
-// Package cidr reads the addresses and prefixes that a configuration lists. It knows nothing of what they are listed for.
+// Package cidr reads the addresses and prefixes that a configuration lists. It knows nothing of
+// what they are listed for.
 package cidr
 
 import (
@@ -7,9 +8,10 @@ import (
 	"strings"
 )
 
-// Parse reads an address ("10.0.0.1", "::1"), which is a prefix of one, or a CIDR prefix ("10.0.0.0/8"). A prefix of
-// IPv4-mapped IPv6 addresses becomes the IPv4 prefix that it means. Bits behind the prefix's length must be zero, because
-// "10.1.2.3/8" is likelier a slip than a wish.
+// Parse reads an address ("10.0.0.1", "::1"), which is a prefix of one, or a CIDR prefix
+// ("10.0.0.0/8"). A prefix of IPv4-mapped IPv6 addresses becomes the IPv4 prefix that it means.
+// Bits behind the prefix's length must be zero, because "10.1.2.3/8" is likelier a slip than a
+// wish.
 func Parse(text string) (netip.Prefix, error) {
 	var prefix netip.Prefix
 	if strings.Contains(text, "/") {

@@ -105,7 +105,8 @@ func (a *AccessLog) check(s *scope) {
 	}
 }
 
-// bare is an error of the file system without the operation and the path, which the message around it has.
+// bare is an error of the file system without the operation and the path, which the message around
+// it has.
 func bare(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
@@ -114,7 +115,8 @@ func bare(err error) error {
 	return err
 }
 
-// splitAddress parts "host:port". The host may be empty, an address without its brackets, or a name.
+// splitAddress parts "host:port". The host may be empty, an address without its brackets, or a
+// name.
 func splitAddress(address string) (host string, port int, err error) {
 	colon := strings.LastIndexByte(address, ':')
 	if colon < 0 {
@@ -140,8 +142,8 @@ func splitAddress(address string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// listenAddress checks an address to listen on and returns it in its canonical form: "localhost" is 127.0.0.1, so that what is
-// listened on does not hang on the resolver.
+// listenAddress checks an address to listen on and returns it in its canonical form: "localhost" is
+// 127.0.0.1, so that what is listened on does not hang on the resolver.
 func (s *scope) listenAddress(name, address string) string {
 	host, port, err := splitAddress(address)
 	if err != nil {
@@ -162,8 +164,9 @@ func (s *scope) listenAddress(name, address string) string {
 	return netip.AddrPortFrom(ip, uint16(port)).String()
 }
 
-// claim notes that an address is listened on, and refuses it when another listener has it already. ":80" and both wildcards are
-// the same socket as far as the kernel is concerned, or would share its connections at random with SO_REUSEPORT.
+// claim notes that an address is listened on, and refuses it when another listener has it already.
+// ":80" and both wildcards are the same socket as far as the kernel is concerned, or would share
+// its connections at random with SO_REUSEPORT.
 func (s *scope) claim(at place, address string) {
 	if strings.HasSuffix(address, ":0") {
 		return
@@ -185,7 +188,8 @@ func (s *scope) claim(at place, address string) {
 	s.addresses[same] = at
 }
 
-// prefixes checks a list of addresses and CIDR prefixes. Each gets the place of every one that is right, in its canonical form.
+// prefixes checks a list of addresses and CIDR prefixes. Each gets the place of every one that is
+// right, in its canonical form.
 func (s *scope) prefixes(name string, list []string, each func(at place, prefix netip.Prefix)) {
 	s.items(name, func(i int, at place) {
 		prefix, err := parsePrefix(list[i])
@@ -219,7 +223,8 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return prefix, nil
 }
 
-// isToken reports whether text is a token of RFC 9110, section 5.6.2: what names of header fields and methods are made of.
+// isToken reports whether text is a token of RFC 9110, section 5.6.2: what names of header fields
+// and methods are made of.
 func isToken(text string) bool {
 	for i := range len(text) {
 		c := text[i]
@@ -240,7 +245,8 @@ func isPath(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"#<>\\^`{|}", r) })
 }
 
-// isName reports whether text may name an upstream or a route: something that a label of a metric and a line of a log can show.
+// isName reports whether text may name an upstream or a route: something that a label of a metric
+// and a line of a log can show.
 func isName(text string) bool {
 	return text != "" && len(text) <= 200 && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }

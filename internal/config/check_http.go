@@ -14,8 +14,8 @@ const (
 	maxFieldValue  = 8 << 10
 )
 
-// framing are the fields that say where a message ends or what becomes of its connection. The gateway makes them itself; one
-// that a route could set would let a message be read in two ways.
+// framing are the fields that say where a message ends or what becomes of its connection. The
+// gateway makes them itself; one that a route could set would let a message be read in two ways.
 var framing = []string{
 	"content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade",
 }
@@ -163,14 +163,16 @@ func (c *CORS) check(s *scope) {
 	}
 }
 
-// wildcard checks a "*" that is a name like any other to a browser that sends credentials (Fetch Standard, section 3.3.3).
+// wildcard checks a "*" that is a name like any other to a browser that sends credentials (Fetch
+// Standard, section 3.3.3).
 func (s *scope) wildcard(at place, credentials bool) {
 	if credentials {
 		s.fail(at, "browsers take \"*\" literally together with credentials; list the names")
 	}
 }
 
-// checkOrigin checks "scheme://host[:port]" as browsers send it, where the host may begin with one wildcard label.
+// checkOrigin checks "scheme://host[:port]" as browsers send it, where the host may begin with one
+// wildcard label.
 func checkOrigin(origin string) error {
 	if origin == "*" {
 		return nil

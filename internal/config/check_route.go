@@ -37,7 +37,8 @@ func (r *Route) check(s *scope) {
 	}
 }
 
-// checkUnused refuses what only has an effect on requests that are forwarded. A default that is written out does no harm.
+// checkUnused refuses what only has an effect on requests that are forwarded. A default that is
+// written out does no harm.
 func (r *Route) checkUnused(s *scope) {
 	def := prototype(reflect.TypeFor[Route]()).Interface().(Route)
 	for _, c := range []struct {
@@ -107,7 +108,8 @@ func (s *scope) refer(at place, name string) {
 	s.references = append(s.references, named{at, name})
 }
 
-// braces checks the {name} values in a template against those of the pattern, and that the rest may stand in a URL.
+// braces checks the {name} values in a template against those of the pattern, and that the rest may
+// stand in a URL.
 func (s *scope) braces(at place, text string, names []string) {
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"<>\\^`|", r) }) {
 		s.fail(at, "%q has a character that a URL cannot have; write it percent-encoded", clip(text))

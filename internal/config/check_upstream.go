@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// maxUnixPath is the longest path of a socket: sun_path has 108 bytes with the NUL, and 104 on macOS.
+// maxUnixPath is the longest path of a socket: sun_path has 108 bytes with the NUL, and 104 on
+// macOS.
 const maxUnixPath = 103
 
 func (u *Upstream) check(s *scope) {
@@ -63,7 +64,8 @@ func checkTarget(address string) error {
 	return nil
 }
 
-// isHostName reports whether text is a name that can be resolved (RFC 1123, section 2.1, and underscores, which are about).
+// isHostName reports whether text is a name that can be resolved (RFC 1123, section 2.1, and
+// underscores, which are about).
 func isHostName(text string) bool {
 	if len(text) > 253 {
 		return false
@@ -137,7 +139,8 @@ func (h *ActiveHealth) check(s *scope) {
 	}
 }
 
-// notLonger checks that one duration is no longer than another. A default that is too long is cut instead.
+// notLonger checks that one duration is no longer than another. A default that is too long is cut
+// instead.
 func (s *scope) notLonger(name string, d *Duration, than string, most Duration) {
 	switch {
 	case *d <= most || s.failed[name] || s.failed[than]:

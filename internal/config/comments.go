@@ -12,8 +12,8 @@ import (
 //go:embed types.go
 var typesSource string
 
-// comments are the doc comments of types.go: by type, and by type and field as "Type.Field". Names of Go in them are replaced by
-// the keys that people write.
+// comments are the doc comments of types.go: by type, and by type and field as "Type.Field". Names
+// of Go in them are replaced by the keys that people write.
 var comments = sync.OnceValue(func() map[string]string {
 	file, err := parser.ParseFile(token.NewFileSet(), "types.go", typesSource, parser.ParseComments)
 	if err != nil {

@@ -10,13 +10,15 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// maxAliased bounds how many nodes are visited through aliases, so that a small file cannot stand for a huge one.
+// maxAliased bounds how many nodes are visited through aliases, so that a small file cannot stand
+// for a huge one.
 const maxAliased = 1_000_000
 
 // maxAliasDepth bounds how many aliases may be followed on the way to one value.
 const maxAliasDepth = 20
 
-// decoder walks the tree of one file along the types and fills them, noting every error and going on. One goroutine, one file.
+// decoder walks the tree of one file along the types and fills them, noting every error and going
+// on. One goroutine, one file.
 type decoder struct {
 	base    string
 	lookup  func(string) (string, bool)
@@ -43,7 +45,8 @@ type named struct {
 	name string
 }
 
-// checker is a type with rules that its tags cannot say. Check runs after the value and all within it are decoded.
+// checker is a type with rules that its tags cannot say. Check runs after the value and all within
+// it are decoded.
 type checker interface{ check(s *scope) }
 
 // decode fills what v points to from the whole document.
@@ -59,7 +62,8 @@ func (d *decoder) value(p place, v reflect.Value, k *key) {
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
-		// A default is shared by every copy of its prototype: never write through the pointer that is there.
+		// A default is shared by every copy of its prototype: never write through the pointer that
+		// is there.
 		v.Set(reflect.New(v.Type().Elem()))
 		d.value(p, v.Elem(), k)
 	case reflect.Struct:

@@ -7,13 +7,15 @@ import (
 	"strings"
 )
 
-// maxErrors bounds the list: a file that is wrong in more places than this is not repaired from the list's end.
+// maxErrors bounds the list: a file that is wrong in more places than this is not repaired from the
+// list's end.
 const maxErrors = 1000
 
 // Error is one thing that is wrong with a configuration.
 type Error struct {
 	File string
-	// Line and Column begin at 1; both are 0 when the whole file is meant. Columns count characters.
+	// Line and Column begin at 1; both are 0 when the whole file is meant. Columns count
+	// characters.
 	Line, Column int
 	// Path is the key, as in "routes[3].respond.status"; empty for what concerns no key.
 	Path string
@@ -36,8 +38,8 @@ func (e Error) Error() string {
 	return b.String()
 }
 
-// Errors is everything that is wrong with a configuration, in the order of the file. It is what Load and Parse return when they
-// return an error, and never empty then.
+// Errors is everything that is wrong with a configuration, in the order of the file. It is what
+// Load and Parse return when they return an error, and never empty then.
 type Errors []Error
 
 // Error is one line for each error.

@@ -6,20 +6,22 @@ import (
 	"strings"
 )
 
-// variables are the names that ${...} may have in the keys tagged template, where they stand for something of the exchange;
-// "path.NAME" besides, for the value of {NAME} in the route's pattern.
+// variables are the names that ${...} may have in the keys tagged template, where they stand for
+// something of the exchange; "path.NAME" besides, for the value of {NAME} in the route's pattern.
 var variables = []string{
 	"client_address", "client_port", "request_id", "method", "host", "path", "query", "scheme", "route", "upstream", "target",
 	"listener", "tls_version", "tls_client_subject",
 }
 
-// Variables lists the names of the exchange's variables, for whoever gives them their values to check that none is missing.
+// Variables lists the names of the exchange's variables, for whoever gives them their values to
+// check that none is missing.
 func Variables() []string { return slices.Clone(variables) }
 
 // expansion is a scalar's text after its ${...}.
 type expansion struct {
 	text string
-	// used reports that the environment gave some of it: then a number may have been meant although the file has a string.
+	// used reports that the environment gave some of it: then a number may have been meant although
+	// the file has a string.
 	used bool
 	// given are the variables of the environment in it that are set, by name.
 	given map[string]string
@@ -39,12 +41,14 @@ func (e *expansion) give(name, value string) {
 	e.given[name] = value
 }
 
-// expand replaces ${NAME} by the environment's value and ${NAME:-text} by the value or, when it is unset or empty, by text. The
-// environment's names are upper case and the exchange's variables lower case, so that the two can never be taken for each other.
+// expand replaces ${NAME} by the environment's value and ${NAME:-text} by the value or, when it is
+// unset or empty, by text. The environment's names are upper case and the exchange's variables
+// lower case, so that the two can never be taken for each other.
 //
-// In a template the exchange's variables are checked and left as they are, and so is the escape "$${": what is compiled from the
-// template later must still tell it from a variable. For the same reason a "${" that comes out of the environment is escaped.
-// Elsewhere "$${" becomes "${", and a lower-case name is an error.
+// In a template the exchange's variables are checked and left as they are, and so is the escape
+// "$${": what is compiled from the template later must still tell it from a variable. For the same
+// reason a "${" that comes out of the environment is escaped. Elsewhere "$${" becomes "${", and a
+// lower-case name is an error.
 func expand(text string, template bool, lookup func(string) (string, bool)) (expansion, error) {
 	if !strings.Contains(text, "${") {
 		return expansion{text: text}, nil

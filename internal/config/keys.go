@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// key is what the types and their tags say about one key of a mapping. The decoder, the JSON Schema, the reference and the
-// writer all read it, so that they cannot disagree.
+// key is what the types and their tags say about one key of a mapping. The decoder, the JSON
+// Schema, the reference and the writer all read it, so that they cannot disagree.
 type key struct {
 	name     string // in YAML
 	goName   string
@@ -68,7 +68,8 @@ func keysOf(t reflect.Type) []key {
 	return table
 }
 
-// leaf is the type that limits and words speak of: what a pointer points to, or the values of a list or mapping.
+// leaf is the type that limits and words speak of: what a pointer points to, or the values of a
+// list or mapping.
 func (k *key) leaf() reflect.Type {
 	t := k.typ
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
@@ -77,7 +78,8 @@ func (k *key) leaf() reflect.Type {
 	return t
 }
 
-// limit is the value of a min or max tag. A tag that does not parse is a mistake in types.go, which every test finds.
+// limit is the value of a min or max tag. A tag that does not parse is a mistake in types.go, which
+// every test finds.
 func limit(t reflect.Type, text string) float64 {
 	v := reflect.New(t).Elem()
 	mustSet(v, text)
@@ -89,8 +91,8 @@ func limit(t reflect.Type, text string) float64 {
 
 var prototypes sync.Map // reflect.Type → reflect.Value
 
-// prototype is a struct of type t with every default in place. It is copied, so that what it points to is shared by all copies
-// and must not be written through.
+// prototype is a struct of type t with every default in place. It is copied, so that what it points
+// to is shared by all copies and must not be written through.
 func prototype(t reflect.Type) reflect.Value {
 	if v, ok := prototypes.Load(t); ok {
 		return v.(reflect.Value)
@@ -127,7 +129,8 @@ func mustSet(v reflect.Value, text string) {
 	}
 }
 
-// setText puts a scalar's text into v, which is none of the structured kinds. The error says what is wrong and what to do.
+// setText puts a scalar's text into v, which is none of the structured kinds. The error says what
+// is wrong and what to do.
 func setText(v reflect.Value, text string) error {
 	switch v.Type() {
 	case durationType:

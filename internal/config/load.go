@@ -21,14 +21,14 @@ const (
 	maxFile = 16 << 20
 	// maxRoutes bounds what a reload may ask of the memory.
 	maxRoutes = 200_000
-	// maxNesting is the deepest that lists and mappings may lie in each other. The deepest key lies at 10; the YAML parser
-	// recurses, and takes time and memory with the square of the depth.
+	// maxNesting is the deepest that lists and mappings may lie in each other. The deepest key lies
+	// at 10; the YAML parser recurses, and takes time and memory with the square of the depth.
 	maxNesting = 40
 )
 
-// Load reads and checks the configuration file at path. Relative paths in it start from its directory. The error is an Errors
-// with everything that is wrong. Load reads the environment and the files that the configuration names; it may block, and may be
-// called from any goroutine.
+// Load reads and checks the configuration file at path. Relative paths in it start from its
+// directory. The error is an Errors with everything that is wrong. Load reads the environment and
+// the files that the configuration names; it may block, and may be called from any goroutine.
 func Load(path string) (*Config, error) {
 	src, err := readBounded(path, maxFile)
 	if err != nil {
@@ -41,9 +41,10 @@ func Load(path string) (*Config, error) {
 	return Parse(path, src, filepath.Dir(path))
 }
 
-// Parse checks a configuration that is already in memory. Name stands for the file in errors; relative paths in the
-// configuration start from base. The error is an Errors with everything that is wrong. With an error the Config, where it is not nil,
-// is what could be read: good for finding more errors, and for nothing else. Src is not kept.
+// Parse checks a configuration that is already in memory. Name stands for the file in errors;
+// relative paths in the configuration start from base. The error is an Errors with everything that
+// is wrong. With an error the Config, where it is not nil, is what could be read: good for finding
+// more errors, and for nothing else. Src is not kept.
 func Parse(name string, src []byte, base string) (*Config, error) {
 	d := &decoder{base: base, lookup: os.LookupEnv, given: given{}}
 	d.errs.file = name
@@ -58,7 +59,8 @@ func Parse(name string, src []byte, base string) (*Config, error) {
 	return cfg, d.errs.err()
 }
 
-// parse turns the text into the tree of its only document, or returns nil after it noted why it cannot.
+// parse turns the text into the tree of its only document, or returns nil after it noted why it
+// cannot.
 func (d *decoder) parse(src []byte) ast.Node {
 	src = bytes.TrimPrefix(src, []byte("\ufeff"))
 	if len(src) > maxFile {
@@ -98,8 +100,8 @@ func (d *decoder) parse(src []byte) ast.Node {
 	return root
 }
 
-// guard refuses, before the parser sees them, the constructs that it handles by recursion without a bound, and those that have
-// no place in a configuration.
+// guard refuses, before the parser sees them, the constructs that it handles by recursion without a
+// bound, and those that have no place in a configuration.
 func (d *decoder) guard(tokens token.Tokens) bool {
 	var nesting Nesting
 	before := token.UnknownType
@@ -132,7 +134,8 @@ func (d *decoder) guard(tokens token.Tokens) bool {
 	return true
 }
 
-// repair is what to do about a token that is none. A tab is the mistake most often made, and cannot be seen in the file.
+// repair is what to do about a token that is none. A tab is the mistake most often made, and cannot
+// be seen in the file.
 func repair(t *token.Token) string {
 	if strings.Contains(t.Error, "'\t'") {
 		return "indent with blanks, not with tabs"
@@ -140,8 +143,8 @@ func repair(t *token.Token) string {
 	return "fix it"
 }
 
-// parseYAML calls the YAML parser and turns a panic of it into an error: a file must never end a gateway that reloads. It returns
-// neither when guard has said what is wrong.
+// parseYAML calls the YAML parser and turns a panic of it into an error: a file must never end a
+// gateway that reloads. It returns neither when guard has said what is wrong.
 func (d *decoder) parseYAML(src string) (file *ast.File, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -156,7 +159,8 @@ func (d *decoder) parseYAML(src string) (file *ast.File, err error) {
 	return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 }
 
-// syntaxError notes what the parser said. It stops at its first error, so that there is only ever one.
+// syntaxError notes what the parser said. It stops at its first error, so that there is only ever
+// one.
 func (d *decoder) syntaxError(err error) {
 	var at interface {
 		GetMessage() string
@@ -193,7 +197,8 @@ func lineColumn(src []byte, at int) (line, column int) {
 	return bytes.Count(src[:at], []byte("\n")) + 1, utf8.RuneCount(src[start:at]) + 1
 }
 
-// readBounded reads a regular file of at most limit bytes. A file that grows while it is read stays within the limit.
+// readBounded reads a regular file of at most limit bytes. A file that grows while it is read stays
+// within the limit.
 func readBounded(path string, limit int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 // maxCompared bounds the work for all the suggestions of one file: beyond it errors go without.
 const maxCompared = 200_000
 
-// Suggest is what to do about an unknown name, for files that are read as strictly as a configuration: "did you mean rate?", or which names there are.
+// Suggest is what to do about an unknown name, for files that are read as strictly as a
+// configuration: "did you mean rate?", or which names there are.
 func Suggest(name string, known []string) string {
 	var s suggester
 	return s.advice(name, known)
@@ -17,7 +18,8 @@ func Suggest(name string, known []string) string {
 // suggester finds the name that was probably meant.
 type suggester struct{ compared int }
 
-// advice is what to do about an unknown name: the nearest known one when there is one near, or all of them when they are few.
+// advice is what to do about an unknown name: the nearest known one when there is one near, or all
+// of them when they are few.
 func (s *suggester) advice(name string, known []string) string {
 	if near := s.nearest(name, known); near != "" {
 		return "did you mean " + near + "?"
@@ -34,8 +36,8 @@ func (s *suggester) advice(name string, known []string) string {
 	return "known are " + strings.Join(sorted, ", ")
 }
 
-// nearest is the known name with the smallest distance from name, if that is at most a third of its length (and at least
-// one), or "" when none is as near.
+// nearest is the known name with the smallest distance from name, if that is at most a third of its
+// length (and at least one), or "" when none is as near.
 func (s *suggester) nearest(name string, known []string) string {
 	if len(name) > 100 {
 		return ""
@@ -55,8 +57,8 @@ func (s *suggester) nearest(name string, known []string) string {
 	return best
 }
 
-// distance is the number of insertions, deletions, replacements and swaps of neighbours that make b of a (Damerau and
-// Levenshtein's, the optimal string alignment form).
+// distance is the number of insertions, deletions, replacements and swaps of neighbours that make b
+// of a (Damerau and Levenshtein's, the optimal string alignment form).
 func distance(a, b string) int {
 	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range above {

@@ -2,14 +2,16 @@ package config
 
 import "github.com/goccy/go-yaml/token"
 
-// Nesting follows how deep lists and mappings lie in each other, from the tokens of a YAML file, before its parser sees them: that one works by
-// recursion without a bound. The zero value is ready. Everything that reads YAML from outside asks it.
+// Nesting follows how deep lists and mappings lie in each other, from the tokens of a YAML file,
+// before its parser sees them: that one works by recursion without a bound. The zero value is
+// ready. Everything that reads YAML from outside asks it.
 type Nesting struct {
 	brackets int
 	columns  []int // of the block collections that are open, each further right than the one before
 }
 
-// Depth is how many lists and mappings are open at a token. The tokens of a file are given one after the other, each once.
+// Depth is how many lists and mappings are open at a token. The tokens of a file are given one
+// after the other, each once.
 func (n *Nesting) Depth(t *token.Token) int {
 	switch t.Type {
 	case token.SequenceStartType, token.MappingStartType:

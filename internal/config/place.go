@@ -53,8 +53,8 @@ func (p place) entry(name string, node ast.Node) place {
 	return place{node: node, path: &path{parent: p.path, name: name, index: -1}, via: p.via}
 }
 
-// PositionOf is the line and column where the text of a node begins, both from 1. The parser's own answer for a block mapping is
-// the colon after its first key.
+// PositionOf is the line and column where the text of a node begins, both from 1. The parser's own
+// answer for a block mapping is the colon after its first key.
 func PositionOf(node ast.Node) (line, column int) {
 	var t *token.Token
 	switch n := node.(type) {
@@ -104,7 +104,8 @@ func (s *scope) has(name string) bool {
 	return ok
 }
 
-// good reports whether the file has the key and its value is of the right shape, so that a check of its sense can say something new.
+// good reports whether the file has the key and its value is of the right shape, so that a check of
+// its sense can say something new.
 func (s *scope) good(name string) bool { return s.has(name) && !s.failed[name] }
 
 // at is the place of a key's value, or of the whole mapping when the key is not there.
@@ -118,7 +119,8 @@ func (s *scope) at(name string) place {
 // reject notes that a key's value makes no sense.
 func (s *scope) reject(name, format string, args ...any) { s.fail(s.at(name), format, args...) }
 
-// items calls each with the place of every item of the list under a key that has not failed already.
+// items calls each with the place of every item of the list under a key that has not failed
+// already.
 func (s *scope) items(name string, each func(i int, at place)) {
 	p, ok := s.resolve(s.present[name])
 	list, isList := p.node.(*ast.SequenceNode)
@@ -132,8 +134,8 @@ func (s *scope) items(name string, each func(i int, at place)) {
 	}
 }
 
-// entries calls each with every name of the mapping under a key, and the places of the name and of its value; those that have
-// failed already are left out.
+// entries calls each with every name of the mapping under a key, and the places of the name and of
+// its value; those that have failed already are left out.
 func (s *scope) entries(name string, each func(name string, key, value place)) {
 	p, ok := s.resolve(s.present[name])
 	if !ok {
@@ -146,7 +148,8 @@ func (s *scope) entries(name string, each func(name string, key, value place)) {
 	}
 }
 
-// within is the place of a key of the mapping under another key, or of that mapping when it lacks the key.
+// within is the place of a key of the mapping under another key, or of that mapping when it lacks
+// the key.
 func (s *scope) within(name, inner string) place {
 	p, _ := s.resolve(s.at(name))
 	for _, e := range s.entriesOf(p) {

@@ -2,8 +2,8 @@ package config
 
 import "fmt"
 
-// Position is where something begins in a configuration file, for errors that later stages find. Line and Column begin at 1.
-// It is not part of what the configuration means.
+// Position is where something begins in a configuration file, for errors that later stages find.
+// Line and Column begin at 1. It is not part of what the configuration means.
 type Position struct {
 	File         string
 	Line, Column int

@@ -42,7 +42,8 @@ func Reference() string {
 	return b.String()
 }
 
-// section writes the keys of a struct, then the sections of the structs within it. Where is the path that leads to it.
+// section writes the keys of a struct, then the sections of the structs within it. Where is the
+// path that leads to it.
 func section(b *strings.Builder, t reflect.Type, where string) {
 	if where == "" {
 		b.WriteString("\n## The top of the file\n")

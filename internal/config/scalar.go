@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// Duration is a length of time, written as a number with a unit: "1.5s", "5m", "250ms", "1h30m". Never negative.
+// Duration is a length of time, written as a number with a unit: "1.5s", "5m", "250ms", "1h30m".
+// Never negative.
 type Duration time.Duration
 
-// Size is a count of bytes, written as "512B", "8KB", "1MB", "1GB" or "1TB" with KB = 1024 bytes, or as a bare integer of bytes.
-// Never negative.
+// Size is a count of bytes, written as "512B", "8KB", "1MB", "1GB" or "1TB" with KB = 1024 bytes,
+// or as a bare integer of bytes. Never negative.
 type Size int64
 
 // Percent is a share from 0 to 1, written as "20%".
@@ -33,8 +34,8 @@ func ParseDuration(text string) (Duration, error) {
 	return Duration(d), nil
 }
 
-// String is the duration as it is written in a configuration, without units that are zero ("1h", not "1h0m0s") and in seconds up
-// to two minutes, as people say them ("75s").
+// String is the duration as it is written in a configuration, without units that are zero ("1h",
+// not "1h0m0s") and in seconds up to two minutes, as people say them ("75s").
 func (d Duration) String() string {
 	if seconds := time.Duration(d) / time.Second; time.Duration(d)%time.Second == 0 && seconds < 120 {
 		return strconv.FormatInt(int64(seconds), 10) + "s"
@@ -109,8 +110,8 @@ func (p Percent) String() string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + "%"
 }
 
-// isNumber reports whether text is a plain decimal number, without the hexadecimal, exponents, names and underscores that
-// strconv also takes.
+// isNumber reports whether text is a plain decimal number, without the hexadecimal, exponents,
+// names and underscores that strconv also takes.
 func isNumber(text string) bool {
 	text = strings.TrimPrefix(text, "-")
 	whole, fraction, _ := strings.Cut(text, ".")

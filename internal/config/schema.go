@@ -10,11 +10,13 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// environment is the form of a value that the environment gives: what it will be is not known to an editor.
+// environment is the form of a value that the environment gives: what it will be is not known to an
+// editor.
 const environment = `\$\{[A-Z_][A-Z0-9_]*(:-[^}]*)?\}`
 
-// JSONSchema is a JSON Schema (draft 2020-12) of the file, for editors. It knows the shape, the words and the limits of numbers;
-// limits of durations, and what keys mean to each other, are only found by Parse.
+// JSONSchema is a JSON Schema (draft 2020-12) of the file, for editors. It knows the shape, the
+// words and the limits of numbers; limits of durations, and what keys mean to each other, are only
+// found by Parse.
 func JSONSchema() []byte {
 	defs := make(map[string]*jsonschema.Schema)
 	root := schemaOf(reflect.TypeFor[Config](), defs)

@@ -36,7 +36,8 @@ func scalarText(node ast.Node) (string, form) {
 	return "", noScalar
 }
 
-// accepts reports whether a scalar of a form may fill a type. What the environment gave may be anything that its text can be.
+// accepts reports whether a scalar of a form may fill a type. What the environment gave may be
+// anything that its text can be.
 func accepts(t reflect.Type, f form, fromEnvironment bool) bool {
 	switch {
 	case t == durationType, t == percentType:
@@ -146,8 +147,9 @@ type entry struct {
 	key, value place
 }
 
-// entriesOf lists the keys of the mapping at p, which is already resolved: its own first, each once, then those that "<<" merges
-// into it and that it does not have itself. It may be asked again: an error is only noted once.
+// entriesOf lists the keys of the mapping at p, which is already resolved: its own first, each
+// once, then those that "<<" merges into it and that it does not have itself. It may be asked
+// again: an error is only noted once.
 func (d *decoder) entriesOf(p place) []entry {
 	mapping, ok := p.node.(*ast.MappingNode)
 	if !ok {
@@ -190,7 +192,8 @@ func (p place) entryVia(merged place) place {
 	return place{node: merged.node, path: &path{parent: p.path, name: merged.path.name, index: -1}, via: merged.via}
 }
 
-// merged lists what the value of a "<<" key brings: the keys of a mapping, or of each mapping of a list.
+// merged lists what the value of a "<<" key brings: the keys of a mapping, or of each mapping of a
+// list.
 func (d *decoder) merged(p place) []entry {
 	p, ok := d.resolve(p)
 	if !ok {
@@ -217,7 +220,8 @@ func (d *decoder) merged(p place) []entry {
 	return nil
 }
 
-// keyName is the text of a key. Numbers and the like are not keys, so that a mapping of names has no two spellings of one.
+// keyName is the text of a key. Numbers and the like are not keys, so that a mapping of names has
+// no two spellings of one.
 func keyName(node ast.Node) (string, bool) {
 	text, f := scalarText(node)
 	return text, f == word
@@ -258,7 +262,8 @@ func (d *decoder) resolve(p place) (place, bool) {
 	}
 }
 
-// charge counts values that were reached through an alias, and reports whether there is room for them.
+// charge counts values that were reached through an alias, and reports whether there is room for
+// them.
 func (d *decoder) charge(p place, values int) bool {
 	if p.via == nil {
 		return true

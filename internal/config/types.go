@@ -1,10 +1,11 @@
-// Package config turns a YAML file into a checked, immutable Config, or into a list of errors that each name
-// their file, line and column. It knows the shape and the sense of a configuration and nothing of how a gateway
-// is built from one: it must not import any room that serves traffic.
+// Package config turns a YAML file into a checked, immutable Config, or into a list of errors that
+// each name their file, line and column. It knows the shape and the sense of a configuration and
+// nothing of how a gateway is built from one: it must not import any room that serves traffic.
 //
-// The comments on the fields below are the reference: docs/config.md is generated from them. Each says the effect,
-// the default, and the hazard of getting it wrong. The tags are the rules that can be said without code, and the only
-// place of each: the decoder, the JSON Schema, the reference and the defaults are all read from them.
+// The comments on the fields below are the reference: docs/config.md is generated from them. Each
+// says the effect, the default, and the hazard of getting it wrong. The tags are the rules that can
+// be said without code, and the only place of each: the decoder, the JSON Schema, the reference and
+// the defaults are all read from them.
 //
 //	default   the value of a key that is not there; without one it is the zero value, and a pointer stays nil
 //	min, max  limits of a number, a duration, a size, or of each value of a mapping of numbers
@@ -21,15 +22,15 @@ import "reflect"
 
 // Config is one whole, checked configuration. It is never changed after Load returned it.
 type Config struct {
-	// Loops is the number of event loops, each on a thread of its own. Default: 0, one for each CPU the process
-	// may use. Hazard: more loops than CPUs only adds switching.
+	// Loops is the number of event loops, each on a thread of its own. Default: 0, one for each CPU
+	// the process may use. Hazard: more loops than CPUs only adds switching.
 	Loops int `yaml:"loops" default:"0" min:"0" max:"1024"`
 	// Listeners are the addresses that accept clients. At least one is needed.
 	Listeners []Listener `yaml:"listeners" required:"true"`
 	// Upstreams are the named services that routes send to.
 	Upstreams map[string]*Upstream `yaml:"upstreams"`
-	// Routes say what is done with which requests. The most specific match wins, whatever the order; two routes
-	// that could both win are an error.
+	// Routes say what is done with which requests. The most specific match wins, whatever the
+	// order; two routes that could both win are an error.
 	Routes []Route `yaml:"routes"`
 	// Admin is the address of the metrics, the health answers and the JSON API. Default: none.
 	Admin *Admin `yaml:"admin"`
@@ -54,8 +55,8 @@ type Listener struct {
 	// any route sees them. Hazard: a prefix that is too wide lets a client choose the address that
 	// limits and logs see.
 	TrustedProxies []string `yaml:"trusted_proxies"`
-	// Backlog is how many finished handshakes the kernel holds for each loop until it accepts them. Default: 4096.
-	// Hazard: net.core.somaxconn cuts it silently; plimsoll warns when it does.
+	// Backlog is how many finished handshakes the kernel holds for each loop until it accepts them.
+	// Default: 4096. Hazard: net.core.somaxconn cuts it silently; plimsoll warns when it does.
 	Backlog int `yaml:"backlog" default:"4096" min:"1" max:"65535"`
 	// Limits bound what one client, and all clients, of this listener may hold.
 	Limits Limits `yaml:"limits"`
@@ -74,11 +75,12 @@ func (l Listener) Same(as Listener) bool {
 
 // Limits bound what clients of a listener may hold and how slowly they may be.
 type Limits struct {
-	// MaxConnections is the most connections this listener holds at once; more are closed at once and counted.
-	// Default: 0, bounded only by the descriptor limit.
+	// MaxConnections is the most connections this listener holds at once; more are closed at once
+	// and counted. Default: 0, bounded only by the descriptor limit.
 	MaxConnections int `yaml:"max_connections" default:"0" min:"0" max:"100000000"`
-	// MaxConnectionsPerAddress is the most connections of one client address (an IPv6 client counts by its /64). Default: 0, no
-	// bound. Hazard: many users can share one address behind a carrier's NAT.
+	// MaxConnectionsPerAddress is the most connections of one client address (an IPv6 client counts
+	// by its /64). Default: 0, no bound. Hazard: many users can share one address behind a
+	// carrier's NAT.
 	MaxConnectionsPerAddress int `yaml:"max_connections_per_address" default:"0" min:"0" max:"100000000"`
 	// RequestLine is the longest request line; a longer one gets 414. Default: 8KB.
 	RequestLine Size `yaml:"request_line" default:"8KB" min:"1KB" max:"64KB"`
@@ -86,42 +88,47 @@ type Limits struct {
 	HeaderBytes Size `yaml:"header_bytes" default:"32KB" min:"1KB" max:"256KB"`
 	// HeaderCount is the most header fields of a request; more gets 431. Default: 100.
 	HeaderCount int `yaml:"header_count" default:"100" min:"1" max:"1000"`
-	// HeadTimeout is how long a client may take from a request's first byte to the end of its head. Default: 10s.
+	// HeadTimeout is how long a client may take from a request's first byte to the end of its head.
+	// Default: 10s.
 	HeadTimeout Duration `yaml:"head_timeout" default:"10s" min:"10ms" max:"1h"`
 	// IdleTimeout is how long a connection may wait for its next request. Default: 75s.
 	IdleTimeout Duration `yaml:"idle_timeout" default:"75s" min:"10ms" max:"24h"`
-	// MinBodyRate is the slowest a request body may arrive, in bytes a second, over any ten seconds, and the slowest a response that
-	// waits may be taken, over send_timeout.
-	// Default: 240B. 0 turns it off. Hazard: off, a slow client can hold an upstream connection for ever.
+	// MinBodyRate is the slowest a request body may arrive, in bytes a second, over any ten
+	// seconds, and the slowest a response that waits may be taken, over send_timeout. Default:
+	// 240B. 0 turns it off. Hazard: off, a slow client can hold an upstream connection for ever.
 	MinBodyRate Size `yaml:"min_body_rate" default:"240B" min:"0B" max:"1GB"`
-	// SendTimeout is how long a client may take none of a response that waits for it, or less than min_body_rate asks for. What its machine
-	// has acknowledged counts as taken. It is looked at once in each such time, so it may take twice as long to end a client. Default: 30s.
+	// SendTimeout is how long a client may take none of a response that waits for it, or less than
+	// min_body_rate asks for. What its machine has acknowledged counts as taken. It is looked at
+	// once in each such time, so it may take twice as long to end a client. Default: 30s.
 	SendTimeout Duration `yaml:"send_timeout" default:"30s" min:"10ms" max:"24h"`
-	// MaxRequests is the most requests of one connection before it is closed in an orderly way. Default: 0, no bound.
+	// MaxRequests is the most requests of one connection before it is closed in an orderly way.
+	// Default: 0, no bound.
 	MaxRequests int `yaml:"max_requests" default:"0" min:"0" max:"1000000000"`
 }
 
 // ListenerTLS is how a listener speaks TLS.
 type ListenerTLS struct {
-	// Certificates are chosen by the name that the client asks for (exact names before wildcards); the first is
-	// used when none fits. Files that change are read again. At least one is needed.
+	// Certificates are chosen by the name that the client asks for (exact names before wildcards);
+	// the first is used when none fits. Files that change are read again. At least one is needed.
 	Certificates []Certificate `yaml:"certificates" required:"true"`
 	// MinVersion is the lowest TLS version, in quotes: "1.2" or "1.3". Default: "1.2".
 	MinVersion string `yaml:"min_version" default:"1.2" enum:"1.2,1.3"`
-	// ClientAuth asks clients for a certificate: "none", "request" (checked when given) or "require".
-	// Default: "none".
+	// ClientAuth asks clients for a certificate: "none", "request" (checked when given) or
+	// "require". Default: "none".
 	ClientAuth string `yaml:"client_auth" default:"none" enum:"none,request,require"`
-	// ClientCA is the file of the authorities that client certificates must come from. Needed unless client_auth
-	// is none.
+	// ClientCA is the file of the authorities that client certificates must come from. Needed
+	// unless client_auth is none.
 	ClientCA string `yaml:"client_ca" file:"true"`
 	// HandshakeTimeout ends a handshake that takes longer. Default: 10s.
 	HandshakeTimeout Duration `yaml:"handshake_timeout" default:"10s" min:"10ms" max:"10m"`
-	// MaxHandshakes is the most handshakes that are worked on at once; more wait in order up to the same number again, then are
-	// refused. Up to sixteen times as many may be waiting for their clients beside them. Default: 256.
+	// MaxHandshakes is the most handshakes that are worked on at once; more wait in order up to the
+	// same number again, then are refused. Up to sixteen times as many may be waiting for their
+	// clients beside them. Default: 256.
 	MaxHandshakes int `yaml:"max_handshakes" default:"256" min:"1" max:"100000"`
 	// SessionTickets lets clients resume sessions without a full handshake. Default: true.
 	SessionTickets *bool `yaml:"session_tickets" default:"true"`
-	// TicketRotation is how often a new ticket key is made; the two before it still open tickets. Default: 8h.
+	// TicketRotation is how often a new ticket key is made; the two before it still open tickets.
+	// Default: 8h.
 	TicketRotation Duration `yaml:"ticket_rotation" default:"8h" min:"1m" max:"168h"`
 }
 
@@ -135,12 +142,14 @@ type Certificate struct {
 
 // Upstream is a named service.
 type Upstream struct {
-	// Targets are the service's addresses: "host:port", "unix:/path", or {address, weight}. At least one is needed.
-	// A name is resolved again as its TTL runs out, and every address it has becomes a target.
+	// Targets are the service's addresses: "host:port", "unix:/path", or {address, weight}. At
+	// least one is needed. A name is resolved again as its TTL runs out, and every address it has
+	// becomes a target.
 	Targets []Target `yaml:"targets" required:"true"`
-	// Balance says how a target is chosen: "p2c" (the better of two random ones, by outstanding requests and
-	// latency), "round_robin" (smooth, weighted), "least_requests", "random", or {hash: KEY} with KEY one of
-	// "client_address", "header:NAME", "cookie:NAME", "path:NAME". Default: "p2c".
+	// Balance says how a target is chosen: "p2c" (the better of two random ones, by outstanding
+	// requests and latency), "round_robin" (smooth, weighted), "least_requests", "random", or
+	// {hash: KEY} with KEY one of "client_address", "header:NAME", "cookie:NAME", "path:NAME".
+	// Default: "p2c".
 	Balance Balance `yaml:"balance"`
 	// Health takes targets out that do not work. Default: passive ejection only, at its defaults.
 	Health Health `yaml:"health"`
@@ -150,7 +159,8 @@ type Upstream struct {
 	Retry Retry `yaml:"retry"`
 	// TLS makes the connections to the targets TLS. Default: plain text.
 	TLS *UpstreamTLS `yaml:"tls"`
-	// SlowStart is the time over which a target that is new or back gets its full share. Default: 0s, at once.
+	// SlowStart is the time over which a target that is new or back gets its full share. Default:
+	// 0s, at once.
 	SlowStart Duration `yaml:"slow_start" default:"0s" min:"0s" max:"1h"`
 
 	at Position
@@ -171,7 +181,8 @@ type Target struct {
 type Balance struct {
 	// Policy is "p2c", "round_robin", "least_requests", "random" or "hash". Default: "p2c".
 	Policy string `yaml:"policy" default:"p2c" enum:"p2c,round_robin,least_requests,random,hash" scalar:"true"`
-	// Hash is what is hashed: "client_address", "header:NAME", "cookie:NAME" or "path:NAME". Needed with, and implies, policy hash.
+	// Hash is what is hashed: "client_address", "header:NAME", "cookie:NAME" or "path:NAME". Needed
+	// with, and implies, policy hash.
 	Hash string `yaml:"hash"`
 }
 
@@ -179,11 +190,13 @@ type Balance struct {
 type Health struct {
 	// Active asks each target at an interval. Default: none.
 	Active *ActiveHealth `yaml:"active"`
-	// Passive watches the traffic itself. Default: on, with its defaults; {disabled: true} turns it off.
+	// Passive watches the traffic itself. Default: on, with its defaults; {disabled: true} turns it
+	// off.
 	Passive PassiveHealth `yaml:"passive"`
-	// Panic is the share of targets that must be usable; under it all are used again, because a wrong health check is
-	// likelier than so many failures. When the active checks have found every target down there is nothing left to try, and
-	// requests get 503 at once. Default: 30%. 0% turns it off.
+	// Panic is the share of targets that must be usable; under it all are used again, because a
+	// wrong health check is likelier than so many failures. When the active checks have found every
+	// target down there is nothing left to try, and requests get 503 at once. Default: 30%. 0%
+	// turns it off.
 	Panic *Percent `yaml:"panic" default:"30%"`
 }
 
@@ -213,16 +226,18 @@ type ActiveHealth struct {
 type PassiveHealth struct {
 	// Disabled turns passive ejection off. Default: false.
 	Disabled bool `yaml:"disabled" default:"false"`
-	// ConsecutiveFailures (a connection failure, a broken answer, a timeout, or 502, 503, 504) that eject a target. Default: 5. 0 turns this
-	// rule off.
+	// ConsecutiveFailures (a connection failure, a broken answer, a timeout, or 502, 503, 504) that
+	// eject a target. Default: 5. 0 turns this rule off.
 	ConsecutiveFailures *int `yaml:"consecutive_failures" default:"5" min:"0" max:"10000"`
-	// SuccessRateDeviations is how many standard deviations under its peers' mean success rate a target's must be, over an
-	// interval of 10s with at least 100 requests on at least 3 targets, to be ejected. Default: 1.9. 0 turns it off.
+	// SuccessRateDeviations is how many standard deviations under its peers' mean success rate a
+	// target's must be, over an interval of 10s with at least 100 requests on at least 3 targets,
+	// to be ejected. Default: 1.9. 0 turns it off.
 	SuccessRateDeviations *float64 `yaml:"success_rate_deviations" default:"1.9" min:"0" max:"10"`
-	// EjectFor is the first ejection's length; each further one in a row is longer by as much, to ten times. Default: 10s.
+	// EjectFor is the first ejection's length; each further one in a row is longer by as much, to
+	// ten times. Default: 10s.
 	EjectFor Duration `yaml:"eject_for" default:"10s" min:"100ms" max:"1h"`
-	// MaxEjected is the largest share of an upstream's targets that may be ejected at once; one target may always be
-	// unless it is the only one. Default: 50%.
+	// MaxEjected is the largest share of an upstream's targets that may be ejected at once; one
+	// target may always be unless it is the only one. Default: 50%.
 	MaxEjected *Percent `yaml:"max_ejected" default:"50%"`
 }
 
@@ -230,19 +245,22 @@ type PassiveHealth struct {
 type Pool struct {
 	// MaxConnections to one target, over all loops. Default: 1024.
 	MaxConnections int `yaml:"max_connections" default:"1024" min:"1" max:"1000000"`
-	// MaxPending is how many requests may wait for a connection of an upstream on one loop; more get 503. Default: 1024.
+	// MaxPending is how many requests may wait for a connection of an upstream on one loop; more
+	// get 503. Default: 1024.
 	MaxPending int `yaml:"max_pending" default:"1024" min:"0" max:"1000000"`
-	// PendingTimeout is how long a request may wait for a connection; then it gets 503. Default: 5s.
+	// PendingTimeout is how long a request may wait for a connection; then it gets 503. Default:
+	// 5s.
 	PendingTimeout Duration `yaml:"pending_timeout" default:"5s" min:"1ms" max:"10m"`
 	// MaxIdle connections kept for one target, over all loops. Default: 512.
 	MaxIdle int `yaml:"max_idle" default:"512" min:"0" max:"1000000"`
-	// IdleTimeout after which an unused connection is closed. Default: 55s. Hazard: keep it under the service's own,
-	// or requests meet connections that are just closing.
+	// IdleTimeout after which an unused connection is closed. Default: 55s. Hazard: keep it under
+	// the service's own, or requests meet connections that are just closing.
 	IdleTimeout Duration `yaml:"idle_timeout" default:"55s" min:"10ms" max:"24h"`
 	// MaxRequests of one connection before it is closed. Default: 0, no bound.
 	MaxRequests int `yaml:"max_requests" default:"0" min:"0" max:"1000000000"`
-	// ConnectTimeout, TLS included. Default: 2s. It also bounds the wait for a place in the accept queue of a target on a
-	// unix socket: a request that gets none counts as a connect that took too long.
+	// ConnectTimeout, TLS included. Default: 2s. It also bounds the wait for a place in the accept
+	// queue of a target on a unix socket: a request that gets none counts as a connect that took
+	// too long.
 	ConnectTimeout Duration `yaml:"connect_timeout" default:"2s" min:"1ms" max:"10m"`
 }
 
@@ -250,20 +268,24 @@ type Pool struct {
 type Retry struct {
 	// Attempts is how many times a request may be tried again. Default: 1. 0 turns retries off.
 	Attempts *int `yaml:"attempts" default:"1" min:"0" max:"5"`
-	// On lists the outcomes that are tried again: "connect" (no connection, refused or not made in time), "reset" (the connection
-	// broke before the response's head was whole), "timeout" (per_try_timeout), and statuses "502", "503", "504". Default: connect, reset.
-	// A request that is not idempotent is tried again only when nothing of it was written.
+	// On lists the outcomes that are tried again: "connect" (no connection, refused or not made in
+	// time), "reset" (the connection broke before the response's head was whole), "timeout"
+	// (per_try_timeout), and statuses "502", "503", "504". Default: connect, reset. A request that
+	// is not idempotent is tried again only when nothing of it was written.
 	On []string `yaml:"on" default:"connect,reset" enum:"connect,reset,timeout,502,503,504"`
-	// PerTryTimeout ends one try that has had no response head, counted from when the request is with the target whole. Default: 0s, only the route's timeout counts.
+	// PerTryTimeout ends one try that has had no response head, counted from when the request is
+	// with the target whole. Default: 0s, only the route's timeout counts.
 	PerTryTimeout Duration `yaml:"per_try_timeout" default:"0s" min:"0s" max:"1h"`
-	// Budget is the share of an upstream's requests that may be retries, over ten seconds; ten a second are always allowed.
-	// Default: 20%. Hazard: a high budget turns a service's bad minute into a storm.
+	// Budget is the share of an upstream's requests that may be retries, over ten seconds; ten a
+	// second are always allowed. Default: 20%. Hazard: a high budget turns a service's bad minute
+	// into a storm.
 	Budget *Percent `yaml:"budget" default:"20%"`
 }
 
 // UpstreamTLS is how connections to targets speak TLS.
 type UpstreamTLS struct {
-	// CA is the file of the authorities that targets' certificates must come from. Default: the system's.
+	// CA is the file of the authorities that targets' certificates must come from. Default: the
+	// system's.
 	CA string `yaml:"ca" file:"true"`
 	// ServerName is the name that is asked for and checked. Default: the target's host.
 	ServerName string `yaml:"server_name"`
@@ -271,18 +293,22 @@ type UpstreamTLS struct {
 	Cert string `yaml:"cert" file:"true"`
 	// Key is the PEM file of cert's private key. Needed with cert.
 	Key string `yaml:"key" file:"true"`
-	// InsecureSkipVerify accepts any certificate. Default: false. Hazard: anyone on the path can read and change traffic.
+	// InsecureSkipVerify accepts any certificate. Default: false. Hazard: anyone on the path can
+	// read and change traffic.
 	InsecureSkipVerify bool `yaml:"insecure_skip_verify" default:"false"`
 }
 
-// Route is a match, an SLA class, a chain of policies and one action: exactly one of upstream, split, respond, redirect.
+// Route is a match, an SLA class, a chain of policies and one action: exactly one of upstream,
+// split, respond, redirect.
 type Route struct {
-	// Name in logs and metrics, no two routes alike. Default: the match, with " #2" and so on where routes share it.
+	// Name in logs and metrics, no two routes alike. Default: the match, with " #2" and so on where
+	// routes share it.
 	Name string `yaml:"name"`
-	// Match is a pattern of Go's ServeMux: "[METHOD ][HOST]/[PATH]" with {name}, {rest...} and {$}; a host may begin with "*.". Required.
+	// Match is a pattern of Go's ServeMux: "[METHOD ][HOST]/[PATH]" with {name}, {rest...} and {$};
+	// a host may begin with "*.". Required.
 	Match string `yaml:"match" required:"true"`
-	// When adds conditions on header fields and query values, all of which must hold. Routes of the same pattern are tried in
-	// order, and at most one of them may have no condition.
+	// When adds conditions on header fields and query values, all of which must hold. Routes of the
+	// same pattern are tried in order, and at most one of them may have no condition.
 	When When `yaml:"when"`
 	// SLA is the class, P0 (the most precious) to P9. Default: P1.
 	SLA string `yaml:"sla" default:"P1" enum:"P0,P1,P2,P3,P4,P5,P6,P7,P8,P9"`
@@ -296,23 +322,29 @@ type Route struct {
 	// Redirect sends the client elsewhere.
 	Redirect *Redirect `yaml:"redirect" one:"true"`
 
-	// Timeout is how long an exchange may take from its request to the start of its response; while a request body is on its way, it
-	// counts from the last bytes of it that moved: that came from the client, or that the target's machine has acknowledged, give or
-	// take a quarter. Default: 60s. Then the client gets 504.
+	// Timeout is how long an exchange may take from its request to the start of its response; while
+	// a request body is on its way, it counts from the last bytes of it that moved: that came from
+	// the client, or that the target's machine has acknowledged, give or take a quarter. Default:
+	// 60s. Then the client gets 504.
 	Timeout Duration `yaml:"timeout" default:"60s" min:"1ms" max:"24h"`
-	// StreamTimeout is how long an upstream's response may be silent once it has begun. Default: 60s.
+	// StreamTimeout is how long an upstream's response may be silent once it has begun. Default:
+	// 60s.
 	StreamTimeout Duration `yaml:"stream_timeout" default:"60s" min:"1ms" max:"24h"`
-	// TunnelTimeout is how long a tunnel (a WebSocket, or what else the upstream switched to) may be silent in both directions. Default: 1h.
+	// TunnelTimeout is how long a tunnel (a WebSocket, or what else the upstream switched to) may
+	// be silent in both directions. Default: 1h.
 	TunnelTimeout Duration `yaml:"tunnel_timeout" default:"1h" min:"1ms" max:"24h"`
 	// MaxBody is the longest request body; a longer one gets 413. Default: 0B, no bound.
 	MaxBody Size `yaml:"max_body" default:"0B" min:"0B" max:"1TB"`
-	// HoldBody is how much of a request body is received before a connection to the upstream is taken, so that slow clients do not occupy
-	// those; the rest of a longer body is streamed, and everything is while a loop holds 32MB. Default: 64KB. 0B streams from the first
-	// byte. Hazard: a client that waits for an answer before it sends the rest of its body waits in vain; set 0B on its route.
+	// HoldBody is how much of a request body is received before a connection to the upstream is
+	// taken, so that slow clients do not occupy those; the rest of a longer body is streamed, and
+	// everything is while a loop holds 32MB. Default: 64KB. 0B streams from the first byte. Hazard:
+	// a client that waits for an answer before it sends the rest of its body waits in vain; set 0B
+	// on its route.
 	HoldBody Size `yaml:"hold_body" default:"64KB" min:"0B" max:"64KB"`
 	// StripPrefix takes a leading part off the path before it is forwarded. Default: none.
 	StripPrefix string `yaml:"strip_prefix"`
-	// Rewrite replaces the path; it may use the pattern's {name} values and ${variables}. Default: none.
+	// Rewrite replaces the path; it may use the pattern's {name} values and ${variables}. Default:
+	// none.
 	Rewrite string `yaml:"rewrite" template:"true"`
 	// ForwardPath says in which form an unchanged path is forwarded: "canonical" is the form that
 	// was matched, without "." and ".." segments and empty ones and with only the encodings that
@@ -333,7 +365,8 @@ type Route struct {
 	// ${variables}. Names that are removed or set also go from the response's trailers and from
 	// interim (1xx) responses.
 	ResponseHeaders HeaderOps `yaml:"response_headers"`
-	// RequestID keeps a trusted peer's X-Request-Id or makes one, forwards it and returns it. Default: false.
+	// RequestID keeps a trusted peer's X-Request-Id or makes one, forwards it and returns it.
+	// Default: false.
 	RequestID bool `yaml:"request_id" default:"false"`
 	// Trace passes traceparent on, or begins one. Default: false.
 	Trace bool `yaml:"trace" default:"false"`
@@ -341,7 +374,8 @@ type Route struct {
 	Access *Access `yaml:"access"`
 	// CORS answers preflights and adds the response headers that browsers ask for. Default: none.
 	CORS *CORS `yaml:"cors"`
-	// Mirror sends a copy of each request to a second upstream, whose answers are thrown away. Default: none.
+	// Mirror sends a copy of each request to a second upstream, whose answers are thrown away.
+	// Default: none.
 	Mirror *Mirror `yaml:"mirror"`
 
 	at Position
@@ -362,7 +396,8 @@ type When struct {
 type Split struct {
 	// Weights of the upstreams by name. At least one must be above 0. Required.
 	Weights map[string]int `yaml:"weights" required:"true" min:"0" max:"1000"`
-	// Sticky keeps a client on one upstream by a hash of "client_address", "header:NAME" or "cookie:NAME". Default: none, each request is drawn independently.
+	// Sticky keeps a client on one upstream by a hash of "client_address", "header:NAME" or
+	// "cookie:NAME". Default: none, each request is drawn independently.
 	Sticky string `yaml:"sticky"`
 }
 
@@ -402,8 +437,8 @@ type HeaderOps struct {
 
 // Access allows and denies client addresses; the most specific prefix decides.
 type Access struct {
-	// Allow lists addresses and CIDR prefixes. Default: empty, which allows everyone whom deny does not name. When it is not empty,
-	// an address that no prefix names is denied.
+	// Allow lists addresses and CIDR prefixes. Default: empty, which allows everyone whom deny does
+	// not name. When it is not empty, an address that no prefix names is denied.
 	Allow []string `yaml:"allow"`
 	// Deny lists addresses and CIDR prefixes. Default: empty.
 	Deny []string `yaml:"deny"`
@@ -411,7 +446,8 @@ type Access struct {
 
 // CORS is what browsers are told about requests from other origins.
 type CORS struct {
-	// Origins allowed: exact ("https://a.example"), with one leading wildcard label ("https://*.a.example"), or "*". Required.
+	// Origins allowed: exact ("https://a.example"), with one leading wildcard label
+	// ("https://*.a.example"), or "*". Required.
 	Origins []string `yaml:"origins" required:"true"`
 	// Methods allowed. Default: GET, HEAD, POST.
 	Methods []string `yaml:"methods" default:"GET,HEAD,POST"`
@@ -431,7 +467,8 @@ type Mirror struct {
 	Upstream string `yaml:"upstream" required:"true"`
 	// Share of requests that are copied. Default: 100%.
 	Share *Percent `yaml:"share" default:"100%"`
-	// MaxBody is the longest body that is copied; requests with longer ones are not mirrored, and counted. Default: 64KB.
+	// MaxBody is the longest body that is copied; requests with longer ones are not mirrored, and
+	// counted. Default: 64KB.
 	MaxBody Size `yaml:"max_body" default:"64KB" min:"0B" max:"16MB"`
 }
 
@@ -439,7 +476,8 @@ type Mirror struct {
 type Admin struct {
 	// Address to listen on. Required. Off loopback, a token is demanded.
 	Address string `yaml:"address" required:"true"`
-	// Token that requests must carry as "Authorization: Bearer TOKEN". Default: none, which only a loopback address may have.
+	// Token that requests must carry as "Authorization: Bearer TOKEN". Default: none, which only a
+	// loopback address may have.
 	Token string `yaml:"token" secret:"true"`
 }
 

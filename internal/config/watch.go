@@ -13,18 +13,20 @@ import (
 )
 
 const (
-	// quiet is how long nothing more must happen before a change is believed to be whole: an editor writes in several steps.
+	// quiet is how long nothing more must happen before a change is believed to be whole: an editor
+	// writes in several steps.
 	quiet = 100 * time.Millisecond
 	// longest is how long a change may be put off by those that follow it.
 	longest = time.Second
 )
 
-// Watch calls onChange each time the content of the file at path has become another, until ctx is done. It returns when the watch
-// stands, with an error when that cannot be; changes before are not seen. OnChange runs on a goroutine of its own, one call at a
-// time; it may block, and changes meanwhile lead to one more call.
+// Watch calls onChange each time the content of the file at path has become another, until ctx is
+// done. It returns when the watch stands, with an error when that cannot be; changes before are not
+// seen. OnChange runs on a goroutine of its own, one call at a time; it may block, and changes
+// meanwhile lead to one more call.
 //
-// The directory is watched, not the file: editors replace files, and Kubernetes swaps a symlink beside them. When the directory
-// itself is removed the watch is over, silently.
+// The directory is watched, not the file: editors replace files, and Kubernetes swaps a symlink
+// beside them. When the directory itself is removed the watch is over, silently.
 func Watch(ctx context.Context, path string, onChange func()) error {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -83,8 +85,9 @@ func (w *watcher) run(ctx context.Context, onChange func()) {
 	}
 }
 
-// concerns reports whether an event may change what path leads to. Writes to other files are left out, so that an access log in the
-// same directory costs nothing; what comes and goes may be a symlink on the way.
+// concerns reports whether an event may change what path leads to. Writes to other files are left
+// out, so that an access log in the same directory costs nothing; what comes and goes may be a
+// symlink on the way.
 func (w *watcher) concerns(event fsnotify.Event) bool {
 	if event.Has(fsnotify.Create) || event.Has(fsnotify.Remove) || event.Has(fsnotify.Rename) {
 		return true
@@ -93,8 +96,8 @@ func (w *watcher) concerns(event fsnotify.Event) bool {
 	return event.Has(fsnotify.Write) && (name == w.path || name == w.target)
 }
 
-// changed reports whether the content is another than when it was last asked. A file that cannot be read, as between the two steps
-// of a replacement, has not changed.
+// changed reports whether the content is another than when it was last asked. A file that cannot be
+// read, as between the two steps of a replacement, has not changed.
 func (w *watcher) changed() bool {
 	if err := w.follow(); err != nil {
 		return false

@@ -16,8 +16,8 @@ import (
 // them, seen from the working directory.
 func (c *Config) YAML() []byte { return writer{}.file(c) }
 
-// Defaults is a configuration with one listener, one upstream and one route, and with every key there is: those that have a default
-// with it, and those that are off or empty as comments.
+// Defaults is a configuration with one listener, one upstream and one route, and with every key
+// there is: those that have a default with it, and those that are off or empty as comments.
 func Defaults() []byte {
 	cfg, err := Parse("defaults", []byte(`
 listeners: [{address: "127.0.0.1:8080"}]
@@ -30,7 +30,8 @@ routes: [{match: /, upstream: service}]
 	return writer{comment: true}.file(cfg)
 }
 
-// writer turns values into lines of YAML. A line has no indentation of its own: whoever holds the lines of a part shifts them.
+// writer turns values into lines of YAML. A line has no indentation of its own: whoever holds the
+// lines of a part shifts them.
 type writer struct {
 	comment bool // show what is absent, as comments
 }

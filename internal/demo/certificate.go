@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Certificate makes a self-signed ECDSA P-256 certificate for localhost, 127.0.0.1 and ::1, good from an hour before
-// now until 30 days after, and returns it and its key as PEM.
+// Certificate makes a self-signed ECDSA P-256 certificate for localhost, 127.0.0.1 and ::1, good
+// from an hour before now until 30 days after, and returns it and its key as PEM.
 func Certificate(now time.Time) (cert, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 //go:embed plimsoll.yaml
 var configTemplate string
 
-// Scenario is what visitors of the shop look at, for a survey: a scenario as docs/scenario.md explains it.
+// Scenario is what visitors of the shop look at, for a survey: a scenario as docs/scenario.md
+// explains it.
 //
 //go:embed visitors.yaml
 var Scenario []byte
@@ -28,12 +29,14 @@ type Addresses struct {
 type Files struct {
 	// Config is the path of the configuration.
 	Config string
-	// Certificate is the PEM of the certificate that visitors have to trust, and CertificatePath its file.
+	// Certificate is the PEM of the certificate that visitors have to trust, and CertificatePath
+	// its file.
 	Certificate     []byte
 	CertificatePath string
 }
 
-// WriteFiles makes the configuration and the certificate of a demo, good for 30 days from now, in the existing directory dir.
+// WriteFiles makes the configuration and the certificate of a demo, good for 30 days from now, in
+// the existing directory dir.
 func WriteFiles(dir string, a Addresses, now time.Time) (Files, error) {
 	cert, key, err := Certificate(now)
 	if err != nil {

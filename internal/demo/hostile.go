@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// badKinds are requests that no gateway may pass on. Each is sent as bytes on a connection of its own, and the
-// gateway has to answer it and close.
+// badKinds are requests that no gateway may pass on. Each is sent as bytes on a connection of its
+// own, and the gateway has to answer it and close.
 func (v Visitor) badKinds() []kind {
 	const count = 5
 	bad := func(name string, status int, request string) kind {
@@ -37,7 +37,8 @@ func (v Visitor) badKinds() []kind {
 	}
 }
 
-// raw sends bytes and returns the status that came back. It is an error when the connection then stays open.
+// raw sends bytes and returns the status that came back. It is an error when the connection then
+// stays open.
 func raw(ctx context.Context, address, request string) (status int, err error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", address)
@@ -52,7 +53,8 @@ func raw(ctx context.Context, address, request string) (status int, err error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	// A gateway may answer and close before it has read everything, so a failed write is not a verdict.
+	// A gateway may answer and close before it has read everything, so a failed write is not a
+	// verdict.
 	_, writeErr := io.WriteString(conn, request)
 	reader := bufio.NewReader(conn)
 	response, err := http.ReadResponse(reader, nil)

@@ -35,7 +35,8 @@ func Open(stock *Stock, options ...Options) (*Instances, error) {
 // Targets are the servers' addresses ("127.0.0.1:port"), in the order of the options.
 func (in *Instances) Targets() []string { return in.targets }
 
-// Close stops the servers: requests under way have three seconds to finish, then they are cut. It returns when the servers have ended.
+// Close stops the servers: requests under way have three seconds to finish, then they are cut. It
+// returns when the servers have ended.
 func (in *Instances) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()

@@ -13,7 +13,8 @@ import (
 // OK says whether everything was answered as it had to be.
 func (r Row) OK() bool { return len(r.Problems) == 0 && maps.Equal(r.Statuses, r.Wanted) }
 
-// WriteTable prints the rows for a person, each with what was wrong under it, and returns how many rows were not OK.
+// WriteTable prints the rows for a person, each with what was wrong under it, and returns how many
+// rows were not OK.
 func WriteTable(w io.Writer, rows []Row) (wrong int, err error) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "requests\tover\tsent\tanswers\tp50\tp99\t")
@@ -54,8 +55,8 @@ func short(d time.Duration) string {
 	return d.Round(10 * time.Microsecond).String()
 }
 
-// percentile is the smallest of the durations that at least p percent of them do not exceed; 0 when there are none.
-// It sorts its argument.
+// percentile is the smallest of the durations that at least p percent of them do not exceed; 0 when
+// there are none. It sorts its argument.
 func percentile(ds []time.Duration, p int) time.Duration {
 	if len(ds) == 0 {
 		return 0

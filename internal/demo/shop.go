@@ -19,8 +19,8 @@ type Options struct {
 	Name string
 	// ServiceTime is the mean time one request takes. Zero answers at once.
 	ServiceTime time.Duration
-	// Exponential draws each service time from an exponential distribution, at most ten times the mean;
-	// otherwise all are the same.
+	// Exponential draws each service time from an exponential distribution, at most ten times the
+	// mean; otherwise all are the same.
 	Exponential bool
 	// Seed of the draws: the same seed gives the same times in the same order.
 	Seed uint64
@@ -58,8 +58,8 @@ func (s *Shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// working makes a request take its service time first, on one of the database's connections. A client that leaves ends the wait, and nothing
-// is sold to it.
+// working makes a request take its service time first, on one of the database's connections. A
+// client that leaves ends the wait, and nothing is sold to it.
 func (s *Shop) working(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if s.stock.acquire(r.Context()) != nil {
@@ -98,7 +98,8 @@ func (s *Shop) show(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Shop) buy(w http.ResponseWriter, r *http.Request) {
-	// The order is read whole before anything is sold: a buyer whose order breaks off has not bought.
+	// The order is read whole before anything is sold: a buyer whose order breaks off has not
+	// bought.
 	if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxOrder)); err != nil {
 		refuse(w, http.StatusBadRequest, "the order could not be read")
 		return

@@ -14,12 +14,13 @@ type Item struct {
 	Left  int64  `json:"left"`
 }
 
-// Stock is what the shop has to sell. All instances of a shop share one, as they would share a database.
-// Any goroutine may use it.
+// Stock is what the shop has to sell. All instances of a shop share one, as they would share a
+// database. Any goroutine may use it.
 type Stock struct {
 	shelves []shelf
 	byID    map[string]*shelf
-	// connections holds a token for each connection to the database that is free; nil is as many as are asked for.
+	// connections holds a token for each connection to the database that is free; nil is as many as
+	// are asked for.
 	connections chan struct{}
 }
 
@@ -28,7 +29,8 @@ type shelf struct {
 	left atomic.Int64
 }
 
-// NewStock fills a shop's shelves with each of its items (ids "1" to "8") count times. A count below zero counts as zero.
+// NewStock fills a shop's shelves with each of its items (ids "1" to "8") count times. A count
+// below zero counts as zero.
 func NewStock(count int64) *Stock {
 	names := []struct {
 		name  string
@@ -47,8 +49,8 @@ func NewStock(count int64) *Stock {
 	return s
 }
 
-// Connect bounds how many requests of all instances use the stock at once, as a database's connections do; the others wait their turn. It is called
-// before anybody uses the stock.
+// Connect bounds how many requests of all instances use the stock at once, as a database's
+// connections do; the others wait their turn. It is called before anybody uses the stock.
 func (s *Stock) Connect(connections int) {
 	s.connections = make(chan struct{}, connections)
 	for range connections {
@@ -93,9 +95,10 @@ func (s *Stock) Item(id string) (item Item, ok bool) {
 	return sh.now(), true
 }
 
-// Take sells one piece. Of any number of buyers at once, exactly as many succeed as there are pieces:
-// the count is taken down only from the value that was seen, and never below zero.
-// item.Left is what was left after this sale; sold is false when there is no such item or none left of it.
+// Take sells one piece. Of any number of buyers at once, exactly as many succeed as there are
+// pieces: the count is taken down only from the value that was seen, and never below zero.
+// item.Left is what was left after this sale; sold is false when there is no such item or none left
+// of it.
 func (s *Stock) Take(id string) (item Item, sold bool) {
 	sh := s.byID[id]
 	if sh == nil {

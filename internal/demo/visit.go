@@ -42,13 +42,15 @@ type Row struct {
 	Sent int
 	// Statuses counts the answers by status, and Wanted is what it had to be.
 	Statuses, Wanted map[int]int
-	// Problems are the first few things that were wrong beside statuses: failures, and answers with a wrong content.
+	// Problems are the first few things that were wrong beside statuses: failures, and answers with
+	// a wrong content.
 	Problems []string
 	// P50 and P99 of the answers' times.
 	P50, P99 time.Duration
 }
 
-// kind is one kind of request: how many, and how one is sent. send returns the answer's status, and what was wrong with it.
+// kind is one kind of request: how many, and how one is sent. send returns the answer's status, and
+// what was wrong with it.
 type kind struct {
 	name, over string
 	count      int

@@ -71,14 +71,16 @@ func TestAGatewayThatMixesUpAnswersIsFoundOut(t *testing.T) {
 	for name, row := range visitGood(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"id":"7"}`)
 	}), 50) {
-		// The gateway's own /health has no content to check, and chunked purchases are judged by their status alone.
+		// The gateway's own /health has no content to check, and chunked purchases are judged by
+		// their status alone.
 		if row.OK() && name != "GET /health, by the gateway" && name != "POST buy, chunked" {
 			t.Errorf("%s: a wrong answer was taken for a right one", name)
 		}
 	}
 }
 
-// serveOnce answers one connection with answer and then, if closes, closes it; else it holds it until the client goes.
+// serveOnce answers one connection with answer and then, if closes, closes it; else it holds it
+// until the client goes.
 func serveOnce(t *testing.T, answer string, closes bool) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,6 +1,6 @@
-// Package exchange holds one request and its response on their way through the gateway, and the contract of the policies
-// that look at them. It knows nothing of protocol versions, sockets or upstream connections: those belong to whoever
-// carries the exchange.
+// Package exchange holds one request and its response on their way through the gateway, and the
+// contract of the policies that look at them. It knows nothing of protocol versions, sockets or
+// upstream connections: those belong to whoever carries the exchange.
 package exchange
 
 import (
@@ -9,8 +9,9 @@ import (
 	"plimsoll/internal/head"
 )
 
-// Exchange is one request and its response. It lives on one loop, and nothing but that loop may touch it; a policy that
-// needs another goroutine takes a Hold. Exchanges are reused: no reference to one, or to bytes in it, outlives Done.
+// Exchange is one request and its response. It lives on one loop, and nothing but that loop may
+// touch it; a policy that needs another goroutine takes a Hold. Exchanges are reused: no reference
+// to one, or to bytes in it, outlives Done.
 type Exchange struct {
 	Request  *head.Request
 	Response *head.Response // filled from the response phase on; before it, empty
@@ -29,7 +30,8 @@ type Exchange struct {
 	Forward  []byte // the path that is forwarded; Request.Path unless a policy rewrites it
 	Upstream int    // index of the upstream that a proxying route sends to; a policy may choose another
 	Mirror   int    // index of the upstream that gets a copy, or NoUpstream
-	// MirrorBody is the longest request body in bytes that is copied to Mirror; a longer one ends the copy. It counts where Mirror is set.
+	// MirrorBody is the longest request body in bytes that is copied to Mirror; a longer one ends
+	// the copy. It counts where Mirror is set.
 	MirrorBody int64
 	MaxBody    int64 // the longest request body in bytes, 0 for no bound: longer ones end in 413, whenever that shows
 
@@ -48,12 +50,14 @@ type Exchange struct {
 // NoUpstream is the index of no upstream.
 const NoUpstream = -1
 
-// Params finds the value that a pattern's name matched, percent-encoded as it stands in the canonical path, or nil.
+// Params finds the value that a pattern's name matched, percent-encoded as it stands in the
+// canonical path, or nil.
 type Params interface {
 	Value(name string) []byte
 }
 
-// TLS is what is known of a client's TLS connection. It is shared by the connection's exchanges and not changed.
+// TLS is what is known of a client's TLS connection. It is shared by the connection's exchanges and
+// not changed.
 type TLS struct {
 	Version    string // "1.2" or "1.3"
 	ServerName string // SNI, empty when none was sent
@@ -80,23 +84,26 @@ const (
 	UpstreamFailed            // the upstream failed: the client got 502, 503 or 504, or a cut-off response
 )
 
-// A policy acts in one or more of three phases: request, response and done. For each it implements one of these.
-// It is made once for a route and used by all loops at the same time: what it keeps must be immutable or atomic.
-// Its methods run on a loop and must not block, nor take a lock that may be waited for.
+// A policy acts in one or more of three phases: request, response and done. For each it implements
+// one of these. It is made once for a route and used by all loops at the same time: what it keeps
+// must be immutable or atomic. Its methods run on a loop and must not block, nor take a lock that
+// may be waited for.
 
 // RequestPolicy acts when a request's head is in.
 type RequestPolicy interface {
 	OnRequest(x *Exchange) PolicyVerdict
 }
 
-// ResponsePolicy acts when a response's head is in, be it the upstream's or the gateway's own answer. It may change the
-// head or, while nothing of it is sent, Answer with another. Policies act on responses in the chain's order.
+// ResponsePolicy acts when a response's head is in, be it the upstream's or the gateway's own
+// answer. It may change the head or, while nothing of it is sent, Answer with another. Policies act
+// on responses in the chain's order.
 type ResponsePolicy interface {
 	OnResponse(x *Exchange) PolicyVerdict
 }
 
-// DonePolicy acts when the exchange is over: exactly once for each exchange whose OnRequest it saw or would have seen next. Of Response only
-// the status still counts then: the memory of an upstream's fields has been used for other things.
+// DonePolicy acts when the exchange is over: exactly once for each exchange whose OnRequest it saw
+// or would have seen next. Of Response only the status still counts then: the memory of an
+// upstream's fields has been used for other things.
 type DonePolicy interface {
 	OnDone(x *Exchange, end End)
 }
@@ -114,7 +121,8 @@ type ResponseRemover interface {
 	ResponseRemoved() []string
 }
 
-// Chain is a route's policies, compiled when the config is loaded: only those that the route names, in the documented order.
+// Chain is a route's policies, compiled when the config is loaded: only those that the route names,
+// in the documented order.
 type Chain struct {
 	Request  []RequestPolicy
 	Response []ResponsePolicy
@@ -151,7 +159,8 @@ func (n Names) with(more []string) Names {
 	return n
 }
 
-// Append adds a policy to each phase it acts in. It panics when it acts in none, which no config can cause.
+// Append adds a policy to each phase it acts in. It panics when it acts in none, which no config
+// can cause.
 func (c *Chain) Append(policy any) {
 	acts := false
 	if p, ok := policy.(RequestPolicy); ok {
@@ -176,8 +185,8 @@ func (c *Chain) Append(policy any) {
 
 // Engine carries exchanges. The data plane implements it.
 type Engine interface {
-	// Resume runs then on the exchange's loop, if the exchange is still in the given turn, and goes on with the chain as
-	// the verdict says. Any goroutine may call it.
+	// Resume runs then on the exchange's loop, if the exchange is still in the given turn, and goes
+	// on with the chain as the verdict says. Any goroutine may call it.
 	Resume(x *Exchange, turn uint64, then func(*Exchange) PolicyVerdict)
 }
 
@@ -188,14 +197,15 @@ func (x *Exchange) Begin(engine Engine) {
 	x.arena.reset()
 }
 
-// Finish ends the life that Begin began, so that holds of it are stale from now on. Only the engine calls it.
+// Finish ends the life that Begin began, so that holds of it are stale from now on. Only the engine
+// calls it.
 func (x *Exchange) Finish() { x.turn++ }
 
 // Turn numbers the exchange's present life.
 func (x *Exchange) Turn() uint64 { return x.turn }
 
-// Hold lets a policy that answered Held resume the exchange later, once. It may be kept and used on any goroutine, also after
-// the exchange has ended, when Resume does nothing.
+// Hold lets a policy that answered Held resume the exchange later, once. It may be kept and used on
+// any goroutine, also after the exchange has ended, when Resume does nothing.
 type Hold struct {
 	x      *Exchange
 	engine Engine // its own copy: the exchange belongs to its loop, and may be at its next life
@@ -205,15 +215,16 @@ type Hold struct {
 // Hold must be followed by the verdict Held.
 func (x *Exchange) Hold() Hold { return Hold{x, x.engine, x.turn} }
 
-// Resume runs then on the exchange's loop and goes on as its verdict says. The one who holds bounds the wait: an
-// exchange that is never resumed is ended only by the route's timeout or by its client.
+// Resume runs then on the exchange's loop and goes on as its verdict says. The one who holds bounds
+// the wait: an exchange that is never resumed is ended only by the route's timeout or by its
+// client.
 func (h Hold) Resume(then func(*Exchange) PolicyVerdict) { h.engine.Resume(h.x, h.turn, then) }
 
 // Alloc is n bytes that live until the exchange is over. Loop only.
 func (x *Exchange) Alloc(n int) []byte { return x.arena.alloc(n) }
 
-// Answer sets the response that the gateway itself gives: a status, why, and a body that must stay unchanged until the exchange
-// is over. Fields are added to Response.Fields afterwards.
+// Answer sets the response that the gateway itself gives: a status, why, and a body that must stay
+// unchanged until the exchange is over. Fields are added to Response.Fields afterwards.
 func (x *Exchange) Answer(status int, reason Reason, body []byte) {
 	x.Response.Fields.Reset()
 	x.Response.Status, x.Response.Length = status, int64(len(body))

@@ -7,14 +7,14 @@ import (
 	"plimsoll/internal/head"
 )
 
-// framing are the fields that say where a message ends and what belongs to one connection only. The data plane alone sets them: a
-// policy that could would let one message be read as two.
+// framing are the fields that say where a message ends and what belongs to one connection only. The
+// data plane alone sets them: a policy that could would let one message be read as two.
 const framing = 1<<head.Connection | 1<<head.ContentLength | 1<<head.TransferEncoding | 1<<head.Expect | 1<<head.Upgrade |
 	1<<head.KeepAlive | 1<<head.ProxyConnection | 1<<head.TE | 1<<head.Trailer | 1<<head.ProxyAuthenticate |
 	1<<head.ProxyAuthorization | 1<<head.HTTP2Settings
 
-// CheckFieldName says why a configuration may not change the header field called name, or nil. Host passes: whoever
-// cannot set it refuses it.
+// CheckFieldName says why a configuration may not change the header field called name, or nil. Host
+// passes: whoever cannot set it refuses it.
 func CheckFieldName(name string) error {
 	if name == "" || strings.ContainsFunc(name, notToken) {
 		return fmt.Errorf("%q is not a name of a header field: letters, digits and any of !#$%%&'*+-.^_`|~", name)
@@ -45,8 +45,8 @@ func CheckFieldValue(value string) error {
 	return nil
 }
 
-// StaticField is a field that never changes, made once and appended to any number of lists by all loops. Name and
-// value were checked.
+// StaticField is a field that never changes, made once and appended to any number of lists by all
+// loops. Name and value were checked.
 func StaticField(name, value string) head.Field {
 	line := []byte(name + ": " + value + "\r\n")
 	from := len(name) + len(": ")
@@ -57,7 +57,8 @@ func StaticField(name, value string) head.Field {
 
 var plainText = StaticField("Content-Type", "text/plain; charset=utf-8")
 
-// Refuse answers in the gateway's own name with a line of text that says the reason and what it means.
+// Refuse answers in the gateway's own name with a line of text that says the reason and what it
+// means.
 func (x *Exchange) Refuse(status int, reason Reason) PolicyVerdict {
 	x.Answer(status, reason, RefusalBody(status, reason))
 	x.Response.Fields.Append(plainText)

@@ -1,7 +1,7 @@
 package exchange
 
-// Reason says in one word why the gateway answered in the upstream's stead, or cut an exchange. It labels counters and
-// stands in access logs and in the answer's body. The set is closed.
+// Reason says in one word why the gateway answered in the upstream's stead, or cut an exchange. It
+// labels counters and stands in access logs and in the answer's body. The set is closed.
 type Reason uint8
 
 // The reasons. NoReason is the upstream's own answer.

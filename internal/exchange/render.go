@@ -115,7 +115,8 @@ func appendPort(dst []byte, port uint16) []byte {
 	}
 }
 
-// blankFrom replaces control characters by spaces, so that no value can end its header field (response splitting).
+// blankFrom replaces control characters by spaces, so that no value can end its header field
+// (response splitting).
 func blankFrom(b []byte, from int) {
 	for i, c := range b[from:] {
 		if c < ' ' && c != '\t' || c == 0x7f {
@@ -124,8 +125,9 @@ func blankFrom(b []byte, from int) {
 	}
 }
 
-// encodeFrom percent-encodes, from an index on, the bytes that no URI may hold. Mostly there are none; else it makes room at
-// the end and moves bytes from the back, so that none is overwritten before it was read.
+// encodeFrom percent-encodes, from an index on, the bytes that no URI may hold. Mostly there are
+// none; else it makes room at the end and moves bytes from the back, so that none is overwritten
+// before it was read.
 func encodeFrom(b []byte, from int) []byte {
 	bad := 0
 	for _, c := range b[from:] {
@@ -154,7 +156,8 @@ func encodeFrom(b []byte, from int) []byte {
 	return b
 }
 
-// inURI are the bytes that stand for themselves somewhere in a URI before its fragment (RFC 3986, section 2), "%" excepted.
+// inURI are the bytes that stand for themselves somewhere in a URI before its fragment (RFC 3986,
+// section 2), "%" excepted.
 var inURI = func() (t [256]bool) {
 	for c := range t {
 		t[c] = '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'

@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// Template is a text with ${variables}, compiled when the config is loaded and filled in for an exchange. It is immutable:
-// all loops use it at once.
+// Template is a text with ${variables}, compiled when the config is loaded and filled in for an
+// exchange. It is immutable: all loops use it at once.
 //
-// The variables are client_address, client_port, request_id, method, host, path, query, scheme, route, upstream, target,
-// listener, tls_version, tls_client_subject, and path.NAME for each name of the route's pattern. One that has no
-// value for an exchange, such as target before a target was chosen, is empty. "$${" stands for a plain "${".
+// The variables are client_address, client_port, request_id, method, host, path, query, scheme,
+// route, upstream, target, listener, tls_version, tls_client_subject, and path.NAME for each name
+// of the route's pattern. One that has no value for an exchange, such as target before a target was
+// chosen, is empty. "$${" stands for a plain "${".
 type Template struct {
 	parts []part
 	uri   bool // values are encoded where a URI could not hold their bytes
@@ -28,16 +29,16 @@ type part struct {
 // maxTemplate bounds a template's text in bytes, and so its parts.
 const maxTemplate = 8 << 10
 
-// CompileTemplate reads a text for a header's value. pathNames are the names in the route's pattern, with or without the
-// dots of {rest...}. In what it yields control characters are replaced by spaces, whatever the variables hold. An unknown
-// name is an error that lists the known ones.
+// CompileTemplate reads a text for a header's value. pathNames are the names in the route's
+// pattern, with or without the dots of {rest...}. In what it yields control characters are replaced
+// by spaces, whatever the variables hold. An unknown name is an error that lists the known ones.
 func CompileTemplate(text string, pathNames []string) (*Template, error) {
 	return compile(text, pathNames, false)
 }
 
-// CompilePath reads a text for a path or a location: it also understands the pattern's {name} and {rest...}, and bytes of
-// values that no URI may hold are percent-encoded. Text that is not part of a URI is an error. A "?" or "/" in a value stays:
-// whoever needs one path must look at the result.
+// CompilePath reads a text for a path or a location: it also understands the pattern's {name} and
+// {rest...}, and bytes of values that no URI may hold are percent-encoded. Text that is not part of
+// a URI is an error. A "?" or "/" in a value stays: whoever needs one path must look at the result.
 func CompilePath(text string, pathNames []string) (*Template, error) {
 	return compile(text, pathNames, true)
 }
@@ -90,7 +91,8 @@ func compile(text string, pathNames []string, uri bool) (*Template, error) {
 	return t, nil
 }
 
-// lookUp finds a variable by what stands between its braces; short ones, without a dollar, are names of the pattern only.
+// lookUp finds a variable by what stands between its braces; short ones, without a dollar, are
+// names of the pattern only.
 func lookUp(name string, short bool, names []string) (part, error) {
 	key, isPath := strings.CutPrefix(name, "path.")
 	if short {
@@ -142,7 +144,8 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// Constant is the text of a template without variables, which is the caller's to use for ever and not to change.
+// Constant is the text of a template without variables, which is the caller's to use for ever and
+// not to change.
 func (t *Template) Constant() ([]byte, bool) {
 	switch {
 	case len(t.parts) == 0:

@@ -13,8 +13,9 @@ import (
 	"plimsoll/internal/config"
 )
 
-// AdminAddress is one opening of the admin address: what whoever guards it has to know. The token follows reloads; an address that
-// changes gets a value of its own, so that no socket is ever open under the rules of another.
+// AdminAddress is one opening of the admin address: what whoever guards it has to know. The token
+// follows reloads; an address that changes gets a value of its own, so that no socket is ever open
+// under the rules of another.
 type AdminAddress struct {
 	address string
 	bound   net.Addr
@@ -86,7 +87,8 @@ func (g *Gateway) adminHandler(address *AdminAddress) http.Handler {
 	return g.options.Admin(g, address)
 }
 
-// retire stops accepting and lets requests under way finish on their own: the one that asked for the reload may be among them.
+// retire stops accepting and lets requests under way finish on their own: the one that asked for
+// the reload may be among them.
 func (a *adminServer) retire() {
 	if a.server == nil {
 		return

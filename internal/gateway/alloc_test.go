@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// fixedService answers every request head on a connection with the same bytes, in memory made beforehand.
+// fixedService answers every request head on a connection with the same bytes, in memory made
+// beforehand.
 func fixedService(t *testing.T, response []byte) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -39,7 +40,8 @@ func fixedService(t *testing.T, response []byte) string {
 	return ln.Addr().String()
 }
 
-// Client, service and gateway share this process, and the first two allocate nothing, so what is allocated is the gateway's.
+// Client, service and gateway share this process, and the first two allocate nothing, so what is
+// allocated is the gateway's.
 func TestAllocNothingPerProxiedRequest(t *testing.T) {
 	const browser = "GET /catalogue?page=3 HTTP/1.1\r\nHost: shop.example\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) Chrome/131.0\r\n" +
 		"Accept: text/html,application/xhtml+xml;q=0.9,*/*;q=0.8\r\nAccept-Language: en-GB,en;q=0.7\r\nAccept-Encoding: gzip, br\r\n" +
@@ -86,7 +88,8 @@ access_log: {path: access.log}
 				exchange()
 			}
 			runtime.ReadMemStats(&after)
-			// What runs beside requests (a sweep a second, the runtime itself) may allocate a little; a request may not.
+			// What runs beside requests (a sweep a second, the runtime itself) may allocate a
+			// little; a request may not.
 			if n := after.Mallocs - before.Mallocs; n > requests/20 {
 				t.Errorf("%d allocations over %d requests, want none for a request", n, requests)
 			}

@@ -13,7 +13,8 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// full is a unix socket whose accept queue is full, and its path. The connections that fill it say nothing.
+// full is a unix socket whose accept queue is full, and its path. The connections that fill it say
+// nothing.
 func full(t *testing.T) (net.Listener, string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "plimsoll") // short, as the paths of sockets must be

@@ -21,10 +21,12 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// upstreams are those of a config by name. Those whose config did not change are carried over from the one before, state and all.
+// upstreams are those of a config by name. Those whose config did not change are carried over from
+// the one before, state and all.
 type upstreams map[string]*upstream.Upstream
 
-// buildUpstreams makes the upstreams of cfg, taking over from old what did not change. fresh are those that are new and not started.
+// buildUpstreams makes the upstreams of cfg, taking over from old what did not change. fresh are
+// those that are new and not started.
 func (g *Gateway) buildUpstreams(cfg *config.Config, old upstreams) (all, fresh upstreams, errs config.Errors) {
 	all, fresh = upstreams{}, upstreams{}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Upstreams)) {
@@ -87,8 +89,8 @@ func upstreamOptions(u *config.Upstream) (upstream.Options, error) {
 	return o, nil
 }
 
-// tlsIdentity tells TLS settings apart by what they say and by what is in the files they name, so that a reload takes new
-// certificates up.
+// tlsIdentity tells TLS settings apart by what they say and by what is in the files they name, so
+// that a reload takes new certificates up.
 func tlsIdentity(t *config.UpstreamTLS) string {
 	sum := sha256.New()
 	for _, file := range []string{t.CA, t.Cert, t.Key} {
@@ -103,7 +105,8 @@ func clientOptions(t *config.UpstreamTLS) tlsio.ClientOptions {
 	return tlsio.ClientOptions{CA: t.CA, ServerName: t.ServerName, Cert: t.Cert, Key: t.Key, InsecureSkipVerify: t.InsecureSkipVerify}
 }
 
-// buildSnapshot compiles the routes of cfg over its upstreams, and says everything that is wrong with them.
+// buildSnapshot compiles the routes of cfg over its upstreams, and says everything that is wrong
+// with them.
 func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (s *proxy.Snapshot, errs config.Errors) {
 	s = &proxy.Snapshot{NoRoute: telemetry.NoRoute}
 	index := map[string]int{}
@@ -139,7 +142,8 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (s *proxy.Sna
 	return s, errs
 }
 
-// compileTable makes the table of the routes. A route without a match, which config has reported, is left out.
+// compileTable makes the table of the routes. A route without a match, which config has reported,
+// is left out.
 func compileTable(cfg *config.Config) (table *route.Table, errs config.Errors) {
 	var rules []route.Rule
 	var index []int // in cfg.Routes
@@ -160,7 +164,8 @@ func compileTable(cfg *config.Config) (table *route.Table, errs config.Errors) {
 	return table, errs
 }
 
-// loadConfig reads a configuration. One that has errors is still looked at for routes that conflict, so that all errors come at once.
+// loadConfig reads a configuration. One that has errors is still looked at for routes that
+// conflict, so that all errors come at once.
 func loadConfig(path string) (*config.Config, error) {
 	cfg, err := config.Load(path)
 	wrong, ok := errors.AsType[config.Errors](err)
@@ -209,8 +214,8 @@ var retryOn = map[string]proxy.RetryOn{
 	"502": proxy.Retry502, "503": proxy.Retry503, "504": proxy.Retry504,
 }
 
-// hostConfigs makes the TLS settings for each host of an upstream once, because they hold the sessions that can be resumed, and now,
-// because a loop may not read files.
+// hostConfigs makes the TLS settings for each host of an upstream once, because they hold the
+// sessions that can be resumed, and now, because a loop may not read files.
 func hostConfigs(o tlsio.ClientOptions, hosts []string) (func(host string) (*tls.Config, error), error) {
 	made := map[string]*tls.Config{}
 	for _, host := range hosts {

@@ -27,9 +27,9 @@ type plan struct {
 	random   func() uint64  // nil for each policy's own
 }
 
-// policies are all there are, in the order in which a chain runs them, both for requests and for responses. A policy is made for the
-// routes that name it and nil for all others: a route carries only what it asks for. To add a policy is to add its room
-// and its line here.
+// policies are all there are, in the order in which a chain runs them, both for requests and for
+// responses. A policy is made for the routes that name it and nil for all others: a route carries
+// only what it asks for. To add a policy is to add its room and its line here.
 var policies = []struct {
 	name string
 	make func(plan) (any, error)

@@ -104,7 +104,8 @@ type child struct {
 	ended  chan struct{}
 }
 
-// startChild runs a gateway process until the test ends. Its logs, and those of the processes that take over from it, are gathered.
+// startChild runs a gateway process until the test ends. Its logs, and those of the processes that
+// take over from it, are gathered.
 func startChild(t *testing.T, yaml string, env ...string) *child {
 	t.Helper()
 	c := &child{t: t, path: filepath.Join(t.TempDir(), "plimsoll.yaml"), logged: &logBuffer{}, ended: make(chan struct{})}

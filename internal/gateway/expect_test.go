@@ -102,8 +102,8 @@ func TestTheUpstreamDecidesWhetherTheBodyComes(t *testing.T) {
 	})
 }
 
-// An upstream that does not know Expect waits for the body, as the client does.
-// With a short timeout the client is asked in time for its body to come, and the timeout still holds.
+// An upstream that does not know Expect waits for the body, as the client does. With a short
+// timeout the client is asked in time for its body to come, and the timeout still holds.
 func TestAShortTimeoutLeavesTimeForTheBodyAndHolds(t *testing.T) {
 	s := newService(t, func(c *serviceConn, _ int) { c.drain() })
 	p := serveClean(t, `
@@ -116,8 +116,8 @@ routes: [{match: /, upstream: s, timeout: 50ms, hold_body: 0B}]
 	p.expectFailureEnd(504, "upstream_timeout")
 }
 
-// A body that is held is the gateway's to ask for, because no upstream has been picked yet. One that is too long to be held whole is not
-// held at all: the upstream decides.
+// A body that is held is the gateway's to ask for, because no upstream has been picked yet. One
+// that is too long to be held whole is not held at all: the upstream decides.
 func TestWhoAsksForABodyDependsOnWhetherItIsHeld(t *testing.T) {
 	for length, asked := range map[string]bool{"3": false, "65537": true} {
 		s := newService(t, func(c *serviceConn, _ int) {
@@ -137,8 +137,8 @@ func TestWhoAsksForABodyDependsOnWhetherItIsHeld(t *testing.T) {
 	}
 }
 
-// A client that does not wait for it sends some of its body with the head, and the rest is held. The upstream gets all of it with the
-// head then, and has nothing to decide.
+// A client that does not wait for it sends some of its body with the head, and the rest is held.
+// The upstream gets all of it with the head then, and has nothing to decide.
 func TestAnUpstreamThatGetsAHeldBodyIsNotAskedForIt(t *testing.T) {
 	for name, body := range map[string][2]string{
 		"length": {"Content-Length: 6\r\n\r\nabc", "def"},

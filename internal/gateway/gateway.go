@@ -1,6 +1,7 @@
-// Package gateway builds a running gateway from a configuration: loops, listeners, upstreams, routes, the access log. It starts it,
-// changes it while it runs (reload), ends it in an orderly way (drain) and hands it over to a new process (upgrade). It knows
-// nothing of how its state is shown: the admin room asks it.
+// Package gateway builds a running gateway from a configuration: loops, listeners, upstreams,
+// routes, the access log. It starts it, changes it while it runs (reload), ends it in an orderly
+// way (drain) and hands it over to a new process (upgrade). It knows nothing of how its state is
+// shown: the admin room asks it.
 package gateway
 
 import (
@@ -97,12 +98,14 @@ const (
 	Draining State = "draining"
 )
 
-// gcPercent makes the garbage collector run twice as often as by default. The steady state allocates nothing, so that costs nothing,
-// and what TLS handshakes leave behind goes sooner: half the memory of many idle TLS connections would be garbage otherwise.
+// gcPercent makes the garbage collector run twice as often as by default. The steady state
+// allocates nothing, so that costs nothing, and what TLS handshakes leave behind goes sooner: half
+// the memory of many idle TLS connections would be garbage otherwise.
 const gcPercent = 50
 
-// Run starts a gateway and returns when it has ended: nil after ctx ended, or a new process took over, and what was under way has
-// drained; config.Errors when the configuration is wrong; any other error when it could not start.
+// Run starts a gateway and returns when it has ended: nil after ctx ended, or a new process took
+// over, and what was under way has drained; config.Errors when the configuration is wrong; any
+// other error when it could not start.
 func Run(ctx context.Context, o Options) error {
 	defer crash.Guard("in the gateway's main goroutine")
 	g, err := start(o)
@@ -151,8 +154,9 @@ func (g *Gateway) makeLoops(n int) error {
 	if n == 0 {
 		n = runtime.GOMAXPROCS(0)
 	}
-	// The loops keep their processors to themselves. One more lets handshakes, health checks and scrapes run beside them rather than
-	// wait until the scheduler takes a processor away from a busy loop, which it does every ten milliseconds only.
+	// The loops keep their processors to themselves. One more lets handshakes, health checks and
+	// scrapes run beside them rather than wait until the scheduler takes a processor away from a
+	// busy loop, which it does every ten milliseconds only.
 	if !g.simulated() {
 		runtime.GOMAXPROCS(n + 1)
 	}
@@ -226,7 +230,8 @@ func bufferLabels() (labels []string) {
 	return labels
 }
 
-// callLimit is how long anyone waits for a loop. A loop that takes longer is stuck, which no code of ours should make possible.
+// callLimit is how long anyone waits for a loop. A loop that takes longer is stuck, which no code
+// of ours should make possible.
 const callLimit = 5 * time.Second
 
 // call has a loop run f and waits for it.
@@ -260,7 +265,8 @@ func (g *Gateway) run(ctx context.Context) error {
 	g.inherited.ready()
 	notify("READY=1", fmt.Sprintf("MAINPID=%d", os.Getpid()))
 	g.mu.Lock()
-	// Two processes write to one log during an upgrade; the pid and the version tell which one serves now.
+	// Two processes write to one log during an upgrade; the pid and the version tell which one
+	// serves now.
 	g.log.Info("serving", "version", g.options.Version, "pid", os.Getpid(), "loops", len(g.loops), "listeners", len(g.listeners), "routes", len(g.config.Routes))
 	g.mu.Unlock()
 	for {
@@ -366,8 +372,9 @@ func (g *Gateway) end(why string, next *successor) error {
 	return errors.Join(errs...)
 }
 
-// waitForClients waits until no client connection is left, and says whether that came before the limit. One that
-// a loop has accepted for another and that is still on its way counts: its client has been promised an answer.
+// waitForClients waits until no client connection is left, and says whether that came before the
+// limit. One that a loop has accepted for another and that is still on its way counts: its client
+// has been promised an answer.
 func (g *Gateway) waitForClients(limit time.Duration) bool {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()

@@ -15,7 +15,8 @@ routes: [{match: /, upstream: s}]
 `
 }
 
-// streamed is a configuration whose routes to service s hold no body: the service sees it as it comes.
+// streamed is a configuration whose routes to service s hold no body: the service sees it as it
+// comes.
 func streamed(yaml string) string {
 	return strings.ReplaceAll(yaml, "upstream: s", "upstream: s, hold_body: 0B")
 }

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// nameServer answers every question for an IPv4 address with the same addresses, which hold for no time at all, or with a failure.
+// nameServer answers every question for an IPv4 address with the same addresses, which hold for no
+// time at all, or with a failure.
 type nameServer struct {
 	conn      net.PacketConn
 	mu        sync.Mutex

@@ -17,7 +17,8 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// serveClean is serve for tests at whose end, when every client has gone, nothing may be left behind: see settled.
+// serveClean is serve for tests at whose end, when every client has gone, nothing may be left
+// behind: see settled.
 func serveClean(t *testing.T, yaml string) *instance {
 	t.Helper()
 	g := serve(t, yaml)
@@ -25,7 +26,8 @@ func serveClean(t *testing.T, yaml string) *instance {
 	return g
 }
 
-// settled waits until no client, exchange, buffer or request to an upstream is left, and every open upstream connection is idle.
+// settled waits until no client, exchange, buffer or request to an upstream is left, and every open
+// upstream connection is idle.
 func (i *instance) settled() {
 	i.t.Helper()
 	var left string
@@ -55,7 +57,8 @@ func (i *instance) left() string {
 	return ""
 }
 
-// load is what all upstreams of the configuration in force have to do, and how many connections to them are open on loops.
+// load is what all upstreams of the configuration in force have to do, and how many connections to
+// them are open on loops.
 func (i *instance) load() (load upstream.Load, open int) {
 	i.mu.Lock()
 	all := i.upstreams
@@ -180,7 +183,8 @@ func (s *service) expectUntouched() {
 	}
 }
 
-// forwardedFields are what the gateway adds to the requests of a client on loopback that asks for host a.
+// forwardedFields are what the gateway adds to the requests of a client on loopback that asks for
+// host a.
 const forwardedFields = "X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\n"
 
 // expectFailure reads an answer of the gateway's own, whose body names the reason.
@@ -237,7 +241,8 @@ func (p *peer) expectFailureEnd(status int, reason string) {
 	p.expectEnd()
 }
 
-// block waits until the connection is closed, by the test's end if nothing else, without reading from it.
+// block waits until the connection is closed, by the test's end if nothing else, without reading
+// from it.
 func (s *service) block(c *serviceConn) {
 	raw, err := c.Conn.(*net.TCPConn).SyscallConn()
 	if err != nil {

@@ -38,7 +38,8 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// load is steady traffic of clients that obey "Connection: close" and take anything but a 200 for a failure.
+// load is steady traffic of clients that obey "Connection: close" and take anything but a 200 for a
+// failure.
 type load struct {
 	t       *testing.T
 	address string
@@ -49,7 +50,8 @@ type load struct {
 	failed  []string
 }
 
-// startLoad begins traffic to an address: so many clients that keep their connections, and as many that open one for each request.
+// startLoad begins traffic to an address: so many clients that keep their connections, and as many
+// that open one for each request.
 func startLoad(t *testing.T, address string, clients int) *load {
 	l := &load{t: t, address: address, stop: make(chan struct{})}
 	for n := range 2 * clients {

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for something that must happen. It is not a measure of how fast: only a hung test meets it.
+// patience is how long a test waits for something that must happen. It is not a measure of how
+// fast: only a hung test meets it.
 const patience = 20 * time.Second
 
 // instance is a gateway that a test runs.
@@ -29,7 +30,8 @@ type instance struct {
 	stopped chan error
 }
 
-// serve runs a gateway with a configuration literal until the test ends. Listen on "127.0.0.1:0"; address gives the port.
+// serve runs a gateway with a configuration literal until the test ends. Listen on "127.0.0.1:0";
+// address gives the port.
 func serve(t *testing.T, yaml string) *instance {
 	t.Helper()
 	return serveWith(t, yaml, Options{})
@@ -107,7 +109,8 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-// eventually waits until a condition holds, asking again and again, and fails the test when it never does.
+// eventually waits until a condition holds, asking again and again, and fails the test when it
+// never does.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.After(patience)
@@ -184,7 +187,8 @@ func (i *instance) exchange(raw string) string {
 	return p.rest()
 }
 
-// service is an upstream that answers each connection by a script and records the bytes it was sent.
+// service is an upstream that answers each connection by a script and records the bytes it was
+// sent.
 type service struct {
 	net.Listener
 	t  *testing.T
@@ -194,7 +198,8 @@ type service struct {
 	wg sync.WaitGroup
 }
 
-// script answers on one connection; n counts connections from 1. seen is everything that was read on the connection so far.
+// script answers on one connection; n counts connections from 1. seen is everything that was read
+// on the connection so far.
 type script func(c *serviceConn, n int)
 
 // serviceConn is a connection of a service. What is read through it is recorded.
@@ -285,7 +290,8 @@ func (c *serviceConn) head() string {
 	}
 }
 
-// answering is a script that answers every request head with the same bytes, for requests without bodies.
+// answering is a script that answers every request head with the same bytes, for requests without
+// bodies.
 func answering(response string) script {
 	return func(c *serviceConn, _ int) {
 		for c.head() != "" {

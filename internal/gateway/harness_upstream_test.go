@@ -26,8 +26,8 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// backend is a service made with net/http, for tests that ask who was asked rather than which bytes came. Requests for paths under
-// /health are counted apart.
+// backend is a service made with net/http, for tests that ask who was asked rather than which bytes
+// came. Requests for paths under /health are counted apart.
 type backend struct {
 	t       *testing.T
 	name    string // what it answers by default
@@ -45,7 +45,8 @@ type backend struct {
 	wrap   func(net.Listener) net.Listener
 }
 
-// newBackend starts a service on loopback that answers every request with its name; it ends with the test.
+// newBackend starts a service on loopback that answers every request with its name; it ends with
+// the test.
 func newBackend(t *testing.T, name string) *backend {
 	return newBackendAt(t, name, "tcp", "127.0.0.1:0", nil)
 }
@@ -196,7 +197,8 @@ func refusing(t *testing.T) string {
 	return ln.Addr().String()
 }
 
-// fetch sends one request with net/http, from any goroutine, and returns the answer's status and body.
+// fetch sends one request with net/http, from any goroutine, and returns the answer's status and
+// body.
 func fetch(c *http.Client, method, url string, headers ...string) (int, string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -246,7 +248,8 @@ func (a *tally) add(status int, body string, err error) {
 	a.n[fmt.Sprintf("%d %s", status, strings.TrimSpace(body))]++
 }
 
-// crowd has so many clients, each on a connection of its own, send so many GETs each, and returns what they got.
+// crowd has so many clients, each on a connection of its own, send so many GETs each, and returns
+// what they got.
 func (i *instance) crowd(clients, each int, path string) map[string]int {
 	var wg sync.WaitGroup
 	var all tally
@@ -355,7 +358,8 @@ func (p *peer) request(method, path string) (int, string) {
 	return r.StatusCode, body
 }
 
-// arrivals is a script that tells of every request head it reads, and leaves the answer to f. f returns false to close.
+// arrivals is a script that tells of every request head it reads, and leaves the answer to f. f
+// returns false to close.
 func arrivals(told chan<- string, f func(c *serviceConn, request int) bool) script {
 	return func(c *serviceConn, _ int) {
 		for n := 1; ; n++ {

@@ -23,7 +23,8 @@ type refusal struct {
 // hidden stands behind a refused request: the one that an attacker would like the upstream to see.
 const hidden = "GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n"
 
-// expectRefusals sends each request with another one behind it: it must be refused, the connection closed, and nothing forwarded.
+// expectRefusals sends each request with another one behind it: it must be refused, the connection
+// closed, and nothing forwarded.
 func expectRefusals(t *testing.T, all []refusal) {
 	t.Helper()
 	for _, c := range all {

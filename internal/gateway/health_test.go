@@ -98,7 +98,8 @@ func TestChecksSpeakTLSWhereTrafficDoes(t *testing.T) {
 func TestWhenTheChecksFindAllTargetsDownTheAnswerIs503AtOnce(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "access.log")
 	all := backends(t, 2)
-	// The panic threshold would have all be used, and a target that is asked hangs for longer than the test's patience.
+	// The panic threshold would have all be used, and a target that is asked hangs for longer than
+	// the test's patience.
 	g := serve(t, fmt.Sprintf(`
 access_log: {path: %q}`, log)+balanced(2, targetsOf(all), lightChecks+", panic: 100%}"))
 	for _, b := range all {
@@ -291,8 +292,8 @@ func TestWantOfDescriptorsIsNotHeldAgainstATarget(t *testing.T) {
 	}
 }
 
-// exhaust uses up the descriptors that this process may open until restore is called, or the test has ended. No child
-// inherits them: a test that starts one would find it without descriptors.
+// exhaust uses up the descriptors that this process may open until restore is called, or the test
+// has ended. No child inherits them: a test that starts one would find it without descriptors.
 func exhaust(t *testing.T) (restore func()) {
 	t.Helper()
 	var limit syscall.Rlimit

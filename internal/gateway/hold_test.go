@@ -275,8 +275,8 @@ func TestAResponseThatFitsTheQueueKeepsNoConnectionForASlowReader(t *testing.T) 
 	p.Close()
 }
 
-// Those that have their share keep it, however many more of theirs wait; and loops on which the same clients wait do not take it away
-// one after the other.
+// Those that have their share keep it, however many more of theirs wait; and loops on which the
+// same clients wait do not take it away one after the other.
 func TestConnectionsAreReclaimedUpToAnEvenShareAndNoFurther(t *testing.T) {
 	t.Parallel() // it waits for some of the seconds after which connections are reclaimed
 	const pool = 16
@@ -297,7 +297,8 @@ routes: [{match: /, upstream: s}]
 	}
 	eventually(t, "connections to be reclaimed", func() bool { return g.stats("s").Reclaimed >= pool/2-1 })
 	<-time.After(2500 * time.Millisecond) // two further looks, at which nothing may be taken
-	// Half of them, then half of those that the first address got back as it was its turn, and so on.
+	// Half of them, then half of those that the first address got back as it was its turn, and so
+	// on.
 	if n := g.stats("s").Reclaimed; n > pool+1 {
 		t.Errorf("%d connections of %d were taken from clients", n, pool)
 	}

@@ -12,8 +12,9 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// Host is what a gateway uses of its machine and its process beside the sockets of the data plane. A simulation gives its
-// own, together with a reactor.Kernel; a gateway that runs for real has none.
+// Host is what a gateway uses of its machine and its process beside the sockets of the data plane.
+// A simulation gives its own, together with a reactor.Kernel; a gateway that runs for real has
+// none.
 type Host struct {
 	// Seed makes every random choice repeatable.
 	Seed uint64
@@ -33,8 +34,8 @@ type Host struct {
 	Sockets map[string][]int
 	// Ready is told when the gateway serves, and which addresses' sockets it took.
 	Ready func(took []string)
-	// Succeed starts a new process that gets copies of the sockets, by address, and returns when that is ready, with what it said to
-	// Ready.
+	// Succeed starts a new process that gets copies of the sockets, by address, and returns when
+	// that is ready, with what it said to Ready.
 	Succeed func(ctx context.Context, sockets map[string][]int) (took []string, err error)
 }
 
@@ -55,8 +56,9 @@ func (g *Gateway) simulateUpgrade(ctx context.Context) (*successor, error) {
 	return s, nil
 }
 
-// simulated says whether the gateway runs in a simulation. Then it leaves alone what belongs to the whole process: the number of
-// processors, the garbage collector, limits, signals, and the watching of files.
+// simulated says whether the gateway runs in a simulation. Then it leaves alone what belongs to the
+// whole process: the number of processors, the garbage collector, limits, signals, and the watching
+// of files.
 func (g *Gateway) simulated() bool { return g.options.Host != nil }
 
 // environment is what upstreams need of the gateway around them.

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// wireCase is one exchange as bytes on both sides. The response has a Date where the gateway would add one otherwise.
+// wireCase is one exchange as bytes on both sides. The response has a Date where the gateway would
+// add one otherwise.
 type wireCase struct {
 	name     string
 	request  string // of the client, with host a
@@ -111,7 +112,8 @@ var wireCases = []wireCase{
 		want:     "HTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", closed: true},
 }
 
-// once answers the first request of each connection with raw bytes and closes after those that end with the connection.
+// once answers the first request of each connection with raw bytes and closes after those that end
+// with the connection.
 func once(raw string) script {
 	ends := strings.Contains(raw, "HTTP/1.0") || strings.Contains(raw, "Connection: close")
 	return func(c *serviceConn, _ int) {

@@ -12,7 +12,8 @@ import (
 	"plimsoll/internal/exchange"
 )
 
-// The keys of the configuration whose effect no other test of whole gateways shows: each reaches its room.
+// The keys of the configuration whose effect no other test of whole gateways shows: each reaches
+// its room.
 
 func TestALimitOfTheConfigurationRefusesAHead(t *testing.T) {
 	long := strings.Repeat("a", 1100)

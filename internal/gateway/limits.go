@@ -7,10 +7,12 @@ import (
 	"syscall"
 )
 
-// descriptorLimit is how many descriptors the process may open, and how many of them clients may have.
+// descriptorLimit is how many descriptors the process may open, and how many of them clients may
+// have.
 type descriptorLimit struct{ allowed, clients int }
 
-// Descriptors kept back from clients: upstream connections, listeners, files, health checks. An eighth, and never fewer than minReserve.
+// Descriptors kept back from clients: upstream connections, listeners, files, health checks. An
+// eighth, and never fewer than minReserve.
 const (
 	reserveShare   = 8
 	minReserve     = 64

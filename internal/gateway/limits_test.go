@@ -105,7 +105,8 @@ func TestABodyThatComesTooSlowlyGets408(t *testing.T) {
 	}
 }
 
-// pouring answers with a body that never ends: bytes as they are let, a megabyte each, and without a pause when let is nil.
+// pouring answers with a body that never ends: bytes as they are let, a megabyte each, and without
+// a pause when let is nil.
 func pouring(let chan bool) script {
 	megabyte := strings.Repeat("0123456789abcdef", 1<<16)
 	return func(c *serviceConn, _ int) {
@@ -144,7 +145,8 @@ func TestAClientThatTakesNothingOfItsResponseIsCut(t *testing.T) {
 func TestAClientThatTakesItsResponseTooSlowlyIsCut(t *testing.T) {
 	t.Parallel()
 	s := newService(t, pouring(nil))
-	// A gigabyte a second is more than anybody takes here, so the slow reader below is far from it and yet never still.
+	// A gigabyte a second is more than anybody takes here, so the slow reader below is far from it
+	// and yet never still.
 	g := serve(t, strings.Replace(oneUpstream(s.address()), `"127.0.0.1:0"`, `"127.0.0.1:0", limits: {send_timeout: 1s, min_body_rate: 1GB}`, 1))
 	p := g.dial()
 	p.send(plainGet)
@@ -234,7 +236,8 @@ func TestAnAcceptQueueThatTheKernelCutsIsWarnedOf(t *testing.T) {
 	}
 }
 
-// metric is one value of the child's metrics, over a connection that is kept: when descriptors run out there is no other.
+// metric is one value of the child's metrics, over a connection that is kept: when descriptors run
+// out there is no other.
 func metric(t *testing.T, client *http.Client, admin, name string) float64 {
 	t.Helper()
 	r, err := client.Get("http://" + admin + "/metrics")
@@ -305,7 +308,8 @@ admin: {address: "`+admin+`"}
 		t.Errorf("%d lines were logged of it, want a few", n)
 	}
 
-	// Those it has are served: with the service's answer, or with 503 where there was no descriptor to reach it.
+	// Those it has are served: with the service's answer, or with 503 where there was no descriptor
+	// to reach it.
 	for range clients {
 		held.let <- okResponse
 	}

@@ -19,8 +19,8 @@ import (
 	"plimsoll/internal/tlsio"
 )
 
-// listener is an address that accepts clients, on every loop. It lives as long as its address is in the config; what else the config
-// says of it may change under it.
+// listener is an address that accepts clients, on every loop. It lives as long as its address is in
+// the config; what else the config says of it may change under it.
 type listener struct {
 	address   string
 	bound     reactor.Address // the same with the port that was drawn for port 0
@@ -43,7 +43,8 @@ type listenerTLS struct {
 
 const extensionBytes = 4 << 10 // of chunk extensions in one request body; nobody uses them, so this is not configured
 
-// compile makes what the data plane needs to know of a listener. before is the listener of the same address in the config before, or nil.
+// compile makes what the data plane needs to know of a listener. before is the listener of the same
+// address in the config before, or nil.
 func (g *Gateway) compileListener(c config.Listener, before *listener) (*proxy.Listener, *listenerTLS, error) {
 	if line, head := int(c.Limits.RequestLine), int(c.Limits.HeaderBytes); line+head > proxy.MaxHead {
 		return nil, nil, fmt.Errorf("limits: request_line and header_bytes together are %d bytes; a head may have %d at most: lower one of them",
@@ -101,8 +102,8 @@ func (g *Gateway) compileTLS(c config.Listener, p *proxy.Listener, before *liste
 	return t, nil
 }
 
-// carryOver takes over what did not change: tickets that clients hold stay good over a reload, and handshakes under way count
-// towards the bound.
+// carryOver takes over what did not change: tickets that clients hold stay good over a reload, and
+// handshakes under way count towards the bound.
 func (t *listenerTLS) carryOver(c *config.ListenerTLS, before *listener) {
 	was := before.config.TLS
 	if t.tickets != nil && before.tls.tickets != nil && was.TicketRotation == c.TicketRotation {
@@ -129,8 +130,9 @@ func (g *Gateway) watchCertificates(address string, t *listenerTLS) {
 	})
 }
 
-// bind makes the sockets of a listener: those that the process before this one handed over, and new ones until each loop has its own.
-// The very first must find the port free of other programs, unless one of our own listeners, or the process before, has it.
+// bind makes the sockets of a listener: those that the process before this one handed over, and new
+// ones until each loop has its own. The very first must find the port free of other programs,
+// unless one of our own listeners, or the process before, has it.
 func (g *Gateway) bind(c config.Listener) (*listener, error) {
 	l := &listener{address: c.Address, quota: &proxy.Quota{}, config: c}
 	address, err := listenAddress(c.Address)
@@ -167,7 +169,8 @@ func (g *Gateway) bind(c config.Listener) (*listener, error) {
 	return l, nil
 }
 
-// sharesPort says whether sockets of this gateway, or of the process before it, may be bound to the same port.
+// sharesPort says whether sockets of this gateway, or of the process before it, may be bound to the
+// same port.
 func (g *Gateway) sharesPort(address reactor.Address) bool {
 	if g.inherited.any {
 		return true
@@ -186,7 +189,8 @@ func (l *listener) closeSockets() {
 	}
 }
 
-// listenAddress reads an address that may have no host: then it means every address of the machine, IPv4 and IPv6.
+// listenAddress reads an address that may have no host: then it means every address of the machine,
+// IPv4 and IPv6.
 func listenAddress(text string) (reactor.Address, error) {
 	if strings.HasPrefix(text, ":") {
 		text = "[::]" + text
@@ -209,8 +213,9 @@ func ipv6Available() bool {
 	return err == nil || runtime.GOOS != "linux"
 }
 
-// putListener has the loops take what is new of a listener: how it treats clients from now on and, the first time, its sockets.
-// All know the first before any has the second, because a loop hands fresh connections to others.
+// putListener has the loops take what is new of a listener: how it treats clients from now on and,
+// the first time, its sockets. All know the first before any has the second, because a loop hands
+// fresh connections to others.
 func (g *Gateway) putListener(l *listener, p *proxy.Listener, c config.Listener, t *listenerTLS, first bool) error {
 	if l.tls != nil && l.tls.stop != nil {
 		l.tls.stop()

@@ -155,7 +155,8 @@ func TestAClientThatLeavesInTheMiddleOfAMirroredBody(t *testing.T) {
 	m.expectUntouched()
 }
 
-// Each copy holds a large buffer while it waits for the rest of its body, so slow uploads must not make any number of them.
+// Each copy holds a large buffer while it waits for the rest of its body, so slow uploads must not
+// make any number of them.
 func TestCopiesThatAreBeingMadeAreBounded(t *testing.T) {
 	const bound = 256
 	arrived := make(chan string, 1)

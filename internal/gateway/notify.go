@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// notify tells systemd about a change of state (sd_notify(3)), when systemd has asked to be told. Nobody waits for the answer, and a
-// manager that cannot be notified is not a reason to stop.
+// notify tells systemd about a change of state (sd_notify(3)), when systemd has asked to be told.
+// Nobody waits for the answer, and a manager that cannot be notified is not a reason to stop.
 func notify(lines ...string) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
@@ -27,7 +27,8 @@ func notify(lines ...string) {
 	conn.Write([]byte(strings.Join(lines, "\n")))
 }
 
-// monotonicUsec is the line that a reload's notification must carry: the machine's own monotonic clock.
+// monotonicUsec is the line that a reload's notification must carry: the machine's own monotonic
+// clock.
 func monotonicUsec() string {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {

@@ -356,7 +356,8 @@ routes: [{match: /, upstream: s, timeout: 1s, max_body: 3B}]
 		exchange.UpstreamFailed, exchange.GatewayAnswer, exchange.Completed)
 }
 
-// replyingWith answers one request of each connection by its path and closes; "wait" tells that it has arrived and answers nothing.
+// replyingWith answers one request of each connection by its path and closes; "wait" tells that it
+// has arrived and answers nothing.
 func replyingWith(answers map[string]string, arrived chan<- struct{}) script {
 	return func(c *serviceConn, _ int) {
 		r, _, ok := c.request()

@@ -95,7 +95,8 @@ func TestWithNoRoomToWaitARequestIsRefusedAtOnce(t *testing.T) {
 	defer close(release)
 	b := newBackend(t, "a")
 	b.answer(hanging(release))
-	// The pending timeout is longer than the test's patience: only the bound on the queue can end this.
+	// The pending timeout is longer than the test's patience: only the bound on the queue can end
+	// this.
 	g := serve(t, strings.Replace(pooled(b.address, "max_connections: 1, max_pending: 1, pending_timeout: 10m"), "loops: 2", "loops: 1", 1))
 	for range 2 {
 		g.dial().send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -188,7 +189,8 @@ func TestConnectionsThatDieBetweenLoopsAreFoundOut(t *testing.T) {
 	}
 }
 
-// gather makes so many requests meet at the service, so that as many connections to it are idle afterwards.
+// gather makes so many requests meet at the service, so that as many connections to it are idle
+// afterwards.
 func gather(t *testing.T, g *instance, b *backend, n int) {
 	t.Helper()
 	var met sync.WaitGroup
@@ -215,8 +217,8 @@ func TestAServiceThatRestartsIsNotSeenByGETs(t *testing.T) {
 	}
 }
 
-// closingOnReuse answers the first request of each connection and closes it at the second, as a service does whose idle timeout ends
-// while the request is on its way.
+// closingOnReuse answers the first request of each connection and closes it at the second, as a
+// service does whose idle timeout ends while the request is on its way.
 func closingOnReuse(told chan<- string) script {
 	return arrivals(told, func(c *serviceConn, request int) bool {
 		if request > 1 {
@@ -242,7 +244,8 @@ func TestTheKeepAliveRaceCostsNoAttempt(t *testing.T) {
 }
 
 func TestTheKeepAliveRaceIsRunOnceAndThenAvoided(t *testing.T) {
-	// Several old connections are idle, and all of them will break: the second try must not meet another of them.
+	// Several old connections are idle, and all of them will break: the second try must not meet
+	// another of them.
 	heads := make(chan string, 64)
 	s := newService(t, closingOnReuse(heads))
 	g := serve(t, strings.Replace(pooled(s.address(), "", ", retry: {attempts: 0}"), "loops: 2", "loops: 1", 1))
@@ -313,7 +316,8 @@ func (i *instance) loaded(name string) (sum upstream.Load) {
 func (i *instance) waiting(name string) int { return i.loaded(name).Waiting }
 
 func TestTheKeepAliveRaceLeavesTheConfiguredAttempts(t *testing.T) {
-	// The first connection breaks in the race, the second at its first request; one attempt is configured, for the third.
+	// The first connection breaks in the race, the second at its first request; one attempt is
+	// configured, for the third.
 	s := newService(t, func(c *serviceConn, n int) {
 		if c.head() == "" || n == 2 {
 			return

@@ -19,8 +19,9 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// Reload reads the configuration again and puts it in force, or says what is wrong and leaves the old one. No exchange fails and no
-// connection drops because of it. It also reopens the access log's file.
+// Reload reads the configuration again and puts it in force, or says what is wrong and leaves the
+// old one. No exchange fails and no connection drops because of it. It also reopens the access
+// log's file.
 func (g *Gateway) Reload() error {
 	if g.State() == Draining {
 		return errNotServing // and a drain holds the lock to its end
@@ -75,8 +76,9 @@ type change struct {
 	sameLog   bool
 }
 
-// apply puts a configuration in force. Everything that can fail is done first and undone when something else fails; then the loops
-// are told, one after the other, each between two of its turns.
+// apply puts a configuration in force. Everything that can fail is done first and undone when
+// something else fails; then the loops are told, one after the other, each between two of its
+// turns.
 func (g *Gateway) apply(cfg *config.Config, reload bool) error {
 	c, err := g.prepare(cfg)
 	if err != nil {
@@ -128,7 +130,8 @@ func (g *Gateway) prepare(cfg *config.Config) (c *change, err error) {
 	return c, err
 }
 
-// compile makes what can be made of a configuration without listening or connecting anywhere, and says everything that is wrong with it.
+// compile makes what can be made of a configuration without listening or connecting anywhere, and
+// says everything that is wrong with it.
 func (g *Gateway) compile(cfg *config.Config) (c *change, errs config.Errors) {
 	c = &change{config: cfg, listeners: map[string]*listener{}, compiled: map[string]*proxy.Listener{}, tls: map[string]*listenerTLS{}}
 	for i, lc := range cfg.Listeners {
@@ -155,7 +158,8 @@ func (g *Gateway) loggedBy() *config.AccessLog {
 	return g.config.AccessLog
 }
 
-// startUpstreams starts the upstreams that are new, all at once: each may wait a while for its name server.
+// startUpstreams starts the upstreams that are new, all at once: each may wait a while for its name
+// server.
 func (c *change) startUpstreams() {
 	var all sync.WaitGroup
 	for _, name := range slices.Sorted(maps.Keys(c.fresh)) {

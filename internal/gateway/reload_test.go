@@ -262,7 +262,8 @@ access_log: {path: %q}
 			t.Fatal(err)
 		}
 	}
-	// Some that serve the whole gateway may not have begun when they were counted; a leak would be one for each reload.
+	// Some that serve the whole gateway may not have begun when they were counted; a leak would be
+	// one for each reload.
 	eventually(t, "twenty reloads leave fewer goroutines than reloads behind", func() bool { return runtime.NumGoroutine() < before+10 })
 }
 

@@ -14,8 +14,9 @@ import (
 	"plimsoll/internal/exchange"
 )
 
-// retrying is a configuration of one upstream, s, in turn over these addresses, whose health is nobody's business. With two of them every
-// request whose first try fails at the first leaves the turn at the first again.
+// retrying is a configuration of one upstream, s, in turn over these addresses, whose health is
+// nobody's business. With two of them every request whose first try fails at the first leaves the
+// turn at the first again.
 func retrying(retry string, addresses ...string) string {
 	return fmt.Sprintf(`
 loops: 1
@@ -213,7 +214,8 @@ func TestASlowBodyDoesNotUseUpATrysTime(t *testing.T) {
 	upload := g.dial()
 	upload.send("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello")
 	<-heads
-	// Another request's try begins now and runs out of time, and with it the time that the upload's would have had.
+	// Another request's try begins now and runs out of time, and with it the time that the upload's
+	// would have had.
 	if status, body := g.get("/hang"); status != 504 {
 		t.Fatalf("got %d %q, want 504", status, body)
 	}
@@ -281,7 +283,8 @@ func TestRetriesDoNotBecomeAStorm(t *testing.T) {
 				t.Errorf("the clients got %v, want only failures", got)
 			}
 			s := g.stats("s")
-			// The share, and the ten a second that are always allowed, with a second's worth at the start.
+			// The share, and the ten a second that are always allowed, with a second's worth at the
+			// start.
 			most := int64(clients*each/10) + 10*(seconds+1)
 			if int64(s.Retries) > most {
 				t.Errorf("%d retries of %d requests, want at most %d", s.Retries, clients*each, most)
@@ -340,7 +343,8 @@ func TestAClientThatLeavesEndsTheTries(t *testing.T) {
 	for _, b := range all {
 		b.answer(hanging(release))
 	}
-	// Each try is longer than the test's patience, so that a second one can only come from the client's leaving.
+	// Each try is longer than the test's patience, so that a second one can only come from the
+	// client's leaving.
 	g := serve(t, retrying("attempts: 5, budget: 100%, on: [connect, reset, timeout], per_try_timeout: 59s", all[0].address, all[1].address))
 	p := g.dial()
 	p.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")

@@ -8,8 +8,9 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// shownTargets bounds the targets that a scrape shows one by one; the rest is only counted. A name can have thousands of addresses,
-// and each would be a series for ever in the database that collects them.
+// shownTargets bounds the targets that a scrape shows one by one; the rest is only counted. A name
+// can have thousands of addresses, and each would be a series for ever in the database that
+// collects them.
 const shownTargets = 1000
 
 // Indexes of the series that say how the upstreams are.

@@ -56,8 +56,9 @@ func limitedTo(s *service, limits string) string {
 	return strings.Replace(oneUpstream(s.address()), `"127.0.0.1:0"`, `"127.0.0.1:0", limits: {`+limits+`}`, 1)
 }
 
-// dialNarrow connects a client whose kernel takes little in advance. Segments are small because a peer with a small buffer tells of
-// room only once there is some for a whole one, and loopback's have 64 KB.
+// dialNarrow connects a client whose kernel takes little in advance. Segments are small because a
+// peer with a small buffer tells of room only once there is some for a whole one, and loopback's
+// have 64 KB.
 func (i *instance) dialNarrow() *peer {
 	i.t.Helper()
 	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {

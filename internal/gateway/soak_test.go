@@ -36,8 +36,9 @@ type soak struct {
 	whole  int            // answers that good clients got whole
 }
 
-// TestNothingIsLeftBehindWhenNobodyBehaves has random clients meet random services through a gateway whose configuration and targets
-// change all the while. Afterwards nothing may be left of it, and all that was counted must agree.
+// TestNothingIsLeftBehindWhenNobodyBehaves has random clients meet random services through a
+// gateway whose configuration and targets change all the while. Afterwards nothing may be left of
+// it, and all that was counted must agree.
 func TestNothingIsLeftBehindWhenNobodyBehaves(t *testing.T) {
 	t.Run("plain", func(t *testing.T) { soakWith(t, nil) })
 	t.Run("tls", func(t *testing.T) {
@@ -79,7 +80,8 @@ func soakWith(t *testing.T, secure *tls.Config) {
 	eventually(t, "the connections to the services to end", func() bool { return s.served.Load() == 0 })
 }
 
-// config is one of several configurations: some differ in what an upstream keeps over a reload, some in what it does not.
+// config is one of several configurations: some differ in what an upstream keeps over a reload,
+// some in what it does not.
 func (s *soak) config(n int, targets []string) string {
 	if n%3 == 2 {
 		targets = targets[1:]
@@ -145,7 +147,8 @@ func (l *lockedRand) n(n int) int {
 	return l.r.IntN(n)
 }
 
-// misserve answers a connection's requests in one of many ways. A whole answer's body begins with the request's token.
+// misserve answers a connection's requests in one of many ways. A whole answer's body begins with
+// the request's token.
 func (s *soak) misserve(c *serviceConn, r *lockedRand) {
 	s.served.Add(1)
 	defer s.served.Add(-1)
@@ -234,7 +237,8 @@ func drip(c io.Writer, body string, pause time.Duration) {
 	}
 }
 
-// behave is a client's life: it opens one connection after the other and treats each in one of many ways.
+// behave is a client's life: it opens one connection after the other and treats each in one of many
+// ways.
 func (s *soak) behave(r *rand.Rand, kind int) {
 	for !s.over.Load() {
 		c, err := net.Dial("tcp", s.g.address(0))
@@ -276,7 +280,8 @@ func (s *soak) ask(r *rand.Rand) (method, path, raw string) {
 	return method, path, raw
 }
 
-// good sends requests and reads the answers, each of which must be its own request's or an error that says so.
+// good sends requests and reads the answers, each of which must be its own request's or an error
+// that says so.
 func (s *soak) good(c net.Conn, r *rand.Rand) {
 	in := bufio.NewReader(c)
 	for range 1 + r.IntN(20) {
@@ -331,7 +336,8 @@ func (s *soak) vanishing(c net.Conn, r *rand.Rand) {
 	}
 }
 
-// slow sends a part of its request, or takes a part of the answer, and then does nothing until the gateway has had enough.
+// slow sends a part of its request, or takes a part of the answer, and then does nothing until the
+// gateway has had enough.
 func (s *soak) slow(c net.Conn, r *rand.Rand) {
 	_, _, raw := s.ask(r)
 	if r.IntN(2) == 0 {
@@ -346,7 +352,8 @@ func (s *soak) slow(c net.Conn, r *rand.Rand) {
 	io.Copy(io.Discard, c)
 }
 
-// settle waits until the gateway is at rest and checks that nothing is left and the books are in order.
+// settle waits until the gateway is at rest and checks that nothing is left and the books are in
+// order.
 func (s *soak) settle() {
 	t, g := s.t, s.g
 	eventually(t, "the clients to be gone", func() bool { return g.shared.Clients.Load() == 0 })

@@ -15,10 +15,12 @@ import (
 	"plimsoll/internal/tlsio"
 )
 
-// What the gateway reports about itself to its operator. None of it takes the lock that reloads and drains hold, and whatever must be
-// asked of a loop is asked in pieces of some tens of microseconds, so that no request's latency shows that somebody looked.
+// What the gateway reports about itself to its operator. None of it takes the lock that reloads and
+// drains hold, and whatever must be asked of a loop is asked in pieces of some tens of
+// microseconds, so that no request's latency shows that somebody looked.
 
-// inForce is what the gateway runs with since the last reload. It is immutable; what it points to guards itself.
+// inForce is what the gateway runs with since the last reload. It is immutable; what it points to
+// guards itself.
 type inForce struct {
 	config    *config.Config
 	version   string
@@ -60,7 +62,8 @@ func (g *Gateway) view() *inForce {
 // State is where the gateway is in its life.
 func (g *Gateway) State() State { return g.state.Load().(State) }
 
-// Ready is nil while the gateway serves and each of its listeners accepts, and otherwise says what it lacks.
+// Ready is nil while the gateway serves and each of its listeners accepts, and otherwise says what
+// it lacks.
 func (g *Gateway) Ready() error {
 	if s := g.State(); s != Serving {
 		return fmt.Errorf("the gateway is %s", s)
@@ -92,7 +95,8 @@ func (g *Gateway) Config() ConfigStatus {
 		YAML: string(v.config.YAML())}
 }
 
-// Spread is how a duration is spread over exchanges, all since the start. The unit is in its key's name.
+// Spread is how a duration is spread over exchanges, all since the start. The unit is in its key's
+// name.
 type Spread struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`

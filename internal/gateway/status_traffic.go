@@ -144,7 +144,8 @@ type LoopsStatus struct {
 	Loops       []LoopStatus `json:"loops"`
 }
 
-// Loops looks at the event loops, waits for the given time, looks again, and says what they did meanwhile. It gives up when ctx ends.
+// Loops looks at the event loops, waits for the given time, looks again, and says what they did
+// meanwhile. It gives up when ctx ends.
 func (g *Gateway) Loops(ctx context.Context, over time.Duration) (LoopsStatus, error) {
 	before, began := g.registry.Collect(g.Call), reactor.Clock()
 	timer := time.NewTimer(over)

@@ -11,7 +11,8 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// UpstreamStatus is a named service and the outcome of the exchanges that used it, all since the start.
+// UpstreamStatus is a named service and the outcome of the exchanges that used it, all since the
+// start.
 type UpstreamStatus struct {
 	Name           string            `json:"name"`
 	Policy         upstream.Policy   `json:"policy"`
@@ -105,8 +106,8 @@ func (g *Gateway) Upstream(name string) (UpstreamStatus, error) {
 	return s, nil
 }
 
-// DrainTarget takes the targets of an upstream with an address out of use until RestoreTarget, over reloads too. What is under way there
-// finishes. The error is ErrUnknown.
+// DrainTarget takes the targets of an upstream with an address out of use until RestoreTarget, over
+// reloads too. What is under way there finishes. The error is ErrUnknown.
 func (g *Gateway) DrainTarget(name, address string) (TargetStatus, error) {
 	return g.operate(name, address, (*upstream.Upstream).Drain)
 }

@@ -82,7 +82,8 @@ func TestLargeRequestsArriveWhole(t *testing.T) {
 	}
 }
 
-// mostHeld is how much a stalled direction may make the gateway hold: the queue's mark, one more read with its framing, and what heads need.
+// mostHeld is how much a stalled direction may make the gateway hold: the queue's mark, one more
+// read with its framing, and what heads need.
 const mostHeld = reactor.HighWater + 3*reactor.ScratchSize
 
 func TestASlowReaderStopsTheReadingOnTheOtherSide(t *testing.T) {
@@ -191,7 +192,8 @@ func TestAnUpstreamThatAnswersBeforeTheBodyIsWhole(t *testing.T) {
 			})
 			g := serveClean(t, oneUpstream(s.address()))
 			p := g.dial()
-			// The client sends all of it whatever it is told meanwhile, as many do, and only then reads.
+			// The client sends all of it whatever it is told meanwhile, as many do, and only then
+			// reads.
 			p.send(fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", 8<<20))
 			body := noise(8 << 20)
 			for len(body) > 0 {

@@ -18,7 +18,8 @@ func (l late) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// own is the longest time that the gateway says it added itself on the route to the service, and the longest whole time.
+// own is the longest time that the gateway says it added itself on the route to the service, and
+// the longest whole time.
 func (i *instance) own(n uint64) (own, total int64) {
 	i.t.Helper()
 	eventually(i.t, "the exchanges to be counted", func() bool {
@@ -43,7 +44,8 @@ func (i *instance) work() time.Duration {
 	return time.Since(began)
 }
 
-// A gateway that seems slow because a service is slow to connect to, or has too few connections, sends people to look in the wrong place.
+// A gateway that seems slow because a service is slow to connect to, or has too few connections,
+// sends people to look in the wrong place.
 func TestWaitingForAConnectionIsNotTheGatewaysOwnTime(t *testing.T) {
 	for _, reason := range []string{"pool", "handshake"} {
 		t.Run(reason, func(t *testing.T) {

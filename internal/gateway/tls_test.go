@@ -17,7 +17,8 @@ import (
 	"plimsoll/internal/proxy"
 )
 
-// overTLS is a gateway that answers by itself behind TLS; more are further keys of the listener's tls, and routes what it serves.
+// overTLS is a gateway that answers by itself behind TLS; more are further keys of the listener's
+// tls, and routes what it serves.
 func overTLS(more, rest string, certs ...pair) string {
 	var list []string
 	for _, c := range certs {
@@ -201,7 +202,8 @@ func (g *gathering) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A record is decrypted when it is whole. What holds half of one holds a receive buffer, and is not an idle connection.
+// A record is decrypted when it is whole. What holds half of one holds a receive buffer, and is not
+// an idle connection.
 func TestHazardAHeadInAnUnfinishedRecordHasAHeadsTime(t *testing.T) {
 	ca := newAuthority(t)
 	config := strings.Replace(overTLS("", "", ca.issue(t, "a.example")), "]}}]", "]}, limits: {head_timeout: 50ms, idle_timeout: 1h}}]", 1)

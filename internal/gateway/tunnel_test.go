@@ -36,7 +36,8 @@ func TestAListOfProtocolsIsUpgradedToOneOfThem(t *testing.T) {
 	}
 }
 
-// tunnel is a gateway with an upstream that switches protocols, sends first right behind the 101, and then does as it is told.
+// tunnel is a gateway with an upstream that switches protocols, sends first right behind the 101,
+// and then does as it is told.
 func tunnel(t *testing.T, first string, then func(c *serviceConn)) (*instance, *service, *peer) {
 	t.Helper()
 	s := newService(t, func(c *serviceConn, _ int) {
@@ -147,7 +148,8 @@ func TestATunnelsLastBytesArriveThoughBothSidesHaveEnded(t *testing.T) {
 	p.send(askUpgrade)
 	p.expect(wasSwitched)
 	p.expectEnd()
-	// Until the gateway has to keep some, but not so much that it stops reading: the client's end comes through.
+	// Until the gateway has to keep some, but not so much that it stops reading: the client's end
+	// comes through.
 	sent, piece := sha256.New(), noise(32<<10)
 	for g.buffered() < 16<<10 {
 		p.send(string(piece))

@@ -19,9 +19,10 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// An upgrade starts the program's file again, with the same arguments, and hands it the listening sockets: the new process accepts on the
-// very sockets this one has, so no connection in an accept queue is lost. When it says that it is ready this one drains. If it ends
-// before, or says nothing for upgradeLimit, this one goes on as if nothing had happened.
+// An upgrade starts the program's file again, with the same arguments, and hands it the listening
+// sockets: the new process accepts on the very sockets this one has, so no connection in an accept
+// queue is lost. When it says that it is ready this one drains. If it ends before, or says nothing
+// for upgradeLimit, this one goes on as if nothing had happened.
 //
 // The ready message is a byte 1 and, from a process that knows of it, tookWord and the addresses
 // whose sockets it took, a line each; then the pipe is closed. Where that is longer than readyLimit
@@ -69,8 +70,8 @@ func readSuccessor(r io.Reader) (*successor, error) {
 	return s, nil
 }
 
-// Upgrade starts the program's file again and hands it the listening sockets; when the new process serves, this one drains. It
-// returns at once.
+// Upgrade starts the program's file again and hands it the listening sockets; when the new process
+// serves, this one drains. It returns at once.
 func (g *Gateway) Upgrade() {
 	select {
 	case g.upgrades <- struct{}{}:
@@ -140,8 +141,9 @@ func (g *Gateway) upgrade(ctx context.Context) (*successor, error) {
 
 var errEndedWell = errors.New("exit status 0")
 
-// programPath is where the file lies that this process was started from, as it was named: a link that is moved to a new version
-// leads there. It is asked at the start, because the working directory may change.
+// programPath is where the file lies that this process was started from, as it was named: a link
+// that is moved to a new version leads there. It is asked at the start, because the working
+// directory may change.
 func programPath() (string, error) {
 	path, err := exec.LookPath(os.Args[0])
 	if err != nil {
@@ -153,7 +155,8 @@ func programPath() (string, error) {
 // firstExtra is the number that the first of a command's ExtraFiles has in the new process.
 const firstExtra = 3
 
-// handover are the listening sockets as files for a new process, and the text that says which is which.
+// handover are the listening sockets as files for a new process, and the text that says which is
+// which.
 func (g *Gateway) handover() (files []*os.File, sockets string, err error) {
 	var parts []string
 	for address, l := range g.listeners {
@@ -198,7 +201,8 @@ type inherited struct {
 	host *Host
 }
 
-// inherit reads what the process before handed over. It takes the variables out of the environment, so that no child sees them.
+// inherit reads what the process before handed over. It takes the variables out of the environment,
+// so that no child sees them.
 func inherit(h *Host) *inherited {
 	in := &inherited{fds: map[string][]int{}, host: h}
 	if h != nil {
@@ -254,7 +258,8 @@ func (in *inherited) admin(address string) (net.Listener, error) {
 	return ln, err
 }
 
-// adminNetwork keeps 0.0.0.0 to IPv4, as it is for listeners: "tcp" would listen on IPv6 too, where a firewall may not look.
+// adminNetwork keeps 0.0.0.0 to IPv4, as it is for listeners: "tcp" would listen on IPv6 too, where
+// a firewall may not look.
 func adminNetwork(address string) string {
 	if a, err := netip.ParseAddrPort(address); err == nil && a.Addr().Is4() {
 		return "tcp4"

@@ -57,7 +57,8 @@ routes: [{match: /, upstream: s, timeout: 100ms, hold_body: 0B}]
 	}
 }
 
-// readingSlowly reads a request's body in portions, one each tick, from a socket whose kernel takes little in advance, and then answers.
+// readingSlowly reads a request's body in portions, one each tick, from a socket whose kernel takes
+// little in advance, and then answers.
 func readingSlowly(body, portion int, tick time.Duration) script {
 	return func(c *serviceConn, _ int) {
 		c.Conn.(*net.TCPConn).SetReadBuffer(16 << 10)

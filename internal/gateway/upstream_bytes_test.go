@@ -110,7 +110,8 @@ func TestABodyThatBreaksOffNeverLooksWhole(t *testing.T) {
 	}
 }
 
-// testCutBodies has an upstream send each beginning of a response that holds its whole head, and end.
+// testCutBodies has an upstream send each beginning of a response that holds its whole head, and
+// end.
 func testCutBodies(t *testing.T, response string, reset bool, version string) {
 	head := strings.Index(response, "\r\n\r\n") + 4
 	known := make(chan struct{})
@@ -322,7 +323,8 @@ func TestAnUpstreamThatSaysCloseIsNotUsedAgain(t *testing.T) {
 	}
 }
 
-// heldBack is a connection whose writes after the first wait until they are let go, and then go out in one.
+// heldBack is a connection whose writes after the first wait until they are let go, and then go out
+// in one.
 type heldBack struct {
 	net.Conn
 	first bool
@@ -343,7 +345,8 @@ func (l *heldBack) let() {
 	l.held = nil
 }
 
-// What comes with the handshake's last bytes is read while the request is still in the loop's batch: it is not an answer.
+// What comes with the handshake's last bytes is read while the request is still in the loop's
+// batch: it is not an answer.
 func TestHazardAResponseBeforeItsRequestDesyncsNothing(t *testing.T) {
 	cfg := &tls.Config{Certificates: []tls.Certificate{throwawayCertificate(t)}, MaxVersion: tls.VersionTLS12}
 	s := newService(t, func(c *serviceConn, n int) {
@@ -391,7 +394,8 @@ func TestWhatAnIdleConnectionSaysIsNoAnswerToTheNextRequest(t *testing.T) {
 	p := g.dial()
 	p.send(plainGet)
 	p.response("GET")
-	// While the loop is held, first the request comes, then what nobody asked for: the loop meets both in one turn.
+	// While the loop is held, first the request comes, then what nobody asked for: the loop meets
+	// both in one turn.
 	held, release := make(chan struct{}), make(chan struct{})
 	g.loops[0].Post(func() {
 		close(held)

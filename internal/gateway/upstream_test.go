@@ -60,7 +60,8 @@ func TestBalancersFollowTheWeights(t *testing.T) {
 		t.Run(policy, func(t *testing.T) {
 			all := backends(t, 3)
 			g := serve(t, balanced(2, targetsOf(all, 3, 1, 0), "balance: "+policy))
-			// One after the other, so that it is the weights that decide and not who is busy; on connections that go to either loop.
+			// One after the other, so that it is the weights that decide and not who is busy; on
+			// connections that go to either loop.
 			got := map[string]int{}
 			for range 8 {
 				for answer, n := range g.crowd(1, 100, "/") {

@@ -92,7 +92,8 @@ func TestAClientThatVanishesAtAnyPointOfTheResponse(t *testing.T) {
 					p.send(get)
 					<-written
 					leave(p)
-					// The connection in use ends with its exchange, so that the next one gets the next piece.
+					// The connection in use ends with its exchange, so that the next one gets the
+					// next piece.
 					eventually(t, "the upstream connection's end", func() bool { return g.target("s", s.address()).Connections == 0 })
 				}
 				if n := g.target("s", s.address()).ConsecutiveFailures; n != 0 {
@@ -119,7 +120,8 @@ func TestAClientThatVanishesInTheMiddleOfALargeBody(t *testing.T) {
 			g.settled()
 		})
 	}
-	// Closed in order, its end stands behind bytes for which the gateway has no room, and cannot be known.
+	// Closed in order, its end stands behind bytes for which the gateway has no room, and cannot be
+	// known.
 	t.Run("of its request, reset", func(t *testing.T) {
 		arrived := make(chan string, 1)
 		s := newService(t, func(c *serviceConn, _ int) {

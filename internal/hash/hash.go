@@ -1,9 +1,10 @@
-// Package hash spreads keys evenly over 64 bits for sticky choices: which upstream a client stays on, which target owns
-// a key. It knows nothing of what the keys mean.
+// Package hash spreads keys evenly over 64 bits for sticky choices: which upstream a client stays
+// on, which target owns a key. It knows nothing of what the keys mean.
 //
-// The same key has the same hash in every process, on every machine and in every later version, because several gateways
-// in front of one service must choose alike and a restart must not move anyone: that is why it is not hash/maphash. It
-// is not a defence against keys made to collide, and not a place for secrets; it must not index a map that strangers can fill.
+// The same key has the same hash in every process, on every machine and in every later version,
+// because several gateways in front of one service must choose alike and a restart must not move
+// anyone: that is why it is not hash/maphash. It is not a defence against keys made to collide, and
+// not a place for secrets; it must not index a map that strangers can fill.
 package hash
 
 import (
@@ -11,21 +12,24 @@ import (
 	"math/bits"
 )
 
-// The constants are wyhash's: odd, with as many ones as zeros, so that a product mixes all bits of a word.
+// The constants are wyhash's: odd, with as many ones as zeros, so that a product mixes all bits of
+// a word.
 const (
 	m0 = 0xa0761d6478bd642f
 	m1 = 0xe7037ed1a0b428db
 	m2 = 0x8ebc6af09c88c6e3
 )
 
-// mix folds the 128-bit product of a and b to 64 bits: every bit of either reaches about half of the result's bits.
+// mix folds the 128-bit product of a and b to 64 bits: every bit of either reaches about half of
+// the result's bits.
 func mix(a, b uint64) uint64 {
 	high, low := bits.Mul64(a, b)
 	return high ^ low
 }
 
-// Bytes is the hash of key. Different seeds give independent hashes of the same key, so that two choices by one key do
-// not always fall together. It takes 16 bytes a step, and reads any shorter rest as two words that may overlap.
+// Bytes is the hash of key. Different seeds give independent hashes of the same key, so that two
+// choices by one key do not always fall together. It takes 16 bytes a step, and reads any shorter
+// rest as two words that may overlap.
 func Bytes(seed uint64, key []byte) uint64 {
 	h := mix(seed^m0, m1)
 	rest := key

@@ -1,8 +1,10 @@
-// Package head holds the heads of HTTP messages: the start line's parts and the fields, whatever protocol carried
-// them. It knows names and values; it knows no bytes on a wire, no sockets and no rules of any HTTP version.
+// Package head holds the heads of HTTP messages: the start line's parts and the fields, whatever
+// protocol carried them. It knows names and values; it knows no bytes on a wire, no sockets and no
+// rules of any HTTP version.
 //
-// Every []byte in a head is borrowed: it aliases the buffer the message was read into, or memory of whoever set it, and
-// is valid as long as that owner says. Nothing in this package allocates once a List has grown to its usual size.
+// Every []byte in a head is borrowed: it aliases the buffer the message was read into, or memory of
+// whoever set it, and is valid as long as that owner says. Nothing in this package allocates once a
+// List has grown to its usual size.
 package head
 
 // Request is the head of a request.
@@ -31,8 +33,9 @@ const Unknown int64 = -1
 type Field struct {
 	Name  []byte // in the case it arrived or was set in
 	Value []byte // without white space around it
-	// Line is the field as it stood on an HTTP/1 wire, "Name: value\r\n", where it stood there in exactly that form, and nil
-	// otherwise. A serialiser may copy it whole; whoever changes Name or Value sets it to nil.
+	// Line is the field as it stood on an HTTP/1 wire, "Name: value\r\n", where it stood there in
+	// exactly that form, and nil otherwise. A serialiser may copy it whole; whoever changes Name or
+	// Value sets it to nil.
 	Line []byte
 	ID   ID
 }
@@ -64,10 +67,11 @@ func (l *List) Append(f Field) {
 // usual is how many fields a List first makes room for: more than most messages have.
 const usual = 16
 
-// Extend appends a field of the given ID and returns it, otherwise empty, to be filled in before the list is used
-// again. It saves a parser the copies of a Field that Append makes.
+// Extend appends a field of the given ID and returns it, otherwise empty, to be filled in before
+// the list is used again. It saves a parser the copies of a Field that Append makes.
 func (l *List) Extend(id ID) *Field {
-	// What lies between the length and the capacity is always zero: Reset and truncate clear what they cut off.
+	// What lies between the length and the capacity is always zero: Reset and truncate clear what
+	// they cut off.
 	n := len(l.fields)
 	switch {
 	case n < cap(l.fields):
@@ -94,7 +98,8 @@ func (l *List) Has(id ID) bool { return l.present&(1<<id) != 0 }
 // HasAny says whether a field is there whose ID has its bit in ids.
 func (l *List) HasAny(ids uint64) bool { return l.present&ids != 0 }
 
-// Get is the first field of the known name id, or nil. id is neither Other nor Alias: those are found by Find.
+// Get is the first field of the known name id, or nil. id is neither Other nor Alias: those are
+// found by Find.
 func (l *List) Get(id ID) *Field {
 	if l.present&(1<<id) == 0 {
 		return nil
@@ -177,7 +182,8 @@ func (l *List) Remove(name []byte) {
 	l.truncate(kept)
 }
 
-// RemoveID takes out every field whose ID is id: all of that known name, or all of unknown names, or all aliases.
+// RemoveID takes out every field whose ID is id: all of that known name, or all of unknown names,
+// or all aliases.
 func (l *List) RemoveID(id ID) {
 	if !l.Has(id) {
 		return

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// ID numbers the field names that the gateway itself has to know, so that the hot path compares a byte and not a
-// string. There is room for 64, the bits of a List's set of names present.
+// ID numbers the field names that the gateway itself has to know, so that the hot path compares a
+// byte and not a string. There is room for 64, the bits of a List's set of names present.
 type ID uint8
 
 // The known names, after two that are none.
 const (
 	// Other is every name that is not known.
 	Other ID = iota
-	// Alias is a name that would be a known one if each '_' in it were read as '-', such as X_Forwarded_For. Many
-	// servers behind a gateway make one variable of both, so an alias of a name that the gateway sets or strips must
-	// never reach them: serialisers drop aliases.
+	// Alias is a name that would be a known one if each '_' in it were read as '-', such as
+	// X_Forwarded_For. Many servers behind a gateway make one variable of both, so an alias of a
+	// name that the gateway sets or strips must never reach them: serialisers drop aliases.
 	Alias
 	Host
 	Connection
@@ -74,16 +74,19 @@ var Text = [names]string{
 	Vary: "Vary", Location: "Location", SetCookie: "Set-Cookie", HTTP2Settings: "HTTP2-Settings",
 }
 
-// longest is the length of the longest known name. Three words of eight bytes, which may overlap, cover every name up to it.
+// longest is the length of the longest known name. Three words of eight bytes, which may overlap,
+// cover every name up to it.
 const longest = len("Proxy-Authorization")
 
-// spelling is a known name as the words that read makes of it in lower case, and where its letters are: setting those
-// bits in what was read makes upper case lower, and turns nothing else into a letter.
+// spelling is a known name as the words that read makes of it in lower case, and where its letters
+// are: setting those bits in what was read makes upper case lower, and turns nothing else into a
+// letter.
 type spelling struct{ text, letters [3]uint64 }
 
-// A look-up is one load from byShape, which knows the candidate by the name's length and last letter, and, for a known
-// name, mostly one comparison of at most three words, where a map of strings would hash every byte first. nextShape
-// chains names of one shape. All names of one chain have the same length.
+// A look-up is one load from byShape, which knows the candidate by the name's length and last
+// letter, and, for a known name, mostly one comparison of at most three words, where a map of
+// strings would hash every byte first. nextShape chains names of one shape. All names of one chain
+// have the same length.
 var (
 	byShape   [32 * 32]ID
 	nextShape [names]ID
@@ -93,7 +96,8 @@ var (
 // shape is the slot of a name of 1 to longest bytes.
 func shape(name []byte) int { return len(name)&31<<5 | int(name[len(name)-1])&31 }
 
-// read covers a name of 1 to longest bytes with three words. Of names of one length, only equal ones give equal words.
+// read covers a name of 1 to longest bytes with three words. Of names of one length, only equal
+// ones give equal words.
 func read(name []byte) (first, middle, last uint64) {
 	switch n := len(name); {
 	case n >= 8:
@@ -160,8 +164,8 @@ func match(name []byte, id ID) ID {
 	return id
 }
 
-// isAlias says whether name spells one of the chain that begins at id with '_' for '-'. No known name ends in '-', so
-// an alias has the shape of what it stands for.
+// isAlias says whether name spells one of the chain that begins at id with '_' for '-'. No known
+// name ends in '-', so an alias has the shape of what it stands for.
 func isAlias(name []byte, id ID) bool {
 	var dashed [longest]byte
 	for i, c := range name {

@@ -36,7 +36,8 @@ func TestEveryKnownNameHasASpellingAndASetBit(t *testing.T) {
 	})
 }
 
-// A look-up that folds case with one OR must not take a byte that merely shares bits with a letter, a dash or a digit.
+// A look-up that folds case with one OR must not take a byte that merely shares bits with a letter,
+// a dash or a digit.
 func TestNoOtherByteIsTakenForTheRightOne(t *testing.T) {
 	known(func(id head.ID, name string) {
 		for i := range name {

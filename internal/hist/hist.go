@@ -1,10 +1,10 @@
-// Package hist is the histogram of durations that a loop records into. It knows numbers and nothing else: no time, no
-// metrics library, no goroutines.
+// Package hist is the histogram of durations that a loop records into. It knows numbers and nothing
+// else: no time, no metrics library, no goroutines.
 //
-// Buckets are log-linear: eight of equal width in every octave from 1.024 µs (2^10 ns) to 68.7 s (2^36 ns), with one
-// bucket below and one above. So a value read back from a bucket is off by an eighth at most, at any scale, and the
-// whole is a fixed array that is added up bucket by bucket: histograms merge exactly, quantiles are taken from the
-// merged counts and never averaged.
+// Buckets are log-linear: eight of equal width in every octave from 1.024 µs (2^10 ns) to 68.7 s
+// (2^36 ns), with one bucket below and one above. So a value read back from a bucket is off by an
+// eighth at most, at any scale, and the whole is a fixed array that is added up bucket by bucket:
+// histograms merge exactly, quantiles are taken from the merged counts and never averaged.
 package hist
 
 import "math/bits"
@@ -23,8 +23,9 @@ const (
 // Buckets is the number of buckets: those of the octaves, one below and one above.
 const Buckets = octaves*sub + 2
 
-// Histogram counts durations. The zero value is ready. It has one owner: nothing in it is safe for use by two goroutines
-// at the same time. It is a plain value of about 1.7 KB, so assignment is a copy.
+// Histogram counts durations. The zero value is ready. It has one owner: nothing in it is safe for
+// use by two goroutines at the same time. It is a plain value of about 1.7 KB, so assignment is a
+// copy.
 type Histogram struct {
 	count  uint64
 	sum    uint64
@@ -32,9 +33,9 @@ type Histogram struct {
 	counts [Buckets]uint64
 }
 
-// Record counts a duration in nanoseconds. One below zero counts as zero; what lies outside the octaves is counted in
-// the edge buckets, while sum and maximum stay exact. The sum overflows after 584 years of durations. It takes about 3 ns
-// and does not allocate.
+// Record counts a duration in nanoseconds. One below zero counts as zero; what lies outside the
+// octaves is counted in the edge buckets, while sum and maximum stay exact. The sum overflows after
+// 584 years of durations. It takes about 3 ns and does not allocate.
 func (h *Histogram) Record(ns int64) {
 	v := uint64(max(ns, 0))
 	h.count++
@@ -43,17 +44,18 @@ func (h *Histogram) Record(ns int64) {
 	h.counts[index(ns)]++
 }
 
-// index is the bucket of a duration. Buckets hold their upper edge and not their lower one, as Prometheus's "le" demands,
-// hence the minus one. The position of the highest bit gives the octave and the three bits after it the bucket within.
-// Clamping first means that the edge buckets need no branch: 2^10 becomes index 0, 2^36+1 the last one.
+// index is the bucket of a duration. Buckets hold their upper edge and not their lower one, as
+// Prometheus's "le" demands, hence the minus one. The position of the highest bit gives the octave
+// and the three bits after it the bucket within. Clamping first means that the edge buckets need no
+// branch: 2^10 becomes index 0, 2^36+1 the last one.
 func index(ns int64) int {
 	u := uint64(min(max(ns, lowest), highest+1) - 1)
 	shift := bits.Len64(u) - 1 - subBits
 	return shift*sub + int(u>>shift) - first
 }
 
-// Edge is the upper edge of bucket i in nanoseconds: the bucket holds durations up to and including it. The last bucket
-// has none; Edge of its index is the largest int64.
+// Edge is the upper edge of bucket i in nanoseconds: the bucket holds durations up to and including
+// it. The last bucket has none; Edge of its index is the largest int64.
 func Edge(i int) int64 {
 	if i >= Buckets-1 {
 		return 1<<63 - 1
@@ -78,7 +80,8 @@ func (h *Histogram) Mean() float64 {
 	return float64(h.sum) / float64(h.count)
 }
 
-// Counts copies out the counts of the single buckets, for raw results and for drawing; Edge gives their upper edges.
+// Counts copies out the counts of the single buckets, for raw results and for drawing; Edge gives
+// their upper edges.
 func (h *Histogram) Counts() [Buckets]uint64 { return h.counts }
 
 // Merge adds what other holds, exactly.
@@ -97,8 +100,9 @@ func (h *Histogram) Snapshot() Histogram { return *h }
 // Reset forgets everything.
 func (h *Histogram) Reset() { *h = Histogram{} }
 
-// Quantile is the duration in nanoseconds that a share q (0 to 1; outside it is clamped) of the recorded ones does not
-// exceed. It is exact to the bucket, interpolated within it, and never above Max. Without records it is 0.
+// Quantile is the duration in nanoseconds that a share q (0 to 1; outside it is clamped) of the
+// recorded ones does not exceed. It is exact to the bucket, interpolated within it, and never above
+// Max. Without records it is 0.
 func (h *Histogram) Quantile(q float64) int64 {
 	if h.count == 0 {
 		return 0

@@ -4,16 +4,18 @@ import (
 	"plimsoll/internal/head"
 )
 
-// Body finds the end of a body, of a request or a response, and takes its framing off. The zero value is a body of None
-// that is done; Start makes it another. It is 40 bytes; memory for trailers is taken when the first one comes, and let
-// go at the next Start: hardly any message has some, and no idle connection should hold it.
+// Body finds the end of a body, of a request or a response, and takes its framing off. The zero
+// value is a body of None that is done; Start makes it another. It is 40 bytes; memory for trailers
+// is taken when the first one comes, and let go at the next Start: hardly any message has some, and
+// no idle connection should hold it.
 //
 // Chunked bodies (RFC 9112, section 7.1) go through these states:
 //
 //	size → (extension →) sizeEnd → data → dataCR → dataLF → size
 //	                       └ after size 0 → trailers → (trailer → trailers)* → lastLF → done
 //
-// Every byte is used as it comes, so that no split of the input matters and nothing but a trailer line is held.
+// Every byte is used as it comes, so that no split of the input matters and nothing but a trailer
+// line is held.
 type Body struct {
 	left      int64 // bytes of the body of Length, or of the chunk; in state size what was read of its size
 	lim       *Limits
@@ -40,7 +42,8 @@ const (
 	inLastLF
 )
 
-// Start begins a body that is framed so. length counts for Length only, and is not negative. lim must outlive the body.
+// Start begins a body that is framed so. length counts for Length only, and is not negative. lim
+// must outlive the body.
 func (d *Body) Start(f Framing, length int64, lim *Limits) {
 	*d = Body{framing: f, lim: lim}
 	switch f {
@@ -59,7 +62,8 @@ func (d *Body) Start(f Framing, length int64, lim *Limits) {
 // Done says that the body is complete: the next byte is the next message's.
 func (d *Body) Done() bool { return d.state == inDone && d.failed == OK }
 
-// EOF tells that the connection ended. It is OK where that ends the body, or where the body was done.
+// EOF tells that the connection ended. It is OK where that ends the body, or where the body was
+// done.
 func (d *Body) EOF() Error {
 	switch {
 	case d.failed != OK:
@@ -72,10 +76,10 @@ func (d *Body) EOF() Error {
 	return d.failed
 }
 
-// Next takes the next bytes of the body from in. The first n are used; of those, data, which aliases in, is content, and
-// may be empty. Call it again with the rest, until n is 0 or Done. With Length and ToEOF, data is all that is used, so
-// it may be forwarded as it is. Content before an error is given before the error, which comes with n 0 and is given
-// again from then on.
+// Next takes the next bytes of the body from in. The first n are used; of those, data, which
+// aliases in, is content, and may be empty. Call it again with the rest, until n is 0 or Done. With
+// Length and ToEOF, data is all that is used, so it may be forwarded as it is. Content before an
+// error is given before the error, which comes with n 0 and is given again from then on.
 func (d *Body) Next(in []byte) (data []byte, n int, err Error) {
 	if d.failed != OK {
 		return nil, 0, d.failed
@@ -195,8 +199,9 @@ func (d *Body) size(c byte) Error {
 	return BadChunk
 }
 
-// extend takes a byte of chunk extensions, which mean nothing to a gateway and are dropped (RFC 9112, section 7.1.1). The
-// white space that the RFC lets stand before the first ';' is refused: nobody sends it, and some readers refuse it too.
+// extend takes a byte of chunk extensions, which mean nothing to a gateway and are dropped (RFC
+// 9112, section 7.1.1). The white space that the RFC lets stand before the first ';' is refused:
+// nobody sends it, and some readers refuse it too.
 func (d *Body) extend(c byte) Error {
 	switch {
 	case c == '\n':
@@ -221,8 +226,9 @@ func hexValue(c byte) byte {
 	return c&^0x20 - 'A' + 10
 }
 
-// Trailers is the trailer fields that may be forwarded, or nil while there are none. It is complete when the body is
-// done. The list and what it holds are copies: they stay valid whatever becomes of the input and of the Body.
+// Trailers is the trailer fields that may be forwarded, or nil while there are none. It is complete
+// when the body is done. The list and what it holds are copies: they stay valid whatever becomes of
+// the input and of the Body.
 func (d *Body) Trailers() *head.List {
 	if d.trailer == nil || d.trailer.list.Len() == 0 {
 		return nil

@@ -5,27 +5,31 @@ import (
 	"math/bits"
 )
 
-// Eight bytes are looked at in one go: a word holds them, and arithmetic that carries from no byte into the next tells
-// of each whether it is of a class, in the byte's top bit. That is some five times as fast as a table look-up per byte.
+// Eight bytes are looked at in one go: a word holds them, and arithmetic that carries from no byte
+// into the next tells of each whether it is of a class, in the byte's top bit. That is some five
+// times as fast as a table look-up per byte.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x80 * ones
 )
 
-// controls has the top bit set of each byte of w that is below 0x20, or 0x7f. Bytes from 0x80 on are none.
+// controls has the top bit set of each byte of w that is below 0x20, or 0x7f. Bytes from 0x80 on
+// are none.
 func controls(w uint64) uint64 {
 	low := w &^ highs // so that the sums below stay in their bytes
 	return (^(low + 0x60*ones) | (low + ones)) &^ w & highs
 }
 
-// offTarget has the top bit set of each byte of w that no request target has: up to 0x20, '#', and from 0x7f on.
+// offTarget has the top bit set of each byte of w that no request target has: up to 0x20, '#', and
+// from 0x7f on.
 func offTarget(w uint64) uint64 {
 	low := w &^ highs
 	hash := (low ^ '#'*ones) + 0x7f*ones // the top bit stays clear where the byte was '#'
 	return (^(low + 0x5f*ones) | (low + ones) | ^hash | w) & highs
 }
 
-// equals has the top bit set of the first byte of w that is the same as those of pattern; of later ones it is not exact.
+// equals has the top bit set of the first byte of w that is the same as those of pattern; of later
+// ones it is not exact.
 func equals(w, pattern uint64) uint64 {
 	x := w ^ pattern
 	return (x - ones) &^ x & highs

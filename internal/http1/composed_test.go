@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Parts that messages are made of. A fuzzer changes bytes and rarely meets a message that nearly passes; these mostly do.
+// Parts that messages are made of. A fuzzer changes bytes and rarely meets a message that nearly
+// passes; these mostly do.
 var (
 	startParts = []string{
 		"GET / HTTP/1.1\r\n", "POST /a?b HTTP/1.1\r\n", "GET / HTTP/1.0\r\n", "GET http://A/ HTTP/1.1\r\n", "OPTIONS https://a:443?x HTTP/1.1\r\n",

@@ -2,7 +2,8 @@ package http1
 
 import "net/http"
 
-// Error is why a message was refused. The set is closed: its values count refusals by reason and choose the answer.
+// Error is why a message was refused. The set is closed: its values count refusals by reason and
+// choose the answer.
 type Error uint8
 
 // What can be wrong with a message. OK is not an error.

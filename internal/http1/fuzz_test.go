@@ -16,11 +16,13 @@ import (
 	"plimsoll/internal/http1"
 )
 
-// The oracle of these is net/http: whatever we accept it must accept, and read in the same way. We may be stricter.
+// The oracle of these is net/http: whatever we accept it must accept, and read in the same way. We
+// may be stricter.
 
 var fuzzLimits = http1.Limits{Line: 200, Head: 400, Fields: 20, Extension: 40}
 
-// seeds are messages of the classes of hazards, whole ones among them, so that the fuzzer has both to vary.
+// seeds are messages of the classes of hazards, whole ones among them, so that the fuzzer has both
+// to vary.
 var seeds = []string{
 	smallRequest, browserRequest, usualResponse,
 	"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhelloGET / HTTP/1.1\r\n",
@@ -82,8 +84,8 @@ func checkRequest(t *testing.T, in []byte, split int) {
 	compareBody(t, in[got.n:], r.Framing, r.Length, want.Body, source)
 }
 
-// judgedElsewhere says whether net/http refuses what our parser leaves to others: the escapes of a path, which are for its
-// canonicalisation, and the names in Trailer, which no gateway forwards.
+// judgedElsewhere says whether net/http refuses what our parser leaves to others: the escapes of a
+// path, which are for its canonicalisation, and the names in Trailer, which no gateway forwards.
 func judgedElsewhere(err error) bool {
 	var escape url.EscapeError
 	return errors.As(err, &escape) || strings.HasPrefix(err.Error(), "bad trailer key")
@@ -149,7 +151,8 @@ func compareFields(t *testing.T, raw []byte, l *head.List) {
 	}
 }
 
-// compareBody decodes what follows a head, and if that has the whole body then net/http must find the same one, and the same rest.
+// compareBody decodes what follows a head, and if that has the whole body then net/http must find
+// the same one, and the same rest.
 func compareBody(t *testing.T, after []byte, f http1.Framing, length int64, body io.Reader, source *bufio.Reader) {
 	t.Helper()
 	if f == http1.ToEOF {

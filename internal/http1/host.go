@@ -31,12 +31,13 @@ var hostClass = func() (t [256]byte) {
 	return
 }()
 
-// canonicalHost says whether b is uri-host[:port] (RFC 9110, section 7.2) and makes its letters lower-case.
+// canonicalHost says whether b is uri-host[:port] (RFC 9110, section 7.2) and makes its letters
+// lower-case.
 //
-// Of the characters that a reg-name may have (RFC 3986, section 3.2.2) only the unreserved ones are taken:
-// percent-encoding would spell one host in many ways, and the sub-delims, which no name in DNS or in a certificate has,
-// are syntax in Forwarded and in lists. No label but the last is empty. A port is 1 to 65535 and has no leading zero.
-// User information is refused.
+// Of the characters that a reg-name may have (RFC 3986, section 3.2.2) only the unreserved ones are
+// taken: percent-encoding would spell one host in many ways, and the sub-delims, which no name in
+// DNS or in a certificate has, are syntax in Forwarded and in lists. No label but the last is
+// empty. A port is 1 to 65535 and has no leading zero. User information is refused.
 func canonicalHost(b []byte) bool {
 	if len(b) == 0 {
 		return false

@@ -1,14 +1,17 @@
-// Package http1 is the HTTP/1.x codec (RFC 9112): it reads heads and bodies out of byte slices and appends them to
-// byte slices. It knows bytes and no sockets, no time and no gateway; nothing in it allocates in the steady state.
+// Package http1 is the HTTP/1.x codec (RFC 9112): it reads heads and bodies out of byte slices and
+// appends them to byte slices. It knows bytes and no sockets, no time and no gateway; nothing in it
+// allocates in the steady state.
 //
-// Everything is incremental: a parser is shown the bytes there are so far and says how many it used or that it needs
-// more, and any division of the same input gives the same result and the same error. Where lenience would let one
-// message be read in two ways the codec is strict, because a gateway's reading must be everyone's reading.
+// Everything is incremental: a parser is shown the bytes there are so far and says how many it used
+// or that it needs more, and any division of the same input gives the same result and the same
+// error. Where lenience would let one message be read in two ways the codec is strict, because a
+// gateway's reading must be everyone's reading.
 package http1
 
 import "plimsoll/internal/head"
 
-// Limits bound a head and the framing of a body. A zero field means no bound is checked, which no listener uses.
+// Limits bound a head and the framing of a body. A zero field means no bound is checked, which no
+// listener uses.
 type Limits struct {
 	Line      int // bytes of the request line or status line, without its CRLF
 	Head      int // bytes of all field lines together, with their CRLFs
@@ -26,17 +29,20 @@ const (
 	ToEOF                  // responses only: until the connection closes
 )
 
-// Request parses the head of a request. The zero value is ready; Reset makes it ready again. It is 256 bytes plus the fields'.
+// Request parses the head of a request. The zero value is ready; Reset makes it ready again. It is
+// 256 bytes plus the fields'.
 type Request struct {
 	head.Request
 	Minor   uint8   // 0 or 1, of HTTP/1.x
 	Framing Framing // of the body
-	// KeepAlive says that the client lets the connection be used again after this exchange (RFC 9112, section 9.3).
+	// KeepAlive says that the client lets the connection be used again after this exchange (RFC
+	// 9112, section 9.3).
 	KeepAlive bool
-	// Expect100 says that the client waits for 100 Continue before it sends the body (HTTP/1.1 only).
+	// Expect100 says that the client waits for 100 Continue before it sends the body (HTTP/1.1
+	// only).
 	Expect100 bool
-	// Upgrade is the value of Upgrade where Connection names it, the version is 1.1 and a protocol other than
-	// h2c is among it, else nil: see NextProtocol.
+	// Upgrade is the value of Upgrade where Connection names it, the version is 1.1 and a protocol
+	// other than h2c is among it, else nil: see NextProtocol.
 	Upgrade []byte
 
 	parser

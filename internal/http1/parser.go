@@ -6,12 +6,13 @@ import (
 	"plimsoll/internal/head"
 )
 
-// parser is what requests and responses have in common: it finds lines, reads field lines, and keeps what those say
-// about framing and about the connection.
+// parser is what requests and responses have in common: it finds lines, reads field lines, and
+// keeps what those say about framing and about the connection.
 //
-// A line is judged when it is complete, and never looked at again. The limits, which also judge incomplete lines, are
-// asked before anything else of a line, and about the same count of bytes either way: so neither the result nor the
-// error depends on how the bytes were split. Offsets are into the buffer that the caller shows.
+// A line is judged when it is complete, and never looked at again. The limits, which also judge
+// incomplete lines, are asked before anything else of a line, and about the same count of bytes
+// either way: so neither the result nor the error depends on how the bytes were split. Offsets are
+// into the buffer that the caller shows.
 type parser struct {
 	line    int   // where the current line begins
 	scanned int   // up to here there is no end of the current line
@@ -57,7 +58,8 @@ func (p *parser) startLine(b []byte, lim *Limits) ([]byte, Error) {
 	return b[start : end-1], OK
 }
 
-// readFields reads field lines up to the empty one. n is the length of the head, or 0 when more is needed.
+// readFields reads field lines up to the empty one. n is the length of the head, or 0 when more is
+// needed.
 func (p *parser) readFields(b []byte, lim *Limits, l *head.List) (n int, err Error) {
 	for {
 		start := p.line
@@ -90,7 +92,8 @@ func (p *parser) readFields(b []byte, lim *Limits, l *head.List) (n int, err Err
 	}
 }
 
-// blame is the error of a refused line, without its CRLF: whatever else is wrong, a bare CR in it is what to tell.
+// blame is the error of a refused line, without its CRLF: whatever else is wrong, a bare CR in it
+// is what to tell.
 func blame(line []byte, err Error) Error {
 	if bytes.IndexByte(line, '\r') >= 0 {
 		return BareCR
@@ -112,10 +115,11 @@ func (p *parser) readField(line []byte, l *head.List) Error {
 	return OK
 }
 
-// checkField judges a field line, which ends in CRLF, and says where its colon is and what it is called.
+// checkField judges a field line, which ends in CRLF, and says where its colon is and what it is
+// called.
 //
-// A known name needs no check, nor does an alias, because both are tokens; values are checked eight bytes at a time. So
-// only the bytes of unknown names are looked at one by one.
+// A known name needs no check, nor does an alias, because both are tokens; values are checked eight
+// bytes at a time. So only the bytes of unknown names are looked at one by one.
 func checkField(line []byte) (at int, id head.ID, err Error) {
 	if isSpace(line[0]) {
 		return 0, 0, ObsFold
@@ -135,8 +139,8 @@ func checkField(line []byte) (at int, id head.ID, err Error) {
 	return at, id, OK
 }
 
-// fillField sets the parts of f from a line that ends in CRLF and has its colon at at. Name and Value have no capacity
-// to spare, so that nobody who appends to them writes over the line.
+// fillField sets the parts of f from a line that ends in CRLF and has its colon at at. Name and
+// Value have no capacity to spare, so that nobody who appends to them writes over the line.
 func fillField(f *head.Field, line []byte, at int) {
 	f.Name = line[:at:at]
 	from, to := at+1, len(line)-2
@@ -155,7 +159,8 @@ func fillField(f *head.Field, line []byte, at int) {
 // speaks is the fields that hear listens to.
 const speaks = 1<<head.ContentLength | 1<<head.TransferEncoding | 1<<head.Connection | 1<<head.Expect | 1<<head.Host
 
-// hear notes what a field says about framing and connection, and refuses what could be read in two ways.
+// hear notes what a field says about framing and connection, and refuses what could be read in two
+// ways.
 func (p *parser) hear(f *head.Field) Error {
 	switch f.ID {
 	case head.ContentLength:
@@ -164,7 +169,8 @@ func (p *parser) hear(f *head.Field) Error {
 		case p.said&saidChunked != 0:
 			return LengthAndCoding
 		case !ok || p.said&saidLength != 0:
-			// RFC 9112, section 6.3 would let equal ones pass. Who repeats them has merged two messages or is probing.
+			// RFC 9112, section 6.3 would let equal ones pass. Who repeats them has merged two
+			// messages or is probing.
 			return BadContentLength
 		}
 		p.length = n
@@ -192,7 +198,8 @@ func (p *parser) hear(f *head.Field) Error {
 	return OK
 }
 
-// hearConnection notes the options of a Connection field that concern this connection (RFC 9110, section 7.6.1).
+// hearConnection notes the options of a Connection field that concern this connection (RFC 9110,
+// section 7.6.1).
 func (p *parser) hearConnection(value []byte) {
 	for len(value) > 0 {
 		var option []byte

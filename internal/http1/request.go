@@ -17,17 +17,20 @@ func (r *Request) Reset() {
 	r.Fields = fields
 }
 
-// Parse reads the head of a request (RFC 9112, sections 2 to 6). b is all bytes from the message's first one on; it may
-// go on behind the head. n is the length of the head once it is complete; n 0 with OK asks for more: call again with
-// the same bytes, at the same address, and what came since. Whoever moves them calls Reset and begins again. After an
-// error, or a complete head, only Reset may follow; an error is given again until then.
+// Parse reads the head of a request (RFC 9112, sections 2 to 6). b is all bytes from the message's
+// first one on; it may go on behind the head. n is the length of the head once it is complete; n 0
+// with OK asks for more: call again with the same bytes, at the same address, and what came since.
+// Whoever moves them calls Reset and begins again. After an error, or a complete head, only Reset
+// may follow; an error is given again until then.
 //
-// All parts of r alias b, but for the Target of an absolute-form with a query and no path. Parse changes b in one way:
-// it makes the letters of the authority lower-case. Path and Scheme stay empty.
+// All parts of r alias b, but for the Target of an absolute-form with a query and no path. Parse
+// changes b in one way: it makes the letters of the authority lower-case. Path and Scheme stay
+// empty.
 //
-// It accepts the origin-form, the absolute-form of http and https, whose authority must agree with Host and which Target
-// then no longer shows, and "*" for OPTIONS. One empty line before the request is skipped. Framing is None for a length
-// of 0. Host is nil only where an HTTP/1.0 request named none.
+// It accepts the origin-form, the absolute-form of http and https, whose authority must agree with
+// Host and which Target then no longer shows, and "*" for OPTIONS. One empty line before the
+// request is skipped. Framing is None for a length of 0. Host is nil only where an HTTP/1.0 request
+// named none.
 func (r *Request) Parse(b []byte, lim *Limits) (n int, err Error) {
 	if r.failed != OK {
 		return 0, r.failed
@@ -59,8 +62,8 @@ func (r *Request) parse(b []byte, lim *Limits) (n int, err Error) {
 	return n, r.conclude()
 }
 
-// requestLine reads "method SP target SP version". The version's length is known, so what lies between the first space
-// and it is the target, which has no spaces.
+// requestLine reads "method SP target SP version". The version's length is known, so what lies
+// between the first space and it is the target, which has no spaces.
 func (r *Request) requestLine(line []byte) (err Error) {
 	at := len(line) - len(" HTTP/1.1")
 	if at < 0 || line[at] != ' ' {
@@ -119,7 +122,8 @@ func (r *Request) target(t []byte) Error {
 
 var asterisk = []byte("*")
 
-// absolute reads an absolute-form. An empty path becomes "/", or "*" for OPTIONS (RFC 9112, section 3.2.4).
+// absolute reads an absolute-form. An empty path becomes "/", or "*" for OPTIONS (RFC 9112, section
+// 3.2.4).
 func (r *Request) absolute(t []byte) Error {
 	var after int
 	switch {
@@ -171,8 +175,8 @@ func (r *Request) conclude() Error {
 	return r.concludeHost()
 }
 
-// concludeHost settles the one authority of the request: the target's, or Host's. Where both are there the field is made
-// to say the same, so that it can be forwarded as it is.
+// concludeHost settles the one authority of the request: the target's, or Host's. Where both are
+// there the field is made to say the same, so that it can be forwarded as it is.
 func (r *Request) concludeHost() Error {
 	if r.said&saidHosts != 0 {
 		return BadHost

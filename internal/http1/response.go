@@ -10,14 +10,14 @@ func (r *Response) Reset() {
 	r.Fields = fields
 }
 
-// Parse reads the head of a response as Request.Parse reads that of a request, as strictly, and with the same rules for
-// b. toHEAD says that the request was a HEAD. After a 1xx other than 101 the caller calls Reset and Parse for the next
-// head, which follows at once.
+// Parse reads the head of a response as Request.Parse reads that of a request, as strictly, and
+// with the same rules for b. toHEAD says that the request was a HEAD. After a 1xx other than 101
+// the caller calls Reset and Parse for the next head, which follows at once.
 //
-// Framing is None for a response to HEAD, 1xx, 204 and 304, whatever their fields announce: who forwards such a head
-// decides about its Content-Length. A 204 that announces a body is the last of its connection, because its sender may
-// send one; a 1xx that does is refused. Without a length or chunks the body ends with the connection: ToEOF, Length
-// Unknown, KeepAlive false.
+// Framing is None for a response to HEAD, 1xx, 204 and 304, whatever their fields announce: who
+// forwards such a head decides about its Content-Length. A 204 that announces a body is the last of
+// its connection, because its sender may send one; a 1xx that does is refused. Without a length or
+// chunks the body ends with the connection: ToEOF, Length Unknown, KeepAlive false.
 func (r *Response) Parse(b []byte, lim *Limits, toHEAD bool) (n int, err Error) {
 	if r.failed != OK {
 		return 0, r.failed
@@ -45,8 +45,8 @@ func (r *Response) parse(b []byte, lim *Limits, toHEAD bool) (n int, err Error) 
 	return n, r.conclude(toHEAD)
 }
 
-// statusLine reads "version SP 3DIGIT [SP reason]" (RFC 9112, section 4). Many servers leave out the space before an
-// empty reason.
+// statusLine reads "version SP 3DIGIT [SP reason]" (RFC 9112, section 4). Many servers leave out
+// the space before an empty reason.
 func (r *Response) statusLine(line []byte) (err Error) {
 	const before, least = len("HTTP/1.1 "), len("HTTP/1.1 200")
 	if len(line) < before || line[before-1] != ' ' {

@@ -15,8 +15,8 @@ var statusLines = func() (lines [500]string) {
 	return
 }()
 
-// AppendStatusLine appends the status line of an HTTP/1.1 response, with the usual reason. A status outside 100 to 599
-// is not a status, and is sent as 500.
+// AppendStatusLine appends the status line of an HTTP/1.1 response, with the usual reason. A status
+// outside 100 to 599 is not a status, and is sent as 500.
 func AppendStatusLine(dst []byte, status int) []byte {
 	if status < 100 || status > 599 {
 		status = http.StatusInternalServerError
@@ -24,8 +24,9 @@ func AppendStatusLine(dst []byte, status int) []byte {
 	return append(dst, statusLines[status-100]...)
 }
 
-// AppendField appends a field line. Whatever name and value hold, it is one line: a control character in a value becomes
-// a space, a byte that no name has becomes '-', and a field without a name is left out.
+// AppendField appends a field line. Whatever name and value hold, it is one line: a control
+// character in a value becomes a space, a byte that no name has becomes '-', and a field without a
+// name is left out.
 func AppendField(dst, name, value []byte) []byte {
 	if len(name) == 0 {
 		return dst
@@ -52,11 +53,11 @@ func replace(b []byte, allowed, by byte) {
 	}
 }
 
-// HopByHop is the fields that concern one connection (RFC 9110, section 7.6.1), as a mask of IDs for AppendFields. The
-// credentials for proxies are among them, which are for the next hop (sections 11.7.1 and 11.7.2).
-// Content-Length is not: who re-frames a body drops it too. Nor is Trailer: who drops trailers
-// takes their names out with TrimTrailer. Some statuses need one of these fields all the same: see
-// OfStatus.
+// HopByHop is the fields that concern one connection (RFC 9110, section 7.6.1), as a mask of IDs
+// for AppendFields. The credentials for proxies are among them, which are for the next hop
+// (sections 11.7.1 and 11.7.2). Content-Length is not: who re-frames a body drops it too. Nor is
+// Trailer: who drops trailers takes their names out with TrimTrailer. Some statuses need one of
+// these fields all the same: see OfStatus.
 const HopByHop uint64 = 1<<head.Connection | 1<<head.KeepAlive | 1<<head.ProxyConnection | 1<<head.TE |
 	1<<head.TransferEncoding | 1<<head.Upgrade | 1<<head.ProxyAuthenticate | 1<<head.ProxyAuthorization | 1<<head.HTTP2Settings
 
@@ -75,9 +76,10 @@ func OfStatus(status int) uint64 {
 
 // AppendFields appends the lines of all fields but aliases and those whose ID has its bit in drop.
 //
-// Fields that came from an HTTP/1 wire mostly still are the line they were, next to their neighbours: such a run is copied
-// in one piece. The capacity of a Line goes on to the end of its buffer, so that the run can grow without unsafe means,
-// and two lines of different buffers are never taken for neighbours.
+// Fields that came from an HTTP/1 wire mostly still are the line they were, next to their
+// neighbours: such a run is copied in one piece. The capacity of a Line goes on to the end of its
+// buffer, so that the run can grow without unsafe means, and two lines of different buffers are
+// never taken for neighbours.
 func AppendFields(dst []byte, l *head.List, drop uint64) []byte {
 	drop |= 1 << head.Alias
 	var run []byte
@@ -102,7 +104,8 @@ func AppendFields(dst []byte, l *head.List, drop uint64) []byte {
 	return append(dst, run...)
 }
 
-// AppendChunk appends data as one chunk. Empty data appends nothing, because an empty chunk would be the last.
+// AppendChunk appends data as one chunk. Empty data appends nothing, because an empty chunk would
+// be the last.
 func AppendChunk(dst, data []byte) []byte {
 	if len(data) == 0 {
 		return dst

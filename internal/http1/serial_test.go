@@ -60,7 +60,8 @@ func TestFieldsAreForwardedAsTheyCame(t *testing.T) {
 	}
 }
 
-// Lines that stand next to each other may be copied as one: never too much, never too little, whichever are dropped.
+// Lines that stand next to each other may be copied as one: never too much, never too little,
+// whichever are dropped.
 func TestEveryChoiceOfFieldsIsForwarded(t *testing.T) {
 	names := []string{"Host", "Via", "Cookie", "Origin", "Range", "Vary"}
 	var text strings.Builder

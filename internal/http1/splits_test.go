@@ -10,7 +10,8 @@ import (
 	"plimsoll/internal/http1"
 )
 
-// A reading is everything that came of parsing a head, in text, so that two can be compared and shown.
+// A reading is everything that came of parsing a head, in text, so that two can be compared and
+// shown.
 type reading struct {
 	n    int
 	err  http1.Error
@@ -101,7 +102,8 @@ func upTo(n int) []int {
 	return ends
 }
 
-// anySplit reads n bytes in one piece, in every two pieces and byte by byte, and demands the same result of all.
+// anySplit reads n bytes in one piece, in every two pieces and byte by byte, and demands the same
+// result of all.
 func anySplit(t *testing.T, n int, read func(ends ...int) reading) reading {
 	t.Helper()
 	whole := read(n)

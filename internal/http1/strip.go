@@ -12,13 +12,15 @@ const (
 	maxOptions     = 64
 )
 
-// StripConnection takes out the fields that Connection names (RFC 9110, section 7.6.1). It is called before the gateway
-// adds fields of its own, and costs nothing to speak of without Connection or with the usual ones.
+// StripConnection takes out the fields that Connection names (RFC 9110, section 7.6.1). It is
+// called before the gateway adds fields of its own, and costs nothing to speak of without
+// Connection or with the usual ones.
 //
-// Only fields of unknown names go. A known one is either in HopByHop, and never serialised, or meant for every recipient
-// (Host, Content-Length, X-Forwarded-For, Cookie, …): to let a client take those away is what CVE-2021-32813 was. Work
-// is bounded: a message with more options than anybody needs loses all fields of unknown names. Its
-// trailers lose the same names: see StripNamed.
+// Only fields of unknown names go. A known one is either in HopByHop, and never serialised, or
+// meant for every recipient (Host, Content-Length, X-Forwarded-For, Cookie, …): to let a client
+// take those away is what CVE-2021-32813 was. Work is bounded: a message with more options than
+// anybody needs loses all fields of unknown names. Its trailers lose the same names: see
+// StripNamed.
 func StripConnection(l *head.List) {
 	if !l.Has(head.Connection) || !l.Has(head.Other) {
 		return
@@ -98,9 +100,9 @@ func namesField(option []byte) bool {
 // maxNamed is the most bytes of options that Named reads.
 const maxNamed = 1 << 10
 
-// Named says whether options, which AppendOptions made, takes the field called name out of a message. Of
-// options longer than anybody needs it says so for every name: it is asked for each name in Trailer, and a
-// Trailer that names too little does no harm.
+// Named says whether options, which AppendOptions made, takes the field called name out of a
+// message. Of options longer than anybody needs it says so for every name: it is asked for each
+// name in Trailer, and a Trailer that names too little does no harm.
 func Named(options, name []byte) bool {
 	if len(options) > maxNamed {
 		return true

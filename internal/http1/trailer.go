@@ -6,7 +6,8 @@ import (
 	"plimsoll/internal/head"
 )
 
-// trailers holds the trailer fields of one chunked body. They are copied, because the bytes they came in are the caller's.
+// trailers holds the trailer fields of one chunked body. They are copied, because the bytes they
+// came in are the caller's.
 type trailers struct {
 	list  head.List
 	buf   []byte // all lines; those of the fields in list, which alias it, and the one under way matter
@@ -23,7 +24,8 @@ func (t *trailers) begin(lim *Limits) Error {
 	return OK
 }
 
-// take takes bytes of a trailer line, up to its end. When the line is whole its field is kept or dropped.
+// take takes bytes of a trailer line, up to its end. When the line is whole its field is kept or
+// dropped.
 func (t *trailers) take(in []byte, lim *Limits) (used int, whole bool, err Error) {
 	used = len(in)
 	if i := bytes.IndexByte(in, '\n'); i >= 0 {
@@ -54,11 +56,13 @@ func (t *trailers) take(in []byte, lim *Limits) (used int, whole bool, err Error
 	return used, true, OK
 }
 
-// mayTrail says whether a field may stand in a trailer section that is passed on (RFC 9110, section 6.5.1).
+// mayTrail says whether a field may stand in a trailer section that is passed on (RFC 9110, section
+// 6.5.1).
 //
-// Names that the gateway knows may not: each means something for framing, routing, trust, authentication or caching, and
-// is read from heads only. Nor may what else modifies a request, describes the content or controls the response, nor any
-// name with '_', which could be read as one of those by whoever merges trailers into the head.
+// Names that the gateway knows may not: each means something for framing, routing, trust,
+// authentication or caching, and is read from heads only. Nor may what else modifies a request,
+// describes the content or controls the response, nor any name with '_', which could be read as one
+// of those by whoever merges trailers into the head.
 func mayTrail(name []byte, id head.ID) bool {
 	if id != head.Other || bytes.IndexByte(name, '_') >= 0 {
 		return false
@@ -76,14 +80,15 @@ func mayTrail(name []byte, id head.ID) bool {
 	return true
 }
 
-// maxTrailerNames bounds the names in the Trailer fields of one head: those behind them go, so that a
-// hostile list costs little to judge.
+// maxTrailerNames bounds the names in the Trailer fields of one head: those behind them go, so that
+// a hostile list costs little to judge.
 const maxTrailerNames = 64
 
-// TrimTrailer makes the Trailer fields of a head name only trailers that are passed on: it takes out names
-// that may not stand in a trailer section and those for which gone says so, and then the fields that name
-// nothing any more. gone is not kept. The names that stay are moved together where they are, so that
-// nothing is allocated: a value changes under whoever else holds it. To do it again changes nothing.
+// TrimTrailer makes the Trailer fields of a head name only trailers that are passed on: it takes
+// out names that may not stand in a trailer section and those for which gone says so, and then the
+// fields that name nothing any more. gone is not kept. The names that stay are moved together where
+// they are, so that nothing is allocated: a value changes under whoever else holds it. To do it
+// again changes nothing.
 func TrimTrailer(l *head.List, gone func(name []byte) bool) {
 	if !l.Has(head.Trailer) {
 		return
@@ -102,9 +107,9 @@ func TrimTrailer(l *head.List, gone func(name []byte) bool) {
 	}
 }
 
-// trimNames does it for one field, of which it looks at the first left names; it returns how many may still
-// be looked at. It writes only when something goes, and then never more than it has read, because each name
-// was followed by a comma.
+// trimNames does it for one field, of which it looks at the first left names; it returns how many
+// may still be looked at. It writes only when something goes, and then never more than it has read,
+// because each name was followed by a comma.
 func trimNames(f *head.Field, left int, gone func(name []byte) bool) int {
 	goes := func(name []byte) bool {
 		return !isToken(name) || !mayTrail(name, head.Lookup(name)) || gone(name)

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// floors is the house: a room uses the floors below its own, and no room of its own floor. A room is its folder's path under the
-// module; one that ends in "/" stands for the rooms in it. Tests obey too, but for the few that tie rooms together
-// and live on the top floor.
+// floors is the house: a room uses the floors below its own, and no room of its own floor. A room
+// is its folder's path under the module; one that ends in "/" stands for the rooms in it. Tests
+// obey too, but for the few that tie rooms together and live on the top floor.
 var floors = []struct {
 	level int
 	rooms []string
@@ -28,8 +28,8 @@ var floors = []struct {
 	{7, []string{"cmd/", "bench/", "examples/", "docs/", "internal/sim"}},
 }
 
-// labFloors is the lab's own staircase, inside it: a room uses the rooms below its own step. What the lab takes of the rest of the house is
-// floors 0 and 1, and config.
+// labFloors is the lab's own staircase, inside it: a room uses the rooms below its own step. What
+// the lab takes of the rest of the house is floors 0 and 1, and config.
 var labFloors = [][]string{
 	{"measure", "pace", "stats", "heap", "format"},
 	{"slo", "queue", "load", "profile"},
@@ -49,7 +49,8 @@ func labFloor(dir string) int {
 	return -1
 }
 
-// anywhere may be used by every room, whatever its floor: checks that a build tag turns on, and no state.
+// anywhere may be used by every room, whatever its floor: checks that a build tag turns on, and no
+// state.
 const anywhere = "internal/invariant"
 
 // floor finds the level of a folder; ok is false when the house has no such room.
@@ -64,7 +65,8 @@ func floor(dir string) (level int, ok bool) {
 	return 0, false
 }
 
-// room is the part of a folder's path that names its room: internal/policy/limit/x is in internal/policy/limit.
+// room is the part of a folder's path that names its room: internal/policy/limit/x is in
+// internal/policy/limit.
 func room(dir string) string {
 	parts := strings.Split(dir, "/")
 	n := 2

@@ -1,6 +1,6 @@
-// Package lint reads the project's own source and says where it breaks the rules of the house: which room may use
-// which, how long files and functions may grow, and what may not stand in a test. Only its test uses it. It must know
-// nothing of what the code does, only what it looks like.
+// Package lint reads the project's own source and says where it breaks the rules of the house:
+// which room may use which, how long files and functions may grow, and what may not stand in a
+// test. Only its test uses it. It must know nothing of what the code does, only what it looks like.
 package lint
 
 import (
@@ -37,8 +37,9 @@ func (f *file) dir() string { return path.Dir(f.path) }
 
 func (f *file) line(p token.Pos) int { return f.set.Position(p).Line }
 
-// Check reads every file under root that is code, root holding the module of that name, and returns a line for each rule that
-// is broken, sorted. testdata, hidden folders, node_modules, vendor and measurements' output are left out.
+// Check reads every file under root that is code, root holding the module of that name, and returns
+// a line for each rule that is broken, sorted. testdata, hidden folders, node_modules, vendor and
+// measurements' output are left out.
 func Check(root fs.FS, module string) ([]string, error) {
 	var broken []string
 	var files []*file
@@ -99,7 +100,8 @@ func walk(root fs.FS, visit func(name string, source []byte) error) error {
 	})
 }
 
-// sizes checks how long a file and its functions are. Tests may have longer tables, so only their files are bounded.
+// sizes checks how long a file and its functions are. Tests may have longer tables, so only their
+// files are bounded.
 func sizes(f *file) []string {
 	var broken []string
 	if n := f.set.File(f.tree.Pos()).LineCount(); n > maxFileLines {
@@ -120,8 +122,8 @@ func sizes(f *file) []string {
 // promises are words that put work off. They are written in halves so that this file may hold them.
 var promises = []string{"TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK", "unimple" + "mented"}
 
-// words finds promises in code, scripts and the Makefile, whatever the language. It searches the whole text for each word
-// first: a look at every line takes seconds under the race detector.
+// words finds promises in code, scripts and the Makefile, whatever the language. It searches the
+// whole text for each word first: a look at every line takes seconds under the race detector.
 func words(name string, source []byte) []string {
 	var broken []string
 	for _, word := range promises {

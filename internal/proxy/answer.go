@@ -32,7 +32,8 @@ func (f *flow) failMethod() {
 	f.sendAnswer()
 }
 
-// refuse answers a request that the codec refused; nothing of it is believed, not even where it ends.
+// refuse answers a request that the codec refused; nothing of it is believed, not even where it
+// ends.
 func (c *clientConn) refuse(bad http1.Error) {
 	c.w.shard.RefusedRequests[bad]++
 	c.refuseWith(bad.Status(), exchange.BadRequest)
@@ -52,7 +53,8 @@ func (c *clientConn) refuseWith(status int, reason exchange.Reason) {
 	f.fail(status, reason)
 }
 
-// sendAnswer sends the answer that Exchange.Answer has set. Whatever was under way upstream is given up.
+// sendAnswer sends the answer that Exchange.Answer has set. Whatever was under way upstream is
+// given up.
 func (f *flow) sendAnswer() {
 	if f.is(isMirror) {
 		f.endMirror()
@@ -98,8 +100,8 @@ func (f *flow) writeAnswer() {
 	}
 }
 
-// pumpAnswer writes what is left of an answer's body as long as the client keeps up, one burst at a time, and in pieces: what the
-// client does not take would be copied and kept for it otherwise.
+// pumpAnswer writes what is left of an answer's body as long as the client keeps up, one burst at a
+// time, and in pieces: what the client does not take would be copied and kept for it otherwise.
 func (f *flow) pumpAnswer() {
 	c := f.client
 	for pieces := 0; len(f.rest) > 0; pieces++ {
@@ -119,7 +121,8 @@ func (f *flow) pumpAnswer() {
 	f.finish(exchange.GatewayAnswer, reactor.Clock())
 }
 
-// skipBody passes over a request body that nobody needs, where all of it is there already; else the connection cannot go on.
+// skipBody passes over a request body that nobody needs, where all of it is there already; else the
+// connection cannot go on.
 func (f *flow) skipBody() {
 	in := f.client.in
 	for in != nil && !f.up.Done() {

@@ -12,16 +12,18 @@ import (
 	"plimsoll/internal/tlsio"
 )
 
-// clientConn is a client's connection. One that waits for a request owns no buffer and no exchange, about 400 bytes in all.
+// clientConn is a client's connection. One that waits for a request owns no buffer and no exchange,
+// about 400 bytes in all.
 //
 // Its states:
 //
 //	handshake → head ⇄ busy → tunnel
 //	              └──────┴──→ linger → closed
 //
-// head: a request's head is awaited or partly there. busy: an exchange is under way. tunnel: after 101, bytes both ways. linger: the
-// last response is sent and what the client still sends is thrown away for a while, because closing on unread bytes would make
-// the kernel reset the connection and could take the response away from the client.
+// head: a request's head is awaited or partly there. busy: an exchange is under way. tunnel: after
+// 101, bytes both ways. linger: the last response is sent and what the client still sends is thrown
+// away for a while, because closing on unread bytes would make the kernel reset the connection and
+// could take the response away from the client.
 type clientConn struct {
 	conn       reactor.Conn
 	w          *Worker
@@ -69,8 +71,9 @@ const (
 	lingerTime  = int64(2 * time.Second)
 	lingerBytes = 16 << 20 // more than this a client that is no longer listened to may not send
 
-	// drainGrace is how long a connection that waits for a request is kept while the gateway drains: clients that send again soon are
-	// told Connection: close with an answer. Closed at once, it would take along the requests that are on their way already.
+	// drainGrace is how long a connection that waits for a request is kept while the gateway
+	// drains: clients that send again soon are told Connection: close with an answer. Closed at
+	// once, it would take along the requests that are on their way already.
 	drainGrace = int64(time.Second)
 )
 
@@ -131,8 +134,8 @@ func (w *Worker) link(c *clientConn) {
 // Connected implements reactor.Handler; clients are never dialled.
 func (c *clientConn) Connected(error) {}
 
-// Readable implements reactor.Handler. A client that waits for Run is not served before it: else each
-// event would bring it one more exchange in the same turn.
+// Readable implements reactor.Handler. A client that waits for Run is not served before it: else
+// each event would bring it one more exchange in the same turn.
 func (c *clientConn) Readable() {
 	if c.deferred {
 		return
@@ -186,8 +189,8 @@ func (c *clientConn) pending() bool {
 	return c.conn.MayRead() || c.tls != nil && c.tls.Buffered()
 }
 
-// wantHead looks for the next request in what is there, then in the socket. Bytes that came with the request before have not been looked at
-// yet, and may fill their buffer.
+// wantHead looks for the next request in what is there, then in the socket. Bytes that came with
+// the request before have not been looked at yet, and may fill their buffer.
 func (c *clientConn) wantHead() {
 	if c.flow == nil && c.in != nil && !c.conn.Congested() && c.parseHead() {
 		return
@@ -195,8 +198,8 @@ func (c *clientConn) wantHead() {
 	c.readHead()
 }
 
-// readHead reads until a head is complete, then begins its exchange. A client that does not take its answers gets no further ones
-// until it does: Drained goes on then.
+// readHead reads until a head is complete, then begins its exchange. A client that does not take
+// its answers gets no further ones until it does: Drained goes on then.
 func (c *clientConn) readHead() {
 	for reads := 0; !c.conn.Congested(); reads++ {
 		if reads == burst {
@@ -213,8 +216,9 @@ func (c *clientConn) readHead() {
 	}
 }
 
-// receive reads once. A request's first bytes are read into the loop's scratch memory and copied into a buffer of their own size:
-// most heads are some hundred bytes, and with many requests under way the memory that they touch is what costs.
+// receive reads once. A request's first bytes are read into the loop's scratch memory and copied
+// into a buffer of their own size: most heads are some hundred bytes, and with many requests under
+// way the memory that they touch is what costs.
 func (c *clientConn) receive() error {
 	if c.in != nil {
 		n, err := c.read(c.in.Room())
@@ -264,8 +268,8 @@ func (c *clientConn) headFlow() *flow {
 	return c.flow
 }
 
-// headPaused deals with a read that brought nothing while a head is awaited. From a head's first bytes on,
-// be they a part of a TLS record, the rest has HeadTimeout to come.
+// headPaused deals with a read that brought nothing while a head is awaited. From a head's first
+// bytes on, be they a part of a TLS record, the rest has HeadTimeout to come.
 func (c *clientConn) headPaused(err error) {
 	if !pause(err) {
 		c.close()
@@ -288,7 +292,8 @@ func (c *clientConn) headPaused(err error) {
 // holdsRecord says that a part of a TLS record is there, and with it a buffer.
 func (c *clientConn) holdsRecord() bool { return c.tls != nil && c.tls.Holding() }
 
-// grow moves a head that fills its buffer into the next larger one; the limits of a listener end this before the sizes do.
+// grow moves a head that fills its buffer into the next larger one; the limits of a listener end
+// this before the sizes do.
 func (c *clientConn) grow() {
 	l := c.w.loop
 	old := c.in
@@ -303,8 +308,8 @@ func (c *clientConn) grow() {
 	c.flow.req.Reset()
 }
 
-// again goes on with the connection after an exchange: with the request that is there already, in the turn's end so that others
-// have theirs in between, or by waiting for the next.
+// again goes on with the connection after an exchange: with the request that is there already, in
+// the turn's end so that others have theirs in between, or by waiting for the next.
 func (c *clientConn) again() {
 	l := c.w.loop
 	c.state, c.progress = clientHead, 0
@@ -378,7 +383,8 @@ func (c *clientConn) Expire(t *reactor.Timer, now int64) {
 	}
 }
 
-// lingerClose sends what is queued, then the end, and throws away what still comes until the client ends too.
+// lingerClose sends what is queued, then the end, and throws away what still comes until the client
+// ends too.
 func (c *clientConn) lingerClose() {
 	c.state, c.progress = clientLinger, 0
 	c.dropBuffers()

@@ -6,8 +6,9 @@ import (
 	"plimsoll/internal/telemetry"
 )
 
-// complaint is something that may go wrong thousands of times a second. It is logged the first time and then at most every
-// complaintEvery, with how many times it was, so that a log cannot be flooded from outside.
+// complaint is something that may go wrong thousands of times a second. It is logged the first time
+// and then at most every complaintEvery, with how many times it was, so that a log cannot be
+// flooded from outside.
 type complaint struct {
 	times int   // since the last line
 	next  int64 // when there may be another line
@@ -15,7 +16,8 @@ type complaint struct {
 
 const complaintEvery = int64(10 * time.Second)
 
-// due counts so many more times. When it is time for a line it returns for how many times that line stands, else 0.
+// due counts so many more times. When it is time for a line it returns for how many times that line
+// stands, else 0.
 func (c *complaint) due(more int, now int64) (times int) {
 	c.times += more
 	if c.times == 0 || now < c.next {
@@ -47,7 +49,8 @@ func (w *Worker) complainOfDials(err error) {
 	}
 }
 
-// complainOfWatches says that the kernel does not watch a client's connection, which was closed at once.
+// complainOfWatches says that the kernel does not watch a client's connection, which was closed at
+// once.
 func (w *Worker) complainOfWatches(err error) {
 	if n := w.noWatches.due(1, w.loop.Now()); n > 0 {
 		go w.logger.Error("connections were closed at once: the kernel does not watch them; raise fs.epoll.max_user_watches or add memory",

@@ -46,9 +46,10 @@ func (f *flow) beginTry(m *upstream.Member, now int64) {
 	m.Begin(now)
 }
 
-// staleAfter is how long a connection may have been idle until the socket itself is asked whether the peer has closed it. The loop
-// would have been told, but perhaps not in this turn; and a request that may not be repeated, or has met a stale connection already,
-// is worth the call always.
+// staleAfter is how long a connection may have been idle until the socket itself is asked whether
+// the peer has closed it. The loop would have been told, but perhaps not in this turn; and a
+// request that may not be repeated, or has met a stale connection already, is worth the call
+// always.
 const staleAfter = int64(1e9)
 
 // fit says whether an idle connection may be used.
@@ -56,8 +57,9 @@ func (f *flow) fit(s *upstreamConn, now int64) bool {
 	return now-s.idleSince <= staleAfter && f.idempotent() && !f.is(freeRetry) || s.conn.Alive()
 }
 
-// connect finds a connection to the picked target: an idle one, a new one, or a place in the queue. A request that has met a stale
-// connection gets a new one where it can: the others of the pool may be as old.
+// connect finds a connection to the picked target: an idle one, a new one, or a place in the queue.
+// A request that has met a stale connection gets a new one where it can: the others of the pool may
+// be as old.
 func (f *flow) connect() {
 	pool, now := &f.member.Pool, f.w.loop.Now()
 	if f.is(freeRetry) && pool.Open() {
@@ -95,7 +97,8 @@ func (f *flow) connect() {
 	f.w.loop.SetTimer(&f.timer, f, f.tryDeadline(f.view.Upstreams[f.Upstream].PendingTimeout))
 }
 
-// Ready implements upstream.Waiting: there is an idle connection or, when c is nil, the permission to open one.
+// Ready implements upstream.Waiting: there is an idle connection or, when c is nil, the permission
+// to open one.
 func (f *flow) Ready(now int64, m *upstream.Member, c upstream.Conn) {
 	f.w.loop.StopTimer(&f.timer)
 	f.beginTry(m, now)
@@ -167,21 +170,24 @@ func (f *flow) connectExpired(now int64) {
 	f.upstreamFailed(upstream.Timeout, reason)
 }
 
-// tryDeadline is when the present try is given up: after so many nanoseconds, and never after the exchange's own deadline.
+// tryDeadline is when the present try is given up: after so many nanoseconds, and never after the
+// exchange's own deadline.
 func (f *flow) tryDeadline(after int64) int64 { return min(f.deadline, f.w.loop.Now()+after) }
 
-// batchBytes is the longest message that goes out with the loop's batch: copying a longer one would cost more than the batch saves.
+// batchBytes is the longest message that goes out with the loop's batch: copying a longer one would
+// cost more than the batch saves.
 const batchBytes = 4 << 10
 
-// beginWait notes that there is no connection to the service yet: one is being made, or the pool's bound is reached. A wait goes on over
-// tries that get none.
+// beginWait notes that there is no connection to the service yet: one is being made, or the pool's
+// bound is reached. A wait goes on over tries that get none.
 func (f *flow) beginWait() {
 	if f.waitFrom == 0 {
 		f.waitFrom = f.w.loop.Now()
 	}
 }
 
-// endWait counts what was waited. A slow connect is the service's doing, and must not pass for slowness of the gateway.
+// endWait counts what was waited. A slow connect is the service's doing, and must not pass for
+// slowness of the gateway.
 func (f *flow) endWait(now int64) {
 	if f.waitFrom != 0 {
 		f.waited += max(0, now-f.waitFrom)
@@ -196,8 +202,8 @@ func (f *flow) noteSent() {
 	}
 }
 
-// hopByHop are the fields that are never forwarded as they came: those of the connection, and those that frame the body, which the
-// gateway writes itself.
+// hopByHop are the fields that are never forwarded as they came: those of the connection, and those
+// that frame the body, which the gateway writes itself.
 const hopByHop = http1.HopByHop | 1<<head.ContentLength | 1<<head.Expect
 
 // sendRequest writes the request's head, with as much of the body as is there, in one call.
@@ -252,8 +258,8 @@ var (
 	contentLength = []byte("Content-Length: ")
 )
 
-// appendRequestHead is the head as the upstream gets it: the path to forward, every field that belongs to
-// the message, and framing of our own making.
+// appendRequestHead is the head as the upstream gets it: the path to forward, every field that
+// belongs to the message, and framing of our own making.
 func (f *flow) appendRequestHead(out []byte) []byte {
 	out = append(out, f.req.Method...)
 	out = append(out, ' ')
@@ -300,7 +306,8 @@ func appendInt(out []byte, n int64) []byte {
 	}
 }
 
-// idempotent says whether the method allows the request to be sent again when its fate is unknown (RFC 9110, section 9.2.2).
+// idempotent says whether the method allows the request to be sent again when its fate is unknown
+// (RFC 9110, section 9.2.2).
 func (f *flow) idempotent() bool {
 	switch string(f.req.Method) {
 	case "GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE":
@@ -331,9 +338,10 @@ func (f *flow) upstreamFailed(o upstream.Outcome, reason exchange.Reason) {
 	}
 }
 
-// stale says that a connection which broke had been used before and brought no byte of the response: the keep-alive race, in which the
-// target closed it while the request was on its way. That says nothing of the target's health, so it costs neither an attempt
-// nor the budget. A second such failure of one exchange does.
+// stale says that a connection which broke had been used before and brought no byte of the
+// response: the keep-alive race, in which the target closed it while the request was on its way.
+// That says nothing of the target's health, so it costs neither an attempt nor the budget. A second
+// such failure of one exchange does.
 func (f *flow) stale() bool {
 	return f.stage == stageSent && f.upstreamConn.requests > 1 && f.upstreamConn.partial == nil && !f.is(freeRetry)
 }
@@ -353,8 +361,9 @@ func (f *flow) endTry(o upstream.Outcome, latency int64) {
 	}
 }
 
-// mayRetry decides whether a failed try is repeated. Two rules come before any configuration: nothing is sent twice that could be
-// carried out twice, and what is gone of a body cannot be sent again.
+// mayRetry decides whether a failed try is repeated. Two rules come before any configuration:
+// nothing is sent twice that could be carried out twice, and what is gone of a body cannot be sent
+// again.
 func (f *flow) mayRetry(o upstream.Outcome, stale bool) bool {
 	if f.is(bodyStreamed) || f.is(wroteRequest) && !f.idempotent() || f.w.loop.Now() >= f.deadline {
 		return false
@@ -414,7 +423,8 @@ func (f *flow) retryStatus(status int) bool {
 		f.w.loop.Now() < f.deadline && f.spendRetry()
 }
 
-// retry goes to the next target with the request as it was. The body, as far as it has been used, is still held, or in the client's buffer.
+// retry goes to the next target with the request as it was. The body, as far as it has been used,
+// is still held, or in the client's buffer.
 func (f *flow) retry() {
 	f.res.Reset()
 	f.interims, f.interimBytes = 0, 0

@@ -21,8 +21,8 @@ import (
 // The flag continued says that the client needs no 100 any more: it had one, or sends already. A
 // further try then does without Expect.
 
-// expectWait is how long an upstream may think about Expect, in nanoseconds. It has at most half of the route's timeout: the body must
-// have some of it too.
+// expectWait is how long an upstream may think about Expect, in nanoseconds. It has at most half of
+// the route's timeout: the body must have some of it too.
 const expectWait = int64(time.Second)
 
 var (

@@ -13,11 +13,12 @@ import (
 
 const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
-// readsPerTurn is the most reads of one socket, or pieces of an answer, that a turn may have: a burst for
-// an event, another for what was put off, and what came before either.
+// readsPerTurn is the most reads of one socket, or pieces of an answer, that a turn may have: a
+// burst for an event, another for what was put off, and what came before either.
 const readsPerTurn = 2*16 + 2
 
-// mostReads is the most reads of a socket in one of so many turns, each of which has an event for it.
+// mostReads is the most reads of a socket in one of so many turns, each of which has an event for
+// it.
 func (b *bed) mostReads(s *sock, turns int) (most int) {
 	for range turns {
 		before := s.reads
@@ -55,8 +56,9 @@ func TestNoClientHasTheLoopForItself(t *testing.T) {
 	}
 }
 
-// Over TLS a client can send each byte of its head as a record of its own, and each of them takes a read.
-// Here short reads stand for the records: after its peer's end a socket is read until it says so.
+// Over TLS a client can send each byte of its head as a record of its own, and each of them takes a
+// read. Here short reads stand for the records: after its peer's end a socket is read until it says
+// so.
 func TestAHeadInManyPiecesDoesNotHaveTheLoopForItself(t *testing.T) {
 	b := newBed(t, answerer("ok"))
 	client := b.client(saying(silence, "G"))

@@ -7,8 +7,8 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// abort ends an exchange whose client is gone, or is being cut off. The upstream connection, the target's count, the timer and the
-// place in a queue go with it.
+// abort ends an exchange whose client is gone, or is being cut off. The upstream connection, the
+// target's count, the timer and the place in a queue go with it.
 func (f *flow) abort(reason exchange.Reason) {
 	if f.stage == stageSending {
 		return // all of it is on its way out, and Run ends it in this very turn
@@ -26,8 +26,8 @@ func (f *flow) abort(reason exchange.Reason) {
 	c.close()
 }
 
-// cut ends an exchange whose response has begun and cannot be completed: the client's connection is reset, so that what it has
-// cannot pass for the whole.
+// cut ends an exchange whose response has begun and cannot be completed: the client's connection is
+// reset, so that what it has cannot pass for the whole.
 func (f *flow) cut(reason exchange.Reason) {
 	f.Reason = reason
 	f.leaveAll()
@@ -47,7 +47,8 @@ func (f *flow) leaveAll() {
 	f.endTry(upstream.Cancelled, 0)
 }
 
-// finish ends an exchange whose response has gone out whole, and lets the client's connection go on.
+// finish ends an exchange whose response has gone out whole, and lets the client's connection go
+// on.
 func (f *flow) finish(end exchange.End, now int64) {
 	c := f.client
 	if end == exchange.GatewayAnswer && f.Reason >= exchange.NoTarget {
@@ -64,7 +65,8 @@ func (f *flow) finish(end exchange.End, now int64) {
 	c.again()
 }
 
-// finishLast ends a connection after its last response. When its request was whole and all is sent it can be closed at once.
+// finishLast ends a connection after its last response. When its request was whole and all is sent
+// it can be closed at once.
 func (c *clientConn) finishLast(whole bool) {
 	if whole && c.conn.Queued() == 0 && !c.conn.MayRead() && (c.in == nil || c.in.Start == c.in.End) && c.ahead == nil {
 		c.state = clientHead
@@ -74,7 +76,8 @@ func (c *clientConn) finishLast(whole bool) {
 	c.lingerClose()
 }
 
-// account tells the policies, the counters and the access log, exactly once in each exchange's life.
+// account tells the policies, the counters and the access log, exactly once in each exchange's
+// life.
 func (f *flow) account(end exchange.End, now int64) {
 	if f.stage == stageOver {
 		panic("proxy: an exchange ended twice")

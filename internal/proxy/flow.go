@@ -14,8 +14,8 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// flow is an exchange as the data plane carries it: the contract's Exchange, the two messages' parsers, and where it stands. Flows
-// are reused, the last one used first.
+// flow is an exchange as the data plane carries it: the contract's Exchange, the two messages'
+// parsers, and where it stands. Flows are reused, the last one used first.
 //
 // Its stages:
 //
@@ -23,9 +23,11 @@ import (
 //	             ↑      └→ holding → waiting → connecting → sent ─┬→ streaming → sending → over
 //	             └─ retry ──────────────┴──────────┴──────────┘   └→ tunnel → over
 //
-// holding is left out where the body came with the head, or is not held; waiting and connecting are left out where an idle connection is there; any stage but sending may fail into over. In policies and in sent
-// a policy may hold the exchange: that is the flag held, and no stage of its own. In sending nothing upstream is left to give up, and what
-// ends the exchange is Run alone, in the same turn: a client that goes, or a timer that is due, waits for it.
+// holding is left out where the body came with the head, or is not held; waiting and connecting are
+// left out where an idle connection is there; any stage but sending may fail into over. In policies
+// and in sent a policy may hold the exchange: that is the flag held, and no stage of its own. In
+// sending nothing upstream is left to give up, and what ends the exchange is Run alone, in the same
+// turn: a client that goes, or a timer that is due, waits for it.
 //
 // The request's body goes its own way meanwhile: it may still be arriving in any stage up to over.
 type flow struct {
@@ -87,7 +89,8 @@ type flow struct {
 // maxTries is the first try, the five retries that a config may allow, and the free one.
 const maxTries = 7
 
-// maxSpare is how many exchanges a loop keeps for their next use, about 4 KB each; what a flood leaves beyond goes to the garbage collector.
+// maxSpare is how many exchanges a loop keeps for their next use, about 4 KB each; what a flood
+// leaves beyond goes to the garbage collector.
 const maxSpare = 2048
 
 type stage uint8
@@ -327,7 +330,8 @@ func (f *flow) resume(then func(*exchange.Exchange) exchange.PolicyVerdict) {
 	}
 }
 
-// unhold makes what a policy holds the data plane's again: a Resume that comes after all finds another turn.
+// unhold makes what a policy holds the data plane's again: a Resume that comes after all finds
+// another turn.
 func (f *flow) unhold() {
 	if f.is(held) {
 		f.flags &^= held | heldResponse

@@ -8,8 +8,9 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// A response may be whole, in the loop's batch, while the request's body is still coming: then the timer that watches the body can be due
-// between the two. The exchange is Run's to end; ended twice, Run would find another client's in its place.
+// A response may be whole, in the loop's batch, while the request's body is still coming: then the
+// timer that watches the body can be due between the two. The exchange is Run's to end; ended
+// twice, Run would find another client's in its place.
 func TestATimerThatIsDueWhileTheLastBytesWaitForTheBatchEndsNothing(t *testing.T) {
 	f := &flow{stage: stageSending, client: &clientConn{listener: &Listener{MinBodyRate: 1}, state: clientBusy}}
 	f.judgeBody()
@@ -19,7 +20,8 @@ func TestATimerThatIsDueWhileTheLastBytesWaitForTheBatchEndsNothing(t *testing.T
 	}
 }
 
-// A client that was answered instead of told to go on rightly sends no body, however long the answer takes.
+// A client that was answered instead of told to go on rightly sends no body, however long the
+// answer takes.
 func TestABodyThatWasNotAskedForIsNotTooSlow(t *testing.T) {
 	f := &flow{
 		stage: stageSent, flags: expecting, upstreamConn: &upstreamConn{},
@@ -31,7 +33,8 @@ func TestABodyThatWasNotAskedForIsNotTooSlow(t *testing.T) {
 	}
 }
 
-// While the upstream decides whether the body comes, the exchange waits for the service and not for its client.
+// While the upstream decides whether the body comes, the exchange waits for the service and not for
+// its client.
 func TestAClientThatWaitsForTheUpstreamsDecisionIsNotWaitedFor(t *testing.T) {
 	f := &flow{stage: stageSent, flags: expecting, upstreamConn: &upstreamConn{}, client: &clientConn{}}
 	if f.waitsForClient() {
@@ -78,8 +81,8 @@ func TestWhatAFloodLeavesBehindIsBounded(t *testing.T) {
 	}
 }
 
-// What was read for the room that there was is held, although holding it reaches the loop's bound. What hold leaves behind a body that
-// is not over would be taken for the next request.
+// What was read for the room that there was is held, although holding it reaches the loop's bound.
+// What hold leaves behind a body that is not over would be taken for the next request.
 func TestWhatWasReadOfABodyIsHeldWhenTheLoopsBoundIsReachedMeanwhile(t *testing.T) {
 	loops, err := reactor.NewGroup(1, slog.Default())
 	if err != nil {

@@ -10,16 +10,18 @@ import (
 	"plimsoll/internal/tlsio"
 )
 
-// awaitHandshake waits for the first bytes of a TLS client. Until they come it has no place among the handshakes in flight: else some
-// hundred connections that say nothing would keep all new clients out.
+// awaitHandshake waits for the first bytes of a TLS client. Until they come it has no place among
+// the handshakes in flight: else some hundred connections that say nothing would keep all new
+// clients out.
 func (c *clientConn) awaitHandshake() {
 	c.state = clientHandshake
 	c.tls = tlsio.NewServer(&c.conn, c.listener.TLS, c.w.tls)
 	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.Handshake)
 }
 
-// startHandshake has a goroutine do the TLS handshake: it is CPU work, and may wait for certificates. Until it is done the goroutine
-// alone reads and writes the socket, and the loop only wakes it; the descriptor stays open for as long.
+// startHandshake has a goroutine do the TLS handshake: it is CPU work, and may wait for
+// certificates. Until it is done the goroutine alone reads and writes the socket, and the loop only
+// wakes it; the descriptor stays open for as long.
 func (c *clientConn) startHandshake() {
 	if c.shaking {
 		c.tls.Wake()
@@ -86,7 +88,8 @@ func (c *clientConn) handshaken(err error) {
 	c.readHead()
 }
 
-// spokeHTTP says that a handshake failed because the client sent an HTTP request and no TLS. Of what it sent the first bytes tell.
+// spokeHTTP says that a handshake failed because the client sent an HTTP request and no TLS. Of
+// what it sent the first bytes tell.
 func spokeHTTP(err error) bool {
 	record, ok := errors.AsType[tls.RecordHeaderError](err)
 	if !ok {

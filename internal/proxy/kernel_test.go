@@ -17,9 +17,9 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// kernel is a reactor.Kernel for one loop whose peers are scripts. Its clock stands still until the test
-// moves it. Calls that no test needs are left to the nil Kernel, and panic. It stands for the whole process's
-// kernel, so no test that uses it is parallel.
+// kernel is a reactor.Kernel for one loop whose peers are scripts. Its clock stands still until the
+// test moves it. Calls that no test needs are left to the nil Kernel, and panic. It stands for the
+// whole process's kernel, so no test that uses it is parallel.
 type kernel struct {
 	reactor.Kernel
 	now    int64
@@ -142,7 +142,8 @@ type bed struct {
 	lines    lines
 }
 
-// newUpstream makes an upstream that two loops have: the bed's, and another that the test stands for.
+// newUpstream makes an upstream that two loops have: the bed's, and another that the test stands
+// for.
 func newUpstream(t *testing.T, o upstream.Options, loop *reactor.Loop) *upstream.Upstream {
 	t.Helper()
 	u, err := upstream.New("s", o, upstream.Env{
@@ -243,7 +244,8 @@ func (b *bed) client(in func([]byte) (int, syscall.Errno)) *sock {
 // turn is one turn of the loop.
 func (b *bed) turn() { b.loop.Step() }
 
-// asked has the loop read a client's first request, connect to the target and send the request there.
+// asked has the loop read a client's first request, connect to the target and send the request
+// there.
 func (b *bed) asked() (target *sock) {
 	b.turn()
 	b.turn()

@@ -7,11 +7,12 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// A mirrored request is copied while it is sent, and the copy goes its own way once the original is with its upstream whole: as a flow without a
-// client, never retried, whose response is read and thrown away. Nothing of the original waits for it.
+// A mirrored request is copied while it is sent, and the copy goes its own way once the original is
+// with its upstream whole: as a flow without a client, never retried, whose response is read and
+// thrown away. Nothing of the original waits for it.
 
-// maxMirrors bounds the copies on one loop, those too that wait for the rest of a slow client's body, because each holds a large buffer;
-// more are dropped and counted.
+// maxMirrors bounds the copies on one loop, those too that wait for the rest of a slow client's
+// body, because each holds a large buffer; more are dropped and counted.
 const maxMirrors = 256
 
 // copyHead begins the copy of a request.
@@ -53,7 +54,8 @@ func (f *flow) copyBody(data []byte) {
 // maxChunkFrame is room for a chunk's size line and end, and for the last chunk.
 const maxChunkFrame = 32
 
-// dropCopy gives the copy's memory back. A copy that has become a flow of its own counts until that ends.
+// dropCopy gives the copy's memory back. A copy that has become a flow of its own counts until that
+// ends.
 func (f *flow) dropCopy() {
 	if f.copy == nil {
 		return

@@ -6,8 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// Quota bounds the connections of one listener over all loops, and those of each client address. It outlives a reload
-// that does not remove the listener. It is used when a connection comes and when it goes, not for requests.
+// Quota bounds the connections of one listener over all loops, and those of each client address. It
+// outlives a reload that does not remove the listener. It is used when a connection comes and when
+// it goes, not for requests.
 type Quota struct {
 	max        atomic.Int64 // 0 for no bound
 	perAddress atomic.Int64 // 0 for no bound
@@ -35,8 +36,8 @@ const (
 	tooManyOfAddress
 )
 
-// take counts a connection, or says why it may not be. counted tells whether the address was counted: give needs it back,
-// because the bound may be switched on while connections are open.
+// take counts a connection, or says why it may not be. counted tells whether the address was
+// counted: give needs it back, because the bound may be switched on while connections are open.
 func (q *Quota) take(a netip.Addr) (r refusal, counted bool) {
 	if n := q.open.Add(1); q.max.Load() > 0 && n > q.max.Load() {
 		q.open.Add(-1)

@@ -9,8 +9,9 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// HAZARDS: callbacks that re-enter. The last exchange of a snapshot that a reload has replaced waits for a connection, and the sweep
-// that ends it goes through the very list that its end shortens.
+// HAZARDS: callbacks that re-enter. The last exchange of a snapshot that a reload has replaced
+// waits for a connection, and the sweep that ends it goes through the very list that its end
+// shortens.
 func TestHazardASweepMayEndTheLastExchangeOfAReplacedSnapshot(t *testing.T) {
 	o := upstream.DefaultOptions("127.0.0.1:1")
 	o.MaxConnections, o.PendingTimeout = 1, time.Second
@@ -44,8 +45,9 @@ func TestHazardASweepMayEndTheLastExchangeOfAReplacedSnapshot(t *testing.T) {
 	}
 }
 
-// HAZARDS: callbacks that re-enter. What is cut off frees a connection; the request that waits for it cannot connect, which ends its
-// client's connection too: the next of the list that the cut goes through.
+// HAZARDS: callbacks that re-enter. What is cut off frees a connection; the request that waits for
+// it cannot connect, which ends its client's connection too: the next of the list that the cut goes
+// through.
 func TestHazardACutMayEndTheNextClientThroughTheOneBefore(t *testing.T) {
 	o := upstream.DefaultOptions("127.0.0.1:1")
 	o.MaxConnections = 1

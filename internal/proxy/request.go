@@ -12,8 +12,9 @@ import (
 func (f *flow) clientReadable() {
 	switch {
 	case f.client.conn.PeerEnded():
-		// Nobody waits for the answer any more. A client that only ends its own direction is not distinguished from one that has
-		// gone, whatever it has sent before and whether that is read yet.
+		// Nobody waits for the answer any more. A client that only ends its own direction is not
+		// distinguished from one that has gone, whatever it has sent before and whether that is
+		// read yet.
 		f.abort(exchange.NoReason)
 	case f.stage == stageHolding:
 		f.pumpHold()
@@ -22,10 +23,12 @@ func (f *flow) clientReadable() {
 	case f.stage == stageStreaming && f.upstreamConn == nil:
 		f.pumpAnswer() // it was put off
 	}
-	// Else nothing is wanted from the client now, and the bytes of its next request wait in the socket.
+	// Else nothing is wanted from the client now, and the bytes of its next request wait in the
+	// socket.
 }
 
-// appendHeldBody appends what is there of the body already: what is held, then what stands behind the head in the client's buffer.
+// appendHeldBody appends what is there of the body already: what is held, then what stands behind
+// the head in the client's buffer.
 func (f *flow) appendHeldBody(out []byte) ([]byte, http1.Error) {
 	c := f.client
 	if f.heldBody != nil {
@@ -62,7 +65,8 @@ func (f *flow) appendContent(out, data []byte) []byte {
 	return append(out, data...)
 }
 
-// appendUp decodes body bytes of the client and appends them framed for the upstream. It says how many it used.
+// appendUp decodes body bytes of the client and appends them framed for the upstream. It says how
+// many it used.
 func (f *flow) appendUp(out, in []byte) ([]byte, int, http1.Error) {
 	used := 0
 	for !f.up.Done() {
@@ -85,8 +89,8 @@ func (f *flow) appendUp(out, in []byte) ([]byte, int, http1.Error) {
 	return out, used, http1.OK
 }
 
-// pumpRequest moves the request's body from the client to the upstream until it is whole, the client pauses, or the upstream's queue
-// is full.
+// pumpRequest moves the request's body from the client to the upstream until it is whole, the
+// client pauses, or the upstream's queue is full.
 func (f *flow) pumpRequest() {
 	c, s := f.client, f.upstreamConn
 	if !f.invite() {
@@ -106,8 +110,8 @@ func (f *flow) pumpRequest() {
 			f.settleExpect()
 		}
 		f.dropHeld()
-		// A long upload is not a slow answer: the route's timeout counts from the last bytes of the body that moved. A client that
-		// sends too slowly is the body timer's business.
+		// A long upload is not a slow answer: the route's timeout counts from the last bytes of the
+		// body that moved. A client that sends too slowly is the body timer's business.
 		f.deadline = f.w.loop.Now() + f.route.Timeout
 		if f.stage == stageSent {
 			f.awaitAnswer(f.deadline)
@@ -145,7 +149,8 @@ func (f *flow) readBody(most int) ([]byte, bool) {
 	return nil, false
 }
 
-// invite tells a client that waits for it to send its body. False means that the client is gone and the exchange over.
+// invite tells a client that waits for it to send its body. False means that the client is gone and
+// the exchange over.
 func (f *flow) invite() bool {
 	return !f.req.Expect100 || f.is(continued|expecting) || f.bodyIn > 0 || f.letContinue()
 }
@@ -167,8 +172,9 @@ func (f *flow) forwardBody(in []byte) bool {
 	return true
 }
 
-// upstreamBroken deals with an upstream that takes no more of the request. It may have answered before it hung up: that answer is
-// what the client should see, so reading goes first and only an upstream with nothing to say has failed.
+// upstreamBroken deals with an upstream that takes no more of the request. It may have answered
+// before it hung up: that answer is what the client should see, so reading goes first and only an
+// upstream with nothing to say has failed.
 func (f *flow) upstreamBroken(err error) {
 	s := f.upstreamConn
 	f.flags |= closeClient
@@ -205,8 +211,9 @@ func (c *clientConn) keepAhead(b []byte) {
 // looks is how many times within a route's timeout it is looked whether the upstream takes a body.
 const looks = 4
 
-// awaitAnswer sets the time for the response's head, by at the latest. A try's own time begins when the request is with the target whole: a
-// client that is slow with its body is not the target's slowness.
+// awaitAnswer sets the time for the response's head, by at the latest. A try's own time begins when
+// the request is with the target whole: a client that is slow with its body is not the target's
+// slowness.
 func (f *flow) awaitAnswer(by int64) {
 	if u := f.upstreamConn.upstream; u.PerTry > 0 && f.is(requestSent) {
 		by = min(by, f.w.loop.Now()+u.PerTry)
@@ -226,7 +233,8 @@ func (f *flow) setAnswerTimer() {
 	f.w.loop.SetTimer(&f.timer, f, at)
 }
 
-// answerExpired is called when the response's head is overdue, or it is time to look whether the upstream takes the body.
+// answerExpired is called when the response's head is overdue, or it is time to look whether the
+// upstream takes the body.
 func (f *flow) answerExpired(now int64) {
 	if f.is(expecting) && now < f.answerBy {
 		f.letContinue()
@@ -242,9 +250,10 @@ func (f *flow) answerExpired(now int64) {
 	f.setAnswerTimer()
 }
 
-// lookAtBody restarts the route's timeout when the upstream has acknowledged more of the body since the last look: some hundred kilobytes
-// are in the kernel by then, and an upstream that reads slowly needs its time for them. A body that is all there when it is looked at
-// for the first time was not a slow one.
+// lookAtBody restarts the route's timeout when the upstream has acknowledged more of the body since
+// the last look: some hundred kilobytes are in the kernel by then, and an upstream that reads
+// slowly needs its time for them. A body that is all there when it is looked at for the first time
+// was not a slow one.
 func (f *flow) lookAtBody(now int64) {
 	conn := &f.upstreamConn.conn
 	taken := conn.Taken()
@@ -271,9 +280,11 @@ func (f *flow) armBodyTimer() {
 	}
 }
 
-// judgeBody is called when the client's timer is due during an exchange: its body must have come at the least rate.
+// judgeBody is called when the client's timer is due during an exchange: its body must have come at
+// the least rate.
 func (f *flow) judgeBody() {
-	// Once the response has begun nobody needs what is left of a body. In sending the exchange is over in this very turn.
+	// Once the response has begun nobody needs what is left of a body. In sending the exchange is
+	// over in this very turn.
 	if f.is(requestSent|expecting) || f.stage >= stageStreaming {
 		return
 	}

@@ -11,10 +11,12 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// responseLimits bound the heads of upstreams. They are services of ours, so the bounds are wide and not configured.
+// responseLimits bound the heads of upstreams. They are services of ours, so the bounds are wide
+// and not configured.
 var responseLimits = http1.Limits{Line: 8 << 10, Head: 48 << 10, Fields: 256, Extension: 16 << 10}
 
-// responseBytes takes what was read of a response: buf[from:to], with room in front that may be overwritten.
+// responseBytes takes what was read of a response: buf[from:to], with room in front that may be
+// overwritten.
 func (f *flow) responseBytes(buf []byte, from, to int) {
 	switch {
 	case f.stage == stageStreaming && f.is(isMirror):
@@ -101,15 +103,16 @@ func (f *flow) appendPartial(data []byte) bool {
 	return true
 }
 
-// The most interim responses before one response, and the most bytes of their heads together. Services
-// send one or two. Without a bound one target could keep its loop busy for as long as the route's timeout.
+// The most interim responses before one response, and the most bytes of their heads together.
+// Services send one or two. Without a bound one target could keep its loop busy for as long as the
+// route's timeout.
 const (
 	maxInterims     = 64
 	maxInterimBytes = 64 << 10
 )
 
-// appendInterim appends an interim response as the client gets it (RFC 9110, section 15.2). It leaves out
-// a 100 that the client does not wait for.
+// appendInterim appends an interim response as the client gets it (RFC 9110, section 15.2). It
+// leaves out a 100 that the client does not wait for.
 func (f *flow) appendInterim(out []byte) []byte {
 	if f.res.Status == 100 && !f.is(expecting) || f.is(isMirror) || f.req.Minor == 0 {
 		return out
@@ -123,8 +126,8 @@ func (f *flow) appendInterim(out []byte) []byte {
 	return append(out, crlf...)
 }
 
-// sendInterim passes on, in one write, what one read brought of interim responses. False means that the
-// client is gone and the exchange over.
+// sendInterim passes on, in one write, what one read brought of interim responses. False means that
+// the client is gone and the exchange over.
 func (f *flow) sendInterim(out []byte) bool {
 	if len(out) > 0 && f.client.write(out) != nil {
 		f.abort(exchange.NoReason)
@@ -133,7 +136,8 @@ func (f *flow) sendInterim(out []byte) bool {
 	return true
 }
 
-// badResponse ends a try whose response is malformed: 502, or a cut where the head was sent already.
+// badResponse ends a try whose response is malformed: 502, or a cut where the head was sent
+// already.
 func (f *flow) badResponse(http1.Error) {
 	f.upstreamFailed(upstream.BadResponse, exchange.UpstreamBad)
 }
@@ -148,7 +152,8 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 		return
 	}
 	if status == 101 && (!http1.Switches(f.req.Upgrade, f.res.Upgrade) || !f.is(requestSent)) {
-		// Nobody asked for it, or what the client is still sending is the request's body and not the new protocol's.
+		// Nobody asked for it, or what the client is still sending is the request's body and not
+		// the new protocol's.
 		f.badResponse(http1.BadStatus)
 		return
 	}
@@ -173,8 +178,8 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 	f.startResponse(buf, from, to)
 }
 
-// respondPolicies runs the rest of the chain's response phase. Continue: what is there goes out. Held: a policy will resume. Answered: a
-// policy's answer went its way instead, and f may be over.
+// respondPolicies runs the rest of the chain's response phase. Continue: what is there goes out.
+// Held: a policy will resume. Answered: a policy's answer went its way instead, and f may be over.
 func (f *flow) respondPolicies() exchange.PolicyVerdict {
 	for chain := f.route.Chain.Response; int(f.at) < len(chain); {
 		policy := chain[f.at]
@@ -194,16 +199,16 @@ func (f *flow) respondPolicies() exchange.PolicyVerdict {
 	return exchange.Continue
 }
 
-// replaceResponse sends a policy's answer in place of the upstream's response, of which nothing has gone out. What is left of that response
-// is not read, so its connection ends.
+// replaceResponse sends a policy's answer in place of the upstream's response, of which nothing has
+// gone out. What is left of that response is not read, so its connection ends.
 func (f *flow) replaceResponse() {
 	f.dropServer()
 	f.endTry(upstream.Success, f.upstreamEnd-f.sentAt)
 	f.sendAnswer()
 }
 
-// holdResponse keeps a response's head and what came of its body while a policy holds the exchange. The fields alias the loop's scratch
-// memory, so they are moved into the copy.
+// holdResponse keeps a response's head and what came of its body while a policy holds the exchange.
+// The fields alias the loop's scratch memory, so they are moved into the copy.
 func (f *flow) holdResponse(buf []byte, from, to int) {
 	s, l := f.upstreamConn, f.w.loop
 	kept := l.GetBuffer(len(buf))
@@ -255,8 +260,8 @@ func (f *flow) startResponse(buf []byte, from, to int) {
 	f.dropHeld()
 	f.w.loop.SetTimer(&f.timer, f, f.w.loop.Now()+f.route.StreamTimeout)
 	if !f.is(requestSent) {
-		// The upstream answered before it had the whole request. What is left of it has no reader, so neither
-		// connection can be used again.
+		// The upstream answered before it had the whole request. What is left of it has no reader,
+		// so neither connection can be used again.
 		f.flags |= closeClient
 	}
 	out := f.appendResponseHead(f.w.out[:0])
@@ -301,10 +306,12 @@ func (f *flow) appendResponseHead(out []byte) []byte {
 
 var dateName = []byte("Date")
 
-// streamBody sends body bytes buf[from:to] on to the client, behind the head where out is not empty.
+// streamBody sends body bytes buf[from:to] on to the client, behind the head where out is not
+// empty.
 //
-// The usual response is read in one call and goes out in one: where the body is passed on as it is, the head is written into the room
-// in front of it, over the upstream's head, so that only some hundred bytes are copied and not the body.
+// The usual response is read in one call and goes out in one: where the body is passed on as it is,
+// the head is written into the room in front of it, over the upstream's head, so that only some
+// hundred bytes are copied and not the body.
 func (f *flow) streamBody(buf []byte, from, to int, out []byte) {
 	in, headUnsent := buf[from:to], len(out) > 0
 	var used int
@@ -340,7 +347,8 @@ func (f *flow) streamBody(buf []byte, from, to int, out []byte) {
 	f.w.loop.SetTimer(&f.timer, f, f.w.loop.Now()+f.route.StreamTimeout)
 }
 
-// appendDown decodes body bytes of the upstream and appends them framed for the client. It says how many it used.
+// appendDown decodes body bytes of the upstream and appends them framed for the client. It says how
+// many it used.
 func (f *flow) appendDown(out, in []byte) ([]byte, int, http1.Error) {
 	used := 0
 	for !f.down.Done() {
@@ -363,7 +371,8 @@ func (f *flow) appendDown(out, in []byte) ([]byte, int, http1.Error) {
 	return out, used, http1.OK
 }
 
-// toClientWrite sends bytes to the client; false means that the client is gone and the exchange over.
+// toClientWrite sends bytes to the client; false means that the client is gone and the exchange
+// over.
 func (f *flow) toClientWrite(out []byte) bool {
 	c := f.client
 	f.bodyOut += int64(len(out))
@@ -387,7 +396,8 @@ func (f *flow) clientDrained() {
 	}
 }
 
-// responseWhole ends the exchange with the last bytes of its response. clean says that nothing stood behind them.
+// responseWhole ends the exchange with the last bytes of its response. clean says that nothing
+// stood behind them.
 func (f *flow) responseWhole(out []byte, clean bool) {
 	if f.toClient == http1.Chunked {
 		if out == nil {
@@ -409,7 +419,8 @@ func (f *flow) responseWhole(out []byte, clean bool) {
 	f.w.loop.AfterBatch(f)
 }
 
-// Run implements reactor.Runner: the last bytes of the response have gone out with the batch, or could not.
+// Run implements reactor.Runner: the last bytes of the response have gone out with the batch, or
+// could not.
 func (f *flow) Run() {
 	if invariant.On && f.stage != stageSending {
 		panic("proxy: an exchange was ended between its last bytes and the batch, in stage " + stageText[f.stage])
@@ -431,8 +442,8 @@ func outcomeOf(status int) upstream.Outcome {
 	return upstream.Success
 }
 
-// streamExpired is called when the upstream has been silent for too long after its head. A client that does not read is not the
-// upstream's silence.
+// streamExpired is called when the upstream has been silent for too long after its head. A client
+// that does not read is not the upstream's silence.
 func (f *flow) streamExpired(now int64) {
 	if !f.is(isMirror) && f.client.conn.Congested() {
 		f.w.loop.SetTimer(&f.timer, f, now+f.route.StreamTimeout)

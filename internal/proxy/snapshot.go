@@ -11,8 +11,9 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// Snapshot is everything that a config decides about exchanges, compiled. It is immutable and shared by all loops; a reload
-// installs another one, and exchanges under way finish on the one they began on.
+// Snapshot is everything that a config decides about exchanges, compiled. It is immutable and
+// shared by all loops; a reload installs another one, and exchanges under way finish on the one
+// they began on.
 type Snapshot struct {
 	Table     *route.Table // gives indexes into Routes
 	Routes    []Route
@@ -62,8 +63,8 @@ const (
 	Retry504
 )
 
-// Listener is what the data plane knows of an address that accepts clients. It is immutable; a reload may give the connections that
-// come later another one.
+// Listener is what the data plane knows of an address that accepts clients. It is immutable; a
+// reload may give the connections that come later another one.
 type Listener struct {
 	Name        string
 	TLS         *tls.Config             // nil for plain text
@@ -79,8 +80,9 @@ type Listener struct {
 	Quota       *Quota
 }
 
-// leastTaken is how many bytes of a response that waits for its client must be taken within SendTimeout: a byte now and then would hold the
-// queue, and the upstream's connection behind it, for ever.
+// leastTaken is how many bytes of a response that waits for its client must be taken within
+// SendTimeout: a byte now and then would hold the queue, and the upstream's connection behind it,
+// for ever.
 func (l *Listener) leastTaken() int64 {
 	return max(1, int64(float64(l.MinBodyRate)*float64(l.SendTimeout)/1e9))
 }

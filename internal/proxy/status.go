@@ -4,7 +4,8 @@ import (
 	"net/netip"
 )
 
-// ClientStatus is what there is to say of a client's connection. It is a copy; times are nanoseconds of the loop.
+// ClientStatus is what there is to say of a client's connection. It is a copy; times are
+// nanoseconds of the loop.
 type ClientStatus struct {
 	Peer     netip.AddrPort
 	Listener string
@@ -25,8 +26,8 @@ type ClientStatus struct {
 // maxText bounds each text of a ClientStatus that a client has chosen, in bytes.
 const maxText = 256
 
-// OldestClients describes the client connections that are the longest there, oldest first, at most so many. The list is in the order of
-// arrival, so only those that are described are looked at.
+// OldestClients describes the client connections that are the longest there, oldest first, at most
+// so many. The list is in the order of arrival, so only those that are described are looked at.
 func (w *Worker) OldestClients(most int) (list []ClientStatus) {
 	for c := w.clients.prev; c != &w.clients && len(list) < most; c = c.prev {
 		list = append(list, c.status())
@@ -34,7 +35,8 @@ func (w *Worker) OldestClients(most int) (list []ClientStatus) {
 	return list
 }
 
-// InFlight is how many exchanges are under way on this loop, mirrors and heads that are partly there included.
+// InFlight is how many exchanges are under way on this loop, mirrors and heads that are partly
+// there included.
 func (w *Worker) InFlight() (n int) {
 	if w.view != nil {
 		n = w.view.flows

@@ -9,9 +9,11 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// A tunnel begins after the upstream's 101 and not before: until then bytes behind the request are the client's next request, because a
-// refused upgrade leaves an ordinary connection (RFC 9110, section 7.8). Afterwards the two sockets carry bytes both ways, each side's
-// end is passed on as an end of that direction only, and the tunnel is over when both have ended or nothing moved for too long.
+// A tunnel begins after the upstream's 101 and not before: until then bytes behind the request are
+// the client's next request, because a refused upgrade leaves an ordinary connection (RFC 9110,
+// section 7.8). Afterwards the two sockets carry bytes both ways, each side's end is passed on as
+// an end of that direction only, and the tunnel is over when both have ended or nothing moved for
+// too long.
 
 // startTunnel sends the 101 on, then what is there already of both directions.
 func (f *flow) startTunnel(first []byte) {
@@ -129,8 +131,8 @@ func (f *flow) relayDown() {
 	}
 }
 
-// endTunnelWhenBoth ends a tunnel whose two sides have ended, once the upstream has been sent everything: its socket's last event tells. What
-// waits for the client still goes out afterwards.
+// endTunnelWhenBoth ends a tunnel whose two sides have ended, once the upstream has been sent
+// everything: its socket's last event tells. What waits for the client still goes out afterwards.
 func (f *flow) endTunnelWhenBoth() {
 	if f.is(upEnded) && f.is(downEnded) && f.upstreamConn.conn.Queued() == 0 {
 		f.endTunnel()

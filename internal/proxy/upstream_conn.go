@@ -13,7 +13,8 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// upstreamConn is a connection to a target. It is idle, in its member's pool, or used by one exchange.
+// upstreamConn is a connection to a target. It is idle, in its member's pool, or used by one
+// exchange.
 type upstreamConn struct {
 	conn      reactor.Conn
 	w         *Worker
@@ -57,7 +58,8 @@ func (s *upstreamConn) Connected(err error) {
 	s.opened()
 }
 
-// beginHandshake is clientConn.startHandshake's mirror image; a client speaks first, so that it waits for nothing.
+// beginHandshake is clientConn.startHandshake's mirror image; a client speaks first, so that it
+// waits for nothing.
 func (s *upstreamConn) beginHandshake() {
 	cfg, err := s.upstream.TLS(s.member.Target().Address().Host)
 	if err != nil {
@@ -121,8 +123,9 @@ func (s *upstreamConn) Readable() {
 	}
 }
 
-// idleReadable is told of an idle connection: its target has closed it, or says something that nobody asked for, which makes it
-// unfit for the next request. Records of TLS itself (tickets, key updates) are neither.
+// idleReadable is told of an idle connection: its target has closed it, or says something that
+// nobody asked for, which makes it unfit for the next request. Records of TLS itself (tickets, key
+// updates) are neither.
 func (s *upstreamConn) idleReadable() {
 	if s.tls != nil {
 		var b [1]byte
@@ -146,8 +149,9 @@ func (s *upstreamConn) Drained() {
 	}
 }
 
-// spokeFirst is told of a connection that ends, or says something, before the request has left the loop's batch: a target that closes idle
-// connections may send 408 before it does. It is not an answer to this request, of which nothing was written; another connection gets it.
+// spokeFirst is told of a connection that ends, or says something, before the request has left the
+// loop's batch: a target that closes idle connections may send 408 before it does. It is not an
+// answer to this request, of which nothing was written; another connection gets it.
 func (s *upstreamConn) spokeFirst() {
 	if _, err := s.read(s.w.loop.Scratch()); err != nil && pause(err) {
 		return
@@ -172,8 +176,9 @@ func (s *upstreamConn) write(p []byte) error {
 	return s.conn.Write(p)
 }
 
-// burst is how many reads one connection may do, or how many pieces of an answer it may be sent, until
-// the others have their turn. A peer that is as fast as the gateway would otherwise have the loop for itself.
+// burst is how many reads one connection may do, or how many pieces of an answer it may be sent,
+// until the others have their turn. A peer that is as fast as the gateway would otherwise have the
+// loop for itself.
 const burst = 16
 
 // later has Run called at the end of the turn.
@@ -192,8 +197,9 @@ func (s *upstreamConn) Run() {
 	}
 }
 
-// readResponse reads as long as there is something and the client keeps up. Once the response is whole the connection may belong to
-// another loop already, so it is the exchange that is asked whether to go on.
+// readResponse reads as long as there is something and the client keeps up. Once the response is
+// whole the connection may belong to another loop already, so it is the exchange that is asked
+// whether to go on.
 func (s *upstreamConn) readResponse() {
 	f := s.flow
 	for reads := 0; f.upstreamConn == s && !f.is(held) && f.stage < stageTunnel; reads++ {
@@ -221,7 +227,8 @@ func (s *upstreamConn) readResponse() {
 	}
 }
 
-// responseEnded deals with the end, or the failure, of the connection before the response was known to be whole.
+// responseEnded deals with the end, or the failure, of the connection before the response was known
+// to be whole.
 func (f *flow) responseEnded(err error) {
 	if f.stage == stageSent {
 		f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
@@ -238,8 +245,9 @@ func (f *flow) responseEnded(err error) {
 	f.upstreamFailed(upstream.Reset, exchange.UpstreamCut)
 }
 
-// release puts the connection into its pool, or closes it where it may not be used again: what was read before the request had gone out
-// whole was not an answer to it, and the answer that is still to come would be taken for the next request's.
+// release puts the connection into its pool, or closes it where it may not be used again: what was
+// read before the request had gone out whole was not an answer to it, and the answer that is still
+// to come would be taken for the next request's.
 func (s *upstreamConn) release(reusable bool) {
 	s.flow = nil
 	most := s.upstream.MaxRequests
@@ -251,16 +259,19 @@ func (s *upstreamConn) release(reusable bool) {
 	s.member.Put(s, s.idleSince)
 }
 
-// unread says that something stands behind the response, which the next request would take for its own. The socket itself is asked only
-// where the last read filled its buffer, which hardly ever happens.
+// unread says that something stands behind the response, which the next request would take for its
+// own. The socket itself is asked only where the last read filled its buffer, which hardly ever
+// happens.
 func (s *upstreamConn) unread() bool {
 	return s.conn.MayRead() && !s.conn.Alive() || s.tls != nil && s.tls.Buffered()
 }
 
-// Retire implements upstream.Conn: the pool has counted the idle connection off and wants it closed.
+// Retire implements upstream.Conn: the pool has counted the idle connection off and wants it
+// closed.
 func (s *upstreamConn) Retire() { s.shut() }
 
-// parked is an idle connection between two loops. It is the same upstreamConn, which no loop touches meanwhile.
+// parked is an idle connection between two loops. It is the same upstreamConn, which no loop
+// touches meanwhile.
 type parked struct {
 	s      *upstreamConn
 	socket reactor.Socket
@@ -291,7 +302,8 @@ func (p *parked) Attach(loop int) (upstream.Conn, bool) {
 // Discard implements upstream.Parked.
 func (p *parked) Discard() { p.socket.Close() }
 
-// close ends a connection that is in use or being made. A handshake's goroutine still using the socket gets to know first.
+// close ends a connection that is in use or being made. A handshake's goroutine still using the
+// socket gets to know first.
 func (s *upstreamConn) close() {
 	switch s.state {
 	case upstreamClosed, upstreamAborting:

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// A kernel that watches no more descriptors refuses one client after the other, and each could fill the log.
+// A kernel that watches no more descriptors refuses one client after the other, and each could fill
+// the log.
 func TestClientsThatCannotBeWatchedAreToldOfInOneLine(t *testing.T) {
 	b := newBed(t, answerer("ok"))
 	b.blind = syscall.ENOSPC

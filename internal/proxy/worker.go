@@ -1,9 +1,9 @@
-// Package proxy is the data plane: it meets the codecs, the connections of clients and of upstreams and the policies, and
-// moves bytes between them. It knows nothing of configuration files or of how a gateway is started and stopped: it is given
-// compiled Snapshots and Listeners, and runs them.
+// Package proxy is the data plane: it meets the codecs, the connections of clients and of upstreams
+// and the policies, and moves bytes between them. It knows nothing of configuration files or of how
+// a gateway is started and stopped: it is given compiled Snapshots and Listeners, and runs them.
 //
-// Everything belongs to one Worker, and so to one loop: client connections, the upstream connections they use, the
-// exchanges. The life of a request, file by file:
+// Everything belongs to one Worker, and so to one loop: client connections, the upstream
+// connections they use, the exchanges. The life of a request, file by file:
 //
 //	client_conn.go    bytes arrive; a head is complete
 //	flow.go           the exchange begins: canonical path, route, policies
@@ -72,8 +72,8 @@ type Worker struct {
 
 // Shared is what the workers of a process share.
 type Shared struct {
-	// MaxClients is the most client connections over all loops: the descriptors that remain for clients when those that
-	// serving them needs are kept back.
+	// MaxClients is the most client connections over all loops: the descriptors that remain for
+	// clients when those that serving them needs are kept back.
 	MaxClients atomic.Int64
 	Clients    atomic.Int64
 	Workers    []*Worker // by loop; set before any loop runs
@@ -89,11 +89,13 @@ type view struct {
 	tlsTrouble []complaint // by upstream
 }
 
-// MaxHead is the most bytes that a head may have: it must fit a loop's largest buffer, with some room to read on.
+// MaxHead is the most bytes that a head may have: it must fit a loop's largest buffer, with some
+// room to read on.
 const MaxHead = 63 << 10
 
-// scratchRoom is what is left free in front of a response that is read into the loop's scratch memory, so that a longer head than the
-// upstream's can be put in front of its body and both sent in one call, without copying the body.
+// scratchRoom is what is left free in front of a response that is read into the loop's scratch
+// memory, so that a longer head than the upstream's can be put in front of its body and both sent
+// in one call, without copying the body.
 const scratchRoom = 4 << 10
 
 // NewWorker makes the worker of a loop that does not run yet.
@@ -118,8 +120,8 @@ func (w *Worker) Install(s *Snapshot) {
 	w.retireViews()
 }
 
-// Retire gives this loop's part of an upstream up once no exchange can need it any more, and then calls done. It is called
-// after the snapshot that no longer has the upstream was installed.
+// Retire gives this loop's part of an upstream up once no exchange can need it any more, and then
+// calls done. It is called after the snapshot that no longer has the upstream was installed.
 func (w *Worker) Retire(u *upstream.Upstream, done func()) {
 	w.retiring = append(w.retiring, retiring{u.Local(w.loop.ID), done})
 	w.retireViews()
@@ -130,8 +132,9 @@ type retiring struct {
 	done  func()
 }
 
-// retireViews forgets the snapshots that no exchange is on any more, then the upstreams that none of the rest has. Giving an upstream
-// up may end exchanges, which brings the loop here again: so each is taken off the list before it is closed.
+// retireViews forgets the snapshots that no exchange is on any more, then the upstreams that none
+// of the rest has. Giving an upstream up may end exchanges, which brings the loop here again: so
+// each is taken off the list before it is closed.
 func (w *Worker) retireViews() {
 	w.old = slices.DeleteFunc(w.old, func(v *view) bool { return v.flows == 0 })
 	for i := 0; i < len(w.retiring); {
@@ -173,8 +176,8 @@ func (w *Worker) Shard() *telemetry.Shard { return w.shard }
 // Loop is the loop that the worker lives on.
 func (w *Worker) Loop() *reactor.Loop { return w.loop }
 
-// Drain lets exchanges under way finish, each the last of its connection, and gives connections that wait for a request drainGrace
-// for one more.
+// Drain lets exchanges under way finish, each the last of its connection, and gives connections
+// that wait for a request drainGrace for one more.
 func (w *Worker) Drain() {
 	w.draining = true
 	for c := w.clients.next; c != &w.clients; c = c.next {
@@ -184,9 +187,10 @@ func (w *Worker) Drain() {
 	}
 }
 
-// Cut ends every client connection that is still there and says how many exchanges and tunnels were under way, those whose response
-// waits for its client among them. It goes through a copy of the list: an upstream connection that one exchange gives up goes to another
-// that waits, whose dial may fail at once and end another client's connection.
+// Cut ends every client connection that is still there and says how many exchanges and tunnels were
+// under way, those whose response waits for its client among them. It goes through a copy of the
+// list: an upstream connection that one exchange gives up goes to another that waits, whose dial
+// may fail at once and end another client's connection.
 func (w *Worker) Cut() (cut int) {
 	var all []*clientConn
 	for c := w.clients.next; c != &w.clients; c = c.next {
@@ -204,8 +208,8 @@ func (w *Worker) Cut() (cut int) {
 	return cut
 }
 
-// Close gives the loop's upstream connections back, before the loop stops: those of mirrors, for whose end nobody waits, and
-// those that are idle.
+// Close gives the loop's upstream connections back, before the loop stops: those of mirrors, for
+// whose end nobody waits, and those that are idle.
 func (w *Worker) Close() {
 	if w.view == nil {
 		return
@@ -224,8 +228,8 @@ func (w *Worker) Close() {
 	w.loop.ReleaseTimer(&w.sweep)
 }
 
-// Handshakes is how many goroutines still do TLS handshakes on sockets of this loop. They are over soon after Close, and the loop must
-// not stop before: their sockets would stay open.
+// Handshakes is how many goroutines still do TLS handshakes on sockets of this loop. They are over
+// soon after Close, and the loop must not stop before: their sockets would stay open.
 func (w *Worker) Handshakes() int { return w.handshakes }
 
 // Resume implements exchange.Engine.

@@ -8,13 +8,15 @@ import (
 	"syscall"
 )
 
-// Address is a socket address, ready to be given to the kernel: an IP address and port, or a unix socket's path.
+// Address is a socket address, ready to be given to the kernel: an IP address and port, or a unix
+// socket's path.
 type Address struct {
 	IP   netip.AddrPort
 	Path string // of a unix socket; empty for IP
 }
 
-// ParseAddress reads "unix:/path", "1.2.3.4:80" or "[::1]:80". Names are resolved by whoever has them, not here.
+// ParseAddress reads "unix:/path", "1.2.3.4:80" or "[::1]:80". Names are resolved by whoever has
+// them, not here.
 func ParseAddress(s string) (Address, error) {
 	if path, ok := strings.CutPrefix(s, "unix:"); ok {
 		if len(path) == 0 || len(path) >= 108 {

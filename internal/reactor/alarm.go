@@ -1,12 +1,14 @@
 package reactor
 
-// An alarm is for work that must begin within tens of microseconds of its time, such as sending a request on schedule. The timer
-// wheel is for the thousands of deadlines that are hardly ever met: its tick of 4.2 ms is far too coarse. So a loop has one alarm
-// beside it. The loop sleeps in the kernel until just before the alarm, then asks the poller again and again until its time has
-// come, because waking up from sleep takes longer than an alarm may be late.
+// An alarm is for work that must begin within tens of microseconds of its time, such as sending a
+// request on schedule. The timer wheel is for the thousands of deadlines that are hardly ever met:
+// its tick of 4.2 ms is far too coarse. So a loop has one alarm beside it. The loop sleeps in the
+// kernel until just before the alarm, then asks the poller again and again until its time has come,
+// because waking up from sleep takes longer than an alarm may be late.
 
-// spinBefore is how long before an alarm the loop stops sleeping, in nanoseconds. A thread that sleeps in epoll_pwait2 with a timer
-// slack of 1 ns wakes up to about 50 µs late on an idle virtual machine; what is later than that no spinning fixes.
+// spinBefore is how long before an alarm the loop stops sleeping, in nanoseconds. A thread that
+// sleeps in epoll_pwait2 with a timer slack of 1 ns wakes up to about 50 µs late on an idle virtual
+// machine; what is later than that no spinning fixes.
 const spinBefore = 50_000
 
 // alarm is the loop's one precise deadline.
@@ -17,9 +19,10 @@ type alarm struct {
 	lazy bool // see SleepThrough
 }
 
-// SetAlarm has the loop run r as soon as Clock has reached at, and not before. It replaces the alarm that was set; whoever needs
-// several deadlines sets the next one when the first has come. The alarm is off when r runs. Time spent waiting for an alarm counts
-// as Waited, although the CPU is in use for the last 50 µs of it.
+// SetAlarm has the loop run r as soon as Clock has reached at, and not before. It replaces the
+// alarm that was set; whoever needs several deadlines sets the next one when the first has come.
+// The alarm is off when r runs. Time spent waiting for an alarm counts as Waited, although the CPU
+// is in use for the last 50 µs of it.
 func (l *Loop) SetAlarm(at int64, r Runner) {
 	l.check()
 	l.alarm.at, l.alarm.what = at, r
@@ -29,8 +32,9 @@ func (l *Loop) SetAlarm(at int64, r Runner) {
 	}
 }
 
-// SleepThrough has the loop sleep until the alarm instead of spinning before it. Alarms then ring some 50 µs late, and the processor is left to
-// whoever shares it: spinning takes 4 % of a core at a thousand alarms a second, and all that is idle of it from 20,000 on.
+// SleepThrough has the loop sleep until the alarm instead of spinning before it. Alarms then ring
+// some 50 µs late, and the processor is left to whoever shares it: spinning takes 4 % of a core at
+// a thousand alarms a second, and all that is idle of it from 20,000 on.
 func (l *Loop) SleepThrough() {
 	l.check()
 	l.alarm.lazy = true
@@ -52,8 +56,8 @@ func (l *Loop) ring() {
 	r.Run()
 }
 
-// sleepFor is how many nanoseconds the loop may sleep in the kernel, for ever when negative, and whether the rest of the time until
-// the alarm is so short that it must not sleep at all.
+// sleepFor is how many nanoseconds the loop may sleep in the kernel, for ever when negative, and
+// whether the rest of the time until the alarm is so short that it must not sleep at all.
 func (l *Loop) sleepFor() (ns int64, spin bool) {
 	ns = l.timers.until(l.now)
 	if l.alarm.at == 0 {

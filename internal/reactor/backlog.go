@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// The pause between two tries to connect to a unix socket whose accept queue is full, in nanoseconds. It
-// doubles each time that there was no room. The timer wheel rounds it up by one or two of its ticks.
+// The pause between two tries to connect to a unix socket whose accept queue is full, in
+// nanoseconds. It doubles each time that there was no room. The timer wheel rounds it up by one or
+// two of its ticks.
 const (
 	leastDialPause = int64(time.Millisecond)
 	mostDialPause  = int64(50 * time.Millisecond)
@@ -18,12 +19,13 @@ const dialsPerTurn = 64
 
 // backlog is the connections of one loop that wait for room in the accept queue of one unix socket.
 //
-// Where TCP would send its SYN again, connect(2) refuses a unix socket with EAGAIN when the queue is full, and
-// no event tells of room. So the loop tries again. Only the connection that has waited longest is tried, and the
-// next one only once that is settled: a try without room costs one system call however many wait, and newcomers
-// overtake nobody.
+// Where TCP would send its SYN again, connect(2) refuses a unix socket with EAGAIN when the queue
+// is full, and no event tells of room. So the loop tries again. Only the connection that has waited
+// longest is tried, and the next one only once that is settled: a try without room costs one system
+// call however many wait, and newcomers overtake nobody.
 //
-// A backlog is in its loop's table exactly as long as somebody waits, and its timer runs exactly as long.
+// A backlog is in its loop's table exactly as long as somebody waits, and its timer runs exactly as
+// long.
 type backlog struct {
 	loop        *Loop
 	to          Address
@@ -32,14 +34,16 @@ type backlog struct {
 	first, last *place
 }
 
-// place is a connection's place in a backlog. The connection has a socket that the poller does not know yet.
+// place is a connection's place in a backlog. The connection has a socket that the poller does not
+// know yet.
 type place struct {
 	conn       *Conn
 	backlog    *backlog
 	next, prev *place
 }
 
-// noRoom says that connect(2) found the accept queue full. For other families than unix EAGAIN means something else.
+// noRoom says that connect(2) found the accept queue full. For other families than unix EAGAIN
+// means something else.
 func noRoom(to Address, err error) bool { return to.Path != "" && errors.Is(err, syscall.EAGAIN) }
 
 // queueFor makes c, whose socket is fd, wait for room at an address.
@@ -101,7 +105,8 @@ func (b *backlog) Expire(_ *Timer, now int64) {
 	}
 }
 
-// settle ends the waiting of a connection: it is connected, which its first event tells, or has failed with err.
+// settle ends the waiting of a connection: it is connected, which its first event tells, or has
+// failed with err.
 func (c *Conn) settle(err error) {
 	if err == nil {
 		var slot uint32

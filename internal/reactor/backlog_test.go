@@ -11,7 +11,8 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// crowded is a unix socket whose accept queue is full of connections that have ended, and its address.
+// crowded is a unix socket whose accept queue is full of connections that have ended, and its
+// address.
 func crowded(t *testing.T) (net.Listener, reactor.Address) {
 	t.Helper()
 	to := address(t, "unix:"+unixPath(t))
@@ -40,7 +41,8 @@ func crowded(t *testing.T) (net.Listener, reactor.Address) {
 	return nil, to
 }
 
-// waiters are connections that wait for room, told apart by what they have written. Each sends its number to outcome.
+// waiters are connections that wait for room, told apart by what they have written. Each sends its
+// number to outcome.
 func waiters(t *testing.T, l *reactor.Loop, to reactor.Address, n int) (all []*conn, outcome chan error) {
 	outcome = make(chan error, n)
 	on(t, l, func() {

@@ -100,7 +100,8 @@ func TestTheEndOfWritingComesBehindTheBatch(t *testing.T) {
 	}
 }
 
-// A peer on the same machine may run, and answer, before the call that sends returns: Sent has to be the time before it.
+// A peer on the same machine may run, and answer, before the call that sends returns: Sent has to
+// be the time before it.
 func TestSentIsBeforeThePeerCanHaveReadIt(t *testing.T) {
 	l := newLoops(t, 1)[0]
 	near, far := peers(t, false)

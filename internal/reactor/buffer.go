@@ -2,7 +2,8 @@ package reactor
 
 import "plimsoll/internal/invariant"
 
-// Buffer is a piece of memory of one of the loop's sizes. Whoever took it gives it back with PutBuffer, once.
+// Buffer is a piece of memory of one of the loop's sizes. Whoever took it gives it back with
+// PutBuffer, once.
 type Buffer struct {
 	Bytes []byte // all of it; length is its size
 	Start int    // what its owner has in it is Bytes[Start:End]
@@ -21,10 +22,12 @@ func (b *Buffer) Room() []byte { return b.Bytes[b.End:] }
 // Sizes are the sizes of buffers in bytes, smallest first.
 var Sizes = [...]int{512, 1 << 10, 2 << 10, 4 << 10, 16 << 10, 64 << 10}
 
-// keptBytes is how much memory of each size a loop keeps for the next use; what comes back beyond it is left to the garbage collector.
+// keptBytes is how much memory of each size a loop keeps for the next use; what comes back beyond
+// it is left to the garbage collector.
 const keptBytes = 1 << 20
 
-// pool keeps buffers that are not in use, the last one used first, because its memory is still in the CPU's cache.
+// pool keeps buffers that are not in use, the last one used first, because its memory is still in
+// the CPU's cache.
 type pool struct {
 	free [len(Sizes)]*Buffer
 	kept [len(Sizes)]int

@@ -13,17 +13,18 @@ import (
 type Handler interface {
 	// Connected tells that a Dial has succeeded, or why it failed.
 	Connected(err error)
-	// Readable tells that there may be bytes, the end or an error to Read. It is told once for each change: who stops reading before
-	// ErrAgain reads on by itself later.
+	// Readable tells that there may be bytes, the end or an error to Read. It is told once for each
+	// change: who stops reading before ErrAgain reads on by itself later.
 	Readable()
 	// Drained tells that Queued has fallen to a low mark after the Conn was Congested.
 	Drained()
 }
 
-// The marks of write queues, in bytes. Above the high mark the owner stops producing; Drained tells when to go on. The high mark
-// of each is HighWater while all queues of the loop together hold less than LoopQueue, and TightWater from there on. Who moves
-// at most Loop.Piece bytes at a time holds, on a loop, at most LoopQueue and one queue of HighWater, and TightWater and one piece
-// of that size for each slow reader beyond.
+// The marks of write queues, in bytes. Above the high mark the owner stops producing; Drained tells
+// when to go on. The high mark of each is HighWater while all queues of the loop together hold less
+// than LoopQueue, and TightWater from there on. Who moves at most Loop.Piece bytes at a time holds,
+// on a loop, at most LoopQueue and one queue of HighWater, and TightWater and one piece of that
+// size for each slow reader beyond.
 const (
 	HighWater  = 256 << 10
 	LowWater   = 32 << 10
@@ -31,15 +32,17 @@ const (
 	LoopQueue  = 16 << 20
 )
 
-// sharedBuffer is the least size of a buffer that small messages share. With 512 bytes each, a queue of pipelined answers took 256
-// system calls to send.
+// sharedBuffer is the least size of a buffer that small messages share. With 512 bytes each, a
+// queue of pipelined answers took 256 system calls to send.
 const sharedBuffer = 4 << 10
 
-// UnsentLimit is how many bytes of a TCP connection the kernel holds that it has not sent: 128 KB, beyond what is on its way. Without
-// a limit it holds up to 4 MB for a slow reader (net.ipv4.tcp_wmem).
+// UnsentLimit is how many bytes of a TCP connection the kernel holds that it has not sent: 128 KB,
+// beyond what is on its way. Without a limit it holds up to 4 MB for a slow reader
+// (net.ipv4.tcp_wmem).
 const UnsentLimit = 128 << 10
 
-// ErrAgain says that there is nothing to read now. It is a net.Error that is Temporary, which crypto/tls takes for a pause.
+// ErrAgain says that there is nothing to read now. It is a net.Error that is Temporary, which
+// crypto/tls takes for a pause.
 var ErrAgain error = again{}
 
 type again struct{}
@@ -51,8 +54,8 @@ func (again) Temporary() bool { return true }
 // ErrClosed is the error of a Conn that was closed by its owner.
 var ErrClosed = errors.New("connection is closed")
 
-// Conn is a non-blocking stream socket that lives on one loop, embedded in its owner. It owns no buffer but for bytes that the
-// kernel did not take.
+// Conn is a non-blocking stream socket that lives on one loop, embedded in its owner. It owns no
+// buffer but for bytes that the kernel did not take.
 type Conn struct {
 	loop    *Loop
 	handler Handler
@@ -82,7 +85,8 @@ const (
 	batched                            // Batch: what is written goes out with the loop's batch
 )
 
-// attach begins a Conn's life on loop l with a descriptor it owns from now on, even when attach fails.
+// attach begins a Conn's life on loop l with a descriptor it owns from now on, even when attach
+// fails.
 func (c *Conn) attach(l *Loop, fd int, h Handler, flags connFlags) error {
 	c.loop, c.handler, c.fd, c.flags, c.failed = l, h, int32(fd), flags, 0
 	slot, err := l.register(fd, c, edge)
@@ -126,9 +130,9 @@ func (c *Conn) Detach() Socket {
 	return s
 }
 
-// Dial begins to connect. The outcome comes to h.Connected in a later turn, unless Dial itself fails. What is written before then is
-// queued. How long to wait is the owner's business: Close gives up. A unix socket whose accept queue is full
-// is waited for, as with TCP.
+// Dial begins to connect. The outcome comes to h.Connected in a later turn, unless Dial itself
+// fails. What is written before then is queued. How long to wait is the owner's business: Close
+// gives up. A unix socket whose accept queue is full is waited for, as with TCP.
 func (c *Conn) Dial(l *Loop, to Address, h Handler) error {
 	fd, err := newSocket(to)
 	if err != nil {
@@ -150,8 +154,8 @@ func (c *Conn) Dial(l *Loop, to Address, h Handler) error {
 	return c.attach(l, fd, h, connecting)
 }
 
-// OutOfResources says whether an error of Dial is a lack of descriptors, ports or memory on this machine, and so says nothing
-// of the address that was dialled.
+// OutOfResources says whether an error of Dial is a lack of descriptors, ports or memory on this
+// machine, and so says nothing of the address that was dialled.
 func OutOfResources(err error) bool {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
 		if errors.Is(err, errno) {
@@ -170,13 +174,15 @@ func (c *Conn) Open() bool { return c.loop != nil && c.fd >= 0 }
 // FD is the socket's descriptor, for reading its options; -1 when closed.
 func (c *Conn) FD() int { return int(c.fd) }
 
-// PeerEnded says that the peer will send no more, as far as the loop has been told; bytes it sent before may still be unread.
+// PeerEnded says that the peer will send no more, as far as the loop has been told; bytes it sent
+// before may still be unread.
 func (c *Conn) PeerEnded() bool { return c.flags&ended != 0 }
 
 // MayRead says whether a Read could find something without a further event.
 func (c *Conn) MayRead() bool { return c.flags&mayRead != 0 }
 
-// Alive looks at the socket itself, with one system call, and says that the peer has neither closed it nor sent anything.
+// Alive looks at the socket itself, with one system call, and says that the peer has neither closed
+// it nor sent anything.
 func (c *Conn) Alive() bool {
 	_, errno := peek(int(c.fd))
 	return errno == syscall.EAGAIN
@@ -216,8 +222,8 @@ func (c *Conn) ready(ev readiness) {
 	}
 }
 
-// drain sends what is queued and tells the handler when the queue has become short again. It says whether sending went well, and whether
-// the connection is still what it was afterwards.
+// drain sends what is queued and tells the handler when the queue has become short again. It says
+// whether sending went well, and whether the connection is still what it was afterwards.
 func (c *Conn) drain() (sent, open bool) {
 	l, slot := c.loop, c.slot
 	generation := l.slots[slot].generation
@@ -229,11 +235,12 @@ func (c *Conn) drain() (sent, open bool) {
 	return sent, l.slots[slot].generation == generation
 }
 
-// Read reads what there is into p, which is not empty. It returns ErrAgain when there is nothing now, and io.EOF at the peer's orderly
-// end. Any other error is final.
+// Read reads what there is into p, which is not empty. It returns ErrAgain when there is nothing
+// now, and io.EOF at the peer's orderly end. Any other error is final.
 //
-// A read that does not fill p has emptied the socket: the next Read says ErrAgain without asking the kernel, and the next byte brings
-// a new event. Not so once the peer has ended, because its end brings no second event.
+// A read that does not fill p has emptied the socket: the next Read says ErrAgain without asking
+// the kernel, and the next byte brings a new event. Not so once the peer has ended, because its end
+// brings no second event.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.flags&mayRead == 0 {
 		if !c.Open() {
@@ -250,7 +257,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 			}
 			return n, nil
 		case errno == 0:
-			// EPIPE says that the peer takes no more, which does not make the end of what it sent less orderly.
+			// EPIPE says that the peer takes no more, which does not make the end of what it sent
+			// less orderly.
 			if c.failed != 0 && syscall.Errno(c.failed) != syscall.EPIPE {
 				return 0, syscall.Errno(c.failed)
 			}
@@ -267,8 +275,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 	}
 }
 
-// Write sends p, and queues a copy of what the kernel does not take. It never blocks. An error is final: the connection is
-// of no more use and its owner closes it.
+// Write sends p, and queues a copy of what the kernel does not take. It never blocks. An error is
+// final: the connection is of no more use and its owner closes it.
 func (c *Conn) Write(p []byte) error {
 	if !c.Open() {
 		return ErrClosed
@@ -298,10 +306,11 @@ func (c *Conn) Write(p []byte) error {
 	return nil
 }
 
-// Batch makes what is written from now on go out together with that of other connections, before the loop waits and after a few
-// dozen events at most. It is for small messages: sending them one after the other, with nothing of ours in between, keeps the
-// kernel's code and data in the CPU's caches and wakes a peer once for many of them. Measured with 64 and 512 connections: 3 % and
-// 12 % of a proxied request's CPU. Errors come by Readable.
+// Batch makes what is written from now on go out together with that of other connections, before
+// the loop waits and after a few dozen events at most. It is for small messages: sending them one
+// after the other, with nothing of ours in between, keeps the kernel's code and data in the CPU's
+// caches and wakes a peer once for many of them. Measured with 64 and 512 connections: 3 % and 12 %
+// of a proxied request's CPU. Errors come by Readable.
 func (c *Conn) Batch() {
 	if c.queued == 0 && c.Open() && c.flags&(connecting|batched) == 0 {
 		c.flags |= batched
@@ -312,19 +321,21 @@ func (c *Conn) Batch() {
 // Batched says that what was written since Batch has not gone out yet, not a byte of it.
 func (c *Conn) Batched() bool { return c.flags&batched != 0 }
 
-// Acknowledge tells the peer at once what has arrived. The kernel would wait up to 40 ms for data to send along, and a peer that gathers
-// small writes (Nagle's algorithm) waits for that before it sends on.
+// Acknowledge tells the peer at once what has arrived. The kernel would wait up to 40 ms for data
+// to send along, and a peer that gathers small writes (Nagle's algorithm) waits for that before it
+// sends on.
 func (c *Conn) Acknowledge() { acknowledge(int(c.fd)) }
 
-// Sent is Clock from just before bytes last went into the socket. After it would be too late: the kernel may let a peer on the same machine run, and
-// answer, before the call that sends returns, and the answer would seem to have taken no time.
+// Sent is Clock from just before bytes last went into the socket. After it would be too late: the
+// kernel may let a peer on the same machine run, and answer, before the call that sends returns,
+// and the answer would seem to have taken no time.
 func (c *Conn) Sent() int64 { return c.sent }
 
 // Failed says that sending has met an error. Read reports it when it has read what arrived before.
 func (c *Conn) Failed() bool { return c.failed != 0 }
 
-// enqueue keeps p. A message that waits alone has a buffer of its own size; where more wait already they share larger ones, as each
-// buffer is a system call of its own.
+// enqueue keeps p. A message that waits alone has a buffer of its own size; where more wait already
+// they share larger ones, as each buffer is a system call of its own.
 func (c *Conn) enqueue(p []byte) {
 	c.queued += len(p)
 	c.loop.queued += len(p)
@@ -351,9 +362,9 @@ func (c *Conn) enqueue(p []byte) {
 	}
 }
 
-// fail notes that sending met an error, for Read to report once it has read what arrived before. The kernel tells each error once, to
-// whoever calls first: after send was told of a reset, recv says that the peer ended in order, and a body that is cut off would pass
-// for a whole one.
+// fail notes that sending met an error, for Read to report once it has read what arrived before.
+// The kernel tells each error once, to whoever calls first: after send was told of a reset, recv
+// says that the peer ended in order, and a body that is cut off would pass for a whole one.
 func (c *Conn) fail(errno syscall.Errno) {
 	if c.failed == 0 {
 		c.failed = uint16(errno)
@@ -361,7 +372,8 @@ func (c *Conn) fail(errno syscall.Errno) {
 	c.flags |= mayRead | ended
 }
 
-// flush sends queued bytes until the kernel takes no more. It says whether sending is still possible; Read has the error.
+// flush sends queued bytes until the kernel takes no more. It says whether sending is still
+// possible; Read has the error.
 func (c *Conn) flush() bool {
 	began := Clock()
 	for b := c.first; b != nil; b = c.first {
@@ -411,15 +423,17 @@ func (c *Conn) Queued() int {
 	return c.queued
 }
 
-// Unsent says that bytes which were written have not gone into the socket, be it that they wait for the peer or for the batch.
+// Unsent says that bytes which were written have not gone into the socket, be it that they wait for
+// the peer or for the batch.
 func (c *Conn) Unsent() bool { return c.queued > 0 }
 
 // Written is how many bytes were given to Write in all, to be compared with Taken.
 func (c *Conn) Written() int64 { return c.written }
 
-// Taken is how many of the bytes that were Written the peer has acknowledged. It asks the kernel, with one system call, so it is for
-// timers that are due. Only this tells a slow peer from one that does not read: the kernel takes bytes in advance. On a unix
-// socket, whose kernel counts its own overhead too, it lags behind until everything is taken.
+// Taken is how many of the bytes that were Written the peer has acknowledged. It asks the kernel,
+// with one system call, so it is for timers that are due. Only this tells a slow peer from one that
+// does not read: the kernel takes bytes in advance. On a unix socket, whose kernel counts its own
+// overhead too, it lags behind until everything is taken.
 func (c *Conn) Taken() int64 {
 	if !c.Open() {
 		return c.written
@@ -469,7 +483,8 @@ func (c *Conn) Close() {
 	c.dropQueue()
 }
 
-// Reset is Close that makes the peer see an error rather than an orderly end, so that it cannot take a cut-off body for a whole one.
+// Reset is Close that makes the peer see an error rather than an orderly end, so that it cannot
+// take a cut-off body for a whole one.
 func (c *Conn) Reset() {
 	if c.Open() {
 		resetOnClose(int(c.fd))
@@ -489,7 +504,8 @@ func (c *Conn) dropQueue() {
 	c.flags &^= tellDrained | shutWhenSent | batched
 }
 
-// RawRead is one recv, for the goroutine that does a TLS handshake while the loop leaves the socket alone.
+// RawRead is one recv, for the goroutine that does a TLS handshake while the loop leaves the socket
+// alone.
 func (c *Conn) RawRead(p []byte) (int, error) {
 	for {
 		n, errno := recv(int(c.fd), p)
@@ -506,7 +522,8 @@ func (c *Conn) RawRead(p []byte) (int, error) {
 	}
 }
 
-// RawWrite is one send, for the goroutine that does a TLS handshake while the loop leaves the socket alone. It may be short.
+// RawWrite is one send, for the goroutine that does a TLS handshake while the loop leaves the
+// socket alone. It may be short.
 func (c *Conn) RawWrite(p []byte) (int, error) {
 	for {
 		n, errno := send(int(c.fd), p)
@@ -521,12 +538,13 @@ func (c *Conn) RawWrite(p []byte) (int, error) {
 	}
 }
 
-// Shutdown ends both directions and keeps the descriptor, so that whoever waits on the socket from another goroutine is woken
-// and the descriptor's number cannot be given to another connection meanwhile.
+// Shutdown ends both directions and keeps the descriptor, so that whoever waits on the socket from
+// another goroutine is woken and the descriptor's number cannot be given to another connection
+// meanwhile.
 func (c *Conn) Shutdown() { shutdown(int(c.fd), syscall.SHUT_RDWR) }
 
-// Lend leaves the socket to a goroutine that uses RawRead and RawWrite. Readable is told of every change until TakeOver, also of room
-// to write.
+// Lend leaves the socket to a goroutine that uses RawRead and RawWrite. Readable is told of every
+// change until TakeOver, also of room to write.
 func (c *Conn) Lend() { c.flags |= lent }
 
 // TakeOver ends Lend. There may be something to read, as the goroutine has used up the events.

@@ -119,7 +119,8 @@ func TestThePeersEndIsSeenAfterItsBytesWhenBothCameTogether(t *testing.T) {
 	await(t, far.FD, unix.POLLIN)
 	c, told := reading(t, l, far)
 	receive(t, told, "readiness")
-	// The end brings no second event: reading must go on by itself, also after a read that left room.
+	// The end brings no second event: reading must go on by itself, also after a read that left
+	// room.
 	expectRead(t, c, 100, "bye", nil)
 	expectRead(t, c, 100, "", io.EOF)
 	expectRead(t, c, 100, "", io.EOF)
@@ -163,8 +164,9 @@ func TestAResetIsAnErrorAndNotAnEnd(t *testing.T) {
 	expectRead(t, c, 100, "", syscall.ECONNRESET)
 }
 
-// The kernel tells of a reset once. When sending learns of it first, receiving says "end", and a body that has no length would be
-// taken for whole (response cut off, then cached or delivered as complete).
+// The kernel tells of a reset once. When sending learns of it first, receiving says "end", and a
+// body that has no length would be taken for whole (response cut off, then cached or delivered as
+// complete).
 func TestAResetThatSendingMetFirstIsStillAnErrorForRead(t *testing.T) {
 	t.Run("in Write", func(t *testing.T) {
 		l := newLoops(t, 1)[0]
@@ -213,7 +215,8 @@ func TestAPeerThatTakesNoMoreIsAnErrorThoughItDoesNotEnd(t *testing.T) {
 		}
 		unix.Shutdown(near, unix.SHUT_RD)
 	})
-	// A unix socket tells of this by nothing but becoming writable, when what it took before has been read.
+	// A unix socket tells of this by nothing but becoming writable, when what it took before has
+	// been read.
 	for p := make([]byte, 64<<10); ; {
 		if n, err := unix.Read(near, p); n <= 0 {
 			if err != nil {
@@ -352,7 +355,8 @@ func TestAnEventFetchedForAConnectionThatIsClosedMeanwhileGoesNowhere(t *testing
 	nearC, farC := peers(t, false)
 	var a, b, c conn
 	told := ""
-	// Whichever of a and b is told first closes the other, whose event is fetched already, and gives its slot to c.
+	// Whichever of a and b is told first closes the other, whose event is fetched already, and
+	// gives its slot to c.
 	whoever := func(name string, other *conn) func() {
 		return func() {
 			told += name

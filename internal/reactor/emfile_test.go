@@ -15,12 +15,14 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// The test of running out of descriptors lowers the process's limit, so it runs the test binary again as a child that does only that.
+// The test of running out of descriptors lowers the process's limit, so it runs the test binary
+// again as a child that does only that.
 
 // childVariable tells the test binary that it is that child.
 const childVariable = "REACTOR_TEST_CHILD"
 
-// runChild prints the address it echoes on, then does what each line of its standard input says and answers with a line.
+// runChild prints the address it echoes on, then does what each line of its standard input says and
+// answers with a line.
 func runChild() {
 	loops, err := reactor.NewGroup(1, slog.New(slog.DiscardHandler))
 	check(err)
@@ -69,7 +71,8 @@ func runChild() {
 // fillers hold the descriptors that "fill" took.
 var fillers []int
 
-// starve changes how many descriptors the process can have. Its hard limit stays, so that it can have more again.
+// starve changes how many descriptors the process can have. Its hard limit stays, so that it can
+// have more again.
 func starve(command string) {
 	limit := func(n uint64) {
 		var r syscall.Rlimit
@@ -137,7 +140,8 @@ func startChild(t *testing.T) *starving {
 	return s
 }
 
-// say has the child do something, and returns how many connections it has shed and how many turns its loop has made.
+// say has the child do something, and returns how many connections it has shed and how many turns
+// its loop has made.
 func (s *starving) say(command string) (shed, turns int) {
 	s.t.Helper()
 	fmt.Fprintln(s.in, command)

@@ -62,8 +62,9 @@ func on(t testing.TB, l *reactor.Loop, f func()) {
 	}
 }
 
-// settle waits until the loop has served every event that the kernel knew of when it was called. A posted function may run in a turn
-// that asked the kernel before; the second one's turn has asked after.
+// settle waits until the loop has served every event that the kernel knew of when it was called. A
+// posted function may run in a turn that asked the kernel before; the second one's turn has asked
+// after.
 func settle(t testing.TB, l *reactor.Loop) {
 	t.Helper()
 	on(t, l, func() {})
@@ -143,7 +144,8 @@ func (c *conn) echo() *conn {
 	return c
 }
 
-// peers makes a TCP connection: an ordinary end for the test, and a socket for a loop. smallBuffers makes the kernel take little.
+// peers makes a TCP connection: an ordinary end for the test, and a socket for a loop. smallBuffers
+// makes the kernel take little.
 func peers(t testing.TB, smallBuffers bool) (*net.TCPConn, reactor.Socket) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -169,7 +171,8 @@ func peers(t testing.TB, smallBuffers bool) (*net.TCPConn, reactor.Socket) {
 	return near.(*net.TCPConn), reactor.Socket{FD: duplicate(t, far.(*net.TCPConn))}
 }
 
-// socketPair makes two connected sockets: one that blocks, for the test, which can use it without an allocation, and one for a loop.
+// socketPair makes two connected sockets: one that blocks, for the test, which can use it without
+// an allocation, and one for a loop.
 func socketPair(t testing.TB) (int, reactor.Socket) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
@@ -183,7 +186,8 @@ func socketPair(t testing.TB) (int, reactor.Socket) {
 	return fds[0], reactor.Socket{FD: fds[1]}
 }
 
-// duplicate gives another descriptor of c's socket, still non-blocking and unknown to Go's own poller.
+// duplicate gives another descriptor of c's socket, still non-blocking and unknown to Go's own
+// poller.
 func duplicate(t testing.TB, c syscall.Conn) int {
 	t.Helper()
 	raw, err := c.SyscallConn()
@@ -209,8 +213,8 @@ func attach(t testing.TB, l *reactor.Loop, c *conn, s reactor.Socket) {
 	c.closeLater(t)
 }
 
-// await blocks until the kernel has one of the events for the descriptor. On a loop it holds the loop, which is how tests make several
-// things happen before its next turn.
+// await blocks until the kernel has one of the events for the descriptor. On a loop it holds the
+// loop, which is how tests make several things happen before its next turn.
 func await(t testing.TB, fd int, events int16) {
 	t.Helper()
 	fds := []unix.PollFd{{Fd: int32(fd), Events: events}}

@@ -26,14 +26,16 @@ func (s Socket) Close() {
 
 // Acceptor takes accepted sockets.
 type Acceptor interface {
-	// Accepted runs on the loop that shall own the socket, which may be another than the listener's.
+	// Accepted runs on the loop that shall own the socket, which may be another than the
+	// listener's.
 	Accepted(l *Loop, s Socket)
-	// Shed runs on the listener's loop for each connection that was closed at once because the process is out of descriptors.
+	// Shed runs on the listener's loop for each connection that was closed at once because the
+	// process is out of descriptors.
 	Shed(l *Loop)
 }
 
-// Listener accepts on one loop. Each loop has its own, bound to the same address with SO_REUSEPORT, so that the kernel spreads the
-// connections and no two loops wait for the same socket.
+// Listener accepts on one loop. Each loop has its own, bound to the same address with SO_REUSEPORT,
+// so that the kernel spreads the connections and no two loops wait for the same socket.
 type Listener struct {
 	loop     *Loop
 	fd       int
@@ -47,21 +49,23 @@ type Listener struct {
 // acceptsPerTurn bounds how long a connection storm can keep the loop from those it has.
 const acceptsPerTurn = 64
 
-// closingTurns bounds how many times acceptsPerTurn a listener accepts while it closes: four times the longest queue that kernels keep by
-// default, so that clients who never stop coming cannot keep it open.
+// closingTurns bounds how many times acceptsPerTurn a listener accepts while it closes: four times
+// the longest queue that kernels keep by default, so that clients who never stop coming cannot keep
+// it open.
 const closingTurns = 256
 
 // acceptPause is how long a listener stays away from accept when it fails and nothing can be shed.
 const acceptPause = 100 * time.Millisecond
 
-// BindListener makes a listening socket that shares its address with those of other loops. Any goroutine may call it, before
-// or after the loops run.
+// BindListener makes a listening socket that shares its address with those of other loops. Any
+// goroutine may call it, before or after the loops run.
 func BindListener(address Address, backlog int) (fd int, err error) {
 	return bindListener(address, backlog, true)
 }
 
-// BindFirst is BindListener for the first socket of an address: it fails when any other socket listens there, where BindListener
-// would share the address with another process of the same user and take turns with it.
+// BindFirst is BindListener for the first socket of an address: it fails when any other socket
+// listens there, where BindListener would share the address with another process of the same user
+// and take turns with it.
 func BindFirst(address Address, backlog int) (fd int, err error) {
 	return bindListener(address, backlog, false)
 }
@@ -116,7 +120,8 @@ func bindListener(address Address, backlog int, shared bool) (fd int, err error)
 	return fd, nil
 }
 
-// bindAdvice is what to do about an address that cannot be bound, for the errors that a person meets.
+// bindAdvice is what to do about an address that cannot be bound, for the errors that a person
+// meets.
 func bindAdvice(err error) string {
 	switch {
 	case errors.Is(err, syscall.EACCES):
@@ -157,7 +162,8 @@ func LocalAddress(fd int) (Address, error) {
 	return Address{}, fmt.Errorf("getsockname: an address of a family that is not known")
 }
 
-// Listen makes the loop accept from a listening socket, which it owns from now on, even when Listen fails.
+// Listen makes the loop accept from a listening socket, which it owns from now on, even when Listen
+// fails.
 func (l *Loop) Listen(fd int, acceptor Acceptor) (*Listener, error) {
 	ln := &Listener{loop: l, fd: fd, acceptor: acceptor, open: true}
 	ln.reserve = openReserve()
@@ -184,8 +190,9 @@ func openReserve() int {
 	return fd
 }
 
-// Close stops accepting. The connections in the accept queue are accepted first, as closing the socket would reset them; with keep the
-// descriptor stays open, for another process that shares the socket and will serve its queue.
+// Close stops accepting. The connections in the accept queue are accepted first, as closing the
+// socket would reset them; with keep the descriptor stays open, for another process that shares the
+// socket and will serve its queue.
 func (ln *Listener) Close(keep bool) {
 	if !ln.open {
 		return
@@ -222,8 +229,8 @@ func (ln *Listener) acceptSome() bool {
 				return false
 			}
 		case syscall.ENOBUFS, syscall.ENOMEM, syscall.EBADF, syscall.EINVAL, syscall.ENOTSOCK:
-			// The last three mean that the socket listens no more (whoever shares it may have shut it down): it would stay ready
-			// for ever.
+			// The last three mean that the socket listens no more (whoever shares it may have shut
+			// it down): it would stay ready for ever.
 			ln.rest()
 			return false
 		default: // ECONNABORTED, EINTR, and network errors that accept passes on (accept(2)): that connection is gone, go on
@@ -238,8 +245,8 @@ type arrival struct {
 	socket   Socket
 }
 
-// receive has the loop take an accepted socket in its next turn. False means that the loop has stopped; one that
-// stops before that turn closes the socket. Any goroutine may call it.
+// receive has the loop take an accepted socket in its next turn. False means that the loop has
+// stopped; one that stops before that turn closes the socket. Any goroutine may call it.
 func (l *Loop) receive(a arrival) bool {
 	l.posts.Lock()
 	if l.over {
@@ -252,9 +259,10 @@ func (l *Loop) receive(a arrival) bool {
 	return true
 }
 
-// place gives the socket to the loop with the fewest clients when this one has clearly more, before anything was read from it. The
-// socket counts as that loop's from here on: were it counted only when it arrives there, a batch would be sent to one loop whole.
-// What a loop that has stopped does not take stays here.
+// place gives the socket to the loop with the fewest clients when this one has clearly more, before
+// anything was read from it. The socket counts as that loop's from here on: were it counted only
+// when it arrives there, a batch would be sent to one loop whole. What a loop that has stopped does
+// not take stays here.
 func (ln *Listener) place(s Socket) {
 	target := ln.loop
 	for _, l := range ln.loop.peers {
@@ -275,8 +283,8 @@ func (ln *Listener) place(s Socket) {
 	ln.acceptor.Accepted(ln.loop, s)
 }
 
-// shed closes one waiting connection when there is no descriptor for it: left in the queue it would keep the listener ready
-// for ever and the client waiting for nothing. It says whether to go on.
+// shed closes one waiting connection when there is no descriptor for it: left in the queue it would
+// keep the listener ready for ever and the client waiting for nothing. It says whether to go on.
 func (ln *Listener) shed() bool {
 	if ln.reserve < 0 {
 		ln.rest()

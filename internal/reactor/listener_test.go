@@ -61,7 +61,8 @@ func TestEveryLoopAcceptsOnTheSameAddress(t *testing.T) {
 	}
 }
 
-// A connection that is on its way to another loop must count there, or a burst goes to one loop whole.
+// A connection that is on its way to another loop must count there, or a burst goes to one loop
+// whole.
 func TestABurstThatOneLoopAcceptsIsSpreadOverAll(t *testing.T) {
 	loops := newLoops(t, 3)
 	fd, to := bind(t, "127.0.0.1:0")
@@ -69,7 +70,8 @@ func TestABurstThatOneLoopAcceptsIsSpreadOverAll(t *testing.T) {
 	listen(t, loops[0], fd, echo)
 	clients := make([]net.Conn, 60)
 	on(t, loops[0], func() {
-		// The other loops are held too: nothing has arrived there when the last of the burst is placed.
+		// The other loops are held too: nothing has arrived there when the last of the burst is
+		// placed.
 		release := make(chan struct{})
 		loops[1].Post(func() { <-release })
 		loops[2].Post(func() { <-release })
@@ -122,7 +124,8 @@ func TestConnectionsAreCountedUntilTheyAreClosed(t *testing.T) {
 	count(0, 0)
 }
 
-// pair is two loops, of which the test has to stop both. The returned functions run a loop, and wait for its end.
+// pair is two loops, of which the test has to stop both. The returned functions run a loop, and
+// wait for its end.
 func pair(t *testing.T) (loops []*reactor.Loop, run func(i int), stop func(i int)) {
 	loops, err := reactor.NewGroup(2, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -236,7 +239,8 @@ func TestAListenerThatIsKeptLeavesItsQueueToAnotherHolder(t *testing.T) {
 		before = l.Stats().Turns
 	})
 	settle(t, l)
-	// The connection still waits in the shared queue. A loop that still watched it would turn without end.
+	// The connection still waits in the shared queue. A loop that still watched it would turn
+	// without end.
 	waitOn(t, l, 30*time.Millisecond)
 	on(t, l, func() { after = l.Stats().Turns })
 	if after-before > 50 {

@@ -1,10 +1,12 @@
-// Package reactor runs event loops: readiness, timers, wake-ups, sockets and buffers. It knows no protocol and no
-// gateway. Everything a loop owns is touched by that loop's thread only; Post is the one door from outside.
+// Package reactor runs event loops: readiness, timers, wake-ups, sockets and buffers. It knows no
+// protocol and no gateway. Everything a loop owns is touched by that loop's thread only; Post is
+// the one door from outside.
 //
-// A turn of a loop is: ask the kernel what is ready, serve it, run what was posted and deferred, fire timers. A loop
-// asks without waiting first, by a raw system call that costs the Go scheduler nothing, and only when nothing is ready
-// does it wait, through the ordinary system call that lets the runtime take the processor away meanwhile. A raw call
-// that could wait would stall the garbage collector for the whole process, so none is ever made.
+// A turn of a loop is: ask the kernel what is ready, serve it, run what was posted and deferred,
+// fire timers. A loop asks without waiting first, by a raw system call that costs the Go scheduler
+// nothing, and only when nothing is ready does it wait, through the ordinary system call that lets
+// the runtime take the processor away meanwhile. A raw call that could wait would stall the garbage
+// collector for the whole process, so none is ever made.
 package reactor
 
 import (
@@ -18,7 +20,8 @@ import (
 	"plimsoll/internal/invariant"
 )
 
-// Loop is one event loop on a thread of its own. Its methods are for that thread, but for Post, Stop and Connections.
+// Loop is one event loop on a thread of its own. Its methods are for that thread, but for Post,
+// Stop and Connections.
 type Loop struct {
 	ID int
 
@@ -68,8 +71,8 @@ type Stats struct {
 // Runner is deferred work.
 type Runner interface{ Run() }
 
-// slot is what an event finds: whoever registered, and a generation, so that an event for a descriptor that was closed
-// in the same turn, and perhaps opened again, is recognised and dropped.
+// slot is what an event finds: whoever registered, and a generation, so that an event for a
+// descriptor that was closed in the same turn, and perhaps opened again, is recognised and dropped.
 type slot struct {
 	source     source
 	generation uint32
@@ -83,10 +86,12 @@ type source interface {
 // ScratchSize is how many bytes Scratch has.
 const ScratchSize = 64 << 10
 
-// maxEvents bounds how many events one turn takes from the kernel; the rest comes with the next turn.
+// maxEvents bounds how many events one turn takes from the kernel; the rest comes with the next
+// turn.
 const maxEvents = 512
 
-// NewGroup makes n loops that know each other, so that they can share accepted sockets evenly. None runs yet.
+// NewGroup makes n loops that know each other, so that they can share accepted sockets evenly. None
+// runs yet.
 func NewGroup(n int, logger *slog.Logger) ([]*Loop, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("a group needs at least one loop, not %d", n)
@@ -110,7 +115,8 @@ func NewGroup(n int, logger *slog.Logger) ([]*Loop, error) {
 // epoch is when the clock of all loops began.
 var epoch = time.Now()
 
-// Clock is the time in monotonic nanoseconds since the process began, never 0; all loops share it. Reading it takes about 40 ns.
+// Clock is the time in monotonic nanoseconds since the process began, never 0; all loops share it.
+// Reading it takes about 40 ns.
 func Clock() int64 {
 	if model != nil {
 		return model.Clock()
@@ -129,7 +135,8 @@ func Wall() time.Time {
 // Now is Clock at the beginning of this turn. It does not move during a turn.
 func (l *Loop) Now() int64 { return l.now }
 
-// Scratch is ScratchSize bytes that anyone on the loop may use until it returns to the loop or calls into another handler.
+// Scratch is ScratchSize bytes that anyone on the loop may use until it returns to the loop or
+// calls into another handler.
 func (l *Loop) Scratch() []byte { return l.scratch }
 
 // Stats is a copy of what the loop knows of itself now.
@@ -139,12 +146,13 @@ func (l *Loop) Stats() Stats {
 	return s
 }
 
-// Connections is how many accepted connections the loop holds, those too that another loop has accepted for it and that are
-// still on their way. Any goroutine may ask.
+// Connections is how many accepted connections the loop holds, those too that another loop has
+// accepted for it and that are still on their way. Any goroutine may ask.
 func (l *Loop) Connections() int64 { return l.conns.Load() }
 
-// Post has the loop call f in its next turn. Any goroutine may call it. It returns at once; after the loop has stopped f is
-// dropped. The queue has no bound of its own: whoever posts must have one (a request, a handshake, a scrape).
+// Post has the loop call f in its next turn. Any goroutine may call it. It returns at once; after
+// the loop has stopped f is dropped. The queue has no bound of its own: whoever posts must have one
+// (a request, a handshake, a scrape).
 func (l *Loop) Post(f func()) {
 	l.posts.Lock()
 	if l.over {
@@ -169,8 +177,8 @@ func (l *Loop) rouse() {
 	l.wakers.Add(-1)
 }
 
-// Call has the loop call f and waits until it has, or for at most limit; it says whether f was called. It must not be
-// called on a loop.
+// Call has the loop call f and waits until it has, or for at most limit; it says whether f was
+// called. It must not be called on a loop.
 func (l *Loop) Call(limit time.Duration, f func()) bool {
 	done := make(chan struct{})
 	var state atomic.Int32 // 0 waiting, 1 taken by the loop, 2 given up
@@ -194,14 +202,16 @@ func (l *Loop) Call(limit time.Duration, f func()) bool {
 	}
 }
 
-// Defer has r run after every event that was ready: fairness for those who have more to do. What is deferred by deferred work, a
-// posted function or a timer runs in the next turn, which then does not wait.
+// Defer has r run after every event that was ready: fairness for those who have more to do. What is
+// deferred by deferred work, a posted function or a timer runs in the next turn, which then does
+// not wait.
 func (l *Loop) Defer(r Runner) { l.later = append(l.later, r) }
 
 // AfterBatch has r run once all that Batch gathered until now has gone out.
 func (l *Loop) AfterBatch(r Runner) { l.after = append(l.after, r) }
 
-// Stop ends Run after the present turn. It must be called on the loop; sources that are still registered stay open.
+// Stop ends Run after the present turn. It must be called on the loop; sources that are still
+// registered stay open.
 func (l *Loop) Stop() { l.stopped = true }
 
 // Run is the loop's life. It locks the goroutine to its thread and returns after Stop.
@@ -241,7 +251,8 @@ func (l *Loop) turn(n int) {
 	l.sendBatch()
 }
 
-// batchSize bounds how many connections' messages wait for each other, and with them how long the first of them waits.
+// batchSize bounds how many connections' messages wait for each other, and with them how long the
+// first of them waits.
 const batchSize = 32
 
 // sendBatch sends what Batch gathered, then runs what waited for that. Both may gather more.
@@ -268,9 +279,10 @@ func (l *Loop) sendBatch() {
 	}
 }
 
-// end closes the poller and drops what was posted and not run. A Post that found the loop asleep may still be about to wake it, and
-// must not write to a descriptor that has become somebody else's. It holds no lock meanwhile, so that a wake-up never makes the loop
-// wait for whoever woke it.
+// end closes the poller and drops what was posted and not run. A Post that found the loop asleep
+// may still be about to wake it, and must not write to a descriptor that has become somebody
+// else's. It holds no lock meanwhile, so that a wake-up never makes the loop wait for whoever woke
+// it.
 func (l *Loop) end() {
 	l.posts.Lock()
 	arrived := l.arrivals
@@ -289,8 +301,9 @@ func (l *Loop) end() {
 	}
 }
 
-// wait blocks until something is ready, a timer is due or somebody posts. The order matters: sleeping is announced before
-// the last look at pending, and Post sets pending before it looks at sleeping, so one of the two sees the other.
+// wait blocks until something is ready, a timer is due or somebody posts. The order matters:
+// sleeping is announced before the last look at pending, and Post sets pending before it looks at
+// sleeping, so one of the two sees the other.
 func (l *Loop) wait() int {
 	l.sleeping.Store(true)
 	if l.pending.Load() {
@@ -374,7 +387,8 @@ func (l *Loop) register(fd int, s source, mode interest) (uint32, error) {
 	return index, nil
 }
 
-// forget makes the slot's events, those already fetched too, go nowhere. The poller forgets a descriptor when it is closed.
+// forget makes the slot's events, those already fetched too, go nowhere. The poller forgets a
+// descriptor when it is closed.
 func (l *Loop) forget(index uint32) {
 	l.check()
 	sl := &l.slots[index]
@@ -394,7 +408,8 @@ func (l *Loop) highWater() int {
 	return HighWater
 }
 
-// Piece is how many bytes should be read, or made, at a time for a write queue: at most ScratchSize.
+// Piece is how many bytes should be read, or made, at a time for a write queue: at most
+// ScratchSize.
 func (l *Loop) Piece() int {
 	if l.tight() {
 		return TightWater

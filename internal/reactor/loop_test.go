@@ -42,7 +42,8 @@ func TestAPostWakesALoopThatSleeps(t *testing.T) {
 	l := newLoops(t, 1)[0]
 	ran := make(chan struct{})
 	run := func() { ran <- struct{}{} }
-	// No timer and no socket: only the wake-up can end the wait. The pause sweeps the post over each moment of going to sleep.
+	// No timer and no socket: only the wake-up can end the wait. The pause sweeps the post over
+	// each moment of going to sleep.
 	for i := range 20_000 {
 		for until := reactor.Clock() + int64(i%2000); reactor.Clock() < until; {
 		}
@@ -115,7 +116,8 @@ func TestDeferredWorkLeavesRoomForEverythingElse(t *testing.T) {
 	near, far := peers(t, false)
 	c := new(conn).echo()
 	attach(t, l, c, far)
-	// Work that is never done defers itself in every turn. Posts, sockets and timers must get their turns all the same.
+	// Work that is never done defers itself in every turn. Posts, sockets and timers must get their
+	// turns all the same.
 	rounds, stop := 0, false
 	var work deferred
 	work = func() {

@@ -6,15 +6,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poller is kqueue, with a user event that wakes it. It exists so that people can develop on a Mac: it keeps epoll's contract
-// and makes no attempt at its speed.
+// poller is kqueue, with a user event that wakes it. It exists so that people can develop on a Mac:
+// it keeps epoll's contract and makes no attempt at its speed.
 type poller struct {
 	model *modelPoller // stands in for all of it where it is not nil
 	kq    int
 	raw   [maxEvents]unix.Kevent_t
 	found [maxEvents]event
-	// tokens has the token of each descriptor that is watched. kqueue would carry it itself, but in a field that Go declares a
-	// pointer, where a number can make the garbage collector see an address.
+	// tokens has the token of each descriptor that is watched. kqueue would carry it itself, but in
+	// a field that Go declares a pointer, where a number can make the garbage collector see an
+	// address.
 	tokens map[int]uint64
 }
 
@@ -39,7 +40,8 @@ type interest uint32
 const (
 	// edge reports each change once, both ways; registered once in a connection's life.
 	edge interest = iota
-	// level reports as long as there is something to accept, so that a turn may leave some for the next one.
+	// level reports as long as there is something to accept, so that a turn may leave some for the
+	// next one.
 	level
 )
 
@@ -98,7 +100,8 @@ func (p *poller) add(fd int, token uint64, mode interest) error {
 	return p.change(read, write)
 }
 
-// remove takes a descriptor out that stays open. The filters are taken out one by one, because a listener has only one of them.
+// remove takes a descriptor out that stays open. The filters are taken out one by one, because a
+// listener has only one of them.
 func (p *poller) remove(fd int) {
 	if p.model != nil {
 		p.model.Remove(fd)
@@ -130,7 +133,8 @@ func (p *poller) wait(nanoseconds int64) int {
 	if err != nil {
 		return 0
 	}
-	// Tokens are looked up now, before any handler can close a descriptor and have its number given to another connection.
+	// Tokens are looked up now, before any handler can close a descriptor and have its number given
+	// to another connection.
 	for i := range n {
 		p.found[i] = p.translate(&p.raw[i])
 	}

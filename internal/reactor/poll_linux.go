@@ -18,11 +18,12 @@ type poller struct {
 	timeout syscall.Timespec // what wait shows the kernel; here because on the stack it would escape
 }
 
-// sysEpollPwait2 is epoll_pwait2, whose timeout is in nanoseconds; its number is the same on every architecture.
+// sysEpollPwait2 is epoll_pwait2, whose timeout is in nanoseconds; its number is the same on every
+// architecture.
 const sysEpollPwait2 = 441
 
-// epollEvent is the kernel's struct epoll_event, with data as one number. On amd64 it is packed to 12 bytes; syscall.EpollEvent has the
-// layout of each architecture.
+// epollEvent is the kernel's struct epoll_event, with data as one number. On amd64 it is packed to
+// 12 bytes; syscall.EpollEvent has the layout of each architecture.
 type epollEvent = syscall.EpollEvent
 
 // readiness is what became true of a descriptor.
@@ -41,7 +42,8 @@ type interest uint32
 const (
 	// edge reports each change once, both ways; registered once in a connection's life.
 	edge interest = syscall.EPOLLIN | syscall.EPOLLOUT | syscall.EPOLLRDHUP | 1<<31
-	// level reports as long as there is something to accept, so that a turn may leave some for the next one.
+	// level reports as long as there is something to accept, so that a turn may leave some for the
+	// next one.
 	level interest = syscall.EPOLLIN
 )
 
@@ -112,7 +114,8 @@ func (p *poller) poll() int {
 	return int(n)
 }
 
-// wait waits for at most so many nanoseconds, for ever when negative. The runtime may hand the processor on meanwhile.
+// wait waits for at most so many nanoseconds, for ever when negative. The runtime may hand the
+// processor on meanwhile.
 func (p *poller) wait(nanoseconds int64) int {
 	if !p.coarse {
 		var timeout *syscall.Timespec
@@ -132,7 +135,8 @@ func (p *poller) wait(nanoseconds int64) int {
 	return p.waitMilliseconds(nanoseconds)
 }
 
-// waitMilliseconds is wait where the kernel knows whole milliseconds only: it rounds up, so that no timer makes the loop spin.
+// waitMilliseconds is wait where the kernel knows whole milliseconds only: it rounds up, so that no
+// timer makes the loop spin.
 func (p *poller) waitMilliseconds(nanoseconds int64) int {
 	timeout := -1
 	if nanoseconds >= 0 {
@@ -154,8 +158,8 @@ func (p *poller) event(i int) (token uint64, ev readiness) {
 	return uint64(uint32(e.Pad))<<32 | uint64(uint32(e.Fd)), readiness(e.Events)
 }
 
-// wake makes a waiting poller return. Any goroutine may call it. The eventfd is edge-triggered, so nobody has to read it
-// until its counter is full, which takes 2^64 wake-ups.
+// wake makes a waiting poller return. Any goroutine may call it. The eventfd is edge-triggered, so
+// nobody has to read it until its counter is full, which takes 2^64 wake-ups.
 func (p *poller) wake() {
 	if p.model != nil {
 		p.model.Wake()

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The calls below keep the contract of their Linux namesakes through the C library, which macOS demands.
+// The calls below keep the contract of their Linux namesakes through the C library, which macOS
+// demands.
 
 // errnoOf is the number in an error of a system call; 0 when there is none.
 func errnoOf(err error) syscall.Errno {
@@ -81,10 +82,12 @@ func setReusePort(fd int) error {
 
 func sysClose(fd int) { unix.Close(fd) }
 
-// threadID is 0, which turns the check for touching a loop from outside off: macOS tells a thread's number only to C.
+// threadID is 0, which turns the check for touching a loop from outside off: macOS tells a thread's
+// number only to C.
 func threadID() int { return 0 }
 
-// ThreadCPU is the processor time of the calling thread in nanoseconds, user and system. On a loop it is the loop's.
+// ThreadCPU is the processor time of the calling thread in nanoseconds, user and system. On a loop
+// it is the loop's.
 func ThreadCPU() int64 {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) != nil {

@@ -7,8 +7,9 @@ import (
 	"unsafe"
 )
 
-// The calls below are made on non-blocking sockets only, so they return at once and may be raw: the scheduler is not told of
-// them, which saves about 60 ns each. recvfrom and sendto are used rather than read and write because they skip the file layer.
+// The calls below are made on non-blocking sockets only, so they return at once and may be raw: the
+// scheduler is not told of them, which saves about 60 ns each. recvfrom and sendto are used rather
+// than read and write because they skip the file layer.
 
 func sysRecv(fd int, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), 0, 0, 0)
@@ -82,7 +83,8 @@ func sysUnacknowledged(fd int) int {
 
 func threadID() int { return syscall.Gettid() }
 
-// ThreadCPU is the processor time of the calling thread in nanoseconds, user and system. On a loop it is the loop's.
+// ThreadCPU is the processor time of the calling thread in nanoseconds, user and system. On a loop
+// it is the loop's.
 func ThreadCPU() int64 {
 	const threadCPUClock = 3
 	var ts syscall.Timespec
@@ -90,7 +92,8 @@ func ThreadCPU() int64 {
 	return ts.Nano()
 }
 
-// setTimerSlack sets how late the kernel may wake the calling thread to save power, in nanoseconds; 0 is the usual 50 µs.
+// setTimerSlack sets how late the kernel may wake the calling thread to save power, in nanoseconds;
+// 0 is the usual 50 µs.
 func setTimerSlack(ns uintptr) {
 	const prSetTimerSlack = 29
 	syscall.RawSyscall(syscall.SYS_PRCTL, prSetTimerSlack, ns, 0)

@@ -2,10 +2,12 @@ package reactor
 
 import "math/bits"
 
-// Timer is one deadline of its owner, embedded in whatever it limits. The zero value is a stopped timer.
+// Timer is one deadline of its owner, embedded in whatever it limits. The zero value is a stopped
+// timer.
 //
-// Most deadlines are moved many times before they are met, once or more in each request. So setting a later deadline only writes
-// it down: the timer stays in the slot of its earlier one, and when that slot comes round it is put where it belongs.
+// Most deadlines are moved many times before they are met, once or more in each request. So setting
+// a later deadline only writes it down: the timer stays in the slot of its earlier one, and when
+// that slot comes round it is put where it belongs.
 type Timer struct {
 	next, prev *Timer
 	owner      Expirer
@@ -13,13 +15,15 @@ type Timer struct {
 	slot       int64 // the tick whose slot it is in; meaningful while next is not nil
 }
 
-// Expirer is told, on the loop, that its timer's deadline has passed. The timer is stopped by then and may be set again.
+// Expirer is told, on the loop, that its timer's deadline has passed. The timer is stopped by then
+// and may be set again.
 type Expirer interface {
 	Expire(t *Timer, now int64)
 }
 
-// The wheel has four levels of 256 slots. A tick is 2^22 ns (4.2 ms), so the levels reach 1.07 s, 4.6 min, 19.5 h and
-// 208 days; later deadlines wait in the last level and are moved on. Deadlines are met late by up to one tick, never early.
+// The wheel has four levels of 256 slots. A tick is 2^22 ns (4.2 ms), so the levels reach 1.07 s,
+// 4.6 min, 19.5 h and 208 days; later deadlines wait in the last level and are moved on. Deadlines
+// are met late by up to one tick, never early.
 const (
 	tickShift  = 22
 	levelBits  = 8
@@ -60,7 +64,8 @@ func (l *Loop) SetTimer(t *Timer, owner Expirer, at int64) {
 	l.timers.insert(t, tick)
 }
 
-// StopTimer makes t not fire. It stays in its slot until that comes round or it is set again; ReleaseTimer takes it out.
+// StopTimer makes t not fire. It stays in its slot until that comes round or it is set again;
+// ReleaseTimer takes it out.
 func (l *Loop) StopTimer(t *Timer) {
 	l.check()
 	t.deadline = 0
@@ -79,7 +84,8 @@ func (l *Loop) ReleaseTimer(t *Timer) {
 // dueTick is the first tick that is wholly after at.
 func dueTick(at int64) int64 { return at>>tickShift + 1 }
 
-// Timers is how many timers are set. It looks at every slot, so it is for tests and simulations. Loop only, or between two Steps.
+// Timers is how many timers are set. It looks at every slot, so it is for tests and simulations.
+// Loop only, or between two Steps.
 func (l *Loop) Timers() (n int) {
 	for level := range l.timers.slots {
 		for s := range l.timers.slots[level] {
@@ -140,14 +146,15 @@ func (w *wheel) advance(now int64) {
 	}
 }
 
-// quiet is how many ticks from now on nothing can fire and no higher level comes round, so that a loop that slept long does not
-// step through empty slots.
+// quiet is how many ticks from now on nothing can fire and no higher level comes round, so that a
+// loop that slept long does not step through empty slots.
 func (w *wheel) quiet(target int64) int64 {
 	next := w.nextTick()
 	return min(target, next-1) - w.tick
 }
 
-// nextTick is the next tick at which a slot of the first level may fire or a higher level comes round.
+// nextTick is the next tick at which a slot of the first level may fire or a higher level comes
+// round.
 func (w *wheel) nextTick() int64 {
 	from := int(w.tick+1) & (levelSlots - 1)
 	boundary := w.tick + int64(levelSlots-from) + 1 // the next tick at which level 1 comes round
@@ -163,7 +170,8 @@ func (w *wheel) nextTick() int64 {
 	return boundary
 }
 
-// serve empties one slot: what is due fires, what was put off or belongs to a lower level is put in its place.
+// serve empties one slot: what is due fires, what was put off or belongs to a lower level is put in
+// its place.
 func (w *wheel) serve(level, s int, now int64) {
 	if w.filled[level][s>>6]&(1<<(s&63)) == 0 {
 		return

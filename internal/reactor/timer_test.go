@@ -89,7 +89,8 @@ func (x *modelTimer) Expire(t *Timer, now int64) {
 	}
 }
 
-// due is the first moment at which x must have fired: the end of the tick that its deadline, or its setting if later, lies in.
+// due is the first moment at which x must have fired: the end of the tick that its deadline, or its
+// setting if later, lies in.
 func (x *modelTimer) due() int64 { return (max(x.at, x.set)>>tickShift + 1) << tickShift }
 
 func (m *timerModel) check() {
@@ -114,7 +115,8 @@ func (m *timerModel) check() {
 	}
 }
 
-// distance draws nanoseconds of every scale: within a tick, within each level of the wheel and beyond the last.
+// distance draws nanoseconds of every scale: within a tick, within each level of the wheel and
+// beyond the last.
 func distance(t *rapid.T, what string) int64 {
 	bits := rapid.SampledFrom([]int{10, tickShift, tickShift + 3, tickShift + 8, tickShift + 9, tickShift + 16, tickShift + 17, tickShift + 24, tickShift + 25, tickShift + 33}).Draw(t, what+" bits")
 	return rapid.Int64Range(0, 1<<bits).Draw(t, what)
@@ -147,7 +149,8 @@ func TestTimersFireOnceAtTheirLatestDeadlineWhateverIsDoneWithThem(t *testing.T)
 				x.delta = distance(t, "in")
 			},
 			"advance": func(t *rapid.T) {
-				// A loop with timers never sleeps longer than until allows, but may be kept busy for long.
+				// A loop with timers never sleeps longer than until allows, but may be kept busy
+				// for long.
 				by := min(distance(t, "by"), 1<<(tickShift+25))
 				m.l.advanceTo(m.l.now + by)
 				m.check()

@@ -2,21 +2,23 @@ package route
 
 import "bytes"
 
-// Canonical splits an origin-form target ("/a/b?x=1", RFC 9112, section 3.2.1) into its canonical path and its query.
-// The path is what is matched, authorised, logged, keyed and forwarded, so that no two of them can read a target
-// differently. In it
+// Canonical splits an origin-form target ("/a/b?x=1", RFC 9112, section 3.2.1) into its canonical
+// path and its query. The path is what is matched, authorised, logged, keyed and forwarded, so that
+// no two of them can read a target differently. In it
 //
 //   - unreserved characters are not encoded, and every other character that a path cannot hold is (RFC 3986, sections
 //     6.2.2.2 and 3.3); the digits of an encoding are upper-case;
 //   - there are no "." and ".." segments (section 5.2.4), encoded or not, and no empty segments but the last;
 //   - %2F stays encoded and is not a separator; ";" stays, as a part of its segment.
 //
-// Targets that servers are known to read in two ways are refused, see Error. The query is what follows the first "?",
-// unchanged; it is nil where there is no "?". The target "*" is its own path.
+// Targets that servers are known to read in two ways are refused, see Error. The query is what
+// follows the first "?", unchanged; it is nil where there is no "?". The target "*" is its own
+// path.
 //
-// Where the path is canonical already, which is by far the most, path is a part of target. Otherwise it is appended to
-// dst, which must not overlap target, and is valid as long as dst's memory; no memory is allocated when dst has
-// room for 3*len(target) bytes. Both results are nil when err is not OK.
+// Where the path is canonical already, which is by far the most, path is a part of target.
+// Otherwise it is appended to dst, which must not overlap target, and is valid as long as dst's
+// memory; no memory is allocated when dst has room for 3*len(target) bytes. Both results are nil
+// when err is not OK.
 func Canonical(dst, target []byte) (path, query []byte, err Error) {
 	if len(target) == 0 || target[0] != '/' {
 		if len(target) == 1 && target[0] == '*' {

@@ -62,7 +62,8 @@ func TestTheQueryIsLeftAlone(t *testing.T) {
 	}
 }
 
-// HAZARDS, "path or host read twice": what a server behind could read differently is refused, not guessed at.
+// HAZARDS, "path or host read twice": what a server behind could read differently is refused, not
+// guessed at.
 func TestTargetsThatCanBeReadTwiceAreRefused(t *testing.T) {
 	for target, want := range map[string]Error{
 		"":                    NotOrigin,

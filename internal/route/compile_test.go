@@ -151,8 +151,8 @@ func TestConflictsAreBounded(t *testing.T) {
 	}
 }
 
-// A table of prefixes, with catch-alls and names in front of literals, is where comparing every pattern with every other
-// would show: hundreds of millions of comparisons here.
+// A table of prefixes, with catch-alls and names in front of literals, is where comparing every
+// pattern with every other would show: hundreds of millions of comparisons here.
 func TestALargeTableOfPrefixesIsChecked(t *testing.T) {
 	rules := patterns("/", "GET /{tenant}/status/{id}")
 	for i := range 8000 {
@@ -174,7 +174,8 @@ func TestALargeTableOfPrefixesIsChecked(t *testing.T) {
 	}
 }
 
-// manyRules are n rules as a large gateway has them: resources of services, static trees, and hosts.
+// manyRules are n rules as a large gateway has them: resources of services, static trees, and
+// hosts.
 func manyRules(n int) (rules []Rule) {
 	for i := 0; len(rules) < n; i++ {
 		rules = append(rules,
@@ -214,7 +215,8 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// BenchmarkMatchSpread looks different routes up in turn, so that the tree does not sit in the first cache.
+// BenchmarkMatchSpread looks different routes up in turn, so that the tree does not sit in the
+// first cache.
 func BenchmarkMatchSpread(b *testing.B) {
 	for _, n := range []int{10, 1000, 100_000} {
 		table := mustCompile(b, manyRules(n))

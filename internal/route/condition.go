@@ -8,13 +8,15 @@ import (
 	"plimsoll/internal/head"
 )
 
-// maxConditions bounds the conditions of one rule, which are tried for every request that reaches its pattern.
+// maxConditions bounds the conditions of one rule, which are tried for every request that reaches
+// its pattern.
 const maxConditions = 16
 
-// Condition is something that must hold for a header field or a query value. Value is the exact value, case-sensitive;
-// "*" asks for any value, "" for there being none of that name. Of several fields or values of one name it is enough
-// that one is equal. A query is read as "name=value" pairs between "&", percent-decoded, "+" for a space; the
-// names of fields are matched in any case, those of query values exactly.
+// Condition is something that must hold for a header field or a query value. Value is the exact
+// value, case-sensitive; "*" asks for any value, "" for there being none of that name. Of several
+// fields or values of one name it is enough that one is equal. A query is read as "name=value"
+// pairs between "&", percent-decoded, "+" for a space; the names of fields are matched in any case,
+// those of query values exactly.
 type Condition struct {
 	Name  string
 	Value string
@@ -113,7 +115,8 @@ func (c *condition) inQuery(query []byte) bool {
 	return c.absent
 }
 
-// decodesTo compares an encoded name or value of a query with a plain one. What is not a valid encoding stands for itself.
+// decodesTo compares an encoded name or value of a query with a plain one. What is not a valid
+// encoding stands for itself.
 func decodesTo(encoded []byte, want string) bool {
 	for i := 0; i < len(encoded); i++ {
 		c := encoded[i]

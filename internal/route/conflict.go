@@ -5,14 +5,15 @@ import (
 	"strings"
 )
 
-// Two patterns of one host conflict when some request matches both and neither is more specific. To find all such pairs
-// without comparing every pattern with every other, the patterns are put into a trie by segment, and the trie is
-// walked against itself: a pair of its nodes is visited only when one path can lead to both. For the usual table,
-// where hardly any two patterns can match the same path, that is little more than one visit for each node. net/http's
-// index compares each pattern with every one that ends in a slash, which is quadratic for a table of prefixes.
+// Two patterns of one host conflict when some request matches both and neither is more specific. To
+// find all such pairs without comparing every pattern with every other, the patterns are put into a
+// trie by segment, and the trie is walked against itself: a pair of its nodes is visited only when
+// one path can lead to both. For the usual table, where hardly any two patterns can match the same
+// path, that is little more than one visit for each node. net/http's index compares each pattern
+// with every one that ends in a slash, which is quadratic for a table of prefixes.
 
-// relation says how a pattern a and a pattern b, or prefixes of them, relate that have a path or a method in common.
-// The relation of a whole is the union of those of its parts.
+// relation says how a pattern a and a pattern b, or prefixes of them, relate that have a path or a
+// method in common. The relation of a whole is the union of those of its parts.
 type relation uint8
 
 const (
@@ -22,7 +23,8 @@ const (
 	overlaps          = wider | narrower
 )
 
-// Bounds of the check. A table that needs more visits than this is one where very many patterns overlap.
+// Bounds of the check. A table that needs more visits than this is one where very many patterns
+// overlap.
 const (
 	maxConflicts = 100
 	maxVisits    = 20_000_000
@@ -87,8 +89,8 @@ type checker struct {
 // done says whether enough was seen.
 func (c *checker) done() bool { return len(c.found) >= maxConflicts || c.visits > maxVisits }
 
-// within compares the patterns below f with each other. Patterns that end at the same place differ in method only, so
-// they never conflict; the rules of one pattern are compared elsewhere.
+// within compares the patterns below f with each other. Patterns that end at the same place differ
+// in method only, so they never conflict; the rules of one pattern are compared elsewhere.
 func (c *checker) within(f *fork) {
 	c.below(f, f, wider)
 	for _, k := range f.kids {
@@ -102,8 +104,8 @@ func (c *checker) within(f *fork) {
 	}
 }
 
-// across compares the patterns at and below a with those at and below b, a different fork that the same paths lead to.
-// rel is the relation of a to b so far.
+// across compares the patterns at and below a with those at and below b, a different fork that the
+// same paths lead to. rel is the relation of a to b so far.
 func (c *checker) across(a, b *fork, rel relation) {
 	c.visits++
 	if c.done() || a.methods&meeting(b.methods) == 0 {
@@ -138,7 +140,8 @@ func (c *checker) across(a, b *fork, rel relation) {
 	}
 }
 
-// below compares the open patterns of a with what matches the same paths below b, but for b's own open patterns.
+// below compares the open patterns of a with what matches the same paths below b, but for b's own
+// open patterns.
 func (c *checker) below(a, b *fork, rel relation) {
 	for _, m := range a.open {
 		one := []*methodRules{m}
@@ -153,8 +156,9 @@ func (c *checker) below(a, b *fork, rel relation) {
 	}
 }
 
-// under compares one open pattern with everything at and below f. It leaves out the parts of the trie without methods
-// with which there could be a conflict: a catch-all pattern need not be compared with every other.
+// under compares one open pattern with everything at and below f. It leaves out the parts of the
+// trie without methods with which there could be a conflict: a catch-all pattern need not be
+// compared with every other.
 func (c *checker) under(one []*methodRules, f *fork, rel relation, methods uint64) {
 	c.visits++
 	if c.done() || f.methods&methods == 0 {
@@ -171,8 +175,8 @@ func (c *checker) under(one []*methodRules, f *fork, rel relation, methods uint6
 	}
 }
 
-// clash reports the conflicts between patterns whose paths relate as rel. That is never equal: patterns with the same
-// path are in the same fork and differ in method.
+// clash reports the conflicts between patterns whose paths relate as rel. That is never equal:
+// patterns with the same path are in the same fork and differ in method.
 func (c *checker) clash(as, bs []*methodRules, rel relation) {
 	for _, a := range as {
 		for _, b := range bs {
@@ -199,8 +203,8 @@ func compareMethods(a, b string) (rel relation, ok bool) {
 	return equal, false
 }
 
-// methodMask is a set of methods with one bit each for any, GET and HEAD; others share the rest of the bits, so that sets
-// may seem to meet that do not.
+// methodMask is a set of methods with one bit each for any, GET and HEAD; others share the rest of
+// the bits, so that sets may seem to meet that do not.
 func methodMask(method string) uint64 {
 	switch method {
 	case "":
@@ -217,8 +221,8 @@ func methodMask(method string) uint64 {
 	return 8 << (h % 61)
 }
 
-// harmful is the set of methods with which a pattern of a method conflicts when their paths relate as rel, wider or
-// overlaps.
+// harmful is the set of methods with which a pattern of a method conflicts when their paths relate
+// as rel, wider or overlaps.
 func harmful(method string, rel relation) uint64 {
 	if rel == overlaps {
 		return meeting(methodMask(method))

@@ -17,8 +17,8 @@ const (
 	Found
 )
 
-// Match is what the names of a pattern stood for. It may be reused; its memory is fixed. It borrows the path that was
-// matched, and is valid as long as that.
+// Match is what the names of a pattern stood for. It may be reused; its memory is fixed. It borrows
+// the path that was matched, and is valid as long as that.
 type Match struct {
 	path  []byte
 	names []string
@@ -28,8 +28,8 @@ type Match struct {
 // span is path[from:to].
 type span struct{ from, to uint32 }
 
-// Value is what the name stood for: a part of the path as it is, still encoded. It is nil when the pattern has no
-// such name, and empty, not nil, for a {rest...} that matched nothing.
+// Value is what the name stood for: a part of the path as it is, still encoded. It is nil when the
+// pattern has no such name, and empty, not nil, for a {rest...} that matched nothing.
 func (m *Match) Value(name string) []byte {
 	for i, n := range m.names {
 		if n == name {
@@ -45,9 +45,10 @@ func (m *Match) at(i int) []byte {
 	return m.path[s.from:s.to:s.to]
 }
 
-// Match finds the most specific rule for a request: by host, with or without a port; by path, which is canonical; and
-// by req's method, query and fields. Where it is Found, index is that of the rule and m has the values of its names;
-// otherwise index is -1 and m has none. It does not allocate. The path "*" matches no pattern.
+// Match finds the most specific rule for a request: by host, with or without a port; by path, which
+// is canonical; and by req's method, query and fields. Where it is Found, index is that of the rule
+// and m has the values of its names; otherwise index is -1 and m has none. It does not allocate.
+// The path "*" matches no pattern.
 func (t *Table) Match(req *head.Request, host, path []byte, m *Match) (index int, result Result) {
 	s := search{t: t, req: req, path: path, m: m}
 	m.path, m.names = path, nil
@@ -62,8 +63,9 @@ func (t *Table) Match(req *head.Request, host, path []byte, m *Match) (index int
 	return -1, NotFound
 }
 
-// Allowed are the methods for which Match would find something in the place of req's, sorted and ready for the Allow
-// field (RFC 9110, section 10.2.1), when it said MethodNotAllowed. It allocates.
+// Allowed are the methods for which Match would find something in the place of req's, sorted and
+// ready for the Allow field (RFC 9110, section 10.2.1), when it said MethodNotAllowed. It
+// allocates.
 func (t *Table) Allowed(req *head.Request, host, path []byte) []string {
 	var m Match
 	s := search{t: t, req: req, path: path, m: &m, collect: true}
@@ -102,8 +104,9 @@ func (s *search) run(host []byte) {
 	}
 }
 
-// group is where the search for a host begins: at its own patterns, or at those of the longest wildcard that covers
-// it. It looks at no more labels than the longest wildcard has, however many the client sent.
+// group is where the search for a host begins: at its own patterns, or at those of the longest
+// wildcard that covers it. It looks at no more labels than the longest wildcard has, however many
+// the client sent.
 func (t *Table) group(host []byte) int {
 	if len(t.exact)+len(t.suffix) == 0 {
 		return t.bare
@@ -135,9 +138,9 @@ func hostname(host []byte) []byte {
 	return bytes.TrimSuffix(host, []byte("."))
 }
 
-// walk searches the tree below node n for the path from pos on, where values of names are known already. It goes down
-// in a loop, and calls itself only at a node that has a less specific way to come back to. Its depth is bounded by
-// that of the patterns, and its work by forest.grow's count.
+// walk searches the tree below node n for the path from pos on, where values of names are known
+// already. It goes down in a loop, and calls itself only at a node that has a less specific way to
+// come back to. Its depth is bounded by that of the patterns, and its work by forest.grow's count.
 func (s *search) walk(n uint32, pos, values int) bool {
 	for {
 		at := &s.t.nodes[n]

@@ -44,7 +44,8 @@ func mustCompile(t testing.TB, rules []Rule) *Table {
 	return table
 }
 
-// outcome matches a request and tells the result as "pattern name=value ...", "404" or "405 METHODS".
+// outcome matches a request and tells the result as "pattern name=value ...", "404" or "405
+// METHODS".
 func outcome(table *Table, rules []Rule, req *head.Request) string {
 	var m Match
 	i, result := table.Match(req, req.Host, req.Path, &m)
@@ -149,8 +150,8 @@ func TestHosts(t *testing.T) {
 	})
 }
 
-// HAZARDS, "path or host read twice": an encoded spelling of a literal must not lead around its route, nor an encoded
-// slash into one.
+// HAZARDS, "path or host read twice": an encoded spelling of a literal must not lead around its
+// route, nor an encoded slash into one.
 func TestAnEncodedSpellingReachesTheSameRoute(t *testing.T) {
 	rules := patterns("/admin:op", "/{x}", "/café/{y}", "/a%20b", "/s%2ft", "/s/t", "/p%25q", "/d/x%2Fy/{z}", "/d/x%25/{z}", "/;v")
 	check(t, rules, map[string]string{
@@ -273,8 +274,8 @@ func TestAnEmptyTableFindsNothing(t *testing.T) {
 	}
 }
 
-// A path that fits many patterns for long and none in the end is the worst that a client can send. The work is counted
-// in nodes, and the table knows its bound.
+// A path that fits many patterns for long and none in the end is the worst that a client can send.
+// The work is counted in nodes, and the table knows its bound.
 func TestAHostilePathCostsNoMoreThanTheTableSays(t *testing.T) {
 	var rules []Rule
 	for i := range 256 {

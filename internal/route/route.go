@@ -1,15 +1,16 @@
-// Package route finds the route of a request. It has two parts: the one canonical form of a path (Canonical), and a table
-// of patterns with conditions (Compile, Table.Match).
+// Package route finds the route of a request. It has two parts: the one canonical form of a path
+// (Canonical), and a table of patterns with conditions (Compile, Table.Match).
 //
-// It must not know what a route does, how a config spells it, or which protocol carried the request: a table maps a
-// request to an index into its caller's routes, and that is all.
+// It must not know what a route does, how a config spells it, or which protocol carried the
+// request: a table maps a request to an index into its caller's routes, and that is all.
 //
 // # Patterns
 //
-// They are those of net/http's ServeMux: "[METHOD ][HOST]/[PATH]", where a segment of the path is a literal, {name} for
-// one segment, {rest...} for all that follows, or {$} for the end after a slash; a pattern that ends in a slash matches
-// everything below it. GET matches HEAD too. The most specific pattern wins, whatever the order, and two patterns that
-// match a common request while neither is more specific are an error. What differs from ServeMux:
+// They are those of net/http's ServeMux: "[METHOD ][HOST]/[PATH]", where a segment of the path is a
+// literal, {name} for one segment, {rest...} for all that follows, or {$} for the end after a
+// slash; a pattern that ends in a slash matches everything below it. GET matches HEAD too. The most
+// specific pattern wins, whatever the order, and two patterns that match a common request while
+// neither is more specific are an error. What differs from ServeMux:
 //
 //   - A host may be a wildcard, "*.example.com", for names with one or more labels in front of ".example.com". An exact
 //     host beats a wildcard, a longer wildcard a shorter one, and any host beats none. As in ServeMux, a request that no
@@ -20,7 +21,7 @@
 //   - "/dir" is not redirected to "/dir/"; it is not a match for the pattern "/dir/".
 //   - A pattern that could never match, because no canonical path looks like it, is an error.
 //
-// Literals are compared as ServeMux does, by what they decode to: "/users:all" also matches the path "/users%3Aall", so
-// that an encoding cannot lead around a route. Only %2F and %25 stay what they are. A semicolon is an ordinary
-// character: path parameters are part of their segment.
+// Literals are compared as ServeMux does, by what they decode to: "/users:all" also matches the
+// path "/users%3Aall", so that an encoding cannot lead around a route. Only %2F and %25 stay what
+// they are. A semicolon is an ordinary character: path parameters are part of their segment.
 package route

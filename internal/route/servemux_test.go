@@ -13,8 +13,9 @@ import (
 	"plimsoll/internal/head"
 )
 
-// The oracle is net/http itself: for patterns of its kind and clean paths, the same pattern must win with the same
-// values, the same methods must be allowed, and the same sets of patterns must conflict.
+// The oracle is net/http itself: for patterns of its kind and clean paths, the same pattern must
+// win with the same values, the same methods must be allowed, and the same sets of patterns must
+// conflict.
 
 func randomPattern(r *rand.Rand) string {
 	var b strings.Builder
@@ -51,7 +52,8 @@ func randomRequest(r *rand.Rand) (method, host, path string) {
 	return
 }
 
-// register adds a pattern to a mux whose handler reports what it was called with, and says whether the mux took it.
+// register adds a pattern to a mux whose handler reports what it was called with, and says whether
+// the mux took it.
 func register(mux *http.ServeMux, pattern string, names []string) (ok bool) {
 	defer func() { ok = recover() == nil }()
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -64,7 +66,8 @@ func register(mux *http.ServeMux, pattern string, names []string) (ok bool) {
 	return
 }
 
-// muxOutcome is what outcome gives, as net/http sees it, and false where it redirects, which this package never does.
+// muxOutcome is what outcome gives, as net/http sees it, and false where it redirects, which this
+// package never does.
 func muxOutcome(mux *http.ServeMux, method, host, path string) (string, bool) {
 	w := httptest.NewRecorder()
 	mux.ServeHTTP(w, &http.Request{Method: method, Host: host, URL: &url.URL{Path: path}, ProtoMajor: 1, ProtoMinor: 1})
@@ -79,8 +82,8 @@ func muxOutcome(mux *http.ServeMux, method, host, path string) (string, bool) {
 	return "", false
 }
 
-// compareWithServeMux makes a random set of patterns from seed and compares conflicts and matches. It returns how many
-// matches it compared and whether the whole set conflicted.
+// compareWithServeMux makes a random set of patterns from seed and compares conflicts and matches.
+// It returns how many matches it compared and whether the whole set conflicted.
 func compareWithServeMux(t *testing.T, seed uint64) (matches int, conflicted bool) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	mux := http.NewServeMux()
@@ -125,15 +128,16 @@ func compareWithServeMux(t *testing.T, seed uint64) (matches int, conflicted boo
 	return matches, conflicted
 }
 
-// allowedWithSlash is what ServeMux allows for a path without a slash at its end: the methods of the path with one too,
-// where it would redirect.
+// allowedWithSlash is what ServeMux allows for a path without a slash at its end: the methods of
+// the path with one too, where it would redirect.
 func allowedWithSlash(table *Table, req *head.Request) string {
 	methods := append(table.Allowed(req, req.Host, req.Path), table.Allowed(req, req.Host, append(req.Path[:len(req.Path):len(req.Path)], '/'))...)
 	slices.Sort(methods)
 	return "405 " + strings.Join(slices.Compact(methods), ",")
 }
 
-// checkExample asks net/http whether each of two conflicting patterns alone matches the path that the error gives.
+// checkExample asks net/http whether each of two conflicting patterns alone matches the path that
+// the error gives.
 func checkExample(t *testing.T, seed uint64, rules []Rule, e *CompileError) {
 	for _, i := range []int{e.Index, e.Other} {
 		pattern := rules[i].Pattern

@@ -24,12 +24,13 @@ type CompileError struct {
 
 func (e *CompileError) Error() string { return e.Reason }
 
-// maxSteps bounds what a hostile path can cost: the nodes of the tree that its search visits. Tables of usual
-// patterns need some tens, whatever their size; more than this takes patterns that mix names and literals in very
-// many ways.
+// maxSteps bounds what a hostile path can cost: the nodes of the tree that its search visits.
+// Tables of usual patterns need some tens, whatever their size; more than this takes patterns that
+// mix names and literals in very many ways.
 const maxSteps = 4096
 
-// Table finds the rule of a request. It does not change: any number of goroutines and loops may use it at once.
+// Table finds the rule of a request. It does not change: any number of goroutines and loops may use
+// it at once.
 type Table struct {
 	forest
 	groups  []group
@@ -86,10 +87,10 @@ type compiler struct {
 	errors  []*CompileError
 }
 
-// Compile makes a table of rules; the table gives their indexes back. The errors are
-// all that could be found, with at most a hundred conflicts for each host, in the order of the rules; with errors there
-// is no table. It allocates some 2 KB for each rule, most of it for the check; a hundred thousand rules take about
-// half a second.
+// Compile makes a table of rules; the table gives their indexes back. The errors are all that could
+// be found, with at most a hundred conflicts for each host, in the order of the rules; with errors
+// there is no table. It allocates some 2 KB for each rule, most of it for the check; a hundred
+// thousand rules take about half a second.
 func Compile(rules []Rule) (*Table, []*CompileError) {
 	c := &compiler{rules: rules, entries: make([]entry, len(rules)), hosts: map[string]*hostRules{}}
 	for i := range rules {
@@ -148,7 +149,8 @@ func (c *compiler) add(i int) error {
 	return nil
 }
 
-// checkHost finds the conflicts among the patterns of one host, and among the rules of each pattern.
+// checkHost finds the conflicts among the patterns of one host, and among the rules of each
+// pattern.
 func (c *compiler) checkHost(h *hostRules) {
 	root := &fork{}
 	for _, m := range h.order {
@@ -187,7 +189,8 @@ func (c *compiler) checkRules(m *methodRules) {
 	}
 }
 
-// conditionSet is a text that is equal for rules with the same conditions, and empty for those without.
+// conditionSet is a text that is equal for rules with the same conditions, and empty for those
+// without.
 func (c *compiler) conditionSet(i int) string {
 	var all []string
 	for _, h := range c.entries[i].headers {
@@ -238,8 +241,9 @@ func (c *compiler) build() *Table {
 	return t
 }
 
-// addLeaf adds the entries of one path in the order in which they are tried: the more specific method first, which is
-// HEAD before GET and both before any; and in each the rules in order, the one without conditions last.
+// addLeaf adds the entries of one path in the order in which they are tried: the more specific
+// method first, which is HEAD before GET and both before any; and in each the rules in order, the
+// one without conditions last.
 func (c *compiler) addLeaf(t *Table, methods []*methodRules) {
 	rank := func(m *methodRules) int { return slices.Index([]string{"HEAD", "GET", ""}, m.pattern.method) }
 	slices.SortStableFunc(methods, func(a, b *methodRules) int { return cmp.Compare(rank(a), rank(b)) })
@@ -264,7 +268,8 @@ func (c *compiler) addLeaf(t *Table, methods []*methodRules) {
 	t.leaves = append(t.leaves, leaf{uint32(from), uint32(len(t.entries))})
 }
 
-// chain sets which group follows that of host: the longest wildcard that is shorter, or the group without host.
+// chain sets which group follows that of host: the longest wildcard that is shorter, or the group
+// without host.
 func (t *Table) chain(host string) {
 	if host == "" {
 		return
@@ -290,5 +295,6 @@ func (t *Table) chain(host string) {
 // Names are the names in the pattern of rule index, in order. The caller must not change them.
 func (t *Table) Names(index int) []string { return t.names[index] }
 
-// Steps is the most nodes of the tree of one host that a search for a path can visit, whatever the path.
+// Steps is the most nodes of the tree of one host that a search for a path can visit, whatever the
+// path.
 func (t *Table) Steps() int { return t.steps }

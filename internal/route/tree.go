@@ -1,12 +1,14 @@
 package route
 
-// A forest holds the patterns of a table as compressed radix trees, one for each host. Its nodes are values in one
-// slice, their texts lie in one slice of bytes, and neither holds a pointer: the trees of a hundred thousand routes cost the
-// garbage collector nothing, and a step down the tree is a search for one byte among at most 256 that lie side by side.
+// A forest holds the patterns of a table as compressed radix trees, one for each host. Its nodes
+// are values in one slice, their texts lie in one slice of bytes, and neither holds a pointer: the
+// trees of a hundred thousand routes cost the garbage collector nothing, and a step down the tree
+// is a search for one byte among at most 256 that lie side by side.
 //
-// A node's text ends where a wildcard begins. What may follow it is tried in the order of precedence: a child whose
-// text begins with the next byte, then wild, then multi. The steps that led to a node fix its place in the path, so
-// that a search visits a node at most once, and the most that it can visit is known when the tree is built (steps).
+// A node's text ends where a wildcard begins. What may follow it is tried in the order of
+// precedence: a child whose text begins with the next byte, then wild, then multi. The steps that
+// led to a node fix its place in the path, so that a search visits a node at most once, and the
+// most that it can visit is known when the tree is built (steps).
 type forest struct {
 	nodes  []node
 	firsts []byte // the first byte of each node's text
@@ -28,8 +30,8 @@ func newForest() *forest {
 	return &forest{nodes: make([]node, 1), firsts: make([]byte, 1)}
 }
 
-// plant builds a tree from keys, which are sorted and differ, and returns its root and the most nodes that a search in
-// it visits. The pattern of keys[i] gets leaf i+leaf.
+// plant builds a tree from keys, which are sorted and differ, and returns its root and the most
+// nodes that a search in it visits. The pattern of keys[i] gets leaf i+leaf.
 func (f *forest) plant(keys []string, leaf uint32) (root uint32, steps int) {
 	root = f.reserve(1)
 	return root, f.grow(root, keys, 0, leaf)
@@ -42,8 +44,9 @@ func (f *forest) reserve(n int) uint32 {
 	return uint32(at)
 }
 
-// grow makes node at of keys, which agree in their first depth bytes, and everything below it. It returns steps: of
-// the children by text a search enters one at most, and it may come back from it to enter wild.
+// grow makes node at of keys, which agree in their first depth bytes, and everything below it. It
+// returns steps: of the children by text a search enters one at most, and it may come back from it
+// to enter wild.
 func (f *forest) grow(at uint32, keys []string, depth int, leaf uint32) (steps int) {
 	text := commonText(keys[0][depth:], keys[len(keys)-1][depth:])
 	n := node{text: uint32(len(f.text)), size: uint16(len(text))}
@@ -82,7 +85,8 @@ func (f *forest) grow(at uint32, keys []string, depth int, leaf uint32) (steps i
 	return 1 + steps + deepest
 }
 
-// commonText is what the first and the last of sorted keys, and so all of them, begin with, up to a wildcard.
+// commonText is what the first and the last of sorted keys, and so all of them, begin with, up to a
+// wildcard.
 func commonText(a, b string) string {
 	i := 0
 	for i < len(a) && i < len(b) && a[i] == b[i] && a[i] > multiMark {

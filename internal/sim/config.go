@@ -97,8 +97,8 @@ func (s *Scenario) configuration(n int) string {
 	return b.String()
 }
 
-// mayGet says whether a service is a target, in the n-th configuration, of an upstream that requests
-// for a path may go to. What a name leads to changes without a configuration.
+// mayGet says whether a service is a target, in the n-th configuration, of an upstream that
+// requests for a path may go to. What a name leads to changes without a configuration.
 func (w *world) mayGet(address, path string, n int) bool {
 	text := w.texts[n]
 	if text == "" {

@@ -77,8 +77,9 @@ func (s *service) admit(c *serviceConn) {
 	}
 }
 
-// restart ends the connections that are idle, as a service does that is restarted. One with an answer under way stays: where
-// only the connection's end ends that, nobody could tell that it was cut off.
+// restart ends the connections that are idle, as a service does that is restarted. One with an
+// answer under way stays: where only the connection's end ends that, nobody could tell that it was
+// cut off.
 func (s *service) restart() {
 	for _, c := range slices.Clone(s.open) {
 		if c.head == nil && !c.sending && !c.tunnel {

@@ -149,8 +149,8 @@ func shrink(t *testing.T, seed uint64) {
 		seed, failure, seed, file, filepath.Base(file), strings.Join(lastLines(lines, 150), "\n"))
 }
 
-// historyOf is what happens in a scenario, as a process of its own tells it. Where a panic ends that
-// before it can tell, another one tells what came before the panic.
+// historyOf is what happens in a scenario, as a process of its own tells it. Where a panic ends
+// that before it can tell, another one tells what came before the panic.
 func historyOf(s Scenario) (lines []string, failure error) {
 	text, err := json.Marshal(s)
 	if err != nil {

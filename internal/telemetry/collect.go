@@ -5,11 +5,13 @@ import (
 	"time"
 )
 
-// Call runs f on a loop and returns when it has run. It returns false when that took too long (a second, say), or the
-// loop has ended; f may then still run at any later time. The gateway supplies it.
+// Call runs f on a loop and returns when it has run. It returns false when that took too long (a
+// second, say), or the loop has ended; f may then still run at any later time. The gateway supplies
+// it.
 type Call func(loop int, f func()) bool
 
-// Snapshot is the sum over all loops at about one moment. It is the caller's, but the stats it points to are not to be changed.
+// Snapshot is the sum over all loops at about one moment. It is the caller's, but the stats it
+// points to are not to be changed.
 type Snapshot struct {
 	Counters
 	Loops     []Counters // of each loop
@@ -42,9 +44,9 @@ const (
 	scanned = 512 // stats looked at in one call, to find those that have changed
 )
 
-// loopCopy is what is known of one loop. It is kept between collections for two reasons: only what has changed is copied,
-// and a loop that does not answer keeps its last numbers. Were it left out of the sums, counters would fall and rise again,
-// which Prometheus takes for a restart.
+// loopCopy is what is known of one loop. It is kept between collections for two reasons: only what
+// has changed is copied, and a loop that does not answer keeps its last numbers. Were it left out
+// of the sums, counters would fall and rise again, which Prometheus takes for a restart.
 type loopCopy struct {
 	counters  Counters
 	routes    []*RouteStats
@@ -54,8 +56,9 @@ type loopCopy struct {
 	late  *chunk // a call that did not return in time, until it has run
 }
 
-// chunk is what one call brings back. While the call runs the chunk belongs to the loop. A call that does not return in
-// time may run later, so its chunk is left to it, and nothing but done is ever read of it again.
+// chunk is what one call brings back. While the call runs the chunk belongs to the loop. A call
+// that does not return in time may run later, so its chunk is left to it, and nothing but done is
+// ever read of it again.
 type chunk struct {
 	counters  Counters
 	routes    portion[RouteStats, *RouteStats]
@@ -78,8 +81,9 @@ type versioned[T any] interface {
 	version() uint64
 }
 
-// Collect asks every loop for what has changed and adds everything up. Loops are asked one after the other, in calls of
-// some tens of microseconds. Collections wait for each other. It may be called from any goroutine that is not a loop.
+// Collect asks every loop for what has changed and adds everything up. Loops are asked one after
+// the other, in calls of some tens of microseconds. Collections wait for each other. It may be
+// called from any goroutine that is not a loop.
 func (r *Registry) Collect(call Call) *Snapshot {
 	r.collecting.Lock()
 	defer r.collecting.Unlock()
@@ -127,7 +131,8 @@ func (s *Shard) current() Counters {
 	return s.Counters
 }
 
-// updateStats brings the copies of stats up to date, portion by portion. What live returns is only looked at on the loop.
+// updateStats brings the copies of stats up to date, portion by portion. What live returns is only
+// looked at on the loop.
 func updateStats[T any, P versioned[T]](copies *[]*T, p *portion[T, P], live func() []*T, ask func(func()) bool) bool {
 	for p.next = 0; ; {
 		p.prepare(*copies)

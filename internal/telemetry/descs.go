@@ -18,8 +18,8 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return d
 }
 
-// The series. Routes and upstreams are never labels of the same series: a thousand routes over fifty upstreams would be
-// fifty thousand counters of which few are ever asked for.
+// The series. Routes and upstreams are never labels of the same series: a thousand routes over
+// fifty upstreams would be fifty thousand counters of which few are ever asked for.
 var (
 	descRequests        = desc("requests_total", "Exchanges that are over, by route and class of the status sent to the client.", "route", "code")
 	descRequestDuration = desc("request_duration_seconds", "Time from a request's head to the end of its response.", "route")

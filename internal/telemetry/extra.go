@@ -8,14 +8,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Series is one that is read elsewhere than in the loops at each scrape, such as the state of the targets.
+// Series is one that is read elsewhere than in the loops at each scrape, such as the state of the
+// targets.
 type Series struct {
 	Name   string   // without "plimsoll_"; one that ends in "_total" is a counter, any other a gauge
 	Help   string   // one sentence
 	Labels []string // names of its labels
 }
 
-// Emit takes the index of a series in its group, one value, and its labels' values. No two values of a series may have the same labels.
+// Emit takes the index of a series in its group, one value, and its labels' values. No two values
+// of a series may have the same labels.
 type Emit func(series int, value float64, labels ...string)
 
 // Group is several series whose values come from one look at the same thing.
@@ -36,7 +38,8 @@ type extraSeries struct {
 	kind prometheus.ValueType
 }
 
-// AddGroup adds several series that are read together, all of them or none. The error says which name is taken or what is missing.
+// AddGroup adds several series that are read together, all of them or none. The error says which
+// name is taken or what is missing.
 func (r *Registry) AddGroup(g Group) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,7 +55,8 @@ func (r *Registry) AddGroup(g Group) error {
 	return nil
 }
 
-// check makes a series of its description; siblings are those of its group that come before it. r.mu is held.
+// check makes a series of its description; siblings are those of its group that come before it.
+// r.mu is held.
 func (r *Registry) check(s Series, siblings []extraSeries) (extraSeries, error) {
 	desc := prometheus.NewDesc(prefix+s.Name, s.Help, s.Labels, nil)
 	named := func(x extraSeries) bool { return x.name == s.Name }
@@ -74,7 +78,8 @@ func (r *Registry) check(s Series, siblings []extraSeries) (extraSeries, error) 
 	return extraSeries{s.Name, desc, kind}, nil
 }
 
-// emitExtra emits the series that were added. They run without the lock, so that they may use the registry.
+// emitExtra emits the series that were added. They run without the lock, so that they may use the
+// registry.
 func (r *Registry) emitExtra(ch chan<- prometheus.Metric) {
 	r.mu.Lock()
 	all := r.extra[:len(r.extra):len(r.extra)]

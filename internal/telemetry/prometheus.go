@@ -15,14 +15,16 @@ import (
 	"plimsoll/internal/http1"
 )
 
-// collector gives the prometheus package a snapshot's numbers. Nothing of that package is used to count.
+// collector gives the prometheus package a snapshot's numbers. Nothing of that package is used to
+// count.
 type collector struct {
 	registry *Registry
 	call     Call
 }
 
-// Handler serves the metrics in the formats that Prometheus asks for, those of the Go runtime and of the process
-// included. It does not compress: on the machine's own network that would cost the loops more CPU than it is worth.
+// Handler serves the metrics in the formats that Prometheus asks for, those of the Go runtime and
+// of the process included. It does not compress: on the machine's own network that would cost the
+// loops more CPU than it is worth.
 func (r *Registry) Handler(call Call) http.Handler {
 	p := prometheus.NewRegistry()
 	p.MustRegister(collector{r, call}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -77,8 +79,8 @@ func (e emitter) counters(d *prometheus.Desc, values []uint64, labels []string) 
 	}
 }
 
-// codes emits a series for each class of status. The usual ones are there from the start, so that their first count shows
-// as an increase; 1xx and none only once there are any.
+// codes emits a series for each class of status. The usual ones are there from the start, so that
+// their first count shows as an increase; 1xx and none only once there are any.
 func (e emitter) codes(d *prometheus.Desc, name string, codes *Codes) {
 	for i, n := range codes {
 		if n > 0 || i >= 2 {
@@ -93,7 +95,8 @@ func (e emitter) histogram(d *prometheus.Desc, b hist.Bounds, h *hist.Histogram,
 	}
 }
 
-// metric is a metric with a value; when its labels cannot be read, one that makes the scrape report the error.
+// metric is a metric with a value; when its labels cannot be read, one that makes the scrape report
+// the error.
 func metric(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) prometheus.Metric {
 	m, err := prometheus.NewConstMetric(d, kind, v, labels...)
 	if err != nil {
@@ -192,8 +195,9 @@ func (e emitter) self(s *Snapshot, r *Registry) {
 	e.gauge(descBuild, 1, r.options.Version, r.revision, runtime.Version())
 }
 
-// histogramMetric gives a histogram to the prometheus package. That package's own constant histogram would want a map of
-// the buckets, which costs ten times as much; with a thousand routes that is what a scrape's time goes into.
+// histogramMetric gives a histogram to the prometheus package. That package's own constant
+// histogram would want a map of the buckets, which costs ten times as much; with a thousand routes
+// that is what a scrape's time goes into.
 type histogramMetric struct {
 	desc   *prometheus.Desc
 	bounds hist.Bounds

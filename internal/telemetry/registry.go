@@ -1,9 +1,11 @@
-// Package telemetry counts what the data plane does, and says it to Prometheus and to whoever asks for a Snapshot. It
-// knows numbers, names and labels; it knows nothing of exchanges, sockets, configs or loops beyond their count.
+// Package telemetry counts what the data plane does, and says it to Prometheus and to whoever asks
+// for a Snapshot. It knows numbers, names and labels; it knows nothing of exchanges, sockets,
+// configs or loops beyond their count.
 //
-// Counting and reading are apart. Each loop counts into a Shard of its own, with plain additions. A reader asks each loop
-// to copy what has changed into a buffer, in portions so small that no request waits for it to be seen (some tens of
-// microseconds), and adds the loops' copies up on its own goroutine.
+// Counting and reading are apart. Each loop counts into a Shard of its own, with plain additions. A
+// reader asks each loop to copy what has changed into a buffer, in portions so small that no
+// request waits for it to be seen (some tens of microseconds), and adds the loops' copies up on its
+// own goroutine.
 package telemetry
 
 import (
@@ -27,8 +29,8 @@ const (
 	maxName = 256 // bytes of a label that came from a config
 )
 
-// Options are the shape of the counters. The label tables give the values of the small integers that loops count by; an
-// empty label is an index that is not exported.
+// Options are the shape of the counters. The label tables give the values of the small integers
+// that loops count by; an empty label is an index that is not exported.
 type Options struct {
 	Loops             int      // number of shards, at least 1
 	Version           string   // of the program
@@ -44,7 +46,8 @@ type Options struct {
 	Logger *slog.Logger // for errors of scrapes; nil for none
 }
 
-// Registry knows the series there are and the shards they are counted in. Its methods may be called from any goroutine.
+// Registry knows the series there are and the shards they are counted in. Its methods may be called
+// from any goroutine.
 type Registry struct {
 	options  Options
 	revision string
@@ -142,8 +145,8 @@ func revision() string {
 // Shard is the shard of a loop, counted from 0. It belongs to that loop from the loop's start on.
 func (r *Registry) Shard(loop int) *Shard { return r.shards[loop] }
 
-// Route is the index of a route's series. The same name has the same index for ever. Of more than MaxNames names the later
-// ones share one series, "other". Names are cut at 256 bytes.
+// Route is the index of a route's series. The same name has the same index for ever. Of more than
+// MaxNames names the later ones share one series, "other". Names are cut at 256 bytes.
 func (r *Registry) Route(name string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -164,8 +167,8 @@ func (r *Registry) Sizes() (routes, upstreams int) {
 	return len(r.routes.list), len(r.upstreams.list)
 }
 
-// ConfigLoaded says that a config is in force: at the start and after every reload that succeeded. Version is what
-// plimsoll_config_info shows, such as a short hash.
+// ConfigLoaded says that a config is in force: at the start and after every reload that succeeded.
+// Version is what plimsoll_config_info shows, such as a short hash.
 func (r *Registry) ConfigLoaded(version string, at time.Time, reload bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -46,7 +46,8 @@ type Codes [6]uint64
 
 var codeText = [len(Codes{})]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}
 
-// ByClass are the counts that are not zero by their label: "2xx" and so on, "none" where no status was sent.
+// ByClass are the counts that are not zero by their label: "2xx" and so on, "none" where no status
+// was sent.
 func (c *Codes) ByClass() map[string]uint64 {
 	m := make(map[string]uint64)
 	for i, n := range c {
@@ -66,7 +67,8 @@ func class(status int) int {
 	return c
 }
 
-// Counters are the plain numbers of one loop. The loop adds to them as to any field; all but those under "as of now" only grow.
+// Counters are the plain numbers of one loop. The loop adds to them as to any field; all but those
+// under "as of now" only grow.
 type Counters struct {
 	Requests uint64 // exchanges ended; Exchange counts it
 
@@ -125,13 +127,14 @@ func (s *UpstreamStats) version() uint64 {
 	return s.Duration.Count() + s.Opened + s.Reused + s.ConnectFailures + s.Retries + s.RetriesRefused + s.Reclaimed
 }
 
-// Shard is one loop's counters. Only that loop may touch it, so that counting is plain addition: no atomics, no locks, and
-// no cache line that two CPUs contend for. A reader asks the loop for a copy: Registry.Collect.
+// Shard is one loop's counters. Only that loop may touch it, so that counting is plain addition: no
+// atomics, no locks, and no cache line that two CPUs contend for. A reader asks the loop for a
+// copy: Registry.Collect.
 type Shard struct {
 	Counters
 
-	// Refresh, when set, runs on the loop at the beginning of each collection. It brings up to date what is known
-	// elsewhere: Turns, BusyNS, CPUNS, Active, BuffersOut.
+	// Refresh, when set, runs on the loop at the beginning of each collection. It brings up to date
+	// what is known elsewhere: Turns, BusyNS, CPUNS, Active, BuffersOut.
 	Refresh func(*Shard)
 
 	routes    []*RouteStats // nil until the route's first exchange
@@ -140,7 +143,8 @@ type Shard struct {
 	_ [64]byte // no cache line is shared with what another loop writes
 }
 
-// ExchangeStats is what Shard.Exchange needs to know about an exchange that is over. Durations are nanoseconds.
+// ExchangeStats is what Shard.Exchange needs to know about an exchange that is over. Durations are
+// nanoseconds.
 type ExchangeStats struct {
 	Route    int   // from Registry.Route, or NoRoute
 	Upstream int   // from Registry.Upstream, or NoUpstream
@@ -156,7 +160,8 @@ type ExchangeStats struct {
 	BytesIn, BytesOut int64 // read from and written to the client
 }
 
-// Exchange counts an exchange that is over. It allocates only at a route's or an upstream's first one.
+// Exchange counts an exchange that is over. It allocates only at a route's or an upstream's first
+// one.
 func (s *Shard) Exchange(e *ExchangeStats) {
 	s.Requests++
 	s.ClientReceived += uint64(e.BytesIn)
@@ -178,12 +183,13 @@ func (s *Shard) Exchange(e *ExchangeStats) {
 	upstream.Retries += uint64(e.Retries)
 }
 
-// Upstream is the counters of an upstream on this loop, for adding to the plain fields. It stays valid; one that was asked
-// for before Grow made room for the index is that of other.
+// Upstream is the counters of an upstream on this loop, for adding to the plain fields. It stays
+// valid; one that was asked for before Grow made room for the index is that of other.
 func (s *Shard) Upstream(index int) *UpstreamStats { return at(s.upstreams, index) }
 
-// Grow makes room for indices below routes and upstreams; Registry.Sizes gives both. A loop calls it when it takes over a
-// new config, before the first exchange under that config; an index without room counts as other.
+// Grow makes room for indices below routes and upstreams; Registry.Sizes gives both. A loop calls
+// it when it takes over a new config, before the first exchange under that config; an index without
+// room counts as other.
 func (s *Shard) Grow(routes, upstreams int) {
 	s.routes = grown(s.routes, routes)
 	s.upstreams = grown(s.upstreams, upstreams)
@@ -196,7 +202,8 @@ func grown[T any](list []*T, size int) []*T {
 	return append(list, make([]*T, size-len(list))...)
 }
 
-// at is the counters at an index, made at their first use. Most series of a large config are never used by most loops.
+// at is the counters at an index, made at their first use. Most series of a large config are never
+// used by most loops.
 func at[T any](list []*T, index int) *T {
 	if uint(index) >= uint(len(list)) {
 		index = other

@@ -336,7 +336,8 @@ func TestSnapshotStaysAsItIs(t *testing.T) {
 	}
 }
 
-// loop is a goroutine that counts as fast as it can and, between two exchanges, does what it is called for.
+// loop is a goroutine that counts as fast as it can and, between two exchanges, does what it is
+// called for.
 func loop(s *telemetry.Shard, e telemetry.ExchangeStats, calls <-chan func(), stop <-chan struct{}, total *atomic.Uint64) {
 	for {
 		select {
@@ -478,7 +479,8 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// BenchmarkScrape reports what a scrape of a thousand busy routes costs, and the longest time that it held a loop.
+// BenchmarkScrape reports what a scrape of a thousand busy routes costs, and the longest time that
+// it held a loop.
 func BenchmarkScrape(b *testing.B) {
 	r := newRegistry(b, options(1))
 	for i := range 1_000 {

@@ -29,7 +29,8 @@ func stages(total int) []int {
 	return append(s, total-12)
 }
 
-// stall runs a handshake that stops after the given bytes in or out (-1 for no stop), and ends it by f.
+// stall runs a handshake that stops after the given bytes in or out (-1 for no stop), and ends it
+// by f.
 func stall(s *site, client *tls.Config, in, out int, f func(p *pair)) error {
 	sock, link := newLink()
 	sock.inMax, sock.outMax = in, out

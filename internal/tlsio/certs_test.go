@@ -70,7 +70,8 @@ func newAuthority(t testing.TB) *authority {
 	return a
 }
 
-// issue makes a certificate for names and addresses, and writes it and its key to dir/base.pem and dir/base.key.
+// issue makes a certificate for names and addresses, and writes it and its key to dir/base.pem and
+// dir/base.key.
 func (a *authority) issue(t testing.TB, dir, base string, key crypto.Signer, names ...string) tlsio.Pair {
 	template := &x509.Certificate{
 		SerialNumber: serial(), Subject: pkix.Name{CommonName: base, Organization: []string{"Harbour"}},

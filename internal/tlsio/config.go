@@ -23,15 +23,17 @@ type ClientOptions struct {
 	CA         string // PEM file of the authorities to trust; "" for those of the system
 	ServerName string // the name to ask for and to verify; "" for the host that is connected to
 	Cert, Key  string // PEM files of our own certificate; both or neither
-	// InsecureSkipVerify accepts any certificate. Anybody on the way can then read and change everything.
+	// InsecureSkipVerify accepts any certificate. Anybody on the way can then read and change
+	// everything.
 	InsecureSkipVerify bool
 }
 
 // clientSessions is how many servers' sessions a client config remembers.
 const clientSessions = 64
 
-// ServerConfig makes what NewServer needs. Files are read once; the Store's are watched by the Store. Errors are one
-// line and name the file. TLS 1.2 renegotiation is off, as crypto/tls servers do not have it.
+// ServerConfig makes what NewServer needs. Files are read once; the Store's are watched by the
+// Store. Errors are one line and name the file. TLS 1.2 renegotiation is off, as crypto/tls servers
+// do not have it.
 func ServerConfig(o ServerOptions) (*tls.Config, error) {
 	if o.Store == nil {
 		return nil, errors.New("TLS needs at least one certificate")
@@ -39,8 +41,8 @@ func ServerConfig(o ServerOptions) (*tls.Config, error) {
 	cfg := &tls.Config{
 		GetCertificate: o.Store.GetCertificate,
 		NextProtos:     o.ALPN,
-		// Small records at the start of a connection serve browsers that render while they receive. They cost more
-		// calls and CPU, and an answer of an API is of no use until it is whole.
+		// Small records at the start of a connection serve browsers that render while they receive.
+		// They cost more calls and CPU, and an answer of an API is of no use until it is whole.
 		DynamicRecordSizingDisabled: true,
 		SessionTicketsDisabled:      o.Tickets == nil,
 	}
@@ -81,9 +83,9 @@ func authenticate(cfg *tls.Config, o ServerOptions) error {
 	return err
 }
 
-// ClientConfig makes what NewClient needs for connections to host, a DNS name or an IP address without a port. Files are
-// read once, errors are one line and name the file. Sessions of a bounded number of servers are remembered and resumed.
-// ALPN offers http/1.1.
+// ClientConfig makes what NewClient needs for connections to host, a DNS name or an IP address
+// without a port. Files are read once, errors are one line and name the file. Sessions of a bounded
+// number of servers are remembered and resumed. ALPN offers http/1.1.
 func ClientConfig(o ClientOptions, host string) (*tls.Config, error) {
 	cfg := &tls.Config{
 		ServerName:                  host,

@@ -13,14 +13,14 @@ import (
 var (
 	// ErrAborted is what Handshake returns after Abort.
 	ErrAborted = errors.New("tlsio: handshake aborted by its owner")
-	// ErrKeyUpdates ends a connection whose peer asks for answers to key updates far beyond need, which would make us
-	// derive keys and queue records without end.
+	// ErrKeyUpdates ends a connection whose peer asks for answers to key updates far beyond need,
+	// which would make us derive keys and queue records without end.
 	ErrKeyUpdates = errors.New("tlsio: the peer asked for too many key updates")
 )
 
-// answersAllowed bounds the records that a peer can make us send by messages that carry no data (RFC 8446, section
-// 4.6.3): so many, and one more for every answerEvery bytes of plaintext from it. Honest peers stay far below both: they
-// change keys after gigabytes.
+// answersAllowed bounds the records that a peer can make us send by messages that carry no data
+// (RFC 8446, section 4.6.3): so many, and one more for every answerEvery bytes of plaintext from
+// it. Honest peers stay far below both: they change keys after gigabytes.
 const (
 	answersAllowed = 32
 	answerEvery    = 1 << 20
@@ -28,11 +28,12 @@ const (
 
 // Conn is one TLS connection, of either side, over a Socket.
 //
-// Its life: the loop makes it; Handshake runs on a goroutine, while the loop passes on readiness through Wake and may
-// Abort; when Handshake has returned, and the loop has learnt of it through a synchronised hand-over (its wake-up
-// queue), everything else is called on the loop, and only there. The descriptor stays open until Handshake has returned.
-// Readiness that the loop saw during the handshake says nothing about what was consumed, so the loop calls Read once after
-// it without waiting for an event.
+// Its life: the loop makes it; Handshake runs on a goroutine, while the loop passes on readiness
+// through Wake and may Abort; when Handshake has returned, and the loop has learnt of it through a
+// synchronised hand-over (its wake-up queue), everything else is called on the loop, and only
+// there. The descriptor stays open until Handshake has returned. Readiness that the loop saw during
+// the handshake says nothing about what was consumed, so the loop calls Read once after it without
+// waiting for an event.
 //
 // An established connection that waits for its peer's next message holds no receive buffer.
 type Conn struct {
@@ -71,14 +72,16 @@ type State struct {
 	Subject    string // the distinguished name of the peer's certificate (RFC 2253), "" if it showed none
 }
 
-// NewServer makes the server's side of a connection over s. cfg comes from ServerConfig and is shared. Loop only.
+// NewServer makes the server's side of a connection over s. cfg comes from ServerConfig and is
+// shared. Loop only.
 func NewServer(s Socket, cfg *tls.Config, l *Loop) *Conn {
 	c := newConn(s, l)
 	c.inner = tls.Server((*wire)(c), cfg)
 	return c
 }
 
-// NewClient makes the client's side of a connection over s. cfg comes from ClientConfig and is shared. Loop only.
+// NewClient makes the client's side of a connection over s. cfg comes from ClientConfig and is
+// shared. Loop only.
 func NewClient(s Socket, cfg *tls.Config, l *Loop) *Conn {
 	c := newConn(s, l)
 	c.inner = tls.Client((*wire)(c), cfg)
@@ -89,12 +92,14 @@ func newConn(s Socket, l *Loop) *Conn {
 	return &Conn{sock: s, loop: l, lends: inside.known, wake: make(chan struct{}, 1)}
 }
 
-// Behind says that Handshake will be run by l.Go, so that it steps aside while it waits for its peer. Loop only, before that.
+// Behind says that Handshake will be run by l.Go, so that it steps aside while it waits for its
+// peer. Loop only, before that.
 func (c *Conn) Behind(l *HandshakeLimiter) { c.limiter = l }
 
-// Handshake runs the handshake to its end and blocks its goroutine meanwhile. It returns nil once the connection is
-// established, ErrAborted after Abort, and otherwise why it failed; the peer has then been told by an alert if possible.
-// It has no time limit of its own: the owner's is enforced through Abort. Call it once.
+// Handshake runs the handshake to its end and blocks its goroutine meanwhile. It returns nil once
+// the connection is established, ErrAborted after Abort, and otherwise why it failed; the peer has
+// then been told by an alert if possible. It has no time limit of its own: the owner's is enforced
+// through Abort. Call it once.
 func (c *Conn) Handshake() error {
 	if c.aborted.Load() {
 		return ErrAborted
@@ -125,8 +130,8 @@ func (c *Conn) trim() {
 	}
 }
 
-// Wake tells a Handshake that waits that the socket may be readable or writable. It never blocks, costs little when
-// nobody waits, and may be called at any time from any goroutine.
+// Wake tells a Handshake that waits that the socket may be readable or writable. It never blocks,
+// costs little when nobody waits, and may be called at any time from any goroutine.
 func (c *Conn) Wake() {
 	select {
 	case c.wake <- struct{}{}:
@@ -134,8 +139,8 @@ func (c *Conn) Wake() {
 	}
 }
 
-// Abort makes Handshake return soon with ErrAborted, unless it is already over: then Abort has no effect, and the owner
-// must remember its own decision. Any goroutine.
+// Abort makes Handshake return soon with ErrAborted, unless it is already over: then Abort has no
+// effect, and the owner must remember its own decision. Any goroutine.
 func (c *Conn) Abort() {
 	c.aborted.Store(true)
 	c.Wake()
@@ -144,8 +149,9 @@ func (c *Conn) Abort() {
 // State is what the handshake agreed on. Valid after Handshake returned nil.
 func (c *Conn) State() *State { return &c.state }
 
-// Write encrypts p and hands its records to the socket: all in one Socket.Write, or one for every 64 KB of p. It never
-// blocks and keeps no reference to p. After CloseWrite, or a failed Write, it fails.
+// Write encrypts p and hands its records to the socket: all in one Socket.Write, or one for every
+// 64 KB of p. It never blocks and keeps no reference to p. After CloseWrite, or a failed Write, it
+// fails.
 func (c *Conn) Write(p []byte) error {
 	if len(p) <= maxPlain {
 		// One record: crypto/tls's own buffer goes straight to the socket.
@@ -168,12 +174,13 @@ func (c *Conn) Write(p []byte) error {
 	return nil
 }
 
-// CloseWrite sends close_notify (RFC 8446, section 6.1): no more will be written, reading goes on. It leaves the
-// socket's own half open; the owner shuts it down or closes it.
+// CloseWrite sends close_notify (RFC 8446, section 6.1): no more will be written, reading goes on.
+// It leaves the socket's own half open; the owner shuts it down or closes it.
 func (c *Conn) CloseWrite() error { return outward(c.inner.CloseWrite()) }
 
-// Release gives the receive buffer back to the loop. The owner calls it when it closes the connection, after which Read
-// only fails. It may be called more than once, but not while Handshake runs.
+// Release gives the receive buffer back to the loop. The owner calls it when it closes the
+// connection, after which Read only fails. It may be called more than once, but not while Handshake
+// runs.
 func (c *Conn) Release() {
 	if c.err == nil {
 		c.err = io.ErrClosedPipe

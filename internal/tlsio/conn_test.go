@@ -403,14 +403,16 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 		if a := testing.AllocsPerRun(100, receive); a != 0 {
 			t.Errorf("%v allocations for a request and a drained read", a)
 		}
-		// crypto/tls encrypts into a buffer of a sync.Pool, which forgets some on purpose under the race detector.
+		// crypto/tls encrypts into a buffer of a sync.Pool, which forgets some on purpose under the
+		// race detector.
 		if a := testing.AllocsPerRun(100, send); a != 0 && !invariant.On {
 			t.Errorf("%v allocations for a response", a)
 		}
 	})
 }
 
-// idleBytes is the heap that one of n idle server connections takes, after each has read upload bytes.
+// idleBytes is the heap that one of n idle server connections takes, after each has read upload
+// bytes.
 func idleBytes(t testing.TB, n, upload int, version uint16) (alloc, inuse int64) {
 	s, loop := newSite(t), tlsio.NewLoop()
 	client := s.capped(version)

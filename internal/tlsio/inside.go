@@ -7,18 +7,20 @@ import (
 	"unsafe"
 )
 
-// A tls.Conn owns three buffers which it never shrinks: what it received, sized for the largest record ever seen (up to
-// 36 KB), handshake messages, sized for the ClientHello, and a reader over decrypted bytes. Two thousand idle
-// connections that once took an upload would hold 70 MB in them. It also allocates a small reader each time it has to ask
-// its net.Conn for bytes, twice per request.
+// A tls.Conn owns three buffers which it never shrinks: what it received, sized for the largest
+// record ever seen (up to 36 KB), handshake messages, sized for the ClientHello, and a reader over
+// decrypted bytes. Two thousand idle connections that once took an upload would hold 70 MB in them.
+// It also allocates a small reader each time it has to ask its net.Conn for bytes, twice per
+// request.
 //
-// Both costs go away when the receive buffer is lent to it only while there is something in it, already filled with whole
-// records. That needs the addresses of the three fields. They are found by reflection, by name and type, when the program
-// starts; if a later Go changes them, inside is zero and Conn does without: correct, but with crypto/tls's own memory and
-// allocations. Nothing but the methods of bytes.Buffer and bytes.Reader is used on them.
+// Both costs go away when the receive buffer is lent to it only while there is something in it,
+// already filled with whole records. That needs the addresses of the three fields. They are found
+// by reflection, by name and type, when the program starts; if a later Go changes them, inside is
+// zero and Conn does without: correct, but with crypto/tls's own memory and allocations. Nothing
+// but the methods of bytes.Buffer and bytes.Reader is used on them.
 //
-// Rejected: a copy of crypto/tls (its fixes would reach us late), and a record layer of our own over exported keys (there
-// is no way to export them).
+// Rejected: a copy of crypto/tls (its fixes would reach us late), and a record layer of our own
+// over exported keys (there is no way to export them).
 var inside = locate()
 
 type layout struct {

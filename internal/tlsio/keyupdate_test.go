@@ -17,7 +17,8 @@ import (
 	"plimsoll/internal/tlsio"
 )
 
-// sealer writes TLS 1.3 records as a client of TLS_AES_128_GCM_SHA256, including those that crypto/tls never sends.
+// sealer writes TLS 1.3 records as a client of TLS_AES_128_GCM_SHA256, including those that
+// crypto/tls never sends.
 type sealer struct {
 	t      *testing.T
 	secret []byte
@@ -72,7 +73,8 @@ func sealed(t *testing.T) (*pair, *sealer) {
 	var log bytes.Buffer
 	client := s.client.Clone()
 	client.KeyLogWriter = &log
-	// The suite is the server's choice; this asks for the one that every crypto/tls on amd64 and arm64 prefers.
+	// The suite is the server's choice; this asks for the one that every crypto/tls on amd64 and
+	// arm64 prefers.
 	p := established(t, tlsio.NewLoop(), true, s.server, client)
 	if suite := p.far.ConnectionState().CipherSuite; suite != tls.TLS_AES_128_GCM_SHA256 {
 		t.Fatalf("the handshake chose %s", tls.CipherSuiteName(suite))

@@ -6,12 +6,15 @@ import (
 	"plimsoll/internal/crash"
 )
 
-// HandshakeLimiter bounds the handshakes in flight. A handshake costs as much CPU as a hundred requests, so that a storm of new
-// clients would otherwise starve those who are already served, and its goroutines would take memory without bound.
+// HandshakeLimiter bounds the handshakes in flight. A handshake costs as much CPU as a hundred
+// requests, so that a storm of new clients would otherwise starve those who are already served, and
+// its goroutines would take memory without bound.
 //
-// A handshake that waits for its peer steps aside and leaves its place to another, so that some hundred clients that say hello and
-// then nothing do not keep all others out. How many may stand aside is bounded too, for their memory's sake: asideShare for each
-// place. Beyond that they keep their places. What is left to compute when the peer goes on is little, so stepping back waits for nothing.
+// A handshake that waits for its peer steps aside and leaves its place to another, so that some
+// hundred clients that say hello and then nothing do not keep all others out. How many may stand
+// aside is bounded too, for their memory's sake: asideShare for each place. Beyond that they keep
+// their places. What is left to compute when the peer goes on is little, so stepping back waits for
+// nothing.
 //
 // It is shared by all loops; its mutex is held for a few instructions a handshake.
 type HandshakeLimiter struct {
@@ -32,14 +35,14 @@ type HandshakeLimiterStats struct {
 	Refused  uint64 // calls of Go that returned false, ever
 }
 
-// NewHandshakeLimiter makes a limiter that lets inFlight functions run at once (at least 1) while up to waiting more
-// wait their turn (0 for no queue).
+// NewHandshakeLimiter makes a limiter that lets inFlight functions run at once (at least 1) while
+// up to waiting more wait their turn (0 for no queue).
 func NewHandshakeLimiter(inFlight, waiting int) *HandshakeLimiter {
 	return &HandshakeLimiter{limit: max(inFlight, 1), queue: make([]func(), max(waiting, 0))}
 }
 
-// Go runs f on a goroutine, now or as soon as one of those in flight ends, first come first served. It returns false,
-// and drops f, when the queue is full. It never blocks. Any goroutine.
+// Go runs f on a goroutine, now or as soon as one of those in flight ends, first come first served.
+// It returns false, and drops f, when the queue is full. It never blocks. Any goroutine.
 func (l *HandshakeLimiter) Go(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +60,8 @@ func (l *HandshakeLimiter) Go(f func()) bool {
 	return true
 }
 
-// run goes on with the queue on the same goroutine, whose stack has already grown to what a handshake needs.
+// run goes on with the queue on the same goroutine, whose stack has already grown to what a
+// handshake needs.
 func (l *HandshakeLimiter) run(f func()) {
 	defer crash.Guard("in a TLS handshake")
 	for f != nil {
@@ -88,7 +92,8 @@ func (l *HandshakeLimiter) first() func() {
 // asideShare is how many handshakes for each place may wait for their peers beside it.
 const asideShare = 16
 
-// stepAside gives the place of the calling function up while it waits, and says whether it could: then it owes a stepBack.
+// stepAside gives the place of the calling function up while it waits, and says whether it could:
+// then it owes a stepBack.
 func (l *HandshakeLimiter) stepAside() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

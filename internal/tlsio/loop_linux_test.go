@@ -56,8 +56,8 @@ func (s *fdSocket) flush() error {
 	return nil
 }
 
-// epollLoop runs one connection as a reactor would: edge-triggered, with its handshake on a goroutine of the limiter. It
-// echoes everything, and reports what it saw.
+// epollLoop runs one connection as a reactor would: edge-triggered, with its handshake on a
+// goroutine of the limiter. It echoes everything, and reports what it saw.
 type epollLoop struct {
 	sock fdSocket
 	conn *tlsio.Conn

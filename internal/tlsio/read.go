@@ -5,18 +5,19 @@ import (
 	"io"
 )
 
-// How reading works. Bytes are received into a buffer of the loop, the lease, and crypto/tls is asked only when there is
-// a whole record in it, which it then decrypts in place. When everything in the lease has been read, it goes back to
-// the loop. Invariants:
+// How reading works. Bytes are received into a buffer of the loop, the lease, and crypto/tls is
+// asked only when there is a whole record in it, which it then decrypts in place. When everything
+// in the lease has been read, it goes back to the loop. Invariants:
 //   - inner's two input buffers are empty, or their memory is the lease (or inner's own, right after the handshake);
 //   - no other connection sees a lease before both are empty;
 //   - inner is never asked when it would have to ask for bytes, except after a record that carries no data.
 // So a drained socket costs no system call and no call of crypto/tls, and nothing here allocates.
 
-// Read decrypts into p, which is not empty: n > 0 with a nil error; or 0 with the Socket's own temporary error when
-// nothing can be read now; io.EOF when the peer said that it is done (close_notify); io.ErrUnexpectedEOF when the
-// connection ended without that, so that what came may have been cut off by anybody; or another final error. After
-// one of the last three every Read returns the same.
+// Read decrypts into p, which is not empty: n > 0 with a nil error; or 0 with the Socket's own
+// temporary error when nothing can be read now; io.EOF when the peer said that it is done
+// (close_notify); io.ErrUnexpectedEOF when the connection ended without that, so that what came may
+// have been cut off by anybody; or another final error. After one of the last three every Read
+// returns the same.
 //
 // A loop that is woken on edges reads until the temporary error, or asks Buffered before it sleeps.
 func (c *Conn) Read(p []byte) (int, error) {
@@ -55,8 +56,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 	}
 }
 
-// Buffered says whether Read has something to say (plaintext, a whole record, the end) without asking the socket. A
-// connection that reads on edges must not sleep on it.
+// Buffered says whether Read has something to say (plaintext, a whole record, the end) without
+// asking the socket. A connection that reads on edges must not sleep on it.
 func (c *Conn) Buffered() bool {
 	if c.err != nil {
 		return true
@@ -67,12 +68,13 @@ func (c *Conn) Buffered() bool {
 	return c.hasRecord()
 }
 
-// Holding says, after a Read that found nothing, that a part of a record is there and its rest is not.
-// It is false where inner's buffers cannot be reached.
+// Holding says, after a Read that found nothing, that a part of a record is there and its rest is
+// not. It is false where inner's buffers cannot be reached.
 func (c *Conn) Holding() bool { return c.lease != nil }
 
-// hasRecord says whether inner can go on without more bytes: plaintext is left, or a whole record, or a header that inner
-// refuses without waiting for the rest (every established record says version 3.3, RFC 8446, section 5.1).
+// hasRecord says whether inner can go on without more bytes: plaintext is left, or a whole record,
+// or a header that inner refuses without waiting for the rest (every established record says
+// version 3.3, RFC 8446, section 5.1).
 func (c *Conn) hasRecord() bool {
 	if inside.plain(c.inner).Len() > 0 {
 		return true
@@ -85,8 +87,8 @@ func (c *Conn) hasRecord() bool {
 	return len(b) >= n || n > maxRecord || b[1] != 3 || b[2] != 3
 }
 
-// fill receives once. What inner holds of an unfinished record moves to the front of the lease first, so there is
-// always room for the rest of it.
+// fill receives once. What inner holds of an unfinished record moves to the front of the lease
+// first, so there is always room for the rest of it.
 func (c *Conn) fill() error {
 	raw := inside.raw(c.inner)
 	if c.lease == nil {
@@ -113,8 +115,8 @@ func (c *Conn) forget() {
 	}
 }
 
-// stop keeps an error that ends the reading, and gives the lease back because nothing will be read from it; temporary
-// ones pass.
+// stop keeps an error that ends the reading, and gives the lease back because nothing will be read
+// from it; temporary ones pass.
 func (c *Conn) stop(err error) error {
 	if again(err) {
 		return err
@@ -129,7 +131,8 @@ func (c *Conn) stop(err error) error {
 	return c.err
 }
 
-// readPlainly is Read when inner's buffers cannot be reached: crypto/tls receives into memory of its own.
+// readPlainly is Read when inner's buffers cannot be reached: crypto/tls receives into memory of
+// its own.
 func (c *Conn) readPlainly(p []byte) (int, error) {
 	c.dry, c.reading = false, true
 	n, err := c.inner.Read(p)

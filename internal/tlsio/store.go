@@ -25,8 +25,8 @@ type Info struct {
 	NotAfter time.Time // its last moment
 }
 
-// Store holds a server's certificates by the names they are for, and reads them again when their files change. Handshakes
-// choose from an immutable snapshot, without a lock.
+// Store holds a server's certificates by the names they are for, and reads them again when their
+// files change. Handshakes choose from an immutable snapshot, without a lock.
 type Store struct {
 	pairs []Pair
 	snap  atomic.Pointer[snapshot]
@@ -34,19 +34,21 @@ type Store struct {
 	reload sync.Mutex // one Reload at a time
 }
 
-// snapshot is one reading of all files. Several certificates may share a name, typically ECDSA and RSA; they keep the
-// order in which they were configured.
+// snapshot is one reading of all files. Several certificates may share a name, typically ECDSA and
+// RSA; they keep the order in which they were configured.
 type snapshot struct {
 	exact map[string][]*tls.Certificate // "www.example.com"
 	wild  map[string][]*tls.Certificate // "example.com" for "*.example.com"
-	// standard serves who asks for no name or an unknown one: the first certificate, then those with the same names.
+	// standard serves who asks for no name or an unknown one: the first certificate, then those
+	// with the same names.
 	standard []*tls.Certificate
 	info     []Info
 	// seen is the state of the files just before they were read, for Watch.
 	seen signature
 }
 
-// NewStore reads all pairs, of which there must be at least one. The error names every file that cannot be used.
+// NewStore reads all pairs, of which there must be at least one. The error names every file that
+// cannot be used.
 func NewStore(pairs []Pair) (*Store, error) {
 	if len(pairs) == 0 {
 		return nil, errors.New("TLS needs at least one certificate")
@@ -58,8 +60,9 @@ func NewStore(pairs []Pair) (*Store, error) {
 	return s, nil
 }
 
-// Reload reads all files again. If any of them cannot be used, the error names it, and the certificates in force stay.
-// Handshakes under way finish with what they chose. Any goroutine; it reads files, so no loop.
+// Reload reads all files again. If any of them cannot be used, the error names it, and the
+// certificates in force stay. Handshakes under way finish with what they chose. Any goroutine; it
+// reads files, so no loop.
 func (s *Store) Reload() error {
 	s.reload.Lock()
 	defer s.reload.Unlock()
@@ -71,11 +74,13 @@ func (s *Store) Reload() error {
 	return nil
 }
 
-// Certificates describes what is in force, in the configured order. Any goroutine; the result is shared and not changed.
+// Certificates describes what is in force, in the configured order. Any goroutine; the result is
+// shared and not changed.
 func (s *Store) Certificates() []Info { return s.snap.Load().info }
 
-// GetCertificate chooses for a handshake: an exact name before a wildcard before the standard certificate, and under one
-// name the first that the client supports. It fits tls.Config.GetCertificate. Any goroutine.
+// GetCertificate chooses for a handshake: an exact name before a wildcard before the standard
+// certificate, and under one name the first that the client supports. It fits
+// tls.Config.GetCertificate. Any goroutine.
 func (s *Store) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	snap := s.snap.Load()
 	name := strings.ToLower(hello.ServerName)
@@ -87,7 +92,8 @@ func (s *Store) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 			return found, nil
 		}
 	}
-	// The standard certificate does not fit the name, and SupportsCertificate would say so: ask about algorithms alone.
+	// The standard certificate does not fit the name, and SupportsCertificate would say so: ask
+	// about algorithms alone.
 	nameless := *hello
 	nameless.ServerName = ""
 	if found := supported(&nameless, snap.standard); found != nil {

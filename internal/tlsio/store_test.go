@@ -135,7 +135,8 @@ func TestWatchFollowsFiles(t *testing.T) {
 			pair := ca.issue(t, dir, "site", newECDSA(t), "one.test")
 			store, err := tlsio.NewStore([]tlsio.Pair{pair})
 			must(t, err)
-			// A change between reading and watching must not be missed: the first one comes before Watch.
+			// A change between reading and watching must not be missed: the first one comes before
+			// Watch.
 			ca.issue(t, dir, "site", newECDSA(t), "two.test")
 			if every == time.Hour {
 				must(t, store.Reload())
@@ -161,7 +162,8 @@ func TestWatchFollowsFiles(t *testing.T) {
 	}
 }
 
-// touchUntilSeen renews the certificate until Watch, which may not have begun to watch yet, reports it.
+// touchUntilSeen renews the certificate until Watch, which may not have begun to watch yet, reports
+// it.
 func touchUntilSeen(t *testing.T, dir string, store *tlsio.Store, reports <-chan error, ca *authority) {
 	t.Helper()
 	for {

@@ -13,12 +13,12 @@ import (
 	"plimsoll/internal/crash"
 )
 
-// settle is how long Watch waits after the first sign of a change: who renews a certificate writes two files, and between
-// the two they do not match.
+// settle is how long Watch waits after the first sign of a change: who renews a certificate writes
+// two files, and between the two they do not match.
 const settle = 100 * time.Millisecond
 
-// signature is what the watched files looked like. Symbolic links are followed, so that the swap of a link, which is how
-// Kubernetes and certbot put new files in place, changes it.
+// signature is what the watched files looked like. Symbolic links are followed, so that the swap of
+// a link, which is how Kubernetes and certbot put new files in place, changes it.
 type signature []fileState
 
 type fileState struct {
@@ -48,11 +48,12 @@ func (s signature) equal(o signature) bool {
 	})
 }
 
-// Watch reloads the certificates when their files change, until ctx ends; it runs on the caller's goroutine. Changes are
-// noticed at once through the files' directories, and at the latest after every, which must be positive: network
-// file systems tell nobody, and there can be too few inotify watches. done is called after each attempt, with nil or
-// with the reason why the old certificates stay; one broken state of the files is reported once. done is also told,
-// once, when directories cannot be watched and only the interval remains.
+// Watch reloads the certificates when their files change, until ctx ends; it runs on the caller's
+// goroutine. Changes are noticed at once through the files' directories, and at the latest after
+// every, which must be positive: network file systems tell nobody, and there can be too few inotify
+// watches. done is called after each attempt, with nil or with the reason why the old certificates
+// stay; one broken state of the files is reported once. done is also told, once, when directories
+// cannot be watched and only the interval remains.
 func (s *Store) Watch(ctx context.Context, every time.Duration, done func(error)) {
 	defer crash.Guard("in the watch of the certificates' files")
 	var events chan fsnotify.Event
@@ -83,7 +84,8 @@ func (s *Store) Watch(ctx context.Context, every time.Duration, done func(error)
 		case <-tick.C:
 		}
 		if sign {
-			// Events of a directory's other files, and further ones of the same change, cost at most one look.
+			// Events of a directory's other files, and further ones of the same change, cost at
+			// most one look.
 			if settled == nil {
 				settled = time.After(settle)
 			}

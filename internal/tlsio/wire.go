@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// wire is a Conn as crypto/tls sees it from below: the net.Conn that it reads records from and writes records to.
-// It is the same memory under another method set, so that a connection pays for no second object.
+// wire is a Conn as crypto/tls sees it from below: the net.Conn that it reads records from and
+// writes records to. It is the same memory under another method set, so that a connection pays for
+// no second object.
 //
 // During the handshake it blocks its goroutine; afterwards it never does.
 type wire Conn
@@ -73,9 +74,9 @@ func (w *wire) writeWaiting(p []byte) (int, error) {
 	return sent, nil
 }
 
-// await repeats op until it is done, fails for good, or the handshake is aborted. Between two attempts it sleeps until the
-// loop says that the socket has become readable or writable. The signal has room for one, so an event that comes between
-// the attempt and the sleep is not lost.
+// await repeats op until it is done, fails for good, or the handshake is aborted. Between two
+// attempts it sleeps until the loop says that the socket has become readable or writable. The
+// signal has room for one, so an event that comes between the attempt and the sleep is not lost.
 func (w *wire) await(op func([]byte) (int, error), p []byte) (int, error) {
 	for {
 		if w.aborted.Load() {

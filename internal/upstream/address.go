@@ -14,8 +14,8 @@ type Address struct {
 	TCP netip.AddrPort
 	// Path of the unix socket, or empty.
 	Path string
-	// Host is what the config called the target: a name or an IP address without its port, for TLS and for Host headers. It
-	// is "localhost" for a unix socket.
+	// Host is what the config called the target: a name or an IP address without its port, for TLS
+	// and for Host headers. It is "localhost" for a unix socket.
 	Host string
 }
 
@@ -41,7 +41,8 @@ func (a Address) Authority() string {
 // maxUnixPath is what sockaddr_un holds, less the closing NUL.
 const maxUnixPath = 107
 
-// parseAddress reads a configured address. For a name, the result's TCP holds only the port, and named is true.
+// parseAddress reads a configured address. For a name, the result's TCP holds only the port, and
+// named is true.
 func parseAddress(s string) (a Address, named bool, err error) {
 	if path, ok := strings.CutPrefix(s, "unix:"); ok {
 		if path == "" || len(path) > maxUnixPath || strings.IndexByte(path, 0) >= 0 {

@@ -4,7 +4,8 @@ package upstream
 type balancer interface {
 	// rebuild takes the loop's members, their usability and their shares again.
 	rebuild()
-	// pick chooses a member that is not in tried, or nil when all are. There is at least one usable member.
+	// pick chooses a member that is not in tried, or nil when all are. There is at least one usable
+	// member.
 	pick(now int64, key uint64, tried []*Member) *Member
 }
 
@@ -32,8 +33,8 @@ func among(m *Member, tried []*Member) bool {
 	return false
 }
 
-// draw picks members at random by weight in constant time: Walker's alias table. One random word gives both the column (its
-// upper half) and the coin (its lower half).
+// draw picks members at random by weight in constant time: Walker's alias table. One random word
+// gives both the column (its upper half) and the coin (its lower half).
 type draw struct {
 	l       *Local
 	coin    []uint64 // the column's own part, out of 2³²

@@ -1,11 +1,11 @@
 package upstream
 
-// p2c draws two different members by weight and takes the one of lower cost. It needs no scan, and unlike the best of all it
-// does not send every loop's next request to the same target.
+// p2c draws two different members by weight and takes the one of lower cost. It needs no scan, and
+// unlike the best of all it does not send every loop's next request to the same target.
 type p2c struct{ draw }
 
-// tie is how much cheaper the second draw must be. Costs that are nearly equal are noise; letting the first draw stand there
-// keeps the shares as the weights say.
+// tie is how much cheaper the second draw must be. Costs that are nearly equal are noise; letting
+// the first draw stand there keeps the shares as the weights say.
 const tie = 1 - 1.0/8
 
 func (b *p2c) pick(now int64, _ uint64, tried []*Member) *Member {
@@ -25,7 +25,8 @@ func (b *p2c) pick(now int64, _ uint64, tried []*Member) *Member {
 	return first
 }
 
-// other draws a member that is not i. A member with nearly all of the weight is not drawn around for ever.
+// other draws a member that is not i. A member with nearly all of the weight is not drawn around
+// for ever.
 func (b *p2c) other(i int) int {
 	n := len(b.l.usable)
 	if n == 2 {
@@ -39,7 +40,8 @@ func (b *p2c) other(i int) int {
 	return (i + 1 + b.l.rng.below(n-1)) % n
 }
 
-// cheapest scans, from a random place on, for the untried member of lowest cost. Only retries come here.
+// cheapest scans, from a random place on, for the untried member of lowest cost. Only retries come
+// here.
 func (b *p2c) cheapest(now int64, tried []*Member) *Member {
 	var best *Member
 	lowest := 0.0

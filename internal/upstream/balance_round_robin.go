@@ -1,7 +1,8 @@
 package upstream
 
-// roundRobin is nginx's smooth weighted round robin: each member gains credit by its share, the richest is taken and pays
-// what all gained. Weights 5, 1, 1 give a a b a c a a and not a a a a a b c.
+// roundRobin is nginx's smooth weighted round robin: each member gains credit by its share, the
+// richest is taken and pays what all gained. Weights 5, 1, 1 give a a b a c a a and not a a a a a b
+// c.
 type roundRobin struct {
 	l      *Local
 	of     []*Member // whom the two below belong to
@@ -11,7 +12,8 @@ type roundRobin struct {
 	begun  bool
 }
 
-// rebuild keeps the credit of members that stay, so that a change elsewhere does not restart the round.
+// rebuild keeps the credit of members that stay, so that a change elsewhere does not restart the
+// round.
 func (b *roundRobin) rebuild() {
 	for i, m := range b.of {
 		m.current = b.credit[i]

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// shares picks n times at one moment, each request ending before the next, and returns each target's part.
+// shares picks n times at one moment, each request ending before the next, and returns each
+// target's part.
 func shares(t *testing.T, l *Local, now int64, n int) []float64 {
 	t.Helper()
 	got := make([]float64, len(l.u.set.Load().targets))
@@ -42,7 +43,8 @@ func TestEveryBalancerKeepsToTheWeightsOfEqualTargets(t *testing.T) {
 				within = 0.06
 			}
 			if p == P2C {
-				// Two different draws of three: the heaviest is in most pairs, and a tie goes to the first draw.
+				// Two different draws of three: the heaviest is in most pairs, and a tie goes to
+				// the first draw.
 				within = 0.02
 			}
 			if got := shares(t, l, w.now, 40000); !near(got, want, within) {
@@ -77,7 +79,8 @@ func TestRoundRobinKeepsItsPlaceWhenATargetLeaves(t *testing.T) {
 	}
 }
 
-// simulate sends requests at an even rate to targets of given latencies and returns how many each got.
+// simulate sends requests at an even rate to targets of given latencies and returns how many each
+// got.
 func simulate(t *testing.T, w *world, l *Local, latencies []time.Duration, gap time.Duration, n int) []int {
 	t.Helper()
 	type ending struct {

@@ -5,12 +5,14 @@ import "time"
 const (
 	budgetSlots = 10
 	budgetSlot  = int64(time.Second)
-	// budgetFloor is how many retries a second are always allowed, over all loops, so that a quiet service may retry at all.
+	// budgetFloor is how many retries a second are always allowed, over all loops, so that a quiet
+	// service may retry at all.
 	budgetFloor = 10.0
 )
 
-// budget bounds a loop's retries to a share of its requests over ten seconds, so that retries cannot become a storm. Retries
-// spend the share first; the floor is a bucket that refills and is only touched when the share is spent.
+// budget bounds a loop's retries to a share of its requests over ten seconds, so that retries
+// cannot become a storm. Retries spend the share first; the floor is a bucket that refills and is
+// only touched when the share is spent.
 type budget struct {
 	share    float64
 	requests [budgetSlots]uint32
@@ -21,7 +23,8 @@ type budget struct {
 	filled             int64
 }
 
-// newBudget is a budget that begins now. Begun at any other time it would forget its first requests at the first turn.
+// newBudget is a budget that begins now. Begun at any other time it would forget its first requests
+// at the first turn.
 func newBudget(share float64, loops int, now int64) budget {
 	rate := budgetFloor / float64(loops)
 	// A bucket smaller than one retry would never allow any.
@@ -50,8 +53,8 @@ func (b *budget) retry(now int64) bool {
 	return true
 }
 
-// turn empties the slots that ten seconds have passed over. Requests count into the slot of the last turn, which is a second
-// old at most, because the loop's sweep turns too.
+// turn empties the slots that ten seconds have passed over. Requests count into the slot of the
+// last turn, which is a second old at most, because the loop's sweep turns too.
 func (b *budget) turn(now int64) {
 	second := max(now/budgetSlot, 0)
 	if second-b.slot >= budgetSlots {

@@ -21,7 +21,8 @@ func TestRetriesAreAShareOfTheRequests(t *testing.T) {
 	if allowed != 200 {
 		t.Errorf("%d retries of 1000 requests, want 200", allowed)
 	}
-	// Nine seconds later the requests still count, and so do the retries; the floor has filled once.
+	// Nine seconds later the requests still count, and so do the retries; the floor has filled
+	// once.
 	if again := allowance(&b, now+9*second); again != 10 {
 		t.Errorf("%d more, want the floor's 10", again)
 	}

@@ -17,7 +17,8 @@ import (
 
 const (
 	lookupTimeout = 5 * time.Second
-	// A TTL is believed within these bounds: zero would be a storm, and a day would outlive the service.
+	// A TTL is believed within these bounds: zero would be a storm, and a day would outlive the
+	// service.
 	leastTTL = time.Second
 	mostTTL  = 5 * time.Minute
 	// staticTTL is for answers that carry none: /etc/hosts and the like.
@@ -26,7 +27,8 @@ const (
 	mostRetry = 30 * time.Second
 )
 
-// follow keeps the addresses of one configured name up to date. It calls first once, after its first lookup.
+// follow keeps the addresses of one configured name up to date. It calls first once, after its
+// first lookup.
 func (u *Upstream) follow(i int, first func()) {
 	defer crash.Guard("in the resolution of an upstream's name")
 	// Neither the host nor its place changes after New; what mu guards is what it resolved to.
@@ -66,7 +68,8 @@ func (u *Upstream) follow(i int, first func()) {
 	}
 }
 
-// resolved takes an answer over. After a failure the last addresses stay: a name server that is down says nothing of the service.
+// resolved takes an answer over. After a failure the last addresses stay: a name server that is
+// down says nothing of the service.
 func (u *Upstream) resolved(i int, now int64, addrs []netip.Addr, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -86,7 +89,8 @@ func (u *Upstream) resolved(i int, now int64, addrs []netip.Addr, err error) {
 	for _, a := range addrs {
 		next = append(next, a.Unmap())
 	}
-	// Sorted, because name servers rotate their answers, and an order that moves would move the hash ring and the round.
+	// Sorted, because name servers rotate their answers, and an order that moves would move the
+	// hash ring and the round.
 	slices.SortFunc(next, netip.Addr.Compare)
 	next = slices.Compact(next)
 	if len(next) > maxNameAddresses {
@@ -102,8 +106,9 @@ func (u *Upstream) resolved(i int, now int64, addrs []netip.Addr, err error) {
 	u.rebuild(now)
 }
 
-// dnsLookup asks for a name's addresses and how long they hold. Go's resolver does the protocol (servers, search domains,
-// /etc/hosts, truncation) but hides the TTLs, so they are read from the answers as they pass by.
+// dnsLookup asks for a name's addresses and how long they hold. Go's resolver does the protocol
+// (servers, search domains, /etc/hosts, truncation) but hides the TTLs, so they are read from the
+// answers as they pass by.
 type dnsLookup struct {
 	server string // "host:port", or empty for the system's
 }
@@ -121,7 +126,8 @@ func (d dnsLookup) lookup(ctx context.Context, host string) ([]netip.Addr, time.
 			if err != nil {
 				return nil, err
 			}
-			// The resolver tells datagrams from streams by the type, so each needs a wrapper of its own.
+			// The resolver tells datagrams from streams by the type, so each needs a wrapper of its
+			// own.
 			if udp, ok := c.(*net.UDPConn); ok {
 				return &datagrams{UDPConn: udp, seen: seen}, nil
 			}
@@ -135,8 +141,9 @@ func (d dnsLookup) lookup(ctx context.Context, host string) ([]netip.Addr, time.
 	return routable(addrs), seen.least(), nil
 }
 
-// routable leaves out the addresses of a family that this machine has no route for, where a name has both: half the targets of a
-// dual-stack name would fail in a network without IPv6. Connecting a datagram socket asks the kernel and sends nothing.
+// routable leaves out the addresses of a family that this machine has no route for, where a name
+// has both: half the targets of a dual-stack name would fail in a network without IPv6. Connecting
+// a datagram socket asks the kernel and sends nothing.
 func routable(addrs []netip.Addr) []netip.Addr {
 	var reached []netip.Addr
 	for _, a := range addrs {
@@ -206,7 +213,8 @@ func (c *datagrams) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// stream shows each message of a TCP connection to ttls: two bytes of length, then the message (RFC 1035, 4.2.2).
+// stream shows each message of a TCP connection to ttls: two bytes of length, then the message (RFC
+// 1035, 4.2.2).
 type stream struct {
 	net.Conn
 	seen *ttls

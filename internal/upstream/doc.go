@@ -1,8 +1,10 @@
-// Package upstream holds the named services that a gateway sends to: which targets each has, which of them may be used,
-// which one is next, how many connections to it are open, and whether a failed request may be tried again.
+// Package upstream holds the named services that a gateway sends to: which targets each has, which
+// of them may be used, which one is next, how many connections to it are open, and whether a failed
+// request may be tried again.
 //
-// It dials nothing that carries traffic and reads no byte of it: a connection is the data plane's own type, seen here only
-// through Conn. It must not know of configs, routes, protocols or exchanges.
+// It dials nothing that carries traffic and reads no byte of it: a connection is the data plane's
+// own type, seen here only through Conn. It must not know of configs, routes, protocols or
+// exchanges.
 //
 // Three kinds of state live here, and the kind decides who may touch what:
 //

@@ -17,12 +17,13 @@ import (
 const (
 	// maxChecks bounds the health checks of an upstream that are under way at once.
 	maxChecks = 64
-	// checkBody is how much of a check's answer is read, so that a small one does not end in a reset.
+	// checkBody is how much of a check's answer is read, so that a small one does not end in a
+	// reset.
 	checkBody = 64 << 10
 	// deepFirst is the time within which the first deep check is made.
 	deepFirst = 10 * time.Second
-	// deepHurry is how many light intervals pass between deep checks whose results differ from the verdict: at five minutes each,
-	// three failures would be noticed after a quarter of an hour.
+	// deepHurry is how many light intervals pass between deep checks whose results differ from the
+	// verdict: at five minutes each, three failures would be noticed after a quarter of an hour.
 	deepHurry = 10
 )
 
@@ -57,8 +58,8 @@ func (u *Upstream) draw(interval time.Duration) time.Duration {
 	return time.Duration(u.draws.next() % uint64(interval))
 }
 
-// ask makes one kind of check of one target until ctx ends. The first comes after a random part of the interval, so that
-// targets, and gateways, that begin together do not ask together.
+// ask makes one kind of check of one target until ctx ends. The first comes after a random part of
+// the interval, so that targets, and gateways, that begin together do not ask together.
 func (u *Upstream) ask(ctx context.Context, t *Target, c check, first time.Duration) {
 	defer crash.Guard("in a health check")
 	timer := time.NewTimer(first)
@@ -107,7 +108,8 @@ func (u *Upstream) checked(t *Target, c check, now int64, err error) time.Durati
 	return c.interval
 }
 
-// httpProbe asks a target. Each check has a connection of its own: one that is kept would only show that this connection works.
+// httpProbe asks a target. Each check has a connection of its own: one that is kept would only show
+// that this connection works.
 func (u *Upstream) httpProbe(ctx context.Context, t *Target, path string) error {
 	transport := &http.Transport{
 		DisableKeepAlives:      true,
@@ -146,8 +148,9 @@ func (u *Upstream) httpProbe(ctx context.Context, t *Target, path string) error 
 // dialPause is the time between two tries to connect to a unix socket whose accept queue is full.
 const dialPause = 10 * time.Millisecond
 
-// dialTarget connects to a target. A unix socket whose accept queue is full refuses at once, where TCP waits for
-// room: it is tried again until ctx ends, as traffic does, so that a burst alone takes no target out.
+// dialTarget connects to a target. A unix socket whose accept queue is full refuses at once, where
+// TCP waits for room: it is tried again until ctx ends, as traffic does, so that a burst alone
+// takes no target out.
 func dialTarget(ctx context.Context, a Address) (net.Conn, error) {
 	var d net.Dialer
 	if !a.Unix() {

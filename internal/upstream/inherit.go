@@ -1,8 +1,9 @@
 package upstream
 
-// Inherit takes over what another upstream of the same name knows, because its config changed: whose checks failed, who is
-// ejected, what an operator took out, and to which addresses names resolved. Without it a reload would send traffic to targets
-// that are known to be down. Connections are not taken over: they end with the requests of the old snapshot. Call it before
+// Inherit takes over what another upstream of the same name knows, because its config changed:
+// whose checks failed, who is ejected, what an operator took out, and to which addresses names
+// resolved. Without it a reload would send traffic to targets that are known to be down.
+// Connections are not taken over: they end with the requests of the old snapshot. Call it before
 // Start; the other may be in use.
 func (u *Upstream) Inherit(from *Upstream) {
 	from.mu.Lock()
@@ -37,8 +38,9 @@ func (u *Upstream) Inherit(from *Upstream) {
 	u.version.Add(1)
 }
 
-// inherit copies what another target with the same address knows, as far as these options have a use for it: a verdict of a
-// check that is no longer made would never be lifted. Both upstreams' mu are held.
+// inherit copies what another target with the same address knows, as far as these options have a
+// use for it: a verdict of a check that is no longer made would never be lifted. Both upstreams' mu
+// are held.
 func (t *Target) inherit(old *Target, o Options) {
 	keep := stateDrained
 	if o.Active != nil {

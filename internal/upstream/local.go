@@ -81,16 +81,17 @@ func newLocal(u *Upstream, loop int) *Local {
 // Upstream is what this is a view of.
 func (l *Local) Upstream() *Upstream { return l.u }
 
-// Panicking says whether too few targets are usable, so that those that are down are used too. It is never so when the checks
-// have found every target down.
+// Panicking says whether too few targets are usable, so that those that are down are used too. It
+// is never so when the checks have found every target down.
 func (l *Local) Panicking() bool { return l.panicking }
 
-// Pick chooses a target for a request. key is what consistent hashing hashed (see HashKey), 0 for none; other policies ignore
-// it. tried are members that this request has met already: another is taken where there is one. It returns nil and the reason
-// when none may be used. It does not allocate unless targets changed.
+// Pick chooses a target for a request. key is what consistent hashing hashed (see HashKey), 0 for
+// none; other policies ignore it. tried are members that this request has met already: another is
+// taken where there is one. It returns nil and the reason when none may be used. It does not
+// allocate unless targets changed.
 //
-// The steady state costs one load of a shared word: everything that decides is in the loop's own memory, rebuilt only
-// when the version moved or slow start's next step is due.
+// The steady state costs one load of a shared word: everything that decides is in the loop's own
+// memory, rebuilt only when the version moved or slow start's next step is due.
 func (l *Local) Pick(now int64, key uint64, tried []*Member) (*Member, Unavailable) {
 	if l.u.version.Load() != l.seen || now >= l.refreshAt {
 		l.refresh(now)
@@ -104,7 +105,8 @@ func (l *Local) Pick(now int64, key uint64, tried []*Member) (*Member, Unavailab
 	return l.balancer.pick(now, key, nil), None
 }
 
-// refresh rebuilds the view. The version is read before what it stands for: a change meanwhile makes the next Pick come again.
+// refresh rebuilds the view. The version is read before what it stands for: a change meanwhile
+// makes the next Pick come again.
 func (l *Local) refresh(now int64) {
 	if l.closed {
 		return
@@ -125,8 +127,9 @@ func (l *Local) refresh(now int64) {
 			}
 		}
 	}
-	// When all are down the checks have asked each of them: one failed request more helps nobody, so there is no panic, but
-	// an answer at once. Ejections are guesses from traffic, and a few failed checks may be the checks' own fault.
+	// When all are down the checks have asked each of them: one failed request more helps nobody,
+	// so there is no panic, but an answer at once. Ejections are guesses from traffic, and a few
+	// failed checks may be the checks' own fault.
 	l.panicking = down < eligible && float64(well) < l.u.options.Panic*float64(eligible)
 	l.usable, l.refreshAt = l.usable[:0], never
 	total := 0.0
@@ -168,8 +171,8 @@ func (l *Local) ramp(m *Member, now int64) {
 	m.share = float64(m.target.weight) * m.ramp
 }
 
-// adopt takes a new set of targets over. Members of targets that stay are kept; the others close what is idle and let what is
-// busy finish.
+// adopt takes a new set of targets over. Members of targets that stay are kept; the others close
+// what is idle and let what is busy finish.
 func (l *Local) adopt(s *set, now int64) {
 	kept := make(map[*Target]*Member, len(l.members))
 	for _, m := range l.members {
@@ -195,8 +198,9 @@ func (l *Local) adopt(s *set, now int64) {
 	l.usable = make([]*Member, 0, len(l.members))
 }
 
-// Sweep does what is due about once a second: it takes changes over, ends waits that were too long, closes connections that were
-// idle too long, hands surplus ones to the spare lists, and tells the targets how many requests succeeded. Loop only.
+// Sweep does what is due about once a second: it takes changes over, ends waits that were too long,
+// closes connections that were idle too long, hands surplus ones to the spare lists, and tells the
+// targets how many requests succeeded. Loop only.
 func (l *Local) Sweep(now int64) {
 	if l.closed {
 		return
@@ -228,8 +232,9 @@ func (m *Member) fold() {
 	m.foldedRequests, m.foldedFailures = m.requests, m.failures
 }
 
-// Close gives the loop's part of the upstream up: idle connections are closed, those who wait are refused, and busy connections
-// are closed when they come back. Pick finds nothing afterwards. See Upstream.Close for when. Loop only.
+// Close gives the loop's part of the upstream up: idle connections are closed, those who wait are
+// refused, and busy connections are closed when they come back. Pick finds nothing afterwards. See
+// Upstream.Close for when. Loop only.
 func (l *Local) Close(now int64) {
 	if l.closed {
 		return

@@ -37,8 +37,9 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// Member is one target as one loop sees it: what this loop has outstanding there, how quick it is, and the loop's pool of
-// connections to it. Only the loop may use it. It stays valid after its target is gone, until its last request ends.
+// Member is one target as one loop sees it: what this loop has outstanding there, how quick it is,
+// and the loop's pool of connections to it. Only the loop may use it. It stays valid after its
+// target is gone, until its last request ends.
 type Member struct {
 	Pool
 
@@ -60,14 +61,15 @@ type Member struct {
 const (
 	// ewmaTime is the time constant of the latency estimate, as in Finagle and linkerd.
 	ewmaTime = 10e9
-	// failureFactor is by how much a failure looks slower than the target usually is, so that failing quickly does not look like
-	// being quick.
+	// failureFactor is by how much a failure looks slower than the target usually is, so that
+	// failing quickly does not look like being quick.
 	failureFactor = 5
 	// failureLeast and failureMost bound what one failure is taken for, in nanoseconds.
 	failureLeast = 1e6
 	failureMost  = 1e9
-	// unsampledCost is the cost of each outstanding request at a target that has answered none yet. It gets the first request
-	// gladly, and the next ones only when nobody else can take them: a black hole would otherwise look free for ever.
+	// unsampledCost is the cost of each outstanding request at a target that has answered none yet.
+	// It gets the first request gladly, and the next ones only when nobody else can take them: a
+	// black hole would otherwise look free for ever.
 	unsampledCost = 10e9
 )
 
@@ -80,8 +82,8 @@ func (m *Member) Outstanding() int { return m.outstanding }
 // Begin counts a try that starts. Each Begin needs one End. Loop only; it does not allocate.
 func (m *Member) Begin(_ int64) { m.outstanding++ }
 
-// End counts a try that is over. latency is the time to the response head (or to the failure), in nanoseconds. Loop only; it
-// does not allocate.
+// End counts a try that is over. latency is the time to the response head (or to the failure), in
+// nanoseconds. Loop only; it does not allocate.
 func (m *Member) End(now int64, o Outcome, latency int64) {
 	if m.outstanding--; invariant.On && m.outstanding < 0 {
 		panic("upstream: a try was ended twice, or never begun")
@@ -103,17 +105,19 @@ func (m *Member) End(now int64, o Outcome, latency int64) {
 	m.requests++
 }
 
-// observe feeds the peak-sensitive average: a sample above it is believed at once, one below only as time passes.
+// observe feeds the peak-sensitive average: a sample above it is believed at once, one below only
+// as time passes.
 func (m *Member) observe(now int64, sample float64) {
 	old := fade(now - m.sampled)
 	m.sampled, m.ewma = now, max(sample, m.ewma*old+sample*(1-old), 1)
 }
 
-// latency is the estimate at a time: without samples it fades, so that a target that was slow once is asked again.
+// latency is the estimate at a time: without samples it fades, so that a target that was slow once
+// is asked again.
 func (m *Member) latency(now int64) float64 { return m.ewma * fade(now-m.sampled) }
 
-// cost is what one more request would meet: latency × requests ahead, these taken relative to the member's share. A lower
-// cost is better.
+// cost is what one more request would meet: latency × requests ahead, these taken relative to the
+// member's share. A lower cost is better.
 func (m *Member) cost(now int64) float64 {
 	if m.ewma == 0 {
 		return unsampledCost * float64(m.outstanding)

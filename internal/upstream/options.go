@@ -37,12 +37,13 @@ const (
 type TargetOption struct {
 	// Address is "host:port", "[v6]:port" or "unix:/path".
 	Address string
-	// Weight is the target's share against the others', 0 to 1000. 0 takes it out of use. A name's weight is that of each of
-	// its addresses.
+	// Weight is the target's share against the others', 0 to 1000. 0 takes it out of use. A name's
+	// weight is that of each of its addresses.
 	Weight int
 }
 
-// ActiveOptions say how targets are asked whether they are well. Zero durations and counts mean their defaults.
+// ActiveOptions say how targets are asked whether they are well. Zero durations and counts mean
+// their defaults.
 type ActiveOptions struct {
 	Path           string        // of the light check; required
 	Host           string        // Host header; empty for the target's address
@@ -64,8 +65,9 @@ type PassiveOptions struct {
 	MaxEjected            float64       // the largest share ejected at once, 0 to 1
 }
 
-// Options are what a config says of an upstream. Where a zero would make no sense it means the default given; elsewhere zero is
-// zero, so start from DefaultOptions. They are not changed after New.
+// Options are what a config says of an upstream. Where a zero would make no sense it means the
+// default given; elsewhere zero is zero, so start from DefaultOptions. They are not changed after
+// New.
 type Options struct {
 	Targets   []TargetOption
 	Policy    Policy
@@ -73,8 +75,8 @@ type Options struct {
 
 	Active  *ActiveOptions // nil for none
 	Passive PassiveOptions
-	// Panic is the share of targets that must be usable, 0 to 1; under it all are used, unless the active checks have found every
-	// one of them down; 0 turns that off.
+	// Panic is the share of targets that must be usable, 0 to 1; under it all are used, unless the
+	// active checks have found every one of them down; 0 turns that off.
 	Panic float64
 
 	MaxConnections int           // to one target, over all loops; 0 means 1024
@@ -85,9 +87,11 @@ type Options struct {
 
 	RetryBudget float64 // the share of requests that may be retries, 0 to 1
 
-	// TLS, when not nil, is how health checks speak to targets. It is cloned; a ServerName in it goes before the target's host.
+	// TLS, when not nil, is how health checks speak to targets. It is cloned; a ServerName in it
+	// goes before the target's host.
 	TLS *tls.Config
-	// TLSIdentity is a text that is equal when the TLS settings are, because a tls.Config cannot be compared.
+	// TLSIdentity is a text that is equal when the TLS settings are, because a tls.Config cannot be
+	// compared.
 	TLSIdentity string
 }
 
@@ -114,8 +118,8 @@ func DefaultOptions(targets ...string) Options {
 type Env struct {
 	// Loops is how many event loops there are, at least 1.
 	Loops int
-	// Post runs f on a loop, soon, and may be called from any goroutine. It must not run f before it returns. It may drop f when
-	// the loop has ended.
+	// Post runs f on a loop, soon, and may be called from any goroutine. It must not run f before
+	// it returns. It may drop f when the loop has ended.
 	Post func(loop int, f func())
 	// Now is the monotonic clock, in nanoseconds, whose values the loops pass as now.
 	Now func() int64
@@ -127,7 +131,8 @@ type Env struct {
 	Seed uint64
 	// Probe is one health check of a target, in place of the upstream's own. Nil for that.
 	Probe func(ctx context.Context, target Address, path string) error
-	// Lookup asks for a host's addresses and how long they hold, for an upstream, in place of DNS. Nil for DNS.
+	// Lookup asks for a host's addresses and how long they hold, for an upstream, in place of DNS.
+	// Nil for DNS.
 	Lookup func(ctx context.Context, upstream, host string) ([]netip.Addr, time.Duration, error)
 }
 
@@ -212,8 +217,8 @@ func (a *ActiveOptions) check() error {
 	return nil
 }
 
-// SameAs says whether the upstream was made with options that mean the same, so that a reload can keep it with all its state.
-// The TLS settings are compared by TLSIdentity.
+// SameAs says whether the upstream was made with options that mean the same, so that a reload can
+// keep it with all its state. The TLS settings are compared by TLSIdentity.
 func (u *Upstream) SameAs(o Options) bool {
 	o, err := o.checked()
 	if err != nil {

@@ -13,18 +13,20 @@ const (
 	judgeSpread = 10 * time.Millisecond
 	// ratesEvery is the interval over which success rates are compared.
 	ratesEvery = 10 * time.Second
-	// ratesRequests is how many requests a target needs in the interval for its rate to mean something.
+	// ratesRequests is how many requests a target needs in the interval for its rate to mean
+	// something.
 	ratesRequests = 100
 	// ratesTargets is how many such targets there must be.
 	ratesTargets = 3
-	// ratesSpread is the least standard deviation that peers are taken to have. Peers without a single failure would otherwise
-	// make an outcast of a target with one.
+	// ratesSpread is the least standard deviation that peers are taken to have. Peers without a
+	// single failure would otherwise make an outcast of a target with one.
 	ratesSpread = 0.05
 	// longestRow bounds how much longer each ejection in a row is.
 	longestRow = 10
 )
 
-// failed counts a failure of real traffic. It runs on loops: it only counts, and tells the judge when there is something to judge.
+// failed counts a failure of real traffic. It runs on loops: it only counts, and tells the judge
+// when there is something to judge.
 func (u *Upstream) failed(t *Target) {
 	n := t.fails.Add(1)
 	if n == math.MaxInt32 {
@@ -40,7 +42,8 @@ func (u *Upstream) failed(t *Target) {
 	}
 }
 
-// judge ejects targets and takes them back, once a second and whenever a target has failed often enough.
+// judge ejects targets and takes them back, once a second and whenever a target has failed often
+// enough.
 func (u *Upstream) judge() {
 	defer crash.Guard("in the passive health checks")
 	u.mu.Lock()
@@ -120,8 +123,9 @@ type rate struct {
 	success float64
 }
 
-// compare ejects targets whose success rate is far under that of their peers. Each is compared with the others only: counted
-// among three, no target can be more than 1.4 deviations from a mean that it is part of.
+// compare ejects targets whose success rate is far under that of their peers. Each is compared with
+// the others only: counted among three, no target can be more than 1.4 deviations from a mean that
+// it is part of.
 func (u *Upstream) compare(targets []*Target, now int64) {
 	var rates []rate
 	for _, t := range targets {

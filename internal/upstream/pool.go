@@ -4,16 +4,19 @@ import "plimsoll/internal/invariant"
 
 // Conn is the data plane's connection to a target, as a pool sees it. It belongs to one loop.
 type Conn interface {
-	// Retire closes an idle connection, on its loop. It must not call the pool: the pool has counted it off already.
+	// Retire closes an idle connection, on its loop. It must not call the pool: the pool has
+	// counted it off already.
 	Retire()
-	// Detach takes an idle connection off its loop, so that another may have it. False means that it cannot (it holds bytes,
-	// say) and is still what it was. After true the Conn is not used again.
+	// Detach takes an idle connection off its loop, so that another may have it. False means that
+	// it cannot (it holds bytes, say) and is still what it was. After true the Conn is not used
+	// again.
 	Detach() (Parked, bool)
 }
 
 // Parked is a connection that belongs to no loop.
 type Parked interface {
-	// Attach makes it an idle connection of a loop, on which it is called. False means that it was found dead and is closed.
+	// Attach makes it an idle connection of a loop, on which it is called. False means that it was
+	// found dead and is closed.
 	Attach(loop int) (Conn, bool)
 	// Discard closes it. It may be called from any goroutine.
 	Discard()
@@ -25,10 +28,12 @@ type idleConn struct {
 	since int64
 }
 
-// Pool is one loop's idle connections to one target, and its part in the count of those that are open. Only the loop may use it.
+// Pool is one loop's idle connections to one target, and its part in the count of those that are
+// open. Only the loop may use it.
 //
-// Idle ones are a stack: the newest goes first, so that a pool that is larger than the load needs grows old at its bottom, where
-// the sweep finds it, and so that the connection least likely to have been closed by the other side is the one in use.
+// Idle ones are a stack: the newest goes first, so that a pool that is larger than the load needs
+// grows old at its bottom, where the sweep finds it, and so that the connection least likely to
+// have been closed by the other side is the one in use.
 type Pool struct {
 	target *Target
 	local  *Local
@@ -39,8 +44,9 @@ type Pool struct {
 	reused uint64
 }
 
-// Get takes an idle connection, the one used last first. Without one of its own it looks where other loops leave theirs. When
-// there is none at all, ask Open. Loop only; it does not allocate, and takes a lock only when a spare connection is there.
+// Get takes an idle connection, the one used last first. Without one of its own it looks where
+// other loops leave theirs. When there is none at all, ask Open. Loop only; it does not allocate,
+// and takes a lock only when a spare connection is there.
 func (p *Pool) Get(now int64) (Conn, bool) {
 	if c, ok := p.pop(); ok {
 		p.reused++
@@ -83,8 +89,9 @@ func (p *Pool) fetch(now int64) (Conn, bool) {
 	return nil, false
 }
 
-// Put gives back a connection that is ready for another request. It is kept, or goes to a request that waits, or is retired.
-// The caller does not touch it afterwards. Loop only; it does not allocate once the stack has grown.
+// Put gives back a connection that is ready for another request. It is kept, or goes to a request
+// that waits, or is retired. The caller does not touch it afterwards. Loop only; it does not
+// allocate once the stack has grown.
 func (p *Pool) Put(c Conn, now int64) {
 	if p.gone {
 		p.retireOne(c)
@@ -94,8 +101,8 @@ func (p *Pool) Put(c Conn, now int64) {
 	if own := p.local.own; !own.mayIdle.Load() {
 		own.mayIdle.Store(true)
 	}
-	// The order matters: first the connection is there to be found, then it is asked who waits. Wait does it the other way
-	// round, so one of the two sees the other.
+	// The order matters: first the connection is there to be found, then it is asked who waits.
+	// Wait does it the other way round, so one of the two sees the other.
 	if p.local.u.queues.waiting.Load() != 0 {
 		p.local.relieve(p.member, now)
 	}
@@ -104,8 +111,8 @@ func (p *Pool) Put(c Conn, now int64) {
 	}
 }
 
-// surplus finds a place between the loops for a connection that cannot stay, or retires it. wanted says that another loop's
-// request waits for it.
+// surplus finds a place between the loops for a connection that cannot stay, or retires it. wanted
+// says that another loop's request waits for it.
 func (p *Pool) surplus(c Conn, since int64, wanted bool) {
 	if wanted || p.target.spare.room() {
 		if s, ok := c.Detach(); ok {
@@ -131,8 +138,8 @@ func (p *Pool) count(by int64) {
 	}
 }
 
-// Drop takes out an idle connection that the other side has closed, and counts it off; the caller closes it. False means that
-// it was not idle here. Loop only.
+// Drop takes out an idle connection that the other side has closed, and counts it off; the caller
+// closes it. False means that it was not idle here. Loop only.
 func (p *Pool) Drop(c Conn, now int64) bool {
 	for i := range p.idle {
 		if p.idle[i].conn == c {
@@ -146,9 +153,9 @@ func (p *Pool) Drop(c Conn, now int64) bool {
 	return false
 }
 
-// Open asks whether one more connection to the target may be opened, and counts it when it may: the caller then owes a Closed
-// when it could not be opened, or is closed in use. While requests wait for a connection, newcomers get none: they wait too.
-// Loop only; it does not allocate.
+// Open asks whether one more connection to the target may be opened, and counts it when it may: the
+// caller then owes a Closed when it could not be opened, or is closed in use. While requests wait
+// for a connection, newcomers get none: they wait too. Loop only; it does not allocate.
 func (p *Pool) Open() bool {
 	return p.local.u.queues.waiting.Load() == 0 && p.reserve()
 }
@@ -166,7 +173,8 @@ func (p *Pool) reserve() bool {
 	}
 }
 
-// Closed counts off a connection that was in use or being opened. A request that waits may take its place. Loop only.
+// Closed counts off a connection that was in use or being opened. A request that waits may take its
+// place. Loop only.
 func (p *Pool) Closed(now int64) {
 	p.count(-1)
 	if p.local.u.queues.waiting.Load() != 0 {
@@ -192,8 +200,9 @@ func (p *Pool) ready() bool {
 	return len(p.idle) > 0 || p.target.spare.n.Load() > 0 || p.target.open.Load() < int64(p.local.u.options.MaxConnections)
 }
 
-// park moves connections from the bottom of the stack to the spare list, at most n, and returns how many left the stack. Those
-// for which there is no room are retired. When they are wanted by requests of other loops there always is.
+// park moves connections from the bottom of the stack to the spare list, at most n, and returns how
+// many left the stack. Those for which there is no room are retired. When they are wanted by
+// requests of other loops there always is.
 func (p *Pool) park(n int, wanted bool) int {
 	n = min(n, len(p.idle))
 	for _, c := range p.idle[:n] {
@@ -213,7 +222,8 @@ func (p *Pool) cut(n int) {
 	p.idle = p.idle[:kept]
 }
 
-// sweep closes connections that were idle too long, and parks those beyond one that have not been used for a while.
+// sweep closes connections that were idle too long, and parks those beyond one that have not been
+// used for a while.
 func (p *Pool) sweep(now int64) {
 	before := now - int64(p.local.u.options.IdleTimeout)
 	old := 0

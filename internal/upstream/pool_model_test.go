@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPoolModel does random things on several loops, with posts delayed at random, and checks after each what must always hold,
-// and at the end that everybody who waited was served.
+// TestPoolModel does random things on several loops, with posts delayed at random, and checks after
+// each what must always hold, and at the end that everybody who waited was served.
 func TestPoolModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		loops := rapid.IntRange(1, 3).Draw(rt, "loops")

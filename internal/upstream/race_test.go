@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// realLoop is a goroutine that behaves as an event loop: what is posted to it runs on it, and it sleeps when it has nothing to do.
+// realLoop is a goroutine that behaves as an event loop: what is posted to it runs on it, and it
+// sleeps when it has nothing to do.
 type realLoop struct {
 	mu     sync.Mutex
 	posted []func()
@@ -55,7 +56,8 @@ func (c *raceConn) Detach() (Parked, bool)       { c.loop = -1; return c, true }
 func (c *raceConn) Attach(loop int) (Conn, bool) { c.loop = loop; return c, true }
 func (c *raceConn) Discard()                     { c.end() }
 
-// traffic sends requests over one loop until all have been served, and finishes them in random order.
+// traffic sends requests over one loop until all have been served, and finishes them in random
+// order.
 type traffic struct {
 	t    *testing.T
 	l    *Local
@@ -157,7 +159,8 @@ func TestNoWakeUpIsLostBetweenLoops(t *testing.T) {
 	}
 }
 
-// share sends requests over four loops to one target or more, with few connections, and with changes to the targets when asked.
+// share sends requests over four loops to one target or more, with few connections, and with
+// changes to the targets when asked.
 func share(t *testing.T, most, each int, changes bool) {
 	const loops = 4
 	real := make([]*realLoop, loops)
@@ -191,7 +194,8 @@ func share(t *testing.T, most, each int, changes bool) {
 			if finished.Add(1) == loops {
 				close(stop)
 			}
-			// A loop without requests of its own still answers: others may want its idle connections.
+			// A loop without requests of its own still answers: others may want its idle
+			// connections.
 			for {
 				real[i].runPosted()
 				select {
@@ -224,7 +228,8 @@ func share(t *testing.T, most, each int, changes bool) {
 	}
 }
 
-// churn changes the set of targets and their states while there is traffic, and lets the loops sweep after each change.
+// churn changes the set of targets and their states while there is traffic, and lets the loops
+// sweep after each change.
 func churn(u *Upstream, loops []*realLoop, a, b netip.Addr, stop chan struct{}) {
 	for n := 0; ; n++ {
 		select {

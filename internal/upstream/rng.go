@@ -2,7 +2,8 @@ package upstream
 
 import "math/bits"
 
-// rng is a loop's own generator (xorshift64*): one word of state, no lock, repeatable from its seed. Nothing secret hangs on it.
+// rng is a loop's own generator (xorshift64*): one word of state, no lock, repeatable from its
+// seed. Nothing secret hangs on it.
 type rng struct{ state uint64 }
 
 func newRNG(seed uint64) rng {
@@ -36,8 +37,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// HashKey is the key for Pick of what a request is hashed by. It is the same in every process, so that several gateways agree,
-// and is never 0. It does not allocate.
+// HashKey is the key for Pick of what a request is hashed by. It is the same in every process, so
+// that several gateways agree, and is never 0. It does not allocate.
 func HashKey(b []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, c := range b {

@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write what the scripts say now into testdata")
 
-// TestScripts runs the files of testdata. A line is a command; the lines under it that begin with "->" are the upstream as it
-// then is: each target's state, and which targets may be picked.
+// TestScripts runs the files of testdata. A line is a command; the lines under it that begin with
+// "->" are the upstream as it then is: each target's state, and which targets may be picked.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

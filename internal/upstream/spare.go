@@ -6,10 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// spare is where loops leave idle connections of a target for each other, so that many loops do not mean many times the
-// connections. A connection here belongs to no loop; it still counts in Target.open.
+// spare is where loops leave idle connections of a target for each other, so that many loops do not
+// mean many times the connections. A connection here belongs to no loop; it still counts in
+// Target.open.
 //
-// n may be read without the lock, so that a loop takes the lock only when there is something. It is written under it.
+// n may be read without the lock, so that a loop takes the lock only when there is something. It is
+// written under it.
 type spare struct {
 	n     atomic.Int32
 	bound int
@@ -24,7 +26,8 @@ type parked struct {
 	since int64 // when it became idle
 }
 
-// put leaves a connection here. It refuses when the list is closed, or full and nobody waits for the connection: the caller keeps it.
+// put leaves a connection here. It refuses when the list is closed, or full and nobody waits for
+// the connection: the caller keeps it.
 func (s *spare) put(p Parked, since int64, wanted bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,8 +57,8 @@ func (s *spare) get() (Parked, bool) {
 	return p, true
 }
 
-// expire closes the connections that have been idle since before a time, and those beyond the bound which were wanted and not fetched,
-// and returns how many.
+// expire closes the connections that have been idle since before a time, and those beyond the bound
+// which were wanted and not fetched, and returns how many.
 func (s *spare) expire(before int64) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

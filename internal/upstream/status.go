@@ -17,11 +17,13 @@ type TargetStatus struct {
 	Address string
 	Host    string
 	Weight  int
-	// State is "up", "down", "deep check down", "ejected", "drained" or "weight 0": the most lasting reason.
+	// State is "up", "down", "deep check down", "ejected", "drained" or "weight 0": the most
+	// lasting reason.
 	State string
 	// Usable says that nothing keeps it from being picked.
 	Usable bool
-	// Why says what keeps it from being used, or what brought it back; ChangedAgo is how long the last change is ago.
+	// Why says what keeps it from being used, or what brought it back; ChangedAgo is how long the
+	// last change is ago.
 	Why        string
 	ChangedAgo time.Duration
 	Light      *CheckStatus
@@ -30,7 +32,8 @@ type TargetStatus struct {
 	ConsecutiveFailures int
 	Ejections           uint64
 	EjectedFor          time.Duration
-	// Connections open over all loops, being dialled included; Spare are those that lie between the loops.
+	// Connections open over all loops, being dialled included; Spare are those that lie between the
+	// loops.
 	Connections int
 	Spare       int
 }
@@ -109,8 +112,9 @@ type MemberReport struct {
 	Failures    uint64
 }
 
-// Members copies what the loop knows of its targets, at most so many from the index from on: an upstream may have thousands, and
-// whoever asks must not keep the loop from its work. It is empty when there are no more. Loop only.
+// Members copies what the loop knows of its targets, at most so many from the index from on: an
+// upstream may have thousands, and whoever asks must not keep the loop from its work. It is empty
+// when there are no more. Loop only.
 func (l *Local) Members(now int64, from, most int) (list []MemberReport) {
 	for i := from; i < min(from+most, len(l.members)); i++ {
 		m := l.members[i]
@@ -133,8 +137,8 @@ type Load struct {
 	Idle        int // connections; those between the loops are not among them
 }
 
-// AddLoad adds what the loop knows to sum, its targets from the index from on and at most so many. It returns the index to go on at,
-// 0 when there are no more. It does not allocate. Loop only.
+// AddLoad adds what the loop knows to sum, its targets from the index from on and at most so many.
+// It returns the index to go on at, 0 when there are no more. It does not allocate. Loop only.
 func (l *Local) AddLoad(sum *Load, from, most int) (next int) {
 	if from == 0 {
 		sum.Waiting += l.waiters.n

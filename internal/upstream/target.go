@@ -22,8 +22,9 @@ const stateChecked = stateDown | stateDeepDown
 
 // Target is one address of an upstream, shared by all loops.
 //
-// Loops read state and readyAt when the upstream's version moved, and fails at the end of each request; all three change
-// rarely. Everything that loops write often enough to matter is on cache lines of its own. The rest belongs to Upstream.mu.
+// Loops read state and readyAt when the upstream's version moved, and fails at the end of each
+// request; all three change rarely. Everything that loops write often enough to matter is on cache
+// lines of its own. The rest belongs to Upstream.mu.
 type Target struct {
 	addr   Address
 	weight int
@@ -60,8 +61,8 @@ func (t *Target) Address() Address { return t.addr }
 // Weight is the configured one.
 func (t *Target) Weight() int { return t.weight }
 
-// eligible says whether the target counts among those that could be used: the panic threshold is a share of these, and
-// panic never uses another.
+// eligible says whether the target counts among those that could be used: the panic threshold is a
+// share of these, and panic never uses another.
 func (t *Target) eligible(state uint32) bool {
 	return t.weight > 0 && state&(stateDrained|stateGone) == 0
 }
@@ -115,7 +116,8 @@ type streak struct {
 	at        int64
 }
 
-// add counts one result and reports whether up or down changed by it. Before any result a target is up.
+// add counts one result and reports whether up or down changed by it. Before any result a target is
+// up.
 func (s *streak) add(now int64, err error, unhealthyAfter, healthyAfter int) bool {
 	s.asked, s.at = true, now
 	if err != nil {

@@ -30,15 +30,17 @@ type entry struct {
 	at     int64        // of the last answer
 }
 
-// Upstream is a named service. Its methods may be called from any goroutine, except where they say otherwise.
+// Upstream is a named service. Its methods may be called from any goroutine, except where they say
+// otherwise.
 type Upstream struct {
 	name    string
 	options Options
 	env     Env
 	log     *slog.Logger
 
-	// version moves after every change that a loop must see: the set of targets, or the state of one. Loops read it for each
-	// request, so it shares its cache line with nothing that is written more often.
+	// version moves after every change that a loop must see: the set of targets, or the state of
+	// one. Loops read it for each request, so it shares its cache line with nothing that is written
+	// more often.
 	_       [64]byte
 	version atomic.Uint64
 	set     atomic.Pointer[set]
@@ -68,7 +70,8 @@ type Upstream struct {
 	lookup func(ctx context.Context, host string) ([]netip.Addr, time.Duration, error)
 }
 
-// New makes an upstream from options. Addresses that need no lookup are targets at once. Nothing runs before Start.
+// New makes an upstream from options. Addresses that need no lookup are targets at once. Nothing
+// runs before Start.
 func New(name string, o Options, e Env) (*Upstream, error) {
 	o, err := o.checked()
 	if err != nil {
@@ -125,7 +128,8 @@ func New(name string, o Options, e Env) (*Upstream, error) {
 // Name is the upstream's name.
 func (u *Upstream) Name() string { return u.name }
 
-// Hosts are the hosts of the configured targets, as Address.Host says them, in the configured order.
+// Hosts are the hosts of the configured targets, as Address.Host says them, in the configured
+// order.
 func (u *Upstream) Hosts() (hosts []string) {
 	for i := range u.entries {
 		hosts = append(hosts, u.entries[i].addr.Host)
@@ -136,8 +140,9 @@ func (u *Upstream) Hosts() (hosts []string) {
 // Local is a loop's own view. Only that loop may use it.
 func (u *Upstream) Local(loop int) *Local { return u.locals[loop] }
 
-// Start begins health checks, ejection and lookups. It waits for the first answers of DNS, at most two seconds; without them
-// the upstream begins with the targets it has and says so. Call it once, and for several upstreams at the same time.
+// Start begins health checks, ejection and lookups. It waits for the first answers of DNS, at most
+// two seconds; without them the upstream begins with the targets it has and says so. Call it once,
+// and for several upstreams at the same time.
 func (u *Upstream) Start() {
 	u.mu.Lock()
 	if u.started || u.closed {
@@ -177,9 +182,10 @@ func (u *Upstream) Start() {
 	u.mu.Unlock()
 }
 
-// Close ends the goroutines and waits for them, and closes the connections that no loop holds. The loops' own are closed by
-// Local.Close, on each loop. After a reload that replaced the upstream, call both when the last exchange of the old snapshot is
-// over: until then it still serves them, retries and waits included.
+// Close ends the goroutines and waits for them, and closes the connections that no loop holds. The
+// loops' own are closed by Local.Close, on each loop. After a reload that replaced the upstream,
+// call both when the last exchange of the old snapshot is over: until then it still serves them,
+// retries and waits included.
 func (u *Upstream) Close() {
 	u.mu.Lock()
 	u.closed = true
@@ -195,8 +201,8 @@ func (u *Upstream) Close() {
 	}
 }
 
-// rebuild makes the set again from the entries. Targets that stay keep their identity, and so their state and pools.
-// New calls it before there is any other goroutine; later callers hold mu.
+// rebuild makes the set again from the entries. Targets that stay keep their identity, and so their
+// state and pools. New calls it before there is any other goroutine; later callers hold mu.
 func (u *Upstream) rebuild(now int64) {
 	type key struct {
 		at   string
@@ -252,7 +258,8 @@ func (u *Upstream) rebuild(now int64) {
 	u.queues.wakeAll(u)
 }
 
-// newTarget makes a target. Those that are there at the start begin with their full share: nobody could take it for them.
+// newTarget makes a target. Those that are there at the start begin with their full share: nobody
+// could take it for them.
 func (u *Upstream) newTarget(a Address, weight int, now int64) *Target {
 	t := &Target{addr: a, weight: weight, changed: now}
 	t.spare.bound = u.spareBound()
@@ -279,7 +286,8 @@ func (u *Upstream) drop(t *Target) {
 	t.spare.close()
 }
 
-// change sets or clears one bit of a target's state. The caller holds mu. It does nothing when the state has them so already.
+// change sets or clears one bit of a target's state. The caller holds mu. It does nothing when the
+// state has them so already.
 func (u *Upstream) change(t *Target, now int64, set, clear uint32, why string) {
 	before := t.state.Load()
 	after := before&^clear | set
@@ -302,7 +310,8 @@ func (u *Upstream) change(t *Target, now int64, set, clear uint32, why string) {
 
 const whyDrained = "taken out by an operator"
 
-// Drain takes the targets with this address out of use until Restore, whatever their health says. Requests under way finish.
+// Drain takes the targets with this address out of use until Restore, whatever their health says.
+// Requests under way finish.
 func (u *Upstream) Drain(address string) error {
 	return u.operator(address, stateDrained, 0, whyDrained)
 }
@@ -335,7 +344,8 @@ func (u *Upstream) operator(address string, set, clear uint32, why string) error
 	return nil
 }
 
-// spareBound is how many idle connections of a target may lie between the loops: one loop needs none.
+// spareBound is how many idle connections of a target may lie between the loops: one loop needs
+// none.
 func (u *Upstream) spareBound() int {
 	if u.env.Loops == 1 || u.options.MaxIdle < 2 {
 		return 0

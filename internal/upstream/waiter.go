@@ -8,9 +8,10 @@ import (
 	"plimsoll/internal/invariant"
 )
 
-// Requests that find every connection of their targets in use wait on their loop. The clients whose requests wait take turns, and
-// each client's are served first come, first served: one client with a thousand requests neither keeps the others waiting nor fills the
-// room. What they wait for can become free on another loop, and then this loop must learn of it. The steps:
+// Requests that find every connection of their targets in use wait on their loop. The clients whose
+// requests wait take turns, and each client's are served first come, first served: one client with
+// a thousand requests neither keeps the others waiting nor fills the room. What they wait for can
+// become free on another loop, and then this loop must learn of it. The steps:
 //
 //   - A loop that begins to wait says so (queues.waiting, and its queue's oldest and length), and then looks whether there is
 //     something after all. A loop that frees something first makes it free, and then looks whether somebody waits. All of these
@@ -23,23 +24,24 @@ import (
 //   - Idle connections on other loops hold places too: a loop that begins to wait asks loops that may have some to give them up.
 //   - Newcomers that would take from under those who wait are refused by Pool.Open and wait as well.
 //
-// A change of a target wakes every loop whose requests wait: it came back, or was the last that could have served them. The
-// sweep serves once a second whatever the above overlooked.
+// A change of a target wakes every loop whose requests wait: it came back, or was the last that
+// could have served them. The sweep serves once a second whatever the above overlooked.
 //
-// Rejected: one shared queue under a lock. It is simpler, and moves nearly every connection to another loop exactly when
-// there is too much to do.
+// Rejected: one shared queue under a lock. It is simpler, and moves nearly every connection to
+// another loop exactly when there is too much to do.
 
-// Waiting is a request that waits. Its methods are called on its loop, exactly one of them, once, unless it was removed, and
-// never from within its own Wait.
+// Waiting is a request that waits. Its methods are called on its loop, exactly one of them, once,
+// unless it was removed, and never from within its own Wait.
 type Waiting interface {
-	// Ready gives a connection of a member, or, when c is nil, the permission to open one: then Closed is owed as after Open.
+	// Ready gives a connection of a member, or, when c is nil, the permission to open one: then
+	// Closed is owed as after Open.
 	Ready(now int64, m *Member, c Conn)
 	// Refused says that there will be none.
 	Refused(now int64, why Unavailable)
 }
 
-// Waiter is a place in the queue. It is part of the request, so that waiting does not allocate. The zero value with Owner set is
-// ready for use, and may be used again after it left the queue.
+// Waiter is a place in the queue. It is part of the request, so that waiting does not allocate. The
+// zero value with Owner set is ready for use, and may be used again after it left the queue.
 type Waiter struct {
 	Owner      Waiting
 	Client     uint64 // a hash of whose request it is: requests of one value share a turn
@@ -80,7 +82,8 @@ func (q *waitList) remove(w *Waiter) {
 	q.n--
 }
 
-// turns is the number of queues that clients share. Clients whose hashes meet in one take one turn together.
+// turns is the number of queues that clients share. Clients whose hashes meet in one take one turn
+// together.
 const turns = 64
 
 // waitRoom holds the waiting requests of a loop, in a queue for each turn.
@@ -128,8 +131,8 @@ func (r *waitRoom) oldest() (w *Waiter) {
 	return w
 }
 
-// newestOfLargest is the newest request of the turn with the most, which goes when the room is full and one of a client comes whose turn has fewer;
-// nil when that one must not stay either.
+// newestOfLargest is the newest request of the turn with the most, which goes when the room is full
+// and one of a client comes whose turn has fewer; nil when that one must not stay either.
 func (r *waitRoom) newestOfLargest(client uint64) (w *Waiter) {
 	if r.queues == nil {
 		return nil
@@ -143,7 +146,8 @@ func (r *waitRoom) newestOfLargest(client uint64) (w *Waiter) {
 	return w
 }
 
-// WaitingTurns has the bit of each turn whose requests wait, on any loop; see TurnOf. It does not allocate. Any goroutine.
+// WaitingTurns has the bit of each turn whose requests wait, on any loop; see TurnOf. It does not
+// allocate. Any goroutine.
 func (u *Upstream) WaitingTurns() (waiting uint64) {
 	if u.queues.waiting.Load() == 0 {
 		return 0
@@ -157,7 +161,8 @@ func (u *Upstream) WaitingTurns() (waiting uint64) {
 // TurnOf is the bit of a client's turn, which it may share with others.
 func TurnOf(client uint64) uint64 { return 1 << turnOf(client) }
 
-// queue is what other loops see of a loop's waiting requests. Only its loop writes it, except for the posted flags.
+// queue is what other loops see of a loop's waiting requests. Only its loop writes it, except for
+// the posted flags.
 type queue struct {
 	_           [64]byte
 	oldest      atomic.Int64 // since when the oldest has waited; never when nobody does
@@ -217,7 +222,8 @@ func (q *queues) wakeOldest(u *Upstream, but int) {
 	}
 }
 
-// wakeAll wakes every loop that has requests that wait, because which targets may be used has changed.
+// wakeAll wakes every loop that has requests that wait, because which targets may be used has
+// changed.
 func (q *queues) wakeAll(u *Upstream) {
 	for i := range q.each {
 		if q.each[i].oldest.Load() != never {
@@ -226,9 +232,9 @@ func (q *queues) wakeAll(u *Upstream) {
 	}
 }
 
-// Wait queues a request for the next connection of any usable target, and returns None, or the reason why it may not wait. The
-// caller has got neither a connection nor the permission to open one from the member it picked. Loop only; it allocates
-// only at a loop's first.
+// Wait queues a request for the next connection of any usable target, and returns None, or the
+// reason why it may not wait. The caller has got neither a connection nor the permission to open
+// one from the member it picked. Loop only; it allocates only at a loop's first.
 func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 	switch {
 	case l.closed:
@@ -259,8 +265,8 @@ func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 	return None
 }
 
-// Remove takes a request out of the queue, because its client left or its time is up. False means that it was not in it.
-// Loop only.
+// Remove takes a request out of the queue, because its client left or its time is up. False means
+// that it was not in it. Loop only.
 func (w *Waiter) Remove() bool {
 	if w.local == nil {
 		return false
@@ -314,7 +320,8 @@ func (l *Local) first() bool {
 	return l.waiters.n > 0 && (since == never || l.own.oldest.Load()-fairnessGap <= since)
 }
 
-// relieve uses what has become free at a member: for this loop's own requests, or for another loop's.
+// relieve uses what has become free at a member: for this loop's own requests, or for another
+// loop's.
 func (l *Local) relieve(m *Member, now int64) {
 	if l.serving {
 		l.again = true
@@ -345,8 +352,9 @@ func (l *Local) grant(now int64, m *Member, c Conn) {
 	w.Owner.Ready(now, m, c)
 }
 
-// serve gives the waiting requests whatever there is at any member. A request that is served may free something at once; that is
-// found by another turn here and not by recursion, however many do so.
+// serve gives the waiting requests whatever there is at any member. A request that is served may
+// free something at once; that is found by another turn here and not by recursion, however many do
+// so.
 func (l *Local) serve(now int64) {
 	if l.serving {
 		l.again = true
@@ -400,8 +408,8 @@ func (l *Local) wake() {
 	l.serve(now)
 }
 
-// checkWakeUps panics when requests wait for what is free and no loop is about to be woken for it: the sweep would serve them,
-// late, and hide that a wake-up was lost.
+// checkWakeUps panics when requests wait for what is free and no loop is about to be woken for it:
+// the sweep would serve them, late, and hide that a wake-up was lost.
 func (l *Local) checkWakeUps() {
 	if !invariant.Sequential || l.waiters.n == 0 {
 		return
@@ -437,7 +445,8 @@ func (l *Local) yield() {
 	l.u.queues.wakeOldest(l.u, l.loop)
 }
 
-// expire refuses those that have waited too long, and all when no target is left that could serve them.
+// expire refuses those that have waited too long, and all when no target is left that could serve
+// them.
 func (l *Local) expire(now int64) {
 	if l.why != None {
 		l.refuseAll(now, l.why)

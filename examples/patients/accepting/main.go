@@ -1,8 +1,9 @@
 //go:build linux
 
-// Command accepting accepts slowly, from a queue with room for few (accept-queue-overflow): it looks each client up, and accepts nobody meanwhile.
-// When the queue is full the kernel drops what clients send to connect, and they try again a whole second later. It takes clients that make a new
-// connection for each request.
+// Command accepting accepts slowly, from a queue with room for few (accept-queue-overflow): it
+// looks each client up, and accepts nobody meanwhile. When the queue is full the kernel drops what
+// clients send to connect, and they try again a whole second later. It takes clients that make a
+// new connection for each request.
 //
 // Cured, the queue is long, and clients are looked up where it holds nobody up.
 package main

@@ -1,5 +1,6 @@
-// Command churn keeps one idle connection to its database (database-connections-churn). Many may be open, but whenever two are given back one is
-// closed, and the next burst pays for a new one: a process of PostgreSQL, a log-in, a statement to prepare.
+// Command churn keeps one idle connection to its database (database-connections-churn). Many may be
+// open, but whenever two are given back one is closed, and the next burst pays for a new one: a
+// process of PostgreSQL, a log-in, a statement to prepare.
 //
 // Cured, the pool keeps all it may open.
 package main

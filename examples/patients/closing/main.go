@@ -1,5 +1,6 @@
-// Command closing ends the connection after each answer (client-connections-closed), as a service does whose keep-alive was once switched off to be
-// rid of another problem. Its clients would stay; they connect again and shake hands for each request.
+// Command closing ends the connection after each answer (client-connections-closed), as a service
+// does whose keep-alive was once switched off to be rid of another problem. Its clients would stay;
+// they connect again and shake hands for each request.
 //
 // Cured, connections are kept.
 package main

@@ -1,5 +1,6 @@
-// Command collector spends its time collecting garbage: it keeps a large index alive, makes garbage for each request, and somebody has set GOGC to 20
-// "to save memory". So the whole index is marked again each time that a fifth of its size has been allocated.
+// Command collector spends its time collecting garbage: it keeps a large index alive, makes garbage
+// for each request, and somebody has set GOGC to 20 "to save memory". So the whole index is marked
+// again each time that a fifth of its size has been allocated.
 //
 // Cured, GOGC is 400: the index is marked a twentieth as often.
 package main

@@ -1,5 +1,6 @@
-// Command context does not tell what it calls when a client has gone: who waits for one of its renderers waits with context.Background(). When there is
-// too much to do clients give up, but stay in the queue, and what is rendered then is for nobody, while those who still wait wait longer.
+// Command context does not tell what it calls when a client has gone: who waits for one of its
+// renderers waits with context.Background(). When there is too much to do clients give up, but stay
+// in the queue, and what is rendered then is for nobody, while those who still wait wait longer.
 //
 // Cured, the request's context is passed on.
 package main

@@ -1,5 +1,5 @@
-// Package database opens the PostgreSQL of those patients that have one, and shows its pool at /metrics. It must not know how large a pool
-// ought to be: that is what the patients differ in.
+// Package database opens the PostgreSQL of those patients that have one, and shows its pool at
+// /metrics. It must not know how large a pool ought to be: that is what the patients differ in.
 package database
 
 import (
@@ -19,11 +19,13 @@ import (
 	"plimsoll/examples/patients/work"
 )
 
-// lifetime is how long a connection may be used: long enough that making another costs nothing, short enough for a failover.
+// lifetime is how long a connection may be used: long enough that making another costs nothing,
+// short enough for a failover.
 const lifetime = 5 * time.Minute
 
-// Open connects to the PostgreSQL that the environment names in PATIENT_DATABASE, with a pool of at most open connections, 0 being no limit, of
-// which at most idle are kept while nobody uses them. It is closed when the patient ends.
+// Open connects to the PostgreSQL that the environment names in PATIENT_DATABASE, with a pool of at
+// most open connections, 0 being no limit, of which at most idle are kept while nobody uses them.
+// It is closed when the patient ends.
 func Open(p *ward.Patient, open, idle int) (*sql.DB, error) {
 	address := os.Getenv("PATIENT_DATABASE")
 	if address == "" {
@@ -52,8 +54,8 @@ func Open(p *ward.Patient, open, idle int) (*sql.DB, error) {
 	return db, nil
 }
 
-// Serve answers each request with one query, which holds a connection for about five milliseconds and the processor for little of it, and with
-// units of work (see package work).
+// Serve answers each request with one query, which holds a connection for about five milliseconds
+// and the processor for little of it, and with units of work (see package work).
 func Serve(db *sql.DB, units int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var stock int

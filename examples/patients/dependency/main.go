@@ -1,4 +1,5 @@
-// Command dependency asks a service that serves four at a time. While its own processor idles, its requests wait there.
+// Command dependency asks a service that serves four at a time. While its own processor idles, its
+// requests wait there.
 //
 // Cured, the service that it asks has 32 workers.
 package main

@@ -1,7 +1,9 @@
-// Command dependencyandencoder is sick in two ways. It asks a service that serves four at a time, which is the bottleneck; and it turns a catalogue that never
-// changes into JSON for each request, to hash it, which is the bottleneck when the other service has been fixed.
+// Command dependencyandencoder is sick in two ways. It asks a service that serves four at a time,
+// which is the bottleneck; and it turns a catalogue that never changes into JSON for each request,
+// to hash it, which is the bottleneck when the other service has been fixed.
 //
-// --cure first gives the other service 32 workers, --cure second hashes the catalogue once, --cure both does both.
+// --cure first gives the other service 32 workers, --cure second hashes the catalogue once, --cure
+// both does both.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// Command descriptors may have 64 descriptors open (descriptors-near-limit), and each connection is one. The kernel completes the connections
-// beyond, and the service cannot accept them: their clients send a request and wait for an answer that never comes.
+// Command descriptors may have 64 descriptors open (descriptors-near-limit), and each connection is
+// one. The kernel completes the connections beyond, and the service cannot accept them: their
+// clients send a request and wait for an answer that never comes.
 //
 // Cured, the limit is the one that Go raises for itself, as high as the machine allows.
 package main

@@ -1,5 +1,6 @@
-// Command encoder tells clients which version of the catalogue is in force. To find out, it turns the whole catalogue into JSON and hashes that, for each
-// request, though the catalogue never changes.
+// Command encoder tells clients which version of the catalogue is in force. To find out, it turns
+// the whole catalogue into JSON and hashes that, for each request, though the catalogue never
+// changes.
 //
 // Cured, it does so once.
 package main

@@ -1,5 +1,6 @@
-// Command fanout keeps requests waiting for a processor although there is time to spare: orders are entered in an index in batches, and a batch starts
-// a goroutine for each order. For as long as these run, every request stands in the queue with them.
+// Command fanout keeps requests waiting for a processor although there is time to spare: orders are
+// entered in an index in batches, and a batch starts a goroutine for each order. For as long as
+// these run, every request stands in the queue with them.
 //
 // Cured, one goroutine enters the orders as they come: the same work, on one processor at a time.
 package main

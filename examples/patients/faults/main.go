@@ -1,7 +1,8 @@
 //go:build linux
 
-// Command faults reads records from a mapped file, and gives each page back when it has read it, meaning to save memory (major-faults): the next
-// request that needs the page waits for the disk, and the thread it runs on with it, as a page fault is not I/O that Go can see.
+// Command faults reads records from a mapped file, and gives each page back when it has read it,
+// meaning to save memory (major-faults): the next request that needs the page waits for the disk,
+// and the thread it runs on with it, as a page fault is not I/O that Go can see.
 //
 // Cured, pages stay where they are.
 package main
@@ -61,7 +62,8 @@ type archive struct {
 	memory []byte
 }
 
-// open makes an archive in the folder for temporary files. Its name is gone at once, so that nothing stays behind.
+// open makes an archive in the folder for temporary files. Its name is gone at once, so that
+// nothing stays behind.
 func open() (*archive, error) {
 	f, err := os.CreateTemp("", "patient-faults-*")
 	if err != nil {

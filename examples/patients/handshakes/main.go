@@ -1,5 +1,5 @@
-// Command handshakes speaks TLS without session tickets (handshakes-dominate), to clients that make a connection for each request: each proves its
-// identity again, with a signature by an RSA key.
+// Command handshakes speaks TLS without session tickets (handshakes-dominate), to clients that make
+// a connection for each request: each proves its identity again, with a signature by an RSA key.
 //
 // Cured, clients that come again show their ticket, and nothing has to be signed.
 package main

@@ -1,4 +1,5 @@
-// Command healthy is the control: it has no disease. Its pages cost what they have to, and the processor is the bottleneck.
+// Command healthy is the control: it has no disease. Its pages cost what they have to, and the
+// processor is the bottleneck.
 package main
 
 import (

@@ -1,7 +1,8 @@
-// Command hotfunction has one function that takes most of the processor: it looks for duplicates in a list by comparing each with each, which nobody
-// noticed while lists were short.
+// Command hotfunction has one function that takes most of the processor: it looks for duplicates in
+// a list by comparing each with each, which nobody noticed while lists were short.
 //
-// Cured, it remembers what it has seen, and the time grows with the list rather than with its square.
+// Cured, it remembers what it has seen, and the time grows with the list rather than with its
+// square.
 package main
 
 import (

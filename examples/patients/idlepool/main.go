@@ -1,5 +1,7 @@
-// Command idlepool asks the service behind it three things for each request, all at once, and keeps as many idle connections to it as net/http
-// does when it is told nothing, which is two (upstream-connections-not-reused). Half of the calls begin with a TLS handshake, which costs both sides.
+// Command idlepool asks the service behind it three things for each request, all at once, and keeps
+// as many idle connections to it as net/http does when it is told nothing, which is two
+// (upstream-connections-not-reused). Half of the calls begin with a TLS handshake, which costs both
+// sides.
 //
 // Cured, connections are kept.
 package main

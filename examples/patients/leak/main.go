@@ -1,5 +1,6 @@
-// Command leak asks two replicas and takes the answer that comes first. The other answer is sent to a channel on which nobody listens any more, so
-// each request leaves a goroutine behind, with all that it holds on to, for ever.
+// Command leak asks two replicas and takes the answer that comes first. The other answer is sent to
+// a channel on which nobody listens any more, so each request leaves a goroutine behind, with all
+// that it holds on to, for ever.
 //
 // Cured, the channel has room for both answers.
 package main

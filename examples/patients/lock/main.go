@@ -1,4 +1,5 @@
-// Command lock holds a mutex while it waits for a disk: one request at a time gets on, whatever the processor could do.
+// Command lock holds a mutex while it waits for a disk: one request at a time gets on, whatever the
+// processor could do.
 //
 // Cured, the mutex is held only for the map that it is there for.
 package main

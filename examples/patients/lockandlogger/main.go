@@ -1,7 +1,9 @@
-// Command lockandlogger is sick in two ways. A mutex is held while it waits for a disk, which is the bottleneck; and it writes a line for each rule that
-// it tries on each thing in a cart, which is the bottleneck when the lock has been fixed.
+// Command lockandlogger is sick in two ways. A mutex is held while it waits for a disk, which is
+// the bottleneck; and it writes a line for each rule that it tries on each thing in a cart, which
+// is the bottleneck when the lock has been fixed.
 //
-// --cure first holds the mutex only for the map, --cure second writes no lines, --cure both does both.
+// --cure first holds the mutex only for the map, --cure second writes no lines, --cure both does
+// both.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command logger writes a line for each rule that it tries on each thing in a cart, with the place in the code, and more than half of its processor time
-// goes into lines that nobody reads.
+// Command logger writes a line for each rule that it tries on each thing in a cart, with the place
+// in the code, and more than half of its processor time goes into lines that nobody reads.
 //
 // Cured, it writes one line for every hundredth request.
 package main

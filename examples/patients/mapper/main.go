@@ -1,4 +1,5 @@
-// Command mapper copies rows into what it shows by the names of their fields, with package reflect, for each row of each request.
+// Command mapper copies rows into what it shows by the names of their fields, with package reflect,
+// for each row of each request.
 //
 // Cured, the copy is written by hand.
 package main

@@ -1,4 +1,5 @@
-// Command onecore uses one processor of all that there are: GOMAXPROCS was set once, in a container that has grown since.
+// Command onecore uses one processor of all that there are: GOMAXPROCS was set once, in a container
+// that has grown since.
 //
 // Cured, it is left to the runtime.
 package main

@@ -1,7 +1,9 @@
-// Command onecoreandhotfunction is sick in two ways. It uses one processor of all that there are, which is the bottleneck; and most of what that does is one
-// function, which counts the ways to stamp a parcel by trying each of them.
+// Command onecoreandhotfunction is sick in two ways. It uses one processor of all that there are,
+// which is the bottleneck; and most of what that does is one function, which counts the ways to
+// stamp a parcel by trying each of them.
 //
-// --cure first leaves GOMAXPROCS to the runtime, --cure second counts with a table, --cure both does both.
+// --cure first leaves GOMAXPROCS to the runtime, --cure second counts with a table, --cure both
+// does both.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command poolsmall has a pool of three connections for a database that could serve many more queries at once (database-pool-small). Requests wait
-// for a connection while the processor idles.
+// Command poolsmall has a pool of three connections for a database that could serve many more
+// queries at once (database-pool-small). Requests wait for a connection while the processor idles.
 //
 // Cured, the pool is as large as the work needs.
 package main

@@ -1,6 +1,8 @@
-// Command ports makes a new connection to the service behind it for each request, and closes it afterwards (ports-exhausted). A port that was
-// closed from this side rests in TIME_WAIT before it can be used again, and there are only so many: then nothing can be connected, while the
-// processor idles. bench/patients.py makes a network namespace with few ports, so that the limit is met at a rate that this machine can offer.
+// Command ports makes a new connection to the service behind it for each request, and closes it
+// afterwards (ports-exhausted). A port that was closed from this side rests in TIME_WAIT before it
+// can be used again, and there are only so many: then nothing can be connected, while the processor
+// idles. bench/patients.py makes a network namespace with few ports, so that the limit is met at a
+// rate that this machine can offer.
 //
 // Cured, connections are kept.
 package main

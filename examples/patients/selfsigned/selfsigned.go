@@ -1,4 +1,5 @@
-// Package selfsigned makes certificates for patients that speak TLS: each start has new ones, which nobody else trusts.
+// Package selfsigned makes certificates for patients that speak TLS: each start has new ones, which
+// nobody else trusts.
 package selfsigned
 
 import (
@@ -16,7 +17,8 @@ import (
 	"time"
 )
 
-// RSA is a certificate for 127.0.0.1 with a key of 2048 bits: still the common kind, and expensive to sign with.
+// RSA is a certificate for 127.0.0.1 with a key of 2048 bits: still the common kind, and expensive
+// to sign with.
 func RSA() (tls.Certificate, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

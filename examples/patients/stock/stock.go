@@ -1,5 +1,6 @@
-// Package stock is a small service that a patient asks with a client of its own, where it is the client that is sick. It runs in the patient's
-// process (package upstream has one that does not) and must not know how it is connected to.
+// Package stock is a small service that a patient asks with a client of its own, where it is the
+// client that is sick. It runs in the patient's process (package upstream has one that does not)
+// and must not know how it is connected to.
 package stock
 
 import (
@@ -17,7 +18,8 @@ import (
 // takes is how long an answer takes, so that calls of one request overlap.
 const takes = time.Millisecond
 
-// Serve serves on a port of its own until the patient ends, over TLS where security says how, and returns the URL.
+// Serve serves on a port of its own until the patient ends, over TLS where security says how, and
+// returns the URL.
 func Serve(p *ward.Patient, security *tls.Config) (url string, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

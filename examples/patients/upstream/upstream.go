@@ -1,5 +1,6 @@
-// Package upstream is the service that a patient asks: a process of its own, so that what happens in it is not seen in the patient's profiles. It is
-// the patient's program started once more. It must know nothing of the patient but how many may be served at once, and how long that takes.
+// Package upstream is the service that a patient asks: a process of its own, so that what happens
+// in it is not seen in the patient's profiles. It is the patient's program started once more. It
+// must know nothing of the patient but how many may be served at once, and how long that takes.
 package upstream
 
 import (
@@ -21,14 +22,16 @@ import (
 // role is the environment variable that makes a program an upstream; its value says which.
 const role = "PATIENT_UPSTREAM"
 
-// connections to an upstream are kept, so many that none is opened twice, even when far too much is asked.
+// connections to an upstream are kept, so many that none is opened twice, even when far too much is
+// asked.
 const connections = 10_000
 
 // answerSize is how much an upstream answers: about what a small JSON document is.
 const answerSize = 512
 
-// Here is called first in a patient's main function. It returns false at once in the patient itself; in the upstream it serves until its
-// standard input ends, which it does when the patient is gone, however that came, and returns true.
+// Here is called first in a patient's main function. It returns false at once in the patient
+// itself; in the upstream it serves until its standard input ends, which it does when the patient
+// is gone, however that came, and returns true.
 func Here() bool {
 	which, ok := os.LookupEnv(role)
 	if !ok {
@@ -47,7 +50,8 @@ type Upstream struct {
 	client *http.Client
 }
 
-// Start starts an upstream of so many workers, of which each takes that long for a request. It ends with the patient.
+// Start starts an upstream of so many workers, of which each takes that long for a request. It ends
+// with the patient.
 func Start(p *ward.Patient, workers int, service time.Duration) (*Upstream, error) {
 	program, err := os.Executable()
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package ward is the frame around every patient: flags, a plain HTTP server, a port to look inside (profiles, metrics, expvar), and a clean
-// end. It must know nothing of diseases: what is wrong with a service has to be seen in the service's own file, and nowhere else.
+// Package ward is the frame around every patient: flags, a plain HTTP server, a port to look inside
+// (profiles, metrics, expvar), and a clean end. It must know nothing of diseases: what is wrong
+// with a service has to be seen in the service's own file, and nowhere else.
 package ward
 
 import (
@@ -23,27 +24,32 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Contention is sampled so rarely that a service which waits for locks thousands of times a second pays less than 1 % for it: one wait for a
-// lock in mutexFraction, and a blocked goroutine about once for each blockRate nanoseconds that it was blocked.
+// Contention is sampled so rarely that a service which waits for locks thousands of times a second
+// pays less than 1 % for it: one wait for a lock in mutexFraction, and a blocked goroutine about
+// once for each blockRate nanoseconds that it was blocked.
 const (
 	mutexFraction = 20
 	blockRate     = int(10 * time.Millisecond)
 )
 
-// lastWait is how long requests that are under way may take to end when the service is told to stop.
+// lastWait is how long requests that are under way may take to end when the service is told to
+// stop.
 const lastWait = 2 * time.Second
 
-// Patient is what a service is given when it is made, and may change before it is served. It belongs to the function that makes the service.
+// Patient is what a service is given when it is made, and may change before it is served. It
+// belongs to the function that makes the service.
 type Patient struct {
 	// Cured says that the service has to be made without its disease.
 	Cured bool
 	// Context ends when the service is told to stop.
 	Context context.Context
-	// Server is served with the handler. Its timeouts are set; whatever else is the patient's to change. With a TLSConfig it speaks TLS.
+	// Server is served with the handler. Its timeouts are set; whatever else is the patient's to
+	// change. With a TLSConfig it speaks TLS.
 	Server *http.Server
 	// Listen opens the socket, net.Listen for tcp unless it is changed.
 	Listen func(address string) (net.Listener, error)
-	// Registry is shown at /metrics of the debugging port, with the collectors of the Go runtime and of the process in it.
+	// Registry is shown at /metrics of the debugging port, with the collectors of the Go runtime
+	// and of the process in it.
 	Registry *prometheus.Registry
 
 	ends []func()
@@ -52,8 +58,9 @@ type Patient struct {
 // OnEnd calls end when the service has stopped, the last that was given first.
 func (p *Patient) OnEnd(end func()) { p.ends = append(p.ends, end) }
 
-// Main is a patient's main function. A flag of the patient's own is declared with package flag before. It prints "ready ADDRESS" when the
-// service can be reached, serves until SIGINT or SIGTERM, and exits with 2 when it could not start.
+// Main is a patient's main function. A flag of the patient's own is declared with package flag
+// before. It prints "ready ADDRESS" when the service can be reached, serves until SIGINT or
+// SIGTERM, and exits with 2 when it could not start.
 func Main(build func(p *Patient) (http.Handler, error)) {
 	address := flag.String("address", "127.0.0.1:18800", "where to listen; port 0 takes a free one")
 	debug := flag.String("debug", "127.0.0.1:18801", "where profiles (/debug/pprof/), /debug/vars and /metrics are; empty is nowhere")
@@ -173,8 +180,9 @@ func (e ended) serve(s *http.Server, l net.Listener) {
 	}
 }
 
-// Cures declares the flag of a service that is sick in two ways, and returns what says, once the flags are parsed, which of the two diseases it
-// has to be made without. --cured is the same as both.
+// Cures declares the flag of a service that is sick in two ways, and returns what says, once the
+// flags are parsed, which of the two diseases it has to be made without. --cured is the same as
+// both.
 func Cures() (cured func(p *Patient) (first, second bool)) {
 	var which cures
 	flag.Var(&which, "cure", "without one disease: first, second or both")

@@ -1,5 +1,6 @@
-// Package work is what a patient does for a living: honest use of the processor, spread over several functions so that none stands out in a
-// profile. Without some of it a cured service would be faster than the machine can ask for. It must know nothing of diseases.
+// Package work is what a patient does for a living: honest use of the processor, spread over
+// several functions so that none stands out in a profile. Without some of it a cured service would
+// be faster than the machine can ask for. It must know nothing of diseases.
 package work
 
 import (
@@ -14,7 +15,8 @@ import (
 	"sync"
 )
 
-// desk is what one request works on. Desks are kept, as the garbage of a request would be a second disease.
+// desk is what one request works on. Desks are kept, as the garbage of a request would be a second
+// disease.
 type desk struct {
 	text    []byte
 	escaped []byte
@@ -25,7 +27,8 @@ type desk struct {
 
 var desks = sync.Pool{New: func() any { return &desk{text: make([]byte, 0, 4096), escaped: make([]byte, 0, 8192)} }}
 
-// Do works for about a tenth of a millisecond of one core for each unit, and returns a line that depends on all of it. Any goroutine may call.
+// Do works for about a tenth of a millisecond of one core for each unit, and returns a line that
+// depends on all of it. Any goroutine may call.
 func Do(units int) string {
 	d := desks.Get().(*desk)
 	defer desks.Put(d)

@@ -1,6 +1,7 @@
-// Package strict reads YAML files from outside as strictly as a configuration is read: an unknown key, a key given twice or a value of the wrong form is an
-// error with its line, its column and the nearest key, and all of them are told at once. It must not know what the files are for: what the keys
-// mean, and which there are, is the caller's.
+// Package strict reads YAML files from outside as strictly as a configuration is read: an unknown
+// key, a key given twice or a value of the wrong form is an error with its line, its column and the
+// nearest key, and all of them are told at once. It must not know what the files are for: what the
+// keys mean, and which there are, is the caller's.
 package strict
 
 import (
@@ -24,7 +25,8 @@ import (
 )
 
 const (
-	// maxNesting is the deepest that lists and mappings may lie in each other: the YAML parser recurses.
+	// maxNesting is the deepest that lists and mappings may lie in each other: the YAML parser
+	// recurses.
 	maxNesting = 20
 	// maxErrors bounds the list of what is wrong.
 	maxErrors = 200
@@ -38,7 +40,8 @@ type Reader struct {
 	Lookup func(name string) (value string, ok bool)
 	// Left is how many bytes the files that this one names may still have, for who reads them.
 	Left int64
-	// Docs is the page that shows the file's form, and Least what a file has to hold at least, with an example: both for errors.
+	// Docs is the page that shows the file's form, and Least what a file has to hold at least, with
+	// an example: both for errors.
 	Docs, Least string
 
 	errs   config.Errors
@@ -88,7 +91,8 @@ func (r *Reader) add(line, column int, path, problem string) {
 // Failed says whether anything was found wrong so far.
 func (r *Reader) Failed() bool { return len(r.errs) > 0 }
 
-// Err is what is wrong, in the order of the file: a config.Errors, or nil when nothing is. It is asked once, at the end.
+// Err is what is wrong, in the order of the file: a config.Errors, or nil when nothing is. It is
+// asked once, at the end.
 func (r *Reader) Err() error {
 	if len(r.errs) == 0 {
 		return nil
@@ -162,7 +166,8 @@ func (r *Reader) parseYAML(src string) (file *ast.File) {
 	return nil
 }
 
-// guard refuses, before the parser sees them, what it handles by recursion without a bound, and what has no place in such a file.
+// guard refuses, before the parser sees them, what it handles by recursion without a bound, and
+// what has no place in such a file.
 func (r *Reader) guard(tokens token.Tokens) bool {
 	var nesting config.Nesting
 	for _, t := range tokens {
@@ -216,7 +221,8 @@ type Pair struct {
 	Key, Value Value
 }
 
-// Pairs are the keys of a mapping in their order; ok is false when it is none, which has been noted.
+// Pairs are the keys of a mapping in their order; ok is false when it is none, which has been
+// noted.
 func (v Value) Pairs() (all []Pair, ok bool) {
 	m, ok := v.Node.(*ast.MappingNode)
 	if !ok {
@@ -302,7 +308,8 @@ func (f Fields) One(names ...string) (string, bool) {
 	return given[0], true
 }
 
-// List is the values of a list; ok is false when it is none, which has been noted. So do all the methods that read a value.
+// List is the values of a list; ok is false when it is none, which has been noted. So do all the
+// methods that read a value.
 func (v Value) List() ([]Value, bool) {
 	s, ok := v.Node.(*ast.SequenceNode)
 	if !ok {

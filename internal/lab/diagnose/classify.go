@@ -20,8 +20,9 @@ const (
 	classRuntime    = "the runtime"
 )
 
-// A class is known by a function that is in its stacks. The first that fits has the stack: a log line that encodes JSON by reflection is
-// logging. A name that ends in a dot or a slash is a package, or the packages below it.
+// A class is known by a function that is in its stacks. The first that fits has the stack: a log
+// line that encodes JSON by reflection is logging. A name that ends in a dot or a slash is a
+// package, or the packages below it.
 var classes = []struct {
 	name      string
 	functions []string
@@ -42,7 +43,8 @@ var transfers = []string{"net.(*netFD).Read", "net.(*netFD).Write", "net.(*netFD
 // spareTime is the collector's work on processors that would be idle: it costs nobody anything.
 const spareTime = "runtime.gcDrainMarkWorkerIdle"
 
-// reflects are the packages that use reflection for what they are there for; what they spend on it is not the service's choice.
+// reflects are the packages that use reflection for what they are there for; what they spend on it
+// is not the service's choice.
 var reflects = []string{"fmt.", "text/template", "html/template", "database/sql.", "encoding/", "google.golang.org/protobuf/"}
 
 func fits(function, name string) bool {
@@ -90,7 +92,8 @@ const (
 	kindAllocs = "allocs"
 )
 
-// fewestSeconds is how much processor time a profile has to hold for shares of it to mean something: 50 samples at pprof's hundred a second.
+// fewestSeconds is how much processor time a profile has to hold for shares of it to mean
+// something: 50 samples at pprof's hundred a second.
 const fewestSeconds = .5
 
 // placesTold is how many places of each class are told.
@@ -136,8 +139,8 @@ func (e *Evidence) garbage() {
 	}
 }
 
-// spent is a class's share of the processor time at the line, together with the collector's work on what it allocated: collections come as often as
-// there is something to collect.
+// spent is a class's share of the processor time at the line, together with the collector's work on
+// what it allocated: collections come as often as there is something to collect.
 func (e *Evidence) spent(class string) float64 {
 	return e.Classes[class] + e.Classes[classCollector]*e.Garbage[class]
 }

@@ -25,7 +25,8 @@ func Run(run *record.Run) *Diagnosis {
 		}
 	}
 	d.settle(e)
-	// What is binding comes first, then what costs, then risks; within each what moves the line most, as far as it is sure.
+	// What is binding comes first, then what costs, then risks; within each what moves the line
+	// most, as far as it is sure.
 	slices.SortStableFunc(d.Findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(worth(&b), worth(&a)))
 	})
@@ -37,7 +38,8 @@ func Run(run *record.Run) *Diagnosis {
 	return d
 }
 
-// settle computes the gains that depend on what else was found, and says how to verify those findings whose rules do not.
+// settle computes the gains that depend on what else was found, and says how to verify those
+// findings whose rules do not.
 func (d *Diagnosis) settle(e *Evidence) {
 	elsewhere := slices.ContainsFunc(d.Findings, func(f Finding) bool { return f.Rank <= Binding })
 	for i := range d.Findings {

@@ -14,18 +14,22 @@ import (
 // Evidence is what a run shows, in the form in which rules ask for it. It is read only.
 type Evidence struct {
 	Run *record.Run
-	// Line is the rate in requests a second that is taken for the load line: the estimate, or where there is none the highest rate that kept the SLO.
+	// Line is the rate in requests a second that is taken for the load line: the estimate, or where
+	// there is none the highest rate that kept the SLO.
 	Line float64
-	// Before and After are steps at one gentle rate, before and after everything else: what changed between them stays. Half and AtLine are the steps at half
-	// of the line and at the line, Over the one that offered the most. Each may be nil.
+	// Before and After are steps at one gentle rate, before and after everything else: what changed
+	// between them stays. Half and AtLine are the steps at half of the line and at the line, Over
+	// the one that offered the most. Each may be nil.
 	Before, Half, AtLine, Over, After *Moment
 	// Reserves are the resources whose use at the line is known; see Headroom.
 	Reserves []Reserve
-	// Classes are where the target's processor time at the line went, as shares of it by the classes' names, and Places the places in the
-	// service's own code where each class's time was spent. Both are nil where there is no profile.
+	// Classes are where the target's processor time at the line went, as shares of it by the
+	// classes' names, and Places the places in the service's own code where each class's time was
+	// spent. Both are nil where there is no profile.
 	Classes map[string]float64
 	Places  map[string][]profile.Place
-	// Garbage is the classes' shares of the bytes allocated at the line; nil where that was not profiled.
+	// Garbage is the classes' shares of the bytes allocated at the line; nil where that was not
+	// profiled.
 	Garbage map[string]float64
 	// unread are profiles that are there and could not be read.
 	unread []string
@@ -34,7 +38,8 @@ type Evidence struct {
 // profileKinds are the profiles that rules look at.
 var profileKinds = []string{"cpu", "allocs", "goroutine", "mutex", "block"}
 
-// newEvidence reads what the rules need from a run. A profile that cannot be read is as good as none, and is said.
+// newEvidence reads what the rules need from a run. A profile that cannot be read is as good as
+// none, and is said.
 func newEvidence(run *record.Run) *Evidence {
 	e := &Evidence{Run: run}
 	verdicts := map[int]record.SLOVerdict{}
@@ -73,7 +78,8 @@ func newEvidence(run *record.Run) *Evidence {
 	return e
 }
 
-// pick is the step of a phase, and where there is none that which fits and has the rate nearest to what is wanted.
+// pick is the step of a phase, and where there is none that which fits and has the rate nearest to
+// what is wanted.
 func (e *Evidence) pick(phase string, rate float64, fits func(s *measure.Step) bool) *measure.Step {
 	var best *measure.Step
 	for i := range e.Run.Steps {

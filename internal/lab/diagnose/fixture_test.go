@@ -18,7 +18,8 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// base is the evidence of a healthy service on two cores whose processor is the bottleneck: each case of testdata/rules changes some of it.
+// base is the evidence of a healthy service on two cores whose processor is the bottleneck: each
+// case of testdata/rules changes some of it.
 const base = `
 	all host.cores = 2
 	all host.cpu.busy_seconds += .5
@@ -34,7 +35,8 @@ const base = `
 	over service 60ms
 `
 
-// stages are the steps of a fixture, in order: a name, the phase it is recorded under, and the rate.
+// stages are the steps of a fixture, in order: a name, the phase it is recorded under, and the
+// rate.
 var stages = []struct {
 	name, phase string
 	rate        float64
@@ -222,15 +224,17 @@ func (f *fixture) open(t *testing.T) *record.Run {
 	return run
 }
 
-// The cases of a rule. What a rule needs is measured in all of them, so that not being judged is not a way of being quiet.
+// The cases of a rule. What a rule needs is measured in all of them, so that not being judged is
+// not a way of being quiet.
 const (
 	caseFires = "fires"
 	caseQuiet = "does not fire"
 	caseHeld  = "is held back"
 )
 
-// TestEveryRule takes each rule through the cases of testdata/rules/NAME.txt. A case is a heading and indented lines: "says TEXT", which the claim, or
-// the reason for holding it back, has to contain, and what is different from the base.
+// TestEveryRule takes each rule through the cases of testdata/rules/NAME.txt. A case is a heading
+// and indented lines: "says TEXT", which the claim, or the reason for holding it back, has to
+// contain, and what is different from the base.
 func TestEveryRuleFiresOnItsEvidenceAndIsHeldBackByWhatSpeaksAgainstIt(t *testing.T) {
 	for _, rule := range Rules() {
 		t.Run(rule.Name, func(t *testing.T) {

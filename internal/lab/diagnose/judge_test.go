@@ -148,7 +148,8 @@ func TestWhatDoesNotGiveGainsNothing(t *testing.T) {
 	if g := e.processorGain(cure{}, false); g.Factor != 1 {
 		t.Errorf("nothing is saved, and the gain is %+v", g)
 	}
-	// What a quarter and a half of the processor time less bring: the shorter requests are, the more of the processors a service uses at its line.
+	// What a quarter and a half of the processor time less bring: the shorter requests are, the
+	// more of the processors a service uses at its line.
 	for saves, want := range map[float64]float64{.25: 1.61, .5: 2.92} {
 		e.Reserves = []Reserve{{What: targetProcessor, Used: 1.3, Capacity: 2, target: true}}
 		if f := e.faster(cure{saves: saves}); math.Abs(f-want) > .01 {

@@ -8,11 +8,13 @@ import (
 	"plimsoll/internal/lab/profile"
 )
 
-// Moment is one step of a run: what was offered, what came of it, and what the probes saw meanwhile. Its methods look at the part that is judged,
-// after the settling. They may be called on nil, which has seen nothing.
+// Moment is one step of a run: what was offered, what came of it, and what the probes saw
+// meanwhile. Its methods look at the part that is judged, after the settling. They may be called on
+// nil, which has seen nothing.
 type Moment struct {
 	Step *measure.Step
-	// near says that the generator's machine, which the probes of "host." read, is the target's too. Of another machine they say nothing about it.
+	// near says that the generator's machine, which the probes of "host." read, is the target's
+	// too. Of another machine they say nothing about it.
 	near bool
 	// profiles by kind, as far as there were any that could be read.
 	profiles map[string]*profile.Profile
@@ -69,8 +71,8 @@ func (m *Moment) Mean(name string) float64 {
 	return sum / max(float64(len(all)), 1)
 }
 
-// Median is a gauge's median; 0 where it was not sampled. It is for what a page tells of the time since it was last read: the first of a step's values
-// is of what was before it.
+// Median is a gauge's median; 0 where it was not sampled. It is for what a page tells of the time
+// since it was last read: the first of a step's values is of what was before it.
 func (m *Moment) Median(name string) float64 {
 	all, _, _ := m.values(name)
 	if len(all) == 0 {
@@ -99,7 +101,8 @@ func (m *Moment) Last(name string) float64 {
 	return all[len(all)-1]
 }
 
-// Grown is by how much a counter grew; 0 where it was not sampled twice, and where it fell, as that of a process that was started again does.
+// Grown is by how much a counter grew; 0 where it was not sampled twice, and where it fell, as that
+// of a process that was started again does.
 func (m *Moment) Grown(name string) float64 {
 	all, _, _ := m.values(name)
 	if len(all) < 2 {
@@ -149,7 +152,8 @@ func (m *Moment) Response() float64 {
 	return m.Step.Totals.Response.Mean() / 1e9
 }
 
-// Service is the same from the sending on: without the time for which requests waited for a connection of the generator.
+// Service is the same from the sending on: without the time for which requests waited for a
+// connection of the generator.
 func (m *Moment) Service() float64 {
 	if m == nil {
 		return 0
@@ -157,7 +161,8 @@ func (m *Moment) Service() float64 {
 	return m.Step.Totals.Service.Mean() / 1e9
 }
 
-// Inside is how many requests were in the service on average: by Little's law what ended well in a second times what each took.
+// Inside is how many requests were in the service on average: by Little's law what ended well in a
+// second times what each took.
 func (m *Moment) Inside() float64 { return m.Goodput() * m.Service() }
 
 // Failed is the share of requests that did not end well, and of one kind.

@@ -19,7 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/recorded/expected.txt again, for a reader to look at")
 
-// recordings are the archives of testdata/recorded: surveys of examples/patients on a real machine, made small by bench/golden.
+// recordings are the archives of testdata/recorded: surveys of examples/patients on a real machine,
+// made small by bench/golden.
 func recordings(t *testing.T) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join("testdata", "recorded", "*.tar.gz"))
@@ -66,7 +67,8 @@ func unpack(t *testing.T, archive string) *record.Run {
 	return run
 }
 
-// diseases are the rules that each patient has to be found by, in order, from the list that the patients are surveyed by.
+// diseases are the rules that each patient has to be found by, in order, from the list that the
+// patients are surveyed by.
 func diseases(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "patients", "patients.json"))
@@ -128,8 +130,8 @@ func TestTheDiseaseOfEachRecordedPatientIsFoundAndNothingOnTheCured(t *testing.T
 	}
 }
 
-// TestWhatIsSaidOfTheRecordedRuns shows what a change of a rule does to real evidence: -update rewrites expected.txt, and its difference is to be
-// looked at like that of the code.
+// TestWhatIsSaidOfTheRecordedRuns shows what a change of a rule does to real evidence: -update
+// rewrites expected.txt, and its difference is to be looked at like that of the code.
 func TestWhatIsSaidOfTheRecordedRunsIsWhatIsExpected(t *testing.T) {
 	var said strings.Builder
 	for _, archive := range recordings(t) {

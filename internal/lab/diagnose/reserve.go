@@ -26,12 +26,13 @@ const (
 	hostProcessor   = "the machine's processor time"
 )
 
-// saturated is the share of processors in use from which on they are the bottleneck. Requests that come at random wait for a
-// processor for as long as they are served already at 80 % of two.
+// saturated is the share of processors in use from which on they are the bottleneck. Requests that
+// come at random wait for a processor for as long as they are served already at 80 % of two.
 const saturated = .8
 
-// waited is the share from which on a reserve of processors may be the bottleneck where no other one is found: with so much of it in use about every other
-// request waits for one. That is 60 % of two, and more of many.
+// waited is the share from which on a reserve of processors may be the bottleneck where no other
+// one is found: with so much of it in use about every other request waits for one. That is 60 % of
+// two, and more of many.
 func (r *Reserve) waited() float64 { return max(.4, min(1-.57/math.Sqrt(r.Capacity), saturated)) }
 
 // waitedFor says that requests wait for the busiest of the processors.
@@ -75,7 +76,8 @@ func (e *Evidence) allowed(cores float64) float64 {
 	return cores
 }
 
-// granted is how many of the machine's processors the system lets the target use: by affinity and cpusets, and by its cgroup's quota.
+// granted is how many of the machine's processors the system lets the target use: by affinity and
+// cpusets, and by its cgroup's quota.
 func (e *Evidence) granted(cores float64) float64 {
 	cores = e.pinned(cores)
 	if quota := e.AtLine.Last("target.cgroup.cpu_quota_cores"); quota > 0 {
@@ -110,21 +112,25 @@ func (e *Evidence) busy(what string) float64 {
 	return 0
 }
 
-// processorBound says that the line is where it is because processors were busy: the target's own share of them, or all of the machine.
+// processorBound says that the line is where it is because processors were busy: the target's own
+// share of them, or all of the machine.
 func (e *Evidence) processorBound() bool {
 	return e.busy(targetProcessor) >= saturated || e.busy(hostProcessor) >= saturated
 }
 
-// idle says that neither was busy at the line, so that requests were waiting for something else. Where no line was found nothing was seen to give.
+// idle says that neither was busy at the line, so that requests were waiting for something else.
+// Where no line was found nothing was seen to give.
 func (e *Evidence) idle() bool { return e.found() && len(e.Reserves) > 0 && !e.processorBound() }
 
-// found says whether the survey found the line, or at least a rate that was too much, so that what is seen below it is what it is like when something gives.
+// found says whether the survey found the line, or at least a rate that was too much, so that what
+// is seen below it is what it is like when something gives.
 func (e *Evidence) found() bool {
 	r := e.Run.Result
 	return r != nil && (r.Line.Found || slices.ContainsFunc(r.Judgements, func(j record.Judgement) bool { return j.Verdict == record.Fail }))
 }
 
-// others is how many processors other processes than the target and the generator used at the line; 0 where it is not known.
+// others is how many processors other processes than the target and the generator used at the line;
+// 0 where it is not known.
 func (e *Evidence) others() float64 {
 	host, target := e.reserve(hostProcessor), e.reserve(targetProcessor)
 	if host == nil || target == nil {
@@ -134,7 +140,8 @@ func (e *Evidence) others() float64 {
 	return max(host.Used-target.Used-float64(t.Generator.CPU)/max(float64(t.Length+t.Drain), 1), 0)
 }
 
-// full is the use of processors that a service reaches at its line when nothing else limits it; more where it has already been seen to.
+// full is the use of processors that a service reaches at its line when nothing else limits it;
+// more where it has already been seen to.
 func (e *Evidence) full() float64 {
 	most := .95
 	for i := range e.Reserves {
@@ -148,15 +155,15 @@ const most = 20
 
 // cure is what advice changes.
 type cure struct {
-	// saves is the share of the target's processor time that is no longer needed, 0 to 1; elsewhere is how many processors other processes of the
-	// machine no longer use.
+	// saves is the share of the target's processor time that is no longer needed, 0 to 1; elsewhere
+	// is how many processors other processes of the machine no longer use.
 	saves, elsewhere float64
 	// allowed is how many processors the target may use then; 0 leaves that as it is.
 	allowed float64
 }
 
-// gain is what the line is multiplied by when a cure is taken, and what else limited requests is gone: the next bottleneck is then the processor that
-// is saturated first.
+// gain is what the line is multiplied by when a cure is taken, and what else limited requests is
+// gone: the next bottleneck is then the processor that is saturated first.
 func (e *Evidence) gain(c cure) Gain {
 	factor, next := math.Inf(1), ""
 	saved := 0.0

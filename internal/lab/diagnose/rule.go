@@ -7,25 +7,30 @@ import (
 	"plimsoll/internal/lab/profile"
 )
 
-// Rule is one entry of the table. Adding one is an entry, and a patient under examples/patients that has the disease.
+// Rule is one entry of the table. Adding one is an entry, and a patient under examples/patients
+// that has the disease.
 type Rule struct {
 	Name string
 	// Claim in general, for the list of rules; a finding's own claim has the figures.
 	Claim string
-	// Needs are what the rule cannot do without at the line: names of samples, and of profiles with "profile:" before them. Of names that are
-	// joined by "|" one is enough.
+	// Needs are what the rule cannot do without at the line: names of samples, and of profiles with
+	// "profile:" before them. Of names that are joined by "|" one is enough.
 	Needs []string
 	// Threshold is when it fires, and Reason why there, for a person.
 	Threshold, Reason string
-	// Judge looks at the evidence; nil is that there is nothing to claim. What is the same in each finding (name, advice, verification) is filled in later.
+	// Judge looks at the evidence; nil is that there is nothing to claim. What is the same in each
+	// finding (name, advice, verification) is filled in later.
 	Judge func(e *Evidence) *Finding
-	// Blind says why the rule could not have seen what it looks for, though all that it needs is there; nil, or empty, is that it could.
+	// Blind says why the rule could not have seen what it looks for, though all that it needs is
+	// there; nil, or empty, is that it could.
 	Blind func(e *Evidence) string
-	// Counters are what can speak against the claim. They are looked at when it would be made; the first that speaks holds it back.
+	// Counters are what can speak against the claim. They are looked at when it would be made; the
+	// first that speaks holds it back.
 	Counters []Counter
 	// Unless names rules whose finding says the same better.
 	Unless []string
-	// Last says that the finding of any rule that sets the line, or hides it, says the same better: this one only says that there is something.
+	// Last says that the finding of any rule that sets the line, or hides it, says the same better:
+	// this one only says that there is something.
 	Last   bool
 	Advice []Action
 	// Verify says how to check whether it helped; empty means another survey.
@@ -35,7 +40,8 @@ type Rule struct {
 // Counter is evidence against a claim.
 type Counter struct {
 	What string
-	// Look gives what was found, and whether that speaks against the claim. An empty value means that there was nothing to look at.
+	// Look gives what was found, and whether that speaks against the claim. An empty value means
+	// that there was nothing to look at.
 	Look func(e *Evidence) (value string, speaks bool)
 }
 

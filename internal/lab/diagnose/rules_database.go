@@ -124,7 +124,8 @@ var databaseRules = []Rule{
 	},
 }
 
-// reservedShare is the share of the connections that a database allows which a service may have: some are kept back for people and for what migrates.
+// reservedShare is the share of the connections that a database allows which a service may have:
+// some are kept back for people and for what migrates.
 const reservedShare = .8
 
 // optional is a gauge in words, or that it is not known.
@@ -135,11 +136,13 @@ func optional(m *Moment, name string) string {
 	return number(m.Last(name))
 }
 
-// loginCost is about what a new connection costs PostgreSQL in processor seconds: a process is made, checks who it is, reads the catalogue, and ends. 4.7 ms
-// were seen with PostgreSQL 15 on one machine with its client.
+// loginCost is about what a new connection costs PostgreSQL in processor seconds: a process is
+// made, checks who it is, reads the catalogue, and ends. 4.7 ms were seen with PostgreSQL 15 on one
+// machine with its client.
 const loginCost = 4.5e-3
 
-// gainOfChurn saves what connections cost the target, as the profile says, and the database, as far as it runs on the same machine.
+// gainOfChurn saves what connections cost the target, as the profile says, and the database, as far
+// as it runs on the same machine.
 func (e *Evidence) gainOfChurn(closed float64) Gain {
 	g := e.gain(cure{saves: e.connectionShare(), elsewhere: min(.9*e.others(), closed*loginCost)})
 	g.Why += fmt.Sprintf("; a login is assumed to cost the database %s of a processor", span(loginCost))

@@ -6,7 +6,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// hostRules are about the machine and the generator: what they take away, no rule below may blame on the service.
+// hostRules are about the machine and the generator: what they take away, no rule below may blame
+// on the service.
 var hostRules = []Rule{
 	{
 		Name: "generator-limit", Claim: "The generator was the limit, and not the service",
@@ -71,7 +72,8 @@ var hostRules = []Rule{
 	},
 }
 
-// faultCost is what a major fault costs the kernel in processor seconds, besides the waiting: 32 µs were seen for a page of a mapped file.
+// faultCost is what a major fault costs the kernel in processor seconds, besides the waiting: 32 µs
+// were seen for a page of a mapped file.
 const faultCost = 32e-6
 
 // system is the share of the target's processor time at the line that the kernel spent for it.
@@ -87,7 +89,8 @@ var processorBusy = Counter{"the processors were busy, which makes everything wa
 	return fmt.Sprintf("the service used %s of what it may, the machine was %s busy", percent(e.busy(targetProcessor)), percent(e.busy(hostProcessor))), e.processorBound()
 }}
 
-// unreached speaks where nothing was seen to give: what takes the most of a processor that is hardly used harms nobody.
+// unreached speaks where nothing was seen to give: what takes the most of a processor that is
+// hardly used harms nobody.
 var unreached = Counter{"the line was not reached, and the processors were not busy", func(e *Evidence) (string, bool) {
 	if len(e.Reserves) == 0 || e.found() {
 		return "", false

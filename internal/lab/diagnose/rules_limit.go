@@ -145,7 +145,8 @@ func rankOf(binding bool) Rank {
 	return Risk
 }
 
-// dear is the rank of what costs processor time and waiting: where processors are not the bottleneck, the waiting sets the line.
+// dear is the rank of what costs processor time and waiting: where processors are not the
+// bottleneck, the waiting sets the line.
 func (e *Evidence) dear() Rank {
 	if e.idle() {
 		return Binding

@@ -157,7 +157,8 @@ var networkRules = []Rule{
 					{What: "at half of the line", Value: percent(e.Half.PerSecond("host.tcp.retransmits") / max(e.Half.PerSecond("host.tcp.segments_sent"), 1))}},
 				Gain: e.gainIf(e.idle())}
 		},
-		// A machine whose processors are busy answers so late that segments are sent again which nobody has lost: seen over the loopback.
+		// A machine whose processors are busy answers so late that segments are sent again which
+		// nobody has lost: seen over the loopback.
 		Counters: []Counter{processorBusy, {"connections were refused by an accept queue, and their SYNs sent again", func(e *Evidence) (string, bool) {
 			dropped := e.AtLine.PerSecond("host.tcp.listen_drops")
 			return perSecond(dropped), dropped >= .5*e.AtLine.PerSecond("host.tcp.retransmits")
@@ -182,8 +183,9 @@ func (m *Moment) connections() float64 {
 	return float64(m.Step.Totals.ConnectionsMade) / (float64(m.Step.Totals.Length) / 1e9)
 }
 
-// opened are the connections that the machine opened in a second, without the generator's. A target in a network namespace of its own is counted
-// there, where the generator opens none: then far fewer are counted than it made.
+// opened are the connections that the machine opened in a second, without the generator's. A target
+// in a network namespace of its own is counted there, where the generator opens none: then far
+// fewer are counted than it made.
 func (m *Moment) opened() float64 {
 	counted, generators := m.PerSecond("host.tcp.opened_active"), m.connections()
 	if counted < generators/2 {
@@ -192,18 +194,21 @@ func (m *Moment) opened() float64 {
 	return max(counted-generators, 0)
 }
 
-// closers are the connections that the service closed first and those that its clients did, as far as they are remembered at the line.
+// closers are the connections that the service closed first and those that its clients did, as far
+// as they are remembered at the line.
 func (e *Evidence) closers() (service, clients float64) {
 	return e.AtLine.Mean("listener.connections.time_wait"), e.AtLine.Mean("listener.clients.time_wait")
 }
 
-// connectionShare is the share of the target's processor time that goes into making connections: handshakes, dialling, accepting.
+// connectionShare is the share of the target's processor time that goes into making connections:
+// handshakes, dialling, accepting.
 func (e *Evidence) connectionShare() float64 {
 	return e.spent(classHandshake) + e.spent(classConnect)
 }
 
-// clientsShare is how many processors the other ends of the clients' handshakes use, where they are on this machine: the generator does its handshakes
-// beside its loops, so that they are not in what its loops used.
+// clientsShare is how many processors the other ends of the clients' handshakes use, where they are
+// on this machine: the generator does its handshakes beside its loops, so that they are not in what
+// its loops used.
 func (e *Evidence) clientsShare() float64 {
 	if !e.Run.Manifest.Machine.TargetLocal || !strings.HasPrefix(e.Run.Manifest.Target, "https:") {
 		return 0

@@ -10,7 +10,8 @@ import (
 	"plimsoll/internal/lab/profile"
 )
 
-// processorRules are about where the processor time goes. Each looks at a class of the profile's stacks; see classOf.
+// processorRules are about where the processor time goes. Each looks at a class of the profile's
+// stacks; see classOf.
 var processorRules = []Rule{
 	costly("logging-hot", classLogging, .25, "Logging takes %s of the processor time",
 		"a line of log costs some microseconds: a quarter of the processor is more than a service should say of itself",
@@ -83,8 +84,9 @@ func judgeHotFunction(e *Evidence) *Finding {
 		saves:  &cure{saves: at.Share + e.Classes[classCollector]*shareOf(e.AtLine.Profile(kindAllocs), profile.AllocSpace, at.Function, profile.FirstUser)}}
 }
 
-// concentrated is where most of a function's time is spent, and the share of it: in its own code, or in one package of the library. What the runtime
-// does for a package, such as growing its slices, counts as the package's.
+// concentrated is where most of a function's time is spent, and the share of it: in its own code,
+// or in one package of the library. What the runtime does for a package, such as growing its
+// slices, counts as the package's.
 func (e *Evidence) concentrated(at profile.Place) (in string, share float64) {
 	weights := e.AtLine.Profile(kindCPU).Classify(profile.CPU, func(stack []profile.Frame) string {
 		if own, ok := placeIn(classOwn)(stack); !ok || own.Function != at.Function {
@@ -111,7 +113,8 @@ func (e *Evidence) concentrated(at profile.Place) (in string, share float64) {
 	return in, weights[best] / max(all, 1e-12)
 }
 
-// packageOf is the package that a function is of: "encoding/json" of "encoding/json.(*Encoder).Encode".
+// packageOf is the package that a function is of: "encoding/json" of
+// "encoding/json.(*Encoder).Encode".
 func packageOf(function string) string {
 	path := strings.LastIndexByte(function, '/') + 1
 	if dot := strings.IndexByte(function[path:], '.'); dot >= 0 {
@@ -145,7 +148,8 @@ func costly(name, class string, share float64, claim, reason string, advice ...A
 	}
 }
 
-// without is what following the advice about a class saves: all of it, but for handshakes, which are resumed.
+// without is what following the advice about a class saves: all of it, but for handshakes, which
+// are resumed.
 func (e *Evidence) without(class string) cure {
 	if class == classHandshake {
 		return cure{saves: resumed * e.spent(class), elsewhere: resumed * e.clientsShare()}
@@ -158,26 +162,30 @@ func (r Rule) unless(names ...string) Rule {
 	return r
 }
 
-// processorGain is the gain of saving processor time: none where something else sets the line. elsewhere says that something was found to.
+// processorGain is the gain of saving processor time: none where something else sets the line.
+// elsewhere says that something was found to.
 func (e *Evidence) processorGain(c cure, elsewhere bool) Gain {
 	if elsewhere && !e.processorBound() || !e.waitedFor() {
 		return Gain{Factor: 1, Low: 1, High: 1.2, Why: "the processor is not the bottleneck; what is saved shows when the bottleneck has been fixed"}
 	}
 	g := e.gain(c)
 	g.Factor = e.faster(c)
-	// Something has to be done instead, so the whole of it is the most that can be saved; what else it held up, such as a lock, comes on top.
+	// Something has to be done instead, so the whole of it is the most that can be saved; what else
+	// it held up, such as a lock, comes on top.
 	g.Low, g.High = e.faster(cure{saves: c.saves * .7, elsewhere: c.elsewhere * .7}), g.Factor*1.5
 	return g
 }
 
-// faster is what the line is multiplied by when processor time is saved. A service whose requests take half as long reaches its line with nearly all of
-// the processors busy; one whose requests take as long as before with as much of them as before.
+// faster is what the line is multiplied by when processor time is saved. A service whose requests
+// take half as long reaches its line with nearly all of the processors busy; one whose requests
+// take as long as before with as much of them as before.
 func (e *Evidence) faster(c cure) float64 {
 	near := min(2*c.saves, 1)
 	return max(e.gain(c).Factor/math.Pow(e.gain(cure{}).Factor, 1-near), 1)
 }
 
-// shareOf is a function's share of a kind in a profile, where choose says which of a stack's functions bears its weight; 0 without a profile.
+// shareOf is a function's share of a kind in a profile, where choose says which of a stack's
+// functions bears its weight; 0 without a profile.
 func shareOf(p *profile.Profile, kind, function string, choose func(stack []profile.Frame) (profile.Frame, bool)) float64 {
 	if p == nil {
 		return 0
@@ -190,21 +198,23 @@ func shareOf(p *profile.Profile, kind, function string, choose func(stack []prof
 	return 0
 }
 
-// The collector's arithmetic: what a cycle costs depends on what is alive, and how many cycles there are on GOGC. So a share of the processor
-// time goes as 1/GOGC.
+// The collector's arithmetic: what a cycle costs depends on what is alive, and how many cycles
+// there are on GOGC. So a share of the processor time goes as 1/GOGC.
 const (
 	collectorMuch = .2
 	collectorFair = .05
 	gogcDefault   = 100.0
 	gogcMost      = 800
-	// heapShare is how much of the memory there is a heap may grow to: stacks, buffers of the kernel and other processes need the rest.
+	// heapShare is how much of the memory there is a heap may grow to: stacks, buffers of the
+	// kernel and other processes need the rest.
 	heapShare = .6
 )
 
 func judgeCollector(e *Evidence) *Finding {
 	share := e.Classes[classCollector]
 	if e.Classes == nil {
-		// The runtime's own figure has the work in it that is done on idle processors, which costs nobody anything.
+		// The runtime's own figure has the work in it that is done on idle processors, which costs
+		// nobody anything.
 		if !e.processorBound() {
 			return nil
 		}
@@ -241,8 +251,8 @@ func judgeCollector(e *Evidence) *Finding {
 	return f
 }
 
-// wanted is the GOGC with which collection takes a fair share, as far as there is memory for it; the one by which it comes now where that is not known, or
-// is as high already.
+// wanted is the GOGC with which collection takes a fair share, as far as there is memory for it;
+// the one by which it comes now where that is not known, or is as high already.
 func (e *Evidence) wanted(now, share float64) float64 {
 	if now <= 0 {
 		return now
@@ -269,8 +279,8 @@ func (e *Evidence) seldomer(gogc, share float64, limited bool) Action {
 	return a
 }
 
-// gogc is the GOGC by which collections come: the one that is set, or where GOMEMLIMIT brings them sooner what the heap's goal comes to; 0 where it is off and
-// the goal is not known.
+// gogc is the GOGC by which collections come: the one that is set, or where GOMEMLIMIT brings them
+// sooner what the heap's goal comes to; 0 where it is off and the goal is not known.
 func (e *Evidence) gogc() (percent float64, limited bool) {
 	percent = gogcDefault
 	if e.AtLine.Has("go.gogc_percent") {

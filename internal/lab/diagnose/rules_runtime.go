@@ -120,7 +120,8 @@ var runtimeRules = []Rule{
 
 const (
 	schedulerLatency = "go.sched.latency.p99_seconds"
-	// longWait is where a bucket of the runtime's histogram ends, as Prometheus' client makes it coarser; the next one goes up to 117 ms.
+	// longWait is where a bucket of the runtime's histogram ends, as Prometheus' client makes it
+	// coarser; the next one goes up to 117 ms.
 	longWait = 10.5e-3
 )
 
@@ -130,7 +131,8 @@ func judgeLeak(e *Evidence) *Finding {
 		return nil
 	}
 	before, after := e.Before.Mean("go.goroutines"), e.After.Last("go.goroutines")
-	// A server has a goroutine for each connection that clients keep, and the overload may have made more of these: they are not a leak.
+	// A server has a goroutine for each connection that clients keep, and the overload may have
+	// made more of these: they are not a leak.
 	kept := max(e.After.Last("listener.connections.established")-e.Before.Mean("listener.connections.established"), 0)
 	minutes := e.After.Step.Began.Sub(e.Before.Step.Began).Minutes()
 	if !e.Before.Has("go.goroutines") || after-kept <= 1000 || minutes <= 0 || (after-kept-before)/minutes <= 5 {

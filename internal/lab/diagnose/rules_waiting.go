@@ -7,7 +7,8 @@ import (
 	"plimsoll/internal/lab/profile"
 )
 
-// waitingRules come last: they say that requests wait for something outside, when nothing inside was found that they wait for.
+// waitingRules come last: they say that requests wait for something outside, when nothing inside
+// was found that they wait for.
 var waitingRules = []Rule{
 	{
 		Name: "slow-dependency", Claim: "Requests wait for something that the service depends on", Needs: []string{measure.TargetCPU},
@@ -61,7 +62,8 @@ func handlerState(stack []profile.Frame) string {
 	return stateElse
 }
 
-// waitsOutside chooses the place from where a goroutine that serves a request waits for an answer over a connection.
+// waitsOutside chooses the place from where a goroutine that serves a request waits for an answer
+// over a connection.
 func waitsOutside(stack []profile.Frame) (profile.Frame, bool) {
 	at, serves := handlerAt(stack)
 	if !serves {

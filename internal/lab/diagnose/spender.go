@@ -10,11 +10,12 @@ import (
 	"plimsoll/internal/lab/profile"
 )
 
-// Spender is a function of the service that processor time goes to, with what it calls of the library.
+// Spender is a function of the service that processor time goes to, with what it calls of the
+// library.
 type Spender struct {
 	profile.Place
-	// PerRequest and AtHalf are processor seconds for each request, at the line and at half of it: what grew between them does not carry load. AtHalf is 0 where
-	// it is not known.
+	// PerRequest and AtHalf are processor seconds for each request, at the line and at half of it:
+	// what grew between them does not carry load. AtHalf is 0 where it is not known.
 	PerRequest, AtHalf float64
 }
 
@@ -37,7 +38,8 @@ func (e *Evidence) spenders() (all []Spender) {
 	return all
 }
 
-// kernelEvents are what survey --deep has the kernel count: names of samples, and what they are for a person.
+// kernelEvents are what survey --deep has the kernel count: names of samples, and what they are for
+// a person.
 var kernelEvents = []struct {
 	name, what string
 	request    bool // it is told for each request, and not for a second
@@ -53,7 +55,8 @@ var kernelEvents = []struct {
 // retransmitsOf begins the names of the connections that sent segments again.
 const retransmitsOf = "bpf.retransmits.of."
 
-// kernel is what the kernel counted for the target at the line, with what it was at half of it; empty when it was not asked to.
+// kernel is what the kernel counted for the target at the line, with what it was at half of it;
+// empty when it was not asked to.
 func (e *Evidence) kernel() (all []Fact) {
 	tell := func(what, name string, at func(m *Moment) string) {
 		f := Fact{What: what, Value: at(e.AtLine)}

@@ -27,8 +27,9 @@ func span(seconds float64) string { return format.Duration(seconds * 1e9) }
 
 func size(bytes float64) string { return format.Bytes(bytes) }
 
-// filled is a command of a rule's advice with what the run knows in the place of TARGET, OBJECTIVES, PORT and INSIDE, which is where the service's
-// profiles are. What the run does not know stays, for a person to fill in.
+// filled is a command of a rule's advice with what the run knows in the place of TARGET,
+// OBJECTIVES, PORT and INSIDE, which is where the service's profiles are. What the run does not
+// know stays, for a person to fill in.
 func (e *Evidence) filled(command string) string {
 	m := &e.Run.Manifest
 	var known []string

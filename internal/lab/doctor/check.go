@@ -45,7 +45,8 @@ type check struct {
 	run  func(s *subject) Finding
 }
 
-// entry makes one of what is read and how that is judged. What is read has to be all that the judgement needs beside the subject's facts.
+// entry makes one of what is read and how that is judged. What is read has to be all that the
+// judgement needs beside the subject's facts.
 func entry[T any](name string, of scope, read func(s *subject) (T, error), judge func(s *subject, v T) opinion) check {
 	return check{name, of, func(s *subject) Finding {
 		v, err := read(s)

@@ -21,7 +21,8 @@ import (
 	"plimsoll/internal/lab/format"
 )
 
-// wanted are the instructions that make TLS cheap, by what /proc/cpuinfo calls them, on amd64 and on arm64.
+// wanted are the instructions that make TLS cheap, by what /proc/cpuinfo calls them, on amd64 and
+// on arm64.
 var (
 	wanted  = []string{"aes", "pclmulqdq", "sha_ni", "avx2", "vaes", "vpclmulqdq", "adx", "bmi2", "pmull", "sha2"}
 	needful = [][2]string{{"aes", "aes"}, {"pclmulqdq", "pmull"}} // on amd64, on arm64
@@ -110,7 +111,8 @@ func measureEncryption(ctx context.Context, budget time.Duration) (bytes float64
 // handshakePatience is how long a handshake in memory may take before something is wrong.
 const handshakePatience = 10 * time.Second
 
-// measureHandshakes gives the median of what full handshakes cost the server, without what it waits for the client meanwhile.
+// measureHandshakes gives the median of what full handshakes cost the server, without what it waits
+// for the client meanwhile.
 func measureHandshakes(ctx context.Context, budget time.Duration, key crypto.Signer) (seconds float64, err error) {
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"doctor"}, NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)

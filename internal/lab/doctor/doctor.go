@@ -1,9 +1,12 @@
-// Package doctor looks at a machine and at one process of it as they stand, and says of each setting that matters to a service under load what it is,
-// what it should be, why, and by which command. It reads and never changes anything: the one thing that it does is to let the processor encrypt for a
-// second, and, when it is given a URL, to ask for that a few times. It must not know of surveys, run directories or terminals.
+// Package doctor looks at a machine and at one process of it as they stand, and says of each
+// setting that matters to a service under load what it is, what it should be, why, and by which
+// command. It reads and never changes anything: the one thing that it does is to let the processor
+// encrypt for a second, and, when it is given a URL, to ask for that a few times. It must not know
+// of surveys, run directories or terminals.
 //
-// A check (see checks) is one entry of a table: its name, what it reads, and how that is judged. Advice is only given where the facts say that
-// the setting will be in the way: the number of cores, what is in use, what the process is. That others set it otherwise is not a reason.
+// A check (see checks) is one entry of a table: its name, what it reads, and how that is judged.
+// Advice is only given where the facts say that the setting will be in the way: the number of
+// cores, what is in use, what the process is. That others set it otherwise is not a reason.
 package doctor
 
 import (
@@ -39,8 +42,8 @@ type Finding struct {
 	Recommended string `json:",omitempty"`
 	// Why is the reason: of the advice, for letting it be, or that it cannot be read.
 	Why string
-	// Command changes it, exactly as it has to be typed; empty where there is nothing to change. Where no command does it, it is a remark that begins
-	// with "# ", as a shell's do.
+	// Command changes it, exactly as it has to be typed; empty where there is nothing to change.
+	// Where no command does it, it is a remark that begins with "# ", as a shell's do.
 	Command string `json:",omitempty"`
 }
 
@@ -48,7 +51,8 @@ type Finding struct {
 type Process struct {
 	PID  int
 	Name string
-	// Go is the version that it was built with; empty when it is not a Go program, or cannot be read.
+	// Go is the version that it was built with; empty when it is not a Go program, or cannot be
+	// read.
 	Go string `json:",omitempty"`
 }
 
@@ -65,13 +69,15 @@ type Report struct {
 
 // Options say what to look at.
 type Options struct {
-	// PID is the process; 0 is the one that listens on the port of URL when that is on this machine, or none.
+	// PID is the process; 0 is the one that listens on the port of URL when that is on this
+	// machine, or none.
 	PID int
 	// URL is asked for a few times, to see how it is spoken to; "" asks nothing.
 	URL string
 	// Root is where the folders proc and sys are; "/".
 	Root string
-	// Speed is how long the processor's speed of encrypting is measured altogether; 0 is a second, below 0 leaves it out.
+	// Speed is how long the processor's speed of encrypting is measured altogether; 0 is a second,
+	// below 0 leaves it out.
 	Speed time.Duration
 }
 
@@ -81,8 +87,10 @@ var ErrURL = errors.New("no URL of http or https")
 // usualSpeed is long enough for a handful of RSA's handshakes on a slow processor.
 const usualSpeed = time.Second
 
-// Examine looks at the machine, the process and the URL. It takes a second or two; ctx ends it early, with an error. Other errors are: that the process
-// that was named cannot be looked at at all, that nothing answers at the URL, or ErrURL. Whatever else cannot be read is a finding that says so.
+// Examine looks at the machine, the process and the URL. It takes a second or two; ctx ends it
+// early, with an error. Other errors are: that the process that was named cannot be looked at at
+// all, that nothing answers at the URL, or ErrURL. Whatever else cannot be read is a finding that
+// says so.
 func Examine(ctx context.Context, o Options) (*Report, error) {
 	if o.Root == "" {
 		o.Root = "/"

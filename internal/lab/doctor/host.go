@@ -62,7 +62,8 @@ func readSwap(s *subject) (w swap, err error) {
 	return w, nil
 }
 
-// littleSwap is what the kernel may well have swapped of a process that will never ask for it again: what only its start needed.
+// littleSwap is what the kernel may well have swapped of a process that will never ask for it
+// again: what only its start needed.
 const littleSwap = 1e6
 
 func judgeSwap(s *subject, w swap) opinion {

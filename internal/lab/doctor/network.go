@@ -24,8 +24,9 @@ func assignment(name, value string) string {
 	return name + "=" + value
 }
 
-// sysctl is the same for a setting of the network namespace that the process is in. That of a container is another one than this machine's, and the files in /etc
-// of this machine do not reach it. then is what there is to do besides, or "".
+// sysctl is the same for a setting of the network namespace that the process is in. That of a
+// container is another one than this machine's, and the files in /etc of this machine do not reach
+// it. then is what there is to do besides, or "".
 func (s *subject) sysctl(name, value, then string) string {
 	command, remarks := sysctl(name, value), []string(nil)
 	if s.apart {
@@ -43,11 +44,14 @@ func (s *subject) sysctl(name, value, then string) string {
 }
 
 const (
-	// smallBacklog is a backlog that a burst overflows while a service does not accept for a moment: 10 ms of 25,000 new connections a second.
+	// smallBacklog is a backlog that a burst overflows while a service does not accept for a
+	// moment: 10 ms of 25,000 new connections a second.
 	smallBacklog = 256
-	// wellBacklog is as large as a queue of connections may get before those at its end have waited too long anyway; Linux's own default since 5.4.
+	// wellBacklog is as large as a queue of connections may get before those at its end have waited
+	// too long anyway; Linux's own default since 5.4.
 	wellBacklog = 4096
-	// fewPorts is a range of which one destination's connections in TIME_WAIT (60 s) leave fewer than 170 new ones a second.
+	// fewPorts is a range of which one destination's connections in TIME_WAIT (60 s) leave fewer
+	// than 170 new ones a second.
 	fewPorts = 10_000
 	// manyWaiting connections in TIME_WAIT are a sign that connections are not used again.
 	manyWaiting = 3000
@@ -137,7 +141,8 @@ func judgeSynBacklog(s *subject, v []int) opinion {
 type ports struct {
 	low, high int
 	reuse     int // net.ipv4.tcp_tw_reuse
-	// waiting are those that a connection in TIME_WAIT holds; of these, local ones go to this machine itself.
+	// waiting are those that a connection in TIME_WAIT holds; of these, local ones go to this
+	// machine itself.
 	waiting, local int
 	// used is how many the busiest destination has that cannot be used again at once.
 	used int
@@ -254,7 +259,8 @@ func judgeReuse(s *subject, p ports) opinion {
 func judgeBuffers(name string, usual int) func(s *subject, v []int) opinion {
 	return func(s *subject, v []int) opinion {
 		most := v[2]
-		// At a round trip of 50 ms a window lets through 20 times itself in a second; half of the buffer is the window.
+		// At a round trip of 50 ms a window lets through 20 times itself in a second; half of the
+		// buffer is the window.
 		through := float64(most) / 2 * 20
 		o := opinion{value: fmt.Sprintf("%d %d %d", v[0], v[1], v[2]),
 			why: fmt.Sprintf("grows by itself up to %s: %s a second on one connection at 50 ms of round trip", format.Bytes(float64(most)), format.Bytes(through))}
@@ -270,8 +276,9 @@ func judgeBuffers(name string, usual int) func(s *subject, v []int) opinion {
 // quicBuffer is what implementations of QUIC ask for: all connections share one socket.
 const quicBuffer = 7_500_000
 
-// judgeMost judges the largest buffer that a program may ask for. TCP does not need to ask. It is one setting for all namespaces, and can only
-// be set in the machine's own, whichever it was read in.
+// judgeMost judges the largest buffer that a program may ask for. TCP does not need to ask. It is
+// one setting for all namespaces, and can only be set in the machine's own, whichever it was read
+// in.
 func judgeMost(name string) func(s *subject, v []int) opinion {
 	return func(s *subject, v []int) opinion {
 		o := opinion{value: strconv.Itoa(v[0]), why: "only what programs ask for themselves; TCP's buffers grow without it"}

@@ -36,16 +36,19 @@ type view struct {
 	state   *tls.ConnectionState // of the first connection; nil without TLS
 	trusted error                // why the certificate is not
 	now     time.Time
-	// reused says that the second request went over the first one's connection, and resumed that a further connection resumed the session.
+	// reused says that the second request went over the first one's connection, and resumed that a
+	// further connection resumed the session.
 	reused, resumed bool
-	// cut says that the body was too long to be read, so that nobody could use the connection again; again is why further requests failed.
+	// cut says that the body was too long to be read, so that nobody could use the connection
+	// again; again is why further requests failed.
 	cut   bool
 	again error
 }
 
 func (v *view) secure() bool { return v.state != nil }
 
-// look asks a URL three times, the third time over another connection. It follows no redirects and reads no more than a megabyte of each answer.
+// look asks a URL three times, the third time over another connection. It follows no redirects and
+// reads no more than a megabyte of each answer.
 func look(ctx context.Context, u *url.URL) (*view, error) {
 	ctx, cancel := context.WithTimeout(ctx, 4*patience)
 	defer cancel()
@@ -53,7 +56,8 @@ func look(ctx context.Context, u *url.URL) (*view, error) {
 	transport := &http.Transport{
 		DialContext: (&net.Dialer{Timeout: patience}).DialContext, TLSHandshakeTimeout: patience, ResponseHeaderTimeout: patience,
 		MaxResponseHeaderBytes: mostHeader, ForceAttemptHTTP2: true, MaxConnsPerHost: 1, DisableCompression: true,
-		// The certificate is judged, and not refused: that is what a person who looks wants to know.
+		// The certificate is judged, and not refused: that is what a person who looks wants to
+		// know.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(4)},
 	}
 	defer transport.CloseIdleConnections()

@@ -162,7 +162,8 @@ func judgeMemoryLimit(s *subject, m memoryLimit) opinion {
 	return o
 }
 
-// maxProcs is how many threads of a Go program run Go code at once, as far as that can be determined from outside.
+// maxProcs is how many threads of a Go program run Go code at once, as far as that can be
+// determined from outside.
 type maxProcs struct {
 	set     string // GOMAXPROCS in its environment
 	follows bool   // the quota, by itself
@@ -181,7 +182,8 @@ func readMaxProcs(s *subject) (m maxProcs, err error) {
 	return m, nil
 }
 
-// followsQuota says whether the program's runtime sets GOMAXPROCS by the quota: since Go 1.25, when its go.mod says so too, or by a library.
+// followsQuota says whether the program's runtime sets GOMAXPROCS by the quota: since Go 1.25, when
+// its go.mod says so too, or by a library.
 func followsQuota(s *subject, debug string) (follows bool, why string) {
 	for _, d := range s.built.Deps {
 		if d.Path == "go.uber.org/automaxprocs" {
@@ -211,7 +213,8 @@ func followsQuota(s *subject, debug string) (follows bool, why string) {
 	return true, s.built.GoVersion + " follows the quota by itself"
 }
 
-// goAtLeast says whether a version as "go1.26.1" or "devel go1.27-abc" is Go 1.minor or later; one that is not understood counts as new.
+// goAtLeast says whether a version as "go1.26.1" or "devel go1.27-abc" is Go 1.minor or later; one
+// that is not understood counts as new.
 func goAtLeast(version string, minor int) bool {
 	_, rest, found := strings.Cut(version, "go1.")
 	if !found {

@@ -33,7 +33,8 @@ type subject struct {
 	// values are one sample of the probes, and missing what they could not read.
 	values  map[string]float64
 	missing []string
-	// settings are the kernel's of the network namespace, by their names; settingsErr is why there are none.
+	// settings are the kernel's of the network namespace, by their names; settingsErr is why there
+	// are none.
 	settings    map[string]string
 	settingsErr error
 	listeners   []listener
@@ -79,7 +80,8 @@ var settingNames = []string{
 	"net.netfilter.nf_conntrack_count", "net.netfilter.nf_conntrack_max",
 }
 
-// readNetwork reads the settings in the namespace of the process, which need not be this program's, and the listeners there.
+// readNetwork reads the settings in the namespace of the process, which need not be this program's,
+// and the listeners there.
 func (s *subject) readNetwork() {
 	read := func() error {
 		s.settings = make(map[string]string)
@@ -184,7 +186,8 @@ func field(text, key string) string {
 	return ""
 }
 
-// environment is a variable that the process was started with. What it has set itself since is not seen.
+// environment is a variable that the process was started with. What it has set itself since is not
+// seen.
 func (s *subject) environment(name string) (value string, there bool, err error) {
 	text, err := s.ofPID("environ")
 	if err != nil {
@@ -207,10 +210,12 @@ func (s *subject) cores() int {
 	return n
 }
 
-// mostBinary bounds what is read of a program's file: its build information is looked for in one segment of it.
+// mostBinary bounds what is read of a program's file: its build information is looked for in one
+// segment of it.
 const mostBinary = 2 << 30
 
-// readGo reads what a Go program says of its build. An error is that it may not be read; that it is not a Go program is none.
+// readGo reads what a Go program says of its build. An error is that it may not be read; that it is
+// not a Go program is none.
 func (s *subject) readGo() error {
 	f, err := os.Open(filepath.Join(s.proc, strconv.Itoa(s.pid), "exe"))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -14,13 +14,16 @@ const confidence = 0.95
 // detectedShare is how often a difference of Comparison.Detectable would have been found.
 const detectedShare = 0.9
 
-// rankLoss is by how much more data a test of ranks needs than one of means, when the values are normal: 1 ÷ 0.955.
+// rankLoss is by how much more data a test of ranks needs than one of means, when the values are
+// normal: 1 ÷ 0.955.
 const rankLoss = 1.047
 
-// Analyse says what an experiment has shown. It is a pure function of what was written; early is why it ended before it was done.
+// Analyse says what an experiment has shown. It is a pure function of what was written; early is
+// why it ended before it was done.
 //
-// A run, one value in one round, is the unit: each start of a service has a level of its own, which more requests do not average out. Two values are compared
-// by the differences within the rounds, so that what drifts from round to round cancels out. See docs/experiment.md.
+// A run, one value in one round, is the unit: each start of a service has a level of its own, which
+// more requests do not average out. Two values are compared by the differences within the rounds,
+// so that what drifts from round to round cancels out. See docs/experiment.md.
 func Analyse(r *Record, early string) *Result {
 	m := &r.Manifest
 	out := &Result{Format: Format, Early: early, Repeat: m.Repeat, Alpha: m.Alpha, Relevant: m.Relevant, Notes: slices.Clone(r.Notes)}
@@ -118,7 +121,8 @@ func (a *analysis) figure(f Figure) {
 	a.result.Figures = append(a.result.Figures, out)
 }
 
-// differences are those of a figure between two values, round by round: of the logarithms where every value is above zero, so that they are shares.
+// differences are those of a figure between two values, round by round: of the logarithms where
+// every value is above zero, so that they are shares.
 func (a *analysis) differences(figure string, pair [2]int, positive bool) (d []float64) {
 	for round := 1; round <= a.manifest.Repeat; round++ {
 		than, value := a.runs[pair[0]][round], a.runs[pair[1]][round]
@@ -168,7 +172,8 @@ func (a *analysis) judge() {
 	}
 }
 
-// estimate says how large a difference is, how sure that is, and what it means. alpha is what the test's probability was compared with.
+// estimate says how large a difference is, how sure that is, and what it means. alpha is what the
+// test's probability was compared with.
 func (a *analysis) estimate(f *FigureResult, c *Comparison, d []float64, alpha float64) {
 	in := stats.Shift(d, 1-alpha)
 	relevant, detectable := a.result.Relevant, detectable(d, alpha)
@@ -213,7 +218,8 @@ func (a *analysis) median(f *FigureResult, name string) float64 {
 	return math.Abs(f.Medians[i].Median)
 }
 
-// detectable is the difference that a test at level alpha finds nine times in ten among runs that scatter as these do.
+// detectable is the difference that a test at level alpha finds nine times in ten among runs that
+// scatter as these do.
 func detectable(d []float64, alpha float64) float64 {
 	n := float64(len(d))
 	if n < 2 {

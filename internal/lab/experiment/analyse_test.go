@@ -11,7 +11,8 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// machine is a simulated one: each start of a service has a level of its own (2 %, and 5 % in the tail), and the machine drifts from round to round.
+// machine is a simulated one: each start of a service has a level of its own (2 %, and 5 % in the
+// tail), and the machine drifts from round to round.
 type machine struct {
 	rng    *rand.Rand
 	rounds int
@@ -82,7 +83,8 @@ func TestOfPairsThatAreAlikeAtMostFiveInAHundredExperimentsSeeADifference(t *tes
 	}
 }
 
-// found is in how many of so many experiments a slowdown of b is called real, and right in its direction.
+// found is in how many of so many experiments a slowdown of b is called real, and right in its
+// direction.
 func found(m *machine, experiments int, slowdown float64, figure string) int {
 	right := 0
 	for range experiments {
@@ -113,7 +115,8 @@ func TestASlowdownOfFivePercentIsFoundNineTimesInTen(t *testing.T) {
 	}
 }
 
-// This is why rounds are blocks: it costs next to nothing where nothing drifts, and finds what a drift hides from a test of all runs together.
+// This is why rounds are blocks: it costs next to nothing where nothing drifts, and finds what a
+// drift hides from a test of all runs together.
 func TestComparingWithinRoundsSeesWhatADriftHidesElsewhere(t *testing.T) {
 	const experiments = 200
 	for _, c := range []struct {
@@ -128,7 +131,8 @@ func TestComparingWithinRoundsSeesWhatADriftHidesElsewhere(t *testing.T) {
 	}
 }
 
-// blocked is how many of so many experiments see 5 % in one figure with the signed ranks of rounds, and with Mann and Whitney's test without them.
+// blocked is how many of so many experiments see 5 % in one figure with the signed ranks of rounds,
+// and with Mann and Whitney's test without them.
 func blocked(m *machine, experiments int) (within, without int) {
 	for range experiments {
 		r := m.run(func(value, _ string) float64 {

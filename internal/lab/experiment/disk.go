@@ -62,7 +62,8 @@ func create(dir string, m *Manifest) (*writer, error) {
 	return w, nil
 }
 
-// run appends a run; it is on the disk when it returns. A run that is too long for a line is made shorter.
+// run appends a run; it is on the disk when it returns. A run that is too long for a line is made
+// shorter.
 func (w *writer) run(r *Run) error {
 	line, err := lineOf(r)
 	if err == nil && len(line) > maxLine {
@@ -124,7 +125,8 @@ func (w *writer) failed(name string, err error) error {
 
 func (w *writer) close() error { return w.rounds.Close() }
 
-// Open reads an experiment's directory. One that was cut off anywhere is readable up to its last whole run.
+// Open reads an experiment's directory. One that was cut off anywhere is readable up to its last
+// whole run.
 func Open(dir string) (*Record, error) {
 	text, err := strict.Read(filepath.Join(dir, manifestFile), maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -152,7 +154,8 @@ func Open(dir string) (*Record, error) {
 	return r, nil
 }
 
-// openRegular opens a regular file. A named pipe in its place would keep its reader waiting for a writer.
+// openRegular opens a regular file. A named pipe in its place would keep its reader waiting for a
+// writer.
 func openRegular(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -169,7 +172,8 @@ func openRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ended finds out whether the experiment came to its end: the rounds do not tell, since a value that always fails is given up.
+// ended finds out whether the experiment came to its end: the rounds do not tell, since a value
+// that always fails is given up.
 func (r *Record) ended(dir string) {
 	var result struct{ Early string }
 	text, err := strict.Read(filepath.Join(dir, resultFile), maxManifest)

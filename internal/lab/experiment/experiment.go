@@ -1,9 +1,12 @@
-// Package experiment varies one thing of a service, a flag, an environment variable, a line of its configuration, a kernel setting, and says which differences
-// in what is measured are real. It restarts the service for every run, offers it a load, and takes the values in turn, round after round in shuffled
-// order, so that what drifts meanwhile meets all of them alike. docs/experiment.md explains the file and the statistics.
+// Package experiment varies one thing of a service, a flag, an environment variable, a line of its
+// configuration, a kernel setting, and says which differences in what is measured are real. It
+// restarts the service for every run, offers it a load, and takes the values in turn, round after
+// round in shuffled order, so that what drifts meanwhile meets all of them alike.
+// docs/experiment.md explains the file and the statistics.
 //
-// What an experiment has measured is written to plain files while it goes on; what it means (Analyse) is a pure function of them. The package must
-// not know terminals or flags, and it starts nothing that the file does not name.
+// What an experiment has measured is written to plain files while it goes on; what it means
+// (Analyse) is a pure function of them. The package must not know terminals or flags, and it starts
+// nothing that the file does not name.
 package experiment
 
 import (
@@ -14,10 +17,12 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// Experiment is what a file asks for. It is immutable once it was read. Texts hold variables, which fill replaces.
+// Experiment is what a file asks for. It is immutable once it was read. Texts hold variables, which
+// fill replaces.
 type Experiment struct {
 	Name, Question string
-	// Variable is what differs, for a person, and Values what it is set to; there are two at least, with different names.
+	// Variable is what differs, for a person, and Values what it is set to; there are two at least,
+	// with different names.
 	Variable string
 	Values   []Value
 	Pairing
@@ -25,10 +30,11 @@ type Experiment struct {
 	Figures []Figure
 	// Repeat is the number of rounds, in each of which every value has one run.
 	Repeat int
-	// Alpha is the chance that a reader takes: of calling even one difference real that is none. Relevant is the share below which a difference does not
-	// matter, however real.
+	// Alpha is the chance that a reader takes: of calling even one difference real that is none.
+	// Relevant is the share below which a difference does not matter, however real.
 	Alpha, Relevant float64
-	// Cool is the pause after each run. Grace is how long the service may take to end when it is asked to.
+	// Cool is the pause after each run. Grace is how long the service may take to end when it is
+	// asked to.
 	Cool, Grace time.Duration
 	// Load is what is offered; nil when Command alone measures.
 	Load *Load
@@ -53,7 +59,8 @@ type Value struct{ Name, Value string }
 // Load is the load of one run.
 type Load struct {
 	URL string
-	// Rate is the requests offered in a second; 0 is a closed loop. Arrivals are "poisson" or "constant".
+	// Rate is the requests offered in a second; 0 is a closed loop. Arrivals are "poisson" or
+	// "constant".
 	Rate     float64
 	Arrivals string
 	// Connections that are opened at most. Fresh uses a new one for each request.
@@ -61,7 +68,8 @@ type Load struct {
 	Fresh       bool
 	// Warmup is offered before, and not measured.
 	Warmup, Duration, Timeout time.Duration
-	// Scenario is the path of a file that says what is sent; without it the same request is sent again and again.
+	// Scenario is the path of a file that says what is sent; without it the same request is sent
+	// again and again.
 	Scenario     string
 	Method, Body string
 	Headers      []string
@@ -70,7 +78,8 @@ type Load struct {
 // setting is a name with the text that it is set to.
 type setting struct{ name, text string }
 
-// ready is how a service shows that it may be loaded: one of an answer below 400 from a URL, a line in its output, a port that accepts.
+// ready is how a service shows that it may be loaded: one of an answer below 400 from a URL, a line
+// in its output, a port that accepts.
 type ready struct {
 	url, line, port string
 	within          time.Duration
@@ -80,7 +89,8 @@ type ready struct {
 type Pairing struct {
 	// Baseline is the index of the value that the others are compared with.
 	Baseline int
-	// AllPairs compares each with each, and Previous each with the one before it; at most one of them is set.
+	// AllPairs compares each with each, and Previous each with the one before it; at most one of
+	// them is set.
 	AllPairs bool `json:",omitempty"`
 	Previous bool `json:",omitempty"`
 }
@@ -88,7 +98,8 @@ type Pairing struct {
 // HasBaseline says whether there is a value that all others are compared with.
 func (p Pairing) HasBaseline() bool { return !p.AllPairs && !p.Previous }
 
-// pairs are those of so many values that are compared, by index; the second is judged against the first.
+// pairs are those of so many values that are compared, by index; the second is judged against the
+// first.
 func (p Pairing) pairs(values int) (all [][2]int) {
 	for a := range values {
 		for b := a + 1; b < values; b++ {
@@ -103,7 +114,8 @@ func (p Pairing) pairs(values int) (all [][2]int) {
 	return all
 }
 
-// Comparisons are the pairs of values that are compared, by index; the second is judged against the first.
+// Comparisons are the pairs of values that are compared, by index; the second is judged against the
+// first.
 func (e *Experiment) Comparisons() [][2]int { return e.pairs(len(e.Values)) }
 
 // Tests is how many differences are judged together: each comparison in each figure.
@@ -127,10 +139,12 @@ func (e *Experiment) Time() time.Duration {
 	return time.Duration(e.Runs()) * one
 }
 
-// Isolated says whether the experiment may only be run in a network namespace of its own, as it changes kernel settings.
+// Isolated says whether the experiment may only be run in a network namespace of its own, as it
+// changes kernel settings.
 func (e *Experiment) Isolated() bool { return len(e.sysctl) > 0 }
 
-// Start is the command that starts the service with a value, for a person: variables that are only known later stay as they are written.
+// Start is the command that starts the service with a value, for a person: variables that are only
+// known later stay as they are written.
 func (e *Experiment) Start(v Value) string {
 	words := make([]string, len(e.start))
 	for i, w := range e.start {
@@ -139,7 +153,8 @@ func (e *Experiment) Start(v Value) string {
 	return strings.Join(words, " ")
 }
 
-// Settings are the environment, the kernel settings and the files that go with a value, for a person.
+// Settings are the environment, the kernel settings and the files that go with a value, for a
+// person.
 func (e *Experiment) Settings(v Value) (all []string) {
 	for _, group := range [][]setting{e.env, e.sysctl} {
 		for _, s := range group {

@@ -12,7 +12,8 @@ import (
 // Figure is something that is measured in each run.
 type Figure struct {
 	Name string
-	// Unit is that of its values: "/s", "s", "B", "cores", "share", or empty for what is only counted.
+	// Unit is that of its values: "/s", "s", "B", "cores", "share", or empty for what is only
+	// counted.
 	Unit string
 	// Up and Down are the words for a difference: "slower", "faster".
 	Up, Down string
@@ -66,9 +67,11 @@ func figureNames() []string {
 }
 
 const (
-	// maxFigure is the most that a figure may be, up or down: differences of larger ones are not numbers any more.
+	// maxFigure is the most that a figure may be, up or down: differences of larger ones are not
+	// numbers any more.
 	maxFigure = 1e100
-	// leastShare is what every value of a figure must be above for its differences to be shares: the share that a large one is of a smaller one is not a number.
+	// leastShare is what every value of a figure must be above for its differences to be shares:
+	// the share that a large one is of a smaller one is not a number.
 	leastShare = 1e-100
 )
 
@@ -146,7 +149,8 @@ func (r *raw) ofLoad(name string) (v float64, why string) {
 	if q, is := quantiles[name]; is {
 		ns, ok := t.Quantile(q)
 		if !ok {
-			// It lies among requests that failed, and is worse than all that did not: those came within the timeout.
+			// It lies among requests that failed, and is worse than all that did not: those came
+			// within the timeout.
 			return r.timeout, ""
 		}
 		return float64(ns) / 1e9, ""

@@ -26,7 +26,8 @@ func (v Value) variables() map[string]string {
 	return map[string]string{varValue: v.Value, varName: v.Name}
 }
 
-// fill replaces the variables of a text. One that has no value stays as it is written; "$${" is a literal "${".
+// fill replaces the variables of a text. One that has no value stays as it is written; "$${" is a
+// literal "${".
 func fill(text string, values map[string]string) string {
 	var b strings.Builder
 	for {

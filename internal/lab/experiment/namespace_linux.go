@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Isolate has a program start in a network namespace of its own, which has nothing but a loopback interface, so that kernel settings can be changed there
-// without the machine noticing. Who is not root gets a user namespace too, where the machine allows that.
+// Isolate has a program start in a network namespace of its own, which has nothing but a loopback
+// interface, so that kernel settings can be changed there without the machine noticing. Who is not
+// root gets a user namespace too, where the machine allows that.
 func Isolate(program *exec.Cmd) error {
 	outside, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
@@ -35,8 +36,8 @@ func Isolate(program *exec.Cmd) error {
 // Inside says whether this process was started in a network namespace of its own by Isolate.
 func Inside() bool { return insideNamespace() == nil }
 
-// insideNamespace is nil when kernel settings may be changed: this process has a network namespace that is not the machine's. It brings the
-// loopback interface up, which a new namespace has down.
+// insideNamespace is nil when kernel settings may be changed: this process has a network namespace
+// that is not the machine's. It brings the loopback interface up, which a new namespace has down.
 func insideNamespace() error {
 	outside, own := os.Getenv(outsideVariable), ""
 	if outside != "" {
@@ -48,12 +49,14 @@ func insideNamespace() error {
 	return loopbackUp()
 }
 
-// apart says whether this process's network namespace is not that of the process which started it. The variable alone proves nothing: anybody may set it.
+// apart says whether this process's network namespace is not that of the process which started it.
+// The variable alone proves nothing: anybody may set it.
 func apart(own string) bool {
 	if parents, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", os.Getppid())); err == nil {
 		return own != parents
 	}
-	// Out of a user namespace the parent cannot be looked at. The one that Isolate makes knows a single user, the machine's knows all of them.
+	// Out of a user namespace the parent cannot be looked at. The one that Isolate makes knows a
+	// single user, the machine's knows all of them.
 	users, err := os.ReadFile("/proc/self/uid_map")
 	ids := strings.Fields(string(users))
 	return err == nil && len(ids) == 3 && ids[2] == "1"

@@ -117,13 +117,15 @@ func freePorts(n int) (ports []int, err error) {
 	return ports, nil
 }
 
-// readyEvery is the time between two looks at whether the service is ready, and readyLook bounds one.
+// readyEvery is the time between two looks at whether the service is ready, and readyLook bounds
+// one.
 const (
 	readyEvery = 20 * time.Millisecond
 	readyLook  = 2 * time.Second
 )
 
-// awaitReady waits until the service shows that it is ready. It fails when that takes too long, or the service ends.
+// awaitReady waits until the service shows that it is ready. It fails when that takes too long, or
+// the service ends.
 func (o *one) awaitReady(ctx context.Context) error {
 	r := &o.doing.experiment.ready
 	bounded, cancel := context.WithTimeout(ctx, r.within)
@@ -307,7 +309,8 @@ func (o *one) during(options load.Options, length time.Duration, rate float64) l
 // memoryEvery is the time between two looks at the service's memory, in seconds.
 const memoryEvery = 1
 
-// memory notes how much the service has, about once a second. The load calls it, one window after the other.
+// memory notes how much the service has, about once a second. The load calls it, one window after
+// the other.
 func (o *one) memory(now float64) {
 	if now > 0 && now-o.last < memoryEvery {
 		return
@@ -333,7 +336,8 @@ func (o *one) watchMemory(ctx context.Context) (settled func()) {
 	}
 }
 
-// read reads the probes, and the metrics page where there is one. What cannot be read is missing in the figures that need it.
+// read reads the probes, and the metrics page where there is one. What cannot be read is missing in
+// the figures that need it.
 func (o *one) read() map[string]float64 {
 	values := o.sampler.Sample(0).Values
 	o.raw.rss = max(o.raw.rss, values["target.memory.rss_bytes"])

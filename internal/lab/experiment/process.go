@@ -23,21 +23,24 @@ const (
 	maxTail = 4 << 10
 	// maxPrinted bounds what a command may print, whose figures are read.
 	maxPrinted = 1 << 20
-	// pipeDelay is how long after a program's end its output may still be held open by what it left behind.
+	// pipeDelay is how long after a program's end its output may still be held open by what it left
+	// behind.
 	pipeDelay = time.Second
 	// setupTime and commandTime bound commands that are run to their end.
 	setupTime   = 15 * time.Minute
 	commandTime = 2 * time.Minute
 )
 
-// outsideVariable tells a program that was started in a network namespace of its own which one it was started from. What that program starts
-// does not get to know.
+// outsideVariable tells a program that was started in a network namespace of its own which one it
+// was started from. What that program starts does not get to know.
 const outsideVariable = "PLIMSOLL_OUTSIDE_NAMESPACE"
 
-// markVariable is what all processes of a run have in their environment, and nobody else has the value of.
+// markVariable is what all processes of a run have in their environment, and nobody else has the
+// value of.
 const markVariable = "PLIMSOLL_RUN"
 
-// process is a program that was started, with everything it started itself that has stayed in its group of processes.
+// process is a program that was started, with everything it started itself that has stayed in its
+// group of processes.
 type process struct {
 	cmd   *exec.Cmd
 	out   *tail
@@ -45,7 +48,8 @@ type process struct {
 	err   error         // how it ended, once it has
 }
 
-// launch starts a program. waitFor is a text that out.seen tells of; it may be empty. stdout is nil when what it prints is only for a person.
+// launch starts a program. waitFor is a text that out.seen tells of; it may be empty. stdout is nil
+// when what it prints is only for a person.
 func launch(words []string, dir string, env []setting, waitFor string, stdout *tail) (*process, error) {
 	p := &process{out: newTail(maxTail, waitFor), ended: make(chan struct{})}
 	path := words[0]
@@ -65,7 +69,8 @@ func launch(words []string, dir string, env []setting, waitFor string, stdout *t
 	p.cmd.WaitDelay = pipeDelay
 	started := make(chan error)
 	go func() {
-		// A process ends with the thread that started it, so that thread must not end before: it is kept until then.
+		// A process ends with the thread that started it, so that thread must not end before: it is
+		// kept until then.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
@@ -100,8 +105,8 @@ func (p *process) how() string {
 	return p.cmd.ProcessState.String()
 }
 
-// stop ends the program and all that is in its group: it asks, and after grace it makes them. It returns when the program has ended. What has left the group is
-// endStrays' to end.
+// stop ends the program and all that is in its group: it asks, and after grace it makes them. It
+// returns when the program has ended. What has left the group is endStrays' to end.
 func (p *process) stop(grace time.Duration) {
 	// An error says that there is nobody left, which is what is wanted.
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)

@@ -10,21 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributes give a program a group of processes of its own, so that all of it can be ended. The program itself, and not what it has started, is ended when
-// this process ends, however that does.
+// attributes give a program a group of processes of its own, so that all of it can be ended. The
+// program itself, and not what it has started, is ended when this process ends, however that does.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
 const (
-	// sweeps is how often strays are looked for: one may have started another while it was looked for.
+	// sweeps is how often strays are looked for: one may have started another while it was looked
+	// for.
 	sweeps = 10
 	// strayTime is how long one that was killed may take to be gone, in milliseconds.
 	strayTime = 2000
 )
 
-// endStrays ends what has left its group, as a worker with a session of its own has: whatever still has the mark in its environment. A process that
-// has wiped its environment cannot be distinguished from anybody else's, and stays.
+// endStrays ends what has left its group, as a worker with a session of its own has: whatever still
+// has the mark in its environment. A process that has wiped its environment cannot be distinguished
+// from anybody else's, and stays.
 func endStrays(mark string) {
 	entry := []byte(markVariable + "=" + mark)
 	for range sweeps {
@@ -51,8 +53,8 @@ func carries(pid int, entry []byte) bool {
 	return err == nil && bytes.Contains(environment, entry)
 }
 
-// end kills a process and waits until it is gone. Its number may have become somebody else's since it was looked at, so it is looked at again when a descriptor
-// holds on to who has the number now.
+// end kills a process and waits until it is gone. Its number may have become somebody else's since
+// it was looked at, so it is looked at again when a descriptor holds on to who has the number now.
 func end(pid int, entry []byte) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

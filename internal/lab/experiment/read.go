@@ -44,8 +44,8 @@ const (
 	usualRelevant    = 0.01
 )
 
-// Read reads an experiment from a file. The error is a config.Errors with everything that is wrong, one line each. It reads the scenario too, if
-// there is one, and starts nothing.
+// Read reads an experiment from a file. The error is a config.Errors with everything that is wrong,
+// one line each. It reads the scenario too, if there is one, and starts nothing.
 func Read(path string) (*Experiment, error) {
 	r := &strict.Reader{File: path, Dir: filepath.Dir(path), Docs: "docs/experiment.md",
 		Least: "it needs vary, start, ready, load and measure, as docs/experiment.md shows"}

@@ -34,7 +34,8 @@ type Run struct {
 	Round, Turn int // from 1: Turn is the place that the value had in the round
 	Value       string
 	Began       time.Time
-	// Failed says why nothing could be measured, with the end of what the service printed; empty when something was.
+	// Failed says why nothing could be measured, with the end of what the service printed; empty
+	// when something was.
 	Failed string `json:",omitempty"`
 	Output string `json:",omitempty"`
 	// Unused says why the figures are not the service's; they are kept, and not judged.
@@ -42,8 +43,8 @@ type Run struct {
 	// Figures that were measured, and why others were not.
 	Figures map[string]float64 `json:",omitempty"`
 	Missing []string           `json:",omitempty"`
-	// Totals of the load, and what the probes and the metrics page said before and after it: for others, as the analysis takes none of it. Open leaves
-	// them out.
+	// Totals of the load, and what the probes and the metrics page said before and after it: for
+	// others, as the analysis takes none of it. Open leaves them out.
 	Totals        *measure.Totals    `json:",omitempty"`
 	Before, After map[string]float64 `json:",omitempty"`
 }
@@ -66,8 +67,8 @@ type Result struct {
 	Format int
 	// Early is why it ended before it was done; empty when it was.
 	Early string `json:",omitempty"`
-	// Rounds is how many runs the value with the most of them has that could be judged, of the Repeat asked for; Needed is how many it takes before any
-	// difference can be called real.
+	// Rounds is how many runs the value with the most of them has that could be judged, of the
+	// Repeat asked for; Needed is how many it takes before any difference can be called real.
 	Rounds, Repeat, Needed int
 	// Tests is how many differences were judged together.
 	Tests           int
@@ -119,14 +120,16 @@ type Comparison struct {
 	Than, Value string
 	// Pairs of runs of the same round.
 	Pairs int
-	// Share says that Shift, Low, High and Detectable are shares of the figure at Than (0.1: 10 % more); else they are in the figure's unit, as some of its
-	// values are 0.
+	// Share says that Shift, Low, High and Detectable are shares of the figure at Than (0.1: 10 %
+	// more); else they are in the figure's unit, as some of its values are 0.
 	Share            bool
 	Shift, Low, High float64
-	// P is the probability of the test alone, Corrected what is left of it when all tests of the experiment are looked at together.
+	// P is the probability of the test alone, Corrected what is left of it when all tests of the
+	// experiment are looked at together.
 	P, Corrected float64
 	Verdict      DifferenceVerdict
-	// Detectable is the difference that would have been called real nine times in ten; 0 is not known.
+	// Detectable is the difference that would have been called real nine times in ten; 0 is not
+	// known.
 	Detectable float64 `json:",omitempty"`
 	// Better says whether a real difference is good news; nil when it is none, or nobody can say.
 	Better *bool `json:",omitempty"`

@@ -41,11 +41,13 @@ type Event struct {
 	Left time.Duration
 }
 
-// givenUp is after how many failures in a row a value is not tried again: each may take as long as the service was given to be ready.
+// givenUp is after how many failures in a row a value is not tried again: each may take as long as
+// the service was given to be ready.
 const givenUp = 2
 
-// Run does an experiment: its setup, then its rounds. It returns what was shown, also when ctx ends before it is done, with Result.Early set. A value whose
-// service fails is marked so, and the others go on. An error means that nothing was measured at all, or that it could not be written.
+// Run does an experiment: its setup, then its rounds. It returns what was shown, also when ctx ends
+// before it is done, with Result.Early set. A value whose service fails is marked so, and the
+// others go on. An error means that nothing was measured at all, or that it could not be written.
 func (e *Experiment) Run(ctx context.Context, o Options) (*Result, error) {
 	if e.Isolated() {
 		if err := insideNamespace(); err != nil {
@@ -73,7 +75,8 @@ func (e *Experiment) Run(ctx context.Context, o Options) (*Result, error) {
 	return d.conclude(ctx, err)
 }
 
-// conclude says what was shown, and writes it. err is why the rounds ended before they were done, when ctx is not.
+// conclude says what was shown, and writes it. err is why the rounds ended before they were done,
+// when ctx is not.
 func (d *doing) conclude(ctx context.Context, err error) (*Result, error) {
 	early := ""
 	switch {
@@ -139,7 +142,8 @@ func (d *doing) variables(v Value) map[string]string {
 	return map[string]string{varWork: d.work, varName: v.Name, varValue: fill(v.Value, map[string]string{varWork: d.work})}
 }
 
-// rounds does the rounds. In each, the values take turns in an order of its own, so that none always comes after the same other one.
+// rounds does the rounds. In each, the values take turns in an order of its own, so that none
+// always comes after the same other one.
 func (d *doing) rounds(ctx context.Context) error {
 	e := d.experiment
 	for round := 1; round <= e.Repeat; round++ {
@@ -160,7 +164,8 @@ func (d *doing) rounds(ctx context.Context) error {
 			if err := d.writer.run(&o.run); err != nil {
 				return err
 			}
-			// What was written and is not analysed need not be held: histograms of ten thousand runs are gigabytes.
+			// What was written and is not analysed need not be held: histograms of ten thousand
+			// runs are gigabytes.
 			o.run.Totals, o.run.Before, o.run.After = nil, nil, nil
 			d.record.Runs = append(d.record.Runs, o.run)
 			d.tell(Event{Round: round, Turn: turn + 1, Value: o.run.Value, Run: &o.run})
@@ -222,7 +227,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// writeConfig writes the files that a value is configured with. They lie in the experiment's own folder.
+// writeConfig writes the files that a value is configured with. They lie in the experiment's own
+// folder.
 func (d *doing) writeConfig(files []setting, variables map[string]string) error {
 	for _, s := range files {
 		path := fill(s.name, variables)

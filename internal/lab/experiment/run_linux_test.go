@@ -20,7 +20,8 @@ import (
 	"plimsoll/internal/lab/experiment"
 )
 
-// gone waits until every process that has noted its number has ended, as one that was killed soon does, and complains of one that does not.
+// gone waits until every process that has noted its number has ended, as one that was killed soon
+// does, and complains of one that does not.
 func gone(t *testing.T, pids string) {
 	t.Helper()
 	text, err := os.ReadFile(pids)
@@ -210,7 +211,8 @@ stop_within: 10ms
 	sameFromFiles(t, dir, result)
 }
 
-// sameFromFiles compares a result with the one that is made of the experiment's files, and returns what they hold.
+// sameFromFiles compares a result with the one that is made of the experiment's files, and returns
+// what they hold.
 func sameFromFiles(t *testing.T, dir string, result *experiment.Result) *experiment.Record {
 	t.Helper()
 	record, err := experiment.Open(dir)

@@ -17,7 +17,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain lets the test binary be the services and the commands that experiments start: SERVICE says which.
+// TestMain lets the test binary be the services and the commands that experiments start: SERVICE
+// says which.
 func TestMain(m *testing.M) {
 	switch os.Getenv("SERVICE") {
 	case "":
@@ -49,8 +50,9 @@ func TestMain(m *testing.M) {
 // hoard is what the shop holds on to when it is asked for it: bytes.
 const hoard = 64 << 20
 
-// shop serves: DELAY before each answer, and after DIES requests it panics. It tells its process number to the file PIDS, and with HERMIT that of
-// a worker which has a session of its own. /hoard has it take memory.
+// shop serves: DELAY before each answer, and after DIES requests it panics. It tells its process
+// number to the file PIDS, and with HERMIT that of a worker which has a session of its own. /hoard
+// has it take memory.
 func shop() {
 	if path := os.Getenv("PIDS"); path != "" {
 		note(path, os.Getpid())

@@ -1,5 +1,6 @@
-// Package format says figures to people: durations, rates, shares, sizes, and commands as they have to be typed. Every room that makes
-// sentences uses it, so that the same figure reads the same in the terminal, in a report and in a finding. It must know nothing of what the figures mean.
+// Package format says figures to people: durations, rates, shares, sizes, and commands as they have
+// to be typed. Every room that makes sentences uses it, so that the same figure reads the same in
+// the terminal, in a report and in a finding. It must know nothing of what the figures mean.
 package format
 
 import (
@@ -10,7 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// Duration is a duration in nanoseconds with three digits: "870 ns", "12.3 µs", "1.24 ms", "2.05 s", "2 min 05 s".
+// Duration is a duration in nanoseconds with three digits: "870 ns", "12.3 µs", "1.24 ms", "2.05
+// s", "2 min 05 s".
 func Duration(ns float64) string {
 	switch abs := math.Abs(ns); {
 	case math.IsNaN(ns):
@@ -83,7 +85,8 @@ func Percent(share float64) string {
 	return Digits(p) + " %"
 }
 
-// Figure is a value in a unit: "/s" for so many a second, "ns" and "s" for durations. Any other unit is written after the number.
+// Figure is a value in a unit: "/s" for so many a second, "ns" and "s" for durations. Any other
+// unit is written after the number.
 func Figure(v float64, unit string) string {
 	switch unit {
 	case "/s":
@@ -109,7 +112,8 @@ func Bytes(n float64) string {
 	return Digits(n) + " B"
 }
 
-// Clean is a text from outside on one line: control characters and what is not UTF-8 become "·", so that nothing can move a terminal's cursor.
+// Clean is a text from outside on one line: control characters and what is not UTF-8 become "·", so
+// that nothing can move a terminal's cursor.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError || r == 0x2028 || r == 0x2029 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
@@ -119,8 +123,9 @@ func Clean(s string) string {
 	}, s)
 }
 
-// Command is a command as a shell has to be given it: words that a shell would take apart are quoted. An argument of another program, such as a
-// function's name from a profile, does nothing but be an argument.
+// Command is a command as a shell has to be given it: words that a shell would take apart are
+// quoted. An argument of another program, such as a function's name from a profile, does nothing
+// but be an argument.
 func Command(args ...string) string {
 	out := make([]string, len(args))
 	for i, a := range args {

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkPingPong is two threads on one processor that wake each other by pipes, which is nearly nothing but context switches: the worst that
-// these probes can meet. "others" is what the scheduler's programs cost processes that are not the target.
+// BenchmarkPingPong is two threads on one processor that wake each other by pipes, which is nearly
+// nothing but context switches: the worst that these probes can meet. "others" is what the
+// scheduler's programs cost processes that are not the target.
 func BenchmarkPingPong(b *testing.B) {
 	for _, c := range []struct {
 		name            string
@@ -59,7 +60,8 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// startPong starts a thread that sends back each byte; trip sends one from this thread and waits for it.
+// startPong starts a thread that sends back each byte; trip sends one from this thread and waits
+// for it.
 func startPong(b *testing.B) (stop, trip func()) {
 	b.Helper()
 	var there, back [2]int

@@ -45,9 +45,10 @@ type perfEvents struct {
 
 func (*perfEvents) Name() string { return "kernel events" }
 
-// newEvents opens every event for every thread; threads and processes that are made later inherit them, and keep counting for those that ended. A
-// thread that is made by one that was not opened yet, in the very moment of opening, is missed. without says which kinds
-// this machine does not have.
+// newEvents opens every event for every thread; threads and processes that are made later inherit
+// them, and keep counting for those that ended. A thread that is made by one that was not opened
+// yet, in the very moment of opening, is missed. without says which kinds this machine does not
+// have.
 func newEvents(t *target, mostThreads int) (e *perfEvents, without []string, err error) {
 	e = &perfEvents{target: t}
 	threads, err := t.threads(mostThreads)
@@ -140,7 +141,8 @@ func (e *perfEvents) Read(into map[string]float64) error {
 	return nil
 }
 
-// scaled is what an event would have counted, had the processor had a counter for it all the time: it shares the few that it has.
+// scaled is what an event would have counted, had the processor had a counter for it all the time:
+// it shares the few that it has.
 func scaled(value, enabled, running uint64) float64 {
 	if running == 0 || running >= enabled {
 		return float64(value)

@@ -50,7 +50,8 @@ func TestProcessesThatAreMadeLaterCountAlsoWhenTheyHaveEnded(t *testing.T) {
 	e.ask(t, "for i in 1 2 3 4 5; do dd if=/dev/zero of=/dev/null bs=1M count=4 2>/dev/null; done; echo\n", "\n")
 	got := read()["perf.faults.minor"] - before["perf.faults.minor"]
 	want = faults() - want
-	// Those that the kernel takes for a process rather than the process itself, as when it starts, are not events.
+	// Those that the kernel takes for a process rather than the process itself, as when it starts,
+	// are not events.
 	if got < want/2 || got > want*1.1+10 {
 		t.Errorf("%v faults are counted, and the kernel says %v", got, want)
 	}

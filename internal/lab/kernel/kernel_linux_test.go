@@ -18,7 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// open opens all sources of a process. ok is false where this user may not have them all: then it is only checked that this is said.
+// open opens all sources of a process. ok is false where this user may not have them all: then it
+// is only checked that this is said.
 func open(t *testing.T, pid int) (read func() map[string]float64, ok bool) {
 	t.Helper()
 	sources, missing, shut := Open(pid)
@@ -79,8 +80,8 @@ func effective(t *testing.T) uint64 {
 	return uint64(data[1].Effective)<<32 | uint64(data[0].Effective)
 }
 
-// dropRights takes from this thread the right to watch others, for the rest of the test. The thread is not given back: a locked one ends with its
-// goroutine, which is the test's.
+// dropRights takes from this thread the right to watch others, for the rest of the test. The thread
+// is not given back: a locked one ends with its goroutine, which is the test's.
 func dropRights(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread()

@@ -13,20 +13,24 @@ import (
 const (
 	// maxTracked bounds the living threads whose time is added up.
 	maxTracked = 4096
-	// membersEvery is after how many readings the target's processes are looked for again: this reads a file of each process of the machine.
+	// membersEvery is after how many readings the target's processes are looked for again: this
+	// reads a file of each process of the machine.
 	membersEvery = 16
 	// taskDead is the state in which a thread leaves its processor for the last time.
 	taskDead = 0x80
-	// firstPIDNamespace is the inode of the machine's own namespace of process numbers, a constant of the kernel.
+	// firstPIDNamespace is the inode of the machine's own namespace of process numbers, a constant
+	// of the kernel.
 	firstPIDNamespace = "pid:[4026531836]"
 )
 
 // idle is the time of one thread, or of all that have ended, as the programs keep it.
 type idle struct {
 	Runnable, Waiting uint64 // nanoseconds
-	// Since is when the thread left its processor, in nanoseconds of the monotonic clock, 0 while it has one. Its last bit is 1 when the thread
-	// could run. It is the last field as the kernel copies from the front: a thread that returns meanwhile is missed for one
-	// reading, and never counted twice. Of the ended threads it is how many were never tracked, as there were too many.
+	// Since is when the thread left its processor, in nanoseconds of the monotonic clock, 0 while
+	// it has one. Its last bit is 1 when the thread could run. It is the last field as the kernel
+	// copies from the front: a thread that returns meanwhile is missed for one reading, and never
+	// counted twice. Of the ended threads it is how many were never tracked, as there were too
+	// many.
 	Since uint64
 }
 
@@ -39,12 +43,14 @@ const (
 
 // offCPU is the time that the target's threads spend without a processor.
 //
-// Three steps change a thread's entry, all of them under the lock of the processor's run queue, so that they never meet:
+// Three steps change a thread's entry, all of them under the lock of the processor's run queue, so
+// that they never meet:
 //   - it leaves its processor (sched_switch, prev): Since is set;
 //   - it is woken (sched_wakeup): the time so far was waiting, from now on it could run;
 //   - it gets a processor (sched_switch, next): the time since then is added, and Since is 0.
 //
-// A thread that ends adds its sums to those of the ended ones. A thread is known from when it first leaves a processor after the opening.
+// A thread that ends adds its sums to those of the ended ones. A thread is known from when it first
+// leaves a processor after the opening.
 type offCPU struct {
 	*programs
 	target  *target
@@ -52,7 +58,8 @@ type offCPU struct {
 	fresh   int            // readings for which members stays as it is
 	threads []uint32
 	times   []idle
-	// runnable and waiting are the highest sums so far: what a reading misses of a thread, the next one has.
+	// runnable and waiting are the highest sums so far: what a reading misses of a thread, the next
+	// one has.
 	runnable, waiting uint64
 }
 
@@ -176,8 +183,9 @@ const (
 	fresh   = -40 // an idle
 )
 
-// find looks a task's thread up in the map of threads. Register 7 has the task; afterwards register 9 has the entry. It goes to none when the
-// task is not the target's, and to unknown, with the keys on the stack, when the thread has no entry.
+// find looks a task's thread up in the map of threads. Register 7 has the task; afterwards register
+// 9 has the entry. It goes to none when the task is not the target's, and to unknown, with the keys
+// on the stack, when the thread has no entry.
 func find(tgid, pid int16, none, unknown string) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMem(asm.R1, asm.R7, tgid, asm.Word),
@@ -210,7 +218,8 @@ func ended(none string) asm.Instructions {
 	}
 }
 
-// track makes an entry for the thread on the stack and gets it into register 9. Without room it counts that, and goes to none.
+// track makes an entry for the thread on the stack and gets it into register 9. Without room it
+// counts that, and goes to none.
 func track(none string) asm.Instructions {
 	p := asm.Instructions{
 		asm.Mov.Imm(asm.R1, 0),
@@ -240,7 +249,8 @@ func track(none string) asm.Instructions {
 	)
 }
 
-// bury adds the entry in register 9 to those of the ended threads, forgets the thread and goes to done.
+// bury adds the entry in register 9 to those of the ended threads, forgets the thread and goes to
+// done.
 func bury(done string) asm.Instructions {
 	p := ended(done)
 	return append(p,
@@ -256,7 +266,8 @@ func bury(done string) asm.Instructions {
 	)
 }
 
-// onSwitch is the program at sched_switch(bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state).
+// onSwitch is the program at sched_switch(bool preempt, struct task_struct *prev, struct
+// task_struct *next, unsigned int prev_state).
 func onSwitch(tgid, pid int16) asm.Instructions {
 	const preempt, prev, next, prevState = 0, 8, 16, 24
 	p := asm.Instructions{

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rest waits until a target of one thread that is known waits, and gives the reading that shows it: its time waiting grows, and it is not late.
+// rest waits until a target of one thread that is known waits, and gives the reading that shows it:
+// its time waiting grows, and it is not late.
 func rest(t *testing.T, read func() map[string]float64) (last map[string]float64) {
 	t.Helper()
 	until(t, "the target waits", func() bool {
@@ -39,7 +40,8 @@ func TestAThreadThatWaitsIsWaiting(t *testing.T) {
 	most := time.Since(inner).Seconds()
 	after := read()
 	waited := after[offCPUWaiting] - before[offCPUWaiting]
-	// The shell waits for its child since before anybody looked, so that it is not known; one thread waits all the time.
+	// The shell waits for its child since before anybody looked, so that it is not known; one
+	// thread waits all the time.
 	if limit := time.Since(outer).Seconds(); waited < most-.001 || waited > limit+.001 {
 		t.Errorf("it waited for %v s, and should have for %v to %v", waited, most, limit)
 	}
@@ -64,7 +66,8 @@ func firstCPU(t testing.TB) *unix.CPUSet {
 	return &one
 }
 
-// occupy keeps one processor busy until the test ends, and says which one: those that are bound to it too have to wait for it.
+// occupy keeps one processor busy until the test ends, and says which one: those that are bound to
+// it too have to wait for it.
 func occupy(t *testing.T) *unix.CPUSet {
 	t.Helper()
 	one := firstCPU(t)
@@ -88,7 +91,8 @@ func occupy(t *testing.T) *unix.CPUSet {
 	return one
 }
 
-// runDelay is how many seconds a process of one thread could run and had no processor, as the kernel itself says.
+// runDelay is how many seconds a process of one thread could run and had no processor, as the
+// kernel itself says.
 func runDelay(t *testing.T, pid int) (late float64) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))

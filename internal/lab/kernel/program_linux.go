@@ -19,7 +19,8 @@ type programs struct {
 	links      []link.Link
 }
 
-// load gives programs to the kernel and hangs each on the tracepoint that bears its name. Its error is for a person.
+// load gives programs to the kernel and hangs each on the tracepoint that bears its name. Its error
+// is for a person.
 func load(maps map[string]*ebpf.MapSpec, bodies map[string]asm.Instructions) (*programs, error) {
 	spec := &ebpf.CollectionSpec{Maps: maps, Programs: make(map[string]*ebpf.ProgramSpec)}
 	for name, m := range maps {
@@ -28,7 +29,8 @@ func load(maps map[string]*ebpf.MapSpec, bodies map[string]asm.Instructions) (*p
 	for tracepoint, body := range bodies {
 		spec.Programs[tracepoint] = &ebpf.ProgramSpec{
 			Name: tracepoint, Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: tracepoint, Instructions: body,
-			// The kernel lends its clock and its memory only to programs under a licence that goes with its own.
+			// The kernel lends its clock and its memory only to programs under a licence that goes
+			// with its own.
 			License: "Dual MIT/GPL",
 		}
 	}
@@ -82,7 +84,8 @@ func kernelTypes() (*btf.Spec, error) {
 	return types, nil
 }
 
-// offset finds where a field lies in one of the kernel's structures, in bytes. The path leads through fields that are structures or unions.
+// offset finds where a field lies in one of the kernel's structures, in bytes. The path leads
+// through fields that are structures or unions.
 func offset(types *btf.Spec, structure string, path ...string) (int16, error) {
 	var s *btf.Struct
 	if err := types.TypeByName(structure, &s); err != nil {
@@ -103,7 +106,8 @@ func offset(types *btf.Spec, structure string, path ...string) (int16, error) {
 	return int16(sum), nil
 }
 
-// field finds a field by its name, also in structures and unions without a name, to a depth that no kernel reaches.
+// field finds a field by its name, also in structures and unions without a name, to a depth that no
+// kernel reaches.
 func field(in btf.Type, name string, depth int) (at uint32, of btf.Type, ok bool) {
 	if depth > 8 {
 		return 0, nil, false

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// maxConnections bounds the connections that are told apart in the kernel; the one that was quiet the longest makes room.
+	// maxConnections bounds the connections that are told apart in the kernel; the one that was
+	// quiet the longest makes room.
 	maxConnections = 1024
 	// maxNamed bounds the connections that get a name of their own.
 	maxNamed = 8
@@ -35,14 +36,16 @@ func (c connection) String() string {
 	return fmt.Sprintf("%d-%s", c.LocalPort, remote)
 }
 
-// retransmits are TCP segments sent again in the target's network namespace, by connection. The kernel sends again mostly on a timer, in
-// nobody's name: so they cannot be attributed to a process.
+// retransmits are TCP segments sent again in the target's network namespace, by connection. The
+// kernel sends again mostly on a timer, in nobody's name: so they cannot be attributed to a
+// process.
 type retransmits struct {
 	*programs
 	target      *target
 	connections []connection
 	counts      []uint64
-	// named are the connections that have a name, with their highest count: one that gave way in the kernel begins there at nothing.
+	// named are the connections that have a name, with their highest count: one that gave way in
+	// the kernel begins there at nothing.
 	named map[connection]uint64
 }
 
@@ -120,7 +123,8 @@ const (
 	stackCount = -40
 )
 
-// sockFields are where the kernel keeps what a connection is known by, in bytes from the beginning of a sock; inode is from that of its net.
+// sockFields are where the kernel keeps what a connection is known by, in bytes from the beginning
+// of a sock; inode is from that of its net.
 type sockFields struct {
 	net, inode, family, address4, address6, remotePort, localPort int16
 }
@@ -150,7 +154,8 @@ func findSockFields() (f sockFields, err error) {
 	return f, nil
 }
 
-// onRetransmit is the program at tcp_retransmit_skb(const struct sock *sk, …), for the network namespace with this inode.
+// onRetransmit is the program at tcp_retransmit_skb(const struct sock *sk, …), for the network
+// namespace with this inode.
 func onRetransmit(f sockFields, namespace uint32) asm.Instructions {
 	p := asm.Instructions{
 		asm.LoadMem(asm.R7, asm.R1, 0, asm.DWord),

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enterNetwork gives this goroutine's thread a network of its own, in which only the loopback is. The thread is not given back.
+// enterNetwork gives this goroutine's thread a network of its own, in which only the loopback is.
+// The thread is not given back.
 func enterNetwork(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -83,8 +84,8 @@ func TestRetransmitsCountByConnectionInTheTargetsNetworkAlone(t *testing.T) {
 			if n := inside()[retransmitted]; n != 0 {
 				t.Fatalf("%v retransmits before any", n)
 			}
-			// The queue of accepted connections is full now: the second one's SYN is dropped, and sent again after a second. It gives up
-			// half a second later.
+			// The queue of accepted connections is full now: the second one's SYN is dropped, and
+			// sent again after a second. It gives up half a second later.
 			second, _, from := stream(t, family)
 			if err := unix.SetsockoptInt(second, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 1500); err != nil {
 				t.Fatal(err)

@@ -13,7 +13,8 @@ import (
 // maxProcesses bounds the target's processes.
 const maxProcesses = 512
 
-// target is one process, and those that descend from it. Its sources share it: they are read by one goroutine.
+// target is one process, and those that descend from it. Its sources share it: they are read by one
+// goroutine.
 type target struct {
 	proc  procfs.FS
 	pid   int

@@ -48,7 +48,8 @@ func allocations(t *testing.T, o load.Options) (mallocs, requests uint64) {
 	return after.Mallocs - before.Mallocs, totals.Due
 }
 
-// What a longer run allocates more than a shorter one is what its requests cost; a window costs a few.
+// What a longer run allocates more than a shorter one is what its requests cost; a window costs a
+// few.
 func TestARequestDoesNotAlloc(t *testing.T) {
 	url := plainServer(t)
 	for name, n := range map[string]int{"closed": 0, "open": 1} {

@@ -10,11 +10,13 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// How an answer is read. Nearly all answers are there whole at the first read: they are parsed where they were received, in the loop's scratch
-// memory, judged and forgotten. What is not whole is kept in a held: the bytes of a head that is not complete, or the complete head
-// while its body arrives, because the script judges both together at the end.
+// How an answer is read. Nearly all answers are there whole at the first read: they are parsed
+// where they were received, in the loop's scratch memory, judged and forgotten. What is not whole
+// is kept in a held: the bytes of a head that is not complete, or the complete head while its body
+// arrives, because the script judges both together at the end.
 
-// limits bound what a target may send. A body has no limit, as it is not kept, unless the script wants to see it.
+// limits bound what a target may send. A body has no limit, as it is not kept, unless the script
+// wants to see it.
 var limits = http1.Limits{Line: 8 << 10, Head: 64 << 10, Fields: 256, Extension: 64 << 10}
 
 const (
@@ -22,7 +24,8 @@ const (
 	maxInterim  = 32 // 1xx answers to one request
 )
 
-// held is what is kept of an answer that is not whole. Held are used again, so that they cost no allocation.
+// held is what is kept of an answer that is not whole. Held are used again, so that they cost no
+// allocation.
 type held struct {
 	head []byte // without a beginning of the body
 	body []byte // without its framing, where the script wants it
@@ -33,8 +36,9 @@ type held struct {
 // keptHeld bounds the memory of held that wait on a loop for their next use, in bytes.
 const keptHeld = 16 << 20
 
-// mostBodies bounds the bodies that a loop's connections hold for checks at once, in bytes: a thousand connections to a target without end would
-// else take a gigabyte. What comes beyond it is cut off.
+// mostBodies bounds the bodies that a loop's connections hold for checks at once, in bytes: a
+// thousand connections to a target without end would else take a gigabyte. What comes beyond it is
+// cut off.
 const mostBodies = 256 << 20
 
 func (w *worker) getHeld() *held {
@@ -94,7 +98,8 @@ func (c *conn) receive() {
 	}
 }
 
-// take uses bytes of the answer. It says whether the answer goes on; if not, the connection has already been put to another use.
+// take uses bytes of the answer. It says whether the answer goes on; if not, the connection has
+// already been put to another use.
 func (c *conn) take(b []byte) bool {
 	if c.inBody {
 		return c.takeBody(b)
@@ -188,8 +193,8 @@ func (c *conn) wholeHeld(surplus bool) {
 	c.whole(c.held.body, c.held.cut, surplus)
 }
 
-// whole judges an answer that has arrived whole, and puts the session and the connection to their next use. surplus says that something came
-// behind the answer.
+// whole judges an answer that has arrived whole, and puts the session and the connection to their
+// next use. surplus says that something came behind the answer.
 func (c *conn) whole(body []byte, cut, surplus bool) {
 	w := c.w
 	if surplus {
@@ -222,8 +227,8 @@ func (c *conn) whole(body []byte, cut, surplus bool) {
 	c.again()
 }
 
-// judge asks the script what it thinks of an answer. One that came too late is not worth asking, though the timer, which is a few milliseconds
-// late, has not fired yet.
+// judge asks the script what it thinks of an answer. One that came too late is not worth asking,
+// though the timer, which is a few milliseconds late, has not fired yet.
 func (c *conn) judge(body []byte, cut bool) AnswerVerdict {
 	w := c.w
 	start := c.due

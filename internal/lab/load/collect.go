@@ -2,14 +2,16 @@ package load
 
 import "plimsoll/internal/lab/measure"
 
-// collector puts the loops' parts of each window together, gives the windows to Observe in order, and adds everything up. It is one
-// goroutine. Parts go back to their loops before Observe is called, so that a slow one delays windows and no load.
+// collector puts the loops' parts of each window together, gives the windows to Observe in order,
+// and adds everything up. It is one goroutine. Parts go back to their loops before Observe is
+// called, so that a slow one delays windows and no load.
 type collector struct {
 	full   <-chan *part
 	spare  []chan *part
 	queue  [][]*part // parts of each loop that wait for the other loops'
 	window int64
-	// observe is given each window, nil when nobody wants them; end is when the run ended, for the last window, and is called then only.
+	// observe is given each window, nil when nobody wants them; end is when the run ended, for the
+	// last window, and is called then only.
 	observe func(*measure.Window)
 	end     func() int64
 
@@ -29,8 +31,9 @@ func (c *collector) run() {
 	}
 }
 
-// next makes a window of parts that cover the same time on all loops, and says whether there were such. A loop that could not pass its
-// windows on in time has a longer part, and the others' parts are added up to the same length.
+// next makes a window of parts that cover the same time on all loops, and says whether there were
+// such. A loop that could not pass its windows on in time has a longer part, and the others' parts
+// are added up to the same length.
 func (c *collector) next() bool {
 	count := make([]int, len(c.queue))
 	until := int64(0)

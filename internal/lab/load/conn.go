@@ -11,14 +11,16 @@ import (
 	"plimsoll/internal/tlsio"
 )
 
-// conn is one of a loop's connections, and goes on for the whole run: when its socket is closed it opens another.
+// conn is one of a loop's connections, and goes on for the whole run: when its socket is closed it
+// opens another.
 //
 //	queued → connecting → (shaking →) idle ⇄ busy
 //	  ↑           └───────────┴─ resting      │
 //	  └───────────────┴───────────────────────┘ closed by either side
 //
-// It rests after an attempt that failed, and after a socket that carried no request at all; otherwise it opens again at once.
-// aborting is a handshake whose goroutine still has the socket and was told to stop.
+// It rests after an attempt that failed, and after a socket that carried no request at all;
+// otherwise it opens again at once. aborting is a handshake whose goroutine still has the socket
+// and was told to stop.
 type conn struct {
 	sock   reactor.Conn
 	w      *worker
@@ -58,8 +60,8 @@ const (
 	busy
 )
 
-// The bounds of opening. A rest doubles with each failure in a row, so that a target that is down is asked about once a second by each
-// connection, and one that comes back is found soon.
+// The bounds of opening. A rest doubles with each failure in a row, so that a target that is down
+// is asked about once a second by each connection, and one that comes back is found soon.
 const (
 	maxOpening   = 64 // attempts in flight on a loop, while all are opened and whenever TLS is spoken
 	giveUpAfter  = 16 // attempts that failed before the run, none having succeeded
@@ -67,13 +69,15 @@ const (
 	longestRest  = 1_000_000_000
 )
 
-// batchBelow is how large a request may be, in bytes, to be sent together with those of other connections. A larger one is sent by itself,
-// because the kernel may take it in parts, and only the last one's time is known.
+// batchBelow is how large a request may be, in bytes, to be sent together with those of other
+// connections. A larger one is sent by itself, because the kernel may take it in parts, and only
+// the last one's time is known.
 const batchBelow = 16 << 10
 
 var errOpenTimeout = errors.New("no connection within the timeout: is the address right, and does nothing drop packets on the way?")
 
-// dial begins to connect. It says whether that went well so far; if not, the failure has been dealt with.
+// dial begins to connect. It says whether that went well so far; if not, the failure has been dealt
+// with.
 func (c *conn) dial() bool {
 	w := c.w
 	w.opening++
@@ -131,7 +135,8 @@ func (c *conn) handshaken(err error) {
 	}
 	c.sock.TakeOver()
 	if err := c.quiet(); err != nil {
-		// What came while the goroutine had the socket brings no second event. A server that does not like our certificate says so here.
+		// What came while the goroutine had the socket brings no second event. A server that does
+		// not like our certificate says so here.
 		c.openFailed(fmt.Errorf("TLS: %w", err))
 		w.openNext()
 		w.afterEvent()
@@ -229,7 +234,8 @@ func (c *conn) Readable() {
 	}
 }
 
-// Drained implements reactor.Handler: nothing waits for the queue to become short, as the next request waits for an answer.
+// Drained implements reactor.Handler: nothing waits for the queue to become short, as the next
+// request waits for an answer.
 func (c *conn) Drained() {}
 
 // Run implements reactor.Runner: a connection that had much to read goes on.
@@ -274,8 +280,8 @@ func (c *conn) read(p []byte) (int, error) {
 
 var errUnasked = errors.New("the target sent what nobody asked for")
 
-// quiet is nil when the peer has neither ended nor sent what nobody asked for, and else says what it did. Records of TLS that carry no data are
-// read on the way.
+// quiet is nil when the peer has neither ended nor sent what nobody asked for, and else says what
+// it did. Records of TLS that carry no data are read on the way.
 func (c *conn) quiet() error {
 	if !c.mayRead() {
 		return nil
@@ -290,7 +296,8 @@ func (c *conn) quiet() error {
 	}
 }
 
-// begin sends the next request of a session, which is the connection's from now on. due is its intended start.
+// begin sends the next request of a session, which is the connection's from now on. due is its
+// intended start.
 func (c *conn) begin(s Session, due int64) {
 	w := c.w
 	c.state = busy
@@ -319,7 +326,8 @@ func (c *conn) begin(s Session, due int64) {
 		err = c.sock.Write(w.out)
 	}
 	if err != nil {
-		// The peer may have answered before it ended, so what there is to read comes first. Reading ends with the error.
+		// The peer may have answered before it ended, so what there is to read comes first. Reading
+		// ends with the error.
 		w.loop.Defer(c)
 		c.deferred = true
 	}
@@ -333,7 +341,8 @@ func (c *conn) sentAt() int64 {
 	return c.sock.Sent()
 }
 
-// fail ends the request under way together with the connection. why and err, which may be nil, are for a person.
+// fail ends the request under way together with the connection. why and err, which may be nil, are
+// for a person.
 func (c *conn) fail(kind measure.Kind, why string, err error) {
 	w := c.w
 	if w.examples[kind] == "" {

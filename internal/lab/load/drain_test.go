@@ -10,7 +10,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// What a target answers after the load is over says nothing of how much it can do in a second: it had longer.
+// What a target answers after the load is over says nothing of how much it can do in a second: it
+// had longer.
 func TestWhatEndsInTheDrainIsNoGoodput(t *testing.T) {
 	for name, duration := range map[string]time.Duration{"duration": 20 * time.Millisecond, "schedule": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -27,7 +28,8 @@ func TestWhatEndsInTheDrainIsNoGoodput(t *testing.T) {
 			o.Connections, o.Duration, o.Arrivals = 2, duration, every(20, ms)
 			totals, _ := run(t, o)
 			want(t, totals, map[measure.Kind]uint64{measure.OK: 20})
-			// The first answers may themselves be late on a machine that is busy with other things, and so be in the drain.
+			// The first answers may themselves be late on a machine that is busy with other things,
+			// and so be in the drain.
 			if totals.Drained < 17 || totals.Drained > 20 {
 				t.Errorf("%d requests ended in the drain, and 17 were answered after the last was due", totals.Drained)
 			}

@@ -5,9 +5,10 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// How a worker's part of a run ends. It is over when no request may begin any more, because Duration is over, or because the schedules
-// of all loops have no more arrivals, and when all that had begun has ended. That a loop waits for the others' schedules keeps its windows as
-// long as theirs.
+// How a worker's part of a run ends. It is over when no request may begin any more, because
+// Duration is over, or because the schedules of all loops have no more arrivals, and when all that
+// had begun has ended. That a loop waits for the others' schedules keeps its windows as long as
+// theirs.
 
 // settle ends the worker's part when it is over.
 func (w *worker) settle() {
@@ -65,7 +66,8 @@ func (w *worker) finish() {
 	w.closeAll()
 }
 
-// closeAll closes every connection. The loop stops once no handshake's goroutine has a socket any more.
+// closeAll closes every connection. The loop stops once no handshake's goroutine has a socket any
+// more.
 func (w *worker) closeAll() {
 	w.loop.StopAlarm()
 	w.loop.ReleaseTimer(&w.limit)

@@ -42,8 +42,8 @@ type server struct {
 	conns    map[net.Conn]bool
 }
 
-// serve answers each request by answer, which is given the request's number, from 1, and the connection; false closes it. The server
-// ends with the test.
+// serve answers each request by answer, which is given the request's number, from 1, and the
+// connection; false closes it. The server ends with the test.
 func serve(t testing.TB, answer func(n int64, r *http.Request, c net.Conn) bool) *server {
 	t.Helper()
 	return serveOn(t, listen(t), answer)
@@ -138,7 +138,8 @@ func get(t testing.TB, url string) load.Options {
 	return load.Options{Target: to, Script: load.Static("get", request, false), Connections: 4, Window: 50 * time.Millisecond}
 }
 
-// run does a run and checks what holds of every run: each request that was due ended once, and the windows add up to the totals.
+// run does a run and checks what holds of every run: each request that was due ended once, and the
+// windows add up to the totals.
 func run(t testing.TB, o load.Options) (*measure.Totals, []*measure.Window) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -175,7 +176,8 @@ func runIn(ctx context.Context, t testing.TB, o load.Options) (*measure.Totals, 
 	return totals, windows, nil
 }
 
-// serverSide is how many descriptors the test's own server may hold because it has not seen the run's end yet.
+// serverSide is how many descriptors the test's own server may hold because it has not seen the
+// run's end yet.
 func serverSide(o load.Options) int { return o.Connections }
 
 func audit(t testing.TB, totals *measure.Totals, windows []*measure.Window) {

@@ -1,9 +1,12 @@
-// Package load is the generator: it sends requests over many connections at the times a schedule says, or as fast as they are answered, and measures what
-// comes back. It is a loop per core on the reactor; it sends prepared bytes, allocates nothing for a request, and knows how busy it was
-// itself. It must not know what its figures are used for: a survey, a replay and the command line all use it alike.
+// Package load is the generator: it sends requests over many connections at the times a schedule
+// says, or as fast as they are answered, and measures what comes back. It is a loop per core on the
+// reactor; it sends prepared bytes, allocates nothing for a request, and knows how busy it was
+// itself. It must not know what its figures are used for: a survey, a replay and the command line
+// all use it alike.
 //
-// With a schedule the loop is open: a request is due when the schedule says, whatever became of the ones before it, and its response time counts from
-// then. One that finds no free connection waits in a bounded backlog, and its time runs. Without a schedule the loop is closed, as wrk's: each
+// With a schedule the loop is open: a request is due when the schedule says, whatever became of the
+// ones before it, and its response time counts from then. One that finds no free connection waits
+// in a bounded backlog, and its time runs. Without a schedule the loop is closed, as wrk's: each
 // connection sends its next request when it has the answer to the last.
 package load
 
@@ -17,47 +20,54 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// Options are what a run does. The zero value of each field but Target and Script is the default it names.
+// Options are what a run does. The zero value of each field but Target and Script is the default it
+// names.
 type Options struct {
 	Target Target
 	Script Script
-	// Arrivals makes the schedule of one of the loops, which together make that of the run. nil is a closed loop.
+	// Arrivals makes the schedule of one of the loops, which together make that of the run. nil is
+	// a closed loop.
 	Arrivals func(loop, loops int) pace.Schedule
-	// Duration ends the run: no request is begun after it. A schedule that ends earlier ends the run earlier; 0 leaves it to the
-	// schedule, or to the context.
+	// Duration ends the run: no request is begun after it. A schedule that ends earlier ends the
+	// run earlier; 0 leaves it to the schedule, or to the context.
 	Duration time.Duration
-	// Connections is the most that are open at once, all loops together; 64. They are opened before the run's clock starts.
+	// Connections is the most that are open at once, all loops together; 64. They are opened before
+	// the run's clock starts.
 	Connections int
 	// Loops is the number of event loops; one.
 	Loops int
 	// Timeout is how long after its intended start a request counts as failed; 5 s.
 	Timeout time.Duration
-	// Backlog is how many arrivals may wait for a free connection, all loops together; when one more comes, the one that has waited longest is
-	// NotSent, so that sessions still begin in the schedule's order. 2^20.
+	// Backlog is how many arrivals may wait for a free connection, all loops together; when one
+	// more comes, the one that has waited longest is NotSent, so that sessions still begin in the
+	// schedule's order. 2^20.
 	Backlog int
-	// PerConnection is how many requests a connection carries before it is closed and another is made; 0 means no limit, 1 is a new
-	// connection for each. Lifetime does the same by time.
+	// PerConnection is how many requests a connection carries before it is closed and another is
+	// made; 0 means no limit, 1 is a new connection for each. Lifetime does the same by time.
 	PerConnection int
 	Lifetime      time.Duration
 	// Window is the length of the windows that Observe is given; 250 ms.
 	Window time.Duration
-	// Observe is given each window when it is over, in order, on one goroutine that is not a loop's; the window is the callee's to keep. It
-	// may be nil.
+	// Observe is given each window when it is over, in order, on one goroutine that is not a
+	// loop's; the window is the callee's to keep. It may be nil.
 	Observe func(w *measure.Window)
-	// Lateness is how late the 99th percentile of requests may be sent before the run is INVALID; 1 ms, or 5 % of the 99th
-	// percentile of response times where that is longer: next to an answer that takes a second, 2 ms do not matter.
+	// Lateness is how late the 99th percentile of requests may be sent before the run is INVALID; 1
+	// ms, or 5 % of the 99th percentile of response times where that is longer: next to an answer
+	// that takes a second, 2 ms do not matter.
 	Lateness time.Duration
-	// Spare leaves the processor to a target that shares it: the loops sleep until a request is due, and send it some 50 µs late, where they
-	// would spin for that long.
+	// Spare leaves the processor to a target that shares it: the loops sleep until a request is
+	// due, and send it some 50 µs late, where they would spin for that long.
 	Spare bool
-	// Seed makes the script's random choices repeatable. Those of the arrivals are the schedule's own.
+	// Seed makes the script's random choices repeatable. Those of the arrivals are the schedule's
+	// own.
 	Seed uint64
 }
 
 // Target is where requests are sent. Resolve makes one.
 type Target struct {
 	URL string // as it was given
-	// Authority is the host, and the port where it is not the scheme's own, as the Host field requires. Path is path and query, beginning with "/".
+	// Authority is the host, and the port where it is not the scheme's own, as the Host field
+	// requires. Path is path and query, beginning with "/".
 	Authority, Path string
 	// Addresses are those of the host; connections take turns.
 	Addresses []reactor.Address
@@ -69,25 +79,30 @@ type Target struct {
 type Script interface {
 	// Names are the kinds of request, for the results of each.
 	Names() []string
-	// Requests is how many requests an arrival leads to on average, at least 1: a rate in requests is this many times one in arrivals.
+	// Requests is how many requests an arrival leads to on average, at least 1: a rate in requests
+	// is this many times one in arrivals.
 	Requests() float64
-	// Player makes the requests of one loop. The same seed, loop and number of loops give the same requests.
+	// Player makes the requests of one loop. The same seed, loop and number of loops give the same
+	// requests.
 	Player(loop, loops int, seed uint64) Player
 }
 
 // Player makes requests on one loop. It allocates nothing once every kind of session has been used.
 type Player interface {
-	// Begin starts the session of the next arrival. It is called once for each arrival of the loop's schedule, in their order, though later
-	// than the schedule's Next when no connection is free; an arrival that is never sent is begun and ended too.
+	// Begin starts the session of the next arrival. It is called once for each arrival of the
+	// loop's schedule, in their order, though later than the schedule's Next when no connection is
+	// free; an arrival that is never sent is begun and ended too.
 	Begin() Session
 }
 
-// Session is the requests that one arrival leads to, one after the other. Request and Answer take turns, but for a request that fails: Answer is not
-// called then. End comes last, once, however the session went. Of an arrival that is never sent Request may be called, to learn its name.
+// Session is the requests that one arrival leads to, one after the other. Request and Answer take
+// turns, but for a request that fails: Answer is not called then. End comes last, once, however the
+// session went. Of an arrival that is never sent Request may be called, to learn its name.
 type Session interface {
 	// Request appends the next request, head and body, to dst.
 	Request(dst []byte) ([]byte, Request)
-	// Answer judges an answer that has arrived whole. What a points to is valid during the call only.
+	// Answer judges an answer that has arrived whole. What a points to is valid during the call
+	// only.
 	Answer(a *Answer) AnswerVerdict
 	// End gives the session back to its player.
 	End()
@@ -104,7 +119,8 @@ type Request struct {
 type Answer struct {
 	Status int
 	Fields *head.List
-	// Body is the whole body where the request asked for it, and at most BodyLimit bytes, less where many large ones arrive at once; Cut says that there was more.
+	// Body is the whole body where the request asked for it, and at most BodyLimit bytes, less
+	// where many large ones arrive at once; Cut says that there was more.
 	Body []byte
 	Cut  bool
 }

@@ -10,9 +10,10 @@ import (
 // userAgent is the User-Agent of a request that names none.
 const userAgent = "plimsoll"
 
-// Prepare makes the bytes of a request: its line, Host first, the fields of header ("Name: value" each), and the body. A Host or User-Agent in
-// header takes the place of its own. Content-Length is added where there is a body, or where the method requires one. An empty
-// method is GET. The errors are one line and name the field.
+// Prepare makes the bytes of a request: its line, Host first, the fields of header ("Name: value"
+// each), and the body. A Host or User-Agent in header takes the place of its own. Content-Length is
+// added where there is a body, or where the method requires one. An empty method is GET. The errors
+// are one line and name the field.
 func Prepare(target Target, method string, header []string, body []byte) ([]byte, error) {
 	if method == "" {
 		method = "GET"

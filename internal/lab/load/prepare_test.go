@@ -88,7 +88,8 @@ func TestANameIsLookedUpAndAllItsAddressesUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One of two addresses has no listener: the connections find the other one before the run begins.
+	// One of two addresses has no listener: the connections find the other one before the run
+	// begins.
 	o.Target.Addresses = append([]reactor.Address{dead}, o.Target.Addresses...)
 	o.Arrivals = every(20, ms)
 	totals, _ := run(t, o)

@@ -33,8 +33,8 @@ var ErrPort = errors.New("a port is a number from 1 to 65535")
 // longestURL bounds a URL, in bytes.
 const longestURL = 16 << 10
 
-// Resolve makes a target of a URL: http or https, a host or an address, path and query. It looks the host's name up once; its addresses are used in
-// turn. The errors are one line.
+// Resolve makes a target of a URL: http or https, a host or an address, path and query. It looks
+// the host's name up once; its addresses are used in turn. The errors are one line.
 func Resolve(ctx context.Context, rawURL string, secure TLSOptions) (Target, error) {
 	u, err := parse(rawURL)
 	if err != nil {
@@ -91,7 +91,8 @@ func parse(raw string) (*url.URL, error) {
 	return nil, fmt.Errorf("%q is not a URL: write it as http://host:port/path", raw)
 }
 
-// requestTarget is path and query as they go on the wire. What may not stand there is written as "%20" is.
+// requestTarget is path and query as they go on the wire. What may not stand there is written as
+// "%20" is.
 func requestTarget(u *url.URL) string {
 	target := u.EscapedPath()
 	if target == "" {

@@ -14,7 +14,8 @@ import (
 	"plimsoll/internal/tlsio"
 )
 
-// run is what the workers of one run share. Its Options have no zero values left that stand for a default.
+// run is what the workers of one run share. Its Options have no zero values left that stand for a
+// default.
 type run struct {
 	Options
 	workers  []*worker
@@ -30,7 +31,8 @@ type opened struct {
 	err  error // why the first one failed, nil when none did
 }
 
-// Bounds of what may be asked for. A longer time counts as the longest, which is a year, and keeps sums of times from running over.
+// Bounds of what may be asked for. A longer time counts as the longest, which is a year, and keeps
+// sums of times from running over.
 const (
 	mostConnections = 1 << 20
 	mostLoops       = 1 << 10
@@ -41,11 +43,14 @@ const (
 // headStart is how long before the run's clock starts the loops are told of it, in nanoseconds.
 const headStart = 5_000_000
 
-// Run sends what o says and returns what it measured. It fails, and has measured nothing, when o makes no sense or when not one connection
-// can be made; the error is one line that says why. When ctx ends, what is under way is cut off and counted as Unfinished, and Run returns what
-// was measured until then, without an error; before the run's clock has started it returns the context's error.
+// Run sends what o says and returns what it measured. It fails, and has measured nothing, when o
+// makes no sense or when not one connection can be made; the error is one line that says why. When
+// ctx ends, what is under way is cut off and counted as Unfinished, and Run returns what was
+// measured until then, without an error; before the run's clock has started it returns the
+// context's error.
 //
-// Run may be called from any goroutine, also several times at once. It uses o.Loops threads until it returns.
+// Run may be called from any goroutine, also several times at once. It uses o.Loops threads until
+// it returns.
 func Run(ctx context.Context, o Options) (*measure.Totals, error) {
 	r, err := newRun(o)
 	if err != nil {
@@ -176,7 +181,8 @@ func (r *run) awaitConnections(ctx context.Context) error {
 	return nil
 }
 
-// exhaust notes that one more loop's schedule has no more. The last one tells the others, which wait for it.
+// exhaust notes that one more loop's schedule has no more. The last one tells the others, which
+// wait for it.
 func (r *run) exhaust() {
 	if int(r.depleted.Add(1)) == len(r.workers) {
 		r.post(func(w *worker) {

@@ -57,8 +57,9 @@ func TestAnOpenLoopSendsEachArrivalOnce(t *testing.T) {
 	}
 }
 
-// The windows' ends are moments that have nothing to do with the requests, so what is in flight then is what is in flight at any time: by Little's
-// law the rate of answers times how long each took. An answer that came just after a window's end must not be missing from it.
+// The windows' ends are moments that have nothing to do with the requests, so what is in flight
+// then is what is in flight at any time: by Little's law the rate of answers times how long each
+// took. An answer that came just after a window's end must not be missing from it.
 func TestTheEndsOfWindowsSeeWhatIsInFlightAtAnyTime(t *testing.T) {
 	s := serve(t, func(_ int64, _ *http.Request, c net.Conn) bool {
 		<-time.After(5 * time.Millisecond)
@@ -167,7 +168,8 @@ func TestWhatWaitsTooLongOrBehindTooManyIsNotSent(t *testing.T) {
 	o := get(t, s.url())
 	o.Connections, o.Arrivals, o.Backlog, o.Timeout = 1, every(50, ms/10), 10, 100*time.Millisecond
 	totals, _ := run(t, o)
-	// The first one times out on the connection, and those of the backlog at about the same time; one of them may still be sent.
+	// The first one times out on the connection, and those of the backlog at about the same time;
+	// one of them may still be sent.
 	if got := totals.Ended; got[measure.NotSent] < 39 || got[measure.Timeout] < 1 || got[measure.NotSent]+got[measure.Timeout] != 50 {
 		t.Errorf("%v", got)
 	}

@@ -13,7 +13,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// shop is a script of sessions: log in, then buy with what the login gave, n times, thinking before each.
+// shop is a script of sessions: log in, then buy with what the login gave, n times, thinking before
+// each.
 type shop struct {
 	to    load.Target
 	buys  int

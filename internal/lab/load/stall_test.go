@@ -32,8 +32,9 @@ func (s *numbered) Request(b []byte) ([]byte, load.Request) {
 	return b, load.Request{}
 }
 
-// A server that answers at once stalls once for half a second, and a constant rate goes on. What it wrote down itself, when it answered which
-// request, says how many response times exceed any limit: the generator's figures must agree, or it has looked away during the stall.
+// A server that answers at once stalls once for half a second, and a constant rate goes on. What it
+// wrote down itself, when it answered which request, says how many response times exceed any limit:
+// the generator's figures must agree, or it has looked away during the stall.
 func TestAStallWeighsAsMuchAsItLasted(t *testing.T) {
 	const (
 		n        = 300

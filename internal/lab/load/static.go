@@ -9,8 +9,9 @@ type static struct {
 	head    bool
 }
 
-// Static is the script that sends one prepared request again and again: head and body, as Prepare makes them. head says that its method is
-// HEAD. An answer below 400 is OK. name is what the results call it. The script keeps request, which must not be changed.
+// Static is the script that sends one prepared request again and again: head and body, as Prepare
+// makes them. head says that its method is HEAD. An answer below 400 is OK. name is what the
+// results call it. The script keeps request, which must not be changed.
 func Static(name string, request []byte, head bool) Script {
 	return &static{[]string{name}, request, head}
 }

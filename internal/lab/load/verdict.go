@@ -7,14 +7,18 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// When the generator was the limit. Each rule is evidence that what was measured says more about the generator than about its target.
+// When the generator was the limit. Each rule is evidence that what was measured says more about
+// the generator than about its target.
 const (
-	// busyLimit is the share of its time that a loop may be at work. Above it, what is due waits for the loop.
+	// busyLimit is the share of its time that a loop may be at work. Above it, what is due waits
+	// for the loop.
 	busyLimit = 0.95
-	// lagLimit and lagShare are Options.Lateness's default: nanoseconds, and a share of the 99th percentile of response times.
+	// lagLimit and lagShare are Options.Lateness's default: nanoseconds, and a share of the 99th
+	// percentile of response times.
 	lagLimit = 1_000_000
 	lagShare = 0.05
-	// lateShare is the share of arrivals that the loops may take more than lateArrival after they were due.
+	// lateShare is the share of arrivals that the loops may take more than lateArrival after they
+	// were due.
 	lateShare = 0.01
 )
 
@@ -51,8 +55,9 @@ func (r *run) totals(c *collector, start int64) *measure.Totals {
 	return t
 }
 
-// length is how long load was offered, in nanoseconds. That a schedule has no more arrivals before Duration is over does not say that
-// it was shorter: a gap of some mean distances at its end is chance.
+// length is how long load was offered, in nanoseconds. That a schedule has no more arrivals before
+// Duration is over does not say that it was shorter: a gap of some mean distances at its end is
+// chance.
 func (r *run) length(start int64) int64 {
 	arrivals, last := uint64(0), start
 	ended, cut := true, int64(never)

@@ -2,7 +2,8 @@ package load
 
 import "plimsoll/internal/lab/heap"
 
-// waiting is a request that is due and has no connection: a session's next one, or the first one of an arrival whose session has not begun.
+// waiting is a request that is due and has no connection: a session's next one, or the first one of
+// an arrival whose session has not begun.
 type waiting struct {
 	due     int64
 	session Session // nil when it has not begun
@@ -11,7 +12,8 @@ type waiting struct {
 // Before implements heap.Ordered.
 func (w waiting) Before(o waiting) bool { return w.due < o.due }
 
-// backlog is a ring of what waits, oldest first. It grows up to its limit and then stays as large as it became.
+// backlog is a ring of what waits, oldest first. It grows up to its limit and then stays as large
+// as it became.
 type backlog struct {
 	ring  []waiting
 	first int
@@ -49,8 +51,8 @@ func (b *backlog) pop() waiting {
 	return w
 }
 
-// thoughts is a heap of sessions that think, the one whose next request is due first on top. The timer wheel would be cheaper and 4 ms late,
-// and that would count as the target's response time.
+// thoughts is a heap of sessions that think, the one whose next request is due first on top. The
+// timer wheel would be cheaper and 4 ms late, and that would count as the target's response time.
 type thoughts struct{ heap.Heap[waiting] }
 
 // due is when the first of them is; never when nobody thinks.

@@ -7,9 +7,10 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// part is what one loop counted in one window, or in several that it could not pass on in time. It belongs to the loop while it is
-// filled and to the collector from then on, until that gives it back. A loop has a few of them, used in turn, so that recording
-// allocates nothing and never waits.
+// part is what one loop counted in one window, or in several that it could not pass on in time. It
+// belongs to the loop while it is filled and to the collector from then on, until that gives it
+// back. A loop has a few of them, used in turn, so that recording allocates nothing and never
+// waits.
 type part struct {
 	loop              int
 	from, to          int64 // numbers of the windows, to not included; endOfRun in the last one
@@ -21,7 +22,8 @@ type part struct {
 	lag               measure.Histogram
 }
 
-// partsPerLoop is how many parts a loop has: one that it fills, one on its way, and one for when the collector is late.
+// partsPerLoop is how many parts a loop has: one that it fills, one on its way, and one for when
+// the collector is late.
 const partsPerLoop = 3
 
 // endOfRun is the end of a loop's last part.
@@ -36,15 +38,17 @@ func (p *part) reset() {
 	p.tally = measure.Tally{}
 }
 
-// turnPage begins another window if its time has come, before anything is counted that belongs to it.
+// turnPage begins another window if its time has come, before anything is counted that belongs to
+// it.
 func (w *worker) turnPage() {
 	if at := min(w.now, w.next); at >= w.flipAt {
 		w.flip(at)
 	}
 }
 
-// flip passes the window on that is over and begins the one that at lies in; no arrival from before at may come any more. The windows end
-// with the load: what is in flight when the last request has begun counts in the last of them.
+// flip passes the window on that is over and begins the one that at lies in; no arrival from before
+// at may come any more. The windows end with the load: what is in flight when the last request has
+// begun counts in the last of them.
 func (w *worker) flip(at int64) {
 	length := int64(w.run.Window)
 	number := (at - w.start) / length
@@ -97,7 +101,8 @@ type kind struct {
 	response *measure.Histogram // nil until the first one
 }
 
-// concurrencyAtSend is the service times, in nanoseconds, of requests that found equally many others in flight.
+// concurrencyAtSend is the service times, in nanoseconds, of requests that found equally many
+// others in flight.
 type concurrencyAtSend struct {
 	count        uint64
 	sum, squares float64

@@ -10,12 +10,14 @@ import (
 	"plimsoll/internal/tlsio"
 )
 
-// worker is one loop's share of a run: a schedule, connections, and what waits for them. Everything in it is touched on its loop only.
+// worker is one loop's share of a run: a schedule, connections, and what waits for them. Everything
+// in it is touched on its loop only.
 //
 //	opening → ready → running → closing
 //
-// It opens its connections and says so; the run tells it when to start; it runs until no request may begin any more and all that were begun
-// have ended; it closes what is open, and its loop stops.
+// It opens its connections and says so; the run tells it when to start; it runs until no request
+// may begin any more and all that were begun have ended; it closes what is open, and its loop
+// stops.
 type worker struct {
 	run      *run
 	loop     *reactor.Loop
@@ -79,7 +81,8 @@ const (
 	arrivalsAtOnce = 256
 	// askAgain is how long to wait before a streamed schedule is asked again, in nanoseconds.
 	askAgain = 1_000_000
-	// lateArrival is how late the loop may take an arrival before that counts against the generator, in nanoseconds.
+	// lateArrival is how late the loop may take an arrival before that counts against the
+	// generator, in nanoseconds.
 	lateArrival = 10_000_000
 )
 
@@ -113,7 +116,8 @@ func (w *worker) reopen(c *conn) {
 	w.toOpen.push(c)
 }
 
-// decided counts first attempts. When the last one is over, or so many failed that the others need not try, the run is told.
+// decided counts first attempts. When the last one is over, or so many failed that the others need
+// not try, the run is told.
 func (w *worker) decided(c *conn, ok bool) {
 	if w.phase != opening {
 		return
@@ -187,7 +191,8 @@ func (w *worker) Run() {
 	w.afterEvent()
 }
 
-// afterEvent does what has become due while an event was served, so that a turn with hundreds of events makes no arrival late.
+// afterEvent does what has become due while an event was served, so that a turn with hundreds of
+// events makes no arrival late.
 func (w *worker) afterEvent() {
 	if w.phase != running {
 		return
@@ -301,11 +306,12 @@ func (w *worker) renew() {
 	}
 }
 
-// free gives an open connection that carries nothing to what has waited longest, or lets it be idle.
+// free gives an open connection that carries nothing to what has waited longest, or lets it be
+// idle.
 //
-// Idle connections are used first in, first out. The last one used would be warmer in the caches, here and there; but at low rates a
-// few connections would then carry everything, and a target that deals its connections out to workers would show what a few of its
-// workers can do.
+// Idle connections are used first in, first out. The last one used would be warmer in the caches,
+// here and there; but at low rates a few connections would then carry everything, and a target that
+// deals its connections out to workers would show what a few of its workers can do.
 func (w *worker) free(c *conn) {
 	for w.waiting.count > 0 {
 		a := w.waiting.pop()
@@ -342,8 +348,8 @@ func (w *worker) newUser(c *conn) {
 	c.prompt = true
 }
 
-// think has a session go on at a time. A session that would go on after the run's end ends now; but for a closed loop's, whose user
-// would begin another one, and who so thinks until the end.
+// think has a session go on at a time. A session that would go on after the run's end ends now; but
+// for a closed loop's, whose user would begin another one, and who so thinks until the end.
 func (w *worker) think(s Session, due int64) {
 	if w.now >= w.end || w.schedule != nil && due >= w.end || w.exhausted && due > w.lastDue+int64(w.run.Timeout) {
 		w.sessionOver(s)
@@ -412,8 +418,9 @@ func (w *worker) giveUp(a waiting) {
 	w.unsent(a, kind)
 }
 
-// attemptFailed notes that a connection could not be made. What depended on it fails with it: all that wait when no connection is
-// open, as nothing else could carry them, and else what has waited longest. In a closed loop it is the connection's own request.
+// attemptFailed notes that a connection could not be made. What depended on it fails with it: all
+// that wait when no connection is open, as nothing else could carry them, and else what has waited
+// longest. In a closed loop it is the connection's own request.
 func (w *worker) attemptFailed(err error) {
 	if w.openError == nil {
 		w.openError = err
@@ -444,8 +451,8 @@ func (w *worker) attemptFailed(err error) {
 	}
 }
 
-// unsent counts a request that was never sent. Its session is begun all the same, so that the next arrival gets its own, and its
-// kind of request is known.
+// unsent counts a request that was never sent. Its session is begun all the same, so that the next
+// arrival gets its own, and its kind of request is known.
 func (w *worker) unsent(a waiting, kind measure.Kind) {
 	if a.session == nil {
 		a.session = w.player.Begin()

@@ -5,19 +5,21 @@ import (
 	"sort"
 )
 
-// The buckets are those of an HdrHistogram with two significant digits and a lowest value of 1 ns: exact up to 255 ns, then 128 of equal
-// width in each octave. So a value read back is off by 1/128 at most, and a histogram goes to an HDR log and comes back bucket by bucket.
+// The buckets are those of an HdrHistogram with two significant digits and a lowest value of 1 ns:
+// exact up to 255 ns, then 128 of equal width in each octave. So a value read back is off by 1/128
+// at most, and a histogram goes to an HDR log and comes back bucket by bucket.
 const (
 	subBits = 7
 	sub     = 1 << subBits
-	// Longest is the longest duration that is told apart, 2^37 - 1 ns (137 s); a longer one counts as this one.
+	// Longest is the longest duration that is told apart, 2^37 - 1 ns (137 s); a longer one counts
+	// as this one.
 	Longest = 1<<37 - 1
 	// Buckets is the number of buckets.
 	Buckets = 2*sub + (37-subBits-1)*sub
 )
 
-// Histogram counts durations. The zero value is ready. It has one owner; nothing in it is safe for two goroutines at once. It is 32 KB, so
-// it is what a loop records into; what is kept is a Sparse.
+// Histogram counts durations. The zero value is ready. It has one owner; nothing in it is safe for
+// two goroutines at once. It is 32 KB, so it is what a loop records into; what is kept is a Sparse.
 type Histogram struct {
 	counts [Buckets]uint64
 	count  uint64
@@ -27,7 +29,8 @@ type Histogram struct {
 	high   int // the highest one
 }
 
-// Record counts a duration in nanoseconds; one below zero counts as zero. It takes a few nanoseconds and does not allocate.
+// Record counts a duration in nanoseconds; one below zero counts as zero. It takes a few
+// nanoseconds and does not allocate.
 func (h *Histogram) Record(ns int64) {
 	ns = min(max(ns, 0), Longest)
 	i := bucket(ns)
@@ -138,7 +141,8 @@ type Cell struct {
 	Count  uint64
 }
 
-// Sparse is a histogram that holds only the buckets in use, in order. It is not changed once it is made.
+// Sparse is a histogram that holds only the buckets in use, in order. It is not changed once it is
+// made.
 type Sparse struct {
 	Cells []Cell
 	Sum   uint64 // of all durations, in nanoseconds
@@ -161,7 +165,8 @@ func (s *Sparse) Mean() float64 {
 	return 0
 }
 
-// Over is how many durations are longer than ns; those of the bucket that ns lies in count by their share of its width.
+// Over is how many durations are longer than ns; those of the bucket that ns lies in count by their
+// share of its width.
 func (s *Sparse) Over(ns int64) float64 {
 	at := bucket(min(max(ns, 0), Longest))
 	i := sort.Search(len(s.Cells), func(i int) bool { return int(s.Cells[i].Bucket) >= at })
@@ -177,8 +182,8 @@ func (s *Sparse) Over(ns int64) float64 {
 	return over
 }
 
-// Quantile is the duration in nanoseconds that a share q (0 to 1) does not exceed: the upper bound of its bucket, and never above Max. It is 0
-// without durations.
+// Quantile is the duration in nanoseconds that a share q (0 to 1) does not exceed: the upper bound
+// of its bucket, and never above Max. It is 0 without durations.
 func (s *Sparse) Quantile(q float64) int64 {
 	total := s.Count()
 	if total == 0 {

@@ -1,6 +1,7 @@
-// Package measure is what the lab's rooms tell each other about a load: how a request ended, durations counted in histograms, the
-// windows of a step and its totals, and samples of what a machine did meanwhile. It is values and arithmetic; it must know nothing of
-// clocks, sockets, files or of what the numbers are used for.
+// Package measure is what the lab's rooms tell each other about a load: how a request ended,
+// durations counted in histograms, the windows of a step and its totals, and samples of what a
+// machine did meanwhile. It is values and arithmetic; it must know nothing of clocks, sockets,
+// files or of what the numbers are used for.
 package measure
 
 import (
@@ -15,11 +16,13 @@ type Kind uint8
 const (
 	// OK is an answer that arrived whole, within the timeout, and passed its checks.
 	OK Kind = iota
-	// BadStatus is a whole answer whose status is not wanted; without a check of its own that is 400 and above.
+	// BadStatus is a whole answer whose status is not wanted; without a check of its own that is
+	// 400 and above.
 	BadStatus
 	// BadAnswer is a whole answer of a wanted status whose fields or body failed a check.
 	BadAnswer
-	// Timeout says that there was no whole answer within the timeout, counted from the intended start.
+	// Timeout says that there was no whole answer within the timeout, counted from the intended
+	// start.
 	Timeout
 	// ConnectFailed is a connection, or its TLS handshake, that could not be made.
 	ConnectFailed
@@ -27,8 +30,9 @@ const (
 	ConnectionLost
 	// BadHTTP is an answer that is not valid HTTP.
 	BadHTTP
-	// NotSent is an arrival of an open loop for which no connection became free within the timeout, or for which the bounded
-	// backlog had no room: the target was too slow for the connections it was given.
+	// NotSent is an arrival of an open loop for which no connection became free within the timeout,
+	// or for which the bounded backlog had no room: the target was too slow for the connections it
+	// was given.
 	NotSent
 	// Unfinished is a request that was cut off because the run was ended early.
 	Unfinished
@@ -63,23 +67,26 @@ func (t *Tally) Add(o *Tally) {
 	}
 }
 
-// Window is what happened in a short part of a step, of all the generator's loops together. A request's arrival counts in the window of its
-// intended start, its end in the window in which it ended; requests that were under way when the step's last arrival was due count
-// in the last window, which then is longer than the others.
+// Window is what happened in a short part of a step, of all the generator's loops together. A
+// request's arrival counts in the window of its intended start, its end in the window in which it
+// ended; requests that were under way when the step's last arrival was due count in the last
+// window, which then is longer than the others.
 type Window struct {
 	Start  int64  // nanoseconds since the step's start
 	Length int64  // nanoseconds
 	Due    uint64 // arrivals whose intended start lies in the window; for a closed loop what was sent
 	Sent   uint64 // requests whose first byte was given to the kernel
 	Ended  Tally
-	// Waiting and InFlight are, at the window's end, arrivals that wait for a free connection, and requests sent and not ended.
+	// Waiting and InFlight are, at the window's end, arrivals that wait for a free connection, and
+	// requests sent and not ended.
 	Waiting, InFlight int
 	BytesIn, BytesOut uint64
-	// Response is from the intended start to the last byte of the answer; Service from the first byte's sending. Both are of
-	// requests that ended OK. The others are in the tail, however fast they failed (see Totals.Quantile).
+	// Response is from the intended start to the last byte of the answer; Service from the first
+	// byte's sending. Both are of requests that ended OK. The others are in the tail, however fast
+	// they failed (see Totals.Quantile).
 	Response, Service Sparse
-	// Lag is from the intended start to the sending, of arrivals for which a connection was free when they were due: the generator's own
-	// lateness, and none of the target's.
+	// Lag is from the intended start to the sending, of arrivals for which a connection was free
+	// when they were due: the generator's own lateness, and none of the target's.
 	Lag Sparse
 }
 
@@ -97,15 +104,17 @@ type Totals struct {
 	BytesIn, BytesOut uint64
 	Response, Service Sparse
 	Lag               Sparse
-	// ConnectionsMade, Reused and Resumed are connections that were opened, requests that used one again, and TLS handshakes that
-	// resumed a session.
+	// ConnectionsMade, Reused and Resumed are connections that were opened, requests that used one
+	// again, and TLS handshakes that resumed a session.
 	ConnectionsMade, Reused, Resumed uint64
 	// Peak is the most requests in flight at once.
 	Peak int
-	// Requests are the totals of each kind of request of the mix, in the order of the script's names.
+	// Requests are the totals of each kind of request of the mix, in the order of the script's
+	// names.
 	Requests []RequestTotals `json:",omitempty"`
-	// ConcurrencyAtSend is the requests that ended OK, by how many others they found in flight; ascending, none empty. They show where requests begin to
-	// wait for each other long before a percentile does. It is nil where nobody counted.
+	// ConcurrencyAtSend is the requests that ended OK, by how many others they found in flight;
+	// ascending, none empty. They show where requests begin to wait for each other long before a
+	// percentile does. It is nil where nobody counted.
 	ConcurrencyAtSend []ConcurrencyAtSend `json:"Crowds,omitempty"`
 	// Examples are, by kind of failure, what the first one looked like: for a person.
 	Examples map[string]string `json:",omitempty"`
@@ -123,7 +132,8 @@ type RequestTotals struct {
 // MostFound bounds ConcurrencyAtSend.Found: what finds more counts as having found this many.
 const MostFound = 255
 
-// ConcurrencyAtSend is the requests that found so many others of the same loop of the generator in flight when they were sent.
+// ConcurrencyAtSend is the requests that found so many others of the same loop of the generator in
+// flight when they were sent.
 type ConcurrencyAtSend struct {
 	Found        int
 	Count        uint64
@@ -135,21 +145,24 @@ type Generator struct {
 	Loops int
 	CPU   int64   // nanoseconds of processor time of all loops, user and system
 	Busy  float64 // share of the time that the busiest loop was at work, 0 to 1; spinning before an alarm is not work
-	// Invalid says why the figures are not the target's: the generator was the limit. It is empty when they are.
+	// Invalid says why the figures are not the target's: the generator was the limit. It is empty
+	// when they are.
 	Invalid string `json:",omitempty"`
-	// Full says that a closed loop used all of a loop's time. That is what a closed loop is for where the target is fast; but the
-	// target may be able to do more. It is empty when it did not.
+	// Full says that a closed loop used all of a loop's time. That is what a closed loop is for
+	// where the target is fast; but the target may be able to do more. It is empty when it did not.
 	Full string `json:",omitempty"`
 }
 
-// Limit is Invalid or Full: why the rate may be the generator's limit and not the target's. It is empty when it is not.
+// Limit is Invalid or Full: why the rate may be the generator's limit and not the target's. It is
+// empty when it is not.
 func (g *Generator) Limit() string { return cmp.Or(g.Invalid, g.Full) }
 
 // Rate is the requests that were due in a second.
 func (t *Totals) Rate() float64 { return perSecond(t.Due, t.Length) }
 
-// Goodput is the requests that ended well in a second while load was offered. The drain's are left out: a target that is offered twice what it can
-// do serves the rest then, and would seem to have held the rate.
+// Goodput is the requests that ended well in a second while load was offered. The drain's are left
+// out: a target that is offered twice what it can do serves the rest then, and would seem to have
+// held the rate.
 func (t *Totals) Goodput() float64 {
 	return perSecond(t.Ended[OK]-min(t.Drained, t.Ended[OK]), t.Length)
 }
@@ -161,8 +174,9 @@ func perSecond(n uint64, ns int64) float64 {
 	return float64(n) / (float64(ns) / 1e9)
 }
 
-// Quantile is the response time in nanoseconds that a share q of all requests does not exceed, where one that failed counts as slower than all that
-// did not. ok is false when the quantile lies among those.
+// Quantile is the response time in nanoseconds that a share q of all requests does not exceed,
+// where one that failed counts as slower than all that did not. ok is false when the quantile lies
+// among those.
 func (t *Totals) Quantile(q float64) (ns int64, ok bool) {
 	good, total := t.Response.Count(), t.Ended.Total()
 	if good == 0 {
@@ -175,8 +189,9 @@ func (t *Totals) Quantile(q float64) (ns int64, ok bool) {
 	return t.Response.Quantile(share), true
 }
 
-// Sample is a reading of counters and gauges at one moment of a step. Names are dotted, end in their unit, and are listed where they are
-// read (package probe), such as "target.cpu.user_seconds".
+// Sample is a reading of counters and gauges at one moment of a step. Names are dotted, end in
+// their unit, and are listed where they are read (package probe), such as
+// "target.cpu.user_seconds".
 type Sample struct {
 	At     int64 // nanoseconds since the step's start
 	Values map[string]float64
@@ -185,26 +200,31 @@ type Sample struct {
 // Step is one step of an experiment as it was measured.
 type Step struct {
 	Plan StepPlan
-	// Began is when the step began by the wall clock, to find it in other programs' logs; the zero time when that is not known.
+	// Began is when the step began by the wall clock, to find it in other programs' logs; the zero
+	// time when that is not known.
 	Began   time.Time
 	Totals  Totals
 	Windows []Window
 	Samples []Sample
-	// Profiles are what was profiled during the step, by kind ("cpu"), in pprof's own format. A run that was read has none: they stay files.
+	// Profiles are what was profiled during the step, by kind ("cpu"), in pprof's own format. A run
+	// that was read has none: they stay files.
 	Profiles map[string][]byte `json:"-"`
 }
 
-// Judged says whether a moment, in nanoseconds from the step's beginning, is in the part of the step that is judged: after the settling, and before the drain,
-// in which nothing is offered any more.
+// Judged says whether a moment, in nanoseconds from the step's beginning, is in the part of the
+// step that is judged: after the settling, and before the drain, in which nothing is offered any
+// more.
 func (s *Step) Judged(at int64) bool {
 	return at >= s.Plan.Settle && at <= s.Totals.Length+drainSlack
 }
 
-// drainSlack is how long after the last arrival a sample still counts: the one that is due then comes a little later.
+// drainSlack is how long after the last arrival a sample still counts: the one that is due then
+// comes a little later.
 const drainSlack = int64(50e6)
 
-// The phases of a survey after its line has been found, which others than the survey need to know. In PhaseHalf and PhaseKnee half of the line and the
-// line itself are offered for the sake of profiles, which cost the target something: they are not evidence of where the line is.
+// The phases of a survey after its line has been found, which others than the survey need to know.
+// In PhaseHalf and PhaseKnee half of the line and the line itself are offered for the sake of
+// profiles, which cost the target something: they are not evidence of where the line is.
 const (
 	PhaseHalf     = "half"
 	PhaseAtLine   = "knee"
@@ -215,8 +235,8 @@ const (
 // StepPlan is what a step was asked to do.
 type StepPlan struct {
 	Number int
-	// Phase is the part of the survey the step belongs to: "warm-up", "noise", "bracket", "refine", "half", "knee", "overload", "recovery"; "load"
-	// where there is no survey.
+	// Phase is the part of the survey the step belongs to: "warm-up", "noise", "bracket", "refine",
+	// "half", "knee", "overload", "recovery"; "load" where there is no survey.
 	Phase string
 	// Rate is the requests offered in a second; 0 is a closed loop.
 	Rate     float64

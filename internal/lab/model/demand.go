@@ -25,10 +25,12 @@ const confidence = .95
 // replicates is how often the readings are drawn again for an interval.
 const replicates = 300
 
-// blockOfReadings is how many readings that follow each other are drawn together, as a counter's tick that one misses the next one has.
+// blockOfReadings is how many readings that follow each other are drawn together, as a counter's
+// tick that one misses the next one has.
 const blockOfReadings = 4
 
-// goodSteps are the steps whose cost per request is that of requests that were served: a refusal costs something else.
+// goodSteps are the steps whose cost per request is that of requests that were served: a refusal
+// costs something else.
 func goodSteps(steps []measure.Step) []*measure.Step {
 	var good, all []*measure.Step
 	for i := range steps {
@@ -50,8 +52,8 @@ type reading struct {
 	busy              float64 // in the resource's unit
 }
 
-// readings are those of a counter in a step, from the end of its settling on. idle is what the counter moves by in a second for reasons that are
-// not the target's.
+// readings are those of a counter in a step, from the end of its settling on. idle is what the
+// counter moves by in a second for reasons that are not the target's.
 func readings(s *measure.Step, counter string, idle float64) []reading {
 	var all []reading
 	var at int64
@@ -121,7 +123,8 @@ type straight struct {
 	origin       bool // the rates were too much alike to tell idle cost from demand: idle is taken for 0
 }
 
-// alike is the ratio of the highest to the lowest rate below which idle cost and demand cannot be distinguished.
+// alike is the ratio of the highest to the lowest rate below which idle cost and demand cannot be
+// distinguished.
 const alike = 1.5
 
 // fitStraight fits by least squares, each reading weighted by its length; neither part is below 0.
@@ -221,8 +224,9 @@ func (r *resource) add(step []reading) {
 	}
 }
 
-// Demands is what one request takes of each resource that was measured, and the rate at which the resource would be used up. A resource is left out
-// where its counters are missing. Probes' samples are read by name: target.cpu.seconds and host.cpu.busy_seconds, which count up, and host.cores.
+// Demands is what one request takes of each resource that was measured, and the rate at which the
+// resource would be used up. A resource is left out where its counters are missing. Probes' samples
+// are read by name: target.cpu.seconds and host.cpu.busy_seconds, which count up, and host.cores.
 func Demands(steps []measure.Step, o Options) []Demand {
 	var all []Demand
 	r := rand.New(rand.NewPCG(o.Seed, 0x6a09e667f3bcc909))

@@ -10,8 +10,9 @@ import (
 	"plimsoll/internal/lab/queue"
 )
 
-// sampleCPU gives a step samples of a process that spends so many seconds on a request and so many a second whatever it does, as the kernel counts
-// them where it knows no better: user and system time in ticks of 10 ms.
+// sampleCPU gives a step samples of a process that spends so many seconds on a request and so many
+// a second whatever it does, as the kernel counts them where it knows no better: user and system
+// time in ticks of 10 ms.
 func sampleCPU(s *measure.Step, perRequest, idle float64) {
 	s.Samples = nil
 	done := 0.0
@@ -89,7 +90,8 @@ func TestTheHostCountsOnItsOwnMachineOnlyAndWithoutTheGeneratorsSpinning(t *test
 	for i := range steps {
 		t := &steps[i].Totals
 		length := float64(t.Length+t.Drain) / 1e9
-		// The generator is at work for 20 µs a request and spins for half of the time, which the host's counter has in it.
+		// The generator is at work for 20 µs a request and spins for half of the time, which the
+		// host's counter has in it.
 		work := 20e-6 * float64(t.Ended[measure.OK])
 		t.Generator = measure.Generator{Loops: 1, Busy: work / length, CPU: int64((work + .5*length) * 1e9)}
 		for _, s := range steps[i].Samples {

@@ -1,6 +1,7 @@
-// Package model says what the steps of a run mean for loads that were not tried: the demand each request makes on each resource and the bound it
-// sets, a queue or a universal scalability law fitted to what was measured, and whether the physics of each step adds up. It works on measured steps alone;
-// it must not measure, know a clock or write files.
+// Package model says what the steps of a run mean for loads that were not tried: the demand each
+// request makes on each resource and the bound it sets, a queue or a universal scalability law
+// fitted to what was measured, and whether the physics of each step adds up. It works on measured
+// steps alone; it must not measure, know a clock or write files.
 package model
 
 import (
@@ -40,7 +41,8 @@ type Prediction struct {
 	Misses string `json:",omitempty"`
 }
 
-// USL is Gunther's universal scalability law, X(N) = λN / (1 + σ(N−1) + κN(N−1)), fitted with σ and κ between 0 and 1.
+// USL is Gunther's universal scalability law, X(N) = λN / (1 + σ(N−1) + κN(N−1)), fitted with σ and
+// κ between 0 and 1.
 type USL struct {
 	Lambda, Sigma, Kappa Interval
 	R2                   float64
@@ -71,7 +73,8 @@ type Model struct {
 	Notes       []string `json:",omitempty"`
 }
 
-// Fit makes all of a run's steps but predictions, which are made while it runs. The same steps and options give the same model.
+// Fit makes all of a run's steps but predictions, which are made while it runs. The same steps and
+// options give the same model.
 func Fit(steps []measure.Step, o Options) Model {
 	m := Model{Demands: Demands(steps, o), USL: FitUSL(Points(steps), o.Seed), Checks: CheckPhysics(steps, o)}
 	lowest := math.Inf(1)

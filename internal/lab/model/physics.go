@@ -8,9 +8,10 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// CheckPhysics checks two laws in each step: Little's, that the mean number of requests in the system is what was served a second times the mean
-// response time; and the utilisation law, that the processor was busy for as long as so many requests take by the demand that all
-// steps together show. A breach says that a figure is wrong, not that the target is.
+// CheckPhysics checks two laws in each step: Little's, that the mean number of requests in the
+// system is what was served a second times the mean response time; and the utilisation law, that
+// the processor was busy for as long as so many requests take by the demand that all steps together
+// show. A breach says that a figure is wrong, not that the target is.
 func CheckPhysics(steps []measure.Step, o Options) []Check {
 	var all []Check
 	for i := range steps {
@@ -45,9 +46,11 @@ func settled(s *measure.Step) []measure.Window {
 // fewest is how many windows a mean of samples needs.
 const fewest = 4
 
-// little checks a step by the number of requests inside at the windows' ends. Those are samples, a few and not independent, so the tolerance is four
-// times their standard error, as if every second one counted, never less than that of Poisson arrivals; 10 % for the time between a
-// request's end and its count; and one request, because arrivals at equal distances meet the windows' ends in step.
+// little checks a step by the number of requests inside at the windows' ends. Those are samples, a
+// few and not independent, so the tolerance is four times their standard error, as if every second
+// one counted, never less than that of Poisson arrivals; 10 % for the time between a request's end
+// and its count; and one request, because arrivals at equal distances meet the windows' ends in
+// step.
 func little(s *measure.Step) (Check, bool) {
 	windows := settled(s)
 	var inside, squares, sum, ok, failed, length float64
@@ -70,7 +73,8 @@ func little(s *measure.Step) (Check, bool) {
 		return c, true
 	}
 	deviation := math.Sqrt(max(squares/m-c.Got*c.Got, c.Want))
-	// What was inside at the first window's beginning and is not at the last one's end brings its whole time to one side of the equation.
+	// What was inside at the first window's beginning and is not at the last one's end brings its
+	// whole time to one side of the equation.
 	drift := math.Abs(float64(windows[len(windows)-1].InFlight+windows[len(windows)-1].Waiting)-float64(windows[0].InFlight+windows[0].Waiting)) *
 		sum / ok / length
 	tolerance := 4*deviation/math.Sqrt(m/2) + .1*c.Want + 1 + drift*c.Want
@@ -83,8 +87,8 @@ func little(s *measure.Step) (Check, bool) {
 	return c, true
 }
 
-// robust is the line through the steps that one odd step does not move: the median of the slopes between any two (Theil and Sen), and the median of
-// what is then left.
+// robust is the line through the steps that one odd step does not move: the median of the slopes
+// between any two (Theil and Sen), and the median of what is then left.
 func robust(steps [][]reading) straight {
 	var x, y, slopes, left []float64
 	for _, step := range steps {
@@ -110,8 +114,9 @@ func robust(steps [][]reading) straight {
 	return f
 }
 
-// utilisation checks a step's processor time against the demand that all steps show, with 15 % for a cost per request that changes with the load, and
-// two ticks of the kernel's accounts, as where the processes' own clocks cannot be read.
+// utilisation checks a step's processor time against the demand that all steps show, with 15 % for
+// a cost per request that changes with the load, and two ticks of the kernel's accounts, as where
+// the processes' own clocks cannot be read.
 func utilisation(s *measure.Step, f straight) (Check, bool) {
 	var seconds, requests, busy float64
 	for _, r := range readings(s, measure.TargetCPU, 0) {

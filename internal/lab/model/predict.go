@@ -21,28 +21,33 @@ type PredictOptions struct {
 const (
 	// mostWorkers is the largest station that is considered.
 	mostWorkers = 256
-	// unseen is how many waiting requests, of all steps, are too few to tell a station from a larger one.
+	// unseen is how many waiting requests, of all steps, are too few to tell a station from a
+	// larger one.
 	unseen = 1
 	// hopeless is how much worse than the best a candidate may be and still be looked at.
 	hopeless = 40
-	// mostOpen is the probability of more workers than can be determined from the steps, above which nothing is predicted.
+	// mostOpen is the probability of more workers than can be determined from the steps, above
+	// which nothing is predicted.
 	mostOpen = .1
-	// farBeyond is how many times the highest gentle rate a processor's bound may be for it to be taken for the line where no station can be determined. The gentle rates go
-	// up to a third of the line at least: what lies further away is set by something that they do not show.
+	// farBeyond is how many times the highest gentle rate a processor's bound may be for it to be
+	// taken for the line where no station can be determined. The gentle rates go up to a third of
+	// the line at least: what lies further away is set by something that they do not show.
 	farBeyond = 4
 	// mostSpread is the ratio of an interval's ends beyond which it predicts nothing.
 	mostSpread = 2
 	// lineArrivals is how many requests each rate of a simulated line is tried with.
 	lineArrivals = 60_000
-	// atMost is the share of a processor's bound up to which a service is taken to keep its objectives: beyond it the kernel, the scheduler and everything
-	// else that runs are in the way.
+	// atMost is the share of a processor's bound up to which a service is taken to keep its
+	// objectives: beyond it the kernel, the scheduler and everything else that runs are in the way.
 	atMost = .95
 )
 
-// Predict estimates the load line from gentle steps, those below half of it. A closed loop with one connection (Plan.Rate 0) may be among them
-// and shows the service time without any waiting. Two things can set the line, and the lower one does: a resource that is used up, by the
-// demand of each request; and a station with a number of workers, by how requests that find others in flight are delayed. It returns nil and says why
-// when the steps show neither. It takes a few tenths of a second.
+// Predict estimates the load line from gentle steps, those below half of it. A closed loop with one
+// connection (Plan.Rate 0) may be among them and shows the service time without any waiting. Two
+// things can set the line, and the lower one does: a resource that is used up, by the demand of
+// each request; and a station with a number of workers, by how requests that find others in flight
+// are delayed. It returns nil and says why when the steps show neither. It takes a few tenths of a
+// second.
 func Predict(steps []measure.Step, s slo.SLO, o PredictOptions) (p *Prediction, why string) {
 	gentle, top := gentleSteps(steps)
 	if len(gentle) == 0 {
@@ -71,7 +76,8 @@ func Predict(steps []measure.Step, s slo.SLO, o PredictOptions) (p *Prediction, 
 	if cpu != nil {
 		p.Line.Low, p.Line.High = min(station.Low, cpu.Low), max(min(station.High, cpu.High), p.Line.Estimate)
 	}
-	// The gentle steps kept the objectives, so the line is above them, however uncertain the fits are.
+	// The gentle steps kept the objectives, so the line is above them, however uncertain the fits
+	// are.
 	p.Line.Low, p.Line.Estimate, p.Line.High = max(p.Line.Low, top), max(p.Line.Estimate, top), max(p.Line.High, top)
 	return p, ""
 }
@@ -96,7 +102,8 @@ func gentleSteps(steps []measure.Step) (gentle []measure.Step, top float64) {
 	return gentle, top
 }
 
-// predictCPU is the line that a processor sets; nil when none was measured. What a request takes of it is spread as the time it takes alone.
+// predictCPU is the line that a processor sets; nil when none was measured. What a request takes of
+// it is spread as the time it takes alone.
 func predictCPU(steps []measure.Step, s slo.SLO, o PredictOptions) (line *Interval, name string) {
 	form := newProfile(newUncrowded(steps), 0)
 	for _, d := range Demands(steps, o.Options) {
@@ -112,7 +119,8 @@ func predictCPU(steps []measure.Step, s slo.SLO, o PredictOptions) (line *Interv
 	return line, name
 }
 
-// lineOf is the highest rate at which a station keeps every objective, its responses longer by a constant overhead.
+// lineOf is the highest rate at which a station keeps every objective, its responses longer by a
+// constant overhead.
 func lineOf(station queue.Station, s slo.SLO, overhead float64, o PredictOptions) float64 {
 	lowest := math.Inf(1)
 	for _, objective := range s {
@@ -172,8 +180,9 @@ func predictStation(steps []measure.Step, s slo.SLO, o PredictOptions) (line *In
 		size, b.service/1e6, b.overhead/1e6), ""
 }
 
-// mixture is the line of all candidates by their probability, with what is uncertain of each: its service time; the form of the service times, which
-// so many requests have shown; and 1.5 % for the simulation. ok is false when it is most likely that there is no line.
+// mixture is the line of all candidates by their probability, with what is uncertain of each: its
+// service time; the form of the service times, which so many requests have shown; and 1.5 % for the
+// simulation. ok is false when it is most likely that there is no line.
 func mixture(all []candidate, weights []float64, open int, shown uint64, s slo.SLO, o PredictOptions) (line Interval, ok bool) {
 	const total, simulation, forms = 4000, .015, 8
 	r := rand.New(rand.NewPCG(o.Seed, 0xa54ff53a5f1d36f1))
@@ -219,8 +228,9 @@ func mixture(all []candidate, weights []float64, open int, shown uint64, s slo.S
 	return percentiles(draws, middle), middle > 0
 }
 
-// overheads are how long of each response no worker may have been busy, in nanoseconds, with how far each is from the usual in standard
-// deviations: on one machine a request spends less than 0.1 ms in its kernel and in waking up; across a network that is anybody's guess.
+// overheads are how long of each response no worker may have been busy, in nanoseconds, with how
+// far each is from the usual in standard deviations: on one machine a request spends less than 0.1
+// ms in its kernel and in waking up; across a network that is anybody's guess.
 func overheads(pure *uncrowded, local bool) (values, squares []float64) {
 	shortest := float64(pure.times.Quantile(.005))
 	if !local {
@@ -239,7 +249,8 @@ func overheads(pure *uncrowded, local bool) (values, squares []float64) {
 	return values, squares
 }
 
-// candidates are the stations worth looking at; open is the index of those, taken together, that are too large to be distinguished from larger ones, or -1.
+// candidates are the stations worth looking at; open is the index of those, taken together, that
+// are too large to be distinguished from larger ones, or -1.
 func candidates(steps []observed, pure *uncrowded, o PredictOptions) (all []candidate, open int) {
 	values, squares := overheads(pure, o.Local)
 	forms := make([]profile, len(values))
@@ -283,9 +294,10 @@ func candidates(steps []observed, pure *uncrowded, o PredictOptions) (all []cand
 	return all, open
 }
 
-// weigh is the probability of each candidate. Beforehand a station of twice the size is 0.7 times as likely on a logarithmic scale; that all those that
-// are too large to be distinguished count as one would make light of them. A model that fits badly at its best makes all
-// differences count less.
+// weigh is the probability of each candidate. Beforehand a station of twice the size is 0.7 times
+// as likely on a logarithmic scale; that all those that are too large to be distinguished count as
+// one would make light of them. A model that fits badly at its best makes all differences count
+// less.
 func weigh(all []candidate, open int) (weights []float64, openWeight float64) {
 	least := all[0]
 	for _, c := range all {

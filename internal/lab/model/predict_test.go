@@ -101,7 +101,8 @@ func TestAClosedLoopOfOneConnectionShowsTheServiceWithoutWaiting(t *testing.T) {
 
 func TestSeveralLoopsOfTheGeneratorCountTheirOwnOnly(t *testing.T) {
 	t.Parallel()
-	// Each of two loops offers half, and finds its own requests only: as if every second request were not seen.
+	// Each of two loops offers half, and finds its own requests only: as if every second request
+	// were not seen.
 	s := objectives(t, "p99<50ms")
 	l := load{station: queue.Station{Workers: 2, Service: queue.Constant(4 * ms), Room: -1}, overhead: 100_000, length: 5 * second, atSend: true, loops: 2, seed: 4}
 	line := queue.Line(l.station, true, s[0].Limit, s[0].Share, 100_000, 1)
@@ -201,7 +202,8 @@ func TestALineIsNeverForetoldBelowWhatKeptTheObjectives(t *testing.T) {
 	t.Parallel()
 	l := load{station: queue.Station{Workers: 2, Service: queue.Constant(4 * ms), Room: -1}, length: 4 * second, atSend: true, seed: 1}
 	steps := gentle(l, 480)
-	// Other programs use the processors now and then, so that what a request costs is anybody's guess.
+	// Other programs use the processors now and then, so that what a request costs is anybody's
+	// guess.
 	for i, idle := range []float64{1.9, 1.5, 1.9, 1.9} {
 		sampleCPU(&steps[i], .001, idle)
 	}

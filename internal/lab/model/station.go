@@ -12,10 +12,12 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// What gentle steps show of a hidden station is how long requests take by how many others they found in flight: as long as there are free
-// workers that is no longer than when they are alone, and from there on each further one adds a service time ÷ workers. The share that finds all workers
-// busy is small at half the line, and in the percentiles of all requests it cannot be seen: with 8 exponential workers it moves the mean
-// by 0.4 %. Where nobody counted (Totals.ConcurrencyAtSend) the mean of all has to do, and finds a few workers only.
+// What gentle steps show of a hidden station is how long requests take by how many others they
+// found in flight: as long as there are free workers that is no longer than when they are alone,
+// and from there on each further one adds a service time ÷ workers. The share that finds all
+// workers busy is small at half the line, and in the percentiles of all requests it cannot be seen:
+// with 8 exponential workers it moves the mean by 0.4 %. Where nobody counted
+// (Totals.ConcurrencyAtSend) the mean of all has to do, and finds a few workers only.
 
 // bin is the requests of a step that found from low to high others.
 type bin struct {
@@ -36,8 +38,8 @@ type observed struct {
 	drawn   chances // of its simulations
 }
 
-// chances are what is random in the simulations of a step. They are the same for every candidate, so they are drawn once: that takes longer than
-// the simulation itself.
+// chances are what is random in the simulations of a step. They are the same for every candidate,
+// so they are drawn once: that takes longer than the simulation itself.
 type chances struct {
 	at    []int64 // of each arrival, nanoseconds
 	loop  []int   // which of the generator's loops sends it
@@ -64,9 +66,11 @@ func (c *chances) draw(o *observed, form, arrivals int, seed uint64) {
 const (
 	// fewestInBin is how many requests a bin's mean needs.
 	fewestInBin = 12
-	// correlated is how much larger the variance of a mean of requests is than if they were independent: those of one congestion are slow together.
+	// correlated is how much larger the variance of a mean of requests is than if they were
+	// independent: those of one congestion are slow together.
 	correlated = 1.25
-	// modelError is the share of a mean by which a real service may differ from the station and yet be it.
+	// modelError is the share of a mean by which a real service may differ from the station and yet
+	// be it.
 	modelError = .015
 )
 
@@ -102,7 +106,8 @@ func observe(s *measure.Step) observed {
 	return o
 }
 
-// wholeBin is all requests of a step. The windows' means tell what the requests' dependence on each other does to the variance.
+// wholeBin is all requests of a step. The windows' means tell what the requests' dependence on each
+// other does to the variance.
 func wholeBin(s *measure.Step) bin {
 	h := serviceOf(s)
 	b := bin{high: measure.MostFound, total: float64(h.Count()), mean: h.Mean()}
@@ -139,9 +144,10 @@ type uncrowded struct {
 	mean, deviation float64        // without that waiting, nanoseconds
 }
 
-// newUncrowded takes the times of the closed loop with one connection, in which nobody waits, or else of the lowest rates. Their mean and deviation
-// are those of the requests that found nobody, where these were counted: what waits a little in the others would be taken for a service
-// time that varies.
+// newUncrowded takes the times of the closed loop with one connection, in which nobody waits, or
+// else of the lowest rates. Their mean and deviation are those of the requests that found nobody,
+// where these were counted: what waits a little in the others would be taken for a service time
+// that varies.
 func newUncrowded(steps []measure.Step) *uncrowded {
 	const enough, enoughAlone, enoughFirst = 1500, 300, 100
 	ordered := slices.Clone(steps)
@@ -214,7 +220,8 @@ func newProfile(u *uncrowded, overhead float64) profile {
 	return p
 }
 
-// again is the form as it would look after so many other requests: what few of them show of a tail is uncertain.
+// again is the form as it would look after so many other requests: what few of them show of a tail
+// is uncertain.
 func (p profile) again(n uint64, r *rand.Rand) profile {
 	drawn, sum := make(profile, min(n, tableSize)), 0.0
 	for i := range drawn {
@@ -250,8 +257,8 @@ type simulated struct {
 	waited float64 // share of the requests that found no free worker
 }
 
-// simulate offers a step's load to a station behind a constant overhead, of which half comes before it and half after it. Calls for one step
-// have the same seed.
+// simulate offers a step's load to a station behind a constant overhead, of which half comes before
+// it and half after it. Calls for one step have the same seed.
 func simulate(o *observed, workers int, form profile, mean, overhead float64, arrivals int, seed uint64) *simulated {
 	var sim simulated
 	c := &o.drawn

@@ -9,11 +9,12 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// Point is a throughput, in requests a second, that was reached with so many requests inside on average.
+// Point is a throughput, in requests a second, that was reached with so many requests inside on
+// average.
 type Point struct{ N, X float64 }
 
-// Points are the steps as the scalability law sees them: served a second, and by Little's law the number inside. Steps in which more than 5 %
-// failed say nothing of it.
+// Points are the steps as the scalability law sees them: served a second, and by Little's law the
+// number inside. Steps in which more than 5 % failed say nothing of it.
 func Points(steps []measure.Step) []Point {
 	var all []Point
 	for i := range steps {
@@ -33,14 +34,16 @@ const (
 	mostPoints = 200
 	// reach is how far beyond the data the law may be asked.
 	reach = 2
-	// bent is how much the throughput per request inside must fall from the lowest to the highest concurrency to be called a curve.
+	// bent is how much the throughput per request inside must fall from the lowest to the highest
+	// concurrency to be called a curve.
 	bent = .9
 	// uslReplicates is how often the points are drawn again for the intervals.
 	uslReplicates = 200
 )
 
-// FitUSL fits Gunther's law with λ above 0 and σ and κ between 0 and 1 by least squares of relative errors, as throughputs of a survey lie decades apart.
-// It refuses what the points do not support, and says why in Note: then only Reach means anything.
+// FitUSL fits Gunther's law with λ above 0 and σ and κ between 0 and 1 by least squares of relative
+// errors, as throughputs of a survey lie decades apart. It refuses what the points do not support,
+// and says why in Note: then only Reach means anything.
 func FitUSL(points []Point, seed uint64) *USL {
 	points = usable(points)
 	u := &USL{}
@@ -174,7 +177,8 @@ func (l law) r2(points []Point) float64 {
 	return 1 - rest/all
 }
 
-// loss is the sum of squared relative errors with the λ that makes it least, which follows from the other two.
+// loss is the sum of squared relative errors with the λ that makes it least, which follows from the
+// other two.
 func loss(points []Point, sigma, kappa float64) (sum, lambda float64) {
 	var g, gg float64
 	for _, p := range points {
@@ -185,8 +189,8 @@ func loss(points []Point, sigma, kappa float64) (sum, lambda float64) {
 	return float64(len(points)) - g*g/gg, g / gg
 }
 
-// fitLaw searches a logarithmic grid with zero in it and then ever smaller steps around its best point: the loss has flat valleys that lead
-// a gradient astray, and the two parameters are bounded.
+// fitLaw searches a logarithmic grid with zero in it and then ever smaller steps around its best
+// point: the loss has flat valleys that lead a gradient astray, and the two parameters are bounded.
 func fitLaw(points []Point) law {
 	grid := []float64{0}
 	for e := -8.0; e <= 0; e += .4 {

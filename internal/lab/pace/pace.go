@@ -1,19 +1,20 @@
-// Package pace says when requests shall be sent. Schedules are pure: they know no clock and send nothing, so that what was planned can be tested to
-// the nanosecond, and what was done can be compared with it. What a request is, this package must not know.
+// Package pace says when requests shall be sent. Schedules are pure: they know no clock and send
+// nothing, so that what was planned can be tested to the nanosecond, and what was done can be
+// compared with it. What a request is, this package must not know.
 package pace
 
 // Schedule is a series of due times. It has one user.
 type Schedule interface {
-	// Next is when the next arrival is due, in nanoseconds since the run's start, never before the one that was given last. ok is
-	// false when there are no more, and stays so.
+	// Next is when the next arrival is due, in nanoseconds since the run's start, never before the
+	// one that was given last. ok is false when there are no more, and stays so.
 	Next() (due int64, ok bool)
 }
 
 // Streamed is a schedule that is read from a file while the run goes on.
 type Streamed interface {
 	Schedule
-	// Pending says, after Next was not ok, that there are more arrivals, which have not been read yet: the user asks again in a
-	// millisecond. It never blocks.
+	// Pending says, after Next was not ok, that there are more arrivals, which have not been read
+	// yet: the user asks again in a millisecond. It never blocks.
 	Pending() bool
 }
 
@@ -22,14 +23,16 @@ type Arrivals string
 
 // The kinds of arrivals.
 const (
-	// Poisson arrivals are those of many people who do not know of each other: the time between two is exponential.
+	// Poisson arrivals are those of many people who do not know of each other: the time between two
+	// is exponential.
 	Poisson Arrivals = "poisson"
 	// Constant arrivals come at equal distances.
 	Constant Arrivals = "constant"
 )
 
-// Profile is the offered rate over time: segments one after the other, with bursts on top of them. It ends with its last segment. A segment of
-// rate 0 is a pause. The zero value is not valid: Validate says what is.
+// Profile is the offered rate over time: segments one after the other, with bursts on top of them.
+// It ends with its last segment. A segment of rate 0 is a pause. The zero value is not valid:
+// Validate says what is.
 type Profile struct {
 	Segments []Segment
 	Bursts   []Burst
@@ -41,7 +44,8 @@ type Segment struct {
 	Length   int64   // nanoseconds, at least 1
 }
 
-// Burst is a rate on top of the segments' from a moment on, for a time. It lies within the segments. Bursts may overlap: they add up.
+// Burst is a rate on top of the segments' from a moment on, for a time. It lies within the
+// segments. Bursts may overlap: they add up.
 type Burst struct {
 	Rate       float64 // arrivals a second, 0 to MaxRate
 	At, Length int64   // nanoseconds since the run's start, and at least 1 nanosecond

@@ -135,7 +135,8 @@ func profiles(t *rapid.T) pace.Profile {
 	return p
 }
 
-// integral is the integral of the rate from 0 to t, written down without cutting anything into pieces.
+// integral is the integral of the rate from 0 to t, written down without cutting anything into
+// pieces.
 func integral(p pace.Profile, t int64) float64 {
 	sum, start := 0.0, int64(0)
 	for _, s := range p.Segments {
@@ -163,7 +164,8 @@ func TestConstantArrivalsKeepToTheIntegralAndAreSharedByTheLoops(t *testing.T) {
 			if due < 0 || due > p.Length() || n > 0 && due < dues[n-1] {
 				t.Fatalf("arrival %d at %d is out of order", n, due)
 			}
-			// A due time is a whole nanosecond, in which the integral grows by rate ÷ 1e9; a jump of the rate may lie in it.
+			// A due time is a whole nanosecond, in which the integral grows by rate ÷ 1e9; a jump
+			// of the rate may lie in it.
 			if got, slack := integral(p, due), 1e-6+20000/1e9; math.Abs(got-float64(n)-.5) > slack {
 				t.Fatalf("arrival %d at %d: the integral is %v there", n, due, got)
 			}
@@ -218,7 +220,8 @@ func TestPoissonCountsScatterAsTheyShould(t *testing.T) {
 			total[min(due/second, 499)]++
 		}
 	}
-	// The index of dispersion: the squared distances from the means over the means. Its standard deviation here is √(2/500) = 0.063.
+	// The index of dispersion: the squared distances from the means over the means. Its standard
+	// deviation here is √(2/500) = 0.063.
 	index := func(counts []float64, share float64) (d float64) {
 		for i, c := range counts {
 			mean := (integral(p, int64(i+1)*second) - integral(p, int64(i)*second)) * share

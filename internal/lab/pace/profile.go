@@ -17,7 +17,8 @@ const (
 	MaxParts = 1000
 )
 
-// Validate says what is wrong with a profile, in one line that names the segment or burst, counted from 1; nil when Schedule can be asked.
+// Validate says what is wrong with a profile, in one line that names the segment or burst, counted
+// from 1; nil when Schedule can be asked.
 func (p Profile) Validate() error {
 	if len(p.Segments) == 0 {
 		return errors.New("the profile has no segment: give it a rate and a length")
@@ -81,7 +82,8 @@ func (p Profile) Length() (ns int64) {
 	return ns
 }
 
-// Arrivals is how many arrivals the profile has, on average where they are random: the integral of its rate.
+// Arrivals is how many arrivals the profile has, on average where they are random: the integral of
+// its rate.
 func (p Profile) Arrivals() float64 {
 	sum := 0.0
 	for _, s := range p.Segments {
@@ -93,7 +95,8 @@ func (p Profile) Arrivals() float64 {
 	return sum
 }
 
-// Mean is the mean rate of the whole profile, bursts included, in arrivals a second; 0 for an empty one.
+// Mean is the mean rate of the whole profile, bursts included, in arrivals a second; 0 for an empty
+// one.
 func (p Profile) Mean() float64 {
 	if ns := p.Length(); ns > 0 {
 		return p.Arrivals() / (float64(ns) / 1e9)
@@ -109,8 +112,8 @@ func (p Profile) Peak() (rate float64) {
 	return rate
 }
 
-// At is the rate t nanoseconds after the run's start, in arrivals a second; 0 before the start and from the end on. Where the rate
-// jumps it is that of after the jump.
+// At is the rate t nanoseconds after the run's start, in arrivals a second; 0 before the start and
+// from the end on. Where the rate jumps it is that of after the jump.
 func (p Profile) At(t int64) (rate float64) {
 	if t < 0 || t >= p.Length() {
 		return 0
@@ -134,7 +137,8 @@ func (p Profile) At(t int64) (rate float64) {
 // at is the segment's rate t nanoseconds after its beginning.
 func (s Segment) at(t int64) float64 { return s.From + (s.To-s.From)*float64(t)/float64(s.Length) }
 
-// Scale is the profile with every rate multiplied by a factor; its times stay as they are. It shares no memory with p.
+// Scale is the profile with every rate multiplied by a factor; its times stay as they are. It
+// shares no memory with p.
 func (p Profile) Scale(factor float64) Profile {
 	var scaled Profile
 	for _, s := range p.Segments {

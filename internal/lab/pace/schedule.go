@@ -54,10 +54,12 @@ func (p Profile) pieces() []piece {
 	return pieces
 }
 
-// reaches is when the integral of the rate reaches sum, which lies within the piece, in nanoseconds since the run's start.
+// reaches is when the integral of the rate reaches sum, which lies within the piece, in nanoseconds
+// since the run's start.
 //
-// Within a piece the integral is from·t + slope·t²/2. This form of the root of a quadratic takes no difference of near equal numbers
-// when the rate rises, and has a value when the slope, or the rate at the beginning, is 0.
+// Within a piece the integral is from·t + slope·t²/2. This form of the root of a quadratic takes no
+// difference of near equal numbers when the rate rises, and has a value when the slope, or the rate
+// at the beginning, is 0.
 func (x *piece) reaches(sum float64) int64 {
 	part := sum - x.before
 	if part <= 0 {
@@ -73,16 +75,19 @@ func (x *piece) reaches(sum float64) int64 {
 	return min(x.start+int64(math.Round(seconds*1e9)), x.end)
 }
 
-// Schedule is the part of the profile's arrivals that one of several loops sends; loop is from 0 to loops-1. All loops' schedules together are
-// the profile. The profile must be valid, see Validate: anything else is a mistake in the caller, and panics.
+// Schedule is the part of the profile's arrivals that one of several loops sends; loop is from 0 to
+// loops-1. All loops' schedules together are the profile. The profile must be valid, see Validate:
+// anything else is a mistake in the caller, and panics.
 //
-// Constant arrivals are numbered over all loops, from 0: arrival n is due where the integral of the rate reaches n + ½, and belongs to
-// loop n mod loops. So at any moment the arrivals that were due differ from the integral by a half at most, and of a profile
-// with a whole number of arrivals none sits on its end. Each due time is computed from the integral and not from the one before it: it is exact to a nanosecond after hours
-// too. Seed is not used.
+// Constant arrivals are numbered over all loops, from 0: arrival n is due where the integral of the
+// rate reaches n + ½, and belongs to loop n mod loops. So at any moment the arrivals that were due
+// differ from the integral by a half at most, and of a profile with a whole number of arrivals none
+// sits on its end. Each due time is computed from the integral and not from the one before it: it
+// is exact to a nanosecond after hours too. Seed is not used.
 //
-// Poisson arrivals of a loop are an independent process of an equal share of the rate: unit exponentials added up, taken for values of
-// the integral. The same seed, loop and number of loops give the same arrivals.
+// Poisson arrivals of a loop are an independent process of an equal share of the rate: unit
+// exponentials added up, taken for values of the integral. The same seed, loop and number of loops
+// give the same arrivals.
 //
 // Next does not allocate.
 func (p Profile) Schedule(a Arrivals, loop, loops int, seed uint64) Schedule {
@@ -101,8 +106,8 @@ func (p Profile) Schedule(a Arrivals, loop, loops int, seed uint64) Schedule {
 	panic(fmt.Sprintf("pace: %q is not a kind of arrivals", a))
 }
 
-// random is the loop's own stream of random numbers. ChaCha8 has no streams that are alike, however near their keys; the name keeps
-// this one apart from streams that others make of the same seed.
+// random is the loop's own stream of random numbers. ChaCha8 has no streams that are alike, however
+// near their keys; the name keeps this one apart from streams that others make of the same seed.
 func random(seed uint64, loop int) *rand.Rand {
 	key := [32]byte{16: 'p', 'a', 'c', 'e'}
 	binary.LittleEndian.PutUint64(key[:], seed)
@@ -116,8 +121,8 @@ type course struct {
 	last   int64
 }
 
-// reaches is when the integral reaches sum; ok is false when it never does, and stays so. A sum that is reached just where a
-// pause begins counts as reached before it.
+// reaches is when the integral reaches sum; ok is false when it never does, and stays so. A sum
+// that is reached just where a pause begins counts as reached before it.
 func (c *course) reaches(sum float64) (due int64, ok bool) {
 	for len(c.pieces) > 0 && sum > c.pieces[0].until {
 		c.pieces = c.pieces[1:]

@@ -13,8 +13,9 @@ const (
 	burstForm    = "a burst is RATE:LENGTH@START, as 3200:8s@20s: 3200 a second more for 8s, 20s after the start"
 )
 
-// ParseProfile reads a profile as it is given on a command line: "1000:30s,1000-5000:60s,5000:30s" holds a rate, ramps, and holds again; "1000" and
-// "1000-5000" alone take the length that is given, which otherwise is not looked at. The profile is valid and offers something.
+// ParseProfile reads a profile as it is given on a command line: "1000:30s,1000-5000:60s,5000:30s"
+// holds a rate, ramps, and holds again; "1000" and "1000-5000" alone take the length that is given,
+// which otherwise is not looked at. The profile is valid and offers something.
 func ParseProfile(text string, length time.Duration) (Profile, error) {
 	parts := strings.Split(text, ",")
 	if len(parts) > MaxParts {
@@ -65,7 +66,8 @@ func parseSegment(part string, alone bool, length time.Duration) (Segment, error
 	return s, nil
 }
 
-// ParseBurst reads a burst as it is given on a command line: "3200:8s@20s". Whether it lies within a profile, Validate says.
+// ParseBurst reads a burst as it is given on a command line: "3200:8s@20s". Whether it lies within
+// a profile, Validate says.
 func ParseBurst(text string) (Burst, error) {
 	fail := func(what string) (Burst, error) {
 		return Burst{}, fmt.Errorf("burst %q: %s: %s", clip(text), what, burstForm)
@@ -93,7 +95,8 @@ func ParseBurst(text string) (Burst, error) {
 	return Burst{rate, at.Nanoseconds(), length.Nanoseconds()}, nil
 }
 
-// parseRate reads a plain decimal number: signs, exponents, hexadecimal and names such as "inf" are refused.
+// parseRate reads a plain decimal number: signs, exponents, hexadecimal and names such as "inf" are
+// refused.
 func parseRate(text string) (float64, error) {
 	text = strings.TrimSpace(text)
 	rate, err := strconv.ParseFloat(text, 64)
@@ -103,7 +106,8 @@ func parseRate(text string) (float64, error) {
 	return rate, nil
 }
 
-// String is the profile as ParseProfile reads it, and each burst after it as ParseBurst reads it, with " + " between.
+// String is the profile as ParseProfile reads it, and each burst after it as ParseBurst reads it,
+// with " + " between.
 func (p Profile) String() string {
 	var b strings.Builder
 	for i, s := range p.Segments {

@@ -11,16 +11,17 @@ import (
 
 // What Kubernetes does by itself, and a plan has to take into account.
 const (
-	// Reaction is how long the load may have risen before the autoscaler asks for an instance: it looks every 15 s, at figures that the
-	// kubelet and the metrics server have every 15 s.
+	// Reaction is how long the load may have risen before the autoscaler asks for an instance: it
+	// looks every 15 s, at figures that the kubelet and the metrics server have every 15 s.
 	Reaction = 30 * time.Second
-	// tolerance is by what share an instance's load may be above the target without the autoscaler doing anything (its default).
+	// tolerance is by what share an instance's load may be above the target without the autoscaler
+	// doing anything (its default).
 	tolerance = .1
 	// surge is the share of instances that a rolling update runs more (a Deployment's default).
 	surge = .25
 
-	// uneven is by how much smaller a share than of the planned instances a loss may leave of fewer ones, before they are too few to scale down to: of four over three
-	// zones it leaves half.
+	// uneven is by how much smaller a share than of the planned instances a loss may leave of fewer
+	// ones, before they are too few to scale down to: of four over three zones it leaves half.
 	uneven = .1
 
 	downWindow, longestWindow = 300, 3600 // seconds; the first is the default
@@ -30,18 +31,23 @@ const (
 	memoryStep                = 16 << 20
 )
 
-// Autoscaler is a HorizontalPodAutoscaler that keeps each instance at a rate from which it survives what is planned for.
+// Autoscaler is a HorizontalPodAutoscaler that keeps each instance at a rate from which it survives
+// what is planned for.
 type Autoscaler struct {
-	// TargetRate is the requests a second of one instance that it aims at; Limits are what had a say in that, the lowest decides.
+	// TargetRate is the requests a second of one instance that it aims at; Limits are what had a
+	// say in that, the lowest decides.
 	TargetRate Figure
 	Limits     []Limit
-	// RequestCPU is resources.requests.cpu: what an instance takes at the line. TargetCPU is the percentage of it to aim at.
+	// RequestCPU is resources.requests.cpu: what an instance takes at the line. TargetCPU is the
+	// percentage of it to aim at.
 	RequestCPU Figure
 	TargetCPU  int
-	// RequestMemory is resources.requests.memory in bytes; its value is 0 when no resident memory was sampled.
+	// RequestMemory is resources.requests.memory in bytes; its value is 0 when no resident memory
+	// was sampled.
 	RequestMemory            Figure
 	MinReplicas, MaxReplicas int
-	// Lag is the time from a rise of the load until a new instance serves, and Grown what the load may have grown by until then, as a factor.
+	// Lag is the time from a rise of the load until a new instance serves, and Grown what the load
+	// may have grown by until then, as a factor.
 	Lag   Figure
 	Grown float64
 	// ScaleDownWindow and ScaleUpPeriod are in seconds.
@@ -56,9 +62,10 @@ type Limit struct {
 	Why  string
 }
 
-// autoscaler finds the rate of an instance to aim at. Three things must hold when the load is what the autoscaler lets it become: grown until a new
-// instance serves, it is safe; the same with all of the tolerance used up, it is within the line; and so it is when instances are lost, however many there
-// are just then.
+// autoscaler finds the rate of an instance to aim at. Three things must hold when the load is what
+// the autoscaler lets it become: grown until a new instance serves, it is safe; the same with all
+// of the tolerance used up, it is within the line; and so it is when instances are lost, however
+// many there are just then.
 func (p *DeploymentPlan) autoscaler(run *record.Run) {
 	if p.CPU == nil {
 		return
@@ -105,8 +112,9 @@ func (p *DeploymentPlan) left(count int) float64 {
 	return 1 - float64(p.mostLost(count))/float64(count)
 }
 
-// thinnest is the number of instances, among those that the autoscaler is to run, of which a loss leaves the smallest share. From the planned ones downwards a loss
-// may leave a little less than of those; fewer are not to be run.
+// thinnest is the number of instances, among those that the autoscaler is to run, of which a loss
+// leaves the smallest share. From the planned ones downwards a loss may leave a little less than of
+// those; fewer are not to be run.
 func (p *DeploymentPlan) thinnest() int {
 	thin := p.Instances.Count
 	bound := (1-uneven)*p.left(thin) - 1e-9
@@ -118,8 +126,9 @@ func (p *DeploymentPlan) thinnest() int {
 	return thin
 }
 
-// fewest is how many instances must be run, so that of these and of any number above the ones that a loss leaves carry what the autoscaler lets all of them have.
-// From the planned ones on they do, as there is never more than the planned rate.
+// fewest is how many instances must be run, so that of these and of any number above the ones that
+// a loss leaves carry what the autoscaler lets all of them have. From the planned ones on they do,
+// as there is never more than the planned rate.
 func (p *DeploymentPlan) fewest(target float64) int {
 	least := max(fewestReplicas, p.Options.Zones)
 	for n := p.Instances.Count; n >= least; n-- {

@@ -9,11 +9,13 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// CPU is what an instance takes of the processor: busy cores = Idle + PerRequest × requests a second.
+// CPU is what an instance takes of the processor: busy cores = Idle + PerRequest × requests a
+// second.
 type CPU struct {
 	Idle       Figure // cores, whatever the rate
 	PerRequest Figure // seconds
-	// PerRequestError is the half width of the 95 % interval of PerRequest, in seconds; 0 when too few steps tell.
+	// PerRequestError is the half width of the 95 % interval of PerRequest, in seconds; 0 when too
+	// few steps tell.
 	PerRequestError float64
 	AtSafe, AtLine  Figure // cores
 	// Error is the half width of the 95 % interval of AtLine, in cores; 0 when too few steps tell.
@@ -27,11 +29,14 @@ type point struct{ rate, value float64 }
 // The steps that count towards the cost of a request.
 const (
 	mostFailed = .05 // share of a step's requests; a refusal costs something else than an answer
-	// alike is the ratio of the highest to the lowest rate below which the cost of idling cannot be distinguished from the cost of a request.
+	// alike is the ratio of the highest to the lowest rate below which the cost of idling cannot be
+	// distinguished from the cost of a request.
 	alike = 1.5
-	// beyond is how far above the line's upper end a step still shows what a request costs: well beyond it there are retries and queues.
+	// beyond is how far above the line's upper end a step still shows what a request costs: well
+	// beyond it there are retries and queues.
 	beyond = 1.05
-	// The most that is believed of a sample. A run directory may come from anywhere, and from more than this nothing finite could be computed.
+	// The most that is believed of a sample. A run directory may come from anywhere, and from more
+	// than this nothing finite could be computed.
 	mostSeconds = 1e12 // of processor time
 	mostHeld    = 1e9  // connections
 	mostBytes   = 1e18 // resident
@@ -58,7 +63,8 @@ func (p *DeploymentPlan) processor(run *record.Run) {
 
 func (c *CPU) at(rate float64) float64 { return c.Idle.Value + c.PerRequest.Value*rate }
 
-// usable says whether a step shows what requests cost: it is of a phase in which the service was warm and never profiled, and its requests were served.
+// usable says whether a step shows what requests cost: it is of a phase in which the service was
+// warm and never profiled, and its requests were served.
 func usable(s *measure.Step) bool {
 	switch s.Plan.Phase {
 	case "warm-up", measure.PhaseHalf, measure.PhaseAtLine, measure.PhaseOverload, measure.PhaseRecovery:
@@ -89,7 +95,8 @@ func (p *DeploymentPlan) busy(run *record.Run) (points []point) {
 	return points
 }
 
-// ends are the first and the last sample of a step's judged part that have a value; nil when there are not two.
+// ends are the first and the last sample of a step's judged part that have a value; nil when there
+// are not two.
 func ends(s *measure.Step, name string) (first, last *measure.Sample) {
 	for i := range s.Samples {
 		sample := &s.Samples[i]
@@ -107,7 +114,8 @@ func ends(s *measure.Step, name string) (first, last *measure.Sample) {
 	return first, last
 }
 
-// answered is how many requests got an answer between two moments of a step. Those of a window are taken to be spread evenly over it.
+// answered is how many requests got an answer between two moments of a step. Those of a window are
+// taken to be spread evenly over it.
 func answered(s *measure.Step, from, to int64) (n float64) {
 	count := func(t *measure.Tally) float64 {
 		return float64(t[measure.OK] + t[measure.BadStatus] + t[measure.BadAnswer])

@@ -23,7 +23,8 @@ const (
 // Database is the pool of connections that each instance may have.
 type Database struct {
 	PerInstance Figure
-	// Needed is how many an instance has in use at once, at its target's rate, in all but one moment of a thousand; nil when the run does not tell.
+	// Needed is how many an instance has in use at once, at its target's rate, in all but one
+	// moment of a thousand; nil when the run does not tell.
 	Needed *Figure `json:",omitempty"`
 	// Enough is meaningful when Needed is there.
 	Enough bool
@@ -58,8 +59,9 @@ func (p *DeploymentPlan) most() (most, surging int, from string) {
 	return n, int(ceil(surge * float64(n))), "as planned"
 }
 
-// needed compares the pool with what was in use. By Little's law the mean in use is rate × the time that a request holds a connection, so it is a straight
-// line over the rates; moments of more come as chance has it (Poisson).
+// needed compares the pool with what was in use. By Little's law the mean in use is rate × the time
+// that a request holds a connection, so it is a straight line over the rates; moments of more come
+// as chance has it (Poisson).
 func (p *DeploymentPlan) needed(d *Database, run *record.Run) {
 	rate := p.Instances.Safe.Value
 	if p.Autoscaler != nil {

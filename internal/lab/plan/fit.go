@@ -17,8 +17,8 @@ type line struct {
 	free         int         // degrees of freedom: points less coefficients
 }
 
-// leastSquares fits rows of x, of the same length, to y. ok is false when there are not more points than coefficients, or when the rows do not
-// determine them.
+// leastSquares fits rows of x, of the same length, to y. ok is false when there are not more points
+// than coefficients, or when the rows do not determine them.
 func leastSquares(rows [][]float64, y []float64) (l line, ok bool) {
 	if len(rows) == 0 || len(rows) <= len(rows[0]) {
 		return line{}, false
@@ -69,7 +69,8 @@ func leastSquares(rows [][]float64, y []float64) (l line, ok bool) {
 	return l, true
 }
 
-// invert inverts a small symmetric matrix by Gauss and Jordan, with pivoting; ok is false when it is as good as singular.
+// invert inverts a small symmetric matrix by Gauss and Jordan, with pivoting; ok is false when it
+// is as good as singular.
 func invert(square [][]float64) (inverse [][]float64, ok bool) {
 	k := len(square)
 	work := make([][]float64, k)
@@ -113,7 +114,8 @@ func (l *line) value(x []float64) (y float64) {
 	return y
 }
 
-// doubt is how far a further point at x may lie from the line, at the package's confidence. It grows with the distance from what was measured.
+// doubt is how far a further point at x may lie from the line, at the package's confidence. It
+// grows with the distance from what was measured.
 func (l *line) doubt(x []float64) float64 {
 	spread := 1.0
 	for i := range x {

@@ -11,7 +11,8 @@ import (
 type Instances struct {
 	// Safe is what one instance is given at most, requests a second.
 	Safe Figure
-	// Needed is how many carry the rate when all are well; Count how many carry it when some are lost too.
+	// Needed is how many carry the rate when all are well; Count how many carry it when some are
+	// lost too.
 	Needed, Count int
 	Each          Figure // requests a second of each of Count
 	// Losses are what happens to Count when some go away.
@@ -36,8 +37,9 @@ type Loss struct {
 // errMany is of a rate that so small a line cannot carry.
 var errMany = fmt.Errorf("the rate would need more than %d instances of this line: a plan for so many needs a service that carries more", mostInstances)
 
-// instances finds the smallest number that carries the rate, also with one instance or one zone lost. What the headroom is for is just such a loss,
-// so those that are left may be loaded up to the line itself.
+// instances finds the smallest number that carries the rate, also with one instance or one zone
+// lost. What the headroom is for is just such a loss, so those that are left may be loaded up to
+// the line itself.
 func (p *DeploymentPlan) instances() error {
 	o := &p.Options
 	safe := p.Line.Low * (1 - o.Headroom)
@@ -85,7 +87,8 @@ func (p *DeploymentPlan) holds(count int) bool {
 	return true
 }
 
-// losses are what happens to so many instances that are spread over the zones as evenly as can be. The zone that is lost is one with the most.
+// losses are what happens to so many instances that are spread over the zones as evenly as can be.
+// The zone that is lost is one with the most.
 func (p *DeploymentPlan) losses(count int) []Loss {
 	all := []Loss{p.loss("one instance", count, 1)}
 	if z := p.Options.Zones; z > 1 {
@@ -94,7 +97,8 @@ func (p *DeploymentPlan) losses(count int) []Loss {
 	return all
 }
 
-// mostLost is how many of so many instances the worst loss takes: all of the fullest zone, or one where there is but one zone.
+// mostLost is how many of so many instances the worst loss takes: all of the fullest zone, or one
+// where there is but one zone.
 func (p *DeploymentPlan) mostLost(count int) int {
 	if z := p.Options.Zones; z > 1 {
 		return (count + z - 1) / z

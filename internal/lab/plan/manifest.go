@@ -8,8 +8,8 @@ import (
 	"plimsoll/internal/lab/format"
 )
 
-// Manifest is the HorizontalPodAutoscaler as YAML, for kubectl apply, with the Deployment's part that it relies on in comments; nil when the plan has no
-// autoscaler.
+// Manifest is the HorizontalPodAutoscaler as YAML, for kubectl apply, with the Deployment's part
+// that it relies on in comments; nil when the plan has no autoscaler.
 func (p *DeploymentPlan) Manifest() []byte {
 	a := p.Autoscaler
 	if a == nil {
@@ -55,8 +55,9 @@ func (p *DeploymentPlan) Manifest() []byte {
 	return b.Bytes()
 }
 
-// spread is what keeps the instances even over the zones, indented to stand in a pod's spec; empty when there is one zone. A zone whose nodes are gone must not
-// count as one that has none, or nothing could be started in the others.
+// spread is what keeps the instances even over the zones, indented to stand in a pod's spec; empty
+// when there is one zone. A zone whose nodes are gone must not count as one that has none, or
+// nothing could be started in the others.
 func (p *DeploymentPlan) spread() string {
 	if p.Options.Zones < 2 {
 		return ""
@@ -76,8 +77,8 @@ func (p *DeploymentPlan) resources() string {
 	return s
 }
 
-// comment writes a text as comments. A run directory may come from anywhere, and what it says must not end a comment: everything that YAML or a
-// terminal takes for more than a letter is replaced.
+// comment writes a text as comments. A run directory may come from anywhere, and what it says must
+// not end a comment: everything that YAML or a terminal takes for more than a letter is replaced.
 func comment(b *bytes.Buffer, indent, text string) {
 	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
 		b.WriteString(strings.TrimRight(indent+"# "+format.Clean(line), " ") + "\n")

@@ -13,7 +13,8 @@ import (
 	"plimsoll/internal/lab/plan"
 )
 
-// kubernetes is its own schema of one kind of object, strict: a field that it does not know is an error.
+// kubernetes is its own schema of one kind of object, strict: a field that it does not know is an
+// error.
 func kubernetes(t *testing.T, kind string) *jsonschema.Resolved {
 	t.Helper()
 	text, err := os.ReadFile("testdata/kubernetes-1.37.schema.json")
@@ -121,7 +122,8 @@ func TestTheManifestKeepsKubernetesSchema(t *testing.T) {
 	}
 }
 
-// What the schema cannot say, and the API server checks: the ranges that the fields' documentation gives.
+// What the schema cannot say, and the API server checks: the ranges that the fields' documentation
+// gives.
 func TestTheManifestsFiguresAreInKubernetesRanges(t *testing.T) {
 	for name, p := range manifests(t) {
 		object := parsed(t, string(p.Manifest()))

@@ -16,17 +16,19 @@ const (
 )
 
 const (
-	// fewestPoints is how many different numbers of connections a line is drawn through: two make a line whatever lies between them.
+	// fewestPoints is how many different numbers of connections a line is drawn through: two make a
+	// line whatever lies between them.
 	fewestPoints = 3
-	// fewestForActive is how many steps it takes to tell what an active connection takes from what an idle one does, and mostAlike how closely the two
-	// may go together in them.
+	// fewestForActive is how many steps it takes to tell what an active connection takes from what
+	// an idle one does, and mostAlike how closely the two may go together in them.
 	fewestForActive = 6
 	mostAlike       = .95
 	// far is how many times more connections than were measured make a guess of an extrapolation.
 	far = 10
 )
 
-// Memory is what so many connections of one instance take: Base + PerConnection × all + PerActive × active ones.
+// Memory is what so many connections of one instance take: Base + PerConnection × all + PerActive ×
+// active ones.
 type Memory struct {
 	Idle, Active  int
 	Total         Figure  // bytes
@@ -46,7 +48,8 @@ type Memory struct {
 // MemoryPoint is a step that was measured.
 type MemoryPoint struct{ Connections, Active, Bytes float64 }
 
-// MemoryRow is what the model says of further numbers of connections, of which the share asked for is active.
+// MemoryRow is what the model says of further numbers of connections, of which the share asked for
+// is active.
 type MemoryRow struct {
 	Connections  int
 	Bytes, Error float64
@@ -107,7 +110,8 @@ func newMemory(l line, active bool, points []MemoryPoint, o *Options) *Memory {
 	return m
 }
 
-// fitMemory tells active connections apart where the steps do, and where that makes sense: an active one takes no less than an idle one.
+// fitMemory tells active connections apart where the steps do, and where that makes sense: an
+// active one takes no less than an idle one.
 func fitMemory(points []MemoryPoint) (l line, active, ok bool) {
 	bytes := make([]float64, len(points))
 	two, three := make([][]float64, len(points)), make([][]float64, len(points))
@@ -124,7 +128,8 @@ func fitMemory(points []MemoryPoint) (l line, active, ok bool) {
 	return l, false, ok
 }
 
-// memoryPoints are the steps that have resident memory. The warm-up's is not yet what it will be, and the recovery's still what it was under overload.
+// memoryPoints are the steps that have resident memory. The warm-up's is not yet what it will be,
+// and the recovery's still what it was under overload.
 func memoryPoints(runs []*record.Run) (points []MemoryPoint) {
 	for _, run := range runs {
 		for i := range run.Steps {
@@ -168,7 +173,8 @@ func residentAtMost(run *record.Run) (bytes float64) {
 	return bytes
 }
 
-// distinct is how many numbers of connections there are that differ by a twentieth at least: a few that were lost and made again tell nothing new.
+// distinct is how many numbers of connections there are that differ by a twentieth at least: a few
+// that were lost and made again tell nothing new.
 func distinct(points []MemoryPoint) (n int) {
 	all := make([]float64, len(points))
 	for i, at := range points {
@@ -192,7 +198,8 @@ func most(points []MemoryPoint) float64 {
 	return slices.MaxFunc(points, func(a, b MemoryPoint) int { return int(a.Connections - b.Connections) }).Connections
 }
 
-// correlation is how closely connections and active ones go together, −1 to 1; 1 when one of them does not vary.
+// correlation is how closely connections and active ones go together, −1 to 1; 1 when one of them
+// does not vary.
 func correlation(points []MemoryPoint) float64 {
 	n := float64(len(points))
 	var x, y, xx, yy, xy float64

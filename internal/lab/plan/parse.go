@@ -20,7 +20,8 @@ func (s *Share) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Growth is a share of the load that it grows by in a minute, as it is typed: "5%/min", "0.1%/s", "80%/h".
+// Growth is a share of the load that it grows by in a minute, as it is typed: "5%/min", "0.1%/s",
+// "80%/h".
 type Growth float64
 
 // UnmarshalText reads a growth. Its error says how one is written.

@@ -1,7 +1,9 @@
-// Package plan says what a load line means for production: how many instances carry a rate, what happens when some of them are lost, what
-// an autoscaler has to aim at, how many database connections each instance may have, and how much memory so many connections take. It is arithmetic
-// on the run directory of a survey: it must not measure, and knows no clock, no network and no terminal. Every figure says where it comes from,
-// and what a run does not show is said to be missing rather than guessed.
+// Package plan says what a load line means for production: how many instances carry a rate, what
+// happens when some of them are lost, what an autoscaler has to aim at, how many database
+// connections each instance may have, and how much memory so many connections take. It is
+// arithmetic on the run directory of a survey: it must not measure, and knows no clock, no network
+// and no terminal. Every figure says where it comes from, and what a run does not show is said to
+// be missing rather than guessed.
 package plan
 
 import (
@@ -33,15 +35,18 @@ type Options struct {
 	Rate float64
 	// Headroom is the share of the line's lower end that is kept free, 0 up to but not including 1.
 	Headroom float64
-	// PodStart is the time from an instance's creation until it serves as fast as the others; 0 is at once.
+	// PodStart is the time from an instance's creation until it serves as fast as the others; 0 is
+	// at once.
 	PodStart time.Duration
-	// Growth is by what share the load may grow in a minute; 0 is not faster than the autoscaler follows.
+	// Growth is by what share the load may grow in a minute; 0 is not faster than the autoscaler
+	// follows.
 	Growth float64
 	// DatabaseConnections is what the database allows all its clients together; 0 asks for no pool.
 	DatabaseConnections int
 	// Zones that the instances are spread over evenly; 1 or 0 is one.
 	Zones int
-	// Idle and Active are the connections of one instance that memory is asked for; both 0 asks for none.
+	// Idle and Active are the connections of one instance that memory is asked for; both 0 asks for
+	// none.
 	Idle, Active int
 	// Deployment names the Deployment that the autoscaler scales; "service".
 	Deployment string
@@ -81,7 +86,8 @@ type Figure struct {
 	How   string
 }
 
-// DeploymentPlan is what came out. A part that is nil could not be planned, or was not asked for; Missing tells the first from the second.
+// DeploymentPlan is what came out. A part that is nil could not be planned, or was not asked for;
+// Missing tells the first from the second.
 type DeploymentPlan struct {
 	Target, SLO, Mix string
 	Options          Options
@@ -92,13 +98,15 @@ type DeploymentPlan struct {
 	Autoscaler *Autoscaler     `json:",omitempty"`
 	Database   *Database       `json:",omitempty"`
 	Memory     *Memory         `json:",omitempty"`
-	// Cautions say what to bear in mind, Missing what was asked for and cannot be planned, and how to come by it.
+	// Cautions say what to bear in mind, Missing what was asked for and cannot be planned, and how
+	// to come by it.
 	Cautions []string `json:",omitempty"`
 	Missing  []string `json:",omitempty"`
 }
 
-// Make plans from the run of a survey. more are further runs of the same service, for the memory of other numbers of connections. An error is of the
-// options alone; what the runs do not tell is in Missing.
+// Make plans from the run of a survey. more are further runs of the same service, for the memory of
+// other numbers of connections. An error is of the options alone; what the runs do not tell is in
+// Missing.
 func Make(run *record.Run, more []*record.Run, o Options) (*DeploymentPlan, error) {
 	if o.Zones == 0 {
 		o.Zones = 1

@@ -46,7 +46,8 @@ func benchmarkSource(b *testing.B, make func(proc procfs.FS, n *network, target 
 	})
 }
 
-// processorTime calls do over and over and reports the processor time of it: on a busy machine the time that passes says little.
+// processorTime calls do over and over and reports the processor time of it: on a busy machine the
+// time that passes says little.
 func processorTime(b *testing.B, do func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

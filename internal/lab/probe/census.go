@@ -15,8 +15,9 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// The pace of the census. It goes through all sockets of the machine, so it is taken rarely where that takes long, and never uses more than a fiftieth
-// of a processor. Steps last for ten seconds or so: each is to have one.
+// The pace of the census. It goes through all sockets of the machine, so it is taken rarely where
+// that takes long, and never uses more than a fiftieth of a processor. Steps last for ten seconds
+// or so: each is to have one.
 const (
 	censusEvery  = time.Second
 	censusDear   = 5 * time.Millisecond // from where on it is taken rarely
@@ -32,9 +33,10 @@ const (
 	maxCandidates = 1 << 16
 )
 
-// census counts the sockets of the target's network namespace by what they are to the target, and reads the namespace's settings. It costs 1.8 ms
-// of a processor where there are none, and 1.3 µs for each (BenchmarkCensus); and 1 to 2 µs for each of the target's descriptors where it has opened connections
-// since.
+// census counts the sockets of the target's network namespace by what they are to the target, and
+// reads the namespace's settings. It costs 1.8 ms of a processor where there are none, and 1.3 µs
+// for each (BenchmarkCensus); and 1 to 2 µs for each of the target's descriptors where it has
+// opened connections since.
 type census struct {
 	*network
 	listen []netip.AddrPort
@@ -42,7 +44,8 @@ type census struct {
 	now    func() time.Time
 	next   time.Time
 	dump   func(low, high uint16, take func(socket)) error
-	// files says that sockets are read from /proc/net/tcp instead, and refused why, unless that is as it should be.
+	// files says that sockets are read from /proc/net/tcp instead, and refused why, unless that is
+	// as it should be.
 	files        bool
 	refused      error
 	listeners    bindings        // the target's; kept when they are closed
@@ -196,8 +199,9 @@ func addresses(list []netip.AddrPort) string {
 	return strings.Join(words, ", ")
 }
 
-// reportOutgoing counts the connections that the target has opened. Sockets in TIME-WAIT belong to no process: they count when they are towards an address that
-// the target has been seen to be connected to.
+// reportOutgoing counts the connections that the target has opened. Sockets in TIME-WAIT belong to
+// no process: they count when they are towards an address that the target has been seen to be
+// connected to.
 func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 	err := c.whose(t.candidates)
 	var open, closeWaits float64
@@ -230,7 +234,8 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 
 var errDenied = errors.New("the target's connections to others: its descriptors may not be looked into: run as the same user, or as root")
 
-// whose finds out which sockets are the target's. The answers are kept while its processes stay the same: to ask costs a call for each of its descriptors.
+// whose finds out which sockets are the target's. The answers are kept while its processes stay the
+// same: to ask costs a call for each of its descriptors.
 func (c *census) whose(candidates []candidate) (err error) {
 	if c.looked != c.of.looked {
 		c.looked, c.owned = c.of.looked, nil
@@ -279,13 +284,15 @@ type tally struct {
 	retransmits float64
 	clients     int // ends in TIME-WAIT of connections to the target
 	used        map[flow]int
-	// In TIME-WAIT, by their remote address where they went out from here, and by their local one where they were accepted here.
+	// In TIME-WAIT, by their remote address where they went out from here, and by their local one
+	// where they were accepted here.
 	towards, from map[netip.AddrPort]int
 	candidates    []candidate
 }
 
-// bindings are addresses that are listened on. In another network namespace there may be tens of thousands of them on the target's port, and each socket is held
-// against them: they must be found without a search.
+// bindings are addresses that are listened on. In another network namespace there may be tens of
+// thousands of them on the target's port, and each socket is held against them: they must be found
+// without a search.
 type bindings map[netip.AddrPort]bool
 
 // anywhere is the key of a listener on all addresses.
@@ -301,7 +308,8 @@ func (b bindings) add(local netip.AddrPort) {
 // covers says whether a connection that has this address here was accepted by one of them.
 func (b bindings) covers(local netip.AddrPort) bool { return b[local] || b[anywhere(local.Port())] }
 
-// flow is what a local port can be used on only once: an address here and an address and port there.
+// flow is what a local port can be used on only once: an address here and an address and port
+// there.
 type flow struct {
 	local  netip.Addr
 	remote netip.AddrPort
@@ -368,7 +376,8 @@ func (t *tally) listener(s socket) {
 	t.listeners.add(s.local)
 }
 
-// serves says whether an address is one that a listener of the target accepts on, or did when it was last seen.
+// serves says whether an address is one that a listener of the target accepts on, or did when it
+// was last seen.
 func (t *tally) serves(local netip.AddrPort) bool {
 	return t.listeners.covers(local) || t.kept.covers(local)
 }

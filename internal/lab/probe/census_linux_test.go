@@ -35,7 +35,8 @@ func censusOf(s *Sampler) *census {
 	return nil
 }
 
-// becomes samples until the values are there: sockets change their state when the kernel gets to it.
+// becomes samples until the values are there: sockets change their state when the kernel gets to
+// it.
 func becomes(t *testing.T, s *Sampler, want map[string]float64) {
 	t.Helper()
 	var got map[string]float64
@@ -223,7 +224,8 @@ func TestWhatIsSentAgainIsCountedOfTheTargetsConnections(t *testing.T) {
 	t.Error("what nobody acknowledges is not seen to be sent again")
 }
 
-// deaf has the kernel drop whatever comes for a socket, as a network that loses everything would; ok is false where only root may.
+// deaf has the kernel drop whatever comes for a socket, as a network that loses everything would;
+// ok is false where only root may.
 func deaf(t *testing.T, c *net.TCPConn) (ok bool) {
 	t.Helper()
 	raw, err := c.SyscallConn()
@@ -377,7 +379,8 @@ func TestSocketsAreCountedOnceASecondAndSeldomerWhereThatIsDear(t *testing.T) {
 			}
 			now = now.Add(250 * time.Millisecond)
 		}
-		// Its own cost is not predictable: on a machine that is busy with other things the cheap one may be expensive.
+		// Its own cost is not predictable: on a machine that is busy with other things the cheap
+		// one may be expensive.
 		if with != taken || taken < 2 || taken > 10 || dear && taken != want {
 			t.Errorf("expensive %v: sockets were gone through %d times in ten seconds, and %d samples have them; want %d", dear, taken, with, want)
 		}
@@ -453,7 +456,8 @@ func TestThousandsOfListenersCostNoMoreEachThanAFew(t *testing.T) {
 	for range 3 {
 		few, many = min(few, cost(1000)), min(many, cost(10_000))
 	}
-	// Ten times as many, and what a larger map costs more; were each compared with all, it would be a hundred times.
+	// Ten times as many, and what a larger map costs more; were each compared with all, it would be
+	// a hundred times.
 	if many > 35*few {
 		t.Errorf("10,000 listeners take %.3g s of a processor, and 1000 take %.3g", many, few)
 	}

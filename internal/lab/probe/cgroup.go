@@ -15,12 +15,14 @@ import (
 const (
 	// maxGroups bounds the cgroups above the target's that are read.
 	maxGroups = 32
-	// unlimited is from where on version 1 means that there is no limit: it has no word for it, and gives what is nearest to 2⁶³ bytes.
+	// unlimited is from where on version 1 means that there is no limit: it has no word for it, and
+	// gives what is nearest to 2⁶³ bytes.
 	unlimited = 1 << 60
 )
 
-// cgroup is what the target's cgroup may use and has used, of version 1 or 2, whichever has the controller. It costs 50 µs with two cgroups above, and 10 µs for each
-// further one (BenchmarkCgroup).
+// cgroup is what the target's cgroup may use and has used, of version 1 or 2, whichever has the
+// controller. It costs 50 µs with two cgroups above, and 10 µs for each further one
+// (BenchmarkCgroup).
 type cgroup struct {
 	of          *processes
 	cpu, memory groups
@@ -29,7 +31,8 @@ type cgroup struct {
 	text        [4096]byte
 }
 
-// groups are the folders of a cgroup and of those above it, of one controller, the target's own first. There are none when it has no such controller.
+// groups are the folders of a cgroup and of those above it, of one controller, the target's own
+// first. There are none when it has no such controller.
 type groups struct {
 	folders []string
 	second  bool // of version 2
@@ -158,7 +161,8 @@ func ratio(a, b string) (float64, bool) {
 	return float64(x) / float64(y), true
 }
 
-// readMemory gives the tightest limit and what is used of it; without a limit, what the nearest cgroup uses that counts it. ok is false when none does.
+// readMemory gives the tightest limit and what is used of it; without a limit, what the nearest
+// cgroup uses that counts it. ok is false when none does.
 func (c *cgroup) readMemory(into map[string]float64) (ok bool) {
 	limitName, usedName := "memory.limit_in_bytes", "memory.usage_in_bytes"
 	if c.memory.second {

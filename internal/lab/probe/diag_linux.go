@@ -31,10 +31,12 @@ const (
 	maxAnswers = maxSockets / 8
 )
 
-// diag asks the kernel for the TCP sockets of the network namespace that the calling thread is in, by a netlink socket of its own. Every socket is given once to
-// take: those that listen first, within each family. A port from low to high inclusive, when low is not 0, marks sockets whose retransmits are asked
-// for too, which costs as much again. A dump costs 0.9 ms of a processor, and 0.2 µs for each socket (BenchmarkDump): the kernel goes through its whole
-// table of sockets, of all namespaces, once for each family, and once more when ports are told apart.
+// diag asks the kernel for the TCP sockets of the network namespace that the calling thread is in,
+// by a netlink socket of its own. Every socket is given once to take: those that listen first,
+// within each family. A port from low to high inclusive, when low is not 0, marks sockets whose
+// retransmits are asked for too, which costs as much again. A dump costs 0.9 ms of a processor, and
+// 0.2 µs for each socket (BenchmarkDump): the kernel goes through its whole table of sockets, of
+// all namespaces, once for each family, and once more when ports are told apart.
 func diag(low, high uint16, take func(socket)) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
@@ -101,8 +103,9 @@ func request(family, extensions uint8, bytecode []byte) []byte {
 	return out
 }
 
-// An instruction of a filter is a code, how far to jump when it holds, and how far when it does not; a jump to the end takes the socket, one beyond it
-// leaves it out. A comparison's port follows it, in the place of a second jump.
+// An instruction of a filter is a code, how far to jump when it holds, and how far when it does
+// not; a jump to the end takes the socket, one beyond it leaves it out. A comparison's port follows
+// it, in the place of a second jump.
 func instruction(out []byte, code, yes uint8, no uint16) []byte {
 	return binary.NativeEndian.AppendUint16(append(out, code, yes), no)
 }

@@ -24,8 +24,9 @@ const (
 	diskBusy         = 12 // milliseconds in which it had something to do
 )
 
-// disks is /proc/diskstats, of whole devices: a partition's figures are in its disk's, and those of what is built upon others (LVM, RAID) in theirs. It
-// costs 15 µs with ten devices (BenchmarkDisks).
+// disks is /proc/diskstats, of whole devices: a partition's figures are in its disk's, and those of
+// what is built upon others (LVM, RAID) in theirs. It costs 15 µs with ten devices
+// (BenchmarkDisks).
 type disks struct {
 	root, sys string
 	whole     map[string]bool
@@ -40,8 +41,9 @@ func newDisks(root, sys string) *disks {
 
 func (*disks) Name() string { return "host disks" }
 
-// Read adds up what was read and written. The busiest device is another one now and then, so the highest of their counters is not a counter: from one sample
-// to the next, what the busiest one then was busy is added.
+// Read adds up what was read and written. The busiest device is another one now and then, so the
+// highest of their counters is not a counter: from one sample to the next, what the busiest one
+// then was busy is added.
 func (d *disks) Read(into map[string]float64) error {
 	text, err := readWhole(filepath.Join(d.root, "diskstats"), d.text[:])
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// maxScan and maxDescriptors bound the processes, and the descriptors of each, that are looked through for a socket.
+	// maxScan and maxDescriptors bound the processes, and the descriptors of each, that are looked
+	// through for a socket.
 	maxScan        = 1 << 15
 	maxDescriptors = 1 << 17
 )
@@ -22,8 +23,9 @@ const (
 // forwarders listen for a service that is somewhere else.
 var forwarders = []string{"docker-proxy", "rootlessport", "slirp4netns", "kubectl", "ssh", "sshd"}
 
-// FindPID finds the process of this machine that listens on a TCP port. When several share the socket, as a server's workers do, it is the one that
-// the others descend from. Its errors say what to do.
+// FindPID finds the process of this machine that listens on a TCP port. When several share the
+// socket, as a server's workers do, it is the one that the others descend from. Its errors say what
+// to do.
 func FindPID(port int) (pid int, name string, err error) {
 	return findPID(procfs.DefaultMountPoint, port)
 }
@@ -97,7 +99,8 @@ func descends(root string, pid, from int) bool {
 	return false
 }
 
-// ownersOf finds the processes that hold one of the sockets, in ascending order, and counts those that may not be looked into.
+// ownersOf finds the processes that hold one of the sockets, in ascending order, and counts those
+// that may not be looked into.
 func ownersOf(root string, inodes map[uint64]bool) (owners []int, denied int, err error) {
 	names, err := list(root, maxScan)
 	if err != nil {
@@ -128,7 +131,8 @@ func holdsOne(dir string, inodes map[uint64]bool) (holds bool, err error) {
 	return holds, err
 }
 
-// eachHeld visits the sockets among at most so many descriptors in a process's folder of them, until take says that it is enough.
+// eachHeld visits the sockets among at most so many descriptors in a process's folder of them,
+// until take says that it is enough.
 func eachHeld(dir string, limit int, take func(inode uint64) (more bool)) error {
 	names, err := list(dir, limit)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 // maxCores bounds the processors that have a value of their own.
 const maxCores = 64
 
-// processors is /proc/stat. In a container it is still that of the whole machine. It costs 45 µs on a machine of two cores (BenchmarkProcessors).
+// processors is /proc/stat. In a container it is still that of the whole machine. It costs 45 µs on
+// a machine of two cores (BenchmarkProcessors).
 type processors struct{ proc procfs.FS }
 
 func (*processors) Name() string { return "host processors" }
@@ -62,7 +63,8 @@ func (m *memory) Read(into map[string]float64) error {
 	return nil
 }
 
-// paging is /proc/vmstat. It costs 30 µs (BenchmarkPaging), most of it the kernel's, which adds the figures of its processors up.
+// paging is /proc/vmstat. It costs 30 µs (BenchmarkPaging), most of it the kernel's, which adds the
+// figures of its processors up.
 type paging struct {
 	root string
 	text [32 << 10]byte

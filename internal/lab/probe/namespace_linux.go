@@ -9,8 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// within calls do on a thread that has entered a network namespace, and returns from it afterwards. A thread that could not be brought back would serve other
-// goroutines, so it is thrown away; the others are not, as the kernel ends children (Pdeathsig) with the thread that started them. It costs 30 µs (BenchmarkEntering).
+// within calls do on a thread that has entered a network namespace, and returns from it afterwards.
+// A thread that could not be brought back would serve other goroutines, so it is thrown away; the
+// others are not, as the kernel ends children (Pdeathsig) with the thread that started them. It
+// costs 30 µs (BenchmarkEntering).
 func within(namespace string, do func() error) (err error) {
 	onSpareThread(func() (clean bool) {
 		own, failed := os.Open("/proc/thread-self/ns/net")
@@ -45,8 +47,9 @@ func refusal(err error) error {
 	return fmt.Errorf("%w: %w", errNamespace, err)
 }
 
-// onSpareThread calls do on a thread that serves nothing else meanwhile, and that ends with it unless it says that the thread is clean. It is never the process's
-// first one: that one cannot end, and /proc/net of the whole process follows it.
+// onSpareThread calls do on a thread that serves nothing else meanwhile, and that ends with it
+// unless it says that the thread is clean. It is never the process's first one: that one cannot
+// end, and /proc/net of the whole process follows it.
 func onSpareThread(do func() (clean bool)) {
 	done := make(chan struct{})
 	go func() {

@@ -37,7 +37,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serve listens in a network namespace with nothing in it, has one client and another that has left, and stays until its input ends.
+// serve listens in a network namespace with nothing in it, has one client and another that has
+// left, and stays until its input ends.
 func serve() error {
 	if err := setUp("lo"); err != nil {
 		return err
@@ -86,7 +87,8 @@ func setUp(name string) error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
 }
 
-// serviceElsewhere starts the service in a network namespace of its own, and waits until it is ready.
+// serviceElsewhere starts the service in a network namespace of its own, and waits until it is
+// ready.
 func serviceElsewhere(t *testing.T) (pid int) {
 	t.Helper()
 	child := exec.Command(os.Args[0])
@@ -126,7 +128,8 @@ func TestATargetInANamespaceOfItsOwnIsReadThere(t *testing.T) {
 		"listener.queue_limit": 123, "listener.connections.established": 1, "listener.connections.close_wait": 1,
 		"host.tcp.somaxconn": 123, "host.tcp.ports": 100, "host.tcp.ports_used": 2, "host.tcp.opened_active": 2, "host.tcp.opened_passive": 2,
 		"host.net.received_bytes": 0,
-		// The listener, a client, and both ends that were accepted; what has left belongs to nobody.
+		// The listener, a client, and both ends that were accepted; what has left belongs to
+		// nobody.
 		"host.tcp.in_use": 4})
 	if missing := strings.Join(s.NotMeasured(), "\n"); strings.Contains(missing, "sockets") {
 		t.Error(missing)

@@ -12,7 +12,8 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// network is the network namespace whose figures are read: the target's, which in a container is another one than this program's.
+// network is the network namespace whose figures are read: the target's, which in a container is
+// another one than this program's.
 type network struct {
 	root      string    // of /proc
 	dir       string    // its folder net has the figures: of /proc, or of a process
@@ -21,8 +22,9 @@ type network struct {
 	of        *processes
 }
 
-// networkOf finds the namespace of the target, which is nil when there is none. Whether it is this program's is seen by its files: links to namespaces may
-// only be read by the target's own user, and these by everybody.
+// networkOf finds the namespace of the target, which is nil when there is none. Whether it is this
+// program's is seen by its files: links to namespaces may only be read by the target's own user,
+// and these by everybody.
 func networkOf(root string, proc procfs.FS, target *processes) *network {
 	n := &network{root: root, dir: root, proc: proc, of: target}
 	if target == nil {
@@ -40,7 +42,8 @@ func networkOf(root string, proc procfs.FS, target *processes) *network {
 	return n
 }
 
-// gone says that the namespace can no longer be read, as its process has ended. That process's own source says so.
+// gone says that the namespace can no longer be read, as its process has ended. That process's own
+// source says so.
 func (n *network) gone() bool { return n.namespace != "" && n.of.lost != nil }
 
 // inside calls do within the namespace, where sockets are made and settings are read there.
@@ -85,8 +88,8 @@ func (s sockets) Read(into map[string]float64) error {
 	return nil
 }
 
-// traffic is /proc/net/dev, of all interfaces but the loopback. It costs 15 µs with four interfaces (BenchmarkTraffic). procfs would fall over a line that is
-// too short.
+// traffic is /proc/net/dev, of all interfaces but the loopback. It costs 15 µs with four interfaces
+// (BenchmarkTraffic). procfs would fall over a line that is too short.
 type traffic struct {
 	*network
 	text [256 << 10]byte
@@ -136,7 +139,8 @@ func (t *traffic) Read(into map[string]float64) error {
 	return nil
 }
 
-// tcpCounters are /proc/net/snmp and netstat. They cost 70 µs (BenchmarkTCPCounters), most of it the kernel's. procfs would make a number of each of their 200 columns.
+// tcpCounters are /proc/net/snmp and netstat. They cost 70 µs (BenchmarkTCPCounters), most of it
+// the kernel's. procfs would make a number of each of their 200 columns.
 type tcpCounters struct {
 	*network
 	text [32 << 10]byte
@@ -170,7 +174,8 @@ var (
 	netstatValues = map[string]string{"ListenOverflows": "host.tcp.listen_overflows", "ListenDrops": "host.tcp.listen_drops", "TCPSynRetrans": "host.tcp.syn_retransmits"}
 )
 
-// columns reads a table of two lines, of names and of values, that both begin with its name. It says how many values were found.
+// columns reads a table of two lines, of names and of values, that both begin with its name. It
+// says how many values were found.
 func columns(text []byte, table string, values map[string]string, into map[string]float64) (found int) {
 	var names []byte
 	for line := range bytes.Lines(text) {
@@ -199,8 +204,9 @@ func columns(text []byte, table string, values map[string]string, into map[strin
 	return found
 }
 
-// settings reads the kernel's settings of the namespace that the calling thread is in, and the range of ports that connections go out from, 0, 0
-// when that cannot be read. It costs 25 µs (BenchmarkSettings).
+// settings reads the kernel's settings of the namespace that the calling thread is in, and the
+// range of ports that connections go out from, 0, 0 when that cannot be read. It costs 25 µs
+// (BenchmarkSettings).
 func settings(root string, into map[string]float64) (low, high uint16, err error) {
 	var memory [64]byte
 	read := func(name, as string) error {

@@ -1,8 +1,10 @@
-// Package probe reads, while a step runs, what the machine, its network and the target have used: counters and gauges from /proc, cgroups and INET_DIAG. It must know
-// nothing of loads and of what its figures are used for.
+// Package probe reads, while a step runs, what the machine, its network and the target have used:
+// counters and gauges from /proc, cgroups and INET_DIAG. It must know nothing of loads and of what
+// its figures are used for.
 //
-// A kind of probe is a Source. The ones here cost little and need no rights beyond reading /proc; deeper ones are added to the sampler's table by whoever
-// makes it. What cannot be read is said once and left out of the samples; nothing is ever made up.
+// A kind of probe is a Source. The ones here cost little and need no rights beyond reading /proc;
+// deeper ones are added to the sampler's table by whoever makes it. What cannot be read is said
+// once and left out of the samples; nothing is ever made up.
 package probe
 
 import (
@@ -21,8 +23,8 @@ import (
 type Source interface {
 	// Name says for a person what is read: "host processors".
 	Name() string
-	// Read puts values under their names. An error says why some of them are not there; the sampler says it once and asks again with
-	// the next sample.
+	// Read puts values under their names. An error says why some of them are not there; the sampler
+	// says it once and asks again with the next sample.
 	Read(into map[string]float64) error
 }
 
@@ -30,9 +32,11 @@ type Source interface {
 type Options struct {
 	// PID is the target's process; 0 is none, and only the host is sampled.
 	PID int
-	// Alone leaves out the process's descendants. Without it they are added up with it, as servers that fork workers need.
+	// Alone leaves out the process's descendants. Without it they are added up with it, as servers
+	// that fork workers need.
 	Alone bool
-	// Listen are the target's addresses, as its clients know them. Without any nothing is said of its listener and its clients.
+	// Listen are the target's addresses, as its clients know them. Without any nothing is said of
+	// its listener and its clients.
 	Listen []netip.AddrPort
 	// Root is where proc is mounted, and Sys where sysfs is; "/proc" and "/sys".
 	Root, Sys string
@@ -48,7 +52,8 @@ type Sampler struct {
 	target  *processes
 }
 
-// New makes a sampler. What cannot be read from the start, such as a process that does not exist, is in NotMeasured.
+// New makes a sampler. What cannot be read from the start, such as a process that does not exist,
+// is in NotMeasured.
 func New(o Options) *Sampler {
 	s := &Sampler{said: make(map[string]int)}
 	o.Root, o.Sys = cmp.Or(o.Root, procfs.DefaultMountPoint), cmp.Or(o.Sys, "/sys")
@@ -58,7 +63,8 @@ func New(o Options) *Sampler {
 	} else {
 		s.sources = append(s.sources, &processors{proc}, &memory{proc}, &paging{root: o.Root}, &nodes{sys: o.Sys}, newDisks(o.Root, o.Sys))
 		s.follow(proc, o)
-		// These are of the target's network namespace, and so come after the target, which notices when it ends.
+		// These are of the target's network namespace, and so come after the target, which notices
+		// when it ends.
 		n := networkOf(o.Root, proc, s.target)
 		s.sources = append(s.sources, sockets{n}, &traffic{network: n}, &tcpCounters{network: n}, newCensus(n, o.Listen))
 	}
@@ -81,9 +87,10 @@ func (s *Sampler) follow(proc procfs.FS, o Options) {
 	s.sources = append(s.sources, target, &switches{of: target}, &cgroup{of: target})
 }
 
-// Sample reads everything now. at is the moment in nanoseconds since the step's start. It costs about 0.6 ms of a processor on a machine of two cores and 100
-// processes with a target of ten threads (BenchmarkSample), and grows with cores, processes and threads; with the census, which is not in each, 2 ms more.
-// Four a second are 0.4 % of a core.
+// Sample reads everything now. at is the moment in nanoseconds since the step's start. It costs
+// about 0.6 ms of a processor on a machine of two cores and 100 processes with a target of ten
+// threads (BenchmarkSample), and grows with cores, processes and threads; with the census, which is
+// not in each, 2 ms more. Four a second are 0.4 % of a core.
 func (s *Sampler) Sample(at int64) measure.Sample {
 	values := make(map[string]float64, len(Values))
 	for _, source := range s.sources {
@@ -94,8 +101,8 @@ func (s *Sampler) Sample(at int64) measure.Sample {
 	return measure.Sample{At: at, Values: values}
 }
 
-// maxMissing bounds what NotMeasured says of each source: an error that changes with every sample must not fill the memory, and must leave the others room for
-// what they have to say.
+// maxMissing bounds what NotMeasured says of each source: an error that changes with every sample
+// must not fill the memory, and must leave the others room for what they have to say.
 const maxMissing = 8
 
 // miss remembers what could not be read, once. Errors that were joined are one line each.

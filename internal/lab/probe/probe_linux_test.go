@@ -234,7 +234,8 @@ func TestThisProcessIsSampledWithTheNamesThatAreDocumented(t *testing.T) {
 	second := s.Sample(1).Values
 	// What is there or not as this machine was set up.
 	optional := []string{"target.cgroup.", "host.conntrack."}
-	// Threads that end take their switches with them, and the kernel only guesses what idle cores wait for.
+	// Threads that end take their switches with them, and the kernel only guesses what idle cores
+	// wait for.
 	mayFall := []string{"target.context_switches.voluntary", "target.context_switches.involuntary", "host.cpu.iowait_seconds"}
 	for _, v := range Values {
 		is := func(name string) bool { return v.Is(name) }

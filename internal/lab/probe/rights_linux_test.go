@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropRights takes from this thread the right to read what belongs to others, for the rest of the test: root could read it all the same.
+// dropRights takes from this thread the right to read what belongs to others, for the rest of the
+// test: root could read it all the same.
 func dropRights(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread()

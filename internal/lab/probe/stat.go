@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stat is what matters here of /proc/PID/stat. It is read without procfs, whose reading takes four times as long: looking for the target's descendants
-// reads one of every process of the machine.
+// stat is what matters here of /proc/PID/stat. It is read without procfs, whose reading takes four
+// times as long: looking for the target's descendants reads one of every process of the machine.
 type stat struct {
 	name                      string
 	parent                    int
@@ -92,7 +92,8 @@ func parseStat(text []byte) (s stat, ok bool) {
 	return s, false
 }
 
-// readSmall reads a small file into memory, as much as there is room. It asks the kernel itself: os.Open would cost twice as much.
+// readSmall reads a small file into memory, as much as there is room. It asks the kernel itself:
+// os.Open would cost twice as much.
 func readSmall(name string, memory []byte) ([]byte, error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -103,8 +104,8 @@ func readSmall(name string, memory []byte) ([]byte, error) {
 	return memory[:max(n, 0)], err
 }
 
-// readWhole reads a file of /proc that may be longer than a page, of which the kernel gives a page at a time. One that does not fit is an error: half of
-// it would pass for the whole.
+// readWhole reads a file of /proc that may be longer than a page, of which the kernel gives a page
+// at a time. One that does not fit is an error: half of it would pass for the whole.
 func readWhole(name string, memory []byte) ([]byte, error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -5,8 +5,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuClock is the processor time in seconds of a process, with its threads that have ended, without its children. /proc only tells it in ticks of 10 ms, which
-// is too coarse for a gentle step. The clock's number is what clock_getcpuclockid(3) makes of a process's number.
+// cpuClock is the processor time in seconds of a process, with its threads that have ended, without
+// its children. /proc only tells it in ticks of 10 ms, which is too coarse for a gentle step. The
+// clock's number is what clock_getcpuclockid(3) makes of a process's number.
 func cpuClock(pid int) (float64, error) {
 	const sched = 2 // CPUCLOCK_SCHED
 	var t unix.Timespec

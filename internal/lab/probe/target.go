@@ -21,18 +21,21 @@ const (
 	maxProcesses = 512
 	// maxTasks bounds the threads whose context switches are read: each costs a file, 5 to 10 µs.
 	maxTasks = 64
-	// treeEvery is after how many samples the target's descendants are looked for again, as this reads a file of each process of the
-	// machine. A worker that was started in between counts late, not never: its processor time comes with it.
+	// treeEvery is after how many samples the target's descendants are looked for again, as this
+	// reads a file of each process of the machine. A worker that was started in between counts
+	// late, not never: its processor time comes with it.
 	treeEvery = 16
-	// tick is the unit of processor time in /proc. It is 10 ms for every program on Linux, whatever the kernel uses itself.
+	// tick is the unit of processor time in /proc. It is 10 ms for every program on Linux, whatever
+	// the kernel uses itself.
 	tick = 0.01
 )
 
 // pageSize is the unit of resident memory in /proc, in bytes.
 var pageSize = float64(os.Getpagesize())
 
-// processes are the target: one process, and those that descend from it. It costs 40 µs for one with ten descriptors, and
-// on a machine of 100 processes 1 ms each 16th time, when it looks for the descendants (BenchmarkProcesses).
+// processes are the target: one process, and those that descend from it. It costs 40 µs for one
+// with ten descriptors, and on a machine of 100 processes 1 ms each 16th time, when it looks for
+// the descendants (BenchmarkProcesses).
 type processes struct {
 	proc  procfs.FS
 	root  string
@@ -50,7 +53,8 @@ type processes struct {
 	lost    error // why it cannot be followed any more
 }
 
-// member is a process of the target. Another one may get its number, so it is known by when it was started too.
+// member is a process of the target. Another one may get its number, so it is known by when it was
+// started too.
 type member struct {
 	pid   int
 	start uint64
@@ -184,7 +188,8 @@ func (p *processes) lookUp(first stat) error {
 	return nil
 }
 
-// allowedTo is how many processors a process may run on (sched_setaffinity, cpusets), by its status file; 0 when that does not say.
+// allowedTo is how many processors a process may run on (sched_setaffinity, cpusets), by its status
+// file; 0 when that does not say.
 func allowedTo(status []byte) (n int) {
 	_, rest, _ := bytes.Cut(status, []byte("\nCpus_allowed:"))
 	mask, _, _ := bytes.Cut(rest, []byte("\n"))
@@ -211,7 +216,8 @@ func (p *processes) descriptors(pid int) (int, error) {
 	return n, nil
 }
 
-// switches are the context switches of the target's threads. /proc has them by thread alone. It costs 10 µs for each thread.
+// switches are the context switches of the target's threads. /proc has them by thread alone. It
+// costs 10 µs for each thread.
 type switches struct {
 	of   *processes
 	text [8192]byte

@@ -31,18 +31,21 @@ const (
 	closing     = 0x0B
 )
 
-// socket is a TCP socket of a network namespace: a line of /proc/net/tcp, or an answer of INET_DIAG. Addresses of IPv4 in IPv6 are as they are found.
+// socket is a TCP socket of a network namespace: a line of /proc/net/tcp, or an answer of
+// INET_DIAG. Addresses of IPv4 in IPv6 are as they are found.
 type socket struct {
 	local, remote netip.AddrPort
 	state         int
 	inode         uint64 // 0 when no process holds it
 	queue         uint32 // of one that listens: connections that wait to be accepted
-	// What only INET_DIAG tells: of one that listens, how many may wait; of others, segments sent again, where they were asked for.
+	// What only INET_DIAG tells: of one that listens, how many may wait; of others, segments sent
+	// again, where they were asked for.
 	limit, retransmits uint32
 }
 
-// Connections counts this machine's TCP connections to some addresses, by the end that asked for them, until they are closed on both sides. What is in
-// TIME-WAIT does not count: it holds nothing of the target's.
+// Connections counts this machine's TCP connections to some addresses, by the end that asked for
+// them, until they are closed on both sides. What is in TIME-WAIT does not count: it holds nothing
+// of the target's.
 func Connections(to ...netip.AddrPort) (int, error) { return connections(procfs.DefaultMountPoint, to) }
 
 func connections(root string, to []netip.AddrPort) (n int, err error) {
@@ -57,7 +60,8 @@ func connections(root string, to []netip.AddrPort) (n int, err error) {
 	return n, err
 }
 
-// same says whether two addresses are the same one, whatever family the socket is of that is connected to it.
+// same says whether two addresses are the same one, whatever family the socket is of that is
+// connected to it.
 func same(a, b netip.AddrPort) bool {
 	return a.Port() == b.Port() && a.Addr().Unmap().WithZone("") == b.Addr().Unmap().WithZone("")
 }
@@ -94,7 +98,8 @@ func socketsIn(name string, take func(socket)) error {
 	return in.Err()
 }
 
-// parseSocket reads a line; ok is false for the one with the headings, and for what is not a socket.
+// parseSocket reads a line; ok is false for the one with the headings, and for what is not a
+// socket.
 func parseSocket(line []byte) (s socket, ok bool) {
 	fields := bytes.Fields(line)
 	if len(fields) < 10 {
@@ -116,8 +121,8 @@ func parseSocket(line []byte) (s socket, ok bool) {
 	return s, err == nil
 }
 
-// parseAddress reads an address as "0100007F:1F90": groups of four bytes, each with the last byte first (on the processors that this runs
-// on), and a port.
+// parseAddress reads an address as "0100007F:1F90": groups of four bytes, each with the last byte
+// first (on the processors that this runs on), and a port.
 func parseAddress(text []byte) (a netip.AddrPort, ok bool) {
 	ip, port, found := bytes.Cut(text, []byte(":"))
 	number, err := strconv.ParseUint(string(port), 16, 16)

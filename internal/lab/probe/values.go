@@ -10,7 +10,8 @@ import (
 type Value struct {
 	// Name may have "<n>" in it, which stands for a number.
 	Name string
-	// Counter says that the value only grows, so that differences between samples mean something; a gauge is what it is at the moment.
+	// Counter says that the value only grows, so that differences between samples mean something; a
+	// gauge is what it is at the moment.
 	Counter bool
 	Means   string
 }
@@ -26,8 +27,9 @@ func (v Value) Is(name string) bool {
 	return ok && ok2 && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// Values are all the names that the sources of this package give. Times are in seconds, sizes in bytes. What does not exist is left out of samples: a limit
-// that is not set, the listener of a target whose address is not known.
+// Values are all the names that the sources of this package give. Times are in seconds, sizes in
+// bytes. What does not exist is left out of samples: a limit that is not set, the listener of a
+// target whose address is not known.
 var Values = []Value{
 	{measure.HostCPU, true, "processor time of all cores that was not idle: user, nice, system, interrupts, and what a hypervisor took (steal)"},
 	{"host.core.<n>.busy_seconds", true, "the same of one core, up to 64 of them"},

@@ -7,7 +7,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// How many things a profile may hold. A thing of two bytes becomes one of a hundred in memory, so they are counted before pprof's reader makes them.
+// How many things a profile may hold. A thing of two bytes becomes one of a hundred in memory, so
+// they are counted before pprof's reader makes them.
 const (
 	mostTypes    = 100 // Go's have four
 	mostSamples  = 200_000
@@ -47,8 +48,9 @@ var fields = map[protowire.Number]struct {
 
 var errNoProfile = errors.New("this is not a profile in pprof's format")
 
-// lean is a profile with nothing in it that is not read here, as pprof's reader makes memory of it all: of each byte of the comments a text, and for
-// a sample's labels three maps that have room for all of them. Texts are cut to what is read of them. An error says why a profile must not be read.
+// lean is a profile with nothing in it that is not read here, as pprof's reader makes memory of it
+// all: of each byte of the comments a text, and for a sample's labels three maps that have room for
+// all of them. Texts are cut to what is read of them. An error says why a profile must not be read.
 func lean(raw []byte) ([]byte, error) {
 	out := make([]byte, 0, len(raw))
 	counts := map[protowire.Number]int{}

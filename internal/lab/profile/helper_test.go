@@ -63,7 +63,8 @@ func second(t testing.TB, of stacks) *lab.Profile {
 	return parsed(t, encoded(t, time.Second, "cpu", "milliseconds", of))
 }
 
-// drawn writes a tree as text: a name, its weight in thousandths, before where there is one, and the children in brackets.
+// drawn writes a tree as text: a name, its weight in thousandths, before where there is one, and
+// the children in brackets.
 func drawn(n *lab.Node) string {
 	if n == nil {
 		return "nothing"

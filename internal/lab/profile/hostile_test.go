@@ -124,7 +124,8 @@ func TestAStackThatIsTooDeepKeepsItsEnds(t *testing.T) {
 	}
 }
 
-// TestInlinedCallsDoNotMakeMemoryOfLittle has a profile of which each byte would be half a thousand frames.
+// TestInlinedCallsDoNotMakeMemoryOfLittle has a profile of which each byte would be half a thousand
+// frames.
 func TestInlinedCallsDoNotMakeMemoryOfLittle(t *testing.T) {
 	f := &profile.Function{ID: 1, Name: "main.f"}
 	l := &profile.Location{ID: 1}
@@ -140,8 +141,8 @@ func TestInlinedCallsDoNotMakeMemoryOfLittle(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotReadMakesNoMemory has profiles of a few thousand bytes, as they are zipped, of which pprof's reader alone would make a gigabyte, or the
-// making of names would take hours.
+// TestWhatIsNotReadMakesNoMemory has profiles of a few thousand bytes, as they are zipped, of which
+// pprof's reader alone would make a gigabyte, or the making of names would take hours.
 func TestWhatIsNotReadMakesNoMemory(t *testing.T) {
 	whole := raw(t, encoded(t, time.Second, "cpu", "nanoseconds", stacks{"main.main;main.work": 5}), 0)
 	numbers := make([]byte, 0, 6<<20)

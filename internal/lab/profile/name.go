@@ -2,8 +2,8 @@ package profile
 
 import "strings"
 
-// clean is a function's name without type arguments: "main.Map[go.shape.int]" and "main.Map[...]" are "main.Map". All instances of a generic
-// function are one place in the code.
+// clean is a function's name without type arguments: "main.Map[go.shape.int]" and "main.Map[...]"
+// are "main.Map". All instances of a generic function are one place in the code.
 func clean(name string) string {
 	at := strings.IndexByte(name, '[')
 	if at <= 0 || !strings.Contains(name[at:], "]") {
@@ -24,8 +24,8 @@ func clean(name string) string {
 	return clip(out.String())
 }
 
-// unwrapped is the function in which the compiler made a wrapper around the call of a go or defer statement: that of "main.sell.deferwrap1" is
-// "main.sell". Other functions are their own.
+// unwrapped is the function in which the compiler made a wrapper around the call of a go or defer
+// statement: that of "main.sell.deferwrap1" is "main.sell". Other functions are their own.
 func unwrapped(name string) string {
 	for _, wrapper := range []string{".deferwrap", ".gowrap"} {
 		if i := strings.LastIndex(name, wrapper); i > 0 && strings.Trim(name[i+len(wrapper):], "0123456789") == "" {
@@ -58,8 +58,9 @@ const (
 	Runtime
 )
 
-// OriginOf says whose code a function is, from its name alone. The standard library is known by the first part of its packages' paths, so that
-// modules whose names have no dot are still taken for what they are.
+// OriginOf says whose code a function is, from its name alone. The standard library is known by the
+// first part of its packages' paths, so that modules whose names have no dot are still taken for
+// what they are.
 func OriginOf(function string) Origin {
 	first := function
 	if i := strings.IndexByte(first, '/'); i >= 0 {

@@ -14,13 +14,15 @@ import (
 	"plimsoll/internal/lab/format"
 )
 
-// What a profile may be. Those of a large Go service have some ten thousand samples and are below a megabyte.
+// What a profile may be. Those of a large Go service have some ten thousand samples and are below a
+// megabyte.
 const (
 	mostCompressed = 32 << 20 // bytes
 	mostRaw        = 64 << 20 // bytes; mostParts of the usual size fill half of it
 	mostName       = 300      // bytes of a function's or a file's name
-	// A stack that is deeper keeps leafPart frames at the leaf and rootPart at the root, and Cut between them: what is at the leaf says where the
-	// weight is, and what is at the root who wanted it.
+	// A stack that is deeper keeps leafPart frames at the leaf and rootPart at the root, and Cut
+	// between them: what is at the leaf says where the weight is, and what is at the root who
+	// wanted it.
 	mostDepth = 512
 	leafPart  = 384
 	rootPart  = mostDepth - leafPart - 1
@@ -29,8 +31,8 @@ const (
 // Cut is the function of a frame that stands for those left out of a stack that is too deep.
 const Cut = "… (too deep)"
 
-// Parse reads a profile in pprof's format, compressed or not. It keeps nothing of data. Its errors are one line, and say what is wrong with
-// the profile.
+// Parse reads a profile in pprof's format, compressed or not. It keeps nothing of data. Its errors
+// are one line, and say what is wrong with the profile.
 func Parse(data []byte) (*Profile, error) {
 	raw, err := unpack(data)
 	if err != nil {
@@ -87,7 +89,8 @@ type builder struct {
 	functions, files, binaries memo
 }
 
-// memo keeps what long texts have become: half a million functions may have the same one. A short one is sooner made again than looked up.
+// memo keeps what long texts have become: half a million functions may have the same one. A short
+// one is sooner made again than looked up.
 type memo map[string]string
 
 func (m memo) of(text string, become func(string) string) string {
@@ -204,8 +207,8 @@ func (b *builder) id(f Frame) int32 {
 	return id
 }
 
-// unnamed is what code without symbols is called: what it was loaded from, or nothing but that it is unknown. Addresses would make a function of
-// every instruction.
+// unnamed is what code without symbols is called: what it was loaded from, or nothing but that it
+// is unknown. Addresses would make a function of every instruction.
 func (b *builder) unnamed(l *profile.Location) string {
 	if l.Mapping != nil && l.Mapping.File != "" {
 		return b.binaries.of(l.Mapping.File, func(file string) string { return clip("[" + path.Base(file) + "]") })

@@ -1,5 +1,6 @@
-// Package profile reads pprof's profiles and says where in the code their weight is: by function, by caller, by stack, at one moment or as the
-// difference between two. It must know nothing of runs, rules or pages, and trusts no byte: profiles come from a service over the network.
+// Package profile reads pprof's profiles and says where in the code their weight is: by function,
+// by caller, by stack, at one moment or as the difference between two. It must know nothing of
+// runs, rules or pages, and trusts no byte: profiles come from a service over the network.
 package profile
 
 // Place is a place in a program's code.
@@ -7,7 +8,8 @@ type Place struct {
 	Function string // as the profile has it, without type arguments: "main.(*Shop).cart"
 	File     string // shortened to its last two parts
 	Line     int    // the heaviest of the function's lines; 0 when it is not known
-	// Share of the profile's weight that is there, 0 to 1, and what is meant by it, for a person: "of the processor time".
+	// Share of the profile's weight that is there, 0 to 1, and what is meant by it, for a person:
+	// "of the processor time".
 	Share float64
 	Of    string
 }
@@ -19,7 +21,8 @@ type Frame struct {
 	Line     int    // 0 when it is not known
 }
 
-// What a profile of Go may weigh. A kind is named as the profile names it, so that those of other languages can be asked for as well.
+// What a profile of Go may weigh. A kind is named as the profile names it, so that those of other
+// languages can be asked for as well.
 const (
 	CPU          = "cpu"           // processor seconds
 	AllocSpace   = "alloc_space"   // bytes allocated
@@ -52,9 +55,11 @@ var inWords = map[string]kindWords{
 	Delay:        {"seconds waited", "of the time waited", true},
 }
 
-// Profile is a profile that was read. It is not changed any more and may be used by many goroutines.
+// Profile is a profile that was read. It is not changed any more and may be used by many
+// goroutines.
 //
-// A kind that the profile does not have weighs nothing: its total is 0, it has no tree, and nothing is at its top.
+// A kind that the profile does not have weighs nothing: its total is 0, it has no tree, and nothing
+// is at its top.
 type Profile struct {
 	types   []sampleType
 	seconds float64
@@ -85,7 +90,8 @@ func (p *Profile) Kinds() []string {
 // Seconds is how long the profile was taken; 0 for one of a moment, or since the process started.
 func (p *Profile) Seconds() float64 { return p.seconds }
 
-// Total is the weight of all stacks: for a second of the profile's time where Rate says so, else as it stands.
+// Total is the weight of all stacks: for a second of the profile's time where Rate says so, else as
+// it stands.
 func (p *Profile) Total(kind string) (sum float64) {
 	for _, w := range p.weighed(kind) {
 		sum += w.weight
@@ -93,8 +99,8 @@ func (p *Profile) Total(kind string) (sum float64) {
 	return sum
 }
 
-// Rate says whether weights of a kind are for a second of the profile's time: those of goroutines and of the live heap never are, nor any of
-// a profile that does not say how long it was taken.
+// Rate says whether weights of a kind are for a second of the profile's time: those of goroutines
+// and of the live heap never are, nor any of a profile that does not say how long it was taken.
 func (p *Profile) Rate(kind string) bool { return inWords[kind].rate && p.seconds > 0 }
 
 // Unit is what weights of a kind are, for a person: "processor seconds a second", "goroutines".
@@ -115,8 +121,9 @@ type weighed struct {
 	weight float64
 }
 
-// weighed are the stacks that weigh anything. The difference of two profiles, which is what Go gives for a stretch of time, may hold negative
-// values, as where memory was freed: they are left out.
+// weighed are the stacks that weigh anything. The difference of two profiles, which is what Go
+// gives for a stretch of time, may hold negative values, as where memory was freed: they are left
+// out.
 func (p *Profile) weighed(kind string) (all []weighed) {
 	for i, t := range p.types {
 		if t.name != kind {
@@ -136,7 +143,8 @@ func (p *Profile) weighed(kind string) (all []weighed) {
 	return nil
 }
 
-// grain is what one sample weighs; 0 when the profile does not count samples, or the kind is none that they measure.
+// grain is what one sample weighs; 0 when the profile does not count samples, or the kind is none
+// that they measure.
 func (p *Profile) grain(kind string) float64 {
 	count := p.Total(samples)
 	if kind != CPU || count == 0 {

@@ -7,27 +7,31 @@ import (
 	"plimsoll/internal/lab/heap"
 )
 
-// Folded is the name of a node that stands for its parent's children that are too light to be listed one by one.
+// Folded is the name of a node that stands for its parent's children that are too light to be
+// listed one by one.
 const Folded = "…"
 
 // mostNodes is how many nodes a tree has at most.
 const mostNodes = 5000
 
-// Node is a function in a tree of stacks merged from the root. Where Profile.Rate says so weights are for a second of the profile's time, so that
-// profiles of different lengths can be compared.
+// Node is a function in a tree of stacks merged from the root. Where Profile.Rate says so weights
+// are for a second of the profile's time, so that profiles of different lengths can be compared.
 type Node struct {
 	Name string `json:"n"`
-	// Weight includes that of the children. Before is the weight in the other profile, for a difference.
+	// Weight includes that of the children. Before is the weight in the other profile, for a
+	// difference.
 	Weight   float64 `json:"w"`
 	Before   float64 `json:"b,omitempty"`
 	Children []*Node `json:"c,omitempty"` // the heaviest first, and Folded last
-	// Grain and GrainBefore are what one sample weighs, at the root only; 0 when that is not known. A weight of n samples is uncertain by the root of n
-	// samples, so they say which differences are none.
+	// Grain and GrainBefore are what one sample weighs, at the root only; 0 when that is not known.
+	// A weight of n samples is uncertain by the root of n samples, so they say which differences
+	// are none.
 	Grain       float64 `json:"g,omitempty"`
 	GrainBefore float64 `json:"h,omitempty"`
 }
 
-// Scale multiplies the weights of a tree: by one over the requests a second of each profile, weights become those of a request.
+// Scale multiplies the weights of a tree: by one over the requests a second of each profile,
+// weights become those of a request.
 func (n *Node) Scale(weight, before float64) {
 	n.Weight *= weight
 	n.Before *= before
@@ -38,15 +42,17 @@ func (n *Node) Scale(weight, before float64) {
 	}
 }
 
-// Tree merges the stacks of a kind from the root, whose name is "all"; nil when nothing weighs anything. Nodes with less than a thousandth of the
-// root are folded into one, and where there are more than 5,000, those below the lightest.
+// Tree merges the stacks of a kind from the root, whose name is "all"; nil when nothing weighs
+// anything. Nodes with less than a thousandth of the root are folded into one, and where there are
+// more than 5,000, those below the lightest.
 func (p *Profile) Tree(kind string) *Node { return merge(kind, p, nil) }
 
-// Difference is the tree of both profiles' stacks, with the weights in after and, as Node.Before, in before. A node is folded when it has less
-// than a thousandth in both.
+// Difference is the tree of both profiles' stacks, with the weights in after and, as Node.Before,
+// in before. A node is folded when it has less than a thousandth in both.
 func Difference(before, after *Profile, kind string) *Node { return merge(kind, after, before) }
 
-// trail is a stack on its way into a tree. Its frames are the profile's, the leaf first, and names makes of them names that both profiles share.
+// trail is a stack on its way into a tree. Its frames are the profile's, the leaf first, and names
+// makes of them names that both profiles share.
 type trail struct {
 	frames, names  []int32
 	weight, before float64
@@ -66,8 +72,9 @@ func compare(a, b trail) int {
 	return cmp.Compare(a.depth(), b.depth())
 }
 
-// forest makes a tree. Trails are sorted, so that a node is a stretch of them, and its children are stretches of that; no node is made that is
-// folded afterwards, which bounds the memory whatever the profile. The heaviest node is opened first.
+// forest makes a tree. Trails are sorted, so that a node is a stretch of them, and its children are
+// stretches of that; no node is made that is folded afterwards, which bounds the memory whatever
+// the profile. The heaviest node is opened first.
 type forest struct {
 	names  []string
 	ids    map[string]int32

@@ -8,8 +8,9 @@ import (
 // least is the share of the whole below which a function or a node is not listed.
 const least = .001
 
-// Classify shares a kind's weight out among classes: class names that of each stack, which is given the leaf first and must not be kept. Every
-// stack is in exactly one class; the weights are those of Total.
+// Classify shares a kind's weight out among classes: class names that of each stack, which is given
+// the leaf first and must not be kept. Every stack is in exactly one class; the weights are those
+// of Total.
 func (p *Profile) Classify(kind string, class func(stack []Frame) string) map[string]float64 {
 	sums := map[string]float64{}
 	var frames []Frame
@@ -20,8 +21,9 @@ func (p *Profile) Classify(kind string, class func(stack []Frame) string) map[st
 	return sums
 }
 
-// Top are the n heaviest places, the heaviest first. choose says which frame of a stack is to bear its weight, as FirstUser and Started do; a
-// stack for which it says false bears none. The stack is given the leaf first and must not be kept. Shares are of the whole kind.
+// Top are the n heaviest places, the heaviest first. choose says which frame of a stack is to bear
+// its weight, as FirstUser and Started do; a stack for which it says false bears none. The stack is
+// given the leaf first and must not be kept. Shares are of the whole kind.
 func (p *Profile) Top(kind string, choose func(stack []Frame) (Frame, bool), n int) []Place {
 	var frames []Frame
 	var of tally
@@ -44,8 +46,9 @@ func Leaf(stack []Frame) (Frame, bool) {
 	return stack[0], true
 }
 
-// FirstUser chooses the first frame from the leaf that is in the service's code: who called what Go's library then did. Where the compiler put
-// a function around a deferred call, it chooses the function with the defer statement.
+// FirstUser chooses the first frame from the leaf that is in the service's code: who called what
+// Go's library then did. Where the compiler put a function around a deferred call, it chooses the
+// function with the defer statement.
 func FirstUser(stack []Frame) (Frame, bool) {
 	for _, f := range stack {
 		if User(f) {
@@ -56,8 +59,8 @@ func FirstUser(stack []Frame) (Frame, bool) {
 	return Frame{}, false
 }
 
-// Started chooses the function at the root, which is what a go statement started; where the compiler put a function around the call, the go
-// statement itself.
+// Started chooses the function at the root, which is what a go statement started; where the
+// compiler put a function around the call, the go statement itself.
 func Started(stack []Frame) (Frame, bool) {
 	for _, f := range slices.Backward(stack) {
 		if f.Function != "runtime.goexit" && f.Function != "runtime.main" {
@@ -68,10 +71,12 @@ func Started(stack []Frame) (Frame, bool) {
 	return Frame{}, false
 }
 
-// Cumulative is each function's share of a kind together with everything below it, the largest first. A function counts once for a stack,
-// however often it is in it. Functions with less than a thousandth are left out.
+// Cumulative is each function's share of a kind together with everything below it, the largest
+// first. A function counts once for a stack, however often it is in it. Functions with less than a
+// thousandth are left out.
 func (p *Profile) Cumulative(kind string) []Place {
-	// Frames are looked up once and not for each stack: there are some hundred of them in each of some ten thousand stacks.
+	// Frames are looked up once and not for each stack: there are some hundred of them in each of
+	// some ten thousand stacks.
 	ids, functions := make([]int, len(p.frames)), map[function]int{}
 	for i, f := range p.frames {
 		key := keyOf(f)

@@ -10,8 +10,9 @@ type Arrivals struct {
 	begun bool
 }
 
-// NewArrivals makes a stream of so many requests a second, which is above 0: Poisson's when exponential, else at equal distances. The same
-// seed gives the same stream at every rate, but for its scale: two rates can be compared without the noise between two draws.
+// NewArrivals makes a stream of so many requests a second, which is above 0: Poisson's when
+// exponential, else at equal distances. The same seed gives the same stream at every rate, but for
+// its scale: two rates can be compared without the noise between two draws.
 func NewArrivals(rate float64, exponential bool, seed uint64) *Arrivals {
 	a := &Arrivals{gap: 1e9 / rate}
 	if exponential {
@@ -34,16 +35,19 @@ func (a *Arrivals) Next() int64 {
 	return int64(a.at)
 }
 
-// The search for a line: it doubles at most this often to find a rate that is too high, and halves the distance until it is this share of the rate.
+// The search for a line: it doubles at most this often to find a rate that is too high, and halves
+// the distance until it is this share of the rate.
 const (
 	lineDoublings = 64
 	linePrecision = 2e-4
 )
 
-// Line is the true load line of a station: the highest rate, in requests a second, at which at most a share of the requests is refused or
-// is answered more than limit nanoseconds after its arrival; a limit of 0 counts refusals only. Each rate is tried with so many
-// arrivals (200,000 put it within about 1 %), of which the first tenth is not counted, and all rates with the same random numbers.
-// It is 0 when no load is light enough, and the workers' capacity when no load is ever too heavy.
+// Line is the true load line of a station: the highest rate, in requests a second, at which at most
+// a share of the requests is refused or is answered more than limit nanoseconds after its arrival;
+// a limit of 0 counts refusals only. Each rate is tried with so many arrivals (200,000 put it
+// within about 1 %), of which the first tenth is not counted, and all rates with the same random
+// numbers. It is 0 when no load is light enough, and the workers' capacity when no load is ever too
+// heavy.
 func Line(s Station, exponentialArrivals bool, limit int64, share float64, arrivals int, seed uint64) float64 {
 	t := newTrial(s, exponentialArrivals, limit, share, max(arrivals, 100), seed)
 	capacity := float64(s.Workers) * 1e9 / meanService(s, seed)
@@ -57,7 +61,8 @@ func Line(s Station, exponentialArrivals bool, limit int64, share float64, arriv
 		}
 		low, high = high, 2*high
 	}
-	// Below a millionth of the capacity requests are alone: what is too slow there is too slow at any rate.
+	// Below a millionth of the capacity requests are alone: what is too slow there is too slow at
+	// any rate.
 	if low == 0 && !t.meets(capacity/1e6) {
 		return 0
 	}
@@ -81,8 +86,8 @@ func meanService(s Station, seed uint64) float64 {
 	return max(sum/draws, 1)
 }
 
-// trial is one station under one objective. All rates are tried with the same random numbers, so these are drawn once: drawing takes longer than
-// queueing.
+// trial is one station under one objective. All rates are tried with the same random numbers, so
+// these are drawn once: drawing takes longer than queueing.
 type trial struct {
 	station  Station
 	seed     uint64

@@ -1,5 +1,6 @@
-// Package queue simulates a queue with several workers in virtual time: what a service with a known capacity does to the requests it is offered. It
-// is what the reference servers are built on, what their true load line is computed from, and what the model predicts a line with. It must know no
+// Package queue simulates a queue with several workers in virtual time: what a service with a known
+// capacity does to the requests it is offered. It is what the reference servers are built on, what
+// their true load line is computed from, and what the model predicts a line with. It must know no
 // sockets and no clocks.
 package queue
 
@@ -38,8 +39,9 @@ func New(s Station, seed uint64) *Queue {
 
 func serviceRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)) }
 
-// Offer has a request arrive, not before the one offered last, and says when it will be done: everything that is served in the order of arrival is
-// decided at the arrival (Kiefer and Wolfowitz, 1955). ok is false when there is no room.
+// Offer has a request arrive, not before the one offered last, and says when it will be done:
+// everything that is served in the order of arrival is decided at the arrival (Kiefer and
+// Wolfowitz, 1955). ok is false when there is no room.
 func (q *Queue) Offer(now int64) (done int64, ok bool) {
 	start := max(now, q.free[0])
 	// Who waits matters only where the room is bounded.

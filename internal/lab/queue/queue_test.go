@@ -18,7 +18,8 @@ type outcome struct {
 	refused  float64
 }
 
-// simulate offers Poisson arrivals; the service times are drawn beside the station's, so that waits can be computed from responses.
+// simulate offers Poisson arrivals; the service times are drawn beside the station's, so that waits
+// can be computed from responses.
 func simulate(s queue.Station, rate float64, limit int64, seed uint64) outcome {
 	const n = 600_000
 	service, last := s.Service, int64(0)
@@ -51,7 +52,8 @@ func simulate(s queue.Station, rate float64, limit int64, seed uint64) outcome {
 	return o
 }
 
-// erlangB is the share of requests that k workers without a waiting room refuse at an offered load in erlangs.
+// erlangB is the share of requests that k workers without a waiting room refuse at an offered load
+// in erlangs.
 func erlangB(k int, load float64) float64 {
 	b := 1.0
 	for i := 1; i <= k; i++ {
@@ -82,7 +84,8 @@ func TestExponentialWorkersWaitAsErlangComputed(t *testing.T) {
 		c := erlangC(k, load)
 		near(t, "share that waits", got.waited, c, .03)
 		near(t, "mean wait", got.meanWait, c*float64(mean)/(float64(k)-load), .06)
-		// The response's tail: an exponential service, behind a wait that is exponential with what the workers have to spare.
+		// The response's tail: an exponential service, behind a wait that is exponential with what
+		// the workers have to spare.
 		mu, spare := 1/float64(mean), (float64(k)-load)/float64(mean)
 		x := float64(limit)
 		tail := math.Exp(-mu * x)
@@ -121,7 +124,8 @@ func TestWorkersWithoutARoomRefuseAsErlangComputed(t *testing.T) {
 }
 
 func TestABoundedRoomRefusesAsTheChainOfItsStatesSays(t *testing.T) {
-	// M/M/2/2+3 at a load of 2 erlangs: the states beyond two workers are equally likely, and the sixth of them refuses.
+	// M/M/2/2+3 at a load of 2 erlangs: the states beyond two workers are equally likely, and the
+	// sixth of them refuses.
 	got := simulate(queue.Station{Workers: 2, Service: queue.Exponential(10 * ms), Room: 3}, 200, ms, 5)
 	near(t, "share refused", got.refused, 2.0/(1+2+2*4), .03)
 }
@@ -148,7 +152,8 @@ func TestConstantArrivalsAtConstantWorkersAreExact(t *testing.T) {
 }
 
 func TestALineIsWhereTheoryPutsIt(t *testing.T) {
-	// M/M/1: responses are exponential with what the worker has to spare, so the line is μ − ln(100)/limit.
+	// M/M/1: responses are exponential with what the worker has to spare, so the line is μ −
+	// ln(100)/limit.
 	s := queue.Station{Workers: 1, Service: queue.Exponential(5 * ms), Room: -1}
 	near(t, "M/M/1 line", queue.Line(s, true, 50*ms, .01, 300_000, 1), 200-math.Log(100)/.05, .03)
 	// M/M/k/k at a blocking of 1 %.

@@ -9,7 +9,8 @@ import (
 	"path/filepath"
 )
 
-// disk is what the writer asks of a file system. Names are relative to the run directory. Tests put one in its place that is full.
+// disk is what the writer asks of a file system. Names are relative to the run directory. Tests put
+// one in its place that is full.
 type disk interface {
 	// create makes a file that must not be there yet.
 	create(name string) (file, error)
@@ -71,7 +72,8 @@ func claim(dir string) (disk, error) {
 	return folder{root}, nil
 }
 
-// cause is an error without the operation and the path that the os package puts before it: the sentence around it names the file.
+// cause is an error without the operation and the path that the os package puts before it: the
+// sentence around it names the file.
 func cause(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -51,7 +51,8 @@ func TestEveryFileFieldAndValueIsDocumented(t *testing.T) {
 	}
 }
 
-// eachField visits the names that encoding/json gives the fields of a struct, and of what they hold.
+// eachField visits the names that encoding/json gives the fields of a struct, and of what they
+// hold.
 func eachField(t reflect.Type, seen map[reflect.Type]bool, visit func(name string)) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
 		t = t.Elem()

@@ -9,7 +9,8 @@ import (
 	"plimsoll/internal/lab/model"
 )
 
-// exported is the load line for other programs. docs/run-directory.md lists the fields; one that is there keeps its meaning within a format.
+// exported is the load line for other programs. docs/run-directory.md lists the fields; one that is
+// there keeps its meaning within a format.
 type exported struct {
 	Format     int          `json:"format"`
 	Tool       string       `json:"tool"`
@@ -30,7 +31,8 @@ type exportedLine struct {
 	Why string `json:"why,omitempty"`
 }
 
-// exportedPeak is the highest goodput in requests a second, and the offered rates between which it was reached.
+// exportedPeak is the highest goodput in requests a second, and the offered rates between which it
+// was reached.
 type exportedPeak struct {
 	Found   bool    `json:"found"`
 	Goodput float64 `json:"goodput,omitempty"`
@@ -51,7 +53,8 @@ func intervalOf(found bool, i model.Interval) *exportedInterval {
 	return &exportedInterval{i.Low, i.Estimate, i.High, i.Confidence}
 }
 
-// Export is the run's load line as a small JSON document, for programs that act on it. A run without a result has none.
+// Export is the run's load line as a small JSON document, for programs that act on it. A run
+// without a result has none.
 func Export(r *Run) ([]byte, error) {
 	if r.Result == nil {
 		return nil, fmt.Errorf("the run in %s has no load line to export: it was cut off before it had a result", r.Dir)

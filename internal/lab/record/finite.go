@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// notFinite is where in a value there is a float that JSON cannot say, as "Line.Interval.High"; empty when there is none. encoding/json
-// only says that there is one.
+// notFinite is where in a value there is a float that JSON cannot say, as "Line.Interval.High";
+// empty when there is none. encoding/json only says that there is one.
 func notFinite(v any) string { return findNotFinite(reflect.ValueOf(v), "") }
 
 func findNotFinite(v reflect.Value, at string) string {

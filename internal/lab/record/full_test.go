@@ -55,7 +55,8 @@ func aStep(number int) *measure.Step {
 	}
 }
 
-// The disk becomes full at every place a run can be at, byte by byte, in strides that no file's length is a multiple of.
+// The disk becomes full at every place a run can be at, byte by byte, in strides that no file's
+// length is a multiple of.
 func TestADiskThatIsFullLeavesTheRunWholeUpToTheStepBefore(t *testing.T) {
 	left := 1 << 20
 	stepAt := func(room int) (whole int) {

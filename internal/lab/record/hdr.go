@@ -22,7 +22,8 @@ const (
 	hdrDigits = 2
 )
 
-// maxInterval bounds a line of an HDR log: each bucket may take nine bytes before they are compressed and written in base64.
+// maxInterval bounds a line of an HDR log: each bucket may take nine bytes before they are
+// compressed and written in base64.
 const maxInterval = 64 << 10
 
 // interval is one line of an HDR log.
@@ -32,8 +33,9 @@ type interval struct {
 	histogram     *measure.Sparse
 }
 
-// WriteHDR writes an HdrHistogram log (format 1.3) with a histogram for each window: which chooses it, for example the response times. began is
-// when the step began by the wall clock; the zero time leaves it out. Times in the log are milliseconds, values nanoseconds.
+// WriteHDR writes an HdrHistogram log (format 1.3) with a histogram for each window: which chooses
+// it, for example the response times. began is when the step began by the wall clock; the zero time
+// leaves it out. Times in the log are milliseconds, values nanoseconds.
 func WriteHDR(w io.Writer, began time.Time, windows []measure.Window, which func(w *measure.Window) *measure.Sparse) error {
 	all := make([]interval, len(windows))
 	for i := range windows {
@@ -88,7 +90,8 @@ func packed(s *measure.Sparse) (*hdrhistogram.PackedHistogram, error) {
 	return h, nil
 }
 
-// readInterval reads a line of an HDR log: its tag and its buckets. ok is false for a line that holds no histogram.
+// readInterval reads a line of an HDR log: its tag and its buckets. ok is false for a line that
+// holds no histogram.
 func readInterval(line []byte) (tag string, cells []measure.Cell, ok bool, err error) {
 	if len(line) == 0 || line[0] == '#' || line[0] == '"' {
 		return "", nil, false, nil
@@ -126,8 +129,8 @@ func readInterval(line []byte) (tag string, cells []measure.Cell, ok bool, err e
 	return tag, cells, true, nil
 }
 
-// checkGeometry looks at a histogram's header before the library is given the rest: one that claims other buckets than ours could make it
-// take 50 MB for a line of 64 KB.
+// checkGeometry looks at a histogram's header before the library is given the rest: one that claims
+// other buckets than ours could make it take 50 MB for a line of 64 KB.
 func checkGeometry(payload []byte) error {
 	raw := make([]byte, base64.StdEncoding.DecodedLen(len(payload)))
 	n, err := base64.StdEncoding.Decode(raw, payload)

@@ -8,8 +8,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// The bounds of a run. A writer refuses to go beyond them, so that a reader can: whoever opens a run directory cannot know where it
-// comes from.
+// The bounds of a run. A writer refuses to go beyond them, so that a reader can: whoever opens a
+// run directory cannot know where it comes from.
 const (
 	maxSteps    = 10_000
 	maxWindows  = 100_000   // of one step: seven hours of 250 ms
@@ -152,7 +152,8 @@ func (l *totalsLine) totals(cells [][]measure.Cell) measure.Totals {
 	return t
 }
 
-// histogramsOf are the histograms of totals.hlog, in their order, with the tags that tell them apart.
+// histogramsOf are the histograms of totals.hlog, in their order, with the tags that tell them
+// apart.
 func histogramsOf(t *measure.Totals) (all []*measure.Sparse, tags []string) {
 	all = []*measure.Sparse{&t.Response, &t.Service, &t.Lag}
 	for i := range t.Requests {
@@ -161,7 +162,8 @@ func histogramsOf(t *measure.Totals) (all []*measure.Sparse, tags []string) {
 	return all, totalTags(len(t.Requests))
 }
 
-// totalTags are the tags of the lines of totals.hlog of a step whose mix has so many kinds of request.
+// totalTags are the tags of the lines of totals.hlog of a step whose mix has so many kinds of
+// request.
 func totalTags(requests int) []string {
 	tags := []string{"response", "service", "lag"}
 	for i := range requests {

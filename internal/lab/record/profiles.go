@@ -14,8 +14,9 @@ import (
 // maxProfile bounds a profile, in bytes.
 const maxProfile = 32 << 20
 
-// Profile reads the profile of a kind ("cpu") that was taken in a step, as it was taken: nobody has looked at what is in it. It is of 32 MB at most. Where
-// there is none the error is fs.ErrNotExist. It may be called from any goroutine.
+// Profile reads the profile of a kind ("cpu") that was taken in a step, as it was taken: nobody has
+// looked at what is in it. It is of 32 MB at most. Where there is none the error is fs.ErrNotExist.
+// It may be called from any goroutine.
 func (r *Run) Profile(step int, kind string) ([]byte, error) {
 	if step < 0 || step >= maxSteps {
 		return nil, fmt.Errorf("a step's number is 0 to %d, and not %d", maxSteps-1, step)

@@ -14,8 +14,9 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// Open reads a run directory. It refuses one that is none, one of a newer format, and one that is damaged, and names the file and the line. A run that
-// was cut off is none of these: what is whole is read, and Notes says what is missing. What it reads is bounded, whatever the files say.
+// Open reads a run directory. It refuses one that is none, one of a newer format, and one that is
+// damaged, and names the file and the line. A run that was cut off is none of these: what is whole
+// is read, and Notes says what is missing. What it reads is bounded, whatever the files say.
 func Open(dir string) (*Run, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -240,7 +241,8 @@ func (s *source) histograms(name string, tags []string) (all [][]measure.Cell, e
 	return all, s.complete(name, len(all), len(tags), cut, err)
 }
 
-// complete refuses a step's file that lacks something. Its line is written after it, so a run that was cut off is not an excuse.
+// complete refuses a step's file that lacks something. Its line is written after it, so a run that
+// was cut off is not an excuse.
 func (s *source) complete(name string, got, want int, cut bool, err error) error {
 	switch {
 	case err != nil:

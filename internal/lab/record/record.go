@@ -1,5 +1,6 @@
-// Package record is the run directory: raw results as plain files, written while an experiment goes on, and read again by reports, comparisons and
-// models, later and elsewhere. It must know nothing of how results are made or shown. docs/run-directory.md describes the files for other programs.
+// Package record is the run directory: raw results as plain files, written while an experiment goes
+// on, and read again by reports, comparisons and models, later and elsewhere. It must know nothing
+// of how results are made or shown. docs/run-directory.md describes the files for other programs.
 //
 //	run.json               the manifest: what was done, to what, with what, on what machine; what makes it a run directory
 //	steps.jsonl            one line for each step that is whole, appended and synced when it has ended
@@ -50,7 +51,8 @@ type Machine struct {
 	Host, OS, Kernel, CPU string
 	Cores                 int
 	MemoryBytes           uint64
-	// TargetLocal says that the target runs on the same machine, and shares its cores with the generator.
+	// TargetLocal says that the target runs on the same machine, and shares its cores with the
+	// generator.
 	TargetLocal bool
 	TargetPID   int `json:",omitempty"`
 }
@@ -96,7 +98,8 @@ type Judgement struct {
 	Why        string         // for a person
 }
 
-// ObjectiveShare is the share of requests that broke one objective, with its interval, against the share allowed.
+// ObjectiveShare is the share of requests that broke one objective, with its interval, against the
+// share allowed.
 type ObjectiveShare struct {
 	Objective string
 	Share     model.Interval
@@ -106,13 +109,14 @@ type ObjectiveShare struct {
 // Line is the load line: the highest rate that still meets the SLO.
 type Line struct {
 	Interval model.Interval // requests a second
-	// Found is false when the line could not be bracketed: Why then says what is known ("above 20000, where the generator was the limit").
+	// Found is false when the line could not be bracketed: Why then says what is known ("above
+	// 20000, where the generator was the limit").
 	Found bool
 	Why   string
 }
 
-// Collapse is the rate at which goodput stops rising (Result.Peak) or falls (Result.Collapse), as an interval
-// between two steps or from a fit.
+// Collapse is the rate at which goodput stops rising (Result.Peak) or falls (Result.Collapse), as
+// an interval between two steps or from a fit.
 type Collapse struct {
 	Found   bool
 	Rate    model.Interval

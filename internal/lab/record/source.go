@@ -13,7 +13,8 @@ import (
 	"syscall"
 )
 
-// source reads the files of a run directory within bounds: it stays inside the directory, waits for no pipe, and knows how much it has read.
+// source reads the files of a run directory within bounds: it stays inside the directory, waits for
+// no pipe, and knows how much it has read.
 type source struct {
 	dir   string
 	root  *os.Root
@@ -93,8 +94,8 @@ func lineOf(text []byte, err error) int {
 	return 1 + bytes.Count(text[:min(max(offset-1, 0), int64(len(text)))], []byte("\n"))
 }
 
-// lines gives each line of a file to take, with its number from 1; what it is given is valid during the call. cut says that the last line has no newline:
-// it was not whole, and was not given.
+// lines gives each line of a file to take, with its number from 1; what it is given is valid during
+// the call. cut says that the last line has no newline: it was not whole, and was not given.
 func (s *source) lines(name string, longest int, take func(number int, line []byte) error) (cut bool, err error) {
 	f, err := s.open(name)
 	if err != nil {
@@ -126,7 +127,8 @@ func (s *source) lines(name string, longest int, take func(number int, line []by
 	return false, nil
 }
 
-// withNewline splits lines and leaves them their newline, which tells a whole line from one that was cut off.
+// withNewline splits lines and leaves them their newline, which tells a whole line from one that
+// was cut off.
 func withNewline(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, data[:i+1], nil

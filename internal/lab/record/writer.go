@@ -14,8 +14,9 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// Writer writes a run directory while an experiment goes on. It has one user at a time. When a write fails, the run up to the step before is whole and
-// readable; no further step is taken, but a result may still be tried.
+// Writer writes a run directory while an experiment goes on. It has one user at a time. When a
+// write fails, the run up to the step before is whole and readable; no further step is taken, but a
+// result may still be tried.
 type Writer struct {
 	dir   string
 	disk  disk
@@ -26,8 +27,8 @@ type Writer struct {
 	err   error
 }
 
-// Create makes a run directory, its parents too, and writes the manifest; Format is set to the one that is written. A directory that holds anything is
-// refused.
+// Create makes a run directory, its parents too, and writes the manifest; Format is set to the one
+// that is written. A directory that holds anything is refused.
 func Create(dir string, m Manifest) (*Writer, error) {
 	d, err := claim(dir)
 	if err != nil {
@@ -56,8 +57,9 @@ func create(dir string, d disk, m Manifest) (*Writer, error) {
 	return w, nil
 }
 
-// Step writes a step: its files first, then its line in steps.jsonl. Both are on the disk when it returns. The step exists from the moment its
-// line is whole; what a failure leaves of it is removed. The plan's number names its folder, and is 0 to 9999 and new.
+// Step writes a step: its files first, then its line in steps.jsonl. Both are on the disk when it
+// returns. The step exists from the moment its line is whole; what a failure leaves of it is
+// removed. The plan's number names its folder, and is 0 to 9999 and new.
 func (w *Writer) Step(s *measure.Step) error {
 	if w.err != nil {
 		return w.err
@@ -200,7 +202,8 @@ func (w *Writer) line(dir string, s *measure.Step) error {
 		err = w.steps.Sync()
 	}
 	if err != nil {
-		// A part of the line may be there. A reader knows it by the newline that is missing, so it does not matter if this fails too.
+		// A part of the line may be there. A reader knows it by the newline that is missing, so it
+		// does not matter if this fails too.
 		w.steps.Truncate(w.size)
 		return w.failed(stepsFile, err)
 	}
@@ -208,7 +211,8 @@ func (w *Writer) line(dir string, s *measure.Step) error {
 	return nil
 }
 
-// Result writes what was found, replacing what was written before whole. It may be written again and again, so that a run that is killed has the last.
+// Result writes what was found, replacing what was written before whole. It may be written again
+// and again, so that a run that is killed has the last.
 func (w *Writer) Result(r *Result) error {
 	copied := *r
 	copied.Format = Format
@@ -280,7 +284,8 @@ func (w *Writer) failed(name string, err error) error {
 	return fmt.Errorf("%s cannot be written: %w", filepath.Join(w.dir, name), cause(err))
 }
 
-// encode is json.Marshal without the escapes that are for HTML, and with a name for a figure that is none.
+// encode is json.Marshal without the escapes that are for HTML, and with a name for a figure that
+// is none.
 func encode(v any) ([]byte, error) {
 	if where := notFinite(v); where != "" {
 		return nil, fmt.Errorf("%s is not a finite number", where)

@@ -8,14 +8,15 @@ import (
 // limits bound a request's head and the framing of its body.
 var limits = http1.Limits{Line: 8 << 10, Head: 16 << 10, Fields: 128, Extension: 4 << 10}
 
-// mostHead is the longest head, in bytes: a request line, the fields, and the empty lines around them.
+// mostHead is the longest head, in bytes: a request line, the fields, and the empty lines around
+// them.
 var mostHead = limits.Line + limits.Head + 8
 
 // proceed asks for a body that the client holds back.
 var proceed = []byte("HTTP/1.1 100 Continue\r\n\r\n")
 
-// conn is a client. It is in one of three states: reading a head, dropping a body, and waiting for the answer, in which nothing may come but
-// the client's end.
+// conn is a client. It is in one of three states: reading a head, dropping a body, and waiting for
+// the answer, in which nothing may come but the client's end.
 type conn struct {
 	reactor.Conn
 	state    *state
@@ -31,7 +32,8 @@ type conn struct {
 // Connected is told of a Dial, which this connection never is.
 func (c *conn) Connected(error) {}
 
-// Drained says that answers can be written again; they are never held back, as there is one at a time.
+// Drained says that answers can be written again; they are never held back, as there is one at a
+// time.
 func (c *conn) Drained() {}
 
 // Readable reads what has come. An answer may be given while it does.

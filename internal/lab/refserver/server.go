@@ -1,6 +1,8 @@
-// Package refserver serves HTTP with a capacity that is known, because each answer's time is computed by a queue in the moment the request
-// arrives, and then kept to the microsecond: what measures a service can be compared with it. One loop does it all, and whatever that loop is late by
-// is not added up, as completions are planned and not measured. It must not know what compares itself with it.
+// Package refserver serves HTTP with a capacity that is known, because each answer's time is
+// computed by a queue in the moment the request arrives, and then kept to the microsecond: what
+// measures a service can be compared with it. One loop does it all, and whatever that loop is late
+// by is not added up, as completions are planned and not measured. It must not know what compares
+// itself with it.
 package refserver
 
 import (
@@ -22,7 +24,8 @@ import (
 
 // Options are what a server does. The zero value of each field but Station is the default it names.
 type Options struct {
-	// Station is the queue that requests stand in. One that it refuses is answered with 503 at once.
+	// Station is the queue that requests stand in. One that it refuses is answered with 503 at
+	// once.
 	Station queue.Station
 	Seed    uint64 // of the service times
 	// Address to listen on; "127.0.0.1:0", a free port.
@@ -35,8 +38,9 @@ type Options struct {
 	Connections int
 }
 
-// Stall stops the time of the queue for a while: nothing is answered and no work gets done, as in a service that collects its garbage. Requests
-// that arrive meanwhile stand in the queue as if all had come at its end.
+// Stall stops the time of the queue for a while: nothing is answered and no work gets done, as in a
+// service that collects its garbage. Requests that arrive meanwhile stand in the queue as if all
+// had come at its end.
 type Stall struct {
 	// At is the number of the request, from 1 on, whose arrival begins it; 0 means no stall.
 	At  uint64
@@ -49,7 +53,8 @@ type Counts struct {
 	Gone                     uint64 // requests whose client had left before the answer was due; their work was done all the same
 	BadRequests              uint64 // connections closed because of what came over them, pipelined requests too, or because there was no room
 	TooMany                  uint64 // connections closed because of Options.Connections
-	// Planned is the truth: from the arrival of each request to the computed end of its service, once that has come; refusals are left out.
+	// Planned is the truth: from the arrival of each request to the computed end of its service,
+	// once that has come; refusals are left out.
 	Planned measure.Sparse
 	// Late is how long after its computed time each answer was given to the kernel.
 	Late measure.Sparse
@@ -220,7 +225,8 @@ func (s *state) real(virtual int64) int64 {
 	return virtual + int64(s.stall.For)
 }
 
-// mostPending bounds the requests that are inside at once. A client that leaves stays in the queue, so connections do not bound them.
+// mostPending bounds the requests that are inside at once. A client that leaves stays in the queue,
+// so connections do not bound them.
 const mostPending = 1 << 20
 
 // arrive has a request stand in the queue at a moment. It says whether there is memory for it.

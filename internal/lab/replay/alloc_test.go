@@ -13,7 +13,8 @@ import (
 	"plimsoll/internal/lab/pace"
 )
 
-// The loop's side allocates nothing. The reading goroutine goes on meanwhile, so what is measured is taken from one batch that is there already.
+// The loop's side allocates nothing. The reading goroutine goes on meanwhile, so what is measured
+// is taken from one batch that is there already.
 func TestAllocNothingForARequestOfALog(t *testing.T) {
 	_, s := startForever(t, 1)
 	schedule, player := s.Arrivals(0, 1).(pace.Streamed), s.Player(0, 1, 1)
@@ -28,7 +29,8 @@ func TestAllocNothingForARequestOfALog(t *testing.T) {
 		session.End()
 	}
 	one()
-	// The reader waits for room by now: what it does when it gets some costs it less than one allocation for a hundred requests.
+	// The reader waits for room by now: what it does when it gets some costs it less than one
+	// allocation for a hundred requests.
 	if n := testing.AllocsPerRun(3000, one); n > 0.01 {
 		t.Errorf("%v allocations for a request", n)
 	}
@@ -61,7 +63,8 @@ func TestAllocBoundedMemoryForAMillionLines(t *testing.T) {
 	}
 }
 
-// The batches are all there is: were one of them kept for a slow answer, or lost, these would not end.
+// The batches are all there is: were one of them kept for a slow answer, or lost, these would not
+// end.
 
 func TestAllocASlowAnswerHoldsNothingUp(t *testing.T) {
 	_, s := startForever(t, 1)
@@ -79,7 +82,8 @@ func TestAllocASlowAnswerHoldsNothingUp(t *testing.T) {
 	slow.End()
 }
 
-// Arrivals that wait for a connection are held, as many as there are batches for; then the schedule has nothing, until some of them were sent.
+// Arrivals that wait for a connection are held, as many as there are batches for; then the schedule
+// has nothing, until some of them were sent.
 func TestAllocWhatWaitsForAConnectionIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, s := startForever(t, 1)

@@ -13,7 +13,8 @@ import (
 type format struct {
 	name string
 	open func(in *bufio.Reader) source
-	// sorted says that the whole document is put in order of time, as far as memory allows: a HAR's entries come in any.
+	// sorted says that the whole document is put in order of time, as far as memory allows: a HAR's
+	// entries come in any.
 	sorted bool
 }
 

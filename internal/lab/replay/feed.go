@@ -5,19 +5,23 @@ import (
 	"sync/atomic"
 )
 
-// A feed carries requests from the reading goroutine to one loop, in batches, so that there is one channel operation for a few hundred requests.
+// A feed carries requests from the reading goroutine to one loop, in batches, so that there is one
+// channel operation for a few hundred requests.
 //
-// Steps: the reader fills a batch and sends it (ready); the loop's schedule takes requests from it one by one (next), its player begins
-// them in the same order (begin), and when the last one's bytes have been copied out the batch goes back (spare).
-// Invariants: a batch is touched by the side that has it alone; the loop never waits, as spare has room for all batches there are; the number of batches
-// of a feed is bounded, and with it what the generator can hold of arrivals that wait for a connection.
-// Rejected: a ring of entries with atomics, which moves a cache line for each request, and a batch that lives until its last answer, as
-// one slow answer would hold hundreds of requests.
+// Steps: the reader fills a batch and sends it (ready); the loop's schedule takes requests from it
+// one by one (next), its player begins them in the same order (begin), and when the last one's
+// bytes have been copied out the batch goes back (spare). Invariants: a batch is touched by the
+// side that has it alone; the loop never waits, as spare has room for all batches there are; the
+// number of batches of a feed is bounded, and with it what the generator can hold of arrivals that
+// wait for a connection. Rejected: a ring of entries with atomics, which moves a cache line for
+// each request, and a batch that lives until its last answer, as one slow answer would hold
+// hundreds of requests.
 
 const (
 	batchEntries = 256
 	batchBytes   = 32 << 10 // a batch with more is full
-	// aheadBatches is how far the reader may be ahead of the loop, and maxBatches how many there are in all: the rest may wait for connections.
+	// aheadBatches is how far the reader may be ahead of the loop, and maxBatches how many there
+	// are in all: the rest may wait for connections.
 	aheadBatches = 16
 	maxBatches   = 1024
 )

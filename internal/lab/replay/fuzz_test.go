@@ -14,7 +14,8 @@ import (
 	"plimsoll/internal/lab/replay"
 )
 
-// Whatever a log holds, what is made of it is exactly one request of a safe method, as net/http reads it too.
+// Whatever a log holds, what is made of it is exactly one request of a safe method, as net/http
+// reads it too.
 func FuzzALogGivesValidRequests(f *testing.F) {
 	f.Add(requestLine("08:00:00", "GET /a?b=c HTTP/1.1"), "combined", false)
 	f.Add(requestLine("08:00:00", `GET http://a.test/\x22 HTTP/1.1`), "", true)

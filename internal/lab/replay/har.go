@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// har reads the entries of a HAR document one after the other. An entry may hold a whole answer, so its size is bounded by what may be read for it.
+// har reads the entries of a HAR document one after the other. An entry may hold a whole answer, so
+// its size is bounded by what may be read for it.
 type har struct {
 	budget  *budget
 	decoder *json.Decoder
@@ -57,7 +58,8 @@ func newHAR(in *bufio.Reader) *har {
 	return &har{budget: b, decoder: json.NewDecoder(b)}
 }
 
-// next reads an entry. What is wrong with the document ends it; what is wrong with an entry's values is that entry's fault.
+// next reads an entry. What is wrong with the document ends it; what is wrong with an entry's
+// values is that entry's fault.
 func (h *har) next(r *record) error {
 	r.reset()
 	h.budget.left = maxEntry

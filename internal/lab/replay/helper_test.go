@@ -22,7 +22,8 @@ import (
 // begin is when made logs begin.
 var begin = time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 
-// madeLog writes a log with so many lines in each second, at random moments of it. A fine one has milliseconds, in front of the line.
+// madeLog writes a log with so many lines in each second, at random moments of it. A fine one has
+// milliseconds, in front of the line.
 func madeLog(w io.Writer, perSecond []int, fine bool) error {
 	rng := rand.New(rand.NewPCG(1, 2))
 	line, number := []byte{}, 0
@@ -106,7 +107,8 @@ func start(t *testing.T, path string, o replay.Options, loops int) *replay.Sourc
 	return s
 }
 
-// drain takes all that a source gives to its loops, each as the generator would, and returns it by loop.
+// drain takes all that a source gives to its loops, each as the generator would, and returns it by
+// loop.
 func drain(t *testing.T, s *replay.Source, loops int) [][]arrival {
 	t.Helper()
 	all := make([][]arrival, loops)

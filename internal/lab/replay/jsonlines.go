@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// jsonLines reads a JSON object a line. It looks only for the fields it wants and passes over the rest without a copy: encoding/json takes several
-// microseconds for a line, and a log has millions.
+// jsonLines reads a JSON object a line. It looks only for the fields it wants and passes over the
+// rest without a copy: encoding/json takes several microseconds for a line, and a log has millions.
 type jsonLines struct {
 	wants []want
 	into  []string // the objects that have wanted fields, such as "request."
@@ -35,8 +35,8 @@ var usual = map[variable][]string{
 	vTook:    {"request_time"},
 }
 
-// newJSONLines looks for the fields that are named, and for the usual ones of those that are not. first is the beginning of the log: plimsoll's own
-// lines have their duration in another field.
+// newJSONLines looks for the fields that are named, and for the usual ones of those that are not.
+// first is the beginning of the log: plimsoll's own lines have their duration in another field.
 func newJSONLines(fields map[string]string, first []byte) (*jsonLines, error) {
 	j := &jsonLines{}
 	for key, path := range fields {
@@ -92,7 +92,8 @@ func (j *jsonLines) parse(line []byte, r *record) error {
 	return nil
 }
 
-// object reads an object whose fields may be wanted, and returns what stands behind it. It calls itself as deep as wanted names have dots.
+// object reads an object whose fields may be wanted, and returns what stands behind it. It calls
+// itself as deep as wanted names have dots.
 func (j *jsonLines) object(b []byte, r *record) (rest []byte, err error) {
 	if len(b) == 0 || b[0] != '{' {
 		return nil, errJSON
@@ -155,7 +156,8 @@ func (j *jsonLines) leads() bool {
 	return false
 }
 
-// takeJSON keeps a string, a number, or the first string of an array. null and other values are as if the field were not there.
+// takeJSON keeps a string, a number, or the first string of an array. null and other values are as
+// if the field were not there.
 func (r *record) takeJSON(w *want, b []byte) error {
 	if b[0] == '[' {
 		b = skipSpace(b[1:])
@@ -179,7 +181,8 @@ func (r *record) takeJSON(w *want, b []byte) error {
 	return r.take(w.is, b, bytes.IndexByte(b, '\\') >= 0)
 }
 
-// endOfString is the length of the string that b begins with, its quotes included; -1 when it is none.
+// endOfString is the length of the string that b begins with, its quotes included; -1 when it is
+// none.
 func endOfString(b []byte) int {
 	if len(b) == 0 || b[0] != '"' {
 		return -1
@@ -201,7 +204,8 @@ func endOfString(b []byte) int {
 	}
 }
 
-// endOfValue is the length of the value that b begins with, -1 when it does not end. Of what it passes over it looks at strings and brackets alone.
+// endOfValue is the length of the value that b begins with, -1 when it does not end. Of what it
+// passes over it looks at strings and brackets alone.
 func endOfValue(b []byte) int {
 	depth := 0
 	for i := 0; i < len(b); {

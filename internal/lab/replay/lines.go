@@ -13,7 +13,8 @@ type lines struct {
 	parser parser
 }
 
-// next reads a line. One that does not fit into the reader's buffer is passed over as a whole; an empty one has neither line nor fault.
+// next reads a line. One that does not fit into the reader's buffer is passed over as a whole; an
+// empty one has neither line nor fault.
 func (l *lines) next(r *record) error {
 	r.reset()
 	line, err := l.in.ReadSlice('\n')

@@ -6,29 +6,34 @@ import (
 	"fmt"
 )
 
-// logFormat is an nginx log_format that has been taken apart: what stands before the first variable, then each variable and what stands after
-// it. A variable ends where what stands after it begins.
+// logFormat is an nginx log_format that has been taken apart: what stands before the first
+// variable, then each variable and what stands after it. A variable ends where what stands after it
+// begins.
 type logFormat struct {
 	before []byte
 	parts  []part
-	// extra lets a line go on after its end, behind a space: people add fields to the well-known formats.
+	// extra lets a line go on after its end, behind a space: people add fields to the well-known
+	// formats.
 	extra bool
 }
 
 type part struct {
 	is    variable
 	after []byte
-	// quoted says that the variable stands in quotes, so that a quote in it has a backslash before it.
+	// quoted says that the variable stands in quotes, so that a quote in it has a backslash before
+	// it.
 	quoted bool
 }
 
-// The well-known formats. Apache's have the client's identity where nginx has a dash; it is hardly ever another.
+// The well-known formats. Apache's have the client's identity where nginx has a dash; it is hardly
+// ever another.
 const (
 	commonFormat   = `$remote_addr $ident $remote_user [$time_local] "$request" $status $body_bytes_sent`
 	combinedFormat = commonFormat + ` "$http_referer" "$http_user_agent"`
 )
 
-// nginxNames are the variables that matter, with a rank among those that tell the same: the lowest counts.
+// nginxNames are the variables that matter, with a rank among those that tell the same: the lowest
+// counts.
 var nginxNames = map[string]struct {
 	is   variable
 	rank int
@@ -38,7 +43,8 @@ var nginxNames = map[string]struct {
 	"http_host": {vHost, 0}, "host": {vHost, 1}, "status": {vStatus, 0}, "http_user_agent": {vAgent, 0}, "request_time": {vTook, 0},
 }
 
-// newLogFormat takes a log_format apart, and refuses one that does not tell what a replay must know, or not beyond doubt.
+// newLogFormat takes a log_format apart, and refuses one that does not tell what a replay must
+// know, or not beyond doubt.
 func newLogFormat(text string) (*logFormat, error) {
 	f := &logFormat{}
 	names := []string{}
@@ -172,7 +178,8 @@ func (p *part) end(rest []byte, last, extra bool) (n, next int) {
 	return n, n + len(p.after)
 }
 
-// endOfQuoted finds the first quote that has no backslash before it and begins what stands after the variable; -1 when there is none.
+// endOfQuoted finds the first quote that has no backslash before it and begins what stands after
+// the variable; -1 when there is none.
 func endOfQuoted(rest, after []byte) int {
 	for from := 0; ; {
 		i := bytes.IndexByte(rest[from:], '"')

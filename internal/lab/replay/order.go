@@ -6,20 +6,24 @@ import (
 	"plimsoll/internal/lab/heap"
 )
 
-// Servers write a line when its request is over, and several of them write to one file, so lines stand a little out of order, and Apache's times, which
-// are those of the arrival, too. order holds what is young, and gives it back oldest first. What then has the same time cannot be distinguished by
-// the log's clock: 1,000 lines of one second did not all arrive at its beginning, so they are spread over the unit of the clock.
+// Servers write a line when its request is over, and several of them write to one file, so lines
+// stand a little out of order, and Apache's times, which are those of the arrival, too. order holds
+// what is young, and gives it back oldest first. What then has the same time cannot be
+// distinguished by the log's clock: 1,000 lines of one second did not all arrive at its beginning,
+// so they are spread over the unit of the clock.
 //
 // Late lines are never lost: one that is older than what has been given back already comes next.
 
-// reorderWindow is how far behind the latest time a line may be and still be put back in its place, in nanoseconds of the log.
+// reorderWindow is how far behind the latest time a line may be and still be put back in its place,
+// in nanoseconds of the log.
 const reorderWindow = 2 * secondNs
 
 // What is held is bounded, in lines and in bytes; when it is full the oldest goes before its time.
 const (
 	maxHeld      = 1 << 17
 	maxHeldBytes = 32 << 20
-	// What is not held any more leaves so many buffers to be used again, each of so many bytes at most.
+	// What is not held any more leaves so many buffers to be used again, each of so many bytes at
+	// most.
 	maxKept, keptBytes = 1 << 14, 512
 )
 
@@ -42,7 +46,8 @@ type held struct {
 	serial uint64 // keeps the log's order among equal times
 }
 
-// push holds an item and copies its bytes. outOfOrder says that a later one was pushed before it, and late that it cannot be put back in its place.
+// push holds an item and copies its bytes. outOfOrder says that a later one was pushed before it,
+// and late that it cannot be put back in its place.
 func (o *order) push(it *item) (outOfOrder, late bool) {
 	h := held{item: *it, serial: o.serial}
 	o.serial++
@@ -81,7 +86,8 @@ func (o *order) ready() bool {
 	return o.newest-o.heap.Top().at >= o.window
 }
 
-// pop gives back everything that has the oldest time, in the log's order. It is valid until the next pop.
+// pop gives back everything that has the oldest time, in the log's order. It is valid until the
+// next pop.
 func (o *order) pop() []held {
 	for i := range o.group {
 		if b := o.group[i].bytes; cap(b) <= keptBytes && len(o.free) < maxKept {

@@ -18,7 +18,8 @@ const maxCounts = 86_400
 
 func newPlan() ArrivalPlan { return ArrivalPlan{Step: time.Second} }
 
-// add counts an arrival. When there is no count for it the counts are put together in pairs, so that each covers twice the time.
+// add counts an arrival. When there is no count for it the counts are put together in pairs, so
+// that each covers twice the time.
 func (p *ArrivalPlan) add(due int64) {
 	for due/int64(p.Step) >= maxCounts {
 		for i := range (len(p.Counts) + 1) / 2 {
@@ -38,8 +39,9 @@ func (p *ArrivalPlan) add(due int64) {
 	p.Counts[i]++
 }
 
-// Fold puts the windows of a load together to the same steps: what was due in each, and what was sent. A window counts in the step in which it
-// begins, so a step should be a multiple of the windows' length.
+// Fold puts the windows of a load together to the same steps: what was due in each, and what was
+// sent. A window counts in the step in which it begins, so a step should be a multiple of the
+// windows' length.
 func (p *ArrivalPlan) Fold(windows []measure.Window) (due, sent []uint64) {
 	due, sent = make([]uint64, len(p.Counts)), make([]uint64, len(p.Counts))
 	for i := range windows {
@@ -56,9 +58,10 @@ func (p *ArrivalPlan) Fold(windows []measure.Window) (due, sent []uint64) {
 	return due, sent
 }
 
-// Compare compares what was sent in each step with what was planned, over the steps that both have: worst is the largest difference as a share of what
-// was planned, and at the step it was found in. Where nothing was planned each request that was sent is a whole share. Of a run that
-// was ended early, give only the steps that were whole.
+// Compare compares what was sent in each step with what was planned, over the steps that both have:
+// worst is the largest difference as a share of what was planned, and at the step it was found in.
+// Where nothing was planned each request that was sent is a whole share. Of a run that was ended
+// early, give only the steps that were whole.
 func Compare(planned, sent []uint64) (worst float64, at int) {
 	for i := range min(len(planned), len(sent)) {
 		difference := float64(sent[i]) - float64(planned[i])

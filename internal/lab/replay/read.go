@@ -9,29 +9,34 @@ import (
 	"time"
 )
 
-// Stats is what became of the log's lines. Each is counted once:
-// Lines = Blank + Unreadable + SkippedRange + SkippedHost + SkippedUnsafe + SkippedSampled + Arrivals.
+// Stats is what became of the log's lines. Each is counted once: Lines = Blank + Unreadable +
+// SkippedRange + SkippedHost + SkippedUnsafe + SkippedSampled + Arrivals.
 type Stats struct {
 	Lines uint64 // that were read; of a HAR, entries
 	Blank uint64
-	// Unreadable lines could not be understood for certain, or ask for what is not a valid request. Examples shows the first few, with the reasons.
+	// Unreadable lines could not be understood for certain, or ask for what is not a valid request.
+	// Examples shows the first few, with the reasons.
 	Unreadable     uint64
 	SkippedRange   uint64 // before From, or from To on
 	SkippedHost    uint64
 	SkippedUnsafe  uint64
 	SkippedSampled uint64
-	// Arrivals are the requests that were made of lines, and Taken those that the generator has taken so far to send. When the replay is ended
-	// early the difference is what had been read ahead.
+	// Arrivals are the requests that were made of lines, and Taken those that the generator has
+	// taken so far to send. When the replay is ended early the difference is what had been read
+	// ahead.
 	Arrivals, Taken uint64
-	// OutOfOrder is how many of the arrivals stood after a later one in the log. They were put back in their place, but for Late ones, which were
-	// more than two seconds of the log behind, and are sent as soon as they were read.
+	// OutOfOrder is how many of the arrivals stood after a later one in the log. They were put back
+	// in their place, but for Late ones, which were more than two seconds of the log behind, and
+	// are sent as soon as they were read.
 	OutOfOrder, Late uint64
-	// WithoutAgent is how many were sent without their User-Agent, as it was none that a request can have.
+	// WithoutAgent is how many were sent without their User-Agent, as it was none that a request
+	// can have.
 	WithoutAgent uint64
 	Examples     []string
 	// First and Last are the times of the first and the last arrival in the log.
 	First, Last time.Time
-	// Length is when the last arrival is due, after the replay's start, and Speed how much faster that is than in the log.
+	// Length is when the last arrival is due, after the replay's start, and Speed how much faster
+	// that is than in the log.
 	Length time.Duration
 	Speed  float64
 	// Ended says why the reading ended; it is empty while it goes on.
@@ -89,7 +94,8 @@ type nothingError struct{ text string }
 func (e *nothingError) Error() string        { return e.text }
 func (e *nothingError) Is(target error) bool { return target == ErrNothing }
 
-// each gives every item to made, in the order of the log. The item is valid during the call. It returns the first error of made or of the log.
+// each gives every item to made, in the order of the log. The item is valid during the call. It
+// returns the first error of made or of the log.
 func (r *reader) each(made func(*item) error) error {
 	var it item
 	for {
@@ -137,7 +143,8 @@ func (r *reader) unreadable(why error) {
 	}
 }
 
-// item makes an item of the record, and says whether it is to be sent; an error is why the line cannot be read.
+// item makes an item of the record, and says whether it is to be sent; an error is why the line
+// cannot be read.
 func (r *reader) item(it *item) (outcome, error) {
 	if r.record.bad != nil {
 		return skipped, r.record.bad
@@ -228,10 +235,12 @@ func (r *reader) ofHosts() bool {
 	return false
 }
 
-// ErrNothing is of a log of which no line is sent: what was asked for and what is in it do not go together.
+// ErrNothing is of a log of which no line is sent: what was asked for and what is in it do not go
+// together.
 var ErrNothing = errors.New("nothing to send")
 
-// nothing is the error of a log of which no line is sent. It says what would help against the reason that most lines have.
+// nothing is the error of a log of which no line is sent. It says what would help against the
+// reason that most lines have.
 func (r *reader) nothing() error {
 	s := &r.stats
 	text := fmt.Sprintf("%s: none of its %d lines can be sent: %d unreadable, %d with a method that is not safe, %d outside the part asked for, %d for other hosts",

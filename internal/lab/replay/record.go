@@ -23,8 +23,8 @@ const (
 var fieldNames = map[string]variable{"time": vTime, "request": vRequest, "method": vMethod, "path": vTarget, "query": vQuery, "host": vHost,
 	"status": vStatus, "user_agent": vAgent, "request_time": vTook}
 
-// record is a line as its format's parser left it: the variables it had, unescaped, nil where it had none. The values point into the line or into
-// scratch and are valid until the next line.
+// record is a line as its format's parser left it: the variables it had, unescaped, nil where it
+// had none. The values point into the line or into scratch and are valid until the next line.
 type record struct {
 	values [variables][]byte
 	rank   [variables]uint8 // of the name a JSON value was found under: the lowest counts
@@ -75,7 +75,8 @@ var (
 
 // source gives the records of a log, one after the other.
 type source interface {
-	// next fills r, or says in r.bad why it cannot. io.EOF is the end; another error ends the log early.
+	// next fills r, or says in r.bad why it cannot. io.EOF is the end; another error ends the log
+	// early.
 	next(r *record) error
 }
 

@@ -26,14 +26,15 @@ const (
 	maxAgent    = 2 << 10
 )
 
-// renderer makes requests of records. The referee is the project's own parser: what it takes for exactly one request with the fields that were meant
-// is one, whatever the log's bytes tried to be.
+// renderer makes requests of records. The referee is the project's own parser: what it takes for
+// exactly one request with the fields that were meant is one, whatever the log's bytes tried to be.
 type renderer struct {
 	authority []byte
 	keepHost  bool
 	buffer    []byte
 	referee   http1.Request
-	// withoutAgent says that the last record's User-Agent was left out, as it was none that a request can have.
+	// withoutAgent says that the last record's User-Agent was left out, as it was none that a
+	// request can have.
 	withoutAgent bool
 	host         []byte // of the last record, nil without one
 }
@@ -89,7 +90,8 @@ func (r *record) asked() (method, target []byte, err error) {
 	return method, target, nil
 }
 
-// origin makes the origin-form of a target: that of a URL is its path and query, and its host the record's.
+// origin makes the origin-form of a target: that of a URL is its path and query, and its host the
+// record's.
 func (q *renderer) origin(target []byte) ([]byte, error) {
 	if target[0] == '/' || string(target) == "*" {
 		return target, nil

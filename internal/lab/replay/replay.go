@@ -1,9 +1,12 @@
-// Package replay sends the requests of an access log again, with the times between them. It reads the log while the run goes on, in bounded memory,
-// and gives the generator what it needs: a schedule and a script. It must not know how requests are sent, nor what the figures are used for.
+// Package replay sends the requests of an access log again, with the times between them. It reads
+// the log while the run goes on, in bounded memory, and gives the generator what it needs: a
+// schedule and a script. It must not know how requests are sent, nor what the figures are used for.
 //
-// The way of a line: a source (lines of a log_format, JSON lines, a HAR document) makes a record of it; render makes a request of the record, which the
-// project's own HTTP/1.1 parser must accept; order puts lines that stand a little late back in their place and spreads those that the log's clock
-// cannot tell apart; a feed carries batches of them to each loop. What cannot be read is counted and shown, and never guessed.
+// The way of a line: a source (lines of a log_format, JSON lines, a HAR document) makes a record of
+// it; render makes a request of the record, which the project's own HTTP/1.1 parser must accept;
+// order puts lines that stand a little late back in their place and spreads those that the log's
+// clock cannot tell apart; a feed carries batches of them to each loop. What cannot be read is
+// counted and shown, and never guessed.
 package replay
 
 import (
@@ -21,34 +24,40 @@ import (
 	"time"
 )
 
-// Options say what of a log is sent, and how fast. The zero value replays a log of a known format at its own speed, safe methods only.
+// Options say what of a log is sent, and how fast. The zero value replays a log of a known format
+// at its own speed, safe methods only.
 type Options struct {
-	// Format is "combined", "common", "json", "har", or nginx's log_format, which has a "$". Empty has the first lines tell, which works for
-	// the named ones.
+	// Format is "combined", "common", "json", "har", or nginx's log_format, which has a "$". Empty
+	// has the first lines tell, which works for the named ones.
 	Format string
-	// Fields are the names of JSON lines' fields where they are not the usual ones: by "time", "method", "path", "query", "request", "host", "status",
-	// "user_agent" and "request_time" (seconds; the log's time then is that of the request's end). A dot leads into an object.
+	// Fields are the names of JSON lines' fields where they are not the usual ones: by "time",
+	// "method", "path", "query", "request", "host", "status", "user_agent" and "request_time"
+	// (seconds; the log's time then is that of the request's end). A dot leads into an object.
 	Fields map[string]string
-	// Speed is how much faster than in the log the requests come, 0.001 to 1,000,000; 1. Rate instead chooses the speed at which the mean is that
-	// many requests a second, bursts and pauses keeping their shape. It needs to read the log twice, so the log must be a file.
+	// Speed is how much faster than in the log the requests come, 0.001 to 1,000,000; 1. Rate
+	// instead chooses the speed at which the mean is that many requests a second, bursts and pauses
+	// keeping their shape. It needs to read the log twice, so the log must be a file.
 	Speed, Rate float64
 	// From and To bound the part of the log that is sent; To itself is not in it.
 	From, To Moment
-	// Sample sends every Sample-th of the requests that would be sent otherwise, the first among them; 1. Bursts keep their shape.
+	// Sample sends every Sample-th of the requests that would be sent otherwise, the first among
+	// them; 1. Bursts keep their shape.
 	Sample int
-	// Unsafe sends all methods. Without it only GET, HEAD and OPTIONS are sent, as the others may change what the target keeps. An access log
-	// has no bodies, so that they are sent without one; a HAR's are sent.
+	// Unsafe sends all methods. Without it only GET, HEAD and OPTIONS are sent, as the others may
+	// change what the target keeps. An access log has no bodies, so that they are sent without one;
+	// a HAR's are sent.
 	Unsafe bool
 	// KeepHost sends the log's Host where the line has one. Without it the target's is sent.
 	KeepHost bool
-	// Hosts, when there are any, are the only hosts whose lines are sent, ports left aside; lines without a host are left out then. A HAR of a
-	// page has the requests to all its third parties.
+	// Hosts, when there are any, are the only hosts whose lines are sent, ports left aside; lines
+	// without a host are left out then. A HAR of a page has the requests to all its third parties.
 	Hosts []string
 	// MaxDuration ends the replay: no request is due after it. 0 means no limit.
 	MaxDuration time.Duration
 }
 
-// Moment is a time in a log: absolute, or so long after the log's first line. The zero value is none.
+// Moment is a time in a log: absolute, or so long after the log's first line. The zero value is
+// none.
 type Moment struct {
 	At    time.Time
 	After time.Duration
@@ -64,7 +73,8 @@ func (m Moment) in(first int64) int64 {
 	return m.At.UnixNano()
 }
 
-// ParseMoment reads a moment as people write it: 10m, 2026-11-20T08:00:00Z, 2026-11-20 08:00:00 (UTC), 20/Nov/2026:08:00:00 +0000.
+// ParseMoment reads a moment as people write it: 10m, 2026-11-20T08:00:00Z, 2026-11-20 08:00:00
+// (UTC), 20/Nov/2026:08:00:00 +0000.
 func ParseMoment(text string) (Moment, error) {
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return Moment{After: d}, nil
@@ -87,7 +97,8 @@ func ParseSpeed(text string) (float64, error) {
 // slowest and fastest bound the speed, as a multiple of the log's.
 const slowest, fastest = 0.001, 1_000_000
 
-// Log is a log that has been opened, and of which the first lines were looked at. One goroutine uses it, once: Start, or Close.
+// Log is a log that has been opened, and of which the first lines were looked at. One goroutine
+// uses it, once: Start, or Close.
 type Log struct {
 	name  string
 	file  *os.File // nil in tests, which read from memory
@@ -102,8 +113,8 @@ type Log struct {
 // inputBuffer bounds a line: one that is longer is unreadable. It is also what is read in one go.
 const inputBuffer = 64 << 10
 
-// Open opens a log, and says what is wrong with it or with the options. The path "-" is the standard input, whose first line it waits for. What
-// begins as gzip does is unpacked.
+// Open opens a log, and says what is wrong with it or with the options. The path "-" is the
+// standard input, whose first line it waits for. What begins as gzip does is unpacked.
 func Open(path string, o Options) (*Log, error) {
 	if err := o.check(path); err != nil {
 		return nil, err
@@ -170,7 +181,8 @@ func (l *Log) open(r io.Reader) error {
 	return nil
 }
 
-// begins is the beginning of the input, with at least one whole line if there is one that is not too long; a mark of the byte order is dropped.
+// begins is the beginning of the input, with at least one whole line if there is one that is not
+// too long; a mark of the byte order is dropped.
 func begins(in *bufio.Reader) ([]byte, error) {
 	if b, _ := in.Peek(3); string(b) == "\xef\xbb\xbf" {
 		in.Discard(3)
@@ -189,7 +201,8 @@ func begins(in *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// Close closes the log, but for standard input, which is not the log's own. A log that was started is closed by its source.
+// Close closes the log, but for standard input, which is not the log's own. A log that was started
+// is closed by its source.
 func (l *Log) Close() {
 	if l.file != nil && l.file != os.Stdin {
 		l.close.Do(func() { l.file.Close() })
@@ -226,7 +239,8 @@ func (o *Options) check(path string) error {
 	return nil
 }
 
-// hooked tells of each read before it is made: it may have to wait, so what is ready goes on its way first.
+// hooked tells of each read before it is made: it may have to wait, so what is ready goes on its
+// way first.
 type hooked struct {
 	in     io.Reader
 	before func() error
@@ -242,7 +256,8 @@ func (h *hooked) Read(b []byte) (int, error) {
 	return h.in.Read(b)
 }
 
-// longestMeasured bounds the part of a log of which a mean rate is taken. One line with a wrong year would else make all the others one burst.
+// longestMeasured bounds the part of a log of which a mean rate is taken. One line with a wrong
+// year would else make all the others one burst.
 const longestMeasured = 366 * 24 * time.Hour
 
 // measure reads the whole log for the speed at which its mean rate is the one that was asked for.

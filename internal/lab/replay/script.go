@@ -10,7 +10,8 @@ import (
 // player begins the requests that a feed's schedule has given. It belongs to the feed's loop.
 type player struct{ feed *feed }
 
-// Begin takes the next request. It allocates a session only when more are under way than ever before.
+// Begin takes the next request. It allocates a session only when more are under way than ever
+// before.
 func (p *player) Begin() load.Session {
 	f := p.feed
 	b, e := f.session()
@@ -42,8 +43,9 @@ func (s *session) Request(dst []byte) ([]byte, load.Request) {
 	return dst, load.Request{Name: s.name, Head: s.name == headMethod}
 }
 
-// Answer compares the status with the log's: one below 400 is well, and one below 500 that the log has as well, as a page that was missing then may
-// be missing now. A server's error is none that may be repeated.
+// Answer compares the status with the log's: one below 400 is well, and one below 500 that the log
+// has as well, as a page that was missing then may be missing now. A server's error is none that
+// may be repeated.
 func (s *session) Answer(a *load.Answer) load.AnswerVerdict {
 	switch {
 	case a.Status < 400, a.Status < 500 && a.Status == s.logged:

@@ -13,7 +13,8 @@ import (
 	"plimsoll/internal/lab/replay"
 )
 
-// Two seconds of a log at twenty times its speed, over real connections: the target is asked for each line of it once.
+// Two seconds of a log at twenty times its speed, over real connections: the target is asked for
+// each line of it once.
 func TestALogReachesTheTarget(t *testing.T) {
 	var mu sync.Mutex
 	asked := map[string]int{}

@@ -13,8 +13,9 @@ import (
 	"plimsoll/internal/lab/pace"
 )
 
-// Source is a log that is being replayed: the schedule and the script of a load. It is the load.Script; Arrivals is the load.Options' field of that
-// name. Methods without a note may be called from any goroutine.
+// Source is a log that is being replayed: the schedule and the script of a load. It is the
+// load.Script; Arrivals is the load.Options' field of that name. Methods without a note may be
+// called from any goroutine.
 type Source struct {
 	log    *Log
 	speed  float64
@@ -38,22 +39,26 @@ type Source struct {
 	failed error
 }
 
-// prefillWait bounds how long Start waits for more once there is something to send: a log that is being written fills no queue.
+// prefillWait bounds how long Start waits for more once there is something to send: a log that is
+// being written fills no queue.
 const prefillWait = time.Second
 
 // errDuration ends the reading when nothing more is due.
 var errDuration = errors.New("the longest duration is over")
 
-// longestPause bounds how long the replay waits for the next request, when the log has such a pause too. Longer ones are lines whose time is wrong, more often than not: a server that
-// had not set its clock yet, or a line that somebody made.
+// longestPause bounds how long the replay waits for the next request, when the log has such a pause
+// too. Longer ones are lines whose time is wrong, more often than not: a server that had not set
+// its clock yet, or a line that somebody made.
 const longestPause = 7 * 24 * time.Hour
 
 // errPause ends the reading at a pause that is longer.
 var errPause = errors.New("the replay would have to wait for more than a week")
 
-// Start begins to read, for so many loops, and returns when there is enough to begin with. authority is the Host that requests are sent with. With a
-// rate it first reads the whole log once. It fails when ctx is done before that, or when there is nothing to send; the log is closed then. The run may begin
-// at any time after it; what is due counts from its beginning. Close ends the reading.
+// Start begins to read, for so many loops, and returns when there is enough to begin with.
+// authority is the Host that requests are sent with. With a rate it first reads the whole log once.
+// It fails when ctx is done before that, or when there is nothing to send; the log is closed then.
+// The run may begin at any time after it; what is due counts from its beginning. Close ends the
+// reading.
 func (l *Log) Start(ctx context.Context, loops int, authority string) (*Source, error) {
 	if loops < 1 {
 		l.Close()
@@ -188,7 +193,8 @@ func (s *Source) open(c chan struct{}) {
 	}
 }
 
-// deal says when each of a group that has the same time is due, and gives it to the next loop in turn.
+// deal says when each of a group that has the same time is due, and gives it to the next loop in
+// turn.
 func (s *Source) deal(ctx context.Context, group []held) error {
 	if !s.begun {
 		s.begun, s.start = true, group[0].at
@@ -231,7 +237,8 @@ func pauseAfter(before time.Time, next int64) error {
 		errPause, before.Format(time.DateTime), time.Unix(0, next).UTC().Format(time.DateTime))
 }
 
-// send sends a full batch. When it has to wait, the other loops are given what there is for them first: their batches may be the older ones.
+// send sends a full batch. When it has to wait, the other loops are given what there is for them
+// first: their batches may be the older ones.
 func (s *Source) send(ctx context.Context, n int) error {
 	if !s.feeds[n].trySend() {
 		s.open(s.full)
@@ -279,24 +286,24 @@ func (s *Source) Stats() Stats {
 	return st
 }
 
-// Plan is how many of the requests that were read so far are due in each second of the replay; the copy is the caller's. The last second may
-// be incomplete while the reading goes on.
+// Plan is how many of the requests that were read so far are due in each second of the replay; the
+// copy is the caller's. The last second may be incomplete while the reading goes on.
 func (s *Source) Plan() ArrivalPlan {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return ArrivalPlan{Step: s.plan.Step, Counts: slices.Clone(s.plan.Counts)}
 }
 
-// Err is what ended the reading early, nil when nothing did or it goes on: a log that is damaged, or an error of the disk. What stood
-// before it has been sent.
+// Err is what ended the reading early, nil when nothing did or it goes on: a log that is damaged,
+// or an error of the disk. What stood before it has been sent.
 func (s *Source) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failed
 }
 
-// Close ends the reading and closes the log. It waits for the reading goroutine, but not where that may wait for somebody who writes: standard
-// input cannot be woken up.
+// Close ends the reading and closes the log. It waits for the reading goroutine, but not where that
+// may wait for somebody who writes: standard input cannot be woken up.
 func (s *Source) Close() {
 	s.cancel()
 	s.log.Close()
@@ -324,7 +331,8 @@ func (s *Source) Player(loop, loops int, _ uint64) load.Player {
 // Arrivals is load.Options's. The schedule is a pace.Streamed.
 func (s *Source) Arrivals(loop, loops int) pace.Schedule { return s.feed(loop, loops) }
 
-// feed is a loop's. The log is dealt among the loops that Start was told of, so another number of them is a mistake of the program's.
+// feed is a loop's. The log is dealt among the loops that Start was told of, so another number of
+// them is a mistake of the program's.
 func (s *Source) feed(loop, loops int) *feed {
 	if loops != len(s.feeds) {
 		panic(fmt.Sprintf("replay: started for %d loops, run on %d", len(s.feeds), loops))

@@ -13,9 +13,10 @@ const firstYear, lastYear = 1970, 2200
 
 const secondNs = 1_000_000_000
 
-// parseStamp reads a time in any of the forms that access logs have: nginx's and Apache's local time (20/Nov/2026:08:00:00 +0100), ISO 8601
-// (2026-11-20T08:00:00.123+01:00; without a zone it is UTC), and seconds since 1970 with a fraction. A whole number so large that it cannot be
-// seconds is milli-, micro- or nanoseconds.
+// parseStamp reads a time in any of the forms that access logs have: nginx's and Apache's local
+// time (20/Nov/2026:08:00:00 +0100), ISO 8601 (2026-11-20T08:00:00.123+01:00; without a zone it is
+// UTC), and seconds since 1970 with a fraction. A whole number so large that it cannot be seconds
+// is milli-, micro- or nanoseconds.
 func parseStamp(b []byte) (stamp, bool) {
 	switch {
 	case len(b) > 4 && b[2] == '/':
@@ -178,7 +179,8 @@ const daysMax = (lastYear - firstYear + 1) * 366
 
 var daysIn = [13]int64{0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// daysSince1970 counts days in the Gregorian calendar, with the years beginning in March, so that the leap day is the last of a year.
+// daysSince1970 counts days in the Gregorian calendar, with the years beginning in March, so that
+// the leap day is the last of a year.
 func daysSince1970(year, month, day int64) (int64, bool) {
 	if year < firstYear || year > lastYear || month < 1 || month > 12 || day < 1 || day > daysIn[month] {
 		return 0, false

@@ -18,7 +18,8 @@ import (
 	"plimsoll/internal/lab/replay"
 )
 
-// A log that is being written gives what there is; the schedule says that there is more to come, and does not wait for it.
+// A log that is being written gives what there is; the schedule says that there is more to come,
+// and does not wait for it.
 func TestALogThatIsBeingWrittenIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
@@ -77,7 +78,8 @@ func TestAStartThatIsGivenUpEndsTheReading(t *testing.T) {
 	})
 }
 
-// The lines of endless logs: HH:MM:SS is put in the place of the first mark, and a number in that of the second.
+// The lines of endless logs: HH:MM:SS is put in the place of the first mark, and a number in that
+// of the second.
 const (
 	combinedLine = `203.0.113.7 - - [20/Nov/2026:HH:MM:SS +0000] "GET /items/NNNNNNNN?page=2 HTTP/1.1" 200 512 "-" "Mozilla/5.0 (X11; Linux)"`
 	jsonLine     = `{"time":"2026-11-20THH:MM:SS.123456Z","client":"203.0.113.7","method":"GET","host":"shop.test","path":"/items/NNNNNNNN",` +
@@ -151,7 +153,8 @@ func take(t *testing.T, s pace.Streamed) {
 	}
 }
 
-// One loop's requests may be much larger than another's: it then has its share in more batches, and the other must not wait for a batch to be full.
+// One loop's requests may be much larger than another's: it then has its share in more batches, and
+// the other must not wait for a batch to be full.
 func TestALoopWithSmallRequestsDoesNotStarveBesideOneWithLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lines = 600

@@ -17,7 +17,8 @@ import (
 	"plimsoll/internal/lab/replay"
 )
 
-// The log has 1,000 lines a second and a burst of 3,200 for 8 s; what each loop is given together has as many in each second, in order of time.
+// The log has 1,000 lines a second and a burst of 3,200 for 8 s; what each loop is given together
+// has as many in each second, in order of time.
 func TestEachSecondHasTheArrivalsOfTheLog(t *testing.T) {
 	want := burst()
 	for loops, fine := range map[int]bool{1: true, 3: false} {
@@ -36,7 +37,8 @@ func TestEachSecondHasTheArrivalsOfTheLog(t *testing.T) {
 					got[a.due/time.Second]++
 				}
 			}
-			// A fine log's first line is some milliseconds after the second, so that its seconds are cut elsewhere by as much.
+			// A fine log's first line is some milliseconds after the second, so that its seconds
+			// are cut elsewhere by as much.
 			for i, n := range got {
 				if allowed := 0.01 * float64(want[i]); math.Abs(float64(n-want[i])) > allowed {
 					t.Errorf("second %d has %d arrivals, the log %d", i, n, want[i])

@@ -10,8 +10,8 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// What of a run's texts and lists goes into a page. A survey of ours is far from these; a run directory may come from anywhere and hold megabytes
-// in any of its texts.
+// What of a run's texts and lists goes into a page. A survey of ours is far from these; a run
+// directory may come from anywhere and hold megabytes in any of its texts.
 const (
 	mostText  = 600       // bytes of one text
 	mostTexts = 200 << 10 // bytes of all texts of the manifest and the result together
@@ -19,7 +19,8 @@ const (
 	mostSteps = 1000
 )
 
-// shortened is a run of which no text, list or number of steps is longer than a page should have. It shares the steps with the run.
+// shortened is a run of which no text, list or number of steps is longer than a page should have.
+// It shares the steps with the run.
 func shortened(run *record.Run) (m record.Manifest, r *record.Result, steps []measure.Step, notes []string) {
 	left := mostTexts
 	m, r = bounded(run.Manifest, &left), bounded(run.Result, &left)
@@ -31,7 +32,8 @@ func shortened(run *record.Run) (m record.Manifest, r *record.Result, steps []me
 	return m, r, steps, notes
 }
 
-// bounded is a copy of a value with its texts and lists cut. left is how many bytes of text there may still be.
+// bounded is a copy of a value with its texts and lists cut. left is how many bytes of text there
+// may still be.
 func bounded[T any](v T, left *int) T {
 	out := reflect.New(reflect.TypeFor[T]()).Elem()
 	bound(out, reflect.ValueOf(v), left)
@@ -75,7 +77,8 @@ func bound(to, from reflect.Value, left *int) {
 	}
 }
 
-// boundMap takes the keys in their order, so that a run always gives the same page. All maps of a run have texts for keys.
+// boundMap takes the keys in their order, so that a run always gives the same page. All maps of a
+// run have texts for keys.
 func boundMap(to, from reflect.Value, left *int) {
 	if from.IsNil() {
 		return

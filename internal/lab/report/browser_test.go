@@ -17,7 +17,8 @@ import (
 	"plimsoll/web"
 )
 
-// keep leaves the pages and their pictures where a person can look at them: go test ./internal/lab/report -keep some/folder
+// keep leaves the pages and their pictures where a person can look at them: go test
+// ./internal/lab/report -keep some/folder
 var keep = flag.String("keep", "", "a folder to leave pages and screenshots in")
 
 // folder is where a test puts its files.
@@ -45,7 +46,8 @@ func save(t *testing.T, dir, name string, page []byte) string {
 	return path
 }
 
-// chromium runs the browser on a page and gives what it prints. A browser that hangs is ended after a minute.
+// chromium runs the browser on a page and gives what it prints. A browser that hangs is ended after
+// a minute.
 func chromium(t *testing.T, page string, flags ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -71,7 +73,8 @@ func html(t *testing.T, run *record.Run) []byte {
 	return out.Bytes()
 }
 
-// sound fails when the page's script did not come to its end, or met an error, or the page's policy blocked something.
+// sound fails when the page's script did not come to its end, or met an error, or the page's policy
+// blocked something.
 func sound(t *testing.T, dom string) {
 	t.Helper()
 	root, _, _ := strings.Cut(dom[strings.Index(dom, "<html"):], ">")
@@ -86,7 +89,8 @@ func sound(t *testing.T, dom string) {
 	}
 }
 
-// phone shows a page 390 points wide, in a frame because a window has a least width, and fails when it has to be moved sideways.
+// phone shows a page 390 points wide, in a frame because a window has a least width, and fails when
+// it has to be moved sideways.
 func phone(t *testing.T, dir, name string, page []byte) {
 	t.Helper()
 	frame := save(t, dir, name+".html", []byte(`<!doctype html><style>body{margin:0}iframe{border:0;width:390px;height:7000px}</style><iframe srcdoc="`+
@@ -148,7 +152,8 @@ func TestTheComparisonInABrowser(t *testing.T) {
 	phone(t, dir, "compare-phone", out.Bytes())
 }
 
-// TestOddRunsInABrowser shows them all in frames of one page: starting a browser is what takes time.
+// TestOddRunsInABrowser shows them all in frames of one page: starting a browser is what takes
+// time.
 func TestOddRunsInABrowser(t *testing.T) {
 	t.Parallel()
 	pages := map[string][]byte{"hostile": html(t, hostile())}

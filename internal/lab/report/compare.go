@@ -175,14 +175,16 @@ func differ(d Difference) Difference {
 	return d
 }
 
-// mostRates bounds how many common rates are compared, and belowLine is how close to a load line they may be.
+// mostRates bounds how many common rates are compared, and belowLine is how close to a load line
+// they may be.
 const (
 	mostRates = 4
 	belowLine = .9
 )
 
-// atCommonRates compares percentiles at rates that both runs held, the highest ones first. Two steps of one service at or beyond its line differ widely,
-// because what a queue was at the beginning stays with it; no drawing from the windows of one step shows that.
+// atCommonRates compares percentiles at rates that both runs held, the highest ones first. Two
+// steps of one service at or beyond its line differ widely, because what a queue was at the
+// beginning stays with it; no drawing from the windows of one step shows that.
 func atCommonRates(a, b *record.Run, noise record.Noise) (all []Difference) {
 	x, y := held(a), held(b)
 	rates := make([]float64, 0, len(x))
@@ -218,8 +220,9 @@ func atCommonRates(a, b *record.Run, noise record.Noise) (all []Difference) {
 	return all
 }
 
-// held are the judged windows of each rate that a run held well: below its line all that did not fail, as a gentle step is mostly too short to
-// prove that it passes, and without a line the steps that passed. Without a judgement all count.
+// held are the judged windows of each rate that a run held well: below its line all that did not
+// fail, as a gentle step is mostly too short to prove that it passes, and without a line the steps
+// that passed. Without a judgement all count.
 func held(run *record.Run) map[float64][]measure.Window {
 	most := math.Inf(1)
 	well := map[int]bool{}
@@ -259,8 +262,9 @@ func nearest(of map[float64][]measure.Window, rate float64) (best float64, ok bo
 
 const draws = 300
 
-// resampled is the difference of a quantile between two series of windows, with the interval that drawing blocks of them again gives. ok is false when a
-// series is too short, or when the quantile lies among the failures of either run.
+// resampled is the difference of a quantile between two series of windows, with the interval that
+// drawing blocks of them again gives. ok is false when a series is too short, or when the quantile
+// lies among the failures of either run.
 func resampled(a, b []measure.Window, q float64, r *rand.Rand) (d Difference, ok bool) {
 	const fewest = 8
 	if len(a) < fewest || len(b) < fewest {
@@ -287,7 +291,8 @@ func resampled(a, b []measure.Window, q float64, r *rand.Rand) (d Difference, ok
 	return d, true
 }
 
-// drawn are the quantiles of series that are made of blocks of the windows. A quantile among failures counts as the longest duration there is.
+// drawn are the quantiles of series that are made of blocks of the windows. A quantile among
+// failures counts as the longest duration there is.
 func drawn(ws []measure.Window, q float64, r *rand.Rand) []float64 {
 	means := make([]float64, len(ws))
 	for i := range ws {

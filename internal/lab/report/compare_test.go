@@ -64,8 +64,8 @@ func TestAFasterServiceIsReallyBetter(t *testing.T) {
 	}
 }
 
-// A gentle step of a survey is mostly UNDECIDED: a few hundred requests prove no tenth of a percent. It is compared all the same, and one that failed is
-// not.
+// A gentle step of a survey is mostly UNDECIDED: a few hundred requests prove no tenth of a
+// percent. It is compared all the same, and one that failed is not.
 func TestStepsBelowTheLineAreComparedThoughTheyProveNothing(t *testing.T) {
 	for verdict, want := range map[record.SLOVerdict]bool{record.Undecided: true, record.Fail: false} {
 		a, b := plain().survey(), faster().survey()

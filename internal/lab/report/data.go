@@ -10,8 +10,9 @@ import (
 	"plimsoll/internal/lab/slo"
 )
 
-// Data is a run made small for a page: what was found, figures for each step, and curves of bounded length. It is also what the page offers to
-// download. Every field is plain JSON; durations are nanoseconds and rates are requests a second.
+// Data is a run made small for a page: what was found, figures for each step, and curves of bounded
+// length. It is also what the page offers to download. Every field is plain JSON; durations are
+// nanoseconds and rates are requests a second.
 type Data struct {
 	Manifest record.Manifest
 	Result   *record.Result // nil where the run has none
@@ -19,7 +20,8 @@ type Data struct {
 	Steps    []Step         // in the order they were run
 	Timeline Timeline
 	Notes    []string `json:",omitempty"`
-	// Diagnosis is without its flames, which are in Flames; both are nil where no diagnosis was made.
+	// Diagnosis is without its flames, which are in Flames; both are nil where no diagnosis was
+	// made.
 	Diagnosis *diagnose.Diagnosis `json:",omitempty"`
 	Flames    *Flames             `json:",omitempty"`
 }
@@ -57,13 +59,15 @@ type Step struct {
 	Invalid             string    `json:",omitempty"`
 }
 
-// Use is how much of the processors was used, as shares of all of them; nil where it was not measured.
+// Use is how much of the processors was used, as shares of all of them; nil where it was not
+// measured.
 type Use struct {
 	Target, Host, Generator *float64
 	PerRequest              *float64 // seconds of the target's processor time a request
 }
 
-// Point is one point of a percentile curve: a share 1 − 1/X of all requests took at most Y nanoseconds.
+// Point is one point of a percentile curve: a share 1 − 1/X of all requests took at most Y
+// nanoseconds.
 type Point struct{ X, Y float64 }
 
 // Failure is one kind of failure in a step.
@@ -73,7 +77,8 @@ type Failure struct {
 	Example string `json:",omitempty"`
 }
 
-// judged are a step's windows that count for its verdict: those after the settling, or all when it ended before that.
+// judged are a step's windows that count for its verdict: those after the settling, or all when it
+// ended before that.
 func judged(s *measure.Step) []measure.Window {
 	for i := range s.Windows {
 		if s.Windows[i].Start >= s.Plan.Settle {
@@ -83,7 +88,8 @@ func judged(s *measure.Step) []measure.Window {
 	return s.Windows
 }
 
-// total adds windows up. The last window holds the drain and is longer than its offered load, so lengths are not added here.
+// total adds windows up. The last window holds the drain and is longer than its offered load, so
+// lengths are not added here.
 func total(ws []measure.Window) measure.Totals {
 	var t measure.Totals
 	var response, service, lag measure.Histogram
@@ -149,7 +155,8 @@ func makeStep(s *measure.Step, j record.Judgement, cores int) Step {
 		out.Errors = float64(t.Ended.Failed()) / float64(n)
 	}
 	if seconds > 0 {
-		// The last window holds the drain: what ended in it is none of what was done in these seconds.
+		// The last window holds the drain: what ended in it is none of what was done in these
+		// seconds.
 		ok := t.Ended[measure.OK] - min(s.Totals.Drained, t.Ended[measure.OK])
 		out.Throughput = float64(ok+t.Ended[measure.BadStatus]+t.Ended[measure.BadAnswer]) / seconds
 		if out.Goodput.Estimate <= 0 {

@@ -38,7 +38,8 @@ func TestTheSameRunGivesTheSameData(t *testing.T) {
 	}
 }
 
-// windows makes a step of windows that are given as response times in milliseconds and a number of requests that timed out.
+// windows makes a step of windows that are given as response times in milliseconds and a number of
+// requests that timed out.
 func windows(settle int, all ...struct {
 	ms     []int64
 	failed uint64
@@ -141,7 +142,8 @@ func TestSaturationComesFromTheCounters(t *testing.T) {
 	}
 }
 
-// A run directory may come from anywhere: whatever its texts and lists hold, the page stays one that a browser opens.
+// A run directory may come from anywhere: whatever its texts and lists hold, the page stays one
+// that a browser opens.
 func TestDataIsSmallWhateverTheTextsOfARun(t *testing.T) {
 	run := plain().survey()
 	long := strings.Repeat("é", 1<<20)

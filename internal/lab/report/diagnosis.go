@@ -62,7 +62,8 @@ func boundedDiagnosis(d *diagnose.Diagnosis) *diagnose.Diagnosis {
 	return &short
 }
 
-// diagnosisView writes a bounded diagnosis in words. line is the measured one, 0 when there is none.
+// diagnosisView writes a bounded diagnosis in words. line is the measured one, 0 when there is
+// none.
 func diagnosisView(d *diagnose.Diagnosis, line float64) *DiagnosisView {
 	v := &DiagnosisView{Kernel: d.Kernel, HeldBack: d.HeldBack, NotJudged: d.NotJudged, FirstWhy: sentence(d.First.Why)}
 	if what := d.First.What; what != "" && what != "unknown" {

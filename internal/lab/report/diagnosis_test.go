@@ -213,7 +213,8 @@ func TestAFlameGraphOfNothingIsLeftOut(t *testing.T) {
 	}
 }
 
-// The colours of a difference differ in lightness too, all one way from less to more, for those who see no red or no blue.
+// The colours of a difference differ in lightness too, all one way from less to more, for those who
+// see no red or no blue.
 func TestFlameGraphsCanBeReadInEveryTheme(t *testing.T) {
 	named := regexp.MustCompile(`--([a-z0-9-]+): #([0-9a-f]{6});`)
 	for i, block := range regexp.MustCompile(`(?s)\{[^{}]*--paper: #[^{}]*\}`).FindAllString(web.Report().Theme, -1) {

@@ -8,7 +8,8 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// Estimates puts everything that says where the line lies on one scale: what was measured, what was predicted, and the bounds of the resources.
+// Estimates puts everything that says where the line lies on one scale: what was measured, what was
+// predicted, and the bounds of the resources.
 type Estimates struct {
 	Rows     []EstimateRow
 	From, To string // the ends of the scale
@@ -72,7 +73,8 @@ func estimates(d *Data) *Estimates {
 	return e
 }
 
-// scale is a range of rates that estimates are drawn on. It need not begin at 0: they are points and intervals, not lengths.
+// scale is a range of rates that estimates are drawn on. It need not begin at 0: they are points
+// and intervals, not lengths.
 type scale struct{ from, to float64 }
 
 func scaleOf(r *record.Result) scale {

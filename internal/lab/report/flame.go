@@ -17,7 +17,8 @@ const (
 	flameParts = 1_000_000
 )
 
-// Flames is the data of the page's flame graphs, made small: names are written once, and a tree is a list of whole numbers.
+// Flames is the data of the page's flame graphs, made small: names are written once, and a tree is
+// a list of whole numbers.
 type Flames struct {
 	Names []string
 	// Origins has one digit for each name: whose code it is, by profile.Origin.
@@ -25,8 +26,9 @@ type Flames struct {
 	Graphs  []Graph
 }
 
-// Graph is one flame graph. Its nodes are in the order in which one reads a tree aloud, a parent before its children; each is its name's index, how many
-// children it has, its weight, and for a difference its weight before. Weights are in Parts of the larger root.
+// Graph is one flame graph. Its nodes are in the order in which one reads a tree aloud, a parent
+// before its children; each is its name's index, how many children it has, its weight, and for a
+// difference its weight before. Weights are in Parts of the larger root.
 type Graph struct {
 	Title, Unit string
 	Difference  bool    `json:",omitempty"`
@@ -65,7 +67,8 @@ func shown(of []diagnose.Flame) []diagnose.Flame {
 
 func whole(root *profile.Node) float64 { return max(root.Weight, root.Before) }
 
-// readable is a unit in which a flame's weights are not tiny fractions, and what to multiply them by for it: a request takes few seconds.
+// readable is a unit in which a flame's weights are not tiny fractions, and what to multiply them
+// by for it: a request takes few seconds.
 func readable(f *diagnose.Flame) (factor float64, unit string) {
 	unit = clip(f.Unit, 100)
 	before, after, ok := strings.Cut(unit, "seconds")
@@ -161,7 +164,8 @@ func flameRows(f *diagnose.Flame, factor float64) (rows []FlameRow) {
 	return rows
 }
 
-// gather adds a tree up by function. A function that calls itself has with it only what the outermost call has: above says which are being called.
+// gather adds a tree up by function. A function that calls itself has with it only what the
+// outermost call has: above says which are being called.
 func gather(n *profile.Node, sums map[string]*weights, above map[string]bool) {
 	own, ownBefore := n.Weight, n.Before
 	for _, c := range n.Children {

@@ -10,8 +10,8 @@ import (
 	"plimsoll/web"
 )
 
-// using opens a page in a frame, does what steps says to its document d, and gives what each step said. Steps are JavaScript: a call of say for
-// each thing to look at.
+// using opens a page in a frame, does what steps says to its document d, and gives what each step
+// said. Steps are JavaScript: a call of say for each thing to look at.
 func using(t *testing.T, name string, page []byte, steps string) map[string]string {
 	t.Helper()
 	outer := `<!doctype html><style>body{margin:0}iframe{border:0;width:1100px;height:4000px}</style><iframe srcdoc="` + escape.EscapeString(string(page)) +

@@ -9,7 +9,8 @@ import (
 	"plimsoll/internal/lab/model"
 )
 
-// number writes a number for a person: thousands set apart, and three significant digits where it is below 100.
+// number writes a number for a person: thousands set apart, and three significant digits where it
+// is below 100.
 func number(v float64) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -109,7 +110,8 @@ func confidence(i model.Interval) string {
 	return percent(i.Confidence)
 }
 
-// inUnit writes an interval of a demand: seconds in a unit that suits, anything else with its unit's name.
+// inUnit writes an interval of a demand: seconds in a unit that suits, anything else with its
+// unit's name.
 func inUnit(i model.Interval, unit string) string {
 	if unit == "s" {
 		return duration(i.Estimate*1e9) + " (" + duration(i.Low*1e9) + "–" + duration(i.High*1e9) + ")"

@@ -13,8 +13,9 @@ const (
 	timelineSpots = 1000
 )
 
-// curve reduces a histogram to points of a percentile plot that are spread evenly over its logarithmic axis. all counts the requests that failed
-// too: they are slower than every point, so that the curve ends where they begin.
+// curve reduces a histogram to points of a percentile plot that are spread evenly over its
+// logarithmic axis. all counts the requests that failed too: they are slower than every point, so
+// that the curve ends where they begin.
 func curve(h *measure.Sparse, all uint64) []Point {
 	good := h.Count()
 	if good == 0 || all == 0 {
@@ -52,7 +53,8 @@ func round(v float64) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// Timeline is the whole run, step after step, in columns of equal length. Waits between steps are left out, so its seconds are those of load.
+// Timeline is the whole run, step after step, in columns of equal length. Waits between steps are
+// left out, so its seconds are those of load.
 type Timeline struct {
 	At      []float64 // seconds, the middle of the spot
 	Offered []float64
@@ -68,8 +70,9 @@ type Span struct {
 	From, To float64
 }
 
-// makeTimeline joins windows until there are few enough of them. Their histograms are added up before a percentile is taken: percentiles are never
-// averaged. A spot never crosses the boundary of a step.
+// makeTimeline joins windows until there are few enough of them. Their histograms are added up
+// before a percentile is taken: percentiles are never averaged. A spot never crosses the boundary
+// of a step.
 func makeTimeline(steps []measure.Step) Timeline {
 	windows := 0
 	for i := range steps {
@@ -92,7 +95,8 @@ func makeTimeline(steps []measure.Step) Timeline {
 	return t
 }
 
-// add adds a spot. The last window of a step goes on until the last request has ended, though nothing was offered after the step's length.
+// add adds a spot. The last window of a step goes on until the last request has ended, though
+// nothing was offered after the step's length.
 func (t *Timeline) add(base, offered int64, ws []measure.Window) {
 	sum := total(ws)
 	from, to := ws[0].Start, ws[len(ws)-1].End()

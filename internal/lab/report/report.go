@@ -1,6 +1,8 @@
-// Package report turns a run into one HTML file that needs nothing else: no server, no other file, no network. Its text and tables are made here and can be read
-// without the front end, which adds the charts; package web holds that. A report is a pure function of a run as it was read: this room must not
-// measure, judge, or know a clock, and it trusts no text of a run, which may be a hostile target's.
+// Package report turns a run into one HTML file that needs nothing else: no server, no other file,
+// no network. Its text and tables are made here and can be read without the front end, which adds
+// the charts; package web holds that. A report is a pure function of a run as it was read: this
+// room must not measure, judge, or know a clock, and it trusts no text of a run, which may be a
+// hostile target's.
 package report
 
 import (
@@ -49,8 +51,9 @@ type page struct {
 	View   any
 }
 
-// Write writes the report of a run as one HTML file, with a diagnosis where there is one; nil leaves it and the flame graphs out. It fails when the
-// run or the diagnosis holds what JSON cannot, or when w does.
+// Write writes the report of a run as one HTML file, with a diagnosis where there is one; nil
+// leaves it and the flame graphs out. It fails when the run or the diagnosis holds what JSON
+// cannot, or when w does.
 func Write(w io.Writer, run *record.Run, diagnosis *diagnose.Diagnosis) error {
 	return writeRun(w, run, diagnosis, web.Report())
 }
@@ -74,8 +77,9 @@ func write(w io.Writer, name string, v, data any, front web.Assets) error {
 		return fmt.Errorf("the report's data cannot be written as JSON: %w", err)
 	}
 	p := page{Charts: front.Script != "", View: v}
-	// Everything inlined is named by its hash, so that no other script or style runs, whatever a run's texts hold. json.Marshal escapes <, >, &,
-	// U+2028 and U+2029, so that the data cannot end its element.
+	// Everything inlined is named by its hash, so that no other script or style runs, whatever a
+	// run's texts hold. json.Marshal escapes <, >, &, U+2028 and U+2029, so that the data cannot
+	// end its element.
 	style := front.Theme + front.Style
 	p.Style, p.Script, p.JSON = template.CSS(style), template.JS(front.Script), template.JS(text)
 	p.Policy = "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src " + hashOf(style) + "; script-src " + scripts(front.Script)

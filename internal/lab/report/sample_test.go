@@ -57,7 +57,8 @@ func (s shop) survey() *record.Run {
 	return run
 }
 
-// made are the steps that were simulated once: it takes long under the race detector, and most tests begin with the same run.
+// made are the steps that were simulated once: it takes long under the race detector, and most
+// tests begin with the same run.
 var made sync.Map
 
 // copyOfStep is a step that its test may change.
@@ -190,7 +191,8 @@ func spread(v []float64) float64 {
 	return math.Sqrt(squares / float64(len(v)))
 }
 
-// conclude adds what a survey finds and predicts, around the capacity that the simulated service really has.
+// conclude adds what a survey finds and predicts, around the capacity that the simulated service
+// really has.
 func (s shop) conclude(r *record.Result) {
 	capacity := float64(s.workers) / s.service.Seconds()
 	around := func(v, half float64) model.Interval {

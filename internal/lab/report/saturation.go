@@ -53,14 +53,16 @@ func ends(s *measure.Step) (first, last *measure.Sample) {
 	return first, last
 }
 
-// grown is by how much a counter grew; ok is false when it is missing, or fell, as when the target was restarted.
+// grown is by how much a counter grew; ok is false when it is missing, or fell, as when the target
+// was restarted.
 func grown(first, last *measure.Sample, name string) (by float64, ok bool) {
 	a, hadA := first.Values[name]
 	b, hadB := last.Values[name]
 	return b - a, hadA && hadB && b >= a
 }
 
-// endedBetween is how many requests ended between two moments of a step; a window that lies across one counts by its share.
+// endedBetween is how many requests ended between two moments of a step; a window that lies across
+// one counts by its share.
 func endedBetween(s *measure.Step, from, to int64) (n float64) {
 	for i := range s.Windows {
 		w := &s.Windows[i]

@@ -7,7 +7,8 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// Headline is the first thing on the page. Its sentence is made of parts, of which Big is set large and Range is kept on one line.
+// Headline is the first thing on the page. Its sentence is made of parts, of which Big is set large
+// and Range is kept on one line.
 type Headline struct {
 	Tone                      string // "pass", "fail", "undecided": which colour and shape it has
 	Chip                      string
@@ -90,7 +91,8 @@ func loadVerdict(d *Data) Headline {
 	return v
 }
 
-// known says what a survey knows without a line: the highest rate that passed and the lowest above it that failed.
+// known says what a survey knows without a line: the highest rate that passed and the lowest above
+// it that failed.
 func known(d *Data) string {
 	pass, fail := 0.0, math.Inf(1)
 	for _, s := range d.Steps {
@@ -126,7 +128,8 @@ func sentence(s string) string {
 	return s
 }
 
-// Strip is the row of marks under the verdict: every step at its rate, and the line as a band. Positions are percentages of its width.
+// Strip is the row of marks under the verdict: every step at its rate, and the line as a band.
+// Positions are percentages of its width.
 type Strip struct {
 	Marks    []StripMark
 	Band     *Band

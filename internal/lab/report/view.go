@@ -12,7 +12,8 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// view is what the page's template is filled with: texts that are ready to be read, and rows of tables.
+// view is what the page's template is filled with: texts that are ready to be read, and rows of
+// tables.
 type view struct {
 	Title, Heading, Subject, When string
 	Verdict                       Headline
@@ -282,7 +283,8 @@ func stepRow(s *Step) StepRow {
 	return row
 }
 
-// kinds adds up what became of each kind of request of the mix, over the steps that were not INVALID.
+// kinds adds up what became of each kind of request of the mix, over the steps that were not
+// INVALID.
 func kinds(run *record.Run) (rows []KindRow) {
 	var names []string
 	sums := map[string]*measure.Totals{}

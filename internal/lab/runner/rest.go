@@ -10,30 +10,37 @@ import (
 	"plimsoll/internal/lab/pace"
 )
 
-// How a target at rest is recognised. It was at rest before the first step, so what it was like then is the measure.
+// How a target at rest is recognised. It was at rest before the first step, so what it was like
+// then is the measure.
 const (
 	// patience bounds a Settle.
 	patience = 30 * time.Second
 	// lookEvery is the time between two looks at the target.
 	lookEvery = 100 * time.Millisecond
-	// refusals is how many looks in a row a target may refuse connections before it counts as gone: three seconds, as a service that is
-	// started again by its supervisor is soon back, and one that is not never will be.
+	// refusals is how many looks in a row a target may refuse connections before it counts as gone:
+	// three seconds, as a service that is started again by its supervisor is soon back, and one
+	// that is not never will be.
 	refusals = 30
-	// steady is how many looks in a row the descriptors may stay above what they were and still count as settled: three seconds. Services keep
-	// pools of connections to what they need themselves, and close them when they have been idle for a minute or more, or never.
+	// steady is how many looks in a row the descriptors may stay above what they were and still
+	// count as settled: three seconds. Services keep pools of connections to what they need
+	// themselves, and close them when they have been idle for a minute or more, or never.
 	steady = 30
-	// slackShare and slack are by how much counts may be above what they were: other programs use the target and the machine too.
+	// slackShare and slack are by how much counts may be above what they were: other programs use
+	// the target and the machine too.
 	slackShare = 0.1
 	slack      = 4
-	// baseRequests are sent before the first step, and lightRequests in each look afterwards, lightApart from each other. A service whose times
-	// scatter needs more than three to know what is usual.
+	// baseRequests are sent before the first step, and lightRequests in each look afterwards,
+	// lightApart from each other. A service whose times scatter needs more than three to know what
+	// is usual.
 	baseRequests  = 12
 	lightRequests = 3
 	lightApart    = 50 * time.Millisecond
-	// lightBound is for how much longer than the requests' timeout they may go on: a session of a script may think for minutes.
+	// lightBound is for how much longer than the requests' timeout they may go on: a session of a
+	// script may think for minutes.
 	lightBound = 2 * time.Second
-	// slower is by how much the usual time of a light request may exceed what was the slow one of twelve before, and atLeast the difference that is
-	// always allowed: a processor that has gone to sleep in between takes its time too.
+	// slower is by how much the usual time of a light request may exceed what was the slow one of
+	// twelve before, and atLeast the difference that is always allowed: a processor that has gone
+	// to sleep in between takes its time too.
 	slower  = 2
 	atLeast = 5 * time.Millisecond
 )
@@ -44,7 +51,8 @@ type rest struct {
 	// descriptors of the target; known says whether the probes could tell.
 	descriptors float64
 	known       bool
-	// slow is the response time in nanoseconds that nine in ten of the light requests kept; ok says that all of them were answered well.
+	// slow is the response time in nanoseconds that nine in ten of the light requests kept; ok says
+	// that all of them were answered well.
 	slow int64
 	ok   bool
 }
@@ -71,7 +79,8 @@ func (r *Runner) descriptors() (n float64, known bool) {
 	return n, known
 }
 
-// light sends requests of the script one after the other over a connection or two that are made for them.
+// light sends requests of the script one after the other over a connection or two that are made for
+// them.
 func (r *Runner) light(ctx context.Context, requests int) (*measure.Totals, error) {
 	o := r.loadOptions(measure.StepPlan{Connections: 2})
 	o.Loops, o.Duration = 1, 0
@@ -82,9 +91,11 @@ func (r *Runner) light(ctx context.Context, requests int) (*measure.Totals, erro
 	return r.run(ctx, o)
 }
 
-// Settle waits until what the last step left behind is gone: connections to the target, its descriptors, and what it still works on, which a few light
-// requests tell by being answered as fast as before the first step. It says how long that took, in any case. The error says what did not come back within
-// 30 s, or that the target is gone; before the first step there is nothing to wait for.
+// Settle waits until what the last step left behind is gone: connections to the target, its
+// descriptors, and what it still works on, which a few light requests tell by being answered as
+// fast as before the first step. It says how long that took, in any case. The error says what did
+// not come back within 30 s, or that the target is gone; before the first step there is nothing to
+// wait for.
 func (r *Runner) Settle(ctx context.Context) (took time.Duration, err error) {
 	if r.rest == nil {
 		return 0, nil

@@ -1,5 +1,6 @@
-// Package runner does the steps of an experiment for real: it runs the generator against the target, has the probes sampled meanwhile, and waits
-// between steps until the target is at rest again. It must not know what the steps are for: whoever plans them sees a Bench.
+// Package runner does the steps of an experiment for real: it runs the generator against the
+// target, has the probes sampled meanwhile, and waits between steps until the target is at rest
+// again. It must not know what the steps are for: whoever plans them sees a Bench.
 package runner
 
 import (
@@ -13,14 +14,17 @@ import (
 	"plimsoll/internal/lab/probe"
 )
 
-// Options are what steps have in common. The zero value of each field but Target and Script is the default it names.
+// Options are what steps have in common. The zero value of each field but Target and Script is the
+// default it names.
 type Options struct {
 	Target load.Target
 	Script load.Script
-	// Sampler is sampled about four times a second during a step, and between steps; nil samples nothing.
+	// Sampler is sampled about four times a second during a step, and between steps; nil samples
+	// nothing.
 	Sampler *probe.Sampler
-	// Profile takes profiles of the target during a step; nil takes none. It is called when the step begins, on a goroutine of its own, and
-	// has to return before the step's length is over, or soon after ctx has ended, as the step waits for it.
+	// Profile takes profiles of the target during a step; nil takes none. It is called when the
+	// step begins, on a goroutine of its own, and has to return before the step's length is over,
+	// or soon after ctx has ended, as the step waits for it.
 	Profile func(ctx context.Context, p measure.StepPlan) map[string][]byte
 	// Loops, Timeout, Backlog, PerConnection, Lifetime, Lateness and Spare are the generator's.
 	Loops         int
@@ -32,14 +36,16 @@ type Options struct {
 	Lifetime      time.Duration
 	// Window is the length of a step's windows and the time between two samples; 250 ms.
 	Window time.Duration
-	// Seed makes arrivals and requests repeatable; each step has its own, made of this one and its number.
+	// Seed makes arrivals and requests repeatable; each step has its own, made of this one and its
+	// number.
 	Seed uint64
 }
 
 // Runner does steps. Its methods are called one at a time, from any goroutine.
 type Runner struct {
 	options Options
-	// run, connections and sample are the generator, the count of connections to the target, and the probes.
+	// run, connections and sample are the generator, the count of connections to the target, and
+	// the probes.
 	run         func(ctx context.Context, o load.Options) (*measure.Totals, error)
 	connections func() (int, error)
 	sample      func(at int64) measure.Sample
@@ -66,9 +72,11 @@ func New(o Options) *Runner {
 	return r
 }
 
-// Step offers the load of a plan and measures; a rate of 0 is a closed loop. stop, which may be nil, is shown each window when it is over, on another
-// goroutine, one at a time; when it returns a reason the step ends early, and what was measured is returned with the reason. When ctx ends, the step is
-// returned with what it has. An error means that nothing could be measured, such as a target that refuses connections.
+// Step offers the load of a plan and measures; a rate of 0 is a closed loop. stop, which may be
+// nil, is shown each window when it is over, on another goroutine, one at a time; when it returns a
+// reason the step ends early, and what was measured is returned with the reason. When ctx ends, the
+// step is returned with what it has. An error means that nothing could be measured, such as a
+// target that refuses connections.
 //
 // Before the first step the target is looked at for a second, to know what it is like at rest.
 func (r *Runner) Step(ctx context.Context, p measure.StepPlan, stop func(w *measure.Window) (reason string)) (*measure.Step, string, error) {
@@ -133,7 +141,8 @@ func (r *Runner) loadOptions(p measure.StepPlan) load.Options {
 		o.Duration = time.Duration(p.Length)
 		return o
 	}
-	// The schedule ends the run. A duration would cut off arrivals that were due in time and had to wait.
+	// The schedule ends the run. A duration would cut off arrivals that were due in time and had to
+	// wait.
 	profile := pace.Hold(p.Rate/r.options.Script.Requests(), p.Length)
 	arrivals := pace.Arrivals(p.Arrivals)
 	if arrivals == "" {

@@ -7,12 +7,13 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// sampling samples the probes during one step, on a goroutine of its own: reading /proc takes too long for a loop, and the windows' goroutine
-// has the loops' parts to add up.
+// sampling samples the probes during one step, on a goroutine of its own: reading /proc takes too
+// long for a loop, and the windows' goroutine has the loops' parts to add up.
 //
-// The generator's clock starts when its connections are open, which only the generator knows. So the first window's end tells when that was: it is
-// given to Observe within a millisecond or so. From then on samples are taken at the windows' ends, whether or not there are windows: the last one is as
-// long as the drain.
+// The generator's clock starts when its connections are open, which only the generator knows. So
+// the first window's end tells when that was: it is given to Observe within a millisecond or so.
+// From then on samples are taken at the windows' ends, whether or not there are windows: the last
+// one is as long as the drain.
 type sampling struct {
 	sample  func(at int64) measure.Sample
 	every   time.Duration
@@ -60,7 +61,8 @@ func (s *sampling) take() {
 	s.taken = append(s.taken, s.sample(time.Since(s.start).Nanoseconds()))
 }
 
-// end takes a last sample and gives them all, in order. It is called once, when no more windows come.
+// end takes a last sample and gives them all, in order. It is called once, when no more windows
+// come.
 func (s *sampling) end() []measure.Sample {
 	close(s.stop)
 	s.running.Wait()

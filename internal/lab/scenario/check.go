@@ -56,7 +56,8 @@ func (c *check) status(status int) bool {
 	return status >= 0 && status < 1000 && c.statuses[status/64]&(1<<(status%64)) != 0
 }
 
-// judge checks an answer, whose status is good, with the rest of the check. why is empty when it passes.
+// judge checks an answer, whose status is good, with the rest of the check. why is empty when it
+// passes.
 func (c *check) judge(a *load.Answer, s *scan) (why string) {
 	for i := range c.fields {
 		if !c.fields[i].passes(a.Fields) {
@@ -102,7 +103,8 @@ func (j *jsonCheck) passes(body []byte, s *scan) bool {
 		if bytes.Equal(raw, j.want) {
 			return true
 		}
-		// A short copy stays on the stack. A longer number than this is not a float64 anyway that a person would write.
+		// A short copy stays on the stack. A longer number than this is not a float64 anyway that a
+		// person would write.
 		if len(raw) > 32 {
 			return false
 		}
@@ -281,7 +283,8 @@ func (t *take) from(a *load.Answer, s *scan, dst []byte) (v []byte, why string) 
 	return dst, ""
 }
 
-// part is what lies between after and before in the body or in a field; of several fields the first that has it.
+// part is what lies between after and before in the body or in a field; of several fields the first
+// that has it.
 func (t *take) part(a *load.Answer) (part []byte, ok bool) {
 	if t.field == nil {
 		return between(a.Body, t.after, t.before)
@@ -296,7 +299,8 @@ func (t *take) part(a *load.Answer) (part []byte, ok bool) {
 	return nil, false
 }
 
-// between is the part of b from behind after until before, either of which may be empty; without a before in it, until its end.
+// between is the part of b from behind after until before, either of which may be empty; without a
+// before in it, until its end.
 func between(b, after, before []byte) (part []byte, ok bool) {
 	at := bytes.Index(b, after)
 	if at < 0 {

@@ -17,7 +17,8 @@ import (
 	"plimsoll/internal/config/strict"
 )
 
-// source gives values: the rows of a file, or whole numbers. It is immutable; how far each loop has come is its player's.
+// source gives values: the rows of a file, or whole numbers. It is immutable; how far each loop has
+// come is its player's.
 type source struct {
 	name string
 	at   strict.Value
@@ -25,14 +26,16 @@ type source struct {
 	columns []string
 	cells   []byte   // of all rows, one after the other
 	ends    []uint32 // where each cell ends
-	// count is how many rows or numbers there are, from is the first number and step the distance of two.
+	// count is how many rows or numbers there are, from is the first number and step the distance
+	// of two.
 	count      uint64
 	from, step int64
 	shuffled   bool // rows are drawn and not taken in order
 	used       bool
 }
 
-// draw is the row or number of the n-th session of a loop that uses the source. Loops take turns: no two have the same before all were had.
+// draw is the row or number of the n-th session of a loop that uses the source. Loops take turns:
+// no two have the same before all were had.
 func (s *source) draw(n uint64, loop, loops int, rng *rand.Rand) uint64 {
 	if s.shuffled {
 		return rng.Uint64N(s.count)
@@ -55,7 +58,8 @@ func (s *source) appendNumber(dst []byte, index uint64) []byte {
 	return strconv.AppendInt(dst, s.from+int64(index)*s.step, 10)
 }
 
-// unfit is the number, from 1, of the first row whose cell cannot go where the form says; 0 when all can.
+// unfit is the number, from 1, of the first row whose cell cannot go where the form says; 0 when
+// all can.
 func (s *source) unfit(column int, f form) uint64 {
 	if s.columns == nil || f != inHeader && f != inURL {
 		return 0
@@ -81,7 +85,8 @@ func (c *compiler) data(v strict.Value) {
 			continue
 		}
 		s := &source{name: p.Name, at: p.Key}
-		// A source that is wrong is known by its name all the same, so that its uses are not errors too.
+		// A source that is wrong is known by its name all the same, so that its uses are not errors
+		// too.
 		c.sources[p.Name] = len(c.script.sources)
 		c.script.sources = append(c.script.sources, s)
 		s.read(p.Value)
@@ -226,7 +231,8 @@ func (s *source) readCSV(src []byte) error {
 	}
 }
 
-// readJSONL reads lines that are JSON objects. The first one's keys are the columns; each line must have them.
+// readJSONL reads lines that are JSON objects. The first one's keys are the columns; each line must
+// have them.
 func (s *source) readJSONL(src []byte) error {
 	line := 0
 	for text := range bytes.Lines(src) {

@@ -275,7 +275,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// playShop plays a scenario against the demo's shop until every request was made, and checks that each answer is good.
+// playShop plays a scenario against the demo's shop until every request was made, and checks that
+// each answer is good.
 func playShop(t *testing.T, s *scenario.Scenario) {
 	t.Helper()
 	script := s.Script()

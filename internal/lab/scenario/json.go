@@ -34,7 +34,8 @@ type jsonKey struct {
 	index int // -1 when it is none
 }
 
-// parseJSONPath reads "data.items.0.id"; a backslash takes the meaning from a dot or another backslash.
+// parseJSONPath reads "data.items.0.id"; a backslash takes the meaning from a dot or another
+// backslash.
 func parseJSONPath(path string) (jsonPath, error) {
 	var p jsonPath
 	var name []byte
@@ -59,8 +60,9 @@ func parseJSONPath(path string) (jsonPath, error) {
 	return p, nil
 }
 
-// scan finds values in JSON without building anything: it reads the whole document, so that one that breaks off or is not JSON is known
-// for that, and of equal keys it takes the last, as encoding/json does. It allocates nothing once scratch has grown. One owner.
+// scan finds values in JSON without building anything: it reads the whole document, so that one
+// that breaks off or is not JSON is known for that, and of equal keys it takes the last, as
+// encoding/json does. It allocates nothing once scratch has grown. One owner.
 type scan struct {
 	data    []byte
 	at      int
@@ -69,7 +71,8 @@ type scan struct {
 	scratch []byte
 }
 
-// find is the value that a path leads to, absent when there is none. valid is false when data is not JSON, or too deep. raw is a part of data.
+// find is the value that a path leads to, absent when there is none. valid is false when data is
+// not JSON, or too deep. raw is a part of data.
 func (s *scan) find(data []byte, path jsonPath) (k jsonKind, raw []byte, valid bool) {
 	s.data, s.at, s.kind, s.raw = data, 0, jsonAbsent, nil
 	valid = s.value(path, true, 0)
@@ -80,7 +83,8 @@ func (s *scan) find(data []byte, path jsonPath) (k jsonKind, raw []byte, valid b
 	return s.kind, s.raw, true
 }
 
-// value reads a value. path leads from it to what is sought; when it is not sought under it, only its end is.
+// value reads a value. path leads from it to what is sought; when it is not sought under it, only
+// its end is.
 func (s *scan) value(path jsonPath, sought bool, depth int) (valid bool) {
 	s.space()
 	if s.at == len(s.data) || depth > maxDepth {
@@ -284,8 +288,8 @@ func hex4(b []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// unescape appends what the inside of a valid JSON string means. Half of a surrogate pair becomes U+FFFD; bytes that are not UTF-8 stay
-// as they are.
+// unescape appends what the inside of a valid JSON string means. Half of a surrogate pair becomes
+// U+FFFD; bytes that are not UTF-8 stay as they are.
 func unescape(dst, raw []byte) []byte {
 	for {
 		at := bytes.IndexByte(raw, '\\')

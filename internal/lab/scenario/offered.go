@@ -63,7 +63,8 @@ func offered(v strict.Value) (*pace.Profile, pace.Arrivals) {
 	return &p, arrivals
 }
 
-// bursts reads the bursts of the load section: each as on the command line, or with its parts named.
+// bursts reads the bursts of the load section: each as on the command line, or with its parts
+// named.
 func bursts(v strict.Value) (all []pace.Burst) {
 	items, _ := v.List()
 	for _, item := range items {

@@ -1,6 +1,7 @@
-// Package scenario reads a scenario, a YAML file that says which requests to send in which mix, with which values, and what answers
-// are good, and compiles it to prepared bytes for the generator. docs/scenario.md explains the file. The package must not know
-// sockets, clocks or loops: it makes requests and judges answers, and when they are sent is not its business.
+// Package scenario reads a scenario, a YAML file that says which requests to send in which mix,
+// with which values, and what answers are good, and compiles it to prepared bytes for the
+// generator. docs/scenario.md explains the file. The package must not know sockets, clocks or
+// loops: it makes requests and judges answers, and when they are sent is not its business.
 package scenario
 
 import (
@@ -28,8 +29,9 @@ const (
 
 // Scenario is a scenario that has been read and found right. It is immutable.
 type Scenario struct {
-	// Profile is what the file's load section offers, in requests a second, as every rate of the lab: for a schedule of arrivals it is
-	// scaled by 1 ÷ Script().Requests(). It is nil when the file has no load section.
+	// Profile is what the file's load section offers, in requests a second, as every rate of the
+	// lab: for a schedule of arrivals it is scaled by 1 ÷ Script().Requests(). It is nil when the
+	// file has no load section.
 	Profile *pace.Profile
 	// Arrivals is how the load section spreads them; empty when it does not say.
 	Arrivals pace.Arrivals
@@ -37,8 +39,9 @@ type Scenario struct {
 	script *script
 }
 
-// Load reads a scenario and the files it names, whose paths start from its folder. The requests go to target: its authority is their
-// Host, and its path comes before theirs. The error is a config.Errors with everything that is wrong, one line each. Load may block.
+// Load reads a scenario and the files it names, whose paths start from its folder. The requests go
+// to target: its authority is their Host, and its path comes before theirs. The error is a
+// config.Errors with everything that is wrong, one line each. Load may block.
 func Load(path string, target load.Target) (*Scenario, error) {
 	r := &strict.Reader{File: path, Dir: filepath.Dir(path), Lookup: os.LookupEnv, Left: maxData, Docs: "docs/scenario.md",
 		Least: "at least a mix is needed, as in: mix: [{name: home, request: {path: /}}]"}

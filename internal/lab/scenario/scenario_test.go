@@ -76,7 +76,8 @@ func parsed(t testing.TB, raw []byte) (*http.Request, string) {
 	return req, string(body)
 }
 
-// visit plays one session against a handler and returns its requests' names, its last verdict and its think times.
+// visit plays one session against a handler and returns its requests' names, its last verdict and
+// its think times.
 func visit(t testing.TB, s load.Script, p load.Player, h http.HandlerFunc) (names []string, last load.AnswerVerdict, thought []time.Duration) {
 	t.Helper()
 	session := p.Begin()

@@ -20,7 +20,8 @@ type script struct {
 	mean    float64 // requests of an arrival
 }
 
-// session is one entry of the mix as it was compiled: what every visit that it leads to has in common.
+// session is one entry of the mix as it was compiled: what every visit that it leads to has in
+// common.
 type session struct {
 	index  int
 	name   string
@@ -32,7 +33,8 @@ type session struct {
 	slots   []slot
 }
 
-// slot is a value of a visit: a column of a source's row, a number, or, when source is -1, what was taken from an answer.
+// slot is a value of a visit: a column of a source's row, a number, or, when source is -1, what was
+// taken from an answer.
 type slot struct {
 	source, column int
 }
@@ -67,12 +69,14 @@ func (s *script) weigh() {
 // Names are the requests: an entry's name, or "entry/step" where it is a sequence.
 func (s *script) Names() []string { return s.names }
 
-// Requests is how many requests an arrival leads to when all goes well; one that fails ends its sequence.
+// Requests is how many requests an arrival leads to when all goes well; one that fails ends its
+// sequence.
 func (s *script) Requests() float64 { return s.mean }
 
 // Player makes the requests of one loop. See load.Script.
 func (s *script) Player(loop, loops int, seed uint64) load.Player {
-	// The name keeps this stream of random numbers apart from those that others make of the same seed.
+	// The name keeps this stream of random numbers apart from those that others make of the same
+	// seed.
 	key := [32]byte{16: 's', 'c', 'e', 'n', 'e'}
 	binary.LittleEndian.PutUint64(key[:], seed)
 	binary.LittleEndian.PutUint64(key[8:], uint64(loop))
@@ -82,7 +86,8 @@ func (s *script) Player(loop, loops int, seed uint64) load.Player {
 	return p
 }
 
-// player is one loop's. Visits that are over are used again, so that nothing is allocated once there were as many as are ever under way at once.
+// player is one loop's. Visits that are over are used again, so that nothing is allocated once
+// there were as many as are ever under way at once.
 type player struct {
 	*script
 	loop, loops int

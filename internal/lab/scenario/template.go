@@ -12,7 +12,8 @@ type form uint8
 
 const (
 	asIs form = iota
-	// inPath percent-encodes all but letters, digits and "-._~", so that a value never adds a segment or a parameter.
+	// inPath percent-encodes all but letters, digits and "-._~", so that a value never adds a
+	// segment or a parameter.
 	inPath
 	// inURL leaves a value of the path as it is: it must have no byte that ends a request line.
 	inURL
@@ -24,7 +25,8 @@ const (
 	inJSON
 )
 
-// fits says whether a value may go where the form says; the others can be made to fit, these two cannot.
+// fits says whether a value may go where the form says; the others can be made to fit, these two
+// cannot.
 func (f form) fits(v []byte) bool {
 	for _, c := range v {
 		switch {
@@ -120,11 +122,13 @@ func (p pieces) fixed() (text []byte, ok bool) {
 	return nil, false
 }
 
-// names finds a value: the slot of the session that will hold it. It says what is wrong with a name that has none.
+// names finds a value: the slot of the session that will hold it. It says what is wrong with a name
+// that has none.
 type names func(name string, f form) (slot int, err error)
 
-// template compiles a text. "${name}" and "${source.column}" are values in the given form, "${raw:name}" the same as they are;
-// "${NAME}" and "${NAME:-text}" are the environment's, and "$${" is "${".
+// template compiles a text. "${name}" and "${source.column}" are values in the given form,
+// "${raw:name}" the same as they are; "${NAME}" and "${NAME:-text}" are the environment's, and
+// "$${" is "${".
 func template(text string, f form, find names, lookup func(string) (string, bool)) (p pieces, err error) {
 	for {
 		at := strings.Index(text, "${")
@@ -171,7 +175,8 @@ func template(text string, f form, find names, lookup func(string) (string, bool
 	}
 }
 
-// isEnvironmentName tells the environment's names, which are upper case, from those of values, which begin with a lower-case letter.
+// isEnvironmentName tells the environment's names, which are upper case, from those of values,
+// which begin with a lower-case letter.
 func isEnvironmentName(name string) bool {
 	return name != "" && (name[0] < '0' || name[0] > '9') && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
 }

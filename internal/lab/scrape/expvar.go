@@ -19,7 +19,8 @@ type memstats struct {
 	PauseNs                     []uint64
 }
 
-// expvar reads a page of package expvar: the numbers at its top under their own names, and what memstats says of the runtime.
+// expvar reads a page of package expvar: the numbers at its top under their own names, and what
+// memstats says of the runtime.
 func (s *site) expvar(text []byte) (reading, error) {
 	if err := s.tooMany(bytes.Count(text, []byte(":")), maxLabels, "names"); err != nil {
 		return nil, err
@@ -46,7 +47,8 @@ func (s *site) expvar(text []byte) (reading, error) {
 	return t.reading, err
 }
 
-// runtime puts in what memstats say. What they do not tell, such as the goroutines or the live heap, is left out.
+// runtime puts in what memstats say. What they do not tell, such as the goroutines or the live
+// heap, is left out.
 func (s *site) runtime(into reading, m *memstats) {
 	into["go.allocated_bytes"] = float64(m.TotalAlloc)
 	into["go.allocated_objects"] = float64(m.Mallocs)
@@ -66,7 +68,8 @@ type pastRing struct {
 	known       bool
 }
 
-// since are the pauses since the last reading, in seconds and ascending; the last 256 of them when there were more. None when that cannot be determined.
+// since are the pauses since the last reading, in seconds and ascending; the last 256 of them when
+// there were more. None when that cannot be determined.
 func (p *pastRing) since(m *memstats) []float64 {
 	last := *p
 	*p = pastRing{m.NumGC, m.TotalAlloc, true}

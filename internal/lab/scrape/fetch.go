@@ -47,8 +47,8 @@ func shown(text string) string {
 	return u.Redacted()
 }
 
-// stay follows redirects to the same host only: what a service says must not have the lab ask other machines of its network. The redirect is then the
-// answer.
+// stay follows redirects to the same host only: what a service says must not have the lab ask other
+// machines of its network. The redirect is then the answer.
 func stay(request *http.Request, via []*http.Request) error {
 	switch {
 	case !sameHost(request.URL, via[0].URL):
@@ -61,7 +61,8 @@ func stay(request *http.Request, via []*http.Request) error {
 
 func sameHost(a, b *url.URL) bool { return strings.EqualFold(a.Host, b.Host) }
 
-// fetch reads an answer of at most limit bytes. Its errors name the URL as it may be shown, and are the same words for the same cause.
+// fetch reads an answer of at most limit bytes. Its errors name the URL as it may be shown, and are
+// the same words for the same cause.
 func fetch(ctx context.Context, client *http.Client, url, shown string, limit int64) ([]byte, http.Header, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -101,7 +102,8 @@ func refusalOf(response *http.Response, shown string) *refusal {
 	return refused
 }
 
-// cause is what went wrong without what changes from one time to the next, such as the number of a local port.
+// cause is what went wrong without what changes from one time to the next, such as the number of a
+// local port.
 func cause(ctx context.Context, shown string, err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {

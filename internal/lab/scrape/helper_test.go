@@ -31,7 +31,8 @@ type clock struct{ now time.Time }
 
 func (c *clock) pass(d time.Duration) { c.now = c.now.Add(d) }
 
-// source makes a source of pages, and a clock for it. It waits for pages as long as a busy machine may take.
+// source makes a source of pages, and a clock for it. It waits for pages as long as a busy machine
+// may take.
 func source(urls ...string) (*scrape.Page, *clock) {
 	c := &clock{time.Unix(1000, 0)}
 	p := scrape.New(urls...)

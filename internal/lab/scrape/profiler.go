@@ -16,7 +16,8 @@ import (
 // Kind is a kind of profile, as its files are named.
 type Kind string
 
-// The kinds. CPU, Allocs, Mutex and Block are of the time that was asked for; Goroutine and Heap are of one moment, after three quarters of it.
+// The kinds. CPU, Allocs, Mutex and Block are of the time that was asked for; Goroutine and Heap
+// are of one moment, after three quarters of it.
 const (
 	CPU       Kind = "cpu"
 	Allocs    Kind = "allocs"
@@ -29,7 +30,8 @@ const (
 // Kinds are all kinds of profile.
 var Kinds = []Kind{CPU, Allocs, Heap, Goroutine, Mutex, Block}
 
-// lasting are the kinds that cover a period of time. The service makes the difference between its end and its beginning itself.
+// lasting are the kinds that cover a period of time. The service makes the difference between its
+// end and its beginning itself.
 var lasting = []Kind{CPU, Allocs, Mutex, Block}
 
 // path is a kind's place under /debug/pprof.
@@ -46,15 +48,17 @@ const (
 	making = 5 * time.Second
 )
 
-// Profiler takes profiles of a Go service by its net/http/pprof. It may be used by any goroutine, one at a time.
+// Profiler takes profiles of a Go service by its net/http/pprof. It may be used by any goroutine,
+// one at a time.
 type Profiler struct {
 	url, shown string
 	client     http.Client
 	making     time.Duration
 }
 
-// NewProfiler makes one for a service's base URL, such as http://127.0.0.1:6060, or that of its /debug/pprof. It leaves no connection behind after
-// a profile, as that would be counted as one of the service's, and follows redirects on the same host only.
+// NewProfiler makes one for a service's base URL, such as http://127.0.0.1:6060, or that of its
+// /debug/pprof. It leaves no connection behind after a profile, as that would be counted as one of
+// the service's, and follows redirects on the same host only.
 func NewProfiler(url string) *Profiler {
 	base := strings.TrimSuffix(strings.TrimRight(url, "/"), "/debug/pprof") + "/debug/pprof"
 	return &Profiler{url: base, shown: shown(base), making: making, client: http.Client{CheckRedirect: stay, Transport: &http.Transport{
@@ -62,13 +66,17 @@ func NewProfiler(url string) *Profiler {
 	}}}
 }
 
-// Take takes profiles of these kinds at the same time, for so long: in whole seconds and at least one. It returns those that are whole, as pprof reads
-// them, of 32 MB at most each, by the kind; and for the others the reasons, each once. A mutex or block profile that is empty is whole: a service has to turn
-// them on. It returns when all are there, or soon after ctx has ended, and leaves nothing running. What has come when ctx ends is not looked at any more, and so
-// not returned; the one that is being looked at takes some milliseconds, or a second or two when it was made to take long.
+// Take takes profiles of these kinds at the same time, for so long: in whole seconds and at least
+// one. It returns those that are whole, as pprof reads them, of 32 MB at most each, by the kind;
+// and for the others the reasons, each once. A mutex or block profile that is empty is whole: a
+// service has to turn them on. It returns when all are there, or soon after ctx has ended, and
+// leaves nothing running. What has come when ctx ends is not looked at any more, and so not
+// returned; the one that is being looked at takes some milliseconds, or a second or two when it was
+// made to take long.
 //
-// It costs the service what profiling does: some percent of a processor for the processor's profile, and for the others the work of writing them, twice for
-// those that are differences. A goroutine profile stops the service for as long as it takes to count its goroutines.
+// It costs the service what profiling does: some percent of a processor for the processor's
+// profile, and for the others the work of writing them, twice for those that are differences. A
+// goroutine profile stops the service for as long as it takes to count its goroutines.
 func (p *Profiler) Take(ctx context.Context, kinds []Kind, length time.Duration) (map[string][]byte, []error) {
 	soon, cancel := context.WithTimeout(ctx, length+p.making)
 	defer cancel()
@@ -82,7 +90,8 @@ func (p *Profiler) Take(ctx context.Context, kinds []Kind, length time.Duration)
 	whole := make(map[string][]byte)
 	why := make(map[string][]string)
 	for i, kind := range kinds {
-		// They are looked at when all are there: it takes some of the processor that the service may be using.
+		// They are looked at when all are there: it takes some of the processor that the service
+		// may be using.
 		if errs[i] == nil {
 			errs[i] = p.check(ctx, taken[i])
 		}

@@ -24,7 +24,8 @@ import (
 	"plimsoll/internal/lab/scrape"
 )
 
-// nothingStays checks, when everything else of the test has been put away, that no goroutine is left of it.
+// nothingStays checks, when everything else of the test has been put away, that no goroutine is
+// left of it.
 func nothingStays(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })

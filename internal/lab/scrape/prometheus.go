@@ -38,7 +38,8 @@ func (s *site) prometheus(text string) (reading, error) {
 	return t.reading, t.error(s.shown)
 }
 
-// costly refuses a page that would take too long to parse, or too much memory: of a line of four bytes the parser makes two hundred.
+// costly refuses a page that would take too long to parse, or too much memory: of a line of four
+// bytes the parser makes two hundred.
 func (s *site) costly(text string) error {
 	if err := s.tooMany(strings.Count(text, "\n"), maxLines, "lines"); err != nil {
 		return err

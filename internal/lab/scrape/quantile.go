@@ -7,15 +7,17 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// history is what of a page's last reading is needed for the next one's quantiles. When a counter has fallen the process has started again, and the
-// history starts again: there is no difference to take then.
+// history is what of a page's last reading is needed for the next one's quantiles. When a counter
+// has fallen the process has started again, and the history starts again: there is no difference to
+// take then.
 type history struct {
 	latencies, pauses past
 	cycles            pastCycles
 	ring              pastRing
 }
 
-// bucket is a part of a histogram: how many values were at most upTo, and more than the bucket before says.
+// bucket is a part of a histogram: how many values were at most upTo, and more than the bucket
+// before says.
 type bucket struct{ upTo, count float64 }
 
 // buckets are a histogram's, ascending; the last one is unbounded. None are not a histogram.
@@ -64,8 +66,9 @@ func (b buckets) total() (n float64) {
 	return n
 }
 
-// quantile is the value that a share q of all does not exceed, by a straight line through its bucket, as Prometheus draws it. With the runtime's own
-// histograms, whose buckets are ten times as wide as the one before, it is off by as much as the bucket is wide.
+// quantile is the value that a share q of all does not exceed, by a straight line through its
+// bucket, as Prometheus draws it. With the runtime's own histograms, whose buckets are ten times as
+// wide as the one before, it is off by as much as the bucket is wide.
 func (b buckets) quantile(q float64) float64 {
 	low, high, into := b.around(q)
 	if math.IsInf(high, 1) {
@@ -107,8 +110,9 @@ func (p *past) since(now buckets) buckets {
 	return gained
 }
 
-// cycles are garbage collections as Go's collector for Prometheus tells of them: their number, the sum of their pauses, and the quartiles of the last 256
-// of them, which may be older than the last reading.
+// cycles are garbage collections as Go's collector for Prometheus tells of them: their number, the
+// sum of their pauses, and the quartiles of the last 256 of them, which may be older than the last
+// reading.
 type cycles struct {
 	count, sum float64
 	quartiles  [5]float64 // from the least to the longest
@@ -138,7 +142,8 @@ type pastCycles struct {
 	known bool
 }
 
-// since is what has happened since the last reading, with the quartiles as they are now; ok is false when that cannot be determined.
+// since is what has happened since the last reading, with the quartiles as they are now; ok is
+// false when that cannot be determined.
 func (p *pastCycles) since(now cycles, known bool) (gained cycles, ok bool) {
 	last := *p
 	*p = pastCycles{now, known}
@@ -148,9 +153,11 @@ func (p *pastCycles) since(now cycles, known bool) (gained cycles, ok bool) {
 	return cycles{now.count - last.count, now.sum - last.sum, now.quartiles}, true
 }
 
-// quantile is the median (.5) or the 95th percentile (.95) of the pauses of one collection or more. No source has it: the quartiles are of the last 256
-// pauses, and the histogram of the pauses since, if there is one, is coarse. So it is what the quartiles say, but within the histogram's bucket, and within what
-// the pauses' sum allows, which is exact. Together they come near: with equal pauses the result is exact.
+// quantile is the median (.5) or the 95th percentile (.95) of the pauses of one collection or more.
+// No source has it: the quartiles are of the last 256 pauses, and the histogram of the pauses
+// since, if there is one, is coarse. So it is what the quartiles say, but within the histogram's
+// bucket, and within what the pauses' sum allows, which is exact. Together they come near: with
+// equal pauses the result is exact.
 func (c cycles) quantile(q float64, since buckets) float64 {
 	if c.count == 1 {
 		return c.sum
@@ -169,7 +176,8 @@ func (c cycles) quantile(q float64, since buckets) float64 {
 		// None is longer than the longest, so the others have to make up for the rest of the mean.
 		v = max(v, (mean-(1-q)*c.quartiles[4])/q)
 	}
-	// Of the pauses a share of 1-q is this long or longer, and the others are not shorter than the quartiles below them.
+	// Of the pauses a share of 1-q is this long or longer, and the others are not shorter than the
+	// quartiles below them.
 	rest, below := mean, 0.
 	for i := range quarter + 1 {
 		share := min(q-below, .25)

@@ -69,7 +69,8 @@ func TestALatencysQuantilesAreThoseSinceTheLastReading(t *testing.T) {
 	absent("nothing has happened since")
 	all = append(all, append(times(80, 5e-6), times(20, .005)...)...)
 	content = histogram(name, all)
-	// 62.5 % into the bucket of 80 that ends at 7.168 µs, and 95 % into that of 20 that ends at 10.486 ms.
+	// 62.5 % into the bucket of 80 that ends at 7.168 µs, and 95 % into that of 20 that ends at
+	// 10.486 ms.
 	wantValues(t, understood(read()), map[string]float64{
 		"go.sched.latency.p50_seconds": decades[1] + .625*(decades[2]-decades[1]), "go.sched.latency.p99_seconds": decades[4] + .95*(decades[5]-decades[4]),
 	})
@@ -143,8 +144,8 @@ func TestPausesAreThoseSinceTheLastReading(t *testing.T) {
 	}
 }
 
-// A finding says that pauses are longer than 5 ms or 20 ms. However they are spread, none may be made of pauses that are far shorter, and pauses far longer must not
-// be missed.
+// A finding says that pauses are longer than 5 ms or 20 ms. However they are spread, none may be
+// made of pauses that are far shorter, and pauses far longer must not be missed.
 func TestPausesAreNeverFarOff(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		pause := rapid.Float64Range(1e-5, .2)

@@ -1,9 +1,11 @@
-// Package scrape reads what a service exports: pages of Prometheus metrics, expvar's page, and the profiles of net/http/pprof. It gives series by the
-// names that the page has, and under names of its own what the diagnosis knows how to read: Go's runtime and database/sql's pools. It must know
+// Package scrape reads what a service exports: pages of Prometheus metrics, expvar's page, and the
+// profiles of net/http/pprof. It gives series by the names that the page has, and under names of
+// its own what the diagnosis knows how to read: Go's runtime and database/sql's pools. It must know
 // nothing of loads, of /proc, or of what the figures are used for.
 //
-// Whatever answers at a URL is hostile: it may be endless, slow, or something else. Everything is bounded, and what cannot be read is said once, in words that do
-// not change from one reading to the next.
+// Whatever answers at a URL is hostile: it may be endless, slow, or something else. Everything is
+// bounded, and what cannot be read is said once, in words that do not change from one reading to
+// the next.
 package scrape
 
 import (
@@ -22,8 +24,8 @@ import (
 	"plimsoll/internal/lab/format"
 )
 
-// The bounds of pages. One is read at most once in every, as a service has to make it: once a second, when samples are taken four times a second and
-// never quite on time.
+// The bounds of pages. One is read at most once in every, as a service has to make it: once a
+// second, when samples are taken four times a second and never quite on time.
 const (
 	every    = 900 * time.Millisecond
 	patience = 500 * time.Millisecond
@@ -34,30 +36,36 @@ const (
 	maxOfLine = 32     // labels of a series: the parser compares each with all before it
 	maxSeries = 1000
 	maxName   = 300
-	// maxNames bounds what all names of one sample take in a run directory, where a line has a limit.
+	// maxNames bounds what all names of one sample take in a run directory, where a line has a
+	// limit.
 	maxNames = 512 << 10
-	// maxSaid bounds the causes that are told apart of one page: what it answers must not drown what is said of others.
+	// maxSaid bounds the causes that are told apart of one page: what it answers must not drown
+	// what is said of others.
 	maxSaid = 8
-	// refusedFor is for how long what is not a page is left alone: it does not become one within a second, and reading it costs.
+	// refusedFor is for how long what is not a page is left alone: it does not become one within a
+	// second, and reading it costs.
 	refusedFor = 10 * time.Second
-	// maxFailed is how often in a row a page may fail to answer before it is left alone as long: samples wait for it.
+	// maxFailed is how often in a row a page may fail to answer before it is left alone as long:
+	// samples wait for it.
 	maxFailed = 2
 )
 
 // prefix begins the names of series as the page has them.
 const prefix = "metrics."
 
-// Page is the source of what a service exports, made of one page or more. It satisfies probe.Source. Its methods are called by one goroutine at
-// a time.
+// Page is the source of what a service exports, made of one page or more. It satisfies
+// probe.Source. Its methods are called by one goroutine at a time.
 type Page struct {
 	sites []*site
 	now   func() time.Time
 	last  time.Time
 }
 
-// New makes the source of pages: of Prometheus metrics in text, or of expvar's JSON; what comes back decides. Nothing is read before the first
-// sample, and redirects are followed on the same host only. Where two pages have the same name, the value of the one that is named first is kept; Go's runtime
-// is that of the first page that speaks of one, and of other pages at the same address: a database's exporter is a Go program too, and not the service.
+// New makes the source of pages: of Prometheus metrics in text, or of expvar's JSON; what comes
+// back decides. Nothing is read before the first sample, and redirects are followed on the same
+// host only. Where two pages have the same name, the value of the one that is named first is kept;
+// Go's runtime is that of the first page that speaks of one, and of other pages at the same
+// address: a database's exporter is a Go program too, and not the service.
 func New(urls ...string) *Page {
 	p := &Page{now: time.Now}
 	for _, u := range urls {
@@ -69,12 +77,15 @@ func New(urls ...string) *Page {
 // Name is as probe.Source says.
 func (p *Page) Name() string { return "the metrics page" }
 
-// Read reads the pages if a second or so has passed since they were read last; the samples in between do not have their values. It waits for answers for half
-// a second at most, and then reads them: a page of the largest that services have takes some hundredths of one, and one that was made to take long two
-// tenths. A page that twice in a row did not answer is left alone for ten seconds. An error says what could not be read, on one line, and each cause is
-// said once: with several pages the same ones would come back in ever new combinations.
+// Read reads the pages if a second or so has passed since they were read last; the samples in
+// between do not have their values. It waits for answers for half a second at most, and then reads
+// them: a page of the largest that services have takes some hundredths of one, and one that was
+// made to take long two tenths. A page that twice in a row did not answer is left alone for ten
+// seconds. An error says what could not be read, on one line, and each cause is said once: with
+// several pages the same ones would come back in ever new combinations.
 //
-// It costs a service what making its page does, and the reader about a millisecond of a processor for all that Go's runtime can tell (BenchmarkRead: 50 KB).
+// It costs a service what making its page does, and the reader about a millisecond of a processor
+// for all that Go's runtime can tell (BenchmarkRead: 50 KB).
 func (p *Page) Read(into map[string]float64) error {
 	now := p.now()
 	if now.Sub(p.last) < every {
@@ -114,7 +125,8 @@ func (p *Page) unsaid(errs []error) error {
 	return errors.New(strings.Join(news, "; "))
 }
 
-// merge puts what the i-th page gave in, but for what an earlier one gives; left says that there was no room for some of it.
+// merge puts what the i-th page gave in, but for what an earlier one gives; left says that there
+// was no room for some of it.
 func (p *Page) merge(into map[string]float64, i int, r reading, room *int) (left bool) {
 	earlier := p.sites[:i]
 	for _, name := range slices.Sorted(maps.Keys(r)) {
@@ -131,7 +143,8 @@ func (p *Page) merge(into map[string]float64, i int, r reading, room *int) (left
 	return left
 }
 
-// inJSON is how many bytes a name takes, without its quotes: the characters that are written otherwise in HTML take six where JSON is made for that too.
+// inJSON is how many bytes a name takes, without its quotes: the characters that are written
+// otherwise in HTML take six where JSON is made for that too.
 func inJSON(name string) int {
 	n := len(name)
 	for _, c := range []byte(name) {
@@ -164,7 +177,8 @@ type site struct {
 func newSite(text string) *site {
 	s := &site{url: text, shown: shown(text), client: http.Client{
 		Timeout: patience, CheckRedirect: stay,
-		// A connection that is kept costs the service less than a new one a second, and leaves none behind that has to wait for stray packets.
+		// A connection that is kept costs the service less than a new one a second, and leaves none
+		// behind that has to wait for stray packets.
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DisableCompression: true, MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute,
 			MaxResponseHeaderBytes: maxHeader,
@@ -218,7 +232,8 @@ func (s *site) read(now time.Time) (reading, error) {
 	return r, err
 }
 
-// rest leaves a page alone for a while when it has failed too often. What answers, if only that it is busy, is asked again.
+// rest leaves a page alone for a while when it has failed too often. What answers, if only that it
+// is busy, is asked again.
 func (s *site) rest(now time.Time, err error) {
 	var answer *refusal
 	if errors.As(err, &answer) {
@@ -230,7 +245,8 @@ func (s *site) rest(now time.Time, err error) {
 	}
 }
 
-// news says whether an error's cause was not said before. Statuses of one class are one cause, as a page might go through all of them.
+// news says whether an error's cause was not said before. Statuses of one class are one cause, as a
+// page might go through all of them.
 func (s *site) news(err error) bool {
 	what := err.Error()
 	var answer *refusal
@@ -252,8 +268,8 @@ func (s *site) tooMany(n, most int, of string) error {
 	return fmt.Errorf("%s has more than %d %s, and is not read, as that would take the processor from what is measured: name a page with fewer", s.shown, most, of)
 }
 
-// parse tells the two kinds of pages apart. A page in Prometheus's text may begin with a brace too, as names of any characters do; it then says by its
-// type what it is.
+// parse tells the two kinds of pages apart. A page in Prometheus's text may begin with a brace too,
+// as names of any characters do; it then says by its type what it is.
 func (s *site) parse(body []byte, head http.Header) (reading, error) {
 	trimmed := strings.TrimLeftFunc(string(body), unicode.IsSpace)
 	if strings.HasPrefix(trimmed, "{") && !strings.Contains(head.Get("Content-Type"), "version=") {

@@ -65,7 +65,8 @@ func TestOfTwoPagesTheFirstHasTheSay(t *testing.T) {
 	service := "go_goroutines 7\nrequests_total 10\ngo_sql_open_connections 3\n"
 	database := "go_goroutines 900\ngo_gc_gogc_percent 50\nrequests_total 99\npg_settings_max_connections 100\n"
 	read := reader(t, text(t, &service), text(t, &database))
-	// The database's exporter is a Go program as well, and its garbage collector is none of the service's.
+	// The database's exporter is a Go program as well, and its garbage collector is none of the
+	// service's.
 	want := map[string]float64{"metrics.go_goroutines": 7, "metrics.requests_total": 10, "metrics.go_sql_open_connections": 3, "go.goroutines": 7, "db.open": 3,
 		"metrics.pg_settings_max_connections": 100, "metrics.go_gc_gogc_percent": 50, "db.server_limit": 100}
 	wantValues(t, read(), want)
@@ -295,7 +296,8 @@ func TestWhatCannotBeReachedIsSaidWithoutItsPassword(t *testing.T) {
 	}
 }
 
-// A page of a hundred megabytes is not asked for each second: it costs the service more than the load may.
+// A page of a hundred megabytes is not asked for each second: it costs the service more than the
+// load may.
 func TestWhatIsNoPageIsLeftAloneForAWhile(t *testing.T) {
 	asked := 0
 	p, c := source(served(t, func(w http.ResponseWriter, r *http.Request) {
@@ -316,7 +318,8 @@ func TestWhatIsNoPageIsLeftAloneForAWhile(t *testing.T) {
 	}
 }
 
-// The samples wait for a page, and a page that hangs would take half of each second. This one does not take that long to fail.
+// The samples wait for a page, and a page that hangs would take half of each second. This one does
+// not take that long to fail.
 func TestAPageThatDoesNotAnswerIsLeftAloneForAWhile(t *testing.T) {
 	var asked atomic.Int64
 	var does atomic.Value

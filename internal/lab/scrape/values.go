@@ -5,12 +5,14 @@ import "math"
 // Value is a name that samples may hold.
 type Value struct {
 	Name string
-	// Counter says that the value only grows, so that differences between samples mean something; a gauge is what it is at the moment.
+	// Counter says that the value only grows, so that differences between samples mean something; a
+	// gauge is what it is at the moment.
 	Counter bool
 	Means   string
 }
 
-// Values are the names that this package gives besides "metrics." and a series' own. Times are in seconds, sizes in bytes.
+// Values are the names that this package gives besides "metrics." and a series' own. Times are in
+// seconds, sizes in bytes.
 var Values = []Value{
 	{"go.goroutines", false, "goroutines"},
 	{"go.gomaxprocs", false, "threads that may run Go code at once"},
@@ -49,8 +51,9 @@ const (
 	latencyTail   = "go.sched.latency.p99_seconds"
 )
 
-// understood says which series of a Prometheus page a value is read from: the first of them that the page has. join makes one value of the series that
-// differ in their labels; ok is false when that makes no sense.
+// understood says which series of a Prometheus page a value is read from: the first of them that
+// the page has. join makes one value of the series that differ in their labels; ok is false when
+// that makes no sense.
 var understood = []struct {
 	value string
 	from  []string
@@ -81,7 +84,8 @@ var understood = []struct {
 	{"db.server_limit", []string{"pg_settings_max_connections"}, sum},
 }
 
-// The histograms and the summary that quantiles are made of. The older name of the pauses comes second: it has the same figures.
+// The histograms and the summary that quantiles are made of. The older name of the pauses comes
+// second: it has the same figures.
 var (
 	pauseHistograms   = []string{"go_sched_pauses_total_gc_seconds", "go_gc_pauses_seconds"}
 	latencyHistograms = []string{"go_sched_latencies_seconds"}
@@ -89,10 +93,12 @@ var (
 
 const pauseSummary = "go_gc_duration_seconds"
 
-// only is the value of a series that there is one of: a page with several is that of several processes.
+// only is the value of a series that there is one of: a page with several is that of several
+// processes.
 func only(all []float64) (float64, bool) { return all[0], len(all) == 1 }
 
-// percent knows that GOGC is -1 in the runtime where it is off, and that it is told as a number without a sign.
+// percent knows that GOGC is -1 in the runtime where it is off, and that it is told as a number
+// without a sign.
 func percent(all []float64) (float64, bool) {
 	if all[0] > math.MaxInt32 {
 		all = []float64{-1}
@@ -103,7 +109,8 @@ func percent(all []float64) (float64, bool) {
 // limit leaves out the large numbers that stand for no limit.
 func limit(all []float64) (float64, bool) { return all[0], len(all) == 1 && bounded(all[0]) }
 
-// bounded says whether a size is one that a machine can have. Without a limit the runtime uses the largest number, or a part of it.
+// bounded says whether a size is one that a machine can have. Without a limit the runtime uses the
+// largest number, or a part of it.
 func bounded(bytes float64) bool { return bytes < 1<<60 }
 
 func sum(all []float64) (total float64, ok bool) {
@@ -113,7 +120,8 @@ func sum(all []float64) (total float64, ok bool) {
 	return total, true
 }
 
-// sumUnlessZero is 0 when one of the values is: a pool without a limit makes all of them together one without.
+// sumUnlessZero is 0 when one of the values is: a pool without a limit makes all of them together
+// one without.
 func sumUnlessZero(all []float64) (total float64, ok bool) {
 	if smallest, _ := least(all); smallest == 0 {
 		return 0, true

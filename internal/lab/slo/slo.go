@@ -1,5 +1,6 @@
-// Package slo reads service level objectives such as "p99<50ms,errors<0.1%" and says which requests break them. It must know nothing of
-// statistics: whether a share is too large with any certainty is decided elsewhere.
+// Package slo reads service level objectives such as "p99<50ms,errors<0.1%" and says which requests
+// break them. It must know nothing of statistics: whether a share is too large with any certainty
+// is decided elsewhere.
 package slo
 
 import (
@@ -11,12 +12,15 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// Objective is one bound. Each is a bound on a share of the requests: p99<50ms says that at most 1 % of them may take longer than 50 ms or fail, and
-// errors<0.1% that at most 0.1 % may fail. So a verdict on a percentile is a verdict on a ratio of counts, which add up over windows, as percentiles do not.
+// Objective is one bound. Each is a bound on a share of the requests: p99<50ms says that at most 1
+// % of them may take longer than 50 ms or fail, and errors<0.1% that at most 0.1 % may fail. So a
+// verdict on a percentile is a verdict on a ratio of counts, which add up over windows, as
+// percentiles do not.
 type Objective struct {
 	Text  string  // as it was given, without spaces
 	Share float64 // of the requests that may be bad, between 0 and 1
-	// Limit is the response time in nanoseconds above which a request is bad; 0 where only failing is.
+	// Limit is the response time in nanoseconds above which a request is bad; 0 where only failing
+	// is.
 	Limit int64
 }
 
@@ -84,8 +88,9 @@ func (s SLO) Longest() (ns int64) {
 	return ns
 }
 
-// Bad is how many requests that ended in a window break the objective, and how many ended in it. One that failed, a fast 503 too, breaks
-// every objective; one that was slow breaks those that have a limit. bad is a fraction where the limit lies within a bucket.
+// Bad is how many requests that ended in a window break the objective, and how many ended in it.
+// One that failed, a fast 503 too, breaks every objective; one that was slow breaks those that have
+// a limit. bad is a fraction where the limit lies within a bucket.
 func (o *Objective) Bad(w *measure.Window) (bad, total float64) {
 	bad, total = float64(w.Ended.Failed()), float64(w.Ended.Total())
 	if o.Limit > 0 {

@@ -2,13 +2,15 @@ package stats
 
 import "math"
 
-// NormalQuantile is the value that a normal variable stays below with probability p, which lies between 0 and 1.
+// NormalQuantile is the value that a normal variable stays below with probability p, which lies
+// between 0 and 1.
 func NormalQuantile(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
 
 // normalTail is the probability that a normal variable is above z.
 func normalTail(z float64) float64 { return math.Erfc(z/math.Sqrt2) / 2 }
 
-// StudentQuantile is the value that Student's t with so many degrees of freedom, at least 1, stays below with probability p, above a half.
+// StudentQuantile is the value that Student's t with so many degrees of freedom, at least 1, stays
+// below with probability p, above a half.
 func StudentQuantile(p, df float64) float64 {
 	if df > 200 {
 		return NormalQuantile(p)

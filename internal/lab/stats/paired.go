@@ -6,12 +6,15 @@ import (
 	"slices"
 )
 
-// mostExactPairs bounds the pairs whose signed ranks are counted exactly. Above it the normal approximation is good to three digits.
+// mostExactPairs bounds the pairs whose signed ranks are counted exactly. Above it the normal
+// approximation is good to three digits.
 const mostExactPairs = 60
 
-// SignedRank is the two-sided probability that differences which are as likely to be above zero as below it would lean to one side as clearly as
-// these do (Wilcoxon 1945): the test for pairs that were measured under the same conditions. It is exact, ties included, up to 60 differences. Those of zero
-// say nothing and are left out; infinite ones count by their sign, and it is 1 when nothing is left.
+// SignedRank is the two-sided probability that differences which are as likely to be above zero as
+// below it would lean to one side as clearly as these do (Wilcoxon 1945): the test for pairs that
+// were measured under the same conditions. It is exact, ties included, up to 60 differences. Those
+// of zero say nothing and are left out; infinite ones count by their sign, and it is 1 when nothing
+// is left.
 func SignedRank(differences []float64) (p float64) {
 	ranks, positive := signedRanks(differences)
 	n, all := len(ranks), 0
@@ -33,8 +36,8 @@ func SignedRank(differences []float64) (p float64) {
 	return min(2*normalTail((float64(all)/2-float64(least)-1)/math.Sqrt(variance)), 1)
 }
 
-// signedRanks are the ranks of the sizes of the differences that are not zero, and the sum of those above zero. All are doubled, so that the
-// middle of tied ranks is whole.
+// signedRanks are the ranks of the sizes of the differences that are not zero, and the sum of those
+// above zero. All are doubled, so that the middle of tied ranks is whole.
 func signedRanks(differences []float64) (ranks []int, positive int) {
 	d := slices.DeleteFunc(slices.Clone(differences), func(v float64) bool { return v == 0 || math.IsNaN(v) })
 	slices.SortFunc(d, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
@@ -55,7 +58,8 @@ func signedRanks(differences []float64) (ranks []int, positive int) {
 	return ranks, positive
 }
 
-// signedWays is in how many of the 2^n ways to give the ranks signs the positive ones have each sum.
+// signedWays is in how many of the 2^n ways to give the ranks signs the positive ones have each
+// sum.
 func signedWays(ranks []int) []float64 {
 	all := 0
 	for _, r := range ranks {
@@ -73,9 +77,10 @@ func signedWays(ranks []int) []float64 {
 	return ways
 }
 
-// Shift is the middle of the differences and its interval, as belong to SignedRank: the median of the means of any two of them (Hodges and Lehmann
-// 1963), and those means between which it lies with at least that confidence. When there are too few differences for the confidence, the interval is
-// from the smallest to the largest of them: LeastPairs says how many it takes.
+// Shift is the middle of the differences and its interval, as belong to SignedRank: the median of
+// the means of any two of them (Hodges and Lehmann 1963), and those means between which it lies
+// with at least that confidence. When there are too few differences for the confidence, the
+// interval is from the smallest to the largest of them: LeastPairs says how many it takes.
 func Shift(differences []float64, confidence float64) Interval {
 	n := len(differences)
 	if n == 0 {
@@ -112,8 +117,9 @@ func signedCut(n int, tail float64) int {
 	return k
 }
 
-// MedianInterval is the median of independent values, and the values between which the true one lies with at least that confidence, by counting alone.
-// When there are too few values for it, which is fewer than 6 at 95 %, the interval is from the smallest to the largest.
+// MedianInterval is the median of independent values, and the values between which the true one
+// lies with at least that confidence, by counting alone. When there are too few values for it,
+// which is fewer than 6 at 95 %, the interval is from the smallest to the largest.
 func MedianInterval(values []float64, confidence float64) Interval {
 	v := slices.Sorted(slices.Values(values))
 	n := len(v)
@@ -132,9 +138,10 @@ func MedianInterval(values []float64, confidence float64) Interval {
 	return Interval{v[at], Median(v), v[n-1-at]}
 }
 
-// Holm is what is left of the probabilities of several tests when all of them are looked at together (Holm 1979): the chance that even one of them is called
-// real by accident is at most alpha when those below alpha are. level is, for each, the share of alpha that it was compared with: 1 ÷ (tests not yet
-// decided). The order is that of p.
+// Holm is what is left of the probabilities of several tests when all of them are looked at
+// together (Holm 1979): the chance that even one of them is called real by accident is at most
+// alpha when those below alpha are. level is, for each, the share of alpha that it was compared
+// with: 1 ÷ (tests not yet decided). The order is that of p.
 func Holm(p []float64, alpha float64) (corrected, level []float64) {
 	order := make([]int, len(p))
 	for i := range order {
@@ -155,8 +162,8 @@ func Holm(p []float64, alpha float64) (corrected, level []float64) {
 	return corrected, level
 }
 
-// LeastPairs is the fewest pairs with which SignedRank can call a difference real among so many tests that are corrected together: with
-// fewer even the clearest one could be chance.
+// LeastPairs is the fewest pairs with which SignedRank can call a difference real among so many
+// tests that are corrected together: with fewer even the clearest one could be chance.
 func LeastPairs(alpha float64, tests int) int {
 	return max(int(math.Floor(1-math.Log2(alpha/float64(max(tests, 1)))))+1, 1)
 }

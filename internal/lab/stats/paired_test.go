@@ -8,7 +8,8 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// The figures are R's: wilcox.test(d, exact=TRUE), psignrank and the confidence interval of wilcox.test(d, conf.int=TRUE).
+// The figures are R's: wilcox.test(d, exact=TRUE), psignrank and the confidence interval of
+// wilcox.test(d, conf.int=TRUE).
 func TestSignedRanksGiveTheExactProbability(t *testing.T) {
 	for _, c := range []struct {
 		name string

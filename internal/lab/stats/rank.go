@@ -5,12 +5,14 @@ import (
 	"slices"
 )
 
-// exactProduct bounds the work of the exact distribution of ranks; above it the normal approximation is good to three digits.
+// exactProduct bounds the work of the exact distribution of ranks; above it the normal
+// approximation is good to three digits.
 const exactProduct = 900
 
-// MannWhitney is the two-sided probability that two sets of independent values from the same distribution would differ in rank as clearly
-// as these do (Mann and Whitney 1947). It is exact for small sets without ties, else by the normal approximation with corrections for ties
-// and for continuity. It is 1 when a set is empty.
+// MannWhitney is the two-sided probability that two sets of independent values from the same
+// distribution would differ in rank as clearly as these do (Mann and Whitney 1947). It is exact for
+// small sets without ties, else by the normal approximation with corrections for ties and for
+// continuity. It is 1 when a set is empty.
 func MannWhitney(a, b []float64) (p float64) {
 	n, m := len(a), len(b)
 	if n == 0 || m == 0 {
@@ -43,8 +45,9 @@ func MannWhitney(a, b []float64) (p float64) {
 	return min(2*normalTail((math.Abs(u-float64(n*m)/2)-.5)/math.Sqrt(variance)), 1)
 }
 
-// exactRank is twice the probability of u or fewer: the number of ways to put n values among m with so many inversions is that of the
-// partitions that the Gaussian binomial coefficient counts, built up one value at a time.
+// exactRank is twice the probability of u or fewer: the number of ways to put n values among m with
+// so many inversions is that of the partitions that the Gaussian binomial coefficient counts, built
+// up one value at a time.
 func exactRank(n, m, u int) float64 {
 	ways := make([]float64, n*m+1)
 	ways[0] = 1

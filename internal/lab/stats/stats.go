@@ -1,6 +1,7 @@
-// Package stats says how sure one may be of figures that were measured one after the other, and therefore depend on each other: intervals
-// by block bootstrap, shares of rare events, a test of ranks, trends. It is arithmetic on numbers; it must know nothing of requests, steps
-// or where the numbers come from.
+// Package stats says how sure one may be of figures that were measured one after the other, and
+// therefore depend on each other: intervals by block bootstrap, shares of rare events, a test of
+// ranks, trends. It is arithmetic on numbers; it must know nothing of requests, steps or where the
+// numbers come from.
 package stats
 
 import (
@@ -9,14 +10,16 @@ import (
 	"slices"
 )
 
-// Interval is an estimate and the range that the true value lies in, with the confidence it was asked for.
+// Interval is an estimate and the range that the true value lies in, with the confidence it was
+// asked for.
 type Interval struct{ Low, Point, High float64 }
 
-// Ratio is the interval of Σbad ÷ Σtotal over windows that follow each other, by a circular block bootstrap: whole blocks of so many
-// windows are drawn, so that what hangs together stays together. The two series have the same length, block is at least 1 and at most that
-// length (it is brought into the range), confidence lies between 0 and 1. The percentiles are widened as Student's t is wider than the
-// normal distribution for the number of blocks there are, because the bootstrap alone covers too little when they are few. All is 0 when
-// total is.
+// Ratio is the interval of Σbad ÷ Σtotal over windows that follow each other, by a circular block
+// bootstrap: whole blocks of so many windows are drawn, so that what hangs together stays together.
+// The two series have the same length, block is at least 1 and at most that length (it is brought
+// into the range), confidence lies between 0 and 1. The percentiles are widened as Student's t is
+// wider than the normal distribution for the number of blocks there are, because the bootstrap
+// alone covers too little when they are few. All is 0 when total is.
 func Ratio(bad, total []float64, block, replicates int, confidence float64, rng *rand.Rand) Interval {
 	point := quotient(sum(bad), sum(total))
 	if len(bad) == 0 || replicates < 2 {
@@ -57,18 +60,20 @@ func Mean(series []float64, block, replicates int, confidence float64, rng *rand
 	return Ratio(series, ones, block, replicates, confidence, rng)
 }
 
-// few is how much wider an interval from so many blocks has to be than one from very many. Two blocks count as one: neighbours still hang
-// together a little, and the length was itself taken from the data. Counted fully, intervals of 95 % covered 88 % of the time.
+// few is how much wider an interval from so many blocks has to be than one from very many. Two
+// blocks count as one: neighbours still hang together a little, and the length was itself taken
+// from the data. Counted fully, intervals of 95 % covered 88 % of the time.
 func few(blocks, confidence float64) float64 {
 	df := max(blocks/2, 1)
 	p := 1 - (1-confidence)/2
 	return StudentQuantile(p, df) / NormalQuantile(p) * math.Sqrt((df+1)/df)
 }
 
-// Share is the interval of the share of rare bad events among all, over windows that follow each other. It is the wider, on each side, of
-// the bootstrap's and of the exact binomial one (Clopper and Pearson, 1934) with the counts divided by designEffect: how many events come
-// together, at least 1, as DesignEffect measures it. The bootstrap knows nothing of what it has not seen: from 0 bad of 500 it would say
-// that bad ones do not exist.
+// Share is the interval of the share of rare bad events among all, over windows that follow each
+// other. It is the wider, on each side, of the bootstrap's and of the exact binomial one (Clopper
+// and Pearson, 1934) with the counts divided by designEffect: how many events come together, at
+// least 1, as DesignEffect measures it. The bootstrap knows nothing of what it has not seen: from 0
+// bad of 500 it would say that bad ones do not exist.
 func Share(bad, total []float64, designEffect float64, block int, confidence float64, rng *rand.Rand) Interval {
 	const replicates = 400
 	in := Ratio(bad, total, block, replicates, confidence, rng)
@@ -78,8 +83,8 @@ func Share(bad, total []float64, designEffect float64, block int, confidence flo
 	return in
 }
 
-// Binomial is the interval of Clopper and Pearson for bad of total, which need not be whole numbers: effective counts of events that come
-// together are not. It is 0 to 1 when total is 0.
+// Binomial is the interval of Clopper and Pearson for bad of total, which need not be whole
+// numbers: effective counts of events that come together are not. It is 0 to 1 when total is 0.
 func Binomial(bad, total, confidence float64) Interval {
 	if total <= 0 {
 		return Interval{0, 0, 1}
@@ -123,9 +128,9 @@ func Needed(bad, total, effect, allowed, confidence float64) (n float64, ok bool
 	return math.Ceil(n/digit) * digit, true
 }
 
-// DesignEffect is by how much the variance of Σbad ÷ Σtotal is larger than it would be if the events were independent of each other: the
-// variance over circular blocks of so many windows, divided by the binomial one. It is 1 at least, and 1 when there is nothing to tell it
-// from.
+// DesignEffect is by how much the variance of Σbad ÷ Σtotal is larger than it would be if the
+// events were independent of each other: the variance over circular blocks of so many windows,
+// divided by the binomial one. It is 1 at least, and 1 when there is nothing to tell it from.
 func DesignEffect(bad, total []float64, block int) float64 {
 	n := len(bad)
 	p := quotient(sum(bad), sum(total))
@@ -143,7 +148,8 @@ func DesignEffect(bad, total []float64, block int) float64 {
 		squares += run * run
 		run -= bad[i] - p*total[i]
 	}
-	// The mean over n blocks is the variance of one block; blocks of n windows have few degrees of freedom, which the last factor gives back.
+	// The mean over n blocks is the variance of one block; blocks of n windows have few degrees of
+	// freedom, which the last factor gives back.
 	blocks := float64(n) / float64(block)
 	variance := squares / float64(n) * blocks * blocks / max(blocks-1, .5)
 	return max(variance/(sum(total)*p*(1-p)), 1)

@@ -194,8 +194,9 @@ func TestBlocksGrowWithTheCorrelation(t *testing.T) {
 	}
 }
 
-// waits are, by windows of 50 requests, how many of a queue's requests waited longer than a limit, and how many there were: Lindley's
-// recursion for one worker with exponential service at a utilisation, in units of the mean service time.
+// waits are, by windows of 50 requests, how many of a queue's requests waited longer than a limit,
+// and how many there were: Lindley's recursion for one worker with exponential service at a
+// utilisation, in units of the mean service time.
 func waits(windows int, utilisation, limit float64, r *rand.Rand) (late, total []float64) {
 	wait := 0.0
 	request := func() { wait = max(wait+r.ExpFloat64()-r.ExpFloat64()/utilisation, 0) }

@@ -8,7 +8,8 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// steady says that the response times of a part are like those of the part before it, and have no trend of their own.
+// steady says that the response times of a part are like those of the part before it, and have no
+// trend of their own.
 func steady(before, now []float64) bool {
 	if stats.Trend(now) < .05 {
 		return false
@@ -17,8 +18,8 @@ func steady(before, now []float64) bool {
 	return math.Abs(b-a) <= .1*a || stats.MannWhitney(before, now) > .05
 }
 
-// bracket grows the rate until the service fails, or goes down until it does not. found is false when there is no line between two rates
-// that were tried; the result then says what is known.
+// bracket grows the rate until the service fails, or goes down until it does not. found is false
+// when there is no line between two rates that were tried; the result then says what is known.
 func (s *surveyor) bracket(rate float64) (found bool, err error) {
 	s.enter(bracketing, "looking for a rate that is too high")
 	why := "half of what a single client who waits for each answer reaches"
@@ -70,8 +71,9 @@ func (s *surveyor) bracket(rate float64) (found bool, err error) {
 	}
 }
 
-// narrow tries a rate between the ends of a wide bracket. The gentle steps are a share of the highest good rate: below a wide bracket they would be
-// a quarter of the line, where hardly any request meets another one and nothing can be predicted.
+// narrow tries a rate between the ends of a wide bracket. The gentle steps are a share of the
+// highest good rate: below a wide bracket they would be a quarter of the line, where hardly any
+// request meets another one and nothing can be predicted.
 func (s *surveyor) narrow() error {
 	if s.high < s.set.apart*s.good {
 		return nil

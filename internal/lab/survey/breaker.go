@@ -6,8 +6,9 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// breaker watches a step and says when the target is broken, so that the step is stopped and the target is not kicked while it is down. It looks
-// at the windows since the last moment at which all was well.
+// breaker watches a step and says when the target is broken, so that the step is stopped and the
+// target is not kicked while it is down. It looks at the windows since the last moment at which all
+// was well.
 type breaker struct {
 	long            int64 // nanoseconds of silence that are too long
 	failed, total   uint64

@@ -2,24 +2,26 @@ package survey
 
 import "math"
 
-// A line is where the share of bad requests crosses what is allowed. It is read from all steps near it at once: each pair of a crossing and
-// a slope, the slope being that of the log-odds of the share over the logarithm of the rate, predicts a share for each step (how, a form
-// says: wait.go, loss.go); the bad requests of a step are binomial around it, their number divided by their design effect
-// and by what steps differ beyond that; and the crossing's distribution is what is left when the slope is integrated out. Steps that show
-// nothing bad, or nothing good, need no special case: a cliff gives an interval between the highest rates that passed and the lowest that
-// failed.
+// A line is where the share of bad requests crosses what is allowed. It is read from all steps near
+// it at once: each pair of a crossing and a slope, the slope being that of the log-odds of the
+// share over the logarithm of the rate, predicts a share for each step (how, a form says: wait.go,
+// loss.go); the bad requests of a step are binomial around it, their number divided by their design
+// effect and by what steps differ beyond that; and the crossing's distribution is what is left when
+// the slope is integrated out. Steps that show nothing bad, or nothing good, need no special case:
+// a cliff gives an interval between the highest rates that passed and the lowest that failed.
 //
-// Rejected: interpolating between the highest PASS and the lowest FAIL. Verdicts near the line are mostly undecided, and each is wrong now
-// and then.
+// Rejected: interpolating between the highest PASS and the lowest FAIL. Verdicts near the line are
+// mostly undecided, and each is wrong now and then.
 
 // point is what one step says of one objective.
 type point struct {
-	// rate is the one that was planned. What chance made of it explains some of the noise, but not as the form would: compared with that,
-	// lines came out half a percent too high.
+	// rate is the one that was planned. What chance made of it explains some of the noise, but not
+	// as the form would: compared with that, lines came out half a percent too high.
 	rate         float64
 	bad, total   float64
 	designEffect float64 // how many requests were bad together
-	// length and settle of the step in seconds, the growth of what was inside as a share of the rate, and its standard deviation.
+	// length and settle of the step in seconds, the growth of what was inside as a share of the
+	// rate, and its standard deviation.
 	length, settle       float64
 	growths, growthDoubt float64
 }
@@ -36,14 +38,16 @@ type form interface {
 	designEffect(p *point, all []point, at, slope float64) float64
 	// counts is how much a step counts, 1 near the crossing.
 	counts(p *point, at, slope float64) float64
-	// tells says whether a step lies where the form is exact enough to tell from it how much steps differ.
+	// tells says whether a step lies where the form is exact enough to tell from it how much steps
+	// differ.
 	tells(p *point, at, slope float64) bool
 }
 
 const (
 	leastSlope, mostSlope = 2.5, 2500
 	slopes                = 21
-	// farthest is the distance, as a share of the rate, from which a step hardly counts: what is slow there is slow for other reasons.
+	// farthest is the distance, as a share of the rate, from which a step hardly counts: what is
+	// slow there is slow for other reasons.
 	farthest = 0.2
 )
 
@@ -63,7 +67,8 @@ type grid struct {
 	weights   []float64
 }
 
-// findCrossing looks for the crossing between two rates. What steps weigh depends on where it is; so it is found three times.
+// findCrossing looks for the crossing between two rates. What steps weigh depends on where it is;
+// so it is found three times.
 func findCrossing(f form, points []point, low, high float64) crossing {
 	n := len(points)
 	g := grid{form: f, points: points, bad: make([]float64, n), good: make([]float64, n), weights: make([]float64, n)}
@@ -80,7 +85,8 @@ func findCrossing(f form, points []point, low, high float64) crossing {
 	return c
 }
 
-// weigh counts the steps' requests as independent ones, and takes weight from all of them when they differ more than their design effects explain.
+// weigh counts the steps' requests as independent ones, and takes weight from all of them when they
+// differ more than their design effects explain.
 func (g *grid) weigh(c crossing) {
 	at := c.interval.Point
 	varied, expected, n := 0.0, 0.0, 0.0

@@ -8,8 +8,9 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// gentle does the steps under half of the line: a pair of equal ones, whose difference is what no comparison can see below, and where there
-// are few others one more. Then the line is predicted, before anything near it is tried.
+// gentle does the steps under half of the line: a pair of equal ones, whose difference is what no
+// comparison can see below, and where there are few others one more. Then the line is predicted,
+// before anything near it is tried.
 func (s *surveyor) gentle() error {
 	s.enter(noise, "doing the same twice, to see how much two equal steps differ")
 	rate := niceRate(s.good * s.set.gentleHigh)
@@ -89,7 +90,8 @@ func difference(a, b float64) float64 {
 	return 2 * math.Abs(a-b) / (a + b)
 }
 
-// cpuPerRequest is the target's processor time for a request in seconds, 0 when it was not measured.
+// cpuPerRequest is the target's processor time for a request in seconds, 0 when it was not
+// measured.
 func cpuPerRequest(s *measure.Step) float64 {
 	const name = measure.TargetCPU
 	first, last := -1, -1
@@ -117,7 +119,8 @@ func cpuPerRequest(s *measure.Step) float64 {
 	return (b.Values[name] - a.Values[name]) / ended
 }
 
-// niceRate puts a rate on a grid of half a percent, so that a rate that is tried again is the same rate, and looks like one that a person chose.
+// niceRate puts a rate on a grid of half a percent, so that a rate that is tried again is the same
+// rate, and looks like one that a person chose.
 func niceRate(rate float64) float64 {
 	if rate <= 0 {
 		return 0

@@ -15,9 +15,10 @@ type crossing struct {
 
 const coarseGrid, fineGrid = 25, 45
 
-// integrate finds the crossing's distribution: likelihood is the logarithm of it for the logarithm of a rate and one of several shapes,
-// which are equally probable beforehand, as all rates are; slopes are the shapes' own. The grid is laid once over everything and once more
-// over the part that matters.
+// integrate finds the crossing's distribution: likelihood is the logarithm of it for the logarithm
+// of a rate and one of several shapes, which are equally probable beforehand, as all rates are;
+// slopes are the shapes' own. The grid is laid once over everything and once more over the part
+// that matters.
 func integrate(low, high float64, slopes []float64, likelihood func(at float64, shape int) float64) crossing {
 	rates, mass, _ := marginal(low, high, coarseGrid, slopes, likelihood)
 	top := 0.0
@@ -59,7 +60,8 @@ func marginal(low, high float64, n int, slopes []float64, likelihood func(at flo
 	return rates, mass, math.Exp(weighted / total)
 }
 
-// summarise reads the median and the interval from relative probabilities at evenly spaced logarithms of rates.
+// summarise reads the median and the interval from relative probabilities at evenly spaced
+// logarithms of rates.
 func summarise(rates, mass []float64, slope float64) crossing {
 	total, mean, squares := 0.0, 0.0, 0.0
 	for i, m := range mass {

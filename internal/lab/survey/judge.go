@@ -17,8 +17,9 @@ import (
 // view is the part of a step, or of several at one rate, that is judged.
 type view struct {
 	windows []measure.Window
-	// net is by how much the requests inside (waiting or in flight) grew in each window, due what arrived in it, ok the answers that were
-	// good, and seconds its length. A step's last window is left out, because the drain belongs to it.
+	// net is by how much the requests inside (waiting or in flight) grew in each window, due what
+	// arrived in it, ok the answers that were good, and seconds its length. A step's last window is
+	// left out, because the drain belongs to it.
 	net, due, ok, seconds []float64
 }
 
@@ -32,9 +33,9 @@ func total(values []float64) (sum float64) {
 	return sum
 }
 
-// viewOf leaves out the settling, which is as long as the plan says. Cutting off what looks like a transient in each step by itself was
-// tried (MSER, White 1997) and rejected: near the line a slow beginning is as often one of the times that break the SLO, and the line came
-// out too high.
+// viewOf leaves out the settling, which is as long as the plan says. Cutting off what looks like a
+// transient in each step by itself was tried (MSER, White 1997) and rejected: near the line a slow
+// beginning is as often one of the times that break the SLO, and the line came out too high.
 func viewOf(s *measure.Step) view {
 	first := 0
 	for first < len(s.Windows)-1 && s.Windows[first].Start < s.Plan.Settle {
@@ -90,8 +91,9 @@ func (v *view) counts(o *slo.Objective) (bad, total []float64) {
 	return bad, total
 }
 
-// designEffect is how many requests break an objective together, as far as the step shows. Where fewer are bad than are allowed there is little to
-// tell it from; so it is told, too, from as many of the slowest as would be allowed: they come together for the same reason.
+// designEffect is how many requests break an objective together, as far as the step shows. Where
+// fewer are bad than are allowed there is little to tell it from; so it is told, too, from as many
+// of the slowest as would be allowed: they come together for the same reason.
 func (v *view) designEffect(o *slo.Objective, bad, total []float64, block int) float64 {
 	effect := stats.DesignEffect(bad, total, block)
 	if o.Limit == 0 {
@@ -117,9 +119,10 @@ func (v *view) designEffect(o *slo.Objective, bad, total []float64, block int) f
 	return max(effect, stats.DesignEffect(slow, total, max(block, stats.BlockLength(slow))))
 }
 
-// growth is by which share of the offered rate the requests inside grow, with its standard deviation, and whether that is more than chance:
-// the net flow of a queue that always has work is independent from window to window, and that of one at rest varies less than that. doubt
-// is 0 when it cannot be determined.
+// growth is by which share of the offered rate the requests inside grow, with its standard
+// deviation, and whether that is more than chance: the net flow of a queue that always has work is
+// independent from window to window, and that of one at rest varies less than that. doubt is 0 when
+// it cannot be determined.
 func (v *view) growth() (share, doubt float64, grows bool) {
 	n, due := float64(len(v.net)), total(v.due)
 	if n < 6 || due == 0 {
@@ -177,8 +180,9 @@ func soFar(o *slo.Objective, broke, all []float64, effect float64) string {
 	return fmt.Sprintf("%s; about %s are needed to prove that it holds", said, format.Count(int64(needed)))
 }
 
-// Lateness is how late a generator may send the 99th percentile of requests, in nanoseconds, before what it measures says more of itself
-// than of the target: a share of the tightest limit, as every response time has the lateness in it.
+// Lateness is how late a generator may send the 99th percentile of requests, in nanoseconds, before
+// what it measures says more of itself than of the target: a share of the tightest limit, as every
+// response time has the lateness in it.
 func Lateness(objectives SLO) time.Duration {
 	if limit := shortest(objectives); limit > 0 {
 		return time.Duration(lateShare * float64(limit))

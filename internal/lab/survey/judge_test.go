@@ -9,7 +9,8 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// made is a step of windows with so many requests each, of which the last ones are slow, and whose queue grows by a number in each.
+// made is a step of windows with so many requests each, of which the last ones are slow, and whose
+// queue grows by a number in each.
 func made(windows int, each, slow, grows uint64) *measure.Step {
 	s := &measure.Step{Plan: measure.StepPlan{Rate: float64(4 * each), Length: int64(windows) * simWindow}}
 	r := rand.New(rand.NewPCG(1, 1))

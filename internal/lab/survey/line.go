@@ -11,9 +11,10 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// known is the line as the steps so far tell it: the lowest of the objectives' crossings, with the interval that holds all of them. which is the
-// objective that sets it. An objective that no step has broken, where another one has been, sets none: nothing is known of its
-// crossing but that it lies beyond what was tried, and an interval around a guess would only blur the other's.
+// known is the line as the steps so far tell it: the lowest of the objectives' crossings, with the
+// interval that holds all of them. which is the objective that sets it. An objective that no step
+// has broken, where another one has been, sets none: nothing is known of its crossing but that it
+// lies beyond what was tried, and an interval around a guess would only blur the other's.
 func (s *surveyor) known() (line crossing, which *slo.Objective) {
 	low, high := s.span()
 	points, broken, anyBroken := make([][]point, len(s.o.SLO)), make([]bool, len(s.o.SLO)), false
@@ -42,8 +43,8 @@ func (s *surveyor) known() (line crossing, which *slo.Objective) {
 	return line, which
 }
 
-// span is between which rates the line may be: well beyond the highest that was good and the lowest that was not in bracketing, since each
-// verdict may be wrong.
+// span is between which rates the line may be: well beyond the highest that was good and the lowest
+// that was not in bracketing, since each verdict may be wrong.
 func (s *surveyor) span() (low, high float64) {
 	passed, failed := s.bracketed()
 	return min(passed, failed) * .5, max(passed, failed) * 1.4
@@ -60,8 +61,8 @@ func (s *surveyor) bracketed() (passed, failed float64) {
 	return s.good, failed
 }
 
-// fewestNear is how many steps have to lie near a line for its interval to be worth the name: what is further away tells of it only by the
-// form that the line is fitted with.
+// fewestNear is how many steps have to lie near a line for its interval to be worth the name: what
+// is further away tells of it only by the form that the line is fitted with.
 const fewestNear = 3
 
 // near is how many steps lie within 15 % of a rate, and how many windows they have.
@@ -75,8 +76,9 @@ func (s *surveyor) near(rate float64) (steps, windows int) {
 	return steps, windows
 }
 
-// crossing is where an objective is crossed. A percentile's depends on how many requests are bad at any rate, which the gentle steps tell
-// roughly: it is looked for with the least, the likeliest and the highest share of them, and the interval holds all three.
+// crossing is where an objective is crossed. A percentile's depends on how many requests are bad at
+// any rate, which the gentle steps tell roughly: it is looked for with the least, the likeliest and
+// the highest share of them, and the interval holds all three.
 func (s *surveyor) crossing(o *slo.Objective, points []point, low, high float64) crossing {
 	if o.Limit == 0 {
 		return findCrossing(newLossForm(o.Share), points, low, high)
@@ -100,8 +102,9 @@ func (s *surveyor) crossing(o *slo.Objective, points []point, low, high float64)
 	return c
 }
 
-// always is the share of requests that broke an objective in the gentle steps, where there is nobody to wait for. Where there was none it
-// is taken to be none: a few seconds cannot show less than a fraction of what is allowed, and what they do not show hardly moves the line.
+// always is the share of requests that broke an objective in the gentle steps, where there is
+// nobody to wait for. Where there was none it is taken to be none: a few seconds cannot show less
+// than a fraction of what is allowed, and what they do not show hardly moves the line.
 func (s *surveyor) always(o *slo.Objective) stats.Interval {
 	const sure = 0.8
 	bad, all := 0.0, 0.0
@@ -130,8 +133,8 @@ func (s *surveyor) points(o *slo.Objective) (points []point) {
 			continue
 		}
 		p.designEffect = t.view.designEffect(o, bad, all, stats.BlockLength(bad))
-		// A step in which the queue grows has shown less than it would have in time: all of it would be bad. Where there is a limit of
-		// the response time its form knows that.
+		// A step in which the queue grows has shown less than it would have in time: all of it
+		// would be bad. Where there is a limit of the response time its form knows that.
 		grows := false
 		p.growths, p.growthDoubt, grows = t.view.growth()
 		if t.broke != "" || grows && s.o.SLO.Longest() == 0 {
@@ -146,8 +149,9 @@ func (s *surveyor) points(o *slo.Objective) (points []point) {
 	return points
 }
 
-// alignDesignEffects gives steps in which nothing failed the largest design effect of those near the line in which something did: none was
-// seen there, which does not make it smaller. Well beyond the line requests fail without end, which is not a design effect.
+// alignDesignEffects gives steps in which nothing failed the largest design effect of those near
+// the line in which something did: none was seen there, which does not make it smaller. Well beyond
+// the line requests fail without end, which is not a design effect.
 func alignDesignEffects(points []point, allowed float64) {
 	const beyond = 10
 	largest := 1.0

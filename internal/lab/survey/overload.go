@@ -85,7 +85,8 @@ func (s *surveyor) falls(top *trial, offered float64) record.Collapse {
 		Why: fmt.Sprintf("at %s requests a second the goodput was more than %.0f %% below its peak", perSecond(lowest), 100*collapseFall)}
 }
 
-// recover goes back to a gentle rate at once, and sees whether the service is then what it was before.
+// recover goes back to a gentle rate at once, and sees whether the service is then what it was
+// before.
 func (s *surveyor) recover() error {
 	s.enter(recovery, "back to a gentle rate, to see whether the service recovers")
 	before := s.reference
@@ -97,8 +98,9 @@ func (s *surveyor) recover() error {
 	return s.settle()
 }
 
-// recovered compares the windows after an overload with those of the same rate before it: they are back when four of five from there on are
-// no slower than nearly all of those were, and no more of their requests fail.
+// recovered compares the windows after an overload with those of the same rate before it: they are
+// back when four of five from there on are no slower than nearly all of those were, and no more of
+// their requests fail.
 func recovered(before, after *trial, noise float64) record.Recovery {
 	r := record.Recovery{Tested: true}
 	usual := meanResponses(before.view.windows)

@@ -8,11 +8,13 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// offsets are where the fine steps lie around the line as it is known, in units of what is worth telling apart. Above it a step shows more
-// of what breaks the SLO than below, so there are more of them.
+// offsets are where the fine steps lie around the line as it is known, in units of what is worth
+// telling apart. Above it a step shows more of what breaks the SLO than below, so there are more of
+// them.
 var offsets = []float64{-1, -.5, 0, .5, 1, 1.5, 2}
 
-// refine tries rates near the line, in random order, until the line is known well enough or the time for it is used up.
+// refine tries rates near the line, in random order, until the line is known well enough or the
+// time for it is used up.
 func (s *surveyor) refine() error {
 	s.enter(refining, fmt.Sprintf("narrowing down the load line between %s and %s", perSecond(s.low), perSecond(s.high)))
 	var order []int
@@ -58,8 +60,9 @@ func (s *surveyor) enough(width float64, fine int) bool {
 	return false
 }
 
-// fine is how long the steps near the line are, and their settling: the longer, the longer the service remembers. A queue that begins empty is
-// faster than it will be, for as long as it remembers that.
+// fine is how long the steps near the line are, and their settling: the longer, the longer the
+// service remembers. A queue that begins empty is faster than it will be, for as long as it
+// remembers that.
 func (s *surveyor) fine(line float64) (length, settle int64) {
 	var times []float64
 	for _, t := range s.trials {

@@ -10,13 +10,15 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// Run does a survey and says what it found. It calls b, and o's functions, on the caller's goroutine, but for
-// Options.Tell with a window, which is called while b.Step runs, on the goroutine on which that calls its stop.
+// Run does a survey and says what it found. It calls b, and o's functions, on the caller's
+// goroutine, but for Options.Tell with a window, which is called while b.Step runs, on the
+// goroutine on which that calls its stop.
 //
-// Whatever ends a survey before its time (the service broke and did not come back, no step could be done, the context was cancelled) is no
-// error: Result.Early says what, and the result holds what was known by then. An error without a result means that not even the first step
-// could be done; an error with one comes from o.Done. Result.Ended is the caller's to fill in, since a survey knows no clock, and so is all
-// of Result.Model but its Predictions.
+// Whatever ends a survey before its time (the service broke and did not come back, no step could be
+// done, the context was cancelled) is no error: Result.Early says what, and the result holds what
+// was known by then. An error without a result means that not even the first step could be done; an
+// error with one comes from o.Done. Result.Ended is the caller's to fill in, since a survey knows
+// no clock, and so is all of Result.Model but its Predictions.
 func Run(ctx context.Context, b Bench, o Options) (*record.Result, error) {
 	o = withDefaults(o)
 	if len(o.SLO) == 0 {
@@ -106,8 +108,9 @@ func (s *surveyor) conclude() {
 	r.Validity = s.validity()
 }
 
-// warm has the service answer one request at a time until its response times have settled, and says at which rate to begin: at half of the
-// rate of a single client who waits for each answer, which any service can sustain.
+// warm has the service answer one request at a time until its response times have settled, and says
+// at which rate to begin: at half of the rate of a single client who waits for each answer, which
+// any service can sustain.
 func (s *surveyor) warm() (start float64, err error) {
 	s.enter(warmUp, "warming up, one request at a time, until the response times have settled")
 	var before []float64

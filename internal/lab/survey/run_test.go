@@ -144,7 +144,8 @@ func TestWhereTheGeneratorIsTheLimitTheLineIsSaidToBeAbove(t *testing.T) {
 }
 
 func TestTheHighestRateThatMayBeOfferedIsKept(t *testing.T) {
-	// The others are just above the line, where a survey offers rates on both sides, on a grid that the limit is not on.
+	// The others are just above the line, where a survey offers rates on both sides, on a grid that
+	// the limit is not on.
 	for _, limit := range []float64{300, 770, 773, 776, 779, 782, 785, 788, 791, 794, 797} {
 		b := four()
 		o := quick(t)

@@ -6,31 +6,39 @@ const second = int64(1e9)
 
 // settings are all numbers that shape a survey. Lengths are nanoseconds of offered load.
 type settings struct {
-	// Warm-up: a closed loop with one connection, in chunks, until one has no trend and is like the one before. The most bounds a
-	// service that never settles; a chunk holds six windows, the fewest from which a trend can be determined.
+	// Warm-up: a closed loop with one connection, in chunks, until one has no trend and is like the
+	// one before. The most bounds a service that never settles; a chunk holds six windows, the
+	// fewest from which a trend can be determined.
 	warmChunk int64
 	warmMost  int
-	// Bracketing: steps are short, since they only have to tell twice the line from half of it. growth is the factor while nothing is seen
-	// of a limit, careful the one when the response time has begun to grow by the factor strained; downs bounds the way down when the first
-	// rate fails. A bracket whose ends are further from each other than the factor apart is tried once more in the middle.
+	// Bracketing: steps are short, since they only have to tell twice the line from half of it.
+	// growth is the factor while nothing is seen of a limit, careful the one when the response time
+	// has begun to grow by the factor strained; downs bounds the way down when the first rate
+	// fails. A bracket whose ends are further from each other than the factor apart is tried once
+	// more in the middle.
 	bracketLength, bracketSettle int64
 	growth, careful, strained    float64
 	apart                        float64
 	downs                        int
-	// The A/A pair and the gentle steps lie at these shares of the highest rate that was good in bracketing, which the line is above; so they are
-	// under half of the line, as a prediction's have to be, and one is near enough to half of it to be what recovery is compared with.
-	// They are long because few requests meet as many others as a service has workers there, and the prediction rests on those.
+	// The A/A pair and the gentle steps lie at these shares of the highest rate that was good in
+	// bracketing, which the line is above; so they are under half of the line, as a prediction's
+	// have to be, and one is near enough to half of it to be what recovery is compared with. They
+	// are long because few requests meet as many others as a service has workers there, and the
+	// prediction rests on those.
 	noiseLength           int64
 	gentleHigh, gentleLow float64
-	// Refinement: coarse steps until the line is known to coarseWidth, then fine ones, each at least correlations times as long as the service
-	// remembers, within fineLength and fineMost. The line is looked for until it is known to width, for at most softBudget for each of
-	// Options.Runs; beyond that only while it is wider than tooWide, and for at most hardBudget times as long.
+	// Refinement: coarse steps until the line is known to coarseWidth, then fine ones, each at
+	// least correlations times as long as the service remembers, within fineLength and fineMost.
+	// The line is looked for until it is known to width, for at most softBudget for each of
+	// Options.Runs; beyond that only while it is wider than tooWide, and for at most hardBudget
+	// times as long.
 	coarseLength, coarseSettle       int64
 	fineLength, fineSettle, fineMost int64
 	coarseWidth, width, tooWide      float64
 	correlations                     float64
 	hardBudget                       float64
-	// Each of the two steps for profiles: a processor profile has a hundred samples for each second of a core.
+	// Each of the two steps for profiles: a processor profile has a hundred samples for each second
+	// of a core.
 	profiledLength int64
 	// Overload: these multiples of the line, as far as Options.Overshoot lets them.
 	overload       []float64
@@ -41,26 +49,31 @@ type settings struct {
 // Constants of judgement.
 const (
 	confidence = 0.95
-	// growthTail is the probability of calling a queue that is at rest a growing one. It is small because many steps are judged;
-	// growthLeast is the least growth, as a share of the offered rate, that matters.
+	// growthTail is the probability of calling a queue that is at rest a growing one. It is small
+	// because many steps are judged; growthLeast is the least growth, as a share of the offered
+	// rate, that matters.
 	growthTail  = 0.005
 	growthLeast = 0.005
-	// resolution is added to a line on both sides, as a share: service times of real machines drift by that much from one minute to the next.
+	// resolution is added to a line on both sides, as a share: service times of real machines drift
+	// by that much from one minute to the next.
 	resolution = 0.005
-	// lateShare is the share of the SLO's limit by which the generator may be late without a FAIL being its own doing; lateWithout is the
-	// limit for an SLO that has none, in nanoseconds.
+	// lateShare is the share of the SLO's limit by which the generator may be late without a FAIL
+	// being its own doing; lateWithout is the limit for an SLO that has none, in nanoseconds.
 	lateShare   = 0.1
 	lateWithout = int64(10e6)
-	// A target is broken when more than half of at least brokenLeast requests failed for brokenFor, or nothing was answered for silentFor.
+	// A target is broken when more than half of at least brokenLeast requests failed for brokenFor,
+	// or nothing was answered for silentFor.
 	brokenLeast = 20
 	brokenFor   = 2 * second
 	silentFor   = 3 * second
-	// Connections: those that the rate needs while requests take as long as the SLO allows, or four times as long as they do, with as many
-	// again to spare; between these bounds, which keep a wrong guess harmless.
+	// Connections: those that the rate needs while requests take as long as the SLO allows, or four
+	// times as long as they do, with as many again to spare; between these bounds, which keep a
+	// wrong guess harmless.
 	fewestConnections, mostConnections = 32, 2048
 	// A collapse is a fall of the goodput by more than this share, and by more than its interval.
 	collapseFall = 0.10
-	// noisyAbove is the noise floor above which a run is marked: differences of that size are what a line is made of.
+	// noisyAbove is the noise floor above which a run is marked: differences of that size are what
+	// a line is made of.
 	noisyAbove = 0.05
 )
 

@@ -20,11 +20,13 @@ const (
 type simBench struct {
 	station queue.Station
 	seed    uint64
-	// cold is by how many times a request takes longer while the service is cold; it warms up over a second of the first step.
+	// cold is by how many times a request takes longer while the service is cold; it warms up over
+	// a second of the first step.
 	cold float64
 	// generator is the rate above which the generator is the limit, 0 for none.
 	generator float64
-	// dies is the rate at which the service stops answering for good, 0 for never; crumbles the one above which its goodput falls.
+	// dies is the rate at which the service stops answering for good, 0 for never; crumbles the one
+	// above which its goodput falls.
 	dies, crumbles float64
 	// hook, when there is one, is called before a step.
 	hook func(p measure.StepPlan)

@@ -20,8 +20,9 @@ type trial struct {
 	broke     string  // why the step was stopped; empty when it was not
 }
 
-// passed says that nothing spoke against the rate: what the next rates may be a multiple of. A step of a few seconds is often too short to
-// prove that a percentile holds; but then it has not failed either.
+// passed says that nothing spoke against the rate: what the next rates may be a multiple of. A step
+// of a few seconds is often too short to prove that a percentile holds; but then it has not failed
+// either.
 func (t *trial) passed() bool {
 	return t.judgement.Verdict == record.Pass || t.judgement.OKSoFar()
 }
@@ -43,7 +44,8 @@ type surveyor struct {
 	good   float64 // the highest rate that passed
 	// low and high are the line so far, for whoever watches; 0 while unknown.
 	low, high float64
-	// mean and varied are the response time in nanoseconds of requests that are alone, and its squared coefficient of variation.
+	// mean and varied are the response time in nanoseconds of requests that are alone, and its
+	// squared coefficient of variation.
 	mean, varied float64
 	reference    *trial // the gentle step that noise, recovery and drift are compared with
 	elapsed      int64
@@ -70,7 +72,8 @@ const (
 // names are the phases' names in plans.
 var names = [phases]string{"warm-up", "bracket", "noise", "refine", measure.PhaseHalf, measure.PhaseAtLine, measure.PhaseOverload, measure.PhaseRecovery}
 
-// lengths are what the phases are expected to take, in nanoseconds; bracketing and refinement are guesses.
+// lengths are what the phases are expected to take, in nanoseconds; bracketing and refinement are
+// guesses.
 func (s *surveyor) lengths() [phases]int64 {
 	profiled := int64(0)
 	if s.o.Profiled {
@@ -204,7 +207,8 @@ func (s *surveyor) doAtOnce(p measure.StepPlan) (*trial, error) {
 	return t, nil
 }
 
-// alive looks, after a step in which the service broke, whether it has come back; if not, the survey is over.
+// alive looks, after a step in which the service broke, whether it has come back; if not, the
+// survey is over.
 func (s *surveyor) alive(broken *trial) error {
 	dead := early(fmt.Sprintf("the service broke at %s and did not come back: %s", broken.words(), broken.broke))
 	if s.checking {

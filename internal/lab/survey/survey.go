@@ -1,6 +1,7 @@
-// Package survey finds the load line of a service: the highest rate that still meets its SLO, as an interval with a confidence. It decides
-// what to try next and what a step has shown; how a step is done is a Bench's business, so that whole surveys run in virtual time against
-// simulated queues in tests. It must not know sockets, clocks, files or terminals.
+// Package survey finds the load line of a service: the highest rate that still meets its SLO, as an
+// interval with a confidence. It decides what to try next and what a step has shown; how a step is
+// done is a Bench's business, so that whole surveys run in virtual time against simulated queues in
+// tests. It must not know sockets, clocks, files or terminals.
 package survey
 
 import (
@@ -15,11 +16,14 @@ import (
 
 // Bench does steps. Its methods are called one at a time.
 type Bench interface {
-	// Step offers a load and measures. stop, which may be nil, is shown each window when it is over, on any goroutine, one at a time; when it returns a reason the
-	// step ends early, and is returned with what it has, and with the reason. An error means that no step could be done at all.
+	// Step offers a load and measures. stop, which may be nil, is shown each window when it is
+	// over, on any goroutine, one at a time; when it returns a reason the step ends early, and is
+	// returned with what it has, and with the reason. An error means that no step could be done at
+	// all.
 	Step(ctx context.Context, p measure.StepPlan, stop func(w *measure.Window) (reason string)) (s *measure.Step, stopped string, err error)
-	// Settle waits until what the last step left behind is gone: requests in flight and sockets are back where they were. It says how long
-	// that took, and fails when it does not happen within a bounded time.
+	// Settle waits until what the last step left behind is gone: requests in flight and sockets are
+	// back where they were. It says how long that took, and fails when it does not happen within a
+	// bounded time.
 	Settle(ctx context.Context) (took time.Duration, err error)
 }
 
@@ -41,17 +45,21 @@ type Options struct {
 	// Connections the generator may use in a step; 0 chooses by the rate and the SLO.
 	Connections int
 	Seed        uint64
-	// Profiled adds two steps, at half of the line and at the line, for whoever takes profiles: what they cost the target must not move the line.
+	// Profiled adds two steps, at half of the line and at the line, for whoever takes profiles:
+	// what they cost the target must not move the line.
 	Profiled bool
-	// Cores of the machine the target runs on, for the model; 0 is unknown. Local says that the generator shares them.
+	// Cores of the machine the target runs on, for the model; 0 is unknown. Local says that the
+	// generator shares them.
 	Cores int
 	Local bool
-	// Predict estimates the line from steps that were all below half of it, among them a closed loop with one connection (Plan.Rate 0)
-	// where there was one. It returns nil when it cannot. It may be nil itself.
+	// Predict estimates the line from steps that were all below half of it, among them a closed
+	// loop with one connection (Plan.Rate 0) where there was one. It returns nil when it cannot. It
+	// may be nil itself.
 	Predict func(steps []measure.Step) *model.Prediction
 	// Tell is told what happens, for a progress line. It may be nil.
 	Tell func(Event)
-	// Done is given each step when it has been judged, for the run directory. An error ends the survey. It may be nil.
+	// Done is given each step when it has been judged, for the run directory. An error ends the
+	// survey. It may be nil.
 	Done func(s *measure.Step, j record.Judgement) error
 }
 
@@ -61,13 +69,16 @@ type SLO = slo.SLO
 // Event is a piece of news.
 type Event struct {
 	Plan measure.StepPlan // of the step that begins or goes on
-	// Window is the newest window of the step; nil when it begins or when the news is something else.
+	// Window is the newest window of the step; nil when it begins or when the news is something
+	// else.
 	Window *measure.Window
 	// Judgement of the step when it has ended.
 	Judgement *record.Judgement
-	// Text says in words what happened when it is not a step: "cooling down", a prediction, the line so far.
+	// Text says in words what happened when it is not a step: "cooling down", a prediction, the
+	// line so far.
 	Text string
-	// Elapsed is the time of the plan so far and Left an estimate of what is still to come, in nanoseconds.
+	// Elapsed is the time of the plan so far and Left an estimate of what is still to come, in
+	// nanoseconds.
 	Elapsed, Left int64
 	// Low and High are the line so far; 0 while unknown.
 	Low, High float64

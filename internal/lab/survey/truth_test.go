@@ -11,7 +11,8 @@ import (
 	"plimsoll/internal/lab/slo"
 )
 
-// kind is a queue and its true line, which queue.Line found with four million arrivals, on average over five seeds: to about 0.2 percent.
+// kind is a queue and its true line, which queue.Line found with four million arrivals, on average
+// over five seeds: to about 0.2 percent.
 type kind struct {
 	name     string
 	station  queue.Station
@@ -53,8 +54,8 @@ func (k *kind) survey(t *testing.T, seed uint64, quick bool) (*record.Result, *s
 	return r, b
 }
 
-// The lines of fixed seeds are asserted here. When the method was made, 500 surveys of twenty kinds of queue were tried with it: 96 % of the intervals held
-// the truth.
+// The lines of fixed seeds are asserted here. When the method was made, 500 surveys of twenty kinds
+// of queue were tried with it: 96 % of the intervals held the truth.
 func TestTheLineContainsTheTruthAndIsNarrow(t *testing.T) {
 	const surveys = 6
 	for _, k := range kinds {
@@ -108,8 +109,8 @@ func TestAQuickSurveyIsShorterAndHoldsToo(t *testing.T) {
 	}
 }
 
-// TestTheFormOfAWaitIsThatOfAQueue checks the formula that lines are read with on simulated steps that begin empty, from well below the
-// line to above the capacity (800 a second).
+// TestTheFormOfAWaitIsThatOfAQueue checks the formula that lines are read with on simulated steps
+// that begin empty, from well below the line to above the capacity (800 a second).
 func TestTheFormOfAWaitIsThatOfAQueue(t *testing.T) {
 	const allowed, limit = .01, .05
 	line := 701.6

@@ -8,7 +8,8 @@ import (
 	"plimsoll/internal/lab/format"
 )
 
-// DiagnosisInBrief is the bottleneck and what is sick, in a line or two each. dir is where the run is, for who wants to know more.
+// DiagnosisInBrief is the bottleneck and what is sick, in a line or two each. dir is where the run
+// is, for who wants to know more.
 func DiagnosisInBrief(d *diagnose.Diagnosis, dir string) string {
 	var b strings.Builder
 	b.WriteString(firstToGive(&d.First))

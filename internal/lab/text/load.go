@@ -11,7 +11,8 @@ import (
 // Run is a load that was offered, by load or replay.
 type Run struct {
 	Totals *measure.Totals
-	// Closed says that the loop was closed: nothing was due at a time, so that there is no schedule to have kept.
+	// Closed says that the loop was closed: nothing was due at a time, so that there is no schedule
+	// to have kept.
 	Closed bool
 	// TLS says that the target speaks TLS.
 	TLS bool
@@ -72,7 +73,8 @@ func amounts(r *Run) string {
 	return table.String()
 }
 
-// latencies is the table of percentiles. One that lies among the requests that failed has no duration.
+// latencies is the table of percentiles. One that lies among the requests that failed has no
+// duration.
 func latencies(t *measure.Totals) string {
 	var table Table
 	table.Row("", "response time", "service time")
@@ -140,7 +142,8 @@ func behindTheFigures(r *Run) string {
 	return table.String()
 }
 
-// Generator is what the generator itself used: "4.10 s of CPU, 8.00 µs a request, busiest of 2 loops 34 % busy".
+// Generator is what the generator itself used: "4.10 s of CPU, 8.00 µs a request, busiest of 2
+// loops 34 % busy".
 func Generator(t *measure.Totals) string {
 	g := &t.Generator
 	each := ""

@@ -11,11 +11,13 @@ import (
 
 // Kept is how well a replay kept to its log.
 type Kept struct {
-	// Worst is the largest difference between what was sent and what was due by the log in one of Seconds, as a share of the latter.
+	// Worst is the largest difference between what was sent and what was due by the log in one of
+	// Seconds, as a share of the latter.
 	Worst   float64
 	Seconds int           // that were whole
 	At      time.Duration // where Worst was found, from the replay's start
-	// Drift is how late requests were sent in the last second, their median in nanoseconds; Known says that some were.
+	// Drift is how late requests were sent in the last second, their median in nanoseconds; Known
+	// says that some were.
 	Drift int64
 	Known bool
 }

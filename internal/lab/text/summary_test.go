@@ -39,7 +39,8 @@ func totals() *measure.Totals {
 	return t
 }
 
-// Of two requests a target could answer one in time. The other half, which it answered later, does not make it twice as fast.
+// Of two requests a target could answer one in time. The other half, which it answered later, does
+// not make it twice as fast.
 func TestTheSummaryOfABacklogSaysWhatCameLater(t *testing.T) {
 	of := &measure.Totals{Length: 2e9, Drain: 2e9, Due: 800, Sent: 800, Ended: measure.Tally{measure.OK: 800}, Drained: 400, Response: spread(800, 5e6, 2e9)}
 	if s := text.Load(&text.Run{Totals: of}); !strings.Contains(s, "  goodput    200/s; 100 % ended well, 400 of them after the load was over\n") {

@@ -121,8 +121,8 @@ func offered(p *measure.StepPlan) string {
 	return format.Rate(p.Rate)
 }
 
-// SurveyNow is the line of progress of a survey: the step, what the last windows of about a second saw, the line so far, and how long it
-// will still take. last is empty between steps.
+// SurveyNow is the line of progress of a survey: the step, what the last windows of about a second
+// saw, the line so far, and how long it will still take. last is empty between steps.
 func SurveyNow(e *survey.Event, last []*measure.Window) string {
 	var parts []string
 	if e.Plan.Number > 0 || e.Plan.Phase != "" {

@@ -1,5 +1,7 @@
-// Package text says the lab's results to people in a terminal: durations, rates, tables and summaries. It is pure: values go in and text
-// comes out, without colours and whatever the terminal's width. It must know nothing of files, clocks or flags, nor of how anything was measured.
+// Package text says the lab's results to people in a terminal: durations, rates, tables and
+// summaries. It is pure: values go in and text comes out, without colours and whatever the
+// terminal's width. It must know nothing of files, clocks or flags, nor of how anything was
+// measured.
 package text
 
 import (
@@ -27,11 +29,12 @@ func many(n int, noun string) string {
 	return format.Count(n) + " " + noun + "s"
 }
 
-// lineWidth is where longer sentences are wrapped: most terminals are at least as wide, and wider lines are hard to read.
+// lineWidth is where longer sentences are wrapped: most terminals are at least as wide, and wider
+// lines are hard to read.
 const lineWidth = 110
 
-// wrap is a sentence from outside on as many lines as it needs, the first after what is there already and the others under it. used is how
-// many columns are taken by what is there.
+// wrap is a sentence from outside on as many lines as it needs, the first after what is there
+// already and the others under it. used is how many columns are taken by what is there.
 func wrap(sentence string, used int) string {
 	var b strings.Builder
 	column := used
@@ -51,7 +54,8 @@ func wrap(sentence string, used int) string {
 	return b.String()
 }
 
-// Table is rows of cells under each other. The first column and the columns of words are aligned to the left, those of figures to the right.
+// Table is rows of cells under each other. The first column and the columns of words are aligned to
+// the left, those of figures to the right.
 type Table struct {
 	// Left names further columns that hold words, by their number from 0.
 	Left []int
@@ -95,8 +99,8 @@ func (t *Table) String() string {
 	return b.String()
 }
 
-// Clip is a line that fits into a terminal of so many columns, cut at its end where it must be. Control characters, which a target's answer
-// may hold, are made visible.
+// Clip is a line that fits into a terminal of so many columns, cut at its end where it must be.
+// Control characters, which a target's answer may hold, are made visible.
 func Clip(line string, columns int) string {
 	line = format.Clean(line)
 	if columns <= 0 || utf8.RuneCountInString(line) <= columns {

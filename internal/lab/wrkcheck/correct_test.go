@@ -6,8 +6,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// exact is a histogram of durations in microseconds. Buckets are a hundred-and-twenty-eighth wide, so that the tests keep away from where
-// one microsecond decides.
+// exact is a histogram of durations in microseconds. Buckets are a hundred-and-twenty-eighth wide,
+// so that the tests keep away from where one microsecond decides.
 func exact(microseconds ...int64) measure.Sparse {
 	var h measure.Histogram
 	for _, us := range microseconds {
@@ -17,8 +17,9 @@ func exact(microseconds ...int64) measure.Sparse {
 }
 
 func TestTheCorrectionIsWrksOwn(t *testing.T) {
-	// 10 answers on one connection in 1000 µs: an interval of 100 µs. Answers of 100 and 199 µs stay alone. One of 200 µs would need
-	// 100 > 100, so it stays alone too. One of 350 µs adds 250 and 150; one of 480 adds 380, 280 and 180, and none of these adds more.
+	// 10 answers on one connection in 1000 µs: an interval of 100 µs. Answers of 100 and 199 µs
+	// stay alone. One of 200 µs would need 100 > 100, so it stays alone too. One of 350 µs adds 250
+	// and 150; one of 480 adds 380, 280 and 180, and none of these adds more.
 	h := exact(100, 199, 200, 350, 480)
 	c, err := Correct(&h, 1_000_000, 10, 1)
 	if err != nil {

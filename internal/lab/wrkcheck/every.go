@@ -7,8 +7,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// every is a script that sends one request again and again and takes every answer for a good one, as wrk counts the time of
-// every answer whatever its status. It counts statuses above 399 apart.
+// every is a script that sends one request again and again and takes every answer for a good one,
+// as wrk counts the time of every answer whatever its status. It counts statuses above 399 apart.
 type every struct {
 	request []byte
 	mu      sync.Mutex // guards players, which are made by the loops

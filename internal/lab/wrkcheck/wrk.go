@@ -18,8 +18,8 @@ const maxOutput = 64 << 10
 // Printed is what wrk said of one run. Its latencies are corrected: it prints no others.
 type Printed struct {
 	Requests uint64 // answers, whatever their status
-	// BadStatus and Timeouts are answers above 399, and answers that came too late; both are among Requests. SocketErrors are
-	// failures to connect, read and write, which are not.
+	// BadStatus and Timeouts are answers above 399, and answers that came too late; both are among
+	// Requests. SocketErrors are failures to connect, read and write, which are not.
 	BadStatus, Timeouts, SocketErrors uint64
 	PerSecond                         float64
 	Mean, P99                         Latency
@@ -31,7 +31,8 @@ type Latency struct {
 	Rounding    float64 // the most that rounding took from it or added to it, in nanoseconds
 }
 
-// Wrk runs wrk until it ends by itself or the context does. args are its arguments without --latency, which is added.
+// Wrk runs wrk until it ends by itself or the context does. args are its arguments without
+// --latency, which is added.
 func Wrk(ctx context.Context, args ...string) (*Printed, error) {
 	path, err := exec.LookPath("wrk")
 	if err != nil {
@@ -58,7 +59,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Parse reads what wrk --latency printed. It fails when a figure is missing, also when there was no answer at all.
+// Parse reads what wrk --latency printed. It fails when a figure is missing, also when there was no
+// answer at all.
 func Parse(output []byte) (*Printed, error) {
 	p := &Printed{}
 	lines := bufio.NewScanner(bytes.NewReader(output))
@@ -83,8 +85,8 @@ func Parse(output []byte) (*Printed, error) {
 	return p, nil
 }
 
-// line reads one line, cut into its words. The words that begin a line tell what it is: the share in the column "+/- Stdev" looks like a
-// percentile's name, and never begins one.
+// line reads one line, cut into its words. The words that begin a line tell what it is: the share
+// in the column "+/- Stdev" looks like a percentile's name, and never begins one.
 func (p *Printed) line(fields []string) (err error) {
 	last := fields[len(fields)-1]
 	switch first := fields[0]; {

@@ -1,5 +1,7 @@
-// Package wrkcheck compares the generator's closed loop with wrk: both load the same target in turn, and the figures that both print have to
-// agree. It knows wrk's habits, so that nobody else has to: what it prints, and what it does to its figures before. It must not know flags or terminals.
+// Package wrkcheck compares the generator's closed loop with wrk: both load the same target in
+// turn, and the figures that both print have to agree. It knows wrk's habits, so that nobody else
+// has to: what it prints, and what it does to its figures before. It must not know flags or
+// terminals.
 package wrkcheck
 
 import (
@@ -36,14 +38,16 @@ type Options struct {
 	Tell func(round, rounds int, who string)
 }
 
-// Side is what one of the two measured: the medians of its rounds, as percentiles are not averaged. Durations are in nanoseconds.
+// Side is what one of the two measured: the medians of its rounds, as percentiles are not averaged.
+// Durations are in nanoseconds.
 type Side struct {
 	Requests uint64
 	Success  float64 // share of all rounds' requests
 	Rate     float64 // answers a second
 	Mean     float64 // with wrk's correction
 	P99      float64 // with wrk's correction
-	// RawMean and RawP99 are without it. wrk prints neither: its RawMean is connections ÷ rate, as Little's law has it, and its RawP99 is 0.
+	// RawMean and RawP99 are without it. wrk prints neither: its RawMean is connections ÷ rate, as
+	// Little's law has it, and its RawP99 is 0.
 	RawMean, RawP99 float64
 	Backfilled      float64 // share of the answers in the corrected figures that were made up; 0 for wrk, which does not say
 	rounds          []round
@@ -75,7 +79,8 @@ func (r *Report) OK() bool {
 	return r.Invalid == "" && !slices.ContainsFunc(r.Lines, func(l Line) bool { return !l.OK })
 }
 
-// Run runs both in turn, changing which comes first, so that neither has the warmer machine. It ends with the context's error when that ends.
+// Run runs both in turn, changing which comes first, so that neither has the warmer machine. It
+// ends with the context's error when that ends.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Rounds == 0 {
 		o.Rounds = 3

@@ -1,10 +1,11 @@
-// Package cors tells browsers which other origins' scripts may use a route. It answers preflights itself, with 204, before
-// anything counts them as requests, and sets the headers of all other responses, refusals of later policies included.
+// Package cors tells browsers which other origins' scripts may use a route. It answers preflights
+// itself, with 204, before anything counts them as requests, and sets the headers of all other
+// responses, refusals of later policies included.
 //
-// Only the listed origins are ever named in an answer. What a service behind the gateway says by itself in
-// Access-Control-* is replaced. "Vary: Origin" is on every response, also to requests without an Origin, because a cache
-// must not give one origin what was said to another. The origin "null", which sandboxed pages and local files share, is never
-// allowed, not by "*" either.
+// Only the listed origins are ever named in an answer. What a service behind the gateway says by
+// itself in Access-Control-* is replaced. "Vary: Origin" is on every response, also to requests
+// without an Origin, because a cache must not give one origin what was said to another. The origin
+// "null", which sandboxed pages and local files share, is never allowed, not by "*" either.
 //
 // It is not protection of the service: a client that is not a browser may send what it likes.
 package cors
@@ -41,8 +42,8 @@ var (
 	_ exchange.ResponsePolicy = (*Policy)(nil)
 )
 
-// OnRequest answers a preflight: OPTIONS with an Origin and a method asked about (Fetch standard, section 4.8). From an origin
-// that is not allowed it gets 204 too, and no permission.
+// OnRequest answers a preflight: OPTIONS with an Origin and a method asked about (Fetch standard,
+// section 4.8). From an origin that is not allowed it gets 204 too, and no permission.
 func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	fields := &x.Request.Fields
 	if !fields.Has(head.Origin) || string(x.Request.Method) != http.MethodOptions || fields.Find(askedMethod) == nil {
@@ -59,7 +60,8 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	return exchange.Answered
 }
 
-// OnResponse replaces what the service said about origins. Preflights that were answered here have it all.
+// OnResponse replaces what the service said about origins. Preflights that were answered here have
+// it all.
 func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	if x.Reason == exchange.Preflight {
 		return exchange.Continue

@@ -37,7 +37,8 @@ func lines(l *head.List) (out []string) {
 	return
 }
 
-// allowed asks a policy about an origin by an ordinary response, and returns Access-Control-Allow-Origin.
+// allowed asks a policy about an origin by an ordinary response, and returns
+// Access-Control-Allow-Origin.
 func allowed(t testing.TB, p *cors.Policy, origin string) string {
 	t.Helper()
 	x := request("GET", "Origin", origin)

@@ -14,7 +14,8 @@ import (
 
 // Options of the policy.
 type Options struct {
-	// Origins allowed, at least one: "https://a.example", "https://*.a.example" (one label in the star's place), or "*".
+	// Origins allowed, at least one: "https://a.example", "https://*.a.example" (one label in the
+	// star's place), or "*".
 	Origins []string
 	// Methods that preflights are told. Default: GET, HEAD, POST.
 	Methods []string
@@ -22,9 +23,11 @@ type Options struct {
 	Headers []string
 	// Expose lists response headers that scripts may read beside the safelisted.
 	Expose []string
-	// Credentials allows cookies and authorization. Not with the origin "*", nor with "*" in another list.
+	// Credentials allows cookies and authorization. Not with the origin "*", nor with "*" in
+	// another list.
 	Credentials bool
-	// MaxAge is how long a browser may remember a preflight, in whole seconds; 0 or more. Browsers have bounds of their own.
+	// MaxAge is how long a browser may remember a preflight, in whole seconds; 0 or more. Browsers
+	// have bounds of their own.
 	MaxAge time.Duration
 }
 

@@ -15,8 +15,8 @@ type origins struct {
 // wildcard is an origin with any one label between before and after: "https://" and ".a.example".
 type wildcard struct{ before, after string }
 
-// allow says whether an Origin's value is allowed. Browsers write origins in one form (RFC 6454, section 6.2), lower-case
-// and without default ports, so bytes are compared. It does not allocate.
+// allow says whether an Origin's value is allowed. Browsers write origins in one form (RFC 6454,
+// section 6.2), lower-case and without default ports, so bytes are compared. It does not allocate.
 func (o *origins) allow(origin []byte) bool {
 	switch {
 	case len(origin) == 0 || string(origin) == "null":

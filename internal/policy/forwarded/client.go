@@ -12,19 +12,22 @@ import (
 // maxHops bounds the walk back along a chain of trusted proxies. A longer one is a loop, or a lie.
 const maxHops = 32
 
-// ResolveClient sets x.Client, for every exchange and before any policy runs: to the peer's address, or, where the peer
-// is a trusted proxy, to the right-most address that the proxies report and that is not itself trusted (where all are
-// trusted, the left-most). The peers' reports are X-Forwarded-For or, where there is none, Forwarded (RFC 7239).
+// ResolveClient sets x.Client, for every exchange and before any policy runs: to the peer's
+// address, or, where the peer is a trusted proxy, to the right-most address that the proxies report
+// and that is not itself trusted (where all are trusted, the left-most). The peers' reports are
+// X-Forwarded-For or, where there is none, Forwarded (RFC 7239).
 //
-// It reads from the right and stops at the first untrusted address: what stands left of it came from a stranger and may be
-// anything. A part that it has to read and that makes no sense ("unknown", an obfuscated name, text, more than 32 hops) makes
-// the whole report worthless: x.Client is then the peer, and x.PeerTrusted is set to false, so that nothing else of the
-// report is believed either.
+// It reads from the right and stops at the first untrusted address: what stands left of it came
+// from a stranger and may be anything. A part that it has to read and that makes no sense
+// ("unknown", an obfuscated name, text, more than 32 hops) makes the whole report worthless:
+// x.Client is then the peer, and x.PeerTrusted is set to false, so that nothing else of the report
+// is believed either.
 //
-// A trusted proxy has to write or remove both fields: one that passes a client's own X-Forwarded-For on unchanged lets the
-// client choose its address.
+// A trusted proxy has to write or remove both fields: one that passes a client's own
+// X-Forwarded-For on unchanged lets the client choose its address.
 //
-// x.Peer and x.PeerTrusted must be set. Loop only. It does not allocate, and for untrusted peers it takes some nanoseconds.
+// x.Peer and x.PeerTrusted must be set. Loop only. It does not allocate, and for untrusted peers it
+// takes some nanoseconds.
 func ResolveClient(x *exchange.Exchange, t *Trust) {
 	x.Client = bare(x.Peer.Addr())
 	if !x.PeerTrusted {
@@ -55,8 +58,8 @@ type walk struct {
 	bad    bool       // an element made no sense
 }
 
-// fields walks the values of all fields called id from the right, since several are one list (RFC 9110, section 5.3). read
-// finds the address in an element.
+// fields walks the values of all fields called id from the right, since several are one list (RFC
+// 9110, section 5.3). read finds the address in an element.
 func (w *walk) fields(l *head.List, id head.ID, read func([]byte) (netip.Addr, bool)) {
 	for i := l.Len() - 1; i >= 0 && !w.done && !w.bad; i-- {
 		if f := l.At(i); f.ID == id {
@@ -65,8 +68,9 @@ func (w *walk) fields(l *head.List, id head.ID, read func([]byte) (netip.Addr, b
 	}
 }
 
-// list walks one value's elements. Commas in quotes do not divide; read from the right, quotes pair up whatever a stranger
-// wrote further left. Empty elements are skipped, as section 5.6.1.2 asks, but they count.
+// list walks one value's elements. Commas in quotes do not divide; read from the right, quotes pair
+// up whatever a stranger wrote further left. Empty elements are skipped, as section 5.6.1.2 asks,
+// but they count.
 func (w *walk) list(value []byte, read func([]byte) (netip.Addr, bool)) {
 	end, quoted := len(value), false
 	for i := len(value) - 1; i >= -1; i-- {
@@ -100,8 +104,8 @@ func (w *walk) list(value []byte, read func([]byte) (netip.Addr, bool)) {
 	}
 }
 
-// forOf is the address in the "for" of an element of Forwarded (RFC 7239, section 4): pairs of token=value between ";".
-// Addresses need no backslash, so quoted pairs are not read.
+// forOf is the address in the "for" of an element of Forwarded (RFC 7239, section 4): pairs of
+// token=value between ";". Addresses need no backslash, so quoted pairs are not read.
 func forOf(element []byte) (netip.Addr, bool) {
 	for len(element) > 0 {
 		pair, quoted := element, false
@@ -133,8 +137,8 @@ var forName = []byte("for")
 // longestAddress is that of "[0000:0000:0000:0000:0000:ffff:255.255.255.255]:65535".
 const longestAddress = 53
 
-// addressOf reads an address as proxies write it: "192.0.2.1", "192.0.2.1:80", "2001:db8::1", "[2001:db8::1]" or
-// "[2001:db8::1]:80".
+// addressOf reads an address as proxies write it: "192.0.2.1", "192.0.2.1:80", "2001:db8::1",
+// "[2001:db8::1]" or "[2001:db8::1]:80".
 func addressOf(b []byte) (netip.Addr, bool) {
 	if len(b) == 0 || len(b) > longestAddress {
 		return netip.Addr{}, false
@@ -152,8 +156,8 @@ func addressOf(b []byte) (netip.Addr, bool) {
 	if len(port) > 0 && !isPort(port) || bytes.IndexByte(b, '%') >= 0 {
 		return netip.Addr{}, false
 	}
-	// ParseAddr keeps its argument only in errors and zones: the error is dropped here, and a zone was refused above. So the
-	// bytes need not be copied.
+	// ParseAddr keeps its argument only in errors and zones: the error is dropped here, and a zone
+	// was refused above. So the bytes need not be copied.
 	a, err := netip.ParseAddr(unsafe.String(unsafe.SliceData(b), len(b)))
 	return a.Unmap(), err == nil
 }

@@ -103,8 +103,8 @@ func TestAReportThatMakesNoSenseIsNotBelieved(t *testing.T) {
 	}
 }
 
-// A stranger's words stand left of the address that the trusted proxy appended, and must not make its report worthless: else they
-// could hide behind the proxy's own address.
+// A stranger's words stand left of the address that the trusted proxy appended, and must not make
+// its report worthless: else they could hide behind the proxy's own address.
 func TestAClientCannotSpoilTheReport(t *testing.T) {
 	set := trust(t, "10.0.0.0/8")
 	for _, v := range []string{"unknown", "10.0.0.9", "\"", "\\", strings.Repeat(",", 100), strings.Repeat("10.0.0.2,", 99), "[", "\"a, b"} {

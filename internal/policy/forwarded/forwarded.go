@@ -1,9 +1,9 @@
-// Package forwarded tells upstreams for whom a request is made, and believes what other proxies said about that only when
-// they are listed. It has three parts. ResolveClient finds the client's address and DropClaims
-// removes what only a trusted peer may say; both run for every exchange before its route is looked
-// up. Policy writes the header fields; it is in the chain of every route that proxies, after
-// rewrite and before the route's own header changes, and is therefore written to cost next to
-// nothing.
+// Package forwarded tells upstreams for whom a request is made, and believes what other proxies
+// said about that only when they are listed. It has three parts. ResolveClient finds the client's
+// address and DropClaims removes what only a trusted peer may say; both run for every exchange
+// before its route is looked up. Policy writes the header fields; it is in the chain of every route
+// that proxies, after rewrite and before the route's own header changes, and is therefore written
+// to cost next to nothing.
 //
 // From any other than a trusted peer, X-Forwarded-*, X-Real-Ip, Forwarded and X-Request-Id are
 // removed, in every case and with '_' for '-', known to the gateway or not. Then X-Forwarded-For is
@@ -37,8 +37,8 @@ var _ exchange.RequestPolicy = (*Policy)(nil)
 // New cannot fail today; its error is the shape that all policies share.
 func New(o Options) (*Policy, error) { return &Policy{standard: o.Forwarded}, nil }
 
-// claims are the known fields, and aliases of known ones, that only trusted peers may send. Serialisers drop aliases, but
-// conditions and policies must not see them either.
+// claims are the known fields, and aliases of known ones, that only trusted peers may send.
+// Serialisers drop aliases, but conditions and policies must not see them either.
 const claims = 1<<head.Alias | 1<<head.Forwarded | 1<<head.XForwardedFor | 1<<head.XForwardedHost | 1<<head.XForwardedProto |
 	1<<head.XForwardedPort | 1<<head.XForwardedPrefix | 1<<head.XRealIP | 1<<head.XRequestID
 
@@ -140,7 +140,8 @@ func peerText(x *exchange.Exchange) []byte {
 	return AppendPeer(x.Alloc(maxAddressText)[:0], x.Peer.Addr())
 }
 
-// AppendPeer appends an address as Exchange.PeerText holds it. The data plane calls it once a connection.
+// AppendPeer appends an address as Exchange.PeerText holds it. The data plane calls it once a
+// connection.
 func AppendPeer(dst []byte, peer netip.Addr) []byte {
 	if !peer.IsValid() {
 		return dst
@@ -186,8 +187,8 @@ func setStandard(x *exchange.Exchange, fields *head.List, peer []byte) {
 	f.Name, f.Value = standard, element
 }
 
-// appendElement writes an element of Forwarded (RFC 7239, section 4). A Host that cannot stand between quotes as it is
-// is left out.
+// appendElement writes an element of Forwarded (RFC 7239, section 4). A Host that cannot stand
+// between quotes as it is is left out.
 func appendElement(dst []byte, x *exchange.Exchange, peer []byte) []byte {
 	switch {
 	case len(peer) == 0:

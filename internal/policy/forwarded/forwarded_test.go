@@ -71,7 +71,8 @@ func TestWhatUpstreamsAreTold(t *testing.T) {
 	}
 }
 
-// HAZARDS: forwarded trust, header aliases. Whatever a stranger says of itself, in whatever spelling, goes.
+// HAZARDS: forwarded trust, header aliases. Whatever a stranger says of itself, in whatever
+// spelling, goes.
 func TestAStrangersClaimsAreRemovedInEverySpelling(t *testing.T) {
 	set := trust(t, "10.0.0.0/8")
 	var claims []string
@@ -161,7 +162,8 @@ func TestForwardedDoesNotAllocate(t *testing.T) {
 
 var fieldFor, fieldValue = []byte("X-Forwarded-For"), []byte("6.6.6.6, 1.1.1.1")
 
-// The budget is 60 ns for the usual case, the default on every proxying route: the difference of the two figures.
+// The budget is 60 ns for the usual case, the default on every proxying route: the difference of
+// the two figures.
 func BenchmarkForwarded(b *testing.B) {
 	set := trust(b)
 	p, _ := forwarded.New(forwarded.Options{})

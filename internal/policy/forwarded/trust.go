@@ -26,8 +26,8 @@ func NewTrust(list []string) (*Trust, error) {
 	return t, nil
 }
 
-// Contains says whether the address is one of a trusted proxy. IPv4-mapped IPv6 addresses count as IPv4. The data plane asks it
-// once a connection for Exchange.PeerTrusted. It does not allocate.
+// Contains says whether the address is one of a trusted proxy. IPv4-mapped IPv6 addresses count as
+// IPv4. The data plane asks it once a connection for Exchange.PeerTrusted. It does not allocate.
 func (t *Trust) Contains(a netip.Addr) bool {
 	return a.IsValid() && t.prefixes.Contains(bare(a))
 }

@@ -1,12 +1,13 @@
-// Package headers changes the header fields that a route's configuration names: it removes, then sets, then adds. On
-// requests it is the last policy before the action, on responses the last of all, so that a route's own words win over
-// what other policies wrote.
+// Package headers changes the header fields that a route's configuration names: it removes, then
+// sets, then adds. On requests it is the last policy before the action, on responses the last of
+// all, so that a route's own words win over what other policies wrote.
 //
 // Names that are removed or set also go from trailers and interim responses, where nothing is set
 // or added.
 //
-// Values are templates. What variables bring into them cannot end a field: control characters become spaces. Fields that say
-// where a message ends, or that belong to one connection, are the data plane's and are refused here.
+// Values are templates. What variables bring into them cannot end a field: control characters
+// become spaces. Fields that say where a message ends, or that belong to one connection, are the
+// data plane's and are refused here.
 //
 // It must not know which fields mean something to other policies.
 package headers
@@ -21,8 +22,8 @@ import (
 	"plimsoll/internal/head"
 )
 
-// Options name the changes. A name may be in several of them: Remove comes first, then Set, then Add. Among Set, and among
-// Add, the names are taken in alphabetical order.
+// Options name the changes. A name may be in several of them: Remove comes first, then Set, then
+// Add. Among Set, and among Add, the names are taken in alphabetical order.
 type Options struct {
 	Remove    []string
 	Set       map[string]string // replaces all fields of the name, or adds one
@@ -61,9 +62,9 @@ type change struct {
 	value *exchange.Template
 }
 
-// NewRequest reads the changes of requests. Host may be set: that is the Host which the upstream gets, and what ${host} is
-// from then on, so it takes effect after all other changes. A value that is not a host and port, from variables, is
-// dropped and the client's Host stays.
+// NewRequest reads the changes of requests. Host may be set: that is the Host which the upstream
+// gets, and what ${host} is from then on, so it takes effect after all other changes. A value that
+// is not a host and port, from variables, is dropped and the client's Host stays.
 func NewRequest(o Options) (*Request, error) {
 	p := &Request{}
 	set := maps.Clone(o.Set)
@@ -217,8 +218,8 @@ func (c *change) append(fields *head.List, x *exchange.Exchange) {
 // maxAuthority is the longest host name, a colon and a port.
 const maxAuthority = 253 + 1 + 5
 
-// isAuthority says whether b can be a Host: lower-case, as head.Request has it. It does not check more than that nothing else
-// than a host and port could be read in it.
+// isAuthority says whether b can be a Host: lower-case, as head.Request has it. It does not check
+// more than that nothing else than a host and port could be read in it.
 func isAuthority(b []byte) bool {
 	if len(b) == 0 || len(b) > maxAuthority {
 		return false

@@ -15,7 +15,8 @@ type params map[string]string
 
 func (p params) Value(name string) []byte { return []byte(p[name]) }
 
-// sample is an exchange with the same fields, given as name, value …, in its request and its response.
+// sample is an exchange with the same fields, given as name, value …, in its request and its
+// response.
 func sample(fields ...string) *exchange.Exchange {
 	x := &exchange.Exchange{Request: &head.Request{Method: []byte("GET"), Host: []byte("shop.example")}, Response: &head.Response{}}
 	x.Begin(nil)

@@ -1,8 +1,9 @@
-// Package mirror chooses the requests of which a second upstream gets a copy, whose answers are thrown away. It runs after
-// split and before rewrite. It only sets x.Mirror and x.MirrorBody: the data plane makes and forgets the copies.
+// Package mirror chooses the requests of which a second upstream gets a copy, whose answers are
+// thrown away. It runs after split and before rewrite. It only sets x.Mirror and x.MirrorBody: the
+// data plane makes and forgets the copies.
 //
-// Whether a body is too long to be copied the data plane finds, and counts: of some it shows only on the way. Requests that ask
-// for another protocol are not copied: there is no half of a tunnel.
+// Whether a body is too long to be copied the data plane finds, and counts: of some it shows only
+// on the way. Requests that ask for another protocol are not copied: there is no half of a tunnel.
 //
 // It must not know what becomes of a copy.
 package mirror
@@ -21,7 +22,8 @@ type Options struct {
 	Upstream int     // index of the upstream that gets the copies, at least 0
 	Share    float64 // of the requests that are copied, more than 0 and at most 1
 	MaxBody  int64   // bytes of the longest body that is copied; 0 copies only requests without a body
-	// Random gives even 64-bit numbers and is called by all loops at once. Default: math/rand/v2's, a state for each thread.
+	// Random gives even 64-bit numbers and is called by all loops at once. Default: math/rand/v2's,
+	// a state for each thread.
 	Random func() uint64
 }
 

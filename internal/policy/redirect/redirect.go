@@ -1,9 +1,10 @@
-// Package redirect sends the client elsewhere. It is an action, the last in its route's chain, so that access lists, request
-// ids and CORS hold for it too.
+// Package redirect sends the client elsewhere. It is an action, the last in its route's chain, so
+// that access lists, request ids and CORS hold for it too.
 //
-// A client's path or query may choose where on a site it is sent, never to which one: the location's host is written
-// out, or it is ${host}; a location on the same site begins with exactly one "/"; and bytes that no URI holds are encoded, so
-// that the field cannot be ended (open redirect, response splitting).
+// A client's path or query may choose where on a site it is sent, never to which one: the
+// location's host is written out, or it is ${host}; a location on the same site begins with exactly
+// one "/"; and bytes that no URI holds are encoded, so that the field cannot be ended (open
+// redirect, response splitting).
 //
 // It must not know what else is at the location.
 package redirect
@@ -20,10 +21,12 @@ import (
 
 // Options of the policy.
 type Options struct {
-	// To is the location, a text for exchange.CompilePath. It begins with "/", "${path}", "http://", "https://" or "${scheme}://".
-	// A "?" that nothing follows, of an empty ${query}, is left out.
+	// To is the location, a text for exchange.CompilePath. It begins with "/", "${path}",
+	// "http://", "https://" or "${scheme}://". A "?" that nothing follows, of an empty ${query}, is
+	// left out.
 	To string
-	// Status is 301, 302, 303, 307 or 308. Default: 308, which keeps the method and the body, and which caches keep.
+	// Status is 301, 302, 303, 307 or 308. Default: 308, which keeps the method and the body, and
+	// which caches keep.
 	Status int
 	// PathNames are the names in the route's pattern.
 	PathNames []string

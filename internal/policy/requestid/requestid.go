@@ -1,9 +1,11 @@
-// Package requestid gives each exchange a name, which the upstream, the client and the logs all see. It runs early, before
-// any policy that might use ${request_id}, and again in the response phase, so that refusals carry the name as well.
+// Package requestid gives each exchange a name, which the upstream, the client and the logs all
+// see. It runs early, before any policy that might use ${request_id}, and again in the response
+// phase, so that refusals carry the name as well.
 //
-// A trusted peer's X-Request-Id is kept when it is sane: exactly one field of 1 to 128 visible ASCII characters. Anything
-// else is replaced by 128 random bits in hexadecimal. From other clients it is never kept: they could make the
-// names of different exchanges equal, or write into a reader's log.
+// A trusted peer's X-Request-Id is kept when it is sane: exactly one field of 1 to 128 visible
+// ASCII characters. Anything else is replaced by 128 random bits in hexadecimal. From other clients
+// it is never kept: they could make the names of different exchanges equal, or write into a
+// reader's log.
 //
 // It must not know who reads the name.
 package requestid
@@ -26,8 +28,9 @@ var name = []byte(head.Text[head.XRequestID])
 
 // Options of the policy.
 type Options struct {
-	// Random gives even 64-bit numbers and is called by all loops at once. Default: math/rand/v2's, which is ChaCha8
-	// with a state for each thread: no lock, and nobody guesses the next from the last.
+	// Random gives even 64-bit numbers and is called by all loops at once. Default: math/rand/v2's,
+	// which is ChaCha8 with a state for each thread: no lock, and nobody guesses the next from the
+	// last.
 	Random func() uint64
 }
 

@@ -1,10 +1,12 @@
-// Package rewrite changes the path that is forwarded: it strips a prefix, or puts another path in its place. It runs after
-// the choice of the upstream and before the header fields, and sets x.Forward only: conditions, keys, variables and logs go
-// on seeing the path that the client asked for. The query is forwarded as it came.
+// Package rewrite changes the path that is forwarded: it strips a prefix, or puts another path in
+// its place. It runs after the choice of the upstream and before the header fields, and sets
+// x.Forward only: conditions, keys, variables and logs go on seeing the path that the client asked
+// for. The query is forwarded as it came.
 //
-// The result is a canonical path like the one that was matched, because an upstream that reads it differently could be
-// led out of what the route allows: it begins with one "/", has no empty segments but the last and no "." and ".." in any
-// spelling, and no "?". Where values would make it otherwise the request gets 400.
+// The result is a canonical path like the one that was matched, because an upstream that reads it
+// differently could be led out of what the route allows: it begins with one "/", has no empty
+// segments but the last and no "." and ".." in any spelling, and no "?". Where values would make it
+// otherwise the request gets 400.
 //
 // It must not know how routes are matched.
 package rewrite
@@ -21,8 +23,8 @@ import (
 
 // Options of the policy: exactly one of StripPrefix and Replace.
 type Options struct {
-	// StripPrefix is taken off the front at a segment's border: "/api" makes "/api/x" to "/x" and "/api" to "/", and
-	// leaves "/apiary" alone.
+	// StripPrefix is taken off the front at a segment's border: "/api" makes "/api/x" to "/x" and
+	// "/api" to "/", and leaves "/apiary" alone.
 	StripPrefix string
 	// Replace is the new path, a text for exchange.CompilePath that begins with "/" or "${path}".
 	Replace string

@@ -1,7 +1,7 @@
 package rewrite
 
-// tidy merges repeated slashes, in place, and says whether the result is a canonical path: only then nobody behind the gateway
-// can read it as another one.
+// tidy merges repeated slashes, in place, and says whether the result is a canonical path: only
+// then nobody behind the gateway can read it as another one.
 func tidy(p []byte) ([]byte, bool) {
 	if len(p) == 0 || p[0] != '/' {
 		return nil, false
@@ -33,8 +33,9 @@ func tidy(p []byte) ([]byte, bool) {
 
 func isDots(segment []byte) bool { return string(segment) == "." || string(segment) == ".." }
 
-// isNeeded says whether the two digits after a "%" are upper-case and encode a byte that has to be encoded and may stand
-// in a path: no unreserved character, which would hide a "..", no control character and no backslash.
+// isNeeded says whether the two digits after a "%" are upper-case and encode a byte that has to be
+// encoded and may stand in a path: no unreserved character, which would hide a "..", no control
+// character and no backslash.
 func isNeeded(digits []byte) bool {
 	if len(digits) < 2 {
 		return false

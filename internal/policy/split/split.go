@@ -1,10 +1,12 @@
-// Package split divides a route's requests over several upstreams by weight: most to the version that is known, a few
-// to the one that is tried. It runs after everything that may still answer by itself, and before mirror.
+// Package split divides a route's requests over several upstreams by weight: most to the version
+// that is known, a few to the one that is tried. It runs after everything that may still answer by
+// itself, and before mirror.
 //
-// Each request is drawn independently, or a client stays where it is by a hash of its address, a header or a cookie. Shares lie on a
-// line in the order of the upstreams' indices, and a key always falls on the same point of it: so of two upstreams,
-// raising the second one's weight moves clients only to it, and everybody who was there stays. A request without the header or
-// cookie is drawn, since a fixed place for all of them would bend the weights.
+// Each request is drawn independently, or a client stays where it is by a hash of its address, a
+// header or a cookie. Shares lie on a line in the order of the upstreams' indices, and a key always
+// falls on the same point of it: so of two upstreams, raising the second one's weight moves clients
+// only to it, and everybody who was there stays. A request without the header or cookie is drawn,
+// since a fixed place for all of them would bend the weights.
 //
 // It must not know what an upstream is beyond its index.
 package split
@@ -31,14 +33,15 @@ type Options struct {
 	Shares []Share // at least one with a weight
 	// Sticky is "client_address", "header:NAME" or "cookie:NAME". Default: each request is drawn.
 	Sticky string
-	// Random gives even 64-bit numbers and is called by all loops at once. Default: math/rand/v2's, a state for each thread.
+	// Random gives even 64-bit numbers and is called by all loops at once. Default: math/rand/v2's,
+	// a state for each thread.
 	Random func() uint64
 }
 
 const maxWeight = 1000
 
-// seed makes this choice independent of others by the same key, such as an upstream's consistent hash: otherwise the
-// second one's clients would all fall on a few of its targets.
+// seed makes this choice independent of others by the same key, such as an upstream's consistent
+// hash: otherwise the second one's clients would all fall on a few of its targets.
 const seed = 0xca4a
 
 // Policy chooses upstreams.

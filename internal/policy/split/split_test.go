@@ -28,7 +28,8 @@ func request() *exchange.Exchange {
 	return x
 }
 
-// even goes over the whole range of numbers in n equal steps, so that shares come out to the request.
+// even goes over the whole range of numbers in n equal steps, so that shares come out to the
+// request.
 func even(n uint64) func() uint64 {
 	i := uint64(0)
 	return func() uint64 { i++; return (i - 1) * (math.MaxUint64 / n) }

@@ -1,9 +1,10 @@
-// Package trace passes a W3C trace context on, or begins one, so that everything behind the gateway can be seen to belong
-// together. It runs early, beside requestid.
+// Package trace passes a W3C trace context on, or begins one, so that everything behind the gateway
+// can be seen to belong together. It runs early, beside requestid.
 //
-// The gateway makes no spans of its own, so a valid traceparent goes on unchanged: a span id that nobody records would
-// cut the trace in two. Where there is none, or one that is malformed or doubled, a new one is begun, not sampled, and
-// tracestate goes, because it speaks of a trace that is not known (W3C Trace Context, sections 3.2 and 4.3).
+// The gateway makes no spans of its own, so a valid traceparent goes on unchanged: a span id that
+// nobody records would cut the trace in two. Where there is none, or one that is malformed or
+// doubled, a new one is begun, not sampled, and tracestate goes, because it speaks of a trace that
+// is not known (W3C Trace Context, sections 3.2 and 4.3).
 //
 // It must not know of exporters or of the gateway's own telemetry.
 package trace
@@ -21,7 +22,8 @@ var name = []byte("traceparent") // lower case, as section 3.2.1 asks of senders
 
 // Options of the policy.
 type Options struct {
-	// Random gives even 64-bit numbers and is called by all loops at once. Default: math/rand/v2's, a state for each thread.
+	// Random gives even 64-bit numbers and is called by all loops at once. Default: math/rand/v2's,
+	// a state for each thread.
 	Random func() uint64
 }
 
@@ -57,7 +59,8 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	return exchange.Continue
 }
 
-// Where the parts of a traceparent of version 00 stand: "00-", 32 digits of trace id, "-", 16 of parent id, "-", 2 of flags.
+// Where the parts of a traceparent of version 00 stand: "00-", 32 digits of trace id, "-", 16 of
+// parent id, "-", 2 of flags.
 const (
 	traceAt  = 3
 	parentAt = traceAt + 32 + 1

@@ -37,14 +37,14 @@ type Kernel struct {
 	Profile Profile
 	// Trace takes a line for what happens; nil for none.
 	Trace func(format string, args ...any)
-	// Preemptible lets other goroutines run in the middle of what happens, as a busy machine may have
-	// them do. Then a panic can be recovered from; else it ends the process.
+	// Preemptible lets other goroutines run in the middle of what happens, as a busy machine may
+	// have them do. Then a panic can be recovered from; else it ends the process.
 	Preemptible bool
 	// Process is which process code belongs to that no loop runs: its descriptors are counted apart
 	// from another's.
 	Process int
-	// Lost is how many connections were reset in an accept queue although their process had descriptors
-	// left to accept them with, and they had come before EndsAt.
+	// Lost is how many connections were reset in an accept queue although their process had
+	// descriptors left to accept them with, and they had come before EndsAt.
 	Lost int
 	// EndsAt is when the last process is told to end. Who comes later may find nobody.
 	EndsAt int64

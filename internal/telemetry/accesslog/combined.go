@@ -9,9 +9,10 @@ import (
 //
 //	$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"
 //
-// The user is always "-". The request is the method, the canonical path with the query, and the protocol. Values are cut
-// as in JSON, and escaped as nginx does by default: a quote, a backslash, control characters and every byte from 0x7f on
-// become \xHH; an empty referer or user agent becomes "-". Status 0 is written as 000, as nginx does.
+// The user is always "-". The request is the method, the canonical path with the query, and the
+// protocol. Values are cut as in JSON, and escaped as nginx does by default: a quote, a backslash,
+// control characters and every byte from 0x7f on become \xHH; an empty referer or user agent
+// becomes "-". Status 0 is written as 000, as nginx does.
 type combinedEncoder struct {
 	zone   *time.Location
 	second int64
@@ -47,7 +48,8 @@ func (e *combinedEncoder) Append(dst []byte, r *Record) []byte {
 	return append(dst, '"', '\n')
 }
 
-// appendTime writes what stands between the address and the request. It is kept until the second changes.
+// appendTime writes what stands between the address and the request. It is kept until the second
+// changes.
 func (e *combinedEncoder) appendTime(dst []byte, ns int64) []byte {
 	second, _ := floorSecond(ns)
 	if second != e.second {
@@ -66,7 +68,8 @@ func appendHexOrDash(dst, v []byte) []byte {
 
 const upperHex = "0123456789ABCDEF"
 
-// appendHex writes a value with nginx's escapes. A cut value ends in three plain dots, as the mark is not ASCII.
+// appendHex writes a value with nginx's escapes. A cut value ends in three plain dots, as the mark
+// is not ASCII.
 func appendHex[T string | []byte](dst []byte, v T, limit int) []byte {
 	shortened := len(v) > limit
 	v = v[:min(len(v), limit)]

@@ -184,7 +184,8 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// checkJSON expects a line that encoding/json reads, and the path back as it was, as far as it was valid and not too long.
+// checkJSON expects a line that encoding/json reads, and the path back as it was, as far as it was
+// valid and not too long.
 func checkJSON(t *testing.T, r *Record, path []byte) {
 	line := jsonLine(r)
 	if len(line) > r.bound() || !utf8.ValidString(line) || strings.Count(line, "\n") != 1 {
@@ -228,7 +229,8 @@ func benchmarkEncoder(b *testing.B, e encoder) {
 	}
 }
 
-// BenchmarkWrite is the cost to the loop of a line that is not dropped: the ring is emptied whenever it asks for that.
+// BenchmarkWrite is the cost to the loop of a line that is not dropped: the ring is emptied
+// whenever it asks for that.
 func BenchmarkWrite(b *testing.B) {
 	wake := make(chan struct{}, 1)
 	ring := &Ring{buffer: newRingBuffer(defaultRing), encode: newJSON(), dropped: new(atomic.Uint64), wake: wake}

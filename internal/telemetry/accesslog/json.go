@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// jsonEncoder writes one JSON object a line. Fields come in this order; those marked * are left out when there is no value.
+// jsonEncoder writes one JSON object a line. Fields come in this order; those marked * are left out
+// when there is no value.
 //
 //	time               RFC 3339 in UTC with microseconds, when the exchange was over
 //	client           * address of the client, without the port
@@ -29,8 +30,9 @@ import (
 //	tls              * version, such as "1.3"
 //	listener         * address of the listener as configured
 //
-// Lines are always valid JSON in valid UTF-8, whatever the client sent: bytes that are not UTF-8 become U+FFFD, control
-// characters are escaped. The path and the query are cut at 2,048 bytes, the method at 64, other values at 512.
+// Lines are always valid JSON in valid UTF-8, whatever the client sent: bytes that are not UTF-8
+// become U+FFFD, control characters are escaped. The path and the query are cut at 2,048 bytes, the
+// method at 64, other values at 512.
 type jsonEncoder struct {
 	second int64  // Unix second that stamp is for
 	stamp  []byte // `{"time":"2006-01-02T15:04:05.`
@@ -76,8 +78,8 @@ func (e *jsonEncoder) Append(dst []byte, r *Record) []byte {
 	return append(dst, '}', '\n')
 }
 
-// appendTime writes the object's beginning. Formatting a date costs as much as the rest of the line, so the part down to
-// the second is kept until the second changes.
+// appendTime writes the object's beginning. Formatting a date costs as much as the rest of the
+// line, so the part down to the second is kept until the second changes.
 func (e *jsonEncoder) appendTime(dst []byte, ns int64) []byte {
 	second, rest := floorSecond(ns)
 	if second != e.second {
@@ -112,7 +114,8 @@ func appendSeconds(dst []byte, ns int64) []byte {
 	return appendDigits(dst, ns%1e9/1000, 100_000)
 }
 
-// appendText writes a field that has a text value, or nothing when the value is empty. name is everything before the value.
+// appendText writes a field that has a text value, or nothing when the value is empty. name is
+// everything before the value.
 func appendText[T string | []byte](dst []byte, name string, v T, limit int) []byte {
 	if len(v) == 0 {
 		return dst
@@ -135,8 +138,8 @@ var plain = func() (t [256]bool) {
 
 const hex = "0123456789abcdef"
 
-// appendEscaped writes the inside of a JSON string. Nearly every value is plain ASCII, so it looks at eight bytes at a
-// time and copies runs of plain ones whole.
+// appendEscaped writes the inside of a JSON string. Nearly every value is plain ASCII, so it looks
+// at eight bytes at a time and copies runs of plain ones whole.
 func appendEscaped(dst, v []byte) []byte {
 	start := 0
 	for i := 0; i < len(v); {
@@ -165,16 +168,17 @@ func appendEscaped(dst, v []byte) []byte {
 	return append(dst, v[start:]...)
 }
 
-// allPlain is plain for eight bytes at once. For a byte below 0x80, subtracting n borrows its highest bit exactly when the
-// byte is below n; a borrow out of a lower byte can only make a plain word look otherwise, never the reverse.
+// allPlain is plain for eight bytes at once. For a byte below 0x80, subtracting n borrows its
+// highest bit exactly when the byte is below n; a borrow out of a lower byte can only make a plain
+// word look otherwise, never the reverse.
 func allPlain(x uint64) bool {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	quote, slash, del := x^'"'*ones, x^'\\'*ones, x^0x7f*ones
 	return (x|(x-' '*ones)|(quote-ones)|(slash-ones)|(del-ones))&highs == 0
 }
 
-// appendRune writes the first character of v, which is not ASCII, and returns how many bytes of v it took. What would
-// break lines in JavaScript (U+2028, U+2029) or is not UTF-8 is escaped.
+// appendRune writes the first character of v, which is not ASCII, and returns how many bytes of v
+// it took. What would break lines in JavaScript (U+2028, U+2029) or is not UTF-8 is escaped.
 func appendRune(dst, v []byte) ([]byte, int) {
 	ch, size := utf8.DecodeRune(v)
 	switch {

@@ -36,10 +36,12 @@ func ParseFormat(name string) (Format, error) {
 // Stdout is the path that stands for standard output.
 const Stdout = "stdout"
 
-// Every is how long a line waits in its ring at most before the writer takes it, as long as the file takes it.
+// Every is how long a line waits in its ring at most before the writer takes it, as long as the
+// file takes it.
 const Every = 100 * time.Millisecond
 
-// defaultRing is 1 MB: 2,500 lines of 400 bytes, which is how many may come between two rounds of the writer.
+// defaultRing is 1 MB: 2,500 lines of 400 bytes, which is how many may come between two rounds of
+// the writer.
 const defaultRing = 1 << 20
 
 // Options are what a Log needs to know.
@@ -147,8 +149,9 @@ func newEncoder(o Options) encoder {
 // Ring is the ring of a loop, counted from 0.
 func (l *Log) Ring(loop int) *Ring { return l.rings[loop] }
 
-// Write puts a record's line into the ring. It never blocks, takes no lock and does not allocate; when the ring is too
-// full the line is dropped and counted. After Close it does the same, and nobody will read the line.
+// Write puts a record's line into the ring. It never blocks, takes no lock and does not allocate;
+// when the ring is too full the line is dropped and counted. After Close it does the same, and
+// nobody will read the line.
 func (n *Ring) Write(r *Record) {
 	room, ok := n.buffer.reserve(r.bound())
 	if !ok {
@@ -164,8 +167,9 @@ func (n *Ring) Write(r *Record) {
 	}
 }
 
-// Reopen makes the writer open Path again, after an outside log rotation has moved the file away. What was in the rings
-// before goes to the old file. When opening fails the old file is used on, and the failure is logged.
+// Reopen makes the writer open Path again, after an outside log rotation has moved the file away.
+// What was in the rings before goes to the old file. When opening fails the old file is used on,
+// and the failure is logged.
 func (l *Log) Reopen() {
 	select {
 	case l.reopen <- struct{}{}:
@@ -176,8 +180,9 @@ func (l *Log) Reopen() {
 // Counters are the log's counters.
 func (l *Log) Counters() *Counters { return l.counters }
 
-// Close writes out what is in the rings and closes the file. No loop may call Ring.Write any more. When ctx ends first,
-// as it may with a pipe that nobody reads, Close gives up with ctx's error and leaves the writer to itself.
+// Close writes out what is in the rings and closes the file. No loop may call Ring.Write any more.
+// When ctx ends first, as it may with a pipe that nobody reads, Close gives up with ctx's error and
+// leaves the writer to itself.
 func (l *Log) Close(ctx context.Context) error {
 	l.once.Do(func() { close(l.closing) })
 	select {
@@ -232,8 +237,8 @@ func (l *Log) run(forget func()) {
 	}
 }
 
-// drain carries what is in the rings to the file. A lap's end divides a ring's content, so each gets two turns; a ring that
-// fills as fast as it is emptied does not keep the others waiting.
+// drain carries what is in the rings to the file. A lap's end divides a ring's content, so each
+// gets two turns; a ring that fills as fast as it is emptied does not keep the others waiting.
 func (l *Log) drain() {
 	for range 2 {
 		for _, n := range l.rings {

@@ -221,7 +221,8 @@ func (b *lockedBuffer) String() string {
 	return b.b.String()
 }
 
-// shortDisk takes room bytes and then fails as a full disk does, in the middle of a write, until it gets more room.
+// shortDisk takes room bytes and then fails as a full disk does, in the middle of a write, until it
+// gets more room.
 type shortDisk struct {
 	lockedBuffer
 	room atomic.Int64

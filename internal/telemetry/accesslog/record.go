@@ -1,6 +1,7 @@
-// Package accesslog writes a line for every exchange and never makes a loop wait for it. A loop encodes its line straight
-// into a ring of its own; one goroutine carries what is in the rings to the file in large writes. What cannot be carried
-// is dropped and counted. The package knows records, bytes and files; it knows nothing of exchanges, codecs or sockets.
+// Package accesslog writes a line for every exchange and never makes a loop wait for it. A loop
+// encodes its line straight into a ring of its own; one goroutine carries what is in the rings to
+// the file in large writes. What cannot be carried is dropped and counted. The package knows
+// records, bytes and files; it knows nothing of exchanges, codecs or sockets.
 package accesslog
 
 import (
@@ -8,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// Record is what is logged of one exchange. The loop that fills it keeps it: nothing of it, nor of the bytes it points
-// to, is used after Ring.Write has returned. Every string and slice may hold any bytes, as they come from outside; an
-// empty one means that there is no value.
+// Record is what is logged of one exchange. The loop that fills it keeps it: nothing of it, nor of
+// the bytes it points to, is used after Ring.Write has returned. Every string and slice may hold
+// any bytes, as they come from outside; an empty one means that there is no value.
 type Record struct {
 	Time     int64      // when the exchange was over, wall clock, Unix nanoseconds
 	Client   netip.Addr // whose request it was; the zero Addr for unknown
@@ -41,7 +42,8 @@ type Record struct {
 	Referer      []byte
 }
 
-// The longest value of each kind that is written, in bytes before escaping. Longer ones are cut there and end in "…".
+// The longest value of each kind that is written, in bytes before escaping. Longer ones are cut
+// there and end in "…".
 const (
 	maxMethod = 64
 	maxPath   = 2048 // the path, and the query
@@ -51,14 +53,16 @@ const (
 // An escape makes six bytes of one at most (\u001f, and \ufffd for a byte that is not UTF-8).
 const widest = 6
 
-// fixed is more than everything but the text values: names, punctuation, numbers, time and the marks of cut values.
+// fixed is more than everything but the text values: names, punctuation, numbers, time and the
+// marks of cut values.
 const fixed = 1024
 
 // maxLine is the longest possible line in bytes.
 const maxLine = fixed + widest*(maxMethod+2*maxPath+11*maxOther)
 
-// bound is a number of bytes that the record's line does not exceed in any format. Short values make it tight, which
-// keeps the room that a ring must have free for a line near to the line's real size.
+// bound is a number of bytes that the record's line does not exceed in any format. Short values
+// make it tight, which keeps the room that a ring must have free for a line near to the line's real
+// size.
 func (r *Record) bound() int {
 	text := min(len(r.Method), maxMethod) + min(len(r.Path), maxPath) + min(len(r.Query), maxPath)
 	for _, n := range [...]int{len(r.Host), len(r.Listener), len(r.TLS), len(r.Protocol), len(r.Route), len(r.UpstreamName),

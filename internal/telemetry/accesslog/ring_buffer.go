@@ -2,19 +2,24 @@ package accesslog
 
 import "sync/atomic"
 
-// ringBuffer carries lines from one loop to the writer without a lock: one goroutine puts in, one takes out.
+// ringBuffer carries lines from one loop to the writer without a lock: one goroutine puts in, one
+// takes out.
 //
-// Positions count bytes since the beginning and only grow; a position's place in buf is its low bits. A line is encoded in
-// place and therefore must be contiguous. Where it might not fit before the end of buf, the rest of the lap is left out:
+// Positions count bytes since the beginning and only grow; a position's place in buf is its low
+// bits. A line is encoded in place and therefore must be contiguous. Where it might not fit before
+// the end of buf, the rest of the lap is left out:
 //
-//  1. the putter reserves room for the longest form of the line, skipping to the next lap if need be;
-//  2. it encodes, stores in lapEnd where the lap it left ends (only when it skipped), then stores head;
-//  3. the taker loads head, then lapEnd: what is between tail and head spans at most one lap boundary, because head is
-//     never more than len(buf) ahead of tail, so one lapEnd is enough, and one of an older lap lies below tail;
+//  1. the putter reserves room for the longest form of the line, skipping to the next lap if need
+//     be;
+//  2. it encodes, stores in lapEnd where the lap it left ends (only when it skipped), then stores
+//     head;
+//  3. the taker loads head, then lapEnd: what is between tail and head spans at most one lap
+//     boundary, because head is never more than len(buf) ahead of tail, so one lapEnd is enough,
+//     and one of an older lap lies below tail;
 //  4. the taker stores tail when the bytes are written, and the putter may use their place again.
 //
-// Rejected: a frame header per line (the writer would have to copy lines together, here it writes straight from buf), and
-// a channel of buffers (a lock per line, and an owner for every buffer).
+// Rejected: a frame header per line (the writer would have to copy lines together, here it writes
+// straight from buf), and a channel of buffers (a lock per line, and an owner for every buffer).
 type ringBuffer struct {
 	buf  []byte
 	mask uint64
@@ -39,7 +44,8 @@ func newRingBuffer(size int) *ringBuffer {
 	return &ringBuffer{buf: make([]byte, size), mask: uint64(size - 1)}
 }
 
-// reserve is empty room for n bytes, at most half the ring's size; ok is false when the ring is too full. Putter only.
+// reserve is empty room for n bytes, at most half the ring's size; ok is false when the ring is too
+// full. Putter only.
 func (r *ringBuffer) reserve(n int) (room []byte, ok bool) {
 	size := uint64(len(r.buf))
 	r.start = r.pos
@@ -76,7 +82,8 @@ func (r *ringBuffer) wantsWriter() bool {
 	return r.asked && !before
 }
 
-// readable is the next contiguous run of whole lines, empty when there is none. Taker only; valid until release.
+// readable is the next contiguous run of whole lines, empty when there is none. Taker only; valid
+// until release.
 func (r *ringBuffer) readable() []byte {
 	head, tail := r.head.Load(), r.tail.Load()
 	if nextLap := (tail | r.mask) + 1; head > nextLap {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// put writes one line of n bytes that says its number, reserving more room than it takes, as encoders do.
+// put writes one line of n bytes that says its number, reserving more room than it takes, as
+// encoders do.
 func put(r *ringBuffer, number, n, spare int) bool {
 	room, ok := r.reserve(n + spare)
 	if !ok {

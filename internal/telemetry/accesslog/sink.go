@@ -15,8 +15,9 @@ import (
 
 // sink is the file, and what becomes of it when it grows, moves or fails. Only the writer uses it.
 //
-// Rotation is our own and not timberjack's: that has no way to reopen a file which was moved away without renaming the new
-// one too, refuses a write larger than the limit, and counts sizes in megabytes; what is needed is the few lines below.
+// Rotation is our own and not timberjack's: that has no way to reopen a file which was moved away
+// without renaming the new one too, refuses a write larger than the limit, and counts sizes in
+// megabytes; what is needed is the few lines below.
 type sink struct {
 	path     string
 	maxSize  int64
@@ -35,7 +36,8 @@ type sink struct {
 	rotateAt time.Time // not to be rotated before, after a failure
 }
 
-// sayEvery is how often a failure that goes on is logged, and how long a failed rotation is not tried again.
+// sayEvery is how often a failure that goes on is logged, and how long a failed rotation is not
+// tried again.
 const sayEvery = 10 * time.Second
 
 func openSink(o Options, counters *Counters) (*sink, error) {
@@ -90,7 +92,8 @@ func (s *sink) close() error {
 	return nil
 }
 
-// write writes whole lines and counts what became of them, rotating the file where they do not all fit.
+// write writes whole lines and counts what became of them, rotating the file where they do not all
+// fit.
 func (s *sink) write(lines []byte) {
 	for len(lines) > 0 {
 		n := s.fitting(lines)
@@ -106,7 +109,8 @@ func (s *sink) write(lines []byte) {
 	}
 }
 
-// fitting is how many of the bytes, in whole lines, the file still has room for. An empty file takes one line whatever its length.
+// fitting is how many of the bytes, in whole lines, the file still has room for. An empty file
+// takes one line whatever its length.
 func (s *sink) fitting(lines []byte) int {
 	room := s.maxSize - s.size
 	if s.maxSize == 0 || !s.regular || room >= int64(len(lines)) {
@@ -119,7 +123,8 @@ func (s *sink) fitting(lines []byte) int {
 	return n
 }
 
-// put writes lines at once and counts them. A line that broke off is ended before the next one, so that only it is garbled.
+// put writes lines at once and counts them. A line that broke off is ended before the next one, so
+// that only it is garbled.
 func (s *sink) put(lines []byte) {
 	if s.torn {
 		n, err := s.out.Write([]byte{'\n'})
@@ -152,8 +157,9 @@ func (s *sink) recovered() {
 	}
 }
 
-// rotate moves path to path.1, path.1 to path.2 and so on, removes what is older than keep, and opens path again. When
-// another process has moved the file already (an upgrade has two of them for a while) it only opens it.
+// rotate moves path to path.1, path.1 to path.2 and so on, removes what is older than keep, and
+// opens path again. When another process has moved the file already (an upgrade has two of them for
+// a while) it only opens it.
 func (s *sink) rotate() {
 	now := time.Now()
 	if now.Before(s.rotateAt) {

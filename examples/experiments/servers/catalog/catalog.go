@@ -1,5 +1,6 @@
-// Package catalog is what the servers of the experiments have in common: the goods they list, their flags, and a page of metrics of Go's runtime. It is
-// small on purpose, so that what a server costs is the server's own.
+// Package catalog is what the servers of the experiments have in common: the goods they list, their
+// flags, and a page of metrics of Go's runtime. It is small on purpose, so that what a server costs
+// is the server's own.
 package catalog
 
 import (
@@ -40,7 +41,8 @@ func Addresses() (serve, metrics string) {
 	return *at, *admin
 }
 
-// Metrics serves /metrics at an address, beside the server, so that they cost every server the same. It returns at once.
+// Metrics serves /metrics at an address, beside the server, so that they cost every server the
+// same. It returns at once.
 func Metrics(address string) {
 	if address == "" {
 		return

@@ -1,4 +1,5 @@
-// Command gin lists goods as JSON with Gin: one of the three of frameworks.yaml. It has no log and no recovery, as the others have none.
+// Command gin lists goods as JSON with Gin: one of the three of frameworks.yaml. It has no log and
+// no recovery, as the others have none.
 package main
 
 import (
@@ -17,7 +18,8 @@ func main() {
 	gin.SetMode(gin.ReleaseMode)
 	router := gin.New()
 	router.GET("/items", func(c *gin.Context) {
-		// The standard encoder, as in the other two: the servers are compared, and not the encoders.
+		// The standard encoder, as in the other two: the servers are compared, and not the
+		// encoders.
 		body, err := json.Marshal(catalog.Items(catalog.Shown))
 		if err != nil {
 			c.AbortWithStatus(http.StatusInternalServerError)

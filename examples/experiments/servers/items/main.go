@@ -1,5 +1,5 @@
-// Command items lists goods as JSON and keeps many more in memory, as a service with a cache does: the server of keepalive.yaml, gogc.yaml,
-// build.yaml and somaxconn.yaml.
+// Command items lists goods as JSON and keeps many more in memory, as a service with a cache does:
+// the server of keepalive.yaml, gogc.yaml, build.yaml and somaxconn.yaml.
 package main
 
 import (
@@ -46,7 +46,8 @@ func main() {
 	log.Fatal(server.ListenAndServe())
 }
 
-// work serves requests that nobody sent, and writes a processor profile of it: what a build with -pgo learns from.
+// work serves requests that nobody sent, and writes a processor profile of it: what a build with
+// -pgo learns from.
 func work(handler http.Handler, path string) error {
 	f, err := os.Create(path)
 	if err != nil {

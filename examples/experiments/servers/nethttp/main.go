@@ -1,4 +1,5 @@
-// Command nethttp lists goods as JSON with the standard library's server: one of the three of frameworks.yaml.
+// Command nethttp lists goods as JSON with the standard library's server: one of the three of
+// frameworks.yaml.
 package main
 
 import (

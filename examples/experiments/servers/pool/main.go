@@ -1,5 +1,6 @@
-// Command pool passes requests on to a slow backend through a pool of connections of a given size: the server of pool.yaml. The backend is in the same process,
-// on a port of its own: it takes 20 ms for a request, and does 60 at once, as a database with 60 connections does.
+// Command pool passes requests on to a slow backend through a pool of connections of a given size:
+// the server of pool.yaml. The backend is in the same process, on a port of its own: it takes 20 ms
+// for a request, and does 60 at once, as a database with 60 connections does.
 package main
 
 import (
