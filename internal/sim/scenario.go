@@ -294,7 +294,8 @@ func drawClient(r *rand.Rand, mood float64, span time.Duration) ClientPlan {
 		case 2:
 			c.LeaveAt = r.IntN(1 + r.IntN(200000))
 		case 3:
-			c.ReadRate, c.ReadWait, c.LeaveAt = 1+r.IntN(1000), between(r, 0, 2*time.Second), r.IntN(10_000)
+			// Slower ones would read longer than a run may take, where there is no min_body_rate.
+			c.ReadRate, c.ReadWait, c.LeaveAt = 20+r.IntN(1000), between(r, 0, 2*time.Second), r.IntN(10_000)
 		}
 		c.Manner = Manner(r.IntN(4))
 	}
