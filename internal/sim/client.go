@@ -194,6 +194,10 @@ func (c *client) render(q *request) []byte {
 
 const tunnelBytes = 20_000
 
+// longestStay is after how long a client leaves whose own slowness nobody objects to. That it has not
+// been forgotten is watch's to find out.
+const longestStay = 10 * time.Minute
+
 func (c *client) begin() {
 	w := c.w
 	from := netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(c.plan.From)}), uint16(1000+len(c.name)))
@@ -215,6 +219,7 @@ func (c *client) begin() {
 	e.Changed, c.line = c.changed, e
 	w.clients++
 	c.here = true
+	w.kernel.After(longestStay, func() { c.finish("has had enough", c.Close) })
 	w.trace("%s comes to %s with %s", c.name, listeners[c.plan.Listener], c.summary())
 	c.watch()
 }
