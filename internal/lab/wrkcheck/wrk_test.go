@@ -76,11 +76,11 @@ func TestWrkChangesItsUnits(t *testing.T) {
 
 func TestOutputThatLacksAFigureIsRefused(t *testing.T) {
 	for what, text := range map[string]string{
-		"no answer":     strings.ReplaceAll(recorded, "260589 requests", "0 requests"),
-		"lacks":         strings.ReplaceAll(recorded, "     99%    1.73ms\n", ""),
-		"no duration":   strings.ReplaceAll(recorded, "86.30us", "86.30parsecs"),
-		"-5":            strings.ReplaceAll(recorded, "responses: 37228", "responses: -5"),
-		"cannot be rea": strings.Repeat("x", 100_000),
+		"no answer":      strings.ReplaceAll(recorded, "260589 requests", "0 requests"),
+		"lacks":          strings.ReplaceAll(recorded, "     99%    1.73ms\n", ""),
+		"not a duration": strings.ReplaceAll(recorded, "86.30us", "86.30parsecs"),
+		"-5":             strings.ReplaceAll(recorded, "responses: 37228", "responses: -5"),
+		"cannot be rea":  strings.Repeat("x", 100_000),
 	} {
 		_, err := Parse([]byte(text))
 		if err == nil || !strings.Contains(err.Error(), what) || strings.Contains(err.Error(), "\n") {
