@@ -246,6 +246,9 @@ func (l *Local) Close(now int64) {
 	l.closed, l.usable, l.why = true, nil, Closed
 	l.refreshAt, l.panicking = math.MaxInt64, false
 	l.refuseAll(now, Closed)
+	if l.u.queues.waiting.Load() != 0 { // for the places that the idle connections had
+		l.u.queues.wakeOldest(l.u, l.loop)
+	}
 }
 
 // Request counts a request towards the retry budget: once for each, not for its retries. Loop only.

@@ -493,6 +493,22 @@ func TestClosingALoopEndsWhatItHolds(t *testing.T) {
 	}
 }
 
+// After a reload each loop gives up its part of an upstream that was replaced when it is done with
+// it, and another loop's request may still wait there.
+func TestClosingALoopGivesItsPlacesToThoseWhoWaitOnOthers(t *testing.T) {
+	w, u := single(t, 2, func(o *Options) { o.MaxConnections = 1 })
+	m0 := mustPick(t, u.Local(0), w.now, 0)
+	mustPick(t, u.Local(1), w.now, 0)
+	m0.Put(open(t, w, m0), w.now)
+	q := newWaiting()
+	u.Local(1).Wait(&q.Waiter, w.now)
+	u.Local(0).Close(w.now) // before it hears that its idle connection is wanted
+	w.settle()
+	if q.ready != 1 {
+		t.Error("the waiting request got nothing")
+	}
+}
+
 func TestClientsWhoseRequestsWaitTakeTurns(t *testing.T) {
 	w := newWorld(t, 1)
 	o := DefaultOptions(addresses(1)...)
