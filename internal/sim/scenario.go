@@ -119,7 +119,11 @@ func Draw(seed uint64) Scenario {
 	s.Kernel = drawKernel(r, mood)
 	s.Gateway = drawGateway(r, s.Quiet)
 	for i := range 2 + r.IntN(3) {
-		p := ServicePlan{Address: fmt.Sprintf("10.0.1.%d:80", i+1), Vices: mood * r.Float64(), Slow: between(r, 0, 20*time.Millisecond)}
+		p := ServicePlan{
+			Address: fmt.Sprintf("10.0.1.%d:80", i+1),
+			Vices:   mood * r.Float64(),
+			Slow:    between(r, 0, 20*time.Millisecond),
+		}
 		if r.IntN(2) == 0 {
 			p.Window = 1<<10 + r.IntN(1<<16)
 		}
@@ -154,7 +158,8 @@ func Draw(seed uint64) Scenario {
 var themes = []func(r *rand.Rand, s *Scenario){
 	func(r *rand.Rand, s *Scenario) { // everybody waits for a connection
 		s.Gateway.MaxConnections, s.Gateway.MaxPending = 1+r.IntN(2), 5+r.IntN(50)
-		s.Gateway.Pending, s.Gateway.Timeout = between(r, 500*time.Millisecond, 5*time.Second), between(r, 2*time.Second, 6*time.Second)
+		s.Gateway.Pending = between(r, 500*time.Millisecond, 5*time.Second)
+		s.Gateway.Timeout = between(r, 2*time.Second, 6*time.Second)
 		for i := range s.Services {
 			s.Services[i].Vices, s.Services[i].Slow = 0.3*r.Float64(), between(r, 0, 3*time.Second)
 		}
@@ -176,14 +181,18 @@ var themes = []func(r *rand.Rand, s *Scenario){
 	},
 	func(r *rand.Rand, s *Scenario) { // services come and go
 		for range 10 + r.IntN(20) {
-			what := []string{"service-down", "service-up", "service-full", "service-up", "drain-target", "restore-target"}[r.IntN(6)]
+			what := []string{
+				"service-down", "service-up", "service-full", "service-up", "drain-target", "restore-target",
+			}[r.IntN(6)]
 			s.Acts = append(s.Acts, Act{between(r, 0, 4*time.Second), what, r.IntN(1000)})
 		}
 	},
 	func(r *rand.Rand, s *Scenario) { // everybody waits, under configurations that are gone, for loops that sleep
 		s.Loops = 2 + r.IntN(2)
-		s.Gateway.MaxConnections, s.Gateway.MaxPending, s.Gateway.Pending = 1, 10+r.IntN(50), between(r, 100*time.Millisecond, 2*time.Second)
-		s.Gateway.Timeout, s.Gateway.PerTry, s.Gateway.Attempts = between(r, 2*time.Second, 6*time.Second), 0, 0
+		s.Gateway.MaxConnections, s.Gateway.MaxPending = 1, 10+r.IntN(50)
+		s.Gateway.Pending = between(r, 100*time.Millisecond, 2*time.Second)
+		s.Gateway.Timeout = between(r, 2*time.Second, 6*time.Second)
+		s.Gateway.PerTry, s.Gateway.Attempts = 0, 0
 		for i := range s.Services {
 			s.Services[i].Vices, s.Services[i].Slow = 0.1*r.Float64(), between(r, time.Second, 8*time.Second)
 		}
@@ -215,8 +224,10 @@ func some(r *rand.Rand, share, p float64) float64 {
 
 func drawKernel(r *rand.Rand, mood float64) kernel.Profile {
 	p := kernel.Profile{
-		Latency: between(r, 20*time.Microsecond, 5*time.Millisecond), Delay: between(r, time.Microsecond, 200*time.Microsecond),
-		Fragment: some(r, 0.7, 0.8), ShortWrite: some(r, 0.5, 0.5), Subset: some(r, 0.7, 0.7), WallSteps: some(r, 0.2, 0.05),
+		Latency:  between(r, 20*time.Microsecond, 5*time.Millisecond),
+		Delay:    between(r, time.Microsecond, 200*time.Microsecond),
+		Fragment: some(r, 0.7, 0.8), ShortWrite: some(r, 0.5, 0.5),
+		Subset: some(r, 0.7, 0.7), WallSteps: some(r, 0.2, 0.05),
 		SendBuffer: 4<<10 + r.IntN(1<<18), RecvBuffer: 4<<10 + r.IntN(1<<18), Descriptors: 4096,
 	}
 	if r.IntN(4) == 0 {
@@ -248,15 +259,18 @@ func drawGateway(r *rand.Rand, quiet bool) GatewayPlan {
 		Attempts: r.IntN(4), Pending: ms(20, 1500), Connect: ms(20, 1000), PerTry: ms(0, 600),
 		Timeout: ms(200, 3000), Stream: ms(100, 2000), Tunnel: ms(200, 3000),
 		Head: ms(100, 2000), Idle: ms(200, 3000), Send: ms(200, 3000), MinBodyRate: r.IntN(2) * 240,
-		Drain: ms(0, 2000), PerAddress: r.IntN(3) * 4, Active: r.IntN(2) == 0, Passive: r.IntN(5), Named: r.IntN(2) == 0, Backlog: 1 + r.IntN(64),
+		Drain: ms(0, 2000), PerAddress: r.IntN(3) * 4, Active: r.IntN(2) == 0, Passive: r.IntN(5),
+		Named: r.IntN(2) == 0, Backlog: 1 + r.IntN(64),
 	}
 	g.TLS, g.UpstreamTLS = r.IntN(5) == 0, r.IntN(8) == 0
 	if r.IntN(3) == 0 {
 		g.MaxConnections = 100
 	}
 	if quiet {
-		g.MaxConnections, g.MaxPending, g.PerAddress, g.MinBodyRate, g.Backlog = 2+r.IntN(100), 10000, 0, 0, 4096
-		g.Pending, g.Connect, g.PerTry, g.Timeout, g.Stream = 20*time.Second, 10*time.Second, 0, 30*time.Second, 20*time.Second
+		g.MaxConnections, g.MaxPending, g.PerAddress = 2+r.IntN(100), 10000, 0
+		g.MinBodyRate, g.Backlog = 0, 4096
+		g.Pending, g.Connect, g.PerTry = 20*time.Second, 10*time.Second, 0
+		g.Timeout, g.Stream = 30*time.Second, 20*time.Second
 		g.Head, g.Idle, g.Send, g.Drain = 10*time.Second, 10*time.Second, 10*time.Second, 10*time.Minute
 	}
 	return g
@@ -264,7 +278,8 @@ func drawGateway(r *rand.Rand, quiet bool) GatewayPlan {
 
 func drawClient(r *rand.Rand, mood float64, span time.Duration) ClientPlan {
 	c := ClientPlan{
-		At: between(r, 0, span), Listener: r.IntN(2), From: 1 + r.IntN(4), Pipeline: r.IntN(4) == 0, Leave: -1, LeaveAt: -1,
+		At: between(r, 0, span), Listener: r.IntN(2), From: 1 + r.IntN(4), Pipeline: r.IntN(4) == 0,
+		Leave: -1, LeaveAt: -1,
 		Window: 1<<10 + r.IntN(1<<18),
 	}
 	if r.IntN(2) == 0 {
