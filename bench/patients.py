@@ -164,11 +164,11 @@ def judge(patient, seen):
     r["first"] = None
     if sick.get("findings"):
         r["first"] = sick["findings"][0]["rule"]
-        r["foretold"] = sick["findings"][0]["gain"]
+        r["predicted"] = sick["findings"][0]["gain"]
     if better is not sick and "line" in sick and "line" in better:
         r["measured"] = better["line"]["estimate"] / sick["line"]["estimate"]
-    if "foretold" in r and "measured" in r and r["foretold"] > 0:
-        r["off"] = max(r["foretold"] / r["measured"], r["measured"] / r["foretold"])
+    if "predicted" in r and "measured" in r and r["predicted"] > 0:
+        r["off"] = max(r["predicted"] / r["measured"], r["measured"] / r["predicted"])
     return r
 
 
@@ -177,7 +177,7 @@ def cells(r):
     wrong = [s["state"] for s in r["states"] if not s.get("right")]
     factor = lambda key: "%.2f×" % r[key] if key in r else "—"
     return [r["patient"], " + ".join(r["rules"]) or "none", r["first"] or ("none" if "findings" in r["states"][0] else "—"),
-            "right" if not wrong else "WRONG (%s)" % ", ".join(wrong), lines, factor("foretold"), factor("measured")]
+            "right" if not wrong else "WRONG (%s)" % ", ".join(wrong), lines, factor("predicted"), factor("measured")]
 
 
 def table(rows):

@@ -65,10 +65,10 @@ def judge(line, result, why, seconds):
     i = result["Line"]["Interval"]
     run = {"found": True, "low": i["Low"], "estimate": i["Estimate"], "high": i["High"], "contained": i["Low"] <= line <= i["High"],
            "width": (i["High"] - i["Low"]) / i["Estimate"], "error": i["Estimate"] / line - 1, "seconds": round(seconds, 1)}
-    foretold = [p for p in result["Model"].get("Predictions") or [] if p["Line"]["Estimate"] > 0]
-    if foretold:
-        run["foretold"] = foretold[0]["Line"]["Estimate"]
-        run["foretold_error"] = run["foretold"] / i["Estimate"] - 1
+    predicted = [p for p in result["Model"].get("Predictions") or [] if p["Line"]["Estimate"] > 0]
+    if predicted:
+        run["predicted"] = predicted[0]["Line"]["Estimate"]
+        run["predicted_error"] = run["predicted"] / i["Estimate"] - 1
     return run
 
 
@@ -78,7 +78,7 @@ def row(server):
     if not found:
         return cells + ["none"] * 4
     estimates = [r["estimate"] for r in found]
-    errors = [abs(r["foretold_error"]) for r in found if "foretold_error" in r]
+    errors = [abs(r["predicted_error"]) for r in found if "predicted_error" in r]
     return cells + [
         "%.1f %%" % (100 * max(r["width"] for r in found)),
         "%.1f %%" % (100 * (max(estimates) - min(estimates)) / statistics.mean(estimates)),

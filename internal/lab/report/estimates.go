@@ -21,7 +21,7 @@ type Estimates struct {
 // EstimateRow is one estimate.
 type EstimateRow struct {
 	What, Value, Error, How string
-	Kind                    string // "line", "foretold" or "bound"
+	Kind                    string // "line", "predicted" or "bound"
 	Bar                     *Band
 }
 
@@ -46,7 +46,7 @@ func estimates(d *Data) *Estimates {
 		if i == 12 {
 			break
 		}
-		row := EstimateRow{fmt.Sprintf("Predicted after step %d", p.Made), interval(p.Line), "", sentence(clip(p.How, 300)), "foretold", bar(p.Line)}
+		row := EstimateRow{fmt.Sprintf("Predicted after step %d", p.Made), interval(p.Line), "", sentence(clip(p.How, 300)), "predicted", bar(p.Line)}
 		if p.Limit != "" {
 			row.How += " It says that " + clip(p.Limit, 60) + " is the bottleneck."
 		}

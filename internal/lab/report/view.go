@@ -155,10 +155,10 @@ func tiles(d *Data) []Tile {
 	} else if r.Recovery.Tested {
 		recovery.Value = "None"
 	}
-	return []Tile{peak, falls, recovery, foretold(r)}
+	return []Tile{peak, falls, recovery, predicted(r)}
 }
 
-func foretold(r *record.Result) Tile {
+func predicted(r *record.Result) Tile {
 	if len(r.Model.Predictions) == 0 {
 		return Tile{"The model predicted", "Nothing", "", "there was no prediction in this run"}
 	}
