@@ -51,11 +51,11 @@ func gone(t *testing.T, pids string) {
 func TestAPlantedDifferenceIsFound(t *testing.T) {
 	e, pids := read(t, `
 question: Does waiting cost time?
-vary: {name: delay, values: [1ms, {name: slow, value: 8ms}]}
+vary: {name: delay, values: [1ms, {name: slow, value: 60ms}]}
 start: [SELF]
 env: {SERVICE: shop, PORT: "${port}", DELAY: "${value}", PIDS: PIDFILE}
 ready: {url: "http://127.0.0.1:${port}/", within: 20s}
-load: {url: "http://127.0.0.1:${port}/", connections: 2, warmup: 20ms, duration: 150ms}
+load: {url: "http://127.0.0.1:${port}/", connections: 2, warmup: 20ms, duration: 400ms}
 metrics: http://127.0.0.1:${port}/metrics
 measure: [p50, rss, gc_cycles, metrics.served_total]
 repeat: 8
@@ -69,7 +69,7 @@ cool: 0s
 	}
 	c := result.Figures[0].Comparisons[0]
 	if c.Verdict != experiment.Real || c.Shift < 1 || !strings.Contains(c.Says, "slower") || c.Better == nil || *c.Better {
-		t.Errorf("8 ms instead of 1 ms: %+v", c)
+		t.Errorf("60 ms instead of 1 ms: %+v", c)
 	}
 	if m := result.Figures[1].Medians[0]; m == nil || m.Median < 1e6 {
 		t.Errorf("the service's memory: %v", m)

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -57,10 +58,23 @@ func TestProcessesThatAreMadeLaterCountAlsoWhenTheyHaveEnded(t *testing.T) {
 	}
 }
 
-func TestTheTaskClockIsTheProcessorTime(t *testing.T) {
+// The task clock goes on while the hypervisor or an interrupt has the processor, and the process's
+// clock stands still: on a crowded virtual machine the one has been seen at twice the other.
+func TestTheTaskClockIsTheProcessorTimeAndWhatWasTakenOfIt(t *testing.T) {
 	read, ok := open(t, os.Getpid())
 	if !ok {
 		return
+	}
+	proc, err := procfs.NewDefaultFS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := func() float64 {
+		stat, err := proc.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stat.CPUTotal.Steal + stat.CPUTotal.IRQ + stat.CPUTotal.SoftIRQ
 	}
 	clock := func() float64 {
 		var now unix.Timespec
@@ -69,15 +83,16 @@ func TestTheTaskClockIsTheProcessorTime(t *testing.T) {
 		}
 		return float64(now.Nano()) / 1e9
 	}
-	outer := clock()
+	lost, outer := taken(), clock()
 	before := read()["perf.task_clock_seconds"]
 	inner := clock()
-	until(t, "30 ms of processor time are used", func() bool { return clock()-inner > .03 })
+	until(t, "300 ms of processor time are used", func() bool { return clock()-inner > .3 })
 	inner = clock() - inner
 	got := read()["perf.task_clock_seconds"] - before
-	outer = clock() - outer
-	if got < inner*.9 || got > outer*1.1 {
-		t.Errorf("%v s; the process's clock says between %v and %v", got, inner, outer)
+	const tick = .01 // the step of what was taken, in seconds, on each processor
+	outer, lost = clock()-outer, taken()-lost+tick*float64(runtime.NumCPU())
+	if got < inner*.9 || got > outer*1.1+lost {
+		t.Errorf("%v s; the process's clock says between %v and %v, and %v were taken", got, inner, outer, lost)
 	}
 }
 

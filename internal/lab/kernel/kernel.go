@@ -54,7 +54,7 @@ var Values = []Value{
 	{"perf.cpu_migrations", true, "times that they were moved to another processor"},
 	{"perf.faults.minor", true, "page faults that needed no disk"},
 	{"perf.faults.major", true, "page faults that had to read a disk"},
-	{"perf.task_clock_seconds", true, "processor time of its threads"},
+	{"perf.task_clock_seconds", true, "processor time of its threads, with what interrupts and a hypervisor took of it"},
 	{"perf.cycles", true, "processor cycles; like the four below it is absent where the processor's counters are not offered"},
 	{"perf.instructions", true, "instructions that were completed"},
 	{"perf.cache_references", true, "accesses that reached the last level of the cache"},

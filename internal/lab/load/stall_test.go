@@ -87,7 +87,8 @@ func TestAStallWeighsAsMuchAsItLasted(t *testing.T) {
 			t.Errorf("%v response times are over %d ms; a stall of %d ms alone makes %d of them", got, limit/ms, (ended-begun)/ms, least)
 		}
 	}
-	if covered := totals.Service.Over(50 * ms); covered > 20 {
-		t.Errorf("%v service times are over 50 ms: 8 connections can have waited for the server", covered)
+	// Were service times counted from the due time, some 50 would be as long.
+	if covered := totals.Service.Over(300 * ms); covered > 16 {
+		t.Errorf("%v service times are over 300 ms: 8 connections can have waited for the server", covered)
 	}
 }
