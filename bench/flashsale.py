@@ -27,8 +27,8 @@ def survey(a, binary, step, out):
         inside = f"http://127.0.0.1:{DEBUG}"
         call([a.plimsoll, "survey", f"http://127.0.0.1:{PORT}{PATH}", "--slo", SLO, "--quick", "--json", "--out", out, "--pprof", inside,
                        "--metrics", inside + "/metrics"], 900)
-    found = call([a.plimsoll, "diagnose", out, "--json"], 60)["Diagnosis"]
-    return {"step": step, "line": line(out), "first": found["First"]["What"], "findings": [f["Rule"] for f in found["Findings"] or []]}
+    found = call([a.plimsoll, "diagnose", out, "--json"], 60)["diagnosis"]
+    return {"step": step, "line": line(out), "first": found["bottleneck"]["what"], "findings": [f["rule"] for f in found["findings"]]}
 
 
 def profile(a, binary, step, path):

@@ -35,11 +35,11 @@ def ours(a, conns, *more):
 def totals(done):
     """What plimsoll load printed. Its exit code is not 0 when the generator was the limit, which in a closed loop it shall be."""
     try:
-        t = json.loads(done.stdout)["Totals"]
+        t = json.loads(done.stdout)["totals"]
     except (ValueError, KeyError):
         sys.exit(f"plimsoll load failed:\n{done.stdout}{done.stderr}")
-    if sum(t["Ended"]) != t["Ended"][0] or t["Ended"][0] == 0:
-        sys.exit(f"requests failed, so nothing was measured: {t['Ended']} {t.get('Examples')}")
+    if sum(t["ended"].values()) != t["ended"]["ok"] or t["ended"]["ok"] == 0:
+        sys.exit(f"requests failed, so nothing was measured: {t['ended']} {t.get('examples')}")
     return t
 
 
@@ -60,8 +60,8 @@ def cost(a):
             theirs = wrk(a, conns)
             done, cpu = used(ours(a, conns))
             t = totals(done)
-            rows.append((cpu * 1e6 / t["Ended"][0], theirs))
-            fastest = max(fastest, t["Ended"][0] / t["Length"] * 1e9)
+            rows.append((cpu * 1e6 / t["ended"]["ok"], theirs))
+            fastest = max(fastest, t["ended"]["ok"] / t["length_ns"] * 1e9)
         ratios = [mine / theirs for mine, theirs in rows]
         worst = max(worst, statistics.median(ratios))
         print(f"{conns} connections: plimsoll {statistics.median(r[0] for r in rows):.2f} us a request, wrk {statistics.median(r[1] for r in rows):.2f}, "
@@ -69,16 +69,14 @@ def cost(a):
     return worst, fastest
 
 
-def quantile(sparse, q):
-    """A quantile of a measure.Sparse, in nanoseconds: the upper bound of its bucket."""
-    cells = sparse["Cells"] or []
-    rank = max(1, round(q * sum(c["Count"] for c in cells)))
-    for c in cells:
-        rank -= c["Count"]
+def quantile(histogram, q):
+    """A quantile of a histogram, in nanoseconds: the upper bound of its bucket."""
+    buckets = histogram["buckets"]
+    rank = max(1, round(q * sum(b["count"] for b in buckets)))
+    for b in buckets:
+        rank -= b["count"]
         if rank <= 0:
-            bucket = c["Bucket"]
-            shift = max(bucket // 128 - 1, 0)
-            return min(((bucket - shift * 128 + 1) << shift) - 1, sparse["Max"])
+            return min(b["to_ns"], histogram["max_ns"])
     return 0
 
 
@@ -87,9 +85,9 @@ def lag(a, fastest):
     found = []
     for _ in range(a.rounds):
         t = totals(used(ours(a, 64, "--rate", str(int(fastest / 2))))[0])
-        found.append(quantile(t["Lag"], 0.99) / 1e3)
-        print(f"open loop at {fastest / 2:.0f}/s: sent late by {quantile(t['Lag'], 0.5) / 1e3:.1f} us at the median, {found[-1]:.1f} us at p99; "
-              f"busy {t['Generator']['Busy']:.0%} {t['Generator'].get('Invalid', '')}", flush=True)
+        found.append(quantile(t["lag"], 0.99) / 1e3)
+        print(f"open loop at {fastest / 2:.0f}/s: sent late by {quantile(t['lag'], 0.5) / 1e3:.1f} us at the median, {found[-1]:.1f} us at p99; "
+              f"busy {t['generator']['busy_share']:.0%} {t['generator'].get('invalid', '')}", flush=True)
     return statistics.median(found)
 
 
@@ -131,7 +129,7 @@ def main():
         if a.only in (None, "lag"):
             if not fastest:
                 t = totals(used(ours(a, 64))[0])
-                fastest = t["Ended"][0] / t["Length"] * 1e9
+                fastest = t["ended"]["ok"] / t["length_ns"] * 1e9
             late = lag(a, fastest)
             broken += [f"send lag p99 is {late:.0f} us, more than {LAG_US}"] * (late > LAG_US)
         if a.only in (None, "memory"):

@@ -135,11 +135,11 @@ def examine(a, patient, binary, state, flags, rules, runs):
         if not a.again:
             survey(a, patient, binary, state, flags, out)
         seen["line"] = line(out)
-        found = call([a.plimsoll, "diagnose", out, "--json"], 60)["Diagnosis"].get("Findings") or []
+        found = call([a.plimsoll, "diagnose", out, "--json"], 60)["diagnosis"]["findings"]
     except (Broken, OSError, KeyError, ValueError) as e:
         seen["why"] = "%s: %s" % (type(e).__name__, e) if not isinstance(e, Broken) else str(e)
         return seen
-    seen["findings"] = [{"rule": f["Rule"], "claim": f["Claim"], "confidence": f["Confidence"], "gain": f["Gain"]["Factor"]} for f in found]
+    seen["findings"] = [{"rule": f["rule"], "claim": f["claim"], "confidence": f["confidence"], "gain": f["gain"]["factor"]} for f in found]
     names = [f["rule"] for f in seen["findings"]]
     # A service with two diseases has both among its findings, in this order, the first of them before all others.
     order = [n for n in names if n in rules]
@@ -150,10 +150,10 @@ def examine(a, patient, binary, state, flags, rules, runs):
 def line(out):
     with open(os.path.join(out, "result.json")) as f:
         result = json.load(f)
-    if not result["Line"]["Found"]:
-        raise Broken("the survey found no line: %s" % result["Line"].get("Why", "it does not say why"))
-    i = result["Line"]["Interval"]
-    return {"low": i["Low"], "estimate": i["Estimate"], "high": i["High"]}
+    if not result["line"]["found"]:
+        raise Broken("the survey found no line: %s" % result["line"].get("why", "it does not say why"))
+    i = result["line"]["rate_per_second"]
+    return {"low": i["low"], "estimate": i["estimate"], "high": i["high"]}
 
 
 def judge(patient, seen):

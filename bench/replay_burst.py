@@ -73,12 +73,12 @@ def main():
             sys.exit(run.stderr)
         said = json.loads(run.stdout)
         seen, took = arrived(f"{tmp}/seen.log", float(a.speed.rstrip("x")))
-    kept, totals = said["Log"]["Kept"], said["Totals"]
+    kept, totals = said["log"]["kept"], said["totals"]
     # The last second of the log may be cut short by a millisecond of nginx's clock.
     worst = max(abs(s - w) / w for s, w in zip(seen[: len(planned) - 1], planned))
-    drift = kept["Drift"] / 1e6
+    drift = kept["drift_ns"] / 1e6
     print(f"{sum(seen)} of {LINES} requests arrived in {took:.3f} s; in the worst second {100 * worst:.2f} % off the log by nginx's log, "
-          f"{100 * kept['Worst']:.2f} % by plimsoll's own count; drift at the end {drift:.3f} ms; {totals['Generator'].get('Invalid', '')}")
+          f"{100 * kept['worst_share']:.2f} % by plimsoll's own count; drift at the end {drift:.3f} ms; {totals['generator'].get('invalid', '')}")
     if a.check and (worst > WORST_BUDGET or drift > DRIFT_BUDGET_MS or sum(seen) != LINES):
         sys.exit("budget broken: 1 % in each second, 5 ms at the end, every line")
 

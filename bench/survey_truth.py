@@ -36,7 +36,7 @@ def survey(a, tmp, number):
     if done.returncode != 0:
         return None, "exit %d: %s" % (done.returncode, done.stderr.strip()[-300:])
     try:
-        return json.loads(done.stdout)["Result"], None
+        return json.loads(done.stdout)["result"], None
     except (ValueError, KeyError) as e:
         return None, "no JSON: %s" % e
 
@@ -60,15 +60,15 @@ def measure(a, tmp, truth, name, flags):
 
 
 def judge(line, result, why, seconds):
-    if result is None or not result["Line"]["Found"]:
-        return {"found": False, "why": why or result["Line"]["Why"], "seconds": round(seconds, 1)}
-    i = result["Line"]["Interval"]
-    run = {"found": True, "low": i["Low"], "estimate": i["Estimate"], "high": i["High"], "contained": i["Low"] <= line <= i["High"],
-           "width": (i["High"] - i["Low"]) / i["Estimate"], "error": i["Estimate"] / line - 1, "seconds": round(seconds, 1)}
-    predicted = [p for p in result["Model"].get("Predictions") or [] if p["Line"]["Estimate"] > 0]
+    if result is None or not result["line"]["found"]:
+        return {"found": False, "why": why or result["line"]["why"], "seconds": round(seconds, 1)}
+    i = result["line"]["rate_per_second"]
+    run = {"found": True, "low": i["low"], "estimate": i["estimate"], "high": i["high"], "contained": i["low"] <= line <= i["high"],
+           "width": (i["high"] - i["low"]) / i["estimate"], "error": i["estimate"] / line - 1, "seconds": round(seconds, 1)}
+    predicted = [p for p in result["model"].get("predictions") or [] if p["predicted_per_second"]["estimate"] > 0]
     if predicted:
-        run["predicted"] = predicted[0]["Line"]["Estimate"]
-        run["predicted_error"] = run["predicted"] / i["Estimate"] - 1
+        run["predicted"] = predicted[0]["predicted_per_second"]["estimate"]
+        run["predicted_error"] = run["predicted"] / i["estimate"] - 1
     return run
 
 

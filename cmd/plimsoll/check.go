@@ -17,7 +17,7 @@ type checkCommand struct {
 func (checkCommand) Help() string {
 	return `Reads a configuration as serve would, and prints every error with its line and column on standard error, or a
 one-line summary. It opens no port. With --json the outcome is on standard output:
-{"file", "ok", "errors": [{"line", "column", "path", "problem"}]}.
+{"schema_version", "file", "ok", "errors": [{"line", "column", "path", "problem"}]}.
 
 Exit codes: 0, the configuration is valid; 1, it is not.
 
@@ -29,9 +29,10 @@ Examples:
 
 // outcome is what check --json prints.
 type outcome struct {
-	File   string    `json:"file"`
-	OK     bool      `json:"ok"`
-	Errors []mistake `json:"errors"`
+	SchemaVersion int       `json:"schema_version"`
+	File          string    `json:"file"`
+	OK            bool      `json:"ok"`
+	Errors        []mistake `json:"errors"`
 }
 
 type mistake struct {
@@ -56,7 +57,7 @@ func (k *checkCommand) Run(c *console) error {
 }
 
 func (k *checkCommand) printJSON(c *console, err error) error {
-	o := outcome{File: k.File, OK: err == nil, Errors: []mistake{}}
+	o := outcome{SchemaVersion: 1, File: k.File, OK: err == nil, Errors: []mistake{}}
 	wrong, ok := errors.AsType[config.Errors](err)
 	if err != nil && !ok {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"plimsoll/internal/lab/document"
 	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/report"
 	"plimsoll/internal/lab/text"
@@ -50,7 +51,7 @@ func (k *compareCommand) Run(c *console) error {
 	}
 	differences := report.Differences(a, b)
 	if k.JSON {
-		return c.json(differences)
+		return c.json(document.NewCompare(k.A, k.B, k.File, differences))
 	}
 	return c.print([]byte(fmt.Sprintf("%s\nreport  %s\n", comparison(differences), k.File)))
 }

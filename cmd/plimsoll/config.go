@@ -3,15 +3,15 @@ package main
 import "plimsoll/internal/config"
 
 type configCommand struct {
-	Schema    schemaCommand    `cmd:"" help:"Print the JSON Schema of the configuration, for editors."`
-	Reference referenceCommand `cmd:"" help:"Print the reference: every key, its effect, default and hazard."`
-	Defaults  defaultsCommand  `cmd:"" help:"Print the value of every key that has a default, as YAML."`
+	Schema    configSchemaCommand `cmd:"" help:"Print the JSON Schema of the configuration, for editors."`
+	Reference referenceCommand    `cmd:"" help:"Print the reference: every key, its effect, default and hazard."`
+	Defaults  defaultsCommand     `cmd:"" help:"Print the value of every key that has a default, as YAML."`
 }
 
-type schemaCommand struct{}
+type configSchemaCommand struct{}
 
 // Help is shown by plimsoll config schema --help.
-func (schemaCommand) Help() string {
+func (configSchemaCommand) Help() string {
 	return `Examples:
 
     plimsoll config schema > plimsoll.schema.json
@@ -20,7 +20,7 @@ func (schemaCommand) Help() string {
 }
 
 // Run prints the schema.
-func (schemaCommand) Run(c *console) error {
+func (configSchemaCommand) Run(c *console) error {
 	return c.print(config.JSONSchema())
 }
 

@@ -93,5 +93,6 @@ func (c *console) print(words []byte) error {
 func (c *console) json(v any) error {
 	e := json.NewEncoder(c.out)
 	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false) // an SLO is full of <
 	return e.Encode(v)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"plimsoll/internal/lab/diagnose"
+	"plimsoll/internal/lab/document"
 	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/text"
@@ -32,7 +33,7 @@ Examples:
 
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --pprof http://127.0.0.1:6060 --metrics http://127.0.0.1:6060/metrics --out run
     plimsoll diagnose run
-    plimsoll diagnose run --json | jq '.Diagnosis.Findings[].Claim'
+    plimsoll diagnose run --json | jq '.diagnosis.findings[].claim'
     plimsoll diagnose --rules`
 }
 
@@ -56,10 +57,7 @@ func (k *diagnoseCommand) Run(c *console) error {
 	}
 	d := diagnose.Run(run)
 	if k.JSON {
-		return c.json(struct {
-			Command, Directory string
-			Diagnosis          *diagnose.Diagnosis
-		}{"diagnose", k.Dir, withoutFlames(d)})
+		return c.json(document.NewDiagnose(k.Dir, d))
 	}
 	return c.print([]byte(text.Diagnosis(d)))
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"plimsoll/internal/lab/doctor"
+	"plimsoll/internal/lab/document"
 	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/text"
 )
@@ -37,7 +38,7 @@ Examples:
     plimsoll doctor
     plimsoll doctor --pid $(pidof shop)
     plimsoll doctor --url http://127.0.0.1:8080/
-    plimsoll doctor --pid 4711 --json | jq '.Findings[] | select(.Verdict == "advise")'`
+    plimsoll doctor --pid 4711 --json | jq '.findings[] | select(.verdict == "advise")'`
 }
 
 // Run looks, and says what it saw.
@@ -60,10 +61,7 @@ func (k *doctorCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	if k.JSON {
-		return c.json(struct {
-			Command string
-			*doctor.Report
-		}{"doctor", report})
+		return c.json(document.NewDoctor(report))
 	}
 	return c.print([]byte(checkUp(report, colourful(c.out))))
 }

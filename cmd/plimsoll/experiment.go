@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"plimsoll/internal/lab/document"
 	"plimsoll/internal/lab/experiment"
 	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/text"
@@ -155,10 +156,7 @@ func (k *experimentCommand) do(ctx context.Context, c *console, e *experiment.Ex
 func (k *experimentCommand) conclude(c *console, dir string, m *experiment.Manifest, r *experiment.Result) error {
 	var err error
 	if k.JSON {
-		err = c.json(struct {
-			Command, Directory, Name, Question, Variable string
-			Result                                       *experiment.Result
-		}{"experiment", dir, m.Name, m.Question, m.Variable, r})
+		err = c.json(document.NewExperiment(dir, m, r))
 	} else {
 		err = c.print([]byte(fmt.Sprintf("%s\nraw results  %s\n", experimentTable(m, r), dir)))
 	}

@@ -22,14 +22,14 @@ import (
 func trial(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	manifest := `{"Format": 1, "Name": "pool", "Question": "How many?", "Variable": "pool", "Values": [{"Name": "a"}, {"Name": "b"}, {"Name": "c"}],
-		"Figures": [{"Name": "p99", "Unit": "s", "Up": "slower", "Down": "faster", "Better": "faster"}], "Repeat": 10, "Alpha": 0.05, "Relevant": 0.01}`
+	manifest := `{"schema_version": 2, "name": "pool", "question": "How many?", "variable": "pool", "values": [{"name": "a"}, {"name": "b"}, {"name": "c"}],
+		"figures": [{"name": "p99", "unit": "s", "up": "slower", "down": "faster", "better": "faster"}], "repeat": 10, "alpha": 0.05, "relevant_share": 0.01}`
 	var rounds strings.Builder
 	for i := 1; i <= 10; i++ {
-		fmt.Fprintf(&rounds, `{"Round": %d, "Value": "a", "Figures": {"p99": %g}}`+"\n", i, .01*float64(i))
-		fmt.Fprintf(&rounds, `{"Round": %d, "Value": "b", "Figures": {"p99": %g}}`+"\n", i, .0112*float64(i))
+		fmt.Fprintf(&rounds, `{"round": %d, "value": "a", "figures": {"p99": %g}}`+"\n", i, .01*float64(i))
+		fmt.Fprintf(&rounds, `{"round": %d, "value": "b", "figures": {"p99": %g}}`+"\n", i, .0112*float64(i))
 		if i <= 2 {
-			fmt.Fprintf(&rounds, `{"Round": %d, "Value": "c", "Failed": "the service was not ready within 10s", "Output": "no\u001b[2J database"}`+"\n", i)
+			fmt.Fprintf(&rounds, `{"round": %d, "value": "c", "failed": "the service was not ready within 10s", "output": "no\u001b[2J database"}`+"\n", i)
 		}
 	}
 	for name, text := range map[string]string{"experiment.json": manifest, "rounds.jsonl": rounds.String(), "result.json": "{}"} {

@@ -88,16 +88,6 @@ func diagnosisOf(run *record.Run) *diagnose.Diagnosis {
 	return diagnose.Run(run)
 }
 
-// withoutFlames is a diagnosis for other programs: flame graphs are for the report. nil stays nil.
-func withoutFlames(d *diagnose.Diagnosis) *diagnose.Diagnosis {
-	if d == nil {
-		return nil
-	}
-	short := *d
-	short.Flames = nil
-	return &short
-}
-
 // writeReport writes a run's report, with its diagnosis where it has one, and returns where it is.
 func writeReport(run *record.Run, d *diagnose.Diagnosis, path string) (string, error) {
 	var page bytes.Buffer

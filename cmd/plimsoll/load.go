@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"plimsoll/internal/lab/document"
 	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
@@ -62,7 +63,7 @@ Examples:
     plimsoll load http://127.0.0.1:8080/ --rate 1000 --burst 3200:8s@20s -d 40s
     plimsoll load http://127.0.0.1:8080/buy -X POST -H 'Content-Type: application/json' --body @order.json
     plimsoll load https://127.0.0.1:8443/ --insecure --new-connections --no-resumption
-    plimsoll load http://127.0.0.1:8080/ --scenario shop.yaml --json | jq .Goodput
+    plimsoll load http://127.0.0.1:8080/ --scenario shop.yaml --json | jq .response_ms.p99
     plimsoll load http://127.0.0.1:8080/ -c 64 -t 1 -d 5s --verify wrk`
 }
 
@@ -228,7 +229,7 @@ func (p *planned) describe(k *loadCommand) {
 // print says what came of it.
 func (k *loadCommand) print(c *console, p *planned, t *measure.Totals, early string) error {
 	if k.JSON {
-		return c.json(newOutcome("load", k.URL, p.settings, t, early))
+		return c.json(document.NewLoad(k.URL, p.settings, t, early))
 	}
 	run := &text.Run{Totals: t, Closed: p.asked == nil, TLS: p.offer.options.Target.TLS != nil, Early: early}
 	return c.print([]byte(p.what + "\n\n" + text.Load(run)))

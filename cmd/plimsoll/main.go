@@ -1,9 +1,9 @@
 // Command plimsoll is an API gateway that knows how much load it, and the services behind it, can
 // carry.
 //
-// This package is the command line and nothing else: one file for each subcommand, each of which
-// turns flags into a call of a room that does the work. It must know nothing of sockets, loops or
-// protocols.
+// This package is the command line and nothing else. Each subcommand has a file, which turns flags
+// into a call of a room that does the work, and its result into text; what several subcommands need
+// is in files of its own. It must know nothing of sockets, loops or protocols.
 package main
 
 import (
@@ -47,6 +47,7 @@ type commandLine struct {
 	Doctor     doctorCommand     `cmd:"" help:"Check the settings of this machine and a process, and advise; it changes nothing."`
 	Plan       planCommand       `cmd:"" help:"Compute instances, autoscaling and memory for production from a load line."`
 	Compare    compareCommand    `cmd:"" help:"Compare two runs, and say which differences are real."`
+	Schema     schemaCommand     `cmd:"" help:"Print the JSON Schema of what a command prints with --json, or of a file of a run."`
 	Version    versionCommand    `cmd:"" help:"Print the version."`
 }
 

@@ -31,7 +31,7 @@ func TestTheCommandLine(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("UPDATE") != "",
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "valid": valid},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("TAKEN", taken)
 			env.Setenv("FREE", ports[1])

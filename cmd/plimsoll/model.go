@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strconv"
 
+	"plimsoll/internal/lab/document"
 	"plimsoll/internal/lab/model"
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/text"
@@ -26,7 +27,7 @@ no step.
 Examples:
 
     plimsoll model plimsoll-runs/127.0.0.1-20260101-120000
-    plimsoll model runs/today --json | jq .Smallest`
+    plimsoll model runs/today --json | jq .model.smallest_resource`
 }
 
 // Run makes the model again from the raw results. Predictions are what they were: they were made
@@ -44,7 +45,7 @@ func (k *modelCommand) Run(c *console) error {
 		m.Predictions = run.Result.Model.Predictions
 	}
 	if k.JSON {
-		return c.json(m)
+		return c.json(document.NewModel(k.Dir, &m))
 	}
 	return c.print([]byte(text.Model(&m)))
 }

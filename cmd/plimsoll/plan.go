@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll/internal/lab/document"
 	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/plan"
 	"plimsoll/internal/lab/record"
@@ -83,10 +84,7 @@ func (k *planCommand) Run(c *console) error {
 		}
 	}
 	if k.JSON {
-		err = c.json(struct {
-			Command, Directory, Manifest string
-			Plan                         *plan.DeploymentPlan
-		}{"plan", k.Dir, string(manifest), p})
+		err = c.json(document.NewPlan(k.Dir, manifest, p))
 	} else {
 		err = c.print([]byte(planWords(p) + written(k.Manifest, manifest)))
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"plimsoll/internal/lab/document"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/replay"
@@ -133,13 +134,15 @@ func (k *replayCommand) options() (o replay.Options, err error) {
 
 func (k *replayCommand) print(c *console, loops int, stats *replay.Stats, kept *text.Kept, t *measure.Totals, early string) error {
 	if k.JSON {
-		o := newOutcome("replay", k.Target, map[string]string{"log": k.Log, "connections": strconv.Itoa(k.Connections), "loops": strconv.Itoa(loops),
-			"timeout": k.Timeout.String(), "sample": strconv.Itoa(k.Sample), "unsafe": strconv.FormatBool(k.Unsafe)}, t, early)
-		o.Log = struct {
-			Stats *replay.Stats
-			Kept  *text.Kept
-		}{stats, kept}
-		return c.json(o)
+		settings := map[string]string{
+			"log":         k.Log,
+			"connections": strconv.Itoa(k.Connections),
+			"loops":       strconv.Itoa(loops),
+			"timeout":     k.Timeout.String(),
+			"sample":      strconv.Itoa(k.Sample),
+			"unsafe":      strconv.FormatBool(k.Unsafe),
+		}
+		return c.json(document.NewReplay(k.Target, settings, t, early, document.Log{Stats: stats, Kept: kept}))
 	}
 	return c.print([]byte(fmt.Sprintf("%s at %s, over %s, with %s\n\n%s\n%s", k.Log, k.Target, many(k.Connections, "connection"), many(loops, "loop"),
 		text.Replay(stats, kept), text.Load(&text.Run{Totals: t, TLS: strings.HasPrefix(k.Target, "https"), Early: early}))))

@@ -64,7 +64,7 @@ func TestASurveyThatIsStoppedLeavesAReadableRun(t *testing.T) {
 	dir := t.TempDir()
 	out, page := filepath.Join(dir, "run"), filepath.Join(dir, "again.html")
 	code, text, errs := command(nil, "survey", interrupting(t, 200), "--slo", "p99<50ms", "--out", out, "-t", "1", "-c", "2", "--json")
-	if code != 3 || !strings.Contains(text, `"Early": `) {
+	if code != 3 || !strings.Contains(text, `"early": `) {
 		t.Errorf("exit %d, %q; want 3\n%s", code, errs, text)
 	}
 	for _, name := range []string{"run.json", "result.json", "report.html"} {

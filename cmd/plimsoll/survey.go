@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"plimsoll/internal/lab/diagnose"
+	"plimsoll/internal/lab/document"
 	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
@@ -290,12 +290,7 @@ func (k *surveyCommand) conclude(c *console, dir string) error {
 		}
 	}
 	if k.JSON {
-		return c.json(struct {
-			Command, Directory, Report string
-			Manifest                   *record.Manifest
-			Result                     *record.Result
-			Diagnosis                  *diagnose.Diagnosis
-		}{"survey", dir, page, &run.Manifest, run.Result, withoutFlames(d)})
+		return c.json(document.NewSurvey(run, page, d))
 	}
 	summary := text.Survey(&run.Manifest, run.Result)
 	if d != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"plimsoll/internal/lab/document"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/text"
 	"plimsoll/internal/lab/wrkcheck"
@@ -52,7 +53,7 @@ func (k *loadCommand) verify(ctx context.Context, c *console, target load.Target
 		return err
 	}
 	if k.JSON {
-		err = c.json(report)
+		err = c.json(document.NewVerify(report))
 	} else {
 		err = c.print([]byte(fmt.Sprintf("%s: GET in a closed loop, %v each time, over %s, with %s\n\n%s", target.URL, duration,
 			many(k.Connections, "connection"), many(loops, "loop"), text.Verify(report))))

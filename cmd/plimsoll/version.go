@@ -25,11 +25,12 @@ func (versionCommand) Help() string {
 // Run prints the version.
 func (v *versionCommand) Run(c *console) error {
 	about := struct {
-		Version string `json:"version"`
-		Go      string `json:"go"`
-		OS      string `json:"os"`
-		Arch    string `json:"arch"`
-	}{buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH}
+		SchemaVersion int    `json:"schema_version"`
+		Version       string `json:"version"`
+		Go            string `json:"go"`
+		OS            string `json:"os"`
+		Arch          string `json:"arch"`
+	}{1, buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH}
 	if v.JSON {
 		return c.json(about)
 	}

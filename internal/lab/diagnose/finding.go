@@ -7,38 +7,42 @@
 // service has no findings: every service has a bottleneck, and that is not a disease.
 package diagnose
 
-import "plimsoll/internal/lab/profile"
+import (
+	"fmt"
+
+	"plimsoll/internal/lab/profile"
+)
 
 // Diagnosis is what a run shows.
 type Diagnosis struct {
 	// First is the bottleneck at the line, sick or not.
-	First Limit
+	First Limit `json:"bottleneck"`
 	// Findings, the first bottleneck first.
-	Findings []Finding
+	Findings []Finding `json:"findings"`
 	// HeldBack are claims that the evidence would have supported, had other evidence not spoken
 	// against them.
-	HeldBack []HeldBack
+	HeldBack []HeldBack `json:"held_back,omitempty"`
 	// NotJudged are rules that had not the evidence they need.
-	NotJudged []NotJudged
+	NotJudged []NotJudged `json:"not_judged,omitempty"`
 	// Kernel is what the kernel counted for the target, where the survey was asked to have it do
 	// so.
-	Kernel []Fact
+	Kernel []Fact `json:"kernel,omitempty"`
 	// Flames are the stacks of the processor profiles, where there were any: at the line, and the
 	// difference between half the line and the line.
-	Flames []Flame
+	Flames []Flame `json:"-"`
 }
 
 // Limit is the bottleneck: the resource that is saturated first.
 type Limit struct {
 	// What it is, in the words of the field: "the target's processor time", "connections to the
 	// database", "unknown".
-	What string
+	What string `json:"what"`
 	// Share of it that was in use at the line, 0 to 1; 0 when that is not known.
-	Share float64
-	Why   string // the figures, for a person
+	Share float64 `json:"share"`
+	Why   string  `json:"why"` // the figures, for a person
 	// Where are the functions that processor time goes to, the most first; only where processors
 	// are the bottleneck, and there was a profile.
-	Where []Spender
+	Where []Spender `json:"where,omitempty"`
 }
 
 // Rank orders findings before their gain does.
@@ -60,23 +64,44 @@ const (
 	Risk
 )
 
+var rankNames = [...]string{"reach", "binding", "cost", "risk"}
+
+// String is the rank's name in JSON.
+func (r Rank) String() string { return rankNames[r] }
+
+// MarshalText implements encoding.TextMarshaler.
+func (r Rank) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (r *Rank) UnmarshalText(text []byte) error {
+	for i, name := range rankNames {
+		if name == string(text) {
+			*r = Rank(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("a finding's rank is one of %v, and not %q", rankNames, text)
+}
+
 // Finding is a diagnosis.
 type Finding struct {
-	Rule  string // its name in the table, "database-pool-small"
-	Claim string // one sentence, with the figure that matters most
-	Rank  Rank
+	Rule string `json:"rule"` // its name in the table, "database-pool-small"
+	// Claim: one sentence, with the figure that matters most
+	Claim string `json:"claim"`
+	Rank  Rank   `json:"rank"`
 	// Confidence that the claim is right, 0 to 1.
-	Confidence float64
+	Confidence float64 `json:"confidence"`
 	// Evidence and Against are what speaks for the claim, and the possible counter-evidence that
 	// was not found, or not enough of it.
-	Evidence, Against []Fact
+	Evidence []Fact `json:"evidence,omitempty"`
+	Against  []Fact `json:"against,omitempty"`
 	// Where are places in the code, the worst first: a lock's caller, a hot function, the site that
 	// makes goroutines.
-	Where  []profile.Place
-	Advice []Action
-	Gain   Gain
+	Where  []profile.Place `json:"where,omitempty"`
+	Advice []Action        `json:"advice,omitempty"`
+	Gain   Gain            `json:"gain"`
 	// Verify says how to check whether the advice helped; with a command where there is one.
-	Verify Action
+	Verify Action `json:"verify"`
 	// saves is what following the advice saves of the processors' time, where that is what it does;
 	// the gain is then computed when all that sets the line is known.
 	saves *cure
@@ -84,35 +109,43 @@ type Finding struct {
 
 // Fact is a figure with what it is compared with.
 type Fact struct {
-	What  string // "waits for a connection at the line"
-	Value string // "412 a second"
+	What  string `json:"what"`  // "waits for a connection at the line"
+	Value string `json:"value"` // "412 a second"
 	// Threshold is what it is compared with and Reason why that, both empty where the figure is
 	// only reported.
-	Threshold, Reason string
+	Threshold string `json:"threshold"`
+	Reason    string `json:"reason"`
 }
 
 // Action is something to do: words, and where there is one the command or the line of code, exactly
 // as it has to be typed.
 type Action struct {
-	Text, Command string
+	Text    string `json:"text"`
+	Command string `json:"command"`
 }
 
 // Gain is what the line is expected to be multiplied by when the advice is followed.
 type Gain struct {
 	// Factor is 1 when the line is not expected to move, as for a risk; Low and High say how sure
 	// that is.
-	Factor, Low, High float64
-	Why               string // how it was computed: "the next bottleneck is then the processor"
+	Factor float64 `json:"factor"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	// Why: how it was computed: "the next bottleneck is then the processor"
+	Why string `json:"why"`
 }
 
 // HeldBack is a claim that was not made.
 type HeldBack struct {
-	Rule, Claim, Why string
+	Rule  string `json:"rule"`
+	Claim string `json:"claim"`
+	Why   string `json:"why"`
 }
 
 // NotJudged is a rule that lacked something.
 type NotJudged struct {
-	Rule, Missing string
+	Rule    string `json:"rule"`
+	Missing string `json:"missing"`
 }
 
 // Flame is a flame graph's data.

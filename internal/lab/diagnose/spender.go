@@ -16,7 +16,8 @@ type Spender struct {
 	profile.Place
 	// PerRequest and AtHalf are processor seconds for each request, at the line and at half of it:
 	// what grew between them does not carry load. AtHalf is 0 where it is not known.
-	PerRequest, AtHalf float64
+	PerRequest float64 `json:"seconds_per_request"`
+	AtHalf     float64 `json:"seconds_per_request_at_half"`
 }
 
 // spendersTold is how many are told.

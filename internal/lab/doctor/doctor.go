@@ -36,35 +36,36 @@ const (
 
 // Finding is what one check found.
 type Finding struct {
-	Name, Value string
-	Verdict     SettingVerdict
+	Name    string         `json:"name"`
+	Value   string         `json:"value"`
+	Verdict SettingVerdict `json:"verdict"`
 	// Recommended is the value that it should have, empty where it is well as it is.
-	Recommended string `json:",omitempty"`
+	Recommended string `json:"recommended,omitempty"`
 	// Why is the reason: of the advice, for letting it be, or that it cannot be read.
-	Why string
+	Why string `json:"why"`
 	// Command changes it, exactly as it has to be typed; empty where there is nothing to change.
 	// Where no command does it, it is a remark that begins with "# ", as a shell's do.
-	Command string `json:",omitempty"`
+	Command string `json:"command,omitempty"`
 }
 
 // Process is what was looked at.
 type Process struct {
-	PID  int
-	Name string
+	PID  int    `json:"pid"`
+	Name string `json:"name"`
 	// Go is the version that it was built with; empty when it is not a Go program, or cannot be
 	// read.
-	Go string `json:",omitempty"`
+	Go string `json:"go,omitempty"`
 }
 
 // Report is what was found.
 type Report struct {
-	Machine probe.Facts
-	Process *Process `json:",omitempty"`
-	URL     string   `json:",omitempty"`
+	Machine probe.Facts `json:"machine"`
+	Process *Process    `json:"process,omitempty"`
+	URL     string      `json:"url,omitempty"`
 	// Findings are in the order of the table of checks.
-	Findings []Finding
+	Findings []Finding `json:"findings"`
 	// Notes say what could not be looked at, and what to do about it.
-	Notes []string `json:",omitempty"`
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Options say what to look at.

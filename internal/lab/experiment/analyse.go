@@ -26,7 +26,7 @@ const rankLoss = 1.047
 // so that what drifts from round to round cancels out. See docs/experiment.md.
 func Analyse(r *Record, early string) *Result {
 	m := &r.Manifest
-	out := &Result{Format: Format, Early: early, Repeat: m.Repeat, Alpha: m.Alpha, Relevant: m.Relevant, Notes: slices.Clone(r.Notes)}
+	out := &Result{SchemaVersion: SchemaVersion, Early: early, Repeat: m.Repeat, Alpha: m.Alpha, Relevant: m.Relevant, Notes: slices.Clone(r.Notes)}
 	a := &analysis{manifest: m, result: out, runs: make([]map[int]*Run, len(m.Values))}
 	for i, v := range m.Values {
 		a.runs[i] = make(map[int]*Run)

@@ -30,7 +30,7 @@ var judged = []experiment.Figure{
 }
 
 func manifest(rounds int, values ...string) experiment.Manifest {
-	m := experiment.Manifest{Format: experiment.Format, Name: "simulated", Variable: "what", Figures: judged, Repeat: rounds, Alpha: .05, Relevant: .01}
+	m := experiment.Manifest{SchemaVersion: experiment.SchemaVersion, Name: "simulated", Variable: "what", Figures: judged, Repeat: rounds, Alpha: .05, Relevant: .01}
 	for _, v := range values {
 		m.Values = append(m.Values, experiment.Value{Name: v, Value: v})
 	}

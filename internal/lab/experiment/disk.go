@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"syscall"
 
@@ -86,6 +87,14 @@ func (w *writer) run(r *Run) error {
 		return w.failed(roundsFile, err)
 	}
 	return nil
+}
+
+// Files are the types of the JSON files, for their schemas: of the whole file, or of a line of it.
+func Files() map[string]reflect.Type {
+	return map[string]reflect.Type{
+		manifestFile: reflect.TypeFor[Manifest](),
+		roundsFile:   reflect.TypeFor[Run](),
+	}
 }
 
 // lineOf is a run as a line.
@@ -192,8 +201,10 @@ func (m *Manifest) check() error {
 		names[v.Name] = true
 	}
 	switch {
-	case m.Format < 1 || m.Format > Format:
-		return fmt.Errorf("its format is %d, and this program reads up to %d", m.Format, Format)
+	case m.SchemaVersion == 0:
+		return errors.New("it has no schema_version: convert the experiment with scripts/convert_run.py when an older plimsoll wrote it")
+	case m.SchemaVersion != SchemaVersion:
+		return fmt.Errorf("its schema_version is %d, and this program reads %d", m.SchemaVersion, SchemaVersion)
 	case len(m.Values) < 2 || len(m.Values) > maxValues || len(names) != len(m.Values):
 		return errors.New("its values are too few, too many, or two have the same name")
 	case m.Baseline < 0 || m.Baseline >= len(m.Values):
@@ -249,7 +260,10 @@ func (r *Record) read(f io.Reader) error {
 func (m *Manifest) run(line []byte) (Run, error) {
 	var read struct {
 		Run
-		Totals, Before, After struct{} // instead of the run's, which are the most of a line
+		// Instead of the run's, which are the most of a line.
+		Totals struct{} `json:"totals"`
+		Before struct{} `json:"before"`
+		After  struct{} `json:"after"`
 	}
 	if err := json.Unmarshal(line, &read); err != nil {
 		return Run{}, err

@@ -54,7 +54,10 @@ type Experiment struct {
 }
 
 // Value is one of the values that are compared.
-type Value struct{ Name, Value string }
+type Value struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
 
 // Load is the load of one run.
 type Load struct {
@@ -88,11 +91,11 @@ type ready struct {
 // Pairing is which values are compared with which: all others with one, unless it says otherwise.
 type Pairing struct {
 	// Baseline is the index of the value that the others are compared with.
-	Baseline int
+	Baseline int `json:"baseline"`
 	// AllPairs compares each with each, and Previous each with the one before it; at most one of
 	// them is set.
-	AllPairs bool `json:",omitempty"`
-	Previous bool `json:",omitempty"`
+	AllPairs bool `json:"all_pairs,omitempty"`
+	Previous bool `json:"previous,omitempty"`
 }
 
 // HasBaseline says whether there is a value that all others are compared with.

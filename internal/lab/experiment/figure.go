@@ -11,14 +11,15 @@ import (
 
 // Figure is something that is measured in each run.
 type Figure struct {
-	Name string
+	Name string `json:"name"`
 	// Unit is that of its values: "/s", "s", "B", "cores", "share", or empty for what is only
 	// counted.
-	Unit string
+	Unit string `json:"unit"`
 	// Up and Down are the words for a difference: "slower", "faster".
-	Up, Down string
+	Up   string `json:"up"`
+	Down string `json:"down"`
 	// Better is the word of the two that is good news; empty where nobody can say.
-	Better string
+	Better string `json:"better"`
 }
 
 // The names of figures that are read of a page of metrics, and of what a command prints.

@@ -169,9 +169,9 @@ func TestAnExperimentSaysHowLongItTakesAndWhatItCanShow(t *testing.T) {
 
 // A directory of an experiment with two values, and a run of it.
 const (
-	manifestText = `{"Format": 1, "Values": [{"Name": "a"}, {"Name": "b"}],
-		"Figures": [{"Name": "p50", "Unit": "s", "Up": "slower", "Down": "faster", "Better": "faster"}], "Repeat": 3, "Alpha": 0.05, "Relevant": 0.01}`
-	runText = `{"Round": 1, "Turn": 1, "Value": "a", "Figures": {"p50": 1}}` + "\n"
+	manifestText = `{"schema_version": 2, "values": [{"name": "a"}, {"name": "b"}],
+		"figures": [{"name": "p50", "unit": "s", "up": "slower", "down": "faster", "better": "faster"}], "repeat": 3, "alpha": 0.05, "relevant_share": 0.01}`
+	runText = `{"round": 1, "turn": 1, "value": "a", "figures": {"p50": 1}}` + "\n"
 )
 
 // written writes files into a directory; those that are empty are not there.
@@ -194,31 +194,31 @@ func TestADamagedDirectoryIsRefusedOrReadUpToItsLastWholeRun(t *testing.T) {
 	values := func(n int) string {
 		var all []string
 		for i := range n {
-			all = append(all, fmt.Sprintf(`{"Name": "v%d"}`, i))
+			all = append(all, fmt.Sprintf(`{"name": "v%d"}`, i))
 		}
-		return strings.Replace(manifest, `{"Name": "a"}, {"Name": "b"}`, strings.Join(all, ", "), 1)
+		return strings.Replace(manifest, `{"name": "a"}, {"name": "b"}`, strings.Join(all, ", "), 1)
 	}
-	with := func(text string) string { return strings.Replace(manifest, `"Repeat"`, text+`, "Repeat"`, 1) }
+	with := func(text string) string { return strings.Replace(manifest, `"repeat"`, text+`, "repeat"`, 1) }
 	for _, c := range []struct{ name, manifest, rounds, want string }{
 		{"no manifest", "", run, "is not an experiment's directory"},
 		{"a manifest that is none", "{", run, "is damaged"},
-		{"a newer one", strings.Replace(manifest, "1,", "99,", 1), run, "its format is 99"},
+		{"a newer one", strings.Replace(manifest, "2,", "99,", 1), run, "its schema_version is 99"},
 		{"the same name twice", strings.Replace(manifest, `"b"`, `"a"`, 1), run, "two have the same name"},
-		{"too many rounds", strings.Replace(manifest, `"Repeat": 3`, `"Repeat": 1000000000`, 1), run, "more figures or rounds"},
-		{"no alpha", strings.Replace(manifest, `"Alpha": 0.05`, `"Alpha": 7`, 1), run, "not a share that makes sense"},
-		{"all of many pairs", strings.Replace(values(6), `"Repeat"`, `"AllPairs": true, "Repeat"`, 1), run, "more pairs of values than there can be"},
-		{"two ways to compare", with(`"AllPairs": true, "Previous": true`), run, "more pairs of values than there can be"},
+		{"too many rounds", strings.Replace(manifest, `"repeat": 3`, `"repeat": 1000000000`, 1), run, "more figures or rounds"},
+		{"no alpha", strings.Replace(manifest, `"alpha": 0.05`, `"alpha": 7`, 1), run, "not a share that makes sense"},
+		{"all of many pairs", strings.Replace(values(6), `"repeat"`, `"all_pairs": true, "repeat"`, 1), run, "more pairs of values than there can be"},
+		{"two ways to compare", with(`"all_pairs": true, "previous": true`), run, "more pairs of values than there can be"},
 		{"a figure that there is not", strings.Replace(manifest, `"p50"`, `"p51"`, 1), run, `its figure "p51" is none`},
-		{"a figure in a unit of its own", strings.Replace(manifest, `"Unit": "s"`, `"Unit": "\u001b[2J"`, 1), run, `its figure "p50" is none`},
+		{"a figure in a unit of its own", strings.Replace(manifest, `"unit": "s"`, `"unit": "\u001b[2J"`, 1), run, `its figure "p50" is none`},
 		{"a figure with words of its own", strings.Replace(manifest, `"slower"`, `"\u001b[2J"`, 1), run, `its figure "p50" is none`},
 		{"a run of no value", manifest, strings.Replace(run, `"a"`, `"z"`, 1), "line 1: it is of a value"},
-		{"a run of no round", manifest, strings.Replace(run, `"Round": 1`, `"Round": -4`, 1), "line 1: it is of a value"},
+		{"a run of no round", manifest, strings.Replace(run, `"round": 1`, `"round": -4`, 1), "line 1: it is of a value"},
 		{"the same run again and again", manifest, run + run, "line 2: round 1 of a is there twice"},
-		{"a run that misses everything", manifest, strings.Replace(run, `"Turn": 1`, `"Missing": [""`+strings.Repeat(`,""`, 100)+"]", 1), "line 1: it misses more"},
+		{"a run that misses everything", manifest, strings.Replace(run, `"turn": 1`, `"missing": [""`+strings.Repeat(`,""`, 100)+"]", 1), "line 1: it misses more"},
 		{"a line that is not a run", manifest, run + "[]\n", "line 2"},
 		{"a line without end", manifest, run + strings.Repeat("x", 3<<20), "longer than"},
 		{"a figure beyond everything", manifest, strings.Replace(run, `"p50": 1`, `"p50": 1e300`, 1), "which nothing can be"},
-		{"cut off", manifest, run + `{"Round": 1, "Tu`, ""},
+		{"cut off", manifest, run + `{"round": 1, "tu`, ""},
 	} {
 		dir := written(t, map[string]string{"experiment.json": c.manifest, "rounds.jsonl": c.rounds})
 		r, err := experiment.Open(dir)
@@ -236,8 +236,8 @@ func TestADamagedDirectoryIsRefusedOrReadUpToItsLastWholeRun(t *testing.T) {
 }
 
 func TestOfARunOnlyWhatIsJudgedIsReadAgain(t *testing.T) {
-	run := `{"Round": 2, "Turn": 1, "Value": "a", "Figures": {"p50": 1, "p99": 1e300}, "Before": {"x": 1}, "After": {"x": 2},
-		"Totals": {"Due": 3, "Response": {"Cells": [{"Bucket": 1, "Count": 2}]}}, "Missing": ["rss: no"]}`
+	run := `{"round": 2, "turn": 1, "value": "a", "figures": {"p50": 1, "p99": 1e300}, "before": {"x": 1}, "after": {"x": 2},
+		"totals": {"due": 3, "response": {"sum_ns": 2, "buckets": [{"from_ns": 1, "to_ns": 1, "count": 2}]}}, "missing": ["rss: no"]}`
 	r, err := experiment.Open(written(t, map[string]string{"experiment.json": manifestText, "rounds.jsonl": strings.ReplaceAll(run, "\n", " ") + "\n"}))
 	if err != nil {
 		t.Fatal(err)
@@ -251,9 +251,9 @@ func TestOfARunOnlyWhatIsJudgedIsReadAgain(t *testing.T) {
 func TestAnExperimentThatWasCutOffSaysSo(t *testing.T) {
 	for _, c := range []struct{ name, result, want string }{
 		{"it came to its end", "{}", ""},
-		{"it was stopped", `{"Early": "it was stopped"}`, "it was stopped"},
+		{"it was stopped", `{"early": "it was stopped"}`, "it was stopped"},
 		{"it has no result", "", "it was cut off, as it has no result.json that can be read"},
-		{"its result is not whole", `{"Early": `, "it was cut off, as it has no result.json that can be read"},
+		{"its result is not whole", `{"early": `, "it was cut off, as it has no result.json that can be read"},
 	} {
 		r, err := experiment.Open(written(t, map[string]string{"experiment.json": manifestText, "rounds.jsonl": runText, "result.json": c.result}))
 		if err != nil {

@@ -7,46 +7,51 @@ import (
 	"plimsoll/internal/lab/probe"
 )
 
-// Format is the version of the files that this program writes, and the highest that it reads.
-const Format = 1
+// SchemaVersion is the version of the files that this program writes and reads. Those of version 1
+// had other keys; scripts/convert_run.py converts them.
+const SchemaVersion = 2
 
 // Manifest is experiment.json: what was to be done, with everything that the analysis needs.
 type Manifest struct {
-	Format         int
-	Tool           string // plimsoll and its version
-	Command        []string
-	Started        time.Time
-	Name, Question string
-	Variable       string
-	Values         []Value
+	SchemaVersion int       `json:"schema_version"`
+	Tool          string    `json:"tool"` // plimsoll and its version
+	Command       []string  `json:"command,omitempty"`
+	Started       time.Time `json:"started"`
+	Name          string    `json:"name"`
+	Question      string    `json:"question"`
+	Variable      string    `json:"variable"`
+	Values        []Value   `json:"values,omitempty"`
 	Pairing
-	Figures  []Figure
-	Repeat   int
-	Alpha    float64
-	Relevant float64
-	Seed     uint64
-	Machine  probe.Facts
-	File     string // the text of the experiment's file
+	Figures  []Figure    `json:"figures,omitempty"`
+	Repeat   int         `json:"repeat"`
+	Alpha    float64     `json:"alpha"`
+	Relevant float64     `json:"relevant_share"`
+	Seed     uint64      `json:"seed"`
+	Machine  probe.Facts `json:"machine"`
+	File     string      `json:"file"` // the text of the experiment's file
 }
 
 // Run is a line of rounds.jsonl: one value in one round.
 type Run struct {
-	Round, Turn int // from 1: Turn is the place that the value had in the round
-	Value       string
-	Began       time.Time
+	// Round, Turn: from 1: Turn is the place that the value had in the round
+	Round int       `json:"round"`
+	Turn  int       `json:"turn"`
+	Value string    `json:"value"`
+	Began time.Time `json:"began"`
 	// Failed says why nothing could be measured, with the end of what the service printed; empty
 	// when something was.
-	Failed string `json:",omitempty"`
-	Output string `json:",omitempty"`
+	Failed string `json:"failed,omitempty"`
+	Output string `json:"output,omitempty"`
 	// Unused says why the figures are not the service's; they are kept, and not judged.
-	Unused string `json:",omitempty"`
+	Unused string `json:"unused,omitempty"`
 	// Figures that were measured, and why others were not.
-	Figures map[string]float64 `json:",omitempty"`
-	Missing []string           `json:",omitempty"`
+	Figures map[string]float64 `json:"figures,omitempty"`
+	Missing []string           `json:"missing,omitempty"`
 	// Totals of the load, and what the probes and the metrics page said before and after it: for
 	// others, as the analysis takes none of it. Open leaves them out.
-	Totals        *measure.Totals    `json:",omitempty"`
-	Before, After map[string]float64 `json:",omitempty"`
+	Totals *measure.Totals    `json:"totals,omitempty"`
+	Before map[string]float64 `json:"before,omitempty"`
+	After  map[string]float64 `json:"after,omitempty"`
 }
 
 // Record is an experiment's directory as it was read.
@@ -60,42 +65,52 @@ type Record struct {
 }
 
 // Estimate is a value and the range that the true one lies in.
-type Estimate struct{ Low, Median, High float64 }
+type Estimate struct {
+	Low    float64 `json:"low"`
+	Median float64 `json:"median"`
+	High   float64 `json:"high"`
+}
 
 // Result is what an experiment has shown.
 type Result struct {
-	Format int
+	SchemaVersion int `json:"schema_version"`
 	// Early is why it ended before it was done; empty when it was.
-	Early string `json:",omitempty"`
+	Early string `json:"early,omitempty"`
 	// Rounds is how many runs the value with the most of them has that could be judged, of the
 	// Repeat asked for; Needed is how many it takes before any difference can be called real.
-	Rounds, Repeat, Needed int
+	Rounds int `json:"rounds"`
+	Repeat int `json:"repeat"`
+	Needed int `json:"needed"`
 	// Tests is how many differences were judged together.
-	Tests           int
-	Alpha, Relevant float64
-	Values          []ValueResult
-	Figures         []FigureResult
+	Tests    int            `json:"tests"`
+	Alpha    float64        `json:"alpha"`
+	Relevant float64        `json:"relevant_share"`
+	Values   []ValueResult  `json:"values,omitempty"`
+	Figures  []FigureResult `json:"figures,omitempty"`
 	// Real is how many differences are.
-	Real int
+	Real int `json:"real"`
 	// Notes say what a reader should know before believing anything.
-	Notes []string `json:",omitempty"`
+	Notes []string `json:"notes,omitempty"`
 }
 
 // ValueResult is how the runs of one value went.
 type ValueResult struct {
-	Name, Value            string
-	Runs, Failures, Unused int
+	Name     string `json:"name"`
+	Value    string `json:"value"`
+	Runs     int    `json:"runs"`
+	Failures int    `json:"failures"`
+	Unused   int    `json:"unused"`
 	// Why and Output are of the last failure.
-	Why    string `json:",omitempty"`
-	Output string `json:",omitempty"`
+	Why    string `json:"why,omitempty"`
+	Output string `json:"output,omitempty"`
 }
 
 // FigureResult is what came of one figure.
 type FigureResult struct {
 	Figure
 	// Medians are those of the values, in their order; nil for one that has none.
-	Medians     []*Estimate
-	Comparisons []Comparison
+	Medians     []*Estimate  `json:"medians,omitempty"`
+	Comparisons []Comparison `json:"comparisons,omitempty"`
 }
 
 // DifferenceVerdict is what a comparison says.
@@ -117,21 +132,25 @@ const (
 
 // Comparison is how a figure differs between two values.
 type Comparison struct {
-	Than, Value string
+	Than  string `json:"than"`
+	Value string `json:"value"`
 	// Pairs of runs of the same round.
-	Pairs int
+	Pairs int `json:"pairs"`
 	// Share says that Shift, Low, High and Detectable are shares of the figure at Than (0.1: 10 %
 	// more); else they are in the figure's unit, as some of its values are 0.
-	Share            bool
-	Shift, Low, High float64
+	Share bool    `json:"relative"`
+	Shift float64 `json:"shift"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
 	// P is the probability of the test alone, Corrected what is left of it when all tests of the
 	// experiment are looked at together.
-	P, Corrected float64
-	Verdict      DifferenceVerdict
+	P         float64           `json:"p"`
+	Corrected float64           `json:"corrected"`
+	Verdict   DifferenceVerdict `json:"verdict"`
 	// Detectable is the difference that would have been called real nine times in ten; 0 is not
 	// known.
-	Detectable float64 `json:",omitempty"`
+	Detectable float64 `json:"detectable,omitempty"`
 	// Better says whether a real difference is good news; nil when it is none, or nobody can say.
-	Better *bool `json:",omitempty"`
-	Says   string
+	Better *bool  `json:"better,omitempty"`
+	Says   string `json:"says"`
 }

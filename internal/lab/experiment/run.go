@@ -99,7 +99,7 @@ func (d *doing) conclude(ctx context.Context, err error) (*Result, error) {
 func (r *Record) Again() *Result { return Analyse(r, r.Early) }
 
 func (e *Experiment) manifest(o Options) Manifest {
-	return Manifest{Format: Format, Tool: o.Tool, Command: o.Command, Started: time.Now(), Name: e.Name, Question: e.Question, Variable: e.Variable,
+	return Manifest{SchemaVersion: SchemaVersion, Tool: o.Tool, Command: o.Command, Started: time.Now(), Name: e.Name, Question: e.Question, Variable: e.Variable,
 		Values: e.Values, Pairing: e.Pairing, Figures: e.Figures, Repeat: e.Repeat, Alpha: e.Alpha, Relevant: e.Relevant,
 		Seed: o.Seed, Machine: probe.Machine(), File: e.source}
 }

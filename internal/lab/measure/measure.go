@@ -72,22 +72,27 @@ func (t *Tally) Add(o *Tally) {
 // ended; requests that were under way when the step's last arrival was due count in the last
 // window, which then is longer than the others.
 type Window struct {
-	Start  int64  // nanoseconds since the step's start
-	Length int64  // nanoseconds
-	Due    uint64 // arrivals whose intended start lies in the window; for a closed loop what was sent
-	Sent   uint64 // requests whose first byte was given to the kernel
-	Ended  Tally
+	Start  int64 `json:"start_ns"`  // nanoseconds since the step's start
+	Length int64 `json:"length_ns"` // nanoseconds
+	// Due: arrivals whose intended start lies in the window; for a closed loop what was sent
+	Due uint64 `json:"due"`
+	// Sent: requests whose first byte was given to the kernel
+	Sent  uint64 `json:"sent"`
+	Ended Tally  `json:"ended"`
 	// Waiting and InFlight are, at the window's end, arrivals that wait for a free connection, and
 	// requests sent and not ended.
-	Waiting, InFlight int
-	BytesIn, BytesOut uint64
+	Waiting  int    `json:"waiting"`
+	InFlight int    `json:"in_flight"`
+	BytesIn  uint64 `json:"bytes_received"`
+	BytesOut uint64 `json:"bytes_sent"`
 	// Response is from the intended start to the last byte of the answer; Service from the first
 	// byte's sending. Both are of requests that ended OK. The others are in the tail, however fast
 	// they failed (see Totals.Quantile).
-	Response, Service Sparse
+	Response Sparse `json:"response"`
+	Service  Sparse `json:"service"`
 	// Lag is from the intended start to the sending, of arrivals for which a connection was free
 	// when they were due: the generator's own lateness, and none of the target's.
-	Lag Sparse
+	Lag Sparse `json:"lag"`
 }
 
 // End is when the window ends, in nanoseconds since the step's start.
@@ -95,38 +100,45 @@ func (w *Window) End() int64 { return w.Start + w.Length }
 
 // Totals is what a whole step, or a whole run, measured.
 type Totals struct {
-	Length    int64 // nanoseconds from the first arrival's due time until the last one's, without the drain after it
-	Drain     int64 // nanoseconds from there until the last request had ended
-	Due, Sent uint64
-	Ended     Tally
+	// Length: nanoseconds from the first arrival's due time until the last one's, without the drain after it
+	Length int64 `json:"length_ns"`
+	// Drain: nanoseconds from there until the last request had ended
+	Drain int64  `json:"drain_ns"`
+	Due   uint64 `json:"due"`
+	Sent  uint64 `json:"sent"`
+	Ended Tally  `json:"ended"`
 	// Drained is how many of those that ended OK did so in the drain.
-	Drained           uint64 `json:",omitempty"`
-	BytesIn, BytesOut uint64
-	Response, Service Sparse
-	Lag               Sparse
+	Drained  uint64 `json:"drained,omitempty"`
+	BytesIn  uint64 `json:"bytes_received"`
+	BytesOut uint64 `json:"bytes_sent"`
+	Response Sparse `json:"response"`
+	Service  Sparse `json:"service"`
+	Lag      Sparse `json:"lag"`
 	// ConnectionsMade, Reused and Resumed are connections that were opened, requests that used one
 	// again, and TLS handshakes that resumed a session.
-	ConnectionsMade, Reused, Resumed uint64
+	ConnectionsMade uint64 `json:"connections_made"`
+	Reused          uint64 `json:"connections_reused"`
+	Resumed         uint64 `json:"sessions_resumed"`
 	// Peak is the most requests in flight at once.
-	Peak int
+	Peak int `json:"peak_in_flight"`
 	// Requests are the totals of each kind of request of the mix, in the order of the script's
 	// names.
-	Requests []RequestTotals `json:",omitempty"`
+	Requests []RequestTotals `json:"requests,omitempty"`
 	// ConcurrencyAtSend is the requests that ended OK, by how many others they found in flight;
 	// ascending, none empty. They show where requests begin to wait for each other long before a
 	// percentile does. It is nil where nobody counted.
-	ConcurrencyAtSend []ConcurrencyAtSend `json:"Crowds,omitempty"`
+	ConcurrencyAtSend []ConcurrencyAtSend `json:"concurrency_at_send,omitempty"`
 	// Examples are, by kind of failure, what the first one looked like: for a person.
-	Examples map[string]string `json:",omitempty"`
+	Examples map[string]string `json:"examples,omitempty"`
 	// Generator is what the generator itself used.
-	Generator Generator
+	Generator Generator `json:"generator"`
 }
 
 // RequestTotals is what became of one kind of request of a mix.
 type RequestTotals struct {
-	Name     string
-	Ended    Tally
-	Response Sparse
+	Name     string `json:"name"`
+	Ended    Tally  `json:"ended"`
+	Response Sparse `json:"response"`
 }
 
 // MostFound bounds ConcurrencyAtSend.Found: what finds more counts as having found this many.
@@ -135,22 +147,26 @@ const MostFound = 255
 // ConcurrencyAtSend is the requests that found so many others of the same loop of the generator in
 // flight when they were sent.
 type ConcurrencyAtSend struct {
-	Found        int
-	Count        uint64
-	Sum, Squares float64 // of their service times (see Window.Service) and of these squared, in nanoseconds
+	Found int    `json:"found"`
+	Count uint64 `json:"count"`
+	// Sum, Squares: of their service times (see Window.Service) and of these squared, in nanoseconds
+	Sum     float64 `json:"sum_ns"`
+	Squares float64 `json:"sum_of_squares_ns2"`
 }
 
 // Generator is the generator's own cost.
 type Generator struct {
-	Loops int
-	CPU   int64   // nanoseconds of processor time of all loops, user and system
-	Busy  float64 // share of the time that the busiest loop was at work, 0 to 1; spinning before an alarm is not work
+	Loops int `json:"loops"`
+	// CPU: nanoseconds of processor time of all loops, user and system
+	CPU int64 `json:"cpu_ns"`
+	// Busy: share of the time that the busiest loop was at work, 0 to 1; spinning before an alarm is not work
+	Busy float64 `json:"busy_share"`
 	// Invalid says why the figures are not the target's: the generator was the limit. It is empty
 	// when they are.
-	Invalid string `json:",omitempty"`
+	Invalid string `json:"invalid,omitempty"`
 	// Full says that a closed loop used all of a loop's time. That is what a closed loop is for
 	// where the target is fast; but the target may be able to do more. It is empty when it did not.
-	Full string `json:",omitempty"`
+	Full string `json:"full,omitempty"`
 }
 
 // Limit is Invalid or Full: why the rate may be the generator's limit and not the target's. It is
@@ -193,8 +209,8 @@ func (t *Totals) Quantile(q float64) (ns int64, ok bool) {
 // their unit, and are listed where they are read (package probe), such as
 // "target.cpu.user_seconds".
 type Sample struct {
-	At     int64 // nanoseconds since the step's start
-	Values map[string]float64
+	At     int64              `json:"at_ns"` // nanoseconds since the step's start
+	Values map[string]float64 `json:"values,omitempty"`
 }
 
 // Step is one step of an experiment as it was measured.
@@ -208,7 +224,7 @@ type Step struct {
 	Samples []Sample
 	// Profiles are what was profiled during the step, by kind ("cpu"), in pprof's own format. A run
 	// that was read has none: they stay files.
-	Profiles map[string][]byte `json:"-"`
+	Profiles map[string][]byte `json:"-,omitempty"`
 }
 
 // Judged says whether a moment, in nanoseconds from the step's beginning, is in the part of the
@@ -223,28 +239,31 @@ func (s *Step) Judged(at int64) bool {
 const drainSlack = int64(50e6)
 
 // The phases of a survey after its line has been found, which others than the survey need to know.
-// In PhaseHalf and PhaseKnee half of the line and the line itself are offered for the sake of
+// In PhaseHalf and PhaseAtLine half of the line and the line itself are offered for the sake of
 // profiles, which cost the target something: they are not evidence of where the line is.
 const (
 	PhaseHalf     = "half"
-	PhaseAtLine   = "knee"
+	PhaseAtLine   = "at-line"
 	PhaseOverload = "overload"
 	PhaseRecovery = "recovery"
 )
 
 // StepPlan is what a step was asked to do.
 type StepPlan struct {
-	Number int
+	Number int `json:"number"`
 	// Phase is the part of the survey the step belongs to: "warm-up", "noise", "bracket", "refine",
-	// "half", "knee", "overload", "recovery"; "load" where there is no survey.
-	Phase string
+	// "half", "at-line", "overload", "recovery"; "load" where there is no survey.
+	Phase string `json:"phase"`
 	// Rate is the requests offered in a second; 0 is a closed loop.
-	Rate     float64
-	Arrivals string // "poisson", "constant", or "" for a closed loop
-	Length   int64  // nanoseconds of offered load, the settling included
-	Settle   int64  // nanoseconds at the beginning that are not judged
+	Rate float64 `json:"rate_per_second"`
+	// Arrivals: "poisson", "constant", or "" for a closed loop
+	Arrivals string `json:"arrivals"`
+	// Length: nanoseconds of offered load, the settling included
+	Length int64 `json:"length_ns"`
+	// Settle: nanoseconds at the beginning that are not judged
+	Settle int64 `json:"settle_ns"`
 	// Connections the generator may use.
-	Connections int
+	Connections int `json:"connections"`
 	// Why is the reason for the step, for a person.
-	Why string
+	Why string `json:"why"`
 }

@@ -12,65 +12,78 @@ import (
 
 // Interval is an estimate with the range it may lie in.
 type Interval struct {
-	Low, Estimate, High float64
+	Low      float64 `json:"low"`
+	Estimate float64 `json:"estimate"`
+	High     float64 `json:"high"`
 	// Confidence that the true value lies between Low and High, such as 0.95.
-	Confidence float64
+	Confidence float64 `json:"confidence"`
 }
 
 // Demand is what one request takes of a resource, and what follows.
 type Demand struct {
-	Resource string   // "target cpu", "host cpu", "generator cpu"
-	Unit     string   // of Per: "s"
-	Per      Interval // demand of one request, in Unit
-	Capacity float64  // how much of it there is in a second: cores, workers
-	Bound    Interval // requests a second at which it is used up
-	How      string   // how it was measured or inferred, for a person
+	// Resource: "target cpu", "host cpu", "generator cpu"
+	Resource string   `json:"resource"`
+	Unit     string   `json:"unit"`        // of Per: "s"
+	Per      Interval `json:"per_request"` // demand of one request, in Unit
+	// Capacity: how much of it there is in a second: cores, workers
+	Capacity float64 `json:"capacity"`
+	// Bound: requests a second at which it is used up
+	Bound Interval `json:"bound_per_second"`
+	How   string   `json:"how"` // how it was measured or inferred, for a person
 }
 
 // Prediction is a load line that was predicted, and how well.
 type Prediction struct {
-	Made     int      // the number of the last step that it knew
-	Upto     float64  // the highest rate that it knew, requests a second
-	Line     Interval // what it predicted
-	Limit    string   // the resource that it said would be the bottleneck
-	How      string   // by which model, for a person
-	Measured Interval // the line that was then found; zero while there is none
+	Made int `json:"after_step"` // the number of the last step that it knew
+	// Upto: the highest rate that it knew, requests a second
+	Upto float64  `json:"upto_per_second"`
+	Line Interval `json:"predicted_per_second"` // what it predicted
+	// Limit: the resource that it said would be the bottleneck
+	Limit string `json:"limit"`
+	How   string `json:"how"` // by which model, for a person
+	// Measured: the line that was then found; zero while there is none
+	Measured Interval `json:"measured_per_second,omitzero"`
 	// Error is Line.Estimate ÷ Measured.Estimate − 1; meaningful when Measured is there.
-	Error float64
+	Error float64 `json:"error_share"`
 	// Misses says what the model leaves out, when its error is over 15 %.
-	Misses string `json:",omitempty"`
+	Misses string `json:"misses,omitempty"`
 }
 
 // USL is Gunther's universal scalability law, X(N) = λN / (1 + σ(N−1) + κN(N−1)), fitted with σ and
 // κ between 0 and 1.
 type USL struct {
-	Lambda, Sigma, Kappa Interval
-	R2                   float64
+	Lambda Interval `json:"lambda"`
+	Sigma  Interval `json:"sigma"`
+	Kappa  Interval `json:"kappa"`
+	R2     float64  `json:"r2"`
 	// Peak is the concurrency and the throughput at the maximum; zero when it lies beyond Reach.
-	PeakN, PeakX float64
+	PeakN float64 `json:"peak_concurrency"`
+	PeakX float64 `json:"peak_per_second"`
 	// Reach is the concurrency up to which the law may be asked: twice the highest measured one.
-	Reach float64
-	Note  string `json:",omitempty"` // why there is no fit, or what it refuses
+	Reach float64 `json:"reach_concurrency"`
+	// Note: why there is no fit, or what it refuses
+	Note string `json:"note,omitempty"`
 }
 
 // Check is one law of physics checked in one step.
 type Check struct {
-	Step     int
-	Law      string // "Little", "utilisation"
-	Want     float64
-	Got      float64
-	Breach   bool
-	Sentence string // for a person
+	Step     int     `json:"step"`
+	Law      string  `json:"law"` // "Little", "utilisation"
+	Want     float64 `json:"expected"`
+	Got      float64 `json:"found"`
+	Breach   bool    `json:"breach"`
+	Sentence string  `json:"sentence"` // for a person
 }
 
 // Model is all that was made of a run.
 type Model struct {
-	Demands     []Demand
-	Smallest    string // the resource with the lowest bound; never the generator, which bounds what can be offered
-	USL         *USL
-	Predictions []Prediction
-	Checks      []Check
-	Notes       []string `json:",omitempty"`
+	Demands []Demand `json:"demands,omitempty"`
+	// Smallest: the resource with the lowest bound; never the generator, which bounds what can be offered
+	Smallest    string       `json:"smallest_resource"`
+	USL         *USL         `json:"usl"`
+	Predictions []Prediction `json:"predictions,omitempty"`
+	Checks      []Check      `json:"checks,omitempty"`
+	Notes       []string     `json:"notes,omitempty"`
 }
 
 // Fit makes all of a run's steps but predictions, which are made while it runs. The same steps and

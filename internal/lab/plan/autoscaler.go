@@ -36,30 +36,32 @@ const (
 type Autoscaler struct {
 	// TargetRate is the requests a second of one instance that it aims at; Limits are what had a
 	// say in that, the lowest decides.
-	TargetRate Figure
-	Limits     []Limit
+	TargetRate Figure  `json:"target_rate"`
+	Limits     []Limit `json:"limits,omitempty"`
 	// RequestCPU is resources.requests.cpu: what an instance takes at the line. TargetCPU is the
 	// percentage of it to aim at.
-	RequestCPU Figure
-	TargetCPU  int
+	RequestCPU Figure `json:"request_cpu"`
+	TargetCPU  int    `json:"target_cpu_percent"`
 	// RequestMemory is resources.requests.memory in bytes; its value is 0 when no resident memory
 	// was sampled.
-	RequestMemory            Figure
-	MinReplicas, MaxReplicas int
+	RequestMemory Figure `json:"request_memory"`
+	MinReplicas   int    `json:"min_replicas"`
+	MaxReplicas   int    `json:"max_replicas"`
 	// Lag is the time from a rise of the load until a new instance serves, and Grown what the load
 	// may have grown by until then, as a factor.
-	Lag   Figure
-	Grown float64
+	Lag   Figure  `json:"lag"`
+	Grown float64 `json:"growth_factor"`
 	// ScaleDownWindow and ScaleUpPeriod are in seconds.
-	ScaleDownWindow, ScaleUpPeriod int
+	ScaleDownWindow int `json:"scale_down_window_seconds"`
+	ScaleUpPeriod   int `json:"scale_up_period_seconds"`
 	// Surge is how many instances a rolling update may run beyond MaxReplicas.
-	Surge int
+	Surge int `json:"surge"`
 }
 
 // Limit is a bound on the target's rate.
 type Limit struct {
-	Rate float64
-	Why  string
+	Rate float64 `json:"rate_per_second"`
+	Why  string  `json:"why"`
 }
 
 // autoscaler finds the rate of an instance to aim at. Three things must hold when the load is what

@@ -12,15 +12,17 @@ import (
 // CPU is what an instance takes of the processor: busy cores = Idle + PerRequest × requests a
 // second.
 type CPU struct {
-	Idle       Figure // cores, whatever the rate
-	PerRequest Figure // seconds
+	Idle       Figure `json:"idle"`        // cores, whatever the rate
+	PerRequest Figure `json:"per_request"` // seconds
 	// PerRequestError is the half width of the 95 % interval of PerRequest, in seconds; 0 when too
 	// few steps tell.
-	PerRequestError float64
-	AtSafe, AtLine  Figure // cores
+	PerRequestError float64 `json:"per_request_error_seconds"`
+	// AtSafe, AtLine: cores
+	AtSafe Figure `json:"at_safe"`
+	AtLine Figure `json:"at_line"`
 	// Error is the half width of the 95 % interval of AtLine, in cores; 0 when too few steps tell.
-	Error float64
-	Steps int // that it was fitted to
+	Error float64 `json:"error_cores"`
+	Steps int     `json:"steps"` // that it was fitted to
 }
 
 // point is what a step shows of a gauge at a rate.

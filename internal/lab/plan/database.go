@@ -22,12 +22,12 @@ const (
 
 // Database is the pool of connections that each instance may have.
 type Database struct {
-	PerInstance Figure
+	PerInstance Figure `json:"per_instance"`
 	// Needed is how many an instance has in use at once, at its target's rate, in all but one
 	// moment of a thousand; nil when the run does not tell.
-	Needed *Figure `json:",omitempty"`
+	Needed *Figure `json:"needed,omitempty"`
 	// Enough is meaningful when Needed is there.
-	Enough bool
+	Enough bool `json:"enough"`
 }
 
 // database shares the database's connections among as many instances as there may ever be.

@@ -10,28 +10,34 @@ import (
 // Instances is how many there have to be, and what is left of them when some are lost.
 type Instances struct {
 	// Safe is what one instance is given at most, requests a second.
-	Safe Figure
+	Safe Figure `json:"safe"`
 	// Needed is how many carry the rate when all are well; Count how many carry it when some are
 	// lost too.
-	Needed, Count int
-	Each          Figure // requests a second of each of Count
+	Needed int    `json:"needed"`
+	Count  int    `json:"count"`
+	Each   Figure `json:"each"` // requests a second of each of Count
 	// Losses are what happens to Count when some go away.
-	Losses []Loss
+	Losses []Loss `json:"losses,omitempty"`
 	// Added says which loss asked for more than Needed; empty when none did.
-	Added string `json:",omitempty"`
+	Added string `json:"added,omitempty"`
 }
 
 // Loss is what the others have to carry when some instances are lost.
 type Loss struct {
-	What string // "one instance", "one zone of 3"
-	Lost int
-	Left int
-	Each float64 // requests a second of each that is left; 0 when none is
-	// Share of the line's lower end that this is; above 1 the objectives no longer hold.
-	Share float64
-	Holds bool
+	What string `json:"what"` // "one instance", "one zone of 3"
+	Remainder
 	// Before is what it would have been with Needed instances, where that is fewer.
-	Before *Loss `json:",omitempty"`
+	Before *Remainder `json:"before,omitempty"`
+}
+
+// Remainder is the instances that are left, and what each carries.
+type Remainder struct {
+	Lost int     `json:"lost"`
+	Left int     `json:"left"`
+	Each float64 `json:"each_per_second"` // 0 when none is left
+	// Share of the line's lower end that this is; above 1 the objectives no longer hold.
+	Share float64 `json:"share"`
+	Holds bool    `json:"holds"`
 }
 
 // errMany is of a rate that so small a line cannot carry.
@@ -64,7 +70,7 @@ func (p *DeploymentPlan) instances() error {
 	for n := range after {
 		l := after[n]
 		if i.Count > i.Needed {
-			l.Before = &before[n]
+			l.Before = &before[n].Remainder
 			if !before[n].Holds {
 				i.Added = l.What
 			}
@@ -107,7 +113,7 @@ func (p *DeploymentPlan) mostLost(count int) int {
 }
 
 func (p *DeploymentPlan) loss(what string, count, lost int) Loss {
-	l := Loss{What: what, Lost: lost, Left: count - lost}
+	l := Loss{What: what, Remainder: Remainder{Lost: lost, Left: count - lost}}
 	if l.Left > 0 {
 		l.Each = p.Options.Rate / float64(l.Left)
 		l.Share = l.Each / p.Line.Low

@@ -30,29 +30,37 @@ const (
 // Memory is what so many connections of one instance take: Base + PerConnection × all + PerActive ×
 // active ones.
 type Memory struct {
-	Idle, Active  int
-	Total         Figure  // bytes
-	Error         float64 // half width of its 95 % interval, in bytes
-	Base          Figure
-	PerConnection Figure
+	Idle   int    `json:"idle"`
+	Active int    `json:"active"`
+	Total  Figure `json:"total"` // bytes
+	// Error: half width of its 95 % interval, in bytes
+	Error         float64 `json:"error_bytes"`
+	Base          Figure  `json:"base"`
+	PerConnection Figure  `json:"per_connection"`
 	// PerActive is nil where the steps do not tell active connections from idle ones.
-	PerActive *Figure `json:",omitempty"`
+	PerActive *Figure `json:"per_active,omitempty"`
 	// PerConnectionError and PerActiveError are half widths of 95 % intervals, in bytes.
-	PerConnectionError, PerActiveError float64
-	Points                             []MemoryPoint
+	PerConnectionError float64       `json:"per_connection_error_bytes"`
+	PerActiveError     float64       `json:"per_active_error_bytes"`
+	Points             []MemoryPoint `json:"points,omitempty"`
 	// Beyond is how many times more connections are asked for than were measured at most.
-	Beyond float64
-	Table  []MemoryRow
+	Beyond float64     `json:"beyond_factor"`
+	Table  []MemoryRow `json:"table,omitempty"`
 }
 
 // MemoryPoint is a step that was measured.
-type MemoryPoint struct{ Connections, Active, Bytes float64 }
+type MemoryPoint struct {
+	Connections float64 `json:"connections"`
+	Active      float64 `json:"active"`
+	Bytes       float64 `json:"bytes"`
+}
 
 // MemoryRow is what the model says of further numbers of connections, of which the share asked for
 // is active.
 type MemoryRow struct {
-	Connections  int
-	Bytes, Error float64
+	Connections int     `json:"connections"`
+	Bytes       float64 `json:"bytes"`
+	Error       float64 `json:"error_bytes"`
 }
 
 // memory models the resident memory by the connections, where that was asked for.

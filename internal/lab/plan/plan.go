@@ -32,24 +32,25 @@ const (
 // Options are what is asked for.
 type Options struct {
 	// Rate is the requests a second, at the busiest, that all instances carry together.
-	Rate float64
+	Rate float64 `json:"rate_per_second"`
 	// Headroom is the share of the line's lower end that is kept free, 0 up to but not including 1.
-	Headroom float64
+	Headroom float64 `json:"headroom_share"`
 	// PodStart is the time from an instance's creation until it serves as fast as the others; 0 is
 	// at once.
-	PodStart time.Duration
+	PodStart time.Duration `json:"pod_start_ns"`
 	// Growth is by what share the load may grow in a minute; 0 is not faster than the autoscaler
 	// follows.
-	Growth float64
+	Growth float64 `json:"growth_share_per_minute"`
 	// DatabaseConnections is what the database allows all its clients together; 0 asks for no pool.
-	DatabaseConnections int
+	DatabaseConnections int `json:"database_connections"`
 	// Zones that the instances are spread over evenly; 1 or 0 is one.
-	Zones int
+	Zones int `json:"zones"`
 	// Idle and Active are the connections of one instance that memory is asked for; both 0 asks for
 	// none.
-	Idle, Active int
+	Idle   int `json:"idle"`
+	Active int `json:"active"`
 	// Deployment names the Deployment that the autoscaler scales; "service".
-	Deployment string
+	Deployment string `json:"deployment"`
 }
 
 var deploymentName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
@@ -81,27 +82,29 @@ func (o *Options) check() error {
 
 // Figure is a number with where it comes from.
 type Figure struct {
-	Value float64
-	Unit  string // "/s", "cores", "bytes", "s", "connections"
-	How   string
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"` // "/s", "cores", "bytes", "s", "connections"
+	How   string  `json:"how"`
 }
 
 // DeploymentPlan is what came out. A part that is nil could not be planned, or was not asked for;
 // Missing tells the first from the second.
 type DeploymentPlan struct {
-	Target, SLO, Mix string
-	Options          Options
+	Target  string  `json:"target"`
+	SLO     string  `json:"slo"`
+	Mix     string  `json:"mix"`
+	Options Options `json:"options"`
 	// Line is the load line of one instance, as it was surveyed.
-	Line       *model.Interval `json:",omitempty"`
-	Instances  *Instances      `json:",omitempty"`
-	CPU        *CPU            `json:",omitempty"`
-	Autoscaler *Autoscaler     `json:",omitempty"`
-	Database   *Database       `json:",omitempty"`
-	Memory     *Memory         `json:",omitempty"`
+	Line       *model.Interval `json:"line_per_second,omitempty"`
+	Instances  *Instances      `json:"instances,omitempty"`
+	CPU        *CPU            `json:"cpu,omitempty"`
+	Autoscaler *Autoscaler     `json:"autoscaler,omitempty"`
+	Database   *Database       `json:"database,omitempty"`
+	Memory     *Memory         `json:"memory,omitempty"`
 	// Cautions say what to bear in mind, Missing what was asked for and cannot be planned, and how
 	// to come by it.
-	Cautions []string `json:",omitempty"`
-	Missing  []string `json:",omitempty"`
+	Cautions []string `json:"cautions,omitempty"`
+	Missing  []string `json:"missing,omitempty"`
 }
 
 // Make plans from the run of a survey. more are further runs of the same service, for the memory of

@@ -12,9 +12,12 @@ import (
 
 // Facts are what a machine is. What cannot be found out is empty.
 type Facts struct {
-	Host, OS, Kernel, CPU string
-	Cores                 int // that this program may use
-	MemoryBytes           uint64
+	Host        string `json:"host"`
+	OS          string `json:"os"`
+	Kernel      string `json:"kernel"`
+	CPU         string `json:"cpu"`
+	Cores       int    `json:"cores"` // that this program may use
+	MemoryBytes uint64 `json:"memory_bytes"`
 }
 
 // Machine says what this machine is.

@@ -5,13 +5,15 @@ package profile
 
 // Place is a place in a program's code.
 type Place struct {
-	Function string // as the profile has it, without type arguments: "main.(*Shop).cart"
-	File     string // shortened to its last two parts
-	Line     int    // the heaviest of the function's lines; 0 when it is not known
+	// Function: as the profile has it, without type arguments: "main.(*Shop).cart"
+	Function string `json:"function"`
+	File     string `json:"file"` // shortened to its last two parts
+	// Line: the heaviest of the function's lines; 0 when it is not known
+	Line int `json:"line"`
 	// Share of the profile's weight that is there, 0 to 1, and what is meant by it, for a person:
 	// "of the processor time".
-	Share float64
-	Of    string
+	Share float64 `json:"share"`
+	Of    string  `json:"of"`
 }
 
 // Frame is one call in a stack. Calls that the compiler inlined have frames of their own.

@@ -17,17 +17,17 @@ const mostNodes = 5000
 // Node is a function in a tree of stacks merged from the root. Where Profile.Rate says so weights
 // are for a second of the profile's time, so that profiles of different lengths can be compared.
 type Node struct {
-	Name string `json:"n"`
+	Name string
 	// Weight includes that of the children. Before is the weight in the other profile, for a
 	// difference.
-	Weight   float64 `json:"w"`
-	Before   float64 `json:"b,omitempty"`
-	Children []*Node `json:"c,omitempty"` // the heaviest first, and Folded last
+	Weight   float64
+	Before   float64
+	Children []*Node // the heaviest first, and Folded last
 	// Grain and GrainBefore are what one sample weighs, at the root only; 0 when that is not known.
 	// A weight of n samples is uncertain by the root of n samples, so they say which differences
 	// are none.
-	Grain       float64 `json:"g,omitempty"`
-	GrainBefore float64 `json:"h,omitempty"`
+	Grain       float64
+	GrainBefore float64
 }
 
 // Scale multiplies the weights of a tree: by one over the requests a second of each profile,

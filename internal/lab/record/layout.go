@@ -1,8 +1,8 @@
 package record
 
 import (
-	"encoding/json"
 	"fmt"
+	"reflect"
 	"time"
 
 	"plimsoll/internal/lab/measure"
@@ -38,46 +38,59 @@ const (
 	profileSuffix = ".pb.gz"
 )
 
+// Files are the types of the JSON files, for their schemas: of the whole file, or of a line of it.
+func Files() map[string]reflect.Type {
+	return map[string]reflect.Type{
+		manifestFile: reflect.TypeFor[Manifest](),
+		resultFile:   reflect.TypeFor[Result](),
+		stepsFile:    reflect.TypeFor[stepLine](),
+		windowsFile:  reflect.TypeFor[windowLine](),
+		samplesFile:  reflect.TypeFor[measure.Sample](),
+	}
+}
+
 // stepFiles are the files of a step, in the order they are written.
 var stepFiles = []string{windowsFile, responseFile, serviceFile, lagFile, totalsFile, samplesFile}
 
 // stepLine is a line of steps.jsonl.
 type stepLine struct {
-	Began     time.Time `json:",omitzero"`
-	Plan      measure.StepPlan
-	Totals    totalsLine
-	Windows   int // lines of windows.jsonl and of each HDR log
-	Samples   int // lines of samples.jsonl
-	Directory string
-	Files     []string
+	Began     time.Time        `json:"began,omitzero"`
+	Plan      measure.StepPlan `json:"plan"`
+	Totals    totalsLine       `json:"totals"`
+	Windows   int              `json:"windows"` // lines of windows.jsonl and of each HDR log
+	Samples   int              `json:"samples"` // lines of samples.jsonl
+	Directory string           `json:"directory"`
+	Files     []string         `json:"files,omitempty"`
 }
 
 // totalsLine is measure.Totals with what JSON says better or an HDR log holds already.
 type totalsLine struct {
 	measure.Totals
-	Ended                  tally
-	Response, Service, Lag exact
-	Requests               []requestLine `json:",omitempty"`
+	Response exact         `json:"response"`
+	Service  exact         `json:"service"`
+	Lag      exact         `json:"lag"`
+	Requests []requestLine `json:"requests,omitempty"`
 }
 
 // requestLine is measure.RequestTotals likewise.
 type requestLine struct {
-	Name     string
-	Ended    tally
-	Response exact
+	Name     string        `json:"name"`
+	Ended    measure.Tally `json:"ended"`
+	Response exact         `json:"response"`
 }
 
 // windowLine is a line of windows.jsonl.
 type windowLine struct {
 	measure.Window
-	Ended                  tally
-	Response, Service, Lag exact
+	Response exact `json:"response"`
+	Service  exact `json:"service"`
+	Lag      exact `json:"lag"`
 }
 
 // exact is what an HDR log rounds: the sum and the maximum of a histogram, in nanoseconds.
 type exact struct {
-	Sum uint64
-	Max int64
+	Sum uint64 `json:"sum_ns"`
+	Max int64  `json:"max_ns"`
 }
 
 // possible says whether a histogram can have such a maximum.
@@ -85,44 +98,13 @@ func (e exact) possible() bool { return e.Max >= 0 && e.Max <= measure.Longest }
 
 func exactOf(s *measure.Sparse) exact { return exact{s.Sum, s.Max} }
 
-// tally is a measure.Tally as an object: the kinds that occurred, by name.
-type tally measure.Tally
-
-func (t tally) MarshalJSON() ([]byte, error) {
-	by := make(map[string]uint64)
-	for i, n := range t {
-		if n != 0 {
-			by[measure.Kind(i).String()] = n
-		}
-	}
-	return json.Marshal(by)
-}
-
-func (t *tally) UnmarshalJSON(text []byte) error {
-	var by map[string]uint64
-	if err := json.Unmarshal(text, &by); err != nil {
-		return err
-	}
-	*t = tally{}
-	for i := range t {
-		name := measure.Kind(i).String()
-		t[i] = by[name]
-		delete(by, name)
-	}
-	for name := range by {
-		return fmt.Errorf("a request cannot end as %q", name)
-	}
-	return nil
-}
-
 func lineOfWindow(w *measure.Window) windowLine {
-	return windowLine{*w, tally(w.Ended), exactOf(&w.Response), exactOf(&w.Service), exactOf(&w.Lag)}
+	return windowLine{*w, exactOf(&w.Response), exactOf(&w.Service), exactOf(&w.Lag)}
 }
 
 // window is the line with the histograms it was written with.
 func (l *windowLine) window(response, service, lag []measure.Cell) measure.Window {
 	w := l.Window
-	w.Ended = measure.Tally(l.Ended)
 	w.Response, w.Service, w.Lag = l.Response.sparse(response), l.Service.sparse(service), l.Lag.sparse(lag)
 	return w
 }
@@ -132,10 +114,10 @@ func (e exact) sparse(cells []measure.Cell) measure.Sparse {
 }
 
 func lineOfTotals(t *measure.Totals) totalsLine {
-	l := totalsLine{*t, tally(t.Ended), exactOf(&t.Response), exactOf(&t.Service), exactOf(&t.Lag), nil}
+	l := totalsLine{*t, exactOf(&t.Response), exactOf(&t.Service), exactOf(&t.Lag), nil}
 	for i := range t.Requests {
 		r := &t.Requests[i]
-		l.Requests = append(l.Requests, requestLine{r.Name, tally(r.Ended), exactOf(&r.Response)})
+		l.Requests = append(l.Requests, requestLine{r.Name, r.Ended, exactOf(&r.Response)})
 	}
 	return l
 }
@@ -143,11 +125,10 @@ func lineOfTotals(t *measure.Totals) totalsLine {
 // totals is the line with the histograms of totals.hlog, which come in the order of histogramsOf.
 func (l *totalsLine) totals(cells [][]measure.Cell) measure.Totals {
 	t := l.Totals
-	t.Ended = measure.Tally(l.Ended)
 	t.Response, t.Service, t.Lag = l.Response.sparse(cells[0]), l.Service.sparse(cells[1]), l.Lag.sparse(cells[2])
 	t.Requests = nil
 	for i, r := range l.Requests {
-		t.Requests = append(t.Requests, measure.RequestTotals{Name: r.Name, Ended: measure.Tally(r.Ended), Response: r.Response.sparse(cells[3+i])})
+		t.Requests = append(t.Requests, measure.RequestTotals{Name: r.Name, Ended: r.Ended, Response: r.Response.sparse(cells[3+i])})
 	}
 	return t
 }

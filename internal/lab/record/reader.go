@@ -40,15 +40,21 @@ func Open(dir string) (*Run, error) {
 var errImpossible = fmt.Errorf("a longest duration is 0 to %d ns", int64(measure.Longest))
 
 // version is looked at before anything else is read of a document.
-type version struct{ Format int }
+type version struct {
+	SchemaVersion int `json:"schema_version"`
+	Format        int // in the place of schema_version until there was one; it was 1
+}
 
 func (v version) check(s *source, name string) error {
-	if v.Format > Format {
-		return fmt.Errorf("%s was written by a newer plimsoll (format %d); this one reads up to %d: read it with the newer one",
-			filepath.Join(s.dir, name), v.Format, Format)
-	}
-	if v.Format < 1 {
-		return s.damaged(name, 0, errors.New("it names no format"))
+	path := filepath.Join(s.dir, name)
+	switch {
+	case v.SchemaVersion > SchemaVersion:
+		return fmt.Errorf("%s was written by a newer plimsoll (schema_version %d); this one reads %d: read it with the newer one",
+			path, v.SchemaVersion, SchemaVersion)
+	case v.SchemaVersion == 0 && v.Format > 0:
+		return fmt.Errorf("%s was written by an older plimsoll: convert the run with scripts/convert_run.py, or measure again", path)
+	case v.SchemaVersion < SchemaVersion:
+		return s.damaged(name, 0, fmt.Errorf("its schema_version is %d, and the lowest there is is %d", v.SchemaVersion, SchemaVersion))
 	}
 	return nil
 }
@@ -150,7 +156,7 @@ func (l *stepLine) check() error {
 	next := 0
 	for _, c := range l.Totals.ConcurrencyAtSend {
 		if c.Found < next || c.Found > measure.MostFound {
-			return fmt.Errorf("crowds are 0 to %d and in order, and here is %d", measure.MostFound, c.Found)
+			return fmt.Errorf("found of concurrency_at_send is 0 to %d and in ascending order, and here is %d", measure.MostFound, c.Found)
 		}
 		next = c.Found + 1
 	}

@@ -22,8 +22,9 @@ import (
 	"plimsoll/internal/lab/model"
 )
 
-// Format is the version of the layout that this program writes, and the highest that it reads.
-const Format = 1
+// SchemaVersion is the version of the files that this program writes and reads. Those of version 1
+// had other keys; scripts/convert_run.py converts them.
+const SchemaVersion = 2
 
 // The kinds of runs.
 const (
@@ -33,28 +34,31 @@ const (
 
 // Manifest is run.json.
 type Manifest struct {
-	Format  int
-	Kind    string // KindSurvey or KindLoad
-	Tool    string // plimsoll and its version
-	Command []string
-	Started time.Time
-	Target  string
-	SLO     string `json:",omitempty"`
-	Mix     string // the mix of requests the results hold for, in words
+	SchemaVersion int       `json:"schema_version"`
+	Kind          string    `json:"kind"` // KindSurvey or KindLoad
+	Tool          string    `json:"tool"` // plimsoll and its version
+	Command       []string  `json:"command,omitempty"`
+	Started       time.Time `json:"started"`
+	Target        string    `json:"target"`
+	SLO           string    `json:"slo,omitempty"`
+	Mix           string    `json:"mix"` // the mix of requests the results hold for, in words
 	// Settings are the options that shaped the run, defaults included, by name.
-	Settings map[string]string
-	Machine  Machine
+	Settings map[string]string `json:"settings,omitempty"`
+	Machine  Machine           `json:"machine"`
 }
 
 // Machine is where the generator ran.
 type Machine struct {
-	Host, OS, Kernel, CPU string
-	Cores                 int
-	MemoryBytes           uint64
+	Host        string `json:"host"`
+	OS          string `json:"os"`
+	Kernel      string `json:"kernel"`
+	CPU         string `json:"cpu"`
+	Cores       int    `json:"cores"`
+	MemoryBytes uint64 `json:"memory_bytes"`
 	// TargetLocal says that the target runs on the same machine, and shares its cores with the
 	// generator.
-	TargetLocal bool
-	TargetPID   int `json:",omitempty"`
+	TargetLocal bool `json:"target_local"`
+	TargetPID   int  `json:"target_pid,omitempty"`
 }
 
 // SLOVerdict is what a step says about the SLO.
@@ -90,75 +94,84 @@ func (j *Judgement) OKSoFar() bool {
 
 // Judgement is a step's verdict and its grounds.
 type Judgement struct {
-	Step       int
-	Rate       float64
-	Verdict    SLOVerdict
-	Objectives []ObjectiveShare
-	Goodput    model.Interval // requests that ended well, a second
-	Why        string         // for a person
+	Step       int              `json:"step"`
+	Rate       float64          `json:"rate_per_second"`
+	Verdict    SLOVerdict       `json:"verdict"`
+	Objectives []ObjectiveShare `json:"objectives,omitempty"`
+	// Goodput: requests that ended well, a second
+	Goodput model.Interval `json:"goodput_per_second"`
+	Why     string         `json:"why"` // for a person
 }
 
 // ObjectiveShare is the share of requests that broke one objective, with its interval, against the
 // share allowed.
 type ObjectiveShare struct {
-	Objective string
-	Share     model.Interval
-	Allowed   float64
+	Objective string         `json:"objective"`
+	Share     model.Interval `json:"share"`
+	Allowed   float64        `json:"allowed_share"`
 }
 
 // Line is the load line: the highest rate that still meets the SLO.
 type Line struct {
-	Interval model.Interval // requests a second
+	Interval model.Interval `json:"rate_per_second,omitzero"`
 	// Found is false when the line could not be bracketed: Why then says what is known ("above
 	// 20000, where the generator was the limit").
-	Found bool
-	Why   string
+	Found bool   `json:"found"`
+	Why   string `json:"why"`
 }
 
 // Collapse is the rate at which goodput stops rising (Result.Peak) or falls (Result.Collapse), as
 // an interval between two steps or from a fit.
 type Collapse struct {
-	Found   bool
-	Rate    model.Interval
-	Goodput float64 `json:",omitempty"` // at the peak
-	Why     string
+	Found   bool           `json:"found"`
+	Rate    model.Interval `json:"rate_per_second,omitzero"`
+	Goodput float64        `json:"goodput_per_second,omitempty"` // at the peak
+	Why     string         `json:"why"`
 }
 
 // Recovery is whether the target came back when the load fell.
 type Recovery struct {
-	Tested    bool
-	Recovered bool
-	After     float64 // seconds until the response times were back to what they were at this rate; meaningful when Recovered
-	Why       string
+	Tested    bool `json:"tested"`
+	Recovered bool `json:"recovered"`
+	// After: seconds until the response times were back to what they were at this rate; meaningful when Recovered
+	After float64 `json:"after_seconds"`
+	Why   string  `json:"why"`
 }
 
 // Noise is what two equal steps differed by: what a comparison cannot see below.
 type Noise struct {
-	P50, P99, Goodput, CPU float64 // as shares: 0.03 is 3 %
-	Measured               bool
+	// P50, P99, Goodput, CPU: as shares: 0.03 is 3 %
+	P50      float64 `json:"p50_share"`
+	P99      float64 `json:"p99_share"`
+	Goodput  float64 `json:"goodput_share"`
+	CPU      float64 `json:"cpu_share"`
+	Measured bool    `json:"measured"`
 }
 
 // Validity is one thing that has to be right for the results to mean something.
 type Validity struct {
-	What string // "the generator kept its schedule"
-	OK   bool
-	Why  string // the figures
+	What string `json:"what"` // "the generator kept its schedule"
+	OK   bool   `json:"ok"`
+	Why  string `json:"why"` // the figures
 }
 
 // Result is result.json.
 type Result struct {
-	Format      int
-	Ended       time.Time
-	Early       string `json:",omitempty"` // why the run ended before it was done; empty when it was
-	Line        Line
-	Peak        Collapse
-	Collapse    Collapse // where goodput falls as the offered load rises
-	Recovery    Recovery
-	Noise       Noise
-	Judgements  []Judgement
-	Model       model.Model
-	Validity    []Validity
-	NotMeasured []string `json:",omitempty"` // what could not be read, and why, once each
+	SchemaVersion int       `json:"schema_version"`
+	Ended         time.Time `json:"ended"`
+	// Early: why the run ended before it was done; empty when it was
+	Early string   `json:"early,omitempty"`
+	Line  Line     `json:"line"`
+	Peak  Collapse `json:"peak"`
+	// Collapse: where goodput falls as the offered load rises
+	Collapse   Collapse    `json:"collapse"`
+	Recovery   Recovery    `json:"recovery"`
+	Noise      Noise       `json:"noise"`
+	Judgements []Judgement `json:"judgements,omitempty"`
+	Model      model.Model `json:"model"`
+	Validity   []Validity  `json:"validity,omitempty"`
+	// NotMeasured: what could not be read, and why, once each
+	NotMeasured []string `json:"not_measured,omitempty"`
 }
 
 // Run is a run directory as it was read.

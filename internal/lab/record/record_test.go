@@ -111,12 +111,12 @@ func TestARunIsReadAsItWasWritten(t *testing.T) {
 	two.Began = time.Time{}
 	r := open(t, written(t, one, two))
 	m := manifest()
-	m.Format = record.Format
+	m.SchemaVersion = record.SchemaVersion
 	if d := cmp.Diff(m, r.Manifest); d != "" {
 		t.Error(d)
 	}
 	want := result()
-	want.Format = record.Format
+	want.SchemaVersion = record.SchemaVersion
 	if d := cmp.Diff(want, r.Result); d != "" {
 		t.Error(d)
 	}
@@ -195,12 +195,12 @@ func TestFilesAreReadableForPeople(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"Ended":{"bad_status":10,"ok":1190}`, `"Directory":"steps/0003"`, `"Name":"list, all"`, `503 <busy>`} {
+	for _, want := range []string{`"ended":{"bad_status":10,"ok":1190}`, `"directory":"steps/0003"`, `"name":"list, all"`, `503 <busy>`} {
 		if !bytes.Contains(line, []byte(want)) {
 			t.Errorf("no %s in %s", want, line)
 		}
 	}
-	if bytes.Contains(line, []byte("Cells")) {
+	if bytes.Contains(line, []byte("buckets")) {
 		t.Error("histograms belong into the HDR logs")
 	}
 }
@@ -381,25 +381,26 @@ func TestDamageIsRefusedAndNamed(t *testing.T) {
 		damage func([]byte) []byte
 		want   []string
 	}{
-		{"run.json", replace(`"Format": 1`, `"Format": 2`), []string{"run.json was written by a newer plimsoll (format 2); this one reads up to 1"}},
-		{"run.json", replace(`"Format": 1`, `"Format": 0`), []string{"run.json is damaged: it names no format"}},
-		{"run.json", replace(`"Kind": "survey",`, `"Kind": ,`), []string{"run.json is damaged: line 3"}},
+		{"run.json", replace(`"schema_version": 2`, `"schema_version": 3`), []string{"run.json was written by a newer plimsoll (schema_version 3); this one reads 2"}},
+		{"run.json", replace(`"schema_version": 2`, `"schema_version": 1`), []string{"run.json is damaged: its schema_version is 1"}},
+		{"run.json", replace(`"schema_version": 2`, `"Format": 1`), []string{"run.json was written by an older plimsoll", "convert_run.py"}},
+		{"run.json", replace(`"kind": "survey",`, `"kind": ,`), []string{"run.json is damaged: line 3"}},
 		{"run.json", half, []string{"run.json is damaged", "unexpected end"}},
-		{"result.json", replace(`"Format": 1`, `"Format": 3`), []string{"result.json was written by a newer plimsoll (format 3)"}},
+		{"result.json", replace(`"schema_version": 2`, `"schema_version": 3`), []string{"result.json was written by a newer plimsoll (schema_version 3)"}},
 		{"result.json", half, []string{"result.json is damaged"}},
-		{"result.json", replace(`"Found": true`, `"Found": 7`), []string{"result.json is damaged: line"}},
-		{"steps.jsonl", replace(`"Plan"`, `Plan`), []string{"steps.jsonl is damaged: line 1"}},
+		{"result.json", replace(`"found": true`, `"found": 7`), []string{"result.json is damaged: line"}},
+		{"steps.jsonl", replace(`"plan"`, `plan`), []string{"steps.jsonl is damaged: line 1"}},
 		{"steps.jsonl", replace(`steps/0001`, `../../etc`), []string{"steps.jsonl is damaged: line 1", "steps/0001"}},
-		{"steps.jsonl", replace(`"Number":1,`, `"Number":-1,`), []string{"steps.jsonl is damaged: line 1"}},
-		{"steps.jsonl", replace(`"Windows":3`, `"Windows":99999999999`), []string{"steps.jsonl is damaged: line 1", "windows"}},
-		{"steps.jsonl", replace(`"Windows":3`, `"Windows":4`), []string{"windows.jsonl is damaged: it has 3 entries"}},
-		{"steps.jsonl", replace(`"Found":255`, `"Found":256`), []string{"steps.jsonl is damaged: line 1: crowds are 0 to 255"}},
-		{"steps.jsonl", replace(`"Found":255`, `"Found":0`), []string{"steps.jsonl is damaged: line 1: crowds are"}},
+		{"steps.jsonl", replace(`"number":1,`, `"number":-1,`), []string{"steps.jsonl is damaged: line 1"}},
+		{"steps.jsonl", replace(`"windows":3`, `"windows":99999999999`), []string{"steps.jsonl is damaged: line 1", "windows"}},
+		{"steps.jsonl", replace(`"windows":3`, `"windows":4`), []string{"windows.jsonl is damaged: it has 3 entries"}},
+		{"steps.jsonl", replace(`"found":255`, `"found":256`), []string{"steps.jsonl is damaged: line 1: found of concurrency_at_send is 0 to 255"}},
+		{"steps.jsonl", replace(`"found":255`, `"found":0`), []string{"steps.jsonl is damaged: line 1: found of"}},
 		{"steps.jsonl", replace(`"ok"`, `"fine"`), []string{"steps.jsonl is damaged: line 1", `cannot end as "fine"`}},
 		{"steps.jsonl", func(text []byte) []byte { return append(text, text...) }, []string{"steps.jsonl is damaged: line 2: step 1 is there twice"}},
 		{"steps.jsonl", func([]byte) []byte { return bytes.Repeat([]byte("x"), 2<<20) }, []string{"steps.jsonl is damaged: line 1: it is longer than"}},
 		{"steps/0001/windows.jsonl", half, []string{"windows.jsonl is damaged"}},
-		{"steps/0001/windows.jsonl", replace(`"Length":250000000`, `"Length":-1`), []string{"windows.jsonl is damaged: line 1"}},
+		{"steps/0001/windows.jsonl", replace(`"length_ns":250000000`, `"length_ns":-1`), []string{"windows.jsonl is damaged: line 1"}},
 		{"steps/0001/samples.jsonl", replace(`{`, ``), []string{"samples.jsonl is damaged: line 1"}},
 		{"steps/0001/response.hlog", replace(`HISTF`, `HOSTF`), []string{"response.hlog is damaged: line 5"}},
 		{"steps/0001/lag.hlog", half, []string{"lag.hlog is damaged"}},
@@ -462,9 +463,15 @@ func TestTheLineIsExported(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]any{
-		"format": 1., "tool": "plimsoll 1.0", "target": "http://127.0.0.1:8080/<a>", "slo": "p99<50ms", "mix": "GET /", "measured_at": "2026-01-02T03:09:00Z",
-		"line": map[string]any{"found": true, "low": 1880., "estimate": 1905., "high": 1930., "confidence": .95, "why": "12 steps"},
-		"peak": map[string]any{"found": true, "goodput": 2100., "low": 2000., "estimate": 2100., "high": 2200., "confidence": .95},
+		"schema_version": 2., "tool": "plimsoll 1.0", "target": "http://127.0.0.1:8080/<a>", "slo": "p99<50ms", "mix": "GET /", "measured_at": "2026-01-02T03:09:00Z",
+		"line": map[string]any{
+			"found": true, "why": "12 steps",
+			"rate_per_second": map[string]any{"low": 1880., "estimate": 1905., "high": 1930., "confidence": .95},
+		},
+		"peak": map[string]any{
+			"found": true, "goodput_per_second": 2100.,
+			"rate_per_second": map[string]any{"low": 2000., "estimate": 2100., "high": 2200., "confidence": .95},
+		},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

@@ -27,7 +27,7 @@ type Writer struct {
 	err   error
 }
 
-// Create makes a run directory, its parents too, and writes the manifest; Format is set to the one
+// Create makes a run directory, its parents too, and writes the manifest; SchemaVersion is set to the one
 // that is written. A directory that holds anything is refused.
 func Create(dir string, m Manifest) (*Writer, error) {
 	d, err := claim(dir)
@@ -39,7 +39,7 @@ func Create(dir string, m Manifest) (*Writer, error) {
 
 func create(dir string, d disk, m Manifest) (*Writer, error) {
 	w := &Writer{dir: dir, disk: d, taken: make(map[int]bool), last: -1}
-	m.Format = Format
+	m.SchemaVersion = SchemaVersion
 	err := d.mkdir(stepsDir)
 	if err == nil {
 		w.steps, err = d.create(stepsFile)
@@ -215,7 +215,7 @@ func (w *Writer) line(dir string, s *measure.Step) error {
 // and again, so that a run that is killed has the last.
 func (w *Writer) Result(r *Result) error {
 	copied := *r
-	copied.Format = Format
+	copied.SchemaVersion = SchemaVersion
 	if err := w.replace(resultFile, copied); err != nil {
 		return fmt.Errorf("%w; %s", err, w.whole())
 	}

@@ -12,35 +12,38 @@ import (
 // Stats is what became of the log's lines. Each is counted once: Lines = Blank + Unreadable +
 // SkippedRange + SkippedHost + SkippedUnsafe + SkippedSampled + Arrivals.
 type Stats struct {
-	Lines uint64 // that were read; of a HAR, entries
-	Blank uint64
+	Lines uint64 `json:"lines"` // that were read; of a HAR, entries
+	Blank uint64 `json:"blank"`
 	// Unreadable lines could not be understood for certain, or ask for what is not a valid request.
 	// Examples shows the first few, with the reasons.
-	Unreadable     uint64
-	SkippedRange   uint64 // before From, or from To on
-	SkippedHost    uint64
-	SkippedUnsafe  uint64
-	SkippedSampled uint64
+	Unreadable     uint64 `json:"unreadable"`
+	SkippedRange   uint64 `json:"skipped_range"` // before From, or from To on
+	SkippedHost    uint64 `json:"skipped_host"`
+	SkippedUnsafe  uint64 `json:"skipped_unsafe"`
+	SkippedSampled uint64 `json:"skipped_sampled"`
 	// Arrivals are the requests that were made of lines, and Taken those that the generator has
 	// taken so far to send. When the replay is ended early the difference is what had been read
 	// ahead.
-	Arrivals, Taken uint64
+	Arrivals uint64 `json:"arrivals"`
+	Taken    uint64 `json:"taken"`
 	// OutOfOrder is how many of the arrivals stood after a later one in the log. They were put back
 	// in their place, but for Late ones, which were more than two seconds of the log behind, and
 	// are sent as soon as they were read.
-	OutOfOrder, Late uint64
+	OutOfOrder uint64 `json:"out_of_order"`
+	Late       uint64 `json:"late"`
 	// WithoutAgent is how many were sent without their User-Agent, as it was none that a request
 	// can have.
-	WithoutAgent uint64
-	Examples     []string
+	WithoutAgent uint64   `json:"without_agent"`
+	Examples     []string `json:"examples,omitempty"`
 	// First and Last are the times of the first and the last arrival in the log.
-	First, Last time.Time
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
 	// Length is when the last arrival is due, after the replay's start, and Speed how much faster
 	// that is than in the log.
-	Length time.Duration
-	Speed  float64
+	Length time.Duration `json:"length_ns"`
+	Speed  float64       `json:"speed"`
 	// Ended says why the reading ended; it is empty while it goes on.
-	Ended string
+	Ended string `json:"ended"`
 }
 
 // maxExamples and exampleLength bound what is shown of lines that cannot be read.

@@ -22,27 +22,40 @@ const Rule = "A change is called real when its whole interval lies on one side o
 
 // Comparison is what changed from run A to run B. It is a pure function of both.
 type Comparison struct {
-	Changed  []Change     // of what was asked and where it ran; empty when the runs are alike
-	Figures  []Difference // the load line first, where both runs found it
-	Cautions []string     // why the figures should not be taken at their face
-	Sentence string       // what to say of the load line
+	// Changed: of what was asked and where it ran; empty when the runs are alike
+	Changed []Change `json:"changed,omitempty"`
+	// Figures: the load line first, where both runs found it
+	Figures []Difference `json:"figures,omitempty"`
+	// Cautions: why the figures should not be taken at their face
+	Cautions []string `json:"cautions,omitempty"`
+	Sentence string   `json:"sentence"` // what to say of the load line
 }
 
 // Change is a setting that is not the same in both runs.
-type Change struct{ What, A, B string }
+type Change struct {
+	What string `json:"what"`
+	A    string `json:"a"`
+	B    string `json:"b"`
+}
 
 // Difference is one figure of both runs.
 type Difference struct {
-	Figure string
-	Unit   string // "/s" for requests a second, "ns", or "s" for seconds a request
-	A, B   model.Interval
+	Figure string `json:"figure"`
+	// Unit: "/s" for requests a second, "ns", or "s" for seconds a request
+	Unit string         `json:"unit"`
+	A    model.Interval `json:"a"`
+	B    model.Interval `json:"b"`
 	// Change is B ÷ A − 1, and lies between Low and High.
-	Change, Low, High float64
-	Noise             float64 // the noise floor, as a share; 0 when neither run measured it
-	Real              bool
+	Change float64 `json:"change_share"`
+	Low    float64 `json:"low_share"`
+	High   float64 `json:"high_share"`
+	// Noise: the noise floor, as a share; 0 when neither run measured it
+	Noise float64 `json:"noise_share"`
+	Real  bool    `json:"real"`
 	// Better is 1 when a larger figure is better, -1 when a smaller one is.
-	Better int
-	Why    string // why the change is not called real; empty when it is
+	Better int `json:"better"`
+	// Why: why the change is not called real; empty when it is
+	Why string `json:"why"`
 }
 
 // Differences compares two runs.
@@ -343,7 +356,8 @@ func Compare(w io.Writer, a, b *record.Run) error {
 	x.Timeline, y.Timeline = Timeline{}, Timeline{}
 	c := Differences(a, b)
 	return write(w, "compare", compareView(x, y, c), struct {
-		A, B       *Data
-		Comparison *Comparison
+		A          *Data       `json:"a"`
+		B          *Data       `json:"b"`
+		Comparison *Comparison `json:"comparison"`
 	}{x, y, c}, web.Report())
 }

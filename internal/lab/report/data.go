@@ -14,67 +14,84 @@ import (
 // length. It is also what the page offers to download. Every field is plain JSON; durations are
 // nanoseconds and rates are requests a second.
 type Data struct {
-	Manifest record.Manifest
-	Result   *record.Result // nil where the run has none
-	Goals    []Goal         // the SLO's objectives, as far as they can be read
-	Steps    []Step         // in the order they were run
-	Timeline Timeline
-	Notes    []string `json:",omitempty"`
+	Manifest record.Manifest `json:"manifest"`
+	Result   *record.Result  `json:"result"` // nil where the run has none
+	// Goals: the SLO's objectives, as far as they can be read
+	Goals    []Goal   `json:"goals,omitempty"`
+	Steps    []Step   `json:"steps,omitempty"` // in the order they were run
+	Timeline Timeline `json:"timeline"`
+	Notes    []string `json:"notes,omitempty"`
 	// Diagnosis is without its flames, which are in Flames; both are nil where no diagnosis was
 	// made.
-	Diagnosis *diagnose.Diagnosis `json:",omitempty"`
-	Flames    *Flames             `json:",omitempty"`
+	Diagnosis *diagnose.Diagnosis `json:"diagnosis,omitempty"`
+	Flames    *Flames             `json:"flames,omitempty"`
 }
 
 // Goal is one objective of the SLO.
 type Goal struct {
-	Text  string
-	Limit int64 // nanoseconds of response time; 0 where it is about failures
+	Text string `json:"text"`
+	// Limit: nanoseconds of response time; 0 where it is about failures
+	Limit int64 `json:"limit_ns"`
 }
 
 // Step is what a page says of one step.
 type Step struct {
-	Number      int
-	Phase       string
-	Why         string  `json:",omitempty"`
-	Rate        float64 // offered; what was sent where Closed
-	Closed      bool    `json:",omitempty"` // the next request was sent when the last had its answer
-	Connections int
-	Seconds     float64 // of offered load, settling included
-	Judged      float64 // seconds that the figures below are of
-	Verdict     record.SLOVerdict
-	Because     string `json:",omitempty"` // the verdict's grounds
-	Goodput     model.Interval
-	Throughput  float64 // requests that got a whole answer, good or bad
+	Number int     `json:"number"`
+	Phase  string  `json:"phase"`
+	Why    string  `json:"why,omitempty"`
+	Rate   float64 `json:"rate_per_second"` // offered; what was sent where Closed
+	// Closed: the next request was sent when the last had its answer
+	Closed      bool    `json:"closed,omitempty"`
+	Connections int     `json:"connections"`
+	Seconds     float64 `json:"seconds"` // of offered load, settling included
+	// Judged: seconds that the figures below are of
+	Judged  float64           `json:"judged_seconds"`
+	Verdict record.SLOVerdict `json:"verdict"`
+	Because string            `json:"because,omitempty"` // the verdict's grounds
+	Goodput model.Interval    `json:"goodput_per_second"`
+	// Throughput: requests that got a whole answer, good or bad
+	Throughput float64 `json:"throughput_per_second"`
 	// The percentiles of the response time are nil where they lie among the requests that failed.
-	P50, P90, P99, P999 *int64
-	Mean, ServiceMean   float64
-	Max                 int64
-	LagP99              int64
-	Errors              float64 // share of requests that did not end well
-	Concurrency         float64 // requests in the target on average, by Little's law from throughput and service time
-	Use                 Use
-	Curve               []Point
-	Failures            []Failure `json:",omitempty"`
-	Invalid             string    `json:",omitempty"`
+	P50         *int64  `json:"p50_ns"`
+	P90         *int64  `json:"p90_ns"`
+	P99         *int64  `json:"p99_ns"`
+	P999        *int64  `json:"p99_9_ns"`
+	Mean        float64 `json:"mean_ns"`
+	ServiceMean float64 `json:"service_mean_ns"`
+	Max         int64   `json:"max_ns"`
+	LagP99      int64   `json:"lag_p99_ns"`
+	// Errors: share of requests that did not end well
+	Errors float64 `json:"error_share"`
+	// Concurrency: requests in the target on average, by Little's law from throughput and service time
+	Concurrency float64   `json:"concurrency"`
+	Use         Use       `json:"use"`
+	Curve       []Point   `json:"curve,omitempty"`
+	Failures    []Failure `json:"failures,omitempty"`
+	Invalid     string    `json:"invalid,omitempty"`
 }
 
 // Use is how much of the processors was used, as shares of all of them; nil where it was not
 // measured.
 type Use struct {
-	Target, Host, Generator *float64
-	PerRequest              *float64 // seconds of the target's processor time a request
+	Target    *float64 `json:"target_share"`
+	Host      *float64 `json:"host_share"`
+	Generator *float64 `json:"generator_share"`
+	// PerRequest: seconds of the target's processor time a request
+	PerRequest *float64 `json:"seconds_per_request"`
 }
 
 // Point is one point of a percentile curve: a share 1 − 1/X of all requests took at most Y
 // nanoseconds.
-type Point struct{ X, Y float64 }
+type Point struct {
+	X float64 `json:"x"`
+	Y float64 `json:"y"`
+}
 
 // Failure is one kind of failure in a step.
 type Failure struct {
-	Kind    string
-	Count   uint64
-	Example string `json:",omitempty"`
+	Kind    string `json:"kind"`
+	Count   uint64 `json:"count"`
+	Example string `json:"example,omitempty"`
 }
 
 // judged are a step's windows that count for its verdict: those after the settling, or all when it

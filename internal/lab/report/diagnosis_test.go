@@ -93,10 +93,10 @@ func TestAFlameGraphsNodesAreItsTree(t *testing.T) {
 		difference bool
 		want       string
 	}{
-		{true, `{"Names":["all","main.a","runtime.x","net/http.b"],"Origins":"2021","Graphs":[{"Title":"T","Unit":"u","Difference":true,"Whole":2,"Parts":1000000,"Grain":[5000,10000],` +
-			`"Nodes":[0,2,1000000,500000,1,1,750000,125000,2,0,250000,0,3,0,250000,375000]}]}`},
-		{false, `{"Names":["all","main.a","runtime.x","net/http.b"],"Origins":"2021","Graphs":[{"Title":"T","Unit":"u","Whole":2,"Parts":1000000,` +
-			`"Nodes":[0,2,1000000,1,1,750000,2,0,250000,3,0,250000]}]}`},
+		{true, `{"names":["all","main.a","runtime.x","net/http.b"],"origins":"2021","graphs":[{"title":"T","unit":"u","difference":true,"whole":2,"parts":1000000,"grain":[5000,10000],` +
+			`"nodes":[0,2,1000000,500000,1,1,750000,125000,2,0,250000,0,3,0,250000,375000]}]}`},
+		{false, `{"names":["all","main.a","runtime.x","net/http.b"],"origins":"2021","graphs":[{"title":"T","unit":"u","whole":2,"parts":1000000,` +
+			`"nodes":[0,2,1000000,1,1,750000,2,0,250000,3,0,250000]}]}`},
 	} {
 		if got := report.Compact([]diagnose.Flame{{Title: "T", Unit: "u", Root: tree, Difference: c.difference}}); got != c.want {
 			t.Errorf("%s\nnot %s", got, c.want)

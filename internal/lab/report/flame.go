@@ -20,22 +20,24 @@ const (
 // Flames is the data of the page's flame graphs, made small: names are written once, and a tree is
 // a list of whole numbers.
 type Flames struct {
-	Names []string
+	Names []string `json:"names,omitempty"`
 	// Origins has one digit for each name: whose code it is, by profile.Origin.
-	Origins string
-	Graphs  []Graph
+	Origins string  `json:"origins"`
+	Graphs  []Graph `json:"graphs,omitempty"`
 }
 
 // Graph is one flame graph. Its nodes are in the order in which one reads a tree aloud, a parent
 // before its children; each is its name's index, how many children it has, its weight, and for a
 // difference its weight before. Weights are in Parts of the larger root.
 type Graph struct {
-	Title, Unit string
-	Difference  bool    `json:",omitempty"`
-	Whole       float64 // what Parts weigh, in Unit
-	Parts       int
-	Grain       *[2]float64 `json:",omitempty"` // for a difference, the Parts that one sample weighs, and weighed before; 0 when that is not known
-	Nodes       []int
+	Title      string  `json:"title"`
+	Unit       string  `json:"unit"`
+	Difference bool    `json:"difference,omitempty"`
+	Whole      float64 `json:"whole"` // what Parts weigh, in Unit
+	Parts      int     `json:"parts"`
+	// Grain: for a difference, the Parts that one sample weighs, and weighed before; 0 when that is not known
+	Grain *[2]float64 `json:"grain,omitempty"`
+	Nodes []int       `json:"nodes,omitempty"`
 }
 
 // makeFlames is nil when there are none.

@@ -56,18 +56,20 @@ func round(v float64) float64 {
 // Timeline is the whole run, step after step, in columns of equal length. Waits between steps are
 // left out, so its seconds are those of load.
 type Timeline struct {
-	At      []float64 // seconds, the middle of the spot
-	Offered []float64
-	Good    []float64
-	P50     []*int64 // nil where it lies among failures, or nothing ended
-	P99     []*int64
-	Steps   []Span
+	At      []float64 `json:"at_seconds,omitempty"` // seconds, the middle of the spot
+	Offered []float64 `json:"offered_per_second,omitempty"`
+	Good    []float64 `json:"good_per_second,omitempty"`
+	// P50: nil where it lies among failures, or nothing ended
+	P50   []*int64 `json:"p50_ns,omitempty"`
+	P99   []*int64 `json:"p99_ns,omitempty"`
+	Steps []Span   `json:"steps,omitempty"`
 }
 
 // Span is a step's part of the timeline.
 type Span struct {
-	Number   int
-	From, To float64
+	Number int     `json:"number"`
+	From   float64 `json:"from_seconds"`
+	To     float64 `json:"to_seconds"`
 }
 
 // makeTimeline joins windows until there are few enough of them. Their histograms are added up

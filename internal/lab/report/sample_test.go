@@ -35,7 +35,7 @@ var phases = []string{"warm-up", "noise", "noise", "bracket", "bracket", "bracke
 // survey simulates a survey in virtual time. The same shop gives the same run.
 func (s shop) survey() *record.Run {
 	run := &record.Run{Dir: "run-sample", Manifest: record.Manifest{
-		Format: record.Format, Kind: "survey", Tool: "plimsoll v0.3.0", Started: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC),
+		SchemaVersion: record.SchemaVersion, Kind: "survey", Tool: "plimsoll v0.3.0", Started: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC),
 		Command: []string{"plimsoll", "survey", "http://127.0.0.1:8080/", "--slo", "p99<50ms,errors<0.1%", "--scenario", "shop.yaml"},
 		Target:  "http://127.0.0.1:8080/", SLO: "p99<50ms,errors<0.1%", Mix: "GET /products 70 %, GET /products/{id} 25 %, POST /orders 5 %",
 		Settings: map[string]string{"arrivals": "poisson", "runs": "5", "overshoot": "2", "timeout": "1s", "connections": "chosen by rate"},
@@ -46,7 +46,7 @@ func (s shop) survey() *record.Run {
 	if err != nil {
 		panic(err)
 	}
-	result := &record.Result{Format: record.Format, Ended: run.Manifest.Started.Add(130 * time.Second)}
+	result := &record.Result{SchemaVersion: record.SchemaVersion, Ended: run.Manifest.Started.Add(130 * time.Second)}
 	for i, rate := range s.rates {
 		step := s.copyOfStep(i+1, rate)
 		run.Steps = append(run.Steps, step)

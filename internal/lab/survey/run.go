@@ -41,7 +41,7 @@ func Run(ctx context.Context, b Bench, o Options) (*record.Result, error) {
 
 func newSurveyor(ctx context.Context, b Bench, o Options) *surveyor {
 	rng := rand.New(rand.NewPCG(o.Seed, 0xa0761d6478bd642f))
-	return &surveyor{ctx: ctx, bench: b, o: o, set: settingsFor(&o), rng: rng, result: &record.Result{Format: record.Format}}
+	return &surveyor{ctx: ctx, bench: b, o: o, set: settingsFor(&o), rng: rng, result: &record.Result{SchemaVersion: record.SchemaVersion}}
 }
 
 func withDefaults(o Options) Options {

@@ -13,13 +13,14 @@ import (
 type Kept struct {
 	// Worst is the largest difference between what was sent and what was due by the log in one of
 	// Seconds, as a share of the latter.
-	Worst   float64
-	Seconds int           // that were whole
-	At      time.Duration // where Worst was found, from the replay's start
+	Worst   float64 `json:"worst_share"`
+	Seconds int     `json:"seconds"` // that were whole
+	// At: where Worst was found, from the replay's start
+	At time.Duration `json:"at_ns"`
 	// Drift is how late requests were sent in the last second, their median in nanoseconds; Known
 	// says that some were.
-	Drift int64
-	Known bool
+	Drift int64 `json:"drift_ns"`
+	Known bool  `json:"known"`
 }
 
 // Replay is what became of the log's lines, and how well its times were kept.

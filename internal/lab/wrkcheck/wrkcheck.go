@@ -41,37 +41,44 @@ type Options struct {
 // Side is what one of the two measured: the medians of its rounds, as percentiles are not averaged.
 // Durations are in nanoseconds.
 type Side struct {
-	Requests uint64
-	Success  float64 // share of all rounds' requests
-	Rate     float64 // answers a second
-	Mean     float64 // with wrk's correction
-	P99      float64 // with wrk's correction
+	Requests uint64  `json:"requests"`
+	Success  float64 `json:"success_share"`   // share of all rounds' requests
+	Rate     float64 `json:"rate_per_second"` // answers a second
+	Mean     float64 `json:"mean_ns"`         // with wrk's correction
+	P99      float64 `json:"p99_ns"`          // with wrk's correction
 	// RawMean and RawP99 are without it. wrk prints neither: its RawMean is connections ÷ rate, as
 	// Little's law has it, and its RawP99 is 0.
-	RawMean, RawP99 float64
-	Backfilled      float64 // share of the answers in the corrected figures that were made up; 0 for wrk, which does not say
-	rounds          []round
+	RawMean float64 `json:"raw_mean_ns"`
+	RawP99  float64 `json:"raw_p99_ns"`
+	// Backfilled: share of the answers in the corrected figures that were made up; 0 for wrk, which does not say
+	Backfilled float64 `json:"backfilled_share"`
+	rounds     []round
 }
 
 type round struct{ rate, mean, p99, rawMean, rawP99, backfilled float64 }
 
 // Line is one figure of the comparison.
 type Line struct {
-	What             string
-	Wrk, Own         float64 // nanoseconds, or a share
-	Difference       float64 // Own − Wrk; as a share of Wrk for the mean
-	Allowed          float64 // the same, with what rounding took from wrk's
-	RoundingIncluded float64
-	OK               bool
+	What string `json:"what"`
+	// Wrk, Own: nanoseconds, or a share
+	Wrk float64 `json:"wrk"`
+	Own float64 `json:"own"`
+	// Difference: Own − Wrk; as a share of Wrk for the mean
+	Difference float64 `json:"difference"`
+	// Allowed: the same, with what rounding took from wrk's
+	Allowed          float64 `json:"allowed"`
+	RoundingIncluded float64 `json:"rounding_included"`
+	OK               bool    `json:"ok"`
 }
 
 // Report is the outcome. Lines are mean, success and p99.
 type Report struct {
-	Wrk, Own Side
-	Lines    []Line
-	Rounds   int
+	Wrk    Side   `json:"wrk"`
+	Own    Side   `json:"own"`
+	Lines  []Line `json:"lines,omitempty"`
+	Rounds int    `json:"rounds"`
 	// Invalid says that our own generator was the limit, in its words.
-	Invalid string `json:",omitempty"`
+	Invalid string `json:"invalid,omitempty"`
 }
 
 // OK says that all figures agree.

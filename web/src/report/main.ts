@@ -24,11 +24,11 @@ function one(run: Run): void {
   mount("saturation", saturation(run));
   mount("timeline-rate", timelineRate(run));
   mount("timeline-latency", timelineLatency(run));
-  const choice = new Choice(run.Steps ?? [], redraw);
+  const choice = new Choice(run.steps ?? [], redraw);
   const host = document.querySelector<HTMLElement>('[data-choose="percentiles"]');
   if (host) choice.buttons(host);
   mount("percentiles", percentiles(() => choice.curves()));
-  mountFlames(run.Flames);
+  mountFlames(run.flames);
 }
 
 function two(pair: Pair): void {
@@ -39,9 +39,9 @@ function two(pair: Pair): void {
 
 // common are the curves of both runs at the highest rate that both held, and that both passed if there is one.
 function common(pair: Pair): Curve[] {
-  const passed = (run: Run): Step[] => (run.Steps ?? []).filter((s) => s.Verdict === "PASS");
-  const both = match(passed(pair.A), passed(pair.B));
-  return both.length > 0 ? both : match(pair.A.Steps ?? [], pair.B.Steps ?? []);
+  const passed = (run: Run): Step[] => (run.steps ?? []).filter((s) => s.verdict === "PASS");
+  const both = match(passed(pair.a), passed(pair.b));
+  return both.length > 0 ? both : match(pair.a.steps ?? [], pair.b.steps ?? []);
 }
 
 function match(ofA: Step[], ofB: Step[]): Curve[] {
@@ -70,7 +70,7 @@ function printing(): void {
 }
 
 const data = read();
-if ("A" in data) two(data);
+if ("a" in data) two(data);
 else one(data);
 for (const table of document.querySelectorAll<HTMLTableElement>("table.sortable")) sortable(table);
 const tools = document.getElementById("tools");

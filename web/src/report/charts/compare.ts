@@ -4,17 +4,17 @@ import { byRate, line, middle, type Group, type Pair, type Step } from "../data"
 import { duration, number } from "../format";
 import type { Palette } from "../palette";
 import { bottom, frame, left, leftLog, type Build, type Pen } from "./base";
-import { dashed, dot, ends, kneeBand, topLabel, type End } from "./marks";
+import { dashed, dot, ends, lineBand, topLabel, type End } from "./marks";
 
 export interface Figure { words: string; log: boolean; say: (v: number) => string; of: (s: Step) => number | null; diagonal?: boolean }
 
-export const p99: Figure = { words: "p99 of the response time", log: true, say: duration, of: (s) => s.P99 };
-export const good: Figure = { words: "requests that ended well, a second", log: false, say: number, of: (s) => s.Goodput.Estimate, diagonal: true };
+export const p99: Figure = { words: "p99 of the response time", log: true, say: duration, of: (s) => s.p99_ns };
+export const good: Figure = { words: "requests that ended well, a second", log: false, say: number, of: (s) => s.goodput_per_second.estimate, diagonal: true };
 
 // overlay draws one figure of both runs against the offered rate.
 export function overlay(pair: Pair, f: Figure): Build {
-  const a = byRate(pair.A.Steps ?? []);
-  const b = byRate(pair.B.Steps ?? []);
+  const a = byRate(pair.a.steps ?? []);
+  const b = byRate(pair.b.steps ?? []);
   const rates = [...new Set([...a, ...b].map((g) => g.rate))].sort((x, y) => x - y);
   const columns = [a, b].map((groups) => column(rates, groups, f));
   const values = columns.flat().filter((v): v is number => v !== null && v > 0);
@@ -32,10 +32,10 @@ export function overlay(pair: Pair, f: Figure): Build {
           { scale: "y", stroke: p.b, width: 2.4, spanGaps: true, points: { show: false } }],
         axes: [bottom(p, "requests offered a second", number), f.log ? leftLog(p, f.say) : left(p, f.say)],
         under: (pen) => {
-          const [one, two] = [line(pair.A), line(pair.B)];
-          const first = !one || !two || one.Estimate <= two.Estimate;
-          kneeBand(pen, { ...p, band: `${p.a}22`, accent: p.a }, one, "A ", first ? "left" : "right");
-          kneeBand(pen, p, two, "B ", first ? "right" : "left");
+          const [one, two] = [line(pair.a), line(pair.b)];
+          const first = !one || !two || one.estimate <= two.estimate;
+          lineBand(pen, { ...p, band: `${p.a}22`, accent: p.a }, one, "A ", first ? "left" : "right");
+          lineBand(pen, p, two, "B ", first ? "right" : "left");
           if (f.diagonal) dashed(pen, p.faint, pen.x(0), pen.y(0), pen.x(Math.min(top, range[1])), pen.y(Math.min(top, range[1])));
         },
         over: (pen) => over(pen, p, f, rates, columns),

@@ -3,17 +3,17 @@
 import { byRate, line, middle, type Run } from "../data";
 import { number, percent } from "../format";
 import { bottom, frame, left, type Build } from "./base";
-import { dashed, ends, kneeBand, mark, text, topLabel, type End } from "./marks";
+import { dashed, ends, lineBand, mark, text, topLabel, type End } from "./marks";
 
 export function goodput(run: Run): Build {
-  const steps = run.Steps ?? [];
+  const steps = run.steps ?? [];
   const groups = byRate(steps);
-  const top = Math.max(...steps.map((s) => s.Rate)) * 1.03;
-  const high = Math.max(...steps.map((s) => Math.max(s.Throughput, s.Goodput.High))) * 1.12;
+  const top = Math.max(...steps.map((s) => s.rate_per_second)) * 1.03;
+  const high = Math.max(...steps.map((s) => Math.max(s.throughput_per_second, s.goodput_per_second.high))) * 1.12;
   return (width, p) => {
     if (groups.length === 0) return null;
-    const good = groups.map((g) => middle(g.steps, (s) => s.Goodput.Estimate));
-    const through = groups.map((g) => middle(g.steps, (s) => s.Throughput));
+    const good = groups.map((g) => middle(g.steps, (s) => s.goodput_per_second.estimate));
+    const through = groups.map((g) => middle(g.steps, (s) => s.throughput_per_second));
     return {
       data: [groups.map((g) => g.rate), through, good],
       options: frame({
@@ -24,7 +24,7 @@ export function goodput(run: Run): Build {
           { scale: "y", stroke: p.accent, width: 2.4, points: { show: false } }],
         axes: [bottom(p, "requests offered a second", number), left(p, number)],
         under: (pen) => {
-          kneeBand(pen, p, line(run));
+          lineBand(pen, p, line(run));
           const end = Math.min(top, high);
           dashed(pen, p.muted, pen.x(0), pen.y(0), pen.x(end), pen.y(end));
         },
@@ -33,12 +33,12 @@ export function goodput(run: Run): Build {
           pen.ctx.strokeStyle = p.accent;
           pen.ctx.lineWidth = 1.2;
           for (const s of steps) {
-            const x = pen.x(s.Rate);
+            const x = pen.x(s.rate_per_second);
             pen.ctx.beginPath();
-            pen.ctx.moveTo(x, pen.y(s.Goodput.Low));
-            pen.ctx.lineTo(x, pen.y(s.Goodput.High));
+            pen.ctx.moveTo(x, pen.y(s.goodput_per_second.low));
+            pen.ctx.lineTo(x, pen.y(s.goodput_per_second.high));
             pen.ctx.stroke();
-            mark(pen, p, s.Verdict, x, pen.y(s.Goodput.Estimate));
+            mark(pen, p, s.verdict, x, pen.y(s.goodput_per_second.estimate));
           }
           const last = groups.length - 1;
           const x = pen.x(groups[last]!.rate);
@@ -52,10 +52,10 @@ export function goodput(run: Run): Build {
         tell: (i) => {
           const g = groups[i]!;
           return [
-            [`${number(g.rate)}/s offered`, g.steps.map((s) => s.Verdict || "–").join(", ")],
-            ["answered", g.steps.map((s) => number(s.Throughput)).join(", ")],
-            ["answered well", g.steps.map((s) => number(s.Goodput.Estimate)).join(", ")],
-            ["failed", g.steps.map((s) => percent(s.Errors)).join(", ")],
+            [`${number(g.rate)}/s offered`, g.steps.map((s) => s.verdict || "–").join(", ")],
+            ["answered", g.steps.map((s) => number(s.throughput_per_second)).join(", ")],
+            ["answered well", g.steps.map((s) => number(s.goodput_per_second.estimate)).join(", ")],
+            ["failed", g.steps.map((s) => percent(s.error_share)).join(", ")],
           ];
         },
       }),

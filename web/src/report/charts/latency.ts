@@ -4,23 +4,23 @@ import { byRate, line, middle, type Run, type Step } from "../data";
 import { duration, number, percent } from "../format";
 import type { Palette } from "../palette";
 import { bottom, frame, leftLog, type Build, type Pen } from "./base";
-import { dot, ends, kneeBand, mark, rule, text, topLabel, type End } from "./marks";
+import { dot, ends, lineBand, mark, rule, text, topLabel, type End } from "./marks";
 
-const lines: { key: "P50" | "P90" | "P99" | "P999"; colour: keyof Palette; words: string; width: number }[] = [
-  { key: "P50", colour: "p50", words: "p50", width: 1.6 },
-  { key: "P90", colour: "p90", words: "p90", width: 1.6 },
-  { key: "P99", colour: "p99", words: "p99", width: 2.4 },
-  { key: "P999", colour: "p999", words: "p99.9", width: 1.6 },
+const lines: { key: "p50_ns" | "p90_ns" | "p99_ns" | "p99_9_ns"; colour: keyof Palette; words: string; width: number }[] = [
+  { key: "p50_ns", colour: "p50", words: "p50", width: 1.6 },
+  { key: "p90_ns", colour: "p90", words: "p90", width: 1.6 },
+  { key: "p99_ns", colour: "p99", words: "p99", width: 2.4 },
+  { key: "p99_9_ns", colour: "p999", words: "p99.9", width: 1.6 },
 ];
 
 export function latency(run: Run): Build {
-  const steps = run.Steps ?? [];
+  const steps = run.steps ?? [];
   const groups = byRate(steps);
   const values = steps.flatMap((s) => lines.map((l) => s[l.key])).filter((v): v is number => v !== null && v > 0);
-  for (const goal of run.Goals ?? []) if (goal.Limit > 0) values.push(goal.Limit);
+  for (const goal of run.goals ?? []) if (goal.limit_ns > 0) values.push(goal.limit_ns);
   const low = Math.min(...values) / 1.4;
   const high = Math.max(...values) * 1.5;
-  const top = Math.max(...steps.map((s) => s.Rate)) * 1.03;
+  const top = Math.max(...steps.map((s) => s.rate_per_second)) * 1.03;
   return (width, p) => {
     if (groups.length === 0 || values.length === 0) return null;
     const columns = lines.map((l) => groups.map((g) => middle(g.steps, (s) => s[l.key])));
@@ -31,10 +31,10 @@ export function latency(run: Run): Build {
         scales: { x: { time: false, range: [0, top] }, y: { distr: 3, log: 10, range: [low, high] } },
         series: [{}, ...lines.map((l) => ({ scale: "y", stroke: p[l.colour], width: l.width, points: { show: false } }))],
         axes: [bottom(p, "requests offered a second", number), leftLog(p, duration)],
-        under: (pen) => kneeBand(pen, p, line(run)),
+        under: (pen) => lineBand(pen, p, line(run)),
         over: (pen) => {
           topLabel(pen, p, "response time");
-          for (const goal of run.Goals ?? []) if (goal.Limit > 0) rule(pen, p, p.fail, pen.y(goal.Limit), goal.Text);
+          for (const goal of run.goals ?? []) if (goal.limit_ns > 0) rule(pen, p, p.fail, pen.y(goal.limit_ns), goal.text);
           marks(pen, p, steps);
           ends(pen, labels(pen, p, groups.map((g) => g.rate), columns));
         },
@@ -47,16 +47,16 @@ export function latency(run: Run): Build {
 // marks draws every step. A p99 among the failures has no value, and its mark stands at the upper edge.
 function marks(pen: Pen, p: Palette, steps: Step[]): void {
   for (const s of steps) {
-    const x = pen.x(s.Rate);
+    const x = pen.x(s.rate_per_second);
     for (const l of lines) {
       const v = s[l.key];
-      if (l.key !== "P99" && v !== null) dot(pen, p[l.colour], x, pen.y(v), 2);
+      if (l.key !== "p99_ns" && v !== null) dot(pen, p[l.colour], x, pen.y(v), 2);
     }
   }
   for (const s of steps) {
-    const x = pen.x(s.Rate);
-    mark(pen, p, s.Verdict, x, s.P99 === null ? pen.top + 8 : pen.y(s.P99));
-    if (s.P99 === null && pen.right - pen.left > 600) text(pen, p.fail, x - 9, pen.top + 8, `${percent(s.Errors)} failed`, "right");
+    const x = pen.x(s.rate_per_second);
+    mark(pen, p, s.verdict, x, s.p99_ns === null ? pen.top + 8 : pen.y(s.p99_ns));
+    if (s.p99_ns === null && pen.right - pen.left > 600) text(pen, p.fail, x - 9, pen.top + 8, `${percent(s.error_share)} failed`, "right");
   }
 }
 
@@ -65,7 +65,7 @@ function labels(pen: Pen, p: Palette, x: number[], columns: (number | null)[][])
   lines.forEach((l, i) => {
     const column = columns[i]!;
     const last = column.findLastIndex((v) => v !== null);
-    if (last >= 0) all.push({ x: pen.x(x[last]!), y: pen.y(column[last]!), words: l.words, colour: l.key === "P50" ? p.muted : p[l.colour] });
+    if (last >= 0) all.push({ x: pen.x(x[last]!), y: pen.y(column[last]!), words: l.words, colour: l.key === "p50_ns" ? p.muted : p[l.colour] });
   });
   const right = Math.max(...all.map((e) => e.x));
   for (const e of all) e.x = right;
@@ -75,7 +75,7 @@ function labels(pen: Pen, p: Palette, x: number[], columns: (number | null)[][])
 function tell(rate: number, steps: Step[]): [string, string][] {
   const say = (v: number | null): string => (v === null ? "failed" : duration(v));
   return [
-    [`${number(rate)}/s`, steps.map((s) => s.Verdict || "–").join(", ")],
+    [`${number(rate)}/s`, steps.map((s) => s.verdict || "–").join(", ")],
     ...[...lines].reverse().map((l): [string, string] => [l.words, steps.map((s) => say(s[l.key])).join(", ")]),
   ];
 }

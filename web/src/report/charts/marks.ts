@@ -108,17 +108,17 @@ export function dashed({ ctx }: Pen, colour: string, x0: number, y0: number, x1:
   ctx.restore();
 }
 
-// kneeBand shades the load line's interval and names it above the chart, to one side of it where another band is close.
-export function kneeBand(pen: Pen, p: Palette, line: Interval | null, words = "load line ", side: "left" | "right" | "center" = "center"): void {
+// lineBand shades the load line's interval and names it above the chart, to one side of it where another band is close.
+export function lineBand(pen: Pen, p: Palette, line: Interval | null, words = "load line ", side: "left" | "right" | "center" = "center"): void {
   if (!line) return;
-  const from = Math.max(pen.x(line.Low), pen.left);
-  const to = Math.min(pen.x(line.High), pen.right);
+  const from = Math.max(pen.x(line.low), pen.left);
+  const to = Math.min(pen.x(line.high), pen.right);
   if (to < from) return;
   pen.ctx.fillStyle = p.band;
   pen.ctx.fillRect(from, pen.top, Math.max(2, to - from), pen.bottom - pen.top);
-  const at = pen.x(line.Estimate);
+  const at = pen.x(line.estimate);
   dashed(pen, p.accent, at, pen.top, at, pen.bottom);
-  const label = pen.right - pen.left < 400 && side !== "center" ? words : `${words}${number(line.Estimate)}`;
+  const label = pen.right - pen.left < 400 && side !== "center" ? words : `${words}${number(line.estimate)}`;
   const half = pen.ctx.measureText(label).width / 2;
   const middle = side === "left" ? at - half : side === "right" ? at + half : at;
   text(pen, p.accent, Math.min(Math.max(middle, pen.left + half), pen.right - half), pen.top - 14, label, "center");

@@ -11,9 +11,9 @@ export interface Curve { step: Step; words: string; colour: keyof Palette; dash?
 // chosen is asked at each drawing, as the reader may choose other steps.
 export function percentiles(chosen: () => Curve[]): Build {
   return (width, p) => {
-    const curves = chosen().filter((c) => (c.step.Curve ?? []).length > 1);
-    const xs = [...new Set(curves.flatMap((c) => (c.step.Curve ?? []).map((q) => Math.max(1, q.X))))].sort((a, b) => a - b);
-    const ys = curves.flatMap((c) => (c.step.Curve ?? []).map((q) => q.Y)).filter((y) => y > 0);
+    const curves = chosen().filter((c) => (c.step.curve ?? []).length > 1);
+    const xs = [...new Set(curves.flatMap((c) => (c.step.curve ?? []).map((q) => Math.max(1, q.x))))].sort((a, b) => a - b);
+    const ys = curves.flatMap((c) => (c.step.curve ?? []).map((q) => q.y)).filter((y) => y > 0);
     if (curves.length === 0 || xs.length < 2 || ys.length === 0) return null;
     const columns = curves.map((c) => spread(c, xs));
     const low = Math.min(...ys) / 1.3;
@@ -33,10 +33,10 @@ export function percentiles(chosen: () => Curve[]): Build {
           topLabel(pen, p, "response time");
           const all: End[] = [];
           for (const c of curves) {
-            const last = c.step.Curve![c.step.Curve!.length - 1]!;
-            const x = pen.x(last.X);
-            if (c.step.Errors > 0) text(pen, p[c.colour], x, pen.y(last.Y), "✕", "center");
-            all.push({ x: x + (c.step.Errors > 0 ? 4 : 0), y: pen.y(last.Y), words: c.words, colour: c.colour === "p50" ? p.muted : p[c.colour] });
+            const last = c.step.curve![c.step.curve!.length - 1]!;
+            const x = pen.x(last.x);
+            if (c.step.error_share > 0) text(pen, p[c.colour], x, pen.y(last.y), "✕", "center");
+            all.push({ x: x + (c.step.error_share > 0 ? 4 : 0), y: pen.y(last.y), words: c.words, colour: c.colour === "p50" ? p.muted : p[c.colour] });
           }
           ends(pen, all);
         },
@@ -56,12 +56,12 @@ function decade(v: number): boolean {
 
 // spread puts a curve's points into the columns that all curves share.
 function spread(c: Curve, xs: number[]): (number | null)[] {
-  const at = new Map((c.step.Curve ?? []).map((q) => [Math.max(1, q.X), q.Y]));
+  const at = new Map((c.step.curve ?? []).map((q) => [Math.max(1, q.x), q.y]));
   return xs.map((x) => at.get(x) ?? null);
 }
 
 // at reads a curve at x: the first point that is not left of it.
 function at(c: Curve, x: number): string {
-  const point = (c.step.Curve ?? []).find((q) => q.X >= x);
-  return point ? duration(point.Y) : c.step.Errors > 0 ? "failed" : "–";
+  const point = (c.step.curve ?? []).find((q) => q.x >= x);
+  return point ? duration(point.y) : c.step.error_share > 0 ? "failed" : "–";
 }

@@ -7,14 +7,14 @@ import { axis, bottom, frame, left, leftLog, type Build, type Pen } from "./base
 import { ends, mark, rule, text, topLabel, tone } from "./marks";
 
 export function timelineRate(run: Run): Build {
-  const t = run.Timeline;
-  const at = t.At ?? [];
+  const t = run.timeline;
+  const at = t.at_seconds ?? [];
   const end = endOf(run);
-  const high = Math.max(...(t.Offered ?? []), ...(t.Good ?? []), 1) * 1.08;
+  const high = Math.max(...(t.offered_per_second ?? []), ...(t.good_per_second ?? []), 1) * 1.08;
   return (width, p) => {
     if (at.length === 0) return null;
     return {
-      data: [at, t.Offered ?? [], t.Good ?? []],
+      data: [at, t.offered_per_second ?? [], t.good_per_second ?? []],
       options: frame({
         width, height: 215, right: 66, top: 50,
         scales: { x: { time: false, range: [0, end] }, y: { range: [0, high] } },
@@ -25,14 +25,14 @@ export function timelineRate(run: Run): Build {
         under: (pen) => spans(pen, p, run, true),
         over: (pen) => {
           topLabel(pen, p, "a second");
-          const last = (t.Good ?? []).length - 1;
+          const last = (t.good_per_second ?? []).length - 1;
           ends(pen, [
-            { x: pen.right, y: pen.y(t.Offered?.[last] ?? 0), words: "offered", colour: p.muted },
-            { x: pen.right, y: pen.y(t.Good?.[last] ?? 0), words: "good", colour: p.accent },
+            { x: pen.right, y: pen.y(t.offered_per_second?.[last] ?? 0), words: "offered", colour: p.muted },
+            { x: pen.right, y: pen.y(t.good_per_second?.[last] ?? 0), words: "good", colour: p.accent },
           ]);
         },
         tell: (i) => [
-          [`at ${number(at[i]!)} s`, ""], ["offered", `${number(t.Offered?.[i] ?? 0)}/s`], ["ended well", `${number(t.Good?.[i] ?? 0)}/s`],
+          [`at ${number(at[i]!)} s`, ""], ["offered", `${number(t.offered_per_second?.[i] ?? 0)}/s`], ["ended well", `${number(t.good_per_second?.[i] ?? 0)}/s`],
         ],
       }),
     };
@@ -40,12 +40,12 @@ export function timelineRate(run: Run): Build {
 }
 
 export function timelineLatency(run: Run): Build {
-  const t = run.Timeline;
-  const at = t.At ?? [];
-  const p50 = t.P50 ?? [];
-  const p99 = t.P99 ?? [];
+  const t = run.timeline;
+  const at = t.at_seconds ?? [];
+  const p50 = t.p50_ns ?? [];
+  const p99 = t.p99_ns ?? [];
   const values = [...p50, ...p99].filter((v): v is number => v !== null && v > 0);
-  for (const goal of run.Goals ?? []) if (goal.Limit > 0) values.push(goal.Limit);
+  for (const goal of run.goals ?? []) if (goal.limit_ns > 0) values.push(goal.limit_ns);
   return (width, p) => {
     if (at.length === 0 || values.length === 0) return null;
     const low = Math.min(...values) / 1.4;
@@ -62,7 +62,7 @@ export function timelineLatency(run: Run): Build {
         under: (pen) => spans(pen, p, run, false),
         over: (pen) => {
           topLabel(pen, p, "response time of a window");
-          for (const goal of run.Goals ?? []) if (goal.Limit > 0) rule(pen, p, p.fail, pen.y(goal.Limit), goal.Text);
+          for (const goal of run.goals ?? []) if (goal.limit_ns > 0) rule(pen, p, p.fail, pen.y(goal.limit_ns), goal.text);
           failed(pen, p, at, p99);
           ends(pen, [lastOf(pen, p50, "p50", p.muted), lastOf(pen, p99, "p99", p.p99)]);
         },
@@ -76,7 +76,7 @@ export function timelineLatency(run: Run): Build {
 }
 
 function endOf(run: Run): number {
-  return Math.max(1, ...(run.Timeline.Steps ?? []).map((s) => s.To));
+  return Math.max(1, ...(run.timeline.steps ?? []).map((s) => s.to_seconds));
 }
 
 function lastOf(pen: Pen, column: (number | null)[], words: string, colour: string): { x: number; y: number; words: string; colour: string } {
@@ -86,10 +86,10 @@ function lastOf(pen: Pen, column: (number | null)[], words: string, colour: stri
 
 // spans shades every other step, and names each above the chart where there is room.
 function spans(pen: Pen, p: Palette, run: Run, named: boolean): void {
-  const steps = new Map<number, Step>((run.Steps ?? []).map((s) => [s.Number, s]));
-  (run.Timeline.Steps ?? []).forEach((span, i) => {
-    const from = pen.x(span.From);
-    const to = pen.x(span.To);
+  const steps = new Map<number, Step>((run.steps ?? []).map((s) => [s.number, s]));
+  (run.timeline.steps ?? []).forEach((span, i) => {
+    const from = pen.x(span.from_seconds);
+    const to = pen.x(span.to_seconds);
     if (i % 2 === 0) {
       pen.ctx.save();
       pen.ctx.globalAlpha = 0.45;
@@ -97,11 +97,11 @@ function spans(pen: Pen, p: Palette, run: Run, named: boolean): void {
       pen.ctx.fillRect(from, pen.top, to - from, pen.bottom - pen.top);
       pen.ctx.restore();
     }
-    const step = steps.get(span.Number);
+    const step = steps.get(span.number);
     if (!named || !step) return;
     const middle = (from + to) / 2;
-    mark(pen, p, step.Verdict, middle, pen.top - 30, 4);
-    if (to - from > 22) text(pen, p[tone(step.Verdict)], middle, pen.top - 14, String(span.Number), "center");
+    mark(pen, p, step.verdict, middle, pen.top - 30, 4);
+    if (to - from > 22) text(pen, p[tone(step.verdict)], middle, pen.top - 14, String(span.number), "center");
   });
 }
 

@@ -8,19 +8,19 @@ import { dashed, mark, plate, text, topLabel } from "./marks";
 const points = 120;
 
 export function usl(run: Run): Build {
-  const law = run.Result?.Model.USL;
-  const steps = (run.Steps ?? []).filter((s) => s.Concurrency > 0 && s.Verdict !== "INVALID");
+  const law = run.result?.model.usl;
+  const steps = (run.steps ?? []).filter((s) => s.concurrency > 0 && s.verdict !== "INVALID");
   return (width, p) => {
-    if (!law || law.Lambda.Estimate <= 0 || law.Reach <= 0 || steps.length === 0) return null;
-    const reach = law.Reach;
-    const inside = steps.filter((s) => s.Concurrency <= reach);
+    if (!law || law.lambda.estimate <= 0 || law.reach_concurrency <= 0 || steps.length === 0) return null;
+    const reach = law.reach_concurrency;
+    const inside = steps.filter((s) => s.concurrency <= reach);
     const outside = steps.length - inside.length;
     const at = (n: number): number =>
-      (law.Lambda.Estimate * n) / (1 + law.Sigma.Estimate * (n - 1) + law.Kappa.Estimate * n * (n - 1));
+      (law.lambda.estimate * n) / (1 + law.sigma.estimate * (n - 1) + law.kappa.estimate * n * (n - 1));
     const x = Array.from({ length: points + 1 }, (_, i) => (i / points) * reach);
     const y = x.map(at);
-    const measured = Math.max(...inside.map((s) => s.Concurrency), 0);
-    const high = Math.max(...y, ...inside.map((s) => s.Throughput)) * 1.15;
+    const measured = Math.max(...inside.map((s) => s.concurrency), 0);
+    const high = Math.max(...y, ...inside.map((s) => s.throughput_per_second)) * 1.15;
     return {
       data: [x, y],
       options: frame({
@@ -34,7 +34,7 @@ export function usl(run: Run): Build {
             dashed(pen, p.muted, pen.x(measured), pen.top, pen.x(measured), pen.bottom);
             plate(pen, p, p.muted, pen.x(measured) + 8, pen.bottom - 14, "beyond: the law alone");
           }
-          for (const s of inside) mark(pen, p, s.Verdict, pen.x(s.Concurrency), pen.y(s.Throughput), 4);
+          for (const s of inside) mark(pen, p, s.verdict, pen.x(s.concurrency), pen.y(s.throughput_per_second), 4);
           if (outside > 0) text(pen, p.muted, pen.right, pen.top - 14, width < 500 ? `${outside} more beyond` : `${outside} steps lie beyond the right edge`, "right");
         },
       }),

@@ -13,7 +13,7 @@ const narrowest = 0.0006; // of the width
 
 // mountFlames puts every flame graph of the page into its figure.
 export function mountFlames(all: Flames | null | undefined): void {
-  all?.Graphs.forEach((graph, i) => {
+  all?.graphs.forEach((graph, i) => {
     const host = document.querySelector<HTMLElement>(`[data-flame="${i}"]`);
     const root = grow(all, graph);
     if (host && root) new Flame(host, graph, root);
@@ -42,7 +42,7 @@ class Flame {
     });
     this.stage.className = "stage";
     this.stage.setAttribute("role", "tree");
-    this.stage.setAttribute("aria-label", `${host.dataset["label"] ?? graph.Title}. Arrows move, Enter zooms in, Escape goes back.`);
+    this.stage.setAttribute("aria-label", `${host.dataset["label"] ?? graph.title}. Arrows move, Enter zooms in, Escape goes back.`);
     this.tip = new Tip(host, this.stage);
     const view = document.createElement("div");
     view.className = "stage-view";
@@ -174,7 +174,7 @@ class Flame {
 
   private frame(node: Node, left: number, width: number): HTMLElement {
     const it = document.createElement("div");
-    it.className = `frame ${this.graph.Difference && node.look !== "folded" ? change(node, this.root, this.graph) : node.look}`;
+    it.className = `frame ${this.graph.difference && node.look !== "folded" ? change(node, this.root, this.graph) : node.look}`;
     it.setAttribute("role", "treeitem");
     it.setAttribute("aria-level", String(node.depth + 1));
     it.setAttribute("aria-label", this.lines(node).map(([label, value]) => (value ? `${label} ${value}` : label)).join(", "));
@@ -207,8 +207,8 @@ class Flame {
   // lines is what is said of a frame.
   private lines(node: Node): [string, string][] {
     const of = (n: number, whole: number): string => (whole > 0 ? percent(n / whole) : "–");
-    const unit = this.graph.Unit;
-    if (!this.graph.Difference) {
+    const unit = this.graph.unit;
+    if (!this.graph.difference) {
       const all: [string, string][] = [[node.name, ""], [unit, figure(node.after)], ["of all", of(node.after, this.root.after)]];
       if (this.top !== this.root) all.push(["of what is shown", of(node.after, this.top.after)]);
       all.push(["by itself", of(own(node, (n) => n.after), this.root.after)]);

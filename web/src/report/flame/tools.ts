@@ -26,12 +26,12 @@ export class Tools {
     const input = document.createElement("input");
     input.type = "search";
     input.placeholder = "Search: text or expression";
-    input.setAttribute("aria-label", `Search the functions of ${graph.Title}, by text or regular expression`);
+    input.setAttribute("aria-label", `Search the functions of ${graph.title}, by text or regular expression`);
     input.addEventListener("input", () => asked.search(input.value));
     this.head.append(this.crumbs, this.share, input);
-    if (graph.Difference) this.head.append(this.widths());
+    if (graph.difference) this.head.append(this.widths());
     this.foot.className = "flame-legend";
-    this.foot.append(...(graph.Difference ? moved : plain).map(([look, words]) => {
+    this.foot.append(...(graph.difference ? moved : plain).map(([look, words]) => {
       const entry = document.createElement("span");
       const swatch = document.createElement("i");
       swatch.className = `frame ${look}`;
@@ -64,7 +64,7 @@ export class Tools {
     let before = false;
     const say = (): void => {
       button.textContent = before ? "Widths: before" : "Widths: after";
-      button.setAttribute("aria-label", `Widths of ${this.graph.Title} show what was ${before ? "before" : "after"}; show the other`);
+      button.setAttribute("aria-label", `Widths of ${this.graph.title} show what was ${before ? "before" : "after"}; show the other`);
     };
     button.addEventListener("click", () => {
       before = !before;

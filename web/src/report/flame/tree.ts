@@ -2,7 +2,7 @@
 
 import type { Flames, Graph } from "../data";
 
-// Look is which colour a function has: whose code it is; see profile.Origin on the Go side.
+// Look is which colour a function has: whose code it is; see profile.origin on the Go side.
 export type Look = "own" | "standard" | "runtime" | "folded" | "whole";
 
 export interface Node {
@@ -23,19 +23,19 @@ export function short(name: string): string {
 
 // grow makes the tree; null when the list holds none. It does not call itself: a list may be one long chain.
 export function grow(all: Flames, graph: Graph): Node | null {
-  const size = graph.Difference ? 4 : 3;
-  const list = graph.Nodes ?? [];
-  const unit = graph.Whole / graph.Parts;
+  const size = graph.difference ? 4 : 3;
+  const list = graph.nodes ?? [];
+  const unit = graph.whole / graph.parts;
   const open: { node: Node; missing: number }[] = [];
   let root: Node | null = null;
   for (let i = 0; i + size <= list.length; i += size) {
     const id = list[i]!;
-    const name = all.Names[id] ?? "?";
+    const name = all.names[id] ?? "?";
     const parent: Node | null = open[open.length - 1]?.node ?? null;
     const after = list[i + 2]! * unit;
     const node: Node = {
-      name, look: !root ? "whole" : name === folded ? "folded" : looks[Number(all.Origins[id])] ?? "runtime",
-      after, before: graph.Difference ? list[i + 3]! * unit : after,
+      name, look: !root ? "whole" : name === folded ? "folded" : looks[Number(all.origins[id])] ?? "runtime",
+      after, before: graph.difference ? list[i + 3]! * unit : after,
       parent, children: [], depth: open.length, from: 0, upto: 1,
     };
     root ??= node;
@@ -85,7 +85,7 @@ export type Change = "less3" | "less2" | "less1" | "same" | "more1" | "more2" | 
 // root, or by less than two standard errors of its samples, is noise: samples come as a Poisson process does, so n of them are uncertain by the root of n.
 export function change(node: Node, root: Node, graph: Graph): Change {
   const moved = node.after - node.before;
-  const [after, before] = (graph.Grain ?? [0, 0]).map((parts) => (parts * graph.Whole) / graph.Parts);
+  const [after, before] = (graph.grain ?? [0, 0]).map((parts) => (parts * graph.whole) / graph.parts);
   const noise = 2 * Math.sqrt(node.after * after! + node.before * before!);
   if (Math.abs(moved) < Math.max(noise, Math.max(root.after, root.before) / 500)) return "same";
   const share = Math.abs(moved) / Math.max(node.after, node.before);

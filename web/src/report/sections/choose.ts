@@ -14,9 +14,9 @@ export class Choice {
   private readonly shown: (Step | undefined)[] = looks.map(() => undefined);
 
   constructor(private readonly steps: Step[], private readonly changed: () => void) {
-    const telling = steps.filter((s) => (s.Curve ?? []).length > 1).sort((a, b) => a.Rate - b.Rate);
-    const pass = telling.findLast((s) => s.Verdict === "PASS");
-    const fail = telling.find((s) => s.Verdict === "FAIL" && s.Rate > (pass?.Rate ?? 0));
+    const telling = steps.filter((s) => (s.curve ?? []).length > 1).sort((a, b) => a.rate_per_second - b.rate_per_second);
+    const pass = telling.findLast((s) => s.verdict === "PASS");
+    const fail = telling.find((s) => s.verdict === "FAIL" && s.rate_per_second > (pass?.rate_per_second ?? 0));
     const first = [telling[0], pass ?? telling[telling.length - 1], fail];
     first.forEach((step, i) => {
       if (step && !this.shown.includes(step)) this.shown[i] = step;
@@ -24,12 +24,12 @@ export class Choice {
   }
 
   curves(): Curve[] {
-    return this.shown.flatMap((step, i) => (step ? [{ step, words: `${number(step.Rate)}/s`, ...looks[i]! }] : []));
+    return this.shown.flatMap((step, i) => (step ? [{ step, words: `${number(step.rate_per_second)}/s`, ...looks[i]! }] : []));
   }
 
   // buttons puts one for each step into host. When every look is taken, the one shown first makes room.
   buttons(host: HTMLElement): void {
-    const all = this.steps.filter((s) => (s.Curve ?? []).length > 1).map((step) => ({ step, button: document.createElement("button") }));
+    const all = this.steps.filter((s) => (s.curve ?? []).length > 1).map((step) => ({ step, button: document.createElement("button") }));
     const paint = (): void => {
       for (const { step, button } of all) {
         const at = this.shown.indexOf(step);
@@ -44,8 +44,8 @@ export class Choice {
       swatch.setAttribute("aria-hidden", "true");
       const words = document.createElement("span");
       words.className = "text";
-      words.textContent = `${step.Number}: ${number(step.Rate)}/s`;
-      button.setAttribute("aria-label", `Step ${step.Number}, ${number(step.Rate)} a second, ${step.Verdict || "not judged"}`);
+      words.textContent = `${step.number}: ${number(step.rate_per_second)}/s`;
+      button.setAttribute("aria-label", `Step ${step.number}, ${number(step.rate_per_second)} a second, ${step.verdict || "not judged"}`);
       button.append(swatch, words);
       button.addEventListener("click", () => {
         this.toggle(step);

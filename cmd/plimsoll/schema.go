@@ -1,0 +1,42 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"plimsoll/internal/lab/document"
+	"plimsoll/internal/lab/format"
+)
+
+type schemaCommand struct {
+	Name string `arg:"" optional:"" help:"A command that has --json, or a file of a run directory. Without it the names are listed."`
+}
+
+// Help is shown by plimsoll schema --help.
+func (schemaCommand) Help() string {
+	return `docs/json.md says how the documents are written. The configuration's schema is
+printed by plimsoll config schema.
+
+Examples:
+
+    plimsoll schema
+    plimsoll schema load > load.schema.json
+    plimsoll schema steps.jsonl | jq '.properties.totals.required'`
+}
+
+// Run prints a schema.
+func (k *schemaCommand) Run(c *console) error {
+	if k.Name == "" {
+		return c.print([]byte(strings.Join(document.Names(), "\n") + "\n"))
+	}
+	text, ok := document.Schema(k.Name)
+	if !ok {
+		return withExit{exitUsage, errors.New(noSchema(k.Name))}
+	}
+	return c.print(text)
+}
+
+func noSchema(name string) string {
+	return fmt.Sprintf("there is no schema of %q: there is one of each of %s", format.Clean(name), strings.Join(document.Names(), ", "))
+}

@@ -1,0 +1,124 @@
+// Package document is what plimsoll's commands print with --json, and the JSON Schemas of it and of
+// the files in run directories. docs/json.md says how all of it is written. The room puts together
+// what other rooms have found; it must not compute anything but percentiles, and read nothing.
+package document
+
+import (
+	"plimsoll/internal/lab/diagnose"
+	"plimsoll/internal/lab/doctor"
+	"plimsoll/internal/lab/experiment"
+	"plimsoll/internal/lab/model"
+	"plimsoll/internal/lab/plan"
+	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/report"
+	"plimsoll/internal/lab/wrkcheck"
+)
+
+// SchemaVersion is the version of the documents here. It rises when a key changes its meaning or
+// goes away, and not when one is added.
+const SchemaVersion = 1
+
+// Head begins every document.
+type Head struct {
+	SchemaVersion int    `json:"schema_version"`
+	Command       string `json:"command"` // the one that printed it
+}
+
+func head(command string) Head { return Head{SchemaVersion, command} }
+
+// Survey is printed by survey.
+type Survey struct {
+	Head
+	Directory string              `json:"directory"`
+	Report    string              `json:"report"` // the page's path
+	Manifest  *record.Manifest    `json:"manifest"`
+	Result    *record.Result      `json:"result"`              // null when the survey was ended before it had one
+	Diagnosis *diagnose.Diagnosis `json:"diagnosis,omitempty"` // absent when no step could be looked at
+}
+
+// NewSurvey is of a run that was read again, with its page and its diagnosis.
+func NewSurvey(run *record.Run, page string, d *diagnose.Diagnosis) Survey {
+	return Survey{head("survey"), run.Dir, page, &run.Manifest, run.Result, d}
+}
+
+// Diagnose is printed by diagnose.
+type Diagnose struct {
+	Head
+	Directory string              `json:"directory"`
+	Diagnosis *diagnose.Diagnosis `json:"diagnosis"`
+}
+
+// NewDiagnose is of the run in a directory.
+func NewDiagnose(dir string, d *diagnose.Diagnosis) Diagnose {
+	return Diagnose{head("diagnose"), dir, d}
+}
+
+// Compare is printed by compare.
+type Compare struct {
+	Head
+	A          string             `json:"a"` // the run directories
+	B          string             `json:"b"`
+	Report     string             `json:"report"`
+	Comparison *report.Comparison `json:"comparison"`
+}
+
+// NewCompare is of the runs in two directories.
+func NewCompare(a, b, page string, c *report.Comparison) Compare {
+	return Compare{head("compare"), a, b, page, c}
+}
+
+// Experiment is printed by experiment.
+type Experiment struct {
+	Head
+	Directory string             `json:"directory"`
+	Name      string             `json:"name"`
+	Question  string             `json:"question"`
+	Variable  string             `json:"variable"`
+	Result    *experiment.Result `json:"result"`
+}
+
+// NewExperiment is of an experiment in a directory.
+func NewExperiment(dir string, m *experiment.Manifest, r *experiment.Result) Experiment {
+	return Experiment{head("experiment"), dir, m.Name, m.Question, m.Variable, r}
+}
+
+// Plan is printed by plan.
+type Plan struct {
+	Head
+	Directory string               `json:"directory"`
+	Manifest  string               `json:"manifest"` // for Kubernetes, as YAML; empty when none can be made
+	Plan      *plan.DeploymentPlan `json:"plan"`
+}
+
+// NewPlan is of the run in a directory.
+func NewPlan(dir string, manifest []byte, p *plan.DeploymentPlan) Plan {
+	return Plan{head("plan"), dir, string(manifest), p}
+}
+
+// Doctor is printed by doctor.
+type Doctor struct {
+	Head
+	doctor.Report
+}
+
+// NewDoctor is of what doctor found.
+func NewDoctor(r *doctor.Report) Doctor { return Doctor{head("doctor"), *r} }
+
+// Model is printed by model.
+type Model struct {
+	Head
+	Directory string       `json:"directory"`
+	Model     *model.Model `json:"model"`
+}
+
+// NewModel is of the run in a directory.
+func NewModel(dir string, m *model.Model) Model { return Model{head("model"), dir, m} }
+
+// Verify is printed by verify-against-wrk.
+type Verify struct {
+	Head
+	Comparison *wrkcheck.Report `json:"comparison"`
+}
+
+// NewVerify is of a comparison with wrk.
+func NewVerify(r *wrkcheck.Report) Verify { return Verify{head("verify-against-wrk"), r} }
