@@ -59,7 +59,8 @@ func Schema(name string) (text []byte, ok bool) {
 	return append(text, '\n'), true
 }
 
-// schemaOf is the schema of a type, in which no key is allowed that it does not name.
+// schemaOf is the schema of a type, in which no key is allowed that it does not name. A nil slice
+// would be null, which docs/json.md rules out: fields that may be nil are omitted when they are.
 func schemaOf(of reflect.Type) *jsonschema.Schema {
 	s, err := jsonschema.ForType(of, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[measure.Tally]():  tallySchema(),
@@ -69,6 +70,11 @@ func schemaOf(of reflect.Type) *jsonschema.Schema {
 	if err != nil {
 		panic(fmt.Sprintf("document: %s has no schema: %v", of, err))
 	}
+	eachSchema(s, func(s *jsonschema.Schema) {
+		if s.Items != nil {
+			s.Type, s.Types = "array", nil
+		}
+	})
 	return s
 }
 
