@@ -16,10 +16,10 @@ var floors = []struct {
 	rooms []string
 }{
 	{0, []string{
-		"internal/head", "internal/hist", "internal/clock", "internal/reactor", "internal/invariant", "internal/cidr", "internal/hash",
-		"internal/crash", "internal/demo", "internal/lint", "web",
+		"internal/head", "internal/hist", "internal/reactor", "internal/invariant", "internal/cidr",
+		"internal/hash", "internal/crash", "internal/demo", "internal/lint", "web",
 	}},
-	{1, []string{"internal/http1", "internal/http2", "internal/http3", "internal/tlsio"}},
+	{1, []string{"internal/http1", "internal/tlsio"}},
 	{2, []string{"internal/exchange", "internal/telemetry"}},
 	{3, []string{"internal/policy/", "internal/upstream", "internal/route", "internal/config"}},
 	{4, []string{"internal/proxy"}},
@@ -37,6 +37,7 @@ var labFloors = [][]string{
 	{"record", "runner", "doctor"},
 	{"survey", "diagnose", "experiment", "plan"},
 	{"report", "text"},
+	{"document"},
 }
 
 // labFloor is the step of a lab's room, -1 when the lab has no such room.
