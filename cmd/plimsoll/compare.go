@@ -78,7 +78,7 @@ func comparison(d *report.Comparison) string {
 		b.WriteString("The runs have no figure in common.\n\n")
 	}
 	for _, caution := range d.Cautions {
-		fmt.Fprintf(&b, "Beware: %s\n", format.Clean(caution))
+		fmt.Fprintf(&b, "Warning: %s\n", format.Clean(caution))
 	}
 	settings := text.Table{Left: []int{1, 2}}
 	settings.Row("done differently", "A", "B")

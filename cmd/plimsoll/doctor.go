@@ -47,7 +47,7 @@ func (k *doctorCommand) Run(ctx context.Context, c *console) error {
 	if k.PID != nil {
 		// 0 would be none, and whoever typed it wanted one.
 		if o.PID = *k.PID; o.PID < 1 {
-			return withExit{exitUsage, errors.New("--pid is at least 1")}
+			return withExit{exitUsage, errors.New("--pid must be at least 1")}
 		}
 	}
 	report, err := doctor.Examine(ctx, o)

@@ -52,7 +52,7 @@ func TestTheDoctorsExitCodes(t *testing.T) {
 		}
 	}
 	for _, pid := range []int{-1, 0} {
-		if err := (&doctorCommand{PID: &pid}).Run(t.Context(), c); exitOf(err) != exitUsage || !strings.Contains(err.Error(), "--pid is at least 1") {
+		if err := (&doctorCommand{PID: &pid}).Run(t.Context(), c); exitOf(err) != exitUsage || !strings.Contains(err.Error(), "--pid must be at least 1") {
 			t.Errorf("--pid %d: %v", pid, err)
 		}
 	}

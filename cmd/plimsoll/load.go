@@ -101,13 +101,13 @@ func (k *loadCommand) check() error {
 	open := k.Rate != "" || len(k.Burst) > 0
 	switch {
 	case k.Connections < 1:
-		return errors.New("--connections is at least 1")
+		return errors.New("--connections must be at least 1")
 	case k.Loops < 0:
-		return errors.New("--loops is at least 1")
+		return errors.New("--loops must be at least 1")
 	case k.Duration < 0 || k.Timeout <= 0 || k.Lifetime < 0:
 		return errors.New("--duration, --timeout and --lifetime are longer than 0s")
 	case k.Timeout.Nanoseconds() > measure.Longest:
-		return fmt.Errorf("--timeout is at most %v", time.Duration(measure.Longest).Truncate(time.Second))
+		return fmt.Errorf("--timeout must be at most %v", time.Duration(measure.Longest).Truncate(time.Second))
 	case k.Closed && open:
 		return errors.New("--closed has no rate: leave out --closed, or --rate and --burst")
 	case len(k.Burst) > 0 && k.Rate == "" && k.Scenario == "":
@@ -263,12 +263,8 @@ func (k *loadCommand) keep(p *planned, t *measure.Totals, early string) error {
 func resultOfLoad(step measure.Step, early string, near bool, seed uint64) *record.Result {
 	const why = "not measured: this was a load at given rates, not a survey"
 	kept := step.Totals.Generator.Invalid
-	checks := []record.Validity{{What: "the generator kept its schedule", OK: kept == "", Why: cmp.Or(kept, "it was not the limit")}}
-	if full := step.Totals.Generator.Full; full != "" {
-		checks = append(checks, record.Validity{What: "the target was the limit", Why: full})
-	}
 	return &record.Result{Ended: time.Now(), Early: early, Line: record.Line{Why: why}, Peak: record.Collapse{Why: why}, Collapse: record.Collapse{Why: why},
 		Recovery: record.Recovery{Why: why}, Model: model.Fit([]measure.Step{step}, model.Options{Local: near, Seed: seed}),
-		Validity:    checks,
+		Validity:    []record.Validity{{What: "the generator kept its schedule", OK: kept == "", Why: cmp.Or(kept, "it was not the limit")}},
 		NotMeasured: []string{"counters of the machine and the target: a survey reads them, a load does not"}}
 }

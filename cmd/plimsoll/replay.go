@@ -108,7 +108,7 @@ func (k *replayCommand) options() (o replay.Options, err error) {
 		return o, errors.New("--connections, --loops and --sample are at least 1")
 	}
 	if k.Duration < 0 || k.Timeout <= 0 || k.Timeout.Nanoseconds() > measure.Longest {
-		return o, fmt.Errorf("--duration and --timeout are longer than 0s, and --timeout is at most %v",
+		return o, fmt.Errorf("--duration and --timeout must be longer than 0s, and --timeout at most %v",
 			time.Duration(measure.Longest).Truncate(time.Second))
 	}
 	o = replay.Options{Format: k.Format, Fields: k.Field, Rate: k.Rate, Sample: k.Sample, Unsafe: k.Unsafe,

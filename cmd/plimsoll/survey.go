@@ -157,17 +157,17 @@ func (k *surveyCommand) check() (slo.SLO, error) {
 	case len(k.Metrics) > mostPages:
 		return nil, fmt.Errorf("--metrics is given %d times at most: each page costs the target something", mostPages)
 	case k.Runs < 1:
-		return nil, errors.New("--runs is at least 1")
+		return nil, errors.New("--runs must be at least 1")
 	case k.Start < 0 || k.Limit < 0:
 		return nil, errors.New("--start and --limit are rates above 0")
 	case k.Limit > 0 && k.Start > k.Limit:
-		return nil, errors.New("--start is above --limit: begin with a lower rate")
+		return nil, errors.New("--start must not be above --limit: begin with a lower rate")
 	case !(k.Overshoot > 1):
-		return nil, errors.New("--overshoot is above 1: the line can only be found from both sides")
+		return nil, errors.New("--overshoot must be above 1: the line can only be found from both sides")
 	case k.Connections < 0 || k.Loops < 0 || k.PID < 0:
 		return nil, errors.New("--connections, --loops and --pid are at least 1")
 	case k.Timeout <= 0 || k.Timeout.Nanoseconds() > measure.Longest:
-		return nil, fmt.Errorf("--timeout is above 0s and at most %v", time.Duration(measure.Longest).Truncate(time.Second))
+		return nil, fmt.Errorf("--timeout must be above 0s and at most %v", time.Duration(measure.Longest).Truncate(time.Second))
 	case k.Timeout.Nanoseconds() <= objectives.Longest():
 		return nil, errors.New("--timeout is not above the objectives' longest limit: every slow request would count as failed; give a longer one")
 	case k.Scenario != "" && k.given():

@@ -204,11 +204,6 @@ func (b *surveySetup) complete(r *record.Result, seed uint64) {
 	r.Ended = time.Now()
 	fitted := model.Fit(b.steps, b.model(seed))
 	fitted.Predictions = r.Model.Predictions
-	if r.Line.Found {
-		for i := range fitted.Predictions {
-			model.Score(&fitted.Predictions[i], r.Line.Interval)
-		}
-	}
 	r.Model = fitted
 	r.NotMeasured = append(append(r.NotMeasured, b.notes...), b.sampler.NotMeasured()...)
 }

@@ -234,6 +234,25 @@ func (s *Step) Judged(at int64) bool {
 	return at >= s.Plan.Settle && at <= s.Totals.Length+drainSlack
 }
 
+// Ends are the first and the last sample of the judged part that have a value; nil when there are
+// not two.
+func (s *Step) Ends(name string) (first, last *Sample) {
+	for i := range s.Samples {
+		sample := &s.Samples[i]
+		if _, there := sample.Values[name]; !there || !s.Judged(sample.At) {
+			continue
+		}
+		if first == nil {
+			first = sample
+		}
+		last = sample
+	}
+	if first == nil || last.At <= first.At {
+		return nil, nil
+	}
+	return first, last
+}
+
 // drainSlack is how long after the last arrival a sample still counts: the one that is due then
 // comes a little later.
 const drainSlack = int64(50e6)

@@ -100,11 +100,11 @@ func TestLittlesLawIsNotHeldAgainstAStepWithFailures(t *testing.T) {
 	}
 }
 
-func TestTheUtilisationLawFindsAStepInWhichARequestCostsMore(t *testing.T) {
+func TestTheUtilizationLawFindsAStepInWhichARequestCostsMore(t *testing.T) {
 	steps := sampled(.0005, .05, 300, 600, 900, 1200, 1500)
 	breaches := func() (at []int) {
 		for _, c := range model.CheckPhysics(steps, model.Options{Cores: 2}) {
-			if c.Law == "utilisation" && c.Breach {
+			if c.Law == "utilization" && c.Breach {
 				at = append(at, c.Step)
 			}
 		}

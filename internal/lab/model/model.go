@@ -68,7 +68,7 @@ type USL struct {
 // Check is one law of physics checked in one step.
 type Check struct {
 	Step     int     `json:"step"`
-	Law      string  `json:"law"` // "Little", "utilisation"
+	Law      string  `json:"law"` // "Little", "utilization"
 	Want     float64 `json:"expected"`
 	Got      float64 `json:"found"`
 	Breach   bool    `json:"breach"`

@@ -9,7 +9,7 @@ import (
 )
 
 // CheckPhysics checks two laws in each step: Little's, that the mean number of requests in the
-// system is what was served a second times the mean response time; and the utilisation law, that
+// system is what was served a second times the mean response time; and the utilization law, that
 // the processor was busy for as long as so many requests take by the demand that all steps together
 // show. A breach says that a figure is wrong, not that the target is.
 func CheckPhysics(steps []measure.Step, o Options) []Check {
@@ -23,7 +23,7 @@ func CheckPhysics(steps []measure.Step, o Options) []Check {
 		if r.name == "target cpu" && len(r.steps) >= 3 {
 			fit := robust(r.steps)
 			for _, s := range goodSteps(steps) {
-				if c, ok := utilisation(s, fit); ok {
+				if c, ok := utilization(s, fit); ok {
 					all = append(all, c)
 				}
 			}
@@ -114,10 +114,10 @@ func robust(steps [][]reading) straight {
 	return f
 }
 
-// utilisation checks a step's processor time against the demand that all steps show, with 15 % for
+// utilization checks a step's processor time against the demand that all steps show, with 15 % for
 // a cost per request that changes with the load, and two ticks of the kernel's accounts, as where
 // the processes' own clocks cannot be read.
-func utilisation(s *measure.Step, f straight) (Check, bool) {
+func utilization(s *measure.Step, f straight) (Check, bool) {
 	var seconds, requests, busy float64
 	for _, r := range readings(s, measure.TargetCPU, 0) {
 		seconds, requests, busy = seconds+r.seconds, requests+r.requests, busy+r.busy
@@ -125,13 +125,13 @@ func utilisation(s *measure.Step, f straight) (Check, bool) {
 	if seconds == 0 {
 		return Check{}, false
 	}
-	c := Check{Step: s.Plan.Number, Law: "utilisation", Want: f.idle + f.demand*requests/seconds, Got: busy / seconds}
+	c := Check{Step: s.Plan.Number, Law: "utilization", Want: f.idle + f.demand*requests/seconds, Got: busy / seconds}
 	const share, ticks = .15, .02
 	tolerance := share*c.Want + ticks/seconds + .01
 	c.Breach = math.Abs(c.Got-c.Want) > tolerance
 	figures := fmt.Sprintf("%.4g requests a second × %.3g µs + %.3g cores idle = %.3g cores; measured %.3g",
 		requests/seconds, f.demand*1e6, f.idle, c.Want, c.Got)
-	c.Sentence = figures + ": the utilisation law holds"
+	c.Sentence = figures + ": the utilization law holds"
 	if c.Breach {
 		c.Sentence = figures + ": a request costs something else at this load than at the others"
 	}

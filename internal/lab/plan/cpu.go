@@ -83,7 +83,7 @@ func (p *DeploymentPlan) busy(run *record.Run) (points []point) {
 		if !usable(s) {
 			continue
 		}
-		first, last := ends(s, measure.TargetCPU)
+		first, last := s.Ends(measure.TargetCPU)
 		if first == nil {
 			continue
 		}
@@ -95,25 +95,6 @@ func (p *DeploymentPlan) busy(run *record.Run) (points []point) {
 		}
 	}
 	return points
-}
-
-// ends are the first and the last sample of a step's judged part that have a value; nil when there
-// are not two.
-func ends(s *measure.Step, name string) (first, last *measure.Sample) {
-	for i := range s.Samples {
-		sample := &s.Samples[i]
-		if _, there := sample.Values[name]; !there || !s.Judged(sample.At) {
-			continue
-		}
-		if first == nil {
-			first = sample
-		}
-		last = sample
-	}
-	if first == nil || last.At <= first.At {
-		return nil, nil
-	}
-	return first, last
 }
 
 // answered is how many requests got an answer between two moments of a step. Those of a window are

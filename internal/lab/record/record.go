@@ -85,9 +85,10 @@ func (j *Judgement) Shown() SLOVerdict {
 	return j.Verdict
 }
 
-// OKSoFar says that a step is undecided and that each objective held in what was seen of it.
+// OKSoFar says that a step at a rate is undecided and that each objective held in what was seen of
+// it.
 func (j *Judgement) OKSoFar() bool {
-	return j.Verdict == Undecided && !slices.ContainsFunc(j.Objectives, func(o ObjectiveShare) bool {
+	return j.Verdict == Undecided && j.Rate > 0 && len(j.Objectives) > 0 && !slices.ContainsFunc(j.Objectives, func(o ObjectiveShare) bool {
 		return o.Share.Estimate > o.Allowed
 	})
 }

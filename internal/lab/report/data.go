@@ -68,6 +68,7 @@ type Step struct {
 	Curve       []Point   `json:"curve,omitempty"`
 	Failures    []Failure `json:"failures,omitempty"`
 	Invalid     string    `json:"invalid,omitempty"`
+	Full        string    `json:"full,omitempty"` // why the generator may have been the limit of a closed loop
 }
 
 // Use is how much of the processors was used, as shares of all of them; nil where it was not
@@ -164,6 +165,7 @@ func makeStep(s *measure.Step, j record.Judgement, cores int) Step {
 		Verdict: record.SLOVerdict(clip(string(j.Shown()), 30)), Because: clip(j.Why, mostText), Goodput: j.Goodput,
 		Mean: t.Response.Mean(), ServiceMean: t.Service.Mean(), Max: t.Response.Max, LagP99: t.Lag.Quantile(.99),
 		Curve: curve(&t.Response, t.Ended.Total()), Invalid: clip(s.Totals.Generator.Invalid, mostText),
+		Full: clip(s.Totals.Generator.Full, 300),
 	}
 	if out.Rate <= 0 {
 		out.Rate, out.Closed = s.Totals.Rate(), true

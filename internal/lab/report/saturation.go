@@ -13,52 +13,32 @@ func use(s *measure.Step, machineCores int) Use {
 		share := round(float64(s.Totals.Generator.CPU) / float64(s.Totals.Length+s.Totals.Drain) / cores)
 		u.Generator = &share
 	}
-	first, last := ends(s)
-	if first == nil {
-		return u
-	}
-	length := seconds(last.At - first.At)
-	if spent, ok := grown(first, last, measure.TargetCPU); ok {
+	if spent, from, to, ok := grown(s, measure.TargetCPU); ok {
 		if cores > 0 {
-			share := round(spent / length / cores)
+			share := round(spent / seconds(to-from) / cores)
 			u.Target = &share
 		}
-		if n := endedBetween(s, first.At, last.At); n > 0 {
+		if n := endedBetween(s, from, to); n > 0 {
 			per := round(spent / n)
 			u.PerRequest = &per
 		}
 	}
-	if spent, ok := grown(first, last, measure.HostCPU); ok && cores > 0 {
-		share := round(spent / length / cores)
+	if spent, from, to, ok := grown(s, measure.HostCPU); ok && cores > 0 {
+		share := round(spent / seconds(to-from) / cores)
 		u.Host = &share
 	}
 	return u
 }
 
-// ends are the first and last sample of the judged part; nil when there are not two moments.
-func ends(s *measure.Step) (first, last *measure.Sample) {
-	for i := range s.Samples {
-		sample := &s.Samples[i]
-		if !s.Judged(sample.At) {
-			continue
-		}
-		if first == nil {
-			first = sample
-		}
-		last = sample
+// grown is by how much a counter grew between the ends of a step's judged part, and between when. ok
+// is false when it was not sampled twice, or fell, as when the target was restarted.
+func grown(s *measure.Step, name string) (by float64, from, to int64, ok bool) {
+	first, last := s.Ends(name)
+	if first == nil {
+		return 0, 0, 0, false
 	}
-	if first == nil || last.At <= first.At {
-		return nil, nil
-	}
-	return first, last
-}
-
-// grown is by how much a counter grew; ok is false when it is missing, or fell, as when the target
-// was restarted.
-func grown(first, last *measure.Sample, name string) (by float64, ok bool) {
-	a, hadA := first.Values[name]
-	b, hadB := last.Values[name]
-	return b - a, hadA && hadB && b >= a
+	by = last.Values[name] - first.Values[name]
+	return by, first.At, last.At, by >= 0
 }
 
 // endedBetween is how many requests ended between two moments of a step; a window that lies across

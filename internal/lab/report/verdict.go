@@ -78,6 +78,9 @@ func loadVerdict(d *Data) Headline {
 			v.Tone, v.Chip = "undecided", "INVALID: the generator was the limit"
 			v.Details = append(v.Details, clip(d.Steps[i].Invalid, 300))
 		}
+		if full := d.Steps[i].Full; full != "" {
+			v.Details = append(v.Details, full)
+		}
 	}
 	if s.Closed {
 		v.Before = fmt.Sprintf("In a closed loop over %d connections this service answered", s.Connections)
@@ -91,17 +94,26 @@ func loadVerdict(d *Data) Headline {
 	return v
 }
 
-// known says what a survey knows without a line: the highest rate that passed and the lowest above
-// it that failed.
+// known says what a survey knows without a line: the highest rate that passed, or against which
+// nothing spoke, and the lowest above it that failed.
 func known(d *Data) string {
-	pass, fail := 0.0, math.Inf(1)
+	pass, soFar, fail := 0.0, 0.0, math.Inf(1)
 	for _, s := range d.Steps {
 		switch s.Verdict {
 		case record.Pass:
 			pass = max(pass, s.Rate)
+		case record.SoFar:
+			soFar = max(soFar, s.Rate)
 		case record.Fail:
 			fail = min(fail, s.Rate)
 		}
+	}
+	if pass == 0 && soFar > 0 {
+		said := fmt.Sprintf("No rate was proven to pass; the highest that was OK so far is %s requests a second", number(soFar))
+		if !math.IsInf(fail, 1) {
+			said += fmt.Sprintf(", the lowest that failed %s", number(fail))
+		}
+		return said + "."
 	}
 	switch {
 	case pass > 0 && !math.IsInf(fail, 1):

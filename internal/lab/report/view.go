@@ -224,8 +224,8 @@ func lawName(law string) string {
 	switch law {
 	case "Little":
 		return "Little's law"
-	case "utilisation":
-		return "The utilisation law"
+	case "utilization":
+		return "The utilization law"
 	}
 	return clip(law, 60)
 }

@@ -101,29 +101,44 @@ func Binomial(bad, total, confidence float64) Interval {
 	return in
 }
 
-// Needed is about how many events have to be seen, if the share of bad ones stays as it is and they
-// go on to come effect at a time, until the exact interval of Share is below allowed. It has two
-// significant digits. ok is false where more than a thousand times as many as now would be needed.
-func Needed(bad, total, effect, allowed, confidence float64) (n float64, ok bool) {
-	effect = max(effect, 1)
+// Needed is about how many events have to be seen until an interval that Share gave, in, is below
+// allowed, if the share of bad ones stays as it is and they go on to come designEffect at a time. It
+// has two significant digits. ok is false where no number is enough, as the share is not below
+// allowed, or none that anybody can see.
+func Needed(in Interval, bad, total, designEffect, allowed, confidence float64) (n float64, ok bool) {
+	const most = 1e15
+	designEffect = max(designEffect, 1)
 	if total <= 0 {
-		bad, total = 0, 1
+		in, bad, total = Interval{}, 0, 1
 	}
-	proves := func(times float64) bool {
-		return Binomial(times*bad/effect, times*total/effect, confidence).High <= allowed
-	}
-	low, high := 1.0, 1000.0
-	if !proves(high) {
+	if bad/total >= allowed {
 		return 0, false
 	}
-	for high > 1.005*low {
-		if middle := math.Sqrt(low * high); proves(middle) {
+	exact := func(times float64) float64 {
+		return Binomial(times*bad/designEffect, times*total/designEffect, confidence).High
+	}
+	high := 1.0
+	for exact(high) > allowed {
+		if high *= 2; high*total > most {
+			return 0, false
+		}
+	}
+	for low := high / 2; high > 1.005*low; {
+		if middle := math.Sqrt(low * high); exact(middle) <= allowed {
 			high = middle
 		} else {
 			low = middle
 		}
 	}
-	n = high * total
+	// Where the bootstrap is the wider of the two it decides, and its width falls with the root of
+	// the number.
+	if in.High > exact(1) {
+		spread := (in.High - in.Point) / (allowed - in.Point)
+		high = max(high, spread*spread)
+	}
+	if n = high * total; n > most {
+		return 0, false
+	}
 	digit := math.Pow(10, math.Floor(math.Log10(n))-1)
 	return math.Ceil(n/digit) * digit, true
 }

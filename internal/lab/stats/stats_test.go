@@ -196,10 +196,10 @@ func TestBlocksGrowWithTheCorrelation(t *testing.T) {
 
 // waits are, by windows of 50 requests, how many of a queue's requests waited longer than a limit,
 // and how many there were: Lindley's recursion for one worker with exponential service at a
-// utilisation, in units of the mean service time.
-func waits(windows int, utilisation, limit float64, r *rand.Rand) (late, total []float64) {
+// utilization, in units of the mean service time.
+func waits(windows int, utilization, limit float64, r *rand.Rand) (late, total []float64) {
 	wait := 0.0
-	request := func() { wait = max(wait+r.ExpFloat64()-r.ExpFloat64()/utilisation, 0) }
+	request := func() { wait = max(wait+r.ExpFloat64()-r.ExpFloat64()/utilization, 0) }
 	for range 2000 {
 		request()
 	}
@@ -217,21 +217,21 @@ func waits(windows int, utilisation, limit float64, r *rand.Rand) (late, total [
 
 func TestTheIntervalOfTheShareThatWaitsTooLongCoversIt(t *testing.T) {
 	const repetitions = 300
-	for _, c := range []struct{ utilisation, limit float64 }{{.5, 6}, {.7, 4}, {.8, 10}} {
-		truth := c.utilisation * math.Exp(-(1-c.utilisation)*c.limit)
+	for _, c := range []struct{ utilization, limit float64 }{{.5, 6}, {.7, 4}, {.8, 10}} {
+		truth := c.utilization * math.Exp(-(1-c.utilization)*c.limit)
 		covered := 0
 		for i := range repetitions {
 			r := source(uint64(i))
-			late, total := waits(200, c.utilisation, c.limit, r)
+			late, total := waits(200, c.utilization, c.limit, r)
 			block := stats.BlockLength(late)
 			in := stats.Share(late, total, stats.DesignEffect(late, total, block), block, .95, r)
 			if in.Low <= truth && truth <= in.High {
 				covered++
 			}
 		}
-		t.Logf("utilisation %v: the share %.4f is covered %d of %d times", c.utilisation, truth, covered, repetitions)
+		t.Logf("utilization %v: the share %.4f is covered %d of %d times", c.utilization, truth, covered, repetitions)
 		if covered < repetitions*90/100 {
-			t.Errorf("utilisation %v: %d of %d intervals contain the share %v", c.utilisation, covered, repetitions, truth)
+			t.Errorf("utilization %v: %d of %d intervals contain the share %v", c.utilization, covered, repetitions, truth)
 		}
 	}
 }
@@ -242,20 +242,28 @@ func TestTheMedianIsTheMiddle(t *testing.T) {
 }
 
 func TestNeededIsHowManyProveTheShareThatIsAllowed(t *testing.T) {
-	for _, c := range []struct{ bad, total, clump, allowed, want float64 }{
+	of := func(bad, total, effect float64) stats.Interval { return stats.Binomial(bad/effect, total/effect, .95) }
+	for _, c := range []struct{ bad, total, effect, allowed, want float64 }{
 		{0, 1820, 1, .001, 3700}, // ln(0.025) ÷ ln(0.999) = 3687
 		{0, 1820, 2, .001, 7400}, // twice as many where they come in pairs
 		{0, 0, 1, .01, 370},
+		{0, 3, 1, .00001, 370_000}, // however few were seen
 	} {
-		if got, ok := stats.Needed(c.bad, c.total, c.clump, c.allowed, .95); !ok || got != c.want {
+		got, ok := stats.Needed(of(c.bad, c.total, c.effect), c.bad, c.total, c.effect, c.allowed, .95)
+		if !ok || got != c.want {
 			t.Errorf("%+v: %v %v", c, got, ok)
 		}
 	}
-	n, ok := stats.Needed(5, 1000, 1, .01, .95)
+	n, ok := stats.Needed(of(5, 1000, 1), 5, 1000, 1, .01, .95)
 	if !ok || stats.Binomial(5*n/1000, n, .95).High > .01 || stats.Binomial(5*n/1100, n/1.1, .95).High <= .01 {
 		t.Errorf("5 of 1,000 where 1%% is allowed: %v %v", n, ok)
 	}
-	if n, ok := stats.Needed(100, 10_000, 1, .01, .95); ok {
+	// 12 of 3,200 failed together: the bootstrap's interval is the wider, and has to shrink to a sixth.
+	wide := stats.Interval{Low: 0, Point: .00375, High: .0075}
+	if n, ok := stats.Needed(wide, 12, 3200, 1, .004375, .95); !ok || n != 120_000 {
+		t.Errorf("6 times as narrow takes 36 times as many, which is 115,200, and not %v (%v)", n, ok)
+	}
+	if n, ok := stats.Needed(of(100, 10_000, 1), 100, 10_000, 1, .01, .95); ok {
 		t.Errorf("as many as are allowed can prove nothing, and %v shall do", n)
 	}
 }

@@ -141,6 +141,7 @@ func (v *view) growth() (share, doubt float64, grows bool) {
 // judge says what a view shows of the SLO.
 func judge(v *view, objectives SLO, rng *rand.Rand) (record.SLOVerdict, []record.ObjectiveShare, string) {
 	verdict, why := record.Pass, "every objective is met"
+	against := false // why is of an objective that what was seen speaks against
 	shares := make([]record.ObjectiveShare, len(objectives))
 	for i := range objectives {
 		o := &objectives[i]
@@ -155,11 +156,11 @@ func judge(v *view, objectives SLO, rng *rand.Rand) (record.SLOVerdict, []record
 			if verdict != record.Fail {
 				verdict, why = record.Fail, words
 			}
-		case in.High > o.Share && verdict == record.Pass:
-			verdict, why = record.Undecided, words
-			if in.Point <= o.Share {
-				why = soFar(o, bad, total, effect)
-			}
+		case in.High <= o.Share || verdict == record.Fail:
+		case in.Point > o.Share:
+			verdict, why, against = record.Undecided, words, true
+		case !against:
+			verdict, why = record.Undecided, soFar(o, in, bad, total, effect)
 		}
 	}
 	if share, _, grows := v.growth(); grows && verdict != record.Fail {
@@ -170,14 +171,18 @@ func judge(v *view, objectives SLO, rng *rand.Rand) (record.SLOVerdict, []record
 
 // soFar says what was seen of an objective that held, and how many requests would prove that it
 // holds if more of them went on like this.
-func soFar(o *slo.Objective, broke, all []float64, effect float64) string {
+func soFar(o *slo.Objective, in stats.Interval, broke, all []float64, effect float64) string {
 	bad, seen := total(broke), total(all)
-	said := fmt.Sprintf("%s of %s requests broke %s", format.Count(int64(bad)), format.Count(int64(seen)), o.Text)
-	needed, ok := stats.Needed(bad, seen, effect, o.Share, confidence)
-	if !ok {
-		return said + ", too close to what it allows for a proof that it holds"
+	what := "failed"
+	if o.Limit > 0 {
+		what = "were slower than " + time.Duration(o.Limit).String() + " or failed"
 	}
-	return fmt.Sprintf("%s; about %s are needed to prove that it holds", said, format.Count(int64(needed)))
+	said := fmt.Sprintf("%s of %s requests %s", format.Count(int64(math.Ceil(bad))), format.Count(int64(seen)), what)
+	needed, ok := stats.Needed(in, bad, seen, effect, o.Share, confidence)
+	if !ok {
+		return fmt.Sprintf("%s, too close to what %s allows to prove it", said, o.Text)
+	}
+	return fmt.Sprintf("%s; about %s are needed to prove %s", said, format.Count(int64(needed)), o.Text)
 }
 
 // Lateness is how late a generator may send the 99th percentile of requests, in nanoseconds, before

@@ -39,7 +39,7 @@ func TestVerdicts(t *testing.T) {
 	}{
 		{"all fast", made(20, 500, 0, 0), record.Pass, "every objective"},
 		{"half of them slow", made(20, 500, 250, 0), record.Fail, "p99<50ms"},
-		{"too few to tell", made(20, 10, 0, 0), record.Undecided, "0 of 200 requests broke p99<50ms; about 370 are needed"},
+		{"too few to tell", made(20, 10, 0, 0), record.Undecided, "0 of 200 requests were slower than 50ms or failed; about 370 are needed to prove p99<50ms"},
 		{"fast, but fewer leave than come", made(20, 500, 0, 15), record.Fail, "does not keep up"},
 		{"slow at a share just allowed", made(20, 100, 1, 0), record.Undecided, "p99<50ms"},
 	} {
@@ -59,6 +59,20 @@ func TestOneBrokenObjectiveIsEnough(t *testing.T) {
 	v := viewOf(s)
 	verdict, shares, why := judge(&v, parsed(t, "p50<50ms,errors<1%"), rand.New(rand.NewPCG(1, 2)))
 	if verdict != record.Fail || !strings.Contains(why, "errors<1%") || shares[0].Share.High > .5 {
+		t.Errorf("%s, %s, %+v", verdict, why, shares)
+	}
+}
+
+// 10 of 2,000 were slow, where 20 may be and far fewer than are needed were seen; of 20 that failed
+// there may be 10.
+func TestTheReasonIsTheObjectiveThatWasNotMet(t *testing.T) {
+	s := made(20, 100, 0, 0)
+	s.Windows[0] = made(1, 100, 10, 0).Windows[0]
+	s.Windows[0].Ended[measure.BadStatus] = 1
+	v := viewOf(s)
+	verdict, shares, why := judge(&v, parsed(t, "p99<50ms,errors<0.04%"), rand.New(rand.NewPCG(1, 2)))
+	held := shares[0].Share.Estimate <= shares[0].Allowed && shares[1].Share.Estimate > shares[1].Allowed
+	if verdict != record.Undecided || !held || !strings.Contains(why, "break errors<0.04%") {
 		t.Errorf("%s, %s, %+v", verdict, why, shares)
 	}
 }

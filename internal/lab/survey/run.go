@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/model"
 	"plimsoll/internal/lab/record"
 )
 
@@ -96,9 +97,7 @@ func (s *surveyor) conclude() {
 	}
 	if r.Line.Found {
 		for i := range r.Model.Predictions {
-			p := &r.Model.Predictions[i]
-			p.Measured = r.Line.Interval
-			p.Error = p.Line.Estimate/p.Measured.Estimate - 1
+			model.Score(&r.Model.Predictions[i], r.Line.Interval)
 		}
 	}
 	r.Peak, r.Collapse = s.peak()

@@ -100,7 +100,7 @@ func finding(number int, f *diagnose.Finding) string {
 	pad := strings.Repeat(" ", margin)
 	section := func(name string) { fmt.Fprintf(&b, "%s%s\n", pad, name) }
 	item := func(text string) { fmt.Fprintf(&b, "%s  %s\n", pad, wrap(text, margin+2)) }
-	fmt.Fprintf(&b, "%3d  %s: %s, %s sure\n%s%s\n", number, format.Clean(f.Rule), rankWords(f.Rank), format.Percent(f.Confidence), pad, wrap(f.Claim, margin))
+	fmt.Fprintf(&b, "%3d  %s: %s, confidence %s\n%s%s\n", number, format.Clean(f.Rule), rankWords(f.Rank), format.Percent(f.Confidence), pad, wrap(f.Claim, margin))
 	section("evidence")
 	for _, e := range f.Evidence {
 		text := e.What + ": " + e.Value
@@ -156,7 +156,7 @@ func Rules(rules []diagnose.Rule) string {
 	for _, r := range rules {
 		fmt.Fprintf(&b, "%s\n  %s\n", r.Name, wrap(r.Claim, 2))
 		fmt.Fprintf(&b, "  when    %s\n", wrap(r.Threshold, 10))
-		fmt.Fprintf(&b, "  why so  %s\n", wrap(r.Reason, 10))
+		fmt.Fprintf(&b, "  because %s\n", wrap(r.Reason, 10))
 		if len(r.Needs) > 0 {
 			fmt.Fprintf(&b, "  needs   %s\n", wrap(strings.ReplaceAll(strings.Join(r.Needs, ", "), "|", " or "), 10))
 		}

@@ -133,7 +133,7 @@ func checks(all []model.Check) string {
 		return "Physics: the one check that could be made holds.\n"
 	}
 	if n == 0 {
-		return fmt.Sprintf("Physics: all %d checks hold (Little's law and the utilisation law, in each step).\n", len(all))
+		return fmt.Sprintf("Physics: all %d checks hold (Little's law and the utilization law, in each step).\n", len(all))
 	}
 	return fmt.Sprintf("Physics: %d of %d checks do not hold:\n\n%s", n, len(all), broken)
 }

@@ -38,7 +38,7 @@ func line(l *record.Line) string {
 	if !l.Found {
 		return entry("LOAD LINE", "not found", l.Why)
 	}
-	return entry("LOAD LINE", fmt.Sprintf("%s   (%s, %s sure)", format.Rate(l.Interval.Estimate), Rates(l.Interval), confidence(l.Interval)), l.Why)
+	return entry("LOAD LINE", fmt.Sprintf("%s   (%s, %s confidence)", format.Rate(l.Interval.Estimate), Rates(l.Interval), confidence(l.Interval)), l.Why)
 }
 
 // confidence is "95 %".
@@ -89,7 +89,7 @@ func validity(r *record.Result) string {
 	var wrong []string
 	for _, v := range r.Validity {
 		if !v.OK {
-			wrong = append(wrong, "  NOT SO: "+wrap(v.What+": "+v.Why, 10)+"\n")
+			wrong = append(wrong, "  FAILED: "+wrap(v.What+": "+v.Why, 10)+"\n")
 		}
 	}
 	s := fmt.Sprintf("Validity: %d of %d checks hold.\n", len(r.Validity)-len(wrong), len(r.Validity)) + strings.Join(wrong, "")

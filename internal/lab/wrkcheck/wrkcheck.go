@@ -178,8 +178,11 @@ func (c *comparison) addOwn(t *measure.Totals, badStatus uint64) error {
 	all := float64(t.Service.Count()) + float64(corrected.Backfilled)
 	s.rounds = append(s.rounds, round{rate: t.Goodput(), mean: corrected.Mean, p99: corrected.P99, rawMean: t.Service.Mean(),
 		rawP99: float64(t.Service.Quantile(.99)), backfilled: float64(corrected.Backfilled) / max(all, 1)})
-	if limit := t.Generator.Limit(); limit != "" {
-		c.report.Invalid = limit
+	switch {
+	case t.Generator.Invalid != "":
+		c.report.Invalid = t.Generator.Invalid
+	case t.Generator.Full != "":
+		c.report.Invalid = "one of plimsoll's loops was busy all the time, so that answers waited for it: use more loops (-t), or a slower target"
 	}
 	return nil
 }
