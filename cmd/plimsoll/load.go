@@ -250,7 +250,7 @@ func (k *loadCommand) keep(p *planned, t *measure.Totals, early string) error {
 	if err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	plan := measure.StepPlan{Number: 1, Phase: "load", Rate: t.Rate(), Arrivals: string(p.arrivals), Length: t.Length,
+	plan := measure.StepPlan{Number: 1, Phase: measure.PhaseLoad, Rate: t.Rate(), Arrivals: string(p.arrivals), Length: t.Length,
 		Connections: k.Connections, Why: early}
 	if p.asked == nil {
 		plan.Rate, plan.Arrivals = 0, ""

@@ -145,9 +145,9 @@ func rankOf(binding bool) Rank {
 	return Risk
 }
 
-// dear is the rank of what costs processor time and waiting: where processors are not the
+// costRank is the rank of what costs processor time and waiting: where processors are not the
 // bottleneck, the waiting sets the line.
-func (e *Evidence) dear() Rank {
+func (e *Evidence) costRank() Rank {
 	if e.idle() {
 		return Binding
 	}

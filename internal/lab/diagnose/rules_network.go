@@ -102,7 +102,7 @@ var networkRules = []Rule{
 				return nil
 			}
 			here, there := e.closers()
-			return &Finding{Claim: fmt.Sprintf("The service closes its clients' connections after %s requests each", number(e.AtLine.Goodput()/made)), Rank: e.dear(), Confidence: .9,
+			return &Finding{Claim: fmt.Sprintf("The service closes its clients' connections after %s requests each", number(e.AtLine.Goodput()/made)), Rank: e.costRank(), Confidence: .9,
 				Evidence: []Fact{{What: "requests for each connection, at the line", Value: number(e.AtLine.Goodput() / made)}, {What: "connections made", Value: perSecond(made)},
 					{What: "connections that the service closed first (TIME_WAIT on its side)", Value: number(here)}, {What: "and its clients", Value: number(there)}},
 				Gain: e.gain(cure{saves: e.connectionShare(), elsewhere: e.clientsShare()})}
@@ -128,7 +128,7 @@ var networkRules = []Rule{
 			if e.AtLine.Mean("target.outgoing.time_wait_there") > e.AtLine.Mean("target.outgoing.time_wait") {
 				who = "the upstream closes them"
 			}
-			return &Finding{Claim: fmt.Sprintf("The service opens %s connections to others for each request, and %s", number(opened/e.AtLine.Goodput()), who), Rank: e.dear(), Confidence: .85,
+			return &Finding{Claim: fmt.Sprintf("The service opens %s connections to others for each request, and %s", number(opened/e.AtLine.Goodput()), who), Rank: e.costRank(), Confidence: .85,
 				Evidence: []Fact{{What: "connections opened for each request, at the line, the generator's left out", Value: number(opened / e.AtLine.Goodput())},
 					{What: "connections that the service closed first", Value: number(e.AtLine.Mean("target.outgoing.time_wait"))},
 					{What: "and its upstreams", Value: number(e.AtLine.Mean("target.outgoing.time_wait_there"))}},

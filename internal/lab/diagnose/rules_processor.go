@@ -245,7 +245,7 @@ func judgeCollector(e *Evidence) *Finding {
 		f.Evidence = append(f.Evidence, Fact{What: "GOMEMLIMIT, which brings collections sooner than GOGC would", Value: size(e.AtLine.Last("go.memory_limit_bytes"))})
 	}
 	if want > now*1.2 {
-		f.Advice = append(f.Advice, e.seldomer(want, share-saved, limited))
+		f.Advice = append(f.Advice, e.collectLessOften(want, share-saved, limited))
 	}
 	f.Advice = append(f.Advice, Action{"make less garbage: the places below allocate the most; pool what is made for each request, and give slices their size", format.Command("go", "tool", "pprof", "-sample_index=alloc_space", "-top", e.profileFile(e.AtLine, kindAllocs))})
 	return f
@@ -265,8 +265,8 @@ func (e *Evidence) wanted(now, share float64) float64 {
 	return max(want, now)
 }
 
-// seldomer is how to have collections less often: by GOGC, or where GOMEMLIMIT brings them by that.
-func (e *Evidence) seldomer(gogc, share float64, limited bool) Action {
+// collectLessOften is how to have collections less often: by GOGC, or where GOMEMLIMIT brings them by that.
+func (e *Evidence) collectLessOften(gogc, share float64, limited bool) Action {
 	a := Action{Text: "collect less often: the memory limit leaves so little room that collections come after each other; raise it, or give the process more memory"}
 	if !limited {
 		a = Action{fmt.Sprintf("collect less often: with GOGC=%.0f the heap grows to about %s before each collection, and collection takes about %s", gogc,

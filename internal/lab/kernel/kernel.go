@@ -20,6 +20,8 @@
 // takes it some 0.15 ms, and opening some 60 ms.
 package kernel
 
+import "plimsoll/internal/lab/measure"
+
 // Source reads some values. Its methods are called by one goroutine at a time.
 type Source interface {
 	// Name says for a person what is read: "kernel events".
@@ -27,14 +29,6 @@ type Source interface {
 	// Read puts values under their names. An error says for a person why some of them are not
 	// there.
 	Read(into map[string]float64) error
-}
-
-// Value is a name that samples may hold.
-type Value struct {
-	Name string
-	// Counter says that the value only grows, so that differences between samples mean something.
-	Counter bool
-	Means   string
 }
 
 // RetransmitsOf begins the names of counters of single connections; "8080-192.0.2.7:443" follows:
@@ -49,18 +43,18 @@ const (
 
 // Values are all the names that the sources of this package give, but for those that begin with
 // RetransmitsOf. Times are in seconds. All count from when the sources were opened.
-var Values = []Value{
-	{"perf.context_switches", true, "times that the target's threads left a processor"},
-	{"perf.cpu_migrations", true, "times that they were moved to another processor"},
-	{"perf.faults.minor", true, "page faults that needed no disk"},
-	{"perf.faults.major", true, "page faults that had to read a disk"},
-	{"perf.task_clock_seconds", true, "processor time of its threads, with what interrupts and a hypervisor took of it"},
-	{"perf.cycles", true, "processor cycles; like the four below it is absent where the processor's counters are not offered"},
-	{"perf.instructions", true, "instructions that were completed"},
-	{"perf.cache_references", true, "accesses that reached the last level of the cache"},
-	{"perf.cache_misses", true, "of these, those that it did not have"},
-	{"perf.branch_misses", true, "branches that were guessed wrong"},
-	{offCPURunnable, true, "time that the target's threads could have run and had no processor, added up over threads"},
-	{offCPUWaiting, true, "time that they waited for something else: a lock, a socket, a timer, work"},
-	{retransmitted, true, "TCP segments that were sent again in the target's network namespace, by any process"},
+var Values = []measure.SampleName{
+	measure.Counter("perf.context_switches", "times that the target's threads left a processor"),
+	measure.Counter("perf.cpu_migrations", "times that they were moved to another processor"),
+	measure.Counter("perf.faults.minor", "page faults that needed no disk"),
+	measure.Counter("perf.faults.major", "page faults that had to read a disk"),
+	measure.Counter("perf.task_clock_seconds", "processor time of its threads, with what interrupts and a hypervisor took of it"),
+	measure.Counter("perf.cycles", "processor cycles; like the four below it is absent where the processor's counters are not offered"),
+	measure.Counter("perf.instructions", "instructions that were completed"),
+	measure.Counter("perf.cache_references", "accesses that reached the last level of the cache"),
+	measure.Counter("perf.cache_misses", "of these, those that it did not have"),
+	measure.Counter("perf.branch_misses", "branches that were guessed wrong"),
+	measure.Counter(offCPURunnable, "time that the target's threads could have run and had no processor, added up over threads"),
+	measure.Counter(offCPUWaiting, "time that they waited for something else: a lock, a socket, a timer, work"),
+	measure.Counter(retransmitted, "TCP segments that were sent again in the target's network namespace, by any process"),
 }

@@ -257,10 +257,15 @@ func (s *Step) Ends(name string) (first, last *Sample) {
 // comes a little later.
 const drainSlack = int64(50e6)
 
-// The phases of a survey after its line has been found, which others than the survey need to know.
-// In PhaseHalf and PhaseAtLine half of the line and the line itself are offered for the sake of
-// profiles, which cost the target something: they are not evidence of where the line is.
+// The phases of a survey, and of a load. In PhaseHalf and PhaseAtLine half of the line and the line
+// itself are offered for the sake of profiles, which cost the target something: they are not
+// evidence of where the line is.
 const (
+	PhaseLoad     = "load" // there is no survey
+	PhaseWarmUp   = "warm-up"
+	PhaseBracket  = "bracket"
+	PhaseNoise    = "noise"
+	PhaseRefine   = "refine"
 	PhaseHalf     = "half"
 	PhaseAtLine   = "at-line"
 	PhaseOverload = "overload"
@@ -270,8 +275,7 @@ const (
 // StepPlan is what a step was asked to do.
 type StepPlan struct {
 	Number int `json:"number"`
-	// Phase is the part of the survey the step belongs to: "warm-up", "noise", "bracket", "refine",
-	// "half", "at-line", "overload", "recovery"; "load" where there is no survey.
+	// Phase is the part of the survey the step belongs to: one of the phases above.
 	Phase string `json:"phase"`
 	// Rate is the requests offered in a second; 0 is a closed loop.
 	Rate float64 `json:"rate_per_second"`

@@ -1,5 +1,35 @@
 package measure
 
+import "strings"
+
+// SampleName is a name that samples may hold, and what its value is. The rooms that read samples
+// have a table of theirs.
+type SampleName struct {
+	// Name may have "<n>" in it, which stands for a number.
+	Name string
+	// Counter says that the value only grows, so that differences between samples mean something; a
+	// gauge is what it is at the moment.
+	Counter bool
+	Means   string
+}
+
+// Counter names a value that only grows.
+func Counter(name, means string) SampleName { return SampleName{name, true, means} }
+
+// Gauge names a value that is what it is at the moment.
+func Gauge(name, means string) SampleName { return SampleName{name, false, means} }
+
+// Is says whether a name in a sample is this one.
+func (n SampleName) Is(name string) bool {
+	before, after, pattern := strings.Cut(n.Name, "<n>")
+	if !pattern {
+		return n.Name == name
+	}
+	number, ok := strings.CutPrefix(name, before)
+	number, ok2 := strings.CutSuffix(number, after)
+	return ok && ok2 && number != "" && strings.Trim(number, "0123456789") == ""
+}
+
 // The names of samples' values that rooms read as well as package probe, which writes these and
 // more. A name that was written twice could be mistyped once, and its figure would then be missing
 // without a word.

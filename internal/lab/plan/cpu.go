@@ -69,7 +69,7 @@ func (c *CPU) at(rate float64) float64 { return c.Idle.Value + c.PerRequest.Valu
 // warm and never profiled, and its requests were served.
 func usable(s *measure.Step) bool {
 	switch s.Plan.Phase {
-	case "warm-up", measure.PhaseHalf, measure.PhaseAtLine, measure.PhaseOverload, measure.PhaseRecovery:
+	case measure.PhaseWarmUp, measure.PhaseHalf, measure.PhaseAtLine, measure.PhaseOverload, measure.PhaseRecovery:
 		return false
 	}
 	total := s.Totals.Ended.Total()

@@ -142,7 +142,7 @@ func memoryPoints(runs []*record.Run) (points []MemoryPoint) {
 	for _, run := range runs {
 		for i := range run.Steps {
 			s := &run.Steps[i]
-			if s.Plan.Phase == "warm-up" || s.Plan.Phase == measure.PhaseRecovery {
+			if s.Plan.Phase == measure.PhaseWarmUp || s.Plan.Phase == measure.PhaseRecovery {
 				continue
 			}
 			var bytes, connected []float64

@@ -361,14 +361,14 @@ func TestWhereINETDIAGIsRefusedFilesAreRead(t *testing.T) {
 	}
 }
 
-func TestSocketsAreCountedOnceASecondAndSeldomerWhereThatIsDear(t *testing.T) {
-	for dear, want := range map[bool]int{false: 10, true: 2} {
+func TestSocketsAreCountedOnceASecondAndLessOftenWhereThatIsExpensive(t *testing.T) {
+	for expensive, want := range map[bool]int{false: 10, true: 2} {
 		s := New(Options{})
 		c, now, taken := censusOf(s), time.Unix(1e9, 0), 0
 		c.now = func() time.Time { return now }
 		c.dump = func(_, _ uint16, _ func(socket)) error {
 			taken++
-			for start := threadTime(); dear && threadTime() < start+.006; {
+			for start := threadTime(); expensive && threadTime() < start+.006; {
 			}
 			return nil
 		}
@@ -381,8 +381,8 @@ func TestSocketsAreCountedOnceASecondAndSeldomerWhereThatIsDear(t *testing.T) {
 		}
 		// Its own cost is not predictable: on a machine that is busy with other things the cheap
 		// one may be expensive.
-		if with != taken || taken < 2 || taken > 10 || dear && taken != want {
-			t.Errorf("expensive %v: sockets were gone through %d times in ten seconds, and %d samples have them; want %d", dear, taken, with, want)
+		if with != taken || taken < 2 || taken > 10 || expensive && taken != want {
+			t.Errorf("expensive %v: sockets were gone through %d times in ten seconds, and %d samples have them; want %d", expensive, taken, with, want)
 		}
 	}
 }

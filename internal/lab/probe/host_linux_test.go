@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"plimsoll/internal/lab/measure"
 )
 
 func TestTheBusiestDiskIsAnotherOneNowAndThen(t *testing.T) {
@@ -101,14 +103,14 @@ func TestAMachineWithoutATrackerOfConnectionsHasNothingToSayOfIt(t *testing.T) {
 }
 
 func TestANameWithANumberIsOneOfAPattern(t *testing.T) {
-	v := Value{Name: "host.core.<n>.busy_seconds"}
+	v := measure.SampleName{Name: "host.core.<n>.busy_seconds"}
 	for name, want := range map[string]bool{"host.core.0.busy_seconds": true, "host.core.63.busy_seconds": true, "host.core..busy_seconds": false,
 		"host.core.x.busy_seconds": false, "host.core.1.busy": false, "host.cpu.busy_seconds": false, "host.core.<n>.busy_seconds": false} {
 		if v.Is(name) != want {
 			t.Errorf("%q: %v", name, !want)
 		}
 	}
-	if !(Value{Name: "host.cores"}).Is("host.cores") || (Value{Name: "host.cores"}).Is("host.core") {
+	if !(measure.SampleName{Name: "host.cores"}).Is("host.cores") || (measure.SampleName{Name: "host.cores"}).Is("host.core") {
 		t.Error("a plain name is itself alone")
 	}
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"plimsoll/internal/lab/measure"
 )
 
 func TestTheHostIsSampled(t *testing.T) {
@@ -250,7 +252,7 @@ func TestThisProcessIsSampledWithTheNamesThatAreDocumented(t *testing.T) {
 		}
 	}
 	for name := range first {
-		if !slices.ContainsFunc(Values, func(v Value) bool { return v.Is(name) }) {
+		if !slices.ContainsFunc(Values, func(v measure.SampleName) bool { return v.Is(name) }) {
 			t.Errorf("%s is in no list", name)
 		}
 	}

@@ -535,10 +535,12 @@ func TestAnUndecidedStepThatHeldSoFarIsShownAsThat(t *testing.T) {
 		j    record.Judgement
 		want record.SLOVerdict
 	}{
-		{record.Judgement{Verdict: record.Undecided, Objectives: held}, record.SoFar},
-		{record.Judgement{Verdict: record.Undecided, Objectives: broken}, record.Undecided},
-		{record.Judgement{Verdict: record.Fail, Objectives: held}, record.Fail},
-		{record.Judgement{Verdict: record.Pass, Objectives: held}, record.Pass},
+		{record.Judgement{Rate: 10, Verdict: record.Undecided, Objectives: held}, record.SoFar},
+		{record.Judgement{Rate: 10, Verdict: record.Undecided, Objectives: broken}, record.Undecided},
+		{record.Judgement{Rate: 10, Verdict: record.Undecided}, record.Undecided},
+		{record.Judgement{Verdict: record.Undecided, Objectives: held}, record.Undecided}, // a closed loop
+		{record.Judgement{Rate: 10, Verdict: record.Fail, Objectives: held}, record.Fail},
+		{record.Judgement{Rate: 10, Verdict: record.Pass, Objectives: held}, record.Pass},
 	} {
 		if got := c.j.Shown(); got != c.want {
 			t.Errorf("%+v is shown as %s", c.j, got)

@@ -251,7 +251,7 @@ func held(run *record.Run) map[float64][]measure.Window {
 	all := map[float64][]measure.Window{}
 	for i := range run.Steps {
 		s := &run.Steps[i]
-		if s.Plan.Phase == "warm-up" || s.Plan.Rate <= 0 || s.Plan.Rate > most || s.Totals.Generator.Invalid != "" {
+		if s.Plan.Phase == measure.PhaseWarmUp || s.Plan.Rate <= 0 || s.Plan.Rate > most || s.Totals.Generator.Invalid != "" {
 			continue
 		}
 		if ok, judged := well[s.Plan.Number]; judged && !ok {

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/scrape"
 )
 
@@ -44,7 +45,7 @@ func has(t *testing.T, values map[string]float64, begin string, but ...string) {
 	t.Helper()
 	left := strings.Join(but, " ") + " "
 	for name := range understood(values) {
-		if !slices.ContainsFunc(scrape.Values, func(v scrape.Value) bool { return v.Name == name }) {
+		if !slices.ContainsFunc(scrape.Values, func(v measure.SampleName) bool { return v.Name == name }) {
 			t.Errorf("%s is not in the list of values", name)
 		}
 	}

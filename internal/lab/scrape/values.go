@@ -1,46 +1,41 @@
 package scrape
 
-import "math"
+import (
+	"math"
 
-// Value is a name that samples may hold.
-type Value struct {
-	Name string
-	// Counter says that the value only grows, so that differences between samples mean something; a
-	// gauge is what it is at the moment.
-	Counter bool
-	Means   string
-}
+	"plimsoll/internal/lab/measure"
+)
 
 // Values are the names that this package gives besides "metrics." and a series' own. Times are in
 // seconds, sizes in bytes.
-var Values = []Value{
-	{"go.goroutines", false, "goroutines"},
-	{"go.gomaxprocs", false, "threads that may run Go code at once"},
-	{"go.gogc_percent", false, "GOGC; -1 where it is off"},
-	{"go.memory_limit_bytes", false, "GOMEMLIMIT; absent where there is none"},
-	{"go.heap.live_bytes", false, "what the last garbage collection found in use"},
-	{"go.heap.goal_bytes", false, "the size of the heap at which the next one is to end; absent where none is to come"},
-	{"go.allocated_bytes", true, "memory that was allocated on the heap"},
-	{"go.allocated_objects", true, "objects that were allocated on the heap"},
-	{"go.gc.cycles", true, "garbage collections"},
-	{"go.gc.cpu_seconds", true, "processor time of garbage collection, that of idle processors among it; the runtime estimates it at the end of each collection"},
-	{pauseMedian, false, "the median of garbage collection's pauses since the last reading; absent when there were none"},
-	{pauseTail, false, "their 95th percentile"},
-	{latencyMedian, false, "the median of the time that goroutines which could run waited for a thread, since the last reading"},
-	{latencyTail, false, "its 99th percentile"},
-	{"go.mutex.wait_seconds", true, "time that goroutines waited for mutexes, added up"},
-	{"db.max_open", false, "connections that database/sql's pools may open, added up; 0 where one has no limit"},
-	{"db.max_idle", false, "connections that the pools may keep idle"},
-	{"db.max_lifetime_seconds", false, "for how long a connection may be used, the least of the pools; 0 is forever"},
-	{"db.open", false, "connections that are open"},
-	{"db.in_use", false, "connections in use"},
-	{"db.idle", false, "connections that are idle"},
-	{"db.waits", true, "times that a connection was waited for"},
-	{"db.wait_seconds", true, "time that connections were waited for, added up"},
-	{"db.closed.idle", true, "connections closed because more were idle than may be"},
-	{"db.closed.idle_time", true, "connections closed because they were idle for too long"},
-	{"db.closed.lifetime", true, "connections closed because they were too old"},
-	{"db.server_limit", false, "connections that the database allows"},
+var Values = []measure.SampleName{
+	measure.Gauge("go.goroutines", "goroutines"),
+	measure.Gauge("go.gomaxprocs", "threads that may run Go code at once"),
+	measure.Gauge("go.gogc_percent", "GOGC; -1 where it is off"),
+	measure.Gauge("go.memory_limit_bytes", "GOMEMLIMIT; absent where there is none"),
+	measure.Gauge("go.heap.live_bytes", "what the last garbage collection found in use"),
+	measure.Gauge("go.heap.goal_bytes", "the size of the heap at which the next one is to end; absent where none is to come"),
+	measure.Counter("go.allocated_bytes", "memory that was allocated on the heap"),
+	measure.Counter("go.allocated_objects", "objects that were allocated on the heap"),
+	measure.Counter("go.gc.cycles", "garbage collections"),
+	measure.Counter("go.gc.cpu_seconds", "processor time of garbage collection, that of idle processors among it; the runtime estimates it at the end of each collection"),
+	measure.Gauge(pauseMedian, "the median of garbage collection's pauses since the last reading; absent when there were none"),
+	measure.Gauge(pauseTail, "their 95th percentile"),
+	measure.Gauge(latencyMedian, "the median of the time that goroutines which could run waited for a thread, since the last reading"),
+	measure.Gauge(latencyTail, "its 99th percentile"),
+	measure.Counter("go.mutex.wait_seconds", "time that goroutines waited for mutexes, added up"),
+	measure.Gauge("db.max_open", "connections that database/sql's pools may open, added up; 0 where one has no limit"),
+	measure.Gauge("db.max_idle", "connections that the pools may keep idle"),
+	measure.Gauge("db.max_lifetime_seconds", "for how long a connection may be used, the least of the pools; 0 is forever"),
+	measure.Gauge("db.open", "connections that are open"),
+	measure.Gauge("db.in_use", "connections in use"),
+	measure.Gauge("db.idle", "connections that are idle"),
+	measure.Counter("db.waits", "times that a connection was waited for"),
+	measure.Counter("db.wait_seconds", "time that connections were waited for, added up"),
+	measure.Counter("db.closed.idle", "connections closed because more were idle than may be"),
+	measure.Counter("db.closed.idle_time", "connections closed because they were idle for too long"),
+	measure.Counter("db.closed.lifetime", "connections closed because they were too old"),
+	measure.Gauge("db.server_limit", "connections that the database allows"),
 }
 
 // The names of quantiles.

@@ -70,7 +70,16 @@ const (
 )
 
 // names are the phases' names in plans.
-var names = [phases]string{"warm-up", "bracket", "noise", "refine", measure.PhaseHalf, measure.PhaseAtLine, measure.PhaseOverload, measure.PhaseRecovery}
+var names = [phases]string{
+	warmUp:     measure.PhaseWarmUp,
+	bracketing: measure.PhaseBracket,
+	noise:      measure.PhaseNoise,
+	refining:   measure.PhaseRefine,
+	halfway:    measure.PhaseHalf,
+	atLine:     measure.PhaseAtLine,
+	overload:   measure.PhaseOverload,
+	recovery:   measure.PhaseRecovery,
+}
 
 // lengths are what the phases are expected to take, in nanoseconds; bracketing and refinement are
 // guesses.

@@ -38,10 +38,10 @@ const (
 	// leastVaried and mostVaried bound what the usual one is made of.
 	usualDoubt              = 0.4
 	leastVaried, mostVaried = 0.6, 8.0
-	// effects is how many times the requests that come while the walk forgets where it was are bad
+	// effectFactor is how many times the requests that come while the walk forgets where it was are bad
 	// together, fewest how many such times there are in a step at least. Simulated M/M/1 to M/D/16
 	// queues gave them.
-	effects, fewest = 1.2, 3.0
+	effectFactor, fewest = 1.2, 3.0
 )
 
 // moments are the points in the judged part of a step at which the share is looked at, and their
@@ -122,7 +122,7 @@ func (f *waitForm) designEffect(p *point, _ []point, at, slope float64) float64 
 	}
 	drift, variance := f.walk(p.rate, at, slope)
 	forgets := (p.length - p.settle) * drift * drift / variance
-	return max(effects*p.total/(forgets+fewest), 1)
+	return max(effectFactor*p.total/(forgets+fewest), 1)
 }
 
 func (f *waitForm) counts(p *point, at, _ float64) float64 { return near(p.rate, at, farthest) }

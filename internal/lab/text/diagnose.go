@@ -12,7 +12,7 @@ import (
 // is, for who wants to know more.
 func DiagnosisInBrief(d *diagnose.Diagnosis, dir string) string {
 	var b strings.Builder
-	b.WriteString(firstToGive(&d.First))
+	b.WriteString(bottleneck(&d.First))
 	for i := range d.Findings {
 		f := &d.Findings[i]
 		b.WriteString(entry(fmt.Sprintf("finding %d", i+1), format.Clean(f.Rule)+", "+rankWords(f.Rank), f.Claim))
@@ -23,7 +23,7 @@ func DiagnosisInBrief(d *diagnose.Diagnosis, dir string) string {
 	return b.String()
 }
 
-func firstToGive(l *diagnose.Limit) string {
+func bottleneck(l *diagnose.Limit) string {
 	what := l.What
 	if l.Share > 0 {
 		what += ", " + format.Percent(l.Share) + " in use"
@@ -34,7 +34,7 @@ func firstToGive(l *diagnose.Limit) string {
 // Diagnosis is what limits a service, the bottleneck first.
 func Diagnosis(d *diagnose.Diagnosis) string {
 	var b strings.Builder
-	b.WriteString(firstToGive(&d.First) + spenders(d.First.Where))
+	b.WriteString(bottleneck(&d.First) + spenders(d.First.Where))
 	if len(d.Findings) == 0 {
 		b.WriteString("\nNo finding: nothing that was checked shows a problem.\n")
 	}
