@@ -62,13 +62,14 @@ type fixture struct {
 	counters map[string]map[string]float64
 	profiles map[string]map[string]*profile.Profile
 	noLine   bool
+	workers  int // of a station that the survey predicted the line from; 0 is none
 }
 
 const fixtureSeconds = 4
 
 func newFixture(t *testing.T, lines ...string) *fixture {
 	t.Helper()
-	f := &fixture{map[string]*measure.Step{}, map[string]map[string][2]float64{}, map[string]map[string]float64{}, map[string]map[string]*profile.Profile{}, false}
+	f := &fixture{map[string]*measure.Step{}, map[string]map[string][2]float64{}, map[string]map[string]float64{}, map[string]map[string]*profile.Profile{}, false, 0}
 	for i, s := range stages {
 		step := &measure.Step{Plan: measure.StepPlan{Number: i + 1, Phase: s.phase, Rate: s.rate, Arrivals: "poisson", Length: fixtureSeconds * 1e9, Why: s.name},
 			Began: time.Date(2026, 1, 1, 0, i, 0, 0, time.UTC)}
@@ -85,6 +86,14 @@ func newFixture(t *testing.T, lines ...string) *fixture {
 			continue
 		}
 		stage, rest, _ := strings.Cut(line, " ")
+		if stage == "station" {
+			workers, err := strconv.Atoi(rest)
+			if err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			f.workers = workers
+			continue
+		}
 		for _, s := range stages {
 			if stage == s.name || stage == "all" {
 				if err := f.set(s.name, strings.Fields(rest)); err != nil {
@@ -210,6 +219,14 @@ func (f *fixture) open(t *testing.T) *record.Run {
 			verdict = record.Invalid
 		}
 		result.Judgements = append(result.Judgements, record.Judgement{Step: step.Plan.Number, Rate: step.Plan.Rate, Verdict: verdict})
+	}
+	if f.workers > 0 {
+		p := model.Prediction{
+			Line: result.Line.Interval, Limit: "workers",
+			Station: &model.Station{Workers: f.workers, WorkersLow: f.workers, WorkersHigh: f.workers + 1, Service: .004},
+		}
+		model.Score(&p, result.Line.Interval)
+		result.Model.Predictions = []model.Prediction{p}
 	}
 	if err := w.Result(result); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/model"
 	"plimsoll/internal/lab/profile"
 )
 
@@ -18,12 +19,30 @@ var waitingRules = []Rule{
 			if half == 0 || atLine < 1.5*half || e.Over.Goodput() > 1.25*e.AtLine.Goodput() {
 				return nil
 			}
-			f := &Finding{Claim: fmt.Sprintf("Requests wait for something that the service depends on: at the line they take %s, at half of it %s, and the processors are %s busy", span(atLine), span(half), percent(e.busy(targetProcessor))),
+			f := &Finding{
+				Claim: fmt.Sprintf("Requests wait for something that the service depends on%s: at the line they take %s, at half of it %s, and the processors are %s busy",
+					e.atATime(), span(atLine), span(half), percent(e.busy(targetProcessor))),
 				Rank: Binding, Confidence: .6,
-				Evidence: []Fact{{What: "time of a request, at the line and at half of it", Value: span(atLine) + " and " + span(half)},
-					{What: "requests inside, at half of the line, at it and beyond", Value: number(e.Half.Inside()) + ", " + number(e.AtLine.Inside()) + ", " + number(e.Over.Inside())},
-					{What: "goodput there", Value: number(e.Half.Goodput()) + ", " + number(e.AtLine.Goodput()) + ", " + rate(e.Over.Goodput())}},
-				Gain: e.gain(cure{})}
+				Evidence: []Fact{
+					{What: "time of a request, at the line and at half of it", Value: span(atLine) + " and " + span(half)},
+					{
+						What:  "requests inside, at half of the line, at it and beyond",
+						Value: number(e.Half.Inside()) + ", " + number(e.AtLine.Inside()) + ", " + number(e.Over.Inside()),
+					},
+					{
+						What:  "goodput there",
+						Value: number(e.Half.Goodput()) + ", " + number(e.AtLine.Goodput()) + ", " + rate(e.Over.Goodput()),
+					},
+				},
+				Gain: e.gain(cure{}),
+			}
+			if s := e.station(); s != nil {
+				f.Evidence = append(f.Evidence, Fact{
+					What: "requests that it serves at a time, from how requests delay each other",
+					Value: fmt.Sprintf("%d (%d to %d), for %s each: %s at most",
+						s.Workers, s.WorkersLow, s.WorkersHigh, span(s.Service), rate(float64(s.Workers)/s.Service)),
+				})
+			}
 			if p := e.AtLine.Profile("goroutine"); p != nil {
 				f.Where = p.Top(profile.Goroutine, waitsOutside, placesTold)
 				if waiting := p.Classify(profile.Goroutine, handlerState); waiting[stateOutside] > waiting[stateElse] {
@@ -43,6 +62,28 @@ var waitingRules = []Rule{
 		Advice: []Action{{Text: "survey what it depends on, by itself: plimsoll survey on its address gives its own line"},
 			{Text: "until it carries more: fewer calls for each request, a cache, or a limit on how many wait, so that the others fail fast"}},
 	},
+}
+
+// station is what the survey predicted the line from, where that was right; nil otherwise.
+func (e *Evidence) station() *model.Station {
+	if e.Run.Result == nil {
+		return nil
+	}
+	for _, p := range e.Run.Result.Model.Predictions {
+		if p.Explains() {
+			return p.Station
+		}
+	}
+	return nil
+}
+
+// atATime says how many requests the station serves at a time, behind what it is.
+func (e *Evidence) atATime() string {
+	s := e.station()
+	if s == nil {
+		return ""
+	}
+	return fmt.Sprintf(", which serves %d at a time", s.Workers)
 }
 
 // What a goroutine that serves a request does.

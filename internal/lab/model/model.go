@@ -41,6 +41,8 @@ type Prediction struct {
 	// Limit: the resource that it said would be the bottleneck
 	Limit string `json:"limit"`
 	How   string `json:"how"` // by which model, for a person
+	// Station is what requests wait for, where Limit is its workers.
+	Station *Station `json:"station,omitempty"`
 	// Measured: the line that was then found; zero while there is none
 	Measured Interval `json:"measured_per_second,omitzero"`
 	// Error is Line.Estimate ÷ Measured.Estimate − 1; meaningful when Measured is there.
@@ -48,6 +50,24 @@ type Prediction struct {
 	// Misses says what the model leaves out, when its error is over 15 %.
 	Misses string `json:"misses,omitempty"`
 }
+
+// Station is something that serves a bounded number of requests at a time, as a pool of connections
+// does, and lets the others wait. It is inferred from how requests delay each other.
+type Station struct {
+	Workers     int     `json:"workers"` // requests at a time
+	WorkersLow  int     `json:"workers_low"`
+	WorkersHigh int     `json:"workers_high"`
+	Service     float64 `json:"service_seconds"` // time that one takes there
+}
+
+// Explains says whether the station's workers set the line that was found: it was predicted from
+// them, and within 15 %.
+func (p *Prediction) Explains() bool {
+	return p.Station != nil && p.Measured.Estimate > 0 && math.Abs(p.Error) <= mostOff
+}
+
+// mostOff is by how much a prediction may be off before the model lacks something.
+const mostOff = .15
 
 // USL is Gunther's universal scalability law, X(N) = λN / (1 + σ(N−1) + κN(N−1)), fitted with σ and
 // κ between 0 and 1.

@@ -57,7 +57,7 @@ func Predict(steps []measure.Step, s slo.SLO, o PredictOptions) (p *Prediction, 
 	for _, step := range gentle {
 		last = max(last, step.Plan.Number)
 	}
-	station, how, why := predictStation(gentle, s, o)
+	station, pool, how, why := predictStation(gentle, s, o)
 	cpu, name := predictCPU(gentle, s, o)
 	switch {
 	case station == nil && cpu == nil:
@@ -69,7 +69,7 @@ func Predict(steps []measure.Step, s slo.SLO, o PredictOptions) (p *Prediction, 
 		how = fmt.Sprintf("%s is used up at %.4g a second, and %s", name, cpu.Estimate/atMost, why)
 		return &Prediction{Made: last, Upto: top, Line: *cpu, Limit: name, How: how}, ""
 	case cpu == nil || station.Estimate <= cpu.Estimate:
-		p = &Prediction{Made: last, Upto: top, Line: *station, Limit: "workers", How: how}
+		p = &Prediction{Made: last, Upto: top, Line: *station, Limit: "workers", How: how, Station: pool}
 	default:
 		p = &Prediction{Made: last, Upto: top, Line: *cpu, Limit: name, How: fmt.Sprintf("%s is used up before the workers are: %s", name, how)}
 	}
@@ -136,31 +136,32 @@ func lineOf(station queue.Station, s slo.SLO, overhead float64, o PredictOptions
 // fewestTimes is how many requests have to show how long a service takes.
 const fewestTimes = 100
 
-// predictStation is the line that a hidden station sets; nil when its size cannot be determined.
-func predictStation(steps []measure.Step, s slo.SLO, o PredictOptions) (line *Interval, how, why string) {
+// predictStation is the line that a hidden station sets, and the station; nil when its size cannot
+// be determined.
+func predictStation(steps []measure.Step, s slo.SLO, o PredictOptions) (line *Interval, found *Station, how, why string) {
 	all := make([]observed, len(steps))
 	for i := range steps {
 		all[i] = observe(&steps[i])
 	}
 	pure := newUncrowded(steps)
 	if n := pure.times.Count(); n < fewestTimes {
-		return nil, "", fmt.Sprintf("the steps are too short: %d requests say too little of the service time", n)
+		return nil, nil, "", fmt.Sprintf("the steps are too short: %d requests say too little of the service time", n)
 	}
 	candidates, open := candidates(all, pure, o)
 	if len(candidates) == 0 {
-		return nil, "", "no station explains how the response times grow with the rate"
+		return nil, nil, "", "no station explains how the response times grow with the rate"
 	}
 	weights, openWeight := weigh(candidates, open)
 	if openWeight > mostOpen {
-		return nil, "", fmt.Sprintf("hardly a request waited for another up to the highest of these rates: there are %d workers or more, and how many cannot be determined",
+		return nil, nil, "", fmt.Sprintf("hardly a request waited for another up to the highest of these rates: there are %d workers or more, and how many cannot be determined",
 			fewestWorkers(candidates, weights))
 	}
 	interval, ok := mixture(candidates, weights, open, pure.times.Count(), s, o)
 	if !ok {
-		return nil, "", "requests take so long that no rate keeps the objectives"
+		return nil, nil, "", "requests take so long that no rate keeps the objectives"
 	}
 	if interval.High > mostSpread*interval.Low {
-		return nil, "", fmt.Sprintf("the steps are too short: they put the line anywhere from %.4g to %.4g a second", interval.Low, interval.High)
+		return nil, nil, "", fmt.Sprintf("the steps are too short: they put the line anywhere from %.4g to %.4g a second", interval.Low, interval.High)
 	}
 	best, low, high := 0, mostWorkers, 0
 	for i, c := range candidates {
@@ -176,7 +177,8 @@ func predictStation(steps []measure.Step, s slo.SLO, o PredictOptions) (line *In
 	if low < high {
 		size += fmt.Sprintf(" (%d to %d)", low, high)
 	}
-	return &interval, fmt.Sprintf("a station of %s with a service time of %.3g ms, and %.2g ms beside it, fitted to how requests delay each other",
+	found = &Station{Workers: b.workers, WorkersLow: low, WorkersHigh: high, Service: b.service / 1e9}
+	return &interval, found, fmt.Sprintf("a station of %s with a service time of %.3g ms, and %.2g ms beside it, fitted to how requests delay each other",
 		size, b.service/1e6, b.overhead/1e6), ""
 }
 
@@ -346,12 +348,11 @@ func Score(p *Prediction, measured Interval) {
 		return
 	}
 	p.Error = p.Line.Estimate/measured.Estimate - 1
-	const allowed = .15
 	switch {
-	case p.Error > allowed:
+	case p.Error > mostOff:
 		p.Misses = fmt.Sprintf("the line is %.0f %% lower than predicted by %s: the bottleneck is something that does not show below %.4g a second, "+
 			"such as a bounded queue, a lock, memory, garbage collection, or a dependency with a limit of its own", 100*(1-1/(1+p.Error)), p.Limit, p.Upto)
-	case p.Error < -allowed:
+	case p.Error < -mostOff:
 		p.Misses = fmt.Sprintf("the line is %.0f %% higher than predicted by %s: requests cost less at higher rates than below %.4g a second, "+
 			"as where work is done in batches or caches become warm, or there are more workers than were seen at work", 100*(1/(1+p.Error)-1), p.Limit, p.Upto)
 	}
