@@ -85,6 +85,9 @@ func Percent(share float64) string {
 	return Digits(p) + " %"
 }
 
+// Confidence is how sure something is, 0 to 1: "95 %".
+func Confidence(share float64) string { return fmt.Sprintf("%.3g %%", share*100) }
+
 // Figure is a value in a unit: "/s" for so many a second, "ns" and "s" for durations. Any other
 // unit is written after the number.
 func Figure(v float64, unit string) string {

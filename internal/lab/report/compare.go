@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/model"
 	"plimsoll/internal/lab/record"
@@ -181,7 +182,7 @@ func differ(d Difference) Difference {
 	case d.A.Low == d.A.High && d.B.Low == d.B.High:
 		d.Why = "how sure the figures are is not known: each was measured once"
 	case math.Abs(d.Change) <= d.Noise:
-		d.Why = "it is within the noise floor of " + percent(d.Noise)
+		d.Why = "it is within the noise floor of " + format.Percent(d.Noise)
 	default:
 		d.Real = true
 	}
@@ -347,7 +348,7 @@ func sentenceOf(c *Comparison) string {
 	if d.Change < 0 {
 		word = "fell"
 	}
-	return fmt.Sprintf("The load line %s by %s: from %s to %s requests a second.", word, percent(math.Abs(d.Change)), from, to)
+	return fmt.Sprintf("The load line %s by %s: from %s to %s requests a second.", word, format.Percent(math.Abs(d.Change)), from, to)
 }
 
 // Compare writes a page with both runs, A first, as one HTML file. It fails as Write does.

@@ -52,14 +52,14 @@ func TestAFasterServiceIsReallyBetter(t *testing.T) {
 	if d := figure(t, c, "Demand on workers"); !d.Real || d.Change > -.08 {
 		t.Errorf("demand: %+v", d)
 	}
-	if !strings.HasPrefix(c.Sentence, "The load line rose by 10 %") {
+	if !strings.HasPrefix(c.Sentence, "The load line rose by 10.0 %") {
 		t.Error(c.Sentence)
 	}
 	if len(c.Changed) != 2 || c.Changed[0].What != "machine" || c.Changed[1] != (report.Change{What: "runs", A: "5", B: "7"}) {
 		t.Errorf("%+v", c.Changed)
 	}
 	back := report.Differences(b, a)
-	if !strings.HasPrefix(back.Sentence, "The load line fell by 9.1 %") {
+	if !strings.HasPrefix(back.Sentence, "The load line fell by 9.10 %") {
 		t.Error(back.Sentence)
 	}
 }
@@ -85,7 +85,7 @@ func TestAChangeWithinTheNoiseFloorIsNotReal(t *testing.T) {
 	a, b := plain().survey(), faster().survey()
 	b.Result.Noise.Goodput = .2
 	d := figure(t, report.Differences(a, b), "Load line")
-	if d.Real || !strings.Contains(d.Why, "noise floor of 20 %") {
+	if d.Real || !strings.Contains(d.Why, "noise floor of 20.0 %") {
 		t.Errorf("%+v", d)
 	}
 }

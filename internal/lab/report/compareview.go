@@ -49,7 +49,7 @@ func compareView(a, b *Data, c *Comparison) *twoView {
 	for _, d := range c.Figures {
 		reach = max(reach, min(math.Abs(d.Change)*1.3, 2), min(max(math.Abs(d.Low), math.Abs(d.High)), math.Abs(d.Change)*2, 2))
 	}
-	v.Reach = percent(reach)
+	v.Reach = format.Percent(reach)
 	for _, d := range c.Figures {
 		v.Figures = append(v.Figures, differenceRow(d, reach))
 	}
@@ -76,7 +76,7 @@ func compareVerdict(c *Comparison) Headline {
 			if d.Change < 0 {
 				v.Tone, v.Chip = "fail", "Real, and worse"
 			}
-			v.Before, v.Big = "The load line rose by", percent(math.Abs(d.Change))
+			v.Before, v.Big = "The load line rose by", format.Percent(math.Abs(d.Change))
 			if d.Change < 0 {
 				v.Before = "The load line fell by"
 			}
@@ -119,14 +119,14 @@ func differenceRow(d Difference, reach float64) DifferenceRow {
 func valued(v float64, unit string) string {
 	switch unit {
 	case "ns":
-		return duration(v)
+		return format.Duration(v)
 	case "s":
-		return duration(v * 1e9)
+		return format.Duration(v * 1e9)
 	}
 	return number(v) + unit
 }
 
 // machine is a machine in words.
 func machine(m *record.Machine) string {
-	return fmt.Sprintf("%s: %s, %d cores, %s of memory, %s %s", m.Host, m.CPU, m.Cores, bytesOf(m.MemoryBytes), m.OS, m.Kernel)
+	return fmt.Sprintf("%s: %s, %d cores, %s of memory, %s %s", m.Host, m.CPU, m.Cores, format.Bytes(float64(m.MemoryBytes)), m.OS, m.Kernel)
 }

@@ -69,7 +69,7 @@ func diagnosisView(d *diagnose.Diagnosis, line float64) *DiagnosisView {
 	if what := d.First.What; what != "" && what != "unknown" {
 		v.First = what
 		if d.First.Share > 0 {
-			v.First += ", " + percent(d.First.Share) + " in use at the line"
+			v.First += ", " + format.Percent(d.First.Share) + " in use at the line"
 		}
 	}
 	for _, s := range d.First.Where {
@@ -77,7 +77,7 @@ func diagnosisView(d *diagnose.Diagnosis, line float64) *DiagnosisView {
 		if s.AtHalf > 0 {
 			half = format.Duration(s.AtHalf * 1e9)
 		}
-		v.Spenders = append(v.Spenders, SpenderView{s.Function, at.At, percent(s.Share), format.Duration(s.PerRequest * 1e9), half})
+		v.Spenders = append(v.Spenders, SpenderView{s.Function, at.At, format.Percent(s.Share), format.Duration(s.PerRequest * 1e9), half})
 	}
 	for i, f := range d.Findings {
 		one := FindingView{Finding: f, Number: i + 1, Sure: sure(f.Confidence), Expected: expected(f.Gain, line), Why: sentence(f.Gain.Why)}
@@ -113,7 +113,7 @@ func sure(confidence float64) string {
 	case confidence >= .6:
 		word = "likely"
 	}
-	return word + " (" + percent(confidence) + ")"
+	return word + " (" + format.Confidence(confidence) + ")"
 }
 
 // expected writes what the line should become.
@@ -144,7 +144,7 @@ func placeView(at profile.Place) PlaceView {
 		v.At = fmt.Sprintf("%s:%d", at.File, at.Line)
 	}
 	if at.Share > 0 {
-		v.Share = percent(at.Share) + " " + at.Of
+		v.Share = format.Percent(at.Share) + " " + at.Of
 	}
 	return v
 }

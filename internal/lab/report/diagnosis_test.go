@@ -28,9 +28,9 @@ func TestAFindingIsToldWithItsEvidenceAndWhatToDo(t *testing.T) {
 	page := text(diagnosed(t, sick()))
 	at := 0
 	for _, want := range []string{
-		"Peak goodput", "Diagnosis", "Bottleneck: the target's processor time, 97 % in use at the line .", "3.9 of 4 cores were busy at the line.",
+		"Peak goodput", "Diagnosis", "Bottleneck: the target's processor time, 97.0 % in use at the line .", "3.9 of 4 cores were busy at the line.",
 		"Sets the load line very likely (93 %)", "Encoding JSON takes 41 %", "Evidence", "processor time in encoding/json at the knee 41 % 15 % below that,",
-		"Possible counter-evidence", "waits for a lock 0.2 % 5 %", "main.(*Shop).products shop/products.go:84 38 % of the processor time",
+		"Possible counter-evidence", "waits for a lock 0.2 % 5 %", "main.(*Shop).products shop/products.go:84 38.0 % of the processor time",
 		"What to do Write the product list", "go tool pprof -list 'main.\\(\\*Shop\\).products' steps/0009/cpu.pb.gz",
 		"The line is expected to become 1.6 times what it is, 3,048 requests a second (1.4 to 1.8 times, 2,667–3,429).", "The processor sets the line, and 38 of its 41 % would be saved.",
 		"How to verify it Survey again", "plimsoll compare plimsoll-runs/before",
@@ -120,7 +120,7 @@ func TestWithoutAScriptTheHeaviestFunctionsAreInATable(t *testing.T) {
 	}
 	page := text(out.Bytes())
 	for _, want := range []string{
-		"In processor seconds a second; all of it is 1.", "main.other 0.4 40 % 0.4 main.helper 0.3 30 % 0.3 main.work 0.25 25 % 0.6",
+		"In processor seconds a second; all of it is 1.", "main.other 0.4 40.0 % 0.4 main.helper 0.3 30.0 % 0.3 main.work 0.25 25.0 % 0.6",
 		"In u; all of it is 0.8 before and 1 after.", "main.helper 0.1 0.3 +0.2 0.1 0.3 main.other 0.5 0.4 −0.1 0.5 0.4 main.work 0.2 0.25 +0.05 0.3 0.6",
 	} {
 		if !strings.Contains(page, want) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"plimsoll/internal/lab/diagnose"
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/profile"
 )
 
@@ -157,7 +158,7 @@ func flameRows(f *diagnose.Flame, factor float64) (rows []FlameRow) {
 		// What the sums of many fractions leave of nothing is nothing.
 		figure := func(v float64) string { return number(math.Round(v*factor*1e6) / 1e6) }
 		row := FlameRow{Function: clip(w.name, 200), Own: figure(w.own), OwnBefore: figure(w.ownBefore), With: figure(w.with), WithBefore: figure(w.withBefore),
-			OwnShare: percent(w.own / f.Root.Weight), OwnMoved: figure(w.own - w.ownBefore)}
+			OwnShare: format.Percent(w.own / f.Root.Weight), OwnMoved: figure(w.own - w.ownBefore)}
 		if w.own > w.ownBefore {
 			row.OwnMoved = "+" + row.OwnMoved
 		}

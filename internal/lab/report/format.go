@@ -1,11 +1,11 @@
 package report
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/model"
 )
 
@@ -33,19 +33,6 @@ func thousands(digits string) string {
 	return digits
 }
 
-// duration writes nanoseconds in the unit that suits, with three significant digits.
-func duration(ns float64) string {
-	for _, u := range []struct {
-		below, size float64
-		name        string
-	}{{1e3, 1, "ns"}, {1e6, 1e3, "µs"}, {1e9, 1e6, "ms"}, {math.Inf(1), 1e9, "s"}} {
-		if math.Abs(ns) < u.below*.9995 {
-			return short(ns/u.size) + " " + u.name
-		}
-	}
-	return "–"
-}
-
 func short(v float64) string {
 	digits := 0
 	if a := math.Abs(v); a > 0 && a < 100 {
@@ -63,32 +50,15 @@ func latency(ns *int64) string {
 	if ns == nil {
 		return "failed"
 	}
-	return duration(float64(*ns))
-}
-
-// percent writes a share.
-func percent(share float64) string {
-	switch a := math.Abs(share * 100); {
-	case math.IsNaN(a):
-		return "–"
-	case a == 0:
-		return "0 %"
-	case a < .001:
-		return "< 0.001 %"
-	case a < 1:
-		return strconv.FormatFloat(share*100, 'g', 2, 64) + " %"
-	case a < 100:
-		return short(math.Round(share*1000)/10) + " %"
-	}
-	return number(share*100) + " %"
+	return format.Duration(float64(*ns))
 }
 
 // signed writes a change as a share, with its sign.
 func signed(share float64) string {
 	if share > 0 {
-		return "+" + percent(share)
+		return "+" + format.Percent(share)
 	}
-	return strings.Replace(percent(share), "-", "−", 1)
+	return strings.Replace(format.Percent(share), "-", "−", 1)
 }
 
 // rangeOf writes the ends of an interval of rates.
@@ -107,26 +77,16 @@ func confidence(i model.Interval) string {
 	if i.Confidence <= 0 || i.Confidence >= 1 {
 		return ""
 	}
-	return percent(i.Confidence)
+	return format.Confidence(i.Confidence)
 }
 
 // inUnit writes an interval of a demand: seconds in a unit that suits, anything else with its
 // unit's name.
 func inUnit(i model.Interval, unit string) string {
 	if unit == "s" {
-		return duration(i.Estimate*1e9) + " (" + duration(i.Low*1e9) + "–" + duration(i.High*1e9) + ")"
+		return format.Duration(i.Estimate*1e9) + " (" + format.Duration(i.Low*1e9) + "–" + format.Duration(i.High*1e9) + ")"
 	}
 	return strings.TrimSpace(interval(i) + " " + unit)
-}
-
-func bytesOf(n uint64) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%s GiB", short(float64(n)/(1<<30)))
-	case n >= 1<<20:
-		return fmt.Sprintf("%s MiB", short(float64(n)/(1<<20)))
-	}
-	return fmt.Sprintf("%d B", n)
 }
 
 // objectives writes an SLO as it is read aloud: "p99 < 50ms and errors < 0.1%".

@@ -180,7 +180,7 @@ func validity(d *Data) (all []Check) {
 	}
 	if n := r.Noise; n.Measured {
 		all = append(all, Check{true, "The noise floor is known", fmt.Sprintf("two equal steps differed by %s in p50, %s in p99, %s in goodput and %s in processor time",
-			percent(n.P50), percent(n.P99), percent(n.Goodput), percent(n.CPU))})
+			format.Percent(n.P50), format.Percent(n.P99), format.Percent(n.Goodput), format.Percent(n.CPU))})
 	}
 	return append(all, physics(r.Model.Checks)...)
 }
@@ -267,18 +267,18 @@ func stepRow(s *Step) StepRow {
 		if v == nil {
 			return Cell{"–", -1}
 		}
-		return Cell{percent(*v), *v}
+		return Cell{format.Percent(*v), *v}
 	}
 	per := Cell{"–", -1}
 	if p := s.Use.PerRequest; p != nil {
-		per = Cell{duration(*p * 1e9), *p}
+		per = Cell{format.Duration(*p * 1e9), *p}
 	}
 	row.Cells = []Cell{
 		{number(s.Rate), s.Rate}, {number(s.Goodput.Estimate), s.Goodput.Estimate},
-		ns(s.P50), ns(s.P90), ns(s.P99), ns(s.P999), {duration(float64(s.Max)), float64(s.Max)},
-		{percent(s.Errors), s.Errors}, {number(s.Concurrency), s.Concurrency},
+		ns(s.P50), ns(s.P90), ns(s.P99), ns(s.P999), {format.Duration(float64(s.Max)), float64(s.Max)},
+		{format.Percent(s.Errors), s.Errors}, {number(s.Concurrency), s.Concurrency},
 		share(s.Use.Target), per, share(s.Use.Generator),
-		{duration(float64(s.LagP99)), float64(s.LagP99)}, {number(float64(s.Connections)), float64(s.Connections)}, {short(s.Seconds), s.Seconds},
+		{format.Duration(float64(s.LagP99)), float64(s.LagP99)}, {number(float64(s.Connections)), float64(s.Connections)}, {short(s.Seconds), s.Seconds},
 	}
 	return row
 }
@@ -313,7 +313,7 @@ func kinds(run *record.Run) (rows []KindRow) {
 		if n == 0 {
 			continue
 		}
-		rows = append(rows, KindRow{clip(name, 200), number(n), percent(n / total), percent(float64(t.Ended.Failed()) / n),
+		rows = append(rows, KindRow{clip(name, 200), number(n), format.Percent(n / total), format.Percent(float64(t.Ended.Failed()) / n),
 			latency(quantile(t, .5)), latency(quantile(t, .99))})
 	}
 	return rows

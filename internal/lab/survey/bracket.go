@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/stats"
 )
@@ -36,11 +37,11 @@ func (s *surveyor) bracket(rate float64) (found bool, err error) {
 		switch {
 		case t.judgement.Verdict == record.Invalid:
 			if repeats++; repeats > 2 || s.good == 0 && repeats > 1 {
-				s.notFound(s.good, fmt.Sprintf("where the generator was the limit at %s: %s", perSecond(rate), t.judgement.Why))
+				s.notFound(s.good, fmt.Sprintf("where the generator was the limit at %s: %s", format.Digits(rate), t.judgement.Why))
 				return false, nil
 			}
 			if invalid == rate && s.good > 0 {
-				why = fmt.Sprintf("between %s (passed) and %s (the generator was the limit)", perSecond(s.good), perSecond(rate))
+				why = fmt.Sprintf("between %s (passed) and %s (the generator was the limit)", format.Digits(s.good), format.Digits(rate))
 				rate = s.allowed(math.Sqrt(s.good * rate))
 				continue
 			}
@@ -62,10 +63,10 @@ func (s *surveyor) bracket(rate float64) (found bool, err error) {
 		default:
 			s.high = rate
 			if downs++; downs > s.set.downs {
-				s.result.Line.Why = fmt.Sprintf("the SLO is not met even at %s requests a second: %s", perSecond(rate), t.judgement.Why)
+				s.result.Line.Why = fmt.Sprintf("the SLO is not met even at %s requests a second: %s", format.Digits(rate), t.judgement.Why)
 				return false, nil
 			}
-			why = fmt.Sprintf("a third of %s, which was too much", perSecond(rate))
+			why = fmt.Sprintf("a third of %s, which was too much", format.Digits(rate))
 			rate /= 3
 		}
 	}
@@ -80,7 +81,7 @@ func (s *surveyor) narrow() error {
 	}
 	rate := niceRate(math.Sqrt(s.good * s.high))
 	t, err := s.do(s.plan(rate, s.set.bracketLength, s.set.bracketSettle,
-		fmt.Sprintf("between %s (passed) and %s (failed)", perSecond(s.good), perSecond(s.high))))
+		fmt.Sprintf("between %s (passed) and %s (failed)", format.Digits(s.good), format.Digits(s.high))))
 	switch {
 	case err != nil || t.judgement.Verdict == record.Invalid:
 		return err
@@ -99,11 +100,11 @@ func (s *surveyor) up(t *trial) (rate float64, why string) {
 	if response.Mean() > s.set.strained*s.mean {
 		factor = s.set.careful
 	}
-	return s.allowed(t.rate * factor), fmt.Sprintf("%.2g times %s, which passed", factor, perSecond(t.rate))
+	return s.allowed(t.rate * factor), fmt.Sprintf("%.2g times %s, which passed", factor, format.Digits(t.rate))
 }
 
 // notFound says that there is no line below a rate.
 func (s *surveyor) notFound(above float64, why string) {
-	s.result.Line.Why = fmt.Sprintf("above %s requests a second, %s", perSecond(above), why)
+	s.result.Line.Why = fmt.Sprintf("above %s requests a second, %s", format.Digits(above), why)
 	s.result.Line.Interval.Low = above
 }

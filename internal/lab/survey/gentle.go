@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/record"
 )
@@ -16,7 +17,7 @@ func (s *surveyor) gentle() error {
 	rate := niceRate(s.good * s.set.gentleHigh)
 	var pair [2]*trial
 	for i := range pair {
-		why := fmt.Sprintf("one of two equal steps, under half of %s, which passed", perSecond(s.good))
+		why := fmt.Sprintf("one of two equal steps, under half of %s, which passed", format.Digits(s.good))
 		t, err := s.do(s.plan(rate, s.set.noiseLength, s.set.bracketSettle, why))
 		if err != nil {
 			return err
@@ -60,8 +61,8 @@ func (s *surveyor) predict(upto float64) {
 	p.Upto = upto
 	p.Made = len(s.trials)
 	s.result.Model.Predictions = append(s.result.Model.Predictions, *p)
-	s.say(fmt.Sprintf("predicted from steps up to %s requests a second: a load line at %s (%s to %s), set by %s", perSecond(upto),
-		perSecond(p.Line.Estimate), perSecond(p.Line.Low), perSecond(p.Line.High), p.Limit))
+	s.say(fmt.Sprintf("predicted from steps up to %s requests a second: a load line at %s (%s to %s), set by %s", format.Digits(upto),
+		format.Digits(p.Line.Estimate), format.Digits(p.Line.Low), format.Digits(p.Line.High), p.Limit))
 }
 
 // noiseOf is by which shares two equal steps differ.

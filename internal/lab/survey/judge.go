@@ -150,7 +150,7 @@ func judge(v *view, objectives SLO, rng *rand.Rand) (record.SLOVerdict, []record
 		effect := v.designEffect(o, bad, total, block)
 		in := stats.Share(bad, total, effect, block, confidence, rng)
 		shares[i] = record.ObjectiveShare{Objective: o.Text, Share: interval(in), Allowed: o.Share}
-		words := fmt.Sprintf("%s to %s of the requests break %s, which allows %s", percent(in.Low), percent(in.High), o.Text, percent(o.Share))
+		words := fmt.Sprintf("%s to %s of the requests break %s, which allows %s", format.Percent(in.Low), format.Percent(in.High), o.Text, format.Percent(o.Share))
 		switch {
 		case in.Low > o.Share:
 			if verdict != record.Fail {
@@ -164,7 +164,7 @@ func judge(v *view, objectives SLO, rng *rand.Rand) (record.SLOVerdict, []record
 		}
 	}
 	if share, _, grows := v.growth(); grows && verdict != record.Fail {
-		verdict, why = record.Fail, fmt.Sprintf("the service does not keep up: requests inside it grow by %s of the offered rate", percent(share))
+		verdict, why = record.Fail, fmt.Sprintf("the service does not keep up: requests inside it grow by %s of the offered rate", format.Percent(share))
 	}
 	return verdict, shares, why
 }
@@ -217,28 +217,4 @@ func (v *view) goodput(rng *rand.Rand) model.Interval {
 
 func interval(in stats.Interval) model.Interval {
 	return model.Interval{Low: in.Low, Estimate: in.Point, High: in.High, Confidence: confidence}
-}
-
-// percent writes a share for people.
-func percent(share float64) string {
-	switch p := 100 * share; {
-	case p != 0 && math.Abs(p) < .1:
-		return fmt.Sprintf("%.3f %%", p)
-	case math.Abs(p) < 10:
-		return fmt.Sprintf("%.2f %%", p)
-	default:
-		return fmt.Sprintf("%.0f %%", p)
-	}
-}
-
-// perSecond writes a rate for people, with as many digits as mean something.
-func perSecond(rate float64) string {
-	switch {
-	case rate < 10:
-		return fmt.Sprintf("%.2f", rate)
-	case rate < 100:
-		return fmt.Sprintf("%.1f", rate)
-	default:
-		return fmt.Sprintf("%.0f", rate)
-	}
 }

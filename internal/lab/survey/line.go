@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/model"
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/slo"
@@ -172,7 +173,7 @@ func (s *surveyor) line() record.Line {
 	if s.good == 0 || s.high == 0 {
 		why := "the survey ended before a rate was found that is too high"
 		if s.good > 0 {
-			why += fmt.Sprintf("; %s requests a second passed", perSecond(s.good))
+			why += fmt.Sprintf("; %s requests a second passed", format.Digits(s.good))
 		}
 		return record.Line{Why: why, Interval: model.Interval{Low: s.good}}
 	}
@@ -183,17 +184,17 @@ func (s *surveyor) line() record.Line {
 		return record.Line{
 			Interval: model.Interval{Low: min(passed, i.Low), Estimate: i.Point, High: max(failed, i.High)},
 			Why: fmt.Sprintf("between %s requests a second, which passed, and %s, which was too much: the survey ended before it was narrowed down",
-				perSecond(passed), perSecond(failed)),
+				format.Digits(passed), format.Digits(failed)),
 		}
 	}
 	line := model.Interval{Low: i.Low * (1 - resolution), Estimate: i.Point, High: i.High * (1 + resolution), Confidence: confidence}
 	passed, failed := s.verdicts()
 	why := fmt.Sprintf("%s sets it", which.Text)
 	if passed > 0 {
-		why += fmt.Sprintf("; the highest rate that passed by itself is %s", perSecond(passed))
+		why += fmt.Sprintf("; the highest rate that passed by itself is %s", format.Digits(passed))
 	}
 	if failed > 0 {
-		why += fmt.Sprintf(", the lowest that failed is %s", perSecond(failed))
+		why += fmt.Sprintf(", the lowest that failed is %s", format.Digits(failed))
 	}
 	return record.Line{Interval: line, Found: true, Why: why}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/model"
 	"plimsoll/internal/lab/record"
@@ -55,16 +56,16 @@ func (s *surveyor) peak() (peak, falls record.Collapse) {
 	}
 	g := top.judgement.Goodput
 	if g.Estimate >= .97*offered {
-		peak.Why = fmt.Sprintf("goodput still rose at the highest rate that was offered, %s a second", perSecond(offered))
+		peak.Why = fmt.Sprintf("goodput still rose at the highest rate that was offered, %s a second", format.Digits(offered))
 		peak.Goodput = g.Estimate
-		falls.Why = "goodput did not fall up to " + perSecond(offered) + " requests a second"
+		falls.Why = "goodput did not fall up to " + format.Digits(offered) + " requests a second"
 		return peak, falls
 	}
 	low, high := min(kept, g.Estimate), max(g.High, min(top.rate, g.Estimate*1.05))
 	peak.Found, peak.Goodput = true, g.Estimate
 	peak.Rate = model.Interval{Low: min(low, g.Low), Estimate: g.Estimate, High: high, Confidence: confidence}
 	peak.Why = fmt.Sprintf("at %s requests offered a second, %s were answered well; up to %s all were",
-		perSecond(top.rate), perSecond(g.Estimate), perSecond(kept))
+		format.Digits(top.rate), format.Digits(g.Estimate), format.Digits(kept))
 	return peak, s.falls(top, offered)
 }
 
@@ -79,10 +80,10 @@ func (s *surveyor) falls(top *trial, offered float64) record.Collapse {
 		}
 	}
 	if math.IsInf(lowest, 1) {
-		return record.Collapse{Why: fmt.Sprintf("goodput did not fall by more than %.0f %% up to %s requests a second", 100*collapseFall, perSecond(offered))}
+		return record.Collapse{Why: fmt.Sprintf("goodput did not fall by more than %.0f %% up to %s requests a second", 100*collapseFall, format.Digits(offered))}
 	}
 	return record.Collapse{Found: true, Rate: model.Interval{Low: top.rate, Estimate: lowest, High: lowest, Confidence: confidence},
-		Why: fmt.Sprintf("at %s requests a second the goodput was more than %.0f %% below its peak", perSecond(lowest), 100*collapseFall)}
+		Why: fmt.Sprintf("at %s requests a second the goodput was more than %.0f %% below its peak", format.Digits(lowest), 100*collapseFall)}
 }
 
 // recover goes back to a gentle rate at once, and sees whether the service is then what it was
@@ -125,7 +126,7 @@ func recovered(before, after *trial, noise float64) record.Recovery {
 	if back < 0 || back > 3*len(windows)/4 || after.broke != "" {
 		r.Why = fmt.Sprintf("%.1f s after the overload, at %s, requests still took %.1f ms where they had taken %.1f ms before, and %s failed",
 			float64(after.step.Totals.Length)/float64(second), after.words(), after.step.Totals.Response.Mean()/1e6, before.step.Totals.Response.Mean()/1e6,
-			percent(share(&after.step.Totals.Ended)))
+			format.Percent(share(&after.step.Totals.Ended)))
 		return r
 	}
 	r.Recovered, r.After = true, float64(windows[back].Start)/float64(second)

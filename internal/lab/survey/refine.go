@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/stats"
 )
@@ -16,7 +17,7 @@ var offsets = []float64{-1, -.5, 0, .5, 1, 1.5, 2}
 // refine tries rates near the line, in random order, until the line is known well enough or the
 // time for it is used up.
 func (s *surveyor) refine() error {
-	s.enter(refining, fmt.Sprintf("narrowing down the load line between %s and %s", perSecond(s.low), perSecond(s.high)))
+	s.enter(refining, fmt.Sprintf("narrowing down the load line between %s and %s", format.Digits(s.low), format.Digits(s.high)))
 	var order []int
 	for fine := 0; ; {
 		c, _ := s.known()
@@ -44,7 +45,7 @@ func (s *surveyor) refine() error {
 	s.result.Line = s.line()
 	i := s.result.Line.Interval
 	s.low, s.high = i.Low, i.High
-	s.say(fmt.Sprintf("the load line is at %s requests a second, between %s and %s", perSecond(i.Estimate), perSecond(i.Low), perSecond(i.High)))
+	s.say(fmt.Sprintf("the load line is at %s requests a second, between %s and %s", format.Digits(i.Estimate), format.Digits(i.Low), format.Digits(i.High)))
 	return nil
 }
 
@@ -82,11 +83,11 @@ func (s *surveyor) why(rate float64) string {
 	words := "near the line, where verdicts differ"
 	switch {
 	case passed > 0 && failed > passed:
-		words = fmt.Sprintf("between %s (passed) and %s (failed)", perSecond(passed), perSecond(failed))
+		words = fmt.Sprintf("between %s (passed) and %s (failed)", format.Digits(passed), format.Digits(failed))
 	case failed == 0 && passed > 0:
-		words = fmt.Sprintf("near the line, above %s (passed)", perSecond(passed))
+		words = fmt.Sprintf("near the line, above %s (passed)", format.Digits(passed))
 	case failed > 0 && passed == 0:
-		words = fmt.Sprintf("near the line, below %s (failed)", perSecond(failed))
+		words = fmt.Sprintf("near the line, below %s (failed)", format.Digits(failed))
 	}
 	if before := s.trials[len(s.trials)-1].rate; before > rate {
 		return words + ", coming from above"

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/model"
 	"plimsoll/internal/lab/queue"
@@ -167,7 +168,7 @@ func TestAServiceThatDiesEndsTheSurveyAndTheRateIsSaid(t *testing.T) {
 	b.dies = 700
 	r := run(t, b, quick(t))
 	last := b.plans[len(b.plans)-1]
-	if !strings.Contains(r.Early, "broke at") || !strings.Contains(r.Early, perSecond(last.Rate)) || last.Rate < 700 {
+	if !strings.Contains(r.Early, "broke at") || !strings.Contains(r.Early, format.Digits(last.Rate)) || last.Rate < 700 {
 		t.Errorf("%q after %+v", r.Early, last)
 	}
 	if got := r.Judgements[len(r.Judgements)-1]; got.Verdict != record.Fail || !strings.Contains(got.Why, "broke") {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/record"
 )
@@ -172,7 +173,7 @@ func (t *trial) words() string {
 	if t.rate == 0 {
 		return "one request at a time"
 	}
-	return perSecond(t.rate) + " requests a second"
+	return format.Digits(t.rate) + " requests a second"
 }
 
 // doAtOnce does a step without waiting.
@@ -253,7 +254,7 @@ func (s *surveyor) judge(t *trial) {
 	invalid := t.step.Totals.Generator.Invalid
 	switch {
 	case t.rate == 0 && j.Verdict != record.Fail:
-		j.Verdict, j.Why = record.Undecided, fmt.Sprintf("one request at a time: %s a second", perSecond(j.Goodput.Estimate))
+		j.Verdict, j.Why = record.Undecided, fmt.Sprintf("one request at a time: %s a second", format.Digits(j.Goodput.Estimate))
 	case invalid == "":
 	case j.Verdict != record.Fail || t.broke == "" && lateGenerator(&t.step.Totals, s.o.SLO):
 		j.Verdict, j.Why = record.Invalid, invalid

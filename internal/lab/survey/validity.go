@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/stats"
 )
@@ -84,7 +85,7 @@ func (s *surveyor) quiet() record.Validity {
 	}
 	v.OK = n.P50 < noisyAbove && n.Goodput < noisyAbove && n.CPU < noisyAbove
 	v.Why = fmt.Sprintf("median response time %s, 99th percentile %s, goodput %s, processor time %s",
-		percent(n.P50), percent(n.P99), percent(n.Goodput), percent(n.CPU))
+		format.Percent(n.P50), format.Percent(n.P99), format.Percent(n.Goodput), format.Percent(n.CPU))
 	return v
 }
 
@@ -100,7 +101,7 @@ func (s *surveyor) plenty() record.Validity {
 	steps, windows := s.near(i.Estimate)
 	width := (i.High - i.Low) / i.Estimate
 	v.OK = steps >= fewestNear && width <= .1
-	v.Why = fmt.Sprintf("%d steps within 15 %% of it, %d windows; the interval is %s wide", steps, windows, percent(width))
+	v.Why = fmt.Sprintf("%d steps within 15 %% of it, %d windows; the interval is %s wide", steps, windows, format.Percent(width))
 	if !v.OK {
 		v.Why += "; a service that answers few requests in the time that the SLO allows needs longer: raise --runs"
 	}

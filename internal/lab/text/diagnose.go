@@ -100,7 +100,7 @@ func finding(number int, f *diagnose.Finding) string {
 	pad := strings.Repeat(" ", margin)
 	section := func(name string) { fmt.Fprintf(&b, "%s%s\n", pad, name) }
 	item := func(text string) { fmt.Fprintf(&b, "%s  %s\n", pad, wrap(text, margin+2)) }
-	fmt.Fprintf(&b, "%3d  %s: %s, confidence %s\n%s%s\n", number, format.Clean(f.Rule), rankWords(f.Rank), format.Percent(f.Confidence), pad, wrap(f.Claim, margin))
+	fmt.Fprintf(&b, "%3d  %s: %s, confidence %s\n%s%s\n", number, format.Clean(f.Rule), rankWords(f.Rank), format.Confidence(f.Confidence), pad, wrap(f.Claim, margin))
 	section("evidence")
 	for _, e := range f.Evidence {
 		text := e.What + ": " + e.Value

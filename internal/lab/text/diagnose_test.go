@@ -26,7 +26,7 @@ func TestADiagnosisIsReadFromTheTop(t *testing.T) {
 	const want = `  BOTTLENECK    connections to the database
                 4 of 4 were in use
 
-  1  database-pool-small: sets the load line, confidence 95.0 %
+  1  database-pool-small: sets the load line, confidence 95 %
      Requests wait for one of 4 connections
      evidence
        share of their time: 62 % [a finding when over a quarter: it is much]

@@ -38,12 +38,10 @@ func line(l *record.Line) string {
 	if !l.Found {
 		return entry("LOAD LINE", "not found", l.Why)
 	}
-	return entry("LOAD LINE", fmt.Sprintf("%s   (%s, %s confidence)", format.Rate(l.Interval.Estimate), Rates(l.Interval), confidence(l.Interval)), l.Why)
+	return entry("LOAD LINE", fmt.Sprintf("%s   (%s, %s confidence)", format.Rate(l.Interval.Estimate), Rates(l.Interval), format.Confidence(l.Interval.Confidence)), l.Why)
 }
 
 // confidence is "95 %".
-func confidence(i model.Interval) string { return fmt.Sprintf("%.3g %%", i.Confidence*100) }
-
 // indent is where the figures of a survey's summary begin.
 const indent = 16
 
