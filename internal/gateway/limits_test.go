@@ -70,7 +70,8 @@ func TestAHeadThatDoesNotArriveInTimeGets408(t *testing.T) {
 }
 
 func TestAnIdleConnectionIsClosed(t *testing.T) {
-	g := serve(t, limited("idle_timeout: 50ms"))
+	t.Parallel() // it waits, for timeouts of the gateway, most of its time
+	g := serve(t, limited("idle_timeout: 1s"))
 	fresh, used := g.dial(), g.dial()
 	used.send(plainGet)
 	used.response("GET")
@@ -179,7 +180,7 @@ func TestAClientThatStopsTakingItsResponseLaterIsCutToo(t *testing.T) {
 			}
 		}
 	}
-	g := serve(t, strings.Replace(oneUpstream(s.address()), `"127.0.0.1:0"`, `"127.0.0.1:0", limits: {send_timeout: 1s, head_timeout: 2500ms}`, 1))
+	g := serve(t, strings.Replace(oneUpstream(s.address()), `"127.0.0.1:0"`, `"127.0.0.1:0", limits: {send_timeout: 3s, head_timeout: 4s}`, 1))
 	p := g.dial()
 	p.send(plainGet)
 	go pour(32)
