@@ -191,9 +191,17 @@ func TestSlowReadersTogetherHoldLittleMemory(t *testing.T) {
 	for range readers {
 		g.dialNarrow().send(get)
 	}
-	eventually(t, "the queues to reach their bound", func() bool { return g.buffered() > reactor.LoopQueue })
-	if n := stalls(t, "the buffers' growing", g.buffered); n > most {
-		t.Errorf("%d bytes of buffers are held for %d clients that do not read, want at most %d", n, readers, most)
+	eventually(t, "the service to be asked by all", func() bool { return s.connections() == readers })
+	eventually(t, "the queues to grow", func() bool { return g.buffered() > reactor.LoopQueue/16 })
+	// They may reach the bound between two looks, and be shorter again once the kernel has taken more.
+	peak := int64(0)
+	stalls(t, "the buffers' growing", func() int64 {
+		n := g.buffered()
+		peak = max(peak, n)
+		return n
+	})
+	if peak > most {
+		t.Errorf("%d bytes of buffers are held for %d clients that do not read, want at most %d", peak, readers, most)
 	}
 }
 
