@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"plimsoll/internal/lab/load"
+	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/reactor"
 )
 
@@ -19,6 +20,24 @@ func TestATargetOnThisMachineGetsHalfOfIt(t *testing.T) {
 	}{{0, 1000, false, all}, {0, 1000, true, max(all/2, 1)}, {3, 1000, true, 3}, {8, 5, false, 5}} {
 		if got := loopsFor(c.asked, c.connections, c.near); got != c.want {
 			t.Errorf("%+v: %d loops", c, got)
+		}
+	}
+}
+
+func TestALoadThatWasWhatWasAskedForExitsWithZero(t *testing.T) {
+	for _, c := range []struct {
+		what      string
+		generator measure.Generator
+		early     string
+		fails     bool
+	}{
+		{"at ease", measure.Generator{}, "", false},
+		{"a full closed loop", measure.Generator{Full: "the loop was busy"}, "", false},
+		{"the generator was the limit", measure.Generator{Invalid: "the loop was busy"}, "", true},
+		{"stopped", measure.Generator{Full: "the loop was busy"}, "it was stopped", true},
+	} {
+		if err := exitOfLoad(&measure.Totals{Generator: c.generator}, c.early); (err != nil) != c.fails {
+			t.Errorf("%s: %v", c.what, err)
 		}
 	}
 }

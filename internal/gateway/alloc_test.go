@@ -6,6 +6,7 @@ import (
 	"net"
 	"runtime"
 	"testing"
+	"time"
 )
 
 // fixedService answers every request head on a connection with the same bytes, in memory made
@@ -38,6 +39,15 @@ func fixedService(t *testing.T, response []byte) string {
 		}
 	}()
 	return ln.Addr().String()
+}
+
+// mallocs counts what the process allocates while f runs.
+func mallocs(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.Mallocs - before.Mallocs
 }
 
 // Client, service and gateway share this process, and the first two allocate nothing, so what is
@@ -82,16 +92,18 @@ access_log: {path: access.log}
 				exchange()
 			}
 			const requests = 5000
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			for range requests {
-				exchange()
-			}
-			runtime.ReadMemStats(&after)
-			// What runs beside requests (a sweep a second, the runtime itself) may allocate a
-			// little; a request may not.
-			if n := after.Mallocs - before.Mallocs; n > requests/20 {
-				t.Errorf("%d allocations over %d requests, want none for a request", n, requests)
+			began := time.Now()
+			n := mallocs(func() {
+				for range requests {
+					exchange()
+				}
+			})
+			// What runs beside requests (a sweep a second, the runtime itself) may allocate, and the
+			// more the longer they take; a request may not.
+			took := time.Since(began)
+			idle := mallocs(func() { pause(t.Context(), took) })
+			if n > idle+requests/20 {
+				t.Errorf("%d allocations over %d requests and %d without any, want none for a request", n, requests, idle)
 			}
 		})
 	}

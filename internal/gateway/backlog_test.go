@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"plimsoll/internal/reactor"
 )
@@ -23,29 +25,61 @@ func full(t *testing.T) (net.Listener, string) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	path := filepath.Join(dir, "s")
-	fd, err := reactor.BindListener(reactor.Address{Path: path}, 0)
+	ln := unaccepted(t, reactor.Address{Path: path})
+	fill(t, func() (net.Conn, error) {
+		c, err := net.Dial("unix", path)
+		if err != nil && !errors.Is(err, syscall.EAGAIN) {
+			t.Fatal(err)
+		}
+		return c, err
+	})
+	return ln, path
+}
+
+// deaf is an address that answers no attempt to connect: a TCP listener whose queue is full.
+func deaf(t *testing.T) string {
+	t.Helper()
+	ln := unaccepted(t, reactor.Address{IP: netip.MustParseAddrPort("127.0.0.1:0")})
+	address := ln.Addr().String()
+	fill(t, func() (c net.Conn, err error) {
+		for range 2 { // or a machine that is busy for so long is taken for a full queue
+			if c, err = net.DialTimeout("tcp", address, time.Second); err == nil {
+				break
+			}
+		}
+		return c, err
+	})
+	return address
+}
+
+// unaccepted is a listener with the shortest queue, from which nobody accepts.
+func unaccepted(t *testing.T, at reactor.Address) net.Listener {
+	t.Helper()
+	fd, err := reactor.BindListener(at, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := os.NewFile(uintptr(fd), "full")
+	f := os.NewFile(uintptr(fd), "unaccepted")
 	defer f.Close()
 	ln, err := net.FileListener(f)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ln.Close() })
+	return ln
+}
+
+// fill dials until there is no more room. The connections are closed with the test.
+func fill(t *testing.T, dial func() (net.Conn, error)) {
+	t.Helper()
 	for range 8 {
-		c, err := net.Dial("unix", path)
-		if errors.Is(err, syscall.EAGAIN) {
-			return ln, path
-		}
+		c, err := dial()
 		if err != nil {
-			t.Fatal(err)
+			return
 		}
 		t.Cleanup(func() { c.Close() })
 	}
 	t.Fatal("the queue of a listener that does not accept never became full")
-	return nil, ""
 }
 
 // unixUpstream proxies everything to a unix socket, without retries.

@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for something that must happen. It is not a measure of how
-// fast: only a hung test meets it.
-const patience = 20 * time.Second
+// patience is how long a test waits for something that must happen, and how long a client's
+// connection may last. It is not a measure of how fast: only a hung test meets it.
+const patience = time.Minute
 
 // instance is a gateway that a test runs.
 type instance struct {
@@ -125,6 +125,18 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
+// onceInFive tries up to five times what needs the machine to be awake at a moment that no setting
+// moves, and fails the test when it never holds.
+func onceInFive(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for range 5 {
+		if holds() {
+			return
+		}
+	}
+	t.Errorf("in none of five tries: %s", what)
+}
+
 // peer is a client's raw connection.
 type peer struct {
 	net.Conn
@@ -166,6 +178,13 @@ func (p *peer) response(method string) (*http.Response, string) {
 		p.t.Fatalf("read the body: %v", err)
 	}
 	return r, string(body)
+}
+
+// status reads one response, whole or interim, to a request of the given method.
+func (p *peer) status(method string) int {
+	p.t.Helper()
+	r, _ := p.response(method)
+	return r.StatusCode
 }
 
 // rest reads until the gateway closes.

@@ -12,8 +12,6 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,7 +19,6 @@ import (
 	"time"
 
 	"plimsoll/internal/exchange"
-	"plimsoll/internal/reactor"
 	"plimsoll/internal/telemetry"
 	"plimsoll/internal/upstream"
 )
@@ -158,32 +155,6 @@ func hanging(until <-chan struct{}) http.HandlerFunc {
 		case <-r.Context().Done():
 		}
 	}
-}
-
-// deaf is an address that answers no attempt to connect: a listener whose queue is full.
-func deaf(t *testing.T) string {
-	t.Helper()
-	fd, err := reactor.BindListener(reactor.Address{IP: netip.MustParseAddrPort("127.0.0.1:0")}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := os.NewFile(uintptr(fd), "deaf")
-	defer f.Close()
-	ln, err := net.FileListener(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
-	address := ln.Addr().String()
-	for range 8 { // until one is not answered any more
-		c, err := net.DialTimeout("tcp", address, 100*time.Millisecond)
-		if err != nil {
-			return address
-		}
-		t.Cleanup(func() { c.Close() })
-	}
-	t.Fatal("the queue of a listener that does not accept never became full")
-	return ""
 }
 
 // refusing is an address where nobody listens.

@@ -469,21 +469,25 @@ routes:
 }
 
 func TestHazardSlowClients(t *testing.T) {
+	t.Parallel() // it waits, for timeouts of the gateway, most of its time
 	s := newService(t, replying(echo))
 	g := serveClean(t, `
-listeners: [{address: "127.0.0.1:0", limits: {head_timeout: 50ms, idle_timeout: 60ms}}]
+listeners: [{address: "127.0.0.1:0", limits: {head_timeout: 1s, idle_timeout: 1s}}]
 upstreams: {s: {targets: ["`+s.address()+`"]}}
 routes: [{match: /, upstream: s}]
 `)
 	t.Run("a head that does not end", func(t *testing.T) {
+		t.Parallel()
 		p := g.dial()
 		p.send("GET / HTTP/1.1\r\nHost: a\r\nX: ")
 		p.expectFailureEnd(408, "head_timeout")
 	})
 	t.Run("no head at all", func(t *testing.T) {
+		t.Parallel()
 		g.dial().expectEnd()
 	})
 	t.Run("no further head", func(t *testing.T) {
+		t.Parallel()
 		p := g.dial()
 		if status, _ := p.request("GET", "/"); status != 200 {
 			t.Errorf("got %d", status)

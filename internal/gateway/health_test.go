@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -19,11 +20,12 @@ import (
 )
 
 const (
-	lightChecks = "health: {active: {path: /health/light, interval: 200ms, timeout: 200ms, unhealthy_after: 2, healthy_after: 1}"
+	lightChecks = "health: {active: {path: /health/light, interval: 500ms, timeout: 500ms, unhealthy_after: 3, healthy_after: 1}"
 	noPassive   = "health: {passive: {disabled: true}}"
 )
 
 func TestATargetWhoseCheckFailsGetsNothingUntilItIsWell(t *testing.T) {
+	t.Parallel() // it waits, for timeouts of the gateway, most of its time
 	all := backends(t, 2)
 	g := serve(t, balanced(2, targetsOf(all), "balance: round_robin, "+lightChecks+"}"))
 	all[0].answer(all[0].unwell("/health/light", 500))
@@ -40,6 +42,7 @@ func TestATargetWhoseCheckFailsGetsNothingUntilItIsWell(t *testing.T) {
 }
 
 func TestATargetThatHangsInItsCheckIsDown(t *testing.T) {
+	t.Parallel() // it waits, for timeouts of the gateway, most of its time
 	release := make(chan struct{})
 	defer close(release)
 	all := backends(t, 2)
@@ -62,6 +65,8 @@ func TestTheDeepCheckTakesATargetOutByItself(t *testing.T) {
 }
 
 func TestChecksReachTargetsOnUnixSockets(t *testing.T) {
+	// it waits, for timeouts of the gateway, most of its time
+	t.Parallel()
 	dir, err := os.MkdirTemp("", "plimsoll") // short, as the paths of sockets must be
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +91,7 @@ routes: [{match: /, upstream: s}]
 }
 
 func TestChecksSpeakTLSWhereTrafficDoes(t *testing.T) {
+	t.Parallel() // it waits, for timeouts of the gateway, most of its time
 	b := newBackendAt(t, "a", "tcp", "127.0.0.1:0", secured(t))
 	g := serve(t, balanced(2, targetsOf([]*backend{b}), "tls: {insecure_skip_verify: true}, "+lightChecks+"}"))
 	eventually(t, "a check to have succeeded", func() bool {
@@ -96,6 +102,7 @@ func TestChecksSpeakTLSWhereTrafficDoes(t *testing.T) {
 }
 
 func TestWhenTheChecksFindAllTargetsDownTheAnswerIs503AtOnce(t *testing.T) {
+	t.Parallel() // it waits, for timeouts of the gateway, most of its time
 	log := filepath.Join(t.TempDir(), "access.log")
 	all := backends(t, 2)
 	// The panic threshold would have all be used, and a target that is asked hangs for longer than
@@ -129,6 +136,7 @@ access_log: {path: %q}`, log)+balanced(2, targetsOf(all), lightChecks+", panic: 
 }
 
 func TestUnderThePanicThresholdTargetsThatAreDownAreUsedAgain(t *testing.T) {
+	t.Parallel() // it waits, for timeouts of the gateway, most of its time
 	all := backends(t, 3)
 	g := serve(t, balanced(1, targetsOf(all), "balance: round_robin, "+lightChecks+", panic: 50%}"))
 	for _, b := range all[:2] {
@@ -332,32 +340,33 @@ func TestASuccessRateFarUnderThePeersEjectsATarget(t *testing.T) {
 	t.Parallel() // rates are compared every ten seconds
 	all := backends(t, 4)
 	// Every second request fails, so there is never a row of failures.
-	var turn int
+	var turn atomic.Int64
 	all[3].answer(func(w http.ResponseWriter, _ *http.Request) {
-		if turn++; turn%2 == 0 {
+		if turn.Add(1)%2 == 0 {
 			w.WriteHeader(503)
 		}
 	})
 	g := serve(t, balanced(1, targetsOf(all), "balance: round_robin, retry: {attempts: 0}"))
 	stop := make(chan struct{})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var clients sync.WaitGroup
+	for range 4 { // a rate takes a hundred requests of each target, however slow the machine
 		c := g.client()
-		tick := time.NewTicker(time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-tick.C:
-				fetch(c, "GET", g.url("/"))
+		clients.Go(func() {
+			tick := time.NewTicker(4 * time.Millisecond)
+			defer tick.Stop()
+			for {
+				select {
+				case <-stop:
+					return
+				case <-tick.C:
+					fetch(c, "GET", g.url("/"))
+				}
 			}
-		}
-	}()
+		})
+	}
 	g.becomes("s", all[3].address, "ejected")
 	close(stop)
-	<-done
+	clients.Wait()
 	if why := g.target("s", all[3].address).Why; !strings.Contains(why, "success rate") {
 		t.Errorf("it was ejected because of %q, want its success rate", why)
 	}

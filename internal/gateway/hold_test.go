@@ -221,7 +221,7 @@ func TestOneAddressKeepsOthersNeitherFromAPoolNorFromItsQueue(t *testing.T) {
 		}
 		answering(okResponse)(c, n)
 	})
-	config := pooled(s.address(), "max_connections: 2, max_pending: 4, pending_timeout: 20s")
+	config := pooled(s.address(), "max_connections: 2, max_pending: 4, pending_timeout: 10m")
 	g := serve(t, streamed(strings.Replace(config, "loops: 2", "loops: 1", 1)))
 	for range 8 { // more than may use the pool, or wait
 		g.dialFrom("127.0.0.2").send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\nabc")

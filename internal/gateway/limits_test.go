@@ -70,7 +70,8 @@ func TestAHeadThatDoesNotArriveInTimeGets408(t *testing.T) {
 }
 
 func TestAnIdleConnectionIsClosed(t *testing.T) {
-	g := serve(t, limited("idle_timeout: 50ms"))
+	t.Parallel() // it waits, for timeouts of the gateway, most of its time
+	g := serve(t, limited("idle_timeout: 1s"))
 	fresh, used := g.dial(), g.dial()
 	used.send(plainGet)
 	used.response("GET")
@@ -179,7 +180,7 @@ func TestAClientThatStopsTakingItsResponseLaterIsCutToo(t *testing.T) {
 			}
 		}
 	}
-	g := serve(t, strings.Replace(oneUpstream(s.address()), `"127.0.0.1:0"`, `"127.0.0.1:0", limits: {send_timeout: 1s, head_timeout: 2500ms}`, 1))
+	g := serve(t, strings.Replace(oneUpstream(s.address()), `"127.0.0.1:0"`, `"127.0.0.1:0", limits: {send_timeout: 3s, head_timeout: 4s}`, 1))
 	p := g.dial()
 	p.send(plainGet)
 	go pour(32)
@@ -260,6 +261,19 @@ func metric(t *testing.T, client *http.Client, admin, name string) float64 {
 	return sum
 }
 
+// shedOf is how many of n connections are closed before anything is said on them.
+func shedOf(t *testing.T, address string, n int) (shed int) {
+	t.Helper()
+	for range n {
+		c := dialRaw(t, address)
+		if got, err := c.Read(make([]byte, 1)); got == 0 && err != nil {
+			shed++
+		}
+		c.Close()
+	}
+	return shed
+}
+
 func TestWithoutDescriptorsNewConnectionsAreShedAndTheOthersServed(t *testing.T) {
 	held := newGate(t)
 	s := newService(t, held.script)
@@ -282,19 +296,7 @@ admin: {address: "`+admin+`"}
 		p.send("GET /held HTTP/1.1\r\nHost: a\r\n\r\n")
 		clients = append(clients, p)
 	}
-	shed := 0
-	for range 200 {
-		extra, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		extra.SetDeadline(time.Now().Add(patience))
-		if n, err := extra.Read(make([]byte, 1)); n == 0 && err != nil {
-			shed++
-		}
-		extra.Close()
-	}
-	if shed != 200 {
+	if shed := shedOf(t, address, 200); shed != 200 {
 		t.Errorf("%d of 200 connections were closed, want all", shed)
 	}
 	refused := metric(t, scraper, admin, `plimsoll_connections_refused_total`)

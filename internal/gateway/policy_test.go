@@ -231,14 +231,16 @@ func TestAHoldEndsWithTheResponseItHeld(t *testing.T) {
 }
 
 func TestWhatIsHeldForTooLongEnds(t *testing.T) {
+	t.Parallel() // it waits, for timeouts of the gateway, most of its time
 	config := func(s *service) string {
 		return `
 listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["` + s.address() + `"], retry: {on: [timeout, reset, connect], per_try_timeout: 10s}}}
-routes: [{match: /, upstream: s, timeout: 50ms}]
+routes: [{match: /, upstream: s, timeout: 1s}]
 `
 	}
 	t.Run("a request", func(t *testing.T) {
+		t.Parallel()
 		held := make(chan exchange.Hold, 4)
 		p := &scripted{request: holds(held)}
 		s := untouched(t)
@@ -256,6 +258,7 @@ routes: [{match: /, upstream: s, timeout: 50ms}]
 		p.ended(t, exchange.UpstreamFailed, exchange.UpstreamFailed)
 	})
 	t.Run("a response, and then the answer instead of it", func(t *testing.T) {
+		t.Parallel()
 		held := make(chan exchange.Hold, 8)
 		p := &scripted{response: holds(held)}
 		s := newService(t, answering(okResponse))
@@ -317,6 +320,7 @@ func TestAClientThatLeavesWhileItsExchangeIsHeld(t *testing.T) {
 }
 
 func TestDoneIsToldOnceForEachEnd(t *testing.T) {
+	t.Parallel() // it waits, for timeouts of the gateway, most of its time
 	p := &scripted{}
 	arrived := make(chan struct{}, 1)
 	s := newService(t, replyingWith(map[string]string{
@@ -325,7 +329,7 @@ func TestDoneIsToldOnceForEachEnd(t *testing.T) {
 	g := withPolicy(t, `
 listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["`+s.address()+`"], retry: {attempts: 0}}}
-routes: [{match: /, upstream: s, timeout: 1s, max_body: 3B}]
+routes: [{match: /, upstream: s, timeout: 3s, max_body: 3B}]
 `, p)
 	ask := func(path string) *peer {
 		c := g.dial()

@@ -15,7 +15,7 @@ import (
 func TestAnUpgradeUnderLoadFailsNothingAndTakesTheAdminAddressAlong(t *testing.T) {
 	s := newService(t, answering(okResponse))
 	address, admin := freeAddress(t), freeAddress(t)
-	yaml := strings.Replace(oneUpstream(s.address()), "127.0.0.1:0", address, 1) + "loops: 2\nadmin: {address: \"" + admin + "\"}\ndrain: {timeout: 10s}\n"
+	yaml := strings.Replace(oneUpstream(s.address()), "127.0.0.1:0", address, 1) + "loops: 2\nadmin: {address: \"" + admin + "\"}\ndrain: {timeout: 1m}\n"
 	c := startChild(t, yaml)
 	eventually(t, "the gateway serves", func() bool { return strings.Contains(c.logged.String(), "msg=serving") })
 	l := startLoad(t, address, 3)
@@ -101,7 +101,7 @@ func TestAnUpgradeThatDropsAListenerServesWhatWaitsInItsQueue(t *testing.T) {
 	kept, dropped, admin := freeAddress(t), freeAddress(t), freeAddress(t)
 	yaml := func(listeners string) string {
 		return "loops: 1\nlisteners: [" + listeners + "]\nupstreams: {s: {targets: [\"" + s.address() + "\"]}}\nroutes:\n" +
-			"  - {match: /, respond: {}}\n  - {match: /held, upstream: s}\nadmin: {address: \"" + admin + "\"}\ndrain: {timeout: 20s}\n"
+			"  - {match: /, respond: {}}\n  - {match: /held, upstream: s}\nadmin: {address: \"" + admin + "\"}\ndrain: {timeout: 1m}\n"
 	}
 	c := startChild(t, yaml("{address: \""+kept+"\"}, {address: \""+dropped+"\"}"))
 	eventually(t, "the gateway serves", func() bool { return strings.Contains(c.logged.String(), "msg=serving") })

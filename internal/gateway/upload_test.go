@@ -12,7 +12,9 @@ import (
 )
 
 func TestALongUploadIsNoSlowAnswer(t *testing.T) {
-	const pieces, pause, timeout = 10, 50 * time.Millisecond, 300 * time.Millisecond // 500 ms in all
+	// it takes longer than the route's timeout
+	t.Parallel()
+	const pieces, pause, timeout = 10, 300 * time.Millisecond, 2 * time.Second // 3 s in all
 	s := newService(t, func(c *serviceConn, _ int) {
 		c.head()
 		io.CopyN(io.Discard, c.R, pieces)
@@ -76,14 +78,15 @@ func readingSlowly(body, portion int, tick time.Duration) script {
 }
 
 func TestAnUploadToAServiceThatReadsSlowlyIsNoSlowAnswer(t *testing.T) {
-	const timeout = 400 * time.Millisecond
+	t.Parallel() // it takes several times the route's timeout
+	const timeout = 2 * time.Second
 	for name, c := range map[string]struct{ body, portion int }{
-		"that is streamed":         {3 << 20, 30 << 10},  // 2 s in all
-		"that the kernel can hold": {400 << 10, 8 << 10}, // 1 s
+		"that is streamed":         {3 << 20, 60 << 10},  // 5 s in all
+		"that the kernel can hold": {400 << 10, 8 << 10}, // as long
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newService(t, readingSlowly(c.body, c.portion, 20*time.Millisecond))
+			s := newService(t, readingSlowly(c.body, c.portion, 100*time.Millisecond))
 			g := serve(t, fmt.Sprintf(`
 listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["%s"]}}

@@ -44,7 +44,7 @@ func targetsOf(all []*backend, weights ...int) string {
 
 func TestP2CShunsASlowTarget(t *testing.T) {
 	all := backends(t, 2)
-	all[1].answer(all[1].slowly(30 * time.Millisecond))
+	all[1].answer(all[1].slowly(300 * time.Millisecond))
 	g := serve(t, balanced(2, targetsOf(all), "balance: p2c"))
 	got := g.crowd(8, 100, "/")
 	if got["200 a"]+got["200 b"] != 800 {

@@ -47,82 +47,87 @@ func TestWithoutAProcessTheMachineIsLookedAt(t *testing.T) {
 	}
 }
 
+func withFiles(all map[string]string) func(*fake) { return func(f *fake) { f.files(all) } }
+
+func withProcess(all map[string]string) func(*fake) { return func(f *fake) { f.process(all) } }
+
+// inTheWay are settings that are in the way, and what is said of each.
+var inTheWay = map[string]struct {
+	change                           func(f *fake)
+	finding                          string
+	value, why, recommended, command string
+}{
+	"few descriptors": {withProcess(map[string]string{"limits": "Max open files            1024                 4096                 files     \n"}),
+		"descriptors of the process", "2 of 1024 (hard limit 4096)", "it can hold 1022 connections", "65536", "prlimit --pid 42 --nofile=65536:65536"},
+	"few descriptors below a high hard limit": {withProcess(map[string]string{"limits": "Max open files            1024                 524288               files     \n"}),
+		"descriptors of the process", "2 of 1024 (hard limit 524288)", "it can hold 1022 connections", "65536",
+		"prlimit --pid 42 --nofile=65536:524288 # until it ends; for good: LimitNOFILE=65536:524288 in its systemd unit, or --ulimit nofile=65536:524288"},
+	"used up descriptors": {withProcess(map[string]string{"limits": "Max open files            2                 4096                 files     \n"}),
+		"descriptors of the process", "2 of 2", "100 % are in use", "65536", "LimitNOFILE=65536:65536"},
+	"the system's descriptors": {withFiles(map[string]string{"proc/sys/fs/file-nr": "90000\t0\t100000\n"}), "descriptors of the system", "90000 of 100000",
+		"90 %", "200000", "fs.file-max=200000"},
+	"a small somaxconn": {withFiles(map[string]string{"proc/sys/net/core/somaxconn": "128\n"}), "net.core.somaxconn", "128",
+		"burst of more than 128", "4096", "sysctl -w net.core.somaxconn=4096"},
+	"no SYN cookies": {withFiles(map[string]string{"proc/sys/net/ipv4/tcp_syncookies": "0\n"}), "net.ipv4.tcp_max_syn_backlog", "512",
+		"SYN cookies are off", "net.ipv4.tcp_syncookies=1",
+		"sysctl -w net.ipv4.tcp_syncookies=1"},
+	"few ports": {withFiles(map[string]string{"proc/sys/net/ipv4/ip_local_port_range": "50000 50999\n"}), "net.ipv4.ip_local_port_range",
+		"50000-50999", "16 new connections a second", "32768-60999", "'32768 60999'"},
+	"ports in use": {withProcess(map[string]string{"net/tcp": waiting(20000, "0200000A")}), "net.ipv4.ip_local_port_range", "32768-60999",
+		"20000 of 28232 ports are taken by connections to 10.0.0.2:5432", "10240-65535", "'10240 65535'"},
+	"an exposed port": {withProcess(map[string]string{"net/tcp": tcpHead + listens(40000, 1001)}), "net.ipv4.ip_local_port_range", "32768-60999",
+		"cannot start again", "reserve 40000", "ip_local_reserved_ports=40000"},
+	"TIME_WAIT": {withProcess(map[string]string{"net/tcp": waiting(4000, "0200000A")}), "net.ipv4.tcp_tw_reuse", "2, 4000 ports in TIME_WAIT",
+		"4000 connections to other machines", "1",
+		"sysctl -w net.ipv4.tcp_tw_reuse=1"},
+	"TIME_WAIT with reuse off": {func(f *fake) {
+		f.process(map[string]string{"net/tcp": waiting(4000, "0100007F")})
+		f.files(map[string]string{"proc/sys/net/ipv4/tcp_tw_reuse": "0\n"})
+	}, "net.ipv4.tcp_tw_reuse", "0, 4000 ports in TIME_WAIT", "4000 connections that were closed here", "1", "sysctl -w net.ipv4.tcp_tw_reuse=1"},
+	"small buffers": {withFiles(map[string]string{"proc/sys/net/ipv4/tcp_rmem": "4096 87380 174760\n"}), "net.ipv4.tcp_rmem", "4096 87380 174760",
+		"no more than 1.75 MB a second", "4096 87380 6291456", "net.ipv4.tcp_rmem='4096 87380 6291456'"},
+	"HTTP/3's buffers": {withProcess(map[string]string{"net/udp": "   1: 00000000:1F90 00000000:0000 07 00000000:00000000 00:00000000 00000000  1000        " +
+		"0 1001 2 0 0\n"}), "net.core.rmem_max", "212992", "UDP", "7500000", "net.core.rmem_max=7500000"},
+	"a full table": {withFiles(map[string]string{"proc/sys/net/netfilter/nf_conntrack_count": "9000\n",
+		"proc/sys/net/netfilter/nf_conntrack_max": "10000\n"}), "connection tracking", "9000 of 10000", "90 % full", "20000",
+		"nf_conntrack_max=20000"},
+	"a quota that binds": {withFiles(map[string]string{"cg/app/cpu.max": "150000 100000\n", "cg/app/cpu.stat": "usage_usec 5\nnr_periods 1000\nnr_throttled " +
+		"100\nthrottled_usec 9\n"}), "CPU quota",
+		"1.5 cores, throttled in 10.0 % of its periods", "in the middle of requests", "more than 1.5 cores", "cpu.max"},
+	"little memory left": {withFiles(map[string]string{"cg/app/memory.max": "4500000\n"}), "memory limit", "of 4.50 MB", "the kernel kills it", "5324800",
+		"memory.max"},
+	"more threads than quota": {func(f *fake) {
+		f.files(map[string]string{"cg/app/cpu.max": "150000 100000\n"})
+		f.process(map[string]string{"environ": "GODEBUG=containermaxprocs=0\x00"})
+	}, "GOMAXPROCS", "4, by its default", "4 threads share a quota of 1.5 cores", "2", "GOMAXPROCS=2"},
+	"idle cores": {withProcess(map[string]string{"environ": "GOMAXPROCS=1\x00A=b\x00"}), "GOMAXPROCS", "1, by its environment", "3 are left idle",
+		"4", "GOMAXPROCS=4"},
+	"a limit unknown": {withFiles(map[string]string{"cg/app/memory.max": "1073741824\n"}), "GOMEMLIMIT", "not set", "kills the process", "921MiB",
+		"GOMEMLIMIT=921MiB"},
+	"the process swaps": {withProcess(map[string]string{"status": "VmSwap:\t    2048 kB\nCpus_allowed:\tf\n"}), "vm.swappiness", "60, 0 B of 1.02 GB",
+		"2.10 MB of the process", "10", "vm.swappiness=10"},
+	"huge pages stall": {withFiles(map[string]string{"sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never",
+		"sys/kernel/mm/transparent_hugepage/defrag": "[always] never"}), "transparent huge pages", "always, defrag always", "wait", "defer+madvise",
+		"echo defer+madvise"},
+	"huge pages for Go": {withFiles(map[string]string{"sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never"}), "transparent huge pages",
+		"always", "Go", "max_ptes_none 0", "echo 0 > /sys/kernel"},
+	"nodes": {withFiles(map[string]string{"sys/devices/system/node/online": "0-1\n", "sys/devices/system/node/node0/cpulist": "0-1\n",
+		"sys/devices/system/node/node1/cpulist": "2-3\n"}), "NUMA nodes", "2", "may run on 2 of them", "a process for each of 2 nodes", "numactl"},
+	"a slow clock": {withFiles(map[string]string{"sys/devices/system/clocksource/clocksource0/current_clocksource": "hpet\n"}), "clock source", "hpet",
+		"system call", "tsc", "echo tsc >"},
+	"no AES": {withFiles(map[string]string{"proc/cpuinfo": "flags\t: fpu avx2\n"}), "crypto instructions", "avx2", "ten times", "a processor",
+		"-cpu host"},
+	"half of the AES": {withFiles(map[string]string{"proc/cpuinfo": "flags\t: aes avx2\n"}), "crypto instructions", "aes avx2", "without pclmulqdq",
+		"a processor", "-cpu host"},
+	"a quota of version 1": {func(f *fake) {
+		f.process(map[string]string{"cgroup": "4:cpu,cpuacct:/app\n"})
+		f.files(map[string]string{"proc/self/mountinfo": "31 23 0:28 / " + f.root + "/cg rw,relatime - cgroup cgroup rw,cpu,cpuacct\n",
+			"cg/app/cpu.cfs_quota_us": "50000\n", "cg/app/cpu.cfs_period_us": "100000\n", "cg/app/cpu.stat": "nr_periods 10\nnr_throttled 5\nthrottled_time 5\n"})
+	}, "CPU quota", "0.5 cores, throttled in 50.0 %", "in the middle of requests", "more than 0.5 cores", "cpu.max"},
+}
+
 func TestEachSettingThatIsInTheWayIsAdvisedOn(t *testing.T) {
-	files := func(all map[string]string) func(f *fake) { return func(f *fake) { f.files(all) } }
-	process := func(all map[string]string) func(f *fake) { return func(f *fake) { f.process(all) } }
-	for name, c := range map[string]struct {
-		change                           func(f *fake)
-		finding                          string
-		value, why, recommended, command string
-	}{
-		"few descriptors": {process(map[string]string{"limits": "Max open files            1024                 4096                 files     \n"}),
-			"descriptors of the process", "2 of 1024 (hard limit 4096)", "it can hold 1022 connections", "65536", "prlimit --pid 42 --nofile=65536:65536"},
-		"few descriptors below a high hard limit": {process(map[string]string{"limits": "Max open files            1024                 524288               files     \n"}),
-			"descriptors of the process", "2 of 1024 (hard limit 524288)", "it can hold 1022 connections", "65536",
-			"prlimit --pid 42 --nofile=65536:524288 # until it ends; for good: LimitNOFILE=65536:524288 in its systemd unit, or --ulimit nofile=65536:524288"},
-		"used up descriptors": {process(map[string]string{"limits": "Max open files            2                 4096                 files     \n"}),
-			"descriptors of the process", "2 of 2", "100 % are in use", "65536", "LimitNOFILE=65536:65536"},
-		"the system's descriptors": {files(map[string]string{"proc/sys/fs/file-nr": "90000\t0\t100000\n"}), "descriptors of the system", "90000 of 100000",
-			"90 %", "200000", "fs.file-max=200000"},
-		"a small somaxconn": {files(map[string]string{"proc/sys/net/core/somaxconn": "128\n"}), "net.core.somaxconn", "128",
-			"burst of more than 128", "4096", "sysctl -w net.core.somaxconn=4096"},
-		"no SYN cookies": {files(map[string]string{"proc/sys/net/ipv4/tcp_syncookies": "0\n"}), "net.ipv4.tcp_max_syn_backlog", "512",
-			"SYN cookies are off", "net.ipv4.tcp_syncookies=1",
-			"sysctl -w net.ipv4.tcp_syncookies=1"},
-		"few ports": {files(map[string]string{"proc/sys/net/ipv4/ip_local_port_range": "50000 50999\n"}), "net.ipv4.ip_local_port_range",
-			"50000-50999", "16 new connections a second", "32768-60999", "'32768 60999'"},
-		"ports in use": {process(map[string]string{"net/tcp": waiting(20000, "0200000A")}), "net.ipv4.ip_local_port_range", "32768-60999",
-			"20000 of 28232 ports are taken by connections to 10.0.0.2:5432", "10240-65535", "'10240 65535'"},
-		"an exposed port": {process(map[string]string{"net/tcp": tcpHead + listens(40000, 1001)}), "net.ipv4.ip_local_port_range", "32768-60999",
-			"cannot start again", "reserve 40000", "ip_local_reserved_ports=40000"},
-		"TIME_WAIT": {process(map[string]string{"net/tcp": waiting(4000, "0200000A")}), "net.ipv4.tcp_tw_reuse", "2, 4000 ports in TIME_WAIT",
-			"4000 connections to other machines", "1",
-			"sysctl -w net.ipv4.tcp_tw_reuse=1"},
-		"TIME_WAIT with reuse off": {func(f *fake) {
-			f.process(map[string]string{"net/tcp": waiting(4000, "0100007F")})
-			f.files(map[string]string{"proc/sys/net/ipv4/tcp_tw_reuse": "0\n"})
-		}, "net.ipv4.tcp_tw_reuse", "0, 4000 ports in TIME_WAIT", "4000 connections that were closed here", "1", "sysctl -w net.ipv4.tcp_tw_reuse=1"},
-		"small buffers": {files(map[string]string{"proc/sys/net/ipv4/tcp_rmem": "4096 87380 174760\n"}), "net.ipv4.tcp_rmem", "4096 87380 174760",
-			"no more than 1.75 MB a second", "4096 87380 6291456", "net.ipv4.tcp_rmem='4096 87380 6291456'"},
-		"HTTP/3's buffers": {process(map[string]string{"net/udp": "   1: 00000000:1F90 00000000:0000 07 00000000:00000000 00:00000000 00000000  1000        " +
-			"0 1001 2 0 0\n"}), "net.core.rmem_max", "212992", "UDP", "7500000", "net.core.rmem_max=7500000"},
-		"a full table": {files(map[string]string{"proc/sys/net/netfilter/nf_conntrack_count": "9000\n",
-			"proc/sys/net/netfilter/nf_conntrack_max": "10000\n"}), "connection tracking", "9000 of 10000", "90 % full", "20000",
-			"nf_conntrack_max=20000"},
-		"a quota that binds": {files(map[string]string{"cg/app/cpu.max": "150000 100000\n", "cg/app/cpu.stat": "usage_usec 5\nnr_periods 1000\nnr_throttled " +
-			"100\nthrottled_usec 9\n"}), "CPU quota",
-			"1.5 cores, throttled in 10.0 % of its periods", "in the middle of requests", "more than 1.5 cores", "cpu.max"},
-		"little memory left": {files(map[string]string{"cg/app/memory.max": "4500000\n"}), "memory limit", "of 4.50 MB", "the kernel kills it", "5324800",
-			"memory.max"},
-		"more threads than quota": {func(f *fake) {
-			f.files(map[string]string{"cg/app/cpu.max": "150000 100000\n"})
-			f.process(map[string]string{"environ": "GODEBUG=containermaxprocs=0\x00"})
-		}, "GOMAXPROCS", "4, by its default", "4 threads share a quota of 1.5 cores", "2", "GOMAXPROCS=2"},
-		"idle cores": {process(map[string]string{"environ": "GOMAXPROCS=1\x00A=b\x00"}), "GOMAXPROCS", "1, by its environment", "3 are left idle",
-			"4", "GOMAXPROCS=4"},
-		"a limit unknown": {files(map[string]string{"cg/app/memory.max": "1073741824\n"}), "GOMEMLIMIT", "not set", "kills the process", "921MiB",
-			"GOMEMLIMIT=921MiB"},
-		"the process swaps": {process(map[string]string{"status": "VmSwap:\t    2048 kB\nCpus_allowed:\tf\n"}), "vm.swappiness", "60, 0 B of 1.02 GB",
-			"2.10 MB of the process", "10", "vm.swappiness=10"},
-		"huge pages stall": {files(map[string]string{"sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never",
-			"sys/kernel/mm/transparent_hugepage/defrag": "[always] never"}), "transparent huge pages", "always, defrag always", "wait", "defer+madvise",
-			"echo defer+madvise"},
-		"huge pages for Go": {files(map[string]string{"sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never"}), "transparent huge pages",
-			"always", "Go", "max_ptes_none 0", "echo 0 > /sys/kernel"},
-		"nodes": {files(map[string]string{"sys/devices/system/node/online": "0-1\n", "sys/devices/system/node/node0/cpulist": "0-1\n",
-			"sys/devices/system/node/node1/cpulist": "2-3\n"}), "NUMA nodes", "2", "may run on 2 of them", "a process for each of 2 nodes", "numactl"},
-		"a slow clock": {files(map[string]string{"sys/devices/system/clocksource/clocksource0/current_clocksource": "hpet\n"}), "clock source", "hpet",
-			"system call", "tsc", "echo tsc >"},
-		"no AES": {files(map[string]string{"proc/cpuinfo": "flags\t: fpu avx2\n"}), "crypto instructions", "avx2", "ten times", "a processor",
-			"-cpu host"},
-		"half of the AES": {files(map[string]string{"proc/cpuinfo": "flags\t: aes avx2\n"}), "crypto instructions", "aes avx2", "without pclmulqdq",
-			"a processor", "-cpu host"},
-		"a quota of version 1": {func(f *fake) {
-			f.process(map[string]string{"cgroup": "4:cpu,cpuacct:/app\n"})
-			f.files(map[string]string{"proc/self/mountinfo": "31 23 0:28 / " + f.root + "/cg rw,relatime - cgroup cgroup rw,cpu,cpuacct\n",
-				"cg/app/cpu.cfs_quota_us": "50000\n", "cg/app/cpu.cfs_period_us": "100000\n", "cg/app/cpu.stat": "nr_periods 10\nnr_throttled 5\nthrottled_time 5\n"})
-		}, "CPU quota", "0.5 cores, throttled in 50.0 %", "in the middle of requests", "more than 0.5 cores", "cpu.max"},
-	} {
+	for name, c := range inTheWay {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t)
 			c.change(f)

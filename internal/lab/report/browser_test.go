@@ -47,10 +47,10 @@ func save(t *testing.T, dir, name string, page []byte) string {
 }
 
 // chromium runs the browser on a page and gives what it prints. A browser that hangs is ended after
-// a minute.
+// five minutes.
 func chromium(t *testing.T, page string, flags ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	all := append([]string{"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--virtual-time-budget=4000", "--user-data-dir=" + t.TempDir()}, flags...)

@@ -109,6 +109,19 @@ func TestTheVerdictComesFirstAndIsASentence(t *testing.T) {
 	}
 }
 
+func TestAnUndecidedStepThatHeldSoFarIsShownAsThat(t *testing.T) {
+	run := plain().survey()
+	before := strings.Count(text(html(t, run)), string(record.SoFar))
+	first := &run.Result.Judgements[0]
+	if first.Verdict != record.Pass {
+		t.Fatalf("the first step is judged %s", first.Verdict)
+	}
+	first.Verdict = record.Undecided
+	if after := strings.Count(text(html(t, run)), string(record.SoFar)); after <= before {
+		t.Errorf("with one more of them %q is there %d times, without it %d times", record.SoFar, after, before)
+	}
+}
+
 var tags = regexp.MustCompile(`(?s)<style>.*?</style>|<script.*?</script>|<[^>]*>`)
 
 // text is what a person reads of a page.

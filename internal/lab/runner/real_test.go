@@ -46,11 +46,11 @@ func TestStepsOnARealServer(t *testing.T) {
 		}
 	}()
 	b := realRig(t, server.URL)
-	s, stopped, err := b.Step(t.Context(), measure.StepPlan{Number: 1, Rate: 400, Arrivals: "constant", Length: 1e9, Connections: 8}, nil)
+	s, stopped, err := b.Step(t.Context(), measure.StepPlan{Number: 1, Rate: 400, Arrivals: "constant", Length: 3e9, Connections: 8}, nil)
 	if err != nil || stopped != "" {
 		t.Fatal(stopped, err)
 	}
-	if s.Totals.Due != 400 || s.Totals.Ended[measure.OK] != 400 || s.Totals.Ended.Total() != 400 || len(s.Windows) < 3 {
+	if s.Totals.Due != 1200 || s.Totals.Ended[measure.OK] != 1200 || s.Totals.Ended.Total() != 1200 || len(s.Windows) < 3 {
 		t.Errorf("%d due, %v, %d windows", s.Totals.Due, s.Totals.Ended, len(s.Windows))
 	}
 	if len(s.Samples) < 3 || s.Samples[0].Values["target.cpu.seconds"] <= 0 || s.Samples[0].At < 240e6 {

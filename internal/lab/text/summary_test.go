@@ -162,6 +162,10 @@ func TestStepsAndProgressOfASurveyAreOneLineEach(t *testing.T) {
 	if got := text.Step(&p, j); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	j.Verdict, j.Objectives[0].Share.High, j.Objectives[0].Allowed = record.Undecided, .04, .03
+	if got := text.Step(&p, j); !strings.Contains(got, ": OK SO FAR, ") {
+		t.Errorf("of an undecided step that held so far: %q", got)
+	}
 	e := survey.Event{Plan: p, Low: 1850, High: 1960, Left: 95e9}
 	w := &measure.Window{Ended: measure.Tally{measure.OK: 100}, Response: spread(100, 2e6, 2e6)}
 	want = "refine 7: 1,900/s  p99 2.00 ms  line 1,850 to 1,960/s  95.0 s left  between 1,850/s, which passed,·and 1,960/s"
