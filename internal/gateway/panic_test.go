@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -28,6 +29,10 @@ access_log: {path: "`+path+`"}
 			t.Fatalf("request %d got %d", n, status)
 		}
 	}
+	// A client has its answer before the exchange is accounted for, at the end of the turn.
+	eventually(t, "all exchanges are over", func() bool {
+		return strings.Contains(bodyOf(t, "http://"+admin+"/metrics"), `plimsoll_exchanges_total{end="gateway_answer"} 500`)
+	})
 	if r, err := http.Get("http://" + admin + "/panic"); err == nil {
 		r.Body.Close()
 	}
@@ -54,4 +59,19 @@ access_log: {path: "`+path+`"}
 		at := strings.Index(said, want)
 		return at >= 0 && strings.Contains(said[at:], "child_test.go") // where the panic came from
 	})
+}
+
+// bodyOf is the body of an answer, empty when there is none.
+func bodyOf(t *testing.T, url string) string {
+	t.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		return ""
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return ""
+	}
+	return string(body)
 }
