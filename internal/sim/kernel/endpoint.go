@@ -368,7 +368,7 @@ func (k *Kernel) Recv(fd int, p []byte) (int, syscall.Errno) {
 	}
 	e.hurry()
 	n, errno := e.recv(p, true)
-	k.touch(e, max(n, 0))
+	k.touch(e, 1, max(n, 0))
 	return n, errno
 }
 
@@ -393,15 +393,17 @@ func (k *Kernel) Send(fd int, p []byte) (int, syscall.Errno) {
 		return -1, errno
 	}
 	e.hurry()
-	if e.peer != nil && !e.over() && chance(e.rng, k.Profile.Sudden) {
+	if e.peer != nil && !e.unix && !e.over() && chance(e.rng, k.Profile.Sudden) {
 		k.trace("the network resets %s", e.Name)
 		e.refused(syscall.ECONNRESET)
 		e.peer.refused(syscall.ECONNRESET)
 	}
 	room := e.outMost - e.unacknowledged()
 	n, errno := e.send(p, false)
-	if k.touch(e, max(n, 0)); n > 0 && n < min(len(p), room) {
-		e.calls-- // it is the model's whim that there will be another
+	if n > 0 && n < min(len(p), room) {
+		k.touch(e, 0, n) // that there will be another call is the model's whim
+	} else {
+		k.touch(e, 1, max(n, 0))
 	}
 	return n, errno
 }

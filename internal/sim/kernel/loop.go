@@ -146,15 +146,16 @@ func (k *Kernel) endTurn(ls *loop) {
 	k.touched = k.touched[:0]
 }
 
-// touch counts a call on a socket in the present turn.
-func (k *Kernel) touch(e *Endpoint, bytes int) {
+// touch counts calls on a socket, and the bytes that they moved, in the present turn. Outside of a
+// turn, where goroutines do TLS handshakes, nothing is counted.
+func (k *Kernel) touch(e *Endpoint, calls, bytes int) {
 	if k.running == nil {
 		return
 	}
-	if e.calls == 0 {
+	if e.calls == 0 && e.moved == 0 {
 		k.touched = append(k.touched, e)
 	}
-	e.calls++
+	e.calls += calls
 	e.moved += bytes
 }
 
