@@ -123,12 +123,9 @@ func (w *world) balance() {
 		}
 		w.readLog(g.log.Bytes())
 	}
-	for _, c := range w.asked {
-		if c.lines > 1 {
-			w.violate("%s has %d lines in the access log", c.token, c.lines)
-		}
-		if c.status != 0 && c.lines != 1 && c.Spoiled == 0 && c.status != 408 {
-			w.violate("%s was answered %d and has %d lines in the access log", c.token, c.status, c.lines)
+	for _, c := range w.people {
+		for _, q := range c.requests {
+			w.logged(q)
 		}
 	}
 	if w.kernel.Lost > 0 {
@@ -136,6 +133,19 @@ func (w *world) balance() {
 	}
 	if w.clients != 0 {
 		w.violate("%d clients are still connected to gateways that have ended", w.clients)
+	}
+}
+
+// logged checks that a request is in the access log as often as it ought to be.
+func (w *world) logged(q *request) {
+	answered := q.status != 0 && q.status != 408 && q.Spoiled == 0
+	switch {
+	case q.lines > 1:
+		w.violate("%s has %d lines in the access log", q.token, q.lines)
+	case q.lines == 0 && answered:
+		w.violate("%s was answered %d and is not in the access log", q.token, q.status)
+	case q.lines == 0 && q.arrivals > 0:
+		w.violate("%s has come to a service and is not in the access log", q.token)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 type request struct {
 	RequestPlan
 	token    string
-	number   int    // of its connection's, from 0
+	place    int    // among those of its connection, from 0
 	raw      []byte // as it is sent
 	from, to int    // where it stands in what the client sends
 	arrivals int    // heads that services have seen, retries and copies included
@@ -110,13 +110,13 @@ func insert(raw, lines string) string {
 	return head + "\r\n" + lines + rest
 }
 
-func newClient(w *world, number int, plan ClientPlan) *client {
+func newClient(w *world, plan ClientPlan) *client {
 	c := &client{
-		w: w, plan: plan, name: fmt.Sprintf("client %d", number),
-		rng: rand.New(rand.NewPCG(w.scenario.Seed, uint64(number)+1000)),
+		w: w, plan: plan, name: fmt.Sprintf("client %d", plan.Number),
+		rng: w.scenario.stream(ofClients, uint64(plan.Number)),
 	}
 	for i, p := range plan.Requests {
-		q := &request{RequestPlan: p, token: fmt.Sprintf("c%dr%d", number, i), number: i}
+		q := &request{RequestPlan: p, token: fmt.Sprintf("c%dr%d", plan.Number, p.Number), place: i}
 		q.raw = c.render(q)
 		q.from, q.to = len(c.out), len(c.out)+len(q.raw)
 		c.out = append(c.out, q.raw...)
@@ -200,7 +200,8 @@ const longestStay = 10 * time.Minute
 
 func (c *client) begin() {
 	w := c.w
-	from := netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(c.plan.From)}), uint16(1000+len(c.name)))
+	host := netip.AddrFrom4([4]byte{192, 0, 2, byte(c.plan.From)})
+	from := netip.AddrPortFrom(host, uint16(1024+c.plan.Number))
 	c.given = c.next(0)
 	c.moved = w.kernel.Clock()
 	var e *kernel.Endpoint
@@ -281,7 +282,7 @@ func (c *client) send() {
 func (c *client) upTo() int {
 	n := 0
 	if len(c.asked) > 0 {
-		return c.asked[len(c.asked)-1].number + 1
+		return c.asked[len(c.asked)-1].place + 1
 	}
 	for n < len(c.requests) && c.requests[n].answered {
 		n++
@@ -469,11 +470,11 @@ func (c *client) onEnd(trailers map[string]string) error {
 		c.finish("keeps its body to itself", c.Close)
 		return nil
 	}
-	if q.number == len(c.requests)-1 && !c.stuck {
+	if q.place == len(c.requests)-1 && !c.stuck {
 		c.finish("has all its answers", c.Close)
 		return nil
 	}
-	if given := c.next(q.number + 1); given > c.given && !c.last {
+	if given := c.next(q.place + 1); given > c.given && !c.last {
 		c.given = given
 		c.w.kernel.After(between(c.rng, 0, c.plan.Pause), c.send)
 	}

@@ -23,7 +23,7 @@ const ownBody = "the gateway's own"
 // configuration is the text of a configuration. n is 0 for the first one; others differ from it in
 // what a reload must carry over, replace or remove, as n draws.
 func (s *Scenario) configuration(n int) string {
-	r := rand.New(rand.NewPCG(s.Seed, uint64(n)))
+	r := s.stream(ofConfigurations, uint64(n))
 	g := s.Gateway
 	change := func(share float64) bool { return n > 0 && r.Float64() < share }
 	if change(0.5) && !s.Quiet {

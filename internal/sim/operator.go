@@ -155,15 +155,15 @@ func (w *world) probe(ctx context.Context, target upstream.Address, path string)
 		if s.plan.Address != target.String() {
 			continue
 		}
-		h := noiseOf(fmt.Sprint(target, w.kernel.Clock()))
-		timer := time.NewTimer(time.Duration(h.start)*time.Microsecond + 1)
+		hash := hashOf(fmt.Sprint(target, w.kernel.Clock()))
+		timer := time.NewTimer(time.Duration(hash)*time.Microsecond + 1)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if s.Down || s.Full || float64(h.start%1000)/1000 < s.plan.Vices/2 {
+		if s.Down || s.Full || float64(hash%1000)/1000 < s.plan.Vices/2 {
 			return errNoAnswer
 		}
 		return nil
@@ -193,11 +193,11 @@ func (n *namedAnswer) change(by int, services []*service) {
 	}
 }
 
-// lookup is a question to DNS. How long it takes depends on who asks, and when: no two answers come
-// in the same moment.
+// lookup is a question to DNS. How long it takes depends on who asks, and when.
 func (w *world) lookup(ctx context.Context, upstream, _ string) ([]netip.Addr, time.Duration, error) {
 	const longest = 300 * time.Millisecond
-	wait := longest/time.Duration(len(noiseText))*time.Duration(noiseOf(fmt.Sprint(upstream, w.kernel.Clock())).start) + 1
+	hash := hashOf(fmt.Sprint(upstream, w.kernel.Clock()))
+	wait := longest/time.Duration(len(noiseText))*time.Duration(hash) + 1
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {

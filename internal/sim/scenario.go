@@ -10,7 +10,7 @@ import (
 
 // Scenario is everything that a run is made of. Draw makes one from a seed; the shrinker takes
 // parts away. What is not said here, such as how a body is cut into pieces, each actor draws from
-// the seed and its own number, so that taking one actor away leaves the others as they were.
+// the seed and its own number, which it keeps when another is taken away.
 type Scenario struct {
 	Seed     uint64
 	Luck     uint64 // other draws of the kernel's, for the shrinker
@@ -58,6 +58,7 @@ type ServicePlan struct {
 
 // ClientPlan is one client's connection.
 type ClientPlan struct {
+	Number   int // among all clients
 	At       time.Duration
 	Listener int
 	From     int // the last part of its address
@@ -87,6 +88,7 @@ const (
 
 // RequestPlan is one request.
 type RequestPlan struct {
+	Number  int // among its client's requests
 	Method  string
 	Path    string // of the routes in config.go
 	Body    int    // bytes; -1 for none
@@ -110,8 +112,9 @@ type Act struct {
 
 // Draw makes the scenario of a seed. Quiet, common and violent ones all occur.
 func Draw(seed uint64) Scenario {
-	r := rand.New(rand.NewPCG(seed, 0x7363656e))
-	s := Scenario{Seed: seed, Loops: 1 + r.IntN(3)}
+	s := Scenario{Seed: seed}
+	r := s.stream(ofScenarios, 0)
+	s.Loops = 1 + r.IntN(3)
 	mood := r.Float64() // how bad the day is, 0 for a good one
 	if mood < 0.15 {
 		s.Quiet, mood = true, 0
@@ -149,8 +152,38 @@ func Draw(seed uint64) Scenario {
 	for n := r.IntN(3); n > 0 && !s.Quiet; n-- {
 		themes[r.IntN(len(themes))](r, &s)
 	}
-	s.oddly(rand.New(rand.NewPCG(seed, 0x6f6464)))
+	s.oddly(s.stream(ofOddities, 0))
+	s.number()
 	return s
+}
+
+// number gives clients and requests the numbers that they keep.
+func (s *Scenario) number() {
+	for i := range s.Clients {
+		c := &s.Clients[i]
+		c.Number = i
+		for j := range c.Requests {
+			c.Requests[j].Number = j
+		}
+	}
+}
+
+// purpose is what numbers are drawn for. Each has generators of its own.
+type purpose uint64
+
+const (
+	ofScenarios purpose = 1 + iota
+	ofOddities
+	ofConfigurations
+	ofProcesses
+	ofClients
+	ofPaces
+	ofAnswers
+)
+
+// stream is the number-th generator for a purpose. The kernel has other ones, of the same seed.
+func (s *Scenario) stream(of purpose, number uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(s.Seed, uint64(of)<<56|number))
 }
 
 // themes are days on which everything goes wrong in the same way: what rarely meets by chance meets

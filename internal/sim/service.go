@@ -45,7 +45,10 @@ func newService(w *world, plan ServicePlan) *service {
 	s := &service{w: w, plan: plan}
 	s.Accept = func(e *kernel.Endpoint) {
 		s.conns++
-		c := &serviceConn{pace: rand.New(rand.NewPCG(w.scenario.Seed, uint64(s.conns))), line: e, s: s, name: fmt.Sprintf("connection %d at %s", s.conns, plan.Address)}
+		c := &serviceConn{
+			line: e, s: s, name: fmt.Sprintf("connection %d at %s", s.conns, plan.Address),
+			pace: w.scenario.stream(ofPaces, hashOf(plan.Address)<<20|uint64(s.conns)),
+		}
 		e.Name = c.name
 		s.admit(c)
 		c.r = reader{requests: true, onHead: c.onHead, onBody: c.onBody, onEnd: c.onEnd}
@@ -163,7 +166,7 @@ func (c *serviceConn) onHead(h *messageHead) error {
 		return fmt.Errorf("%s began under configuration %d, in which this is not a target of its upstream",
 			c.token, n)
 	}
-	c.rng = rand.New(rand.NewPCG(w.scenario.Seed^uint64(noiseOf(c.token).start), uint64(q.arrivals)))
+	c.rng = w.scenario.stream(ofAnswers, hashOf(c.token)<<20|uint64(q.arrivals))
 	if c.rng.Float64() < c.s.plan.Vices/3 || c.rng.IntN(40) == 0 && !w.scenario.Quiet || c.rng.Float64() < c.s.plan.Early {
 		c.answer() // before it has the body
 	} else if h.value("expect") != "" {

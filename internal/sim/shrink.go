@@ -8,12 +8,16 @@ import (
 	"time"
 )
 
-// Shrink looks for a shorter scenario that fails in the same way. try plays one and returns its
-// failure; Shrink calls it at most so many times. It takes away clients, acts, requests and
-// services, then whims of the kernel's and of the clients', as long as any of that can go.
-func Shrink(s Scenario, failure error, tries int, try func(Scenario) error) (Scenario, error) {
-	k := &shrinker{best: s, failure: failure, kind: Kind(failure), left: tries, try: try}
-	for before := -1; before != k.kept && k.left > 0; {
+// shorter looks for a shorter scenario that fails in the same way, for so long. try plays one and
+// returns its failure. It takes away clients, acts, requests and services, then whims of the kernel
+// and of the clients, as long as any of that can go.
+func shorter(
+	s Scenario, failure error, budget time.Duration, try func(Scenario) error,
+) (Scenario, error) {
+	k := &shrinker{
+		best: s, failure: failure, kind: kind(failure), until: time.Now().Add(budget), try: try,
+	}
+	for before := -1; before != k.kept && !k.over(); {
 		before = k.kept
 		k.parts(func(s *Scenario) int { return len(s.Clients) }, func(s *Scenario, from, to int) {
 			s.Clients = without(s.Clients, from, to)
@@ -42,12 +46,12 @@ func Shrink(s Scenario, failure error, tries int, try func(Scenario) error) (Sce
 	return k.best, k.failure
 }
 
-// Kind is a failure without what differs between two of the same kind: numbers, names, and where in
+// kind is a failure without what differs between two of the same kind: numbers, names, and where in
 // memory things lay. A panic's kind is where it was raised.
-func Kind(failure error) string {
+func kind(failure error) string {
 	text, _, _ := strings.Cut(failure.Error(), "\n")
-	if what, calls, panicked := strings.Cut(text, callMark); panicked {
-		first, _, _ := strings.Cut(calls, callMark)
+	if what, stack, panicked := strings.Cut(text, callMark); panicked {
+		first, _, _ := strings.Cut(stack, callMark)
 		return varying.ReplaceAllString(what, "#") + callMark + first
 	}
 	return varying.ReplaceAllString(text, "#")
@@ -56,8 +60,8 @@ func Kind(failure error) string {
 // callMark stands before each call that led to a panic, the last one first.
 const callMark = " <- "
 
-// Calls are the calls of a stack that are the gateway's, and not the simulation's.
-func Calls(stack []byte) string {
+// calls are the calls of a stack that are the gateway's, and not the simulation's.
+func calls(stack []byte) string {
 	var b strings.Builder
 	lines := strings.Split(string(stack), "\n")
 	for i, line := range lines {
@@ -80,29 +84,27 @@ type shrinker struct {
 	best    Scenario
 	failure error
 	kind    string
-	left    int // how often try may still be called
+	until   time.Time
 	kept    int // how many steps have made it shorter
 	try     func(Scenario) error
 }
 
+func (k *shrinker) over() bool { return time.Now().After(k.until) }
+
 // consider takes a change if the scenario still fails in the same way with it.
 func (k *shrinker) consider(change func(*Scenario)) bool {
-	if k.left == 0 {
-		return false
-	}
 	s := k.best
 	change(&s)
-	if same(s, k.best) {
+	if reflect.DeepEqual(s, k.best) {
 		return false
 	}
 	// What is taken away moves the kernel's other draws, so the same thing may need another draw to
 	// happen.
 	for range 3 {
-		if k.left == 0 {
+		if k.over() {
 			return false
 		}
-		k.left--
-		if failure := k.try(s); failure != nil && Kind(failure) == k.kind {
+		if failure := k.try(s); failure != nil && kind(failure) == k.kind {
 			k.best, k.failure = s, failure
 			k.kept++
 			return true
@@ -115,7 +117,7 @@ func (k *shrinker) consider(change func(*Scenario)) bool {
 // parts takes away as many of some parts as it can: first halves, then smaller and smaller pieces.
 func (k *shrinker) parts(count func(*Scenario) int, remove func(s *Scenario, from, to int)) {
 	for size := (count(&k.best) + 1) / 2; size > 0; size /= 2 {
-		for from := 0; from < count(&k.best) && k.left > 0; {
+		for from := 0; from < count(&k.best) && !k.over(); {
 			to := min(from+size, count(&k.best))
 			if !k.consider(func(s *Scenario) { remove(s, from, to) }) {
 				from = to
@@ -169,6 +171,3 @@ var plainer = []func(*ClientPlan){
 	func(c *ClientPlan) { c.Pipeline = false },
 	func(c *ClientPlan) { c.At = c.At.Round(100 * time.Millisecond) },
 }
-
-// same says whether a change has changed nothing.
-func same(a, b Scenario) bool { return reflect.DeepEqual(a, b) }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -29,7 +28,6 @@ import (
 type world struct {
 	scenario Scenario
 	kernel   *kernel.Kernel
-	rng      *rand.Rand
 	dir      string // of the configuration's file
 
 	gateways      []*instance
@@ -65,37 +63,35 @@ type instance struct {
 	settled chan struct{} // closed when it serves, or has ended
 }
 
-// Result is how a run went.
-type Result struct {
-	Err     error
-	Virtual time.Duration
-	History []string // of what happened, where it was asked for
+// result is how a run went.
+type result struct {
+	err     error
+	history []string // of what happened, where it was asked for
 }
 
 // horizon is how much virtual time a run may take. Every time-out of a scenario's is far shorter.
 const horizon = 15 * time.Minute
 
-// Mode is how a scenario is played.
-type Mode uint8
+// mode is how a scenario is played.
+type mode uint8
 
 // The modes. A panic ends the process in the first two, where a run always makes the same history;
 // the last one tells of the time before a panic, and almost always makes that history, too.
 const (
-	ForVerdict Mode = iota
-	ForHistory
-	ForPanic
+	forVerdict mode = iota
+	forHistory
+	forPanic
 )
 
-// Play runs a scenario in a bubble of package synctest's. Nothing else of the process may use
-// reactor meanwhile.
-func Play(s Scenario, dir string, mode Mode) (res Result) {
+// play runs a scenario in a bubble of package synctest. dir has what furnish puts there. Nothing
+// else of the process may use reactor meanwhile.
+func play(s Scenario, dir string, m mode) result {
 	invariant.On, invariant.Sequential = true, true
-	w := &world{scenario: s, dir: dir, asked: map[string]*request{}, texts: map[int]string{}, rng: rand.New(rand.NewPCG(s.Seed, 0x776f726c))}
+	w := &world{scenario: s, dir: dir, asked: map[string]*request{}, texts: map[int]string{}}
 	k := kernel.New(s.Seed+s.Luck<<32, s.Kernel)
 	w.kernel = k
-	began := time.Now()
-	k.Preemptible = mode == ForPanic
-	if mode != ForVerdict {
+	k.Preemptible = m == forPanic
+	if m != forVerdict {
 		k.Trace = w.trace
 		w.history = []string{}
 	}
@@ -110,15 +106,12 @@ func Play(s Scenario, dir string, mode Mode) (res Result) {
 	w.serveNames()
 	if s.Gateway.TLS || s.Gateway.UpstreamTLS {
 		if err := w.certify(); err != nil {
-			return Result{Err: err}
+			return result{err: err}
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "large.txt"), []byte(largeBody), 0o600); err != nil {
-		return Result{Err: err}
-	}
 	if w.failure = w.start(); w.failure == nil {
-		for i, p := range s.Clients {
-			w.people = append(w.people, newClient(w, i, p))
+		for _, p := range s.Clients {
+			w.people = append(w.people, newClient(w, p))
 		}
 		w.todo = len(s.Acts)
 		for _, a := range s.Acts {
@@ -129,14 +122,19 @@ func Play(s Scenario, dir string, mode Mode) (res Result) {
 	for _, line := range w.secured {
 		line.Close()
 	}
-	return Result{Err: w.failure, Virtual: time.Since(began), History: w.history}
+	return result{w.failure, w.history}
+}
+
+// furnish puts into a directory what configurations refer to and no run changes.
+func furnish(dir string) error {
+	return os.WriteFile(filepath.Join(dir, "large.txt"), []byte(largeBody), 0o600)
 }
 
 // drive lets the world go on until all is over, or something is wrong.
 func (w *world) drive() {
 	defer func() {
 		if p := recover(); p != nil {
-			w.violate("panic: %v%s", p, Calls(debug.Stack()))
+			w.violate("panic: %v%s", p, calls(debug.Stack()))
 		}
 	}()
 	for _, phase := range []func(){w.untilQuiet, w.settle, w.end, w.balance} {
@@ -208,7 +206,7 @@ func (w *world) launch(sockets map[string][]int) *instance {
 	w.kernel.Process = i.process
 	ctx, cancel := context.WithCancel(context.Background())
 	i.cancel = cancel
-	random := rand.New(rand.NewPCG(w.scenario.Seed, uint64(i.process)))
+	random := w.scenario.stream(ofProcesses, uint64(i.process))
 	o := gateway.Options{
 		ConfigPath: filepath.Join(w.dir, "plimsoll.yaml"), Version: "sim",
 		Logger: slog.New(slog.NewTextHandler(logSink{w}, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
@@ -241,7 +239,7 @@ func (w *world) launch(sockets map[string][]int) *instance {
 // succeed starts the process that takes over from another.
 func (w *world) succeed(_ context.Context, sockets map[string][]int) ([]string, error) {
 	defer close(w.upgraded)
-	process := len(w.gateways) + 1
+	before, process := w.kernel.Process, len(w.gateways)+1
 	copies := map[string][]int{}
 	for _, address := range slices.Sorted(maps.Keys(sockets)) {
 		for _, fd := range sockets[address] {
@@ -252,6 +250,7 @@ func (w *world) succeed(_ context.Context, sockets map[string][]int) ([]string, 
 	<-i.settled
 	if !i.serving {
 		i.err = nil // it has said why, and the old one goes on
+		w.kernel.Process = before
 		return nil, errors.New("the new process ended before it was ready")
 	}
 	return i.took, nil
