@@ -56,9 +56,14 @@ func (h *messageHead) status() int {
 	return n
 }
 
-// feed takes what came. An error means that it is not HTTP, or that a callback gave one.
+// feed takes what came, and keeps p. An error means that it is not HTTP, or that a callback gave
+// one.
 func (r *reader) feed(p []byte) error {
-	r.held = append(r.held, p...)
+	if len(r.held) == 0 {
+		r.held = p
+	} else {
+		r.held = append(r.held, p...)
+	}
 	for {
 		more, err := r.step()
 		if err != nil || !more {
@@ -128,7 +133,7 @@ func (r *reader) head() (bool, error) {
 		}
 		h.fields[name] = value
 	}
-	r.held = append([]byte(nil), rest...)
+	r.held = rest
 	if err := r.onHead(h); err != nil {
 		return false, err
 	}

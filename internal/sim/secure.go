@@ -119,8 +119,9 @@ func (s *secure) begin() error {
 func (s *secure) Read(most int) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.in[:min(most, len(s.in))]
-	s.in = s.in[len(p):]
+	n := min(most, len(s.in))
+	p := s.in[:n:n]
+	s.in = s.in[n:]
 	return p
 }
 

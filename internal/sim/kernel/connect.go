@@ -38,7 +38,21 @@ func (k *Kernel) Serve(address string, s *Service) {
 }
 
 // Occupy has another program listen on an address.
-func (k *Kernel) Occupy(address string) { k.occupied[address] = true }
+func (k *Kernel) Occupy(address string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.occupied[address] = true
+}
+
+// text is an address as a text. A run has few of them and asks often.
+func (k *Kernel) text(a reactor.Address) string {
+	text, known := k.texts[a]
+	if !known {
+		text = a.String()
+		k.texts[a] = text
+	}
+	return text
+}
 
 // Listen implements reactor.Kernel.
 func (k *Kernel) Listen(on reactor.Address, backlog int, shared bool) (int, error) {
@@ -108,7 +122,9 @@ func (k *Kernel) Accept(fd int) (int, netip.AddrPort, syscall.Errno) {
 	e := f.listens.queue[0]
 	f.listens.queue = f.listens.queue[1:]
 	accepted.socket, e.file = e, accepted
-	k.trace("%s accepts %s", k.caller(), e.Name)
+	if k.Trace != nil {
+		k.trace("%s accepts %s", k.caller(), e.Name)
+	}
 	return number, e.remote, 0
 }
 
@@ -179,7 +195,7 @@ func (k *Kernel) Socket(to reactor.Address) (int, error) {
 	if errno != 0 {
 		return -1, errno
 	}
-	f.socket = k.newEndpoint("the connection to "+to.String(), false, to.Path != "")
+	f.socket = k.newEndpoint("the connection to "+k.text(to), false, to.Path != "")
 	f.socket.file = f
 	return fd, nil
 }
@@ -197,7 +213,7 @@ func (k *Kernel) Connect(fd int, to reactor.Address) error {
 		k.trace("%s cannot connect to %s: %v", k.caller(), to, errno)
 		return errno
 	}
-	s := k.services[to.String()]
+	s := k.services[k.text(to)]
 	if to.Path != "" {
 		switch {
 		case s == nil:
@@ -227,7 +243,7 @@ func (k *Kernel) reach(e *Endpoint, to reactor.Address, pause time.Duration) {
 		if e.closed {
 			return
 		}
-		s := k.services[to.String()]
+		s := k.services[k.text(to)]
 		switch {
 		case s == nil || s.Down || k.chance(k.Profile.DialRefused):
 			e.connecting, e.broken, e.failure = false, true, syscall.ECONNREFUSED
@@ -247,7 +263,7 @@ func (k *Kernel) reach(e *Endpoint, to reactor.Address, pause time.Duration) {
 
 // accept connects a loop's end with a service's.
 func (k *Kernel) accept(e *Endpoint, s *Service, to reactor.Address) {
-	theirs := k.newEndpoint("the connection at "+to.String(), true, e.unix)
+	theirs := k.newEndpoint("the connection at "+k.text(to), true, e.unix)
 	k.pair(e, theirs)
 	e.tell()
 	k.at(k.Clock(), 0, func() { s.Accept(theirs) })

@@ -132,8 +132,12 @@ func (e *Endpoint) land() {
 	if n > 1 && !e.undivided && chance(e.rng, k.Profile.Fragment) {
 		n = 1 + e.rng.IntN(n)
 	}
-	p.in = append(p.in, e.out[:n]...)
-	e.out = e.out[n:]
+	if n == len(e.out) && len(p.in) == 0 {
+		p.in, e.out = e.out, nil
+	} else {
+		p.in = append(p.in, e.out[:n]...)
+		e.out = e.out[n:]
+	}
 	if len(e.out) == 0 && e.finished && !e.finArrived {
 		e.finArrived, p.ended = true, true
 		e.tell() // the acknowledgement of the end is a change of state
@@ -459,13 +463,14 @@ func (k *Kernel) ResetOnClose(fd int) {
 	}
 }
 
-// Read is an actor's recv: what has arrived, at most so many bytes.
+// Read is an actor's recv: what has arrived, at most so many bytes. They are the caller's.
 func (e *Endpoint) Read(most int) []byte {
 	e.k.mu.Lock()
 	defer e.k.mu.Unlock()
-	p := make([]byte, min(most, len(e.in)))
-	if len(p) > 0 {
-		e.recv(p, true)
+	n := min(most, len(e.in))
+	p := e.in[:n:n]
+	if n > 0 {
+		e.consume(n)
 	}
 	return p
 }

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing/synctest"
 	"time"
+
+	"plimsoll/internal/reactor"
 )
 
 // Profile says how kind the kernel and its network are. Shares are between 0 and 1.
@@ -65,6 +67,7 @@ type Kernel struct {
 	listening map[string][]*listener // of loops, by address
 	services  map[string]*Service    // of actors, by address
 	occupied  map[string]bool        // addresses that other programs listen on
+	texts     map[reactor.Address]string
 	nextPort  uint16
 	loops     []*loop
 	wall      time.Duration // how far the time of day is off
@@ -97,6 +100,7 @@ func New(seed uint64, p Profile) *Kernel {
 		kick: make(chan struct{}, 1), files: map[int]descriptor{}, opened: map[int]int{},
 		nextFile: 100, nextPort: 20000,
 		listening: map[string][]*listener{}, services: map[string]*Service{}, occupied: map[string]bool{},
+		texts: map[reactor.Address]string{},
 	}
 }
 

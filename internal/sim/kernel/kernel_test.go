@@ -236,7 +236,7 @@ func TestMisuseOfADescriptorIsAViolation(t *testing.T) {
 					t.Fatal(err)
 				}
 				k.Close(fd)
-				if err := k.Drive(func() bool { return k.agenda.Len() == 0 }); err != nil {
+				if err := k.Drive(func() bool { return len(k.agenda.entries) == 0 }); err != nil {
 					t.Fatal("before:", err)
 				}
 				c.do(k, fd)

@@ -30,6 +30,7 @@ type poller struct {
 	k     *Kernel
 	loop  *loop
 	ready []*watch
+	told  []*watch // what was ready at the last Poll: its array is used again
 }
 
 // watch is a descriptor that a poller watches.
@@ -233,7 +234,7 @@ func (p *poller) Poll(events []reactor.Event) (n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	ready := p.ready
-	p.ready = nil
+	p.ready, p.told = p.told[:0], ready
 	slices.SortFunc(ready, func(a, b *watch) int { return cmp.Compare(a.fd, b.fd) })
 	k.rng.Shuffle(len(ready), func(i, j int) { ready[i], ready[j] = ready[j], ready[i] })
 	most := len(events)
