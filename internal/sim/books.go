@@ -41,16 +41,12 @@ func parseMetrics(text string) map[string]float64 {
 			continue
 		}
 		at := max(0, strings.LastIndexByte(line, ' '))
-		series := line[:at]
 		n, err := strconv.ParseFloat(strings.TrimSpace(line[at:]), 64)
 		if err != nil {
 			continue
 		}
-		name, _, labelled := strings.Cut(series, "{")
+		name, _, _ := strings.Cut(line[:at], "{")
 		sums[name] += n
-		if labelled {
-			sums[series] += n
-		}
 	}
 	return sums
 }

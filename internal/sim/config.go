@@ -16,9 +16,12 @@ var paths = []string{
 var listeners = []string{"10.0.0.1:80", "10.0.0.1:81"}
 
 // largeBody is what the route /large/ answers.
-var largeBody = strings.Repeat("0123456789abcdef", 20_000)
+var largeBody = strings.Repeat("0123456789abcdef", 10_000)
 
 const ownBody = "the gateway's own"
+
+// ownAnswers are the bodies of the routes that the gateway answers itself.
+var ownAnswers = map[string]string{"/own/": ownBody, "/large/": largeBody}
 
 // configuration is the text of a configuration. n is 0 for the first one; others differ from it in
 // what a reload must carry over, replace or remove, as n draws.
@@ -91,7 +94,7 @@ func (s *Scenario) configuration(n int) string {
 	fmt.Fprintf(&b, "  - {match: \"/copy/{token}\", upstream: a, mirror: {upstream: m}, %s}\n", times)
 	fmt.Fprintf(&b, "  - {match: \"GET /read/{token}\", upstream: a, %s}\n", times)
 	fmt.Fprintf(&b, "  - {match: \"/own/{token}\", respond: {body: %q}}\n", ownBody)
-	// From a file: 320 KB of YAML take longer to read than the whole run.
+	// From a file: 160 KB of YAML take longer to read than the whole run.
 	b.WriteString("  - {match: \"/large/{token}\", respond: {file: large.txt}}\n")
 	b.WriteString("  - {match: \"/away/{token}\", redirect: {to: \"https://other.test/${path.token}\"}}\n")
 	return b.String()

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"plimsoll/internal/admin"
 	"plimsoll/internal/upstream"
 )
 
@@ -27,26 +26,39 @@ func drawAct(r *rand.Rand, quiet bool) string {
 	return acts[r.IntN(len(acts))]
 }
 
-// act begins one act; acts wait for each other, as the operator is one person. What may block runs
-// on a goroutine of its own.
-func (w *world) act(a Act) {
-	if w.ending {
-		return
+// due is called when the time for an act has come. Acts wait for each other, as the operator is one
+// person.
+func (w *world) due(a Act) {
+	w.queue = append(w.queue, a)
+	w.nextAct()
+}
+
+// nextAct begins acts until one is under way, or none is due.
+func (w *world) nextAct() {
+	for len(w.queue) > 0 && !w.acting && !w.ending {
+		a := w.queue[0]
+		w.queue = w.queue[1:]
+		w.todo--
+		w.trace("operator: %s %d", a.What, a.N)
+		w.act(a)
 	}
-	if w.acting {
-		w.kernel.After(time.Millisecond, func() { w.act(a) })
-		return
-	}
-	w.todo--
-	w.trace("operator: %s %d", a.What, a.N)
-	g := w.current
-	background := func(do func()) {
-		w.acting = true
-		go func() {
-			do()
+}
+
+// background does what may block on a goroutine of its own.
+func (w *world) background(do func()) {
+	w.acting = true
+	go func() {
+		do()
+		w.kernel.After(0, func() {
 			w.acting = false
-		}()
-	}
+			w.nextAct()
+		})
+	}()
+}
+
+// act begins one act.
+func (w *world) act(a Act) {
+	g, background := w.current, w.background
 	service := w.services[a.N%len(w.services)]
 	switch a.What {
 	case "reload":
@@ -140,14 +152,9 @@ func (w *world) ask(g *instance, path string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:9900"+path, nil)
 	r.RemoteAddr, r.Host = "127.0.0.1:50000", "127.0.0.1:9900"
 	answer := httptest.NewRecorder()
-	admin.New(g, adminAddress{}).ServeHTTP(answer, r)
+	g.admin.ServeHTTP(answer, r)
 	return answer
 }
-
-type adminAddress struct{}
-
-func (adminAddress) Address() string { return "127.0.0.1:9900" }
-func (adminAddress) Token() string   { return "" }
 
 // probe is a health check. It takes as long as the service's answers do.
 func (w *world) probe(ctx context.Context, target upstream.Address, path string) error {

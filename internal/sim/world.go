@@ -41,7 +41,8 @@ type world struct {
 	clients       int                 // connections that are there
 	upstreamConns int                 // at the services
 	upgraded      chan struct{}       // closed when the upgrade under way is over
-	acting        bool                // an act of the operator's is under way: one at a time
+	queue         []Act               // that are due and have not begun
+	acting        bool                // an act is under way
 	todo          int                 // acts that have not begun
 	ending        bool                // the gateway has been told to end
 	replaced      bool                // by a reload or an upgrade: what a process may have is no longer what the scenario says
@@ -54,6 +55,7 @@ type world struct {
 type instance struct {
 	*gateway.Gateway
 	process int
+	admin   http.Handler
 	log     accessLog
 	cancel  context.CancelFunc
 	ended   bool
@@ -115,7 +117,7 @@ func play(s Scenario, dir string, m mode) result {
 		}
 		w.todo = len(s.Acts)
 		for _, a := range s.Acts {
-			k.After(a.At, func() { w.act(a) })
+			k.After(a.At, func() { w.due(a) })
 		}
 		w.drive()
 	}
@@ -209,10 +211,10 @@ func (w *world) launch(sockets map[string][]int) *instance {
 	random := w.scenario.stream(ofProcesses, uint64(i.process))
 	o := gateway.Options{
 		ConfigPath: filepath.Join(w.dir, "plimsoll.yaml"), Version: "sim",
-		Logger: slog.New(slog.NewTextHandler(logSink{w}, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
+		Logger: slog.New(w.logHandler()),
 		Admin: func(g *gateway.Gateway, d *gateway.AdminAddress) http.Handler {
-			i.Gateway = g
-			return admin.New(g, d)
+			i.Gateway, i.admin = g, admin.New(g, d)
+			return i.admin
 		},
 		Host: &gateway.Host{
 			Seed: w.scenario.Seed | 1, Random: random.Uint64, Descriptors: w.scenario.Kernel.Descriptors, Stdout: &i.log, Sockets: sockets,
@@ -256,7 +258,15 @@ func (w *world) succeed(_ context.Context, sockets map[string][]int) ([]string, 
 	return i.took, nil
 }
 
-// logSink is where gateways log.
+// logHandler takes what gateways log.
+func (w *world) logHandler() slog.Handler {
+	if w.history == nil {
+		return slog.DiscardHandler
+	}
+	return slog.NewTextHandler(logSink{w}, &slog.HandlerOptions{ReplaceAttr: withoutTime})
+}
+
+// logSink writes a gateway's log into the history.
 type logSink struct{ w *world }
 
 func (l logSink) Write(p []byte) (int, error) {
