@@ -30,6 +30,7 @@ type Endpoint struct {
 	in, out         []byte   // that wait to be read, and to be acknowledged
 	messages        messages // that make up in, on a Unix socket; its sends have no use for out
 	inMost, outMost int
+	unsentMost      int   // bytes of out that the peer has no room for (TCP_NOTSENT_LOWAT, tcp(7))
 	flying          bool  // something of out, or the end, is on its way
 	flights         int   // that were ever begun
 	lands           int64 // when what was last on its way arrives
@@ -60,8 +61,10 @@ func (k *Kernel) newEndpoint(name string, actor, unix bool) *Endpoint {
 		k: k, number: k.endpoints, rng: newRand(k.seed, k.endpoints), Name: name, unix: unix,
 		inMost: k.Profile.RecvBuffer, outMost: k.Profile.SendBuffer,
 	}
+	e.unsentMost = reactor.UnsentLimit
 	if actor {
 		e.inMost, e.outMost = 256<<10, 1<<30 // an actor writes at once, and its bytes wait here
+		e.unsentMost = e.outMost
 	}
 	return e
 }
@@ -81,6 +84,17 @@ func (e *Endpoint) unacknowledged() int {
 	return len(e.out)
 }
 
+// room is how many bytes a send would take. Over TCP those that were sent and not acknowledged have
+// a bound, and within it those that the peer has had no room for yet.
+func (e *Endpoint) room() int {
+	room := e.outMost - e.unacknowledged()
+	if e.unix || e.peer == nil {
+		return room
+	}
+	sent := max(0, e.peer.inMost-len(e.peer.in))
+	return min(room, sent+e.unsentMost-len(e.out))
+}
+
 // writable is what pollers are told, which differs from whether a send would take something: a
 // poller that was told of a full socket hears of it once a good part of it is free again.
 func (e *Endpoint) writable() bool {
@@ -88,7 +102,7 @@ func (e *Endpoint) writable() bool {
 	if e.unix {
 		return 4*used <= e.outMost
 	}
-	return e.finished || e.broken || e.outMost-used >= e.outMost/3
+	return e.finished || e.broken || e.outMost-used >= e.outMost/3 && e.room() > 0
 }
 
 // flight is how long a segment travels.
@@ -316,7 +330,7 @@ func (e *Endpoint) send(p []byte, whole bool) (int, syscall.Errno) {
 	case e.broken || e.finished || e.unconnected():
 		return -1, syscall.EPIPE
 	}
-	room := e.outMost - e.unacknowledged()
+	room := e.room()
 	if room <= 0 || e.connecting {
 		e.wantsRoom = true
 		return -1, syscall.EAGAIN
@@ -402,7 +416,7 @@ func (k *Kernel) Send(fd int, p []byte) (int, syscall.Errno) {
 		e.refused(syscall.ECONNRESET)
 		e.peer.refused(syscall.ECONNRESET)
 	}
-	room := e.outMost - e.unacknowledged()
+	room := e.room()
 	n, errno := e.send(p, false)
 	if n > 0 && n < min(len(p), room) {
 		k.touch(e, 0, n) // that there will be another call is the model's whim
