@@ -18,14 +18,17 @@ var listeners = []string{"10.0.0.1:80", "10.0.0.1:81"}
 // largeBody is what the route /large/ answers.
 var largeBody = strings.Repeat("0123456789abcdef", 10_000)
 
+// longestTimeout is the longest one of routes that a reload may bring.
+const longestTimeout = 3 * time.Second
+
 const ownBody = "the gateway's own"
 
 // ownAnswers are the bodies of the routes that the gateway answers itself.
 var ownAnswers = map[string]string{"/own/": ownBody, "/large/": largeBody}
 
-// configuration is the text of a configuration. n is 0 for the first one; others differ from it in
-// what a reload must carry over, replace or remove, as n draws.
-func (s *Scenario) configuration(n int) string {
+// configuration is a configuration's text, and the knobs that are in it. n is 0 for the first one;
+// others differ from it in what a reload must carry over, replace or remove, as n draws.
+func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	r := s.stream(ofConfigurations, uint64(n))
 	g := s.Gateway
 	change := func(share float64) bool { return n > 0 && r.Float64() < share }
@@ -36,7 +39,7 @@ func (s *Scenario) configuration(n int) string {
 		g.MaxIdle, g.MaxRequests = r.IntN(6), r.IntN(3)*r.IntN(10)
 	}
 	if change(0.3) && !s.Quiet {
-		g.Timeout = between(r, 100*time.Millisecond, 3*time.Second)
+		g.Timeout = between(r, 100*time.Millisecond, longestTimeout)
 		g.Pending = between(r, 20*time.Millisecond, 1500*time.Millisecond)
 	}
 	if change(0.3) {
@@ -97,17 +100,29 @@ func (s *Scenario) configuration(n int) string {
 	// From a file: 160 KB of YAML take longer to read than the whole run.
 	b.WriteString("  - {match: \"/large/{token}\", respond: {file: large.txt}}\n")
 	b.WriteString("  - {match: \"/away/{token}\", redirect: {to: \"https://other.test/${path.token}\"}}\n")
-	return b.String()
+	return b.String(), g
+}
+
+// began is a configuration that requests have begun under.
+type began struct {
+	text string
+	plan GatewayPlan
+}
+
+// began is the n-th configuration.
+func (w *world) began(n int) began {
+	c, known := w.configs[n]
+	if !known {
+		c.text, c.plan = w.scenario.configuration(n)
+		w.configs[n] = c
+	}
+	return c
 }
 
 // mayGet says whether a service is a target, in the n-th configuration, of an upstream that
 // requests for a path may go to. What a name leads to changes without a configuration.
 func (w *world) mayGet(address, path string, n int) bool {
-	text := w.texts[n]
-	if text == "" {
-		text = w.scenario.configuration(n)
-		w.texts[n] = text
-	}
+	text := w.began(n).text
 	for _, name := range upstreamsOf[path[:strings.IndexByte(path[1:], '/')+2]] {
 		_, targets, _ := strings.Cut(text, "\n  "+name+":\n    targets: ")
 		targets, _, _ = strings.Cut(targets, "\n")

@@ -42,6 +42,9 @@ var oddities = []struct {
 			s.clients(r, 0.3, func(c *ClientPlan) { c.Plain = true })
 		}
 	}},
+	{0.15, false, func(r *rand.Rand, s *Scenario) { // connections that are idle to their end
+		s.clients(r, 0.3, func(c *ClientPlan) { c.Stays = true })
+	}},
 	{0.15, false, func(r *rand.Rand, s *Scenario) { // bodies are not held
 		s.Gateway.HoldBody = 1 + r.IntN(2)*r.IntN(65_536)
 	}},

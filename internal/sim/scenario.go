@@ -73,6 +73,7 @@ type ClientPlan struct {
 	LeaveAt  int           // the byte of what it receives after which it leaves; -1 for never
 	Window   int           // bytes that its socket keeps for it to read
 	Plain    bool          // it speaks no TLS, whatever the listener expects
+	Stays    bool          // with all its answers, until it is closed
 }
 
 // Manner is how a client leaves.
@@ -255,13 +256,16 @@ func some(r *rand.Rand, share, p float64) float64 {
 	return 0
 }
 
+// plenty is more descriptors than any scenario needs.
+const plenty = 4096
+
 func drawKernel(r *rand.Rand, mood float64) kernel.Profile {
 	p := kernel.Profile{
 		Latency:  between(r, 20*time.Microsecond, 5*time.Millisecond),
 		Delay:    between(r, time.Microsecond, 200*time.Microsecond),
 		Fragment: some(r, 0.7, 0.8), ShortWrite: some(r, 0.5, 0.5),
 		Subset: some(r, 0.7, 0.7), WallSteps: some(r, 0.2, 0.05),
-		SendBuffer: 4<<10 + r.IntN(1<<18), RecvBuffer: 4<<10 + r.IntN(1<<18), Descriptors: 4096,
+		SendBuffer: 4<<10 + r.IntN(1<<18), RecvBuffer: 4<<10 + r.IntN(1<<18), Descriptors: plenty,
 	}
 	if r.IntN(4) == 0 {
 		p.SendBuffer, p.RecvBuffer = 4<<20, 4<<20

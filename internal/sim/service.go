@@ -23,22 +23,23 @@ type service struct {
 // serviceConn is a connection of a gateway's at a service.
 type serviceConn struct {
 	line
-	name    string
-	s       *service
-	r       reader
-	rng     *rand.Rand // of the request under way
-	head    *messageHead
-	token   string
-	want    int // bytes of the request's body
-	got     int
-	whole   bool // the request's body is there
-	begun   bool // an answer to the request under way has been decided
-	sending bool // and parts of it are still to come
-	late    bool // nothing more is to be read
-	resting bool // it will read on by itself
-	pace    *rand.Rand
-	over    bool
-	tunnel  bool
+	name     string
+	s        *service
+	r        reader
+	rng      *rand.Rand // of the request under way
+	head     *messageHead
+	token    string
+	want     int // bytes of the request's body
+	got      int
+	whole    bool // the request's body is there
+	requests int  // that have come
+	begun    bool // an answer to the request under way has been decided
+	sending  bool // and parts of it are still to come
+	late     bool // nothing more is to be read
+	resting  bool // it will read on by itself
+	pace     *rand.Rand
+	over     bool
+	tunnel   bool
 }
 
 func newService(w *world, plan ServicePlan) *service {
@@ -159,10 +160,18 @@ func (c *serviceConn) onHead(h *messageHead) error {
 	if via := h.value("via") != ""; via != w.scenario.Gateway.Via {
 		return fmt.Errorf("%s arrives with Via %q", c.token, h.value("via"))
 	}
-	if err := q.reached(h, c.s.plan.Address); err != nil {
+	if err := q.arrivedWith(h); err != nil {
 		return err
 	}
-	if n := h.number("x-config"); !w.mayGet(c.s.plan.Address, path, n) {
+	n := h.number("x-config")
+	if err := q.reached(h, w.began(n).plan.Attempts); err != nil {
+		return err
+	}
+	most := w.scenario.Gateway.MaxRequests
+	if c.requests++; most > 0 && c.requests > most && !w.replaced {
+		return fmt.Errorf("%d requests come over it, max_requests is %d", c.requests, most)
+	}
+	if !w.mayGet(c.s.plan.Address, path, n) {
 		return fmt.Errorf("%s began under configuration %d, in which this is not a target of its upstream",
 			c.token, n)
 	}
@@ -312,6 +321,10 @@ func (c *serviceConn) respond(wait time.Duration, status, size int, last bool) {
 		parts = append(parts, part{wait, []byte(head + "\r\n"), nil})
 		parts = append(parts, c.cut(body, end)...)
 	case kind <= 2:
+		tail := r.IntN(2) == 0
+		if tail {
+			head += "X-Ends: tail\r\n"
+		}
 		head += "Transfer-Encoding: chunked\r\n\r\n"
 		var text []byte
 		for at := 0; at < len(body); {
@@ -320,7 +333,7 @@ func (c *serviceConn) respond(wait time.Duration, status, size int, last bool) {
 			at += n
 		}
 		text = append(text, "0\r\n"...)
-		if r.IntN(2) == 0 {
+		if tail {
 			text = fmt.Appendf(text, "X-Tail: %s\r\n", c.token)
 		}
 		parts = append(parts, part{wait, []byte(head), nil})

@@ -36,16 +36,17 @@ type world struct {
 	people        []*client
 	secured       []*secure
 	certificate   tls.Certificate
-	asked         map[string]*request // by token
-	texts         map[int]string      // of configurations, by number
-	clients       int                 // connections that are there
-	upstreamConns int                 // at the services
-	upgraded      chan struct{}       // closed when the upgrade under way is over
-	queue         []Act               // that are due and have not begun
-	acting        bool                // an act is under way
-	todo          int                 // acts that have not begun
-	ending        bool                // the gateway has been told to end
-	replaced      bool                // by a reload or an upgrade: what a process may have is no longer what the scenario says
+	asked         map[string]*request     // by token
+	configs       map[int]began           // by number
+	served        map[admission][]*client // who have been answered
+	clients       int                     // connections that are there
+	upstreamConns int                     // at the services
+	upgraded      chan struct{}           // closed when the upgrade under way is over
+	queue         []Act                   // that are due and have not begun
+	acting        bool                    // an act is under way
+	todo          int                     // acts that have not begun
+	ending        bool                    // the gateway has been told to end
+	replaced      bool                    // by a reload or an upgrade: what a process may have is no longer what the scenario says
 	names         namedAnswer
 	failure       error
 	history       []string // where it is wanted
@@ -89,7 +90,7 @@ const (
 // else of the process may use reactor meanwhile.
 func play(s Scenario, dir string, m mode) result {
 	invariant.On, invariant.Sequential = true, true
-	w := &world{scenario: s, dir: dir, asked: map[string]*request{}, texts: map[int]string{}}
+	w := &world{scenario: s, dir: dir, asked: map[string]*request{}, configs: map[int]began{}, served: map[admission][]*client{}}
 	k := kernel.New(s.Seed+s.Luck<<32, s.Kernel)
 	w.kernel = k
 	k.Preemptible = m == forPanic
@@ -193,7 +194,7 @@ func (w *world) untilQuiet() {
 
 // start begins a gateway's process; it returns when it serves.
 func (w *world) start() error {
-	w.configure(w.scenario.configuration(0))
+	w.configure(w.began(0).text)
 	i := w.launch(nil)
 	w.run("the gateway starts", func() bool { return i.serving || i.ended })
 	if w.failure == nil && i.ended {
@@ -279,15 +280,6 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 		return slog.Attr{}
 	}
 	return a
-}
-
-// patience is the longest that any wait of a connection's may last: the longest time-out of all,
-// and some turns. A client that stops reading is too slow after two send time-outs, and reset after
-// a third.
-func (w *world) patience() time.Duration {
-	g := w.scenario.Gateway
-	longest := max(g.Timeout, g.Stream, g.Tunnel, g.Head, g.Idle, 3*g.Send, 3*time.Second, 10*time.Second)
-	return longest + 5*time.Second + 8*w.scenario.Kernel.StallFor
 }
 
 func (w *world) violate(format string, args ...any) {
