@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -19,31 +20,65 @@ func shorter(
 	}
 	for before := -1; before != k.kept && !k.over(); {
 		before = k.kept
-		k.parts(func(s *Scenario) int { return len(s.Clients) }, func(s *Scenario, from, to int) {
-			s.Clients = without(s.Clients, from, to)
-		})
-		k.parts(func(s *Scenario) int { return len(s.Acts) }, func(s *Scenario, from, to int) {
-			s.Acts = without(s.Acts, from, to)
-		})
-		for i := range k.best.Clients {
-			k.parts(func(s *Scenario) int { return len(s.Clients[i].Requests) }, func(s *Scenario, from, to int) {
-				s.Clients = append([]ClientPlan(nil), s.Clients...)
-				s.Clients[i].Requests = without(s.Clients[i].Requests, from, to)
-			})
-		}
+		k.takeAway()
 		for _, simpler := range simplifications {
 			k.consider(simpler)
 		}
-		for i := range k.best.Clients {
-			for _, simpler := range plainer {
+		for i := range k.best.Services {
+			for _, better := range nicer {
 				k.consider(func(s *Scenario) {
-					s.Clients = append([]ClientPlan(nil), s.Clients...)
-					simpler(&s.Clients[i])
+					s.Services = slices.Clone(s.Services)
+					better(&s.Services[i])
+				})
+			}
+		}
+		k.simplifyClients()
+	}
+	return k.best, k.failure
+}
+
+// takeAway takes actors, acts and requests away.
+func (k *shrinker) takeAway() {
+	k.parts(func(s *Scenario) int { return len(s.Clients) }, func(s *Scenario, from, to int) {
+		s.Clients = without(s.Clients, from, to)
+	})
+	k.parts(func(s *Scenario) int { return len(s.Acts) }, func(s *Scenario, from, to int) {
+		s.Acts = without(s.Acts, from, to)
+	})
+	k.parts(func(s *Scenario) int { return len(s.Services) }, func(s *Scenario, from, to int) {
+		if to-from < len(s.Services) {
+			s.Services = without(s.Services, from, to)
+		}
+	})
+	for i := range k.best.Clients {
+		requests := func(s *Scenario) int { return len(s.Clients[i].Requests) }
+		k.parts(requests, func(s *Scenario, from, to int) {
+			s.Clients = slices.Clone(s.Clients)
+			s.Clients[i].Requests = without(s.Clients[i].Requests, from, to)
+		})
+	}
+}
+
+// simplifyClients makes what is left of clients and their requests simpler.
+func (k *shrinker) simplifyClients() {
+	for i := range k.best.Clients {
+		for _, simpler := range plainer {
+			k.consider(func(s *Scenario) {
+				s.Clients = slices.Clone(s.Clients)
+				simpler(&s.Clients[i])
+			})
+		}
+		for j := range k.best.Clients[i].Requests {
+			for _, simpler := range easier {
+				k.consider(func(s *Scenario) {
+					s.Clients = slices.Clone(s.Clients)
+					requests := slices.Clone(s.Clients[i].Requests)
+					simpler(&requests[j])
+					s.Clients[i].Requests = requests
 				})
 			}
 		}
 	}
-	return k.best, k.failure
 }
 
 // kind is a failure without what differs between two of the same kind: numbers, names, and where in
@@ -78,7 +113,8 @@ func calls(stack []byte) string {
 	return b.String()
 }
 
-var varying = regexp.MustCompile(`(the )?connection( \d+)? (to|at) [^ ,]+(, )?|c\d+r\d+\w*|[A-Z]{3,7} /\S*|"[^"]*"|-?\d[\d.:]*[a-zµ]*`)
+var varying = regexp.MustCompile(`(the )?connection( \d+)? (to|at) [^ ,]+(, )?|c\d+r\d+\w*|` +
+	`[A-Z]{3,7} /\S*|"[^"]*"|-?\d[\d.:]*[a-zµ]*`)
 
 type shrinker struct {
 	best    Scenario
@@ -128,46 +164,4 @@ func (k *shrinker) parts(count func(*Scenario) int, remove func(s *Scenario, fro
 
 func without[T any](list []T, from, to int) []T {
 	return append(append([]T(nil), list[:from]...), list[to:]...)
-}
-
-// simplifications make the world a simpler place.
-var simplifications = []func(*Scenario){
-	func(s *Scenario) { s.Loops = 1 },
-	func(s *Scenario) { s.Kernel.Fragment = 0 },
-	func(s *Scenario) { s.Kernel.ShortWrite = 0 },
-	func(s *Scenario) { s.Kernel.Subset = 0 },
-	func(s *Scenario) { s.Kernel.WallSteps = 0 },
-	func(s *Scenario) { s.Kernel.Meanwhile = 0 },
-	func(s *Scenario) { s.Kernel.Sudden = 0 },
-	func(s *Scenario) { s.Kernel.Stall, s.Kernel.StallFor = 0, 0 },
-	func(s *Scenario) { s.Kernel.DialFails = 0 },
-	func(s *Scenario) { s.Kernel.DialRefused = 0 },
-	func(s *Scenario) { s.Kernel.DialLost = 0 },
-	func(s *Scenario) { s.Kernel.Descriptors = 4096 },
-	func(s *Scenario) { s.Gateway.Named = false },
-	func(s *Scenario) { s.Gateway.Active = false },
-	func(s *Scenario) { s.Gateway.Attempts = 0 },
-	func(s *Scenario) { s.Gateway.PerTry = 0 },
-	func(s *Scenario) { s.Gateway.Passive = 0 },
-	func(s *Scenario) {
-		if len(s.Services) > 1 {
-			s.Services = s.Services[:1]
-		}
-	},
-	func(s *Scenario) {
-		s.Services = append([]ServicePlan(nil), s.Services...)
-		for i := range s.Services {
-			s.Services[i].Slow = 0
-		}
-	},
-}
-
-// plainer make one client's manners simpler.
-var plainer = []func(*ClientPlan){
-	func(c *ClientPlan) { c.Pieces, c.Pause = 0, 0 },
-	func(c *ClientPlan) { c.ReadRate, c.ReadWait = 0, 0 },
-	func(c *ClientPlan) { c.Leave = -1 },
-	func(c *ClientPlan) { c.LeaveAt = -1 },
-	func(c *ClientPlan) { c.Pipeline = false },
-	func(c *ClientPlan) { c.At = c.At.Round(100 * time.Millisecond) },
 }
