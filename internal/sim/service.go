@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -77,16 +78,20 @@ func (s *service) admit(c *serviceConn) {
 		most *= 2
 	}
 	if !s.w.replaced && len(s.open) > most {
-		s.w.violate("%s has %d connections, the pools' bounds allow %d", s.plan.Address, len(s.open), most)
+		s.w.violate("%s has %d connections, the pools' bounds allow %d", s.plan.Address,
+			len(s.open), most)
 	}
 }
+
+// idle says that no request is under way.
+func (c *serviceConn) idle() bool { return c.head == nil && !c.sending && !c.tunnel }
 
 // restart ends the connections that are idle, as a service does that is restarted. One with an
 // answer under way stays: where only the connection's end ends that, nobody could tell that it was
 // cut off.
 func (s *service) restart() {
 	for _, c := range slices.Clone(s.open) {
-		if c.head == nil && !c.sending && !c.tunnel {
+		if c.idle() {
 			c.close()
 		}
 	}
@@ -143,7 +148,7 @@ func (c *serviceConn) end(how func()) {
 func (c *serviceConn) onHead(h *messageHead) error {
 	w := c.s.w
 	if c.begun && c.sending || c.head != nil {
-		return fmt.Errorf("a request comes before the answer to the one before is whole")
+		return errors.New("a request comes before the answer to the one before is whole")
 	}
 	path, _, _ := strings.Cut(h.words[1], "?")
 	c.head, c.token = h, path[strings.LastIndexByte(path, '/')+1:]
@@ -172,11 +177,12 @@ func (c *serviceConn) onHead(h *messageHead) error {
 		return fmt.Errorf("%d requests come over it, max_requests is %d", c.requests, most)
 	}
 	if !w.mayGet(c.s.plan.Address, path, n) {
-		return fmt.Errorf("%s began under configuration %d, in which this is not a target of its upstream",
+		return fmt.Errorf("%s began under configuration %d, in which this is not a target",
 			c.token, n)
 	}
 	c.rng = w.scenario.stream(ofAnswers, hashOf(c.token)<<20|uint64(q.arrivals))
-	if c.rng.Float64() < c.s.plan.Vices/3 || c.rng.IntN(40) == 0 && !w.scenario.Quiet || c.rng.Float64() < c.s.plan.Early {
+	vicious, hasty := c.rng.Float64() < c.s.plan.Vices/3, c.rng.IntN(40) == 0 && !w.scenario.Quiet
+	if vicious || hasty || c.rng.Float64() < c.s.plan.Early {
 		c.answer() // before it has the body
 	} else if h.value("expect") != "" {
 		switch c.rng.IntN(4) {
@@ -210,10 +216,10 @@ func (c *serviceConn) onEnd(trailers map[string]string) error {
 		return fmt.Errorf("%s arrives without its trailer", c.token)
 	}
 	if want := max(0, c.want); c.got != want {
-		return fmt.Errorf("the body of %s passes for whole with %d bytes of %d", c.token, c.got, want)
+		return fmt.Errorf("the body of %s passes for whole with %d bytes of %d", c.token, c.got,
+			want)
 	}
 	c.whole = true
-	c.s.w.asked[c.token].whole++
 	if !c.begun {
 		c.answer()
 	} else if !c.sending {
@@ -275,7 +281,9 @@ func (c *serviceConn) answer() {
 	}
 	if r.Float64() < c.s.plan.Vices {
 		c.s.w.asked[c.token].vicious = true
-		vices[r.IntN(len(vices))](c, wait)
+		v := vices[r.IntN(len(vices))]
+		c.s.w.trace("%s is to get %s", c.token, v.name)
+		v.apply(c, wait)
 		return
 	}
 	size := r.IntN(1 + r.IntN(1+r.IntN(400_000)))
@@ -297,23 +305,22 @@ func (c *serviceConn) respond(wait time.Duration, status, size int, last bool) {
 	var parts []part
 	if r.IntN(12) == 0 && c.head.words[2] == "HTTP/1.1" {
 		for range 1 + r.IntN(3) {
-			hints := []byte("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")
-			parts = append(parts, part{between(r, 0, time.Millisecond), hints, nil})
+			parts = append(parts, part{between(r, 0, time.Millisecond), []byte(hints), nil})
 		}
 	}
 	head := fmt.Sprintf("HTTP/1.1 %d Fine\r\nX-Token: %s\r\nX-Size: %d\r\n", status, c.token, size)
 	if last {
 		head += "Connection: close\r\n"
 	}
-	body := noiseOf(c.token+"down").bytes(0, size)
-	toHead := c.head.words[0] == "HEAD" || status == 204 || status == 304
+	body := c.down(size)
+	bodiless := c.toHEAD() || status == 204 || status == 304
 	var end func()
 	if last {
 		end = c.close
 	}
 	switch kind := r.IntN(6); {
-	case toHead:
-		if status == 200 && c.head.words[0] == "HEAD" {
+	case bodiless:
+		if status == 200 && c.toHEAD() {
 			head += fmt.Sprintf("Content-Length: %d\r\n", size)
 		}
 		parts = append(parts, part{wait, []byte(head + "\r\n"), end})
