@@ -20,7 +20,6 @@ type request struct {
 	from, to int  // where it stands in what the client sends
 	head     int  // how many bytes of it are its head
 	arrivals int  // heads that services have seen, retries and copies included
-	whole    int  // of them with the whole body
 	vicious  bool // a service has misbehaved over it
 	answered bool
 	status   int    // of the answer that came whole; 0 for none
@@ -71,6 +70,7 @@ type client struct {
 	received  int
 	r         reader
 	asked     []*request // sent, in part at least, and not answered
+	started   int        // how many of the requests have been begun
 	begun     *request   // whose answer is arriving
 	own       bool       // and is the gateway's own
 	status    int
@@ -98,19 +98,29 @@ var spoilers = []struct {
 	refused bool
 	apply   func(raw string) string
 }{
-	{"two lengths", true, func(s string) string { return insert(s, "Content-Length: 3\r\nContent-Length: 4\r\n") }},
+	{"two lengths", true, func(s string) string {
+		return insert(s, "Content-Length: 3\r\nContent-Length: 4\r\n")
+	}},
 	{"a length and chunks", true, func(s string) string {
 		return insert(s, "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n")
 	}},
-	{"a bare line feed", true, func(s string) string { return strings.Replace(s, "\r\n", "\n", 1) }},
+	{"a bare line feed", true, func(s string) string {
+		return strings.Replace(s, "\r\n", "\n", 1)
+	}},
 	{"a space before a colon", true, func(s string) string { return insert(s, "X-A : 1\r\n") }},
-	{"an unknown coding", true, func(s string) string { return insert(s, "Transfer-Encoding: gzip\r\n") }},
+	{"an unknown coding", true, func(s string) string {
+		return insert(s, "Transfer-Encoding: gzip\r\n")
+	}},
 	{"two hosts", true, func(s string) string { return insert(s, "Host: evil.test\r\n") }},
-	{"a long head", true, func(s string) string { return insert(s, "X-Long: "+strings.Repeat("x", 60_000)+"\r\n") }},
+	{"a long head", true, func(s string) string {
+		return insert(s, "X-Long: "+strings.Repeat("x", 60_000)+"\r\n")
+	}},
 	{"claims of its own", false, func(s string) string {
 		return insert(s, "X-Forwarded-For: "+claimed+"\r\nX_Real_Ip: "+claimed+"\r\n")
 	}},
-	{"an escape above the root", true, func(s string) string { return strings.Replace(s, " /", " /%2e%2e/../", 1) }},
+	{"an escape above the root", true, func(s string) string {
+		return strings.Replace(s, " /", " /%2e%2e/../", 1)
+	}},
 }
 
 // claimed is the address that some clients say they come from.
@@ -167,7 +177,8 @@ func (c *client) render(raw []byte, q *request) []byte {
 	case q.Upgrade:
 		raw = append(raw, "Connection: upgrade\r\nUpgrade: websocket\r\n"...)
 	case q.Trailers:
-		raw = append(raw, "Connection: te, x-hop\r\nTE: trailers\r\nTrailer: X-Sum, X-Hop\r\nX-Hop: 1\r\n"...)
+		raw = append(raw, "Connection: te, x-hop\r\nTE: trailers\r\n"+
+			"Trailer: X-Sum, X-Hop\r\nX-Hop: 1\r\n"...)
 	case q.Old && c.rng.IntN(2) == 0:
 		raw = append(raw, "Connection: keep-alive\r\n"...)
 	}
@@ -206,8 +217,8 @@ func (c *client) render(raw []byte, q *request) []byte {
 
 const tunnelBytes = 20_000
 
-// longestStay is after how long a client leaves whose own slowness nobody objects to. That it has not
-// been forgotten is watch's to find out.
+// longestStay is after how long a client leaves whose own slowness nobody objects to. Whether it has
+// been forgotten is for watch to find out.
 const longestStay = 10 * time.Minute
 
 func (c *client) begin() {
@@ -281,8 +292,9 @@ func (c *client) send() {
 		c.progress()
 		c.sent += piece
 	}
-	for len(c.asked) < len(c.requests) && c.upTo() < len(c.requests) && c.sent > c.requests[c.upTo()].from {
-		c.asked = append(c.asked, c.requests[c.upTo()])
+	for c.started < len(c.requests) && c.sent > c.requests[c.started].from {
+		c.asked = append(c.asked, c.requests[c.started])
+		c.started++
 	}
 	if c.plan.Leave >= 0 && c.sent >= c.plan.Leave {
 		c.leave()
@@ -291,18 +303,6 @@ func (c *client) send() {
 	if c.sent < c.given {
 		c.w.kernel.After(between(c.rng, 0, c.plan.Pause), c.send)
 	}
-}
-
-// upTo is the number of the first request that has not been begun.
-func (c *client) upTo() int {
-	n := 0
-	if len(c.asked) > 0 {
-		return c.asked[len(c.asked)-1].place + 1
-	}
-	for n < len(c.requests) && c.requests[n].answered {
-		n++
-	}
-	return n
 }
 
 // leave ends the connection in the client's manner.
@@ -370,7 +370,10 @@ func (c *client) changed() {
 	}
 	if c.Waiting() > 0 {
 		c.sleeping = true
-		c.w.kernel.After(between(c.rng, 0, c.plan.ReadWait), func() { c.sleeping = false; c.changed() })
+		c.w.kernel.After(between(c.rng, 0, c.plan.ReadWait), func() {
+			c.sleeping = false
+			c.changed()
+		})
 	}
 }
 
@@ -399,7 +402,8 @@ func (c *client) take(p []byte) {
 // noBody says which answers have none.
 func (c *client) noBody(h *messageHead) bool {
 	status := h.status()
-	return status < 200 || status == 204 || status == 304 || c.begun != nil && c.begun.Method == "HEAD"
+	toHEAD := c.begun != nil && c.begun.Method == "HEAD"
+	return status < 200 || status == 204 || status == 304 || toHEAD
 }
 
 func (c *client) onHead(h *messageHead) error {
@@ -457,11 +461,13 @@ func (c *client) onBody(p []byte) error {
 	} else if c.own {
 		c.body = append(c.body, p...)
 	} else if !noiseOf(c.begun.token+"down").is(c.got, p) {
-		return fmt.Errorf("the answer to %s is not what the service sent, at byte %d", c.begun.token, c.got)
+		return fmt.Errorf("the answer to %s is not what the service sent, at byte %d",
+			c.begun.token, c.got)
 	}
 	c.got += len(p)
 	if c.got > c.size && c.size >= 0 {
-		return fmt.Errorf("the answer to %s has %d bytes, more than the %d that it announces", c.begun.token, c.got, c.size)
+		return fmt.Errorf("the answer to %s has %d bytes, more than the %d that it announces",
+			c.begun.token, c.got, c.size)
 	}
 	return nil
 }
@@ -488,7 +494,8 @@ func (c *client) onEnd(trailers map[string]string) error {
 	}
 	bodiless := q.Method == "HEAD" || c.status == 204 || c.status == 304 || c.status == 101
 	if !bodiless && c.got != c.size {
-		return fmt.Errorf("the answer to %s passes for whole with %d bytes of %d", q.token, c.got, c.size)
+		return fmt.Errorf("the answer to %s passes for whole with %d bytes of %d", q.token, c.got,
+			c.size)
 	}
 	if err := c.judge(q); err != nil {
 		return err
@@ -525,7 +532,8 @@ func (c *client) end(reset bool) {
 	case err != nil:
 		c.w.violate("%s: %v", c.name, err)
 	case c.w.scenario.Quiet && !c.w.ending && len(c.asked) > 0 && !c.tunnel && !c.last:
-		c.w.violate("%s loses its connection although nobody misbehaves, with %s not answered", c.name, c.asked[0].token)
+		c.w.violate("%s loses its connection although nobody misbehaves, with %s not answered",
+			c.name, c.asked[0].token)
 	}
 	how := "is closed"
 	if reset {

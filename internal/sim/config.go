@@ -3,13 +3,15 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
 
 // paths are what clients ask for. Each begins a route of its own, and the request's token follows.
 var paths = []string{
-	"/a/", "/a/", "/a/", "/b/", "/split/", "/copy/", "/own/", "/large/", "/away/", "/nowhere/", "/read/",
+	"/a/", "/a/", "/a/", "/b/", "/split/", "/copy/", "/own/", "/large/", "/away/", "/nowhere/",
+	"/read/",
 }
 
 // listeners are the addresses that clients come to.
@@ -66,9 +68,12 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 			secure = fmt.Sprintf("tls: {certificates: [{cert: site.pem, key: site.key}], "+
 				"handshake_timeout: %v, max_handshakes: %d}, ", g.Head, handshakes)
 		}
-		fmt.Fprintf(&b, "  - {address: %q, %sbacklog: %d, limits: {head_timeout: %v, idle_timeout: %v, "+
-			"send_timeout: %v, min_body_rate: %dB, max_connections_per_address: %d, max_connections: %d}}\n",
-			address, secure, g.Backlog, g.Head, g.Idle, g.Send, g.MinBodyRate, g.PerAddress, g.MaxClients)
+		fmt.Fprintf(&b, "  - {address: %q, %sbacklog: %d, limits: {head_timeout: %v, "+
+			"idle_timeout: %v, send_timeout: %v, min_body_rate: %dB, "+
+			"max_connections_per_address: %d, max_connections: %d}}\n",
+			address, secure, g.Backlog, g.Head,
+			g.Idle, g.Send, g.MinBodyRate,
+			g.PerAddress, g.MaxClients)
 	}
 	b.WriteString("upstreams:\n")
 	s.upstream(&b, "a", s.targets(r, change), g, r, change)
@@ -81,7 +86,8 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	b.WriteString("routes:\n")
 	// Services see by X-Config under which configuration a request began.
 	times := fmt.Sprintf("timeout: %v, stream_timeout: %v, tunnel_timeout: %v, "+
-		"request_headers: {set: {X-Config: \"%d\"}}, response_headers: {set: {X-Route: \"yes\"}}, max_body: %dB",
+		"request_headers: {set: {X-Config: \"%d\"}}, "+
+		"response_headers: {set: {X-Route: \"yes\"}}, max_body: %dB",
 		g.Timeout, g.Stream, g.Tunnel, n, g.MaxBody)
 	if g.HoldBody > 0 {
 		times += fmt.Sprintf(", hold_body: %dB", g.HoldBody-1)
@@ -93,13 +99,16 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	if !change(0.2) || s.Quiet {
 		fmt.Fprintf(&b, "  - {match: \"/b/{token}\", upstream: b, %s}\n", times)
 	}
-	fmt.Fprintf(&b, "  - {match: \"/split/{token}\", split: {weights: {a: 1, b: %d}}, %s}\n", 1+r.IntN(3), times)
-	fmt.Fprintf(&b, "  - {match: \"/copy/{token}\", upstream: a, mirror: {upstream: m}, %s}\n", times)
+	fmt.Fprintf(&b, "  - {match: \"/split/{token}\", split: {weights: {a: 1, b: %d}}, %s}\n",
+		1+r.IntN(3), times)
+	fmt.Fprintf(&b, "  - {match: \"/copy/{token}\", upstream: a, mirror: {upstream: m}, %s}\n",
+		times)
 	fmt.Fprintf(&b, "  - {match: \"GET /read/{token}\", upstream: a, %s}\n", times)
 	fmt.Fprintf(&b, "  - {match: \"/own/{token}\", respond: {body: %q}}\n", ownBody)
 	// From a file: 160 KB of YAML take longer to read than the whole run.
 	b.WriteString("  - {match: \"/large/{token}\", respond: {file: large.txt}}\n")
-	b.WriteString("  - {match: \"/away/{token}\", redirect: {to: \"https://other.test/${path.token}\"}}\n")
+	b.WriteString("  - {match: \"/away/{token}\", " +
+		"redirect: {to: \"https://other.test/${path.token}\"}}\n")
 	return b.String(), g
 }
 
@@ -126,7 +135,8 @@ func (w *world) mayGet(address, path string, n int) bool {
 	for _, name := range upstreamsOf[path[:strings.IndexByte(path[1:], '/')+2]] {
 		_, targets, _ := strings.Cut(text, "\n  "+name+":\n    targets: ")
 		targets, _, _ = strings.Cut(targets, "\n")
-		if strings.Contains(targets, `"`+address+`"`) || strings.Contains(targets, `"named.test:80"`) {
+		named := strings.Contains(targets, `"named.test:80"`)
+		if named || strings.Contains(targets, `"`+address+`"`) {
 			return true
 		}
 	}
@@ -145,29 +155,20 @@ func (s *Scenario) targets(r *rand.Rand, change func(float64) bool) (list []stri
 			list = append(list, p.Address)
 		}
 	}
-	if len(list) == 0 || s.Gateway.Named && r.IntN(2) == 0 {
-		list = append(list, s.Services[0].Address)
+	again := s.Gateway.Named && r.IntN(2) == 0
+	if first := s.Services[0].Address; (again || len(list) == 0) && !slices.Contains(list, first) {
+		list = append(list, first)
 	}
 	if s.Gateway.Named && r.IntN(2) == 0 {
 		list = append(list, "named.test:80")
 	}
-	return unique(list)
-}
-
-func unique(list []string) (kept []string) {
-	seen := map[string]bool{}
-	for _, v := range list {
-		if !seen[v] {
-			seen[v] = true
-			kept = append(kept, v)
-		}
-	}
-	return kept
+	return list
 }
 
 // upstream writes one upstream's part.
 func (s *Scenario) upstream(
-	b *strings.Builder, name string, targets []string, g GatewayPlan, r *rand.Rand, change func(float64) bool,
+	b *strings.Builder, name string, targets []string, g GatewayPlan,
+	r *rand.Rand, change func(float64) bool,
 ) {
 	balances := []string{"p2c", "round_robin", "least_requests", "random", "{hash: client_address}"}
 	balance := balances[int(s.Seed%5)]
@@ -176,7 +177,8 @@ func (s *Scenario) upstream(
 	}
 	health := fmt.Sprintf("passive: {consecutive_failures: %d, eject_for: 300ms}", g.Passive)
 	if g.Active {
-		health += ", active: {path: /health, interval: 200ms, timeout: 100ms, unhealthy_after: 2, healthy_after: 1}"
+		health += ", active: {path: /health, interval: 200ms, timeout: 100ms, " +
+			"unhealthy_after: 2, healthy_after: 1}"
 	}
 	if s.Quiet {
 		health = "passive: {disabled: true}"
@@ -189,10 +191,12 @@ func (s *Scenario) upstream(
 		}
 		list = list[2:]
 	}
-	fmt.Fprintf(b, "  %s:\n    targets: [%s]\n    balance: %s\n    slow_start: %v\n    health: {%s}\n", name, list, balance, g.SlowStart, health)
+	fmt.Fprintf(b, "  %s:\n    targets: [%s]\n    balance: %s\n", name, list, balance)
+	fmt.Fprintf(b, "    slow_start: %v\n    health: {%s}\n", g.SlowStart, health)
 	g.MaxIdle = min(g.MaxIdle, g.MaxConnections)
-	fmt.Fprintf(b, "    pool: {max_connections: %d, max_pending: %d, pending_timeout: %v, max_idle: %d, "+
-		"idle_timeout: 900ms, max_requests: %d, connect_timeout: %v}\n", g.MaxConnections, g.MaxPending, g.Pending, g.MaxIdle, g.MaxRequests, g.Connect)
+	fmt.Fprintf(b, "    pool: {max_connections: %d, max_pending: %d, pending_timeout: %v, "+
+		"max_idle: %d, idle_timeout: 900ms, max_requests: %d, connect_timeout: %v}\n",
+		g.MaxConnections, g.MaxPending, g.Pending, g.MaxIdle, g.MaxRequests, g.Connect)
 	on := "connect, reset, \"503\""
 	if g.PerTry > 0 {
 		on += ", timeout"
@@ -200,6 +204,6 @@ func (s *Scenario) upstream(
 	if g.UpstreamTLS {
 		b.WriteString("    tls: {insecure_skip_verify: true}\n")
 	}
-	fmt.Fprintf(b, "    retry: {attempts: %d, on: [%s], per_try_timeout: %v, budget: %d%%}\n", g.Attempts, on,
-		g.PerTry, 20+r.IntN(80))
+	fmt.Fprintf(b, "    retry: {attempts: %d, on: [%s], per_try_timeout: %v, budget: %d%%}\n",
+		g.Attempts, on, g.PerTry, 20+r.IntN(80))
 }

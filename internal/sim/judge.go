@@ -17,20 +17,24 @@ func (c *client) judge(q *request) error {
 		}
 	case c.own && c.status == 308 && strings.HasPrefix(q.Path, "/away/"):
 	case c.own && c.status >= 400:
-		if text := strconv.Itoa(c.status) + " "; q.Method != "HEAD" && !strings.HasPrefix(string(c.body), text) {
+		said := strings.HasPrefix(string(c.body), strconv.Itoa(c.status)+" ")
+		if q.Method != "HEAD" && !said {
 			return fmt.Errorf("%s is answered %d %q", q.token, c.status, c.body)
 		}
 		if c.status < 500 && q.Spoiled == 0 && !q.mayGet(c) {
-			return fmt.Errorf("%s, which is a good request, is answered %d %q", q.token, c.status, c.body)
+			return fmt.Errorf("%s, which is a good request, is answered %d %q", q.token, c.status,
+				c.body)
 		}
 		if quiet && !strings.HasPrefix(q.Path, "/nowhere/") && !q.wrongMethod() {
-			return fmt.Errorf("%s fails although nobody misbehaves: %d %q", q.token, c.status, c.body)
+			return fmt.Errorf("%s fails although nobody misbehaves: %d %q", q.token, c.status,
+				c.body)
 		}
 	case c.own:
 		return fmt.Errorf("%s is answered %d %q by nobody", q.token, c.status, c.body)
 	}
 	if q.Spoiled > 0 && spoilers[q.Spoiled-1].refused && (!c.own || c.status < 400) {
-		return fmt.Errorf("the malformed %s (%s) is answered %d", q.token, spoilers[q.Spoiled-1].name, c.status)
+		return fmt.Errorf("the malformed %s (%s) is answered %d", q.token,
+			spoilers[q.Spoiled-1].name, c.status)
 	}
 	return nil
 }
@@ -109,7 +113,7 @@ type admission struct {
 // Another process, and a listener that a reload brings back, count anew.
 func (c *client) admitted() {
 	w, g := c.w, c.w.scenario.Gateway
-	if w.replaced || c.counted {
+	if w.recounted || c.counted {
 		return
 	}
 	c.counted = true

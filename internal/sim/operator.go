@@ -1,8 +1,8 @@
 package sim
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -20,8 +20,8 @@ import (
 func drawAct(r *rand.Rand, quiet bool) string {
 	acts := []string{"reload", "reload", "reload", "look", "names", "upgrade"}
 	if !quiet {
-		acts = append(acts, "drain-target", "restore-target", "service-down", "service-up", "service-full",
-			"service-restart", "broken-reload", "reload")
+		acts = append(acts, "drain-target", "restore-target", "service-down", "service-up",
+			"service-full", "service-restart", "broken-reload", "reload")
 	}
 	return acts[r.IntN(len(acts))]
 }
@@ -62,9 +62,11 @@ func (w *world) act(a Act) {
 	service := w.services[a.N%len(w.services)]
 	switch a.What {
 	case "reload":
+		text := w.began(a.N + 1).text
 		w.replaced = true
+		w.recounted = w.recounted || !strings.Contains(text, listeners[1])
 		background(func() {
-			w.configure(w.began(a.N + 1).text)
+			w.configure(text)
 			if err := g.Reload(); err != nil {
 				w.violate("a good configuration is refused: %v", err)
 			}
@@ -72,7 +74,9 @@ func (w *world) act(a Act) {
 	case "taken-reload":
 		background(func() {
 			text := w.began(a.N + 1).text
-			w.configure(strings.Replace(text, "\nlisteners:\n", "\nlisteners:\n  - {address: \""+takenAddress+"\"}\n", 1))
+			const listeners = "\nlisteners:\n"
+			taken := listeners + "  - {address: \"" + takenAddress + "\"}\n"
+			w.configure(strings.Replace(text, listeners, taken, 1))
 			if g.Reload() == nil {
 				w.violate("a configuration is taken although another program has %s", takenAddress)
 			}
@@ -101,7 +105,7 @@ func (w *world) act(a Act) {
 	case "names":
 		w.names.change(a.N, w.services)
 	case "upgrade":
-		w.replaced = true
+		w.replaced, w.recounted = true, true
 		w.upgraded = make(chan struct{})
 		background(func() {
 			w.configure(w.began(a.N + 1).text)
@@ -170,15 +174,12 @@ func (w *world) probe(ctx context.Context, target upstream.Address, path string)
 	return errNoAnswer
 }
 
+var errNoAnswer = errors.New("no answer")
+
 // namedAnswer is what DNS says of named.test.
 type namedAnswer struct {
 	addrs []netip.Addr
 	fails bool
-}
-
-// serveNames has the addresses that a name may have lead to services, too.
-func (w *world) serveNames() {
-	w.names.change(int(w.scenario.Seed%1000), w.services)
 }
 
 // change gives the name other addresses.
@@ -193,7 +194,9 @@ func (n *namedAnswer) change(by int, services []*service) {
 }
 
 // lookup is a question to DNS. How long it takes depends on who asks, and when.
-func (w *world) lookup(ctx context.Context, upstream, _ string) ([]netip.Addr, time.Duration, error) {
+func (w *world) lookup(
+	ctx context.Context, upstream, _ string,
+) ([]netip.Addr, time.Duration, error) {
 	const longest = 300 * time.Millisecond
 	hash := hashOf(fmt.Sprint(upstream, w.kernel.Clock()))
 	wait := longest/time.Duration(len(noiseText))*time.Duration(hash) + 1
@@ -209,6 +212,3 @@ func (w *world) lookup(ctx context.Context, upstream, _ string) ([]netip.Addr, t
 	}
 	return w.names.addrs, time.Second, nil
 }
-
-// accessLog is what a gateway writes to standard output.
-type accessLog struct{ bytes.Buffer }

@@ -51,7 +51,7 @@ type ServicePlan struct {
 	Vices   float64 // the share of requests that it does not answer as it should
 	Slow    time.Duration
 	Window  int           // bytes that its sockets keep for it to read; 0 for many
-	Early   float64       // the share of requests that it answers before it has their bodies, beside others
+	Early   float64       // the share of requests that it answers before it has their bodies
 	Sip     int           // bytes that it reads at a time; 0 for all there is
 	Rest    time.Duration // the longest time between reads
 }
@@ -145,7 +145,8 @@ func Draw(seed uint64) Scenario {
 		s.Clients = append(s.Clients, drawClient(r, mood, span))
 	}
 	for range r.IntN(6) * (1 + r.IntN(3)) {
-		s.Acts = append(s.Acts, Act{between(r, 0, span+time.Second), drawAct(r, s.Quiet), r.IntN(1000)})
+		at := between(r, 0, span+time.Second)
+		s.Acts = append(s.Acts, Act{at, drawAct(r, s.Quiet), r.IntN(1000)})
 	}
 	if r.IntN(2) == 0 { // else it ends when all is quiet
 		s.Acts = append(s.Acts, Act{At: between(r, span/2, span+2*time.Second), What: "end"})
@@ -206,7 +207,8 @@ var themes = []func(r *rand.Rand, s *Scenario){
 		s.Kernel.Stall, s.Kernel.StallFor = 0.05*r.Float64(), between(r, 0, 3*time.Second)
 	},
 	func(r *rand.Rand, s *Scenario) { // nothing can be reached
-		s.Kernel.DialFails, s.Kernel.DialRefused, s.Kernel.DialLost = r.Float64(), r.Float64(), r.Float64()
+		k := &s.Kernel
+		k.DialFails, k.DialRefused, k.DialLost = r.Float64(), r.Float64(), r.Float64()
 	},
 	func(r *rand.Rand, s *Scenario) { // one reload after the other
 		for range 5 + r.IntN(12) {
@@ -216,24 +218,28 @@ var themes = []func(r *rand.Rand, s *Scenario){
 	func(r *rand.Rand, s *Scenario) { // services come and go
 		for range 10 + r.IntN(20) {
 			what := []string{
-				"service-down", "service-up", "service-full", "service-up", "drain-target", "restore-target",
+				"service-down", "service-up", "service-full", "service-up", "drain-target",
+				"restore-target",
 			}[r.IntN(6)]
 			s.Acts = append(s.Acts, Act{between(r, 0, 4*time.Second), what, r.IntN(1000)})
 		}
 	},
-	func(r *rand.Rand, s *Scenario) { // everybody waits, under configurations that are gone, for loops that sleep
+	// Everybody waits, under configurations that are gone, for loops that sleep.
+	func(r *rand.Rand, s *Scenario) {
 		s.Loops = 2 + r.IntN(2)
 		s.Gateway.MaxConnections, s.Gateway.MaxPending = 1, 10+r.IntN(50)
 		s.Gateway.Pending = between(r, 100*time.Millisecond, 2*time.Second)
 		s.Gateway.Timeout = between(r, 2*time.Second, 6*time.Second)
 		s.Gateway.PerTry, s.Gateway.Attempts = 0, 0
 		for i := range s.Services {
-			s.Services[i].Vices, s.Services[i].Slow = 0.1*r.Float64(), between(r, time.Second, 8*time.Second)
+			p := &s.Services[i]
+			p.Vices, p.Slow = 0.1*r.Float64(), between(r, time.Second, 8*time.Second)
 		}
 		for range 2 + r.IntN(4) {
 			s.Acts = append(s.Acts, Act{between(r, 0, 3*time.Second), "reload", r.IntN(1000)})
 		}
-		s.Kernel.Stall, s.Kernel.StallFor = 0.1*r.Float64(), between(r, 100*time.Millisecond, 2*time.Second)
+		s.Kernel.Stall = 0.1 * r.Float64()
+		s.Kernel.StallFor = between(r, 100*time.Millisecond, 2*time.Second)
 	},
 	func(r *rand.Rand, s *Scenario) { // everybody comes at once
 		for i := range s.Clients {
@@ -292,8 +298,9 @@ func drawGateway(r *rand.Rand, quiet bool) GatewayPlan {
 		return between(r, time.Duration(least)*time.Millisecond, time.Duration(most)*time.Millisecond)
 	}
 	g := GatewayPlan{
-		MaxConnections: 1 + r.IntN(6), MaxPending: r.IntN(8), MaxIdle: r.IntN(6), MaxRequests: r.IntN(3) * r.IntN(10),
-		Attempts: r.IntN(4), Pending: ms(20, 1500), Connect: ms(20, 1000), PerTry: ms(0, 600),
+		MaxConnections: 1 + r.IntN(6), MaxPending: r.IntN(8), MaxIdle: r.IntN(6),
+		MaxRequests: r.IntN(3) * r.IntN(10),
+		Attempts:    r.IntN(4), Pending: ms(20, 1500), Connect: ms(20, 1000), PerTry: ms(0, 600),
 		Timeout: ms(200, 3000), Stream: ms(100, 2000), Tunnel: ms(200, 3000),
 		Head: ms(100, 2000), Idle: ms(200, 3000), Send: ms(200, 3000), MinBodyRate: r.IntN(2) * 240,
 		Drain: ms(0, 2000), PerAddress: r.IntN(3) * 4, Active: r.IntN(2) == 0, Passive: r.IntN(5),
@@ -308,7 +315,8 @@ func drawGateway(r *rand.Rand, quiet bool) GatewayPlan {
 		g.MinBodyRate, g.Backlog = 0, 4096
 		g.Pending, g.Connect, g.PerTry = 20*time.Second, 10*time.Second, 0
 		g.Timeout, g.Stream = 30*time.Second, 20*time.Second
-		g.Head, g.Idle, g.Send, g.Drain = 10*time.Second, 10*time.Second, 10*time.Second, 10*time.Minute
+		g.Head, g.Idle, g.Send = 10*time.Second, 10*time.Second, 10*time.Second
+		g.Drain = 10 * time.Minute
 	}
 	return g
 }
@@ -328,7 +336,8 @@ func drawClient(r *rand.Rand, mood float64, span time.Duration) ClientPlan {
 	for range 1 + r.IntN(1+r.IntN(12)) {
 		c.Requests = append(c.Requests, drawRequest(r, mood))
 	}
-	if c.Pipeline { // who asks for the end of a connection sends nothing behind it (RFC 9112, section 9.6)
+	// Who asks for the end of a connection sends nothing behind it (RFC 9112, section 9.6).
+	if c.Pipeline {
 		for i := range c.Requests {
 			c.Requests[i].Close, c.Requests[i].Old = false, false
 		}
@@ -347,7 +356,8 @@ func drawClient(r *rand.Rand, mood float64, span time.Duration) ClientPlan {
 			c.LeaveAt = r.IntN(1 + r.IntN(200000))
 		case 3:
 			// Slower ones would read longer than a run may take, where there is no min_body_rate.
-			c.ReadRate, c.ReadWait, c.LeaveAt = 20+r.IntN(1000), between(r, 0, 2*time.Second), r.IntN(10_000)
+			c.ReadRate, c.ReadWait = 20+r.IntN(1000), between(r, 0, 2*time.Second)
+			c.LeaveAt = r.IntN(10_000)
 		}
 		c.Manner = Manner(r.IntN(4))
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -8,14 +9,13 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
-
-	"net/http"
 
 	"plimsoll/internal/admin"
 	"plimsoll/internal/gateway"
@@ -46,7 +46,8 @@ type world struct {
 	acting        bool                    // an act is under way
 	todo          int                     // acts that have not begun
 	ending        bool                    // the gateway has been told to end
-	replaced      bool                    // by a reload or an upgrade: what a process may have is no longer what the scenario says
+	replaced      bool                    // by a reload or an upgrade: the scenario's bounds are gone
+	recounted     bool                    // as is replaced, for what listeners count
 	names         namedAnswer
 	failure       error
 	history       []string // where it is wanted
@@ -57,7 +58,7 @@ type instance struct {
 	*gateway.Gateway
 	process int
 	admin   http.Handler
-	log     accessLog
+	log     bytes.Buffer // what it writes to standard output: the access log
 	cancel  context.CancelFunc
 	ended   bool
 	err     error
@@ -72,7 +73,8 @@ type result struct {
 	history []string // of what happened, where it was asked for
 }
 
-// horizon is how much virtual time a run may take. Every time-out of a scenario's is far shorter.
+// horizon is how much virtual time may pass until what a run waits for has come about. A client
+// leaves after longestStay, and a drain of a quiet day has ten minutes after that.
 const horizon = 15 * time.Minute
 
 // mode is how a scenario is played.
@@ -90,7 +92,10 @@ const (
 // else of the process may use reactor meanwhile.
 func play(s Scenario, dir string, m mode) result {
 	invariant.On, invariant.Sequential = true, true
-	w := &world{scenario: s, dir: dir, asked: map[string]*request{}, configs: map[int]began{}, served: map[admission][]*client{}}
+	w := &world{
+		scenario: s, dir: dir, asked: map[string]*request{},
+		configs: map[int]began{}, served: map[admission][]*client{},
+	}
 	k := kernel.New(s.Seed+s.Luck<<32, s.Kernel)
 	w.kernel = k
 	k.Preemptible = m == forPanic
@@ -106,7 +111,7 @@ func play(s Scenario, dir string, m mode) result {
 		k.Serve(p.Address, &v.Service)
 	}
 	k.Occupy(takenAddress)
-	w.serveNames()
+	w.names.change(int(s.Seed%1000), w.services)
 	if s.Gateway.TLS || s.Gateway.UpstreamTLS {
 		if err := w.certify(); err != nil {
 			return result{err: err}
@@ -162,16 +167,25 @@ func (w *world) run(what string, done func() bool) {
 	}
 }
 
+// pass lets so much time pass.
+func (w *world) pass(what string, d time.Duration) {
+	over := w.kernel.Clock() + int64(d)
+	w.kernel.At(over, func() {})
+	w.run(what, func() bool { return w.kernel.Clock() >= over })
+}
+
 // unfinished says what a run still waits for.
 func (w *world) unfinished() string {
 	var list []string
 	for _, c := range w.people {
 		if c.here && !c.done {
-			list = append(list, fmt.Sprintf("%s has sent %d of %d bytes and read %d", c.name, c.sent, c.given, c.received))
+			list = append(list, fmt.Sprintf("%s has sent %d of %d bytes and read %d",
+				c.name, c.sent, c.given, c.received))
 		}
 	}
 	if w.acting || w.todo > 0 {
-		list = append(list, fmt.Sprintf("%d acts have not begun, one is under way: %v", w.todo, w.acting))
+		list = append(list, fmt.Sprintf("%d acts have not begun, one is under way: %v",
+			w.todo, w.acting))
 	}
 	return strings.Join(list, ", ")
 }
@@ -218,8 +232,10 @@ func (w *world) launch(sockets map[string][]int) *instance {
 			return i.admin
 		},
 		Host: &gateway.Host{
-			Seed: w.scenario.Seed | 1, Random: random.Uint64, Descriptors: w.scenario.Kernel.Descriptors, Stdout: &i.log, Sockets: sockets,
-			Probe: w.probe, Lookup: w.lookup, ListenAdmin: func(string) (net.Listener, error) { return newSilentListener(), nil },
+			Seed: w.scenario.Seed | 1, Random: random.Uint64,
+			Descriptors: w.scenario.Kernel.Descriptors, Stdout: &i.log, Sockets: sockets,
+			Probe: w.probe, Lookup: w.lookup,
+			ListenAdmin: func(string) (net.Listener, error) { return newSilentListener(), nil },
 			Ready: func(took []string) {
 				i.took, i.serving = took, true
 				w.current = i
@@ -292,7 +308,8 @@ func (w *world) violate(format string, args ...any) {
 func (w *world) trace(format string, args ...any) {
 	if w.history != nil {
 		at := time.Duration(w.kernel.Clock())
-		w.history = append(w.history, fmt.Sprintf("%12.6f  ", at.Seconds())+fmt.Sprintf(format, args...))
+		line := fmt.Sprintf(format, args...)
+		w.history = append(w.history, fmt.Sprintf("%12.6f  %s", at.Seconds(), line))
 	}
 }
 
@@ -315,6 +332,6 @@ func (l *silentListener) Close() error {
 	return nil
 }
 
-func (l *silentListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9900} }
-
-var errNoAnswer = errors.New("no answer")
+func (l *silentListener) Addr() net.Addr {
+	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9900}
+}

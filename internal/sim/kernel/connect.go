@@ -185,7 +185,10 @@ func (k *Kernel) knock(mine, theirs *Endpoint, to string, pause time.Duration, o
 }
 
 // dialErrors are what connect says at once when this machine cannot, or there is no way.
-var dialErrors = []syscall.Errno{syscall.ENETUNREACH, syscall.EADDRNOTAVAIL, syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENOBUFS}
+var dialErrors = []syscall.Errno{
+	syscall.ENETUNREACH, syscall.EADDRNOTAVAIL, syscall.ECONNREFUSED, syscall.EHOSTUNREACH,
+	syscall.ENOBUFS,
+}
 
 // Socket implements reactor.Kernel.
 func (k *Kernel) Socket(to reactor.Address) (int, error) {

@@ -431,7 +431,7 @@ func (k *Kernel) Send(fd int, p []byte) (int, syscall.Errno) {
 func (k *Kernel) socket(fd int) (*Endpoint, syscall.Errno) {
 	f := k.files[fd].file
 	if f == nil || f.socket == nil {
-		k.violate("descriptor %d is used, which is not an open connection: it may be another's by now", fd)
+		k.violate("descriptor %d is used, which is not an open connection: it may be another's", fd)
 		return nil, syscall.EBADF
 	}
 	return f.socket, 0

@@ -99,8 +99,9 @@ func New(seed uint64, p Profile) *Kernel {
 		Profile: p, began: time.Now(), seed: seed, rng: newRand(seed, 0), EndsAt: never,
 		kick: make(chan struct{}, 1), files: map[int]descriptor{}, opened: map[int]int{},
 		nextFile: 100, nextPort: 20000,
-		listening: map[string][]*listener{}, services: map[string]*Service{}, occupied: map[string]bool{},
-		texts: map[reactor.Address]string{},
+		listening: map[string][]*listener{}, services: map[string]*Service{},
+		occupied: map[string]bool{},
+		texts:    map[reactor.Address]string{},
 	}
 }
 
@@ -318,7 +319,7 @@ func (k *Kernel) Close(fd int) {
 	defer k.mu.Unlock()
 	d, open := k.files[fd]
 	if !open {
-		k.violate("close of descriptor %d, which is not open: it may be another connection's by now", fd)
+		k.violate("close of descriptor %d, which is not open: it may be another's by now", fd)
 		return
 	}
 	delete(k.files, fd)

@@ -118,7 +118,8 @@ func (k *Kernel) turn(ls *loop, at int64) {
 	}
 	if k.chance(k.Profile.Stall) {
 		ls.stalled = k.Clock() + draw(k.rng, k.Profile.StallFor)
-		k.trace("loop %d does not get the processor for %v", ls.ID, time.Duration(ls.stalled-k.Clock()))
+		k.trace("loop %d does not get the processor for %v", ls.ID,
+			time.Duration(ls.stalled-k.Clock()))
 	}
 	switch {
 	case sleep == 0 || len(ls.poller.ready) > 0:
@@ -139,7 +140,8 @@ const (
 func (k *Kernel) endTurn(ls *loop) {
 	for _, e := range k.touched {
 		if e.calls > turnCalls || e.moved > turnBytes {
-			k.violate("loop %d made %d calls and moved %d bytes on %s in one turn: at most %d and %d are fair to its other connections",
+			k.violate("loop %d made %d calls and moved %d bytes on %s in one turn: "+
+				"at most %d and %d are fair to its other connections",
 				ls.ID, e.calls, e.moved, e.Name, turnCalls, turnBytes)
 		}
 		e.calls, e.moved = 0, 0
@@ -162,6 +164,8 @@ func (k *Kernel) touch(e *Endpoint, calls, bytes int) {
 
 // Timers is how many timers the loops of a process have set, and how many loops it has.
 func (k *Kernel) Timers(process int) (timers, loops int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	for _, ls := range k.loops {
 		if ls.process == process {
 			timers += ls.Timers()
