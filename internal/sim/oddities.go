@@ -30,6 +30,9 @@ var oddities = []struct {
 	{0.2, true, func(r *rand.Rand, s *Scenario) { s.Gateway.MaxBody = 1 + r.IntN(100_000) }},
 	{0.15, true, func(r *rand.Rand, s *Scenario) { // as many connections as a listener may have
 		s.Gateway.MaxClients = 1 + r.IntN(1+r.IntN(len(s.Clients)))
+		if r.IntN(2) == 0 {
+			s.Gateway.MaxClients, s.Gateway.PerAddress = 0, 1+r.IntN(3)
+		}
 		s.clients(r, 0.5, func(c *ClientPlan) { c.Stays = true })
 	}},
 	{0.2, true, func(r *rand.Rand, s *Scenario) { // slow uploads
