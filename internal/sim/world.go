@@ -53,7 +53,7 @@ type world struct {
 	history       []string // where it is wanted
 }
 
-// instance is one process of the gateway's.
+// instance is one process of the gateway.
 type instance struct {
 	*gateway.Gateway
 	process int
@@ -91,7 +91,7 @@ const (
 // play runs a scenario in a bubble of package synctest. dir has what furnish puts there. Nothing
 // else of the process may use reactor meanwhile.
 func play(s Scenario, dir string, m mode) result {
-	invariant.On, invariant.Sequential = true, true
+	invariant.Sequentially()
 	w := &world{
 		scenario: s, dir: dir, asked: map[string]*request{},
 		configs: map[int]began{}, served: map[admission][]*client{},
@@ -217,7 +217,7 @@ func (w *world) start() error {
 	return w.failure
 }
 
-// launch begins a process of the gateway's, with the sockets that another one hands over.
+// launch begins a process of the gateway, with the sockets that another one hands over.
 func (w *world) launch(sockets map[string][]int) *instance {
 	i := &instance{process: len(w.gateways) + 1, settled: make(chan struct{})}
 	w.kernel.Process = i.process
