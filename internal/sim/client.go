@@ -56,7 +56,7 @@ func (q *request) reached(h *messageHead, retries int) error {
 	return nil
 }
 
-// client is one connection of a client's.
+// client is one client's connection.
 type client struct {
 	line
 	w         *world
@@ -76,7 +76,7 @@ type client struct {
 	status    int
 	got       int
 	size      int
-	want      string // the body that an answer of the gateway's own must have; "" for an error's
+	want      string // the body that the gateway's own answer must have; "" for an error
 	body      []byte // of an error's answer
 	tail      bool   // and ends with a trailer
 	last      bool   // an answer said that the connection ends

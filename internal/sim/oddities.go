@@ -144,8 +144,8 @@ var oddities = []struct {
 	}},
 }
 
-// oddly makes a scenario odder.
-func (s *Scenario) oddly(r *rand.Rand) {
+// addOddities draws which oddities a scenario has.
+func (s *Scenario) addOddities(r *rand.Rand) {
 	for _, o := range oddities {
 		if odd := r.Float64() < o.share; odd && !(o.rude && s.Quiet) {
 			o.apply(r, s)

@@ -1,8 +1,6 @@
 package sim
 
-import (
-	"time"
-)
+import "time"
 
 // What the gateway, or the kernel, waits for beside what a configuration says.
 const (

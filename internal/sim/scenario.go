@@ -13,7 +13,7 @@ import (
 // the seed and its own number, which it keeps when another is taken away.
 type Scenario struct {
 	Seed     uint64
-	Luck     uint64 // other draws of the kernel's, for the shrinker
+	Luck     uint64 // gives the kernel other draws, for the shrinker
 	Kernel   kernel.Profile
 	Quiet    bool // nobody misbehaves and nothing fails: then every request must succeed
 	Loops    int
@@ -154,7 +154,7 @@ func Draw(seed uint64) Scenario {
 	for n := r.IntN(3); n > 0 && !s.Quiet; n-- {
 		themes[r.IntN(len(themes))](r, &s)
 	}
-	s.oddly(s.stream(ofOddities, 0))
+	s.addOddities(s.stream(ofOddities, 0))
 	s.number()
 	return s
 }
@@ -250,8 +250,7 @@ var themes = []func(r *rand.Rand, s *Scenario){
 
 // between draws a duration; short ones are more frequent.
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
-	f := r.Float64()
-	return least + time.Duration(f*f*float64(most-least))
+	return least + kernel.Draw(r, most-least)
 }
 
 // some is p with a share of the draws, and 0 in the others.

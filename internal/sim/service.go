@@ -21,7 +21,7 @@ type service struct {
 	open  []*serviceConn
 }
 
-// serviceConn is a connection of a gateway's at a service.
+// serviceConn is a gateway's connection at a service.
 type serviceConn struct {
 	line
 	name     string

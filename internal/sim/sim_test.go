@@ -26,7 +26,8 @@ var (
 	fromFlag = flag.Uint64("from", 1, "the first seed to play")
 	seeds    = flag.Int("seeds", 100, "how many seeds to play")
 	soak     = flag.Duration("soak", 0, "go on playing seeds for so long")
-	scenario = flag.String("scenario", "", "play this scenario of the corpus alone, and print what happens")
+	scenario = flag.String("scenario", "", "play this file of the corpus alone, and print its history")
+	write    = flag.String("write", "", "write the seeds' scenarios to this file, and play none")
 	failures = flag.Int("failures", 10, "after how many seeds that fail to stop")
 	shorten  = flag.Duration("shorten", 2*time.Minute,
 		"how long to make a failing scenario shorter; 0 to keep none")
@@ -93,6 +94,10 @@ func TestSeeds(t *testing.T) {
 		}
 		return
 	}
+	if *write != "" {
+		writeScenarios(t)
+		return
+	}
 	began := time.Now()
 	var mu sync.Mutex
 	next, last := *fromFlag, *fromFlag+uint64(*seeds)
@@ -119,7 +124,8 @@ func TestSeeds(t *testing.T) {
 				if err := w.play(Draw(seed)); err != nil {
 					mu.Lock()
 					failed = append(failed, seed)
-					fmt.Printf("after %v, seed %d: %v\n", time.Since(began).Round(time.Second), seed, firstLine(err))
+					after := time.Since(began).Round(time.Second)
+					fmt.Printf("after %v, seed %d: %v\n", after, seed, firstLine(err))
 					mu.Unlock()
 				}
 			}
@@ -137,6 +143,20 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// writeScenarios writes what a worker reads.
+func writeScenarios(t *testing.T) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	for i := range uint64(*seeds) {
+		if err := encoder.Encode(Draw(*fromFlag + i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(*write, text.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
@@ -149,12 +169,13 @@ func shrink(t *testing.T, seed uint64) {
 	s := Draw(seed)
 	failure := w.play(s)
 	if failure == nil {
-		t.Errorf("seed %d failed once and not again: something in it is not drawn from the seed", seed)
+		t.Errorf("seed %d failed once and not again: something is not drawn from the seed", seed)
 		return
 	}
 	file := filepath.Join(corpus, fmt.Sprintf("seed-%d.json", seed))
 	keep(t, s, file)
-	t.Errorf("seed %d: %v\nIt runs again with: go test ./internal/sim -v -seed %d", seed, failure, seed)
+	t.Errorf("seed %d: %v\nIt runs again with: go test ./internal/sim -v -seed %d",
+		seed, failure, seed)
 	s, failure = shorter(s, failure, *shorten, w.play)
 	keep(t, s, file)
 	t.Logf("A shorter scenario that fails like it is kept as %s: %v\n"+

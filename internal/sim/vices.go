@@ -107,7 +107,7 @@ const (
 	evil  = "HTTP/1.1 200 OK\r\nX-Evil: yes\r\nContent-Length: 4\r\n\r\nevil"
 )
 
-// fullRead is as much as any read of the gateway's takes at a time.
+// fullRead is the most that the gateway reads at a time.
 const fullRead = 64 << 10
 
 // head200 is the head of an answer with a body of that size.

@@ -12,7 +12,7 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// listener is a listening socket of a loop's.
+// listener is a loop's listening socket.
 type listener struct {
 	k       *Kernel
 	address string
@@ -22,7 +22,7 @@ type listener struct {
 	file    *file
 }
 
-// Service is a listening socket of an actor's.
+// Service is an actor's listening socket.
 type Service struct {
 	// Accept gets each connection. It is called by way of the agenda.
 	Accept func(*Endpoint)
@@ -145,7 +145,7 @@ func (k *Kernel) Dial(name, to string, from netip.AddrPort, outcome func(bool)) 
 // longestKnock is the pause between two SYNs after which an actor gives up.
 const longestKnock = 8 * time.Second
 
-// knock is one SYN of an actor's. A full accept queue drops it, and the next one comes after a
+// knock is one SYN of an actor. A full accept queue drops it, and the next one comes after a
 // pause that doubles.
 func (k *Kernel) knock(mine, theirs *Endpoint, to string, pause time.Duration, outcome func(bool)) {
 	k.at(k.Clock()+mine.flight(), 0, func() {
@@ -234,7 +234,7 @@ func (k *Kernel) Connect(fd int, to reactor.Address) error {
 	return nil
 }
 
-// reach is one SYN of a loop's.
+// reach is one SYN of a loop.
 func (k *Kernel) reach(e *Endpoint, to reactor.Address, pause time.Duration) {
 	if k.chance(k.Profile.DialLost) {
 		k.trace("nobody will ever answer %s", e.Name)

@@ -106,7 +106,7 @@ func (e *Endpoint) writable() bool {
 }
 
 // flight is how long a segment travels.
-func (e *Endpoint) flight() int64 { return 1000 + draw(e.rng, e.k.Profile.Latency) }
+func (e *Endpoint) flight() int64 { return 1000 + int64(Draw(e.rng, e.k.Profile.Latency)) }
 
 // fly sends what waits on its way over TCP, unless something is under way already or the peer has
 // no room.

@@ -87,7 +87,7 @@ func (k *Kernel) scheduleWoken() {
 
 // schedule gives a loop the processor soon, and not before in nanoseconds from now.
 func (k *Kernel) schedule(ls *loop, in int64) {
-	at := max(k.Clock()+in, ls.stalled) + draw(k.rng, k.Profile.Delay)
+	at := max(k.Clock()+in, ls.stalled) + int64(Draw(k.rng, k.Profile.Delay))
 	if at < ls.at {
 		ls.at = at
 		k.at(at, 0, func() { k.turn(ls, at) })
@@ -117,7 +117,7 @@ func (k *Kernel) turn(ls *loop, at int64) {
 		return
 	}
 	if k.chance(k.Profile.Stall) {
-		ls.stalled = k.Clock() + draw(k.rng, k.Profile.StallFor)
+		ls.stalled = k.Clock() + int64(Draw(k.rng, k.Profile.StallFor))
 		k.trace("loop %d does not get the processor for %v", ls.ID,
 			time.Duration(ls.stalled-k.Clock()))
 	}
