@@ -43,10 +43,11 @@ func (w *world) slack() time.Duration {
 
 // patience is how long nothing may move on a client's connection.
 func (c *client) patience() time.Duration {
-	if c.stuck { // it does not read what ends the wait
-		return c.wait() + lingering + c.w.slack()
+	slack := c.w.slack() + c.plan.ReadWait // it may rest while there is something to read
+	if c.stuck {                           // it does not read what ends the wait
+		slack += lingering
 	}
-	return c.wait() + c.w.slack()
+	return c.wait() + slack
 }
 
 // wait is how long the state may last in which the connection is.

@@ -214,7 +214,7 @@ func historyOf(t *testing.T, s Scenario) (lines []string, failure error) {
 		cmd.Stdin = bytes.NewReader(text)
 		out, err := cmd.CombinedOutput()
 		lines, failure = strings.Split(string(out), "\n"), errors.Join(err, ctx.Err())
-		if !bytes.HasPrefix(out, []byte("panic: ")) {
+		if !death.Match(out) {
 			break
 		}
 	}

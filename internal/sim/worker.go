@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -116,9 +117,9 @@ func (w *worker) wait() error {
 func (w *worker) died(late *atomic.Bool) error {
 	err := w.wait()
 	text := w.stderr.String()
-	if at := strings.Index(text, "panic: "); at >= 0 {
-		line, _, _ := strings.Cut(text[at:], "\n")
-		stack := firstStack(text[at:])
+	if at := death.FindStringIndex(text); at != nil {
+		line, _, _ := strings.Cut(text[at[0]:], "\n")
+		stack := firstStack(text[at[0]:])
 		return fmt.Errorf("%s%s\n%s", line, calls([]byte(stack)), stack)
 	}
 	if late.Load() {
@@ -127,6 +128,10 @@ func (w *worker) died(late *atomic.Bool) error {
 	}
 	return fmt.Errorf("the process ended: %v\n%s", err, text)
 }
+
+// death begins what the runtime says of a panic. One that a signal raises while the goroutine is
+// pinned is a fatal error to it.
+var death = regexp.MustCompile(`(?m)^(panic|fatal error): `)
 
 // firstStack is the first goroutine's of a text with the stacks of several: that which panicked, or
 // which runs. The others' have nothing to do with it.
