@@ -22,8 +22,8 @@ var (
 )
 
 // OnPanic registers a function that a panic under a Guard calls before the process ends, on a
-// goroutine of its own. It must stand every other goroutine being at work, and may be called while
-// it is being forgotten. forget takes it back; it may be called more than once. Any goroutine.
+// goroutine of its own. Every other goroutine may be at work meanwhile, and one may be calling
+// forget, which takes the function back and may be called more than once. Any goroutine.
 func OnPanic(save func()) (forget func()) {
 	key := &save
 	mu.Lock()

@@ -9,6 +9,8 @@ package invariant
 var On = raceDetector
 
 // Sequential says that no two loops run at the same time, as in a simulation: then what one loop
-// sees of the others does not change while it looks, and checks across loops are exact. It implies
-// On.
+// sees of the others does not change while it looks, and checks across loops are exact.
 var Sequential bool
+
+// Sequentially turns on both kinds of checks.
+func Sequentially() { On, Sequential = true, true }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,15 +16,15 @@ import (
 type request struct {
 	RequestPlan
 	token    string
-	number   int    // of its connection's, from 0
-	raw      []byte // as it is sent
-	from, to int    // where it stands in what the client sends
-	arrivals int    // heads that services have seen, retries and copies included
-	whole    int    // of them with the whole body
-	vicious  bool   // a service has misbehaved over it
+	place    int  // among those of its connection, from 0
+	from, to int  // where it stands in what the client sends
+	head     int  // how many bytes of it are its head
+	arrivals int  // heads that services have seen, retries and copies included
+	vicious  bool // a service has misbehaved over it
 	answered bool
-	status   int // of the answer that came whole; 0 for none
-	lines    int // of the access log
+	status   int    // of the answer that came whole; 0 for none
+	lines    int    // of the access log
+	id       string // that the gateway has given it
 }
 
 // hasTrailers says that services get the request with trailers. A copy is sent with its length and
@@ -34,15 +33,19 @@ func (q *request) hasTrailers() bool {
 	return q.Chunked && q.Trailers && !q.Upgrade && !q.Close && q.Path != "/copy/"
 }
 
-// reached counts an arrival at a service.
-func (q *request) reached(h *messageHead, at string) error {
+// reached counts an arrival at a service, of a request that may be tried again so often.
+func (q *request) reached(h *messageHead, retries int) error {
 	q.arrivals++
 	most := 1
-	if strings.HasPrefix(q.Path, "/copy/") {
-		most++
+	if q.Method != "POST" {
+		most += retries + 1 // and once for a connection that its service has just closed
 	}
-	if q.Method == "POST" && q.arrivals > most {
-		return fmt.Errorf("the POST %s was sent %d times", q.token, q.arrivals)
+	if q.Path == "/copy/" {
+		most *= 2
+	}
+	if q.arrivals > most {
+		return fmt.Errorf("%s %s was sent %d times, with %d retries", q.Method, q.token, q.arrivals,
+			retries)
 	}
 	if h.words[0] != q.Method {
 		return fmt.Errorf("%s arrives as %s", q.Method, h.first)
@@ -53,34 +56,39 @@ func (q *request) reached(h *messageHead, at string) error {
 	return nil
 }
 
-// client is one connection of a client's.
+// client is one client's connection.
 type client struct {
 	line
-	w        *world
-	plan     ClientPlan
-	rng      *rand.Rand
-	name     string
-	requests []*request
-	out      []byte // all that it will ever send
-	sent     int
-	given    int // how many of the requests may be sent by now
-	received int
-	r        reader
-	asked    []*request // sent, in part at least, and not answered
-	begun    *request   // whose answer is arriving
-	own      bool       // and is the gateway's own
-	status   int
-	got      int
-	size     int
-	body     []byte // of an answer of the gateway's own
-	last     bool   // an answer said that the connection ends
-	tunnel   bool
-	echoed   int
-	sleeping bool  // it will read on by itself
-	stuck    bool  // it will do nothing more
-	here     bool  // it has come
-	done     bool  // it has gone
-	moved    int64 // when anything last moved
+	w         *world
+	plan      ClientPlan
+	rng       *rand.Rand
+	name      string
+	requests  []*request
+	out       []byte // all that it will ever send
+	sent      int
+	given     int // how many of the requests may be sent by now
+	received  int
+	r         reader
+	asked     []*request // sent, in part at least, and not answered
+	started   int        // how many of the requests have been begun
+	begun     *request   // whose answer is arriving
+	own       bool       // and is the gateway's own
+	status    int
+	got       int
+	size      int
+	want      string // the body that the gateway's own answer must have; "" for an error
+	body      []byte // of an error's answer
+	tail      bool   // and ends with a trailer
+	last      bool   // an answer said that the connection ends
+	tunnel    bool
+	echoed    int
+	sleeping  bool  // it will read on by itself
+	stuck     bool  // it will do nothing more
+	here      bool  // it has come
+	counted   bool  // among those that its listener serves
+	connected bool  // and the gateway's kernel has answered
+	done      bool  // it has gone
+	moved     int64 // when anything last moved
 }
 
 // spoilers are ways in which a request is malformed. One that is refused must never reach a
@@ -90,36 +98,50 @@ var spoilers = []struct {
 	refused bool
 	apply   func(raw string) string
 }{
-	{"two lengths", true, func(s string) string { return insert(s, "Content-Length: 3\r\nContent-Length: 4\r\n") }},
+	{"two lengths", true, func(s string) string {
+		return insert(s, "Content-Length: 3\r\nContent-Length: 4\r\n")
+	}},
 	{"a length and chunks", true, func(s string) string {
 		return insert(s, "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n")
 	}},
-	{"a bare line feed", true, func(s string) string { return strings.Replace(s, "\r\n", "\n", 1) }},
-	{"a space before a colon", true, func(s string) string { return insert(s, "X-A : 1\r\n") }},
-	{"an unknown coding", true, func(s string) string { return insert(s, "Transfer-Encoding: gzip\r\n") }},
-	{"two hosts", true, func(s string) string { return insert(s, "Host: evil.test\r\n") }},
-	{"a long head", true, func(s string) string { return insert(s, "X-Long: "+strings.Repeat("x", 60_000)+"\r\n") }},
-	{"claims of its own", false, func(s string) string {
-		return insert(s, "X-Forwarded-For: 6.6.6.6\r\nX_Real_Ip: 6.6.6.6\r\n")
+	{"a bare line feed", true, func(s string) string {
+		return strings.Replace(s, "\r\n", "\n", 1)
 	}},
-	{"an escape above the root", true, func(s string) string { return strings.Replace(s, " /", " /%2e%2e/../", 1) }},
+	{"a space before a colon", true, func(s string) string { return insert(s, "X-A : 1\r\n") }},
+	{"an unknown coding", true, func(s string) string {
+		return insert(s, "Transfer-Encoding: gzip\r\n")
+	}},
+	{"two hosts", true, func(s string) string { return insert(s, "Host: evil.test\r\n") }},
+	{"a long head", true, func(s string) string {
+		return insert(s, "X-Long: "+strings.Repeat("x", 60_000)+"\r\n")
+	}},
+	{"claims of its own", false, func(s string) string {
+		return insert(s, "X-Forwarded-For: "+claimed+"\r\nX_Real_Ip: "+claimed+"\r\n")
+	}},
+	{"an escape above the root", true, func(s string) string {
+		return strings.Replace(s, " /", " /%2e%2e/../", 1)
+	}},
 }
+
+// claimed is the address that some clients say they come from.
+const claimed = "6.6.6.6"
 
 func insert(raw, lines string) string {
 	head, rest, _ := strings.Cut(raw, "\r\n")
 	return head + "\r\n" + lines + rest
 }
 
-func newClient(w *world, number int, plan ClientPlan) *client {
+func newClient(w *world, plan ClientPlan) *client {
 	c := &client{
-		w: w, plan: plan, name: fmt.Sprintf("client %d", number),
-		rng: rand.New(rand.NewPCG(w.scenario.Seed, uint64(number)+1000)),
+		w: w, plan: plan, name: fmt.Sprintf("client %d", plan.Number),
+		rng: w.scenario.stream(ofClients, uint64(plan.Number)),
 	}
 	for i, p := range plan.Requests {
-		q := &request{RequestPlan: p, token: fmt.Sprintf("c%dr%d", number, i), number: i}
-		q.raw = c.render(q)
-		q.from, q.to = len(c.out), len(c.out)+len(q.raw)
-		c.out = append(c.out, q.raw...)
+		q := &request{RequestPlan: p, token: fmt.Sprintf("c%dr%d", plan.Number, p.Number), place: i}
+		q.from = len(c.out)
+		c.out = c.render(c.out, q)
+		q.to = len(c.out)
+		q.head = bytes.Index(c.out[q.from:], []byte("\r\n\r\n")) + 4
 		c.requests = append(c.requests, q)
 		w.asked[q.token] = q
 		if q.Upgrade { // what would follow goes through the tunnel
@@ -131,8 +153,8 @@ func newClient(w *world, number int, plan ClientPlan) *client {
 	return c
 }
 
-// render is a request as it is sent.
-func (c *client) render(q *request) []byte {
+// render appends a request as it is sent.
+func (c *client) render(raw []byte, q *request) []byte {
 	version := "HTTP/1.1"
 	if q.Old {
 		version = "HTTP/1.0"
@@ -148,14 +170,15 @@ func (c *client) render(q *request) []byte {
 			host = ""
 		}
 	}
-	raw := fmt.Appendf(nil, "%s %s %s\r\n%s", q.Method, target, version, host)
+	raw = fmt.Appendf(raw, "%s %s %s\r\n%s", q.Method, target, version, host)
 	switch {
 	case q.Close:
 		raw = append(raw, "Connection: close\r\n"...)
 	case q.Upgrade:
 		raw = append(raw, "Connection: upgrade\r\nUpgrade: websocket\r\n"...)
 	case q.Trailers:
-		raw = append(raw, "Connection: te, x-hop\r\nTE: trailers\r\nTrailer: X-Sum, X-Hop\r\nX-Hop: 1\r\n"...)
+		raw = append(raw, "Connection: te, x-hop\r\nTE: trailers\r\n"+
+			"Trailer: X-Sum, X-Hop\r\nX-Hop: 1\r\n"...)
 	case q.Old && c.rng.IntN(2) == 0:
 		raw = append(raw, "Connection: keep-alive\r\n"...)
 	}
@@ -187,20 +210,21 @@ func (c *client) render(q *request) []byte {
 		raw = append(raw, body...)
 	}
 	if q.Spoiled > 0 {
-		raw = []byte(spoilers[q.Spoiled-1].apply(string(raw)))
+		raw = append(raw[:q.from], spoilers[q.Spoiled-1].apply(string(raw[q.from:]))...)
 	}
 	return raw
 }
 
 const tunnelBytes = 20_000
 
-// longestStay is after how long a client leaves whose own slowness nobody objects to. That it has not
-// been forgotten is watch's to find out.
+// longestStay is after how long a client leaves whose own slowness nobody objects to. Whether it has
+// been forgotten is for watch to find out.
 const longestStay = 10 * time.Minute
 
 func (c *client) begin() {
 	w := c.w
-	from := netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(c.plan.From)}), uint16(1000+len(c.name)))
+	host := netip.AddrFrom4([4]byte{192, 0, 2, byte(c.plan.From)})
+	from := netip.AddrPortFrom(host, uint16(1024+c.plan.Number))
 	c.given = c.next(0)
 	c.moved = w.kernel.Clock()
 	var e *kernel.Endpoint
@@ -209,7 +233,8 @@ func (c *client) begin() {
 			c.finish("is refused", nil)
 			return
 		}
-		c.moved = w.kernel.Clock()
+		c.progress()
+		c.connected = true
 		if w.scenario.Gateway.TLS && c.plan.Listener == 1 && !c.plan.Plain {
 			c.line = secureClient(w, e, c.changed)
 		}
@@ -220,7 +245,9 @@ func (c *client) begin() {
 	w.clients++
 	c.here = true
 	w.kernel.After(longestStay, func() { c.finish("has had enough", c.Close) })
-	w.trace("%s comes to %s with %s", c.name, listeners[c.plan.Listener], c.summary())
+	if w.history != nil {
+		w.trace("%s comes to %s with %s", c.name, listeners[c.plan.Listener], c.summary())
+	}
 	c.watch()
 }
 
@@ -232,7 +259,7 @@ func (c *client) summary() string {
 			list = append(list, fmt.Sprintf("and %d more", len(c.requests)-i))
 			break
 		}
-		list = append(list, fmt.Sprintf("%s %s%s of %d bytes", q.Method, q.Path, q.token, len(q.raw)))
+		list = append(list, fmt.Sprintf("%s %s%s of %d bytes", q.Method, q.Path, q.token, q.to-q.from))
 	}
 	return strings.Join(list, ", ")
 }
@@ -243,7 +270,7 @@ func (c *client) next(n int) int {
 		return len(c.out)
 	}
 	if q := c.requests[n]; q.Waits {
-		return q.from + bytes.Index(q.raw, []byte("\r\n\r\n")) + 4
+		return q.from + q.head
 	}
 	return c.requests[n].to
 }
@@ -262,11 +289,12 @@ func (c *client) send() {
 	}
 	if piece > 0 {
 		c.Write(c.out[c.sent : c.sent+piece])
+		c.progress()
 		c.sent += piece
-		c.moved = c.w.kernel.Clock()
 	}
-	for len(c.asked) < len(c.requests) && c.upTo() < len(c.requests) && c.sent > c.requests[c.upTo()].from {
-		c.asked = append(c.asked, c.requests[c.upTo()])
+	for c.started < len(c.requests) && c.sent > c.requests[c.started].from {
+		c.asked = append(c.asked, c.requests[c.started])
+		c.started++
 	}
 	if c.plan.Leave >= 0 && c.sent >= c.plan.Leave {
 		c.leave()
@@ -277,21 +305,10 @@ func (c *client) send() {
 	}
 }
 
-// upTo is the number of the first request that has not been begun.
-func (c *client) upTo() int {
-	n := 0
-	if len(c.asked) > 0 {
-		return c.asked[len(c.asked)-1].number + 1
-	}
-	for n < len(c.requests) && c.requests[n].answered {
-		n++
-	}
-	return n
-}
-
 // leave ends the connection in the client's manner.
 func (c *client) leave() {
 	c.plan.Leave, c.plan.LeaveAt = -1, -1
+	c.progress()
 	c.stuck = true
 	switch c.plan.Manner {
 	case Closes:
@@ -336,7 +353,7 @@ func (c *client) changed() {
 	}
 	p := c.Read(most)
 	if len(p) > 0 {
-		c.moved = c.w.kernel.Clock()
+		c.progress()
 		c.received += len(p)
 		c.take(p)
 		if c.done {
@@ -353,7 +370,10 @@ func (c *client) changed() {
 	}
 	if c.Waiting() > 0 {
 		c.sleeping = true
-		c.w.kernel.After(between(c.rng, 0, c.plan.ReadWait), func() { c.sleeping = false; c.changed() })
+		c.w.kernel.After(between(c.rng, 0, c.plan.ReadWait), func() {
+			c.sleeping = false
+			c.changed()
+		})
 	}
 }
 
@@ -382,7 +402,8 @@ func (c *client) take(p []byte) {
 // noBody says which answers have none.
 func (c *client) noBody(h *messageHead) bool {
 	status := h.status()
-	return status < 200 || status == 204 || status == 304 || c.begun != nil && c.begun.Method == "HEAD"
+	toHEAD := c.begun != nil && c.begun.Method == "HEAD"
+	return status < 200 || status == 204 || status == 304 || toHEAD
 }
 
 func (c *client) onHead(h *messageHead) error {
@@ -404,8 +425,13 @@ func (c *client) onHead(h *messageHead) error {
 		}
 		return nil
 	}
-	c.begun, c.status, c.got, c.body = q, status, 0, nil
-	c.own = h.value("x-token") == ""
+	c.begun, c.status, c.got, c.body, c.want = q, status, 0, nil, ""
+	if c.own = h.value("x-token") == ""; c.own && status == 200 {
+		c.want = ownAnswers[q.Path]
+	}
+	if status < 400 || !c.own {
+		c.admitted()
+	}
 	c.last = h.value("connection") == "close" || q.Old && h.value("connection") != "keep-alive"
 	if !c.own && h.value("x-token") != q.token {
 		return fmt.Errorf("the answer to %s is that to %s", q.token, h.value("x-token"))
@@ -413,6 +439,10 @@ func (c *client) onHead(h *messageHead) error {
 	if c.size = h.number("x-size"); c.own {
 		c.size = h.number("content-length")
 	}
+	if err := q.answeredWith(h, c.own); err != nil {
+		return err
+	}
+	c.tail = h.value("x-ends") == "tail" && h.value("transfer-encoding") == "chunked"
 	if status == 101 {
 		if !q.Upgrade {
 			return fmt.Errorf("101 for %s, which did not ask for it", q.token)
@@ -423,27 +453,38 @@ func (c *client) onHead(h *messageHead) error {
 }
 
 func (c *client) onBody(p []byte) error {
-	if c.own {
+	if c.want != "" {
+		if end := c.got + len(p); end > len(c.want) || string(p) != c.want[c.got:end] {
+			return fmt.Errorf("%s is answered what its route does not say, at byte %d",
+				c.begun.token, c.got)
+		}
+	} else if c.own {
 		c.body = append(c.body, p...)
 	} else if !noiseOf(c.begun.token+"down").is(c.got, p) {
-		return fmt.Errorf("the answer to %s is not what the service sent, at byte %d", c.begun.token, c.got)
+		return fmt.Errorf("the answer to %s is not what the service sent, at byte %d",
+			c.begun.token, c.got)
 	}
 	c.got += len(p)
 	if c.got > c.size && c.size >= 0 {
-		return fmt.Errorf("the answer to %s has %d bytes, more than the %d that it announces", c.begun.token, c.got, c.size)
+		return fmt.Errorf("the answer to %s has %d bytes, more than the %d that it announces",
+			c.begun.token, c.got, c.size)
 	}
 	return nil
 }
 
 // onEnd is the end of an answer.
 func (c *client) onEnd(trailers map[string]string) error {
-	if tail := trailers["x-tail"]; tail != "" && tail != c.begun.token {
-		return fmt.Errorf("the answer to %s ends with the trailer of %s", c.begun.token, tail)
-	}
 	if c.status < 200 && !c.tunnel {
 		return nil
 	}
 	q := c.begun
+	tail := trailers["x-tail"]
+	switch {
+	case tail == "" && c.tail && q.Method != "HEAD":
+		return fmt.Errorf("the answer to %s has lost its trailer", q.token)
+	case tail != "" && tail != q.token:
+		return fmt.Errorf("the answer to %s ends with the trailer of %s", q.token, tail)
+	}
 	c.asked = c.asked[1:]
 	if q.answered {
 		return fmt.Errorf("%s is answered twice", q.token)
@@ -453,7 +494,8 @@ func (c *client) onEnd(trailers map[string]string) error {
 	}
 	bodiless := q.Method == "HEAD" || c.status == 204 || c.status == 304 || c.status == 101
 	if !bodiless && c.got != c.size {
-		return fmt.Errorf("the answer to %s passes for whole with %d bytes of %d", q.token, c.got, c.size)
+		return fmt.Errorf("the answer to %s passes for whole with %d bytes of %d", q.token, c.got,
+			c.size)
 	}
 	if err := c.judge(q); err != nil {
 		return err
@@ -469,74 +511,15 @@ func (c *client) onEnd(trailers map[string]string) error {
 		c.finish("keeps its body to itself", c.Close)
 		return nil
 	}
-	if q.number == len(c.requests)-1 && !c.stuck {
+	if q.place == len(c.requests)-1 && !c.stuck && !c.plan.Stays {
 		c.finish("has all its answers", c.Close)
 		return nil
 	}
-	if given := c.next(q.number + 1); given > c.given && !c.last {
+	if given := c.next(q.place + 1); given > c.given && !c.last {
 		c.given = given
 		c.w.kernel.After(between(c.rng, 0, c.plan.Pause), c.send)
 	}
 	return nil
-}
-
-// judge says whether an answer may be given to a request.
-func (c *client) judge(q *request) error {
-	quiet := c.w.scenario.Quiet
-	switch {
-	case c.own && c.status == 200 && strings.HasPrefix(q.Path, "/own/"):
-		if q.Method != "HEAD" && string(c.body) != ownBody {
-			return fmt.Errorf("%s is answered %q", q.token, c.body)
-		}
-	case c.own && c.status == 200 && strings.HasPrefix(q.Path, "/large/"):
-		if q.Method != "HEAD" && string(c.body) != largeBody {
-			return fmt.Errorf("the large answer to %s is damaged", q.token)
-		}
-	case c.own && c.status == 308 && strings.HasPrefix(q.Path, "/away/"):
-	case c.own && c.status >= 400:
-		if text := strconv.Itoa(c.status) + " "; q.Method != "HEAD" && !strings.HasPrefix(string(c.body), text) {
-			return fmt.Errorf("%s is answered %d %q", q.token, c.status, c.body)
-		}
-		if c.status < 500 && q.Spoiled == 0 && !q.mayGet(c) {
-			return fmt.Errorf("%s, which is a good request, is answered %d %q", q.token, c.status, c.body)
-		}
-		if quiet && !strings.HasPrefix(q.Path, "/nowhere/") && !q.wrongMethod() {
-			return fmt.Errorf("%s fails although nobody misbehaves: %d %q", q.token, c.status, c.body)
-		}
-	case c.own:
-		return fmt.Errorf("%s is answered %d %q by nobody", q.token, c.status, c.body)
-	}
-	if q.Spoiled > 0 && spoilers[q.Spoiled-1].refused && (!c.own || c.status < 400) {
-		return fmt.Errorf("the malformed %s (%s) is answered %d", q.token, spoilers[q.Spoiled-1].name, c.status)
-	}
-	return nil
-}
-
-// mayRefuse are the statuses below 500 by which the gateway may refuse a good request: no route (a
-// reload took it), and slowness.
-var mayRefuse = map[int]bool{404: true, 408: true}
-
-// isPlain says that it speaks plain text where TLS is expected: that is not a request.
-func (c *client) isPlain() bool {
-	return c.plan.Plain && c.plan.Listener == 1 && c.w.scenario.Gateway.TLS
-}
-
-// mayGet says whether the gateway itself may give a request that status below 500.
-func (q *request) mayGet(c *client) bool {
-	switch g := c.w.scenario.Gateway; c.status {
-	case 400:
-		return q.Torn || c.isPlain()
-	case 405:
-		return q.wrongMethod()
-	case 413:
-		return g.MaxBody > 0 && q.Body > g.MaxBody
-	}
-	return mayRefuse[c.status]
-}
-
-// wrongMethod says that the request's route is for another method.
-func (q *request) wrongMethod() bool {
-	return q.Path == "/read/" && q.Method != "GET" && q.Method != "HEAD"
 }
 
 // end is the end of what the gateway sends.
@@ -549,31 +532,12 @@ func (c *client) end(reset bool) {
 	case err != nil:
 		c.w.violate("%s: %v", c.name, err)
 	case c.w.scenario.Quiet && !c.w.ending && len(c.asked) > 0 && !c.tunnel && !c.last:
-		c.w.violate("%s loses its connection although nobody misbehaves, with %s not answered", c.name, c.asked[0].token)
+		c.w.violate("%s loses its connection although nobody misbehaves, with %s not answered",
+			c.name, c.asked[0].token)
 	}
 	how := "is closed"
 	if reset {
 		how = "is reset"
 	}
 	c.finish(how, c.Close)
-}
-
-// watch looks from time to time whether the connection has been forgotten.
-func (c *client) watch() {
-	limit := c.w.patience()
-	c.w.kernel.After(limit/2, func() {
-		if c.done {
-			return
-		}
-		if c.GivenUp() {
-			c.finish("has been given up", c.Close)
-			return
-		}
-		if still := time.Duration(c.w.kernel.Clock() - c.moved); still > limit {
-			c.w.violate("%s is neither served nor ended: nothing has moved for %v, the longest that it may "+
-				"wait is %v; it has sent %d of %d bytes and read %d, and waits for %d answers", c.name, still, limit, c.sent, c.given, c.received, len(c.asked))
-			return
-		}
-		c.watch()
-	})
 }

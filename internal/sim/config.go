@@ -3,27 +3,35 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
 
 // paths are what clients ask for. Each begins a route of its own, and the request's token follows.
 var paths = []string{
-	"/a/", "/a/", "/a/", "/b/", "/split/", "/copy/", "/own/", "/large/", "/away/", "/nowhere/", "/read/",
+	"/a/", "/a/", "/a/", "/b/", "/split/", "/copy/", "/own/", "/large/", "/away/", "/nowhere/",
+	"/read/",
 }
 
 // listeners are the addresses that clients come to.
 var listeners = []string{"10.0.0.1:80", "10.0.0.1:81"}
 
 // largeBody is what the route /large/ answers.
-var largeBody = strings.Repeat("0123456789abcdef", 20_000)
+var largeBody = strings.Repeat("0123456789abcdef", 10_000)
+
+// longestTimeout is the longest one of routes that a reload may bring.
+const longestTimeout = 3 * time.Second
 
 const ownBody = "the gateway's own"
 
-// configuration is the text of a configuration. n is 0 for the first one; others differ from it in
-// what a reload must carry over, replace or remove, as n draws.
-func (s *Scenario) configuration(n int) string {
-	r := rand.New(rand.NewPCG(s.Seed, uint64(n)))
+// ownAnswers are the bodies of the routes that the gateway answers itself.
+var ownAnswers = map[string]string{"/own/": ownBody, "/large/": largeBody}
+
+// configuration is a configuration's text, and the knobs that are in it. n is 0 for the first one;
+// others differ from it in what a reload must carry over, replace or remove, as n draws.
+func (s *Scenario) configuration(n int) (string, GatewayPlan) {
+	r := s.stream(ofConfigurations, uint64(n))
 	g := s.Gateway
 	change := func(share float64) bool { return n > 0 && r.Float64() < share }
 	if change(0.5) && !s.Quiet {
@@ -33,7 +41,7 @@ func (s *Scenario) configuration(n int) string {
 		g.MaxIdle, g.MaxRequests = r.IntN(6), r.IntN(3)*r.IntN(10)
 	}
 	if change(0.3) && !s.Quiet {
-		g.Timeout = between(r, 100*time.Millisecond, 3*time.Second)
+		g.Timeout = between(r, 100*time.Millisecond, longestTimeout)
 		g.Pending = between(r, 20*time.Millisecond, 1500*time.Millisecond)
 	}
 	if change(0.3) {
@@ -60,9 +68,12 @@ func (s *Scenario) configuration(n int) string {
 			secure = fmt.Sprintf("tls: {certificates: [{cert: site.pem, key: site.key}], "+
 				"handshake_timeout: %v, max_handshakes: %d}, ", g.Head, handshakes)
 		}
-		fmt.Fprintf(&b, "  - {address: %q, %sbacklog: %d, limits: {head_timeout: %v, idle_timeout: %v, "+
-			"send_timeout: %v, min_body_rate: %dB, max_connections_per_address: %d, max_connections: %d}}\n",
-			address, secure, g.Backlog, g.Head, g.Idle, g.Send, g.MinBodyRate, g.PerAddress, g.MaxClients)
+		fmt.Fprintf(&b, "  - {address: %q, %sbacklog: %d, limits: {head_timeout: %v, "+
+			"idle_timeout: %v, send_timeout: %v, min_body_rate: %dB, "+
+			"max_connections_per_address: %d, max_connections: %d}}\n",
+			address, secure, g.Backlog, g.Head,
+			g.Idle, g.Send, g.MinBodyRate,
+			g.PerAddress, g.MaxClients)
 	}
 	b.WriteString("upstreams:\n")
 	s.upstream(&b, "a", s.targets(r, change), g, r, change)
@@ -75,7 +86,8 @@ func (s *Scenario) configuration(n int) string {
 	b.WriteString("routes:\n")
 	// Services see by X-Config under which configuration a request began.
 	times := fmt.Sprintf("timeout: %v, stream_timeout: %v, tunnel_timeout: %v, "+
-		"request_headers: {set: {X-Config: \"%d\"}}, response_headers: {set: {X-Route: \"yes\"}}, max_body: %dB",
+		"request_headers: {set: {X-Config: \"%d\"}}, "+
+		"response_headers: {set: {X-Route: \"yes\"}}, max_body: %dB",
 		g.Timeout, g.Stream, g.Tunnel, n, g.MaxBody)
 	if g.HoldBody > 0 {
 		times += fmt.Sprintf(", hold_body: %dB", g.HoldBody-1)
@@ -87,28 +99,44 @@ func (s *Scenario) configuration(n int) string {
 	if !change(0.2) || s.Quiet {
 		fmt.Fprintf(&b, "  - {match: \"/b/{token}\", upstream: b, %s}\n", times)
 	}
-	fmt.Fprintf(&b, "  - {match: \"/split/{token}\", split: {weights: {a: 1, b: %d}}, %s}\n", 1+r.IntN(3), times)
-	fmt.Fprintf(&b, "  - {match: \"/copy/{token}\", upstream: a, mirror: {upstream: m}, %s}\n", times)
+	fmt.Fprintf(&b, "  - {match: \"/split/{token}\", split: {weights: {a: 1, b: %d}}, %s}\n",
+		1+r.IntN(3), times)
+	fmt.Fprintf(&b, "  - {match: \"/copy/{token}\", upstream: a, mirror: {upstream: m}, %s}\n",
+		times)
 	fmt.Fprintf(&b, "  - {match: \"GET /read/{token}\", upstream: a, %s}\n", times)
 	fmt.Fprintf(&b, "  - {match: \"/own/{token}\", respond: {body: %q}}\n", ownBody)
-	// From a file: 320 KB of YAML take longer to read than the whole run.
+	// From a file: 160 KB of YAML take longer to read than the whole run.
 	b.WriteString("  - {match: \"/large/{token}\", respond: {file: large.txt}}\n")
-	b.WriteString("  - {match: \"/away/{token}\", redirect: {to: \"https://other.test/${path.token}\"}}\n")
-	return b.String()
+	b.WriteString("  - {match: \"/away/{token}\", " +
+		"redirect: {to: \"https://other.test/${path.token}\"}}\n")
+	return b.String(), g
+}
+
+// began is a configuration that requests have begun under.
+type began struct {
+	text string
+	plan GatewayPlan
+}
+
+// began is the n-th configuration.
+func (w *world) began(n int) began {
+	c, known := w.configs[n]
+	if !known {
+		c.text, c.plan = w.scenario.configuration(n)
+		w.configs[n] = c
+	}
+	return c
 }
 
 // mayGet says whether a service is a target, in the n-th configuration, of an upstream that
 // requests for a path may go to. What a name leads to changes without a configuration.
 func (w *world) mayGet(address, path string, n int) bool {
-	text := w.texts[n]
-	if text == "" {
-		text = w.scenario.configuration(n)
-		w.texts[n] = text
-	}
+	text := w.began(n).text
 	for _, name := range upstreamsOf[path[:strings.IndexByte(path[1:], '/')+2]] {
 		_, targets, _ := strings.Cut(text, "\n  "+name+":\n    targets: ")
 		targets, _, _ = strings.Cut(targets, "\n")
-		if strings.Contains(targets, `"`+address+`"`) || strings.Contains(targets, `"named.test:80"`) {
+		named := strings.Contains(targets, `"named.test:80"`)
+		if named || strings.Contains(targets, `"`+address+`"`) {
 			return true
 		}
 	}
@@ -127,29 +155,20 @@ func (s *Scenario) targets(r *rand.Rand, change func(float64) bool) (list []stri
 			list = append(list, p.Address)
 		}
 	}
-	if len(list) == 0 || s.Gateway.Named && r.IntN(2) == 0 {
-		list = append(list, s.Services[0].Address)
+	again := s.Gateway.Named && r.IntN(2) == 0
+	if first := s.Services[0].Address; (again || len(list) == 0) && !slices.Contains(list, first) {
+		list = append(list, first)
 	}
 	if s.Gateway.Named && r.IntN(2) == 0 {
 		list = append(list, "named.test:80")
 	}
-	return unique(list)
-}
-
-func unique(list []string) (kept []string) {
-	seen := map[string]bool{}
-	for _, v := range list {
-		if !seen[v] {
-			seen[v] = true
-			kept = append(kept, v)
-		}
-	}
-	return kept
+	return list
 }
 
 // upstream writes one upstream's part.
 func (s *Scenario) upstream(
-	b *strings.Builder, name string, targets []string, g GatewayPlan, r *rand.Rand, change func(float64) bool,
+	b *strings.Builder, name string, targets []string, g GatewayPlan,
+	r *rand.Rand, change func(float64) bool,
 ) {
 	balances := []string{"p2c", "round_robin", "least_requests", "random", "{hash: client_address}"}
 	balance := balances[int(s.Seed%5)]
@@ -158,7 +177,8 @@ func (s *Scenario) upstream(
 	}
 	health := fmt.Sprintf("passive: {consecutive_failures: %d, eject_for: 300ms}", g.Passive)
 	if g.Active {
-		health += ", active: {path: /health, interval: 200ms, timeout: 100ms, unhealthy_after: 2, healthy_after: 1}"
+		health += ", active: {path: /health, interval: 200ms, timeout: 100ms, " +
+			"unhealthy_after: 2, healthy_after: 1}"
 	}
 	if s.Quiet {
 		health = "passive: {disabled: true}"
@@ -171,10 +191,12 @@ func (s *Scenario) upstream(
 		}
 		list = list[2:]
 	}
-	fmt.Fprintf(b, "  %s:\n    targets: [%s]\n    balance: %s\n    slow_start: %v\n    health: {%s}\n", name, list, balance, g.SlowStart, health)
+	fmt.Fprintf(b, "  %s:\n    targets: [%s]\n    balance: %s\n", name, list, balance)
+	fmt.Fprintf(b, "    slow_start: %v\n    health: {%s}\n", g.SlowStart, health)
 	g.MaxIdle = min(g.MaxIdle, g.MaxConnections)
-	fmt.Fprintf(b, "    pool: {max_connections: %d, max_pending: %d, pending_timeout: %v, max_idle: %d, "+
-		"idle_timeout: 900ms, max_requests: %d, connect_timeout: %v}\n", g.MaxConnections, g.MaxPending, g.Pending, g.MaxIdle, g.MaxRequests, g.Connect)
+	fmt.Fprintf(b, "    pool: {max_connections: %d, max_pending: %d, pending_timeout: %v, "+
+		"max_idle: %d, idle_timeout: 900ms, max_requests: %d, connect_timeout: %v}\n",
+		g.MaxConnections, g.MaxPending, g.Pending, g.MaxIdle, g.MaxRequests, g.Connect)
 	on := "connect, reset, \"503\""
 	if g.PerTry > 0 {
 		on += ", timeout"
@@ -182,6 +204,6 @@ func (s *Scenario) upstream(
 	if g.UpstreamTLS {
 		b.WriteString("    tls: {insecure_skip_verify: true}\n")
 	}
-	fmt.Fprintf(b, "    retry: {attempts: %d, on: [%s], per_try_timeout: %v, budget: %d%%}\n", g.Attempts, on,
-		g.PerTry, 20+r.IntN(80))
+	fmt.Fprintf(b, "    retry: {attempts: %d, on: [%s], per_try_timeout: %v, budget: %d%%}\n",
+		g.Attempts, on, g.PerTry, 20+r.IntN(80))
 }

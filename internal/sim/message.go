@@ -56,9 +56,14 @@ func (h *messageHead) status() int {
 	return n
 }
 
-// feed takes what came. An error means that it is not HTTP, or that a callback gave one.
+// feed takes what came, and keeps p. An error means that it is not HTTP, or that a callback gave
+// one.
 func (r *reader) feed(p []byte) error {
-	r.held = append(r.held, p...)
+	if len(r.held) == 0 {
+		r.held = p
+	} else {
+		r.held = append(r.held, p...)
+	}
 	for {
 		more, err := r.step()
 		if err != nil || !more {
@@ -110,13 +115,16 @@ func (r *reader) head() (bool, error) {
 		return false, nil
 	}
 	lines := strings.Split(string(head), "\r\n")
-	h := &messageHead{first: lines[0], words: strings.SplitN(lines[0], " ", 3), fields: map[string]string{}}
+	h := &messageHead{
+		first: lines[0], words: strings.SplitN(lines[0], " ", 3), fields: map[string]string{},
+	}
 	if len(h.words) < 2 || len(h.words) < 3 && r.requests {
 		return false, fmt.Errorf("%q is not a start line", lines[0])
 	}
 	for _, line := range lines[1:] {
 		name, value, ok := strings.Cut(line, ":")
-		if !ok || name == "" || strings.ContainsAny(name, " \t\r\n") || strings.ContainsAny(value, "\r\n\x00") {
+		bad := strings.ContainsAny(name, " \t\r\n") || strings.ContainsAny(value, "\r\n\x00")
+		if !ok || name == "" || bad {
 			return false, fmt.Errorf("%q is not a header field", line)
 		}
 		name, value = strings.ToLower(name), strings.TrimSpace(value)
@@ -128,7 +136,7 @@ func (r *reader) head() (bool, error) {
 		}
 		h.fields[name] = value
 	}
-	r.held = append([]byte(nil), rest...)
+	r.held = rest
 	if err := r.onHead(h); err != nil {
 		return false, err
 	}

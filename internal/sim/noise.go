@@ -21,10 +21,13 @@ var noiseText = func() []byte {
 // noise is one body's text.
 type noise struct{ start int }
 
-func noiseOf(token string) noise {
+func noiseOf(token string) noise { return noise{int(hashOf(token))} }
+
+// hashOf is a number of 16 bits that belongs to a text.
+func hashOf(text string) uint64 {
 	h := fnv.New64a()
-	h.Write([]byte(token))
-	return noise{int(h.Sum64() % uint64(len(noiseText)))}
+	h.Write([]byte(text))
+	return h.Sum64() % uint64(len(noiseText))
 }
 
 // bytes are n bytes of the body from its offset on.

@@ -28,7 +28,13 @@ var oddities = []struct {
 		})
 	}},
 	{0.2, true, func(r *rand.Rand, s *Scenario) { s.Gateway.MaxBody = 1 + r.IntN(100_000) }},
-	{0.15, true, func(r *rand.Rand, s *Scenario) { s.Gateway.MaxClients = 1 + r.IntN(len(s.Clients)) }},
+	{0.15, true, func(r *rand.Rand, s *Scenario) { // as many connections as a listener may have
+		s.Gateway.MaxClients = 1 + r.IntN(1+r.IntN(len(s.Clients)))
+		if r.IntN(2) == 0 {
+			s.Gateway.MaxClients, s.Gateway.PerAddress = 0, 1+r.IntN(3)
+		}
+		s.clients(r, 0.5, func(c *ClientPlan) { c.Stays = true })
+	}},
 	{0.2, true, func(r *rand.Rand, s *Scenario) { // slow uploads
 		s.clients(r, 0.3, func(c *ClientPlan) {
 			c.Pieces, c.Pause = 1+r.IntN(60), between(r, 100*time.Millisecond, 3*time.Second)
@@ -41,6 +47,9 @@ var oddities = []struct {
 		if s.Gateway.TLS {
 			s.clients(r, 0.3, func(c *ClientPlan) { c.Plain = true })
 		}
+	}},
+	{0.15, false, func(r *rand.Rand, s *Scenario) { // connections that are idle to their end
+		s.clients(r, 0.3, func(c *ClientPlan) { c.Stays = true })
 	}},
 	{0.15, false, func(r *rand.Rand, s *Scenario) { // bodies are not held
 		s.Gateway.HoldBody = 1 + r.IntN(2)*r.IntN(65_536)
@@ -57,11 +66,15 @@ var oddities = []struct {
 	}},
 	{0.07, false, func(r *rand.Rand, s *Scenario) { // services that read slowly what is long
 		for i := range s.Services {
-			s.Services[i].Sip, s.Services[i].Rest = 1<<14+r.IntN(1<<16), between(r, 0, 30*time.Millisecond)
+			p := &s.Services[i]
+			p.Sip, p.Rest = 1<<14+r.IntN(1<<16), between(r, 0, 30*time.Millisecond)
 		}
 		for range 1 + r.IntN(4) {
 			c := drawClient(r, 0, time.Second)
-			c.Requests = []RequestPlan{{Method: "PUT", Path: "/a/", Body: 300_000 + r.IntN(1_200_000), Chunked: r.IntN(2) == 0}}
+			long := 300_000 + r.IntN(1_200_000)
+			c.Requests = []RequestPlan{
+				{Method: "PUT", Path: "/a/", Body: long, Chunked: r.IntN(2) == 0},
+			}
 			c.Pieces = 0
 			s.Clients = append(s.Clients, c)
 		}
@@ -69,7 +82,8 @@ var oddities = []struct {
 	{0.07, true, func(r *rand.Rand, s *Scenario) { // answers to bodies that are still on their way
 		s.Kernel.SendBuffer, s.Gateway.Attempts = 4<<10, 1+r.IntN(3)
 		for i := range s.Services {
-			s.Services[i].Early, s.Services[i].Window, s.Services[i].Vices = 0.5, 1<<10+r.IntN(4<<10), 0.3
+			p := &s.Services[i]
+			p.Early, p.Window, p.Vices = 0.5, 1<<10+r.IntN(4<<10), 0.3
 		}
 		s.requests(r, 0.5, func(q *RequestPlan) {
 			if q.Body > 0 {
@@ -77,7 +91,7 @@ var oddities = []struct {
 			}
 		})
 	}},
-	{0.07, true, func(r *rand.Rand, s *Scenario) { // connections wander between loops, and end on the way
+	{0.07, true, func(r *rand.Rand, s *Scenario) { // connections move between loops, and end then
 		s.Loops, s.Gateway.MaxIdle = 2+r.IntN(2), r.IntN(4)
 		for i := range s.Services {
 			s.Services[i].Slow = between(r, 0, 3*time.Millisecond)
@@ -91,22 +105,28 @@ var oddities = []struct {
 			s.Clients = append(s.Clients, c)
 		}
 		for range 20 {
-			s.Acts = append(s.Acts, Act{between(r, 0, 2*time.Second), "service-restart", r.IntN(1000)})
+			at := between(r, 0, 2*time.Second)
+			s.Acts = append(s.Acts, Act{at, "service-restart", r.IntN(1000)})
 		}
 	}},
 	{0.07, true, func(r *rand.Rand, s *Scenario) { s.Kernel.Descriptors = 40 + r.IntN(80) }},
 	{0.15, false, func(r *rand.Rand, s *Scenario) { s.Gateway.Weights = true }},
-	{0.15, false, func(r *rand.Rand, s *Scenario) { s.Gateway.SlowStart = between(r, 0, 3*time.Second) }},
+	{0.15, false, func(r *rand.Rand, s *Scenario) {
+		s.Gateway.SlowStart = between(r, 0, 3*time.Second)
+	}},
 	{0.07, true, func(r *rand.Rand, s *Scenario) { // one address has the pool
 		s.Gateway.MaxConnections, s.Gateway.MaxPending = 2+r.IntN(5), 50
 		s.Gateway.Pending, s.Gateway.PerAddress = between(r, time.Second, 6*time.Second), 0
-		s.Gateway.Timeout, s.Gateway.Stream, s.Gateway.Send = 6*time.Second, 6*time.Second, 6*time.Second
+		const long = 6 * time.Second
+		s.Gateway.Timeout, s.Gateway.Stream, s.Gateway.Send = long, long, long
 		for range 5 + r.IntN(20) {
 			c := drawClient(r, 0, time.Second)
 			c.From, c.Listener = 9, 0
-			c.ReadRate, c.ReadWait, c.Window = 2000+r.IntN(4000), between(r, 100*time.Millisecond, time.Second), 2048
+			c.ReadRate, c.Window = 2000+r.IntN(4000), 2048
+			c.ReadWait = between(r, 100*time.Millisecond, time.Second)
 			if r.IntN(2) == 0 {
-				c.Requests = []RequestPlan{{Method: "POST", Path: "/a/", Body: 70_000 + r.IntN(100_000)}}
+				body := 70_000 + r.IntN(100_000)
+				c.Requests = []RequestPlan{{Method: "POST", Path: "/a/", Body: body}}
 				c.Pieces, c.Pause = 4000, 300*time.Millisecond
 			}
 			s.Clients = append(s.Clients, c)
@@ -124,8 +144,8 @@ var oddities = []struct {
 	}},
 }
 
-// oddly makes a scenario odder.
-func (s *Scenario) oddly(r *rand.Rand) {
+// addOddities draws which oddities a scenario has.
+func (s *Scenario) addOddities(r *rand.Rand) {
 	for _, o := range oddities {
 		if odd := r.Float64() < o.share; odd && !(o.rude && s.Quiet) {
 			o.apply(r, s)

@@ -1,8 +1,8 @@
 package sim
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"plimsoll/internal/admin"
 	"plimsoll/internal/upstream"
 )
 
@@ -21,46 +20,63 @@ import (
 func drawAct(r *rand.Rand, quiet bool) string {
 	acts := []string{"reload", "reload", "reload", "look", "names", "upgrade"}
 	if !quiet {
-		acts = append(acts, "drain-target", "restore-target", "service-down", "service-up", "service-full",
-			"service-restart", "broken-reload", "reload")
+		acts = append(acts, "drain-target", "restore-target", "service-down", "service-up",
+			"service-full", "service-restart", "broken-reload", "reload")
 	}
 	return acts[r.IntN(len(acts))]
 }
 
-// act begins one act; acts wait for each other, as the operator is one person. What may block runs
-// on a goroutine of its own.
-func (w *world) act(a Act) {
-	if w.ending {
-		return
+// due is called when the time for an act has come. Acts wait for each other, as the operator is one
+// person.
+func (w *world) due(a Act) {
+	w.queue = append(w.queue, a)
+	w.nextAct()
+}
+
+// nextAct begins acts until one is under way, or none is due.
+func (w *world) nextAct() {
+	for len(w.queue) > 0 && !w.acting && !w.ending {
+		a := w.queue[0]
+		w.queue = w.queue[1:]
+		w.todo--
+		w.trace("operator: %s %d", a.What, a.N)
+		w.act(a)
 	}
-	if w.acting {
-		w.kernel.After(time.Millisecond, func() { w.act(a) })
-		return
-	}
-	w.todo--
-	w.trace("operator: %s %d", a.What, a.N)
-	g := w.current
-	background := func(do func()) {
-		w.acting = true
-		go func() {
-			do()
+}
+
+// background does what may block on a goroutine of its own.
+func (w *world) background(do func()) {
+	w.acting = true
+	go func() {
+		do()
+		w.kernel.After(0, func() {
 			w.acting = false
-		}()
-	}
+			w.nextAct()
+		})
+	}()
+}
+
+// act begins one act.
+func (w *world) act(a Act) {
+	g, background := w.current, w.background
 	service := w.services[a.N%len(w.services)]
 	switch a.What {
 	case "reload":
+		text := w.began(a.N + 1).text
 		w.replaced = true
+		w.recounted = w.recounted || !strings.Contains(text, listeners[1])
 		background(func() {
-			w.configure(w.scenario.configuration(a.N + 1))
+			w.configure(text)
 			if err := g.Reload(); err != nil {
 				w.violate("a good configuration is refused: %v", err)
 			}
 		})
 	case "taken-reload":
 		background(func() {
-			text := w.scenario.configuration(a.N + 1)
-			w.configure(strings.Replace(text, "\nlisteners:\n", "\nlisteners:\n  - {address: \""+takenAddress+"\"}\n", 1))
+			text := w.began(a.N + 1).text
+			const listeners = "\nlisteners:\n"
+			taken := listeners + "  - {address: \"" + takenAddress + "\"}\n"
+			w.configure(strings.Replace(text, listeners, taken, 1))
 			if g.Reload() == nil {
 				w.violate("a configuration is taken although another program has %s", takenAddress)
 			}
@@ -89,10 +105,10 @@ func (w *world) act(a Act) {
 	case "names":
 		w.names.change(a.N, w.services)
 	case "upgrade":
-		w.replaced = true
+		w.replaced, w.recounted = true, true
 		w.upgraded = make(chan struct{})
 		background(func() {
-			w.configure(w.scenario.configuration(a.N + 1))
+			w.configure(w.began(a.N + 1).text)
 			g.Upgrade()
 			<-w.upgraded
 		})
@@ -126,28 +142,15 @@ func (w *world) look(g *instance, n int) {
 	if answer.Code >= 500 && !w.ending {
 		w.violate("%s answers %d %s", path, answer.Code, answer.Body)
 	}
-	if path != "/metrics" || w.replaced {
-		return
-	}
-	s := w.scenario
-	waiting := parseMetrics(answer.Body.String())["plimsoll_upstream_requests_waiting"]
-	if most := 3 * s.Loops * s.Gateway.MaxPending; waiting > float64(most) {
-		w.violate("%v requests wait for connections, the bounds allow %d", waiting, most)
-	}
 }
 
 func (w *world) ask(g *instance, path string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:9900"+path, nil)
 	r.RemoteAddr, r.Host = "127.0.0.1:50000", "127.0.0.1:9900"
 	answer := httptest.NewRecorder()
-	admin.New(g, adminAddress{}).ServeHTTP(answer, r)
+	g.admin.ServeHTTP(answer, r)
 	return answer
 }
-
-type adminAddress struct{}
-
-func (adminAddress) Address() string { return "127.0.0.1:9900" }
-func (adminAddress) Token() string   { return "" }
 
 // probe is a health check. It takes as long as the service's answers do.
 func (w *world) probe(ctx context.Context, target upstream.Address, path string) error {
@@ -155,15 +158,15 @@ func (w *world) probe(ctx context.Context, target upstream.Address, path string)
 		if s.plan.Address != target.String() {
 			continue
 		}
-		h := noiseOf(fmt.Sprint(target, w.kernel.Clock()))
-		timer := time.NewTimer(time.Duration(h.start)*time.Microsecond + 1)
+		hash := hashOf(fmt.Sprint(target, w.kernel.Clock()))
+		timer := time.NewTimer(time.Duration(hash)*time.Microsecond + 1)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if s.Down || s.Full || float64(h.start%1000)/1000 < s.plan.Vices/2 {
+		if s.Down || s.Full || float64(hash%1000)/1000 < s.plan.Vices/2 {
 			return errNoAnswer
 		}
 		return nil
@@ -171,15 +174,12 @@ func (w *world) probe(ctx context.Context, target upstream.Address, path string)
 	return errNoAnswer
 }
 
+var errNoAnswer = errors.New("no answer")
+
 // namedAnswer is what DNS says of named.test.
 type namedAnswer struct {
 	addrs []netip.Addr
 	fails bool
-}
-
-// serveNames has the addresses that a name may have lead to services, too.
-func (w *world) serveNames() {
-	w.names.change(int(w.scenario.Seed%1000), w.services)
 }
 
 // change gives the name other addresses.
@@ -193,11 +193,13 @@ func (n *namedAnswer) change(by int, services []*service) {
 	}
 }
 
-// lookup is a question to DNS. How long it takes depends on who asks, and when: no two answers come
-// in the same moment.
-func (w *world) lookup(ctx context.Context, upstream, _ string) ([]netip.Addr, time.Duration, error) {
+// lookup is a question to DNS. How long it takes depends on who asks, and when.
+func (w *world) lookup(
+	ctx context.Context, upstream, _ string,
+) ([]netip.Addr, time.Duration, error) {
 	const longest = 300 * time.Millisecond
-	wait := longest/time.Duration(len(noiseText))*time.Duration(noiseOf(fmt.Sprint(upstream, w.kernel.Clock())).start) + 1
+	hash := hashOf(fmt.Sprint(upstream, w.kernel.Clock()))
+	wait := longest/time.Duration(len(noiseText))*time.Duration(hash) + 1
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -210,6 +212,3 @@ func (w *world) lookup(ctx context.Context, upstream, _ string) ([]netip.Addr, t
 	}
 	return w.names.addrs, time.Second, nil
 }
-
-// accessLog is what a gateway writes to standard output.
-type accessLog struct{ bytes.Buffer }

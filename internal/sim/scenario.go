@@ -10,10 +10,10 @@ import (
 
 // Scenario is everything that a run is made of. Draw makes one from a seed; the shrinker takes
 // parts away. What is not said here, such as how a body is cut into pieces, each actor draws from
-// the seed and its own number, so that taking one actor away leaves the others as they were.
+// the seed and its own number, which it keeps when another is taken away.
 type Scenario struct {
 	Seed     uint64
-	Luck     uint64 // other draws of the kernel's, for the shrinker
+	Luck     uint64 // gives the kernel other draws, for the shrinker
 	Kernel   kernel.Profile
 	Quiet    bool // nobody misbehaves and nothing fails: then every request must succeed
 	Loops    int
@@ -51,13 +51,14 @@ type ServicePlan struct {
 	Vices   float64 // the share of requests that it does not answer as it should
 	Slow    time.Duration
 	Window  int           // bytes that its sockets keep for it to read; 0 for many
-	Early   float64       // the share of requests that it answers before it has their bodies, beside others
+	Early   float64       // the share of requests that it answers before it has their bodies
 	Sip     int           // bytes that it reads at a time; 0 for all there is
 	Rest    time.Duration // the longest time between reads
 }
 
 // ClientPlan is one client's connection.
 type ClientPlan struct {
+	Number   int // among all clients
 	At       time.Duration
 	Listener int
 	From     int // the last part of its address
@@ -72,6 +73,7 @@ type ClientPlan struct {
 	LeaveAt  int           // the byte of what it receives after which it leaves; -1 for never
 	Window   int           // bytes that its socket keeps for it to read
 	Plain    bool          // it speaks no TLS, whatever the listener expects
+	Stays    bool          // with all its answers, until it is closed
 }
 
 // Manner is how a client leaves.
@@ -87,6 +89,7 @@ const (
 
 // RequestPlan is one request.
 type RequestPlan struct {
+	Number  int // among its client's requests
 	Method  string
 	Path    string // of the routes in config.go
 	Body    int    // bytes; -1 for none
@@ -110,8 +113,9 @@ type Act struct {
 
 // Draw makes the scenario of a seed. Quiet, common and violent ones all occur.
 func Draw(seed uint64) Scenario {
-	r := rand.New(rand.NewPCG(seed, 0x7363656e))
-	s := Scenario{Seed: seed, Loops: 1 + r.IntN(3)}
+	s := Scenario{Seed: seed}
+	r := s.stream(ofScenarios, 0)
+	s.Loops = 1 + r.IntN(3)
 	mood := r.Float64() // how bad the day is, 0 for a good one
 	if mood < 0.15 {
 		s.Quiet, mood = true, 0
@@ -141,7 +145,8 @@ func Draw(seed uint64) Scenario {
 		s.Clients = append(s.Clients, drawClient(r, mood, span))
 	}
 	for range r.IntN(6) * (1 + r.IntN(3)) {
-		s.Acts = append(s.Acts, Act{between(r, 0, span+time.Second), drawAct(r, s.Quiet), r.IntN(1000)})
+		at := between(r, 0, span+time.Second)
+		s.Acts = append(s.Acts, Act{at, drawAct(r, s.Quiet), r.IntN(1000)})
 	}
 	if r.IntN(2) == 0 { // else it ends when all is quiet
 		s.Acts = append(s.Acts, Act{At: between(r, span/2, span+2*time.Second), What: "end"})
@@ -149,8 +154,38 @@ func Draw(seed uint64) Scenario {
 	for n := r.IntN(3); n > 0 && !s.Quiet; n-- {
 		themes[r.IntN(len(themes))](r, &s)
 	}
-	s.oddly(rand.New(rand.NewPCG(seed, 0x6f6464)))
+	s.addOddities(s.stream(ofOddities, 0))
+	s.number()
 	return s
+}
+
+// number gives clients and requests the numbers that they keep.
+func (s *Scenario) number() {
+	for i := range s.Clients {
+		c := &s.Clients[i]
+		c.Number = i
+		for j := range c.Requests {
+			c.Requests[j].Number = j
+		}
+	}
+}
+
+// purpose is what numbers are drawn for. Each has generators of its own.
+type purpose uint64
+
+const (
+	ofScenarios purpose = 1 + iota
+	ofOddities
+	ofConfigurations
+	ofProcesses
+	ofClients
+	ofPaces
+	ofAnswers
+)
+
+// stream is the number-th generator for a purpose. The kernel has other ones, of the same seed.
+func (s *Scenario) stream(of purpose, number uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(s.Seed, uint64(of)<<56|number))
 }
 
 // themes are days on which everything goes wrong in the same way: what rarely meets by chance meets
@@ -172,7 +207,8 @@ var themes = []func(r *rand.Rand, s *Scenario){
 		s.Kernel.Stall, s.Kernel.StallFor = 0.05*r.Float64(), between(r, 0, 3*time.Second)
 	},
 	func(r *rand.Rand, s *Scenario) { // nothing can be reached
-		s.Kernel.DialFails, s.Kernel.DialRefused, s.Kernel.DialLost = r.Float64(), r.Float64(), r.Float64()
+		k := &s.Kernel
+		k.DialFails, k.DialRefused, k.DialLost = r.Float64(), r.Float64(), r.Float64()
 	},
 	func(r *rand.Rand, s *Scenario) { // one reload after the other
 		for range 5 + r.IntN(12) {
@@ -182,24 +218,28 @@ var themes = []func(r *rand.Rand, s *Scenario){
 	func(r *rand.Rand, s *Scenario) { // services come and go
 		for range 10 + r.IntN(20) {
 			what := []string{
-				"service-down", "service-up", "service-full", "service-up", "drain-target", "restore-target",
+				"service-down", "service-up", "service-full", "service-up", "drain-target",
+				"restore-target",
 			}[r.IntN(6)]
 			s.Acts = append(s.Acts, Act{between(r, 0, 4*time.Second), what, r.IntN(1000)})
 		}
 	},
-	func(r *rand.Rand, s *Scenario) { // everybody waits, under configurations that are gone, for loops that sleep
+	// Everybody waits, under configurations that are gone, for loops that sleep.
+	func(r *rand.Rand, s *Scenario) {
 		s.Loops = 2 + r.IntN(2)
 		s.Gateway.MaxConnections, s.Gateway.MaxPending = 1, 10+r.IntN(50)
 		s.Gateway.Pending = between(r, 100*time.Millisecond, 2*time.Second)
 		s.Gateway.Timeout = between(r, 2*time.Second, 6*time.Second)
 		s.Gateway.PerTry, s.Gateway.Attempts = 0, 0
 		for i := range s.Services {
-			s.Services[i].Vices, s.Services[i].Slow = 0.1*r.Float64(), between(r, time.Second, 8*time.Second)
+			p := &s.Services[i]
+			p.Vices, p.Slow = 0.1*r.Float64(), between(r, time.Second, 8*time.Second)
 		}
 		for range 2 + r.IntN(4) {
 			s.Acts = append(s.Acts, Act{between(r, 0, 3*time.Second), "reload", r.IntN(1000)})
 		}
-		s.Kernel.Stall, s.Kernel.StallFor = 0.1*r.Float64(), between(r, 100*time.Millisecond, 2*time.Second)
+		s.Kernel.Stall = 0.1 * r.Float64()
+		s.Kernel.StallFor = between(r, 100*time.Millisecond, 2*time.Second)
 	},
 	func(r *rand.Rand, s *Scenario) { // everybody comes at once
 		for i := range s.Clients {
@@ -210,8 +250,7 @@ var themes = []func(r *rand.Rand, s *Scenario){
 
 // between draws a duration; short ones are more frequent.
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
-	f := r.Float64()
-	return least + time.Duration(f*f*float64(most-least))
+	return least + kernel.Draw(r, most-least)
 }
 
 // some is p with a share of the draws, and 0 in the others.
@@ -222,13 +261,16 @@ func some(r *rand.Rand, share, p float64) float64 {
 	return 0
 }
 
+// plenty is more descriptors than any scenario needs.
+const plenty = 4096
+
 func drawKernel(r *rand.Rand, mood float64) kernel.Profile {
 	p := kernel.Profile{
 		Latency:  between(r, 20*time.Microsecond, 5*time.Millisecond),
 		Delay:    between(r, time.Microsecond, 200*time.Microsecond),
 		Fragment: some(r, 0.7, 0.8), ShortWrite: some(r, 0.5, 0.5),
 		Subset: some(r, 0.7, 0.7), WallSteps: some(r, 0.2, 0.05),
-		SendBuffer: 4<<10 + r.IntN(1<<18), RecvBuffer: 4<<10 + r.IntN(1<<18), Descriptors: 4096,
+		SendBuffer: 4<<10 + r.IntN(1<<18), RecvBuffer: 4<<10 + r.IntN(1<<18), Descriptors: plenty,
 	}
 	if r.IntN(4) == 0 {
 		p.SendBuffer, p.RecvBuffer = 4<<20, 4<<20
@@ -255,8 +297,9 @@ func drawGateway(r *rand.Rand, quiet bool) GatewayPlan {
 		return between(r, time.Duration(least)*time.Millisecond, time.Duration(most)*time.Millisecond)
 	}
 	g := GatewayPlan{
-		MaxConnections: 1 + r.IntN(6), MaxPending: r.IntN(8), MaxIdle: r.IntN(6), MaxRequests: r.IntN(3) * r.IntN(10),
-		Attempts: r.IntN(4), Pending: ms(20, 1500), Connect: ms(20, 1000), PerTry: ms(0, 600),
+		MaxConnections: 1 + r.IntN(6), MaxPending: r.IntN(8), MaxIdle: r.IntN(6),
+		MaxRequests: r.IntN(3) * r.IntN(10),
+		Attempts:    r.IntN(4), Pending: ms(20, 1500), Connect: ms(20, 1000), PerTry: ms(0, 600),
 		Timeout: ms(200, 3000), Stream: ms(100, 2000), Tunnel: ms(200, 3000),
 		Head: ms(100, 2000), Idle: ms(200, 3000), Send: ms(200, 3000), MinBodyRate: r.IntN(2) * 240,
 		Drain: ms(0, 2000), PerAddress: r.IntN(3) * 4, Active: r.IntN(2) == 0, Passive: r.IntN(5),
@@ -271,7 +314,8 @@ func drawGateway(r *rand.Rand, quiet bool) GatewayPlan {
 		g.MinBodyRate, g.Backlog = 0, 4096
 		g.Pending, g.Connect, g.PerTry = 20*time.Second, 10*time.Second, 0
 		g.Timeout, g.Stream = 30*time.Second, 20*time.Second
-		g.Head, g.Idle, g.Send, g.Drain = 10*time.Second, 10*time.Second, 10*time.Second, 10*time.Minute
+		g.Head, g.Idle, g.Send = 10*time.Second, 10*time.Second, 10*time.Second
+		g.Drain = 10 * time.Minute
 	}
 	return g
 }
@@ -291,7 +335,8 @@ func drawClient(r *rand.Rand, mood float64, span time.Duration) ClientPlan {
 	for range 1 + r.IntN(1+r.IntN(12)) {
 		c.Requests = append(c.Requests, drawRequest(r, mood))
 	}
-	if c.Pipeline { // who asks for the end of a connection sends nothing behind it (RFC 9112, section 9.6)
+	// Who asks for the end of a connection sends nothing behind it (RFC 9112, section 9.6).
+	if c.Pipeline {
 		for i := range c.Requests {
 			c.Requests[i].Close, c.Requests[i].Old = false, false
 		}
@@ -310,7 +355,8 @@ func drawClient(r *rand.Rand, mood float64, span time.Duration) ClientPlan {
 			c.LeaveAt = r.IntN(1 + r.IntN(200000))
 		case 3:
 			// Slower ones would read longer than a run may take, where there is no min_body_rate.
-			c.ReadRate, c.ReadWait, c.LeaveAt = 20+r.IntN(1000), between(r, 0, 2*time.Second), r.IntN(10_000)
+			c.ReadRate, c.ReadWait = 20+r.IntN(1000), between(r, 0, 2*time.Second)
+			c.LeaveAt = r.IntN(10_000)
 		}
 		c.Manner = Manner(r.IntN(4))
 	}

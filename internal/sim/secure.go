@@ -65,7 +65,9 @@ func secureServer(w *world, e *kernel.Endpoint, changed func()) *secure {
 	})
 }
 
-func newSecure(w *world, e *kernel.Endpoint, changed func(), wrap func(net.Conn) *tls.Conn) *secure {
+func newSecure(
+	w *world, e *kernel.Endpoint, changed func(), wrap func(net.Conn) *tls.Conn,
+) *secure {
 	s := &secure{
 		Endpoint: e, changed: func() { w.kernel.After(0, changed) },
 		more: make(chan struct{}, 1), quit: make(chan struct{}),
@@ -119,8 +121,9 @@ func (s *secure) begin() error {
 func (s *secure) Read(most int) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.in[:min(most, len(s.in))]
-	s.in = s.in[len(p):]
+	n := min(most, len(s.in))
+	p := s.in[:n:n]
+	s.in = s.in[n:]
 	return p
 }
 
@@ -145,7 +148,7 @@ func (s *secure) Write(p []byte) int {
 	if !s.ready {
 		s.queued = append(s.queued, p...)
 	} else if !s.over {
-		s.conn.Write(p) // that it fails, the reading tells
+		s.conn.Write(p) // reading finds out that it fails
 	}
 	return len(p)
 }
@@ -160,8 +163,8 @@ func (s *secure) CloseWrite() {
 	s.Endpoint.CloseWrite()
 }
 
-// Close implements line. It says so first (RFC 8446, section 6.1): an end without that is no
-// orderly one.
+// Close implements line. It tells the peer first (RFC 8446, section 6.1): else that would take what
+// it has got for cut off.
 func (s *secure) Close() {
 	s.end(func() {
 		if s.ready {
@@ -221,8 +224,10 @@ func (w *world) certify() error {
 		return err
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "shop.test"}, DNSNames: []string{"shop.test"},
-		NotBefore: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC), NotAfter: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC),
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: "shop.test"}, DNSNames: []string{"shop.test"},
+		NotBefore: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC),
+		NotAfter:  time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
 	if err != nil {
@@ -234,9 +239,11 @@ func (w *world) certify() error {
 	}
 	w.certificate = tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}
 	for file, block := range map[string]*pem.Block{
-		"site.pem": {Type: "CERTIFICATE", Bytes: der}, "site.key": {Type: "PRIVATE KEY", Bytes: key},
+		"site.pem": {Type: "CERTIFICATE", Bytes: der},
+		"site.key": {Type: "PRIVATE KEY", Bytes: key},
 	} {
-		if err := os.WriteFile(filepath.Join(w.dir, file), pem.EncodeToMemory(block), 0o600); err != nil {
+		text := pem.EncodeToMemory(block)
+		if err := os.WriteFile(filepath.Join(w.dir, file), text, 0o600); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -20,32 +21,36 @@ type service struct {
 	open  []*serviceConn
 }
 
-// serviceConn is a connection of a gateway's at a service.
+// serviceConn is a gateway's connection at a service.
 type serviceConn struct {
 	line
-	name    string
-	s       *service
-	r       reader
-	rng     *rand.Rand // of the request under way
-	head    *messageHead
-	token   string
-	want    int // bytes of the request's body
-	got     int
-	whole   bool // the request's body is there
-	begun   bool // an answer to the request under way has been decided
-	sending bool // and parts of it are still to come
-	late    bool // nothing more is to be read
-	resting bool // it will read on by itself
-	pace    *rand.Rand
-	over    bool
-	tunnel  bool
+	name     string
+	s        *service
+	r        reader
+	rng      *rand.Rand // of the request under way
+	head     *messageHead
+	token    string
+	want     int // bytes of the request's body
+	got      int
+	whole    bool // the request's body is there
+	requests int  // that have come
+	begun    bool // an answer to the request under way has been decided
+	sending  bool // and parts of it are still to come
+	late     bool // nothing more is to be read
+	resting  bool // it will read on by itself
+	pace     *rand.Rand
+	over     bool
+	tunnel   bool
 }
 
 func newService(w *world, plan ServicePlan) *service {
 	s := &service{w: w, plan: plan}
 	s.Accept = func(e *kernel.Endpoint) {
 		s.conns++
-		c := &serviceConn{pace: rand.New(rand.NewPCG(w.scenario.Seed, uint64(s.conns))), line: e, s: s, name: fmt.Sprintf("connection %d at %s", s.conns, plan.Address)}
+		c := &serviceConn{
+			line: e, s: s, name: fmt.Sprintf("connection %d at %s", s.conns, plan.Address),
+			pace: w.scenario.stream(ofPaces, hashOf(plan.Address)<<20|uint64(s.conns)),
+		}
 		e.Name = c.name
 		s.admit(c)
 		c.r = reader{requests: true, onHead: c.onHead, onBody: c.onBody, onEnd: c.onEnd}
@@ -73,16 +78,20 @@ func (s *service) admit(c *serviceConn) {
 		most *= 2
 	}
 	if !s.w.replaced && len(s.open) > most {
-		s.w.violate("%s has %d connections, the pools' bounds allow %d", s.plan.Address, len(s.open), most)
+		s.w.violate("%s has %d connections, the pools' bounds allow %d", s.plan.Address,
+			len(s.open), most)
 	}
 }
+
+// idle says that no request is under way.
+func (c *serviceConn) idle() bool { return c.head == nil && !c.sending && !c.tunnel }
 
 // restart ends the connections that are idle, as a service does that is restarted. One with an
 // answer under way stays: where only the connection's end ends that, nobody could tell that it was
 // cut off.
 func (s *service) restart() {
 	for _, c := range slices.Clone(s.open) {
-		if c.head == nil && !c.sending && !c.tunnel {
+		if c.idle() {
 			c.close()
 		}
 	}
@@ -139,7 +148,7 @@ func (c *serviceConn) end(how func()) {
 func (c *serviceConn) onHead(h *messageHead) error {
 	w := c.s.w
 	if c.begun && c.sending || c.head != nil {
-		return fmt.Errorf("a request comes before the answer to the one before is whole")
+		return errors.New("a request comes before the answer to the one before is whole")
 	}
 	path, _, _ := strings.Cut(h.words[1], "?")
 	c.head, c.token = h, path[strings.LastIndexByte(path, '/')+1:]
@@ -156,15 +165,24 @@ func (c *serviceConn) onHead(h *messageHead) error {
 	if via := h.value("via") != ""; via != w.scenario.Gateway.Via {
 		return fmt.Errorf("%s arrives with Via %q", c.token, h.value("via"))
 	}
-	if err := q.reached(h, c.s.plan.Address); err != nil {
+	if err := q.arrivedWith(h); err != nil {
 		return err
 	}
-	if n := h.number("x-config"); !w.mayGet(c.s.plan.Address, path, n) {
-		return fmt.Errorf("%s began under configuration %d, in which this is not a target of its upstream",
+	n := h.number("x-config")
+	if err := q.reached(h, w.began(n).plan.Attempts); err != nil {
+		return err
+	}
+	most := w.scenario.Gateway.MaxRequests
+	if c.requests++; most > 0 && c.requests > most && !w.replaced {
+		return fmt.Errorf("%d requests come over it, max_requests is %d", c.requests, most)
+	}
+	if !w.mayGet(c.s.plan.Address, path, n) {
+		return fmt.Errorf("%s began under configuration %d, in which this is not a target",
 			c.token, n)
 	}
-	c.rng = rand.New(rand.NewPCG(w.scenario.Seed^uint64(noiseOf(c.token).start), uint64(q.arrivals)))
-	if c.rng.Float64() < c.s.plan.Vices/3 || c.rng.IntN(40) == 0 && !w.scenario.Quiet || c.rng.Float64() < c.s.plan.Early {
+	c.rng = w.scenario.stream(ofAnswers, hashOf(c.token)<<20|uint64(q.arrivals))
+	vicious, hasty := c.rng.Float64() < c.s.plan.Vices/3, c.rng.IntN(40) == 0 && !w.scenario.Quiet
+	if vicious || hasty || c.rng.Float64() < c.s.plan.Early {
 		c.answer() // before it has the body
 	} else if h.value("expect") != "" {
 		switch c.rng.IntN(4) {
@@ -198,10 +216,10 @@ func (c *serviceConn) onEnd(trailers map[string]string) error {
 		return fmt.Errorf("%s arrives without its trailer", c.token)
 	}
 	if want := max(0, c.want); c.got != want {
-		return fmt.Errorf("the body of %s passes for whole with %d bytes of %d", c.token, c.got, want)
+		return fmt.Errorf("the body of %s passes for whole with %d bytes of %d", c.token, c.got,
+			want)
 	}
 	c.whole = true
-	c.s.w.asked[c.token].whole++
 	if !c.begun {
 		c.answer()
 	} else if !c.sending {
@@ -263,7 +281,9 @@ func (c *serviceConn) answer() {
 	}
 	if r.Float64() < c.s.plan.Vices {
 		c.s.w.asked[c.token].vicious = true
-		vices[r.IntN(len(vices))](c, wait)
+		v := vices[r.IntN(len(vices))]
+		c.s.w.trace("%s is to get %s", c.token, v.name)
+		v.apply(c, wait)
 		return
 	}
 	size := r.IntN(1 + r.IntN(1+r.IntN(400_000)))
@@ -285,23 +305,22 @@ func (c *serviceConn) respond(wait time.Duration, status, size int, last bool) {
 	var parts []part
 	if r.IntN(12) == 0 && c.head.words[2] == "HTTP/1.1" {
 		for range 1 + r.IntN(3) {
-			hints := []byte("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")
-			parts = append(parts, part{between(r, 0, time.Millisecond), hints, nil})
+			parts = append(parts, part{between(r, 0, time.Millisecond), []byte(hints), nil})
 		}
 	}
 	head := fmt.Sprintf("HTTP/1.1 %d Fine\r\nX-Token: %s\r\nX-Size: %d\r\n", status, c.token, size)
 	if last {
 		head += "Connection: close\r\n"
 	}
-	body := noiseOf(c.token+"down").bytes(0, size)
-	toHead := c.head.words[0] == "HEAD" || status == 204 || status == 304
+	body := c.down(size)
+	bodiless := c.toHEAD() || status == 204 || status == 304
 	var end func()
 	if last {
 		end = c.close
 	}
 	switch kind := r.IntN(6); {
-	case toHead:
-		if status == 200 && c.head.words[0] == "HEAD" {
+	case bodiless:
+		if status == 200 && c.toHEAD() {
 			head += fmt.Sprintf("Content-Length: %d\r\n", size)
 		}
 		parts = append(parts, part{wait, []byte(head + "\r\n"), end})
@@ -309,6 +328,10 @@ func (c *serviceConn) respond(wait time.Duration, status, size int, last bool) {
 		parts = append(parts, part{wait, []byte(head + "\r\n"), nil})
 		parts = append(parts, c.cut(body, end)...)
 	case kind <= 2:
+		tail := r.IntN(2) == 0
+		if tail {
+			head += "X-Ends: tail\r\n"
+		}
 		head += "Transfer-Encoding: chunked\r\n\r\n"
 		var text []byte
 		for at := 0; at < len(body); {
@@ -317,7 +340,7 @@ func (c *serviceConn) respond(wait time.Duration, status, size int, last bool) {
 			at += n
 		}
 		text = append(text, "0\r\n"...)
-		if r.IntN(2) == 0 {
+		if tail {
 			text = fmt.Appendf(text, "X-Tail: %s\r\n", c.token)
 		}
 		parts = append(parts, part{wait, []byte(head), nil})

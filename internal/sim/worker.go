@@ -7,15 +7,19 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"regexp"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 )
 
-// Worker is a process that plays scenarios, one after the other. What a run may do to its process,
-// from a panic on a goroutine to a turn that never ends, is a failure of the scenario's and no end
-// of the search.
-type Worker struct {
+// worker is a process that plays scenarios, one after the other. Whatever a run does to its
+// process, a panic on a goroutine or a turn that never ends, is a failure of the scenario. The
+// search goes on.
+type worker struct {
 	command func() *exec.Cmd
 	cmd     *exec.Cmd
 	in      io.WriteCloser
@@ -32,26 +36,31 @@ type verdict struct {
 // of a second.
 const hung = 60 * time.Second
 
-// NewWorker makes a worker whose process command makes; that process calls Serve. It is started
-// when it is needed.
-func NewWorker(command func() *exec.Cmd) *Worker { return &Worker{command: command} }
+// lastWords is how long a hung process has for telling where its goroutines are.
+const lastWords = 5 * time.Second
 
-// Play has the process play a scenario.
-func (w *Worker) Play(s Scenario) error {
+// play has the process play a scenario. It starts the process first where there is none.
+func (w *worker) play(s Scenario) error {
 	if w.cmd == nil {
 		if err := w.start(); err != nil {
 			return fmt.Errorf("start a worker: %w", err)
 		}
 	}
-	timer := time.AfterFunc(hung, func() { w.cmd.Process.Kill() })
+	var late atomic.Bool
+	process := w.cmd.Process
+	timer := time.AfterFunc(hung, func() {
+		late.Store(true)
+		process.Signal(syscall.SIGQUIT) // it prints its stacks
+		time.AfterFunc(lastWords, func() { process.Kill() })
+	})
 	defer timer.Stop()
 	if err := json.NewEncoder(w.in).Encode(s); err != nil {
-		return w.died()
+		return w.died(&late)
 	}
 	for {
 		line, err := w.out.ReadString('\n')
 		if err != nil {
-			return w.died()
+			return w.died(&late)
 		}
 		text, ours := strings.CutPrefix(line, verdictMark)
 		if !ours {
@@ -64,7 +73,7 @@ func (w *Worker) Play(s Scenario) error {
 		if v.Error == "" {
 			return nil
 		}
-		w.Close() // what a failed run leaves behind is not the next one's to find
+		w.close() // what a failed run leaves behind is not the next one's to find
 		return errors.New(v.Error)
 	}
 }
@@ -72,47 +81,77 @@ func (w *Worker) Play(s Scenario) error {
 // verdictMark begins the lines that are meant for the parent.
 const verdictMark = "verdict: "
 
-func (w *Worker) start() (err error) {
-	w.cmd = w.command()
+// start starts the process. It is tied to this one, which may die without ending it, and Linux ties
+// it to the thread that starts it: so the goroutine keeps its thread until the process has ended.
+func (w *worker) start() (err error) {
+	cmd := w.command()
 	w.stderr = &beginning{}
-	w.cmd.Stderr = w.stderr
-	if w.in, err = w.cmd.StdinPipe(); err != nil {
+	cmd.Stderr = w.stderr
+	if w.in, err = cmd.StdinPipe(); err != nil {
 		return err
 	}
-	out, err := w.cmd.StdoutPipe()
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
 	}
 	w.out = bufio.NewReader(out)
-	return w.cmd.Start()
+	tie(cmd)
+	runtime.LockOSThread()
+	if err := cmd.Start(); err != nil {
+		runtime.UnlockOSThread()
+		return err
+	}
+	w.cmd = cmd
+	return nil
 }
 
-// died says how the process ended.
-func (w *Worker) died() error {
+// wait waits for the process's end.
+func (w *worker) wait() error {
 	err := w.cmd.Wait()
 	w.cmd = nil
-	text := w.stderr.String()
-	if at := strings.Index(text, "panic: "); at >= 0 {
-		line, _, _ := strings.Cut(text[at:], "\n")
-		_, stack, _ := strings.Cut(text[at:], "\ngoroutine ")
-		stack, _, _ = strings.Cut(stack, "\n\n") // the others' have nothing to do with it
-		return fmt.Errorf("%s%s\n%s", line, Calls([]byte(stack)), stack)
-	}
-	return fmt.Errorf("the process ended (%v), or was killed after %v\n%s", err, hung, text)
+	runtime.UnlockOSThread()
+	return err
 }
 
-// Close ends the process.
-func (w *Worker) Close() {
+// died says how the process ended; late, that it was taken for hung.
+func (w *worker) died(late *atomic.Bool) error {
+	err := w.wait()
+	text := w.stderr.String()
+	if at := death.FindStringIndex(text); at != nil {
+		line, _, _ := strings.Cut(text[at[0]:], "\n")
+		stack := firstStack(text[at[0]:])
+		return fmt.Errorf("%s%s\n%s", line, calls([]byte(stack)), stack)
+	}
+	if late.Load() {
+		stack := firstStack(text)
+		return fmt.Errorf("the run has not ended after %v%s\n%s", hung, calls([]byte(stack)), text)
+	}
+	return fmt.Errorf("the process ended: %v\n%s", err, text)
+}
+
+// death begins what the runtime says of a panic. One that a signal raises while the goroutine is
+// pinned is a fatal error to it.
+var death = regexp.MustCompile(`(?m)^(panic|fatal error): `)
+
+// firstStack is the first goroutine's of a text with the stacks of several: that which panicked, or
+// which runs. The others' have nothing to do with it.
+func firstStack(text string) string {
+	_, stack, _ := strings.Cut(text, "\ngoroutine ")
+	stack, _, _ = strings.Cut(stack, "\n\n")
+	return stack
+}
+
+// close ends the process.
+func (w *worker) close() {
 	if w.cmd != nil {
 		w.in.Close()
 		w.cmd.Process.Kill()
-		w.cmd.Wait()
-		w.cmd = nil
+		w.wait()
 	}
 }
 
-// Serve is a worker's process: it reads scenarios and says how each went.
-func Serve(in io.Reader, out io.Writer, play func(Scenario) error) error {
+// serve is a worker's process: it reads scenarios and says how each went.
+func serve(in io.Reader, out io.Writer, play func(Scenario) error) error {
 	decoder := json.NewDecoder(in)
 	for {
 		var s Scenario

@@ -1,22 +1,21 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
-
-	"net/http"
 
 	"plimsoll/internal/admin"
 	"plimsoll/internal/gateway"
@@ -29,7 +28,6 @@ import (
 type world struct {
 	scenario Scenario
 	kernel   *kernel.Kernel
-	rng      *rand.Rand
 	dir      string // of the configuration's file
 
 	gateways      []*instance
@@ -38,25 +36,29 @@ type world struct {
 	people        []*client
 	secured       []*secure
 	certificate   tls.Certificate
-	asked         map[string]*request // by token
-	texts         map[int]string      // of configurations, by number
-	clients       int                 // connections that are there
-	upstreamConns int                 // at the services
-	upgraded      chan struct{}       // closed when the upgrade under way is over
-	acting        bool                // an act of the operator's is under way: one at a time
-	todo          int                 // acts that have not begun
-	ending        bool                // the gateway has been told to end
-	replaced      bool                // by a reload or an upgrade: what a process may have is no longer what the scenario says
+	asked         map[string]*request     // by token
+	configs       map[int]began           // by number
+	served        map[admission][]*client // who have been answered
+	clients       int                     // connections that are there
+	upstreamConns int                     // at the services
+	upgraded      chan struct{}           // closed when the upgrade under way is over
+	queue         []Act                   // that are due and have not begun
+	acting        bool                    // an act is under way
+	todo          int                     // acts that have not begun
+	ending        bool                    // the gateway has been told to end
+	replaced      bool                    // by a reload or an upgrade: the scenario's bounds are gone
+	recounted     bool                    // as is replaced, for what listeners count
 	names         namedAnswer
 	failure       error
 	history       []string // where it is wanted
 }
 
-// instance is one process of the gateway's.
+// instance is one process of the gateway.
 type instance struct {
 	*gateway.Gateway
 	process int
-	log     accessLog
+	admin   http.Handler
+	log     bytes.Buffer // what it writes to standard output: the access log
 	cancel  context.CancelFunc
 	ended   bool
 	err     error
@@ -65,37 +67,39 @@ type instance struct {
 	settled chan struct{} // closed when it serves, or has ended
 }
 
-// Result is how a run went.
-type Result struct {
-	Err     error
-	Virtual time.Duration
-	History []string // of what happened, where it was asked for
+// result is how a run went.
+type result struct {
+	err     error
+	history []string // of what happened, where it was asked for
 }
 
-// horizon is how much virtual time a run may take. Every time-out of a scenario's is far shorter.
+// horizon is how much virtual time may pass until what a run waits for has come about. A client
+// leaves after longestStay, and a drain of a quiet day has ten minutes after that.
 const horizon = 15 * time.Minute
 
-// Mode is how a scenario is played.
-type Mode uint8
+// mode is how a scenario is played.
+type mode uint8
 
 // The modes. A panic ends the process in the first two, where a run always makes the same history;
 // the last one tells of the time before a panic, and almost always makes that history, too.
 const (
-	ForVerdict Mode = iota
-	ForHistory
-	ForPanic
+	forVerdict mode = iota
+	forHistory
+	forPanic
 )
 
-// Play runs a scenario in a bubble of package synctest's. Nothing else of the process may use
-// reactor meanwhile.
-func Play(s Scenario, dir string, mode Mode) (res Result) {
-	invariant.On, invariant.Sequential = true, true
-	w := &world{scenario: s, dir: dir, asked: map[string]*request{}, texts: map[int]string{}, rng: rand.New(rand.NewPCG(s.Seed, 0x776f726c))}
+// play runs a scenario in a bubble of package synctest. dir has what furnish puts there. Nothing
+// else of the process may use reactor meanwhile.
+func play(s Scenario, dir string, m mode) result {
+	invariant.Sequentially()
+	w := &world{
+		scenario: s, dir: dir, asked: map[string]*request{},
+		configs: map[int]began{}, served: map[admission][]*client{},
+	}
 	k := kernel.New(s.Seed+s.Luck<<32, s.Kernel)
 	w.kernel = k
-	began := time.Now()
-	k.Preemptible = mode == ForPanic
-	if mode != ForVerdict {
+	k.Preemptible = m == forPanic
+	if m != forVerdict {
 		k.Trace = w.trace
 		w.history = []string{}
 	}
@@ -107,36 +111,38 @@ func Play(s Scenario, dir string, mode Mode) (res Result) {
 		k.Serve(p.Address, &v.Service)
 	}
 	k.Occupy(takenAddress)
-	w.serveNames()
+	w.names.change(int(s.Seed%1000), w.services)
 	if s.Gateway.TLS || s.Gateway.UpstreamTLS {
 		if err := w.certify(); err != nil {
-			return Result{Err: err}
+			return result{err: err}
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "large.txt"), []byte(largeBody), 0o600); err != nil {
-		return Result{Err: err}
-	}
 	if w.failure = w.start(); w.failure == nil {
-		for i, p := range s.Clients {
-			w.people = append(w.people, newClient(w, i, p))
+		for _, p := range s.Clients {
+			w.people = append(w.people, newClient(w, p))
 		}
 		w.todo = len(s.Acts)
 		for _, a := range s.Acts {
-			k.After(a.At, func() { w.act(a) })
+			k.After(a.At, func() { w.due(a) })
 		}
 		w.drive()
 	}
 	for _, line := range w.secured {
 		line.Close()
 	}
-	return Result{Err: w.failure, Virtual: time.Since(began), History: w.history}
+	return result{w.failure, w.history}
+}
+
+// furnish puts into a directory what configurations refer to and no run changes.
+func furnish(dir string) error {
+	return os.WriteFile(filepath.Join(dir, "large.txt"), []byte(largeBody), 0o600)
 }
 
 // drive lets the world go on until all is over, or something is wrong.
 func (w *world) drive() {
 	defer func() {
 		if p := recover(); p != nil {
-			w.violate("panic: %v%s", p, Calls(debug.Stack()))
+			w.violate("panic: %v%s", p, calls(debug.Stack()))
 		}
 	}()
 	for _, phase := range []func(){w.untilQuiet, w.settle, w.end, w.balance} {
@@ -161,16 +167,25 @@ func (w *world) run(what string, done func() bool) {
 	}
 }
 
+// pass lets so much time pass.
+func (w *world) pass(what string, d time.Duration) {
+	over := w.kernel.Clock() + int64(d)
+	w.kernel.At(over, func() {})
+	w.run(what, func() bool { return w.kernel.Clock() >= over })
+}
+
 // unfinished says what a run still waits for.
 func (w *world) unfinished() string {
 	var list []string
 	for _, c := range w.people {
 		if c.here && !c.done {
-			list = append(list, fmt.Sprintf("%s has sent %d of %d bytes and read %d", c.name, c.sent, c.given, c.received))
+			list = append(list, fmt.Sprintf("%s has sent %d of %d bytes and read %d",
+				c.name, c.sent, c.given, c.received))
 		}
 	}
 	if w.acting || w.todo > 0 {
-		list = append(list, fmt.Sprintf("%d acts have not begun, one is under way: %v", w.todo, w.acting))
+		list = append(list, fmt.Sprintf("%d acts have not begun, one is under way: %v",
+			w.todo, w.acting))
 	}
 	return strings.Join(list, ", ")
 }
@@ -193,7 +208,7 @@ func (w *world) untilQuiet() {
 
 // start begins a gateway's process; it returns when it serves.
 func (w *world) start() error {
-	w.configure(w.scenario.configuration(0))
+	w.configure(w.began(0).text)
 	i := w.launch(nil)
 	w.run("the gateway starts", func() bool { return i.serving || i.ended })
 	if w.failure == nil && i.ended {
@@ -202,23 +217,25 @@ func (w *world) start() error {
 	return w.failure
 }
 
-// launch begins a process of the gateway's, with the sockets that another one hands over.
+// launch begins a process of the gateway, with the sockets that another one hands over.
 func (w *world) launch(sockets map[string][]int) *instance {
 	i := &instance{process: len(w.gateways) + 1, settled: make(chan struct{})}
 	w.kernel.Process = i.process
 	ctx, cancel := context.WithCancel(context.Background())
 	i.cancel = cancel
-	random := rand.New(rand.NewPCG(w.scenario.Seed, uint64(i.process)))
+	random := w.scenario.stream(ofProcesses, uint64(i.process))
 	o := gateway.Options{
 		ConfigPath: filepath.Join(w.dir, "plimsoll.yaml"), Version: "sim",
-		Logger: slog.New(slog.NewTextHandler(logSink{w}, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
+		Logger: slog.New(w.logHandler()),
 		Admin: func(g *gateway.Gateway, d *gateway.AdminAddress) http.Handler {
-			i.Gateway = g
-			return admin.New(g, d)
+			i.Gateway, i.admin = g, admin.New(g, d)
+			return i.admin
 		},
 		Host: &gateway.Host{
-			Seed: w.scenario.Seed | 1, Random: random.Uint64, Descriptors: w.scenario.Kernel.Descriptors, Stdout: &i.log, Sockets: sockets,
-			Probe: w.probe, Lookup: w.lookup, ListenAdmin: func(string) (net.Listener, error) { return newSilentListener(), nil },
+			Seed: w.scenario.Seed | 1, Random: random.Uint64,
+			Descriptors: w.scenario.Kernel.Descriptors, Stdout: &i.log, Sockets: sockets,
+			Probe: w.probe, Lookup: w.lookup,
+			ListenAdmin: func(string) (net.Listener, error) { return newSilentListener(), nil },
 			Ready: func(took []string) {
 				i.took, i.serving = took, true
 				w.current = i
@@ -241,7 +258,7 @@ func (w *world) launch(sockets map[string][]int) *instance {
 // succeed starts the process that takes over from another.
 func (w *world) succeed(_ context.Context, sockets map[string][]int) ([]string, error) {
 	defer close(w.upgraded)
-	process := len(w.gateways) + 1
+	before, process := w.kernel.Process, len(w.gateways)+1
 	copies := map[string][]int{}
 	for _, address := range slices.Sorted(maps.Keys(sockets)) {
 		for _, fd := range sockets[address] {
@@ -252,12 +269,21 @@ func (w *world) succeed(_ context.Context, sockets map[string][]int) ([]string, 
 	<-i.settled
 	if !i.serving {
 		i.err = nil // it has said why, and the old one goes on
+		w.kernel.Process = before
 		return nil, errors.New("the new process ended before it was ready")
 	}
 	return i.took, nil
 }
 
-// logSink is where gateways log.
+// logHandler takes what gateways log.
+func (w *world) logHandler() slog.Handler {
+	if w.history == nil {
+		return slog.DiscardHandler
+	}
+	return slog.NewTextHandler(logSink{w}, &slog.HandlerOptions{ReplaceAttr: withoutTime})
+}
+
+// logSink writes a gateway's log into the history.
 type logSink struct{ w *world }
 
 func (l logSink) Write(p []byte) (int, error) {
@@ -272,15 +298,6 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// patience is the longest that any wait of a connection's may last: the longest time-out of all,
-// and some turns. A client that stops reading is too slow after two send time-outs, and reset after
-// a third.
-func (w *world) patience() time.Duration {
-	g := w.scenario.Gateway
-	longest := max(g.Timeout, g.Stream, g.Tunnel, g.Head, g.Idle, 3*g.Send, 3*time.Second, 10*time.Second)
-	return longest + 5*time.Second + 8*w.scenario.Kernel.StallFor
-}
-
 func (w *world) violate(format string, args ...any) {
 	if w.failure == nil {
 		w.failure = fmt.Errorf(format, args...)
@@ -291,7 +308,8 @@ func (w *world) violate(format string, args ...any) {
 func (w *world) trace(format string, args ...any) {
 	if w.history != nil {
 		at := time.Duration(w.kernel.Clock())
-		w.history = append(w.history, fmt.Sprintf("%12.6f  ", at.Seconds())+fmt.Sprintf(format, args...))
+		line := fmt.Sprintf(format, args...)
+		w.history = append(w.history, fmt.Sprintf("%12.6f  %s", at.Seconds(), line))
 	}
 }
 
@@ -314,6 +332,6 @@ func (l *silentListener) Close() error {
 	return nil
 }
 
-func (l *silentListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9900} }
-
-var errNoAnswer = errors.New("no answer")
+func (l *silentListener) Addr() net.Addr {
+	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9900}
+}

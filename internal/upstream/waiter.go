@@ -252,6 +252,9 @@ func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 	l.waits++
 	w.local, w.since = l, now
 	l.waiters.push(w)
+	if invariant.On && l.waiters.n > l.u.options.MaxPending {
+		panic("upstream: more requests wait than may")
+	}
 	l.announce()
 	if l.waiters.n == 1 && l.anyReady() {
 		l.own.post(l)

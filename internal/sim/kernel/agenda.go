@@ -1,13 +1,10 @@
 package kernel
 
-import (
-	"cmp"
-	"container/heap"
-)
-
 // agenda is what will happen, by time. What is due at the same time happens endpoint by endpoint,
 // and for each in the order in which it was entered, so that goroutines which use different
 // endpoints at once enter the same history in whatever order they run.
+//
+// The entries are a binary heap. It is not container/heap's, which allocates for each of them.
 type agenda struct {
 	entries []entry
 	entered uint64
@@ -20,26 +17,27 @@ type entry struct {
 	do    func()
 }
 
-func (a *agenda) Len() int { return len(a.entries) }
-func (a *agenda) Less(i, j int) bool {
-	x, y := &a.entries[i], &a.entries[j]
-	return cmp.Or(
-		cmp.Compare(x.at, y.at), cmp.Compare(x.by, y.by), cmp.Compare(x.order, y.order),
-	) < 0
-}
-func (a *agenda) Swap(i, j int) { a.entries[i], a.entries[j] = a.entries[j], a.entries[i] }
-func (a *agenda) Push(x any)    { a.entries = append(a.entries, x.(entry)) }
-func (a *agenda) Pop() any {
-	last := len(a.entries) - 1
-	e := a.entries[last]
-	a.entries[last] = entry{}
-	a.entries = a.entries[:last]
-	return e
+func (e *entry) before(f *entry) bool {
+	switch {
+	case e.at != f.at:
+		return e.at < f.at
+	case e.by != f.by:
+		return e.by < f.by
+	}
+	return e.order < f.order
 }
 
 func (a *agenda) enter(at int64, by int, do func()) {
 	a.entered++
-	heap.Push(a, entry{at, by, a.entered, do})
+	a.entries = append(a.entries, entry{at, by, a.entered, do})
+	for i := len(a.entries) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !a.entries[i].before(&a.entries[parent]) {
+			return
+		}
+		a.entries[i], a.entries[parent] = a.entries[parent], a.entries[i]
+		i = parent
+	}
 }
 
 // peek is when the first entry is due; ok is false when nothing will ever happen.
@@ -51,4 +49,23 @@ func (a *agenda) peek() (at int64, ok bool) {
 }
 
 // take removes the first entry.
-func (a *agenda) take() func() { return heap.Pop(a).(entry).do }
+func (a *agenda) take() func() {
+	do := a.entries[0].do
+	last := len(a.entries) - 1
+	a.entries[0], a.entries[last] = a.entries[last], entry{}
+	a.entries = a.entries[:last]
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= last {
+			return do
+		}
+		if right := child + 1; right < last && a.entries[right].before(&a.entries[child]) {
+			child = right
+		}
+		if !a.entries[child].before(&a.entries[i]) {
+			return do
+		}
+		a.entries[i], a.entries[child] = a.entries[child], a.entries[i]
+		i = child
+	}
+}

@@ -12,7 +12,7 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// listener is a listening socket of a loop's.
+// listener is a loop's listening socket.
 type listener struct {
 	k       *Kernel
 	address string
@@ -22,7 +22,7 @@ type listener struct {
 	file    *file
 }
 
-// Service is a listening socket of an actor's.
+// Service is an actor's listening socket.
 type Service struct {
 	// Accept gets each connection. It is called by way of the agenda.
 	Accept func(*Endpoint)
@@ -38,7 +38,21 @@ func (k *Kernel) Serve(address string, s *Service) {
 }
 
 // Occupy has another program listen on an address.
-func (k *Kernel) Occupy(address string) { k.occupied[address] = true }
+func (k *Kernel) Occupy(address string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.occupied[address] = true
+}
+
+// text is an address as a text. A run has few of them and asks often.
+func (k *Kernel) text(a reactor.Address) string {
+	text, known := k.texts[a]
+	if !known {
+		text = a.String()
+		k.texts[a] = text
+	}
+	return text
+}
 
 // Listen implements reactor.Kernel.
 func (k *Kernel) Listen(on reactor.Address, backlog int, shared bool) (int, error) {
@@ -108,7 +122,9 @@ func (k *Kernel) Accept(fd int) (int, netip.AddrPort, syscall.Errno) {
 	e := f.listens.queue[0]
 	f.listens.queue = f.listens.queue[1:]
 	accepted.socket, e.file = e, accepted
-	k.trace("%s accepts %s", k.caller(), e.Name)
+	if k.Trace != nil {
+		k.trace("%s accepts %s", k.caller(), e.Name)
+	}
 	return number, e.remote, 0
 }
 
@@ -129,7 +145,7 @@ func (k *Kernel) Dial(name, to string, from netip.AddrPort, outcome func(bool)) 
 // longestKnock is the pause between two SYNs after which an actor gives up.
 const longestKnock = 8 * time.Second
 
-// knock is one SYN of an actor's. A full accept queue drops it, and the next one comes after a
+// knock is one SYN of an actor. A full accept queue drops it, and the next one comes after a
 // pause that doubles.
 func (k *Kernel) knock(mine, theirs *Endpoint, to string, pause time.Duration, outcome func(bool)) {
 	k.at(k.Clock()+mine.flight(), 0, func() {
@@ -169,7 +185,10 @@ func (k *Kernel) knock(mine, theirs *Endpoint, to string, pause time.Duration, o
 }
 
 // dialErrors are what connect says at once when this machine cannot, or there is no way.
-var dialErrors = []syscall.Errno{syscall.ENETUNREACH, syscall.EADDRNOTAVAIL, syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENOBUFS}
+var dialErrors = []syscall.Errno{
+	syscall.ENETUNREACH, syscall.EADDRNOTAVAIL, syscall.ECONNREFUSED, syscall.EHOSTUNREACH,
+	syscall.ENOBUFS,
+}
 
 // Socket implements reactor.Kernel.
 func (k *Kernel) Socket(to reactor.Address) (int, error) {
@@ -179,7 +198,7 @@ func (k *Kernel) Socket(to reactor.Address) (int, error) {
 	if errno != 0 {
 		return -1, errno
 	}
-	f.socket = k.newEndpoint("the connection to "+to.String(), false, to.Path != "")
+	f.socket = k.newEndpoint("the connection to "+k.text(to), false, to.Path != "")
 	f.socket.file = f
 	return fd, nil
 }
@@ -197,7 +216,7 @@ func (k *Kernel) Connect(fd int, to reactor.Address) error {
 		k.trace("%s cannot connect to %s: %v", k.caller(), to, errno)
 		return errno
 	}
-	s := k.services[to.String()]
+	s := k.services[k.text(to)]
 	if to.Path != "" {
 		switch {
 		case s == nil:
@@ -215,7 +234,7 @@ func (k *Kernel) Connect(fd int, to reactor.Address) error {
 	return nil
 }
 
-// reach is one SYN of a loop's.
+// reach is one SYN of a loop.
 func (k *Kernel) reach(e *Endpoint, to reactor.Address, pause time.Duration) {
 	if k.chance(k.Profile.DialLost) {
 		k.trace("nobody will ever answer %s", e.Name)
@@ -227,7 +246,7 @@ func (k *Kernel) reach(e *Endpoint, to reactor.Address, pause time.Duration) {
 		if e.closed {
 			return
 		}
-		s := k.services[to.String()]
+		s := k.services[k.text(to)]
 		switch {
 		case s == nil || s.Down || k.chance(k.Profile.DialRefused):
 			e.connecting, e.broken, e.failure = false, true, syscall.ECONNREFUSED
@@ -247,7 +266,7 @@ func (k *Kernel) reach(e *Endpoint, to reactor.Address, pause time.Duration) {
 
 // accept connects a loop's end with a service's.
 func (k *Kernel) accept(e *Endpoint, s *Service, to reactor.Address) {
-	theirs := k.newEndpoint("the connection at "+to.String(), true, e.unix)
+	theirs := k.newEndpoint("the connection at "+k.text(to), true, e.unix)
 	k.pair(e, theirs)
 	e.tell()
 	k.at(k.Clock(), 0, func() { s.Accept(theirs) })

@@ -30,6 +30,7 @@ type Endpoint struct {
 	in, out         []byte   // that wait to be read, and to be acknowledged
 	messages        messages // that make up in, on a Unix socket; its sends have no use for out
 	inMost, outMost int
+	unsentMost      int   // bytes of out that the peer has no room for (TCP_NOTSENT_LOWAT, tcp(7))
 	flying          bool  // something of out, or the end, is on its way
 	flights         int   // that were ever begun
 	lands           int64 // when what was last on its way arrives
@@ -60,8 +61,10 @@ func (k *Kernel) newEndpoint(name string, actor, unix bool) *Endpoint {
 		k: k, number: k.endpoints, rng: newRand(k.seed, k.endpoints), Name: name, unix: unix,
 		inMost: k.Profile.RecvBuffer, outMost: k.Profile.SendBuffer,
 	}
+	e.unsentMost = reactor.UnsentLimit
 	if actor {
 		e.inMost, e.outMost = 256<<10, 1<<30 // an actor writes at once, and its bytes wait here
+		e.unsentMost = e.outMost
 	}
 	return e
 }
@@ -81,6 +84,17 @@ func (e *Endpoint) unacknowledged() int {
 	return len(e.out)
 }
 
+// room is how many bytes a send would take. Over TCP those that were sent and not acknowledged have
+// a bound, and within it those that the peer has had no room for yet.
+func (e *Endpoint) room() int {
+	room := e.outMost - e.unacknowledged()
+	if e.unix || e.peer == nil {
+		return room
+	}
+	sent := max(0, e.peer.inMost-len(e.peer.in))
+	return min(room, sent+e.unsentMost-len(e.out))
+}
+
 // writable is what pollers are told, which differs from whether a send would take something: a
 // poller that was told of a full socket hears of it once a good part of it is free again.
 func (e *Endpoint) writable() bool {
@@ -88,11 +102,11 @@ func (e *Endpoint) writable() bool {
 	if e.unix {
 		return 4*used <= e.outMost
 	}
-	return e.finished || e.broken || e.outMost-used >= e.outMost/3
+	return e.finished || e.broken || e.outMost-used >= e.outMost/3 && e.room() > 0
 }
 
 // flight is how long a segment travels.
-func (e *Endpoint) flight() int64 { return 1000 + draw(e.rng, e.k.Profile.Latency) }
+func (e *Endpoint) flight() int64 { return 1000 + int64(Draw(e.rng, e.k.Profile.Latency)) }
 
 // fly sends what waits on its way over TCP, unless something is under way already or the peer has
 // no room.
@@ -132,8 +146,12 @@ func (e *Endpoint) land() {
 	if n > 1 && !e.undivided && chance(e.rng, k.Profile.Fragment) {
 		n = 1 + e.rng.IntN(n)
 	}
-	p.in = append(p.in, e.out[:n]...)
-	e.out = e.out[n:]
+	if n == len(e.out) && len(p.in) == 0 {
+		p.in, e.out = e.out, nil
+	} else {
+		p.in = append(p.in, e.out[:n]...)
+		e.out = e.out[n:]
+	}
 	if len(e.out) == 0 && e.finished && !e.finArrived {
 		e.finArrived, p.ended = true, true
 		e.tell() // the acknowledgement of the end is a change of state
@@ -312,7 +330,7 @@ func (e *Endpoint) send(p []byte, whole bool) (int, syscall.Errno) {
 	case e.broken || e.finished || e.unconnected():
 		return -1, syscall.EPIPE
 	}
-	room := e.outMost - e.unacknowledged()
+	room := e.room()
 	if room <= 0 || e.connecting {
 		e.wantsRoom = true
 		return -1, syscall.EAGAIN
@@ -368,7 +386,7 @@ func (k *Kernel) Recv(fd int, p []byte) (int, syscall.Errno) {
 	}
 	e.hurry()
 	n, errno := e.recv(p, true)
-	k.touch(e, max(n, 0))
+	k.touch(e, 1, max(n, 0))
 	return n, errno
 }
 
@@ -393,15 +411,17 @@ func (k *Kernel) Send(fd int, p []byte) (int, syscall.Errno) {
 		return -1, errno
 	}
 	e.hurry()
-	if e.peer != nil && !e.over() && chance(e.rng, k.Profile.Sudden) {
+	if e.peer != nil && !e.unix && !e.over() && chance(e.rng, k.Profile.Sudden) {
 		k.trace("the network resets %s", e.Name)
 		e.refused(syscall.ECONNRESET)
 		e.peer.refused(syscall.ECONNRESET)
 	}
-	room := e.outMost - e.unacknowledged()
+	room := e.room()
 	n, errno := e.send(p, false)
-	if k.touch(e, max(n, 0)); n > 0 && n < min(len(p), room) {
-		e.calls-- // it is the model's whim that there will be another
+	if n > 0 && n < min(len(p), room) {
+		k.touch(e, 0, n) // that there will be another call is the model's whim
+	} else {
+		k.touch(e, 1, max(n, 0))
 	}
 	return n, errno
 }
@@ -411,7 +431,7 @@ func (k *Kernel) Send(fd int, p []byte) (int, syscall.Errno) {
 func (k *Kernel) socket(fd int) (*Endpoint, syscall.Errno) {
 	f := k.files[fd].file
 	if f == nil || f.socket == nil {
-		k.violate("descriptor %d is used, which is not an open connection: it may be another's by now", fd)
+		k.violate("descriptor %d is used, which is not an open connection: it may be another's", fd)
 		return nil, syscall.EBADF
 	}
 	return f.socket, 0
@@ -457,13 +477,14 @@ func (k *Kernel) ResetOnClose(fd int) {
 	}
 }
 
-// Read is an actor's recv: what has arrived, at most so many bytes.
+// Read is an actor's recv: what has arrived, at most so many bytes. They are the caller's.
 func (e *Endpoint) Read(most int) []byte {
 	e.k.mu.Lock()
 	defer e.k.mu.Unlock()
-	p := make([]byte, min(most, len(e.in)))
-	if len(p) > 0 {
-		e.recv(p, true)
+	n := min(most, len(e.in))
+	p := e.in[:n:n]
+	if n > 0 {
+		e.consume(n)
 	}
 	return p
 }

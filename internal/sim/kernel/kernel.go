@@ -9,25 +9,27 @@ import (
 	"syscall"
 	"testing/synctest"
 	"time"
+
+	"plimsoll/internal/reactor"
 )
 
 // Profile says how kind the kernel and its network are. Shares are between 0 and 1.
 type Profile struct {
-	Latency     time.Duration // the longest that a piece of data travels, usually; none over a Unix socket
+	Latency     time.Duration // the longest that data travels, usually; none over a Unix socket
 	Fragment    float64       // of pieces that arrive in parts; a Unix socket's arrive whole
 	ShortWrite  float64       // of sends that take only a part
-	SendBuffer  int           // bytes that a socket of a loop's takes and the peer has not acknowledged
+	SendBuffer  int           // bytes that a loop's socket takes and its peer has not acknowledged
 	RecvBuffer  int           // bytes that wait to be read
 	Subset      float64       // of polls that report only some of what is ready
 	Stall       float64       // of turns after which a loop does not get the processor for a while
 	StallFor    time.Duration // the longest such while
 	Delay       time.Duration // the longest that a loop waits for the processor, usually
-	DialFails   float64       // of connects that fail at once because this machine lacks something, or there is no route
+	DialFails   float64       // of connects that fail at once, for want of a route or of memory
 	DialRefused float64       // of connects that are refused although the service listens
 	DialLost    float64       // of connects that nobody ever answers
 	WallSteps   float64       // of turns before which the time of day is set
 	Descriptors int           // that a process may have open
-	Meanwhile   float64       // of calls before which what is on its way to the socket arrives, in the middle of a turn
+	Meanwhile   float64       // of calls before which what is on its way arrives, within a turn
 	Sudden      float64       // of sends at which the network resets the connection
 }
 
@@ -56,7 +58,7 @@ type Kernel struct {
 	agenda agenda
 	kick   chan struct{} // something is due earlier than what Drive waits for
 	alarm  *time.Timer   // what Drive waits with
-	driven bool          // Drive is carrying out what is due: it looks at the agenda again by itself
+	driven bool          // Drive is carrying out what is due, and will look at the agenda again
 
 	files     map[int]descriptor
 	opened    map[int]int // descriptors of each process
@@ -65,6 +67,7 @@ type Kernel struct {
 	listening map[string][]*listener // of loops, by address
 	services  map[string]*Service    // of actors, by address
 	occupied  map[string]bool        // addresses that other programs listen on
+	texts     map[reactor.Address]string
 	nextPort  uint16
 	loops     []*loop
 	wall      time.Duration // how far the time of day is off
@@ -96,7 +99,9 @@ func New(seed uint64, p Profile) *Kernel {
 		Profile: p, began: time.Now(), seed: seed, rng: newRand(seed, 0), EndsAt: never,
 		kick: make(chan struct{}, 1), files: map[int]descriptor{}, opened: map[int]int{},
 		nextFile: 100, nextPort: 20000,
-		listening: map[string][]*listener{}, services: map[string]*Service{}, occupied: map[string]bool{},
+		listening: map[string][]*listener{}, services: map[string]*Service{},
+		occupied: map[string]bool{},
+		texts:    map[reactor.Address]string{},
 	}
 }
 
@@ -139,7 +144,7 @@ func (k *Kernel) stir() {
 	}
 }
 
-// Drive lets things happen, one after the other, until done says so or an invariant of the model's
+// Drive lets things happen, one after the other, until done says so or an invariant of the model
 // is broken. Between two of them every goroutine of the bubble comes to rest, so none meets
 // another.
 func (k *Kernel) Drive(done func() bool) error {
@@ -208,13 +213,13 @@ func (k *Kernel) chance(p float64) bool { return chance(k.rng, p) }
 
 func chance(r *rand.Rand, p float64) bool { return p > 0 && r.Float64() < p }
 
-// draw is a duration up to most; long ones are rarer.
-func draw(r *rand.Rand, most time.Duration) int64 {
+// Draw is a duration up to most; long ones are rarer.
+func Draw(r *rand.Rand, most time.Duration) time.Duration {
 	if most <= 0 {
 		return 0
 	}
 	f := r.Float64()
-	return int64(f * f * float64(most))
+	return time.Duration(f * f * float64(most))
 }
 
 func (k *Kernel) trace(format string, args ...any) {
@@ -314,7 +319,7 @@ func (k *Kernel) Close(fd int) {
 	defer k.mu.Unlock()
 	d, open := k.files[fd]
 	if !open {
-		k.violate("close of descriptor %d, which is not open: it may be another connection's by now", fd)
+		k.violate("close of descriptor %d, which is not open: it may be another's by now", fd)
 		return
 	}
 	delete(k.files, fd)

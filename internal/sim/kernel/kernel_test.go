@@ -212,6 +212,34 @@ func TestATurnThatDoesTooMuchIsAViolation(t *testing.T) {
 	}
 }
 
+func TestASocketTakesLittleThatItCannotSend(t *testing.T) {
+	p := calm
+	p.SendBuffer, p.RecvBuffer = 4<<20, 4<<20
+	synctest.Test(t, func(t *testing.T) {
+		k := New(1, p)
+		at := reactor.Address{IP: netip.MustParseAddrPort("127.0.0.1:80")}
+		var other *Endpoint
+		k.Serve(at.String(), &Service{Accept: func(e *Endpoint) {
+			e.Buffers(bufferBytes, 1)
+			other = e
+		}})
+		fd, err := k.Socket(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Connect(fd, at); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Drive(func() bool { return other != nil }); err != nil {
+			t.Fatal(err)
+		}
+		n, _ := k.Send(fd, make([]byte, 1<<20))
+		expect(t, "what Send takes", n, bufferBytes+reactor.UnsentLimit)
+		_, errno := k.Send(fd, make([]byte, 1))
+		expect(t, "the error of the next", int(errno), int(syscall.EAGAIN))
+	})
+}
+
 func TestMisuseOfADescriptorIsAViolation(t *testing.T) {
 	const used = "not an open connection"
 	for _, c := range []struct {
@@ -236,7 +264,7 @@ func TestMisuseOfADescriptorIsAViolation(t *testing.T) {
 					t.Fatal(err)
 				}
 				k.Close(fd)
-				if err := k.Drive(func() bool { return k.agenda.Len() == 0 }); err != nil {
+				if err := k.Drive(func() bool { return len(k.agenda.entries) == 0 }); err != nil {
 					t.Fatal("before:", err)
 				}
 				c.do(k, fd)

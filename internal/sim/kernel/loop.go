@@ -30,6 +30,7 @@ type poller struct {
 	k     *Kernel
 	loop  *loop
 	ready []*watch
+	told  []*watch // what was ready at the last Poll: its array is used again
 }
 
 // watch is a descriptor that a poller watches.
@@ -86,7 +87,7 @@ func (k *Kernel) scheduleWoken() {
 
 // schedule gives a loop the processor soon, and not before in nanoseconds from now.
 func (k *Kernel) schedule(ls *loop, in int64) {
-	at := max(k.Clock()+in, ls.stalled) + draw(k.rng, k.Profile.Delay)
+	at := max(k.Clock()+in, ls.stalled) + int64(Draw(k.rng, k.Profile.Delay))
 	if at < ls.at {
 		ls.at = at
 		k.at(at, 0, func() { k.turn(ls, at) })
@@ -116,8 +117,9 @@ func (k *Kernel) turn(ls *loop, at int64) {
 		return
 	}
 	if k.chance(k.Profile.Stall) {
-		ls.stalled = k.Clock() + draw(k.rng, k.Profile.StallFor)
-		k.trace("loop %d does not get the processor for %v", ls.ID, time.Duration(ls.stalled-k.Clock()))
+		ls.stalled = k.Clock() + int64(Draw(k.rng, k.Profile.StallFor))
+		k.trace("loop %d does not get the processor for %v", ls.ID,
+			time.Duration(ls.stalled-k.Clock()))
 	}
 	switch {
 	case sleep == 0 || len(ls.poller.ready) > 0:
@@ -138,7 +140,8 @@ const (
 func (k *Kernel) endTurn(ls *loop) {
 	for _, e := range k.touched {
 		if e.calls > turnCalls || e.moved > turnBytes {
-			k.violate("loop %d made %d calls and moved %d bytes on %s in one turn: at most %d and %d are fair to its other connections",
+			k.violate("loop %d made %d calls and moved %d bytes on %s in one turn: "+
+				"at most %d and %d are fair to its other connections",
 				ls.ID, e.calls, e.moved, e.Name, turnCalls, turnBytes)
 		}
 		e.calls, e.moved = 0, 0
@@ -146,20 +149,23 @@ func (k *Kernel) endTurn(ls *loop) {
 	k.touched = k.touched[:0]
 }
 
-// touch counts a call on a socket in the present turn.
-func (k *Kernel) touch(e *Endpoint, bytes int) {
+// touch counts calls on a socket, and the bytes that they moved, in the present turn. Outside of a
+// turn, where goroutines do TLS handshakes, nothing is counted.
+func (k *Kernel) touch(e *Endpoint, calls, bytes int) {
 	if k.running == nil {
 		return
 	}
-	if e.calls == 0 {
+	if e.calls == 0 && e.moved == 0 {
 		k.touched = append(k.touched, e)
 	}
-	e.calls++
+	e.calls += calls
 	e.moved += bytes
 }
 
 // Timers is how many timers the loops of a process have set, and how many loops it has.
 func (k *Kernel) Timers(process int) (timers, loops int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	for _, ls := range k.loops {
 		if ls.process == process {
 			timers += ls.Timers()
@@ -232,7 +238,7 @@ func (p *poller) Poll(events []reactor.Event) (n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	ready := p.ready
-	p.ready = nil
+	p.ready, p.told = p.told[:0], ready
 	slices.SortFunc(ready, func(a, b *watch) int { return cmp.Compare(a.fd, b.fd) })
 	k.rng.Shuffle(len(ready), func(i, j int) { ready[i], ready[j] = ready[j], ready[i] })
 	most := len(events)

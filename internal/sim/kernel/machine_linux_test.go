@@ -168,6 +168,7 @@ func (m *machine) Socket(to reactor.Address) (int, error) {
 	m.must(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bufferBytes))
 	if family == unix.AF_INET {
 		m.must(unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1))
+		m.must(unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, reactor.UnsentLimit))
 	}
 	return m.own(fd), nil
 }

@@ -1,0 +1,130 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// judge says whether an answer may be given to a request.
+func (c *client) judge(q *request) error {
+	quiet := c.w.scenario.Quiet
+	switch {
+	case c.want != "":
+		if q.Method != "HEAD" && c.got != len(c.want) {
+			return fmt.Errorf("%s is answered %d bytes of %d", q.token, c.got, len(c.want))
+		}
+	case c.own && c.status == 308 && strings.HasPrefix(q.Path, "/away/"):
+	case c.own && c.status >= 400:
+		said := strings.HasPrefix(string(c.body), strconv.Itoa(c.status)+" ")
+		if q.Method != "HEAD" && !said {
+			return fmt.Errorf("%s is answered %d %q", q.token, c.status, c.body)
+		}
+		if c.status < 500 && q.Spoiled == 0 && !q.mayGet(c) {
+			return fmt.Errorf("%s, which is a good request, is answered %d %q", q.token, c.status,
+				c.body)
+		}
+		if quiet && !strings.HasPrefix(q.Path, "/nowhere/") && !q.wrongMethod() {
+			return fmt.Errorf("%s fails although nobody misbehaves: %d %q", q.token, c.status,
+				c.body)
+		}
+	case c.own:
+		return fmt.Errorf("%s is answered %d %q by nobody", q.token, c.status, c.body)
+	}
+	if q.Spoiled > 0 && spoilers[q.Spoiled-1].refused && (!c.own || c.status < 400) {
+		return fmt.Errorf("the malformed %s (%s) is answered %d", q.token,
+			spoilers[q.Spoiled-1].name, c.status)
+	}
+	return nil
+}
+
+// answeredWith checks the fields of an answer that the gateway itself has set.
+func (q *request) answeredWith(h *messageHead, own bool) error {
+	switch {
+	case own && h.status() == 308 && h.value("location") != "https://other.test/"+q.token:
+		return fmt.Errorf("%s is sent to %q", q.token, h.value("location"))
+	case own:
+		return nil
+	case h.value("x-route") != "yes":
+		return fmt.Errorf("the answer to %s comes without what its route adds", q.token)
+	case q.Path == "/a/" && (q.id == "" || h.value("x-request-id") != q.id):
+		return fmt.Errorf("the answer to %s has the id %q, the request had %q", q.token,
+			h.value("x-request-id"), q.id)
+	}
+	return nil
+}
+
+// arrivedWith checks the fields of a request that the gateway must take out, or set.
+func (q *request) arrivedWith(h *messageHead) error {
+	for name, value := range h.fields {
+		if strings.Contains(value, claimed) {
+			return fmt.Errorf("%s arrives with its client's own claim in %s", q.token, name)
+		}
+	}
+	switch {
+	case h.value("x_real_ip") != "":
+		return fmt.Errorf("%s arrives with its client's own claim in x_real_ip", q.token)
+	case h.value("x-hop") != "":
+		return fmt.Errorf("%s arrives with a field that Connection names", q.token)
+	case h.number("x-config") < 0:
+		return fmt.Errorf("%s arrives without what its route adds", q.token)
+	case q.Path == "/a/" && h.value("x-request-id") == "":
+		return fmt.Errorf("%s arrives without an id", q.token)
+	}
+	q.id = h.value("x-request-id")
+	return nil
+}
+
+// mayRefuse are the statuses below 500 by which the gateway may refuse a good request: no route (a
+// reload took it), and slowness.
+var mayRefuse = map[int]bool{404: true, 408: true}
+
+// isPlain says that it speaks plain text where TLS is expected: that is not a request.
+func (c *client) isPlain() bool {
+	return c.plan.Plain && c.plan.Listener == 1 && c.w.scenario.Gateway.TLS
+}
+
+// mayGet says whether the gateway itself may give a request that status below 500.
+func (q *request) mayGet(c *client) bool {
+	switch g := c.w.scenario.Gateway; c.status {
+	case 400:
+		return q.Torn || c.isPlain()
+	case 405:
+		return q.wrongMethod()
+	case 413:
+		return g.MaxBody > 0 && q.Body > g.MaxBody
+	}
+	return mayRefuse[c.status]
+}
+
+// wrongMethod says that the request's route is for another method.
+func (q *request) wrongMethod() bool {
+	return q.Path == "/read/" && q.Method != "GET" && q.Method != "HEAD"
+}
+
+// admission is what a listener bounds: the connections of one address, or of all.
+type admission struct {
+	listener int
+	from     int // 0 for all addresses
+}
+
+// admitted counts a client that is served, and checks that its listener keeps to its bounds.
+// Another process, and a listener that a reload brings back, count anew.
+func (c *client) admitted() {
+	w, g := c.w, c.w.scenario.Gateway
+	if w.recounted || c.counted {
+		return
+	}
+	c.counted = true
+	w.admit(c, admission{c.plan.Listener, 0}, g.MaxClients)
+	w.admit(c, admission{c.plan.Listener, c.plan.From}, g.PerAddress)
+}
+
+func (w *world) admit(c *client, at admission, most int) {
+	over := func(c *client) bool { return c.done || c.GivenUp() }
+	w.served[at] = append(slices.DeleteFunc(w.served[at], over), c)
+	if n := len(w.served[at]); most > 0 && n > most {
+		w.violate("a listener serves %d connections, its bounds allow %d", n, most)
+	}
+}

@@ -1,0 +1,119 @@
+package sim
+
+import "time"
+
+// What the gateway, or the kernel, waits for beside what a configuration says.
+const (
+	// lastSYN is when an actor gives up an address whose accept queue is full: after pauses of 1, 2,
+	// 4 and 8 seconds.
+	lastSYN = 16 * time.Second
+	// slowBodies is how long a request body may bring nothing where neither its route nor its
+	// listener says less.
+	slowBodies = 10 * time.Second
+	// lingering is how long a connection is kept for a client that may not have read its last answer.
+	lingering = 2 * time.Second
+	// aWhile is for bytes to travel and for loops to have their turns.
+	aWhile = 500 * time.Millisecond
+	// shortage is how long a connection may wait for a process that has no descriptor left.
+	shortage = 15 * time.Second
+)
+
+// longest are the time-outs of the configurations that the run has or may have had: a reload may
+// have put longer ones in the first one's place.
+func (w *world) longest() GatewayPlan {
+	g := w.scenario.Gateway
+	if w.replaced {
+		g.Timeout = max(g.Timeout, longestTimeout)
+	}
+	return g
+}
+
+// slack is how much later than its time-out anything may come, as loops and bytes take their time.
+func (w *world) slack() time.Duration {
+	k := w.scenario.Kernel
+	slack := aWhile
+	if k.Stall > 0 {
+		slack += 8 * k.StallFor
+	}
+	if k.Descriptors < plenty {
+		slack += shortage
+	}
+	return slack
+}
+
+// patience is how long nothing may move on a client's connection.
+func (c *client) patience() time.Duration {
+	slack := c.w.slack() + c.plan.ReadWait // it may rest while there is something to read
+	if c.stuck {                           // it does not read what ends the wait
+		slack += lingering
+	}
+	return c.wait() + slack
+}
+
+// wait is how long the state may last in which the connection is.
+func (c *client) wait() time.Duration {
+	g := c.w.longest()
+	unread := 3 * g.Send // it is too slow after two of them, and reset after a third
+	asked := len(c.asked)
+	switch {
+	case !c.connected:
+		return lastSYN
+	case asked > 0 && c.sent < c.asked[asked-1].from+c.asked[asked-1].head && asked == 1:
+		return g.Head
+	case c.stuck && c.plan.Manner == Stops && asked > 0:
+		// It sees no answer, so that all of what may follow one another passes in silence: parts of
+		// an answer each of which comes at its last moment, too.
+		return max(slowBodies, g.Head, g.Timeout+10*g.Stream, g.Tunnel) + unread + g.Idle
+	case c.tunnel:
+		return g.Tunnel + unread
+	case asked == 0 && c.sent == 0: // with a handshake before
+		return g.Head + max(g.Head, g.Idle)
+	case asked == 0:
+		return max(g.Head, g.Idle)
+	case c.sent < c.asked[asked-1].to:
+		return max(slowBodies, g.Head, g.Timeout, g.Stream)
+	}
+	return c.w.slowReading(c.asked[0]) + max(g.Timeout, g.Stream, g.Head)
+}
+
+// slowReading is how long services may take to read a request's body. While they do, the time-out
+// begins again.
+func (w *world) slowReading(q *request) (longest time.Duration) {
+	for _, s := range w.scenario.Services {
+		if s.Sip > 0 {
+			longest = max(longest, time.Duration(1+q.Body/s.Sip)*s.Rest)
+		}
+	}
+	return 2 * longest // a copy may go to the same one
+}
+
+// progress is called when something moves on the connection: that may not have taken too long.
+func (c *client) progress() {
+	c.lookAtPatience()
+	c.moved = c.w.kernel.Clock()
+}
+
+// watch looks whether the connection has been forgotten, whenever its patience may have ended.
+func (c *client) watch() {
+	left := c.patience() - time.Duration(c.w.kernel.Clock()-c.moved)
+	c.w.kernel.After(max(left, 0)+time.Millisecond, func() {
+		if c.done {
+			return
+		}
+		if c.GivenUp() {
+			c.finish("has been given up", c.Close)
+			return
+		}
+		c.lookAtPatience()
+		c.watch()
+	})
+}
+
+func (c *client) lookAtPatience() {
+	still, limit := time.Duration(c.w.kernel.Clock()-c.moved), c.patience()
+	if still > limit && !c.GivenUp() {
+		c.w.violate("%s is neither served nor ended: nothing has moved for %v, the longest that it "+
+			"may wait is %v; it has sent %d of %d bytes and read %d, and waits for %d answers",
+			c.name, still, limit, c.sent, c.given, c.received, len(c.asked))
+	}
+}

@@ -1,0 +1,68 @@
+package sim
+
+import "time"
+
+// simplifications make the world a simpler place.
+var simplifications = []func(*Scenario){
+	func(s *Scenario) { s.Loops = 1 },
+	func(s *Scenario) { s.Kernel.Fragment = 0 },
+	func(s *Scenario) { s.Kernel.ShortWrite = 0 },
+	func(s *Scenario) { s.Kernel.Subset = 0 },
+	func(s *Scenario) { s.Kernel.WallSteps = 0 },
+	func(s *Scenario) { s.Kernel.Meanwhile = 0 },
+	func(s *Scenario) { s.Kernel.Sudden = 0 },
+	func(s *Scenario) { s.Kernel.Stall, s.Kernel.StallFor = 0, 0 },
+	func(s *Scenario) { s.Kernel.DialFails = 0 },
+	func(s *Scenario) { s.Kernel.DialRefused = 0 },
+	func(s *Scenario) { s.Kernel.DialLost = 0 },
+	func(s *Scenario) { s.Kernel.Descriptors = plenty },
+	func(s *Scenario) { s.Gateway.Named = false },
+	func(s *Scenario) { s.Gateway.Active = false },
+	func(s *Scenario) { s.Gateway.Attempts = 0 },
+	func(s *Scenario) { s.Gateway.PerTry = 0 },
+	func(s *Scenario) { s.Gateway.Passive = 0 },
+	func(s *Scenario) { s.Gateway.TLS = false },
+	func(s *Scenario) { s.Gateway.UpstreamTLS = false },
+	func(s *Scenario) { s.Gateway.Via = false },
+	func(s *Scenario) { s.Gateway.Weights = false },
+	func(s *Scenario) { s.Gateway.MaxBody = 0 },
+	func(s *Scenario) { s.Gateway.MaxClients = 0 },
+	func(s *Scenario) { s.Gateway.HoldBody = 0 },
+	func(s *Scenario) { s.Gateway.SlowStart = 0 },
+	func(s *Scenario) { s.Gateway.MinBodyRate = 0 },
+	func(s *Scenario) { s.Gateway.PerAddress = 0 },
+}
+
+// nicer make one service's manners better.
+var nicer = []func(*ServicePlan){
+	func(p *ServicePlan) { p.Vices = 0 },
+	func(p *ServicePlan) { p.Slow = 0 },
+	func(p *ServicePlan) { p.Window = 0 },
+	func(p *ServicePlan) { p.Early = 0 },
+	func(p *ServicePlan) { p.Sip, p.Rest = 0, 0 },
+}
+
+// plainer make one client's manners simpler.
+var plainer = []func(*ClientPlan){
+	func(c *ClientPlan) { c.Pieces, c.Pause = 0, 0 },
+	func(c *ClientPlan) { c.ReadRate, c.ReadWait = 0, 0 },
+	func(c *ClientPlan) { c.Leave = -1 },
+	func(c *ClientPlan) { c.LeaveAt = -1 },
+	func(c *ClientPlan) { c.Pipeline = false },
+	func(c *ClientPlan) { c.Plain = false },
+	func(c *ClientPlan) { c.Stays = false },
+	func(c *ClientPlan) { c.At = c.At.Round(100 * time.Millisecond) },
+}
+
+// easier make one request simpler.
+var easier = []func(*RequestPlan){
+	func(q *RequestPlan) { q.Spoiled = 0 },
+	func(q *RequestPlan) { q.Torn = false },
+	func(q *RequestPlan) { q.Trailers = false },
+	func(q *RequestPlan) { q.Query, q.Absolute = false, false },
+	func(q *RequestPlan) { q.Expect, q.Waits = false, false },
+	func(q *RequestPlan) { q.Close, q.Old = false, false },
+	func(q *RequestPlan) { q.Upgrade = false },
+	func(q *RequestPlan) { q.Chunked = false },
+	func(q *RequestPlan) { q.Body = min(q.Body, 10) },
+}

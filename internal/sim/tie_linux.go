@@ -1,0 +1,9 @@
+package sim
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// tie has the kernel kill a process with the thread that starts it (prctl(2), PR_SET_PDEATHSIG).
+func tie(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
