@@ -243,11 +243,18 @@ func (f *flow) answerExpired(now int64) {
 	if f.is(bodyOnItsWay) {
 		f.lookAtBody(now)
 	}
-	if now >= f.answerBy {
-		f.upstreamFailed(upstream.Timeout, exchange.UpstreamTimeout)
+	if now < f.answerBy {
+		f.setAnswerTimer()
 		return
 	}
-	f.setAnswerTimer()
+	// Nothing is read of the answer while the client does not take what it has: the answer may be
+	// there. How long a client may do that is pace's business.
+	if !f.is(isMirror) && f.client.conn.Congested() {
+		f.deadline = now + f.route.Timeout
+		f.awaitAnswer(f.deadline)
+		return
+	}
+	f.upstreamFailed(upstream.Timeout, exchange.UpstreamTimeout)
 }
 
 // lookAtBody restarts the route's timeout when the upstream has acknowledged more of the body since
