@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 )
@@ -540,4 +541,52 @@ func TestClientsWhoseRequestsWaitTakeTurns(t *testing.T) {
 	}
 	c.finish()
 	m.Closed(w.now)
+}
+
+// HAZARDS: a loop is judged by its head. A client with many requests on one loop has the oldest of
+// all, however often it is served, and kept those away who wait on other loops.
+func TestHazardAClientWithManyRequestsKeepsNobodyOnOtherLoopsWaiting(t *testing.T) {
+	w, u := single(t, 2, func(o *Options) { o.MaxConnections = 1 })
+	m0 := mustPick(t, u.Local(0), w.now, 0)
+	mustPick(t, u.Local(1), w.now, 0)
+	c := open(t, w, m0)
+	var served []uint64
+	holder, held := m0, Conn(c)
+	wait := func(loop int, client uint64) {
+		q := newWaiting()
+		q.Client = client
+		q.then = func(_ int64, m *Member, got Conn) {
+			served = append(served, client)
+			if holder, held = m, got; held == nil {
+				held = w.dial(loop)
+			}
+		}
+		if why := u.Local(loop).Wait(&q.Waiter, w.now); why != None {
+			t.Fatal(why)
+		}
+	}
+	const many = 500
+	for range many {
+		wait(0, 1)
+	}
+	w.now += 50 * int64(time.Millisecond)
+	wait(0, 3)
+	wait(1, 2)
+	for len(served) < many+2 {
+		before := len(served)
+		w.now += int64(time.Millisecond)
+		holder.Put(held, w.now)
+		if w.settle(); len(served) != before+1 {
+			t.Fatalf("%d were served at once, after %d", len(served)-before, before)
+		}
+	}
+	// The others' turns come after the first client's once fairnessGap is over.
+	if at := slices.Index(served, 3); at > 5 {
+		t.Errorf("a client on the same loop was served after %d others", at)
+	}
+	if at := slices.Index(served, 2); at > 50 {
+		t.Errorf("a client on the other loop was served after %d others", at)
+	}
+	held.Retire()
+	holder.Closed(w.now)
 }
