@@ -220,7 +220,7 @@ func newBedWith(t *testing.T, o upstream.Options, answer exchange.RequestPolicy)
 	shard := registry.Shard(0)
 	shard.Grow(registry.Sizes())
 	shared := &proxy.Shared{}
-	shared.MaxClients.Store(100)
+	shared.MaxClients.Store(1000)
 	w := proxy.NewWorker(loops[0], shared, shard, log)
 	shared.Workers = []*proxy.Worker{w}
 	snapshot := func(all ...*upstream.Upstream) *proxy.Snapshot {
@@ -243,10 +243,16 @@ func newBedWith(t *testing.T, o upstream.Options, answer exchange.RequestPolicy)
 // client connects a client that sends what in gives.
 func (b *bed) client(in func([]byte) (int, syscall.Errno)) *sock {
 	b.t.Helper()
+	return b.clientFrom("127.0.0.1", in)
+}
+
+// clientFrom is client from an address.
+func (b *bed) clientFrom(address string, in func([]byte) (int, syscall.Errno)) *sock {
+	b.t.Helper()
 	s := b.socket()
 	s.in = in
 	b.loop.Post(func() {
-		b.acceptor.Accepted(b.loop, reactor.Socket{FD: s.fd, Peer: netip.MustParseAddrPort("127.0.0.1:2")})
+		b.acceptor.Accepted(b.loop, reactor.Socket{FD: s.fd, Peer: netip.MustParseAddrPort(address + ":2")})
 	})
 	b.turn()
 	return s

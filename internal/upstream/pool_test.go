@@ -590,3 +590,49 @@ func TestHazardAClientWithManyRequestsKeepsNobodyOnOtherLoopsWaiting(t *testing.
 	held.Retire()
 	holder.Closed(w.now)
 }
+
+func TestWhoWaitsIsKnownOnEachLoop(t *testing.T) {
+	w, u := single(t, 2, func(o *Options) { o.MaxConnections = 1 })
+	m := mustPick(t, u.Local(0), w.now, 0)
+	c := open(t, w, m)
+	const one, two, three = 1, 2, 3
+	sharesWithOne := uint64(4)
+	for turnOf(sharesWithOne) != turnOf(one) {
+		sharesWithOne++
+	}
+	asks := func(loop int, wanted uint64) bool {
+		return u.Local(loop).AnyWaits(func(client uint64) bool { return client == wanted })
+	}
+	waits := func(loop int, client uint64) *waiting {
+		q := newWaiting()
+		q.Client = client
+		u.Local(loop).Wait(&q.Waiter, w.now)
+		return q
+	}
+	first, also := waits(0, one), waits(0, one)
+	other := waits(1, two)
+	for loop := range 2 {
+		if !asks(loop, one) || !asks(loop, two) || asks(loop, three) || asks(loop, sharesWithOne) {
+			t.Errorf("loop %d does not know who waits", loop)
+		}
+	}
+	if n := u.Waiting(); n != 3 {
+		t.Errorf("%d are counted, want 3", n)
+	}
+	mixed := waits(0, sharesWithOne)
+	if asks(0, three) || !asks(1, three) {
+		t.Error("a turn that is shared stands for anybody on other loops, and only there")
+	}
+	for _, q := range []*waiting{first, also, mixed} {
+		q.Remove()
+	}
+	waits(0, three).Remove()
+	again := waits(0, sharesWithOne)
+	if asks(1, one) || asks(1, three) || !asks(1, sharesWithOne) {
+		t.Error("a turn that was empty is remembered as shared")
+	}
+	again.Remove()
+	other.Remove()
+	c.Retire()
+	m.Closed(w.now)
+}

@@ -115,18 +115,21 @@ func (q *turnQueue) since() int64 { return max(q.head.since, q.served) }
 // turnOf is the queue of a client. The high bits of the product depend on all of the hash.
 func turnOf(client uint64) int { return int(client * 0x9e3779b97f4a7c15 >> 58) }
 
-func (r *waitRoom) push(w *Waiter) {
+// push says whether no other request waits in the same turn.
+func (r *waitRoom) push(w *Waiter) (first bool) {
 	if r.queues == nil {
 		r.queues = new([turns]turnQueue) // most upstreams never need it
 	}
 	t := turnOf(w.Client)
 	q := &r.queues[t]
 	q.push(w)
-	if q.head == w && q.since() < r.since {
+	first = q.head == w
+	if first && q.since() < r.since {
 		r.since, r.longest = q.since(), t
 	}
 	r.filled |= 1 << t
 	r.n++
+	return first
 }
 
 func (r *waitRoom) remove(w *Waiter) {
@@ -186,20 +189,48 @@ func (r *waitRoom) newestOfLargest(client uint64) (w *Waiter) {
 	return w
 }
 
-// WaitingTurns has the bit of each turn whose requests wait, on any loop; see TurnOf. It does not
-// allocate. Any goroutine.
-func (u *Upstream) WaitingTurns() (waiting uint64) {
+// Waiting is how many requests wait, on all loops. Any goroutine.
+func (u *Upstream) Waiting() int {
 	if u.queues.waiting.Load() == 0 {
 		return 0
 	}
-	for i := range u.queues.each {
-		waiting |= u.queues.each[i].turns.Load()
-	}
-	return waiting
+	return u.queues.wanted(-1)
 }
 
-// TurnOf is the bit of a client's turn, which it may share with others.
-func TurnOf(client uint64) uint64 { return 1 << turnOf(client) }
+// AnyWaits says whether a request waits, on any loop, whose Client is one that lacks says true of.
+// Where clients share a turn on another loop it takes one of them to be. Loop only.
+func (l *Local) AnyWaits(lacks func(client uint64) bool) bool {
+	for left := l.waiters.filled; left != 0; left &= left - 1 {
+		for w := l.waiters.queues[bits.TrailingZeros64(left)].head; w != nil; w = w.next {
+			if lacks(w.Client) {
+				return true
+			}
+		}
+	}
+	for i := range l.u.queues.each {
+		if i != l.loop && l.u.queues.each[i].anyWaits(lacks) {
+			return true
+		}
+	}
+	return false
+}
+
+// anyWaits is AnyWaits for another loop. What that loop changes meanwhile is seen or is not: who
+// asks comes again.
+func (q *queue) anyWaits(lacks func(client uint64) bool) bool {
+	filled := q.turns.Load()
+	if filled == 0 {
+		return false
+	}
+	clients := q.clients.Load()
+	for ; filled != 0; filled &= filled - 1 {
+		client := clients[bits.TrailingZeros64(filled)].Load()
+		if client == several || lacks(client) {
+			return true
+		}
+	}
+	return false
+}
 
 // queue is what other loops see of a loop's waiting requests. Only its loop writes it, except for
 // the posted flags.
@@ -207,11 +238,33 @@ type queue struct {
 	_           [64]byte
 	since       atomic.Int64 // since when the turn that has waited longest has; never when nobody waits
 	length      atomic.Int64
-	turns       atomic.Uint64 // the bits of those whose requests wait
-	mayIdle     atomic.Bool   // the loop may have idle connections
+	turns       atomic.Uint64                        // the bits of those whose requests wait
+	clients     atomic.Pointer[[turns]atomic.Uint64] // whose requests wait in each; nil before the first
+	mayIdle     atomic.Bool                          // the loop may have idle connections
 	wakePosted  atomic.Bool
 	yieldPosted atomic.Bool
 	_           [64]byte
+}
+
+// several stands for the client of a turn in which requests of more than one client wait.
+const several = 0
+
+// note makes it seen whose request joins a turn; first says that it is alone there. A turn that was
+// shared counts as shared until it is empty.
+func (q *queue) note(client uint64, first bool) {
+	clients := q.clients.Load()
+	if clients == nil {
+		clients = new([turns]atomic.Uint64)
+		q.clients.Store(clients)
+	}
+	c := &clients[turnOf(client)]
+	switch was := c.Load(); {
+	case was == client:
+	case first:
+		c.Store(client)
+	case was != several:
+		c.Store(several)
+	}
 }
 
 // post wakes the loop, unless it is about to be.
@@ -291,7 +344,7 @@ func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 	}
 	l.waits++
 	w.local, w.since = l, now
-	l.waiters.push(w)
+	l.own.note(w.Client, l.waiters.push(w))
 	l.announce()
 	if l.waiters.n == 1 && l.anyReady() {
 		l.own.post(l)
