@@ -235,8 +235,7 @@ func (f *flow) findRoute() bool {
 	path, query, bad := route.Canonical(nil, f.req.Target)
 	f.route = &noRoute
 	if bad != route.OK {
-		f.flags |= closeClient // as after every request that is refused for its form: what follows it deserves no more trust
-		f.fail(bad.Status(), exchange.BadPath)
+		f.refusePath(bad.Status())
 		return false
 	}
 	f.req.Path, f.req.Query, f.Forward = path, query, path
@@ -253,11 +252,16 @@ func (f *flow) findRoute() bool {
 	f.req.Method = method
 	switch result {
 	case route.Found:
-		f.route = &f.view.Routes[index]
-		f.Route, f.Class, f.Params, f.Upstream = f.route.Name, f.route.Class, &f.match, f.route.Upstream
-		if f.route.PathAsSent {
+		r := &f.view.Routes[index]
+		if r.PathAsSent {
 			f.Forward, _, _ = bytes.Cut(f.req.Target, questionMark)
+			if route.HasDots(f.Forward) { // for a service that does not resolve them it is another path
+				f.refusePath(400)
+				return false
+			}
 		}
+		f.route = r
+		f.Route, f.Class, f.Params, f.Upstream = r.Name, r.Class, &f.match, r.Upstream
 		return true
 	case route.MethodNotAllowed:
 		f.failMethod()
@@ -265,6 +269,13 @@ func (f *flow) findRoute() bool {
 		f.fail(404, exchange.NoRoute)
 	}
 	return false
+}
+
+// refusePath answers a request whose path is refused for its form. What follows it deserves no more
+// trust, as after every such request.
+func (f *flow) refusePath(status int) {
+	f.flags |= closeClient
+	f.fail(status, exchange.BadPath)
 }
 
 // preflight is the method that a CORS preflight asks about; nil for any other request.
