@@ -417,8 +417,8 @@ func (g *Gateway) stopLoops() {
 			panic("gateway: a handshake was counted and never counted off")
 		}
 	}
-	for _, loop := range g.loops {
-		g.call(loop, loop.Stop)
+	for i, w := range g.workers {
+		g.call(g.loops[i], w.Stop)
 	}
 	g.loopsDone.Wait()
 }
