@@ -181,7 +181,7 @@ func (w *Worker) Loop() *reactor.Loop { return w.loop }
 func (w *Worker) Drain() {
 	w.draining = true
 	for c := w.clients.next; c != &w.clients; c = c.next {
-		if c.state == clientHead && c.flow == nil && c.progress == 0 {
+		if c.state == clientHead && c.flow == nil && !c.begun {
 			c.await()
 		}
 	}
@@ -256,5 +256,3 @@ func (w *Worker) httpDate() []byte {
 	}
 	return w.date[:]
 }
-
-const bodyWindow = int64(10 * time.Second)

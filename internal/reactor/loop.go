@@ -1,6 +1,6 @@
 // Package reactor runs event loops: readiness, timers, wake-ups, sockets and buffers. It knows no
-// protocol and no gateway. Everything a loop owns is touched by that loop's thread only; Post is
-// the one door from outside.
+// protocol and no gateway. Everything a loop owns is touched by that loop's thread only. Others hand
+// it functions with Post; a listener of another loop hands it accepted sockets in the same way.
 //
 // A turn of a loop is: ask the kernel what is ready, serve it, run what was posted and deferred,
 // fire timers. A loop asks without waiting first, by a raw system call that costs the Go scheduler
@@ -425,11 +425,14 @@ func (l *Loop) Piece() int {
 	return ScratchSize
 }
 
-// check finds whoever touches a loop from outside.
+// check finds whoever touches a loop from outside. It is small enough to be inlined.
 func (l *Loop) check() {
-	if !invariant.On {
-		return
+	if invariant.On {
+		l.mustBeInside()
 	}
+}
+
+func (l *Loop) mustBeInside() {
 	if model != nil && l.made != 0 && !l.stepping || l.thread != 0 && l.thread != threadID() {
 		panic(fmt.Sprintf("reactor: loop %d touched from outside its thread", l.ID))
 	}
