@@ -141,6 +141,10 @@ func (a *api) reload(w http.ResponseWriter, _ *http.Request) {
 		fail(w, http.StatusConflict, err.Error())
 		return
 	}
+	if errors.Is(err, gateway.ErrIncomplete) {
+		fail(w, http.StatusInternalServerError, err.Error())
+		return
+	}
 	f := failure{Error: "the new configuration was refused; the old one goes on"}
 	var wrong config.Errors
 	if !errors.As(err, &wrong) {

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -225,6 +226,14 @@ func TestReadinessSaysWhatIsMissing(t *testing.T) {
 	f.notReady = nil
 	if w := ask(h, "GET", "/readyz"); w.Code != 200 {
 		t.Errorf("ready: %d, want 200", w.Code)
+	}
+}
+
+func TestAConfigurationThatIsInForceInPartIsNotCalledRefused(t *testing.T) {
+	f := &fake{refused: fmt.Errorf("%w: listen on :80: no", gateway.ErrIncomplete)}
+	w := ask(admin.New(f, &fakeAddress{}), "POST", "/api/v1/reload")
+	if body := w.Body.String(); w.Code != 500 || strings.Contains(body, "refused") || !strings.Contains(body, ":80") {
+		t.Errorf("%d %s", w.Code, body)
 	}
 }
 

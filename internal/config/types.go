@@ -324,8 +324,9 @@ type Route struct {
 
 	// Timeout is how long an exchange may take from its request to the start of its response; while
 	// a request body is on its way, it counts from the last bytes of it that moved: that came from
-	// the client, or that the target's machine has acknowledged, give or take a quarter. Default:
-	// 60s. Then the client gets 504.
+	// the client, or that the target's machine has acknowledged, give or take a quarter. While the
+	// client does not take what is queued for it, the response is not read, and it counts from when
+	// the client does. Default: 60s. Then the client gets 504.
 	Timeout Duration `yaml:"timeout" default:"60s" min:"1ms" max:"24h"`
 	// StreamTimeout is how long an upstream's response may be silent once it has begun. Default:
 	// 60s.
@@ -349,10 +350,10 @@ type Route struct {
 	// ForwardPath says in which form an unchanged path is forwarded: "canonical" is the form that
 	// was matched, without "." and ".." segments and empty ones and with only the encodings that
 	// are needed; "as_sent" is what the client sent. Both are matched by the canonical form.
-	// Default: "canonical". Hazard: with as_sent the service may read a path differently from the
-	// gateway, and so serve with "/a//admin" or "/a/x/../admin" what another route protects; use
-	// it only for services that sign or store paths byte for byte. It excludes rewrite and
-	// strip_prefix.
+	// Default: "canonical". With as_sent a path with "." or ".." segments, encoded or not, gets
+	// 400. Hazard: the service may still read a path differently from the gateway, and so serve
+	// with "/a//admin" what another route protects; use as_sent only for services that sign or
+	// store paths byte for byte. It excludes rewrite and strip_prefix.
 	ForwardPath string `yaml:"forward_path" default:"canonical" enum:"canonical,as_sent"`
 	// Via is the name by which this gateway adds itself to the Via header of requests and
 	// responses (RFC 9110, section 7.6.3), a token such as "edge-1". Default: none, Via is passed

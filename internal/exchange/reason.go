@@ -26,7 +26,7 @@ const (
 	UpstreamTimeout        // 504: no response in time
 	UpstreamCut            // the response broke off after its head was sent
 	StreamTimeout          // the response was silent for too long after its head was sent
-	ClientSlow             // the client took no byte of its response for too long
+	ClientSlow             // the client took its response too slowly
 	Draining               // cut when the drain's time was over
 	reasons
 )
@@ -41,6 +41,16 @@ var reasonText = [reasons]string{
 	NoTarget:      "no_target", PoolFull: "pool_full", ConnectFailed: "connect_failed", UpstreamReset: "upstream_reset",
 	UpstreamBad: "upstream_bad", UpstreamTimeout: "upstream_timeout", UpstreamCut: "upstream_cut", StreamTimeout: "stream_timeout",
 	ClientSlow: "client_slow", Draining: "draining",
+}
+
+// Upstream says whether the service, or the way to it, is why the gateway gave an answer of its own.
+func (r Reason) Upstream() bool {
+	switch r {
+	case NoTarget, PoolFull, ConnectFailed, UpstreamReset, UpstreamBad, UpstreamTimeout, UpstreamCut, StreamTimeout,
+		ClientSlow, Draining:
+		return true
+	}
+	return false
 }
 
 // String is the reason's label.

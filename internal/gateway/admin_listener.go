@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"plimsoll/internal/crash"
 	"plimsoll/internal/telemetry"
 )
 
@@ -21,11 +22,13 @@ import (
 const (
 	adminConnections = 64   // open at once
 	adminPerAddress  = 16   // of these, of one client address; an IPv6 client counts by its /64
-	adminGoroutines  = 1024 // of net/http, which keeps some for a while after their connection was closed
+	adminWaiting     = 128  // that wait to be let in, of one client address
+	adminGoroutines  = 1024 // of net/http, which keeps some for a while after their connection was closed, and of those that wait
 
 	// adminPatience is how long a connection is spared after it came, or its state changed, and how
 	// long a new one waits for that at most. Without it a burst of honest requests would push its
-	// own first ones out.
+	// own first ones out. Those of one address wait one after the other: together they would push
+	// out, when their patience is over, those that have just been let in.
 	adminPatience = 100 * time.Millisecond
 )
 
@@ -42,13 +45,17 @@ const (
 type adminListener struct {
 	net.Listener
 	counts     *adminCounts
-	goroutines chan struct{} // holds one for each goroutine of net/http
+	goroutines chan struct{} // holds one for each goroutine, see adminGoroutines
+	admitted   chan net.Conn
+	failed     chan error
 	closed     chan struct{}
+	begin      sync.Once
 	closeOnce  sync.Once
-	changed    chan struct{} // holds one after a connection changed its state or went
 
-	mu   sync.Mutex
-	open []*adminConn // at most adminConnections; the one that has been in its state the longest comes first
+	mu      sync.Mutex
+	open    []*adminConn                // at most adminConnections; the one that has been in its state the longest comes first
+	waiting map[netip.Addr][]*adminConn // behind the one of their address that await has in hand
+	changed chan struct{}               // closed, and made anew, when a connection changes its state or goes
 }
 
 // adminState is what a connection of the admin address is at.
@@ -104,29 +111,145 @@ func (c *adminCounts) read(emit telemetry.Emit) {
 }
 
 func newAdminListener(ln net.Listener, counts *adminCounts) *adminListener {
-	return &adminListener{Listener: ln, counts: counts, goroutines: make(chan struct{}, adminGoroutines),
-		closed: make(chan struct{}), changed: make(chan struct{}, 1)}
+	return &adminListener{
+		Listener: ln, counts: counts, goroutines: make(chan struct{}, adminGoroutines), admitted: make(chan net.Conn),
+		failed: make(chan error), closed: make(chan struct{}), waiting: map[netip.Addr][]*adminConn{}, changed: make(chan struct{}),
+	}
 }
 
 // Accept implements net.Listener. It returns a connection for which there is room.
 func (l *adminListener) Accept() (net.Conn, error) {
+	l.begin.Do(func() { go l.acceptAll() })
 	select {
-	case l.goroutines <- struct{}{}: // given back at http.StateClosed
+	case c := <-l.admitted:
+		return c, nil
+	case err := <-l.failed:
+		return nil, err
 	case <-l.closed:
 		return nil, net.ErrClosed
 	}
+}
+
+// acceptAll accepts until the listener is closed. It waits for nobody who waits for room: else one
+// address, with a few hundred connections a second, would keep everybody in the accept queue.
+func (l *adminListener) acceptAll() {
+	defer crash.Guard("in the listener of the admin address")
 	for {
+		select {
+		case l.goroutines <- struct{}{}: // given back by refuse or at http.StateClosed
+		case <-l.closed:
+			return
+		}
 		conn, err := l.Listener.Accept()
 		if err != nil {
 			<-l.goroutines
-			return nil, err
+			select {
+			case l.failed <- err:
+				continue
+			case <-l.closed:
+				return
+			}
 		}
 		c := &adminConn{Conn: conn, from: l, client: clientOf(conn)}
-		if l.admit(c) {
-			return c, nil
+		if l.waitsBehind(c) {
+			continue
 		}
-		conn.Close()
+		switch answer, _ := l.admit(c, true); answer {
+		case adminAdmitted:
+			l.handOver(c)
+		case adminRefused:
+			l.refuse(c)
+		case adminWaits:
+			l.mu.Lock()
+			l.waiting[c.client] = nil
+			l.mu.Unlock()
+			go l.awaitAll(c)
+		}
 	}
+}
+
+// waitsBehind queues a connection behind others of its address, if any wait. Where too many do, the
+// one that has been silent the longest goes.
+func (l *adminListener) waitsBehind(c *adminConn) bool {
+	l.mu.Lock()
+	queue, ok := l.waiting[c.client]
+	if !ok {
+		l.mu.Unlock()
+		return false
+	}
+	queue = append(queue, c)
+	var first *adminConn
+	if len(queue) > adminWaiting {
+		first, queue = queue[0], queue[1:]
+		l.counts[closedSilent].Add(1)
+	}
+	l.waiting[c.client] = queue
+	l.mu.Unlock()
+	if first != nil {
+		l.refuse(first)
+	}
+	return true
+}
+
+// awaitAll lets the waiting connections of an address in, or refuses them, one after the other.
+func (l *adminListener) awaitAll(c *adminConn) {
+	defer crash.Guard("in the listener of the admin address")
+	for c != nil {
+		if l.await(c) {
+			l.handOver(c)
+		} else {
+			l.refuse(c)
+		}
+		c = l.nextWaiting(c.client)
+	}
+}
+
+func (l *adminListener) nextWaiting(client netip.Addr) (c *adminConn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	queue := l.waiting[client]
+	if len(queue) == 0 {
+		delete(l.waiting, client)
+		return nil
+	}
+	l.waiting[client] = queue[1:]
+	return queue[0]
+}
+
+// await waits for at most adminPatience until there is room for a connection, and says whether
+// there is.
+func (l *adminListener) await(c *adminConn) bool {
+	patience := time.NewTimer(adminPatience)
+	defer patience.Stop()
+	spare := true
+	for {
+		answer, changed := l.admit(c, spare)
+		if answer != adminWaits {
+			return answer == adminAdmitted
+		}
+		select {
+		case <-changed:
+		case <-patience.C:
+			spare = false
+		case <-l.closed:
+			return false
+		}
+	}
+}
+
+// handOver gives a connection to net/http.
+func (l *adminListener) handOver(c *adminConn) {
+	select {
+	case l.admitted <- c:
+	case <-l.closed:
+		l.refuse(c)
+	}
+}
+
+// refuse closes a connection that net/http never gets.
+func (l *adminListener) refuse(c *adminConn) {
+	c.Close()
+	<-l.goroutines
 }
 
 // Close implements net.Listener.
@@ -145,39 +268,39 @@ func clientOf(c net.Conn) netip.Addr {
 	return a
 }
 
-// admit makes room for a connection and notes it, or says that there is none.
-func (l *adminListener) admit(c *adminConn) bool {
-	patience := time.NewTimer(adminPatience)
-	defer patience.Stop()
-	spare := true
+// adminAnswer is what becomes of a new connection.
+type adminAnswer uint8
+
+const (
+	adminAdmitted adminAnswer = iota
+	adminRefused
+	adminWaits // for a connection that is spared now
+)
+
+// admit makes room for a connection and notes it, or says that there is none, or none yet. With
+// spare it closes none for which adminPatience is not over. After changed is closed there may be
+// room.
+func (l *adminListener) admit(c *adminConn, spare bool) (answer adminAnswer, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for {
-		l.mu.Lock()
 		full, reason := l.full(c.client)
 		if !full {
 			c.since = time.Now()
 			l.open = append(l.open, c)
-			l.mu.Unlock()
-			return true
+			return adminAdmitted, nil
 		}
 		old, spared := l.dispensable(c.client, reason == closedAddressFull, spare)
-		if old != nil {
-			l.remove(old)
-			reason = old.state.evicted()
-		}
-		l.mu.Unlock()
 		switch {
 		case old != nil:
-			l.counts[reason].Add(1)
+			l.remove(old)
+			l.counts[old.state.evicted()].Add(1)
 			old.Conn.Close()
 		case spared:
-			select {
-			case <-l.changed:
-			case <-patience.C:
-				spare = false
-			}
+			return adminWaits, l.changed
 		default:
 			l.counts[reason].Add(1)
-			return false
+			return adminRefused, nil
 		}
 	}
 }
@@ -247,17 +370,16 @@ func (l *adminListener) remove(c *adminConn) {
 		return
 	}
 	c.gone = true
-	i := slices.Index(l.open, c)
-	l.open = slices.Delete(l.open, i, i+1)
-	l.note()
+	if i := slices.Index(l.open, c); i >= 0 { // one that was never admitted is not there
+		l.open = slices.Delete(l.open, i, i+1)
+		l.note()
+	}
 }
 
-// note wakes whoever waits for room.
+// note wakes those who wait for room. l.mu is held.
 func (l *adminListener) note() {
-	select {
-	case l.changed <- struct{}{}:
-	default:
-	}
+	close(l.changed)
+	l.changed = make(chan struct{})
 }
 
 // Close implements net.Conn.

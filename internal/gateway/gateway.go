@@ -374,13 +374,13 @@ func (g *Gateway) end(why string, next *successor) error {
 
 // waitForClients waits until no client connection is left, and says whether that came before the
 // limit. One that a loop has accepted for another and that is still on its way counts: its client
-// has been promised an answer.
+// has been promised an answer. So do those in the queue of a listener that is closing.
 func (g *Gateway) waitForClients(limit time.Duration) bool {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	tick := time.NewTicker(drainTick)
 	defer tick.Stop()
-	for g.connections() > 0 {
+	for g.closing() || g.connections() > 0 {
 		select {
 		case <-deadline.C:
 			return false
@@ -388,6 +388,14 @@ func (g *Gateway) waitForClients(limit time.Duration) bool {
 		}
 	}
 	return true
+}
+
+// closing says whether a listener still accepts what is in its queue.
+func (g *Gateway) closing() (yes bool) {
+	for _, loop := range g.loops {
+		g.call(loop, func() { yes = yes || loop.Closing() > 0 })
+	}
+	return yes
 }
 
 // connections is how many accepted connections the loops hold, those between two loops included.
@@ -417,8 +425,8 @@ func (g *Gateway) stopLoops() {
 			panic("gateway: a handshake was counted and never counted off")
 		}
 	}
-	for _, loop := range g.loops {
-		g.call(loop, loop.Stop)
+	for i, w := range g.workers {
+		g.call(g.loops[i], w.Stop)
 	}
 	g.loopsDone.Wait()
 }

@@ -39,11 +39,11 @@ type Host struct {
 	Succeed func(ctx context.Context, sockets map[string][]int) (took []string, err error)
 }
 
-// simulateUpgrade is upgrade without a program's file.
+// simulateUpgrade is startSuccessor without a program's file.
 func (g *Gateway) simulateUpgrade(ctx context.Context) (*successor, error) {
 	sockets := map[string][]int{}
 	for address, l := range g.listeners {
-		sockets[address] = l.fds
+		sockets[address] = l.sockets()
 	}
 	took, err := g.options.Host.Succeed(ctx, sockets)
 	if err != nil {

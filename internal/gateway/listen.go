@@ -2,10 +2,12 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -24,7 +26,7 @@ import (
 type listener struct {
 	address   string
 	bound     reactor.Address // the same with the port that was drawn for port 0
-	fds       []int           // bound sockets, at least one for each loop
+	fds       []int           // bound sockets, at least one for each loop; -1 for one on which a loop could not listen
 	acceptors []*proxy.Acceptor
 	open      []*reactor.Listener // one for each of fds; written and used on their loops
 	quota     *proxy.Quota
@@ -232,21 +234,27 @@ func (g *Gateway) putListener(l *listener, p *proxy.Listener, c config.Listener,
 	if !first {
 		return nil
 	}
-	var failed error
+	var failed []error
 	for i, loop := range g.loops {
 		g.call(loop, func() {
 			for k := i; k < len(l.fds); k += len(g.loops) {
 				ln, err := loop.Listen(l.fds[k], l.acceptors[i])
 				if err != nil {
-					failed = fmt.Errorf("listen on %s: %w", l.address, err)
-					return
+					l.fds[k] = -1 // it is closed, and its number may soon be another's
+					failed = append(failed, fmt.Errorf("listen on %s: %w", l.address, err))
+					continue
 				}
 				l.open[k] = ln
 			}
 		})
 	}
 	l.accepting.Store(failed == nil)
-	return failed
+	return errors.Join(failed...)
+}
+
+// sockets are the sockets that the loops listen on.
+func (l *listener) sockets() []int {
+	return slices.DeleteFunc(slices.Clone(l.fds), func(fd int) bool { return fd < 0 })
 }
 
 // closeListener stops accepting. With keep another process goes on with the same sockets.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -21,7 +22,7 @@ import (
 
 // Reload reads the configuration again and puts it in force, or says what is wrong and leaves the
 // old one. No exchange fails and no connection drops because of it. It also reopens the access
-// log's file.
+// log's file. With ErrIncomplete the new configuration is in force nevertheless.
 func (g *Gateway) Reload() error {
 	if g.State() == Draining {
 		return errNotServing // and a drain holds the lock to its end
@@ -42,8 +43,12 @@ func (g *Gateway) Reload() error {
 		err = g.apply(cfg, true)
 	}
 	if err != nil {
+		message := "the new configuration was refused; the old one goes on"
+		if errors.Is(err, ErrIncomplete) {
+			message = "the new configuration is in force, but not all of it works"
+		}
 		g.registry.ReloadFailed()
-		g.log.Error("the new configuration was refused; the old one goes on", "error", err)
+		g.log.Error(message, "error", err)
 		return err
 	}
 	g.log.Info("configuration reloaded", "version", g.version, "routes", len(cfg.Routes))
@@ -89,6 +94,11 @@ func (g *Gateway) apply(cfg *config.Config, reload bool) error {
 		c.undo()
 		return err
 	}
+	return g.enforce(c, reload)
+}
+
+// enforce tells the loops of a change, and retires what it has not.
+func (g *Gateway) enforce(c *change, reload bool) error {
 	c.startUpstreams()
 	for i, w := range g.workers {
 		g.call(g.loops[i], func() {
@@ -99,13 +109,16 @@ func (g *Gateway) apply(cfg *config.Config, reload bool) error {
 			}
 		})
 	}
-	err = g.putListeners(c)
+	incomplete := g.putListeners(c)
 	g.retire(c)
-	g.config, g.upstreams, g.listeners = cfg, c.upstreams, c.listeners
-	g.version, g.loadedAt = configVersion(cfg), time.Now()
-	g.registry.ConfigLoaded(g.version, g.loadedAt, reload)
+	g.config, g.upstreams, g.listeners = c.config, c.upstreams, c.listeners
+	g.version, g.loadedAt = configVersion(c.config), time.Now()
+	g.registry.ConfigLoaded(g.version, g.loadedAt, reload && incomplete == nil)
 	g.inForce.Store(g.look())
-	return err
+	if incomplete != nil {
+		return fmt.Errorf("%w: %w", ErrIncomplete, incomplete)
+	}
+	return nil
 }
 
 // prepare makes everything that a configuration needs and that may fail.
@@ -181,7 +194,9 @@ func (c *change) undo() {
 	}
 }
 
+// putListeners has the loops take the listeners. One that fails keeps none of the others from it.
 func (g *Gateway) putListeners(c *change) error {
+	var failed []error
 	for _, lc := range c.config.Listeners {
 		l := c.listeners[lc.Address]
 		first := g.listeners[lc.Address] == nil
@@ -189,11 +204,9 @@ func (g *Gateway) putListeners(c *change) error {
 		if !first && lc.TLS == nil && l.config.Same(lc) {
 			continue
 		}
-		if err := g.putListener(l, c.compiled[lc.Address], lc, c.tls[lc.Address], first); err != nil {
-			return err
-		}
+		failed = append(failed, g.putListener(l, c.compiled[lc.Address], lc, c.tls[lc.Address], first))
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // retire ends what the old configuration had and the new one has not.

@@ -79,13 +79,24 @@ func (g *Gateway) Upgrade() {
 	}
 }
 
-// upgrade starts the new process and waits until it is ready.
+// upgrade starts the new process and waits until it is ready. Then this one is draining before
+// anybody else has the lock: a reload that waits for it would change a gateway that is replaced.
 func (g *Gateway) upgrade(ctx context.Context) (*successor, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	succeed := g.startSuccessor
 	if g.simulated() {
-		return g.simulateUpgrade(ctx)
+		succeed = g.simulateUpgrade
 	}
+	next, err := succeed(ctx)
+	if err == nil {
+		g.state.Store(Draining)
+	}
+	return next, err
+}
+
+// startSuccessor starts the program's file with the listening sockets. The caller holds the lock.
+func (g *Gateway) startSuccessor(ctx context.Context) (*successor, error) {
 	readEnd, writeEnd, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -161,7 +172,7 @@ func (g *Gateway) handover() (files []*os.File, sockets string, err error) {
 	var parts []string
 	for address, l := range g.listeners {
 		var numbers []string
-		for _, fd := range l.fds {
+		for _, fd := range l.sockets() {
 			copied, err := syscall.Dup(fd)
 			if err != nil {
 				return files, "", fmt.Errorf("hand over %s: %w", address, err)

@@ -4,7 +4,8 @@
 // The same key has the same hash in every process, on every machine and in every later version,
 // because several gateways in front of one service must choose alike and a restart must not move
 // anyone: that is why it is not hash/maphash. It is not a defence against keys made to collide, and
-// not a place for secrets; it must not index a map that strangers can fill.
+// not a place for secrets; it must not be the hash function of a table that strangers can fill. (Where
+// a Go map has such hashes as keys, it hashes them again.)
 package hash
 
 import (

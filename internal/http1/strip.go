@@ -43,6 +43,32 @@ func StripConnection(l *head.List) {
 	}
 }
 
+// NamesFields says whether Connection names, in a message's head, a field that goes, or has more
+// options than anybody needs. If not, StripNamed needs no options.
+func NamesFields(l *head.List) bool {
+	if !l.Has(head.Connection) {
+		return false
+	}
+	fields, left := 0, maxOptions
+	for i := range l.Len() {
+		f := l.At(i)
+		if f.ID != head.Connection {
+			continue
+		}
+		if fields++; fields > maxConnections {
+			return true
+		}
+		for value := f.Value; len(value) > 0; left-- {
+			var option []byte
+			option, value = nextToken(value)
+			if left == 0 || namesField(option) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // AppendOptions appends the values of all Connection fields as one list, for StripNamed. Where
 // there are more than StripConnection looks at, the list is longer than StripNamed reads, so that
 // both take all fields of unknown names.

@@ -20,7 +20,7 @@
 //     from the exchange.
 //  12. the action: proxy, or respond or redirect, which are policies that always answer.
 //
-// The data plane strips the fields that Connection names before step 1; otherwise a client could
+// The data plane strips the fields that Connection names between steps 1 and 2; otherwise a client could
 // have step 10's removed.
 //
 // Policies act on responses in the same order: requestid, then cors, then the response's headers

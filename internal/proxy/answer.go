@@ -61,7 +61,7 @@ func (f *flow) sendAnswer() {
 		return
 	}
 	f.unhold()
-	f.dropServer()
+	f.dropUpstream()
 	f.endTry(upstream.Cancelled, 0)
 	f.flags |= answered
 	if f.stage == stageHolding {

@@ -34,13 +34,13 @@ type clientConn struct {
 	flow       *flow           // the exchange under way, or the one whose head is being read
 	in         *reactor.Buffer // bytes read and not yet used, behind the head of the exchange under way, which aliases it
 	ahead      *reactor.Buffer // bytes behind a chunked body, read with it: the next request's first
-	timer      reactor.Timer   // until when a handshake, a head or the next request must have come, or the end of linger
+	timer      reactor.Timer   // until when a handshake, a head or the next request must have come; when the pace of a body is judged; the end of linger
 	pace       reactor.Timer   // see pace.go
 	next, prev *clientConn     // in the worker's list
 	peer       netip.AddrPort
-	peerText   []byte // the peer's address as text, made at the first request
+	peerText   []byte // the peer's address as text, made at a listener's first request; nil before
 	since      int64  // when it was accepted
-	progress   int64  // in head 1 once bytes of a head have come; in linger the bytes that were thrown away
+	discarded  int64  // in linger, the bytes that were thrown away
 	given      int64  // bytes written when the window of pace began
 	taken      int64  // bytes that the client had acknowledged when it was last looked at
 	requests   uint32
@@ -48,7 +48,9 @@ type clientConn struct {
 	counted    bool // among its address's in the listener's quota
 	watching   bool // pace's window is under way
 	queued     bool // something was queued when the window of pace began
+	trusted    bool // the listener trusts the peer; made with peerText
 	slow       bool // counted among those that are too slow
+	begun      bool // in head, bytes of a head have come, be they a part of a TLS record
 	toEOF      bool // the end of the connection ends the last response, or it is a tunnel: only a reset shows that it was cut off
 	late       bool // the handshake took too long
 	shaking    bool // the handshake has begun: a goroutine has the socket
@@ -263,7 +265,10 @@ func (c *clientConn) parseHead() (done bool) {
 // headFlow is the flow of the request whose first bytes are there.
 func (c *clientConn) headFlow() *flow {
 	if c.flow == nil {
-		c.flow, c.listener = c.w.newFlow(c), c.acceptor.Listener
+		c.flow = c.w.newFlow(c)
+		if c.listener != c.acceptor.Listener {
+			c.listener, c.peerText = c.acceptor.Listener, nil
+		}
 	}
 	return c.flow
 }
@@ -280,11 +285,11 @@ func (c *clientConn) headPaused(err error) {
 		c.in = nil
 	}
 	switch begun := c.in != nil || c.holdsRecord(); {
-	case begun && c.progress == 0:
-		c.progress = 1
+	case begun && !c.begun:
+		c.begun = true
 		c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.HeadTimeout)
-	case !begun && c.progress != 0: // the record is whole now, and had no data
-		c.progress = 0
+	case !begun && c.begun: // the record is whole now, and had no data
+		c.begun = false
 		c.await()
 	}
 }
@@ -312,7 +317,7 @@ func (c *clientConn) grow() {
 // the turn's end so that others have theirs in between, or by waiting for the next.
 func (c *clientConn) again() {
 	l := c.w.loop
-	c.state, c.progress = clientHead, 0
+	c.state, c.begun = clientHead, false
 	if c.ahead != nil {
 		l.PutBuffer(c.in)
 		c.in, c.ahead = c.ahead, nil
@@ -364,7 +369,7 @@ func (c *clientConn) Expire(t *reactor.Timer, now int64) {
 		c.abortHandshake()
 	case clientHead:
 		switch {
-		case c.flow != nil || c.progress > 0:
+		case c.flow != nil || c.begun:
 			c.headFlow()
 			c.refuseWith(408, exchange.HeadTimeout)
 		case c.behind(): // busy with the last response; pace bounds how long
@@ -386,7 +391,7 @@ func (c *clientConn) Expire(t *reactor.Timer, now int64) {
 // lingerClose sends what is queued, then the end, and throws away what still comes until the client
 // ends too.
 func (c *clientConn) lingerClose() {
-	c.state, c.progress = clientLinger, 0
+	c.state, c.discarded = clientLinger, 0
 	c.dropBuffers()
 	if c.tls != nil {
 		c.tls.CloseWrite()
@@ -399,7 +404,7 @@ func (c *clientConn) lingerClose() {
 
 // discard reads and forgets; TLS bytes are not even decrypted.
 func (c *clientConn) discard() {
-	for reads := 0; c.progress < lingerBytes; reads++ {
+	for reads := 0; c.discarded < lingerBytes; reads++ {
 		if reads == burst {
 			c.later()
 			return
@@ -414,7 +419,7 @@ func (c *clientConn) discard() {
 		if err == io.EOF {
 			return // the rest of the response is still on its way out; the timer bounds it
 		}
-		c.progress += int64(n)
+		c.discarded += int64(n)
 	}
 	c.close()
 }

@@ -320,7 +320,7 @@ func (f *flow) idempotent() bool {
 func (f *flow) upstreamFailed(o upstream.Outcome, reason exchange.Reason) {
 	stale := o == upstream.Reset && f.stale()
 	f.noteSent()
-	f.dropServer()
+	f.dropUpstream()
 	if stale {
 		f.endTry(upstream.Cancelled, 0)
 	} else {
@@ -442,8 +442,8 @@ func (f *flow) retry() {
 	f.attempt()
 }
 
-// dropServer closes the upstream connection in use: something of an unfinished exchange is on it.
-func (f *flow) dropServer() {
+// dropUpstream closes the upstream connection in use: something of an unfinished exchange is on it.
+func (f *flow) dropUpstream() {
 	if s := f.upstreamConn; s != nil {
 		f.upstreamConn, s.flow = nil, nil
 		s.close()

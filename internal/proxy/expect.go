@@ -34,7 +34,7 @@ var (
 // where some of the body is there, or held already: the upstream would get that with the head.
 func (f *flow) expectsUpstream() bool {
 	in := f.client.in
-	return f.req.Expect100 && !f.is(continued) && f.bodyIn == 0 && !f.up.Done() && (in == nil || len(in.Data()) == 0)
+	return f.req.Expect100 && !f.is(continued) && f.bodyIn == 0 && !f.up.Done() && len(in.Data()) == 0
 }
 
 // appendExpect puts Expect at the end of a request's head, whose empty line is the last of out.

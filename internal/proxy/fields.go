@@ -15,8 +15,8 @@ import (
 // that lives as long as the exchange: the memory of a response's head is used again before its
 // trailers come.
 func (f *flow) connectionOptions(l *head.List) []byte {
-	if !l.Has(head.Connection) {
-		return nil
+	if !http1.NamesFields(l) {
+		return nil // as nearly always: Connection says keep-alive or close
 	}
 	n := 0
 	for i := range l.Len() {

@@ -43,7 +43,7 @@ func (f *flow) leaveAll() {
 	if f.stage == stageWaiting {
 		f.wait.Remove()
 	}
-	f.dropServer()
+	f.dropUpstream()
 	f.endTry(upstream.Cancelled, 0)
 }
 
@@ -51,7 +51,7 @@ func (f *flow) leaveAll() {
 // on.
 func (f *flow) finish(end exchange.End, now int64) {
 	c := f.client
-	if end == exchange.GatewayAnswer && f.Reason >= exchange.NoTarget {
+	if end == exchange.GatewayAnswer && f.Reason.Upstream() {
 		end = exchange.UpstreamFailed
 	}
 	f.account(end, now)

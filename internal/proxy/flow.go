@@ -61,7 +61,6 @@ type flow struct {
 	tries    uint8 // upstream tries begun
 	toClient http1.Framing
 	flags    flowFlags
-	reason   exchange.Reason
 
 	deadline    int64 // the end of the route's timeout; streamed body bytes move it on
 	sentAt      int64 // when the request's head was sent, for the target's latency
@@ -89,7 +88,7 @@ type flow struct {
 // maxTries is the first try, the five retries that a config may allow, and the free one.
 const maxTries = 7
 
-// maxSpare is how many exchanges a loop keeps for their next use, about 4 KB each; what a flood
+// maxSpare is how many exchanges a loop keeps for their next use, about 5 KB each; what a flood
 // leaves beyond goes to the garbage collector.
 const maxSpare = 2048
 
@@ -166,7 +165,7 @@ func (w *Worker) freeFlow(f *flow) {
 	}
 	f.client, f.view, f.route, f.upstreamConn, f.member = nil, nil, nil, nil, nil
 	f.tried = [maxTries]*upstream.Member{}
-	f.stage, f.at, f.tries, f.flags, f.toClient, f.reason, f.rest = stageReading, 0, 0, 0, http1.None, exchange.NoReason, nil
+	f.stage, f.at, f.tries, f.flags, f.toClient, f.rest = stageReading, 0, 0, 0, http1.None, nil
 	f.headUp, f.headDown, f.bodyIn, f.bodyOut, f.sentAt, f.upstreamEnd, f.mark, f.copied, f.headOut = 0, 0, 0, 0, 0, 0, 0, 0, 0
 	f.waitFrom, f.waited, f.headBytes, f.interims, f.interimBytes = 0, 0, 0, 0, 0
 	if w.spare < maxSpare {
@@ -216,10 +215,11 @@ func (f *flow) identify(now int64) {
 	c := f.client
 	if c.peerText == nil {
 		c.peerText = forwarded.AppendPeer(nil, c.peer.Addr())
+		c.trusted = c.listener.Trust != nil && c.listener.Trust.Contains(c.peer.Addr())
 	}
 	f.Start, f.Peer, f.PeerText, f.Client, f.TLS, f.Listener = now, c.peer, c.peerText, c.peer.Addr(), c.tlsInfo, c.listener.Name
 	if trust := c.listener.Trust; trust != nil {
-		f.PeerTrusted = trust.Contains(f.Client)
+		f.PeerTrusted = c.trusted
 		forwarded.ResolveClient(&f.Exchange, trust)
 	}
 }
@@ -235,8 +235,7 @@ func (f *flow) findRoute() bool {
 	path, query, bad := route.Canonical(nil, f.req.Target)
 	f.route = &noRoute
 	if bad != route.OK {
-		f.flags |= closeClient // as after every request that is refused for its form: what follows it deserves no more trust
-		f.fail(bad.Status(), exchange.BadPath)
+		f.refusePath(bad.Status())
 		return false
 	}
 	f.req.Path, f.req.Query, f.Forward = path, query, path
@@ -253,11 +252,16 @@ func (f *flow) findRoute() bool {
 	f.req.Method = method
 	switch result {
 	case route.Found:
-		f.route = &f.view.Routes[index]
-		f.Route, f.Class, f.Params, f.Upstream = f.route.Name, f.route.Class, &f.match, f.route.Upstream
-		if f.route.PathAsSent {
+		r := &f.view.Routes[index]
+		if r.PathAsSent {
 			f.Forward, _, _ = bytes.Cut(f.req.Target, questionMark)
+			if route.HasDots(f.Forward) { // for a service that does not resolve them it is another path
+				f.refusePath(400)
+				return false
+			}
 		}
+		f.route = r
+		f.Route, f.Class, f.Params, f.Upstream = r.Name, r.Class, &f.match, r.Upstream
 		return true
 	case route.MethodNotAllowed:
 		f.failMethod()
@@ -265,6 +269,13 @@ func (f *flow) findRoute() bool {
 		f.fail(404, exchange.NoRoute)
 	}
 	return false
+}
+
+// refusePath answers a request whose path is refused for its form. What follows it deserves no more
+// trust, as after every such request.
+func (f *flow) refusePath(status int) {
+	f.flags |= closeClient
+	f.fail(status, exchange.BadPath)
 }
 
 // preflight is the method that a CORS preflight asks about; nil for any other request.
@@ -282,8 +293,11 @@ var questionMark = []byte("?")
 
 var askedMethod = []byte("Access-Control-Request-Method")
 
+// noRouteTime bounds, in nanoseconds, an exchange whose answer a policy holds.
+const noRouteTime = int64(10e9)
+
 // noRoute stands for the route of exchanges that have none.
-var noRoute = Route{Upstream: exchange.NoUpstream, Timeout: bodyWindow, StreamTimeout: bodyWindow, Stat: 0}
+var noRoute = Route{Upstream: exchange.NoUpstream, Timeout: noRouteTime, StreamTimeout: noRouteTime, Stat: 0}
 
 // runRequest runs the rest of the chain's request phase, then the action.
 func (f *flow) runRequest() {

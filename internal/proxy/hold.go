@@ -30,17 +30,20 @@ func (f *flow) holdBody() {
 	f.stage = stageHolding
 	f.flags |= bodyHeld
 	f.beginWait()
-	f.armBodyTimer()
-	f.w.loop.SetTimer(&f.timer, f, f.deadline)
 	used, bad := f.hold(c.in.Data())
 	c.in.Start += used
 	if bad != http1.OK {
 		f.badBody(bad)
 		return
 	}
-	if f.up.Done() || f.invite() {
-		f.pumpHold()
+	if !f.up.Done() {
+		f.armBodyTimer()
+		f.w.loop.SetTimer(&f.timer, f, f.deadline)
+		if !f.invite() {
+			return
+		}
 	}
+	f.pumpHold()
 }
 
 // pumpHold receives until the body is whole, no more of it may be held, or the client pauses.

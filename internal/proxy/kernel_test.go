@@ -40,6 +40,7 @@ type sock struct {
 	sends  int
 	dialed bool
 	closed bool
+	stuck  bool // its peer reads nothing, and the kernel has no room
 }
 
 func (k *kernel) socket() *sock {
@@ -70,12 +71,16 @@ func (k *kernel) Peek(int) (int, syscall.Errno) { return 0, syscall.EAGAIN }
 func (k *kernel) Send(fd int, p []byte) (int, syscall.Errno) {
 	s := k.socks[fd]
 	s.sends++
+	if s.stuck {
+		return 0, syscall.EAGAIN
+	}
 	if !s.dialed {
 		s.out = append(s.out, p...)
 	}
 	return len(p), 0
 }
 
+func (k *kernel) Unacknowledged(int) int        { return 0 }
 func (k *kernel) SocketError(int) syscall.Errno { return 0 }
 func (k *kernel) Shutdown(int, int)             {}
 func (k *kernel) ResetOnClose(int)              {}
@@ -86,6 +91,12 @@ func (k *kernel) NewPoller(*reactor.Loop) (reactor.Poller, error) { return (*pol
 // tell has the loop find the socket readable in its next turn.
 func (k *kernel) tell(s *sock) {
 	k.events = append(k.events, reactor.Event{Token: s.token, Readable: true})
+}
+
+// drains has the loop find in its next turn that the socket takes bytes again.
+func (k *kernel) drains(s *sock) {
+	s.stuck = false
+	k.events = append(k.events, reactor.Event{Token: s.token, Writable: true})
 }
 
 // poller is the kernel as its loop polls it.
@@ -209,7 +220,7 @@ func newBedWith(t *testing.T, o upstream.Options, answer exchange.RequestPolicy)
 	shard := registry.Shard(0)
 	shard.Grow(registry.Sizes())
 	shared := &proxy.Shared{}
-	shared.MaxClients.Store(100)
+	shared.MaxClients.Store(1000)
 	w := proxy.NewWorker(loops[0], shared, shard, log)
 	shared.Workers = []*proxy.Worker{w}
 	snapshot := func(all ...*upstream.Upstream) *proxy.Snapshot {
@@ -232,10 +243,16 @@ func newBedWith(t *testing.T, o upstream.Options, answer exchange.RequestPolicy)
 // client connects a client that sends what in gives.
 func (b *bed) client(in func([]byte) (int, syscall.Errno)) *sock {
 	b.t.Helper()
+	return b.clientFrom("127.0.0.1", in)
+}
+
+// clientFrom is client from an address.
+func (b *bed) clientFrom(address string, in func([]byte) (int, syscall.Errno)) *sock {
+	b.t.Helper()
 	s := b.socket()
 	s.in = in
 	b.loop.Post(func() {
-		b.acceptor.Accepted(b.loop, reactor.Socket{FD: s.fd, Peer: netip.MustParseAddrPort("127.0.0.1:2")})
+		b.acceptor.Accepted(b.loop, reactor.Socket{FD: s.fd, Peer: netip.MustParseAddrPort(address + ":2")})
 	})
 	b.turn()
 	return s

@@ -122,7 +122,7 @@ func (f *flow) discardBody(in []byte) {
 	for !f.down.Done() {
 		_, n, bad := f.down.Next(in)
 		if bad != http1.OK {
-			f.badResponse(bad)
+			f.badResponse()
 			return
 		}
 		if n == 0 {

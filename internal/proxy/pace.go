@@ -102,7 +102,7 @@ func (c *clientConn) cutOff(now int64) {
 		return
 	}
 	c.conn.CutWrite()
-	c.state, c.progress = clientLinger, 0
+	c.state, c.discarded = clientLinger, 0
 	c.dropBuffers()
 	c.beginWindow(now)
 	c.w.loop.SetTimer(&c.timer, c, now+lingerTime)

@@ -2,10 +2,12 @@ package proxy_test
 
 import (
 	"bytes"
+	"fmt"
 	"syscall"
 	"testing"
 	"time"
 
+	"plimsoll/internal/reactor"
 	"plimsoll/internal/upstream"
 )
 
@@ -71,5 +73,38 @@ func TestHazardACutMayEndTheNextClientThroughTheOneBefore(t *testing.T) {
 	}
 	if !bytes.Contains(next.out, []byte(" 502 ")) {
 		t.Errorf("the client that waited got %q, want 502", next.out)
+	}
+}
+
+// HAZARDS: a state that is skipped. An exchange whose last bytes wait for the batch is left alone,
+// because it ends in this turn; its client's connection does not.
+func TestHazardTheLoopsEndClosesClientsWhoseLastBytesWereOnTheirWay(t *testing.T) {
+	const pieces = 16 * (reactor.ScratchSize - 4<<10) // as many reads as one event may bring
+	b := newBed(t, nil)
+	client := b.client(saying(silence, get))
+	target := b.asked()
+	head := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", pieces)
+	target.in = filling(head + string(make([]byte, pieces)))
+	b.tell(target)
+	b.loop.Post(b.acceptor.Worker.Close)
+	b.turn()
+	if got := len(client.out); got < pieces || client.closed {
+		t.Fatalf("the client got %d bytes, and its connection is closed: %v; want it to be as after an exchange", got, client.closed)
+	}
+	b.loop.Post(b.acceptor.Worker.Stop)
+	if b.turn(); !client.closed {
+		t.Error("the client's connection is open although the loop has stopped")
+	}
+}
+
+// filling fills every buffer it is shown as long as there is something.
+func filling(rest string) func([]byte) (int, syscall.Errno) {
+	return func(p []byte) (int, syscall.Errno) {
+		if rest == "" {
+			return 0, syscall.EAGAIN
+		}
+		n := copy(p, rest)
+		rest = rest[n:]
+		return n, 0
 	}
 }

@@ -34,11 +34,8 @@ func (f *flow) appendHeldBody(out []byte) ([]byte, http1.Error) {
 	if f.heldBody != nil {
 		out = f.appendContent(out, f.heldBody.Data())
 	}
-	used, bad := 0, http1.OK
-	if c.in != nil {
-		out, used, bad = f.appendUp(out, c.in.Data())
-		c.in.Start += used
-	}
+	out, used, bad := f.appendUp(out, c.in.Data())
+	c.in.Start += used
 	return out, bad
 }
 
@@ -187,8 +184,6 @@ func (f *flow) upstreamBroken(err error) {
 // badBody ends an exchange whose request body is malformed, or longer than it may be.
 func (f *flow) badBody(bad http1.Error) {
 	f.flags |= closeClient
-	f.dropServer()
-	f.endTry(upstream.Cancelled, 0)
 	status, reason := bad.Status(), exchange.BadRequest
 	if f.MaxBody > 0 && f.bodyIn > f.MaxBody {
 		status, reason = 413, exchange.BodyTooLarge
@@ -243,11 +238,18 @@ func (f *flow) answerExpired(now int64) {
 	if f.is(bodyOnItsWay) {
 		f.lookAtBody(now)
 	}
-	if now >= f.answerBy {
-		f.upstreamFailed(upstream.Timeout, exchange.UpstreamTimeout)
+	if now < f.answerBy {
+		f.setAnswerTimer()
 		return
 	}
-	f.setAnswerTimer()
+	// Nothing is read of the answer while the client does not take what it has: the answer may be
+	// there. How long a client may do that is pace's business.
+	if !f.is(isMirror) && f.client.conn.Congested() {
+		f.deadline = now + f.route.Timeout
+		f.awaitAnswer(f.deadline)
+		return
+	}
+	f.upstreamFailed(upstream.Timeout, exchange.UpstreamTimeout)
 }
 
 // lookAtBody restarts the route's timeout when the upstream has acknowledged more of the body since
@@ -272,6 +274,9 @@ func (f *flow) lookAtBody(now int64) {
 	}
 }
 
+// bodyWindow is over how long the rate of a request's body is measured, in nanoseconds.
+const bodyWindow = int64(10e9)
+
 // armBodyTimer begins to measure how fast the body comes.
 func (f *flow) armBodyTimer() {
 	if f.client.listener.MinBodyRate > 0 {
@@ -288,8 +293,9 @@ func (f *flow) judgeBody() {
 	if f.is(requestSent|expecting) || f.stage >= stageStreaming {
 		return
 	}
-	waiting := f.stage < stageSent && f.stage != stageHolding || f.upstreamConn != nil && f.upstreamConn.conn.Congested() // for the upstream, not for the client
-	if !waiting && f.bodyIn-f.mark < f.client.listener.MinBodyRate*(bodyWindow/1e9) {
+	busy := f.stage < stageSent && f.stage != stageHolding || f.upstreamConn != nil && f.upstreamConn.conn.Congested()
+	if !busy && // it is not the upstream that is waited for
+		f.bodyIn-f.mark < f.client.listener.MinBodyRate*(bodyWindow/1e9) {
 		f.slowBody()
 		return
 	}
@@ -298,7 +304,5 @@ func (f *flow) judgeBody() {
 
 func (f *flow) slowBody() {
 	f.flags |= closeClient
-	f.dropServer()
-	f.endTry(upstream.Cancelled, 0)
 	f.fail(408, exchange.BodyTimeout)
 }

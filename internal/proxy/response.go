@@ -37,7 +37,7 @@ func (f *flow) responseBytes(buf []byte, from, to int) {
 	for {
 		used, bad := f.res.Parse(buf[from:to], &responseLimits, f.is(toHEAD))
 		if bad != http1.OK {
-			f.badResponse(bad)
+			f.badResponse()
 			return
 		}
 		if used == 0 {
@@ -53,7 +53,7 @@ func (f *flow) responseBytes(buf []byte, from, to int) {
 		f.interims++
 		f.interimBytes += used
 		if f.interims > maxInterims || f.interimBytes > maxInterimBytes {
-			f.badResponse(http1.HeadTooLarge)
+			f.badResponse()
 			return
 		}
 		interim = f.appendInterim(interim)
@@ -90,7 +90,7 @@ func (f *flow) appendPartial(data []byte) bool {
 	if len(data) > len(s.partial.Room()) {
 		need := len(s.partial.Data()) + len(data)
 		if need > reactor.ScratchSize {
-			f.badResponse(http1.HeadTooLarge)
+			f.badResponse()
 			return false
 		}
 		larger := l.GetBuffer(need)
@@ -138,7 +138,7 @@ func (f *flow) sendInterim(out []byte) bool {
 
 // badResponse ends a try whose response is malformed: 502, or a cut where the head was sent
 // already.
-func (f *flow) badResponse(http1.Error) {
+func (f *flow) badResponse() {
 	f.upstreamFailed(upstream.BadResponse, exchange.UpstreamBad)
 }
 
@@ -154,11 +154,11 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 	if status == 101 && (!http1.Switches(f.req.Upgrade, f.res.Upgrade) || !f.is(requestSent)) {
 		// Nobody asked for it, or what the client is still sending is the request's body and not
 		// the new protocol's.
-		f.badResponse(http1.BadStatus)
+		f.badResponse()
 		return
 	}
 	if status >= 502 && status <= 504 && f.retryStatus(status) {
-		f.dropServer()
+		f.dropUpstream()
 		f.endTry(upstream.Status5xx, 0)
 		f.retry()
 		return
@@ -202,7 +202,7 @@ func (f *flow) respondPolicies() exchange.PolicyVerdict {
 // replaceResponse sends a policy's answer in place of the upstream's response, of which nothing has
 // gone out. What is left of that response is not read, so its connection ends.
 func (f *flow) replaceResponse() {
-	f.dropServer()
+	f.dropUpstream()
 	f.endTry(upstream.Success, f.upstreamEnd-f.sentAt)
 	f.sendAnswer()
 }
@@ -258,7 +258,6 @@ func (f *flow) startResponse(buf []byte, from, to int) {
 	}
 	f.stage = stageStreaming
 	f.dropHeld()
-	f.w.loop.SetTimer(&f.timer, f, f.w.loop.Now()+f.route.StreamTimeout)
 	if !f.is(requestSent) {
 		// The upstream answered before it had the whole request. What is left of it has no reader,
 		// so neither connection can be used again.
@@ -334,7 +333,7 @@ func (f *flow) streamBody(buf []byte, from, to int, out []byte) {
 		if headUnsent {
 			f.stage = stageSent
 		}
-		f.badResponse(bad)
+		f.badResponse()
 		return
 	}
 	if f.down.Done() {

@@ -9,9 +9,9 @@ import (
 // A pool that is full is shared between client addresses. Those whose requests wait take turns
 // (upstream/waiter.go). An address that has more than its share of the connections, while requests
 // of another wait that has less, loses those whose exchanges only wait for their clients, be it for
-// the rest of a request's body or for the client to take its response. Exchanges that wait for the
-// service are left alone, so a busy address loses nothing to a slow service. Each loop looks at its
-// own connections once a second, and shares those; it costs next to nothing while nobody waits.
+// the rest of a request's body or for the client to take what it is sent. Exchanges that wait for
+// the service are left alone, so a busy address loses nothing to a slow service. Each loop looks at
+// its own connections once a second, and shares those; it costs next to nothing while nobody waits.
 
 // reclaimAfter is how long an exchange has had its connection, in nanoseconds, before that may be
 // taken from it.
@@ -24,68 +24,104 @@ func (f *flow) clientKey() uint64 {
 	return hash.Bytes(f.w.shared.Seed, a[:])
 }
 
+// sharing is who has the connections of this loop to an upstream for which requests wait.
+type sharing struct {
+	local       *upstream.Local
+	connections map[uint64]int // by the client's key
+	total       int
+	holders     []*clientConn
+}
+
 // shareFull reclaims connections of the upstreams for which requests wait, be it on other loops:
-// all share their bound.
+// all share their bound. An upstream that a reload has replaced still has its own waiting requests.
 func (w *Worker) shareFull(now int64) {
-	for i := range w.view.Upstreams {
-		u := w.view.Upstreams[i].Upstream
-		if waiting := u.WaitingTurns(); waiting != 0 {
-			w.reclaim(u, waiting, now)
+	var full []*sharing
+	add := func(l *upstream.Local) {
+		if l.Upstream().Waiting() > 0 {
+			full = append(full, &sharing{local: l, connections: make(map[uint64]int)})
+		}
+	}
+	for _, l := range w.view.locals {
+		add(l)
+	}
+	for _, r := range w.retiring {
+		add(r.local)
+	}
+	if full == nil {
+		return
+	}
+	w.findHolders(full)
+	for _, s := range full {
+		w.reclaim(s, now)
+	}
+}
+
+// findHolders goes once through the loop's clients, for all upstreams together.
+func (w *Worker) findHolders(full []*sharing) {
+	byLocal := make(map[*upstream.Local]*sharing, len(full))
+	for _, s := range full {
+		byLocal[s.local] = s
+	}
+	for c := w.clients.next; c != &w.clients; c = c.next {
+		if s := byLocal[c.holds()]; s != nil {
+			s.connections[c.flow.clientKey()]++
+			s.total++
+			s.holders = append(s.holders, c)
 		}
 	}
 }
 
 // reclaim ends exchanges of this loop that wait for their clients, while the client's address has
-// more connections to u than its share and another waits for one that has less. Those that wait and
-// have none on this loop count as one address more.
-func (w *Worker) reclaim(u *upstream.Upstream, waiting uint64, now int64) {
-	connections, total, have := make(map[uint64]int), 0, uint64(0)
-	var holders []*clientConn
-	for c := w.clients.next; c != &w.clients; c = c.next {
-		if f := c.flow; f != nil && f.holds(u) {
-			key := f.clientKey()
-			connections[key]++
-			total++
-			have |= upstream.TurnOf(key)
-			holders = append(holders, c)
-		}
-	}
-	addresses := len(connections)
-	if waiting&^have != 0 {
+// more connections than its share and another waits for one that has less. It ends at most as many
+// as requests wait. All addresses that wait and have no connection on this loop together count as
+// one more address to share with.
+func (w *Worker) reclaim(s *sharing, now int64) {
+	addresses := len(s.connections)
+	if s.local.AnyWaits(func(client uint64) bool { return s.connections[client] == 0 }) {
 		addresses++
 	}
-	share := max(1, total/max(1, addresses))
-	for key, n := range connections {
-		if n >= share {
-			waiting &^= upstream.TurnOf(key) // it has what is its own
-		}
-	}
-	if waiting == 0 {
+	share := max(1, s.total/max(1, addresses))
+	if !s.local.AnyWaits(func(client uint64) bool { return s.connections[client] < share }) {
 		return
 	}
-	for _, c := range holders { // ending one may end others: what became free may be granted at once
-		f := c.flow
-		if f == nil || !f.holds(u) || now-f.sentAt < reclaimAfter || !f.waitsForClient() {
+	most := s.local.Upstream().Waiting()
+	for _, c := range s.holders { // ending one may end others: what became free may be granted at once
+		if most == 0 {
+			return
+		}
+		if c.holds() != s.local || now-c.flow.sentAt < reclaimAfter || !c.flow.waitsForClient() {
 			continue
 		}
-		if key := f.clientKey(); connections[key] > share {
-			connections[key]--
+		f := c.flow
+		if key := f.clientKey(); s.connections[key] > share {
+			s.connections[key]--
+			most--
 			w.shard.Upstream(f.view.Upstreams[f.Upstream].Stat).Reclaimed++
 			f.giveBack()
 		}
 	}
 }
 
-// holds says that the exchange has a connection to u.
-func (f *flow) holds(u *upstream.Upstream) bool {
-	return f.upstreamConn != nil && f.Upstream != exchange.NoUpstream && f.view.Upstreams[f.Upstream].Upstream == u
+// holds is the pool that the client's exchange has a connection of, or nil.
+func (c *clientConn) holds() *upstream.Local {
+	f := c.flow
+	if f == nil || f.upstreamConn == nil || f.Upstream == exchange.NoUpstream {
+		return nil
+	}
+	return f.view.locals[f.Upstream]
 }
 
 // waitsForClient says that only the client keeps the exchange from going on.
 func (f *flow) waitsForClient() bool {
 	switch f.stage {
 	case stageSent:
-		return !f.is(requestSent|held|expecting) && !f.upstreamConn.conn.Congested() && !f.client.pending()
+		if f.is(held) {
+			return false
+		}
+		if f.client.conn.Congested() && f.upstreamConn.pending() {
+			return true // the answer is there, and is not read before the client takes what it has
+		}
+		return !f.is(requestSent|expecting) && !f.upstreamConn.conn.Congested() && !f.client.pending()
 	case stageStreaming:
 		return f.client.conn.Congested()
 	}
@@ -101,7 +137,5 @@ func (f *flow) giveBack() {
 		return
 	}
 	f.flags |= closeClient
-	f.dropServer()
-	f.endTry(upstream.Cancelled, 0)
 	f.fail(503, exchange.PoolFull)
 }

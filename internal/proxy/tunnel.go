@@ -142,7 +142,7 @@ func (f *flow) endTunnelWhenBoth() {
 // endTunnel closes both sides. What the client has not taken yet still goes out.
 func (f *flow) endTunnel() {
 	c := f.client
-	f.dropServer()
+	f.dropUpstream()
 	f.endTry(upstream.Success, f.upstreamEnd-f.sentAt)
 	f.account(exchange.Completed, reactor.Clock())
 	c.flow = nil

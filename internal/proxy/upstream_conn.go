@@ -277,9 +277,14 @@ type parked struct {
 	socket reactor.Socket
 }
 
+// pending says that a read could find something without a further event.
+func (s *upstreamConn) pending() bool {
+	return s.conn.MayRead() || s.tls != nil && s.tls.Buffered()
+}
+
 // Detach implements upstream.Conn.
 func (s *upstreamConn) Detach() (upstream.Parked, bool) {
-	if s.deferred || s.conn.MayRead() || s.tls != nil && s.tls.Buffered() {
+	if s.deferred || s.pending() {
 		return nil, false
 	}
 	return &parked{s, s.conn.Detach()}, true

@@ -181,7 +181,7 @@ func (w *Worker) Loop() *reactor.Loop { return w.loop }
 func (w *Worker) Drain() {
 	w.draining = true
 	for c := w.clients.next; c != &w.clients; c = c.next {
-		if c.state == clientHead && c.flow == nil && c.progress == 0 {
+		if c.state == clientHead && c.flow == nil && !c.begun {
 			c.await()
 		}
 	}
@@ -228,6 +228,13 @@ func (w *Worker) Close() {
 	w.loop.ReleaseTimer(&w.sweep)
 }
 
+// Stop ends the loop after Close. An exchange whose last bytes waited for the batch when Close came
+// has ended since, and its client's connection waits for another request.
+func (w *Worker) Stop() {
+	w.Cut()
+	w.loop.Stop()
+}
+
 // Handshakes is how many goroutines still do TLS handshakes on sockets of this loop. They are over
 // soon after Close, and the loop must not stop before: their sockets would stay open.
 func (w *Worker) Handshakes() int { return w.handshakes }
@@ -249,5 +256,3 @@ func (w *Worker) httpDate() []byte {
 	}
 	return w.date[:]
 }
-
-const bodyWindow = int64(10 * time.Second)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -44,6 +45,7 @@ type Listener struct {
 	reserve  int   // a descriptor kept so that one can be freed to shed connections with; -1 when lost
 	pause    Timer // runs while the listener is out of the poller because accept fails for lack of resources
 	open     bool
+	closing  int // turns in which it may still accept while it closes; 0 when it does not close
 }
 
 // acceptsPerTurn bounds how long a connection storm can keep the loop from those it has.
@@ -190,18 +192,40 @@ func openReserve() int {
 	return fd
 }
 
-// Close stops accepting. The connections in the accept queue are accepted first, as closing the
-// socket would reset them; with keep the descriptor stays open, for another process that shares the
-// socket and will serve its queue.
+// Close stops accepting. The connections in the accept queue are accepted first, in this turn and
+// further ones, as closing the socket would reset them; Closing counts the listener until then.
+// With keep it stops at once: another process shares the socket and will serve its queue.
 func (ln *Listener) Close(keep bool) {
+	if !ln.open || ln.closing > 0 {
+		return
+	}
+	if keep {
+		ln.end()
+		return
+	}
+	ln.closing = closingTurns
+	ln.loop.closing = append(ln.loop.closing, ln)
+	ln.Run()
+}
+
+// Run implements Runner: it accepts more of what is in the queue of a listener that closes.
+func (ln *Listener) Run() {
 	if !ln.open {
 		return
 	}
-	if !keep {
-		for turn := 0; turn < closingTurns && ln.acceptSome(); turn++ {
-		}
+	if ln.closing--; ln.closing > 0 && ln.acceptSome() {
+		ln.loop.Defer(ln)
+		return
 	}
+	ln.end()
+}
+
+// end closes the socket.
+func (ln *Listener) end() {
 	ln.open = false
+	if i := slices.Index(ln.loop.closing, ln); i >= 0 {
+		ln.loop.closing = slices.Delete(ln.loop.closing, i, i+1)
+	}
 	if ln.pause.deadline == 0 {
 		ln.loop.poll.remove(ln.fd)
 		ln.loop.forget(ln.slot)

@@ -220,6 +220,62 @@ func TestClosingAListenerServesItsQueueFirst(t *testing.T) {
 	}
 }
 
+// HAZARDS: work without a bound in one turn. A full accept queue is emptied over several turns, in
+// which the loop serves others too.
+func TestHazardAListenerThatClosesDoesNotHaveTheLoopForItself(t *testing.T) {
+	l := newLoops(t, 1)[0]
+	fd, to := bind(t, "127.0.0.1:0")
+	const queued, aTurn = 120, 64
+	accepted := make(chan struct{}, queued)
+	ln := listen(t, l, fd, acceptor{accepted: func(_ *reactor.Loop, s reactor.Socket) {
+		s.Close()
+		accepted <- struct{}{}
+	}})
+	on(t, l, func() {
+		for range queued {
+			dial(t, "tcp", to)
+		}
+		ln.Close(false)
+		if n := len(accepted); n > aTurn || l.Closing() != 1 {
+			t.Errorf("%d connections were accepted at once, want at most %d; %d listeners are closing", n, aTurn, l.Closing())
+		}
+	})
+	for range queued {
+		receive(t, accepted, "a connection that was in the queue")
+	}
+	settle(t, l)
+	on(t, l, func() {
+		if n := l.Closing(); n != 0 {
+			t.Errorf("%d listeners are closing although their queue is empty", n)
+		}
+	})
+}
+
+// What a loop that stops would still have accepted it refuses.
+func TestAListenerThatIsClosingEndsWithItsLoop(t *testing.T) {
+	loops, run, stop := pair(t)
+	fd, to := bind(t, "127.0.0.1:0")
+	ln, err := loops[0].Listen(fd, acceptor{accepted: func(_ *reactor.Loop, s reactor.Socket) { s.Close() }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 120 {
+		dial(t, "tcp", to)
+	}
+	run(1)
+	stop(1)
+	loops[0].Post(func() {
+		ln.Close(false)
+		loops[0].Stop()
+	})
+	run(0)
+	stop(0)
+	if c, err := net.Dial("tcp", to); err == nil {
+		c.Close()
+		t.Error("a listener outlives its loop")
+	}
+}
+
 func TestAListenerThatIsKeptLeavesItsQueueToAnotherHolder(t *testing.T) {
 	l := newLoops(t, 1)[0]
 	fd, to := bind(t, "127.0.0.1:0")

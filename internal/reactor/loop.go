@@ -1,6 +1,6 @@
 // Package reactor runs event loops: readiness, timers, wake-ups, sockets and buffers. It knows no
-// protocol and no gateway. Everything a loop owns is touched by that loop's thread only; Post is
-// the one door from outside.
+// protocol and no gateway. Everything a loop owns is touched by that loop's thread only. Others hand
+// it functions with Post; a listener of another loop hands it accepted sockets in the same way.
 //
 // A turn of a loop is: ask the kernel what is ready, serve it, run what was posted and deferred,
 // fire timers. A loop asks without waiting first, by a raw system call that costs the Go scheduler
@@ -36,6 +36,7 @@ type Loop struct {
 	waiting map[string]*backlog // for room in a unix socket's accept queue, by its path
 	buffers pool
 	scratch []byte
+	closing []*Listener
 	later   []Runner // run at the end of this turn
 	spare   []Runner // later's other half, so that running may defer
 
@@ -150,6 +151,10 @@ func (l *Loop) Stats() Stats {
 // accepted for it and that are still on their way. Any goroutine may ask.
 func (l *Loop) Connections() int64 { return l.conns.Load() }
 
+// Closing is how many of the loop's listeners still accept what was in their queues when they were
+// closed.
+func (l *Loop) Closing() int { return len(l.closing) }
+
 // Post has the loop call f in its next turn. Any goroutine may call it. It returns at once; after
 // the loop has stopped f is dropped. The queue has no bound of its own: whoever posts must have one
 // (a request, a handshake, a scrape).
@@ -211,7 +216,7 @@ func (l *Loop) Defer(r Runner) { l.later = append(l.later, r) }
 func (l *Loop) AfterBatch(r Runner) { l.after = append(l.after, r) }
 
 // Stop ends Run after the present turn. It must be called on the loop; sources that are still
-// registered stay open.
+// registered stay open, but for listeners that are closing.
 func (l *Loop) Stop() { l.stopped = true }
 
 // Run is the loop's life. It locks the goroutine to its thread and returns after Stop.
@@ -290,6 +295,9 @@ func (l *Loop) end() {
 	l.posts.Unlock()
 	for _, a := range arrived {
 		a.socket.Close()
+	}
+	for len(l.closing) > 0 {
+		l.closing[0].end()
 	}
 	for l.wakers.Load() > 0 {
 		runtime.Gosched()
@@ -417,11 +425,14 @@ func (l *Loop) Piece() int {
 	return ScratchSize
 }
 
-// check finds whoever touches a loop from outside.
+// check finds whoever touches a loop from outside. It is small enough to be inlined.
 func (l *Loop) check() {
-	if !invariant.On {
-		return
+	if invariant.On {
+		l.mustBeInside()
 	}
+}
+
+func (l *Loop) mustBeInside() {
 	if model != nil && l.made != 0 && !l.stepping || l.thread != 0 && l.thread != threadID() {
 		panic(fmt.Sprintf("reactor: loop %d touched from outside its thread", l.ID))
 	}

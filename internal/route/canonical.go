@@ -6,9 +6,10 @@ import "bytes"
 // path and its query. The path is what is matched, authorised, logged, keyed and forwarded, so that
 // no two of them can read a target differently. In it
 //
-//   - unreserved characters are not encoded, and every other character that a path cannot hold is (RFC 3986, sections
-//     6.2.2.2 and 3.3); the digits of an encoding are upper-case;
-//   - there are no "." and ".." segments (section 5.2.4), encoded or not, and no empty segments but the last;
+//   - unreserved characters are not encoded, and every other character that a path cannot hold is
+//     (RFC 3986, sections 6.2.2.2 and 3.3); the digits of an encoding are upper-case;
+//   - there are no "." and ".." segments (section 5.2.4), encoded or not, and no empty segments but
+//     the last;
 //   - %2F stays encoded and is not a separator; ";" stays, as a part of its segment.
 //
 // Targets that servers are known to read in two ways are refused, see Error. The query is what
@@ -37,6 +38,31 @@ func Canonical(dst, target []byte) (path, query []byte, err Error) {
 		return nil, nil, err
 	}
 	return path, query, OK
+}
+
+// HasDots says whether a path for which Canonical has found no error has "." or ".." segments,
+// encoded or not.
+func HasDots(path []byte) bool {
+	for more := true; more; {
+		var segment []byte
+		segment, path, more = bytes.Cut(path, []byte("/"))
+		dots := 0
+		for len(segment) > 0 && dots < 3 {
+			switch {
+			case segment[0] == '.':
+				segment = segment[1:]
+			case len(segment) >= 3 && segment[0] == '%' && segment[1] == '2' && segment[2]|0x20 == 'e':
+				segment = segment[3:]
+			default:
+				segment, dots = nil, 3
+			}
+			dots++
+		}
+		if dots == 1 || dots == 2 {
+			return true
+		}
+	}
+	return false
 }
 
 // The classes of a path's bytes.
@@ -79,9 +105,9 @@ func unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
 }
 
-// isCanonical is the fast way: one scan, one table look-up for each byte, and a second look only after a slash or a
-// percent sign. It may say no to a path that is canonical, and rebuild then makes an equal one; it never says yes to
-// one that is not.
+// isCanonical is the fast way: one scan, one table look-up for each byte, and a second look only
+// after a slash or a percent sign. It may say no to a path that is canonical, and rebuild then
+// makes an equal one; it never says yes to one that is not.
 func isCanonical(p []byte) bool {
 	for i := 0; i < len(p); i++ {
 		switch class[p[i]] {
@@ -123,8 +149,9 @@ func isSettled(s []byte) bool {
 	return c >= ' ' && c != 0x7f && c != '\\' && !unreserved(c)
 }
 
-// rebuild appends the canonical form of p, which begins with a slash, to dst and returns what it appended. Segments are
-// decoded before they are judged, so that "%2e%2e" is the ".." that the upstream would see.
+// rebuild appends the canonical form of p, which begins with a slash, to dst and returns what it
+// appended. Segments are decoded before they are judged, so that "%2e%2e" is the ".." that the
+// upstream would see.
 func rebuild(dst, p []byte) ([]byte, Error) {
 	base := len(dst)
 	open := false // the path ends in a slash
@@ -196,8 +223,8 @@ func appendSegment(dst, s []byte) ([]byte, Error) {
 	return dst, OK
 }
 
-// hidesDots says whether a canonical segment would be, or hold, a dot segment for a server that decodes %2F before it
-// resolves dots, or that takes ";parameters" off first, as Tomcat does.
+// hidesDots says whether a canonical segment would be, or hold, a dot segment for a server that
+// decodes %2F before it resolves dots, or that takes ";parameters" off first, as Tomcat does.
 func hidesDots(s []byte) bool {
 	for more := true; more; {
 		var piece []byte

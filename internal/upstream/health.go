@@ -86,7 +86,8 @@ func (u *Upstream) ask(ctx context.Context, t *Target, c check, first time.Durat
 	}
 }
 
-// checked counts a result, and returns after how long to ask again.
+// checked counts a result, and returns after how long to ask again. What it says is logged and
+// shown, so it does not name the path: that may hold a token.
 func (u *Upstream) checked(t *Target, c check, now int64, err error) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -97,9 +98,9 @@ func (u *Upstream) checked(t *Target, c check, now int64, err error) time.Durati
 	}
 	if s.add(now, err, a.UnhealthyAfter, a.HealthyAfter) {
 		if s.down {
-			u.change(t, now, bit, 0, fmt.Sprintf("%s %s failed %d times: %v", kind, c.path, s.failures, err))
+			u.change(t, now, bit, 0, fmt.Sprintf("%s failed %d times: %v", kind, s.failures, err))
 		} else {
-			u.change(t, now, 0, bit, fmt.Sprintf("%s %s succeeded %d times", kind, c.path, s.successes))
+			u.change(t, now, 0, bit, fmt.Sprintf("%s succeeded %d times", kind, s.successes))
 		}
 	}
 	if c.deep && (s.down || s.failures > 0) {
@@ -126,7 +127,7 @@ func (u *Upstream) httpProbe(ctx context.Context, t *Target, path string) error 
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+t.addr.Authority()+path, nil)
 	if err != nil {
-		return err
+		return errors.New("the path of the check is not valid") // err has the path in it
 	}
 	if h := u.options.Active.Host; h != "" {
 		req.Host = h

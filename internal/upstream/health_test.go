@@ -1,11 +1,13 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -387,5 +389,28 @@ func TestAProbeOverTLSChecksTheCertificate(t *testing.T) {
 		if (err == nil) != c.well {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// HAZARDS: secrets in what is shown. A check's path may hold a token.
+func TestHazardWhatIsSaidOfACheckDoesNotNameItsPath(t *testing.T) {
+	const secret = "/healthz?token=s3cret"
+	w := newWorld(t, 1)
+	logged := &bytes.Buffer{}
+	w.log = slog.New(slog.NewTextHandler(logged, nil))
+	o := DefaultOptions(addresses(2)...)
+	o.Active = &ActiveOptions{Path: secret, UnhealthyAfter: 1, HealthyAfter: 1}
+	u := w.upstream(o)
+	target := u.set.Load().targets[0]
+	for _, c := range []check{{path: secret}, {path: secret, deep: true}} {
+		for _, err := range []error{u.probe(t.Context(), target, secret+"%zz\x00"), nil} {
+			u.checked(target, c, w.now, err)
+			if why := u.Status().Targets[0].Why; strings.Contains(why, "s3cret") {
+				t.Errorf("the status says %q", why)
+			}
+		}
+	}
+	if text := logged.String(); strings.Contains(text, "s3cret") || !strings.Contains(text, "deep check failed 1 times") {
+		t.Errorf("the log says\n%s", text)
 	}
 }

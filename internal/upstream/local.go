@@ -72,6 +72,7 @@ type Local struct {
 
 func newLocal(u *Upstream, loop int) *Local {
 	l := &Local{u: u, loop: loop, rng: newRNG(u.env.Seed + uint64(loop)*0x9e3779b97f4a7c15), own: &u.queues.each[loop]}
+	l.waiters.since = never
 	l.wakeFn, l.yieldFn = l.wake, l.yield
 	l.balancer = newBalancer(u.options.Policy, l)
 	l.budget = newBudget(u.options.RetryBudget, u.env.Loops, u.env.Now())
@@ -218,7 +219,7 @@ func (l *Local) Sweep(now int64) {
 	if l.waiters.n > 0 {
 		l.serve(now)
 	} else if l.u.queues.waiting.Load() > 0 {
-		l.u.queues.wakeOldest(l.u, l.loop)
+		l.u.queues.wakeLongest(l.u, l.loop)
 	}
 }
 
@@ -247,7 +248,7 @@ func (l *Local) Close(now int64) {
 	l.refreshAt, l.panicking = math.MaxInt64, false
 	l.refuseAll(now, Closed)
 	if l.u.queues.waiting.Load() != 0 { // for the places that the idle connections had
-		l.u.queues.wakeOldest(l.u, l.loop)
+		l.u.queues.wakeLongest(l.u, l.loop)
 	}
 }
 

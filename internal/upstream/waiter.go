@@ -13,15 +13,20 @@ import (
 // a thousand requests neither keeps the others waiting nor fills the room. What they wait for can
 // become free on another loop, and then this loop must learn of it. The steps:
 //
-//   - A loop that begins to wait says so (queues.waiting, and its queue's oldest and length), and then looks whether there is
-//     something after all. A loop that frees something first makes it free, and then looks whether somebody waits. All of these
-//     are sequentially consistent atomics, so one of the two sees the other: no wake-up is lost.
-//   - Who frees something serves its own requests, unless another loop's have waited longer by more than fairnessGap: moving a
-//     connection between loops costs something, so it is not done for a few milliseconds, and nobody starves.
-//   - Something to be moved is left in the target's spare list (or is closed, which leaves the permission to open another), and
-//     the loop whose request is the oldest is woken. A woken loop that has served all its requests wakes the next. Each loop has at most one
-//     wake-up posted.
-//   - Idle connections on other loops hold places too: a loop that begins to wait asks loops that may have some to give them up.
+//   - A loop that begins to wait says so (queues.waiting, and its queue's since and length), and
+//     then looks whether there is something after all. A loop that frees something first makes it
+//     free, and then looks whether somebody waits. All of these are sequentially consistent
+//     atomics, so one of the two sees the other: no wake-up is lost.
+//   - Who frees something serves its own requests, unless a client of another loop has waited
+//     longer by more than fairnessGap: moving a connection between loops costs something, so it is
+//     not done for a few milliseconds, and nobody starves. A client has waited since its first
+//     request came, or since it was served the last time, whichever is later.
+//   - Something to be moved is left in the target's spare list (or is closed, which leaves the
+//     permission to open another), and the loop whose client has waited longest is woken. A woken
+//     loop that has served all its requests wakes the next. Each loop has at most one wake-up
+//     posted.
+//   - Idle connections on other loops hold places too: a loop that begins to wait asks loops that
+//     may have some to give them up.
 //   - Newcomers that would take from under those who wait are refused by Pool.Open and wait as well.
 //
 // A change of a target wakes every loop whose requests wait: it came back, or was the last that
@@ -91,34 +96,72 @@ type waitRoom struct {
 	n      int
 	last   int    // the turn that was served last
 	filled uint64 // a bit for each queue that is not empty
-	queues *[turns]waitList
+	queues *[turns]turnQueue
+
+	// since when the turn longest that has waited longest has, never when nobody waits.
+	since   int64
+	longest int
 }
+
+// turnQueue is the queue of a turn.
+type turnQueue struct {
+	waitList
+	served int64 // when its turn came the last time
+}
+
+// since is since when the queue, which is not empty, has waited for its turn.
+func (q *turnQueue) since() int64 { return max(q.head.since, q.served) }
 
 // turnOf is the queue of a client. The high bits of the product depend on all of the hash.
 func turnOf(client uint64) int { return int(client * 0x9e3779b97f4a7c15 >> 58) }
 
-func (r *waitRoom) push(w *Waiter) {
+// push says whether no other request waits in the same turn.
+func (r *waitRoom) push(w *Waiter) (first bool) {
 	if r.queues == nil {
-		r.queues = new([turns]waitList) // most upstreams never need it
+		r.queues = new([turns]turnQueue) // most upstreams never need it
 	}
 	t := turnOf(w.Client)
-	r.queues[t].push(w)
+	q := &r.queues[t]
+	q.push(w)
+	first = q.head == w
+	if first && q.since() < r.since {
+		r.since, r.longest = q.since(), t
+	}
 	r.filled |= 1 << t
 	r.n++
+	return first
 }
 
 func (r *waitRoom) remove(w *Waiter) {
 	t := turnOf(w.Client)
-	if r.queues[t].remove(w); r.queues[t].head == nil {
+	q := &r.queues[t]
+	first := q.head == w
+	if q.remove(w); q.head == nil {
 		r.filled &^= 1 << t
 	}
 	r.n--
+	if first && t == r.longest {
+		r.findLongest()
+	}
 }
 
-// next is the request whose turn it is. Somebody waits.
-func (r *waitRoom) next() *Waiter {
-	r.last = (r.last + 1 + bits.TrailingZeros64(bits.RotateLeft64(r.filled, -r.last-1))) % turns
-	return r.queues[r.last].head
+func (r *waitRoom) findLongest() {
+	r.since = never
+	for left := r.filled; left != 0; left &= left - 1 {
+		t := bits.TrailingZeros64(left)
+		if since := r.queues[t].since(); since < r.since {
+			r.since, r.longest = since, t
+		}
+	}
+}
+
+// next is the request whose turn it is. Somebody waits, and the caller removes the request.
+func (r *waitRoom) next(now int64) *Waiter {
+	ahead := bits.RotateLeft64(r.filled, -r.last-1)
+	r.last = (r.last + 1 + bits.TrailingZeros64(ahead)) % turns
+	q := &r.queues[r.last]
+	q.served = now
+	return q.head
 }
 
 // oldest is the request that has waited longest, nil when nobody waits.
@@ -146,32 +189,82 @@ func (r *waitRoom) newestOfLargest(client uint64) (w *Waiter) {
 	return w
 }
 
-// WaitingTurns has the bit of each turn whose requests wait, on any loop; see TurnOf. It does not
-// allocate. Any goroutine.
-func (u *Upstream) WaitingTurns() (waiting uint64) {
+// Waiting is how many requests wait, on all loops. Any goroutine.
+func (u *Upstream) Waiting() int {
 	if u.queues.waiting.Load() == 0 {
 		return 0
 	}
-	for i := range u.queues.each {
-		waiting |= u.queues.each[i].turns.Load()
-	}
-	return waiting
+	return u.queues.wanted(-1)
 }
 
-// TurnOf is the bit of a client's turn, which it may share with others.
-func TurnOf(client uint64) uint64 { return 1 << turnOf(client) }
+// AnyWaits says whether a request waits, on any loop, whose Client is one that lacks says true of.
+// Where clients share a turn on another loop it takes one of them to be. Loop only.
+func (l *Local) AnyWaits(lacks func(client uint64) bool) bool {
+	for left := l.waiters.filled; left != 0; left &= left - 1 {
+		for w := l.waiters.queues[bits.TrailingZeros64(left)].head; w != nil; w = w.next {
+			if lacks(w.Client) {
+				return true
+			}
+		}
+	}
+	for i := range l.u.queues.each {
+		if i != l.loop && l.u.queues.each[i].anyWaits(lacks) {
+			return true
+		}
+	}
+	return false
+}
+
+// anyWaits is AnyWaits for another loop. What that loop changes meanwhile is seen or is not: who
+// asks comes again.
+func (q *queue) anyWaits(lacks func(client uint64) bool) bool {
+	filled := q.turns.Load()
+	if filled == 0 {
+		return false
+	}
+	clients := q.clients.Load()
+	for ; filled != 0; filled &= filled - 1 {
+		client := clients[bits.TrailingZeros64(filled)].Load()
+		if client == several || lacks(client) {
+			return true
+		}
+	}
+	return false
+}
 
 // queue is what other loops see of a loop's waiting requests. Only its loop writes it, except for
 // the posted flags.
 type queue struct {
 	_           [64]byte
-	oldest      atomic.Int64 // since when the oldest has waited; never when nobody does
+	since       atomic.Int64 // since when the turn that has waited longest has; never when nobody waits
 	length      atomic.Int64
-	turns       atomic.Uint64 // the bits of those whose requests wait
-	mayIdle     atomic.Bool   // the loop may have idle connections
+	turns       atomic.Uint64                        // the bits of those whose requests wait
+	clients     atomic.Pointer[[turns]atomic.Uint64] // whose requests wait in each; nil before the first
+	mayIdle     atomic.Bool                          // the loop may have idle connections
 	wakePosted  atomic.Bool
 	yieldPosted atomic.Bool
 	_           [64]byte
+}
+
+// several stands for the client of a turn in which requests of more than one client wait.
+const several = 0
+
+// note makes it seen whose request joins a turn; first says that it is alone there. A turn that was
+// shared counts as shared until it is empty.
+func (q *queue) note(client uint64, first bool) {
+	clients := q.clients.Load()
+	if clients == nil {
+		clients = new([turns]atomic.Uint64)
+		q.clients.Store(clients)
+	}
+	c := &clients[turnOf(client)]
+	switch was := c.Load(); {
+	case was == client:
+	case first:
+		c.Store(client)
+	case was != several:
+		c.Store(several)
+	}
 }
 
 // post wakes the loop, unless it is about to be.
@@ -190,15 +283,15 @@ type queues struct {
 func (q *queues) init(loops int) {
 	q.each = make([]queue, loops)
 	for i := range q.each {
-		q.each[i].oldest.Store(never)
+		q.each[i].since.Store(never)
 	}
 }
 
-// oldestLoop is the loop, but for one, whose oldest request has waited longest.
-func (q *queues) oldestLoop(but int) (loop int, since int64) {
+// longestLoop is the loop, but for one, where a client has waited longest.
+func (q *queues) longestLoop(but int) (loop int, since int64) {
 	loop, since = -1, never
 	for i := range q.each {
-		if s := q.each[i].oldest.Load(); i != but && s < since {
+		if s := q.each[i].since.Load(); i != but && s < since {
 			loop, since = i, s
 		}
 	}
@@ -216,8 +309,8 @@ func (q *queues) wanted(but int) int {
 	return int(min(n, math.MaxInt32))
 }
 
-func (q *queues) wakeOldest(u *Upstream, but int) {
-	if loop, _ := q.oldestLoop(but); loop >= 0 {
+func (q *queues) wakeLongest(u *Upstream, but int) {
+	if loop, _ := q.longestLoop(but); loop >= 0 {
 		q.each[loop].post(u.locals[loop])
 	}
 }
@@ -226,7 +319,7 @@ func (q *queues) wakeOldest(u *Upstream, but int) {
 // changed.
 func (q *queues) wakeAll(u *Upstream) {
 	for i := range q.each {
-		if q.each[i].oldest.Load() != never {
+		if q.each[i].since.Load() != never {
 			q.each[i].post(u.locals[i])
 		}
 	}
@@ -251,7 +344,7 @@ func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 	}
 	l.waits++
 	w.local, w.since = l, now
-	l.waiters.push(w)
+	l.own.note(w.Client, l.waiters.push(w))
 	if invariant.On && l.waiters.n > l.u.options.MaxPending {
 		panic("upstream: more requests wait than may")
 	}
@@ -288,22 +381,19 @@ func (l *Local) leave(w *Waiter) {
 
 // announce tells the other loops how many wait here, and since when.
 func (l *Local) announce() {
-	oldest := int64(never)
-	if w := l.waiters.oldest(); w != nil {
-		oldest = w.since
-	}
+	since := l.waiters.since
 	l.own.length.Store(int64(l.waiters.n))
 	if l.own.turns.Load() != l.waiters.filled {
 		l.own.turns.Store(l.waiters.filled)
 	}
-	was := l.own.oldest.Load()
-	if was == oldest {
+	was := l.own.since.Load()
+	if was == since {
 		return
 	}
-	l.own.oldest.Store(oldest)
+	l.own.since.Store(since)
 	if was == never {
 		l.u.queues.waiting.Add(1)
-	} else if oldest == never {
+	} else if since == never {
 		l.u.queues.waiting.Add(-1)
 	}
 }
@@ -319,8 +409,8 @@ func (l *Local) anyReady() bool {
 
 // first says whether one of this loop's requests is to be served next.
 func (l *Local) first() bool {
-	_, since := l.u.queues.oldestLoop(l.loop)
-	return l.waiters.n > 0 && (since == never || l.own.oldest.Load()-fairnessGap <= since)
+	_, since := l.u.queues.longestLoop(l.loop)
+	return l.waiters.n > 0 && (since == never || l.own.since.Load()-fairnessGap <= since)
 }
 
 // relieve uses what has become free at a member: for this loop's own requests, or for another
@@ -345,12 +435,12 @@ func (l *Local) relieve(m *Member, now int64) {
 		return
 	}
 	m.park(l.u.queues.wanted(l.loop), true)
-	l.u.queues.wakeOldest(l.u, l.loop)
+	l.u.queues.wakeLongest(l.u, l.loop)
 }
 
 // grant gives the request whose turn it is what was found for it.
 func (l *Local) grant(now int64, m *Member, c Conn) {
-	w := l.waiters.next()
+	w := l.waiters.next(now)
 	l.leave(w)
 	w.Owner.Ready(now, m, c)
 }
@@ -375,7 +465,7 @@ func (l *Local) serve(now int64) {
 	}
 	l.serving, l.again = false, false
 	if l.waiters.n == 0 || !l.first() {
-		l.u.queues.wakeOldest(l.u, l.loop)
+		l.u.queues.wakeLongest(l.u, l.loop)
 	}
 }
 
@@ -397,7 +487,7 @@ func (l *Local) wake() {
 	l.own.wakePosted.Store(false)
 	l.unwoken = false
 	if l.closed {
-		l.u.queues.wakeOldest(l.u, l.loop)
+		l.u.queues.wakeLongest(l.u, l.loop)
 		return
 	}
 	now := l.u.env.Now()
@@ -445,7 +535,7 @@ func (l *Local) yield() {
 	if idle == 0 {
 		l.own.mayIdle.Store(false)
 	}
-	l.u.queues.wakeOldest(l.u, l.loop)
+	l.u.queues.wakeLongest(l.u, l.loop)
 }
 
 // expire refuses those that have waited too long, and all when no target is left that could serve
