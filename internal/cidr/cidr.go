@@ -1,5 +1,5 @@
-// Package cidr reads the addresses and prefixes that a configuration lists. It knows nothing of
-// what they are listed for.
+// Package cidr reads the addresses and prefixes that a configuration lists, and says which addresses
+// are one client's. It knows nothing of what they are listed for.
 package cidr
 
 import (
@@ -37,4 +37,16 @@ func Parse(text string) (netip.Prefix, error) {
 		return netip.Prefix{}, fmt.Errorf("%q has bits behind its prefix length; write %s", text, masked)
 	}
 	return prefix, nil
+}
+
+// Client is what one client is taken to have: an IPv4 address, or the /64 of an IPv6 address, in
+// which a host may choose its own. It is what limits by client address count by.
+func Client(a netip.Addr) netip.Addr {
+	a = a.Unmap().WithZone("")
+	if a.Is6() {
+		if p, err := a.Prefix(64); err == nil {
+			return p.Addr()
+		}
+	}
+	return a
 }

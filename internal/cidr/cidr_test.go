@@ -1,6 +1,7 @@
 package cidr_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -42,5 +43,21 @@ func TestParseRefuses(t *testing.T) {
 		if got, err := cidr.Parse(text); err == nil || !strings.Contains(err.Error(), hint) {
 			t.Errorf("Parse(%q) = %v, %v, want an error with %q", text, got, err, hint)
 		}
+	}
+}
+
+func TestAClientIsAnAddressOrA64(t *testing.T) {
+	for given, want := range map[string]string{
+		"192.0.2.7":          "192.0.2.7",
+		"::ffff:192.0.2.7":   "192.0.2.7",
+		"2001:db8:1:2:3::4":  "2001:db8:1:2::",
+		"fe80::1:2:3:4%eth0": "fe80::",
+	} {
+		if got := cidr.Client(netip.MustParseAddr(given)); got != netip.MustParseAddr(want) {
+			t.Errorf("%s counts as %s, want %s", given, got, want)
+		}
+	}
+	if got := cidr.Client(netip.Addr{}); got.IsValid() {
+		t.Errorf("no address counts as %s", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"plimsoll/internal/cidr"
 	"plimsoll/internal/crash"
 	"plimsoll/internal/telemetry"
 )
@@ -261,11 +262,7 @@ func (l *adminListener) Close() error {
 // clientOf is what a client is counted by.
 func clientOf(c net.Conn) netip.Addr {
 	remote, _ := c.RemoteAddr().(*net.TCPAddr) // nil, which has no address, when the client is gone already
-	a := remote.AddrPort().Addr().Unmap().WithZone("")
-	if p, err := a.Prefix(64); err == nil && a.Is6() {
-		return p.Addr()
-	}
-	return a
+	return cidr.Client(remote.AddrPort().Addr())
 }
 
 // adminAnswer is what becomes of a new connection.

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+
+	"plimsoll/internal/cidr"
 )
 
 // Quota bounds the connections of one listener over all loops, and those of each client address. It
@@ -47,7 +49,7 @@ func (q *Quota) take(a netip.Addr) (r refusal, counted bool) {
 	if per == 0 {
 		return taken, false
 	}
-	key := addressKey(a)
+	key := cidr.Client(a)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if int64(q.count[key]) >= per {
@@ -66,20 +68,10 @@ func (q *Quota) give(a netip.Addr, counted bool) {
 	if !counted {
 		return
 	}
-	key := addressKey(a)
+	key := cidr.Client(a)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.count[key]--; q.count[key] <= 0 {
 		delete(q.count, key)
 	}
-}
-
-// addressKey is what one client is taken to have: an IPv4 address or an IPv6 /64.
-func addressKey(a netip.Addr) netip.Addr {
-	if a.Is6() {
-		if p, err := a.WithZone("").Prefix(64); err == nil {
-			return p.Addr()
-		}
-	}
-	return a
 }

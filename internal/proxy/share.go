@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"plimsoll/internal/cidr"
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/hash"
 	"plimsoll/internal/upstream"
@@ -20,7 +21,7 @@ const reclaimAfter = int64(1e9)
 // clientKey is a hash of the address that a request counts under. It has a seed of the process's
 // own: else a client with many addresses could choose one that shares another's turn.
 func (f *flow) clientKey() uint64 {
-	a := addressKey(f.Client).As16()
+	a := cidr.Client(f.Client).As16()
 	return hash.Bytes(f.w.shared.Seed, a[:])
 }
 

@@ -60,10 +60,10 @@ func furnished(t *testing.T) string {
 	return dir
 }
 
-// TestWorker is a worker's process.
+// TestWorker is a worker's process; by itself it tests nothing.
 func TestWorker(t *testing.T) {
 	if os.Getenv(workerVariable) == "" {
-		t.Skip("it is not a process that a test has started")
+		return
 	}
 	runtime.GOMAXPROCS(1)
 	dir := furnished(t)
@@ -221,10 +221,10 @@ func historyOf(t *testing.T, s Scenario) (lines []string, failure error) {
 	return lines, failure
 }
 
-// TestHistory prints what happens in the scenario on its standard input.
+// TestHistory prints what happens in the scenario on its standard input; by itself it tests nothing.
 func TestHistory(t *testing.T) {
 	if os.Getenv(workerVariable) == "" {
-		t.Skip("it is not a process that a test has started")
+		return
 	}
 	var s Scenario
 	if err := json.NewDecoder(os.Stdin).Decode(&s); err != nil {
