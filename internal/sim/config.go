@@ -55,25 +55,10 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	fmt.Fprintf(&b, "loops: %d\ndrain: {timeout: %v}\n", loops, g.Drain)
 	b.WriteString("access_log: {path: stdout, format: json}\n")
 	b.WriteString("admin: {address: \"127.0.0.1:9900\"}\nlisteners:\n")
-	for i, address := range listeners {
-		if i > 0 && change(0.3) && !s.Quiet {
-			continue
+	for i := range listeners {
+		if i == 0 || !change(0.3) || s.Quiet {
+			s.listener(&b, i, g, r)
 		}
-		secure := ""
-		if g.TLS && i == 1 {
-			handshakes := 1 + r.IntN(20)
-			if s.Quiet {
-				handshakes = 1000
-			}
-			secure = fmt.Sprintf("tls: {certificates: [{cert: site.pem, key: site.key}], "+
-				"handshake_timeout: %v, max_handshakes: %d}, ", g.Head, handshakes)
-		}
-		fmt.Fprintf(&b, "  - {address: %q, %sbacklog: %d, limits: {head_timeout: %v, "+
-			"idle_timeout: %v, send_timeout: %v, min_body_rate: %dB, "+
-			"max_connections_per_address: %d, max_connections: %d}}\n",
-			address, secure, g.Backlog, g.Head,
-			g.Idle, g.Send, g.MinBodyRate,
-			g.PerAddress, g.MaxClients)
 	}
 	b.WriteString("upstreams:\n")
 	s.upstream(&b, "a", s.targets(r, change), g, r, change)
@@ -110,6 +95,23 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	b.WriteString("  - {match: \"/away/{token}\", " +
 		"redirect: {to: \"https://other.test/${path.token}\"}}\n")
 	return b.String(), g
+}
+
+// listener writes one of the listeners.
+func (s *Scenario) listener(b *strings.Builder, i int, g GatewayPlan, r *rand.Rand) {
+	secure := ""
+	if g.TLS && i == 1 {
+		handshakes := 1 + r.IntN(20)
+		if s.Quiet {
+			handshakes = 1000
+		}
+		secure = fmt.Sprintf("tls: {certificates: [{cert: site.pem, key: site.key}], "+
+			"handshake_timeout: %v, max_handshakes: %d}, ", g.Head, handshakes)
+	}
+	fmt.Fprintf(b, "  - {address: %q, %sbacklog: %d, limits: {head_timeout: %v, "+
+		"idle_timeout: %v, send_timeout: %v, min_body_rate: %dB, "+
+		"max_connections_per_address: %d, max_connections: %d}}\n",
+		listeners[i], secure, g.Backlog, g.Head, g.Idle, g.Send, g.MinBodyRate, g.PerAddress, g.MaxClients)
 }
 
 // began is a configuration that requests have begun under.

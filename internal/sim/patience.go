@@ -73,7 +73,12 @@ func (c *client) wait() time.Duration {
 	case c.sent < c.asked[asked-1].to:
 		return max(slowBodies, g.Head, g.Timeout, g.Stream)
 	}
-	return c.w.slowReading(c.asked[0]) + max(g.Timeout, g.Stream, g.Head)
+	answer := g.Timeout
+	if c.asked[0].Body > 0 {
+		// The time-out runs until the body goes out, and once more from then, give or take a quarter.
+		answer += g.Timeout + g.Timeout/4
+	}
+	return c.w.slowReading(c.asked[0]) + max(answer, g.Stream, g.Head)
 }
 
 // slowReading is how long services may take to read a request's body. While they do, the time-out

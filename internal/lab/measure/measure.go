@@ -224,7 +224,7 @@ type Step struct {
 	Samples []Sample
 	// Profiles are what was profiled during the step, by kind ("cpu"), in pprof's own format. A run
 	// that was read has none: they stay files.
-	Profiles map[string][]byte `json:"-,omitempty"`
+	Profiles map[string][]byte `json:"-"`
 }
 
 // Judged says whether a moment, in nanoseconds from the step's beginning, is in the part of the
