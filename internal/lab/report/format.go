@@ -114,7 +114,8 @@ func confidence(i model.Interval) string {
 // unit's name.
 func inUnit(i model.Interval, unit string) string {
 	if unit == "s" {
-		return duration(i.Estimate*1e9) + " (" + duration(i.Low*1e9) + "–" + duration(i.High*1e9) + ")"
+		return duration(i.Estimate*1e9) + " (" + duration(i.Low*1e9) + "–" + duration(i.High*1e9) +
+			")"
 	}
 	return strings.TrimSpace(interval(i) + " " + unit)
 }
