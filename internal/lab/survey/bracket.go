@@ -36,11 +36,13 @@ func (s *surveyor) bracket(rate float64) (found bool, err error) {
 		switch {
 		case t.judgement.Verdict == record.Invalid:
 			if repeats++; repeats > 2 || s.good == 0 && repeats > 1 {
-				s.notFound(s.good, fmt.Sprintf("where the generator was the limit at %s: %s", perSecond(rate), t.judgement.Why))
+				s.notFound(s.good, fmt.Sprintf("where the generator was the limit at %s: %s",
+					perSecond(rate), t.judgement.Why))
 				return false, nil
 			}
 			if invalid == rate && s.good > 0 {
-				why = fmt.Sprintf("between %s (passed) and %s (the generator was the limit)", perSecond(s.good), perSecond(rate))
+				why = fmt.Sprintf("between %s (passed) and %s (the generator was the limit)",
+					perSecond(s.good), perSecond(rate))
 				rate = s.allowed(math.Sqrt(s.good * rate))
 				continue
 			}
@@ -62,7 +64,8 @@ func (s *surveyor) bracket(rate float64) (found bool, err error) {
 		default:
 			s.high = rate
 			if downs++; downs > s.set.downs {
-				s.result.Line.Why = fmt.Sprintf("the SLO is not met even at %s requests a second: %s", perSecond(rate), t.judgement.Why)
+				s.result.Line.Why = fmt.Sprintf("the SLO is not met even at %s "+
+					"requests a second: %s", perSecond(rate), t.judgement.Why)
 				return false, nil
 			}
 			why = fmt.Sprintf("a third of %s, which was too much", perSecond(rate))
@@ -99,7 +102,8 @@ func (s *surveyor) up(t *trial) (rate float64, why string) {
 	if response.Mean() > s.set.strained*s.mean {
 		factor = s.set.careful
 	}
-	return s.allowed(t.rate * factor), fmt.Sprintf("%.2g times %s, which passed", factor, perSecond(t.rate))
+	return s.allowed(t.rate * factor),
+		fmt.Sprintf("%.2g times %s, which passed", factor, perSecond(t.rate))
 }
 
 // notFound says that there is no line below a rate.
