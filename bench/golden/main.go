@@ -70,7 +70,8 @@ func shrink(dir, archive string) error {
 	}
 	shrunk := diagnose.Run(again)
 	if !reflect.DeepEqual(rulesOf(whole), rulesOf(shrunk)) {
-		return fmt.Errorf("the small run is diagnosed differently: %v, and before %v", rulesOf(shrunk), rulesOf(whole))
+		return fmt.Errorf("the small run is diagnosed differently: %v, and before %v",
+			rulesOf(shrunk), rulesOf(whole))
 	}
 	return pack(small, archive)
 }
@@ -105,7 +106,9 @@ func copyRun(run *record.Run, dir string) error {
 			step.Profiles, err = profiles(run, step.Plan.Number)
 			step.Samples = samples(step.Samples)
 		} else {
-			step.Samples, step.Totals.Response, step.Totals.Service = nil, measure.Sparse{}, measure.Sparse{}
+			step.Samples = nil
+			step.Totals.Response = measure.Sparse{}
+			step.Totals.Service = measure.Sparse{}
 		}
 		step.Totals.Lag, step.Totals.ConcurrencyAtSend = measure.Sparse{}, nil
 		for j := range step.Totals.Requests {
@@ -138,7 +141,8 @@ func looked(run *record.Run) map[int]bool {
 	half, atLine := false, false
 	for i := range run.Steps {
 		p := &run.Steps[i].Plan
-		half, atLine = half || p.Phase == measure.PhaseHalf, atLine || p.Phase == measure.PhaseAtLine
+		half = half || p.Phase == measure.PhaseHalf
+		atLine = atLine || p.Phase == measure.PhaseAtLine
 		switch p.Phase {
 		case measure.PhaseHalf, measure.PhaseAtLine, measure.PhaseOverload, measure.PhaseRecovery:
 			kept[p.Number] = true
@@ -226,7 +230,11 @@ func pack(dir, archive string) error {
 		if err != nil {
 			return err
 		}
-		if err := packed.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))}); err != nil {
+		if err := packed.WriteHeader(&tar.Header{
+			Name: name,
+			Mode: 0o644,
+			Size: int64(len(content)),
+		}); err != nil {
 			return err
 		}
 		_, err = packed.Write(content)

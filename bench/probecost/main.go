@@ -79,14 +79,24 @@ func run(s *settings) error {
 			}
 		}
 		differences = append(differences, seen[true]/seen[false]-1)
-		fmt.Fprintf(os.Stderr, "pair %d: without %.0f/s, with %.0f/s, %+.2f %%\n", pair+1, seen[false], seen[true], 100*differences[pair])
+		fmt.Fprintf(os.Stderr, "pair %d: without %.0f/s, with %.0f/s, %+.2f %%\n",
+			pair+1, seen[false], seen[true], 100*differences[pair])
 	}
 	shift := stats.Shift(differences, .95)
-	return json.NewEncoder(os.Stdout).Encode(map[string]any{"change": shift.Point, "low": shift.Low, "high": shift.High, "p": stats.SignedRank(differences), "pairs": s.pairs, "deep": s.deep})
+	return json.NewEncoder(os.Stdout).Encode(map[string]any{
+		"change": shift.Point,
+		"low":    shift.Low,
+		"high":   shift.High,
+		"p":      stats.SignedRank(differences),
+		"pairs":  s.pairs,
+		"deep":   s.deep,
+	})
 }
 
 // goodput is what the target answers in a second, with or without the probes.
-func (s *settings) goodput(ctx context.Context, target load.Target, script load.Script, probed bool) (float64, error) {
+func (s *settings) goodput(
+	ctx context.Context, target load.Target, script load.Script, probed bool,
+) (float64, error) {
 	o := runner.Options{Target: target, Script: script, Loops: 1, Spare: true}
 	if probed {
 		var listen []netip.AddrPort
@@ -109,7 +119,12 @@ func (s *settings) goodput(ctx context.Context, target load.Target, script load.
 		}
 		o.Sampler = probe.New(p)
 	}
-	step, _, err := runner.New(o).Step(ctx, measure.StepPlan{Number: 1, Phase: "load", Length: s.length.Nanoseconds(), Connections: s.clients}, nil)
+	step, _, err := runner.New(o).Step(ctx, measure.StepPlan{
+		Number:      1,
+		Phase:       "load",
+		Length:      s.length.Nanoseconds(),
+		Connections: s.clients,
+	}, nil)
 	if err != nil {
 		return 0, err
 	}

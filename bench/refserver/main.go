@@ -41,19 +41,25 @@ func main() {
 	var s settings
 	flag.IntVar(&s.workers, "workers", 4, "how many requests are served at once")
 	flag.DurationVar(&s.service, "service", 2*time.Millisecond, "mean time that one request takes")
-	flag.BoolVar(&s.exponential, "exponential", false, "service times are exponentially distributed, not constant")
-	flag.IntVar(&s.room, "room", -1, "how many requests may wait; one more gets 503; -1 means no bound")
+	flag.BoolVar(&s.exponential, "exponential", false,
+		"service times are exponentially distributed, not constant")
+	flag.IntVar(&s.room, "room", -1,
+		"how many requests may wait; one more gets 503; -1 means no bound")
 	flag.IntVar(&s.body, "body", 128, "bytes of an answer's body")
 	flag.IntVar(&s.mostConns, "connections", 1<<16, "the most connections at once")
-	flag.StringVar(&s.address, "address", "127.0.0.1:18700", "where to listen; port 0 takes a free one")
+	flag.StringVar(&s.address, "address", "127.0.0.1:18700",
+		"where to listen; port 0 takes a free one")
 	flag.StringVar(&s.slo, "slo", "p99<50ms,errors<0.1%", "what the printed line keeps")
-	flag.Uint64Var(&s.stallAt, "stall-at", 0, "number of the request that the server stands still at; 0 is never")
+	flag.Uint64Var(&s.stallAt, "stall-at", 0,
+		"number of the request that the server stands still at; 0 is never")
 	flag.DurationVar(&s.stall, "stall", 500*time.Millisecond, "for how long it stands still")
 	flag.Uint64Var(&s.seed, "seed", 1, "of the service times")
 	flag.Usage = func() {
 		out := flag.CommandLine.Output()
 		fmt.Fprintln(out, "refserver runs a server whose load line is known, for example:")
-		fmt.Fprintln(out, "  go run ./bench/refserver --workers 4 --service 2ms --exponential --room 100 --slo 'p99<50ms,errors<0.1%'")
+		fmt.Fprintln(out,
+			"  go run ./bench/refserver --workers 4 --service 2ms --exponential --room 100 --slo "+
+				"'p99<50ms,errors<0.1%'")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -74,13 +80,21 @@ func run(s *settings) error {
 	if err != nil {
 		return err
 	}
-	station := queue.Station{Workers: s.workers, Service: queue.Constant(s.service.Nanoseconds()), Room: s.room}
+	station := queue.Station{
+		Workers: s.workers,
+		Service: queue.Constant(s.service.Nanoseconds()),
+		Room:    s.room,
+	}
 	if s.exponential {
 		station.Service = queue.Exponential(s.service.Nanoseconds())
 	}
 	server, err := refserver.Start(refserver.Options{
-		Station: station, Seed: s.seed, Address: s.address, Body: bytes.Repeat([]byte("x"), s.body),
-		Stall: refserver.Stall{At: s.stallAt, For: s.stall}, Connections: s.mostConns,
+		Station:     station,
+		Seed:        s.seed,
+		Address:     s.address,
+		Body:        bytes.Repeat([]byte("x"), s.body),
+		Stall:       refserver.Stall{At: s.stallAt, For: s.stall},
+		Connections: s.mostConns,
 	})
 	if err != nil {
 		return err
@@ -88,8 +102,11 @@ func run(s *settings) error {
 	defer server.Close()
 	out := json.NewEncoder(os.Stdout)
 	err = out.Encode(map[string]any{
-		"address": server.Address(), "slo": objectives.String(), "line": line(station, objectives, true),
-		"line_constant_arrivals": line(station, objectives, false), "capacity": float64(s.workers) / max(s.service.Seconds(), 1e-9),
+		"address":                server.Address(),
+		"slo":                    objectives.String(),
+		"line":                   line(station, objectives, true),
+		"line_constant_arrivals": line(station, objectives, false),
+		"capacity":               float64(s.workers) / max(s.service.Seconds(), 1e-9),
 	})
 	if err != nil {
 		return err
@@ -99,9 +116,15 @@ func run(s *settings) error {
 	<-interrupted
 	c := server.Counts()
 	return out.Encode(map[string]any{
-		"offered": c.Offered, "served": c.Served, "refused": c.Refused, "gone": c.Gone, "bad_requests": c.BadRequests,
-		"planned_mean_ms": c.Planned.Mean() / 1e6, "planned_p99_ms": float64(c.Planned.Quantile(.99)) / 1e6,
-		"late_p50_us": float64(c.Late.Quantile(.5)) / 1e3, "late_p99_us": float64(c.Late.Quantile(.99)) / 1e3,
+		"offered":         c.Offered,
+		"served":          c.Served,
+		"refused":         c.Refused,
+		"gone":            c.Gone,
+		"bad_requests":    c.BadRequests,
+		"planned_mean_ms": c.Planned.Mean() / 1e6,
+		"planned_p99_ms":  float64(c.Planned.Quantile(.99)) / 1e6,
+		"late_p50_us":     float64(c.Late.Quantile(.5)) / 1e3,
+		"late_p99_us":     float64(c.Late.Quantile(.99)) / 1e3,
 	})
 }
 

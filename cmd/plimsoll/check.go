@@ -15,9 +15,9 @@ type checkCommand struct {
 
 // Help is shown by plimsoll check --help.
 func (checkCommand) Help() string {
-	return `Reads a configuration as serve would, and prints every error with its line and column on standard error, or a
-one-line summary. It opens no port. With --json the outcome is on standard output:
-{"schema_version", "file", "ok", "errors": [{"line", "column", "path", "problem"}]}.
+	return `Reads a configuration as serve would, and prints every error with its line and column on
+standard error, or a one-line summary. It opens no port. With --json the outcome is on standard
+output: {"schema_version", "file", "ok", "errors": [{"line", "column", "path", "problem"}]}.
 
 Exit codes: 0, the configuration is valid; 1, it is not.
 
@@ -51,7 +51,8 @@ func (k *checkCommand) Run(c *console) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "%s is valid: %s, %s, %s\n", k.File, many(len(loaded.Listeners), "listener"),
+	_, err = fmt.Fprintf(c.out, "%s is valid: %s, %s, %s\n",
+		k.File, many(len(loaded.Listeners), "listener"),
 		many(len(loaded.Upstreams), "upstream"), many(len(loaded.Routes), "route"))
 	return err
 }

@@ -20,11 +20,12 @@ type compareCommand struct {
 
 // Help is shown by plimsoll compare --help.
 func (compareCommand) Help() string {
-	return `Compares two runs: the settings that differ, and each figure of the results, with whether its change is real or within
-the noise of repeating the same run. It writes the same as one self-contained HTML file.
+	return `Compares two runs: the settings that differ, and each figure of the results, with
+whether its change is real or within the noise of repeating the same run. It writes the same as one
+self-contained HTML file.
 
-Exit codes: 0, the comparison is written, whatever differs; 1, a directory is not a run directory, is damaged, or is from a
-newer plimsoll; 2, the file cannot be written.
+Exit codes: 0, the comparison is written, whatever differs; 1, a directory is not a run directory,
+is damaged, or is from a newer plimsoll; 2, the file cannot be written.
 
 Examples:
 
@@ -69,8 +70,10 @@ func comparison(d *report.Comparison) string {
 		if f.Real {
 			verdict = "YES"
 		}
-		figures.Row(text.Clip(f.Figure, 60), format.Figure(f.A.Estimate, f.Unit), format.Figure(f.B.Estimate, f.Unit),
-			fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", f.Change*100, f.Low*100, f.High*100), verdict, format.Clean(f.Why))
+		figures.Row(text.Clip(f.Figure, 60), format.Figure(f.A.Estimate, f.Unit),
+			format.Figure(f.B.Estimate, f.Unit),
+			fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", f.Change*100, f.Low*100, f.High*100), verdict,
+			format.Clean(f.Why))
 	}
 	if len(d.Figures) > 0 {
 		b.WriteString(figures.String() + "\n")

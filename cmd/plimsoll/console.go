@@ -71,7 +71,8 @@ func (c *console) fail(err error) int {
 		code = coded.code
 	}
 	if _, printed := errors.AsType[silent](err); !printed {
-		fmt.Fprintln(c.err, c.red("plimsoll:"), format.Clean(strings.ReplaceAll(err.Error(), "\n", "; ")))
+		fmt.Fprintln(c.err, c.red("plimsoll:"),
+			format.Clean(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
 	return code
 }

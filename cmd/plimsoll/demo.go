@@ -34,16 +34,17 @@ type demoCommand struct {
 
 // Help is shown by plimsoll demo --help.
 func (demoCommand) Help() string {
-	return `Starts a flash-sale shop (two instances, one of them slower, and a database with few connections) and the gateway in
-front of it, with a temporary certificate. Valid and invalid requests over http and https show how the gateway handles
-them; then a survey finds the load line (the highest rate that still meets the objectives), and leaves a report in
-plimsoll-runs. It takes about two minutes.
+	return `Starts a flash-sale shop (two instances, one of them slower, and a database with few
+connections) and the gateway in front of it, with a temporary certificate. Valid and invalid
+requests over http and https show how the gateway handles them; then a survey finds the load line
+(the highest rate that still meets the objectives), and leaves a report in plimsoll-runs. It takes
+about two minutes.
 
-With --once it sends the requests, prints a table of the results, and stops. With --stay it prints what to try and
-serves until Ctrl-C.
+With --once it sends the requests, prints a table of the results, and stops. With --stay it prints
+what to try and serves until Ctrl-C.
 
-Exit codes: 0, it was stopped, or everything was as expected; 2, it could not start (a port is taken); 3, some answers
-were not as expected, or no load line was found.
+Exit codes: 0, it was stopped, or everything was as expected; 2, it could not start (a port is
+taken); 3, some answers were not as expected, or no load line was found.
 
 Examples:
 
@@ -54,7 +55,11 @@ Examples:
 
 // Run tells the whole story, or only the part that was asked for.
 func (d *demoCommand) Run(ctx context.Context, c *console, gateway gatewayRunner) error {
-	if err := portsFree([]listens{{"--http", d.HTTP}, {"--https", d.HTTPS}, {"--admin", d.Admin}}); err != nil {
+	if err := portsFree([]listens{
+		{"--http", d.HTTP},
+		{"--https", d.HTTPS},
+		{"--admin", d.Admin},
+	}); err != nil {
 		return err
 	}
 	if !d.Once && !d.Stay {
@@ -70,7 +75,13 @@ func (d *demoCommand) serve(ctx context.Context, c *console, gateway gatewayRunn
 	stock.Connect(demoConnections)
 	shop, err := demo.Open(stock,
 		demo.Options{Name: "a", ServiceTime: demoService, Exponential: true, Seed: 1},
-		demo.Options{Name: "b", ServiceTime: demoService, Exponential: true, Seed: 2, SlowFactor: 1.5})
+		demo.Options{
+			Name:        "b",
+			ServiceTime: demoService,
+			Exponential: true,
+			Seed:        2,
+			SlowFactor:  1.5,
+		})
 	if err != nil {
 		return err
 	}
@@ -80,8 +91,12 @@ func (d *demoCommand) serve(ctx context.Context, c *console, gateway gatewayRunn
 		return fmt.Errorf("make a folder for the demo's files: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	files, err := demo.WriteFiles(dir, demo.Addresses{HTTP: d.HTTP, HTTPS: d.HTTPS, Admin: d.Admin,
-		Shop: [2]string(shop.Targets())}, time.Now())
+	files, err := demo.WriteFiles(dir, demo.Addresses{
+		HTTP:  d.HTTP,
+		HTTPS: d.HTTPS,
+		Admin: d.Admin,
+		Shop:  [2]string(shop.Targets()),
+	}, time.Now())
 	if err != nil {
 		return err
 	}
@@ -90,12 +105,18 @@ func (d *demoCommand) serve(ctx context.Context, c *console, gateway gatewayRunn
 
 // behind runs the gateway in front of the shop until the context ends or what is done with it is
 // over, and returns when the gateway has ended.
-func (d *demoCommand) behind(ctx context.Context, c *console, gateway gatewayRunner, files demo.Files) error {
+func (d *demoCommand) behind(
+	ctx context.Context, c *console, gateway gatewayRunner, files demo.Files,
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- gateway(ctx, gatewayOptions{ConfigPath: files.Config, Logger: newLogger(c, d.JSON), Ready: func() { close(ready) }})
+		ended <- gateway(ctx, gatewayOptions{
+			ConfigPath: files.Config,
+			Logger:     newLogger(c, d.JSON),
+			Ready:      func() { close(ready) },
+		})
 	}()
 	select {
 	case err := <-ended:
@@ -114,13 +135,21 @@ func (d *demoCommand) behind(ctx context.Context, c *console, gateway gatewayRun
 }
 
 func (d *demoCommand) visit(ctx context.Context, c *console, files demo.Files) error {
-	rows, err := demo.Visitor{HTTP: d.HTTP, HTTPS: d.HTTPS, Certificate: files.Certificate, Stock: demoStock}.Visit(ctx)
+	rows, err := demo.Visitor{
+		HTTP:        d.HTTP,
+		HTTPS:       d.HTTPS,
+		Certificate: files.Certificate,
+		Stock:       demoStock,
+	}.Visit(ctx)
 	if err != nil {
 		return err
 	}
 	wrong, err := demo.WriteTable(c.out, rows)
 	if err == nil && wrong > 0 {
-		err = withExit{exitUnexpected, fmt.Errorf("%d of %d kinds of request were not answered as expected", wrong, len(rows))}
+		err = withExit{
+			exitUnexpected,
+			fmt.Errorf("%d of %d kinds of request were not answered as expected", wrong, len(rows)),
+		}
 	}
 	return err
 }
@@ -152,7 +181,8 @@ func portsFree(all []listens) error {
 	for _, l := range all {
 		listener, err := net.Listen("tcp", l.address)
 		if err != nil {
-			return fmt.Errorf("%w: stop what uses that address, or choose another one with %s", err, l.flag)
+			return fmt.Errorf("%w: stop what uses that address, or choose another one with %s",
+				err, l.flag)
 		}
 		if err := listener.Close(); err != nil {
 			return err

@@ -19,15 +19,16 @@ type diagnoseCommand struct {
 
 // Help is shown by plimsoll diagnose --help.
 func (diagnoseCommand) Help() string {
-	return `Names the bottleneck at the load line (the highest rate that still meets the objectives), and what is wrong with the
-service: each finding with its evidence and counter-evidence, the place in the code, what to do, the expected gain, and how
-to verify it. It measures nothing: everything comes from the run directory. A healthy service has no findings.
+	return `Names the bottleneck at the load line (the highest rate that still meets the
+objectives), and what is wrong with the service: each finding with its evidence and
+counter-evidence, the place in the code, what to do, the expected gain, and how to verify it. It
+measures nothing: everything comes from the run directory. A healthy service has no findings.
 
-The more the survey could see, the more the diagnosis can say: --pprof and --metrics for a Go service, --pid if the target's
-process is not found by its port.
+The more the survey could see, the more the diagnosis can say: --pprof and --metrics for a Go
+service, --pid if the target's process is not found by its port.
 
-Exit codes: 0, whatever is found; 1, the directory is not a run directory, is damaged, or is from a newer plimsoll; 3, it is
-not the run of a survey, or has no usable step.
+Exit codes: 0, whatever is found; 1, the directory is not a run directory, is damaged, or is from a
+newer plimsoll; 3, it is not the run of a survey, or has no usable step.
 
 Examples:
 
@@ -43,17 +44,27 @@ func (k *diagnoseCommand) Run(c *console) error {
 		return c.print([]byte(text.Rules(diagnose.Rules())))
 	}
 	if k.Dir == "" {
-		return withExit{exitUsage, errors.New("name a run directory, as survey --out writes it, or ask for --rules")}
+		return withExit{
+			exitUsage,
+			errors.New("name a run directory, as survey --out writes it, or ask for --rules"),
+		}
 	}
 	run, err := openRun(c, k.Dir)
 	if err != nil {
 		return err
 	}
 	if run.Manifest.Kind != record.KindSurvey {
-		return withExit{exitUnexpected, fmt.Errorf("%s is a run of plimsoll %s: only plimsoll survey finds the bottleneck", k.Dir, format.Clean(run.Manifest.Kind))}
+		return withExit{
+			exitUnexpected,
+			fmt.Errorf("%s is a run of plimsoll %s: only plimsoll survey finds the bottleneck",
+				k.Dir, format.Clean(run.Manifest.Kind)),
+		}
 	}
 	if len(run.Steps) == 0 {
-		return withExit{exitUnexpected, errors.New(k.Dir + " has no whole step to look at: the run ended too early")}
+		return withExit{
+			exitUnexpected,
+			errors.New(k.Dir + " has no whole step to look at: the run ended too early"),
+		}
 	}
 	d := diagnose.Run(run)
 	if k.JSON {

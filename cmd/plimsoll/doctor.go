@@ -22,16 +22,17 @@ type doctorCommand struct {
 
 // Help is shown by plimsoll doctor --help.
 func (doctorCommand) Help() string {
-	return `Checks the current settings of this machine and of one process: limits of descriptors, queues of connections, ports,
-buffers, connection tracking, swap, huge pages, cgroup limits, GOMAXPROCS, NUMA, the clock, and how fast a core encrypts.
-It prints each value and, if that would limit a service under load, what it should be, why, and the exact command. It
-changes nothing. Encrypting keeps one core busy for about a second.
+	return `Checks the current settings of this machine and of one process: limits of descriptors,
+queues of connections, ports, buffers, connection tracking, swap, huge pages, cgroup limits,
+GOMAXPROCS, NUMA, the clock, and how fast a core encrypts. It prints each value and, if that would
+limit a service under load, what it should be, why, and the exact command. It changes nothing.
+Encrypting keeps one core busy for about a second.
 
-The kernel's network settings are those of the process's network namespace. With --url of another machine it says what
-can be seen from here: TLS, certificate, keep-alive.
+The kernel's network settings are those of the process's network namespace. With --url of another
+machine it says what can be seen from here: TLS, certificate, keep-alive.
 
-Exit codes: 0, whatever it advises; 1, the command line is wrong; 2, there is no such process, or nothing answers there;
-3, it was stopped.
+Exit codes: 0, whatever it advises; 1, the command line is wrong; 2, there is no such process, or
+nothing answers there; 3, it was stopped.
 
 Examples:
 
@@ -81,7 +82,9 @@ func colourful(out io.Writer) bool {
 func checkUp(r *doctor.Report, colour bool) string {
 	var b strings.Builder
 	m := r.Machine
-	fmt.Fprintf(&b, "%s, %s, %d cores, %s\n", format.Clean(m.Host), format.Clean(m.OS+" "+m.Kernel), m.Cores, format.Bytes(float64(m.MemoryBytes)))
+	fmt.Fprintf(&b, "%s, %s, %d cores, %s\n",
+		format.Clean(m.Host), format.Clean(m.OS+" "+m.Kernel), m.Cores,
+		format.Bytes(float64(m.MemoryBytes)))
 	if p := r.Process; p != nil {
 		with := ""
 		if p.Go != "" {
@@ -98,7 +101,8 @@ func checkUp(r *doctor.Report, colour bool) string {
 			advised++
 		}
 		// The verdict goes last into colour, as the codes would count as columns.
-		table.Row(f.Name, string(f.Verdict), text.Clip(f.Value, valueColumns), text.Clip(why, whyColumns))
+		table.Row(f.Name, string(f.Verdict), text.Clip(f.Value, valueColumns),
+			text.Clip(why, whyColumns))
 	}
 	b.WriteString("\n" + painted(table.String(), colour))
 	if advised > 0 {
@@ -108,7 +112,8 @@ func checkUp(r *doctor.Report, colour bool) string {
 		if f.Verdict != doctor.Advise {
 			continue
 		}
-		fmt.Fprintf(&b, "\n  %s: %s, better %s\n    %s\n", f.Name, format.Clean(f.Value), format.Clean(f.Recommended), format.Clean(f.Why))
+		fmt.Fprintf(&b, "\n  %s: %s, better %s\n    %s\n",
+			f.Name, format.Clean(f.Value), format.Clean(f.Recommended), format.Clean(f.Why))
 		switch remark, is := strings.CutPrefix(f.Command, "# "); {
 		case is:
 			fmt.Fprintf(&b, "    %s\n", format.Clean(remark))
@@ -132,7 +137,9 @@ func painted(table string, colour bool) string {
 	if !colour {
 		return table
 	}
-	return strings.NewReplacer("   "+string(doctor.Good)+"  ", "   \x1b[32m"+string(doctor.Good)+"\x1b[0m  ",
+	return strings.NewReplacer(
+		"   "+string(doctor.Good)+"  ", "   \x1b[32m"+string(doctor.Good)+"\x1b[0m  ",
 		"   "+string(doctor.Advise)+"  ", "   \x1b[33m"+string(doctor.Advise)+"\x1b[0m  ",
-		"   "+string(doctor.Unreadable)+"  ", "   \x1b[35m"+string(doctor.Unreadable)+"\x1b[0m  ").Replace(table)
+		"   "+string(doctor.Unreadable)+"  ", "   \x1b[35m"+string(doctor.Unreadable)+"\x1b[0m  ",
+	).Replace(table)
 }

@@ -29,14 +29,16 @@ type experimentCommand struct {
 
 // Help is shown by plimsoll experiment --help.
 func (experimentCommand) Help() string {
-	return `Varies one thing of a service, such as a flag, an environment variable, a build or a kernel setting, and says which
-measured differences are real. The service is restarted for each run; the values take turns, in shuffled order, round
-after round; differences are judged by a rank test within the rounds, corrected for multiple comparisons.
-docs/experiment.md explains the file and the table, and examples/experiments has examples. Ctrl-C ends it early and keeps
-what was measured until then.
+	return `Varies one thing of a service, such as a flag, an environment variable, a build or a
+kernel setting, and says which measured differences are real. The service is restarted for each run;
+the values take turns, in shuffled order, round after round; differences are judged by a rank test
+within the rounds, corrected for multiple comparisons. docs/experiment.md explains the file and the
+table, and examples/experiments has examples. Ctrl-C ends it early and keeps what was measured until
+then.
 
-Exit codes: 0, it was done, whatever differs; 1, the command line or the file is wrong; 2, it could not start (the setup
-failed) or the results cannot be written; 3, it was stopped early, or a value could not be measured.
+Exit codes: 0, it was done, whatever differs; 1, the command line or the file is wrong; 2, it could
+not start (the setup failed) or the results cannot be written; 3, it was stopped early, or a value
+could not be measured.
 
 Examples:
 
@@ -50,7 +52,11 @@ Examples:
 func (k *experimentCommand) Run(ctx context.Context, c *console) error {
 	switch {
 	case (k.File == "") == (k.Again == ""):
-		return withExit{exitUsage, errors.New("name an experiment's file, or with --again the directory of one that was done")}
+		return withExit{
+			exitUsage,
+			errors.New("name an experiment's file, or with --again the directory of " +
+				"one that was done"),
+		}
 	case k.Repeat < 0 || k.Loops < 0:
 		return withExit{exitUsage, errors.New("--repeat and --loops are at least 1")}
 	case k.Again != "":
@@ -118,9 +124,14 @@ func howIsolated(run *exec.Cmd, err error) error {
 	case ok && ended.ExitCode() > 0:
 		return withExit{ended.ExitCode(), silent{err}}
 	case run.Process == nil:
-		return fmt.Errorf("a network namespace of its own, as kernel settings need, cannot be made: %w: run it as root", err)
+		return fmt.Errorf("a network namespace of its own, as kernel settings need, "+
+			"cannot be made: %w: run it as root", err)
 	}
-	return withExit{exitUnexpected, fmt.Errorf("the experiment was ended from outside (%w): plimsoll experiment --again DIR shows what it has measured until then", err)}
+	return withExit{
+		exitUnexpected,
+		fmt.Errorf("the experiment was ended from outside (%w): plimsoll experiment --again DIR "+
+			"shows what it has measured until then", err),
+	}
 }
 
 // do does the experiment.
@@ -142,18 +153,31 @@ func (k *experimentCommand) do(ctx context.Context, c *console, e *experiment.Ex
 	}
 	p := c.progress()
 	p.say(beginning(e))
-	result, err := e.Run(ctx, experiment.Options{Dir: dir, Seed: k.Seed, Loops: loops, Tool: tool(), Command: withoutSecrets(os.Args),
-		Tell: func(event experiment.Event) { tellOfExperiment(p, event) }})
+	result, err := e.Run(ctx, experiment.Options{
+		Dir:     dir,
+		Seed:    k.Seed,
+		Loops:   loops,
+		Tool:    tool(),
+		Command: withoutSecrets(os.Args),
+		Tell:    func(event experiment.Event) { tellOfExperiment(p, event) },
+	})
 	p.clear()
 	if err != nil {
 		return err
 	}
-	return k.conclude(c, dir, &experiment.Manifest{Name: e.Name, Question: e.Question, Variable: e.Variable, Values: e.Values, Pairing: e.Pairing},
-		result)
+	return k.conclude(c, dir, &experiment.Manifest{
+		Name:     e.Name,
+		Question: e.Question,
+		Variable: e.Variable,
+		Values:   e.Values,
+		Pairing:  e.Pairing,
+	}, result)
 }
 
 // conclude prints what was found.
-func (k *experimentCommand) conclude(c *console, dir string, m *experiment.Manifest, r *experiment.Result) error {
+func (k *experimentCommand) conclude(
+	c *console, dir string, m *experiment.Manifest, r *experiment.Result,
+) error {
 	var err error
 	if k.JSON {
 		err = c.json(document.NewExperiment(dir, m, r))
@@ -177,10 +201,12 @@ func (k *experimentCommand) conclude(c *console, dir string, m *experiment.Manif
 // beginning is what an experiment says before it begins: how long it takes, and whether it can show
 // anything.
 func beginning(e *experiment.Experiment) string {
-	line := fmt.Sprintf("%s: %s in %s, about %s", format.Clean(e.Name), many(len(e.Values), "value"), many(e.Repeat, "round"),
+	line := fmt.Sprintf("%s: %s in %s, about %s",
+		format.Clean(e.Name), many(len(e.Values), "value"), many(e.Repeat, "round"),
 		format.Duration(float64(e.Time())))
 	if e.Repeat < e.Needed() {
-		line += fmt.Sprintf("\nWith %s no difference can be called real: %d are needed for %s (--repeat %d).", many(e.Repeat, "round"), e.Needed(),
+		line += fmt.Sprintf("\nWith %s no difference can be called real: "+
+			"%d are needed for %s (--repeat %d).", many(e.Repeat, "round"), e.Needed(),
 			many(e.Tests(), "comparison"), e.Needed())
 	}
 	return line
@@ -210,12 +236,15 @@ func planOfExperiment(e *experiment.Experiment) string {
 		if l.Rate > 0 {
 			rate = format.Rate(l.Rate) + ", " + l.Arrivals + " arrivals"
 		}
-		fmt.Fprintf(&b, "load       %s over %s for %v, after %v to warm up: %s\n", rate, many(l.Connections, "connection"), l.Duration, l.Warmup,
+		fmt.Fprintf(&b, "load       %s over %s for %v, after %v to warm up: %s\n",
+			rate, many(l.Connections, "connection"), l.Duration, l.Warmup,
 			text.Clip(l.URL, 80))
 	}
-	fmt.Fprintf(&b, "judged     %s together, alpha %g; what is under %s does not matter\n", many(e.Tests(), "comparison"), e.Alpha, format.Percent(e.Relevant))
+	fmt.Fprintf(&b, "judged     %s together, alpha %g; what is under %s does not matter\n",
+		many(e.Tests(), "comparison"), e.Alpha, format.Percent(e.Relevant))
 	if e.Isolated() {
-		b.WriteString("where      in a network namespace of its own, where the kernel settings are changed\n")
+		b.WriteString("where      in a network namespace of its own, " +
+			"where the kernel settings are changed\n")
 	}
 	return b.String()
 }
@@ -235,7 +264,8 @@ func tellOfExperiment(p *progress, e experiment.Event) {
 	case e.Round == 0:
 		p.show("setting up " + format.Clean(e.Value))
 	default:
-		p.show(fmt.Sprintf("%s: %s, %s left", at, e.Doing, format.Duration(float64(e.Left.Round(time.Second)))))
+		p.show(fmt.Sprintf("%s: %s, %s left",
+			at, e.Doing, format.Duration(float64(e.Left.Round(time.Second)))))
 	}
 }
 
@@ -246,7 +276,8 @@ func experimentTable(m *experiment.Manifest, r *experiment.Result) string {
 	if m.Question != "" {
 		b.WriteString(": " + format.Clean(m.Question))
 	}
-	fmt.Fprintf(&b, "\n%d of %s, %s judged together: ", r.Rounds, many(r.Repeat, "round"), many(r.Tests, "comparison"))
+	fmt.Fprintf(&b, "\n%d of %s, %s judged together: ",
+		r.Rounds, many(r.Repeat, "round"), many(r.Tests, "comparison"))
 	if r.Real == 0 {
 		b.WriteString("no difference is real\n\n")
 	} else {
@@ -310,7 +341,8 @@ func figureTable(m *experiment.Manifest, f *experiment.FigureResult) string {
 	}
 	if m.AllPairs {
 		for _, c := range f.Comparisons {
-			t.Row("  "+format.Clean(c.Value)+" against "+format.Clean(c.Than), "", "", shiftOf(f, &c), verdictOf(&c))
+			t.Row("  "+format.Clean(c.Value)+" against "+format.Clean(c.Than), "", "",
+				shiftOf(f, &c), verdictOf(&c))
 		}
 	}
 	return t.String()
@@ -321,7 +353,8 @@ func shiftOf(f *experiment.FigureResult, c *experiment.Comparison) string {
 	if c.Share {
 		return fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", 100*c.Shift, 100*c.Low, 100*c.High)
 	}
-	return fmt.Sprintf("%s (%s to %s)", inUnit(c.Shift, f.Unit), inUnit(c.Low, f.Unit), inUnit(c.High, f.Unit))
+	return fmt.Sprintf("%s (%s to %s)",
+		inUnit(c.Shift, f.Unit), inUnit(c.Low, f.Unit), inUnit(c.High, f.Unit))
 }
 
 // verdictOf is a verdict, and whether it is good news.

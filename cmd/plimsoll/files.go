@@ -26,7 +26,8 @@ func emptyDirectory(flag, dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
 	case err == nil && len(entries) > 0:
-		return fmt.Errorf("%s: %s is not empty (it holds %s): name a new directory", flag, dir, entries[0].Name())
+		return fmt.Errorf("%s: %s is not empty (it holds %s): name a new directory",
+			flag, dir, entries[0].Name())
 	case errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("%s: %s is not a folder: name a new directory", flag, dir)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -42,7 +43,8 @@ func hasFolder(flag, path string) error {
 		return nil
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-		return fmt.Errorf("%s: %s is not a folder that a file can be written to: create it first", flag, filepath.Dir(path))
+		return fmt.Errorf("%s: %s is not a folder that a file can be written to: create it first",
+			flag, filepath.Dir(path))
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return fmt.Errorf("%s: %s is a folder: name a file in it", flag, path)
@@ -59,7 +61,8 @@ func writeFile(path string, content []byte) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("%s cannot be written: %w", path, cause(err)), os.Remove(f.Name()))
+			err = errors.Join(fmt.Errorf("%s cannot be written: %w", path, cause(err)),
+				os.Remove(f.Name()))
 		}
 	}()
 	_, err = f.Write(content)

@@ -25,8 +25,10 @@ func allowDescriptors(connections int) error {
 		return nil
 	}
 	if need > r.Max {
-		return fmt.Errorf("%d connections need %d descriptors, and the hard limit is %d: raise it (ulimit -Hn %d, LimitNOFILE= of systemd), "+
-			"or open at most %d (--connections; in an experiment load: connections)", connections, need, r.Max, need, max(int64(r.Max)-reserved, 1))
+		return fmt.Errorf("%d connections need %d descriptors, and the hard limit is %d: "+
+			"raise it (ulimit -Hn %d, LimitNOFILE= of systemd), or open at most %d "+
+			"(--connections; in an experiment load: connections)",
+			connections, need, r.Max, need, max(int64(r.Max)-reserved, 1))
 	}
 	r.Cur = r.Max
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
@@ -48,8 +50,16 @@ func local(t *load.Target) bool {
 // machine is what a run directory says of this machine.
 func machine(near bool, pid int) record.Machine {
 	f := probe.Machine()
-	return record.Machine{Host: f.Host, OS: f.OS, Kernel: f.Kernel, CPU: f.CPU, Cores: f.Cores, MemoryBytes: f.MemoryBytes,
-		TargetLocal: near, TargetPID: pid}
+	return record.Machine{
+		Host:        f.Host,
+		OS:          f.OS,
+		Kernel:      f.Kernel,
+		CPU:         f.CPU,
+		Cores:       f.Cores,
+		MemoryBytes: f.MemoryBytes,
+		TargetLocal: near,
+		TargetPID:   pid,
+	}
 }
 
 // loopsFor is how many loops a generator gets that was asked for so many, 0 being no wish: all

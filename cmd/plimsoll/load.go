@@ -47,14 +47,16 @@ type loadCommand struct {
 
 // Help is shown by plimsoll load --help.
 func (loadCommand) Help() string {
-	return `Sends requests and measures the answers. With a rate the loop is open: a request is due when the schedule says,
-however slow the target is, and its response time counts from then. Without one the loop is closed, like wrk's. A request
-that fails or is too late is in the tail of the percentiles. Ctrl-C ends it early and keeps what was measured until then; a
-second one ends the process.
+	return `Sends requests and measures the answers. With a rate the loop is open: a request is due
+when the schedule says, however slow the target is, and its response time counts from then. Without
+one the loop is closed, like wrk's. A request that fails or is too late is in the tail of the
+percentiles. Ctrl-C ends it early and keeps what was measured until then; a second one ends the
+process.
 
-Exit codes: 0, it ran, whatever the results; 1, the command line or the scenario is wrong; 2, it could not start (nothing
-listens, TLS is refused, the name cannot be resolved) or a file cannot be written; 3, it was stopped early, the generator
-was the limit (INVALID), or --verify found no agreement.
+Exit codes: 0, it ran, whatever the results; 1, the command line or the scenario is wrong; 2, it
+could not start (nothing listens, TLS is refused, the name cannot be resolved) or a file cannot be
+written; 3, it was stopped early, the generator was the limit (INVALID), or --verify found no
+agreement.
 
 Examples:
 
@@ -107,16 +109,21 @@ func (k *loadCommand) check() error {
 	case k.Duration < 0 || k.Timeout <= 0 || k.Lifetime < 0:
 		return errors.New("--duration, --timeout and --lifetime are longer than 0s")
 	case k.Timeout.Nanoseconds() > measure.Longest:
-		return fmt.Errorf("--timeout must be at most %v", time.Duration(measure.Longest).Truncate(time.Second))
+		return fmt.Errorf("--timeout must be at most %v",
+			time.Duration(measure.Longest).Truncate(time.Second))
 	case k.Closed && open:
 		return errors.New("--closed has no rate: leave out --closed, or --rate and --burst")
 	case len(k.Burst) > 0 && k.Rate == "" && k.Scenario == "":
 		return errors.New("--burst comes on top of a rate: give --rate too")
 	case k.Scenario != "" && k.given():
-		return errors.New("a scenario says its requests itself: leave out --header, --method and --body, or --scenario")
-	case k.Verify != "" && (open || cmp.Or(k.Scenario, k.Method, k.Body, k.HDR, k.Out) != "" || k.NewConnections || k.Lifetime > 0):
-		return errors.New("--verify wrk compares what wrk can do, a GET in a closed loop: leave out the rate, the scenario, method, body, " +
-			"connections' lifetime, --hdr and --out")
+		return errors.New("a scenario says its requests itself: leave out --header, " +
+			"--method and --body, or --scenario")
+	case k.Verify != "" &&
+		(open || cmp.Or(k.Scenario, k.Method, k.Body, k.HDR, k.Out) != "" || k.NewConnections ||
+			k.Lifetime > 0):
+		return errors.New("--verify wrk compares what wrk can do, a GET in a closed loop: " +
+			"leave out the rate, the scenario, method, body, connections' lifetime, " +
+			"--hdr and --out")
 	}
 	return nil
 }
@@ -152,14 +159,27 @@ func (k *loadCommand) plan(target load.Target) (*planned, error) {
 	}
 	p.arrivals = cmp.Or(pace.Arrivals(k.Arrivals), p.arrivals, pace.Constant)
 	loops := loopsFor(k.Loops, k.Connections, p.near)
-	p.offer = offer{length: k.Duration, keep: k.HDR != "" || k.Out != "", options: load.Options{
-		Target: target, Script: script, Connections: k.Connections, Loops: loops, Timeout: k.Timeout, Lifetime: k.Lifetime, Seed: k.Seed}}
+	p.offer = offer{
+		length: k.Duration,
+		keep:   k.HDR != "" || k.Out != "",
+		options: load.Options{
+			Target:      target,
+			Script:      script,
+			Connections: k.Connections,
+			Loops:       loops,
+			Timeout:     k.Timeout,
+			Lifetime:    k.Lifetime,
+			Seed:        k.Seed,
+		},
+	}
 	if k.NewConnections {
 		p.offer.options.PerConnection = 1
 	}
 	if p.asked != nil {
 		profile := p.asked.Scale(1 / script.Requests())
-		p.offer.options.Arrivals = func(loop, loops int) pace.Schedule { return profile.Schedule(p.arrivals, loop, loops, k.Seed) }
+		p.offer.options.Arrivals = func(loop, loops int) pace.Schedule {
+			return profile.Schedule(p.arrivals, loop, loops, k.Seed)
+		}
 		p.offer.length = time.Duration(profile.Length())
 		if k.Duration > 0 {
 			p.offer.length = min(p.offer.length, k.Duration)
@@ -211,18 +231,28 @@ func (p *planned) describe(k *loadCommand) {
 		rate, arrivals = asked.String(), string(p.arrivals)
 		p.what = fmt.Sprintf("%s, %s arrivals", format.Rate(asked.Mean()), p.arrivals)
 		if len(asked.Segments) > 1 || len(asked.Bursts) > 0 {
-			p.what = fmt.Sprintf("%s, on average %s, %s arrivals", rate, format.Rate(asked.Mean()), p.arrivals)
+			p.what = fmt.Sprintf("%s, on average %s, %s arrivals",
+				rate, format.Rate(asked.Mean()), p.arrivals)
 		}
 	} else {
 		p.what = "closed loop"
 	}
-	p.what = fmt.Sprintf("%s at %s\n%s, for %s, over %s, with %s", format.Clean(p.mix), o.Target.URL, p.what,
-		format.Duration(float64(p.offer.length)), many(o.Connections, "connection"), many(o.Loops, "loop"))
+	p.what = fmt.Sprintf("%s at %s\n%s, for %s, over %s, with %s",
+		format.Clean(p.mix), o.Target.URL, p.what,
+		format.Duration(float64(p.offer.length)), many(o.Connections, "connection"),
+		many(o.Loops, "loop"))
 	p.settings = map[string]string{
-		"rate": rate, "arrivals": arrivals, "connections": strconv.Itoa(o.Connections), "loops": strconv.Itoa(o.Loops),
-		"duration": p.offer.length.String(), "timeout": o.Timeout.String(), "new-connections": strconv.FormatBool(k.NewConnections),
-		"lifetime": o.Lifetime.String(), "resumption": strconv.FormatBool(!k.NoResumption), "seed": strconv.FormatUint(k.Seed, 10),
-		"scenario": k.Scenario,
+		"rate":            rate,
+		"arrivals":        arrivals,
+		"connections":     strconv.Itoa(o.Connections),
+		"loops":           strconv.Itoa(o.Loops),
+		"duration":        p.offer.length.String(),
+		"timeout":         o.Timeout.String(),
+		"new-connections": strconv.FormatBool(k.NewConnections),
+		"lifetime":        o.Lifetime.String(),
+		"resumption":      strconv.FormatBool(!k.NoResumption),
+		"seed":            strconv.FormatUint(k.Seed, 10),
+		"scenario":        k.Scenario,
 	}
 }
 
@@ -231,7 +261,12 @@ func (k *loadCommand) print(c *console, p *planned, t *measure.Totals, early str
 	if k.JSON {
 		return c.json(document.NewLoad(k.URL, p.settings, t, early))
 	}
-	run := &text.Run{Totals: t, Closed: p.asked == nil, TLS: p.offer.options.Target.TLS != nil, Early: early}
+	run := &text.Run{
+		Totals: t,
+		Closed: p.asked == nil,
+		TLS:    p.offer.options.Target.TLS != nil,
+		Early:  early,
+	}
 	return c.print([]byte(p.what + "\n\n" + text.Load(run)))
 }
 
@@ -245,26 +280,55 @@ func (k *loadCommand) keep(p *planned, t *measure.Totals, early string) error {
 	if k.Out == "" {
 		return nil
 	}
-	w, err := record.Create(k.Out, record.Manifest{Kind: record.KindLoad, Tool: tool(), Command: withoutSecrets(os.Args), Started: p.offer.began, Target: k.URL, Mix: p.mix,
-		Settings: p.settings, Machine: machine(p.near, 0)})
+	w, err := record.Create(k.Out, record.Manifest{
+		Kind:     record.KindLoad,
+		Tool:     tool(),
+		Command:  withoutSecrets(os.Args),
+		Started:  p.offer.began,
+		Target:   k.URL,
+		Mix:      p.mix,
+		Settings: p.settings,
+		Machine:  machine(p.near, 0),
+	})
 	if err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	plan := measure.StepPlan{Number: 1, Phase: measure.PhaseLoad, Rate: t.Rate(), Arrivals: string(p.arrivals), Length: t.Length,
-		Connections: k.Connections, Why: early}
+	plan := measure.StepPlan{
+		Number:      1,
+		Phase:       measure.PhaseLoad,
+		Rate:        t.Rate(),
+		Arrivals:    string(p.arrivals),
+		Length:      t.Length,
+		Connections: k.Connections,
+		Why:         early,
+	}
 	if p.asked == nil {
 		plan.Rate, plan.Arrivals = 0, ""
 	}
 	step := measure.Step{Plan: plan, Began: p.offer.began, Totals: *t, Windows: p.offer.windows}
-	return errors.Join(w.Step(&step), w.Result(resultOfLoad(step, early, p.near, k.Seed)), w.Close())
+	return errors.Join(w.Step(&step), w.Result(resultOfLoad(step, early, p.near, k.Seed)),
+		w.Close())
 }
 
 // resultOfLoad is what there is to say of a run of one step. It has no line: that takes a survey.
 func resultOfLoad(step measure.Step, early string, near bool, seed uint64) *record.Result {
 	const why = "not measured: this was a load at given rates, not a survey"
 	kept := step.Totals.Generator.Invalid
-	return &record.Result{Ended: time.Now(), Early: early, Line: record.Line{Why: why}, Peak: record.Collapse{Why: why}, Collapse: record.Collapse{Why: why},
-		Recovery: record.Recovery{Why: why}, Model: model.Fit([]measure.Step{step}, model.Options{Local: near, Seed: seed}),
-		Validity:    []record.Validity{{What: "the generator kept its schedule", OK: kept == "", Why: cmp.Or(kept, "it was not the limit")}},
-		NotMeasured: []string{"counters of the machine and the target: a survey reads them, a load does not"}}
+	return &record.Result{
+		Ended:    time.Now(),
+		Early:    early,
+		Line:     record.Line{Why: why},
+		Peak:     record.Collapse{Why: why},
+		Collapse: record.Collapse{Why: why},
+		Recovery: record.Recovery{Why: why},
+		Model:    model.Fit([]measure.Step{step}, model.Options{Local: near, Seed: seed}),
+		Validity: []record.Validity{{
+			What: "the generator kept its schedule",
+			OK:   kept == "",
+			Why:  cmp.Or(kept, "it was not the limit"),
+		}},
+		NotMeasured: []string{
+			"counters of the machine and the target: a survey reads them, a load does not",
+		},
+	}
 }

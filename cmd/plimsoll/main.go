@@ -19,9 +19,9 @@ import (
 
 const about = `An API gateway that knows its load line.
 
-Exit codes: 0, it worked; 1, the command line or a configuration is wrong; 2, it could not start or go on
-(a port is taken, nothing listens, a file cannot be read); 3, what came out is not what was asked for (the help of each
-command says what that means).
+Exit codes: 0, it worked; 1, the command line or a configuration is wrong; 2, it could not start or
+go on (a port is taken, nothing listens, a file cannot be read); 3, what came out is not what was
+asked for (the help of each command says what that means).
 
 Examples:
 
@@ -58,8 +58,13 @@ func main() {
 // run is the whole program: it reads the arguments, runs the command they name and returns the exit
 // code.
 func run(args []string, c *console, gateway gatewayRunner) int {
-	parser, err := kong.New(&commandLine{}, kong.Name("plimsoll"), kong.Description(about), kong.Writers(c.out, c.err),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}))
+	parser, err := kong.New(
+		&commandLine{},
+		kong.Name("plimsoll"),
+		kong.Description(about),
+		kong.Writers(c.out, c.err),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+	)
 	if err != nil {
 		return c.fail(err)
 	}
@@ -95,7 +100,10 @@ func usageError(err error) error {
 	}
 	// The parser lists "" among the choices of what may be left out, and calls times by their
 	// type's name.
-	said := strings.NewReplacer(`,"" but`, ` but`, "expected duration but", "expected a time such as 30s or 1m30s but").Replace(err.Error())
+	said := strings.NewReplacer(`,"" but`, ` but`, "expected duration but",
+		"expected a time such as 30s or 1m30s but").Replace(err.Error())
 	said, _, _ = strings.Cut(said, ": time: ")
-	return withExit{exitUsage, errors.New(said + " (" + command + " --help says what can be given)")}
+	return withExit{
+		exitUsage, errors.New(said + " (" + command + " --help says what can be given)"),
+	}
 }

@@ -17,12 +17,13 @@ type modelCommand struct {
 
 // Help is shown by plimsoll model --help.
 func (modelCommand) Help() string {
-	return `Computes from the steps of a run what they mean for loads that were not tried: what a request takes of each resource and
-the rate at which that is used up, the universal scalability law fitted to the steps, what was predicted before the load
-line was found and how well, and whether the laws of queues hold in each step. It measures nothing.
+	return `Computes from the steps of a run what they mean for loads that were not tried: what a
+request takes of each resource and the rate at which that is used up, the universal scalability law
+fitted to the steps, what was predicted before the load line was found and how well, and whether the
+laws of queues hold in each step. It measures nothing.
 
-Exit codes: 0, there is a model; 1, the directory is not a run directory, is damaged, or is from a newer plimsoll; 3, it has
-no step.
+Exit codes: 0, there is a model; 1, the directory is not a run directory, is damaged, or is from a
+newer plimsoll; 3, it has no step.
 
 Examples:
 
@@ -38,7 +39,10 @@ func (k *modelCommand) Run(c *console) error {
 		return err
 	}
 	if len(run.Steps) == 0 {
-		return withExit{exitUnexpected, errors.New(k.Dir + " has no whole step to make a model of: the run ended too early")}
+		return withExit{
+			exitUnexpected,
+			errors.New(k.Dir + " has no whole step to make a model of: the run ended too early"),
+		}
 	}
 	m := model.Fit(run.Steps, modelOptions(&run.Manifest))
 	if run.Result != nil {

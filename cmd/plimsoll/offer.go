@@ -121,7 +121,9 @@ func exitOfLoad(t *measure.Totals, early string) error {
 // writeHDR writes the response times of each window as an HDR log.
 func writeHDR(path string, began time.Time, windows []measure.Window) error {
 	var log bytes.Buffer
-	if err := record.WriteHDR(&log, began, windows, func(w *measure.Window) *measure.Sparse { return &w.Response }); err != nil {
+	if err := record.WriteHDR(&log, began, windows, func(w *measure.Window) *measure.Sparse {
+		return &w.Response
+	}); err != nil {
 		return err
 	}
 	return writeFile(path, log.Bytes())

@@ -32,14 +32,16 @@ type planCommand struct {
 
 // Help is shown by plimsoll plan --help.
 func (planCommand) Help() string {
-	return `Plans production from a surveyed load line (the highest rate that still meets the objectives): how many instances carry
-a rate, also when one of them or a whole zone is lost; the autoscaler's target, so that new instances serve in time; how
-many database connections each instance may have; how much memory a number of connections takes. It measures nothing, and
-every figure says where it comes from. What the run does not show is not guessed.
+	return `Plans production from a surveyed load line (the highest rate that still meets the
+objectives): how many instances carry a rate, also when one of them or a whole zone is lost; the
+autoscaler's target, so that new instances serve in time; how many database connections each
+instance may have; how much memory a number of connections takes. It measures nothing, and every
+figure says where it comes from. What the run does not show is not guessed.
 
-Exit codes: 0, everything requested is planned; 1, the command line is wrong, or the directory is not a run directory or is
-damaged; 2, the manifest cannot be written; 3, the run lacks something, such as a load line or the target's processor time:
-the plan says what is missing and how to obtain it, and plans the rest.
+Exit codes: 0, everything requested is planned; 1, the command line is wrong, or the directory is
+not a run directory or is damaged; 2, the manifest cannot be written; 3, the run lacks something,
+such as a load line or the target's processor time: the plan says what is missing and how to obtain
+it, and plans the rest.
 
 Examples:
 
@@ -72,8 +74,17 @@ func (k *planCommand) Run(c *console) error {
 		}
 		more = append(more, further)
 	}
-	p, err := plan.Make(run, more, plan.Options{Rate: k.Rate, Headroom: float64(k.Headroom), PodStart: k.PodStart, Growth: float64(k.Growth), Zones: k.Zones,
-		DatabaseConnections: k.Database, Idle: k.Idle, Active: k.Active, Deployment: k.Deployment})
+	p, err := plan.Make(run, more, plan.Options{
+		Rate:                k.Rate,
+		Headroom:            float64(k.Headroom),
+		PodStart:            k.PodStart,
+		Growth:              float64(k.Growth),
+		Zones:               k.Zones,
+		DatabaseConnections: k.Database,
+		Idle:                k.Idle,
+		Active:              k.Active,
+		Deployment:          k.Deployment,
+	})
 	if err != nil {
 		return withExit{exitUsage, err}
 	}
@@ -99,7 +110,8 @@ func (k *planCommand) Run(c *console) error {
 func written(path string, manifest []byte) string {
 	switch {
 	case manifest == nil && path != "":
-		return "\nmanifest: not written, as no autoscaler can be planned; if there is a file " + path + ", it is of another plan\n"
+		return "\nmanifest: not written, as no autoscaler can be planned; if there is a file " +
+			path + ", it is of another plan\n"
 	case manifest == nil:
 		return ""
 	case path != "":
@@ -111,8 +123,11 @@ func written(path string, manifest []byte) string {
 // planWords is a plan for a person.
 func planWords(p *plan.DeploymentPlan) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, as long as %s\n", format.Clean(p.Target), format.Clean(cmp.Or(p.Mix, "its requests")), format.Clean(p.SLO))
-	parts := []func(*strings.Builder, *plan.DeploymentPlan){planInstances, planCPU, planAutoscaler, planDatabase, planMemory}
+	fmt.Fprintf(&b, "%s: %s, as long as %s\n",
+		format.Clean(p.Target), format.Clean(cmp.Or(p.Mix, "its requests")), format.Clean(p.SLO))
+	parts := []func(*strings.Builder, *plan.DeploymentPlan){
+		planInstances, planCPU, planAutoscaler, planDatabase, planMemory,
+	}
 	for _, part := range parts {
 		part(&b, p)
 	}
@@ -134,18 +149,22 @@ func planInstances(b *strings.Builder, p *plan.DeploymentPlan) {
 		return
 	}
 	fmt.Fprintf(b, "\nINSTANCES  %d for %s\n", i.Count, format.Rate(p.Options.Rate))
-	fmt.Fprintf(b, "  An instance is given %s at most: %s.\n", format.Rate(i.Safe.Value), format.Clean(i.Safe.How))
+	fmt.Fprintf(b, "  An instance is given %s at most: %s.\n",
+		format.Rate(i.Safe.Value), format.Clean(i.Safe.How))
 	if i.Added == "" {
 		fmt.Fprintf(b, "  %d carry the rate when all are up, and when some are lost.\n", i.Needed)
 	} else {
-		fmt.Fprintf(b, "  %d carry the rate when all are up; %d more are there for the loss of %s.\n", i.Needed, i.Count-i.Needed, i.Added)
+		fmt.Fprintf(b, "  %d carry the rate when all are up; "+
+			"%d more are there for the loss of %s.\n", i.Needed, i.Count-i.Needed, i.Added)
 	}
 	var table text.Table
 	table.Left = []int{4}
 	table.Row("", "instances", "each", "of the line", "")
-	table.Row("all are up", format.Count(i.Count), format.Rate(i.Each.Value), format.Percent(i.Each.Value/p.Line.Low), "")
+	table.Row("all are up", format.Count(i.Count), format.Rate(i.Each.Value),
+		format.Percent(i.Each.Value/p.Line.Low), "")
 	for _, l := range i.Losses {
-		table.Row(l.What+" lost", format.Count(l.Left), format.Rate(l.Each), format.Percent(l.Share), "holds")
+		table.Row(l.What+" lost", format.Count(l.Left), format.Rate(l.Each),
+			format.Percent(l.Share), "holds")
 		if before := l.Before; before != nil {
 			verdict, each, share := "holds", format.Rate(before.Each), format.Percent(before.Share)
 			if !before.Holds {
@@ -154,7 +173,8 @@ func planInstances(b *strings.Builder, p *plan.DeploymentPlan) {
 			if before.Left == 0 {
 				each, share = "-", "-"
 			}
-			table.Row(fmt.Sprintf("  with only %d", i.Needed), format.Count(before.Left), each, share, verdict)
+			table.Row(fmt.Sprintf("  with only %d", i.Needed), format.Count(before.Left), each,
+				share, verdict)
 		}
 	}
 	b.WriteString("\n" + table.String())
@@ -169,8 +189,10 @@ func planCPU(b *strings.Builder, p *plan.DeploymentPlan) {
 	if u.PerRequestError > 0 {
 		cost += " (± " + format.Duration(u.PerRequestError*1e9) + ")"
 	}
-	fmt.Fprintf(b, "\nPROCESSOR  %s a request, and %.2g cores whatever the rate\n", cost, u.Idle.Value)
-	fmt.Fprintf(b, "  %s.\n  At %s that is %.3g cores, at the line's lower end %.3g.\n", format.Clean(u.PerRequest.How), format.Rate(p.Instances.Safe.Value),
+	fmt.Fprintf(b, "\nPROCESSOR  %s a request, and %.2g cores whatever the rate\n",
+		cost, u.Idle.Value)
+	fmt.Fprintf(b, "  %s.\n  At %s that is %.3g cores, at the line's lower end %.3g.\n",
+		format.Clean(u.PerRequest.How), format.Rate(p.Instances.Safe.Value),
 		u.AtSafe.Value, u.AtLine.Value)
 }
 
@@ -179,9 +201,12 @@ func planAutoscaler(b *strings.Builder, p *plan.DeploymentPlan) {
 	if a == nil {
 		return
 	}
-	fmt.Fprintf(b, "\nAUTOSCALER  at %d %% of a request of %.0f m, %d to %d instances\n", a.TargetCPU, a.RequestCPU.Value*1000, a.MinReplicas, a.MaxReplicas)
-	fmt.Fprintf(b, "  That is %s of each instance: %s.\n", format.Rate(a.TargetRate.Value), format.Clean(a.TargetRate.How))
-	fmt.Fprintf(b, "  A new instance serves %s after the load has risen: %s.\n", format.Duration(a.Lag.Value*1e9), format.Clean(a.Lag.How))
+	fmt.Fprintf(b, "\nAUTOSCALER  at %d %% of a request of %.0f m, %d to %d instances\n",
+		a.TargetCPU, a.RequestCPU.Value*1000, a.MinReplicas, a.MaxReplicas)
+	fmt.Fprintf(b, "  That is %s of each instance: %s.\n",
+		format.Rate(a.TargetRate.Value), format.Clean(a.TargetRate.How))
+	fmt.Fprintf(b, "  A new instance serves %s after the load has risen: %s.\n",
+		format.Duration(a.Lag.Value*1e9), format.Clean(a.Lag.How))
 	var table text.Table
 	table.Left = []int{1}
 	for _, l := range a.Limits {
@@ -195,13 +220,15 @@ func planDatabase(b *strings.Builder, p *plan.DeploymentPlan) {
 	if d == nil {
 		return
 	}
-	fmt.Fprintf(b, "\nDATABASE  a pool of %.0f connections for each instance\n  %s.\n", d.PerInstance.Value, format.Clean(d.PerInstance.How))
+	fmt.Fprintf(b, "\nDATABASE  a pool of %.0f connections for each instance\n  %s.\n",
+		d.PerInstance.Value, format.Clean(d.PerInstance.How))
 	if n := d.Needed; n != nil {
 		verdict := "That is enough"
 		if !d.Enough {
 			verdict = "THAT IS TOO FEW"
 		}
-		fmt.Fprintf(b, "  %s: an instance needs %.0f (%s).\n", verdict, n.Value, format.Clean(n.How))
+		fmt.Fprintf(b, "  %s: an instance needs %.0f (%s).\n",
+			verdict, n.Value, format.Clean(n.How))
 	}
 }
 
@@ -210,11 +237,15 @@ func planMemory(b *strings.Builder, p *plan.DeploymentPlan) {
 	if m == nil {
 		return
 	}
-	fmt.Fprintf(b, "\nMEMORY  %s ± %s of an instance, for %s idle and %s active connections\n", format.Bytes(m.Total.Value), format.Bytes(m.Error),
+	fmt.Fprintf(b, "\nMEMORY  %s ± %s of an instance, for %s idle and %s active connections\n",
+		format.Bytes(m.Total.Value), format.Bytes(m.Error),
 		format.Count(m.Idle), format.Count(m.Active))
-	fmt.Fprintf(b, "  %s, and %s (± %s) for each connection", format.Bytes(m.Base.Value), format.Bytes(m.PerConnection.Value), format.Bytes(m.PerConnectionError))
+	fmt.Fprintf(b, "  %s, and %s (± %s) for each connection",
+		format.Bytes(m.Base.Value), format.Bytes(m.PerConnection.Value),
+		format.Bytes(m.PerConnectionError))
 	if m.PerActive != nil {
-		fmt.Fprintf(b, ", and %s (± %s) more for each active one", format.Bytes(m.PerActive.Value), format.Bytes(m.PerActiveError))
+		fmt.Fprintf(b, ", and %s (± %s) more for each active one",
+			format.Bytes(m.PerActive.Value), format.Bytes(m.PerActiveError))
 	} else {
 		b.WriteString("; these steps do not distinguish idle from active ones")
 	}

@@ -28,8 +28,10 @@ func precede() error {
 			continue
 		}
 		// A thread that has ended meanwhile needs none.
-		if err := syscall.Setpriority(syscall.PRIO_PROCESS, id, precedence); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("the generator's priority cannot be raised (it takes CAP_SYS_NICE): beside a busy target it may be late: %w", err)
+		if err := syscall.Setpriority(syscall.PRIO_PROCESS, id, precedence); err != nil &&
+			!errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("the generator's priority cannot be raised (it takes "+
+				"CAP_SYS_NICE): beside a busy target it may be late: %w", err)
 		}
 	}
 	return nil

@@ -39,14 +39,14 @@ type replayCommand struct {
 
 // Help is shown by plimsoll replay --help.
 func (replayCommand) Help() string {
-	return `Sends the requests of an access log again, with the times between them, bursts included. Each is due at a time
-counted from the beginning, so that nothing drifts; the end of the output says how well the times were kept. Lines that
-cannot be read are counted and shown, and never guessed. Only safe methods are sent, unless --unsafe is given. A log of any
-length takes the same memory.
+	return `Sends the requests of an access log again, with the times between them, bursts included.
+Each is due at a time counted from the beginning, so that nothing drifts; the end of the output says
+how well the times were kept. Lines that cannot be read are counted and shown, and never guessed.
+Only safe methods are sent, unless --unsafe is given. A log of any length takes the same memory.
 
-Exit codes: 0, it ran, whatever the results; 1, the command line or the log's format is wrong; 2, it could not start
-(nothing listens, TLS is refused, the name cannot be resolved) or the log could not be read to its end; 3, it was stopped
-early, or the generator was the limit (INVALID).
+Exit codes: 0, it ran, whatever the results; 1, the command line or the log's format is wrong; 2, it
+could not start (nothing listens, TLS is refused, the name cannot be resolved) or the log could not
+be read to its end; 3, it was stopped early, or the generator was the limit (INVALID).
 
 Examples:
 
@@ -74,7 +74,11 @@ func (k *replayCommand) Run(ctx context.Context, c *console) error {
 	}
 	if target.Path != "/" {
 		log.Close()
-		return withExit{exitUsage, fmt.Errorf("--target: the log says the paths, so %s cannot be one: give scheme, host and port alone", target.Path)}
+		return withExit{
+			exitUsage,
+			fmt.Errorf("--target: the log says the paths, so %s cannot be one: give scheme, "+
+				"host and port alone", target.Path),
+		}
 	}
 	loops := loopsFor(k.Loops, k.Connections, local(&target))
 	c.progress().show("reading " + k.Log)
@@ -87,8 +91,17 @@ func (k *replayCommand) Run(ctx context.Context, c *console) error {
 	}
 	defer source.Close()
 	folded := &perSecond{}
-	o := offer{watch: folded.add, options: load.Options{Target: target, Script: source, Arrivals: source.Arrivals,
-		Connections: k.Connections, Loops: loops, Timeout: k.Timeout}}
+	o := offer{
+		watch: folded.add,
+		options: load.Options{
+			Target:      target,
+			Script:      source,
+			Arrivals:    source.Arrivals,
+			Connections: k.Connections,
+			Loops:       loops,
+			Timeout:     k.Timeout,
+		},
+	}
 	totals, early, err := o.run(ctx, c)
 	if err != nil {
 		return err
@@ -96,7 +109,8 @@ func (k *replayCommand) Run(ctx context.Context, c *console) error {
 	source.Close()
 	stats := source.Stats()
 	kept := folded.against(source.Plan(), totals.Length)
-	if err := errors.Join(k.print(c, loops, &stats, kept, totals, early), source.Err()); err != nil {
+	if err := errors.Join(k.print(c, loops, &stats, kept, totals, early),
+		source.Err()); err != nil {
 		return err
 	}
 	return exitOfLoad(totals, early)
@@ -108,11 +122,20 @@ func (k *replayCommand) options() (o replay.Options, err error) {
 		return o, errors.New("--connections, --loops and --sample are at least 1")
 	}
 	if k.Duration < 0 || k.Timeout <= 0 || k.Timeout.Nanoseconds() > measure.Longest {
-		return o, fmt.Errorf("--duration and --timeout must be longer than 0s, and --timeout at most %v",
+		return o, fmt.Errorf("--duration and --timeout must be longer than 0s, "+
+			"and --timeout at most %v",
 			time.Duration(measure.Longest).Truncate(time.Second))
 	}
-	o = replay.Options{Format: k.Format, Fields: k.Field, Rate: k.Rate, Sample: k.Sample, Unsafe: k.Unsafe,
-		KeepHost: k.KeepHost, Hosts: k.Host, MaxDuration: k.Duration}
+	o = replay.Options{
+		Format:      k.Format,
+		Fields:      k.Field,
+		Rate:        k.Rate,
+		Sample:      k.Sample,
+		Unsafe:      k.Unsafe,
+		KeepHost:    k.KeepHost,
+		Hosts:       k.Host,
+		MaxDuration: k.Duration,
+	}
 	if k.Speed != "" {
 		if o.Speed, err = replay.ParseSpeed(k.Speed); err != nil {
 			return o, fmt.Errorf("--speed: %w", err)
@@ -132,7 +155,9 @@ func (k *replayCommand) options() (o replay.Options, err error) {
 	return o, nil
 }
 
-func (k *replayCommand) print(c *console, loops int, stats *replay.Stats, kept *text.Kept, t *measure.Totals, early string) error {
+func (k *replayCommand) print(
+	c *console, loops int, stats *replay.Stats, kept *text.Kept, t *measure.Totals, early string,
+) error {
 	if k.JSON {
 		settings := map[string]string{
 			"log":         k.Log,
@@ -142,10 +167,13 @@ func (k *replayCommand) print(c *console, loops int, stats *replay.Stats, kept *
 			"sample":      strconv.Itoa(k.Sample),
 			"unsafe":      strconv.FormatBool(k.Unsafe),
 		}
-		return c.json(document.NewReplay(k.Target, settings, t, early, document.Log{Stats: stats, Kept: kept}))
+		return c.json(document.NewReplay(k.Target, settings, t, early,
+			document.Log{Stats: stats, Kept: kept}))
 	}
-	return c.print([]byte(fmt.Sprintf("%s at %s, over %s, with %s\n\n%s\n%s", k.Log, k.Target, many(k.Connections, "connection"), many(loops, "loop"),
-		text.Replay(stats, kept), text.Load(&text.Run{Totals: t, TLS: strings.HasPrefix(k.Target, "https"), Early: early}))))
+	return c.print([]byte(fmt.Sprintf("%s at %s, over %s, with %s\n\n%s\n%s",
+		k.Log, k.Target, many(k.Connections, "connection"), many(loops, "loop"),
+		text.Replay(stats, kept),
+		text.Load(&text.Run{Totals: t, TLS: strings.HasPrefix(k.Target, "https"), Early: early}))))
 }
 
 // perSecond is what was due and sent in each second of a replay, which may last for days, without
@@ -171,7 +199,10 @@ func (p *perSecond) add(w *measure.Window) {
 		return
 	}
 	if n := len(p.windows); n == 0 || p.windows[n-1].Start/int64(time.Second) != second {
-		p.windows = append(p.windows, measure.Window{Start: second * int64(time.Second), Length: int64(time.Second)})
+		p.windows = append(p.windows, measure.Window{
+			Start:  second * int64(time.Second),
+			Length: int64(time.Second),
+		})
 	}
 	into := &p.windows[len(p.windows)-1]
 	into.Due += w.Due

@@ -15,10 +15,11 @@ type reportCommand struct {
 
 // Help is shown by plimsoll report --help.
 func (reportCommand) Help() string {
-	return `Makes the report of a run again, from its raw results alone: one self-contained HTML file.
+	return `Makes the report of a run again, from its raw results alone: one self-contained HTML
+file.
 
-Exit codes: 0, it is written; 1, the directory is not a run directory, is damaged, or is from a newer plimsoll; 2, the file
-cannot be written.
+Exit codes: 0, it is written; 1, the directory is not a run directory, is damaged, or is from a
+newer plimsoll; 2, the file cannot be written.
 
 Examples:
 
@@ -50,7 +51,8 @@ func openRun(c *console, dir string) (*record.Run, error) {
 		return nil, withExit{exitUsage, err}
 	}
 	for _, note := range run.Notes {
-		fmt.Fprintf(c.err, "%s: %s\n", dir, format.Clean(note)) // it may name files that somebody else made
+		// it may name files that somebody else made
+		fmt.Fprintf(c.err, "%s: %s\n", dir, format.Clean(note))
 	}
 	return run, nil
 }

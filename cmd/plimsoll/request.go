@@ -35,15 +35,29 @@ type requestFlags struct {
 // resolve finds the target, whose certificates it checks later, when it connects.
 func (k *connectionFlags) resolve(ctx context.Context, address string) (load.Target, error) {
 	if (k.Cert == "") != (k.Key == "") {
-		return load.Target{}, withExit{exitUsage, errors.New("--cert and --key go together: give both or none")}
+		return load.Target{}, withExit{
+			exitUsage, errors.New("--cert and --key go together: give both or none"),
+		}
 	}
-	target, err := load.Resolve(ctx, address, load.TLSOptions{CA: k.CA, Insecure: k.Insecure, ServerName: k.ServerName, NoResumption: k.NoResumption,
-		Cert: k.Cert, Key: k.Key})
-	if u, bad := url.Parse(address); err != nil && (bad != nil || errors.Is(err, load.ErrPort) || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil) {
+	target, err := load.Resolve(ctx, address, load.TLSOptions{
+		CA:           k.CA,
+		Insecure:     k.Insecure,
+		ServerName:   k.ServerName,
+		NoResumption: k.NoResumption,
+		Cert:         k.Cert,
+		Key:          k.Key,
+	})
+	if u, bad := url.Parse(address); err != nil &&
+		(bad != nil || errors.Is(err, load.ErrPort) || u.Scheme != "http" && u.Scheme != "https" ||
+			u.Hostname() == "" || u.User != nil) {
 		err = withExit{exitUsage, err}
 	}
 	if err == nil && target.TLS == nil && *k != (connectionFlags{}) {
-		err = withExit{exitUsage, fmt.Errorf("%s is spoken to without TLS, so no flag of TLS has an effect: write https://, or leave them out", address)}
+		err = withExit{
+			exitUsage,
+			fmt.Errorf("%s is spoken to without TLS, so no flag of TLS has an effect: "+
+				"write https://, or leave them out", address),
+		}
 	}
 	return target, err
 }
@@ -98,7 +112,10 @@ func (k *requestFlags) body() ([]byte, error) {
 		return nil, withExit{exitUsage, fmt.Errorf("--body: %w", err)}
 	}
 	if len(body) > maxBody {
-		return nil, withExit{exitUsage, fmt.Errorf("--body: %s is over %d MB, the most that is sent", path, maxBody>>20)}
+		return nil, withExit{
+			exitUsage,
+			fmt.Errorf("--body: %s is over %d MB, the most that is sent", path, maxBody>>20),
+		}
 	}
 	return body, nil
 }

@@ -28,7 +28,13 @@ type gatewayRunner func(ctx context.Context, o gatewayOptions) error
 // runGateway is the gatewayRunner of the real program.
 func runGateway(ctx context.Context, o gatewayOptions) error {
 	return gateway.Run(ctx, gateway.Options{
-		ConfigPath: o.ConfigPath, Watch: o.Watch, Logger: o.Logger, Version: buildVersion(), Ready: o.Ready,
-		Admin: func(g *gateway.Gateway, d *gateway.AdminAddress) http.Handler { return admin.New(g, d) },
+		ConfigPath: o.ConfigPath,
+		Watch:      o.Watch,
+		Logger:     o.Logger,
+		Version:    buildVersion(),
+		Ready:      o.Ready,
+		Admin: func(g *gateway.Gateway, d *gateway.AdminAddress) http.Handler {
+			return admin.New(g, d)
+		},
 	})
 }

@@ -38,5 +38,6 @@ func (k *schemaCommand) Run(c *console) error {
 }
 
 func noSchema(name string) string {
-	return fmt.Sprintf("there is no schema of %q: there is one of each of %s", format.Clean(name), strings.Join(document.Names(), ", "))
+	return fmt.Sprintf("there is no schema of %q: there is one of each of %s",
+		format.Clean(name), strings.Join(document.Names(), ", "))
 }

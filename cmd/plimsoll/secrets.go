@@ -8,7 +8,9 @@ import (
 
 // secretive are parts of the names of header fields whose values stay out of run directories and
 // reports, which are made to be passed around.
-var secretive = []string{"auth", "cookie", "token", "key", "secret", "password", "session", "signature"}
+var secretive = []string{
+	"auth", "cookie", "token", "key", "secret", "password", "session", "signature",
+}
 
 // withoutSecrets is a command line in which the values of such fields, and passwords in URLs, are
 // left out.
@@ -32,7 +34,9 @@ func withoutSecrets(args []string) []string {
 // hide is a field without its value when that may be a secret.
 func hide(field string) string {
 	name, _, ok := strings.Cut(field, ":")
-	if ok && slices.ContainsFunc(secretive, func(part string) bool { return strings.Contains(strings.ToLower(name), part) }) {
+	if ok && slices.ContainsFunc(secretive, func(part string) bool {
+		return strings.Contains(strings.ToLower(name), part)
+	}) {
 		return name + ": (left out)"
 	}
 	return field

@@ -13,12 +13,14 @@ type serveCommand struct {
 
 // Help is shown by plimsoll serve --help.
 func (serveCommand) Help() string {
-	return `Runs the gateway until SIGTERM or SIGINT; then it stops accepting, finishes the requests under way within
-drain.timeout, and ends. SIGHUP reloads the configuration: if that is invalid, its errors are logged and the old one stays
-active. SIGUSR2 hands the listening sockets to a new process of the same binary file, and drains.
+	return `Runs the gateway until SIGTERM or SIGINT; then it stops accepting, finishes the requests
+under way within drain.timeout, and ends. SIGHUP reloads the configuration: if that is invalid, its
+errors are logged and the old one stays active. SIGUSR2 hands the listening sockets to a new process
+of the same binary file, and drains.
 
-Exit codes: 0, it was stopped; 1, the command line or the configuration is invalid; 2, it could not start (a port is
-taken, a certificate cannot be read), or it failed because of a bug, which its last lines describe.
+Exit codes: 0, it was stopped; 1, the command line or the configuration is invalid; 2, it could not
+start (a port is taken, a certificate cannot be read), or it failed because of a bug, which its last
+lines describe.
 
 Examples:
 
@@ -29,7 +31,11 @@ Examples:
 
 // Run serves until the context ends.
 func (s *serveCommand) Run(ctx context.Context, c *console, gateway gatewayRunner) error {
-	return gateway(ctx, gatewayOptions{ConfigPath: s.Config, Watch: s.Watch, Logger: newLogger(c, s.JSON)})
+	return gateway(ctx, gatewayOptions{
+		ConfigPath: s.Config,
+		Watch:      s.Watch,
+		Logger:     newLogger(c, s.JSON),
+	})
 }
 
 // newLogger logs to standard error: standard output may be the access log's.

@@ -26,8 +26,11 @@ func (d *demoCommand) story(ctx context.Context, c *console) error {
 	if err != nil {
 		return fmt.Errorf("find this program's own file, to start it again: %w", err)
 	}
-	fmt.Fprintf(c.out, "A shop with two instances and a small database, and plimsoll in front of it.\n\nFirst a few hundred requests, good and bad:\n\n")
-	if err := d.part(ctx, c, self, append([]string{"demo", "--once"}, d.flags()...)...); err != nil {
+	fmt.Fprintf(c.out,
+		"A shop with two instances and a small database, and plimsoll in front of it.\n\n"+
+			"First a few hundred requests, good and bad:\n\n")
+	if err := d.part(ctx, c, self,
+		append([]string{"demo", "--once"}, d.flags()...)...); err != nil {
 		return err
 	}
 	stop, err := d.serveAside(ctx, c, self)
@@ -61,7 +64,9 @@ func (d *demoCommand) part(ctx context.Context, c *console, self string, args ..
 
 // serveAside starts shop and gateway, and returns when they serve. stop ends them. Ctrl-C does not
 // reach them: the survey comes to its end first.
-func (d *demoCommand) serveAside(ctx context.Context, c *console, self string) (stop func() error, err error) {
+func (d *demoCommand) serveAside(
+	ctx context.Context, c *console, self string,
+) (stop func() error, err error) {
 	serve := exec.Command(self, append([]string{"demo", "--stay"}, d.flags()...)...)
 	serve.Stderr = c.err
 	serve.SysProcAttr = aside()
@@ -87,7 +92,8 @@ func (d *demoCommand) serveAside(ctx context.Context, c *console, self string) (
 		case err := <-ended:
 			return nil, fmt.Errorf("the shop and the gateway ended before they served: %w", err)
 		case <-ready.Done():
-			return nil, errors.Join(errors.New("the shop and the gateway did not serve within 10s"), stop())
+			return nil, errors.Join(errors.New("the shop and the gateway did not serve within 10s"),
+				stop())
 		case <-pause.C:
 		}
 	}
@@ -115,12 +121,16 @@ func (d *demoCommand) surveyShop(ctx context.Context, c *console, self string) e
 	if err := writeFile(scenario, demo.Scenario); err != nil {
 		return err
 	}
-	args := []string{"survey", "http://" + d.HTTP, "--quick", "--slo", demoObjectives, "--scenario", scenario,
-		"--out", filepath.Join(runsFolder, "demo-"+time.Now().Format(stampForm))}
-	fmt.Fprintf(c.out, "\nNow the question: how much load can it carry? This finds out in a minute and a half:\n\n  plimsoll %s\n\n", format.Command(args...))
+	args := []string{
+		"survey", "http://" + d.HTTP, "--quick", "--slo", demoObjectives, "--scenario", scenario,
+		"--out", filepath.Join(runsFolder, "demo-"+time.Now().Format(stampForm)),
+	}
+	fmt.Fprintf(c.out, "\nNow the question: how much load can it carry? This finds out in a "+
+		"minute and a half:\n\n  plimsoll %s\n\n", format.Command(args...))
 	if err := d.part(ctx, c, self, args...); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "\nOpen the report in a browser. To play with the shop yourself: plimsoll demo --stay\n")
+	fmt.Fprintf(c.out,
+		"\nOpen the report in a browser. To play with the shop yourself: plimsoll demo --stay\n")
 	return nil
 }

@@ -53,16 +53,19 @@ type surveyCommand struct {
 
 // Help is shown by plimsoll survey --help.
 func (surveyCommand) Help() string {
-	return `Finds the load line of a service: the highest rate at which the objectives still hold, as an interval with a
-confidence. It warms the service up, brackets the line, measures how far two equal steps differ, refines it with short
-steps from above and below, and measures what happens beyond it. It never offers more than --overshoot times the highest
-rate that passed, and stops when the target breaks. Survey only what you may overload.
+	return `Finds the load line of a service: the highest rate at which the objectives still hold,
+as an interval with a confidence. It warms the service up, brackets the line, measures how far two
+equal steps differ, refines it with short steps from above and below, and measures what happens
+beyond it. It never offers more than --overshoot times the highest rate that passed, and stops when
+the target breaks. Survey only what you may overload.
 
-When it ends, also after Ctrl-C, the raw results and report.html are in the run directory; a second Ctrl-C ends the
-process at once. The service may be written in any language, as long as it speaks HTTP/1.1.
+When it ends, also after Ctrl-C, the raw results and report.html are in the run directory; a second
+Ctrl-C ends the process at once. The service may be written in any language, as long as it speaks
+HTTP/1.1.
 
-Exit codes: 0, the line was found; 1, the command line or the scenario is wrong; 2, it could not start or go on (nothing
-listens, TLS is refused, the name cannot be resolved, the disk is full); 3, it ended early or found no line.
+Exit codes: 0, the line was found; 1, the command line or the scenario is wrong; 2, it could not
+start or go on (nothing listens, TLS is refused, the name cannot be resolved, the disk is full); 3,
+it ended early or found no line.
 
 Examples:
 
@@ -91,7 +94,11 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	if k.PID > 0 && local(&target) && errors.Is(syscall.Kill(k.PID, 0), syscall.ESRCH) {
-		return withExit{exitUsage, fmt.Errorf("--pid: there is no process %d on this machine: leave it out, and it is found by the port", k.PID)}
+		return withExit{
+			exitUsage,
+			fmt.Errorf("--pid: there is no process %d on this machine: leave it out, "+
+				"and it is found by the port", k.PID),
+		}
 	}
 	b, err := k.setUp(ctx, target, script, objectives)
 	if err != nil {
@@ -102,24 +109,35 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 	if dir == "" {
 		dir = runDirectory(target.Authority, time.Now())
 	}
-	w, err := record.Create(dir, record.Manifest{Kind: record.KindSurvey, Tool: tool(),
-		Command: withoutSecrets(os.Args), Started: time.Now(), Target: k.URL, SLO: objectives.String(),
-		Mix: mix, Settings: k.settings(b), Machine: machine(b.near, b.pid)})
+	w, err := record.Create(dir, k.manifest(objectives, mix, b))
 	if err != nil {
 		return err
 	}
 	defer b.close()
 	p := c.progress()
-	result, err := survey.Run(ctx, b, survey.Options{SLO: objectives, Arrivals: k.Arrivals, Runs: k.Runs, Quick: k.Quick,
-		Start: k.Start, Limit: k.Limit, Overshoot: k.Overshoot, Connections: k.Connections, Seed: k.Seed, Cores: b.cores, Local: b.near, Predict: b.predict(objectives, k),
-		Profiled: k.Pprof != "",
-		Tell:     tell(p), Done: func(s *measure.Step, _ record.Judgement) error {
+	result, err := survey.Run(ctx, b, survey.Options{
+		SLO:         objectives,
+		Arrivals:    k.Arrivals,
+		Runs:        k.Runs,
+		Quick:       k.Quick,
+		Start:       k.Start,
+		Limit:       k.Limit,
+		Overshoot:   k.Overshoot,
+		Connections: k.Connections,
+		Seed:        k.Seed,
+		Cores:       b.cores,
+		Local:       b.near,
+		Predict:     b.predict(objectives, k),
+		Profiled:    k.Pprof != "",
+		Tell:        tell(p),
+		Done: func(s *measure.Step, _ record.Judgement) error {
 			err := w.Step(s)
 			// They are files now, and too large to be kept.
 			s.Profiles = nil
 			b.steps = append(b.steps, *s)
 			return err
-		}})
+		},
+	})
 	p.clear()
 	b.close()
 	if result != nil {
@@ -138,6 +156,21 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 	return exitOfSurvey(result)
 }
 
+// manifest says what the run directory is of.
+func (k *surveyCommand) manifest(objectives slo.SLO, mix string, b *surveySetup) record.Manifest {
+	return record.Manifest{
+		Kind:     record.KindSurvey,
+		Tool:     tool(),
+		Command:  withoutSecrets(os.Args),
+		Started:  time.Now(),
+		Target:   k.URL,
+		SLO:      objectives.String(),
+		Mix:      mix,
+		Settings: k.settings(b),
+		Machine:  machine(b.near, b.pid),
+	}
+}
+
 // exitOfSurvey is nil when a line was found.
 func exitOfSurvey(r *record.Result) error {
 	if r.Early != "" || !r.Line.Found {
@@ -152,10 +185,12 @@ func (k *surveyCommand) check() (slo.SLO, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("--slo: %w", err)
-	case k.Pprof != "" && !webAddress(k.Pprof) || slices.ContainsFunc(k.Metrics, func(u string) bool { return !webAddress(u) }):
+	case k.Pprof != "" && !webAddress(k.Pprof) ||
+		slices.ContainsFunc(k.Metrics, func(u string) bool { return !webAddress(u) }):
 		return nil, errors.New("--pprof and --metrics are URLs that begin with http:// or https://")
 	case len(k.Metrics) > mostPages:
-		return nil, fmt.Errorf("--metrics is given %d times at most: each page costs the target something", mostPages)
+		return nil, fmt.Errorf("--metrics is given %d times at most: "+
+			"each page costs the target something", mostPages)
 	case k.Runs < 1:
 		return nil, errors.New("--runs must be at least 1")
 	case k.Start < 0 || k.Limit < 0:
@@ -163,15 +198,19 @@ func (k *surveyCommand) check() (slo.SLO, error) {
 	case k.Limit > 0 && k.Start > k.Limit:
 		return nil, errors.New("--start must not be above --limit: begin with a lower rate")
 	case !(k.Overshoot > 1):
-		return nil, errors.New("--overshoot must be above 1: the line can only be found from both sides")
+		return nil, errors.New("--overshoot must be above 1: the line can only be found " +
+			"from both sides")
 	case k.Connections < 0 || k.Loops < 0 || k.PID < 0:
 		return nil, errors.New("--connections, --loops and --pid are at least 1")
 	case k.Timeout <= 0 || k.Timeout.Nanoseconds() > measure.Longest:
-		return nil, fmt.Errorf("--timeout must be above 0s and at most %v", time.Duration(measure.Longest).Truncate(time.Second))
+		return nil, fmt.Errorf("--timeout must be above 0s and at most %v",
+			time.Duration(measure.Longest).Truncate(time.Second))
 	case k.Timeout.Nanoseconds() <= objectives.Longest():
-		return nil, errors.New("--timeout is not above the objectives' longest limit: every slow request would count as failed; give a longer one")
+		return nil, errors.New("--timeout is not above the objectives' longest limit: " +
+			"every slow request would count as failed; give a longer one")
 	case k.Scenario != "" && k.given():
-		return nil, errors.New("a scenario says its requests itself: leave out --header, --method and --body, or --scenario")
+		return nil, errors.New("a scenario says its requests itself: leave out --header, " +
+			"--method and --body, or --scenario")
 	}
 	return objectives, nil
 }
@@ -200,11 +239,22 @@ func (k *surveyCommand) mix(target load.Target) (load.Script, string, error) {
 
 func (k *surveyCommand) settings(b *surveySetup) map[string]string {
 	return map[string]string{
-		"arrivals": k.Arrivals, "runs": strconv.Itoa(k.Runs), "quick": strconv.FormatBool(k.Quick), "start": rateOr(k.Start, "found"),
-		"limit": rateOr(k.Limit, "none"), "overshoot": strconv.FormatFloat(k.Overshoot, 'g', -1, 64), "connections": connectionsOr(k.Connections),
-		"loops": strconv.Itoa(b.loops), "timeout": k.Timeout.String(), "seed": strconv.FormatUint(k.Seed, 10), "scenario": k.Scenario,
-		"resumption": strconv.FormatBool(!k.NoResumption), "new-connections": strconv.FormatBool(k.NewConnections),
-		"profiles": strconv.FormatBool(k.Pprof != ""), "metrics": strconv.Itoa(len(k.Metrics)), "deep": strconv.FormatBool(k.Deep),
+		"arrivals":        k.Arrivals,
+		"runs":            strconv.Itoa(k.Runs),
+		"quick":           strconv.FormatBool(k.Quick),
+		"start":           rateOr(k.Start, "found"),
+		"limit":           rateOr(k.Limit, "none"),
+		"overshoot":       strconv.FormatFloat(k.Overshoot, 'g', -1, 64),
+		"connections":     connectionsOr(k.Connections),
+		"loops":           strconv.Itoa(b.loops),
+		"timeout":         k.Timeout.String(),
+		"seed":            strconv.FormatUint(k.Seed, 10),
+		"scenario":        k.Scenario,
+		"resumption":      strconv.FormatBool(!k.NoResumption),
+		"new-connections": strconv.FormatBool(k.NewConnections),
+		"profiles":        strconv.FormatBool(k.Pprof != ""),
+		"metrics":         strconv.Itoa(len(k.Metrics)),
+		"deep":            strconv.FormatBool(k.Deep),
 	}
 }
 
@@ -235,7 +285,8 @@ func runDirectory(authority string, now time.Time) string {
 		host = u.Hostname()
 	}
 	host = strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '.' || r == '-' {
+		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '.' ||
+			r == '-' {
 			return r
 		}
 		return '_'

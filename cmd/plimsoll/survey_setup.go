@@ -36,7 +36,9 @@ type surveySetup struct {
 }
 
 // setUp makes sure that the target answers at all, finds its process, and sets up the generator.
-func (k *surveyCommand) setUp(ctx context.Context, target load.Target, script load.Script, objectives slo.SLO) (*surveySetup, error) {
+func (k *surveyCommand) setUp(
+	ctx context.Context, target load.Target, script load.Script, objectives slo.SLO,
+) (*surveySetup, error) {
 	connections := cmp.Or(k.Connections, surveyConnections)
 	if err := allowDescriptors(connections); err != nil {
 		return nil, err
@@ -44,7 +46,13 @@ func (k *surveyCommand) setUp(ctx context.Context, target load.Target, script lo
 	near := local(&target)
 	b := &surveySetup{near: near, loops: loopsFor(k.Loops, connections, near), pid: k.PID}
 	// One connection for a moment: what cannot be reached is one line, and no run directory.
-	probing := load.Options{Target: target, Script: script, Connections: 1, Duration: time.Millisecond, Timeout: k.Timeout}
+	probing := load.Options{
+		Target:      target,
+		Script:      script,
+		Connections: 1,
+		Duration:    time.Millisecond,
+		Timeout:     k.Timeout,
+	}
 	if _, err := load.Run(ctx, probing); err != nil {
 		return nil, stoppedEarly(ctx, err)
 	}
@@ -65,15 +73,27 @@ func (k *surveyCommand) setUp(ctx context.Context, target load.Target, script lo
 		o.More = append(o.More, b.deep()...)
 	}
 	b.sampler = probe.New(o)
-	b.Runner = runner.New(runner.Options{Target: target, Script: script, Sampler: b.sampler, Loops: b.loops, Timeout: k.Timeout,
-		Lateness: survey.Lateness(objectives), Spare: near, PerConnection: k.perConnection(), Profile: b.profiles(k.Pprof), Seed: k.Seed})
+	b.Runner = runner.New(runner.Options{
+		Target:        target,
+		Script:        script,
+		Sampler:       b.sampler,
+		Loops:         b.loops,
+		Timeout:       k.Timeout,
+		Lateness:      survey.Lateness(objectives),
+		Spare:         near,
+		PerConnection: k.perConnection(),
+		Profile:       b.profiles(k.Pprof),
+		Seed:          k.Seed,
+	})
 	return b, nil
 }
 
 // profiles has the target profiled at half of its line, at it and beyond it: in the steps that the
 // line is not made of, as a profile costs the target some of what it can do. nil when there is
 // nothing to profile with.
-func (b *surveySetup) profiles(url string) func(ctx context.Context, p measure.StepPlan) map[string][]byte {
+func (b *surveySetup) profiles(
+	url string,
+) func(ctx context.Context, p measure.StepPlan) map[string][]byte {
 	if url == "" {
 		return nil
 	}
@@ -139,9 +159,14 @@ func (b *surveySetup) model(seed uint64) model.Options {
 }
 
 // predict makes a prediction of the line from a survey's gentle steps.
-func (b *surveySetup) predict(objectives slo.SLO, k *surveyCommand) func(steps []measure.Step) *model.Prediction {
+func (b *surveySetup) predict(
+	objectives slo.SLO, k *surveyCommand,
+) func(steps []measure.Step) *model.Prediction {
 	return func(steps []measure.Step) *model.Prediction {
-		p, why := model.Predict(steps, objectives, model.PredictOptions{Options: b.model(k.Seed), Poisson: k.Arrivals == "poisson"})
+		p, why := model.Predict(steps, objectives, model.PredictOptions{
+			Options: b.model(k.Seed),
+			Poisson: k.Arrivals == "poisson",
+		})
 		if p == nil {
 			b.notes = append(b.notes, "a prediction: "+why)
 		}
@@ -160,7 +185,9 @@ func (k *surveyCommand) perConnection() int {
 // Step is the runner's. A generator that was late beside its target takes precedence over it from
 // then on. It does not from the start: a target that has processors to spare is disturbed less by a
 // generator of its own rank.
-func (b *surveySetup) Step(ctx context.Context, p measure.StepPlan, stop func(w *measure.Window) (reason string)) (*measure.Step, string, error) {
+func (b *surveySetup) Step(
+	ctx context.Context, p measure.StepPlan, stop func(w *measure.Window) (reason string),
+) (*measure.Step, string, error) {
 	s, stopped, err := b.Runner.Step(ctx, p, stop)
 	if b.near && !b.ahead && s != nil && s.Totals.Generator.Invalid != "" {
 		b.ahead = true
@@ -174,7 +201,8 @@ func (b *surveySetup) Step(ctx context.Context, p measure.StepPlan, stop func(w 
 // deep has the kernel count the target's events.
 func (b *surveySetup) deep() (sources []probe.Source) {
 	if b.pid == 0 {
-		b.miss("the kernel's events: the target's process is not known: name it with --pid when it runs on this machine")
+		b.miss("the kernel's events: the target's process is not known: " +
+			"name it with --pid when it runs on this machine")
 		return nil
 	}
 	open, missing, shut := kernel.Open(b.pid)

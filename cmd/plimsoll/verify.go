@@ -24,12 +24,19 @@ func (k *loadCommand) verify(ctx context.Context, c *console, target load.Target
 	loops := loopsFor(k.Loops, k.Connections, local(&target))
 	switch {
 	case k.Connections%loops != 0:
-		return withExit{exitUsage, fmt.Errorf("wrk gives each thread the same number of connections: "+
-			"with --loops %d let --connections be a multiple of it", loops)}
+		return withExit{
+			exitUsage,
+			fmt.Errorf("wrk gives each thread the same number of connections: "+
+				"with --loops %d let --connections be a multiple of it", loops),
+		}
 	case duration%time.Second != 0 || duration < time.Second:
 		return withExit{exitUsage, errors.New("wrk runs for whole seconds: let --duration be some")}
 	case k.Timeout > wrkcheck.MostCorrected*time.Microsecond || k.Timeout%time.Second != 0:
-		return withExit{exitUsage, errors.New("wrk has a timeout of whole seconds, and the comparison takes up to 10: let --timeout be one of them")}
+		return withExit{
+			exitUsage,
+			errors.New("wrk has a timeout of whole seconds, and the comparison takes up to 10: " +
+				"let --timeout be one of them"),
+		}
 	}
 	_, request, err := k.prepare(target)
 	if err != nil {
@@ -41,10 +48,19 @@ func (k *loadCommand) verify(ctx context.Context, c *console, target load.Target
 	defer makeRoom(loops)()
 	p := c.progress()
 	defer p.clear()
-	report, err := wrkcheck.Run(ctx, wrkcheck.Options{Target: target, Headers: k.Header, Request: request, Connections: k.Connections, Loops: loops,
-		Duration: duration, Timeout: k.Timeout, Seed: k.Seed, Tell: func(round, rounds int, who string) {
+	report, err := wrkcheck.Run(ctx, wrkcheck.Options{
+		Target:      target,
+		Headers:     k.Header,
+		Request:     request,
+		Connections: k.Connections,
+		Loops:       loops,
+		Duration:    duration,
+		Timeout:     k.Timeout,
+		Seed:        k.Seed,
+		Tell: func(round, rounds int, who string) {
 			p.show(fmt.Sprintf("round %d of %d: %s, %v", round, rounds, who, duration))
-		}})
+		},
+	})
 	p.clear()
 	if errors.Is(err, context.Canceled) {
 		return withExit{exitUnexpected, errors.New("the comparison was stopped before it was done")}
@@ -55,7 +71,8 @@ func (k *loadCommand) verify(ctx context.Context, c *console, target load.Target
 	if k.JSON {
 		err = c.json(document.NewVerify(report))
 	} else {
-		err = c.print([]byte(fmt.Sprintf("%s: GET in a closed loop, %v each time, over %s, with %s\n\n%s", target.URL, duration,
+		err = c.print([]byte(fmt.Sprintf("%s: GET in a closed loop, %v each time, "+
+			"over %s, with %s\n\n%s", target.URL, duration,
 			many(k.Connections, "connection"), many(loops, "loop"), text.Verify(report))))
 	}
 	if err == nil && !report.OK() {

@@ -34,7 +34,8 @@ func (v *versionCommand) Run(c *console) error {
 	if v.JSON {
 		return c.json(about)
 	}
-	_, err := fmt.Fprintf(c.out, "plimsoll %s (%s, %s/%s)\n", about.Version, about.Go, about.OS, about.Arch)
+	_, err := fmt.Fprintf(c.out, "plimsoll %s (%s, %s/%s)\n",
+		about.Version, about.Go, about.OS, about.Arch)
 	return err
 }
 

@@ -26,9 +26,20 @@ type reflected struct{}
 func (reflected) encode(b *basket, receipt string) []byte {
 	items := make([]map[string]any, len(b.lines))
 	for i, l := range b.lines {
-		items[i] = map[string]any{"article": l.article, "name": l.name, "price": l.price, "currency": "EUR", "tax": l.price * .19}
+		items[i] = map[string]any{
+			"article":  l.article,
+			"name":     l.name,
+			"price":    l.price,
+			"currency": "EUR",
+			"tax":      l.price * .19,
+		}
 	}
-	out, err := json.MarshalIndent(map[string]any{"receipt": receipt, "left": b.left, "at": time.Now().Format(time.RFC3339Nano), "items": items}, "", "    ")
+	out, err := json.MarshalIndent(map[string]any{
+		"receipt": receipt,
+		"left":    b.left,
+		"at":      time.Now().Format(time.RFC3339Nano),
+		"items":   items,
+	}, "", "    ")
 	if err != nil {
 		return []byte("{}")
 	}

@@ -27,7 +27,11 @@ const (
 )
 
 func newBasket() *basket {
-	return &basket{lines: make([]line, 0, linesOfBasket), order: make([]byte, 0, orderBytes), text: make([]byte, 0, textBytes)}
+	return &basket{
+		lines: make([]line, 0, linesOfBasket),
+		order: make([]byte, 0, orderBytes),
+		text:  make([]byte, 0, textBytes),
+	}
 }
 
 // fill puts the article and what comes free with it in.

@@ -50,7 +50,9 @@ func shorten(l net.Listener) error {
 		return err
 	}
 	var failed error
-	if err := raw.Control(func(fd uintptr) { failed = unix.Listen(int(fd), shortBacklog) }); err != nil {
+	if err := raw.Control(func(fd uintptr) {
+		failed = unix.Listen(int(fd), shortBacklog)
+	}); err != nil {
 		return err
 	}
 	return failed

@@ -62,7 +62,14 @@ func main() {
 
 // build makes the service with the first changes made. What it starts ends with ctx.
 func build(ctx context.Context, bank string, step int) *sale {
-	return &sale{newVouchers(step >= 1), newAnswers(step >= 2), newPayments(bank, step >= 3), newWinners(ctx, step >= 4), newBaskets(step >= 5), newStock(step >= 6)}
+	return &sale{
+		newVouchers(step >= 1),
+		newAnswers(step >= 2),
+		newPayments(bank, step >= 3),
+		newWinners(ctx, step >= 4),
+		newBaskets(step >= 5),
+		newStock(step >= 6),
+	}
 }
 
 // articles are on sale, and each has more pieces than any measurement buys: the study is about

@@ -67,7 +67,8 @@ func newPayments(url string, changed bool) payments {
 }
 
 func (p payments) pay(ctx context.Context, b *basket) (receipt string, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(b.order))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url,
+		bytes.NewReader(b.order))
 	if err != nil {
 		return "", err
 	}

@@ -66,7 +66,12 @@ type api struct {
 
 // New makes the handler of an admin address.
 func New(g Gateway, address Address) http.Handler {
-	a := &api{gateway: g, looks: make(chan struct{}, maxLooks), watches: make(chan struct{}, maxWatches), mux: http.NewServeMux()}
+	a := &api{
+		gateway: g,
+		looks:   make(chan struct{}, maxLooks),
+		watches: make(chan struct{}, maxWatches),
+		mux:     http.NewServeMux(),
+	}
 	metrics := g.Metrics()
 	a.mux.HandleFunc("GET /healthz", a.alive)
 	a.mux.HandleFunc("GET /readyz", a.ready)
@@ -74,8 +79,10 @@ func New(g Gateway, address Address) http.Handler {
 	a.mux.HandleFunc("GET /api/v1/routes", a.look(a.routes))
 	a.mux.HandleFunc("GET /api/v1/upstreams", a.look(a.upstreams))
 	a.mux.HandleFunc("GET /api/v1/upstreams/{name}", a.look(a.upstream))
-	a.mux.HandleFunc("POST /api/v1/upstreams/{name}/targets/{address}/drain", a.operate(g.DrainTarget))
-	a.mux.HandleFunc("POST /api/v1/upstreams/{name}/targets/{address}/restore", a.operate(g.RestoreTarget))
+	a.mux.HandleFunc("POST /api/v1/upstreams/{name}/targets/{address}/drain",
+		a.operate(g.DrainTarget))
+	a.mux.HandleFunc("POST /api/v1/upstreams/{name}/targets/{address}/restore",
+		a.operate(g.RestoreTarget))
 	a.mux.HandleFunc("GET /api/v1/connections", a.look(a.connections))
 	a.mux.HandleFunc("GET /api/v1/loops", bounded(a.watches, a.loops))
 	a.mux.HandleFunc("GET /api/v1/config", a.config)
@@ -147,7 +154,8 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, refused *refusal) {
 func profile(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("profile")
 	if rtpprof.Lookup(name) == nil {
-		fail(w, http.StatusNotFound, "there is no profile "+strconv.Quote(name)+"; /debug/pprof/ lists those there are")
+		fail(w, http.StatusNotFound,
+			"there is no profile "+strconv.Quote(name)+"; /debug/pprof/ lists those there are")
 		return
 	}
 	pprof.Handler(name).ServeHTTP(w, r)
@@ -167,7 +175,8 @@ func bounded(places chan struct{}, next http.HandlerFunc) http.HandlerFunc {
 			next(w, r)
 		case <-timer.C:
 			w.Header().Set("Retry-After", "5")
-			fail(w, http.StatusServiceUnavailable, "too many others are looking at the gateway: try again later")
+			fail(w, http.StatusServiceUnavailable,
+				"too many others are looking at the gateway: try again later")
 		case <-r.Context().Done():
 		}
 	}

@@ -71,7 +71,9 @@ func (a *api) upstream(w http.ResponseWriter, r *http.Request) {
 }
 
 // operate takes a target out, or puts it back.
-func (a *api) operate(act func(upstream, address string) (gateway.TargetStatus, error)) http.HandlerFunc {
+func (a *api) operate(
+	act func(upstream, address string) (gateway.TargetStatus, error),
+) http.HandlerFunc {
 	return a.look(func(w http.ResponseWriter, r *http.Request) {
 		s, err := act(r.PathValue("name"), r.PathValue("address"))
 		answer(w, s, err)
@@ -105,11 +107,13 @@ func (a *api) loops(w http.ResponseWriter, r *http.Request) {
 	if text := r.URL.Query().Get("over"); text != "" {
 		var err error
 		if over, err = time.ParseDuration(text); err != nil || over <= 0 || over > loopsLongest {
-			fail(w, http.StatusBadRequest, fmt.Sprintf("over=%s: give a duration such as 2s, above 0s and at most %s", quoted(text), loopsLongest))
+			fail(w, http.StatusBadRequest, fmt.Sprintf("over=%s: give a duration such as 2s, "+
+				"above 0s and at most %s", quoted(text), loopsLongest))
 			return
 		}
 	}
-	if s, err := a.gateway.Loops(r.Context(), over); err == nil { // an error is a client that is gone
+	// an error is a client that is gone
+	if s, err := a.gateway.Loops(r.Context(), over); err == nil {
 		reply(w, http.StatusOK, s)
 	}
 }

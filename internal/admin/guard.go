@@ -31,11 +31,15 @@ func (g guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if token := g.address.Token(); token != "" {
 		if !carries(r, token) {
 			h.Set("WWW-Authenticate", `Bearer realm="plimsoll admin"`)
-			fail(w, http.StatusUnauthorized, "this address requires the header Authorization: Bearer TOKEN, with admin.token of the configuration")
+			fail(w, http.StatusUnauthorized,
+				"this address requires the header Authorization: Bearer TOKEN, "+
+					"with admin.token of the configuration")
 			return
 		}
 	} else if !g.ours(r.Host) {
-		fail(w, http.StatusForbidden, "the Host "+quoted(r.Host)+" is not this address's own: use its IP address, or localhost")
+		fail(w, http.StatusForbidden,
+			"the Host "+quoted(r.Host)+" is not this address's own: "+
+				"use its IP address, or localhost")
 		return
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead && foreign(r) {
@@ -78,7 +82,8 @@ func hostName(host string) string {
 // foreign says that a browser sent the request for a page that is not one of ours (Fetch Metadata,
 // and Origin for older browsers). Programs send neither field.
 func foreign(r *http.Request) bool {
-	if site := r.Header.Values("Sec-Fetch-Site"); len(site) > 0 && site[0] != "same-origin" && site[0] != "none" {
+	if site := r.Header.Values("Sec-Fetch-Site"); len(site) > 0 && site[0] != "same-origin" &&
+		site[0] != "none" {
 		return true
 	}
 	origin := r.Header.Values("Origin")

@@ -44,10 +44,18 @@ func WriteFiles(dir string, a Addresses, now time.Time) (Files, error) {
 	}
 	text := strings.NewReplacer("@HTTP@", a.HTTP, "@HTTPS@", a.HTTPS, "@ADMIN@", a.Admin,
 		"@SHOP_A@", a.Shop[0], "@SHOP_B@", a.Shop[1]).Replace(configTemplate)
-	for name, content := range map[string][]byte{"site.pem": cert, "site.key": key, "plimsoll.yaml": []byte(text)} {
+	for name, content := range map[string][]byte{
+		"site.pem":      cert,
+		"site.key":      key,
+		"plimsoll.yaml": []byte(text),
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			return Files{}, fmt.Errorf("write the demo's files: %w", err)
 		}
 	}
-	return Files{Config: filepath.Join(dir, "plimsoll.yaml"), Certificate: cert, CertificatePath: filepath.Join(dir, "site.pem")}, nil
+	return Files{
+		Config:          filepath.Join(dir, "plimsoll.yaml"),
+		Certificate:     cert,
+		CertificatePath: filepath.Join(dir, "site.pem"),
+	}, nil
 }

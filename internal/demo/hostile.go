@@ -18,9 +18,15 @@ import (
 func (v Visitor) badKinds() []kind {
 	const count = 5
 	bad := func(name string, status int, request string) kind {
-		return kind{name, "http", count, map[int]int{status: count}, func(ctx context.Context, _ int) (int, error) {
-			return raw(ctx, v.HTTP, request)
-		}}
+		return kind{
+			name,
+			"http",
+			count,
+			map[int]int{status: count},
+			func(ctx context.Context, _ int) (int, error) {
+				return raw(ctx, v.HTTP, request)
+			},
+		}
 	}
 	const shop = "Host: shop.example\r\n"
 	return []kind{
@@ -28,12 +34,16 @@ func (v Visitor) badKinds() []kind {
 		bad("two framings", 400, "POST /api/v1/items/1/buy HTTP/1.1\r\n"+shop+
 			"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
 		bad("space before a colon", 400, "GET /api/v1/items HTTP/1.1\r\n"+shop+"X-A : b\r\n\r\n"),
-		bad("unknown transfer coding", 501, "POST /api/v1/items/1/buy HTTP/1.1\r\n"+shop+"Transfer-Encoding: zip\r\n\r\n"),
+		bad("unknown transfer coding", 501,
+			"POST /api/v1/items/1/buy HTTP/1.1\r\n"+shop+"Transfer-Encoding: zip\r\n\r\n"),
 		bad("unknown version", 505, "GET /api/v1/items HTTP/3.7\r\n"+shop+"\r\n"),
 		bad("CONNECT", 405, "CONNECT shop.example:443 HTTP/1.1\r\nHost: shop.example:443\r\n\r\n"),
-		bad("body too long", 413, "POST /api/v1/items/1/buy HTTP/1.1\r\n"+shop+"Content-Length: 100000\r\n\r\n"),
-		bad("target too long", 414, "GET /"+strings.Repeat("a", 12<<10)+" HTTP/1.1\r\n"+shop+"\r\n"),
-		bad("head too long", 431, "GET /api/v1/items HTTP/1.1\r\n"+shop+"X-A: "+strings.Repeat("a", 48<<10)+"\r\n\r\n"),
+		bad("body too long", 413,
+			"POST /api/v1/items/1/buy HTTP/1.1\r\n"+shop+"Content-Length: 100000\r\n\r\n"),
+		bad("target too long", 414,
+			"GET /"+strings.Repeat("a", 12<<10)+" HTTP/1.1\r\n"+shop+"\r\n"),
+		bad("head too long", 431,
+			"GET /api/v1/items HTTP/1.1\r\n"+shop+"X-A: "+strings.Repeat("a", 48<<10)+"\r\n\r\n"),
 	}
 }
 

@@ -22,9 +22,16 @@ func Open(stock *Stock, options ...Options) (*Instances, error) {
 	for _, o := range options {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("the shop's instance %q cannot listen on loopback: %w", o.Name, err), in.Close())
+			return nil, errors.Join(
+				fmt.Errorf("the shop's instance %q cannot listen on loopback: %w", o.Name, err),
+				in.Close(),
+			)
 		}
-		server := &http.Server{Handler: NewShop(stock, o), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+		server := &http.Server{
+			Handler:           NewShop(stock, o),
+			ReadHeaderTimeout: 10 * time.Second,
+			IdleTimeout:       2 * time.Minute,
+		}
 		in.servers = append(in.servers, server)
 		in.targets = append(in.targets, listener.Addr().String())
 		go func() { in.served <- server.Serve(listener) }()

@@ -24,7 +24,8 @@ func WriteTable(w io.Writer, rows []Row) (wrong int, err error) {
 			wrong++
 			verdict = "WRONG, expected " + counts(r.Wanted)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", r.Kind, r.Over, r.Sent, counts(r.Statuses), short(r.P50), short(r.P99), verdict)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n",
+			r.Kind, r.Over, r.Sent, counts(r.Statuses), short(r.P50), short(r.P99), verdict)
 	}
 	if err := t.Flush(); err != nil {
 		return wrong, err

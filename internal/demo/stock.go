@@ -36,8 +36,14 @@ func NewStock(count int64) *Stock {
 		name  string
 		cents int
 	}{
-		{"brass sextant", 18900}, {"oilskin coat", 12900}, {"ship's biscuit", 350}, {"storm lantern", 4900},
-		{"harbour chart", 1900}, {"marlinspike", 2400}, {"sea chest", 24900}, {"pea coat", 16900},
+		{"brass sextant", 18900},
+		{"oilskin coat", 12900},
+		{"ship's biscuit", 350},
+		{"storm lantern", 4900},
+		{"harbour chart", 1900},
+		{"marlinspike", 2400},
+		{"sea chest", 24900},
+		{"pea coat", 16900},
 	}
 	s := &Stock{shelves: make([]shelf, len(names)), byID: make(map[string]*shelf, len(names))}
 	for i, n := range names {

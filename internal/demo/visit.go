@@ -70,7 +70,9 @@ func (v Visitor) Visit(ctx context.Context) ([]Row, error) {
 			TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 			MaxIdleConnsPerHost: visitors,
 		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
 	}
 	defer client.CloseIdleConnections()
 	var rows []Row
@@ -120,7 +122,9 @@ func (v Visitor) goodKinds(client *http.Client) []kind {
 		}
 		return "https://" + v.HTTPS
 	}
-	get := func(path string, check func(*http.Response, []byte) error) func(context.Context, int) (int, error) {
+	get := func(
+		path string, check func(*http.Response, []byte) error,
+	) func(context.Context, int) (int, error) {
 		return func(ctx context.Context, i int) (int, error) {
 			return exchange(ctx, client, "GET", on(i)+path, nil, check)
 		}
@@ -133,8 +137,20 @@ func (v Visitor) goodKinds(client *http.Client) []kind {
 	sold, refused := int(v.Stock), 30
 	return []kind{
 		{"GET /api/v1/items", "both", 100, map[int]int{200: 100}, get("/api/v1/items", isList)},
-		{"GET /api/v1/items/{id}", "both", 100, map[int]int{200: 100}, get("/api/v1/items/2", isItem("2"))},
-		{"GET /items/{id}, rewritten", "both", 20, map[int]int{200: 20}, get("/items/4", isItem("4"))},
+		{
+			"GET /api/v1/items/{id}",
+			"both",
+			100,
+			map[int]int{200: 100},
+			get("/api/v1/items/2", isItem("2")),
+		},
+		{
+			"GET /items/{id}, rewritten",
+			"both",
+			20,
+			map[int]int{200: 20},
+			get("/items/4", isItem("4")),
+		},
 		{"GET /api/v1/items/99", "both", 10, map[int]int{404: 10}, get("/api/v1/items/99", nil)},
 		{"GET /, redirected", "both", 10, map[int]int{307: 10}, get("/", nil)},
 		{"GET /health, by the gateway", "both", 20, map[int]int{200: 20}, get("/health", nil)},
@@ -143,7 +159,9 @@ func (v Visitor) goodKinds(client *http.Client) []kind {
 			buy("3", func() io.Reader { return strings.NewReader(`{"pieces":1}`) })},
 		// A reader of unknown length makes net/http send chunks.
 		{"POST buy, chunked", "both", 20, map[int]int{200: 20},
-			buy("1", func() io.Reader { return io.MultiReader(strings.NewReader(`{"pieces"`), strings.NewReader(`:1}`)) })},
+			buy("1", func() io.Reader {
+				return io.MultiReader(strings.NewReader(`{"pieces"`), strings.NewReader(`:1}`))
+			})},
 	}
 }
 

@@ -133,7 +133,9 @@ func (s *Shard) current() Counters {
 
 // updateStats brings the copies of stats up to date, portion by portion. What live returns is only
 // looked at on the loop.
-func updateStats[T any, P versioned[T]](copies *[]*T, p *portion[T, P], live func() []*T, ask func(func()) bool) bool {
+func updateStats[T any, P versioned[T]](
+	copies *[]*T, p *portion[T, P], live func() []*T, ask func(func()) bool,
+) bool {
 	for p.next = 0; ; {
 		p.prepare(*copies)
 		if !ask(func() { p.fill(live()) }) {
@@ -178,10 +180,17 @@ func (r *Registry) fold(missed int) *Snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := &Snapshot{
-		Missed: missed, scrapes: r.scrapes, missedEver: r.missed,
-		ConfigVersion: r.config.version, ConfigLoaded: r.config.loaded, Reloads: r.config.reloads, ReloadFailures: r.config.failures,
-		sharedRoutes: r.routes.shared, sharedUpstreams: r.upstreams.shared,
-		Routes: make([]RouteSnapshot, len(r.routes.list)), Upstreams: make([]UpstreamSnapshot, len(r.upstreams.list)),
+		Missed:          missed,
+		scrapes:         r.scrapes,
+		missedEver:      r.missed,
+		ConfigVersion:   r.config.version,
+		ConfigLoaded:    r.config.loaded,
+		Reloads:         r.config.reloads,
+		ReloadFailures:  r.config.failures,
+		sharedRoutes:    r.routes.shared,
+		sharedUpstreams: r.upstreams.shared,
+		Routes:          make([]RouteSnapshot, len(r.routes.list)),
+		Upstreams:       make([]UpstreamSnapshot, len(r.upstreams.list)),
 	}
 	unusedRoute, unusedUpstream := new(RouteStats), new(UpstreamStats)
 	for i, name := range r.routes.list {

@@ -21,57 +21,109 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 // The series. Routes and upstreams are never labels of the same series: a thousand routes over
 // fifty upstreams would be fifty thousand counters of which few are ever asked for.
 var (
-	descRequests        = desc("requests_total", "Exchanges that are over, by route and class of the status sent to the client.", "route", "code")
-	descRequestDuration = desc("request_duration_seconds", "Time from a request's head to the end of its response.", "route")
-	descGatewayDuration = desc("gateway_duration_seconds", "Time that the gateway itself added to an exchange.", "route")
-	descExchanges       = desc("exchanges_total", "Exchanges that are over, by how they ended.", "end")
-	descAnswers         = desc("answers_total", "Exchanges that the gateway answered in the upstream's stead, or cut, by reason.", "reason")
-	descRefusedRequests = desc("refused_requests_total", "Requests that the codec refused as malformed or too large, by reason.", "reason")
-	descInFlight        = desc("requests_in_flight", "Exchanges under way.")
+	descRequests = desc(
+		"requests_total",
+		"Exchanges that are over, by route and class of the status sent to the client.",
+		"route",
+		"code",
+	)
+	descRequestDuration = desc("request_duration_seconds",
+		"Time from a request's head to the end of its response.", "route")
+	descGatewayDuration = desc("gateway_duration_seconds",
+		"Time that the gateway itself added to an exchange.", "route")
+	descExchanges = desc("exchanges_total", "Exchanges that are over, by how they ended.",
+		"end")
+	descAnswers = desc(
+		"answers_total",
+		"Exchanges that the gateway answered in the upstream's stead, or cut, by reason.",
+		"reason",
+	)
+	descRefusedRequests = desc("refused_requests_total",
+		"Requests that the codec refused as malformed or too large, by reason.", "reason")
+	descInFlight = desc("requests_in_flight", "Exchanges under way.")
 
-	descUpRequests  = desc("upstream_requests_total", "Exchanges that used an upstream, by class of the status sent to the client.", "upstream", "code")
-	descUpDuration  = desc("upstream_duration_seconds", "Time that exchanges waited for an upstream.", "upstream")
-	descUpOpened    = desc("upstream_connections_opened_total", "Connections opened to an upstream.", "upstream")
-	descUpReuses    = desc("upstream_connection_reuses_total", "Requests sent on an upstream connection that had carried one before.", "upstream")
-	descUpFailures  = desc("upstream_connect_failures_total", "Connections to an upstream that could not be made.", "upstream")
-	descUpRetries   = desc("upstream_retries_total", "Tries of a request after its first, by the upstream they went to.", "upstream")
-	descUpReclaimed = desc("upstream_connections_reclaimed_total", "Connections taken from clients that kept them waiting while others waited.", "upstream")
-	descUpRefused   = desc("upstream_retries_refused_total", "Tries that the retry budget did not allow.", "upstream")
-	descUpReceived  = desc("upstream_received_bytes_total", "Bytes received from upstreams.")
-	descUpSent      = desc("upstream_sent_bytes_total", "Bytes sent to upstreams.")
+	descUpRequests = desc(
+		"upstream_requests_total",
+		"Exchanges that used an upstream, by class of the status sent to the client.",
+		"upstream",
+		"code",
+	)
+	descUpDuration = desc("upstream_duration_seconds",
+		"Time that exchanges waited for an upstream.", "upstream")
+	descUpOpened = desc("upstream_connections_opened_total",
+		"Connections opened to an upstream.", "upstream")
+	descUpReuses = desc("upstream_connection_reuses_total",
+		"Requests sent on an upstream connection that had carried one before.", "upstream")
+	descUpFailures = desc("upstream_connect_failures_total",
+		"Connections to an upstream that could not be made.", "upstream")
+	descUpRetries = desc("upstream_retries_total",
+		"Tries of a request after its first, by the upstream they went to.", "upstream")
+	descUpReclaimed = desc("upstream_connections_reclaimed_total",
+		"Connections taken from clients that kept them waiting while others waited.", "upstream")
+	descUpRefused = desc("upstream_retries_refused_total",
+		"Tries that the retry budget did not allow.", "upstream")
+	descUpReceived = desc("upstream_received_bytes_total", "Bytes received from upstreams.")
+	descUpSent     = desc("upstream_sent_bytes_total", "Bytes sent to upstreams.")
 
-	descAccepted    = desc("connections_accepted_total", "Client connections taken in.")
-	descClosed      = desc("connections_closed_total", "Client connections that have ended.")
-	descOpen        = desc("connections_open", "Client connections that are open.")
-	descSlow        = desc("connections_slow_total", "Client connections ended because the client took what it was given too slowly.")
-	descConnRefused = desc("connections_refused_total", "Client connections closed right after they were accepted, by reason.", "reason")
-	descReceived    = desc("client_received_bytes_total", "Bytes received from clients.")
-	descSent        = desc("client_sent_bytes_total", "Bytes sent to clients.")
+	descAccepted = desc("connections_accepted_total", "Client connections taken in.")
+	descClosed   = desc("connections_closed_total", "Client connections that have ended.")
+	descOpen     = desc("connections_open", "Client connections that are open.")
+	descSlow     = desc("connections_slow_total",
+		"Client connections ended because the client took what it was given too slowly.")
+	descConnRefused = desc("connections_refused_total",
+		"Client connections closed right after they were accepted, by reason.", "reason")
+	descReceived = desc("client_received_bytes_total", "Bytes received from clients.")
+	descSent     = desc("client_sent_bytes_total", "Bytes sent to clients.")
 
-	descHandshakes    = desc("tls_handshakes_total", "TLS handshakes finished with clients, by version and whether a session was resumed.", "version", "resumed")
-	descHandshakeFail = desc("tls_handshake_failures_total", "TLS handshakes with clients that failed, by reason.", "reason")
+	descHandshakes = desc(
+		"tls_handshakes_total",
+		"TLS handshakes finished with clients, by version and whether a session was resumed.",
+		"version",
+		"resumed",
+	)
+	descHandshakeFail = desc("tls_handshake_failures_total",
+		"TLS handshakes with clients that failed, by reason.", "reason")
 
 	descMirrors        = desc("mirrors_sent_total", "Copies of requests sent to mirror upstreams.")
-	descMirrorsDropped = desc("mirrors_dropped_total", "Copies of requests not sent, by reason: too_many were under way, or the body was too_long.", "reason")
+	descMirrorsDropped = desc(
+		"mirrors_dropped_total",
+		"Copies of requests not sent, by reason: too_many were under way, "+
+			"or the body was too_long.",
+		"reason",
+	)
 
-	descLoopRequests = desc("loop_requests_total", "Exchanges that are over, by event loop.", "loop")
-	descLoopBusy     = desc("loop_busy_seconds_total", "Time that an event loop was not waiting. Its rate is the loop's saturation.", "loop")
-	descLoopCPU      = desc("loop_cpu_seconds_total", "CPU time of an event loop's thread. Over requests it is the cost of one.", "loop")
-	descLoopTurns    = desc("loop_turns_total", "Turns of an event loop.", "loop")
-	descBuffers      = desc("buffers_out", "Buffers handed out by the loops, by their size in bytes.", "size")
+	descLoopRequests = desc("loop_requests_total", "Exchanges that are over, by event loop.",
+		"loop")
+	descLoopBusy = desc("loop_busy_seconds_total",
+		"Time that an event loop was not waiting. Its rate is the loop's saturation.", "loop")
+	descLoopCPU = desc("loop_cpu_seconds_total",
+		"CPU time of an event loop's thread. Over requests it is the cost of one.", "loop")
+	descLoopTurns = desc("loop_turns_total", "Turns of an event loop.", "loop")
+	descBuffers   = desc("buffers_out", "Buffers handed out by the loops, by their size in bytes.",
+		"size")
 
 	descFDs        = desc("descriptors_used", "File descriptors that the gateway uses.")
 	descFDsAllowed = desc("descriptors_allowed", "File descriptors that the gateway may use.")
-	descLogWritten = desc("access_log_lines_written_total", "Lines that the access log's file took.")
-	descLogDropped = desc("access_log_lines_dropped_total", "Access log lines that were not written: ring_full when they came faster than the file takes them, write_error when it took none.", "reason")
+	descLogWritten = desc("access_log_lines_written_total",
+		"Lines that the access log's file took.")
+	descLogDropped = desc(
+		"access_log_lines_dropped_total",
+		"Access log lines that were not written: ring_full when they came faster than the file "+
+			"takes them, write_error when it took none.",
+		"reason",
+	)
 
-	descScrapes      = desc("scrapes_total", "Scrapes of these metrics.")
-	descMissed       = desc("scrape_loops_missed_total", "Times a loop did not answer a collection, whose numbers for it are then those of an earlier one.")
-	descShared       = desc("names_shared_total", "Names that were given the series \"other\" because there were too many.", "kind")
+	descScrapes = desc("scrapes_total", "Scrapes of these metrics.")
+	descMissed  = desc("scrape_loops_missed_total",
+		"Times a loop did not answer a collection, whose numbers for it are then those of "+
+			"an earlier one.")
+	descShared = desc("names_shared_total",
+		"Names that were given the series \"other\" because there were too many.", "kind")
 	descConfig       = desc("config_info", "The version of the config in force.", "version")
-	descConfigLoaded = desc("config_loaded_timestamp_seconds", "When the config in force was loaded.")
-	descReloads      = desc("config_reloads_total", "Reloads of the config, by result.", "result")
-	descBuild        = desc("build_info", "The program.", "version", "revision", "goversion")
+	descConfigLoaded = desc("config_loaded_timestamp_seconds",
+		"When the config in force was loaded.")
+	descReloads = desc("config_reloads_total", "Reloads of the config, by result.", "result")
+	descBuild   = desc("build_info", "The program.", "version", "revision", "goversion")
 )
 
 // Describe is for the prometheus package.

@@ -11,7 +11,8 @@ import (
 // Series is one that is read elsewhere than in the loops at each scrape, such as the state of the
 // targets.
 type Series struct {
-	Name   string   // without "plimsoll_"; one that ends in "_total" is a counter, any other a gauge
+	// without "plimsoll_"; one that ends in "_total" is a counter, any other a gauge
+	Name   string
 	Help   string   // one sentence
 	Labels []string // names of its labels
 }
@@ -23,7 +24,8 @@ type Emit func(series int, value float64, labels ...string)
 // Group is several series whose values come from one look at the same thing.
 type Group struct {
 	Series []Series
-	Read   func(emit Emit) // runs on the scrape's goroutine, once for each scrape, and may run on several at once
+	// runs on the scrape's goroutine, once for each scrape, and may run on several at once
+	Read func(emit Emit)
 }
 
 // extraGroup is what was added at once.
@@ -61,19 +63,26 @@ func (r *Registry) check(s Series, siblings []extraSeries) (extraSeries, error) 
 	desc := prometheus.NewDesc(prefix+s.Name, s.Help, s.Labels, nil)
 	named := func(x extraSeries) bool { return x.name == s.Name }
 	taken := slices.ContainsFunc(siblings, named) ||
-		slices.ContainsFunc(r.extra, func(g extraGroup) bool { return slices.ContainsFunc(g.series, named) })
+		slices.ContainsFunc(r.extra, func(g extraGroup) bool {
+			return slices.ContainsFunc(g.series, named)
+		})
 	if ours[s.Name] || taken {
-		return extraSeries{}, fmt.Errorf("telemetry: there is a series %s%s already: choose another name", prefix, s.Name)
+		return extraSeries{}, fmt.Errorf("telemetry: there is a series %s%s already: "+
+			"choose another name",
+			prefix, s.Name)
 	}
 	kind := prometheus.GaugeValue
 	if strings.HasSuffix(s.Name, "_total") {
 		kind = prometheus.CounterValue
 	}
 	if s.Help == "" {
-		return extraSeries{}, fmt.Errorf("telemetry: the series %s%s needs a help text", prefix, s.Name)
+		return extraSeries{}, fmt.Errorf("telemetry: the series %s%s needs a help text",
+			prefix, s.Name)
 	}
 	if _, err := prometheus.NewConstMetric(desc, kind, 0, s.Labels...); err != nil {
-		return extraSeries{}, fmt.Errorf("telemetry: the series %s%s: correct its name or labels: %w", prefix, s.Name, err)
+		return extraSeries{}, fmt.Errorf("telemetry: the series %s%s: "+
+			"correct its name or labels: %w",
+			prefix, s.Name, err)
 	}
 	return extraSeries{s.Name, desc, kind}, nil
 }

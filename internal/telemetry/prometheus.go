@@ -27,8 +27,13 @@ type collector struct {
 // loops more CPU than it is worth.
 func (r *Registry) Handler(call Call) http.Handler {
 	p := prometheus.NewRegistry()
-	p.MustRegister(collector{r, call}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	o := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, DisableCompression: true, MaxRequestsInFlight: 4}
+	p.MustRegister(collector{r, call}, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	o := promhttp.HandlerOpts{
+		ErrorHandling:       promhttp.ContinueOnError,
+		DisableCompression:  true,
+		MaxRequestsInFlight: 4,
+	}
 	if r.options.Logger != nil {
 		o.ErrorLog = slog.NewLogLogger(r.options.Logger.Handler(), slog.LevelError)
 	}
@@ -97,7 +102,9 @@ func (e emitter) histogram(d *prometheus.Desc, b hist.Bounds, h *hist.Histogram,
 
 // metric is a metric with a value; when its labels cannot be read, one that makes the scrape report
 // the error.
-func metric(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) prometheus.Metric {
+func metric(
+	d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string,
+) prometheus.Metric {
 	m, err := prometheus.NewConstMetric(d, kind, v, labels...)
 	if err != nil {
 		return prometheus.NewInvalidMetric(d, err)

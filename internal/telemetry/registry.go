@@ -25,7 +25,8 @@ const (
 	// NoRoute is the index of exchanges that matched no route; its label is "none".
 	NoRoute = 1
 
-	other   = 0   // the index and, for routes, what all names beyond MaxNames share; its label is "other"
+	// the index and, for routes, what all names beyond MaxNames share; its label is "other"
+	other   = 0
 	maxName = 256 // bytes of a label that came from a config
 )
 
@@ -37,10 +38,12 @@ type Options struct {
 	Reasons           []string // of ExchangeStats.Reason, at most 64
 	Ends              []string // of ExchangeStats.End, at most 8
 	HandshakeFailures []string // of Counters.HandshakeFailures, at most 16
-	BufferSizes       []string // bytes of the buffers in each class of Counters.BuffersOut, at most 16
+	// bytes of the buffers in each class of Counters.BuffersOut, at most 16
+	BufferSizes []string
 
 	// Called at each scrape from its goroutine; nil leaves the series out.
-	AccessLog   func() (written, dropped, lost uint64) // lines: taken by the file, dropped at a full ring, refused by the file
+	// lines: taken by the file, dropped at a full ring, refused by the file
+	AccessLog   func() (written, dropped, lost uint64)
 	Descriptors func() (used, allowed uint64)
 
 	Logger *slog.Logger // for errors of scrapes; nil for none
@@ -111,14 +114,22 @@ func New(o Options) (*Registry, error) {
 		labels []string
 		most   int
 	}{
-		{"reasons", o.Reasons, maxReasons}, {"ends", o.Ends, maxEnds},
-		{"handshake failures", o.HandshakeFailures, maxFailures}, {"buffer sizes", o.BufferSizes, maxBufferSizes},
+		{"reasons", o.Reasons, maxReasons},
+		{"ends", o.Ends, maxEnds},
+		{"handshake failures", o.HandshakeFailures, maxFailures},
+		{"buffer sizes", o.BufferSizes, maxBufferSizes},
 	} {
 		if len(table.labels) > table.most {
-			return nil, fmt.Errorf("telemetry: %d %s, at most %d fit: raise the constant in shard.go", len(table.labels), table.name, table.most)
+			return nil, fmt.Errorf("telemetry: %d %s, at most %d fit: "+
+				"raise the constant in shard.go", len(table.labels), table.name, table.most)
 		}
 	}
-	r := &Registry{options: o, revision: revision(), routes: newNames("other", "none"), upstreams: newNames("other")}
+	r := &Registry{
+		options:   o,
+		revision:  revision(),
+		routes:    newNames("other", "none"),
+		upstreams: newNames("other"),
+	}
 	for range o.Loops {
 		s := new(Shard)
 		s.Grow(r.Sizes())

@@ -72,12 +72,15 @@ func class(status int) int {
 type Counters struct {
 	Requests uint64 // exchanges ended; Exchange counts it
 
-	Accepted, Closed   uint64 // client connections that were taken in, and those of them that have ended
-	SlowConnections    uint64 // of those, ended because the client took what it was given too slowly
+	// client connections that were taken in, and those of them that have ended
+	Accepted, Closed uint64
+	// of those, ended because the client took what it was given too slowly
+	SlowConnections    uint64
 	RefusedConnections [connRefusals]uint64
-	RefusedRequests    [http1.Errors]uint64   // by the codec's error
-	Handshakes         [tlsVersions][2]uint64 // finished ones, by version and whether the session was resumed (1) or not (0)
-	HandshakeFailures  [maxFailures]uint64    // index of Options.HandshakeFailures
+	RefusedRequests    [http1.Errors]uint64 // by the codec's error
+	// finished ones, by version and whether the session was resumed (1) or not (0)
+	Handshakes        [tlsVersions][2]uint64
+	HandshakeFailures [maxFailures]uint64 // index of Options.HandshakeFailures
 
 	// Bytes on sockets, without TLS's own. Exchange adds its exchange's to the client's two.
 	ClientReceived, ClientSent     uint64
@@ -119,12 +122,14 @@ type UpstreamStats struct {
 	ConnectFailures uint64
 	Retries         uint64 // tries after the first
 	RetriesRefused  uint64 // tries that the retry budget did not allow
-	Reclaimed       uint64 // connections taken from clients that kept them waiting while others waited
+	// connections taken from clients that kept them waiting while others waited
+	Reclaimed uint64
 }
 
 // version grows whenever anything in s changes.
 func (s *UpstreamStats) version() uint64 {
-	return s.Duration.Count() + s.Opened + s.Reused + s.ConnectFailures + s.Retries + s.RetriesRefused + s.Reclaimed
+	return s.Duration.Count() + s.Opened + s.Reused + s.ConnectFailures + s.Retries +
+		s.RetriesRefused + s.Reclaimed
 }
 
 // Shard is one loop's counters. Only that loop may touch it, so that counting is plain addition: no

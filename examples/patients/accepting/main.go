@@ -58,7 +58,8 @@ func (d doorman) Accept() (net.Conn, error) {
 func listen(address string, backlog int) (net.Listener, error) {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || !at.Addr().Is4() {
-		return nil, fmt.Errorf("%q is not an IPv4 address with a port: write it as 127.0.0.1:18800", address)
+		return nil, fmt.Errorf("%q is not an IPv4 address with a port: write it as 127.0.0.1:18800",
+			address)
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -69,7 +70,10 @@ func listen(address string, backlog int) (net.Listener, error) {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		return nil, fmt.Errorf("let the address be used again: %w", err)
 	}
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: at.Addr().As4(), Port: int(at.Port())}); err != nil {
+	if err := unix.Bind(fd, &unix.SockaddrInet4{
+		Addr: at.Addr().As4(),
+		Port: int(at.Port()),
+	}); err != nil {
 		return nil, fmt.Errorf("bind %s: %w", address, err)
 	}
 	if err := unix.Listen(fd, backlog); err != nil {

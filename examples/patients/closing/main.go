@@ -24,5 +24,7 @@ func shop(p *ward.Patient) (http.Handler, error) {
 	}
 	p.Server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	p.Server.SetKeepAlivesEnabled(p.Cured)
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, work.Do(2)) }), nil
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, work.Do(2))
+	}), nil
 }

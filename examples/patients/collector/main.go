@@ -63,7 +63,11 @@ func best(index []*product) *product {
 	found := make([]*match, 0, matches)
 	for i := range matches {
 		p := index[i*331%len(index)]
-		found = append(found, &match{product: p, score: p.price, reasons: [6]*string{p.name, p.shelf}})
+		found = append(found, &match{
+			product: p,
+			score:   p.price,
+			reasons: [6]*string{p.name, p.shelf},
+		})
 	}
 	top := found[0]
 	for _, m := range found {

@@ -29,7 +29,9 @@ const lifetime = 5 * time.Minute
 func Open(p *ward.Patient, open, idle int) (*sql.DB, error) {
 	address := os.Getenv("PATIENT_DATABASE")
 	if address == "" {
-		return nil, errors.New("PATIENT_DATABASE is not set: give it as postgres://user@127.0.0.1:5432/postgres, or let bench/patients.py start one")
+		return nil, errors.New("PATIENT_DATABASE is not set: " +
+			"give it as postgres://user@127.0.0.1:5432/postgres, " +
+			"or let bench/patients.py start one")
 	}
 	db, err := sql.Open("pgx", address)
 	if err != nil {
@@ -48,9 +50,12 @@ func Open(p *ward.Patient, open, idle int) (*sql.DB, error) {
 		return nil, fmt.Errorf("the database's max_connections: %w", err)
 	}
 	p.Registry.MustRegister(collectors.NewDBStatsCollector(db, "patient"),
-		gauge("go_sql_max_idle_connections", "Idle connections that the pool keeps at most.", float64(idle)),
-		gauge("go_sql_max_lifetime_seconds", "How long a connection may be used.", lifetime.Seconds()),
-		gauge("pg_settings_max_connections", "Connections that the server takes at most, from all its clients.", most))
+		gauge("go_sql_max_idle_connections", "Idle connections that the pool keeps at most.",
+			float64(idle)),
+		gauge("go_sql_max_lifetime_seconds", "How long a connection may be used.",
+			lifetime.Seconds()),
+		gauge("pg_settings_max_connections",
+			"Connections that the server takes at most, from all its clients.", most))
 	return db, nil
 }
 
@@ -59,7 +64,8 @@ func Open(p *ward.Patient, open, idle int) (*sql.DB, error) {
 func Serve(db *sql.DB, units int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var stock int
-		err := db.QueryRowContext(r.Context(), "SELECT sum(n) FROM generate_series(1, 20) n, pg_sleep(0.004)").Scan(&stock)
+		err := db.QueryRowContext(r.Context(),
+			"SELECT sum(n) FROM generate_series(1, 20) n, pg_sleep(0.004)").Scan(&stock)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
@@ -70,5 +76,7 @@ func Serve(db *sql.DB, units int) http.Handler {
 
 // gauge is a figure that does not change.
 func gauge(name, help string, value float64) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value })
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+		return value
+	})
 }

@@ -84,7 +84,11 @@ func version(all []product) (uint32, error) {
 func catalogue() []product {
 	all := make([]product, products)
 	for i := range all {
-		all[i] = product{Name: fmt.Sprint("product ", i), Price: float64(i) * 1.37, Tags: []string{"new", "round"}}
+		all[i] = product{
+			Name:  fmt.Sprint("product ", i),
+			Price: float64(i) * 1.37,
+			Tags:  []string{"new", "round"},
+		}
 		all[i].Size.Width, all[i].Size.Height = float64(i)/7, float64(i)/3
 	}
 	return all

@@ -21,12 +21,16 @@ func main() { ward.Main(shop) }
 
 func shop(p *ward.Patient) (http.Handler, error) {
 	if !p.Cured {
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: few, Max: few}); err != nil {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{
+			Cur: few,
+			Max: few,
+		}); err != nil {
 			return nil, fmt.Errorf("lower the limit of descriptors: %w", err)
 		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		time.Sleep(8 * time.Millisecond) // something else is asked, so that clients need many connections
+		// something else is asked, so that clients need many connections
+		time.Sleep(8 * time.Millisecond)
 		fmt.Fprintln(w, work.Do(6))
 	}), nil
 }

@@ -62,8 +62,13 @@ func version(all []product) (uint32, error) {
 func catalogue() []product {
 	all := make([]product, products)
 	for i := range all {
-		all[i] = product{Name: fmt.Sprint("product ", i), Price: float64(i) * 1.37, Tags: []string{"new", "blue & round"},
-			Stock: []stock{{"north", i}, {"south", 2 * i}}, Rating: float64(i%50) / 10}
+		all[i] = product{
+			Name:   fmt.Sprint("product ", i),
+			Price:  float64(i) * 1.37,
+			Tags:   []string{"new", "blue & round"},
+			Stock:  []stock{{"north", i}, {"south", 2 * i}},
+			Rating: float64(i%50) / 10,
+		}
 	}
 	return all
 }

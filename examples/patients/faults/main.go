@@ -85,7 +85,8 @@ func open() (*archive, error) {
 	if err := f.Sync(); err != nil {
 		return nil, fmt.Errorf("fill the archive: %w", err)
 	}
-	memory, err := unix.Mmap(int(f.Fd()), 0, pages*page, unix.PROT_READ, unix.MAP_SHARED|unix.MAP_POPULATE)
+	memory, err := unix.Mmap(int(f.Fd()), 0, pages*page, unix.PROT_READ,
+		unix.MAP_SHARED|unix.MAP_POPULATE)
 	if err != nil {
 		return nil, fmt.Errorf("map the archive: %w", err)
 	}
@@ -101,7 +102,8 @@ func (a *archive) forget(first, count int) error {
 	if err := unix.Madvise(a.memory[first*page:][:count*page], unix.MADV_DONTNEED); err != nil {
 		return fmt.Errorf("give pages back: %w", err)
 	}
-	if err := unix.Fadvise(int(a.file.Fd()), int64(first)*page, int64(count)*page, unix.FADV_DONTNEED); err != nil {
+	if err := unix.Fadvise(int(a.file.Fd()), int64(first)*page, int64(count)*page,
+		unix.FADV_DONTNEED); err != nil {
 		return fmt.Errorf("give pages back: %w", err)
 	}
 	return nil

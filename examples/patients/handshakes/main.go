@@ -21,6 +21,11 @@ func shop(p *ward.Patient) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}, SessionTicketsDisabled: !p.Cured}
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, work.Do(6)) }), nil
+	p.Server.TLSConfig = &tls.Config{
+		Certificates:           []tls.Certificate{certificate},
+		SessionTicketsDisabled: !p.Cured,
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, work.Do(6))
+	}), nil
 }

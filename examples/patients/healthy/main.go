@@ -15,7 +15,9 @@ func main() { ward.Main(shop) }
 func shop(*ward.Patient) (http.Handler, error) {
 	mux := http.NewServeMux()
 	for path, units := range map[string]int{"/{$}": 6, "/search": 9, "/cart": 3} {
-		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, work.Do(units)) })
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintln(w, work.Do(units))
+		})
 	}
 	return mux, nil
 }

@@ -32,7 +32,9 @@ func shop(p *ward.Patient) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: selfsigned.Trust(certificate)}}
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: selfsigned.Trust(certificate)},
+	}
 	if p.Cured {
 		transport.MaxIdleConnsPerHost = 256
 	}

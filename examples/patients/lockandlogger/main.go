@@ -37,7 +37,10 @@ type cart struct {
 
 func shop(p *ward.Patient) (http.Handler, error) {
 	unlocked, quiet := cures(p)
-	c := cart{orders: map[string]int{}, log: slog.New(slog.NewJSONHandler(io.Discard, &slog.HandlerOptions{AddSource: true}))}
+	c := cart{
+		orders: map[string]int{},
+		log:    slog.New(slog.NewJSONHandler(io.Discard, &slog.HandlerOptions{AddSource: true})),
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !quiet {
 			c.price(r)
@@ -68,7 +71,8 @@ func write() { time.Sleep(disk) }
 // price says a lot.
 func (c *cart) price(r *http.Request) {
 	for i := range things * rules {
-		c.log.Info("rule tried", "method", r.Method, "path", r.URL.Path, "client", r.RemoteAddr, "agent", r.UserAgent(),
+		c.log.Info("rule tried", "method", r.Method, "path", r.URL.Path, "client", r.RemoteAddr,
+			"agent", r.UserAgent(),
 			"thing", i/rules, "rule", i%rules, "price", i*100, "currency", "EUR", "applied", false)
 	}
 }

@@ -31,13 +31,18 @@ func shop(p *ward.Patient) (http.Handler, error) {
 		return nil, fmt.Errorf("--log: %w", err)
 	}
 	p.OnEnd(func() { file.Close() })
-	log := slog.New(slog.NewTextHandler(file, &slog.HandlerOptions{AddSource: true, Level: slog.LevelDebug}))
+	log := slog.New(slog.NewTextHandler(file, &slog.HandlerOptions{
+		AddSource: true,
+		Level:     slog.LevelDebug,
+	}))
 	var requests atomic.Uint64
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !p.Cured {
 			for i := range things * rules {
-				log.Debug("rule tried", "method", r.Method, "path", r.URL.Path, "client", r.RemoteAddr, "agent", r.UserAgent(),
-					"thing", i/rules, "rule", i%rules, "price", i*100, "currency", "EUR", "applied", false)
+				log.Debug("rule tried", "method", r.Method, "path", r.URL.Path, "client",
+					r.RemoteAddr, "agent", r.UserAgent(),
+					"thing", i/rules, "rule", i%rules, "price", i*100, "currency", "EUR", "applied",
+					false)
 			}
 		} else if requests.Add(1)%100 == 0 {
 			log.Info("cart priced", "method", r.Method, "path", r.URL.Path, "things", things)

@@ -58,5 +58,11 @@ func byName(to *view, from *row) {
 }
 
 func byHand(to *view, from *row) {
-	*to = view{ID: from.ID, Price: from.Price, Stock: from.Stock, Shelf: from.Shelf, Weight: from.Weight}
+	*to = view{
+		ID:     from.ID,
+		Price:  from.Price,
+		Stock:  from.Stock,
+		Shelf:  from.Shelf,
+		Weight: from.Weight,
+	}
 }

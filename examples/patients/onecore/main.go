@@ -19,5 +19,7 @@ func shop(p *ward.Patient) (http.Handler, error) {
 	if !p.Cured {
 		runtime.GOMAXPROCS(1)
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, work.Do(10)) }), nil
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, work.Do(10))
+	}), nil
 }

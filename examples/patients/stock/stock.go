@@ -29,10 +29,14 @@ func Serve(p *ward.Patient, security *tls.Config) (url string, err error) {
 	if security != nil {
 		l, url = tls.NewListener(l, security), "https://"+l.Addr().String()
 	}
-	server := &http.Server{ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		time.Sleep(takes)
-		fmt.Fprint(w, "17 in stock")
-	})}
+	server := &http.Server{
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			time.Sleep(takes)
+			fmt.Fprint(w, "17 in stock")
+		}),
+	}
 	p.OnEnd(func() { server.Close() })
 	go server.Serve(l)
 	return url, nil

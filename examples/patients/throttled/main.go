@@ -16,5 +16,7 @@ import (
 func main() { ward.Main(shop) }
 
 func shop(*ward.Patient) (http.Handler, error) {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, work.Do(9)) }), nil
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, work.Do(9))
+	}), nil
 }

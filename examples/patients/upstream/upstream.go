@@ -78,8 +78,16 @@ func Start(p *ward.Patient, workers int, service time.Duration) (*Upstream, erro
 
 // to is the upstream that listens at an address.
 func to(address string) *Upstream {
-	return &Upstream{url: "http://" + address, client: &http.Client{Timeout: 10 * time.Second,
-		Transport: &http.Transport{MaxIdleConnsPerHost: connections, IdleConnTimeout: time.Minute}}}
+	return &Upstream{
+		url: "http://" + address,
+		client: &http.Client{
+			Timeout: 10 * time.Second,
+			Transport: &http.Transport{
+				MaxIdleConnsPerHost: connections,
+				IdleConnTimeout:     time.Minute,
+			},
+		},
+	}
 }
 
 // Ask sends a request and returns the answer. It gives up when the context ends, or after 10 s.
@@ -114,7 +122,11 @@ func serve(which string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: handler(workers, service), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute}
+	server := &http.Server{
+		Handler:           handler(workers, service),
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	fmt.Fprintln(out, l.Addr())

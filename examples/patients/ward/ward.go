@@ -63,7 +63,8 @@ func (p *Patient) OnEnd(end func()) { p.ends = append(p.ends, end) }
 // SIGTERM, and exits with 2 when it could not start.
 func Main(build func(p *Patient) (http.Handler, error)) {
 	address := flag.String("address", "127.0.0.1:18800", "where to listen; port 0 takes a free one")
-	debug := flag.String("debug", "127.0.0.1:18801", "where profiles (/debug/pprof/), /debug/vars and /metrics are; empty is nowhere")
+	debug := flag.String("debug", "127.0.0.1:18801",
+		"where profiles (/debug/pprof/), /debug/vars and /metrics are; empty is nowhere")
 	cured := flag.Bool("cured", false, "without the disease")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -71,7 +72,12 @@ func Main(build func(p *Patient) (http.Handler, error)) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, build, options{address: *address, debug: *debug, cured: *cured, out: os.Stdout}); err != nil {
+	if err := run(ctx, build, options{
+		address: *address,
+		debug:   *debug,
+		cured:   *cured,
+		out:     os.Stdout,
+	}); err != nil {
 		fail(err)
 	}
 }
@@ -101,7 +107,8 @@ func run(ctx context.Context, build func(p *Patient) (http.Handler, error), o op
 		return fmt.Errorf("--address: %w", err)
 	}
 	defer service.Close()
-	stopped := make(ended, 2) // room for both servers, so that none waits when nobody listens any more
+	// room for both servers, so that none waits when nobody listens any more
+	stopped := make(ended, 2)
 	var debugAddress net.Addr
 	if o.debug != "" {
 		l, err := net.Listen("tcp", o.debug)
@@ -133,10 +140,20 @@ func run(ctx context.Context, build func(p *Patient) (http.Handler, error), o op
 }
 
 func newPatient(ctx context.Context, cured bool) *Patient {
-	p := &Patient{Cured: cured, Context: ctx, Registry: prometheus.NewRegistry(), Listen: func(address string) (net.Listener, error) {
-		return net.Listen("tcp", address)
-	}}
-	p.Server = &http.Server{ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
+	p := &Patient{
+		Cured:    cured,
+		Context:  ctx,
+		Registry: prometheus.NewRegistry(),
+		Listen: func(address string) (net.Listener, error) {
+			return net.Listen("tcp", address)
+		},
+	}
+	p.Server = &http.Server{
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+	}
 	p.Registry.MustRegister(
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -187,7 +204,8 @@ func Cures() (cured func(p *Patient) (first, second bool)) {
 	var which cures
 	flag.Var(&which, "cure", "without one disease: first, second or both")
 	return func(p *Patient) (first, second bool) {
-		return p.Cured || which == "first" || which == "both", p.Cured || which == "second" || which == "both"
+		return p.Cured || which == "first" || which == "both",
+			p.Cured || which == "second" || which == "both"
 	}
 }
 

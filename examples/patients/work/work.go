@@ -25,7 +25,9 @@ type desk struct {
 	counts  [256]int
 }
 
-var desks = sync.Pool{New: func() any { return &desk{text: make([]byte, 0, 4096), escaped: make([]byte, 0, 8192)} }}
+var desks = sync.Pool{
+	New: func() any { return &desk{text: make([]byte, 0, 4096), escaped: make([]byte, 0, 8192)} },
+}
 
 // Do works for about a tenth of a millisecond of one core for each unit, and returns a line that
 // depends on all of it. Any goroutine may call.

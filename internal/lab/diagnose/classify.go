@@ -27,32 +27,71 @@ var classes = []struct {
 	name      string
 	functions []string
 }{
-	{classCollector, []string{"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.gcAssistAlloc1", "runtime.bgsweep", "runtime.bgscavenge", "runtime.gcStart", "runtime.gcMarkTermination",
-		"runtime.deductSweepCredit", "runtime.gcMarkDone"}},
-	{classLogging, []string{"log.", "log/slog.", "log/slog/internal/", "go.uber.org/zap.", "go.uber.org/zap/", "github.com/sirupsen/logrus.", "github.com/rs/zerolog.", "github.com/rs/zerolog/",
-		"github.com/go-kit/log.", "k8s.io/klog/"}},
-	{classHandshake, []string{"crypto/tls.(*Conn).HandshakeContext", "crypto/tls.(*Conn).handshakeContext", "crypto/tls.(*Conn).Handshake", "crypto/tls.(*Conn).clientHandshake", "crypto/tls.(*Conn).serverHandshake"}},
-	{classJSON, []string{"encoding/json.", "encoding/json/", "github.com/json-iterator/go.", "github.com/goccy/go-json.", "github.com/goccy/go-json/", "github.com/bytedance/sonic."}},
-	{classConnect, []string{"net.(*Dialer).DialContext", "net/http.(*Transport).dialConnFor", "net/http.(*Transport).dialConn", "internal/poll.(*FD).Accept", "net.(*conn).Close", "internal/poll.(*FD).Close",
-		"internal/poll.(*FD).decref", "net.(*netFD).connect", "net.(*TCPListener).Accept"}},
+	{
+		classCollector,
+		[]string{
+			"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.gcAssistAlloc1",
+			"runtime.bgsweep", "runtime.bgscavenge", "runtime.gcStart", "runtime.gcMarkTermination",
+			"runtime.deductSweepCredit", "runtime.gcMarkDone",
+		},
+	},
+	{
+		classLogging,
+		[]string{
+			"log.", "log/slog.", "log/slog/internal/", "go.uber.org/zap.", "go.uber.org/zap/",
+			"github.com/sirupsen/logrus.", "github.com/rs/zerolog.", "github.com/rs/zerolog/",
+			"github.com/go-kit/log.", "k8s.io/klog/",
+		},
+	},
+	{
+		classHandshake,
+		[]string{
+			"crypto/tls.(*Conn).HandshakeContext", "crypto/tls.(*Conn).handshakeContext",
+			"crypto/tls.(*Conn).Handshake", "crypto/tls.(*Conn).clientHandshake",
+			"crypto/tls.(*Conn).serverHandshake",
+		},
+	},
+	{
+		classJSON,
+		[]string{
+			"encoding/json.", "encoding/json/", "github.com/json-iterator/go.",
+			"github.com/goccy/go-json.", "github.com/goccy/go-json/", "github.com/bytedance/sonic.",
+		},
+	},
+	{
+		classConnect,
+		[]string{
+			"net.(*Dialer).DialContext", "net/http.(*Transport).dialConnFor",
+			"net/http.(*Transport).dialConn", "internal/poll.(*FD).Accept", "net.(*conn).Close",
+			"internal/poll.(*FD).Close",
+			"internal/poll.(*FD).decref", "net.(*netFD).connect", "net.(*TCPListener).Accept",
+		},
+	},
 }
 
 // transfers read from connections and write to them.
-var transfers = []string{"net.(*netFD).Read", "net.(*netFD).Write", "net.(*netFD).writeBuffers", "net.sendFile", "net.spliceFrom", "crypto/tls.(*Conn).Read", "crypto/tls.(*Conn).Write"}
+var transfers = []string{
+	"net.(*netFD).Read", "net.(*netFD).Write", "net.(*netFD).writeBuffers", "net.sendFile",
+	"net.spliceFrom", "crypto/tls.(*Conn).Read", "crypto/tls.(*Conn).Write",
+}
 
 // spareTime is the collector's work on processors that would be idle: it costs nobody anything.
 const spareTime = "runtime.gcDrainMarkWorkerIdle"
 
 // reflects are the packages that use reflection for what they are there for; what they spend on it
 // is not the service's choice.
-var reflects = []string{"fmt.", "text/template", "html/template", "database/sql.", "encoding/", "google.golang.org/protobuf/"}
+var reflects = []string{
+	"fmt.", "text/template", "html/template", "database/sql.", "encoding/",
+	"google.golang.org/protobuf/",
+}
 
 func fits(function, name string) bool {
 	if strings.HasSuffix(name, ".") || strings.HasSuffix(name, "/") {
 		return strings.HasPrefix(function, name)
 	}
 	// A closure's name goes on after a dot.
-	return strings.HasPrefix(function, name) && (len(function) == len(name) || function[len(name)] == '.')
+	return strings.HasPrefix(function, name) &&
+		(len(function) == len(name) || function[len(name)] == '.')
 }
 
 // classOf finds a stack's class.
@@ -75,7 +114,9 @@ func classOf(stack []profile.Frame) string {
 	case in(transfers...):
 		return classHTTP // whoever asked for it: reading and writing are the work of a server
 	case own && in("reflect.") && !slices.ContainsFunc(stack, func(f profile.Frame) bool {
-		return slices.ContainsFunc(reflects, func(p string) bool { return strings.HasPrefix(f.Function, p) })
+		return slices.ContainsFunc(reflects, func(p string) bool {
+			return strings.HasPrefix(f.Function, p)
+		})
 	}):
 		return classReflection
 	case own:
@@ -152,7 +193,11 @@ func (e *Evidence) flames() (all []Flame) {
 		return nil
 	}
 	if root := atLine.Tree(profile.CPU); root != nil {
-		all = append(all, Flame{Title: "Processor time at the line", Root: root, Unit: atLine.Unit(profile.CPU)})
+		all = append(all, Flame{
+			Title: "Processor time at the line",
+			Root:  root,
+			Unit:  atLine.Unit(profile.CPU),
+		})
 	}
 	if half == nil || e.Half.Goodput() == 0 || e.AtLine.Goodput() == 0 {
 		return all
@@ -160,7 +205,12 @@ func (e *Evidence) flames() (all []Flame) {
 	if root := profile.Difference(half, atLine, profile.CPU); root != nil {
 		// For a request, since there are twice as many of them at the line.
 		root.Scale(1/e.AtLine.Goodput(), 1/e.Half.Goodput())
-		all = append(all, Flame{Title: "Processor time of a request, at half of the line and at the line", Root: root, Difference: true, Unit: "processor seconds a request"})
+		all = append(all, Flame{
+			Title:      "Processor time of a request, at half of the line and at the line",
+			Root:       root,
+			Difference: true,
+			Unit:       "processor seconds a request",
+		})
 	}
 	return all
 }

@@ -50,10 +50,16 @@ func (d *Diagnosis) settle(e *Evidence) {
 		switch {
 		case f.Verify.Text != "":
 		case f.Gain.Factor < 1.05:
-			f.Verify = Action{"survey again after the change, and diagnose: the finding should be gone", format.Command("plimsoll", "diagnose", "NEW-RUN")}
+			f.Verify = Action{
+				"survey again after the change, and diagnose: the finding should be gone",
+				format.Command("plimsoll", "diagnose", "NEW-RUN"),
+			}
 		default:
-			f.Verify = Action{"survey again after the change, and compare: the line should be about " + times(f.Gain.Factor) + " what it was",
-				format.Command("plimsoll", "compare", e.Run.Dir, "NEW-RUN")}
+			f.Verify = Action{
+				"survey again after the change, and compare: the line should be about " +
+					times(f.Gain.Factor) + " what it was",
+				format.Command("plimsoll", "compare", e.Run.Dir, "NEW-RUN"),
+			}
 		}
 	}
 }
@@ -75,20 +81,38 @@ func first(e *Evidence, findings []Finding) Limit {
 		return Limit{What: findings[0].Rule, Why: findings[0].Claim}
 	}
 	if !e.found() {
-		return Limit{What: "unknown", Why: fmt.Sprintf("the line was not reached: at %s, the highest rate that was served well, nothing was saturated yet", rate(e.AtLine.Rate()))}
+		return Limit{
+			What: "unknown",
+			Why: fmt.Sprintf("the line was not reached: at %s, the highest rate that was served "+
+				"well, nothing was saturated yet", rate(e.AtLine.Rate())),
+		}
 	}
 	if len(e.Reserves) == 0 {
-		return Limit{What: "unknown", Why: "no processor time was sampled: run the survey where the service runs, or name its process with --pid"}
+		return Limit{
+			What: "unknown",
+			Why: "no processor time was sampled: run the survey where the service runs, " +
+				"or name its process with --pid",
+		}
 	}
 	if e.waitedFor() {
 		return e.gives(e.busiest())
 	}
-	return Limit{What: "not the processor", Why: fmt.Sprintf("at %s the service's share of the processors was %s busy, the machine %s: requests waited for something else",
-		rate(e.AtLine.Rate()), percent(e.busy(targetProcessor)), percent(e.busy(hostProcessor)))}
+	return Limit{
+		What: "not the processor",
+		Why: fmt.Sprintf("at %s the service's share of the processors was %s busy, "+
+			"the machine %s: requests waited for something else",
+			rate(e.AtLine.Rate()), percent(e.busy(targetProcessor)),
+			percent(e.busy(hostProcessor))),
+	}
 }
 
 // gives says that processors are the bottleneck.
 func (e *Evidence) gives(r *Reserve) Limit {
-	return Limit{What: r.What, Share: min(r.Share(), 1), Where: e.spenders(),
-		Why: fmt.Sprintf("at %s %s of %s processors that it may use were busy", rate(e.AtLine.Rate()), number(r.Used), number(r.Capacity))}
+	return Limit{
+		What:  r.What,
+		Share: min(r.Share(), 1),
+		Where: e.spenders(),
+		Why: fmt.Sprintf("at %s %s of %s processors that it may use were busy",
+			rate(e.AtLine.Rate()), number(r.Used), number(r.Capacity)),
+	}
 }

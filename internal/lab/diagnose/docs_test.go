@@ -14,7 +14,8 @@ func TestTheTableOfRulesIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range Rules() {
-		if row := fmt.Sprintf("| `%s` | %s, when %s |", r.Name, r.Claim, r.Threshold); !strings.Contains(string(page), row) {
+		if row := fmt.Sprintf("| `%s` | %s, when %s |",
+			r.Name, r.Claim, r.Threshold); !strings.Contains(string(page), row) {
 			t.Errorf("docs/diagnose.md lacks the row\n%s", row)
 		}
 	}
@@ -22,17 +23,21 @@ func TestTheTableOfRulesIsDocumented(t *testing.T) {
 
 func TestARuleIsWholeAndKnowsTheRulesItNames(t *testing.T) {
 	all := Rules()
-	index := func(name string) int { return slices.IndexFunc(all, func(r Rule) bool { return r.Name == name }) }
+	index := func(name string) int {
+		return slices.IndexFunc(all, func(r Rule) bool { return r.Name == name })
+	}
 	for i, r := range all {
 		if index(r.Name) != i {
 			t.Errorf("%s is there twice", r.Name)
 		}
-		if r.Claim == "" || r.Threshold == "" || r.Reason == "" || r.Judge == nil || len(r.Counters)+len(r.Unless) == 0 {
+		if r.Claim == "" || r.Threshold == "" || r.Reason == "" || r.Judge == nil ||
+			len(r.Counters)+len(r.Unless) == 0 {
 			t.Errorf("%s lacks something: %+v", r.Name, r)
 		}
 		for _, other := range r.Unless {
 			if at := index(other); at < 0 || at >= i {
-				t.Errorf("%s is not claimed when %s is found, which comes after it or is not a rule", r.Name, other)
+				t.Errorf("%s is not claimed when %s is found, which comes after it "+
+					"or is not a rule", r.Name, other)
 			}
 		}
 	}

@@ -52,7 +52,9 @@ func newEvidence(run *record.Run) *Evidence {
 			verdicts[j.Step] = j.Verdict
 		}
 	}
-	valid := func(s *measure.Step) bool { return s.Plan.Rate > 0 && verdicts[s.Plan.Number] != record.Invalid }
+	valid := func(s *measure.Step) bool {
+		return s.Plan.Rate > 0 && verdicts[s.Plan.Number] != record.Invalid
+	}
 	highest := 0.0
 	for i := range run.Steps {
 		if s := &run.Steps[i]; valid(s) && verdicts[s.Plan.Number] != record.Fail {
@@ -64,12 +66,15 @@ func newEvidence(run *record.Run) *Evidence {
 	}
 	e.Half = e.moment(e.pick(measure.PhaseHalf, e.Line/2, valid))
 	e.AtLine = e.moment(e.pick(measure.PhaseAtLine, e.Line, valid))
-	e.Over = e.moment(e.pick("", math.Inf(1), func(s *measure.Step) bool { return s.Plan.Phase == measure.PhaseOverload }))
+	e.Over = e.moment(e.pick("", math.Inf(1), func(s *measure.Step) bool {
+		return s.Plan.Phase == measure.PhaseOverload
+	}))
 	e.After = e.moment(e.pick(measure.PhaseRecovery, 0, func(*measure.Step) bool { return false }))
 	if e.After != nil {
 		rate := e.After.Step.Plan.Rate
 		e.Before = e.moment(e.first(func(s *measure.Step) bool {
-			return valid(s) && s.Plan.Number < e.After.Step.Plan.Number && math.Abs(s.Plan.Rate/rate-1) < .05
+			return valid(s) && s.Plan.Number < e.After.Step.Plan.Number &&
+				math.Abs(s.Plan.Rate/rate-1) < .05
 		}))
 	}
 	e.Reserves = reserves(e)
@@ -90,7 +95,8 @@ func (e *Evidence) pick(phase string, rate float64, fits func(s *measure.Step) b
 		if !fits(s) {
 			continue
 		}
-		if best == nil || math.IsInf(rate, 1) && s.Plan.Rate > best.Plan.Rate || math.Abs(s.Plan.Rate-rate) < math.Abs(best.Plan.Rate-rate) {
+		if best == nil || math.IsInf(rate, 1) && s.Plan.Rate > best.Plan.Rate ||
+			math.Abs(s.Plan.Rate-rate) < math.Abs(best.Plan.Rate-rate) {
 			best = s
 		}
 	}
@@ -111,7 +117,11 @@ func (e *Evidence) moment(s *measure.Step) *Moment {
 	if s == nil {
 		return nil
 	}
-	m := &Moment{Step: s, near: e.Run.Manifest.Machine.TargetLocal, profiles: map[string]*profile.Profile{}}
+	m := &Moment{
+		Step:     s,
+		near:     e.Run.Manifest.Machine.TargetLocal,
+		profiles: map[string]*profile.Profile{},
+	}
 	for _, kind := range profileKinds {
 		raw, err := e.Run.Profile(s.Plan.Number, kind)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -122,7 +132,8 @@ func (e *Evidence) moment(s *measure.Step) *Moment {
 			p, err = profile.Parse(raw)
 		}
 		if err != nil {
-			e.unread = append(e.unread, fmt.Sprintf("the %s profile of step %d: %v", kind, s.Plan.Number, err))
+			e.unread = append(e.unread, fmt.Sprintf("the %s profile of step %d: %v",
+				kind, s.Plan.Number, err))
 			continue
 		}
 		m.profiles[kind] = p

@@ -41,7 +41,11 @@ var stages = []struct {
 	name, phase string
 	rate        float64
 }{
-	{"before", "noise", 400}, {"half", measure.PhaseHalf, 500}, {"knee", measure.PhaseAtLine, 1000}, {"over", measure.PhaseOverload, 1400}, {"after", measure.PhaseRecovery, 400},
+	{"before", "noise", 400},
+	{"half", measure.PhaseHalf, 500},
+	{"knee", measure.PhaseAtLine, 1000},
+	{"over", measure.PhaseOverload, 1400},
+	{"after", measure.PhaseRecovery, 400},
 }
 
 // fixture is a run as a text describes it, line by line:
@@ -69,13 +73,28 @@ const fixtureSeconds = 4
 
 func newFixture(t *testing.T, lines ...string) *fixture {
 	t.Helper()
-	f := &fixture{map[string]*measure.Step{}, map[string]map[string][2]float64{}, map[string]map[string]float64{}, map[string]map[string]*profile.Profile{}, false, 0}
+	f := &fixture{
+		map[string]*measure.Step{}, map[string]map[string][2]float64{},
+		map[string]map[string]float64{}, map[string]map[string]*profile.Profile{}, false, 0,
+	}
 	for i, s := range stages {
-		step := &measure.Step{Plan: measure.StepPlan{Number: i + 1, Phase: s.phase, Rate: s.rate, Arrivals: "poisson", Length: fixtureSeconds * 1e9, Why: s.name},
-			Began: time.Date(2026, 1, 1, 0, i, 0, 0, time.UTC)}
+		step := &measure.Step{
+			Plan: measure.StepPlan{
+				Number:   i + 1,
+				Phase:    s.phase,
+				Rate:     s.rate,
+				Arrivals: "poisson",
+				Length:   fixtureSeconds * 1e9,
+				Why:      s.name,
+			},
+			Began: time.Date(2026, 1, 1, 0, i, 0, 0, time.UTC),
+		}
 		step.Totals.Length = step.Plan.Length
 		step.Totals.Ended[measure.OK] = uint64(s.rate * fixtureSeconds)
-		f.steps[s.name], f.gauges[s.name], f.counters[s.name], f.profiles[s.name] = step, map[string][2]float64{}, map[string]float64{}, map[string]*profile.Profile{}
+		f.steps[s.name] = step
+		f.gauges[s.name] = map[string][2]float64{}
+		f.counters[s.name] = map[string]float64{}
+		f.profiles[s.name] = map[string]*profile.Profile{}
 	}
 	for _, line := range lines {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
@@ -159,10 +178,19 @@ func (f *fixture) stack(stage string, words []string) error {
 	if err != nil {
 		return err
 	}
-	name := map[string]string{"cpu": "cpu", "mutex": "delay", "block": "delay", "goroutine": "goroutine", "allocs": "alloc_space"}[kind]
+	name := map[string]string{
+		"cpu":       "cpu",
+		"mutex":     "delay",
+		"block":     "delay",
+		"goroutine": "goroutine",
+		"allocs":    "alloc_space",
+	}[kind]
 	p := f.profiles[stage][kind]
 	if p == nil {
-		p = &profile.Profile{SampleType: []*profile.ValueType{{Type: name, Unit: unit}}, DurationNanos: fixtureSeconds * 1e9}
+		p = &profile.Profile{
+			SampleType:    []*profile.ValueType{{Type: name, Unit: unit}},
+			DurationNanos: fixtureSeconds * 1e9,
+		}
 		f.profiles[stage][kind] = p
 	}
 	sample := &profile.Sample{Value: []int64{value}}
@@ -177,16 +205,28 @@ func (f *fixture) stack(stage string, words []string) error {
 	return nil
 }
 
+var fixtureManifest = record.Manifest{
+	Kind:    "survey",
+	Target:  "http://127.0.0.1/",
+	SLO:     "p99<50ms",
+	Started: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+	Machine: record.Machine{TargetLocal: true},
+}
+
 // open writes the run directory and reads it as any other.
 func (f *fixture) open(t *testing.T) *record.Run {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
-	w, err := record.Create(dir, record.Manifest{Kind: "survey", Target: "http://127.0.0.1/", SLO: "p99<50ms", Started: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
-		Machine: record.Machine{TargetLocal: true}})
+	w, err := record.Create(dir, fixtureManifest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	result := &record.Result{Line: record.Line{Found: !f.noLine, Interval: model.Interval{Low: 980, Estimate: 1000, High: 1020, Confidence: .95}}}
+	result := &record.Result{
+		Line: record.Line{
+			Found:    !f.noLine,
+			Interval: model.Interval{Low: 980, Estimate: 1000, High: 1020, Confidence: .95},
+		},
+	}
 	if f.noLine {
 		result.Line.Interval = model.Interval{Low: 1000}
 	}
@@ -201,7 +241,10 @@ func (f *fixture) open(t *testing.T) *record.Run {
 			for name, perSecond := range f.counters[s.name] {
 				values[name] = 100 + perSecond*float64(i)/4
 			}
-			step.Samples = append(step.Samples, measure.Sample{At: int64(i) * 250e6, Values: values})
+			step.Samples = append(step.Samples, measure.Sample{
+				At:     int64(i) * 250e6,
+				Values: values,
+			})
 		}
 		step.Profiles = map[string][]byte{}
 		for kind, p := range f.profiles[s.name] {
@@ -218,12 +261,22 @@ func (f *fixture) open(t *testing.T) *record.Run {
 		if step.Totals.Generator.Invalid != "" {
 			verdict = record.Invalid
 		}
-		result.Judgements = append(result.Judgements, record.Judgement{Step: step.Plan.Number, Rate: step.Plan.Rate, Verdict: verdict})
+		result.Judgements = append(result.Judgements, record.Judgement{
+			Step:    step.Plan.Number,
+			Rate:    step.Plan.Rate,
+			Verdict: verdict,
+		})
 	}
 	if f.workers > 0 {
 		p := model.Prediction{
-			Line: result.Line.Interval, Limit: "workers",
-			Station: &model.Station{Workers: f.workers, WorkersLow: f.workers, WorkersHigh: f.workers + 1, Service: .004},
+			Line:  result.Line.Interval,
+			Limit: "workers",
+			Station: &model.Station{
+				Workers:     f.workers,
+				WorkersLow:  f.workers,
+				WorkersHigh: f.workers + 1,
+				Service:     .004,
+			},
 		}
 		model.Score(&p, result.Line.Interval)
 		result.Model.Predictions = []model.Prediction{p}
@@ -314,7 +367,8 @@ func try(t *testing.T, rule *Rule, heading string, lines []string) {
 		if !strings.Contains(f.Claim, says) || says == "" {
 			t.Errorf("it claims %q, want %q", f.Claim, says)
 		}
-		if len(f.Evidence) == 0 || len(f.Advice) == 0 || f.Verify.Text == "" || f.Gain.Factor < 1 || f.Gain.Low > f.Gain.Factor || f.Gain.High < f.Gain.Factor || f.Gain.Why == "" ||
+		if len(f.Evidence) == 0 || len(f.Advice) == 0 || f.Verify.Text == "" || f.Gain.Factor < 1 ||
+			f.Gain.Low > f.Gain.Factor || f.Gain.High < f.Gain.Factor || f.Gain.Why == "" ||
 			f.Confidence <= 0 || f.Confidence > 1 || f.Evidence[0].Threshold == "" {
 			t.Errorf("the finding lacks something: %+v", f)
 		}
@@ -336,28 +390,35 @@ func names(d *Diagnosis) (all []string) {
 
 func TestAHealthyServiceHasNoFindingAndIsToldWhatGivesFirst(t *testing.T) {
 	d := Run(newFixture(t, strings.Split(base, "\n")...).open(t))
-	if len(d.Findings) != 0 || len(d.HeldBack) != 0 || d.First.What != hostProcessor && d.First.What != targetProcessor || d.First.Share < .7 {
+	if len(d.Findings) != 0 || len(d.HeldBack) != 0 ||
+		d.First.What != hostProcessor && d.First.What != targetProcessor || d.First.Share < .7 {
 		t.Errorf("%+v", d)
 	}
 }
 
 func TestAProfileThatCannotBeReadIsSaidAndTheRestIsJudged(t *testing.T) {
-	run := newFixture(t, append(strings.Split(base, "\n"), "knee profile cpu nanoseconds 1000000 main.a < main.main")...).open(t)
-	if err := os.WriteFile(filepath.Join(run.Dir, "steps", "0003", "cpu.pb.gz"), []byte("<html>"), 0o644); err != nil {
+	run := newFixture(t, append(strings.Split(base, "\n"),
+		"knee profile cpu nanoseconds 1000000 main.a < main.main")...).open(t)
+	if err := os.WriteFile(filepath.Join(run.Dir, "steps", "0003", "cpu.pb.gz"), []byte("<html>"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	d := Run(run)
-	at := slices.IndexFunc(d.NotJudged, func(n NotJudged) bool { return strings.Contains(n.Missing, "the cpu profile of step 3") })
+	at := slices.IndexFunc(d.NotJudged, func(n NotJudged) bool {
+		return strings.Contains(n.Missing, "the cpu profile of step 3")
+	})
 	if at < 0 || d.First.What == "unknown" {
 		t.Errorf("%+v", d)
 	}
 }
 
 func TestAGeneratorThatWasTheLimitFromTheFirstRateOnIsFound(t *testing.T) {
-	f := newFixture(t, append(strings.Split(base, "\n"), "no line", "all generator the send lag was 3 ms")...)
+	f := newFixture(t, append(strings.Split(base, "\n"), "no line",
+		"all generator the send lag was 3 ms")...)
 	run := f.open(t)
 	run.Result.Line.Interval = model.Interval{}
-	if d := Run(run); len(d.Findings) != 1 || d.Findings[0].Rule != "generator-limit" || d.First.What != "unknown" {
+	if d := Run(run); len(d.Findings) != 1 || d.Findings[0].Rule != "generator-limit" ||
+		d.First.What != "unknown" {
 		t.Errorf("%+v", d)
 	}
 }
@@ -376,13 +437,16 @@ func TestWhereThereIsNoLineTheHighestGoodRateStandsForIt(t *testing.T) {
 }
 
 func TestTheGeneratorsMachineIsNotTakenForThatOfATargetElsewhere(t *testing.T) {
-	run := newFixture(t, append(strings.Split(base, "\n"), "all host.swap.in_bytes += 20000000", "all target.cpu.seconds += .2", "all host.cpu.busy_seconds += .4")...).open(t)
+	run := newFixture(t, append(strings.Split(base, "\n"), "all host.swap.in_bytes += 20000000",
+		"all target.cpu.seconds += .2", "all host.cpu.busy_seconds += .4")...).open(t)
 	if d := Run(run); len(d.Findings) != 1 {
 		t.Fatalf("on the same machine: %v", names(d))
 	}
 	run.Manifest.Machine.TargetLocal = false
 	d := Run(run)
-	if len(d.Findings) != 0 || !slices.ContainsFunc(d.NotJudged, func(n NotJudged) bool { return n.Rule == "swapping" }) || d.First.What != "unknown" {
+	if len(d.Findings) != 0 ||
+		!slices.ContainsFunc(d.NotJudged, func(n NotJudged) bool { return n.Rule == "swapping" }) ||
+		d.First.What != "unknown" {
 		t.Errorf("elsewhere: %v, %+v", names(d), d.First)
 	}
 }

@@ -28,8 +28,11 @@ func (d *Diagnosis) found(rule string) *Finding {
 }
 
 func TestWhereNoLineWasFoundNothingIsSaidToSetIt(t *testing.T) {
-	d := diagnosed(t, append(idleService, "no line", "knee go.mutex.wait_seconds += 15", "knee connections 900", "all listener.connections.time_wait = 4000", "all listener.clients.time_wait = 0",
-		"knee profile cpu nanoseconds 4000000000 regexp.compile < main.slug < main.handle < net/http.(*conn).serve")...)
+	d := diagnosed(t, append(idleService, "no line", "knee go.mutex.wait_seconds += 15",
+		"knee connections 900", "all listener.connections.time_wait = 4000",
+		"all listener.clients.time_wait = 0",
+		"knee profile cpu nanoseconds 4000000000 regexp.compile < main.slug < main.handle < "+
+			"net/http.(*conn).serve")...)
 	if d.First.What != "unknown" || !strings.Contains(d.First.Why, "not reached") {
 		t.Errorf("bottleneck: %+v", d.First)
 	}
@@ -47,32 +50,49 @@ func TestWhereNoLineWasFoundNothingIsSaidToSetIt(t *testing.T) {
 }
 
 func TestARiskDoesNotHideWhatSetsTheLine(t *testing.T) {
-	d := diagnosed(t, append(idleService, "knee service 20ms", "over goodput 1010", "all db.max_open = 0", "all db.server_limit = 100", "all db.open = 4")...)
-	if got := names(d); !slices.Equal(got, []string{"slow-dependency", "database-pool-above-limit"}) {
+	d := diagnosed(t, append(idleService, "knee service 20ms", "over goodput 1010",
+		"all db.max_open = 0", "all db.server_limit = 100", "all db.open = 4")...)
+	if got := names(d); !slices.Equal(got, []string{
+		"slow-dependency", "database-pool-above-limit",
+	}) {
 		t.Errorf("found %v", got)
 	}
 }
 
 func TestARuleThatCouldNotHaveSeenItsDiseaseSaysSo(t *testing.T) {
-	d := diagnosed(t, "all listener.connections.close_wait = 0", "all listener.connections.established = 50")
-	at := slices.IndexFunc(d.NotJudged, func(n NotJudged) bool { return n.Rule == "context-not-passed" })
+	d := diagnosed(t, "all listener.connections.close_wait = 0",
+		"all listener.connections.established = 50")
+	at := slices.IndexFunc(d.NotJudged, func(n NotJudged) bool {
+		return n.Rule == "context-not-passed"
+	})
 	if at < 0 || !strings.Contains(d.NotJudged[at].Missing, "--timeout") {
 		t.Errorf("nobody gave up beyond the line, and it is said: %+v", d.NotJudged)
 	}
 }
 
 func TestGoroutinesOfConnectionsThatClientsKeepAreNoLeak(t *testing.T) {
-	lines := []string{"all go.goroutines = 40", "after go.goroutines = 9000", "all listener.connections.established = 30"}
+	lines := []string{
+		"all go.goroutines = 40",
+		"after go.goroutines = 9000",
+		"all listener.connections.established = 30",
+	}
 	if d := diagnosed(t, lines...); d.found("goroutine-leak") == nil {
 		t.Fatalf("found %v", names(d))
 	}
-	if d := diagnosed(t, append(lines, "after listener.connections.established = 8990")...); d.found("goroutine-leak") != nil {
+	if d := diagnosed(t, append(lines,
+		"after listener.connections.established = 8990")...); d.found(
+		"goroutine-leak") != nil {
 		t.Errorf("it has a connection for each of them: %+v", d.found("goroutine-leak"))
 	}
 }
 
 func TestAServiceThatIsPinnedIsNotToldToUseMoreProcessors(t *testing.T) {
-	lines := []string{"all host.cores = 8", "all go.gomaxprocs = 2", "knee target.cpu.seconds += 1.9", "knee host.cpu.busy_seconds += 2.1"}
+	lines := []string{
+		"all host.cores = 8",
+		"all go.gomaxprocs = 2",
+		"knee target.cpu.seconds += 1.9",
+		"knee host.cpu.busy_seconds += 2.1",
+	}
 	if d := diagnosed(t, lines...); d.found("gomaxprocs-low") == nil {
 		t.Fatalf("found %v", names(d))
 	}
@@ -83,31 +103,59 @@ func TestAServiceThatIsPinnedIsNotToldToUseMoreProcessors(t *testing.T) {
 }
 
 func TestThePoolThatIsAdvisedIsOneThatTheDatabaseAllows(t *testing.T) {
-	lines := append(idleService, "all db.max_open = 10", "all db.in_use = 9.9", "knee db.wait_seconds += 10", "all db.wait_seconds += 0", "knee db.wait_seconds += 10", "all db.waits += 5")
-	for limit, want := range map[string]string{"all db.server_limit = 0": "SetMaxOpenConns(61)", "all db.server_limit = 50": "SetMaxOpenConns(40)"} {
+	lines := append(idleService, "all db.max_open = 10", "all db.in_use = 9.9",
+		"knee db.wait_seconds += 10", "all db.wait_seconds += 0", "knee db.wait_seconds += 10",
+		"all db.waits += 5")
+	for limit, want := range map[string]string{
+		"all db.server_limit = 0":  "SetMaxOpenConns(61)",
+		"all db.server_limit = 50": "SetMaxOpenConns(40)",
+	} {
 		f := diagnosed(t, append(lines, limit)...).found("database-pool-small")
 		if f == nil {
 			t.Fatal("it is not found")
 		}
-		if !strings.Contains(f.Advice[0].Command, want) || f.Gain.Low > f.Gain.Factor || f.Gain.High < f.Gain.Factor {
+		if !strings.Contains(f.Advice[0].Command, want) || f.Gain.Low > f.Gain.Factor ||
+			f.Gain.High < f.Gain.Factor {
 			t.Errorf("%s: %q, want %s; gain %+v", limit, f.Advice[0].Command, want, f.Gain)
 		}
 	}
 }
 
 func TestTheCollectorsAdviceFitsWhatBringsItsCycles(t *testing.T) {
-	half := []string{"knee profile cpu nanoseconds 3000000000 runtime.scanobject < runtime.gcBgMarkWorker",
-		"knee profile cpu nanoseconds 3000000000 main.handle < net/http.(*conn).serve", "knee go.heap.live_bytes = 200000000", "all host.memory.available_bytes = 8000000000"}
+	half := []string{
+		"knee profile cpu nanoseconds 3000000000 runtime.scanobject < runtime.gcBgMarkWorker",
+		"knee profile cpu nanoseconds 3000000000 main.handle < net/http.(*conn).serve",
+		"knee go.heap.live_bytes = 200000000",
+		"all host.memory.available_bytes = 8000000000",
+	}
 	for name, c := range map[string]struct {
 		lines     []string
 		says, not string
 		gains     bool
 	}{
-		"by GOGC":                               {[]string{"knee go.gogc_percent = 100", "knee go.heap.goal_bytes = 400000000"}, "GOGC=800", "the memory limit leaves", true},
-		"by the memory limit":                   {[]string{"knee go.gogc_percent = -1", "knee go.heap.goal_bytes = 230000000", "knee go.memory_limit_bytes = 260000000"}, "the memory limit leaves", "GOGC=", true},
+		"by GOGC": {
+			[]string{"knee go.gogc_percent = 100", "knee go.heap.goal_bytes = 400000000"},
+			"GOGC=800", "the memory limit leaves", true,
+		},
+		"by the memory limit": {
+			[]string{
+				"knee go.gogc_percent = -1",
+				"knee go.heap.goal_bytes = 230000000",
+				"knee go.memory_limit_bytes = 260000000",
+			},
+			"the memory limit leaves",
+			"GOGC=",
+			true,
+		},
 		"off, and nothing is known of the goal": {[]string{"knee go.gogc_percent = -1"}, "make less garbage", "collect less often", false},
-		"by GOGC, where no limit is set":        {[]string{"knee go.gogc_percent = 100", "knee go.heap.goal_bytes = 210000000"}, "GOGC=800", "the memory limit leaves", true},
-		"rare already":                          {[]string{"knee go.gogc_percent = 1000", "knee go.heap.goal_bytes = 2200000000"}, "make less garbage", "collect less often", false},
+		"by GOGC, where no limit is set": {
+			[]string{"knee go.gogc_percent = 100", "knee go.heap.goal_bytes = 210000000"},
+			"GOGC=800", "the memory limit leaves", true,
+		},
+		"rare already": {
+			[]string{"knee go.gogc_percent = 1000", "knee go.heap.goal_bytes = 2200000000"},
+			"make less garbage", "collect less often", false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := diagnosed(t, append(half, c.lines...)...).found("gc-heavy")
@@ -121,7 +169,8 @@ func TestTheCollectorsAdviceFitsWhatBringsItsCycles(t *testing.T) {
 			if !strings.Contains(said, c.says) || strings.Contains(said, c.not) {
 				t.Errorf("it is advised:\n%s", said)
 			}
-			if f.Gain.Factor < 1 || f.Gain.Factor > 2.2 || f.Gain.Low > f.Gain.Factor || f.Gain.High < f.Gain.Factor || (f.Gain.Factor > 1.1) != c.gains {
+			if f.Gain.Factor < 1 || f.Gain.Factor > 2.2 || f.Gain.Low > f.Gain.Factor ||
+				f.Gain.High < f.Gain.Factor || (f.Gain.Factor > 1.1) != c.gains {
 				t.Errorf("half of the processor time is collection, and the gain is %+v", f.Gain)
 			}
 		})
@@ -130,13 +179,18 @@ func TestTheCollectorsAdviceFitsWhatBringsItsCycles(t *testing.T) {
 
 func TestAHandlerThatCallsManyThingsIsNoHotFunction(t *testing.T) {
 	lines := []string{"knee profile cpu nanoseconds 1000000000 net/http.(*conn).serve"}
-	for _, leaf := range []string{"text/template.(*state).walk", "reflect.Value.call", "fmt.(*pp).printArg", "html.EscapeString", "strconv.AppendInt"} {
-		lines = append(lines, "knee profile cpu nanoseconds 800000000 "+leaf+" < html/template.(*Template).Execute < main.page < net/http.(*conn).serve")
+	for _, leaf := range []string{
+		"text/template.(*state).walk", "reflect.Value.call", "fmt.(*pp).printArg",
+		"html.EscapeString", "strconv.AppendInt",
+	} {
+		lines = append(lines, "knee profile cpu nanoseconds 800000000 "+leaf+
+			" < html/template.(*Template).Execute < main.page < net/http.(*conn).serve")
 	}
 	if d := diagnosed(t, lines...); len(d.Findings) != 0 {
 		t.Errorf("found %v", names(d))
 	}
-	d := diagnosed(t, append(lines, "knee profile cpu nanoseconds 9000000000 runtime.memmove < main.page < net/http.(*conn).serve")...)
+	d := diagnosed(t, append(lines, "knee profile cpu nanoseconds 9000000000 runtime.memmove < "+
+		"main.page < net/http.(*conn).serve")...)
 	f := d.found("cpu-hot-function")
 	if f == nil || !strings.Contains(f.Evidence[1].What, "its own code") {
 		t.Errorf("what it does itself makes it one: %+v", f)
@@ -144,7 +198,10 @@ func TestAHandlerThatCallsManyThingsIsNoHotFunction(t *testing.T) {
 }
 
 func TestWhatDoesNotGiveGainsNothing(t *testing.T) {
-	e := &Evidence{Reserves: []Reserve{{What: hostProcessor, Used: 1.3, Capacity: 2, target: true}}, Run: &record.Run{}}
+	e := &Evidence{
+		Reserves: []Reserve{{What: hostProcessor, Used: 1.3, Capacity: 2, target: true}},
+		Run:      &record.Run{},
+	}
 	if g := e.processorGain(cure{}, false); g.Factor != 1 {
 		t.Errorf("nothing is saved, and the gain is %+v", g)
 	}
@@ -153,41 +210,62 @@ func TestWhatDoesNotGiveGainsNothing(t *testing.T) {
 	for saves, want := range map[float64]float64{.25: 1.61, .5: 2.92} {
 		e.Reserves = []Reserve{{What: targetProcessor, Used: 1.3, Capacity: 2, target: true}}
 		if f := e.faster(cure{saves: saves}); math.Abs(f-want) > .01 {
-			t.Errorf("a service that is 65 %% busy and saves %v of that gains %v, want %v", saves, f, want)
+			t.Errorf("a service that is 65 %% busy and saves %v of that gains %v, want %v",
+				saves, f, want)
 		}
 	}
 }
 
 func TestReadingAndWritingIsNoFunctionsOwnWork(t *testing.T) {
-	d := diagnosed(t, "knee profile cpu nanoseconds 4000000000 internal/runtime/syscall.Syscall6 < internal/poll.(*FD).Write < net.(*netFD).Write < net.(*conn).Write < main.download < net/http.(*conn).serve",
-		"knee profile cpu nanoseconds 1000000000 net/http.(*conn).serve")
+	d := diagnosed(
+		t,
+		"knee profile cpu nanoseconds 4000000000 internal/runtime/syscall.Syscall6 < "+
+			"internal/poll.(*FD).Write < net.(*netFD).Write < net.(*conn).Write < main.download "+
+			"< net/http.(*conn).serve",
+		"knee profile cpu nanoseconds 1000000000 net/http.(*conn).serve",
+	)
 	if len(d.Findings) != 0 {
 		t.Errorf("found %v", names(d))
 	}
 }
 
 func TestWhereProcessorsGiveFirstTheFunctionsThatTakeThemAreTold(t *testing.T) {
-	d := diagnosed(t, "half profile cpu nanoseconds 1000000000 main.price < net/http.(*conn).serve", "half profile cpu nanoseconds 3000000000 main.page < net/http.(*conn).serve",
-		"knee profile cpu nanoseconds 3000000000 main.price < net/http.(*conn).serve", "knee profile cpu nanoseconds 3000000000 main.page < net/http.(*conn).serve")
+	d := diagnosed(
+		t,
+		"half profile cpu nanoseconds 1000000000 main.price < net/http.(*conn).serve",
+		"half profile cpu nanoseconds 3000000000 main.page < net/http.(*conn).serve",
+		"knee profile cpu nanoseconds 3000000000 main.price < net/http.(*conn).serve",
+		"knee profile cpu nanoseconds 3000000000 main.page < net/http.(*conn).serve",
+	)
 	if len(d.First.Where) != 2 {
 		t.Fatalf("%+v", d.First)
 	}
-	at := slices.IndexFunc(d.First.Where, func(s Spender) bool { return s.Function == "main.price" })
+	at := slices.IndexFunc(d.First.Where, func(s Spender) bool {
+		return s.Function == "main.price"
+	})
 	// 1.5 processors for 1,000 requests a second, and .75 for 500.
-	if s := d.First.Where[at]; s.Share != .5 || s.PerRequest < .74e-3 || s.PerRequest > .76e-3 || s.AtHalf < .374e-3 || s.AtHalf > .376e-3 {
+	if s := d.First.Where[at]; s.Share != .5 || s.PerRequest < .74e-3 || s.PerRequest > .76e-3 ||
+		s.AtHalf < .374e-3 || s.AtHalf > .376e-3 {
 		t.Errorf("%+v", s)
 	}
 }
 
 func TestWhatTheKernelCountedIsTold(t *testing.T) {
-	d := diagnosed(t, "half bpf.offcpu.runnable_seconds += .05", "knee bpf.offcpu.runnable_seconds += 2", "knee perf.cycles += 3000000000", "knee perf.instructions += 6000000000",
-		"knee bpf.retransmits += 12", "knee bpf.retransmits.of.8080-192.0.2.7:443 += 10", "knee bpf.retransmits.of.8080-192.0.2.8:443 += 2")
+	d := diagnosed(t, "half bpf.offcpu.runnable_seconds += .05",
+		"knee bpf.offcpu.runnable_seconds += 2", "knee perf.cycles += 3000000000",
+		"knee perf.instructions += 6000000000",
+		"knee bpf.retransmits += 12", "knee bpf.retransmits.of.8080-192.0.2.7:443 += 10",
+		"knee bpf.retransmits.of.8080-192.0.2.8:443 += 2")
 	said := ""
 	for _, f := range d.Kernel {
 		said += f.What + ": " + f.Value + "\n"
 	}
-	for _, want := range []string{"waited for a processor: 2.00 ms a request, at half of the line 100 µs a request", "instructions for each cycle: 2.00", "sent again in its network namespace: 12.0 a second",
-		"by the connection 8080-192.0.2.7:443"} {
+	for _, want := range []string{
+		"waited for a processor: 2.00 ms a request, at half of the line 100 µs a request",
+		"instructions for each cycle: 2.00",
+		"sent again in its network namespace: 12.0 a second",
+		"by the connection 8080-192.0.2.7:443",
+	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is not in\n%s", want, said)
 		}
@@ -198,20 +276,27 @@ func TestWhatTheKernelCountedIsTold(t *testing.T) {
 }
 
 func TestACommandHasWhatTheRunKnows(t *testing.T) {
-	run := newFixture(t, append(strings.Split(base, "\n"), "all go.goroutines = 40", "after go.goroutines = 9000")...).open(t)
-	run.Manifest.Target, run.Manifest.Command = "http://127.0.0.1:8080/PORT", []string{"plimsoll", "survey", "--pprof", "http://127.0.0.1:6060/debug/pprof/"}
+	run := newFixture(t, append(strings.Split(base, "\n"), "all go.goroutines = 40",
+		"after go.goroutines = 9000")...).open(t)
+	run.Manifest.Target = "http://127.0.0.1:8080/PORT"
+	run.Manifest.Command = []string{
+		"plimsoll", "survey", "--pprof", "http://127.0.0.1:6060/debug/pprof/",
+	}
 	e := newEvidence(run)
 	for command, want := range map[string]string{
-		"plimsoll survey TARGET --slo OBJECTIVES": "plimsoll survey http://127.0.0.1:8080/PORT --slo 'p99<50ms'",
-		"ss '( sport = :PORT )'":                  "ss '( sport = :8080 )'",
-		"curl 'INSIDE/debug/pprof/trace'":         "curl 'http://127.0.0.1:6060/debug/pprof/trace'", // of either form that --pprof takes
+		"plimsoll survey TARGET --slo OBJECTIVES": "plimsoll survey http://127.0.0.1:8080/PORT " +
+			"--slo 'p99<50ms'",
+		"ss '( sport = :PORT )'": "ss '( sport = :8080 )'",
+		// of either form that --pprof takes
+		"curl 'INSIDE/debug/pprof/trace'": "curl 'http://127.0.0.1:6060/debug/pprof/trace'",
 	} {
 		if got := e.filled(command); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
 	for target, inside := range map[string]string{"no url at all %%": "'; rm x", "": ""} {
-		run.Manifest.Target, run.Manifest.Command = target, []string{"plimsoll", "--pprof=" + inside}
+		run.Manifest.Target = target
+		run.Manifest.Command = []string{"plimsoll", "--pprof=" + inside}
 		if got := e.filled("TARGET PORT INSIDE"); got != "TARGET PORT INSIDE" {
 			t.Errorf("of %q and %q comes %q", target, inside, got)
 		}
@@ -219,15 +304,24 @@ func TestACommandHasWhatTheRunKnows(t *testing.T) {
 }
 
 func TestProcessorsAtThreeQuartersAreWhatGivesWhereNothingElseDoes(t *testing.T) {
-	lines := []string{"knee host.cpu.busy_seconds += 1.5", "knee target.cpu.seconds += 1.4", "half host.cpu.busy_seconds += .7", "half target.cpu.seconds += .6",
-		"knee profile cpu nanoseconds 4000000000 regexp.compile < main.slug < main.handle < net/http.(*conn).serve", "knee profile cpu nanoseconds 2000000000 net/http.(*conn).serve"}
+	lines := []string{
+		"knee host.cpu.busy_seconds += 1.5",
+		"knee target.cpu.seconds += 1.4",
+		"half host.cpu.busy_seconds += .7",
+		"half target.cpu.seconds += .6",
+		"knee profile cpu nanoseconds 4000000000 regexp.compile < main.slug < main.handle < " +
+			"net/http.(*conn).serve",
+		"knee profile cpu nanoseconds 2000000000 net/http.(*conn).serve",
+	}
 	d := diagnosed(t, lines...)
 	f := d.found("cpu-hot-function")
 	if f == nil || f.Gain.Factor < 2 || d.First.What != hostProcessor || f.Verify.Command == "" {
 		t.Errorf("first %+v; %+v", d.First, f)
 	}
 	d = diagnosed(t, append(lines, "knee go.mutex.wait_seconds += 11")...)
-	if got := names(d); !slices.Equal(got, []string{"lock-contention", "cpu-hot-function"}) || d.found("cpu-hot-function").Gain.Factor != 1 {
-		t.Errorf("a lock sets the line, and what is saved elsewhere gains nothing yet: %+v", d.Findings)
+	if got := names(d); !slices.Equal(got, []string{"lock-contention", "cpu-hot-function"}) ||
+		d.found("cpu-hot-function").Gain.Factor != 1 {
+		t.Errorf("a lock sets the line, and what is saved elsewhere gains nothing yet: %+v",
+			d.Findings)
 	}
 }

@@ -17,7 +17,8 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-var update = flag.Bool("update", false, "write testdata/recorded/expected.txt again, for a reader to look at")
+var update = flag.Bool("update", false,
+	"write testdata/recorded/expected.txt again, for a reader to look at")
 
 // recordings are the archives of testdata/recorded: surveys of examples/patients on a real machine,
 // made small by bench/golden.
@@ -56,7 +57,8 @@ func unpack(t *testing.T, archive string) *record.Run {
 			t.Fatal(err)
 		}
 		name := filepath.Join(dir, filepath.FromSlash(head.Name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, content, 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755),
+			os.WriteFile(name, content, 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -71,7 +73,8 @@ func unpack(t *testing.T, archive string) *record.Run {
 // patients are surveyed by.
 func diseases(t *testing.T) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "patients", "patients.json"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "patients",
+		"patients.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,8 +118,11 @@ func TestTheDiseaseOfEachRecordedPatientIsFoundAndNothingOnTheCured(t *testing.T
 				t.Fatalf("%q is not a state of a patient", state)
 			}
 			found := names(Run(unpack(t, archive)))
-			inOrder := slices.DeleteFunc(slices.Clone(found), func(n string) bool { return !slices.Contains(want, n) })
-			if !slices.Equal(inOrder, want) || len(want) > 0 && found[0] != want[0] || len(want) == 0 && len(found) > 0 {
+			inOrder := slices.DeleteFunc(slices.Clone(found), func(n string) bool {
+				return !slices.Contains(want, n)
+			})
+			if !slices.Equal(inOrder, want) || len(want) > 0 && found[0] != want[0] ||
+				len(want) == 0 && len(found) > 0 {
 				t.Errorf("found %v, and its diseases are %v", found, want)
 			}
 		})
@@ -136,7 +142,8 @@ func TestWhatIsSaidOfTheRecordedRunsIsWhatIsExpected(t *testing.T) {
 	var said strings.Builder
 	for _, archive := range recordings(t) {
 		d := Run(unpack(t, archive))
-		fmt.Fprintf(&said, "%s\n\tbottleneck: %s\n", strings.TrimSuffix(filepath.Base(archive), ".tar.gz"), d.First.What)
+		fmt.Fprintf(&said, "%s\n\tbottleneck: %s\n",
+			strings.TrimSuffix(filepath.Base(archive), ".tar.gz"), d.First.What)
 		for _, f := range d.Findings {
 			fmt.Fprintf(&said, "\tfound %s, gain %.2f: %s\n", f.Rule, f.Gain.Factor, f.Claim)
 		}

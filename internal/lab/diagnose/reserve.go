@@ -59,10 +59,20 @@ func reserves(e *Evidence) (all []Reserve) {
 		return nil
 	}
 	if m.Has(measure.TargetCPU) {
-		all = append(all, Reserve{What: targetProcessor, Used: m.PerSecond(measure.TargetCPU), Capacity: e.allowed(cores), target: true})
+		all = append(all, Reserve{
+			What:     targetProcessor,
+			Used:     m.PerSecond(measure.TargetCPU),
+			Capacity: e.allowed(cores),
+			target:   true,
+		})
 	}
 	if m.Has(measure.HostCPU) {
-		all = append(all, Reserve{What: hostProcessor, Used: m.PerSecond(measure.HostCPU), Capacity: cores, target: m.Has(measure.TargetCPU)})
+		all = append(all, Reserve{
+			What:     hostProcessor,
+			Used:     m.PerSecond(measure.HostCPU),
+			Capacity: cores,
+			target:   m.Has(measure.TargetCPU),
+		})
 	}
 	return all
 }
@@ -126,7 +136,10 @@ func (e *Evidence) idle() bool { return e.found() && len(e.Reserves) > 0 && !e.p
 // is seen below it is what it is like when something gives.
 func (e *Evidence) found() bool {
 	r := e.Run.Result
-	return r != nil && (r.Line.Found || slices.ContainsFunc(r.Judgements, func(j record.Judgement) bool { return j.Verdict == record.Fail }))
+	return r != nil &&
+		(r.Line.Found || slices.ContainsFunc(r.Judgements, func(j record.Judgement) bool {
+			return j.Verdict == record.Fail
+		}))
 }
 
 // others is how many processors other processes than the target and the generator used at the line;
@@ -187,9 +200,18 @@ func (e *Evidence) gain(c cure) Gain {
 		}
 	}
 	if math.IsInf(factor, 1) {
-		return Gain{Factor: 1, Low: 1, High: most, Why: "the next bottleneck is not known, because no processor time was sampled"}
+		return Gain{
+			Factor: 1,
+			Low:    1,
+			High:   most,
+			Why:    "the next bottleneck is not known, because no processor time was sampled",
+		}
 	}
 	factor = min(max(factor, 1), most)
-	return Gain{Factor: factor, Low: max(factor/1.5, 1), High: min(factor*1.5, most),
-		Why: "the next bottleneck is then " + next}
+	return Gain{
+		Factor: factor,
+		Low:    max(factor/1.5, 1),
+		High:   min(factor*1.5, most),
+		Why:    "the next bottleneck is then " + next,
+	}
 }

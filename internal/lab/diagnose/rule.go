@@ -47,7 +47,8 @@ type Counter struct {
 
 // Rules is the table. A rule that others are Unless of comes before them.
 func Rules() []Rule {
-	return slices.Concat(hostRules, limitRules, databaseRules, networkRules, runtimeRules, processorRules, waitingRules)
+	return slices.Concat(hostRules, limitRules, databaseRules, networkRules, runtimeRules,
+		processorRules, waitingRules)
 }
 
 // missing are the needs of a rule that the run lacks.
@@ -92,8 +93,14 @@ func (r *Rule) judge(e *Evidence, found []Finding) (*Finding, *HeldBack, *NotJud
 	for i := range found {
 		// What sets the line is not explained by what does not.
 		weaker := f.Rank == Binding && found[i].Rank == Risk
-		if slices.Contains(r.Unless, found[i].Rule) && !weaker || r.Last && found[i].Rank <= Binding {
-			return nil, &HeldBack{r.Name, f.Claim, "it is what is to be expected of " + found[i].Rule + ", which was found"}, nil
+		if slices.Contains(r.Unless, found[i].Rule) && !weaker ||
+			r.Last && found[i].Rank <= Binding {
+			return nil,
+				&HeldBack{
+					r.Name,
+					f.Claim,
+					"it is what is to be expected of " + found[i].Rule + ", which was found",
+				}, nil
 		}
 	}
 	for _, c := range r.Counters {

@@ -5,8 +5,12 @@ import "fmt"
 // databaseRules are about pools of database/sql.
 var databaseRules = []Rule{
 	{
-		Name: "database-pool-above-limit", Claim: "The pool may open more connections than the database allows", Needs: []string{"db.max_open", "db.server_limit"},
-		Threshold: "no limit, or one above the database's", Reason: "the database refuses what is too much, and the requests that wanted it fail, just when there are many",
+		Name:      "database-pool-above-limit",
+		Claim:     "The pool may open more connections than the database allows",
+		Needs:     []string{"db.max_open", "db.server_limit"},
+		Threshold: "no limit, or one above the database's",
+		Reason: "the database refuses what is too much, and the requests that wanted it fail, " +
+			"just when there are many",
 		Judge: func(e *Evidence) *Finding {
 			pool, limit := e.AtLine.Last("db.max_open"), e.AtLine.Last("db.server_limit")
 			if limit == 0 || pool > 0 && pool <= limit {
@@ -19,84 +23,182 @@ var databaseRules = []Rule{
 			if pool == 0 {
 				many = "as many as are asked for"
 			}
-			return &Finding{Claim: fmt.Sprintf("The pool may open %s connections, and the database allows %s", many, number(limit)), Rank: rankOf(binding), Confidence: .9,
-				Evidence: []Fact{{What: "connections the pool may open", Value: many}, {What: "connections the database allows (max_connections)", Value: number(limit)},
-					{What: "connections open, at most", Value: number(open)}, {What: "requests that failed beyond the line", Value: percent(failed)}},
-				Advice: []Action{{Text: fmt.Sprintf("let all instances together open fewer than the database allows, and some kept back for people: with one instance %.0f", max(reservedShare*limit, 1)),
-					Command: fmt.Sprintf("db.SetMaxOpenConns(%.0f)", max(reservedShare*limit, 1))}},
-				Gain: e.gainIf(binding)}
+			return &Finding{
+				Claim: fmt.Sprintf("The pool may open %s connections, "+
+					"and the database allows %s", many, number(limit)),
+				Rank:       rankOf(binding),
+				Confidence: .9,
+				Evidence: []Fact{
+					{What: "connections the pool may open", Value: many},
+					{
+						What:  "connections the database allows (max_connections)",
+						Value: number(limit),
+					},
+					{What: "connections open, at most", Value: number(open)},
+					{What: "requests that failed beyond the line", Value: percent(failed)},
+				},
+				Advice: []Action{{
+					Text: fmt.Sprintf("let all instances together open fewer than the "+
+						"database allows, and some kept back for people: with one instance %.0f",
+						max(reservedShare*limit, 1)),
+					Command: fmt.Sprintf("db.SetMaxOpenConns(%.0f)", max(reservedShare*limit, 1)),
+				}},
+				Gain: e.gainIf(binding),
+			}
 		},
-		Counters: []Counter{{"it never opened half of what the database allows, beyond the line either", func(e *Evidence) (string, bool) {
-			open, limit := max(e.AtLine.Max("db.open"), e.Over.Max("db.open")), e.AtLine.Last("db.server_limit")
-			return fmt.Sprintf("%s of %s", number(open), number(limit)), open > 0 && open < .5*limit && e.AtLine.Last("db.max_open") > 0
-		}}},
+		Counters: []Counter{{
+			"it never opened half of what the database allows, beyond the line either",
+			func(e *Evidence) (string, bool) {
+				open := max(e.AtLine.Max("db.open"), e.Over.Max("db.open"))
+				limit := e.AtLine.Last("db.server_limit")
+				return fmt.Sprintf("%s of %s", number(open), number(limit)),
+					open > 0 && open < .5*limit && e.AtLine.Last("db.max_open") > 0
+			},
+		}},
 	},
 	{
-		Name: "database-connections-churn", Claim: "The pool opens a connection for many queries, and closes it again", Needs: []string{"db.closed.idle"},
-		Threshold: "over 1 connection closed for 20 requests", Reason: "a connection to PostgreSQL is a process and a login: milliseconds, where a kept one costs nothing",
+		Name:      "database-connections-churn",
+		Claim:     "The pool opens a connection for many queries, and closes it again",
+		Needs:     []string{"db.closed.idle"},
+		Threshold: "over 1 connection closed for 20 requests",
+		Reason: "a connection to PostgreSQL is a process and a login: milliseconds, " +
+			"where a kept one costs nothing",
 		Judge: func(e *Evidence) *Finding {
-			idle, time, life := e.AtLine.PerRequest("db.closed.idle"), e.AtLine.PerRequest("db.closed.idle_time"), e.AtLine.PerRequest("db.closed.lifetime")
+			idle := e.AtLine.PerRequest("db.closed.idle")
+			time := e.AtLine.PerRequest("db.closed.idle_time")
+			life := e.AtLine.PerRequest("db.closed.lifetime")
 			if idle+time+life <= .05 {
 				return nil
 			}
-			why, call := "more are idle than may be kept (SetMaxIdleConns)", fmt.Sprintf("db.SetMaxIdleConns(%.0f)", max(e.AtLine.Last("db.max_open"), e.AtLine.Max("db.open"), 2))
+			why := "more are idle than may be kept (SetMaxIdleConns)"
+			call := fmt.Sprintf("db.SetMaxIdleConns(%.0f)",
+				max(e.AtLine.Last("db.max_open"), e.AtLine.Max("db.open"), 2))
 			if time+life > idle {
-				why, call = "they reach their age (SetConnMaxLifetime, SetConnMaxIdleTime)", "db.SetConnMaxLifetime(30 * time.Minute)"
+				why = "they reach their age (SetConnMaxLifetime, SetConnMaxIdleTime)"
+				call = "db.SetConnMaxLifetime(30 * time.Minute)"
 			}
-			return &Finding{Claim: fmt.Sprintf("The pool closes %s connections for each request: %s", number(idle+time+life), why), Rank: Binding, Confidence: .9,
-				Evidence: []Fact{{What: "connections closed for each request, at the line", Value: number(idle + time + life)}, {What: "open at most", Value: number(e.AtLine.Max("db.open"))},
-					{What: "idle connections kept at most", Value: optional(e.AtLine, "db.max_idle")}},
-				Advice: []Action{{Text: "keep as many idle connections as may be open", Command: call}},
-				Gain:   e.gainOfChurn(e.AtLine.PerSecond("db.closed.idle") + e.AtLine.PerSecond("db.closed.idle_time") + e.AtLine.PerSecond("db.closed.lifetime"))}
+			return &Finding{
+				Claim: fmt.Sprintf("The pool closes %s connections for each request: %s",
+					number(idle+time+life), why),
+				Rank:       Binding,
+				Confidence: .9,
+				Evidence: []Fact{
+					{
+						What:  "connections closed for each request, at the line",
+						Value: number(idle + time + life),
+					},
+					{What: "open at most", Value: number(e.AtLine.Max("db.open"))},
+					{
+						What:  "idle connections kept at most",
+						Value: optional(e.AtLine, "db.max_idle"),
+					},
+				},
+				Advice: []Action{{
+					Text:    "keep as many idle connections as may be open",
+					Command: call,
+				}},
+				Gain: e.gainOfChurn(e.AtLine.PerSecond("db.closed.idle") +
+					e.AtLine.PerSecond("db.closed.idle_time") +
+					e.AtLine.PerSecond("db.closed.lifetime")),
+			}
 		},
 		Counters: []Counter{{"they are few", func(e *Evidence) (string, bool) {
-			closed := e.AtLine.PerSecond("db.closed.idle") + e.AtLine.PerSecond("db.closed.idle_time") + e.AtLine.PerSecond("db.closed.lifetime")
+			closed := e.AtLine.PerSecond("db.closed.idle") +
+				e.AtLine.PerSecond("db.closed.idle_time") + e.AtLine.PerSecond("db.closed.lifetime")
 			return perSecond(closed), closed < 2
 		}}},
 	},
 	{
-		Name: "database-pool-small", Claim: "Requests wait for a connection to the database", Needs: []string{"db.max_open", "db.in_use", "db.wait_seconds"},
-		Threshold: "over a quarter of the time that requests take", Reason: "by Little's law the seconds waited in a second are the requests that wait at any moment; compared with those inside",
+		Name:      "database-pool-small",
+		Claim:     "Requests wait for a connection to the database",
+		Needs:     []string{"db.max_open", "db.in_use", "db.wait_seconds"},
+		Threshold: "over a quarter of the time that requests take",
+		Reason: "by Little's law the seconds waited in a second are the requests that wait at " +
+			"any moment; compared with those inside",
 		Judge: func(e *Evidence) *Finding {
-			waiting, pool, used := e.AtLine.PerSecond("db.wait_seconds"), e.AtLine.Last("db.max_open"), e.AtLine.Mean("db.in_use")
-			if pool == 0 || e.AtLine.Inside() == 0 || waiting/e.AtLine.Inside() <= .25 || used < .6*pool {
+			waiting := e.AtLine.PerSecond("db.wait_seconds")
+			pool := e.AtLine.Last("db.max_open")
+			used := e.AtLine.Mean("db.in_use")
+			if pool == 0 || e.AtLine.Inside() == 0 || waiting/e.AtLine.Inside() <= .25 ||
+				used < .6*pool {
 				return nil
 			}
 			query := used / max(e.AtLine.Goodput(), 1e-9)
 			g := e.gain(cure{})
 			want := max(2*pool, g.Factor*used*1.3)
-			if limit := reservedShare * e.AtLine.Last("db.server_limit"); limit > 0 && want > limit {
-				want, g = limit, Gain{Factor: min(g.Factor, max(limit/used, 1)), Low: g.Low, High: g.High, Why: "so many connections the database allows"}
+			if limit := reservedShare * e.AtLine.Last("db.server_limit"); limit > 0 &&
+				want > limit {
+				want = limit
+				g = Gain{
+					Factor: min(g.Factor, max(limit/used, 1)),
+					Low:    g.Low,
+					High:   g.High,
+					Why:    "so many connections the database allows",
+				}
 				g.Low, g.High = min(g.Low, g.Factor), max(g.Factor, min(g.High, 1.2*g.Factor))
 			}
-			return &Finding{Claim: fmt.Sprintf("Requests wait for one of %s connections to the database: %s of each takes %s", number(pool), span(waiting/max(e.AtLine.Goodput(), 1e-9)), span(e.AtLine.Service())),
-				Rank: Binding, Confidence: .95,
-				Evidence: []Fact{{What: "share of the requests' time that they wait for a connection, at the line", Value: percent(min(waiting/e.AtLine.Inside(), 1))},
-					{What: "waits", Value: perSecond(e.AtLine.PerSecond("db.waits"))}, {What: "connections in use", Value: number(used) + " of " + number(pool)},
-					{What: "a request holds a connection for", Value: span(query)}},
-				Advice: []Action{{Text: fmt.Sprintf("allow more connections, and keep as many idle: %.0f hold what the processors can do; all instances together below the database's limit", want),
-					Command: fmt.Sprintf("db.SetMaxOpenConns(%.0f); db.SetMaxIdleConns(%.0f)", want, want)}},
-				Gain: g}
-		},
-		Counters: []Counter{processorBusy, {"the pool is as large as the database allows", func(e *Evidence) (string, bool) {
-			limit := e.AtLine.Last("db.server_limit")
-			if limit == 0 {
-				return "", false
+			return &Finding{
+				Claim: fmt.Sprintf("Requests wait for one of %s connections to the "+
+					"database: %s of each takes %s",
+					number(pool), span(waiting/max(e.AtLine.Goodput(), 1e-9)),
+					span(e.AtLine.Service())),
+				Rank:       Binding,
+				Confidence: .95,
+				Evidence: []Fact{
+					{
+						What: "share of the requests' time that they wait for a connection, " +
+							"at the line",
+						Value: percent(min(waiting/e.AtLine.Inside(), 1)),
+					},
+					{What: "waits", Value: perSecond(e.AtLine.PerSecond("db.waits"))},
+					{What: "connections in use", Value: number(used) + " of " + number(pool)},
+					{What: "a request holds a connection for", Value: span(query)},
+				},
+				Advice: []Action{{
+					Text: fmt.Sprintf("allow more connections, and keep as many idle: "+
+						"%.0f hold what the processors can do; all instances together below the "+
+						"database's limit", want),
+					Command: fmt.Sprintf("db.SetMaxOpenConns(%.0f); db.SetMaxIdleConns(%.0f)",
+						want, want),
+				}},
+				Gain: g,
 			}
-			return fmt.Sprintf("%s of %s", number(e.AtLine.Last("db.max_open")), number(limit)), e.AtLine.Last("db.max_open") >= .6*limit
-		}}},
+		},
+		Counters: []Counter{
+			processorBusy,
+			{"the pool is as large as the database allows", func(e *Evidence) (string, bool) {
+				limit := e.AtLine.Last("db.server_limit")
+				if limit == 0 {
+					return "", false
+				}
+				return fmt.Sprintf("%s of %s", number(e.AtLine.Last("db.max_open")), number(limit)),
+					e.AtLine.Last("db.max_open") >= .6*limit
+			}},
+		},
 		Unless: []string{"database-connections-churn"},
 	},
 	{
-		Name: "database-idle-above-open", Claim: "More idle connections are asked for than may be open", Needs: []string{"db.max_idle", "db.max_open"},
-		Threshold: "SetMaxIdleConns above SetMaxOpenConns", Reason: "database/sql lowers it silently: one of the two is not what was meant",
+		Name:      "database-idle-above-open",
+		Claim:     "More idle connections are asked for than may be open",
+		Needs:     []string{"db.max_idle", "db.max_open"},
+		Threshold: "SetMaxIdleConns above SetMaxOpenConns",
+		Reason:    "database/sql lowers it silently: one of the two is not what was meant",
 		Judge: func(e *Evidence) *Finding {
 			idle, open := e.AtLine.Last("db.max_idle"), e.AtLine.Last("db.max_open")
 			if open == 0 || idle <= open {
 				return nil
 			}
-			return &Finding{Claim: fmt.Sprintf("%s idle connections may be kept, and %s may be open", number(idle), number(open)), Rank: Risk, Confidence: .9,
-				Evidence: []Fact{{What: "idle connections that may be kept", Value: number(idle)}, {What: "connections that may be open", Value: number(open)}}, Gain: e.gainIf(false)}
+			return &Finding{
+				Claim: fmt.Sprintf("%s idle connections may be kept, and %s may be open",
+					number(idle), number(open)),
+				Rank:       Risk,
+				Confidence: .9,
+				Evidence: []Fact{
+					{What: "idle connections that may be kept", Value: number(idle)},
+					{What: "connections that may be open", Value: number(open)},
+				},
+				Gain: e.gainIf(false),
+			}
 		},
 		Counters: []Counter{{"no connection was ever idle", func(e *Evidence) (string, bool) {
 			if !e.AtLine.Has("db.idle") {
@@ -108,19 +210,36 @@ var databaseRules = []Rule{
 		Advice: []Action{{Text: "make them the same number"}},
 	},
 	{
-		Name: "database-lifetime-zero", Claim: "Connections to the database live for ever", Needs: []string{"db.max_lifetime_seconds"},
-		Threshold: "no lifetime", Reason: "a fail-over, a new replica or a load balancer in between is only seen when new connections are made",
+		Name:      "database-lifetime-zero",
+		Claim:     "Connections to the database live for ever",
+		Needs:     []string{"db.max_lifetime_seconds"},
+		Threshold: "no lifetime",
+		Reason: "a fail-over, a new replica or a load balancer in between is only seen when " +
+			"new connections are made",
 		Judge: func(e *Evidence) *Finding {
 			if e.AtLine.Last("db.max_lifetime_seconds") > 0 {
 				return nil
 			}
-			return &Finding{Claim: "Connections to the database live for ever", Rank: Risk, Confidence: .8, Evidence: []Fact{{What: "lifetime of a connection", Value: "none"}}, Gain: e.gainIf(false)}
+			return &Finding{
+				Claim:      "Connections to the database live for ever",
+				Rank:       Risk,
+				Confidence: .8,
+				Evidence:   []Fact{{What: "lifetime of a connection", Value: "none"}},
+				Gain:       e.gainIf(false),
+			}
 		},
-		Counters: []Counter{{"they are closed when they have been idle for a while", func(e *Evidence) (string, bool) {
-			closed := e.AtLine.PerSecond("db.closed.idle_time")
-			return perSecond(closed), closed > 0
-		}}},
-		Advice: []Action{{Text: "give them a lifetime, with some of it by chance by way of the pool's own spreading", Command: "db.SetConnMaxLifetime(30 * time.Minute)"}},
+		Counters: []Counter{{
+			"they are closed when they have been idle for a while",
+			func(e *Evidence) (string, bool) {
+				closed := e.AtLine.PerSecond("db.closed.idle_time")
+				return perSecond(closed), closed > 0
+			},
+		}},
+		Advice: []Action{{
+			Text: "give them a lifetime, with some of it by chance by way of the " +
+				"pool's own spreading",
+			Command: "db.SetConnMaxLifetime(30 * time.Minute)",
+		}},
 	},
 }
 
@@ -145,6 +264,7 @@ const loginCost = 4.5e-3
 // as it runs on the same machine.
 func (e *Evidence) gainOfChurn(closed float64) Gain {
 	g := e.gain(cure{saves: e.connectionShare(), elsewhere: min(.9*e.others(), closed*loginCost)})
-	g.Why += fmt.Sprintf("; a login is assumed to cost the database %s of a processor", span(loginCost))
+	g.Why += fmt.Sprintf("; a login is assumed to cost the database %s of a processor",
+		span(loginCost))
 	return g
 }

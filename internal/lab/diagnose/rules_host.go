@@ -10,65 +10,134 @@ import (
 // on the service.
 var hostRules = []Rule{
 	{
-		Name: "generator-limit", Claim: "The generator was the limit, and not the service",
-		Threshold: "steps near the line are INVALID, and there is no line", Reason: "what the generator cannot offer says nothing of the service",
+		Name:      "generator-limit",
+		Claim:     "The generator was the limit, and not the service",
+		Threshold: "steps near the line are INVALID, and there is no line",
+		Reason:    "what the generator cannot offer says nothing of the service",
 		Judge: func(e *Evidence) *Finding {
 			if e.Run.Result == nil || e.Run.Result.Line.Found {
 				return nil
 			}
 			worst, n := "", 0
 			for i := range e.Run.Steps {
-				if s := &e.Run.Steps[i]; s.Totals.Generator.Invalid != "" && s.Plan.Rate > .9*e.Line {
+				if s := &e.Run.Steps[i]; s.Totals.Generator.Invalid != "" &&
+					s.Plan.Rate > .9*e.Line {
 					worst, n = s.Totals.Generator.Invalid, n+1
 				}
 			}
 			if n == 0 {
 				return nil
 			}
-			return &Finding{Claim: fmt.Sprintf("The generator was the limit at %s, not the service: its line is higher", rate(e.Line)), Rank: Reach, Confidence: .95,
-				Evidence: []Fact{{What: "steps in which the generator was the limit", Value: fmt.Sprintf("%d, such as: %s", n, worst)}},
-				Gain:     Gain{Factor: 1, Low: 1, High: most, Why: "the service's line was not reached"}}
+			return &Finding{
+				Claim: fmt.Sprintf("The generator was the limit at %s, not the service: "+
+					"its line is higher", rate(e.Line)),
+				Rank:       Reach,
+				Confidence: .95,
+				Evidence: []Fact{{
+					What:  "steps in which the generator was the limit",
+					Value: fmt.Sprintf("%d, such as: %s", n, worst),
+				}},
+				Gain: Gain{
+					Factor: 1,
+					Low:    1,
+					High:   most,
+					Why:    "the service's line was not reached",
+				},
+			}
 		},
-		Counters: []Counter{{"the service's own processors were busy too", func(e *Evidence) (string, bool) {
-			share := e.busy(targetProcessor)
-			return percent(share), share >= saturated
-		}}},
-		Advice: []Action{{Text: "run the survey from another machine, or with more loops", Command: "plimsoll survey TARGET --slo OBJECTIVES --loops 4"}},
+		Counters: []Counter{{
+			"the service's own processors were busy too",
+			func(e *Evidence) (string, bool) {
+				share := e.busy(targetProcessor)
+				return percent(share), share >= saturated
+			},
+		}},
+		Advice: []Action{{
+			Text:    "run the survey from another machine, or with more loops",
+			Command: "plimsoll survey TARGET --slo OBJECTIVES --loops 4",
+		}},
 		Verify: "survey again from another machine: no step should be INVALID",
 	},
 	{
-		Name: "swapping", Claim: "The machine swaps", Needs: []string{"host.swap.in_bytes"},
-		Threshold: "over 1 MB a second swapped in", Reason: "each page is a wait for the disk in the middle of a request",
+		Name:      "swapping",
+		Claim:     "The machine swaps",
+		Needs:     []string{"host.swap.in_bytes"},
+		Threshold: "over 1 MB a second swapped in",
+		Reason:    "each page is a wait for the disk in the middle of a request",
 		Judge: func(e *Evidence) *Finding {
 			in := e.AtLine.PerSecond("host.swap.in_bytes")
 			if in <= 1<<20 {
 				return nil
 			}
-			return &Finding{Claim: fmt.Sprintf("The machine swaps: %s a second came back from disk at the line", size(in)), Confidence: .9, Rank: Binding,
-				Evidence: []Fact{{What: "swapped in at the line", Value: size(in) + " a second"}, {What: "memory that was available", Value: size(e.AtLine.Mean("host.memory.available_bytes"))}},
-				Gain:     e.gain(cure{})}
+			return &Finding{
+				Claim: fmt.Sprintf("The machine swaps: %s a second came back from "+
+					"disk at the line", size(in)),
+				Confidence: .9,
+				Rank:       Binding,
+				Evidence: []Fact{
+					{What: "swapped in at the line", Value: size(in) + " a second"},
+					{
+						What:  "memory that was available",
+						Value: size(e.AtLine.Mean("host.memory.available_bytes")),
+					},
+				},
+				Gain: e.gain(cure{}),
+			}
 		},
 		Counters: []Counter{processorBusy},
-		Advice: []Action{{Text: "give the machine more memory, or its processes less: a Go service by GOMEMLIMIT"},
-			{Text: "keep the kernel from swapping while there is memory", Command: "sysctl -w vm.swappiness=1"}},
+		Advice: []Action{
+			{
+				Text: "give the machine more memory, or its processes less: " +
+					"a Go service by GOMEMLIMIT",
+			},
+			{
+				Text:    "keep the kernel from swapping while there is memory",
+				Command: "sysctl -w vm.swappiness=1",
+			},
+		},
 	},
 	{
-		Name: "major-faults", Claim: "The service waits for pages from disk", Needs: []string{"target.faults.major"},
-		Threshold: "over 100 major faults a second", Reason: "each is a wait for the disk that the program does not know of; a service at rest has none",
+		Name:      "major-faults",
+		Claim:     "The service waits for pages from disk",
+		Needs:     []string{"target.faults.major"},
+		Threshold: "over 100 major faults a second",
+		Reason: "each is a wait for the disk that the program does not know of; " +
+			"a service at rest has none",
 		Judge: func(e *Evidence) *Finding {
 			faults := e.AtLine.PerSecond("target.faults.major")
 			if faults <= 100 {
 				return nil
 			}
-			return &Finding{Claim: fmt.Sprintf("The service waits for pages from disk: %s major faults a second, %s for each request", number(faults), number(e.AtLine.PerRequest("target.faults.major"))),
-				Confidence: .9, Rank: Binding,
-				Evidence: []Fact{{What: "major faults at the line", Value: perSecond(faults)}, {What: "memory that was available", Value: size(e.AtLine.Mean("host.memory.available_bytes"))},
-					{What: "read from disks", Value: size(e.AtLine.PerSecond("host.disk.read_bytes")) + " a second"}},
-				Gain: e.gain(cure{saves: min(faultCost*faults/max(e.AtLine.PerSecond(measure.TargetCPU), 1e-9), e.system())})}
+			return &Finding{
+				Claim: fmt.Sprintf("The service waits for pages from disk: "+
+					"%s major faults a second, %s for each request",
+					number(faults), number(e.AtLine.PerRequest("target.faults.major"))),
+				Confidence: .9,
+				Rank:       Binding,
+				Evidence: []Fact{
+					{What: "major faults at the line", Value: perSecond(faults)},
+					{
+						What:  "memory that was available",
+						Value: size(e.AtLine.Mean("host.memory.available_bytes")),
+					},
+					{
+						What:  "read from disks",
+						Value: size(e.AtLine.PerSecond("host.disk.read_bytes")) + " a second",
+					},
+				},
+				Gain: e.gain(cure{
+					saves: min(faultCost*faults/max(e.AtLine.PerSecond(measure.TargetCPU), 1e-9),
+						e.system()),
+				}),
+			}
 		},
 		Counters: []Counter{processorBusy},
 		Unless:   []string{"swapping"},
-		Advice:   []Action{{Text: "keep what requests touch in memory: read files instead of mapping them, or lock the mapping with mlock(2); see that nothing drops the page cache (a memory limit of the cgroup does)"}},
+		Advice: []Action{{
+			Text: "keep what requests touch in memory: read files instead of mapping them, " +
+				"or lock the mapping with mlock(2); see that nothing drops the page cache (a " +
+				"memory limit of the cgroup does)",
+		}},
 	},
 }
 
@@ -78,25 +147,37 @@ const faultCost = 32e-6
 
 // system is the share of the target's processor time at the line that the kernel spent for it.
 func (e *Evidence) system() float64 {
-	return min(e.AtLine.PerSecond("target.cpu.system_seconds")/max(e.AtLine.PerSecond(measure.TargetCPU), 1e-9), 1)
+	return min(
+		e.AtLine.PerSecond("target.cpu.system_seconds")/
+			max(e.AtLine.PerSecond(measure.TargetCPU), 1e-9),
+		1,
+	)
 }
 
 // processorBusy speaks where requests waited for processors anyway.
-var processorBusy = Counter{"the processors were busy, which makes everything wait", func(e *Evidence) (string, bool) {
-	if len(e.Reserves) == 0 {
-		return "", false
-	}
-	return fmt.Sprintf("the service used %s of what it may, the machine was %s busy", percent(e.busy(targetProcessor)), percent(e.busy(hostProcessor))), e.processorBound()
-}}
+var processorBusy = Counter{
+	"the processors were busy, which makes everything wait",
+	func(e *Evidence) (string, bool) {
+		if len(e.Reserves) == 0 {
+			return "", false
+		}
+		return fmt.Sprintf("the service used %s of what it may, the machine was %s busy",
+			percent(e.busy(targetProcessor)), percent(e.busy(hostProcessor))), e.processorBound()
+	},
+}
 
 // unreached speaks where nothing was seen to give: what takes the most of a processor that is
 // hardly used harms nobody.
-var unreached = Counter{"the line was not reached, and the processors were not busy", func(e *Evidence) (string, bool) {
-	if len(e.Reserves) == 0 || e.found() {
-		return "", false
-	}
-	return fmt.Sprintf("the service used %s of what it may, the machine was %s busy", percent(e.busy(targetProcessor)), percent(e.busy(hostProcessor))), !e.processorBound()
-}}
+var unreached = Counter{
+	"the line was not reached, and the processors were not busy",
+	func(e *Evidence) (string, bool) {
+		if len(e.Reserves) == 0 || e.found() {
+			return "", false
+		}
+		return fmt.Sprintf("the service used %s of what it may, the machine was %s busy",
+			percent(e.busy(targetProcessor)), percent(e.busy(hostProcessor))), !e.processorBound()
+	},
+}
 
 // othersBusy speaks where other processes than the target and the generator kept the machine busy.
 var othersBusy = Counter{"other processes took the processors", func(e *Evidence) (string, bool) {
@@ -104,5 +185,7 @@ var othersBusy = Counter{"other processes took the processors", func(e *Evidence
 	if host == nil {
 		return "", false
 	}
-	return fmt.Sprintf("others used %s of %s processors", number(e.others()), number(host.Capacity)), host.Share() >= saturated && e.others() > host.Capacity/2
+	return fmt.Sprintf("others used %s of %s processors",
+			number(e.others()), number(host.Capacity)),
+		host.Share() >= saturated && e.others() > host.Capacity/2
 }}

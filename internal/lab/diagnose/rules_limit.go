@@ -10,118 +10,259 @@ import (
 // limitRules are about what the service is allowed: processors, descriptors, entries of tables.
 var limitRules = []Rule{
 	{
-		Name: "cgroup-throttled", Claim: "The cgroup's quota stops the service", Needs: []string{"target.cgroup.throttled_periods", "target.cgroup.cpu_quota_cores"},
-		Threshold: "throttled in over 10 % of the periods", Reason: "a period is 100 ms: what is throttled stands still for most of one, which is a percentile of its own",
+		Name:      "cgroup-throttled",
+		Claim:     "The cgroup's quota stops the service",
+		Needs:     []string{"target.cgroup.throttled_periods", "target.cgroup.cpu_quota_cores"},
+		Threshold: "throttled in over 10 % of the periods",
+		Reason: "a period is 100 ms: what is throttled stands still for most of one, " +
+			"which is a percentile of its own",
 		Judge: func(e *Evidence) *Finding {
-			share := e.AtLine.Grown("target.cgroup.throttled_periods") / max(e.AtLine.Grown("target.cgroup.periods"), 1)
+			share := e.AtLine.Grown("target.cgroup.throttled_periods") /
+				max(e.AtLine.Grown("target.cgroup.periods"), 1)
 			if share <= .1 {
 				return nil
 			}
 			quota := e.AtLine.Last("target.cgroup.cpu_quota_cores")
 			cores := e.pinned(e.AtLine.Last(measure.HostCores))
-			return &Finding{Claim: fmt.Sprintf("The cgroup's quota of %s cores stops the service in %s of its periods", number(quota), percent(share)), Rank: Binding, Confidence: .95,
-				Evidence: []Fact{{What: "periods throttled at the line", Value: percent(share)},
-					{What: "time throttled", Value: span(e.AtLine.PerSecond("target.cgroup.throttled_seconds")) + " a second"},
-					{What: "quota", Value: number(quota) + " cores of " + number(cores)}, {What: "goroutines run on", Value: number(e.AtLine.Last("go.gomaxprocs")) + " threads (GOMAXPROCS)"}},
-				Advice: []Action{{Text: fmt.Sprintf("raise the quota, or take it away: as %s cores need it (Kubernetes: resources.limits.cpu)", number(cores)),
-					Command: fmt.Sprintf("echo %.0f > cpu.cfs_quota_us   # of the cgroup; with cgroup v2: echo '%.0f 100000' > cpu.max", cores*1e5, cores*1e5)}},
-				Gain: e.gain(cure{allowed: cores})}
+			return &Finding{
+				Claim: fmt.Sprintf("The cgroup's quota of %s cores stops the service in "+
+					"%s of its periods", number(quota), percent(share)),
+				Rank:       Binding,
+				Confidence: .95,
+				Evidence: []Fact{
+					{What: "periods throttled at the line", Value: percent(share)},
+					{
+						What: "time throttled",
+						Value: span(e.AtLine.PerSecond("target.cgroup.throttled_seconds")) +
+							" a second",
+					},
+					{What: "quota", Value: number(quota) + " cores of " + number(cores)},
+					{
+						What:  "goroutines run on",
+						Value: number(e.AtLine.Last("go.gomaxprocs")) + " threads (GOMAXPROCS)",
+					},
+				},
+				Advice: []Action{{
+					Text: fmt.Sprintf("raise the quota, or take it away: "+
+						"as %s cores need it (Kubernetes: resources.limits.cpu)", number(cores)),
+					Command: fmt.Sprintf("echo %.0f > cpu.cfs_quota_us   # of the cgroup; "+
+						"with cgroup v2: echo '%.0f 100000' > cpu.max", cores*1e5, cores*1e5),
+				}},
+				Gain: e.gain(cure{allowed: cores}),
+			}
 		},
-		Counters: []Counter{{"it used little of its quota, so that only bursts were stopped", func(e *Evidence) (string, bool) {
-			share := e.AtLine.PerSecond(measure.TargetCPU) / max(e.AtLine.Last("target.cgroup.cpu_quota_cores"), 1e-9)
-			return percent(share) + " of the quota used at the line", e.AtLine.Has(measure.TargetCPU) && share < .3
-		}}},
+		Counters: []Counter{{
+			"it used little of its quota, so that only bursts were stopped",
+			func(e *Evidence) (string, bool) {
+				share := e.AtLine.PerSecond(measure.TargetCPU) /
+					max(e.AtLine.Last("target.cgroup.cpu_quota_cores"), 1e-9)
+				return percent(share) + " of the quota used at the line",
+					e.AtLine.Has(measure.TargetCPU) && share < .3
+			},
+		}},
 	},
 	{
-		Name: "gomaxprocs-high", Claim: "GOMAXPROCS is above the quota", Needs: []string{"go.gomaxprocs", "target.cgroup.cpu_quota_cores"},
-		Threshold: "GOMAXPROCS is twice the quota or more, and over 2, which is the least that Go sets by itself", Reason: "threads use the quota up together early in a period, and all stand still for the rest of it; since Go 1.25 the default follows the quota",
+		Name:  "gomaxprocs-high",
+		Claim: "GOMAXPROCS is above the quota",
+		Needs: []string{"go.gomaxprocs", "target.cgroup.cpu_quota_cores"},
+		Threshold: "GOMAXPROCS is twice the quota or more, and over 2, which is the least that " +
+			"Go sets by itself",
+		Reason: "threads use the quota up together early in a period, and all stand still for " +
+			"the rest of it; since Go 1.25 the default follows the quota",
 		Judge: func(e *Evidence) *Finding {
-			threads, quota := e.AtLine.Last("go.gomaxprocs"), e.AtLine.Last("target.cgroup.cpu_quota_cores")
+			threads := e.AtLine.Last("go.gomaxprocs")
+			quota := e.AtLine.Last("target.cgroup.cpu_quota_cores")
 			if threads <= 2 || threads < 2*math.Ceil(quota) {
 				return nil
 			}
-			return &Finding{Claim: fmt.Sprintf("GOMAXPROCS is %s with a quota of %s cores", number(threads), number(quota)), Rank: Risk, Confidence: .8,
-				Evidence: []Fact{{What: "GOMAXPROCS", Value: number(threads)}, {What: "quota", Value: number(quota) + " cores"}},
-				Gain:     Gain{Factor: 1, Low: 1, High: 1.3, Why: "the quota stays what it is; pauses get shorter"}}
+			return &Finding{
+				Claim: fmt.Sprintf("GOMAXPROCS is %s with a quota of %s cores",
+					number(threads), number(quota)),
+				Rank:       Risk,
+				Confidence: .8,
+				Evidence: []Fact{
+					{What: "GOMAXPROCS", Value: number(threads)},
+					{What: "quota", Value: number(quota) + " cores"},
+				},
+				Gain: Gain{
+					Factor: 1,
+					Low:    1,
+					High:   1.3,
+					Why:    "the quota stays what it is; pauses get shorter",
+				},
+			}
 		},
-		Counters: []Counter{{"the quota never stopped the process", func(e *Evidence) (string, bool) {
-			throttled := e.AtLine.PerSecond("target.cgroup.throttled_seconds")
-			return span(throttled) + " a second", throttled == 0
-		}}},
-		Advice: []Action{{Text: "take GOMAXPROCS out of the environment and the code, and build with Go 1.25 or newer, which follows the quota", Command: "unset GOMAXPROCS"}},
+		Counters: []Counter{{
+			"the quota never stopped the process",
+			func(e *Evidence) (string, bool) {
+				throttled := e.AtLine.PerSecond("target.cgroup.throttled_seconds")
+				return span(throttled) + " a second", throttled == 0
+			},
+		}},
+		Advice: []Action{{
+			Text: "take GOMAXPROCS out of the environment and the code, " +
+				"and build with Go 1.25 or newer, which follows the quota",
+			Command: "unset GOMAXPROCS",
+		}},
 	},
 	{
-		Name: "gomaxprocs-low", Claim: "GOMAXPROCS is below the processors there are", Needs: []string{"go.gomaxprocs", measure.TargetCPU},
-		Threshold: "over 80 % of its threads' time is used, and there are more cores", Reason: "requests wait for a thread at that use while cores are idle",
+		Name:      "gomaxprocs-low",
+		Claim:     "GOMAXPROCS is below the processors there are",
+		Needs:     []string{"go.gomaxprocs", measure.TargetCPU},
+		Threshold: "over 80 % of its threads' time is used, and there are more cores",
+		Reason:    "requests wait for a thread at that use while cores are idle",
 		Judge: func(e *Evidence) *Finding {
-			threads, cores := e.AtLine.Last("go.gomaxprocs"), e.granted(e.AtLine.Last(measure.HostCores))
+			threads := e.AtLine.Last("go.gomaxprocs")
+			cores := e.granted(e.AtLine.Last(measure.HostCores))
 			if threads >= math.Floor(cores) || e.busy(targetProcessor) < saturated {
 				return nil
 			}
-			return &Finding{Claim: fmt.Sprintf("The service may use %s of %s processors (GOMAXPROCS), and they are %s busy", number(threads), number(cores), percent(e.busy(targetProcessor))),
-				Rank: Binding, Confidence: .95,
-				Evidence: []Fact{{What: "use of the processors that it may use, at the line", Value: percent(e.busy(targetProcessor))},
-					{What: "GOMAXPROCS", Value: number(threads)}, {What: "processors", Value: number(cores)}, {What: "use of the machine", Value: percent(e.busy(hostProcessor))}},
-				Gain: e.gain(cure{allowed: cores})}
+			return &Finding{
+				Claim: fmt.Sprintf("The service may use %s of %s processors (GOMAXPROCS), "+
+					"and they are %s busy",
+					number(threads), number(cores), percent(e.busy(targetProcessor))),
+				Rank:       Binding,
+				Confidence: .95,
+				Evidence: []Fact{
+					{
+						What:  "use of the processors that it may use, at the line",
+						Value: percent(e.busy(targetProcessor)),
+					},
+					{What: "GOMAXPROCS", Value: number(threads)},
+					{What: "processors", Value: number(cores)},
+					{What: "use of the machine", Value: percent(e.busy(hostProcessor))},
+				},
+				Gain: e.gain(cure{allowed: cores}),
+			}
 		},
 		Counters: []Counter{othersBusy},
-		Advice:   []Action{{Text: "take GOMAXPROCS out of the environment and the code: the default is what the machine and the quota allow", Command: "unset GOMAXPROCS"}},
+		Advice: []Action{{
+			Text: "take GOMAXPROCS out of the environment and the code: " +
+				"the default is what the machine and the quota allow",
+			Command: "unset GOMAXPROCS",
+		}},
 	},
 	{
-		Name: "numa-spread", Claim: "The service is spread over NUMA nodes", Needs: []string{"host.numa_nodes", "go.gomaxprocs"},
-		Threshold: "several nodes, and more threads than one has cores", Reason: "memory of another node is half as fast again, and the garbage collector touches all of it",
+		Name:      "numa-spread",
+		Claim:     "The service is spread over NUMA nodes",
+		Needs:     []string{"host.numa_nodes", "go.gomaxprocs"},
+		Threshold: "several nodes, and more threads than one has cores",
+		Reason: "memory of another node is half as fast again, and the garbage collector " +
+			"touches all of it",
 		Judge: func(e *Evidence) *Finding {
-			nodes, threads, cores := e.AtLine.Last("host.numa_nodes"), e.AtLine.Last("go.gomaxprocs"), e.AtLine.Last(measure.HostCores)
+			nodes := e.AtLine.Last("host.numa_nodes")
+			threads := e.AtLine.Last("go.gomaxprocs")
+			cores := e.AtLine.Last(measure.HostCores)
 			if nodes < 2 || threads <= cores/nodes {
 				return nil
 			}
-			return &Finding{Claim: fmt.Sprintf("%s threads of one process run on %s NUMA nodes", number(threads), number(nodes)), Rank: Risk, Confidence: .5,
-				Evidence: []Fact{{What: "NUMA nodes", Value: number(nodes)}, {What: "GOMAXPROCS", Value: number(threads)}, {What: "cores of a node", Value: number(cores / nodes)}},
-				Gain:     Gain{Factor: 1.1, Low: 1, High: 1.4, Why: "not measured here: an experiment with numactl tells"}}
+			return &Finding{
+				Claim: fmt.Sprintf("%s threads of one process run on %s NUMA nodes",
+					number(threads), number(nodes)),
+				Rank:       Risk,
+				Confidence: .5,
+				Evidence: []Fact{
+					{What: "NUMA nodes", Value: number(nodes)},
+					{What: "GOMAXPROCS", Value: number(threads)},
+					{What: "cores of a node", Value: number(cores / nodes)},
+				},
+				Gain: Gain{
+					Factor: 1.1,
+					Low:    1,
+					High:   1.4,
+					Why:    "not measured here: an experiment with numactl tells",
+				},
+			}
 		},
-		Counters: []Counter{{"it needs no more processors than one node has", func(e *Evidence) (string, bool) {
-			used, node := e.AtLine.PerSecond(measure.TargetCPU), e.AtLine.Last(measure.HostCores)/max(e.AtLine.Last("host.numa_nodes"), 1)
-			return number(used) + " of " + number(node), used < node
-		}}},
-		Advice: []Action{{Text: "run one process for each node, bound to it", Command: "numactl --cpunodebind=0 --membind=0 SERVICE"}},
+		Counters: []Counter{{
+			"it needs no more processors than one node has",
+			func(e *Evidence) (string, bool) {
+				used := e.AtLine.PerSecond(measure.TargetCPU)
+				node := e.AtLine.Last(measure.HostCores) / max(e.AtLine.Last("host.numa_nodes"), 1)
+				return number(used) + " of " + number(node), used < node
+			},
+		}},
+		Advice: []Action{{
+			Text:    "run one process for each node, bound to it",
+			Command: "numactl --cpunodebind=0 --membind=0 SERVICE",
+		}},
 	},
 	{
-		Name: "descriptors-near-limit", Claim: "The service is about to run out of descriptors", Needs: []string{descriptorsMost, "target.descriptors_limit"},
-		Threshold: "over 80 % of the limit", Reason: "at the limit accept fails, and connections to others and files with it",
+		Name:      "descriptors-near-limit",
+		Claim:     "The service is about to run out of descriptors",
+		Needs:     []string{descriptorsMost, "target.descriptors_limit"},
+		Threshold: "over 80 % of the limit",
+		Reason:    "at the limit accept fails, and connections to others and files with it",
 		Judge: func(e *Evidence) *Finding {
 			limit := e.AtLine.Last("target.descriptors_limit")
 			used := max(e.AtLine.Max(descriptorsMost), e.Over.Max(descriptorsMost))
 			if limit == 0 || used/limit < .8 {
 				return nil
 			}
-			f := &Finding{Claim: fmt.Sprintf("The service has %s of %s descriptors open", number(used), number(limit)), Rank: Risk, Confidence: .9,
-				Evidence: []Fact{{What: "descriptors open, at most", Value: number(used) + " of " + number(limit)},
-					{What: "requests that failed at the line", Value: percent(e.AtLine.Failed())}, {What: "requests that failed beyond it", Value: percent(e.Over.Failed())}},
-				Advice: []Action{{Text: "raise the limit of the process that runs (prlimit) and where it is started (LimitNOFILE= of systemd, ulimit -n)",
-					Command: fmt.Sprintf("prlimit --pid %d --nofile=%.0f:   # where the hard limit is lower, without the colon", e.Run.Manifest.Machine.TargetPID, max(65536, 4*limit))}},
-				Gain: Gain{Factor: 1, Low: 1, High: most, Why: "it does not set the line yet"}}
+			f := &Finding{
+				Claim: fmt.Sprintf("The service has %s of %s descriptors open",
+					number(used), number(limit)),
+				Rank:       Risk,
+				Confidence: .9,
+				Evidence: []Fact{
+					{
+						What:  "descriptors open, at most",
+						Value: number(used) + " of " + number(limit),
+					},
+					{What: "requests that failed at the line", Value: percent(e.AtLine.Failed())},
+					{What: "requests that failed beyond it", Value: percent(e.Over.Failed())},
+				},
+				Advice: []Action{{
+					Text: "raise the limit of the process that runs (prlimit) " +
+						"and where it is started (LimitNOFILE= of systemd, ulimit -n)",
+					Command: fmt.Sprintf("prlimit --pid %d --nofile=%.0f:   "+
+						"# where the hard limit is lower, without the colon",
+						e.Run.Manifest.Machine.TargetPID, max(65536, 4*limit)),
+				}},
+				Gain: Gain{Factor: 1, Low: 1, High: most, Why: "it does not set the line yet"},
+			}
 			if used/limit >= .95 && e.idle() {
 				f.Rank, f.Confidence, f.Gain = Binding, .95, e.gain(cure{})
 			}
 			return f
 		},
-		Counters: []Counter{{steadily, func(e *Evidence) (string, bool) { return e.steady(descriptorsMost) }}},
+		Counters: []Counter{{
+			steadily, func(e *Evidence) (string, bool) { return e.steady(descriptorsMost) },
+		}},
 	},
 	{
-		Name: "conntrack-near-full", Claim: "The table of tracked connections is nearly full", Needs: []string{"host.conntrack.entries", "host.conntrack.limit"},
-		Threshold: "over 80 % of nf_conntrack_max", Reason: "when it is full the kernel drops new connections without telling either side",
+		Name:      "conntrack-near-full",
+		Claim:     "The table of tracked connections is nearly full",
+		Needs:     []string{"host.conntrack.entries", "host.conntrack.limit"},
+		Threshold: "over 80 % of nf_conntrack_max",
+		Reason:    "when it is full the kernel drops new connections without telling either side",
 		Judge: func(e *Evidence) *Finding {
 			limit := e.AtLine.Last("host.conntrack.limit")
-			used := max(e.AtLine.Max("host.conntrack.entries"), e.Over.Max("host.conntrack.entries"))
+			used := max(e.AtLine.Max("host.conntrack.entries"),
+				e.Over.Max("host.conntrack.entries"))
 			if limit == 0 || used/limit < .8 {
 				return nil
 			}
-			return &Finding{Claim: fmt.Sprintf("%s of %s tracked connections are taken", number(used), number(limit)), Rank: rankOf(used/limit >= .99 && e.idle()), Confidence: .9,
-				Evidence: []Fact{{What: "tracked connections, at most", Value: number(used) + " of " + number(limit)}},
-				Advice:   []Action{{Text: "enlarge the table, or do not track these connections", Command: fmt.Sprintf("sysctl -w net.netfilter.nf_conntrack_max=%.0f", max(1<<20, 4*limit))}},
-				Gain:     e.gainIf(used/limit >= .99 && e.idle())}
+			return &Finding{
+				Claim: fmt.Sprintf("%s of %s tracked connections are taken",
+					number(used), number(limit)),
+				Rank:       rankOf(used/limit >= .99 && e.idle()),
+				Confidence: .9,
+				Evidence: []Fact{{
+					What:  "tracked connections, at most",
+					Value: number(used) + " of " + number(limit),
+				}},
+				Advice: []Action{{
+					Text: "enlarge the table, or do not track these connections",
+					Command: fmt.Sprintf("sysctl -w net.netfilter.nf_conntrack_max=%.0f",
+						max(1<<20, 4*limit)),
+				}},
+				Gain: e.gainIf(used/limit >= .99 && e.idle()),
+			}
 		},
-		Counters: []Counter{{steadily, func(e *Evidence) (string, bool) { return e.steady("host.conntrack.entries") }}},
+		Counters: []Counter{{steadily, func(e *Evidence) (string, bool) {
+			return e.steady("host.conntrack.entries")
+		}}},
 	},
 }
 
@@ -131,7 +272,8 @@ const steadily = "they do not grow with the load"
 // steady says that a gauge is beyond the line what it is at half of it, and nothing fails.
 func (e *Evidence) steady(name string) (value string, is bool) {
 	half, over := e.Half.Max(name), max(e.AtLine.Max(name), e.Over.Max(name))
-	return fmt.Sprintf("%s at half of the line, %s at it or beyond", number(half), number(over)), half > 0 && over < 1.05*half && e.Over.Failed() < .01
+	return fmt.Sprintf("%s at half of the line, %s at it or beyond", number(half), number(over)),
+		half > 0 && over < 1.05*half && e.Over.Failed() < .01
 }
 
 // descriptorsMost are those of the process that has the most: the limit is each process's own.

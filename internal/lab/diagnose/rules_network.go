@@ -8,170 +8,375 @@ import (
 // networkRules are about connections: made, kept, refused, lost.
 var networkRules = []Rule{
 	{
-		Name: "accept-queue-overflow", Claim: "Connections are dropped because the service does not accept them fast enough", Needs: []string{"host.tcp.listen_overflows"},
-		Threshold: "over 1 overflow a second", Reason: "the client of each sends its SYN again after a second: its request takes that much longer",
+		Name:      "accept-queue-overflow",
+		Claim:     "Connections are dropped because the service does not accept them fast enough",
+		Needs:     []string{"host.tcp.listen_overflows"},
+		Threshold: "over 1 overflow a second",
+		Reason: "the client of each sends its SYN again after a second: " +
+			"its request takes that much longer",
 		Judge: func(e *Evidence) *Finding {
-			overflows := max(e.AtLine.PerSecond("host.tcp.listen_overflows"), e.Over.PerSecond("host.tcp.listen_overflows"))
+			overflows := max(e.AtLine.PerSecond("host.tcp.listen_overflows"),
+				e.Over.PerSecond("host.tcp.listen_overflows"))
 			if overflows <= 1 {
 				return nil
 			}
 			binding := e.Over.PerSecond("host.tcp.listen_overflows") > 1 && e.idle()
-			return &Finding{Claim: fmt.Sprintf("The accept queue overflows %s times a second: the service accepts connections too slowly, or its backlog is too short", number(overflows)),
-				Rank: rankOf(binding), Confidence: .9,
-				Evidence: []Fact{{What: "overflows of accept queues", Value: perSecond(overflows)},
-					{What: "longest queue seen, and its limit", Value: number(max(e.AtLine.Max("listener.queue"), e.Over.Max("listener.queue"))) + " of " + number(e.AtLine.Last("listener.queue_limit"))},
-					{What: "connections made at the line", Value: perSecond(e.AtLine.connections())}},
-				Gain: e.gainIf(binding)}
+			return &Finding{
+				Claim: fmt.Sprintf("The accept queue overflows %s times a second: "+
+					"the service accepts connections too slowly, or its backlog is too short",
+					number(overflows)),
+				Rank:       rankOf(binding),
+				Confidence: .9,
+				Evidence: []Fact{
+					{What: "overflows of accept queues", Value: perSecond(overflows)},
+					{
+						What: "longest queue seen, and its limit",
+						Value: number(max(e.AtLine.Max("listener.queue"),
+							e.Over.Max("listener.queue"))) + " of " +
+							number(e.AtLine.Last("listener.queue_limit")),
+					},
+					{
+						What:  "connections made at the line",
+						Value: perSecond(e.AtLine.connections()),
+					},
+				},
+				Gain: e.gainIf(binding),
+			}
 		},
 		Counters: []Counter{processorBusy},
-		Advice: []Action{{Text: "do nothing between two accepts that can wait: no lookup, no handshake, no sleep"},
-			{Text: "give the listener a backlog for a burst, and the kernel's limit with it where that is lower", Command: "sysctl net.core.somaxconn   # and, where it is below 4096: sysctl -w net.core.somaxconn=4096"}},
+		Advice: []Action{
+			{
+				Text: "do nothing between two accepts that can wait: no lookup, " +
+					"no handshake, no sleep",
+			},
+			{
+				Text: "give the listener a backlog for a burst, and the kernel's limit with " +
+					"it where that is lower",
+				Command: "sysctl net.core.somaxconn   # and, where it is below 4096: " +
+					"sysctl -w net.core.somaxconn=4096",
+			},
+		},
 	},
 	{
-		Name: "backlog-small", Claim: "The listener's backlog is shorter than the kernel allows, and fills", Needs: []string{"listener.queue", "listener.queue_limit", "host.tcp.somaxconn"},
-		Threshold: "over 80 % of a backlog that is under somaxconn", Reason: "the next burst of connections overflows it",
+		Name:      "backlog-small",
+		Claim:     "The listener's backlog is shorter than the kernel allows, and fills",
+		Needs:     []string{"listener.queue", "listener.queue_limit", "host.tcp.somaxconn"},
+		Threshold: "over 80 % of a backlog that is under somaxconn",
+		Reason:    "the next burst of connections overflows it",
 		Judge: func(e *Evidence) *Finding {
-			limit, allowed := e.AtLine.Last("listener.queue_limit"), e.AtLine.Last("host.tcp.somaxconn")
+			limit := e.AtLine.Last("listener.queue_limit")
+			allowed := e.AtLine.Last("host.tcp.somaxconn")
 			longest := max(e.AtLine.Max("listener.queue"), e.Over.Max("listener.queue"))
 			if limit >= allowed || longest < .8*limit {
 				return nil
 			}
-			return &Finding{Claim: fmt.Sprintf("The listener's backlog of %s fills, and the kernel would allow %s", number(limit), number(allowed)), Rank: Risk, Confidence: .7,
-				Evidence: []Fact{{What: "longest accept queue", Value: number(longest) + " of " + number(limit)}, {What: "net.core.somaxconn", Value: number(allowed)}},
-				Gain:     e.gainIf(false)}
+			return &Finding{
+				Claim: fmt.Sprintf("The listener's backlog of %s fills, "+
+					"and the kernel would allow %s", number(limit), number(allowed)),
+				Rank:       Risk,
+				Confidence: .7,
+				Evidence: []Fact{
+					{What: "longest accept queue", Value: number(longest) + " of " + number(limit)},
+					{What: "net.core.somaxconn", Value: number(allowed)},
+				},
+				Gain: e.gainIf(false),
+			}
 		},
 		Counters: []Counter{{"it fills only for a moment", func(e *Evidence) (string, bool) {
-			mean, limit := max(e.AtLine.Mean("listener.queue"), e.Over.Mean("listener.queue")), e.AtLine.Last("listener.queue_limit")
+			mean := max(e.AtLine.Mean("listener.queue"), e.Over.Mean("listener.queue"))
+			limit := e.AtLine.Last("listener.queue_limit")
 			return number(mean) + " wait on average", mean < .1*limit
 		}}},
 		Unless: []string{"accept-queue-overflow"},
-		Advice: []Action{{Text: "listen with the backlog that the kernel allows, as Go's net.Listen does"}},
+		Advice: []Action{{
+			Text: "listen with the backlog that the kernel allows, as Go's net.Listen does",
+		}},
 	},
 	{
-		Name: "ports-exhausted", Claim: "The local ports towards one destination run out", Needs: []string{"host.tcp.ports", "host.tcp.ports_used"},
-		Threshold: "over 80 % of the range towards one destination", Reason: "when none is left connecting fails at once; each connection that is over holds its port for a minute",
+		Name:      "ports-exhausted",
+		Claim:     "The local ports towards one destination run out",
+		Needs:     []string{"host.tcp.ports", "host.tcp.ports_used"},
+		Threshold: "over 80 % of the range towards one destination",
+		Reason: "when none is left connecting fails at once; each connection that is over " +
+			"holds its port for a minute",
 		Judge: func(e *Evidence) *Finding {
-			used, ports := max(e.Half.Max("host.tcp.ports_used"), e.AtLine.Max("host.tcp.ports_used"), e.Over.Max("host.tcp.ports_used")), e.AtLine.Last("host.tcp.ports")
+			used := max(e.Half.Max("host.tcp.ports_used"), e.AtLine.Max("host.tcp.ports_used"),
+				e.Over.Max("host.tcp.ports_used"))
+			ports := e.AtLine.Last("host.tcp.ports")
 			if ports == 0 || used/ports < .8 {
 				return nil
 			}
-			return &Finding{Claim: fmt.Sprintf("%s of %s local ports are taken towards one destination", number(used), number(ports)), Rank: rankOf(e.idle()), Confidence: .9,
-				Evidence: []Fact{{What: "ports taken towards the busiest destination, at most", Value: number(used) + " of " + number(ports)},
-					{What: "connections that wait for stray packets (TIME_WAIT)", Value: number(e.AtLine.Max("host.tcp.time_wait"))},
-					{What: "connections the machine opened at the line, the generator's left out", Value: perSecond(e.AtLine.opened())}},
-				Gain: e.gain(cure{saves: e.connectionShare()})}
-		},
-		Counters: []Counter{{"the kernel uses ports again whose connection is over (net.ipv4.tcp_tw_reuse)", func(e *Evidence) (string, bool) {
-			if !e.AtLine.Has("host.tcp.tw_reuse") {
-				return "", false
+			return &Finding{
+				Claim: fmt.Sprintf("%s of %s local ports are taken towards one destination",
+					number(used), number(ports)),
+				Rank:       rankOf(e.idle()),
+				Confidence: .9,
+				Evidence: []Fact{
+					{
+						What:  "ports taken towards the busiest destination, at most",
+						Value: number(used) + " of " + number(ports),
+					},
+					{
+						What:  "connections that wait for stray packets (TIME_WAIT)",
+						Value: number(e.AtLine.Max("host.tcp.time_wait")),
+					},
+					{
+						What: "connections the machine opened at the line, " +
+							"the generator's left out",
+						Value: perSecond(e.AtLine.opened()),
+					},
+				},
+				Gain: e.gain(cure{saves: e.connectionShare()}),
 			}
-			reuse := e.AtLine.Last("host.tcp.tw_reuse")
-			return number(reuse), reuse == 1 && e.Over.Failed() < .01
-		}}},
-		Advice: []Action{{Text: "keep connections and use them again: an http.Transport with MaxIdleConnsPerHost above the requests under way, response bodies read to their end and closed"},
-			{Text: "until then, use ports of connections that are over again, and more of them", Command: "sysctl -w net.ipv4.tcp_tw_reuse=1   # and, where the range is narrower: net.ipv4.ip_local_port_range='10240 65535'"}},
+		},
+		Counters: []Counter{{
+			"the kernel uses ports again whose connection is over (net.ipv4.tcp_tw_reuse)",
+			func(e *Evidence) (string, bool) {
+				if !e.AtLine.Has("host.tcp.tw_reuse") {
+					return "", false
+				}
+				reuse := e.AtLine.Last("host.tcp.tw_reuse")
+				return number(reuse), reuse == 1 && e.Over.Failed() < .01
+			},
+		}},
+		Advice: []Action{
+			{
+				Text: "keep connections and use them again: " +
+					"an http.Transport with MaxIdleConnsPerHost above the requests under way, " +
+					"response bodies read to their end and closed",
+			},
+			{
+				Text: "until then, use ports of connections that are over again, " +
+					"and more of them",
+				Command: "sysctl -w net.ipv4.tcp_tw_reuse=1   # and, where the range is " +
+					"narrower: net.ipv4.ip_local_port_range='10240 65535'",
+			},
+		},
 	},
 	{
-		Name: "time-wait-high", Claim: "Connections that are over pile up", Needs: []string{"host.tcp.time_wait", "host.tcp.tw_reuse"},
-		Threshold: "over 3,000 with reuse off, or on for the loopback alone and over 3,000 ports taken towards one other machine", Reason: "each holds a port for a minute: 28,000 ports are 470 connections a second",
+		Name:  "time-wait-high",
+		Claim: "Connections that are over pile up",
+		Needs: []string{"host.tcp.time_wait", "host.tcp.tw_reuse"},
+		Threshold: "over 3,000 with reuse off, or on for the loopback alone and over 3,000 ports " +
+			"taken towards one other machine",
+		Reason: "each holds a port for a minute: 28,000 ports are 470 connections a second",
 		Judge: func(e *Evidence) *Finding {
 			waiting, reuse := e.AtLine.Max("host.tcp.time_wait"), e.AtLine.Last("host.tcp.tw_reuse")
 			if reuse == 2 {
 				// Those that are open hold a port too, so it may be fewer.
-				waiting = min(waiting, e.AtLine.Max("host.tcp.ports_used_remote")-e.AtLine.Mean("target.outgoing.established"))
+				waiting = min(
+					waiting,
+					e.AtLine.Max("host.tcp.ports_used_remote")-
+						e.AtLine.Mean("target.outgoing.established"),
+				)
 			}
 			if waiting <= 3000 || reuse == 1 {
 				return nil
 			}
-			return &Finding{Claim: fmt.Sprintf("%s connections are over and hold their ports, and the kernel may not use them again", number(waiting)), Rank: Risk, Confidence: .7,
-				Evidence: []Fact{{What: "connections in TIME_WAIT", Value: number(waiting)}, {What: "net.ipv4.tcp_tw_reuse", Value: number(reuse)}}, Gain: e.gainIf(false)}
+			return &Finding{
+				Claim: fmt.Sprintf("%s connections are over and hold their ports, "+
+					"and the kernel may not use them again", number(waiting)),
+				Rank:       Risk,
+				Confidence: .7,
+				Evidence: []Fact{
+					{What: "connections in TIME_WAIT", Value: number(waiting)},
+					{What: "net.ipv4.tcp_tw_reuse", Value: number(reuse)},
+				},
+				Gain: e.gainIf(false),
+			}
 		},
-		Counters: []Counter{{"few of them are towards any one destination", func(e *Evidence) (string, bool) {
-			used, ports := e.AtLine.Max("host.tcp.ports_used"), e.AtLine.Last("host.tcp.ports")
-			return fmt.Sprintf("at most %s of %s ports", number(used), number(ports)), ports > 0 && used < .1*ports
-		}}},
+		Counters: []Counter{{
+			"few of them are towards any one destination",
+			func(e *Evidence) (string, bool) {
+				used, ports := e.AtLine.Max("host.tcp.ports_used"), e.AtLine.Last("host.tcp.ports")
+				return fmt.Sprintf("at most %s of %s ports", number(used), number(ports)),
+					ports > 0 && used < .1*ports
+			},
+		}},
 		Unless: []string{"ports-exhausted"},
-		Advice: []Action{{Text: "keep connections and use them again; and let the kernel use their ports again", Command: "sysctl -w net.ipv4.tcp_tw_reuse=1"}},
+		Advice: []Action{{
+			Text: "keep connections and use them again; " +
+				"and let the kernel use their ports again",
+			Command: "sysctl -w net.ipv4.tcp_tw_reuse=1",
+		}},
 	},
 	{
-		Name: "client-connections-closed", Claim: "The service closes its clients' connections", Needs: []string{"listener.connections.time_wait"},
-		Threshold: "under 10 requests for each connection, and the service closes first", Reason: "each connection costs the service as much processor time as several small requests, with TLS hundreds",
+		Name:      "client-connections-closed",
+		Claim:     "The service closes its clients' connections",
+		Needs:     []string{"listener.connections.time_wait"},
+		Threshold: "under 10 requests for each connection, and the service closes first",
+		Reason: "each connection costs the service as much processor time as several small " +
+			"requests, with TLS hundreds",
 		Judge: func(e *Evidence) *Finding {
 			made := e.AtLine.connections()
 			if made == 0 || e.AtLine.Goodput()/made > 10 {
 				return nil
 			}
 			here, there := e.closers()
-			return &Finding{Claim: fmt.Sprintf("The service closes its clients' connections after %s requests each", number(e.AtLine.Goodput()/made)), Rank: e.costRank(), Confidence: .9,
-				Evidence: []Fact{{What: "requests for each connection, at the line", Value: number(e.AtLine.Goodput() / made)}, {What: "connections made", Value: perSecond(made)},
-					{What: "connections that the service closed first (TIME_WAIT on its side)", Value: number(here)}, {What: "and its clients", Value: number(there)}},
-				Gain: e.gain(cure{saves: e.connectionShare(), elsewhere: e.clientsShare()})}
+			return &Finding{
+				Claim: fmt.Sprintf("The service closes its clients' connections after "+
+					"%s requests each", number(e.AtLine.Goodput()/made)),
+				Rank:       e.costRank(),
+				Confidence: .9,
+				Evidence: []Fact{
+					{
+						What:  "requests for each connection, at the line",
+						Value: number(e.AtLine.Goodput() / made),
+					},
+					{What: "connections made", Value: perSecond(made)},
+					{
+						What:  "connections that the service closed first (TIME_WAIT on its side)",
+						Value: number(here),
+					},
+					{What: "and its clients", Value: number(there)},
+				},
+				Gain: e.gain(cure{saves: e.connectionShare(), elsewhere: e.clientsShare()}),
+			}
 		},
-		Counters: []Counter{{"the survey was asked to make a new connection for each request", func(e *Evidence) (string, bool) {
-			asked := e.Run.Manifest.Settings["new-connections"]
-			return asked, asked == "true"
-		}}, {"the clients close first", func(e *Evidence) (string, bool) {
-			here, there := e.closers()
-			return fmt.Sprintf("%s connections were closed first by the service, %s by its clients", number(here), number(there)), here <= 2*there || here < 10
-		}}},
-		Advice: []Action{{Text: "keep connections open: no SetKeepAlivesEnabled(false), no Connection: close, an http.Server.IdleTimeout above the clients' think time; answer before the body is read only when it is small"}},
+		Counters: []Counter{
+			{
+				"the survey was asked to make a new connection for each request",
+				func(e *Evidence) (string, bool) {
+					asked := e.Run.Manifest.Settings["new-connections"]
+					return asked, asked == "true"
+				},
+			},
+			{"the clients close first", func(e *Evidence) (string, bool) {
+				here, there := e.closers()
+				return fmt.Sprintf("%s connections were closed first by the service, "+
+					"%s by its clients", number(here), number(there)), here <= 2*there || here < 10
+			}},
+		},
+		Advice: []Action{{
+			Text: "keep connections open: no SetKeepAlivesEnabled(false), no Connection: " +
+				"close, an http.Server.IdleTimeout above the clients' think time; " +
+				"answer before the body is read only when it is small",
+		}},
 	},
 	{
-		Name: "upstream-connections-not-reused", Claim: "The service opens a connection to its upstream for nearly each request", Needs: []string{"host.tcp.opened_active"},
-		Threshold: "over 1 connection for 5 requests", Reason: "each is a round trip and a handshake before the first byte; kept ones cost neither",
+		Name:      "upstream-connections-not-reused",
+		Claim:     "The service opens a connection to its upstream for nearly each request",
+		Needs:     []string{"host.tcp.opened_active"},
+		Threshold: "over 1 connection for 5 requests",
+		Reason: "each is a round trip and a handshake before the first byte; " +
+			"kept ones cost neither",
 		Judge: func(e *Evidence) *Finding {
 			opened := e.AtLine.opened()
 			if e.AtLine.Goodput() == 0 || opened/e.AtLine.Goodput() <= .2 {
 				return nil
 			}
 			who := "the service closes them"
-			if e.AtLine.Mean("target.outgoing.time_wait_there") > e.AtLine.Mean("target.outgoing.time_wait") {
+			if e.AtLine.Mean("target.outgoing.time_wait_there") >
+				e.AtLine.Mean("target.outgoing.time_wait") {
 				who = "the upstream closes them"
 			}
-			return &Finding{Claim: fmt.Sprintf("The service opens %s connections to others for each request, and %s", number(opened/e.AtLine.Goodput()), who), Rank: e.costRank(), Confidence: .85,
-				Evidence: []Fact{{What: "connections opened for each request, at the line, the generator's left out", Value: number(opened / e.AtLine.Goodput())},
-					{What: "connections that the service closed first", Value: number(e.AtLine.Mean("target.outgoing.time_wait"))},
-					{What: "and its upstreams", Value: number(e.AtLine.Mean("target.outgoing.time_wait_there"))}},
-				Where: e.Places[classHandshake], Gain: e.gain(cure{saves: e.connectionShare()})}
+			return &Finding{
+				Claim: fmt.Sprintf("The service opens %s connections to others for each "+
+					"request, and %s", number(opened/e.AtLine.Goodput()), who),
+				Rank:       e.costRank(),
+				Confidence: .85,
+				Evidence: []Fact{
+					{
+						What: "connections opened for each request, at the line, " +
+							"the generator's left out",
+						Value: number(opened / e.AtLine.Goodput()),
+					},
+					{
+						What:  "connections that the service closed first",
+						Value: number(e.AtLine.Mean("target.outgoing.time_wait")),
+					},
+					{
+						What:  "and its upstreams",
+						Value: number(e.AtLine.Mean("target.outgoing.time_wait_there")),
+					},
+				},
+				Where: e.Places[classHandshake],
+				Gain:  e.gain(cure{saves: e.connectionShare()}),
+			}
 		},
 		Counters: []Counter{{"another process opens them", func(e *Evidence) (string, bool) {
 			if !e.AtLine.Has("target.outgoing.established") {
 				return "", false
 			}
-			seen := e.AtLine.Max("target.outgoing.established") + e.AtLine.Max("target.outgoing.time_wait") + e.AtLine.Max("target.outgoing.time_wait_there")
+			seen := e.AtLine.Max("target.outgoing.established") +
+				e.AtLine.Max("target.outgoing.time_wait") +
+				e.AtLine.Max("target.outgoing.time_wait_there")
 			return number(seen) + " were seen to be the service's", seen < 1
 		}}},
 		Unless: []string{"ports-exhausted", "database-connections-churn"},
-		Advice: []Action{{Text: "one http.Client for all requests, with an http.Transport whose MaxIdleConnsPerHost is above the requests under way (2 is the default); bodies read to their end and closed"}},
+		Advice: []Action{{
+			Text: "one http.Client for all requests, with an http.Transport whose " +
+				"MaxIdleConnsPerHost is above the requests under way (2 is the default); " +
+				"bodies read to their end and closed",
+		}},
 	},
 	{
-		Name: "retransmits", Claim: "The network loses packets", Needs: []string{"host.tcp.retransmits", "host.tcp.segments_sent"},
-		Threshold: "over 1 % of the segments", Reason: "each costs its request a timeout of at least 200 ms, so 1 % is a p99 of its own",
+		Name:      "retransmits",
+		Claim:     "The network loses packets",
+		Needs:     []string{"host.tcp.retransmits", "host.tcp.segments_sent"},
+		Threshold: "over 1 % of the segments",
+		Reason: "each costs its request a timeout of at least 200 ms, " +
+			"so 1 % is a p99 of its own",
 		Judge: func(e *Evidence) *Finding {
-			again, sent := e.AtLine.PerSecond("host.tcp.retransmits"), e.AtLine.PerSecond("host.tcp.segments_sent")
+			again := e.AtLine.PerSecond("host.tcp.retransmits")
+			sent := e.AtLine.PerSecond("host.tcp.segments_sent")
 			if sent == 0 || again/sent <= .01 || again < 5 {
 				return nil
 			}
-			return &Finding{Claim: fmt.Sprintf("%s of the segments are sent again: the network loses packets, or a queue on the way overflows", percent(again/sent)), Rank: rankOf(e.idle()), Confidence: .7,
-				Evidence: []Fact{{What: "segments sent again, at the line", Value: percent(again / sent)}, {What: "in a second", Value: number(again)},
-					{What: "at half of the line", Value: percent(e.Half.PerSecond("host.tcp.retransmits") / max(e.Half.PerSecond("host.tcp.segments_sent"), 1))}},
-				Gain: e.gainIf(e.idle())}
+			return &Finding{
+				Claim: fmt.Sprintf("%s of the segments are sent again: "+
+					"the network loses packets, or a queue on the way overflows",
+					percent(again/sent)),
+				Rank:       rankOf(e.idle()),
+				Confidence: .7,
+				Evidence: []Fact{
+					{What: "segments sent again, at the line", Value: percent(again / sent)},
+					{What: "in a second", Value: number(again)},
+					{
+						What: "at half of the line",
+						Value: percent(e.Half.PerSecond("host.tcp.retransmits") /
+							max(e.Half.PerSecond("host.tcp.segments_sent"), 1)),
+					},
+				},
+				Gain: e.gainIf(e.idle()),
+			}
 		},
 		// A machine whose processors are busy answers so late that segments are sent again which
 		// nobody has lost: seen over the loopback.
-		Counters: []Counter{processorBusy, {"connections were refused by an accept queue, and their SYNs sent again", func(e *Evidence) (string, bool) {
-			dropped := e.AtLine.PerSecond("host.tcp.listen_drops")
-			return perSecond(dropped), dropped >= .5*e.AtLine.PerSecond("host.tcp.retransmits")
-		}}, {"they are SYNs: connections are slow to be made, as where a port is used again whose last connection the other end still remembers", func(e *Evidence) (string, bool) {
-			if !e.AtLine.Has("host.tcp.syn_retransmits") {
-				return "", false
-			}
-			syns := e.AtLine.PerSecond("host.tcp.syn_retransmits")
-			return perSecond(syns), syns >= .5*e.AtLine.PerSecond("host.tcp.retransmits")
-		}}},
+		Counters: []Counter{
+			processorBusy,
+			{
+				"connections were refused by an accept queue, and their SYNs sent again",
+				func(e *Evidence) (string, bool) {
+					dropped := e.AtLine.PerSecond("host.tcp.listen_drops")
+					return perSecond(dropped),
+						dropped >= .5*e.AtLine.PerSecond("host.tcp.retransmits")
+				},
+			},
+			{
+				"they are SYNs: connections are slow to be made, as where a port is used again " +
+					"whose last connection the other end still remembers",
+				func(e *Evidence) (string, bool) {
+					if !e.AtLine.Has("host.tcp.syn_retransmits") {
+						return "", false
+					}
+					syns := e.AtLine.PerSecond("host.tcp.syn_retransmits")
+					return perSecond(syns), syns >= .5*e.AtLine.PerSecond("host.tcp.retransmits")
+				},
+			},
+		},
 		Unless: []string{"accept-queue-overflow"},
-		Advice: []Action{{Text: "see which connections lose", Command: "ss -ti state established '( sport = :PORT )' | grep -B1 retrans"},
-			{Text: "look for drops at the interface and its queues", Command: "ip -s link; tc -s qdisc; nstat -az TcpRetransSegs TcpExtTCPLostRetransmit"}},
+		Advice: []Action{
+			{
+				Text:    "see which connections lose",
+				Command: "ss -ti state established '( sport = :PORT )' | grep -B1 retrans",
+			},
+			{
+				Text: "look for drops at the interface and its queues",
+				Command: "ip -s link; tc -s qdisc; " +
+					"nstat -az TcpRetransSegs TcpExtTCPLostRetransmit",
+			},
+		},
 	},
 }
 
@@ -197,7 +402,8 @@ func (m *Moment) opened() float64 {
 // closers are the connections that the service closed first and those that its clients did, as far
 // as they are remembered at the line.
 func (e *Evidence) closers() (service, clients float64) {
-	return e.AtLine.Mean("listener.connections.time_wait"), e.AtLine.Mean("listener.clients.time_wait")
+	return e.AtLine.Mean("listener.connections.time_wait"),
+		e.AtLine.Mean("listener.clients.time_wait")
 }
 
 // connectionShare is the share of the target's processor time that goes into making connections:

@@ -14,54 +14,122 @@ import (
 // stacks; see classOf.
 var processorRules = []Rule{
 	costly("logging-hot", classLogging, .25, "Logging takes %s of the processor time",
-		"a line of log costs some microseconds: a quarter of the processor is more than a service should say of itself",
-		Action{Text: "log less on the path of a request: one line, sampled where there are many, no source position, no attributes that are made when nobody reads them (slog.Logger.Enabled)"}),
+		"a line of log costs some microseconds: a quarter of the processor is more than a "+
+			"service should say of itself",
+		Action{
+			Text: "log less on the path of a request: one line, sampled where there are many, " +
+				"no source position, no attributes that are made when nobody reads them " +
+				"(slog.Logger.Enabled)",
+		}),
 	costly("json-hot", classJSON, .3, "JSON takes %s of the processor time",
-		"a service that passes data on spends 10 to 20 % on it; more means that the same is encoded again and again, or too much of it",
-		Action{Text: "encode what does not change once, and keep the bytes; leave out fields that nobody reads; stream with json.Encoder into a pooled buffer"}),
+		"a service that passes data on spends 10 to 20 % on it; more means that the same is "+
+			"encoded again and again, or too much of it",
+		Action{
+			Text: "encode what does not change once, and keep the bytes; " +
+				"leave out fields that nobody reads; stream with json.Encoder into a pooled buffer",
+		}),
 	costly("reflection-hot", classReflection, .25, "Reflection takes %s of the processor time",
 		"a field reached by reflection costs tens of times what the compiler's access does",
-		Action{Text: "write the copy or the check by hand, or generate it; or look at each type once and keep what was found"}),
-	costly("handshakes-dominate", classHandshake, .3, "TLS handshakes take %s of the processor time",
-		"a full handshake costs as much as some hundred small requests: with kept connections and resumption it is a few percent",
-		Action{Text: "resume sessions: do not set SessionTicketsDisabled, and share ticket keys between instances (tls.Config.SetSessionTicketKeys)"},
-		Action{Text: "use an ECDSA P-256 certificate: its handshake costs a tenth of RSA's", Command: "openssl ecparam -genkey -name prime256v1 -noout -out site.key"},
-		Action{Text: "have clients keep connections: an idle timeout above their think time"}).unless("upstream-connections-not-reused", "client-connections-closed"),
+		Action{
+			Text: "write the copy or the check by hand, or generate it; " +
+				"or look at each type once and keep what was found",
+		}),
+	costly("handshakes-dominate", classHandshake, .3, "TLS handshakes take %s of "+
+		"the processor time",
+		"a full handshake costs as much as some hundred small requests: "+
+			"with kept connections and resumption it is a few percent",
+		Action{
+			Text: "resume sessions: do not set SessionTicketsDisabled, and share ticket keys " +
+				"between instances (tls.Config.SetSessionTicketKeys)",
+		},
+		Action{
+			Text:    "use an ECDSA P-256 certificate: its handshake costs a tenth of RSA's",
+			Command: "openssl ecparam -genkey -name prime256v1 -noout -out site.key",
+		},
+		Action{
+			Text: "have clients keep connections: an idle timeout above their think time",
+		},
+	).unless("upstream-connections-not-reused", "client-connections-closed"),
 	{
-		Name: "gc-heavy", Claim: "Garbage collection takes much of the processor time", Needs: []string{"profile:cpu|go.gc.cpu_seconds", measure.TargetCPU},
-		Threshold: "over 20 % of the target's processor time", Reason: "with GOGC=100 a service with moderate garbage spends 5 to 15 %",
-		Judge: judgeCollector, Counters: []Counter{othersBusy, unreached},
+		Name:      "gc-heavy",
+		Claim:     "Garbage collection takes much of the processor time",
+		Needs:     []string{"profile:cpu|go.gc.cpu_seconds", measure.TargetCPU},
+		Threshold: "over 20 % of the target's processor time",
+		Reason:    "with GOGC=100 a service with moderate garbage spends 5 to 15 %",
+		Judge:     judgeCollector,
+		Counters:  []Counter{othersBusy, unreached},
 	},
 	{
-		Name: "gc-pauses", Claim: "The collector stops the service for long", Needs: []string{"go.gc.pause.p50_seconds", "go.gc.pause.p95_seconds"},
-		Threshold: "median over 5 ms, or 95th percentile over 20 ms", Reason: "Go's pauses are well under a millisecond: such ones are the tail that clients see",
+		Name:      "gc-pauses",
+		Claim:     "The collector stops the service for long",
+		Needs:     []string{"go.gc.pause.p50_seconds", "go.gc.pause.p95_seconds"},
+		Threshold: "median over 5 ms, or 95th percentile over 20 ms",
+		Reason: "Go's pauses are well under a millisecond: " +
+			"such ones are the tail that clients see",
 		Judge: func(e *Evidence) *Finding {
-			p50, p95 := e.AtLine.Median("go.gc.pause.p50_seconds"), e.AtLine.Median("go.gc.pause.p95_seconds")
+			p50 := e.AtLine.Median("go.gc.pause.p50_seconds")
+			p95 := e.AtLine.Median("go.gc.pause.p95_seconds")
 			if p50 <= 5e-3 && p95 <= 20e-3 {
 				return nil
 			}
-			return &Finding{Claim: fmt.Sprintf("The collector stops the service for %s (median) and %s (95th percentile)", span(p50), span(p95)), Rank: rankOf(e.idle()), Confidence: .8,
-				Evidence: []Fact{{What: "median pause at the line", Value: span(p50)}, {What: "95th percentile", Value: span(p95)},
-					{What: "at half of the line", Value: span(e.Half.Median("go.gc.pause.p50_seconds"))}, {What: "goroutines", Value: number(e.AtLine.Mean("go.goroutines"))}},
-				Gain: Gain{Factor: 1.1, Low: 1, High: 2, Why: "pauses are in the tail, and what the SLO says of the tail decides"}}
+			return &Finding{
+				Claim: fmt.Sprintf("The collector stops the service for %s (median) "+
+					"and %s (95th percentile)", span(p50), span(p95)),
+				Rank:       rankOf(e.idle()),
+				Confidence: .8,
+				Evidence: []Fact{
+					{What: "median pause at the line", Value: span(p50)},
+					{What: "95th percentile", Value: span(p95)},
+					{
+						What:  "at half of the line",
+						Value: span(e.Half.Median("go.gc.pause.p50_seconds")),
+					},
+					{What: "goroutines", Value: number(e.AtLine.Mean("go.goroutines"))},
+				},
+				Gain: Gain{
+					Factor: 1.1,
+					Low:    1,
+					High:   2,
+					Why:    "pauses are in the tail, and what the SLO says of the tail decides",
+				},
+			}
 		},
 		Counters: []Counter{
-			{"the cgroup's quota stopped the process, its pauses with it", func(e *Evidence) (string, bool) {
-				throttled := e.AtLine.PerSecond("target.cgroup.throttled_seconds")
-				return span(throttled) + " a second", throttled > .01
-			}},
+			{
+				"the cgroup's quota stopped the process, its pauses with it",
+				func(e *Evidence) (string, bool) {
+					throttled := e.AtLine.PerSecond("target.cgroup.throttled_seconds")
+					return span(throttled) + " a second", throttled > .01
+				},
+			},
 			othersBusy,
 		},
-		Advice: []Action{{Text: "see what stops: a trace shows each pause and what ran before it", Command: "curl -o trace 'INSIDE/debug/pprof/trace?seconds=5' && go tool trace trace"},
-			{Text: "have fewer goroutines and no loops without calls in assembly or C, which are what a stop waits for; leave processors to the collector"}},
+		Advice: []Action{
+			{
+				Text: "see what stops: a trace shows each pause and what ran before it",
+				Command: "curl -o trace 'INSIDE/debug/pprof/trace?seconds=5' && " +
+					"go tool trace trace",
+			},
+			{
+				Text: "have fewer goroutines and no loops without calls in assembly or C, " +
+					"which are what a stop waits for; leave processors to the collector",
+			},
+		},
 	},
 	{
-		Name: "cpu-hot-function", Claim: "One function takes much of the processor time", Needs: []string{"profile:cpu", measure.TargetCPU},
-		Threshold: "over 40 % of the target's processor time, itself and what it calls of the library, and half of that in one place", Reason: "nothing else is worth looking at before it; a function that calls many things, as a small service's only handler does, is not hot",
+		Name:  "cpu-hot-function",
+		Claim: "One function takes much of the processor time",
+		Needs: []string{"profile:cpu", measure.TargetCPU},
+		Threshold: "over 40 % of the target's processor time, itself and what it calls of the " +
+			"library, and half of that in one place",
+		Reason: "nothing else is worth looking at before it; a function that calls many " +
+			"things, as a small service's only handler does, is not hot",
 		Judge:    judgeHotFunction,
 		Counters: []Counter{othersBusy, unreached},
 		Unless:   []string{"cgroup-throttled"},
-		Advice:   []Action{{Text: "do its work once and keep the result; or less of it; or with a better algorithm"}},
+		Advice: []Action{{
+			Text: "do its work once and keep the result; or less of it; or with a better algorithm",
+		}},
 	},
 }
 
@@ -75,13 +143,36 @@ func judgeHotFunction(e *Evidence) *Finding {
 	if share < .5 {
 		return nil
 	}
-	return &Finding{Claim: fmt.Sprintf("%s takes %s of the processor time", at.Function, percent(at.Share)), Rank: Cost, Confidence: .85, Where: places,
-		Evidence: []Fact{{What: at.Function + ", at the line", Value: percent(at.Share) + " of the processor time"},
+	return &Finding{
+		Claim: fmt.Sprintf("%s takes %s of the processor time",
+			at.Function, percent(at.Share)),
+		Rank:       Cost,
+		Confidence: .85,
+		Where:      places,
+		Evidence: []Fact{
+			{
+				What:  at.Function + ", at the line",
+				Value: percent(at.Share) + " of the processor time",
+			},
 			{What: "of that in " + in, Value: percent(share)},
-			{What: "for each request", Value: span(at.Share * e.AtLine.PerRequest(measure.TargetCPU))},
-			{What: "at half of the line", Value: percent(shareOf(e.Half.Profile(kindCPU), profile.CPU, at.Function, placeIn(classOwn)))}},
+			{
+				What:  "for each request",
+				Value: span(at.Share * e.AtLine.PerRequest(measure.TargetCPU)),
+			},
+			{
+				What: "at half of the line",
+				Value: percent(shareOf(e.Half.Profile(kindCPU), profile.CPU, at.Function,
+					placeIn(classOwn))),
+			},
+		},
 		Advice: []Action{{Text: "see which of its lines", Command: e.listOf(at.Function)}},
-		saves:  &cure{saves: at.Share + e.Classes[classCollector]*shareOf(e.AtLine.Profile(kindAllocs), profile.AllocSpace, at.Function, profile.FirstUser)}}
+		saves: &cure{
+			saves: at.Share +
+				e.Classes[classCollector]*
+					shareOf(e.AtLine.Profile(kindAllocs), profile.AllocSpace, at.Function,
+						profile.FirstUser),
+		},
+	}
 }
 
 // concentrated is where most of a function's time is spent, and the share of it: in its own code,
@@ -93,7 +184,8 @@ func (e *Evidence) concentrated(at profile.Place) (in string, share float64) {
 			return ""
 		}
 		for _, f := range stack {
-			if name := packageOf(f.Function); name != "runtime" && !strings.HasPrefix(name, "internal/") {
+			if name := packageOf(f.Function); name != "runtime" &&
+				!strings.HasPrefix(name, "internal/") {
 				return name
 			}
 		}
@@ -128,20 +220,39 @@ const resumed = .5
 
 // costly is a rule about a class of stacks that takes more than a share of the processor time.
 func costly(name, class string, share float64, claim, reason string, advice ...Action) Rule {
-	return Rule{Name: name, Claim: fmt.Sprintf(claim, "much"), Needs: []string{"profile:cpu"}, Threshold: "over " + percent(share) + " of the target's processor time",
-		Reason: reason, Advice: advice, Counters: []Counter{othersBusy, unreached},
+	return Rule{
+		Name:      name,
+		Claim:     fmt.Sprintf(claim, "much"),
+		Needs:     []string{"profile:cpu"},
+		Threshold: "over " + percent(share) + " of the target's processor time",
+		Reason:    reason,
+		Advice:    advice,
+		Counters:  []Counter{othersBusy, unreached},
 		Judge: func(e *Evidence) *Finding {
 			now := e.Classes[class]
 			if now < share {
 				return nil
 			}
 			saves := e.without(class)
-			f := &Finding{Claim: fmt.Sprintf(claim, percent(now)), Rank: Cost, Confidence: .9, Where: e.Places[class],
-				Evidence: []Fact{{What: class + ", at the line", Value: percent(now) + " of the processor time"},
-					{What: "for each request", Value: span(now * e.AtLine.PerRequest(measure.TargetCPU))}},
-				saves: &saves}
+			f := &Finding{
+				Claim:      fmt.Sprintf(claim, percent(now)),
+				Rank:       Cost,
+				Confidence: .9,
+				Where:      e.Places[class],
+				Evidence: []Fact{
+					{What: class + ", at the line", Value: percent(now) + " of the processor time"},
+					{
+						What:  "for each request",
+						Value: span(now * e.AtLine.PerRequest(measure.TargetCPU)),
+					},
+				},
+				saves: &saves,
+			}
 			if garbage := e.spent(class) - now; garbage > .02 {
-				f.Evidence = append(f.Evidence, Fact{What: "and the collection of what it allocates", Value: percent(garbage)})
+				f.Evidence = append(f.Evidence, Fact{
+					What:  "and the collection of what it allocates",
+					Value: percent(garbage),
+				})
 			}
 			return f
 		},
@@ -166,7 +277,13 @@ func (r Rule) unless(names ...string) Rule {
 // elsewhere says that something was found to.
 func (e *Evidence) processorGain(c cure, elsewhere bool) Gain {
 	if elsewhere && !e.processorBound() || !e.waitedFor() {
-		return Gain{Factor: 1, Low: 1, High: 1.2, Why: "the processor is not the bottleneck; what is saved shows when the bottleneck has been fixed"}
+		return Gain{
+			Factor: 1,
+			Low:    1,
+			High:   1.2,
+			Why: "the processor is not the bottleneck; what is saved shows when the " +
+				"bottleneck has been fixed",
+		}
 	}
 	g := e.gain(c)
 	g.Factor = e.faster(c)
@@ -186,7 +303,10 @@ func (e *Evidence) faster(c cure) float64 {
 
 // shareOf is a function's share of a kind in a profile, where choose says which of a stack's
 // functions bears its weight; 0 without a profile.
-func shareOf(p *profile.Profile, kind, function string, choose func(stack []profile.Frame) (profile.Frame, bool)) float64 {
+func shareOf(
+	p *profile.Profile, kind, function string,
+	choose func(stack []profile.Frame) (profile.Frame, bool),
+) float64 {
 	if p == nil {
 		return 0
 	}
@@ -218,7 +338,8 @@ func judgeCollector(e *Evidence) *Finding {
 		if !e.processorBound() {
 			return nil
 		}
-		share = e.AtLine.PerSecond("go.gc.cpu_seconds") / max(e.AtLine.PerSecond(measure.TargetCPU), 1e-9)
+		share = e.AtLine.PerSecond("go.gc.cpu_seconds") /
+			max(e.AtLine.PerSecond(measure.TargetCPU), 1e-9)
 	}
 	if share <= collectorMuch {
 		return nil
@@ -235,19 +356,47 @@ func judgeCollector(e *Evidence) *Finding {
 			set = "off"
 		}
 	}
-	f := &Finding{Claim: fmt.Sprintf("Garbage collection takes %s of the processor time", percent(share)), Rank: Cost, Confidence: .9, Where: e.allocators(),
-		Evidence: []Fact{{What: "garbage collection, at the line", Value: percent(share) + " of the processor time"},
-			{What: "collections", Value: perSecond(e.AtLine.PerSecond("go.gc.cycles"))}, {What: "allocated", Value: size(e.AtLine.PerSecond("go.allocated_bytes")) + " a second, " +
-				size(e.AtLine.PerRequest("go.allocated_bytes")) + " a request"},
-			{What: "alive, and the goal of the next collection", Value: size(e.AtLine.Mean("go.heap.live_bytes")) + ", " + size(e.AtLine.Mean("go.heap.goal_bytes"))}, {What: "GOGC", Value: set}},
-		saves: &cure{saves: saved}}
+	f := &Finding{
+		Claim: fmt.Sprintf("Garbage collection takes %s of the processor time",
+			percent(share)),
+		Rank:       Cost,
+		Confidence: .9,
+		Where:      e.allocators(),
+		Evidence: []Fact{
+			{
+				What:  "garbage collection, at the line",
+				Value: percent(share) + " of the processor time",
+			},
+			{What: "collections", Value: perSecond(e.AtLine.PerSecond("go.gc.cycles"))},
+			{
+				What: "allocated",
+				Value: size(e.AtLine.PerSecond("go.allocated_bytes")) + " a second, " +
+					size(e.AtLine.PerRequest("go.allocated_bytes")) + " a request",
+			},
+			{
+				What: "alive, and the goal of the next collection",
+				Value: size(e.AtLine.Mean("go.heap.live_bytes")) + ", " +
+					size(e.AtLine.Mean("go.heap.goal_bytes")),
+			},
+			{What: "GOGC", Value: set},
+		},
+		saves: &cure{saves: saved},
+	}
 	if limited {
-		f.Evidence = append(f.Evidence, Fact{What: "GOMEMLIMIT, which brings collections sooner than GOGC would", Value: size(e.AtLine.Last("go.memory_limit_bytes"))})
+		f.Evidence = append(f.Evidence, Fact{
+			What:  "GOMEMLIMIT, which brings collections sooner than GOGC would",
+			Value: size(e.AtLine.Last("go.memory_limit_bytes")),
+		})
 	}
 	if want > now*1.2 {
 		f.Advice = append(f.Advice, e.collectLessOften(want, share-saved, limited))
 	}
-	f.Advice = append(f.Advice, Action{"make less garbage: the places below allocate the most; pool what is made for each request, and give slices their size", format.Command("go", "tool", "pprof", "-sample_index=alloc_space", "-top", e.profileFile(e.AtLine, kindAllocs))})
+	f.Advice = append(f.Advice, Action{
+		"make less garbage: the places below allocate the most; pool what is made for each " +
+			"request, and give slices their size",
+		format.Command("go", "tool", "pprof", "-sample_index=alloc_space", "-top",
+			e.profileFile(e.AtLine, kindAllocs)),
+	})
 	return f
 }
 
@@ -265,16 +414,26 @@ func (e *Evidence) wanted(now, share float64) float64 {
 	return max(want, now)
 }
 
-// collectLessOften is how to have collections less often: by GOGC, or where GOMEMLIMIT brings them by that.
+// collectLessOften is how to have collections less often: by GOGC, or where GOMEMLIMIT brings them
+// by that.
 func (e *Evidence) collectLessOften(gogc, share float64, limited bool) Action {
-	a := Action{Text: "collect less often: the memory limit leaves so little room that collections come after each other; raise it, or give the process more memory"}
+	a := Action{
+		Text: "collect less often: the memory limit leaves so little room that collections come " +
+			"after each other; raise it, or give the process more memory",
+	}
 	if !limited {
-		a = Action{fmt.Sprintf("collect less often: with GOGC=%.0f the heap grows to about %s before each collection, and collection takes about %s", gogc,
-			size(e.AtLine.Mean("go.heap.live_bytes")*(1+gogc/100)), percent(share)), fmt.Sprintf("GOGC=%.0f", gogc)}
+		a = Action{
+			fmt.Sprintf("collect less often: with GOGC=%.0f the heap grows to about %s before "+
+				"each collection, and collection takes about %s", gogc,
+				size(e.AtLine.Mean("go.heap.live_bytes")*(1+gogc/100)), percent(share)),
+			fmt.Sprintf("GOGC=%.0f", gogc),
+		}
 	}
 	if memory, of := e.memory(); memory > 0 {
-		a.Command = strings.TrimSpace(a.Command + fmt.Sprintf(" GOMEMLIMIT=%.0fMiB", .9*memory/(1<<20)))
-		a.Text += fmt.Sprintf("; there are %s of memory (%s), and the limit keeps the heap inside", size(memory), of)
+		a.Command = strings.TrimSpace(a.Command +
+			fmt.Sprintf(" GOMEMLIMIT=%.0fMiB", .9*memory/(1<<20)))
+		a.Text += fmt.Sprintf("; there are %s of memory (%s), and the limit keeps the heap inside",
+			size(memory), of)
 	}
 	return a
 }

@@ -11,8 +11,12 @@ import (
 // runtimeRules are about goroutines: what they wait for, and whether they end.
 var runtimeRules = []Rule{
 	{
-		Name: "lock-contention", Claim: "Requests wait for a lock", Needs: []string{"profile:mutex|go.mutex.wait_seconds"},
-		Threshold: "over a quarter of the time that requests take", Reason: "the seconds that goroutines wait in a second are how many wait at any moment (Little's law); compared with the requests inside",
+		Name:      "lock-contention",
+		Claim:     "Requests wait for a lock",
+		Needs:     []string{"profile:mutex|go.mutex.wait_seconds"},
+		Threshold: "over a quarter of the time that requests take",
+		Reason: "the seconds that goroutines wait in a second are how many wait at any moment " +
+			"(Little's law); compared with the requests inside",
 		Judge: func(e *Evidence) *Finding {
 			waiting := e.AtLine.PerSecond("go.mutex.wait_seconds")
 			var where []profile.Place
@@ -27,47 +31,112 @@ var runtimeRules = []Rule{
 			if len(where) > 0 {
 				holder = ", which " + where[0].Function + " holds"
 			}
-			f := &Finding{Claim: fmt.Sprintf("Requests wait for a lock%s: %s of the time they take", holder, percent(min(waiting/e.AtLine.Inside(), 1))), Rank: Binding, Confidence: .9, Where: where,
-				Evidence: []Fact{{What: "share of the requests' time that they wait for locks, at the line", Value: percent(min(waiting/e.AtLine.Inside(), 1))},
-					{What: "goroutines that wait, on average", Value: number(waiting)}, {What: "requests inside", Value: number(e.AtLine.Inside())}},
-				Gain: e.gain(cure{})}
+			f := &Finding{
+				Claim: fmt.Sprintf("Requests wait for a lock%s: %s of the time they take",
+					holder, percent(min(waiting/e.AtLine.Inside(), 1))),
+				Rank:       Binding,
+				Confidence: .9,
+				Where:      where,
+				Evidence: []Fact{
+					{
+						What:  "share of the requests' time that they wait for locks, at the line",
+						Value: percent(min(waiting/e.AtLine.Inside(), 1)),
+					},
+					{What: "goroutines that wait, on average", Value: number(waiting)},
+					{What: "requests inside", Value: number(e.AtLine.Inside())},
+				},
+				Gain: e.gain(cure{}),
+			}
 			if b := e.AtLine.Profile("block"); b != nil {
 				for _, at := range b.Top(profile.Delay, lockWaiter, 2) {
-					f.Evidence = append(f.Evidence, Fact{What: "who waits", Value: fmt.Sprintf("%s (%s:%d)", at.Function, at.File, at.Line)})
+					f.Evidence = append(f.Evidence, Fact{
+						What:  "who waits",
+						Value: fmt.Sprintf("%s (%s:%d)", at.Function, at.File, at.Line),
+					})
 				}
 			}
 			return f
 		},
 		Counters: []Counter{processorBusy},
-		Advice: []Action{{Text: "hold the lock for less: no I/O, no encoding, no logging under it; copy what is needed and let go"},
-			{Text: "or share it out: one lock for each shard of the map, an atomic for a counter, a copy that is replaced whole for what is mostly read"}},
+		Advice: []Action{
+			{
+				Text: "hold the lock for less: no I/O, no encoding, no logging under it; " +
+					"copy what is needed and let go",
+			},
+			{
+				Text: "or share it out: one lock for each shard of the map, " +
+					"an atomic for a counter, a copy that is replaced whole for " +
+					"what is mostly read",
+			},
+		},
 	},
 	{
-		Name: "goroutine-leak", Claim: "Goroutines stay behind", Needs: []string{"go.goroutines"},
-		Threshold: "over 1,000, and more than 5 a minute more than at the same load before", Reason: "what is left at the same load after everything else never ends; memory and the collector's work grow with it until the process is killed",
+		Name:      "goroutine-leak",
+		Claim:     "Goroutines stay behind",
+		Needs:     []string{"go.goroutines"},
+		Threshold: "over 1,000, and more than 5 a minute more than at the same load before",
+		Reason: "what is left at the same load after everything else never ends; " +
+			"memory and the collector's work grow with it until the process is killed",
 		Judge: judgeLeak,
 		Counters: []Counter{{"they become fewer again", func(e *Evidence) (string, bool) {
 			all, _, _ := e.After.values("go.goroutines")
-			return fmt.Sprintf("%s at the beginning of the last step, %s at its end", number(all[0]), number(all[len(all)-1])), all[len(all)-1] < .9*all[0]
+			return fmt.Sprintf("%s at the beginning of the last step, %s at its end",
+				number(all[0]), number(all[len(all)-1])), all[len(all)-1] < .9*all[0]
 		}}},
-		Advice: []Action{{Text: "give each goroutine a way to end: a context that is cancelled, a channel that is closed, a buffered channel for an answer that nobody may fetch"},
-			{Text: "see where they are", Command: "curl 'INSIDE/debug/pprof/goroutine?debug=1' | head -40"}},
-		Verify: "survey again after the change: the goroutines after the overload should be as many as before it",
+		Advice: []Action{
+			{
+				Text: "give each goroutine a way to end: a context that is cancelled, " +
+					"a channel that is closed, a buffered channel for an answer that " +
+					"nobody may fetch",
+			},
+			{
+				Text:    "see where they are",
+				Command: "curl 'INSIDE/debug/pprof/goroutine?debug=1' | head -40",
+			},
+		},
+		Verify: "survey again after the change: the goroutines after the overload should be as " +
+			"many as before it",
 	},
 	{
-		Name: "context-not-passed", Claim: "Work goes on for clients that have left", Needs: []string{"listener.connections.close_wait"},
-		Threshold: "over 5 connections, and over 5 % of them, whose client has left while the service still works for it", Reason: "under overload clients give up and come again: what is done for those who left is lost to those who wait",
+		Name:  "context-not-passed",
+		Claim: "Work goes on for clients that have left",
+		Needs: []string{"listener.connections.close_wait"},
+		Threshold: "over 5 connections, and over 5 % of them, whose client has left while the " +
+			"service still works for it",
+		Reason: "under overload clients give up and come again: what is done for those who left " +
+			"is lost to those who wait",
 		Judge: func(e *Evidence) *Finding {
 			left := e.Over.Mean("listener.connections.close_wait")
 			all := left + e.Over.Mean("listener.connections.established")
 			if left <= 5 || left/max(all, 1) <= .05 {
 				return nil
 			}
-			f := &Finding{Claim: fmt.Sprintf("Beyond the line the service works for %s clients that have left, of %s", number(left), number(all)), Rank: Risk, Confidence: .85,
-				Evidence: []Fact{{What: "connections whose client has left, beyond the line (CLOSE_WAIT)", Value: number(left) + " of " + number(all)},
-					{What: "requests that timed out beyond the line", Value: percent(e.Over.Failed(measure.Timeout))},
-					{What: "goodput at the line and beyond", Value: number(e.AtLine.Goodput()) + " and " + rate(e.Over.Goodput())}},
-				Gain: Gain{Factor: 1, Low: 1, High: 1.2, Why: "the line is where nobody gives up yet; what is gained is beyond it"}}
+			f := &Finding{
+				Claim: fmt.Sprintf("Beyond the line the service works for %s clients that "+
+					"have left, of %s", number(left), number(all)),
+				Rank:       Risk,
+				Confidence: .85,
+				Evidence: []Fact{
+					{
+						What:  "connections whose client has left, beyond the line (CLOSE_WAIT)",
+						Value: number(left) + " of " + number(all),
+					},
+					{
+						What:  "requests that timed out beyond the line",
+						Value: percent(e.Over.Failed(measure.Timeout)),
+					},
+					{
+						What:  "goodput at the line and beyond",
+						Value: number(e.AtLine.Goodput()) + " and " + rate(e.Over.Goodput()),
+					},
+				},
+				Gain: Gain{
+					Factor: 1,
+					Low:    1,
+					High:   1.2,
+					Why:    "the line is where nobody gives up yet; what is gained is beyond it",
+				},
+			}
 			if p := e.Over.Profile("goroutine"); p != nil {
 				f.Where = p.Top(profile.Goroutine, handlerAt, placesTold)
 			}
@@ -77,7 +146,12 @@ var runtimeRules = []Rule{
 			gone := e.Over.Failed(measure.Timeout, measure.NotSent)
 			return percent(gone) + " of the requests timed out", gone < .01
 		}}},
-		Advice: []Action{{Text: "pass the request's context on to everything that it waits for, and look at it between pieces of work", Command: "http.NewRequestWithContext(r.Context(), …); db.QueryContext(r.Context(), …); if r.Context().Err() != nil { return }"}},
+		Advice: []Action{{
+			Text: "pass the request's context on to everything that it waits for, " +
+				"and look at it between pieces of work",
+			Command: "http.NewRequestWithContext(r.Context(), …); db.QueryContext(r.Context(), " +
+				"…); if r.Context().Err() != nil { return }",
+		}},
 		Blind: func(e *Evidence) string {
 			switch {
 			case e.Over == nil:
@@ -85,36 +159,81 @@ var runtimeRules = []Rule{
 			case e.Over.Failed(measure.Timeout) > 0:
 				return ""
 			}
-			return "clients that give up beyond the line: all waited to the end (survey with a --timeout that is shorter than the answers take then)"
+			return "clients that give up beyond the line: all waited to the end (survey with a " +
+				"--timeout that is shorter than the answers take then)"
 		},
-		Verify: "survey again: beyond the line there should be next to no connections in CLOSE_WAIT, and the goodput should hold",
+		Verify: "survey again: beyond the line there should be next to no connections in " +
+			"CLOSE_WAIT, and the goodput should hold",
 	},
 	{
-		Name: "scheduler-latency", Claim: "Goroutines that could run wait for a thread", Needs: []string{schedulerLatency, measure.TargetCPU},
-		Threshold: "99th percentile over 10 ms while processors are idle on average", Reason: "with a thread free a goroutine runs within microseconds: such waits come from bursts of others that run at once",
+		Name:      "scheduler-latency",
+		Claim:     "Goroutines that could run wait for a thread",
+		Needs:     []string{schedulerLatency, measure.TargetCPU},
+		Threshold: "99th percentile over 10 ms while processors are idle on average",
+		Reason: "with a thread free a goroutine runs within microseconds: " +
+			"such waits come from bursts of others that run at once",
 		Judge: func(e *Evidence) *Finding {
 			p99 := e.AtLine.Median(schedulerLatency)
 			if p99 <= longWait {
 				return nil
 			}
-			return &Finding{Claim: fmt.Sprintf("One in a hundred goroutines that could run waits over 10 ms for a thread, though the processors are only %s busy", percent(e.busy(targetProcessor))),
-				Rank: Binding, Confidence: .8, Where: e.Places[classOwn],
-				Evidence: []Fact{{What: "99th percentile of the wait for a thread, at the line, as near as the page's buckets tell", Value: span(p99)}, {What: "at half of the line", Value: span(e.Half.Median(schedulerLatency))},
-					{What: "use of the processors that it may use", Value: percent(e.busy(targetProcessor))}, {What: "goroutines", Value: number(e.AtLine.Mean("go.goroutines"))}},
-				Gain: e.gain(cure{})}
+			return &Finding{
+				Claim: fmt.Sprintf("One in a hundred goroutines that could run waits over "+
+					"10 ms for a thread, though the processors are only %s busy",
+					percent(e.busy(targetProcessor))),
+				Rank:       Binding,
+				Confidence: .8,
+				Where:      e.Places[classOwn],
+				Evidence: []Fact{
+					{
+						What: "99th percentile of the wait for a thread, at the line, " +
+							"as near as the page's buckets tell",
+						Value: span(p99),
+					},
+					{What: "at half of the line", Value: span(e.Half.Median(schedulerLatency))},
+					{
+						What:  "use of the processors that it may use",
+						Value: percent(e.busy(targetProcessor)),
+					},
+					{What: "goroutines", Value: number(e.AtLine.Mean("go.goroutines"))},
+				},
+				Gain: e.gain(cure{}),
+			}
 		},
-		Counters: []Counter{processorBusy, {"half of the load does not have it: it comes with the load, as in any queue", func(e *Evidence) (string, bool) {
-			half := e.Half.Median(schedulerLatency)
-			return span(half) + " at half of the line", e.Half.Has(schedulerLatency) && half <= longWait
-		}}, {"the cgroup's quota stopped the process", func(e *Evidence) (string, bool) {
-			throttled := e.AtLine.PerSecond("target.cgroup.throttled_seconds")
-			return span(throttled) + " a second", throttled > .01
-		}}, {"other processes took processors at times", func(e *Evidence) (string, bool) {
-			return fmt.Sprintf("others used %s of %s processors", number(e.others()), number(e.AtLine.Last(measure.HostCores))), e.others() > .1*e.AtLine.Last(measure.HostCores)
-		}}},
-		Unless: []string{"swapping", "major-faults", "cgroup-throttled", "gomaxprocs-low"}, // each keeps threads from running goroutines
-		Advice: []Action{{Text: "find what makes many goroutines run at once: work in the background, a fan-out for each request; do it with few of them, in slices, or in another process"},
-			{Text: "see it", Command: "curl -o trace 'INSIDE/debug/pprof/trace?seconds=5' && go tool trace trace"}},
+		Counters: []Counter{
+			processorBusy,
+			{
+				"half of the load does not have it: it comes with the load, as in any queue",
+				func(e *Evidence) (string, bool) {
+					half := e.Half.Median(schedulerLatency)
+					return span(half) + " at half of the line",
+						e.Half.Has(schedulerLatency) && half <= longWait
+				},
+			},
+			{"the cgroup's quota stopped the process", func(e *Evidence) (string, bool) {
+				throttled := e.AtLine.PerSecond("target.cgroup.throttled_seconds")
+				return span(throttled) + " a second", throttled > .01
+			}},
+			{"other processes took processors at times", func(e *Evidence) (string, bool) {
+				return fmt.Sprintf("others used %s of %s processors",
+						number(e.others()), number(e.AtLine.Last(measure.HostCores))),
+					e.others() > .1*e.AtLine.Last(measure.HostCores)
+			}},
+		},
+		// each keeps threads from running goroutines
+		Unless: []string{"swapping", "major-faults", "cgroup-throttled", "gomaxprocs-low"},
+		Advice: []Action{
+			{
+				Text: "find what makes many goroutines run at once: work in the background, " +
+					"a fan-out for each request; do it with few of them, in slices, " +
+					"or in another process",
+			},
+			{
+				Text: "see it",
+				Command: "curl -o trace 'INSIDE/debug/pprof/trace?seconds=5' && " +
+					"go tool trace trace",
+			},
+		},
 	},
 }
 
@@ -133,21 +252,46 @@ func judgeLeak(e *Evidence) *Finding {
 	before, after := e.Before.Mean("go.goroutines"), e.After.Last("go.goroutines")
 	// A server has a goroutine for each connection that clients keep, and the overload may have
 	// made more of these: they are not a leak.
-	kept := max(e.After.Last("listener.connections.established")-e.Before.Mean("listener.connections.established"), 0)
+	kept := max(
+		e.After.Last("listener.connections.established")-
+			e.Before.Mean("listener.connections.established"),
+		0,
+	)
 	minutes := e.After.Step.Began.Sub(e.Before.Step.Began).Minutes()
-	if !e.Before.Has("go.goroutines") || after-kept <= 1000 || minutes <= 0 || (after-kept-before)/minutes <= 5 {
+	if !e.Before.Has("go.goroutines") || after-kept <= 1000 || minutes <= 0 ||
+		(after-kept-before)/minutes <= 5 {
 		return nil
 	}
 	served := 0.0
 	for i := range e.Run.Steps {
-		if s := &e.Run.Steps[i]; s.Plan.Number >= e.Before.Step.Plan.Number && s.Plan.Number < e.After.Step.Plan.Number {
+		if s := &e.Run.Steps[i]; s.Plan.Number >= e.Before.Step.Plan.Number &&
+			s.Plan.Number < e.After.Step.Plan.Number {
 			served += float64(s.Totals.Ended.Total())
 		}
 	}
-	f := &Finding{Claim: fmt.Sprintf("Goroutines stay behind: %s after the survey where there were %s before, at the same load", number(after), number(before)), Rank: Risk, Confidence: .9,
-		Evidence: []Fact{{What: "goroutines at a gentle load, before and after", Value: number(before) + " and " + number(after)},
-			{What: "more, without those of connections that clients keep", Value: number((after-kept-before)/minutes) + " a minute, one for " + number(served/math.Max(after-kept-before, 1)) + " requests"}},
-		Gain: Gain{Factor: 1, Low: 1, High: 2, Why: "the line does not move at once: it falls while the process lives"}}
+	f := &Finding{
+		Claim: fmt.Sprintf("Goroutines stay behind: %s after the survey where there were %s "+
+			"before, at the same load", number(after), number(before)),
+		Rank:       Risk,
+		Confidence: .9,
+		Evidence: []Fact{
+			{
+				What:  "goroutines at a gentle load, before and after",
+				Value: number(before) + " and " + number(after),
+			},
+			{
+				What: "more, without those of connections that clients keep",
+				Value: number((after-kept-before)/minutes) + " a minute, one for " +
+					number(served/math.Max(after-kept-before, 1)) + " requests",
+			},
+		},
+		Gain: Gain{
+			Factor: 1,
+			Low:    1,
+			High:   2,
+			Why:    "the line does not move at once: it falls while the process lives",
+		},
+	}
 	if p := e.After.Profile("goroutine"); p != nil {
 		f.Where = p.Top(profile.Goroutine, profile.Started, placesTold)
 	}

@@ -12,26 +12,38 @@ import (
 // was found that they wait for.
 var waitingRules = []Rule{
 	{
-		Name: "slow-dependency", Claim: "Requests wait for something that the service depends on", Needs: []string{measure.TargetCPU},
-		Threshold: "response times over 1.5 times those at half of the line while the processors are idle", Reason: "by Little's law the requests inside divided by the time each takes is the rate: when more inside only take longer, what they wait for is at its limit",
+		Name:  "slow-dependency",
+		Claim: "Requests wait for something that the service depends on",
+		Needs: []string{measure.TargetCPU},
+		Threshold: "response times over 1.5 times those at half of the line while the " +
+			"processors are idle",
+		Reason: "by Little's law the requests inside divided by the time each takes is the rate: " +
+			"when more inside only take longer, what they wait for is at its limit",
 		Judge: func(e *Evidence) *Finding {
 			half, atLine := e.Half.Service(), e.AtLine.Service()
 			if half == 0 || atLine < 1.5*half || e.Over.Goodput() > 1.25*e.AtLine.Goodput() {
 				return nil
 			}
 			f := &Finding{
-				Claim: fmt.Sprintf("Requests wait for something that the service depends on%s: at the line they take %s, at half of it %s, and the processors are %s busy",
+				Claim: fmt.Sprintf("Requests wait for something that the service depends on%s: "+
+					"at the line they take %s, at half of it %s, and the processors are %s busy",
 					e.atATime(), span(atLine), span(half), percent(e.busy(targetProcessor))),
-				Rank: Binding, Confidence: .6,
+				Rank:       Binding,
+				Confidence: .6,
 				Evidence: []Fact{
-					{What: "time of a request, at the line and at half of it", Value: span(atLine) + " and " + span(half)},
 					{
-						What:  "requests inside, at half of the line, at it and beyond",
-						Value: number(e.Half.Inside()) + ", " + number(e.AtLine.Inside()) + ", " + number(e.Over.Inside()),
+						What:  "time of a request, at the line and at half of it",
+						Value: span(atLine) + " and " + span(half),
 					},
 					{
-						What:  "goodput there",
-						Value: number(e.Half.Goodput()) + ", " + number(e.AtLine.Goodput()) + ", " + rate(e.Over.Goodput()),
+						What: "requests inside, at half of the line, at it and beyond",
+						Value: number(e.Half.Inside()) + ", " + number(e.AtLine.Inside()) + ", " +
+							number(e.Over.Inside()),
+					},
+					{
+						What: "goodput there",
+						Value: number(e.Half.Goodput()) + ", " + number(e.AtLine.Goodput()) + ", " +
+							rate(e.Over.Goodput()),
 					},
 				},
 				Gain: e.gain(cure{}),
@@ -40,27 +52,49 @@ var waitingRules = []Rule{
 				f.Evidence = append(f.Evidence, Fact{
 					What: "requests that it serves at a time, from how requests delay each other",
 					Value: fmt.Sprintf("%d (%d to %d), for %s each: %s at most",
-						s.Workers, s.WorkersLow, s.WorkersHigh, span(s.Service), rate(float64(s.Workers)/s.Service)),
+						s.Workers, s.WorkersLow, s.WorkersHigh, span(s.Service),
+						rate(float64(s.Workers)/s.Service)),
 				})
 			}
 			if p := e.AtLine.Profile("goroutine"); p != nil {
 				f.Where = p.Top(profile.Goroutine, waitsOutside, placesTold)
-				if waiting := p.Classify(profile.Goroutine, handlerState); waiting[stateOutside] > waiting[stateElse] {
+				waiting := p.Classify(profile.Goroutine, handlerState)
+				if waiting[stateOutside] > waiting[stateElse] {
 					f.Confidence = .85
-					f.Evidence = append(f.Evidence, Fact{What: "goroutines that serve a request, and wait for an answer from outside", Value: fmt.Sprintf("%s of %s", number(waiting[stateOutside]), number(waiting[stateOutside]+waiting[stateElse]))})
+					f.Evidence = append(f.Evidence, Fact{
+						What: "goroutines that serve a request, " +
+							"and wait for an answer from outside",
+						Value: fmt.Sprintf("%s of %s",
+							number(waiting[stateOutside]),
+							number(waiting[stateOutside]+waiting[stateElse])),
+					})
 				}
 			}
 			return f
 		},
-		Counters: []Counter{{"the processors were busy enough for requests to wait for them", func(e *Evidence) (string, bool) {
-			if e.busiest() == nil {
-				return "", false
-			}
-			return percent(e.busiest().Share()) + " of " + e.busiest().What, e.waitedFor()
-		}}, othersBusy},
+		Counters: []Counter{
+			{
+				"the processors were busy enough for requests to wait for them",
+				func(e *Evidence) (string, bool) {
+					if e.busiest() == nil {
+						return "", false
+					}
+					return percent(e.busiest().Share()) + " of " + e.busiest().What, e.waitedFor()
+				},
+			},
+			othersBusy,
+		},
 		Last: true,
-		Advice: []Action{{Text: "survey what it depends on, by itself: plimsoll survey on its address gives its own line"},
-			{Text: "until it carries more: fewer calls for each request, a cache, or a limit on how many wait, so that the others fail fast"}},
+		Advice: []Action{
+			{
+				Text: "survey what it depends on, by itself: plimsoll survey on its address " +
+					"gives its own line",
+			},
+			{
+				Text: "until it carries more: fewer calls for each request, a cache, " +
+					"or a limit on how many wait, so that the others fail fast",
+			},
+		},
 	},
 }
 
@@ -111,7 +145,10 @@ func waitsOutside(stack []profile.Frame) (profile.Frame, bool) {
 		return profile.Frame{}, false
 	}
 	for _, f := range stack {
-		if fits(f.Function, "net/http.(*Transport).roundTrip") || fits(f.Function, "net.(*conn).Read") || fits(f.Function, "net/http.(*persistConn).roundTrip") || fits(f.Function, "internal/poll.(*FD).Read") {
+		if fits(f.Function, "net/http.(*Transport).roundTrip") ||
+			fits(f.Function, "net.(*conn).Read") ||
+			fits(f.Function, "net/http.(*persistConn).roundTrip") ||
+			fits(f.Function, "internal/poll.(*FD).Read") {
 			return at, true
 		}
 	}

@@ -33,8 +33,12 @@ func (e *Evidence) spenders() (all []Spender) {
 		if at.Share < leastTold {
 			break
 		}
-		all = append(all, Spender{Place: at, PerRequest: at.Share * e.AtLine.PerRequest(measure.TargetCPU),
-			AtHalf: shareOf(half, profile.CPU, at.Function, profile.FirstUser) * e.Half.PerRequest(measure.TargetCPU)})
+		all = append(all, Spender{
+			Place:      at,
+			PerRequest: at.Share * e.AtLine.PerRequest(measure.TargetCPU),
+			AtHalf: shareOf(half, profile.CPU, at.Function, profile.FirstUser) *
+				e.Half.PerRequest(measure.TargetCPU),
+		})
 	}
 	return all
 }
@@ -87,9 +91,14 @@ func (e *Evidence) kernel() (all []Fact) {
 		})
 	}
 	if e.AtLine.PerSecond("perf.cache_references") > 0 {
-		tell("accesses to the last cache that missed it", "perf.cache_references", func(m *Moment) string {
-			return percent(m.PerSecond("perf.cache_misses") / max(m.PerSecond("perf.cache_references"), 1))
-		})
+		tell(
+			"accesses to the last cache that missed it",
+			"perf.cache_references",
+			func(m *Moment) string {
+				return percent(m.PerSecond("perf.cache_misses") /
+					max(m.PerSecond("perf.cache_references"), 1))
+			},
+		)
 	}
 	return append(all, e.lossy()...)
 }
@@ -116,7 +125,10 @@ func (e *Evidence) lossy() (all []Fact) {
 		return cmp.Or(cmp.Compare(b.again, a.again), cmp.Compare(a.name, b.name))
 	})
 	for _, c := range worst[:min(len(worst), told)] {
-		all = append(all, Fact{What: fmt.Sprintf("segments sent again by the connection %s", c.name), Value: number(c.again)})
+		all = append(all, Fact{
+			What:  fmt.Sprintf("segments sent again by the connection %s", c.name),
+			Value: number(c.again),
+		})
 	}
 	return all
 }

@@ -40,7 +40,8 @@ func (e *Evidence) filled(command string) string {
 	}
 	if target, err := url.Parse(m.Target); err == nil && target.Host != "" {
 		put("TARGET", format.Command(m.Target))
-		put("PORT", cmp.Or(target.Port(), map[string]string{"http": "80", "https": "443"}[target.Scheme]))
+		put("PORT",
+			cmp.Or(target.Port(), map[string]string{"http": "80", "https": "443"}[target.Scheme]))
 	}
 	if m.SLO != "" {
 		put("OBJECTIVES", format.Command(m.SLO))
@@ -65,5 +66,6 @@ func (e *Evidence) profileFile(m *Moment, kind string) string {
 
 // listOf is the command that shows a function's lines with their weight.
 func (e *Evidence) listOf(function string) string {
-	return format.Command("go", "tool", "pprof", "-list", "^"+regexp.QuoteMeta(function)+"$", e.profileFile(e.AtLine, kindCPU))
+	return format.Command("go", "tool", "pprof", "-list", "^"+regexp.QuoteMeta(function)+"$",
+		e.profileFile(e.AtLine, kindCPU))
 }

@@ -47,7 +47,9 @@ type check struct {
 
 // entry makes one of what is read and how that is judged. What is read has to be all that the
 // judgement needs beside the subject's facts.
-func entry[T any](name string, of scope, read func(s *subject) (T, error), judge func(s *subject, v T) opinion) check {
+func entry[T any](
+	name string, of scope, read func(s *subject) (T, error), judge func(s *subject, v T) opinion,
+) check {
 	return check{name, of, func(s *subject) Finding {
 		v, err := read(s)
 		if err != nil {
@@ -63,13 +65,18 @@ var checks = []check{
 	entry("descriptors of the system", ofHost, readSystemDescriptors, judgeSystemDescriptors),
 	entry("backlog in force", ofProcess, readBacklogs, judgeBacklogs),
 	entry("net.core.somaxconn", ofNetwork, numbers("net.core.somaxconn", 1), judgeSomaxconn),
-	entry("net.ipv4.tcp_max_syn_backlog", ofNetwork, numbers("net.ipv4.tcp_max_syn_backlog", 1), judgeSynBacklog),
+	entry("net.ipv4.tcp_max_syn_backlog", ofNetwork, numbers("net.ipv4.tcp_max_syn_backlog", 1),
+		judgeSynBacklog),
 	entry("net.ipv4.ip_local_port_range", ofNetwork, readPorts, judgePorts),
 	entry("net.ipv4.tcp_tw_reuse", ofNetwork, readPorts, judgeReuse),
-	entry("net.ipv4.tcp_rmem", ofNetwork, numbers("net.ipv4.tcp_rmem", 3), judgeBuffers("net.ipv4.tcp_rmem", 6<<20)),
-	entry("net.ipv4.tcp_wmem", ofNetwork, numbers("net.ipv4.tcp_wmem", 3), judgeBuffers("net.ipv4.tcp_wmem", 4<<20)),
-	entry("net.core.rmem_max", ofNetwork, numbers("net.core.rmem_max", 1), judgeMost("net.core.rmem_max")),
-	entry("net.core.wmem_max", ofNetwork, numbers("net.core.wmem_max", 1), judgeMost("net.core.wmem_max")),
+	entry("net.ipv4.tcp_rmem", ofNetwork, numbers("net.ipv4.tcp_rmem", 3),
+		judgeBuffers("net.ipv4.tcp_rmem", 6<<20)),
+	entry("net.ipv4.tcp_wmem", ofNetwork, numbers("net.ipv4.tcp_wmem", 3),
+		judgeBuffers("net.ipv4.tcp_wmem", 4<<20)),
+	entry("net.core.rmem_max", ofNetwork, numbers("net.core.rmem_max", 1),
+		judgeMost("net.core.rmem_max")),
+	entry("net.core.wmem_max", ofNetwork, numbers("net.core.wmem_max", 1),
+		judgeMost("net.core.wmem_max")),
 	entry("connection tracking", ofNetwork, readConntrack, judgeConntrack),
 	entry("CPU quota", ofProcess, readQuota, judgeQuota),
 	entry("memory limit", ofProcess, readMemoryLimit, judgeMemoryLimit),

@@ -24,7 +24,9 @@ import (
 // wanted are the instructions that make TLS cheap, by what /proc/cpuinfo calls them, on amd64 and
 // on arm64.
 var (
-	wanted  = []string{"aes", "pclmulqdq", "sha_ni", "avx2", "vaes", "vpclmulqdq", "adx", "bmi2", "pmull", "sha2"}
+	wanted = []string{
+		"aes", "pclmulqdq", "sha_ni", "avx2", "vaes", "vpclmulqdq", "adx", "bmi2", "pmull", "sha2",
+	}
 	needful = [][2]string{{"aes", "aes"}, {"pclmulqdq", "pmull"}} // on amd64, on arm64
 )
 
@@ -41,7 +43,9 @@ func readInstructions(s *subject) ([]string, error) {
 		return nil, fmt.Errorf("the kernel does not list this processor's instructions")
 	}
 	has := strings.Fields(flags)
-	return slices.DeleteFunc(slices.Clone(wanted), func(f string) bool { return !slices.Contains(has, f) }), nil
+	return slices.DeleteFunc(slices.Clone(wanted), func(f string) bool {
+		return !slices.Contains(has, f)
+	}), nil
 }
 
 func judgeInstructions(s *subject, has []string) opinion {
@@ -51,9 +55,12 @@ func judgeInstructions(s *subject, has []string) opinion {
 	}
 	for _, n := range needful {
 		if !slices.Contains(has, n[0]) && !slices.Contains(has, n[1]) {
-			o.advise, o.recommended = true, "a processor, or a type of virtual machine, that has aes and pclmulqdq (pmull)"
-			o.why = "without " + n[0] + " AES-GCM takes ten times as long. Go then offers ChaCha20-Poly1305 first by itself; a hypervisor may hide " +
-				"instructions that the processor has"
+			o.advise = true
+			o.recommended = "a processor, or a type of virtual machine, " +
+				"that has aes and pclmulqdq (pmull)"
+			o.why = "without " + n[0] + " AES-GCM takes ten times as long. " +
+				"Go then offers ChaCha20-Poly1305 first by itself; " +
+				"a hypervisor may hide instructions that the processor has"
 			o.command = "# with QEMU: -cpu host; libvirt: <cpu mode='host-passthrough'/>"
 		}
 	}
@@ -113,14 +120,24 @@ const handshakePatience = 10 * time.Second
 
 // measureHandshakes gives the median of what full handshakes cost the server, without what it waits
 // for the client meanwhile.
-func measureHandshakes(ctx context.Context, budget time.Duration, key crypto.Signer) (seconds float64, err error) {
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"doctor"}, NotAfter: time.Now().Add(time.Hour)}
+func measureHandshakes(
+	ctx context.Context, budget time.Duration, key crypto.Signer,
+) (seconds float64, err error) {
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		DNSNames:     []string{"doctor"},
+		NotAfter:     time.Now().Add(time.Hour),
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return 0, err
 	}
-	server := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, SessionTicketsDisabled: true}
-	client := &tls.Config{ServerName: "doctor", InsecureSkipVerify: true} // it is the server's cost that counts
+	server := &tls.Config{
+		Certificates:           []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		SessionTicketsDisabled: true,
+	}
+	// it is the server's cost that counts
+	client := &tls.Config{ServerName: "doctor", InsecureSkipVerify: true}
 	var costs []time.Duration
 	for began := time.Now(); len(costs) == 0 || time.Since(began) < budget; {
 		cost, err := handshake(server, client)
@@ -182,24 +199,34 @@ func (c *waitingConn) Write(b []byte) (int, error) {
 const slowEncryption = 300e6
 
 func judgeEncryption(s *subject, v speeds) opinion {
-	o := opinion{value: format.Bytes(v.encrypted) + " a second and core", why: "as Go's crypto does it, by records of 16 kB; encrypting answers is no " +
-		"bottleneck then"}
+	o := opinion{
+		value: format.Bytes(v.encrypted) + " a second and core",
+		why: "as Go's crypto does it, by records of 16 kB; encrypting answers is no " +
+			"bottleneck then",
+	}
 	if v.encrypted < slowEncryption {
-		o.advise, o.recommended = true, "over 1 GB a second, as processors with instructions for AES do"
+		o.advise = true
+		o.recommended = "over 1 GB a second, as processors with instructions for AES do"
 		o.why = "encrypting alone bounds a core to this, whatever else it does"
-		o.command = "# see the crypto instructions above; if they are there, something else used the processor while this was measured: look again"
+		o.command = "# see the crypto instructions above; if they are there, something else used " +
+			"the processor while this was measured: look again"
 	}
 	return o
 }
 
 func judgeHandshakesECDSA(s *subject, v speeds) opinion {
-	return opinion{value: perCore(v.ecdsaCost), why: "the server's part of a full handshake of TLS 1.3; one that resumes a session costs about half"}
+	return opinion{
+		value: perCore(v.ecdsaCost),
+		why: "the server's part of a full handshake of TLS 1.3; one that resumes a session " +
+			"costs about half",
+	}
 }
 
 func judgeHandshakesRSA(s *subject, v speeds) opinion {
 	o := opinion{value: perCore(v.rsaCost), why: "the same with an RSA certificate"}
 	if v.ecdsaCost > 0 {
-		o.why = fmt.Sprintf("the same with an RSA certificate, which costs %.1f times as much", v.rsaCost/v.ecdsaCost)
+		o.why = fmt.Sprintf("the same with an RSA certificate, which costs %.1f times as much",
+			v.rsaCost/v.ecdsaCost)
 	}
 	return o
 }
@@ -208,5 +235,6 @@ func perCore(cost float64) string {
 	if cost <= 0 {
 		return "?"
 	}
-	return fmt.Sprintf("%s a second and core (%s each)", strings.TrimSuffix(format.Rate(1/cost), "/s"), format.Duration(cost*1e9))
+	return fmt.Sprintf("%s a second and core (%s each)",
+		strings.TrimSuffix(format.Rate(1/cost), "/s"), format.Duration(cost*1e9))
 }

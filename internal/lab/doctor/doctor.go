@@ -108,9 +108,11 @@ func Examine(ctx context.Context, o Options) (*Report, error) {
 	}
 	if !linux(o.Root) {
 		if o.PID != 0 {
-			return nil, fmt.Errorf("a process can only be looked at on Linux, and this is %s", runtime.GOOS)
+			return nil, fmt.Errorf("a process can only be looked at on Linux, and this is %s",
+				runtime.GOOS)
 		}
-		r.Notes = append(r.Notes, "settings of the machine are read on Linux only, and this is "+runtime.GOOS)
+		r.Notes = append(r.Notes, "settings of the machine are read on Linux only, and this is "+
+			runtime.GOOS)
 		return r, nil
 	}
 	if r.remote(s) {
@@ -166,8 +168,8 @@ func (r *Report) outside(ctx context.Context, s *subject, raw string) error {
 // remote says that what was named is another machine's, of which this one's settings say nothing.
 func (r *Report) remote(s *subject) bool {
 	if s.elsewhere {
-		r.Notes = append(r.Notes, r.URL+" is on another machine, and this is what can be seen from here: for its kernel, its limits and its process run "+
-			"plimsoll doctor there")
+		r.Notes = append(r.Notes, r.URL+" is on another machine, and this is what can be seen "+
+			"from here: for its kernel, its limits and its process run plimsoll doctor there")
 	}
 	return s.elsewhere
 }

@@ -18,17 +18,22 @@ func readSystemDescriptors(s *subject) (d systemDescriptors, err error) {
 	if err != nil {
 		return d, err
 	}
-	if _, err := fmt.Sscanf(text, "%f %f %f", &d.used, new(float64), &d.most); err != nil || d.most <= 0 {
+	if _, err := fmt.Sscanf(text, "%f %f %f", &d.used, new(float64), &d.most); err != nil ||
+		d.most <= 0 {
 		return d, fmt.Errorf("%q is not understood", text)
 	}
 	return d, nil
 }
 
 func judgeSystemDescriptors(s *subject, d systemDescriptors) opinion {
-	o := opinion{value: fmt.Sprintf("%.0f of %.0f", d.used, d.most), why: "all programs together are far from it"}
+	o := opinion{
+		value: fmt.Sprintf("%.0f of %.0f", d.used, d.most),
+		why:   "all programs together are far from it",
+	}
 	if d.used > .8*d.most {
 		o.advise, o.recommended = true, fmt.Sprintf("%.0f", 2*d.most)
-		o.why = fmt.Sprintf("%.0f %% of what all programs together may open is open: beyond it no program can open anything", 100*d.used/d.most)
+		o.why = fmt.Sprintf("%.0f %% of what all programs together may open is open: "+
+			"beyond it no program can open anything", 100*d.used/d.most)
 		o.command = sysctl("fs.file-max", o.recommended)
 	}
 	return o
@@ -67,11 +72,15 @@ func readSwap(s *subject) (w swap, err error) {
 const littleSwap = 1e6
 
 func judgeSwap(s *subject, w swap) opinion {
-	o := opinion{value: strconv.Itoa(w.eager), why: "the machine has no swap, so it makes no difference"}
+	o := opinion{
+		value: strconv.Itoa(w.eager),
+		why:   "the machine has no swap, so it makes no difference",
+	}
 	if w.total == 0 {
 		return o
 	}
-	o.value = fmt.Sprintf("%d, %s of %s swapped", w.eager, format.Bytes(w.used), format.Bytes(w.total))
+	o.value = fmt.Sprintf("%d, %s of %s swapped",
+		w.eager, format.Bytes(w.used), format.Bytes(w.total))
 	o.why = "nothing that matters is swapped"
 	victim := ""
 	switch {
@@ -82,8 +91,9 @@ func judgeSwap(s *subject, w swap) opinion {
 	}
 	if victim != "" && w.eager > 10 {
 		o.advise, o.recommended, o.command = true, "10", sysctl("vm.swappiness", "10")
-		o.why = victim + " are swapped: a request that needs them waits for the disk, and a garbage collector comes by all of them. 10 keeps them in memory " +
-			"as long as there are files to drop; if it goes on, the machine has too little memory"
+		o.why = victim + " are swapped: a request that needs them waits for the disk, " +
+			"and a garbage collector comes by all of them. 10 keeps them in memory as long as " +
+			"there are files to drop; if it goes on, the machine has too little memory"
 	}
 	return o
 }
@@ -130,12 +140,18 @@ func judgeHugePages(s *subject, h hugePages) opinion {
 	}
 	switch {
 	case h.enabled == "always" && h.defrag == "always":
-		o.advise, o.recommended, o.command = true, "defrag defer+madvise", "echo defer+madvise > "+folder+"defrag"
-		o.why = "a page fault may wait, in the middle of a request, until the kernel has moved memory about to make a huge page"
+		o.advise = true
+		o.recommended = "defrag defer+madvise"
+		o.command = "echo defer+madvise > " + folder + "defrag"
+		o.why = "a page fault may wait, in the middle of a request, until the kernel has moved " +
+			"memory about to make a huge page"
 	case h.enabled == "always" && h.fill > 0 && s.built != nil:
-		o.advise, o.recommended, o.command = true, "max_ptes_none 0", "echo 0 > "+folder+"khugepaged/max_ptes_none"
-		o.why = fmt.Sprintf("the kernel makes huge pages of ranges of which %d of 512 pages are unused, so that memory which Go has given back comes back "+
-			"again (Go's guide to its collector says so)", h.fill)
+		o.advise = true
+		o.recommended = "max_ptes_none 0"
+		o.command = "echo 0 > " + folder + "khugepaged/max_ptes_none"
+		o.why = fmt.Sprintf("the kernel makes huge pages of ranges of which %d of 512 pages are "+
+			"unused, so that memory which Go has given back comes back again (Go's guide to its "+
+			"collector says so)", h.fill)
 	case h.enabled == "always":
 		o.why = "fewer misses of the TLB; memory that is hardly used may take more than it needs"
 	}
@@ -169,7 +185,10 @@ func readNodes(s *subject) (n nodes, err error) {
 }
 
 func judgeNodes(s *subject, n nodes) opinion {
-	o := opinion{value: strconv.Itoa(len(n.online)), why: "all memory is equally near to all processors"}
+	o := opinion{
+		value: strconv.Itoa(len(n.online)),
+		why:   "all memory is equally near to all processors",
+	}
 	if len(n.online) < 2 {
 		return o
 	}
@@ -186,9 +205,11 @@ func judgeNodes(s *subject, n nodes) opinion {
 	o.why = "the process stays on one of them"
 	if within > 1 {
 		o.advise, o.recommended = true, fmt.Sprintf("a process for each of %d nodes", within)
-		o.why = fmt.Sprintf("the process may run on %d of them, and half or more of its memory is then on another one, which takes half as long again to "+
-			"reach, and longer where locks are contended", within)
-		o.command = "numactl --cpunodebind=0 --membind=0 COMMAND # and one more process for each other node"
+		o.why = fmt.Sprintf("the process may run on %d of them, and half or more of its memory "+
+			"is then on another one, which takes half as long again to reach, "+
+			"and longer where locks are contended", within)
+		o.command = "numactl --cpunodebind=0 --membind=0 COMMAND # and one more process for " +
+			"each other node"
 	}
 	return o
 }
@@ -225,16 +246,19 @@ func judgeClock(s *subject, c clock) opinion {
 	o := opinion{value: c.current, why: "it is read without a system call"}
 	switch c.current {
 	case "hpet", "acpi_pm", "jiffies", "refined-jiffies", "xen":
-		o.why = "each reading of the time is a system call, of a microsecond and more where others take 20 ns; servers read it several times a request"
+		o.why = "each reading of the time is a system call, of a microsecond and more where " +
+			"others take 20 ns; servers read it several times a request"
 		for _, better := range []string{"tsc", "kvm-clock", "arch_sys_counter"} {
 			if slices.Contains(c.available, better) {
 				o.advise, o.recommended = true, better
-				o.command = "echo " + better + " > /sys/devices/system/clocksource/clocksource0/current_clocksource"
+				o.command = "echo " + better +
+					" > /sys/devices/system/clocksource/clocksource0/current_clocksource"
 				break
 			}
 		}
 		if !o.advise {
-			o.why += ". This machine has no better one: the kernel found its tsc unreliable, as `dmesg | grep -i tsc` says"
+			o.why += ". This machine has no better one: the kernel found its tsc unreliable, " +
+				"as `dmesg | grep -i tsc` says"
 		}
 	}
 	return o

@@ -14,7 +14,8 @@ import (
 
 // sysctl is the command that sets a setting of the whole machine until the next boot, and for good.
 func sysctl(name, value string) string {
-	return fmt.Sprintf("sysctl -w %s && echo \"%s = %s\" >> /etc/sysctl.d/90-service.conf", assignment(name, value), name, value)
+	return fmt.Sprintf("sysctl -w %s && echo \"%s = %s\" >> /etc/sysctl.d/90-service.conf",
+		assignment(name, value), name, value)
 }
 
 func assignment(name, value string) string {
@@ -32,7 +33,8 @@ func (s *subject) sysctl(name, value, then string) string {
 	if s.apart {
 		set := assignment(name, value)
 		command = fmt.Sprintf("nsenter -t %d -n sysctl -w %s", s.pid, set)
-		remarks = append(remarks, "until its network namespace ends; for good: --sysctl "+set+" of docker, or securityContext.sysctls of the pod")
+		remarks = append(remarks, "until its network namespace ends; for good: --sysctl "+set+
+			" of docker, or securityContext.sysctls of the pod")
 	}
 	if then != "" {
 		remarks = append(remarks, then)
@@ -75,7 +77,10 @@ func readBacklogs(s *subject) ([]listener, error) {
 // judgeBacklogs looks at the smallest: min(what the program asked for, somaxconn when it did).
 func judgeBacklogs(s *subject, all []listener) opinion {
 	if len(all) == 0 {
-		return opinion{value: "it does not listen", why: "the process holds no TCP socket that listens"}
+		return opinion{
+			value: "it does not listen",
+			why:   "the process holds no TCP socket that listens",
+		}
 	}
 	var said []string
 	smallest := all[0]
@@ -85,28 +90,38 @@ func judgeBacklogs(s *subject, all []listener) opinion {
 			smallest = l
 		}
 	}
-	o := opinion{value: strings.Join(said, ", "), why: "a burst of so many connections may come while the process is busy with others"}
+	o := opinion{
+		value: strings.Join(said, ", "),
+		why:   "a burst of so many connections may come while the process is busy with others",
+	}
 	most := s.setting("net.core.somaxconn")
 	overflows := s.values["host.tcp.listen_overflows"]
 	switch {
 	case smallest.queue > .8*smallest.limit:
-		o.advise, o.why = true, fmt.Sprintf("%.0f connections wait to be accepted on %v, and further ones than %.0f are dropped: the process does not keep "+
-			"up, or the backlog is too small for its bursts",
+		o.advise = true
+		o.why = fmt.Sprintf("%.0f connections wait to be accepted on %v, and further ones than "+
+			"%.0f are dropped: the process does not keep up, or the backlog is too "+
+			"small for its bursts",
 			smallest.queue, smallest.at, smallest.limit)
 	case smallest.limit < smallBacklog:
-		o.advise, o.why = true, fmt.Sprintf("when %v is not accepted from for 10 ms, more than %.0f new connections a second overflow it, and a client "+
-			"whose connection was dropped tries again after a second",
+		o.advise = true
+		o.why = fmt.Sprintf("when %v is not accepted from for 10 ms, more than %.0f new "+
+			"connections a second overflow it, and a client whose connection was dropped tries "+
+			"again after a second",
 			smallest.at, smallest.limit*100)
 	case overflows > 0 && smallest.limit < wellBacklog:
-		o.advise, o.why = true, fmt.Sprintf("%.0f connections were dropped since boot, in this network namespace, as a backlog was full", overflows)
+		o.advise = true
+		o.why = fmt.Sprintf("%.0f connections were dropped since boot, "+
+			"in this network namespace, as a backlog was full", overflows)
 	}
 	if o.advise {
 		o.recommended = strconv.Itoa(wellBacklog)
 		if float64(most) <= smallest.limit {
 			o.command = s.sysctl("net.core.somaxconn", o.recommended, "and start the process again")
 		} else {
-			o.command = fmt.Sprintf("# the program asks for less than net.core.somaxconn (%d): nginx \"listen … backlog=%d\", Redis tcp-backlog, gunicorn "+
-				"--backlog, Java server.tomcat.accept-count; Go asks for somaxconn",
+			o.command = fmt.Sprintf("# the program asks for less than net.core.somaxconn (%d): "+
+				"nginx \"listen … backlog=%d\", Redis tcp-backlog, gunicorn --backlog, "+
+				"Java server.tomcat.accept-count; Go asks for somaxconn",
 				most, wellBacklog)
 		}
 	}
@@ -114,25 +129,36 @@ func judgeBacklogs(s *subject, all []listener) opinion {
 }
 
 func judgeSomaxconn(s *subject, v []int) opinion {
-	o := opinion{value: strconv.Itoa(v[0]), why: "it bounds what programs ask for; more would only let connections wait longer"}
+	o := opinion{
+		value: strconv.Itoa(v[0]),
+		why:   "it bounds what programs ask for; more would only let connections wait longer",
+	}
 	if v[0] < wellBacklog {
 		o.advise, o.recommended = true, strconv.Itoa(wellBacklog)
-		o.why = fmt.Sprintf("no program's accept queue can be longer, whatever it asks for: a burst of more than %d connections is dropped, and tries again "+
-			"after a second", v[0])
-		o.command = s.sysctl("net.core.somaxconn", o.recommended, "and start the processes that listen again")
+		o.why = fmt.Sprintf("no program's accept queue can be longer, whatever it asks for: "+
+			"a burst of more than %d connections is dropped, and tries again after a second", v[0])
+		o.command = s.sysctl("net.core.somaxconn", o.recommended,
+			"and start the processes that listen again")
 	}
 	return o
 }
 
 func judgeSynBacklog(s *subject, v []int) opinion {
-	o := opinion{value: strconv.Itoa(v[0]), why: "with net.ipv4.tcp_syncookies=1 nothing is refused beyond it: cookies are sent instead"}
+	o := opinion{
+		value: strconv.Itoa(v[0]),
+		why: "with net.ipv4.tcp_syncookies=1 nothing is refused beyond it: " +
+			"cookies are sent instead",
+	}
 	if text, there := s.settings["net.ipv4.tcp_syncookies"]; !there || text != "0" {
 		return o
 	}
 	o.why = "SYN cookies are off, and so many half-open connections are enough"
 	if v[0] < wellBacklog {
-		o.advise, o.recommended, o.command = true, "net.ipv4.tcp_syncookies=1", s.sysctl("net.ipv4.tcp_syncookies", "1", "")
-		o.why = fmt.Sprintf("SYN cookies are off: with %d connections half open, further ones are dropped, and anybody can open so many", v[0])
+		o.advise = true
+		o.recommended = "net.ipv4.tcp_syncookies=1"
+		o.command = s.sysctl("net.ipv4.tcp_syncookies", "1", "")
+		o.why = fmt.Sprintf("SYN cookies are off: with %d connections half open, "+
+			"further ones are dropped, and anybody can open so many", v[0])
 	}
 	return o
 }
@@ -191,8 +217,11 @@ func readPorts(s *subject) (p ports, err error) {
 
 func judgePorts(s *subject, p ports) opinion {
 	size := max(0, p.high-p.low+1)
-	o := opinion{value: fmt.Sprintf("%d-%d", p.low, p.high),
-		why: fmt.Sprintf("%d connections at once to any one address and port: enough where connections are used again", size)}
+	o := opinion{
+		value: fmt.Sprintf("%d-%d", p.low, p.high),
+		why: fmt.Sprintf("%d connections at once to any one address and port: "+
+			"enough where connections are used again", size),
+	}
 	reserved := s.settings["net.ipv4.ip_local_reserved_ports"]
 	var exposed []string
 	for _, l := range s.listeners {
@@ -204,17 +233,24 @@ func judgePorts(s *subject, p ports) opinion {
 	exposed = slices.Compact(exposed)
 	switch {
 	case p.used > size/2:
-		o.advise, o.recommended, o.command = true, "10240-65535", s.sysctl("net.ipv4.ip_local_port_range", "10240 65535", "")
-		o.why = fmt.Sprintf("%d of %d ports are taken by connections to %v: when they run out, further ones to it fail. Better still, use connections "+
-			"again", p.used, size, p.to)
+		o.advise = true
+		o.recommended = "10240-65535"
+		o.command = s.sysctl("net.ipv4.ip_local_port_range", "10240 65535", "")
+		o.why = fmt.Sprintf("%d of %d ports are taken by connections to %v: when they run out, "+
+			"further ones to it fail. Better still, use connections again", p.used, size, p.to)
 	case size < fewPorts:
-		o.advise, o.recommended, o.command = true, "32768-60999", s.sysctl("net.ipv4.ip_local_port_range", "32768 60999", "")
-		o.why = fmt.Sprintf("each closed connection holds its port for 60 s, so %d ports are %d new connections a second to one address", size, size/60)
+		o.advise = true
+		o.recommended = "32768-60999"
+		o.command = s.sysctl("net.ipv4.ip_local_port_range", "32768 60999", "")
+		o.why = fmt.Sprintf("each closed connection holds its port for 60 s, so %d ports are %d "+
+			"new connections a second to one address", size, size/60)
 	case len(exposed) > 0:
 		o.advise, o.recommended = true, "reserve "+strings.Join(exposed, ",")
-		o.command = s.sysctl("net.ipv4.ip_local_reserved_ports", strings.Trim(reserved+","+strings.Join(exposed, ","), ","), "")
-		o.why = fmt.Sprintf("the process listens on a port of this range (%s): while it is stopped, any connection that is opened may be given it, and the "+
-			"process then cannot start again", strings.Join(exposed, ", "))
+		o.command = s.sysctl("net.ipv4.ip_local_reserved_ports",
+			strings.Trim(reserved+","+strings.Join(exposed, ","), ","), "")
+		o.why = fmt.Sprintf("the process listens on a port of this range (%s): "+
+			"while it is stopped, any connection that is opened may be given it, "+
+			"and the process then cannot start again", strings.Join(exposed, ", "))
 	}
 	return o
 }
@@ -237,7 +273,10 @@ func listed(list string, port int) bool {
 
 // judgeReuse counts those ports in TIME_WAIT that the setting keeps from being used again.
 func judgeReuse(s *subject, p ports) opinion {
-	o := opinion{value: fmt.Sprintf("%d, %d ports in TIME_WAIT", p.reuse, p.waiting), why: "few ports are held by it, so it makes no difference"}
+	o := opinion{
+		value: fmt.Sprintf("%d, %d ports in TIME_WAIT", p.reuse, p.waiting),
+		why:   "few ports are held by it, so it makes no difference",
+	}
 	held, where := p.waiting, ""
 	if p.reuse == 2 {
 		held, where = p.waiting-p.local, " to other machines"
@@ -247,10 +286,12 @@ func judgeReuse(s *subject, p ports) opinion {
 		o.why = "ports in TIME_WAIT are used again for new connections after a second"
 	case held > manyWaiting:
 		o.advise, o.recommended, o.command = true, "1", s.sysctl("net.ipv4.tcp_tw_reuse", "1", "")
-		o.why = fmt.Sprintf("%d connections%s that were closed here hold their ports for 60 s. The cause is that connections are not kept: keep-alive, and "+
-			"a client pool that is large enough, do away with it", held, where)
+		o.why = fmt.Sprintf("%d connections%s that were closed here hold their ports for 60 s. "+
+			"The cause is that connections are not kept: keep-alive, and a client pool that is "+
+			"large enough, do away with it", held, where)
 	case p.waiting > manyWaiting:
-		o.why = fmt.Sprintf("%d of them are to this machine itself, where ports are used again after a second", p.local)
+		o.why = fmt.Sprintf("%d of them are to this machine itself, where ports are used "+
+			"again after a second", p.local)
 	}
 	return o
 }
@@ -262,11 +303,15 @@ func judgeBuffers(name string, usual int) func(s *subject, v []int) opinion {
 		// At a round trip of 50 ms a window lets through 20 times itself in a second; half of the
 		// buffer is the window.
 		through := float64(most) / 2 * 20
-		o := opinion{value: fmt.Sprintf("%d %d %d", v[0], v[1], v[2]),
-			why: fmt.Sprintf("grows by itself up to %s: %s a second on one connection at 50 ms of round trip", format.Bytes(float64(most)), format.Bytes(through))}
+		o := opinion{
+			value: fmt.Sprintf("%d %d %d", v[0], v[1], v[2]),
+			why: fmt.Sprintf("grows by itself up to %s: %s a second on one connection at 50 "+
+				"ms of round trip", format.Bytes(float64(most)), format.Bytes(through)),
+		}
 		if most < 1<<20 {
 			o.advise, o.recommended = true, fmt.Sprintf("%d %d %d", v[0], v[1], usual)
-			o.why = fmt.Sprintf("one connection at 50 ms of round trip gets no more than %s a second", format.Bytes(through))
+			o.why = fmt.Sprintf("one connection at 50 ms of round trip gets no more "+
+				"than %s a second", format.Bytes(through))
 			o.command = s.sysctl(name, o.recommended, "")
 		}
 		return o
@@ -281,11 +326,17 @@ const quicBuffer = 7_500_000
 // in.
 func judgeMost(name string) func(s *subject, v []int) opinion {
 	return func(s *subject, v []int) opinion {
-		o := opinion{value: strconv.Itoa(v[0]), why: "only what programs ask for themselves; TCP's buffers grow without it"}
+		o := opinion{
+			value: strconv.Itoa(v[0]),
+			why:   "only what programs ask for themselves; TCP's buffers grow without it",
+		}
 		if v[0] < quicBuffer && s.holdsUDP() {
-			o.advise, o.recommended, o.command = true, strconv.Itoa(quicBuffer), sysctl(name, strconv.Itoa(quicBuffer))
-			o.why = fmt.Sprintf("the process has a UDP socket, as HTTP/3 has, which all connections share: %s overflow in a burst, and what is lost is sent "+
-				"again", format.Bytes(float64(v[0])))
+			o.advise = true
+			o.recommended = strconv.Itoa(quicBuffer)
+			o.command = sysctl(name, strconv.Itoa(quicBuffer))
+			o.why = fmt.Sprintf("the process has a UDP socket, as HTTP/3 has, "+
+				"which all connections share: %s overflow in a burst, "+
+				"and what is lost is sent again", format.Bytes(float64(v[0])))
 		}
 		return o
 	}
@@ -330,7 +381,10 @@ func readConntrack(s *subject) (conntrack, error) {
 	if _, there := s.settings["net.netfilter.nf_conntrack_max"]; !there {
 		return conntrack{absent: true}, nil
 	}
-	c := conntrack{count: s.setting("net.netfilter.nf_conntrack_count"), most: s.setting("net.netfilter.nf_conntrack_max")}
+	c := conntrack{
+		count: s.setting("net.netfilter.nf_conntrack_count"),
+		most:  s.setting("net.netfilter.nf_conntrack_max"),
+	}
 	if c.most == 0 {
 		return c, fs.ErrNotExist
 	}
@@ -339,16 +393,25 @@ func readConntrack(s *subject) (conntrack, error) {
 
 func judgeConntrack(s *subject, c conntrack) opinion {
 	if c.absent {
-		return opinion{value: "none", why: "the kernel does not follow connections, so that no table can fill"}
+		return opinion{
+			value: "none",
+			why:   "the kernel does not follow connections, so that no table can fill",
+		}
 	}
 	share := float64(c.count) / float64(c.most)
-	o := opinion{value: fmt.Sprintf("%d of %d", c.count, c.most), why: "the table has room; when it is full, packets of new connections are dropped"}
+	o := opinion{
+		value: fmt.Sprintf("%d of %d", c.count, c.most),
+		why:   "the table has room; when it is full, packets of new connections are dropped",
+	}
 	if share > .75 {
 		// The most is one setting for all namespaces, and can only be set in the machine's own.
 		twice := strconv.Itoa(2 * c.most)
-		o.advise, o.recommended, o.command = true, twice, sysctl("net.netfilter.nf_conntrack_max", twice)
-		o.why = fmt.Sprintf("the table is %.0f %% full: when it is, packets of new connections are dropped without a word to anybody (an entry takes some "+
-			"300 bytes of the kernel's memory)", share*100)
+		o.advise = true
+		o.recommended = twice
+		o.command = sysctl("net.netfilter.nf_conntrack_max", twice)
+		o.why = fmt.Sprintf("the table is %.0f %% full: when it is, packets of new connections "+
+			"are dropped without a word to anybody (an entry takes some 300 bytes of the "+
+			"kernel's memory)", share*100)
 	}
 	return o
 }

@@ -54,14 +54,28 @@ func look(ctx context.Context, u *url.URL) (*view, error) {
 	defer cancel()
 	v := &view{host: u.Hostname(), now: time.Now()}
 	transport := &http.Transport{
-		DialContext: (&net.Dialer{Timeout: patience}).DialContext, TLSHandshakeTimeout: patience, ResponseHeaderTimeout: patience,
-		MaxResponseHeaderBytes: mostHeader, ForceAttemptHTTP2: true, MaxConnsPerHost: 1, DisableCompression: true,
+		DialContext:            (&net.Dialer{Timeout: patience}).DialContext,
+		TLSHandshakeTimeout:    patience,
+		ResponseHeaderTimeout:  patience,
+		MaxResponseHeaderBytes: mostHeader,
+		ForceAttemptHTTP2:      true,
+		MaxConnsPerHost:        1,
+		DisableCompression:     true,
 		// The certificate is judged, and not refused: that is what a person who looks wants to
 		// know.
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(4)},
+		TLSClientConfig: &tls.Config{
+			InsecureSkipVerify: true,
+			ClientSessionCache: tls.NewLRUClientSessionCache(4),
+		},
 	}
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{
+		Transport: transport,
+		Timeout:   patience,
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
+	}
 	first, err := ask(ctx, client, u)
 	if err != nil {
 		return nil, fmt.Errorf("nothing can be seen of %s: %w", u.Redacted(), err)
@@ -99,7 +113,8 @@ func ask(ctx context.Context, client *http.Client, u *url.URL) (e exchange, err 
 			e.remote = a.AddrPort()
 		}
 	}}
-	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), http.MethodGet, u.String(), nil)
+	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace),
+		http.MethodGet, u.String(), nil)
 	if err != nil {
 		return e, err
 	}
@@ -126,7 +141,11 @@ func trust(state *tls.ConnectionState, host string, now time.Time) error {
 	for _, c := range state.PeerCertificates[1:] {
 		between.AddCert(c)
 	}
-	_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{DNSName: host, Intermediates: between, CurrentTime: now})
+	_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{
+		DNSName:       host,
+		Intermediates: between,
+		CurrentTime:   now,
+	})
 	return err
 }
 
@@ -147,15 +166,30 @@ var outsideChecks = []struct {
 func judgeKeepAlive(v *view) opinion {
 	switch {
 	case v.again != nil:
-		return opinion{value: "not known", why: "the second request failed: " + format.Clean(v.again.Error())}
+		return opinion{
+			value: "not known",
+			why:   "the second request failed: " + format.Clean(v.again.Error()),
+		}
 	case v.cut:
-		return opinion{value: "not known", why: "the answer is longer than 1 MB and was not read whole: name a shorter one"}
+		return opinion{
+			value: "not known",
+			why:   "the answer is longer than 1 MB and was not read whole: name a shorter one",
+		}
 	case v.reused:
-		return opinion{value: "kept", why: "the second request went over the first one's connection"}
+		return opinion{
+			value: "kept",
+			why:   "the second request went over the first one's connection",
+		}
 	}
-	return opinion{value: "closed after one request", advise: true, recommended: "kept",
-		why:     "each request pays for a new connection, and with TLS for a handshake, and leaves a port in TIME_WAIT",
-		command: "# nginx: keepalive_timeout 65s; Go: no SetKeepAlivesEnabled(false), no \"Connection: close\"; and the body must be as long as Content-Length says"}
+	return opinion{
+		value:       "closed after one request",
+		advise:      true,
+		recommended: "kept",
+		why: "each request pays for a new connection, and with TLS for a handshake, " +
+			"and leaves a port in TIME_WAIT",
+		command: "# nginx: keepalive_timeout 65s; Go: no SetKeepAlivesEnabled(false), " +
+			"no \"Connection: close\"; and the body must be as long as Content-Length says",
+	}
 }
 
 func judgeVersion(v *view) opinion {
@@ -172,21 +206,36 @@ func judgeProtocol(v *view) opinion {
 	if p := v.state.NegotiatedProtocol; p == "h2" {
 		return opinion{value: "h2", why: "requests share a connection"}
 	}
-	return opinion{value: "HTTP/1.1", why: "it does not offer HTTP/2: browsers open up to six connections each, which matters to pages and hardly to " +
-		"services that keep theirs"}
+	return opinion{
+		value: "HTTP/1.1",
+		why: "it does not offer HTTP/2: browsers open up to six connections each, " +
+			"which matters to pages and hardly to services that keep theirs",
+	}
 }
 
 func judgeResumption(v *view) opinion {
 	switch {
 	case v.again != nil:
-		return opinion{value: "not known", why: "a further request failed: " + format.Clean(v.again.Error())}
+		return opinion{
+			value: "not known",
+			why:   "a further request failed: " + format.Clean(v.again.Error()),
+		}
 	case v.resumed:
-		return opinion{value: "resumed", why: "a client that comes back pays about half of a handshake"}
+		return opinion{
+			value: "resumed",
+			why:   "a client that comes back pays about half of a handshake",
+		}
 	}
-	return opinion{value: "not resumed", advise: true, recommended: "resumed",
-		why: "each new connection is a full handshake, which is most of what TLS costs the server. Where several servers share the address, they have " +
-			"to share the ticket keys too",
-		command: "# nginx: ssl_session_tickets on, ssl_session_ticket_key; Go: no SessionTicketsDisabled, and SetSessionTicketKeys where there are several"}
+	return opinion{
+		value:       "not resumed",
+		advise:      true,
+		recommended: "resumed",
+		why: "each new connection is a full handshake, which is most of what TLS costs the " +
+			"server. Where several servers share the address, they have to share the " +
+			"ticket keys too",
+		command: "# nginx: ssl_session_tickets on, ssl_session_ticket_key; Go: " +
+			"no SessionTicketsDisabled, and SetSessionTicketKeys where there are several",
+	}
 }
 
 func judgeKey(v *view) opinion {
@@ -195,15 +244,25 @@ func judgeKey(v *view) opinion {
 	}
 	switch key := v.state.PeerCertificates[0].PublicKey.(type) {
 	case *ecdsa.PublicKey:
-		return opinion{value: "ECDSA " + key.Params().Name, why: "a signature is cheap for the server"}
+		return opinion{
+			value: "ECDSA " + key.Params().Name,
+			why:   "a signature is cheap for the server",
+		}
 	case ed25519.PublicKey:
 		return opinion{value: "Ed25519", why: "a signature is cheap for the server"}
 	case *rsa.PublicKey:
-		o := opinion{value: fmt.Sprintf("RSA-%d", key.N.BitLen()), advise: true, recommended: "ECDSA P-256",
-			why:     "the signature is most of what a handshake costs the server; ECDSA's costs a small part of it. Clients of the last ten years take both",
-			command: "openssl ecparam -name prime256v1 -genkey -noout -out key.pem # and a certificate for it; certbot: --key-type ecdsa"}
+		o := opinion{
+			value:       fmt.Sprintf("RSA-%d", key.N.BitLen()),
+			advise:      true,
+			recommended: "ECDSA P-256",
+			why: "the signature is most of what a handshake costs the server; " +
+				"ECDSA's costs a small part of it. Clients of the last ten years take both",
+			command: "openssl ecparam -name prime256v1 -genkey -noout -out key.pem " +
+				"# and a certificate for it; certbot: --key-type ecdsa",
+		}
 		if key.N.BitLen() > 2048 {
-			o.why = "the signature costs five times what RSA-2048's does and more, and that is most of a handshake already; ECDSA's costs a small part of it"
+			o.why = "the signature costs five times what RSA-2048's does and more, " +
+				"and that is most of a handshake already; ECDSA's costs a small part of it"
 		}
 		return o
 	}
@@ -216,14 +275,19 @@ func judgeValidity(v *view) opinion {
 	}
 	until := v.state.PeerCertificates[0].NotAfter
 	left := until.Sub(v.now)
-	o := opinion{value: fmt.Sprintf("until %s", until.UTC().Format("2006-01-02 15:04")), why: fmt.Sprintf("%.0f days are left", left.Hours()/24)}
-	show := fmt.Sprintf("openssl s_client -connect %v -servername %s </dev/null | openssl x509 -noout -dates -subject -issuer", v.remote, format.Clean(v.host))
+	o := opinion{
+		value: fmt.Sprintf("until %s", until.UTC().Format("2006-01-02 15:04")),
+		why:   fmt.Sprintf("%.0f days are left", left.Hours()/24),
+	}
+	show := fmt.Sprintf("openssl s_client -connect %v -servername %s </dev/null | "+
+		"openssl x509 -noout -dates -subject -issuer", v.remote, format.Clean(v.host))
 	switch {
 	case left < 0:
 		o.advise, o.recommended, o.why = true, "a new one, now", "it is over, and clients refuse it"
 	case left < soon:
 		o.advise, o.recommended = true, "a new one"
-		o.why = fmt.Sprintf("%.0f days are left; what renews certificates by itself would have done so by now", left.Hours()/24)
+		o.why = fmt.Sprintf("%.0f days are left; what renews certificates by itself would "+
+			"have done so by now", left.Hours()/24)
 	case v.trusted != nil:
 		o.advise, o.recommended = true, "one that clients trust"
 		o.why = "this machine does not trust it: " + format.Clean(v.trusted.Error())

@@ -26,7 +26,9 @@ import (
 // serve is a server of 127.0.0.1 that says hello, with TLS when there is a config.
 func serve(t *testing.T, config *tls.Config, change func(s *httptest.Server)) *httptest.Server {
 	t.Helper()
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }))
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "hello")
+	}))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	if change != nil {
 		change(s)
@@ -44,13 +46,19 @@ func serve(t *testing.T, config *tls.Config, change func(s *httptest.Server)) *h
 // certified is a config with a certificate of 127.0.0.1.
 func certified(t *testing.T, key crypto.Signer, left time.Duration) *tls.Config {
 	t.Helper()
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(left)}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(left),
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	return &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+	}
 }
 
 func seen(t *testing.T, s *httptest.Server) map[string]Finding {
@@ -100,19 +108,34 @@ func TestWhatCanBeSeenFromOutsideIsJudged(t *testing.T) {
 		"kept":    {nil, nil, "keep-alive", Good, "kept", "first one's"},
 		"closed":  {nil, func(s *httptest.Server) { s.Config.SetKeepAlivesEnabled(false) }, "keep-alive", Advise, "closed", "TIME_WAIT"},
 		"TLS 1.3": {with(small, year, nil), nil, "TLS version", Good, "TLS 1.3", "one round trip"},
-		"TLS 1.2": {with(small, year, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }), nil, "TLS version", Advise, "TLS 1.2", "two round trips"},
+		"TLS 1.2": {
+			with(small, year, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }), nil,
+			"TLS version", Advise, "TLS 1.2", "two round trips",
+		},
 		"resumed": {with(small, year, nil), nil, "session resumption", Good, "resumed", "half"},
-		"not resumed": {with(small, year, func(c *tls.Config) { c.SessionTicketsDisabled = true }), nil, "session resumption", Advise, "not resumed",
-			"full handshake"},
-		"HTTP/1.1":        {with(small, year, nil), nil, "protocol (ALPN)", Good, "HTTP/1.1", "does not offer"},
-		"HTTP/2":          {with(small, year, nil), func(s *httptest.Server) { s.EnableHTTP2 = true }, "protocol (ALPN)", Good, "h2", "share"},
-		"ECDSA":           {with(small, year, nil), nil, "certificate's key", Good, "ECDSA P-256", "cheap"},
-		"RSA":             {with(large, year, nil), nil, "certificate's key", Advise, "RSA-2048", "most of what a handshake costs"},
-		"nobody's":        {with(small, year, nil), nil, "certificate's validity", Advise, "until", "does not trust it"},
-		"it ends soon":    {with(small, 5*24*time.Hour+time.Hour, nil), nil, "certificate's validity", Advise, "until", "5 days are left"},
-		"it has ended":    {with(small, -time.Minute, nil), nil, "certificate's validity", Advise, "until", "it is over"},
-		"a long answer":   {nil, func(s *httptest.Server) { s.Config.Handler = endless }, "keep-alive", Good, "not known", "longer than 1 MB"},
-		"it answers once": {nil, func(s *httptest.Server) { s.Config.Handler = once() }, "keep-alive", Good, "not known", "second request failed"},
+		"not resumed": {
+			with(small, year, func(c *tls.Config) { c.SessionTicketsDisabled = true }), nil,
+			"session resumption", Advise, "not resumed",
+			"full handshake",
+		},
+		"HTTP/1.1": {with(small, year, nil), nil, "protocol (ALPN)", Good, "HTTP/1.1", "does not offer"},
+		"HTTP/2": {
+			with(small, year, nil), func(s *httptest.Server) { s.EnableHTTP2 = true },
+			"protocol (ALPN)", Good, "h2", "share",
+		},
+		"ECDSA":        {with(small, year, nil), nil, "certificate's key", Good, "ECDSA P-256", "cheap"},
+		"RSA":          {with(large, year, nil), nil, "certificate's key", Advise, "RSA-2048", "most of what a handshake costs"},
+		"nobody's":     {with(small, year, nil), nil, "certificate's validity", Advise, "until", "does not trust it"},
+		"it ends soon": {with(small, 5*24*time.Hour+time.Hour, nil), nil, "certificate's validity", Advise, "until", "5 days are left"},
+		"it has ended": {with(small, -time.Minute, nil), nil, "certificate's validity", Advise, "until", "it is over"},
+		"a long answer": {
+			nil, func(s *httptest.Server) { s.Config.Handler = endless }, "keep-alive", Good,
+			"not known", "longer than 1 MB",
+		},
+		"it answers once": {
+			nil, func(s *httptest.Server) { s.Config.Handler = once() }, "keep-alive", Good,
+			"not known", "second request failed",
+		},
 		"it sends one off": {nil, func(s *httptest.Server) {
 			s.Config.Handler = http.RedirectHandler("http://192.0.2.1/", http.StatusFound)
 		}, "keep-alive", Good,
@@ -120,7 +143,8 @@ func TestWhatCanBeSeenFromOutsideIsJudged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := seen(t, serve(t, c.config, c.change))[c.finding]
-			if got.Verdict != c.verdict || !strings.Contains(got.Value, c.value) || !strings.Contains(got.Why, c.why) || c.verdict == Advise && got.Command == "" {
+			if got.Verdict != c.verdict || !strings.Contains(got.Value, c.value) ||
+				!strings.Contains(got.Why, c.why) || c.verdict == Advise && got.Command == "" {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -159,8 +183,12 @@ func TestACertificateThatIsTrustedAndLastsIsGood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &view{host: "127.0.0.1", now: time.Now(), state: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}},
-		remote: netip.MustParseAddrPort("127.0.0.1:443")}
+	v := &view{
+		host:   "127.0.0.1",
+		now:    time.Now(),
+		state:  &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}},
+		remote: netip.MustParseAddrPort("127.0.0.1:443"),
+	}
 	if o := judgeValidity(v); o.advise {
 		t.Errorf("%+v", o)
 	}

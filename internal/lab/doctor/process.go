@@ -52,17 +52,23 @@ func readDescriptors(s *subject) (d descriptors, err error) {
 }
 
 func judgeDescriptors(s *subject, d descriptors) opinion {
-	o := opinion{value: fmt.Sprintf("%.0f of %.0f (hard limit %s)", d.used, d.limit, d.hard), why: "a connection takes one, and one more where it is proxied"}
+	o := opinion{
+		value: fmt.Sprintf("%.0f of %.0f (hard limit %s)", d.used, d.limit, d.hard),
+		why:   "a connection takes one, and one more where it is proxied",
+	}
 	well := wellDescriptors
 	if d.used > .7*d.limit {
 		well = max(well, int(2*d.limit))
 	}
 	switch {
 	case d.used > .7*d.limit:
-		o.advise, o.why = true, fmt.Sprintf("%.0f %% are in use: when they are used up, connections are no longer accepted and files not opened", 100*d.used/d.limit)
+		o.advise = true
+		o.why = fmt.Sprintf("%.0f %% are in use: when they are used up, connections are no "+
+			"longer accepted and files not opened", 100*d.used/d.limit)
 	case d.limit < fewDescriptors && len(s.listeners) > 0:
-		o.advise, o.why = true, fmt.Sprintf("it is a server, and a connection takes one, and one more where it is proxied: it can hold %.0f connections, or "+
-			"half as many", d.limit-d.used)
+		o.advise = true
+		o.why = fmt.Sprintf("it is a server, and a connection takes one, and one more where it "+
+			"is proxied: it can hold %.0f connections, or half as many", d.limit-d.used)
 	}
 	if o.advise {
 		o.recommended = strconv.Itoa(well)
@@ -71,7 +77,8 @@ func judgeDescriptors(s *subject, d descriptors) opinion {
 		if hard, err := strconv.Atoi(d.hard); err == nil && hard < well {
 			both = o.recommended + ":" + o.recommended
 		}
-		o.command = fmt.Sprintf("prlimit --pid %d --nofile=%s # until it ends; for good: LimitNOFILE=%s in its systemd unit, or --ulimit nofile=%s of docker",
+		o.command = fmt.Sprintf("prlimit --pid %d --nofile=%s # until it ends; for good: "+
+			"LimitNOFILE=%s in its systemd unit, or --ulimit nofile=%s of docker",
 			s.pid, both, both, both)
 	}
 	return o
@@ -105,13 +112,16 @@ func readQuota(s *subject) (quota, error) {
 	if !there {
 		return quota{}, s.cgroupError()
 	}
-	return quota{cores, s.values["target.cgroup.periods"], s.values["target.cgroup.throttled_periods"]}, nil
+	return quota{
+		cores, s.values["target.cgroup.periods"], s.values["target.cgroup.throttled_periods"],
+	}, nil
 }
 
 // cgroupError is what the probes could not read of the process's cgroup.
 func (s *subject) cgroupError() error {
 	for _, m := range s.missing {
-		if why, is := strings.CutPrefix(m, "the target's cgroup: "); is && !strings.Contains(why, "its memory is not counted") {
+		if why, is := strings.CutPrefix(m, "the target's cgroup: "); is &&
+			!strings.Contains(why, "its memory is not counted") {
 			return fmt.Errorf("%s", why)
 		}
 	}
@@ -120,18 +130,27 @@ func (s *subject) cgroupError() error {
 
 func judgeQuota(s *subject, q quota) opinion {
 	if q.cores == 0 {
-		return opinion{value: "none", why: fmt.Sprintf("the process may use all of its %d cores", s.cores())}
+		return opinion{
+			value: "none",
+			why:   fmt.Sprintf("the process may use all of its %d cores", s.cores()),
+		}
 	}
-	o := opinion{value: fmt.Sprintf("%.3g cores", q.cores), why: "no period in which it was used up, or hardly any"}
+	o := opinion{
+		value: fmt.Sprintf("%.3g cores", q.cores),
+		why:   "no period in which it was used up, or hardly any",
+	}
 	if q.periods > 0 {
 		share := q.throttled / q.periods
 		o.value += fmt.Sprintf(", throttled in %s of its periods", format.Percent(share))
 		if share > .01 {
-			o.advise, o.recommended = true, fmt.Sprintf("more than %.3g cores, or no quota", q.cores)
-			o.why = fmt.Sprintf("in %s of the periods in which it ran, it was stopped until the period's end (up to 100 ms), in the middle of requests",
+			o.advise = true
+			o.recommended = fmt.Sprintf("more than %.3g cores, or no quota", q.cores)
+			o.why = fmt.Sprintf("in %s of the periods in which it ran, it was stopped until the "+
+				"period's end (up to 100 ms), in the middle of requests",
 				format.Percent(share))
-			o.command = fmt.Sprintf("grep -H . /proc/%d/cgroup # then raise cpu.max there, resources.limits.cpu of the pod, --cpus of docker, or CPUQuota= of "+
-				"the unit", s.pid)
+			o.command = fmt.Sprintf("grep -H . /proc/%d/cgroup # then raise cpu.max there, "+
+				"resources.limits.cpu of the pod, --cpus of docker, or CPUQuota= of the unit",
+				s.pid)
 		}
 	}
 	return o
@@ -151,13 +170,18 @@ func judgeMemoryLimit(s *subject, m memoryLimit) opinion {
 	if m.limit == 0 {
 		return opinion{value: "none", why: "the process may use the machine's memory"}
 	}
-	o := opinion{value: fmt.Sprintf("%s of %s", format.Bytes(m.used), format.Bytes(m.limit)), why: "the cgroup has room; files that it has read count, and " +
-		"go when there is none"}
+	o := opinion{
+		value: fmt.Sprintf("%s of %s", format.Bytes(m.used), format.Bytes(m.limit)),
+		why: "the cgroup has room; files that it has read count, and " +
+			"go when there is none",
+	}
 	resident := s.values["target.memory.rss_bytes"]
 	if resident > .85*m.limit {
 		o.advise, o.recommended = true, fmt.Sprintf("%.0f", 1.3*resident)
-		o.why = fmt.Sprintf("the process alone has %s of it: at the limit the kernel kills it, or one beside it", format.Bytes(resident))
-		o.command = fmt.Sprintf("grep -H . /proc/%d/cgroup # then raise memory.max there, resources.limits.memory of the pod, or MemoryMax= of the unit", s.pid)
+		o.why = fmt.Sprintf("the process alone has %s of it: at the limit the kernel kills it, "+
+			"or one beside it", format.Bytes(resident))
+		o.command = fmt.Sprintf("grep -H . /proc/%d/cgroup # then raise memory.max there, "+
+			"resources.limits.memory of the pod, or MemoryMax= of the unit", s.pid)
 	}
 	return o
 }
@@ -208,7 +232,8 @@ func followsQuota(s *subject, debug string) (follows bool, why string) {
 		}
 	}
 	if !on {
-		return false, "it was told not to follow quotas (containermaxprocs=0, as by a go.mod that says go 1.24 or less)"
+		return false, "it was told not to follow quotas (containermaxprocs=0, " +
+			"as by a go.mod that says go 1.24 or less)"
 	}
 	return true, s.built.GoVersion + " follows the quota by itself"
 }
@@ -247,22 +272,26 @@ func judgeMaxProcs(s *subject, m maxProcs) opinion {
 		}
 		o.value = fmt.Sprintf("%d, by its default", in)
 	}
-	o.why = fmt.Sprintf("it may use %.3g cores (%s; what the program sets itself is not seen from outside)", allowed, m.why)
+	o.why = fmt.Sprintf("it may use %.3g cores (%s; what the program sets itself is not "+
+		"seen from outside)", allowed, m.why)
 	set := strconv.Itoa(well)
 	switch {
 	case float64(in) >= allowed+1 && in > 2:
 		o.advise, o.recommended = true, set
-		o.why = fmt.Sprintf("%d threads share a quota of %.3g cores (%s): together they use it up early in a period, and all of them stop until its end, "+
+		o.why = fmt.Sprintf("%d threads share a quota of %.3g cores (%s): "+
+			"together they use it up early in a period, and all of them stop until its end, "+
 			"the garbage collector's too", in, allowed, m.why)
 		if !limited {
-			o.why = fmt.Sprintf("%d threads share %d cores, and take turns on them where the runtime thinks that they run", in, cores)
+			o.why = fmt.Sprintf("%d threads share %d cores, and take turns on them where the "+
+				"runtime thinks that they run", in, cores)
 		}
 	case in < well:
 		o.advise, o.recommended = true, set
 		o.why = fmt.Sprintf("it may use %.3g cores, and %d are left idle", allowed, well-in)
 	}
 	if o.advise {
-		o.command = fmt.Sprintf("GOMAXPROCS=%s # in its environment (systemd: Environment=GOMAXPROCS=%s; a pod: env), and start it again", set, set)
+		o.command = fmt.Sprintf("GOMAXPROCS=%s # in its environment (systemd: "+
+			"Environment=GOMAXPROCS=%s; a pod: env), and start it again", set, set)
 	}
 	return o
 }
@@ -283,15 +312,20 @@ func readGoMemory(s *subject) (g goMemory, err error) {
 func judgeGoMemory(s *subject, g goMemory) opinion {
 	o := opinion{value: "not set", why: "there is no memory limit that it would have to know of"}
 	if g.set != "" {
-		return opinion{value: format.Clean(g.set), why: "the collector works harder when the heap comes near to it"}
+		return opinion{
+			value: format.Clean(g.set),
+			why:   "the collector works harder when the heap comes near to it",
+		}
 	}
 	if g.limit > 0 {
 		mebibytes := int(g.limit * .9 / (1 << 20))
 		o.advise, o.recommended = true, fmt.Sprintf("%dMiB", mebibytes)
-		o.why = fmt.Sprintf("the collector does not know of the limit of %s, and lets the heap grow beyond it when there is a peak: the kernel then kills "+
-			"the process. 90 %% of the limit leave room for what is not heap",
+		o.why = fmt.Sprintf("the collector does not know of the limit of %s, "+
+			"and lets the heap grow beyond it when there is a peak: the kernel then kills the "+
+			"process. 90 %% of the limit leave room for what is not heap",
 			format.Bytes(g.limit))
-		o.command = fmt.Sprintf("GOMEMLIMIT=%dMiB # in its environment, and start it again", mebibytes)
+		o.command = fmt.Sprintf("GOMEMLIMIT=%dMiB # in its environment, and start it again",
+			mebibytes)
 	}
 	return o
 }

@@ -41,14 +41,18 @@ func TestThisMachineAndThisProcessAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What every Linux has, in a container too.
-	for _, name := range []string{"descriptors of the process", "backlog in force", "net.core.somaxconn", "net.ipv4.ip_local_port_range",
+	for _, name := range []string{
+		"descriptors of the process", "backlog in force", "net.core.somaxconn",
+		"net.ipv4.ip_local_port_range",
 		"net.ipv4.tcp_tw_reuse", "net.ipv4.tcp_rmem",
-		"GOMAXPROCS", "GOMEMLIMIT", "vm.swappiness", "crypto instructions"} {
+		"GOMAXPROCS", "GOMEMLIMIT", "vm.swappiness", "crypto instructions",
+	} {
 		if f := named(t, r, name); f.Verdict == Unreadable || f.Value == "" {
 			t.Errorf("%+v", f)
 		}
 	}
-	if r.Process == nil || r.Process.PID != os.Getpid() || !strings.HasPrefix(r.Process.Go, "go1.") || r.Machine.Cores < 1 {
+	if r.Process == nil || r.Process.PID != os.Getpid() ||
+		!strings.HasPrefix(r.Process.Go, "go1.") || r.Machine.Cores < 1 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -60,15 +64,21 @@ func TestTheBacklogInForceIsTheKernels(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := named(t, r, "backlog in force")
-	if f.Verdict != Advise || !strings.Contains(f.Value, fmt.Sprintf("127.0.0.1:%d: 0 of 7", port)) || !strings.HasPrefix(f.Command, "# the program asks for less") {
+	if f.Verdict != Advise ||
+		!strings.Contains(f.Value, fmt.Sprintf("127.0.0.1:%d: 0 of 7", port)) ||
+		!strings.HasPrefix(f.Command, "# the program asks for less") {
 		t.Errorf("%+v", f)
 	}
 }
 
 func TestTheSettingsAreThoseOfTheProcesssNamespace(t *testing.T) {
-	child := exec.Command("sh", "-c", "echo 100 > /proc/sys/net/core/somaxconn && echo 20000 20999 > /proc/sys/net/ipv4/ip_local_port_range; echo ready; "+
-		"read line")
-	child.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	child := exec.Command("sh", "-c",
+		"echo 100 > /proc/sys/net/core/somaxconn && "+
+			"echo 20000 20999 > /proc/sys/net/ipv4/ip_local_port_range; echo ready; read line")
+	child.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNET,
+		Pdeathsig:  syscall.SIGKILL,
+	}
 	in, err := child.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -91,10 +101,12 @@ func TestTheSettingsAreThoseOfTheProcesssNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f := named(t, r, "net.core.somaxconn"); f.Value != "100" || f.Verdict != Advise ||
-		!strings.HasPrefix(f.Command, fmt.Sprintf("nsenter -t %d -n sysctl -w net.core.somaxconn=4096 # ", child.Process.Pid)) {
+		!strings.HasPrefix(f.Command, fmt.Sprintf("nsenter -t %d -n sysctl -w "+
+			"net.core.somaxconn=4096 # ", child.Process.Pid)) {
 		t.Errorf("%+v", f)
 	}
-	if f := named(t, r, "net.ipv4.ip_local_port_range"); f.Value != "20000-20999" || f.Verdict != Advise {
+	if f := named(t, r, "net.ipv4.ip_local_port_range"); f.Value != "20000-20999" ||
+		f.Verdict != Advise {
 		t.Errorf("%+v", f)
 	}
 	own, err := Examine(context.Background(), Options{PID: os.Getpid(), Speed: -1})

@@ -75,8 +75,10 @@ func reason(err error) string {
 
 // settingNames are the kernel's settings of a network namespace that are judged.
 var settingNames = []string{
-	"net.core.somaxconn", "net.core.rmem_max", "net.core.wmem_max", "net.ipv4.tcp_max_syn_backlog", "net.ipv4.tcp_syncookies",
-	"net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_tw_reuse", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem",
+	"net.core.somaxconn", "net.core.rmem_max", "net.core.wmem_max", "net.ipv4.tcp_max_syn_backlog",
+	"net.ipv4.tcp_syncookies",
+	"net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_tw_reuse",
+	"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem",
 	"net.netfilter.nf_conntrack_count", "net.netfilter.nf_conntrack_max",
 }
 
@@ -86,7 +88,8 @@ func (s *subject) readNetwork() {
 	read := func() error {
 		s.settings = make(map[string]string)
 		for _, name := range settingNames {
-			if text, err := s.text(filepath.Join("proc/sys", strings.ReplaceAll(name, ".", "/"))); err == nil {
+			if text, err := s.text(filepath.Join("proc/sys",
+				strings.ReplaceAll(name, ".", "/"))); err == nil {
 				s.settings[name] = strings.TrimSpace(text)
 			}
 		}
@@ -101,11 +104,22 @@ func (s *subject) readNetwork() {
 	addresses, err := probe.Listening(s.proc, s.pid)
 	s.listenErr = err
 	for _, at := range addresses[:min(len(addresses), mostListeners)] {
-		sampler := probe.New(probe.Options{Root: s.proc, PID: s.pid, Alone: true, Listen: []netip.AddrPort{at}})
+		sampler := probe.New(probe.Options{
+			Root:   s.proc,
+			PID:    s.pid,
+			Alone:  true,
+			Listen: []netip.AddrPort{at},
+		})
 		values := sampler.Sample(0).Values
-		l := listener{at: at, queue: values["listener.queue"], limit: values["listener.queue_limit"]}
+		l := listener{
+			at:    at,
+			queue: values["listener.queue"],
+			limit: values["listener.queue_limit"],
+		}
 		if l.limit == 0 {
-			l.unknown = "the kernel does not tell: " + strings.Join(append(sampler.NotMeasured(), "INET_DIAG does not know the socket"), "; ")
+			l.unknown = "the kernel does not tell: " +
+				strings.Join(append(sampler.NotMeasured(), "INET_DIAG does not know the socket"),
+					"; ")
 		}
 		s.listeners = append(s.listeners, l)
 	}
@@ -179,7 +193,8 @@ func field(text, key string) string {
 	in := bufio.NewScanner(strings.NewReader(text))
 	in.Buffer(nil, mostText)
 	for in.Scan() {
-		if name, value, found := strings.Cut(in.Text(), ":"); found && strings.TrimSpace(name) == key {
+		if name, value, found := strings.Cut(in.Text(), ":"); found &&
+			strings.TrimSpace(name) == key {
 			return strings.TrimSpace(value)
 		}
 	}

@@ -29,11 +29,13 @@ func head(command string) Head { return Head{SchemaVersion, command} }
 // Survey is printed by survey.
 type Survey struct {
 	Head
-	Directory string              `json:"directory"`
-	Report    string              `json:"report"` // the page's path
-	Manifest  *record.Manifest    `json:"manifest"`
-	Result    *record.Result      `json:"result"`              // null when the survey was ended before it had one
-	Diagnosis *diagnose.Diagnosis `json:"diagnosis,omitempty"` // absent when no step could be looked at
+	Directory string           `json:"directory"`
+	Report    string           `json:"report"` // the page's path
+	Manifest  *record.Manifest `json:"manifest"`
+	// null when the survey was ended before it had one
+	Result *record.Result `json:"result"`
+	// absent when no step could be looked at
+	Diagnosis *diagnose.Diagnosis `json:"diagnosis,omitempty"`
 }
 
 // NewSurvey is of a run that was read again, with its page and its diagnosis.
@@ -85,9 +87,10 @@ func NewExperiment(dir string, m *experiment.Manifest, r *experiment.Result) Exp
 // Plan is printed by plan.
 type Plan struct {
 	Head
-	Directory string               `json:"directory"`
-	Manifest  string               `json:"manifest"` // for Kubernetes, as YAML; empty when none can be made
-	Plan      *plan.DeploymentPlan `json:"plan"`
+	Directory string `json:"directory"`
+	// for Kubernetes, as YAML; empty when none can be made
+	Manifest string               `json:"manifest"`
+	Plan     *plan.DeploymentPlan `json:"plan"`
 }
 
 // NewPlan is of the run in a directory.

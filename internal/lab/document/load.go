@@ -61,16 +61,27 @@ func NewLoad(target string, settings map[string]string, t *measure.Totals, early
 }
 
 // NewReplay is of a log that was replayed.
-func NewReplay(target string, settings map[string]string, t *measure.Totals, early string, log Log) Replay {
+func NewReplay(
+	target string, settings map[string]string, t *measure.Totals, early string, log Log,
+) Replay {
 	return Replay{newLoad("replay", target, settings, t, early), log}
 }
 
-func newLoad(command, target string, settings map[string]string, t *measure.Totals, early string) Load {
+func newLoad(
+	command, target string, settings map[string]string, t *measure.Totals, early string,
+) Load {
 	l := Load{
-		Head: head(command), Target: target, Settings: settings, Early: early,
-		Rate: t.Rate(), Goodput: t.Goodput(), Ended: t.Ended,
-		Response: percentiles(t.Ended, t.Response), Service: percentiles(t.Ended, t.Service),
-		Requests: []Request{}, Totals: *t,
+		Head:     head(command),
+		Target:   target,
+		Settings: settings,
+		Early:    early,
+		Rate:     t.Rate(),
+		Goodput:  t.Goodput(),
+		Ended:    t.Ended,
+		Response: percentiles(t.Ended, t.Response),
+		Service:  percentiles(t.Ended, t.Service),
+		Requests: []Request{},
+		Totals:   *t,
 	}
 	for _, r := range t.Requests {
 		l.Requests = append(l.Requests, Request{r.Name, r.Ended, percentiles(r.Ended, r.Response)})
@@ -89,8 +100,14 @@ func percentiles(ended measure.Tally, of measure.Sparse) Percentiles {
 		return new(milliseconds(float64(ns)))
 	}
 	return Percentiles{
-		Mean: milliseconds(of.Mean()), Max: milliseconds(float64(of.Max)),
-		P50: at(.5), P75: at(.75), P90: at(.9), P99: at(.99), P999: at(.999), P9999: at(.9999),
+		Mean:  milliseconds(of.Mean()),
+		Max:   milliseconds(float64(of.Max)),
+		P50:   at(.5),
+		P75:   at(.75),
+		P90:   at(.9),
+		P99:   at(.99),
+		P999:  at(.999),
+		P9999: at(.9999),
 	}
 }
 

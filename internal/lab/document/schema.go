@@ -62,11 +62,13 @@ func Schema(name string) (text []byte, ok bool) {
 // schemaOf is the schema of a type, in which no key is allowed that it does not name. A nil slice
 // would be null, which docs/json.md rules out: fields that may be nil are omitted when they are.
 func schemaOf(of reflect.Type) *jsonschema.Schema {
-	s, err := jsonschema.ForType(of, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[measure.Tally]():  tallySchema(),
-		reflect.TypeFor[measure.Sparse](): schemaOfHistogram(),
-		reflect.TypeFor[diagnose.Rank]():  {Type: "string", Enum: ranks()},
-	}})
+	s, err := jsonschema.ForType(of, &jsonschema.ForOptions{
+		TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+			reflect.TypeFor[measure.Tally]():  tallySchema(),
+			reflect.TypeFor[measure.Sparse](): schemaOfHistogram(),
+			reflect.TypeFor[diagnose.Rank]():  {Type: "string", Enum: ranks()},
+		},
+	})
 	if err != nil {
 		panic(fmt.Sprintf("document: %s has no schema: %v", of, err))
 	}
@@ -87,7 +89,11 @@ func schemaOfHistogram() *jsonschema.Schema {
 }
 
 func tallySchema() *jsonschema.Schema {
-	s := &jsonschema.Schema{Type: "object", Required: []string{measure.OK.String()}, Properties: make(map[string]*jsonschema.Schema)}
+	s := &jsonschema.Schema{
+		Type:       "object",
+		Required:   []string{measure.OK.String()},
+		Properties: make(map[string]*jsonschema.Schema),
+	}
 	for kind := range measure.Kinds {
 		name := measure.Kind(kind).String()
 		s.Properties[name] = &jsonschema.Schema{Type: "integer", Minimum: new(0.0)}

@@ -26,7 +26,14 @@ const rankLoss = 1.047
 // so that what drifts from round to round cancels out. See docs/experiment.md.
 func Analyse(r *Record, early string) *Result {
 	m := &r.Manifest
-	out := &Result{SchemaVersion: SchemaVersion, Early: early, Repeat: m.Repeat, Alpha: m.Alpha, Relevant: m.Relevant, Notes: slices.Clone(r.Notes)}
+	out := &Result{
+		SchemaVersion: SchemaVersion,
+		Early:         early,
+		Repeat:        m.Repeat,
+		Alpha:         m.Alpha,
+		Relevant:      m.Relevant,
+		Notes:         slices.Clone(r.Notes),
+	}
 	a := &analysis{manifest: m, result: out, runs: make([]map[int]*Run, len(m.Values))}
 	for i, v := range m.Values {
 		a.runs[i] = make(map[int]*Run)
@@ -116,7 +123,11 @@ func (a *analysis) figure(f Figure) {
 		}
 		a.tests = append(a.tests, test{at, len(out.Comparisons), d, stats.SignedRank(d)})
 		out.Comparisons = append(out.Comparisons, Comparison{
-			Than: a.manifest.Values[pair[0]].Name, Value: a.manifest.Values[pair[1]].Name, Pairs: len(d), Share: positive})
+			Than:  a.manifest.Values[pair[0]].Name,
+			Value: a.manifest.Values[pair[1]].Name,
+			Pairs: len(d),
+			Share: positive,
+		})
 	}
 	a.result.Figures = append(a.result.Figures, out)
 }
@@ -164,11 +175,13 @@ func (a *analysis) judge() {
 		}
 	}
 	if out.Tests > 0 && out.Rounds < out.Needed {
-		a.note(fmt.Sprintf("with %s no difference can be called real; %d are needed for %s", many(out.Rounds, "round"), out.Needed,
+		a.note(fmt.Sprintf("with %s no difference can be called real; %d are needed for %s",
+			many(out.Rounds, "round"), out.Needed,
 			many(out.Tests, "comparison")))
 	}
 	if out.Tests == 0 {
-		a.note("nothing can be compared: there is no round in which both of two values were measured")
+		a.note("nothing can be compared: there is no round in which both of two " +
+			"values were measured")
 	}
 }
 
@@ -178,7 +191,10 @@ func (a *analysis) estimate(f *FigureResult, c *Comparison, d []float64, alpha f
 	in := stats.Shift(d, 1-alpha)
 	relevant, detectable := a.result.Relevant, detectable(d, alpha)
 	if c.Share {
-		c.Shift, c.Low, c.High, detectable = math.Expm1(in.Point), math.Expm1(in.Low), math.Expm1(in.High), math.Expm1(detectable)
+		c.Shift = math.Expm1(in.Point)
+		c.Low = math.Expm1(in.Low)
+		c.High = math.Expm1(in.High)
+		detectable = math.Expm1(detectable)
 	} else {
 		c.Shift, c.Low, c.High = in.Point, in.Low, in.High
 		if of := a.median(f, c.Than); of > 0 {
@@ -233,7 +249,8 @@ func detectable(d []float64, alpha float64) float64 {
 		squares += (v - mean) * (v - mean)
 	}
 	spread := math.Sqrt(squares / (n - 1) * rankLoss / n)
-	return spread * (stats.StudentQuantile(1-alpha/2, n-1) + stats.StudentQuantile(detectedShare, n-1))
+	return spread * (stats.StudentQuantile(1-alpha/2, n-1) +
+		stats.StudentQuantile(detectedShare, n-1))
 }
 
 // says is a comparison in words. needed is how many pairs its test takes.
@@ -244,7 +261,8 @@ func says(f *FigureResult, c *Comparison, needed int) string {
 	case Small:
 		return "real, but too small to matter: " + amount(f, c, c.Shift)
 	case TooFew:
-		return fmt.Sprintf("cannot be determined: %s with both, and it takes %d", many(c.Pairs, "round"), needed)
+		return fmt.Sprintf("cannot be determined: %s with both, and it takes %d",
+			many(c.Pairs, "round"), needed)
 	case Same:
 		return "the same, as far as it matters"
 	}

@@ -50,10 +50,12 @@ func create(dir string, m *Manifest) (*writer, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the directory %s cannot be used: %w", dir, plainError(err))
 	case len(entries) > 0:
-		return nil, fmt.Errorf("%s is not empty (it holds %s): name a new directory", dir, entries[0].Name())
+		return nil, fmt.Errorf("%s is not empty (it holds %s): name a new directory",
+			dir, entries[0].Name())
 	}
 	w := &writer{dir: dir}
-	if w.rounds, err = os.OpenFile(filepath.Join(dir, roundsFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644); err != nil {
+	if w.rounds, err = os.OpenFile(filepath.Join(dir, roundsFile),
+		os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644); err != nil {
 		return nil, w.failed(roundsFile, err)
 	}
 	// Last, as it is what makes the directory one of an experiment.
@@ -70,14 +72,16 @@ func (w *writer) run(r *Run) error {
 	if err == nil && len(line) > maxLine {
 		// How much a service's page holds is up to the service, and must not end the experiment.
 		r.Before, r.After = nil, nil
-		r.Missing = append(r.Missing, fmt.Sprintf("what else the probes and the metrics page said: a line of %s has %d MB at most", roundsFile, maxLine>>20))
+		r.Missing = append(r.Missing, fmt.Sprintf("what else the probes and the metrics page "+
+			"said: a line of %s has %d MB at most", roundsFile, maxLine>>20))
 		line, err = lineOf(r)
 	}
 	if err != nil {
 		return w.failed(roundsFile, err)
 	}
 	if len(line) > maxLine {
-		return fmt.Errorf("the line of round %d would have %d bytes, and a reader takes %d: measure fewer figures, or give them shorter names",
+		return fmt.Errorf("the line of round %d would have %d bytes, and a reader takes %d: "+
+			"measure fewer figures, or give them shorter names",
 			r.Round, len(line), maxLine)
 	}
 	if _, err = w.rounds.Write(line); err == nil {
@@ -129,7 +133,8 @@ func (w *writer) replace(name string, document any) error {
 }
 
 func (w *writer) failed(name string, err error) error {
-	return fmt.Errorf("%s cannot be written: %w; what was written before is whole", filepath.Join(w.dir, name), plainError(err))
+	return fmt.Errorf("%s cannot be written: %w; what was written before is whole",
+		filepath.Join(w.dir, name), plainError(err))
 }
 
 func (w *writer) close() error { return w.rounds.Close() }
@@ -139,7 +144,8 @@ func (w *writer) close() error { return w.rounds.Close() }
 func Open(dir string) (*Record, error) {
 	text, err := strict.Read(filepath.Join(dir, manifestFile), maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is not an experiment's directory: it has no %s", dir, manifestFile)
+		return nil, fmt.Errorf("%s is not an experiment's directory: it has no %s",
+			dir, manifestFile)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", filepath.Join(dir, manifestFile), err)
@@ -149,11 +155,13 @@ func Open(dir string) (*Record, error) {
 		return nil, fmt.Errorf("%s is damaged: %w", filepath.Join(dir, manifestFile), err)
 	}
 	if err := r.Manifest.check(); err != nil {
-		return nil, fmt.Errorf("%s is damaged or of a newer plimsoll: %w", filepath.Join(dir, manifestFile), err)
+		return nil, fmt.Errorf("%s is damaged or of a newer plimsoll: %w",
+			filepath.Join(dir, manifestFile), err)
 	}
 	f, err := openRegular(filepath.Join(dir, roundsFile))
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %w", filepath.Join(dir, roundsFile), plainError(err))
+		return nil, fmt.Errorf("%s cannot be read: %w",
+			filepath.Join(dir, roundsFile), plainError(err))
 	}
 	defer f.Close()
 	if err := r.read(f); err != nil {
@@ -202,9 +210,11 @@ func (m *Manifest) check() error {
 	}
 	switch {
 	case m.SchemaVersion == 0:
-		return errors.New("it has no schema_version: convert the experiment with scripts/convert_run.py when an older plimsoll wrote it")
+		return errors.New("it has no schema_version: convert the experiment with " +
+			"scripts/convert_run.py when an older plimsoll wrote it")
 	case m.SchemaVersion != SchemaVersion:
-		return fmt.Errorf("its schema_version is %d, and this program reads %d", m.SchemaVersion, SchemaVersion)
+		return fmt.Errorf("its schema_version is %d, and this program reads %d",
+			m.SchemaVersion, SchemaVersion)
 	case len(m.Values) < 2 || len(m.Values) > maxValues || len(names) != len(m.Values):
 		return errors.New("its values are too few, too many, or two have the same name")
 	case m.Baseline < 0 || m.Baseline >= len(m.Values):
@@ -218,7 +228,8 @@ func (m *Manifest) check() error {
 	}
 	for _, f := range m.Figures {
 		if known, ok := figureOf(f.Name); !ok || f != known {
-			return fmt.Errorf("its figure %q is none, or not as this program knows it", strict.Clip(f.Name))
+			return fmt.Errorf("its figure %q is none, or not as this program knows it",
+				strict.Clip(f.Name))
 		}
 	}
 	return nil
@@ -236,7 +247,8 @@ func (r *Record) read(f io.Reader) error {
 		line, err := readLine(lines)
 		if errors.Is(err, io.EOF) {
 			if len(line) > 0 {
-				r.Notes = append(r.Notes, fmt.Sprintf("line %d of %s is cut off, and is left out", number, roundsFile))
+				r.Notes = append(r.Notes, fmt.Sprintf("line %d of %s is cut off, and is left out",
+					number, roundsFile))
 			}
 			return nil
 		}
@@ -270,7 +282,8 @@ func (m *Manifest) run(line []byte) (Run, error) {
 	}
 	run := read.Run
 	switch {
-	case !slices.ContainsFunc(m.Values, func(v Value) bool { return v.Name == run.Value }) || run.Round < 1 || run.Round > m.Repeat:
+	case !slices.ContainsFunc(m.Values, func(v Value) bool { return v.Name == run.Value }) ||
+		run.Round < 1 || run.Round > m.Repeat:
 		return Run{}, errors.New("it is of a value or a round that the experiment does not have")
 	case len(run.Missing) > maxMissing:
 		return Run{}, errors.New("it misses more than there can be")

@@ -116,7 +116,11 @@ func (r *raw) figure(name string) (v float64, why string) {
 	switch name {
 	case gcCycles:
 		// Old and new names, as the page's reader or the page itself has them.
-		for _, series := range []string{"go.gc.cycles", "metrics.go_gc_duration_seconds_count", "metrics.go_gc_cycles_total_gc_cycles_total"} {
+		for _, series := range []string{
+			"go.gc.cycles",
+			"metrics.go_gc_duration_seconds_count",
+			"metrics.go_gc_cycles_total_gc_cycles_total",
+		} {
 			if v, why = r.grown(series); why == "" {
 				return v, ""
 			}

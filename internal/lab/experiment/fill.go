@@ -69,11 +69,13 @@ func checkVariables(text string, known []string) error {
 		_, name, after, ok := variable(text)
 		switch {
 		case !ok && strings.Contains(strings.ReplaceAll(text, "$${", ""), "${"):
-			return fmt.Errorf("a \"${\" is not closed; add the \"}\", or write \"$${\" for a literal \"${\"")
+			return fmt.Errorf("a \"${\" is not closed; add the \"}\", or write \"$${\" for " +
+				"a literal \"${\"")
 		case !ok:
 			return nil
 		case name != "" && !slices.Contains(known, name):
-			return fmt.Errorf("${%s} has no value here; %s (\"$${\" is a literal \"${\")", name, config.Suggest(name, known))
+			return fmt.Errorf("${%s} has no value here; %s (\"$${\" is a literal \"${\")",
+				name, config.Suggest(name, known))
 		}
 		text = after
 	}

@@ -18,7 +18,8 @@ import (
 func Isolate(program *exec.Cmd) error {
 	outside, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
-		return fmt.Errorf("this machine's network namespace cannot be determined: %w", plainError(err))
+		return fmt.Errorf("this machine's network namespace cannot be determined: %w",
+			plainError(err))
 	}
 	program.Env = append(program.Environ(), outsideVariable+"="+outside)
 	if program.SysProcAttr == nil {
@@ -27,8 +28,16 @@ func Isolate(program *exec.Cmd) error {
 	program.SysProcAttr.Cloneflags |= syscall.CLONE_NEWNET
 	if uid := os.Geteuid(); uid != 0 {
 		program.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		program.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
-		program.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
+		program.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{
+			ContainerID: 0,
+			HostID:      uid,
+			Size:        1,
+		}}
+		program.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{
+			ContainerID: 0,
+			HostID:      os.Getegid(),
+			Size:        1,
+		}}
 	}
 	return nil
 }
@@ -44,7 +53,8 @@ func insideNamespace() error {
 		own, _ = os.Readlink("/proc/self/ns/net")
 	}
 	if own == "" || own == outside || !apart(own) {
-		return errors.New("kernel settings are only changed in a network namespace of its own, and this is not one: run it with plimsoll experiment")
+		return errors.New("kernel settings are only changed in a network namespace of its own, " +
+			"and this is not one: run it with plimsoll experiment")
 	}
 	return loopbackUp()
 }
@@ -86,7 +96,8 @@ func loopbackUp() error {
 func setKernel(name, value string) error {
 	path := filepath.Join("/proc/sys", filepath.FromSlash(strings.ReplaceAll(name, ".", "/")))
 	if err := os.WriteFile(path, []byte(value+"\n"), 0); err != nil {
-		return fmt.Errorf("the kernel setting %s cannot be set to %q in a network namespace of its own: %w", name, value, plainError(err))
+		return fmt.Errorf("the kernel setting %s cannot be set to %q in a network "+
+			"namespace of its own: %w", name, value, plainError(err))
 	}
 	return nil
 }

@@ -90,7 +90,8 @@ func (o *one) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if o.service, err = launch(fillAll(e.start, o.variables), e.dir, o.environment(), fill(e.ready.line, o.variables), nil); err != nil {
+	if o.service, err = launch(fillAll(e.start, o.variables), e.dir, o.environment(),
+		fill(e.ready.line, o.variables), nil); err != nil {
 		return err
 	}
 	return o.awaitReady(ctx)
@@ -286,8 +287,15 @@ func (o *one) loadOptions(ctx context.Context) (load.Options, error) {
 		}
 		script = load.Static(target.Path, request, method == http.MethodHead)
 	}
-	options := load.Options{Target: target, Script: script, Connections: l.Connections, Loops: o.doing.options.Loops, Timeout: l.Timeout,
-		Spare: true, Seed: o.doing.options.Seed}
+	options := load.Options{
+		Target:      target,
+		Script:      script,
+		Connections: l.Connections,
+		Loops:       o.doing.options.Loops,
+		Timeout:     l.Timeout,
+		Spare:       true,
+		Seed:        o.doing.options.Seed,
+	}
 	if l.Fresh {
 		options.PerConnection = 1
 	}
@@ -302,7 +310,9 @@ func (o *one) during(options load.Options, length time.Duration, rate float64) l
 	}
 	profile := pace.Hold(rate/options.Script.Requests(), length.Nanoseconds())
 	arrivals, seed := pace.Arrivals(o.doing.experiment.Load.Arrivals), options.Seed
-	options.Arrivals = func(loop, loops int) pace.Schedule { return profile.Schedule(arrivals, loop, loops, seed) }
+	options.Arrivals = func(loop, loops int) pace.Schedule {
+		return profile.Schedule(arrivals, loop, loops, seed)
+	}
 	return options
 }
 
@@ -355,11 +365,13 @@ func (o *one) command(ctx context.Context) error {
 	o.tell("measuring")
 	e := o.doing.experiment
 	out := newTail(maxPrinted, "")
-	if err := finish(ctx, fillAll(e.command, o.variables), e.dir, o.environment(), commandTime, out); err != nil {
+	if err := finish(ctx, fillAll(e.command, o.variables), e.dir, o.environment(), commandTime,
+		out); err != nil {
 		return fmt.Errorf("the command: %w", err)
 	}
 	if out.cut {
-		return fmt.Errorf("the command printed more than %d bytes: let it print an object of JSON with numbers, and nothing else", maxPrinted)
+		return fmt.Errorf("the command printed more than %d bytes: let it print an object of "+
+			"JSON with numbers, and nothing else", maxPrinted)
 	}
 	var printed map[string]any
 	decoder := json.NewDecoder(strings.NewReader(out.text()))
@@ -368,7 +380,10 @@ func (o *one) command(ctx context.Context) error {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return withOutput{fmt.Errorf("the command has not printed one object of JSON: %w", err), strict.Clip(out.text())}
+		return withOutput{
+			fmt.Errorf("the command has not printed one object of JSON: %w", err),
+			strict.Clip(out.text()),
+		}
 	}
 	o.raw.command = make(map[string]float64)
 	for key, v := range printed {

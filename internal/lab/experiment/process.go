@@ -50,7 +50,9 @@ type process struct {
 
 // launch starts a program. waitFor is a text that out.seen tells of; it may be empty. stdout is nil
 // when what it prints is only for a person.
-func launch(words []string, dir string, env []setting, waitFor string, stdout *tail) (*process, error) {
+func launch(
+	words []string, dir string, env []setting, waitFor string, stdout *tail,
+) (*process, error) {
 	p := &process{out: newTail(maxTail, waitFor), ended: make(chan struct{})}
 	path := words[0]
 	if strings.ContainsRune(path, filepath.Separator) && !filepath.IsAbs(path) {
@@ -61,7 +63,9 @@ func launch(words []string, dir string, env []setting, waitFor string, stdout *t
 	if stdout != nil {
 		p.cmd.Stdout = stdout
 	}
-	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, outsideVariable+"=") })
+	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool {
+		return strings.HasPrefix(s, outsideVariable+"=")
+	})
 	for _, s := range env {
 		p.cmd.Env = append(p.cmd.Env, s.name+"="+s.text)
 	}
@@ -121,7 +125,10 @@ func (p *process) stop(grace time.Duration) {
 }
 
 // finish runs a command to its end. It is ended after limit, or when ctx ends.
-func finish(ctx context.Context, words []string, dir string, env []setting, limit time.Duration, stdout *tail) error {
+func finish(
+	ctx context.Context, words []string, dir string, env []setting, limit time.Duration,
+	stdout *tail,
+) error {
 	p, err := launch(words, dir, env, "", stdout)
 	if err != nil {
 		return err

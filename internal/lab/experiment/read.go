@@ -47,18 +47,37 @@ const (
 // Read reads an experiment from a file. The error is a config.Errors with everything that is wrong,
 // one line each. It reads the scenario too, if there is one, and starts nothing.
 func Read(path string) (*Experiment, error) {
-	r := &strict.Reader{File: path, Dir: filepath.Dir(path), Docs: "docs/experiment.md",
-		Least: "it needs vary, start, ready, load and measure, as docs/experiment.md shows"}
+	r := &strict.Reader{
+		File:  path,
+		Dir:   filepath.Dir(path),
+		Docs:  "docs/experiment.md",
+		Least: "it needs vary, start, ready, load and measure, as docs/experiment.md shows",
+	}
 	src, err := strict.Read(path, maxFile)
 	if err != nil {
-		return nil, config.Errors{{File: path, Problem: fmt.Sprintf("the experiment cannot be read: %v; give the path of a readable file", err)}}
+		return nil, config.Errors{{
+			File: path,
+			Problem: fmt.Sprintf("the experiment cannot be read: %v; "+
+				"give the path of a readable file", err),
+		}}
 	}
 	dir, err := filepath.Abs(r.Dir)
 	if err != nil {
-		return nil, config.Errors{{File: path, Problem: fmt.Sprintf("its folder cannot be found: %v", err)}}
+		return nil, config.Errors{{
+			File:    path,
+			Problem: fmt.Sprintf("its folder cannot be found: %v", err),
+		}}
 	}
-	e := &Experiment{file: path, dir: dir, source: string(src), Repeat: usualRepeat, Alpha: usualAlpha, Relevant: usualRelevant,
-		Cool: usualCool, Grace: usualGrace}
+	e := &Experiment{
+		file:     path,
+		dir:      dir,
+		source:   string(src),
+		Repeat:   usualRepeat,
+		Alpha:    usualAlpha,
+		Relevant: usualRelevant,
+		Cool:     usualCool,
+		Grace:    usualGrace,
+	}
 	if root, ok := r.Parse(src); ok {
 		e.read(root)
 	}
@@ -70,7 +89,8 @@ func Read(path string) (*Experiment, error) {
 
 // read fills the experiment from the file's top level.
 func (e *Experiment) read(root strict.Value) {
-	top, ok := root.Fields("name", "question", "vary", "baseline", "compare", "setup", "env", "config", "sysctl", "start", "ready", "load", "metrics",
+	top, ok := root.Fields("name", "question", "vary", "baseline", "compare", "setup", "env",
+		"config", "sysctl", "start", "ready", "load", "metrics",
 		"command", "measure", "repeat", "cool", "stop_within", "alpha", "relevant")
 	if !ok {
 		return
@@ -179,7 +199,8 @@ func (e *Experiment) readVary(v strict.Value) {
 	for i, one := range all {
 		value := readValue(one)
 		if slices.ContainsFunc(e.Values, func(o Value) bool { return o.Name == value.Name }) {
-			one.Fail("value %d has the name of another one, %q; give it one of its own, as {name: off, value: \"0\"}", i+1, strict.Clip(value.Name))
+			one.Fail("value %d has the name of another one, %q; give it one of its own, "+
+				"as {name: off, value: \"0\"}", i+1, strict.Clip(value.Name))
 		}
 		e.Values = append(e.Values, value)
 	}
@@ -192,7 +213,8 @@ func readValue(v strict.Value) (value Value) {
 	if v.IsScalar() {
 		value.Value, _ = filled(v, valueVariables)
 		if value.Name = value.Value; !nameForm.MatchString(value.Name) {
-			v.Fail("%q cannot be a name, which is up to 40 letters, digits and . _ + %% = -; give it one, as {name: off, value: ...}", strict.Clip(value.Name))
+			v.Fail("%q cannot be a name, which is up to 40 letters, digits and . _ + %% = -; "+
+				"give it one, as {name: off, value: ...}", strict.Clip(value.Name))
 		}
 		return value
 	}
@@ -202,7 +224,8 @@ func readValue(v strict.Value) (value Value) {
 	}
 	if at, ok := f.Need("name"); ok {
 		if value.Name, ok = at.Scalar(); ok && !nameForm.MatchString(value.Name) {
-			at.Fail("%q is not a name; write up to 40 letters, digits and . _ + %% = -", strict.Clip(value.Name))
+			at.Fail("%q is not a name; write up to 40 letters, digits and . _ + %% = -",
+				strict.Clip(value.Name))
 		}
 	}
 	value.Value = value.Name
@@ -217,7 +240,8 @@ func (e *Experiment) readCompare(top strict.Fields) {
 	v, named := top.Get("baseline")
 	if named {
 		name, ok := v.Scalar()
-		e.Baseline = max(slices.IndexFunc(e.Values, func(o Value) bool { return o.Name == name }), 0)
+		e.Baseline = max(slices.IndexFunc(e.Values, func(o Value) bool { return o.Name == name }),
+			0)
 		if ok && len(e.Values) > 0 && e.Values[e.Baseline].Name != name {
 			names := make([]string, len(e.Values))
 			for i, o := range e.Values {
@@ -236,11 +260,14 @@ func (e *Experiment) readCompare(top strict.Fields) {
 	case !slices.Contains(known, text):
 		at.Fail("%q is not a way to compare; %s", strict.Clip(text), config.Suggest(text, known))
 	case text == "all" && named:
-		at.Fail("each value is compared with each, so that there is no baseline; remove one of the two")
+		at.Fail("each value is compared with each, so that there is no baseline; " +
+			"remove one of the two")
 	case text == "previous" && named:
-		at.Fail("each value is compared with the one before it, so that there is no baseline; remove one of the two")
+		at.Fail("each value is compared with the one before it, so that there is no baseline; " +
+			"remove one of the two")
 	case text == "all" && len(e.Values) > maxPairs:
-		at.Fail("%d values make too many pairs to say much about any; compare all of at most %d, or with a baseline", len(e.Values), maxPairs)
+		at.Fail("%d values make too many pairs to say much about any; compare all of at most %d, "+
+			"or with a baseline", len(e.Values), maxPairs)
 	default:
 		e.AllPairs, e.Previous = text == "all", text == "previous"
 	}
@@ -267,11 +294,13 @@ func (e *Experiment) readMeasure(v strict.Value) {
 		ofPage = ofPage || name == gcCycles
 		switch {
 		case !known:
-			at.Fail("%q is not a figure; %s", strict.Clip(name), config.Suggest(name, figureNames()))
+			at.Fail("%q is not a figure; %s",
+				strict.Clip(name), config.Suggest(name, figureNames()))
 		case slices.Contains(e.Figures, f):
 			at.Fail("%s is measured already; remove it", strict.Clip(name))
 		case ofPage && e.metrics == "":
-			at.Fail("%s is read from a page of metrics; add metrics: http://127.0.0.1:${admin_port}/metrics", strict.Clip(name))
+			at.Fail("%s is read from a page of metrics; add metrics: "+
+				"http://127.0.0.1:${admin_port}/metrics", strict.Clip(name))
 		case ofCommand && e.command == nil:
 			at.Fail("%s is read from what a command prints; add command: [...]", strict.Clip(name))
 		case !ofCommand && name != "rss" && e.Load == nil:
@@ -303,9 +332,11 @@ func (e *Experiment) readSettings(top strict.Fields) {
 		for _, p := range pairs {
 			switch {
 			case name == "env" && !environmentForm.MatchString(p.Name):
-				p.Key.Fail("%q is not a name of an environment variable; it has letters, digits and \"_\"", strict.Clip(p.Name))
+				p.Key.Fail("%q is not a name of an environment variable; it has letters, "+
+					"digits and \"_\"", strict.Clip(p.Name))
 			case name == "sysctl" && !sysctlForm.MatchString(p.Name):
-				p.Key.Fail("%q cannot be set; only settings of the network, as net.ipv4.tcp_tw_reuse, exist once for each namespace", strict.Clip(p.Name))
+				p.Key.Fail("%q cannot be set; only settings of the network, "+
+					"as net.ipv4.tcp_tw_reuse, exist once for each namespace", strict.Clip(p.Name))
 			}
 			text, _ := filled(p.Value, allVariables)
 			*into = append(*into, setting{p.Name, text})
@@ -324,7 +355,8 @@ func (e *Experiment) readSettings(top strict.Fields) {
 		s.name, _ = filled(at, allVariables)
 		rest, inside := strings.CutPrefix(s.name, "${"+varWork+"}/")
 		if !inside || !filepath.IsLocal(rest) {
-			at.Fail("the file is written, and so must lie in the experiment's own folder; write ${work}/%s", filepath.Base(s.name))
+			at.Fail("the file is written, and so must lie in the experiment's own folder; "+
+				"write ${work}/%s", filepath.Base(s.name))
 		}
 	}
 	if at, ok := f.Need("content"); ok {
@@ -343,7 +375,11 @@ func (e *Experiment) readReady(v strict.Value) {
 	kind, ok := f.One("url", "line", "port")
 	if ok {
 		at, _ := f.Get(kind)
-		*map[string]*string{"url": &e.ready.url, "line": &e.ready.line, "port": &e.ready.port}[kind], _ = filled(at, allVariables)
+		*map[string]*string{
+			"url":  &e.ready.url,
+			"line": &e.ready.line,
+			"port": &e.ready.port,
+		}[kind], _ = filled(at, allVariables)
 	}
 	if at, ok := f.Get("within"); ok {
 		readTime(at, &e.ready.within, time.Millisecond)
@@ -352,8 +388,15 @@ func (e *Experiment) readReady(v strict.Value) {
 
 // readLoad reads what is offered.
 func readLoad(v strict.Value) *Load {
-	l := &Load{Connections: usualConnections, Warmup: usualWarmup, Duration: usualDuration, Timeout: usualTimeout, Arrivals: "poisson"}
-	f, ok := v.Fields("url", "rate", "arrivals", "connections", "new_connections", "warmup", "duration", "timeout", "scenario", "method", "headers", "body")
+	l := &Load{
+		Connections: usualConnections,
+		Warmup:      usualWarmup,
+		Duration:    usualDuration,
+		Timeout:     usualTimeout,
+		Arrivals:    "poisson",
+	}
+	f, ok := v.Fields("url", "rate", "arrivals", "connections", "new_connections", "warmup",
+		"duration", "timeout", "scenario", "method", "headers", "body")
 	if !ok {
 		return l
 	}
@@ -362,13 +405,15 @@ func readLoad(v strict.Value) *Load {
 	}
 	if at, ok := f.Get("rate"); ok {
 		if l.Rate, ok = at.Number(); ok && (l.Rate <= 0 || l.Rate > 1e7) {
-			at.Fail("%v requests a second cannot be offered; give a rate above 0, or leave it out for a closed loop", l.Rate)
+			at.Fail("%v requests a second cannot be offered; give a rate above 0, "+
+				"or leave it out for a closed loop", l.Rate)
 		}
 	}
 	if at, ok := f.Get("arrivals"); ok {
 		text, isText := at.Text()
 		if known := []string{"poisson", "constant"}; isText && !slices.Contains(known, text) {
-			at.Fail("%q is not a kind of arrivals; %s", strict.Clip(text), config.Suggest(text, known))
+			at.Fail("%q is not a kind of arrivals; %s",
+				strict.Clip(text), config.Suggest(text, known))
 		}
 		l.Arrivals = text
 		if !f.Has("rate") {
@@ -386,7 +431,11 @@ func readLoad(v strict.Value) *Load {
 		}
 		l.Fresh = text == "true"
 	}
-	for name, into := range map[string]*time.Duration{"warmup": &l.Warmup, "duration": &l.Duration, "timeout": &l.Timeout} {
+	for name, into := range map[string]*time.Duration{
+		"warmup":   &l.Warmup,
+		"duration": &l.Duration,
+		"timeout":  &l.Timeout,
+	} {
 		if at, ok := f.Get(name); ok {
 			least := 10 * time.Millisecond
 			if name == "warmup" {
@@ -404,12 +453,16 @@ func (l *Load) readRequest(f strict.Fields, dir string) {
 	if at, ok := f.Get("scenario"); ok {
 		l.Scenario, _ = at.Text()
 		if f.Has("method") || f.Has("headers") || f.Has("body") {
-			at.Fail("a scenario says its requests itself; leave out method, headers and body, or the scenario")
+			at.Fail("a scenario says its requests itself; leave out method, headers and body, " +
+				"or the scenario")
 		}
 		if !filepath.IsAbs(l.Scenario) {
 			l.Scenario = filepath.Join(dir, l.Scenario)
 		}
-		if _, err := scenario.Load(l.Scenario, load.Target{Authority: "127.0.0.1", Path: "/"}); err != nil {
+		if _, err := scenario.Load(l.Scenario, load.Target{
+			Authority: "127.0.0.1",
+			Path:      "/",
+		}); err != nil {
 			at.Fail("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
 	}
@@ -443,7 +496,8 @@ func readCommands(v strict.Value) (all [][]string) {
 // readCommand reads a program and its arguments. No shell sees them.
 func readCommand(v strict.Value, known []string) (words []string) {
 	if v.IsScalar() {
-		v.Fail("a command is a list, as no shell reads it; write [\"./server\", \"--port=${port}\"]")
+		v.Fail("a command is a list, as no shell reads it; write [\"./server\", " +
+			"\"--port=${port}\"]")
 		return nil
 	}
 	list, ok := v.List()
@@ -451,7 +505,8 @@ func readCommand(v strict.Value, known []string) (words []string) {
 		return nil
 	}
 	if len(list) == 0 || len(list) > maxWords {
-		v.Fail("%d words; a command is a program and its arguments, %d at most", len(list), maxWords)
+		v.Fail("%d words; a command is a program and its arguments, %d at most",
+			len(list), maxWords)
 		return nil
 	}
 	for i, one := range list {
@@ -481,7 +536,8 @@ func filled(v strict.Value, known []string) (string, bool) {
 func plain(v strict.Value) (string, bool) {
 	text, ok := v.Scalar()
 	if ok && (len(text) > maxText || strings.ContainsRune(text, 0)) {
-		v.Fail("the text has %d bytes, or one that is 0; %d without such a one are the most", len(text), maxText)
+		v.Fail("the text has %d bytes, or one that is 0; %d without such a one are the most",
+			len(text), maxText)
 		return "", false
 	}
 	return text, ok

@@ -59,8 +59,14 @@ func (e *Experiment) Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, fmt.Errorf("a folder to work in cannot be made: %w", plainError(err))
 	}
 	defer os.RemoveAll(work)
-	d := &doing{experiment: e, options: o, work: work, record: Record{Manifest: e.manifest(o)},
-		failures: make([]int, len(e.Values)), done: make([]int, len(e.Values))}
+	d := &doing{
+		experiment: e,
+		options:    o,
+		work:       work,
+		record:     Record{Manifest: e.manifest(o)},
+		failures:   make([]int, len(e.Values)),
+		done:       make([]int, len(e.Values)),
+	}
 	// Before the directory is made: after a setup that failed the same command can be given again.
 	err = d.setUp(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -99,9 +105,24 @@ func (d *doing) conclude(ctx context.Context, err error) (*Result, error) {
 func (r *Record) Again() *Result { return Analyse(r, r.Early) }
 
 func (e *Experiment) manifest(o Options) Manifest {
-	return Manifest{SchemaVersion: SchemaVersion, Tool: o.Tool, Command: o.Command, Started: time.Now(), Name: e.Name, Question: e.Question, Variable: e.Variable,
-		Values: e.Values, Pairing: e.Pairing, Figures: e.Figures, Repeat: e.Repeat, Alpha: e.Alpha, Relevant: e.Relevant,
-		Seed: o.Seed, Machine: probe.Machine(), File: e.source}
+	return Manifest{
+		SchemaVersion: SchemaVersion,
+		Tool:          o.Tool,
+		Command:       o.Command,
+		Started:       time.Now(),
+		Name:          e.Name,
+		Question:      e.Question,
+		Variable:      e.Variable,
+		Values:        e.Values,
+		Pairing:       e.Pairing,
+		Figures:       e.Figures,
+		Repeat:        e.Repeat,
+		Alpha:         e.Alpha,
+		Relevant:      e.Relevant,
+		Seed:          o.Seed,
+		Machine:       probe.Machine(),
+		File:          e.source,
+	}
 }
 
 // doing is an experiment under way.
@@ -125,7 +146,8 @@ func (d *doing) setUp(ctx context.Context) error {
 		}
 		for _, v := range values {
 			d.tell(Event{Doing: "setting up", Value: v.Name})
-			err := finish(ctx, fillAll(command, d.variables(v)), d.experiment.dir, nil, setupTime, nil)
+			err := finish(ctx, fillAll(command, d.variables(v)), d.experiment.dir,
+				nil, setupTime, nil)
 			if err != nil {
 				if output := outputOf(err); output != "" {
 					err = fmt.Errorf("%w: %s", err, output)
@@ -139,7 +161,11 @@ func (d *doing) setUp(ctx context.Context) error {
 
 // variables are what is known of a value before a run. Its own text may name the folder.
 func (d *doing) variables(v Value) map[string]string {
-	return map[string]string{varWork: d.work, varName: v.Name, varValue: fill(v.Value, map[string]string{varWork: d.work})}
+	return map[string]string{
+		varWork:  d.work,
+		varName:  v.Name,
+		varValue: fill(v.Value, map[string]string{varWork: d.work}),
+	}
 }
 
 // rounds does the rounds. In each, the values take turns in an order of its own, so that none
@@ -153,7 +179,11 @@ func (d *doing) rounds(ctx context.Context) error {
 				continue
 			}
 			began := time.Now()
-			o := &one{doing: d, value: e.Values[i], run: Run{Round: round, Turn: turn + 1, Value: e.Values[i].Name, Began: began}}
+			o := &one{
+				doing: d,
+				value: e.Values[i],
+				run:   Run{Round: round, Turn: turn + 1, Value: e.Values[i].Name, Began: began},
+			}
 			o.do(ctx)
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -240,7 +270,8 @@ func (d *doing) writeConfig(files []setting, variables map[string]string) error 
 			err = os.WriteFile(path, []byte(fill(s.text, variables)), 0o644)
 		}
 		if err != nil {
-			return fmt.Errorf("the configuration %s cannot be written: %w", filepath.Base(path), plainError(err))
+			return fmt.Errorf("the configuration %s cannot be written: %w",
+				filepath.Base(path), plainError(err))
 		}
 	}
 	return nil

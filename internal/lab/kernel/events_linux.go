@@ -56,8 +56,10 @@ func newEvents(t *target, mostThreads int) (e *perfEvents, without []string, err
 		return e, nil, err
 	}
 	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil && uint64(len(threads)*len(events)) > limit.Cur/4 {
-		return e, nil, fmt.Errorf("its %d threads would take %d descriptors, more than a quarter of this process's %d: raise them with ulimit -n",
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil &&
+		uint64(len(threads)*len(events)) > limit.Cur/4 {
+		return e, nil, fmt.Errorf("its %d threads would take %d descriptors, more than a quarter "+
+			"of this process's %d: raise them with ulimit -n",
 			len(threads), len(threads)*len(events), limit.Cur)
 	}
 	var absent []string
@@ -73,7 +75,8 @@ func newEvents(t *target, mostThreads int) (e *perfEvents, without []string, err
 		}
 	}
 	if len(absent) > 0 {
-		without = append(without, fmt.Sprintf("hardware counters: this machine gives its guests no counters of %s; measure on one that does",
+		without = append(without, fmt.Sprintf("hardware counters: this machine gives its guests "+
+			"no counters of %s; measure on one that does",
 			strings.Join(absent, ", ")))
 	}
 	return e, without, nil
@@ -82,7 +85,10 @@ func newEvents(t *target, mostThreads int) (e *perfEvents, without []string, err
 // open opens one event for all threads.
 func (e *perfEvents) open(of int, threads []int) error {
 	attr := unix.PerfEventAttr{
-		Type: events[of].class, Config: events[of].config, Size: unix.PERF_ATTR_SIZE_VER0, Bits: unix.PerfBitInherit,
+		Type:        events[of].class,
+		Config:      events[of].config,
+		Size:        unix.PERF_ATTR_SIZE_VER0,
+		Bits:        unix.PerfBitInherit,
 		Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
 	}
 	for _, tid := range threads {
@@ -100,7 +106,8 @@ func (e *perfEvents) open(of int, threads []int) error {
 
 // offersNone says whether an event could not be opened because the machine has no such counter.
 func offersNone(err error) bool {
-	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EINVAL)
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) ||
+		errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EINVAL)
 }
 
 // explain says what to do about an event that could not be opened.
@@ -108,10 +115,12 @@ func (e *perfEvents) explain(err error) error {
 	switch {
 	case errors.Is(err, unix.EACCES):
 		level, _ := os.ReadFile("/proc/sys/kernel/perf_event_paranoid")
-		return fmt.Errorf("they may not be counted (kernel.perf_event_paranoid is %s): run as root or with CAP_PERFMON, "+
-			"or set sysctl kernel.perf_event_paranoid=1 and run as the target's user", strings.TrimSpace(string(level)))
+		return fmt.Errorf("they may not be counted (kernel.perf_event_paranoid is %s): "+
+			"run as root or with CAP_PERFMON, or set sysctl kernel.perf_event_paranoid=1 and run "+
+			"as the target's user", strings.TrimSpace(string(level)))
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.ENOSYS):
-		return errors.New("perf_event_open is forbidden here, as the seccomp profiles of containers do: give the container CAP_PERFMON, or run outside of it")
+		return errors.New("perf_event_open is forbidden here, as the seccomp profiles of " +
+			"containers do: give the container CAP_PERFMON, or run outside of it")
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
 		return errors.New("there are too few descriptors for them: raise the limit with ulimit -n")
 	}
@@ -129,7 +138,9 @@ func (e *perfEvents) Read(into map[string]float64) error {
 		if n, err := unix.Read(c.fd, raw[:]); err != nil || n != len(raw) {
 			return fmt.Errorf("%s cannot be read: %d bytes, %w", events[c.of].name, n, err)
 		}
-		value, enabled, running := binary.NativeEndian.Uint64(raw[:]), binary.NativeEndian.Uint64(raw[8:]), binary.NativeEndian.Uint64(raw[16:])
+		value := binary.NativeEndian.Uint64(raw[:])
+		enabled := binary.NativeEndian.Uint64(raw[8:])
+		running := binary.NativeEndian.Uint64(raw[16:])
 		sums[c.of] += scaled(value, enabled, running)
 		there[c.of] = true
 	}

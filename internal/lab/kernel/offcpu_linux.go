@@ -69,8 +69,8 @@ func newOffCPU(t *target) (*offCPU, error) {
 	o := &offCPU{target: t}
 	// The programs know processes by the numbers that the whole machine knows them by.
 	if own, err := os.Readlink("/proc/self/ns/pid"); err != nil || own != firstPIDNamespace {
-		return o, errors.New("processes have other numbers in this container than on the machine: run outside of it, " +
-			"or in the machine's PID namespace (docker run --pid=host)")
+		return o, errors.New("processes have other numbers in this container than on the " +
+			"machine: run outside of it, or in the machine's PID namespace (docker run --pid=host)")
 	}
 	types, err := kernelTypes()
 	if err != nil {
@@ -89,7 +89,10 @@ func newOffCPU(t *target) (*offCPU, error) {
 		"threads": {Type: ebpf.Hash, KeySize: 4, ValueSize: idleSize, MaxEntries: maxTracked},
 		"ended":   {Type: ebpf.Array, KeySize: 4, ValueSize: idleSize, MaxEntries: 1},
 	}
-	o.programs, err = load(maps, map[string]asm.Instructions{"sched_switch": onSwitch(tgid, pid), "sched_wakeup": onWakeup(tgid, pid)})
+	o.programs, err = load(maps, map[string]asm.Instructions{
+		"sched_switch": onSwitch(tgid, pid),
+		"sched_wakeup": onWakeup(tgid, pid),
+	})
 	if err != nil {
 		return o, err
 	}

@@ -28,7 +28,11 @@ func load(maps map[string]*ebpf.MapSpec, bodies map[string]asm.Instructions) (*p
 	}
 	for tracepoint, body := range bodies {
 		spec.Programs[tracepoint] = &ebpf.ProgramSpec{
-			Name: tracepoint, Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: tracepoint, Instructions: body,
+			Name:         tracepoint,
+			Type:         ebpf.Tracing,
+			AttachType:   ebpf.AttachTraceRawTp,
+			AttachTo:     tracepoint,
+			Instructions: body,
 			// The kernel lends its clock and its memory only to programs under a licence that goes
 			// with its own.
 			License: "Dual MIT/GPL",
@@ -65,12 +69,16 @@ func explain(err error) error {
 	var refused *ebpf.VerifierError
 	switch {
 	case errors.As(err, &refused) && len(refused.Log) > 0:
-		return fmt.Errorf("this kernel's tracepoints or types differ from those of Linux 5.18 and later: %w", refused)
+		return fmt.Errorf("this kernel's tracepoints or types differ from those of Linux "+
+			"5.18 and later: %w", refused)
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return errors.New("eBPF programs may not be loaded: run as root, or with CAP_BPF and CAP_PERFMON " +
-			"(a container needs both, and a seccomp profile that allows bpf)")
-	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOSYS):
-		return fmt.Errorf("this kernel lacks what eBPF programs on tracepoints need, Linux 5.18 or later with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF: %w", err)
+		return errors.New("eBPF programs may not be loaded: run as root, " +
+			"or with CAP_BPF and CAP_PERFMON (a container needs both, and a seccomp profile " +
+			"that allows bpf)")
+	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, fs.ErrNotExist),
+		errors.Is(err, unix.ENOSYS):
+		return fmt.Errorf("this kernel lacks what eBPF programs on tracepoints need, "+
+			"Linux 5.18 or later with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF: %w", err)
 	}
 	return err
 }
@@ -101,7 +109,8 @@ func offset(types *btf.Spec, structure string, path ...string) (int16, error) {
 		sum, at = sum+o, inner
 	}
 	if sum > math.MaxInt16 {
-		return 0, fmt.Errorf("this kernel's struct %s has %v too far behind for a program to reach", structure, path)
+		return 0, fmt.Errorf("this kernel's struct %s has %v too far behind for a program to reach",
+			structure, path)
 	}
 	return int16(sum), nil
 }

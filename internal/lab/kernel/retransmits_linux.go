@@ -32,7 +32,8 @@ type connection struct {
 const connectionSize = 20
 
 func (c connection) String() string {
-	remote := netip.AddrPortFrom(netip.AddrFrom16(c.Remote).Unmap(), binary.BigEndian.Uint16(c.RemotePort[:]))
+	remote := netip.AddrPortFrom(netip.AddrFrom16(c.Remote).Unmap(),
+		binary.BigEndian.Uint16(c.RemotePort[:]))
 	return fmt.Sprintf("%d-%s", c.LocalPort, remote)
 }
 
@@ -56,7 +57,8 @@ func newRetransmits(t *target) (*retransmits, error) {
 	var namespace uint32
 	link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", t.pid))
 	if err != nil {
-		return r, errors.New("the target's network namespace may not be looked up: run as root or as the target's user")
+		return r, errors.New("the target's network namespace may not be looked up: " +
+			"run as root or as the target's user")
 	}
 	if _, err := fmt.Sscanf(link, "net:[%d]", &namespace); err != nil {
 		return r, fmt.Errorf("the target's network namespace is not understood: %q", link)
@@ -66,10 +68,17 @@ func newRetransmits(t *target) (*retransmits, error) {
 		return r, err
 	}
 	maps := map[string]*ebpf.MapSpec{
-		"connections": {Type: ebpf.LRUHash, KeySize: connectionSize, ValueSize: 8, MaxEntries: maxConnections},
-		"total":       {Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1},
+		"connections": {
+			Type:       ebpf.LRUHash,
+			KeySize:    connectionSize,
+			ValueSize:  8,
+			MaxEntries: maxConnections,
+		},
+		"total": {Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1},
 	}
-	r.programs, err = load(maps, map[string]asm.Instructions{"tcp_retransmit_skb": onRetransmit(fields, namespace)})
+	r.programs, err = load(maps, map[string]asm.Instructions{
+		"tcp_retransmit_skb": onRetransmit(fields, namespace),
+	})
 	if err != nil {
 		return r, err
 	}

@@ -51,10 +51,12 @@ func (t *target) check() error {
 	}
 	now, err := statOf(t.proc, t.pid)
 	switch {
-	case err != nil || now.State == "Z" && now.NumThreads <= 1: // the first thread may end before the others
+	// the first thread may end before the others
+	case err != nil || now.State == "Z" && now.NumThreads <= 1:
 		t.lost = fmt.Errorf("process %d (%s) ended while it was measured", t.pid, t.name)
 	case now.Starttime != t.start:
-		t.lost = fmt.Errorf("process %d (%s) ended while it was measured, and its number went to another one (%s)", t.pid, t.name, now.Comm)
+		t.lost = fmt.Errorf("process %d (%s) ended while it was measured, and its number went to "+
+			"another one (%s)", t.pid, t.name, now.Comm)
 	}
 	return t.lost
 }

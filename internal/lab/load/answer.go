@@ -72,7 +72,8 @@ func (w *worker) putHeld(c *conn) {
 func (c *conn) receive() {
 	if c.sock.Batched() {
 		if err := c.quiet(); err != nil {
-			c.fail(measure.ConnectionLost, "the connection was of no use when the request was about to be sent", err)
+			c.fail(measure.ConnectionLost,
+				"the connection was of no use when the request was about to be sent", err)
 			return
 		}
 	}
@@ -129,7 +130,8 @@ func (c *conn) take(b []byte) bool {
 		case w.parser.Status >= 200:
 			return c.headWhole(b, n)
 		case w.parser.Status == 101 || c.interim == maxInterim:
-			c.fail(measure.BadHTTP, "an upgrade that was not asked for, or 1xx answers without end", nil)
+			c.fail(measure.BadHTTP,
+				"an upgrade that was not asked for, or 1xx answers without end", nil)
 			return false
 		}
 		c.interim++
@@ -198,7 +200,8 @@ func (c *conn) wholeHeld(surplus bool) {
 func (c *conn) whole(body []byte, cut, surplus bool) {
 	w := c.w
 	if surplus {
-		c.fail(measure.BadHTTP, "more came than the answer's own length, before anything else was asked", nil)
+		c.fail(measure.BadHTTP,
+			"more came than the answer's own length, before anything else was asked", nil)
 		return
 	}
 	keep := w.parser.KeepAlive
@@ -257,5 +260,6 @@ func (c *conn) judge(body []byte, cut bool) AnswerVerdict {
 // wornOut says that the connection has carried what it may.
 func (c *conn) wornOut() bool {
 	o := &c.w.run.Options
-	return o.PerConnection > 0 && c.carried >= o.PerConnection || o.Lifetime > 0 && c.w.now-c.opened >= int64(o.Lifetime)
+	return o.PerConnection > 0 && c.carried >= o.PerConnection ||
+		o.Lifetime > 0 && c.w.now-c.opened >= int64(o.Lifetime)
 }

@@ -77,7 +77,9 @@ func (c *collector) merge(count []int, until int64) {
 	c.service.Merge(&c.windowService)
 	c.lag.Merge(&c.windowLag)
 	if c.observe != nil {
-		w.Response, w.Service, w.Lag = c.windowResponse.Sparse(), c.windowService.Sparse(), c.windowLag.Sparse()
+		w.Response = c.windowResponse.Sparse()
+		w.Service = c.windowService.Sparse()
+		w.Lag = c.windowLag.Sparse()
 		if until == endOfRun {
 			until = c.end()
 		} else {

@@ -63,7 +63,8 @@ const (
 // The bounds of opening. A rest doubles with each failure in a row, so that a target that is down
 // is asked about once a second by each connection, and one that comes back is found soon.
 const (
-	maxOpening   = 64 // attempts in flight on a loop, while all are opened and whenever TLS is spoken
+	// attempts in flight on a loop, while all are opened and whenever TLS is spoken
+	maxOpening   = 64
 	giveUpAfter  = 16 // attempts that failed before the run, none having succeeded
 	shortestRest = 10_000_000
 	longestRest  = 1_000_000_000
@@ -74,7 +75,8 @@ const (
 // the last one's time is known.
 const batchBelow = 16 << 10
 
-var errOpenTimeout = errors.New("no connection within the timeout: is the address right, and does nothing drop packets on the way?")
+var errOpenTimeout = errors.New("no connection within the timeout: is the address right, " +
+	"and does nothing drop packets on the way?")
 
 // dial begins to connect. It says whether that went well so far; if not, the failure has been dealt
 // with.

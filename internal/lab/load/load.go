@@ -131,8 +131,10 @@ const BodyLimit = 1 << 20
 // AnswerVerdict is what Answer thinks of an answer.
 type AnswerVerdict struct {
 	Kind measure.Kind // OK, BadStatus or BadAnswer
-	Why  string       // what was wrong, for a person, empty when OK; a constant or made once, as this is on the hot path
-	More bool         // the session has another request, Think after this answer
+	// what was wrong, for a person, empty when OK; a constant or made once, as this is on the hot
+	// path
+	Why  string
+	More bool // the session has another request, Think after this answer
 	// Think counts to nothing: the next request's intended start is when it is over.
 	Think time.Duration
 }

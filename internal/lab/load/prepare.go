@@ -19,7 +19,8 @@ func Prepare(target Target, method string, header []string, body []byte) ([]byte
 		method = "GET"
 	}
 	if !token(method) || method == "CONNECT" {
-		return nil, fmt.Errorf("method %q cannot be sent: use GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS or another name of letters", method)
+		return nil, fmt.Errorf("method %q cannot be sent: use GET, HEAD, POST, PUT, PATCH, "+
+			"DELETE, OPTIONS or another name of letters", method)
 	}
 	host, agent := target.Authority, userAgent
 	var fields bytes.Buffer
@@ -37,18 +38,22 @@ func Prepare(target Target, method string, header []string, body []byte) ([]byte
 			continue
 		case "content-length":
 			if value != strconv.Itoa(len(body)) {
-				return nil, fmt.Errorf("header %q disagrees with the body's %d bytes: leave it out, it is added", line, len(body))
+				return nil, fmt.Errorf("header %q disagrees with the body's %d bytes: "+
+					"leave it out, it is added", line, len(body))
 			}
 			continue
 		case "transfer-encoding":
-			return nil, fmt.Errorf("header %q cannot be sent, as the body is sent with its length: leave it out", line)
+			return nil, fmt.Errorf("header %q cannot be sent, as the body is sent with its "+
+				"length: leave it out", line)
 		case "upgrade":
-			return nil, fmt.Errorf("header %q cannot be sent: a load speaks HTTP/1.1 and does not change to another protocol", line)
+			return nil, fmt.Errorf("header %q cannot be sent: a load speaks HTTP/1.1 and does "+
+				"not change to another protocol", line)
 		}
 		fmt.Fprintf(&fields, "%s: %s\r\n", name, value)
 	}
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\n", method, target.Path, host, agent)
+	fmt.Fprintf(&out, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\n",
+		method, target.Path, host, agent)
 	out.Write(fields.Bytes())
 	if len(body) > 0 || method == "POST" || method == "PUT" || method == "PATCH" {
 		fmt.Fprintf(&out, "Content-Length: %d\r\n", len(body))
@@ -65,12 +70,14 @@ func field(line string) (name, value string, err error) {
 	case !found:
 		return "", "", fmt.Errorf("header %q has no colon: write it as \"Name: value\"", line)
 	case !token(name):
-		return "", "", fmt.Errorf("header %q: a name is letters, digits and hyphens, without spaces", line)
+		return "", "", fmt.Errorf("header %q: a name is letters, digits and hyphens, "+
+			"without spaces", line)
 	}
 	value = strings.Trim(value, " \t")
 	for i := range len(value) {
 		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return "", "", fmt.Errorf("header %q: the value must not contain the control character at its byte %d", name, i+1)
+			return "", "", fmt.Errorf("header %q: the value must not contain the control "+
+				"character at its byte %d", name, i+1)
 		}
 	}
 	return name, value, nil
@@ -80,7 +87,8 @@ func field(line string) (name, value string, err error) {
 func token(s string) bool {
 	for i := range len(s) {
 		c := s[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+			strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
 			return false
 		}
 	}

@@ -70,22 +70,26 @@ func Resolve(ctx context.Context, rawURL string, secure TLSOptions) (Target, err
 // parse reads a URL that a load can be sent to.
 func parse(raw string) (*url.URL, error) {
 	if len(raw) > longestURL {
-		return nil, fmt.Errorf("the URL has %d bytes, and %d are the most: put what is long into the body", len(raw), longestURL)
+		return nil, fmt.Errorf("the URL has %d bytes, and %d are the most: "+
+			"put what is long into the body", len(raw), longestURL)
 	}
 	u, err := url.Parse(raw)
 	if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" {
 		switch {
 		case u.User != nil:
-			return nil, errors.New("a user and password in the URL are not sent: give them as a header, \"Authorization: Basic …\"")
+			return nil, errors.New("a user and password in the URL are not sent: " +
+				"give them as a header, \"Authorization: Basic …\"")
 		case strings.IndexFunc(u.Hostname(), func(r rune) bool { return r <= ' ' || r > '~' }) >= 0:
-			return nil, fmt.Errorf("%q: write the host's name as it is looked up, in the letters of ASCII (\"xn--…\")", raw)
+			return nil, fmt.Errorf("%q: write the host's name as it is looked up, "+
+				"in the letters of ASCII (\"xn--…\")", raw)
 		}
 		return u, nil
 	}
 	if err == nil && u.Scheme != "" && u.Host != "" && u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("%q: only http and https can be loaded, not %s", raw, u.Scheme)
 	}
-	if _, plain := url.Parse("http://" + raw); !strings.Contains(raw, "://") && plain == nil && raw != "" {
+	if _, plain := url.Parse("http://" + raw); !strings.Contains(raw, "://") && plain == nil &&
+		raw != "" {
 		return nil, fmt.Errorf("%q is not a URL: did you mean \"http://%s\"?", raw, raw)
 	}
 	return nil, fmt.Errorf("%q is not a URL: write it as http://host:port/path", raw)
@@ -123,7 +127,8 @@ func lookUp(ctx context.Context, host string, port uint16) ([]reactor.Address, e
 	if err != nil {
 		var dns *net.DNSError
 		if errors.As(err, &dns) && dns.IsNotFound {
-			return nil, fmt.Errorf("no host is called %q: check the name, or give its address", host)
+			return nil, fmt.Errorf("no host is called %q: check the name, or give its address",
+				host)
 		}
 		return nil, fmt.Errorf("cannot look up %q: %w", host, err)
 	}
@@ -139,7 +144,11 @@ func lookUp(ctx context.Context, host string, port uint16) ([]reactor.Address, e
 
 func clientConfig(host string, o TLSOptions) (*tls.Config, error) {
 	cfg, err := tlsio.ClientConfig(tlsio.ClientOptions{
-		CA: o.CA, ServerName: o.ServerName, Cert: o.Cert, Key: o.Key, InsecureSkipVerify: o.Insecure,
+		CA:                 o.CA,
+		ServerName:         o.ServerName,
+		Cert:               o.Cert,
+		Key:                o.Key,
+		InsecureSkipVerify: o.Insecure,
 	}, host)
 	if err != nil {
 		return nil, err
@@ -174,8 +183,11 @@ func cannotConnect(t *Target, err error) error {
 		hint = ": give the name that its certificate is for (--server-name)"
 	case errors.As(err, new(tls.RecordHeaderError)):
 		hint = ": does the target speak http and not https?"
-	case t.TLS != nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)):
-		err, hint = errors.New("it ended the connection when TLS began"), ": does the target speak http and not https?"
+	case t.TLS != nil &&
+		(errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+			errors.Is(err, syscall.ECONNRESET)):
+		err = errors.New("it ended the connection when TLS began")
+		hint = ": does the target speak http and not https?"
 	}
 	return fmt.Errorf("no connection to %s: %w%s", where, err, hint)
 }

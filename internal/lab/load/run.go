@@ -94,11 +94,14 @@ func (o Options) withDefaults() (Options, error) {
 		return o, errors.New("nothing to send: give a script with at least one request")
 	case len(o.Target.Addresses) == 0:
 		return o, errors.New("nowhere to send to: the target has no address")
-	case o.Duration < 0 || o.Connections < 0 || o.Loops < 0 || o.Timeout < 0 || o.Backlog < 0 || o.PerConnection < 0 || o.Lifetime < 0 ||
+	case o.Duration < 0 || o.Connections < 0 || o.Loops < 0 || o.Timeout < 0 || o.Backlog < 0 ||
+		o.PerConnection < 0 || o.Lifetime < 0 ||
 		o.Window < 0 || o.Lateness < 0:
-		return o, errors.New("durations, connections, loops and limits of a load must not be negative")
+		return o, errors.New("durations, connections, loops and limits of a load must " +
+			"not be negative")
 	case o.Connections > mostConnections || o.Loops > mostLoops:
-		return o, fmt.Errorf("%d connections on %d loops are too many: %d and %d are the most", o.Connections, o.Loops, mostConnections, mostLoops)
+		return o, fmt.Errorf("%d connections on %d loops are too many: %d and %d are the most",
+			o.Connections, o.Loops, mostConnections, mostLoops)
 	}
 	defaults := func(v *int, is int) {
 		if *v == 0 {
@@ -132,12 +135,23 @@ func newRun(o Options) (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the generator's loops: %w", err)
 	}
-	r := &run{Options: o, opened: make(chan opened, o.Loops), full: make(chan *part, o.Loops*partsPerLoop)}
+	r := &run{
+		Options: o,
+		opened:  make(chan opened, o.Loops),
+		full:    make(chan *part, o.Loops*partsPerLoop),
+	}
 	for i, l := range loops {
 		w := &worker{
-			run: r, loop: l, id: i, tls: tlsio.NewLoop(), player: o.Script.Player(i, o.Loops, o.Seed), spare: make(chan *part, partsPerLoop),
+			run:     r,
+			loop:    l,
+			id:      i,
+			tls:     tlsio.NewLoop(),
+			player:  o.Script.Player(i, o.Loops, o.Seed),
+			spare:   make(chan *part, partsPerLoop),
 			conns:   make([]conn, (o.Connections+o.Loops-1-i)/o.Loops),
-			waiting: backlog{limit: (o.Backlog + o.Loops - 1) / o.Loops}, part: &part{loop: i}, alarmAt: never,
+			waiting: backlog{limit: (o.Backlog + o.Loops - 1) / o.Loops},
+			part:    &part{loop: i},
+			alarmAt: never,
 		}
 		for range partsPerLoop - 1 {
 			w.spare <- &part{loop: i}
@@ -196,7 +210,13 @@ func (r *run) exhaust() {
 func (r *run) exhausted() bool { return int(r.depleted.Load()) == len(r.workers) }
 
 func (r *run) collector() *collector {
-	c := &collector{full: r.full, queue: make([][]*part, len(r.workers)), window: int64(r.Window), observe: r.Observe, end: r.end.Load}
+	c := &collector{
+		full:    r.full,
+		queue:   make([][]*part, len(r.workers)),
+		window:  int64(r.Window),
+		observe: r.Observe,
+		end:     r.end.Load,
+	}
 	for _, w := range r.workers {
 		c.spare = append(c.spare, w.spare)
 	}

@@ -25,8 +25,15 @@ const (
 // totals adds up the run. The loops and the collector have ended.
 func (r *run) totals(c *collector, start int64) *measure.Totals {
 	t := &measure.Totals{
-		Due: c.due, Sent: c.sent, Ended: c.ended, BytesIn: c.in, BytesOut: c.out,
-		Response: c.response.Sparse(), Service: c.service.Sparse(), Lag: c.lag.Sparse(), Examples: map[string]string{},
+		Due:      c.due,
+		Sent:     c.sent,
+		Ended:    c.ended,
+		BytesIn:  c.in,
+		BytesOut: c.out,
+		Response: c.response.Sparse(),
+		Service:  c.service.Sparse(),
+		Lag:      c.lag.Sparse(),
+		Examples: map[string]string{},
 	}
 	finished, busy := int64(0), 0.0
 	for _, w := range r.workers {
@@ -126,8 +133,8 @@ func (r *run) wholeCore(busy float64) string {
 	if r.Arrivals != nil || busy <= busyLimit {
 		return ""
 	}
-	return fmt.Sprintf("a loop of the generator was at work %.0f %% of the time: the target may be able to do more, "+
-		"which more loops would show", busy*100)
+	return fmt.Sprintf("a loop of the generator was at work %.0f %% of the time: "+
+		"the target may be able to do more, which more loops would show", busy*100)
 }
 
 // invalid says why the figures are not the target's, and what to do; it is empty when they are.
@@ -136,7 +143,8 @@ func (r *run) invalid(t *measure.Totals) string {
 	arrivals, late := uint64(0), uint64(0)
 	for _, w := range r.workers {
 		if w.ownLimit != nil {
-			return fmt.Sprintf("this machine had no more descriptors, ports or memory for connections (%v): use fewer, or keep them open", w.ownLimit)
+			return fmt.Sprintf("this machine had no more descriptors, ports or memory for "+
+				"connections (%v): use fewer, or keep them open", w.ownLimit)
 		}
 		arrivals += w.arrivals
 		late += w.late
@@ -149,13 +157,18 @@ func (r *run) invalid(t *measure.Totals) string {
 	}
 	switch {
 	case g.Busy > busyLimit && open:
-		return fmt.Sprintf("a loop of the generator was at work %.0f %% of the time: give it more loops, or a lower rate", g.Busy*100)
+		return fmt.Sprintf("a loop of the generator was at work %.0f %% of the time: "+
+			"give it more loops, or a lower rate", g.Busy*100)
 	case open && float64(late) > lateShare*float64(arrivals):
-		return fmt.Sprintf("the generator took %d of %d arrivals more than %v after they were due: give it more loops, or a machine with less else to do",
+		return fmt.Sprintf("the generator took %d of %d arrivals more than %v after they were "+
+			"due: give it more loops, or a machine with less else to do",
 			late, arrivals, time.Duration(lateArrival))
 	case open && lag > allowed:
-		return fmt.Sprintf("the generator sent 1 %% of the requests more than %v late, where up to %v would not matter: give it more loops, or a machine "+
-			"with less else to do", time.Duration(lag).Round(time.Microsecond), time.Duration(allowed).Round(time.Microsecond))
+		return fmt.Sprintf("the generator sent 1 %% of the requests more than %v late, "+
+			"where up to %v would not matter: give it more loops, "+
+			"or a machine with less else to do",
+			time.Duration(lag).Round(time.Microsecond),
+			time.Duration(allowed).Round(time.Microsecond))
 	}
 	return ""
 }

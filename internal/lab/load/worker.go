@@ -105,7 +105,8 @@ func (w *worker) openNext() {
 	if w.phase == closing {
 		return
 	}
-	for w.toOpen.count > 0 && (w.opening < maxOpening || w.phase == running && w.run.Target.TLS == nil) {
+	for w.toOpen.count > 0 &&
+		(w.opening < maxOpening || w.phase == running && w.run.Target.TLS == nil) {
 		w.toOpen.pop().dial()
 	}
 }
@@ -325,7 +326,8 @@ func (w *worker) free(c *conn) {
 		c.begin(a.session, a.due)
 		return
 	}
-	if w.schedule == nil && w.phase == running && w.users < len(w.conns) && w.now >= w.start && w.now < w.end {
+	if w.schedule == nil && w.phase == running && w.users < len(w.conns) && w.now >= w.start &&
+		w.now < w.end {
 		w.newUser(c)
 		return
 	}
@@ -351,13 +353,15 @@ func (w *worker) newUser(c *conn) {
 // think has a session go on at a time. A session that would go on after the run's end ends now; but
 // for a closed loop's, whose user would begin another one, and who so thinks until the end.
 func (w *worker) think(s Session, due int64) {
-	if w.now >= w.end || w.schedule != nil && due >= w.end || w.exhausted && due > w.lastDue+int64(w.run.Timeout) {
+	if w.now >= w.end || w.schedule != nil && due >= w.end ||
+		w.exhausted && due > w.lastDue+int64(w.run.Timeout) {
 		w.sessionOver(s)
 		return
 	}
 	if w.thinking.Len() >= w.waiting.limit {
 		w.part.due++
-		w.example(measure.NotSent, "more sessions think at once than may wait for a connection", nil)
+		w.example(measure.NotSent,
+			"more sessions think at once than may wait for a connection", nil)
 		w.unsent(waiting{due, s}, measure.NotSent)
 		return
 	}
@@ -410,7 +414,8 @@ func (w *worker) Expire(t *reactor.Timer, _ int64) {
 
 // giveUp ends a request that was never sent, because no connection became free for it.
 func (w *worker) giveUp(a waiting) {
-	kind, why := measure.NotSent, "no connection became free in time, as all were waiting for answers"
+	kind := measure.NotSent
+	why := "no connection became free in time, as all were waiting for answers"
 	if w.open == 0 {
 		kind, why = measure.ConnectFailed, "no connection was open, and none could be made in time"
 	}

@@ -42,7 +42,8 @@ func TestEveryBucketBeginsWhereTheOneBeforeItEnds(t *testing.T) {
 	for i := range measure.Buckets {
 		lowest, highest := measure.Bounds(i)
 		if lowest != next || highest < lowest {
-			t.Fatalf("bucket %d holds %d to %d, and the one before ended at %d", i, lowest, highest, next-1)
+			t.Fatalf("bucket %d holds %d to %d, and the one before ended at %d",
+				i, lowest, highest, next-1)
 		}
 		next = highest + 1
 	}

@@ -41,7 +41,10 @@ const (
 )
 
 // names are the kinds' names in files and for people.
-var names = [Kinds]string{"ok", "bad_status", "bad_answer", "timeout", "connect_failed", "connection_lost", "bad_http", "not_sent", "unfinished"}
+var names = [Kinds]string{
+	"ok", "bad_status", "bad_answer", "timeout", "connect_failed", "connection_lost", "bad_http",
+	"not_sent", "unfinished",
+}
 
 // String is the kind's name in files and for people, such as "bad_status".
 func (k Kind) String() string { return names[k] }
@@ -100,7 +103,8 @@ func (w *Window) End() int64 { return w.Start + w.Length }
 
 // Totals is what a whole step, or a whole run, measured.
 type Totals struct {
-	// Length: nanoseconds from the first arrival's due time until the last one's, without the drain after it
+	// Length: nanoseconds from the first arrival's due time until the last one's, without the drain
+	// after it
 	Length int64 `json:"length_ns"`
 	// Drain: nanoseconds from there until the last request had ended
 	Drain int64  `json:"drain_ns"`
@@ -149,7 +153,8 @@ const MostFound = 255
 type ConcurrencyAtSend struct {
 	Found int    `json:"found"`
 	Count uint64 `json:"count"`
-	// Sum, Squares: of their service times (see Window.Service) and of these squared, in nanoseconds
+	// Sum, Squares: of their service times (see Window.Service) and of these squared, in
+	// nanoseconds
 	Sum     float64 `json:"sum_ns"`
 	Squares float64 `json:"sum_of_squares_ns2"`
 }
@@ -159,7 +164,8 @@ type Generator struct {
 	Loops int `json:"loops"`
 	// CPU: nanoseconds of processor time of all loops, user and system
 	CPU int64 `json:"cpu_ns"`
-	// Busy: share of the time that the busiest loop was at work, 0 to 1; spinning before an alarm is not work
+	// Busy: share of the time that the busiest loop was at work, 0 to 1; spinning before an alarm
+	// is not work
 	Busy float64 `json:"busy_share"`
 	// Invalid says why the figures are not the target's: the generator was the limit. It is empty
 	// when they are.

@@ -36,7 +36,8 @@ func goodSteps(steps []measure.Step) []*measure.Step {
 	for i := range steps {
 		s := &steps[i]
 		all = append(all, s)
-		if total := s.Totals.Ended.Total(); total > 0 && float64(s.Totals.Ended.Failed()) <= .05*float64(total) {
+		if total := s.Totals.Ended.Total(); total > 0 &&
+			float64(s.Totals.Ended.Failed()) <= .05*float64(total) {
 			good = append(good, s)
 		}
 	}
@@ -67,7 +68,9 @@ func readings(s *measure.Step, counter string, idle float64) []reading {
 		}
 		if have && sample.At > at && v >= last {
 			seconds := float64(sample.At-at) / 1e9
-			all = append(all, reading{seconds, answered.between(at, sample.At), max(0, v-last-idle*seconds)})
+			all = append(all, reading{
+				seconds, answered.between(at, sample.At), max(0, v-last-idle*seconds),
+			})
 		}
 		at, last, have = sample.At, v, true
 	}
@@ -83,7 +86,10 @@ type progress struct {
 func newProgress(s *measure.Step) *progress {
 	p := &progress{[]float64{0}, []float64{0}}
 	if len(s.Windows) == 0 {
-		return &progress{[]float64{0, float64(s.Totals.Length)}, []float64{0, float64(answered(&s.Totals.Ended))}}
+		return &progress{
+			[]float64{0, float64(s.Totals.Length)},
+			[]float64{0, float64(answered(&s.Totals.Ended))},
+		}
 	}
 	total := 0.0
 	for i := range s.Windows {
@@ -120,7 +126,8 @@ func (p *progress) until(t float64) float64 {
 // straight is a line through readings: busy seconds a second = idle + demand × requests a second.
 type straight struct {
 	idle, demand float64
-	origin       bool // the rates were too much alike to tell idle cost from demand: idle is taken for 0
+	// the rates were too much alike to tell idle cost from demand: idle is taken for 0
+	origin bool
 }
 
 // alike is the ratio of the highest to the lowest rate below which idle cost and demand cannot be
@@ -184,8 +191,12 @@ type resource struct {
 func resources(steps []measure.Step, o Options) []resource {
 	var target, host, generator resource
 	target.name, target.how = "target cpu", "processor time of the target's process"
-	host.name, host.how = "host cpu", "busy time of the whole machine, the generator's work included, as it shares the cores; its waiting for alarms is not"
-	generator.name, generator.how = "generator cpu", "the generator's own busy time; it bounds what this generator can offer, not the target"
+	host.name = "host cpu"
+	host.how = "busy time of the whole machine, the generator's work included, " +
+		"as it shares the cores; its waiting for alarms is not"
+	generator.name = "generator cpu"
+	generator.how = "the generator's own busy time; it bounds what this generator can offer, " +
+		"not the target"
 	cores := float64(o.Cores)
 	for _, s := range goodSteps(steps) {
 		for _, sample := range s.Samples {
@@ -238,8 +249,12 @@ func Demands(steps []measure.Step, o Options) []Demand {
 			bound = append(bound, res.bound(f))
 		}
 		d := Demand{
-			Resource: res.name, Unit: "s", Capacity: res.capacity, How: res.how + "; " + res.fit.words(len(res.steps)),
-			Per: percentiles(per, res.fit.demand), Bound: percentiles(bound, res.bound(res.fit)),
+			Resource: res.name,
+			Unit:     "s",
+			Capacity: res.capacity,
+			How:      res.how + "; " + res.fit.words(len(res.steps)),
+			Per:      percentiles(per, res.fit.demand),
+			Bound:    percentiles(bound, res.bound(res.fit)),
 		}
 		if res.capacity == 0 {
 			d.Bound = Interval{}
@@ -261,11 +276,14 @@ func (r *resource) bound(f straight) float64 {
 func (f *straight) words(steps int) string {
 	if f.origin {
 		if steps == 1 {
-			return "busy time ÷ requests of its one step, so that what idling costs is not taken off"
+			return "busy time ÷ requests of its one step, so that what idling costs " +
+				"is not taken off"
 		}
-		return fmt.Sprintf("busy time ÷ requests of %d steps, whose rates are too much alike to take off what idling costs", steps)
+		return fmt.Sprintf("busy time ÷ requests of %d steps, whose rates are too much alike to "+
+			"take off what idling costs", steps)
 	}
-	return fmt.Sprintf("slope over %d steps, with %.3g s a second spent whatever the rate", steps, f.idle)
+	return fmt.Sprintf("slope over %d steps, with %.3g s a second spent whatever the rate",
+		steps, f.idle)
 }
 
 // percentiles is the interval that so many repetitions of an estimate make. It changes their order.

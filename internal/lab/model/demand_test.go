@@ -34,7 +34,12 @@ func sampleCPU(s *measure.Step, perRequest, idle float64) {
 func sampled(perRequest, idle float64, rates ...float64) []measure.Step {
 	var steps []measure.Step
 	for i, rate := range rates {
-		l := load{station: queue.Station{Workers: 8, Service: queue.Exponential(2 * ms), Room: -1}, rate: rate, length: 4 * second, seed: uint64(i)}
+		l := load{
+			station: queue.Station{Workers: 8, Service: queue.Exponential(2 * ms), Room: -1},
+			rate:    rate,
+			length:  4 * second,
+			seed:    uint64(i),
+		}
 		s := l.step(i + 1)
 		sampleCPU(&s, perRequest, idle)
 		steps = append(steps, s)
@@ -60,14 +65,17 @@ func TestTheDemandOfARequestIsTheSlopeAndIdlingIsTakenOff(t *testing.T) {
 		t.Errorf("a request costs 0.5 ms, and %+v", d)
 	}
 	// Two cores, of which a fifth of one idles away.
-	if want := 1.8 / .0005; math.Abs(d.Bound.Estimate/want-1) > .03 || d.Bound.Low > want || d.Bound.High < want || d.Capacity != 2 {
+	if want := 1.8 / .0005; math.Abs(d.Bound.Estimate/want-1) > .03 || d.Bound.Low > want ||
+		d.Bound.High < want || d.Capacity != 2 {
 		t.Errorf("the bound is 3600, and %+v", d)
 	}
 }
 
 func TestOneRateCannotTellIdlingFromDemandAndSaysSo(t *testing.T) {
-	d := demand(t, model.Demands(sampled(.0005, .1, 1000, 1050), model.Options{Cores: 4}), "target cpu")
-	if !strings.Contains(d.How, "alike") || math.Abs(d.Per.Estimate/.0006-1) > .04 || d.Capacity != 4 {
+	d := demand(t, model.Demands(sampled(.0005, .1, 1000, 1050), model.Options{Cores: 4}),
+		"target cpu")
+	if !strings.Contains(d.How, "alike") || math.Abs(d.Per.Estimate/.0006-1) > .04 ||
+		d.Capacity != 4 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -80,7 +88,8 @@ func TestWithoutCoresThereIsADemandAndNoBound(t *testing.T) {
 		}
 	}
 	d := demand(t, model.Demands(steps, model.Options{}), "target cpu")
-	if d.Bound != (model.Interval{}) || d.Per.Estimate == 0 || !strings.Contains(d.How, "not known") {
+	if d.Bound != (model.Interval{}) || d.Per.Estimate == 0 ||
+		!strings.Contains(d.How, "not known") {
 		t.Errorf("%+v", d)
 	}
 }
@@ -93,7 +102,11 @@ func TestTheHostCountsOnItsOwnMachineOnlyAndWithoutTheGeneratorsSpinning(t *test
 		// The generator is at work for 20 µs a request and spins for half of the time, which the
 		// host's counter has in it.
 		work := 20e-6 * float64(t.Ended[measure.OK])
-		t.Generator = measure.Generator{Loops: 1, Busy: work / length, CPU: int64((work + .5*length) * 1e9)}
+		t.Generator = measure.Generator{
+			Loops: 1,
+			Busy:  work / length,
+			CPU:   int64((work + .5*length) * 1e9),
+		}
 		for _, s := range steps[i].Samples {
 			s.Values["host.cpu.busy_seconds"] += .5 * float64(s.At) / 1e9
 		}
@@ -104,10 +117,12 @@ func TestTheHostCountsOnItsOwnMachineOnlyAndWithoutTheGeneratorsSpinning(t *test
 		}
 	}
 	all := model.Demands(steps, model.Options{Local: true})
-	if d := demand(t, all, "host cpu"); math.Abs(d.Per.Estimate/.001-1) > .03 || math.Abs(d.Bound.Estimate/2000-1) > .05 {
+	if d := demand(t, all, "host cpu"); math.Abs(d.Per.Estimate/.001-1) > .03 ||
+		math.Abs(d.Bound.Estimate/2000-1) > .05 {
 		t.Errorf("the host spends 1 ms on a request: %+v", d)
 	}
-	if d := demand(t, all, "generator cpu"); math.Abs(d.Per.Estimate/20e-6-1) > .03 || d.Capacity != 1 {
+	if d := demand(t, all, "generator cpu"); math.Abs(d.Per.Estimate/20e-6-1) > .03 ||
+		d.Capacity != 1 {
 		t.Errorf("the generator spends 20 µs on a request: %+v", d)
 	}
 	m := model.Fit(steps, model.Options{Local: true})
@@ -117,8 +132,15 @@ func TestTheHostCountsOnItsOwnMachineOnlyAndWithoutTheGeneratorsSpinning(t *test
 }
 
 func TestStepsWithoutSamplesHaveNoDemand(t *testing.T) {
-	l := load{station: queue.Station{Workers: 8, Service: queue.Exponential(2 * ms), Room: -1}, rate: 500, length: second}
-	if all := model.Demands([]measure.Step{l.step(1)}, model.Options{Cores: 2, Local: true}); len(all) != 0 {
+	l := load{
+		station: queue.Station{Workers: 8, Service: queue.Exponential(2 * ms), Room: -1},
+		rate:    500,
+		length:  second,
+	}
+	if all := model.Demands([]measure.Step{l.step(1)}, model.Options{
+		Cores: 2,
+		Local: true,
+	}); len(all) != 0 {
 		t.Errorf("%+v", all)
 	}
 	m := model.Fit(nil, model.Options{})

@@ -23,13 +23,22 @@ func points(lambda, sigma, kappa, noise float64, at ...float64) []model.Point {
 }
 
 func TestTheScalabilityLawIsFoundAgain(t *testing.T) {
-	for _, c := range []struct{ sigma, kappa, noise float64 }{{.05, .001, 0}, {.02, .0005, .02}, {.2, 0, .01}, {0, .002, .01}} {
+	for _, c := range []struct{ sigma, kappa, noise float64 }{
+		{.05, .001, 0},
+		{.02, .0005, .02},
+		{.2, 0, .01},
+		{0, .002, .01},
+	} {
 		u := model.FitUSL(points(100, c.sigma, c.kappa, c.noise, 1, 2, 4, 8, 16, 24, 32, 48, 64), 1)
-		within := func(i model.Interval, want float64) bool { return i.Low-.004 <= want && want <= i.High+.004 }
-		if math.Abs(u.Lambda.Estimate/100-1) > .05 || !within(u.Sigma, c.sigma) || !within(u.Kappa, c.kappa) || u.R2 < .98 || u.Reach != 128 {
+		within := func(i model.Interval, want float64) bool {
+			return i.Low-.004 <= want && want <= i.High+.004
+		}
+		if math.Abs(u.Lambda.Estimate/100-1) > .05 || !within(u.Sigma, c.sigma) ||
+			!within(u.Kappa, c.kappa) || u.R2 < .98 || u.Reach != 128 {
 			t.Errorf("%+v gave %+v", c, u)
 		}
-		if peak := math.Sqrt((1 - c.sigma) / c.kappa); peak <= u.Reach && math.Abs(u.PeakN/peak-1) > .15 {
+		if peak := math.Sqrt((1 - c.sigma) / c.kappa); peak <= u.Reach &&
+			math.Abs(u.PeakN/peak-1) > .15 {
 			t.Errorf("%+v has its maximum at %v, and not at %v", c, peak, u.PeakN)
 		}
 	}
@@ -56,7 +65,8 @@ func TestAFitThatThePointsDoNotSupportIsRefused(t *testing.T) {
 		"steps have 1":  {{N: math.NaN(), X: 5}, {N: -1, X: 5}, {N: 3, X: math.Inf(1)}, {N: 1, X: 1}},
 	} {
 		u := model.FitUSL(p, 1)
-		if !strings.Contains(u.Note, says) && says != "has" || u.Note == "" || u.Lambda != (model.Interval{}) || u.PeakN != 0 {
+		if !strings.Contains(u.Note, says) && says != "has" || u.Note == "" ||
+			u.Lambda != (model.Interval{}) || u.PeakN != 0 {
 			t.Errorf("%s: %+v", says, u)
 		}
 		if _, ok := u.At(1); ok {
@@ -71,11 +81,15 @@ func TestLittlesLawHoldsInAQueueAndABreachIsFound(t *testing.T) {
 		"heavy":    {rate: 1900},
 		"constant": {rate: 1000, constant: true},
 	} {
-		l.station, l.length, l.overhead, l.seed = queue.Station{Workers: 4, Service: queue.Exponential(2 * ms), Room: -1}, 6*second, 100_000, 2
+		l.station = queue.Station{Workers: 4, Service: queue.Exponential(2 * ms), Room: -1}
+		l.length = 6 * second
+		l.overhead = 100_000
+		l.seed = 2
 		s := l.step(3)
 		check := func() model.Check {
 			all := model.CheckPhysics([]measure.Step{s}, model.Options{})
-			if len(all) != 1 || all[0].Law != "Little" || all[0].Step != 3 || all[0].Sentence == "" {
+			if len(all) != 1 || all[0].Law != "Little" || all[0].Step != 3 ||
+				all[0].Sentence == "" {
 				t.Fatalf("%s: %+v", name, all)
 			}
 			return all[0]
@@ -93,7 +107,11 @@ func TestLittlesLawHoldsInAQueueAndABreachIsFound(t *testing.T) {
 }
 
 func TestLittlesLawIsNotHeldAgainstAStepWithFailures(t *testing.T) {
-	l := load{station: queue.Station{Workers: 2, Service: queue.Exponential(2 * ms), Room: 3}, rate: 1500, length: 3 * second}
+	l := load{
+		station: queue.Station{Workers: 2, Service: queue.Exponential(2 * ms), Room: 3},
+		rate:    1500,
+		length:  3 * second,
+	}
 	all := model.CheckPhysics([]measure.Step{l.step(1)}, model.Options{})
 	if len(all) != 1 || all[0].Breach || !strings.Contains(all[0].Sentence, "failed") {
 		t.Errorf("%+v", all)

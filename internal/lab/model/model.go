@@ -98,7 +98,8 @@ type Check struct {
 // Model is all that was made of a run.
 type Model struct {
 	Demands []Demand `json:"demands,omitempty"`
-	// Smallest: the resource with the lowest bound; never the generator, which bounds what can be offered
+	// Smallest: the resource with the lowest bound; never the generator, which bounds what can be
+	// offered
 	Smallest    string       `json:"smallest_resource"`
 	USL         *USL         `json:"usl"`
 	Predictions []Prediction `json:"predictions,omitempty"`
@@ -109,7 +110,11 @@ type Model struct {
 // Fit makes all of a run's steps but predictions, which are made while it runs. The same steps and
 // options give the same model.
 func Fit(steps []measure.Step, o Options) Model {
-	m := Model{Demands: Demands(steps, o), USL: FitUSL(Points(steps), o.Seed), Checks: CheckPhysics(steps, o)}
+	m := Model{
+		Demands: Demands(steps, o),
+		USL:     FitUSL(Points(steps), o.Seed),
+		Checks:  CheckPhysics(steps, o),
+	}
 	lowest := math.Inf(1)
 	for _, d := range m.Demands {
 		if d.Resource != "generator cpu" && d.Bound.Estimate > 0 && d.Bound.Estimate < lowest {
@@ -117,10 +122,12 @@ func Fit(steps []measure.Step, o Options) Model {
 		}
 	}
 	if len(m.Demands) == 0 {
-		m.Notes = append(m.Notes, "no processor time was sampled, so no demand of a request is known")
+		m.Notes = append(m.Notes, "no processor time was sampled, "+
+			"so no demand of a request is known")
 	}
 	if o.Local {
-		m.Notes = append(m.Notes, "the generator shared the target's cores: a bound of the host counts the work of both")
+		m.Notes = append(m.Notes, "the generator shared the target's cores: "+
+			"a bound of the host counts the work of both")
 	}
 	return m
 }

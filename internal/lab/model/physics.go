@@ -58,7 +58,9 @@ func little(s *measure.Step) (Check, bool) {
 		w := &windows[i]
 		n := float64(w.InFlight + w.Waiting)
 		inside, squares = inside+n, squares+n*n
-		sum, ok, failed = sum+float64(w.Response.Sum), ok+float64(w.Ended[measure.OK]), failed+float64(w.Ended.Failed())
+		sum = sum + float64(w.Response.Sum)
+		ok = ok + float64(w.Ended[measure.OK])
+		failed = failed + float64(w.Ended.Failed())
 		length += float64(w.Length)
 	}
 	m := float64(len(windows))
@@ -67,7 +69,8 @@ func little(s *measure.Step) (Check, bool) {
 	}
 	c := Check{Step: s.Plan.Number, Law: "Little", Want: sum / length, Got: inside / m}
 	if failed > .01*ok {
-		c.Sentence = fmt.Sprintf("%.3g %% of the requests failed, and how long they were inside is not recorded: the law cannot be checked in this step",
+		c.Sentence = fmt.Sprintf("%.3g %% of the requests failed, and how long they were inside "+
+			"is not recorded: the law cannot be checked in this step",
 			100*failed/(ok+failed))
 		c.Got, c.Want = 0, 0
 		return c, true
@@ -75,14 +78,18 @@ func little(s *measure.Step) (Check, bool) {
 	deviation := math.Sqrt(max(squares/m-c.Got*c.Got, c.Want))
 	// What was inside at the first window's beginning and is not at the last one's end brings its
 	// whole time to one side of the equation.
-	drift := math.Abs(float64(windows[len(windows)-1].InFlight+windows[len(windows)-1].Waiting)-float64(windows[0].InFlight+windows[0].Waiting)) *
+	drift := math.Abs(float64(windows[len(windows)-1].InFlight+windows[len(windows)-1].Waiting)-
+		float64(windows[0].InFlight+windows[0].Waiting)) *
 		sum / ok / length
 	tolerance := 4*deviation/math.Sqrt(m/2) + .1*c.Want + 1 + drift*c.Want
 	c.Breach = math.Abs(c.Got-c.Want) > tolerance
-	served := fmt.Sprintf("%.4g a second × %.3g ms = %.4g inside; counted %.4g", ok/length*1e9, sum/ok/1e6, c.Want, c.Got)
+	served := fmt.Sprintf("%.4g a second × %.3g ms = %.4g inside; counted %.4g",
+		ok/length*1e9, sum/ok/1e6, c.Want, c.Got)
 	c.Sentence = served + ": Little's law holds"
 	if c.Breach {
-		c.Sentence = served + fmt.Sprintf(", further off than %.3g: times or counts of this step are wrong", tolerance)
+		c.Sentence = served +
+			fmt.Sprintf(", further off than %.3g: times or counts of this step are wrong",
+				tolerance)
 	}
 	return c, true
 }
@@ -125,11 +132,17 @@ func utilization(s *measure.Step, f straight) (Check, bool) {
 	if seconds == 0 {
 		return Check{}, false
 	}
-	c := Check{Step: s.Plan.Number, Law: "utilization", Want: f.idle + f.demand*requests/seconds, Got: busy / seconds}
+	c := Check{
+		Step: s.Plan.Number,
+		Law:  "utilization",
+		Want: f.idle + f.demand*requests/seconds,
+		Got:  busy / seconds,
+	}
 	const share, ticks = .15, .02
 	tolerance := share*c.Want + ticks/seconds + .01
 	c.Breach = math.Abs(c.Got-c.Want) > tolerance
-	figures := fmt.Sprintf("%.4g requests a second × %.3g µs + %.3g cores idle = %.3g cores; measured %.3g",
+	figures := fmt.Sprintf("%.4g requests a second × %.3g µs + %.3g cores idle = %.3g cores; "+
+		"measured %.3g",
 		requests/seconds, f.demand*1e6, f.idle, c.Want, c.Got)
 	c.Sentence = figures + ": the utilization law holds"
 	if c.Breach {

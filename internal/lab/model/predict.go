@@ -51,7 +51,8 @@ const (
 func Predict(steps []measure.Step, s slo.SLO, o PredictOptions) (p *Prediction, why string) {
 	gentle, top := gentleSteps(steps)
 	if len(gentle) == 0 {
-		return nil, "there is no step with an offered rate and without failures to predict the line from"
+		return nil, "there is no step with an offered rate and without failures to " +
+			"predict the line from"
 	}
 	last := 0
 	for _, step := range gentle {
@@ -63,22 +64,38 @@ func Predict(steps []measure.Step, s slo.SLO, o PredictOptions) (p *Prediction, 
 	case station == nil && cpu == nil:
 		return nil, why + "; and no processor time was measured that would set a bound"
 	case station == nil && cpu.Estimate > farBeyond*top:
-		return nil, fmt.Sprintf("%s; and %s would do for %.4g a second, which is too far beyond the %.4g that were tried to say that nothing else is the bottleneck", why, name,
+		return nil, fmt.Sprintf("%s; and %s would do for %.4g a second, which is too far beyond "+
+			"the %.4g that were tried to say that nothing else is the bottleneck", why, name,
 			cpu.Estimate, top)
 	case station == nil:
 		how = fmt.Sprintf("%s is used up at %.4g a second, and %s", name, cpu.Estimate/atMost, why)
 		return &Prediction{Made: last, Upto: top, Line: *cpu, Limit: name, How: how}, ""
 	case cpu == nil || station.Estimate <= cpu.Estimate:
-		p = &Prediction{Made: last, Upto: top, Line: *station, Limit: "workers", How: how, Station: pool}
+		p = &Prediction{
+			Made:    last,
+			Upto:    top,
+			Line:    *station,
+			Limit:   "workers",
+			How:     how,
+			Station: pool,
+		}
 	default:
-		p = &Prediction{Made: last, Upto: top, Line: *cpu, Limit: name, How: fmt.Sprintf("%s is used up before the workers are: %s", name, how)}
+		p = &Prediction{
+			Made:  last,
+			Upto:  top,
+			Line:  *cpu,
+			Limit: name,
+			How:   fmt.Sprintf("%s is used up before the workers are: %s", name, how),
+		}
 	}
 	if cpu != nil {
-		p.Line.Low, p.Line.High = min(station.Low, cpu.Low), max(min(station.High, cpu.High), p.Line.Estimate)
+		p.Line.Low, p.Line.High = min(station.Low, cpu.Low),
+			max(min(station.High, cpu.High), p.Line.Estimate)
 	}
 	// The gentle steps kept the objectives, so the line is above them, however uncertain the fits
 	// are.
-	p.Line.Low, p.Line.Estimate, p.Line.High = max(p.Line.Low, top), max(p.Line.Estimate, top), max(p.Line.High, top)
+	p.Line.Low, p.Line.Estimate, p.Line.High = max(p.Line.Low, top), max(p.Line.Estimate, top),
+		max(p.Line.High, top)
 	return p, ""
 }
 
@@ -87,7 +104,8 @@ func gentleSteps(steps []measure.Step) (gentle []measure.Step, top float64) {
 	for _, s := range steps {
 		t := &s.Totals
 		alone := s.Plan.Rate == 0 && s.Plan.Connections == 1
-		good := t.Ended[measure.OK] >= fewestInBin && float64(t.Ended.Failed()) <= .01*float64(t.Ended.Total())
+		good := t.Ended[measure.OK] >= fewestInBin &&
+			float64(t.Ended.Failed()) <= .01*float64(t.Ended.Total())
 		if !good || t.Generator.Limit() != "" || s.Plan.Rate == 0 && !alone {
 			continue
 		}
@@ -107,14 +125,25 @@ func gentleSteps(steps []measure.Step) (gentle []measure.Step, top float64) {
 func predictCPU(steps []measure.Step, s slo.SLO, o PredictOptions) (line *Interval, name string) {
 	form := newProfile(newUncrowded(steps), 0)
 	for _, d := range Demands(steps, o.Options) {
-		if d.Resource == "generator cpu" || d.Bound.Estimate <= 0 || line != nil && d.Bound.Estimate*atMost >= line.Estimate {
+		if d.Resource == "generator cpu" || d.Bound.Estimate <= 0 ||
+			line != nil && d.Bound.Estimate*atMost >= line.Estimate {
 			continue
 		}
 		cores := max(int(d.Capacity), 1)
-		ideal := lineOf(queue.Station{Workers: cores, Service: form.service(d.Per.Estimate * 1e9), Room: -1}, s, 0, o)
+		ideal := lineOf(queue.Station{
+			Workers: cores,
+			Service: form.service(d.Per.Estimate * 1e9),
+			Room:    -1,
+		}, s, 0, o)
 		estimate := min(atMost*d.Bound.Estimate, ideal)
 		share := estimate / d.Bound.Estimate
-		line, name = &Interval{d.Bound.Low * share, estimate, d.Bound.High * max(share, min(1, ideal/d.Bound.Estimate)), confidence}, d.Resource
+		line = &Interval{
+			d.Bound.Low * share,
+			estimate,
+			d.Bound.High * max(share, min(1, ideal/d.Bound.Estimate)),
+			confidence,
+		}
+		name = d.Resource
 	}
 	return line, name
 }
@@ -128,7 +157,8 @@ func lineOf(station queue.Station, s slo.SLO, overhead float64, o PredictOptions
 		if limit > 0 {
 			limit = max(limit-int64(overhead), 1)
 		}
-		lowest = min(lowest, queue.Line(station, o.Poisson, limit, objective.Share, lineArrivals, o.Seed))
+		lowest = min(lowest,
+			queue.Line(station, o.Poisson, limit, objective.Share, lineArrivals, o.Seed))
 	}
 	return lowest
 }
@@ -138,14 +168,17 @@ const fewestTimes = 100
 
 // predictStation is the line that a hidden station sets, and the station; nil when its size cannot
 // be determined.
-func predictStation(steps []measure.Step, s slo.SLO, o PredictOptions) (line *Interval, found *Station, how, why string) {
+func predictStation(
+	steps []measure.Step, s slo.SLO, o PredictOptions,
+) (line *Interval, found *Station, how, why string) {
 	all := make([]observed, len(steps))
 	for i := range steps {
 		all[i] = observe(&steps[i])
 	}
 	pure := newUncrowded(steps)
 	if n := pure.times.Count(); n < fewestTimes {
-		return nil, nil, "", fmt.Sprintf("the steps are too short: %d requests say too little of the service time", n)
+		return nil, nil, "", fmt.Sprintf("the steps are too short: %d requests say too little of "+
+			"the service time", n)
 	}
 	candidates, open := candidates(all, pure, o)
 	if len(candidates) == 0 {
@@ -153,7 +186,8 @@ func predictStation(steps []measure.Step, s slo.SLO, o PredictOptions) (line *In
 	}
 	weights, openWeight := weigh(candidates, open)
 	if openWeight > mostOpen {
-		return nil, nil, "", fmt.Sprintf("hardly a request waited for another up to the highest of these rates: there are %d workers or more, and how many cannot be determined",
+		return nil, nil, "", fmt.Sprintf("hardly a request waited for another up to the highest "+
+			"of these rates: there are %d workers or more, and how many cannot be determined",
 			fewestWorkers(candidates, weights))
 	}
 	interval, ok := mixture(candidates, weights, open, pure.times.Count(), s, o)
@@ -161,7 +195,8 @@ func predictStation(steps []measure.Step, s slo.SLO, o PredictOptions) (line *In
 		return nil, nil, "", "requests take so long that no rate keeps the objectives"
 	}
 	if interval.High > mostSpread*interval.Low {
-		return nil, nil, "", fmt.Sprintf("the steps are too short: they put the line anywhere from %.4g to %.4g a second", interval.Low, interval.High)
+		return nil, nil, "", fmt.Sprintf("the steps are too short: they put the line anywhere "+
+			"from %.4g to %.4g a second", interval.Low, interval.High)
 	}
 	best, low, high := 0, mostWorkers, 0
 	for i, c := range candidates {
@@ -177,15 +212,24 @@ func predictStation(steps []measure.Step, s slo.SLO, o PredictOptions) (line *In
 	if low < high {
 		size += fmt.Sprintf(" (%d to %d)", low, high)
 	}
-	found = &Station{Workers: b.workers, WorkersLow: low, WorkersHigh: high, Service: b.service / 1e9}
-	return &interval, found, fmt.Sprintf("a station of %s with a service time of %.3g ms, and %.2g ms beside it, fitted to how requests delay each other",
-		size, b.service/1e6, b.overhead/1e6), ""
+	found = &Station{
+		Workers:     b.workers,
+		WorkersLow:  low,
+		WorkersHigh: high,
+		Service:     b.service / 1e9,
+	}
+	return &interval, found,
+		fmt.Sprintf("a station of %s with a service time of %.3g ms, and %.2g ms beside it, "+
+			"fitted to how requests delay each other",
+			size, b.service/1e6, b.overhead/1e6), ""
 }
 
 // mixture is the line of all candidates by their probability, with what is uncertain of each: its
 // service time; the form of the service times, which so many requests have shown; and 1.5 % for the
 // simulation. ok is false when it is most likely that there is no line.
-func mixture(all []candidate, weights []float64, open int, shown uint64, s slo.SLO, o PredictOptions) (line Interval, ok bool) {
+func mixture(
+	all []candidate, weights []float64, open int, shown uint64, s slo.SLO, o PredictOptions,
+) (line Interval, ok bool) {
 	const total, simulation, forms = 4000, .015, 8
 	r := rand.New(rand.NewPCG(o.Seed, 0xa54ff53a5f1d36f1))
 	likeliest := 0
@@ -195,7 +239,11 @@ func mixture(all []candidate, weights []float64, open int, shown uint64, s slo.S
 		}
 	}
 	lineWith := func(c *candidate, form profile, stretch float64) float64 {
-		return lineOf(queue.Station{Workers: c.workers, Service: form.service(c.service * stretch), Room: -1}, s, c.overhead, o)
+		return lineOf(queue.Station{
+			Workers: c.workers,
+			Service: form.service(c.service * stretch),
+			Room:    -1,
+		}, s, c.overhead, o)
 	}
 	var mean, squares float64
 	b := &all[likeliest]
@@ -208,7 +256,8 @@ func mixture(all []candidate, weights []float64, open int, shown uint64, s slo.S
 	}
 	// Where the limit is only a few service times, a little more of these costs much of the line.
 	stretch := max(b.error, .02)
-	leverage := (lineWith(b, b.form, 1-stretch) - lineWith(b, b.form, 1+stretch)) / (2 * stretch * mean)
+	leverage := (lineWith(b, b.form, 1-stretch) - lineWith(b, b.form, 1+stretch)) /
+		(2 * stretch * mean)
 	formSpread := math.Sqrt(max(squares/(mean*mean)-1, 0))
 	draws := make([]float64, 0, total)
 	for i := range all {
@@ -217,7 +266,9 @@ func mixture(all []candidate, weights []float64, open int, shown uint64, s slo.S
 			continue
 		}
 		c := &all[i]
-		l, spread := lineWith(c, c.form, 1), math.Sqrt(leverage*leverage*c.error*c.error+simulation*simulation+formSpread*formSpread)
+		l := lineWith(c, c.form, 1)
+		spread := math.Sqrt(leverage*leverage*c.error*c.error + simulation*simulation +
+			formSpread*formSpread)
 		for range n {
 			draws = append(draws, l*max(1+spread*r.NormFloat64(), .01))
 		}
@@ -350,10 +401,14 @@ func Score(p *Prediction, measured Interval) {
 	p.Error = p.Line.Estimate/measured.Estimate - 1
 	switch {
 	case p.Error > mostOff:
-		p.Misses = fmt.Sprintf("the line is %.0f %% lower than predicted by %s: the bottleneck is something that does not show below %.4g a second, "+
-			"such as a bounded queue, a lock, memory, garbage collection, or a dependency with a limit of its own", 100*(1-1/(1+p.Error)), p.Limit, p.Upto)
+		p.Misses = fmt.Sprintf("the line is %.0f %% lower than predicted by %s: "+
+			"the bottleneck is something that does not show below %.4g a second, "+
+			"such as a bounded queue, a lock, memory, garbage collection, or a dependency with a "+
+			"limit of its own", 100*(1-1/(1+p.Error)), p.Limit, p.Upto)
 	case p.Error < -mostOff:
-		p.Misses = fmt.Sprintf("the line is %.0f %% higher than predicted by %s: requests cost less at higher rates than below %.4g a second, "+
-			"as where work is done in batches or caches become warm, or there are more workers than were seen at work", 100*(1/(1+p.Error)-1), p.Limit, p.Upto)
+		p.Misses = fmt.Sprintf("the line is %.0f %% higher than predicted by %s: "+
+			"requests cost less at higher rates than below %.4g a second, as where work is done "+
+			"in batches or caches become warm, or there are more workers than were seen at work",
+			100*(1/(1+p.Error)-1), p.Limit, p.Upto)
 	}
 }

@@ -52,7 +52,14 @@ func TestALineIsForetoldFromBelowHalfOfIt(t *testing.T) {
 			}
 			line := queue.Line(station, true, s[0].Limit, s[0].Share, 100_000, 1)
 			for seed := range uint64(seeds) {
-				l := load{station: station, overhead: v.overhead, jitter: 20_000, length: 5 * second, atSend: true, seed: seed + 10}
+				l := load{
+					station:  station,
+					overhead: v.overhead,
+					jitter:   20_000,
+					length:   5 * second,
+					atSend:   true,
+					seed:     seed + 10,
+				}
 				p, why := model.Predict(gentle(l, line), s, local(seed))
 				if p == nil {
 					t.Logf("%+v seed %d: %s", v, seed, why)
@@ -67,7 +74,8 @@ func TestALineIsForetoldFromBelowHalfOfIt(t *testing.T) {
 				if p.Line.Low <= line*1.01 && line*.99 <= p.Line.High {
 					contained.Add(1)
 				}
-				if p.Made != 4 || p.Limit != "workers" || p.Line.Low > p.Line.Estimate || p.Line.Estimate > p.Line.High || p.Upto > line/2 {
+				if p.Made != 4 || p.Limit != "workers" || p.Line.Low > p.Line.Estimate ||
+					p.Line.Estimate > p.Line.High || p.Upto > line/2 {
 					t.Errorf("%+v seed %d: %+v", v, seed, p)
 				}
 			}
@@ -75,19 +83,26 @@ func TestALineIsForetoldFromBelowHalfOfIt(t *testing.T) {
 	}
 	running.Wait()
 	of := int64(len(servers) * seeds)
-	t.Logf("of %d lines %d were predicted within 15 %%, and %d lie in their intervals", of, near.Load(), contained.Load())
+	t.Logf("of %d lines %d were predicted within 15 %%, and %d lie in their intervals",
+		of, near.Load(), contained.Load())
 	if 10*near.Load() < 9*of {
 		t.Errorf("of %d lines %d were predicted within 15 %%", of, near.Load())
 	}
 	if 10*contained.Load() < 8*of {
-		t.Errorf("of %d lines %d lie in intervals that are said to hold 95 %%", of, contained.Load())
+		t.Errorf("of %d lines %d lie in intervals that are said to hold 95 %%",
+			of, contained.Load())
 	}
 }
 
 func TestAClosedLoopOfOneConnectionShowsTheServiceWithoutWaiting(t *testing.T) {
 	t.Parallel()
 	s := objectives(t, "p99<50ms")
-	l := load{station: queue.Station{Workers: 1, Service: queue.Constant(8 * ms), Room: -1}, overhead: 120_000, length: 4 * second, seed: 3}
+	l := load{
+		station:  queue.Station{Workers: 1, Service: queue.Constant(8 * ms), Room: -1},
+		overhead: 120_000,
+		length:   4 * second,
+		seed:     3,
+	}
 	line := queue.Line(l.station, true, s[0].Limit, s[0].Share, 100_000, 1)
 	steps := append([]measure.Step{l.alone(9)}, gentle(l, line)...)
 	p, why := model.Predict(steps, s, local(1))
@@ -104,7 +119,14 @@ func TestSeveralLoopsOfTheGeneratorCountTheirOwnOnly(t *testing.T) {
 	// Each of two loops offers half, and finds its own requests only: as if every second request
 	// were not seen.
 	s := objectives(t, "p99<50ms")
-	l := load{station: queue.Station{Workers: 2, Service: queue.Constant(4 * ms), Room: -1}, overhead: 100_000, length: 5 * second, atSend: true, loops: 2, seed: 4}
+	l := load{
+		station:  queue.Station{Workers: 2, Service: queue.Constant(4 * ms), Room: -1},
+		overhead: 100_000,
+		length:   5 * second,
+		atSend:   true,
+		loops:    2,
+		seed:     4,
+	}
 	line := queue.Line(l.station, true, s[0].Limit, s[0].Share, 100_000, 1)
 	p, why := model.Predict(gentle(l, line), s, local(1))
 	if p == nil {
@@ -118,9 +140,27 @@ func TestSeveralLoopsOfTheGeneratorCountTheirOwnOnly(t *testing.T) {
 func TestWhatGentleStepsDoNotShowIsNotForetold(t *testing.T) {
 	t.Parallel()
 	s := objectives(t, "p99<50ms")
-	many := load{station: queue.Station{Workers: 64, Service: queue.Exponential(20 * ms / 5), Room: -1}, overhead: 120_000, length: 4 * second, atSend: true, seed: 1}
-	even := load{station: queue.Station{Workers: 4, Service: queue.Constant(2 * ms), Room: -1}, overhead: 120_000, length: 2 * second, atSend: true, constant: true, seed: 1}
-	brief := load{station: queue.Station{Workers: 1, Service: queue.Exponential(8 * ms), Room: -1}, length: second, atSend: true, seed: 1}
+	many := load{
+		station:  queue.Station{Workers: 64, Service: queue.Exponential(20 * ms / 5), Room: -1},
+		overhead: 120_000,
+		length:   4 * second,
+		atSend:   true,
+		seed:     1,
+	}
+	even := load{
+		station:  queue.Station{Workers: 4, Service: queue.Constant(2 * ms), Room: -1},
+		overhead: 120_000,
+		length:   2 * second,
+		atSend:   true,
+		constant: true,
+		seed:     1,
+	}
+	brief := load{
+		station: queue.Station{Workers: 1, Service: queue.Exponential(8 * ms), Room: -1},
+		length:  second,
+		atSend:  true,
+		seed:    1,
+	}
 	failing := gentle(even, 2000)
 	for i := range failing {
 		failing[i].Totals.Ended[measure.Timeout] = failing[i].Totals.Ended[measure.OK] / 10
@@ -149,8 +189,14 @@ func TestWhatGentleStepsDoNotShowIsNotForetold(t *testing.T) {
 }
 
 func TestNoRateIsForetoldWhereEvenOneRequestIsTooSlow(t *testing.T) {
-	l := load{station: queue.Station{Workers: 2, Service: queue.Constant(20 * ms), Room: -1}, length: 5 * second, atSend: true, seed: 1}
-	if p, why := model.Predict(gentle(l, 90), objectives(t, "p99<10ms"), local(1)); p != nil || !strings.Contains(why, "no rate") {
+	l := load{
+		station: queue.Station{Workers: 2, Service: queue.Constant(20 * ms), Room: -1},
+		length:  5 * second,
+		atSend:  true,
+		seed:    1,
+	}
+	if p, why := model.Predict(gentle(l, 90), objectives(t, "p99<10ms"), local(1)); p != nil ||
+		!strings.Contains(why, "no rate") {
 		t.Errorf("%+v %q", p, why)
 	}
 }
@@ -158,7 +204,13 @@ func TestNoRateIsForetoldWhereEvenOneRequestIsTooSlow(t *testing.T) {
 func TestAProcessorThatIsUsedUpBoundsTheLine(t *testing.T) {
 	t.Parallel()
 	// A request costs 1 ms of 2 cores; nothing waits for workers.
-	l := load{station: queue.Station{Workers: 200, Service: queue.Constant(ms), Room: -1}, overhead: 120_000, length: 4 * second, atSend: true, seed: 1}
+	l := load{
+		station:  queue.Station{Workers: 200, Service: queue.Constant(ms), Room: -1},
+		overhead: 120_000,
+		length:   4 * second,
+		atSend:   true,
+		seed:     1,
+	}
 	steps := gentle(l, 1900)
 	for i := range steps {
 		sampleCPU(&steps[i], .001, .05)
@@ -170,7 +222,8 @@ func TestAProcessorThatIsUsedUpBoundsTheLine(t *testing.T) {
 		t.Fatal(why)
 	}
 	// 5 % of a core is spent whatever the rate, and 95 % of the rest can be used.
-	if want := .95 * 1950; math.Abs(p.Line.Estimate/want-1) > .03 || p.Limit != "target cpu" || p.Line.Low > want || p.Line.High < want {
+	if want := .95 * 1950; math.Abs(p.Line.Estimate/want-1) > .03 || p.Limit != "target cpu" ||
+		p.Line.Low > want || p.Line.High < want {
 		t.Errorf("%+v, and not %v", p, want)
 	}
 }
@@ -178,7 +231,12 @@ func TestAProcessorThatIsUsedUpBoundsTheLine(t *testing.T) {
 func TestTheSmallerOfTwoBoundsIsTheLine(t *testing.T) {
 	t.Parallel()
 	s := objectives(t, "p99<50ms")
-	l := load{station: queue.Station{Workers: 2, Service: queue.Constant(4 * ms), Room: -1}, length: 4 * second, atSend: true, seed: 1}
+	l := load{
+		station: queue.Station{Workers: 2, Service: queue.Constant(4 * ms), Room: -1},
+		length:  4 * second,
+		atSend:  true,
+		seed:    1,
+	}
 	for cost, limit := range map[float64]string{.0001: "workers", .004: "target cpu"} {
 		steps := gentle(l, 480)
 		for i := range steps {
@@ -200,7 +258,12 @@ func TestTheSmallerOfTwoBoundsIsTheLine(t *testing.T) {
 
 func TestALineIsNeverForetoldBelowWhatKeptTheObjectives(t *testing.T) {
 	t.Parallel()
-	l := load{station: queue.Station{Workers: 2, Service: queue.Constant(4 * ms), Room: -1}, length: 4 * second, atSend: true, seed: 1}
+	l := load{
+		station: queue.Station{Workers: 2, Service: queue.Constant(4 * ms), Room: -1},
+		length:  4 * second,
+		atSend:  true,
+		seed:    1,
+	}
 	steps := gentle(l, 480)
 	// Other programs use the processors now and then, so that what a request costs is anybody's
 	// guess.
@@ -214,19 +277,30 @@ func TestALineIsNeverForetoldBelowWhatKeptTheObjectives(t *testing.T) {
 		t.Fatal(why)
 	}
 	if p.Line.Low < p.Upto || p.Line.Estimate < p.Line.Low {
-		t.Errorf("%.0f a second kept the objectives, and the line is predicted from %.0f on", p.Upto, p.Line.Low)
+		t.Errorf("%.0f a second kept the objectives, and the line is predicted from %.0f on",
+			p.Upto, p.Line.Low)
 	}
 }
 
 func TestAPredictionIsScoredAndItsMissExplained(t *testing.T) {
-	made := model.Prediction{Upto: 900, Line: model.Interval{Low: 1800, Estimate: 2000, High: 2200, Confidence: .95}, Limit: "workers"}
+	made := model.Prediction{
+		Upto:  900,
+		Line:  model.Interval{Low: 1800, Estimate: 2000, High: 2200, Confidence: .95},
+		Limit: "workers",
+	}
 	for _, c := range []struct {
 		line, miss float64
 		says       string
-	}{{1900, 2000.0/1900 - 1, ""}, {1000, 1, "50 % lower"}, {4000, -.5, "100 % higher"}, {0, 0, ""}} {
+	}{
+		{1900, 2000.0/1900 - 1, ""},
+		{1000, 1, "50 % lower"},
+		{4000, -.5, "100 % higher"},
+		{0, 0, ""},
+	} {
 		p := made
 		model.Score(&p, model.Interval{Estimate: c.line})
-		if math.Abs(p.Error-c.miss) > 1e-9 || c.says == "" && p.Misses != "" || !strings.Contains(p.Misses, c.says) || p.Measured.Estimate != c.line {
+		if math.Abs(p.Error-c.miss) > 1e-9 || c.says == "" && p.Misses != "" ||
+			!strings.Contains(p.Misses, c.says) || p.Measured.Estimate != c.line {
 			t.Errorf("a line of %v: %+v", c.line, p)
 		}
 	}

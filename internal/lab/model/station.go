@@ -52,7 +52,12 @@ func (c *chances) draw(o *observed, form, arrivals int, seed uint64) {
 	if c.form == form && len(c.at) == arrivals {
 		return
 	}
-	*c = chances{at: make([]int64, arrivals), loop: make([]int, arrivals), value: make([]int, 0, arrivals), form: form}
+	*c = chances{
+		at:    make([]int64, arrivals),
+		loop:  make([]int, arrivals),
+		value: make([]int, 0, arrivals),
+		form:  form,
+	}
 	stream := queue.NewArrivals(o.rate, o.poisson, seed)
 	r := rand.New(rand.NewPCG(seed, 0x3c6ef372fe94f82b))
 	for i := range arrivals {
@@ -77,7 +82,12 @@ const (
 // observe reads a step.
 func observe(s *measure.Step) observed {
 	t := &s.Totals
-	o := observed{rate: t.Rate(), poisson: s.Plan.Arrivals != "constant", alone: s.Plan.Rate == 0, loops: max(t.Generator.Loops, 1)}
+	o := observed{
+		rate:    t.Rate(),
+		poisson: s.Plan.Arrivals != "constant",
+		alone:   s.Plan.Rate == 0,
+		loops:   max(t.Generator.Loops, 1),
+	}
 	if len(t.ConcurrencyAtSend) == 0 || o.alone {
 		o.bins = []bin{wholeBin(s)}
 		return o
@@ -151,19 +161,23 @@ type uncrowded struct {
 func newUncrowded(steps []measure.Step) *uncrowded {
 	const enough, enoughAlone, enoughFirst = 1500, 300, 100
 	ordered := slices.Clone(steps)
-	slices.SortStableFunc(ordered, func(a, b measure.Step) int { return cmp.Compare(a.Plan.Rate, b.Plan.Rate) })
+	slices.SortStableFunc(ordered, func(a, b measure.Step) int {
+		return cmp.Compare(a.Plan.Rate, b.Plan.Rate)
+	})
 	var all []*measure.Sparse
 	var count uint64
 	var first concurrencyAtSend
 	for i := range ordered {
 		s := &ordered[i]
-		if count < enough && !(count >= enoughAlone && s.Plan.Rate > 0 && ordered[0].Plan.Rate == 0) {
+		if count < enough &&
+			!(count >= enoughAlone && s.Plan.Rate > 0 && ordered[0].Plan.Rate == 0) {
 			h := serviceOf(s)
 			all = append(all, h)
 			count += h.Count()
 		}
 		if c := s.Totals.ConcurrencyAtSend; s.Plan.Rate > 0 && len(c) > 0 && c[0].Found == 0 {
-			first.count, first.sum, first.squares = first.count+float64(c[0].Count), first.sum+c[0].Sum, first.squares+c[0].Squares
+			first.count, first.sum, first.squares = first.count+float64(c[0].Count),
+				first.sum+c[0].Sum, first.squares+c[0].Squares
 		}
 	}
 	u := &uncrowded{times: measure.Merged(all...)}
@@ -259,7 +273,9 @@ type simulated struct {
 
 // simulate offers a step's load to a station behind a constant overhead, of which half comes before
 // it and half after it. Calls for one step have the same seed.
-func simulate(o *observed, workers int, form profile, mean, overhead float64, arrivals int, seed uint64) *simulated {
+func simulate(
+	o *observed, workers int, form profile, mean, overhead float64, arrivals int, seed uint64,
+) *simulated {
 	var sim simulated
 	c := &o.drawn
 	c.draw(o, len(form), arrivals, seed)
@@ -298,7 +314,8 @@ func (s *simulated) expect(b *bin, perWorker float64) (mean, variance float64) {
 	if b.low == 0 && b.high == measure.MostFound {
 		var all concurrencyAtSend
 		for _, c := range s.atSend {
-			all.count, all.sum, all.squares = all.count+c.count, all.sum+c.sum, all.squares+c.squares
+			all.count, all.sum, all.squares = all.count+c.count, all.sum+c.sum,
+				all.squares+c.squares
 		}
 		mean = all.sum / all.count
 		return mean, correlated * (all.squares/all.count - mean*mean) / all.count
@@ -344,7 +361,9 @@ const (
 )
 
 // fitService finds the service time with which a candidate explains the steps best.
-func fitService(steps []observed, workers int, overhead float64, form profile, start float64, seed uint64) candidate {
+func fitService(
+	steps []observed, workers int, overhead float64, form profile, start float64, seed uint64,
+) candidate {
 	c := candidate{workers: workers, overhead: overhead, service: start, form: form}
 	for round := range scalings {
 		var up, down float64
@@ -358,7 +377,8 @@ func fitService(steps []observed, workers int, overhead float64, form profile, s
 					c.misfit = math.Inf(1)
 					return c
 				}
-				sim = simulate(o, workers, form, c.service, overhead, simulatedArrivals, seed+uint64(i))
+				sim = simulate(o, workers, form, c.service, overhead, simulatedArrivals,
+					seed+uint64(i))
 			}
 			for j := range o.bins {
 				b := &o.bins[j]

@@ -51,13 +51,15 @@ func FitUSL(points []Point, seed uint64) *USL {
 		u.Reach = reach * points[len(points)-1].N
 	}
 	if n := distinct(points); n < fewestPoints {
-		u.Note = fmt.Sprintf("the law needs %d different concurrencies, and the steps have %d", fewestPoints, n)
+		u.Note = fmt.Sprintf("the law needs %d different concurrencies, and the steps have %d",
+			fewestPoints, n)
 		return u
 	}
 	// Each third's mean, so that a single point does not decide.
 	third := max(len(points)/3, 1)
 	if perRequest(points[len(points)-third:]) > bent*perRequest(points[:third]) {
-		u.Note = "throughput is still proportional to concurrency: nothing bends yet, so nothing can be said of where it will"
+		u.Note = "throughput is still proportional to concurrency: nothing bends yet, " +
+			"so nothing can be said of where it will"
 		return u
 	}
 	best := fitLaw(points)
@@ -74,9 +76,13 @@ func FitUSL(points []Point, seed uint64) *USL {
 			continue
 		}
 		l := fitLaw(again)
-		lambda, sigma, kappa = append(lambda, l.lambda), append(sigma, l.sigma), append(kappa, l.kappa)
+		lambda = append(lambda, l.lambda)
+		sigma = append(sigma, l.sigma)
+		kappa = append(kappa, l.kappa)
 	}
-	u.Lambda, u.Sigma, u.Kappa = percentiles(lambda, best.lambda), percentiles(sigma, best.sigma), percentiles(kappa, best.kappa)
+	u.Lambda = percentiles(lambda, best.lambda)
+	u.Sigma = percentiles(sigma, best.sigma)
+	u.Kappa = percentiles(kappa, best.kappa)
 	u.peak(best)
 	return u
 }
@@ -89,7 +95,8 @@ func (u *USL) peak(l law) {
 	}
 	n := max(math.Sqrt((1-l.sigma)/l.kappa), 1)
 	if n > u.Reach {
-		u.Note = fmt.Sprintf("the law's maximum lies beyond %.3g requests inside, twice what was measured, and is not given", u.Reach)
+		u.Note = fmt.Sprintf("the law's maximum lies beyond %.3g requests inside, "+
+			"twice what was measured, and is not given", u.Reach)
 		return
 	}
 	u.PeakN, u.PeakX = n, l.at(n)
@@ -157,7 +164,9 @@ func perRequest(points []Point) (mean float64) {
 // law is the law with its parameters.
 type law struct{ lambda, sigma, kappa float64 }
 
-func shape(n, sigma, kappa float64) float64 { return n / (1 + sigma*max(n-1, 0) + kappa*n*max(n-1, 0)) }
+func shape(n, sigma, kappa float64) float64 {
+	return n / (1 + sigma*max(n-1, 0) + kappa*n*max(n-1, 0))
+}
 
 func (l law) at(n float64) float64 { return l.lambda * shape(n, l.sigma, l.kappa) }
 

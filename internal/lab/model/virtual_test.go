@@ -32,11 +32,22 @@ const window = 250 * ms
 
 // step does it.
 func (l load) step(number int) measure.Step {
-	s := measure.Step{Plan: measure.StepPlan{Number: number, Phase: "bracket", Rate: l.rate, Arrivals: "poisson", Length: l.length, Connections: 1000}}
+	s := measure.Step{
+		Plan: measure.StepPlan{
+			Number:      number,
+			Phase:       "bracket",
+			Rate:        l.rate,
+			Arrivals:    "poisson",
+			Length:      l.length,
+			Connections: 1000,
+		},
+	}
 	if l.constant {
 		s.Plan.Arrivals = "constant"
 	}
-	q, arrivals, r := queue.New(l.station, l.seed), queue.NewArrivals(l.rate, !l.constant, l.seed), rand.New(rand.NewPCG(l.seed, 5))
+	q := queue.New(l.station, l.seed)
+	arrivals := queue.NewArrivals(l.rate, !l.constant, l.seed)
+	r := rand.New(rand.NewPCG(l.seed, 5))
 	s.Windows = make([]measure.Window, l.length/window)
 	responses := make([]measure.Histogram, len(s.Windows))
 	var total measure.Histogram
@@ -94,7 +105,9 @@ func (l load) step(number int) measure.Step {
 		for _, c := range atSend {
 			s.Totals.ConcurrencyAtSend = append(s.Totals.ConcurrencyAtSend, *c)
 		}
-		slices.SortFunc(s.Totals.ConcurrencyAtSend, func(a, b measure.ConcurrencyAtSend) int { return a.Found - b.Found })
+		slices.SortFunc(s.Totals.ConcurrencyAtSend, func(a, b measure.ConcurrencyAtSend) int {
+			return a.Found - b.Found
+		})
 	}
 	return s
 }
@@ -102,7 +115,9 @@ func (l load) step(number int) measure.Step {
 // alone is a closed loop with one connection.
 func (l load) alone(number int) measure.Step {
 	r := rand.New(rand.NewPCG(l.seed, 6))
-	s := measure.Step{Plan: measure.StepPlan{Number: number, Phase: "warm-up", Length: l.length, Connections: 1}}
+	s := measure.Step{
+		Plan: measure.StepPlan{Number: number, Phase: "warm-up", Length: l.length, Connections: 1},
+	}
 	var h measure.Histogram
 	for at := int64(0); at < l.length; s.Totals.Due++ {
 		took := l.overhead + int64(r.ExpFloat64()*float64(l.jitter)) + l.station.Service(r)

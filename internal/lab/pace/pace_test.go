@@ -44,7 +44,9 @@ func TestTheTimeOfAnArrivalDoesNotDriftOverHours(t *testing.T) {
 	const loop, loops = 7, 97
 	s := pace.Hold(rate, hours*3600*second).Schedule(pace.Constant, loop, loops, 0)
 	// 128 bits of integers would say the same: n + ½ over rate, in nanoseconds.
-	exact := func(n int64) int64 { return (2*n+1)/(2*9973)*second + ((2*n+1)%(2*9973)*second+9973)/(2*9973) }
+	exact := func(n int64) int64 {
+		return (2*n+1)/(2*9973)*second + ((2*n+1)%(2*9973)*second+9973)/(2*9973)
+	}
 	n := int64(loop)
 	for ; ; n += loops {
 		due, ok := s.Next()
@@ -78,22 +80,30 @@ func TestARampMeetsItsIntegral(t *testing.T) {
 	down := all(t, p.Schedule(pace.Constant, 0, 1, 0), 20000)
 	for n, due := range down {
 		if mirror := 10*second - dues[len(dues)-1-n]; due-mirror > 50 || mirror-due > 50 {
-			t.Fatalf("arrival %d of the falling ramp is due at %d, the rising one says %d", n, due, mirror)
+			t.Fatalf("arrival %d of the falling ramp is due at %d, the rising one says %d",
+				n, due, mirror)
 		}
 	}
 }
 
 func TestABurstComesOnTopAndAPauseIsEmpty(t *testing.T) {
 	p := pace.Profile{
-		Segments: []pace.Segment{{1000, 1000, 20 * second}, {0, 0, 5 * second}, {500, 500, 5 * second}},
-		Bursts:   []pace.Burst{{3200, 4 * second, 8 * second}, {100, 10 * second, 17 * second}},
+		Segments: []pace.Segment{
+			{1000, 1000, 20 * second},
+			{0, 0, 5 * second},
+			{500, 500, 5 * second},
+		},
+		Bursts: []pace.Burst{{3200, 4 * second, 8 * second}, {100, 10 * second, 17 * second}},
 	}
 	perSecond := make([]int, 30)
 	for _, due := range all(t, p.Schedule(pace.Constant, 0, 1, 0), 100000) {
 		perSecond[due/second]++
 	}
-	want := []int{1000, 1000, 1000, 1000, 4200, 4200, 4200, 4200, 4200, 4200, 4300, 4300, 1100, 1100, 1100, 1100, 1100, 1100, 1100, 1100,
-		100, 100, 100, 100, 100, 600, 600, 500, 500, 500}
+	want := []int{
+		1000, 1000, 1000, 1000, 4200, 4200, 4200, 4200, 4200, 4200, 4300, 4300, 1100, 1100, 1100,
+		1100, 1100, 1100, 1100, 1100,
+		100, 100, 100, 100, 100, 600, 600, 500, 500, 500,
+	}
 	if !slices.Equal(perSecond, want) {
 		t.Fatalf("arrivals in each second\n%v, want\n%v", perSecond, want)
 	}
@@ -103,13 +113,21 @@ func TestABurstComesOnTopAndAPauseIsEmpty(t *testing.T) {
 			t.Fatalf("an arrival at %v, in the pause", time.Duration(due))
 		}
 	}
-	if at := []float64{p.At(-1), p.At(0), p.At(4 * second), p.At(12*second - 1), p.At(12 * second), p.At(20 * second), p.At(30*second - 1), p.At(30 * second)}; !slices.Equal(at, []float64{0, 1000, 4200, 4200, 1000, 0, 500, 0}) {
+	if at := []float64{
+		p.At(-1), p.At(0), p.At(4 * second), p.At(12*second - 1), p.At(12 * second),
+		p.At(20 * second), p.At(30*second - 1), p.At(30 * second),
+	}; !slices.Equal(at, []float64{
+		0, 1000, 4200, 4200, 1000, 0, 500, 0,
+	}) {
 		t.Errorf("At says %v", at)
 	}
-	if p.Length() != 30*second || p.Peak() != 4200 || p.Arrivals() != 48100 || math.Abs(p.Mean()-48100./30) > 1e-9 {
-		t.Errorf("length %v, peak %v, arrivals %v, mean %v", p.Length(), p.Peak(), p.Arrivals(), p.Mean())
+	if p.Length() != 30*second || p.Peak() != 4200 || p.Arrivals() != 48100 ||
+		math.Abs(p.Mean()-48100./30) > 1e-9 {
+		t.Errorf("length %v, peak %v, arrivals %v, mean %v",
+			p.Length(), p.Peak(), p.Arrivals(), p.Mean())
 	}
-	if twice := p.Scale(2); twice.Peak() != 8400 || twice.Length() != p.Length() || p.Peak() != 4200 {
+	if twice := p.Scale(2); twice.Peak() != 8400 || twice.Length() != p.Length() ||
+		p.Peak() != 4200 {
 		t.Errorf("scaled by two it is %v, and the first is %v", twice, p)
 	}
 }
@@ -130,7 +148,11 @@ func profiles(t *rapid.T) pace.Profile {
 	total := p.Length()
 	for range rapid.IntRange(0, 3).Draw(t, "bursts") {
 		at := rapid.Int64Range(0, total-1).Draw(t, "at")
-		p.Bursts = append(p.Bursts, pace.Burst{Rate: rate.Draw(t, "burst"), At: at, Length: rapid.Int64Range(1, total-at).Draw(t, "for")})
+		p.Bursts = append(p.Bursts, pace.Burst{
+			Rate:   rate.Draw(t, "burst"),
+			At:     at,
+			Length: rapid.Int64Range(1, total-at).Draw(t, "for"),
+		})
 	}
 	return p
 }
@@ -175,7 +197,8 @@ func TestConstantArrivalsKeepToTheIntegralAndAreSharedByTheLoops(t *testing.T) {
 		for loop := range loops {
 			for k, due := range all(t, p.Schedule(pace.Constant, loop, loops, 9), 100000) {
 				if n := loop + k*loops; n >= len(dues) || dues[n] != due {
-					t.Fatalf("arrival %d of loop %d of %d is not arrival %d of the whole", k, loop, loops, n)
+					t.Fatalf("arrival %d of loop %d of %d is not arrival %d of the whole",
+						k, loop, loops, n)
 				}
 				merged = append(merged, due)
 			}
@@ -193,10 +216,12 @@ func TestPoissonArrivalsAreOrderedAndAsManyAsTheIntegral(t *testing.T) {
 		count := 0
 		for loop := range loops {
 			dues := all(t, p.Schedule(pace.Poisson, loop, loops, seed), 100000)
-			if !slices.IsSorted(dues) || len(dues) > 0 && (dues[0] < 0 || dues[len(dues)-1] > p.Length()) {
+			if !slices.IsSorted(dues) ||
+				len(dues) > 0 && (dues[0] < 0 || dues[len(dues)-1] > p.Length()) {
 				t.Fatalf("out of order, or outside the profile")
 			}
-			if again := all(t, p.Schedule(pace.Poisson, loop, loops, seed), 100000); !slices.Equal(dues, again) {
+			if again := all(t, p.Schedule(pace.Poisson, loop, loops, seed),
+				100000); !slices.Equal(dues, again) {
 				t.Fatalf("the same seed gave other arrivals")
 			}
 			count += len(dues)
@@ -209,7 +234,10 @@ func TestPoissonArrivalsAreOrderedAndAsManyAsTheIntegral(t *testing.T) {
 }
 
 func TestPoissonCountsScatterAsTheyShould(t *testing.T) {
-	p := pace.Profile{Segments: []pace.Segment{{500, 1500, 500 * second}}, Bursts: []pace.Burst{{2000, 100 * second, 100 * second}}}
+	p := pace.Profile{
+		Segments: []pace.Segment{{500, 1500, 500 * second}},
+		Bursts:   []pace.Burst{{2000, 100 * second, 100 * second}},
+	}
 	const loops = 3
 	perLoop := make([][]float64, loops)
 	total := make([]float64, 500)
@@ -281,7 +309,10 @@ func TestDifferentSeedsAndLoopsGiveDifferentArrivals(t *testing.T) {
 }
 
 func TestNextDoesNotAlloc(t *testing.T) {
-	p := pace.Profile{Segments: []pace.Segment{{1000, 3000, 60 * second}, {1000, 1000, 60 * second}}, Bursts: []pace.Burst{{500, second, second}}}
+	p := pace.Profile{
+		Segments: []pace.Segment{{1000, 3000, 60 * second}, {1000, 1000, 60 * second}},
+		Bursts:   []pace.Burst{{500, second, second}},
+	}
 	for _, a := range []pace.Arrivals{pace.Constant, pace.Poisson} {
 		s := p.Schedule(a, 0, 1, 1)
 		if n := testing.AllocsPerRun(10000, func() { s.Next() }); n != 0 {

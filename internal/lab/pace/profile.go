@@ -24,7 +24,8 @@ func (p Profile) Validate() error {
 		return errors.New("the profile has no segment: give it a rate and a length")
 	}
 	if len(p.Segments) > MaxParts || len(p.Bursts) > MaxParts {
-		return fmt.Errorf("the profile has %d segments and %d bursts: %d of each are the most", len(p.Segments), len(p.Bursts), MaxParts)
+		return fmt.Errorf("the profile has %d segments and %d bursts: %d of each are the most",
+			len(p.Segments), len(p.Bursts), MaxParts)
 	}
 	total := int64(0)
 	for i, s := range p.Segments {
@@ -32,7 +33,8 @@ func (p Profile) Validate() error {
 			return fmt.Errorf("segment %d: %w", i+1, err)
 		}
 		if total += s.Length; total > MaxLength {
-			return fmt.Errorf("segment %d: the profile ends after %v: %v is the most", i+1, time.Duration(total), time.Duration(MaxLength))
+			return fmt.Errorf("segment %d: the profile ends after %v: %v is the most",
+				i+1, time.Duration(total), time.Duration(MaxLength))
 		}
 	}
 	for i, b := range p.Bursts {
@@ -41,15 +43,18 @@ func (p Profile) Validate() error {
 		}
 		switch {
 		case b.At < 0:
-			return fmt.Errorf("burst %d begins at %v: it must begin at 0s or later", i+1, time.Duration(b.At))
+			return fmt.Errorf("burst %d begins at %v: it must begin at 0s or later",
+				i+1, time.Duration(b.At))
 		case b.At > total-b.Length:
-			return fmt.Errorf("burst %d begins at %v and lasts %v, and the profile ends at %v: begin it earlier, or make the profile longer",
+			return fmt.Errorf("burst %d begins at %v and lasts %v, and the profile ends at %v: "+
+				"begin it earlier, or make the profile longer",
 				i+1, time.Duration(b.At), time.Duration(b.Length), time.Duration(total))
 		}
 	}
 	for _, x := range p.pieces() {
 		if peak := max(x.from, x.to); peak > MaxRate {
-			return fmt.Errorf("with its bursts the profile reaches %.0f arrivals a second: %d are the most", peak, MaxRate)
+			return fmt.Errorf("with its bursts the profile reaches %.0f arrivals a second: "+
+				"%d are the most", peak, MaxRate)
 		}
 	}
 	return nil
@@ -62,14 +67,16 @@ func checkRate(rate float64) error {
 	case rate < 0:
 		return fmt.Errorf("the rate %v is negative: 0 is a pause", rate)
 	case rate > MaxRate:
-		return fmt.Errorf("the rate %.0f is too high: %d arrivals a second are the most", rate, MaxRate)
+		return fmt.Errorf("the rate %.0f is too high: %d arrivals a second are the most",
+			rate, MaxRate)
 	}
 	return nil
 }
 
 func checkLength(ns int64) error {
 	if ns <= 0 || ns > MaxLength {
-		return fmt.Errorf("the length %v is not above 0s and at most %v", time.Duration(ns), time.Duration(MaxLength))
+		return fmt.Errorf("the length %v is not above 0s and at most %v",
+			time.Duration(ns), time.Duration(MaxLength))
 	}
 	return nil
 }

@@ -99,9 +99,17 @@ func (p Profile) Schedule(a Arrivals, loop, loops int, seed uint64) Schedule {
 	}
 	switch a {
 	case Constant:
-		return &constant{course: course{pieces: p.pieces()}, next: float64(loop) + .5, step: float64(loops)}
+		return &constant{
+			course: course{pieces: p.pieces()},
+			next:   float64(loop) + .5,
+			step:   float64(loops),
+		}
 	case Poisson:
-		return &poisson{course: course{pieces: p.pieces()}, loops: float64(loops), rng: random(seed, loop)}
+		return &poisson{
+			course: course{pieces: p.pieces()},
+			loops:  float64(loops),
+			rng:    random(seed, loop),
+		}
 	}
 	panic(fmt.Sprintf("pace: %q is not a kind of arrivals", a))
 }

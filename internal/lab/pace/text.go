@@ -9,8 +9,10 @@ import (
 )
 
 const (
-	profileForms = "a rate is 1000 (arrivals a second), or parts with lengths: 1000:30s (hold), 1000-5000:60s (ramp), with commas between"
-	burstForm    = "a burst is RATE:LENGTH@START, as 3200:8s@20s: 3200 a second more for 8s, 20s after the start"
+	profileForms = "a rate is 1000 (arrivals a second), or parts with lengths: 1000:30s (hold), " +
+		"1000-5000:60s (ramp), with commas between"
+	burstForm = "a burst is RATE:LENGTH@START, as 3200:8s@20s: 3200 a second more for 8s, " +
+		"20s after the start"
 )
 
 // ParseProfile reads a profile as it is given on a command line: "1000:30s,1000-5000:60s,5000:30s"
@@ -44,13 +46,18 @@ func parseSegment(part string, alone bool, length time.Duration) (Segment, error
 	case timed:
 		d, err := time.ParseDuration(strings.TrimSpace(lasts))
 		if err != nil || d <= 0 {
-			return Segment{}, fmt.Errorf("rate %q: %q is not a length: %s", clip(part), clip(lasts), profileForms)
+			return Segment{}, fmt.Errorf("rate %q: %q is not a length: %s",
+				clip(part), clip(lasts), profileForms)
 		}
 		length = d
 	case !alone:
-		return Segment{}, fmt.Errorf("rate %q has no length, and several parts each need theirs: %s", clip(part), profileForms)
+		return Segment{}, fmt.Errorf("rate %q has no length, and several parts each need theirs: "+
+			"%s",
+			clip(part), profileForms)
 	case length <= 0:
-		return Segment{}, fmt.Errorf("rate %q has no length: give the run's duration, or write %s:30s", clip(part), clip(part))
+		return Segment{}, fmt.Errorf("rate %q has no length: give the run's duration, "+
+			"or write %s:30s",
+			clip(part), clip(part))
 	}
 	from, to, ramp := strings.Cut(rates, "-")
 	if !ramp {

@@ -75,22 +75,36 @@ func (p *DeploymentPlan) autoscaler(run *record.Run) {
 	o, i, low := &p.Options, p.Instances, p.Line.Low
 	lag := o.PodStart + Reaction
 	a := &Autoscaler{
-		Lag: Figure{lag.Seconds(), "s", fmt.Sprintf("%v until an instance serves (--pod-start), and %v until the autoscaler has seen and decided",
-			o.PodStart, Reaction)},
+		Lag: Figure{
+			lag.Seconds(),
+			"s",
+			fmt.Sprintf("%v until an instance serves (--pod-start), and %v until the autoscaler "+
+				"has seen and decided",
+				o.PodStart, Reaction),
+		},
 		Grown: 1 + o.Growth*lag.Minutes(),
 	}
 	thin, what := p.thinnest(), i.Losses[len(i.Losses)-1].What
 	grown := "the safe rate"
 	if o.Growth > 0 {
-		grown = fmt.Sprintf("safe rate %s ÷ %.3g, as the load may grow by %s a minute for %.3g s before a new instance serves",
+		grown = fmt.Sprintf("safe rate %s ÷ %.3g, as the load may grow by %s a minute for %.3g s "+
+			"before a new instance serves",
 			format.Rate(i.Safe.Value), a.Grown, format.Percent(o.Growth), lag.Seconds())
 	}
 	a.Limits = []Limit{
 		{i.Safe.Value / a.Grown, grown},
-		{low / a.Grown / (1 + tolerance), fmt.Sprintf("lower end of the line %s ÷ %.3g ÷ %.3g, as the autoscaler does nothing below %.0f %% over its target",
-			format.Rate(low), a.Grown, 1+tolerance, tolerance*100)},
-		{low * p.left(thin) / (1 + tolerance), fmt.Sprintf("lower end of the line %s × %.3g ÷ %.3g, as %s may be lost (%d of %d instances)",
-			format.Rate(low), p.left(thin), 1+tolerance, what, p.mostLost(thin), thin)},
+		{
+			low / a.Grown / (1 + tolerance),
+			fmt.Sprintf("lower end of the line %s ÷ %.3g ÷ %.3g, as the autoscaler does nothing "+
+				"below %.0f %% over its target",
+				format.Rate(low), a.Grown, 1+tolerance, tolerance*100),
+		},
+		{
+			low * p.left(thin) / (1 + tolerance),
+			fmt.Sprintf("lower end of the line %s × %.3g ÷ %.3g, as %s may be lost (%d "+
+				"of %d instances)",
+				format.Rate(low), p.left(thin), 1+tolerance, what, p.mostLost(thin), thin),
+		},
 	}
 	least := a.Limits[0]
 	for _, l := range a.Limits[1:] {
@@ -144,17 +158,26 @@ func (p *DeploymentPlan) fewest(target float64) int {
 // request sets what an instance asks of its node, and the target as a percentage of that.
 func (p *DeploymentPlan) request(a *Autoscaler, run *record.Run) {
 	c := p.CPU
-	a.RequestCPU = Figure{cpuStep * ceil(c.AtLine.Value/cpuStep), "cores", "what an instance takes at the lower end of the line, " + c.AtLine.How + ", rounded up"}
+	a.RequestCPU = Figure{
+		cpuStep * ceil(c.AtLine.Value/cpuStep),
+		"cores",
+		"what an instance takes at the lower end of the line, " + c.AtLine.How + ", rounded up",
+	}
 	at := c.at(a.TargetRate.Value)
 	a.TargetCPU = max(1, int(math.Floor(100*at/a.RequestCPU.Value)))
 	if rss := residentAtMost(run); rss > 0 {
 		asked := memoryStep * ceil(rss*(1+p.Options.Headroom)/memoryStep)
-		a.RequestMemory = Figure{asked, "bytes", fmt.Sprintf("highest resident memory in the run, %.4g MB, with %s of headroom", rss/1e6,
-			format.Percent(p.Options.Headroom))}
+		a.RequestMemory = Figure{
+			asked,
+			"bytes",
+			fmt.Sprintf("highest resident memory in the run, %.4g MB, with %s of headroom", rss/1e6,
+				format.Percent(p.Options.Headroom)),
+		}
 	}
 	if m := p.Memory; m != nil && m.Beyond <= far && m.Total.Value+m.Error > a.RequestMemory.Value {
 		a.RequestMemory = Figure{memoryStep * ceil((m.Total.Value+m.Error)/memoryStep), "bytes",
-			fmt.Sprintf("%d idle and %d active connections, upper end of the interval, rounded up", m.Idle, m.Active)}
+			fmt.Sprintf("%d idle and %d active connections, upper end of the interval, rounded up",
+				m.Idle, m.Active)}
 	}
 }
 
@@ -162,15 +185,18 @@ func (p *DeploymentPlan) request(a *Autoscaler, run *record.Run) {
 func (p *DeploymentPlan) doubtAutoscaler(a *Autoscaler, run *record.Run) {
 	c := p.CPU
 	if at := c.at(a.TargetRate.Value); c.Idle.Value > .5*at {
-		p.caution("%.0f %% of the processor time at the target is spent whatever the rate: scale on requests a second (%s an instance) rather than on the processor",
+		p.caution("%.0f %% of the processor time at the target is spent whatever the rate: "+
+			"scale on requests a second (%s an instance) rather than on the processor",
 			100*c.Idle.Value/at, format.Rate(a.TargetRate.Value))
 	}
 	cores := float64(run.Manifest.Machine.Cores)
 	if run.Manifest.Machine.TargetLocal && cores > 0 && c.AtLine.Value < .7*cores {
-		p.caution("at the line an instance uses %.2g of %.0f cores, so that something else is the bottleneck: beyond the line processor use may no longer indicate the load, "+
+		p.caution("at the line an instance uses %.2g of %.0f cores, so that something else is "+
+			"the bottleneck: beyond the line processor use may no longer indicate the load, "+
 			"and the autoscaler not see it", c.AtLine.Value, cores)
 	}
 	if a.TargetCPU < 30 {
-		p.caution("the target of %d %% is low: fewer zones lost at once, a shorter start of instances or slower growth would raise it", a.TargetCPU)
+		p.caution("the target of %d %% is low: fewer zones lost at once, a shorter start of "+
+			"instances or slower growth would raise it", a.TargetCPU)
 	}
 }

@@ -49,8 +49,9 @@ func (p *DeploymentPlan) processor(run *record.Run) {
 	points := p.busy(run)
 	c := fitBusy(points, p.Line.Low)
 	if c == nil {
-		p.Missing = append(p.Missing, "the autoscaler's target: the run has no processor time of the target (target.cpu.seconds): "+
-			"survey it where it runs, or name its process with --pid")
+		p.Missing = append(p.Missing, "the autoscaler's target: the run has no processor time of "+
+			"the target (target.cpu.seconds): survey it where it runs, "+
+			"or name its process with --pid")
 		return
 	}
 	safe := p.Instances.Safe.Value
@@ -59,7 +60,8 @@ func (p *DeploymentPlan) processor(run *record.Run) {
 	c.AtLine = Figure{c.at(p.Line.Low), "cores", fmt.Sprintf(formula, format.Rate(p.Line.Low))}
 	p.CPU = c
 	if c.Error > .2*c.AtLine.Value {
-		p.caution("what the processor does at the line is only known to ±%.0f %%: a longer survey would tell better", 100*c.Error/c.AtLine.Value)
+		p.caution("what the processor does at the line is only known to ±%.0f %%: "+
+			"a longer survey would tell better", 100*c.Error/c.AtLine.Value)
 	}
 }
 
@@ -69,7 +71,8 @@ func (c *CPU) at(rate float64) float64 { return c.Idle.Value + c.PerRequest.Valu
 // warm and never profiled, and its requests were served.
 func usable(s *measure.Step) bool {
 	switch s.Plan.Phase {
-	case measure.PhaseWarmUp, measure.PhaseHalf, measure.PhaseAtLine, measure.PhaseOverload, measure.PhaseRecovery:
+	case measure.PhaseWarmUp, measure.PhaseHalf, measure.PhaseAtLine, measure.PhaseOverload,
+		measure.PhaseRecovery:
 		return false
 	}
 	total := s.Totals.Ended.Total()
@@ -123,7 +126,8 @@ func fitBusy(points []point, rate float64) *CPU {
 	}
 	c := &CPU{Steps: len(points)}
 	if l, ok := straight(points); ok && l.coefficients[0] >= 0 && l.coefficients[1] > 0 {
-		how := fmt.Sprintf("least squares over %d steps of %s to %s", len(points), format.Rate(lowest(points)), format.Rate(highest(points)))
+		how := fmt.Sprintf("least squares over %d steps of %s to %s",
+			len(points), format.Rate(lowest(points)), format.Rate(highest(points)))
 		c.Idle = Figure{l.coefficients[0], "cores", how}
 		c.PerRequest, c.PerRequestError = Figure{l.coefficients[1], "s", how}, l.error(1)
 		c.Error = l.doubt([]float64{1, rate})
@@ -138,7 +142,11 @@ func fitBusy(points []point, rate float64) *CPU {
 		why = "whose line would begin below 0"
 	}
 	c.Idle = Figure{0, "cores", "taken for 0"}
-	c.PerRequest = Figure{busy / requests, "s", fmt.Sprintf("processor time ÷ requests over %d steps, %s", len(points), why)}
+	c.PerRequest = Figure{
+		busy / requests,
+		"s",
+		fmt.Sprintf("processor time ÷ requests over %d steps, %s", len(points), why),
+	}
 	return c
 }
 

@@ -40,11 +40,13 @@ func (p *DeploymentPlan) database(run *record.Run) {
 	reserve := reservedSuperuser + reservedOthers
 	each := max(0, o.DatabaseConnections-reserve) / (most + surging)
 	d := &Database{PerInstance: Figure{float64(each), "connections", fmt.Sprintf(
-		"(%d of the database − %d for superusers − %d for migrations, monitoring and people) ÷ (%d instances, %s, + %d that a rolling update adds)",
+		"(%d of the database − %d for superusers − %d for migrations, monitoring and people) "+
+			"÷ (%d instances, %s, + %d that a rolling update adds)",
 		o.DatabaseConnections, reservedSuperuser, reservedOthers, most, from, surging)}}
 	p.Database = d
 	if each == 0 {
-		p.caution("the database allows less than one connection for each of %d instances: put a pooler (such as PgBouncer) between, or let it allow more than %d",
+		p.caution("the database allows less than one connection for each of %d instances: "+
+			"put a pooler (such as PgBouncer) between, or let it allow more than %d",
 			most+surging, reserve+most+surging)
 	}
 	p.needed(d, run)
@@ -79,7 +81,8 @@ func (p *DeploymentPlan) needed(d *Database, run *record.Run) {
 			}
 			mean += v
 			n++
-			if limit := sample.Values[poolMost]; limit > 0 && v >= limit && s.Totals.Rate() <= p.Line.Low {
+			if limit := sample.Values[poolMost]; limit > 0 && v >= limit &&
+				s.Totals.Rate() <= p.Line.Low {
 				full = true
 			}
 		}
@@ -88,8 +91,9 @@ func (p *DeploymentPlan) needed(d *Database, run *record.Run) {
 		}
 	}
 	if len(points) == 0 {
-		p.caution("the run does not tell how many connections to the database are in use (%s), so whether %.0f are enough is not known: survey with "+
-			"--metrics, of a page that has the pool's figures",
+		p.caution("the run does not tell how many connections to the database are in use (%s), "+
+			"so whether %.0f are enough is not known: survey with --metrics, of a page that has "+
+			"the pool's figures",
 			poolInUse, d.PerInstance.Value)
 		return
 	}
@@ -101,15 +105,23 @@ func (p *DeploymentPlan) needed(d *Database, run *record.Run) {
 	mean := perRequest * rate
 	const rare = 3.09 // standard deviations that one moment of a thousand lies above
 	need := max(1, ceil(mean+rare*math.Sqrt(mean)))
-	d.Needed = &Figure{need, "connections", fmt.Sprintf("%s × %.3g s that a request holds one (in use ÷ rate over %d steps, Little's law) is %.3g on "+
-		"average; %.2g standard deviations more for all but one moment of a thousand",
-		format.Rate(rate), perRequest, len(points), mean, rare)}
+	d.Needed = &Figure{
+		need,
+		"connections",
+		fmt.Sprintf("%s × %.3g s that a request holds one (in use ÷ rate over %d steps, "+
+			"Little's law) is %.3g on average; %.2g standard deviations more for all but one "+
+			"moment of a thousand",
+			format.Rate(rate), perRequest, len(points), mean, rare),
+	}
 	d.Enough = d.PerInstance.Value >= need
 	if !d.Enough {
-		p.caution("an instance may have %.0f connections to the database and needs %.0f at %s: requests will wait for one, and the line measured does not hold; "+
-			"let the database allow more, hold connections for less time, or share them by a pooler", d.PerInstance.Value, need, format.Rate(rate))
+		p.caution("an instance may have %.0f connections to the database and needs %.0f at %s: "+
+			"requests will wait for one, and the line measured does not hold; "+
+			"let the database allow more, hold connections for less time, "+
+			"or share them by a pooler", d.PerInstance.Value, need, format.Rate(rate))
 	}
 	if full {
-		p.caution("the pool was used up below the line while it was surveyed, so that more may be needed than was seen")
+		p.caution("the pool was used up below the line while it was surveyed, " +
+			"so that more may be needed than was seen")
 	}
 }

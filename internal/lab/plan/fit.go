@@ -131,4 +131,6 @@ func (l *line) error(i int) float64 {
 	return l.student() * l.sigma * math.Sqrt(l.inverse[i][i])
 }
 
-func (l *line) student() float64 { return stats.StudentQuantile(1-(1-confidence)/2, float64(l.free)) }
+func (l *line) student() float64 {
+	return stats.StudentQuantile(1-(1-confidence)/2, float64(l.free))
+}

@@ -41,7 +41,8 @@ type Remainder struct {
 }
 
 // errMany is of a rate that so small a line cannot carry.
-var errMany = fmt.Errorf("the rate would need more than %d instances of this line: a plan for so many needs a service that carries more", mostInstances)
+var errMany = fmt.Errorf("the rate would need more than %d instances of this line: "+
+	"a plan for so many needs a service that carries more", mostInstances)
 
 // instances finds the smallest number that carries the rate, also with one instance or one zone
 // lost. What the headroom is for is just such a loss, so those that are left may be loaded up to
@@ -49,8 +50,15 @@ var errMany = fmt.Errorf("the rate would need more than %d instances of this lin
 func (p *DeploymentPlan) instances() error {
 	o := &p.Options
 	safe := p.Line.Low * (1 - o.Headroom)
-	i := &Instances{Safe: Figure{safe, "/s", fmt.Sprintf("lower end of the load line's interval, %s, less %s of headroom", format.Rate(p.Line.Low),
-		format.Percent(o.Headroom))}}
+	i := &Instances{
+		Safe: Figure{
+			safe,
+			"/s",
+			fmt.Sprintf("lower end of the load line's interval, %s, less %s of headroom",
+				format.Rate(p.Line.Low),
+				format.Percent(o.Headroom)),
+		},
+	}
 	needed := ceil(o.Rate / safe)
 	if needed > mostInstances {
 		return errMany
@@ -65,7 +73,11 @@ func (p *DeploymentPlan) instances() error {
 	if !p.holds(i.Count) {
 		return errMany
 	}
-	i.Each = Figure{o.Rate / float64(i.Count), "/s", fmt.Sprintf("%s ÷ %d instances", format.Rate(o.Rate), i.Count)}
+	i.Each = Figure{
+		o.Rate / float64(i.Count),
+		"/s",
+		fmt.Sprintf("%s ÷ %d instances", format.Rate(o.Rate), i.Count),
+	}
 	before, after := p.losses(i.Needed), p.losses(i.Count)
 	for n := range after {
 		l := after[n]

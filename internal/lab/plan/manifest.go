@@ -17,39 +17,62 @@ func (p *DeploymentPlan) Manifest() []byte {
 	}
 	var b bytes.Buffer
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	note := func(indent, format string, args ...any) { comment(&b, indent, fmt.Sprintf(format, args...)) }
+	note := func(indent, format string, args ...any) {
+		comment(&b, indent, fmt.Sprintf(format, args...))
+	}
 	note("", "Planned by plimsoll from a survey of %s: %s, as long as %s.", p.Target, p.Mix, p.SLO)
-	note("", "Load line of one instance: %s to %s. Planned for %s with %s of headroom.", format.Rate(p.Line.Low), format.Rate(p.Line.High),
+	note("", "Load line of one instance: %s to %s. Planned for %s with %s of headroom.",
+		format.Rate(p.Line.Low), format.Rate(p.Line.High),
 		format.Rate(p.Options.Rate), format.Percent(p.Options.Headroom))
 	note("", "")
-	note("", "The percentage below is one of this request, so the Deployment's container needs it. It has no limit of the processor: a quota")
+	note("",
+		"The percentage below is one of this request, so the Deployment's container needs it. "+
+			"It has no limit of the processor: a quota")
 	note("", "stops an instance in the middle of requests, and the line was measured without one.")
 	if p.Options.Zones > 1 {
-		note("", "The loss of a zone is planned for %d over which the instances are spread evenly.", p.Options.Zones)
+		note("", "The loss of a zone is planned for %d over which the instances are spread evenly.",
+			p.Options.Zones)
 	}
 	note("", "")
-	comment(&b, "", "spec:\n  template:\n    spec:\n"+p.spread()+"      containers:\n        - name: "+p.Options.Deployment+"\n          resources:\n"+p.resources())
+	comment(&b, "",
+		"spec:\n  template:\n    spec:\n"+p.spread()+"      containers:\n        - name: "+
+			p.Options.Deployment+"\n          resources:\n"+p.resources())
 	note("", "")
 	note("", "cpu: %s", a.RequestCPU.How)
 	if a.RequestMemory.Value > 0 {
 		note("", "memory: %s", a.RequestMemory.How)
 	}
-	say("apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata:\n  name: %s\nspec:", p.Options.Deployment)
-	say("  scaleTargetRef:\n    apiVersion: apps/v1\n    kind: Deployment\n    name: %s", p.Options.Deployment)
+	say("apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata:\n  name: %s\nspec:",
+		p.Options.Deployment)
+	say("  scaleTargetRef:\n    apiVersion: apps/v1\n    kind: Deployment\n    name: %s",
+		p.Options.Deployment)
 	if a.MinReplicas > max(fewestReplicas, p.Options.Zones) {
-		note("  ", "Of fewer a loss would take so large a share that the others could not carry the load.")
+		note("  ",
+			"Of fewer a loss would take so large a share that the others could not carry the load.")
 	}
 	say("  minReplicas: %d\n  maxReplicas: %d", a.MinReplicas, a.MaxReplicas)
-	say("  metrics:\n    - type: Resource\n      resource:\n        name: cpu\n        target:\n          type: Utilization")
+	say("  metrics:\n" +
+		"    - type: Resource\n" +
+		"      resource:\n" +
+		"        name: cpu\n" +
+		"        target:\n" +
+		"          type: Utilization")
 	note("          ", "%s of each instance: %s", format.Rate(a.TargetRate.Value), a.TargetRate.How)
 	say("          averageUtilization: %d", a.TargetCPU)
-	say("  behavior:\n    scaleUp:\n      stabilizationWindowSeconds: 0\n      selectPolicy: Max\n      policies:")
-	note("        ", "Twice as many by the time that the ones asked for serve, and never less than 4.")
-	say("        - type: Percent\n          value: 100\n          periodSeconds: %d", a.ScaleUpPeriod)
+	say("  behavior:\n" +
+		"    scaleUp:\n" +
+		"      stabilizationWindowSeconds: 0\n" +
+		"      selectPolicy: Max\n" +
+		"      policies:")
+	note("        ",
+		"Twice as many by the time that the ones asked for serve, and never less than 4.")
+	say("        - type: Percent\n          value: 100\n          periodSeconds: %d",
+		a.ScaleUpPeriod)
 	say("        - type: Pods\n          value: 4\n          periodSeconds: %d", a.ScaleUpPeriod)
 	say("    scaleDown:")
 	note("      ", "An instance that goes too early is missed for %.0f s: go slowly.", a.Lag.Value)
-	say("      stabilizationWindowSeconds: %d\n      selectPolicy: Max\n      policies:", a.ScaleDownWindow)
+	say("      stabilizationWindowSeconds: %d\n      selectPolicy: Max\n      policies:",
+		a.ScaleDownWindow)
 	say("        - type: Percent\n          value: 10\n          periodSeconds: 60")
 	say("        - type: Pods\n          value: 1\n          periodSeconds: 60")
 	return b.Bytes()
@@ -62,8 +85,13 @@ func (p *DeploymentPlan) spread() string {
 	if p.Options.Zones < 2 {
 		return ""
 	}
-	return "      topologySpreadConstraints:\n        - topologyKey: topology.kubernetes.io/zone\n          maxSkew: 1\n          whenUnsatisfiable: DoNotSchedule\n" +
-		"          nodeTaintsPolicy: Honor\n          labelSelector: # as the Deployment's own selector has it\n            matchLabels:\n" +
+	return "      topologySpreadConstraints:\n" +
+		"        - topologyKey: topology.kubernetes.io/zone\n" +
+		"          maxSkew: 1\n" +
+		"          whenUnsatisfiable: DoNotSchedule\n" +
+		"          nodeTaintsPolicy: Honor\n" +
+		"          labelSelector: # as the Deployment's own selector has it\n" +
+		"            matchLabels:\n" +
 		"              app: " + p.Options.Deployment + "\n"
 }
 

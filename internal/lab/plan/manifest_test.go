@@ -88,17 +88,35 @@ func commented(text string) string {
 }
 
 func manifests(t *testing.T) map[string]*plan.DeploymentPlan {
-	busy := surveyed(step(1, 200, 64, holding(200, 50)), holder(2, 100, 5, 0), holder(3, 1000, 5, 0), holder(4, 2000, 5, 0))
+	busy := surveyed(step(1, 200, 64, holding(200, 50)), holder(2, 100, 5, 0),
+		holder(3, 1000, 5, 0), holder(4, 2000, 5, 0))
 	hostile := usual()
 	hostile.Manifest.Target = "http://x/\nkind: Secret\r---\u2028a\x1b[2J"
 	hostile.Manifest.SLO = "p99<50ms\u0085spec: {}"
 	all := map[string]*plan.DeploymentPlan{
-		"the usual":   planned(t, usual(), plan.Options{Rate: 40000, Headroom: .2, Zones: 3, PodStart: 40 * time.Second, Growth: .05}),
-		"small":       planned(t, usual(), plan.Options{Rate: 1}),
-		"slow starts": planned(t, usual(), plan.Options{Rate: 40000, Headroom: .5, PodStart: time.Hour, Growth: 1, Deployment: "shop"}),
-		"wild growth": planned(t, usual(), plan.Options{Rate: 400, Headroom: .9, PodStart: time.Hour, Growth: 100}),
-		"memory too":  planned(t, busy, plan.Options{Rate: 40000, Headroom: .2, Idle: 5000}),
-		"hostile":     planned(t, hostile, plan.Options{Rate: 40000, Headroom: .2}),
+		"the usual": planned(t, usual(), plan.Options{
+			Rate:     40000,
+			Headroom: .2,
+			Zones:    3,
+			PodStart: 40 * time.Second,
+			Growth:   .05,
+		}),
+		"small": planned(t, usual(), plan.Options{Rate: 1}),
+		"slow starts": planned(t, usual(), plan.Options{
+			Rate:       40000,
+			Headroom:   .5,
+			PodStart:   time.Hour,
+			Growth:     1,
+			Deployment: "shop",
+		}),
+		"wild growth": planned(t, usual(), plan.Options{
+			Rate:     400,
+			Headroom: .9,
+			PodStart: time.Hour,
+			Growth:   100,
+		}),
+		"memory too": planned(t, busy, plan.Options{Rate: 40000, Headroom: .2, Idle: 5000}),
+		"hostile":    planned(t, hostile, plan.Options{Rate: 40000, Headroom: .2}),
 	}
 	return all
 }
@@ -116,7 +134,8 @@ func TestTheManifestKeepsKubernetesSchema(t *testing.T) {
 		if err := required.Validate(want); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, commented(text))
 		}
-		if cpu, ok := at(t, want, "requests", "cpu").(string); !ok || !strings.HasSuffix(cpu, "m") || cpu == "0m" {
+		if cpu, ok := at(t, want, "requests", "cpu").(string); !ok ||
+			!strings.HasSuffix(cpu, "m") || cpu == "0m" {
 			t.Errorf("%s: a percentage of a request of %v", name, cpu)
 		}
 	}
@@ -127,18 +146,22 @@ func TestTheManifestKeepsKubernetesSchema(t *testing.T) {
 func TestTheManifestsFiguresAreInKubernetesRanges(t *testing.T) {
 	for name, p := range manifests(t) {
 		object := parsed(t, string(p.Manifest()))
-		if object["apiVersion"] != "autoscaling/v2" || object["kind"] != "HorizontalPodAutoscaler" || len(object) != 4 {
+		if object["apiVersion"] != "autoscaling/v2" ||
+			object["kind"] != "HorizontalPodAutoscaler" || len(object) != 4 {
 			t.Errorf("%s: %v", name, object)
 		}
-		low, high := at(t, object, "spec", "minReplicas").(float64), at(t, object, "spec", "maxReplicas").(float64)
+		low := at(t, object, "spec", "minReplicas").(float64)
+		high := at(t, object, "spec", "maxReplicas").(float64)
 		if low < 1 || high < low {
 			t.Errorf("%s: %v to %v replicas", name, low, high)
 		}
-		if at(t, object, "metadata", "name") != p.Options.Deployment || at(t, object, "spec", "scaleTargetRef", "name") != p.Options.Deployment {
+		if at(t, object, "metadata", "name") != p.Options.Deployment ||
+			at(t, object, "spec", "scaleTargetRef", "name") != p.Options.Deployment {
 			t.Errorf("%s: %v", name, object)
 		}
 		target := at(t, object, "spec", "metrics", 0, "resource", "target")
-		if v := at(t, target, "averageUtilization").(float64); v < 1 || v > 100 || at(t, target, "type") != "Utilization" {
+		if v := at(t, target, "averageUtilization").(float64); v < 1 || v > 100 ||
+			at(t, target, "type") != "Utilization" {
 			t.Errorf("%s: %v", name, target)
 		}
 		for _, direction := range []string{"scaleUp", "scaleDown"} {
@@ -148,7 +171,9 @@ func TestTheManifestsFiguresAreInKubernetesRanges(t *testing.T) {
 			}
 			policies := at(t, rules, "policies").([]any)
 			for _, policy := range policies {
-				value, period, kind := at(t, policy, "value").(float64), at(t, policy, "periodSeconds").(float64), at(t, policy, "type")
+				value := at(t, policy, "value").(float64)
+				period := at(t, policy, "periodSeconds").(float64)
+				kind := at(t, policy, "type")
 				if value < 1 || period < 1 || period > 1800 || kind != "Pods" && kind != "Percent" {
 					t.Errorf("%s: %v", name, policy)
 				}
@@ -180,21 +205,31 @@ func TestTheSchemaWouldFindWhatIsWrong(t *testing.T) {
 func TestTheDeploymentIsSpreadOverItsZones(t *testing.T) {
 	p := planned(t, usual(), plan.Options{Rate: 40000, Headroom: .2, Zones: 3, Deployment: "shop"})
 	text := string(p.Manifest())
-	constraint := at(t, parsed(t, commented(text)), "spec", "template", "spec", "topologySpreadConstraints", 0)
-	for key, want := range map[string]any{"topologyKey": "topology.kubernetes.io/zone", "maxSkew": 1., "whenUnsatisfiable": "DoNotSchedule",
-		"nodeTaintsPolicy": "Honor"} {
+	constraint := at(t, parsed(t, commented(text)), "spec", "template", "spec",
+		"topologySpreadConstraints", 0)
+	for key, want := range map[string]any{
+		"topologyKey":       "topology.kubernetes.io/zone",
+		"maxSkew":           1.,
+		"whenUnsatisfiable": "DoNotSchedule",
+		"nodeTaintsPolicy":  "Honor",
+	} {
 		if got := at(t, constraint, key); got != want {
 			t.Errorf("%s is %v, want %v", key, got, want)
 		}
 	}
 	chosen := at(t, constraint, "labelSelector")
-	if err := kubernetes(t, selector).Validate(chosen); err != nil || at(t, chosen, "matchLabels", "app") != "shop" {
+	if err := kubernetes(t, selector).Validate(chosen); err != nil ||
+		at(t, chosen, "matchLabels", "app") != "shop" {
 		t.Errorf("%v: %v", chosen, err)
 	}
-	if !strings.Contains(text, "planned for 3 over which") || !strings.Contains(text, "# Of fewer a loss would take so large a share") {
+	if !strings.Contains(text, "planned for 3 over which") ||
+		!strings.Contains(text, "# Of fewer a loss would take so large a share") {
 		t.Error(text)
 	}
-	if one := string(planned(t, usual(), plan.Options{Rate: 5, Headroom: .2}).Manifest()); strings.Contains(one, "topology") || strings.Contains(one, "Of fewer") {
+	if one := string(planned(t, usual(), plan.Options{
+		Rate:     5,
+		Headroom: .2,
+	}).Manifest()); strings.Contains(one, "topology") || strings.Contains(one, "Of fewer") {
 		t.Error(one)
 	}
 }
@@ -212,14 +247,22 @@ func TestARunFromElsewhereCannotWriteIntoTheManifest(t *testing.T) {
 }
 
 func TestThePlansFiguresSayWhereTheyComeFrom(t *testing.T) {
-	p := planned(t, surveyed(step(1, 200, 64, holding(200, 50)), holder(2, 100, 5, 0), holder(3, 1000, 5, 0), holder(4, 2000, 5, 0)),
-		plan.Options{Rate: 40000, Headroom: .2, Idle: 5000, DatabaseConnections: 900})
+	p := planned(
+		t,
+		surveyed(step(1, 200, 64, holding(200, 50)), holder(2, 100, 5, 0), holder(3, 1000, 5, 0),
+			holder(4, 2000, 5, 0)),
+		plan.Options{Rate: 40000, Headroom: .2, Idle: 5000, DatabaseConnections: 900},
+	)
 	if p.Autoscaler == nil || p.Database == nil || p.Memory == nil {
 		t.Fatalf("%+v", p)
 	}
-	for _, f := range []plan.Figure{p.Instances.Safe, p.Instances.Each, p.CPU.Idle, p.CPU.PerRequest, p.CPU.AtSafe, p.CPU.AtLine, p.Autoscaler.TargetRate,
-		p.Autoscaler.RequestCPU, p.Autoscaler.RequestMemory, p.Autoscaler.Lag, p.Database.PerInstance, *p.Database.Needed, p.Memory.Total, p.Memory.Base,
-		p.Memory.PerConnection} {
+	for _, f := range []plan.Figure{
+		p.Instances.Safe, p.Instances.Each, p.CPU.Idle, p.CPU.PerRequest, p.CPU.AtSafe,
+		p.CPU.AtLine, p.Autoscaler.TargetRate,
+		p.Autoscaler.RequestCPU, p.Autoscaler.RequestMemory, p.Autoscaler.Lag,
+		p.Database.PerInstance, *p.Database.Needed, p.Memory.Total, p.Memory.Base,
+		p.Memory.PerConnection,
+	} {
 		if f.How == "" || f.Unit == "" {
 			t.Errorf("%+v does not say where it comes from", f)
 		}
@@ -229,7 +272,8 @@ func TestThePlansFiguresSayWhereTheyComeFrom(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
 	var back plan.DeploymentPlan
-	if err := json.Unmarshal(text, &back); err != nil || back.Autoscaler.TargetCPU != p.Autoscaler.TargetCPU {
+	if err := json.Unmarshal(text, &back); err != nil ||
+		back.Autoscaler.TargetCPU != p.Autoscaler.TargetCPU {
 		t.Error(err)
 	}
 }

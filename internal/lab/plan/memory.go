@@ -72,42 +72,59 @@ func (p *DeploymentPlan) memory(run *record.Run, more []*record.Run) {
 	points := memoryPoints(append([]*record.Run{run}, more...))
 	different := distinct(points)
 	if different < fewestPoints {
-		p.Missing = append(p.Missing, fmt.Sprintf("memory for %d connections: the steps have the target's resident memory (%s) at %d different numbers of "+
-			"connections, and %d are the fewest "+
-			"to draw a line through: run `plimsoll survey … --quick --connections N --out DIR` for several N, far apart, and name the directories with --memory DIR",
+		p.Missing = append(p.Missing, fmt.Sprintf("memory for %d connections: "+
+			"the steps have the target's resident memory (%s) at %d different numbers of "+
+			"connections, and %d are the fewest to draw a line through: "+
+			"run `plimsoll survey … --quick --connections N --out DIR` for several N, far apart, "+
+			"and name the directories with --memory DIR",
 			o.Idle+o.Active, resident, different, fewestPoints))
 		return
 	}
 	l, active, ok := fitMemory(points)
 	if !ok || l.coefficients[1] <= 0 {
-		p.Missing = append(p.Missing, fmt.Sprintf("memory for %d connections: in the steps the resident memory does not grow with the connections (%.0f to "+
-			"%.0f of them), so they say nothing of more: "+
-			"survey with connections further apart (--connections N), and name the directories with --memory DIR", o.Idle+o.Active, least(points), most(points)))
+		p.Missing = append(p.Missing, fmt.Sprintf("memory for %d connections: "+
+			"in the steps the resident memory does not grow with the connections (%.0f to %.0f "+
+			"of them), so they say nothing of more: survey with connections further apart "+
+			"(--connections N), and name the directories with --memory DIR",
+			o.Idle+o.Active, least(points), most(points)))
 		return
 	}
 	p.Memory = newMemory(l, active, points, o)
 	if m := p.Memory; m.Beyond > far {
-		p.caution("memory is asked for %.3g times the connections that were measured: a straight line may bend on the way (tables that double, buffers, the "+
-			"garbage collector's goal)", m.Beyond)
+		p.caution("memory is asked for %.3g times the connections that were measured: "+
+			"a straight line may bend on the way (tables that double, buffers, "+
+			"the garbage collector's goal)", m.Beyond)
 	}
 	if p.Memory.Error > p.Memory.Total.Value {
-		p.caution("the error of the memory is larger than the figure itself: more steps with connections further apart are needed")
+		p.caution("the error of the memory is larger than the figure itself: " +
+			"more steps with connections further apart are needed")
 	}
-	p.caution("resident memory leaves out what the kernel keeps of each connection: some 4 kB when it is idle, and its buffers when it is not")
+	p.caution("resident memory leaves out what the kernel keeps of each connection: " +
+		"some 4 kB when it is idle, and its buffers when it is not")
 }
 
 func newMemory(l line, active bool, points []MemoryPoint, o *Options) *Memory {
-	how := fmt.Sprintf("least squares over %d steps with %.0f to %.0f connections", len(points), least(points), most(points))
-	at := func(idle, active float64) []float64 { return []float64{1, idle + active, active}[:len(l.coefficients)] }
+	how := fmt.Sprintf("least squares over %d steps with %.0f to %.0f connections",
+		len(points), least(points), most(points))
+	at := func(idle, active float64) []float64 {
+		return []float64{1, idle + active, active}[:len(l.coefficients)]
+	}
 	total := at(float64(o.Idle), float64(o.Active))
 	m := &Memory{
-		Idle: o.Idle, Active: o.Active, Points: points, Beyond: float64(o.Idle+o.Active) / most(points),
-		Total: Figure{max(0, l.value(total)), "bytes", how}, Error: l.doubt(total),
-		Base:          Figure{l.coefficients[0], "bytes", how},
-		PerConnection: Figure{l.coefficients[1], "bytes", how}, PerConnectionError: l.error(1),
+		Idle:               o.Idle,
+		Active:             o.Active,
+		Points:             points,
+		Beyond:             float64(o.Idle+o.Active) / most(points),
+		Total:              Figure{max(0, l.value(total)), "bytes", how},
+		Error:              l.doubt(total),
+		Base:               Figure{l.coefficients[0], "bytes", how},
+		PerConnection:      Figure{l.coefficients[1], "bytes", how},
+		PerConnectionError: l.error(1),
 	}
 	if active {
-		m.PerActive = &Figure{l.coefficients[2], "bytes", how + ", by their most requests in flight"}
+		m.PerActive = &Figure{
+			l.coefficients[2], "bytes", how + ", by their most requests in flight",
+		}
 		m.PerActiveError = l.error(2)
 	}
 	share := float64(o.Active) / float64(o.Idle+o.Active)
@@ -128,7 +145,8 @@ func fitMemory(points []MemoryPoint) (l line, active, ok bool) {
 		two[i], three[i] = []float64{1, at.Connections}, []float64{1, at.Connections, at.Active}
 	}
 	if len(points) >= fewestForActive && math.Abs(correlation(points)) < mostAlike {
-		if l, ok = leastSquares(three, bytes); ok && l.coefficients[1] > 0 && l.coefficients[2] >= 0 {
+		if l, ok = leastSquares(three, bytes); ok && l.coefficients[1] > 0 &&
+			l.coefficients[2] >= 0 {
 			return l, true, true
 		}
 	}
@@ -157,12 +175,15 @@ func memoryPoints(runs []*record.Run) (points []MemoryPoint) {
 					connected = append(connected, v)
 				}
 			}
-			connections := float64(min(uint64(max(s.Plan.Connections, 0)), s.Totals.ConnectionsMade))
+			connections := float64(min(uint64(max(s.Plan.Connections, 0)),
+				s.Totals.ConnectionsMade))
 			if len(connected) > 0 {
 				connections = stats.Median(connected)
 			}
 			if len(bytes) > 0 && connections > 0 {
-				points = append(points, MemoryPoint{connections, min(float64(s.Totals.Peak), connections), stats.Median(bytes)})
+				points = append(points, MemoryPoint{
+					connections, min(float64(s.Totals.Peak), connections), stats.Median(bytes),
+				})
 			}
 		}
 	}
@@ -199,11 +220,15 @@ func distinct(points []MemoryPoint) (n int) {
 }
 
 func least(points []MemoryPoint) float64 {
-	return slices.MinFunc(points, func(a, b MemoryPoint) int { return int(a.Connections - b.Connections) }).Connections
+	return slices.MinFunc(points, func(a, b MemoryPoint) int {
+		return int(a.Connections - b.Connections)
+	}).Connections
 }
 
 func most(points []MemoryPoint) float64 {
-	return slices.MaxFunc(points, func(a, b MemoryPoint) int { return int(a.Connections - b.Connections) }).Connections
+	return slices.MaxFunc(points, func(a, b MemoryPoint) int {
+		return int(a.Connections - b.Connections)
+	}).Connections
 }
 
 // correlation is how closely connections and active ones go together, −1 to 1; 1 when one of them

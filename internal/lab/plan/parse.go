@@ -27,7 +27,14 @@ type Growth float64
 // UnmarshalText reads a growth. Its error says how one is written.
 func (g *Growth) UnmarshalText(text []byte) error {
 	amount, unit, found := strings.Cut(string(text), "/")
-	minutes := map[string]float64{"s": 1. / 60, "sec": 1. / 60, "m": 1, "min": 1, "h": 60, "hour": 60}[strings.TrimSpace(unit)]
+	minutes := map[string]float64{
+		"s":    1. / 60,
+		"sec":  1. / 60,
+		"m":    1,
+		"min":  1,
+		"h":    60,
+		"hour": 60,
+	}[strings.TrimSpace(unit)]
 	v, ok := share(amount)
 	if !ok || found && minutes == 0 {
 		return fmt.Errorf("%.40q is not a growth rate: write 5%%/min, 0.1%%/s or 80%%/h", text)

@@ -59,9 +59,11 @@ var deploymentName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 func (o *Options) check() error {
 	switch {
 	case !(o.Rate > 0 && o.Rate <= mostRate):
-		return fmt.Errorf("the rate is above 0 and at most %.0g requests a second", float64(mostRate))
+		return fmt.Errorf("the rate is above 0 and at most %.0g requests a second",
+			float64(mostRate))
 	case o.Headroom == 1:
-		return errors.New("a headroom of 100 % leaves nothing to serve with: give less, such as 20 %")
+		return errors.New("a headroom of 100 % leaves nothing to serve with: " +
+			"give less, such as 20 %")
 	case !(o.Headroom >= 0 && o.Headroom < 1):
 		return errors.New("the headroom is a share from 0 % to below 100 %")
 	case o.PodStart < 0 || o.PodStart > longestStart:
@@ -72,10 +74,12 @@ func (o *Options) check() error {
 		return fmt.Errorf("the database allows 1 to %d connections", mostDatabase)
 	case o.Zones < 1 || o.Zones > mostZones:
 		return fmt.Errorf("there are 1 to %d zones", mostZones)
-	case o.Idle < 0 || o.Active < 0 || o.Idle > MostConnections || o.Active > MostConnections || o.Idle+o.Active > MostConnections:
+	case o.Idle < 0 || o.Active < 0 || o.Idle > MostConnections || o.Active > MostConnections ||
+		o.Idle+o.Active > MostConnections:
 		return fmt.Errorf("idle and active connections are 0 to %d together", MostConnections)
 	case !deploymentName.MatchString(o.Deployment):
-		return errors.New("a Deployment's name is up to 63 small letters, digits and hyphens, and begins and ends with a letter or a digit")
+		return errors.New("a Deployment's name is up to 63 small letters, digits and hyphens, " +
+			"and begins and ends with a letter or a digit")
 	}
 	return nil
 }
@@ -120,7 +124,12 @@ func Make(run *record.Run, more []*record.Run, o Options) (*DeploymentPlan, erro
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	p := &DeploymentPlan{Target: run.Manifest.Target, SLO: run.Manifest.SLO, Mix: run.Manifest.Mix, Options: o}
+	p := &DeploymentPlan{
+		Target:  run.Manifest.Target,
+		SLO:     run.Manifest.SLO,
+		Mix:     run.Manifest.Mix,
+		Options: o,
+	}
 	p.memory(run, more)
 	if p.line(run) {
 		if err := p.instances(); err != nil {
@@ -142,22 +151,27 @@ func (p *DeploymentPlan) line(run *record.Run) (ok bool) {
 	switch {
 	case run.Result == nil:
 		return missing("the run was cut off before its load line was found: run the survey again")
-	case !run.Result.Line.Found && run.Manifest.Kind != "" && run.Manifest.Kind != record.KindSurvey:
-		return missing("they are computed from a load line, and this run is not a survey: give a run of plimsoll survey")
+	case !run.Result.Line.Found && run.Manifest.Kind != "" &&
+		run.Manifest.Kind != record.KindSurvey:
+		return missing("they are computed from a load line, and this run is not a survey: " +
+			"give a run of plimsoll survey")
 	case !run.Result.Line.Found:
 		why := run.Result.Line.Why
 		if why == "" {
 			why = run.Result.Early
 		}
-		return missing("the survey found no load line (" + why + "): survey again, on a machine with less else to do, or with a higher --limit if there is one")
+		return missing("the survey found no load line (" + why + "): survey again, " +
+			"on a machine with less else to do, or with a higher --limit if there is one")
 	}
 	line := run.Result.Line.Interval
 	if !(line.Low > 0) || math.IsInf(line.Low, 0) {
-		return missing("the lower end of the line's interval is 0, so that no rate is safe: survey again with more --runs, so that the line is better known")
+		return missing("the lower end of the line's interval is 0, so that no rate is safe: " +
+			"survey again with more --runs, so that the line is better known")
 	}
 	p.Line = &line
 	if run.Result.Early != "" {
-		p.caution("the survey ended early (%s), so the line is less sure than it could be", run.Result.Early)
+		p.caution("the survey ended early (%s), so the line is less sure than it could be",
+			run.Result.Early)
 	}
 	for _, v := range run.Result.Validity {
 		if !v.OK {
@@ -165,7 +179,8 @@ func (p *DeploymentPlan) line(run *record.Run) (ok bool) {
 		}
 	}
 	if run.Manifest.Machine.TargetLocal {
-		p.caution("the generator shared the target's cores: on a machine of its own an instance may carry more")
+		p.caution("the generator shared the target's cores: on a machine of its own an " +
+			"instance may carry more")
 	}
 	return true
 }

@@ -15,18 +15,35 @@ import (
 
 // step is one that offered a rate for 10 s, of which the first is not judged. values says what a
 // sample shows at a time of the step.
-func step(number int, rate float64, connections int, values func(seconds float64) map[string]float64) measure.Step {
-	s := measure.Step{Plan: measure.StepPlan{Number: number, Phase: "refine", Rate: rate, Length: 10e9, Settle: 1e9, Connections: connections}}
+func step(
+	number int, rate float64, connections int, values func(seconds float64) map[string]float64,
+) measure.Step {
+	s := measure.Step{
+		Plan: measure.StepPlan{
+			Number:      number,
+			Phase:       "refine",
+			Rate:        rate,
+			Length:      10e9,
+			Settle:      1e9,
+			Connections: connections,
+		},
+	}
 	for i := range 40 {
 		w := measure.Window{Start: int64(i) * 250e6, Length: 250e6}
 		w.Ended[measure.OK] = uint64(rate / 4)
 		s.Windows = append(s.Windows, w)
 		s.Totals.Ended.Add(&w.Ended)
 		if values != nil {
-			s.Samples = append(s.Samples, measure.Sample{At: w.End(), Values: values(float64(w.End()) / 1e9)})
+			s.Samples = append(s.Samples, measure.Sample{
+				At:     w.End(),
+				Values: values(float64(w.End()) / 1e9),
+			})
 		}
 	}
-	s.Totals.Length, s.Totals.Due, s.Totals.ConnectionsMade, s.Totals.Peak = 10e9, uint64(10*rate), uint64(connections), connections/2
+	s.Totals.Length = 10e9
+	s.Totals.Due = uint64(10 * rate)
+	s.Totals.ConnectionsMade = uint64(connections)
+	s.Totals.Peak = connections / 2
 	return s
 }
 
@@ -40,14 +57,25 @@ func cpu(rate float64) func(float64) map[string]float64 {
 // surveyed is a run whose line is 1000 to 1100 requests a second.
 func surveyed(steps ...measure.Step) *record.Run {
 	return &record.Run{
-		Manifest: record.Manifest{Kind: "survey", Target: "http://10.0.0.1/", SLO: "p99<50ms", Mix: "GET /"},
-		Steps:    steps,
-		Result:   &record.Result{Line: record.Line{Found: true, Interval: model.Interval{Low: 1000, Estimate: 1050, High: 1100, Confidence: .95}}},
+		Manifest: record.Manifest{
+			Kind:   "survey",
+			Target: "http://10.0.0.1/",
+			SLO:    "p99<50ms",
+			Mix:    "GET /",
+		},
+		Steps: steps,
+		Result: &record.Result{
+			Line: record.Line{
+				Found:    true,
+				Interval: model.Interval{Low: 1000, Estimate: 1050, High: 1100, Confidence: .95},
+			},
+		},
 	}
 }
 
 func usual() *record.Run {
-	return surveyed(step(1, 200, 64, cpu(200)), step(2, 500, 64, cpu(500)), step(3, 800, 64, cpu(800)), step(4, 1000, 64, cpu(1000)))
+	return surveyed(step(1, 200, 64, cpu(200)), step(2, 500, 64, cpu(500)),
+		step(3, 800, 64, cpu(800)), step(4, 1000, 64, cpu(1000)))
 }
 
 func planned(t *testing.T, run *record.Run, o plan.Options) *plan.DeploymentPlan {
@@ -89,7 +117,8 @@ func TestTheInstancesCarryTheRateAlsoWhenSomeAreLost(t *testing.T) {
 		p := planned(t, usual(), c.o)
 		i := p.Instances
 		if i.Needed != c.needed || i.Count != c.count || i.Added != c.added {
-			t.Errorf("%s: %d needed, %d with losses because of %q; want %d, %d, %q", name, i.Needed, i.Count, i.Added, c.needed, c.count, c.added)
+			t.Errorf("%s: %d needed, %d with losses because of %q; want %d, %d, %q",
+				name, i.Needed, i.Count, i.Added, c.needed, c.count, c.added)
 		}
 		near(t, name+": the rate of each", i.Each.Value, c.o.Rate/float64(c.count), 1e-9)
 		for _, l := range i.Losses {
@@ -109,7 +138,8 @@ func TestWhatALossWouldHaveDoneWithoutMoreInstancesIsSaid(t *testing.T) {
 	if zone.Lost != 20 || zone.Left != 40 || zone.Each != 1000 || zone.Before == nil {
 		t.Fatalf("%+v", zone)
 	}
-	if b := zone.Before; b.Lost != 17 || b.Left != 33 || b.Holds || math.Abs(b.Share-1.2121) > .001 {
+	if b := zone.Before; b.Lost != 17 || b.Left != 33 || b.Holds ||
+		math.Abs(b.Share-1.2121) > .001 {
 		t.Errorf("%+v", *b)
 	}
 }
@@ -127,7 +157,8 @@ func TestTheProcessorsShareIsFittedOverTheSteps(t *testing.T) {
 	overloaded := step(7, 1500, 64, cpu(90000))
 	refusing := step(8, 500, 64, cpu(90000))
 	refusing.Totals.Ended[measure.BadStatus] += refusing.Totals.Ended[measure.OK]
-	run.Steps = append(run.Steps, warm, profiled, beyond, recovering, overloaded, refusing, step(9, 700, 64, nil))
+	run.Steps = append(run.Steps, warm, profiled, beyond, recovering, overloaded, refusing,
+		step(9, 700, 64, nil))
 	c := planned(t, run, plan.Options{Rate: 40000, Headroom: .2}).CPU
 	if c == nil || c.Steps != 4 {
 		t.Fatalf("%+v: the four gentle steps count", c)
@@ -145,12 +176,19 @@ func TestWhatIsSampledInTheDrainDoesNotCount(t *testing.T) {
 		for i := range 20 {
 			// It clears up on two cores, with a connection to the database for each request that it
 			// still has.
-			s.Samples = append(s.Samples, measure.Sample{At: 10e9 + int64(i+1)*250e6,
-				Values: map[string]float64{"target.cpu.seconds": last + float64(i+1)*.5, "db.in_use": 50, "target.memory.rss_bytes": 9e9}})
+			s.Samples = append(s.Samples, measure.Sample{
+				At: 10e9 + int64(i+1)*250e6,
+				Values: map[string]float64{
+					"target.cpu.seconds":      last + float64(i+1)*.5,
+					"db.in_use":               50,
+					"target.memory.rss_bytes": 9e9,
+				},
+			})
 		}
 		return s
 	}
-	p := planned(t, surveyed(draining(1, 200), draining(2, 500), draining(3, 1000)), plan.Options{Rate: 8000, Headroom: .2, DatabaseConnections: 500})
+	p := planned(t, surveyed(draining(1, 200), draining(2, 500), draining(3, 1000)),
+		plan.Options{Rate: 8000, Headroom: .2, DatabaseConnections: 500})
 	near(t, "what idling costs", p.CPU.Idle.Value, .1, .001)
 	near(t, "what a request costs", p.CPU.PerRequest.Value, .0005, .001)
 	if d := p.Database; d.Needed == nil || d.Needed.Value != 28 {
@@ -162,7 +200,8 @@ func TestALastSampleThatComesALittleLateCounts(t *testing.T) {
 	run := usual()
 	for i := range run.Steps {
 		s := &run.Steps[i]
-		s.Samples = []measure.Sample{s.Samples[3], s.Samples[39]} // at 1 s, where the judged part begins, and at 10 s
+		// at 1 s, where the judged part begins, and at 10 s
+		s.Samples = []measure.Sample{s.Samples[3], s.Samples[39]}
 		s.Samples[1].At += 40e6
 	}
 	if c := planned(t, run, plan.Options{Rate: 4000, Headroom: .2}).CPU; c == nil || c.Steps != 4 {
@@ -181,7 +220,8 @@ func TestAbsurdFiguresInARunLeaveAPlanThatCanBePrinted(t *testing.T) {
 		"resident memory":       {"target.memory.rss_bytes": 1.7e308},
 		"a number of listeners": {"listener.connections.established": 1e308},
 	} {
-		run := surveyed(step(1, 200, 64, holding(200, 50)), step(2, 600, 64, holding(600, 50)), step(3, 1000, 64, holding(1000, 50)),
+		run := surveyed(step(1, 200, 64, holding(200, 50)), step(2, 600, 64, holding(600, 50)),
+			step(3, 1000, 64, holding(1000, 50)),
 			holder(4, 100, 5, 0), holder(5, 1000, 5, 0), holder(6, 2000, 5, 0))
 		for i := range run.Steps {
 			samples := run.Steps[i].Samples
@@ -189,7 +229,13 @@ func TestAbsurdFiguresInARunLeaveAPlanThatCanBePrinted(t *testing.T) {
 				samples[i+10].Values[key], samples[len(samples)-1].Values[key] = v, v
 			}
 		}
-		p := planned(t, run, plan.Options{Rate: 40000, Headroom: .2, Zones: 3, DatabaseConnections: 500, Idle: 5000})
+		p := planned(t, run, plan.Options{
+			Rate:                40000,
+			Headroom:            .2,
+			Zones:               3,
+			DatabaseConnections: 500,
+			Idle:                5000,
+		})
 		if _, err := json.Marshal(p); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -201,9 +247,11 @@ func TestAbsurdFiguresInARunLeaveAPlanThatCanBePrinted(t *testing.T) {
 
 func TestStepsOfOneRateCannotTellIdlingFromWork(t *testing.T) {
 	for name, run := range map[string]*record.Run{
-		"one step":    surveyed(step(1, 1000, 64, cpu(1000))),
-		"much alike":  surveyed(step(1, 900, 64, cpu(900)), step(2, 950, 64, cpu(950)), step(3, 1000, 64, cpu(1000))),
-		"below 0":     surveyed(step(1, 100, 64, cpu(-180)), step(2, 500, 64, cpu(500)), step(3, 1000, 64, cpu(1500))),
+		"one step": surveyed(step(1, 1000, 64, cpu(1000))),
+		"much alike": surveyed(step(1, 900, 64, cpu(900)), step(2, 950, 64, cpu(950)),
+			step(3, 1000, 64, cpu(1000))),
+		"below 0": surveyed(step(1, 100, 64, cpu(-180)), step(2, 500, 64, cpu(500)),
+			step(3, 1000, 64, cpu(1500))),
 		"two of them": surveyed(step(1, 100, 64, cpu(100)), step(2, 1000, 64, cpu(1000))),
 	} {
 		c := planned(t, run, plan.Options{Rate: 40000, Headroom: .2}).CPU
@@ -223,9 +271,15 @@ func TestTheAutoscalersTargetLeavesRoomForWhatIsComing(t *testing.T) {
 	}{
 		// Safe is 800; the line less tolerance 909; less one of 9 808.
 		"nothing grows": {plan.Options{Rate: 40000, Headroom: .2}, 800, 83, 50, "safe rate"},
-		"it grows": {plan.Options{Rate: 40000, Headroom: .2, Growth: .05, PodStart: 30 * time.Second}, 800 / 1.05, 80, 53,
-			"grow by 5.00 % a minute for 60 s"},
-		"it grows fast":     {plan.Options{Rate: 40000, Headroom: .2, Growth: 1, PodStart: 30 * time.Second}, 400, 50, 100, "grow by 100 % a minute"},
+		"it grows": {
+			plan.Options{Rate: 40000, Headroom: .2, Growth: .05, PodStart: 30 * time.Second},
+			800 / 1.05, 80, 53,
+			"grow by 5.00 % a minute for 60 s",
+		},
+		"it grows fast": {
+			plan.Options{Rate: 40000, Headroom: .2, Growth: 1, PodStart: 30 * time.Second}, 400, 50,
+			100, "grow by 100 % a minute",
+		},
 		"no headroom":       {plan.Options{Rate: 40000, Zones: 1}, 1000 * 8. / 9 / 1.1, 84, 50, "one instance may be lost"},
 		"a zone of 3":       {plan.Options{Rate: 40000, Headroom: .2, Zones: 3}, 600 / 1.1, 62, 74, "one zone of 3 may be lost"},
 		"a start in itself": {plan.Options{Rate: 40000, Headroom: .2, PodStart: 10 * time.Minute}, 800, 83, 50, "safe rate"},
@@ -234,15 +288,18 @@ func TestTheAutoscalersTargetLeavesRoomForWhatIsComing(t *testing.T) {
 		a := p.Autoscaler
 		near(t, name+": the rate to aim at", a.TargetRate.Value, c.rate, .001)
 		near(t, name+": the request", a.RequestCPU.Value, .6, .02)
-		if a.TargetCPU < c.cpu-1 || a.TargetCPU > c.cpu || a.MaxReplicas != c.most || !strings.Contains(a.TargetRate.How, c.why) {
-			t.Errorf("%s: %d %% of up to %d because of %q; want %d %%, %d, %q", name, a.TargetCPU, a.MaxReplicas, a.TargetRate.How, c.cpu, c.most, c.why)
+		if a.TargetCPU < c.cpu-1 || a.TargetCPU > c.cpu || a.MaxReplicas != c.most ||
+			!strings.Contains(a.TargetRate.How, c.why) {
+			t.Errorf("%s: %d %% of up to %d because of %q; want %d %%, %d, %q",
+				name, a.TargetCPU, a.MaxReplicas, a.TargetRate.How, c.cpu, c.most, c.why)
 		}
 		// What the autoscaler lets an instance become, with all that is planned for, is still
 		// within the line.
 		if worst := a.TargetRate.Value * a.Grown * 1.1; worst > 1000.01 {
 			t.Errorf("%s: an instance may come to %v/s", name, worst)
 		}
-		if a.MinReplicas < max(2, c.o.Zones) || a.MaxReplicas < a.MinReplicas || a.Surge*4 < a.MaxReplicas {
+		if a.MinReplicas < max(2, c.o.Zones) || a.MaxReplicas < a.MinReplicas ||
+			a.Surge*4 < a.MaxReplicas {
 			t.Errorf("%s: %+v", name, a)
 		}
 	}
@@ -257,12 +314,29 @@ func TestAnyNumberOfInstancesThatMayRunSurvivesALoss(t *testing.T) {
 	}{
 		// Of 4 over 3 zones half is lost, and of 7 more than 4 tenths: 8 lose 3, and 10 lose 4.
 		"three zones": {plan.Options{Rate: 40000, Headroom: .2, Zones: 3}, 600 / 1.1, 8, "one zone of 3 may be lost (4 of 10 instances)"},
-		"two zones":   {plan.Options{Rate: 40000, Headroom: .2, Zones: 2}, 1000 * 5. / 11 / 1.1, 10, "one zone of 2 may be lost (6 of 11 instances)"},
-		"ten zones":   {plan.Options{Rate: 40000, Headroom: .2, Zones: 10}, 1000 * 9. / 11 / 1.1, 10, "one zone of 10 may be lost (2 of 11 instances)"},
-		"one zone":    {plan.Options{Rate: 40000, Headroom: .2}, 800, 9, "safe rate"},
+		"two zones": {
+			plan.Options{Rate: 40000, Headroom: .2, Zones: 2}, 1000 * 5. / 11 / 1.1, 10,
+			"one zone of 2 may be lost (6 of 11 instances)",
+		},
+		"ten zones": {
+			plan.Options{Rate: 40000, Headroom: .2, Zones: 10}, 1000 * 9. / 11 / 1.1, 10,
+			"one zone of 10 may be lost (2 of 11 instances)",
+		},
+		"one zone": {plan.Options{Rate: 40000, Headroom: .2}, 800, 9, "safe rate"},
 		// Where the target is lower for another reason, fewer instances survive a loss.
-		"much headroom":                {plan.Options{Rate: 40000, Headroom: .5, Zones: 3}, 500, 5, "safe rate"},
-		"growing fast":                 {plan.Options{Rate: 40000, Headroom: .2, Zones: 3, Growth: 1, PodStart: 30 * time.Second}, 400, 3, "may grow"},
+		"much headroom": {plan.Options{Rate: 40000, Headroom: .5, Zones: 3}, 500, 5, "safe rate"},
+		"growing fast": {
+			plan.Options{
+				Rate:     40000,
+				Headroom: .2,
+				Zones:    3,
+				Growth:   1,
+				PodStart: 30 * time.Second,
+			},
+			400,
+			3,
+			"may grow",
+		},
 		"a small one":                  {plan.Options{Rate: 2000, Headroom: .2, Zones: 3}, 1000 * 2. / 3 / 1.1, 3, "(1 of 3 instances)"},
 		"a very small one":             {plan.Options{Rate: 5, Headroom: .2, Zones: 3}, 500 / 1.1, 3, "(1 of 2 instances)"},
 		"a very small one in one zone": {plan.Options{Rate: 5, Headroom: .2}, 500 / 1.1, 2, "one instance may be lost"},
@@ -271,7 +345,8 @@ func TestAnyNumberOfInstancesThatMayRunSurvivesALoss(t *testing.T) {
 		a := p.Autoscaler
 		near(t, name+": the rate to aim at", a.TargetRate.Value, c.rate, 1e-6)
 		if a.MinReplicas != c.fewest || !strings.Contains(a.TargetRate.How, c.why) {
-			t.Errorf("%s: from %d, because of %q; want %d, %q", name, a.MinReplicas, a.TargetRate.How, c.fewest, c.why)
+			t.Errorf("%s: from %d, because of %q; want %d, %q",
+				name, a.MinReplicas, a.TargetRate.How, c.fewest, c.why)
 		}
 		for n := a.MinReplicas; n <= a.MaxReplicas; n++ {
 			lost := 1
@@ -281,7 +356,8 @@ func TestAnyNumberOfInstancesThatMayRunSurvivesALoss(t *testing.T) {
 			// With all of the tolerance used up; there is never more than the planned rate.
 			load := min(c.o.Rate, float64(n)*a.TargetRate.Value*1.1)
 			if each := load / float64(n-lost); each > 1000.001 {
-				t.Errorf("%s: of %d instances %d are lost, and the others get %v/s each", name, n, lost, each)
+				t.Errorf("%s: of %d instances %d are lost, and the others get %v/s each",
+					name, n, lost, each)
 			}
 		}
 	}
@@ -300,11 +376,18 @@ func TestWhereIdlingCostsMostTheProcessorIsAPoorGuide(t *testing.T) {
 			return map[string]float64{"target.cpu.seconds": t * (1.9 + .0001*rate)}
 		}
 	}
-	run := surveyed(step(1, 200, 64, lazy(200)), step(2, 600, 64, lazy(600)), step(3, 1000, 64, lazy(1000)))
-	if p := planned(t, run, plan.Options{Rate: 4000, Headroom: .2}); !strings.Contains(strings.Join(p.Cautions, "\n"), "scale on requests a second") {
+	run := surveyed(step(1, 200, 64, lazy(200)), step(2, 600, 64, lazy(600)),
+		step(3, 1000, 64, lazy(1000)))
+	if p := planned(t, run, plan.Options{
+		Rate:     4000,
+		Headroom: .2,
+	}); !strings.Contains(strings.Join(p.Cautions, "\n"), "scale on requests a second") {
 		t.Error(p.Cautions)
 	}
-	if p := planned(t, usual(), plan.Options{Rate: 4000, Headroom: .2}); strings.Contains(strings.Join(p.Cautions, "\n"), "scale on requests a second") {
+	if p := planned(t, usual(), plan.Options{
+		Rate:     4000,
+		Headroom: .2,
+	}); strings.Contains(strings.Join(p.Cautions, "\n"), "scale on requests a second") {
 		t.Error(p.Cautions)
 	}
 }
@@ -331,7 +414,8 @@ func TestWhatARunDoesNotShowIsMissingRatherThanGuessed(t *testing.T) {
 		"no processor time": {noCPU, "--pid", true},
 	} {
 		p := planned(t, c.run, plan.Options{Rate: 4000, Headroom: .2, DatabaseConnections: 100})
-		if len(p.Missing) != 1 || !strings.Contains(p.Missing[0], c.want) || (p.Instances != nil) != c.instances || p.Autoscaler != nil || p.Manifest() != nil {
+		if len(p.Missing) != 1 || !strings.Contains(p.Missing[0], c.want) ||
+			(p.Instances != nil) != c.instances || p.Autoscaler != nil || p.Manifest() != nil {
 			t.Errorf("%s: %+v", name, p)
 		}
 		if c.instances && p.Database == nil {
@@ -358,20 +442,33 @@ func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 	} {
 		o := good
 		change(&o)
-		if _, err := plan.Make(usual(), nil, o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := plan.Make(usual(), nil, o); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", o, err, want)
 		}
 	}
 }
 
 func TestSharesAndGrowthsAreReadAsPeopleWriteThem(t *testing.T) {
-	for text, want := range map[string]float64{"20%": .2, "20 %": .2, "0.2": .2, "0": 0, "150%": 1.5} {
+	for text, want := range map[string]float64{
+		"20%":  .2,
+		"20 %": .2,
+		"0.2":  .2,
+		"0":    0,
+		"150%": 1.5,
+	} {
 		var s plan.Share
 		if err := s.UnmarshalText([]byte(text)); err != nil || math.Abs(float64(s)-want) > 1e-12 {
 			t.Errorf("%q is %v, %v", text, s, err)
 		}
 	}
-	for text, want := range map[string]float64{"5%/min": .05, "5%": .05, "0.1%/s": .06, "60%/h": .01, "0.05/m": .05} {
+	for text, want := range map[string]float64{
+		"5%/min": .05,
+		"5%":     .05,
+		"0.1%/s": .06,
+		"60%/h":  .01,
+		"0.05/m": .05,
+	} {
 		var g plan.Growth
 		if err := g.UnmarshalText([]byte(text)); err != nil || math.Abs(float64(g)-want) > 1e-12 {
 			t.Errorf("%q is %v, %v", text, g, err)

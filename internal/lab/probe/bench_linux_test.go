@@ -24,7 +24,9 @@ func BenchmarkEntering(b *testing.B) {
 }
 
 // benchmarkSource reads a source, of this process as the target.
-func benchmarkSource(b *testing.B, make func(proc procfs.FS, n *network, target *processes) Source) {
+func benchmarkSource(
+	b *testing.B, make func(proc procfs.FS, n *network, target *processes) Source,
+) {
 	proc, err := procfs.NewDefaultFS()
 	if err != nil {
 		b.Fatal(err)
@@ -59,19 +61,27 @@ func processorTime(b *testing.B, do func()) {
 }
 
 func BenchmarkProcessors(b *testing.B) {
-	benchmarkSource(b, func(proc procfs.FS, _ *network, _ *processes) Source { return &processors{proc} })
+	benchmarkSource(b, func(proc procfs.FS, _ *network, _ *processes) Source {
+		return &processors{proc}
+	})
 }
 
 func BenchmarkMemory(b *testing.B) {
-	benchmarkSource(b, func(proc procfs.FS, _ *network, _ *processes) Source { return &memory{proc} })
+	benchmarkSource(b, func(proc procfs.FS, _ *network, _ *processes) Source {
+		return &memory{proc}
+	})
 }
 
 func BenchmarkPaging(b *testing.B) {
-	benchmarkSource(b, func(procfs.FS, *network, *processes) Source { return &paging{root: procfs.DefaultMountPoint} })
+	benchmarkSource(b, func(procfs.FS, *network, *processes) Source {
+		return &paging{root: procfs.DefaultMountPoint}
+	})
 }
 
 func BenchmarkDisks(b *testing.B) {
-	benchmarkSource(b, func(procfs.FS, *network, *processes) Source { return newDisks(procfs.DefaultMountPoint, "/sys") })
+	benchmarkSource(b, func(procfs.FS, *network, *processes) Source {
+		return newDisks(procfs.DefaultMountPoint, "/sys")
+	})
 }
 
 func BenchmarkSockets(b *testing.B) {
@@ -79,15 +89,21 @@ func BenchmarkSockets(b *testing.B) {
 }
 
 func BenchmarkTraffic(b *testing.B) {
-	benchmarkSource(b, func(_ procfs.FS, n *network, _ *processes) Source { return &traffic{network: n} })
+	benchmarkSource(b, func(_ procfs.FS, n *network, _ *processes) Source {
+		return &traffic{network: n}
+	})
 }
 
 func BenchmarkTCPCounters(b *testing.B) {
-	benchmarkSource(b, func(_ procfs.FS, n *network, _ *processes) Source { return &tcpCounters{network: n} })
+	benchmarkSource(b, func(_ procfs.FS, n *network, _ *processes) Source {
+		return &tcpCounters{network: n}
+	})
 }
 
 func BenchmarkCgroup(b *testing.B) {
-	benchmarkSource(b, func(_ procfs.FS, _ *network, target *processes) Source { return &cgroup{of: target} })
+	benchmarkSource(b, func(_ procfs.FS, _ *network, target *processes) Source {
+		return &cgroup{of: target}
+	})
 }
 
 func BenchmarkProcesses(b *testing.B) {
@@ -129,7 +145,10 @@ func BenchmarkCensus(b *testing.B) {
 				}
 				defer server.Close()
 			}
-			s := New(Options{PID: os.Getpid(), Listen: []netip.AddrPort{l.Addr().(*net.TCPAddr).AddrPort()}})
+			s := New(Options{
+				PID:    os.Getpid(),
+				Listen: []netip.AddrPort{l.Addr().(*net.TCPAddr).AddrPort()},
+			})
 			s.Sample(0)
 			c := censusOf(s)
 			into := map[string]float64{}

@@ -56,7 +56,8 @@ type census struct {
 
 func newCensus(n *network, listen []netip.AddrPort) *census {
 	c := &census{network: n, now: time.Now, dump: diag, destinations: make(map[netip.AddrPort]bool)}
-	c.files = n.root != procfs.DefaultMountPoint // INET_DIAG could be of another machine than those files
+	// INET_DIAG could be of another machine than those files
+	c.files = n.root != procfs.DefaultMountPoint
 	for _, a := range listen {
 		if a.Port() != 0 {
 			c.listen = append(c.listen, plain(a))
@@ -111,7 +112,8 @@ func (c *census) take(t *tally, into map[string]float64, within *float64) error 
 	})
 	if refused = errors.Join(entered, refused); refused != nil && !c.files {
 		c.files = true
-		c.refused = fmt.Errorf("%w: they are read from net/tcp, without the backlog in force and what was sent again", refused)
+		c.refused = fmt.Errorf("%w: they are read from net/tcp, without the backlog in force and "+
+			"what was sent again", refused)
 		t.restart(c) // what was counted until then would count twice
 	}
 	err := errors.Join(unread, c.refused)
@@ -149,7 +151,8 @@ func (c *census) report(t *tally, into map[string]float64) error {
 				remote = max(remote, n)
 			}
 		}
-		into["host.tcp.ports_used"], into["host.tcp.ports_used_remote"] = float64(most), float64(remote)
+		into["host.tcp.ports_used"] = float64(most)
+		into["host.tcp.ports_used_remote"] = float64(remote)
 	}
 	err := c.reportListener(t, into)
 	if c.of != nil && c.of.lost == nil {
@@ -171,13 +174,20 @@ func (c *census) reportListener(t *tally, into map[string]float64) error {
 		}
 	}
 	if len(c.listeners) == 0 && !c.local {
-		return errors.New("the target's listener: it is on another machine, or in a network namespace of its own (name its process with --pid)")
+		return errors.New("the target's listener: it is on another machine, " +
+			"or in a network namespace of its own (name its process with --pid)")
 	}
 	if len(c.listeners) == 0 {
-		return fmt.Errorf("the target's listener: nothing listens on %s in the network namespace that is read", addresses(c.listen))
+		return fmt.Errorf("the target's listener: nothing listens on %s in the network "+
+			"namespace that is read", addresses(c.listen))
 	}
-	for name, states := range map[string][]int{"established": {established}, "syn_received": {synReceived}, "fin_wait": {finWait1, finWait2, closing},
-		"time_wait": {timeWait}, "close_wait": {closeWait}} {
+	for name, states := range map[string][]int{
+		"established":  {established},
+		"syn_received": {synReceived},
+		"fin_wait":     {finWait1, finWait2, closing},
+		"time_wait":    {timeWait},
+		"close_wait":   {closeWait},
+	} {
 		n := 0
 		for _, state := range states {
 			n += t.served[state]
@@ -232,7 +242,8 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 	return err
 }
 
-var errDenied = errors.New("the target's connections to others: its descriptors may not be looked into: run as the same user, or as root")
+var errDenied = errors.New("the target's connections to others: its descriptors may not be " +
+	"looked into: run as the same user, or as root")
 
 // whose finds out which sockets are the target's. The answers are kept while its processes stay the
 // same: to ask costs a call for each of its descriptors.
@@ -253,19 +264,24 @@ func (c *census) whose(candidates []candidate) (err error) {
 	}
 	left := maxDescriptors
 	for _, m := range c.of.members {
-		failed := eachHeld(filepath.Join(c.of.root, strconv.Itoa(m.pid), "fd"), left+1, func(inode uint64) bool {
-			if _, asked := owned[inode]; asked {
-				owned[inode] = true
-			}
-			left--
-			return left > 0
-		})
+		failed := eachHeld(
+			filepath.Join(c.of.root, strconv.Itoa(m.pid), "fd"),
+			left+1,
+			func(inode uint64) bool {
+				if _, asked := owned[inode]; asked {
+					owned[inode] = true
+				}
+				left--
+				return left > 0
+			},
+		)
 		if errors.Is(failed, fs.ErrPermission) {
 			c.owned = nil
 			return errDenied
 		}
 		if left <= 0 {
-			return fmt.Errorf("the target's connections to others: it has more than %d sockets, and only so many are looked into", maxDescriptors)
+			return fmt.Errorf("the target's connections to others: it has more than %d sockets, "+
+				"and only so many are looked into", maxDescriptors)
 		}
 	}
 	return nil
@@ -330,8 +346,18 @@ func newTally(c *census) *tally {
 
 // restart forgets all sockets.
 func (t *tally) restart(c *census) {
-	*t = tally{listen: c.listen, foreign: c.namespace != "", low: t.low, high: t.high, listeners: make(bindings), kept: c.listeners,
-		bound: make(bindings), used: make(map[flow]int), towards: make(map[netip.AddrPort]int), from: make(map[netip.AddrPort]int)}
+	*t = tally{
+		listen:    c.listen,
+		foreign:   c.namespace != "",
+		low:       t.low,
+		high:      t.high,
+		listeners: make(bindings),
+		kept:      c.listeners,
+		bound:     make(bindings),
+		used:      make(map[flow]int),
+		towards:   make(map[netip.AddrPort]int),
+		from:      make(map[netip.AddrPort]int),
+	}
 }
 
 // plain is an address without what IPv6 adds to it.
@@ -364,13 +390,15 @@ func (t *tally) listener(s socket) {
 	wild := s.local.Addr().IsUnspecified()
 	t.bound.add(s.local)
 	if !slices.ContainsFunc(t.listen, func(a netip.AddrPort) bool {
-		return a.Port() == s.local.Port() && (wild || t.foreign || a.Addr().IsUnspecified() || a == s.local)
+		return a.Port() == s.local.Port() &&
+			(wild || t.foreign || a.Addr().IsUnspecified() || a == s.local)
 	}) {
 		return
 	}
 	// Of several that share a port, the one that is nearest to its limit turns clients away first.
 	f := &t.fullest
-	if len(t.listeners) == 0 || uint64(s.queue)*uint64(max(f.limit, 1)) > uint64(f.queue)*uint64(max(s.limit, 1)) {
+	if len(t.listeners) == 0 ||
+		uint64(s.queue)*uint64(max(f.limit, 1)) > uint64(f.queue)*uint64(max(s.limit, 1)) {
 		*f = s
 	}
 	t.listeners.add(s.local)

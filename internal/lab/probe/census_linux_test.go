@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -53,7 +52,8 @@ func becomes(t *testing.T, s *Sampler, want map[string]float64) {
 	}
 	for name, v := range want {
 		if has, there := got[name]; has != v || !there {
-			t.Errorf("%s is %v (there: %v), want %v; not measured: %q", name, has, there, v, s.NotMeasured())
+			t.Errorf("%s is %v (there: %v), want %v; not measured: %q",
+				name, has, there, v, s.NotMeasured())
 		}
 	}
 }
@@ -104,21 +104,25 @@ func TestAFullAcceptQueueIsSeenAgainstItsBacklog(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Close(fd) })
-	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 3)); err != nil {
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}),
+		unix.Listen(fd, 3)); err != nil {
 		t.Fatal(err)
 	}
 	name, err := unix.Getsockname(fd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(name.(*unix.SockaddrInet4).Port))
+	address := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"),
+		uint16(name.(*unix.SockaddrInet4).Port))
 	s := New(Options{Listen: []netip.AddrPort{address}})
 	before := fresh(s)
 	if before["listener.queue"] != 0 || before["listener.queue_limit"] != 3 {
-		t.Errorf("an empty queue is %v of %v, want 0 of 3", before["listener.queue"], before["listener.queue_limit"])
+		t.Errorf("an empty queue is %v of %v, want 0 of 3",
+			before["listener.queue"], before["listener.queue_limit"])
 	}
 	for range 6 {
-		client, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		client, err := unix.Socket(unix.AF_INET,
+			unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,15 +132,25 @@ func TestAFullAcceptQueueIsSeenAgainstItsBacklog(t *testing.T) {
 		}
 	}
 	// The kernel lets one more in than the backlog says.
-	becomes(t, s, map[string]float64{"listener.queue": 4, "listener.queue_limit": 3, "listener.connections.established": 4})
-	if after := fresh(s); after["host.tcp.listen_overflows"] <= before["host.tcp.listen_overflows"] ||
+	becomes(t, s, map[string]float64{
+		"listener.queue":                   4,
+		"listener.queue_limit":             3,
+		"listener.connections.established": 4,
+	})
+	if after := fresh(s); after["host.tcp.listen_overflows"] <=
+		before["host.tcp.listen_overflows"] ||
 		after["host.tcp.listen_drops"] <= before["host.tcp.listen_drops"] {
 		t.Error("two clients were turned away, and no counter shows it")
 	}
 }
 
 func TestConnectionsAreToldApartByWhoClosedThem(t *testing.T) {
-	for _, c := range []struct{ listen, asFrom string }{{"127.0.0.1:0", "127.0.0.1"}, {"[::1]:0", "::1"}, {"[::]:0", "127.0.0.1"}, {"0.0.0.0:0", "127.0.0.1"}} {
+	for _, c := range []struct{ listen, asFrom string }{
+		{"127.0.0.1:0", "127.0.0.1"},
+		{"[::1]:0", "::1"},
+		{"[::]:0", "127.0.0.1"},
+		{"0.0.0.0:0", "127.0.0.1"},
+	} {
 		for _, files := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, from files %v", c.listen, files), func(t *testing.T) {
 				l, bound := listenOn(t, c.listen)
@@ -160,15 +174,25 @@ func TestConnectionsAreToldApartByWhoClosedThem(t *testing.T) {
 					leave(t, client, server)
 				}
 				becomes(t, s, map[string]float64{
-					"listener.connections.established": 2, "listener.connections.close_wait": 1, "listener.connections.fin_wait": 1,
-					"listener.connections.time_wait": 2, "listener.clients.time_wait": 3, "listener.connections.syn_received": 0, "listener.queue": 0})
+					"listener.connections.established":  2,
+					"listener.connections.close_wait":   1,
+					"listener.connections.fin_wait":     1,
+					"listener.connections.time_wait":    2,
+					"listener.clients.time_wait":        3,
+					"listener.connections.syn_received": 0,
+					"listener.queue":                    0,
+				})
 				_, limit := fresh(s)["listener.queue_limit"]
 				_, retransmits := fresh(s)["listener.retransmits"]
 				if limit == files || retransmits == files {
-					t.Error("the backlog and what was sent again is what INET_DIAG tells, and files do not")
+					t.Error("the backlog and what was sent again is what INET_DIAG tells, " +
+						"and files do not")
 				}
 				l.Close()
-				becomes(t, s, map[string]float64{"listener.connections.established": 2, "listener.connections.time_wait": 2})
+				becomes(t, s, map[string]float64{
+					"listener.connections.established": 2,
+					"listener.connections.time_wait":   2,
+				})
 			})
 		}
 	}
@@ -185,7 +209,11 @@ func TestConnectionsThatTheTargetOpensAreItsOutgoingOnes(t *testing.T) {
 	client, server := pair(t, upstream, to)
 	server.Close()
 	noticed(t, client)
-	becomes(t, s, map[string]float64{"target.outgoing.established": 5, "target.outgoing.close_wait": 1, "listener.connections.established": 1})
+	becomes(t, s, map[string]float64{
+		"target.outgoing.established":      5,
+		"target.outgoing.close_wait":       1,
+		"listener.connections.established": 1,
+	})
 	if used := fresh(s)["host.tcp.ports_used"]; used < 6 {
 		t.Errorf("%v ports are in use, and there are 6 connections to one address", used)
 	}
@@ -197,7 +225,11 @@ func TestConnectionsThatTheTargetOpensAreItsOutgoingOnes(t *testing.T) {
 		client, server = pair(t, upstream, to)
 		leave(t, server, client)
 	}
-	becomes(t, s, map[string]float64{"target.outgoing.established": 5, "target.outgoing.time_wait": 3, "target.outgoing.time_wait_there": 2})
+	becomes(t, s, map[string]float64{
+		"target.outgoing.established":     5,
+		"target.outgoing.time_wait":       3,
+		"target.outgoing.time_wait_there": 2,
+	})
 	if missing := s.NotMeasured(); strings.Contains(strings.Join(missing, "\n"), "sockets by use") {
 		t.Errorf("%q", missing)
 	}
@@ -235,7 +267,8 @@ func deaf(t *testing.T, c *net.TCPConn) (ok bool) {
 	drop := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K}}
 	var failed error
 	err = raw.Control(func(fd uintptr) {
-		failed = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &drop[0]})
+		failed = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+			&unix.SockFprog{Len: 1, Filter: &drop[0]})
 	})
 	if errors.Is(failed, unix.EPERM) && os.Getuid() != 0 {
 		t.Log("only root can filter what comes for a socket here: not tested")
@@ -286,7 +319,8 @@ func TestATargetWhoseDescriptorsMayNotBeSeenHasNoOutgoingConnections(t *testing.
 			t.Error("connections are given that may not be known")
 		}
 	}
-	if text := strings.Join(s.NotMeasured(), "\n"); strings.Count(text, "its descriptors may not be looked into") != 1 {
+	if text := strings.Join(s.NotMeasured(), "\n"); strings.Count(text,
+		"its descriptors may not be looked into") != 1 {
 		t.Error(text)
 	}
 }
@@ -306,16 +340,24 @@ func TestConnectionsOfOthersAreNotTheTargets(t *testing.T) {
 	pair(t, l, to)
 	client, server := pair(t, l, to)
 	leave(t, client, server)
-	becomes(t, s, map[string]float64{"target.outgoing.established": 0, "target.outgoing.close_wait": 0, "target.outgoing.time_wait": 0,
-		"target.outgoing.time_wait_there": 0})
+	becomes(t, s, map[string]float64{
+		"target.outgoing.established":     0,
+		"target.outgoing.close_wait":      0,
+		"target.outgoing.time_wait":       0,
+		"target.outgoing.time_wait_there": 0,
+	})
 }
 
 func TestATargetThatDoesNotListenHereIsSaid(t *testing.T) {
 	l, address := listenOn(t, "127.0.0.1:0")
 	l.Close()
 	for to, want := range map[netip.AddrPort]string{
-		address:                                 fmt.Sprintf("sockets by use: the target's listener: nothing listens on %s in the network namespace that is read", address),
-		netip.MustParseAddrPort("192.0.2.1:80"): "sockets by use: the target's listener: it is on another machine, or in a network namespace of its own (name its process with --pid)",
+		address: fmt.Sprintf("sockets by use: "+
+			"the target's listener: nothing listens on %s in the network namespace that is read",
+			address),
+		netip.MustParseAddrPort("192.0.2.1:80"): "sockets by use: the target's listener: " +
+			"it is on another machine, or in a network namespace of its own (name its " +
+			"process with --pid)",
 	} {
 		s := New(Options{Listen: []netip.AddrPort{to}})
 		fresh(s)
@@ -351,12 +393,16 @@ func TestWhereINETDIAGIsRefusedFilesAreRead(t *testing.T) {
 	}
 	pair(t, l, address)
 	for range 2 {
-		if got := fresh(s); got["listener.connections.established"] != 1 || got["listener.queue"] != 0 {
-			t.Errorf("%v connections and a queue of %v, want 1 and none", got["listener.connections.established"], got["listener.queue"])
+		if got := fresh(s); got["listener.connections.established"] != 1 ||
+			got["listener.queue"] != 0 {
+			t.Errorf("%v connections and a queue of %v, want 1 and none",
+				got["listener.connections.established"], got["listener.queue"])
 		}
 	}
 	missing := strings.Join(s.NotMeasured(), "\n")
-	if asked != 1 || strings.Count(missing, "INET_DIAG is refused: operation not permitted: they are read from net/tcp") != 1 {
+	if asked != 1 ||
+		strings.Count(missing,
+			"INET_DIAG is refused: operation not permitted: they are read from net/tcp") != 1 {
 		t.Errorf("asked %d times, and said: %s", asked, missing)
 	}
 }
@@ -382,158 +428,23 @@ func TestSocketsAreCountedOnceASecondAndLessOftenWhereThatIsExpensive(t *testing
 		// Its own cost is not predictable: on a machine that is busy with other things the cheap
 		// one may be expensive.
 		if with != taken || taken < 2 || taken > 10 || expensive && taken != want {
-			t.Errorf("expensive %v: sockets were gone through %d times in ten seconds, and %d samples have them; want %d", expensive, taken, with, want)
+			t.Errorf("expensive %v: sockets were gone through %d times in ten seconds, "+
+				"and %d samples have them; want %d", expensive, taken, with, want)
 		}
 	}
 }
 
 func TestACensusMayUseAFiftiethOfAProcessor(t *testing.T) {
-	for cost, want := range map[time.Duration]time.Duration{0: time.Second, 5 * time.Millisecond: time.Second, 5*time.Millisecond + 1: 5 * time.Second,
-		100 * time.Millisecond: 5 * time.Second, time.Second: 50 * time.Second, 3 * time.Second: time.Minute} {
+	for cost, want := range map[time.Duration]time.Duration{
+		0:                      time.Second,
+		5 * time.Millisecond:   time.Second,
+		5*time.Millisecond + 1: 5 * time.Second,
+		100 * time.Millisecond: 5 * time.Second,
+		time.Second:            50 * time.Second,
+		3 * time.Second:        time.Minute,
+	} {
 		if got := pause(cost); got != want {
 			t.Errorf("after %v of a processor it waits for %v, want %v", cost, got, want)
 		}
 	}
-}
-
-func TestTheListenerNearestToItsLimitSpeaksForAll(t *testing.T) {
-	address := netip.MustParseAddrPort("127.0.0.1:8080")
-	s := New(Options{Listen: []netip.AddrPort{address}})
-	wild := netip.MustParseAddrPort("[::]:8080")
-	other := netip.MustParseAddrPort("127.0.0.1:9090")
-	elsewhere := netip.MustParseAddrPort("127.0.0.2:8080")
-	client := netip.MustParseAddrPort("127.0.0.1:40000")
-	censusOf(s).dump = func(low, high uint16, take func(socket)) error {
-		if low != 8080 || high != 8080 {
-			t.Errorf("retransmits are asked for of the ports %d to %d", low, high)
-		}
-		for _, x := range []socket{
-			{local: wild, state: listening, queue: 10, limit: 100}, {local: wild, state: listening, queue: 5, limit: 10},
-			{local: wild, state: listening, limit: 1}, {local: other, state: listening, queue: 9, limit: 1},
-			{local: netip.MustParseAddrPort("[::ffff:127.0.0.1]:8080"), remote: client, state: established, retransmits: 3},
-			{local: elsewhere, remote: client, state: established, retransmits: 4},
-			{local: elsewhere, remote: client, state: synReceived}, {local: address, remote: client, state: closing}, {local: address, remote: client, state: finWait1},
-			{local: other, remote: client, state: established, retransmits: 100},
-			{local: client, remote: other, state: established, retransmits: 100},
-		} {
-			take(x)
-		}
-		return nil
-	}
-	becomes(t, s, map[string]float64{"listener.queue": 5, "listener.queue_limit": 10, "listener.retransmits": 7, "listener.connections.established": 2,
-		"listener.connections.syn_received": 1, "listener.connections.fin_wait": 2})
-}
-
-func TestThousandsOfListenersCostNoMoreEachThanAFew(t *testing.T) {
-	// In another network namespace every listener of the port may be the target's.
-	const port = 8080
-	cost := func(n int) float64 {
-		c := &census{network: &network{namespace: "another"}, listen: []netip.AddrPort{netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), port)}}
-		at := func(i int) netip.AddrPort {
-			return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(i >> 16), byte(i >> 8), byte(i)}), port)
-		}
-		client := netip.MustParseAddrPort("192.0.2.2:40000")
-		before := threadTime()
-		for census := range 2 {
-			tally := newTally(c)
-			for i := range n {
-				tally.take(socket{local: at(i), state: listening, queue: uint32(i), limit: 1 << 20})
-			}
-			for i := range n {
-				tally.take(socket{local: at(i), remote: client, state: established})
-				tally.take(socket{local: client, remote: at(i), state: established, inode: 1})
-			}
-			if tally.served[established] != n || tally.fullest.queue != uint32(n-1) || len(tally.candidates) != n {
-				t.Fatalf("census %d of %d listeners: %d connections, a queue of %d, %d others", census, n, tally.served[established], tally.fullest.queue, len(tally.candidates))
-			}
-			c.listeners = tally.listeners
-		}
-		return threadTime() - before
-	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	few, many := cost(1000), cost(10_000)
-	for range 3 {
-		few, many = min(few, cost(1000)), min(many, cost(10_000))
-	}
-	// Ten times as many, and what a larger map costs more; were each compared with all, it would be
-	// a hundred times.
-	if many > 35*few {
-		t.Errorf("10,000 listeners take %.3g s of a processor, and 1000 take %.3g", many, few)
-	}
-}
-
-func TestAListenerOnAllAddressesCoversEachOfThem(t *testing.T) {
-	b := make(bindings)
-	for _, a := range []string{"0.0.0.0:80", "[::]:443", "127.0.0.1:8080", "[::1]:8081"} {
-		b.add(netip.MustParseAddrPort(a))
-	}
-	for a, want := range map[string]bool{"10.0.0.1:80": true, "[2001:db8::1]:443": true, "10.0.0.1:443": true, "127.0.0.1:8080": true, "127.0.0.2:8080": false,
-		"[::1]:8081": true, "10.0.0.1:81": false, "0.0.0.0:80": true} {
-		if b.covers(netip.MustParseAddrPort(a)) != want || bindings(nil).covers(netip.MustParseAddrPort(a)) {
-			t.Errorf("%s is covered: %v, want %v, and by nothing when there is none", a, b.covers(netip.MustParseAddrPort(a)), want)
-		}
-	}
-}
-
-func TestPortsTowardsOthersAreToldFromThoseOverTheLoopback(t *testing.T) {
-	far := func(port string) string {
-		return strings.ReplaceAll(tcpLine(port, "1538", "01", 5), "0100007F", "0100000A")
-	}
-	for name, c := range map[string]struct {
-		lines      []string
-		all, there float64
-	}{
-		"both":                 {[]string{tcpLine("9001", "1F90", "01", 5), tcpLine("9002", "1F90", "06", 0), tcpLine("9003", "1F90", "01", 5), far("9004"), far("9005")}, 3, 2},
-		"only the near":        {[]string{tcpLine("9001", "1F90", "01", 5)}, 1, 0},
-		"only the far":         {[]string{far("9004"), far("9005")}, 2, 2},
-		"outside of the range": {[]string{tcpLine("1F91", "1F90", "01", 5), far("1F91")}, 0, 0},
-	} {
-		f := newFakeProc(t)
-		f.sockets(c.lines...)
-		got := fresh(New(Options{Root: f.root, Sys: f.sys}))
-		if got["host.tcp.ports_used"] != c.all || got["host.tcp.ports_used_remote"] != c.there {
-			t.Errorf("%s: %v ports, %v of them towards others; want %v and %v", name, got["host.tcp.ports_used"], got["host.tcp.ports_used_remote"], c.all, c.there)
-		}
-	}
-}
-
-func TestEveryListenerIsGivenOnceWhateverThePorts(t *testing.T) {
-	var p []uint16
-	for _, address := range []string{"127.0.0.1:0", "[::1]:0", "127.0.0.1:0", "0.0.0.0:0"} {
-		_, at := listenOn(t, address)
-		p = append(p, at.Port())
-	}
-	for _, of := range [][2]uint16{{0, 0}, {p[0], p[0]}, {1, 65535}, {1, 1}, {65535, 65535}, {min(p[1], p[2]), max(p[1], p[2])}, {1, p[3]}, {p[3], 65535}} {
-		given := make(map[uint16]int)
-		err := diag(of[0], of[1], func(s socket) {
-			if s.state == listening {
-				given[s.local.Port()]++
-			}
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, port := range p {
-			if given[port] != 1 {
-				t.Errorf("with the ports %v a listener was given %d times", of, given[port])
-			}
-		}
-	}
-}
-
-func FuzzDiag(f *testing.F) {
-	message := make([]byte, unix.NLMSG_HDRLEN+diagMessageSize)
-	message[0], message[4], message[16], message[17] = byte(len(message)), unix.SOCK_DIAG_BY_FAMILY, unix.AF_INET, listening
-	f.Add(message)
-	f.Add(append(message, 8, 0, diagInfo, 0, 1, 2, 3, 4))
-	f.Add([]byte{20, 0, 0, 0, unix.NLMSG_ERROR, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff})
-	f.Fuzz(func(t *testing.T, text []byte) {
-		given := 0
-		d := dump{take: func(s socket) { given++ }}
-		d.messages(text)
-		if given > len(text)/diagMessageSize {
-			t.Errorf("%d sockets in %d bytes", given, len(text))
-		}
-	})
 }

@@ -51,7 +51,8 @@ func (c *cgroup) Read(into map[string]float64) error {
 	}
 	c.readCPU(into)
 	if !c.readMemory(into) && c.missing == nil {
-		return errors.New("its memory is not counted: neither its cgroup nor one above has that controller")
+		return errors.New("its memory is not counted: neither its cgroup nor one above has " +
+			"that controller")
 	}
 	return c.missing
 }
@@ -76,10 +77,16 @@ func (c *cgroup) lookUp() error {
 	return errors.Join(err1, err2)
 }
 
-func foldersOf(controller string, memberships []procfs.Cgroup, mounts []*procfs.MountInfo) (g groups, err error) {
-	at := slices.IndexFunc(memberships, func(m procfs.Cgroup) bool { return slices.Contains(m.Controllers, controller) })
+func foldersOf(
+	controller string, memberships []procfs.Cgroup, mounts []*procfs.MountInfo,
+) (g groups, err error) {
+	at := slices.IndexFunc(memberships, func(m procfs.Cgroup) bool {
+		return slices.Contains(m.Controllers, controller)
+	})
 	if g.second = at < 0; g.second {
-		at = slices.IndexFunc(memberships, func(m procfs.Cgroup) bool { return m.HierarchyID == 0 && len(m.Controllers) == 0 })
+		at = slices.IndexFunc(memberships, func(m procfs.Cgroup) bool {
+			return m.HierarchyID == 0 && len(m.Controllers) == 0
+		})
 	}
 	if at < 0 {
 		return groups{}, fmt.Errorf("there is no controller for %s", controller)
@@ -93,7 +100,8 @@ func foldersOf(controller string, memberships []procfs.Cgroup, mounts []*procfs.
 		if !ok || below != "" && below[0] != '/' || strings.HasPrefix(below, "/..") {
 			continue
 		}
-		for folder := path.Join(m.MountPoint, below); len(g.folders) < maxGroups; folder = path.Dir(folder) {
+		for folder := path.Join(m.MountPoint,
+			below); len(g.folders) < maxGroups; folder = path.Dir(folder) {
 			g.folders = append(g.folders, folder)
 			if folder == path.Clean(m.MountPoint) {
 				return g, nil
@@ -101,7 +109,8 @@ func foldersOf(controller string, memberships []procfs.Cgroup, mounts []*procfs.
 		}
 		return groups{}, fmt.Errorf("it lies below more than %d others", maxGroups)
 	}
-	return groups{}, fmt.Errorf("%s (%s) cannot be seen from here", memberships[at].Path, controller)
+	return groups{}, fmt.Errorf("%s (%s) cannot be seen from here",
+		memberships[at].Path, controller)
 }
 
 // readCPU gives the tightest quota, and how it bound. Without a quota there is nothing to say.

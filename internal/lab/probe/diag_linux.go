@@ -43,7 +43,8 @@ func diag(low, high uint16, take func(socket)) error {
 		return fmt.Errorf("INET_DIAG is refused: %w", err)
 	}
 	defer unix.Close(fd)
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: diagPatience}); err != nil {
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO,
+		&unix.Timeval{Sec: diagPatience}); err != nil {
 		return fmt.Errorf("INET_DIAG is refused: %w", err)
 	}
 	d := dump{fd: fd, buffer: make([]byte, diagBuffer), take: take}
@@ -127,7 +128,9 @@ func outside16(low, high uint16) (out []byte) {
 func (d *dump) ask(request []byte) error {
 	d.sequence++
 	binary.NativeEndian.PutUint32(request[8:], d.sequence)
-	if err := unix.Sendto(d.fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+	if err := unix.Sendto(d.fd, request, 0, &unix.SockaddrNetlink{
+		Family: unix.AF_NETLINK,
+	}); err != nil {
 		return err
 	}
 	for range maxAnswers {
@@ -145,7 +148,8 @@ func (d *dump) ask(request []byte) error {
 			continue
 		}
 		if n > len(d.buffer) {
-			return fmt.Errorf("an answer of the kernel has %d bytes, more than %d", n, len(d.buffer))
+			return fmt.Errorf("an answer of the kernel has %d bytes, more than %d",
+				n, len(d.buffer))
 		}
 		if last, err := d.messages(d.buffer[:n]); last || err != nil {
 			return err
@@ -162,7 +166,9 @@ func (d *dump) messages(text []byte) (last bool, err error) {
 		if size < unix.NLMSG_HDRLEN || size > len(text) {
 			return false, errors.New("an answer of the kernel is not understood")
 		}
-		kind, sequence, body := order.Uint16(text[4:]), order.Uint32(text[8:]), text[unix.NLMSG_HDRLEN:size]
+		kind := order.Uint16(text[4:])
+		sequence := order.Uint32(text[8:])
+		body := text[unix.NLMSG_HDRLEN:size]
 		text = text[min((size+3)&^3, len(text)):]
 		if sequence != d.sequence {
 			continue
@@ -201,7 +207,12 @@ func parseDiag(body []byte) (s socket, ok bool) {
 		a, _ := netip.AddrFromSlice(body[at : at+size])
 		return netip.AddrPortFrom(a, binary.BigEndian.Uint16(body[port:]))
 	}
-	s = socket{local: address(8, 4), remote: address(24, 6), state: int(body[1]), inode: uint64(order.Uint32(body[68:]))}
+	s = socket{
+		local:  address(8, 4),
+		remote: address(24, 6),
+		state:  int(body[1]),
+		inode:  uint64(order.Uint32(body[68:])),
+	}
 	if s.state == listening {
 		s.queue, s.limit = order.Uint32(body[56:]), order.Uint32(body[60:])
 	}
@@ -211,7 +222,8 @@ func parseDiag(body []byte) (s socket, ok bool) {
 		if n < unix.SizeofNlAttr || n > len(rest) {
 			break
 		}
-		if info := rest[unix.SizeofNlAttr:n]; order.Uint16(rest[2:]) == diagInfo && len(info) >= sentAgain+4 {
+		if info := rest[unix.SizeofNlAttr:n]; order.Uint16(rest[2:]) == diagInfo &&
+			len(info) >= sentAgain+4 {
 			s.retransmits = order.Uint32(info[sentAgain:])
 		}
 		rest = rest[min((n+3)&^3, len(rest)):]

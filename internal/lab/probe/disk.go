@@ -36,7 +36,12 @@ type disks struct {
 }
 
 func newDisks(root, sys string) *disks {
-	return &disks{root: root, sys: sys, whole: make(map[string]bool), last: make(map[string]float64)}
+	return &disks{
+		root:  root,
+		sys:   sys,
+		whole: make(map[string]bool),
+		last:  make(map[string]float64),
+	}
 }
 
 func (*disks) Name() string { return "host disks" }
@@ -62,9 +67,12 @@ func (d *disks) Read(into map[string]float64) error {
 		d.last[name] = sectors.busy
 	}
 	d.busy += busiest
-	into["host.disk.read_bytes"], into["host.disk.written_bytes"], into["host.disk.busy_seconds"] = read, written, d.busy
+	into["host.disk.read_bytes"] = read
+	into["host.disk.written_bytes"] = written
+	into["host.disk.busy_seconds"] = d.busy
 	if len(d.whole) >= maxDevices {
-		return fmt.Errorf("there are more than %d devices, and only so many are added up", maxDevices)
+		return fmt.Errorf("there are more than %d devices, and only so many are added up",
+			maxDevices)
 	}
 	return nil
 }

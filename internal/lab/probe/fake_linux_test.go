@@ -17,37 +17,57 @@ type fakeProc struct {
 func newFakeProc(t *testing.T) *fakeProc {
 	dir := t.TempDir()
 	f := &fakeProc{t, filepath.Join(dir, "proc"), filepath.Join(dir, "sys")}
-	f.write("stat", "cpu  100 20 30 4000 50 6 7 8 0 0\ncpu0 50 10 15 2000 25 3 3 4 0 0\ncpu1 50 10 15 2000 25 3 4 4 0 0\nintr 5 1 2\nctxt 777\n"+
-		"btime 1700000000\nprocesses 99\nprocs_running 3\nprocs_blocked 0\nsoftirq 1 1 0 0 0 0 0 0 0 0 0\n")
+	f.write("stat",
+		"cpu  100 20 30 4000 50 6 7 8 0 0\ncpu0 50 10 15 2000 25 3 3 4 0 0\n"+
+			"cpu1 50 10 15 2000 25 3 4 4 0 0\nintr 5 1 2\nctxt 777\n"+
+			"btime 1700000000\nprocesses 99\nprocs_running 3\nprocs_blocked 0\n"+
+			"softirq 1 1 0 0 0 0 0 0 0 0 0\n")
 	f.write("meminfo", "MemTotal: 2000 kB\nMemFree: 10 kB\nMemAvailable: 1000 kB\n")
 	f.write("net/sockstat", "sockets: used 290\nTCP: inuse 5 orphan 0 tw 9 alloc 6 mem 3\n")
 	f.write("net/sockstat6", "TCP6: inuse 2\n")
 	f.write("net/tcp", tcpHead)
 	f.write("net/tcp6", tcpHead)
 	f.write("vmstat", "nr_free_pages 5\npgmajfault 12\npswpin 3\npswpout 4\n")
-	f.disks("   8       0 sda 1 1 10 1 1 1 20 1 0 1500 7\n", "   8       1 sda1 1 1 10 1 1 1 20 1 0 1500 7\n")
+	f.disks("   8       0 sda 1 1 10 1 1 1 20 1 0 1500 7\n",
+		"   8       1 sda1 1 1 10 1 1 1 20 1 0 1500 7\n")
 	f.write("net/dev", "Inter-|   Receive                            |  Transmit\n"+
-		" face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n"+
-		"    lo:     999 1 0 9 0 0 0 0 999 1 0 9 0 0 0 0\n  eth0:     100 1 0 2 0 0 0 0 200 1 0 3 0 0 0 0\n  eth1:1000 1 0 0 0 0 0 0 2000 1 0 0 0 0 0 0\n")
-	f.write("net/snmp", "Ip: Forwarding\nIp: 1\nTcp: MaxConn ActiveOpens PassiveOpens OutSegs RetransSegs\nTcp: -1 11 12 13 14\nTcpExt: ListenDrops\nTcpExt: 666\n")
-	f.write("net/netstat", "TcpExt: TW ListenOverflows ListenDrops TCPSynRetrans\nTcpExt: 1 15 16 17\nIpExt: InOctets\nIpExt: 5\n")
-	for name, text := range map[string]string{"core/somaxconn": "4096\n", "ipv4/tcp_tw_reuse": "2\n", "ipv4/ip_local_port_range": "32768\t60999\n",
-		"netfilter/nf_conntrack_count": "77\n", "netfilter/nf_conntrack_max": "65536\n"} {
+		" face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs "+
+		"drop fifo colls carrier compressed\n"+
+		"    lo:     999 1 0 9 0 0 0 0 999 1 0 9 0 0 0 0\n"+
+		"  eth0:     100 1 0 2 0 0 0 0 200 1 0 3 0 0 0 0\n"+
+		"  eth1:1000 1 0 0 0 0 0 0 2000 1 0 0 0 0 0 0\n")
+	f.write("net/snmp",
+		"Ip: Forwarding\nIp: 1\nTcp: MaxConn ActiveOpens PassiveOpens OutSegs RetransSegs\n"+
+			"Tcp: -1 11 12 13 14\nTcpExt: ListenDrops\nTcpExt: 666\n")
+	f.write("net/netstat",
+		"TcpExt: TW ListenOverflows ListenDrops TCPSynRetrans\nTcpExt: 1 15 16 17\n"+
+			"IpExt: InOctets\nIpExt: 5\n")
+	for name, text := range map[string]string{
+		"core/somaxconn":               "4096\n",
+		"ipv4/tcp_tw_reuse":            "2\n",
+		"ipv4/ip_local_port_range":     "32768\t60999\n",
+		"netfilter/nf_conntrack_count": "77\n",
+		"netfilter/nf_conntrack_max":   "65536\n",
+	} {
 		f.write("sys/net/"+name, text)
 	}
 	f.write("../sys/devices/system/node/online", "0-1,3\n")
 	f.write("../sys/block/sda/size", "1\n")
 	f.write("../sys/block/dm-0/slaves/sda", "")
 	f.write("../sys/block/loop0/size", "1\n")
-	f.write("self/mountinfo", "32 31 0:29 / "+dir+"/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n33 31 0:30 /here "+dir+"/memory rw,relatime - cgroup cgroup rw,memory\n"+
-		"41 31 0:38 / "+dir+"/unified rw,relatime - cgroup2 cgroup2 rw\n")
+	f.write("self/mountinfo",
+		"32 31 0:29 / "+dir+"/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n33 31 0:30 /here "+
+			dir+
+			"/memory rw,relatime - cgroup cgroup rw,memory\n"+
+			"41 31 0:38 / "+dir+"/unified rw,relatime - cgroup2 cgroup2 rw\n")
 	f.write("../memory/app/memory.usage_in_bytes", "5000\n")
 	return f
 }
 
 func (f *fakeProc) disks(lines ...string) { f.write("diskstats", strings.Join(lines, "")) }
 
-const tcpHead = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+const tcpHead = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   " +
+	"uid  timeout inode\n"
 
 func (f *fakeProc) write(name, text string) {
 	f.t.Helper()
@@ -66,7 +86,8 @@ func (f *fakeProc) sockets(lines ...string) {
 }
 
 func tcpLine(local, remote, state string, inode int) string {
-	return fmt.Sprintf("   0: 0100007F:%s 0100007F:%s %s 00000000:00000000 00:00000000 00000000  1000        0 %d 1 0000000000000000 100 0 0 10 0",
+	return fmt.Sprintf("   0: 0100007F:%s 0100007F:%s %s 00000000:00000000 00:00000000 00000000  "+
+		"1000        0 %d 1 0000000000000000 100 0 0 10 0",
 		local, remote, state, inode)
 }
 
@@ -89,19 +110,26 @@ func (f *fakeProc) process(p process) {
 		p.cgroup = "1:cpu,cpuacct:/app\n2:memory:/here/app\n0::/app\n"
 	}
 	f.write(dir+"/cgroup", p.cgroup)
-	f.write(dir+"/stat", fmt.Sprintf("%d (%s) S %d 1 1 0 -1 0 101 102 103 104 %d %d %d %d 20 0 %d 0 %d 5000 %d%s\n",
-		p.pid, p.name, p.parent, p.user, p.system, p.cuser, p.csys, max(p.threads, 1), p.start, p.pages, rest))
-	f.write(dir+"/limits", "Limit                     Soft Limit           Hard Limit           Units     \n"+
-		"Max open files            1024                 4096                 files     \n")
+	f.write(
+		dir+"/stat",
+		fmt.Sprintf("%d (%s) S %d 1 1 0 -1 0 101 102 103 104 %d %d %d %d 20 0 %d 0 %d 5000 %d%s\n",
+			p.pid, p.name, p.parent, p.user, p.system, p.cuser, p.csys, max(p.threads, 1), p.start,
+			p.pages, rest),
+	)
+	f.write(dir+"/limits",
+		"Limit                     Soft Limit           Hard Limit           Units     \n"+
+			"Max open files            1024                 4096                 files     \n")
 	f.write(dir+"/status", "Name:\tx\nCpus_allowed:\t1,00000003\nCpus_allowed_list:\t0-1,32\n")
 	for i := range max(p.threads, 1) {
-		f.write(fmt.Sprintf("%s/task/%d/status", dir, p.pid+i), "Name:\tx\nvoluntary_ctxt_switches:\t10\nnonvoluntary_ctxt_switches:\t2\n")
+		f.write(fmt.Sprintf("%s/task/%d/status", dir, p.pid+i),
+			"Name:\tx\nvoluntary_ctxt_switches:\t10\nnonvoluntary_ctxt_switches:\t2\n")
 	}
 	if err := os.MkdirAll(filepath.Join(f.root, dir, "fd"), 0o755); err != nil {
 		f.t.Fatal(err)
 	}
 	for i, inode := range p.inodes {
-		if err := os.Symlink(fmt.Sprintf("socket:[%d]", inode), filepath.Join(f.root, dir, "fd", fmt.Sprint(i))); err != nil {
+		if err := os.Symlink(fmt.Sprintf("socket:[%d]", inode),
+			filepath.Join(f.root, dir, "fd", fmt.Sprint(i))); err != nil {
 			f.t.Fatal(err)
 		}
 	}

@@ -41,7 +41,8 @@ func findPID(root string, port int) (int, string, error) {
 		return 0, "", err
 	}
 	if len(inodes) == 0 {
-		return 0, "", fmt.Errorf("nothing in this network namespace listens on port %d: if the target runs in a container, name its process with --pid", port)
+		return 0, "", fmt.Errorf("nothing in this network namespace listens on port %d: "+
+			"if the target runs in a container, name its process with --pid", port)
 	}
 	owners, denied, err := ownersOf(root, inodes)
 	if err != nil {
@@ -49,9 +50,11 @@ func findPID(root string, port int) (int, string, error) {
 	}
 	if len(owners) == 0 {
 		if denied > 0 {
-			return 0, "", fmt.Errorf("the process that listens on port %d belongs to another user: run as that user or as root, or name it with --pid", port)
+			return 0, "", fmt.Errorf("the process that listens on port %d belongs to another "+
+				"user: run as that user or as root, or name it with --pid", port)
 		}
-		return 0, "", fmt.Errorf("the process that listens on port %d cannot be seen from here, as if it were in another container: name it with --pid", port)
+		return 0, "", fmt.Errorf("the process that listens on port %d cannot be seen from here, "+
+			"as if it were in another container: name it with --pid", port)
 	}
 	return choose(root, port, owners)
 }
@@ -69,7 +72,8 @@ func choose(root string, port int, owners []int) (int, string, error) {
 			all = all && descends(root, other, pid)
 		}
 		if all && slices.Contains(forwarders, s.name) {
-			return 0, "", fmt.Errorf("port %d belongs to %s (process %d), which only forwards: name the service's own process with --pid", port, s.name, pid)
+			return 0, "", fmt.Errorf("port %d belongs to %s (process %d), which only forwards: "+
+				"name the service's own process with --pid", port, s.name, pid)
 		}
 		if all {
 			return pid, s.name, nil
@@ -80,7 +84,8 @@ func choose(root string, port int, owners []int) (int, string, error) {
 	if len(described) > shown {
 		described = append(described[:shown], "…")
 	}
-	return 0, "", fmt.Errorf("several processes listen on port %d, and none is the parent of the others: name one with --pid: %s",
+	return 0, "", fmt.Errorf("several processes listen on port %d, and none is the parent of the "+
+		"others: name one with --pid: %s",
 		port, strings.Join(described, ", "))
 }
 

@@ -44,7 +44,9 @@ func (p *processors) Read(into map[string]float64) error {
 }
 
 // busy is the processor time that was not idle.
-func busy(t procfs.CPUStat) float64 { return t.User + t.Nice + t.System + t.IRQ + t.SoftIRQ + t.Steal }
+func busy(t procfs.CPUStat) float64 {
+	return t.User + t.Nice + t.System + t.IRQ + t.SoftIRQ + t.Steal
+}
 
 // memory is /proc/meminfo. It costs 30 µs (BenchmarkMemory).
 type memory struct{ proc procfs.FS }

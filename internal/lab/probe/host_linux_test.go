@@ -16,19 +16,30 @@ func TestTheBusiestDiskIsAnotherOneNowAndThen(t *testing.T) {
 	f.write("../sys/block/cciss!c0d0/size", "1\n")
 	s := New(Options{Root: f.root, Sys: f.sys})
 	line := func(name string, sectors, busy int) string {
-		return fmt.Sprintf("   8       0 %s 1 1 %d 1 1 1 %d 1 0 %d 7 1 1 1 1\n", name, sectors, 2*sectors, busy)
+		return fmt.Sprintf("   8       0 %s 1 1 %d 1 1 1 %d 1 0 %d 7 1 1 1 1\n",
+			name, sectors, 2*sectors, busy)
 	}
-	for i, c := range []struct{ a, b, c int }{{90_000, 100, 0}, {90_500, 1100, 10}, {91_500, 1200, 20}, {91_500, 1200, 20}, {7, 1201, 420}} {
+	for i, c := range []struct{ a, b, c int }{
+		{90_000, 100, 0},
+		{90_500, 1100, 10},
+		{91_500, 1200, 20},
+		{91_500, 1200, 20},
+		{7, 1201, 420},
+	} {
 		f.disks(line("sda", 10, c.a), line("sdb", 100, c.b), line("cciss/c0d0", 1000, c.c),
 			// Those that are not a whole device, or not one of its own.
-			line("sda1", 10_000, 1e9*i), line("dm-0", 10_000, 1e9*i), line("loop0", 10_000, 1e9*i), "junk\n", "8 0 sdz 1 x\n")
+			line("sda1", 10_000, 1e9*i), line("dm-0", 10_000, 1e9*i), line("loop0", 10_000, 1e9*i),
+			"junk\n", "8 0 sdz 1 x\n")
 		got := s.Sample(int64(i)).Values
-		want := []float64{0, 1, 2, 2, 2.4}[i] // whichever was the busiest; one that starts again adds nothing
+		// whichever was the busiest; one that starts again adds nothing
+		want := []float64{0, 1, 2, 2, 2.4}[i]
 		if diff := got["host.disk.busy_seconds"] - want; diff < -1e-9 || diff > 1e-9 {
-			t.Errorf("after %d samples the busiest was busy for %v s, want %v", i+1, got["host.disk.busy_seconds"], want)
+			t.Errorf("after %d samples the busiest was busy for %v s, want %v",
+				i+1, got["host.disk.busy_seconds"], want)
 		}
 		if got["host.disk.read_bytes"] != 1110*512 || got["host.disk.written_bytes"] != 2220*512 {
-			t.Errorf("read %v and written %v", got["host.disk.read_bytes"], got["host.disk.written_bytes"])
+			t.Errorf("read %v and written %v",
+				got["host.disk.read_bytes"], got["host.disk.written_bytes"])
 		}
 	}
 }
@@ -38,14 +49,30 @@ func TestFilesOfAKernelThatAreMissingOrStrangeAreSaid(t *testing.T) {
 		text, said string
 		lost       []string
 	}{
-		"vmstat":                            {"", "host paging: ", []string{"host.faults.major"}},
-		"diskstats":                         {strings.Repeat("x", 300_000), "diskstats is longer than 256 KB", []string{"host.disk.busy_seconds"}},
-		"net/dev":                           {"a\nb\neth0: 1 2 3\n", "host network: ", []string{"host.net.sent_bytes"}},
-		"net/snmp":                          {"Tcp: OutSegs\nTcp: 5\n", "host TCP counters: Tcp: of net/snmp has 1 of the 4 columns", []string{"host.tcp.retransmits"}},
-		"net/netstat":                       {"TcpExt: ListenOverflows ListenDrops\n", "host TCP counters: TcpExt: of net/netstat has 0 of the 3", []string{"host.tcp.listen_drops"}},
-		"sys/net/core/somaxconn":            {"many\n", "net/core/somaxconn is not a number", []string{"host.tcp.somaxconn"}},
-		"sys/net/ipv4/ip_local_port_range":  {"9 8\n", "the range of local ports cannot be read", []string{"host.tcp.ports", "host.tcp.ports_used"}},
-		"../sys/devices/system/node/online": {"0-\n", "host NUMA nodes: the kernel's list of them is not understood", []string{"host.numa_nodes"}},
+		"vmstat": {"", "host paging: ", []string{"host.faults.major"}},
+		"diskstats": {
+			strings.Repeat("x", 300_000), "diskstats is longer than 256 KB",
+			[]string{"host.disk.busy_seconds"},
+		},
+		"net/dev": {"a\nb\neth0: 1 2 3\n", "host network: ", []string{"host.net.sent_bytes"}},
+		"net/snmp": {
+			"Tcp: OutSegs\nTcp: 5\n", "host TCP counters: Tcp: of net/snmp has 1 of the 4 columns",
+			[]string{"host.tcp.retransmits"},
+		},
+		"net/netstat": {
+			"TcpExt: ListenOverflows ListenDrops\n",
+			"host TCP counters: TcpExt: of net/netstat has 0 of the 3",
+			[]string{"host.tcp.listen_drops"},
+		},
+		"sys/net/core/somaxconn": {"many\n", "net/core/somaxconn is not a number", []string{"host.tcp.somaxconn"}},
+		"sys/net/ipv4/ip_local_port_range": {
+			"9 8\n", "the range of local ports cannot be read",
+			[]string{"host.tcp.ports", "host.tcp.ports_used"},
+		},
+		"../sys/devices/system/node/online": {
+			"0-\n", "host NUMA nodes: the kernel's list of them is not understood",
+			[]string{"host.numa_nodes"},
+		},
 	} {
 		for _, missing := range []bool{false, true} {
 			f := newFakeProc(t)
@@ -62,7 +89,8 @@ func TestFilesOfAKernelThatAreMissingOrStrangeAreSaid(t *testing.T) {
 			} else {
 				f.write(file, c.text)
 			}
-			if file == "vmstat" && !missing || file == "../sys/devices/system/node/online" && missing {
+			if file == "vmstat" && !missing ||
+				file == "../sys/devices/system/node/online" && missing {
 				continue // a kernel without swap, one without NUMA
 			}
 			s := New(Options{Root: f.root, Sys: f.sys, PID: 0})
@@ -84,7 +112,17 @@ func TestFilesOfAKernelThatAreMissingOrStrangeAreSaid(t *testing.T) {
 }
 
 func TestListsOfNodesAreCounted(t *testing.T) {
-	for text, want := range map[string]int{"0\n": 1, "0-1\n": 2, "0-3,8,10-11": 7, "": 0, "a": 0, "3-1": 0, "0-": 0, "0,,1": 0, "0-99999999999": 0} {
+	for text, want := range map[string]int{
+		"0\n":           1,
+		"0-1\n":         2,
+		"0-3,8,10-11":   7,
+		"":              0,
+		"a":             0,
+		"3-1":           0,
+		"0-":            0,
+		"0,,1":          0,
+		"0-99999999999": 0,
+	} {
 		if got := countList([]byte(text)); got != want {
 			t.Errorf("%q has %d, want %d", text, got, want)
 		}
@@ -97,20 +135,29 @@ func TestAMachineWithoutATrackerOfConnectionsHasNothingToSayOfIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := New(Options{Root: f.root, Sys: f.sys})
-	if _, there := s.Sample(0).Values["host.conntrack.limit"]; there || strings.Contains(strings.Join(s.NotMeasured(), " "), "conntrack") {
+	if _, there := s.Sample(0).Values["host.conntrack.limit"]; there ||
+		strings.Contains(strings.Join(s.NotMeasured(), " "), "conntrack") {
 		t.Errorf("%q", s.NotMeasured())
 	}
 }
 
 func TestANameWithANumberIsOneOfAPattern(t *testing.T) {
 	v := measure.SampleName{Name: "host.core.<n>.busy_seconds"}
-	for name, want := range map[string]bool{"host.core.0.busy_seconds": true, "host.core.63.busy_seconds": true, "host.core..busy_seconds": false,
-		"host.core.x.busy_seconds": false, "host.core.1.busy": false, "host.cpu.busy_seconds": false, "host.core.<n>.busy_seconds": false} {
+	for name, want := range map[string]bool{
+		"host.core.0.busy_seconds":   true,
+		"host.core.63.busy_seconds":  true,
+		"host.core..busy_seconds":    false,
+		"host.core.x.busy_seconds":   false,
+		"host.core.1.busy":           false,
+		"host.cpu.busy_seconds":      false,
+		"host.core.<n>.busy_seconds": false,
+	} {
 		if v.Is(name) != want {
 			t.Errorf("%q: %v", name, !want)
 		}
 	}
-	if !(measure.SampleName{Name: "host.cores"}).Is("host.cores") || (measure.SampleName{Name: "host.cores"}).Is("host.core") {
+	if !(measure.SampleName{Name: "host.cores"}).Is("host.cores") ||
+		(measure.SampleName{Name: "host.cores"}).Is("host.core") {
 		t.Error("a plain name is itself alone")
 	}
 }

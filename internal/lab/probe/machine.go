@@ -52,7 +52,8 @@ func LocalTarget(ip netip.Addr) bool {
 		return false
 	}
 	for _, a := range addresses {
-		if prefix, err := netip.ParsePrefix(a.String()); err == nil && prefix.Addr().Unmap().WithZone("") == ip {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil &&
+			prefix.Addr().Unmap().WithZone("") == ip {
 			return true
 		}
 	}

@@ -43,7 +43,10 @@ func serve() error {
 	if err := setUp("lo"); err != nil {
 		return err
 	}
-	for name, text := range map[string]string{"core/somaxconn": "123", "ipv4/ip_local_port_range": "20000 20099"} {
+	for name, text := range map[string]string{
+		"core/somaxconn":           "123",
+		"ipv4/ip_local_port_range": "20000 20099",
+	} {
 		if err := os.WriteFile("/proc/sys/net/"+name, []byte(text), 0o644); err != nil {
 			return err
 		}
@@ -125,12 +128,19 @@ func TestATargetInANamespaceOfItsOwnIsReadThere(t *testing.T) {
 	}
 	s := New(Options{PID: pid, Listen: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:8080")}})
 	becomes(t, s, map[string]float64{
-		"listener.queue_limit": 123, "listener.connections.established": 1, "listener.connections.close_wait": 1,
-		"host.tcp.somaxconn": 123, "host.tcp.ports": 100, "host.tcp.ports_used": 2, "host.tcp.opened_active": 2, "host.tcp.opened_passive": 2,
-		"host.net.received_bytes": 0,
+		"listener.queue_limit":             123,
+		"listener.connections.established": 1,
+		"listener.connections.close_wait":  1,
+		"host.tcp.somaxconn":               123,
+		"host.tcp.ports":                   100,
+		"host.tcp.ports_used":              2,
+		"host.tcp.opened_active":           2,
+		"host.tcp.opened_passive":          2,
+		"host.net.received_bytes":          0,
 		// The listener, a client, and both ends that were accepted; what has left belongs to
 		// nobody.
-		"host.tcp.in_use": 4})
+		"host.tcp.in_use": 4,
+	})
 	if missing := strings.Join(s.NotMeasured(), "\n"); strings.Contains(missing, "sockets") {
 		t.Error(missing)
 	}
@@ -148,14 +158,21 @@ func TestANamespaceThatMayNotBeEnteredIsSaidAndItsFilesAreRead(t *testing.T) {
 	// As clients know it: a packet filter may give it another address on the way.
 	s := New(Options{PID: pid, Listen: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.9:8080")}})
 	censusOf(s).namespace = "/proc/self/ns/uts" // what cannot be entered as one of the network
-	becomes(t, s, map[string]float64{"listener.queue": 0, "listener.connections.established": 1, "listener.connections.close_wait": 1})
+	becomes(t, s, map[string]float64{
+		"listener.queue":                   0,
+		"listener.connections.established": 1,
+		"listener.connections.close_wait":  1,
+	})
 	values := fresh(s)
-	for _, name := range []string{"host.tcp.somaxconn", "host.tcp.ports", "host.tcp.ports_used", "listener.queue_limit"} {
+	for _, name := range []string{
+		"host.tcp.somaxconn", "host.tcp.ports", "host.tcp.ports_used", "listener.queue_limit",
+	} {
 		if v, there := values[name]; there {
 			t.Errorf("%s is given as %v, which is not the target's", name, v)
 		}
 	}
-	if missing := strings.Join(s.NotMeasured(), "\n"); strings.Count(missing, "the target's network namespace cannot be entered") != 1 {
+	if missing := strings.Join(s.NotMeasured(), "\n"); strings.Count(missing,
+		"the target's network namespace cannot be entered") != 1 {
 		t.Error(missing)
 	}
 }
@@ -198,7 +215,8 @@ func TestSettingsAndListenersOfAnotherNamespaceCanBeRead(t *testing.T) {
 	if string(there) != "123\n" || err != nil {
 		t.Errorf("somaxconn is %q there, %v; want 123", there, err)
 	}
-	if here, err := os.ReadFile("/proc/sys/net/core/somaxconn"); string(here) == "123\n" || err != nil {
+	if here, err := os.ReadFile("/proc/sys/net/core/somaxconn"); string(here) == "123\n" ||
+		err != nil {
 		t.Errorf("somaxconn is %q here, %v", here, err)
 	}
 	list, err := Listening("/proc", pid)

@@ -134,7 +134,8 @@ func (t *traffic) Read(into map[string]float64) error {
 			return errors.New("net/dev is not understood")
 		}
 	}
-	into["host.net.received_bytes"], into["host.net.sent_bytes"] = total[receivedBytes], total[sentBytes]
+	into["host.net.received_bytes"] = total[receivedBytes]
+	into["host.net.sent_bytes"] = total[sentBytes]
 	into["host.net.dropped"] = total[receivedDropped] + total[sentDropped]
 	return nil
 }
@@ -161,7 +162,8 @@ func (t *tcpCounters) Read(into map[string]float64) error {
 			return err
 		}
 		if found := columns(text, table.name, table.values, into); found < len(table.values) {
-			return fmt.Errorf("%s of net/%s has %d of the %d columns that are read", table.name, table.file, found, len(table.values))
+			return fmt.Errorf("%s of net/%s has %d of the %d columns that are read",
+				table.name, table.file, found, len(table.values))
 		}
 	}
 	return nil
@@ -169,14 +171,24 @@ func (t *tcpCounters) Read(into map[string]float64) error {
 
 // What the columns of the tables are called here.
 var (
-	snmpValues = map[string]string{"RetransSegs": "host.tcp.retransmits", "OutSegs": "host.tcp.segments_sent",
-		"ActiveOpens": "host.tcp.opened_active", "PassiveOpens": "host.tcp.opened_passive"}
-	netstatValues = map[string]string{"ListenOverflows": "host.tcp.listen_overflows", "ListenDrops": "host.tcp.listen_drops", "TCPSynRetrans": "host.tcp.syn_retransmits"}
+	snmpValues = map[string]string{
+		"RetransSegs":  "host.tcp.retransmits",
+		"OutSegs":      "host.tcp.segments_sent",
+		"ActiveOpens":  "host.tcp.opened_active",
+		"PassiveOpens": "host.tcp.opened_passive",
+	}
+	netstatValues = map[string]string{
+		"ListenOverflows": "host.tcp.listen_overflows",
+		"ListenDrops":     "host.tcp.listen_drops",
+		"TCPSynRetrans":   "host.tcp.syn_retransmits",
+	}
 )
 
 // columns reads a table of two lines, of names and of values, that both begin with its name. It
 // says how many values were found.
-func columns(text []byte, table string, values map[string]string, into map[string]float64) (found int) {
+func columns(
+	text []byte, table string, values map[string]string, into map[string]float64,
+) (found int) {
 	var names []byte
 	for line := range bytes.Lines(text) {
 		if !bytes.HasPrefix(line, []byte(table)) {
@@ -221,14 +233,17 @@ func settings(root string, into map[string]float64) (low, high uint16, err error
 		into[as] = float64(n)
 		return nil
 	}
-	err = errors.Join(read("core/somaxconn", "host.tcp.somaxconn"), read("ipv4/tcp_tw_reuse", "host.tcp.tw_reuse"))
-	entries, limit := read("netfilter/nf_conntrack_count", "host.conntrack.entries"), read("netfilter/nf_conntrack_max", "host.conntrack.limit")
+	err = errors.Join(read("core/somaxconn", "host.tcp.somaxconn"),
+		read("ipv4/tcp_tw_reuse", "host.tcp.tw_reuse"))
+	entries := read("netfilter/nf_conntrack_count", "host.conntrack.entries")
+	limit := read("netfilter/nf_conntrack_max", "host.conntrack.limit")
 	// Where it is not loaded nothing is tracked, and nothing runs full.
 	if !errors.Is(entries, fs.ErrNotExist) {
 		err = errors.Join(err, entries, limit)
 	}
 	text, missing := readSmall(filepath.Join(root, "sys/net/ipv4/ip_local_port_range"), memory[:])
-	if _, scan := fmt.Sscan(string(text), &low, &high); missing != nil || scan != nil || low > high {
+	if _, scan := fmt.Sscan(string(text), &low, &high); missing != nil || scan != nil ||
+		low > high {
 		return 0, 0, errors.Join(err, errors.New("the range of local ports cannot be read"))
 	}
 	into["host.tcp.ports"] = float64(high-low) + 1

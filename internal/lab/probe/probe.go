@@ -61,12 +61,14 @@ func New(o Options) *Sampler {
 	if err != nil {
 		s.miss("everything", fmt.Errorf("%s cannot be read: %w", o.Root, err))
 	} else {
-		s.sources = append(s.sources, &processors{proc}, &memory{proc}, &paging{root: o.Root}, &nodes{sys: o.Sys}, newDisks(o.Root, o.Sys))
+		s.sources = append(s.sources, &processors{proc}, &memory{proc}, &paging{root: o.Root},
+			&nodes{sys: o.Sys}, newDisks(o.Root, o.Sys))
 		s.follow(proc, o)
 		// These are of the target's network namespace, and so come after the target, which notices
 		// when it ends.
 		n := networkOf(o.Root, proc, s.target)
-		s.sources = append(s.sources, sockets{n}, &traffic{network: n}, &tcpCounters{network: n}, newCensus(n, o.Listen))
+		s.sources = append(s.sources, sockets{n}, &traffic{network: n}, &tcpCounters{network: n},
+			newCensus(n, o.Listen))
 	}
 	s.sources = append(s.sources, o.More...)
 	return s
@@ -75,7 +77,8 @@ func New(o Options) *Sampler {
 // follow adds the target's processes.
 func (s *Sampler) follow(proc procfs.FS, o Options) {
 	if o.PID == 0 {
-		s.miss("the target", fmt.Errorf("its process is not known: name it with --pid when it runs on this machine"))
+		s.miss("the target", fmt.Errorf("its process is not known: name it with --pid when it "+
+			"runs on this machine"))
 		return
 	}
 	target, err := newProcesses(proc, o)

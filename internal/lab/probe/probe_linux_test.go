@@ -24,17 +24,46 @@ func TestTheHostIsSampled(t *testing.T) {
 	s := New(Options{Root: f.root, Sys: f.sys})
 	sample := s.Sample(42)
 	want := map[string]float64{
-		"host.cpu.user_seconds": 1.2, "host.cpu.system_seconds": .43, "host.cpu.busy_seconds": 1.71, "host.cores": 2,
-		"host.cpu.iowait_seconds": .5, "host.cpu.steal_seconds": .08, "host.core.0.busy_seconds": .85, "host.core.1.busy_seconds": .86, "host.numa_nodes": 3,
-		"host.memory.available_bytes": 1024000, "host.context_switches": 777, "host.run_queue": 3, "host.tcp.in_use": 7, "host.tcp.time_wait": 9,
-		"host.faults.major": 12, "host.swap.in_bytes": 3 * pageSize, "host.swap.out_bytes": 4 * pageSize,
-		"host.disk.read_bytes": 5120, "host.disk.written_bytes": 10240, "host.disk.busy_seconds": 0,
-		"host.net.received_bytes": 1100, "host.net.sent_bytes": 2200, "host.net.dropped": 5,
-		"host.tcp.opened_active": 11, "host.tcp.opened_passive": 12, "host.tcp.segments_sent": 13, "host.tcp.retransmits": 14,
-		"host.tcp.listen_overflows": 15, "host.tcp.listen_drops": 16, "host.tcp.syn_retransmits": 17, "host.tcp.ports": 28232, "host.tcp.ports_used": 0, "host.tcp.ports_used_remote": 0, "host.tcp.tw_reuse": 2,
-		"host.tcp.somaxconn": 4096, "host.conntrack.entries": 77, "host.conntrack.limit": 65536,
+		"host.cpu.user_seconds":       1.2,
+		"host.cpu.system_seconds":     .43,
+		"host.cpu.busy_seconds":       1.71,
+		"host.cores":                  2,
+		"host.cpu.iowait_seconds":     .5,
+		"host.cpu.steal_seconds":      .08,
+		"host.core.0.busy_seconds":    .85,
+		"host.core.1.busy_seconds":    .86,
+		"host.numa_nodes":             3,
+		"host.memory.available_bytes": 1024000,
+		"host.context_switches":       777,
+		"host.run_queue":              3,
+		"host.tcp.in_use":             7,
+		"host.tcp.time_wait":          9,
+		"host.faults.major":           12,
+		"host.swap.in_bytes":          3 * pageSize,
+		"host.swap.out_bytes":         4 * pageSize,
+		"host.disk.read_bytes":        5120,
+		"host.disk.written_bytes":     10240,
+		"host.disk.busy_seconds":      0,
+		"host.net.received_bytes":     1100,
+		"host.net.sent_bytes":         2200,
+		"host.net.dropped":            5,
+		"host.tcp.opened_active":      11,
+		"host.tcp.opened_passive":     12,
+		"host.tcp.segments_sent":      13,
+		"host.tcp.retransmits":        14,
+		"host.tcp.listen_overflows":   15,
+		"host.tcp.listen_drops":       16,
+		"host.tcp.syn_retransmits":    17,
+		"host.tcp.ports":              28232,
+		"host.tcp.ports_used":         0,
+		"host.tcp.ports_used_remote":  0,
+		"host.tcp.tw_reuse":           2,
+		"host.tcp.somaxconn":          4096,
+		"host.conntrack.entries":      77,
+		"host.conntrack.limit":        65536,
 	}
-	if d := cmp.Diff(want, sample.Values, cmpopts.EquateApprox(0, 1e-9)); d != "" || sample.At != 42 {
+	if d := cmp.Diff(want, sample.Values, cmpopts.EquateApprox(0, 1e-9)); d != "" ||
+		sample.At != 42 {
 		t.Error(sample.At, d)
 	}
 	if missing := s.NotMeasured(); len(missing) != 1 || !strings.Contains(missing[0], "--pid") {
@@ -45,18 +74,50 @@ func TestTheHostIsSampled(t *testing.T) {
 func TestTheTargetIsItsProcessAndThoseThatDescendFromIt(t *testing.T) {
 	f := newFakeProc(t)
 	f.process(process{pid: 10, parent: 1, name: "shell", user: 9999, start: 50})
-	f.process(process{pid: 20, parent: 10, name: "nginx: (master)", user: 100, system: 50, cuser: 10, csys: 5, pages: 2, descriptors: 3, start: 100})
-	f.process(process{pid: 21, parent: 20, name: "worker", user: 200, system: 20, threads: 3, pages: 5, descriptors: 4, start: 110})
+	f.process(process{
+		pid:         20,
+		parent:      10,
+		name:        "nginx: (master)",
+		user:        100,
+		system:      50,
+		cuser:       10,
+		csys:        5,
+		pages:       2,
+		descriptors: 3,
+		start:       100,
+	})
+	f.process(process{
+		pid:         21,
+		parent:      20,
+		name:        "worker",
+		user:        200,
+		system:      20,
+		threads:     3,
+		pages:       5,
+		descriptors: 4,
+		start:       110,
+	})
 	f.process(process{pid: 22, parent: 21, name: "helper", user: 1, start: 120})
 	f.process(process{pid: 30, parent: 10, name: "other", user: 5555, start: 130})
 	s := New(Options{Root: f.root, PID: 20})
 	got := s.Sample(0).Values
 	page := float64(os.Getpagesize())
 	for name, want := range map[string]float64{
-		"target.cpu.user_seconds": 3.11, "target.cpu.system_seconds": .75, "target.cpu.seconds": 3.86, "target.processes": 3, "target.threads": 5,
-		"target.memory.rss_bytes": 7 * page, "target.descriptors": 7, "target.descriptors_most": 4, "target.descriptors_limit": 1024, "target.cores_allowed": 3,
-		"target.context_switches.voluntary": 50, "target.context_switches.involuntary": 10,
-		"target.faults.minor": 3 * (101 + 102), "target.faults.major": 3 * (103 + 104), "target.cgroup.memory_bytes": 5000,
+		"target.cpu.user_seconds":             3.11,
+		"target.cpu.system_seconds":           .75,
+		"target.cpu.seconds":                  3.86,
+		"target.processes":                    3,
+		"target.threads":                      5,
+		"target.memory.rss_bytes":             7 * page,
+		"target.descriptors":                  7,
+		"target.descriptors_most":             4,
+		"target.descriptors_limit":            1024,
+		"target.cores_allowed":                3,
+		"target.context_switches.voluntary":   50,
+		"target.context_switches.involuntary": 10,
+		"target.faults.minor":                 3 * (101 + 102),
+		"target.faults.major":                 3 * (103 + 104),
+		"target.cgroup.memory_bytes":          5000,
 	} {
 		if diff := got[name] - want; diff > 1e-9 || diff < -1e-9 {
 			t.Errorf("%s is %v, want %v", name, got[name], want)
@@ -69,8 +130,10 @@ func TestTheTargetIsItsProcessAndThoseThatDescendFromIt(t *testing.T) {
 		t.Error(pid, name, ok)
 	}
 	alone := New(Options{Root: f.root, PID: 20, Alone: true}).Sample(0).Values
-	if alone["target.cpu.seconds"] != 1.5 || alone["target.faults.minor"] != 101 || alone["target.faults.major"] != 103 {
-		t.Errorf("alone it used %v s, want 1.5; and had %v and %v faults, want 101 and 103", alone["target.cpu.seconds"], alone["target.faults.minor"],
+	if alone["target.cpu.seconds"] != 1.5 || alone["target.faults.minor"] != 101 ||
+		alone["target.faults.major"] != 103 {
+		t.Errorf("alone it used %v s, want 1.5; and had %v and %v faults, want 101 and 103",
+			alone["target.cpu.seconds"], alone["target.faults.minor"],
 			alone["target.faults.major"])
 	}
 }
@@ -100,14 +163,32 @@ func TestANumberThatWentToAnotherProcessIsNoLongerTheTargets(t *testing.T) {
 	f.process(process{pid: 21, parent: 20, name: "worker", user: 200, start: 110})
 	s := New(Options{Root: f.root, Sys: f.sys, PID: 20})
 	if got := fresh(s); got["target.cpu.seconds"] != 3 || got["target.processes"] != 2 {
-		t.Fatalf("%v s of %v processes, want 3 of 2", got["target.cpu.seconds"], got["target.processes"])
+		t.Fatalf("%v s of %v processes, want 3 of 2",
+			got["target.cpu.seconds"], got["target.processes"])
 	}
 	f.process(process{pid: 20, parent: 1, name: "master", user: 100, cuser: 200, start: 100})
-	f.process(process{pid: 21, parent: 1, name: "cron", user: 9999, threads: 5, pages: 9, descriptors: 6, inodes: []int{7}, start: 900})
+	f.process(process{
+		pid:         21,
+		parent:      1,
+		name:        "cron",
+		user:        9999,
+		threads:     5,
+		pages:       9,
+		descriptors: 6,
+		inodes:      []int{7},
+		start:       900,
+	})
 	f.sockets(tcpLine("9001", "1F90", "01", 5), tcpLine("9002", "1F90", "01", 7))
 	got := fresh(s) // before the descendants are looked for again
-	for name, want := range map[string]float64{"target.cpu.seconds": 3, "target.processes": 1, "target.threads": 1, "target.memory.rss_bytes": 0,
-		"target.descriptors": 1, "target.context_switches.voluntary": 10, "target.outgoing.established": 1} {
+	for name, want := range map[string]float64{
+		"target.cpu.seconds":                3,
+		"target.processes":                  1,
+		"target.threads":                    1,
+		"target.memory.rss_bytes":           0,
+		"target.descriptors":                1,
+		"target.context_switches.voluntary": 10,
+		"target.outgoing.established":       1,
+	} {
 		if v, there := got[name]; v != want || !there {
 			t.Errorf("%s is %v (there: %v), want %v", name, v, there, want)
 		}
@@ -116,8 +197,12 @@ func TestANumberThatWentToAnotherProcessIsNoLongerTheTargets(t *testing.T) {
 
 func TestTheProcessorsThatAProcessMayRunOnAreCounted(t *testing.T) {
 	for status, want := range map[string]int{
-		"Name:\tx\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\n": 2, "Name:\tx\nCpus_allowed:\tffffffff,00000001\nMems_allowed:\t1\n": 33,
-		"Name:\tx\nCpus_allowed_list:\t0-1\n": 0, "Name:\tx\nCpus_allowed:\tmany\n": 0, "Name:\tx\nCpus_allowed:\t\n": 0, "": 0,
+		"Name:\tx\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\n":          2,
+		"Name:\tx\nCpus_allowed:\tffffffff,00000001\nMems_allowed:\t1\n": 33,
+		"Name:\tx\nCpus_allowed_list:\t0-1\n":                            0,
+		"Name:\tx\nCpus_allowed:\tmany\n":                                0,
+		"Name:\tx\nCpus_allowed:\t\n":                                    0,
+		"":                                                               0,
 	} {
 		if n := allowedTo([]byte(status)); n != want {
 			t.Errorf("%q says %d processors, want %d", status, n, want)
@@ -135,7 +220,8 @@ func TestASourceWhoseErrorsChangeDoesNotSilenceTheOthers(t *testing.T) {
 	f.remove(20)
 	s.Sample(100)
 	missing := s.NotMeasured()
-	if text := strings.Join(missing, "\n"); len(missing) > 2*maxMissing || !strings.Contains(text, "tides: wave 1\n") ||
+	if text := strings.Join(missing, "\n"); len(missing) > 2*maxMissing ||
+		!strings.Contains(text, "tides: wave 1\n") ||
 		!strings.Contains(text, "process 20 (app) ended while it was measured") {
 		t.Errorf("%d lines: %s", len(missing), text)
 	}
@@ -155,8 +241,11 @@ func TestAProcessThatIsGoneOrAnotherIsSaidOnce(t *testing.T) {
 		change func(f *fakeProc)
 		want   string
 	}{
-		"gone":    {func(f *fakeProc) { f.remove(20) }, "process 20 (app) ended while it was measured"},
-		"another": {func(f *fakeProc) { f.process(process{pid: 20, parent: 1, name: "cron", start: 900}) }, "its number went to another one (cron)"},
+		"gone": {func(f *fakeProc) { f.remove(20) }, "process 20 (app) ended while it was measured"},
+		"another": {
+			func(f *fakeProc) { f.process(process{pid: 20, parent: 1, name: "cron", start: 900}) },
+			"its number went to another one (cron)",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeProc(t)
@@ -177,7 +266,8 @@ func TestAProcessThatIsGoneOrAnotherIsSaidOnce(t *testing.T) {
 					t.Error("the host is no longer sampled")
 				}
 			}
-			if missing := s.NotMeasured(); len(missing) != 1 || !strings.Contains(missing[0], c.want) {
+			if missing := s.NotMeasured(); len(missing) != 1 ||
+				!strings.Contains(missing[0], c.want) {
 				t.Errorf("%q does not say %q, once", missing, c.want)
 			}
 		})
@@ -194,10 +284,12 @@ func TestWhatCannotBeReadIsSaidOnceAndTheRestIsThere(t *testing.T) {
 		values = s.Sample(int64(i)).Values
 	}
 	text := strings.Join(s.NotMeasured(), "\n")
-	if want := "host memory: the kernel does not say what is available\nthe target's context switches: it has more than 64 threads\nmoon phase: it is cloudy"; text != want {
+	if want := "host memory: the kernel does not say what is available\n" +
+		"the target's context switches: it has more than 64 threads\nmoon phase: it is cloudy"; text != want {
 		t.Errorf("%s\nwant\n%s", text, want)
 	}
-	if values["target.threads"] != maxTasks+1 || values["host.cores"] != 2 || values["moon.phase"] != .5 {
+	if values["target.threads"] != maxTasks+1 || values["host.cores"] != 2 ||
+		values["moon.phase"] != .5 {
 		t.Error(values)
 	}
 	if _, there := values["target.context_switches.voluntary"]; there {
@@ -207,7 +299,8 @@ func TestWhatCannotBeReadIsSaidOnceAndTheRestIsThere(t *testing.T) {
 	if len(missing) != 1 || missing[0] != "the target: there is no process 21 on this machine" {
 		t.Errorf("%q", missing)
 	}
-	if missing = New(Options{Root: f.root + "/none"}).NotMeasured(); len(missing) != 1 || !strings.HasPrefix(missing[0], "everything: ") {
+	if missing = New(Options{Root: f.root + "/none"}).NotMeasured(); len(missing) != 1 ||
+		!strings.HasPrefix(missing[0], "everything: ") {
 		t.Errorf("%q", missing)
 	}
 }
@@ -226,7 +319,10 @@ func TestThisProcessIsSampledWithTheNamesThatAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	s := New(Options{PID: os.Getpid(), Listen: []netip.AddrPort{l.Addr().(*net.TCPAddr).AddrPort()}})
+	s := New(Options{
+		PID:    os.Getpid(),
+		Listen: []netip.AddrPort{l.Addr().(*net.TCPAddr).AddrPort()},
+	})
 	first := s.Sample(0).Values
 	sum := 0
 	for range 50_000_000 {
@@ -238,16 +334,23 @@ func TestThisProcessIsSampledWithTheNamesThatAreDocumented(t *testing.T) {
 	optional := []string{"target.cgroup.", "host.conntrack."}
 	// Threads that end take their switches with them, and the kernel only guesses what idle cores
 	// wait for.
-	mayFall := []string{"target.context_switches.voluntary", "target.context_switches.involuntary", "host.cpu.iowait_seconds"}
+	mayFall := []string{
+		"target.context_switches.voluntary",
+		"target.context_switches.involuntary",
+		"host.cpu.iowait_seconds",
+	}
 	for _, v := range Values {
 		is := func(name string) bool { return v.Is(name) }
 		names := slices.Collect(maps.Keys(first))
-		if !slices.ContainsFunc(names, is) && !slices.ContainsFunc(optional, func(o string) bool { return strings.HasPrefix(v.Name, o) }) {
+		if !slices.ContainsFunc(names, is) && !slices.ContainsFunc(optional, func(o string) bool {
+			return strings.HasPrefix(v.Name, o)
+		}) {
 			t.Errorf("%s is not there: %q", v.Name, s.NotMeasured())
 		}
 		for name, got := range second {
 			if v.Is(name) && v.Counter && !slices.Contains(mayFall, v.Name) && got < first[name] {
-				t.Errorf("%s is said to be a counter, and fell from %v to %v", name, first[name], got)
+				t.Errorf("%s is said to be a counter, and fell from %v to %v",
+					name, first[name], got)
 			}
 		}
 	}
@@ -275,7 +378,8 @@ func TestTheListenerIsFoundByItsPort(t *testing.T) {
 		pid, name, err := FindPID(l.Addr().(*net.TCPAddr).Port)
 		l.Close()
 		if err != nil || pid != os.Getpid() || name == "" {
-			t.Errorf("%s: process %d (%s), %v; this one is %d", address, pid, name, err, os.Getpid())
+			t.Errorf("%s: process %d (%s), %v; this one is %d",
+				address, pid, name, err, os.Getpid())
 		}
 	}
 }
@@ -316,7 +420,10 @@ func TestWhoListensIsFoundOrSaidWhyNot(t *testing.T) {
 			f.process(process{pid: 32, parent: 30, name: "worker", inodes: []int{7}, start: 5})
 			f.process(process{pid: 40, parent: 1, name: "client", inodes: []int{8}, start: 5})
 		}, 30, ""},
-		"nobody": {func(f *fakeProc) { f.sockets(tcpLine("1F90", "0050", "01", 7)) }, 0, "nothing in this network namespace listens on port 8080"},
+		"nobody": {
+			func(f *fakeProc) { f.sockets(tcpLine("1F90", "0050", "01", 7)) }, 0,
+			"nothing in this network namespace listens on port 8080",
+		},
 		"somebody in another container": {func(f *fakeProc) {
 			f.sockets(tcpLine("1F90", "0000", "0A", 7))
 			f.process(process{pid: 40, parent: 1, name: "x", start: 5})
@@ -336,7 +443,8 @@ func TestWhoListensIsFoundOrSaidWhyNot(t *testing.T) {
 			f := newFakeProc(t)
 			c.make(f)
 			pid, _, err := findPID(f.root, port)
-			if pid != c.pid || (c.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.want) {
+			if pid != c.pid || (c.want == "") != (err == nil) ||
+				err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("process %d, %v; want %d, %q", pid, err, c.pid, c.want)
 			}
 		})
@@ -354,27 +462,42 @@ func TestAProcessOfAnotherUserIsSaidToBeOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.Chmod(fmt.Sprintf("%s/30/fd", f.root), 0o755) })
-	if _, _, err := findPID(f.root, 0x1F90); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
+	if _, _, err := findPID(f.root, 0x1F90); err == nil ||
+		!strings.Contains(err.Error(), "belongs to another user") {
 		t.Error(err)
 	}
 }
 
 func TestConnectionsToATargetAreCountedOnce(t *testing.T) {
 	f := newFakeProc(t)
-	f.sockets(tcpLine("1F90", "0000", "0A", 1), tcpLine("8001", "1F90", "01", 2), tcpLine("1F90", "8001", "01", 3), tcpLine("8002", "1F90", "06", 0),
+	f.sockets(tcpLine("1F90", "0000", "0A", 1), tcpLine("8001", "1F90", "01", 2),
+		tcpLine("1F90", "8001", "01", 3), tcpLine("8002", "1F90", "06", 0),
 		tcpLine("8003", "1F90", "04", 4), tcpLine("8004", "1F91", "01", 5))
-	f.write("net/tcp6", tcpHead+"   0: 0000000000000000FFFF00000100007F:9000 0000000000000000FFFF00000100007F:1F90 01 0:0 0:0 0 0 0 77\n"+
-		"   1: 00000000000000000000000001000000:9001 00000000000000000000000001000000:1F90 01 0:0 0:0 0 0 0 78\n")
-	for to, want := range map[string]int{"127.0.0.1:8080": 3, "[::1]:8080": 1, "127.0.0.2:8080": 0, "127.0.0.1:8081": 1} {
-		if n, err := connections(f.root, []netip.AddrPort{netip.MustParseAddrPort(to)}); n != want || err != nil {
+	f.write("net/tcp6",
+		tcpHead+"   0: 0000000000000000FFFF00000100007F:9000 "+
+			"0000000000000000FFFF00000100007F:1F90 01 0:0 0:0 0 0 0 77\n"+
+			"   1: 00000000000000000000000001000000:9001 00000000000000000000000001000000:1F90 "+
+			"01 0:0 0:0 0 0 0 78\n")
+	for to, want := range map[string]int{
+		"127.0.0.1:8080": 3,
+		"[::1]:8080":     1,
+		"127.0.0.2:8080": 0,
+		"127.0.0.1:8081": 1,
+	} {
+		if n, err := connections(f.root, []netip.AddrPort{
+			netip.MustParseAddrPort(to),
+		}); n != want || err != nil {
 			t.Errorf("%d connections to %s, %v; want %d", n, to, err, want)
 		}
 	}
 }
 
 func TestWhatIsNoSocketIsNone(t *testing.T) {
-	for _, line := range []string{"", tcpHead, "1: 2", "0: 0100007F 0100007F 0A 0 0 0 0 0 7", "0: a:b:c d:zz 0A 0 0 0 0 0 7", "0: 0100007F:1 0100007F:2 XX 0 0 0 0 0 7",
-		"0: 0100007G:1 0100007F:2 0A 0 0 0 0 0 7", "0: 0100007F:1 0100007F:2 0A 0 0 0 0 0 x"} {
+	for _, line := range []string{
+		"", tcpHead, "1: 2", "0: 0100007F 0100007F 0A 0 0 0 0 0 7", "0: a:b:c d:zz 0A 0 0 0 0 0 7",
+		"0: 0100007F:1 0100007F:2 XX 0 0 0 0 0 7",
+		"0: 0100007G:1 0100007F:2 0A 0 0 0 0 0 7", "0: 0100007F:1 0100007F:2 0A 0 0 0 0 0 x",
+	} {
 		if s, ok := parseSocket([]byte(line)); ok {
 			t.Errorf("%q was taken for %+v", line, s)
 		}
@@ -386,11 +509,27 @@ func TestWhatIsNoSocketIsNone(t *testing.T) {
 
 func TestAProcessMayHaveAnyName(t *testing.T) {
 	s, ok := parseStat([]byte("1 (a) b) S 7 0 0 0 0 0 1 2 3 4 11 12 13 14 0 0 5 0 99 0 22 0"))
-	if want := (stat{name: "a) b", parent: 7, minor: 1, childMinor: 2, major: 3, childMajor: 4, user: 11, system: 12, childUser: 13, childSystem: 14,
-		threads: 5, start: 99, pageCount: 22}); s != want || !ok {
+	if want := (stat{
+		name:        "a) b",
+		parent:      7,
+		minor:       1,
+		childMinor:  2,
+		major:       3,
+		childMajor:  4,
+		user:        11,
+		system:      12,
+		childUser:   13,
+		childSystem: 14,
+		threads:     5,
+		start:       99,
+		pageCount:   22,
+	}); s != want || !ok {
 		t.Errorf("%+v %v, want %+v", s, ok, want)
 	}
-	for _, text := range []string{"", "1 (a", "1 )a( S 1", "1 (a) S 1 2", "1 (a) S 7 0 0 0 0 0 0 0 0 0 11 12 13 14 0 0 5 0 99 0 x 0"} {
+	for _, text := range []string{
+		"", "1 (a", "1 )a( S 1", "1 (a) S 1 2",
+		"1 (a) S 7 0 0 0 0 0 0 0 0 0 11 12 13 14 0 0 5 0 99 0 x 0",
+	} {
 		if s, ok := parseStat([]byte(text)); ok {
 			t.Errorf("%q was taken for %+v", text, s)
 		}

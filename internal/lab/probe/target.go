@@ -65,7 +65,14 @@ func newProcesses(proc procfs.FS, o Options) (*processes, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &processes{proc: proc, root: o.Root, pid: o.PID, name: first.name, start: first.start, alone: o.Alone}
+	p := &processes{
+		proc:  proc,
+		root:  o.Root,
+		pid:   o.PID,
+		name:  first.name,
+		start: first.start,
+		alone: o.Alone,
+	}
 	if o.Root == procfs.DefaultMountPoint {
 		_, err := cpuClock(o.PID)
 		p.exact = err == nil
@@ -121,8 +128,12 @@ func (p *processes) Read(into map[string]float64) error {
 		descriptors, most = descriptors+float64(n), max(most, float64(n))
 	}
 	p.members = living // who else goes by their numbers need not look at when they were started
-	into[measure.TargetCPU], into["target.cpu.user_seconds"], into["target.cpu.system_seconds"] = seconds, user, system
-	into["target.memory.rss_bytes"], into["target.threads"], into["target.processes"] = rss, threads, count
+	into[measure.TargetCPU] = seconds
+	into["target.cpu.user_seconds"] = user
+	into["target.cpu.system_seconds"] = system
+	into["target.memory.rss_bytes"] = rss
+	into["target.threads"] = threads
+	into["target.processes"] = count
 	into["target.faults.minor"], into["target.faults.major"] = minor, major
 	if p.limit > 0 {
 		into["target.descriptors_limit"] = p.limit
@@ -147,7 +158,8 @@ func (p *processes) check() (stat, error) {
 	case err != nil:
 		p.lost = fmt.Errorf("process %d (%s) ended while it was measured", p.pid, p.name)
 	case now.start != p.start:
-		p.lost = fmt.Errorf("process %d (%s) ended while it was measured, and its number went to another one (%s)", p.pid, p.name, now.name)
+		p.lost = fmt.Errorf("process %d (%s) ended while it was measured, and its number went to "+
+			"another one (%s)", p.pid, p.name, now.name)
 	}
 	return now, p.lost
 }
@@ -161,7 +173,8 @@ func (p *processes) lookUp(first stat) error {
 			p.limit = float64(limits.OpenFiles)
 		}
 	}
-	if status, err := readSmall(filepath.Join(p.root, strconv.Itoa(p.pid), "status"), make([]byte, 8192)); err == nil {
+	if status, err := readSmall(filepath.Join(p.root, strconv.Itoa(p.pid), "status"),
+		make([]byte, 8192)); err == nil {
 		p.allowed = allowedTo(status)
 	}
 	if p.alone {
@@ -174,7 +187,8 @@ func (p *processes) lookUp(first stat) error {
 	children := make(map[int][]member)
 	for _, process := range all {
 		// One that is older than the target cannot descend from it.
-		if s, err := statOf(p.root, process.PID); err == nil && s.start >= first.start && process.PID != p.pid {
+		if s, err := statOf(p.root, process.PID); err == nil && s.start >= first.start &&
+			process.PID != p.pid {
 			children[s.parent] = append(children[s.parent], member{process.PID, s.start})
 		}
 	}
@@ -182,7 +196,8 @@ func (p *processes) lookUp(first stat) error {
 		p.members = append(p.members, children[p.members[i].pid]...)
 		if len(p.members) > maxProcesses {
 			p.members = p.members[:maxProcesses]
-			return fmt.Errorf("it has more than %d processes, and only so many are added up", maxProcesses)
+			return fmt.Errorf("it has more than %d processes, and only so many are added up",
+				maxProcesses)
 		}
 	}
 	return nil
@@ -249,7 +264,8 @@ func (s *switches) Read(into map[string]float64) error {
 			involuntary += number(status, "\nnonvoluntary_ctxt_switches:")
 		}
 	}
-	into["target.context_switches.voluntary"], into["target.context_switches.involuntary"] = voluntary, involuntary
+	into["target.context_switches.voluntary"] = voluntary
+	into["target.context_switches.involuntary"] = involuntary
 	return nil
 }
 

@@ -46,14 +46,17 @@ type socket struct {
 // Connections counts this machine's TCP connections to some addresses, by the end that asked for
 // them, until they are closed on both sides. What is in TIME-WAIT does not count: it holds nothing
 // of the target's.
-func Connections(to ...netip.AddrPort) (int, error) { return connections(procfs.DefaultMountPoint, to) }
+func Connections(to ...netip.AddrPort) (int, error) {
+	return connections(procfs.DefaultMountPoint, to)
+}
 
 func connections(root string, to []netip.AddrPort) (n int, err error) {
 	if len(to) == 0 {
 		return 0, nil
 	}
 	err = eachSocket(root, func(s socket) {
-		if s.state != timeWait && s.state != listening && slices.ContainsFunc(to, func(a netip.AddrPort) bool { return same(a, s.remote) }) {
+		if s.state != timeWait && s.state != listening &&
+			slices.ContainsFunc(to, func(a netip.AddrPort) bool { return same(a, s.remote) }) {
 			n++
 		}
 	})

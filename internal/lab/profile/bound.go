@@ -16,7 +16,8 @@ const (
 	mostOthers   = 500_000   // locations, lines of them, functions, and texts, each
 	mostParts    = 8_000_000 // fields of all of these, and frames of all stacks
 	mostLines    = mostDepth // inlined calls at one location
-	mostText     = 4 << 10   // bytes that are read of a text: as long as a file's path may be, and more than is kept of any
+	// bytes that are read of a text: as long as a file's path may be, and more than is kept of any
+	mostText = 4 << 10
 )
 
 // The fields of a profile's message that are read; see pprof's proto/profile.proto.
@@ -27,7 +28,8 @@ const (
 	fieldLocation protowire.Number = 4
 	fieldFunction protowire.Number = 5
 	fieldString   protowire.Number = 6
-	fieldTime     protowire.Number = 9 // pprof's reader tells by it that there are two profiles in one
+	// pprof's reader tells by it that there are two profiles in one
+	fieldTime     protowire.Number = 9
 	fieldDuration protowire.Number = 10
 
 	fieldLine      protowire.Number = 4 // of a location
@@ -41,9 +43,14 @@ var fields = map[protowire.Number]struct {
 	most int
 	name string
 }{
-	fieldType: {mostTypes, "types"}, fieldSample: {mostSamples, "samples"}, fieldMapping: {mostMappings, "mappings"},
-	fieldLocation: {mostOthers, "locations"}, fieldFunction: {mostOthers, "functions"}, fieldString: {mostOthers, "texts"},
-	fieldTime: {mostOthers, "times"}, fieldDuration: {mostOthers, "durations"},
+	fieldType:     {mostTypes, "types"},
+	fieldSample:   {mostSamples, "samples"},
+	fieldMapping:  {mostMappings, "mappings"},
+	fieldLocation: {mostOthers, "locations"},
+	fieldFunction: {mostOthers, "functions"},
+	fieldString:   {mostOthers, "texts"},
+	fieldTime:     {mostOthers, "times"},
+	fieldDuration: {mostOthers, "durations"},
 }
 
 var errNoProfile = errors.New("this is not a profile in pprof's format")
@@ -90,7 +97,8 @@ func lean(raw []byte) ([]byte, error) {
 		if len(short) == len(content) {
 			out = append(out, whole...)
 		} else {
-			out = protowire.AppendBytes(protowire.AppendTag(out, number, protowire.BytesType), short)
+			out = protowire.AppendBytes(protowire.AppendTag(out, number, protowire.BytesType),
+				short)
 		}
 	}
 	return out, nil
@@ -130,7 +138,8 @@ func location(message []byte) (parts, lines int, err error) {
 		}
 	}
 	if lines > mostLines {
-		return 0, 0, fmt.Errorf("the profile has more than %d functions inlined at one place", mostLines)
+		return 0, 0, fmt.Errorf("the profile has more than %d functions inlined at one place",
+			mostLines)
 	}
 	return parts, lines, nil
 }

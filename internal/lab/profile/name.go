@@ -28,7 +28,8 @@ func clean(name string) string {
 // statement: that of "main.sell.deferwrap1" is "main.sell". Other functions are their own.
 func unwrapped(name string) string {
 	for _, wrapper := range []string{".deferwrap", ".gowrap"} {
-		if i := strings.LastIndex(name, wrapper); i > 0 && strings.Trim(name[i+len(wrapper):], "0123456789") == "" {
+		if i := strings.LastIndex(name, wrapper); i > 0 &&
+			strings.Trim(name[i+len(wrapper):], "0123456789") == "" {
 			return name[:i]
 		}
 	}
@@ -73,7 +74,8 @@ func OriginOf(function string) Origin {
 		}
 	}
 	switch {
-	case first == "runtime" || strings.HasPrefix(function, "internal/runtime/") || strings.HasPrefix(function, "runtime/internal/"):
+	case first == "runtime" || strings.HasPrefix(function, "internal/runtime/") ||
+		strings.HasPrefix(function, "runtime/internal/"):
 		return Runtime
 	case first == "" || strings.ContainsAny(first, ":[ "):
 		return Runtime // type:.eq, go:…, [vdso]
@@ -88,10 +90,55 @@ func User(f Frame) bool { return OriginOf(f.Function) == Own }
 
 // standard are the first parts of the paths of the standard library's packages, as of Go 1.26.
 var standard = map[string]bool{
-	"archive": true, "arena": true, "bufio": true, "bytes": true, "cmp": true, "compress": true, "container": true, "context": true, "crypto": true,
-	"database": true, "debug": true, "embed": true, "encoding": true, "errors": true, "expvar": true, "flag": true, "fmt": true, "go": true,
-	"hash": true, "html": true, "image": true, "index": true, "internal": true, "io": true, "iter": true, "log": true, "maps": true, "math": true,
-	"mime": true, "net": true, "os": true, "path": true, "plugin": true, "reflect": true, "regexp": true, "simd": true, "slices": true, "sort": true,
-	"strconv": true, "strings": true, "structs": true, "sync": true, "syscall": true, "testing": true, "text": true, "time": true, "unicode": true,
-	"unique": true, "unsafe": true, "vendor": true, "weak": true,
+	"archive":   true,
+	"arena":     true,
+	"bufio":     true,
+	"bytes":     true,
+	"cmp":       true,
+	"compress":  true,
+	"container": true,
+	"context":   true,
+	"crypto":    true,
+	"database":  true,
+	"debug":     true,
+	"embed":     true,
+	"encoding":  true,
+	"errors":    true,
+	"expvar":    true,
+	"flag":      true,
+	"fmt":       true,
+	"go":        true,
+	"hash":      true,
+	"html":      true,
+	"image":     true,
+	"index":     true,
+	"internal":  true,
+	"io":        true,
+	"iter":      true,
+	"log":       true,
+	"maps":      true,
+	"math":      true,
+	"mime":      true,
+	"net":       true,
+	"os":        true,
+	"path":      true,
+	"plugin":    true,
+	"reflect":   true,
+	"regexp":    true,
+	"simd":      true,
+	"slices":    true,
+	"sort":      true,
+	"strconv":   true,
+	"strings":   true,
+	"structs":   true,
+	"sync":      true,
+	"syscall":   true,
+	"testing":   true,
+	"text":      true,
+	"time":      true,
+	"unicode":   true,
+	"unique":    true,
+	"unsafe":    true,
+	"vendor":    true,
+	"weak":      true,
 }

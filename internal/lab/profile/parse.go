@@ -60,7 +60,8 @@ func unpack(data []byte) ([]byte, error) {
 	case len(data) == 0:
 		return nil, errors.New("the profile is empty")
 	case len(data) > mostCompressed:
-		return nil, fmt.Errorf("the profile has %d MB, more than %d", len(data)>>20, mostCompressed>>20)
+		return nil, fmt.Errorf("the profile has %d MB, more than %d",
+			len(data)>>20, mostCompressed>>20)
 	case !bytes.HasPrefix(data, []byte{0x1f, 0x8b}):
 		return data, nil
 	}
@@ -106,8 +107,16 @@ func (m memo) of(text string, become func(string) string) string {
 }
 
 func build(from *profile.Profile) (*Profile, error) {
-	b := &builder{out: &Profile{seconds: max(0, float64(from.DurationNanos)/1e9)}, ids: map[Frame]int32{}, lines: map[*profile.Location][]int32{}, cut: -1,
-		names: map[*profile.Function]Frame{}, functions: memo{}, files: memo{}, binaries: memo{}}
+	b := &builder{
+		out:       &Profile{seconds: max(0, float64(from.DurationNanos)/1e9)},
+		ids:       map[Frame]int32{},
+		lines:     map[*profile.Location][]int32{},
+		cut:       -1,
+		names:     map[*profile.Function]Frame{},
+		functions: memo{},
+		files:     memo{},
+		binaries:  memo{},
+	}
 	for _, t := range from.SampleType {
 		b.out.types = append(b.out.types, sampleType{clip(t.Type), per(t.Unit)})
 	}
@@ -178,7 +187,10 @@ func (b *builder) location(l *profile.Location) []int32 {
 	for _, line := range l.Line {
 		f, ok := b.names[line.Function]
 		if !ok {
-			f = Frame{Function: b.functions.of(line.Function.Name, clean), File: b.files.of(line.Function.Filename, shortFile)}
+			f = Frame{
+				Function: b.functions.of(line.Function.Name, clean),
+				File:     b.files.of(line.Function.Filename, shortFile),
+			}
 			if f.Function == "" {
 				f.Function = b.functions.of(line.Function.SystemName, clean)
 			}
@@ -211,7 +223,9 @@ func (b *builder) id(f Frame) int32 {
 // is unknown. Addresses would make a function of every instruction.
 func (b *builder) unnamed(l *profile.Location) string {
 	if l.Mapping != nil && l.Mapping.File != "" {
-		return b.binaries.of(l.Mapping.File, func(file string) string { return clip("[" + path.Base(file) + "]") })
+		return b.binaries.of(l.Mapping.File, func(file string) string {
+			return clip("[" + path.Base(file) + "]")
+		})
 	}
 	return "[unknown]"
 }

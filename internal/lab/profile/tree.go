@@ -81,7 +81,8 @@ type forest struct {
 	trails []trail
 	root   *Node
 	open   heap.Heap[closed]
-	nodes  int // in the tree, and one for each node in open, which may need one to fold its children into
+	// in the tree, and one for each node in open, which may need one to fold its children into
+	nodes  int
 	opened int
 }
 
@@ -95,7 +96,8 @@ type closed struct {
 
 // Before makes the heaviest the first; the order makes it always the same one.
 func (a closed) Before(b closed) bool {
-	return cmp.Or(cmp.Compare(b.node.heaviest(), a.node.heaviest()), cmp.Compare(a.order, b.order)) < 0
+	return cmp.Or(cmp.Compare(b.node.heaviest(), a.node.heaviest()),
+		cmp.Compare(a.order, b.order)) < 0
 }
 
 func (n *Node) heaviest() float64 { return max(n.Weight, n.Before) }
@@ -171,7 +173,8 @@ func (f *forest) expand(c closed) {
 			node.Before += rest[n].before
 			n++
 		}
-		if node.Weight >= least*f.root.Weight && node.Weight > 0 || node.Before >= least*f.root.Before && node.Before > 0 {
+		if node.Weight >= least*f.root.Weight && node.Weight > 0 ||
+			node.Before >= least*f.root.Before && node.Before > 0 {
 			children = append(children, child{node, rest[:n]})
 		} else {
 			folded.add(node)
@@ -185,7 +188,8 @@ func (f *forest) expand(c closed) {
 		children = nil
 	}
 	slices.SortStableFunc(children, func(a, b child) int {
-		return cmp.Or(cmp.Compare(b.node.heaviest(), a.node.heaviest()), cmp.Compare(a.node.Name, b.node.Name))
+		return cmp.Or(cmp.Compare(b.node.heaviest(), a.node.heaviest()),
+			cmp.Compare(a.node.Name, b.node.Name))
 	})
 	for _, one := range children {
 		c.node.Children = append(c.node.Children, one.node)

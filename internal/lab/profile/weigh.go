@@ -130,7 +130,8 @@ func (t *tally) places(kind string) []Place {
 	at := map[function]Frame{}
 	for f, weight := range t.lines {
 		best, ok := at[keyOf(f)]
-		if heaviest := t.lines[best]; !ok || weight > heaviest || weight == heaviest && f.Line < best.Line {
+		if heaviest := t.lines[best]; !ok || weight > heaviest ||
+			weight == heaviest && f.Line < best.Line {
 			at[keyOf(f)] = f
 		}
 	}
@@ -140,10 +141,17 @@ func (t *tally) places(kind string) []Place {
 	}
 	var all []Place
 	for key, weight := range t.functions {
-		all = append(all, Place{Function: key.name, File: key.file, Line: at[key].Line, Share: min(1, weight/t.total), Of: of})
+		all = append(all, Place{
+			Function: key.name,
+			File:     key.file,
+			Line:     at[key].Line,
+			Share:    min(1, weight/t.total),
+			Of:       of,
+		})
 	}
 	slices.SortFunc(all, func(a, b Place) int {
-		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Function, b.Function), cmp.Compare(a.File, b.File))
+		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Function, b.Function),
+			cmp.Compare(a.File, b.File))
 	})
 	return all
 }

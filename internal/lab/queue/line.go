@@ -21,7 +21,9 @@ func NewArrivals(rate float64, exponential bool, seed uint64) *Arrivals {
 	return a
 }
 
-func arrivalsRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0xda942042e4dd58b5)) }
+func arrivalsRandom(seed uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, 0xda942042e4dd58b5))
+}
 
 // Next is when the next request arrives, in nanoseconds.
 func (a *Arrivals) Next() int64 {
@@ -48,7 +50,9 @@ const (
 // within about 1 %), of which the first tenth is not counted, and all rates with the same random
 // numbers. It is 0 when no load is light enough, and the workers' capacity when no load is ever too
 // heavy.
-func Line(s Station, exponentialArrivals bool, limit int64, share float64, arrivals int, seed uint64) float64 {
+func Line(
+	s Station, exponentialArrivals bool, limit int64, share float64, arrivals int, seed uint64,
+) float64 {
 	t := newTrial(s, exponentialArrivals, limit, share, max(arrivals, 100), seed)
 	capacity := float64(s.Workers) * 1e9 / meanService(s, seed)
 	if limit == 0 && s.Room < 0 {
@@ -99,8 +103,17 @@ type trial struct {
 	next     int // of services, in the rate that is being tried
 }
 
-func newTrial(s Station, exponential bool, limit int64, share float64, arrivals int, seed uint64) *trial {
-	t := &trial{station: s, seed: seed, limit: limit, share: share, arrivals: arrivals, services: make([]int64, 0, arrivals)}
+func newTrial(
+	s Station, exponential bool, limit int64, share float64, arrivals int, seed uint64,
+) *trial {
+	t := &trial{
+		station:  s,
+		seed:     seed,
+		limit:    limit,
+		share:    share,
+		arrivals: arrivals,
+		services: make([]int64, 0, arrivals),
+	}
 	if exponential {
 		r := arrivalsRandom(seed)
 		t.gaps = make([]float64, arrivals)

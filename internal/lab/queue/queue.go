@@ -29,7 +29,8 @@ type Queue struct {
 	station Station
 	rng     *rand.Rand
 	free    []int64 // when each worker is free, a heap: the earliest first
-	starts  ring    // when each of those that wait will be begun, in order; not kept where Room means no bound
+	// when each of those that wait will be begun, in order; not kept where Room means no bound
+	starts ring
 }
 
 // New makes an empty queue.
@@ -37,7 +38,9 @@ func New(s Station, seed uint64) *Queue {
 	return &Queue{station: s, rng: serviceRandom(seed), free: make([]int64, s.Workers)}
 }
 
-func serviceRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)) }
+func serviceRandom(seed uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
+}
 
 // Offer has a request arrive, not before the one offered last, and says when it will be done:
 // everything that is served in the order of arrival is decided at the arrival (Kiefer and

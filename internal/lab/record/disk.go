@@ -60,7 +60,8 @@ func claim(dir string) (disk, error) {
 	names, err := d.Readdirnames(1)
 	d.Close()
 	if len(names) > 0 {
-		return nil, fmt.Errorf("%s is not empty (it holds %s): a run needs a new or an empty directory", dir, names[0])
+		return nil, fmt.Errorf("%s is not empty (it holds %s): "+
+			"a run needs a new or an empty directory", dir, names[0])
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("the run directory %s cannot be used: %w", dir, cause(err))

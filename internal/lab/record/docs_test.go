@@ -57,7 +57,8 @@ func eachField(t reflect.Type, seen map[reflect.Type]bool, visit func(name strin
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[measure.Sparse]() || seen[t] {
+	if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() ||
+		t == reflect.TypeFor[measure.Sparse]() || seen[t] {
 		return
 	}
 	seen[t] = true

@@ -49,13 +49,27 @@ func intervalOf(found bool, i model.Interval) *model.Interval {
 // without a result has none.
 func Export(r *Run) ([]byte, error) {
 	if r.Result == nil {
-		return nil, fmt.Errorf("the run in %s has no load line to export: it was cut off before it had a result", r.Dir)
+		return nil, fmt.Errorf("the run in %s has no load line to export: "+
+			"it was cut off before it had a result", r.Dir)
 	}
 	text, err := encode(exported{
-		SchemaVersion: SchemaVersion, Tool: r.Manifest.Tool, Target: r.Manifest.Target, SLO: r.Manifest.SLO, Mix: r.Manifest.Mix,
-		MeasuredAt: r.Result.Ended.UTC(), Early: r.Result.Early,
-		Line: exportedLine{r.Result.Line.Found, intervalOf(r.Result.Line.Found, r.Result.Line.Interval), r.Result.Line.Why},
-		Peak: exportedPeak{r.Result.Peak.Found, r.Result.Peak.Goodput, intervalOf(r.Result.Peak.Found, r.Result.Peak.Rate)},
+		SchemaVersion: SchemaVersion,
+		Tool:          r.Manifest.Tool,
+		Target:        r.Manifest.Target,
+		SLO:           r.Manifest.SLO,
+		Mix:           r.Manifest.Mix,
+		MeasuredAt:    r.Result.Ended.UTC(),
+		Early:         r.Result.Early,
+		Line: exportedLine{
+			r.Result.Line.Found,
+			intervalOf(r.Result.Line.Found, r.Result.Line.Interval),
+			r.Result.Line.Why,
+		},
+		Peak: exportedPeak{
+			r.Result.Peak.Found,
+			r.Result.Peak.Goodput,
+			intervalOf(r.Result.Peak.Found, r.Result.Peak.Rate),
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the load line cannot be exported: %w", err)

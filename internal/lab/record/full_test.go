@@ -50,8 +50,10 @@ func aStep(number int) *measure.Step {
 	}
 	w := measure.Window{Length: 250e6, Response: h.Sparse(), Service: h.Sparse(), Lag: h.Sparse()}
 	return &measure.Step{
-		Plan: measure.StepPlan{Number: number}, Windows: []measure.Window{w}, Samples: []measure.Sample{{At: 1, Values: map[string]float64{"host.cores": 2}}},
-		Totals: measure.Totals{Response: w.Response},
+		Plan:    measure.StepPlan{Number: number},
+		Windows: []measure.Window{w},
+		Samples: []measure.Sample{{At: 1, Values: map[string]float64{"host.cores": 2}}},
+		Totals:  measure.Totals{Response: w.Response},
 	}
 }
 
@@ -116,7 +118,8 @@ func TestADiskThatIsFullLeavesTheRunWholeUpToTheStepBefore(t *testing.T) {
 func checkFull(t *testing.T, err error, room int, oneOf ...string) {
 	t.Helper()
 	text := err.Error()
-	if !strings.Contains(text, "no space left on device") || !strings.Contains(text, "cannot be written") || strings.Contains(text, "\n") {
+	if !strings.Contains(text, "no space left on device") ||
+		!strings.Contains(text, "cannot be written") || strings.Contains(text, "\n") {
 		t.Errorf("room %d: %q", room, text)
 	}
 	for _, want := range oneOf {

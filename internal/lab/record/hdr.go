@@ -36,7 +36,10 @@ type interval struct {
 // WriteHDR writes an HdrHistogram log (format 1.3) with a histogram for each window: which chooses
 // it, for example the response times. began is when the step began by the wall clock; the zero time
 // leaves it out. Times in the log are milliseconds, values nanoseconds.
-func WriteHDR(w io.Writer, began time.Time, windows []measure.Window, which func(w *measure.Window) *measure.Sparse) error {
+func WriteHDR(
+	w io.Writer, began time.Time, windows []measure.Window,
+	which func(w *measure.Window) *measure.Sparse,
+) error {
 	all := make([]interval, len(windows))
 	for i := range windows {
 		all[i] = interval{windows[i].Start, windows[i].Length, "", which(&windows[i])}
@@ -46,7 +49,8 @@ func WriteHDR(w io.Writer, began time.Time, windows []measure.Window, which func
 
 func writeHDR(w io.Writer, began time.Time, all []interval) error {
 	out := hdrhistogram.NewHistogramLogWriter(w)
-	if err := out.OutputComment("[Logged by plimsoll; values are nanoseconds, times since the step's start]"); err != nil {
+	if err := out.OutputComment("[Logged by plimsoll; values are nanoseconds, " +
+		"times since the step's start]"); err != nil {
 		return err
 	}
 	if err := out.OutputLogFormatVersion(); err != nil {
@@ -80,7 +84,8 @@ func packed(s *measure.Sparse) (*hdrhistogram.PackedHistogram, error) {
 	h := hdrhistogram.NewPacked(hdrLowest, measure.Longest, hdrDigits)
 	for _, c := range s.Cells {
 		if c.Count > math.MaxInt64 {
-			return nil, fmt.Errorf("a histogram's bucket %d holds %d durations, more than an HDR log can say", c.Bucket, c.Count)
+			return nil, fmt.Errorf("a histogram's bucket %d holds %d durations, "+
+				"more than an HDR log can say", c.Bucket, c.Count)
 		}
 		lowest, _ := measure.Bounds(int(c.Bucket))
 		if err := h.RecordValues(lowest, int64(c.Count)); err != nil {
@@ -102,7 +107,8 @@ func readInterval(line []byte) (tag string, cells []measure.Cell, ok bool, err e
 		fields = fields[1:]
 	}
 	if len(fields) != 4 {
-		return "", nil, false, fmt.Errorf("a histogram's line has start, length, maximum and histogram, and this one %d fields", len(fields))
+		return "", nil, false, fmt.Errorf("a histogram's line has start, length, "+
+			"maximum and histogram, and this one %d fields", len(fields))
 	}
 	if err := checkGeometry(fields[3]); err != nil {
 		return "", nil, false, err
@@ -116,7 +122,8 @@ func readInterval(line []byte) (tag string, cells []measure.Cell, ok bool, err e
 	var total uint64
 	for value, count := range h.ForEachBucket {
 		if value > measure.Longest {
-			return "", nil, false, fmt.Errorf("a histogram counts durations over %v", time.Duration(measure.Longest))
+			return "", nil, false, fmt.Errorf("a histogram counts durations over %v",
+				time.Duration(measure.Longest))
 		}
 		for _, highest := measure.Bounds(at); highest < value; _, highest = measure.Bounds(at) {
 			at++
@@ -153,7 +160,8 @@ func checkGeometry(payload []byte) error {
 	digits := binary.BigEndian.Uint32(header[12:])
 	lowest, highest := binary.BigEndian.Uint64(header[16:]), binary.BigEndian.Uint64(header[24:])
 	if digits != hdrDigits || lowest != hdrLowest || highest != measure.Longest {
-		return fmt.Errorf("a histogram goes from %d to %d with %d digits, and not from %d to %d with %d",
+		return fmt.Errorf("a histogram goes from %d to %d with %d digits, "+
+			"and not from %d to %d with %d",
 			lowest, highest, digits, hdrLowest, int64(measure.Longest), hdrDigits)
 	}
 	return nil

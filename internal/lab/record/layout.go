@@ -105,7 +105,9 @@ func lineOfWindow(w *measure.Window) windowLine {
 // window is the line with the histograms it was written with.
 func (l *windowLine) window(response, service, lag []measure.Cell) measure.Window {
 	w := l.Window
-	w.Response, w.Service, w.Lag = l.Response.sparse(response), l.Service.sparse(service), l.Lag.sparse(lag)
+	w.Response = l.Response.sparse(response)
+	w.Service = l.Service.sparse(service)
+	w.Lag = l.Lag.sparse(lag)
 	return w
 }
 
@@ -125,10 +127,16 @@ func lineOfTotals(t *measure.Totals) totalsLine {
 // totals is the line with the histograms of totals.hlog, which come in the order of histogramsOf.
 func (l *totalsLine) totals(cells [][]measure.Cell) measure.Totals {
 	t := l.Totals
-	t.Response, t.Service, t.Lag = l.Response.sparse(cells[0]), l.Service.sparse(cells[1]), l.Lag.sparse(cells[2])
+	t.Response = l.Response.sparse(cells[0])
+	t.Service = l.Service.sparse(cells[1])
+	t.Lag = l.Lag.sparse(cells[2])
 	t.Requests = nil
 	for i, r := range l.Requests {
-		t.Requests = append(t.Requests, measure.RequestTotals{Name: r.Name, Ended: r.Ended, Response: r.Response.sparse(cells[3+i])})
+		t.Requests = append(t.Requests, measure.RequestTotals{
+			Name:     r.Name,
+			Ended:    r.Ended,
+			Response: r.Response.sparse(cells[3+i]),
+		})
 	}
 	return t
 }

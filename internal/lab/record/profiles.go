@@ -33,7 +33,8 @@ func (r *Run) Profile(step int, kind string) ([]byte, error) {
 	name := filepath.Join(stepDir(step), kind+profileSuffix)
 	f, err := s.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("step %d of %s has no profile %s: %w", step, r.Dir, kind, fs.ErrNotExist)
+		return nil, fmt.Errorf("step %d of %s has no profile %s: %w",
+			step, r.Dir, kind, fs.ErrNotExist)
 	}
 	if err != nil {
 		return nil, s.unreadable(name, err)
@@ -64,9 +65,11 @@ func checkProfiles(s *measure.Step) error {
 	for kind, profile := range s.Profiles {
 		switch {
 		case !validKind(kind):
-			return fmt.Errorf("step %d has a profile of the kind %q, and a kind is a name of small letters", s.Plan.Number, kind)
+			return fmt.Errorf("step %d has a profile of the kind %q, and a kind is a name "+
+				"of small letters", s.Plan.Number, kind)
 		case len(profile) > maxProfile:
-			return fmt.Errorf("step %d has a %s profile of %d bytes, and a run directory takes %d", s.Plan.Number, kind, len(profile), maxProfile)
+			return fmt.Errorf("step %d has a %s profile of %d bytes, and a run directory takes %d",
+				s.Plan.Number, kind, len(profile), maxProfile)
 		}
 	}
 	return nil

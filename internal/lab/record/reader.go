@@ -49,12 +49,15 @@ func (v version) check(s *source, name string) error {
 	path := filepath.Join(s.dir, name)
 	switch {
 	case v.SchemaVersion > SchemaVersion:
-		return fmt.Errorf("%s was written by a newer plimsoll (schema_version %d); this one reads %d: read it with the newer one",
+		return fmt.Errorf("%s was written by a newer plimsoll (schema_version %d); "+
+			"this one reads %d: read it with the newer one",
 			path, v.SchemaVersion, SchemaVersion)
 	case v.SchemaVersion == 0 && v.Format > 0:
-		return fmt.Errorf("%s was written by an older plimsoll: convert the run with scripts/convert_run.py, or measure again", path)
+		return fmt.Errorf("%s was written by an older plimsoll: "+
+			"convert the run with scripts/convert_run.py, or measure again", path)
 	case v.SchemaVersion < SchemaVersion:
-		return s.damaged(name, 0, fmt.Errorf("its schema_version is %d, and the lowest there is is %d", v.SchemaVersion, SchemaVersion))
+		return s.damaged(name, 0, fmt.Errorf("its schema_version is %d, "+
+			"and the lowest there is is %d", v.SchemaVersion, SchemaVersion))
 	}
 	return nil
 }
@@ -63,7 +66,8 @@ func (s *source) manifest(r *Run) error {
 	var v version
 	err := s.document(manifestFile, &v)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s is not a run directory: it has no %s, which a run begins with", s.dir, manifestFile)
+		return fmt.Errorf("%s is not a run directory: it has no %s, which a run begins with",
+			s.dir, manifestFile)
 	}
 	if err != nil {
 		return err
@@ -117,7 +121,8 @@ func (s *source) steps(r *Run) error {
 		return err
 	}
 	if cut {
-		r.Notes = append(r.Notes, fmt.Sprintf("the run was cut off while a step was written: the last line of %s is not whole, and is left out", stepsFile))
+		r.Notes = append(r.Notes, fmt.Sprintf("the run was cut off while a step was written: "+
+			"the last line of %s is not whole, and is left out", stepsFile))
 	}
 	for i := range lines {
 		step, err := s.step(&lines[i])
@@ -136,14 +141,17 @@ func (l *stepLine) check() error {
 	case n < 0 || n >= maxSteps:
 		return fmt.Errorf("a step's number is 0 to %d, and not %d", maxSteps-1, n)
 	case l.Directory != filepath.ToSlash(stepDir(n)):
-		return fmt.Errorf("the directory of step %d is %s, and not %q", n, filepath.ToSlash(stepDir(n)), l.Directory)
+		return fmt.Errorf("the directory of step %d is %s, and not %q",
+			n, filepath.ToSlash(stepDir(n)), l.Directory)
 	case l.Windows < 0 || l.Windows > maxWindows:
 		return fmt.Errorf("a step has 0 to %d windows, and not %d", maxWindows, l.Windows)
 	case l.Samples < 0 || l.Samples > maxSamples:
 		return fmt.Errorf("a step has 0 to %d samples, and not %d", maxSamples, l.Samples)
 	case len(l.Totals.Requests) > maxRequests:
-		return fmt.Errorf("a mix has %d kinds of request at most, and this one %d", maxRequests, len(l.Totals.Requests))
-	case l.Totals.Length < 0 || l.Totals.Drain < 0 || l.Plan.Length < 0 || l.Plan.Settle < 0 || l.Plan.Rate < 0:
+		return fmt.Errorf("a mix has %d kinds of request at most, and this one %d",
+			maxRequests, len(l.Totals.Requests))
+	case l.Totals.Length < 0 || l.Totals.Drain < 0 || l.Plan.Length < 0 || l.Plan.Settle < 0 ||
+		l.Plan.Rate < 0:
 		return errors.New("a length or a rate is below zero")
 	case !l.Totals.Response.possible() || !l.Totals.Service.possible() || !l.Totals.Lag.possible():
 		return errImpossible
@@ -156,7 +164,8 @@ func (l *stepLine) check() error {
 	next := 0
 	for _, c := range l.Totals.ConcurrencyAtSend {
 		if c.Found < next || c.Found > measure.MostFound {
-			return fmt.Errorf("found of concurrency_at_send is 0 to %d and in ascending order, and here is %d", measure.MostFound, c.Found)
+			return fmt.Errorf("found of concurrency_at_send is 0 to %d and in ascending order, "+
+				"and here is %d", measure.MostFound, c.Found)
 		}
 		next = c.Found + 1
 	}
@@ -173,12 +182,14 @@ func (s *source) step(l *stepLine) (measure.Step, error) {
 	}
 	var cells [3][][]measure.Cell
 	for i, name := range []string{responseFile, serviceFile, lagFile} {
-		if cells[i], err = s.histograms(filepath.Join(dir, name), make([]string, l.Windows)); err != nil {
+		if cells[i], err = s.histograms(filepath.Join(dir, name),
+			make([]string, l.Windows)); err != nil {
 			return step, err
 		}
 	}
 	for i := range windows {
-		step.Windows = append(step.Windows, windows[i].window(cells[0][i], cells[1][i], cells[2][i]))
+		step.Windows = append(step.Windows, windows[i].window(cells[0][i], cells[1][i],
+			cells[2][i]))
 	}
 	totals, err := s.histograms(filepath.Join(dir, totalsFile), totalTags(len(l.Totals.Requests)))
 	if err != nil {
@@ -239,7 +250,8 @@ func (s *source) histograms(name string, tags []string) (all [][]measure.Cell, e
 			return fmt.Errorf("there are %d histograms to be here, and here is one more", len(tags))
 		}
 		if tag != tags[len(all)] {
-			return fmt.Errorf("the histogram of %q is to be here, and not that of %q", tags[len(all)], tag)
+			return fmt.Errorf("the histogram of %q is to be here, and not that of %q",
+				tags[len(all)], tag)
 		}
 		all = append(all, cells)
 		return nil
@@ -256,7 +268,8 @@ func (s *source) complete(name string, got, want int, cut bool, err error) error
 	case cut:
 		return s.damaged(name, 0, errors.New("its last line is not whole"))
 	case got < want:
-		return s.damaged(name, 0, fmt.Errorf("it has %d entries, and the step's line in %s says %d", got, stepsFile, want))
+		return s.damaged(name, 0, fmt.Errorf("it has %d entries, and the step's line in %s says %d",
+			got, stepsFile, want))
 	}
 	return nil
 }
@@ -279,7 +292,8 @@ func (s *source) leftOver(r *Run) error {
 	}
 	for _, name := range names {
 		if !known[name] {
-			r.Notes = append(r.Notes, fmt.Sprintf("the run was cut off while a step was written: what %s holds is left out", filepath.Join(stepsDir, name)))
+			r.Notes = append(r.Notes, fmt.Sprintf("the run was cut off while a step was written: "+
+				"what %s holds is left out", filepath.Join(stepsDir, name)))
 			break
 		}
 	}

@@ -2,13 +2,18 @@
 // on, and read again by reports, comparisons and models, later and elsewhere. It must know nothing
 // of how results are made or shown. docs/run-directory.md describes the files for other programs.
 //
-//	run.json               the manifest: what was done, to what, with what, on what machine; what makes it a run directory
-//	steps.jsonl            one line for each step that is whole, appended and synced when it has ended
+//	run.json               the manifest: what was done, to what, with what, on what machine;
+//	                       what makes it a run directory
+//	steps.jsonl            one line for each step that is whole, appended and synced when it
+//	                       has ended
 //	steps/0001/windows.jsonl   one line for each window: its counters
-//	steps/0001/response.hlog   HDR log with a histogram for each window; also service.hlog and lag.hlog
-//	steps/0001/totals.hlog     HDR log with the histograms of the whole step, and of each kind of request
+//	steps/0001/response.hlog   HDR log with a histogram for each window; also service.hlog
+//	                           and lag.hlog
+//	steps/0001/totals.hlog     HDR log with the histograms of the whole step, and of each kind
+//	                           of request
 //	steps/0001/samples.jsonl   one line for each sample of the probes
-//	steps/0001/cpu.pb.gz       the target's processor profile, where one was taken; also allocs, heap, goroutine, mutex and block
+//	steps/0001/cpu.pb.gz       the target's processor profile, where one was taken; also
+//	                           allocs, heap, goroutine, mutex and block
 //	result.json            what was found; replaced whole, also when a run is ended early
 //
 // A run that was cut off anywhere is readable up to its last whole step.
@@ -88,9 +93,10 @@ func (j *Judgement) Shown() SLOVerdict {
 // OKSoFar says that a step at a rate is undecided and that each objective held in what was seen of
 // it.
 func (j *Judgement) OKSoFar() bool {
-	return j.Verdict == Undecided && j.Rate > 0 && len(j.Objectives) > 0 && !slices.ContainsFunc(j.Objectives, func(o ObjectiveShare) bool {
-		return o.Share.Estimate > o.Allowed
-	})
+	return j.Verdict == Undecided && j.Rate > 0 && len(j.Objectives) > 0 &&
+		!slices.ContainsFunc(j.Objectives, func(o ObjectiveShare) bool {
+			return o.Share.Estimate > o.Allowed
+		})
 }
 
 // Judgement is a step's verdict and its grounds.
@@ -134,7 +140,8 @@ type Collapse struct {
 type Recovery struct {
 	Tested    bool `json:"tested"`
 	Recovered bool `json:"recovered"`
-	// After: seconds until the response times were back to what they were at this rate; meaningful when Recovered
+	// After: seconds until the response times were back to what they were at this rate; meaningful
+	// when Recovered
 	After float64 `json:"after_seconds"`
 	Why   string  `json:"why"`
 }

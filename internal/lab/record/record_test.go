@@ -3,8 +3,6 @@ package record_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -24,9 +22,21 @@ import (
 
 func manifest() record.Manifest {
 	return record.Manifest{
-		Kind: "survey", Tool: "plimsoll 1.0", Command: []string{"plimsoll", "survey", "http://127.0.0.1:8080/<a>"},
-		Started: time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC), Target: "http://127.0.0.1:8080/<a>", SLO: "p99<50ms", Mix: "GET /",
-		Settings: map[string]string{"runs": "5"}, Machine: record.Machine{Host: "h", Cores: 2, MemoryBytes: 1 << 34, TargetLocal: true, TargetPID: 77},
+		Kind:     "survey",
+		Tool:     "plimsoll 1.0",
+		Command:  []string{"plimsoll", "survey", "http://127.0.0.1:8080/<a>"},
+		Started:  time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC),
+		Target:   "http://127.0.0.1:8080/<a>",
+		SLO:      "p99<50ms",
+		Mix:      "GET /",
+		Settings: map[string]string{"runs": "5"},
+		Machine: record.Machine{
+			Host:        "h",
+			Cores:       2,
+			MemoryBytes: 1 << 34,
+			TargetLocal: true,
+			TargetPID:   77,
+		},
 	}
 }
 
@@ -41,36 +51,77 @@ func durations(r *rand.Rand, n int) measure.Sparse {
 func step(number, windows int) *measure.Step {
 	r := rand.New(rand.NewPCG(uint64(number), 9))
 	s := &measure.Step{
-		Plan: measure.StepPlan{Number: number, Phase: "bracket", Rate: 1234.5, Arrivals: "poisson", Length: int64(windows) * 250e6, Settle: 1e9,
-			Connections: 64, Why: "between 1000 (passed) and 1500 (failed)"},
+		Plan: measure.StepPlan{
+			Number:      number,
+			Phase:       "bracket",
+			Rate:        1234.5,
+			Arrivals:    "poisson",
+			Length:      int64(windows) * 250e6,
+			Settle:      1e9,
+			Connections: 64,
+			Why:         "between 1000 (passed) and 1500 (failed)",
+		},
 		Began: time.Date(2026, 1, 2, 3, 4, 5+number, 250e6, time.UTC),
 	}
 	for i := range windows {
-		w := measure.Window{Start: int64(i) * 250e6, Length: 250e6, Due: 300, Sent: 299, Waiting: 2, InFlight: i, BytesIn: 7, BytesOut: 8,
-			Response: durations(r, 280), Service: durations(r, 280), Lag: durations(r, 10)}
+		w := measure.Window{
+			Start:    int64(i) * 250e6,
+			Length:   250e6,
+			Due:      300,
+			Sent:     299,
+			Waiting:  2,
+			InFlight: i,
+			BytesIn:  7,
+			BytesOut: 8,
+			Response: durations(r, 280),
+			Service:  durations(r, 280),
+			Lag:      durations(r, 10),
+		}
 		w.Ended[measure.OK], w.Ended[measure.Timeout] = 280, uint64(i)
 		s.Windows = append(s.Windows, w)
-		s.Samples = append(s.Samples, measure.Sample{At: w.End(), Values: map[string]float64{"target.cpu.seconds": float64(i) * .1, "host.cores": 2}})
+		s.Samples = append(s.Samples, measure.Sample{
+			At:     w.End(),
+			Values: map[string]float64{"target.cpu.seconds": float64(i) * .1, "host.cores": 2},
+		})
 	}
 	t := &s.Totals
 	t.Length, t.Drain, t.Due, t.Sent = 1e9, 5e6, 1200, 1196
 	t.Ended[measure.OK], t.Ended[measure.BadStatus] = 1190, 10
 	t.Response, t.Service, t.Lag = durations(r, 1190), durations(r, 1190), durations(r, 40)
 	t.ConnectionsMade, t.Reused, t.Peak = 64, 1100, 70
-	t.Requests = []measure.RequestTotals{{Name: "list, all", Ended: t.Ended, Response: durations(r, 1000)}, {Name: "buy", Response: durations(r, 0)}}
+	t.Requests = []measure.RequestTotals{
+		{Name: "list, all", Ended: t.Ended, Response: durations(r, 1000)},
+		{Name: "buy", Response: durations(r, 0)},
+	}
 	t.Examples = map[string]string{"bad_status": "HTTP/1.1 503 <busy>"}
-	t.ConcurrencyAtSend = []measure.ConcurrencyAtSend{{Found: 0, Count: 7, Sum: 1.5e6, Squares: 2.5e12}, {Found: 255, Count: 1}}
+	t.ConcurrencyAtSend = []measure.ConcurrencyAtSend{
+		{Found: 0, Count: 7, Sum: 1.5e6, Squares: 2.5e12},
+		{Found: 255, Count: 1},
+	}
 	t.Generator = measure.Generator{Loops: 1, CPU: 12e6, Busy: .2}
 	return s
 }
 
 func result() *record.Result {
 	return &record.Result{
-		Ended:      time.Date(2026, 1, 2, 3, 9, 0, 0, time.UTC),
-		Line:       record.Line{Found: true, Interval: model.Interval{Low: 1880, Estimate: 1905, High: 1930, Confidence: .95}, Why: "12 steps"},
-		Peak:       record.Collapse{Found: true, Goodput: 2100, Rate: model.Interval{Low: 2000, Estimate: 2100, High: 2200, Confidence: .95}},
-		Judgements: []record.Judgement{{Step: 1, Rate: 1234.5, Verdict: record.Pass, Objectives: []record.ObjectiveShare{{Objective: "p99<50ms", Allowed: .01}}}},
-		Model:      model.Model{USL: &model.USL{Lambda: model.Interval{Estimate: 4}}},
+		Ended: time.Date(2026, 1, 2, 3, 9, 0, 0, time.UTC),
+		Line: record.Line{
+			Found:    true,
+			Interval: model.Interval{Low: 1880, Estimate: 1905, High: 1930, Confidence: .95},
+			Why:      "12 steps",
+		},
+		Peak: record.Collapse{
+			Found:   true,
+			Goodput: 2100,
+			Rate:    model.Interval{Low: 2000, Estimate: 2100, High: 2200, Confidence: .95},
+		},
+		Judgements: []record.Judgement{{
+			Step:       1,
+			Rate:       1234.5,
+			Verdict:    record.Pass,
+			Objectives: []record.ObjectiveShare{{Objective: "p99<50ms", Allowed: .01}},
+		}},
+		Model: model.Model{USL: &model.USL{Lambda: model.Interval{Estimate: 4}}},
 	}
 }
 
@@ -171,7 +222,8 @@ func TestOtherProgramsReadTheHDRLog(t *testing.T) {
 			t.Fatal(h, err)
 		}
 		want := &s.Windows[i]
-		if h.TotalCount() != int64(want.Response.Count()) || h.ValueAtQuantile(99) < want.Response.Quantile(.98) || h.SignificantFigures() != 2 {
+		if h.TotalCount() != int64(want.Response.Count()) ||
+			h.ValueAtQuantile(99) < want.Response.Quantile(.98) || h.SignificantFigures() != 2 {
 			t.Errorf("window %d: %d values, p99 %d", i, h.TotalCount(), h.ValueAtQuantile(99))
 		}
 		if ms := h.EndTimeMs() - h.StartTimeMs(); ms < 249 || ms > 251 {
@@ -182,7 +234,11 @@ func TestOtherProgramsReadTheHDRLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"#[Histogram log format version 1.3]", "#[StartTime: 176732304", `"StartTimestamp","Interval_Length","Interval_Max"`} {
+	for _, want := range []string{
+		"#[Histogram log format version 1.3]",
+		"#[StartTime: 176732304",
+		`"StartTimestamp","Interval_Length","Interval_Max"`,
+	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in\n%.400s", want, text)
 		}
@@ -195,91 +251,18 @@ func TestFilesAreReadableForPeople(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"ended":{"bad_status":10,"ok":1190}`, `"directory":"steps/0003"`, `"name":"list, all"`, `503 <busy>`} {
+	for _, want := range []string{
+		`"ended":{"bad_status":10,"ok":1190}`,
+		`"directory":"steps/0003"`,
+		`"name":"list, all"`,
+		`503 <busy>`,
+	} {
 		if !bytes.Contains(line, []byte(want)) {
 			t.Errorf("no %s in %s", want, line)
 		}
 	}
 	if bytes.Contains(line, []byte("buckets")) {
 		t.Error("histograms belong into the HDR logs")
-	}
-}
-
-func TestProfilesLieBesideTheirStep(t *testing.T) {
-	s := step(3, 1)
-	s.Profiles = map[string][]byte{"cpu": []byte("profile")}
-	dir := written(t, s)
-	content, err := os.ReadFile(filepath.Join(dir, "steps", "0003", "cpu.pb.gz"))
-	if err != nil || string(content) != "profile" {
-		t.Errorf("%q, %v", content, err)
-	}
-	line, err := os.ReadFile(filepath.Join(dir, "steps.jsonl"))
-	if err != nil || !bytes.Contains(line, []byte(`"cpu.pb.gz"`)) {
-		t.Errorf("the step's line does not name its profile: %s %v", line, err)
-	}
-	r := open(t, dir)
-	if content, err := r.Profile(3, "cpu"); err != nil || string(content) != "profile" {
-		t.Errorf("%q, %v", content, err)
-	}
-	for _, none := range []struct {
-		step int
-		kind string
-	}{{3, "heap"}, {4, "cpu"}} {
-		if _, err := r.Profile(none.step, none.kind); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("there is no %s profile of step %d: %v", none.kind, none.step, err)
-		}
-	}
-}
-
-func TestAProfileThatARunDirectoryCannotHoldIsRefused(t *testing.T) {
-	dir := written(t, step(1, 1))
-	r := open(t, dir)
-	for _, kind := range []string{"", "../../run", "cpu.pb", "CPU", strings.Repeat("a", 40)} {
-		_, err := r.Profile(1, kind)
-		wantError(t, err, "a name of small letters")
-	}
-	for _, number := range []int{-1, 10_000} {
-		_, err := r.Profile(number, "cpu")
-		wantError(t, err, "number is 0 to 9999")
-	}
-	w, err := record.Create(filepath.Join(t.TempDir(), "run"), manifest())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	s := step(1, 1)
-	s.Profiles = map[string][]byte{"cpu/../../x": []byte("profile")}
-	wantError(t, w.Step(s), "small letters")
-	s.Profiles = map[string][]byte{"cpu": make([]byte, 32<<20+1)}
-	wantError(t, w.Step(s), "a run directory takes 33554432")
-	s.Profiles = nil
-	if err := w.Step(s); err != nil {
-		t.Error("the writer gave up after a step that was refused:", err)
-	}
-}
-
-func TestAProfilesFileIsReadWithinBounds(t *testing.T) {
-	dir := written(t, step(1, 1))
-	r := open(t, dir)
-	name := filepath.Join(dir, "steps", "0001", "cpu.pb.gz")
-	for what, c := range map[string]struct {
-		make func() error
-		want string
-	}{
-		"too large":         {func() error { return errors.Join(os.WriteFile(name, nil, 0o644), os.Truncate(name, 1<<40)) }, "larger than 32 MB"},
-		"a named pipe":      {func() error { return syscall.Mkfifo(name, 0o644) }, "cannot be read"},
-		"a link to outside": {func() error { return os.Symlink("/etc/passwd", name) }, "cannot be read"},
-	} {
-		if err := c.make(); err != nil {
-			t.Fatal(err)
-		}
-		content, err := r.Profile(1, "cpu")
-		if len(content) > 0 || err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %d bytes, %v", what, len(content), err)
-		}
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 
@@ -357,7 +340,9 @@ func TestARunThatWasCutOffIsReadUpToItsLastWholeStep(t *testing.T) {
 			}
 			r := open(t, dir)
 			notes := strings.Join(r.Notes, "\n")
-			if len(r.Steps) != 1 || r.Result != nil || !strings.Contains(notes, "while a step was written") || !strings.Contains(notes, "no result.json") {
+			if len(r.Steps) != 1 || r.Result != nil ||
+				!strings.Contains(notes, "while a step was written") ||
+				!strings.Contains(notes, "no result.json") {
 				t.Errorf("%d steps, result %v, notes %q", len(r.Steps), r.Result, notes)
 			}
 		})
@@ -381,12 +366,23 @@ func TestDamageIsRefusedAndNamed(t *testing.T) {
 		damage func([]byte) []byte
 		want   []string
 	}{
-		{"run.json", replace(`"schema_version": 2`, `"schema_version": 3`), []string{"run.json was written by a newer plimsoll (schema_version 3); this one reads 2"}},
+		{
+			"run.json", replace(`"schema_version": 2`, `"schema_version": 3`),
+			[]string{
+				"run.json was written by a newer plimsoll (schema_version 3); this one reads 2",
+			},
+		},
 		{"run.json", replace(`"schema_version": 2`, `"schema_version": 1`), []string{"run.json is damaged: its schema_version is 1"}},
-		{"run.json", replace(`"schema_version": 2`, `"Format": 1`), []string{"run.json was written by an older plimsoll", "convert_run.py"}},
+		{
+			"run.json", replace(`"schema_version": 2`, `"Format": 1`),
+			[]string{"run.json was written by an older plimsoll", "convert_run.py"},
+		},
 		{"run.json", replace(`"kind": "survey",`, `"kind": ,`), []string{"run.json is damaged: line 3"}},
 		{"run.json", half, []string{"run.json is damaged", "unexpected end"}},
-		{"result.json", replace(`"schema_version": 2`, `"schema_version": 3`), []string{"result.json was written by a newer plimsoll (schema_version 3)"}},
+		{
+			"result.json", replace(`"schema_version": 2`, `"schema_version": 3`),
+			[]string{"result.json was written by a newer plimsoll (schema_version 3)"},
+		},
 		{"result.json", half, []string{"result.json is damaged"}},
 		{"result.json", replace(`"found": true`, `"found": 7`), []string{"result.json is damaged: line"}},
 		{"steps.jsonl", replace(`"plan"`, `plan`), []string{"steps.jsonl is damaged: line 1"}},
@@ -394,17 +390,29 @@ func TestDamageIsRefusedAndNamed(t *testing.T) {
 		{"steps.jsonl", replace(`"number":1,`, `"number":-1,`), []string{"steps.jsonl is damaged: line 1"}},
 		{"steps.jsonl", replace(`"windows":3`, `"windows":99999999999`), []string{"steps.jsonl is damaged: line 1", "windows"}},
 		{"steps.jsonl", replace(`"windows":3`, `"windows":4`), []string{"windows.jsonl is damaged: it has 3 entries"}},
-		{"steps.jsonl", replace(`"found":255`, `"found":256`), []string{"steps.jsonl is damaged: line 1: found of concurrency_at_send is 0 to 255"}},
+		{
+			"steps.jsonl", replace(`"found":255`, `"found":256`),
+			[]string{"steps.jsonl is damaged: line 1: found of concurrency_at_send is 0 to 255"},
+		},
 		{"steps.jsonl", replace(`"found":255`, `"found":0`), []string{"steps.jsonl is damaged: line 1: found of"}},
 		{"steps.jsonl", replace(`"ok"`, `"fine"`), []string{"steps.jsonl is damaged: line 1", `cannot end as "fine"`}},
-		{"steps.jsonl", func(text []byte) []byte { return append(text, text...) }, []string{"steps.jsonl is damaged: line 2: step 1 is there twice"}},
-		{"steps.jsonl", func([]byte) []byte { return bytes.Repeat([]byte("x"), 2<<20) }, []string{"steps.jsonl is damaged: line 1: it is longer than"}},
+		{
+			"steps.jsonl", func(text []byte) []byte { return append(text, text...) },
+			[]string{"steps.jsonl is damaged: line 2: step 1 is there twice"},
+		},
+		{
+			"steps.jsonl", func([]byte) []byte { return bytes.Repeat([]byte("x"), 2<<20) },
+			[]string{"steps.jsonl is damaged: line 1: it is longer than"},
+		},
 		{"steps/0001/windows.jsonl", half, []string{"windows.jsonl is damaged"}},
 		{"steps/0001/windows.jsonl", replace(`"length_ns":250000000`, `"length_ns":-1`), []string{"windows.jsonl is damaged: line 1"}},
 		{"steps/0001/samples.jsonl", replace(`{`, ``), []string{"samples.jsonl is damaged: line 1"}},
 		{"steps/0001/response.hlog", replace(`HISTF`, `HOSTF`), []string{"response.hlog is damaged: line 5"}},
 		{"steps/0001/lag.hlog", half, []string{"lag.hlog is damaged"}},
-		{"steps/0001/totals.hlog", replace(`Tag=lag`, `Tag=leg`), []string{`totals.hlog is damaged: line 7: the histogram of "lag" is to be here`}},
+		{
+			"steps/0001/totals.hlog", replace(`Tag=lag`, `Tag=leg`),
+			[]string{`totals.hlog is damaged: line 7: the histogram of "lag" is to be here`},
+		},
 	} {
 		dir := written(t, step(1, 3))
 		name := filepath.Join(dir, filepath.FromSlash(c.file))
@@ -463,14 +471,31 @@ func TestTheLineIsExported(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]any{
-		"schema_version": 2., "tool": "plimsoll 1.0", "target": "http://127.0.0.1:8080/<a>", "slo": "p99<50ms", "mix": "GET /", "measured_at": "2026-01-02T03:09:00Z",
+		"schema_version": 2.,
+		"tool":           "plimsoll 1.0",
+		"target":         "http://127.0.0.1:8080/<a>",
+		"slo":            "p99<50ms",
+		"mix":            "GET /",
+		"measured_at":    "2026-01-02T03:09:00Z",
 		"line": map[string]any{
-			"found": true, "why": "12 steps",
-			"rate_per_second": map[string]any{"low": 1880., "estimate": 1905., "high": 1930., "confidence": .95},
+			"found": true,
+			"why":   "12 steps",
+			"rate_per_second": map[string]any{
+				"low":        1880.,
+				"estimate":   1905.,
+				"high":       1930.,
+				"confidence": .95,
+			},
 		},
 		"peak": map[string]any{
-			"found": true, "goodput_per_second": 2100.,
-			"rate_per_second": map[string]any{"low": 2000., "estimate": 2100., "high": 2200., "confidence": .95},
+			"found":              true,
+			"goodput_per_second": 2100.,
+			"rate_per_second": map[string]any{
+				"low":        2000.,
+				"estimate":   2100.,
+				"high":       2200.,
+				"confidence": .95,
+			},
 		},
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -489,7 +514,10 @@ func TestALineThatWasNotFoundIsExportedWithoutFigures(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(map[string]any{"found": false, "why": "above 20000, where the generator was the limit"}, got.Line); d != "" {
+	if d := cmp.Diff(map[string]any{
+		"found": false,
+		"why":   "above 20000, where the generator was the limit",
+	}, got.Line); d != "" {
 		t.Error(d)
 	}
 	r.Result = nil
@@ -529,8 +557,14 @@ func BenchmarkStep(b *testing.B) {
 }
 
 func TestAnUndecidedStepThatHeldSoFarIsShownAsThat(t *testing.T) {
-	held := []record.ObjectiveShare{{Share: model.Interval{Estimate: .001, High: .02}, Allowed: .01}}
-	broken := []record.ObjectiveShare{held[0], {Share: model.Interval{Estimate: .02, High: .04}, Allowed: .01}}
+	held := []record.ObjectiveShare{{
+		Share:   model.Interval{Estimate: .001, High: .02},
+		Allowed: .01,
+	}}
+	broken := []record.ObjectiveShare{
+		held[0],
+		{Share: model.Interval{Estimate: .02, High: .04}, Allowed: .01},
+	}
 	for _, c := range []struct {
 		j    record.Judgement
 		want record.SLOVerdict
@@ -538,7 +572,8 @@ func TestAnUndecidedStepThatHeldSoFarIsShownAsThat(t *testing.T) {
 		{record.Judgement{Rate: 10, Verdict: record.Undecided, Objectives: held}, record.SoFar},
 		{record.Judgement{Rate: 10, Verdict: record.Undecided, Objectives: broken}, record.Undecided},
 		{record.Judgement{Rate: 10, Verdict: record.Undecided}, record.Undecided},
-		{record.Judgement{Verdict: record.Undecided, Objectives: held}, record.Undecided}, // a closed loop
+		// a closed loop
+		{record.Judgement{Verdict: record.Undecided, Objectives: held}, record.Undecided},
 		{record.Judgement{Rate: 10, Verdict: record.Fail, Objectives: held}, record.Fail},
 		{record.Judgement{Rate: 10, Verdict: record.Pass, Objectives: held}, record.Pass},
 	} {

@@ -46,7 +46,8 @@ func (s *source) damaged(name string, line int, err error) error {
 	if line > 0 {
 		at = fmt.Sprintf("line %d: ", line)
 	}
-	return fmt.Errorf("%s is damaged: %s%w; take the directory from a copy, or measure again", filepath.Join(s.dir, name), at, cause(err))
+	return fmt.Errorf("%s is damaged: %s%w; take the directory from a copy, or measure again",
+		filepath.Join(s.dir, name), at, cause(err))
 }
 
 // document reads a file of one JSON value. A file that is not there gives fs.ErrNotExist as it is.
@@ -96,7 +97,9 @@ func lineOf(text []byte, err error) int {
 
 // lines gives each line of a file to take, with its number from 1; what it is given is valid during
 // the call. cut says that the last line has no newline: it was not whole, and was not given.
-func (s *source) lines(name string, longest int, take func(number int, line []byte) error) (cut bool, err error) {
+func (s *source) lines(
+	name string, longest int, take func(number int, line []byte) error,
+) (cut bool, err error) {
 	f, err := s.open(name)
 	if err != nil {
 		return false, s.missing(name, err)
@@ -109,7 +112,8 @@ func (s *source) lines(name string, longest int, take func(number int, line []by
 	for ; in.Scan(); number++ {
 		line := in.Bytes()
 		if s.bytes -= int64(len(line)); s.bytes < 0 {
-			return false, fmt.Errorf("%s holds more than the %d MB that are read of a run", s.dir, maxRun>>20)
+			return false, fmt.Errorf("%s holds more than the %d MB that are read of a run",
+				s.dir, maxRun>>20)
 		}
 		if line[len(line)-1] != '\n' {
 			return true, nil

@@ -27,8 +27,8 @@ type Writer struct {
 	err   error
 }
 
-// Create makes a run directory, its parents too, and writes the manifest; SchemaVersion is set to the one
-// that is written. A directory that holds anything is refused.
+// Create makes a run directory, its parents too, and writes the manifest; SchemaVersion is set to
+// the one that is written. A directory that holds anything is refused.
 func Create(dir string, m Manifest) (*Writer, error) {
 	d, err := claim(dir)
 	if err != nil {
@@ -91,11 +91,14 @@ func (w *Writer) check(s *measure.Step) error {
 	case w.taken[number]:
 		return fmt.Errorf("step %d is in the run already", number)
 	case len(s.Windows) > maxWindows:
-		return fmt.Errorf("step %d has %d windows, and a run directory takes %d: make its windows longer", number, len(s.Windows), maxWindows)
+		return fmt.Errorf("step %d has %d windows, and a run directory takes %d: "+
+			"make its windows longer", number, len(s.Windows), maxWindows)
 	case len(s.Samples) > maxSamples:
-		return fmt.Errorf("step %d has %d samples, and a run directory takes %d: take them less often", number, len(s.Samples), maxSamples)
+		return fmt.Errorf("step %d has %d samples, and a run directory takes %d: "+
+			"take them less often", number, len(s.Samples), maxSamples)
 	case len(s.Totals.Requests) > maxRequests:
-		return fmt.Errorf("the mix has %d kinds of request, and a run directory takes %d", len(s.Totals.Requests), maxRequests)
+		return fmt.Errorf("the mix has %d kinds of request, and a run directory takes %d",
+			len(s.Totals.Requests), maxRequests)
 	}
 	return checkProfiles(s)
 }
@@ -114,7 +117,9 @@ func (w *Writer) files(dir string, s *measure.Step) error {
 		return w.failed(dir, err)
 	}
 	for _, name := range stepFiles {
-		err := w.file(filepath.Join(dir, name), func(out io.Writer) error { return writeStepFile(out, name, s) })
+		err := w.file(filepath.Join(dir, name), func(out io.Writer) error {
+			return writeStepFile(out, name, s)
+		})
 		if err != nil {
 			return err
 		}
@@ -153,11 +158,17 @@ func writeStepFile(out io.Writer, name string, s *measure.Step) error {
 	case samplesFile:
 		return eachLine(out, len(s.Samples), func(i int) any { return s.Samples[i] })
 	case responseFile:
-		return WriteHDR(out, s.Began, s.Windows, func(w *measure.Window) *measure.Sparse { return &w.Response })
+		return WriteHDR(out, s.Began, s.Windows, func(w *measure.Window) *measure.Sparse {
+			return &w.Response
+		})
 	case serviceFile:
-		return WriteHDR(out, s.Began, s.Windows, func(w *measure.Window) *measure.Sparse { return &w.Service })
+		return WriteHDR(out, s.Began, s.Windows, func(w *measure.Window) *measure.Sparse {
+			return &w.Service
+		})
 	case lagFile:
-		return WriteHDR(out, s.Began, s.Windows, func(w *measure.Window) *measure.Sparse { return &w.Lag })
+		return WriteHDR(out, s.Began, s.Windows, func(w *measure.Window) *measure.Sparse {
+			return &w.Lag
+		})
 	}
 	histograms, tags := histogramsOf(&s.Totals)
 	all := make([]interval, len(tags))
@@ -175,7 +186,8 @@ func eachLine(out io.Writer, n int, line func(i int) any) error {
 			return err
 		}
 		if len(text) >= maxLine {
-			return fmt.Errorf("line %d would have %d bytes, and a reader takes %d", i+1, len(text), maxLine)
+			return fmt.Errorf("line %d would have %d bytes, and a reader takes %d",
+				i+1, len(text), maxLine)
 		}
 		if _, err := out.Write(append(text, '\n')); err != nil {
 			return err
@@ -187,15 +199,21 @@ func eachLine(out io.Writer, n int, line func(i int) any) error {
 // line appends the step's line, whole or not at all.
 func (w *Writer) line(dir string, s *measure.Step) error {
 	text, err := encode(stepLine{
-		Began: s.Began, Plan: s.Plan, Totals: lineOfTotals(&s.Totals), Windows: len(s.Windows), Samples: len(s.Samples),
-		Directory: filepath.ToSlash(dir), Files: filesOf(s),
+		Began:     s.Began,
+		Plan:      s.Plan,
+		Totals:    lineOfTotals(&s.Totals),
+		Windows:   len(s.Windows),
+		Samples:   len(s.Samples),
+		Directory: filepath.ToSlash(dir),
+		Files:     filesOf(s),
 	})
 	if err != nil {
 		return w.failed(stepsFile, err)
 	}
 	text = append(text, '\n')
 	if len(text) > maxLine {
-		return fmt.Errorf("the line of step %d in %s would have %d bytes, and a reader takes %d", s.Plan.Number, stepsFile, len(text), maxLine)
+		return fmt.Errorf("the line of step %d in %s would have %d bytes, and a reader takes %d",
+			s.Plan.Number, stepsFile, len(text), maxLine)
 	}
 	_, err = w.steps.Write(text)
 	if err == nil {
@@ -239,11 +257,15 @@ func (w *Writer) replace(name string, document any) error {
 	}
 	indented.WriteByte('\n')
 	if indented.Len() > maxDocument {
-		return fmt.Errorf("%s would have %d bytes, and a reader takes %d", filepath.Join(w.dir, name), indented.Len(), maxDocument)
+		return fmt.Errorf("%s would have %d bytes, and a reader takes %d",
+			filepath.Join(w.dir, name), indented.Len(), maxDocument)
 	}
 	beside := name + ".tmp"
 	w.disk.removeAll(beside)
-	if err := w.file(beside, func(out io.Writer) error { _, err := out.Write(indented.Bytes()); return err }); err != nil {
+	if err := w.file(beside, func(out io.Writer) error {
+		_, err := out.Write(indented.Bytes())
+		return err
+	}); err != nil {
 		w.disk.removeAll(beside)
 		return err
 	}

@@ -49,10 +49,14 @@ type Stall struct {
 
 // Counts is what a server has done.
 type Counts struct {
-	Offered, Served, Refused uint64 // requests that arrived, and those that were answered with 200 and with 503
-	Gone                     uint64 // requests whose client had left before the answer was due; their work was done all the same
-	BadRequests              uint64 // connections closed because of what came over them, pipelined requests too, or because there was no room
-	TooMany                  uint64 // connections closed because of Options.Connections
+	// requests that arrived, and those that were answered with 200 and with 503
+	Offered, Served, Refused uint64
+	// requests whose client had left before the answer was due; their work was done all the same
+	Gone uint64
+	// connections closed because of what came over them, pipelined requests too, or because there
+	// was no room
+	BadRequests uint64
+	TooMany     uint64 // connections closed because of Options.Connections
 	// Planned is the truth: from the arrival of each request to the computed end of its service,
 	// once that has come; refusals are left out.
 	Planned measure.Sparse
@@ -151,14 +155,21 @@ type state struct {
 }
 
 func newState(l *reactor.Loop, o Options) *state {
-	s := &state{loop: l, queue: queue.New(o.Station, o.Seed), stall: o.Stall, conns: map[*conn]struct{}{}, most: o.Connections}
+	s := &state{
+		loop:  l,
+		queue: queue.New(o.Station, o.Seed),
+		stall: o.Stall,
+		conns: map[*conn]struct{}{},
+		most:  o.Connections,
+	}
 	s.good, s.refusal = newReply(200, o.Body), newReply(503, nil)
 	return s
 }
 
 // reply is a prepared answer, in the forms in which it is needed.
 type reply struct {
-	whole, head, wholeLast, headLast []byte // a head without the body answers HEAD; the last ones say that the connection ends
+	// a head without the body answers HEAD; the last ones say that the connection ends
+	whole, head, wholeLast, headLast []byte
 }
 
 func newReply(status int, body []byte) reply {

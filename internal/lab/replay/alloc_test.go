@@ -38,7 +38,9 @@ func TestAllocNothingForARequestOfALog(t *testing.T) {
 
 func TestAllocBoundedMemoryForAMillionLines(t *testing.T) {
 	f, s := startForever(t, 2)
-	schedules := [2]pace.Streamed{s.Arrivals(0, 2).(pace.Streamed), s.Arrivals(1, 2).(pace.Streamed)}
+	schedules := [2]pace.Streamed{
+		s.Arrivals(0, 2).(pace.Streamed), s.Arrivals(1, 2).(pace.Streamed),
+	}
 	players := [2]load.Player{s.Player(0, 2, 1), s.Player(1, 2, 1)}
 	var before, m runtime.MemStats
 	runtime.GC()
@@ -104,7 +106,8 @@ func TestAllocWhatWaitsForAConnectionIsBounded(t *testing.T) {
 		}
 		for i := range waiting {
 			session := player.Begin()
-			if request, _ := session.Request(nil); !strings.Contains(string(request), fmt.Sprintf("/%08d?page=2 HTTP/1.1", i)) {
+			if request, _ := session.Request(nil); !strings.Contains(string(request),
+				fmt.Sprintf("/%08d?page=2 HTTP/1.1", i)) {
 				t.Fatalf("request %d is %q", i, request[:100])
 			}
 			session.End()

@@ -21,7 +21,9 @@ func BenchmarkALine(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer s.Close()
-			schedule, player, buffer := s.Arrivals(0, 1).(pace.Streamed), s.Player(0, 1, 1), make([]byte, 0, 1024)
+			schedule := s.Arrivals(0, 1).(pace.Streamed)
+			player := s.Player(0, 1, 1)
+			buffer := make([]byte, 0, 1024)
 			answer := &load.Answer{Status: 200}
 			b.ReportAllocs()
 			for b.Loop() {

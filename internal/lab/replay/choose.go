@@ -18,7 +18,8 @@ type format struct {
 	sorted bool
 }
 
-const formats = `the formats are combined, common, json, har, and an nginx log_format such as '$remote_addr [$time_local] "$request" $status'`
+const formats = `the formats are combined, common, json, har, and an nginx log_format ` +
+	`such as '$remote_addr [$time_local] "$request" $status'`
 
 // choose makes the format that was asked for, or the one that the log's beginning tells.
 func choose(begin []byte, o *Options) (format, error) {
@@ -36,7 +37,8 @@ func choose(begin []byte, o *Options) (format, error) {
 		}
 	}
 	if len(o.Fields) > 0 && name != "json" {
-		return format{}, fmt.Errorf("names of fields are for JSON lines, and the log's format is %s", name)
+		return format{}, fmt.Errorf("names of fields are for JSON lines, "+
+			"and the log's format is %s", name)
 	}
 	switch name {
 	case "combined":
@@ -47,13 +49,20 @@ func choose(begin []byte, o *Options) (format, error) {
 		j, err := newJSONLines(o.Fields, begin)
 		return byLine(name, j), err
 	case "har":
-		return format{name: name, sorted: true, open: func(in *bufio.Reader) source { return newHAR(in) }}, nil
+		return format{
+			name:   name,
+			sorted: true,
+			open:   func(in *bufio.Reader) source { return newHAR(in) },
+		}, nil
 	}
 	return format{}, fmt.Errorf("unknown format %q: %s", o.Format, formats)
 }
 
 func byLine(name string, p parser) format {
-	return format{name: name, open: func(in *bufio.Reader) source { return &lines{in: in, parser: p} }}
+	return format{
+		name: name,
+		open: func(in *bufio.Reader) source { return &lines{in: in, parser: p} },
+	}
 }
 
 // known makes one of the well-known formats.
@@ -95,7 +104,8 @@ func guess(begin []byte) (string, error) {
 	switch {
 	case asCommon == 0:
 		line, _, _ := bytes.Cut(bytes.TrimSpace(begin), []byte("\n"))
-		return "", fmt.Errorf("the first lines are of no known format, the first one is %s: say which it is; %s", example(line), formats)
+		return "", fmt.Errorf("the first lines are of no known format, the first one is %s: "+
+			"say which it is; %s", example(line), formats)
 	case 2*asCombined >= asCommon:
 		return "combined", nil
 	}

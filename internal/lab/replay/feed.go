@@ -75,7 +75,9 @@ func (f *feed) add(ctx context.Context, due int64, h *held) (full bool, err erro
 		}
 	}
 	b := f.filling
-	b.entries = append(b.entries, entry{due, uint32(len(b.bytes)), uint32(len(h.bytes)), h.status, h.name})
+	b.entries = append(b.entries, entry{
+		due, uint32(len(b.bytes)), uint32(len(h.bytes)), h.status, h.name,
+	})
 	b.bytes = append(b.bytes, h.bytes...)
 	return len(b.entries) == batchEntries || len(b.bytes) >= batchBytes, nil
 }

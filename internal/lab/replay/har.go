@@ -78,7 +78,8 @@ func (h *har) next(r *record) error {
 	h.entry = harEntry{}
 	err := h.decoder.Decode(&h.entry)
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		r.line = fmt.Appendf(nil, "the entry before byte %d: %s is a %s", h.decoder.InputOffset(), wrong.Field, wrong.Value)
+		r.line = fmt.Appendf(nil, "the entry before byte %d: %s is a %s",
+			h.decoder.InputOffset(), wrong.Field, wrong.Value)
 		r.bad = errJSON
 		return nil
 	}

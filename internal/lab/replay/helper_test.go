@@ -41,7 +41,8 @@ func madeLog(w io.Writer, perSecond []int, fine bool) error {
 			}
 			line = append(line, "203.0.113.7 - - ["...)
 			line = at.AppendFormat(line, "02/Jan/2006:15:04:05 -0700")
-			line = fmt.Appendf(line, "] \"GET /items/%d?page=2 HTTP/1.1\" 200 512 \"-\" \"Mozilla/5.0 (X11; Linux)\"\n", number)
+			line = fmt.Appendf(line, "] \"GET /items/%d?page=2 HTTP/1.1\" 200 512 \"-\" "+
+				"\"Mozilla/5.0 (X11; Linux)\"\n", number)
 			number++
 			if _, err := w.Write(line); err != nil {
 				return err
@@ -155,5 +156,6 @@ func dues(arrivals []arrival) string {
 
 // requestLine is a line of a log in the combined format.
 func requestLine(clock, request string) string {
-	return fmt.Sprintf("203.0.113.7 - - [20/Nov/2026:%s +0000] %q 200 512 \"-\" \"-\"\n", clock, request)
+	return fmt.Sprintf("203.0.113.7 - - [20/Nov/2026:%s +0000] %q 200 512 \"-\" \"-\"\n",
+		clock, request)
 }

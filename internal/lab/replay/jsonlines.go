@@ -24,7 +24,9 @@ type want struct {
 
 // usual are the names that common servers and libraries use, those first that tell most.
 var usual = map[variable][]string{
-	vTime:    {"msec", "time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "date"},
+	vTime: {
+		"msec", "time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "date",
+	},
 	vRequest: {"request", "request_line"},
 	vMethod:  {"method", "request_method", "request.method", "http_method", "verb"},
 	vTarget:  {"request_uri", "uri", "request.uri", "path", "url", "request.url"},
@@ -42,10 +44,12 @@ func newJSONLines(fields map[string]string, first []byte) (*jsonLines, error) {
 	for key, path := range fields {
 		is, known := fieldNames[key]
 		if !known {
-			return nil, fmt.Errorf("unknown field %q: the fields are %s", key, strings.Join(sortedFieldNames(), ", "))
+			return nil, fmt.Errorf("unknown field %q: the fields are %s",
+				key, strings.Join(sortedFieldNames(), ", "))
 		}
 		if path == "" || strings.Count(path, ".") > 8 {
-			return nil, fmt.Errorf("field %s: %q is not a name of a JSON field; a dot leads into an object, at most 8 deep", key, path)
+			return nil, fmt.Errorf("field %s: %q is not a name of a JSON field; "+
+				"a dot leads into an object, at most 8 deep", key, path)
 		}
 		j.wants = append(j.wants, want{path: path, is: is})
 	}

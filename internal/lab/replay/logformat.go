@@ -38,9 +38,17 @@ var nginxNames = map[string]struct {
 	is   variable
 	rank int
 }{
-	"msec": {vTime, 0}, "time_iso8601": {vTime, 1}, "time_local": {vTime, 2},
-	"request": {vRequest, 0}, "request_method": {vMethod, 0}, "request_uri": {vTarget, 0},
-	"http_host": {vHost, 0}, "host": {vHost, 1}, "status": {vStatus, 0}, "http_user_agent": {vAgent, 0}, "request_time": {vTook, 0},
+	"msec":            {vTime, 0},
+	"time_iso8601":    {vTime, 1},
+	"time_local":      {vTime, 2},
+	"request":         {vRequest, 0},
+	"request_method":  {vMethod, 0},
+	"request_uri":     {vTarget, 0},
+	"http_host":       {vHost, 0},
+	"host":            {vHost, 1},
+	"status":          {vStatus, 0},
+	"http_user_agent": {vAgent, 0},
+	"request_time":    {vTook, 0},
 }
 
 // newLogFormat takes a log_format apart, and refuses one that does not tell what a replay must
@@ -57,7 +65,8 @@ func newLogFormat(text string) (*logFormat, error) {
 		}
 		literal, rest = cutVariable(rest)
 		if literal == "" && rest != "" {
-			return nil, fmt.Errorf("the log_format has nothing between $%s and the variable after it, so that they cannot be separated", name)
+			return nil, fmt.Errorf("the log_format has nothing between $%s and the variable "+
+				"after it, so that they cannot be separated", name)
 		}
 		quoted := len(literal) > 0 && literal[0] == '"'
 		f.parts = append(f.parts, part{after: []byte(literal), quoted: quoted})
@@ -84,7 +93,8 @@ func variableName(text string) (name, rest string) {
 		text = text[1:]
 	}
 	n := 0
-	for n < len(text) && (isDigit(text[n]) || text[n] == '_' || 'a' <= text[n]|0x20 && text[n]|0x20 <= 'z') {
+	for n < len(text) &&
+		(isDigit(text[n]) || text[n] == '_' || 'a' <= text[n]|0x20 && text[n]|0x20 <= 'z') {
 		n++
 	}
 	name, rest = text[:n], text[n:]
@@ -116,14 +126,17 @@ func (f *logFormat) assign(names []string) error {
 	}
 	switch {
 	case !has(vTime):
-		return errors.New("the log_format has no time: it needs $time_local, $time_iso8601 or, best, $msec")
+		return errors.New("the log_format has no time: it needs $time_local, $time_iso8601 or, " +
+			"best, $msec")
 	case has(vRequest):
 	case has(vTarget) && has(vMethod):
 	case uri && !has(vTarget):
-		return errors.New("the log_format has $uri, which nginx has decoded and may have rewritten, " +
-			"so what was asked for is not known: it needs $request, or $request_method and $request_uri")
+		return errors.New("the log_format has $uri, which nginx has decoded and may " +
+			"have rewritten, so what was asked for is not known: it needs $request, " +
+			"or $request_method and $request_uri")
 	default:
-		return errors.New("the log_format does not tell the request: it needs $request, or $request_method and $request_uri")
+		return errors.New("the log_format does not tell the request: it needs $request, " +
+			"or $request_method and $request_uri")
 	}
 	for v := vNone + 1; v < variables; v++ {
 		if at[v] > 0 {

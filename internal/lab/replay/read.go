@@ -75,7 +75,14 @@ type reader struct {
 }
 
 func newReader(l *Log, authority string, noted func(*Stats)) *reader {
-	r := &reader{o: &l.o, form: &l.form, source: l.form.open(l.in), unit: secondNs, name: l.name, noted: noted}
+	r := &reader{
+		o:      &l.o,
+		form:   &l.form,
+		source: l.form.open(l.in),
+		unit:   secondNs,
+		name:   l.name,
+		noted:  noted,
+	}
 	r.renderer.authority, r.renderer.keepHost = []byte(authority), l.o.KeepHost
 	r.stats.Speed = 1
 	return r
@@ -108,7 +115,8 @@ func (r *reader) each(made func(*item) error) error {
 			return nil
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return fmt.Errorf("%s, after line %d: %w: the file is cut off", r.name, r.stats.Lines, err)
+			return fmt.Errorf("%s, after line %d: %w: the file is cut off",
+				r.name, r.stats.Lines, err)
 		}
 		if err != nil {
 			return fmt.Errorf("%s, after line %d: %w", r.name, r.stats.Lines, err)
@@ -246,7 +254,8 @@ var ErrNothing = errors.New("nothing to send")
 // reason that most lines have.
 func (r *reader) nothing() error {
 	s := &r.stats
-	text := fmt.Sprintf("%s: none of its %d lines can be sent: %d unreadable, %d with a method that is not safe, %d outside the part asked for, %d for other hosts",
+	text := fmt.Sprintf("%s: none of its %d lines can be sent: %d unreadable, "+
+		"%d with a method that is not safe, %d outside the part asked for, %d for other hosts",
 		r.name, s.Lines, s.Unreadable, s.SkippedUnsafe, s.SkippedRange, s.SkippedHost)
 	switch most := max(s.Unreadable, s.SkippedUnsafe, s.SkippedRange, s.SkippedHost); {
 	case most == 0:

@@ -20,8 +20,17 @@ const (
 )
 
 // fieldNames are the variables as Options.Fields calls them.
-var fieldNames = map[string]variable{"time": vTime, "request": vRequest, "method": vMethod, "path": vTarget, "query": vQuery, "host": vHost,
-	"status": vStatus, "user_agent": vAgent, "request_time": vTook}
+var fieldNames = map[string]variable{
+	"time":         vTime,
+	"request":      vRequest,
+	"method":       vMethod,
+	"path":         vTarget,
+	"query":        vQuery,
+	"host":         vHost,
+	"status":       vStatus,
+	"user_agent":   vAgent,
+	"request_time": vTook,
+}
 
 // record is a line as its format's parser left it: the variables it had, unescaped, nil where it
 // had none. The values point into the line or into scratch and are valid until the next line.

@@ -82,9 +82,11 @@ func (r *record) asked() (method, target []byte, err error) {
 	case len(target) == 0:
 		return nil, nil, errNoTarget
 	}
-	if query := r.values[vQuery]; len(query) > 0 && string(query) != "-" && bytes.IndexByte(target, '?') < 0 {
+	if query := r.values[vQuery]; len(query) > 0 && string(query) != "-" &&
+		bytes.IndexByte(target, '?') < 0 {
 		from := len(r.scratch)
-		r.scratch = append(append(append(r.scratch, target...), '?'), bytes.TrimPrefix(query, []byte("?"))...)
+		r.scratch = append(append(append(r.scratch, target...), '?'),
+			bytes.TrimPrefix(query, []byte("?"))...)
 		target = r.scratch[from:]
 	}
 	return method, target, nil
@@ -170,8 +172,10 @@ func (q *renderer) compose(method, target []byte, r *record) ([]byte, error) {
 		b = append(append(append(b, "Content-Type: "...), r.kind...), "\r\n"...)
 		fields++
 	}
-	if len(r.body) > 0 || string(method) == "POST" || string(method) == "PUT" || string(method) == "PATCH" {
-		b = append(strconv.AppendInt(append(b, "Content-Length: "...), int64(len(r.body)), 10), "\r\n"...)
+	if len(r.body) > 0 || string(method) == "POST" || string(method) == "PUT" ||
+		string(method) == "PATCH" {
+		b = append(strconv.AppendInt(append(b, "Content-Length: "...), int64(len(r.body)), 10),
+			"\r\n"...)
 		fields++
 	}
 	b = append(b, "\r\n"...)

@@ -82,14 +82,16 @@ func ParseMoment(text string) (Moment, error) {
 	if s, ok := parseStamp([]byte(text)); ok && len(text) >= len("2006-01-02T15:04:05") {
 		return Moment{At: time.Unix(0, s.at).UTC()}, nil
 	}
-	return Moment{}, fmt.Errorf("%q is not a moment of a log: give the time since its first line, as 10m, or a time, as 2026-11-20T08:00:00Z", text)
+	return Moment{}, fmt.Errorf("%q is not a moment of a log: "+
+		"give the time since its first line, as 10m, or a time, as 2026-11-20T08:00:00Z", text)
 }
 
 // ParseSpeed reads a speed as people write it: 2x, 0.5x, 10.
 func ParseSpeed(text string) (float64, error) {
 	speed, err := strconv.ParseFloat(strings.TrimSuffix(text, "x"), 64)
 	if err != nil || !(speed >= slowest && speed <= fastest) {
-		return 0, fmt.Errorf("%q is not a multiple of the log's speed: give one from %vx to %dx, such as 2x", text, slowest, fastest)
+		return 0, fmt.Errorf("%q is not a multiple of the log's speed: give one from %vx to %dx, "+
+			"such as 2x", text, slowest, fastest)
 	}
 	return speed, nil
 }
@@ -150,7 +152,8 @@ func (l *Log) regular() error {
 		return fmt.Errorf("%s is a folder: name the log file in it", l.name)
 	}
 	if l.waits = !info.Mode().IsRegular(); l.waits && l.o.Rate > 0 {
-		return fmt.Errorf("a rate needs the log's own mean rate, and %s can be read only once: give a file, or a speed instead", l.name)
+		return fmt.Errorf("a rate needs the log's own mean rate, and %s can be read only once: "+
+			"give a file, or a speed instead", l.name)
 	}
 	return nil
 }
@@ -221,20 +224,24 @@ func (l *Log) again() error {
 func (o *Options) check(path string) error {
 	switch {
 	case o.Speed != 0 && !(o.Speed >= slowest && o.Speed <= fastest):
-		return fmt.Errorf("a speed of %v: it is between %v and %d times the log's", o.Speed, slowest, fastest)
+		return fmt.Errorf("a speed of %v: it is between %v and %d times the log's",
+			o.Speed, slowest, fastest)
 	case o.Rate != 0 && !(o.Rate > 0 && o.Rate <= 1e8):
-		return fmt.Errorf("a rate of %v: it is above 0 and at most 100000000 requests a second", o.Rate)
+		return fmt.Errorf("a rate of %v: it is above 0 and at most 100000000 requests a second",
+			o.Rate)
 	case o.Rate != 0 && o.Speed != 0:
 		return errors.New("a speed and a rate: give one of them")
 	case o.Rate != 0 && path == "-":
-		return errors.New("a rate needs the log's own mean rate, and standard input can be read only once: give a file, or a speed instead")
+		return errors.New("a rate needs the log's own mean rate, and standard input can be read " +
+			"only once: give a file, or a speed instead")
 	case o.Sample < 0:
 		return fmt.Errorf("a sample of %d: every N-th line is sent, so it is 1 or more", o.Sample)
 	case o.MaxDuration < 0:
 		return fmt.Errorf("a duration of %v: it is above 0", o.MaxDuration)
 	case !o.From.At.IsZero() && !o.To.At.IsZero() && !o.From.At.Before(o.To.At),
 		o.From.At.IsZero() && o.To.At.IsZero() && o.To.After != 0 && o.From.After >= o.To.After:
-		return errors.New("the part of the log ends before it begins: the end must be later than the beginning")
+		return errors.New("the part of the log ends before it begins: " +
+			"the end must be later than the beginning")
 	}
 	return nil
 }
@@ -275,8 +282,10 @@ func (l *Log) measure(ctx context.Context) (speed float64, err error) {
 		return 0, r.nothing()
 	}
 	if last-first > int64(longestMeasured) {
-		return 0, fmt.Errorf("%s goes from %s to %s, and the mean rate of more than a year says nothing: give a part of it with --from and --to, or a speed",
-			l.name, time.Unix(0, first).UTC().Format(time.DateTime), time.Unix(0, last).UTC().Format(time.DateTime))
+		return 0, fmt.Errorf("%s goes from %s to %s, and the mean rate of more than a year says "+
+			"nothing: give a part of it with --from and --to, or a speed",
+			l.name, time.Unix(0, first).UTC().Format(time.DateTime),
+			time.Unix(0, last).UTC().Format(time.DateTime))
 	}
 	span := last - first + r.unit
 	mean := float64(r.stats.Arrivals) / (float64(span) / 1e9)

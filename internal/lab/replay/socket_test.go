@@ -29,7 +29,10 @@ func TestALogReachesTheTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	const loops = 2
-	l, err := replay.Open(madeFile(t, []int{100, 300}, true), replay.Options{Format: fineFormat, Speed: 20})
+	l, err := replay.Open(madeFile(t, []int{100, 300}, true), replay.Options{
+		Format: fineFormat,
+		Speed:  20,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,11 +41,18 @@ func TestALogReachesTheTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	totals, err := load.Run(t.Context(), load.Options{Target: target, Script: s, Arrivals: s.Arrivals, Loops: loops, Connections: 4})
+	totals, err := load.Run(t.Context(), load.Options{
+		Target:      target,
+		Script:      s,
+		Arrivals:    s.Arrivals,
+		Loops:       loops,
+		Connections: 4,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if totals.Due != 400 || totals.Ended[measure.OK] != 400 || s.Stats().Taken != 400 || s.Err() != nil {
+	if totals.Due != 400 || totals.Ended[measure.OK] != 400 || s.Stats().Taken != 400 ||
+		s.Err() != nil {
 		t.Errorf("%d due, ended as %v: %v; %v", totals.Due, totals.Ended, totals.Examples, s.Err())
 	}
 	mu.Lock()

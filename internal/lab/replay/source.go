@@ -22,8 +22,9 @@ type Source struct {
 	feeds  []*feed
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the reading has ended
-	full   chan struct{} // closed when the reader has had to wait for a loop, or the reading has ended
-	some   chan struct{} // closed when the first requests are ready
+	// closed when the reader has had to wait for a loop, or the reading has ended
+	full chan struct{}
+	some chan struct{} // closed when the first requests are ready
 
 	// The reading goroutine's.
 	reader *reader
@@ -76,8 +77,15 @@ func (l *Log) Start(ctx context.Context, loops int, authority string) (*Source, 
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	s := &Source{log: l, speed: speed, cancel: cancel,
-		done: make(chan struct{}), full: make(chan struct{}), some: make(chan struct{}), plan: newPlan()}
+	s := &Source{
+		log:    l,
+		speed:  speed,
+		cancel: cancel,
+		done:   make(chan struct{}),
+		full:   make(chan struct{}),
+		some:   make(chan struct{}),
+		plan:   newPlan(),
+	}
 	for range loops {
 		s.feeds = append(s.feeds, newFeed())
 	}
@@ -202,12 +210,14 @@ func (s *Source) deal(ctx context.Context, group []held) error {
 	}
 	previous := s.reader.stats.Last
 	for i := range group {
-		offset := float64(group[i].at-s.start) + float64(s.reader.unit)*float64(i)/float64(len(group))
+		offset := float64(group[i].at-s.start) +
+			float64(s.reader.unit)*float64(i)/float64(len(group))
 		due := max(s.last, int64(min(offset/s.speed, math.MaxInt64/4)))
 		if s.log.o.MaxDuration > 0 && due > int64(s.log.o.MaxDuration) {
 			return errDuration
 		}
-		if due-s.last > int64(longestPause) && group[i].at-previous.UnixNano() > int64(longestPause) {
+		if due-s.last > int64(longestPause) &&
+			group[i].at-previous.UnixNano() > int64(longestPause) {
 			return pauseAfter(previous, group[i].at)
 		}
 		s.last = due
@@ -233,7 +243,8 @@ func (s *Source) deal(ctx context.Context, group []held) error {
 
 // pauseAfter says between which times of the log the pause is, and what to do.
 func pauseAfter(before time.Time, next int64) error {
-	return fmt.Errorf("%w: the log goes from %s to %s; give a higher --speed, or leave one of them out with --from or --to",
+	return fmt.Errorf("%w: the log goes from %s to %s; give a higher --speed, "+
+		"or leave one of them out with --from or --to",
 		errPause, before.Format(time.DateTime), time.Unix(0, next).UTC().Format(time.DateTime))
 }
 

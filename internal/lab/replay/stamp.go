@@ -29,7 +29,8 @@ func parseStamp(b []byte) (stamp, bool) {
 
 // parseLocal reads 02/Jan/2006:15:04:05 -0700.
 func parseLocal(b []byte) (s stamp, ok bool) {
-	if len(b) != len("02/Jan/2006:15:04:05 -0700") || b[2] != '/' || b[6] != '/' || b[11] != ':' || b[20] != ' ' {
+	if len(b) != len("02/Jan/2006:15:04:05 -0700") || b[2] != '/' || b[6] != '/' || b[11] != ':' ||
+		b[20] != ' ' {
 		return s, false
 	}
 	day, ok1 := digits(b[:2])
@@ -38,13 +39,15 @@ func parseLocal(b []byte) (s stamp, ok bool) {
 	clock, ok4 := parseClock(b[12:20])
 	zone, ok5 := parseZone(b[21:])
 	days, ok6 := daysSince1970(year, month, day)
-	return stamp{(days*86400 + clock - zone) * secondNs, secondNs}, ok1 && ok2 && ok3 && ok4 && ok5 && ok6
+	return stamp{(days*86400 + clock - zone) * secondNs, secondNs},
+		ok1 && ok2 && ok3 && ok4 && ok5 && ok6
 }
 
 // parseISO reads 2006-01-02T15:04:05 with or without a fraction and a zone.
 func parseISO(b []byte) (s stamp, ok bool) {
 	const whole = len("2006-01-02T15:04:05")
-	if len(b) < whole || b[4] != '-' || b[7] != '-' || (b[10] != 'T' && b[10] != ' ' && b[10] != 't') {
+	if len(b) < whole || b[4] != '-' || b[7] != '-' ||
+		(b[10] != 'T' && b[10] != ' ' && b[10] != 't') {
 		return s, false
 	}
 	year, ok1 := digits(b[:4])
@@ -163,7 +166,9 @@ func parseZone(b []byte) (int64, bool) {
 	return east, ok1 && ok2 && h < 24 && m < 60
 }
 
-var months = [12]string{"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"}
+var months = [12]string{
+	"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+}
 
 func monthOf(b []byte) (int64, bool) {
 	for i, m := range months {
@@ -182,7 +187,8 @@ var daysIn = [13]int64{0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 // daysSince1970 counts days in the Gregorian calendar, with the years beginning in March, so that
 // the leap day is the last of a year.
 func daysSince1970(year, month, day int64) (int64, bool) {
-	if year < firstYear || year > lastYear || month < 1 || month > 12 || day < 1 || day > daysIn[month] {
+	if year < firstYear || year > lastYear || month < 1 || month > 12 || day < 1 ||
+		day > daysIn[month] {
 		return 0, false
 	}
 	leap := year%4 == 0 && (year%100 != 0 || year%400 == 0)

@@ -95,7 +95,11 @@ type forever struct {
 }
 
 func newForever(line string) *forever {
-	return &forever{line: []byte(line + "\n"), time: strings.Index(line, "HH:MM:SS"), number: strings.Index(line, "NNNNNNNN")}
+	return &forever{
+		line:   []byte(line + "\n"),
+		time:   strings.Index(line, "HH:MM:SS"),
+		number: strings.Index(line, "NNNNNNNN"),
+	}
 }
 
 func (f *forever) Read(b []byte) (int, error) {

@@ -30,7 +30,9 @@ func TestEachSecondHasTheArrivalsOfTheLog(t *testing.T) {
 			s := start(t, madeFile(t, want, fine), o, loops)
 			got := make([]int, len(want))
 			for _, arrivals := range drain(t, s, loops) {
-				if !slices.IsSortedFunc(arrivals, func(a, b arrival) int { return int(a.due - b.due) }) {
+				if !slices.IsSortedFunc(arrivals, func(a, b arrival) int {
+					return int(a.due - b.due)
+				}) {
 					t.Error("a loop's arrivals are not in order of time")
 				}
 				for _, a := range arrivals {
@@ -58,12 +60,15 @@ func TestEachSecondHasTheArrivalsOfTheLog(t *testing.T) {
 
 func TestLinesOfOneMomentAreSpreadOverTheUnitOfTheLogsClock(t *testing.T) {
 	get := "GET / HTTP/1.1"
-	seconds := requestLine("08:00:00", get) + requestLine("08:00:00", get) + requestLine("08:00:00", get) + requestLine("08:00:00", get) +
+	seconds := requestLine("08:00:00", get) + requestLine("08:00:00", get) +
+		requestLine("08:00:00", get) + requestLine("08:00:00", get) +
 		requestLine("08:00:03", get) + requestLine("08:00:03", get)
-	if got, _ := replayed(t, seconds, replay.Options{}); dues(got) != "0s 250ms 500ms 750ms 3s 3.5s" {
+	if got, _ := replayed(t, seconds, replay.Options{}); dues(got) != "0s 250ms 500ms 750ms 3s "+
+		"3.5s" {
 		t.Errorf("whole seconds: %s", dues(got))
 	}
-	milliseconds := `{"ts":1763625600.123,"request":"GET / HTTP/1.1"}` + "\n" + `{"ts":1763625600.123,"request":"GET / HTTP/1.1"}` + "\n" +
+	milliseconds := `{"ts":1763625600.123,"request":"GET / HTTP/1.1"}` + "\n" +
+		`{"ts":1763625600.123,"request":"GET / HTTP/1.1"}` + "\n" +
 		`{"ts":1763625600.200,"request":"GET / HTTP/1.1"}` + "\n"
 	if got, _ := replayed(t, milliseconds, replay.Options{}); dues(got) != "0s 500µs 77ms" {
 		t.Errorf("milliseconds: %s", dues(got))
@@ -74,13 +79,16 @@ func TestLinesOfOneMomentAreSpreadOverTheUnitOfTheLogsClock(t *testing.T) {
 func seconds(at ...int) string {
 	var b strings.Builder
 	for i, s := range at {
-		b.WriteString(requestLine(fmt.Sprintf("08:%02d:%02d", s/60, s%60), fmt.Sprintf("GET /%d HTTP/1.1", i)))
+		b.WriteString(requestLine(fmt.Sprintf("08:%02d:%02d", s/60, s%60),
+			fmt.Sprintf("GET /%d HTTP/1.1", i)))
 	}
 	return b.String()
 }
 
 func TestASpeedDividesTheTimes(t *testing.T) {
-	if got, stats := replayed(t, seconds(0, 1, 4), replay.Options{Speed: 2}); dues(got) != "0s 500ms 2s" || stats.Length != 2*time.Second || stats.Speed != 2 {
+	if got, stats := replayed(t, seconds(0, 1, 4), replay.Options{
+		Speed: 2,
+	}); dues(got) != "0s 500ms 2s" || stats.Length != 2*time.Second || stats.Speed != 2 {
 		t.Errorf("%s, %+v", dues(got), stats)
 	}
 }
@@ -121,11 +129,13 @@ func TestLinesThatStandLateArePutBackInTheirPlace(t *testing.T) {
 
 func TestALineThatStandsTooLateIsSentAtOnceAndCounted(t *testing.T) {
 	got, stats := replayed(t, seconds(0, 10, 3, 20, 30), replay.Options{})
-	if dues(got) != "0s 0s 10s 20s 30s" && dues(got) != "0s 3s 10s 20s 30s" || stats.OutOfOrder != 1 {
+	if dues(got) != "0s 0s 10s 20s 30s" && dues(got) != "0s 3s 10s 20s 30s" ||
+		stats.OutOfOrder != 1 {
 		t.Errorf("%s, out of order %d", dues(got), stats.OutOfOrder)
 	}
 	got, stats = replayed(t, seconds(0, 10, 20, 3, 30), replay.Options{})
-	if dues(got) != "0s 10s 11s 20s 30s" && dues(got) != "0s 10s 10s 20s 30s" || stats.OutOfOrder != 1 || stats.Late != 1 {
+	if dues(got) != "0s 10s 11s 20s 30s" && dues(got) != "0s 10s 10s 20s 30s" ||
+		stats.OutOfOrder != 1 || stats.Late != 1 {
 		t.Errorf("%s, out of order %d, late %d", dues(got), stats.OutOfOrder, stats.Late)
 	}
 }
@@ -154,7 +164,10 @@ func TestAPartOfTheLog(t *testing.T) {
 		want  string
 		ended string
 	}{
-		"by time":   {replay.Options{From: at("2026-11-20T08:00:10Z"), To: at("20/Nov/2026:08:00:30 +0000")}, "0s 10s", "the end of the part that was asked for"},
+		"by time": {
+			replay.Options{From: at("2026-11-20T08:00:10Z"), To: at("20/Nov/2026:08:00:30 +0000")},
+			"0s 10s", "the end of the part that was asked for",
+		},
 		"by offset": {replay.Options{From: at("15s"), To: at("35s")}, "0s 10s", "the end of the part that was asked for"},
 		"duration":  {replay.Options{MaxDuration: 25 * time.Second}, "0s 10s 20s", "the longest duration is over"},
 		"sample":    {replay.Options{Sample: 2}, "0s 20s 40s", "the log's end"},
@@ -172,18 +185,36 @@ func TestAPartOfTheLog(t *testing.T) {
 func TestOnlyTheHostsThatWereAskedFor(t *testing.T) {
 	text := ""
 	for i, host := range []string{"a.test", "A.test:8080", "b.test", "[::1]", ""} {
-		text += fmt.Sprintf(`{"ts":%d.5,"method":"GET","path":"/%d","host":%q}`+"\n", 1763625600+i, i, host)
+		text += fmt.Sprintf(`{"ts":%d.5,"method":"GET","path":"/%d","host":%q}`+"\n",
+			1763625600+i, i, host)
 	}
-	if got, stats := replayed(t, text, replay.Options{Hosts: []string{"a.test", "[::1]"}}); dues(got) != "0s 1s 3s" || stats.SkippedHost != 2 {
+	if got, stats := replayed(t, text, replay.Options{
+		Hosts: []string{"a.test", "[::1]"},
+	}); dues(got) != "0s 1s 3s" || stats.SkippedHost != 2 {
 		t.Errorf("%s, skipped %d", dues(got), stats.SkippedHost)
 	}
 }
 
 func TestEveryLineIsCountedOnce(t *testing.T) {
-	text := seconds(0, 1, 2) + "\n" + "rubbish\n" + requestLine("08:00:03", "POST / HTTP/1.1") + seconds(4, 5, 6, 7, 9)
+	text := seconds(0, 1, 2) + "\n" + "rubbish\n" + requestLine("08:00:03", "POST / HTTP/1.1") +
+		seconds(4, 5, 6, 7, 9)
 	_, s := replayed(t, text, replay.Options{Sample: 2, To: replay.Moment{After: 8 * time.Second}})
-	want := replay.Stats{Lines: 11, Blank: 1, Unreadable: 1, SkippedRange: 1, SkippedUnsafe: 1, SkippedSampled: 3, Arrivals: 4, Taken: 4,
-		First: begin, Last: begin.Add(7 * time.Second), Length: 7 * time.Second, Speed: 1, Ended: "the log's end", Examples: s.Examples}
+	want := replay.Stats{
+		Lines:          11,
+		Blank:          1,
+		Unreadable:     1,
+		SkippedRange:   1,
+		SkippedUnsafe:  1,
+		SkippedSampled: 3,
+		Arrivals:       4,
+		Taken:          4,
+		First:          begin,
+		Last:           begin.Add(7 * time.Second),
+		Length:         7 * time.Second,
+		Speed:          1,
+		Ended:          "the log's end",
+		Examples:       s.Examples,
+	}
 	if fmt.Sprint(s) != fmt.Sprint(want) || len(s.Examples) != 1 {
 		t.Errorf("got  %+v\nwant %+v", s, want)
 	}
@@ -213,14 +244,18 @@ func TestWhatStandsBeforeTheDamageIsSentAndTheDamageIsNamed(t *testing.T) {
 	w.Close()
 	s := start(t, file(t, packed.String()[:packed.Len()-20]), replay.Options{}, 1)
 	got := drain(t, s, 1)[0]
-	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "unexpected EOF") || len(got) == 0 {
+	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "unexpected EOF") ||
+		len(got) == 0 {
 		t.Errorf("sent %d, error %v", len(got), err)
 	}
 }
 
 func TestAMomentIsReadAsPeopleWriteIt(t *testing.T) {
 	want := begin.Add(time.Hour)
-	for _, text := range []string{"2026-11-20T09:00:00Z", "2026-11-20 09:00:00", "2026-11-20T10:00:00+01:00", "20/Nov/2026:09:00:00 +0000", "2026-11-20T09:00:00.000Z"} {
+	for _, text := range []string{
+		"2026-11-20T09:00:00Z", "2026-11-20 09:00:00", "2026-11-20T10:00:00+01:00",
+		"20/Nov/2026:09:00:00 +0000", "2026-11-20T09:00:00.000Z",
+	} {
 		if m, err := replay.ParseMoment(text); err != nil || !m.At.Equal(want) {
 			t.Errorf("%s is %v, %v", text, m, err)
 		}
@@ -228,7 +263,9 @@ func TestAMomentIsReadAsPeopleWriteIt(t *testing.T) {
 	if m, err := replay.ParseMoment("1h30m"); err != nil || m.After != 90*time.Minute {
 		t.Errorf("1h30m is %v, %v", m, err)
 	}
-	for _, text := range []string{"", "noon", "-5m", "2026-13-20T09:00:00Z", "2026-02-29T09:00:00Z", "12345"} {
+	for _, text := range []string{
+		"", "noon", "-5m", "2026-13-20T09:00:00Z", "2026-02-29T09:00:00Z", "12345",
+	} {
 		if m, err := replay.ParseMoment(text); err == nil {
 			t.Errorf("%q is %v", text, m)
 		}
@@ -242,18 +279,21 @@ func TestWhatCannotBeReplayedIsRefusedInOneLineThatSaysWhy(t *testing.T) {
 		o    replay.Options
 		want string
 	}{
-		"no file":            {good + ".missing", replay.Options{}, "no such file"},
-		"a folder":           {t.TempDir(), replay.Options{}, "is a folder"},
-		"an empty file":      {file(t, "\n\n"), replay.Options{}, "the log is empty"},
-		"another format":     {file(t, "hello\nworld\n"), replay.Options{}, `the first one is "hello"`},
-		"an unknown format":  {good, replay.Options{Format: "combinde"}, "the formats are combined, common"},
-		"no gzip":            {file(t, "\x1f\x8bnothing"), replay.Options{}, "begins as gzip does"},
-		"no time":            {good, replay.Options{Format: `$remote_addr "$request"`}, "has no time"},
-		"a decoded path":     {good, replay.Options{Format: `$msec $request_method $uri`}, "has $uri, which nginx has decoded"},
-		"no request":         {good, replay.Options{Format: `$msec $status`}, "does not tell the request"},
-		"no gap":             {good, replay.Options{Format: `$msec$request`}, "nothing between $msec"},
-		"a lone dollar":      {good, replay.Options{Format: `$msec $ $request`}, "without a name"},
-		"an unknown field":   {good, replay.Options{Format: "json", Fields: map[string]string{"tmie": "t"}}, `unknown field "tmie": the fields are host, method`},
+		"no file":           {good + ".missing", replay.Options{}, "no such file"},
+		"a folder":          {t.TempDir(), replay.Options{}, "is a folder"},
+		"an empty file":     {file(t, "\n\n"), replay.Options{}, "the log is empty"},
+		"another format":    {file(t, "hello\nworld\n"), replay.Options{}, `the first one is "hello"`},
+		"an unknown format": {good, replay.Options{Format: "combinde"}, "the formats are combined, common"},
+		"no gzip":           {file(t, "\x1f\x8bnothing"), replay.Options{}, "begins as gzip does"},
+		"no time":           {good, replay.Options{Format: `$remote_addr "$request"`}, "has no time"},
+		"a decoded path":    {good, replay.Options{Format: `$msec $request_method $uri`}, "has $uri, which nginx has decoded"},
+		"no request":        {good, replay.Options{Format: `$msec $status`}, "does not tell the request"},
+		"no gap":            {good, replay.Options{Format: `$msec$request`}, "nothing between $msec"},
+		"a lone dollar":     {good, replay.Options{Format: `$msec $ $request`}, "without a name"},
+		"an unknown field": {
+			good, replay.Options{Format: "json", Fields: map[string]string{"tmie": "t"}},
+			`unknown field "tmie": the fields are host, method`,
+		},
 		"fields of no JSON":  {good, replay.Options{Fields: map[string]string{"time": "t"}}, "names of fields are for JSON"},
 		"rate and speed":     {good, replay.Options{Rate: 1, Speed: 1}, "give one of them"},
 		"a rate of a stream": {"-", replay.Options{Rate: 1}, "standard input can be read only once"},
@@ -264,7 +304,10 @@ func TestWhatCannotBeReplayedIsRefusedInOneLineThatSaysWhy(t *testing.T) {
 		"no readable line":   {good, replay.Options{Format: `$msec "$request"`}, "line 1: it is not of the log's format"},
 		"no HAR":             {file(t, `{"a": 1}`), replay.Options{Format: "har"}, `it has no "log"`},
 		"half a HAR":         {file(t, `{"log":{"entries":[{"startedDateTime"`), replay.Options{}, "the HAR is damaged at byte"},
-		"nothing for a rate": {file(t, requestLine("08:00:00", "POST / HTTP/1.1")), replay.Options{Rate: 5}, "none of its 1 lines can be sent"},
+		"nothing for a rate": {
+			file(t, requestLine("08:00:00", "POST / HTTP/1.1")), replay.Options{Rate: 5},
+			"none of its 1 lines can be sent",
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -272,7 +315,8 @@ func TestWhatCannotBeReplayedIsRefusedInOneLineThatSaysWhy(t *testing.T) {
 			if err == nil {
 				_, err = l.Start(context.Background(), 1, "shop.test")
 			}
-			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			if err == nil || !strings.Contains(err.Error(), c.want) ||
+				strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %v, want one that says %q", err, c.want)
 			}
 		})
@@ -281,10 +325,12 @@ func TestWhatCannotBeReplayedIsRefusedInOneLineThatSaysWhy(t *testing.T) {
 
 func TestAHARIsPutInOrderOfTime(t *testing.T) {
 	entry := `{"startedDateTime":"2026-11-20T08:00:%02d.000Z","request":{"method":"GET","url":"https://a.test/%d"},"response":{"status":200}}`
-	text := `{"log":{"entries":[` + fmt.Sprintf(entry, 40, 1) + "," + fmt.Sprintf(entry, 10, 2) + `,{"request":{"method":7}},` + fmt.Sprintf(entry, 20, 3) + `]}}`
+	text := `{"log":{"entries":[` + fmt.Sprintf(entry, 40, 1) + "," + fmt.Sprintf(entry, 10, 2) +
+		`,{"request":{"method":7}},` + fmt.Sprintf(entry, 20, 3) + `]}}`
 	got, stats := replayed(t, text, replay.Options{})
 	if dues(got) != "0s 10s 30s" || stats.Late != 0 || stats.Unreadable != 1 {
-		t.Errorf("%s, late %d, unreadable %d: %v", dues(got), stats.Late, stats.Unreadable, stats.Examples)
+		t.Errorf("%s, late %d, unreadable %d: %v",
+			dues(got), stats.Late, stats.Unreadable, stats.Examples)
 	}
 }
 
@@ -292,7 +338,12 @@ func TestWhatWasSentIsHeldAgainstThePlan(t *testing.T) {
 	plan := replay.ArrivalPlan{Step: time.Second, Counts: []uint64{100, 200, 100}}
 	windows := []measure.Window{}
 	for i, n := range []uint64{50, 50, 100, 95, 50, 50} {
-		windows = append(windows, measure.Window{Start: int64(i) * 5e8, Length: 5e8, Due: n, Sent: n})
+		windows = append(windows, measure.Window{
+			Start:  int64(i) * 5e8,
+			Length: 5e8,
+			Due:    n,
+			Sent:   n,
+		})
 	}
 	windows = append(windows, measure.Window{Start: 3e9, Length: 1e9, Sent: 5})
 	due, sent := plan.Fold(windows)
@@ -308,12 +359,19 @@ func TestWhatWasSentIsHeldAgainstThePlan(t *testing.T) {
 }
 
 func TestAPlanOfMoreThanADayGrowsCoarser(t *testing.T) {
-	s := start(t, file(t, requestLine("08:00:00", "GET / HTTP/1.1")+requestLine("08:00:01", "GET / HTTP/1.1")+
-		strings.ReplaceAll(requestLine("08:00:00", "GET / HTTP/1.1"), "20/Nov", "22/Nov")), replay.Options{}, 1)
+	s := start(
+		t,
+		file(t, requestLine("08:00:00", "GET / HTTP/1.1")+requestLine("08:00:01", "GET / HTTP/1.1")+
+			strings.ReplaceAll(requestLine("08:00:00", "GET / HTTP/1.1"), "20/Nov", "22/Nov")),
+		replay.Options{},
+		1,
+	)
 	drain(t, s, 1)
 	p := s.Plan()
-	if p.Step != 4*time.Second || len(p.Counts) != 43_201 || p.Counts[0] != 2 || p.Counts[43_200] != 1 {
-		t.Errorf("%d counts of %v, the first %d, the last %d", len(p.Counts), p.Step, p.Counts[0], p.Counts[len(p.Counts)-1])
+	if p.Step != 4*time.Second || len(p.Counts) != 43_201 || p.Counts[0] != 2 ||
+		p.Counts[43_200] != 1 {
+		t.Errorf("%d counts of %v, the first %d, the last %d",
+			len(p.Counts), p.Step, p.Counts[0], p.Counts[len(p.Counts)-1])
 	}
 }
 
@@ -328,7 +386,8 @@ func TestALogThatIsClosedEarlyGivesItsFileBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close() // the reader waits for the loops, with most of the log unread
-	if stats := s.Stats(); stats.Ended != "the replay was ended" || stats.Lines > 40_000 || s.Err() != nil {
+	if stats := s.Stats(); stats.Ended != "the replay was ended" || stats.Lines > 40_000 ||
+		s.Err() != nil {
 		t.Errorf("%+v, %v", stats, s.Err())
 	}
 	if err := os.Remove(path); err != nil {

@@ -21,12 +21,15 @@ const (
 
 // shortened is a run of which no text, list or number of steps is longer than a page should have.
 // It shares the steps with the run.
-func shortened(run *record.Run) (m record.Manifest, r *record.Result, steps []measure.Step, notes []string) {
+func shortened(
+	run *record.Run,
+) (m record.Manifest, r *record.Result, steps []measure.Step, notes []string) {
 	left := mostTexts
 	m, r = bounded(run.Manifest, &left), bounded(run.Result, &left)
 	steps, notes = run.Steps, clipped(run.Notes)
 	if len(steps) > mostSteps {
-		notes = append(notes, fmt.Sprintf("the run has %d steps, and only the first %d are shown", len(steps), mostSteps))
+		notes = append(notes, fmt.Sprintf("the run has %d steps, and only the first %d are shown",
+			len(steps), mostSteps))
 		steps = steps[:mostSteps]
 	}
 	return m, r, steps, notes

@@ -52,8 +52,14 @@ func chromium(t *testing.T, page string, flags ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	all := append([]string{"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--virtual-time-budget=4000", "--user-data-dir=" + t.TempDir()}, flags...)
+	all := append([]string{
+		"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--hide-scrollbars", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update",
+		"--virtual-time-budget=4000", "--user-data-dir=" + t.TempDir(),
+	},
+		flags...,
+	)
 	cmd := exec.CommandContext(ctx, "chromium", append(all, "file://"+page)...)
 	var out, errors bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errors
@@ -93,13 +99,21 @@ func sound(t *testing.T, dom string) {
 // it has to be moved sideways.
 func phone(t *testing.T, dir, name string, page []byte) {
 	t.Helper()
-	frame := save(t, dir, name+".html", []byte(`<!doctype html><style>body{margin:0}iframe{border:0;width:390px;height:7000px}</style><iframe srcdoc="`+
-		escape.EscapeString(string(page))+`"></iframe><script>onload=()=>{const d=document.querySelector("iframe").contentDocument.documentElement;`+
-		`document.body.dataset.wide=d.scrollWidth;document.body.dataset.inner=d.dataset.errors||"none"}</script>`))
-	dom := chromium(t, frame, "--dump-dom", "--window-size=500,7000", "--screenshot="+picture(dir, name))
+	frame := save(
+		t,
+		dir,
+		name+".html",
+		[]byte(`<!doctype html><style>body{margin:0}iframe{border:0;width:390px;height:7000px}</style><iframe srcdoc="`+
+			escape.EscapeString(string(page))+
+			`"></iframe><script>onload=()=>{const d=document.querySelector("iframe").contentDocument.documentElement;`+
+			`document.body.dataset.wide=d.scrollWidth;document.body.dataset.inner=d.dataset.errors||"none"}</script>`),
+	)
+	dom := chromium(t, frame, "--dump-dom", "--window-size=500,7000",
+		"--screenshot="+picture(dir, name))
 	if !strings.Contains(dom, `data-wide="390"`) || !strings.Contains(dom, `data-inner="none"`) {
 		at := strings.Index(dom, "<body")
-		t.Errorf("on a phone the page is wider than the screen, or its script failed: %s", dom[at:min(at+200, len(dom))])
+		t.Errorf("on a phone the page is wider than the screen, or its script failed: %s",
+			dom[at:min(at+200, len(dom))])
 	}
 }
 
@@ -107,19 +121,26 @@ func TestTheReportInABrowser(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
 	page := save(t, dir, "report.html", html(t, plain().survey()))
-	dom := chromium(t, page, "--dump-dom", "--window-size=1280,6000", "--screenshot="+picture(dir, "light"),
+	dom := chromium(t, page, "--dump-dom", "--window-size=1280,6000",
+		"--screenshot="+picture(dir, "light"),
 		"--print-to-pdf="+filepath.Join(dir, "report.pdf"), "--no-pdf-header-footer")
 	sound(t, dom)
-	for _, chart := range []string{"latency", "goodput", "usl", "saturation", "timeline-rate", "timeline-latency", "percentiles"} {
+	for _, chart := range []string{
+		"latency", "goodput", "usl", "saturation", "timeline-rate", "timeline-latency",
+		"percentiles",
+	} {
 		_, after, found := strings.Cut(dom, `data-chart="`+chart+`"`)
-		if web.Report().Script != "" && (!found || !strings.Contains(after[:min(len(after), 1200)], "<canvas")) {
+		if web.Report().Script != "" &&
+			(!found || !strings.Contains(after[:min(len(after), 1200)], "<canvas")) {
 			t.Errorf("no chart %s", chart)
 		}
 	}
-	chromium(t, page, "--window-size=1280,6000", "--blink-settings=preferredColorScheme=0", "--screenshot="+picture(dir, "dark"))
+	chromium(t, page, "--window-size=1280,6000", "--blink-settings=preferredColorScheme=0",
+		"--screenshot="+picture(dir, "dark"))
 	phone(t, dir, "phone", html(t, plain().survey()))
 	drawn(t, dir, "light", "dark", "phone")
-	if pdf, err := os.ReadFile(filepath.Join(dir, "report.pdf")); err != nil || !bytes.HasPrefix(pdf, []byte("%PDF-")) {
+	if pdf, err := os.ReadFile(filepath.Join(dir, "report.pdf")); err != nil ||
+		!bytes.HasPrefix(pdf, []byte("%PDF-")) {
 		t.Errorf("no print of the page: %v", err)
 	}
 }
@@ -144,7 +165,8 @@ func TestTheComparisonInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := save(t, dir, "compare.html", out.Bytes())
-	dom := chromium(t, page, "--dump-dom", "--window-size=1280,3600", "--screenshot="+picture(dir, "compare"))
+	dom := chromium(t, page, "--dump-dom", "--window-size=1280,3600",
+		"--screenshot="+picture(dir, "compare"))
 	sound(t, dom)
 	if n := strings.Count(dom, "<canvas"); web.Report().Script != "" && n != 3 {
 		t.Errorf("%d charts, not 3", n)
@@ -168,7 +190,8 @@ func TestOddRunsInABrowser(t *testing.T) {
 	}
 	all := `<!doctype html><body><style>iframe{width:900px;height:3000px}</style>`
 	for name, page := range pages {
-		all += `<iframe title="` + name + `" srcdoc="` + escape.EscapeString(string(page)) + `"></iframe>`
+		all += `<iframe title="` + name + `" srcdoc="` + escape.EscapeString(string(page)) +
+			`"></iframe>`
 	}
 	all += `<script>onload=()=>{for(const f of document.querySelectorAll("iframe")){const d=f.contentDocument.documentElement.dataset;f.removeAttribute("srcdoc");` +
 		`const p=document.createElement("p");p.textContent=f.title+": ready "+d.ready+", errors "+d.errors+", pwned "+d.pwned+".";document.body.append(p)}}</script>`

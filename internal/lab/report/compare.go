@@ -16,10 +16,13 @@ import (
 )
 
 // Rule says when a difference is called real.
-const Rule = "A change is called real when its whole interval lies on one side of no change, and it is larger than the noise floor: what two equal steps of " +
-	"one run differed by. Where a figure has an interval in each run, the interval of the change is the widest that these allow, so that they must not " +
-	"overlap. Percentiles are compared at rates that both runs held and passed, and that lie a tenth below both load lines, because next to its line a service " +
-	"never settles for as long as a step lasts; they are drawn again a few hundred times from blocks of their windows, and 99 % of the draws count."
+const Rule = "A change is called real when its whole interval lies on one side of no change, " +
+	"and it is larger than the noise floor: what two equal steps of one run differed by. " +
+	"Where a figure has an interval in each run, the interval of the change is the widest that " +
+	"these allow, so that they must not overlap. Percentiles are compared at rates that both " +
+	"runs held and passed, and that lie a tenth below both load lines, because next to its line " +
+	"a service never settles for as long as a step lasts; they are drawn again a few hundred " +
+	"times from blocks of their windows, and 99 % of the draws count."
 
 // Comparison is what changed from run A to run B. It is a pure function of both.
 type Comparison struct {
@@ -64,19 +67,24 @@ func Differences(a, b *record.Run) *Comparison {
 	c := &Comparison{Changed: changed(&a.Manifest, &b.Manifest)}
 	noise := worst(a.Result, b.Result)
 	if !noise.Measured {
-		c.Cautions = append(c.Cautions, "Not both runs measured their noise floor, so that small changes may be called real that are not.")
+		c.Cautions = append(c.Cautions, "Not both runs measured their noise floor, "+
+			"so that small changes may be called real that are not.")
 	}
 	for _, what := range []string{"SLO", "mix"} {
 		if slices.ContainsFunc(c.Changed, func(one Change) bool { return one.What == what }) {
-			c.Cautions = append(c.Cautions, "The runs differ in their "+what+": their load lines do not mean the same.")
+			c.Cautions = append(c.Cautions, "The runs differ in their "+what+": their load lines "+
+				"do not mean the same.")
 		}
 	}
 	for name, run := range map[string]*record.Run{"A": a, "B": b} {
 		if run.Result == nil || run.Result.Early != "" {
 			c.Cautions = append(c.Cautions, "Run "+name+" did not come to its end.")
 		}
-		if len(run.Steps) > 0 && !slices.ContainsFunc(run.Steps, func(s measure.Step) bool { return s.Totals.Generator.Invalid == "" }) {
-			c.Cautions = append(c.Cautions, "Run "+name+" is INVALID, as the generator was the limit: its percentiles are not compared.")
+		if len(run.Steps) > 0 && !slices.ContainsFunc(run.Steps, func(s measure.Step) bool {
+			return s.Totals.Generator.Invalid == ""
+		}) {
+			c.Cautions = append(c.Cautions, "Run "+name+" is INVALID, as the generator was the "+
+				"limit: its percentiles are not compared.")
 		}
 	}
 	slices.Sort(c.Cautions)
@@ -86,7 +94,8 @@ func Differences(a, b *record.Run) *Comparison {
 	c.Figures = append(c.Figures, atCommonRates(a, b, noise)...)
 	c.Sentence = sentenceOf(c)
 	if a.Manifest.Kind == "load" && b.Manifest.Kind == "load" {
-		c.Sentence = "There is no load line to compare: these were loads, and a survey looks for it."
+		c.Sentence = "There is no load line to compare: these were loads, " +
+			"and a survey looks for it."
 	}
 	return c
 }
@@ -97,8 +106,13 @@ func worst(a, b *record.Result) record.Noise {
 		return record.Noise{}
 	}
 	x, y := a.Noise, b.Noise
-	return record.Noise{P50: max(x.P50, y.P50), P99: max(x.P99, y.P99), Goodput: max(x.Goodput, y.Goodput), CPU: max(x.CPU, y.CPU),
-		Measured: x.Measured && y.Measured}
+	return record.Noise{
+		P50:      max(x.P50, y.P50),
+		P99:      max(x.P99, y.P99),
+		Goodput:  max(x.Goodput, y.Goodput),
+		CPU:      max(x.CPU, y.CPU),
+		Measured: x.Measured && y.Measured,
+	}
 }
 
 func changed(a, b *record.Manifest) (all []Change) {
@@ -134,7 +148,16 @@ func changed(a, b *record.Manifest) (all []Change) {
 func found(a, b *record.Result, noise record.Noise) (all []Difference) {
 	add := func(figure, unit string, x, y model.Interval, floor float64, better int) {
 		if x.Estimate > 0 && y.Estimate > 0 {
-			all = append(all, differ(Difference{Figure: figure, Unit: unit, A: x, B: y, Low: ratio(y.Low, x.High), High: ratio(y.High, x.Low), Noise: floor, Better: better}))
+			all = append(all, differ(Difference{
+				Figure: figure,
+				Unit:   unit,
+				A:      x,
+				B:      y,
+				Low:    ratio(y.Low, x.High),
+				High:   ratio(y.High, x.Low),
+				Noise:  floor,
+				Better: better,
+			}))
 		}
 	}
 	if a.Line.Found && b.Line.Found {
@@ -147,7 +170,8 @@ func found(a, b *record.Result, noise record.Noise) (all []Difference) {
 	for _, x := range a.Model.Demands {
 		for _, y := range b.Model.Demands {
 			if x.Resource == y.Resource && x.Unit == y.Unit {
-				add("Demand on "+clip(x.Resource, 60)+" of a request", x.Unit, x.Per, y.Per, noise.CPU, -1)
+				add("Demand on "+clip(x.Resource, 60)+" of a request", x.Unit, x.Per, y.Per,
+					noise.CPU, -1)
 			}
 		}
 	}
@@ -252,7 +276,8 @@ func held(run *record.Run) map[float64][]measure.Window {
 	all := map[float64][]measure.Window{}
 	for i := range run.Steps {
 		s := &run.Steps[i]
-		if s.Plan.Phase == measure.PhaseWarmUp || s.Plan.Rate <= 0 || s.Plan.Rate > most || s.Totals.Generator.Invalid != "" {
+		if s.Plan.Phase == measure.PhaseWarmUp || s.Plan.Rate <= 0 || s.Plan.Rate > most ||
+			s.Totals.Generator.Invalid != "" {
 			continue
 		}
 		if ok, judged := well[s.Plan.Number]; judged && !ok {
@@ -299,9 +324,14 @@ func resampled(a, b []measure.Window, q float64, r *rand.Rand) (d Difference, ok
 	slices.Sort(as)
 	slices.Sort(bs)
 	low, high := draws/200, draws-1-draws/200
-	d = Difference{Unit: "ns", Better: -1, Low: changes[low], High: changes[high],
-		A: model.Interval{Low: as[low], Estimate: float64(p), High: as[high], Confidence: .99},
-		B: model.Interval{Low: bs[low], Estimate: float64(s), High: bs[high], Confidence: .99}}
+	d = Difference{
+		Unit:   "ns",
+		Better: -1,
+		Low:    changes[low],
+		High:   changes[high],
+		A:      model.Interval{Low: as[low], Estimate: float64(p), High: as[high], Confidence: .99},
+		B:      model.Interval{Low: bs[low], Estimate: float64(s), High: bs[high], Confidence: .99},
+	}
 	return d, true
 }
 
@@ -342,13 +372,15 @@ func sentenceOf(c *Comparison) string {
 	d := c.Figures[0]
 	from, to := number(d.A.Estimate), number(d.B.Estimate)
 	if !d.Real {
-		return fmt.Sprintf("No real change of the load line was seen: %s, then %s requests a second.", from, to)
+		return fmt.Sprintf("No real change of the load line was seen: "+
+			"%s, then %s requests a second.", from, to)
 	}
 	word := "rose"
 	if d.Change < 0 {
 		word = "fell"
 	}
-	return fmt.Sprintf("The load line %s by %s: from %s to %s requests a second.", word, format.Percent(math.Abs(d.Change)), from, to)
+	return fmt.Sprintf("The load line %s by %s: from %s to %s requests a second.",
+		word, format.Percent(math.Abs(d.Change)), from, to)
 }
 
 // Compare writes a page with both runs, A first, as one HTML file. It fails as Write does.

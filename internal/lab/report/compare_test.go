@@ -29,10 +29,12 @@ func TestTwoRunsOfOneServiceShowNoChange(t *testing.T) {
 	c := report.Differences(plain().survey(), again.survey())
 	for _, d := range c.Figures {
 		if d.Real {
-			t.Errorf("%s is said to have changed by %v (%v to %v)", d.Figure, d.Change, d.Low, d.High)
+			t.Errorf("%s is said to have changed by %v (%v to %v)",
+				d.Figure, d.Change, d.Low, d.High)
 		}
 	}
-	if len(c.Figures) < 10 || len(c.Changed) != 0 || !strings.Contains(c.Sentence, "No real change") {
+	if len(c.Figures) < 10 || len(c.Changed) != 0 ||
+		!strings.Contains(c.Sentence, "No real change") {
 		t.Errorf("%d figures; changed %v; %s", len(c.Figures), c.Changed, c.Sentence)
 	}
 }
@@ -55,7 +57,8 @@ func TestAFasterServiceIsReallyBetter(t *testing.T) {
 	if !strings.HasPrefix(c.Sentence, "The load line rose by 10.0 %") {
 		t.Error(c.Sentence)
 	}
-	if len(c.Changed) != 2 || c.Changed[0].What != "machine" || c.Changed[1] != (report.Change{What: "runs", A: "5", B: "7"}) {
+	if len(c.Changed) != 2 || c.Changed[0].What != "machine" ||
+		c.Changed[1] != (report.Change{What: "runs", A: "5", B: "7"}) {
 		t.Errorf("%+v", c.Changed)
 	}
 	back := report.Differences(b, a)
@@ -67,14 +70,18 @@ func TestAFasterServiceIsReallyBetter(t *testing.T) {
 // A gentle step of a survey is mostly UNDECIDED: a few hundred requests prove no tenth of a
 // percent. It is compared all the same, and one that failed is not.
 func TestStepsBelowTheLineAreComparedThoughTheyProveNothing(t *testing.T) {
-	for verdict, want := range map[record.SLOVerdict]bool{record.Undecided: true, record.Fail: false} {
+	for verdict, want := range map[record.SLOVerdict]bool{
+		record.Undecided: true,
+		record.Fail:      false,
+	} {
 		a, b := plain().survey(), faster().survey()
 		for _, run := range []*record.Run{a, b} {
 			for i := range run.Result.Judgements {
 				run.Result.Judgements[i].Verdict = verdict
 			}
 		}
-		compared := slices.ContainsFunc(report.Differences(a, b).Figures, func(d report.Difference) bool { return strings.HasPrefix(d.Figure, "p50 at ") })
+		compared := slices.ContainsFunc(report.Differences(a, b).Figures,
+			func(d report.Difference) bool { return strings.HasPrefix(d.Figure, "p50 at ") })
 		if compared != want {
 			t.Errorf("steps that are all %s: compared %v", verdict, compared)
 		}
@@ -93,10 +100,15 @@ func TestAChangeWithinTheNoiseFloorIsNotReal(t *testing.T) {
 func TestRunsThatCannotBeComparedSayWhy(t *testing.T) {
 	a, b := plain().survey(), plain().survey()
 	b.Manifest.SLO, b.Manifest.Mix = "p99<80ms", "GET / only"
-	b.Result.Line, b.Result.Noise, b.Result.Early = record.Line{}, record.Noise{}, "the target went away"
+	b.Result.Line = record.Line{}
+	b.Result.Noise = record.Noise{}
+	b.Result.Early = "the target went away"
 	c := report.Differences(a, b)
 	all := c.Sentence + strings.Join(c.Cautions, " ")
-	for _, want := range []string{"cannot be compared", "differ in their SLO", "differ in their mix", "Run B did not come to its end", "noise floor"} {
+	for _, want := range []string{
+		"cannot be compared", "differ in their SLO", "differ in their mix",
+		"Run B did not come to its end", "noise floor",
+	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("nobody says %q: %s", want, all)
 		}
@@ -112,9 +124,15 @@ func TestAFigureThatWasMeasuredOnceIsNotCalledReal(t *testing.T) {
 	a, b := plain().survey(), plain().survey()
 	for i, run := range []*record.Run{a, b} {
 		v := float64(i+1) * 1e-5
-		run.Result.Model.Demands = []model.Demand{{Resource: "generator cpu", Unit: "s", Capacity: 1, Per: model.Interval{Low: v, Estimate: v, High: v, Confidence: .95}}}
+		run.Result.Model.Demands = []model.Demand{{
+			Resource: "generator cpu",
+			Unit:     "s",
+			Capacity: 1,
+			Per:      model.Interval{Low: v, Estimate: v, High: v, Confidence: .95},
+		}}
 	}
-	if d := figure(t, report.Differences(a, b), "Demand on generator cpu"); d.Real || !strings.Contains(d.Why, "measured once") {
+	if d := figure(t, report.Differences(a, b), "Demand on generator cpu"); d.Real ||
+		!strings.Contains(d.Why, "measured once") {
 		t.Errorf("a change from 10 to 20 µs, each measured once: %+v", d)
 	}
 }
@@ -132,7 +150,10 @@ func TestLoadsHaveNoLineAndOneThatIsInvalidSaysWhyItIsNotCompared(t *testing.T) 
 	late.Totals.Generator.Invalid = "it was late"
 	b.Steps = []measure.Step{late}
 	c := report.Differences(a, b)
-	if !strings.Contains(c.Sentence, "these were loads") || !slices.ContainsFunc(c.Cautions, func(s string) bool { return strings.HasPrefix(s, "Run B is INVALID") }) {
+	if !strings.Contains(c.Sentence, "these were loads") ||
+		!slices.ContainsFunc(c.Cautions, func(s string) bool {
+			return strings.HasPrefix(s, "Run B is INVALID")
+		}) {
 		t.Errorf("%s %q", c.Sentence, c.Cautions)
 	}
 }

@@ -37,8 +37,15 @@ type DifferenceRow struct {
 }
 
 func compareView(a, b *Data, c *Comparison) *twoView {
-	v := &twoView{Heading: "Comparison", Subject: clip(a.Manifest.Target, 200), Changed: c.Changed, Cautions: c.Cautions, Rule: Rule,
-		When: "A " + day(a) + ", B " + day(b), File: "plimsoll-compare.json"}
+	v := &twoView{
+		Heading:  "Comparison",
+		Subject:  clip(a.Manifest.Target, 200),
+		Changed:  c.Changed,
+		Cautions: c.Cautions,
+		Rule:     Rule,
+		When:     "A " + day(a) + ", B " + day(b),
+		File:     "plimsoll-compare.json",
+	}
 	if b.Manifest.Target != a.Manifest.Target {
 		v.Subject += " and " + clip(b.Manifest.Target, 200)
 	}
@@ -47,7 +54,8 @@ func compareView(a, b *Data, c *Comparison) *twoView {
 	v.Verdict = compareVerdict(c)
 	reach := .02
 	for _, d := range c.Figures {
-		reach = max(reach, min(math.Abs(d.Change)*1.3, 2), min(max(math.Abs(d.Low), math.Abs(d.High)), math.Abs(d.Change)*2, 2))
+		reach = max(reach, min(math.Abs(d.Change)*1.3, 2),
+			min(max(math.Abs(d.Low), math.Abs(d.High)), math.Abs(d.Change)*2, 2))
 	}
 	v.Reach = format.Percent(reach)
 	for _, d := range c.Figures {
@@ -59,7 +67,15 @@ func compareView(a, b *Data, c *Comparison) *twoView {
 func day(d *Data) string { return d.Manifest.Started.UTC().Format("2 January 2006, 15:04 UTC") }
 
 func side(name, mark string, d *Data) Side {
-	s := Side{Name: name, Mark: mark, Line: "load line not found", When: day(d), Target: clip(d.Manifest.Target, 300), Command: format.Command(d.Manifest.Command...), Checks: validity(d)}
+	s := Side{
+		Name:    name,
+		Mark:    mark,
+		Line:    "load line not found",
+		When:    day(d),
+		Target:  clip(d.Manifest.Target, 300),
+		Command: format.Command(d.Manifest.Command...),
+		Checks:  validity(d),
+	}
 	if d.Result != nil && d.Result.Line.Found {
 		s.Line = interval(d.Result.Line.Interval) + " requests a second"
 	}
@@ -94,7 +110,8 @@ func compareVerdict(c *Comparison) Headline {
 			worse++
 		}
 	}
-	v.Details = append(v.Details, fmt.Sprintf("Of %d figures %d are really better, %d really worse, and the others show no change that is more than chance.",
+	v.Details = append(v.Details, fmt.Sprintf("Of %d figures %d are really better, "+
+		"%d really worse, and the others show no change that is more than chance.",
 		len(c.Figures), better, worse))
 	v.Details = append(v.Details, c.Cautions...)
 	return v
@@ -103,8 +120,16 @@ func compareVerdict(c *Comparison) Headline {
 // differenceRow puts a change on a scale from -reach to +reach.
 func differenceRow(d Difference, reach float64) DifferenceRow {
 	low, high := max(d.Low, -reach), min(d.High, reach)
-	row := DifferenceRow{Figure: d.Figure, A: valued(d.A.Estimate, d.Unit), B: valued(d.B.Estimate, d.Unit), Change: signed(d.Change), Tone: "same", Kind: "bound",
-		Bar: band(low+reach, min(max(d.Change, -reach), reach)+reach, high+reach, 2*reach), Zero: band(reach-d.Noise, reach, reach+d.Noise, 2*reach)}
+	row := DifferenceRow{
+		Figure: d.Figure,
+		A:      valued(d.A.Estimate, d.Unit),
+		B:      valued(d.B.Estimate, d.Unit),
+		Change: signed(d.Change),
+		Tone:   "same",
+		Kind:   "bound",
+		Bar:    band(low+reach, min(max(d.Change, -reach), reach)+reach, high+reach, 2*reach),
+		Zero:   band(reach-d.Noise, reach, reach+d.Noise, 2*reach),
+	}
 	if !d.Real {
 		row.Says = "not real: " + d.Why
 		return row
@@ -128,5 +153,6 @@ func valued(v float64, unit string) string {
 
 // machine is a machine in words.
 func machine(m *record.Machine) string {
-	return fmt.Sprintf("%s: %s, %d cores, %s of memory, %s %s", m.Host, m.CPU, m.Cores, format.Bytes(float64(m.MemoryBytes)), m.OS, m.Kernel)
+	return fmt.Sprintf("%s: %s, %d cores, %s of memory, %s %s",
+		m.Host, m.CPU, m.Cores, format.Bytes(float64(m.MemoryBytes)), m.OS, m.Kernel)
 }

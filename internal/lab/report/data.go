@@ -62,13 +62,15 @@ type Step struct {
 	LagP99      int64   `json:"lag_p99_ns"`
 	// Errors: share of requests that did not end well
 	Errors float64 `json:"error_share"`
-	// Concurrency: requests in the target on average, by Little's law from throughput and service time
+	// Concurrency: requests in the target on average, by Little's law from throughput and service
+	// time
 	Concurrency float64   `json:"concurrency"`
 	Use         Use       `json:"use"`
 	Curve       []Point   `json:"curve,omitempty"`
 	Failures    []Failure `json:"failures,omitempty"`
 	Invalid     string    `json:"invalid,omitempty"`
-	Full        string    `json:"full,omitempty"` // why the generator may have been the limit of a closed loop
+	// why the generator may have been the limit of a closed loop
+	Full string `json:"full,omitempty"`
 }
 
 // Use is how much of the processors was used, as shares of all of them; nil where it was not
@@ -160,12 +162,23 @@ func makeStep(s *measure.Step, j record.Judgement, cores int) Step {
 	}
 	seconds := float64(length) / float64(time.Second)
 	out := Step{
-		Number: s.Plan.Number, Phase: clip(s.Plan.Phase, 30), Why: clip(s.Plan.Why, mostText), Rate: s.Plan.Rate, Connections: s.Plan.Connections,
-		Seconds: float64(s.Totals.Length) / float64(time.Second), Judged: seconds,
-		Verdict: record.SLOVerdict(clip(string(j.Shown()), 30)), Because: clip(j.Why, mostText), Goodput: j.Goodput,
-		Mean: t.Response.Mean(), ServiceMean: t.Service.Mean(), Max: t.Response.Max, LagP99: t.Lag.Quantile(.99),
-		Curve: curve(&t.Response, t.Ended.Total()), Invalid: clip(s.Totals.Generator.Invalid, mostText),
-		Full: clip(s.Totals.Generator.Full, 300),
+		Number:      s.Plan.Number,
+		Phase:       clip(s.Plan.Phase, 30),
+		Why:         clip(s.Plan.Why, mostText),
+		Rate:        s.Plan.Rate,
+		Connections: s.Plan.Connections,
+		Seconds:     float64(s.Totals.Length) / float64(time.Second),
+		Judged:      seconds,
+		Verdict:     record.SLOVerdict(clip(string(j.Shown()), 30)),
+		Because:     clip(j.Why, mostText),
+		Goodput:     j.Goodput,
+		Mean:        t.Response.Mean(),
+		ServiceMean: t.Service.Mean(),
+		Max:         t.Response.Max,
+		LagP99:      t.Lag.Quantile(.99),
+		Curve:       curve(&t.Response, t.Ended.Total()),
+		Invalid:     clip(s.Totals.Generator.Invalid, mostText),
+		Full:        clip(s.Totals.Generator.Full, 300),
 	}
 	if out.Rate <= 0 {
 		out.Rate, out.Closed = s.Totals.Rate(), true
@@ -182,9 +195,11 @@ func makeStep(s *measure.Step, j record.Judgement, cores int) Step {
 			good := float64(ok) / seconds
 			out.Goodput = model.Interval{Low: good, Estimate: good, High: good}
 		}
-		out.Concurrency = float64(t.Ended[measure.OK]) / seconds * t.Service.Mean() / float64(time.Second)
+		out.Concurrency = float64(t.Ended[measure.OK]) / seconds * t.Service.Mean() /
+			float64(time.Second)
 	}
-	out.P50, out.P90, out.P99, out.P999 = quantile(&t, .5), quantile(&t, .9), quantile(&t, .99), quantile(&t, .999)
+	out.P50, out.P90, out.P99, out.P999 = quantile(&t, .5), quantile(&t, .9), quantile(&t, .99),
+		quantile(&t, .999)
 	out.Failures = failures(&s.Totals)
 	out.Use = use(s, cores)
 	return out

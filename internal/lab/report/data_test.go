@@ -51,7 +51,13 @@ func windows(settle int, all ...struct {
 		for _, ms := range w.ms {
 			h.Record(ms * 1e6)
 		}
-		win := measure.Window{Start: int64(i) * length, Length: length, Due: uint64(len(w.ms)) + w.failed, Response: h.Sparse(), Service: h.Sparse()}
+		win := measure.Window{
+			Start:    int64(i) * length,
+			Length:   length,
+			Due:      uint64(len(w.ms)) + w.failed,
+			Response: h.Sparse(),
+			Service:  h.Sparse(),
+		}
 		win.Ended[measure.OK], win.Ended[measure.Timeout] = uint64(len(w.ms)), w.failed
 		s.Windows = append(s.Windows, win)
 		s.Totals.Ended.Add(&win.Ended)
@@ -66,21 +72,30 @@ type w = struct {
 }
 
 func TestOnlyWhatCameAfterTheSettlingIsReported(t *testing.T) {
-	d := report.MakeData(&record.Run{Steps: []measure.Step{windows(1, w{[]int64{900, 900}, 3}, w{[]int64{10, 10, 10}, 0}, w{[]int64{10, 10, 10}, 0})}})
+	d := report.MakeData(&record.Run{
+		Steps: []measure.Step{
+			windows(1, w{[]int64{900, 900}, 3}, w{[]int64{10, 10, 10}, 0},
+				w{[]int64{10, 10, 10}, 0}),
+		},
+	})
 	s := d.Steps[0]
-	if s.Errors != 0 || s.Max > 11e6 || s.Judged != 2 || s.Throughput != 3 || s.Goodput.Estimate != 3 {
+	if s.Errors != 0 || s.Max > 11e6 || s.Judged != 2 || s.Throughput != 3 ||
+		s.Goodput.Estimate != 3 {
 		t.Errorf("%+v", s)
 	}
 }
 
 func TestAPercentileAmongFailuresHasNoValue(t *testing.T) {
-	d := report.MakeData(&record.Run{Steps: []measure.Step{windows(0, w{[]int64{10, 10, 10, 10, 10, 10, 10, 10}, 2})}})
+	d := report.MakeData(&record.Run{
+		Steps: []measure.Step{windows(0, w{[]int64{10, 10, 10, 10, 10, 10, 10, 10}, 2})},
+	})
 	s := d.Steps[0]
 	if s.P50 == nil || s.P90 != nil || s.P99 != nil || math.Abs(s.Errors-.2) > 1e-9 {
 		t.Errorf("%+v", s)
 	}
 	if end := s.Curve[len(s.Curve)-1]; math.Abs(end.X-5) > 1e-6 {
-		t.Errorf("8 of 10 requests were answered, and the curve ends at 1/(1-p) = %v, not at 5", end.X)
+		t.Errorf("8 of 10 requests were answered, and the curve ends at 1/(1-p) = %v, not at 5",
+			end.X)
 	}
 }
 
@@ -99,10 +114,13 @@ func TestTheCurveIsThatOfTheHistogram(t *testing.T) {
 		if len(s.Curve) < 20 || len(s.Curve) > 102 {
 			t.Errorf("step %d: %d points", s.Number, len(s.Curve))
 		}
-		for _, p := range s.Curve[:len(s.Curve)-1] { // the last is the longest duration, not its bucket's end
+		// the last is the longest duration, not its bucket's end
+		for _, p := range s.Curve[:len(s.Curve)-1] {
 			slower := sparse.Over(int64(p.Y)) + float64(all-sparse.Count())
-			if want := float64(all) / p.X; p.X < float64(all) && math.Abs(slower-want) > want*.001+.01 {
-				t.Errorf("step %d: %v requests are slower than %v ns, the curve says %v", s.Number, slower, p.Y, want)
+			if want := float64(all) / p.X; p.X < float64(all) &&
+				math.Abs(slower-want) > want*.001+.01 {
+				t.Errorf("step %d: %v requests are slower than %v ns, the curve says %v",
+					s.Number, slower, p.Y, want)
 			}
 		}
 	}
@@ -118,7 +136,9 @@ func TestTheTimelineLosesNoRequest(t *testing.T) {
 				spots++
 			}
 		}
-		if spots == 0 || math.Abs(span.To-span.From-seconds(run.Steps[i].Totals.Length+run.Steps[i].Totals.Drain)) > 1e-6 {
+		if spots == 0 ||
+			math.Abs(span.To-span.From-
+				seconds(run.Steps[i].Totals.Length+run.Steps[i].Totals.Drain)) > 1e-6 {
 			t.Errorf("step %d: %d spots between %v and %v", span.Number, spots, span.From, span.To)
 		}
 	}
@@ -134,7 +154,8 @@ func TestSaturationComesFromTheCounters(t *testing.T) {
 	}
 	s.Totals.Generator.CPU = 3e9
 	u := report.MakeData(&record.Run{Steps: []measure.Step{s}}).Steps[0].Use
-	if u.Target == nil || *u.Target != .5 || u.PerRequest == nil || *u.PerRequest != 1 || u.Generator == nil || *u.Generator != .25 {
+	if u.Target == nil || *u.Target != .5 || u.PerRequest == nil || *u.PerRequest != 1 ||
+		u.Generator == nil || *u.Generator != .25 {
 		t.Errorf("4 s of processor time in 2 s on 4 cores for 4 requests: %+v", u)
 	}
 	if u.Host != nil {
@@ -160,7 +181,9 @@ func TestDataIsSmallWhateverTheTextsOfARun(t *testing.T) {
 		run.Result.Judgements[i].Why = long
 	}
 	for i := range run.Steps {
-		run.Steps[i].Plan.Why, run.Steps[i].Plan.Phase, run.Steps[i].Totals.Generator.Invalid = long, long, long
+		run.Steps[i].Plan.Why = long
+		run.Steps[i].Plan.Phase = long
+		run.Steps[i].Totals.Generator.Invalid = long
 	}
 	var page bytes.Buffer
 	if err := report.Write(&page, run, nil); err != nil {

@@ -65,7 +65,12 @@ func boundedDiagnosis(d *diagnose.Diagnosis) *diagnose.Diagnosis {
 // diagnosisView writes a bounded diagnosis in words. line is the measured one, 0 when there is
 // none.
 func diagnosisView(d *diagnose.Diagnosis, line float64) *DiagnosisView {
-	v := &DiagnosisView{Kernel: d.Kernel, HeldBack: d.HeldBack, NotJudged: d.NotJudged, FirstWhy: sentence(d.First.Why)}
+	v := &DiagnosisView{
+		Kernel:    d.Kernel,
+		HeldBack:  d.HeldBack,
+		NotJudged: d.NotJudged,
+		FirstWhy:  sentence(d.First.Why),
+	}
 	if what := d.First.What; what != "" && what != "unknown" {
 		v.First = what
 		if d.First.Share > 0 {
@@ -77,10 +82,18 @@ func diagnosisView(d *diagnose.Diagnosis, line float64) *DiagnosisView {
 		if s.AtHalf > 0 {
 			half = format.Duration(s.AtHalf * 1e9)
 		}
-		v.Spenders = append(v.Spenders, SpenderView{s.Function, at.At, format.Percent(s.Share), format.Duration(s.PerRequest * 1e9), half})
+		v.Spenders = append(v.Spenders, SpenderView{
+			s.Function, at.At, format.Percent(s.Share), format.Duration(s.PerRequest * 1e9), half,
+		})
 	}
 	for i, f := range d.Findings {
-		one := FindingView{Finding: f, Number: i + 1, Sure: sure(f.Confidence), Expected: expected(f.Gain, line), Why: sentence(f.Gain.Why)}
+		one := FindingView{
+			Finding:  f,
+			Number:   i + 1,
+			Sure:     sure(f.Confidence),
+			Expected: expected(f.Gain, line),
+			Why:      sentence(f.Gain.Why),
+		}
 		one.Tone, one.Says = rank(f.Rank)
 		for _, at := range f.Where {
 			one.Places = append(one.Places, placeView(at))

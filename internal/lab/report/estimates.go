@@ -40,13 +40,22 @@ func estimates(d *Data) *Estimates {
 	line := r.Line.Interval
 	if r.Line.Found {
 		e.Measured = bar(line)
-		e.Rows = append(e.Rows, EstimateRow{"Measured load line", interval(line), "", "this survey", "line", bar(line)})
+		e.Rows = append(e.Rows, EstimateRow{
+			"Measured load line", interval(line), "", "this survey", "line", bar(line),
+		})
 	}
 	for i, p := range r.Model.Predictions {
 		if i == 12 {
 			break
 		}
-		row := EstimateRow{fmt.Sprintf("Predicted after step %d", p.Made), interval(p.Line), "", sentence(clip(p.How, 300)), "predicted", bar(p.Line)}
+		row := EstimateRow{
+			fmt.Sprintf("Predicted after step %d", p.Made),
+			interval(p.Line),
+			"",
+			sentence(clip(p.How, 300)),
+			"predicted",
+			bar(p.Line),
+		}
 		if p.Limit != "" {
 			row.How += " It says that " + clip(p.Limit, 60) + " is the bottleneck."
 		}
@@ -62,8 +71,16 @@ func estimates(d *Data) *Estimates {
 		if i == 20 {
 			break
 		}
-		row := EstimateRow{"Bound set by " + clip(b.Resource, 60), interval(b.Bound), "", "", "bound", bar(b.Bound)}
-		row.How = inUnit(b.Per, b.Unit) + " a request, " + number(b.Capacity) + " to share; " + clip(b.How, 300) + "."
+		row := EstimateRow{
+			"Bound set by " + clip(b.Resource, 60),
+			interval(b.Bound),
+			"",
+			"",
+			"bound",
+			bar(b.Bound),
+		}
+		row.How = inUnit(b.Per, b.Unit) + " a request, " + number(b.Capacity) + " to share; " +
+			clip(b.How, 300) + "."
 		if b.Resource == r.Model.Smallest {
 			row.How = "The smallest bound: " + row.How
 		}
@@ -81,7 +98,8 @@ func scaleOf(r *record.Result) scale {
 	low, high := math.Inf(1), 0.0
 	grow := func(i model.Interval) {
 		if i.Estimate > 0 {
-			low, high = min(low, max(i.Low, i.Estimate/2)), max(high, min(i.High, i.Estimate*2), i.Estimate)
+			low = min(low, max(i.Low, i.Estimate/2))
+			high = max(high, min(i.High, i.Estimate*2), i.Estimate)
 		}
 	}
 	if r.Line.Found {
@@ -112,12 +130,16 @@ func usl(u *model.USL) string {
 	if u.Lambda.Estimate <= 0 {
 		return sentence(clip(u.Note, 300))
 	}
-	text := fmt.Sprintf("Scalability law fitted: σ (contention) %s (%s–%s), κ (coherence) %s (%s–%s), R² %s. ",
-		short3(u.Sigma.Estimate), short3(u.Sigma.Low), short3(u.Sigma.High), short3(u.Kappa.Estimate), short3(u.Kappa.Low), short3(u.Kappa.High), short3(u.R2))
+	text := fmt.Sprintf("Scalability law fitted: σ (contention) %s (%s–%s), κ (coherence) "+
+		"%s (%s–%s), R² %s. ",
+		short3(u.Sigma.Estimate), short3(u.Sigma.Low), short3(u.Sigma.High),
+		short3(u.Kappa.Estimate), short3(u.Kappa.Low), short3(u.Kappa.High), short3(u.R2))
 	if u.PeakX > 0 {
-		text += fmt.Sprintf("Its peak is %s requests a second with %s in the target.", number(u.PeakX), number(u.PeakN))
+		text += fmt.Sprintf("Its peak is %s requests a second with %s in the target.",
+			number(u.PeakX), number(u.PeakN))
 	} else {
-		text += fmt.Sprintf("Its peak lies beyond %s in the target, which is twice what was measured: it is not reported.", number(u.Reach))
+		text += fmt.Sprintf("Its peak lies beyond %s in the target, which is twice what was "+
+			"measured: it is not reported.", number(u.Reach))
 	}
 	if u.Note != "" {
 		text += " " + sentence(clip(u.Note, 300))

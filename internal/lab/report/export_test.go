@@ -10,7 +10,9 @@ import (
 )
 
 // WriteWith is Write with another front end.
-func WriteWith(w io.Writer, run *record.Run, diagnosis *diagnose.Diagnosis, front web.Assets) error {
+func WriteWith(
+	w io.Writer, run *record.Run, diagnosis *diagnose.Diagnosis, front web.Assets,
+) error {
 	return writeRun(w, run, diagnosis, front)
 }
 

@@ -36,7 +36,8 @@ type Graph struct {
 	Difference bool    `json:"difference,omitempty"`
 	Whole      float64 `json:"whole"` // what Parts weigh, in Unit
 	Parts      int     `json:"parts"`
-	// Grain: for a difference, the Parts that one sample weighs, and weighed before; 0 when that is not known
+	// Grain: for a difference, the Parts that one sample weighs, and weighed before; 0 when that is
+	// not known
 	Grain *[2]float64 `json:"grain,omitempty"`
 	Nodes []int       `json:"nodes,omitempty"`
 }
@@ -47,9 +48,18 @@ func makeFlames(of []diagnose.Flame) *Flames {
 	ids := map[string]int{}
 	for _, f := range shown(of) {
 		factor, unit := readable(&f)
-		g := Graph{Title: clip(f.Title, 200), Unit: unit, Difference: f.Difference, Whole: round(whole(f.Root) * factor), Parts: flameParts}
+		g := Graph{
+			Title:      clip(f.Title, 200),
+			Unit:       unit,
+			Difference: f.Difference,
+			Whole:      round(whole(f.Root) * factor),
+			Parts:      flameParts,
+		}
 		if f.Difference {
-			g.Grain = &[2]float64{round(f.Root.Grain / whole(f.Root) * flameParts), round(f.Root.GrainBefore / whole(f.Root) * flameParts)}
+			g.Grain = &[2]float64{
+				round(f.Root.Grain / whole(f.Root) * flameParts),
+				round(f.Root.GrainBefore / whole(f.Root) * flameParts),
+			}
 		}
 		out.add(&g, f.Root, whole(f.Root), ids)
 		out.Graphs = append(out.Graphs, g)
@@ -123,8 +133,16 @@ func flameViews(of []diagnose.Flame) (all []FlameView) {
 	for i, f := range shown(of) {
 		title := clip(f.Title, 200)
 		factor, unit := readable(&f)
-		all = append(all, FlameView{Number: i, Title: title, Label: "Flame graph: " + title, Unit: unit, Difference: f.Difference,
-			All: number(f.Root.Weight * factor), AllBefore: number(f.Root.Before * factor), Rows: flameRows(&f, factor)})
+		all = append(all, FlameView{
+			Number:     i,
+			Title:      title,
+			Label:      "Flame graph: " + title,
+			Unit:       unit,
+			Difference: f.Difference,
+			All:        number(f.Root.Weight * factor),
+			AllBefore:  number(f.Root.Before * factor),
+			Rows:       flameRows(&f, factor),
+		})
 	}
 	return all
 }
@@ -152,13 +170,21 @@ func flameRows(f *diagnose.Flame, factor float64) (rows []FlameRow) {
 		return w.own
 	}
 	slices.SortFunc(all, func(a, b *weights) int {
-		return cmp.Or(cmp.Compare(by(b), by(a)), cmp.Compare(b.with, a.with), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(by(b), by(a)), cmp.Compare(b.with, a.with),
+			cmp.Compare(a.name, b.name))
 	})
 	for _, w := range all[:min(len(all), heaviest)] {
 		// What the sums of many fractions leave of nothing is nothing.
 		figure := func(v float64) string { return number(math.Round(v*factor*1e6) / 1e6) }
-		row := FlameRow{Function: clip(w.name, 200), Own: figure(w.own), OwnBefore: figure(w.ownBefore), With: figure(w.with), WithBefore: figure(w.withBefore),
-			OwnShare: format.Percent(w.own / f.Root.Weight), OwnMoved: figure(w.own - w.ownBefore)}
+		row := FlameRow{
+			Function:   clip(w.name, 200),
+			Own:        figure(w.own),
+			OwnBefore:  figure(w.ownBefore),
+			With:       figure(w.with),
+			WithBefore: figure(w.withBefore),
+			OwnShare:   format.Percent(w.own / f.Root.Weight),
+			OwnMoved:   figure(w.own - w.ownBefore),
+		}
 		if w.own > w.ownBefore {
 			row.OwnMoved = "+" + row.OwnMoved
 		}

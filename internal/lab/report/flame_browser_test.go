@@ -18,8 +18,10 @@ func using(t *testing.T, name string, page []byte, steps string) map[string]stri
 		`"></iframe><script>onload=()=>{const w=document.querySelector("iframe").contentWindow,d=w.document;` +
 		`const say=(k,v)=>{const p=document.createElement("p");p.textContent=k+": "+v;document.body.append(p)};` +
 		`const key=k=>d.activeElement.dispatchEvent(new w.KeyboardEvent("keydown",{key:k,bubbles:true,cancelable:true}));` +
-		`try{` + steps + `}catch(e){say("failed",e)}say("errors",d.documentElement.dataset.errors||"none");d.defaultView.frameElement.removeAttribute("srcdoc")}</script>`
-	dom := chromium(t, save(t, folder(t), name+".html", []byte(outer)), "--dump-dom", "--window-size=1200,4200", "--screenshot="+picture(folder(t), name))
+		`try{` + steps +
+		`}catch(e){say("failed",e)}say("errors",d.documentElement.dataset.errors||"none");d.defaultView.frameElement.removeAttribute("srcdoc")}</script>`
+	dom := chromium(t, save(t, folder(t), name+".html", []byte(outer)), "--dump-dom",
+		"--window-size=1200,4200", "--screenshot="+picture(folder(t), name))
 	said := map[string]string{}
 	for _, p := range strings.Split(dom, "<p>")[1:] {
 		p, _, _ = strings.Cut(p, "</p>")
@@ -38,12 +40,17 @@ func TestAFlameGraphIsUsedByMouseAndKeyboard(t *testing.T) {
 	leaf := func(name string, weight, before float64, below ...*profile.Node) *profile.Node {
 		return &profile.Node{Name: name, Weight: weight, Before: before, Children: below}
 	}
-	root := leaf("all", 1, .5, leaf("main.a", .6, .3, leaf("main.json", .4, .1), leaf("main.log", .1, .2)), leaf("main.b", .4, .2, leaf("main.json", .2, .2)))
+	root := leaf("all",
+		1, .5, leaf("main.a", .6, .3, leaf("main.json", .4, .1), leaf("main.log", .1, .2)),
+		leaf("main.b", .4, .2, leaf("main.json", .2, .2)))
 	noisy := leaf("all", 1, .5, leaf("main.few", .1, .05), leaf("main.many", .9, .45))
 	noisy.Grain, noisy.GrainBefore = .01, .01
 	d := healthy()
-	d.Flames = []diagnose.Flame{{Title: "Knee", Unit: "seconds", Root: root}, {Title: "Moved", Unit: "seconds", Root: root, Difference: true},
-		{Title: "Noisy", Unit: "seconds", Root: noisy, Difference: true}}
+	d.Flames = []diagnose.Flame{
+		{Title: "Knee", Unit: "seconds", Root: root},
+		{Title: "Moved", Unit: "seconds", Root: root, Difference: true},
+		{Title: "Noisy", Unit: "seconds", Root: noisy, Difference: true},
+	}
 	got := using(t, "flames-used", diagnosed(t, d), `
 		const plain=d.querySelector('[data-flame="0"]'), moved=d.querySelector('[data-flame="1"]');
 		const frame=(f,n)=>[...f.querySelectorAll(".stage .frame")].find(e=>e.textContent===n);
@@ -73,18 +80,27 @@ func TestAFlameGraphIsUsedByMouseAndKeyboard(t *testing.T) {
 		say("note", plain.querySelector(".flame-tip").innerText.replace(/\s+/g," "));
 	`)
 	for what, want := range map[string]string{
-		"errors": "none", "failed": "",
-		"frames": "all main.a main.b main.json main.json main.log",
-		"label":  "main.a, seconds 0.6, of all 60 %, by itself 10 %",
-		"text":   "60 % matched", "expression": "50 % matched", "no expression": "nothing matches", "none": "0", "hits": "2",
-		"zoomed": "all main.a main.json main.log, all > main.a, 100%, 66.7 % matched",
-		"down":   "main.json", "right": "main.log", "enter": "all > main.a > main.log", "escape": "all > main.a, main.a",
-		"crumb":   "all, all main.a main.b main.json main.json main.log",
-		"colours": "frame more3, frame more3, frame less3, frame more3",
-		"noise":   "frame same, frame more3",
-		"moved":   "main.a, seconds 0.3 → 0.6, change +100 %, of all 60 % → 60 %, by itself 0 → 0.1",
-		"widths":  "10.0 40.0",
-		"note":    "main.b seconds 0.4 of all 40 % by itself 20 %",
+		"errors":        "none",
+		"failed":        "",
+		"frames":        "all main.a main.b main.json main.json main.log",
+		"label":         "main.a, seconds 0.6, of all 60 %, by itself 10 %",
+		"text":          "60 % matched",
+		"expression":    "50 % matched",
+		"no expression": "nothing matches",
+		"none":          "0",
+		"hits":          "2",
+		"zoomed":        "all main.a main.json main.log, all > main.a, 100%, 66.7 % matched",
+		"down":          "main.json",
+		"right":         "main.log",
+		"enter":         "all > main.a > main.log",
+		"escape":        "all > main.a, main.a",
+		"crumb":         "all, all main.a main.b main.json main.json main.log",
+		"colours":       "frame more3, frame more3, frame less3, frame more3",
+		"noise":         "frame same, frame more3",
+		"moved": "main.a, seconds 0.3 → 0.6, change +100 %, of all 60 % → 60 %, " +
+			"by itself 0 → 0.1",
+		"widths": "10.0 40.0",
+		"note":   "main.b seconds 0.4 of all 40 % by itself 20 %",
 	} {
 		if got[what] != want {
 			t.Errorf("%s: %q, not %q", what, got[what], want)
@@ -96,12 +112,14 @@ func TestTheDiagnosisInABrowser(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
 	page := save(t, dir, "diagnosed.html", diagnosed(t, sick()))
-	dom := chromium(t, page, "--dump-dom", "--window-size=1280,8000", "--screenshot="+picture(dir, "diagnosed-light"))
+	dom := chromium(t, page, "--dump-dom", "--window-size=1280,8000",
+		"--screenshot="+picture(dir, "diagnosed-light"))
 	sound(t, dom)
 	if n := strings.Count(dom, `role="treeitem"`); web.Report().Script != "" && n < 200 {
 		t.Errorf("%d frames in two flame graphs", n)
 	}
-	chromium(t, page, "--window-size=1280,8000", "--blink-settings=preferredColorScheme=0", "--screenshot="+picture(dir, "diagnosed-dark"))
+	chromium(t, page, "--window-size=1280,8000", "--blink-settings=preferredColorScheme=0",
+		"--screenshot="+picture(dir, "diagnosed-dark"))
 	phone(t, dir, "diagnosed-phone", diagnosed(t, sick()))
 	drawn(t, dir, "diagnosed-light", "diagnosed-dark", "diagnosed-phone")
 }

@@ -82,7 +82,8 @@ func write(w io.Writer, name string, v, data any, front web.Assets) error {
 	// end its element.
 	style := front.Theme + front.Style
 	p.Style, p.Script, p.JSON = template.CSS(style), template.JS(front.Script), template.JS(text)
-	p.Policy = "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src " + hashOf(style) + "; script-src " + scripts(front.Script)
+	p.Policy = "default-src 'none'; base-uri 'none'; form-action 'none'; " +
+		"img-src data:; style-src " + hashOf(style) + "; script-src " + scripts(front.Script)
 	var out bytes.Buffer
 	if err := pages.ExecuteTemplate(&out, name, p); err != nil {
 		return fmt.Errorf("the report cannot be made: %w", err)

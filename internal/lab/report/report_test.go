@@ -38,8 +38,15 @@ func hostile() *record.Run {
 	r.NotMeasured = []string{evil}
 	r.Validity = []record.Validity{{What: evil, Why: evil}}
 	r.Model.Notes = []string{evil}
-	r.Model.Demands = append(r.Model.Demands, model.Demand{Resource: evil, Unit: evil, How: evil, Bound: model.Interval{Low: 1, Estimate: 2, High: 3}})
-	r.Model.Predictions[0].How, r.Model.Predictions[0].Limit, r.Model.Predictions[0].Misses = evil, evil, evil
+	r.Model.Demands = append(r.Model.Demands, model.Demand{
+		Resource: evil,
+		Unit:     evil,
+		How:      evil,
+		Bound:    model.Interval{Low: 1, Estimate: 2, High: 3},
+	})
+	r.Model.Predictions[0].How = evil
+	r.Model.Predictions[0].Limit = evil
+	r.Model.Predictions[0].Misses = evil
 	r.Model.Checks = []model.Check{{Step: 1, Law: evil, Breach: true, Sentence: evil}}
 	for i := range r.Judgements {
 		r.Judgements[i].Why = evil
@@ -48,7 +55,11 @@ func hostile() *record.Run {
 		s := &run.Steps[i]
 		s.Plan.Why, s.Plan.Phase = evil, evil
 		s.Totals.Examples["timeout"] = evil
-		s.Totals.Requests = []measure.RequestTotals{{Name: evil, Ended: s.Totals.Ended, Response: s.Totals.Response}}
+		s.Totals.Requests = []measure.RequestTotals{{
+			Name:     evil,
+			Ended:    s.Totals.Ended,
+			Response: s.Totals.Response,
+		}}
 	}
 	return run
 }
@@ -71,11 +82,15 @@ func faster() shop {
 func lacking() map[string]*record.Run {
 	all := map[string]*record.Run{"nothing at all": {}}
 	early := brief().survey()
-	early.Result, early.Steps, early.Notes = nil, early.Steps[:3], []string{"the run was cut off after step 3"}
+	early.Result, early.Steps, early.Notes = nil, early.Steps[:3], []string{
+		"the run was cut off after step 3",
+	}
 	all["cut off"] = early
 	lost := plain().survey()
 	lost.Result.Line = record.Line{Why: "above 2600, where the generator was the limit"}
-	lost.Result.Model, lost.Result.Peak, lost.Result.Collapse = model.Model{}, record.Collapse{Why: "goodput still rose"}, record.Collapse{}
+	lost.Result.Model = model.Model{}
+	lost.Result.Peak = record.Collapse{Why: "goodput still rose"}
+	lost.Result.Collapse = record.Collapse{}
 	lost.Steps[10].Totals.Generator.Invalid = "its busiest loop was at work 97 % of the time"
 	lost.Result.Judgements[10].Verdict = record.Invalid
 	all["no line"] = lost
@@ -102,7 +117,8 @@ func lacking() map[string]*record.Run {
 
 func TestTheVerdictComesFirstAndIsASentence(t *testing.T) {
 	page := text(html(t, plain().survey()))
-	want := "This service carries 1,905 requests a second (1,880–1,930, 95 %) at p99\u00a0<\u00a050ms and errors\u00a0<\u00a00.1%."
+	want := "This service carries 1,905 requests a second (1,880–1,930, 95 %) " +
+		"at p99\u00a0<\u00a050ms and errors\u00a0<\u00a00.1%."
 	at := strings.Index(page, want)
 	if at < 0 || at > strings.Index(page, "Peak goodput") {
 		t.Errorf("the page does not begin with %q: %.600s", want, page)
@@ -126,14 +142,23 @@ var tags = regexp.MustCompile(`(?s)<style>.*?</style>|<script.*?</script>|<[^>]*
 
 // text is what a person reads of a page.
 func text(page []byte) string {
-	return strings.Join(strings.FieldsFunc(escape.UnescapeString(string(tags.ReplaceAll(page, []byte(" ")))), func(r rune) bool { return r == ' ' || r == '\n' }), " ")
+	return strings.Join(
+		strings.FieldsFunc(escape.UnescapeString(string(tags.ReplaceAll(page, []byte(" ")))),
+			func(r rune) bool { return r == ' ' || r == '\n' }),
+		" ",
+	)
 }
 
 func TestARunWithoutALineSaysWhatIsKnown(t *testing.T) {
 	runs := lacking()
 	for name, want := range map[string][]string{
-		"no line": {"The load line was not found.", "Above 2600, where the generator was the limit.",
-			"The highest rate that passed is 1,900 requests a second, the lowest that failed 2,000.", "INVALID"},
+		"no line": {
+			"The load line was not found.",
+			"Above 2600, where the generator was the limit.",
+			"The highest rate that passed is 1,900 requests a second, " +
+				"the lowest that failed 2,000.",
+			"INVALID",
+		},
 		"cut off":          {"cut off before it had a result", "the run was cut off after step 3"},
 		"nothing answered": {"connect failed", "100 %"},
 		"one load":         {"This service was offered 1,000 requests a second for 10 s; "},
@@ -161,9 +186,13 @@ func TestTextsOfTheRunCannotLeaveTheirPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	clean := strings.Count(string(html(t, brief().survey())), "<script")
-	for name, page := range map[string]string{"report": string(html(t, hostile())), "comparison": compared.String()} {
+	for name, page := range map[string]string{
+		"report":     string(html(t, hostile())),
+		"comparison": compared.String(),
+	} {
 		for _, broken := range []string{"<img", "onerror=\"document", "<!--"} {
-			if body := page[strings.Index(page, "<body"):]; strings.Contains(strings.Replace(body, web.Report().Script, "", 1), broken) {
+			if body := page[strings.Index(page, "<body"):]; strings.Contains(strings.Replace(body,
+				web.Report().Script, "", 1), broken) {
 				t.Errorf("%s: %q is on the page as it is", name, broken)
 			}
 		}
@@ -184,23 +213,30 @@ func TestTheDataOnThePageIsTheRunsJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(raw), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Manifest.Target != evil || len(got.Steps) != len(run.Steps) || got.Result.Line.Interval != run.Result.Line.Interval {
+	if got.Manifest.Target != evil || len(got.Steps) != len(run.Steps) ||
+		got.Result.Line.Interval != run.Result.Line.Interval {
 		t.Error("the data on the page is not that of the run")
 	}
 }
 
 func TestWithoutAFrontEndThePageSaysSoAndHasAllFigures(t *testing.T) {
 	var out bytes.Buffer
-	if err := report.WriteWith(&out, plain().survey(), nil, web.Assets{Theme: web.Report().Theme}); err != nil {
+	if err := report.WriteWith(&out, plain().survey(), nil, web.Assets{
+		Theme: web.Report().Theme,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	page := text(out.Bytes())
-	for _, want := range []string{"Charts are missing: this binary was built without the front end; run make web", "1,905", "Bound set by workers", "Raw numbers", "refine"} {
+	for _, want := range []string{
+		"Charts are missing: this binary was built without the front end; run make web", "1,905",
+		"Bound set by workers", "Raw numbers", "refine",
+	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	if strings.Contains(out.String(), "data-chart") || !strings.Contains(out.String(), "script-src &#39;none&#39;") {
+	if strings.Contains(out.String(), "data-chart") ||
+		!strings.Contains(out.String(), "script-src &#39;none&#39;") {
 		t.Error("a page without charts has places for them, or may run scripts")
 	}
 }
@@ -219,7 +255,8 @@ func TestNothingOnThePageIsFetched(t *testing.T) {
 func TestWhatCannotBeWrittenIsAnError(t *testing.T) {
 	run := brief().survey()
 	run.Result.Line.Interval.High = math.NaN()
-	if err := report.Write(io.Discard, run, nil); err == nil || !strings.Contains(err.Error(), "JSON") {
+	if err := report.Write(io.Discard, run, nil); err == nil ||
+		!strings.Contains(err.Error(), "JSON") {
 		t.Errorf("a run with a NaN: %v", err)
 	}
 	if err := report.Write(full{}, brief().survey(), nil); !errors.Is(err, errFull) {
@@ -254,18 +291,24 @@ func luminance(t *testing.T, hex string) float64 {
 
 func TestTextCanBeReadInEveryTheme(t *testing.T) {
 	themes := 0
-	for _, block := range regexp.MustCompile(`(?s)\{[^{}]*--paper: #[^{}]*\}`).FindAllString(web.Report().Theme, -1) {
+	for _, block := range regexp.MustCompile(`(?s)\{[^{}]*--paper: #[^{}]*\}`).FindAllString(
+		web.Report().Theme, -1,
+	) {
 		themes++
 		of := map[string]string{}
 		for _, m := range colour.FindAllStringSubmatch(block, -1) {
 			of[m[1]] = m[2]
 		}
-		for _, name := range []string{"ink", "muted", "accent", "pass", "fail", "undecided", "invalid", "p90", "p99", "p999", "a", "b"} {
+		for _, name := range []string{
+			"ink", "muted", "accent", "pass", "fail", "undecided", "invalid", "p90", "p99", "p999",
+			"a", "b",
+		} {
 			for _, ground := range []string{"card", "paper"} {
 				x, y := luminance(t, of[name]), luminance(t, of[ground])
 				contrast := (max(x, y) + .05) / (min(x, y) + .05)
 				if contrast < 4.5 && (ground == "card" || name == "ink" || name == "muted") {
-					t.Errorf("theme %d: %s on %s has a contrast of %.2f, less than 4.5", themes, name, ground, contrast)
+					t.Errorf("theme %d: %s on %s has a contrast of %.2f, less than 4.5",
+						themes, name, ground, contrast)
 				}
 			}
 		}

@@ -10,7 +10,8 @@ func use(s *measure.Step, machineCores int) Use {
 		cores = s.Samples[0].Values[measure.HostCores]
 	}
 	if cores > 0 && s.Totals.Length > 0 && s.Totals.Generator.CPU > 0 {
-		share := round(float64(s.Totals.Generator.CPU) / float64(s.Totals.Length+s.Totals.Drain) / cores)
+		share := round(float64(s.Totals.Generator.CPU) /
+			float64(s.Totals.Length+s.Totals.Drain) / cores)
 		u.Generator = &share
 	}
 	if spent, from, to, ok := grown(s, measure.TargetCPU); ok {
@@ -30,8 +31,8 @@ func use(s *measure.Step, machineCores int) Use {
 	return u
 }
 
-// grown is by how much a counter grew between the ends of a step's judged part, and between when. ok
-// is false when it was not sampled twice, or fell, as when the target was restarted.
+// grown is by how much a counter grew between the ends of a step's judged part, and between when.
+// ok is false when it was not sampled twice, or fell, as when the target was restarted.
 func grown(s *measure.Step, name string) (by float64, from, to int64, ok bool) {
 	first, last := s.Ends(name)
 	if first == nil {

@@ -23,16 +23,25 @@ func verdict(d *Data) Headline {
 	case d.Manifest.Kind != record.KindSurvey:
 		v = loadVerdict(d)
 	case r == nil:
-		v = Headline{Tone: "undecided", Chip: "No result", Before: "This survey was cut off before it had a result.",
-			Details: []string{known(d), "Its complete steps follow."}}
+		v = Headline{
+			Tone:    "undecided",
+			Chip:    "No result",
+			Before:  "This survey was cut off before it had a result.",
+			Details: []string{known(d), "Its complete steps follow."},
+		}
 	case !r.Line.Found:
-		v = Headline{Tone: "undecided", Chip: "Load line not found", Before: "The load line was not found.",
-			Details: []string{sentence(clip(r.Line.Why, 600)), known(d)}}
+		v = Headline{
+			Tone:    "undecided",
+			Chip:    "Load line not found",
+			Before:  "The load line was not found.",
+			Details: []string{sentence(clip(r.Line.Why, 600)), known(d)},
+		}
 	default:
 		v = foundVerdict(d)
 	}
 	if mix := clip(d.Manifest.Mix, 600); mix != "" && d.Result != nil && d.Result.Line.Found {
-		v.Details = append(v.Details, "This is the load line, the highest rate of requests that still meets the objectives. It holds for the mix: "+mix)
+		v.Details = append(v.Details, "This is the load line, the highest rate of requests that "+
+			"still meets the objectives. It holds for the mix: "+mix)
 	} else if mix != "" {
 		v.Details = append(v.Details, "The mix: "+mix)
 	}
@@ -53,8 +62,14 @@ func foundVerdict(d *Data) Headline {
 	if d.Manifest.SLO != "" {
 		after = "at " + objectives(d.Manifest.SLO) + "."
 	}
-	v := Headline{Tone: "pass", Chip: "Load line found", Before: "This service carries", Big: number(line.Estimate),
-		Range: "requests a second " + within + ")", After: after}
+	v := Headline{
+		Tone:   "pass",
+		Chip:   "Load line found",
+		Before: "This service carries",
+		Big:    number(line.Estimate),
+		Range:  "requests a second " + within + ")",
+		After:  after,
+	}
 	if d.Result.Line.Why != "" {
 		v.Details = append(v.Details, sentence(d.Result.Line.Why))
 	}
@@ -70,7 +85,11 @@ func foundVerdict(d *Data) Headline {
 func loadVerdict(d *Data) Headline {
 	v := Headline{Tone: "pass", Chip: "One run under load", Before: "This service was offered"}
 	if len(d.Steps) == 0 {
-		return Headline{Tone: "undecided", Chip: "Nothing measured", Before: "This run has no whole step."}
+		return Headline{
+			Tone:   "undecided",
+			Chip:   "Nothing measured",
+			Before: "This run has no whole step.",
+		}
 	}
 	s := &d.Steps[0]
 	for i := range d.Steps {
@@ -83,14 +102,17 @@ func loadVerdict(d *Data) Headline {
 		}
 	}
 	if s.Closed {
-		v.Before = fmt.Sprintf("In a closed loop over %d connections this service answered", s.Connections)
+		v.Before = fmt.Sprintf("In a closed loop over %d connections this service answered",
+			s.Connections)
 		v.Big, v.Range = number(s.Throughput), "requests a second"
-		v.After = fmt.Sprintf("for %s s; %s a second ended well, the p99 was %s.", short(s.Seconds), number(s.Goodput.Estimate), latency(s.P99))
+		v.After = fmt.Sprintf("for %s s; %s a second ended well, the p99 was %s.",
+			short(s.Seconds), number(s.Goodput.Estimate), latency(s.P99))
 		return v
 	}
 	v.Big = number(s.Rate)
 	v.Range = "requests a second"
-	v.After = fmt.Sprintf("for %s s; %s a second ended well, the p99 was %s.", short(s.Seconds), number(s.Goodput.Estimate), latency(s.P99))
+	v.After = fmt.Sprintf("for %s s; %s a second ended well, the p99 was %s.",
+		short(s.Seconds), number(s.Goodput.Estimate), latency(s.P99))
 	return v
 }
 
@@ -109,7 +131,8 @@ func known(d *Data) string {
 		}
 	}
 	if pass == 0 && soFar > 0 {
-		said := fmt.Sprintf("No rate was proven to pass; the highest that was OK so far is %s requests a second", number(soFar))
+		said := fmt.Sprintf("No rate was proven to pass; the highest that was OK so far is %s "+
+			"requests a second", number(soFar))
 		if !math.IsInf(fail, 1) {
 			said += fmt.Sprintf(", the lowest that failed %s", number(fail))
 		}
@@ -117,11 +140,14 @@ func known(d *Data) string {
 	}
 	switch {
 	case pass > 0 && !math.IsInf(fail, 1):
-		return fmt.Sprintf("The highest rate that passed is %s requests a second, the lowest that failed %s.", number(pass), number(fail))
+		return fmt.Sprintf("The highest rate that passed is %s requests a second, "+
+			"the lowest that failed %s.", number(pass), number(fail))
 	case pass > 0:
-		return fmt.Sprintf("Every rate that was tried passed; the highest is %s requests a second.", number(pass))
+		return fmt.Sprintf("Every rate that was tried passed; the highest is %s requests a second.",
+			number(pass))
 	case !math.IsInf(fail, 1):
-		return fmt.Sprintf("No rate passed; the lowest that failed is %s requests a second.", number(fail))
+		return fmt.Sprintf("No rate passed; the lowest that failed is %s requests a second.",
+			number(fail))
 	}
 	return "No step passed or failed."
 }
@@ -174,10 +200,15 @@ func strip(d *Data) *Strip {
 	at := func(rate float64) string { return place(rate, top) }
 	out := &Strip{}
 	for _, s := range d.Steps {
-		out.Marks = append(out.Marks, StripMark{at(s.Rate), tone(s.Verdict), fmt.Sprintf("step %d: %s a second, %s", s.Number, number(s.Rate), s.Verdict)})
+		out.Marks = append(out.Marks, StripMark{
+			at(s.Rate),
+			tone(s.Verdict),
+			fmt.Sprintf("step %d: %s a second, %s", s.Number, number(s.Rate), s.Verdict),
+		})
 	}
 	if d.Result != nil && d.Result.Line.Found {
-		out.Band = band(d.Result.Line.Interval.Low, d.Result.Line.Interval.Estimate, d.Result.Line.Interval.High, top)
+		out.Band = band(d.Result.Line.Interval.Low, d.Result.Line.Interval.Estimate,
+			d.Result.Line.Interval.High, top)
 	}
 	step := nice(top / 5)
 	for v := 0.0; v <= top; v += step {
@@ -189,7 +220,8 @@ func strip(d *Data) *Strip {
 	}
 	out.Sentence = "The steps at their rates, requests a second."
 	if out.Band != nil {
-		out.Sentence = "The steps at their rates, requests a second; the band is the load line's interval."
+		out.Sentence = "The steps at their rates, requests a second; " +
+			"the band is the load line's interval."
 	}
 	return out
 }

@@ -30,7 +30,8 @@ type view struct {
 	Facts                         []Fact
 	Command                       string
 	File                          string // the name of the JSON to download
-	Survey, Rates, Saturated      bool   // it is a survey; it held more than one rate; processor use was measured
+	// it is a survey; it held more than one rate; processor use was measured
+	Survey, Rates, Saturated bool
 }
 
 // Tile is one headline figure.
@@ -62,8 +63,11 @@ type StepRow struct {
 }
 
 // stepColumns are the heads of StepRow.Cells.
-var stepColumns = []string{"offered/s", "goodput/s", "p50", "p90", "p99", "p99.9", "max", "failed", "in target", "target CPU", "CPU/request", "generator CPU",
-	"send lag p99", "connections", "seconds"}
+var stepColumns = []string{
+	"offered/s", "goodput/s", "p50", "p90", "p99", "p99.9", "max", "failed", "in target",
+	"target CPU", "CPU/request", "generator CPU",
+	"send lag p99", "connections", "seconds",
+}
 
 // FailureRow is one kind of failure in one step.
 type FailureRow struct {
@@ -80,10 +84,20 @@ type KindRow struct{ Name, Count, Share, Failed, P50, P99 string }
 func makeView(run *record.Run, d *Data) *view {
 	m := &d.Manifest
 	v := &view{
-		Heading: heading(m.Kind), Subject: clip(m.Target, 300), When: m.Started.UTC().Format("2 January 2006, 15:04 UTC"),
-		Verdict: verdict(d), Tiles: tiles(d), Estimates: estimates(d), Validity: validity(d), Notes: clipped(d.Notes), Facts: facts(m),
-		Command: format.Command(m.Command...), Survey: m.Kind == record.KindSurvey, Kinds: kinds(run),
-		File: fmt.Sprintf("plimsoll-%s-%s.json", plainName(m.Kind), m.Started.UTC().Format("20060102-150405")),
+		Heading:   heading(m.Kind),
+		Subject:   clip(m.Target, 300),
+		When:      m.Started.UTC().Format("2 January 2006, 15:04 UTC"),
+		Verdict:   verdict(d),
+		Tiles:     tiles(d),
+		Estimates: estimates(d),
+		Validity:  validity(d),
+		Notes:     clipped(d.Notes),
+		Facts:     facts(m),
+		Command:   format.Command(m.Command...),
+		Survey:    m.Kind == record.KindSurvey,
+		Kinds:     kinds(run),
+		File: fmt.Sprintf("plimsoll-%s-%s.json",
+			plainName(m.Kind), m.Started.UTC().Format("20060102-150405")),
 	}
 	v.Title = v.Heading + " of " + v.Subject
 	if d.Result != nil {
@@ -100,9 +114,16 @@ func makeView(run *record.Run, d *Data) *view {
 		s := &d.Steps[i]
 		v.Steps = append(v.Steps, stepRow(s))
 		v.Rates = v.Rates || s.Rate != d.Steps[0].Rate
-		v.Saturated = v.Saturated || s.Use.Target != nil || s.Use.Host != nil || s.Use.Generator != nil
+		v.Saturated = v.Saturated || s.Use.Target != nil || s.Use.Host != nil ||
+			s.Use.Generator != nil
 		for _, f := range s.Failures {
-			v.Failures = append(v.Failures, FailureRow{s.Number, number(s.Rate), strings.ReplaceAll(f.Kind, "_", " "), number(float64(f.Count)), f.Example})
+			v.Failures = append(v.Failures, FailureRow{
+				s.Number,
+				number(s.Rate),
+				strings.ReplaceAll(f.Kind, "_", " "),
+				number(float64(f.Count)),
+				f.Example,
+			})
 		}
 	}
 	return v
@@ -143,11 +164,21 @@ func tiles(d *Data) []Tile {
 	}
 	peak := Tile{"Peak goodput", "Not seen", "", clip(r.Peak.Why, 200)}
 	if r.Peak.Found {
-		peak = Tile{"Peak goodput", number(r.Peak.Goodput), "/s", "at " + number(r.Peak.Rate.Estimate) + " offered a second"}
+		peak = Tile{
+			"Peak goodput",
+			number(r.Peak.Goodput),
+			"/s",
+			"at " + number(r.Peak.Rate.Estimate) + " offered a second",
+		}
 	}
 	falls := Tile{"Collapse", "Not seen", "", clip(r.Collapse.Why, 200)}
 	if r.Collapse.Found {
-		falls = Tile{"Collapse", number(r.Collapse.Rate.Estimate), "/s", "goodput falls beyond; between " + rangeOf(r.Collapse.Rate)}
+		falls = Tile{
+			"Collapse",
+			number(r.Collapse.Rate.Estimate),
+			"/s",
+			"goodput falls beyond; between " + rangeOf(r.Collapse.Rate),
+		}
 	}
 	recovery := Tile{"Recovery", "Not tested", "", clip(r.Recovery.Why, 200)}
 	if r.Recovery.Tested && r.Recovery.Recovered {
@@ -163,7 +194,12 @@ func predicted(r *record.Result) Tile {
 		return Tile{"The model predicted", "Nothing", "", "there was no prediction in this run"}
 	}
 	p := r.Model.Predictions[0]
-	t := Tile{"The model predicted", number(p.Line.Estimate), "/s", "knowing rates up to " + number(p.Upto) + " only"}
+	t := Tile{
+		"The model predicted",
+		number(p.Line.Estimate),
+		"/s",
+		"knowing rates up to " + number(p.Upto) + " only",
+	}
 	if p.Measured.Estimate > 0 {
 		t.Note = signed(p.Error) + " from the line; it knew rates up to " + number(p.Upto)
 	}
@@ -179,8 +215,13 @@ func validity(d *Data) (all []Check) {
 		all = append(all, Check{c.OK, clip(c.What, 300), clip(c.Why, 600)})
 	}
 	if n := r.Noise; n.Measured {
-		all = append(all, Check{true, "The noise floor is known", fmt.Sprintf("two equal steps differed by %s in p50, %s in p99, %s in goodput and %s in processor time",
-			format.Percent(n.P50), format.Percent(n.P99), format.Percent(n.Goodput), format.Percent(n.CPU))})
+		all = append(all, Check{
+			true,
+			"The noise floor is known",
+			fmt.Sprintf("two equal steps differed by %s in p50, %s in p99, %s in goodput and %s "+
+				"in processor time",
+				format.Percent(n.P50), format.Percent(n.P99), format.Percent(n.Goodput), format.Percent(n.CPU)),
+		})
 	}
 	return append(all, physics(r.Model.Checks)...)
 }
@@ -231,12 +272,18 @@ func lawName(law string) string {
 }
 
 func facts(m *record.Manifest) []Fact {
-	all := []Fact{{"Target", clip(m.Target, 600)}, {"SLO", clip(m.SLO, 300)}, {"Mix", clip(m.Mix, 600)}, {"Tool", clip(m.Tool, 100)}}
+	all := []Fact{
+		{"Target", clip(m.Target, 600)},
+		{"SLO", clip(m.SLO, 300)},
+		{"Mix", clip(m.Mix, 600)},
+		{"Tool", clip(m.Tool, 100)},
+	}
 	where := "on another machine"
 	if m.Machine.TargetLocal {
 		where = "on this machine, sharing its cores with the generator"
 	}
-	all = append(all, Fact{"Generator ran on", clip(machine(&m.Machine), 300)}, Fact{"Target ran", where})
+	all = append(all, Fact{"Generator ran on", clip(machine(&m.Machine), 300)},
+		Fact{"Target ran", where})
 	names := make([]string, 0, len(m.Settings))
 	for name := range m.Settings {
 		names = append(names, name)
@@ -249,8 +296,14 @@ func facts(m *record.Manifest) []Fact {
 }
 
 func stepRow(s *Step) StepRow {
-	row := StepRow{Number: s.Number, Phase: clip(s.Phase, 30), Tone: tone(s.Verdict), Verdict: string(s.Verdict),
-		Because: clip(s.Because, 300), Why: clip(s.Why, 300)}
+	row := StepRow{
+		Number:  s.Number,
+		Phase:   clip(s.Phase, 30),
+		Tone:    tone(s.Verdict),
+		Verdict: string(s.Verdict),
+		Because: clip(s.Because, 300),
+		Why:     clip(s.Why, 300),
+	}
 	if row.Verdict == "" {
 		row.Verdict = "–"
 	}
@@ -274,11 +327,21 @@ func stepRow(s *Step) StepRow {
 		per = Cell{format.Duration(*p * 1e9), *p}
 	}
 	row.Cells = []Cell{
-		{number(s.Rate), s.Rate}, {number(s.Goodput.Estimate), s.Goodput.Estimate},
-		ns(s.P50), ns(s.P90), ns(s.P99), ns(s.P999), {format.Duration(float64(s.Max)), float64(s.Max)},
-		{format.Percent(s.Errors), s.Errors}, {number(s.Concurrency), s.Concurrency},
-		share(s.Use.Target), per, share(s.Use.Generator),
-		{format.Duration(float64(s.LagP99)), float64(s.LagP99)}, {number(float64(s.Connections)), float64(s.Connections)}, {short(s.Seconds), s.Seconds},
+		{number(s.Rate), s.Rate},
+		{number(s.Goodput.Estimate), s.Goodput.Estimate},
+		ns(s.P50),
+		ns(s.P90),
+		ns(s.P99),
+		ns(s.P999),
+		{format.Duration(float64(s.Max)), float64(s.Max)},
+		{format.Percent(s.Errors), s.Errors},
+		{number(s.Concurrency), s.Concurrency},
+		share(s.Use.Target),
+		per,
+		share(s.Use.Generator),
+		{format.Duration(float64(s.LagP99)), float64(s.LagP99)},
+		{number(float64(s.Connections)), float64(s.Connections)},
+		{short(s.Seconds), s.Seconds},
 	}
 	return row
 }
@@ -313,8 +376,14 @@ func kinds(run *record.Run) (rows []KindRow) {
 		if n == 0 {
 			continue
 		}
-		rows = append(rows, KindRow{clip(name, 200), number(n), format.Percent(n / total), format.Percent(float64(t.Ended.Failed()) / n),
-			latency(quantile(t, .5)), latency(quantile(t, .99))})
+		rows = append(rows, KindRow{
+			clip(name, 200),
+			number(n),
+			format.Percent(n / total),
+			format.Percent(float64(t.Ended.Failed()) / n),
+			latency(quantile(t, .5)),
+			latency(quantile(t, .99)),
+		})
 	}
 	return rows
 }

@@ -86,8 +86,11 @@ func (r *Runner) light(ctx context.Context, requests int) (*measure.Totals, erro
 	o.Loops, o.Duration = 1, 0
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Timeout, 5*time.Second)+lightBound)
 	defer cancel()
-	profile := pace.Hold(float64(time.Second)/float64(lightApart), int64(requests)*lightApart.Nanoseconds())
-	o.Arrivals = func(loop, loops int) pace.Schedule { return profile.Schedule(pace.Constant, loop, loops, o.Seed) }
+	profile := pace.Hold(float64(time.Second)/float64(lightApart),
+		int64(requests)*lightApart.Nanoseconds())
+	o.Arrivals = func(loop, loops int) pace.Schedule {
+		return profile.Schedule(pace.Constant, loop, loops, o.Seed)
+	}
 	return r.run(ctx, o)
 }
 
@@ -149,7 +152,8 @@ func (s *settling) left() (why string, err error) {
 		return "", err
 	}
 	if float64(n) > allowed(float64(was.connections)) {
-		return fmt.Sprintf("%d connections to the target are not closed, and there were %d before the first step", n, was.connections), nil
+		return fmt.Sprintf("%d connections to the target are not closed, "+
+			"and there were %d before the first step", n, was.connections), nil
 	}
 	now, known := s.runner.descriptors()
 	if !known || !was.known || now <= allowed(was.descriptors) {
@@ -162,7 +166,8 @@ func (s *settling) left() (why string, err error) {
 	if s.same >= steady {
 		return "", nil
 	}
-	return fmt.Sprintf("the target has %.0f descriptors open, and had %.0f before the first step", now, was.descriptors), nil
+	return fmt.Sprintf("the target has %.0f descriptors open, and had %.0f before the first step",
+		now, was.descriptors), nil
 }
 
 // allowed is up to where a count is what it was.
@@ -186,11 +191,14 @@ func (s *settling) busy(ctx context.Context) (why string, err error) {
 	}
 	s.refused = 0
 	if failed := totals.Ended.Failed(); was.ok && failed > 0 {
-		return fmt.Sprintf("%d of %d light requests fail (%s), and none did before the first step", failed, totals.Ended.Total(), example(totals)), nil
+		return fmt.Sprintf("%d of %d light requests fail (%s), and none did before the first step",
+			failed, totals.Ended.Total(), example(totals)), nil
 	}
-	usual, limit := totals.Response.Quantile(.5), max(slower*was.slow, was.slow+atLeast.Nanoseconds())
+	usual := totals.Response.Quantile(.5)
+	limit := max(slower*was.slow, was.slow+atLeast.Nanoseconds())
 	if usual > limit {
-		return fmt.Sprintf("a light request takes %v, and took %v before the first step", time.Duration(usual), time.Duration(was.slow)), nil
+		return fmt.Sprintf("a light request takes %v, and took %v before the first step",
+			time.Duration(usual), time.Duration(was.slow)), nil
 	}
 	return "", nil
 }

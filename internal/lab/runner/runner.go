@@ -58,7 +58,11 @@ func New(o Options) *Runner {
 	if o.Window <= 0 {
 		o.Window = 250 * time.Millisecond
 	}
-	r := &Runner{options: o, run: load.Run, sample: func(at int64) measure.Sample { return measure.Sample{At: at} }}
+	r := &Runner{
+		options: o,
+		run:     load.Run,
+		sample:  func(at int64) measure.Sample { return measure.Sample{At: at} },
+	}
 	var to []netip.AddrPort
 	for _, a := range o.Target.Addresses {
 		if a.Path == "" {
@@ -79,7 +83,9 @@ func New(o Options) *Runner {
 // target that refuses connections.
 //
 // Before the first step the target is looked at for a second, to know what it is like at rest.
-func (r *Runner) Step(ctx context.Context, p measure.StepPlan, stop func(w *measure.Window) (reason string)) (*measure.Step, string, error) {
+func (r *Runner) Step(
+	ctx context.Context, p measure.StepPlan, stop func(w *measure.Window) (reason string),
+) (*measure.Step, string, error) {
 	if r.rest == nil {
 		rest, err := r.lookAtRest(ctx)
 		if err != nil {
@@ -133,9 +139,18 @@ func (r *Runner) profile(ctx context.Context, p measure.StepPlan) <-chan map[str
 // loadOptions are a plan in the generator's words.
 func (r *Runner) loadOptions(p measure.StepPlan) load.Options {
 	o := load.Options{
-		Target: r.options.Target, Script: r.options.Script, Connections: p.Connections, Loops: r.options.Loops, Timeout: r.options.Timeout,
-		Backlog: r.options.Backlog, PerConnection: r.options.PerConnection, Lifetime: r.options.Lifetime, Window: r.options.Window,
-		Lateness: r.options.Lateness, Spare: r.options.Spare, Seed: r.options.Seed + uint64(p.Number),
+		Target:        r.options.Target,
+		Script:        r.options.Script,
+		Connections:   p.Connections,
+		Loops:         r.options.Loops,
+		Timeout:       r.options.Timeout,
+		Backlog:       r.options.Backlog,
+		PerConnection: r.options.PerConnection,
+		Lifetime:      r.options.Lifetime,
+		Window:        r.options.Window,
+		Lateness:      r.options.Lateness,
+		Spare:         r.options.Spare,
+		Seed:          r.options.Seed + uint64(p.Number),
 	}
 	if p.Rate <= 0 {
 		o.Duration = time.Duration(p.Length)
@@ -148,6 +163,8 @@ func (r *Runner) loadOptions(p measure.StepPlan) load.Options {
 	if arrivals == "" {
 		arrivals = pace.Poisson
 	}
-	o.Arrivals = func(loop, loops int) pace.Schedule { return profile.Schedule(arrivals, loop, loops, o.Seed) }
+	o.Arrivals = func(loop, loops int) pace.Schedule {
+		return profile.Schedule(arrivals, loop, loops, o.Seed)
+	}
 	return o
 }

@@ -84,7 +84,8 @@ func (c *check) judge(a *load.Answer, s *scan) (why string) {
 func (f *fieldCheck) passes(l *head.List) bool {
 	for i := range l.Len() {
 		at := l.At(i)
-		if head.EqualFold(at.Name, f.name) && (bytes.Equal(at.Value, f.want) || f.part && bytes.Contains(at.Value, f.want)) {
+		if head.EqualFold(at.Name, f.name) &&
+			(bytes.Equal(at.Value, f.want) || f.part && bytes.Contains(at.Value, f.want)) {
 			return true
 		}
 	}
@@ -124,7 +125,10 @@ type reading struct {
 
 // readCheck reads a check section; at is nil when there is none.
 func readCheck(step string, at *strict.Value) check {
-	c := check{want: "below 400", cut: step + ": the body is longer than is held for checks, so no JSON can be read from it"}
+	c := check{
+		want: "below 400",
+		cut:  step + ": the body is longer than is held for checks, so no JSON can be read from it",
+	}
 	if at == nil {
 		c.allow(0, 399)
 		return c
@@ -142,7 +146,10 @@ func readCheck(step string, at *strict.Value) check {
 	if v, ok := f.Get("body_contains"); ok {
 		for _, item := range v.OneOrMore() {
 			if want, ok := item.Scalar(); ok {
-				c.contains = append(c.contains, bodyCheck{[]byte(want), fmt.Sprintf("%s: the body does not contain %q", step, strict.Clip(want))})
+				c.contains = append(c.contains, bodyCheck{
+					[]byte(want),
+					fmt.Sprintf("%s: the body does not contain %q", step, strict.Clip(want)),
+				})
 			}
 		}
 	}
@@ -168,7 +175,8 @@ func (r reading) readStatus(v strict.Value) {
 		case err == nil && 100 <= status && status <= 999:
 			r.allow(status, status)
 		default:
-			item.Fail("%q is not a status; write 200, \"2xx\", or a list of them", strict.Clip(text))
+			item.Fail("%q is not a status; write 200, \"2xx\", or a list of them",
+				strict.Clip(text))
 		}
 		words = append(words, text)
 	}
@@ -223,7 +231,8 @@ func (r reading) readValues(v strict.Value) {
 			case *ast.IntegerNode, *ast.FloatNode:
 				j.kind = jsonNumber
 				if j.number, err = strconv.ParseFloat(want, 64); err != nil {
-					p.Value.Fail("%q is not a number that JSON has; write it in digits", strict.Clip(want))
+					p.Value.Fail("%q is not a number that JSON has; write it in digits",
+						strict.Clip(want))
 				}
 			case *ast.BoolNode:
 				j.kind = jsonBool
@@ -231,7 +240,8 @@ func (r reading) readValues(v strict.Value) {
 				j.kind = jsonText
 			}
 		}
-		j.why = fmt.Sprintf("%s: the JSON value %s is not %s", r.step, p.Name, strict.Clip(string(j.want)))
+		j.why = fmt.Sprintf("%s: the JSON value %s is not %s",
+			r.step, p.Name, strict.Clip(string(j.want)))
 		r.values = append(r.values, j)
 	}
 }
@@ -316,7 +326,8 @@ func between(b, after, before []byte) (part []byte, ok bool) {
 // readTake reads how a value is taken.
 func readTake(step, name string, v strict.Value) (t take) {
 	t.long = fmt.Sprintf("%s: the value of %s is longer than %d bytes", step, name, maxTaken)
-	t.cut = fmt.Sprintf("%s: the body is longer than is held, so %s cannot be read from it", step, name)
+	t.cut = fmt.Sprintf("%s: the body is longer than is held, so %s cannot be read from it",
+		step, name)
 	f, ok := v.Fields("json", "header", "body")
 	if !ok {
 		return t

@@ -15,7 +15,8 @@ func judged(t *testing.T, check string, a *load.Answer) load.AnswerVerdict {
 	if check != "" {
 		check = ", check: " + check
 	}
-	session := read(t, "mix: [{name: get, request: {path: /}"+check+"}]", nil).Script().Player(0, 1, 1).Begin()
+	session := read(t, "mix: [{name: get, request: {path: /}"+check+"}]", nil).Script().Player(0, 1,
+		1).Begin()
 	defer session.End()
 	session.Request(nil)
 	return session.Answer(a)
@@ -39,14 +40,24 @@ func TestChecksSayWhichAnswersAreGood(t *testing.T) {
 		{"{status: [2xx, 409]}", answer(300, ""), measure.BadStatus, "get: status 300, wanted 2xx or 409"},
 		{"{status: 5xx}", answer(599, ""), measure.OK, ""},
 		{"{header: {content-type: text/html}}", answer(200, "", "Content-Type", "text/html"), measure.OK, ""},
-		{"{header: {Content-Type: text/html}}", answer(200, "", "Content-Type", "text/html; charset=utf-8"), measure.BadAnswer, `get: the header Content-Type is not "text/html"`},
+		{
+			"{header: {Content-Type: text/html}}",
+			answer(200, "", "Content-Type", "text/html; charset=utf-8"), measure.BadAnswer,
+			`get: the header Content-Type is not "text/html"`,
+		},
 		{"{header: {Content-Type: {contains: html}}}", answer(200, "", "Content-Type", "text/html; charset=utf-8"), measure.OK, ""},
 		{"{header: {X-A: {contains: html}}}", answer(200, "html"), measure.BadAnswer, `get: the header X-A does not contain "html"`},
 		{"{header: {X-A: 2}}", answer(200, "", "x-a", "1", "X-A", "2"), measure.OK, ""},
 		{"{header: {X-A: 2}}", answer(500, "", "X-A", "2"), measure.BadStatus, "get: status 500, wanted below 400"},
 		{"{body_contains: coat}", answer(200, "oilskin coat, 1"), measure.OK, ""},
 		{"{body_contains: [coat, lamp]}", answer(200, "oilskin coat, 1"), measure.BadAnswer, `get: the body does not contain "lamp"`},
-		{"{json: {ok: true, n: 1.5, name: café, none: null, list.0.id: \"7\", list.1: 8, 'a\\.b': dot, neg: 0}}", answer(200, shop), measure.OK, ""},
+		{
+			"{json: {ok: true, n: 1.5, name: café, none: null, list.0.id: \"7\", list.1: " +
+				"8, 'a\\.b': dot, neg: 0}}",
+			answer(200, shop),
+			measure.OK,
+			"",
+		},
 		{"{json: {ok: false}}", answer(200, shop), measure.BadAnswer, "get: the JSON value ok is not false"},
 		{"{json: {ok: \"true\"}}", answer(200, shop), measure.BadAnswer, "get: the JSON value ok is not true"},
 		{"{json: {n: 1.51}}", answer(200, shop), measure.BadAnswer, "get: the JSON value n is not 1.51"},
@@ -56,11 +67,16 @@ func TestChecksSayWhichAnswersAreGood(t *testing.T) {
 		{"{json: {n: 1}}", answer(200, `{"n": 1`), measure.BadAnswer, "get: the JSON value n is not 1"},
 		{"{json: {n: 1}}", answer(200, `{"n": 1} x`), measure.BadAnswer, "get: the JSON value n is not 1"},
 		{"{json: {n: 1}}", answer(200, `{"n": 1.`+strings.Repeat("0", 50)+`}`), measure.BadAnswer, "get: the JSON value n is not 1"},
-		{"{json: {n: 1}}", &load.Answer{Status: 200, Body: []byte(`{"n": 1}`), Cut: true}, measure.BadAnswer, "get: the body is longer than is held"},
+		{
+			"{json: {n: 1}}", &load.Answer{Status: 200, Body: []byte(`{"n": 1}`), Cut: true},
+			measure.BadAnswer, "get: the body is longer than is held",
+		},
 	} {
 		v := judged(t, c.check, c.answer)
-		if v.Kind != c.kind || !strings.HasPrefix(v.Why, c.why) || (v.Why == "") != (v.Kind == measure.OK) || v.More {
-			t.Errorf("%s of %d %q: %+v, want %v %q", c.check, c.answer.Status, c.answer.Body, v, c.kind, c.why)
+		if v.Kind != c.kind || !strings.HasPrefix(v.Why, c.why) ||
+			(v.Why == "") != (v.Kind == measure.OK) || v.More {
+			t.Errorf("%s of %d %q: %+v, want %v %q",
+				c.check, c.answer.Status, c.answer.Body, v, c.kind, c.why)
 		}
 	}
 }
@@ -104,16 +120,30 @@ func TestValuesAreTakenFromAnswers(t *testing.T) {
 		{"{json: data.token}", answer(200, `{"data": {}}`), "a/one: no value for v at data.token"},
 		{"{json: data}", answer(200, `{"data": null}`), "a/one: no value for v at data"},
 		{"{json: data}", answer(200, `{"data": 1`), "a/one: no value for v at data"},
-		{"{json: data}", &load.Answer{Status: 200, Body: []byte(`{"data": 1}`), Cut: true}, "a/one: the body is longer than is held, so v cannot be read from it"},
+		{
+			"{json: data}", &load.Answer{Status: 200, Body: []byte(`{"data": 1}`), Cut: true},
+			"a/one: the body is longer than is held, so v cannot be read from it",
+		},
 		{"{header: x-token}", answer(200, "", "X-Token", "abc"), "abc"},
 		{"{header: X-Token}", answer(200, ""), "a/one: no value for v at the header X-Token"},
-		{"{header: {name: Set-Cookie, after: 'sid=', before: ';'}}", answer(200, "", "Set-Cookie", "a=1; Path=/", "Set-Cookie", "sid=42; Path=/"), "42"},
-		{"{header: {name: Set-Cookie, after: 'sid='}}", answer(200, "", "Set-Cookie", "a=1"), `a/one: no value for v at the header Set-Cookie after "sid="`},
+		{
+			"{header: {name: Set-Cookie, after: 'sid=', before: ';'}}",
+			answer(200, "", "Set-Cookie", "a=1; Path=/", "Set-Cookie", "sid=42; Path=/"), "42",
+		},
+		{
+			"{header: {name: Set-Cookie, after: 'sid='}}", answer(200, "", "Set-Cookie", "a=1"),
+			`a/one: no value for v at the header Set-Cookie after "sid="`,
+		},
 		{"{body: {after: 'csrf=\"', before: '\"'}}", answer(200, `<input csrf="x y" csrf="z">`), "x y"},
 		{"{body: {after: 'csrf='}}", answer(200, `csrf=1`), "1"},
 		{"{body: {after: 'csrf='}}", answer(200, `csrf=`), `a/one: no value for v at the body after "csrf="`},
 	} {
-		s := read(t, "mix: [{name: a, steps: [{name: one, request: {path: /}, take: {v: "+c.take+"}}, {name: two, request: {method: PUT, path: /, body: '<${v}>'}}]}]", nil)
+		s := read(
+			t,
+			"mix: [{name: a, steps: [{name: one, request: {path: /}, take: {v: "+c.take+
+				"}}, {name: two, request: {method: PUT, path: /, body: '<${v}>'}}]}]",
+			nil,
+		)
 		session := s.Script().Player(0, 1, 1).Begin()
 		session.Request(nil)
 		v := session.Answer(c.answer)

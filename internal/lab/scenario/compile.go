@@ -38,8 +38,10 @@ func headers(v strict.Value) (all []field) {
 	for _, p := range given {
 		checkFieldName(p.Key, p.Name)
 		switch head.Lookup([]byte(p.Name)) {
-		case head.ContentLength, head.TransferEncoding, head.Connection, head.KeepAlive, head.Upgrade, head.TE, head.Trailer, head.Expect:
-			p.Key.Fail("%s says how the message is framed, which is the generator's business; remove it", p.Name)
+		case head.ContentLength, head.TransferEncoding, head.Connection, head.KeepAlive,
+			head.Upgrade, head.TE, head.Trailer, head.Expect:
+			p.Key.Fail("%s says how the message is framed, which is the generator's business; "+
+				"remove it", p.Name)
 		}
 		if _, ok := p.Value.Scalar(); ok {
 			all = append(all, field{p.Name, p.Value})
@@ -50,7 +52,9 @@ func headers(v strict.Value) (all []field) {
 
 // checkFieldName notes a name that no header field has.
 func checkFieldName(v strict.Value, name string) {
-	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~") != "" {
+	if name == "" ||
+		strings.Trim(name,
+			"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~") != "" {
 		v.Fail("%q is not a name of a header; it has letters, digits and \"-\"", strict.Clip(name))
 	}
 }
@@ -167,7 +171,8 @@ func (b *building) step(name string, f strict.Fields, last bool) {
 			b.take(&st, p)
 		}
 	}
-	st.about.Body = len(st.check.contains) > 0 || len(st.check.values) > 0 || slices.ContainsFunc(st.takes, func(t take) bool { return t.field == nil })
+	st.about.Body = len(st.check.contains) > 0 || len(st.check.values) > 0 ||
+		slices.ContainsFunc(st.takes, func(t take) bool { return t.field == nil })
 	if st.about.Head && st.about.Body {
 		f.Of.Fail("the answer to a HEAD request has no body to check or to take from; use GET")
 	}
@@ -193,7 +198,8 @@ func (st *step) readThink(v strict.Value) {
 	}
 	d, ok := v.Duration()
 	if st.think = time.Duration(d); ok && st.think > thinkLimit {
-		v.Fail("%v is longer than the %v that a think time may have; shorten it", st.think, thinkLimit)
+		v.Fail("%v is longer than the %v that a think time may have; shorten it",
+			st.think, thinkLimit)
 	}
 }
 
@@ -203,7 +209,8 @@ func (b *building) take(st *step, p strict.Pair) {
 	_, again := b.taken[p.Name]
 	switch {
 	case !isValueName(p.Name):
-		p.Key.Fail("a value's name begins with a lower-case letter and has letters, digits, \"_\" and \"-\"; rename it")
+		p.Key.Fail("a value's name begins with a lower-case letter and has letters, digits, " +
+			"\"_\" and \"-\"; rename it")
 		return
 	case isSource:
 		p.Key.Fail("%s is a source of the data section already; rename one", p.Name)
@@ -213,7 +220,8 @@ func (b *building) take(st *step, p strict.Pair) {
 		return
 	}
 	t := readTake(st.name, p.Name, p.Value)
-	t.unfit = fmt.Sprintf("%s: the value of %s has a byte that cannot go where a later request puts it", st.name, p.Name)
+	t.unfit = fmt.Sprintf("%s: the value of %s has a byte that cannot go where a later "+
+		"request puts it", st.name, p.Name)
 	t.slot = len(b.slots)
 	b.slots = append(b.slots, slot{source: -1})
 	b.taken[p.Name] = t.slot
@@ -244,9 +252,11 @@ func (b *building) find(at strict.Value) names {
 			return b.cell(i, column, dotted, f)
 		}
 		if b.later[name] {
-			return 0, fmt.Errorf("${%s} is only known after the step that takes it; use it in a step after that", name)
+			return 0, fmt.Errorf("${%s} is only known after the step that takes it; "+
+				"use it in a step after that", name)
 		}
-		return 0, fmt.Errorf("${%s} is not a value; %s (\"$${\" is a literal \"${\")", strict.Clip(name), config.Suggest(strings.TrimPrefix(name, "raw:"), b.known()))
+		return 0, fmt.Errorf("${%s} is not a value; %s (\"$${\" is a literal \"${\")",
+			strict.Clip(name), config.Suggest(strings.TrimPrefix(name, "raw:"), b.known()))
 	}
 }
 
@@ -276,16 +286,20 @@ func (b *building) cell(i int, column string, dotted bool, f form) (int, error) 
 	at := slices.Index(s.columns, column)
 	switch {
 	case s.columns == nil && dotted:
-		return 0, fmt.Errorf("${%s.%s}: %s is numbers, which have no columns; write ${%s}", s.name, strict.Clip(column), s.name, s.name)
+		return 0, fmt.Errorf("${%s.%s}: %s is numbers, which have no columns; write ${%s}",
+			s.name, strict.Clip(column), s.name, s.name)
 	case s.columns == nil:
 		at = 0
 	case !dotted:
-		return 0, fmt.Errorf("${%s} is a whole row; name a column, as ${%s.%s}", s.name, s.name, s.columns[0])
+		return 0, fmt.Errorf("${%s} is a whole row; name a column, as ${%s.%s}",
+			s.name, s.name, s.columns[0])
 	case at < 0:
-		return 0, fmt.Errorf("${%s.%s}: %s has no such column; %s", s.name, strict.Clip(column), s.name, config.Suggest(column, s.columns))
+		return 0, fmt.Errorf("${%s.%s}: %s has no such column; %s",
+			s.name, strict.Clip(column), s.name, config.Suggest(column, s.columns))
 	}
 	if row := s.unfit(at, f); row > 0 {
-		return 0, fmt.Errorf("${%s.%s}: the value of row %d has a byte that cannot go here; fix the file", s.name, column, row)
+		return 0, fmt.Errorf("${%s.%s}: the value of row %d has a byte that cannot go here; "+
+			"fix the file", s.name, column, row)
 	}
 	key := [2]int{i, at}
 	n, ok := b.given[key]
@@ -312,7 +326,9 @@ func (b *building) template(at strict.Value, text string, f form) pieces {
 
 // unused notes sources that no request has a value of: mostly a name that was mistyped.
 func (c *compiler) unused() {
-	idle := slices.DeleteFunc(slices.Clone(c.script.sources), func(s *source) bool { return s.used })
+	idle := slices.DeleteFunc(slices.Clone(c.script.sources), func(s *source) bool {
+		return s.used
+	})
 	// In a text that is wrong there may have been a use.
 	if len(idle) == 0 || idle[0].at.In.Failed() {
 		return
@@ -331,13 +347,16 @@ func (b *building) request(st *step, v strict.Value) {
 	method := "GET"
 	if at, ok := f.Get("method"); ok {
 		if method, ok = at.Text(); ok && !goodMethod(method) {
-			at.Fail("%q is not a method that can be sent; write GET, POST, or another in capitals, but not CONNECT", strict.Clip(method))
+			at.Fail("%q is not a method that can be sent; write GET, POST, "+
+				"or another in capitals, but not CONNECT", strict.Clip(method))
 		}
 	}
 	st.about.Head = method == "HEAD"
 	lines := pieces{}.add(method + " " + b.base).join(b.path(f)).add(" HTTP/1.1\r\n")
 	given := b.fields(f)
-	if !slices.ContainsFunc(given, func(f field) bool { return strings.EqualFold(f.name, "host") }) {
+	if !slices.ContainsFunc(given, func(f field) bool {
+		return strings.EqualFold(f.name, "host")
+	}) {
 		lines = lines.add("Host: " + b.authority + "\r\n")
 	}
 	kind := ""
@@ -346,7 +365,8 @@ func (b *building) request(st *step, v strict.Value) {
 		value := b.template(g.at, text, inHeader)
 		for _, x := range value {
 			if !inHeader.fits(x.text) {
-				g.at.Fail("a header cannot hold a line break or another control character; remove it")
+				g.at.Fail("a header cannot hold a line break or another control character; " +
+					"remove it")
 			}
 		}
 		if strings.EqualFold(g.name, "content-type") {
@@ -364,7 +384,8 @@ func (b *building) finish(st *step, method string, lines, body pieces) {
 	case body == nil && !slices.Contains([]string{"POST", "PUT", "PATCH"}, method):
 		lines = lines.add("\r\n")
 	case known:
-		lines = lines.add("Content-Length: " + strconv.Itoa(len(fixed)) + "\r\n\r\n" + string(fixed))
+		lines = lines.add("Content-Length: " + strconv.Itoa(len(fixed)) + "\r\n\r\n" +
+			string(fixed))
 	default:
 		st.head, st.body = lines.add("Content-Length: "), body
 		return
@@ -377,7 +398,8 @@ func (b *building) finish(st *step, method string, lines, body pieces) {
 }
 
 func goodMethod(m string) bool {
-	return m != "" && len(m) <= 30 && strings.Trim(m, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == "" && m != "CONNECT"
+	return m != "" && len(m) <= 30 && strings.Trim(m, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == "" &&
+		m != "CONNECT"
 }
 
 // path compiles the path and the query.
@@ -397,7 +419,8 @@ func (b *building) path(f strict.Fields) pieces {
 	p := b.template(at, text, inPath)
 	for _, x := range p {
 		if !inURL.fits(x.text) {
-			at.Fail("a path has no blanks, no \"#\" and only ASCII; percent-encode the rest, as %%20 for a blank")
+			at.Fail("a path has no blanks, no \"#\" and only ASCII; percent-encode the rest, " +
+				"as %%20 for a blank")
 			return nil
 		}
 	}
@@ -412,7 +435,9 @@ func (b *building) fields(f strict.Fields) []field {
 	}
 	var all []field
 	for _, c := range b.common {
-		if !slices.ContainsFunc(own, func(o field) bool { return strings.EqualFold(o.name, c.name) }) {
+		if !slices.ContainsFunc(own, func(o field) bool {
+			return strings.EqualFold(o.name, c.name)
+		}) {
 			all = append(all, c)
 		}
 	}
@@ -458,7 +483,8 @@ func (b *building) body(f strict.Fields, contentType string) pieces {
 	return p
 }
 
-// bodyForm is how values are made safe in a body of a type, which is guessed from the body where no header says it.
+// bodyForm is how values are made safe in a body of a type, which is guessed from the body where no
+// header says it.
 func bodyForm(contentType, text string) form {
 	switch {
 	case strings.Contains(contentType, "json"):
@@ -468,7 +494,8 @@ func bodyForm(contentType, text string) form {
 	case contentType != "":
 		return asIs
 	}
-	if text = strings.TrimSpace(text); strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
+	if text = strings.TrimSpace(text); strings.HasPrefix(text, "{") ||
+		strings.HasPrefix(text, "[") {
 		return inJSON
 	}
 	return asIs

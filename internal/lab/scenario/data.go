@@ -81,7 +81,8 @@ func (c *compiler) data(v strict.Value) {
 	}
 	for _, p := range all {
 		if !isValueName(p.Name) {
-			p.Key.Fail("a value's name begins with a lower-case letter and has letters, digits, \"_\" and \"-\"; rename it")
+			p.Key.Fail("a value's name begins with a lower-case letter and has letters, digits, " +
+				"\"_\" and \"-\"; rename it")
 			continue
 		}
 		s := &source{name: p.Name, at: p.Key}
@@ -176,7 +177,8 @@ func (s *source) rows(kind string, v strict.Value) error {
 	}
 	src, err := strict.Read(path, v.In.Left)
 	if err != nil {
-		return fmt.Errorf("%s cannot be read: %w; data files may have %v in all", strict.Clip(name), err, config.Size(maxData))
+		return fmt.Errorf("%s cannot be read: %w; data files may have %v in all",
+			strict.Clip(name), err, config.Size(maxData))
 	}
 	v.In.Left -= int64(len(src))
 	src = bytes.TrimPrefix(src, []byte("\ufeff"))
@@ -214,7 +216,8 @@ func (s *source) readCSV(src []byte) error {
 	s.columns = slices.Clone(header)
 	for i, name := range s.columns {
 		if name == "" || slices.Index(s.columns, name) < i {
-			return fmt.Errorf("column %d has the name %q, which is empty or duplicate; the first line must name the columns", i+1, strict.Clip(name))
+			return fmt.Errorf("column %d has the name %q, which is empty or duplicate; "+
+				"the first line must name the columns", i+1, strict.Clip(name))
 		}
 	}
 	for {
@@ -250,7 +253,8 @@ func (s *source) readJSONL(src []byte) error {
 		for _, name := range s.columns {
 			raw, ok := row[name]
 			if !ok {
-				return fmt.Errorf("line %d has no %q, which the first line has; add it", line, strict.Clip(name))
+				return fmt.Errorf("line %d has no %q, which the first line has; add it",
+					line, strict.Clip(name))
 			}
 			if raw[0] == '"' {
 				raw = unescape(nil, raw[1:len(raw)-1])

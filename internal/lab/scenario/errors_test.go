@@ -176,7 +176,8 @@ func TestAScenarioThatMakesNoSenseIsRefused(t *testing.T) {
 	}
 	for text, says := range senseless {
 		lines := errorsOf(t, text, rows)
-		if len(lines) != 1 || !strings.HasPrefix(lines[0], "scenario.yaml:") || !strings.Contains(lines[0], says) {
+		if len(lines) != 1 || !strings.HasPrefix(lines[0], "scenario.yaml:") ||
+			!strings.Contains(lines[0], says) {
 			t.Errorf("%q:\n got %q\nwant one line with %q", text, lines, says)
 		}
 	}
@@ -184,7 +185,8 @@ func TestAScenarioThatMakesNoSenseIsRefused(t *testing.T) {
 
 func TestAFileThatIsNotThereOrTooLargeIsNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "absent.yaml")
-	if _, err := scenario.Load(path, target); err == nil || !strings.HasPrefix(err.Error(), path+": the scenario cannot be read: no such file") {
+	if _, err := scenario.Load(path, target); err == nil ||
+		!strings.HasPrefix(err.Error(), path+": the scenario cannot be read: no such file") {
 		t.Error(err)
 	}
 	got := errorsOf(t, strings.Repeat("# much\n", 200_000), nil)
@@ -239,14 +241,21 @@ func TestEveryScenarioOfThePageIsRight(t *testing.T) {
 }
 
 func FuzzLoad(f *testing.F) {
-	for _, seed := range []string{login, "mix: [{name: a, request: {path: /}}]", "load: {rate: '1:1s', bursts: ['1:1s@0s']}\ndata: {a: {random: {from: 1, to: 3}}}\n" +
-		"mix:\n- name: x\n  steps:\n  - {name: y, request: {method: PUT, path: '/${a}?b=${raw:a}', headers: {X: '${a}'}, body: '{\"a\": ${a}}'}, take: {v: {header: {name: A, after: b}}, w: {body: {after: c}}}, think: 1s}\n" +
-		"  - {name: z, request: {path: '/${v}'}, check: {status: [2xx], header: {A: {contains: b}}, body_contains: x, json: {a.0: null}}}\n"} {
+	for _, seed := range []string{
+		login,
+		"mix: [{name: a, request: {path: /}}]",
+		"load: {rate: '1:1s', bursts: ['1:1s@0s']}\ndata: {a: {random: {from: 1, to: 3}}}\n" +
+			"mix:\n- name: x\n  steps:\n  - {name: y, request: {method: PUT, path: " +
+			"'/${a}?b=${raw:a}', headers: {X: '${a}'}, body: '{\"a\": ${a}}'}, take: {v: " +
+			"{header: {name: A, after: b}}, w: {body: {after: c}}}, think: 1s}\n" +
+			"  - {name: z, request: {path: '/${v}'}, check: {status: [2xx], header: {A: {contains: b}}, body_contains: x, json: {a.0: null}}}\n",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		// Other files would be those of the machine.
-		if strings.Contains(text, "csv") || strings.Contains(text, "jsonl") || strings.Contains(text, "body_file") {
+		if strings.Contains(text, "csv") || strings.Contains(text, "jsonl") ||
+			strings.Contains(text, "body_file") {
 			return
 		}
 		path := write(t, text, nil)
@@ -267,7 +276,8 @@ func FuzzLoad(f *testing.F) {
 			session := p.Begin()
 			for {
 				raw, about := session.Request(nil)
-				if !strings.Contains(strings.ToLower(string(raw)), "\r\nhost:") || about.Name >= len(s.Script().Names()) {
+				if !strings.Contains(strings.ToLower(string(raw)), "\r\nhost:") ||
+					about.Name >= len(s.Script().Names()) {
 					t.Fatalf("%q %+v", raw, about)
 				}
 				if !session.Answer(answer(200, `{"a": [null], "v": "x"}`, "A", "b")).More {

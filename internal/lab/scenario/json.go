@@ -48,10 +48,12 @@ func parseJSONPath(path string) (jsonPath, error) {
 			continue
 		}
 		if len(name) == 0 {
-			return nil, errors.New("a JSON path is keys and indexes with dots between, as data.items.0.id")
+			return nil, errors.New("a JSON path is keys and indexes with dots between, " +
+				"as data.items.0.id")
 		}
 		k := jsonKey{name, -1}
-		if n, err := strconv.Atoi(string(name)); err == nil && n >= 0 && strconv.Itoa(n) == string(name) {
+		if n, err := strconv.Atoi(string(name)); err == nil && n >= 0 &&
+			strconv.Itoa(n) == string(name) {
 			k.index = n
 		}
 		p = append(p, k)

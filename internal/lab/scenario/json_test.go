@@ -71,11 +71,32 @@ func compare(t *testing.T, s *scan, data []byte, path jsonPath) {
 
 func FuzzJSONPath(f *testing.F) {
 	for _, seed := range [][2]string{
-		{`{"data": {"token": "abc"}}`, "data.token"}, {`[1, [2, {"a": -0.5e+3}]]`, "1.1.a"}, {`{"a": 1, "a": {"b": 2}}`, "a.b"},
-		{`{"a": {"b": 1}, "a": {}}`, "a.b"}, {`{"\u0061\n": "\ud83d\ude00\ud83d x\\"}`, "a\n"}, {`{"0": true, "1": null}`, "0"}, {"{}", "0"}, {"[]", "0"},
-		{`{"a": 01}`, "a"}, {`{"a": 1,}`, "a"}, {`{"a" 1}`, "a"}, {`"\u12`, "a"}, {`{"a": tru}`, "a"}, {"{\"a\": \"\x01\"}", "a"}, {`[1 2]`, "0"},
-		{`{"a": 1} {}`, "a"}, {"", "a"}, {`{"a": -}`, "a"}, {`{"a": 1.}`, "a"}, {`{"a": 1e}`, "a"}, {`{"a\.b": 1}`, `a\.b`}, {`{"a.b": 1}`, `a\.b`},
-		{`{"a": "\ud83dx\ude00\u00e9"}`, "a"}, {`{"a": "\ud83d\u0041"}`, "a"}, {`[[[[[[1]]]]]]`, "0.0.0.0.0.0"}, {" \t\r\n{ \"a\" : [ ] } ", "a"},
+		{`{"data": {"token": "abc"}}`, "data.token"},
+		{`[1, [2, {"a": -0.5e+3}]]`, "1.1.a"},
+		{`{"a": 1, "a": {"b": 2}}`, "a.b"},
+		{`{"a": {"b": 1}, "a": {}}`, "a.b"},
+		{`{"\u0061\n": "\ud83d\ude00\ud83d x\\"}`, "a\n"},
+		{`{"0": true, "1": null}`, "0"},
+		{"{}", "0"},
+		{"[]", "0"},
+		{`{"a": 01}`, "a"},
+		{`{"a": 1,}`, "a"},
+		{`{"a" 1}`, "a"},
+		{`"\u12`, "a"},
+		{`{"a": tru}`, "a"},
+		{"{\"a\": \"\x01\"}", "a"},
+		{`[1 2]`, "0"},
+		{`{"a": 1} {}`, "a"},
+		{"", "a"},
+		{`{"a": -}`, "a"},
+		{`{"a": 1.}`, "a"},
+		{`{"a": 1e}`, "a"},
+		{`{"a\.b": 1}`, `a\.b`},
+		{`{"a.b": 1}`, `a\.b`},
+		{`{"a": "\ud83dx\ude00\u00e9"}`, "a"},
+		{`{"a": "\ud83d\u0041"}`, "a"},
+		{`[[[[[[1]]]]]]`, "0.0.0.0.0.0"},
+		{" \t\r\n{ \"a\" : [ ] } ", "a"},
 	} {
 		f.Add([]byte(seed[0]), seed[1])
 	}
@@ -84,7 +105,8 @@ func FuzzJSONPath(f *testing.F) {
 		path, err := parseJSONPath(text)
 		// encoding/json turns bytes that are not UTF-8 into U+FFFD, and nests deeper: neither is
 		// told apart here.
-		if err != nil || !utf8.Valid(data) || strings.Count(string(data), "[")+strings.Count(string(data), "{") > maxDepth {
+		if err != nil || !utf8.Valid(data) ||
+			strings.Count(string(data), "[")+strings.Count(string(data), "{") > maxDepth {
 			return
 		}
 		compare(t, &s, data, path)
@@ -120,7 +142,8 @@ func TestFindingAValueDoesNotAlloc(t *testing.T) {
 	once := func() {
 		k, raw, _ := s.find(data, token)
 		dst = unescape(dst[:0], raw)
-		if k2, raw, _ := s.find(data, n); k != jsonText || k2 != jsonNumber || string(raw) != "-12.5e3" {
+		if k2, raw, _ := s.find(data, n); k != jsonText || k2 != jsonNumber ||
+			string(raw) != "-12.5e3" {
 			t.Fatalf("%q %q", dst, raw)
 		}
 	}
@@ -137,7 +160,8 @@ func BenchmarkFind(b *testing.B) {
 	var s scan
 	var items strings.Builder
 	for i := range 20 {
-		items.WriteString(`{"id":"` + strconv.Itoa(i) + `","name":"brass sextant","cents":18900,"left":12},`)
+		items.WriteString(`{"id":"` + strconv.Itoa(i) +
+			`","name":"brass sextant","cents":18900,"left":12},`)
 	}
 	data := []byte(`{"items": [` + items.String() + `0], "token": "abc"}`)
 	path, _ := parseJSONPath("token")

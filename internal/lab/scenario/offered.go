@@ -20,8 +20,10 @@ func offered(v strict.Value) (*pace.Profile, pace.Arrivals) {
 	if a, ok := f.Get("arrivals"); ok {
 		if text, ok := a.Text(); ok {
 			arrivals = pace.Arrivals(text)
-			if known := []string{string(pace.Poisson), string(pace.Constant)}; !slices.Contains(known, text) {
-				a.Fail("%q is not a kind of arrivals; %s", strict.Clip(text), config.Suggest(text, known))
+			known := []string{string(pace.Poisson), string(pace.Constant)}
+			if !slices.Contains(known, text) {
+				a.Fail("%q is not a kind of arrivals; %s",
+					strict.Clip(text), config.Suggest(text, known))
 			}
 		}
 	}
@@ -41,10 +43,12 @@ func offered(v strict.Value) (*pace.Profile, pace.Arrivals) {
 	}
 	switch parts := strings.Contains(rate, ":"); {
 	case parts && f.Has("duration"):
-		at.Fail("the parts of the rate say how long they last, and duration says it again; remove duration")
+		at.Fail("the parts of the rate say how long they last, and duration says it again; " +
+			"remove duration")
 		return nil, arrivals
 	case !parts && !f.Has("duration"):
-		at.Fail("a rate without lengths needs a duration beside it; add duration: 30s, or write %q", strict.Clip(rate)+":30s")
+		at.Fail("a rate without lengths needs a duration beside it; add duration: 30s, or write %q",
+			strict.Clip(rate)+":30s")
 		return nil, arrivals
 	case !parts && length == 0:
 		return nil, arrivals

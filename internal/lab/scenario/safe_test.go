@@ -38,7 +38,9 @@ mix:
 `, nil).Script()
 	p := s.Player(0, 1, 1)
 	rapid.Check(t, func(rt *rapid.T) {
-		v := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z/?#%&=+"\\ \r\n{}]{1,20}`)).Draw(rt, "v")
+		v := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z/?#%&=+"\\ \r\n{}]{1,20}`)).Draw(
+			rt, "v",
+		)
 		names, last, _ := visit(t, s, p, func(w http.ResponseWriter, r *http.Request) {
 			body := make([]byte, 4096)
 			n, _ := r.Body.Read(body)
@@ -66,7 +68,8 @@ mix:
 				if err != nil || got.V != v || len(got.W) != 1 || got.W[0] != "x"+v+"y" {
 					rt.Fatalf("JSON %q %v", body, err)
 				}
-				if r.URL.Path != "/p/"+v+"/e" || r.URL.Query().Get("q") != v || r.URL.Query().Get("z") != "1" {
+				if r.URL.Path != "/p/"+v+"/e" || r.URL.Query().Get("q") != v ||
+					r.URL.Query().Get("z") != "1" {
 					rt.Fatalf("path %q", r.URL)
 				}
 			}
@@ -100,7 +103,10 @@ mix:
 	} {
 		_, last, _ := visit(t, s, p, func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.RawQuery == "" {
-				if err := json.NewEncoder(w).Encode(map[string]string{"v": c.v, "next": c.next}); err != nil {
+				if err := json.NewEncoder(w).Encode(map[string]string{
+					"v":    c.v,
+					"next": c.next,
+				}); err != nil {
 					t.Error(err)
 				}
 				return
@@ -121,7 +127,8 @@ data: {orders: {jsonl: orders.jsonl}}
 mix: [{name: a, request: {method: PUT, path: /, body: '{"items": ${raw:orders.items}, "count": ${orders.count}, "who": "${orders.who}"}'}}]
 `, map[string]string{"orders.jsonl": `{"items": [{"id": "a\"b"}], "count": 2, "who": "x\ny"}`}).Script()
 	raw, _ := s.Player(0, 1, 1).Begin().Request(nil)
-	if _, body := parsed(t, raw); body != `{"items": [{"id": "a\"b"}], "count": 2, "who": "x\u000Ay"}` {
+	if _, body := parsed(t,
+		raw); body != `{"items": [{"id": "a\"b"}], "count": 2, "who": "x\u000Ay"}` {
 		t.Errorf("%q", body)
 	}
 }

@@ -43,11 +43,21 @@ type Scenario struct {
 // to target: its authority is their Host, and its path comes before theirs. The error is a
 // config.Errors with everything that is wrong, one line each. Load may block.
 func Load(path string, target load.Target) (*Scenario, error) {
-	r := &strict.Reader{File: path, Dir: filepath.Dir(path), Lookup: os.LookupEnv, Left: maxData, Docs: "docs/scenario.md",
-		Least: "at least a mix is needed, as in: mix: [{name: home, request: {path: /}}]"}
+	r := &strict.Reader{
+		File:   path,
+		Dir:    filepath.Dir(path),
+		Lookup: os.LookupEnv,
+		Left:   maxData,
+		Docs:   "docs/scenario.md",
+		Least:  "at least a mix is needed, as in: mix: [{name: home, request: {path: /}}]",
+	}
 	src, err := strict.Read(path, maxFile)
 	if err != nil {
-		return nil, config.Errors{{File: path, Problem: fmt.Sprintf("the scenario cannot be read: %v; give the path of a readable file", err)}}
+		return nil, config.Errors{{
+			File: path,
+			Problem: fmt.Sprintf("the scenario cannot be read: %v; "+
+				"give the path of a readable file", err),
+		}}
 	}
 	s := &Scenario{script: &script{}}
 	if root, ok := r.Parse(src); ok {
@@ -68,7 +78,12 @@ func (s *Scenario) compile(root strict.Value, target load.Target) {
 	if v, ok := top.Get("load"); ok {
 		s.Profile, s.Arrivals = offered(v)
 	}
-	c := &compiler{script: s.script, sources: map[string]int{}, authority: target.Authority, base: basePath(target.Path)}
+	c := &compiler{
+		script:    s.script,
+		sources:   map[string]int{},
+		authority: target.Authority,
+		base:      basePath(target.Path),
+	}
 	if v, ok := top.Get("data"); ok {
 		c.data(v)
 	}
@@ -84,7 +99,8 @@ func (s *Scenario) compile(root strict.Value, target load.Target) {
 	case !ok:
 		return
 	case len(entries) == 0:
-		v.Fail("empty; give it at least one request, as in: mix: [{name: home, request: {path: /}}]")
+		v.Fail("empty; give it at least one request, as in: mix: [{name: home, request: {path: " +
+			"/}}]")
 	case len(entries) > maxEntries:
 		v.Fail("%d entries; %d are the most", len(entries), maxEntries)
 		return

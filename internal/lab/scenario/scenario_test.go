@@ -78,7 +78,9 @@ func parsed(t testing.TB, raw []byte) (*http.Request, string) {
 
 // visit plays one session against a handler and returns its requests' names, its last verdict and
 // its think times.
-func visit(t testing.TB, s load.Script, p load.Player, h http.HandlerFunc) (names []string, last load.AnswerVerdict, thought []time.Duration) {
+func visit(
+	t testing.TB, s load.Script, p load.Player, h http.HandlerFunc,
+) (names []string, last load.AnswerVerdict, thought []time.Duration) {
 	t.Helper()
 	session := p.Begin()
 	defer session.End()
@@ -123,7 +125,8 @@ mix:
 		t.Fatal(err)
 	}
 	raw, about := s.Script().Player(0, 1, 1).Begin().Request([]byte("before "))
-	want := "before POST /base/orders?fast=1 HTTP/1.1\r\nHost: shop.example:81\r\nAccept: text/html\r\nx-trace: 2\r\n" +
+	want := "before POST /base/orders?fast=1 HTTP/1.1\r\nHost: shop.example:81\r\n" +
+		"Accept: text/html\r\nx-trace: 2\r\n" +
 		"Content-Type: text/plain\r\nContent-Length: 12\r\n\r\ntwo ${coats}"
 	if string(raw) != want || about != (load.Request{}) {
 		t.Errorf("%q %+v, want\n%q", raw, about, want)
@@ -180,7 +183,8 @@ func TestAValueOfAnAnswerIsCarriedIntoTheNextRequest(t *testing.T) {
 		case strings.HasSuffix(r.URL.Path, "/buy"):
 			name := users[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
 			item := jsonField(t, body, "item")
-			if name == "" || jsonField(t, body, "by") != name || r.URL.Path != "/api/v1/items/"+item+"/buy" || item < "1" || item > "8" {
+			if name == "" || jsonField(t, body, "by") != name ||
+				r.URL.Path != "/api/v1/items/"+item+"/buy" || item < "1" || item > "8" {
 				t.Errorf("%s %v %s", r.URL, r.Header, body)
 			}
 			served[name]++
@@ -195,7 +199,9 @@ func TestAValueOfAnAnswerIsCarriedIntoTheNextRequest(t *testing.T) {
 		if last.Kind != measure.OK || last.Why != "" {
 			t.Fatalf("%v ended as %+v", names, last)
 		}
-		if names[0] == "buy/login" && (!slices.Equal(names, []string{"buy/login", "buy/buy"}) || !slices.Equal(thought, []time.Duration{500 * time.Millisecond})) {
+		if names[0] == "buy/login" &&
+			(!slices.Equal(names, []string{"buy/login", "buy/buy"}) ||
+				!slices.Equal(thought, []time.Duration{500 * time.Millisecond})) {
 			t.Fatalf("%v with pauses %v", names, thought)
 		}
 	}
@@ -270,7 +276,8 @@ mix: [{name: a, request: {path: "/${order}/${turn}/${rows.n}/${rows.name}/${lot.
 			req, _ := parsed(t, raw)
 			part := strings.Split(req.URL.Path, "/")[1:]
 			n := loop + 2*k
-			if part[0] != fmt.Sprint(10+5*n) || part[1] != fmt.Sprint(1+n%3) || part[2] != fmt.Sprint(1+n%5) {
+			if part[0] != fmt.Sprint(10+5*n) || part[1] != fmt.Sprint(1+n%3) ||
+				part[2] != fmt.Sprint(1+n%5) {
 				t.Fatalf("arrival %d of loop %d is %v", k, loop, part)
 			}
 			orders[part[0]]++
@@ -278,7 +285,9 @@ mix: [{name: a, request: {path: "/${order}/${turn}/${rows.n}/${rows.name}/${lot.
 			lots[part[4]]++
 		}
 	}
-	if len(orders) != 40 || !maps.Equal(rows, map[string]int{"aé": 8, "b": 8, "": 8, "d": 8, "e": 8}) || len(lots) != 5 {
+	if len(orders) != 40 ||
+		!maps.Equal(rows, map[string]int{"aé": 8, "b": 8, "": 8, "d": 8, "e": 8}) ||
+		len(lots) != 5 {
 		t.Errorf("%d different orders, rows %v, lots %v", len(orders), rows, lots)
 	}
 }
@@ -300,7 +309,8 @@ mix:
 			short++
 		}
 	}
-	if mean := sum / 4000; mean < 920*time.Millisecond || mean > 1080*time.Millisecond || short < 2400 || short > 2660 {
+	if mean := sum / 4000; mean < 920*time.Millisecond || mean > 1080*time.Millisecond ||
+		short < 2400 || short > 2660 {
 		t.Errorf("mean %v, %d of 4000 below it; an exponential time has 63 %% below", mean, short)
 	}
 }
@@ -317,7 +327,8 @@ func TestAScenarioMaySayItsLoad(t *testing.T) {
 		}
 		s.Profile.Schedule(pace.Constant, 0, 1, 0)
 	}
-	if s := read(t, "mix: [{name: a, request: {path: /}}]", nil); s.Profile != nil || s.Arrivals != "" || s.Mix() != "a" {
+	if s := read(t, "mix: [{name: a, request: {path: /}}]", nil); s.Profile != nil ||
+		s.Arrivals != "" || s.Mix() != "a" {
 		t.Errorf("without a load section: %+v", s)
 	}
 }
@@ -331,7 +342,9 @@ func TestLoopsPlayAtTheSameTime(t *testing.T) {
 			for range 500 {
 				session := p.Begin()
 				_, about := session.Request(nil)
-				if v := session.Answer(answer(200, `{"items": 1, "data": {"token": "x"}}`)); v.Kind != measure.OK || v.More != (about.Name == 1) {
+				if v := session.Answer(answer(200,
+					`{"items": 1, "data": {"token": "x"}}`)); v.Kind != measure.OK ||
+					v.More != (about.Name == 1) {
 					t.Errorf("%+v", v)
 				}
 				session.End()
@@ -343,9 +356,14 @@ func TestLoopsPlayAtTheSameTime(t *testing.T) {
 
 func TestTheEnvironmentGivesSecrets(t *testing.T) {
 	t.Setenv("SHOP_TOKEN", "s3cret ${x}")
-	s := read(t, `mix: [{name: a, request: {path: "/${SHOP_ZONE:-north}", headers: {Authorization: "Bearer ${SHOP_TOKEN}"}}}]`, nil)
+	s := read(
+		t,
+		`mix: [{name: a, request: {path: "/${SHOP_ZONE:-north}", headers: {Authorization: "Bearer ${SHOP_TOKEN}"}}}]`,
+		nil,
+	)
 	raw, _ := s.Script().Player(0, 1, 1).Begin().Request(nil)
-	if req, _ := parsed(t, raw); req.URL.Path != "/north" || req.Header.Get("Authorization") != "Bearer s3cret ${x}" {
+	if req, _ := parsed(t, raw); req.URL.Path != "/north" ||
+		req.Header.Get("Authorization") != "Bearer s3cret ${x}" {
 		t.Errorf("%q", raw)
 	}
 }
@@ -354,7 +372,12 @@ func TestASessionDoesNotAlloc(t *testing.T) {
 	s := read(t, login, loginFiles).Script()
 	p := s.Player(0, 1, 1)
 	list := answer(200, `{"items": []}`)
-	token := answer(200, `{"id": 1.25e3, "data": {"tok\u0065n": "abc\"def\u00e9", "x": [1, 2, {}]}}`, "Content-Type", "application/json")
+	token := answer(
+		200,
+		`{"id": 1.25e3, "data": {"tok\u0065n": "abc\"def\u00e9", "x": [1, 2, {}]}}`,
+		"Content-Type",
+		"application/json",
+	)
 	ok, busy := answer(409, `{"ok": true}`), answer(503, "")
 	buffer := make([]byte, 0, 4096)
 	turn := 0
@@ -387,7 +410,9 @@ func TestASessionDoesNotAlloc(t *testing.T) {
 
 func BenchmarkSession(b *testing.B) {
 	p := read(b, login, loginFiles).Script().Player(0, 1, 1)
-	list, token, ok := answer(200, `{"items": []}`), answer(200, `{"data": {"token": "abc"}}`), answer(200, `{"ok": true}`)
+	list := answer(200, `{"items": []}`)
+	token := answer(200, `{"data": {"token": "abc"}}`)
+	ok := answer(200, `{"ok": true}`)
 	buffer := make([]byte, 0, 4096)
 	b.ReportAllocs()
 	for b.Loop() {

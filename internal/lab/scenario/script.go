@@ -107,7 +107,12 @@ func (p *player) Begin() load.Session {
 		v = free[len(free)-1]
 		p.free[e.index] = free[:len(free)-1]
 	} else {
-		v = &visit{player: p, session: e, values: make([][]byte, len(e.slots)), rows: make([]uint64, len(p.sources))}
+		v = &visit{
+			player:  p,
+			session: e,
+			values:  make([][]byte, len(e.slots)),
+			rows:    make([]uint64, len(p.sources)),
+		}
 	}
 	v.begin()
 	return v

@@ -54,7 +54,8 @@ const hexDigits = "0123456789ABCDEF"
 
 func appendPercent(dst, v []byte) []byte {
 	for _, c := range v {
-		if letter := c | 0x20; 'a' <= letter && letter <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~' {
+		if letter := c | 0x20; 'a' <= letter && letter <= 'z' || '0' <= c && c <= '9' || c == '-' ||
+			c == '.' || c == '_' || c == '~' {
 			dst = append(dst, c)
 			continue
 		}
@@ -129,7 +130,9 @@ type names func(name string, f form) (slot int, err error)
 // template compiles a text. "${name}" and "${source.column}" are values in the given form,
 // "${raw:name}" the same as they are; "${NAME}" and "${NAME:-text}" are the environment's, and
 // "$${" is "${".
-func template(text string, f form, find names, lookup func(string) (string, bool)) (p pieces, err error) {
+func template(
+	text string, f form, find names, lookup func(string) (string, bool),
+) (p pieces, err error) {
 	for {
 		at := strings.Index(text, "${")
 		if at < 0 {
@@ -142,7 +145,8 @@ func template(text string, f form, find names, lookup func(string) (string, bool
 		}
 		name, rest, closed := strings.Cut(text[at+2:], "}")
 		if !closed {
-			return nil, fmt.Errorf("%q is not closed; add the \"}\", or write \"$${\" for a literal \"${\"", strict.Clip(text[at:]))
+			return nil, fmt.Errorf("%q is not closed; add the \"}\", or write \"$${\" for "+
+				"a literal \"${\"", strict.Clip(text[at:]))
 		}
 		p = p.add(text[:at])
 		text = rest
@@ -152,7 +156,9 @@ func template(text string, f form, find names, lookup func(string) (string, bool
 			if v == "" && hasFallback {
 				v = fallback
 			} else if !set {
-				return nil, fmt.Errorf("the environment variable %s is not set; set it, or give a default as in ${%s:-text}", strict.Clip(variable), strict.Clip(variable))
+				return nil, fmt.Errorf("the environment variable %s is not set; set it, "+
+					"or give a default as in ${%s:-text}",
+					strict.Clip(variable), strict.Clip(variable))
 			}
 			p = p.add(v)
 			continue
@@ -178,7 +184,8 @@ func template(text string, f form, find names, lookup func(string) (string, bool
 // isEnvironmentName tells the environment's names, which are upper case, from those of values,
 // which begin with a lower-case letter.
 func isEnvironmentName(name string) bool {
-	return name != "" && (name[0] < '0' || name[0] > '9') && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
+	return name != "" && (name[0] < '0' || name[0] > '9') &&
+		strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
 }
 
 // isValueName says whether a value may be called so.

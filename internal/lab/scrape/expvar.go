@@ -27,7 +27,8 @@ func (s *site) expvar(text []byte) (reading, error) {
 	}
 	var top map[string]json.RawMessage
 	if err := json.Unmarshal(text, &top); err != nil {
-		return nil, fmt.Errorf("%s begins like a page of expvar's and is none: %.*s", s.shown, maxWords, oneLine(err.Error()))
+		return nil, fmt.Errorf("%s begins like a page of expvar's and is none: %.*s",
+			s.shown, maxWords, oneLine(err.Error()))
 	}
 	t := taker{reading: make(reading), left: maxSeries}
 	for _, name := range slices.Sorted(maps.Keys(top)) {
@@ -73,7 +74,8 @@ type pastRing struct {
 func (p *pastRing) since(m *memstats) []float64 {
 	last := *p
 	*p = pastRing{m.NumGC, m.TotalAlloc, true}
-	if !last.known || m.NumGC < last.collections || m.TotalAlloc < last.allocated || len(m.PauseNs) != ringSize {
+	if !last.known || m.NumGC < last.collections || m.TotalAlloc < last.allocated ||
+		len(m.PauseNs) != ringSize {
 		return nil
 	}
 	n := min(m.NumGC-last.collections, ringSize)

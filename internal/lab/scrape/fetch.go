@@ -27,7 +27,8 @@ var errTooLarge = errors.New("the rest is not read")
 type refusal struct {
 	shown  string
 	status int
-	words  string // of net/http/pprof, which says what is wrong, or ours; empty for others, whose pages are long
+	// of net/http/pprof, which says what is wrong, or ours; empty for others, whose pages are long
+	words string
 }
 
 func (r *refusal) Error() string {
@@ -63,7 +64,9 @@ func sameHost(a, b *url.URL) bool { return strings.EqualFold(a.Host, b.Host) }
 
 // fetch reads an answer of at most limit bytes. Its errors name the URL as it may be shown, and are
 // the same words for the same cause.
-func fetch(ctx context.Context, client *http.Client, url, shown string, limit int64) ([]byte, http.Header, error) {
+func fetch(
+	ctx context.Context, client *http.Client, url, shown string, limit int64,
+) ([]byte, http.Header, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s is not a URL that can be fetched", shown)
@@ -82,7 +85,8 @@ func fetch(ctx context.Context, client *http.Client, url, shown string, limit in
 	case err != nil:
 		return nil, nil, cause(ctx, shown, err)
 	case int64(len(body)) > limit:
-		return nil, nil, fmt.Errorf("%s answers with more than %d MB: %w", shown, limit>>20, errTooLarge)
+		return nil, nil, fmt.Errorf("%s answers with more than %d MB: %w",
+			shown, limit>>20, errTooLarge)
 	}
 	return body, response.Header, nil
 }
@@ -93,7 +97,8 @@ func refusalOf(response *http.Response, shown string) *refusal {
 	to, err := response.Location()
 	switch {
 	case err == nil && response.StatusCode/100 == 3 && !sameHost(to, response.Request.URL):
-		refused.words = fmt.Sprintf("it leads to another host, %.*s, and is not followed there: name the URL there, if that is meant", maxWords, oneLine(to.Host))
+		refused.words = fmt.Sprintf("it leads to another host, %.*s, and is not followed there: "+
+			"name the URL there, if that is meant", maxWords, oneLine(to.Host))
 	case response.Header.Get("X-Go-Pprof") != "":
 		// What cannot be read of an explanation is not missed.
 		explanation, _ := io.ReadAll(io.LimitReader(response.Body, maxWords))

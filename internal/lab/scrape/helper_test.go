@@ -58,7 +58,9 @@ func reader(t *testing.T, urls ...string) func() map[string]float64 {
 // understood are the values without the series' own names.
 func understood(values map[string]float64) map[string]float64 {
 	rest := maps.Clone(values)
-	maps.DeleteFunc(rest, func(name string, _ float64) bool { return strings.HasPrefix(name, "metrics.") })
+	maps.DeleteFunc(rest, func(name string, _ float64) bool {
+		return strings.HasPrefix(name, "metrics.")
+	})
 	return rest
 }
 

@@ -61,9 +61,20 @@ type Profiler struct {
 // the service's, and follows redirects on the same host only.
 func NewProfiler(url string) *Profiler {
 	base := strings.TrimSuffix(strings.TrimRight(url, "/"), "/debug/pprof") + "/debug/pprof"
-	return &Profiler{url: base, shown: shown(base), making: making, client: http.Client{CheckRedirect: stay, Transport: &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHeader,
-	}}}
+	return &Profiler{
+		url:    base,
+		shown:  shown(base),
+		making: making,
+		client: http.Client{
+			CheckRedirect: stay,
+			Transport: &http.Transport{
+				Proxy:                  http.ProxyFromEnvironment,
+				DisableKeepAlives:      true,
+				DisableCompression:     true,
+				MaxResponseHeaderBytes: maxHeader,
+			},
+		},
+	}
 }
 
 // Take takes profiles of these kinds at the same time, for so long: in whole seconds and at least
@@ -77,7 +88,9 @@ func NewProfiler(url string) *Profiler {
 // It costs the service what profiling does: some percent of a processor for the processor's
 // profile, and for the others the work of writing them, twice for those that are differences. A
 // goroutine profile stops the service for as long as it takes to count its goroutines.
-func (p *Profiler) Take(ctx context.Context, kinds []Kind, length time.Duration) (map[string][]byte, []error) {
+func (p *Profiler) Take(
+	ctx context.Context, kinds []Kind, length time.Duration,
+) (map[string][]byte, []error) {
 	soon, cancel := context.WithTimeout(ctx, length+p.making)
 	defer cancel()
 	taken := make([][]byte, len(kinds))
@@ -106,7 +119,8 @@ func (p *Profiler) Take(ctx context.Context, kinds []Kind, length time.Duration)
 		if errs[i] == nil || why[errs[i].Error()] == nil {
 			continue
 		}
-		said = append(said, fmt.Errorf("%s profile: %w", strings.Join(why[errs[i].Error()], ", "), errs[i]))
+		said = append(said, fmt.Errorf("%s profile: %w",
+			strings.Join(why[errs[i].Error()], ", "), errs[i]))
 		delete(why, errs[i].Error())
 	}
 	return whole, said
@@ -128,8 +142,10 @@ func (p *Profiler) take(ctx context.Context, kind Kind, length time.Duration) ([
 	}
 	content, _, err := fetch(ctx, &p.client, url, p.shown, maxProfile)
 	var refused *refusal
-	if errors.As(err, &refused) && refused.status == http.StatusInternalServerError && strings.Contains(refused.words, "already in use") {
-		return nil, fmt.Errorf("%s is taking one already, for somebody else, and takes one at a time: stop that, and measure again", p.shown)
+	if errors.As(err, &refused) && refused.status == http.StatusInternalServerError &&
+		strings.Contains(refused.words, "already in use") {
+		return nil, fmt.Errorf("%s is taking one already, for somebody else, and takes one at a "+
+			"time: stop that, and measure again", p.shown)
 	}
 	return content, err
 }
@@ -140,7 +156,8 @@ func (p *Profiler) check(ctx context.Context, content []byte) error {
 		return cause(ctx, p.shown, ctx.Err())
 	}
 	if _, err := profile.Parse(content); err != nil {
-		return fmt.Errorf("%s answers with something else than a profile (%w): is net/http/pprof there?", p.shown, err)
+		return fmt.Errorf("%s answers with something else than a profile (%w): "+
+			"is net/http/pprof there?", p.shown, err)
 	}
 	return nil
 }

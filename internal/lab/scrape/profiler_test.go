@@ -64,7 +64,8 @@ func TestAllKindsOfProfileAreTakenAtTheSameTime(t *testing.T) {
 			io.Discard.Write(bytes.Repeat([]byte("x"), 1<<16))
 		}
 	})
-	taken, errs := scrape.NewProfiler(url+"/debug/pprof/").Take(t.Context(), scrape.Kinds, 1700*time.Millisecond)
+	taken, errs := scrape.NewProfiler(url+"/debug/pprof/").Take(t.Context(), scrape.Kinds,
+		1700*time.Millisecond)
 	stop()
 	work.Wait()
 	if len(errs) > 0 {
@@ -76,7 +77,8 @@ func TestAllKindsOfProfileAreTakenAtTheSameTime(t *testing.T) {
 		}
 	}
 	// The difference over the second, and not all that was allocated since the process began.
-	if p, err := profile.Parse(taken["allocs"]); err != nil || p.Seconds() < .9 || p.Seconds() > 30 {
+	if p, err := profile.Parse(taken["allocs"]); err != nil || p.Seconds() < .9 ||
+		p.Seconds() > 30 {
 		t.Errorf("the allocations are those of %v seconds: %v", p.Seconds(), err)
 	}
 	var asked []string
@@ -87,8 +89,11 @@ func TestAllKindsOfProfileAreTakenAtTheSameTime(t *testing.T) {
 		}
 	}
 	slices.Sort(asked)
-	want := []string{"/debug/pprof/allocs?seconds=1", "/debug/pprof/block?seconds=1", "/debug/pprof/goroutine", "/debug/pprof/heap",
-		"/debug/pprof/mutex?seconds=1", "/debug/pprof/profile?seconds=1"}
+	want := []string{
+		"/debug/pprof/allocs?seconds=1", "/debug/pprof/block?seconds=1", "/debug/pprof/goroutine",
+		"/debug/pprof/heap",
+		"/debug/pprof/mutex?seconds=1", "/debug/pprof/profile?seconds=1",
+	}
 	if !slices.Equal(asked, want) {
 		t.Errorf("asked for %q", asked)
 	}
@@ -101,8 +106,10 @@ func TestTheServiceHasOneProcessorProfileAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rpprof.StopCPUProfile()
-	taken, errs := scrape.NewProfiler(url).Take(t.Context(), []scrape.Kind{scrape.CPU, scrape.Heap}, time.Second)
-	if len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), "cpu profile: ") || !strings.Contains(errs[0].Error(), "one at a time: stop that") || len(taken["heap"]) == 0 {
+	taken, errs := scrape.NewProfiler(url).Take(t.Context(), []scrape.Kind{scrape.CPU, scrape.Heap},
+		time.Second)
+	if len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), "cpu profile: ") ||
+		!strings.Contains(errs[0].Error(), "one at a time: stop that") || len(taken["heap"]) == 0 {
 		t.Errorf("%v, and %d profiles", errs, len(taken))
 	}
 }
@@ -147,14 +154,20 @@ func TestProfilesThatAreNoneAreErrorsSaidOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nothingStays(t)
 			url := served(t, c.handler)
-			taken, errs := scrape.NewProfiler(url).Take(t.Context(), []scrape.Kind{scrape.CPU, scrape.Mutex}, time.Millisecond)
-			if len(taken) > 0 || len(errs) == 0 || len(errs) > 2 || !strings.Contains(errs[0].Error(), c.said) || strings.Contains(errs[0].Error(), "\n") {
+			taken, errs := scrape.NewProfiler(url).Take(t.Context(),
+				[]scrape.Kind{scrape.CPU, scrape.Mutex}, time.Millisecond)
+			if len(taken) > 0 || len(errs) == 0 || len(errs) > 2 ||
+				!strings.Contains(errs[0].Error(), c.said) ||
+				strings.Contains(errs[0].Error(), "\n") {
 				t.Errorf("%v, %q, want %q", slices.Collect(maps.Keys(taken)), errs, c.said)
 			}
 		})
 	}
-	_, errs := scrape.NewProfiler("http://127.0.0.1:1").Take(t.Context(), scrape.Kinds, time.Millisecond)
-	if len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), "cpu, allocs, heap, goroutine, mutex, block profile: http://127.0.0.1:1/debug/pprof: ") {
+	_, errs := scrape.NewProfiler("http://127.0.0.1:1").Take(t.Context(), scrape.Kinds,
+		time.Millisecond)
+	if len(errs) != 1 ||
+		!strings.HasPrefix(errs[0].Error(),
+			"cpu, allocs, heap, goroutine, mutex, block profile: http://127.0.0.1:1/debug/pprof: ") {
 		t.Errorf("one cause for all of them: %q", errs)
 	}
 }
@@ -180,7 +193,8 @@ func TestAProfileThatDoesNotComeDoesNotKeepTheOthers(t *testing.T) {
 	}))
 	p.Making(2 * time.Second)
 	taken, errs := p.Take(t.Context(), []scrape.Kind{scrape.CPU, scrape.Heap}, time.Millisecond)
-	if len(errs) != 1 || !strings.Contains(errs[0].Error(), "cpu profile: ") || !strings.Contains(errs[0].Error(), "does not answer in time") ||
+	if len(errs) != 1 || !strings.Contains(errs[0].Error(), "cpu profile: ") ||
+		!strings.Contains(errs[0].Error(), "does not answer in time") ||
 		!bytes.Equal(taken["heap"], content) {
 		t.Errorf("%v, and %d profiles", errs, len(taken))
 	}
@@ -194,7 +208,8 @@ func TestAfterTheEndNoProfileIsLookedAt(t *testing.T) {
 		t.Error(err)
 	}
 	cancel()
-	if err := p.Check(ctx, heap(t)); err == nil || !strings.Contains(err.Error(), "was not waited for") {
+	if err := p.Check(ctx, heap(t)); err == nil ||
+		!strings.Contains(err.Error(), "was not waited for") {
 		t.Error(err)
 	}
 }

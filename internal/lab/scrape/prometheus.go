@@ -23,7 +23,8 @@ func (s *site) prometheus(text string) (reading, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	parsed, err := parser.TextToMetricFamilies(strings.NewReader(text))
 	if err != nil {
-		return nil, fmt.Errorf("%s is neither a page of Prometheus metrics nor one of expvar's: %.*s", s.shown, maxWords, oneLine(err.Error()))
+		return nil, fmt.Errorf("%s is neither a page of Prometheus metrics nor one of expvar's: "+
+			"%.*s", s.shown, maxWords, oneLine(err.Error()))
 	}
 	all := families(parsed)
 	t := taker{reading: make(reading), left: maxSeries}
@@ -49,7 +50,8 @@ func (s *site) costly(text string) error {
 		labels := strings.Count(line, "=")
 		total, most = total+labels, max(most, labels)
 	}
-	return cmp.Or(s.tooMany(total, maxLabels, "labels"), s.tooMany(most, maxOfLine, "labels on a line"))
+	return cmp.Or(s.tooMany(total, maxLabels, "labels"),
+		s.tooMany(most, maxOfLine, "labels on a line"))
 }
 
 // series takes the values of one series.

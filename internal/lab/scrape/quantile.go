@@ -133,7 +133,8 @@ func cyclesOf(m *dto.Metric) (c cycles, ok bool) {
 			seen++
 		}
 	}
-	return c, seen == len(c.quartiles) && slices.IsSorted(c.quartiles[:]) && c.sum-c.sum == 0 && c.quartiles[4]-c.quartiles[4] == 0
+	return c, seen == len(c.quartiles) && slices.IsSorted(c.quartiles[:]) && c.sum-c.sum == 0 &&
+		c.quartiles[4]-c.quartiles[4] == 0
 }
 
 // pastCycles is what was read last.

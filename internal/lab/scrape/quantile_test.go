@@ -13,8 +13,11 @@ import (
 )
 
 // decades are the bounds of the histograms that Go's collector gives.
-var decades = []float64{6.399999999999999e-08, 6.399999999999999e-07, 7.167999999999999e-06, 8.191999999999999e-05, .0009175039999999999, .010485759999999998,
-	.11744051199999998}
+var decades = []float64{
+	6.399999999999999e-08, 6.399999999999999e-07, 7.167999999999999e-06, 8.191999999999999e-05,
+	.0009175039999999999, .010485759999999998,
+	.11744051199999998,
+}
 
 // histogram is the text of a histogram of these values.
 func histogram(name string, values []float64) string {
@@ -49,7 +52,9 @@ func summary(pauses []float64) string {
 		}
 		text += fmt.Sprintf("go_gc_duration_seconds{quantile=\"%v\"} %v\n", float64(i)/4, v)
 	}
-	return text + fmt.Sprintf("go_gc_duration_seconds_sum %v\ngo_gc_duration_seconds_count %d\n", sum, len(pauses))
+	return text +
+		fmt.Sprintf("go_gc_duration_seconds_sum %v\ngo_gc_duration_seconds_count %d\n",
+			sum, len(pauses))
 }
 
 func times(n int, v float64) []float64 { return slices.Repeat([]float64{v}, n) }
@@ -72,13 +77,17 @@ func TestALatencysQuantilesAreThoseSinceTheLastReading(t *testing.T) {
 	// 62.5 % into the bucket of 80 that ends at 7.168 µs, and 95 % into that of 20 that ends at
 	// 10.486 ms.
 	wantValues(t, understood(read()), map[string]float64{
-		"go.sched.latency.p50_seconds": decades[1] + .625*(decades[2]-decades[1]), "go.sched.latency.p99_seconds": decades[4] + .95*(decades[5]-decades[4]),
+		"go.sched.latency.p50_seconds": decades[1] + .625*(decades[2]-decades[1]),
+		"go.sched.latency.p99_seconds": decades[4] + .95*(decades[5]-decades[4]),
 	})
 	content = histogram(name, times(10, .05))
 	absent("the service has started again")
 	content = histogram(name, append(times(10, .05), times(20, 3)...))
 	// Beyond the last bound nothing is known but that.
-	wantValues(t, understood(read()), map[string]float64{"go.sched.latency.p50_seconds": decades[6], "go.sched.latency.p99_seconds": decades[6]})
+	wantValues(t, understood(read()), map[string]float64{
+		"go.sched.latency.p50_seconds": decades[6],
+		"go.sched.latency.p99_seconds": decades[6],
+	})
 }
 
 func TestAHistogramThatMakesNoSenseIsNone(t *testing.T) {
@@ -95,7 +104,8 @@ _bucket{le="0.1"} %d3
 			for line := range strings.Lines(strings.ReplaceAll(lines, "%d", fmt.Sprint(i))) {
 				content += "go_sched_latencies_seconds" + line
 			}
-			content += fmt.Sprintf("go_sched_latencies_seconds_sum 1\ngo_sched_latencies_seconds_count %d9\n", i)
+			content += fmt.Sprintf("go_sched_latencies_seconds_sum 1\n"+
+				"go_sched_latencies_seconds_count %d9\n", i)
 			if values := understood(read()); len(values) > 0 {
 				t.Errorf("%s: %v", name, values)
 			}
@@ -104,7 +114,9 @@ _bucket{le="0.1"} %d3
 }
 
 // pausesOf gives the quantiles of the later pauses, after a reading of the earlier ones.
-func pausesOf(t *testing.T, earlier, later []float64, pageOf func(all []float64) string) (p50, p95 float64, ok bool) {
+func pausesOf(
+	t *testing.T, earlier, later []float64, pageOf func(all []float64) string,
+) (p50, p95 float64, ok bool) {
 	t.Helper()
 	content := pageOf(earlier)
 	read := reader(t, text(t, &content))
@@ -132,9 +144,13 @@ func TestPausesAreThoseSinceTheLastReading(t *testing.T) {
 		"a long one in a thousand": {nil, append(times(255, .001), .100), .001, .0011, .001, .0105},
 		"one in ten is long":       {nil, slices.Concat(times(90, .001), times(10, .030)), .001, .0012, .020, .031},
 	} {
-		for kind, pageOf := range map[string]func([]float64) string{"summary": summary, "summary and histogram": both} {
+		for kind, pageOf := range map[string]func([]float64) string{
+			"summary":               summary,
+			"summary and histogram": both,
+		} {
 			p50, p95, ok := pausesOf(t, c.earlier, c.later, pageOf)
-			if !ok || p50 < c.low50-1e-9 || p50 > c.high50+1e-9 || p95 < c.low-1e-9 || p95 > c.high+1e-9 {
+			if !ok || p50 < c.low50-1e-9 || p50 > c.high50+1e-9 || p95 < c.low-1e-9 ||
+				p95 > c.high+1e-9 {
 				t.Errorf("%s, by the %s: %v and %v (%v)", name, kind, p50, p95, ok)
 			}
 		}
@@ -158,7 +174,8 @@ func TestPausesAreNeverFarOff(t *testing.T) {
 			sum += v
 		}
 		mean := sum / float64(len(later))
-		if !ok || p50 > 2*mean+1e-12 || p95 > 20*mean+1e-12 || p50 > p95+1e-12 || p95 > max(later[len(later)-1], .2) {
+		if !ok || p50 > 2*mean+1e-12 || p95 > 20*mean+1e-12 || p50 > p95+1e-12 ||
+			p95 > max(later[len(later)-1], .2) {
 			r.Fatalf("%v and %v of pauses of %v on average", p50, p95, mean)
 		}
 	})
@@ -166,8 +183,10 @@ func TestPausesAreNeverFarOff(t *testing.T) {
 
 func FuzzPage(f *testing.F) {
 	f.Add([]byte(both(times(3, .01))), []byte(both(times(5, .02))))
-	f.Add([]byte(`{"memstats": {"NumGC": 3, "PauseNs": [1]}, "a": 1}`), []byte(`{"memstats": {"NumGC": 4294967295, "PauseNs": [1]}, "a": 1e999}`))
-	f.Add([]byte("go_sql_max_open_connections 1e308\n"), []byte("go_sql_max_open_connections{a=\"b\"} 1e308\ngo_sql_max_open_connections 1e308\n"))
+	f.Add([]byte(`{"memstats": {"NumGC": 3, "PauseNs": [1]}, "a": 1}`),
+		[]byte(`{"memstats": {"NumGC": 4294967295, "PauseNs": [1]}, "a": 1e999}`))
+	f.Add([]byte("go_sql_max_open_connections 1e308\n"),
+		[]byte("go_sql_max_open_connections{a=\"b\"} 1e308\ngo_sql_max_open_connections 1e308\n"))
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		values, err := scrape.Texts(first, second)
 		if err != nil && strings.ContainsAny(err.Error(), "\n\r\x00\x1b") {

@@ -45,39 +45,57 @@ func has(t *testing.T, values map[string]float64, begin string, but ...string) {
 	t.Helper()
 	left := strings.Join(but, " ") + " "
 	for name := range understood(values) {
-		if !slices.ContainsFunc(scrape.Values, func(v measure.SampleName) bool { return v.Name == name }) {
+		if !slices.ContainsFunc(scrape.Values, func(v measure.SampleName) bool {
+			return v.Name == name
+		}) {
 			t.Errorf("%s is not in the list of values", name)
 		}
 	}
 	for _, v := range scrape.Values {
 		_, ok := values[v.Name]
-		if want := strings.HasPrefix(v.Name, begin) && !strings.Contains(left, v.Name+" "); ok != want {
+		if want := strings.HasPrefix(v.Name, begin) &&
+			!strings.Contains(left, v.Name+" "); ok != want {
 			t.Errorf("%s is there: %v, want %v", v.Name, ok, want)
 		}
 	}
 }
 
 func TestEveryValueOfTheRuntimeIsReadFromItsNewSeries(t *testing.T) {
-	read := reader(t, collected(t, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll))))
+	read := reader(
+		t,
+		collected(
+			t,
+			collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)),
+		),
+	)
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(3 << 30))
 	defer debug.SetGCPercent(debug.SetGCPercent(150))
 	collect(1)
 	before := read()
-	has(t, before, "go.", "go.gc.pause.p50_seconds", "go.gc.pause.p95_seconds", "go.sched.latency.p50_seconds", "go.sched.latency.p99_seconds")
+	has(t, before, "go.", "go.gc.pause.p50_seconds", "go.gc.pause.p95_seconds",
+		"go.sched.latency.p50_seconds", "go.sched.latency.p99_seconds")
 	collect(5)
 	after := read()
 	has(t, after, "go.")
-	if after["go.gomaxprocs"] != float64(runtime.GOMAXPROCS(0)) || after["go.gogc_percent"] != 150 || after["go.memory_limit_bytes"] != 3<<30 {
+	if after["go.gomaxprocs"] != float64(runtime.GOMAXPROCS(0)) ||
+		after["go.gogc_percent"] != 150 || after["go.memory_limit_bytes"] != 3<<30 {
 		t.Errorf("settings: %v", understood(after))
 	}
 	if n := after["go.gc.cycles"] - before["go.gc.cycles"]; n < 5 || n > 50 {
 		t.Errorf("%v collections, and five were made", n)
 	}
-	if p := after["go.gc.pause.p50_seconds"]; p <= 0 || p > after["go.gc.pause.p95_seconds"] || p > 1 {
+	if p := after["go.gc.pause.p50_seconds"]; p <= 0 || p > after["go.gc.pause.p95_seconds"] ||
+		p > 1 {
 		t.Errorf("a pause of %v seconds", p)
 	}
-	for name, above := range map[string]float64{"go.heap.live_bytes": 1e5, "go.heap.goal_bytes": 1e6, "go.allocated_bytes": 1e5, "go.allocated_objects": 1e3,
-		"go.goroutines": 2, "go.gc.cpu_seconds": 0} {
+	for name, above := range map[string]float64{
+		"go.heap.live_bytes":   1e5,
+		"go.heap.goal_bytes":   1e6,
+		"go.allocated_bytes":   1e5,
+		"go.allocated_objects": 1e3,
+		"go.goroutines":        2,
+		"go.gc.cpu_seconds":    0,
+	} {
 		if after[name] < above || after[name] > 1e12 {
 			t.Errorf("%s is %v", name, after[name])
 		}
@@ -89,7 +107,9 @@ func BenchmarkRead(b *testing.B) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)))
 	recorder := httptest.NewRecorder()
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{DisableCompression: true}).ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{DisableCompression: true}).ServeHTTP(
+		recorder, httptest.NewRequest("GET", "/metrics", nil),
+	)
 	content := recorder.Body.Bytes()
 	var values map[string]float64
 	for b.Loop() {
@@ -101,11 +121,14 @@ func BenchmarkRead(b *testing.B) {
 
 func TestTheOlderSeriesAreUnderstoodAsWell(t *testing.T) {
 	read := reader(t, collected(t, collectors.NewGoCollector(
-		collectors.WithGoCollectorMemStatsMetricsDisabled(), collectors.WithoutGoCollectorRuntimeMetrics(collectors.MetricsAll.Matcher))))
+		collectors.WithGoCollectorMemStatsMetricsDisabled(),
+		collectors.WithoutGoCollectorRuntimeMetrics(collectors.MetricsAll.Matcher))))
 	read()
 	collect(3)
 	values := read()
-	for _, name := range []string{"go.goroutines", "go.gc.cycles", "go.gc.pause.p50_seconds", "go.gc.pause.p95_seconds"} {
+	for _, name := range []string{
+		"go.goroutines", "go.gc.cycles", "go.gc.pause.p50_seconds", "go.gc.pause.p95_seconds",
+	} {
 		if values[name] <= 0 {
 			t.Errorf("%s is %v", name, values[name])
 		}
@@ -114,23 +137,31 @@ func TestTheOlderSeriesAreUnderstoodAsWell(t *testing.T) {
 	read = reader(t, collected(t, collectors.NewGoCollector()))
 	read()
 	collect(3)
-	has(t, read(), "go.", "go.memory_limit_bytes", "go.heap.live_bytes", "go.gc.cpu_seconds", "go.sched.latency.p50_seconds", "go.sched.latency.p99_seconds",
+	has(t, read(), "go.", "go.memory_limit_bytes", "go.heap.live_bytes", "go.gc.cpu_seconds",
+		"go.sched.latency.p50_seconds", "go.sched.latency.p99_seconds",
 		"go.mutex.wait_seconds")
 }
 
 func TestNoLimitIsNoValue(t *testing.T) {
-	content := "go_gc_gomemlimit_bytes 9.223372036854776e+18\ngo_gc_gogc_percent 1.8446744073709552e+19\ngo_gc_heap_goal_bytes 1.8446744073709552e+19\n"
-	wantValues(t, understood(reader(t, text(t, &content))()), map[string]float64{"go.gogc_percent": -1})
+	content := "go_gc_gomemlimit_bytes 9.223372036854776e+18\n" +
+		"go_gc_gogc_percent 1.8446744073709552e+19\ngo_gc_heap_goal_bytes 1.8446744073709552e+19\n"
+	wantValues(t, understood(reader(t, text(t, &content))()), map[string]float64{
+		"go.gogc_percent": -1,
+	})
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	values := reader(t, collected(t, collectors.NewGoCollector()))()
 	if goal, there := values["go.heap.goal_bytes"]; values["go.gogc_percent"] != -1 || there {
-		t.Errorf("GOGC is off, and said to be %v with a goal of %v", values["go.gogc_percent"], goal)
+		t.Errorf("GOGC is off, and said to be %v with a goal of %v",
+			values["go.gogc_percent"], goal)
 	}
 }
 
 func TestTheRuntimesFiguresOnAPageOfSeveralProcessesAreNoServices(t *testing.T) {
-	content := "go_goroutines{instance=\"a\"} 7\ngo_goroutines{instance=\"b\"} 9\ngo_gc_heap_live_bytes{instance=\"a\"} 7\n"
-	wantValues(t, understood(reader(t, text(t, &content))()), map[string]float64{"go.heap.live_bytes": 7})
+	content := "go_goroutines{instance=\"a\"} 7\ngo_goroutines{instance=\"b\"} 9\n" +
+		"go_gc_heap_live_bytes{instance=\"a\"} 7\n"
+	wantValues(t, understood(reader(t, text(t, &content))()), map[string]float64{
+		"go.heap.live_bytes": 7,
+	})
 }
 
 func TestExpvarsMemstatsGiveThePausesExactly(t *testing.T) {
@@ -141,10 +172,20 @@ func TestExpvarsMemstatsGiveThePausesExactly(t *testing.T) {
 	}
 	content := pageOf(254, 1000)
 	read := reader(t, text(t, &content))
-	rest := map[string]float64{"go.gc.cycles": 254, "go.allocated_bytes": 1000, "go.allocated_objects": 3, "go.heap.goal_bytes": 4000}
+	rest := map[string]float64{
+		"go.gc.cycles":         254,
+		"go.allocated_bytes":   1000,
+		"go.allocated_objects": 3,
+		"go.heap.goal_bytes":   4000,
+	}
 	wantValues(t, read(), rest)
 	// Collections 255 to 258 are at 254, 255, 0 and 1.
-	pauses[253], pauses[254], pauses[255], pauses[0], pauses[1], pauses[2] = 9e9, 1e6, 3e6, 2e6, 4e6, 9e9
+	pauses[253] = 9e9
+	pauses[254] = 1e6
+	pauses[255] = 3e6
+	pauses[0] = 2e6
+	pauses[1] = 4e6
+	pauses[2] = 9e9
 	content = pageOf(258, 2000)
 	rest["go.gc.cycles"], rest["go.allocated_bytes"] = 258, 2000
 	rest["go.gc.pause.p50_seconds"], rest["go.gc.pause.p95_seconds"] = .002, .004
@@ -174,7 +215,10 @@ func TestRealMemstatsAreUnderstood(t *testing.T) {
 	read()
 	collect(3)
 	values := read()
-	for _, name := range []string{"go.allocated_bytes", "go.allocated_objects", "go.heap.goal_bytes", "go.gc.cycles", "go.gc.pause.p50_seconds", "go.gc.pause.p95_seconds"} {
+	for _, name := range []string{
+		"go.allocated_bytes", "go.allocated_objects", "go.heap.goal_bytes", "go.gc.cycles",
+		"go.gc.pause.p50_seconds", "go.gc.pause.p95_seconds",
+	} {
 		if v := values[name]; v <= 0 || v > 1e12 {
 			t.Errorf("%s is %v", name, v)
 		}
@@ -203,10 +247,20 @@ func TestPoolsOfConnectionsAreAddedUp(t *testing.T) {
 	defer held[0].Close()
 	defer kept[0].Close()
 	defer kept[1].Close()
-	url := collected(t, collectors.NewDBStatsCollector(orders, "orders"), collectors.NewDBStatsCollector(users, "users"))
+	url := collected(t, collectors.NewDBStatsCollector(orders, "orders"),
+		collectors.NewDBStatsCollector(users, "users"))
 	values := understood(reader(t, url)())
-	wantValues(t, values, map[string]float64{"db.max_open": 25, "db.open": 4, "db.in_use": 3, "db.idle": 1, "db.waits": 0, "db.wait_seconds": 0,
-		"db.closed.idle": 1, "db.closed.idle_time": 0, "db.closed.lifetime": 0})
+	wantValues(t, values, map[string]float64{
+		"db.max_open":         25,
+		"db.open":             4,
+		"db.in_use":           3,
+		"db.idle":             1,
+		"db.waits":            0,
+		"db.wait_seconds":     0,
+		"db.closed.idle":      1,
+		"db.closed.idle_time": 0,
+		"db.closed.lifetime":  0,
+	})
 	users.SetMaxOpenConns(0)
 	if v := understood(reader(t, url)())["db.max_open"]; v != 0 {
 		t.Errorf("one of two pools has no limit, and together they have one of %v", v)
@@ -232,5 +286,9 @@ go_sql_max_lifetime_seconds{db_name="orders"} 300
 go_sql_max_lifetime_seconds{db_name="users"} 0
 pg_settings_max_connections{server="db:5432"} 100
 `
-	wantValues(t, understood(reader(t, text(t, &content))()), map[string]float64{"db.max_idle": 52, "db.max_lifetime_seconds": 0, "db.server_limit": 100})
+	wantValues(t, understood(reader(t, text(t, &content))()), map[string]float64{
+		"db.max_idle":             52,
+		"db.max_lifetime_seconds": 0,
+		"db.server_limit":         100,
+	})
 }

@@ -105,7 +105,8 @@ func (p *Page) Read(into map[string]float64) error {
 			s.gave = readings[i]
 		}
 		if left := p.merge(into, i, readings[i], &room); left && errs[i] == nil {
-			errs[i] = fmt.Errorf("%s: the names of its series are longer than %d KB together: some are left out", s.shown, maxNames>>10)
+			errs[i] = fmt.Errorf("%s: the names of its series are longer than %d KB together: "+
+				"some are left out", s.shown, maxNames>>10)
 		}
 	}
 	return p.unsaid(errs)
@@ -175,15 +176,23 @@ type site struct {
 }
 
 func newSite(text string) *site {
-	s := &site{url: text, shown: shown(text), client: http.Client{
-		Timeout: patience, CheckRedirect: stay,
-		// A connection that is kept costs the service less than a new one a second, and leaves none
-		// behind that has to wait for stray packets.
-		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, DisableCompression: true, MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute,
-			MaxResponseHeaderBytes: maxHeader,
+	s := &site{
+		url:   text,
+		shown: shown(text),
+		client: http.Client{
+			Timeout:       patience,
+			CheckRedirect: stay,
+			// A connection that is kept costs the service less than a new one a second, and leaves
+			// none behind that has to wait for stray packets.
+			Transport: &http.Transport{
+				Proxy:                  http.ProxyFromEnvironment,
+				DisableCompression:     true,
+				MaxIdleConnsPerHost:    1,
+				IdleConnTimeout:        time.Minute,
+				MaxResponseHeaderBytes: maxHeader,
+			},
 		},
-	}}
+	}
 	if u, err := url.Parse(text); err == nil {
 		s.host = u.Host
 	}
@@ -265,7 +274,8 @@ func (s *site) tooMany(n, most int, of string) error {
 	if n <= most {
 		return nil
 	}
-	return fmt.Errorf("%s has more than %d %s, and is not read, as that would take the processor from what is measured: name a page with fewer", s.shown, most, of)
+	return fmt.Errorf("%s has more than %d %s, and is not read, as that would take the processor "+
+		"from what is measured: name a page with fewer", s.shown, most, of)
 }
 
 // parse tells the two kinds of pages apart. A page in Prometheus's text may begin with a brace too,
@@ -306,7 +316,8 @@ func (t *taker) error(shown string) error {
 	case t.full:
 		return fmt.Errorf("%s has more than %d series: the others are not kept", shown, maxSeries)
 	case t.odd:
-		return fmt.Errorf("%s has series whose names are longer than %d bytes, or no text: they are not kept", shown, maxName-len(prefix))
+		return fmt.Errorf("%s has series whose names are longer than %d bytes, or no text: "+
+			"they are not kept", shown, maxName-len(prefix))
 	}
 	return nil
 }

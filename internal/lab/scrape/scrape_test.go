@@ -28,12 +28,24 @@ temperature 20.5
 broken NaN
 `
 	p, c := source(text(t, &content))
-	want := map[string]float64{`metrics.requests_total{code="200",path="/a\"b"}`: 41, "metrics.latency_seconds_sum": 1.5, "metrics.latency_seconds_count": 3,
-		"metrics.size_bytes_sum": 21, "metrics.size_bytes_count": 2, "metrics.temperature": 20.5}
+	want := map[string]float64{
+		`metrics.requests_total{code="200",path="/a\"b"}`: 41,
+		"metrics.latency_seconds_sum":                     1.5,
+		"metrics.latency_seconds_count":                   3,
+		"metrics.size_bytes_sum":                          21,
+		"metrics.size_bytes_count":                        2,
+		"metrics.temperature":                             20.5,
+	}
 	for _, step := range []struct {
 		pass time.Duration
 		read bool
-	}{{0, true}, {800 * time.Millisecond, false}, {195 * time.Millisecond, true}, {0, false}, {time.Second, true}} {
+	}{
+		{0, true},
+		{800 * time.Millisecond, false},
+		{195 * time.Millisecond, true},
+		{0, false},
+		{time.Second, true},
+	} {
 		c.pass(step.pass)
 		values := map[string]float64{}
 		if err := p.Read(values); err != nil {
@@ -49,13 +61,18 @@ broken NaN
 
 func TestNumbersAtTheTopOfExpvarsPageAreSeries(t *testing.T) {
 	content := `{"cmdline": ["shop"], "requests": 41, "load": -1.5e-3, "on": true, "by": {"code": 200}, "text": "7", "a b": 1, "nothing": null}`
-	wantValues(t, reader(t, text(t, &content))(), map[string]float64{"metrics.requests": 41, "metrics.load": -.0015, "metrics.a b": 1})
+	wantValues(t, reader(t, text(t, &content))(), map[string]float64{
+		"metrics.requests": 41,
+		"metrics.load":     -.0015,
+		"metrics.a b":      1,
+	})
 }
 
 // A page in Prometheus's text may begin with a brace, which expvar's always does.
 func TestWhatComesBackDecidesHowItIsRead(t *testing.T) {
 	url := served(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; version=1.0.0; charset=utf-8; escaping=allow-utf-8")
+		w.Header().Set("Content-Type",
+			"text/plain; version=1.0.0; charset=utf-8; escaping=allow-utf-8")
 		fmt.Fprint(w, `{"my.requests", code="200"} 41`+"\n")
 	})
 	wantValues(t, reader(t, url)(), map[string]float64{`metrics.my.requests{code="200"}`: 41})
@@ -63,12 +80,21 @@ func TestWhatComesBackDecidesHowItIsRead(t *testing.T) {
 
 func TestOfTwoPagesTheFirstHasTheSay(t *testing.T) {
 	service := "go_goroutines 7\nrequests_total 10\ngo_sql_open_connections 3\n"
-	database := "go_goroutines 900\ngo_gc_gogc_percent 50\nrequests_total 99\npg_settings_max_connections 100\n"
+	database := "go_goroutines 900\ngo_gc_gogc_percent 50\nrequests_total 99\n" +
+		"pg_settings_max_connections 100\n"
 	read := reader(t, text(t, &service), text(t, &database))
 	// The database's exporter is a Go program as well, and its garbage collector is none of the
 	// service's.
-	want := map[string]float64{"metrics.go_goroutines": 7, "metrics.requests_total": 10, "metrics.go_sql_open_connections": 3, "go.goroutines": 7, "db.open": 3,
-		"metrics.pg_settings_max_connections": 100, "metrics.go_gc_gogc_percent": 50, "db.server_limit": 100}
+	want := map[string]float64{
+		"metrics.go_goroutines":               7,
+		"metrics.requests_total":              10,
+		"metrics.go_sql_open_connections":     3,
+		"go.goroutines":                       7,
+		"db.open":                             3,
+		"metrics.pg_settings_max_connections": 100,
+		"metrics.go_gc_gogc_percent":          50,
+		"db.server_limit":                     100,
+	}
 	wantValues(t, read(), want)
 	wantValues(t, read(), want)
 }
@@ -94,7 +120,12 @@ func TestAPageThatFailsOnceDoesNotGiveItsNamesToAnother(t *testing.T) {
 		}
 		want := map[string]float64{"metrics.queue": 3}
 		if !fails {
-			want = map[string]float64{"metrics.queue": 3, "metrics.requests_total": 10, "metrics.go_goroutines": 7, "go.goroutines": 7}
+			want = map[string]float64{
+				"metrics.queue":          3,
+				"metrics.requests_total": 10,
+				"metrics.go_goroutines":  7,
+				"go.goroutines":          7,
+			}
 		}
 		wantValues(t, values, want)
 	}
@@ -106,10 +137,17 @@ func TestTwoPagesOfOneAddressSpeakOfOneRuntime(t *testing.T) {
 			fmt.Fprintln(w, "go_goroutines 7\ngo_gc_duration_seconds_count 4")
 			return
 		}
-		fmt.Fprint(w, `{"memstats": {"TotalAlloc": 100, "Mallocs": 10, "NextGC": 4000, "NumGC": 5}}`)
+		fmt.Fprint(w,
+			`{"memstats": {"TotalAlloc": 100, "Mallocs": 10, "NextGC": 4000, "NumGC": 5}}`)
 	})
 	values := understood(reader(t, url+"/metrics", url+"/debug/vars")())
-	wantValues(t, values, map[string]float64{"go.goroutines": 7, "go.gc.cycles": 4, "go.allocated_bytes": 100, "go.allocated_objects": 10, "go.heap.goal_bytes": 4000})
+	wantValues(t, values, map[string]float64{
+		"go.goroutines":        7,
+		"go.gc.cycles":         4,
+		"go.allocated_bytes":   100,
+		"go.allocated_objects": 10,
+		"go.heap.goal_bytes":   4000,
+	})
 }
 
 // hostile is what a URL may answer with instead of a page.
@@ -151,13 +189,26 @@ var hostile = map[string]struct {
 			fmt.Fprintf(w, "series_%d 1\n", i)
 		}
 	}, "more than 1000 series", true, false},
-	"many lines":                {words(strings.Repeat("a 1\n", scrape.MaxLines) + "a %d\n"), "more than 20000 lines, and is not read", false, false},
-	"many labels":               {words(strings.Repeat("a{"+strings.Repeat(`b="",`, 20)+"} %[1]d\n", scrape.MaxLabels/20+1)), "more than 50000 labels, and is not read", false, false},
-	"many labels of one series": {words("a{" + strings.Repeat(`b="",`, scrape.MaxOfLine+1) + "} %d\n"), "more than 32 labels on a line, and is not read", false, false},
-	"many names in JSON":        {words("{" + strings.Repeat(`"a":1,`, scrape.MaxLabels) + `"a": %d}`), "more than 50000 names, and is not read", false, false},
-	"an answer that is none":    {raw("HTTP/1.1 " + strings.Repeat("\u202e", 1000) + "\r\n\r\n"), "malformed HTTP", false, false},
+	"many lines": {
+		words(strings.Repeat("a 1\n", scrape.MaxLines) + "a %d\n"),
+		"more than 20000 lines, and is not read", false, false,
+	},
+	"many labels": {
+		words(strings.Repeat("a{"+strings.Repeat(`b="",`, 20)+"} %[1]d\n", scrape.MaxLabels/20+1)),
+		"more than 50000 labels, and is not read", false, false,
+	},
+	"many labels of one series": {
+		words("a{" + strings.Repeat(`b="",`, scrape.MaxOfLine+1) + "} %d\n"),
+		"more than 32 labels on a line, and is not read", false, false,
+	},
+	"many names in JSON": {
+		words("{" + strings.Repeat(`"a":1,`, scrape.MaxLabels) + `"a": %d}`),
+		"more than 50000 names, and is not read", false, false,
+	},
+	"an answer that is none": {raw("HTTP/1.1 " + strings.Repeat("\u202e", 1000) + "\r\n\r\n"), "malformed HTTP", false, false},
 	"another host, and another": {func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, fmt.Sprintf("http://h%d\u202e.invalid/", elsewhere.Add(1)), http.StatusFound)
+		http.Redirect(w, r, fmt.Sprintf("http://h%d\u202e.invalid/", elsewhere.Add(1)),
+			http.StatusFound)
 	}, "leads to another host", false, false},
 	"names that turn the line": {words("{\"a\u202eb\": %d, \"queue\": 7}"), "no text", true, false},
 	"long names":               {words("requests{path=\"" + strings.Repeat("x", 400) + "\"} %d\nqueue 7\n"), "longer than", true, false},
@@ -211,7 +262,8 @@ func TestWhatIsNoPageIsSaidOnce(t *testing.T) {
 				case i > 0:
 				case err == nil:
 					t.Error("nothing is said")
-				case !strings.Contains(err.Error(), c.said) || lines.Clean(err.Error()) != err.Error() || len(err.Error()) > 600:
+				case !strings.Contains(err.Error(), c.said) ||
+					lines.Clean(err.Error()) != err.Error() || len(err.Error()) > 600:
 					t.Errorf("%q, want %q", err, c.said)
 				}
 			}
@@ -233,8 +285,13 @@ func TestOfSeveralPagesEachCauseIsSaidOnce(t *testing.T) {
 	for _, step := range []struct {
 		busy [2]bool
 		want string
-	}{{[2]bool{false, true}, urls[1] + " answers with status 503"}, {[2]bool{true, true}, urls[0] + " answers with status 503"},
-		{[2]bool{true, false}, ""}, {[2]bool{}, ""}, {[2]bool{true, true}, ""}} {
+	}{
+		{[2]bool{false, true}, urls[1] + " answers with status 503"},
+		{[2]bool{true, true}, urls[0] + " answers with status 503"},
+		{[2]bool{true, false}, ""},
+		{[2]bool{}, ""},
+		{[2]bool{true, true}, ""},
+	} {
 		busy = step.busy
 		clock.pass(time.Second)
 		got := ""
@@ -255,7 +312,9 @@ func TestAPageCannotSayMoreThanAFewThings(t *testing.T) {
 		w.WriteHeader(400 + n%200)
 		fmt.Fprintln(w, "it is", n, "\u202e\u009b")
 	})
-	answers := served(t, func(w http.ResponseWriter, r *http.Request) { raw(fmt.Sprintf("HTTP/1.1 x%d\r\n\r\n", n))(w, r) })
+	answers := served(t, func(w http.ResponseWriter, r *http.Request) {
+		raw(fmt.Sprintf("HTTP/1.1 x%d\r\n\r\n", n))(w, r)
+	})
 	third := ""
 	last := served(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, third) })
 	p, clock := source(statuses, answers, last)
@@ -281,13 +340,18 @@ func TestAPageCannotSayMoreThanAFewThings(t *testing.T) {
 		}
 	}
 	if said[statuses] != 2 || said[answers] != scrape.MaxSaid || said[last] != 1 {
-		t.Errorf("of two classes of statuses %d things are said, of changing answers %d, and of a third page %d", said[statuses], said[answers], said[last])
+		t.Errorf("of two classes of statuses %d things are said, of changing answers %d, "+
+			"and of a third page %d", said[statuses], said[answers], said[last])
 	}
 }
 
 func TestWhatCannotBeReachedIsSaidWithoutItsPassword(t *testing.T) {
 	refusing := served(t, http.NotFound)
-	for _, url := range []string{strings.Replace(refusing, "http://", "http://me:hunter2@", 1) + "/metrics?token=hunter2", "http://[hunter2", "http://127.0.0.1:1/"} {
+	for _, url := range []string{
+		strings.Replace(refusing, "http://", "http://me:hunter2@", 1) + "/metrics?token=hunter2",
+		"http://[hunter2",
+		"http://127.0.0.1:1/",
+	} {
 		p, _ := source(url)
 		err := p.Read(map[string]float64{})
 		if err == nil || strings.Contains(err.Error(), "hunter2") {
@@ -328,7 +392,8 @@ func TestAPageThatDoesNotAnswerIsLeftAloneForAWhile(t *testing.T) {
 	well := func(w http.ResponseWriter) { fmt.Fprintln(w, "queue 7") }
 	p, c := source(served(t, func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
-		w.Header().Set("Connection", "close") // or else a failure would be tried again, as that of a connection that had ended
+		// or else a failure would be tried again, as that of a connection that had ended
+		w.Header().Set("Connection", "close")
 		does.Load().(func(http.ResponseWriter))(w)
 	}))
 	for i, step := range []struct {
@@ -358,8 +423,10 @@ func TestAPageThatDoesNotAnswerIsLeftAloneForAWhile(t *testing.T) {
 			}
 			values += len(into)
 		}
-		if asked.Load() != step.asked || values != step.values || (said == "") != (step.said == "") || !strings.Contains(said, step.said) {
-			t.Errorf("step %d: asked %d times for %d values, and said: %q", i, asked.Load(), values, said)
+		if asked.Load() != step.asked || values != step.values ||
+			(said == "") != (step.said == "") || !strings.Contains(said, step.said) {
+			t.Errorf("step %d: asked %d times for %d values, and said: %q",
+				i, asked.Load(), values, said)
 		}
 	}
 }
@@ -383,11 +450,16 @@ func TestARedirectIsFollowedOnTheSameHostOnly(t *testing.T) {
 	wantValues(t, reader(t, url+"/here")(), map[string]float64{"metrics.queue": 5})
 	p, _ := source(url + "/away")
 	err := p.Read(map[string]float64{})
-	if err == nil || !strings.Contains(err.Error(), "leads to another host, "+strings.TrimPrefix(other, "http://")+",") || asked.Load() != 0 {
+	if err == nil ||
+		!strings.Contains(err.Error(),
+			"leads to another host, "+strings.TrimPrefix(other, "http://")+",") ||
+		asked.Load() != 0 {
 		t.Errorf("%v; the other host was asked %d times", err, asked.Load())
 	}
-	taken, errs := scrape.NewProfiler(url).Take(t.Context(), []scrape.Kind{scrape.CPU}, time.Millisecond)
-	if len(taken) > 0 || len(errs) != 1 || !strings.Contains(errs[0].Error(), "leads to another host") || asked.Load() != 0 {
+	taken, errs := scrape.NewProfiler(url).Take(t.Context(), []scrape.Kind{scrape.CPU},
+		time.Millisecond)
+	if len(taken) > 0 || len(errs) != 1 ||
+		!strings.Contains(errs[0].Error(), "leads to another host") || asked.Load() != 0 {
 		t.Errorf("profiles: %v; the other host was asked %d times", errs, asked.Load())
 	}
 }
@@ -397,7 +469,8 @@ func TestTheNamesOfASampleAreBoundedTogether(t *testing.T) {
 	for _, c := range []string{`\"`, "<", "x", "\u00e9"} {
 		url := served(t, func(w http.ResponseWriter, r *http.Request) {
 			for i := range scrape.MaxSeries {
-				fmt.Fprintf(w, "%s{a=\"%d%s\"} 1\n", r.URL.Path[1:], i, strings.Repeat(c, 240/len(c)))
+				fmt.Fprintf(w, "%s{a=\"%d%s\"} 1\n",
+					r.URL.Path[1:], i, strings.Repeat(c, 240/len(c)))
 			}
 		})
 		p, _ := source(url+"/a", url+"/b", url+"/c")

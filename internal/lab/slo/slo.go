@@ -40,7 +40,8 @@ func Parse(text string) (SLO, error) {
 	return s, nil
 }
 
-const forms = "an objective is a percentile of the response time, as p99<50ms or p99.9<1s, or a share of failures, as errors<0.1%"
+const forms = "an objective is a percentile of the response time, as p99<50ms or p99.9<1s, " +
+	"or a share of failures, as errors<0.1%"
 
 func parse(text string) (Objective, error) {
 	what, limit, ok := strings.Cut(text, "<")
@@ -52,7 +53,9 @@ func parse(text string) (Objective, error) {
 		percent, ok := strings.CutSuffix(limit, "%")
 		share, err := strconv.ParseFloat(percent, 64)
 		if !ok || err != nil || !(share > 0 && share < 100) {
-			return Objective{}, fmt.Errorf("objective %q: the limit of errors is a percentage above 0%% and below 100%%, as errors<0.1%%", text)
+			return Objective{}, fmt.Errorf("objective %q: "+
+				"the limit of errors is a percentage above 0%% and below 100%%, as errors<0.1%%",
+				text)
 		}
 		return Objective{Text: text, Share: share / 100}, nil
 	}
@@ -63,10 +66,13 @@ func parse(text string) (Objective, error) {
 	}
 	d, err := time.ParseDuration(limit)
 	if err != nil || d <= 0 {
-		return Objective{}, fmt.Errorf("objective %q: the limit of a percentile is a duration, as 50ms or 1.5s", text)
+		return Objective{}, fmt.Errorf("objective %q: the limit of a percentile is a duration, "+
+			"as 50ms or 1.5s",
+			text)
 	}
 	if d.Nanoseconds() >= measure.Longest {
-		return Objective{}, fmt.Errorf("objective %q: a limit is below %v", text, time.Duration(measure.Longest).Truncate(time.Second))
+		return Objective{}, fmt.Errorf("objective %q: a limit is below %v",
+			text, time.Duration(measure.Longest).Truncate(time.Second))
 	}
 	return Objective{Text: text, Share: (100 - percentile) / 100, Limit: d.Nanoseconds()}, nil
 }

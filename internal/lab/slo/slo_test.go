@@ -17,7 +17,8 @@ func TestObjectivesAreReadAndSaidAgain(t *testing.T) {
 		t.Error(got)
 	}
 	near := func(a, b float64) bool { return a-b < 1e-12 && b-a < 1e-12 }
-	if !near(s[0].Share, .01) || s[0].Limit != 50e6 || !near(s[1].Share, .001) || !near(s[2].Share, .001) || s[2].Limit != 0 {
+	if !near(s[0].Share, .01) || s[0].Limit != 50e6 || !near(s[1].Share, .001) ||
+		!near(s[2].Share, .001) || s[2].Limit != 0 {
 		t.Errorf("%+v", s)
 	}
 	if s.Longest() != 1_500_000_000 {
@@ -26,7 +27,10 @@ func TestObjectivesAreReadAndSaidAgain(t *testing.T) {
 }
 
 func TestAnObjectiveThatIsNoneSaysWhatOneIs(t *testing.T) {
-	for _, text := range []string{"", "p99", "p99<", "p99<50", "p0<1ms", "p100<1ms", "px<1ms", "errors<0", "errors<0%", "errors<200%", "mean<5ms", "p99<-1ms", "p50<10m", "pNaN<1ms"} {
+	for _, text := range []string{
+		"", "p99", "p99<", "p99<50", "p0<1ms", "p100<1ms", "px<1ms", "errors<0", "errors<0%",
+		"errors<200%", "mean<5ms", "p99<-1ms", "p50<10m", "pNaN<1ms",
+	} {
 		_, err := slo.Parse(text)
 		if err == nil {
 			t.Errorf("%q was taken for an objective", text)

@@ -39,7 +39,9 @@ func SignedRank(differences []float64) (p float64) {
 // signedRanks are the ranks of the sizes of the differences that are not zero, and the sum of those
 // above zero. All are doubled, so that the middle of tied ranks is whole.
 func signedRanks(differences []float64) (ranks []int, positive int) {
-	d := slices.DeleteFunc(slices.Clone(differences), func(v float64) bool { return v == 0 || math.IsNaN(v) })
+	d := slices.DeleteFunc(slices.Clone(differences), func(v float64) bool {
+		return v == 0 || math.IsNaN(v)
+	})
 	slices.SortFunc(d, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
 	for i := 0; i < len(d); {
 		j := i

@@ -42,7 +42,8 @@ func TestManySignedRanksAreAsTheExactOnes(t *testing.T) {
 	// One more difference, far too small to matter, makes it the approximation.
 	approximate := stats.SignedRank(append(d, 1e-9))
 	if math.Abs(exact-approximate) > .01 {
-		t.Errorf("60 differences give %v exactly, and 61 %v by the normal approximation", exact, approximate)
+		t.Errorf("60 differences give %v exactly, and 61 %v by the normal approximation",
+			exact, approximate)
 	}
 }
 
@@ -93,7 +94,11 @@ func TestAMediansIntervalCounts(t *testing.T) {
 	if in := stats.MedianInterval(v, .95); in != (stats.Interval{Low: 2, Point: 5.5, High: 9}) {
 		t.Errorf("ten values give %v, want the second to the ninth", in)
 	}
-	if in := stats.MedianInterval([]float64{3, 1, 2}, .95); in != (stats.Interval{Low: 1, Point: 2, High: 3}) {
+	if in := stats.MedianInterval([]float64{3, 1, 2}, .95); in != (stats.Interval{
+		Low:   1,
+		Point: 2,
+		High:  3,
+	}) {
 		t.Errorf("three values give %v, want all of their range", in)
 	}
 }
@@ -112,7 +117,8 @@ func TestHolmsCorrectionHoldsEachAgainstWhatIsLeft(t *testing.T) {
 	}
 	corrected, level = stats.Holm([]float64{.03, .04, .001}, .05)
 	if corrected[0] != .06 || corrected[1] != .06 || level[0] != .5 || level[1] != .5 {
-		t.Errorf("after the first that is not real: corrected %v, levels %v; want 0.06 and a half for both", corrected, level)
+		t.Errorf("after the first that is not real: corrected %v, levels %v; "+
+			"want 0.06 and a half for both", corrected, level)
 	}
 }
 
@@ -128,7 +134,8 @@ func TestLeastPairsAreTheFewestThatCanShowAnything(t *testing.T) {
 				d[i] = float64(i + 1)
 			}
 			if can := stats.SignedRank(d)*float64(tests) < .05; can != c.can {
-				t.Fatalf("%d tests: the clearest %d pairs show something is %v, and LeastPairs says %d", tests, c.pairs, can, n)
+				t.Fatalf("%d tests: the clearest %d pairs show something is %v, "+
+					"and LeastPairs says %d", tests, c.pairs, can, n)
 			}
 		}
 	}

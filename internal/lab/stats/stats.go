@@ -20,7 +20,9 @@ type Interval struct{ Low, Point, High float64 }
 // into the range), confidence lies between 0 and 1. The percentiles are widened as Student's t is
 // wider than the normal distribution for the number of blocks there are, because the bootstrap
 // alone covers too little when they are few. All is 0 when total is.
-func Ratio(bad, total []float64, block, replicates int, confidence float64, rng *rand.Rand) Interval {
+func Ratio(
+	bad, total []float64, block, replicates int, confidence float64, rng *rand.Rand,
+) Interval {
 	point := quotient(sum(bad), sum(total))
 	if len(bad) == 0 || replicates < 2 {
 		return Interval{point, point, point}
@@ -74,7 +76,9 @@ func few(blocks, confidence float64) float64 {
 // and Pearson, 1934) with the counts divided by designEffect: how many events come together, at
 // least 1, as DesignEffect measures it. The bootstrap knows nothing of what it has not seen: from 0
 // bad of 500 it would say that bad ones do not exist.
-func Share(bad, total []float64, designEffect float64, block int, confidence float64, rng *rand.Rand) Interval {
+func Share(
+	bad, total []float64, designEffect float64, block int, confidence float64, rng *rand.Rand,
+) Interval {
 	const replicates = 400
 	in := Ratio(bad, total, block, replicates, confidence, rng)
 	designEffect = max(designEffect, 1)
@@ -102,10 +106,12 @@ func Binomial(bad, total, confidence float64) Interval {
 }
 
 // Needed is about how many events have to be seen until an interval that Share gave, in, is below
-// allowed, if the share of bad ones stays as it is and they go on to come designEffect at a time. It
-// has two significant digits. ok is false where no number is enough, as the share is not below
+// allowed, if the share of bad ones stays as it is and they go on to come designEffect at a time.
+// It has two significant digits. ok is false where no number is enough, as the share is not below
 // allowed, or none that anybody can see.
-func Needed(in Interval, bad, total, designEffect, allowed, confidence float64) (n float64, ok bool) {
+func Needed(
+	in Interval, bad, total, designEffect, allowed, confidence float64,
+) (n float64, ok bool) {
 	const most = 1e15
 	designEffect = max(designEffect, 1)
 	if total <= 0 {

@@ -41,7 +41,8 @@ func TestTheIntervalOfAMeanCoversItThoughValuesHangTogether(t *testing.T) {
 			}
 		}
 		if covered < repetitions*90/100 {
-			t.Errorf("correlation %v: %d of %d intervals contain the mean", phi, covered, repetitions)
+			t.Errorf("correlation %v: %d of %d intervals contain the mean",
+				phi, covered, repetitions)
 		}
 	}
 }
@@ -56,7 +57,8 @@ func TestABootstrapThatIgnoresTheCorrelationWouldCoverTooLittle(t *testing.T) {
 		}
 	}
 	if covered > 240 {
-		t.Errorf("%d of 300 contain the mean without blocks: the series of these tests do not test anything", covered)
+		t.Errorf("%d of 300 contain the mean without blocks: the series of these tests do "+
+			"not test anything", covered)
 	}
 }
 
@@ -66,7 +68,8 @@ func TestNothingBadInFiveHundredDoesNotProveOnePercent(t *testing.T) {
 		total[i] = 25
 	}
 	bad := make([]float64, 20)
-	if in := stats.Share(bad, total, 1, 1, .95, source(1)); in.Low != 0 || in.High < .0070 || in.High > .0076 {
+	if in := stats.Share(bad, total, 1, 1, .95, source(1)); in.Low != 0 || in.High < .0070 ||
+		in.High > .0076 {
 		t.Errorf("0 of 500 independent ones: %+v, the exact limit is 0.00735", in)
 	}
 	if in := stats.Share(bad, total, 2, 1, .95, source(1)); in.High < .01 {
@@ -111,7 +114,13 @@ func TestTheDesignEffectIsMeasured(t *testing.T) {
 
 func TestQuantilesOfDistributions(t *testing.T) {
 	near(t, "normal", stats.NormalQuantile(.975), 1.959964, 1e-6)
-	for _, c := range []struct{ p, df, want float64 }{{.975, 1, 12.7062}, {.975, 4, 2.77645}, {.95, 10, 1.81246}, {.995, 30, 2.75000}, {.975, 1000, 1.96}} {
+	for _, c := range []struct{ p, df, want float64 }{
+		{.975, 1, 12.7062},
+		{.975, 4, 2.77645},
+		{.95, 10, 1.81246},
+		{.995, 30, 2.75000},
+		{.975, 1000, 1.96},
+	} {
 		near(t, "Student's t", stats.StudentQuantile(c.p, c.df), c.want, 3e-3)
 	}
 }
@@ -153,7 +162,8 @@ func TestTrendsAreTold(t *testing.T) {
 	for range 400 {
 		var rising, level []float64
 		for i := range 12 {
-			rising, level = append(rising, float64(i)/4+r.NormFloat64()), append(level, r.NormFloat64())
+			rising = append(rising, float64(i)/4+r.NormFloat64())
+			level = append(level, r.NormFloat64())
 		}
 		if stats.Trend(rising) < .05 {
 			up++
@@ -176,7 +186,8 @@ func TestCorrelationTimesAreMeasured(t *testing.T) {
 		want := (1 + phi) / (1 - phi)
 		near(t, "the mean correlation time", total/40, want, .15*want)
 	}
-	if stats.CorrelationTime([]float64{1, 1, 1, 1, 1}) != 1 || stats.BlockLength(make([]float64, 50)) != 1 {
+	if stats.CorrelationTime([]float64{1, 1, 1, 1, 1}) != 1 ||
+		stats.BlockLength(make([]float64, 50)) != 1 {
 		t.Error("a series that does not vary has no correlation")
 	}
 }
@@ -229,9 +240,11 @@ func TestTheIntervalOfTheShareThatWaitsTooLongCoversIt(t *testing.T) {
 				covered++
 			}
 		}
-		t.Logf("utilization %v: the share %.4f is covered %d of %d times", c.utilization, truth, covered, repetitions)
+		t.Logf("utilization %v: the share %.4f is covered %d of %d times",
+			c.utilization, truth, covered, repetitions)
 		if covered < repetitions*90/100 {
-			t.Errorf("utilization %v: %d of %d intervals contain the share %v", c.utilization, covered, repetitions, truth)
+			t.Errorf("utilization %v: %d of %d intervals contain the share %v",
+				c.utilization, covered, repetitions, truth)
 		}
 	}
 }
@@ -242,26 +255,32 @@ func TestTheMedianIsTheMiddle(t *testing.T) {
 }
 
 func TestNeededIsHowManyProveTheShareThatIsAllowed(t *testing.T) {
-	of := func(bad, total, effect float64) stats.Interval { return stats.Binomial(bad/effect, total/effect, .95) }
+	of := func(bad, total, effect float64) stats.Interval {
+		return stats.Binomial(bad/effect, total/effect, .95)
+	}
 	for _, c := range []struct{ bad, total, effect, allowed, want float64 }{
 		{0, 1820, 1, .001, 3700}, // ln(0.025) ÷ ln(0.999) = 3687
 		{0, 1820, 2, .001, 7400}, // twice as many where they come in pairs
 		{0, 0, 1, .01, 370},
 		{0, 3, 1, .00001, 370_000}, // however few were seen
 	} {
-		got, ok := stats.Needed(of(c.bad, c.total, c.effect), c.bad, c.total, c.effect, c.allowed, .95)
+		got, ok := stats.Needed(of(c.bad, c.total, c.effect), c.bad, c.total, c.effect, c.allowed,
+			.95)
 		if !ok || got != c.want {
 			t.Errorf("%+v: %v %v", c, got, ok)
 		}
 	}
 	n, ok := stats.Needed(of(5, 1000, 1), 5, 1000, 1, .01, .95)
-	if !ok || stats.Binomial(5*n/1000, n, .95).High > .01 || stats.Binomial(5*n/1100, n/1.1, .95).High <= .01 {
+	if !ok || stats.Binomial(5*n/1000, n, .95).High > .01 ||
+		stats.Binomial(5*n/1100, n/1.1, .95).High <= .01 {
 		t.Errorf("5 of 1,000 where 1%% is allowed: %v %v", n, ok)
 	}
-	// 12 of 3,200 failed together: the bootstrap's interval is the wider, and has to shrink to a sixth.
+	// 12 of 3,200 failed together: the bootstrap's interval is the wider, and has to shrink to a
+	// sixth.
 	wide := stats.Interval{Low: 0, Point: .00375, High: .0075}
 	if n, ok := stats.Needed(wide, 12, 3200, 1, .004375, .95); !ok || n != 120_000 {
-		t.Errorf("6 times as narrow takes 36 times as many, which is 115,200, and not %v (%v)", n, ok)
+		t.Errorf("6 times as narrow takes 36 times as many, which is 115,200, and not %v (%v)",
+			n, ok)
 	}
 	if n, ok := stats.Needed(of(100, 10_000, 1), 100, 10_000, 1, .01, .95); ok {
 		t.Errorf("as many as are allowed can prove nothing, and %v shall do", n)

@@ -37,11 +37,13 @@ func (s *surveyor) bracket(rate float64) (found bool, err error) {
 		switch {
 		case t.judgement.Verdict == record.Invalid:
 			if repeats++; repeats > 2 || s.good == 0 && repeats > 1 {
-				s.notFound(s.good, fmt.Sprintf("where the generator was the limit at %s: %s", format.Digits(rate), t.judgement.Why))
+				s.notFound(s.good, fmt.Sprintf("where the generator was the limit at %s: %s",
+					format.Digits(rate), t.judgement.Why))
 				return false, nil
 			}
 			if invalid == rate && s.good > 0 {
-				why = fmt.Sprintf("between %s (passed) and %s (the generator was the limit)", format.Digits(s.good), format.Digits(rate))
+				why = fmt.Sprintf("between %s (passed) and %s (the generator was the limit)",
+					format.Digits(s.good), format.Digits(rate))
 				rate = s.allowed(math.Sqrt(s.good * rate))
 				continue
 			}
@@ -63,7 +65,8 @@ func (s *surveyor) bracket(rate float64) (found bool, err error) {
 		default:
 			s.high = rate
 			if downs++; downs > s.set.downs {
-				s.result.Line.Why = fmt.Sprintf("the SLO is not met even at %s requests a second: %s", format.Digits(rate), t.judgement.Why)
+				s.result.Line.Why = fmt.Sprintf("the SLO is not met even at %s "+
+					"requests a second: %s", format.Digits(rate), t.judgement.Why)
 				return false, nil
 			}
 			why = fmt.Sprintf("a third of %s, which was too much", format.Digits(rate))
@@ -100,7 +103,8 @@ func (s *surveyor) up(t *trial) (rate float64, why string) {
 	if response.Mean() > s.set.strained*s.mean {
 		factor = s.set.careful
 	}
-	return s.allowed(t.rate * factor), fmt.Sprintf("%.2g times %s, which passed", factor, format.Digits(t.rate))
+	return s.allowed(t.rate * factor),
+		fmt.Sprintf("%.2g times %s, which passed", factor, format.Digits(t.rate))
 }
 
 // notFound says that there is no line below a rate.

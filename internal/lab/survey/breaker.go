@@ -25,7 +25,8 @@ func (b *breaker) see(w *measure.Window) string {
 		b.silent = 0
 	}
 	if b.silent >= b.long {
-		return fmt.Sprintf("the service broke: nothing was answered for %.1f s, with %d requests sent and %d waiting",
+		return fmt.Sprintf("the service broke: nothing was answered for %.1f s, "+
+			"with %d requests sent and %d waiting",
 			float64(b.silent)/float64(second), w.InFlight, w.Waiting)
 	}
 	if ended == 0 {
@@ -42,9 +43,11 @@ func (b *breaker) see(w *measure.Window) string {
 	switch {
 	case b.total < brokenLeast:
 	case b.failing >= brokenFor:
-		return fmt.Sprintf("the service broke: %d of %d requests failed in %.1f s", b.failed, b.total, float64(b.failing)/float64(second))
+		return fmt.Sprintf("the service broke: %d of %d requests failed in %.1f s",
+			b.failed, b.total, float64(b.failing)/float64(second))
 	case 2*b.unconnected > b.total && b.failing >= brokenFor/2:
-		return fmt.Sprintf("the service broke: %d of %d connections failed in %.1f s", b.unconnected, b.total, float64(b.failing)/float64(second))
+		return fmt.Sprintf("the service broke: %d of %d connections failed in %.1f s",
+			b.unconnected, b.total, float64(b.failing)/float64(second))
 	}
 	return ""
 }

@@ -71,7 +71,13 @@ type grid struct {
 // so it is found three times.
 func findCrossing(f form, points []point, low, high float64) crossing {
 	n := len(points)
-	g := grid{form: f, points: points, bad: make([]float64, n), good: make([]float64, n), weights: make([]float64, n)}
+	g := grid{
+		form:    f,
+		points:  points,
+		bad:     make([]float64, n),
+		good:    make([]float64, n),
+		weights: make([]float64, n),
+	}
 	for i := range points {
 		p := &points[i]
 		effect := f.designEffect(p, points, p.rate, 0)
@@ -124,7 +130,8 @@ func (g *grid) likelihood(crossing float64, j int) float64 {
 		}
 		p := &g.points[i]
 		share := g.form.share(p, at, slope)
-		l += g.bad[i]*math.Log(share) + g.good[i]*math.Log1p(-share) + g.weights[i]*g.form.agrees(p, at, slope)
+		l += g.bad[i]*math.Log(share) + g.good[i]*math.Log1p(-share) +
+			g.weights[i]*g.form.agrees(p, at, slope)
 	}
 	return l
 }

@@ -17,7 +17,8 @@ func (s *surveyor) gentle() error {
 	rate := niceRate(s.good * s.set.gentleHigh)
 	var pair [2]*trial
 	for i := range pair {
-		why := fmt.Sprintf("one of two equal steps, under half of %s, which passed", format.Digits(s.good))
+		why := fmt.Sprintf("one of two equal steps, under half of %s, which passed",
+			format.Digits(s.good))
 		t, err := s.do(s.plan(rate, s.set.noiseLength, s.set.bracketSettle, why))
 		if err != nil {
 			return err
@@ -34,7 +35,8 @@ func (s *surveyor) gentle() error {
 	}
 	if few == 0 {
 		low := niceRate(s.good * s.set.gentleLow)
-		if _, err := s.do(s.plan(low, s.set.coarseLength, s.set.bracketSettle, "a second gentle rate, to predict the line from")); err != nil {
+		if _, err := s.do(s.plan(low, s.set.coarseLength, s.set.bracketSettle,
+			"a second gentle rate, to predict the line from")); err != nil {
 			return err
 		}
 	}
@@ -61,7 +63,8 @@ func (s *surveyor) predict(upto float64) {
 	p.Upto = upto
 	p.Made = len(s.trials)
 	s.result.Model.Predictions = append(s.result.Model.Predictions, *p)
-	s.say(fmt.Sprintf("predicted from steps up to %s requests a second: a load line at %s (%s to %s), set by %s", format.Digits(upto),
+	s.say(fmt.Sprintf("predicted from steps up to %s requests a second: "+
+		"a load line at %s (%s to %s), set by %s", format.Digits(upto),
 		format.Digits(p.Line.Estimate), format.Digits(p.Line.Low), format.Digits(p.Line.High), p.Limit))
 }
 
@@ -78,7 +81,8 @@ func noiseOf(a, b *trial) record.Noise {
 	}
 	n.P50 = difference(quantile(a, .5), quantile(b, .5))
 	n.P99 = difference(quantile(a, .99), quantile(b, .99))
-	n.Goodput = difference(a.judgement.Goodput.Estimate/max(a.view.rate(), 1e-9), b.judgement.Goodput.Estimate/max(b.view.rate(), 1e-9))
+	n.Goodput = difference(a.judgement.Goodput.Estimate/max(a.view.rate(), 1e-9),
+		b.judgement.Goodput.Estimate/max(b.view.rate(), 1e-9))
 	n.CPU = difference(cpuPerRequest(&a.step), cpuPerRequest(&b.step))
 	return n
 }

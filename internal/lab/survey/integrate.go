@@ -19,7 +19,9 @@ const coarseGrid, fineGrid = 25, 45
 // of a rate and one of several shapes, which are equally probable beforehand, as all rates are;
 // slopes are the shapes' own. The grid is laid once over everything and once more over the part
 // that matters.
-func integrate(low, high float64, slopes []float64, likelihood func(at float64, shape int) float64) crossing {
+func integrate(
+	low, high float64, slopes []float64, likelihood func(at float64, shape int) float64,
+) crossing {
 	rates, mass, _ := marginal(low, high, coarseGrid, slopes, likelihood)
 	top := 0.0
 	for _, m := range mass {
@@ -36,7 +38,9 @@ func integrate(low, high float64, slopes []float64, likelihood func(at float64, 
 }
 
 // marginal is the relative probability of each crossing, whatever the shape, and the mean slope.
-func marginal(low, high float64, n int, slopes []float64, likelihood func(at float64, shape int) float64) (rates, mass []float64, slope float64) {
+func marginal(
+	low, high float64, n int, slopes []float64, likelihood func(at float64, shape int) float64,
+) (rates, mass []float64, slope float64) {
 	rates, mass = make([]float64, n), make([]float64, n)
 	logs := make([]float64, n*len(slopes))
 	best := math.Inf(-1)
@@ -83,8 +87,12 @@ func summarise(rates, mass []float64, slope float64) crossing {
 	}
 	tail := (1 - confidence) / 2
 	return crossing{
-		interval: stats.Interval{Low: quantile(tail), Point: quantile(.5), High: quantile(1 - tail)},
-		slope:    slope,
-		spread:   math.Sqrt(max(squares/total-mean*mean, 0)),
+		interval: stats.Interval{
+			Low:   quantile(tail),
+			Point: quantile(.5),
+			High:  quantile(1 - tail),
+		},
+		slope:  slope,
+		spread: math.Sqrt(max(squares/total-mean*mean, 0)),
 	}
 }

@@ -135,11 +135,14 @@ func (v *view) growth() (share, doubt float64, grows bool) {
 	}
 	deviation := math.Sqrt(max(squares-sum*sum/n, 0) / (n - 1) * n)
 	share, doubt = sum/due, max(deviation/due, growthLeast/2)
-	return share, doubt, share > growthLeast && sum > 4 && sum > stats.StudentQuantile(1-growthTail, n-1)*deviation
+	return share, doubt, share > growthLeast && sum > 4 &&
+		sum > stats.StudentQuantile(1-growthTail, n-1)*deviation
 }
 
 // judge says what a view shows of the SLO.
-func judge(v *view, objectives SLO, rng *rand.Rand) (record.SLOVerdict, []record.ObjectiveShare, string) {
+func judge(
+	v *view, objectives SLO, rng *rand.Rand,
+) (record.SLOVerdict, []record.ObjectiveShare, string) {
 	verdict, why := record.Pass, "every objective is met"
 	against := false // why is of an objective that what was seen speaks against
 	shares := make([]record.ObjectiveShare, len(objectives))
@@ -150,7 +153,8 @@ func judge(v *view, objectives SLO, rng *rand.Rand) (record.SLOVerdict, []record
 		effect := v.designEffect(o, bad, total, block)
 		in := stats.Share(bad, total, effect, block, confidence, rng)
 		shares[i] = record.ObjectiveShare{Objective: o.Text, Share: interval(in), Allowed: o.Share}
-		words := fmt.Sprintf("%s to %s of the requests break %s, which allows %s", format.Percent(in.Low), format.Percent(in.High), o.Text, format.Percent(o.Share))
+		words := fmt.Sprintf("%s to %s of the requests break %s, which allows %s",
+			format.Percent(in.Low), format.Percent(in.High), o.Text, format.Percent(o.Share))
 		switch {
 		case in.Low > o.Share:
 			if verdict != record.Fail {
@@ -164,7 +168,9 @@ func judge(v *view, objectives SLO, rng *rand.Rand) (record.SLOVerdict, []record
 		}
 	}
 	if share, _, grows := v.growth(); grows && verdict != record.Fail {
-		verdict, why = record.Fail, fmt.Sprintf("the service does not keep up: requests inside it grow by %s of the offered rate", format.Percent(share))
+		verdict = record.Fail
+		why = fmt.Sprintf("the service does not keep up: requests inside it grow by %s of "+
+			"the offered rate", format.Percent(share))
 	}
 	return verdict, shares, why
 }
@@ -177,12 +183,14 @@ func soFar(o *slo.Objective, in stats.Interval, broke, all []float64, effect flo
 	if o.Limit > 0 {
 		what = "were slower than " + time.Duration(o.Limit).String() + " or failed"
 	}
-	said := fmt.Sprintf("%s of %s requests %s", format.Count(int64(math.Ceil(bad))), format.Count(int64(seen)), what)
+	said := fmt.Sprintf("%s of %s requests %s",
+		format.Count(int64(math.Ceil(bad))), format.Count(int64(seen)), what)
 	needed, ok := stats.Needed(in, bad, seen, effect, o.Share, confidence)
 	if !ok {
 		return fmt.Sprintf("%s, too close to what %s allows to prove it", said, o.Text)
 	}
-	return fmt.Sprintf("%s; about %s are needed to prove %s", said, format.Count(int64(needed)), o.Text)
+	return fmt.Sprintf("%s; about %s are needed to prove %s",
+		said, format.Count(int64(needed)), o.Text)
 }
 
 // Lateness is how late a generator may send the 99th percentile of requests, in nanoseconds, before

@@ -12,7 +12,9 @@ import (
 // made is a step of windows with so many requests each, of which the last ones are slow, and whose
 // queue grows by a number in each.
 func made(windows int, each, slow, grows uint64) *measure.Step {
-	s := &measure.Step{Plan: measure.StepPlan{Rate: float64(4 * each), Length: int64(windows) * simWindow}}
+	s := &measure.Step{
+		Plan: measure.StepPlan{Rate: float64(4 * each), Length: int64(windows) * simWindow},
+	}
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range windows {
 		var h measure.Histogram
@@ -23,7 +25,13 @@ func made(windows int, each, slow, grows uint64) *measure.Step {
 				h.Record(5*ms + r.Int64N(ms))
 			}
 		}
-		w := measure.Window{Start: int64(i) * simWindow, Length: simWindow, Due: each + grows, InFlight: i * int(grows), Response: h.Sparse()}
+		w := measure.Window{
+			Start:    int64(i) * simWindow,
+			Length:   simWindow,
+			Due:      each + grows,
+			InFlight: i * int(grows),
+			Response: h.Sparse(),
+		}
 		w.Ended[measure.OK] = each
 		s.Windows = append(s.Windows, w)
 	}
@@ -39,7 +47,11 @@ func TestVerdicts(t *testing.T) {
 	}{
 		{"all fast", made(20, 500, 0, 0), record.Pass, "every objective"},
 		{"half of them slow", made(20, 500, 250, 0), record.Fail, "p99<50ms"},
-		{"too few to tell", made(20, 10, 0, 0), record.Undecided, "0 of 200 requests were slower than 50ms or failed; about 370 are needed to prove p99<50ms"},
+		{
+			"too few to tell", made(20, 10, 0, 0), record.Undecided,
+			"0 of 200 requests were slower than 50ms or failed; " +
+				"about 370 are needed to prove p99<50ms",
+		},
 		{"fast, but fewer leave than come", made(20, 500, 0, 15), record.Fail, "does not keep up"},
 		{"slow at a share just allowed", made(20, 100, 1, 0), record.Undecided, "p99<50ms"},
 	} {
@@ -70,8 +82,10 @@ func TestTheReasonIsTheObjectiveThatWasNotMet(t *testing.T) {
 	s.Windows[0] = made(1, 100, 10, 0).Windows[0]
 	s.Windows[0].Ended[measure.BadStatus] = 1
 	v := viewOf(s)
-	verdict, shares, why := judge(&v, parsed(t, "p99<50ms,errors<0.04%"), rand.New(rand.NewPCG(1, 2)))
-	held := shares[0].Share.Estimate <= shares[0].Allowed && shares[1].Share.Estimate > shares[1].Allowed
+	verdict, shares, why := judge(&v, parsed(t, "p99<50ms,errors<0.04%"),
+		rand.New(rand.NewPCG(1, 2)))
+	held := shares[0].Share.Estimate <= shares[0].Allowed &&
+		shares[1].Share.Estimate > shares[1].Allowed
 	if verdict != record.Undecided || !held || !strings.Contains(why, "break errors<0.04%") {
 		t.Errorf("%s, %s, %+v", verdict, why, shares)
 	}
@@ -83,7 +97,8 @@ func TestSettlingIsNotJudged(t *testing.T) {
 	copy(s.Windows, slow.Windows)
 	s.Plan.Settle = second
 	v := viewOf(s)
-	if verdict, _, why := judge(&v, parsed(t, "p99<50ms"), rand.New(rand.NewPCG(1, 2))); verdict != record.Pass {
+	if verdict, _, why := judge(&v, parsed(t, "p99<50ms"), rand.New(rand.NewPCG(1, 2))); verdict !=
+		record.Pass {
 		t.Errorf("%s, %s", verdict, why)
 	}
 }
@@ -102,7 +117,8 @@ func TestWhatTheGeneratorDidIsNotTheServicesFault(t *testing.T) {
 		verdict record.SLOVerdict
 	}{
 		{late(40 * ms), record.Invalid}, // as late as the limit: the slow ones may be its own
-		{late(1 * ms), record.Fail},     // half of them slow, and it was late by a fiftieth of the limit
+		// half of them slow, and it was late by a fiftieth of the limit
+		{late(1 * ms), record.Fail},
 		{func() *measure.Step {
 			s := made(20, 500, 0, 0)
 			s.Totals.Generator.Invalid = "it was the limit"
@@ -121,7 +137,9 @@ func TestWhatTheGeneratorDidIsNotTheServicesFault(t *testing.T) {
 func TestABrokenTargetIsNotKickedOn(t *testing.T) {
 	window := func(ok, failed, unconnected uint64, inside int) *measure.Window {
 		w := &measure.Window{Length: simWindow, InFlight: inside}
-		w.Ended[measure.OK], w.Ended[measure.Timeout], w.Ended[measure.ConnectFailed] = ok, failed, unconnected
+		w.Ended[measure.OK] = ok
+		w.Ended[measure.Timeout] = failed
+		w.Ended[measure.ConnectFailed] = unconnected
 		return w
 	}
 	for _, c := range []struct {

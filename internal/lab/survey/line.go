@@ -22,7 +22,9 @@ func (s *surveyor) known() (line crossing, which *slo.Objective) {
 	for i := range s.o.SLO {
 		o := &s.o.SLO[i]
 		points[i] = s.points(o)
-		broken[i] = slices.ContainsFunc(points[i], func(p point) bool { return p.bad > o.Share*p.total })
+		broken[i] = slices.ContainsFunc(points[i], func(p point) bool {
+			return p.bad > o.Share*p.total
+		})
 		anyBroken = anyBroken || broken[i]
 	}
 	for i := range s.o.SLO {
@@ -35,10 +37,12 @@ func (s *surveyor) known() (line crossing, which *slo.Objective) {
 		case which == nil:
 			line, which = c, o
 		case c.interval.Point < line.interval.Point:
-			c.interval.Low, c.interval.High = min(c.interval.Low, line.interval.Low), min(c.interval.High, line.interval.High)
+			c.interval.Low, c.interval.High = min(c.interval.Low, line.interval.Low),
+				min(c.interval.High, line.interval.High)
 			line, which = c, o
 		default:
-			line.interval.Low, line.interval.High = min(c.interval.Low, line.interval.Low), min(c.interval.High, line.interval.High)
+			line.interval.Low, line.interval.High = min(c.interval.Low, line.interval.Low),
+				min(c.interval.High, line.interval.High)
 		}
 	}
 	return line, which
@@ -89,7 +93,8 @@ func (s *surveyor) crossing(o *slo.Objective, points []point, low, high float64)
 		varied++
 	}
 	find := func(always float64) crossing {
-		f := newWaitForm(o.Share, float64(o.Limit)/float64(second), s.mean/float64(second), varied, always)
+		f := newWaitForm(o.Share, float64(o.Limit)/float64(second), s.mean/float64(second), varied,
+			always)
 		return findCrossing(f, points, low, high)
 	}
 	always := s.always(o)
@@ -141,7 +146,8 @@ func (s *surveyor) points(o *slo.Objective) (points []point) {
 		if t.broke != "" || grows && s.o.SLO.Longest() == 0 {
 			p.bad = max(p.bad, p.total/2)
 		}
-		p.settle, p.length = float64(t.view.windows[0].Start)/float64(second), float64(t.step.Totals.Length)/float64(second)
+		p.settle = float64(t.view.windows[0].Start) / float64(second)
+		p.length = float64(t.step.Totals.Length) / float64(second)
 		points = append(points, p)
 	}
 	if o.Limit == 0 {
@@ -182,12 +188,22 @@ func (s *surveyor) line() record.Line {
 	if steps, _ := s.near(i.Point); steps < fewestNear {
 		passed, failed := s.bracketed()
 		return record.Line{
-			Interval: model.Interval{Low: min(passed, i.Low), Estimate: i.Point, High: max(failed, i.High)},
-			Why: fmt.Sprintf("between %s requests a second, which passed, and %s, which was too much: the survey ended before it was narrowed down",
+			Interval: model.Interval{
+				Low:      min(passed, i.Low),
+				Estimate: i.Point,
+				High:     max(failed, i.High),
+			},
+			Why: fmt.Sprintf("between %s requests a second, which passed, and %s, "+
+				"which was too much: the survey ended before it was narrowed down",
 				format.Digits(passed), format.Digits(failed)),
 		}
 	}
-	line := model.Interval{Low: i.Low * (1 - resolution), Estimate: i.Point, High: i.High * (1 + resolution), Confidence: confidence}
+	line := model.Interval{
+		Low:        i.Low * (1 - resolution),
+		Estimate:   i.Point,
+		High:       i.High * (1 + resolution),
+		Confidence: confidence,
+	}
 	passed, failed := s.verdicts()
 	why := fmt.Sprintf("%s sets it", which.Text)
 	if passed > 0 {

@@ -22,7 +22,8 @@ func (s *surveyor) overload() error {
 			continue
 		}
 		last = rate
-		t, err := s.do(s.plan(rate, s.set.overloadLength, s.set.bracketSettle, fmt.Sprintf("%.2f times the line", rate/line)))
+		t, err := s.do(s.plan(rate, s.set.overloadLength, s.set.bracketSettle,
+			fmt.Sprintf("%.2f times the line", rate/line)))
 		if err != nil {
 			return err
 		}
@@ -56,15 +57,22 @@ func (s *surveyor) peak() (peak, falls record.Collapse) {
 	}
 	g := top.judgement.Goodput
 	if g.Estimate >= .97*offered {
-		peak.Why = fmt.Sprintf("goodput still rose at the highest rate that was offered, %s a second", format.Digits(offered))
+		peak.Why = fmt.Sprintf("goodput still rose at the highest rate that was offered, "+
+			"%s a second", format.Digits(offered))
 		peak.Goodput = g.Estimate
 		falls.Why = "goodput did not fall up to " + format.Digits(offered) + " requests a second"
 		return peak, falls
 	}
 	low, high := min(kept, g.Estimate), max(g.High, min(top.rate, g.Estimate*1.05))
 	peak.Found, peak.Goodput = true, g.Estimate
-	peak.Rate = model.Interval{Low: min(low, g.Low), Estimate: g.Estimate, High: high, Confidence: confidence}
-	peak.Why = fmt.Sprintf("at %s requests offered a second, %s were answered well; up to %s all were",
+	peak.Rate = model.Interval{
+		Low:        min(low, g.Low),
+		Estimate:   g.Estimate,
+		High:       high,
+		Confidence: confidence,
+	}
+	peak.Why = fmt.Sprintf("at %s requests offered a second, %s were answered well; "+
+		"up to %s all were",
 		format.Digits(top.rate), format.Digits(g.Estimate), format.Digits(kept))
 	return peak, s.falls(top, offered)
 }
@@ -75,15 +83,28 @@ func (s *surveyor) falls(top *trial, offered float64) record.Collapse {
 	lowest := math.Inf(1)
 	for _, t := range s.trials {
 		worse := t.judgement.Goodput
-		if t.usable() && t.rate > top.rate && worse.Estimate < (1-collapseFall)*g.Estimate && worse.High < g.Low && t.rate < lowest {
+		if t.usable() && t.rate > top.rate && worse.Estimate < (1-collapseFall)*g.Estimate &&
+			worse.High < g.Low && t.rate < lowest {
 			lowest = t.rate
 		}
 	}
 	if math.IsInf(lowest, 1) {
-		return record.Collapse{Why: fmt.Sprintf("goodput did not fall by more than %.0f %% up to %s requests a second", 100*collapseFall, format.Digits(offered))}
+		return record.Collapse{
+			Why: fmt.Sprintf("goodput did not fall by more than %.0f %% up to %s requests a second",
+				100*collapseFall, format.Digits(offered)),
+		}
 	}
-	return record.Collapse{Found: true, Rate: model.Interval{Low: top.rate, Estimate: lowest, High: lowest, Confidence: confidence},
-		Why: fmt.Sprintf("at %s requests a second the goodput was more than %.0f %% below its peak", format.Digits(lowest), 100*collapseFall)}
+	return record.Collapse{
+		Found: true,
+		Rate: model.Interval{
+			Low:        top.rate,
+			Estimate:   lowest,
+			High:       lowest,
+			Confidence: confidence,
+		},
+		Why: fmt.Sprintf("at %s requests a second the goodput was more than %.0f %% below its peak",
+			format.Digits(lowest), 100*collapseFall),
+	}
 }
 
 // recover goes back to a gentle rate at once, and sees whether the service is then what it was
@@ -91,7 +112,8 @@ func (s *surveyor) falls(top *trial, offered float64) record.Collapse {
 func (s *surveyor) recover() error {
 	s.enter(recovery, "back to a gentle rate, to see whether the service recovers")
 	before := s.reference
-	t, err := s.doAtOnce(s.plan(before.rate, s.set.recoveryLength, 0, "a rate that was tried before, right after the overload"))
+	t, err := s.doAtOnce(s.plan(before.rate, s.set.recoveryLength, 0,
+		"a rate that was tried before, right after the overload"))
 	if err != nil {
 		return err
 	}
@@ -124,13 +146,16 @@ func recovered(before, after *trial, noise float64) record.Recovery {
 		}
 	}
 	if back < 0 || back > 3*len(windows)/4 || after.broke != "" {
-		r.Why = fmt.Sprintf("%.1f s after the overload, at %s, requests still took %.1f ms where they had taken %.1f ms before, and %s failed",
-			float64(after.step.Totals.Length)/float64(second), after.words(), after.step.Totals.Response.Mean()/1e6, before.step.Totals.Response.Mean()/1e6,
+		r.Why = fmt.Sprintf("%.1f s after the overload, at %s, requests still took %.1f ms where "+
+			"they had taken %.1f ms before, and %s failed",
+			float64(after.step.Totals.Length)/float64(second), after.words(),
+			after.step.Totals.Response.Mean()/1e6, before.step.Totals.Response.Mean()/1e6,
 			format.Percent(share(&after.step.Totals.Ended)))
 		return r
 	}
 	r.Recovered, r.After = true, float64(windows[back].Start)/float64(second)
-	r.Why = fmt.Sprintf("at %s, %.1f s after the overload, requests took %.1f ms; before it they took %.1f ms", after.words(), r.After,
+	r.Why = fmt.Sprintf("at %s, %.1f s after the overload, requests took %.1f ms; "+
+		"before it they took %.1f ms", after.words(), r.After,
 		stats.Median(meanResponses(windows[back:]))/1e6, stats.Median(usual)/1e6)
 	return r
 }

@@ -7,10 +7,12 @@ func (s *surveyor) profiled(line float64) error {
 		return nil
 	}
 	s.enter(halfway, "half of the line, to see what requests cost when there is room")
-	if _, err := s.do(s.plan(niceRate(line/2), s.set.profiledLength, s.set.bracketSettle, "half of the line, for profiles")); err != nil {
+	if _, err := s.do(s.plan(niceRate(line/2), s.set.profiledLength, s.set.bracketSettle,
+		"half of the line, for profiles")); err != nil {
 		return err
 	}
 	s.enter(atLine, "the line itself, to see the bottleneck")
-	_, err := s.do(s.plan(s.allowed(niceRate(line)), s.set.profiledLength, s.set.bracketSettle, "the line, for profiles"))
+	_, err := s.do(s.plan(s.allowed(niceRate(line)), s.set.profiledLength, s.set.bracketSettle,
+		"the line, for profiles"))
 	return err
 }

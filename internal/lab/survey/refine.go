@@ -17,7 +17,8 @@ var offsets = []float64{-1, -.5, 0, .5, 1, 1.5, 2}
 // refine tries rates near the line, in random order, until the line is known well enough or the
 // time for it is used up.
 func (s *surveyor) refine() error {
-	s.enter(refining, fmt.Sprintf("narrowing down the load line between %s and %s", format.Digits(s.low), format.Digits(s.high)))
+	s.enter(refining, fmt.Sprintf("narrowing down the load line between %s and %s",
+		format.Digits(s.low), format.Digits(s.high)))
 	var order []int
 	for fine := 0; ; {
 		c, _ := s.known()
@@ -45,7 +46,8 @@ func (s *surveyor) refine() error {
 	s.result.Line = s.line()
 	i := s.result.Line.Interval
 	s.low, s.high = i.Low, i.High
-	s.say(fmt.Sprintf("the load line is at %s requests a second, between %s and %s", format.Digits(i.Estimate), format.Digits(i.Low), format.Digits(i.High)))
+	s.say(fmt.Sprintf("the load line is at %s requests a second, between %s and %s",
+		format.Digits(i.Estimate), format.Digits(i.Low), format.Digits(i.High)))
 	return nil
 }
 
@@ -68,12 +70,16 @@ func (s *surveyor) fine(line float64) (length, settle int64) {
 	var times []float64
 	for _, t := range s.trials {
 		if t.usable() && math.Abs(math.Log(t.rate/line)) < .08 && len(t.view.windows) > 4 {
-			times = append(times, stats.CorrelationTime(meanResponses(t.view.windows))*float64(t.view.windows[0].Length))
+			times = append(times,
+				stats.CorrelationTime(meanResponses(t.view.windows))*
+					float64(t.view.windows[0].Length),
+			)
 		}
 	}
 	memory := int64(stats.Median(times))
 	settle = min(max(s.set.fineSettle, 4*memory), s.set.fineMost/3)
-	length = min(max(s.set.fineLength, settle+int64(s.set.correlations*float64(memory))), s.set.fineMost)
+	length = min(max(s.set.fineLength, settle+int64(s.set.correlations*float64(memory))),
+		s.set.fineMost)
 	return length, settle
 }
 
@@ -83,7 +89,8 @@ func (s *surveyor) why(rate float64) string {
 	words := "near the line, where verdicts differ"
 	switch {
 	case passed > 0 && failed > passed:
-		words = fmt.Sprintf("between %s (passed) and %s (failed)", format.Digits(passed), format.Digits(failed))
+		words = fmt.Sprintf("between %s (passed) and %s (failed)",
+			format.Digits(passed), format.Digits(failed))
 	case failed == 0 && passed > 0:
 		words = fmt.Sprintf("near the line, above %s (passed)", format.Digits(passed))
 	case failed > 0 && passed == 0:

@@ -42,7 +42,14 @@ func Run(ctx context.Context, b Bench, o Options) (*record.Result, error) {
 
 func newSurveyor(ctx context.Context, b Bench, o Options) *surveyor {
 	rng := rand.New(rand.NewPCG(o.Seed, 0xa0761d6478bd642f))
-	return &surveyor{ctx: ctx, bench: b, o: o, set: settingsFor(&o), rng: rng, result: &record.Result{SchemaVersion: record.SchemaVersion}}
+	return &surveyor{
+		ctx:    ctx,
+		bench:  b,
+		o:      o,
+		set:    settingsFor(&o),
+		rng:    rng,
+		result: &record.Result{SchemaVersion: record.SchemaVersion},
+	}
 }
 
 func withDefaults(o Options) Options {
@@ -114,17 +121,21 @@ func (s *surveyor) warm() (start float64, err error) {
 	s.enter(warmUp, "warming up, one request at a time, until the response times have settled")
 	var before []float64
 	for i := range s.set.warmMost {
-		t, err := s.do(s.plan(0, s.set.warmChunk, 0, "to warm the service up, and to see how fast it answers when it is left alone"))
+		t, err := s.do(s.plan(0, s.set.warmChunk, 0,
+			"to warm the service up, and to see how fast it answers when it is left alone"))
 		if err != nil {
 			return 0, err
 		}
-		if failed, all := t.step.Totals.Ended.Failed(), t.step.Totals.Ended.Total(); 2*failed > all || all == 0 {
-			why := fmt.Sprintf("%d of %d requests failed though they came one at a time%s", failed, all, example(&t.step.Totals))
+		if failed, all := t.step.Totals.Ended.Failed(),
+			t.step.Totals.Ended.Total(); 2*failed > all || all == 0 {
+			why := fmt.Sprintf("%d of %d requests failed though they came one at a time%s",
+				failed, all, example(&t.step.Totals))
 			s.result.Line.Why = why
 			return 0, early(why)
 		}
 		if t.judgement.Verdict == record.Fail {
-			s.result.Line.Why = "the SLO is not met even by one request at a time: " + t.judgement.Why
+			s.result.Line.Why = "the SLO is not met even by one request at a time: " +
+				t.judgement.Why
 			return 0, early(s.result.Line.Why)
 		}
 		now := meanResponses(t.view.windows)

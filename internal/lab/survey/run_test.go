@@ -17,7 +17,10 @@ import (
 
 // four is a service of four workers and 5 ms, whose line is at 753 a second under Poisson arrivals.
 func four() *simBench {
-	return &simBench{station: queue.Station{Workers: 4, Service: queue.Constant(5 * ms), Room: -1}, seed: 99}
+	return &simBench{
+		station: queue.Station{Workers: 4, Service: queue.Constant(5 * ms), Room: -1},
+		seed:    99,
+	}
 }
 
 func quick(t *testing.T) Options {
@@ -48,7 +51,8 @@ func TestASurveyGoesThroughItsPhasesInOrder(t *testing.T) {
 	if got := strings.Join(order, " "); got != "warm-up bracket noise refine overload recovery" {
 		t.Error(got)
 	}
-	if len(r.Judgements) != len(b.plans) || !r.Recovery.Recovered || !r.Noise.Measured || !r.Peak.Found || r.Collapse.Found {
+	if len(r.Judgements) != len(b.plans) || !r.Recovery.Recovered || !r.Noise.Measured ||
+		!r.Peak.Found || r.Collapse.Found {
 		t.Errorf("%+v", r)
 	}
 	if g := r.Peak.Goodput; g < 760 || g > 840 {
@@ -73,7 +77,8 @@ func TestHalfOfTheLineAndTheLineAreOfferedForProfilesAndDoNotMoveIt(t *testing.T
 	for _, p := range b.plans {
 		seen[p.Phase] = p.Rate
 	}
-	if half, atLine := seen[measure.PhaseHalf], seen[measure.PhaseAtLine]; half < .49*line || half > .51*line || atLine < .99*line || atLine > 1.01*line {
+	if half, atLine := seen[measure.PhaseHalf], seen[measure.PhaseAtLine]; half < .49*line ||
+		half > .51*line || atLine < .99*line || atLine > 1.01*line {
 		t.Errorf("the line is %v; %v and %v were offered for profiles", line, half, atLine)
 	}
 }
@@ -90,7 +95,8 @@ func TestWhereThereIsNoLineProfilesAreTakenAtTheHighestGoodRate(t *testing.T) {
 }
 
 func TestTheSameSeedGivesTheSameSurvey(t *testing.T) {
-	if one, two := run(t, four(), quick(t)), run(t, four(), quick(t)); !reflect.DeepEqual(one, two) {
+	if one, two := run(t, four(), quick(t)), run(t, four(), quick(t)); !reflect.DeepEqual(one,
+		two) {
 		t.Error("two surveys with one seed differ")
 	}
 }
@@ -102,7 +108,8 @@ func TestNoRateIsEverAboveAMultipleOfTheLastGoodOne(t *testing.T) {
 		good := 0.0
 		o.Done = func(s *measure.Step, j record.Judgement) error {
 			if good > 0 && s.Plan.Rate > overshoot*good*1.003 {
-				t.Errorf("%v a second was offered when %v was the highest good rate", s.Plan.Rate, good)
+				t.Errorf("%v a second was offered when %v was the highest good rate",
+					s.Plan.Rate, good)
 			}
 			if (&trial{judgement: j}).passed() {
 				good = max(good, s.Plan.Rate)
@@ -136,7 +143,8 @@ func TestWhereTheGeneratorIsTheLimitTheLineIsSaidToBeAbove(t *testing.T) {
 	b := four()
 	b.generator = 500
 	r := run(t, b, quick(t))
-	if r.Line.Found || !strings.Contains(r.Line.Why, "above") || !strings.Contains(r.Line.Why, "generator") || r.Early != "" {
+	if r.Line.Found || !strings.Contains(r.Line.Why, "above") ||
+		!strings.Contains(r.Line.Why, "generator") || r.Early != "" {
 		t.Errorf("%+v %q", r.Line, r.Early)
 	}
 	if low := r.Line.Interval.Low; low < 350 || low > 500 {
@@ -168,10 +176,12 @@ func TestAServiceThatDiesEndsTheSurveyAndTheRateIsSaid(t *testing.T) {
 	b.dies = 700
 	r := run(t, b, quick(t))
 	last := b.plans[len(b.plans)-1]
-	if !strings.Contains(r.Early, "broke at") || !strings.Contains(r.Early, format.Digits(last.Rate)) || last.Rate < 700 {
+	if !strings.Contains(r.Early, "broke at") || !strings.Contains(r.Early, format.Digits(last.Rate)) ||
+		last.Rate < 700 {
 		t.Errorf("%q after %+v", r.Early, last)
 	}
-	if got := r.Judgements[len(r.Judgements)-1]; got.Verdict != record.Fail || !strings.Contains(got.Why, "broke") {
+	if got := r.Judgements[len(r.Judgements)-1]; got.Verdict != record.Fail ||
+		!strings.Contains(got.Why, "broke") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -228,12 +238,15 @@ func TestAnSLOThatNoRateMeetsIsSaid(t *testing.T) {
 // broken is a bench that can do nothing.
 type broken struct{ simBench }
 
-func (*broken) Step(context.Context, measure.StepPlan, func(*measure.Window) string) (*measure.Step, string, error) {
+func (*broken) Step(
+	context.Context, measure.StepPlan, func(*measure.Window) string,
+) (*measure.Step, string, error) {
 	return nil, "", errors.New("connection refused")
 }
 
 func TestWhereNotEvenTheFirstStepCanBeDoneThereIsNoResult(t *testing.T) {
-	if r, err := Run(context.Background(), &broken{}, quick(t)); r != nil || err == nil || !strings.Contains(err.Error(), "refused") {
+	if r, err := Run(context.Background(), &broken{}, quick(t)); r != nil || err == nil ||
+		!strings.Contains(err.Error(), "refused") {
 		t.Errorf("%v %v", r, err)
 	}
 	if _, err := Run(context.Background(), four(), Options{}); err == nil {
@@ -253,8 +266,10 @@ func TestASurveyThatIsStoppedAnywhereSaysWhatItKnows(t *testing.T) {
 			}
 		}
 		r, err := Run(ctx, b, quick(t))
-		if err != nil || r == nil || r.Early != "stopped by the user" || len(r.Judgements) != stop-1 || r.Line.Why == "" {
-			t.Fatalf("stopped in step %d: %v, %q, %d judgements, %q", stop, err, r.Early, len(r.Judgements), r.Line.Why)
+		if err != nil || r == nil || r.Early != "stopped by the user" ||
+			len(r.Judgements) != stop-1 || r.Line.Why == "" {
+			t.Fatalf("stopped in step %d: %v, %q, %d judgements, %q",
+				stop, err, r.Early, len(r.Judgements), r.Line.Why)
 		}
 		if r.Line.Found {
 			known++
@@ -291,7 +306,10 @@ func TestTheLineIsForetoldFromBelowHalfOfIt(t *testing.T) {
 		if len(steps) < 4 || highest < 100 || highest > 750/2 {
 			t.Errorf("%d steps up to %v a second were shown", len(steps), highest)
 		}
-		return &model.Prediction{Line: model.Interval{Low: 700, Estimate: 760, High: 800}, Limit: "workers"}
+		return &model.Prediction{
+			Line:  model.Interval{Low: 700, Estimate: 760, High: 800},
+			Limit: "workers",
+		}
 	}
 	told := ""
 	o.Tell = func(e Event) {
@@ -327,7 +345,8 @@ func TestProgressSaysHowLongItWillStillTake(t *testing.T) {
 		last = e
 	}
 	run(t, four(), o)
-	if windows < 100 || elapsed < 30*second || last.Left > second || last.Low == 0 || last.High <= last.Low {
+	if windows < 100 || elapsed < 30*second || last.Left > second || last.Low == 0 ||
+		last.High <= last.Low {
 		t.Errorf("%d windows, %d s, %s", windows, elapsed/second, fmt.Sprintf("%+v", last))
 	}
 }

@@ -49,7 +49,9 @@ type ending struct {
 	at, took int64
 }
 
-func (b *simBench) Step(ctx context.Context, p measure.StepPlan, stop func(w *measure.Window) string) (*measure.Step, string, error) {
+func (b *simBench) Step(
+	ctx context.Context, p measure.StepPlan, stop func(w *measure.Window) string,
+) (*measure.Step, string, error) {
 	if b.hook != nil {
 		b.hook(p)
 	}
@@ -84,7 +86,12 @@ func (b *simBench) Step(ctx context.Context, p measure.StepPlan, stop func(w *me
 	step.Totals.Lag = late.Sparse()
 	inside, stopped := 0, ""
 	for i := range count {
-		w := measure.Window{Start: int64(i) * simWindow, Length: simWindow, Due: due[i], Sent: due[i]}
+		w := measure.Window{
+			Start:  int64(i) * simWindow,
+			Length: simWindow,
+			Due:    due[i],
+			Sent:   due[i],
+		}
 		if i == count-1 {
 			w.Length += step.Totals.Drain
 		}

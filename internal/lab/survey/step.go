@@ -128,7 +128,14 @@ func (s *surveyor) tell(e Event) {
 
 // plan is a step of the present phase.
 func (s *surveyor) plan(rate float64, length, settle int64, why string) measure.StepPlan {
-	p := measure.StepPlan{Phase: names[s.phase], Rate: rate, Arrivals: s.o.Arrivals, Length: length, Settle: settle, Why: why}
+	p := measure.StepPlan{
+		Phase:    names[s.phase],
+		Rate:     rate,
+		Arrivals: s.o.Arrivals,
+		Length:   length,
+		Settle:   settle,
+		Why:      why,
+	}
 	p.Connections = s.connections(rate)
 	if rate == 0 {
 		p.Arrivals, p.Connections = "", 1
@@ -164,7 +171,8 @@ func (s *surveyor) settle() error {
 		return early("stopped by the user")
 	}
 	if err != nil {
-		return early(fmt.Sprintf("the service did not come to rest after %s: %v", s.trials[len(s.trials)-1].words(), err))
+		return early(fmt.Sprintf("the service did not come to rest after %s: %v",
+			s.trials[len(s.trials)-1].words(), err))
 	}
 	return nil
 }
@@ -220,13 +228,15 @@ func (s *surveyor) doAtOnce(p measure.StepPlan) (*trial, error) {
 // alive looks, after a step in which the service broke, whether it has come back; if not, the
 // survey is over.
 func (s *surveyor) alive(broken *trial) error {
-	dead := early(fmt.Sprintf("the service broke at %s and did not come back: %s", broken.words(), broken.broke))
+	dead := early(fmt.Sprintf("the service broke at %s and did not come back: %s",
+		broken.words(), broken.broke))
 	if s.checking {
 		return dead
 	}
 	s.checking = true
 	defer func() { s.checking = false }()
-	_, err := s.do(s.plan(niceRate(s.good*s.set.gentleHigh), s.set.warmChunk, 0, "to see whether the service has come back"))
+	_, err := s.do(s.plan(niceRate(s.good*s.set.gentleHigh), s.set.warmChunk, 0,
+		"to see whether the service has come back"))
 	var why early
 	if errors.As(err, &why) && s.ctx.Err() == nil {
 		return dead
@@ -254,7 +264,8 @@ func (s *surveyor) judge(t *trial) {
 	invalid := t.step.Totals.Generator.Invalid
 	switch {
 	case t.rate == 0 && j.Verdict != record.Fail:
-		j.Verdict, j.Why = record.Undecided, fmt.Sprintf("one request at a time: %s a second", format.Digits(j.Goodput.Estimate))
+		j.Verdict, j.Why = record.Undecided, fmt.Sprintf("one request at a time: %s a second",
+			format.Digits(j.Goodput.Estimate))
 	case invalid == "":
 	case j.Verdict != record.Fail || t.broke == "" && lateGenerator(&t.step.Totals, s.o.SLO):
 		j.Verdict, j.Why = record.Invalid, invalid

@@ -20,7 +20,9 @@ type Bench interface {
 	// over, on any goroutine, one at a time; when it returns a reason the step ends early, and is
 	// returned with what it has, and with the reason. An error means that no step could be done at
 	// all.
-	Step(ctx context.Context, p measure.StepPlan, stop func(w *measure.Window) (reason string)) (s *measure.Step, stopped string, err error)
+	Step(
+		ctx context.Context, p measure.StepPlan, stop func(w *measure.Window) (reason string),
+	) (s *measure.Step, stopped string, err error)
 	// Settle waits until what the last step left behind is gone: requests in flight and sockets are
 	// back where they were. It says how long that took, and fails when it does not happen within a
 	// bounded time.

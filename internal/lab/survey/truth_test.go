@@ -27,12 +27,32 @@ var kinds = []kind{
 	{"M/D/16, 20 ms", queue.Station{Workers: 16, Service: queue.Constant(20 * ms), Room: -1}, "poisson", "p99<100ms", 772.4},
 	{"D/D/4, 5 ms", queue.Station{Workers: 4, Service: queue.Constant(5 * ms), Room: -1}, "constant", "p99<50ms", 800.0},
 	{"D/M/4, 5 ms", queue.Station{Workers: 4, Service: queue.Exponential(5 * ms), Room: -1}, "constant", "p99<50ms", 749.0},
-	{"M/D/8 with room for 32, 4 ms", queue.Station{Workers: 8, Service: queue.Constant(4 * ms), Room: 32}, "poisson", "p95<30ms,errors<1%", 1977.2},
+	{
+		"M/D/8 with room for 32, 4 ms",
+		queue.Station{Workers: 8, Service: queue.Constant(4 * ms), Room: 32}, "poisson",
+		"p95<30ms,errors<1%", 1977.2,
+	},
 	{"M/M/4, 5 ms", queue.Station{Workers: 4, Service: queue.Exponential(5 * ms), Room: -1}, "poisson", "p90<20ms", 654.0},
-	{"M/D/4, 2 ms, which never fails", queue.Station{Workers: 4, Service: queue.Constant(2 * ms), Room: -1}, "poisson", "p99<50ms,errors<0.1%", 1958.0},
-	{"M/M/4, 2 ms, which never fails", queue.Station{Workers: 4, Service: queue.Exponential(2 * ms), Room: -1}, "poisson", "p99<50ms,errors<0.1%", 1910.3},
-	{"M/D/4 with room for 40, 2 ms", queue.Station{Workers: 4, Service: queue.Constant(2 * ms), Room: 40}, "poisson", "p99<50ms,errors<0.1%", 1908.9},
-	{"M/M/4 with room for 40, 2 ms", queue.Station{Workers: 4, Service: queue.Exponential(2 * ms), Room: 40}, "poisson", "p99<50ms,errors<0.1%", 1792.8},
+	{
+		"M/D/4, 2 ms, which never fails",
+		queue.Station{Workers: 4, Service: queue.Constant(2 * ms), Room: -1}, "poisson",
+		"p99<50ms,errors<0.1%", 1958.0,
+	},
+	{
+		"M/M/4, 2 ms, which never fails",
+		queue.Station{Workers: 4, Service: queue.Exponential(2 * ms), Room: -1}, "poisson",
+		"p99<50ms,errors<0.1%", 1910.3,
+	},
+	{
+		"M/D/4 with room for 40, 2 ms",
+		queue.Station{Workers: 4, Service: queue.Constant(2 * ms), Room: 40}, "poisson",
+		"p99<50ms,errors<0.1%", 1908.9,
+	},
+	{
+		"M/M/4 with room for 40, 2 ms",
+		queue.Station{Workers: 4, Service: queue.Exponential(2 * ms), Room: 40}, "poisson",
+		"p99<50ms,errors<0.1%", 1792.8,
+	},
 }
 
 func parsed(t *testing.T, text string) SLO {
@@ -47,7 +67,12 @@ func parsed(t *testing.T, text string) SLO {
 func (k *kind) survey(t *testing.T, seed uint64, quick bool) (*record.Result, *simBench) {
 	t.Helper()
 	b := &simBench{station: k.station, seed: seed * 1_000_003}
-	r, err := Run(context.Background(), b, Options{SLO: parsed(t, k.slo), Arrivals: k.arrivals, Seed: seed, Quick: quick})
+	r, err := Run(context.Background(), b, Options{
+		SLO:      parsed(t, k.slo),
+		Arrivals: k.arrivals,
+		Seed:     seed,
+		Quick:    quick,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,10 +97,12 @@ func TestTheLineContainsTheTruthAndIsNarrow(t *testing.T) {
 				if l.Low <= k.truth && k.truth <= l.High {
 					contained++
 				} else {
-					t.Logf("seed %d: %.1f to %.1f does not contain %.1f", seed+1, l.Low, l.High, k.truth)
+					t.Logf("seed %d: %.1f to %.1f does not contain %.1f",
+						seed+1, l.Low, l.High, k.truth)
 				}
 				if wide := (l.High - l.Low) / l.Estimate; wide > .1 {
-					t.Errorf("seed %d: %.1f to %.1f is %.1f %% wide", seed+1, l.Low, l.High, 100*wide)
+					t.Errorf("seed %d: %.1f to %.1f is %.1f %% wide",
+						seed+1, l.Low, l.High, 100*wide)
 				}
 				if took := b.offered / second; took > 190 {
 					t.Errorf("seed %d: %d s of load", seed+1, took)
@@ -117,7 +144,13 @@ func TestTheFormOfAWaitIsThatOfAQueue(t *testing.T) {
 	f := newWaitForm(allowed, limit, .005, 2, 0)
 	gap := 1 - line/800
 	slope := f.random * (1 - gap) / gap
-	for _, c := range []struct{ rate, length, tolerance float64 }{{664, 6, .5}, {701.6, 6, .35}, {742, 6, .35}, {784, 6, .3}, {911, 2.5, .05}} {
+	for _, c := range []struct{ rate, length, tolerance float64 }{
+		{664, 6, .5},
+		{701.6, 6, .35},
+		{742, 6, .35},
+		{784, 6, .3},
+		{911, 2.5, .05},
+	} {
 		late, all := 0.0, 0.0
 		for seed := range uint64(60) {
 			q, a := queue.New(kinds[6].station, seed), queue.NewArrivals(c.rate, true, seed)

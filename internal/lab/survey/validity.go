@@ -36,14 +36,18 @@ func (s *surveyor) onSchedule() record.Validity {
 			v.OK = false
 		}
 	}
-	v.Why = fmt.Sprintf("the 99th percentile of its lateness was at most %.2f ms; in %d steps it was the limit itself, and they are not counted",
+	v.Why = fmt.Sprintf("the 99th percentile of its lateness was at most %.2f ms; "+
+		"in %d steps it was the limit itself, and they are not counted",
 		float64(worst)/1e6, invalid)
 	return v
 }
 
 // little checks Little's law in the steps: what is inside is the rate times the time each takes.
 func (s *surveyor) little() record.Validity {
-	v := record.Validity{What: "requests inside are rate times response time (Little's law)", OK: true}
+	v := record.Validity{
+		What: "requests inside are rate times response time (Little's law)",
+		OK:   true,
+	}
 	var ratios []float64
 	for _, t := range s.trials {
 		if !t.usable() || t.broke != "" || len(t.view.net) < 6 {
@@ -71,20 +75,24 @@ func (s *surveyor) little() record.Validity {
 	}
 	middle := stats.Median(ratios)
 	v.OK = math.Abs(middle-1) <= .15
-	v.Why = fmt.Sprintf("what was inside was %.2f times that, in the middle of %d steps", middle, len(ratios))
+	v.Why = fmt.Sprintf("what was inside was %.2f times that, in the middle of %d steps",
+		middle, len(ratios))
 	return v
 }
 
 // quiet looks at the noise floor.
 func (s *surveyor) quiet() record.Validity {
-	v := record.Validity{What: fmt.Sprintf("two equal steps differ by less than %.0f %%", 100*noisyAbove)}
+	v := record.Validity{
+		What: fmt.Sprintf("two equal steps differ by less than %.0f %%", 100*noisyAbove),
+	}
 	n := s.result.Noise
 	if !n.Measured {
 		v.Why = "not measured"
 		return v
 	}
 	v.OK = n.P50 < noisyAbove && n.Goodput < noisyAbove && n.CPU < noisyAbove
-	v.Why = fmt.Sprintf("median response time %s, 99th percentile %s, goodput %s, processor time %s",
+	v.Why = fmt.Sprintf("median response time %s, 99th percentile %s, goodput %s, "+
+		"processor time %s",
 		format.Percent(n.P50), format.Percent(n.P99), format.Percent(n.Goodput), format.Percent(n.CPU))
 	return v
 }
@@ -101,9 +109,11 @@ func (s *surveyor) plenty() record.Validity {
 	steps, windows := s.near(i.Estimate)
 	width := (i.High - i.Low) / i.Estimate
 	v.OK = steps >= fewestNear && width <= .1
-	v.Why = fmt.Sprintf("%d steps within 15 %% of it, %d windows; the interval is %s wide", steps, windows, format.Percent(width))
+	v.Why = fmt.Sprintf("%d steps within 15 %% of it, %d windows; the interval is %s wide",
+		steps, windows, format.Percent(width))
 	if !v.OK {
-		v.Why += "; a service that answers few requests in the time that the SLO allows needs longer: raise --runs"
+		v.Why += "; a service that answers few requests in the time that the SLO allows needs " +
+			"longer: raise --runs"
 	}
 	return v
 }
@@ -113,9 +123,11 @@ func (s *surveyor) undrifted() record.Validity {
 	v := record.Validity{What: "the service is the same at the end as at the beginning"}
 	last := s.trials[len(s.trials)-1]
 	windows := last.step.Windows
-	before, after := stats.Median(meanResponses(s.reference.view.windows)), stats.Median(meanResponses(windows[len(windows)/2:]))
+	before := stats.Median(meanResponses(s.reference.view.windows))
+	after := stats.Median(meanResponses(windows[len(windows)/2:]))
 	change := difference(before, after)
 	v.OK = change <= max(.15, 3*s.result.Noise.P50)
-	v.Why = fmt.Sprintf("at %s the response time was %.2f ms before and %.2f ms at the end", last.words(), before/1e6, after/1e6)
+	v.Why = fmt.Sprintf("at %s the response time was %.2f ms before and %.2f ms at the end",
+		last.words(), before/1e6, after/1e6)
 	return v
 }

@@ -38,15 +38,20 @@ const (
 	// leastVaried and mostVaried bound what the usual one is made of.
 	usualDoubt              = 0.4
 	leastVaried, mostVaried = 0.6, 8.0
-	// effectFactor is how many times the requests that come while the walk forgets where it was are bad
-	// together, fewest how many such times there are in a step at least. Simulated M/M/1 to M/D/16
-	// queues gave them.
+	// effectFactor is how many times the requests that come while the walk forgets where it was are
+	// bad together, fewest how many such times there are in a step at least. Simulated M/M/1 to
+	// M/D/16 queues gave them.
 	effectFactor, fewest = 1.2, 3.0
 )
 
 // moments are the points in the judged part of a step at which the share is looked at, and their
 // weights (Gauss and Legendre).
-var moments = [4][2]float64{{.0694318, .1739274}, {.3300095, .3260726}, {.6699905, .3260726}, {.9305682, .1739274}}
+var moments = [4][2]float64{
+	{.0694318, .1739274},
+	{.3300095, .3260726},
+	{.6699905, .3260726},
+	{.9305682, .1739274},
+}
 
 // newWaitForm is the form for a share that is allowed to take longer than a limit in seconds. alone
 // is what requests take that need not wait, in seconds: at least a tenth of the limit is for
@@ -56,8 +61,12 @@ var moments = [4][2]float64{{.0694318, .1739274}, {.3300095, .3260726}, {.669990
 func newWaitForm(allowed, limit, alone, varied, always float64) *waitForm {
 	always = min(max(always, stray*allowed), mostStray*allowed)
 	return &waitForm{
-		allowed: allowed, always: always, limit: limit, wait: limit - min(alone, .9*limit),
-		random: -math.Log((allowed - always) / (1 - always)), usual: 2 / min(max(varied, leastVaried), mostVaried),
+		allowed: allowed,
+		always:  always,
+		limit:   limit,
+		wait:    limit - min(alone, .9*limit),
+		random:  -math.Log((allowed - always) / (1 - always)),
+		usual:   2 / min(max(varied, leastVaried), mostVaried),
 	}
 }
 

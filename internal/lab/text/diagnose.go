@@ -15,10 +15,12 @@ func DiagnosisInBrief(d *diagnose.Diagnosis, dir string) string {
 	b.WriteString(bottleneck(&d.First))
 	for i := range d.Findings {
 		f := &d.Findings[i]
-		b.WriteString(entry(fmt.Sprintf("finding %d", i+1), format.Clean(f.Rule)+", "+rankWords(f.Rank), f.Claim))
+		b.WriteString(entry(fmt.Sprintf("finding %d", i+1),
+			format.Clean(f.Rule)+", "+rankWords(f.Rank), f.Claim))
 	}
 	if len(d.Findings) > 0 {
-		fmt.Fprintf(&b, "Why, where and what to do about it: %s\n", format.Clean(format.Command("plimsoll", "diagnose", dir)))
+		fmt.Fprintf(&b, "Why, where and what to do about it: %s\n",
+			format.Clean(format.Command("plimsoll", "diagnose", dir)))
 	}
 	return b.String()
 }
@@ -74,7 +76,8 @@ func spenders(all []diagnose.Spender) string {
 		if s.AtHalf > 0 {
 			half = format.Duration(s.AtHalf * 1e9)
 		}
-		table.Row("  "+Clip(s.Function, 70), Clip(fmt.Sprintf("%s:%d", s.File, s.Line), 50), format.Percent(s.Share), format.Duration(s.PerRequest*1e9), half)
+		table.Row("  "+Clip(s.Function, 70), Clip(fmt.Sprintf("%s:%d", s.File, s.Line), 50),
+			format.Percent(s.Share), format.Duration(s.PerRequest*1e9), half)
 	}
 	return "\n" + table.String()
 }
@@ -100,7 +103,9 @@ func finding(number int, f *diagnose.Finding) string {
 	pad := strings.Repeat(" ", margin)
 	section := func(name string) { fmt.Fprintf(&b, "%s%s\n", pad, name) }
 	item := func(text string) { fmt.Fprintf(&b, "%s  %s\n", pad, wrap(text, margin+2)) }
-	fmt.Fprintf(&b, "%3d  %s: %s, confidence %s\n%s%s\n", number, format.Clean(f.Rule), rankWords(f.Rank), format.Confidence(f.Confidence), pad, wrap(f.Claim, margin))
+	fmt.Fprintf(&b, "%3d  %s: %s, confidence %s\n%s%s\n",
+		number, format.Clean(f.Rule), rankWords(f.Rank), format.Confidence(f.Confidence), pad,
+		wrap(f.Claim, margin))
 	section("evidence")
 	for _, e := range f.Evidence {
 		text := e.What + ": " + e.Value
@@ -119,7 +124,8 @@ func finding(number int, f *diagnose.Finding) string {
 		section("where")
 		places := Table{Left: []int{1, 2}}
 		for _, p := range f.Where {
-			places.Row(pad+Clip(p.Function, 70), Clip(fmt.Sprintf("%s:%d", p.File, p.Line), 50), format.Percent(p.Share)+" "+p.Of)
+			places.Row(pad+Clip(p.Function, 70), Clip(fmt.Sprintf("%s:%d", p.File, p.Line), 50),
+				format.Percent(p.Share)+" "+p.Of)
 		}
 		b.WriteString(places.String())
 	}
@@ -147,7 +153,8 @@ func gain(g *diagnose.Gain) string {
 	if g.Factor < 1.05 {
 		return "the load line stays where it is; " + g.Why
 	}
-	return fmt.Sprintf("the load line at about %.2g times what it is (%.2g to %.2g); %s", g.Factor, g.Low, g.High, g.Why)
+	return fmt.Sprintf("the load line at about %.2g times what it is (%.2g to %.2g); %s",
+		g.Factor, g.Low, g.High, g.Why)
 }
 
 // Rules is the table of rules, for people who want to know what a diagnosis looks for.
@@ -158,7 +165,8 @@ func Rules(rules []diagnose.Rule) string {
 		fmt.Fprintf(&b, "  when    %s\n", wrap(r.Threshold, 10))
 		fmt.Fprintf(&b, "  because %s\n", wrap(r.Reason, 10))
 		if len(r.Needs) > 0 {
-			fmt.Fprintf(&b, "  needs   %s\n", wrap(strings.ReplaceAll(strings.Join(r.Needs, ", "), "|", " or "), 10))
+			fmt.Fprintf(&b, "  needs   %s\n",
+				wrap(strings.ReplaceAll(strings.Join(r.Needs, ", "), "|", " or "), 10))
 		}
 		for _, c := range r.Counters {
 			fmt.Fprintf(&b, "  not if  %s\n", wrap(c.What, 10))

@@ -12,13 +12,25 @@ func TestADiagnosisIsReadFromTheTop(t *testing.T) {
 	got := Diagnosis(&diagnose.Diagnosis{
 		First: diagnose.Limit{What: "connections to the database", Why: "4 of 4 were in use"},
 		Findings: []diagnose.Finding{{
-			Rule: "database-pool-small", Claim: "Requests wait for one of 4 connections", Rank: diagnose.Binding, Confidence: .95,
-			Evidence: []diagnose.Fact{{What: "share of their time", Value: "62 %", Threshold: "over a quarter", Reason: "it is much"}, {What: "waits", Value: "412 a second"}},
-			Against:  []diagnose.Fact{{What: "the processors were busy", Value: "20 %"}},
-			Where:    []profile.Place{{Function: "main.(*Shop).cart", File: "shop/cart.go", Line: 7, Share: .5, Of: "of the time waited"}},
-			Advice:   []diagnose.Action{{Text: "allow more", Command: "db.SetMaxOpenConns(20)"}},
-			Gain:     diagnose.Gain{Factor: 3.2, Low: 2, High: 4.8, Why: "the processor is next"},
-			Verify:   diagnose.Action{Text: "survey again"},
+			Rule:       "database-pool-small",
+			Claim:      "Requests wait for one of 4 connections",
+			Rank:       diagnose.Binding,
+			Confidence: .95,
+			Evidence: []diagnose.Fact{
+				{What: "share of their time", Value: "62 %", Threshold: "over a quarter", Reason: "it is much"},
+				{What: "waits", Value: "412 a second"},
+			},
+			Against: []diagnose.Fact{{What: "the processors were busy", Value: "20 %"}},
+			Where: []profile.Place{{
+				Function: "main.(*Shop).cart",
+				File:     "shop/cart.go",
+				Line:     7,
+				Share:    .5,
+				Of:       "of the time waited",
+			}},
+			Advice: []diagnose.Action{{Text: "allow more", Command: "db.SetMaxOpenConns(20)"}},
+			Gain:   diagnose.Gain{Factor: 3.2, Low: 2, High: 4.8, Why: "the processor is next"},
+			Verify: diagnose.Action{Text: "survey again"},
 		}},
 		HeldBack:  []diagnose.HeldBack{{Rule: "lock-contention", Why: "the processors were busy"}},
 		NotJudged: []diagnose.NotJudged{{Rule: "gc-heavy", Missing: "profile:cpu"}},
@@ -55,16 +67,26 @@ Not judged, because it was not measured:
 }
 
 func TestAHealthyServiceIsSaidToHaveNoFinding(t *testing.T) {
-	got := Diagnosis(&diagnose.Diagnosis{First: diagnose.Limit{What: "the processor", Share: .93, Why: "1.86 of 2"}})
-	if !strings.Contains(got, "No finding") || !strings.Contains(got, "the processor, 93.0 % in use") {
+	got := Diagnosis(&diagnose.Diagnosis{
+		First: diagnose.Limit{What: "the processor", Share: .93, Why: "1.86 of 2"},
+	})
+	if !strings.Contains(got, "No finding") ||
+		!strings.Contains(got, "the processor, 93.0 % in use") {
 		t.Error(got)
 	}
 }
 
 func TestWhatAProfileSaysCannotMoveTheCursor(t *testing.T) {
 	hostile := "main.x\x1b[2J\nrm"
-	got := Diagnosis(&diagnose.Diagnosis{Findings: []diagnose.Finding{{Claim: hostile, Where: []profile.Place{{Function: hostile, File: hostile}},
-		Advice: []diagnose.Action{{Command: hostile}}, Evidence: []diagnose.Fact{{Value: hostile}}}}, HeldBack: []diagnose.HeldBack{{Why: hostile, Rule: hostile}}})
+	got := Diagnosis(&diagnose.Diagnosis{
+		Findings: []diagnose.Finding{{
+			Claim:    hostile,
+			Where:    []profile.Place{{Function: hostile, File: hostile}},
+			Advice:   []diagnose.Action{{Command: hostile}},
+			Evidence: []diagnose.Fact{{Value: hostile}},
+		}},
+		HeldBack: []diagnose.HeldBack{{Why: hostile, Rule: hostile}},
+	})
 	if strings.ContainsAny(got, "\x1b") || strings.Contains(got, "\nrm") {
 		t.Errorf("%q", got)
 	}

@@ -60,16 +60,20 @@ func amounts(r *Run) string {
 	if r.Closed {
 		table.Row("requests", fmt.Sprintf("%s in %s", format.Count(t.Ended.Total()), took))
 	} else {
-		table.Row("requests", fmt.Sprintf("%s due, %s sent, in %s", format.Count(t.Due), format.Count(t.Sent), took))
+		table.Row("requests", fmt.Sprintf("%s due, %s sent, in %s",
+			format.Count(t.Due), format.Count(t.Sent), took))
 		table.Row("rate", format.Rate(t.Rate()))
 	}
 	after := ""
 	if t.Drained > t.Ended[measure.OK]/100 {
 		after = fmt.Sprintf(", %s of them after the load was over", format.Count(t.Drained))
 	}
-	table.Row("goodput", fmt.Sprintf("%s; %s ended well%s", format.Rate(t.Goodput()), format.Percent(share(t.Ended[measure.OK], t.Ended.Total())), after))
+	table.Row("goodput", fmt.Sprintf("%s; %s ended well%s",
+		format.Rate(t.Goodput()), format.Percent(share(t.Ended[measure.OK], t.Ended.Total())),
+		after))
 	seconds := float64(max(t.Length, 1)) / 1e9
-	table.Row("bytes", fmt.Sprintf("%s/s in, %s/s out", format.Bytes(float64(t.BytesIn)/seconds), format.Bytes(float64(t.BytesOut)/seconds)))
+	table.Row("bytes", fmt.Sprintf("%s/s in, %s/s out",
+		format.Bytes(float64(t.BytesIn)/seconds), format.Bytes(float64(t.BytesOut)/seconds)))
 	return table.String()
 }
 
@@ -97,7 +101,8 @@ func latencies(t *measure.Totals) string {
 	table.Row("mean", mean(&t.Response), mean(&t.Service))
 	s := table.String()
 	if t.Ended.Failed() > 0 {
-		s += "  (max and mean are of requests that ended well; percentiles have those that failed at their slow end)\n"
+		s += "  (max and mean are of requests that ended well; percentiles have those that " +
+			"failed at their slow end)\n"
 	}
 	return s
 }
@@ -129,11 +134,13 @@ func behindTheFigures(r *Run) string {
 			lag = "nothing was due: the time is too short for the rate"
 		} else if t.Lag.Count() > 0 {
 			at := func(q float64) string { return format.Duration(float64(t.Lag.Quantile(q))) }
-			lag = fmt.Sprintf("p50 %s, p99 %s, max %s", at(.5), at(.99), format.Duration(float64(t.Lag.Max)))
+			lag = fmt.Sprintf("p50 %s, p99 %s, max %s",
+				at(.5), at(.99), format.Duration(float64(t.Lag.Max)))
 		}
 		table.Row("send lag", lag)
 	}
-	connections := fmt.Sprintf("%s made; %s requests on reused ones; at most %s in flight", format.Count(t.ConnectionsMade), format.Count(t.Reused), format.Count(t.Peak))
+	connections := fmt.Sprintf("%s made; %s requests on reused ones; at most %s in flight",
+		format.Count(t.ConnectionsMade), format.Count(t.Reused), format.Count(t.Peak))
 	if r.TLS {
 		connections += fmt.Sprintf("; %s TLS sessions resumed", format.Count(t.Resumed))
 	}
@@ -154,7 +161,8 @@ func Generator(t *measure.Totals) string {
 	if g.Loops > 1 {
 		which = fmt.Sprintf("busiest of %s", many(g.Loops, "loop"))
 	}
-	return fmt.Sprintf("%s of CPU%s, %s %s busy", format.Duration(float64(g.CPU)), each, which, format.Percent(g.Busy))
+	return fmt.Sprintf("%s of CPU%s, %s %s busy",
+		format.Duration(float64(g.CPU)), each, which, format.Percent(g.Busy))
 }
 
 func errorTable(t *measure.Totals) string {
@@ -169,9 +177,11 @@ func errorTable(t *measure.Totals) string {
 		name := measure.Kind(k).String()
 		example := t.Examples[name]
 		if measure.Kind(k) == measure.Unfinished && example == "" {
-			example = "under way when the run was ended; nothing is known of them, so percentiles count them as failed"
+			example = "under way when the run was ended; nothing is known of them, " +
+				"so percentiles count them as failed"
 		}
-		table.Row("  "+strings.ReplaceAll(name, "_", " "), format.Count(n), format.Percent(share(n, total)), Clip(example, 100))
+		table.Row("  "+strings.ReplaceAll(name, "_", " "), format.Count(n),
+			format.Percent(share(n, total)), Clip(example, 100))
 	}
 	return table.String()
 }
@@ -193,7 +203,9 @@ func requestTable(t *measure.Totals) string {
 		if k.Response.Count() > 0 {
 			longest = format.Duration(float64(k.Response.Max))
 		}
-		table.Row(Clip(k.Name, 40), format.Count(total), format.Percent(share(k.Ended[measure.OK], total)), quantile(&of, .5), quantile(&of, .99), longest)
+		table.Row(Clip(k.Name, 40), format.Count(total),
+			format.Percent(share(k.Ended[measure.OK], total)), quantile(&of, .5),
+			quantile(&of, .99), longest)
 	}
 	if kinds < 2 {
 		return ""
@@ -207,7 +219,8 @@ func invalid(why string) string {
 		return ""
 	}
 	line := strings.Repeat("=", 72)
-	return fmt.Sprintf("\n%s\n  INVALID: the generator was the limit, so these figures are not the target's.\n  %s\n%s\n", line, format.Clean(why), line)
+	return fmt.Sprintf("\n%s\n  INVALID: the generator was the limit, so these figures are not "+
+		"the target's.\n  %s\n%s\n", line, format.Clean(why), line)
 }
 
 func share(n, total uint64) float64 {
@@ -228,8 +241,10 @@ func LoadNow(last []*measure.Window, elapsed, length float64) string {
 	if length > 0 {
 		at = fmt.Sprintf("%s of %s", at, format.Duration(length))
 	}
-	s := fmt.Sprintf("%s  %s sent  p50 %s  p99 %s  %s failed  %s in flight", at, format.Rate(float64(now.Sent)/(float64(max(now.Length, 1))/1e9)),
-		quantile(&now, .5), quantile(&now, .99), format.Percent(share(now.Ended.Failed(), now.Ended.Total())), format.Count(newest.InFlight))
+	s := fmt.Sprintf("%s  %s sent  p50 %s  p99 %s  %s failed  %s in flight",
+		at, format.Rate(float64(now.Sent)/(float64(max(now.Length, 1))/1e9)),
+		quantile(&now, .5), quantile(&now, .99),
+		format.Percent(share(now.Ended.Failed(), now.Ended.Total())), format.Count(newest.InFlight))
 	if newest.Waiting > 0 {
 		s += fmt.Sprintf("  %s waiting", format.Count(newest.Waiting))
 	}

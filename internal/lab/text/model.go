@@ -11,7 +11,9 @@ import (
 // Model is what was made of a run's steps.
 func Model(m *model.Model) string {
 	var parts []string
-	for _, part := range []string{demands(m), usl(m.USL), Predictions(m.Predictions), checks(m.Checks)} {
+	for _, part := range []string{
+		demands(m), usl(m.USL), Predictions(m.Predictions), checks(m.Checks),
+	} {
 		if part != "" {
 			parts = append(parts, part)
 		}
@@ -37,7 +39,8 @@ func demands(m *model.Model) string {
 		if d.Resource == m.Smallest {
 			first = "bottleneck"
 		}
-		table.Row(format.Clean(d.Resource), amount(d.Per, d.Unit), format.Digits(d.Capacity), Rates(d.Bound), first)
+		table.Row(format.Clean(d.Resource), amount(d.Per, d.Unit), format.Digits(d.Capacity),
+			Rates(d.Bound), first)
 	}
 	s := "What a request takes, and the rate at which nothing is left:\n\n" + table.String()
 	for _, d := range m.Demands {
@@ -54,7 +57,9 @@ func amount(i model.Interval, unit string) string {
 		return strings.TrimSuffix(format.Figure(i.Estimate, unit), " ")
 	}
 	if unit == "s" {
-		return fmt.Sprintf("%s (%s to %s)", format.Duration(i.Estimate*1e9), format.Duration(i.Low*1e9), format.Duration(i.High*1e9))
+		return fmt.Sprintf("%s (%s to %s)",
+			format.Duration(i.Estimate*1e9), format.Duration(i.Low*1e9),
+			format.Duration(i.High*1e9))
 	}
 	return fmt.Sprintf("%.3g %s (%.3g to %.3g)", i.Estimate, unit, i.Low, i.High)
 }
@@ -68,14 +73,18 @@ func usl(u *model.USL) string {
 	if u.Lambda.Estimate > 0 {
 		var table Table
 		table.Row("λ", format.Rate(u.Lambda.Estimate), Rates(u.Lambda))
-		table.Row("σ, waiting for each other", small(u.Sigma.Estimate), small(u.Sigma.Low)+" to "+small(u.Sigma.High))
-		table.Row("κ, talking to each other", small(u.Kappa.Estimate), small(u.Kappa.Low)+" to "+small(u.Kappa.High))
+		table.Row("σ, waiting for each other", small(u.Sigma.Estimate),
+			small(u.Sigma.Low)+" to "+small(u.Sigma.High))
+		table.Row("κ, talking to each other", small(u.Kappa.Estimate),
+			small(u.Kappa.Low)+" to "+small(u.Kappa.High))
 		table.Row("R²", fmt.Sprintf("%.3f", u.R2))
 		b.WriteString(table.String())
 		if u.PeakN > 0 {
-			fmt.Fprintf(&b, "  The most it can do is %s, with %s at once.\n", format.Rate(u.PeakX), format.Digits(u.PeakN))
+			fmt.Fprintf(&b, "  The most it can do is %s, with %s at once.\n",
+				format.Rate(u.PeakX), format.Digits(u.PeakN))
 		} else {
-			fmt.Fprintf(&b, "  Its peak lies beyond %s at once, which is as far as the data may be asked.\n", format.Digits(u.Reach))
+			fmt.Fprintf(&b, "  Its peak lies beyond %s at once, which is as far as the data "+
+				"may be asked.\n", format.Digits(u.Reach))
 		}
 	}
 	if u.Note != "" {
@@ -100,7 +109,8 @@ func Predictions(all []model.Prediction) string {
 		if p.Measured.Estimate > 0 {
 			measured, off = around(p.Measured), signed(p.Error, format.Percent)
 		}
-		table.Row(fmt.Sprint(p.Made), format.Rate(p.Upto), around(p.Line), measured, off, format.Clean(p.Limit))
+		table.Row(fmt.Sprint(p.Made), format.Rate(p.Upto), around(p.Line), measured, off,
+			format.Clean(p.Limit))
 		if p.How != "" {
 			notes += "  " + wrap(fmt.Sprintf("after step %d: %s", p.Made, p.How), 4) + "\n"
 		}
@@ -126,14 +136,16 @@ func checks(all []model.Check) string {
 	for _, c := range all {
 		if c.Breach {
 			n++
-			broken += "  " + wrap(fmt.Sprintf("step %d, %s: %s", c.Step, c.Law, c.Sentence), 4) + "\n"
+			broken += "  " + wrap(fmt.Sprintf("step %d, %s: %s", c.Step, c.Law, c.Sentence), 4) +
+				"\n"
 		}
 	}
 	if n == 0 && len(all) == 1 {
 		return "Physics: the one check that could be made holds.\n"
 	}
 	if n == 0 {
-		return fmt.Sprintf("Physics: all %d checks hold (Little's law and the utilization law, in each step).\n", len(all))
+		return fmt.Sprintf("Physics: all %d checks hold (Little's law and the utilization law, "+
+			"in each step).\n", len(all))
 	}
 	return fmt.Sprintf("Physics: %d of %d checks do not hold:\n\n%s", n, len(all), broken)
 }

@@ -47,10 +47,16 @@ func Replay(s *replay.Stats, k *Kept) string {
 		}
 	}
 	if s.OutOfOrder > 0 {
-		table.Row("out of order", format.Count(s.OutOfOrder), fmt.Sprintf("put back in their place, but for %s that came too late", format.Count(s.Late)))
+		table.Row(
+			"out of order",
+			format.Count(s.OutOfOrder),
+			fmt.Sprintf("put back in their place, but for %s that came too late",
+				format.Count(s.Late)),
+		)
 	}
 	if s.WithoutAgent > 0 {
-		table.Row("without their agent", format.Count(s.WithoutAgent), "it is none that a request can have")
+		table.Row("without their agent", format.Count(s.WithoutAgent),
+			"it is none that a request can have")
 	}
 	out := table.String()
 	if len(s.Examples) > 0 {
@@ -68,20 +74,23 @@ func logSpan(s *replay.Stats) string {
 		return ""
 	}
 	const form = "2006-01-02 15:04:05"
-	return fmt.Sprintf("%s to %s, %.4gx its speed", s.First.Format(form), s.Last.Format(form), s.Speed)
+	return fmt.Sprintf("%s to %s, %.4gx its speed",
+		s.First.Format(form), s.Last.Format(form), s.Speed)
 }
 
 func kept(k *Kept) string {
 	out := ""
 	if k.Seconds > 0 {
-		out = fmt.Sprintf("  each second's requests within %s of the log's, over %s", format.Percent(k.Worst), many(k.Seconds, "second"))
+		out = fmt.Sprintf("  each second's requests within %s of the log's, over %s",
+			format.Percent(k.Worst), many(k.Seconds, "second"))
 		if k.Worst > 0 {
 			out += fmt.Sprintf("; the most at %s", format.Duration(float64(k.At)))
 		}
 		out += "\n"
 	}
 	if k.Known {
-		out += fmt.Sprintf("  drift at the end: %s (median send lag of the last second)\n", format.Duration(float64(k.Drift)))
+		out += fmt.Sprintf("  drift at the end: %s (median send lag of the last second)\n",
+			format.Duration(float64(k.Drift)))
 	}
 	return out
 }

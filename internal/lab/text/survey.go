@@ -17,7 +17,8 @@ func Survey(m *record.Manifest, r *record.Result) string {
 	if r.Early != "" {
 		fmt.Fprintf(&b, "Ended early: %s.\n\n", format.Clean(r.Early))
 	}
-	fmt.Fprintf(&b, "%s\n%s, as long as %s\n\n", format.Clean(m.Target), mix(m.Mix), format.Clean(m.SLO))
+	fmt.Fprintf(&b, "%s\n%s, as long as %s\n\n",
+		format.Clean(m.Target), mix(m.Mix), format.Clean(m.SLO))
 	b.WriteString(line(&r.Line))
 	b.WriteString("\n" + peakAndCollapse(r))
 	if s := Predictions(r.Model.Predictions); s != "" {
@@ -38,7 +39,12 @@ func line(l *record.Line) string {
 	if !l.Found {
 		return entry("LOAD LINE", "not found", l.Why)
 	}
-	return entry("LOAD LINE", fmt.Sprintf("%s   (%s, %s confidence)", format.Rate(l.Interval.Estimate), Rates(l.Interval), format.Confidence(l.Interval.Confidence)), l.Why)
+	return entry(
+		"LOAD LINE",
+		fmt.Sprintf("%s   (%s, %s confidence)",
+			format.Rate(l.Interval.Estimate), Rates(l.Interval), format.Confidence(l.Interval.Confidence)),
+		l.Why,
+	)
 }
 
 // confidence is "95 %".
@@ -67,8 +73,14 @@ func peakAndCollapse(r *record.Result) string {
 		s += entry("recovery", "NO", r.Recovery.Why)
 	}
 	if r.Noise.Measured {
-		s += entry("noise floor", fmt.Sprintf("p50 %s, p99 %s, goodput %s, CPU %s", format.Percent(r.Noise.P50), format.Percent(r.Noise.P99), format.Percent(r.Noise.Goodput),
-			format.Percent(r.Noise.CPU)), "what two equal steps differed by")
+		s += entry(
+			"noise floor",
+			fmt.Sprintf("p50 %s, p99 %s, goodput %s, CPU %s",
+				format.Percent(r.Noise.P50), format.Percent(r.Noise.P99),
+				format.Percent(r.Noise.Goodput),
+				format.Percent(r.Noise.CPU)),
+			"what two equal steps differed by",
+		)
 	}
 	return s
 }
@@ -78,7 +90,8 @@ func peakOrCollapse(name string, k *record.Collapse) string {
 	case !k.Found:
 		return entry(name, "not seen", k.Why)
 	case k.Goodput > 0:
-		return entry(name, fmt.Sprintf("%s, when %s were offered", format.Rate(k.Goodput), Rates(k.Rate)), k.Why)
+		return entry(name,
+			fmt.Sprintf("%s, when %s were offered", format.Rate(k.Goodput), Rates(k.Rate)), k.Why)
 	}
 	return entry(name, Rates(k.Rate), k.Why)
 }
@@ -90,7 +103,8 @@ func validity(r *record.Result) string {
 			wrong = append(wrong, "  FAILED: "+wrap(v.What+": "+v.Why, 10)+"\n")
 		}
 	}
-	s := fmt.Sprintf("Validity: %d of %d checks hold.\n", len(r.Validity)-len(wrong), len(r.Validity)) + strings.Join(wrong, "")
+	s := fmt.Sprintf("Validity: %d of %d checks hold.\n",
+		len(r.Validity)-len(wrong), len(r.Validity)) + strings.Join(wrong, "")
 	for _, n := range r.NotMeasured {
 		s += "  not measured: " + wrap(n, indent) + "\n"
 	}
@@ -99,12 +113,14 @@ func validity(r *record.Result) string {
 
 // Step is one line about a step that has ended.
 func Step(p *measure.StepPlan, j *record.Judgement) string {
-	s := fmt.Sprintf("step %d, %s: %s for %s: %s", p.Number, p.Phase, offered(p), format.Duration(float64(p.Length)), j.Shown())
+	s := fmt.Sprintf("step %d, %s: %s for %s: %s",
+		p.Number, p.Phase, offered(p), format.Duration(float64(p.Length)), j.Shown())
 	if j.Goodput.Estimate > 0 {
 		s += fmt.Sprintf(", goodput %s", format.Rate(j.Goodput.Estimate))
 	}
 	for _, o := range j.Objectives {
-		s += fmt.Sprintf(", %s broken by %s, allowed %s", o.Objective, format.Percent(o.Share.Estimate), format.Percent(o.Allowed))
+		s += fmt.Sprintf(", %s broken by %s, allowed %s",
+			o.Objective, format.Percent(o.Share.Estimate), format.Percent(o.Allowed))
 	}
 	if j.Why != "" {
 		s += " (" + j.Why + ")"
@@ -124,7 +140,8 @@ func offered(p *measure.StepPlan) string {
 func SurveyNow(e *survey.Event, last []*measure.Window) string {
 	var parts []string
 	if e.Plan.Number > 0 || e.Plan.Phase != "" {
-		parts = append(parts, fmt.Sprintf("%s %d: %s", e.Plan.Phase, e.Plan.Number, offered(&e.Plan)))
+		parts = append(parts, fmt.Sprintf("%s %d: %s",
+			e.Plan.Phase, e.Plan.Number, offered(&e.Plan)))
 	}
 	if len(last) > 0 {
 		now := sum(last)

@@ -15,13 +15,17 @@ func Verify(r *wrkcheck.Report) string {
 	table.Left = []int{5}
 	table.Row("", "wrk", "plimsoll", "difference", "allowed", "")
 	for _, l := range r.Lines {
-		wrk, own, difference, allowed := format.Duration(l.Wrk), format.Duration(l.Own), signed(l.Difference, format.Duration), format.Duration(l.Allowed)
+		wrk := format.Duration(l.Wrk)
+		own := format.Duration(l.Own)
+		difference := signed(l.Difference, format.Duration)
+		allowed := format.Duration(l.Allowed)
 		switch l.What {
 		case "mean":
 			difference, allowed = signed(l.Difference, format.Percent), format.Percent(l.Allowed)
 		case "success":
 			wrk, own = fmt.Sprintf("%.3f %%", l.Wrk*100), fmt.Sprintf("%.3f %%", l.Own*100)
-			difference, allowed = fmt.Sprintf("%+.3f points", l.Difference*100), fmt.Sprintf("%.3f points", l.Allowed*100)
+			difference = fmt.Sprintf("%+.3f points", l.Difference*100)
+			allowed = fmt.Sprintf("%.3f points", l.Allowed*100)
 		}
 		verdict := "PASS"
 		if !l.OK {
@@ -29,17 +33,22 @@ func Verify(r *wrkcheck.Report) string {
 		}
 		table.Row(l.What, wrk, own, difference, allowed, verdict)
 	}
-	fmt.Fprintf(&b, "As wrk prints it, with its correction (median of %d rounds of each):\n\n%s", r.Rounds, table.String())
-	fmt.Fprintf(&b, "  (allowed: a mean within %s, a success within %.2f points and a p99 within %s, and what wrk's two decimals leave open)\n",
-		format.Percent(wrkcheck.MeanWithin), wrkcheck.SuccessWithin*100, format.Duration(float64(wrkcheck.P99Within)))
+	fmt.Fprintf(&b, "As wrk prints it, with its correction (median of %d rounds of each):\n\n%s",
+		r.Rounds, table.String())
+	fmt.Fprintf(&b, "  (allowed: a mean within %s, a success within %.2f points and a p99 within "+
+		"%s, and what wrk's two decimals leave open)\n",
+		format.Percent(wrkcheck.MeanWithin), wrkcheck.SuccessWithin*100,
+		format.Duration(float64(wrkcheck.P99Within)))
 	var raw Table
 	raw.Row("", "wrk", "plimsoll")
 	raw.Row("requests", format.Count(r.Wrk.Requests), format.Count(r.Own.Requests))
 	raw.Row("rate", format.Rate(r.Wrk.Rate), format.Rate(r.Own.Rate))
 	raw.Row("mean", format.Duration(r.Wrk.RawMean), format.Duration(r.Own.RawMean))
 	raw.Row("p99", "not printed", format.Duration(r.Own.RawP99))
-	fmt.Fprintf(&b, "\nRaw, without the correction, which made up %s of plimsoll's answers:\n\n%s", format.Percent(r.Own.Backfilled), raw.String())
-	b.WriteString("  (wrk prints no raw figures: its mean is connections ÷ rate, with the time between an answer and the next request in it)\n")
+	fmt.Fprintf(&b, "\nRaw, without the correction, which made up %s of plimsoll's answers:\n\n%s",
+		format.Percent(r.Own.Backfilled), raw.String())
+	b.WriteString("  (wrk prints no raw figures: its mean is connections ÷ rate, " +
+		"with the time between an answer and the next request in it)\n")
 	if r.OK() {
 		b.WriteString("\nPASS: they agree.\n")
 	} else if r.Invalid == "" {

@@ -14,8 +14,9 @@ const MostCorrected = 10_000_000
 // Corrected are figures of a histogram as wrk would print them, in nanoseconds.
 type Corrected struct {
 	Mean, P99  float64
-	Backfilled uint64  // answers that were made up
-	Interval   float64 // nanoseconds that wrk takes for the time between two requests of a connection
+	Backfilled uint64 // answers that were made up
+	// nanoseconds that wrk takes for the time between two requests of a connection
+	Interval float64
 }
 
 // Correct does to a histogram of service times what wrk does to its own before it prints it: it
@@ -27,10 +28,13 @@ type Corrected struct {
 //
 // complete is the answers that came on all connections in length nanoseconds. wrk divides whole
 // numbers of microseconds, and so does this.
-func Correct(service *measure.Sparse, length int64, complete uint64, connections int) (Corrected, error) {
+func Correct(
+	service *measure.Sparse, length int64, complete uint64, connections int,
+) (Corrected, error) {
 	longest := service.Max / 1000
 	if longest > MostCorrected {
-		return Corrected{}, fmt.Errorf("an answer took %d ms: a comparison with wrk takes up to %d", longest/1000, MostCorrected/1000)
+		return Corrected{}, fmt.Errorf("an answer took %d ms: a comparison with wrk takes up to %d",
+			longest/1000, MostCorrected/1000)
 	}
 	counts := make([]uint64, longest+2)
 	total, sum := service.Count(), float64(service.Sum)

@@ -36,7 +36,8 @@ type Latency struct {
 func Wrk(ctx context.Context, args ...string) (*Printed, error) {
 	path, err := exec.LookPath("wrk")
 	if err != nil {
-		return nil, errors.New("wrk is not installed: install it (the package's name is wrk, in Debian too), or leave out --verify")
+		return nil, errors.New("wrk is not installed: install it (the package's name is wrk, " +
+			"in Debian too), or leave out --verify")
 	}
 	var out, errs bounded
 	command := exec.CommandContext(ctx, path, append([]string{"--latency"}, args...)...)
@@ -80,7 +81,8 @@ func Parse(output []byte) (*Printed, error) {
 	case p.Requests == 0:
 		return nil, errors.New("wrk got no answer: check the address with curl")
 	case p.PerSecond == 0 || p.Mean.Nanoseconds == 0 || p.P99.Nanoseconds == 0:
-		return nil, errors.New("wrk's output lacks its rate, its mean or its 99th percentile: this program knows that of wrk 4")
+		return nil, errors.New("wrk's output lacks its rate, its mean or its 99th percentile: " +
+			"this program knows that of wrk 4")
 	}
 	return p, nil
 }
@@ -126,7 +128,13 @@ func (p *Printed) socketErrors(fields []string) error {
 var units = []struct {
 	name   string
 	length time.Duration
-}{{"us", time.Microsecond}, {"ms", time.Millisecond}, {"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}}
+}{
+	{"us", time.Microsecond},
+	{"ms", time.Millisecond},
+	{"s", time.Second},
+	{"m", time.Minute},
+	{"h", time.Hour},
+}
 
 // parseLatency reads "100.87us".
 func parseLatency(text string) (Latency, error) {
@@ -136,7 +144,8 @@ func parseLatency(text string) (Latency, error) {
 			continue
 		}
 		if n, err := strconv.ParseFloat(number, 64); err == nil && n >= 0 {
-			return Latency{Nanoseconds: n * float64(u.length), Rounding: .005 * float64(u.length)}, nil
+			return Latency{Nanoseconds: n * float64(u.length), Rounding: .005 * float64(u.length)},
+				nil
 		}
 	}
 	return Latency{}, fmt.Errorf("%q is not a duration", text)

@@ -50,7 +50,8 @@ type Side struct {
 	// Little's law has it, and its RawP99 is 0.
 	RawMean float64 `json:"raw_mean_ns"`
 	RawP99  float64 `json:"raw_p99_ns"`
-	// Backfilled: share of the answers in the corrected figures that were made up; 0 for wrk, which does not say
+	// Backfilled: share of the answers in the corrected figures that were made up; 0 for wrk, which
+	// does not say
 	Backfilled float64 `json:"backfilled_share"`
 	rounds     []round
 }
@@ -130,8 +131,13 @@ func (c *comparison) tell(i int, who string) {
 // wrk does wrk's part of a round.
 func (c *comparison) wrk(ctx context.Context, i int) error {
 	c.tell(i, "wrk")
-	seconds := func(d time.Duration) string { return strconv.Itoa(int((d+time.Second-1)/time.Second)) + "s" }
-	args := []string{"-t", strconv.Itoa(c.Loops), "-c", strconv.Itoa(c.Connections), "-d", seconds(c.Duration), "--timeout", seconds(c.Timeout)}
+	seconds := func(d time.Duration) string {
+		return strconv.Itoa(int((d+time.Second-1)/time.Second)) + "s"
+	}
+	args := []string{
+		"-t", strconv.Itoa(c.Loops), "-c", strconv.Itoa(c.Connections), "-d", seconds(c.Duration),
+		"--timeout", seconds(c.Timeout),
+	}
 	for _, h := range c.Headers {
 		args = append(args, "-H", h)
 	}
@@ -149,16 +155,27 @@ func (c *comparison) addWrk(p *Printed) {
 	c.meanRounding, c.p99Fine = max(c.meanRounding, p.Mean.Rounding), max(c.p99Fine, p.P99.Rounding)
 	s := &c.report.Wrk
 	s.Requests += p.Requests
-	s.rounds = append(s.rounds, round{rate: p.PerSecond, mean: p.Mean.Nanoseconds, p99: p.P99.Nanoseconds,
-		rawMean: float64(c.Connections) / p.PerSecond * 1e9})
+	s.rounds = append(s.rounds, round{
+		rate:    p.PerSecond,
+		mean:    p.Mean.Nanoseconds,
+		p99:     p.P99.Nanoseconds,
+		rawMean: float64(c.Connections) / p.PerSecond * 1e9,
+	})
 }
 
 // own does the generator's part of a round.
 func (c *comparison) own(ctx context.Context, i int) error {
 	c.tell(i, "plimsoll")
 	script := newEvery(c.Request)
-	totals, err := load.Run(ctx, load.Options{Target: c.Target, Script: script, Duration: c.Duration, Connections: c.Connections,
-		Loops: c.Loops, Timeout: c.Timeout, Seed: c.Seed + uint64(i)})
+	totals, err := load.Run(ctx, load.Options{
+		Target:      c.Target,
+		Script:      script,
+		Duration:    c.Duration,
+		Connections: c.Connections,
+		Loops:       c.Loops,
+		Timeout:     c.Timeout,
+		Seed:        c.Seed + uint64(i),
+	})
 	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return err
 	}
@@ -176,13 +193,20 @@ func (c *comparison) addOwn(t *measure.Totals, badStatus uint64) error {
 	s := &c.report.Own
 	s.Requests += answered
 	all := float64(t.Service.Count()) + float64(corrected.Backfilled)
-	s.rounds = append(s.rounds, round{rate: t.Goodput(), mean: corrected.Mean, p99: corrected.P99, rawMean: t.Service.Mean(),
-		rawP99: float64(t.Service.Quantile(.99)), backfilled: float64(corrected.Backfilled) / max(all, 1)})
+	s.rounds = append(s.rounds, round{
+		rate:       t.Goodput(),
+		mean:       corrected.Mean,
+		p99:        corrected.P99,
+		rawMean:    t.Service.Mean(),
+		rawP99:     float64(t.Service.Quantile(.99)),
+		backfilled: float64(corrected.Backfilled) / max(all, 1),
+	})
 	switch {
 	case t.Generator.Invalid != "":
 		c.report.Invalid = t.Generator.Invalid
 	case t.Generator.Full != "":
-		c.report.Invalid = "one of plimsoll's loops was busy all the time, so that answers waited for it: use more loops (-t), or a slower target"
+		c.report.Invalid = "one of plimsoll's loops was busy all the time, " +
+			"so that answers waited for it: use more loops (-t), or a slower target"
 	}
 	return nil
 }
@@ -194,9 +218,29 @@ func (c *comparison) conclude() {
 	o.summarise(c.ownGood, c.ownTotal)
 	rounding := c.meanRounding / w.Mean
 	c.report.Lines = []Line{
-		{What: "mean", Wrk: w.Mean, Own: o.Mean, Difference: o.Mean/w.Mean - 1, Allowed: MeanWithin + rounding, RoundingIncluded: rounding},
-		{What: "success", Wrk: w.Success, Own: o.Success, Difference: o.Success - w.Success, Allowed: SuccessWithin},
-		{What: "p99", Wrk: w.P99, Own: o.P99, Difference: o.P99 - w.P99, Allowed: float64(P99Within) + c.p99Fine, RoundingIncluded: c.p99Fine},
+		{
+			What:             "mean",
+			Wrk:              w.Mean,
+			Own:              o.Mean,
+			Difference:       o.Mean/w.Mean - 1,
+			Allowed:          MeanWithin + rounding,
+			RoundingIncluded: rounding,
+		},
+		{
+			What:       "success",
+			Wrk:        w.Success,
+			Own:        o.Success,
+			Difference: o.Success - w.Success,
+			Allowed:    SuccessWithin,
+		},
+		{
+			What:             "p99",
+			Wrk:              w.P99,
+			Own:              o.P99,
+			Difference:       o.P99 - w.P99,
+			Allowed:          float64(P99Within) + c.p99Fine,
+			RoundingIncluded: c.p99Fine,
+		},
 	}
 	for i := range c.report.Lines {
 		l := &c.report.Lines[i]

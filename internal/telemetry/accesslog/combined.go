@@ -54,7 +54,8 @@ func (e *combinedEncoder) appendTime(dst []byte, ns int64) []byte {
 	second, _ := floorSecond(ns)
 	if second != e.second {
 		e.second = second
-		e.stamp = time.Unix(second, 0).In(e.zone).AppendFormat(e.stamp[:0], ` - - [02/Jan/2006:15:04:05 -0700] "`)
+		e.stamp = time.Unix(second, 0).In(e.zone).AppendFormat(e.stamp[:0],
+			` - - [02/Jan/2006:15:04:05 -0700] "`)
 	}
 	return append(dst, e.stamp...)
 }

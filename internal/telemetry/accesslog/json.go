@@ -84,7 +84,8 @@ func (e *jsonEncoder) appendTime(dst []byte, ns int64) []byte {
 	second, rest := floorSecond(ns)
 	if second != e.second {
 		e.second = second
-		e.stamp = time.Unix(second, 0).UTC().AppendFormat(append(e.stamp[:0], `{"time":"`...), "2006-01-02T15:04:05.")
+		e.stamp = time.Unix(second, 0).UTC().AppendFormat(append(e.stamp[:0], `{"time":"`...),
+			"2006-01-02T15:04:05.")
 	}
 	dst = append(dst, e.stamp...)
 	return append(appendDigits(dst, rest/1000, 100_000), 'Z', '"')

@@ -46,14 +46,17 @@ const defaultRing = 1 << 20
 
 // Options are what a Log needs to know.
 type Options struct {
-	Path    string // of the file, which is created with mode 0640 and appended to; or Stdout
-	Format  Format
-	MaxSize int64 // bytes after which the file is rotated; 0 for never. Only regular files are rotated.
-	Keep    int   // rotated files kept, Path.1 being the newest; 0 for none
-	Loops   int   // how many loops write, at least 1
+	Path   string // of the file, which is created with mode 0640 and appended to; or Stdout
+	Format Format
+	// bytes after which the file is rotated; 0 for never. Only regular files are rotated.
+	MaxSize int64
+	Keep    int // rotated files kept, Path.1 being the newest; 0 for none
+	Loops   int // how many loops write, at least 1
 
-	RingSize int            // bytes of each loop's ring, rounded up to a power of two of at least 256 KB; 0 for 1 MB
-	Counters *Counters      // where lines are counted, so that counts outlive a Log that a reload replaces; nil for its own
+	// bytes of each loop's ring, rounded up to a power of two of at least 256 KB; 0 for 1 MB
+	RingSize int
+	// where lines are counted, so that counts outlive a Log that a reload replaces; nil for its own
+	Counters *Counters
 	Logger   *slog.Logger   // for what goes wrong, at a limited rate; nil for none
 	Output   io.Writer      // what Stdout writes to; nil for os.Stdout
 	Zone     *time.Location // of the combined format's times; nil for the local one
@@ -98,7 +101,8 @@ type encoder interface {
 // the file.
 func Open(o Options) (*Log, error) {
 	if o.Path == "" || o.Loops < 1 || o.MaxSize < 0 || o.Keep < 0 {
-		return nil, errors.New("access log: it needs a path, at least one loop, and no negative size or count of files")
+		return nil, errors.New("access log: it needs a path, at least one loop, " +
+			"and no negative size or count of files")
 	}
 	l := &Log{
 		counters: o.Counters,
@@ -117,7 +121,10 @@ func Open(o Options) (*Log, error) {
 	}
 	for range o.Loops {
 		l.rings = append(l.rings, &Ring{
-			buffer: newRingBuffer(ringSize(o.RingSize)), encode: newEncoder(o), dropped: &l.counters.Dropped, wake: l.wake,
+			buffer:  newRingBuffer(ringSize(o.RingSize)),
+			encode:  newEncoder(o),
+			dropped: &l.counters.Dropped,
+			wake:    l.wake,
 		})
 	}
 	go l.run(crash.OnPanic(l.Flush))
@@ -189,7 +196,8 @@ func (l *Log) Close(ctx context.Context) error {
 	case <-l.done:
 		return l.err
 	case <-ctx.Done():
-		return fmt.Errorf("access log: closing %s: lines may be lost, the file does not take them: %w", l.sink.path, ctx.Err())
+		return fmt.Errorf("access log: closing %s: lines may be lost, "+
+			"the file does not take them: %w", l.sink.path, ctx.Err())
 	}
 }
 

@@ -65,8 +65,19 @@ const maxLine = fixed + widest*(maxMethod+2*maxPath+11*maxOther)
 // size.
 func (r *Record) bound() int {
 	text := min(len(r.Method), maxMethod) + min(len(r.Path), maxPath) + min(len(r.Query), maxPath)
-	for _, n := range [...]int{len(r.Host), len(r.Listener), len(r.TLS), len(r.Protocol), len(r.Route), len(r.UpstreamName),
-		len(r.Target), len(r.Reason), len(r.ID), len(r.UserAgent), len(r.Referer)} {
+	for _, n := range [...]int{
+		len(r.Host),
+		len(r.Listener),
+		len(r.TLS),
+		len(r.Protocol),
+		len(r.Route),
+		len(r.UpstreamName),
+		len(r.Target),
+		len(r.Reason),
+		len(r.ID),
+		len(r.UserAgent),
+		len(r.Referer),
+	} {
 		text += min(n, maxOther)
 	}
 	return fixed + widest*text

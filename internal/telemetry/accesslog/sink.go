@@ -78,7 +78,8 @@ func (s *sink) reopen() {
 		return
 	}
 	if err := s.open(); err != nil {
-		s.logger.Error("access log: it could not be reopened and goes on in the old file", "path", s.path, "error", err)
+		s.logger.Error("access log: it could not be reopened and goes on in the old file", "path",
+			s.path, "error", err)
 	}
 }
 
@@ -145,7 +146,8 @@ func (s *sink) put(lines []byte) {
 	s.failed += lost
 	if now := time.Now(); now.Sub(s.said) >= sayEvery {
 		s.said, s.failing = now, true
-		s.logger.Error("access log: lines are lost, the file does not take them", "path", s.path, "lost", s.failed, "error", err)
+		s.logger.Error("access log: lines are lost, the file does not take them", "path", s.path,
+			"lost", s.failed, "error", err)
 	}
 }
 
@@ -171,7 +173,8 @@ func (s *sink) rotate() {
 	}
 	if err != nil {
 		s.rotateAt = now.Add(sayEvery)
-		s.logger.Error("access log: it could not be rotated and grows on", "path", s.path, "error", err)
+		s.logger.Error("access log: it could not be rotated and grows on", "path", s.path, "error",
+			err)
 	}
 }
 

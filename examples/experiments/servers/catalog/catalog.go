@@ -25,7 +25,12 @@ type Item struct {
 func Items(n int) []Item {
 	items := make([]Item, n)
 	for i := range items {
-		items[i] = Item{ID: i, Name: "a thing that is on sale", Cents: 100 * (i + 1), Tags: []string{"new", "cheap"}}
+		items[i] = Item{
+			ID:    i,
+			Name:  "a thing that is on sale",
+			Cents: 100 * (i + 1),
+			Tags:  []string{"new", "cheap"},
+		}
 	}
 	return items
 }
@@ -48,7 +53,8 @@ func Metrics(address string) {
 		return
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	go func() { log.Fatal(http.ListenAndServe(address, mux)) }()

@@ -19,7 +19,8 @@ import (
 func main() {
 	keepalive := flag.Bool("keepalive", true, "keep connections open between requests")
 	cached := flag.Int("cache", 0, "keep so many goods in memory")
-	profile := flag.String("profile", "", "serve nobody: work for two seconds, and write what the processor did to this file")
+	profile := flag.String("profile", "",
+		"serve nobody: work for two seconds, and write what the processor did to this file")
 	listen, metrics := catalog.Addresses()
 	cache := catalog.Items(*cached)
 	mux := http.NewServeMux()

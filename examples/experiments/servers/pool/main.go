@@ -28,23 +28,29 @@ func main() {
 		log.Fatal(err)
 	}
 	go func() { log.Fatal(http.Serve(backend, slow())) }()
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxConnsPerHost: *size, MaxIdleConnsPerHost: *size}}
+	client := &http.Client{
+		Timeout:   10 * time.Second,
+		Transport: &http.Transport{MaxConnsPerHost: *size, MaxIdleConnsPerHost: *size},
+	}
 	url := "http://" + backend.Addr().String()
-	log.Fatal(http.ListenAndServe(listen, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ask, err := http.NewRequestWithContext(r.Context(), http.MethodGet, url, nil)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		answer, err := client.Do(ask)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		defer answer.Body.Close()
-		// The error cannot be reported to a client that has gone.
-		_, _ = io.Copy(w, answer.Body)
-	})))
+	log.Fatal(http.ListenAndServe(
+		listen,
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ask, err := http.NewRequestWithContext(r.Context(), http.MethodGet, url, nil)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			answer, err := client.Do(ask)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadGateway)
+				return
+			}
+			defer answer.Body.Close()
+			// The error cannot be reported to a client that has gone.
+			_, _ = io.Copy(w, answer.Body)
+		}),
+	))
 }
 
 // slow is the backend.
