@@ -380,7 +380,7 @@ func (g *Gateway) waitForClients(limit time.Duration) bool {
 	defer deadline.Stop()
 	tick := time.NewTicker(drainTick)
 	defer tick.Stop()
-	for g.closing() || g.connections() > 0 {
+	for g.connections() > 0 {
 		select {
 		case <-deadline.C:
 			return false
@@ -390,18 +390,11 @@ func (g *Gateway) waitForClients(limit time.Duration) bool {
 	return true
 }
 
-// closing says whether a listener still accepts what is in its queue.
-func (g *Gateway) closing() (yes bool) {
-	for _, loop := range g.loops {
-		g.call(loop, func() { yes = yes || loop.Closing() > 0 })
-	}
-	return yes
-}
-
-// connections is how many accepted connections the loops hold, those between two loops included.
+// connections is how many accepted connections the loops hold, those between two loops included,
+// and a listener that still accepts what is in its queue counts as one.
 func (g *Gateway) connections() (n int64) {
 	for _, loop := range g.loops {
-		n += loop.Connections()
+		n += loop.Connections() + loop.Closing()
 	}
 	return n
 }

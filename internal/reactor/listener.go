@@ -205,6 +205,7 @@ func (ln *Listener) Close(keep bool) {
 	}
 	ln.closing = closingTurns
 	ln.loop.closing = append(ln.loop.closing, ln)
+	ln.loop.closers.Add(1)
 	ln.Run()
 }
 
@@ -225,6 +226,7 @@ func (ln *Listener) end() {
 	ln.open = false
 	if i := slices.Index(ln.loop.closing, ln); i >= 0 {
 		ln.loop.closing = slices.Delete(ln.loop.closing, i, i+1)
+		ln.loop.closers.Add(-1)
 	}
 	if ln.pause.deadline == 0 {
 		ln.loop.poll.remove(ln.fd)

@@ -55,10 +55,11 @@ type Loop struct {
 	thread   int  // the thread's id while running, for invariant checks
 	stepping bool // Step is on the stack
 
-	conns  atomic.Int64 // accepted connections, those on their way here too; read by other loops that balance accepts
-	peers  []*Loop
-	stats  Stats
-	logger *slog.Logger
+	closers atomic.Int64 // the length of closing, for others
+	conns   atomic.Int64 // accepted connections, those on their way here too; read by other loops that balance accepts
+	peers   []*Loop
+	stats   Stats
+	logger  *slog.Logger
 }
 
 // Stats are what a loop knows of itself. They are read on the loop.
@@ -152,8 +153,8 @@ func (l *Loop) Stats() Stats {
 func (l *Loop) Connections() int64 { return l.conns.Load() }
 
 // Closing is how many of the loop's listeners still accept what was in their queues when they were
-// closed.
-func (l *Loop) Closing() int { return len(l.closing) }
+// closed. Any goroutine may ask.
+func (l *Loop) Closing() int64 { return l.closers.Load() }
 
 // Post has the loop call f in its next turn. Any goroutine may call it. It returns at once; after
 // the loop has stopped f is dropped. The queue has no bound of its own: whoever posts must have one

@@ -275,7 +275,8 @@ func TestStepsAndProgressOfASurveyAreOneLineEach(t *testing.T) {
 	if got := text.Step(&p, j); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	j.Verdict, j.Objectives[0].Share.High, j.Objectives[0].Allowed = record.Undecided, .04, .03
+	j.Rate, j.Verdict = 1900, record.Undecided
+	j.Objectives[0].Share.High, j.Objectives[0].Allowed = .04, .03
 	if got := text.Step(&p, j); !strings.Contains(got, ": OK SO FAR, ") {
 		t.Errorf("of an undecided step that held so far: %q", got)
 	}
