@@ -113,7 +113,7 @@ type admission struct {
 // Another process, and a listener that a reload brings back, count anew.
 func (c *client) admitted() {
 	w, g := c.w, c.w.scenario.Gateway
-	if w.recounted || c.counted {
+	if w.recounted || c.counted || c.GivenUp() { // it may read what it was sent before it was given up
 		return
 	}
 	c.counted = true
@@ -125,6 +125,10 @@ func (w *world) admit(c *client, at admission, most int) {
 	over := func(c *client) bool { return c.done || c.GivenUp() }
 	w.served[at] = append(slices.DeleteFunc(w.served[at], over), c)
 	if n := len(w.served[at]); most > 0 && n > most {
-		w.violate("a listener serves %d connections, its bounds allow %d", n, most)
+		var names []string
+		for _, c := range w.served[at] {
+			names = append(names, c.name)
+		}
+		w.violate("a listener serves %d connections, its bounds allow %d: %v", n, most, names)
 	}
 }
