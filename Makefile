@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build web demo lint test soak planted bench patients clean
+.PHONY: help build web demo lint test soak planted bench patients picture clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -62,6 +62,9 @@ bench: build ## Measure side by side with nginx, HAProxy and wrk, and surveys ag
 patients: build ## Survey services that are sick on purpose, sick and cured, and compare the diagnosis with what they have (an hour and a half; PATIENTS="lock ports" for some)
 	./scripts/tools.sh
 	python3 bench/patients.py --plimsoll ./$(BINARY) $(PATIENTS)
+
+picture: build ## Draw the report in the README again, from the run in docs/report-run.tar.gz (needs Chromium)
+	./scripts/picture.sh
 
 clean: ## Remove what the other targets made
 	rm -rf $(BINARY) bench/out web/node_modules web/dist/report.* web/dist/.built plimsoll-runs/demo.yaml plimsoll-runs/demo-[0-9]*
