@@ -25,6 +25,7 @@ type request struct {
 	status   int    // of the answer that came whole; 0 for none
 	lines    int    // of the access log
 	id       string // that the gateway has given it
+	moved    int64  // when a service last read some of its body
 }
 
 // hasTrailers says that services get the request with trailers. A copy is sent with its length and

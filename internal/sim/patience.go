@@ -98,9 +98,19 @@ func (c *client) progress() {
 	c.moved = c.w.kernel.Clock()
 }
 
+// still is for how long nothing has moved on the connection, nor of the body of its request on the
+// way from the gateway to a service.
+func (c *client) still() time.Duration {
+	last := c.moved
+	if len(c.asked) > 0 {
+		last = max(last, c.asked[0].moved)
+	}
+	return time.Duration(c.w.kernel.Clock() - last)
+}
+
 // watch looks whether the connection has been forgotten, whenever its patience may have ended.
 func (c *client) watch() {
-	left := c.patience() - time.Duration(c.w.kernel.Clock()-c.moved)
+	left := c.patience() - c.still()
 	c.w.kernel.After(max(left, 0)+time.Millisecond, func() {
 		if c.done {
 			return
@@ -115,7 +125,7 @@ func (c *client) watch() {
 }
 
 func (c *client) lookAtPatience() {
-	still, limit := time.Duration(c.w.kernel.Clock()-c.moved), c.patience()
+	still, limit := c.still(), c.patience()
 	if still > limit && !c.GivenUp() {
 		c.w.violate("%s is neither served nor ended: nothing has moved for %v, the longest that it "+
 			"may wait is %v; it has sent %d of %d bytes and read %d, and waits for %d answers",

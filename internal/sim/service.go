@@ -201,6 +201,7 @@ func (c *serviceConn) onBody(p []byte) error {
 		return fmt.Errorf("the body of %s is not what its client sent, at byte %d", c.token, c.got)
 	}
 	c.got += len(p)
+	c.s.w.asked[c.token].moved = c.s.w.kernel.Clock()
 	return nil
 }
 
