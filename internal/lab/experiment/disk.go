@@ -155,7 +155,7 @@ func Open(dir string) (*Record, error) {
 		return nil, fmt.Errorf("%s is damaged: %w", filepath.Join(dir, manifestFile), err)
 	}
 	if err := r.Manifest.check(); err != nil {
-		return nil, fmt.Errorf("%s is damaged or of a newer plimsoll: %w",
+		return nil, fmt.Errorf("%s cannot be used: %w",
 			filepath.Join(dir, manifestFile), err)
 	}
 	f, err := openRegular(filepath.Join(dir, roundsFile))
