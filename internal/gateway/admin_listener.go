@@ -21,10 +21,12 @@ import (
 // is seen only later; health probes must get through nevertheless, also when they share an address
 // with whoever holds them.
 const (
-	adminConnections = 64   // open at once
-	adminPerAddress  = 16   // of these, of one client address; an IPv6 client counts by its /64
-	adminWaiting     = 128  // that wait to be let in, of one client address
-	adminGoroutines  = 1024 // of net/http, which keeps some for a while after their connection was closed, and of those that wait
+	adminConnections = 64  // open at once
+	adminPerAddress  = 16  // of these, of one client address; an IPv6 client counts by its /64
+	adminWaiting     = 128 // that wait to be let in, of one client address
+	// adminGoroutines are those of net/http, which keeps some for a while after their connection was
+	// closed, and of connections that wait.
+	adminGoroutines = 1024
 
 	// adminPatience is how long a connection is spared after it came, or its state changed, and how
 	// long a new one waits for that at most. Without it a burst of honest requests would push its
@@ -53,8 +55,9 @@ type adminListener struct {
 	begin      sync.Once
 	closeOnce  sync.Once
 
-	mu      sync.Mutex
-	open    []*adminConn                // at most adminConnections; the one that has been in its state the longest comes first
+	mu sync.Mutex
+	// open are at most adminConnections; the one that has been in its state the longest comes first.
+	open    []*adminConn
 	waiting map[netip.Addr][]*adminConn // behind the one of their address that await has in hand
 	changed chan struct{}               // closed, and made anew, when a connection changes its state or goes
 }
@@ -113,8 +116,14 @@ func (c *adminCounts) read(emit telemetry.Emit) {
 
 func newAdminListener(ln net.Listener, counts *adminCounts) *adminListener {
 	return &adminListener{
-		Listener: ln, counts: counts, goroutines: make(chan struct{}, adminGoroutines), admitted: make(chan net.Conn),
-		failed: make(chan error), closed: make(chan struct{}), waiting: map[netip.Addr][]*adminConn{}, changed: make(chan struct{}),
+		Listener:   ln,
+		counts:     counts,
+		goroutines: make(chan struct{}, adminGoroutines),
+		admitted:   make(chan net.Conn),
+		failed:     make(chan error),
+		closed:     make(chan struct{}),
+		waiting:    make(map[netip.Addr][]*adminConn),
+		changed:    make(chan struct{}),
 	}
 }
 
