@@ -106,7 +106,7 @@ func clientOptions(t *config.UpstreamTLS) tlsio.ClientOptions {
 
 // buildSnapshot compiles the routes of cfg over its upstreams, and says everything that is wrong
 // with them.
-func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (s *proxy.Snapshot, errs config.Errors) {
+func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (s *proxy.Snapshot, made []policy, errs config.Errors) {
 	s = &proxy.Snapshot{NoRoute: telemetry.NoRoute}
 	index := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -119,13 +119,14 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (s *proxy.Sna
 	}
 	table, bad := compileTable(cfg)
 	if errs = append(errs, bad...); errs != nil {
-		return nil, errs
+		return nil, nil, errs
 	}
 	s.Table = table
 	s.Routes = make([]proxy.Route, len(cfg.Routes))
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
-		chain, bad := plan{r, table.Names(i), index, g.random()}.chain()
+		chain, of, bad := plan{r, table.Names(i), index, g.policyEnv()}.chain(g.kinds)
+		made = append(made, of...)
 		for _, b := range bad {
 			errs = append(errs, routeError(cfg, i, b.key, b.err.Error()))
 		}
@@ -138,7 +139,7 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (s *proxy.Sna
 			s.Routes[i].Upstream = index[r.Upstream]
 		}
 	}
-	return s, errs
+	return s, made, errs
 }
 
 // compileTable makes the table of the routes. A route without a match, which config has reported,

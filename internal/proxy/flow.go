@@ -58,6 +58,7 @@ type flow struct {
 
 	stage    stage
 	at       uint8 // the next policy of the phase that is under way
+	asked    uint8 // policies that saw the request
 	tries    uint8 // upstream tries begun
 	toClient http1.Framing
 	flags    flowFlags
@@ -68,6 +69,9 @@ type flow struct {
 	headDown    int64 // likewise for the response
 	waitFrom    int64 // when the waiting for a held body or an upstream connection began; 0 while there is none
 	waited      int64 // nanoseconds of such waiting before headUp was taken: the client's or the service's, not the gateway's
+	pausedAt    int64 // when the present hold of a policy began
+	paused      int64 // nanoseconds that policies held the exchange: neither the gateway's own time nor the upstream's
+	pausedDown  int64 // of these, in the response phase
 	upstreamEnd int64 // when the response's head came
 	lastRead    int64 // when its last bytes came
 	bodyStart   int   // where in client.in the body begins
@@ -165,9 +169,10 @@ func (w *Worker) freeFlow(f *flow) {
 	}
 	f.client, f.view, f.route, f.upstreamConn, f.member = nil, nil, nil, nil, nil
 	f.tried = [maxTries]*upstream.Member{}
-	f.stage, f.at, f.tries, f.flags, f.toClient, f.rest = stageReading, 0, 0, 0, http1.None, nil
+	f.stage, f.at, f.asked, f.tries, f.flags, f.toClient, f.rest = stageReading, 0, 0, 0, 0, http1.None, nil
 	f.headUp, f.headDown, f.bodyIn, f.bodyOut, f.sentAt, f.upstreamEnd, f.mark, f.copied, f.headOut = 0, 0, 0, 0, 0, 0, 0, 0, 0
 	f.waitFrom, f.waited, f.headBytes, f.interims, f.interimBytes = 0, 0, 0, 0, 0
+	f.pausedAt, f.paused, f.pausedDown = 0, 0, 0
 	if w.spare < maxSpare {
 		f.next, w.flows = w.flows, f
 		w.spare++
@@ -304,13 +309,13 @@ func (f *flow) runRequest() {
 	for chain := f.route.Chain.Request; int(f.at) < len(chain); {
 		policy := chain[f.at]
 		f.at++
+		f.asked = f.at
 		switch policy.OnRequest(&f.Exchange) {
 		case exchange.Answered:
 			f.sendAnswer()
 			return
 		case exchange.Held:
-			f.flags |= held
-			f.w.loop.SetTimer(&f.timer, f, f.deadline)
+			f.pause(held)
 			return
 		}
 	}
@@ -321,16 +326,35 @@ func (f *flow) runRequest() {
 	f.startUpstream()
 }
 
+// pause leaves the exchange to a policy, which resumes it, or lets its hold end.
+func (f *flow) pause(flags flowFlags) {
+	f.flags |= flags
+	f.pausedAt = f.w.loop.Now()
+	deadline, _, _ := f.HoldEnd(f.deadline)
+	f.w.loop.SetTimer(&f.timer, f, deadline)
+}
+
+// endPause counts the time held.
+func (f *flow) endPause() {
+	time := f.w.loop.Now() - f.pausedAt
+	f.paused += time
+	if f.is(heldResponse) {
+		f.pausedDown += time
+	}
+	f.flags &^= held
+}
+
 // resume goes on after a policy held the exchange.
 func (f *flow) resume(then func(*exchange.Exchange) exchange.PolicyVerdict) {
 	if !f.is(held) {
 		return
 	}
-	f.flags &^= held
+	f.endPause()
+	f.w.loop.SetTimer(&f.timer, f, f.deadline) // the hold may have had a shorter one
 	verdict := then(&f.Exchange)
 	switch {
 	case verdict == exchange.Held:
-		f.flags |= held
+		f.pause(held)
 	case verdict == exchange.Answered && f.is(heldResponse) && !f.is(answered):
 		f.flags &^= heldResponse
 		f.replaceResponse()
@@ -348,7 +372,8 @@ func (f *flow) resume(then func(*exchange.Exchange) exchange.PolicyVerdict) {
 // another turn.
 func (f *flow) unhold() {
 	if f.is(held) {
-		f.flags &^= held | heldResponse
+		f.endPause()
+		f.flags &^= heldResponse
 		f.Finish()
 	}
 }
@@ -360,7 +385,8 @@ func (f *flow) Expire(_ *reactor.Timer, now int64) {
 		if f.is(answered) {
 			f.writeAnswer() // as it is: an answer is not held twice
 		} else {
-			f.fail(504, exchange.UpstreamTimeout)
+			_, status, reason := f.HoldEnd(f.deadline)
+			f.fail(status, reason)
 		}
 		return
 	}
