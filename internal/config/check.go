@@ -30,6 +30,11 @@ func (c *Config) check(s *scope) {
 			s.fail(key, "%q cannot name an upstream; use 1 to 200 characters that can be printed", clip(name))
 		}
 	})
+	s.entries("classes", func(name string, key, _ place) {
+		if len(name) != 2 || name[0] != 'P' || name[1] < '0' || name[1] > '9' {
+			s.fail(key, "%q is not an SLA class; classes are P0 to P9", clip(name))
+		}
+	})
 	// A mapping that could not be read at all would make every reference wrong.
 	if !s.has("upstreams") || c.Upstreams != nil {
 		known := slices.Sorted(maps.Keys(c.Upstreams))

@@ -102,6 +102,22 @@ func (b *Balance) check(s *scope) {
 	}
 }
 
+func (c *Concurrency) check(s *scope) {
+	switch {
+	case !s.good("min") || !s.good("max") || !s.good("limit"):
+	case c.Min > c.Max:
+		s.reject("min", "%d is more than max, which is %d; lower it, or raise max", c.Min, c.Max)
+	case c.Limit < c.Min || c.Limit > c.Max:
+		s.reject("limit", "%d is not between min and max, %d and %d", c.Limit, c.Min, c.Max)
+	}
+	if s.has("max_latency") && c.Mode != "aimd" {
+		s.reject("max_latency", "mode %s does not use it; remove it, or choose aimd", c.Mode)
+	}
+	if c.Mode == "fixed" && !s.has("limit") {
+		s.reject("limit", "mode fixed needs a number: how many requests may be at a target at once")
+	}
+}
+
 // What a balancer may hash, and what may keep a client on one upstream.
 var (
 	BalanceKeys = []exchange.KeyKind{exchange.AddressKey, exchange.HeaderKey, exchange.CookieKey, exchange.PathKey}

@@ -29,6 +29,10 @@ type Config struct {
 	Listeners []Listener `yaml:"listeners" required:"true"`
 	// Upstreams are the named services that routes send to.
 	Upstreams map[string]*Upstream `yaml:"upstreams"`
+	// Classes are the SLA classes by name, P0 to P9: what a request is worth when there is not room
+	// for all. Lower ones are served first. Default: P0 is 99.99% of requests within 100ms, P1
+	// 99.95% within 500ms, P2 and all others 99% within 5s.
+	Classes map[string]*Class `yaml:"classes"`
 	// Routes say what is done with which requests. The most specific match wins, whatever the
 	// order; two routes that could both win are an error.
 	Routes []Route `yaml:"routes"`
@@ -155,6 +159,10 @@ type Upstream struct {
 	Health Health `yaml:"health"`
 	// Pool bounds the connections to each target.
 	Pool Pool `yaml:"pool"`
+	// Concurrency limits how many requests are at each target at once: {mode, limit, min, max}, or a
+	// mode alone. It protects a service from more than it can carry, and needs no number: "adaptive"
+	// finds it. Default: none, as many as there may be connections.
+	Concurrency *Concurrency `yaml:"concurrency"`
 	// Retry says which failed requests are tried again.
 	Retry Retry `yaml:"retry"`
 	// TLS makes the connections to the targets TLS. Default: plain text.
@@ -164,6 +172,37 @@ type Upstream struct {
 	SlowStart Duration `yaml:"slow_start" default:"0s" min:"0s" max:"1h"`
 
 	at Position
+}
+
+// Class is an SLA class.
+type Class struct {
+	// Availability is the share of the class's requests that must get a good answer in time.
+	// Default: the class's, see classes.
+	Availability *Percent `yaml:"availability"`
+	// Latency is how long an answer may take. Default: the class's, see classes.
+	Latency *Duration `yaml:"latency" min:"1ms" max:"10m"`
+	// Patience is how long a request may wait for its turn at a service that is overloaded, where
+	// the upstream limits its concurrency. Default: the latency. Hazard: more than what clients
+	// wait for keeps the service busy with answers that nobody reads.
+	Patience *Duration `yaml:"patience" min:"1ms" max:"10m"`
+}
+
+// Concurrency limits how many requests are at each target of an upstream at once. Those that find
+// no place wait in the gateway, by SLA class, clients in turn, each for at most its class's
+// patience; newer ones go first when the oldest have waited for half of it.
+type Concurrency struct {
+	// Mode is "adaptive" (the limit follows what the target can serve without a queue of its own,
+	// found from passing traffic alone), "aimd" (the limit grows by one while answers are quick, and
+	// shrinks when they fail or are slower than max_latency) or "fixed". Default: "adaptive".
+	Mode string `yaml:"mode" default:"adaptive" enum:"adaptive,aimd,fixed" scalar:"true"`
+	// Limit is the number for mode fixed, and where the others begin. Default: 20.
+	Limit int `yaml:"limit" default:"20" min:"1" max:"100000"`
+	// Min is the least that a limit may become. Default: 1.
+	Min int `yaml:"min" default:"1" min:"1" max:"100000"`
+	// Max is the most that a limit may become. Default: 10000.
+	Max int `yaml:"max" default:"10000" min:"1" max:"100000"`
+	// MaxLatency is, for mode aimd, how long an answer may take on average. Default: 500ms.
+	MaxLatency Duration `yaml:"max_latency" default:"500ms" min:"1ms" max:"10m"`
 }
 
 // Position is where the upstream's mapping begins in its file.
@@ -310,7 +349,7 @@ type Route struct {
 	// When adds conditions on header fields and query values, all of which must hold. Routes of the
 	// same pattern are tried in order, and at most one of them may have no condition.
 	When When `yaml:"when"`
-	// SLA is the class, P0 (the most precious) to P9. Default: P1.
+	// SLA is the class, P0 (the most precious) to P9; see classes. Default: P1.
 	SLA string `yaml:"sla" default:"P1" enum:"P0,P1,P2,P3,P4,P5,P6,P7,P8,P9"`
 
 	// Upstream to send to, by its name.

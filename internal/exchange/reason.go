@@ -64,6 +64,8 @@ var (
 	ServerOptions = DeclareReason(ReasonInfo{"server_options", NoFault, ""})
 	NoTarget      = DeclareReason(ReasonInfo{"no_target", UpstreamFault, "no target of this service is up"})
 	PoolFull      = DeclareReason(ReasonInfo{"pool_full", UpstreamFault, "all connections to this service are busy"})
+	Overloaded    = DeclareReason(ReasonInfo{"overloaded", ProtectionFault,
+		"more requests come than the service can answer in time"})
 	ConnectFailed = DeclareReason(ReasonInfo{"connect_failed", UpstreamFault, "the service could not be reached"})
 	UpstreamReset = DeclareReason(ReasonInfo{"upstream_reset", UpstreamFault,
 		"the service closed the connection without an answer"})

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"plimsoll/internal/concurrency"
 	"plimsoll/internal/config"
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/proxy"
@@ -75,6 +76,11 @@ func upstreamOptions(u *config.Upstream) (upstream.Options, error) {
 			UnhealthyAfter: a.UnhealthyAfter, HealthyAfter: a.HealthyAfter,
 		}
 	}
+	if c := u.Concurrency; c != nil {
+		o.Concurrency = &concurrency.Options{
+			Mode: concurrencyModes[c.Mode], Initial: c.Limit, Min: c.Min, Max: c.Max, MaxLatency: int64(c.MaxLatency),
+		}
+	}
 	if u.TLS == nil {
 		return o, nil
 	}
@@ -86,6 +92,10 @@ func upstreamOptions(u *config.Upstream) (upstream.Options, error) {
 	cfg.ServerName = u.TLS.ServerName
 	o.TLS, o.TLSIdentity = cfg, tlsIdentity(u.TLS)
 	return o, nil
+}
+
+var concurrencyModes = map[string]concurrency.Mode{
+	"adaptive": concurrency.Gradient, "aimd": concurrency.AIMD, "fixed": concurrency.Fixed,
 }
 
 // tlsIdentity tells TLS settings apart by what they say and by what is in the files they name, so
@@ -131,7 +141,7 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (s *proxy.Sna
 			errs = append(errs, routeError(cfg, i, b.key, b.err.Error()))
 		}
 		s.Routes[i] = proxy.Route{
-			Name: r.Name, Class: r.SLA[1] - '0', Chain: chain, Upstream: exchange.NoUpstream,
+			Name: r.Name, Class: r.SLA[1] - '0', Patience: int64(cfg.SLA(r.SLA).Patience), Chain: chain, Upstream: exchange.NoUpstream,
 			Timeout: int64(r.Timeout), StreamTimeout: int64(r.StreamTimeout), TunnelTimeout: int64(r.TunnelTimeout),
 			HoldBody: int64(r.HoldBody), Via: r.Via, PathAsSent: r.ForwardPath == "as_sent", Stat: g.registry.Route(r.Name),
 		}
@@ -197,7 +207,7 @@ func routeError(cfg *config.Config, i int, key, problem string) config.Error {
 func (g *Gateway) proxyUpstream(u *upstream.Upstream, c *config.Upstream) (p proxy.Upstream, err error) {
 	p = proxy.Upstream{
 		Upstream: u, ConnectTimeout: int64(c.Pool.ConnectTimeout), PendingTimeout: int64(c.Pool.PendingTimeout),
-		MaxRequests: uint32(c.Pool.MaxRequests), Attempts: uint8(*c.Retry.Attempts), PerTry: int64(c.Retry.PerTryTimeout),
+		Limited: c.Concurrency != nil, MaxRequests: uint32(c.Pool.MaxRequests), Attempts: uint8(*c.Retry.Attempts), PerTry: int64(c.Retry.PerTryTimeout),
 		Stat: g.registry.Upstream(u.Name()),
 	}
 	if p.Key, err = hashKey(c.Balance.Hash); err != nil {

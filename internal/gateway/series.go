@@ -18,6 +18,8 @@ const (
 	seriesTargets = iota
 	seriesTargetUp
 	seriesTargetState
+	seriesLimit
+	seriesUsed
 	seriesNotShown
 	seriesPanicking
 	seriesEjections
@@ -34,7 +36,11 @@ var upstreamSeries = []telemetry.Series{
 	seriesTargetUp: {Name: "target_up", Help: "1 for a target that nothing keeps from being used, 0 for any other.",
 		Labels: []string{"upstream", "target"}},
 	seriesTargetState: {Name: "target_state", Help: "1 for the state that a target is in.", Labels: []string{"upstream", "target", "state"}},
-	seriesNotShown:    {Name: "targets_not_shown", Help: "Targets beyond the first thousand, which have no series of their own."},
+	seriesLimit: {Name: "target_concurrency_limit", Help: "How many requests may be at a target at once.",
+		Labels: []string{"upstream", "target"}},
+	seriesUsed: {Name: "target_concurrency_used", Help: "How many requests are at a target whose concurrency is limited.",
+		Labels: []string{"upstream", "target"}},
+	seriesNotShown: {Name: "targets_not_shown", Help: "Targets beyond the first thousand, which have no series of their own."},
 	seriesPanicking: {Name: "upstream_panicking", Help: "1 while too few targets are usable, so that those that are down are used too.",
 		Labels: []string{"upstream"}},
 	seriesEjections: {Name: "upstream_ejections_total", Help: "Targets of an upstream that were taken out by passive health checks.",
@@ -110,6 +116,10 @@ func (g *Gateway) readUpstreams(emit telemetry.Emit) {
 				shown++
 				emit(seriesTargetUp, truth(t.Usable), name, t.Address)
 				emit(seriesTargetState, 1, name, t.Address, t.State)
+				if c := t.Concurrency; c != nil {
+					emit(seriesLimit, float64(c.Limit), name, t.Address)
+					emit(seriesUsed, float64(c.Used), name, t.Address)
+				}
 			}
 		}
 		for state, n := range states {

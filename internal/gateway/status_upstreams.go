@@ -57,8 +57,16 @@ type TargetStatus struct {
 	InARow      int     `json:"failures_in_a_row"`
 	Ejections   uint64  `json:"ejections"`
 
+	Concurrency *ConcurrencyStatus `json:"concurrency,omitempty"`
+
 	Light *CheckStatus `json:"light_check,omitempty"`
 	Deep  *CheckStatus `json:"deep_check,omitempty"`
+}
+
+// ConcurrencyStatus is the limit on how many requests are at a target at once.
+type ConcurrencyStatus struct {
+	Limit int `json:"limit"`
+	Used  int `json:"used"`
 }
 
 // CheckStatus is the last result of a kind of health check.
@@ -185,6 +193,9 @@ func (g *Gateway) targets(u *upstream.Upstream, shared upstream.Status) []Target
 			Address: t.Address, Host: t.Host, Weight: t.Weight, State: t.State, Why: t.Why, Since: round(t.ChangedAgo.Seconds()),
 			EjectedFor: round(t.EjectedFor.Seconds()), Usable: t.Usable, Connections: t.Connections, Idle: t.Spare,
 			InARow: t.ConsecutiveFailures, Ejections: t.Ejections, Light: checkStatus(t.Light), Deep: checkStatus(t.Deep),
+		}
+		if c := t.Concurrency; c != nil {
+			list[i].Concurrency = &ConcurrencyStatus{Limit: c.Limit, Used: c.Used}
 		}
 	}
 	samples := make([]int, len(list))

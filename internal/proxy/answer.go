@@ -23,6 +23,15 @@ func (f *flow) fail(status int, reason exchange.Reason) {
 	f.sendAnswer()
 }
 
+// shed refuses an exchange to protect the service. Clients that all come again at the same time
+// would be the next overload, so each is told another one.
+func (f *flow) shed(reason exchange.Reason) {
+	f.Answer(503, reason, exchange.RefusalBody(503, reason))
+	f.Exchange.Response.Fields.Add(contentTypeName, textPlain)
+	f.RetryAfter(1 + int(uint64(f.Start)*0x9e3779b97f4a7c15>>62))
+	f.sendAnswer()
+}
+
 // failMethod answers that the path is there for other methods (RFC 9110, section 15.5.6).
 func (f *flow) failMethod() {
 	allowed := f.view.Table.Allowed(&f.req.Request, f.req.Host, f.req.Path)

@@ -62,7 +62,7 @@ func (f *flow) fit(s *upstreamConn, now int64) bool {
 // be as old.
 func (f *flow) connect() {
 	pool, now := &f.member.Pool, f.w.loop.Now()
-	if f.is(freeRetry) && pool.Open() {
+	if f.is(freeRetry) && pool.Open(now) {
 		f.dial()
 		return
 	}
@@ -80,21 +80,27 @@ func (f *flow) connect() {
 		f.use(s)
 		return
 	}
-	if pool.Open() {
+	if pool.Open(now) {
 		f.dial()
 		return
 	}
 	f.endTry(upstream.Cancelled, 0)
 	f.tries--
 	f.Attempts = f.tries
-	f.wait.Client = f.clientKey()
+	u := &f.view.Upstreams[f.Upstream]
+	f.wait.Client, f.wait.Class, f.wait.Patience = f.clientKey(), f.class(), 0
+	longest := u.PendingTimeout
+	if u.Limited {
+		f.wait.Patience = f.route.Patience
+		longest = min(longest, f.route.Patience)
+	}
 	if why := f.view.locals[f.Upstream].Wait(&f.wait, now); why != upstream.None {
 		f.Refused(now, why)
 		return
 	}
 	f.stage = stageWaiting
 	f.beginWait()
-	f.w.loop.SetTimer(&f.timer, f, f.tryDeadline(f.view.Upstreams[f.Upstream].PendingTimeout))
+	f.w.loop.SetTimer(&f.timer, f, f.tryDeadline(longest))
 }
 
 // Ready implements upstream.Waiting: there is an idle connection or, when c is nil, the permission
@@ -122,7 +128,19 @@ func (f *flow) Refused(_ int64, why upstream.Unavailable) {
 		f.fail(503, exchange.NoTarget)
 		return
 	}
+	if f.view.Upstreams[f.Upstream].Limited {
+		f.shed(exchange.Overloaded)
+		return
+	}
 	f.fail(503, exchange.PoolFull)
+}
+
+// class is the exchange's in the queue. A copy goes behind everything.
+func (f *flow) class() uint8 {
+	if f.is(isMirror) {
+		return upstream.Classes - 1
+	}
+	return f.Class
 }
 
 // use sends the request on a connection that is idle or was just made.

@@ -19,7 +19,7 @@ func TestHazardASweepMayEndTheLastExchangeOfAReplacedSnapshot(t *testing.T) {
 	o.MaxConnections, o.PendingTimeout = 1, time.Second
 	b := newBedWith(t, o, nil)
 	elsewhere := b.upstream.Local(1)
-	if m, _ := elsewhere.Pick(b.now, 0, nil); m == nil || !m.Pool.Open() {
+	if m, _ := elsewhere.Pick(b.now, 0, nil); m == nil || !m.Pool.Open(b.now) {
 		t.Fatal("another loop gets no connection")
 	}
 	w, second := b.acceptor.Worker, newUpstream(t, o, b.loop)

@@ -27,6 +27,7 @@ type Snapshot struct {
 type Route struct {
 	Name          string
 	Class         uint8
+	Patience      int64 // nanoseconds that an exchange may wait where an upstream's concurrency is limited
 	Chain         exchange.Chain
 	Upstream      int    // index into Snapshot.Upstreams, or exchange.NoUpstream for a route whose chain answers
 	Timeout       int64  // nanoseconds from the head to the response's start
@@ -48,6 +49,7 @@ type Upstream struct {
 	Attempts       uint8                                  // further tries after the first
 	RetryOn        RetryOn
 	PerTry         int64                           // nanoseconds until a try is given up, 0 for never
+	Limited        bool                            // its targets' concurrency is
 	Key            func(*exchange.Exchange) uint64 // what a hashing balancer hashes; nil for others
 	Stat           int                             // index of its counters
 }

@@ -313,7 +313,7 @@ func TestPickingDoesNotAllocate(t *testing.T) {
 		u := w.upstream(weighted(p, slices.Repeat([]int{3}, 20)...))
 		l := u.Local(0)
 		m := mustPick(t, l, w.now, 7)
-		m.Open()
+		m.Open(0)
 		var c Conn = w.dial(0)
 		m.Put(c, w.now)
 		tried := []*Member{m}
@@ -341,7 +341,7 @@ func TestWaitingDoesNotAllocate(t *testing.T) {
 	o.MaxConnections = 1
 	l := w.upstream(o).Local(0)
 	m := mustPick(t, l, w.now, 0)
-	m.Open()
+	m.Open(0)
 	var c Conn = w.dial(0)
 	q := newWaiting()
 	if n := testing.AllocsPerRun(100, func() {

@@ -56,6 +56,11 @@ func (t *Target) inherit(old *Target, o Options) {
 		t.fails.Store(old.fails.Load())
 		t.ejectedAt, t.ejectedTill, t.ejectRow = old.ejectedAt, old.ejectedTill, old.ejectRow
 	}
+	if t.slots != nil && old.slots != nil {
+		c := *o.Concurrency
+		c.Initial = min(max(int(old.slots.limit.Load()), c.Min), c.Max)
+		t.slots = newSlots(c, t.slots.began)
+	}
 	t.ejections, t.changed, t.why, t.reasons = old.ejections, old.changed, old.why, old.reasons
 	t.readyAt.Store(old.readyAt.Load())
 	t.state.Store(old.state.Load() & keep)

@@ -17,6 +17,7 @@ const (
 	QueueFull                        // too many requests wait for a connection already
 	WaitedTooLong                    // no connection became free within the pending timeout
 	Closed                           // the upstream is no longer in the config
+	Overloaded                       // newer requests go first, and there are more of them than can be served
 )
 
 // String is the reason for answers and logs.
@@ -36,6 +37,8 @@ func (r Unavailable) String() string {
 		return "no connection became free in time"
 	case Closed:
 		return "the upstream is closed"
+	case Overloaded:
+		return "more requests come than can be served"
 	}
 	return "unknown"
 }
@@ -72,7 +75,7 @@ type Local struct {
 
 func newLocal(u *Upstream, loop int) *Local {
 	l := &Local{u: u, loop: loop, rng: newRNG(u.env.Seed + uint64(loop)*0x9e3779b97f4a7c15), own: &u.queues.each[loop]}
-	l.waiters.since = never
+	l.waiters.rank = never
 	l.wakeFn, l.yieldFn = l.wake, l.yield
 	l.balancer = newBalancer(u.options.Policy, l)
 	l.budget = newBudget(u.options.RetryBudget, u.env.Loops, u.env.Now())
@@ -184,7 +187,8 @@ func (l *Local) adopt(s *set, now int64) {
 	for _, t := range s.targets {
 		m := kept[t]
 		if m == nil {
-			m = &Member{Pool: Pool{target: t, local: l, bound: l.u.idleBound()}, sampled: now}
+			slot := slotUse{slots: t.slots, since: now, flushed: now}
+			m = &Member{Pool: Pool{target: t, local: l, bound: l.u.idleBound(), slot: slot}, sampled: now}
 			m.Pool.member = m
 		}
 		delete(kept, t)
@@ -219,7 +223,7 @@ func (l *Local) Sweep(now int64) {
 	if l.waiters.n > 0 {
 		l.serve(now)
 	} else if l.u.queues.waiting.Load() > 0 {
-		l.u.queues.wakeLongest(l.u, l.loop)
+		l.u.queues.wakeFirst(l.u, l.loop)
 	}
 }
 
@@ -248,7 +252,7 @@ func (l *Local) Close(now int64) {
 	l.refreshAt, l.panicking = math.MaxInt64, false
 	l.refuseAll(now, Closed)
 	if l.u.queues.waiting.Load() != 0 { // for the places that the idle connections had
-		l.u.queues.wakeLongest(l.u, l.loop)
+		l.u.queues.wakeFirst(l.u, l.loop)
 	}
 }
 

@@ -92,12 +92,14 @@ func (m *Member) End(now int64, o Outcome, latency int64) {
 	case Cancelled:
 		return
 	case Success:
+		m.slot.good++
 		m.observe(now, float64(latency))
 		// The load is nearly always zero, so that all loops can keep the cache line.
 		if m.target.fails.Load() != 0 {
 			m.target.fails.Store(0)
 		}
 	default:
+		m.slot.bad++
 		m.failures++
 		m.observe(now, max(float64(latency), min(max(failureFactor*m.ewma, failureLeast), failureMost)))
 		m.local.u.failed(m.target)

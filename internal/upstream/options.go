@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"reflect"
 	"time"
+
+	"plimsoll/internal/concurrency"
 )
 
 // Policy names a balancer.
@@ -87,6 +89,10 @@ type Options struct {
 
 	RetryBudget float64 // the share of requests that may be retries, 0 to 1
 
+	// Concurrency limits how many requests may be at a target at once; nil for as many as there may
+	// be connections.
+	Concurrency *concurrency.Options
+
 	// TLS, when not nil, is how health checks speak to targets. It is cloned; a ServerName in it
 	// goes before the target's host.
 	TLS *tls.Config
@@ -151,6 +157,11 @@ func (o Options) checked() (Options, error) {
 	orDefault(&o.Passive.EjectFor, 10*time.Second)
 	if o.Policy == "" {
 		o.Policy = P2C
+	}
+	if o.Concurrency != nil {
+		if _, err := concurrency.New(*o.Concurrency); err != nil {
+			return o, err
+		}
 	}
 	if o.Active != nil {
 		a := *o.Active

@@ -42,36 +42,40 @@ type Pool struct {
 	bound  int
 	gone   bool
 	reused uint64
+	slot   slotUse
 }
 
 // Get takes an idle connection, the one used last first. Without one of its own it looks where
 // other loops leave theirs. When there is none at all, ask Open. Loop only; it does not allocate,
 // and takes a lock only when a spare connection is there.
 func (p *Pool) Get(now int64) (Conn, bool) {
-	if c, ok := p.pop(); ok {
+	limited := p.slot.slots != nil
+	if len(p.idle) > 0 && !limited {
+		return p.reuse(), true
+	}
+	// What lies there while others wait is theirs, and so is a free slot.
+	if p.local.u.queues.waiting.Load() != 0 || len(p.idle) == 0 && p.target.spare.n.Load() == 0 || !p.slot.enter(now) {
+		return nil, false
+	}
+	if len(p.idle) > 0 {
+		return p.reuse(), true
+	}
+	if c, ok := p.fetch(now); ok {
 		p.reused++
 		return c, true
 	}
-	// What lies there while others wait is theirs.
-	if p.target.spare.n.Load() == 0 || p.local.u.queues.waiting.Load() != 0 {
-		return nil, false
-	}
-	c, ok := p.fetch(now)
-	if ok {
-		p.reused++
-	}
-	return c, ok
+	p.undo(now)
+	return nil, false
 }
 
-func (p *Pool) pop() (Conn, bool) {
+// reuse takes the idle connection, of which there is one, that was used last.
+func (p *Pool) reuse() Conn {
 	last := len(p.idle) - 1
-	if last < 0 {
-		return nil, false
-	}
 	c := p.idle[last].conn
 	p.idle[last] = idleConn{}
 	p.idle = p.idle[:last]
-	return c, true
+	p.reused++
+	return c
 }
 
 // fetch takes a living connection from the spare list. Dead ones are counted off on the way.
@@ -84,7 +88,7 @@ func (p *Pool) fetch(now int64) (Conn, bool) {
 		if c, ok := s.Attach(p.local.loop); ok {
 			return c, true
 		}
-		p.Closed(now)
+		p.lost(now)
 	}
 	return nil, false
 }
@@ -93,6 +97,7 @@ func (p *Pool) fetch(now int64) (Conn, bool) {
 // that waits, or is retired. The caller does not touch it afterwards. Loop only; it does not
 // allocate once the stack has grown.
 func (p *Pool) Put(c Conn, now int64) {
+	p.leave(now)
 	if p.gone {
 		p.retireOne(c)
 		return
@@ -146,7 +151,7 @@ func (p *Pool) Drop(c Conn, now int64) bool {
 			copy(p.idle[i:], p.idle[i+1:])
 			p.idle[len(p.idle)-1] = idleConn{}
 			p.idle = p.idle[:len(p.idle)-1]
-			p.Closed(now)
+			p.lost(now)
 			return true
 		}
 	}
@@ -156,8 +161,40 @@ func (p *Pool) Drop(c Conn, now int64) bool {
 // Open asks whether one more connection to the target may be opened, and counts it when it may: the
 // caller then owes a Closed when it could not be opened, or is closed in use. While requests wait
 // for a connection, newcomers get none: they wait too. Loop only; it does not allocate.
-func (p *Pool) Open() bool {
-	return p.local.u.queues.waiting.Load() == 0 && p.reserve()
+func (p *Pool) Open(now int64) bool {
+	return p.local.u.queues.waiting.Load() == 0 && p.enterAndReserve(now)
+}
+
+// enterAndReserve takes a slot and a place for a connection, both or none.
+func (p *Pool) enterAndReserve(now int64) bool {
+	if !p.room() || !p.slot.enter(now) {
+		return false
+	}
+	if p.reserve() {
+		return true
+	}
+	p.undo(now)
+	return false
+}
+
+// room says whether there may be one more connection.
+func (p *Pool) room() bool { return p.target.open.Load() < int64(p.local.u.options.MaxConnections) }
+
+// undo gives back a slot for which no connection was found after all: another loop was quicker. A
+// loop that has begun to wait meanwhile saw the slot taken, and is woken.
+func (p *Pool) undo(now int64) {
+	p.leave(now)
+	if p.local.u.queues.waiting.Load() != 0 {
+		p.local.u.queues.wakeFirst(p.local.u, p.local.loop)
+	}
+}
+
+// leave gives a slot back. When there are more than before, those who wait are told: what freed
+// this one serves one of them only.
+func (p *Pool) leave(now int64) {
+	if p.slot.exit(now) && p.local.u.queues.waiting.Load() != 0 {
+		p.local.u.queues.wakeAll(p.local.u)
+	}
 }
 
 func (p *Pool) reserve() bool {
@@ -176,6 +213,12 @@ func (p *Pool) reserve() bool {
 // Closed counts off a connection that was in use or being opened. A request that waits may take its
 // place. Loop only.
 func (p *Pool) Closed(now int64) {
+	p.leave(now)
+	p.lost(now)
+}
+
+// lost counts off a connection. A request that waits may take its place.
+func (p *Pool) lost(now int64) {
 	p.count(-1)
 	if p.local.u.queues.waiting.Load() != 0 {
 		p.local.relieve(p.member, now)
@@ -184,20 +227,29 @@ func (p *Pool) Closed(now int64) {
 
 // take finds a connection, or the permission to open one (nil, true), for a request that waited.
 func (p *Pool) take(now int64) (Conn, bool) {
-	if c, ok := p.pop(); ok {
-		p.reused++
-		return c, true
+	if !p.connectable() || !p.slot.enter(now) {
+		return nil, false
+	}
+	if len(p.idle) > 0 {
+		return p.reuse(), true
 	}
 	if c, ok := p.fetch(now); ok {
 		p.reused++
 		return c, true
 	}
-	return nil, p.reserve()
+	if p.reserve() {
+		return nil, true
+	}
+	p.undo(now)
+	return nil, false
 }
+
+// connectable says whether there is a connection, or room for one.
+func (p *Pool) connectable() bool { return len(p.idle) > 0 || p.target.spare.n.Load() > 0 || p.room() }
 
 // ready says whether take would find something, as far as one can know without taking it.
 func (p *Pool) ready() bool {
-	return len(p.idle) > 0 || p.target.spare.n.Load() > 0 || p.target.open.Load() < int64(p.local.u.options.MaxConnections)
+	return p.slot.available() && p.connectable()
 }
 
 // park moves connections from the bottom of the stack to the spare list, at most n, and returns how

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"plimsoll/internal/concurrency"
 )
 
 // TestPoolModel does random things on several loops, with posts delayed at random, and checks after
@@ -18,8 +20,12 @@ func TestPoolModel(t *testing.T) {
 		w := newWorld(t, loops)
 		o := DefaultOptions(addresses(targets)...)
 		o.MaxConnections, o.MaxIdle = most, rapid.IntRange(0, 6).Draw(rt, "max idle")
+		slots := rapid.IntRange(0, 4).Draw(rt, "slots") // 0 for no limit
+		if slots > 0 {
+			o.Concurrency = &concurrency.Options{Mode: concurrency.Fixed, Initial: slots, Min: 1, Max: 100}
+		}
 		u := w.upstream(o)
-		m := &model{t: rt, w: w, u: u, most: most, busy: make([][]use, loops), dialling: make([][]*Member, loops), queued: make([][]*waiting, loops)}
+		m := &model{slots: slots, patient: rapid.Bool().Draw(rt, "patient"), t: rt, w: w, u: u, most: most, busy: make([][]use, loops), dialling: make([][]*Member, loops), queued: make([][]*waiting, loops)}
 		rt.Repeat(map[string]func(*rapid.T){
 			"":        m.check,
 			"request": func(rt *rapid.T) { m.request(rt, m.loop(rt)) },
@@ -63,6 +69,8 @@ type model struct {
 	w        *world
 	u        *Upstream
 	most     int
+	slots    int
+	patient  bool // no request's patience ends
 	drained  bool
 	busy     [][]use
 	dialling [][]*Member
@@ -86,18 +94,27 @@ func (m *model) request(rt *rapid.T, loop int) {
 		m.use(loop, member, c)
 		return
 	}
-	if member.Open() {
+	if member.Open(m.w.now) {
 		m.dialling[loop] = append(m.dialling[loop], member)
 		return
 	}
 	q := newWaiting()
 	q.Client = rapid.Uint64Range(0, 3).Draw(rt, "client")
+	q.Class = rapid.Uint8Range(0, 2).Draw(rt, "class")
+	if !m.patient {
+		q.Patience = 1e9
+	}
 	inWait := true
 	q.then = func(_ int64, got *Member, c Conn) {
 		if inWait {
 			m.t.Fatal("served from within Wait")
 		}
 		m.queued[loop] = slices.DeleteFunc(m.queued[loop], func(o *waiting) bool { return o == q })
+		for _, other := range m.queued[loop] {
+			if other.refused == None && other.Class < q.Class {
+				m.t.Fatalf("a request of class %d was served before one of class %d", q.Class, other.Class)
+			}
+		}
 		if c == nil {
 			m.dialling[loop] = append(m.dialling[loop], got)
 		} else {
@@ -178,6 +195,23 @@ func (m *model) check(rt *rapid.T) {
 	}
 	if n := int(m.u.queues.waiting.Load()); n != loops {
 		rt.Fatalf("%d loops are said to wait, %d do", n, loops)
+	}
+	taken := 0
+	for _, t := range m.u.set.Load().targets {
+		if t.slots == nil {
+			continue
+		}
+		n := int(t.slots.taken.Load())
+		if taken += n; n > m.slots {
+			rt.Fatalf("%d slots of %d are taken", n, m.slots)
+		}
+	}
+	inUse := dialling
+	for i := range m.busy {
+		inUse += len(m.busy[i])
+	}
+	if m.slots > 0 && taken != inUse {
+		rt.Fatalf("%d slots are taken, and %d connections in use", taken, inUse)
 	}
 	if open != len(m.w.alive)+dialling {
 		rt.Fatalf("%d connections are counted, %d are alive and %d dialled", open, len(m.w.alive), dialling)

@@ -18,7 +18,7 @@ func single(t testing.TB, loops int, change func(*Options)) (*world, *Upstream) 
 // open opens a connection on a loop; the test fails when it may not.
 func open(t testing.TB, w *world, m *Member) *fakeConn {
 	t.Helper()
-	if !m.Open() {
+	if !m.Open(w.now) {
 		t.Fatal("no permission to open a connection")
 	}
 	return w.dial(m.local.loop)
@@ -137,7 +137,7 @@ func TestARequestWaitsWhenAllConnectionsAreInUse(t *testing.T) {
 	l := u.Local(0)
 	m := mustPick(t, l, w.now, 0)
 	c := open(t, w, m)
-	if m.Open() {
+	if m.Open(w.now) {
 		t.Fatal("a second connection was allowed")
 	}
 	first, second, third := newWaiting(), newWaiting(), newWaiting()
@@ -253,7 +253,7 @@ func TestAWaitingLoopLearnsOfWhatOtherLoopsFree(t *testing.T) {
 			u.Local(1).Wait(&q.Waiter, w.now)
 			w.settle()
 			free(w, m0, c)
-			if m0.Open() {
+			if m0.Open(w.now) {
 				t.Error("a newcomer took what another loop waits for")
 			}
 			w.settle()
@@ -515,7 +515,7 @@ func TestClientsWhoseRequestsWaitTakeTurns(t *testing.T) {
 	o.MaxConnections = 1
 	l := w.upstream(o).Local(0)
 	m := mustPick(t, l, w.now, 0)
-	if !m.Open() {
+	if !m.Open(w.now) {
 		t.Fatal("the only connection may not be opened")
 	}
 	c := w.dial(0)

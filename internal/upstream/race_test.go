@@ -99,7 +99,7 @@ func (tr *traffic) request() {
 	}
 	if c, ok := m.Get(now); ok {
 		tr.start(m, c)
-	} else if m.Open() {
+	} else if m.Open(now) {
 		tr.start(m, nil)
 	} else {
 		q := newWaiting()

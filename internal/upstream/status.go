@@ -1,6 +1,10 @@
 package upstream
 
-import "time"
+import (
+	"time"
+
+	"plimsoll/internal/concurrency"
+)
 
 // Status is what all loops share of an upstream. It is a copy.
 type Status struct {
@@ -36,6 +40,15 @@ type TargetStatus struct {
 	// loops.
 	Connections int
 	Spare       int
+	// Concurrency is the limit on requests at the target; nil where there is none.
+	Concurrency *ConcurrencyStatus
+}
+
+// ConcurrencyStatus is a limit on how many requests are at a target at once.
+type ConcurrencyStatus struct {
+	Limit int
+	Used  int
+	Law   concurrency.State // why the limit is what it is
 }
 
 // CheckStatus is the state of one kind of health check. It is absent before the first result.
@@ -69,6 +82,11 @@ func (u *Upstream) Status() Status {
 			Light: t.light.status(now), Deep: t.deep.status(now),
 			ConsecutiveFailures: int(t.fails.Load()), Ejections: t.ejections,
 			Connections: int(t.open.Load()), Spare: int(t.spare.n.Load()),
+		}
+		if t.slots != nil {
+			ts.Concurrency = &ConcurrencyStatus{
+				Limit: int(t.slots.limit.Load()), Used: int(t.slots.taken.Load()), Law: t.slots.state(),
+			}
 		}
 		if state&stateEjected != 0 {
 			ts.EjectedFor = time.Duration(max(t.ejectedTill-now, 0))

@@ -39,6 +39,7 @@ type Target struct {
 	failures atomic.Uint64
 	_        [64]byte
 	spare    spare
+	slots    *slots // nil where the concurrency is not limited
 
 	// Under Upstream.mu:
 	light, deep streak

@@ -267,6 +267,9 @@ func (u *Upstream) newTarget(a Address, weight int, now int64) *Target {
 	if u.settled {
 		t.readyAt.Store(now)
 	}
+	if o := u.options.Concurrency; o != nil {
+		t.slots = newSlots(*o, now)
+	}
 	if u.drained[a.String()] {
 		t.state.Store(stateDrained)
 		t.reasons[bits.TrailingZeros32(stateDrained)] = whyDrained

@@ -8,21 +8,22 @@ import (
 	"plimsoll/internal/invariant"
 )
 
-// Requests that find every connection of their targets in use wait on their loop. The clients whose
-// requests wait take turns, and each client's are served first come, first served: one client with
-// a thousand requests neither keeps the others waiting nor fills the room. What they wait for can
+// Requests that find every connection of their targets in use, or every place that a target's
+// concurrency limit leaves (slots.go), wait on their loop. Lower SLA classes are served first. The
+// clients of a class whose requests wait take turns (room.go): one client with a thousand requests
+// neither keeps the others waiting nor fills the room. What they wait for can
 // become free on another loop, and then this loop must learn of it. The steps:
 //
-//   - A loop that begins to wait says so (queues.waiting, and its queue's since and length), and
+//   - A loop that begins to wait says so (queues.waiting, and its queue's rank and length), and
 //     then looks whether there is something after all. A loop that frees something first makes it
 //     free, and then looks whether somebody waits. All of these are sequentially consistent
 //     atomics, so one of the two sees the other: no wake-up is lost.
-//   - Who frees something serves its own requests, unless a client of another loop has waited
-//     longer by more than fairnessGap: moving a connection between loops costs something, so it is
+//   - Who frees something serves its own requests, unless another loop has one of a lower class, or
+//     a client of another loop has waited longer by more than fairnessGap: moving a connection between loops costs something, so it is
 //     not done for a few milliseconds, and nobody starves. A client has waited since its first
 //     request came, or since it was served the last time, whichever is later.
 //   - Something to be moved is left in the target's spare list (or is closed, which leaves the
-//     permission to open another), and the loop whose client has waited longest is woken. A woken
+//     permission to open another), and the loop whose request is to be served first is woken. A woken
 //     loop that has served all its requests wakes the next. Each loop has at most one wake-up
 //     posted.
 //   - Idle connections on other loops hold places too: a loop that begins to wait asks loops that
@@ -50,143 +51,11 @@ type Waiting interface {
 type Waiter struct {
 	Owner      Waiting
 	Client     uint64 // a hash of whose request it is: requests of one value share a turn
+	Class      uint8  // its SLA class: lower ones are served first; less than Classes
+	Patience   int64  // nanoseconds that it may wait, where the target's concurrency is limited; 0 for no bound
 	local      *Local
 	prev, next *Waiter
 	since      int64
-}
-
-// waitList is a doubly linked list through the waiters.
-type waitList struct {
-	head, tail *Waiter
-	n          int
-}
-
-func (q *waitList) push(w *Waiter) {
-	w.prev, w.next = q.tail, nil
-	if q.tail == nil {
-		q.head = w
-	} else {
-		q.tail.next = w
-	}
-	q.tail = w
-	q.n++
-}
-
-func (q *waitList) remove(w *Waiter) {
-	if w.prev == nil {
-		q.head = w.next
-	} else {
-		w.prev.next = w.next
-	}
-	if w.next == nil {
-		q.tail = w.prev
-	} else {
-		w.next.prev = w.prev
-	}
-	w.prev, w.next = nil, nil
-	q.n--
-}
-
-// turns is the number of queues that clients share. Clients whose hashes meet in one take one turn
-// together.
-const turns = 64
-
-// waitRoom holds the waiting requests of a loop, in a queue for each turn.
-type waitRoom struct {
-	n      int
-	last   int    // the turn that was served last
-	filled uint64 // a bit for each queue that is not empty
-	queues *[turns]turnQueue
-
-	// since when the turn longest that has waited longest has, never when nobody waits.
-	since   int64
-	longest int
-}
-
-// turnQueue is the queue of a turn.
-type turnQueue struct {
-	waitList
-	served int64 // when its turn came the last time
-}
-
-// since is since when the queue, which is not empty, has waited for its turn.
-func (q *turnQueue) since() int64 { return max(q.head.since, q.served) }
-
-// turnOf is the queue of a client. The high bits of the product depend on all of the hash.
-func turnOf(client uint64) int { return int(client * 0x9e3779b97f4a7c15 >> 58) }
-
-// push says whether no other request waits in the same turn.
-func (r *waitRoom) push(w *Waiter) (first bool) {
-	if r.queues == nil {
-		r.queues = new([turns]turnQueue) // most upstreams never need it
-	}
-	t := turnOf(w.Client)
-	q := &r.queues[t]
-	q.push(w)
-	first = q.head == w
-	if first && q.since() < r.since {
-		r.since, r.longest = q.since(), t
-	}
-	r.filled |= 1 << t
-	r.n++
-	return first
-}
-
-func (r *waitRoom) remove(w *Waiter) {
-	t := turnOf(w.Client)
-	q := &r.queues[t]
-	first := q.head == w
-	if q.remove(w); q.head == nil {
-		r.filled &^= 1 << t
-	}
-	r.n--
-	if first && t == r.longest {
-		r.findLongest()
-	}
-}
-
-func (r *waitRoom) findLongest() {
-	r.since = never
-	for left := r.filled; left != 0; left &= left - 1 {
-		t := bits.TrailingZeros64(left)
-		if since := r.queues[t].since(); since < r.since {
-			r.since, r.longest = since, t
-		}
-	}
-}
-
-// next is the request whose turn it is. Somebody waits, and the caller removes the request.
-func (r *waitRoom) next(now int64) *Waiter {
-	ahead := bits.RotateLeft64(r.filled, -r.last-1)
-	r.last = (r.last + 1 + bits.TrailingZeros64(ahead)) % turns
-	q := &r.queues[r.last]
-	q.served = now
-	return q.head
-}
-
-// oldest is the request that has waited longest, nil when nobody waits.
-func (r *waitRoom) oldest() (w *Waiter) {
-	for left := r.filled; left != 0; left &= left - 1 {
-		if head := r.queues[bits.TrailingZeros64(left)].head; w == nil || head.since < w.since {
-			w = head
-		}
-	}
-	return w
-}
-
-// newestOfLargest is the newest request of the turn with the most, which goes when the room is full
-// and one of a client comes whose turn has fewer; nil when that one must not stay either.
-func (r *waitRoom) newestOfLargest(client uint64) (w *Waiter) {
-	if r.queues == nil {
-		return nil
-	}
-	most := r.queues[turnOf(client)].n + 1
-	for t := range r.queues {
-		if q := &r.queues[t]; q.n > most {
-			most, w = q.n, q.tail
-		}
-	}
-	return w
 }
 
 // Waiting is how many requests wait, on all loops. Any goroutine.
@@ -200,12 +69,8 @@ func (u *Upstream) Waiting() int {
 // AnyWaits says whether a request waits, on any loop, whose Client is one that lacks says true of.
 // Where clients share a turn on another loop it takes one of them to be. Loop only.
 func (l *Local) AnyWaits(lacks func(client uint64) bool) bool {
-	for left := l.waiters.filled; left != 0; left &= left - 1 {
-		for w := l.waiters.queues[bits.TrailingZeros64(left)].head; w != nil; w = w.next {
-			if lacks(w.Client) {
-				return true
-			}
-		}
+	if l.waiters.any(func(w *Waiter) bool { return lacks(w.Client) }) {
+		return true
 	}
 	for i := range l.u.queues.each {
 		if i != l.loop && l.u.queues.each[i].anyWaits(lacks) {
@@ -236,7 +101,7 @@ func (q *queue) anyWaits(lacks func(client uint64) bool) bool {
 // the posted flags.
 type queue struct {
 	_           [64]byte
-	since       atomic.Int64 // since when the turn that has waited longest has; never when nobody waits
+	rank        atomic.Int64 // of the request to be served first (waitRoom.rank); never when nobody waits
 	length      atomic.Int64
 	turns       atomic.Uint64                        // the bits of those whose requests wait
 	clients     atomic.Pointer[[turns]atomic.Uint64] // whose requests wait in each; nil before the first
@@ -283,19 +148,19 @@ type queues struct {
 func (q *queues) init(loops int) {
 	q.each = make([]queue, loops)
 	for i := range q.each {
-		q.each[i].since.Store(never)
+		q.each[i].rank.Store(never)
 	}
 }
 
-// longestLoop is the loop, but for one, where a client has waited longest.
-func (q *queues) longestLoop(but int) (loop int, since int64) {
-	loop, since = -1, never
+// firstLoop is the loop, but for one, whose request is to be served first.
+func (q *queues) firstLoop(but int) (loop int, rank int64) {
+	loop, rank = -1, never
 	for i := range q.each {
-		if s := q.each[i].since.Load(); i != but && s < since {
-			loop, since = i, s
+		if r := q.each[i].rank.Load(); i != but && r < rank {
+			loop, rank = i, r
 		}
 	}
-	return loop, since
+	return loop, rank
 }
 
 // wanted is how many requests wait on other loops.
@@ -309,8 +174,8 @@ func (q *queues) wanted(but int) int {
 	return int(min(n, math.MaxInt32))
 }
 
-func (q *queues) wakeLongest(u *Upstream, but int) {
-	if loop, _ := q.longestLoop(but); loop >= 0 {
+func (q *queues) wakeFirst(u *Upstream, but int) {
+	if loop, _ := q.firstLoop(but); loop >= 0 {
 		q.each[loop].post(u.locals[loop])
 	}
 }
@@ -319,7 +184,7 @@ func (q *queues) wakeLongest(u *Upstream, but int) {
 // changed.
 func (q *queues) wakeAll(u *Upstream) {
 	for i := range q.each {
-		if q.each[i].since.Load() != never {
+		if q.each[i].rank.Load() != never {
 			q.each[i].post(u.locals[i])
 		}
 	}
@@ -335,12 +200,15 @@ func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 	case l.why != None:
 		return l.why
 	case l.waiters.n >= l.u.options.MaxPending:
-		newest := l.waiters.newestOfLargest(w.Client)
+		newest := l.waiters.leastWanted(w)
 		if newest == nil {
 			l.refused++
 			return QueueFull
 		}
 		l.refuse(newest, now, QueueFull)
+	}
+	if hopeless := l.waiters.hopeless(w, now); hopeless != nil {
+		l.refuse(hopeless, now, Overloaded)
 	}
 	l.waits++
 	w.local, w.since = l, now
@@ -381,19 +249,19 @@ func (l *Local) leave(w *Waiter) {
 
 // announce tells the other loops how many wait here, and since when.
 func (l *Local) announce() {
-	since := l.waiters.since
+	rank := l.waiters.rank
 	l.own.length.Store(int64(l.waiters.n))
-	if l.own.turns.Load() != l.waiters.filled {
-		l.own.turns.Store(l.waiters.filled)
+	if l.own.turns.Load() != l.waiters.turns {
+		l.own.turns.Store(l.waiters.turns)
 	}
-	was := l.own.since.Load()
-	if was == since {
+	was := l.own.rank.Load()
+	if was == rank {
 		return
 	}
-	l.own.since.Store(since)
+	l.own.rank.Store(rank)
 	if was == never {
 		l.u.queues.waiting.Add(1)
-	} else if since == never {
+	} else if rank == never {
 		l.u.queues.waiting.Add(-1)
 	}
 }
@@ -409,8 +277,8 @@ func (l *Local) anyReady() bool {
 
 // first says whether one of this loop's requests is to be served next.
 func (l *Local) first() bool {
-	_, since := l.u.queues.longestLoop(l.loop)
-	return l.waiters.n > 0 && (since == never || l.own.since.Load()-fairnessGap <= since)
+	_, rank := l.u.queues.firstLoop(l.loop)
+	return l.waiters.n > 0 && (rank == never || l.own.rank.Load()-fairnessGap <= rank)
 }
 
 // relieve uses what has become free at a member: for this loop's own requests, or for another
@@ -435,7 +303,7 @@ func (l *Local) relieve(m *Member, now int64) {
 		return
 	}
 	m.park(l.u.queues.wanted(l.loop), true)
-	l.u.queues.wakeLongest(l.u, l.loop)
+	l.u.queues.wakeFirst(l.u, l.loop)
 }
 
 // grant gives the request whose turn it is what was found for it.
@@ -465,7 +333,7 @@ func (l *Local) serve(now int64) {
 	}
 	l.serving, l.again = false, false
 	if l.waiters.n == 0 || !l.first() {
-		l.u.queues.wakeLongest(l.u, l.loop)
+		l.u.queues.wakeFirst(l.u, l.loop)
 	}
 }
 
@@ -487,7 +355,7 @@ func (l *Local) wake() {
 	l.own.wakePosted.Store(false)
 	l.unwoken = false
 	if l.closed {
-		l.u.queues.wakeLongest(l.u, l.loop)
+		l.u.queues.wakeFirst(l.u, l.loop)
 		return
 	}
 	now := l.u.env.Now()
@@ -535,7 +403,7 @@ func (l *Local) yield() {
 	if idle == 0 {
 		l.own.mayIdle.Store(false)
 	}
-	l.u.queues.wakeLongest(l.u, l.loop)
+	l.u.queues.wakeFirst(l.u, l.loop)
 }
 
 // expire refuses those that have waited too long, and all when no target is left that could serve

@@ -1,0 +1,102 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// busyService is a service whose requests say that they came and then wait for a word.
+func busyService(t *testing.T) (b *backend, came chan string, answer chan bool) {
+	came, answer = make(chan string, 100), make(chan bool)
+	b = newBackend(t, "busy")
+	b.answer(func(w http.ResponseWriter, r *http.Request) {
+		came <- r.URL.Path
+		select {
+		case <-answer:
+		case <-r.Context().Done():
+		}
+	})
+	return b, came, answer
+}
+
+// oneAtATime is a config whose service gets one request at a time.
+func oneAtATime(address, classes string) string {
+	return `
+listeners: [{address: "127.0.0.1:0"}]
+classes: ` + classes + `
+upstreams: {s: {targets: ["` + address + `"], concurrency: {mode: fixed, limit: 1}, pool: {pending_timeout: 60s}}}
+routes:
+  - {match: /0, upstream: s, sla: P0}
+  - {match: /1, upstream: s, sla: P1}
+  - {match: /2, upstream: s, sla: P2}
+`
+}
+
+func TestAFullServiceIsGivenToLowerClassesFirst(t *testing.T) {
+	b, came, answer := busyService(t)
+	g := serve(t, oneAtATime(b.address, "{P0: {patience: 60s}, P1: {patience: 60s}, P2: {patience: 60s}}"))
+	var peers []*peer
+	send := func(path string) {
+		p := g.dial()
+		p.send("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n")
+		peers = append(peers, p)
+	}
+	send("/2")
+	if first := <-came; first != "/2" {
+		t.Fatalf("%s came first", first)
+	}
+	for i, path := range []string{"/2", "/1", "/2", "/0", "/1", "/0"} {
+		send(path)
+		eventually(t, "the request waits", func() bool { return g.waiting("s") == i+1 })
+	}
+	status, err := g.Upstream("s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used := status.Targets[0].Concurrency; used == nil || used.Used != 1 || used.Limit != 1 {
+		t.Errorf("the status says %+v, want one slot of one in use", used)
+	}
+	var order []string
+	for range 6 {
+		answer <- true
+		order = append(order, <-came)
+	}
+	answer <- true
+	if got := strings.Join(order, " "); got != "/0 /0 /1 /1 /2 /2" {
+		t.Errorf("they were served in the order %s", got)
+	}
+	for _, p := range peers {
+		if r, _ := p.response("GET"); r.StatusCode != 200 {
+			t.Errorf("got %d", r.StatusCode)
+		}
+	}
+}
+
+func TestARequestThatRunsOutOfPatienceIsShed(t *testing.T) {
+	b, came, answer := busyService(t)
+	g := serve(t, oneAtATime(b.address, "{P1: {patience: 20ms}}"))
+	first := g.dial()
+	first.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\n")
+	<-came
+	second := g.dial()
+	second.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\n")
+	r, body := second.response("GET")
+	if r.StatusCode != 503 || !strings.Contains(body, ": overloaded: ") {
+		t.Errorf("got %d %q", r.StatusCode, body)
+	}
+	if seconds, err := strconv.Atoi(r.Header.Get("Retry-After")); err != nil || seconds < 1 || seconds > 4 {
+		t.Errorf("Retry-After is %q, want 1 to 4 seconds", r.Header.Get("Retry-After"))
+	}
+	answer <- true
+	if r, _ := first.response("GET"); r.StatusCode != 200 {
+		t.Errorf("the request that was with the service got %d", r.StatusCode)
+	}
+	second.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\n") // the refusal has left the connection as it was
+	<-came
+	answer <- true
+	if r, _ := second.response("GET"); r.StatusCode != 200 {
+		t.Errorf("the next request of the connection got %d", r.StatusCode)
+	}
+}

@@ -1,0 +1,263 @@
+package upstream
+
+import "math/bits"
+
+// Classes is how many SLA classes there may be, 0 being served first.
+const Classes = 10
+
+// waitList is a doubly linked list through the waiters, the oldest first.
+type waitList struct {
+	head, tail *Waiter
+	n          int
+}
+
+func (q *waitList) push(w *Waiter) {
+	w.prev, w.next = q.tail, nil
+	if q.tail == nil {
+		q.head = w
+	} else {
+		q.tail.next = w
+	}
+	q.tail = w
+	q.n++
+}
+
+func (q *waitList) remove(w *Waiter) {
+	if w.prev == nil {
+		q.head = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		q.tail = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.prev, w.next = nil, nil
+	q.n--
+}
+
+// waitRoom holds the waiting requests of a loop, by class.
+type waitRoom struct {
+	n       int
+	rank    int64  // of the request that is to be served next; never when nobody waits
+	turns   uint64 // a bit for each turn in which a request of any class waits
+	classes [Classes]*classRoom
+}
+
+// turns is the number of queues that the clients of a class share. Clients whose hashes meet in one
+// take one turn together.
+const turns = 64
+
+// classRoom holds the waiting requests of a class, in a queue for each turn.
+//
+// A turn is served first come, first served, until its oldest request has waited for half of its
+// patience: then the newest goes first. In an overload a queue in order would serve only requests
+// that have waited for nearly as long as anybody waits for an answer; this way most of those that
+// are served are served at once, and the others learn early that they will not be.
+type classRoom struct {
+	n      int
+	last   int    // the turn that was served last
+	filled uint64 // a bit for each queue that is not empty
+	queues [turns]turnQueue
+
+	since   int64 // since when the turn longest has waited, never when nobody waits
+	longest int
+}
+
+// turnQueue is the queue of a turn.
+type turnQueue struct {
+	waitList
+	served int64 // when its turn came the last time
+}
+
+// since is since when the queue, which is not empty, has waited for its turn.
+func (q *turnQueue) since() int64 { return max(q.head.since, q.served) }
+
+// overdue says whether the oldest request of the queue, which is not empty, has waited for half of
+// its patience.
+func (q *turnQueue) overdue(now int64) bool {
+	return q.head.Patience > 0 && now-q.head.since > q.head.Patience/2
+}
+
+// turnOf is the queue of a client. The high bits of the product depend on all of the hash.
+func turnOf(client uint64) int { return int(client * 0x9e3779b97f4a7c15 >> 58) }
+
+// rankShift makes room for a time under a class: 2.3 years of nanoseconds.
+const rankShift = 56
+
+// push takes a request in and says whether no other waits in the same turn, of whatever class.
+func (r *waitRoom) push(w *Waiter) (first bool) {
+	c := r.classes[w.Class]
+	if c == nil { // most upstreams never need it
+		c = &classRoom{since: never}
+		r.classes[w.Class] = c
+	}
+	c.push(w)
+	r.n++
+	turn := uint64(1) << turnOf(w.Client)
+	first = r.turns&turn == 0
+	r.turns |= turn
+	r.findRank()
+	return first
+}
+
+func (r *waitRoom) remove(w *Waiter) {
+	r.classes[w.Class].remove(w)
+	r.n--
+	r.turns = 0
+	for _, c := range r.classes {
+		if c != nil {
+			r.turns |= c.filled
+		}
+	}
+	r.findRank()
+}
+
+// findRank orders loops by the request that each is to serve next: by class, then by who has waited
+// longest.
+func (r *waitRoom) findRank() {
+	r.rank = never
+	if class := r.firstClass(); class >= 0 {
+		r.rank = int64(class)<<rankShift | r.classes[class].since
+	}
+}
+
+// firstClass is the lowest class in which a request waits, -1 when nobody waits.
+func (r *waitRoom) firstClass() int {
+	for i, c := range r.classes {
+		if c != nil && c.n > 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// next is the request that is to be served. Somebody waits, and the caller removes the request.
+func (r *waitRoom) next(now int64) *Waiter { return r.classes[r.firstClass()].next(now) }
+
+// oldest is the request that has waited longest, nil when nobody waits.
+func (r *waitRoom) oldest() (w *Waiter) {
+	for _, c := range r.classes {
+		if c == nil {
+			continue
+		}
+		if o := c.oldest(); o != nil && (w == nil || o.since < w.since) {
+			w = o
+		}
+	}
+	return w
+}
+
+// hopeless is the oldest request of the turn that w is about to join, when newer ones go before it:
+// it will not be served unless the load falls. nil when there is none.
+func (r *waitRoom) hopeless(w *Waiter, now int64) *Waiter {
+	c := r.classes[w.Class]
+	if c == nil {
+		return nil
+	}
+	if q := &c.queues[turnOf(w.Client)]; q.n > 0 && q.overdue(now) {
+		return q.head
+	}
+	return nil
+}
+
+// leastWanted is the request that goes when the room is full and another comes: the newest of the
+// turn with the most in the highest class, if that is higher than the other's, or if it is the
+// same and that turn has more than the other's. nil when it is the other that must not stay.
+func (r *waitRoom) leastWanted(w *Waiter) *Waiter {
+	for class := Classes - 1; class >= int(w.Class); class-- {
+		c := r.classes[class]
+		if c == nil || c.n == 0 {
+			continue
+		}
+		least := 0
+		if class == int(w.Class) {
+			least = c.queues[turnOf(w.Client)].n + 1
+		}
+		return c.newestOfLargest(least)
+	}
+	return nil
+}
+
+// any says whether a request waits of which f is true.
+func (r *waitRoom) any(f func(*Waiter) bool) bool {
+	for _, c := range r.classes {
+		if c == nil {
+			continue
+		}
+		for left := c.filled; left != 0; left &= left - 1 {
+			for w := c.queues[bits.TrailingZeros64(left)].head; w != nil; w = w.next {
+				if f(w) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (c *classRoom) push(w *Waiter) {
+	t := turnOf(w.Client)
+	q := &c.queues[t]
+	q.push(w)
+	if q.head == w && q.since() < c.since {
+		c.since, c.longest = q.since(), t
+	}
+	c.filled |= 1 << t
+	c.n++
+}
+
+func (c *classRoom) remove(w *Waiter) {
+	t := turnOf(w.Client)
+	q := &c.queues[t]
+	if q.remove(w); q.head == nil {
+		c.filled &^= 1 << t
+	}
+	c.n--
+	if t == c.longest {
+		c.findLongest()
+	}
+}
+
+func (c *classRoom) findLongest() {
+	c.since = never
+	for left := c.filled; left != 0; left &= left - 1 {
+		t := bits.TrailingZeros64(left)
+		if since := c.queues[t].since(); since < c.since {
+			c.since, c.longest = since, t
+		}
+	}
+}
+
+// next is the request whose turn it is.
+func (c *classRoom) next(now int64) *Waiter {
+	ahead := bits.RotateLeft64(c.filled, -c.last-1)
+	c.last = (c.last + 1 + bits.TrailingZeros64(ahead)) % turns
+	q := &c.queues[c.last]
+	q.served = now
+	if q.overdue(now) {
+		return q.tail
+	}
+	return q.head
+}
+
+func (c *classRoom) oldest() (w *Waiter) {
+	for left := c.filled; left != 0; left &= left - 1 {
+		if head := c.queues[bits.TrailingZeros64(left)].head; w == nil || head.since < w.since {
+			w = head
+		}
+	}
+	return w
+}
+
+// newestOfLargest is the newest request of the turn with the most, when it has more than most; nil
+// when none has.
+func (c *classRoom) newestOfLargest(most int) (w *Waiter) {
+	for t := range c.queues {
+		if q := &c.queues[t]; q.n > most {
+			most, w = q.n, q.tail
+		}
+	}
+	return w
+}
