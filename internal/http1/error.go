@@ -27,6 +27,8 @@ const (
 	BadTrailer              // a trailer field that is none: its name, its value, or obs-fold
 	LineTooLong             // Limits.Line
 	HeadTooLarge            // Limits.Head
+	TrailersTooLarge        // Limits.Head, of a trailer section
+	BodyTooLong             // for a caller that bounds bodies; the codec itself has no bound
 	TooManyFields           // Limits.Fields
 	ExtensionTooLarge       // Limits.Extension
 	BadConnect              // CONNECT, which a gateway refuses
@@ -44,7 +46,8 @@ var reasons = [errors]string{
 	BareLF: "bare_lf", BareCR: "bare_cr", BadFieldName: "bad_field_name", BadFieldValue: "bad_field_value", ObsFold: "obs_fold",
 	BadHost: "bad_host", HostMismatch: "host_mismatch", BadContentLength: "bad_content_length", LengthAndCoding: "length_and_coding",
 	UnknownCoding: "unknown_coding", BadChunk: "bad_chunk", BadTrailer: "bad_trailer", LineTooLong: "line_too_long",
-	HeadTooLarge: "head_too_large", TooManyFields: "too_many_fields", ExtensionTooLarge: "extension_too_large",
+	HeadTooLarge: "head_too_large", TrailersTooLarge: "trailers_too_large", BodyTooLong: "body_too_long",
+	TooManyFields: "too_many_fields", ExtensionTooLarge: "extension_too_large",
 	BadConnect: "connect", BadStatus: "bad_status",
 	Truncated: "truncated",
 }
@@ -57,8 +60,10 @@ func (e Error) Status() int {
 	switch e {
 	case LineTooLong:
 		return http.StatusRequestURITooLong
-	case HeadTooLarge, TooManyFields:
+	case HeadTooLarge, TrailersTooLarge, TooManyFields:
 		return http.StatusRequestHeaderFieldsTooLarge
+	case BodyTooLong:
+		return http.StatusRequestEntityTooLarge
 	case BadVersion:
 		return http.StatusHTTPVersionNotSupported
 	case UnknownCoding:

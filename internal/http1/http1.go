@@ -14,7 +14,7 @@ import "plimsoll/internal/head"
 // listener uses.
 type Limits struct {
 	Line      int // bytes of the request line or status line, without its CRLF
-	Head      int // bytes of all field lines together, with their CRLFs
+	Head      int // bytes of all field lines together, with their CRLFs; of a trailer section likewise
 	Fields    int // number of fields
 	Extension int // bytes of chunk extensions of one body, all chunks together
 }

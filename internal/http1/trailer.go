@@ -32,7 +32,7 @@ func (t *trailers) take(in []byte, lim *Limits) (used int, whole bool, err Error
 		used, whole = i+1, true
 	}
 	if lim.Head > 0 && len(t.buf)+used > lim.Head {
-		return 0, false, HeadTooLarge
+		return 0, false, TrailersTooLarge
 	}
 	t.buf = append(t.buf, in[:used]...) // where this moves the buffer the fields go on aliasing the old one
 	if !whole {

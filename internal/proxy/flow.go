@@ -31,27 +31,33 @@ import (
 //
 // The request's body goes its own way meanwhile: it may still be arriving in any stage up to over.
 type flow struct {
-	exchange.Exchange
+	exchange.Exchange // Begin and Finish reset it
+	life
 
-	w            *Worker
+	w     *Worker
+	match route.Match    // Match fills it; only Params leads to it
+	req   http1.Request  // reset apart, because it keeps its memory
+	res   http1.Response // likewise
+	timer reactor.Timer
+	wait  upstream.Waiter
+	next  *flow // in the free list
+}
+
+// life is what belongs to one use of a flow, from newFlow to freeFlow. One assignment resets it: a
+// field that must survive does not belong here, nor a large one, because every exchange pays for it.
+type life struct {
 	view         *view
 	route        *Route
 	client       *clientConn
 	upstreamConn *upstreamConn    // the upstream connection in use
 	member       *upstream.Member // the target in use, between Begin and End
 	tried        [maxTries]*upstream.Member
-	match        route.Match
-	req          http1.Request
-	res          http1.Response
-	up           http1.Body // of the request
-	down         http1.Body // of the response
-	timer        reactor.Timer
-	wait         upstream.Waiter
+	up           http1.Body      // of the request
+	down         http1.Body      // of the response
 	heldBody     *reactor.Buffer // what is held of the body; see hold.go
 	heldUp       http1.Body      // up, as it was when the holding ended
 	copy         *reactor.Buffer // the copy of a mirrored request
 	rest         []byte          // of Body, what the client has not been given yet
-	next         *flow           // in the free list
 
 	copyIndex   int    // of a mirror, in the worker's copies
 	downOptions []byte // what Connection said in the response's head, once written: see trimResponse
@@ -65,13 +71,8 @@ type flow struct {
 
 	deadline    int64 // the end of the route's timeout; streamed body bytes move it on
 	sentAt      int64 // when the request's head was sent, for the target's latency
-	headUp      int64 // nanoseconds from the head's arrival until it was sent on, waited apart: the gateway's own time
-	headDown    int64 // likewise for the response
 	waitFrom    int64 // when the waiting for a held body or an upstream connection began; 0 while there is none
-	waited      int64 // nanoseconds of such waiting before headUp was taken: the client's or the service's, not the gateway's
 	pausedAt    int64 // when the present hold of a policy began
-	paused      int64 // nanoseconds that policies held the exchange: neither the gateway's own time nor the upstream's
-	pausedDown  int64 // of these, in the response phase
 	upstreamEnd int64 // when the response's head came
 	lastRead    int64 // when its last bytes came
 	bodyStart   int   // where in client.in the body begins
@@ -84,6 +85,15 @@ type flow struct {
 	mark        int64 // of bodyIn, when judgeBody looked the last time
 	bodyTaken   int64 // bytes that the upstream had acknowledged when it was last looked at
 	answerBy    int64 // when the response's head must have come, as far as is known
+
+	// In nanoseconds: headUp is from the head's arrival until it was sent on, and headDown likewise
+	// for the response. Both are the gateway's own time. headUp leaves out waited, the waiting
+	// before it was taken, which is the client's or the service's.
+	headUp, headDown, waited int64
+
+	// In nanoseconds: how long policies held the exchange, and of that in the response phase. It is
+	// neither the gateway's own time nor the upstream's.
+	paused, pausedDown int64
 
 	interims     int // interim responses of the present try
 	interimBytes int // of their heads
@@ -167,12 +177,7 @@ func (w *Worker) freeFlow(f *flow) {
 	if f.view.flows--; f.view.flows == 0 && f.view != w.view {
 		w.retireViews()
 	}
-	f.client, f.view, f.route, f.upstreamConn, f.member = nil, nil, nil, nil, nil
-	f.tried = [maxTries]*upstream.Member{}
-	f.stage, f.at, f.asked, f.tries, f.flags, f.toClient, f.rest = stageReading, 0, 0, 0, 0, http1.None, nil
-	f.headUp, f.headDown, f.bodyIn, f.bodyOut, f.sentAt, f.upstreamEnd, f.mark, f.copied, f.headOut = 0, 0, 0, 0, 0, 0, 0, 0, 0
-	f.waitFrom, f.waited, f.headBytes, f.interims, f.interimBytes = 0, 0, 0, 0, 0
-	f.pausedAt, f.paused, f.pausedDown = 0, 0, 0
+	f.life = life{}
 	if w.spare < maxSpare {
 		f.next, w.flows = w.flows, f
 		w.spare++

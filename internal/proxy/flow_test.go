@@ -12,7 +12,8 @@ import (
 // timer that watches the body can be due between the two. The exchange is Run's to end; ended
 // twice, Run would find another client's in its place.
 func TestATimerThatIsDueWhileTheLastBytesWaitForTheBatchEndsNothing(t *testing.T) {
-	f := &flow{stage: stageSending, client: &clientConn{listener: &Listener{MinBodyRate: 1}, state: clientBusy}}
+	client := &clientConn{listener: &Listener{MinBodyRate: 1}, state: clientBusy}
+	f := &flow{life: life{stage: stageSending, client: client}}
 	f.judgeBody()
 	f.abort(0)
 	if f.stage != stageSending || f.client.state != clientBusy {
@@ -23,10 +24,10 @@ func TestATimerThatIsDueWhileTheLastBytesWaitForTheBatchEndsNothing(t *testing.T
 // A client that was answered instead of told to go on rightly sends no body, however long the
 // answer takes.
 func TestABodyThatWasNotAskedForIsNotTooSlow(t *testing.T) {
-	f := &flow{
+	f := &flow{life: life{
 		stage: stageSent, flags: expecting, upstreamConn: &upstreamConn{},
 		client: &clientConn{listener: &Listener{MinBodyRate: 1}, state: clientBusy},
-	}
+	}}
 	f.judgeBody()
 	if f.stage != stageSent || f.upstreamConn == nil || f.client.state != clientBusy {
 		t.Errorf("the exchange is in stage %d and its client in state %d", f.stage, f.client.state)
@@ -36,7 +37,7 @@ func TestABodyThatWasNotAskedForIsNotTooSlow(t *testing.T) {
 // While the upstream decides whether the body comes, the exchange waits for the service and not for
 // its client.
 func TestAClientThatWaitsForTheUpstreamsDecisionIsNotWaitedFor(t *testing.T) {
-	f := &flow{stage: stageSent, flags: expecting, upstreamConn: &upstreamConn{}, client: &clientConn{}}
+	f := &flow{life: life{stage: stageSent, flags: expecting, upstreamConn: &upstreamConn{}, client: &clientConn{}}}
 	if f.waitsForClient() {
 		t.Error("its connection may be taken away")
 	}
@@ -88,7 +89,8 @@ func TestWhatWasReadOfABodyIsHeldWhenTheLoopsBoundIsReachedMeanwhile(t *testing.
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &flow{w: &Worker{loop: loops[0], heldBytes: maxHeld - reactor.Sizes[0]}, route: &Route{HoldBody: 64 << 10}}
+	w := &Worker{loop: loops[0], heldBytes: maxHeld - reactor.Sizes[0]}
+	f := &flow{w: w, life: life{route: &Route{HoldBody: 64 << 10}}}
 	f.up.Start(http1.Chunked, 0, &http1.Limits{})
 	in := append(http1.AppendChunk(nil, make([]byte, 10)), http1.AppendChunk(nil, make([]byte, 2*reactor.Sizes[0]))...)
 	if used, bad := f.hold(in); bad != http1.OK || used != len(in) {

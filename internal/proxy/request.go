@@ -43,7 +43,7 @@ func (f *flow) appendHeldBody(out []byte) ([]byte, http1.Error) {
 func (f *flow) nextUp(in []byte) (data []byte, n int, bad http1.Error) {
 	data, n, bad = f.up.Next(in)
 	if f.bodyIn += int64(len(data)); bad == http1.OK && f.MaxBody > 0 && f.bodyIn > f.MaxBody {
-		return nil, 0, http1.HeadTooLarge
+		return nil, 0, http1.BodyTooLong
 	}
 	return data, n, bad
 }
@@ -184,17 +184,16 @@ func (f *flow) upstreamBroken(err error) {
 // badBody ends an exchange whose request body is malformed, or longer than it may be.
 func (f *flow) badBody(bad http1.Error) {
 	f.flags |= closeClient
-	status, reason := bad.Status(), exchange.BadRequest
-	if f.MaxBody > 0 && f.bodyIn > f.MaxBody {
-		status, reason = 413, exchange.BodyTooLarge
-	} else {
+	reason := exchange.BodyTooLarge
+	if bad != http1.BodyTooLong {
+		reason = exchange.BadRequest
 		f.w.shard.RefusedRequests[bad]++
 	}
 	if f.stage >= stageStreaming {
 		f.cut(reason)
 		return
 	}
-	f.fail(status, reason)
+	f.fail(bad.Status(), reason)
 }
 
 // keepAhead keeps bytes that were read with a chunked body's end: the next request's.
