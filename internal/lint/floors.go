@@ -36,7 +36,7 @@ var labFloors = [][]string{
 	{"model", "scenario", "replay", "probe", "scrape", "kernel", "refserver", "wrkcheck"},
 	{"record", "runner", "doctor"},
 	{"survey", "diagnose", "experiment", "plan"},
-	{"report", "text"},
+	{"harness", "report", "text"},
 	{"document"},
 }
 
