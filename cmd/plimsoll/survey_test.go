@@ -13,7 +13,10 @@ import (
 
 func TestWhatASurveyForetellsStaysOnTheTerminalAndInALog(t *testing.T) {
 	news := survey.Event{Text: "predicted: a line at 1329\x1b[2J"}
-	for terminal, want := range map[bool]string{true: "\r\x1b[Kpredicted: a line at 1329", false: "predicted: a line at 1329"} {
+	for terminal, want := range map[bool]string{
+		true:  "\r\x1b[Kpredicted: a line at 1329",
+		false: "predicted: a line at 1329",
+	} {
 		var out bytes.Buffer
 		p := &progress{out: &out}
 		if terminal {
@@ -22,7 +25,8 @@ func TestWhatASurveyForetellsStaysOnTheTerminalAndInALog(t *testing.T) {
 			out.Reset()
 		}
 		tell(p)(news)
-		if got := out.String(); !strings.HasPrefix(got, want) || strings.Contains(got, "\x1b[2J") || !strings.HasSuffix(got, "\n") {
+		if got := out.String(); !strings.HasPrefix(got, want) || strings.Contains(got, "\x1b[2J") ||
+			!strings.HasSuffix(got, "\n") {
 			t.Errorf("terminal %v: %q", terminal, got)
 		}
 	}
