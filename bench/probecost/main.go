@@ -15,16 +15,13 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"os"
 	"time"
 
-	"plimsoll/internal/lab/kernel"
+	"plimsoll/internal/lab/harness"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
-	"plimsoll/internal/lab/probe"
 	"plimsoll/internal/lab/runner"
-	"plimsoll/internal/lab/scrape"
 	"plimsoll/internal/lab/stats"
 )
 
@@ -99,25 +96,16 @@ func (s *settings) goodput(
 ) (float64, error) {
 	o := runner.Options{Target: target, Script: script, Loops: 1, Spare: true}
 	if probed {
-		var listen []netip.AddrPort
-		for _, a := range target.Addresses {
-			listen = append(listen, a.IP)
-		}
-		p := probe.Options{PID: s.pid, Listen: listen}
+		var pages []string
 		if s.metrics != "" {
-			p.More = append(p.More, scrape.New(s.metrics))
+			pages = append(pages, s.metrics)
 		}
-		if s.deep {
-			sources, missing, shut := kernel.Open(s.pid)
-			defer shut()
-			for _, m := range missing {
-				fmt.Fprintln(os.Stderr, m)
-			}
-			for _, source := range sources {
-				p.More = append(p.More, source)
-			}
+		sampler, missing, shut := harness.Probes(&target, s.pid, pages, s.deep)
+		defer shut()
+		for _, m := range missing {
+			fmt.Fprintln(os.Stderr, m)
 		}
-		o.Sampler = probe.New(p)
+		o.Sampler = sampler
 	}
 	step, _, err := runner.New(o).Step(ctx, measure.StepPlan{
 		Number:      1,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"plimsoll/internal/lab/document"
 	"plimsoll/internal/lab/experiment"
 	"plimsoll/internal/lab/format"
+	"plimsoll/internal/lab/harness"
 	"plimsoll/internal/lab/text"
 )
 
@@ -136,18 +138,17 @@ func howIsolated(run *exec.Cmd, err error) error {
 
 // do does the experiment.
 func (k *experimentCommand) do(ctx context.Context, c *console, e *experiment.Experiment) error {
-	loops := 1
+	connections, loops := 0, 1
 	if e.Load != nil {
-		if err := allowDescriptors(e.Load.Connections); err != nil {
-			return err
-		}
-		loops = loopsFor(k.Loops, e.Load.Connections, true)
+		connections = e.Load.Connections
+		loops = harness.Loops(k.Loops, connections, true)
 	}
-	defer makeRoom(loops)()
-	dir := k.Out
-	if dir == "" {
-		dir = runDirectory(e.Name, time.Now())
+	release, err := harness.Reserve(connections, loops)
+	if err != nil {
+		return err
 	}
+	defer release()
+	dir := cmp.Or(k.Out, runDirectory(e.Name, time.Now()))
 	if err := emptyDirectory("--out", dir); err != nil {
 		return withExit{exitUsage, err}
 	}

@@ -32,7 +32,9 @@ func trial(t *testing.T) string {
 			fmt.Fprintf(&rounds, `{"round": %d, "value": "c", "failed": "the service was not ready within 10s", "output": "no\u001b[2J database"}`+"\n", i)
 		}
 	}
-	for name, text := range map[string]string{"experiment.json": manifest, "rounds.jsonl": rounds.String(), "result.json": "{}"} {
+	for name, text := range map[string]string{
+		"experiment.json": manifest, "rounds.jsonl": rounds.String(), "result.json": "{}",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +47,8 @@ func TestAnExperimentsTableIsMadeOfItsFiles(t *testing.T) {
 	var out, failed bytes.Buffer
 	c := &console{out: &out, err: &failed}
 	if code := c.fail((&experimentCommand{Again: dir}).Run(t.Context(), c)); code != exitUnexpected {
-		t.Errorf("the exit code is %d, want %d: a value could not be measured (%s)", code, exitUnexpected, failed.String())
+		t.Errorf("the exit code is %d, want %d: a value could not be measured (%s)", code, exitUnexpected,
+			failed.String())
 	}
 	want := `pool: How many?
 10 of 10 rounds, 1 comparison judged together: 1 difference real
@@ -78,8 +81,10 @@ func TestAnExperimentThatWasCutOffExitsAsOneThatWasStopped(t *testing.T) {
 }
 
 func TestStepsAreShownAgainstTheOneBefore(t *testing.T) {
-	m := &experiment.Manifest{Values: []experiment.Value{{Name: "a"}, {Name: "b"}, {Name: "c"}}, Pairing: experiment.Pairing{Previous: true}}
-	f := &experiment.FigureResult{Figure: experiment.Figure{Name: "goodput", Unit: "/s"}, Medians: make([]*experiment.Estimate, 3),
+	m := &experiment.Manifest{Values: []experiment.Value{{Name: "a"}, {Name: "b"}, {Name: "c"}},
+		Pairing: experiment.Pairing{Previous: true}}
+	f := &experiment.FigureResult{Figure: experiment.Figure{Name: "goodput", Unit: "/s"},
+		Medians: make([]*experiment.Estimate, 3),
 		Comparisons: []experiment.Comparison{
 			{Than: "a", Value: "b", Share: true, Shift: .5, Low: .4, High: .6, Says: "real: 50 % more"},
 			{Than: "b", Value: "c", Share: true, Shift: 0, Low: -.01, High: .01, Says: "the same"},
@@ -109,7 +114,8 @@ func TestTheEndOfAnIsolatedExperimentSaysWhatItMeans(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{"exit 0", 0, ""}, {"exit 3", 3, ""}, {"kill -9 $$", exitUnexpected, "the experiment was ended from outside (signal: killed)"},
+		{"exit 0", 0, ""}, {"exit 3", 3, ""},
+		{"kill -9 $$", exitUnexpected, "the experiment was ended from outside (signal: killed)"},
 	} {
 		run := exec.Command("sh", "-c", c.script)
 		var out bytes.Buffer
@@ -150,12 +156,14 @@ repeat: 4
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := (&experimentCommand{File: path, DryRun: true}).Run(t.Context(), &console{out: &out, err: &out}); err != nil {
+	k := &experimentCommand{File: path, DryRun: true}
+	if err := k.Run(t.Context(), &console{out: &out, err: &out}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
 		"gogc: 3 values in 4 rounds, about 96.0 s", "With 4 rounds no difference can be called real: 8 are needed for 4 comparisons (--repeat 8).",
-		"100 (baseline)   ./server --listen=${port}   GOGC=100", "500/s, poisson arrivals over 64 connections for 5s, after 1s to warm up",
+		"100 (baseline)   ./server --listen=${port}   GOGC=100",
+		"500/s, poisson arrivals over 64 connections for 5s, after 1s to warm up",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in:\n%s", want, out.String())
@@ -176,12 +184,14 @@ func TestAnExperimentRefusesWhatMakesNoSense(t *testing.T) {
 		{experimentCommand{}, "name an experiment's file"},
 		{experimentCommand{File: "x", Again: "y"}, "name an experiment's file"},
 		{experimentCommand{File: wrong}, "wrong.yaml:1:1: vray: unknown key; did you mean vary?"},
-		{experimentCommand{File: filepath.Join(dir, "none.yaml")}, "the experiment cannot be read: no such file or directory"},
+		{experimentCommand{File: filepath.Join(dir, "none.yaml")},
+			"the experiment cannot be read: no such file or directory"},
 		{experimentCommand{Again: dir}, "is not an experiment's directory"},
 	} {
 		var out bytes.Buffer
 		console := &console{out: &out, err: &out}
-		if code := console.fail(c.command.Run(context.Background(), console)); code != exitUsage || !strings.Contains(out.String(), c.want) {
+		if code := console.fail(c.command.Run(context.Background(), console)); code != exitUsage ||
+			!strings.Contains(out.String(), c.want) {
 			t.Errorf("%+v: exit code %d, want %d: %s", c.command, code, exitUsage, out.String())
 		}
 	}
@@ -192,7 +202,8 @@ func TestAnExperimentsProgressIsALineForEachRunWhereThereIsNoTerminal(t *testing
 	p := (&console{out: &out, err: &out}).progress()
 	tellOfExperiment(p, experiment.Event{Round: 1, Rounds: 3, Value: "a", Doing: "measuring"})
 	tellOfExperiment(p, experiment.Event{Round: 1, Rounds: 3, Value: "a", Run: &experiment.Run{}})
-	tellOfExperiment(p, experiment.Event{Round: 2, Rounds: 3, Value: "b", Run: &experiment.Run{Failed: errors.New("it ended").Error()}})
+	tellOfExperiment(p, experiment.Event{Round: 2, Rounds: 3, Value: "b",
+		Run: &experiment.Run{Failed: errors.New("it ended").Error()}})
 	if got := out.String(); got != "round 1 of 3, a: measured\nround 2 of 3, b: failed: it ended\n" {
 		t.Errorf("%q", got)
 	}

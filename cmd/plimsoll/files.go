@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"plimsoll/internal/lab/diagnose"
+	"plimsoll/internal/lab/disk"
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/report"
 )
@@ -57,11 +58,11 @@ func hasFolder(flag, path string) error {
 func writeFile(path string, content []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".plimsoll-*")
 	if err != nil {
-		return fmt.Errorf("%s cannot be written: %w", path, cause(err))
+		return fmt.Errorf("%s cannot be written: %w", path, disk.Cause(err))
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("%s cannot be written: %w", path, cause(err)),
+			err = errors.Join(fmt.Errorf("%s cannot be written: %w", path, disk.Cause(err)),
 				os.Remove(f.Name()))
 		}
 	}()
@@ -70,17 +71,6 @@ func writeFile(path string, content []byte) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), path)
-}
-
-// cause is why a file could not be written, without the name that it had until it was complete.
-func cause(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
-	}
-	if e, ok := errors.AsType[*os.LinkError](err); ok {
-		return e.Err
-	}
-	return err
 }
 
 // diagnosisOf is what a survey's run shows; nil for other runs, which say nothing of a line.

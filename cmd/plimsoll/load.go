@@ -11,6 +11,7 @@ import (
 
 	"plimsoll/internal/lab/document"
 	"plimsoll/internal/lab/format"
+	"plimsoll/internal/lab/harness"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/model"
@@ -141,7 +142,7 @@ type planned struct {
 
 // plan reads everything that the load needs.
 func (k *loadCommand) plan(target load.Target) (*planned, error) {
-	p := &planned{near: local(&target), mix: k.words(&target)}
+	p := &planned{near: harness.Local(&target), mix: k.words(&target)}
 	var script load.Script
 	var given *pace.Profile
 	var err error
@@ -158,7 +159,7 @@ func (k *loadCommand) plan(target load.Target) (*planned, error) {
 		return nil, withExit{exitUsage, err}
 	}
 	p.arrivals = cmp.Or(pace.Arrivals(k.Arrivals), p.arrivals, pace.Constant)
-	loops := loopsFor(k.Loops, k.Connections, p.near)
+	loops := harness.Loops(k.Loops, k.Connections, p.near)
 	p.offer = offer{
 		length: k.Duration,
 		keep:   k.HDR != "" || k.Out != "",
@@ -288,7 +289,7 @@ func (k *loadCommand) keep(p *planned, t *measure.Totals, early string) error {
 		Target:   k.URL,
 		Mix:      p.mix,
 		Settings: p.settings,
-		Machine:  machine(p.near, 0),
+		Machine:  harness.Machine(p.near, 0),
 	})
 	if err != nil {
 		return fmt.Errorf("--out: %w", err)

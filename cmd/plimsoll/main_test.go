@@ -31,7 +31,10 @@ func TestTheCommandLine(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("UPDATE") != "",
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "valid": valid},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits,
+			"valid": valid,
+		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("TAKEN", taken)
 			env.Setenv("FREE", ports[1])
@@ -55,7 +58,8 @@ func listen(t *testing.T) net.Listener {
 }
 
 func TestTheDemosConfigurationIsRight(t *testing.T) {
-	files, err := demo.WriteFiles(t.TempDir(), demo.Addresses{HTTP: "127.0.0.1:8080", HTTPS: "127.0.0.1:8443", Admin: "127.0.0.1:9900",
+	files, err := demo.WriteFiles(t.TempDir(), demo.Addresses{HTTP: "127.0.0.1:8080",
+		HTTPS: "127.0.0.1:8443", Admin: "127.0.0.1:9900",
 		Shop: [2]string{"127.0.0.1:9001", "127.0.0.1:9002"}}, time.Now())
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"plimsoll/internal/lab/harness"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/record"
@@ -39,10 +40,11 @@ type offer struct {
 // run offers the load. early is why it ended before it was done, or empty. An error means that
 // there is nothing to report.
 func (o *offer) run(ctx context.Context, c *console) (t *measure.Totals, early string, err error) {
-	if err := allowDescriptors(o.options.Connections); err != nil {
+	release, err := harness.Reserve(o.options.Connections, o.options.Loops)
+	if err != nil {
 		return nil, "", err
 	}
-	defer makeRoom(o.options.Loops)()
+	defer release()
 	p := c.progress()
 	live := &recent{}
 	o.options.Window = liveWindow

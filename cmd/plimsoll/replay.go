@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"plimsoll/internal/lab/document"
+	"plimsoll/internal/lab/harness"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/replay"
@@ -80,7 +81,7 @@ func (k *replayCommand) Run(ctx context.Context, c *console) error {
 				"host and port alone", target.Path),
 		}
 	}
-	loops := loopsFor(k.Loops, k.Connections, local(&target))
+	loops := harness.Loops(k.Loops, k.Connections, harness.Local(&target))
 	c.progress().show("reading " + k.Log)
 	source, err := log.Start(ctx, loops, target.Authority)
 	if errors.Is(err, replay.ErrNothing) {

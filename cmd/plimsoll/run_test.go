@@ -61,12 +61,15 @@ func TestServeEndsWithoutAnErrorWhenItIsToldTo(t *testing.T) {
 }
 
 func TestTheGatewaysErrorsBecomeExitCodes(t *testing.T) {
-	wrong := config.Errors{{File: "a.yaml", Line: 1, Column: 2, Problem: "one"}, {File: "a.yaml", Line: 3, Column: 4, Problem: "two"}}
-	if code, _, errs := command(failing(wrong), "serve", "-c", "a.yaml"); code != 1 || errs != "a.yaml:1:2: one\na.yaml:3:4: two\n" {
+	wrong := config.Errors{{File: "a.yaml", Line: 1, Column: 2, Problem: "one"},
+		{File: "a.yaml", Line: 3, Column: 4, Problem: "two"}}
+	if code, _, errs := command(failing(wrong), "serve", "-c", "a.yaml"); code != 1 ||
+		errs != "a.yaml:1:2: one\na.yaml:3:4: two\n" {
 		t.Errorf("a wrong configuration: exit %d, %q", code, errs)
 	}
 	taken := errors.New("127.0.0.1:80 is taken")
-	if code, _, errs := command(failing(taken), "serve", "-c", "a.yaml"); code != 2 || errs != "plimsoll: 127.0.0.1:80 is taken\n" {
+	if code, _, errs := command(failing(taken), "serve", "-c", "a.yaml"); code != 2 ||
+		errs != "plimsoll: 127.0.0.1:80 is taken\n" {
 		t.Errorf("a port that is taken: exit %d, %q", code, errs)
 	}
 }
@@ -100,7 +103,8 @@ func TestTheDemoInvitesAndStopsCleanly(t *testing.T) {
 	if code != 0 || errs != "" {
 		t.Errorf("exit %d, %q; want 0 and nothing", code, errs)
 	}
-	if !strings.Contains(out, "curl -s http://"+ports[1]+"/api/v1/items\n") || !strings.HasSuffix(out, "stopped\n") {
+	if !strings.Contains(out, "curl -s http://"+ports[1]+"/api/v1/items\n") ||
+		!strings.HasSuffix(out, "stopped\n") {
 		t.Errorf("printed:\n%s", out)
 	}
 	if _, err := os.Stat(configuration); !errors.Is(err, os.ErrNotExist) {
@@ -121,7 +125,8 @@ func TestTheDemoOnceFailsWhenAnswersAreNotAsExpected(t *testing.T) {
 }
 
 func TestTheDemoSaysWhyTheGatewayDidNotStart(t *testing.T) {
-	code, _, errs := command(failing(errors.New("no room on deck")), append([]string{"demo", "--stay"}, freePorts(t)...)...)
+	code, _, errs := command(failing(errors.New("no room on deck")),
+		append([]string{"demo", "--stay"}, freePorts(t)...)...)
 	if code != 2 || errs != "plimsoll: no room on deck\n" {
 		t.Errorf("exit %d, %q; want 2 and the reason", code, errs)
 	}

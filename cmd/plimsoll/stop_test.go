@@ -29,7 +29,8 @@ func interrupting(t *testing.T, n uint64) string {
 
 func TestALoadThatIsStoppedSaysSoAndWhatItMeasured(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
-	code, text, errs := command(nil, "load", interrupting(t, 10), "--rate", "100", "-d", "10m", "-c", "2", "-t", "1", "--out", out)
+	code, text, errs := command(nil, "load", interrupting(t, 10),
+		"--rate", "100", "-d", "10m", "-c", "2", "-t", "1", "--out", out)
 	if code != 3 || errs != "" {
 		t.Errorf("exit %d, %q; want 3 and nothing", code, errs)
 	}
@@ -63,7 +64,8 @@ func TestAReplayThatIsStoppedSaysSoAndWhatItMeasured(t *testing.T) {
 func TestASurveyThatIsStoppedLeavesAReadableRun(t *testing.T) {
 	dir := t.TempDir()
 	out, page := filepath.Join(dir, "run"), filepath.Join(dir, "again.html")
-	code, text, errs := command(nil, "survey", interrupting(t, 200), "--slo", "p99<50ms", "--out", out, "-t", "1", "-c", "2", "--json")
+	code, text, errs := command(nil, "survey", interrupting(t, 200),
+		"--slo", "p99<50ms", "--out", out, "-t", "1", "-c", "2", "--json")
 	if code != 3 || !strings.Contains(text, `"early": `) {
 		t.Errorf("exit %d, %q; want 3\n%s", code, errs, text)
 	}

@@ -12,7 +12,8 @@ import (
 func TestAPartOfTheDemoHearsOfCtrlCOnce(t *testing.T) {
 	var out bytes.Buffer
 	c := &console{out: &out, err: &out}
-	if err := (&demoCommand{}).part(t.Context(), c, "/bin/sh", "-c", "read -r pid name state parent group rest </proc/$$/stat; echo $group"); err != nil {
+	if err := (&demoCommand{}).part(t.Context(), c, "/bin/sh", "-c",
+		"read -r pid name state parent group rest </proc/$$/stat; echo $group"); err != nil {
 		t.Fatal(err)
 	}
 	var group int

@@ -16,6 +16,7 @@ import (
 
 	"plimsoll/internal/lab/document"
 	"plimsoll/internal/lab/format"
+	"plimsoll/internal/lab/harness"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/record"
@@ -93,82 +94,54 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	if k.PID > 0 && local(&target) && errors.Is(syscall.Kill(k.PID, 0), syscall.ESRCH) {
+	if k.PID > 0 && harness.Local(&target) && errors.Is(syscall.Kill(k.PID, 0), syscall.ESRCH) {
 		return withExit{
 			exitUsage,
 			fmt.Errorf("--pid: there is no process %d on this machine: leave it out, "+
 				"and it is found by the port", k.PID),
 		}
 	}
-	b, err := k.setUp(ctx, target, script, objectives)
-	if err != nil {
-		return err
-	}
-	defer makeRoom(b.loops)()
-	dir := k.Out
-	if dir == "" {
-		dir = runDirectory(target.Authority, time.Now())
-	}
-	w, err := record.Create(dir, k.manifest(objectives, mix, b))
-	if err != nil {
-		return err
-	}
-	defer b.close()
+	dir := cmp.Or(k.Out, runDirectory(target.Authority, time.Now()))
 	p := c.progress()
-	result, err := survey.Run(ctx, b, survey.Options{
-		SLO:         objectives,
-		Arrivals:    k.Arrivals,
-		Runs:        k.Runs,
-		Quick:       k.Quick,
-		Start:       k.Start,
-		Limit:       k.Limit,
-		Overshoot:   k.Overshoot,
-		Connections: k.Connections,
-		Seed:        k.Seed,
-		Cores:       b.cores,
-		Local:       b.near,
-		Predict:     b.predict(objectives, k),
-		Profiled:    k.Pprof != "",
-		Tell:        tell(p),
-		Done: func(s *measure.Step, _ record.Judgement) error {
-			err := w.Step(s)
-			// They are files now, and too large to be kept.
-			s.Profiles = nil
-			b.steps = append(b.steps, *s)
-			return err
+	result, err := harness.Run(ctx, harness.Options{
+		Survey: survey.Options{
+			SLO:         objectives,
+			Arrivals:    k.Arrivals,
+			Runs:        k.Runs,
+			Quick:       k.Quick,
+			Start:       k.Start,
+			Limit:       k.Limit,
+			Overshoot:   k.Overshoot,
+			Connections: k.Connections,
+			Seed:        k.Seed,
+			Tell:        tell(p),
 		},
+		Dir: dir,
+		Manifest: record.Manifest{
+			Tool:     tool(),
+			Command:  withoutSecrets(os.Args),
+			Target:   k.URL,
+			Mix:      mix,
+			Settings: k.settings(),
+		},
+		Target:         target,
+		Script:         script,
+		PID:            k.PID,
+		Loops:          k.Loops,
+		Timeout:        k.Timeout,
+		NewConnections: k.NewConnections,
+		Pprof:          k.Pprof,
+		Metrics:        k.Metrics,
+		Deep:           k.Deep,
 	})
 	p.clear()
-	b.close()
-	if result != nil {
-		b.complete(result, k.Seed)
-		// What follows an error fails by the same cause, as a disk that is full: it is tried, and
-		// the first error told.
-		err = cmp.Or(err, w.Result(result))
-	}
-	err = cmp.Or(err, w.Close())
 	if result == nil {
-		return err
+		return stoppedEarly(ctx, err)
 	}
 	if err = cmp.Or(err, k.conclude(c, dir)); err != nil {
 		return err
 	}
 	return exitOfSurvey(result)
-}
-
-// manifest says what the run directory is of.
-func (k *surveyCommand) manifest(objectives slo.SLO, mix string, b *surveySetup) record.Manifest {
-	return record.Manifest{
-		Kind:     record.KindSurvey,
-		Tool:     tool(),
-		Command:  withoutSecrets(os.Args),
-		Started:  time.Now(),
-		Target:   k.URL,
-		SLO:      objectives.String(),
-		Mix:      mix,
-		Settings: k.settings(b),
-		Machine:  machine(b.near, b.pid),
-	}
 }
 
 // exitOfSurvey is nil when a line was found.
@@ -237,16 +210,16 @@ func (k *surveyCommand) mix(target load.Target) (load.Script, string, error) {
 	return s.Script(), s.Mix(), nil
 }
 
-func (k *surveyCommand) settings(b *surveySetup) map[string]string {
+// settings are what the run directory says of the flags.
+func (k *surveyCommand) settings() map[string]string {
 	return map[string]string{
 		"arrivals":        k.Arrivals,
 		"runs":            strconv.Itoa(k.Runs),
 		"quick":           strconv.FormatBool(k.Quick),
-		"start":           rateOr(k.Start, "found"),
-		"limit":           rateOr(k.Limit, "none"),
+		"start":           numberOr(k.Start, "found"),
+		"limit":           numberOr(k.Limit, "none"),
 		"overshoot":       strconv.FormatFloat(k.Overshoot, 'g', -1, 64),
-		"connections":     connectionsOr(k.Connections),
-		"loops":           strconv.Itoa(b.loops),
+		"connections":     numberOr(k.Connections, "as the rate needs"),
 		"timeout":         k.Timeout.String(),
 		"seed":            strconv.FormatUint(k.Seed, 10),
 		"scenario":        k.Scenario,
@@ -258,18 +231,11 @@ func (k *surveyCommand) settings(b *surveySetup) map[string]string {
 	}
 }
 
-func rateOr(v float64, none string) string {
+func numberOr[T int | float64](v T, none string) string {
 	if v == 0 {
 		return none
 	}
-	return strconv.FormatFloat(v, 'g', -1, 64)
-}
-
-func connectionsOr(n int) string {
-	if n == 0 {
-		return "as the rate needs"
-	}
-	return strconv.Itoa(n)
+	return fmt.Sprint(v)
 }
 
 // runsFolder is where runs go that were given no place, and stampForm makes the end of their names.

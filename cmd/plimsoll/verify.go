@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"plimsoll/internal/lab/document"
+	"plimsoll/internal/lab/harness"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/text"
 	"plimsoll/internal/lab/wrkcheck"
@@ -21,7 +22,7 @@ func (k *loadCommand) verify(ctx context.Context, c *console, target load.Target
 	if duration == 0 {
 		duration = verifyDuration
 	}
-	loops := loopsFor(k.Loops, k.Connections, local(&target))
+	loops := harness.Loops(k.Loops, k.Connections, harness.Local(&target))
 	switch {
 	case k.Connections%loops != 0:
 		return withExit{
@@ -42,10 +43,11 @@ func (k *loadCommand) verify(ctx context.Context, c *console, target load.Target
 	if err != nil {
 		return err
 	}
-	if err := allowDescriptors(k.Connections); err != nil {
+	release, err := harness.Reserve(k.Connections, loops)
+	if err != nil {
 		return err
 	}
-	defer makeRoom(loops)()
+	defer release()
 	p := c.progress()
 	defer p.clear()
 	report, err := wrkcheck.Run(ctx, wrkcheck.Options{

@@ -31,12 +31,12 @@ var floors = []struct {
 // labFloors is the lab's own staircase, inside it: a room uses the rooms below its own step. What
 // the lab takes of the rest of the house is floors 0 and 1, and config.
 var labFloors = [][]string{
-	{"measure", "pace", "stats", "heap", "format"},
+	{"measure", "pace", "stats", "heap", "format", "disk"},
 	{"slo", "queue", "load", "profile"},
 	{"model", "scenario", "replay", "probe", "scrape", "kernel", "refserver", "wrkcheck"},
 	{"record", "runner", "doctor"},
 	{"survey", "diagnose", "experiment", "plan"},
-	{"report", "text"},
+	{"harness", "report", "text"},
 	{"document"},
 }
 

@@ -1,8 +1,6 @@
 package experiment
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,9 +11,9 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"syscall"
 
 	"plimsoll/internal/config/strict"
+	"plimsoll/internal/lab/disk"
 )
 
 // The files of an experiment's directory.
@@ -36,31 +34,23 @@ const (
 
 // writer writes a directory while an experiment goes on. It has one user at a time.
 type writer struct {
-	dir    string
-	rounds *os.File
+	disk   disk.Disk
+	rounds disk.File
 }
 
 // create makes the directory and writes the manifest. A directory that holds anything is refused.
 func create(dir string, m *Manifest) (*writer, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("the directory %s cannot be made: %w", dir, plainError(err))
+	d, err := disk.Claim(dir, "directory", "name a new directory")
+	if err != nil {
+		return nil, err
 	}
-	entries, err := os.ReadDir(dir)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("the directory %s cannot be used: %w", dir, plainError(err))
-	case len(entries) > 0:
-		return nil, fmt.Errorf("%s is not empty (it holds %s): name a new directory",
-			dir, entries[0].Name())
-	}
-	w := &writer{dir: dir}
-	if w.rounds, err = os.OpenFile(filepath.Join(dir, roundsFile),
-		os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644); err != nil {
-		return nil, w.failed(roundsFile, err)
+	w := &writer{disk: d}
+	if w.rounds, err = d.Create(roundsFile); err != nil {
+		return nil, errors.Join(w.failed(roundsFile, err), d.Close())
 	}
 	// Last, as it is what makes the directory one of an experiment.
 	if err := w.replace(manifestFile, m); err != nil {
-		return nil, errors.Join(err, w.rounds.Close())
+		return nil, errors.Join(err, w.close())
 	}
 	return w, nil
 }
@@ -103,41 +93,28 @@ func Files() map[string]reflect.Type {
 
 // lineOf is a run as a line.
 func lineOf(r *Run) ([]byte, error) {
-	var line bytes.Buffer
-	encoder := json.NewEncoder(&line)
-	// Otherwise each <, > and & in the name of a series takes six bytes.
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(r)
-	return line.Bytes(), err
+	line, err := disk.Encode(r)
+	return append(line, '\n'), err
 }
 
-// replace writes a JSON document beside its place, and moves it there when it is whole.
+// replace writes a JSON document whole or not at all.
 func (w *writer) replace(name string, document any) error {
-	text, err := json.MarshalIndent(document, "", "  ")
-	if err != nil {
-		return w.failed(name, err)
-	}
-	beside := filepath.Join(w.dir, name+".tmp")
-	f, err := os.Create(beside)
-	if err != nil {
-		return w.failed(name, err)
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return w.failed(name, err)
-	}
-	if err := os.Rename(beside, filepath.Join(w.dir, name)); err != nil {
-		return w.failed(name, err)
-	}
-	return nil
+	return w.others(disk.Replace(w.disk, name, document, maxManifest))
 }
 
 func (w *writer) failed(name string, err error) error {
-	return fmt.Errorf("%s cannot be written: %w; what was written before is whole",
-		filepath.Join(w.dir, name), plainError(err))
+	return w.others(disk.Failed(w.disk, name, err))
 }
 
-func (w *writer) close() error { return w.rounds.Close() }
+// others says of an error what became of what was written before.
+func (w *writer) others(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w; what was written before is whole", err)
+}
+
+func (w *writer) close() error { return errors.Join(w.rounds.Close(), w.disk.Close()) }
 
 // Open reads an experiment's directory. One that was cut off anywhere is readable up to its last
 // whole run.
@@ -158,10 +135,10 @@ func Open(dir string) (*Record, error) {
 		return nil, fmt.Errorf("%s cannot be used: %w",
 			filepath.Join(dir, manifestFile), err)
 	}
-	f, err := openRegular(filepath.Join(dir, roundsFile))
+	f, err := disk.Regular(os.OpenFile(filepath.Join(dir, roundsFile), disk.ReadFlags, 0))
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w",
-			filepath.Join(dir, roundsFile), plainError(err))
+			filepath.Join(dir, roundsFile), disk.Cause(err))
 	}
 	defer f.Close()
 	if err := r.read(f); err != nil {
@@ -169,24 +146,6 @@ func Open(dir string) (*Record, error) {
 	}
 	r.ended(dir)
 	return r, nil
-}
-
-// openRegular opens a regular file. A named pipe in its place would keep its reader waiting for a
-// writer.
-func openRegular(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is not a regular file")
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // ended finds out whether the experiment came to its end: the rounds do not tell, since a value
@@ -242,30 +201,24 @@ func (r *Record) read(f io.Reader) error {
 		round int
 	}
 	taken := make(map[place]bool)
-	lines := bufio.NewReaderSize(io.LimitReader(f, maxRounds), 64<<10)
-	for number := 1; ; number++ {
-		line, err := readLine(lines)
-		if errors.Is(err, io.EOF) {
-			if len(line) > 0 {
-				r.Notes = append(r.Notes, fmt.Sprintf("line %d of %s is cut off, and is left out",
-					number, roundsFile))
-			}
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("line %d: %w", number, err)
-		}
+	cut, err := disk.Lines(io.LimitReader(f, maxRounds), maxLine, func(_ int, line []byte) error {
 		run, err := r.Manifest.run(line)
 		at := place{run.Value, run.Round}
-		if err == nil && taken[at] {
-			err = fmt.Errorf("round %d of %s is there twice", run.Round, strict.Clip(run.Value))
-		}
-		if err != nil {
-			return fmt.Errorf("line %d: %w", number, err)
+		switch {
+		case err != nil:
+			return err
+		case taken[at]:
+			return fmt.Errorf("round %d of %s is there twice", run.Round, strict.Clip(run.Value))
 		}
 		taken[at] = true
 		r.Runs = append(r.Runs, run)
+		return nil
+	})
+	if cut > 0 {
+		r.Notes = append(r.Notes,
+			fmt.Sprintf("line %d of %s is cut off, and is left out", cut, roundsFile))
 	}
+	return err
 }
 
 // run reads a line, with no more of it than is analysed.
@@ -300,20 +253,4 @@ func (m *Manifest) run(line []byte) (Run, error) {
 		run.Figures[f.Name] = v
 	}
 	return run, nil
-}
-
-// readLine reads a line of a bounded length; io.EOF with what is left of one that has no end.
-func readLine(r *bufio.Reader) (line []byte, err error) {
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case len(line) > maxLine:
-			return nil, fmt.Errorf("it is longer than %d bytes", maxLine)
-		case err == nil:
-			return bytes.TrimSuffix(line, []byte("\n")), nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return line, err
-		}
-	}
 }

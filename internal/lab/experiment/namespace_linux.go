@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"plimsoll/internal/lab/disk"
 )
 
 // Isolate has a program start in a network namespace of its own, which has nothing but a loopback
@@ -19,7 +21,7 @@ func Isolate(program *exec.Cmd) error {
 	outside, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
 		return fmt.Errorf("this machine's network namespace cannot be determined: %w",
-			plainError(err))
+			disk.Cause(err))
 	}
 	program.Env = append(program.Environ(), outsideVariable+"="+outside)
 	if program.SysProcAttr == nil {
@@ -97,7 +99,7 @@ func setKernel(name, value string) error {
 	path := filepath.Join("/proc/sys", filepath.FromSlash(strings.ReplaceAll(name, ".", "/")))
 	if err := os.WriteFile(path, []byte(value+"\n"), 0); err != nil {
 		return fmt.Errorf("the kernel setting %s cannot be set to %q in a network "+
-			"namespace of its own: %w", name, value, plainError(err))
+			"namespace of its own: %w", name, value, disk.Cause(err))
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"plimsoll/internal/config/strict"
+	"plimsoll/internal/lab/disk"
 )
 
 const (
@@ -90,15 +91,12 @@ func launch(
 	return p, nil
 }
 
-// plainError is an error without the operation and the path before it.
+// plainError is an error without the operation and the program before it.
 func plainError(err error) error {
-	if bare, ok := errors.AsType[*os.PathError](err); ok {
-		return bare.Err
-	}
 	if bare, ok := errors.AsType[*exec.Error](err); ok {
 		return bare.Err
 	}
-	return err
+	return disk.Cause(err)
 }
 
 // how says how the program ended: "exit status 2". It has ended.

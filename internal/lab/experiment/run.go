@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"plimsoll/internal/lab/disk"
 	"plimsoll/internal/lab/probe"
 )
 
@@ -56,7 +57,7 @@ func (e *Experiment) Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	work, err := os.MkdirTemp("", "plimsoll-experiment-*")
 	if err != nil {
-		return nil, fmt.Errorf("a folder to work in cannot be made: %w", plainError(err))
+		return nil, fmt.Errorf("a folder to work in cannot be made: %w", disk.Cause(err))
 	}
 	defer os.RemoveAll(work)
 	d := &doing{
@@ -271,7 +272,7 @@ func (d *doing) writeConfig(files []setting, variables map[string]string) error 
 		}
 		if err != nil {
 			return fmt.Errorf("the configuration %s cannot be written: %w",
-				filepath.Base(path), plainError(err))
+				filepath.Base(path), disk.Cause(err))
 		}
 	}
 	return nil

@@ -159,6 +159,16 @@ func clientConfig(host string, o TLSOptions) (*tls.Config, error) {
 	return cfg, nil
 }
 
+// IPs are the addresses that are not files.
+func (t *Target) IPs() (all []netip.AddrPort) {
+	for _, a := range t.Addresses {
+		if a.Path == "" {
+			all = append(all, a.IP)
+		}
+	}
+	return all
+}
+
 // cannotConnect is the error of a run that could not make one connection.
 func cannotConnect(t *Target, err error) error {
 	where := t.Authority

@@ -63,6 +63,9 @@ func (t *Tally) Total() (n uint64) {
 // Failed is the requests that did not end well.
 func (t *Tally) Failed() uint64 { return t.Total() - t[OK] }
 
+// Answered is the requests that got an answer, wanted or not.
+func (t *Tally) Answered() uint64 { return t[OK] + t[BadStatus] + t[BadAnswer] }
+
 // Add adds what another tally counted.
 func (t *Tally) Add(o *Tally) {
 	for i, c := range o {
@@ -257,6 +260,22 @@ func (s *Step) Ends(name string) (first, last *Sample) {
 		return nil, nil
 	}
 	return first, last
+}
+
+// Between is how many requests ended between two moments of the step, of those that count counts.
+// Those of a window are taken to be spread evenly over it; without windows, over the step.
+func (s *Step) Between(from, to int64, count func(t *Tally) uint64) (n float64) {
+	windows := s.Windows
+	if len(windows) == 0 {
+		windows = []Window{{Length: s.Totals.Length, Ended: s.Totals.Ended}}
+	}
+	for i := range windows {
+		w := &windows[i]
+		if inside := min(to, w.End()) - max(from, w.Start); inside > 0 {
+			n += float64(count(&w.Ended)) * float64(inside) / float64(w.Length)
+		}
+	}
+	return n
 }
 
 // drainSlack is how long after the last arrival a sample still counts: the one that is due then

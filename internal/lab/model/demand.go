@@ -60,7 +60,6 @@ func readings(s *measure.Step, counter string, idle float64) []reading {
 	var at int64
 	var last float64
 	have := false
-	answered := newProgress(s)
 	for _, sample := range s.Samples {
 		v, ok := sample.Values[counter]
 		if !ok || sample.At < s.Plan.Settle {
@@ -68,59 +67,12 @@ func readings(s *measure.Step, counter string, idle float64) []reading {
 		}
 		if have && sample.At > at && v >= last {
 			seconds := float64(sample.At-at) / 1e9
-			all = append(all, reading{
-				seconds, answered.between(at, sample.At), max(0, v-last-idle*seconds),
-			})
+			answered := s.Between(at, sample.At, (*measure.Tally).Answered)
+			all = append(all, reading{seconds, answered, max(0, v-last-idle*seconds)})
 		}
 		at, last, have = sample.At, v, true
 	}
 	return all
-}
-
-// progress is how many requests had been answered at any time of a step.
-type progress struct {
-	at    []float64
-	count []float64
-}
-
-func newProgress(s *measure.Step) *progress {
-	p := &progress{[]float64{0}, []float64{0}}
-	if len(s.Windows) == 0 {
-		return &progress{
-			[]float64{0, float64(s.Totals.Length)},
-			[]float64{0, float64(answered(&s.Totals.Ended))},
-		}
-	}
-	total := 0.0
-	for i := range s.Windows {
-		w := &s.Windows[i]
-		total += float64(answered(&w.Ended))
-		p.at, p.count = append(p.at, float64(w.End())), append(p.count, total)
-	}
-	return p
-}
-
-// answered is the requests that the target gave an answer to, wanted or not.
-func answered(t *measure.Tally) uint64 {
-	return t[measure.OK] + t[measure.BadStatus] + t[measure.BadAnswer]
-}
-
-func (p *progress) between(from, to int64) float64 {
-	return p.until(float64(to)) - p.until(float64(from))
-}
-
-func (p *progress) until(t float64) float64 {
-	i, exact := slices.BinarySearch(p.at, t)
-	switch {
-	case exact:
-		return p.count[i]
-	case i == 0:
-		return 0
-	case i == len(p.at):
-		return p.count[i-1]
-	}
-	share := (t - p.at[i-1]) / (p.at[i] - p.at[i-1])
-	return p.count[i-1] + share*(p.count[i]-p.count[i-1])
 }
 
 // straight is a line through readings: busy seconds a second = idle + demand × requests a second.
@@ -216,7 +168,7 @@ func resources(steps []measure.Step, o Options) []resource {
 		}
 		if g.Loops > 0 && g.CPU > 0 {
 			generator.capacity = float64(g.Loops)
-			generator.add([]reading{{length, float64(answered(&s.Totals.Ended)), work * length}})
+			generator.add([]reading{{length, float64(s.Totals.Ended.Answered()), work * length}})
 		}
 	}
 	target.capacity, host.capacity = cores, cores

@@ -91,32 +91,13 @@ func (p *DeploymentPlan) busy(run *record.Run) (points []point) {
 			continue
 		}
 		seconds := float64(last.At-first.At) / 1e9
-		rate := answered(s, first.At, last.At) / seconds
+		rate := s.Between(first.At, last.At, (*measure.Tally).Answered) / seconds
 		spent := last.Values[measure.TargetCPU] - first.Values[measure.TargetCPU]
 		if spent > 0 && spent <= mostSeconds && rate > 0 && rate <= beyond*p.Line.High {
 			points = append(points, point{rate, spent / seconds})
 		}
 	}
 	return points
-}
-
-// answered is how many requests got an answer between two moments of a step. Those of a window are
-// taken to be spread evenly over it.
-func answered(s *measure.Step, from, to int64) (n float64) {
-	count := func(t *measure.Tally) float64 {
-		return float64(t[measure.OK] + t[measure.BadStatus] + t[measure.BadAnswer])
-	}
-	if len(s.Windows) == 0 && s.Totals.Length > 0 {
-		return count(&s.Totals.Ended) * float64(to-from) / float64(s.Totals.Length)
-	}
-	for i := range s.Windows {
-		w := &s.Windows[i]
-		inside := min(to, w.End()) - max(from, w.Start)
-		if inside > 0 {
-			n += count(&w.Ended) * float64(inside) / float64(w.Length)
-		}
-	}
-	return n
 }
 
 // fitBusy is nil without points. The error is that at a rate.

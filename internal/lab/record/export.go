@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"plimsoll/internal/lab/disk"
 	"plimsoll/internal/lab/model"
 )
 
@@ -52,7 +53,7 @@ func Export(r *Run) ([]byte, error) {
 		return nil, fmt.Errorf("the run in %s has no load line to export: "+
 			"it was cut off before it had a result", r.Dir)
 	}
-	text, err := encode(exported{
+	text, err := disk.Encode(exported{
 		SchemaVersion: SchemaVersion,
 		Tool:          r.Manifest.Tool,
 		Target:        r.Manifest.Target,

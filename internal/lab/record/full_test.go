@@ -7,32 +7,33 @@ import (
 	"syscall"
 	"testing"
 
+	"plimsoll/internal/lab/disk"
 	"plimsoll/internal/lab/measure"
 )
 
 // tight is a disk with room for so many bytes.
 type tight struct {
-	disk
+	disk.Disk
 	room *int
 }
 
 type tightFile struct {
-	file
+	disk.File
 	room *int
 }
 
-func (d tight) create(name string) (file, error) {
+func (d tight) Create(name string) (disk.File, error) {
 	if *d.room == 0 {
 		return nil, syscall.ENOSPC
 	}
-	f, err := d.disk.create(name)
+	f, err := d.Disk.Create(name)
 	return tightFile{f, d.room}, err
 }
 
 func (f tightFile) Write(p []byte) (int, error) {
 	n := min(len(p), *f.room)
 	*f.room -= n
-	n, err := f.file.Write(p[:n])
+	n, err := f.File.Write(p[:n])
 	if err == nil && n < len(p) {
 		err = syscall.ENOSPC
 	}
@@ -41,7 +42,7 @@ func (f tightFile) Write(p []byte) (int, error) {
 
 // What is written need not outlive the test.
 func (tightFile) Sync() error       { return nil }
-func (tight) sync(dir string) error { return nil }
+func (tight) Sync(dir string) error { return nil }
 
 func aStep(number int) *measure.Step {
 	var h measure.Histogram
@@ -63,12 +64,12 @@ func TestADiskThatIsFullLeavesTheRunWholeUpToTheStepBefore(t *testing.T) {
 	left := 1 << 20
 	stepAt := func(room int) (whole int) {
 		dir := filepath.Join(t.TempDir(), "run")
-		d, err := claim(dir)
+		d, err := disk.Claim(dir, "run directory", "name another")
 		if err != nil {
 			t.Fatal(err)
 		}
 		left = room
-		w, err := create(dir, tight{d, &left}, Manifest{Kind: "survey"})
+		w, err := create(tight{d, &left}, Manifest{Kind: "survey"})
 		if err != nil {
 			checkFull(t, err, room, "no run is begun")
 			return -1

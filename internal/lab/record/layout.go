@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"time"
 
@@ -51,6 +52,9 @@ func Files() map[string]reflect.Type {
 
 // stepFiles are the files of a step, in the order they are written.
 var stepFiles = []string{windowsFile, responseFile, serviceFile, lagFile, totalsFile, samplesFile}
+
+// stepDir is the folder of a step.
+func stepDir(number int) string { return filepath.Join("steps", fmt.Sprintf("%04d", number)) }
 
 // stepLine is a line of steps.jsonl.
 type stepLine struct {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"plimsoll/internal/lab/disk"
 	"plimsoll/internal/lab/measure"
 )
 
@@ -26,7 +27,7 @@ func (r *Run) Profile(step int, kind string) ([]byte, error) {
 	}
 	root, err := os.OpenRoot(r.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read as a run directory: %w", r.Dir, cause(err))
+		return nil, fmt.Errorf("%s cannot be read as a run directory: %w", r.Dir, disk.Cause(err))
 	}
 	defer root.Close()
 	s := &source{dir: r.Dir, root: root}

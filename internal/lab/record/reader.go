@@ -11,6 +11,7 @@ import (
 	"slices"
 	"syscall"
 
+	"plimsoll/internal/lab/disk"
 	"plimsoll/internal/lab/measure"
 )
 
@@ -20,7 +21,7 @@ import (
 func Open(dir string) (*Run, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read as a run directory: %w", dir, cause(err))
+		return nil, fmt.Errorf("%s cannot be read as a run directory: %w", dir, disk.Cause(err))
 	}
 	defer root.Close()
 	s := &source{dir: dir, root: root, bytes: maxRun, cells: maxCells}
@@ -120,7 +121,7 @@ func (s *source) steps(r *Run) error {
 	if err != nil {
 		return err
 	}
-	if cut {
+	if cut > 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("the run was cut off while a step was written: "+
 			"the last line of %s is not whole, and is left out", stepsFile))
 	}
@@ -261,11 +262,11 @@ func (s *source) histograms(name string, tags []string) (all [][]measure.Cell, e
 
 // complete refuses a step's file that lacks something. Its line is written after it, so a run that
 // was cut off is not an excuse.
-func (s *source) complete(name string, got, want int, cut bool, err error) error {
+func (s *source) complete(name string, got, want, cut int, err error) error {
 	switch {
 	case err != nil:
 		return err
-	case cut:
+	case cut > 0:
 		return s.damaged(name, 0, errors.New("its last line is not whole"))
 	case got < want:
 		return s.damaged(name, 0, fmt.Errorf("it has %d entries, and the step's line in %s says %d",

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -10,7 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
+
+	"plimsoll/internal/lab/disk"
 )
 
 // source reads the files of a run directory within bounds: it stays inside the directory, waits for
@@ -22,22 +22,11 @@ type source struct {
 	cells int   // buckets that may still be held
 }
 
+var errTooMuch = fmt.Errorf("holds more than the %d MB that are read of a run", maxRun>>20)
+
 // open opens a regular file.
 func (s *source) open(name string) (*os.File, error) {
-	// Without O_NONBLOCK opening a named pipe would wait for its writer.
-	f, err := s.root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is not a regular file")
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
+	return disk.Regular(s.root.OpenFile(filepath.FromSlash(name), disk.ReadFlags, 0))
 }
 
 // damaged is the refusal of a file, with the line where it has one.
@@ -47,7 +36,7 @@ func (s *source) damaged(name string, line int, err error) error {
 		at = fmt.Sprintf("line %d: ", line)
 	}
 	return fmt.Errorf("%s is damaged: %s%w; take the directory from a copy, or measure again",
-		filepath.Join(s.dir, name), at, cause(err))
+		filepath.Join(s.dir, name), at, disk.Cause(err))
 }
 
 // document reads a file of one JSON value. A file that is not there gives fs.ErrNotExist as it is.
@@ -76,7 +65,7 @@ func (s *source) document(name string, into any) error {
 }
 
 func (s *source) unreadable(name string, err error) error {
-	return fmt.Errorf("%s cannot be read: %w", filepath.Join(s.dir, name), cause(err))
+	return fmt.Errorf("%s cannot be read: %w", filepath.Join(s.dir, name), disk.Cause(err))
 }
 
 // lineOf is the line of a JSON text that an error is about; 0 when it does not say.
@@ -95,52 +84,31 @@ func lineOf(text []byte, err error) int {
 	return 1 + bytes.Count(text[:min(max(offset-1, 0), int64(len(text)))], []byte("\n"))
 }
 
-// lines gives each line of a file to take, with its number from 1; what it is given is valid during
-// the call. cut says that the last line has no newline: it was not whole, and was not given.
+// lines is disk.Lines of a file.
 func (s *source) lines(
 	name string, longest int, take func(number int, line []byte) error,
-) (cut bool, err error) {
+) (cut int, err error) {
 	f, err := s.open(name)
 	if err != nil {
-		return false, s.missing(name, err)
+		return 0, s.missing(name, err)
 	}
 	defer f.Close()
-	in := bufio.NewScanner(f)
-	in.Buffer(nil, longest+1)
-	in.Split(withNewline)
-	number := 1
-	for ; in.Scan(); number++ {
-		line := in.Bytes()
-		if s.bytes -= int64(len(line)); s.bytes < 0 {
-			return false, fmt.Errorf("%s holds more than the %d MB that are read of a run",
-				s.dir, maxRun>>20)
+	cut, err = disk.Lines(f, longest, func(number int, line []byte) error {
+		if s.bytes -= int64(len(line)) + 1; s.bytes < 0 {
+			return errTooMuch
 		}
-		if line[len(line)-1] != '\n' {
-			return true, nil
-		}
-		if err := take(number, line[:len(line)-1]); err != nil {
-			return false, s.damaged(name, number, err)
-		}
-	}
-	switch err := in.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return false, s.damaged(name, number, fmt.Errorf("it is longer than %d bytes", longest))
+		return take(number, line)
+	})
+	wrong, ok := errors.AsType[*disk.LineError](err)
+	switch {
+	case errors.Is(err, errTooMuch):
+		return 0, fmt.Errorf("%s %w", s.dir, errTooMuch)
+	case ok:
+		return 0, s.damaged(name, wrong.Number, wrong.Err)
 	case err != nil:
-		return false, s.unreadable(name, err)
+		return 0, s.unreadable(name, err)
 	}
-	return false, nil
-}
-
-// withNewline splits lines and leaves them their newline, which tells a whole line from one that
-// was cut off.
-func withNewline(data []byte, atEOF bool) (advance int, token []byte, err error) {
-	if i := bytes.IndexByte(data, '\n'); i >= 0 {
-		return i + 1, data[:i+1], nil
-	}
-	if atEOF && len(data) > 0 {
-		return len(data), data, nil
-	}
-	return 0, nil, nil
+	return cut, nil
 }
 
 // missing tells a file that is not there from one that cannot be read.

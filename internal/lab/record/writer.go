@@ -1,9 +1,6 @@
 package record
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"plimsoll/internal/lab/disk"
 	"plimsoll/internal/lab/measure"
 )
 
@@ -18,9 +16,8 @@ import (
 // write fails, the run up to the step before is whole and readable; no further step is taken, but a
 // result may still be tried.
 type Writer struct {
-	dir   string
-	disk  disk
-	steps file
+	disk  disk.Disk
+	steps disk.File
 	size  int64 // of steps.jsonl, whole lines
 	taken map[int]bool
 	last  int // the number of the last step that is whole, -1 before the first
@@ -30,25 +27,25 @@ type Writer struct {
 // Create makes a run directory, its parents too, and writes the manifest; SchemaVersion is set to
 // the one that is written. A directory that holds anything is refused.
 func Create(dir string, m Manifest) (*Writer, error) {
-	d, err := claim(dir)
+	d, err := disk.Claim(dir, "run directory", "a run needs a new or an empty directory")
 	if err != nil {
 		return nil, err
 	}
-	return create(dir, d, m)
+	return create(d, m)
 }
 
-func create(dir string, d disk, m Manifest) (*Writer, error) {
-	w := &Writer{dir: dir, disk: d, taken: make(map[int]bool), last: -1}
+func create(d disk.Disk, m Manifest) (*Writer, error) {
+	w := &Writer{disk: d, taken: make(map[int]bool), last: -1}
 	m.SchemaVersion = SchemaVersion
-	err := d.mkdir(stepsDir)
+	err := d.Mkdir(stepsDir)
 	if err == nil {
-		w.steps, err = d.create(stepsFile)
+		w.steps, err = d.Create(stepsFile)
 	}
 	if err != nil {
-		err = w.failed(stepsFile, err)
+		err = disk.Failed(d, stepsFile, err)
 	} else {
 		// Last, as it is what makes the directory one of a run.
-		err = w.replace(manifestFile, m)
+		err = disk.Replace(d, manifestFile, m, maxDocument)
 	}
 	if err != nil {
 		d.Close()
@@ -73,7 +70,7 @@ func (w *Writer) Step(s *measure.Step) error {
 		err = w.line(dir, s)
 	}
 	if err != nil {
-		w.disk.removeAll(dir)
+		w.disk.RemoveAll(dir)
 		w.err = fmt.Errorf("%w; %s", err, w.whole())
 		return w.err
 	}
@@ -106,18 +103,18 @@ func (w *Writer) check(s *measure.Step) error {
 // whole says what is left when something could not be written.
 func (w *Writer) whole() string {
 	if w.last < 0 {
-		return fmt.Sprintf("the run in %s has no step yet", w.dir)
+		return fmt.Sprintf("the run in %s has no step yet", w.disk.Name())
 	}
-	return fmt.Sprintf("the run in %s is whole up to step %d", w.dir, w.last)
+	return fmt.Sprintf("the run in %s is whole up to step %d", w.disk.Name(), w.last)
 }
 
 // files writes a step's folder.
 func (w *Writer) files(dir string, s *measure.Step) error {
-	if err := w.disk.mkdir(dir); err != nil {
-		return w.failed(dir, err)
+	if err := w.disk.Mkdir(dir); err != nil {
+		return disk.Failed(w.disk, dir, err)
 	}
 	for _, name := range stepFiles {
-		err := w.file(filepath.Join(dir, name), func(out io.Writer) error {
+		err := disk.Write(w.disk, filepath.Join(dir, name), func(out io.Writer) error {
 			return writeStepFile(out, name, s)
 		})
 		if err != nil {
@@ -125,7 +122,7 @@ func (w *Writer) files(dir string, s *measure.Step) error {
 		}
 	}
 	for kind, profile := range s.Profiles {
-		err := w.file(filepath.Join(dir, kind+profileSuffix), func(out io.Writer) error {
+		err := disk.Write(w.disk, filepath.Join(dir, kind+profileSuffix), func(out io.Writer) error {
 			_, err := out.Write(profile)
 			return err
 		})
@@ -134,8 +131,8 @@ func (w *Writer) files(dir string, s *measure.Step) error {
 		}
 	}
 	for _, d := range []string{dir, stepsDir} {
-		if err := w.disk.sync(d); err != nil {
-			return w.failed(d, err)
+		if err := w.disk.Sync(d); err != nil {
+			return disk.Failed(w.disk, d, err)
 		}
 	}
 	return nil
@@ -181,7 +178,7 @@ func writeStepFile(out io.Writer, name string, s *measure.Step) error {
 // eachLine writes n lines of JSON.
 func eachLine(out io.Writer, n int, line func(i int) any) error {
 	for i := range n {
-		text, err := encode(line(i))
+		text, err := disk.Encode(line(i))
 		if err != nil {
 			return err
 		}
@@ -198,7 +195,7 @@ func eachLine(out io.Writer, n int, line func(i int) any) error {
 
 // line appends the step's line, whole or not at all.
 func (w *Writer) line(dir string, s *measure.Step) error {
-	text, err := encode(stepLine{
+	text, err := disk.Encode(stepLine{
 		Began:     s.Began,
 		Plan:      s.Plan,
 		Totals:    lineOfTotals(&s.Totals),
@@ -208,7 +205,7 @@ func (w *Writer) line(dir string, s *measure.Step) error {
 		Files:     filesOf(s),
 	})
 	if err != nil {
-		return w.failed(stepsFile, err)
+		return disk.Failed(w.disk, stepsFile, err)
 	}
 	text = append(text, '\n')
 	if len(text) > maxLine {
@@ -223,7 +220,7 @@ func (w *Writer) line(dir string, s *measure.Step) error {
 		// A part of the line may be there. A reader knows it by the newline that is missing, so it
 		// does not matter if this fails too.
 		w.steps.Truncate(w.size)
-		return w.failed(stepsFile, err)
+		return disk.Failed(w.disk, stepsFile, err)
 	}
 	w.size += int64(len(text))
 	return nil
@@ -234,7 +231,7 @@ func (w *Writer) line(dir string, s *measure.Step) error {
 func (w *Writer) Result(r *Result) error {
 	copied := *r
 	copied.SchemaVersion = SchemaVersion
-	if err := w.replace(resultFile, copied); err != nil {
+	if err := disk.Replace(w.disk, resultFile, copied, maxDocument); err != nil {
 		return fmt.Errorf("%w; %s", err, w.whole())
 	}
 	return nil
@@ -243,80 +240,4 @@ func (w *Writer) Result(r *Result) error {
 // Close ends the writing. What was written stays on the disk.
 func (w *Writer) Close() error {
 	return errors.Join(w.steps.Close(), w.disk.Close())
-}
-
-// replace writes a JSON document beside its place and moves it there when it is whole.
-func (w *Writer) replace(name string, document any) error {
-	text, err := encode(document)
-	if err != nil {
-		return w.failed(name, err)
-	}
-	var indented bytes.Buffer
-	if err := json.Indent(&indented, text, "", "  "); err != nil {
-		return w.failed(name, err)
-	}
-	indented.WriteByte('\n')
-	if indented.Len() > maxDocument {
-		return fmt.Errorf("%s would have %d bytes, and a reader takes %d",
-			filepath.Join(w.dir, name), indented.Len(), maxDocument)
-	}
-	beside := name + ".tmp"
-	w.disk.removeAll(beside)
-	if err := w.file(beside, func(out io.Writer) error {
-		_, err := out.Write(indented.Bytes())
-		return err
-	}); err != nil {
-		w.disk.removeAll(beside)
-		return err
-	}
-	if err := w.disk.rename(beside, name); err != nil {
-		return w.failed(name, err)
-	}
-	if err := w.disk.sync("."); err != nil {
-		return w.failed(name, err)
-	}
-	return nil
-}
-
-// file writes a whole file and has it on the disk.
-func (w *Writer) file(name string, write func(out io.Writer) error) error {
-	f, err := w.disk.create(name)
-	if err != nil {
-		return w.failed(name, err)
-	}
-	out := bufio.NewWriterSize(f, 64<<10)
-	err = write(out)
-	if err == nil {
-		err = out.Flush()
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		return w.failed(name, err)
-	}
-	return nil
-}
-
-// failed says which file could not be written.
-func (w *Writer) failed(name string, err error) error {
-	return fmt.Errorf("%s cannot be written: %w", filepath.Join(w.dir, name), cause(err))
-}
-
-// encode is json.Marshal without the escapes that are for HTML, and with a name for a figure that
-// is none.
-func encode(v any) ([]byte, error) {
-	if where := notFinite(v); where != "" {
-		return nil, fmt.Errorf("%s is not a finite number", where)
-	}
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return slices.Clip(bytes.TrimSuffix(out.Bytes(), []byte("\n"))), nil
 }

@@ -19,7 +19,7 @@ func use(s *measure.Step, machineCores int) Use {
 			share := round(spent / seconds(to-from) / cores)
 			u.Target = &share
 		}
-		if n := endedBetween(s, from, to); n > 0 {
+		if n := s.Between(from, to, (*measure.Tally).Total); n > 0 {
 			per := round(spent / n)
 			u.PerRequest = &per
 		}
@@ -40,17 +40,4 @@ func grown(s *measure.Step, name string) (by float64, from, to int64, ok bool) {
 	}
 	by = last.Values[name] - first.Values[name]
 	return by, first.At, last.At, by >= 0
-}
-
-// endedBetween is how many requests ended between two moments of a step; a window that lies across
-// one counts by its share.
-func endedBetween(s *measure.Step, from, to int64) (n float64) {
-	for i := range s.Windows {
-		w := &s.Windows[i]
-		inside := min(w.End(), to) - max(w.Start, from)
-		if inside > 0 && w.Length > 0 {
-			n += float64(w.Ended.Total()) * float64(inside) / float64(w.Length)
-		}
-	}
-	return n
 }

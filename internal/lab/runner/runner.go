@@ -5,7 +5,6 @@ package runner
 
 import (
 	"context"
-	"net/netip"
 	"time"
 
 	"plimsoll/internal/lab/load"
@@ -63,13 +62,7 @@ func New(o Options) *Runner {
 		run:     load.Run,
 		sample:  func(at int64) measure.Sample { return measure.Sample{At: at} },
 	}
-	var to []netip.AddrPort
-	for _, a := range o.Target.Addresses {
-		if a.Path == "" {
-			to = append(to, a.IP)
-		}
-	}
-	r.connections = func() (int, error) { return probe.Connections(to...) }
+	r.connections = func() (int, error) { return probe.Connections(o.Target.IPs()...) }
 	if o.Sampler != nil {
 		r.sample = o.Sampler.Sample
 	}

@@ -69,7 +69,7 @@ const (
 	// Connections: those that the rate needs while requests take as long as the SLO allows, or four
 	// times as long as they do, with as many again to spare; between these bounds, which keep a
 	// wrong guess harmless.
-	fewestConnections, mostConnections = 32, 2048
+	fewestConnections, MostConnections = 32, 2048
 	// A collapse is a fall of the goodput by more than this share, and by more than its interval.
 	collapseFall = 0.10
 	// noisyAbove is the noise floor above which a run is marked: differences of that size are what

@@ -1,4 +1,4 @@
-package main
+package harness
 
 import (
 	"net/netip"
@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"plimsoll/internal/lab/load"
-	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/reactor"
 )
 
@@ -18,37 +17,22 @@ func TestATargetOnThisMachineGetsHalfOfIt(t *testing.T) {
 		near               bool
 		want               int
 	}{{0, 1000, false, all}, {0, 1000, true, max(all/2, 1)}, {3, 1000, true, 3}, {8, 5, false, 5}} {
-		if got := loopsFor(c.asked, c.connections, c.near); got != c.want {
+		if got := Loops(c.asked, c.connections, c.near); got != c.want {
 			t.Errorf("%+v: %d loops", c, got)
-		}
-	}
-}
-
-func TestALoadThatWasWhatWasAskedForExitsWithZero(t *testing.T) {
-	for _, c := range []struct {
-		what      string
-		generator measure.Generator
-		early     string
-		fails     bool
-	}{
-		{"at ease", measure.Generator{}, "", false},
-		{"a full closed loop", measure.Generator{Full: "the loop was busy"}, "", false},
-		{"the generator was the limit", measure.Generator{Invalid: "the loop was busy"}, "", true},
-		{"stopped", measure.Generator{Full: "the loop was busy"}, "it was stopped", true},
-	} {
-		if err := exitOfLoad(&measure.Totals{Generator: c.generator}, c.early); (err != nil) != c.fails {
-			t.Errorf("%s: %v", c.what, err)
 		}
 	}
 }
 
 func TestLoopsHaveAProcessorBesideThem(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
-	undo := makeRoom(before + 2)
+	release, err := Reserve(16, before+2)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got := runtime.GOMAXPROCS(0); got != before+3 {
 		t.Errorf("%d processors for %d loops", got, before+2)
 	}
-	undo()
+	release()
 	if got := runtime.GOMAXPROCS(0); got != before {
 		t.Errorf("%d processors afterwards, %d before", got, before)
 	}
@@ -61,18 +45,16 @@ func TestLoopbackAndSocketFilesAreThisMachine(t *testing.T) {
 		{Path: "a.sock"}: true,
 		{IP: netip.MustParseAddrPort("192.0.2.1:80")}: false,
 	} {
-		if got := local(&load.Target{Addresses: []reactor.Address{address}}); got != want {
+		if got := Local(&load.Target{Addresses: []reactor.Address{address}}); got != want {
 			t.Errorf("%v: %v", address, got)
 		}
 	}
 }
 
 func TestTooManyConnectionsForTheHardLimitSayHowManyThereMayBe(t *testing.T) {
-	err := allowDescriptors(1 << 40)
-	if err == nil || !strings.Contains(err.Error(), "ulimit -Hn") || !strings.Contains(err.Error(), "--connections") {
-		t.Error(err)
-	}
-	if err := allowDescriptors(16); err != nil {
+	_, err := Reserve(1<<40, 1)
+	if err == nil || !strings.Contains(err.Error(), "ulimit -Hn") ||
+		!strings.Contains(err.Error(), "--connections") {
 		t.Error(err)
 	}
 }

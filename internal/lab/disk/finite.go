@@ -1,4 +1,4 @@
-package record
+package disk
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 
 // notFinite is where in a value there is a float that JSON cannot say, as "Line.Interval.High";
 // empty when there is none. encoding/json only says that there is one.
-func notFinite(v any) string { return findNotFinite(reflect.ValueOf(v), "") }
+func notFinite(v any) string { return findnotFinite(reflect.ValueOf(v), "") }
 
-func findNotFinite(v reflect.Value, at string) string {
+func findnotFinite(v reflect.Value, at string) string {
 	switch v.Kind() {
 	case reflect.Float64:
 		if f := v.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
@@ -19,7 +19,7 @@ func findNotFinite(v reflect.Value, at string) string {
 		}
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
-			return findNotFinite(v.Elem(), at)
+			return findnotFinite(v.Elem(), at)
 		}
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[time.Time]() {
@@ -30,7 +30,7 @@ func findNotFinite(v reflect.Value, at string) string {
 			if at != "" {
 				name = at + "." + name
 			}
-			if where := findNotFinite(v.Field(i), name); where != "" {
+			if where := findnotFinite(v.Field(i), name); where != "" {
 				return where
 			}
 		}
@@ -38,7 +38,7 @@ func findNotFinite(v reflect.Value, at string) string {
 		return findInList(v, at)
 	case reflect.Map:
 		for key, value := range v.Seq2() {
-			if where := findNotFinite(value, fmt.Sprintf("%s[%v]", at, key)); where != "" {
+			if where := findnotFinite(value, fmt.Sprintf("%s[%v]", at, key)); where != "" {
 				return where
 			}
 		}
@@ -52,7 +52,7 @@ func findInList(v reflect.Value, at string) string {
 		return ""
 	}
 	for i := range v.Len() {
-		if where := findNotFinite(v.Index(i), fmt.Sprintf("%s[%d]", at, i)); where != "" {
+		if where := findnotFinite(v.Index(i), fmt.Sprintf("%s[%d]", at, i)); where != "" {
 			return where
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package harness
 
 import (
 	"fmt"
@@ -13,6 +13,21 @@ import (
 // reserved is how many descriptors the process needs besides its connections: loops, files of a run
 // directory, probes.
 const reserved = 64
+
+// Reserve takes of this process what a generator needs: descriptors for its connections, and
+// processors for its loops, which keep them to themselves, with one more for what runs beside them:
+// handshakes, probes, the progress line. release gives the processors back.
+func Reserve(connections, loops int) (release func(), err error) {
+	if err := allowDescriptors(connections); err != nil {
+		return nil, err
+	}
+	before := runtime.GOMAXPROCS(0)
+	if before > loops {
+		return func() {}, nil
+	}
+	runtime.GOMAXPROCS(loops + 1)
+	return func() { runtime.GOMAXPROCS(before) }, nil
+}
 
 // allowDescriptors raises the soft limit of descriptors as far as so many connections need it.
 func allowDescriptors(connections int) error {
@@ -37,8 +52,8 @@ func allowDescriptors(connections int) error {
 	return nil
 }
 
-// local says whether a target is on this machine.
-func local(t *load.Target) bool {
+// Local says whether a target is on this machine.
+func Local(t *load.Target) bool {
 	for _, a := range t.Addresses {
 		if a.Path != "" || probe.LocalTarget(a.IP.Addr()) {
 			return true
@@ -47,8 +62,8 @@ func local(t *load.Target) bool {
 	return false
 }
 
-// machine is what a run directory says of this machine.
-func machine(near bool, pid int) record.Machine {
+// Machine is what a run directory says of this machine.
+func Machine(near bool, pid int) record.Machine {
 	f := probe.Machine()
 	return record.Machine{
 		Host:        f.Host,
@@ -62,10 +77,10 @@ func machine(near bool, pid int) record.Machine {
 	}
 }
 
-// loopsFor is how many loops a generator gets that was asked for so many, 0 being no wish: all
+// Loops is how many loops a generator gets that was asked for so many, 0 being no wish: all
 // processors, and half of them when the target has to live on the others. There are never more than
 // connections.
-func loopsFor(asked, connections int, near bool) int {
+func Loops(asked, connections int, near bool) int {
 	n := asked
 	if n == 0 {
 		n = runtime.GOMAXPROCS(0)
@@ -74,15 +89,4 @@ func loopsFor(asked, connections int, near bool) int {
 		}
 	}
 	return min(n, connections)
-}
-
-// makeRoom lets the loops keep their processors to themselves, with one more for what runs beside
-// them: handshakes, probes, the progress line. It returns what undoes it.
-func makeRoom(loops int) (undo func()) {
-	before := runtime.GOMAXPROCS(0)
-	if before > loops {
-		return func() {}
-	}
-	runtime.GOMAXPROCS(loops + 1)
-	return func() { runtime.GOMAXPROCS(before) }
 }

@@ -1,0 +1,77 @@
+package disk
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+)
+
+// ReadFlags open a file that may be no regular one: without O_NONBLOCK opening a named pipe would
+// wait for its writer.
+const ReadFlags = os.O_RDONLY | syscall.O_NONBLOCK
+
+// Regular passes on what opening a file with ReadFlags has given, when that is a regular file.
+func Regular(f *os.File, err error) (*os.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// LineError is what is wrong with a line.
+type LineError struct {
+	Number int
+	Err    error
+}
+
+func (e *LineError) Error() string { return fmt.Sprintf("line %d: %v", e.Number, e.Err) }
+func (e *LineError) Unwrap() error { return e.Err }
+
+// Lines gives each line of at most longest bytes to take, with its number from 1; what it is given
+// is valid during the call. cut is the number of a last line without a newline, which was not whole
+// and was not given, or 0. The error of take, and of a line that is longer, is a LineError.
+func Lines(
+	from io.Reader, longest int, take func(number int, line []byte) error,
+) (cut int, err error) {
+	in := bufio.NewScanner(from)
+	in.Buffer(nil, longest+1)
+	in.Split(withNewline)
+	number := 1
+	for ; in.Scan(); number++ {
+		line, whole := bytes.CutSuffix(in.Bytes(), []byte("\n"))
+		if !whole {
+			return number, nil
+		}
+		if err := take(number, line); err != nil {
+			return 0, &LineError{number, err}
+		}
+	}
+	if errors.Is(in.Err(), bufio.ErrTooLong) {
+		return 0, &LineError{number, fmt.Errorf("it is longer than %d bytes", longest)}
+	}
+	return 0, in.Err()
+}
+
+// withNewline splits lines and leaves them their newline, which tells a whole line from one that
+// was cut off.
+func withNewline(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, data[:i+1], nil
+	}
+	if atEOF && len(data) > 0 {
+		return len(data), data, nil
+	}
+	return 0, nil, nil
+}

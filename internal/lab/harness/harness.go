@@ -1,0 +1,239 @@
+// Package harness runs a survey from its options to a run directory: it gives the generator the
+// descriptors and processors that it needs, finds the target's process, sets up probes, scrapes
+// and profiles, has the survey done, and records each step and the result. It must not print
+// anything, nor know what the command line looks like.
+package harness
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"plimsoll/internal/lab/kernel"
+	"plimsoll/internal/lab/load"
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/model"
+	"plimsoll/internal/lab/probe"
+	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/runner"
+	"plimsoll/internal/lab/scrape"
+	"plimsoll/internal/lab/survey"
+)
+
+// Options are what is surveyed, how, and where the results go.
+type Options struct {
+	// Survey is what is asked for; Run fills in Cores, Local, Profiled, Predict and Done.
+	Survey survey.Options
+	// Dir is the run directory, new or empty.
+	Dir string
+	// Manifest says what the run is of; Run fills in Kind, Started, SLO and Machine, and adds
+	// the setting "loops".
+	Manifest record.Manifest
+	Target   load.Target
+	Script   load.Script
+	// PID is the target's process; 0 has it found by its port when it is on this machine.
+	PID int
+	// Loops of the generator; 0 chooses, as Loops does.
+	Loops   int
+	Timeout time.Duration
+	// NewConnections has each request use a new connection.
+	NewConnections bool
+	// Pprof is where profiles are taken, and Metrics the pages that are sampled; empty is none.
+	Pprof   string
+	Metrics []string
+	// Deep has the kernel count the target's events.
+	Deep bool
+}
+
+// harness is the bench of a survey: the generator, the probes, and what became of them.
+type harness struct {
+	*runner.Runner
+	o     Options
+	steps []measure.Step
+	notes []string // what could not be done, for the result
+	ahead bool     // the generator takes precedence over the target
+}
+
+// Run surveys and writes the run directory. A result that comes with an error is what was found
+// until then, and is in the directory as far as it could be written. Without a result nothing was
+// measured; a target that does not answer at all leaves no directory.
+func Run(ctx context.Context, o Options) (*record.Result, error) {
+	o.Survey.Local = Local(&o.Target)
+	connections := cmp.Or(o.Survey.Connections, survey.MostConnections)
+	o.Loops = Loops(o.Loops, connections, o.Survey.Local)
+	release, err := Reserve(connections, o.Loops)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	// One connection for a moment: what cannot be reached is one line, and no run directory.
+	if _, err := load.Run(ctx, load.Options{
+		Target:      o.Target,
+		Script:      o.Script,
+		Connections: 1,
+		Duration:    time.Millisecond,
+		Timeout:     o.Timeout,
+	}); err != nil {
+		return nil, err
+	}
+	h := &harness{o: o}
+	h.find()
+	w, err := record.Create(o.Dir, h.manifest())
+	if err != nil {
+		return nil, err
+	}
+	result, err := h.survey(ctx, w)
+	if result != nil {
+		// What follows an error fails by the same cause, as a disk that is full: it is tried, and
+		// the first error told.
+		err = cmp.Or(err, w.Result(result))
+	}
+	return result, cmp.Or(err, w.Close())
+}
+
+// survey has the steps done and recorded, and fills in what a survey does not know itself.
+func (h *harness) survey(ctx context.Context, w *record.Writer) (*record.Result, error) {
+	sampler, missing, shut := Probes(&h.o.Target, h.o.PID, h.o.Metrics, h.o.Deep)
+	for _, text := range missing {
+		h.miss(text)
+	}
+	h.Runner = runner.New(h.runnerOptions(sampler))
+	o := h.o.Survey
+	o.Profiled, o.Predict = h.o.Pprof != "", h.predict
+	o.Done = func(s *measure.Step, _ record.Judgement) error {
+		err := w.Step(s)
+		// They are files now, and too large to be kept.
+		s.Profiles = nil
+		h.steps = append(h.steps, *s)
+		return err
+	}
+	result, err := survey.Run(ctx, h, o)
+	if failed := shut(); failed != nil {
+		h.miss("the kernel's events: " + failed.Error())
+	}
+	if result == nil {
+		return nil, err
+	}
+	result.Ended = time.Now()
+	fitted := model.Fit(h.steps, h.model())
+	fitted.Predictions = result.Model.Predictions
+	result.Model = fitted
+	result.NotMeasured = slices.Concat(result.NotMeasured, h.notes, sampler.NotMeasured())
+	return result, err
+}
+
+func (h *harness) runnerOptions(sampler *probe.Sampler) runner.Options {
+	o := &h.o
+	r := runner.Options{
+		Target:   o.Target,
+		Script:   o.Script,
+		Sampler:  sampler,
+		Loops:    o.Loops,
+		Timeout:  o.Timeout,
+		Lateness: survey.Lateness(o.Survey.SLO),
+		Spare:    o.Survey.Local,
+		Profile:  h.profiles(o.Pprof),
+		Seed:     o.Survey.Seed,
+	}
+	if o.NewConnections {
+		r.PerConnection = 1
+	}
+	return r
+}
+
+// Probes are what a survey samples of its target: /proc and INET_DIAG, pages of metrics and, with
+// deep, what the kernel counts. missing says what cannot be sampled; shut ends the kernel's
+// counting.
+func Probes(
+	t *load.Target, pid int, metrics []string, deep bool,
+) (s *probe.Sampler, missing []string, shut func() error) {
+	o := probe.Options{PID: pid, Listen: t.IPs()}
+	if len(metrics) > 0 {
+		o.More = append(o.More, scrape.New(metrics...))
+	}
+	shut = func() error { return nil }
+	switch {
+	case deep && pid == 0:
+		missing = []string{"the kernel's events: the target's process is not known: " +
+			"name it with --pid when it runs on this machine"}
+	case deep:
+		var counted []kernel.Source
+		counted, missing, shut = kernel.Open(pid)
+		for _, source := range counted {
+			o.More = append(o.More, source)
+		}
+	}
+	return probe.New(o), missing, shut
+}
+
+// manifest says what the run directory is of.
+func (h *harness) manifest() record.Manifest {
+	m := h.o.Manifest
+	m.Kind, m.Started, m.SLO = record.KindSurvey, time.Now(), h.o.Survey.SLO.String()
+	m.Machine = Machine(h.o.Survey.Local, h.o.PID)
+	m.Settings = map[string]string{"loops": strconv.Itoa(h.o.Loops)}
+	maps.Copy(m.Settings, h.o.Manifest.Settings)
+	return m
+}
+
+// miss notes once what could not be done. It is called from one goroutine at a time.
+func (h *harness) miss(text string) {
+	if !slices.Contains(h.notes, text) {
+		h.notes = append(h.notes, text)
+	}
+}
+
+// find finds out what there is to know of a target on this machine: its processors, and by its port
+// its process when that was not named.
+func (h *harness) find() {
+	if !h.o.Survey.Local {
+		return
+	}
+	h.o.Survey.Cores = probe.Machine().Cores
+	at := h.o.Target.Addresses[0]
+	if h.o.PID != 0 || at.Path != "" {
+		return
+	}
+	pid, _, err := probe.FindPID(int(at.IP.Port()))
+	if err != nil {
+		h.notes = append(h.notes, err.Error())
+		return
+	}
+	h.o.PID = pid
+}
+
+func (h *harness) model() model.Options {
+	s := &h.o.Survey
+	return model.Options{Cores: s.Cores, Local: s.Local, Seed: s.Seed}
+}
+
+// predict makes a prediction of the line from a survey's gentle steps.
+func (h *harness) predict(steps []measure.Step) *model.Prediction {
+	p, why := model.Predict(steps, h.o.Survey.SLO, model.PredictOptions{
+		Options: h.model(),
+		Poisson: h.o.Survey.Arrivals != "constant",
+	})
+	if p == nil {
+		h.notes = append(h.notes, "a prediction: "+why)
+	}
+	return p
+}
+
+// Step is the runner's. A generator that was late beside its target takes precedence over it from
+// then on. It does not from the start: a target that has processors to spare is disturbed less by a
+// generator of its own rank.
+func (h *harness) Step(
+	ctx context.Context, p measure.StepPlan, stop func(w *measure.Window) (reason string),
+) (*measure.Step, string, error) {
+	s, stopped, err := h.Runner.Step(ctx, p, stop)
+	if h.o.Survey.Local && !h.ahead && s != nil && s.Totals.Generator.Invalid != "" {
+		h.ahead = true
+		if failed := precede(); failed != nil {
+			h.miss(failed.Error())
+		}
+	}
+	return s, stopped, err
+}
