@@ -38,7 +38,11 @@ lint: web ## Look for what gofmt, go vet and staticcheck object to
 # Allocations are counted without the detector, which allocates itself.
 # go vet has seen everything in lint. A program of the race detector waits a second before it ends
 # unless GORACE says otherwise, and tests start hundreds.
-ALONE := $(addprefix ./internal/lab/,diagnose format heap measure pace plan queue report slo stats survey)
+ALONE := ./examples/patients ./internal/lint ./internal/route ./internal/lab/diagnose \
+	./internal/lab/format ./internal/lab/heap ./internal/lab/measure ./internal/lab/model \
+	./internal/lab/pace ./internal/lab/plan ./internal/lab/profile ./internal/lab/queue \
+	./internal/lab/record ./internal/lab/report ./internal/lab/slo ./internal/lab/stats \
+	./internal/lab/survey
 ALLOC = $(shell grep -rlE 'func Test[A-Za-z]*Alloc' --include='*_test.go' internal | xargs -n1 dirname | sort -u | sed 's,^,./,')
 TEST := go test -vet=off
 test: export GORACE = atexit_sleep_ms=0
