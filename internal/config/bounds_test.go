@@ -1,3 +1,8 @@
+//go:build !race
+
+// These configurations are as large as they may be. The race detector takes a minute and a half for
+// them and has nothing to find: parsing has one goroutine. make test runs them without it.
+
 package config_test
 
 import (

@@ -1,0 +1,88 @@
+package lint
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// starts says where a file starts something that runs beside it, or nothing.
+func starts(set *token.FileSet, tree *ast.File) string {
+	where := ""
+	ast.Inspect(tree, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			where = set.Position(n.Pos()).String()
+		case *ast.SelectorExpr:
+			if n.Sel.Name == "Go" || n.Sel.Name == "AfterFunc" {
+				where = set.Position(n.Pos()).String()
+			}
+		}
+		return true
+	})
+	return where
+}
+
+// startedFrom gives each place where a room, or a room it uses, starts a goroutine.
+func startedFrom(t *testing.T, room string, seen map[string]bool) []string {
+	t.Helper()
+	if seen[room] {
+		return nil
+	}
+	seen[room] = true
+	files, err := filepath.Glob(filepath.Join("../..", room, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s has no source: %v", room, err)
+	}
+	var places []string
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		set := token.NewFileSet()
+		tree, err := parser.ParseFile(set, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if where := starts(set, tree); where != "" {
+			places = append(places, where)
+		}
+		for _, i := range tree.Imports {
+			used, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if own, ok := strings.CutPrefix(used, "plimsoll/"); ok {
+				places = append(places, startedFrom(t, own, seen)...)
+			}
+		}
+	}
+	return places
+}
+
+func TestRoomsThatTheMakefileTestsWithoutTheRaceDetectorStartNoGoroutine(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := regexp.MustCompile(`(?m)^ALONE := (?:.*\\\n)*.*$`).Find(makefile)
+	rooms := regexp.MustCompile(`\./(\S+)`).FindAllSubmatch(list, -1)
+	if len(rooms) == 0 {
+		t.Fatal("the Makefile has no list ALONE, or writes it in another way")
+	}
+	for _, found := range rooms {
+		room := string(found[1])
+		for _, where := range startedFrom(t, room, map[string]bool{}) {
+			t.Errorf("%s: %s uses it, so the Makefile's ALONE must not name that room", where, room)
+		}
+	}
+	if len(startedFrom(t, "internal/gateway", map[string]bool{})) == 0 {
+		t.Error("no goroutine is found in the gateway, which starts some")
+	}
+}
