@@ -77,9 +77,7 @@ func upstreamOptions(u *config.Upstream) (upstream.Options, error) {
 		}
 	}
 	if c := u.Concurrency; c != nil {
-		o.Concurrency = &concurrency.Options{
-			Mode: concurrencyModes[c.Mode], Initial: c.Limit, Min: c.Min, Max: c.Max, MaxLatency: int64(c.MaxLatency),
-		}
+		o.Concurrency = concurrencyOptions(c)
 	}
 	if u.TLS == nil {
 		return o, nil
@@ -94,8 +92,15 @@ func upstreamOptions(u *config.Upstream) (upstream.Options, error) {
 	return o, nil
 }
 
-var concurrencyModes = map[string]concurrency.Mode{
-	"adaptive": concurrency.Gradient, "aimd": concurrency.AIMD, "fixed": concurrency.Fixed,
+func concurrencyOptions(c *config.Concurrency) *concurrency.Options {
+	o := &concurrency.Options{Initial: c.Limit, Min: c.Min, Max: c.Max}
+	switch c.Mode {
+	case "aimd":
+		o.Mode, o.Target = concurrency.AIMD, time.Duration(c.MaxLatency)
+	case "fixed":
+		o.Min, o.Max = c.Limit, c.Limit
+	}
+	return o
 }
 
 // tlsIdentity tells TLS settings apart by what they say and by what is in the files they name, so

@@ -16,7 +16,7 @@ var floors = []struct {
 	rooms []string
 }{
 	{0, []string{
-		"internal/head", "internal/hist", "internal/reactor", "internal/invariant", "internal/cidr",
+		"internal/head", "internal/hist", "internal/reactor", "internal/invariant", "internal/cidr", "internal/concurrency",
 		"internal/hash", "internal/crash", "internal/demo", "internal/lint", "web",
 	}},
 	{1, []string{"internal/http1", "internal/tlsio"}},

@@ -22,7 +22,7 @@ func TestPoolModel(t *testing.T) {
 		o.MaxConnections, o.MaxIdle = most, rapid.IntRange(0, 6).Draw(rt, "max idle")
 		slots := rapid.IntRange(0, 4).Draw(rt, "slots") // 0 for no limit
 		if slots > 0 {
-			o.Concurrency = &concurrency.Options{Mode: concurrency.Fixed, Initial: slots, Min: 1, Max: 100}
+			o.Concurrency = &concurrency.Options{Initial: slots, Min: slots, Max: slots}
 		}
 		u := w.upstream(o)
 		m := &model{slots: slots, patient: rapid.Bool().Draw(rt, "patient"), t: rt, w: w, u: u, most: most, busy: make([][]use, loops), dialling: make([][]*Member, loops), queued: make([][]*waiting, loops)}
