@@ -3,7 +3,6 @@ package gateway
 import (
 	"bufio"
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -31,12 +30,6 @@ const (
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childConfig); path != "" {
 		os.Exit(beGateway(path))
-	}
-	// Tests that run side by side wait for time-outs far more than they compute, so more of them go
-	// together than there are processors.
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(3)
 	}
 	os.Exit(m.Run())
 }
