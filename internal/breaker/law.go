@@ -66,7 +66,7 @@ type Adaptive struct {
 	// and a signal of weight 0 does not count.
 	LatencyWeight, ErrorWeight, SaturationWeight float64
 
-	// Window is how much time a signal is measured over. 1 s when 0.
+	// Window is how much time a signal is measured over. 500 ms when 0.
 	Window time.Duration
 	// MinRequests is how many calls a window must have. 20 when 0.
 	MinRequests int
@@ -113,7 +113,7 @@ func (a *Adaptive) compile(c *check) law {
 		errorsFull:     c.share("Adaptive.ErrorsFull", a.ErrorsFull, 0.5),
 		saturationFrom: c.share("Adaptive.SaturationFrom", a.SaturationFrom, 0.7),
 		weights:        [signals]float64{a.LatencyWeight, a.ErrorWeight, a.SaturationWeight},
-		window:         c.between("Adaptive.Window", a.Window, time.Second, minWindow, time.Minute),
+		window:         c.between("Adaptive.Window", a.Window, 500*time.Millisecond, minWindow, time.Minute),
 		minRequests:    uint64(c.count("Adaptive.MinRequests", a.MinRequests, 20, maxCount)),
 		smoothing:      c.share("Adaptive.Smoothing", a.Smoothing, 0.5),
 		start:          c.share("Adaptive.Threshold", a.Threshold, 0.3),
