@@ -237,6 +237,7 @@ func TestALostTrialLosesItsSlot(t *testing.T) {
 func ramped(t *testing.T, o Options) *rig {
 	o.Trials, o.Ramp = 1, 10*time.Second
 	r := newRig(t, o)
+	r.calls(1, Normal, Success) // which proves nothing for the ramp
 	r.Force(ForceOpen, r.now)
 	r.Force(Automatic, r.now)
 	r.calls(1, Trial, Success)

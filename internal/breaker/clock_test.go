@@ -82,16 +82,20 @@ func TestARampClimbsOneStepALeap(t *testing.T) {
 // TestAWindowOutlivesALeap: the rules go on to work, whatever the clock did.
 func TestAWindowOutlivesALeap(t *testing.T) {
 	for _, leap := range leaps {
-		r := newRig(t, Options{FailureRatio: 0.4, Adaptive: &Adaptive{}})
-		r.calls(100, Normal, Success)
-		r.pass(leap)
-		r.calls(10, Normal, Success)
-		for range 6 {
-			r.pass(time.Second)
-			for range 20 {
-				r.done(r.Allow(r.now, never), Failure)
+		for name, o := range map[string]Options{"ratio": {FailureRatio: 0.4}, "adaptive": {Adaptive: &Adaptive{}}} {
+			r := newRig(t, o)
+			r.calls(10_000, Normal, Success)
+			r.pass(leap)
+			r.calls(10, Normal, Success)
+			for range 7 {
+				r.pass(time.Second)
+				for range 20 {
+					r.done(r.Allow(r.now, never), Failure)
+				}
+			}
+			if s := r.Breaker.State(r.now); s.State != Open {
+				t.Errorf("%s, %v: after seven bad seconds the state is %v", name, leap, s.State)
 			}
 		}
-		r.is(Open)
 	}
 }

@@ -100,7 +100,7 @@ func TestASingleCallSetsNoP99(t *testing.T) {
 	}
 	r.pass(500 * time.Millisecond)
 	r.calls(1, Normal, Success)
-	if s := r.Breaker.State(r.now); s.Latency != 0 {
+	if s := r.Breaker.State(r.now); s.State != Closed || s.Latency != 0 {
 		t.Errorf("one call of ten made the latency signal %v, want 0", s.Latency)
 	}
 }
@@ -117,12 +117,16 @@ func TestAWindowWithFewCallsGoesOn(t *testing.T) {
 	r.calls(1, Normal, Success)
 	r.last(Closed, Open, Score)
 
-	r = newRig(t, Options{Adaptive: &Adaptive{Smoothing: 1, MinRequests: 20}})
-	for range 10 { // 2 calls in 5 s: nothing is known
-		r.calls(1, Normal, Failure)
-		r.pass(5 * time.Second)
+	for _, leap := range leaps {
+		r = newRig(t, Options{Adaptive: &Adaptive{Smoothing: 1, MinRequests: 20}})
+		r.calls(2, Normal, Failure)
+		r.pass(leap)
+		for range 60 { // a call in 5 s: nothing is known
+			r.calls(1, Normal, Failure)
+			r.pass(5 * time.Second)
+		}
+		r.is(Closed)
 	}
-	r.is(Closed)
 }
 
 func TestATrialIsJudgedByTheLaw(t *testing.T) {
@@ -199,6 +203,34 @@ func TestTheThresholdLearnsFromVerdicts(t *testing.T) {
 	r.near("the threshold after a right opening", r.Breaker.State(r.now).Threshold, want, 1e-4)
 	r.heal()
 	r.near("the threshold after the end of that outage", r.last(Ramping, Closed, RampOver).Threshold, want, 1e-3)
+}
+
+func TestOnlyWhatTheScoreOpenedIsJudged(t *testing.T) {
+	o := Options{Adaptive: &Adaptive{}, ConsecutiveFailures: 5, Trials: 1, OpenFor: time.Second, Ramp: 10 * time.Second}
+	for name, scene := range map[string]func(r *rig){
+		"failures in a row": func(r *rig) {
+			r.calls(5, Normal, Failure)
+			r.last(Closed, Open, ConsecutiveFailures)
+		},
+		"a ramp that the score broke off": func(r *rig) {
+			r.calls(5, Normal, Failure)
+			r.pass(time.Second)
+			r.calls(1, Trial, Success)
+			r.opens(0, 2*time.Second, 0.9)
+			r.last(Ramping, Open, Score)
+		},
+		"the operator came between": func(r *rig) {
+			r.opens(0, 2*time.Second, 0.9)
+			r.last(Closed, Open, Score)
+			r.Force(ForceOpen, r.now)
+			r.Force(Automatic, r.now)
+		},
+	} {
+		r := newRig(t, o)
+		scene(r)
+		r.heal()
+		r.near("the threshold after "+name, r.last(Ramping, Closed, RampOver).Threshold, 0.3, 1e-9)
+	}
 }
 
 // TestTheLawDoesNotChaseNoise: bursts that are over before a trial can see them open once or twice,
