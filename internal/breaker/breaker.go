@@ -176,8 +176,8 @@ func elapsed(now, then int64) int64 {
 	return d
 }
 
-// outside says whether now is not within length of start, nor less than the skew before it. It is
-// one comparison, because every call asks it, and overflow makes it true.
+// outside says whether now is neither within length after start nor within the skew before it. It
+// is one comparison, because every call asks it: what lies further back wraps to a large number.
 func outside(now, start, length int64) bool {
 	return uint64(now-start+skew) >= uint64(length+skew)
 }

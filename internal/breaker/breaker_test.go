@@ -42,7 +42,8 @@ func (r *rig) admit(want Kind) Ticket {
 	r.Helper()
 	t := r.Allow(r.now, never)
 	if t.Kind != want {
-		r.Fatalf("at %v: Allow gives kind %d, want %d (%+v)", time.Duration(r.now), t.Kind, want, r.State(r.now))
+		r.Fatalf("at %v: Allow gives kind %d, want %d (%+v)",
+			time.Duration(r.now), t.Kind, want, r.State(r.now))
 	}
 	return t
 }
@@ -89,13 +90,13 @@ func TestOpensAfterFailuresInARow(t *testing.T) {
 	r.calls(1, Normal, Failure)
 	tr := r.last(Closed, Open, ConsecutiveFailures)
 	if tr.Consecutive != 3 || tr.After != 3600*second || len(r.reported) != 1 {
-		t.Errorf("reported %+v in %d reports, want 3 failures in a row after an hour, once", tr, len(r.reported))
+		t.Errorf("reported %+v in %d reports, want 3 failures after an hour, once", tr, len(r.reported))
 	}
 	r.admit(Refused)
 }
 
 func TestOpensByTheShareOfFailures(t *testing.T) {
-	r := newRig(t, Options{FailureRatio: 0.4, MinRequests: 20, Window: 5 * time.Second, OpenFor: 20 * time.Second})
+	r := newRig(t, Options{FailureRatio: 0.4}) // 20 calls, in 5 s, open for 20 s
 	r.calls(8, Normal, Failure)
 	r.calls(11, Normal, Success)
 	r.is(Closed) // 8 of 19 are too few calls

@@ -10,13 +10,14 @@ import (
 
 // leaps are how far a clock is set, backwards and forwards.
 var leaps = []time.Duration{
-	-time.Millisecond, -time.Second, -time.Second - 1, -time.Minute, -1000 * time.Second, -300 * 24 * time.Hour,
+	-time.Millisecond, -time.Second, -time.Second - 1, -time.Minute, -1000 * time.Second,
+	-300 * 24 * time.Hour,
 	math.MinInt64 / 2, time.Minute, time.Hour, 300 * 24 * time.Hour, math.MaxInt64 / 2,
 }
 
 func TestAClockThatLeapsLocksNobodyOut(t *testing.T) {
 	for _, leap := range leaps {
-		r := newRig(t, Options{ConsecutiveFailures: 1, Trials: 1, OpenFor: 20 * time.Second, TrialFor: 5 * time.Second})
+		r := newRig(t, Options{ConsecutiveFailures: 1, Trials: 1, TrialFor: 5 * time.Second})
 		r.calls(1, Normal, Failure)
 		r.pass(leap)
 		r.Allow(r.now, never)
@@ -67,7 +68,8 @@ func TestARampClimbsOneStepALeap(t *testing.T) {
 			r.Allow(r.now, never)
 		}
 		if s := r.Breaker.State(r.now); s.State != Ramping || s.Share > 0.2 {
-			t.Errorf("%v: the ramp is in state %v with a share of %v, want at most one step more than 0.1", leap, s.State, s.Share)
+			t.Errorf("%v: the state is %v with a share of %v, want at most one step more than 0.1",
+				leap, s.State, s.Share)
 		}
 		for range 25 {
 			r.pass(time.Second)

@@ -75,8 +75,8 @@ func TestModesOnTraces(t *testing.T) {
 	for _, set := range []string{"tuning", "held", "recorded"} {
 		t.Run(set, func(t *testing.T) {
 			var whole, each strings.Builder
-			fmt.Fprintln(&whole, "| mode | bad spells found | time to open: median, longest | wrongly opened "+
-				"| time to recover: median, longest | stuck | good calls refused | bad calls let through |")
+			fmt.Fprintln(&whole, "| mode | bad spells found | time to open: median, longest "+
+				"| wrongly opened | time to recover: median, longest | stuck | good calls refused | bad calls let through |")
 			fmt.Fprintln(&whole, "|---|---|---|---|---|---|---|---|")
 			fmt.Fprintln(&each, "| trace | mode | found | wrongly opened | time to open | time to recover |")
 			fmt.Fprintln(&each, "|---|---|---|---|---|---|")
@@ -94,6 +94,13 @@ func TestModesOnTraces(t *testing.T) {
 					100*float64(sum.refused)/float64(sum.good), 100*float64(sum.forwarded)/float64(sum.bad))
 			}
 			golden(t, "testdata/"+set+".md", whole.String()+"\n"+each.String())
+			page, err := os.ReadFile("../../docs/breaker.md")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(page), whole.String()) {
+				t.Errorf("docs/breaker.md does not hold the table of the set %s:\n%s", set, whole.String())
+			}
 		})
 	}
 }
@@ -123,6 +130,7 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("the modes do something else now than %s says; if that is meant, run with -update and copy it to docs/breaker.md:\n%s", name, got)
+		t.Errorf("the modes do something else now than %s says; if that is meant, run with -update "+
+			"and copy the first table to docs/breaker.md:\n%s", name, got)
 	}
 }

@@ -102,7 +102,8 @@ func TestSeveralLoopsAtOnce(t *testing.T) {
 	loops.Wait()
 	b.Force(Automatic, clock.Load())
 	if s := b.State(clock.Load()); s.State != from || s.Generation != generation {
-		t.Errorf("the state is %v of generation %d, but %v of %d was reported last", s.State, s.Generation, from, generation)
+		t.Errorf("the state is %v of generation %d, but %v of %d was reported last",
+			s.State, s.Generation, from, generation)
 	}
 	if reports < 20 {
 		t.Errorf("only %d transitions: the test does not reach them", reports)

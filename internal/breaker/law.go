@@ -80,7 +80,8 @@ type Adaptive struct {
 	ThresholdMin, ThresholdMax float64
 	// Gain is the share of the way to its bound that the threshold goes by a verdict. 0.2 when 0.
 	Gain float64
-	// Forget is the time constant with which the threshold goes back to where it began. 10 min when 0.
+	// Forget is the time constant with which the threshold goes back to where it began. 10 min when
+	// 0.
 	Forget time.Duration
 }
 
@@ -113,14 +114,14 @@ func (a *Adaptive) compile(c *check) law {
 		errorsFull:     c.share("Adaptive.ErrorsFull", a.ErrorsFull, 0.5),
 		saturationFrom: c.share("Adaptive.SaturationFrom", a.SaturationFrom, 0.7),
 		weights:        [signals]float64{a.LatencyWeight, a.ErrorWeight, a.SaturationWeight},
-		window:         c.between("Adaptive.Window", a.Window, 500*time.Millisecond, minWindow, time.Minute),
+		window:         c.between("Adaptive.Window", a.Window, time.Second/2, minWindow, time.Minute),
 		minRequests:    uint64(c.count("Adaptive.MinRequests", a.MinRequests, 20, maxCount)),
 		smoothing:      c.share("Adaptive.Smoothing", a.Smoothing, 0.5),
 		start:          c.share("Adaptive.Threshold", a.Threshold, 0.3),
 		least:          c.share("Adaptive.ThresholdMin", a.ThresholdMin, 0.2),
 		most:           c.share("Adaptive.ThresholdMax", a.ThresholdMax, 0.6),
 		gain:           c.share("Adaptive.Gain", a.Gain, 0.2),
-		forget:         float64(c.between("Adaptive.Forget", a.Forget, 10*time.Minute, time.Second, maxWait)),
+		forget:         float64(c.wait("Adaptive.Forget", a.Forget, 10*time.Minute, time.Second)),
 	}
 	if l.weights == ([signals]float64{}) {
 		l.weights = [signals]float64{0.3, 0.2, 0.5}
@@ -133,10 +134,12 @@ func (a *Adaptive) compile(c *check) law {
 		sum += l.weights[i]
 	}
 	if !(math.Abs(sum-1) < 1e-9) {
-		c.fail("Adaptive.LatencyWeight, ErrorWeight and SaturationWeight add up to %v; they must add up to 1", sum)
+		c.fail("Adaptive.LatencyWeight, ErrorWeight and SaturationWeight add up to %v; "+
+			"they must add up to 1", sum)
 	}
 	if l.saturationFrom >= 1 {
-		c.fail("Adaptive.SaturationFrom is %v; it must be below 1, or saturation would never count", l.saturationFrom)
+		c.fail("Adaptive.SaturationFrom is %v; it must be below 1, or saturation would never count",
+			l.saturationFrom)
 	}
 	if l.most >= 1 {
 		c.fail("Adaptive.ThresholdMax is %v; it must be below 1, or nothing might open", l.most)

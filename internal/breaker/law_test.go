@@ -206,7 +206,10 @@ func TestTheThresholdLearnsFromVerdicts(t *testing.T) {
 }
 
 func TestOnlyWhatTheScoreOpenedIsJudged(t *testing.T) {
-	o := Options{Adaptive: &Adaptive{}, ConsecutiveFailures: 5, Trials: 1, OpenFor: time.Second, Ramp: 10 * time.Second}
+	o := Options{
+		Adaptive: &Adaptive{}, ConsecutiveFailures: 5,
+		Trials: 1, OpenFor: time.Second, Ramp: 10 * time.Second,
+	}
 	for name, scene := range map[string]func(r *rig){
 		"failures in a row": func(r *rig) {
 			r.calls(5, Normal, Failure)
@@ -258,7 +261,8 @@ func TestTheLawDoesNotChaseNoise(t *testing.T) {
 	}
 	deaf, _ := openings(1e-9)
 	learns, threshold := openings(0.2)
-	t.Logf("%d openings in an hour without learning, %d with it; the threshold is %.3f at the end", deaf, learns, threshold)
+	t.Logf("%d openings in an hour without learning, %d with it; the threshold ends at %.3f",
+		deaf, learns, threshold)
 	if deaf < 30 || learns > deaf/3 {
 		t.Errorf("%d openings with learning and %d without, want at most a third", learns, deaf)
 	}
@@ -282,7 +286,8 @@ func TestTheLawDoesNotStick(t *testing.T) {
 		t.Errorf("after 100 wrong openings the threshold is %v, want near its bound of 0.6", high)
 	}
 	if n := r.opens(100, time.Millisecond, 0); n == 0 || n > 8 {
-		t.Errorf("with a threshold of %v a service that fails entirely opens after %d windows, want 8 at most", high, n)
+		t.Errorf("with a threshold of %v a service that is down opens after %d windows, want 8 at most",
+			high, n)
 	}
 	r.heal()
 	for range 60 * 120 { // an hour
@@ -310,7 +315,10 @@ func TestTheLawDoesNotStick(t *testing.T) {
 // balance, with a spread that the gain bounds.
 func TestTheThresholdConverges(t *testing.T) {
 	luck := rand.New(rand.NewPCG(3, 4))
-	r := newRig(t, Options{Adaptive: &Adaptive{Forget: 24 * time.Hour}, Trials: 1, OpenFor: time.Second, Ramp: time.Second})
+	r := newRig(t, Options{
+		Adaptive: &Adaptive{Forget: 24 * time.Hour},
+		Trials:   1, OpenFor: time.Second, Ramp: time.Second,
+	})
 	var sum, squares float64
 	const rounds = 400
 	for i := range rounds + 50 {

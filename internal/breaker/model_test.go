@@ -208,17 +208,20 @@ func TestTheBreakerDoesWhatTheModelDoes(t *testing.T) {
 			s := b.State(now)
 			reached[s.State]++
 			if s.State != m.state || s.Since != m.since {
-				t.Fatalf("at %d: the state is %v since %d, the model's %v since %d", now, s.State, s.Since, m.state, m.since)
+				t.Fatalf("at %d: the state is %v since %d, the model's %v since %d",
+					now, s.State, s.Since, m.state, m.since)
 			}
 			if s.TrialsUnderWay > o.Trials || m.state == HalfOpen && s.TrialsUnderWay != len(m.slots) {
-				t.Fatalf("at %d: %d trials are under way, the model's %d of %d", now, s.TrialsUnderWay, len(m.slots), o.Trials)
+				t.Fatalf("at %d: %d trials are under way, the model's %d of %d",
+					now, s.TrialsUnderWay, len(m.slots), o.Trials)
 			}
 			checkReports(t, o, reports)
 		}
 		bad := rapid.IntRange(0, 9).Draw(t, "bad")
 		t.Repeat(map[string]func(*rapid.T){
 			"pass": func(t *rapid.T) {
-				now += rapid.SampledFrom([]int64{1, 7 * ms, 100 * ms, 100*ms - 1, 333 * ms, second, 5 * second}).Draw(t, "time")
+				times := []int64{1, 7 * ms, 100 * ms, 100*ms - 1, 333 * ms, second, 5 * second}
+				now += rapid.SampledFrom(times).Draw(t, "time")
 			},
 			"allow": func(t *rapid.T) {
 				for range rapid.IntRange(1, 10).Draw(t, "calls") {
@@ -302,12 +305,14 @@ func checkReports(t *rapid.T, o Options, reports []Transition) {
 		case TrialFailed:
 			legal = tr.From == HalfOpen && tr.To == Open
 		case TrialsSucceeded:
-			legal = tr.From == HalfOpen && tr.TrialsSucceeded >= uint64(o.Successes) && (tr.To == Ramping) == (o.Ramp > 0)
+			legal = tr.From == HalfOpen && tr.TrialsSucceeded >= uint64(o.Successes) &&
+				(tr.To == Ramping) == (o.Ramp > 0)
 		case RampOver:
 			legal = tr.From == Ramping && tr.To == Closed && tr.After >= int64(o.Ramp)
 		}
 		if !legal || tr.From != from {
-			t.Fatalf("after %v was reported: %v to %v because of %v: %+v", from, tr.From, tr.To, tr.Why, tr.Status)
+			t.Fatalf("after %v was reported: %v to %v because of %v: %+v",
+				from, tr.From, tr.To, tr.Why, tr.Status)
 		}
 		from = tr.To
 	}

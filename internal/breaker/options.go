@@ -90,7 +90,8 @@ func (o Options) compile() (rules, error) {
 	var c check
 	ratios := o.FailureRatio != 0 || o.SlowRatio != 0
 	if o.ConsecutiveFailures == 0 && !ratios && o.Adaptive == nil {
-		c.fail("ConsecutiveFailures, FailureRatio, SlowRatio and Adaptive are all off, so the breaker would never open: set one")
+		c.fail("ConsecutiveFailures, FailureRatio, SlowRatio and Adaptive are all off, " +
+			"so the breaker would never open: set one")
 	}
 	c.needs("SlowOver", o.SlowOver != 0, "SlowRatio", o.SlowRatio != 0)
 	c.needs("SlowRatio", o.SlowRatio != 0, "SlowOver", o.SlowOver != 0)
@@ -162,12 +163,13 @@ func (c *check) wait(field string, d, unset, least time.Duration) int64 {
 // which no binary fraction does.
 func (c *check) ratio(field string, x float64) uint64 {
 	if !(x >= 0 && x < 1) {
-		c.fail("%s is %v; it must be above 0 and below 1, because more than that share must be bad, or 0 to switch it off", field, x)
+		c.fail("%s is %v; it must be above 0 and below 1, because more than that share must be bad, "+
+			"or 0 to switch it off", field, x)
 		return 0
 	}
 	millionths := uint64(math.Round(x * million))
 	if x > 0 && (millionths == 0 || millionths == million) {
-		c.fail("%s is %v; it is counted in millionths and must be between 0.000001 and 0.999999", field, x)
+		c.fail("%s is %v; it is counted in millionths: use 0.000001 to 0.999999", field, x)
 	}
 	return millionths
 }
