@@ -127,10 +127,12 @@ func play(tr trace, b *Breaker, seed uint64) (s score) {
 	}
 	free := int64(0) // when the service has served what it was given
 	n := uint64(0)
+	source := rand.NewPCG(seed, n)
+	luck := rand.New(source)
 	for _, sp := range tr.spells {
 		sigma := math.Log(sp.p99/sp.p50) / 2.326
 		for now := sp.from; ; n++ {
-			luck := rand.New(rand.NewPCG(seed, n))
+			source.Seed(seed, n)
 			now += int64(luck.ExpFloat64() * 1e9 / sp.rate)
 			if now >= sp.until {
 				break
