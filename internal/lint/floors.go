@@ -16,8 +16,9 @@ var floors = []struct {
 	rooms []string
 }{
 	{0, []string{
-		"internal/head", "internal/hist", "internal/reactor", "internal/invariant", "internal/cidr", "internal/concurrency",
-		"internal/hash", "internal/crash", "internal/demo", "internal/lint", "web",
+		"internal/head", "internal/hist", "internal/reactor", "internal/invariant", "internal/cidr",
+		"internal/hash", "internal/breaker", "internal/concurrency", "internal/crash", "internal/demo",
+		"internal/lint", "web",
 	}},
 	{1, []string{"internal/http1", "internal/tlsio"}},
 	{2, []string{"internal/exchange", "internal/telemetry"}},
