@@ -93,7 +93,7 @@ listeners:
   - {address: "127.0.0.1:0"}
   - {address: "127.0.0.2:0", tls: {certificates: [{cert: %q, key: %q}]}}
 upstreams:
-  users: {concurrency: {mode: fixed, limit: 9}, targets: [%q, {address: "127.0.0.1:1", weight: 0}]}
+  users: {breaker: {}, concurrency: {mode: fixed, limit: 9}, targets: [%q, {address: "127.0.0.1:1", weight: 0}]}
   gone: {targets: [%q]}
   copies: {targets: [%q]}
 routes:

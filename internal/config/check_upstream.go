@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -99,6 +100,30 @@ func (b *Balance) check(s *scope) {
 	}
 	if s.good("hash") {
 		s.key("hash", b.Hash, BalanceKeys)
+	}
+}
+
+func (b *Breaker) check(s *scope) {
+	others := b.ConsecutiveFailures > 0 || b.SlowRatio > 0 || b.Adaptive != nil
+	if b.FailureRatio == nil && !others {
+		ratio := Percent(0.4)
+		b.FailureRatio = &ratio
+	}
+	switch {
+	case b.FailureRatio != nil && *b.FailureRatio == 0 && !others:
+		s.reject("failure_ratio", "no rule is left that could open the breaker; give one, or remove the breaker")
+	case b.FailureRatio != nil && *b.FailureRatio == 1:
+		s.reject("failure_ratio", "no share is more than 100%%, so the breaker would never open; lower it")
+	case b.SlowRatio == 1:
+		s.reject("slow_ratio", "no share is more than 100%%, so the breaker would never open; lower it")
+	}
+	if (b.SlowRatio > 0) != (b.SlowOver > 0) && s.good("slow_ratio") && s.good("slow_over") {
+		s.reject("slow_ratio", "slow_ratio and slow_over need each other: the share of requests, and what is slow")
+	}
+	if a := b.Adaptive; a != nil && a.LatencyWeight != nil && a.ErrorWeight != nil && a.SaturationWeight != nil {
+		if sum := *a.LatencyWeight + *a.ErrorWeight + *a.SaturationWeight; math.Abs(sum-1) > 1e-6 {
+			s.reject("adaptive", "the three weights add up to %.4g; make them add up to 1", sum)
+		}
 	}
 }
 

@@ -159,6 +159,9 @@ type Upstream struct {
 	Health Health `yaml:"health"`
 	// Pool bounds the connections to each target.
 	Pool Pool `yaml:"pool"`
+	// Breaker stops sending to targets that fail, for a while. Default: none; {} for one that opens
+	// when more than 40% of at least 20 requests failed in 5s.
+	Breaker *Breaker `yaml:"breaker"`
 	// Concurrency limits how many requests are at each target at once: {mode, limit, min, max}, or a
 	// mode alone. It protects a service from more than it can carry, and needs no number: "adaptive"
 	// finds it. Default: none, as many as there may be connections.
@@ -203,6 +206,57 @@ type Concurrency struct {
 	Max int `yaml:"max" default:"10000" min:"1" max:"100000"`
 	// MaxLatency is, for mode aimd, how long an answer may take on average. Default: 500ms.
 	MaxLatency Duration `yaml:"max_latency" default:"500ms" min:"1ms" max:"10m"`
+}
+
+// Breaker stops sending to what fails. It is closed (everything passes), open (nothing does, for
+// open_for), half-open (a few trials do) and, when these succeed, ramping (a share that rises to
+// everything over ramp). A request that no target's breaker lets through gets 503 with Retry-After.
+type Breaker struct {
+	// Scope is "target" (each target has a breaker) or "upstream" (one for all of them). Default:
+	// "target".
+	Scope string `yaml:"scope" default:"target" enum:"target,upstream"`
+	// ConsecutiveFailures open it: connection failures, broken answers, timeouts and any 5xx.
+	// Default: 0, off.
+	ConsecutiveFailures int `yaml:"consecutive_failures" default:"0" min:"0" max:"1000000"`
+	// FailureRatio opens it when more than this share of the requests in the window failed. Default:
+	// 40%, unless another rule is given; 0% is off.
+	FailureRatio *Percent `yaml:"failure_ratio"`
+	// SlowRatio opens it when more than this share of the requests in the window took longer than
+	// slow_over. Default: 0%, off.
+	SlowRatio Percent `yaml:"slow_ratio" default:"0%"`
+	// SlowOver is the time to the response's head above which a request is slow. Needed with
+	// slow_ratio. Default: 0s.
+	SlowOver Duration `yaml:"slow_over" default:"0s" min:"0s" max:"1h"`
+	// Window is how far the two ratios look back. Default: 5s.
+	Window Duration `yaml:"window" default:"5s" min:"100ms" max:"1h"`
+	// MinRequests is how many requests the window must have before a ratio means anything. Default:
+	// 20.
+	MinRequests int `yaml:"min_requests" default:"20" min:"1" max:"1000000"`
+	// Adaptive opens it by a score of P99 latency, failures and saturation, against a threshold that
+	// learns. Default: none; {} for its defaults.
+	Adaptive *AdaptiveBreaker `yaml:"adaptive"`
+	// OpenFor is how long nothing is sent. Default: 20s.
+	OpenFor Duration `yaml:"open_for" default:"20s" min:"10ms" max:"24h"`
+	// Trials is how many requests may be tried at a time when that is over; as many must succeed.
+	// Default: 3.
+	Trials int `yaml:"trials" default:"3" min:"1" max:"64"`
+	// Ramp is the time from a tenth of the requests to all of them after trials that succeeded.
+	// Default: 10s.
+	Ramp Duration `yaml:"ramp" default:"10s" min:"0s" max:"1h"`
+}
+
+// AdaptiveBreaker weighs what is seen of a service into a score from 0 to 1.
+type AdaptiveBreaker struct {
+	// LatencyOver is the P99 above which latency counts. Default: 500ms.
+	LatencyOver Duration `yaml:"latency_over" default:"500ms" min:"1ms" max:"1h"`
+	// LatencyWeight of the three, which add up to 1. Default: 0.3.
+	LatencyWeight *float64 `yaml:"latency_weight" default:"0.3" min:"0" max:"1"`
+	// ErrorWeight of the share of failures. Default: 0.2.
+	ErrorWeight *float64 `yaml:"error_weight" default:"0.2" min:"0" max:"1"`
+	// SaturationWeight of the share of connections, or of the concurrency limit, in use. Default: 0.5.
+	SaturationWeight *float64 `yaml:"saturation_weight" default:"0.5" min:"0" max:"1"`
+	// Threshold is the score above which it opens at first. Default: 0.3.
+	Threshold *float64 `yaml:"threshold" default:"0.3" min:"0.2" max:"0.6"`
 }
 
 // Position is where the upstream's mapping begins in its file.

@@ -66,6 +66,8 @@ var (
 	PoolFull      = DeclareReason(ReasonInfo{"pool_full", UpstreamFault, "all connections to this service are busy"})
 	Overloaded    = DeclareReason(ReasonInfo{"overloaded", ProtectionFault,
 		"more requests come than the service can answer in time"})
+	BreakerOpen = DeclareReason(ReasonInfo{"breaker_open", ProtectionFault,
+		"the service has failed too often and is left alone for a while"})
 	ConnectFailed = DeclareReason(ReasonInfo{"connect_failed", UpstreamFault, "the service could not be reached"})
 	UpstreamReset = DeclareReason(ReasonInfo{"upstream_reset", UpstreamFault,
 		"the service closed the connection without an answer"})

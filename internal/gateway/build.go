@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"plimsoll/internal/breaker"
 	"plimsoll/internal/concurrency"
 	"plimsoll/internal/config"
 	"plimsoll/internal/exchange"
@@ -76,6 +77,9 @@ func upstreamOptions(u *config.Upstream) (upstream.Options, error) {
 			UnhealthyAfter: a.UnhealthyAfter, HealthyAfter: a.HealthyAfter,
 		}
 	}
+	if u.Breaker != nil {
+		o.Breaker = breakerOptions(u.Breaker)
+	}
 	if c := u.Concurrency; c != nil {
 		o.Concurrency = concurrencyOptions(c)
 	}
@@ -90,6 +94,27 @@ func upstreamOptions(u *config.Upstream) (upstream.Options, error) {
 	cfg.ServerName = u.TLS.ServerName
 	o.TLS, o.TLSIdentity = cfg, tlsIdentity(u.TLS)
 	return o, nil
+}
+
+func breakerOptions(b *config.Breaker) *upstream.BreakerOptions {
+	o := &upstream.BreakerOptions{Whole: b.Scope == "upstream"}
+	o.Options = breaker.Options{
+		ConsecutiveFailures: b.ConsecutiveFailures, SlowRatio: float64(b.SlowRatio), SlowOver: time.Duration(b.SlowOver),
+		OpenFor: time.Duration(b.OpenFor), Trials: b.Trials, Ramp: time.Duration(b.Ramp),
+	}
+	if b.FailureRatio != nil {
+		o.FailureRatio = float64(*b.FailureRatio)
+	}
+	if o.FailureRatio > 0 || o.SlowRatio > 0 {
+		o.Window, o.MinRequests = time.Duration(b.Window), b.MinRequests
+	}
+	if a := b.Adaptive; a != nil {
+		o.Adaptive = &breaker.Adaptive{
+			LatencyOver: time.Duration(a.LatencyOver), LatencyWeight: *a.LatencyWeight, ErrorWeight: *a.ErrorWeight,
+			SaturationWeight: *a.SaturationWeight, Threshold: *a.Threshold,
+		}
+	}
+	return o
 }
 
 func concurrencyOptions(c *config.Concurrency) *concurrency.Options {

@@ -20,6 +20,8 @@ const (
 	seriesTargetState
 	seriesLimit
 	seriesUsed
+	seriesBreaker
+	seriesTransitions
 	seriesNotShown
 	seriesPanicking
 	seriesEjections
@@ -40,6 +42,10 @@ var upstreamSeries = []telemetry.Series{
 		Labels: []string{"upstream", "target"}},
 	seriesUsed: {Name: "target_concurrency_used", Help: "How many requests are at a target whose concurrency is limited.",
 		Labels: []string{"upstream", "target"}},
+	seriesBreaker: {Name: "target_breaker_state", Help: "1 for the state that the circuit breaker of a target is in.",
+		Labels: []string{"upstream", "target", "state"}},
+	seriesTransitions: {Name: "upstream_breaker_transitions_total", Help: "Changes of state of an upstream's circuit breakers.",
+		Labels: []string{"upstream"}},
 	seriesNotShown: {Name: "targets_not_shown", Help: "Targets beyond the first thousand, which have no series of their own."},
 	seriesPanicking: {Name: "upstream_panicking", Help: "1 while too few targets are usable, so that those that are down are used too.",
 		Labels: []string{"upstream"}},
@@ -116,6 +122,9 @@ func (g *Gateway) readUpstreams(emit telemetry.Emit) {
 				shown++
 				emit(seriesTargetUp, truth(t.Usable), name, t.Address)
 				emit(seriesTargetState, 1, name, t.Address, t.State)
+				if t.Breaker != nil {
+					emit(seriesBreaker, 1, name, t.Address, t.Breaker.State.String())
+				}
 				if c := t.Concurrency; c != nil {
 					emit(seriesLimit, float64(c.Limit), name, t.Address)
 					emit(seriesUsed, float64(c.Used), name, t.Address)
@@ -127,6 +136,7 @@ func (g *Gateway) readUpstreams(emit telemetry.Emit) {
 		}
 		emit(seriesPanicking, truth(load.Panicking > 0), name)
 		emit(seriesEjections, float64(s.Ejections), name)
+		emit(seriesTransitions, float64(s.Transitions), name)
 		emit(seriesOpen, float64(open), name)
 		emit(seriesIdle, float64(idle), name)
 		emit(seriesOutstanding, float64(load.Outstanding), name)

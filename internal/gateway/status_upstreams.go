@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"plimsoll/internal/reactor"
 	"plimsoll/internal/telemetry"
 	"plimsoll/internal/upstream"
 )
@@ -58,6 +59,7 @@ type TargetStatus struct {
 	Ejections   uint64  `json:"ejections"`
 
 	Concurrency *ConcurrencyStatus `json:"concurrency,omitempty"`
+	Breaker     *BreakerStatus     `json:"breaker,omitempty"`
 
 	Light *CheckStatus `json:"light_check,omitempty"`
 	Deep  *CheckStatus `json:"deep_check,omitempty"`
@@ -67,6 +69,18 @@ type TargetStatus struct {
 type ConcurrencyStatus struct {
 	Limit int `json:"limit"`
 	Used  int `json:"used"`
+}
+
+// BreakerStatus is a circuit breaker at this moment.
+type BreakerStatus struct {
+	State        string  `json:"state"` // "closed", "open", "half-open", "ramping", "forced-open", "forced-closed"
+	Seconds      float64 `json:"for_seconds"`
+	InARow       int64   `json:"failures_in_a_row"`
+	Requests     uint64  `json:"window_requests"`
+	FailureRatio float64 `json:"failure_ratio"`
+	SlowRatio    float64 `json:"slow_ratio"`
+	Score        float64 `json:"score"`
+	Threshold    float64 `json:"threshold"`
 }
 
 // CheckStatus is the last result of a kind of health check.
@@ -193,6 +207,13 @@ func (g *Gateway) targets(u *upstream.Upstream, shared upstream.Status) []Target
 			Address: t.Address, Host: t.Host, Weight: t.Weight, State: t.State, Why: t.Why, Since: round(t.ChangedAgo.Seconds()),
 			EjectedFor: round(t.EjectedFor.Seconds()), Usable: t.Usable, Connections: t.Connections, Idle: t.Spare,
 			InARow: t.ConsecutiveFailures, Ejections: t.Ejections, Light: checkStatus(t.Light), Deep: checkStatus(t.Deep),
+		}
+		if b := t.Breaker; b != nil {
+			list[i].Breaker = &BreakerStatus{
+				State: b.State.String(), Seconds: secondsSince(b.Since, reactor.Clock()), InARow: b.Consecutive,
+				Requests: b.Requests, FailureRatio: round(b.Ratio), SlowRatio: round(b.SlowRatio),
+				Score: round(b.Score), Threshold: round(b.Threshold),
+			}
 		}
 		if c := t.Concurrency; c != nil {
 			list[i].Concurrency = &ConcurrencyStatus{Limit: c.Limit, Used: c.Used}

@@ -24,11 +24,12 @@ func (f *flow) fail(status int, reason exchange.Reason) {
 }
 
 // shed refuses an exchange to protect the service. Clients that all come again at the same time
-// would be the next overload, so each is told another one.
-func (f *flow) shed(reason exchange.Reason) {
+// would be the next overload, so each is told another one: up to three seconds more than least, which
+// is in seconds.
+func (f *flow) shed(reason exchange.Reason, least int) {
 	f.Answer(503, reason, exchange.RefusalBody(503, reason))
 	f.Exchange.Response.Fields.Add(contentTypeName, textPlain)
-	f.RetryAfter(1 + int(uint64(f.Start)*0x9e3779b97f4a7c15>>62))
+	f.RetryAfter(max(1, least) + int(uint64(f.Start)*0x9e3779b97f4a7c15>>62))
 	f.sendAnswer()
 }
 

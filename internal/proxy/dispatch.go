@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"slices"
+
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/head"
 	"plimsoll/internal/http1"
@@ -30,20 +32,43 @@ func (f *flow) attempt() {
 	if u.Key != nil {
 		key = u.Key(&f.Exchange)
 	}
-	m, _ := local.Pick(now, key, f.tried[:f.tries])
-	if m == nil {
-		f.fail(503, exchange.NoTarget)
-		return
+	var avoid [2 * maxTries]*upstream.Member // those tried, then those whose breakers refuse
+	copy(avoid[:], f.tried[:f.tries])
+	for n := int(f.tries); ; n++ {
+		m, _ := local.Pick(now, key, avoid[:n])
+		if m == nil {
+			f.fail(503, exchange.NoTarget)
+			return
+		}
+		if f.beginTry(m, now) {
+			f.connect()
+			return
+		}
+		if n == len(avoid) || slices.Contains(avoid[:n], m) {
+			f.refusedByBreaker(m, now)
+			return
+		}
+		avoid[n] = m
 	}
-	f.beginTry(m, now)
-	f.connect()
 }
 
-func (f *flow) beginTry(m *upstream.Member, now int64) {
+// refusedByBreaker answers an exchange that no target's breaker lets through, or the last that was
+// asked.
+func (f *flow) refusedByBreaker(m *upstream.Member, now int64) {
+	f.shed(exchange.BreakerOpen, int((m.RetryAfter(now)+999_999_999)/1e9))
+}
+
+// beginTry makes m the target of a try, if its breaker lets it through.
+func (f *flow) beginTry(m *upstream.Member, now int64) bool {
+	ticket, ok := m.Admit(now)
+	if !ok {
+		return false
+	}
 	f.tried[f.tries] = m
 	f.tries++
-	f.Attempts, f.member = f.tries, m
+	f.Attempts, f.member, f.ticket = f.tries, m, ticket
 	m.Begin(now)
+	return true
 }
 
 // staleAfter is how long a connection may have been idle until the socket itself is asked whether
@@ -107,7 +132,16 @@ func (f *flow) connect() {
 // to open one.
 func (f *flow) Ready(now int64, m *upstream.Member, c upstream.Conn) {
 	f.w.loop.StopTimer(&f.timer)
-	f.beginTry(m, now)
+	if !f.beginTry(m, now) { // it has opened while the request waited
+		if c == nil {
+			m.Closed(now)
+		} else {
+			m.Put(c, now)
+		}
+		f.stage = stagePolicies
+		f.refusedByBreaker(m, now)
+		return
+	}
 	if c == nil {
 		f.dial()
 		return
@@ -129,7 +163,7 @@ func (f *flow) Refused(_ int64, why upstream.Unavailable) {
 		return
 	}
 	if f.view.Upstreams[f.Upstream].Limited {
-		f.shed(exchange.Overloaded)
+		f.shed(exchange.Overloaded, 0)
 		return
 	}
 	f.fail(503, exchange.PoolFull)
@@ -375,6 +409,7 @@ func failureStatus(o upstream.Outcome) int {
 func (f *flow) endTry(o upstream.Outcome, latency int64) {
 	if f.member != nil {
 		f.member.End(f.w.loop.Now(), o, latency)
+		f.member.Settle(f.w.loop.Now(), f.ticket, o, latency)
 		f.member = nil
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"unsafe"
 
+	"plimsoll/internal/breaker"
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/head"
 	"plimsoll/internal/http1"
@@ -51,6 +52,7 @@ type life struct {
 	client       *clientConn
 	upstreamConn *upstreamConn    // the upstream connection in use
 	member       *upstream.Member // the target in use, between Begin and End
+	ticket       breaker.Ticket   // of the target's breaker, for this try
 	tried        [maxTries]*upstream.Member
 	up           http1.Body      // of the request
 	down         http1.Body      // of the response

@@ -437,6 +437,9 @@ func outcomeOf(status int) upstream.Outcome {
 	if status >= 502 && status <= 504 {
 		return upstream.Status5xx
 	}
+	if status >= 500 {
+		return upstream.ServerError
+	}
 	return upstream.Success
 }
 

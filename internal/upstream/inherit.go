@@ -56,6 +56,9 @@ func (t *Target) inherit(old *Target, o Options) {
 		t.fails.Store(old.fails.Load())
 		t.ejectedAt, t.ejectedTill, t.ejectRow = old.ejectedAt, old.ejectedTill, old.ejectRow
 	}
+	if t.breaker != nil && old.breaker != nil {
+		t.breaker.Inherit(old.breaker)
+	}
 	if t.slots != nil && old.slots != nil {
 		c := *o.Concurrency
 		c.Initial = min(max(int(old.slots.limit.Load()), c.Min), c.Max)

@@ -13,6 +13,7 @@ const (
 	Timeout                      // no response head in time
 	BadResponse                  // what came was not HTTP
 	Status5xx                    // 502, 503 or 504
+	ServerError                  // another 5xx: the target works, and what it does fails
 	Cancelled                    // the client left, or the gateway gave up for a reason of its own: it says nothing of the target
 )
 
@@ -31,6 +32,8 @@ func (o Outcome) String() string {
 		return "bad_response"
 	case Status5xx:
 		return "status_5xx"
+	case ServerError:
+		return "server_error"
 	case Cancelled:
 		return "cancelled"
 	}
@@ -91,7 +94,7 @@ func (m *Member) End(now int64, o Outcome, latency int64) {
 	switch o {
 	case Cancelled:
 		return
-	case Success:
+	case Success, ServerError:
 		m.slot.good++
 		m.observe(now, float64(latency))
 		// The load is nearly always zero, so that all loops can keep the cache line.

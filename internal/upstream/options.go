@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"time"
 
+	"plimsoll/internal/breaker"
 	"plimsoll/internal/concurrency"
 )
 
@@ -89,6 +90,9 @@ type Options struct {
 
 	RetryBudget float64 // the share of requests that may be retries, 0 to 1
 
+	// Breaker stops trying targets whose tries fail; nil for never.
+	Breaker *BreakerOptions
+
 	// Concurrency limits how many requests may be at a target at once; nil for as many as there may
 	// be connections.
 	Concurrency *concurrency.Options
@@ -157,6 +161,11 @@ func (o Options) checked() (Options, error) {
 	orDefault(&o.Passive.EjectFor, 10*time.Second)
 	if o.Policy == "" {
 		o.Policy = P2C
+	}
+	if o.Breaker != nil {
+		if _, err := breaker.New(o.Breaker.Options, 0); err != nil {
+			return o, err
+		}
 	}
 	if o.Concurrency != nil {
 		if _, err := concurrency.New(*o.Concurrency); err != nil {

@@ -55,6 +55,9 @@ func (u *Upstream) judge() {
 		select {
 		case <-tick.C:
 		case <-u.kick:
+		case t := <-u.moved:
+			u.logTransition(t)
+			continue
 		case <-u.ctx.Done():
 			return
 		}

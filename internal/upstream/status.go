@@ -3,6 +3,7 @@ package upstream
 import (
 	"time"
 
+	"plimsoll/internal/breaker"
 	"plimsoll/internal/concurrency"
 )
 
@@ -14,6 +15,8 @@ type Status struct {
 	Names   []NameStatus
 	// Ejections ever, those of targets that are gone included.
 	Ejections uint64
+	// Transitions of breakers ever.
+	Transitions uint64
 }
 
 // TargetStatus is what all loops share of a target.
@@ -42,6 +45,8 @@ type TargetStatus struct {
 	Spare       int
 	// Concurrency is the limit on requests at the target; nil where there is none.
 	Concurrency *ConcurrencyStatus
+	// Breaker is nil where there is none. One of the whole upstream shows at each target.
+	Breaker *breaker.Status
 }
 
 // ConcurrencyStatus is a limit on how many requests are at a target at once.
@@ -72,7 +77,7 @@ func (u *Upstream) Status() Status {
 	now := u.env.Now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	s := Status{Name: u.name, Policy: u.options.Policy, Ejections: u.ejections}
+	s := Status{Name: u.name, Policy: u.options.Policy, Ejections: u.ejections, Transitions: u.trips.Load()}
 	for _, t := range u.set.Load().targets {
 		state := t.state.Load()
 		ts := TargetStatus{
@@ -82,6 +87,10 @@ func (u *Upstream) Status() Status {
 			Light: t.light.status(now), Deep: t.deep.status(now),
 			ConsecutiveFailures: int(t.fails.Load()), Ejections: t.ejections,
 			Connections: int(t.open.Load()), Spare: int(t.spare.n.Load()),
+		}
+		if t.breaker != nil {
+			state := t.breaker.State(now)
+			ts.Breaker = &state
 		}
 		if t.slots != nil {
 			ts.Concurrency = &ConcurrencyStatus{

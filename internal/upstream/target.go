@@ -6,6 +6,8 @@ import (
 	"math/bits"
 	"strings"
 	"sync/atomic"
+
+	"plimsoll/internal/breaker"
 )
 
 // Bits of a target's state word. A target with none of them is usable.
@@ -39,7 +41,8 @@ type Target struct {
 	failures atomic.Uint64
 	_        [64]byte
 	spare    spare
-	slots    *slots // nil where the concurrency is not limited
+	slots    *slots           // nil where the concurrency is not limited
+	breaker  *breaker.Breaker // nil where there is none
 
 	// Under Upstream.mu:
 	light, deep streak

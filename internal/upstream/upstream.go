@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"plimsoll/internal/breaker"
 	"plimsoll/internal/invariant"
 )
 
@@ -45,6 +46,8 @@ type Upstream struct {
 	version atomic.Uint64
 	set     atomic.Pointer[set]
 	locals  []*Local
+	breaker *breaker.Breaker // of the whole upstream; nil for none
+	trips   atomic.Uint64    // transitions of breakers
 	_       [64]byte
 	queues  queues
 	_       [64]byte
@@ -62,8 +65,9 @@ type Upstream struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	kick   chan struct{} // a target has failed often enough
-	checks chan struct{} // bounds the health checks at once
+	kick   chan struct{}   // a target has failed often enough
+	checks chan struct{}   // bounds the health checks at once
+	moved  chan transition // of breakers, to be logged
 
 	// What reaches the world outside, replaced in tests.
 	probe  func(ctx context.Context, t *Target, path string) error
@@ -92,6 +96,7 @@ func New(name string, o Options, e Env) (*Upstream, error) {
 		drained: make(map[string]bool),
 		kick:    make(chan struct{}, 1),
 		checks:  make(chan struct{}, maxChecks),
+		moved:   make(chan transition, keptTransitions),
 	}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	u.probe = u.httpProbe
@@ -115,6 +120,9 @@ func New(name string, o Options, e Env) (*Upstream, error) {
 	}
 	if len(bad) > 0 {
 		return nil, errors.Join(bad...)
+	}
+	if o.Breaker != nil && o.Breaker.Whole {
+		u.breaker = u.newBreaker("", e.Now())
 	}
 	u.queues.init(e.Loops)
 	u.rebuild(e.Now())
@@ -269,6 +277,12 @@ func (u *Upstream) newTarget(a Address, weight int, now int64) *Target {
 	}
 	if o := u.options.Concurrency; o != nil {
 		t.slots = newSlots(*o, now)
+	}
+	switch o := u.options.Breaker; {
+	case o != nil && o.Whole:
+		t.breaker = u.breaker
+	case o != nil:
+		t.breaker = u.newBreaker(a.String(), now)
 	}
 	if u.drained[a.String()] {
 		t.state.Store(stateDrained)

@@ -1,0 +1,98 @@
+package upstream
+
+import (
+	"math"
+	"time"
+
+	"plimsoll/internal/breaker"
+)
+
+// BreakerOptions put a circuit breaker before each target, or one before all of them.
+type BreakerOptions struct {
+	breaker.Options      // without OnTransition
+	Whole           bool // one for the upstream
+}
+
+// newBreaker makes a breaker from options that were checked. at is the target it stands before,
+// empty for the whole upstream.
+func (u *Upstream) newBreaker(at string, now int64) *breaker.Breaker {
+	o := u.options.Breaker.Options
+	o.OnTransition = func(t breaker.Transition) {
+		u.trips.Add(1)
+		select {
+		case u.moved <- transition{at, t}: // to the judge: a loop does not wait for the log
+		default:
+		}
+	}
+	b, err := breaker.New(o, now)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// transition is one of a breaker that is to be logged.
+type transition struct {
+	target string // empty for the whole upstream
+	breaker.Transition
+}
+
+// keptTransitions is how many transitions wait for the log; what comes beyond is only counted.
+const keptTransitions = 64
+
+func (u *Upstream) logTransition(t transition) {
+	log := u.log
+	if t.target != "" {
+		log = log.With("target", t.target)
+	}
+	log.Warn("circuit breaker", "was", t.From.String(), "is", t.To.String(), "why", t.Why.String(),
+		"after", time.Duration(t.After).Round(time.Millisecond).String(), "requests", t.Requests,
+		"failures", t.Failures, "slow", t.Slow, "in_a_row", t.Consecutive,
+		"score", round2(t.Score), "threshold", round2(t.Threshold))
+}
+
+func round2(x float64) float64 { return math.Round(x*100) / 100 }
+
+// Admit asks the target's breaker whether a try may be made there. The ticket goes to Settle when
+// the try is over, however it ended. False means that it may not: another target may have it. Loop
+// only; it does not allocate.
+func (m *Member) Admit(now int64) (breaker.Ticket, bool) {
+	b := m.target.breaker
+	if b == nil {
+		return breaker.Ticket{}, true
+	}
+	t := b.Allow(now, m.local.rng.next())
+	return t, t.Kind != breaker.Refused
+}
+
+// Settle tells the target's breaker how a try ended that Admit let through. Loop only.
+func (m *Member) Settle(now int64, t breaker.Ticket, o Outcome, latency int64) {
+	b := m.target.breaker
+	if b == nil {
+		return
+	}
+	how := breaker.Failure
+	switch o {
+	case Success:
+		how = breaker.Success
+	case Cancelled:
+		how = breaker.Cancelled
+	}
+	b.Done(now, t, how, latency, m.saturation())
+}
+
+// saturation is the share of the places at the target that are taken.
+func (m *Member) saturation() float64 {
+	if s := m.slot.slots; s != nil {
+		return float64(s.taken.Load()) / float64(s.limit.Load())
+	}
+	return float64(m.target.open.Load()-int64(len(m.idle))) / float64(m.local.u.options.MaxConnections)
+}
+
+// RetryAfter is how many nanoseconds it takes until the target's breaker may let a try through.
+func (m *Member) RetryAfter(now int64) int64 {
+	if m.target.breaker == nil {
+		return 0
+	}
+	return m.target.breaker.RetryAfter(now)
+}
