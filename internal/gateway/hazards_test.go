@@ -98,6 +98,7 @@ func TestHazardTECLSmugglingInChunks(t *testing.T) {
 		{"a chunk that is longer than its size", "4\r\nhello\r\n0\r\n\r\n", 400, http1.BadChunk},
 		{"a trailer without a name", "0\r\n: x\r\n\r\n", 400, http1.BadTrailer},
 		{"a folded trailer", "0\r\n x\r\n\r\n", 400, http1.BadTrailer},
+		{"trailers that are too long", "0\r\nX: " + strings.Repeat("a", 33<<10), 431, http1.TrailersTooLarge},
 		{"too many bytes of extensions", "1;" + strings.Repeat("x", 5000) + "\r\na\r\n0\r\n\r\n", 400, http1.ExtensionTooLarge},
 	} {
 		t.Run(c.name, func(t *testing.T) {

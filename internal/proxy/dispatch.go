@@ -329,7 +329,7 @@ func (f *flow) upstreamFailed(o upstream.Outcome, reason exchange.Reason) {
 	switch {
 	case f.is(isMirror):
 		f.endMirror()
-	case f.stage >= stageStreaming:
+	case f.stage.responseBegun():
 		f.cut(reason)
 	case f.mayRetry(o, stale):
 		f.retry()

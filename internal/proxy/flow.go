@@ -116,6 +116,21 @@ const (
 	stages
 )
 
+// The predicates below name what the order of the stages means, so that only they rely on it.
+
+// headSent says that the stage lies behind the sending of the request's head. It says so of answers
+// of the gateway's own too, for which nothing was sent: whether an upstream is there is another
+// question. It relies on stageSent being the first stage in which the head is with the upstream.
+func (s stage) headSent() bool { return s >= stageSent }
+
+// responseBegun says that the response is on its way to the client: nothing else can be answered any
+// more. It relies on stageStreaming being the first such stage, and on streamBody, which steps back
+// to stageSent where the head did not go out after all.
+func (s stage) responseBegun() bool { return s >= stageStreaming }
+
+// readsResponse says that more of a response is awaited from the upstream, its head or its body.
+func (s stage) readsResponse() bool { return s == stageSent || s == stageStreaming }
+
 type flowFlags uint32
 
 const (

@@ -57,6 +57,27 @@ func TestEveryStageHasAWordForPeople(t *testing.T) {
 	}
 }
 
+func TestWhatIsReadOffTheOrderOfStages(t *testing.T) {
+	type says struct{ headSent, responseBegun, readsResponse bool }
+	want := [stages]says{
+		stageReading:    {},
+		stagePolicies:   {},
+		stageHolding:    {},
+		stageWaiting:    {},
+		stageConnecting: {},
+		stageSent:       {headSent: true, readsResponse: true},
+		stageStreaming:  {headSent: true, responseBegun: true, readsResponse: true},
+		stageTunnel:     {headSent: true, responseBegun: true},
+		stageSending:    {headSent: true, responseBegun: true},
+		stageOver:       {headSent: true, responseBegun: true},
+	}
+	for s := range stages {
+		if got := (says{s.headSent(), s.responseBegun(), s.readsResponse()}); got != want[s] {
+			t.Errorf("of stage %q is said %+v, want %+v", stageText[s], got, want[s])
+		}
+	}
+}
+
 func TestWhatAFloodLeavesBehindIsBounded(t *testing.T) {
 	loops, err := reactor.NewGroup(1, slog.Default())
 	if err != nil {

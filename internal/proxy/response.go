@@ -388,7 +388,7 @@ func (f *flow) toClientWrite(out []byte) bool {
 // clientDrained goes on reading from the upstream.
 func (f *flow) clientDrained() {
 	switch s := f.upstreamConn; {
-	case s != nil && f.stage >= stageSent:
+	case s != nil && f.stage.headSent():
 		s.Readable()
 	case f.stage == stageStreaming:
 		f.pumpAnswer()

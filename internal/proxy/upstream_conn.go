@@ -118,7 +118,7 @@ func (s *upstreamConn) Readable() {
 		f.relayDown()
 	case f.stage == stageSent && s.conn.Batched():
 		s.spokeFirst()
-	case f.stage >= stageSent:
+	case f.stage.headSent():
 		s.readResponse()
 	}
 }
@@ -202,7 +202,7 @@ func (s *upstreamConn) Run() {
 // whether to go on.
 func (s *upstreamConn) readResponse() {
 	f := s.flow
-	for reads := 0; f.upstreamConn == s && !f.is(held) && f.stage < stageTunnel; reads++ {
+	for reads := 0; f.upstreamConn == s && !f.is(held) && f.stage.readsResponse(); reads++ {
 		if f.client != nil && f.client.conn.Congested() {
 			return
 		}
