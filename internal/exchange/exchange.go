@@ -44,7 +44,7 @@ type Exchange struct {
 
 	arena  arena
 	engine Engine
-	turn   uint64 // counts the lives of this struct, so that a Hold of an earlier one is seen to be stale
+	life   uint64 // counts the lives of this struct, so that a Hold of an earlier one is seen to be stale
 }
 
 // NoUpstream is the index of no upstream.
@@ -185,40 +185,40 @@ func (c *Chain) Append(policy any) {
 
 // Engine carries exchanges. The data plane implements it.
 type Engine interface {
-	// Resume runs then on the exchange's loop, if the exchange is still in the given turn, and goes
+	// Resume runs then on the exchange's loop, if the exchange is still in the given life, and goes
 	// on with the chain as the verdict says. Any goroutine may call it.
-	Resume(x *Exchange, turn uint64, then func(*Exchange) PolicyVerdict)
+	Resume(x *Exchange, life uint64, then func(*Exchange) PolicyVerdict)
 }
 
 // Begin makes the exchange ready for its next life. Only the engine calls it.
 func (x *Exchange) Begin(engine Engine) {
-	arena, turn, request, response := x.arena, x.turn, x.Request, x.Response
-	*x = Exchange{Request: request, Response: response, arena: arena, engine: engine, turn: turn + 1, Mirror: NoUpstream, Upstream: NoUpstream}
+	arena, life, request, response := x.arena, x.life, x.Request, x.Response
+	*x = Exchange{Request: request, Response: response, arena: arena, engine: engine, life: life + 1, Mirror: NoUpstream, Upstream: NoUpstream}
 	x.arena.reset()
 }
 
 // Finish ends the life that Begin began, so that holds of it are stale from now on. Only the engine
 // calls it.
-func (x *Exchange) Finish() { x.turn++ }
+func (x *Exchange) Finish() { x.life++ }
 
-// Turn numbers the exchange's present life.
-func (x *Exchange) Turn() uint64 { return x.turn }
+// Life numbers the exchange's present life.
+func (x *Exchange) Life() uint64 { return x.life }
 
 // Hold lets a policy that answered Held resume the exchange later, once. It may be kept and used on
 // any goroutine, also after the exchange has ended, when Resume does nothing.
 type Hold struct {
 	x      *Exchange
 	engine Engine // its own copy: the exchange belongs to its loop, and may be at its next life
-	turn   uint64
+	life   uint64
 }
 
 // Hold must be followed by the verdict Held.
-func (x *Exchange) Hold() Hold { return Hold{x, x.engine, x.turn} }
+func (x *Exchange) Hold() Hold { return Hold{x, x.engine, x.life} }
 
 // Resume runs then on the exchange's loop and goes on as its verdict says. The one who holds bounds
 // the wait: an exchange that is never resumed is ended only by the route's timeout or by its
 // client.
-func (h Hold) Resume(then func(*Exchange) PolicyVerdict) { h.engine.Resume(h.x, h.turn, then) }
+func (h Hold) Resume(then func(*Exchange) PolicyVerdict) { h.engine.Resume(h.x, h.life, then) }
 
 // Alloc is n bytes that live until the exchange is over. Loop only.
 func (x *Exchange) Alloc(n int) []byte { return x.arena.alloc(n) }

@@ -72,7 +72,7 @@ type Gateway struct {
 	admin       adminServer
 	adminClosed adminCounts
 
-	mu        turn // one reload, drain or upgrade at a time
+	mu        lock // one reload, drain or upgrade at a time
 	config    *config.Config
 	version   string // of the config: a short hash of its content
 	loadedAt  time.Time
@@ -123,7 +123,7 @@ func start(o Options) (g *Gateway, err error) {
 	}
 	g = &Gateway{
 		options: o, log: o.Logger, started: time.Now(), shared: &proxy.Shared{Seed: o.Host.seed()}, lines: &accesslog.Counters{}, listeners: map[string]*listener{},
-		mu: newTurn(), drain: make(chan string, 1), upgrades: make(chan struct{}, 1), inherited: inherit(o.Host), config: cfg,
+		mu: newLock(), drain: make(chan string, 1), upgrades: make(chan struct{}, 1), inherited: inherit(o.Host), config: cfg,
 	}
 	g.state.Store(Starting)
 	if g.program, err = programPath(); err != nil {

@@ -102,7 +102,7 @@ routes: [{match: /, respond: {status: 204}}]
 
 // A reload that waits for an upgrade to end finds a gateway that takes none.
 func TestAReloadThatWaitsForAnUpgradeIsRefused(t *testing.T) {
-	g := &Gateway{mu: newTurn()}
+	g := &Gateway{mu: newLock()}
 	g.state.Store(Serving)
 	var waited chan error
 	g.options.Host = &Host{Succeed: func(context.Context, map[string][]int) ([]string, error) {

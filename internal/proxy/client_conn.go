@@ -42,7 +42,7 @@ type clientConn struct {
 	since      int64  // when it was accepted
 	discarded  int64  // in linger, the bytes that were thrown away
 	given      int64  // bytes written when the window of pace began
-	taken      int64  // bytes that the client had acknowledged when it was last looked at
+	acked      int64  // bytes that the client had acknowledged when it was last looked at
 	requests   uint32
 	state      clientState
 	counted    bool // among its address's in the listener's quota
@@ -103,7 +103,7 @@ func (a *Acceptor) Accepted(l *reactor.Loop, s reactor.Socket) {
 		return
 	}
 	r, counted := ln.Quota.take(s.Peer.Addr())
-	if r != taken {
+	if r != admitted {
 		w.shared.Clients.Add(-1)
 		s.Close()
 		if r == tooMany {
@@ -314,7 +314,7 @@ func (c *clientConn) grow() {
 }
 
 // again goes on with the connection after an exchange: with the request that is there already, in
-// the turn's end so that others have theirs in between, or by waiting for the next.
+// the turn's end so that others are served in between, or by waiting for the next.
 func (c *clientConn) again() {
 	l := c.w.loop
 	c.state, c.begun = clientHead, false

@@ -214,7 +214,7 @@ func (f *flow) sendRequest() {
 	f.flags &^= wroteRequest | expecting | bodyOnItsWay | bodyBehind
 	if f.req.Framing != http1.None {
 		f.flags |= bodyOnItsWay
-		f.bodyTaken = s.conn.Written() // what went before has been answered
+		f.bodyAcked = s.conn.Written() // what went before has been answered
 	}
 	if f.is(mirrored) {
 		f.copyHead(out) // without Expect: a copy's body comes with it

@@ -81,7 +81,7 @@ type life struct {
 	headOut     int64 // bytes of the response's head
 	bodyOut     int64 // bytes of the response, head and framing included, given to the client
 	mark        int64 // of bodyIn, when judgeBody looked the last time
-	bodyTaken   int64 // bytes that the upstream had acknowledged when it was last looked at
+	bodyAcked   int64 // bytes that the upstream had acknowledged when it was last looked at
 	answerBy    int64 // when the response's head must have come, as far as is known
 
 	// In nanoseconds: headUp is from the head's arrival until it was sent on, and headDown likewise
@@ -364,7 +364,7 @@ func (f *flow) resume(then func(*exchange.Exchange) exchange.PolicyVerdict) {
 }
 
 // unhold makes what a policy holds the data plane's again: a Resume that comes after all finds
-// another turn.
+// another life.
 func (f *flow) unhold() {
 	if f.is(held) {
 		f.flags &^= held | heldResponse

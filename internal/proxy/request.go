@@ -257,13 +257,13 @@ func (f *flow) answerExpired(now int64) {
 // was not a slow one.
 func (f *flow) lookAtBody(now int64) {
 	conn := &f.upstreamConn.conn
-	taken := conn.Taken()
-	moved, behind := taken > f.bodyTaken, taken < conn.Written()
+	acked := conn.Acked()
+	moved, behind := acked > f.bodyAcked, acked < conn.Written()
 	if moved && (behind || f.is(bodyBehind)) {
 		f.deadline = now + f.route.Timeout
 		f.awaitAnswer(f.deadline)
 	}
-	f.bodyTaken = taken
+	f.bodyAcked = acked
 	f.flags &^= bodyBehind
 	switch {
 	case behind:

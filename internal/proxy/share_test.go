@@ -47,7 +47,7 @@ func refused(clients []*sock) (n int) {
 }
 
 // HAZARDS: what stands for many is taken for one. Each address that has its share was left out by
-// its turn's bit; there are 64 turns, and with some hundred addresses nobody was left.
+// its bucket's bit; there are 64 buckets, and with some hundred addresses nobody was left.
 func TestHazardManyAddressesWithTheirShareHideNobodyWhoHasLess(t *testing.T) {
 	const addresses = 300
 	b := bounded(t, 2*addresses)

@@ -80,9 +80,9 @@ type Listener struct {
 	Quota       *Quota
 }
 
-// leastTaken is how many bytes of a response that waits for its client must be taken within
+// leastAcked is how many bytes of a response that waits for its client must be taken within
 // SendTimeout: a byte now and then would hold the queue, and the upstream's connection behind it,
 // for ever.
-func (l *Listener) leastTaken() int64 {
+func (l *Listener) leastAcked() int64 {
 	return max(1, int64(float64(l.MinBodyRate)*float64(l.SendTimeout)/1e9))
 }

@@ -177,7 +177,7 @@ func (s *upstreamConn) write(p []byte) error {
 }
 
 // burst is how many reads one connection may do, or how many pieces of an answer it may be sent,
-// until the others have their turn. A peer that is as fast as the gateway would otherwise have the
+// until the others are served. A peer that is as fast as the gateway would otherwise have the
 // loop for itself.
 const burst = 16
 

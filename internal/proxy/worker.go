@@ -240,9 +240,9 @@ func (w *Worker) Stop() {
 func (w *Worker) Handshakes() int { return w.handshakes }
 
 // Resume implements exchange.Engine.
-func (w *Worker) Resume(x *exchange.Exchange, turn uint64, then func(*exchange.Exchange) exchange.PolicyVerdict) {
+func (w *Worker) Resume(x *exchange.Exchange, life uint64, then func(*exchange.Exchange) exchange.PolicyVerdict) {
 	w.loop.Post(func() {
-		if x.Turn() == turn {
+		if x.Life() == life {
 			w.flowOf(x).resume(then)
 		}
 	})

@@ -427,14 +427,14 @@ func (c *Conn) Queued() int {
 // the peer or for the batch.
 func (c *Conn) Unsent() bool { return c.queued > 0 }
 
-// Written is how many bytes were given to Write in all, to be compared with Taken.
+// Written is how many bytes were given to Write in all, to be compared with Acked.
 func (c *Conn) Written() int64 { return c.written }
 
-// Taken is how many of the bytes that were Written the peer has acknowledged. It asks the kernel,
+// Acked is how many of the bytes that were Written the peer has acknowledged. It asks the kernel,
 // with one system call, so it is for timers that are due. Only this tells a slow peer from one that
 // does not read: the kernel takes bytes in advance. On a unix socket, whose kernel counts its own
 // overhead too, it lags behind until everything is taken.
-func (c *Conn) Taken() int64 {
+func (c *Conn) Acked() int64 {
 	if !c.Open() {
 		return c.written
 	}

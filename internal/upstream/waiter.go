@@ -9,9 +9,9 @@ import (
 )
 
 // Requests that find every connection of their targets in use wait on their loop. The clients whose
-// requests wait take turns, and each client's are served first come, first served: one client with
-// a thousand requests neither keeps the others waiting nor fills the room. What they wait for can
-// become free on another loop, and then this loop must learn of it. The steps:
+// requests wait are served in rotation, and each client's are served first come, first served: one
+// client with a thousand requests neither keeps the others waiting nor fills the room. What they
+// wait for can become free on another loop, and then this loop must learn of it. The steps:
 //
 //   - A loop that begins to wait says so (queues.waiting, and its queue's since and length), and
 //     then looks whether there is something after all. A loop that frees something first makes it
@@ -49,7 +49,7 @@ type Waiting interface {
 // zero value with Owner set is ready for use, and may be used again after it left the queue.
 type Waiter struct {
 	Owner      Waiting
-	Client     uint64 // a hash of whose request it is: requests of one value share a turn
+	Client     uint64 // a hash of whose request it is: requests of one value share a bucket
 	local      *Local
 	prev, next *Waiter
 	since      int64
@@ -87,60 +87,60 @@ func (q *waitList) remove(w *Waiter) {
 	q.n--
 }
 
-// turns is the number of queues that clients share. Clients whose hashes meet in one take one turn
-// together.
-const turns = 64
+// buckets is the number of queues that clients share. Clients whose hashes meet in one are served
+// as if they were one.
+const buckets = 64
 
-// waitRoom holds the waiting requests of a loop, in a queue for each turn.
+// waitRoom holds the waiting requests of a loop, by bucket.
 type waitRoom struct {
 	n      int
-	last   int    // the turn that was served last
+	last   int    // the bucket that was served last
 	filled uint64 // a bit for each queue that is not empty
-	queues *[turns]turnQueue
+	queues *[buckets]bucket
 
-	// since when the turn longest that has waited longest has, never when nobody waits.
+	// since when the bucket longest that has waited longest has, never when nobody waits.
 	since   int64
 	longest int
 }
 
-// turnQueue is the queue of a turn.
-type turnQueue struct {
+// bucket is the queue of the clients whose hashes meet in it.
+type bucket struct {
 	waitList
-	served int64 // when its turn came the last time
+	served int64 // when it was served the last time
 }
 
-// since is since when the queue, which is not empty, has waited for its turn.
-func (q *turnQueue) since() int64 { return max(q.head.since, q.served) }
+// since is since when the queue, which is not empty, has waited to be served.
+func (q *bucket) since() int64 { return max(q.head.since, q.served) }
 
-// turnOf is the queue of a client. The high bits of the product depend on all of the hash.
-func turnOf(client uint64) int { return int(client * 0x9e3779b97f4a7c15 >> 58) }
+// bucketOf is the bucket of a client. The high bits of the product depend on all of the hash.
+func bucketOf(client uint64) int { return int(client * 0x9e3779b97f4a7c15 >> 58) }
 
-// push says whether no other request waits in the same turn.
+// push says whether no other request waits in the same bucket.
 func (r *waitRoom) push(w *Waiter) (first bool) {
 	if r.queues == nil {
-		r.queues = new([turns]turnQueue) // most upstreams never need it
+		r.queues = new([buckets]bucket) // most upstreams never need it
 	}
-	t := turnOf(w.Client)
-	q := &r.queues[t]
+	b := bucketOf(w.Client)
+	q := &r.queues[b]
 	q.push(w)
 	first = q.head == w
 	if first && q.since() < r.since {
-		r.since, r.longest = q.since(), t
+		r.since, r.longest = q.since(), b
 	}
-	r.filled |= 1 << t
+	r.filled |= 1 << b
 	r.n++
 	return first
 }
 
 func (r *waitRoom) remove(w *Waiter) {
-	t := turnOf(w.Client)
-	q := &r.queues[t]
+	b := bucketOf(w.Client)
+	q := &r.queues[b]
 	first := q.head == w
 	if q.remove(w); q.head == nil {
-		r.filled &^= 1 << t
+		r.filled &^= 1 << b
 	}
 	r.n--
-	if first && t == r.longest {
+	if first && b == r.longest {
 		r.findLongest()
 	}
 }
@@ -148,17 +148,17 @@ func (r *waitRoom) remove(w *Waiter) {
 func (r *waitRoom) findLongest() {
 	r.since = never
 	for left := r.filled; left != 0; left &= left - 1 {
-		t := bits.TrailingZeros64(left)
-		if since := r.queues[t].since(); since < r.since {
-			r.since, r.longest = since, t
+		b := bits.TrailingZeros64(left)
+		if since := r.queues[b].since(); since < r.since {
+			r.since, r.longest = since, b
 		}
 	}
 }
 
-// next is the request whose turn it is. Somebody waits, and the caller removes the request.
+// next is the request to be served next. Somebody waits, and the caller removes the request.
 func (r *waitRoom) next(now int64) *Waiter {
 	ahead := bits.RotateLeft64(r.filled, -r.last-1)
-	r.last = (r.last + 1 + bits.TrailingZeros64(ahead)) % turns
+	r.last = (r.last + 1 + bits.TrailingZeros64(ahead)) % buckets
 	q := &r.queues[r.last]
 	q.served = now
 	return q.head
@@ -174,15 +174,15 @@ func (r *waitRoom) oldest() (w *Waiter) {
 	return w
 }
 
-// newestOfLargest is the newest request of the turn with the most, which goes when the room is full
-// and one of a client comes whose turn has fewer; nil when that one must not stay either.
+// newestOfLargest is the newest request of the bucket with the most, which goes when the room is
+// full and one of a client comes whose bucket has fewer; nil when that one must not stay either.
 func (r *waitRoom) newestOfLargest(client uint64) (w *Waiter) {
 	if r.queues == nil {
 		return nil
 	}
-	most := r.queues[turnOf(client)].n + 1
-	for t := range r.queues {
-		if q := &r.queues[t]; q.n > most {
+	most := r.queues[bucketOf(client)].n + 1
+	for b := range r.queues {
+		if q := &r.queues[b]; q.n > most {
 			most, w = q.n, q.tail
 		}
 	}
@@ -198,7 +198,7 @@ func (u *Upstream) Waiting() int {
 }
 
 // AnyWaits says whether a request waits, on any loop, whose Client is one that lacks says true of.
-// Where clients share a turn on another loop it takes one of them to be. Loop only.
+// Where clients share a bucket on another loop it takes one of them to be. Loop only.
 func (l *Local) AnyWaits(lacks func(client uint64) bool) bool {
 	for left := l.waiters.filled; left != 0; left &= left - 1 {
 		for w := l.waiters.queues[bits.TrailingZeros64(left)].head; w != nil; w = w.next {
@@ -218,7 +218,7 @@ func (l *Local) AnyWaits(lacks func(client uint64) bool) bool {
 // anyWaits is AnyWaits for another loop. What that loop changes meanwhile is seen or is not: who
 // asks comes again.
 func (q *queue) anyWaits(lacks func(client uint64) bool) bool {
-	filled := q.turns.Load()
+	filled := q.filled.Load()
 	if filled == 0 {
 		return false
 	}
@@ -236,28 +236,28 @@ func (q *queue) anyWaits(lacks func(client uint64) bool) bool {
 // the posted flags.
 type queue struct {
 	_           [64]byte
-	since       atomic.Int64 // since when the turn that has waited longest has; never when nobody waits
+	since       atomic.Int64 // since when the bucket that has waited longest has; never when nobody waits
 	length      atomic.Int64
-	turns       atomic.Uint64                        // the bits of those whose requests wait
-	clients     atomic.Pointer[[turns]atomic.Uint64] // whose requests wait in each; nil before the first
-	mayIdle     atomic.Bool                          // the loop may have idle connections
+	filled      atomic.Uint64                          // the bits of those whose requests wait
+	clients     atomic.Pointer[[buckets]atomic.Uint64] // whose requests wait in each; nil before the first
+	mayIdle     atomic.Bool                            // the loop may have idle connections
 	wakePosted  atomic.Bool
 	yieldPosted atomic.Bool
 	_           [64]byte
 }
 
-// several stands for the client of a turn in which requests of more than one client wait.
+// several stands for the client of a bucket in which requests of more than one client wait.
 const several = 0
 
-// note makes it seen whose request joins a turn; first says that it is alone there. A turn that was
-// shared counts as shared until it is empty.
+// note makes it seen whose request joins a bucket; first says that it is alone there. A bucket that
+// was shared counts as shared until it is empty.
 func (q *queue) note(client uint64, first bool) {
 	clients := q.clients.Load()
 	if clients == nil {
-		clients = new([turns]atomic.Uint64)
+		clients = new([buckets]atomic.Uint64)
 		q.clients.Store(clients)
 	}
-	c := &clients[turnOf(client)]
+	c := &clients[bucketOf(client)]
 	switch was := c.Load(); {
 	case was == client:
 	case first:
@@ -383,8 +383,8 @@ func (l *Local) leave(w *Waiter) {
 func (l *Local) announce() {
 	since := l.waiters.since
 	l.own.length.Store(int64(l.waiters.n))
-	if l.own.turns.Load() != l.waiters.filled {
-		l.own.turns.Store(l.waiters.filled)
+	if l.own.filled.Load() != l.waiters.filled {
+		l.own.filled.Store(l.waiters.filled)
 	}
 	was := l.own.since.Load()
 	if was == since {
@@ -438,7 +438,7 @@ func (l *Local) relieve(m *Member, now int64) {
 	l.u.queues.wakeLongest(l.u, l.loop)
 }
 
-// grant gives the request whose turn it is what was found for it.
+// grant gives the request to be served next what was found for it.
 func (l *Local) grant(now int64, m *Member, c Conn) {
 	w := l.waiters.next(now)
 	l.leave(w)
@@ -446,7 +446,7 @@ func (l *Local) grant(now int64, m *Member, c Conn) {
 }
 
 // serve gives the waiting requests whatever there is at any member. A request that is served may
-// free something at once; that is found by another turn here and not by recursion, however many do
+// free something at once; that is found by another round here and not by recursion, however many do
 // so.
 func (l *Local) serve(now int64) {
 	if l.serving {
