@@ -160,7 +160,7 @@ func TestMetricsAreWellFormedAndInTheManual(t *testing.T) {
 
 func TestReasonsAreInTheManual(t *testing.T) {
 	var reasons, refusals []string
-	for r := exchange.NoReason + 1; int(r) < exchange.Reasons; r++ {
+	for r := exchange.NoReason + 1; int(r) < exchange.Reasons(); r++ {
 		reasons = append(reasons, r.String())
 	}
 	for e := http1.OK + 1; int(e) < http1.Errors; e++ {

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"plimsoll/internal/exchange"
 )
 
 // maxVia bounds the name in Via, which every message of the route carries.
@@ -196,7 +198,7 @@ func segmentName(segment string, last bool) (string, error) {
 	}
 	name, multi := strings.CutSuffix(name, "...")
 	switch {
-	case !isPatternName(name):
+	case !exchange.IsPatternName(name):
 		return "", fmt.Errorf("%q is not a value of a pattern; write {name}, {name...} at the end, or {$} at the end", clip(segment))
 	case multi && !last:
 		return "", fmt.Errorf("%q takes the rest of the path; it can only be the last segment", clip(segment))
@@ -226,7 +228,7 @@ func (w *Split) check(s *scope) {
 		s.reject("weights", "every weight is 0, so that no upstream is used; give one of them a weight")
 	}
 	if s.good("sticky") {
-		s.hashKey("sticky", w.Sticky, "client_address", "header", "cookie")
+		s.key("sticky", w.Sticky, stickyKeys)
 	}
 }
 

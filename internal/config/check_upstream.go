@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"plimsoll/internal/exchange"
 )
 
 // maxUnixPath is the longest path of a socket: sun_path has 108 bytes with the NUL, and 104 on
@@ -96,27 +98,21 @@ func (b *Balance) check(s *scope) {
 		s.reject("policy", "hash needs to know what to hash; write {hash: client_address}, or header:NAME, cookie:NAME, path:NAME")
 	}
 	if s.good("hash") {
-		s.hashKey("hash", b.Hash, "client_address", "header", "cookie", "path")
+		s.key("hash", b.Hash, BalanceKeys)
 	}
 }
 
-// hashKey checks what a hash is taken of against the kinds that are possible there.
-func (s *scope) hashKey(name, value string, kinds ...string) {
-	kind, of, named := strings.Cut(value, ":")
-	switch {
-	case !slices.Contains(kinds, kind):
-	case kind == "client_address" && !named,
-		kind == "path" && isPatternName(of),
-		(kind == "header" || kind == "cookie") && isToken(of):
-		return
+// What a balancer may hash, and what may keep a client on one upstream.
+var (
+	BalanceKeys = []exchange.KeyKind{exchange.AddressKey, exchange.HeaderKey, exchange.CookieKey, exchange.PathKey}
+	stickyKeys  = []exchange.KeyKind{exchange.AddressKey, exchange.HeaderKey, exchange.CookieKey}
+)
+
+// key checks a key against the kinds that are possible there.
+func (s *scope) key(name, value string, allowed []exchange.KeyKind) {
+	if _, err := exchange.ParseKey(value, allowed...); err != nil || value == "" {
+		s.reject(name, "%q is not a key; write one of %s", clip(value), exchange.KeyForms(allowed))
 	}
-	forms := make([]string, len(kinds))
-	for i, k := range kinds {
-		if forms[i] = k; k != "client_address" {
-			forms[i] = k + ":NAME"
-		}
-	}
-	s.reject(name, "%q is nothing that can be hashed; write one of %s", clip(value), strings.Join(forms, ", "))
 }
 
 func (h *ActiveHealth) check(s *scope) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"plimsoll/internal/exchange"
 )
 
 // variables are the names that ${...} may have in the keys tagged template, where they stand for
@@ -106,7 +108,7 @@ func expand(text string, template bool, lookup func(string) (string, bool)) (exp
 // checkVariable says what is wrong with a ${name} that is not the environment's.
 func checkVariable(name string, template bool) error {
 	value, isPath := strings.CutPrefix(name, "path.")
-	known := slices.Contains(variables, name) || isPath && isPatternName(value)
+	known := slices.Contains(variables, name) || isPath && exchange.IsPatternName(value)
 	switch {
 	case known && template:
 		return nil
@@ -121,18 +123,6 @@ func checkVariable(name string, template bool) error {
 
 func isEnvironmentName(name string) bool {
 	return name != "" && (name[0] < '0' || name[0] > '9') && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
-}
-
-// isPatternName reports whether name may be a {name} of a pattern: a Go identifier in ASCII.
-func isPatternName(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		letter := c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z'
-		if !letter && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return name != ""
 }
 
 // maxQuoted is how many bytes of a text an error quotes.

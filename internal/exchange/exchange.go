@@ -5,6 +5,7 @@ package exchange
 
 import (
 	"net/netip"
+	"strconv"
 
 	"plimsoll/internal/head"
 )
@@ -42,9 +43,10 @@ type Exchange struct {
 	Reason       Reason // why the gateway answered in the upstream's stead, or cut the exchange
 	Attempts     uint8  // tries made upstream
 
-	arena  arena
-	engine Engine
-	life   uint64 // counts the lives of this struct, so that a Hold of an earlier one is seen to be stale
+	arena   arena
+	engine  Engine
+	holdEnd holdEnd
+	life    uint64 // counts the lives of this struct, so that a Hold of an earlier one is seen to be stale
 }
 
 // NoUpstream is the index of no upstream.
@@ -65,130 +67,23 @@ type TLS struct {
 	Resumed    bool
 }
 
-// PolicyVerdict is what a policy decides in the request or the response phase.
-type PolicyVerdict uint8
-
-const (
-	Continue PolicyVerdict = iota // go on to the next policy, and after the last to the action
-	Answered                      // the policy has called Answer: skip the rest, send that
-	Held                          // the policy has taken a Hold and will resume it
-)
-
-// End says how an exchange ended.
-type End uint8
-
-const (
-	Completed      End = iota // the response went out whole
-	ClientGone                // the client went away first; nobody's failure
-	GatewayAnswer             // the gateway answered by itself (a policy, no route, a refusal)
-	UpstreamFailed            // the upstream failed: the client got 502, 503 or 504, or a cut-off response
-)
-
-// A policy acts in one or more of three phases: request, response and done. For each it implements
-// one of these. It is made once for a route and used by all loops at the same time: what it keeps
-// must be immutable or atomic. Its methods run on a loop and must not block, nor take a lock that
-// may be waited for.
-
-// RequestPolicy acts when a request's head is in.
-type RequestPolicy interface {
-	OnRequest(x *Exchange) PolicyVerdict
-}
-
-// ResponsePolicy acts when a response's head is in, be it the upstream's or the gateway's own
-// answer. It may change the head or, while nothing of it is sent, Answer with another. Policies act
-// on responses in the chain's order.
-type ResponsePolicy interface {
-	OnResponse(x *Exchange) PolicyVerdict
-}
-
-// DonePolicy acts when the exchange is over: exactly once for each exchange whose OnRequest it saw
-// or would have seen next. Of Response only the status still counts then: the memory of an
-// upstream's fields has been used for other things.
-type DonePolicy interface {
-	OnDone(x *Exchange, end End)
-}
-
-// RequestRemover is a RequestPolicy that takes fields of fixed names out of every request, or puts
-// others in their place. The engine takes them out of the request's trailers as well, which
-// policies do not see.
-type RequestRemover interface {
-	RequestRemoved() []string
-}
-
-// ResponseRemover does the same for responses: the engine takes the names out of trailers and
-// interim responses.
-type ResponseRemover interface {
-	ResponseRemoved() []string
-}
-
-// Chain is a route's policies, compiled when the config is loaded: only those that the route names,
-// in the documented order.
-type Chain struct {
-	Request  []RequestPolicy
-	Response []ResponsePolicy
-	Done     []DonePolicy
-
-	RequestRemoved  Names // from trailers too
-	ResponseRemoved Names // from trailers and interim responses too
-}
-
-// Names are names of header fields, in any case.
-type Names [][]byte
-
-// Has says whether name is one of them.
-func (n Names) Has(name []byte) bool {
-	for _, one := range n {
-		if head.EqualFold(one, name) {
-			return true
-		}
-	}
-	return false
-}
-
-// Remove takes the fields of these names out of l.
-func (n Names) Remove(l *head.List) {
-	for _, name := range n {
-		l.Remove(name)
-	}
-}
-
-func (n Names) with(more []string) Names {
-	for _, name := range more {
-		n = append(n, []byte(name))
-	}
-	return n
-}
-
-// Append adds a policy to each phase it acts in. It panics when it acts in none, which no config
-// can cause.
-func (c *Chain) Append(policy any) {
-	acts := false
-	if p, ok := policy.(RequestPolicy); ok {
-		c.Request, acts = append(c.Request, p), true
-	}
-	if p, ok := policy.(ResponsePolicy); ok {
-		c.Response, acts = append(c.Response, p), true
-	}
-	if p, ok := policy.(DonePolicy); ok {
-		c.Done, acts = append(c.Done, p), true
-	}
-	if p, ok := policy.(RequestRemover); ok {
-		c.RequestRemoved = c.RequestRemoved.with(p.RequestRemoved())
-	}
-	if p, ok := policy.(ResponseRemover); ok {
-		c.ResponseRemoved = c.ResponseRemoved.with(p.ResponseRemoved())
-	}
-	if !acts {
-		panic("exchange: a policy that acts in no phase")
-	}
-}
-
 // Engine carries exchanges. The data plane implements it.
 type Engine interface {
 	// Resume runs then on the exchange's loop, if the exchange is still in the given life, and goes
 	// on with the chain as the verdict says. Any goroutine may call it.
 	Resume(x *Exchange, life uint64, then func(*Exchange) PolicyVerdict)
+	// Now is the time of the loop's turn, monotonic nanoseconds. Loop only.
+	Now() int64
+	// LoopID is the index of the loop.
+	LoopID() int
 }
+
+// Now is the time of the loop's turn, monotonic nanoseconds.
+func (x *Exchange) Now() int64 { return x.engine.Now() }
+
+// Loop is the index of the loop that the exchange is on: a policy that keeps a part for each loop
+// writes to this one.
+func (x *Exchange) Loop() int { return x.engine.LoopID() }
 
 // Begin makes the exchange ready for its next life. Only the engine calls it.
 func (x *Exchange) Begin(engine Engine) {
@@ -204,24 +99,16 @@ func (x *Exchange) Finish() { x.life++ }
 // Life numbers the exchange's present life.
 func (x *Exchange) Life() uint64 { return x.life }
 
-// Hold lets a policy that answered Held resume the exchange later, once. It may be kept and used on
-// any goroutine, also after the exchange has ended, when Resume does nothing.
-type Hold struct {
-	x      *Exchange
-	engine Engine // its own copy: the exchange belongs to its loop, and may be at its next life
-	life   uint64
-}
-
-// Hold must be followed by the verdict Held.
-func (x *Exchange) Hold() Hold { return Hold{x, x.engine, x.life} }
-
-// Resume runs then on the exchange's loop and goes on as its verdict says. The one who holds bounds
-// the wait: an exchange that is never resumed is ended only by the route's timeout or by its
-// client.
-func (h Hold) Resume(then func(*Exchange) PolicyVerdict) { h.engine.Resume(h.x, h.life, then) }
-
 // Alloc is n bytes that live until the exchange is over. Loop only.
 func (x *Exchange) Alloc(n int) []byte { return x.arena.alloc(n) }
+
+// RetryAfter adds the field that says in how many seconds a refused request may come again. It is
+// called after Answer or Refuse.
+func (x *Exchange) RetryAfter(seconds int) {
+	x.Response.Fields.Add(retryAfter, strconv.AppendInt(x.arena.alloc(20)[:0], int64(seconds), 10))
+}
+
+var retryAfter = []byte("Retry-After")
 
 // Answer sets the response that the gateway itself gives: a status, why, and a body that must stay
 // unchanged until the exchange is over. Fields are added to Response.Fields afterwards.

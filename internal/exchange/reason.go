@@ -1,57 +1,85 @@
 package exchange
 
+import "fmt"
+
 // Reason says in one word why the gateway answered in the upstream's stead, or cut an exchange. It
-// labels counters and stands in access logs and in the answer's body. The set is closed.
+// labels counters and stands in access logs and in the answer's body. The data plane's own are
+// below; a policy's room declares its own where it is needed. The set is closed when main begins.
+// Numbers differ between builds: only labels are written down.
 type Reason uint8
 
-// The reasons. NoReason is the upstream's own answer.
+// Fault says whose doing a reason is. It decides what counts as an upstream's failure.
+type Fault uint8
+
+// Who is at fault.
 const (
-	NoReason        Reason = iota
-	RouteAnswer            // a route that responds or redirects
-	NoRoute                // 404: nothing matches
-	WrongMethod            // 405: the path matches with another method
-	BadRequest             // 400 and its kin: the request was refused by the codec
-	BadPath                // 400: no canonical path
-	HeadTimeout            // 408: the head did not arrive in time
-	BodyTimeout            // 408: the body came more slowly than the listener's minimum
-	BodyTooLarge           // 413
-	Denied                 // 403: the client's address
-	Preflight              // 204: CORS
-	ServerOptions          // 204: OPTIONS *, which asks for the server as a whole
-	NoTarget               // 503: no target is up
-	PoolFull               // 503: no connection available within the bounds
-	ConnectFailed          // 502, or 504 where it took too long: no connection could be made
-	UpstreamReset          // 502: the connection broke before the response's head was whole
-	UpstreamBad            // 502: the response was malformed
-	UpstreamTimeout        // 504: no response in time
-	UpstreamCut            // the response broke off after its head was sent
-	StreamTimeout          // the response was silent for too long after its head was sent
-	ClientSlow             // the client took its response too slowly
-	Draining               // cut when the drain's time was over
-	reasons
+	NoFault         Fault = iota // nobody: the route answers by itself
+	ClientFault                  // the request is wrong, or may not be made
+	UpstreamFault                // the service, or the way to it
+	ProtectionFault              // the request was refused to protect the service or the gateway
 )
 
-// Reasons is the number of reasons, for arrays of counters.
-const Reasons = int(reasons)
-
-var reasonText = [reasons]string{
-	NoReason: "", RouteAnswer: "route", NoRoute: "no_route", WrongMethod: "wrong_method", BadRequest: "bad_request", BadPath: "bad_path",
-	HeadTimeout: "head_timeout", BodyTimeout: "body_timeout", BodyTooLarge: "body_too_large", Denied: "denied", Preflight: "preflight",
-	ServerOptions: "server_options",
-	NoTarget:      "no_target", PoolFull: "pool_full", ConnectFailed: "connect_failed", UpstreamReset: "upstream_reset",
-	UpstreamBad: "upstream_bad", UpstreamTimeout: "upstream_timeout", UpstreamCut: "upstream_cut", StreamTimeout: "stream_timeout",
-	ClientSlow: "client_slow", Draining: "draining",
+// ReasonInfo describes a reason.
+type ReasonInfo struct {
+	Label string // one word in snake_case
+	Fault Fault
+	// Text says in the answer's body what the label means for the one who asked. May be empty.
+	Text string
 }
 
-// Upstream says whether the service, or the way to it, is why the gateway gave an answer of its own.
-func (r Reason) Upstream() bool {
-	switch r {
-	case NoTarget, PoolFull, ConnectFailed, UpstreamReset, UpstreamBad, UpstreamTimeout, UpstreamCut, StreamTimeout,
-		ClientSlow, Draining:
-		return true
+var reasons []ReasonInfo
+
+// maxReasons is how many reasons the counters of a loop have room for.
+const maxReasons = 64
+
+// DeclareReason adds a reason. It is called while packages are initialised, and nowhere else. A
+// label that is taken, or one too many, is a defect of the program and panics.
+func DeclareReason(info ReasonInfo) Reason {
+	for _, other := range reasons {
+		if other.Label == info.Label {
+			panic(fmt.Sprintf("exchange: the reason %q is declared twice", info.Label))
+		}
 	}
-	return false
+	if len(reasons) == maxReasons {
+		panic("exchange: too many reasons: raise maxReasons here and in telemetry")
+	}
+	reasons = append(reasons, info)
+	return Reason(len(reasons) - 1)
 }
+
+// The data plane's reasons. NoReason is the upstream's own answer, and the zero value.
+var (
+	NoReason     = DeclareReason(ReasonInfo{})
+	RouteAnswer  = DeclareReason(ReasonInfo{"route", NoFault, "the route has neither an upstream nor an answer"})
+	NoRoute      = DeclareReason(ReasonInfo{"no_route", ClientFault, "no route matches this host and path"})
+	WrongMethod  = DeclareReason(ReasonInfo{"wrong_method", ClientFault, "this path is served for other methods, see Allow"})
+	BadRequest   = DeclareReason(ReasonInfo{"bad_request", ClientFault, "the request is malformed or over a limit"})
+	BadPath      = DeclareReason(ReasonInfo{"bad_path", ClientFault, "the path has no canonical form"})
+	HeadTimeout  = DeclareReason(ReasonInfo{"head_timeout", ClientFault, "the request's head did not arrive in time"})
+	BodyTimeout  = DeclareReason(ReasonInfo{"body_timeout", ClientFault, "the request's body came too slowly"})
+	BodyTooLarge = DeclareReason(ReasonInfo{"body_too_large", ClientFault,
+		"the request's body is longer than this route takes"})
+	Denied        = DeclareReason(ReasonInfo{"denied", ClientFault, "your address is not allowed here"})
+	Preflight     = DeclareReason(ReasonInfo{"preflight", NoFault, ""})
+	ServerOptions = DeclareReason(ReasonInfo{"server_options", NoFault, ""})
+	NoTarget      = DeclareReason(ReasonInfo{"no_target", UpstreamFault, "no target of this service is up"})
+	PoolFull      = DeclareReason(ReasonInfo{"pool_full", UpstreamFault, "all connections to this service are busy"})
+	ConnectFailed = DeclareReason(ReasonInfo{"connect_failed", UpstreamFault, "the service could not be reached"})
+	UpstreamReset = DeclareReason(ReasonInfo{"upstream_reset", UpstreamFault,
+		"the service closed the connection without an answer"})
+	UpstreamBad     = DeclareReason(ReasonInfo{"upstream_bad", UpstreamFault, "the service's answer was malformed"})
+	UpstreamTimeout = DeclareReason(ReasonInfo{"upstream_timeout", UpstreamFault, "the service did not answer in time"})
+	UpstreamCut     = DeclareReason(ReasonInfo{"upstream_cut", UpstreamFault, ""})   // after its head was sent
+	StreamTimeout   = DeclareReason(ReasonInfo{"stream_timeout", UpstreamFault, ""}) // likewise: silent for too long
+	ClientSlow      = DeclareReason(ReasonInfo{"client_slow", ClientFault, ""})      // it took its response too slowly
+	Draining        = DeclareReason(ReasonInfo{"draining", UpstreamFault, ""})       // cut when the drain's time was over
+)
+
+// Reasons is how many reasons there are.
+func Reasons() int { return len(reasons) }
+
+// Fault is whose doing it is.
+func (r Reason) Fault() Fault { return reasons[r].Fault }
 
 // String is the reason's label.
-func (r Reason) String() string { return reasonText[r] }
+func (r Reason) String() string { return reasons[r].Label }

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"plimsoll/internal/config"
@@ -107,7 +106,7 @@ func clientOptions(t *config.UpstreamTLS) tlsio.ClientOptions {
 
 // buildSnapshot compiles the routes of cfg over its upstreams, and says everything that is wrong
 // with them.
-func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (s *proxy.Snapshot, errs config.Errors) {
+func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (s *proxy.Snapshot, made []policy, errs config.Errors) {
 	s = &proxy.Snapshot{NoRoute: telemetry.NoRoute}
 	index := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -120,13 +119,14 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (s *proxy.Sna
 	}
 	table, bad := compileTable(cfg)
 	if errs = append(errs, bad...); errs != nil {
-		return nil, errs
+		return nil, nil, errs
 	}
 	s.Table = table
 	s.Routes = make([]proxy.Route, len(cfg.Routes))
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
-		chain, bad := plan{r, table.Names(i), index, g.random()}.chain()
+		chain, of, bad := plan{r, table.Names(i), index, g.policyEnv()}.chain(g.kinds)
+		made = append(made, of...)
 		for _, b := range bad {
 			errs = append(errs, routeError(cfg, i, b.key, b.err.Error()))
 		}
@@ -139,7 +139,7 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (s *proxy.Sna
 			s.Routes[i].Upstream = index[r.Upstream]
 		}
 	}
-	return s, errs
+	return s, made, errs
 }
 
 // compileTable makes the table of the routes. A route without a match, which config has reported,
@@ -198,7 +198,10 @@ func (g *Gateway) proxyUpstream(u *upstream.Upstream, c *config.Upstream) (p pro
 	p = proxy.Upstream{
 		Upstream: u, ConnectTimeout: int64(c.Pool.ConnectTimeout), PendingTimeout: int64(c.Pool.PendingTimeout),
 		MaxRequests: uint32(c.Pool.MaxRequests), Attempts: uint8(*c.Retry.Attempts), PerTry: int64(c.Retry.PerTryTimeout),
-		Key: hashKey(c.Balance.Hash), Stat: g.registry.Upstream(u.Name()),
+		Stat: g.registry.Upstream(u.Name()),
+	}
+	if p.Key, err = hashKey(c.Balance.Hash); err != nil {
+		return p, err
 	}
 	for _, on := range c.Retry.On {
 		p.RetryOn |= retryOn[on]
@@ -233,40 +236,18 @@ func hostConfigs(o tlsio.ClientOptions, hosts []string) (func(host string) (*tls
 	}, nil
 }
 
-// hashKey is what a hashing balancer hashes of an exchange; nil where the balancer does not hash.
-func hashKey(on string) func(*exchange.Exchange) uint64 {
-	kind, name, _ := strings.Cut(on, ":")
-	switch kind {
-	case "client_address":
-		return func(x *exchange.Exchange) uint64 {
-			a := x.Client.As16()
-			return upstream.HashKey(a[:])
-		}
-	case "header":
-		field := []byte(name)
-		return func(x *exchange.Exchange) uint64 {
-			if f := x.Request.Fields.Find(field); f != nil {
-				return upstream.HashKey(f.Value)
-			}
+// hashKey is what a hashing balancer hashes of an exchange, 0 for a request without it; nil where
+// the balancer does not hash.
+func hashKey(on string) (func(*exchange.Exchange) uint64, error) {
+	key, err := exchange.ParseKey(on, config.BalanceKeys...)
+	if err != nil || on == "" {
+		return nil, err
+	}
+	return func(x *exchange.Exchange) uint64 {
+		value := key.Find(x)
+		if value == nil {
 			return 0
 		}
-	case "cookie":
-		return func(x *exchange.Exchange) uint64 { return keyOf(exchange.Cookie(&x.Request.Fields, name)) }
-	case "path":
-		return func(x *exchange.Exchange) uint64 {
-			if x.Params == nil { // a mirror's copy: it goes to any target
-				return 0
-			}
-			return keyOf(x.Params.Value(name))
-		}
-	}
-	return nil
-}
-
-// keyOf is the key of a value; a request without one is not hashed.
-func keyOf(value []byte) uint64 {
-	if value == nil {
-		return 0
-	}
-	return upstream.HashKey(value)
+		return upstream.HashKey(value)
+	}, nil
 }

@@ -24,35 +24,40 @@ type plan struct {
 	*config.Route
 	names    []string       // of its pattern
 	upstream map[string]int // the indexes of upstreams by name
-	random   func() uint64  // nil for each policy's own
+	env      exchange.Env
+}
+
+// kind is a kind of policy.
+type kind struct {
+	name   string // its key in a route's config
+	series []exchange.Series
+	make   func(plan) (any, error)
 }
 
 // policies are all there are, in the order in which a chain runs them, both for requests and for
 // responses. A policy is made for the routes that name it and nil for all others: a route carries
-// only what it asks for. To add a policy is to add its room and its line here.
-var policies = []struct {
-	name string
-	make func(plan) (any, error)
-}{
-	{"access", func(p plan) (any, error) {
+// only what it asks for. To add a policy is to add its room, its key to the config's types and its
+// entry here.
+var policies = []kind{
+	{name: "access", make: func(p plan) (any, error) {
 		if p.Access == nil {
 			return nil, nil
 		}
 		return access.New(access.Options{Allow: p.Access.Allow, Deny: p.Access.Deny})
 	}},
-	{"request_id", func(p plan) (any, error) {
+	{name: "request_id", make: func(p plan) (any, error) {
 		if !p.RequestID {
 			return nil, nil
 		}
-		return requestid.New(requestid.Options{Random: p.random})
+		return requestid.New(requestid.Options{Random: p.env.Random})
 	}},
-	{"trace", func(p plan) (any, error) {
+	{name: "trace", make: func(p plan) (any, error) {
 		if !p.Trace {
 			return nil, nil
 		}
-		return trace.New(trace.Options{Random: p.random})
+		return trace.New(trace.Options{Random: p.env.Random})
 	}},
-	{"cors", func(p plan) (any, error) {
+	{name: "cors", make: func(p plan) (any, error) {
 		c := p.CORS
 		if c == nil {
 			return nil, nil
@@ -60,54 +65,54 @@ var policies = []struct {
 		return cors.New(cors.Options{Origins: c.Origins, Methods: c.Methods, Headers: c.Headers, Expose: c.Expose, Credentials: c.Credentials,
 			MaxAge: time.Duration(c.MaxAge)})
 	}},
-	{"max_body", func(p plan) (any, error) {
+	{name: "max_body", make: func(p plan) (any, error) {
 		if p.MaxBody == 0 {
 			return nil, nil
 		}
 		return maxbody.New(maxbody.Options{Max: int64(p.MaxBody)})
 	}},
-	{"split", func(p plan) (any, error) {
+	{name: "split", make: func(p plan) (any, error) {
 		if p.Split == nil {
 			return nil, nil
 		}
-		o := split.Options{Sticky: p.Split.Sticky, Random: p.random}
+		o := split.Options{Sticky: p.Split.Sticky, Random: p.env.Random}
 		for name, weight := range p.Split.Weights {
 			o.Shares = append(o.Shares, split.Share{Upstream: p.upstream[name], Weight: weight})
 		}
 		return split.New(o)
 	}},
-	{"mirror", func(p plan) (any, error) {
+	{name: "mirror", make: func(p plan) (any, error) {
 		if p.Mirror == nil {
 			return nil, nil
 		}
 		return mirror.New(mirror.Options{Upstream: p.upstream[p.Mirror.Upstream], Share: float64(*p.Mirror.Share), MaxBody: int64(p.Mirror.MaxBody),
-			Random: p.random})
+			Random: p.env.Random})
 	}},
-	{"rewrite", func(p plan) (any, error) {
+	{name: "rewrite", make: func(p plan) (any, error) {
 		if p.StripPrefix == "" && p.Rewrite == "" {
 			return nil, nil
 		}
 		return rewrite.New(rewrite.Options{StripPrefix: p.StripPrefix, Replace: p.Rewrite, PathNames: p.names})
 	}},
-	{"forwarded", func(p plan) (any, error) {
+	{name: "forwarded", make: func(p plan) (any, error) {
 		if p.Upstream == "" && p.Split == nil {
 			return nil, nil
 		}
 		return forwarded.New(forwarded.Options{})
 	}},
-	{"request_headers", func(p plan) (any, error) {
+	{name: "request_headers", make: func(p plan) (any, error) {
 		if empty(p.RequestHeaders) {
 			return nil, nil
 		}
 		return headers.NewRequest(headerOptions(p.RequestHeaders, p.names))
 	}},
-	{"response_headers", func(p plan) (any, error) {
+	{name: "response_headers", make: func(p plan) (any, error) {
 		if empty(p.ResponseHeaders) {
 			return nil, nil
 		}
 		return headers.NewResponse(headerOptions(p.ResponseHeaders, p.names))
 	}},
-	{"respond", func(p plan) (any, error) {
+	{name: "respond", make: func(p plan) (any, error) {
 		if p.Respond == nil {
 			return nil, nil
 		}
@@ -117,7 +122,7 @@ var policies = []struct {
 		}
 		return respond.New(respond.Options{Status: p.Respond.Status, Headers: p.Respond.Headers, Body: body})
 	}},
-	{"redirect", func(p plan) (any, error) {
+	{name: "redirect", make: func(p plan) (any, error) {
 		if p.Redirect == nil {
 			return nil, nil
 		}
@@ -131,6 +136,12 @@ func headerOptions(h config.HeaderOps, names []string) headers.Options {
 	return headers.Options{Remove: h.Remove, Set: h.Set, Add: h.Add, PathNames: names}
 }
 
+// policy is one that a route has.
+type policy struct {
+	route, kind string
+	is          any
+}
+
 // misfit is a policy that could not be made.
 type misfit struct {
 	key string
@@ -138,15 +149,16 @@ type misfit struct {
 }
 
 // chain compiles a route's policies.
-func (p plan) chain() (c exchange.Chain, bad []misfit) {
-	for _, entry := range policies {
-		policy, err := entry.make(p)
+func (p plan) chain(kinds []kind) (c exchange.Chain, made []policy, bad []misfit) {
+	for _, entry := range kinds {
+		is, err := entry.make(p)
 		switch {
 		case err != nil:
 			bad = append(bad, misfit{entry.name, err})
-		case policy != nil:
-			c.Append(policy)
+		case is != nil:
+			c.Append(is)
+			made = append(made, policy{p.Name, entry.name, is})
 		}
 	}
-	return c, bad
+	return c, made, bad
 }

@@ -17,7 +17,7 @@ func Check(path string) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	g := &Gateway{kinds: policies, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	g.env = upstream.Env{Loops: 1, Now: reactor.Clock, Post: func(int, func()) {}}
 	if g.registry, err = telemetry.New(telemetry.Options{Loops: 1, Reasons: reasonLabels(), Ends: endLabels}); err != nil {
 		return nil, err
@@ -26,6 +26,7 @@ func Check(path string) (*config.Config, error) {
 	for _, u := range c.upstreams {
 		u.Close()
 	}
+	closePolicies(c.policies)
 	if errs != nil {
 		return nil, errs
 	}

@@ -52,6 +52,7 @@ type Options struct {
 	// For tests.
 	resolver      string        // "host:port" of the name server; empty for those of the system
 	adminHeadTime time.Duration // of a request at the admin address; 0 for the constant
+	kinds         []kind        // of policies; nil for those there are
 }
 
 // Gateway is a running gateway. Its exported methods may be called from any goroutine but a loop.
@@ -77,6 +78,8 @@ type Gateway struct {
 	version   string // of the config: a short hash of its content
 	loadedAt  time.Time
 	upstreams upstreams
+	kinds     []kind
+	policies  []policy
 	listeners map[string]*listener
 	accessLog *accesslog.Log
 
@@ -124,6 +127,9 @@ func start(o Options) (g *Gateway, err error) {
 	g = &Gateway{
 		options: o, log: o.Logger, started: time.Now(), shared: &proxy.Shared{Seed: o.Host.seed()}, lines: &accesslog.Counters{}, listeners: map[string]*listener{},
 		mu: newLock(), drain: make(chan string, 1), upgrades: make(chan struct{}, 1), inherited: inherit(o.Host), config: cfg,
+	}
+	if g.kinds = o.kinds; g.kinds == nil {
+		g.kinds = policies
 	}
 	g.state.Store(Starting)
 	if g.program, err = programPath(); err != nil {
@@ -211,7 +217,7 @@ func refresh(loop *reactor.Loop, w *proxy.Worker) func(*telemetry.Shard) {
 }
 
 func reasonLabels() []string {
-	labels := make([]string, exchange.Reasons)
+	labels := make([]string, exchange.Reasons())
 	for r := range labels {
 		labels[r] = exchange.Reason(r).String()
 	}
@@ -220,7 +226,7 @@ func reasonLabels() []string {
 
 var endLabels = []string{
 	exchange.Completed: "completed", exchange.ClientGone: "client_gone", exchange.GatewayAnswer: "gateway_answer",
-	exchange.UpstreamFailed: "upstream_failed",
+	exchange.UpstreamFailed: "upstream_failed", exchange.Shed: "shed",
 }
 
 func bufferLabels() (labels []string) {

@@ -73,6 +73,7 @@ type change struct {
 	upstreams upstreams
 	fresh     upstreams
 	snapshot  *proxy.Snapshot
+	policies  []policy
 	listeners map[string]*listener
 	compiled  map[string]*proxy.Listener
 	tls       map[string]*listenerTLS
@@ -100,6 +101,8 @@ func (g *Gateway) apply(cfg *config.Config, reload bool) error {
 // enforce tells the loops of a change, and retires what it has not.
 func (g *Gateway) enforce(c *change, reload bool) error {
 	c.startUpstreams()
+	inheritPolicies(c.policies, g.policies)
+	c.snapshot.Gone = closeWhenGone(c.policies, len(g.workers))
 	for i, w := range g.workers {
 		g.call(g.loops[i], func() {
 			w.Shard().Grow(g.registry.Sizes())
@@ -111,7 +114,7 @@ func (g *Gateway) enforce(c *change, reload bool) error {
 	}
 	incomplete := g.putListeners(c)
 	g.retire(c)
-	g.config, g.upstreams, g.listeners = c.config, c.upstreams, c.listeners
+	g.config, g.upstreams, g.listeners, g.policies = c.config, c.upstreams, c.listeners, c.policies
 	g.version, g.loadedAt = configVersion(c.config), time.Now()
 	g.registry.ConfigLoaded(g.version, g.loadedAt, reload && incomplete == nil)
 	g.inForce.Store(g.look())
@@ -156,7 +159,7 @@ func (g *Gateway) compile(cfg *config.Config) (c *change, errs config.Errors) {
 	var bad config.Errors
 	c.upstreams, c.fresh, bad = g.buildUpstreams(cfg, g.upstreams)
 	if errs = append(errs, bad...); bad == nil {
-		c.snapshot, bad = g.buildSnapshot(cfg, c.upstreams)
+		c.snapshot, c.policies, bad = g.buildSnapshot(cfg, c.upstreams)
 		errs = append(errs, bad...)
 	}
 	slices.SortStableFunc(errs, func(a, b config.Error) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
@@ -186,6 +189,7 @@ func (c *change) undo() {
 	for _, u := range c.fresh {
 		u.Close()
 	}
+	closePolicies(c.policies)
 	for _, l := range c.bound {
 		l.closeSockets()
 	}

@@ -78,6 +78,9 @@ func (g *Gateway) addSeries() error {
 	if err := g.registry.AddGroup(telemetry.Group{Series: adminSeries, Read: g.adminClosed.read}); err != nil {
 		return err
 	}
+	if err := g.addPolicySeries(); err != nil {
+		return err
+	}
 	return g.registry.AddGroup(telemetry.Group{Series: listenerSeries, Read: g.readListeners})
 }
 

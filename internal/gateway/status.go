@@ -26,6 +26,7 @@ type inForce struct {
 	version   string
 	loadedAt  time.Time
 	upstreams upstreams
+	policies  []policy
 	listeners []listenerView // in the config's order
 }
 
@@ -39,7 +40,7 @@ type listenerView struct {
 
 // look makes the view of what is in force. g.mu is held.
 func (g *Gateway) look() *inForce {
-	v := &inForce{config: g.config, version: g.version, loadedAt: g.loadedAt, upstreams: g.upstreams}
+	v := &inForce{config: g.config, version: g.version, loadedAt: g.loadedAt, upstreams: g.upstreams, policies: g.policies}
 	for _, lc := range g.config.Listeners {
 		l := g.listeners[lc.Address]
 		view := listenerView{address: l.address, bound: l.bound.String(), quota: l.quota, accepting: &l.accepting}
@@ -122,11 +123,13 @@ type RouteStatus struct {
 	Codes    map[string]uint64 `json:"codes"` // requests by class of status: "2xx" and so on, "none" where none was sent
 	Total    Spread            `json:"duration_ms"`
 	Gateway  Spread            `json:"gateway_added_us"`
+	Policies map[string]any    `json:"policies,omitempty"` // what those say of themselves that have something to say
 }
 
 // Routes are the routes in force, in the config's order, and at the end what matched none of them.
 func (g *Gateway) Routes() []RouteStatus {
-	cfg, snapshot := g.view().config, g.registry.Collect(g.Call)
+	view, snapshot := g.view(), g.registry.Collect(g.Call)
+	cfg := view.config
 	count := func(s *RouteStatus, series int) {
 		if series >= len(snapshot.Routes) {
 			return // of a config that came after the snapshot
@@ -139,7 +142,7 @@ func (g *Gateway) Routes() []RouteStatus {
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
 		match, location := cfg.Shown(i)
-		s := RouteStatus{Name: r.Name, Match: match, Class: r.SLA}
+		s := RouteStatus{Name: r.Name, Match: match, Class: r.SLA, Policies: policyStatus(view.policies, r.Name)}
 		switch {
 		case r.Upstream != "":
 			s.Action, s.To = "proxy", []string{r.Upstream}

@@ -198,7 +198,7 @@ func (f *flow) endWait(now int64) {
 // noteSent takes down how long the gateway itself had the request, up to the first try's sending.
 func (f *flow) noteSent() {
 	if s := f.upstreamConn; s != nil && f.headUp == 0 && f.is(wroteRequest) {
-		f.headUp = max(1, s.conn.Sent()-f.Start-f.waited)
+		f.headUp = max(1, s.conn.Sent()-f.Start-f.waited-f.paused)
 	}
 }
 

@@ -51,8 +51,8 @@ func (f *flow) leaveAll() {
 // on.
 func (f *flow) finish(end exchange.End, now int64) {
 	c := f.client
-	if end == exchange.GatewayAnswer && f.Reason.Upstream() {
-		end = exchange.UpstreamFailed
+	if end == exchange.GatewayAnswer {
+		end = endOf[f.Reason.Fault()]
 	}
 	f.account(end, now)
 	last, whole := f.is(closeClient), f.is(requestSent)
@@ -63,6 +63,12 @@ func (f *flow) finish(end exchange.End, now int64) {
 		return
 	}
 	c.again()
+}
+
+// endOf is how an exchange ended that the gateway answered, by whose doing it was.
+var endOf = [...]exchange.End{
+	exchange.NoFault: exchange.GatewayAnswer, exchange.ClientFault: exchange.GatewayAnswer,
+	exchange.UpstreamFault: exchange.UpstreamFailed, exchange.ProtectionFault: exchange.Shed,
 }
 
 // finishLast ends a connection after its last response. When its request was whole and all is sent
@@ -84,16 +90,17 @@ func (f *flow) account(end exchange.End, now int64) {
 	}
 	f.stage = stageOver
 	f.w.loop.StopTimer(&f.timer)
-	for _, policy := range f.route.Chain.Done {
-		policy.OnDone(&f.Exchange, end)
+	if f.is(held) {
+		f.endPause()
 	}
+	f.route.Chain.Done(&f.Exchange, end, int(f.asked))
 	total := now - f.Start
 	own := f.headUp + f.headDown
 	up := int64(0)
 	if f.tries == 0 {
 		f.endWait(now)
-		own, up = total-f.waited, f.waited
-	} else if up = total - own; up < 0 {
+		own, up = total-f.waited-f.paused, f.waited
+	} else if up = total - own - f.paused; up < 0 {
 		up = 0
 	}
 	stat := f.route.Stat

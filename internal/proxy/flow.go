@@ -64,6 +64,7 @@ type life struct {
 
 	stage    stage
 	at       uint8 // the next policy of the phase that is under way
+	asked    uint8 // policies that saw the request
 	tries    uint8 // upstream tries begun
 	toClient http1.Framing
 	flags    flowFlags
@@ -71,6 +72,7 @@ type life struct {
 	deadline    int64 // the end of the route's timeout; streamed body bytes move it on
 	sentAt      int64 // when the request's head was sent, for the target's latency
 	waitFrom    int64 // when the waiting for a held body or an upstream connection began; 0 while there is none
+	pausedAt    int64 // when the present hold of a policy began
 	upstreamEnd int64 // when the response's head came
 	lastRead    int64 // when its last bytes came
 	bodyStart   int   // where in client.in the body begins
@@ -86,8 +88,9 @@ type life struct {
 
 	// In nanoseconds: headUp is from the head's arrival until it was sent on, and headDown likewise
 	// for the response. Both are the gateway's own time. headUp leaves out waited, the waiting
-	// before it was taken, which is the client's or the service's.
-	headUp, headDown, waited int64
+	// before it was taken, which is the client's or the service's. Neither has what policies held
+	// the exchange: paused, and of that pausedDown in the response phase.
+	headUp, headDown, waited, paused, pausedDown int64
 
 	interims     int // interim responses of the present try
 	interimBytes int // of their heads
@@ -323,13 +326,13 @@ func (f *flow) runRequest() {
 	for chain := f.route.Chain.Request; int(f.at) < len(chain); {
 		policy := chain[f.at]
 		f.at++
+		f.asked = f.at
 		switch policy.OnRequest(&f.Exchange) {
 		case exchange.Answered:
 			f.sendAnswer()
 			return
 		case exchange.Held:
-			f.flags |= held
-			f.w.loop.SetTimer(&f.timer, f, f.deadline)
+			f.pause(held)
 			return
 		}
 	}
@@ -340,16 +343,35 @@ func (f *flow) runRequest() {
 	f.startUpstream()
 }
 
+// pause leaves the exchange to a policy, which resumes it, or lets its hold end.
+func (f *flow) pause(flags flowFlags) {
+	f.flags |= flags
+	f.pausedAt = f.w.loop.Now()
+	deadline, _, _ := f.HoldEnd(f.deadline)
+	f.w.loop.SetTimer(&f.timer, f, deadline)
+}
+
+// endPause counts the time held.
+func (f *flow) endPause() {
+	time := f.w.loop.Now() - f.pausedAt
+	f.paused += time
+	if f.is(heldResponse) {
+		f.pausedDown += time
+	}
+	f.flags &^= held
+}
+
 // resume goes on after a policy held the exchange.
 func (f *flow) resume(then func(*exchange.Exchange) exchange.PolicyVerdict) {
 	if !f.is(held) {
 		return
 	}
-	f.flags &^= held
+	f.endPause()
+	f.w.loop.SetTimer(&f.timer, f, f.deadline) // the hold may have had a shorter one
 	verdict := then(&f.Exchange)
 	switch {
 	case verdict == exchange.Held:
-		f.flags |= held
+		f.pause(held)
 	case verdict == exchange.Answered && f.is(heldResponse) && !f.is(answered):
 		f.flags &^= heldResponse
 		f.replaceResponse()
@@ -367,7 +389,8 @@ func (f *flow) resume(then func(*exchange.Exchange) exchange.PolicyVerdict) {
 // another life.
 func (f *flow) unhold() {
 	if f.is(held) {
-		f.flags &^= held | heldResponse
+		f.endPause()
+		f.flags &^= heldResponse
 		f.Finish()
 	}
 }
@@ -379,7 +402,8 @@ func (f *flow) Expire(_ *reactor.Timer, now int64) {
 		if f.is(answered) {
 			f.writeAnswer() // as it is: an answer is not held twice
 		} else {
-			f.fail(504, exchange.UpstreamTimeout)
+			_, status, reason := f.HoldEnd(f.deadline)
+			f.fail(status, reason)
 		}
 		return
 	}

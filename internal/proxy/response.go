@@ -186,8 +186,7 @@ func (f *flow) respondPolicies() exchange.PolicyVerdict {
 		f.at++
 		switch policy.OnResponse(&f.Exchange) {
 		case exchange.Held:
-			f.flags |= held | heldResponse
-			f.w.loop.SetTimer(&f.timer, f, f.deadline)
+			f.pause(held | heldResponse)
 			return exchange.Held
 		case exchange.Answered:
 			if !f.is(answered) {
@@ -430,7 +429,7 @@ func (f *flow) Run() {
 		return
 	}
 	sent := f.client.conn.Sent()
-	f.headDown = max(1, sent-f.lastRead)
+	f.headDown = max(1, sent-f.lastRead-f.pausedDown)
 	f.finish(exchange.Completed, sent)
 }
 

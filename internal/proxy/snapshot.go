@@ -19,6 +19,8 @@ type Snapshot struct {
 	Routes    []Route
 	Upstreams []Upstream
 	NoRoute   int // the telemetry index that exchanges without a route are counted under
+	// Gone is called on each loop, once, when no exchange of that loop can meet the snapshot any more.
+	Gone func()
 }
 
 // Route is what is done with the requests it matches.

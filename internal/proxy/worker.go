@@ -89,6 +89,13 @@ type view struct {
 	tlsTrouble []complaint // by upstream
 }
 
+// gone says that this loop has no exchange left on the snapshot.
+func (v *view) gone() {
+	if v.Gone != nil {
+		v.Gone()
+	}
+}
+
 // MaxHead is the most bytes that a head may have: it must fit a loop's largest buffer, with some
 // room to read on.
 const MaxHead = 63 << 10
@@ -136,7 +143,12 @@ type retiring struct {
 // of the rest has. Giving an upstream up may end exchanges, which brings the loop here again: so
 // each is taken off the list before it is closed.
 func (w *Worker) retireViews() {
-	w.old = slices.DeleteFunc(w.old, func(v *view) bool { return v.flows == 0 })
+	w.old = slices.DeleteFunc(w.old, func(v *view) bool {
+		if v.flows == 0 {
+			v.gone()
+		}
+		return v.flows == 0
+	})
 	for i := 0; i < len(w.retiring); {
 		r := w.retiring[i]
 		if slices.ContainsFunc(w.old, func(v *view) bool { return slices.Contains(v.locals, r.local) }) {
@@ -232,6 +244,9 @@ func (w *Worker) Close() {
 // has ended since, and its client's connection waits for another request.
 func (w *Worker) Stop() {
 	w.Cut()
+	if w.view != nil {
+		w.view.gone()
+	}
 	w.loop.Stop()
 }
 
@@ -247,6 +262,14 @@ func (w *Worker) Resume(x *exchange.Exchange, life uint64, then func(*exchange.E
 		}
 	})
 }
+
+// Now and LoopID implement exchange.Engine.
+
+// Now is the time of the loop's turn.
+func (w *Worker) Now() int64 { return w.loop.Now() }
+
+// LoopID is the index of the worker's loop.
+func (w *Worker) LoopID() int { return w.loop.ID }
 
 // httpDate is the value of a Date field for now.
 func (w *Worker) httpDate() []byte {

@@ -194,12 +194,14 @@ func openReserve() int {
 
 // Close stops accepting. The connections in the accept queue are accepted first, in this turn and
 // further ones, as closing the socket would reset them; Closing counts the listener until then.
-// With keep it stops at once: another process shares the socket and will serve its queue.
+// With keep another process shares the socket and will serve its queue, so this one accepts once
+// and stops: if the other has given the address up already, nobody else would.
 func (ln *Listener) Close(keep bool) {
 	if !ln.open || ln.closing > 0 {
 		return
 	}
 	if keep {
+		ln.acceptSome()
 		ln.end()
 		return
 	}

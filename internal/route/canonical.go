@@ -1,6 +1,10 @@
 package route
 
-import "bytes"
+import (
+	"bytes"
+
+	"plimsoll/internal/head"
+)
 
 // Canonical splits an origin-form target ("/a/b?x=1", RFC 9112, section 3.2.1) into its canonical
 // path and its query. The path is what is matched, authorised, logged, keyed and forwarded, so that
@@ -87,20 +91,6 @@ var class = func() (t [256]uint8) {
 	return
 }()
 
-// hex is the value of a hexadecimal digit, and 0xff for every other byte.
-var hex = func() (t [256]uint8) {
-	for i := range t {
-		t[i] = 0xff
-	}
-	for i := range 10 {
-		t['0'+i] = uint8(i)
-	}
-	for i := range 6 {
-		t['a'+i], t['A'+i] = uint8(10+i), uint8(10+i)
-	}
-	return
-}()
-
 func unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
 }
@@ -139,10 +129,10 @@ func dotsAhead(s []byte) bool {
 
 // isSettled says whether the encoding at the start of s is one that stays as it is.
 func isSettled(s []byte) bool {
-	if len(s) < 3 || hex[s[1]] == 0xff || hex[s[2]] == 0xff || s[1] >= 'a' || s[2] >= 'a' {
+	if len(s) < 3 || head.Hex(s[1]) == head.NotHex || head.Hex(s[2]) == head.NotHex || s[1] >= 'a' || s[2] >= 'a' {
 		return false
 	}
-	c := hex[s[1]]<<4 | hex[s[2]]
+	c := head.Hex(s[1])<<4 | head.Hex(s[2])
 	if c == '/' && len(s) > 3 && s[3] == '.' {
 		return false
 	}
@@ -202,10 +192,10 @@ func appendSegment(dst, s []byte) ([]byte, Error) {
 		case backslash:
 			return nil, Backslash
 		case percent:
-			if len(s)-i < 3 || hex[s[i+1]] == 0xff || hex[s[i+2]] == 0xff {
+			if len(s)-i < 3 || head.Hex(s[i+1]) == head.NotHex || head.Hex(s[i+2]) == head.NotHex {
 				return nil, BadEscape
 			}
-			c = hex[s[i+1]]<<4 | hex[s[i+2]]
+			c = head.Hex(s[i+1])<<4 | head.Hex(s[i+2])
 			i += 2
 			if c < ' ' || c == 0x7f {
 				return nil, EncodedControl

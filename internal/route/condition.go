@@ -1,7 +1,6 @@
 package route
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 
@@ -91,46 +90,20 @@ func equalFold(name []byte, lower string) bool {
 
 // inQuery says whether the condition holds for a query.
 func (c *condition) inQuery(query []byte) bool {
-	for len(query) > 0 {
-		pair := query
-		if i := bytes.IndexByte(query, '&'); i >= 0 {
-			pair, query = query[:i], query[i+1:]
-		} else {
-			query = nil
+	for {
+		name, value, rest, ok := head.NextParam(query)
+		if !ok {
+			return c.absent
 		}
-		if len(pair) == 0 {
-			continue
-		}
-		name, value, _ := bytes.Cut(pair, []byte("="))
-		if !decodesTo(name, c.name) {
+		query = rest
+		if !head.DecodesTo(name, c.name) {
 			continue
 		}
 		if c.absent {
 			return false
 		}
-		if c.any || decodesTo(value, c.value) {
+		if c.any || head.DecodesTo(value, c.value) {
 			return true
 		}
 	}
-	return c.absent
-}
-
-// decodesTo compares an encoded name or value of a query with a plain one. What is not a valid
-// encoding stands for itself.
-func decodesTo(encoded []byte, want string) bool {
-	for i := 0; i < len(encoded); i++ {
-		c := encoded[i]
-		switch {
-		case c == '+':
-			c = ' '
-		case c == '%' && len(encoded)-i > 2 && hex[encoded[i+1]] != 0xff && hex[encoded[i+2]] != 0xff:
-			c = hex[encoded[i+1]]<<4 | hex[encoded[i+2]]
-			i += 2
-		}
-		if want == "" || want[0] != c {
-			return false
-		}
-		want = want[1:]
-	}
-	return want == ""
 }

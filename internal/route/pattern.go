@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"plimsoll/internal/head"
 )
 
 // Bounds of a pattern.
@@ -236,7 +238,7 @@ func foldedByte(path []byte, i int) (c byte, n int) {
 	if path[i] != '%' || len(path)-i < 3 {
 		return path[i], 1
 	}
-	if c = hex[path[i+1]]<<4 | hex[path[i+2]]; c == '/' || c == '%' {
+	if c = head.Hex(path[i+1])<<4 | head.Hex(path[i+2]); c == '/' || c == '%' {
 		return '%', 1
 	}
 	return c, 3

@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/hash"
@@ -48,21 +47,9 @@ const seed = 0xca4a
 type Policy struct {
 	ends   []share
 	total  uint64
-	sticky sticky
-	header []byte // its name
-	cookie string // its name
+	sticky exchange.Key
 	random func() uint64
 }
-
-// sticky says what a client is known by.
-type sticky uint8
-
-const (
-	drawn sticky = iota
-	byAddress
-	byHeader
-	byCookie
-)
 
 // share ends where the line's next one begins.
 type share struct {
@@ -96,17 +83,10 @@ func New(o Options) (*Policy, error) {
 	if p.total == 0 {
 		return nil, errors.New("a split in which no upstream has a weight; give one at least 1")
 	}
-	kind, name, _ := strings.Cut(o.Sticky, ":")
-	switch {
-	case o.Sticky == "":
-	case o.Sticky == "client_address":
-		p.sticky = byAddress
-	case kind == "header" && name != "":
-		p.sticky, p.header = byHeader, []byte(name)
-	case kind == "cookie" && name != "":
-		p.sticky, p.cookie = byCookie, name
-	default:
-		return nil, fmt.Errorf("%q cannot keep clients on an upstream; write client_address, header:NAME or cookie:NAME", o.Sticky)
+	var err error
+	p.sticky, err = exchange.ParseKey(o.Sticky, exchange.AddressKey, exchange.HeaderKey, exchange.CookieKey)
+	if err != nil {
+		return nil, fmt.Errorf("sticky: %w", err)
 	}
 	return p, nil
 }
@@ -125,21 +105,7 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 
 // draw is the request's place on the line: its key's hash, or a random number.
 func (p *Policy) draw(x *exchange.Exchange) uint64 {
-	var key []byte
-	switch p.sticky {
-	case byAddress:
-		if x.Client.IsValid() {
-			address := x.Client.As16()
-			return hash.Bytes(seed, address[:])
-		}
-	case byHeader:
-		if f := x.Request.Fields.Find(p.header); f != nil {
-			key = f.Value
-		}
-	case byCookie:
-		key = exchange.Cookie(&x.Request.Fields, p.cookie)
-	}
-	if len(key) > 0 {
+	if key := p.sticky.Find(x); len(key) > 0 {
 		return hash.Bytes(seed, key)
 	}
 	return p.random()

@@ -1,0 +1,87 @@
+package exchange
+
+import "plimsoll/internal/head"
+
+// Chain is a route's policies, compiled when the config is loaded: only those that the route names,
+// in the documented order.
+type Chain struct {
+	Request  []RequestPolicy
+	Response []ResponsePolicy
+
+	RequestRemoved  Names // from trailers too
+	ResponseRemoved Names // from trailers and interim responses too
+
+	done []doneEntry
+	all  []any
+}
+
+// doneEntry is a policy that hears of the end of exchanges of which this many policies saw the
+// request.
+type doneEntry struct {
+	policy DonePolicy
+	after  int
+}
+
+// Append adds a policy to each phase it acts in. It panics when it acts in none, which no config
+// can cause.
+func (c *Chain) Append(policy any) {
+	acts := false
+	if p, ok := policy.(RequestPolicy); ok {
+		c.Request, acts = append(c.Request, p), true
+	}
+	if p, ok := policy.(ResponsePolicy); ok {
+		c.Response, acts = append(c.Response, p), true
+	}
+	if p, ok := policy.(DonePolicy); ok {
+		c.done, acts = append(c.done, doneEntry{p, len(c.Request)}), true
+	}
+	if p, ok := policy.(RequestRemover); ok {
+		c.RequestRemoved = c.RequestRemoved.with(p.RequestRemoved())
+	}
+	if p, ok := policy.(ResponseRemover); ok {
+		c.ResponseRemoved = c.ResponseRemoved.with(p.ResponseRemoved())
+	}
+	if !acts {
+		panic("exchange: a policy that acts in no phase")
+	}
+	c.all = append(c.all, policy)
+}
+
+// Policies are those of the chain, in its order.
+func (c *Chain) Policies() []any { return c.all }
+
+// Done tells the policies that an exchange is over of whose request so many policies were asked.
+func (c *Chain) Done(x *Exchange, end End, asked int) {
+	for i := range c.done {
+		if d := &c.done[i]; d.after <= asked {
+			d.policy.OnDone(x, end)
+		}
+	}
+}
+
+// Names are names of header fields, in any case.
+type Names [][]byte
+
+// Has says whether name is one of them.
+func (n Names) Has(name []byte) bool {
+	for _, one := range n {
+		if head.EqualFold(one, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// Remove takes the fields of these names out of l.
+func (n Names) Remove(l *head.List) {
+	for _, name := range n {
+		l.Remove(name)
+	}
+}
+
+func (n Names) with(more []string) Names {
+	for _, name := range more {
+		n = append(n, []byte(name))
+	}
+	return n
+}

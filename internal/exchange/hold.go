@@ -1,0 +1,43 @@
+package exchange
+
+// Hold lets a policy that answered Held resume the exchange later, once. It may be kept and used on
+// any goroutine, also after the exchange has ended, when Resume does nothing.
+type Hold struct {
+	x      *Exchange
+	engine Engine // its own copy: the exchange belongs to its loop, and may be at its next life
+	life   uint64
+}
+
+// Hold must be followed by the verdict Held. An exchange that is not resumed is ended by the route's
+// timeout, or by its client.
+func (x *Exchange) Hold() Hold {
+	x.holdEnd = holdEnd{}
+	return Hold{x, x.engine, x.life}
+}
+
+// HoldUntil is a Hold that ends at a deadline, on the loop's clock: then the exchange is refused
+// with the status and the reason. The time held is counted apart: it is neither the gateway's own
+// time nor the upstream's.
+func (x *Exchange) HoldUntil(deadline int64, status int, reason Reason) Hold {
+	x.holdEnd = holdEnd{deadline, status, reason}
+	return Hold{x, x.engine, x.life}
+}
+
+// Resume runs then on the exchange's loop and goes on as its verdict says.
+func (h Hold) Resume(then func(*Exchange) PolicyVerdict) { h.engine.Resume(h.x, h.life, then) }
+
+// holdEnd is how a hold ends that nobody resumes; the zero value leaves that to the route's timeout.
+type holdEnd struct {
+	deadline int64
+	status   int
+	reason   Reason
+}
+
+// HoldEnd is how the present hold ends when nobody resumes it: with which answer, and when, which is
+// never after latest. Only the engine calls it.
+func (x *Exchange) HoldEnd(latest int64) (deadline int64, status int, reason Reason) {
+	if h := x.holdEnd; h.deadline != 0 && h.deadline < latest {
+		return h.deadline, h.status, h.reason
+	}
+	return latest, 504, UpstreamTimeout
+}

@@ -1,0 +1,97 @@
+package gateway
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/reactor"
+	"plimsoll/internal/telemetry"
+)
+
+// policyEnv is what policies are made in.
+func (g *Gateway) policyEnv() exchange.Env {
+	return exchange.Env{Loops: max(1, len(g.loops)), Random: g.random(), Now: reactor.Clock, Log: g.log}
+}
+
+// inheritPolicies lets the policies of a new config take over the state of those that they replace.
+func inheritPolicies(fresh, old []policy) {
+	for _, p := range fresh {
+		heir, ok := p.is.(exchange.Heir)
+		if !ok {
+			continue
+		}
+		same := func(o policy) bool { return o.route == p.route && o.kind == p.kind }
+		if i := slices.IndexFunc(old, same); i >= 0 {
+			heir.Inherit(old[i].is)
+		}
+	}
+}
+
+// closeWhenGone closes policies when each of so many loops has said that no exchange of its own can
+// meet them any more.
+func closeWhenGone(all []policy, loops int) (gone func()) {
+	left := new(atomic.Int32)
+	left.Store(int32(loops))
+	return func() {
+		if left.Add(-1) == 0 {
+			go closePolicies(all)
+		}
+	}
+}
+
+func closePolicies(all []policy) {
+	for _, p := range all {
+		if c, ok := p.is.(exchange.Closer); ok {
+			c.Close()
+		}
+	}
+}
+
+// addPolicySeries adds the metrics of every kind of policy, whether a route has it or not.
+func (g *Gateway) addPolicySeries() error {
+	for _, k := range g.kinds {
+		var series []telemetry.Series
+		for _, s := range k.series {
+			labels := append([]string{"route"}, s.Labels...)
+			series = append(series, telemetry.Series{Name: s.Name, Help: s.Help, Labels: labels})
+		}
+		if len(series) == 0 {
+			continue
+		}
+		if err := g.registry.AddGroup(telemetry.Group{Series: series, Read: g.readPolicies(k.name)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readPolicies reads the metrics of the policies of a kind.
+func (g *Gateway) readPolicies(kind string) func(telemetry.Emit) {
+	return func(emit telemetry.Emit) {
+		shown := 0
+		for _, p := range g.view().policies {
+			m, ok := p.is.(exchange.Metered)
+			if !ok || p.kind != kind || shown == telemetry.MaxNames {
+				continue
+			}
+			shown++
+			m.Metrics(func(series int, value float64, labels ...string) {
+				emit(series, value, append([]string{p.route}, labels...)...)
+			})
+		}
+	}
+}
+
+// policyStatus is what a route's policies say of themselves, by kind; nil where none does.
+func policyStatus(all []policy, route string) (said map[string]any) {
+	for _, p := range all {
+		if s, ok := p.is.(exchange.Shown); ok && p.route == route {
+			if said == nil {
+				said = map[string]any{}
+			}
+			said[p.kind] = s.Status()
+		}
+	}
+	return said
+}
