@@ -1,6 +1,6 @@
 // Package exchange holds one request and its response on their way through the gateway, and the
 // contract of the policies that look at them. It knows nothing of protocol versions, sockets or
-// upstream connections: those belong to whoever carries the exchange.
+// upstream connections: those belong to the code that carries the exchange.
 package exchange
 
 import (

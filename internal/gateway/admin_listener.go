@@ -19,7 +19,7 @@ import (
 
 // Bounds on the connections of the admin address. Anybody who reaches it may hold some, the token
 // is seen only later; health probes must get through nevertheless, also when they share an address
-// with whoever holds them.
+// with the one that holds them.
 const (
 	adminConnections = 64  // open at once
 	adminPerAddress  = 16  // of these, of one client address; an IPv6 client counts by its /64

@@ -162,7 +162,8 @@ func TestHazardMalformedRequests(t *testing.T) {
 }
 
 func TestHazardUndrainedBodies(t *testing.T) {
-	// What was announced and not read is never the next request, whoever answers before it is read.
+	// What was announced and not read is never the next request, whichever side answers before it
+	// is read.
 	s := newService(t, func(c *serviceConn, _ int) {
 		if c.head() != "" {
 			c.write("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")

@@ -28,7 +28,7 @@ func spoil(t *testing.T, l *listener, k int) {
 	l.fds[k] = fd
 }
 
-// HAZARDS: a descriptor's number outlives the descriptor. Whoever was given the number next would
+// HAZARDS: a descriptor's number outlives the descriptor. What was given the number next would
 // have been handed to the next process as a listening socket.
 func TestHazardASocketOnWhichALoopCannotListenIsNotHandedOver(t *testing.T) {
 	g := serve(t, "loops: 2\n"+listenOnly)

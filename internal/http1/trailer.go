@@ -62,7 +62,7 @@ func (t *trailers) take(in []byte, lim *Limits) (used int, whole bool, err Error
 // Names that the gateway knows may not: each means something for framing, routing, trust,
 // authentication or caching, and is read from heads only. Nor may what else modifies a request,
 // describes the content or controls the response, nor any name with '_', which could be read as one
-// of those by whoever merges trailers into the head.
+// of those by a service that merges trailers into the head.
 func mayTrail(name []byte, id head.ID) bool {
 	if id != head.Other || bytes.IndexByte(name, '_') >= 0 {
 		return false
@@ -87,7 +87,7 @@ const maxTrailerNames = 64
 // TrimTrailer makes the Trailer fields of a head name only trailers that are passed on: it takes
 // out names that may not stand in a trailer section and those for which gone says so, and then the
 // fields that name nothing any more. gone is not kept. The names that stay are moved together where
-// they are, so that nothing is allocated: a value changes under whoever else holds it. To do it
+// they are, so that nothing is allocated: a value changes under anybody else who holds it. To do it
 // again changes nothing.
 func TrimTrailer(l *head.List, gone func(name []byte) bool) {
 	if !l.Has(head.Trailer) {

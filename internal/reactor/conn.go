@@ -363,7 +363,7 @@ func (c *Conn) enqueue(p []byte) {
 }
 
 // fail notes that sending met an error, for Read to report once it has read what arrived before.
-// The kernel tells each error once, to whoever calls first: after send was told of a reset, recv
+// The kernel tells each error once, to the first call: after send was told of a reset, recv
 // says that the peer ended in order, and a body that is cut off would pass for a whole one.
 func (c *Conn) fail(errno syscall.Errno) {
 	if c.failed == 0 {
@@ -538,9 +538,8 @@ func (c *Conn) RawWrite(p []byte) (int, error) {
 	}
 }
 
-// Shutdown ends both directions and keeps the descriptor, so that whoever waits on the socket from
-// another goroutine is woken and the descriptor's number cannot be given to another connection
-// meanwhile.
+// Shutdown ends both directions and keeps the descriptor, so that a goroutine that waits on the
+// socket is woken and the descriptor's number cannot be given to another connection meanwhile.
 func (c *Conn) Shutdown() { shutdown(int(c.fd), syscall.SHUT_RDWR) }
 
 // Lend leaves the socket to a goroutine that uses RawRead and RawWrite. Readable is told of every
