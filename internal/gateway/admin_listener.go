@@ -59,7 +59,8 @@ type adminListener struct {
 	// open are at most adminConnections; the one that has been in its state the longest comes first.
 	open    []*adminConn
 	waiting map[netip.Addr][]*adminConn // behind the one of their address that await has in hand
-	changed chan struct{}               // closed, and made anew, when a connection changes its state or goes
+	// Closed, and made anew, when a connection changes its state or goes.
+	changed chan struct{}
 }
 
 // adminState is what a connection of the admin address is at.
@@ -68,7 +69,7 @@ type adminState uint8
 const (
 	adminSilent   adminState = iota // no complete request head has arrived yet
 	adminBusy                       // a handler has its request
-	adminAnswered                   // the handler is done; the response is being sent or the request's body still read
+	adminAnswered                   // the handler is done; its response is sent, or the body read
 	adminIdle                       // waits for its next request
 )
 
@@ -270,7 +271,8 @@ func (l *adminListener) Close() error {
 
 // clientOf is what a client is counted by.
 func clientOf(c net.Conn) netip.Addr {
-	remote, _ := c.RemoteAddr().(*net.TCPAddr) // nil, which has no address, when the client is gone already
+	// Nil, which has no address, when the client is gone already.
+	remote, _ := c.RemoteAddr().(*net.TCPAddr)
 	return cidr.Client(remote.AddrPort().Addr())
 }
 

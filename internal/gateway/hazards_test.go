@@ -504,7 +504,8 @@ func TestARefusedRequestIsReadOverUntilTheClientHasItsAnswer(t *testing.T) {
 	p := g.dial()
 	p.send(post("Content-Length: 1, 2\r\n", ""))
 	eventually(t, "the refusal", func() bool { return g.refusedRequests(http1.BadContentLength) == 1 })
-	for range 100 { // what it sends meanwhile must not be met by a reset, which could take the answer away
+	// What it sends meanwhile must not be met by a reset, which could take the answer away.
+	for range 100 {
 		p.send(strings.Repeat("x", 16<<10))
 	}
 	p.expectFailureEnd(400, "bad_request")

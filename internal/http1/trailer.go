@@ -9,10 +9,11 @@ import (
 // trailers holds the trailer fields of one chunked body. They are copied, because the bytes they
 // came in are the caller's.
 type trailers struct {
-	list  head.List
-	buf   []byte // all lines; those of the fields in list, which alias it, and the one under way matter
-	line  int    // where that line begins in buf
-	count int    // of all fields
+	list head.List
+	// All lines; those of the fields in list, which alias it, and the one under way matter.
+	buf   []byte
+	line  int // where that line begins in buf
+	count int // of all fields
 }
 
 // begin makes room for one more field.
@@ -34,7 +35,8 @@ func (t *trailers) take(in []byte, lim *Limits) (used int, whole bool, err Error
 	if lim.Head > 0 && len(t.buf)+used > lim.Head {
 		return 0, false, TrailersTooLarge
 	}
-	t.buf = append(t.buf, in[:used]...) // where this moves the buffer the fields go on aliasing the old one
+	// Where this moves the buffer the fields go on aliasing the old one.
+	t.buf = append(t.buf, in[:used]...)
 	if !whole {
 		return used, false, OK
 	}

@@ -148,7 +148,8 @@ func (f *flow) dial() {
 	f.upstreamConn, f.stage, f.Target = s, stageConnecting, s.target
 	f.beginWait()
 	if err := s.conn.Dial(f.w.loop, reactor.Address{IP: address.TCP, Path: address.Path}, s); err != nil {
-		if reactor.OutOfResources(err) { // ours, so not counted against the target, and no other target would do better
+		// Ours, so not counted against the target, and no other target would do better.
+		if reactor.OutOfResources(err) {
 			f.w.complainOfDials(err)
 			f.fail(503, exchange.PoolFull)
 			return
@@ -279,7 +280,8 @@ func (f *flow) appendRequestHead(out []byte) []byte {
 	case http1.Length:
 		out = appendLength(out, f.req.Length)
 	case http1.None:
-		if f.req.Fields.Has(head.ContentLength) { // a length of 0 says that a body was thought of, which POST without one does not
+		// A length of 0 says that a body was thought of, which POST without one does not.
+		if f.req.Fields.Has(head.ContentLength) {
 			out = appendLength(out, 0)
 		}
 	}

@@ -44,7 +44,8 @@ type flow struct {
 }
 
 // life is what belongs to one use of a flow, from newFlow to freeFlow. One assignment resets it: a
-// field that must survive does not belong here, nor a large one, because every exchange pays for it.
+// field that must survive does not belong here, nor a large one, because every exchange pays for
+// it.
 type life struct {
 	view         *view
 	route        *Route
@@ -69,9 +70,10 @@ type life struct {
 	toClient http1.Framing
 	flags    flowFlags
 
-	deadline    int64 // the end of the route's timeout; streamed body bytes move it on
-	sentAt      int64 // when the request's head was sent, for the target's latency
-	waitFrom    int64 // when the waiting for a held body or an upstream connection began; 0 while there is none
+	deadline int64 // the end of the route's timeout; streamed body bytes move it on
+	sentAt   int64 // when the request's head was sent, for the target's latency
+	// When the waiting for a held body or an upstream connection began; 0 while there is none.
+	waitFrom    int64
 	pausedAt    int64 // when the present hold of a policy began
 	upstreamEnd int64 // when the response's head came
 	lastRead    int64 // when its last bytes came
@@ -126,9 +128,9 @@ const (
 // question. It relies on stageSent being the first stage in which the head is with the upstream.
 func (s stage) headSent() bool { return s >= stageSent }
 
-// responseBegun says that the response is on its way to the client: nothing else can be answered any
-// more. It relies on stageStreaming being the first such stage, and on streamBody, which steps back
-// to stageSent where the head did not go out after all.
+// responseBegun says that the response is on its way to the client: nothing else can be answered
+// any more. It relies on stageStreaming being the first such stage, and on streamBody, which steps
+// back to stageSent where the head did not go out after all.
 func (s stage) responseBegun() bool { return s >= stageStreaming }
 
 // readsResponse says that more of a response is awaited from the upstream, its head or its body.
@@ -144,17 +146,18 @@ const (
 	wroteRequest                       // bytes of the present try went into the upstream's socket
 	freeRetry                          // the retry that a stale connection earns has been used
 	expecting                          // the upstream decides whether the body comes: see expect.go
-	continued                          // the client needs no 100 Continue: it had one, or sends already
-	toHEAD                             // the request's method is HEAD
-	closeClient                        // the client's connection ends with this exchange
-	answered                           // the gateway's own answer
-	mirrored                           // a copy is being made, or was sent
-	isMirror                           // this is the copy: there is no client
-	upEnded                            // a tunnel's client sends no more
-	downEnded                          // a tunnel's upstream sends no more
-	bodyHeld                           // the body was held, as far as it may be
-	bodyOnItsWay                       // the upstream may not have acknowledged the body
-	bodyBehind                         // it had not when it was last looked at
+	// The client needs no 100 Continue: it had one, or sends already.
+	continued
+	toHEAD       // the request's method is HEAD
+	closeClient  // the client's connection ends with this exchange
+	answered     // the gateway's own answer
+	mirrored     // a copy is being made, or was sent
+	isMirror     // this is the copy: there is no client
+	upEnded      // a tunnel's client sends no more
+	downEnded    // a tunnel's upstream sends no more
+	bodyHeld     // the body was held, as far as it may be
+	bodyOnItsWay // the upstream may not have acknowledged the body
+	bodyBehind   // it had not when it was last looked at
 )
 
 func (f *flow) is(flag flowFlags) bool { return f.flags&flag != 0 }
@@ -217,7 +220,8 @@ func (f *flow) begin(bytes int) {
 	if string(f.req.Method) == "HEAD" {
 		f.flags |= toHEAD
 	}
-	http1.StripConnection(&f.req.Fields) // before any policy adds a field that a client could have named
+	// Before any policy adds a field that a client could have named.
+	http1.StripConnection(&f.req.Fields)
 	f.up.Start(f.req.Framing, f.req.Length, &c.listener.Head)
 	if f.up.Done() {
 		f.flags |= requestSent
@@ -268,7 +272,9 @@ func (f *flow) findRoute() bool {
 	}
 	method := f.req.Method
 	if asked := f.preflight(); asked != nil {
-		f.req.Method = asked // a preflight belongs to the route of the request that it asks about (Fetch standard, section 4.8)
+		// A preflight belongs to the route of the request that it asks about (Fetch standard, section
+		// 4.8).
+		f.req.Method = asked
 	}
 	index, result := f.view.Table.Match(&f.req.Request, f.req.Host, path, &f.match)
 	f.req.Method = method

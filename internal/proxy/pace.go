@@ -36,7 +36,8 @@ func (c *clientConn) beginWindow(now int64) {
 
 // judgeTaking is called at a window's end.
 func (c *clientConn) judgeTaking(now int64) {
-	if c.state == clientBusy && c.flow.stage == stageSending { // over in this very turn, and Run's to end
+	// Over in this very turn, and Run's to end.
+	if c.state == clientBusy && c.flow.stage == stageSending {
 		c.beginWindow(now)
 		return
 	}

@@ -16,8 +16,9 @@ type Quota struct {
 	perAddress atomic.Int64 // 0 for no bound
 	open       atomic.Int64
 
-	mu    sync.Mutex
-	count map[netip.Addr]int32 // addresses with open connections, so at most as many entries as connections
+	mu sync.Mutex
+	// Addresses with open connections, so at most as many entries as connections.
+	count map[netip.Addr]int32
 }
 
 // Limit sets the bounds; 0 is none. Connections that are open stay.

@@ -25,17 +25,19 @@ type Snapshot struct {
 
 // Route is what is done with the requests it matches.
 type Route struct {
-	Name          string
-	Class         uint8
-	Chain         exchange.Chain
-	Upstream      int    // index into Snapshot.Upstreams, or exchange.NoUpstream for a route whose chain answers
-	Timeout       int64  // nanoseconds from the head to the response's start
-	StreamTimeout int64  // nanoseconds that a response may be silent
-	TunnelTimeout int64  // nanoseconds that a tunnel may be silent
-	HoldBody      int64  // bytes of a request's body, at most 64 KB, that are received before a target is picked
-	Via           string // the gateway's name in Via; "" for no such field
-	PathAsSent    bool   // the path is forwarded as it was sent, not in the form that was matched
-	Stat          int    // index of its counters
+	Name  string
+	Class uint8
+	Chain exchange.Chain
+	// Index into Snapshot.Upstreams, or exchange.NoUpstream for a route whose chain answers.
+	Upstream      int
+	Timeout       int64 // nanoseconds from the head to the response's start
+	StreamTimeout int64 // nanoseconds that a response may be silent
+	TunnelTimeout int64 // nanoseconds that a tunnel may be silent
+	// Bytes of a request's body, at most 64 KB, that are received before a target is picked.
+	HoldBody   int64
+	Via        string // the gateway's name in Via; "" for no such field
+	PathAsSent bool   // the path is forwarded as it was sent, not in the form that was matched
+	Stat       int    // index of its counters
 }
 
 // Upstream is a named service and what the data plane needs to know to talk to it.
@@ -43,9 +45,10 @@ type Upstream struct {
 	*upstream.Upstream
 	TLS            func(host string) (*tls.Config, error) // nil for plain text
 	ConnectTimeout int64                                  // nanoseconds, TLS included
-	PendingTimeout int64                                  // nanoseconds that an exchange may wait for a connection
-	MaxRequests    uint32                                 // of one connection, 0 for no bound
-	Attempts       uint8                                  // further tries after the first
+	// Nanoseconds that an exchange may wait for a connection.
+	PendingTimeout int64
+	MaxRequests    uint32 // of one connection, 0 for no bound
+	Attempts       uint8  // further tries after the first
 	RetryOn        RetryOn
 	PerTry         int64                           // nanoseconds until a try is given up, 0 for never
 	Key            func(*exchange.Exchange) uint64 // what a hashing balancer hashes; nil for others
@@ -77,7 +80,8 @@ type Listener struct {
 	HeadTimeout int64 // nanoseconds
 	IdleTimeout int64
 	SendTimeout int64
-	MinBodyRate int64 // bytes a second: of request bodies over bodyWindow, of responses that wait over SendTimeout
+	// Bytes a second: of request bodies over bodyWindow, of responses that wait over SendTimeout.
+	MinBodyRate int64
 	MaxRequests uint32
 	Quota       *Quota
 }
