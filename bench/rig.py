@@ -33,7 +33,7 @@ def certificate(tmp):
 
 
 def write(path, text):
-    """Puts a file in place in one step: whoever reads it meanwhile sees the old or the new one, whole."""
+    """Puts a file in place in one step: a reader meanwhile sees the old or the new one, whole."""
     with open(path + ".new", "w") as f:
         f.write(text)
     os.rename(path + ".new", path)

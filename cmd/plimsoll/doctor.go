@@ -46,7 +46,7 @@ Examples:
 func (k *doctorCommand) Run(ctx context.Context, c *console) error {
 	o := doctor.Options{URL: k.URL}
 	if k.PID != nil {
-		// 0 would be none, and whoever typed it wanted one.
+		// 0 would be none, and the user who typed it wanted one.
 		if o.PID = *k.PID; o.PID < 1 {
 			return withExit{exitUsage, errors.New("--pid must be at least 1")}
 		}

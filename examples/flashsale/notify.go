@@ -25,7 +25,7 @@ func newWinners(ctx context.Context, changed bool) winners {
 }
 
 // forgotten is the first day: a goroutine for each winner waits for somebody to take the receipt,
-// and whoever was to take it was never written.
+// and the code that was to take it was never written.
 type forgotten struct{ receipts chan string }
 
 func (f forgotten) tell(receipt string) {

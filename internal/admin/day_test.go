@@ -90,7 +90,7 @@ routes: [{match: /, upstream: users}]
 `, a.address(), more)
 }
 
-// A drain is seen by whoever balances over gateways before the last request is answered, and the
+// A drain is seen by a balancer in front of gateways before the last request is answered, and the
 // admin address answers meanwhile.
 func TestADrainShowsAndEndsTheGateway(t *testing.T) {
 	asked, answer := make(chan bool, 1), make(chan bool)

@@ -241,8 +241,8 @@ func isToken(text string) bool {
 	return text != "" && len(text) <= 256
 }
 
-// isPath reports whether text may be the path of a request: it begins with a slash and has only characters that RFC 3986 allows
-// there, or a percent sign.
+// isPath reports whether text may be the path of a request: it begins with a slash and has only
+// characters that RFC 3986 allows there, or a percent sign.
 func isPath(text string) bool {
 	if !strings.HasPrefix(text, "/") {
 		return false

@@ -138,8 +138,8 @@ func (s *scope) braces(at place, text string, names []string) {
 	}
 }
 
-// parsePattern checks the shape of a pattern, "[METHOD ][HOST]/[PATH]", and returns the names of its values and its path. What
-// patterns mean to each other is found when the routes are compiled.
+// parsePattern checks the shape of a pattern, "[METHOD ][HOST]/[PATH]", and returns the names of its
+// values and its path. What patterns mean to each other is found when the routes are compiled.
 func parsePattern(pattern string) (names []string, path string, err error) {
 	if len(pattern) > 8192 {
 		return nil, "", fmt.Errorf("has %d bytes; 8192 are the most", len(pattern))
@@ -180,7 +180,8 @@ func parsePattern(pattern string) (names []string, path string, err error) {
 	return names, path, nil
 }
 
-// segmentName is the name of the value that a segment of a pattern stands for, or "" for a literal one.
+// segmentName is the name of the value that a segment of a pattern stands for, or "" for a literal
+// one.
 func segmentName(segment string, last bool) (string, error) {
 	if !strings.ContainsAny(segment, "{}") {
 		if segment != "" && !isPath("/"+segment) {

@@ -218,7 +218,8 @@ func (d *decoder) note(p place, v reflect.Value, k *key, source string, e expans
 		return
 	}
 	if k.file && e.text != "" && !filepath.IsAbs(e.text) {
-		source = d.base + string(filepath.Separator) + source // not joined: ".." after a reference must stay
+		// Not joined: ".." after a reference must stay.
+		source = d.base + string(filepath.Separator) + source
 	}
 	d.sources.put(p.path, source)
 }

@@ -15,8 +15,8 @@ var variables = []string{
 	"listener", "tls_version", "tls_client_subject",
 }
 
-// Variables lists the names of the exchange's variables, for whoever gives them their values to
-// check that none is missing.
+// Variables lists the names of the exchange's variables, for the code that gives them their values
+// to check that none is missing.
 func Variables() []string { return slices.Clone(variables) }
 
 // expansion is a scalar's text after its ${...}.

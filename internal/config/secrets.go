@@ -185,8 +185,8 @@ type given map[string]string
 // in an error. A shorter one would be found within words that have nothing to do with it.
 const shortestSecret = 6
 
-// Redact replaces what the environment gave by its ${NAME} in errors of this configuration, whoever
-// found them. It changes the list.
+// Redact replaces what the environment gave by its ${NAME} in errors of this configuration,
+// whichever check found them. It changes the list.
 func (c *Config) Redact(wrong Errors) Errors {
 	if len(wrong) > 0 && len(c.given) > 0 {
 		clean := c.given.replacer()

@@ -98,7 +98,7 @@ func keysOfMapping(t reflect.Type) []key {
 	return keysOf(t)
 }
 
-// found describes a node to whoever wrote it.
+// found describes a node to the person who wrote it.
 func found(node ast.Node) string {
 	text, f := scalarText(node)
 	switch f {

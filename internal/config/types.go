@@ -7,7 +7,7 @@
 // be said without code, and the only place of each: the decoder, the JSON Schema, the reference and
 // the defaults are all read from them.
 //
-//	default   the value of a key that is not there; without one it is the zero value, and a pointer stays nil
+//	default   the value of a key that is not there; else the zero value, and a pointer stays nil
 //	min, max  limits of a number, a duration, a size, or of each value of a mapping of numbers
 //	enum      the only values, of a word or of each item of a list
 //	required  the key must be there; a list or a mapping must not be empty

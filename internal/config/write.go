@@ -30,8 +30,8 @@ routes: [{match: /, upstream: service}]
 	return writer{comment: true}.file(cfg)
 }
 
-// writer turns values into lines of YAML. A line has no indentation of its own: whoever holds the
-// lines of a part shifts them.
+// writer turns values into lines of YAML. A line has no indentation of its own: the code that holds
+// the lines of a part shifts them.
 type writer struct {
 	comment bool // show what is absent, as comments
 }

@@ -1,6 +1,6 @@
 // Package exchange holds one request and its response on their way through the gateway, and the
 // contract of the policies that look at them. It knows nothing of protocol versions, sockets or
-// upstream connections: those belong to whoever carries the exchange.
+// upstream connections: those belong to the code that carries the exchange.
 package exchange
 
 import (
@@ -46,7 +46,7 @@ type Exchange struct {
 	arena   arena
 	engine  Engine
 	holdEnd holdEnd
-	turn    uint64 // counts the lives of this struct, so that a Hold of an earlier one is seen to be stale
+	life    uint64 // counts the lives of this struct, so that a Hold of an earlier one is seen to be stale
 }
 
 // NoUpstream is the index of no upstream.
@@ -69,9 +69,9 @@ type TLS struct {
 
 // Engine carries exchanges. The data plane implements it.
 type Engine interface {
-	// Resume runs then on the exchange's loop, if the exchange is still in the given turn, and goes
+	// Resume runs then on the exchange's loop, if the exchange is still in the given life, and goes
 	// on with the chain as the verdict says. Any goroutine may call it.
-	Resume(x *Exchange, turn uint64, then func(*Exchange) PolicyVerdict)
+	Resume(x *Exchange, life uint64, then func(*Exchange) PolicyVerdict)
 	// Now is the time of the loop's turn, monotonic nanoseconds. Loop only.
 	Now() int64
 	// LoopID is the index of the loop.
@@ -87,17 +87,17 @@ func (x *Exchange) Loop() int { return x.engine.LoopID() }
 
 // Begin makes the exchange ready for its next life. Only the engine calls it.
 func (x *Exchange) Begin(engine Engine) {
-	arena, turn, request, response := x.arena, x.turn, x.Request, x.Response
-	*x = Exchange{Request: request, Response: response, arena: arena, engine: engine, turn: turn + 1, Mirror: NoUpstream, Upstream: NoUpstream}
+	arena, life, request, response := x.arena, x.life, x.Request, x.Response
+	*x = Exchange{Request: request, Response: response, arena: arena, engine: engine, life: life + 1, Mirror: NoUpstream, Upstream: NoUpstream}
 	x.arena.reset()
 }
 
 // Finish ends the life that Begin began, so that holds of it are stale from now on. Only the engine
 // calls it.
-func (x *Exchange) Finish() { x.turn++ }
+func (x *Exchange) Finish() { x.life++ }
 
-// Turn numbers the exchange's present life.
-func (x *Exchange) Turn() uint64 { return x.turn }
+// Life numbers the exchange's present life.
+func (x *Exchange) Life() uint64 { return x.life }
 
 // Alloc is n bytes that live until the exchange is over. Loop only.
 func (x *Exchange) Alloc(n int) []byte { return x.arena.alloc(n) }

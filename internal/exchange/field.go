@@ -14,7 +14,7 @@ const framing = 1<<head.Connection | 1<<head.ContentLength | 1<<head.TransferEnc
 	1<<head.ProxyAuthorization | 1<<head.HTTP2Settings
 
 // CheckFieldName says why a configuration may not change the header field called name, or nil. Host
-// passes: whoever cannot set it refuses it.
+// passes: a caller that cannot set it refuses it.
 func CheckFieldName(name string) error {
 	if name == "" || strings.ContainsFunc(name, notToken) {
 		return fmt.Errorf("%q is not a name of a header field: letters, digits and any of !#$%%&'*+-.^_`|~", name)

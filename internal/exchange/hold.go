@@ -5,14 +5,14 @@ package exchange
 type Hold struct {
 	x      *Exchange
 	engine Engine // its own copy: the exchange belongs to its loop, and may be at its next life
-	turn   uint64
+	life   uint64
 }
 
 // Hold must be followed by the verdict Held. An exchange that is not resumed is ended by the route's
 // timeout, or by its client.
 func (x *Exchange) Hold() Hold {
 	x.holdEnd = holdEnd{}
-	return Hold{x, x.engine, x.turn}
+	return Hold{x, x.engine, x.life}
 }
 
 // HoldUntil is a Hold that ends at a deadline, on the loop's clock: then the exchange is refused
@@ -20,11 +20,11 @@ func (x *Exchange) Hold() Hold {
 // time nor the upstream's.
 func (x *Exchange) HoldUntil(deadline int64, status int, reason Reason) Hold {
 	x.holdEnd = holdEnd{deadline, status, reason}
-	return Hold{x, x.engine, x.turn}
+	return Hold{x, x.engine, x.life}
 }
 
 // Resume runs then on the exchange's loop and goes on as its verdict says.
-func (h Hold) Resume(then func(*Exchange) PolicyVerdict) { h.engine.Resume(h.x, h.turn, then) }
+func (h Hold) Resume(then func(*Exchange) PolicyVerdict) { h.engine.Resume(h.x, h.life, then) }
 
 // holdEnd is how a hold ends that nobody resumes; the zero value leaves that to the route's timeout.
 type holdEnd struct {

@@ -38,7 +38,8 @@ func CompileTemplate(text string, pathNames []string) (*Template, error) {
 
 // CompilePath reads a text for a path or a location: it also understands the pattern's {name} and
 // {rest...}, and bytes of values that no URI may hold are percent-encoded. Text that is not part of
-// a URI is an error. A "?" or "/" in a value stays: whoever needs one path must look at the result.
+// a URI is an error. A "?" or "/" in a value stays: a caller that needs one path must look at the
+// result.
 func CompilePath(text string, pathNames []string) (*Template, error) {
 	return compile(text, pathNames, true)
 }

@@ -196,7 +196,8 @@ func TestABodyLimitHoldsForEveryFraming(t *testing.T) {
 	}
 	p.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 7\r\n\r\nabcdefg" + get)
 	p.expectFailure(413, "body_too_large")
-	if r, body := p.response("GET"); r.StatusCode != 200 { // the refused body was there whole, and passed over
+	// The refused body was there whole, and passed over.
+	if r, body := p.response("GET"); r.StatusCode != 200 {
 		t.Errorf("got %d %q", r.StatusCode, body)
 	}
 	for _, split := range []int{0, 5, 11} {

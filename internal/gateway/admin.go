@@ -13,7 +13,7 @@ import (
 	"plimsoll/internal/config"
 )
 
-// AdminAddress is one opening of the admin address: what whoever guards it has to know. The token
+// AdminAddress is one opening of the admin address: what its guard has to know. The token
 // follows reloads; an address that changes gets a value of its own, so that no socket is ever open
 // under the rules of another.
 type AdminAddress struct {

@@ -19,7 +19,7 @@ import (
 
 // Bounds on the connections of the admin address. Anybody who reaches it may hold some, the token
 // is seen only later; health probes must get through nevertheless, also when they share an address
-// with whoever holds them.
+// with the one that holds them.
 const (
 	adminConnections = 64  // open at once
 	adminPerAddress  = 16  // of these, of one client address; an IPv6 client counts by its /64
@@ -59,7 +59,8 @@ type adminListener struct {
 	// open are at most adminConnections; the one that has been in its state the longest comes first.
 	open    []*adminConn
 	waiting map[netip.Addr][]*adminConn // behind the one of their address that await has in hand
-	changed chan struct{}               // closed, and made anew, when a connection changes its state or goes
+	// Closed, and made anew, when a connection changes its state or goes.
+	changed chan struct{}
 }
 
 // adminState is what a connection of the admin address is at.
@@ -68,7 +69,7 @@ type adminState uint8
 const (
 	adminSilent   adminState = iota // no complete request head has arrived yet
 	adminBusy                       // a handler has its request
-	adminAnswered                   // the handler is done; the response is being sent or the request's body still read
+	adminAnswered                   // the handler is done; its response is sent, or the body read
 	adminIdle                       // waits for its next request
 )
 
@@ -270,7 +271,8 @@ func (l *adminListener) Close() error {
 
 // clientOf is what a client is counted by.
 func clientOf(c net.Conn) netip.Addr {
-	remote, _ := c.RemoteAddr().(*net.TCPAddr) // nil, which has no address, when the client is gone already
+	// Nil, which has no address, when the client is gone already.
+	remote, _ := c.RemoteAddr().(*net.TCPAddr)
 	return cidr.Client(remote.AddrPort().Addr())
 }
 

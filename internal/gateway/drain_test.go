@@ -80,7 +80,8 @@ func TestARequestThatCrossesTheBeginningOfADrainIsAnswered(t *testing.T) {
 		p.response("GET")
 		address := g.address(0)
 		g.stop()
-		eventually(t, "it stops accepting", func() bool { return !listensAt(address) }) // by then every loop knows
+		// By then every loop knows.
+		eventually(t, "it stops accepting", func() bool { return !listensAt(address) })
 		defer g.drained()
 		io.WriteString(p, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 		r, err := http.ReadResponse(p.r, nil)

@@ -283,7 +283,8 @@ func TestAFurtherTryAsksAgainUntilTheClientWasToldToGoOn(t *testing.T) {
 	first := strings.Replace(sawExpect, "POST", "PUT", 1)
 	second := strings.Replace(sawPlain, "POST", "PUT", 1)
 	for name, c := range map[string]struct {
-		before, saw string // what the first try says before it breaks off, and what the upstream sees in all
+		// What the first try says before it breaks off, and what the upstream sees in all.
+		before, saw string
 	}{
 		"told by the second": {"", first + first + "abc"},
 		"told by the first":  {goAhead, first + second + "abc"},

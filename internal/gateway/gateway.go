@@ -73,7 +73,7 @@ type Gateway struct {
 	admin       adminServer
 	adminClosed adminCounts
 
-	mu        turn // one reload, drain or upgrade at a time
+	mu        lock // one reload, drain or upgrade at a time
 	config    *config.Config
 	version   string // of the config: a short hash of its content
 	loadedAt  time.Time
@@ -83,8 +83,10 @@ type Gateway struct {
 	listeners map[string]*listener
 	accessLog *accesslog.Log
 
-	state   atomic.Value            // State
-	inForce atomic.Pointer[inForce] // what is asked about while mu is held, through a whole drain perhaps; nil before the first config
+	state atomic.Value // State
+	// What is asked about while mu is held, through a whole drain perhaps; nil before the first
+	// config.
+	inForce atomic.Pointer[inForce]
 
 	drain     chan string   // asks Run to drain, with the reason
 	upgrades  chan struct{} // asks Run for an upgrade
@@ -126,7 +128,7 @@ func start(o Options) (g *Gateway, err error) {
 	}
 	g = &Gateway{
 		options: o, log: o.Logger, started: time.Now(), shared: &proxy.Shared{Seed: o.Host.seed()}, lines: &accesslog.Counters{}, listeners: map[string]*listener{},
-		mu: newTurn(), drain: make(chan string, 1), upgrades: make(chan struct{}, 1), inherited: inherit(o.Host), config: cfg,
+		mu: newLock(), drain: make(chan string, 1), upgrades: make(chan struct{}, 1), inherited: inherit(o.Host), config: cfg,
 	}
 	if g.kinds = o.kinds; g.kinds == nil {
 		g.kinds = policies
@@ -198,7 +200,8 @@ func (g *Gateway) makeLoops(n int) error {
 		go func() {
 			defer crash.Guard(fmt.Sprintf("on loop %d", loop.ID))
 			loop.Run()
-			g.loopsDone.Done() // not deferred: nobody who waits for it may end the process before a panic does
+			// Not deferred: nobody who waits for it may end the process before a panic does.
+			g.loopsDone.Done()
 		}()
 	}
 	return nil
@@ -349,7 +352,8 @@ func (g *Gateway) end(why string, next *successor) error {
 	}
 	limit := time.Duration(g.config.Drain.Timeout)
 	g.log.Info("draining", "why", why, "pid", os.Getpid(), "connections", g.shared.Clients.Load(), "limit", limit.String())
-	for i, w := range g.workers { // first, so that no answer after the listeners' end lacks Connection: close
+	// First, so that no answer after the listeners' end lacks Connection: close.
+	for i, w := range g.workers {
 		g.call(g.loops[i], w.Drain)
 	}
 	for _, address := range slices.Sorted(maps.Keys(g.listeners)) {

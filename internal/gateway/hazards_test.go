@@ -98,6 +98,7 @@ func TestHazardTECLSmugglingInChunks(t *testing.T) {
 		{"a chunk that is longer than its size", "4\r\nhello\r\n0\r\n\r\n", 400, http1.BadChunk},
 		{"a trailer without a name", "0\r\n: x\r\n\r\n", 400, http1.BadTrailer},
 		{"a folded trailer", "0\r\n x\r\n\r\n", 400, http1.BadTrailer},
+		{"trailers that are too long", "0\r\nX: " + strings.Repeat("a", 33<<10), 431, http1.TrailersTooLarge},
 		{"too many bytes of extensions", "1;" + strings.Repeat("x", 5000) + "\r\na\r\n0\r\n\r\n", 400, http1.ExtensionTooLarge},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -161,7 +162,8 @@ func TestHazardMalformedRequests(t *testing.T) {
 }
 
 func TestHazardUndrainedBodies(t *testing.T) {
-	// What was announced and not read is never the next request, whoever answers before it is read.
+	// What was announced and not read is never the next request, whichever side answers before it
+	// is read.
 	s := newService(t, func(c *serviceConn, _ int) {
 		if c.head() != "" {
 			c.write("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
@@ -502,7 +504,8 @@ func TestARefusedRequestIsReadOverUntilTheClientHasItsAnswer(t *testing.T) {
 	p := g.dial()
 	p.send(post("Content-Length: 1, 2\r\n", ""))
 	eventually(t, "the refusal", func() bool { return g.refusedRequests(http1.BadContentLength) == 1 })
-	for range 100 { // what it sends meanwhile must not be met by a reset, which could take the answer away
+	// What it sends meanwhile must not be met by a reset, which could take the answer away.
+	for range 100 {
 		p.send(strings.Repeat("x", 16<<10))
 	}
 	p.expectFailureEnd(400, "bad_request")

@@ -297,8 +297,7 @@ routes: [{match: /, upstream: s}]
 	}
 	eventually(t, "connections to be reclaimed", func() bool { return g.stats("s").Reclaimed >= pool/2-1 })
 	<-time.After(2500 * time.Millisecond) // two further looks, at which nothing may be taken
-	// Half of them, then half of those that the first address got back as it was its turn, and so
-	// on.
+	// Half of them, then half of those that the first address got back by rotation, and so on.
 	if n := g.stats("s").Reclaimed; n > pool+1 {
 		t.Errorf("%d connections of %d were taken from clients", n, pool)
 	}

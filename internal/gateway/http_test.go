@@ -11,9 +11,10 @@ import (
 // wireCase is one exchange as bytes on both sides. The response has a Date where the gateway would
 // add one otherwise.
 type wireCase struct {
-	name     string
-	request  string // of the client, with host a
-	saw      string // what the upstream is sent; "" where request is sent on with forwardedFields at the head's end
+	name    string
+	request string // of the client, with host a
+	// What the upstream is sent; "" where request is sent on with forwardedFields at the head's end.
+	saw      string
 	response string // of the upstream, which closes afterwards where it says so
 	want     string // what the client is sent; "" for response as it is
 	closed   bool   // the client's connection ends then
@@ -74,7 +75,8 @@ var wireCases = []wireCase{
 	{name: "POST in chunks without their extensions, with their trailers",
 		request: "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=\"y\"\r\nabc\r\n1\r\nd\r\n0\r\nX-Sum: 1\r\nHost: b\r\nX_Forwarded_For: c\r\n\r\n",
 		saw: "POST / HTTP/1.1\r\nHost: a\r\n" + forwardedFields +
-			"Transfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\nX-Sum: 1\r\n\r\n", // one chunk of what was held
+			// One chunk of what was held.
+			"Transfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\nX-Sum: 1\r\n\r\n",
 		response: "HTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 0\r\n\r\n"},
 	{name: "what is hop-by-hop goes, both ways",
 		request: "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, X-Hop\r\nKeep-Alive: timeout=5\r\nProxy-Connection: x\r\nTE: trailers\r\n" +

@@ -24,9 +24,10 @@ import (
 // listener is an address that accepts clients, on every loop. It lives as long as its address is in
 // the config; what else the config says of it may change under it.
 type listener struct {
-	address   string
-	bound     reactor.Address // the same with the port that was drawn for port 0
-	fds       []int           // bound sockets, at least one for each loop; -1 for one on which a loop could not listen
+	address string
+	bound   reactor.Address // the same with the port that was drawn for port 0
+	// Bound sockets, at least one for each loop; -1 for one on which a loop could not listen.
+	fds       []int
 	acceptors []*proxy.Acceptor
 	open      []*reactor.Listener // one for each of fds; written and used on their loops
 	quota     *proxy.Quota
@@ -43,7 +44,9 @@ type listenerTLS struct {
 	stop    context.CancelFunc // of the certificates' watch
 }
 
-const extensionBytes = 4 << 10 // of chunk extensions in one request body; nobody uses them, so this is not configured
+// extensionBytes bounds the chunk extensions in one request body. Nobody uses them, so this is not
+// configured.
+const extensionBytes = 4 << 10
 
 // compile makes what the data plane needs to know of a listener. before is the listener of the same
 // address in the config before, or nil.
@@ -154,7 +157,8 @@ func (g *Gateway) bind(c config.Listener) (*listener, error) {
 			return nil, err
 		}
 		l.fds = append(l.fds, fd)
-		if address, err = reactor.LocalAddress(fd); err != nil { // port 0 is drawn once, then every loop has the same
+		// Port 0 is drawn once, then every loop has the same.
+		if address, err = reactor.LocalAddress(fd); err != nil {
 			l.closeSockets()
 			return nil, err
 		}

@@ -28,7 +28,7 @@ func spoil(t *testing.T, l *listener, k int) {
 	l.fds[k] = fd
 }
 
-// HAZARDS: a descriptor's number outlives the descriptor. Whoever was given the number next would
+// HAZARDS: a descriptor's number outlives the descriptor. What was given the number next would
 // have been handed to the next process as a listening socket.
 func TestHazardASocketOnWhichALoopCannotListenIsNotHandedOver(t *testing.T) {
 	g := serve(t, "loops: 2\n"+listenOnly)
@@ -102,7 +102,7 @@ routes: [{match: /, respond: {status: 204}}]
 
 // A reload that waits for an upgrade to end finds a gateway that takes none.
 func TestAReloadThatWaitsForAnUpgradeIsRefused(t *testing.T) {
-	g := &Gateway{mu: newTurn()}
+	g := &Gateway{mu: newLock()}
 	g.state.Store(Serving)
 	var waited chan error
 	g.options.Host = &Host{Succeed: func(context.Context, map[string][]int) ([]string, error) {

@@ -198,7 +198,8 @@ func TestAnAnswerOfTheGatewayCanBeHeld(t *testing.T) {
 	c := g.dial()
 	c.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n")
 	hold := <-held
-	c.send("0123456789")                                          // bytes of a body that nobody reads any more
+	// Bytes of a body that nobody reads any more.
+	c.send("0123456789")
 	if status, _ := g.dial().request("GET", "/"); status != 502 { // so the loop has met them
 		t.Errorf("got %d", status)
 	}

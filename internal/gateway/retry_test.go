@@ -66,7 +66,8 @@ func TestAConnectionThatTakesTooLongIsTriedElsewhere(t *testing.T) {
 	t.Parallel() // it waits, for timeouts of the gateway, most of its time
 	b := newBackend(t, "b")
 	g := serve(t, connecting("500ms", retrying("budget: 100%", deaf(t), b.address)))
-	for _, method := range []string{"GET", "POST"} { // nothing was written, so any method may be tried again
+	// Nothing was written, so any method may be tried again.
+	for _, method := range []string{"GET", "POST"} {
 		for range 2 {
 			if status, body, err := fetch(g.client(), method, g.url("/")); status != 200 || body != "b" {
 				t.Errorf("%s got %d %q %v", method, status, body, err)

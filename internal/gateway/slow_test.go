@@ -187,7 +187,8 @@ func TestSlowReadersTogetherHoldLittleMemory(t *testing.T) {
 	const readers = 200
 	most := int64(reactor.LoopQueue + reactor.HighWater + reactor.ScratchSize + readers*3*reactor.TightWater)
 	s := newService(t, pouring(nil))
-	g := serve(t, "loops: 1"+limitedTo(s, "send_timeout: 10m")) // on a slow machine the first would be cut
+	// On a slow machine the first would be cut.
+	g := serve(t, "loops: 1"+limitedTo(s, "send_timeout: 10m"))
 	for range readers {
 		g.dialNarrow().send(get)
 	}
@@ -208,7 +209,8 @@ func TestSlowReadersTogetherHoldLittleMemory(t *testing.T) {
 func TestTheLeastRateCountsForAResponseThatIsOnlyWaitingToBeTaken(t *testing.T) {
 	for name, last := range map[string]string{"and the connection goes on": "", "as the connection's last": "Connection: close\r\n"} {
 		t.Run(name, func(t *testing.T) {
-			body := string(noise(400 << 10)) // no more than the gateway and the kernel hold, so that the exchange is over at once
+			// No more than the gateway and the kernel hold, so that the exchange is over at once.
+			body := string(noise(400 << 10))
 			s := newService(t, answering("HTTP/1.1 200 OK\r\nContent-Length: 409600\r\n\r\n"+body))
 			g := serveClean(t, limitedTo(s, "send_timeout: 200ms, min_body_rate: 1MB"))
 			p := g.dialNarrow()

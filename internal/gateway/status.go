@@ -114,16 +114,18 @@ func round(v float64) float64 { return float64(int64(v*1000+0.5)) / 1000 }
 
 // RouteStatus is a route and the outcome of the exchanges on it since the start, over reloads.
 type RouteStatus struct {
-	Name     string            `json:"name"`
-	Match    string            `json:"match"`
-	Class    string            `json:"class"`
-	Action   string            `json:"action"` // "proxy", "split", "respond" or "redirect"
-	To       []string          `json:"to,omitempty"`
-	Requests uint64            `json:"requests"`
-	Codes    map[string]uint64 `json:"codes"` // requests by class of status: "2xx" and so on, "none" where none was sent
-	Total    Spread            `json:"duration_ms"`
-	Gateway  Spread            `json:"gateway_added_us"`
-	Policies map[string]any    `json:"policies,omitempty"` // what those say of themselves that have something to say
+	Name     string   `json:"name"`
+	Match    string   `json:"match"`
+	Class    string   `json:"class"`
+	Action   string   `json:"action"` // "proxy", "split", "respond" or "redirect"
+	To       []string `json:"to,omitempty"`
+	Requests uint64   `json:"requests"`
+	// Requests by class of status: "2xx" and so on, "none" where none was sent.
+	Codes   map[string]uint64 `json:"codes"`
+	Total   Spread            `json:"duration_ms"`
+	Gateway Spread            `json:"gateway_added_us"`
+	// What those say of themselves that have something to say.
+	Policies map[string]any `json:"policies,omitempty"`
 }
 
 // Routes are the routes in force, in the config's order, and at the end what matched none of them.

@@ -37,8 +37,9 @@ type LoopConnections struct {
 
 // ConnectionsStatus are the connections of clients.
 type ConnectionsStatus struct {
-	Open      int64             `json:"open"`
-	Allowed   int64             `json:"allowed"` // the most that the descriptor limit leaves for clients
+	Open int64 `json:"open"`
+	// The most that the descriptor limit leaves for clients.
+	Allowed   int64             `json:"allowed"`
 	Accepted  uint64            `json:"accepted"`
 	Refused   map[string]uint64 `json:"refused"` // by reason
 	InFlight  int64             `json:"requests_in_flight"`

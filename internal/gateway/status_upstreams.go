@@ -15,14 +15,17 @@ import (
 // UpstreamStatus is a named service and the outcome of the exchanges that used it, all since the
 // start.
 type UpstreamStatus struct {
-	Name           string            `json:"name"`
-	Policy         upstream.Policy   `json:"policy"`
-	States         map[string]int    `json:"targets_by_state"`
-	Panicking      bool              `json:"panicking"` // too few targets are usable, so those that are down are used too
-	Outstanding    int               `json:"outstanding"`
-	Waiting        int               `json:"waiting_for_a_connection"`
-	Waits          uint64            `json:"waits"`   // requests that had to wait for a connection, ever
-	Refused        uint64            `json:"refused"` // requests that got no connection within the bounds, ever
+	Name   string          `json:"name"`
+	Policy upstream.Policy `json:"policy"`
+	States map[string]int  `json:"targets_by_state"`
+	// Too few targets are usable, so those that are down are used too.
+	Panicking   bool `json:"panicking"`
+	Outstanding int  `json:"outstanding"`
+	Waiting     int  `json:"waiting_for_a_connection"`
+	// Requests that had to wait for a connection, ever.
+	Waits uint64 `json:"waits"`
+	// Requests that got no connection within the bounds, ever.
+	Refused        uint64            `json:"refused"`
 	Requests       uint64            `json:"requests"`
 	Codes          map[string]uint64 `json:"codes"`
 	Duration       Spread            `json:"duration_ms"`
@@ -41,16 +44,19 @@ type UpstreamStatus struct {
 
 // TargetStatus is one address of an upstream.
 type TargetStatus struct {
-	Address     string  `json:"address"`
-	Host        string  `json:"host"` // as configured
-	Weight      int     `json:"weight"`
-	State       string  `json:"state"` // "up", "down", "deep check down", "ejected", "drained", "weight 0"
-	Why         string  `json:"why,omitempty"`
-	Since       float64 `json:"for_seconds"` // that it has been so
-	EjectedFor  float64 `json:"ejected_for_seconds,omitempty"`
-	Usable      bool    `json:"usable"` // nothing keeps it from being picked; in panic others are used too
-	Outstanding int     `json:"outstanding"`
-	Latency     float64 `json:"latency_ms"` // the balancer's estimate, the mean over loops that have one
+	Address string `json:"address"`
+	Host    string `json:"host"` // as configured
+	Weight  int    `json:"weight"`
+	// "up", "down", "deep check down", "ejected", "drained", "weight 0".
+	State      string  `json:"state"`
+	Why        string  `json:"why,omitempty"`
+	Since      float64 `json:"for_seconds"` // that it has been so
+	EjectedFor float64 `json:"ejected_for_seconds,omitempty"`
+	// Nothing keeps it from being picked; in panic others are used too.
+	Usable      bool `json:"usable"`
+	Outstanding int  `json:"outstanding"`
+	// The balancer's estimate, the mean over loops that have one.
+	Latency     float64 `json:"latency_ms"`
 	Connections int     `json:"connections_open"`
 	Idle        int     `json:"connections_idle"`
 	Requests    uint64  `json:"requests"`

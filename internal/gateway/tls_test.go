@@ -248,7 +248,8 @@ func TestHandshakesInFlightAreBounded(t *testing.T) {
 	g := serve(t, overTLS(", max_handshakes: 2", "", ca.issue(t, "a.example")))
 	in := g.listeners[g.config.Listeners[0].Address].tls.limiter
 	var waiting []*peer
-	const most = 2*16 + 2 // those that wait aside for their clients, and those that must keep their places meanwhile
+	// Those that wait aside for their clients, and those that must keep their places meanwhile.
+	const most = 2*16 + 2
 	for n := range most + 2 {
 		p := g.dial()
 		p.send(halfHello)

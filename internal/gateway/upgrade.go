@@ -64,7 +64,8 @@ func readSuccessor(r io.Reader) (*successor, error) {
 	if len(lines) < 2 || lines[0] != tookWord {
 		return s, nil
 	}
-	for _, address := range lines[1 : len(lines)-1] { // what follows the last line's end is not an address
+	// What follows the last line's end is not an address.
+	for _, address := range lines[1 : len(lines)-1] {
 		s.took[address] = true
 	}
 	return s, nil
@@ -136,7 +137,8 @@ func (g *Gateway) startSuccessor(ctx context.Context) (*successor, error) {
 	select {
 	case err := <-ready:
 		if err == nil {
-			notify(fmt.Sprintf("MAINPID=%d", cmd.Process.Pid)) // systemd may believe only the process it knows
+			// systemd may believe only the process it knows.
+			notify(fmt.Sprintf("MAINPID=%d", cmd.Process.Pid))
 			return next, nil
 		}
 		cmd.Process.Kill() // if it should live on without having said that it is ready

@@ -105,7 +105,8 @@ func TestAnUpgradeThatDropsAListenerServesWhatWaitsInItsQueue(t *testing.T) {
 	}
 	c := startChild(t, yaml("{address: \""+kept+"\"}, {address: \""+dropped+"\"}"))
 	eventually(t, "the gateway serves", func() bool { return strings.Contains(c.logged.String(), "msg=serving") })
-	last := dialRaw(t, kept) // keeps the old process from ending before it has said what came of the others
+	// Keeps the old process from ending before it has said what came of the others.
+	last := dialRaw(t, kept)
 	last.send("GET /held HTTP/1.1\r\nHost: a\r\n\r\n")
 	held.next(t)
 	r, err := http.Get("http://" + admin + "/dial?address=" + dropped)

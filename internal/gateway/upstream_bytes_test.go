@@ -368,7 +368,8 @@ func TestHazardAResponseBeforeItsRequestDesyncsNothing(t *testing.T) {
 	})
 	g := serveClean(t, "loops: 1"+strings.Replace(oneUpstream(s.address()), `"]}`, `"], tls: {insecure_skip_verify: true}}`, 1))
 	p := g.dial()
-	p.send(get + get) // the second follows in the very turn, before an answer to the first can have come
+	// The second follows in the very turn, before an answer to the first can have come.
+	p.send(get + get)
 	for range 2 {
 		if r, body := p.response("GET"); r.StatusCode != 200 || body != "2" {
 			t.Errorf("got %d %q, want the answer of a second connection", r.StatusCode, body)

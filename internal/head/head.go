@@ -3,8 +3,8 @@
 // rules of any HTTP version.
 //
 // Every []byte in a head is borrowed: it aliases the buffer the message was read into, or memory of
-// whoever set it, and is valid as long as that owner says. Nothing in this package allocates once a
-// List has grown to its usual size.
+// the code that set it, and is valid as long as that owner says. Nothing in this package allocates
+// once a List has grown to its usual size.
 package head
 
 // Request is the head of a request.
@@ -34,8 +34,8 @@ type Field struct {
 	Name  []byte // in the case it arrived or was set in
 	Value []byte // without white space around it
 	// Line is the field as it stood on an HTTP/1 wire, "Name: value\r\n", where it stood there in
-	// exactly that form, and nil otherwise. A serialiser may copy it whole; whoever changes Name or
-	// Value sets it to nil.
+	// exactly that form, and nil otherwise. A serialiser may copy it whole; code that changes Name
+	// or Value sets it to nil.
 	Line []byte
 	ID   ID
 }

@@ -17,7 +17,8 @@ import (
 // Every byte is used as it comes, so that no split of the input matters and nothing but a trailer
 // line is held.
 type Body struct {
-	left      int64 // bytes of the body of Length, or of the chunk; in state size what was read of its size
+	// Bytes of the body of Length, or of the chunk; in state size what was read of its size.
+	left      int64
 	lim       *Limits
 	trailer   *trailers
 	extension int // bytes of extensions so far

@@ -147,7 +147,8 @@ func foldsTo(b []byte, lower string) bool {
 	return true
 }
 
-// nextToken splits the first element off a comma-separated list. Empty elements come out as empty tokens.
+// nextToken splits the first element off a comma-separated list. Empty elements come out as empty
+// tokens.
 func nextToken(list []byte) (token, rest []byte) {
 	for i, c := range list {
 		if c == ',' {

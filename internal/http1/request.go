@@ -20,8 +20,8 @@ func (r *Request) Reset() {
 // Parse reads the head of a request (RFC 9112, sections 2 to 6). b is all bytes from the message's
 // first one on; it may go on behind the head. n is the length of the head once it is complete; n 0
 // with OK asks for more: call again with the same bytes, at the same address, and what came since.
-// Whoever moves them calls Reset and begins again. After an error, or a complete head, only Reset
-// may follow; an error is given again until then.
+// A caller that moves them calls Reset and begins again. After an error, or a complete head, only
+// Reset may follow; an error is given again until then.
 //
 // All parts of r alias b, but for the Target of an absolute-form with a query and no path. Parse
 // changes b in one way: it makes the letters of the authority lower-case. Path and Scheme stay

@@ -9,10 +9,11 @@ import (
 // trailers holds the trailer fields of one chunked body. They are copied, because the bytes they
 // came in are the caller's.
 type trailers struct {
-	list  head.List
-	buf   []byte // all lines; those of the fields in list, which alias it, and the one under way matter
-	line  int    // where that line begins in buf
-	count int    // of all fields
+	list head.List
+	// All lines; those of the fields in list, which alias it, and the one under way matter.
+	buf   []byte
+	line  int // where that line begins in buf
+	count int // of all fields
 }
 
 // begin makes room for one more field.
@@ -34,7 +35,8 @@ func (t *trailers) take(in []byte, lim *Limits) (used int, whole bool, err Error
 	if lim.Head > 0 && len(t.buf)+used > lim.Head {
 		return 0, false, TrailersTooLarge
 	}
-	t.buf = append(t.buf, in[:used]...) // where this moves the buffer the fields go on aliasing the old one
+	// Where this moves the buffer the fields go on aliasing the old one.
+	t.buf = append(t.buf, in[:used]...)
 	if !whole {
 		return used, false, OK
 	}
@@ -62,7 +64,7 @@ func (t *trailers) take(in []byte, lim *Limits) (used int, whole bool, err Error
 // Names that the gateway knows may not: each means something for framing, routing, trust,
 // authentication or caching, and is read from heads only. Nor may what else modifies a request,
 // describes the content or controls the response, nor any name with '_', which could be read as one
-// of those by whoever merges trailers into the head.
+// of those by a service that merges trailers into the head.
 func mayTrail(name []byte, id head.ID) bool {
 	if id != head.Other || bytes.IndexByte(name, '_') >= 0 {
 		return false
@@ -87,7 +89,7 @@ const maxTrailerNames = 64
 // TrimTrailer makes the Trailer fields of a head name only trailers that are passed on: it takes
 // out names that may not stand in a trailer section and those for which gone says so, and then the
 // fields that name nothing any more. gone is not kept. The names that stay are moved together where
-// they are, so that nothing is allocated: a value changes under whoever else holds it. To do it
+// they are, so that nothing is allocated: a value changes under anybody else who holds it. To do it
 // again changes nothing.
 func TrimTrailer(l *head.List, gone func(name []byte) bool) {
 	if !l.Has(head.Trailer) {

@@ -3,9 +3,9 @@
 // production; the race detector's build turns them on, and so does a simulation.
 package invariant
 
-// On says whether invariants are checked. Whoever turns it on does so before anything that asks it
-// runs. It was a constant once, so that a simulation had to be built with a tag of its own; a load
-// of a variable that never changes costs 0.3 ns, some ten times a request.
+// On says whether invariants are checked. The code that turns it on does so before anything that
+// asks it runs. It was a constant once, so that a simulation had to be built with a tag of its own;
+// a load of a variable that never changes costs 0.3 ns, some ten times a request.
 var On = raceDetector
 
 // Sequential says that no two loops run at the same time, as in a simulation: then what one loop

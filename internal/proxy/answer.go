@@ -59,7 +59,8 @@ func (c *clientConn) refuseWith(status int, reason exchange.Reason) {
 	f.route = &noRoute
 	f.req.Minor = 1
 	f.flags |= closeClient
-	f.up.Start(http1.ToEOF, 0, &c.listener.Head) // the request has no end, so what comes behind it is thrown away
+	// The request has no end, so what comes behind it is thrown away.
+	f.up.Start(http1.ToEOF, 0, &c.listener.Head)
 	f.fail(status, reason)
 }
 
@@ -75,7 +76,8 @@ func (f *flow) sendAnswer() {
 	f.endTry(upstream.Cancelled, 0)
 	f.flags |= answered
 	if f.stage == stageHolding {
-		f.stage = stagePolicies // the rest of the body is not received any more, whatever a policy does with the answer
+		// The rest of the body is not received any more, whatever a policy does with the answer.
+		f.stage = stagePolicies
 	}
 	f.at = 0
 	if f.respondPolicies() == exchange.Continue {

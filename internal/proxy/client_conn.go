@@ -25,24 +25,27 @@ import (
 // away for a while, because closing on unread bytes would make the kernel reset the connection and
 // could take the response away from the client.
 type clientConn struct {
-	conn       reactor.Conn
-	w          *Worker
-	acceptor   *Acceptor
-	listener   *Listener   // the acceptor's, as of the present request
-	tls        *tlsio.Conn // nil for plain text
-	tlsInfo    *exchange.TLS
-	flow       *flow           // the exchange under way, or the one whose head is being read
-	in         *reactor.Buffer // bytes read and not yet used, behind the head of the exchange under way, which aliases it
-	ahead      *reactor.Buffer // bytes behind a chunked body, read with it: the next request's first
-	timer      reactor.Timer   // until when a handshake, a head or the next request must have come; when the pace of a body is judged; the end of linger
-	pace       reactor.Timer   // see pace.go
-	next, prev *clientConn     // in the worker's list
+	conn     reactor.Conn
+	w        *Worker
+	acceptor *Acceptor
+	listener *Listener   // the acceptor's, as of the present request
+	tls      *tlsio.Conn // nil for plain text
+	tlsInfo  *exchange.TLS
+	flow     *flow // the exchange under way, or the one whose head is being read
+	// Bytes read and not yet used, behind the head of the exchange under way, which aliases it.
+	in    *reactor.Buffer
+	ahead *reactor.Buffer // bytes behind a chunked body, read with it: the next request's first
+	// Until when a handshake, a head or the next request must have come; when the pace of a body is
+	// judged; the end of linger.
+	timer      reactor.Timer
+	pace       reactor.Timer // see pace.go
+	next, prev *clientConn   // in the worker's list
 	peer       netip.AddrPort
 	peerText   []byte // the peer's address as text, made at a listener's first request; nil before
 	since      int64  // when it was accepted
 	discarded  int64  // in linger, the bytes that were thrown away
 	given      int64  // bytes written when the window of pace began
-	taken      int64  // bytes that the client had acknowledged when it was last looked at
+	acked      int64  // bytes that the client had acknowledged when it was last looked at
 	requests   uint32
 	state      clientState
 	counted    bool // among its address's in the listener's quota
@@ -51,10 +54,12 @@ type clientConn struct {
 	trusted    bool // the listener trusts the peer; made with peerText
 	slow       bool // counted among those that are too slow
 	begun      bool // in head, bytes of a head have come, be they a part of a TLS record
-	toEOF      bool // the end of the connection ends the last response, or it is a tunnel: only a reset shows that it was cut off
-	late       bool // the handshake took too long
-	shaking    bool // the handshake has begun: a goroutine has the socket
-	deferred   bool // Run is to be called, once: until then no event is looked into
+	// The end of the connection ends the last response, or it is a tunnel: only a reset shows that it
+	// was cut off.
+	toEOF    bool
+	late     bool // the handshake took too long
+	shaking  bool // the handshake has begun: a goroutine has the socket
+	deferred bool // Run is to be called, once: until then no event is looked into
 }
 
 type clientState uint8
@@ -103,7 +108,7 @@ func (a *Acceptor) Accepted(l *reactor.Loop, s reactor.Socket) {
 		return
 	}
 	r, counted := ln.Quota.take(s.Peer.Addr())
-	if r != taken {
+	if r != admitted {
 		w.shared.Clients.Add(-1)
 		s.Close()
 		if r == tooMany {
@@ -314,7 +319,7 @@ func (c *clientConn) grow() {
 }
 
 // again goes on with the connection after an exchange: with the request that is there already, in
-// the turn's end so that others have theirs in between, or by waiting for the next.
+// the turn's end so that others are served in between, or by waiting for the next.
 func (c *clientConn) again() {
 	l := c.w.loop
 	c.state, c.begun = clientHead, false

@@ -200,7 +200,8 @@ func (f *flow) dial() {
 	f.upstreamConn, f.stage, f.Target = s, stageConnecting, s.target
 	f.beginWait()
 	if err := s.conn.Dial(f.w.loop, reactor.Address{IP: address.TCP, Path: address.Path}, s); err != nil {
-		if reactor.OutOfResources(err) { // ours, so not counted against the target, and no other target would do better
+		// Ours, so not counted against the target, and no other target would do better.
+		if reactor.OutOfResources(err) {
 			f.w.complainOfDials(err)
 			f.fail(503, exchange.PoolFull)
 			return
@@ -266,7 +267,7 @@ func (f *flow) sendRequest() {
 	f.flags &^= wroteRequest | expecting | bodyOnItsWay | bodyBehind
 	if f.req.Framing != http1.None {
 		f.flags |= bodyOnItsWay
-		f.bodyTaken = s.conn.Written() // what went before has been answered
+		f.bodyAcked = s.conn.Written() // what went before has been answered
 	}
 	if f.is(mirrored) {
 		f.copyHead(out) // without Expect: a copy's body comes with it
@@ -331,7 +332,8 @@ func (f *flow) appendRequestHead(out []byte) []byte {
 	case http1.Length:
 		out = appendLength(out, f.req.Length)
 	case http1.None:
-		if f.req.Fields.Has(head.ContentLength) { // a length of 0 says that a body was thought of, which POST without one does not
+		// A length of 0 says that a body was thought of, which POST without one does not.
+		if f.req.Fields.Has(head.ContentLength) {
 			out = appendLength(out, 0)
 		}
 	}
@@ -381,7 +383,7 @@ func (f *flow) upstreamFailed(o upstream.Outcome, reason exchange.Reason) {
 	switch {
 	case f.is(isMirror):
 		f.endMirror()
-	case f.stage >= stageStreaming:
+	case f.stage.responseBegun():
 		f.cut(reason)
 	case f.mayRetry(o, stale):
 		f.retry()

@@ -15,8 +15,8 @@ import (
 //   - the upstream's final response, which is passed on; the body stays unread, so both connections
 //     end after it;
 //   - bytes of the body, from a client that does not wait;
-//   - the end of expectWait: an upstream that does not know Expect waits for the body, so the gateway
-//     says 100 itself.
+//   - the end of expectWait: an upstream that does not know Expect waits for the body, so the
+//     gateway says 100 itself.
 //
 // The flag continued says that the client needs no 100 any more: it had one, or sends already. A
 // further try then does without Expect.

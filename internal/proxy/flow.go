@@ -45,7 +45,8 @@ type flow struct {
 }
 
 // life is what belongs to one use of a flow, from newFlow to freeFlow. One assignment resets it: a
-// field that must survive does not belong here, nor a large one, because every exchange pays for it.
+// field that must survive does not belong here, nor a large one, because every exchange pays for
+// it.
 type life struct {
 	view         *view
 	route        *Route
@@ -71,9 +72,10 @@ type life struct {
 	toClient http1.Framing
 	flags    flowFlags
 
-	deadline    int64 // the end of the route's timeout; streamed body bytes move it on
-	sentAt      int64 // when the request's head was sent, for the target's latency
-	waitFrom    int64 // when the waiting for a held body or an upstream connection began; 0 while there is none
+	deadline int64 // the end of the route's timeout; streamed body bytes move it on
+	sentAt   int64 // when the request's head was sent, for the target's latency
+	// When the waiting for a held body or an upstream connection began; 0 while there is none.
+	waitFrom    int64
 	pausedAt    int64 // when the present hold of a policy began
 	upstreamEnd int64 // when the response's head came
 	lastRead    int64 // when its last bytes came
@@ -85,17 +87,14 @@ type life struct {
 	headOut     int64 // bytes of the response's head
 	bodyOut     int64 // bytes of the response, head and framing included, given to the client
 	mark        int64 // of bodyIn, when judgeBody looked the last time
-	bodyTaken   int64 // bytes that the upstream had acknowledged when it was last looked at
+	bodyAcked   int64 // bytes that the upstream had acknowledged when it was last looked at
 	answerBy    int64 // when the response's head must have come, as far as is known
 
 	// In nanoseconds: headUp is from the head's arrival until it was sent on, and headDown likewise
 	// for the response. Both are the gateway's own time. headUp leaves out waited, the waiting
-	// before it was taken, which is the client's or the service's.
-	headUp, headDown, waited int64
-
-	// In nanoseconds: how long policies held the exchange, and of that in the response phase. It is
-	// neither the gateway's own time nor the upstream's.
-	paused, pausedDown int64
+	// before it was taken, which is the client's or the service's. Neither has what policies held
+	// the exchange: paused, and of that pausedDown in the response phase.
+	headUp, headDown, waited, paused, pausedDown int64
 
 	interims     int // interim responses of the present try
 	interimBytes int // of their heads
@@ -124,6 +123,21 @@ const (
 	stages
 )
 
+// The predicates below name what the order of the stages means, so that only they rely on it.
+
+// headSent says that the stage lies behind the sending of the request's head. It says so of answers
+// of the gateway's own too, for which nothing was sent: whether an upstream is there is another
+// question. It relies on stageSent being the first stage in which the head is with the upstream.
+func (s stage) headSent() bool { return s >= stageSent }
+
+// responseBegun says that the response is on its way to the client: nothing else can be answered
+// any more. It relies on stageStreaming being the first such stage, and on streamBody, which steps
+// back to stageSent where the head did not go out after all.
+func (s stage) responseBegun() bool { return s >= stageStreaming }
+
+// readsResponse says that more of a response is awaited from the upstream, its head or its body.
+func (s stage) readsResponse() bool { return s == stageSent || s == stageStreaming }
+
 type flowFlags uint32
 
 const (
@@ -134,17 +148,18 @@ const (
 	wroteRequest                       // bytes of the present try went into the upstream's socket
 	freeRetry                          // the retry that a stale connection earns has been used
 	expecting                          // the upstream decides whether the body comes: see expect.go
-	continued                          // the client needs no 100 Continue: it had one, or sends already
-	toHEAD                             // the request's method is HEAD
-	closeClient                        // the client's connection ends with this exchange
-	answered                           // the gateway's own answer
-	mirrored                           // a copy is being made, or was sent
-	isMirror                           // this is the copy: there is no client
-	upEnded                            // a tunnel's client sends no more
-	downEnded                          // a tunnel's upstream sends no more
-	bodyHeld                           // the body was held, as far as it may be
-	bodyOnItsWay                       // the upstream may not have acknowledged the body
-	bodyBehind                         // it had not when it was last looked at
+	// The client needs no 100 Continue: it had one, or sends already.
+	continued
+	toHEAD       // the request's method is HEAD
+	closeClient  // the client's connection ends with this exchange
+	answered     // the gateway's own answer
+	mirrored     // a copy is being made, or was sent
+	isMirror     // this is the copy: there is no client
+	upEnded      // a tunnel's client sends no more
+	downEnded    // a tunnel's upstream sends no more
+	bodyHeld     // the body was held, as far as it may be
+	bodyOnItsWay // the upstream may not have acknowledged the body
+	bodyBehind   // it had not when it was last looked at
 )
 
 func (f *flow) is(flag flowFlags) bool { return f.flags&flag != 0 }
@@ -207,7 +222,8 @@ func (f *flow) begin(bytes int) {
 	if string(f.req.Method) == "HEAD" {
 		f.flags |= toHEAD
 	}
-	http1.StripConnection(&f.req.Fields) // before any policy adds a field that a client could have named
+	// Before any policy adds a field that a client could have named.
+	http1.StripConnection(&f.req.Fields)
 	f.up.Start(f.req.Framing, f.req.Length, &c.listener.Head)
 	if f.up.Done() {
 		f.flags |= requestSent
@@ -258,7 +274,9 @@ func (f *flow) findRoute() bool {
 	}
 	method := f.req.Method
 	if asked := f.preflight(); asked != nil {
-		f.req.Method = asked // a preflight belongs to the route of the request that it asks about (Fetch standard, section 4.8)
+		// A preflight belongs to the route of the request that it asks about (Fetch standard, section
+		// 4.8).
+		f.req.Method = asked
 	}
 	index, result := f.view.Table.Match(&f.req.Request, f.req.Host, path, &f.match)
 	f.req.Method = method
@@ -376,7 +394,7 @@ func (f *flow) resume(then func(*exchange.Exchange) exchange.PolicyVerdict) {
 }
 
 // unhold makes what a policy holds the data plane's again: a Resume that comes after all finds
-// another turn.
+// another life.
 func (f *flow) unhold() {
 	if f.is(held) {
 		f.endPause()

@@ -17,7 +17,8 @@ func TestATimerThatIsDueWhileTheLastBytesWaitForTheBatchEndsNothing(t *testing.T
 	f.judgeBody()
 	f.abort(0)
 	if f.stage != stageSending || f.client.state != clientBusy {
-		t.Errorf("the exchange is in stage %d and its client in state %d, want both as they were", f.stage, f.client.state)
+		t.Errorf("the exchange is in stage %d and its client in state %d, want both as they were",
+			f.stage, f.client.state)
 	}
 }
 
@@ -37,7 +38,9 @@ func TestABodyThatWasNotAskedForIsNotTooSlow(t *testing.T) {
 // While the upstream decides whether the body comes, the exchange waits for the service and not for
 // its client.
 func TestAClientThatWaitsForTheUpstreamsDecisionIsNotWaitedFor(t *testing.T) {
-	f := &flow{life: life{stage: stageSent, flags: expecting, upstreamConn: &upstreamConn{}, client: &clientConn{}}}
+	f := &flow{life: life{
+		stage: stageSent, flags: expecting, upstreamConn: &upstreamConn{}, client: &clientConn{},
+	}}
 	if f.waitsForClient() {
 		t.Error("its connection may be taken away")
 	}
@@ -54,6 +57,27 @@ func TestEveryStageHasAWordForPeople(t *testing.T) {
 			t.Errorf("stage %d is called %q, as stage %d is", s, text, other)
 		}
 		seen[text] = s
+	}
+}
+
+func TestWhatIsReadOffTheOrderOfStages(t *testing.T) {
+	type says struct{ headSent, responseBegun, readsResponse bool }
+	want := [stages]says{
+		stageReading:    {},
+		stagePolicies:   {},
+		stageHolding:    {},
+		stageWaiting:    {},
+		stageConnecting: {},
+		stageSent:       {headSent: true, readsResponse: true},
+		stageStreaming:  {headSent: true, responseBegun: true, readsResponse: true},
+		stageTunnel:     {headSent: true, responseBegun: true},
+		stageSending:    {headSent: true, responseBegun: true},
+		stageOver:       {headSent: true, responseBegun: true},
+	}
+	for s := range stages {
+		if got := (says{s.headSent(), s.responseBegun(), s.readsResponse()}); got != want[s] {
+			t.Errorf("of stage %q is said %+v, want %+v", stageText[s], got, want[s])
+		}
 	}
 }
 
@@ -92,7 +116,8 @@ func TestWhatWasReadOfABodyIsHeldWhenTheLoopsBoundIsReachedMeanwhile(t *testing.
 	w := &Worker{loop: loops[0], heldBytes: maxHeld - reactor.Sizes[0]}
 	f := &flow{w: w, life: life{route: &Route{HoldBody: 64 << 10}}}
 	f.up.Start(http1.Chunked, 0, &http1.Limits{})
-	in := append(http1.AppendChunk(nil, make([]byte, 10)), http1.AppendChunk(nil, make([]byte, 2*reactor.Sizes[0]))...)
+	in := http1.AppendChunk(nil, make([]byte, 10))
+	in = http1.AppendChunk(in, make([]byte, 2*reactor.Sizes[0]))
 	if used, bad := f.hold(in); bad != http1.OK || used != len(in) {
 		t.Errorf("%d of %d bytes were used, error %v", used, len(in), bad)
 	}

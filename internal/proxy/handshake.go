@@ -84,7 +84,8 @@ func (c *clientConn) handshaken(err error) {
 	c.state = clientHead
 	c.await()
 	c.conn.TakeOver()
-	c.conn.Acknowledge() // nothing follows the client's last message, and its first request may wait for this
+	// Nothing follows the client's last message, and its first request may wait for this.
+	c.conn.Acknowledge()
 	c.readHead()
 }
 

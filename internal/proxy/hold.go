@@ -18,7 +18,8 @@ func (f *flow) mustHold() bool {
 	if f.is(requestSent) || f.route.HoldBody == 0 {
 		return false
 	}
-	if f.expectsUpstream() && f.req.Length > f.route.HoldBody { // it cannot be held whole, so the upstream decides whether it comes
+	// It cannot be held whole, so the upstream decides whether it comes.
+	if f.expectsUpstream() && f.req.Length > f.route.HoldBody {
 		return false
 	}
 	return f.req.Framing != http1.Length || int64(len(f.client.in.Data())) < f.req.Length

@@ -212,7 +212,9 @@ func newBedWith(t *testing.T, o upstream.Options, answer exchange.RequestPolicy)
 		t.Fatal(wrong)
 	}
 	const long = int64(time.Hour)
-	r := proxy.Route{Name: "/", Timeout: long, StreamTimeout: long, TunnelTimeout: long, Stat: registry.Route("/")}
+	r := proxy.Route{
+		Name: "/", Timeout: long, StreamTimeout: long, TunnelTimeout: long, Stat: registry.Route("/"),
+	}
 	if answer != nil {
 		r.Chain.Append(answer)
 		r.Upstream = exchange.NoUpstream
@@ -226,12 +228,17 @@ func newBedWith(t *testing.T, o upstream.Options, answer exchange.RequestPolicy)
 	snapshot := func(all ...*upstream.Upstream) *proxy.Snapshot {
 		s := &proxy.Snapshot{Table: table, Routes: []proxy.Route{r}, NoRoute: telemetry.NoRoute}
 		for _, u := range all {
-			s.Upstreams = append(s.Upstreams, proxy.Upstream{Upstream: u, ConnectTimeout: long, PendingTimeout: long, Stat: registry.Upstream("s")})
+			s.Upstreams = append(s.Upstreams, proxy.Upstream{
+				Upstream: u, ConnectTimeout: long, PendingTimeout: long, Stat: registry.Upstream("s"),
+			})
 		}
 		return s
 	}
 	w.Install(snapshot(u))
-	b := &bed{snapshot: snapshot, kernel: k, t: t, lines: logged, loop: loops[0], acceptor: &proxy.Acceptor{Worker: w}, upstream: u}
+	b := &bed{
+		snapshot: snapshot, kernel: k, t: t, lines: logged,
+		loop: loops[0], acceptor: &proxy.Acceptor{Worker: w}, upstream: u,
+	}
 	b.acceptor.Peers = []*proxy.Acceptor{b.acceptor}
 	b.acceptor.Listener = &proxy.Listener{
 		Head:        http1.Limits{Line: 8 << 10, Head: 16 << 10, Fields: 100, Extension: 4 << 10},

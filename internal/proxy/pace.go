@@ -19,11 +19,11 @@ import (
 // watchTaking begins a window, unless one is under way or nothing has been given since the client
 // had taken everything.
 func (c *clientConn) watchTaking() {
-	if c.watching || c.conn.Written() == c.taken {
+	if c.watching || c.conn.Written() == c.acked {
 		return
 	}
 	if c.conn.Queued() > 0 {
-		c.taken = c.conn.Taken()
+		c.acked = c.conn.Acked()
 	}
 	c.beginWindow(c.w.loop.Now())
 }
@@ -36,19 +36,20 @@ func (c *clientConn) beginWindow(now int64) {
 
 // judgeTaking is called at a window's end.
 func (c *clientConn) judgeTaking(now int64) {
-	if c.state == clientBusy && c.flow.stage == stageSending { // over in this very turn, and Run's to end
+	// Over in this very turn, and Run's to end.
+	if c.state == clientBusy && c.flow.stage == stageSending {
 		c.beginWindow(now)
 		return
 	}
 	c.watching = false
-	before := c.taken
-	c.taken = c.conn.Taken()
-	keptUp := c.taken >= c.given && !(c.queued && c.conn.Queued() > 0)
-	if !keptUp && c.taken-before < c.listener.leastTaken() {
-		c.tooSlow(now, c.taken > before)
+	before := c.acked
+	c.acked = c.conn.Acked()
+	keptUp := c.acked >= c.given && !(c.queued && c.conn.Queued() > 0)
+	if !keptUp && c.acked-before < c.listener.leastAcked() {
+		c.tooSlow(now, c.acked > before)
 		return
 	}
-	if c.taken < c.conn.Written() {
+	if c.acked < c.conn.Written() {
 		c.beginWindow(now)
 	}
 }
@@ -56,7 +57,7 @@ func (c *clientConn) judgeTaking(now int64) {
 // behind says that the client has not taken everything. It costs a system call while a window is
 // under way.
 func (c *clientConn) behind() bool {
-	return c.watching && (c.conn.Queued() > 0 || c.conn.Taken() < c.conn.Written())
+	return c.watching && (c.conn.Queued() > 0 || c.conn.Acked() < c.conn.Written())
 }
 
 // tooSlow ends a connection whose client takes what it is given too slowly; moved says that it

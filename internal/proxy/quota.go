@@ -16,8 +16,9 @@ type Quota struct {
 	perAddress atomic.Int64 // 0 for no bound
 	open       atomic.Int64
 
-	mu    sync.Mutex
-	count map[netip.Addr]int32 // addresses with open connections, so at most as many entries as connections
+	mu sync.Mutex
+	// Addresses with open connections, so at most as many entries as connections.
+	count map[netip.Addr]int32
 }
 
 // Limit sets the bounds; 0 is none. Connections that are open stay.
@@ -29,11 +30,11 @@ func (q *Quota) Limit(max, perAddress int) {
 // Open is how many connections are held.
 func (q *Quota) Open() int64 { return q.open.Load() }
 
-// refusal says why a connection was not taken.
+// refusal says why a connection was not admitted.
 type refusal uint8
 
 const (
-	taken refusal = iota
+	admitted refusal = iota
 	tooMany
 	tooManyOfAddress
 )
@@ -47,7 +48,7 @@ func (q *Quota) take(a netip.Addr) (r refusal, counted bool) {
 	}
 	per := q.perAddress.Load()
 	if per == 0 {
-		return taken, false
+		return admitted, false
 	}
 	key := cidr.Client(a)
 	q.mu.Lock()
@@ -60,7 +61,7 @@ func (q *Quota) take(a netip.Addr) (r refusal, counted bool) {
 		q.count = make(map[netip.Addr]int32)
 	}
 	q.count[key]++
-	return taken, true
+	return admitted, true
 }
 
 func (q *Quota) give(a netip.Addr, counted bool) {

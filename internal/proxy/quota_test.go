@@ -12,19 +12,19 @@ func TestAClientIsAnIPv4AddressOrAnIPv6Slash64(t *testing.T) {
 		address string
 		want    refusal
 	}{
-		{"192.0.2.1", taken}, {"192.0.2.1", tooManyOfAddress}, {"192.0.2.2", taken},
-		{"2001:db8::1", taken}, {"2001:db8::ffff:1", tooManyOfAddress}, {"2001:db8:0:1::1", taken},
-		{"fe80::1%eth0", taken}, {"fe80::2%eth1", tooManyOfAddress},
+		{"192.0.2.1", admitted}, {"192.0.2.1", tooManyOfAddress}, {"192.0.2.2", admitted},
+		{"2001:db8::1", admitted}, {"2001:db8::ffff:1", tooManyOfAddress}, {"2001:db8:0:1::1", admitted},
+		{"fe80::1%eth0", admitted}, {"fe80::2%eth1", tooManyOfAddress},
 	} {
 		if got, _ := q.take(netip.MustParseAddr(c.address)); got != c.want {
 			t.Errorf("%s: %d, want %d", c.address, got, c.want)
 		}
 	}
 	if q.Open() != 5 {
-		t.Errorf("%d connections are counted, want the 5 that were taken", q.Open())
+		t.Errorf("%d connections are counted, want the 5 that were admitted", q.Open())
 	}
 	q.give(netip.MustParseAddr("2001:db8::1"), true)
-	if got, _ := q.take(netip.MustParseAddr("2001:db8::ffff:1")); got != taken {
+	if got, _ := q.take(netip.MustParseAddr("2001:db8::ffff:1")); got != admitted {
 		t.Error("a place that was given back is not there")
 	}
 }
@@ -36,7 +36,7 @@ func TestABoundThatIsSwitchedOnLaterCountsOnlyWhatComesLater(t *testing.T) {
 	_, after := q.take(a)
 	q.give(a, before)
 	q.give(a, after)
-	if got, _ := q.take(a); got != taken || len(q.count) != 1 {
+	if got, _ := q.take(a); got != admitted || len(q.count) != 1 {
 		t.Errorf("got %d with %d addresses counted", got, len(q.count))
 	}
 }

@@ -69,7 +69,8 @@ func TestHazardACutMayEndTheNextClientThroughTheOneBefore(t *testing.T) {
 	})
 	b.turn()
 	if !first.closed || !next.closed || cut != 1 {
-		t.Errorf("cut %d exchanges, want the one that has a connection; closed %v and %v", cut, first.closed, next.closed)
+		t.Errorf("cut %d exchanges, want the one that has a connection; closed %v and %v",
+			cut, first.closed, next.closed)
 	}
 	if !bytes.Contains(next.out, []byte(" 502 ")) {
 		t.Errorf("the client that waited got %q, want 502", next.out)
@@ -89,7 +90,8 @@ func TestHazardTheLoopsEndClosesClientsWhoseLastBytesWereOnTheirWay(t *testing.T
 	b.loop.Post(b.acceptor.Worker.Close)
 	b.turn()
 	if got := len(client.out); got < pieces || client.closed {
-		t.Fatalf("the client got %d bytes, and its connection is closed: %v; want it to be as after an exchange", got, client.closed)
+		t.Fatalf("the client got %d bytes, and its connection is closed: %v; want it to be as after an exchange",
+			got, client.closed)
 	}
 	b.loop.Post(b.acceptor.Worker.Stop)
 	if b.turn(); !client.closed {

@@ -18,7 +18,7 @@ func (f *flow) clientReadable() {
 		f.abort(exchange.NoReason)
 	case f.stage == stageHolding:
 		f.pumpHold()
-	case !f.is(requestSent) && f.upstreamConn != nil && f.stage >= stageSent:
+	case !f.is(requestSent) && f.upstreamConn != nil && f.stage.headSent():
 		f.pumpRequest()
 	case f.stage == stageStreaming && f.upstreamConn == nil:
 		f.pumpAnswer() // it was put off
@@ -189,7 +189,7 @@ func (f *flow) badBody(bad http1.Error) {
 		reason = exchange.BadRequest
 		f.w.shard.RefusedRequests[bad]++
 	}
-	if f.stage >= stageStreaming {
+	if f.stage.responseBegun() {
 		f.cut(reason)
 		return
 	}
@@ -257,13 +257,13 @@ func (f *flow) answerExpired(now int64) {
 // was not a slow one.
 func (f *flow) lookAtBody(now int64) {
 	conn := &f.upstreamConn.conn
-	taken := conn.Taken()
-	moved, behind := taken > f.bodyTaken, taken < conn.Written()
+	acked := conn.Acked()
+	moved, behind := acked > f.bodyAcked, acked < conn.Written()
 	if moved && (behind || f.is(bodyBehind)) {
 		f.deadline = now + f.route.Timeout
 		f.awaitAnswer(f.deadline)
 	}
-	f.bodyTaken = taken
+	f.bodyAcked = acked
 	f.flags &^= bodyBehind
 	switch {
 	case behind:
@@ -289,10 +289,10 @@ func (f *flow) armBodyTimer() {
 func (f *flow) judgeBody() {
 	// Once the response has begun nobody needs what is left of a body. In sending the exchange is
 	// over in this very turn.
-	if f.is(requestSent|expecting) || f.stage >= stageStreaming {
+	if f.is(requestSent|expecting) || f.stage.responseBegun() {
 		return
 	}
-	busy := f.stage < stageSent && f.stage != stageHolding || f.upstreamConn != nil && f.upstreamConn.conn.Congested()
+	busy := !f.stage.headSent() && f.stage != stageHolding || f.upstreamConn != nil && f.upstreamConn.conn.Congested()
 	if !busy && // it is not the upstream that is waited for
 		f.bodyIn-f.mark < f.client.listener.MinBodyRate*(bodyWindow/1e9) {
 		f.slowBody()

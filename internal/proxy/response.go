@@ -164,7 +164,8 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 		return
 	}
 	f.down.Start(f.res.Framing, f.res.Length, &responseLimits)
-	http1.StripConnection(&f.res.Fields) // before any policy adds a field that the upstream could have named
+	// Before any policy adds a field that the upstream could have named.
+	http1.StripConnection(&f.res.Fields)
 	if len(f.route.Chain.Response) > 0 {
 		f.at = 0
 		switch f.respondPolicies() {
@@ -387,7 +388,7 @@ func (f *flow) toClientWrite(out []byte) bool {
 // clientDrained goes on reading from the upstream.
 func (f *flow) clientDrained() {
 	switch s := f.upstreamConn; {
-	case s != nil && f.stage >= stageSent:
+	case s != nil && f.stage.headSent():
 		s.Readable()
 	case f.stage == stageStreaming:
 		f.pumpAnswer()

@@ -7,19 +7,20 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// A pool that is full is shared between client addresses. Those whose requests wait take turns
-// (upstream/waiter.go). An address that has more than its share of the connections, while requests
-// of another wait that has less, loses those whose exchanges only wait for their clients, be it for
-// the rest of a request's body or for the client to take what it is sent. Exchanges that wait for
-// the service are left alone, so a busy address loses nothing to a slow service. Each loop looks at
-// its own connections once a second, and shares those; it costs next to nothing while nobody waits.
+// A pool that is full is shared between client addresses. Those whose requests wait are served in
+// rotation (upstream/waiter.go). An address that has more than its share of the connections, while
+// requests of another wait that has less, loses those whose exchanges only wait for their clients,
+// be it for the rest of a request's body or for the client to take what it is sent. Exchanges that
+// wait for the service are left alone, so a busy address loses nothing to a slow service. Each loop
+// looks at its own connections once a second, and shares those; it costs next to nothing while
+// nobody waits.
 
 // reclaimAfter is how long an exchange has had its connection, in nanoseconds, before that may be
 // taken from it.
 const reclaimAfter = int64(1e9)
 
 // clientKey is a hash of the address that a request counts under. It has a seed of the process's
-// own: else a client with many addresses could choose one that shares another's turn.
+// own: else a client with many addresses could choose one that shares another's bucket.
 func (f *flow) clientKey() uint64 {
 	a := cidr.Client(f.Client).As16()
 	return hash.Bytes(f.w.shared.Seed, a[:])

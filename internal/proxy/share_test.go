@@ -47,7 +47,7 @@ func refused(clients []*sock) (n int) {
 }
 
 // HAZARDS: what stands for many is taken for one. Each address that has its share was left out by
-// its turn's bit; there are 64 turns, and with some hundred addresses nobody was left.
+// its bucket's bit; there are 64 buckets, and with some hundred addresses nobody was left.
 func TestHazardManyAddressesWithTheirShareHideNobodyWhoHasLess(t *testing.T) {
 	const addresses = 300
 	b := bounded(t, 2*addresses)
@@ -67,7 +67,8 @@ func TestHazardManyAddressesWithTheirShareHideNobodyWhoHasLess(t *testing.T) {
 	if n := refused(holders); n != 1 {
 		t.Errorf("%d connections were reclaimed for one request that waits, want 1", n)
 	}
-	if last := b.dialed[len(b.dialed)-1]; len(b.dialed) != 2*addresses+1 || last.closed || refused([]*sock{waits}) != 0 {
+	last := b.dialed[len(b.dialed)-1]
+	if len(b.dialed) != 2*addresses+1 || last.closed || refused([]*sock{waits}) != 0 {
 		t.Errorf("the one that waits has no connection; it got %q", waits.out)
 	}
 }

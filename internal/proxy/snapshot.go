@@ -25,18 +25,21 @@ type Snapshot struct {
 
 // Route is what is done with the requests it matches.
 type Route struct {
-	Name          string
-	Class         uint8
-	Patience      int64 // nanoseconds that an exchange may wait where an upstream's concurrency is limited
-	Chain         exchange.Chain
-	Upstream      int    // index into Snapshot.Upstreams, or exchange.NoUpstream for a route whose chain answers
-	Timeout       int64  // nanoseconds from the head to the response's start
-	StreamTimeout int64  // nanoseconds that a response may be silent
-	TunnelTimeout int64  // nanoseconds that a tunnel may be silent
-	HoldBody      int64  // bytes of a request's body, at most 64 KB, that are received before a target is picked
-	Via           string // the gateway's name in Via; "" for no such field
-	PathAsSent    bool   // the path is forwarded as it was sent, not in the form that was matched
-	Stat          int    // index of its counters
+	Name  string
+	Class uint8
+	// Nanoseconds that an exchange may wait where an upstream's concurrency is limited.
+	Patience int64
+	Chain    exchange.Chain
+	// Index into Snapshot.Upstreams, or exchange.NoUpstream for a route whose chain answers.
+	Upstream      int
+	Timeout       int64 // nanoseconds from the head to the response's start
+	StreamTimeout int64 // nanoseconds that a response may be silent
+	TunnelTimeout int64 // nanoseconds that a tunnel may be silent
+	// Bytes of a request's body, at most 64 KB, that are received before a target is picked.
+	HoldBody   int64
+	Via        string // the gateway's name in Via; "" for no such field
+	PathAsSent bool   // the path is forwarded as it was sent, not in the form that was matched
+	Stat       int    // index of its counters
 }
 
 // Upstream is a named service and what the data plane needs to know to talk to it.
@@ -44,9 +47,10 @@ type Upstream struct {
 	*upstream.Upstream
 	TLS            func(host string) (*tls.Config, error) // nil for plain text
 	ConnectTimeout int64                                  // nanoseconds, TLS included
-	PendingTimeout int64                                  // nanoseconds that an exchange may wait for a connection
-	MaxRequests    uint32                                 // of one connection, 0 for no bound
-	Attempts       uint8                                  // further tries after the first
+	// Nanoseconds that an exchange may wait for a connection.
+	PendingTimeout int64
+	MaxRequests    uint32 // of one connection, 0 for no bound
+	Attempts       uint8  // further tries after the first
 	RetryOn        RetryOn
 	PerTry         int64                           // nanoseconds until a try is given up, 0 for never
 	Limited        bool                            // its targets' concurrency is
@@ -79,14 +83,15 @@ type Listener struct {
 	HeadTimeout int64 // nanoseconds
 	IdleTimeout int64
 	SendTimeout int64
-	MinBodyRate int64 // bytes a second: of request bodies over bodyWindow, of responses that wait over SendTimeout
+	// Bytes a second: of request bodies over bodyWindow, of responses that wait over SendTimeout.
+	MinBodyRate int64
 	MaxRequests uint32
 	Quota       *Quota
 }
 
-// leastTaken is how many bytes of a response that waits for its client must be taken within
+// leastAcked is how many bytes of a response that waits for its client must be taken within
 // SendTimeout: a byte now and then would hold the queue, and the upstream's connection behind it,
 // for ever.
-func (l *Listener) leastTaken() int64 {
+func (l *Listener) leastAcked() int64 {
 	return max(1, int64(float64(l.MinBodyRate)*float64(l.SendTimeout)/1e9))
 }

@@ -12,7 +12,8 @@ type ClientStatus struct {
 	TLS      string // version; empty for plain text
 	Name     string // that the client asked for by SNI
 	Since    int64  // when it was accepted
-	State    string // "handshake", "idle", "reading" (a head), "tunnel", "closing", or the stage of its exchange
+	// "handshake", "idle", "reading" (a head), "tunnel", "closing", or the stage of its exchange.
+	State    string
 	Requests uint32 // that it has sent, the present one included
 	Queued   int    // bytes that it has not taken yet
 

@@ -64,7 +64,9 @@ func (f *flow) tunnelWrite(p []byte) bool {
 	return true
 }
 
-// relayUp moves bytes from the client to the upstream.
+// relayUp moves bytes from the client to the upstream. It is not one function with relayDown: the
+// two sides are of different types, so each read and write would be an indirect call, and they
+// count different things.
 func (f *flow) relayUp() {
 	c, s := f.client, f.upstreamConn
 	for reads := 0; !f.is(upEnded) && !s.conn.Congested(); reads++ {
@@ -75,16 +77,7 @@ func (f *flow) relayUp() {
 		buf := f.w.loop.Scratch()[:f.w.loop.Piece()]
 		n, err := c.read(buf)
 		if err != nil {
-			if pause(err) {
-				return
-			}
-			if err != io.EOF {
-				f.endTunnel()
-				return
-			}
-			f.flags |= upEnded
-			s.closeWrite()
-			f.endTunnelWhenBoth()
+			f.relayPaused(err, upEnded)
 			return
 		}
 		f.touchTunnel()
@@ -111,16 +104,7 @@ func (f *flow) relayDown() {
 		buf := f.w.loop.Scratch()[:f.w.loop.Piece()]
 		n, err := s.read(buf)
 		if err != nil {
-			if pause(err) {
-				return
-			}
-			if err != io.EOF {
-				f.endTunnel()
-				return
-			}
-			f.flags |= downEnded
-			c.closeWrite()
-			f.endTunnelWhenBoth()
+			f.relayPaused(err, downEnded)
 			return
 		}
 		f.touchTunnel()
@@ -129,6 +113,25 @@ func (f *flow) relayDown() {
 			return
 		}
 	}
+}
+
+// relayPaused deals with a read that brought nothing. ended is the flag of the side that was read;
+// its end is passed on to the other.
+func (f *flow) relayPaused(err error, ended flowFlags) {
+	if pause(err) {
+		return
+	}
+	if err != io.EOF {
+		f.endTunnel()
+		return
+	}
+	f.flags |= ended
+	if ended == upEnded {
+		f.upstreamConn.closeWrite()
+	} else {
+		f.client.closeWrite()
+	}
+	f.endTunnelWhenBoth()
 }
 
 // endTunnelWhenBoth ends a tunnel whose two sides have ended, once the upstream has been sent

@@ -118,7 +118,7 @@ func (s *upstreamConn) Readable() {
 		f.relayDown()
 	case f.stage == stageSent && s.conn.Batched():
 		s.spokeFirst()
-	case f.stage >= stageSent:
+	case f.stage.headSent():
 		s.readResponse()
 	}
 }
@@ -177,7 +177,7 @@ func (s *upstreamConn) write(p []byte) error {
 }
 
 // burst is how many reads one connection may do, or how many pieces of an answer it may be sent,
-// until the others have their turn. A peer that is as fast as the gateway would otherwise have the
+// until the others are served. A peer that is as fast as the gateway would otherwise have the
 // loop for itself.
 const burst = 16
 
@@ -202,7 +202,7 @@ func (s *upstreamConn) Run() {
 // whether to go on.
 func (s *upstreamConn) readResponse() {
 	f := s.flow
-	for reads := 0; f.upstreamConn == s && !f.is(held) && f.stage < stageTunnel; reads++ {
+	for reads := 0; f.upstreamConn == s && !f.is(held) && f.stage.readsResponse(); reads++ {
 		if f.client != nil && f.client.conn.Congested() {
 			return
 		}

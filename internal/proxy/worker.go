@@ -9,7 +9,7 @@
 //	flow.go           the exchange begins: canonical path, route, policies
 //	dispatch.go       a target is picked, a connection found or made, the request sent; retries
 //	expect.go         who tells the client to send its body
-//	fields.go         which fields neither side gets: in trailers, in interim responses, of the connection
+//	fields.go         which fields neither side gets, in trailers and interim responses too
 //	hold.go           the request's body is received, as far as it is held
 //	request.go        the request's body is streamed upstream
 //	share.go          a full pool is shared between clients
@@ -49,7 +49,9 @@ type Worker struct {
 	tls    *tlsio.Loop
 	logger *slog.Logger
 
-	out        []byte     // where heads and small bodies are put together; used between two calls of a handler, never across
+	// Where heads and small bodies are put together; used between two calls of a handler, never
+	// across.
+	out        []byte
 	flows      *flow      // exchanges that can be used again
 	spare      int        // how many of them
 	clients    clientConn // the list's head: all client connections of this loop
@@ -169,7 +171,8 @@ func (w *Worker) Expire(_ *reactor.Timer, now int64) {
 			local.Sweep(now)
 		}
 	}
-	for _, r := range slices.Clone(w.retiring) { // a sweep may end the last exchange of a snapshot, and with it the list's entries
+	// A sweep may end the last exchange of a snapshot, and with it the list's entries.
+	for _, r := range slices.Clone(w.retiring) {
 		r.local.Sweep(now)
 	}
 	if w.view != nil {
@@ -255,9 +258,9 @@ func (w *Worker) Stop() {
 func (w *Worker) Handshakes() int { return w.handshakes }
 
 // Resume implements exchange.Engine.
-func (w *Worker) Resume(x *exchange.Exchange, turn uint64, then func(*exchange.Exchange) exchange.PolicyVerdict) {
+func (w *Worker) Resume(x *exchange.Exchange, life uint64, then func(*exchange.Exchange) exchange.PolicyVerdict) {
 	w.loop.Post(func() {
-		if x.Turn() == turn {
+		if x.Life() == life {
 			w.flowOf(x).resume(then)
 		}
 	})

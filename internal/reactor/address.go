@@ -15,8 +15,8 @@ type Address struct {
 	Path string // of a unix socket; empty for IP
 }
 
-// ParseAddress reads "unix:/path", "1.2.3.4:80" or "[::1]:80". Names are resolved by whoever has
-// them, not here.
+// ParseAddress reads "unix:/path", "1.2.3.4:80" or "[::1]:80". Names are resolved by the
+// caller, not here.
 func ParseAddress(s string) (Address, error) {
 	if path, ok := strings.CutPrefix(s, "unix:"); ok {
 		if len(path) == 0 || len(path) >= 108 {

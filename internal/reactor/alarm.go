@@ -20,9 +20,9 @@ type alarm struct {
 }
 
 // SetAlarm has the loop run r as soon as Clock has reached at, and not before. It replaces the
-// alarm that was set; whoever needs several deadlines sets the next one when the first has come.
-// The alarm is off when r runs. Time spent waiting for an alarm counts as Waited, although the CPU
-// is in use for the last 50 µs of it.
+// alarm that was set; a caller that needs several deadlines sets the next one when the first has
+// come. The alarm is off when r runs. Time spent waiting for an alarm counts as Waited, although
+// the CPU is in use for the last 50 µs of it.
 func (l *Loop) SetAlarm(at int64, r Runner) {
 	l.check()
 	l.alarm.at, l.alarm.what = at, r
@@ -33,8 +33,8 @@ func (l *Loop) SetAlarm(at int64, r Runner) {
 }
 
 // SleepThrough has the loop sleep until the alarm instead of spinning before it. Alarms then ring
-// some 50 µs late, and the processor is left to whoever shares it: spinning takes 4 % of a core at
-// a thousand alarms a second, and all that is idle of it from 20,000 on.
+// some 50 µs late, and the processor is left to the programs that share it: spinning takes 4 % of a
+// core at a thousand alarms a second, and all that is idle of it from 20,000 on.
 func (l *Loop) SleepThrough() {
 	l.check()
 	l.alarm.lazy = true

@@ -2,8 +2,8 @@ package reactor
 
 import "plimsoll/internal/invariant"
 
-// Buffer is a piece of memory of one of the loop's sizes. Whoever took it gives it back with
-// PutBuffer, once.
+// Buffer is a piece of memory of one of the loop's sizes. The one that took it gives it back
+// with PutBuffer, once.
 type Buffer struct {
 	Bytes []byte // all of it; length is its size
 	Start int    // what its owner has in it is Bytes[Start:End]

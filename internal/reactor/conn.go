@@ -363,7 +363,7 @@ func (c *Conn) enqueue(p []byte) {
 }
 
 // fail notes that sending met an error, for Read to report once it has read what arrived before.
-// The kernel tells each error once, to whoever calls first: after send was told of a reset, recv
+// The kernel tells each error once, to the first call: after send was told of a reset, recv
 // says that the peer ended in order, and a body that is cut off would pass for a whole one.
 func (c *Conn) fail(errno syscall.Errno) {
 	if c.failed == 0 {
@@ -427,14 +427,14 @@ func (c *Conn) Queued() int {
 // the peer or for the batch.
 func (c *Conn) Unsent() bool { return c.queued > 0 }
 
-// Written is how many bytes were given to Write in all, to be compared with Taken.
+// Written is how many bytes were given to Write in all, to be compared with Acked.
 func (c *Conn) Written() int64 { return c.written }
 
-// Taken is how many of the bytes that were Written the peer has acknowledged. It asks the kernel,
+// Acked is how many of the bytes that were Written the peer has acknowledged. It asks the kernel,
 // with one system call, so it is for timers that are due. Only this tells a slow peer from one that
 // does not read: the kernel takes bytes in advance. On a unix socket, whose kernel counts its own
 // overhead too, it lags behind until everything is taken.
-func (c *Conn) Taken() int64 {
+func (c *Conn) Acked() int64 {
 	if !c.Open() {
 		return c.written
 	}
@@ -538,9 +538,8 @@ func (c *Conn) RawWrite(p []byte) (int, error) {
 	}
 }
 
-// Shutdown ends both directions and keeps the descriptor, so that whoever waits on the socket from
-// another goroutine is woken and the descriptor's number cannot be given to another connection
-// meanwhile.
+// Shutdown ends both directions and keeps the descriptor, so that a goroutine that waits on the
+// socket is woken and the descriptor's number cannot be given to another connection meanwhile.
 func (c *Conn) Shutdown() { shutdown(int(c.fd), syscall.SHUT_RDWR) }
 
 // Lend leaves the socket to a goroutine that uses RawRead and RawWrite. Readable is told of every

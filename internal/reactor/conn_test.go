@@ -357,7 +357,7 @@ func TestAnEventFetchedForAConnectionThatIsClosedMeanwhileGoesNowhere(t *testing
 	told := ""
 	// Whichever of a and b is told first closes the other, whose event is fetched already, and
 	// gives its slot to c.
-	whoever := func(name string, other *conn) func() {
+	closesTheOther := func(name string, other *conn) func() {
 		return func() {
 			told += name
 			other.Close()
@@ -367,7 +367,7 @@ func TestAnEventFetchedForAConnectionThatIsClosedMeanwhileGoesNowhere(t *testing
 		}
 	}
 	heard := make(chan struct{}, 1)
-	a.readable, b.readable = whoever("a", &b), whoever("b", &a)
+	a.readable, b.readable = closesTheOther("a", &b), closesTheOther("b", &a)
 	c.readable = func() { told += "c"; heard <- struct{}{} }
 	attach(t, l, &a, farA)
 	attach(t, l, &b, farB)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Socket is a connected descriptor between loops: whoever has it attaches or closes it.
+// Socket is a connected descriptor between loops: the one that has it attaches or closes it.
 type Socket struct {
 	FD   int
 	Peer netip.AddrPort // zero for a unix socket and for a detached connection
@@ -257,8 +257,8 @@ func (ln *Listener) acceptSome() bool {
 				return false
 			}
 		case syscall.ENOBUFS, syscall.ENOMEM, syscall.EBADF, syscall.EINVAL, syscall.ENOTSOCK:
-			// The last three mean that the socket listens no more (whoever shares it may have shut
-			// it down): it would stay ready for ever.
+			// The last three mean that the socket listens no more (a process that shares it may
+			// have shut it down): it would stay ready for ever.
 			ln.rest()
 			return false
 		default: // ECONNABORTED, EINTR, and network errors that accept passes on (accept(2)): that connection is gone, go on

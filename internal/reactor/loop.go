@@ -1,6 +1,7 @@
 // Package reactor runs event loops: readiness, timers, wake-ups, sockets and buffers. It knows no
-// protocol and no gateway. Everything a loop owns is touched by that loop's thread only. Others hand
-// it functions with Post; a listener of another loop hands it accepted sockets in the same way.
+// protocol and no gateway. Everything a loop owns is touched by that loop's thread only. Others
+// hand it functions with Post; a listener of another loop hands it accepted sockets in the same
+// way.
 //
 // A turn of a loop is: ask the kernel what is ready, serve it, run what was posted and deferred,
 // fire timers. A loop asks without waiting first, by a raw system call that costs the Go scheduler
@@ -73,7 +74,7 @@ type Stats struct {
 // Runner is deferred work.
 type Runner interface{ Run() }
 
-// slot is what an event finds: whoever registered, and a generation, so that an event for a
+// slot is what an event finds: the one that registered, and a generation, so that an event for a
 // descriptor that was closed in the same turn, and perhaps opened again, is recognised and dropped.
 type slot struct {
 	source     source
@@ -157,7 +158,7 @@ func (l *Loop) Connections() int64 { return l.conns.Load() }
 func (l *Loop) Closing() int64 { return l.closers.Load() }
 
 // Post has the loop call f in its next turn. Any goroutine may call it. It returns at once; after
-// the loop has stopped f is dropped. The queue has no bound of its own: whoever posts must have one
+// the loop has stopped f is dropped. The queue has no bound of its own: the caller must have one
 // (a request, a handshake, a scrape).
 func (l *Loop) Post(f func()) {
 	l.posts.Lock()
@@ -287,8 +288,8 @@ func (l *Loop) sendBatch() {
 
 // end closes the poller and drops what was posted and not run. A Post that found the loop asleep
 // may still be about to wake it, and must not write to a descriptor that has become somebody
-// else's. It holds no lock meanwhile, so that a wake-up never makes the loop wait for whoever woke
-// it.
+// else's. It holds no lock meanwhile, so that a wake-up never makes the loop wait for the
+// goroutine that woke it.
 func (l *Loop) end() {
 	l.posts.Lock()
 	arrived := l.arrivals
@@ -426,7 +427,7 @@ func (l *Loop) Piece() int {
 	return ScratchSize
 }
 
-// check finds whoever touches a loop from outside. It is small enough to be inlined.
+// check finds code that touches a loop from outside. It is small enough to be inlined.
 func (l *Loop) check() {
 	if invariant.On {
 		l.mustBeInside()

@@ -11,8 +11,8 @@ import (
 	"plimsoll/internal/sim/kernel"
 )
 
-// request is what one client has asked for, and what became of it. Whoever sees its token looks it
-// up here.
+// request is what one client has asked for, and what became of it. Any part that sees its token
+// looks it up here.
 type request struct {
 	RequestPlan
 	token    string
@@ -219,8 +219,8 @@ func (c *client) render(raw []byte, q *request) []byte {
 
 const tunnelBytes = 20_000
 
-// longestStay is after how long a client leaves whose own slowness nobody objects to. Whether it has
-// been forgotten is for watch to find out.
+// longestStay is after how long a client leaves whose own slowness nobody objects to. Whether it
+// has been forgotten is for watch to find out.
 const longestStay = 10 * time.Minute
 
 func (c *client) begin() {

@@ -1,5 +1,5 @@
-// Package telemetry counts what the data plane does, and says it to Prometheus and to whoever asks
-// for a Snapshot. It knows numbers, names and labels; it knows nothing of exchanges, sockets,
+// Package telemetry counts what the data plane does, and says it to Prometheus and to callers that
+// ask for a Snapshot. It knows numbers, names and labels; it knows nothing of exchanges, sockets,
 // configs or loops beyond their count.
 //
 // Counting and reading are apart. Each loop counts into a Shard of its own, with plain additions. A

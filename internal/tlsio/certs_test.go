@@ -58,7 +58,8 @@ var rsaKey = sync.OnceValue(func() crypto.Signer {
 func newAuthority(t testing.TB) *authority {
 	a := &authority{key: newECDSA(t), pool: x509.NewCertPool(), file: filepath.Join(t.TempDir(), "ca.pem")}
 	template := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Test Authority"}, IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Test Authority"},
+		IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
@@ -75,7 +76,8 @@ func newAuthority(t testing.TB) *authority {
 func (a *authority) issue(t testing.TB, dir, base string, key crypto.Signer, names ...string) tlsio.Pair {
 	template := &x509.Certificate{
 		SerialNumber: serial(), Subject: pkix.Name{CommonName: base, Organization: []string{"Harbour"}},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	for _, n := range names {

@@ -10,12 +10,14 @@ import (
 
 // ServerOptions say how a listener speaks TLS.
 type ServerOptions struct {
-	Store      *Store   // the certificates; required
-	MinVersion string   // "1.2" (also for "") or "1.3"
-	ClientAuth string   // "none" (also for ""), "request": checked when the client shows one, "require"
-	ClientCA   string   // PEM file of the authorities of client certificates; required unless ClientAuth is none
-	ALPN       []string // protocols in order of preference; empty to ignore the client's
-	Tickets    *Tickets // keys of session tickets; nil turns resumption off
+	Store      *Store // the certificates; required
+	MinVersion string // "1.2" (also for "") or "1.3"
+	// "none" (also for ""), "request": checked when the client shows one, "require".
+	ClientAuth string
+	// PEM file of the authorities of client certificates; required unless ClientAuth is none.
+	ClientCA string
+	ALPN     []string // protocols in order of preference; empty to ignore the client's
+	Tickets  *Tickets // keys of session tickets; nil turns resumption off
 }
 
 // ClientOptions say how connections to an upstream speak TLS.

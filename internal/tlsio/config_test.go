@@ -27,7 +27,8 @@ func TestClientCertificates(t *testing.T) {
 	}{
 		{"", nil, ""}, {"none", load(ours), ""},
 		{"request", nil, ""}, {"request", load(ours), "CN=alice,O=Harbour"}, {"request", load(theirs), refused},
-		{"require", nil, refused}, {"require", load(ours), "CN=alice,O=Harbour"}, {"require", load(theirs), refused},
+		{"require", nil, refused}, {"require", load(ours), "CN=alice,O=Harbour"},
+		{"require", load(theirs), refused},
 	} {
 		versions(t, func(t *testing.T, v uint16) {
 			server := s.config(t, tlsio.ServerOptions{ClientAuth: c.auth, ClientCA: s.ca.file})

@@ -69,7 +69,8 @@ type State struct {
 	ServerName string // the name asked for (SNI), as the client wrote it; "" if none
 	ALPN       string // the protocol agreed on, "" if none
 	Resumed    bool   // whether a session ticket saved the full handshake
-	Subject    string // the distinguished name of the peer's certificate (RFC 2253), "" if it showed none
+	// The distinguished name of the peer's certificate (RFC 2253), "" if it showed none.
+	Subject string
 }
 
 // NewServer makes the server's side of a connection over s. cfg comes from ServerConfig and is

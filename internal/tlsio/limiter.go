@@ -13,9 +13,10 @@ import (
 // A handshake that waits for its peer steps aside and leaves its place to another, so that some
 // hundred clients that say hello and then nothing do not keep all others out. How many may stand
 // aside is bounded too, for their memory's sake: asideShare for each place. Beyond that they keep
-// their places. Stepping back waits for nothing. After the flight that a server signs little is left
-// to compute. Peers that send a ClientHello in two parts, and all the second parts at once, can make
-// as many handshakes as stand aside compute together: asideShare+1 times the limit at most.
+// their places. Stepping back waits for nothing. After the flight that a server signs little is
+// left to compute. Peers that send a ClientHello in two parts, and all the second parts at once,
+// can make as many handshakes as stand aside compute together: asideShare+1 times the limit at
+// most.
 //
 // It is shared by all loops; its mutex is held for a few instructions a handshake.
 type HandshakeLimiter struct {

@@ -70,7 +70,10 @@ type epollLoop struct {
 }
 
 func runLoop(fd int, cfg *tls.Config, limiter *tlsio.HandshakeLimiter) *epollLoop {
-	l := &epollLoop{sock: fdSocket{fd: fd}, done: make(chan error, 1), opened: make(chan tlsio.State, 1), ended: make(chan error, 1)}
+	l := &epollLoop{
+		sock: fdSocket{fd: fd}, done: make(chan error, 1),
+		opened: make(chan tlsio.State, 1), ended: make(chan error, 1),
+	}
 	l.conn = tlsio.NewServer(&l.sock, cfg, tlsio.NewLoop())
 	l.ep, _ = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	l.wake, _ = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)

@@ -8,9 +8,11 @@ import (
 // How reading works. Bytes are received into a buffer of the loop, the lease, and crypto/tls is
 // asked only when there is a whole record in it, which it then decrypts in place. When everything
 // in the lease has been read, it goes back to the loop. Invariants:
-//   - inner's two input buffers are empty, or their memory is the lease (or inner's own, right after the handshake);
+//   - inner's two input buffers are empty, or their memory is the lease (or inner's own, right
+//     after the handshake);
 //   - no other connection sees a lease before both are empty;
-//   - inner is never asked when it would have to ask for bytes, except after a record that carries no data.
+//   - inner is never asked when it would have to ask for bytes, except after a record that carries
+//     no data.
 // So a drained socket costs no system call and no call of crypto/tls, and nothing here allocates.
 
 // Read decrypts into p, which is not empty: n > 0 with a nil error; or 0 with the Socket's own

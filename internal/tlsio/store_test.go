@@ -61,7 +61,8 @@ func TestCertificateIsChosenByNameAndAlgorithm(t *testing.T) {
 		}
 	}
 	info := store.Certificates()
-	if len(info) != 5 || info[3].Names[0] != "www.example.test" || info[3].Subject != "CN=exact,O=Harbour" || info[3].NotAfter.Before(time.Now()) {
+	if len(info) != 5 || info[3].Names[0] != "www.example.test" || info[3].Subject != "CN=exact,O=Harbour" ||
+		info[3].NotAfter.Before(time.Now()) {
 		t.Errorf("certificates %+v", info)
 	}
 }
@@ -89,9 +90,12 @@ func TestUnusableFilesAreNamedInOneLineEach(t *testing.T) {
 	ca, dir := newAuthority(t), t.TempDir()
 	good, other := ca.issue(t, dir, "good", newECDSA(t), "a.test"), ca.issue(t, dir, "other", newECDSA(t), "b.test")
 	missing := filepath.Join(dir, "missing.pem")
-	_, err := tlsio.NewStore([]tlsio.Pair{good, {Cert: missing, Key: good.Key}, {Cert: good.Cert, Key: missing}, {Cert: good.Cert, Key: other.Key}})
+	_, err := tlsio.NewStore([]tlsio.Pair{
+		good, {Cert: missing, Key: good.Key}, {Cert: good.Cert, Key: missing}, {Cert: good.Cert, Key: other.Key},
+	})
 	lines := strings.Split(err.Error(), "\n")
-	if len(lines) != 3 || !strings.Contains(lines[0], missing) || !strings.Contains(lines[1], missing) || !strings.Contains(lines[2], other.Key) {
+	if len(lines) != 3 || !strings.Contains(lines[0], missing) || !strings.Contains(lines[1], missing) ||
+		!strings.Contains(lines[2], other.Key) {
 		t.Errorf("errors: %q", lines)
 	}
 	if _, err := tlsio.NewStore(nil); err == nil {

@@ -50,7 +50,10 @@ func TestTicketsRotateWhenTheirTimeHasCome(t *testing.T) {
 	for _, step := range []struct {
 		at   int64
 		want bool
-	}{{10 * hour, false}, {11*hour - 1, false}, {11 * hour, true}, {11 * hour, false}, {40*hour + 5, true}, {41*hour - 1, false}, {41 * hour, true}, {3 * hour, false}} {
+	}{
+		{10 * hour, false}, {11*hour - 1, false}, {11 * hour, true}, {11 * hour, false},
+		{40*hour + 5, true}, {41*hour - 1, false}, {41 * hour, true}, {3 * hour, false},
+	} {
 		if got := k.Rotate(step.at); got != step.want {
 			t.Errorf("at %v rotated: %v", time.Duration(step.at), got)
 		}

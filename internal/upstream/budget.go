@@ -24,7 +24,7 @@ type budget struct {
 }
 
 // newBudget is a budget that begins now. Begun at any other time it would forget its first requests
-// at the first turn.
+// at the first advance.
 func newBudget(share float64, loops int, now int64) budget {
 	rate := budgetFloor / float64(loops)
 	// A bucket smaller than one retry would never allow any.
@@ -35,7 +35,7 @@ func newBudget(share float64, loops int, now int64) budget {
 func (b *budget) request() { b.requests[b.slot%budgetSlots]++ }
 
 func (b *budget) retry(now int64) bool {
-	b.turn(now)
+	b.advance(now)
 	var requests, retries uint64
 	for i := range b.requests {
 		requests += uint64(b.requests[i])
@@ -53,9 +53,9 @@ func (b *budget) retry(now int64) bool {
 	return true
 }
 
-// turn empties the slots that ten seconds have passed over. Requests count into the slot of the
-// last turn, which is a second old at most, because the loop's sweep turns too.
-func (b *budget) turn(now int64) {
+// advance empties the slots that ten seconds have passed over. Requests count into the slot of the
+// last advance, which is a second old at most, because the loop's sweep advances it too.
+func (b *budget) advance(now int64) {
 	second := max(now/budgetSlot, 0)
 	if second-b.slot >= budgetSlots {
 		clear(b.requests[:])

@@ -213,7 +213,7 @@ func (l *Local) Sweep(now int64) {
 	if l.u.version.Load() != l.seen || now >= l.refreshAt {
 		l.refresh(now)
 	}
-	l.budget.turn(now)
+	l.budget.advance(now)
 	l.expire(now)
 	l.checkWakeUps()
 	for _, m := range l.members {

@@ -218,7 +218,8 @@ func (m *model) check(rt *rapid.T) {
 	}
 }
 
-// end lets everything come to its end without another sweep: whoever still waits was forgotten.
+// end lets everything come to its end without another sweep: a request that still waits was
+// forgotten.
 func (m *model) end(targets int) {
 	if m.drained {
 		// Only the sweep sees targets that are back.

@@ -41,52 +41,52 @@ func (q *waitList) remove(w *Waiter) {
 type waitRoom struct {
 	n       int
 	rank    int64  // of the request that is to be served next; never when nobody waits
-	turns   uint64 // a bit for each turn in which a request of any class waits
+	filled  uint64 // a bit for each bucket in which a request of any class waits
 	classes [Classes]*classRoom
 }
 
-// turns is the number of queues that the clients of a class share. Clients whose hashes meet in one
-// take one turn together.
-const turns = 64
+// buckets is the number of queues that the clients of a class share. Clients whose hashes meet in
+// one are served as if they were one.
+const buckets = 64
 
-// classRoom holds the waiting requests of a class, in a queue for each turn.
+// classRoom holds the waiting requests of a class, by bucket.
 //
-// A turn is served first come, first served, until its oldest request has waited for half of its
+// A bucket is served first come, first served, until its oldest request has waited for half of its
 // patience: then the newest goes first. In an overload a queue in order would serve only requests
 // that have waited for nearly as long as anybody waits for an answer; this way most of those that
 // are served are served at once, and the others learn early that they will not be.
 type classRoom struct {
 	n      int
-	last   int    // the turn that was served last
+	last   int    // the bucket that was served last
 	filled uint64 // a bit for each queue that is not empty
-	queues [turns]turnQueue
+	queues [buckets]bucket
 
-	since   int64 // since when the turn longest has waited, never when nobody waits
+	since   int64 // since when the bucket longest has waited, never when nobody waits
 	longest int
 }
 
-// turnQueue is the queue of a turn.
-type turnQueue struct {
+// bucket is the queue of the clients whose hashes meet in it.
+type bucket struct {
 	waitList
-	served int64 // when its turn came the last time
+	served int64 // when it was served the last time
 }
 
-// since is since when the queue, which is not empty, has waited for its turn.
-func (q *turnQueue) since() int64 { return max(q.head.since, q.served) }
+// since is since when the queue, which is not empty, has waited to be served.
+func (q *bucket) since() int64 { return max(q.head.since, q.served) }
 
 // overdue says whether the oldest request of the queue, which is not empty, has waited for half of
 // its patience.
-func (q *turnQueue) overdue(now int64) bool {
+func (q *bucket) overdue(now int64) bool {
 	return q.head.Patience > 0 && now-q.head.since > q.head.Patience/2
 }
 
-// turnOf is the queue of a client. The high bits of the product depend on all of the hash.
-func turnOf(client uint64) int { return int(client * 0x9e3779b97f4a7c15 >> 58) }
+// bucketOf is the queue of a client. The high bits of the product depend on all of the hash.
+func bucketOf(client uint64) int { return int(client * 0x9e3779b97f4a7c15 >> 58) }
 
 // rankShift makes room for a time under a class: 2.3 years of nanoseconds.
 const rankShift = 56
 
-// push takes a request in and says whether no other waits in the same turn, of whatever class.
+// push takes a request in and says whether no other waits in the same bucket, of whatever class.
 func (r *waitRoom) push(w *Waiter) (first bool) {
 	c := r.classes[w.Class]
 	if c == nil { // most upstreams never need it
@@ -95,9 +95,9 @@ func (r *waitRoom) push(w *Waiter) (first bool) {
 	}
 	c.push(w)
 	r.n++
-	turn := uint64(1) << turnOf(w.Client)
-	first = r.turns&turn == 0
-	r.turns |= turn
+	bit := uint64(1) << bucketOf(w.Client)
+	first = r.filled&bit == 0
+	r.filled |= bit
 	r.findRank()
 	return first
 }
@@ -105,10 +105,10 @@ func (r *waitRoom) push(w *Waiter) (first bool) {
 func (r *waitRoom) remove(w *Waiter) {
 	r.classes[w.Class].remove(w)
 	r.n--
-	r.turns = 0
+	r.filled = 0
 	for _, c := range r.classes {
 		if c != nil {
-			r.turns |= c.filled
+			r.filled |= c.filled
 		}
 	}
 	r.findRank()
@@ -149,22 +149,22 @@ func (r *waitRoom) oldest() (w *Waiter) {
 	return w
 }
 
-// hopeless is the oldest request of the turn that w is about to join, when newer ones go before it:
+// hopeless is the oldest request of the bucket that w is about to join, when newer ones go before it:
 // it will not be served unless the load falls. nil when there is none.
 func (r *waitRoom) hopeless(w *Waiter, now int64) *Waiter {
 	c := r.classes[w.Class]
 	if c == nil {
 		return nil
 	}
-	if q := &c.queues[turnOf(w.Client)]; q.n > 0 && q.overdue(now) {
+	if q := &c.queues[bucketOf(w.Client)]; q.n > 0 && q.overdue(now) {
 		return q.head
 	}
 	return nil
 }
 
 // leastWanted is the request that goes when the room is full and another comes: the newest of the
-// turn with the most in the highest class, if that is higher than the other's, or if it is the
-// same and that turn has more than the other's. nil when it is the other that must not stay.
+// bucket with the most in the highest class, if that is higher than the other's, or if it is the
+// same and that bucket has more than the other's. nil when it is the other that must not stay.
 func (r *waitRoom) leastWanted(w *Waiter) *Waiter {
 	for class := Classes - 1; class >= int(w.Class); class-- {
 		c := r.classes[class]
@@ -173,7 +173,7 @@ func (r *waitRoom) leastWanted(w *Waiter) *Waiter {
 		}
 		least := 0
 		if class == int(w.Class) {
-			least = c.queues[turnOf(w.Client)].n + 1
+			least = c.queues[bucketOf(w.Client)].n + 1
 		}
 		return c.newestOfLargest(least)
 	}
@@ -198,7 +198,7 @@ func (r *waitRoom) any(f func(*Waiter) bool) bool {
 }
 
 func (c *classRoom) push(w *Waiter) {
-	t := turnOf(w.Client)
+	t := bucketOf(w.Client)
 	q := &c.queues[t]
 	q.push(w)
 	if q.head == w && q.since() < c.since {
@@ -209,7 +209,7 @@ func (c *classRoom) push(w *Waiter) {
 }
 
 func (c *classRoom) remove(w *Waiter) {
-	t := turnOf(w.Client)
+	t := bucketOf(w.Client)
 	q := &c.queues[t]
 	if q.remove(w); q.head == nil {
 		c.filled &^= 1 << t
@@ -230,10 +230,10 @@ func (c *classRoom) findLongest() {
 	}
 }
 
-// next is the request whose turn it is.
+// next is the request to be served next.
 func (c *classRoom) next(now int64) *Waiter {
 	ahead := bits.RotateLeft64(c.filled, -c.last-1)
-	c.last = (c.last + 1 + bits.TrailingZeros64(ahead)) % turns
+	c.last = (c.last + 1 + bits.TrailingZeros64(ahead)) % buckets
 	q := &c.queues[c.last]
 	q.served = now
 	if q.overdue(now) {
@@ -251,7 +251,7 @@ func (c *classRoom) oldest() (w *Waiter) {
 	return w
 }
 
-// newestOfLargest is the newest request of the turn with the most, when it has more than most; nil
+// newestOfLargest is the newest request of the bucket with the most, when it has more than most; nil
 // when none has.
 func (c *classRoom) newestOfLargest(most int) (w *Waiter) {
 	for t := range c.queues {

@@ -140,7 +140,7 @@ type MemberReport struct {
 }
 
 // Members copies what the loop knows of its targets, at most so many from the index from on: an
-// upstream may have thousands, and whoever asks must not keep the loop from its work. It is empty
+// upstream may have thousands, and a caller must not keep the loop from its work. It is empty
 // when there are no more. Loop only.
 func (l *Local) Members(now int64, from, most int) (list []MemberReport) {
 	for i := from; i < min(from+most, len(l.members)); i++ {

@@ -9,10 +9,10 @@ import (
 )
 
 // Requests that find every connection of their targets in use, or every place that a target's
-// concurrency limit leaves (slots.go), wait on their loop. Lower SLA classes are served first. The
-// clients of a class whose requests wait take turns (room.go): one client with a thousand requests
-// neither keeps the others waiting nor fills the room. What they wait for can
-// become free on another loop, and then this loop must learn of it. The steps:
+// concurrency limit leaves (slots.go), wait on their loop. Lower SLA classes are served first, and
+// the clients of a class in rotation (room.go): one client with a thousand requests neither keeps
+// the others waiting nor fills the room. What they wait for can become free on another loop, and
+// then this loop must learn of it. The steps:
 //
 //   - A loop that begins to wait says so (queues.waiting, and its queue's rank and length), and
 //     then looks whether there is something after all. A loop that frees something first makes it
@@ -50,7 +50,7 @@ type Waiting interface {
 // zero value with Owner set is ready for use, and may be used again after it left the queue.
 type Waiter struct {
 	Owner      Waiting
-	Client     uint64 // a hash of whose request it is: requests of one value share a turn
+	Client     uint64 // a hash of whose request it is: requests of one value share a bucket
 	Class      uint8  // its SLA class: lower ones are served first; less than Classes
 	Patience   int64  // nanoseconds that it may wait, where the target's concurrency is limited; 0 for no bound
 	local      *Local
@@ -67,7 +67,7 @@ func (u *Upstream) Waiting() int {
 }
 
 // AnyWaits says whether a request waits, on any loop, whose Client is one that lacks says true of.
-// Where clients share a turn on another loop it takes one of them to be. Loop only.
+// Where clients share a bucket on another loop it takes one of them to be. Loop only.
 func (l *Local) AnyWaits(lacks func(client uint64) bool) bool {
 	if l.waiters.any(func(w *Waiter) bool { return lacks(w.Client) }) {
 		return true
@@ -83,7 +83,7 @@ func (l *Local) AnyWaits(lacks func(client uint64) bool) bool {
 // anyWaits is AnyWaits for another loop. What that loop changes meanwhile is seen or is not: who
 // asks comes again.
 func (q *queue) anyWaits(lacks func(client uint64) bool) bool {
-	filled := q.turns.Load()
+	filled := q.filled.Load()
 	if filled == 0 {
 		return false
 	}
@@ -103,26 +103,26 @@ type queue struct {
 	_           [64]byte
 	rank        atomic.Int64 // of the request to be served first (waitRoom.rank); never when nobody waits
 	length      atomic.Int64
-	turns       atomic.Uint64                        // the bits of those whose requests wait
-	clients     atomic.Pointer[[turns]atomic.Uint64] // whose requests wait in each; nil before the first
-	mayIdle     atomic.Bool                          // the loop may have idle connections
+	filled      atomic.Uint64                          // the bits of those whose requests wait
+	clients     atomic.Pointer[[buckets]atomic.Uint64] // whose requests wait in each; nil before the first
+	mayIdle     atomic.Bool                            // the loop may have idle connections
 	wakePosted  atomic.Bool
 	yieldPosted atomic.Bool
 	_           [64]byte
 }
 
-// several stands for the client of a turn in which requests of more than one client wait.
+// several stands for the client of a bucket in which requests of more than one client wait.
 const several = 0
 
-// note makes it seen whose request joins a turn; first says that it is alone there. A turn that was
-// shared counts as shared until it is empty.
+// note makes it seen whose request joins a bucket; first says that it is alone there. A bucket that
+// was shared counts as shared until it is empty.
 func (q *queue) note(client uint64, first bool) {
 	clients := q.clients.Load()
 	if clients == nil {
-		clients = new([turns]atomic.Uint64)
+		clients = new([buckets]atomic.Uint64)
 		q.clients.Store(clients)
 	}
-	c := &clients[turnOf(client)]
+	c := &clients[bucketOf(client)]
 	switch was := c.Load(); {
 	case was == client:
 	case first:
@@ -251,8 +251,8 @@ func (l *Local) leave(w *Waiter) {
 func (l *Local) announce() {
 	rank := l.waiters.rank
 	l.own.length.Store(int64(l.waiters.n))
-	if l.own.turns.Load() != l.waiters.turns {
-		l.own.turns.Store(l.waiters.turns)
+	if l.own.filled.Load() != l.waiters.filled {
+		l.own.filled.Store(l.waiters.filled)
 	}
 	was := l.own.rank.Load()
 	if was == rank {
@@ -306,7 +306,7 @@ func (l *Local) relieve(m *Member, now int64) {
 	l.u.queues.wakeFirst(l.u, l.loop)
 }
 
-// grant gives the request whose turn it is what was found for it.
+// grant gives the request to be served next what was found for it.
 func (l *Local) grant(now int64, m *Member, c Conn) {
 	w := l.waiters.next(now)
 	l.leave(w)
@@ -314,7 +314,7 @@ func (l *Local) grant(now int64, m *Member, c Conn) {
 }
 
 // serve gives the waiting requests whatever there is at any member. A request that is served may
-// free something at once; that is found by another turn here and not by recursion, however many do
+// free something at once; that is found by another round here and not by recursion, however many do
 // so.
 func (l *Local) serve(now int64) {
 	if l.serving {

@@ -43,7 +43,7 @@ func TestHazardAClientWithManyRequestsKeepsNobodyOnOtherLoopsWaiting(t *testing.
 			t.Fatalf("%d were served at once, after %d", len(served)-before, before)
 		}
 	}
-	// The others' turns come after the first client's once fairnessGap is over.
+	// The others are served after the first client once fairnessGap is over.
 	if at := slices.Index(served, 3); at > 5 {
 		t.Errorf("a client on the same loop was served after %d others", at)
 	}
@@ -60,7 +60,7 @@ func TestWhoWaitsIsKnownOnEachLoop(t *testing.T) {
 	c := open(t, w, m)
 	const one, two, three = 1, 2, 3
 	sharesWithOne := uint64(4)
-	for turnOf(sharesWithOne) != turnOf(one) {
+	for bucketOf(sharesWithOne) != bucketOf(one) {
 		sharesWithOne++
 	}
 	asks := func(loop int, wanted uint64) bool {
@@ -84,7 +84,7 @@ func TestWhoWaitsIsKnownOnEachLoop(t *testing.T) {
 	}
 	mixed := waits(0, sharesWithOne)
 	if asks(0, three) || !asks(1, three) {
-		t.Error("a turn that is shared stands for anybody on other loops, and only there")
+		t.Error("a bucket that is shared stands for anybody on other loops, and only there")
 	}
 	for _, q := range []*waiting{first, also, mixed} {
 		q.Remove()
@@ -92,7 +92,7 @@ func TestWhoWaitsIsKnownOnEachLoop(t *testing.T) {
 	waits(0, three).Remove()
 	again := waits(0, sharesWithOne)
 	if asks(1, one) || asks(1, three) || !asks(1, sharesWithOne) {
-		t.Error("a turn that was empty is remembered as shared")
+		t.Error("a bucket that was empty is remembered as shared")
 	}
 	again.Remove()
 	other.Remove()

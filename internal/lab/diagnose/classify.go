@@ -112,7 +112,7 @@ func classOf(stack []profile.Frame) string {
 	own := slices.ContainsFunc(stack, profile.User)
 	switch {
 	case in(transfers...):
-		return classHTTP // whoever asked for it: reading and writing are the work of a server
+		return classHTTP // whichever code asked for it: reading and writing are the work of a server
 	case own && in("reflect.") && !slices.ContainsFunc(stack, func(f profile.Frame) bool {
 		return slices.ContainsFunc(reflects, func(p string) bool {
 			return strings.HasPrefix(f.Function, p)

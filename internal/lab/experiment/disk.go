@@ -23,7 +23,7 @@ const (
 	resultFile   = "result.json"
 )
 
-// The bounds of what is read: whoever reads a directory cannot know where it comes from.
+// The bounds of what is read: the reader of a directory cannot know where it comes from.
 const (
 	maxManifest = 4 << 20
 	maxLine     = 2 << 20

@@ -377,7 +377,7 @@ func TestKernelSettingsAreNotTouchedOutsideOfANamespace(t *testing.T) {
 func TestAVariableAloneMakesNoNamespace(t *testing.T) {
 	t.Setenv("PLIMSOLL_OUTSIDE_NAMESPACE", "x")
 	if experiment.Inside() {
-		t.Error("whoever sets the variable may change the machine's settings")
+		t.Error("a user who sets the variable may change the machine's settings")
 	}
 	e, _ := read(t, `
 vary: {name: x, values: [1, 2]}

@@ -121,7 +121,7 @@ func (c *census) take(t *tally, into map[string]float64, within *float64) error 
 		err = errors.Join(err, eachSocket(c.dir, t.take))
 	}
 	if c.namespace != "" && len(c.listen) > 0 {
-		// Whoever asks the target from here has his sockets here.
+		// A client that asks the target from here has its sockets here.
 		t.clients = 0
 		if c.files || c.dump(low, high, t.client) != nil {
 			t.clients = 0

@@ -3,7 +3,7 @@
 // its figures are used for.
 //
 // A kind of probe is a Source. The ones here cost little and need no rights beyond reading /proc;
-// deeper ones are added to the sampler's table by whoever makes it. What cannot be read is said
+// deeper ones are added to the sampler's table by its maker. What cannot be read is said
 // once and left out of the samples; nothing is ever made up.
 package probe
 

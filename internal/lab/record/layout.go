@@ -9,8 +9,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// The bounds of a run. A writer refuses to go beyond them, so that a reader can: whoever opens a
-// run directory cannot know where it comes from.
+// The bounds of a run. A writer refuses to go beyond them, so that a reader can: the one that opens
+// a run directory cannot know where it comes from.
 const (
 	maxSteps    = 10_000
 	maxWindows  = 100_000   // of one step: seven hours of 250 ms

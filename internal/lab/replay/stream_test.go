@@ -189,7 +189,7 @@ func TestALoopWithSmallRequestsDoesNotStarveBesideOneWithLarge(t *testing.T) {
 	})
 }
 
-// Whoever writes a pipe may never write again: ending the replay does not wait for it.
+// The writer of a pipe may never write again: ending the replay does not wait for it.
 func TestAReplayOfAPipeThatIsSilentEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := unix.Mkfifo(path, 0o600); err != nil {

@@ -43,7 +43,7 @@ type surveyor struct {
 	trials []*trial
 	result *record.Result
 	good   float64 // the highest rate that passed
-	// low and high are the line so far, for whoever watches; 0 while unknown.
+	// low and high are the line so far, for those who watch; 0 while unknown.
 	low, high float64
 	// mean and varied are the response time in nanoseconds of requests that are alone, and its
 	// squared coefficient of variation.

@@ -47,8 +47,8 @@ type Options struct {
 	// Connections the generator may use in a step; 0 chooses by the rate and the SLO.
 	Connections int
 	Seed        uint64
-	// Profiled adds two steps, at half of the line and at the line, for whoever takes profiles:
-	// what they cost the target must not move the line.
+	// Profiled adds two steps, at half of the line and at the line, for a caller that takes
+	// profiles: what they cost the target must not move the line.
 	Profiled bool
 	// Cores of the machine the target runs on, for the model; 0 is unknown. Local says that the
 	// generator shares them.

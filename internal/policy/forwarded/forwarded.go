@@ -53,8 +53,8 @@ var (
 // DropClaims takes the claims of an untrusted peer out of the request's fields. It runs after
 // ResolveClient, which settles x.PeerTrusted, and before anything reads the fields: neither a
 // route's conditions nor a balancer's key nor a policy may depend on what a stranger says of
-// itself. Trailers need no such step: the codec drops these names there, whoever sends them. Loop
-// only. Without claims it costs one pass over the IDs of unknown names.
+// itself. Trailers need no such step: the codec drops these names there, whatever peer sends them.
+// Loop only. Without claims it costs one pass over the IDs of unknown names.
 func DropClaims(x *exchange.Exchange) {
 	fields := &x.Request.Fields
 	if !x.PeerTrusted && (fields.HasAny(claims) || fields.Has(head.Other) && hasUnknownClaim(fields)) {

@@ -77,7 +77,7 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 // OnResponse tells the client the name, in place of any that the upstream gave.
 func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	if len(x.ID) == 0 {
-		return exchange.Continue // it was answered before this policy's turn
+		return exchange.Continue // it was answered before this policy ran
 	}
 	x.Response.Fields.RemoveID(head.XRequestID)
 	add(&x.Response.Fields, x.ID)

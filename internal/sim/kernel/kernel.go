@@ -190,7 +190,7 @@ func (k *Kernel) alone(do func()) {
 // earlier one.
 func (k *Kernel) sleep(some bool, wait time.Duration) {
 	if !some {
-		wait = time.Second // whoever waits for something by a timer of its own gets there
+		wait = time.Second // a goroutine that waits for something by a timer of its own gets there
 	}
 	if k.alarm == nil {
 		k.alarm = time.NewTimer(wait)

@@ -213,7 +213,7 @@ func (f *file) watch(p *poller, fd int) int {
 	return slices.IndexFunc(f.watches, func(w *watch) bool { return w.poller == p && w.fd == fd })
 }
 
-// wake tells whoever watches a file that something has changed.
+// wake tells the one that watches a file that something has changed.
 func (k *Kernel) wake(f *file) {
 	if f == nil {
 		return

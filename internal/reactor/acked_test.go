@@ -72,13 +72,13 @@ func TestTheKernelHoldsLittleForAPeerThatDoesNotRead(t *testing.T) {
 	})
 }
 
-func TestTakenIsWhatThePeerHasAcknowledged(t *testing.T) {
+func TestAckedIsWhatThePeerHasAcknowledged(t *testing.T) {
 	l := newLoops(t, 1)[0]
 	near, c := accepts(t, l)
 	sent := fill(t, l, c, 4<<20)
 	on(t, l, func() {
-		if c.Written() != 4<<20 || c.Taken() >= c.Written()-int64(c.Queued()) {
-			t.Errorf("%d of %d bytes are taken, %d queued, by a peer that has read nothing", c.Taken(), c.Written(), c.Queued())
+		if c.Written() != 4<<20 || c.Acked() >= c.Written()-int64(c.Queued()) {
+			t.Errorf("%d of %d bytes are acknowledged, %d queued, by a peer that has read nothing", c.Acked(), c.Written(), c.Queued())
 		}
 		c.CloseWrite()
 	})
@@ -91,11 +91,11 @@ func TestTakenIsWhatThePeerHasAcknowledged(t *testing.T) {
 // acknowledged waits until the peer has taken everything, the end too.
 func acknowledged(t *testing.T, l *reactor.Loop, c *conn) {
 	deadline := time.Now().Add(patience)
-	for taken, written := int64(-1), int64(0); taken != written; {
+	for acked, written := int64(-1), int64(0); acked != written; {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d bytes are taken by a peer that has read all", taken, written)
+			t.Fatalf("%d of %d bytes are acknowledged by a peer that has read all", acked, written)
 		}
-		on(t, l, func() { taken, written = c.Taken(), c.Written() })
+		on(t, l, func() { acked, written = c.Acked(), c.Written() })
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 )
 
 // With a sync.Mutex in its place, the first Wait would never return.
-func TestWaitingForATurnDoesNotStopVirtualTime(t *testing.T) {
+func TestWaitingForALockDoesNotStopVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		held, got := newTurn(), false
+		held, got := newLock(), false
 		held.Lock()
 		go func() {
 			held.Lock()
@@ -17,12 +17,12 @@ func TestWaitingForATurnDoesNotStopVirtualTime(t *testing.T) {
 		}()
 		synctest.Wait()
 		if got {
-			t.Error("two hold the turn at once")
+			t.Error("two hold the lock at once")
 		}
 		held.Unlock()
 		synctest.Wait()
 		if !got {
-			t.Error("the turn was not passed on")
+			t.Error("the lock was not passed on")
 		}
 	})
 }
