@@ -142,6 +142,23 @@ var oddities = []struct {
 			s.Acts = append(s.Acts, Act{between(r, 0, 3*time.Second), "taken-reload", r.IntN(1000)})
 		}
 	}},
+	// Something stands behind an answer that fills a read. The connection's next request is too long
+	// for the loop's batch, in whose time the gateway would notice by itself.
+	{0.07, true, func(r *rand.Rand, s *Scenario) {
+		s.Kernel.RecvBuffer, s.Gateway.UpstreamTLS = 4<<20, false
+		for i := range s.Services {
+			s.Services[i].Behind = 0.3
+		}
+		for range 3 + r.IntN(8) {
+			c := drawClient(r, 0, time.Second)
+			for range 4 {
+				q := RequestPlan{Method: "PUT", Path: "/a/", Body: 5000 + r.IntN(50_000)}
+				c.Requests = append(c.Requests, q)
+			}
+			c.Pieces, c.Pipeline = 0, false
+			s.Clients = append(s.Clients, c)
+		}
+	}},
 }
 
 // addOddities draws which oddities a scenario has.
