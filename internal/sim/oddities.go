@@ -159,6 +159,24 @@ var oddities = []struct {
 			s.Clients = append(s.Clients, c)
 		}
 	}},
+	// A crowd is at the door when the gateway ends and has no time left: loops still accept when
+	// clients are cut off, and handshakes begin behind that.
+	{0.02, true, func(r *rand.Rand, s *Scenario) {
+		at := between(r, 50*time.Millisecond, time.Second)
+		s.Acts = []Act{{At: at, What: "end"}}
+		s.Loops, s.Gateway.TLS, s.Gateway.Backlog = 2+r.IntN(2), true, 4096
+		s.Gateway.Drain, s.Gateway.PerAddress = between(r, 0, 100*time.Microsecond), 0
+		s.Gateway.MaxClients, s.Kernel.Descriptors = 0, plenty
+		s.Kernel.Latency, s.Kernel.Delay = 50*time.Microsecond, 200*time.Microsecond
+		s.Kernel.Stall, s.Kernel.StallFor = 0.1, 2*time.Millisecond
+		s.Gateway.Head = 2 * time.Second
+		for range 600 + r.IntN(900) {
+			c := drawClient(r, 0, 0)
+			c.At, c.Listener = at+between(r, 0, 500*time.Microsecond), 1
+			c.Requests, c.Pieces, c.Pause, c.Plain = c.Requests[:1], 1+r.IntN(5), time.Minute, true
+			s.Clients = append(s.Clients, c)
+		}
+	}},
 }
 
 // addOddities draws which oddities a scenario has.
