@@ -224,7 +224,7 @@ func (w *Worker) Cut() (cut int) {
 // Close gives the loop's upstream connections back, before the loop stops: those of mirrors, for
 // whose end nobody waits, and those that are idle. It cuts once more, because a listener that closes
 // may still have accepted after the cut before, and because handshakes must end before the loop
-// does: who was accepted since has begun one, and nobody is to begin one from now on.
+// does: who was accepted since may have begun one, and nobody is to begin one from now on.
 func (w *Worker) Close() {
 	w.closed = true
 	if w.view == nil {

@@ -160,7 +160,8 @@ var oddities = []struct {
 		}
 	}},
 	// A crowd is at the door when the gateway ends and has no time left: loops still accept when
-	// clients are cut off, and handshakes begin behind that.
+	// clients are cut off, and handshakes begin behind that. They say a few bytes and fall silent for
+	// longer than a gateway that ends waits for handshakes.
 	{0.02, true, func(r *rand.Rand, s *Scenario) {
 		at := between(r, 50*time.Millisecond, time.Second)
 		s.Acts = []Act{{At: at, What: "end"}}
