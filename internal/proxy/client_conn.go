@@ -101,6 +101,10 @@ func (a *Acceptor) Shed(*reactor.Loop) {
 func (a *Acceptor) Accepted(l *reactor.Loop, s reactor.Socket) {
 	a = a.Peers[l.ID]
 	w, ln := a.Worker, a.Listener
+	if w.closed { // its handshake could outlast the loop
+		s.Close()
+		return
+	}
 	if w.shared.Clients.Add(1) > w.shared.MaxClients.Load() {
 		w.shared.Clients.Add(-1)
 		w.shed()

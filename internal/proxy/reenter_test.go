@@ -99,6 +99,20 @@ func TestHazardTheLoopsEndClosesClientsWhoseLastBytesWereOnTheirWay(t *testing.T
 	}
 }
 
+// HAZARDS: a state that is skipped. A listener that closes may still accept after the worker's end:
+// who is taken in then would begin what outlasts the loop.
+func TestHazardWhoComesAfterTheWorkersEndIsClosedAtOnce(t *testing.T) {
+	b := newBed(t, nil)
+	b.loop.Post(b.acceptor.Worker.Close)
+	b.turn()
+	client := b.client(saying(silence, get))
+	b.turn()
+	if !client.closed || len(client.out) > 0 || len(b.dialed) > 0 {
+		t.Errorf("the client is closed: %v, got %q, and %d connections were dialled; want it closed at once",
+			client.closed, client.out, len(b.dialed))
+	}
+}
+
 // filling fills every buffer it is shown as long as there is something.
 func filling(rest string) func([]byte) (int, syscall.Errno) {
 	return func(p []byte) (int, syscall.Errno) {

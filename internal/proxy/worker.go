@@ -59,6 +59,7 @@ type Worker struct {
 	retiring   []retiring
 	sweep      reactor.Timer
 	draining   bool
+	closed     bool    // Close has come: who is accepted now is closed at once
 	handshakes int     // goroutines that have a socket of this loop's
 	mirrors    int     // copies under way, those too that wait for the rest of their request
 	copies     []*flow // those that have been sent; each knows its index
@@ -224,12 +225,15 @@ func (w *Worker) Cut() (cut int) {
 }
 
 // Close gives the loop's upstream connections back, before the loop stops: those of mirrors, for
-// whose end nobody waits, and those that are idle.
+// whose end nobody waits, and those that are idle. It cuts once more, because a listener that closes
+// may still have accepted after the cut before, and because handshakes must end before the loop
+// does: who was accepted since may have begun one, and nobody is to begin one from now on.
 func (w *Worker) Close() {
+	w.closed = true
 	if w.view == nil {
 		return
 	}
-	w.Cut() // what was sending its last bytes when the cut came, and lingers since
+	w.Cut()
 	for len(w.copies) > 0 {
 		w.copies[len(w.copies)-1].endMirror()
 	}

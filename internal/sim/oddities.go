@@ -142,6 +142,42 @@ var oddities = []struct {
 			s.Acts = append(s.Acts, Act{between(r, 0, 3*time.Second), "taken-reload", r.IntN(1000)})
 		}
 	}},
+	// Something stands behind an answer that fills a read. The connection's next request is too long
+	// for the loop's batch, in whose time the gateway would notice by itself.
+	{0.07, true, func(r *rand.Rand, s *Scenario) {
+		s.Kernel.RecvBuffer, s.Gateway.UpstreamTLS = 4<<20, false
+		for i := range s.Services {
+			s.Services[i].Behind = 0.3
+		}
+		for range 3 + r.IntN(8) {
+			c := drawClient(r, 0, time.Second)
+			for range 4 {
+				q := RequestPlan{Method: "PUT", Path: "/a/", Body: 5000 + r.IntN(50_000)}
+				c.Requests = append(c.Requests, q)
+			}
+			c.Pieces, c.Pipeline = 0, false
+			s.Clients = append(s.Clients, c)
+		}
+	}},
+	// A crowd is at the door when the gateway ends and has no time left: loops still accept when
+	// clients are cut off, and handshakes begin behind that. They say a few bytes and fall silent for
+	// longer than a gateway that ends waits for handshakes.
+	{0.02, true, func(r *rand.Rand, s *Scenario) {
+		at := between(r, 50*time.Millisecond, time.Second)
+		s.Acts = []Act{{At: at, What: "end"}}
+		s.Loops, s.Gateway.TLS, s.Gateway.Backlog = 2+r.IntN(2), true, 4096
+		s.Gateway.Drain, s.Gateway.PerAddress = between(r, 0, 100*time.Microsecond), 0
+		s.Gateway.MaxClients, s.Kernel.Descriptors = 0, plenty
+		s.Kernel.Latency, s.Kernel.Delay = 50*time.Microsecond, 200*time.Microsecond
+		s.Kernel.Stall, s.Kernel.StallFor = 0.1, 2*time.Millisecond
+		s.Gateway.Head = 2 * time.Second
+		for range 600 + r.IntN(900) {
+			c := drawClient(r, 0, 0)
+			c.At, c.Listener = at+between(r, 0, 500*time.Microsecond), 1
+			c.Requests, c.Pieces, c.Pause, c.Plain = c.Requests[:1], 1+r.IntN(5), time.Minute, true
+			s.Clients = append(s.Clients, c)
+		}
+	}},
 }
 
 // addOddities draws which oddities a scenario has.

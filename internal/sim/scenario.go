@@ -52,6 +52,7 @@ type ServicePlan struct {
 	Slow    time.Duration
 	Window  int           // bytes that its sockets keep for it to read; 0 for many
 	Early   float64       // the share of requests that it answers before it has their bodies
+	Behind  float64       // the share of requests whose answers have another behind what fills a read
 	Sip     int           // bytes that it reads at a time; 0 for all there is
 	Rest    time.Duration // the longest time between reads
 }

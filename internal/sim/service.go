@@ -280,6 +280,11 @@ func (c *serviceConn) answer() {
 		c.upgrade(wait)
 		return
 	}
+	if behind := c.s.plan.Behind; behind > 0 && r.Float64() < behind {
+		c.s.w.asked[c.token].vicious = true
+		behindFullRead(c, wait)
+		return
+	}
 	if r.Float64() < c.s.plan.Vices {
 		c.s.w.asked[c.token].vicious = true
 		v := vices[r.IntN(len(vices))]

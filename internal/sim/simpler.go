@@ -39,6 +39,7 @@ var nicer = []func(*ServicePlan){
 	func(p *ServicePlan) { p.Slow = 0 },
 	func(p *ServicePlan) { p.Window = 0 },
 	func(p *ServicePlan) { p.Early = 0 },
+	func(p *ServicePlan) { p.Behind = 0 },
 	func(p *ServicePlan) { p.Sip, p.Rest = 0, 0 },
 }
 

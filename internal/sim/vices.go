@@ -107,8 +107,9 @@ const (
 	evil  = "HTTP/1.1 200 OK\r\nX-Evil: yes\r\nContent-Length: 4\r\n\r\nevil"
 )
 
-// fullRead is the most that the gateway reads at a time.
-const fullRead = 64 << 10
+// fullRead is the most that the gateway reads of an answer at a time: its scratch memory but for the
+// room that a longer head may need.
+const fullRead = 60 << 10
 
 // head200 is the head of an answer with a body of that size.
 func (c *serviceConn) head200(size int, fields string) string {
@@ -140,8 +141,7 @@ func behindFullRead(c *serviceConn, wait time.Duration) {
 	fields := func(pad int) string {
 		return "X-Pad: " + strings.Repeat("x", pad) + "\r\nContent-Length: 50000\r\n"
 	}
-	read := fullRead - c.rng.IntN(2)*4<<10
-	head := c.head200(size, fields(read-size-len(c.head200(size, fields(0)))))
+	head := c.head200(size, fields(fullRead-size-len(c.head200(size, fields(0)))))
 	c.stay(part{wait, fmt.Appendf(nil, "%s%s%s", head, c.down(size), evil), nil})
 }
 
