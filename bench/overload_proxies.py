@@ -20,7 +20,7 @@ ENVOY_TOOLS = os.path.join(rig.OUT, "tools")
 
 # nginx's zones are static, so the capacity must be divided up. These shares are the best for this mix: at half of the
 # capacity every class fits, and under overload P0 gets nearly all of what it asks for. A request that is ahead of
-# its class's rate waits up to half of the objective, at most a second.
+# its class's rate waits up to a quarter of the objective, at most a second.
 NGINX_SHARES = {"P0": 0.55, "P1": 0.23, "P2": 0.22}
 # Connections to the service for each worker: a few requests wait there, so that no worker idles.
 NGINX_CONNECTIONS = 4
@@ -52,7 +52,7 @@ def nginx_conf(tmp, capacity):
     zones, locations = "", ""
     for c in CLASSES:
         rate = max(1, round(NGINX_SHARES[c] * capacity))
-        burst = max(1, round(rate * min(OBJECTIVES[c] / 2, 1)))
+        burst = max(1, round(rate * min(OBJECTIVES[c] / 4, 1)))
         zones += f"  limit_req_zone $server_name zone={c}:1m rate={rate}r/s;\n"
         locations += f"    location = /{c.lower()} {{ limit_req zone={c} burst={burst}; proxy_pass http://b; }}\n"
     return f"""
@@ -72,12 +72,16 @@ http {{ access_log off; keepalive_requests 1000000000; keepalive_timeout 300;
 
 
 def haproxy_cfg(capacity, connections):
+    """By default HAProxy keeps no idle connections to the service once clients take a quarter of its descriptors, and
+    then dials for each request."""
     classes = "".join(f"  http-request set-priority-class int({i}) if {{ path /{c.lower()} }}\n"
                       for i, c in enumerate(CLASSES))
     return f"""
 global
   nbthread 1
   maxconn {connections + 200}
+  tune.pool-low-fd-ratio 90
+  tune.pool-high-fd-ratio 95
 defaults
   mode http
   timeout connect 5s
