@@ -4,10 +4,10 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build web demo lint test soak planted bench patients picture clean
+.PHONY: help build web demo lint test soak planted bench bench-overload patients picture clean
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 build: web ## Build the binary ./plimsoll (no cgo)
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BINARY) ./cmd/plimsoll
@@ -69,6 +69,9 @@ bench: build ## Measure side by side with nginx, HAProxy and wrk, and surveys ag
 	python3 bench/load_cost.py --plimsoll ./$(BINARY)
 	python3 bench/replay_burst.py --plimsoll ./$(BINARY)
 	python3 bench/survey_truth.py --plimsoll ./$(BINARY) --runs 2
+
+bench-overload: build ## Offer a service three times what it can do, through plimsoll, nginx, HAProxy and Envoy (35 minutes; BENCH=--quick for a look)
+	python3 bench/overload.py --plimsoll ./$(BINARY) --json bench/out/overload.json $(BENCH)
 
 patients: build ## Survey services that are sick on purpose, sick and cured, and compare the diagnosis with what they have (an hour and a half; PATIENTS="lock ports" for some)
 	./scripts/tools.sh

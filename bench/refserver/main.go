@@ -4,7 +4,8 @@
 //	go run ./bench/refserver --workers 4 --service 2ms --exponential --room 100 --address 127.0.0.1:18700 --slo 'p99<50ms,errors<0.1%'
 //
 // It prints its address and its true line as one line of JSON, serves until it is interrupted, and
-// then prints what it counted.
+// then prints what it counted. SIGUSR1 halves its capacity, as each request that arrives from then
+// on takes twice as long, and SIGUSR2 restores it; the printed line is that of the full capacity.
 package main
 
 import (
@@ -12,8 +13,10 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -89,7 +92,7 @@ func run(s *settings) error {
 		station.Service = queue.Exponential(s.service.Nanoseconds())
 	}
 	server, err := refserver.Start(refserver.Options{
-		Station:     station,
+		Station:     changeable(station),
 		Seed:        s.seed,
 		Address:     s.address,
 		Body:        bytes.Repeat([]byte("x"), s.body),
@@ -126,6 +129,26 @@ func run(s *settings) error {
 		"late_p50_us":     float64(c.Late.Quantile(.5)) / 1e3,
 		"late_p99_us":     float64(c.Late.Quantile(.99)) / 1e3,
 	})
+}
+
+// changeable is a station whose service times are stretched by a factor that signals set.
+func changeable(s queue.Station) queue.Station {
+	var factor atomic.Int64
+	factor.Store(1)
+	draw := s.Service
+	s.Service = func(r *rand.Rand) int64 { return factor.Load() * draw(r) }
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGUSR2)
+	go func() {
+		for sig := range signals {
+			if sig == syscall.SIGUSR1 {
+				factor.Store(2)
+			} else {
+				factor.Store(1)
+			}
+		}
+	}()
+	return s
 }
 
 // line is the highest rate that keeps every objective.
