@@ -60,6 +60,10 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 			s.listener(&b, i, g, r)
 		}
 	}
+	if g.Slots > 0 {
+		fmt.Fprintf(&b, "classes: {P0: {patience: %v}, P1: {patience: %v}, P2: {patience: %v}}\n",
+			g.Patience, g.Patience, g.Patience)
+	}
 	b.WriteString("upstreams:\n")
 	s.upstream(&b, "a", s.targets(r, change), g, r, change)
 	s.upstream(&b, "b", s.targets(r, change), g, r, change)
@@ -80,7 +84,7 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	if g.Via {
 		times += ", via: edge-1"
 	}
-	fmt.Fprintf(&b, "  - {match: \"/a/{token}\", upstream: a, request_id: true, %s}\n", times)
+	fmt.Fprintf(&b, "  - {match: \"/a/{token}\", upstream: a, sla: P0, request_id: true, %s}\n", times)
 	if !change(0.2) || s.Quiet {
 		fmt.Fprintf(&b, "  - {match: \"/b/{token}\", upstream: b, %s}\n", times)
 	}
@@ -88,7 +92,7 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 		1+r.IntN(3), times)
 	fmt.Fprintf(&b, "  - {match: \"/copy/{token}\", upstream: a, mirror: {upstream: m}, %s}\n",
 		times)
-	fmt.Fprintf(&b, "  - {match: \"GET /read/{token}\", upstream: a, %s}\n", times)
+	fmt.Fprintf(&b, "  - {match: \"GET /read/{token}\", upstream: a, sla: P2, %s}\n", times)
 	fmt.Fprintf(&b, "  - {match: \"/own/{token}\", respond: {body: %q}}\n", ownBody)
 	// From a file: 160 KB of YAML take longer to read than the whole run.
 	b.WriteString("  - {match: \"/large/{token}\", respond: {file: large.txt}}\n")
@@ -202,6 +206,18 @@ func (s *Scenario) upstream(
 	on := "connect, reset, \"503\""
 	if g.PerTry > 0 {
 		on += ", timeout"
+	}
+	if g.Slots > 0 {
+		mode := "fixed"
+		if g.Adaptive {
+			mode = "adaptive"
+		}
+		fmt.Fprintf(b, "    concurrency: {mode: %s, limit: %d}\n", mode, g.Slots)
+	}
+	if g.Breaker > 0 {
+		fmt.Fprintf(b, "    breaker: {scope: %s, failure_ratio: 30%%, min_requests: 4, window: 1s, "+
+			"consecutive_failures: 5, open_for: %v, trials: 1, ramp: 300ms}\n",
+			[]string{"target", "upstream"}[s.Seed%2], g.Breaker)
 	}
 	if g.UpstreamTLS {
 		b.WriteString("    tls: {insecure_skip_verify: true}\n")

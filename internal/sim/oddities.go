@@ -178,6 +178,16 @@ var oddities = []struct {
 			s.Clients = append(s.Clients, c)
 		}
 	}},
+	{0.25, false, func(r *rand.Rand, s *Scenario) { // targets' concurrency is limited
+		s.Gateway.Slots, s.Gateway.Adaptive = 1+r.IntN(6), r.IntN(2) == 0
+		s.Gateway.Patience = 20 * time.Second
+		if !s.Quiet {
+			s.Gateway.Patience = between(r, 10*time.Millisecond, 2*time.Second)
+		}
+	}},
+	{0.2, true, func(r *rand.Rand, s *Scenario) { // breakers
+		s.Gateway.Breaker = between(r, 10*time.Millisecond, 2*time.Second)
+	}},
 }
 
 // addOddities draws which oddities a scenario has.

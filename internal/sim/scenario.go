@@ -43,6 +43,10 @@ type GatewayPlan struct {
 	MaxBody, MaxClients                              int // 0 for no bound
 	HoldBody                                         int // 0 for the default
 	SlowStart                                        time.Duration
+	Slots                                            int           // a target's concurrency limit, to begin with; 0 for none
+	Adaptive                                         bool          // the limit is, and not fixed
+	Patience                                         time.Duration // of the SLA classes, where there are slots
+	Breaker                                          time.Duration // how long one is open; 0 for none
 }
 
 // ServicePlan is one upstream target.

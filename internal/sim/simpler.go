@@ -29,6 +29,9 @@ var simplifications = []func(*Scenario){
 	func(s *Scenario) { s.Gateway.MaxClients = 0 },
 	func(s *Scenario) { s.Gateway.HoldBody = 0 },
 	func(s *Scenario) { s.Gateway.SlowStart = 0 },
+	func(s *Scenario) { s.Gateway.Slots = 0 },
+	func(s *Scenario) { s.Gateway.Adaptive = false },
+	func(s *Scenario) { s.Gateway.Breaker = 0 },
 	func(s *Scenario) { s.Gateway.MinBodyRate = 0 },
 	func(s *Scenario) { s.Gateway.PerAddress = 0 },
 }

@@ -206,6 +206,9 @@ func (u *Upstream) Close() {
 		if invariant.Sequential && left != 0 && u.options.TLS == nil {
 			panic(fmt.Sprintf("upstream: at the end %d connections to %s are still counted", left, t.addr))
 		}
+		if t.slots != nil && invariant.Sequential && t.slots.taken.Load() != 0 && u.options.TLS == nil {
+			panic(fmt.Sprintf("upstream: at the end %d slots of %s are still taken", t.slots.taken.Load(), t.addr))
+		}
 	}
 }
 
