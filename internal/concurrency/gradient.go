@@ -1,0 +1,247 @@
+package concurrency
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+const (
+	growth  = 0.25  // the most that the limit grows by in one step; twice that once a knee is far away
+	descent = 0.125 // the most that it falls by in one step, where that is more than one request
+	full    = 0.85  // the part of the limit that is in use when it binds all the time
+
+	// Completions are counted in multiples of the noise: what takes 100 with exponential service
+	// times takes few when all requests cost the same.
+	judged     = 12   // completions in a step of the law
+	fewest     = 10   // but no fewer, whatever the noise
+	most       = 100  // and no more
+	recently   = 100  // that are compared with what is remembered, or those of half a second
+	remembered = 1500 // that are remembered of one level
+	memoryOf   = 2000 // that the memory spans at least
+
+	longestStep = 0.5  // seconds
+	memory      = 12.0 // seconds until a level weighs a third
+	longest     = 40.0 // where there is little traffic
+	memoryAbove = 2.0  // a level above the limit; four times that where there is little traffic
+
+	priorMemory  = 60.0 // seconds until a baseline from other times weighs a third
+	priorLimited = 6.0  // and while the limit binds, because then there is something better
+	priorFree    = 0.15 // how far off a baseline may be that was seen when the limit did not bind
+	priorChanged = 0.35 // and one from before the service changed, or from a busy service
+	priorSure    = 0.1  // the doubt up to which a baseline is worth keeping when the service changes
+)
+
+// gradient is the law of the mode Gradient.
+type gradient struct {
+	*Law
+	noise noise
+	now   float64 // seconds, the end of the last window
+	quiet float64 // windows that begin earlier still show the limit before
+
+	gathered level   // windows that are not judged yet, at which the limit bound
+	span     float64 // seconds to gather
+	idle     level   // windows at which the limit did not bind
+	growing  int     // moves up in a row
+	binds    bool    // the limit bound all the time when traffic was last judged
+
+	levels levels
+	recent level // since the last move, quickly forgotten
+	last   estimate
+
+	capacity   level
+	capacityAt float64
+	baselineAt float64
+	decision   string
+}
+
+func newGradient(l *Law) *gradient {
+	return &gradient{Law: l, noise: newNoise(), decision: "nothing is known yet", levels: newLevels(l.options.Max)}
+}
+
+func (g *gradient) observe(w Window) {
+	start := float64(w.Start) / 1e9
+	g.age(float64(w.End)/1e9 - g.now)
+	g.now = float64(w.End) / 1e9
+	if w.InflightMean > 1.03*g.limit+0.5 { // it still falls to a new limit
+		g.wait()
+	}
+	if start < g.quiet-1e-9 || w.Failed > w.Completed {
+		return
+	}
+	seen := level{time: g.now - start, done: float64(w.Completed)}
+	seen.inflight = w.InflightMean * seen.time
+	if !w.Limited {
+		g.binds = false
+		g.free(seen)
+		return
+	}
+	g.gathered.add(seen)
+	if !g.enough() {
+		return
+	}
+	whole := g.gathered
+	g.gathered, g.idle = level{}, level{}
+	if g.binds = whole.mean() >= full*float64(g.Limit()); g.binds {
+		g.judge(whole)
+	} else {
+		g.partly(whole)
+	}
+}
+
+// age lets what is known weigh less.
+func (g *gradient) age(seconds float64) {
+	if seconds <= 0 {
+		return
+	}
+	below, above, prior := memory, memoryAbove, priorMemory
+	if g.recent.done > 0 {
+		x := g.recent.throughput()
+		below = min(max(below, memoryOf*g.noise.spread/x), longest)
+		above = min(max(above, max(200, 500*g.noise.spread)/x), 4*memoryAbove)
+	}
+	if g.binds {
+		prior = priorLimited
+	}
+	g.levels.age(g.limit, math.Exp(-seconds/below), math.Exp(-seconds/above), math.Exp(-seconds/prior))
+}
+
+// wait ignores what is seen until the requests that are inside now have passed through.
+func (g *gradient) wait() {
+	if g.last.known {
+		g.quiet = max(g.quiet, g.now+min(g.last.baseline, 2))
+	}
+}
+
+// enough says whether what is gathered can be judged. How long that takes is laid down before: to
+// stop at a number of completions would favour windows in which many happened to end.
+func (g *gradient) enough() bool {
+	if g.gathered.time < g.span-1e-9 || g.gathered.done < fewest/2 {
+		return false
+	}
+	g.span = min(max(judged*g.noise.spread, fewest), most) / g.gathered.throughput()
+	if g.growing < 2 {
+		g.span = max(g.span, g.last.baseline) // requests of one length end in bursts
+	}
+	g.span = min(g.span, longestStep)
+	return true
+}
+
+// reserve is how many requests may stand inside the service above its knee.
+func (g *gradient) reserve(knee float64) float64 {
+	return max(0.35+0.6*math.Sqrt(knee), g.options.Tolerance*knee)
+}
+
+// free learns the baseline from windows in which the limit did not bind. It is raised only while
+// the service is far from its knee.
+func (g *gradient) free(seen level) {
+	g.idle.add(seen)
+	if g.idle.done < 50 || g.idle.inflight <= 0 {
+		return
+	}
+	seen, g.idle = g.idle, level{}
+	r := math.Log(seen.response())
+	p := g.levels.prior
+	doubt := math.Sqrt(g.noise.spread / seen.done)
+	deviation := math.Hypot(priorFree, doubt)
+	if seen.mean() > g.limit/4 {
+		deviation = math.Hypot(priorChanged, doubt)
+	}
+	switch {
+	case p.weight == 0, r < p.baseline-3*doubt:
+		g.levels.expect(r, deviation)
+	case r < p.baseline:
+		g.levels.expect(p.baseline+(r-p.baseline)*seen.done/(seen.done+100*g.noise.spread), deviation)
+	case !g.last.known || seen.mean() < g.last.knee/2:
+		g.levels.expect(p.baseline+(r-p.baseline)*seen.done/(seen.done+1000), deviation)
+	default:
+		return
+	}
+	g.baselineAt = g.now
+}
+
+// partly moves the limit when it binds at times only. Throughput is the clients' then, and says
+// nothing of the service.
+func (g *gradient) partly(seen level) {
+	g.last = g.levels.fit(g.noise.spread, g.limit)
+	if !g.last.known {
+		return
+	}
+	queue := seen.mean() * (1 - g.last.baseline/seen.response())
+	if queue < g.reserve(seen.mean())/2 {
+		g.grow((1+growth)*g.limit, "the limit binds at times, and nothing waits inside")
+	}
+}
+
+// judge decides by a level at which requests waited for a slot all the time.
+func (g *gradient) judge(seen level) {
+	if g.last.known {
+		g.noise.learn(math.Log(seen.throughput())-g.last.predict(seen.mean()), seen.done)
+	}
+	g.recent.add(seen)
+	g.recent.forget(max(recently*g.noise.spread, g.recent.throughput()/2))
+	if g.levels.reconcile(g.recent, &g.noise) {
+		g.recent = seen
+		if g.last.known && g.last.doubt < priorSure {
+			g.levels.expect(math.Log(min(g.last.baseline, seen.response())), priorChanged)
+		}
+	}
+	g.levels.add(seen, remembered*g.noise.spread)
+	g.last = g.levels.fit(g.noise.spread, g.limit)
+	g.baselineAt = g.now
+	g.steer()
+}
+
+// steer moves the limit toward the knee and its reserve.
+func (g *gradient) steer() {
+	target := g.last.knee + g.reserve(g.last.knee)
+	if g.last.knee < g.recent.mean() {
+		g.capacity, g.capacityAt = g.recent, g.now
+	}
+	switch {
+	case target > g.limit+max(0.4, 0.02*g.limit):
+		g.grow(target, fmt.Sprintf("the knee is near %.0f", g.last.knee))
+	case target < g.limit-max(0.4, 0.03*g.limit):
+		g.growing = 0
+		g.move(max(target, g.limit-max(1, descent*g.limit)), fmt.Sprintf("the knee is near %.0f", g.last.knee))
+	default:
+		g.growing = 0
+	}
+}
+
+func (g *gradient) grow(target float64, why string) {
+	step := growth
+	if g.growing > 1 && target > 2*g.limit {
+		step = 2 * growth
+	}
+	g.growing++
+	g.move(min(target, g.limit+max(1, step*g.limit)), why)
+}
+
+func (g *gradient) move(limit float64, why string) {
+	before := g.Limit()
+	g.set(limit)
+	if g.Limit() == before {
+		return
+	}
+	g.decision = fmt.Sprintf("%s: from %d to %d", why, before, g.Limit())
+	g.gathered, g.recent = level{}, level{}
+	g.wait()
+}
+
+func (g *gradient) state() State {
+	s := State{Decision: g.decision}
+	if g.last.known {
+		s.Baseline = seconds(g.last.baseline)
+		s.BaselineAge = seconds(g.now - g.baselineAt)
+	}
+	if g.capacity.done > 0 {
+		half := 2 * math.Sqrt(g.noise.spread/g.capacity.done)
+		s.Capacity = g.capacity.throughput()
+		s.CapacityLow, s.CapacityHigh = s.Capacity*math.Exp(-half), s.Capacity*math.Exp(half)
+		s.CapacityAge = seconds(g.now - g.capacityAt)
+	}
+	return s
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * 1e9) }
