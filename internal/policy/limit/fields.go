@@ -35,7 +35,7 @@ func (p *Policy) prepareFields(x *exchange.Exchange, spots []spot, now int64, wh
 		if len(left) > 0 {
 			left, policy = append(left, ", "...), append(policy, ", "...)
 		}
-		tokens, until := s.left(now)
+		tokens, until := s.left(now, when == OnRefused)
 		if !s.pass {
 			tokens, until = 0, s.wait
 		}
@@ -59,10 +59,10 @@ func appendMember(b []byte, name, key1 string, value1 int64, key2 string, value2
 	return strconv.AppendInt(append(b, key2...), value2, 10)
 }
 
-// left is what is left after the decision.
-func (s *spot) left(now int64) (tokens, until int64) {
+// left is what is left after the decision; a request that another limit refuses takes nothing.
+func (s *spot) left(now int64, refused bool) (tokens, until int64) {
 	p, w := s.outcome.params, s.before
-	if s.pass {
+	if s.pass && !refused {
 		w = s.after
 	}
 	if p.algorithm == SlidingLog {

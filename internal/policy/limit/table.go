@@ -69,14 +69,19 @@ func (p *place) own(w uint64) bool {
 	return p.set == nil || counts(w) && p.set.hash[p.way].Load() == p.h && p.set.check[p.way].Load() == p.g
 }
 
+// two are the indexes of a value's sets.
+func (t *table) two(h, g uint64) (first, second uint64) {
+	if first, second = h&t.mask, g&t.mask; first == second {
+		second ^= 1
+	}
+	return first, second
+}
+
 // at fills p with the n-th of the value's places.
 func (t *table) at(p *place, h, g uint64, n int) {
-	index := h & t.mask
+	index, second := t.two(h, g)
 	if n >= ways {
-		if index = g & t.mask; index == h&t.mask {
-			index ^= 1
-		}
-		n -= ways
+		index, n = second, n-ways
 	}
 	s := &t.sets[index]
 	p.state, p.set, p.way, p.h, p.g = &s.state[n], s, n, h, g
@@ -88,10 +93,7 @@ func (t *table) at(p *place, h, g uint64, n int) {
 
 // find fills p with the value's place, if it has one.
 func (t *table) find(p *place, h, g uint64) bool {
-	first, second := h&t.mask, g&t.mask
-	if first == second {
-		second ^= 1
-	}
+	first, second := t.two(h, g)
 	for half, index := range [2]uint64{first, second} {
 		s := &t.sets[index]
 		for n := range ways {
@@ -148,28 +150,30 @@ func (t *table) enter(p *place, h, g uint64, rules *atomic.Pointer[params], now 
 func (t *table) choose(h, g uint64, rules *atomic.Pointer[params], now int64) (chosen int, word uint64) {
 	chosen = -1
 	most := -1
-	var p place
-	for half := range 2 {
+	first, second := t.two(h, g)
+	for half, index := range [2]uint64{first, second} {
+		var words [ways]uint64
+		for n := range words {
+			words[n] = t.sets[index].state[n].Load()
+		}
+		p := rules.Load() // after the words, and so at least as new as what they were written by
 		found, recent, room := -1, -1, 0
-		var w, recentWord uint64
-		for n := half * ways; n < (half+1)*ways; n++ {
-			t.at(&p, h, g, n)
-			state := p.state.Load()
+		for n, w := range words {
 			switch {
-			case in(state, free) || isLive(state) && rules.Load().idle(state, now):
+			case in(w, free) || isLive(w) && p.idle(w, now):
 				room++
 				if found < 0 {
-					found, w = n, state
+					found = n
 				}
-			case in(state, fresh):
-				recent, recentWord = n, state
+			case in(w, fresh):
+				recent = n
 			}
 		}
 		if found < 0 {
-			found, w = recent, recentWord
+			found = recent
 		}
 		if found >= 0 && room > most {
-			chosen, word, most = found, w, room
+			chosen, word, most = half*ways+found, words[found], room
 		}
 	}
 	return chosen, word
