@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net/netip"
 	"time"
 
+	"plimsoll/internal/cidr"
 	"plimsoll/internal/exchange"
 )
 
@@ -231,27 +231,9 @@ func (s *setting) value(name string) (string, error) {
 
 // address is the network that an address or a prefix names.
 func (s *setting) address(name string) (string, error) {
-	prefix, err := netip.ParsePrefix(name)
-	address := prefix.Addr()
-	if err != nil {
-		if address, err = netip.ParseAddr(name); err != nil || address.Zone() != "" {
-			return "", fmt.Errorf("%q is not an address; write one such as 192.0.2.7, or a prefix", name)
-		}
-		address = address.Unmap()
-	}
-	bits := s.Prefix6
-	if address.Is4() {
-		bits = s.Prefix4
-	}
-	whole := netip.PrefixFrom(address, bits).Masked()
-	if prefix.IsValid() && prefix != whole {
-		return "", fmt.Errorf("%q is not one of the networks that are counted; write %s", name, whole)
-	}
-	if !prefix.IsValid() && bits != address.BitLen() && whole.Addr() != address {
-		return "", fmt.Errorf("%q is counted with its whole network; write %s", name, whole)
-	}
-	b := whole.Addr().As16()
-	return string(b[:]), nil
+	network, err := cidr.Network(name, s.Prefix4, s.Prefix6)
+	b := network.Addr().As16()
+	return string(b[:]), err
 }
 
 // find is the value of a request that is counted, nil where it lacks the key.
