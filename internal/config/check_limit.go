@@ -37,7 +37,8 @@ func (r *Route) checkLimits(s *scope, names []string) {
 		if l.Name == "" {
 			l.Name = strconv.Itoa(i + 1)
 			if given[l.Name] {
-				s.fail(at, "another limit has the name %q, which this one has by its place; name this one too", l.Name)
+				s.fail(at, "another limit has the name %q, which this one has by its place; name this one too",
+					l.Name)
 			}
 		} else if taken[l.Name] {
 			s.fail(s.keyOf(at, "name"), "another limit of the route is named %q; choose another", clip(l.Name))
@@ -49,7 +50,8 @@ func (r *Route) checkLimits(s *scope, names []string) {
 				s.suggest.advice(key.Name(), names))
 		}
 		if l.MaxWait >= r.Timeout && l.MaxWait > 0 && !s.failed["timeout"] {
-			s.fail(s.keyOf(at, "max_wait"), "%s is not shorter than the route's timeout of %s; make it shorter", l.MaxWait, r.Timeout)
+			s.fail(s.keyOf(at, "max_wait"), "%s is not shorter than the route's timeout of %s; make it shorter",
+				l.MaxWait, r.Timeout)
 		}
 	})
 }
@@ -94,7 +96,12 @@ func (l *RateLimit) bucket() bool { return l.Algorithm == "token_bucket" || l.Al
 // checkMeaning refuses keys that mean nothing beside the others. A default that is written out does
 // no harm.
 func (l *RateLimit) checkMeaning(s *scope) {
-	leaky := l.Algorithm == "leaky_bucket"
+	leaky, address, key := l.Algorithm == "leaky_bucket", l.Key == "client_address", s.has("key")
+	const (
+		noWait    = "has no meaning where nothing waits; remove it, or choose leaky_bucket"
+		noAddress = "has no meaning with this key; remove it, or choose client_address"
+		noKey     = "has no meaning where all requests count together; remove it, or give a key"
+	)
 	def := prototype(reflect.TypeFor[RateLimit]()).Interface().(RateLimit)
 	for _, c := range []struct {
 		name      string
@@ -103,13 +110,13 @@ func (l *RateLimit) checkMeaning(s *scope) {
 		otherwise string
 	}{
 		{"burst", true, l.bucket(), "has no meaning with " + l.Algorithm + "; remove it, or choose token_bucket"},
-		{"queue", l.Queue != def.Queue, leaky, "has no meaning where nothing waits; remove it, or choose leaky_bucket"},
-		{"max_wait", l.MaxWait != def.MaxWait, leaky, "has no meaning where nothing waits; remove it, or choose leaky_bucket"},
-		{"prefix_v4", l.PrefixV4 != def.PrefixV4, l.Key == "client_address", "has no meaning with this key; remove it, or choose client_address"},
-		{"prefix_v6", l.PrefixV6 != def.PrefixV6, l.Key == "client_address", "has no meaning with this key; remove it, or choose client_address"},
-		{"missing", l.Missing != def.Missing, s.has("key"), "has no meaning where all requests count together; remove it, or give a key"},
-		{"values", l.Values != def.Values, s.has("key"), "has no meaning where all requests count together; remove it, or give a key"},
-		{"overrides", len(l.Overrides) > 0, s.has("key"), "have no meaning where all requests count together; remove them, or give a key"},
+		{"queue", l.Queue != def.Queue, leaky, noWait},
+		{"max_wait", l.MaxWait != def.MaxWait, leaky, noWait},
+		{"prefix_v4", l.PrefixV4 != def.PrefixV4, address, noAddress},
+		{"prefix_v6", l.PrefixV6 != def.PrefixV6, address, noAddress},
+		{"missing", l.Missing != def.Missing, key, noKey},
+		{"values", l.Values != def.Values, key, noKey},
+		{"overrides", len(l.Overrides) > 0, key, noKey},
 	} {
 		if s.good(c.name) && c.used && !c.meaning {
 			s.reject(c.name, "%s", c.otherwise)
@@ -155,7 +162,8 @@ func (l *RateLimit) checkOverrides(s *scope) {
 			s.fail(value, "%v", err)
 		case o.Burst != nil && !l.bucket():
 			s.fail(value, "a burst has no meaning with %s; remove it", l.Algorithm)
-		case o.Burst != nil && *o.Burst < l.Cost, err == nil && l.Algorithm != "leaky_bucket" && !l.bucket() && count < int64(l.Cost):
+		case o.Burst != nil && *o.Burst < l.Cost,
+			err == nil && l.Algorithm != "leaky_bucket" && !l.bucket() && count < int64(l.Cost):
 			s.fail(value, "less than a request's cost of %d lets nothing pass; give more", l.Cost)
 		}
 	})
@@ -175,7 +183,9 @@ func (l *RateLimit) overrideValue(kind exchange.KeyKind, name string) (same, pro
 	case exchange.HeaderKey:
 		wrong = wrong || exchange.CheckFieldValue(name) != nil
 	case exchange.CookieKey:
-		wrong = wrong || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`;",\`, r) })
+		wrong = wrong || strings.ContainsFunc(name, func(r rune) bool {
+			return r <= ' ' || r >= 0x7f || strings.ContainsRune(`;",\`, r)
+		})
 	case exchange.PathKey:
 		wrong = wrong || !isPath("/"+name)
 	}

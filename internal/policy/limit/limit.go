@@ -30,7 +30,8 @@ import (
 
 // RateLimited is the reason of refusals.
 var RateLimited = exchange.DeclareReason(exchange.ReasonInfo{
-	Label: "rate_limited", Fault: exchange.ClientFault, Text: "too many requests; Retry-After says when to come again",
+	Label: "rate_limited", Fault: exchange.ClientFault,
+	Text: "too many requests; Retry-After says when to come again",
 })
 
 // Policy asks the limits of a route.
@@ -75,7 +76,8 @@ func New(o Options) (*Policy, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", asked.Name, err)
 		}
-		l := &limiter{secret: hash.NewSecret(random), now: o.Env.Now, stats: make([]loopStats, max(1, o.Env.Loops))}
+		l := &limiter{secret: hash.NewSecret(random), now: o.Env.Now}
+		l.stats = make([]loopStats, max(1, o.Env.Loops))
 		if l.now == nil {
 			began := time.Now()
 			l.now = func() int64 { return int64(time.Since(began)) + 1 }
@@ -117,8 +119,8 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	return p.decide(x, all[:len(p.limits)])
 }
 
-// decide asks all limits before any counts, so that a request that one of them refuses costs
-// nothing with the others, not even for a moment.
+// decide asks all limits before any counts: what one refuses costs nothing with the others, and
+// only where another loop was quicker in between is anything to be given back.
 func (p *Policy) decide(x *exchange.Exchange, spots []spot) exchange.PolicyVerdict {
 	now := x.Now()
 	refused := false
@@ -136,6 +138,7 @@ func (p *Policy) decide(x *exchange.Exchange, spots []spot) exchange.PolicyVerdi
 			l.locate(s, now)
 			s.outcome = s.look(now)
 		}
+		s.mend(&s.outcome)
 		refused = refused || !s.pass && !l.DryRun
 	}
 	if refused || !p.takeAll(spots, now) {

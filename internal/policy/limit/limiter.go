@@ -127,6 +127,13 @@ func (p *place) look(now int64) (o outcome) {
 	return o
 }
 
+// mend writes down what a look has found that refuses and brings a state to the present.
+func (p *place) mend(o *outcome) {
+	if !o.pass && o.after != o.before {
+		p.state.CompareAndSwap(o.before, o.after)
+	}
+}
+
 // take counts a request, or says how long until it would pass.
 func (p *place) take(now int64) (o outcome) {
 	for {

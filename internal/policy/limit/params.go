@@ -96,7 +96,9 @@ type numbers struct {
 
 // newParams checks numbers and makes the first generation of params.
 func newParams(n numbers) (*params, error) {
-	p := &params{algorithm: n.algorithm, rate: n.rate, burst: n.burst, cost: n.cost, queue: n.queue, wait: int64(n.wait)}
+	p := &params{
+		algorithm: n.algorithm, rate: n.rate, burst: n.burst, cost: n.cost, queue: n.queue, wait: int64(n.wait),
+	}
 	count, period := n.rate.Count, int64(n.rate.Per)
 	switch {
 	case count < 1 || count > maxCount:
@@ -130,7 +132,8 @@ func (p *params) tooDeep(tokens int64) bool {
 func (p *params) makeBucket() error {
 	switch {
 	case p.burst < p.cost:
-		return fmt.Errorf("a burst of %d and a cost of %d: no request would pass; give at least the cost", p.burst, p.cost)
+		return fmt.Errorf("a burst of %d and a cost of %d: no request would pass; give at least the cost",
+			p.burst, p.cost)
 	case p.tooDeep(p.burst):
 		return fmt.Errorf("a burst of %d takes more than %s to come back; give less", p.burst, maxPeriod)
 	}

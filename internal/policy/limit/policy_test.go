@@ -238,6 +238,20 @@ func TestSeveralLimitsAreExactOverAllLoops(t *testing.T) {
 	}
 }
 
+func TestAClockThatStepsBackLocksNobodyOutOfSeveralLimits(t *testing.T) {
+	b := newBench(t, perMinute(6), perMinute(100))
+	b.now += 24 * 3600 * second
+	if n := b.passes(""); n != 6 {
+		t.Fatalf("%d pass, want 6", n)
+	}
+	b.now -= 12 * 3600 * second
+	b.ask("")
+	b.now += 61 * second
+	if n := b.passes(""); n != 6 {
+		t.Errorf("%d pass a minute after the clock went back, want 6", n)
+	}
+}
+
 func TestADryRunOnlyCounts(t *testing.T) {
 	dry := perMinute(3)
 	dry.DryRun, dry.Headers = true, Always

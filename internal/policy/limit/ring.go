@@ -31,7 +31,9 @@ type logged struct {
 
 // stepLog is step for a log, whose entry it fills in for a request that passes. p's ring may be
 // longer than the quota: the rest of it is not used.
-func (p *params) stepLog(w uint64, ring []atomic.Uint64, now int64) (next uint64, pass bool, wait int64, entry logged) {
+func (p *params) stepLog(
+	w uint64, ring []atomic.Uint64, now int64,
+) (next uint64, pass bool, wait int64, entry logged) {
 	now = countsFrom(w, now)
 	count, end := int64(0), int64(0)
 	if isLive(w) {

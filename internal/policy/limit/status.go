@@ -77,7 +77,8 @@ type TopRefused struct {
 
 // Status lists the limits in the configuration's order.
 func (p *Policy) Status() any {
-	limits := slices.SortedFunc(slices.Values(p.limits), func(a, b *limit) int { return cmp.Compare(a.position, b.position) })
+	byPosition := func(a, b *limit) int { return cmp.Compare(a.position, b.position) }
+	limits := slices.SortedFunc(slices.Values(p.limits), byPosition)
 	said := struct {
 		Limits []Status `json:"limits"`
 	}{make([]Status, len(limits))}
@@ -98,8 +99,8 @@ func (l *limit) status() Status {
 	l.mu.Unlock()
 	rules := store.rules.Load()
 	s := Status{
-		Name: l.Name, Algorithm: l.Algorithm.String(), Key: l.Key, Rate: rules.rate.String(), Burst: rules.burst, Cost: rules.cost,
-		DryRun: l.DryRun, Changed: changed, Places: store.places(),
+		Name: l.Name, Algorithm: l.Algorithm.String(), Key: l.Key,
+		Rate: rules.rate.String(), Burst: rules.burst, Cost: rules.cost, DryRun: l.DryRun, Changed: changed, Places: store.places(),
 		Allowed:     l.sum(func(s *loopStats) *count { return &s.allowed }),
 		Refused:     l.sum(func(s *loopStats) *count { return &s.refused }),
 		WouldRefuse: l.sum(func(s *loopStats) *count { return &s.wouldRefuse }),
