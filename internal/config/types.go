@@ -466,6 +466,10 @@ type Route struct {
 	Trace bool `yaml:"trace" default:"false"`
 	// Access allows and denies client addresses. Default: everyone.
 	Access *Access `yaml:"access"`
+	// Limits bound how many requests of each client, or of all, the route takes in a time. A request
+	// must pass all of them, 8 at most; else it gets 429, and costs nothing with the others. Default:
+	// none. docs/protection-limits.md says which algorithm does what.
+	Limits []RateLimit `yaml:"limits"`
 	// CORS answers preflights and adds the response headers that browsers ask for. Default: none.
 	CORS *CORS `yaml:"cors"`
 	// Mirror sends a copy of each request to a second upstream, whose answers are thrown away.
@@ -536,6 +540,68 @@ type Access struct {
 	Allow []string `yaml:"allow"`
 	// Deny lists addresses and CIDR prefixes. Default: empty.
 	Deny []string `yaml:"deny"`
+}
+
+// RateLimit bounds how many requests of each value of a key pass in a time.
+type RateLimit struct {
+	// Name of the limit in metrics, in the admin API and in the RateLimit fields of responses. A
+	// reload carries the counts of a limit over to the one with the same name, key and algorithm.
+	// Default: its place in the list, "1" for the first.
+	Name string `yaml:"name"`
+	// Rate is how many requests pass in a time: "N/s", "N/m", "N/h", "N/d" for a second, a minute, an
+	// hour and a day, or "N/DURATION", such as "20/10s". Required.
+	Rate string `yaml:"rate" required:"true"`
+	// Algorithm says how requests are counted: "token_bucket" (a burst at once, then the rate),
+	// "gcra" (the same with a burst of 1 unless it says more, so that requests keep their distance),
+	// "leaky_bucket" (requests wait for their turn), "fixed_window" (so many in each window,
+	// twice as many around its edge), "sliding_window" (weighs the window before) or "sliding_log"
+	// (exact, and takes memory for each request). Default: "token_bucket".
+	Algorithm string `yaml:"algorithm" default:"token_bucket" enum:"token_bucket,gcra,leaky_bucket,fixed_window,sliding_window,sliding_log"`
+	// Burst is how many requests may come at once after a quiet time, with token_bucket and gcra.
+	// Default: as many as the rate's number, or, with gcra, the cost of one request.
+	Burst *int `yaml:"burst" min:"1" max:"1000000000"`
+	// Cost of a request. Default: 1. It is taken from what the rate and the burst allow.
+	Cost int `yaml:"cost" default:"1" min:"1" max:"1000000"`
+	// Key says what is counted apart: "client_address", "header:NAME", "cookie:NAME", "path:NAME" or
+	// "query:NAME". Default: none, all requests of the route count together. Hazard: a client
+	// chooses its headers; a limit on one that nobody checks bounds only those who are honest.
+	Key string `yaml:"key"`
+	// PrefixV4 is how many bits of a client's IPv4 address count. Default: 32.
+	PrefixV4 int `yaml:"prefix_v4" default:"32" min:"1" max:"32"`
+	// PrefixV6 is how many bits of a client's IPv6 address count. Default: 64, what one customer of a
+	// provider has at least. Hazard: with 128 a single machine has more addresses than any limit can
+	// count.
+	PrefixV6 int `yaml:"prefix_v6" default:"64" min:"1" max:"128"`
+	// Missing says what becomes of requests without the key: they count "together", as one value, or
+	// "pass". Default: "together".
+	Missing string `yaml:"missing" default:"together" enum:"together,pass"`
+	// Values is how many values are counted apart, rounded up to a power of two; each takes 24 bytes.
+	// When so many are in use, new ones share buckets with others, at the limit's rate for each
+	// bucket. Default: 0, for 65536, or as many as 32MB hold with sliding_log. A change makes the
+	// counts begin afresh.
+	Values int `yaml:"values" default:"0" min:"0" max:"16777216"`
+	// Queue is how many requests of a value leaky_bucket lets wait; more get 429. Default: 100.
+	Queue int `yaml:"queue" default:"100" min:"1" max:"1000000"`
+	// MaxWait is how long leaky_bucket lets a request wait; one that would wait for longer gets 429
+	// at once. Needed with leaky_bucket, and shorter than the route's timeout. Default: 0s.
+	MaxWait Duration `yaml:"max_wait" default:"0s" min:"0s" max:"24h"`
+	// Overrides give values of the key another limit: a rate, or {rate, burst}. An address is named
+	// as its network, such as 192.0.2.7 or 2001:db8:1:2::/64.
+	Overrides map[string]RateOverride `yaml:"overrides"`
+	// DryRun only counts whom the limit would refuse. Default: false.
+	DryRun bool `yaml:"dry_run" default:"false"`
+	// Headers says which responses carry the fields RateLimit and RateLimit-Policy
+	// (draft-ietf-httpapi-ratelimit-headers-11): those of requests that are "refused", "always" or
+	// "never". Default: "refused". Retry-After is in every refusal.
+	Headers string `yaml:"headers" default:"refused" enum:"refused,always,never"`
+}
+
+// RateOverride is the limit of one value.
+type RateOverride struct {
+	// Rate of this value, written as that of the limit. Required.
+	Rate string `yaml:"rate" required:"true" scalar:"true"`
+	// Burst of this value. Default: the limit's, in proportion to the rates.
+	Burst *int `yaml:"burst" min:"1" max:"1000000000"`
 }
 
 // CORS is what browsers are told about requests from other origins.

@@ -404,6 +404,10 @@ func (f *flow) unhold() {
 // Expire implements reactor.Expirer.
 func (f *flow) Expire(_ *reactor.Timer, now int64) {
 	if f.is(held) {
+		if then := f.PauseEnd(now); then != nil {
+			f.resume(then)
+			return
+		}
 		f.unhold()
 		if f.is(answered) {
 			f.writeAnswer() // as it is: an answer is not held twice
