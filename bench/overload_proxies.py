@@ -27,8 +27,9 @@ NGINX_CONNECTIONS = 4
 # HAProxy's connections to the service for each worker. With few more than one, a late wake-up of any process leaves
 # workers idle; a second one costs each request a service time at most.
 HAPROXY_MAXCONN = 2
-# Its queue has one timeout for all classes: P1's objective, less what the service itself may take.
-HAPROXY_QUEUE_MS = 400
+# Its queue has one timeout for all classes: half of P0's objective. Within a class the first is served first, so
+# with a longer one a class that overflows gets answers that are late already.
+HAPROXY_QUEUE_MS = 50
 
 
 def workers(capacity):
@@ -99,12 +100,14 @@ backend b
 
 
 def envoy_yaml():
-    """The filter's settings are those of Envoy's documentation. The circuit breakers are out of its way."""
+    """The filter's settings are those of Envoy's documentation. The circuit breakers are out of its way, and thousands
+    of connections are accepted at once, not one by one."""
     most = "{max_connections: 20000, max_pending_requests: 20000, max_requests: 20000}"
     return f"""
 static_resources:
   listeners:
   - address: {{socket_address: {{address: 127.0.0.1, port_value: {PORTS['envoy']}}}}}
+    max_connections_to_accept_per_socket_event: 1000
     filter_chains:
     - filters:
       - name: envoy.filters.network.http_connection_manager
