@@ -119,7 +119,8 @@ func New(o Options) (*Law, error) {
 	case o.Max < o.Min:
 		return nil, fmt.Errorf("concurrency: the maximum %d is below the minimum %d: raise it", o.Max, o.Min)
 	case o.Initial < o.Min || o.Initial > o.Max:
-		return nil, fmt.Errorf("concurrency: the initial limit %d is not within %d to %d: move it there", o.Initial, o.Min, o.Max)
+		return nil, fmt.Errorf("concurrency: the initial limit %d is not within %d to %d: move it there",
+			o.Initial, o.Min, o.Max)
 	case !(o.Tolerance > 0 && o.Tolerance <= 1):
 		return nil, fmt.Errorf("concurrency: the tolerance is %g: it must be above 0 and at most 1", o.Tolerance)
 	case o.Mode == AIMD && o.Target <= 0:

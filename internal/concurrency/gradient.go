@@ -59,7 +59,9 @@ type gradient struct {
 }
 
 func newGradient(l *Law) *gradient {
-	return &gradient{Law: l, noise: newNoise(), decision: "nothing is known yet", levels: newLevels(l.options.Max)}
+	return &gradient{
+		Law: l, noise: newNoise(), levels: newLevels(l.options.Max), decision: "nothing is known yet",
+	}
 }
 
 func (g *gradient) observe(w Window) {
@@ -84,8 +86,9 @@ func (g *gradient) observe(w Window) {
 		return
 	}
 	whole := g.gathered
-	g.gathered, g.idle = level{}, level{}
+	g.gathered = level{}
 	if g.binds = whole.mean() >= full*float64(g.Limit()); g.binds {
+		g.idle = level{}
 		g.judge(whole)
 	} else {
 		g.partly(whole)

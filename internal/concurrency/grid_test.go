@@ -7,7 +7,11 @@ import (
 	"testing"
 )
 
-var grid = flag.String("grid", "few", "the services to simulate: few, tuned (what the law was tuned on) or held (what it was not)")
+var (
+	grid = flag.String("grid", "few",
+		"the services to simulate: few, tuned (what the law was tuned on) or held (what it was not)")
+	seed = flag.Uint64("seed", 1, "what draws the arrivals and the service times")
+)
 
 var services = map[string][]service{
 	"few": {
@@ -123,7 +127,7 @@ func TestServices(t *testing.T) {
 		t.Fatalf("there is no grid %q: choose few, tuned or held", *grid)
 	}
 	for _, s := range list {
-		f := measure(t, s, 1)
+		f := measure(t, s, *seed)
 		t.Logf("| %v | %v |", s, f)
 		if *grid == "few" {
 			f.check(t, s)
