@@ -57,7 +57,8 @@ func (a *aimd) judge(w Window, inside float64) {
 		a.decrease(w, fmt.Sprintf("the latency is %v, above %v: take a tenth", a.latency, a.options.Target))
 	case w.Limited && inside >= aimdUsed*a.limit:
 		a.set(a.limit + 1)
-		a.decision = fmt.Sprintf("the latency is %v, within %v, and the limit binds: add one", a.latency, a.options.Target)
+		a.decision = fmt.Sprintf("the latency is %v, within %v, and the limit binds: add one",
+			a.latency, a.options.Target)
 	default:
 		a.decision = "the limit does not bind: keep it"
 	}

@@ -22,9 +22,9 @@
 //     up, by a quarter or a half in a step. When it did not, all lower knees are, and the limit
 //     goes down, by an eighth in a step or one request, until throughput falls with it. That says
 //     where the knee is, and the limit returns.
-//   - What was seen is forgotten with time, so the limit goes down a step now and then, and what
-//     was the knee is confirmed. That is the only probing. It never takes more than an eighth of
-//     the limit, or one request, in a step, and lasts until that shows in the throughput.
+//   - What was seen is forgotten with time, so the limit goes down a step now and then, until the
+//     throughput shows that the knee is where it was. Nothing else lowers the limit to probe. Every
+//     two seconds or more a step up looks for a higher knee; it costs a short queue.
 //   - A level that neither a knee nor a baseline can reconcile with what is seen now is out of date
 //     and is dropped. When it is the present one, the service has changed and all are dropped.
 //   - What is seen while the limit does not bind gives S0 directly. It counts as one more
@@ -119,7 +119,8 @@ func New(o Options) (*Law, error) {
 	case o.Max < o.Min:
 		return nil, fmt.Errorf("concurrency: the maximum %d is below the minimum %d: raise it", o.Max, o.Min)
 	case o.Initial < o.Min || o.Initial > o.Max:
-		return nil, fmt.Errorf("concurrency: the initial limit %d is not within %d to %d: move it there", o.Initial, o.Min, o.Max)
+		return nil, fmt.Errorf("concurrency: the initial limit %d is not within %d to %d: move it there",
+			o.Initial, o.Min, o.Max)
 	case !(o.Tolerance > 0 && o.Tolerance <= 1):
 		return nil, fmt.Errorf("concurrency: the tolerance is %g: it must be above 0 and at most 1", o.Tolerance)
 	case o.Mode == AIMD && o.Target <= 0:

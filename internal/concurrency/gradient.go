@@ -21,6 +21,8 @@ const (
 	memoryOf   = 2000 // that the memory spans at least
 
 	longestStep = 0.5  // seconds
+	lookEvery   = 2.0  // seconds
+	lookRests   = 20   // steps
 	memory      = 12.0 // seconds until a level weighs a third
 	longest     = 40.0 // where there is little traffic
 	memoryAbove = 2.0  // a level above the limit; four times that where there is little traffic
@@ -43,6 +45,7 @@ type gradient struct {
 	span     float64 // seconds to gather
 	idle     level   // windows at which the limit did not bind
 	growing  int     // moves up in a row
+	looked   float64 // when the limit was last raised to see what is above it
 	binds    bool    // the limit bound all the time when traffic was last judged
 
 	levels levels
@@ -56,7 +59,9 @@ type gradient struct {
 }
 
 func newGradient(l *Law) *gradient {
-	return &gradient{Law: l, noise: newNoise(), decision: "nothing is known yet", levels: newLevels(l.options.Max)}
+	return &gradient{
+		Law: l, noise: newNoise(), levels: newLevels(l.options.Max), decision: "nothing is known yet",
+	}
 }
 
 func (g *gradient) observe(w Window) {
@@ -81,8 +86,9 @@ func (g *gradient) observe(w Window) {
 		return
 	}
 	whole := g.gathered
-	g.gathered, g.idle = level{}, level{}
+	g.gathered = level{}
 	if g.binds = whole.mean() >= full*float64(g.Limit()); g.binds {
+		g.idle = level{}
 		g.judge(whole)
 	} else {
 		g.partly(whole)
@@ -129,7 +135,7 @@ func (g *gradient) enough() bool {
 
 // reserve is how many requests may stand inside the service above its knee.
 func (g *gradient) reserve(knee float64) float64 {
-	return max(0.35+0.6*math.Sqrt(knee), g.options.Tolerance*knee)
+	return max(0.5+0.6*math.Sqrt(knee), g.options.Tolerance*knee)
 }
 
 // free learns the baseline from windows in which the limit did not bind. It is raised only while
@@ -199,6 +205,7 @@ func (g *gradient) steer() {
 		g.capacity, g.capacityAt = g.recent, g.now
 	}
 	switch {
+	case g.look(target):
 	case target > g.limit+max(0.4, 0.02*g.limit):
 		g.grow(target, fmt.Sprintf("the knee is near %.0f", g.last.knee))
 	case target < g.limit-max(0.4, 0.03*g.limit):
@@ -207,6 +214,18 @@ func (g *gradient) steer() {
 	default:
 		g.growing = 0
 	}
+}
+
+// look makes a step up that is large enough to show in the throughput, when there was none for a
+// while. Small steps do not: without it a limit may stay at a knee that slow requests pretended.
+// It costs a short queue inside the service.
+func (g *gradient) look(target float64) bool {
+	if g.now-g.looked < max(lookEvery, lookRests*g.span) || target < 0.9*g.limit {
+		return false
+	}
+	g.looked = g.now
+	g.grow((1+growth)*g.limit, fmt.Sprintf("see whether the knee is still near %.0f", g.last.knee))
+	return true
 }
 
 func (g *gradient) grow(target float64, why string) {

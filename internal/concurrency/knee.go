@@ -110,7 +110,8 @@ func (l *levels) fit(spread, limit float64) (e estimate) {
 	var points []point
 	for _, a := range l.seen {
 		if a.done > 0 {
-			points = append(points, point{math.Log(a.mean()), math.Log(a.throughput()), 1 / (spread/a.done + levelFloor*levelFloor)})
+			variance := spread/a.done + levelFloor*levelFloor
+			points = append(points, point{math.Log(a.mean()), math.Log(a.throughput()), 1 / variance})
 		}
 	}
 	if len(points) == 0 && l.prior.weight == 0 {
@@ -120,7 +121,8 @@ func (l *levels) fit(spread, limit float64) (e estimate) {
 	knee := func(j int) float64 { return math.Log(limit) + kneeStep*float64(j-knees) }
 	for j := range l.likely {
 		k := knee(j)
-		w, y, yy := l.prior.weight, l.prior.weight*l.prior.baseline, l.prior.weight*l.prior.baseline*l.prior.baseline
+		w, y := l.prior.weight, l.prior.weight*l.prior.baseline
+		yy := y * l.prior.baseline
 		for _, p := range points {
 			s := min(p.inside, k) - p.through
 			w, y, yy = w+p.weight, y+p.weight*s, yy+p.weight*s*s

@@ -2,6 +2,7 @@ package concurrency
 
 import (
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +90,26 @@ func TestSilenceAndFailuresMoveNothing(t *testing.T) {
 		}
 		if got := l.Observe(w); got != 20 {
 			t.Fatalf("window %d: the limit is %d, want 20", i, got)
+		}
+	}
+}
+
+// Windows that no service makes must not lead to a limit that is none.
+func TestNonsenseKeepsTheLimitSane(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	l := law(t, Options{Min: 2, Max: 500})
+	now := int64(1 << 50)
+	for i := range 20_000 {
+		w := Window{Start: now, Limited: random.IntN(2) == 0}
+		now += random.Int64N(1e8)
+		w.End = now
+		if random.IntN(3) > 0 {
+			w.Completed = random.IntN(1 << random.IntN(14))
+			w.InflightMean = float64(random.IntN(3)) * float64(l.Limit()) * random.Float64()
+			w.Failed = random.IntN(10)
+		}
+		if got := l.Observe(w); got < 2 || got > 500 {
+			t.Fatalf("window %d, %+v: the limit is %d", i, w, got)
 		}
 	}
 }

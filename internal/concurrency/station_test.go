@@ -67,7 +67,6 @@ func (s service) speed(n int) float64 {
 type job struct {
 	arrived float64 // at the gateway
 	sent    float64 // to the service
-	leaves  float64 // when its client goes away, if it is not served by then
 	work    float64
 	gone    bool // the client went away; the service does not know
 }
@@ -104,20 +103,6 @@ func (e *events) Pop() any {
 	return last
 }
 
-// sharedJobs orders the requests of a shared service by the work that each will have got when it
-// is done, counted from the beginning of time.
-type sharedJobs []event
-
-func (e sharedJobs) Len() int           { return len(e) }
-func (e sharedJobs) Less(i, j int) bool { return e[i].at < e[j].at }
-func (e sharedJobs) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
-func (e *sharedJobs) Push(x any)        { *e = append(*e, x.(event)) }
-func (e *sharedJobs) Pop() any {
-	last := (*e)[len(*e)-1]
-	*e = (*e)[:len(*e)-1]
-	return last
-}
-
 // limiter is a law under test.
 type limiter interface {
 	Observe(Window) int
@@ -146,7 +131,7 @@ type world struct {
 
 	inside []*job // FIFO, those that wait for a worker
 	busy   int
-	shared sharedJobs
+	shared events  // ordered by the work that each will have got when it is done
 	given  float64 // the work that each request of a shared service has got
 	mark   int
 
@@ -165,7 +150,7 @@ type world struct {
 type sums struct {
 	at        float64
 	arrived   int
-	refused   int // waited in vain, or left the full queue
+	refused   int // waited in the gateway for longer than its patience
 	completed int
 	latency   float64 // of those completed
 	work      float64 // seconds of work done
