@@ -171,6 +171,14 @@ func (r *Registry) Route(name string) int {
 	return r.routes.add(name)
 }
 
+// RouteLabel is the label of a route's series, by its index. own is false for the series that all
+// names beyond MaxNames share.
+func (r *Registry) RouteLabel(index int) (label string, own bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.routes.list[index], index != other
+}
+
 // RouteClass says that a route is in an SLA class from now on. Its counters for that class are shown
 // before they count anything, so that their first count is seen as an increase.
 func (r *Registry) RouteClass(route int, class uint8) {
