@@ -79,6 +79,12 @@ func (c *Config) nameRoutes(s *scope) {
 	}
 }
 
+func (c *Class) check(s *scope) {
+	if c.Availability != nil && *c.Availability == 1 && s.good("availability") {
+		s.reject("availability", "100%% leaves nothing that may fail, so any failure would be an alert; give at most 99.999%%")
+	}
+}
+
 func (a *Admin) check(s *scope) {
 	if !s.good("address") {
 		return

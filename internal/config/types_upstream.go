@@ -35,8 +35,8 @@ type Upstream struct {
 
 // Class is an SLA class.
 type Class struct {
-	// Availability is the share of the class's requests that must get a good answer in time.
-	// Default: the class's, see classes.
+	// Availability is the share of the class's requests that must get a good answer in time, below
+	// 100%: what may fail is the error budget. Default: the class's, see classes.
 	Availability *Percent `yaml:"availability"`
 	// Latency is how long an answer may take. Default: the class's, see classes.
 	Latency *Duration `yaml:"latency" min:"1ms" max:"10m"`

@@ -170,8 +170,9 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (s *proxy.Sna
 		for _, b := range bad {
 			errs = append(errs, routeError(cfg, i, b.key, b.err.Error()))
 		}
+		sla := cfg.SLA(r.SLA)
 		s.Routes[i] = proxy.Route{
-			Name: r.Name, Class: r.SLA[1] - '0', Patience: int64(cfg.SLA(r.SLA).Patience), Chain: chain, Upstream: exchange.NoUpstream,
+			Name: r.Name, Class: classOf(r.SLA), Patience: int64(sla.Patience), Latency: int64(sla.Latency), Chain: chain, Upstream: exchange.NoUpstream,
 			Timeout: int64(r.Timeout), StreamTimeout: int64(r.StreamTimeout), TunnelTimeout: int64(r.TunnelTimeout),
 			HoldBody: int64(r.HoldBody), Via: r.Via, PathAsSent: r.ForwardPath == "as_sent", Stat: g.registry.Route(r.Name),
 		}

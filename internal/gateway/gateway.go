@@ -29,6 +29,7 @@ import (
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/telemetry"
 	"plimsoll/internal/telemetry/accesslog"
+	"plimsoll/internal/telemetry/budget"
 	"plimsoll/internal/upstream"
 )
 
@@ -65,6 +66,8 @@ type Gateway struct {
 	shared   *proxy.Shared
 	registry *telemetry.Registry
 	lines    *accesslog.Counters
+	ledger   *budget.Ledger
+	feeder   *feeder // while it runs
 	env      upstream.Env
 	limit    descriptorLimit
 	program  string // the file that an upgrade starts
@@ -127,7 +130,7 @@ func start(o Options) (g *Gateway, err error) {
 		return nil, err
 	}
 	g = &Gateway{
-		options: o, log: o.Logger, started: time.Now(), shared: &proxy.Shared{Seed: o.Host.seed()}, lines: &accesslog.Counters{}, listeners: map[string]*listener{},
+		options: o, log: o.Logger, started: time.Now(), shared: &proxy.Shared{Seed: o.Host.seed()}, lines: &accesslog.Counters{}, ledger: budget.NewLedger(), listeners: map[string]*listener{},
 		mu: newLock(), drain: make(chan string, 1), upgrades: make(chan struct{}, 1), inherited: inherit(o.Host), config: cfg,
 	}
 	if g.kinds = o.kinds; g.kinds == nil {
@@ -268,6 +271,7 @@ func (g *Gateway) run(ctx context.Context) error {
 		go g.watchConfig(watched)
 	}
 	go g.rotateTickets(watched)
+	g.startFeeder()
 	if g.options.Ready != nil {
 		g.options.Ready()
 	}
@@ -366,6 +370,7 @@ func (g *Gateway) end(why string, next *successor) error {
 		}
 	}
 	g.admin.close()
+	g.stopFeeder()
 	g.stopLoops()
 	var errs []error
 	for _, u := range g.upstreams {

@@ -102,6 +102,7 @@ func (g *Gateway) apply(cfg *config.Config, reload bool) error {
 func (g *Gateway) enforce(c *change, reload bool) error {
 	c.startUpstreams()
 	inheritPolicies(c.policies, g.policies)
+	g.declareClasses(c.config)
 	c.snapshot.Gone = closeWhenGone(c.policies, len(g.workers))
 	for i, w := range g.workers {
 		g.call(g.loops[i], func() {

@@ -90,6 +90,9 @@ func (g *Gateway) addSeries() error {
 	if err := g.registry.AddGroup(telemetry.Group{Series: adminSeries, Read: g.adminClosed.read}); err != nil {
 		return err
 	}
+	if err := g.registry.AddGroup(telemetry.Group{Series: sloSeries, Read: g.readObjectives}); err != nil {
+		return err
+	}
 	if err := g.addPolicySeries(); err != nil {
 		return err
 	}

@@ -124,13 +124,14 @@ type RouteStatus struct {
 	Codes   map[string]uint64 `json:"codes"`
 	Total   Spread            `json:"duration_ms"`
 	Gateway Spread            `json:"gateway_added_us"`
+	SLO     *SLOStatus        `json:"slo,omitempty"`
 	// What those say of themselves that have something to say.
 	Policies map[string]any `json:"policies,omitempty"`
 }
 
 // Routes are the routes in force, in the config's order, and at the end what matched none of them.
 func (g *Gateway) Routes() []RouteStatus {
-	view, snapshot := g.view(), g.registry.Collect(g.Call)
+	view, snapshot := g.view(), g.feed()
 	cfg := view.config
 	count := func(s *RouteStatus, series int) {
 		if series >= len(snapshot.Routes) {
@@ -155,7 +156,9 @@ func (g *Gateway) Routes() []RouteStatus {
 		default:
 			s.Action = "respond"
 		}
-		count(&s, g.registry.Route(r.Name))
+		series := g.registry.Route(r.Name)
+		count(&s, series)
+		s.SLO = sloStatus(cfg.SLA(r.SLA), g.ledger.Route(series, classOf(r.SLA)))
 		list = append(list, s)
 	}
 	unmatched := RouteStatus{Name: "none", Match: "what no route matches", Action: "respond"}

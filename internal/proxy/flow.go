@@ -158,6 +158,7 @@ const (
 	bodyHeld                           // the body was held, as far as it may be
 	bodyOnItsWay                       // the upstream may not have acknowledged the body
 	bodyBehind                         // it had not when it was last looked at
+	endless                            // the response is a stream of events: see objective.go
 )
 
 func (f *flow) is(flag flowFlags) bool { return f.flags&flag != 0 }

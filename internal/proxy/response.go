@@ -263,6 +263,7 @@ func (f *flow) startResponse(buf []byte, from, to int) {
 		// so neither connection can be used again.
 		f.flags |= closeClient
 	}
+	f.noteEndless()
 	out := f.appendResponseHead(f.w.out[:0])
 	f.headOut = int64(len(out))
 	f.streamBody(buf, from, to, out)

@@ -27,6 +27,8 @@ type Snapshot struct {
 type Route struct {
 	Name  string
 	Class uint8
+	// Nanoseconds that an answer may take by the class's objective: see objective.go.
+	Latency int64
 	// Nanoseconds that an exchange may wait where an upstream's concurrency is limited.
 	Patience int64
 	Chain    exchange.Chain

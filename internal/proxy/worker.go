@@ -17,6 +17,7 @@
 //	response.go       the response's head and body are streamed to the client
 //	answer.go         answers that the gateway gives itself
 //	finish.go         the exchange is over: counted, logged, and the client's next request begins
+//	objective.go      whether it met the objective of its SLA class
 //	pace.go           how slow a client may be with what it is given
 //	tunnel.go         after a 101: bytes both ways
 //	mirror.go         copies of requests, whose answers nobody waits for

@@ -33,6 +33,15 @@ func (s *RouteStats) add(o *RouteStats) {
 	addEach(s.Codes[:], o.Codes[:])
 	s.Total.Merge(&o.Total)
 	s.Gateway.Merge(&o.Gateway)
+	for class := range s.SLO {
+		s.SLO[class].Add(o.SLO[class])
+	}
+}
+
+// Add adds the exchanges of o.
+func (c *SLOCounts) Add(o SLOCounts) {
+	c.Requests += o.Requests
+	c.Good += o.Good
 }
 
 // add adds what another loop counted.

@@ -31,6 +31,11 @@ var (
 		"Time from a request's head to the end of its response.", "route")
 	descGatewayDuration = desc("gateway_duration_seconds",
 		"Time that the gateway itself added to an exchange.", "route")
+	descSLORequests = desc("slo_requests_total",
+		"Exchanges that count for the objective of the route's SLA class.", "route", "class")
+	descSLOGood = desc("slo_good_total",
+		"Exchanges that met the objective: answered without a failure, within the latency.",
+		"route", "class")
 	descExchanges = desc("exchanges_total", "Exchanges that are over, by how they ended.",
 		"end")
 	descAnswers = desc(

@@ -118,8 +118,22 @@ func (e emitter) routes(s *Snapshot) {
 		e.codes(descRequests, r.Name, &r.Codes)
 		e.histogram(descRequestDuration, hist.Durations, &r.Total, r.Name)
 		e.histogram(descGatewayDuration, hist.Overheads, &r.Gateway, r.Name)
+		e.slo(r)
 	}
 }
+
+// slo emits the counts of the classes that the route is or was in.
+func (e emitter) slo(r *RouteSnapshot) {
+	for class, n := range r.SLO {
+		if n.Requests > 0 || r.classes.has(class) {
+			e.counter(descSLORequests, n.Requests, r.Name, ClassName(class))
+			e.counter(descSLOGood, n.Good, r.Name, ClassName(class))
+		}
+	}
+}
+
+// ClassName is the label of an SLA class.
+func ClassName(class int) string { return "P" + strconv.Itoa(class) }
 
 func (e emitter) upstreams(s *Snapshot) {
 	for i := range s.Upstreams {

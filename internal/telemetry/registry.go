@@ -58,6 +58,7 @@ type Registry struct {
 
 	mu        sync.Mutex // guards what follows
 	routes    names
+	classes   map[int]classSet // of routes, by index
 	upstreams names
 	extra     []extraGroup
 	config    configState
@@ -74,6 +75,11 @@ type configState struct {
 	loaded            time.Time
 	reloads, failures uint64
 }
+
+// classSet has a bit for each SLA class.
+type classSet uint16
+
+func (s classSet) has(class int) bool { return s>>class&1 != 0 }
 
 // names gives every name a small index that it keeps for ever, so that counters go on over reloads.
 type names struct {
@@ -128,6 +134,7 @@ func New(o Options) (*Registry, error) {
 		options:   o,
 		revision:  revision(),
 		routes:    newNames("other", "none"),
+		classes:   map[int]classSet{},
 		upstreams: newNames("other"),
 	}
 	for range o.Loops {
@@ -162,6 +169,22 @@ func (r *Registry) Route(name string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.routes.add(name)
+}
+
+// RouteLabel is the label of a route's series, by its index. own is false for the series that all
+// names beyond MaxNames share.
+func (r *Registry) RouteLabel(index int) (label string, own bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.routes.list[index], index != other
+}
+
+// RouteClass says that a route is in an SLA class from now on. Its counters for that class are shown
+// before they count anything, so that their first count is seen as an increase.
+func (r *Registry) RouteClass(route int, class uint8) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.classes[route] |= 1 << (class % Classes)
 }
 
 // Upstream is the index of an upstream's series, as Route is of a route's.

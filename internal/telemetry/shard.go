@@ -107,7 +107,26 @@ type RouteStats struct {
 	Codes   Codes
 	Total   hist.Histogram // from the request's head to the end of the response
 	Gateway hist.Histogram // of that, what the gateway itself added
+	// By SLA class. A reload may give the route another one, and what was good under the objective
+	// of the one before says nothing about the new one's.
+	SLO [Classes]SLOCounts
 }
+
+// Classes is how many SLA classes there are: P0 to P9.
+const Classes = 10
+
+// SLOCounts are exchanges that count for an objective, and how many of them met it. Both only grow.
+type SLOCounts struct{ Requests, Good uint64 }
+
+// Verdict says whether an exchange met its route's objective.
+type Verdict uint8
+
+// The verdicts. The zero value is that of exchanges that say nothing about the service.
+const (
+	NotJudged Verdict = iota
+	Good
+	Bad
+)
 
 // version grows whenever anything in s changes.
 func (s *RouteStats) version() uint64 { return s.Total.Count() }
@@ -157,6 +176,8 @@ type ExchangeStats struct {
 	Reason   uint8 // index of Options.Reasons
 	End      uint8 // index of Options.Ends
 	Retries  uint8 // tries after the first
+	Class    uint8 // the SLA class, 0 for P0
+	Verdict  Verdict
 
 	Total        int64 // from the request's head to the end of the response
 	UpstreamTime int64 // of that spent waiting for the upstream; ignored for NoUpstream
@@ -179,6 +200,13 @@ func (s *Shard) Exchange(e *ExchangeStats) {
 	route.Codes[code]++
 	route.Total.Record(e.Total)
 	route.Gateway.Record(e.Gateway)
+	if e.Verdict != NotJudged {
+		slo := &route.SLO[e.Class%Classes]
+		slo.Requests++
+		if e.Verdict == Good {
+			slo.Good++
+		}
+	}
 	if e.Upstream < 0 {
 		return
 	}

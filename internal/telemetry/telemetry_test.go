@@ -84,16 +84,18 @@ func busy(t testing.TB) *telemetry.Registry {
 	r.ConfigLoaded("c0ffee", time.Unix(1772366400, 500e6), false)
 	r.ConfigLoaded("c0ffee", time.Unix(1772366400, 500e6), true)
 	r.ReloadFailed()
+	r.RouteClass(items, 1)
+	r.RouteClass(buy, 0)
 	for loop := range 2 {
 		s := r.Shard(loop)
 		s.Grow(r.Sizes())
 		s.Exchange(&telemetry.ExchangeStats{
 			Route: items, Upstream: shop, Status: 200, Total: 1_500_000, UpstreamTime: 1_400_000, Gateway: 20_000,
-			BytesIn: 300, BytesOut: 1000, Retries: 1,
+			BytesIn: 300, BytesOut: 1000, Retries: 1, Class: 1, Verdict: telemetry.Good,
 		})
+		s.Exchange(&telemetry.ExchangeStats{Route: items, Upstream: shop, End: 1, Class: 2, Verdict: telemetry.Bad})
 		s.Exchange(&telemetry.ExchangeStats{Route: buy, Upstream: telemetry.NoUpstream, Status: 504, Reason: 2, Total: 2e9, Gateway: 9_000})
 		s.Exchange(&telemetry.ExchangeStats{Route: telemetry.NoRoute, Upstream: telemetry.NoUpstream, Status: 404, Reason: 1})
-		s.Exchange(&telemetry.ExchangeStats{Route: items, Upstream: shop, End: 1})
 		s.Accepted, s.Closed, s.SlowConnections, s.Active = 10, 4, 3, 2
 		s.RefusedConnections[telemetry.AddressFull]++
 		s.RefusedRequests[http1.BareLF] += 5
@@ -125,6 +127,11 @@ func TestScrapeSaysWhatAllLoopsCounted(t *testing.T) {
 		`plimsoll_request_duration_seconds_count{route="items"} 4`,
 		`plimsoll_gateway_duration_seconds_bucket{route="items",le="3.2768e-05"} 4`,
 		`plimsoll_gateway_duration_seconds_bucket{route="items",le="1.6384e-05"} 2`,
+		`plimsoll_slo_requests_total{class="P1",route="items"} 2`,
+		`plimsoll_slo_good_total{class="P1",route="items"} 2`,
+		`plimsoll_slo_requests_total{class="P2",route="items"} 2`,
+		`plimsoll_slo_good_total{class="P2",route="items"} 0`,
+		`plimsoll_slo_requests_total{class="P0",route="buy \"now\"\n�"} 0`,
 		`plimsoll_upstream_requests_total{code="2xx",upstream="shop"} 2`,
 		`plimsoll_upstream_duration_seconds_sum{upstream="shop"} 0.0028`,
 		`plimsoll_exchanges_total{end="completed"} 6`,
