@@ -44,6 +44,7 @@ func (c *Config) check(s *scope) {
 			}
 		}
 	}
+	c.checkFallbacks(s)
 	c.nameRoutes(s)
 }
 

@@ -1,7 +1,7 @@
 package config
 
 import (
-	_ "embed"
+	"embed"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -9,17 +9,33 @@ import (
 	"sync"
 )
 
-//go:embed types.go
-var typesSource string
+//go:embed types.go types_answer.go
+var typesSource embed.FS
 
-// comments are the doc comments of types.go: by type, and by type and field as "Type.Field". Names
+// comments are the doc comments of the types: by type, and by type and field as "Type.Field". Names
 // of Go in them are replaced by the keys that people write.
 var comments = sync.OnceValue(func() map[string]string {
-	file, err := parser.ParseFile(token.NewFileSet(), "types.go", typesSource, parser.ParseComments)
-	if err != nil {
-		panic("config: types.go was compiled, but does not parse: " + err.Error())
-	}
 	found := make(map[string]string)
+	files, err := typesSource.ReadDir(".")
+	if err != nil {
+		panic("config: the embedded types cannot be listed: " + err.Error())
+	}
+	for _, f := range files {
+		source, err := typesSource.ReadFile(f.Name())
+		if err != nil {
+			panic("config: the embedded types cannot be read: " + err.Error())
+		}
+		noteComments(found, f.Name(), source)
+	}
+	return found
+})
+
+// noteComments adds the doc comments of one file.
+func noteComments(found map[string]string, name string, source []byte) {
+	file, err := parser.ParseFile(token.NewFileSet(), name, source, parser.ParseComments)
+	if err != nil {
+		panic("config: " + name + " was compiled, but does not parse: " + err.Error())
+	}
 	for _, declaration := range file.Decls {
 		types, ok := declaration.(*ast.GenDecl)
 		if !ok || types.Tok != token.TYPE {
@@ -35,8 +51,7 @@ var comments = sync.OnceValue(func() map[string]string {
 			}
 		}
 	}
-	return found
-})
+}
 
 // flow joins the lines of a comment.
 func flow(text string) string { return strings.Join(strings.Fields(text), " ") }
