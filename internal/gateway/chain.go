@@ -125,7 +125,7 @@ var policies = []kind{
 			return nil, nil
 		}
 		r := p.Respond
-		return respond.New(respond.Options{Status: r.Status, Headers: r.Headers, Body: bodyOf(r.Content, r.Body)})
+		return respond.New(respond.Options{Status: r.Status, Headers: r.Headers, Body: staticBody(r.Content, r.Body)})
 	}},
 	{name: "redirect", make: func(p plan) (any, error) {
 		if p.Redirect == nil {
@@ -136,7 +136,7 @@ var policies = []kind{
 }
 
 func fallbackAnswer(f *config.Fallback) exchange.StaticOptions {
-	o := exchange.StaticOptions{Status: f.Status, Headers: f.Headers, Body: bodyOf(f.Content, f.Body)}
+	o := exchange.StaticOptions{Status: f.Status, Headers: f.Headers, Body: staticBody(f.Content, f.Body)}
 	if f.ContentType != "" {
 		o.Headers = map[string]string{"Content-Type": f.ContentType}
 		maps.Copy(o.Headers, f.Headers)
@@ -144,8 +144,8 @@ func fallbackAnswer(f *config.Fallback) exchange.StaticOptions {
 	return o
 }
 
-// bodyOf is what a file held or, without one, a text.
-func bodyOf(content []byte, text string) []byte {
+// staticBody is what a file held or, without one, a text.
+func staticBody(content []byte, text string) []byte {
 	if content == nil {
 		return []byte(text)
 	}
