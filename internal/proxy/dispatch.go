@@ -32,7 +32,7 @@ func (f *flow) attempt() {
 	if u.Key != nil {
 		key = u.Key(&f.Exchange)
 	}
-	var avoid [2 * maxTries]*upstream.Member // those tried, then those whose breakers refuse
+	avoid := &f.w.avoid
 	copy(avoid[:], f.tried[:f.tries])
 	for n := int(f.tries); ; n++ {
 		m, _ := local.Pick(now, key, avoid[:n])

@@ -51,7 +51,10 @@ type Worker struct {
 
 	// Where heads and small bodies are put together; used between two calls of a handler, never
 	// across.
-	out        []byte
+	out []byte
+	// The targets that attempt does not pick: those tried, then those whose breakers refuse. It is
+	// here because a balancer may keep what it is shown, as far as the compiler knows.
+	avoid      [2 * maxTries]*upstream.Member
 	flows      *flow      // exchanges that can be used again
 	spare      int        // how many of them
 	clients    clientConn // the list's head: all client connections of this loop
