@@ -3,9 +3,9 @@
 // nothing of how a gateway is built from one: it must not import any room that serves traffic.
 //
 // The comments on the fields in types.go and types_answer.go are the reference: docs/config.md is
-// generated from them. Each says the effect, the default, and the hazard of getting it wrong. The tags are the rules that can
-// be said without code, and the only place of each: the decoder, the JSON Schema, the reference and
-// the defaults are all read from them.
+// generated from them. Each says the effect, the default, and the hazard of getting it wrong. The
+// tags are the rules that can be said without code, and the only place of each: the decoder, the
+// JSON Schema, the reference and the defaults are all read from them.
 //
 //	default   the value of a key that is not there; else the zero value, and a pointer stays nil
 //	min, max  limits of a number, a duration, a size, or of each value of a mapping of numbers

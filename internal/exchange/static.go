@@ -14,7 +14,8 @@ import (
 type StaticOptions struct {
 	Status  int               // 200 to 599. Default: 200
 	Headers map[string]string // sent in alphabetical order
-	Body    []byte            // kept, and not to be changed. With one and no Content-Type it is text/plain in UTF-8
+	// Body is kept, and not to be changed. Without a Content-Type it is text/plain in UTF-8.
+	Body []byte
 }
 
 // Static is an answer that is the same for every exchange: made once, and sent by all loops.
