@@ -99,11 +99,12 @@ upstreams:
 routes:
   - {match: /, upstream: users, mirror: {upstream: copies, max_body: 4B}}
   - {match: GET /gone, upstream: gone, limits: [{rate: 1000/s, key: client_address}]}
+  - {match: /less, upstream: gone, sla: P2, fallback: {body: less}}
   - {name: "a \"quoted\" name", match: /hello, respond: {body: hello}}
 admin: {address: "127.0.0.1:0"}
 `, cert, key, a.address(), gone.Addr(), a.address()))
 	address := g.address(0)
-	for _, target := range []string{"/", "/", "/gone", "/hello"} {
+	for _, target := range []string{"/", "/", "/gone", "/hello", "/less"} {
 		fetch("http://" + address + target)
 	}
 	for _, raw := range []string{"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nConnection: close\r\n\r\nabcde", "POST /gone HTTP/1.0\r\n\r\n", "no HTTP\r\n\r\n"} {
@@ -132,6 +133,7 @@ func TestMetricsAreWellFormedAndInTheManual(t *testing.T) {
 		`plimsoll_requests_total{code="2xx",route="/"} 5`,
 		`plimsoll_requests_total{code="5xx",route="GET /gone"} 1`,
 		`plimsoll_requests_total{code="4xx",route="none"} 1`,
+		`plimsoll_degraded_total{route="/less",step="static"} 1`,
 		`plimsoll_mirrors_dropped_total{reason="too_long"} 1`,
 		`plimsoll_refused_requests_total{reason="bad_line"} 1`,
 		`plimsoll_upstream_targets{state="up",upstream="users"} 1`,

@@ -44,6 +44,7 @@ func (c *Config) check(s *scope) {
 			}
 		}
 	}
+	c.checkFallbacks(s)
 	c.nameRoutes(s)
 }
 
@@ -76,12 +77,6 @@ func (c *Config) nameRoutes(s *scope) {
 			}
 		}
 		taken[r.Name] = 0
-	}
-}
-
-func (c *Class) check(s *scope) {
-	if c.Availability != nil && *c.Availability == 1 && s.good("availability") {
-		s.reject("availability", "100%% leaves nothing that may fail, so any failure would be an alert; give at most 99.999%%")
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	maxRespondFile = 16 << 20
-	maxFieldValue  = 8 << 10
+	maxStaticFile = 16 << 20
+	maxFieldValue = 8 << 10
 )
 
 // framing are the fields that say where a message ends or what becomes of its connection. The
@@ -83,25 +83,47 @@ func (w *When) check(s *scope) {
 
 func (r *Respond) check(s *scope) {
 	s.fields("headers", r.Headers, false)
+	r.Content = s.staticBody(r.Status, r.File)
+}
+
+func (f *Fallback) check(s *scope) {
+	s.fields("headers", f.Headers, false)
+	s.entries("headers", func(name string, key, _ place) {
+		switch {
+		case strings.EqualFold(name, "X-Degraded"):
+			s.fail(key, "%s is what the gateway marks the answer with; remove it", name)
+		case s.has("content_type") && strings.EqualFold(name, "Content-Type"):
+			s.fail(key, "content_type says this already; keep one")
+		}
+	})
+	if s.good("content_type") {
+		s.fieldValue(s.at("content_type"), f.ContentType)
+	}
+	f.Content = s.staticBody(f.Status, f.File)
+}
+
+// staticBody checks the body of an answer with this status, under the keys body and file, and
+// returns what the file holds; nil where there is none.
+func (s *scope) staticBody(status int, file string) []byte {
 	if s.has("body") && s.has("file") {
 		s.reject("file", "body and file are both given; keep one")
-		return
+		return nil
 	}
-	if r.Status == 204 || r.Status == 205 || r.Status == 304 {
+	if status == 204 || status == 205 || status == 304 {
 		for _, name := range []string{"body", "file"} {
 			if s.has(name) {
-				s.reject(name, "an answer with status %d has no body; remove it, or choose another status", r.Status)
+				s.reject(name, "an answer with status %d has no body; remove it, or choose another status", status)
 			}
 		}
 	}
 	if !s.good("file") {
-		return
+		return nil
 	}
-	content, err := s.files.read(r.File)
+	content, err := s.files.read(file)
 	if err != nil {
-		s.reject("file", "%s cannot be read: %v; give the path of a readable file of at most %s", r.File, bare(err), Size(maxRespondFile))
+		s.reject("file", "%s cannot be read: %v; give the path of a readable file of at most %s", file, bare(err), Size(maxStaticFile))
 	}
-	r.Content = content
+	return content
 }
 
 // read returns a file's content, the same slice each time.
@@ -109,7 +131,7 @@ func (c *fileCache) read(path string) ([]byte, error) {
 	if content, ok := c.content[path]; ok {
 		return content, nil
 	}
-	content, err := readBounded(path, maxRespondFile)
+	content, err := readBounded(path, maxStaticFile)
 	if err != nil {
 		return nil, err
 	}

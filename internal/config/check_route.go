@@ -37,6 +37,8 @@ func (r *Route) check(s *scope) {
 	}
 	if (s.has("respond") || s.has("redirect")) && !s.has("upstream") && !s.has("split") {
 		r.checkUnused(s)
+	} else if s.has("fallback") && !s.failed["sla"] {
+		s.fallbacks = append(s.fallbacks, named{s.at("fallback"), r.SLA})
 	}
 }
 
@@ -57,6 +59,7 @@ func (r *Route) checkUnused(s *scope) {
 		{"via", true},
 		{"request_headers", true},
 		{"mirror", true},
+		{"fallback", true},
 	} {
 		if c.unused && s.good(c.name) {
 			s.reject(c.name, "has no effect on a route that does not forward; remove it")

@@ -2,10 +2,10 @@
 // each name their file, line and column. It knows the shape and the sense of a configuration and
 // nothing of how a gateway is built from one: it must not import any room that serves traffic.
 //
-// The comments on the fields below are the reference: docs/config.md is generated from them. Each
-// says the effect, the default, and the hazard of getting it wrong. The tags are the rules that can
-// be said without code, and the only place of each: the decoder, the JSON Schema, the reference and
-// the defaults are all read from them.
+// The comments on the fields in types.go and types_answer.go are the reference: docs/config.md is
+// generated from them. Each says the effect, the default, and the hazard of getting it wrong. The
+// tags are the rules that can be said without code, and the only place of each: the decoder, the
+// JSON Schema, the reference and the defaults are all read from them.
 //
 //	default   the value of a key that is not there; else the zero value, and a pointer stays nil
 //	min, max  limits of a number, a duration, a size, or of each value of a mapping of numbers
@@ -31,7 +31,7 @@ type Config struct {
 	Upstreams map[string]*Upstream `yaml:"upstreams"`
 	// Classes are the SLA classes by name, P0 to P9: what a request is worth when there is not room
 	// for all. Lower ones are served first. Default: P0 is 99.99% of requests within 100ms, P1
-	// 99.95% within 500ms, P2 and all others 99% within 5s.
+	// 99.95% within 500ms, P2 and all others 99% within 5s; P0 and P1 get no static answers.
 	Classes map[string]*Class `yaml:"classes"`
 	// Routes say what is done with which requests. The most specific match wins, whatever the
 	// order; two routes that could both win are an error.
@@ -228,6 +228,9 @@ type Route struct {
 	// Mirror sends a copy of each request to a second upstream, whose answers are thrown away.
 	// Default: none.
 	Mirror *Mirror `yaml:"mirror"`
+	// Fallback answers where the upstream failed or the request was shed. Default: none. The class
+	// must allow the step static; see degrade of classes.
+	Fallback *Fallback `yaml:"fallback"`
 
 	at Position
 }
@@ -250,30 +253,6 @@ type Split struct {
 	// Sticky keeps a client on one upstream by a hash of "client_address", "header:NAME" or
 	// "cookie:NAME". Default: none, each request is drawn independently.
 	Sticky string `yaml:"sticky"`
-}
-
-// Respond answers at once.
-type Respond struct {
-	// Status of the answer. Default: 200.
-	Status int `yaml:"status" default:"200" min:"200" max:"599"`
-	// Headers of the answer.
-	Headers map[string]string `yaml:"headers"`
-	// Body of the answer. Default: empty.
-	Body string `yaml:"body"`
-	// File whose content is the body, read when the config is loaded, 16MB at most. Default: none.
-	File string `yaml:"file" file:"true"`
-
-	// Content is what File held when the configuration was loaded, nil when there is no
-	// File. Routes that name the same file share the bytes: do not change them.
-	Content []byte `yaml:"-"`
-}
-
-// Redirect sends the client elsewhere.
-type Redirect struct {
-	// To is the location; it may use the pattern's {name} values and ${variables}. Required.
-	To string `yaml:"to" required:"true" template:"true"`
-	// Status: 301, 302, 303, 307 or 308. Default: 308.
-	Status int `yaml:"status" default:"308" enum:"301,302,303,307,308"`
 }
 
 // HeaderOps change header fields: remove first, then set, then add.

@@ -44,6 +44,11 @@ type Class struct {
 	// the upstream limits its concurrency. Default: the latency. Hazard: more than what clients
 	// wait for keeps the service busy with answers that nobody reads.
 	Patience *Duration `yaml:"patience" min:"1ms" max:"10m"`
+	// Degrade lists what the class's requests may get where the live answer cannot be had: "static"
+	// is the fallback of their route. "cache" and "stale" come with the cache, and are errors until
+	// then. Default: [] for P0 and P1, [static] for all others. Hazard: to a client that does not
+	// look at X-Degraded, a static answer with status 200 is a good one.
+	Degrade []string `yaml:"degrade" enum:"cache,stale,static"`
 }
 
 // Concurrency limits how many requests are at each target of an upstream at once. Those that find

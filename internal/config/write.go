@@ -87,7 +87,7 @@ func (w writer) entry(name, entryName string, v reflect.Value, k *key, from *sou
 			item := v.MapIndex(n)
 			part := w.entry(n.String(), n.String(), item, k, from.at(n.String()))
 			if part == nil {
-				part = []string{quote(n.String()) + ": \"\""}
+				part = []string{quote(n.String()) + ": " + emptyYAML(item)}
 			}
 			lines = append(lines, shift(part, "  ", "  ")...)
 		}
@@ -100,8 +100,11 @@ func (w writer) entry(name, entryName string, v reflect.Value, k *key, from *sou
 }
 
 func (w writer) list(name string, v reflect.Value, k *key, from *sources) []string {
-	if v.Len() == 0 {
+	switch {
+	case v.IsNil():
 		return nil
+	case v.Len() == 0:
+		return []string{name + " []"} // which may not be the default
 	}
 	if v.Type().Elem().Kind() != reflect.Struct {
 		items := make([]string, v.Len())
@@ -115,6 +118,14 @@ func (w writer) list(name string, v reflect.Value, k *key, from *sources) []stri
 		lines = append(lines, shift(w.mapping(v.Index(i), from.item(i)), "  - ", "    ")...)
 	}
 	return lines
+}
+
+// emptyYAML is an entry of a free mapping of which nothing is written.
+func emptyYAML(v reflect.Value) string {
+	if v.Kind() == reflect.Pointer {
+		return "{}"
+	}
+	return `""`
 }
 
 // absent is the lines of a key that is not there, as it would be with its defaults.

@@ -59,9 +59,14 @@ func TestAllocNothingPerProxiedRequest(t *testing.T) {
 	const everything = `
 listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["ADDRESS"]}}
-routes: [{match: /, upstream: s, request_id: true, trace: true, max_body: 1MB, access: {deny: [10.0.0.0/8]},
+routes: [{match: /, upstream: s, sla: P2, fallback: {body: later}, request_id: true, trace: true, max_body: 1MB, access: {deny: [10.0.0.0/8]},
   request_headers: {set: {X-Client: "${client_address}"}}, response_headers: {set: {X-Route: "${route}"}}}]
 access_log: {path: access.log}
+`
+	const shed = `
+listeners: [{address: "127.0.0.1:0"}]
+upstreams: {s: {targets: ["ADDRESS"], breaker: {consecutive_failures: 1, failure_ratio: 0%, open_for: 1h}}}
+routes: [{match: /, upstream: s, sla: P2, fallback: {body: ok}}]
 `
 	cases := []struct{ name, config, request, response string }{
 		{"plain", oneUpstream("ADDRESS"), "GET /a HTTP/1.1\r\nHost: x\r\n\r\n", okResponse},
@@ -69,6 +74,7 @@ access_log: {path: access.log}
 		{"a body up", oneUpstream("ADDRESS"), "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", okResponse},
 		{"chunks down", oneUpstream("ADDRESS"), "GET /a HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"},
 		{"policies and an access log", everything, browser, okResponse},
+		{"a static answer in place of a refusal", shed, browser, "nonsense\r\n\r\n"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"maps"
 	"time"
 
 	"plimsoll/internal/config"
@@ -9,6 +10,7 @@ import (
 	"plimsoll/internal/policy/cors"
 	"plimsoll/internal/policy/forwarded"
 	"plimsoll/internal/policy/headers"
+	"plimsoll/internal/policy/ladder"
 	"plimsoll/internal/policy/limit"
 	"plimsoll/internal/policy/maxbody"
 	"plimsoll/internal/policy/mirror"
@@ -40,6 +42,12 @@ type kind struct {
 // only what it asks for. To add a policy is to add its room, its key to the config's types and its
 // entry here.
 var policies = []kind{
+	{name: "fallback", series: ladder.Series, make: func(p plan) (any, error) {
+		if p.Fallback == nil {
+			return nil, nil
+		}
+		return ladder.New(ladder.Options{Answer: fallbackAnswer(p.Fallback), Loops: p.env.Loops})
+	}},
 	{name: "access", make: func(p plan) (any, error) {
 		if p.Access == nil {
 			return nil, nil
@@ -128,11 +136,8 @@ var policies = []kind{
 		if p.Respond == nil {
 			return nil, nil
 		}
-		body := p.Respond.Content
-		if body == nil {
-			body = []byte(p.Respond.Body)
-		}
-		return respond.New(respond.Options{Status: p.Respond.Status, Headers: p.Respond.Headers, Body: body})
+		r := p.Respond
+		return respond.New(respond.Options{Status: r.Status, Headers: r.Headers, Body: staticBody(r.Content, r.Body)})
 	}},
 	{name: "redirect", make: func(p plan) (any, error) {
 		if p.Redirect == nil {
@@ -140,6 +145,23 @@ var policies = []kind{
 		}
 		return redirect.New(redirect.Options{To: p.Redirect.To, Status: p.Redirect.Status, PathNames: p.names})
 	}},
+}
+
+func fallbackAnswer(f *config.Fallback) exchange.StaticOptions {
+	o := exchange.StaticOptions{Status: f.Status, Headers: f.Headers, Body: staticBody(f.Content, f.Body)}
+	if f.ContentType != "" {
+		o.Headers = map[string]string{"Content-Type": f.ContentType}
+		maps.Copy(o.Headers, f.Headers)
+	}
+	return o
+}
+
+// staticBody is what a file held or, without one, a text.
+func staticBody(content []byte, text string) []byte {
+	if content == nil {
+		return []byte(text)
+	}
+	return content
 }
 
 func empty(h config.HeaderOps) bool { return len(h.Add)+len(h.Set)+len(h.Remove) == 0 }

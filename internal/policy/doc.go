@@ -25,7 +25,8 @@
 // The data plane strips the fields that Connection names between steps 1 and 2; otherwise a client could
 // have step 11's removed.
 //
-// Policies act on responses in the same order: requestid, then cors, then limit, then the response's headers
-// last, whose words win. They act on the gateway's own answers, refusals included, as on an
-// upstream's.
+// Policies act on responses in the same order: ladder, which acts on nothing else and stands in front
+// of step 2, then requestid, then cors, then limit, then the response's headers last, whose words
+// win. They act on the gateway's own answers, refusals included, as on an upstream's. Ladder is
+// first because it may replace such an answer with all its fields.
 package policy

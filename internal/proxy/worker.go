@@ -52,7 +52,11 @@ type Worker struct {
 
 	// Where heads and small bodies are put together; used between two calls of a handler, never
 	// across.
-	out        []byte
+	out []byte
+	// The targets that pickAnother does not pick again. It is here because a balancer may keep what it
+	// is shown, as far as the compiler knows.
+	avoid [2 * maxTries]*upstream.Member
+
 	flows      *flow      // exchanges that can be used again
 	spare      int        // how many of them
 	clients    clientConn // the list's head: all client connections of this loop
@@ -60,12 +64,11 @@ type Worker struct {
 	retiring   []retiring
 	sweep      reactor.Timer
 	draining   bool
-	closed     bool                           // Close has come: who is accepted now is closed at once
-	handshakes int                            // goroutines that have a socket of this loop's
-	mirrors    int                            // copies under way, those too that wait for the rest of their request
-	copies     []*flow                        // those that have been sent; each knows its index
-	avoid      [2 * maxTries]*upstream.Member // whom pickAnother does not pick again
-	heldBytes  int                            // bytes of buffers that hold requests' bodies
+	closed     bool    // Close has come: who is accepted now is closed at once
+	handshakes int     // goroutines that have a socket of this loop's
+	mirrors    int     // copies under way, those too that wait for the rest of their request
+	copies     []*flow // those that have been sent; each knows its index
+	heldBytes  int     // bytes of buffers that hold requests' bodies
 
 	noDescriptors complaint
 	noDials       complaint
