@@ -212,9 +212,11 @@ func readBounded(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(content)) > limit {
+	var content bytes.Buffer
+	content.Grow(int(min(info.Size(), limit)) + bytes.MinRead) // the last read finds the end
+	_, err = content.ReadFrom(io.LimitReader(f, limit+1))
+	if err == nil && int64(content.Len()) > limit {
 		return nil, fmt.Errorf("it is larger than %s", Size(limit))
 	}
-	return content, err
+	return content.Bytes(), err
 }

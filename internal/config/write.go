@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -151,14 +150,25 @@ func scalarYAML(v reflect.Value, k *key, entryName string, from *sources) string
 	return quote(k.shown(v.String(), entryName, from))
 }
 
-var (
-	plainText = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9_/.-]*$`)
-	yamlWords = []string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
-)
+var yamlWords = []string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
+
+// isPlain says that a text needs no quotes in YAML, unless it is one of yamlWords: it begins with a
+// letter or a slash, and goes on with those, digits, "_", "." and "-".
+func isPlain(text string) bool {
+	for i := range len(text) {
+		c := text[i]
+		first := c|0x20 >= 'a' && c|0x20 <= 'z' || c == '/'
+		later := c >= '0' && c <= '9' || c == '_' || c == '.' || c == '-'
+		if !first && (i == 0 || !later) {
+			return false
+		}
+	}
+	return text != ""
+}
 
 // quote is a string in YAML, bare where every reader of YAML takes it for a string.
 func quote(text string) string {
-	if plainText.MatchString(text) && !slices.Contains(yamlWords, strings.ToLower(text)) {
+	if isPlain(text) && !slices.Contains(yamlWords, strings.ToLower(text)) {
 		return text
 	}
 	// A string of JSON is one of YAML.
