@@ -244,6 +244,10 @@ func (g *Gateway) retireUpstream(u *upstream.Upstream) {
 	}
 }
 
+// simulatedRing is the smallest there is: a simulation opens a log for each of many reloads, and
+// writes few lines to it.
+const simulatedRing = 1 << 18
+
 func (g *Gateway) openAccessLog(c *config.AccessLog) (*accesslog.Log, error) {
 	format, err := accesslog.ParseFormat(c.Format)
 	if err != nil {
@@ -253,6 +257,7 @@ func (g *Gateway) openAccessLog(c *config.AccessLog) (*accesslog.Log, error) {
 		Counters: g.lines, Logger: g.log}
 	if g.simulated() {
 		o.Output = g.options.Host.Stdout
+		o.RingSize = simulatedRing
 	}
 	return accesslog.Open(o)
 }
