@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
@@ -208,7 +209,9 @@ func (w wire) Read(p []byte) (int, error) {
 	}
 }
 
-func (w wire) Write(p []byte) (int, error)      { return w.Endpoint.Write(p), nil }
+// Write copies p, as crypto/tls uses its buffers again.
+func (w wire) Write(p []byte) (int, error) { return w.Endpoint.Write(bytes.Clone(p)), nil }
+
 func (w wire) Close() error                     { return nil }
 func (w wire) LocalAddr() net.Addr              { return &net.TCPAddr{} }
 func (w wire) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
