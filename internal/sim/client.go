@@ -138,6 +138,11 @@ func newClient(w *world, plan ClientPlan) *client {
 		w: w, plan: plan, name: fmt.Sprintf("client %d", plan.Number),
 		rng: w.scenario.stream(ofClients, uint64(plan.Number)),
 	}
+	room := 0
+	for _, p := range plan.Requests {
+		room += 400 + max(0, p.Body) // a head, and what chunks add, are some hundred bytes
+	}
+	c.out = make([]byte, 0, room)
 	for i, p := range plan.Requests {
 		q := &request{RequestPlan: p, token: fmt.Sprintf("c%dr%d", plan.Number, p.Number), place: i}
 		q.from = len(c.out)
@@ -187,17 +192,17 @@ func (c *client) render(raw []byte, q *request) []byte {
 	if q.Expect {
 		raw = append(raw, "Expect: 100-continue\r\n"...)
 	}
-	body := noiseOf(q.token+"up").bytes(0, max(0, q.Body))
+	body := noiseOf(q.token + "up")
 	switch {
 	case q.Body < 0:
 		raw = append(raw, "\r\n"...)
 	case q.Chunked:
 		raw = fmt.Appendf(raw, "X-Size: %d\r\nTransfer-Encoding: chunked\r\n\r\n", q.Body)
-		for len(body) > 0 {
-			n := 1 + c.rng.IntN(len(body))
-			raw = fmt.Appendf(raw, "%x\r\n", n)
-			raw = append(append(raw, body[:n]...), "\r\n"...)
-			body = body[n:]
+		for at := 0; at < q.Body; {
+			n := 1 + c.rng.IntN(q.Body-at)
+			raw = body.append(fmt.Appendf(raw, "%x\r\n", n), at, n)
+			raw = append(raw, "\r\n"...)
+			at += n
 		}
 		switch {
 		case q.Torn:
@@ -209,7 +214,7 @@ func (c *client) render(raw []byte, q *request) []byte {
 		}
 	default:
 		raw = fmt.Appendf(raw, "X-Size: %d\r\nContent-Length: %d\r\n\r\n", q.Body, q.Body)
-		raw = append(raw, body...)
+		raw = body.append(raw, 0, q.Body)
 	}
 	if q.Spoiled > 0 {
 		raw = append(raw[:q.from], spoilers[q.Spoiled-1].apply(string(raw[q.from:]))...)

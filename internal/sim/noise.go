@@ -32,12 +32,18 @@ func hashOf(text string) uint64 {
 
 // bytes are n bytes of the body from its offset on.
 func (n noise) bytes(offset, length int) []byte {
-	b := make([]byte, 0, length)
-	for len(b) < length {
-		at := (n.start + offset + len(b)) % len(noiseText)
-		b = append(b, noiseText[at:min(len(noiseText), at+length-len(b))]...)
+	return n.append(make([]byte, 0, length), offset, length)
+}
+
+// append appends n bytes of the body from its offset on.
+func (n noise) append(to []byte, offset, length int) []byte {
+	for length > 0 {
+		at := (n.start + offset) % len(noiseText)
+		piece := noiseText[at:min(len(noiseText), at+length)]
+		to = append(to, piece...)
+		offset, length = offset+len(piece), length-len(piece)
 	}
-	return b
+	return to
 }
 
 // is says whether p is what stands at an offset.

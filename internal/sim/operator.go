@@ -154,11 +154,12 @@ func (w *world) ask(g *instance, path string) *httptest.ResponseRecorder {
 
 // probe is a health check. It takes as long as the service's answers do.
 func (w *world) probe(ctx context.Context, target upstream.Address, path string) error {
+	address := target.String()
 	for _, s := range w.services {
-		if s.plan.Address != target.String() {
+		if s.plan.Address != address {
 			continue
 		}
-		hash := hashOf(fmt.Sprint(target, w.kernel.Clock()))
+		hash := hashOf(fmt.Sprint(address, " ", w.kernel.Clock()))
 		timer := time.NewTimer(time.Duration(hash)*time.Microsecond + 1)
 		defer timer.Stop()
 		select {

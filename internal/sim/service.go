@@ -313,7 +313,7 @@ func (c *serviceConn) respond(wait time.Duration, status, size int, last bool) {
 	if last {
 		head += "Connection: close\r\n"
 	}
-	body := c.down(size)
+	body := noiseOf(c.token + "down")
 	bodiless := c.toHEAD() || status == 204 || status == 304
 	var end func()
 	if last {
@@ -327,17 +327,18 @@ func (c *serviceConn) respond(wait time.Duration, status, size int, last bool) {
 		parts = append(parts, part{wait, []byte(head + "\r\n"), end})
 	case kind == 0 && last: // until the end
 		parts = append(parts, part{wait, []byte(head + "\r\n"), nil})
-		parts = append(parts, c.cut(body, end)...)
+		parts = append(parts, c.cut(body.bytes(0, size), end)...)
 	case kind <= 2:
 		tail := r.IntN(2) == 0
 		if tail {
 			head += "X-Ends: tail\r\n"
 		}
 		head += "Transfer-Encoding: chunked\r\n\r\n"
-		var text []byte
-		for at := 0; at < len(body); {
-			n := 1 + r.IntN(len(body)-at)
-			text = fmt.Appendf(text, "%x\r\n%s\r\n", n, body[at:at+n])
+		text := make([]byte, 0, size+400)
+		for at := 0; at < size; {
+			n := 1 + r.IntN(size-at)
+			text = body.append(fmt.Appendf(text, "%x\r\n", n), at, n)
+			text = append(text, "\r\n"...)
 			at += n
 		}
 		text = append(text, "0\r\n"...)
@@ -349,11 +350,12 @@ func (c *serviceConn) respond(wait time.Duration, status, size int, last bool) {
 	default:
 		head += fmt.Sprintf("Content-Length: %d\r\n\r\n", size)
 		if r.IntN(2) == 0 || size == 0 {
-			parts = append(parts, part{wait, append([]byte(head), body...), end})
+			text := append(make([]byte, 0, len(head)+size), head...)
+			parts = append(parts, part{wait, body.append(text, 0, size), end})
 			break
 		}
 		parts = append(parts, part{wait, []byte(head), nil})
-		parts = append(parts, c.cut(body, end)...)
+		parts = append(parts, c.cut(body.bytes(0, size), end)...)
 	}
 	c.say(parts...)
 }
