@@ -66,8 +66,12 @@ func TestWorker(t *testing.T) {
 		return
 	}
 	runtime.GOMAXPROCS(1)
+	collectBetween()
 	dir := furnished(t)
-	verdictOn := func(s Scenario) error { return inBubble(t, s, dir, forVerdict).err }
+	verdictOn := func(s Scenario) error {
+		collect()
+		return inBubble(t, s, dir, forVerdict).err
+	}
 	if err := serve(os.Stdin, os.Stdout, verdictOn); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +83,7 @@ func newWorker(t *testing.T) *worker {
 	return &worker{command: func() *exec.Cmd {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestWorker$", "-test.timeout=0")
 		cmd.Env = append(os.Environ(), workerVariable+"=1", "TMPDIR="+dir,
-			"GOTRACEBACK=single", "GOGC=1600", "GOMEMLIMIT=1GiB")
+			"GOTRACEBACK=single")
 		return cmd
 	}}
 }
@@ -121,7 +125,7 @@ func TestSeeds(t *testing.T) {
 			w := newWorker(t)
 			defer w.close()
 			for seed, ok := take(); ok; seed, ok = take() {
-				if err := w.play(Draw(seed)); err != nil {
+				if err := w.playSeed(seed); err != nil {
 					mu.Lock()
 					failed = append(failed, seed)
 					after := time.Since(began).Round(time.Second)

@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"regexp"
 	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,8 +41,22 @@ const hung = 60 * time.Second
 // lastWords is how long a hung process has for telling where its goroutines are.
 const lastWords = 5 * time.Second
 
-// play has the process play a scenario. It starts the process first where there is none.
-func (w *worker) play(s Scenario) error {
+// order is what a worker's process is asked to play.
+type order struct {
+	Scenario
+	Drawn bool // the process draws the scenario from its seed: that costs less than to send it
+}
+
+// play has the process play a scenario.
+func (w *worker) play(s Scenario) error { return w.carryOut(order{Scenario: s}) }
+
+// playSeed has the process play what a seed draws.
+func (w *worker) playSeed(seed uint64) error {
+	return w.carryOut(order{Scenario: Scenario{Seed: seed}, Drawn: true})
+}
+
+// carryOut has the process carry out an order. It starts the process first where there is none.
+func (w *worker) carryOut(o order) error {
 	if w.cmd == nil {
 		if err := w.start(); err != nil {
 			return fmt.Errorf("start a worker: %w", err)
@@ -54,7 +70,7 @@ func (w *worker) play(s Scenario) error {
 		time.AfterFunc(lastWords, func() { process.Kill() })
 	})
 	defer timer.Stop()
-	if err := json.NewEncoder(w.in).Encode(s); err != nil {
+	if err := json.NewEncoder(w.in).Encode(o); err != nil {
 		return w.died(&late)
 	}
 	for {
@@ -150,19 +166,22 @@ func (w *worker) close() {
 	}
 }
 
-// serve is a worker's process: it reads scenarios and says how each went.
+// serve is a worker's process: it reads orders and says how each went.
 func serve(in io.Reader, out io.Writer, play func(Scenario) error) error {
 	decoder := json.NewDecoder(in)
 	for {
-		var s Scenario
-		if err := decoder.Decode(&s); err != nil {
+		var o order
+		if err := decoder.Decode(&o); err != nil {
 			if err == io.EOF {
 				return nil
 			}
 			return err
 		}
+		if o.Drawn {
+			o.Scenario = Draw(o.Seed)
+		}
 		var v verdict
-		if err := play(s); err != nil {
+		if err := play(o.Scenario); err != nil {
 			v.Error = err.Error()
 		}
 		text, err := json.Marshal(v)
@@ -172,6 +191,28 @@ func serve(in io.Reader, out io.Writer, play func(Scenario) error) error {
 		if _, err := fmt.Fprintf(out, "%s%s\n", verdictMark, text); err != nil {
 			return err
 		}
+	}
+}
+
+// Memory is collected between two runs, when hardly any is in use. The collector's own choice falls
+// into the middle of runs, and with the little that is in use at times it gives the system back
+// pages that the next run asks for again.
+const (
+	collectAbove = 160 << 20 // bytes of heap
+	memoryMost   = 1 << 30   // within one run
+)
+
+// collectBetween turns the collector's own choice off; collect is called instead.
+func collectBetween() {
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(memoryMost)
+}
+
+// collect collects memory when much has come together.
+func collect() {
+	used := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	if metrics.Read(used); used[0].Value.Uint64() > collectAbove {
+		runtime.GC()
 	}
 }
 
