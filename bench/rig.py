@@ -205,6 +205,18 @@ def cpu_seconds(pid):
     return total / os.sysconf("SC_CLK_TCK")
 
 
+def waited_seconds(pid):
+    """How long the threads of a process were ready to run and another program had their CPU."""
+    total = 0
+    for p in tree(pid):
+        try:
+            for thread in os.listdir(f"/proc/{p}/task"):
+                total += int(open(f"/proc/{p}/task/{thread}/schedstat").read().split()[1])
+        except OSError:
+            pass
+    return total / 1e9
+
+
 def rss_kb(pid):
     total = 0
     for p in tree(pid):

@@ -1,5 +1,5 @@
-"""Reads the windows of a run directory that `plimsoll load --out` wrote: how many requests ended how in each quarter
-of a second, and their response times."""
+"""Reads the windows of a run directory that `plimsoll load --out` wrote: how many requests ended how in
+each quarter of a second, and their response times."""
 import base64, datetime, json, os, struct, zlib
 
 # The header of an HDR histogram: cookie, length, offset, digits, lowest, highest, ratio.

@@ -98,7 +98,7 @@ upstreams:
   copies: {targets: [%q]}
 routes:
   - {match: /, upstream: users, mirror: {upstream: copies, max_body: 4B}}
-  - {match: GET /gone, upstream: gone}
+  - {match: GET /gone, upstream: gone, limits: [{rate: 1000/s, key: client_address}]}
   - {name: "a \"quoted\" name", match: /hello, respond: {body: hello}}
 admin: {address: "127.0.0.1:0"}
 `, cert, key, a.address(), gone.Addr(), a.address()))

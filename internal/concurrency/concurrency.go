@@ -11,18 +11,30 @@
 // While the limit binds, n is the limit L, so the latency alone says nothing about S0: R = 100 ms
 // with L = 20 fits 20 workers that take 100 ms, and 2 workers that take 10 ms. What tells the two
 // apart is the elasticity of throughput to the limit, e = dlnX/dlnL. It is 1 below the knee and 0
-// above it. Both laws of motion of Gradient follow from that:
+// above it.
 //
-//   - The limit goes to L·S0/R, which is the knee, plus a small reserve. That is fast, and right as
-//     long as the baseline is.
-//   - The baseline is lowered by any latency below it, and raised only when throughput fell with
-//     the limit, because then the latency that remains is the baseline. Each decrease of the limit
-//     is a trial that says which of both it is; while the limit binds there is one every few
-//     seconds, small and short, so that a wrong baseline does not last.
+// So Gradient remembers the throughput that it saw at each limit, and asks which knee explains all
+// of it best: for every knee within six times of the limit it computes how likely what was seen is
+// under X = min(n, knee)/S0. The limit goes to the median of that distribution plus a reserve.
+// Everything else follows:
 //
-// No trial takes more than an eighth of the limit, or one request, and none is made for its own
-// sake when the limit does not bind. A sequential test decides trials, so they last as long as the
-// noise of the throughput asks for, and no longer.
+//   - When throughput rose with the limit, all higher knees are equally likely, and the limit goes
+//     up, by a quarter or a half in a step. When it did not, all lower knees are, and the limit
+//     goes down, by an eighth in a step or one request, until throughput falls with it. That says
+//     where the knee is, and the limit returns.
+//   - What was seen is forgotten with time, so the limit goes down a step now and then, until the
+//     throughput shows that the knee is where it was. Nothing else lowers the limit to probe. Every
+//     two seconds or more a step up looks for a higher knee; it costs a short queue.
+//   - A level that neither a knee nor a baseline can reconcile with what is seen now is out of date
+//     and is dropped. When it is the present one, the service has changed and all are dropped.
+//   - What is seen while the limit does not bind gives S0 directly. It counts as one more
+//     observation, and less and less once the limit binds.
+//   - How much an observation weighs depends on the noise of throughput, which is measured too.
+//
+// The usual control laws (Vegas, gradient limits, BBR) keep S0 as a filtered minimum of latency.
+// That was built first, with small trials that raised it when throughput fell with the limit, and
+// dropped: with the noise of some dozen completions the minimum drifts down, the limit follows it,
+// and each repair costs throughput. One sum over all that was seen needs no such repairs.
 //
 // The package knows numbers and nothing else: no clock, no queue, no goroutine.
 package concurrency
@@ -65,7 +77,7 @@ type Options struct {
 type Window struct {
 	Start, End   int64   // monotonic ns
 	Completed    int     // requests that the service answered and did not fail
-	LatencySum   int64   // ns, of those completed, from sending to the answer
+	LatencySum   int64   // ns, of those completed, from sending to the answer; only AIMD needs it
 	InflightMean float64 // requests inside the service, averaged over time
 	Limited      bool    // a request waited for a slot, or was refused for want of one
 	Failed       int     // requests that the service failed
@@ -73,14 +85,14 @@ type Window struct {
 
 // State says what a law believes.
 type State struct {
-	Limit       int
-	Baseline    time.Duration // S0, the latency without a queue; 0 while unknown
-	BaselineAge time.Duration // since an observation last confirmed or changed it
-	Capacity    float64       // requests a second; 0 while unknown
-	CapacityLow float64       // Capacity is between these with 95 % confidence
-	CapacityTop float64
-	CapacityAge time.Duration // since the limit last bound
-	Decision    string        // the last decision, in words
+	Limit        int
+	Baseline     time.Duration // S0, the latency without a queue; 0 while unknown
+	BaselineAge  time.Duration // since an observation last confirmed or changed it
+	Capacity     float64       // requests a second; 0 while unknown
+	CapacityLow  float64       // Capacity is between these with 95 % confidence
+	CapacityHigh float64
+	CapacityAge  time.Duration // since the limit last bound
+	Decision     string        // the last decision, in words
 }
 
 // Law adapts one limit. It has one owner: nothing in it is safe for concurrent use.
@@ -107,7 +119,8 @@ func New(o Options) (*Law, error) {
 	case o.Max < o.Min:
 		return nil, fmt.Errorf("concurrency: the maximum %d is below the minimum %d: raise it", o.Max, o.Min)
 	case o.Initial < o.Min || o.Initial > o.Max:
-		return nil, fmt.Errorf("concurrency: the initial limit %d is not within %d to %d: move it there", o.Initial, o.Min, o.Max)
+		return nil, fmt.Errorf("concurrency: the initial limit %d is not within %d to %d: move it there",
+			o.Initial, o.Min, o.Max)
 	case !(o.Tolerance > 0 && o.Tolerance <= 1):
 		return nil, fmt.Errorf("concurrency: the tolerance is %g: it must be above 0 and at most 1", o.Tolerance)
 	case o.Mode == AIMD && o.Target <= 0:

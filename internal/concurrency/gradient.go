@@ -7,14 +7,31 @@ import (
 )
 
 const (
-	growth      = 0.25  // the most that the limit grows by in one step
-	deepest     = 0.125 // the most that it falls by in one step, where that is more than one request
-	shallowest  = 0.05
-	certain     = 2.0 // log likelihood ratio that decides a trial: one in eight is decided wrongly
-	trialEvery  = 2.0 // seconds, at least
-	trialRests  = 5.0 // between trials the limit rests this many times as long as a trial took
-	trialAtMost = 1.0 // seconds, at most, at one depth
-	full        = 0.85
+	growth  = 0.25  // the most that the limit grows by in one step; twice that once a knee is far away
+	descent = 0.125 // the most that it falls by in one step, where that is more than one request
+	full    = 0.85  // the part of the limit that is in use when it binds all the time
+
+	// Completions are counted in multiples of the noise: what takes 100 with exponential service
+	// times takes few when all requests cost the same.
+	judged     = 12   // completions in a step of the law
+	fewest     = 10   // but no fewer, whatever the noise
+	most       = 100  // and no more
+	recently   = 100  // that are compared with what is remembered, or those of half a second
+	remembered = 1500 // that are remembered of one level
+	memoryOf   = 2000 // that the memory spans at least
+
+	longestStep = 0.5  // seconds
+	lookEvery   = 2.0  // seconds
+	lookRests   = 20   // steps
+	memory      = 12.0 // seconds until a level weighs a third
+	longest     = 40.0 // where there is little traffic
+	memoryAbove = 2.0  // a level above the limit; four times that where there is little traffic
+
+	priorMemory  = 60.0 // seconds until a baseline from other times weighs a third
+	priorLimited = 6.0  // and while the limit binds, because then there is something better
+	priorFree    = 0.15 // how far off a baseline may be that was seen when the limit did not bind
+	priorChanged = 0.35 // and one from before the service changed, or from a busy service
+	priorSure    = 0.1  // the doubt up to which a baseline is worth keeping when the service changes
 )
 
 // gradient is the law of the mode Gradient.
@@ -24,37 +41,43 @@ type gradient struct {
 	now   float64 // seconds, the end of the last window
 	quiet float64 // windows that begin earlier still show the limit before
 
-	gathered level // windows that are not judged yet
+	gathered level   // windows that are not judged yet, at which the limit bound
+	span     float64 // seconds to gather
+	idle     level   // windows at which the limit did not bind
+	growing  int     // moves up in a row
+	looked   float64 // when the limit was last raised to see what is above it
+	binds    bool    // the limit bound all the time when traffic was last judged
 
-	baseline   float64 // S0 in seconds, 0 while unknown
-	baselineAt float64
-
-	high    level // at the limit
-	trial   bool  // the limit is lower than it was, to see whether throughput falls
-	low     level // during trials, since the last verdict
-	from    float64
-	routine bool    // the trial is a check, and not on the way to a lower limit
-	begun   float64 // when the trial began, or the present step of it
-	rested  float64 // when the next routine trial may begin
+	levels levels
+	recent level // since the last move, quickly forgotten
+	last   estimate
 
 	capacity   level
 	capacityAt float64
+	baselineAt float64
 	decision   string
 }
 
 func newGradient(l *Law) *gradient {
-	return &gradient{Law: l, noise: noise{spread: 1}, decision: "start"}
+	return &gradient{
+		Law: l, noise: newNoise(), levels: newLevels(l.options.Max), decision: "nothing is known yet",
+	}
 }
 
 func (g *gradient) observe(w Window) {
-	g.now = float64(w.End) / 1e9
 	start := float64(w.Start) / 1e9
+	g.age(float64(w.End)/1e9 - g.now)
+	g.now = float64(w.End) / 1e9
+	if w.InflightMean > 1.03*g.limit+0.5 { // it still falls to a new limit
+		g.wait()
+	}
 	if start < g.quiet-1e-9 || w.Failed > w.Completed {
 		return
 	}
-	seen := level{time: g.now - start, done: float64(w.Completed), latency: float64(w.LatencySum) / 1e9}
+	seen := level{time: g.now - start, done: float64(w.Completed)}
 	seen.inflight = w.InflightMean * seen.time
 	if !w.Limited {
+		g.binds = false
 		g.free(seen)
 		return
 	}
@@ -62,241 +85,179 @@ func (g *gradient) observe(w Window) {
 	if !g.enough() {
 		return
 	}
-	level := g.gathered
-	g.gathered = levelZero
-	if level.done == 0 {
-		return
+	whole := g.gathered
+	g.gathered = level{}
+	if g.binds = whole.mean() >= full*float64(g.Limit()); g.binds {
+		g.idle = level{}
+		g.judge(whole)
+	} else {
+		g.partly(whole)
 	}
-	g.judge(level)
 }
 
-var levelZero level
+// age lets what is known weigh less.
+func (g *gradient) age(seconds float64) {
+	if seconds <= 0 {
+		return
+	}
+	below, above, prior := memory, memoryAbove, priorMemory
+	if g.recent.done > 0 {
+		x := g.recent.throughput()
+		below = min(max(below, memoryOf*g.noise.spread/x), longest)
+		above = min(max(above, max(200, 500*g.noise.spread)/x), 4*memoryAbove)
+	}
+	if g.binds {
+		prior = priorLimited
+	}
+	g.levels.age(g.limit, math.Exp(-seconds/below), math.Exp(-seconds/above), math.Exp(-seconds/prior))
+}
 
-// enough says whether what is gathered can be judged.
+// wait ignores what is seen until the requests that are inside now have passed through.
+func (g *gradient) wait() {
+	if g.last.known {
+		g.quiet = max(g.quiet, g.now+min(g.last.baseline, 2))
+	}
+}
+
+// enough says whether what is gathered can be judged. How long that takes is laid down before: to
+// stop at a number of completions would favour windows in which many happened to end.
 func (g *gradient) enough() bool {
-	need := min(max(50*g.noise.spread, 20), 200)
-	return g.gathered.done >= need || g.gathered.time >= 1 && g.gathered.done > 0
+	if g.gathered.time < g.span-1e-9 || g.gathered.done < fewest/2 {
+		return false
+	}
+	g.span = min(max(judged*g.noise.spread, fewest), most) / g.gathered.throughput()
+	if g.growing < 2 {
+		g.span = max(g.span, g.last.baseline) // requests of one length end in bursts
+	}
+	g.span = min(g.span, longestStep)
+	return true
 }
 
 // reserve is how many requests may stand inside the service above its knee.
 func (g *gradient) reserve(knee float64) float64 {
-	return max(1, math.Sqrt(knee), g.options.Tolerance*knee)
+	return max(0.5+0.6*math.Sqrt(knee), g.options.Tolerance*knee)
 }
 
-// free learns from a window in which the limit did not bind.
+// free learns the baseline from windows in which the limit did not bind. It is raised only while
+// the service is far from its knee.
 func (g *gradient) free(seen level) {
-	if seen.done == 0 {
+	g.idle.add(seen)
+	if g.idle.done < 50 || g.idle.inflight <= 0 {
 		return
 	}
-	r := seen.response()
+	seen, g.idle = g.idle, level{}
+	r := math.Log(seen.response())
+	p := g.levels.prior
+	doubt := math.Sqrt(g.noise.spread / seen.done)
+	deviation := math.Hypot(priorFree, doubt)
+	if seen.mean() > g.limit/4 {
+		deviation = math.Hypot(priorChanged, doubt)
+	}
 	switch {
-	case g.baseline == 0:
-		g.believe(r)
-	case r < g.baseline:
-		g.lower(seen)
-	case g.capacity.done == 0 || seen.mean() < g.capacity.throughput()*g.baseline/2:
-		g.believe(g.baseline + (r-g.baseline)*seen.done/(seen.done+2000))
-	}
-}
-
-func (g *gradient) believe(baseline float64) {
-	g.baseline, g.baselineAt = baseline, g.now
-}
-
-// lower takes a latency below the baseline into account, as far as it is not noise.
-func (g *gradient) lower(seen level) {
-	r := seen.response()
-	if g.baseline == 0 {
-		g.believe(r)
+	case p.weight == 0, r < p.baseline-3*doubt:
+		g.levels.expect(r, deviation)
+	case r < p.baseline:
+		g.levels.expect(p.baseline+(r-p.baseline)*seen.done/(seen.done+100*g.noise.spread), deviation)
+	case !g.last.known || seen.mean() < g.last.knee/2:
+		g.levels.expect(p.baseline+(r-p.baseline)*seen.done/(seen.done+1000), deviation)
+	default:
 		return
 	}
-	if r < g.baseline {
-		w := seen.done / (seen.done + 100*g.noise.spread)
-		if math.Log(g.baseline/r) > 3*math.Sqrt(g.noise.spread/seen.done) {
-			w = 1
-		}
-		g.believe(g.baseline + w*(r-g.baseline))
-	}
+	g.baselineAt = g.now
 }
 
-// judge decides by a level at which requests waited for a slot.
-func (g *gradient) judge(seen level) {
-	g.lower(seen)
-	if seen.mean() < full*float64(g.Limit()) {
-		g.partly(seen)
-		return
-	}
-	if g.trial {
-		g.try(seen)
-		return
-	}
-	if g.high.done > 0 && g.differs(seen, g.high) {
-		g.high, g.low = levelZero, levelZero
-		g.noise.last = levelZero
-	} else {
-		g.noise.learn(seen)
-	}
-	g.high.add(seen)
-	g.high.forget(4000 * g.noise.spread)
-	g.steer()
-}
-
-// differs says whether throughput changed by more than noise, at the same limit.
-func (g *gradient) differs(a, b level) bool {
-	d := math.Log(a.throughput() / b.throughput())
-	return math.Abs(d) > 3*math.Sqrt(g.noise.variance(a, b))+0.03
-}
-
-// partly moves the limit when it binds at times only.
+// partly moves the limit when it binds at times only. Throughput is the clients' then, and says
+// nothing of the service.
 func (g *gradient) partly(seen level) {
-	if g.trial {
-		g.trial = false
-		g.move(g.from, "the traffic no longer fills the limit: end the trial")
+	g.last = g.levels.fit(g.noise.spread, g.limit)
+	if !g.last.known {
+		return
 	}
-	queue := seen.mean() * (1 - g.baseline/seen.response())
-	if reserve := g.reserve(seen.mean() - queue); queue < reserve/2 {
-		g.grow(1-queue/(reserve/2), "at times")
+	queue := seen.mean() * (1 - g.last.baseline/seen.response())
+	if queue < g.reserve(seen.mean())/2 {
+		g.grow((1+growth)*g.limit, "the limit binds at times, and nothing waits inside")
 	}
+}
+
+// judge decides by a level at which requests waited for a slot all the time.
+func (g *gradient) judge(seen level) {
+	if g.last.known {
+		g.noise.learn(math.Log(seen.throughput())-g.last.predict(seen.mean()), seen.done)
+	}
+	g.recent.add(seen)
+	g.recent.forget(max(recently*g.noise.spread, g.recent.throughput()/2))
+	if g.levels.reconcile(g.recent, &g.noise) {
+		g.recent = seen
+		if g.last.known && g.last.doubt < priorSure {
+			g.levels.expect(math.Log(min(g.last.baseline, seen.response())), priorChanged)
+		}
+	}
+	g.levels.add(seen, remembered*g.noise.spread)
+	g.last = g.levels.fit(g.noise.spread, g.limit)
+	g.baselineAt = g.now
+	g.steer()
 }
 
 // steer moves the limit toward the knee and its reserve.
 func (g *gradient) steer() {
-	knee := g.high.mean() * g.baseline / g.high.response()
-	queue := g.high.mean() - knee
-	reserve := g.reserve(knee)
-	if queue < reserve/2 {
-		g.grow(1-queue/(reserve/2), "all the time")
-		return
+	target := g.last.knee + g.reserve(g.last.knee)
+	if g.last.knee < g.recent.mean() {
+		g.capacity, g.capacityAt = g.recent, g.now
 	}
-	g.capacity, g.capacityAt = g.high, g.now
-	target := knee + reserve
 	switch {
-	case g.high.done < 100*g.noise.spread:
-	case target < g.limit-max(0.6, 0.03*g.limit):
-		g.begin(target, false)
-	case g.now > g.rested && g.high.done > 200*g.noise.spread:
-		g.begin(g.limit-max(1, shallowest*g.limit), true)
+	case g.look(target):
+	case target > g.limit+max(0.4, 0.02*g.limit):
+		g.grow(target, fmt.Sprintf("the knee is near %.0f", g.last.knee))
+	case target < g.limit-max(0.4, 0.03*g.limit):
+		g.growing = 0
+		g.move(max(target, g.limit-max(1, descent*g.limit)), fmt.Sprintf("the knee is near %.0f", g.last.knee))
+	default:
+		g.growing = 0
 	}
 }
 
-func (g *gradient) grow(share float64, when string) {
-	if g.limit >= float64(g.options.Max) {
-		return
+// look makes a step up that is large enough to show in the throughput, when there was none for a
+// while. Small steps do not: without it a limit may stay at a knee that slow requests pretended.
+// It costs a short queue inside the service.
+func (g *gradient) look(target float64) bool {
+	if g.now-g.looked < max(lookEvery, lookRests*g.span) || target < 0.9*g.limit {
+		return false
 	}
-	g.high, g.low = levelZero, levelZero
-	g.move(g.limit+max(1, growth*min(share, 1)*g.limit), "no queue inside and the limit binds "+when+": grow")
+	g.looked = g.now
+	g.grow((1+growth)*g.limit, fmt.Sprintf("see whether the knee is still near %.0f", g.last.knee))
+	return true
 }
 
-// move sets the limit. What is seen until its effect has passed through the service is not judged.
+func (g *gradient) grow(target float64, why string) {
+	step := growth
+	if g.growing > 1 && target > 2*g.limit {
+		step = 2 * growth
+	}
+	g.growing++
+	g.move(min(target, g.limit+max(1, step*g.limit)), why)
+}
+
 func (g *gradient) move(limit float64, why string) {
-	g.decision = why
 	before := g.Limit()
 	g.set(limit)
 	if g.Limit() == before {
 		return
 	}
-	g.gathered = levelZero
-	g.noise.last = levelZero
-	if g.high.done > 0 {
-		g.quiet = g.now + g.high.response()
-	} else {
-		g.quiet = g.now + g.baseline
-	}
-}
-
-// begin lowers the limit to see whether throughput falls with it.
-func (g *gradient) begin(target float64, routine bool) {
-	g.rested = g.now + trialEvery
-	lower := max(target, g.limit-max(1, deepest*g.limit), float64(g.options.Min))
-	if math.Round(lower) >= math.Round(g.limit) {
-		return
-	}
-	g.trial, g.routine, g.from, g.begun = true, routine, g.limit, g.now
-	if !routine {
-		g.low = levelZero
-	}
-	g.move(lower, "try a lower limit")
-}
-
-// try judges a trial.
-func (g *gradient) try(seen level) {
-	g.low.add(seen)
-	x := math.Log(g.low.throughput() / g.high.throughput())
-	d := math.Log(g.low.mean() / g.high.mean())
-	variance := g.noise.variance(g.low, g.high)
-	slack := 3*math.Sqrt(g.noise.variance(seen, g.high)) + 0.03
-	if now := math.Log(seen.throughput() / g.high.throughput()); now > slack || now < 2*d-slack {
-		g.trial = false
-		g.high, g.low = levelZero, levelZero
-		g.move(g.from, "throughput changed by itself: end the trial")
-		return
-	}
-	verdict := d * (x - d/2) / variance
-	switch {
-	case verdict > certain:
-		g.fell()
-	case verdict < -certain:
-		g.held()
-	case g.now-g.begun < trialAtMost+g.high.response():
-	case g.routine:
-		g.end(g.from, "the trial showed nothing yet: go back")
-	case g.limit > 0.7*g.from && g.Limit() > g.options.Min:
-		g.begun = g.now
-		g.low = levelZero
-		g.move(g.limit-max(1, deepest*g.limit), "the trial showed nothing yet: go lower")
-	case verdict > 0:
-		g.fell()
-	default:
-		g.held()
-	}
-}
-
-func (g *gradient) end(limit float64, why string) {
-	g.trial = false
-	g.rested = g.now + max(trialEvery, trialRests*(g.now-g.begun))
-	g.move(limit, why)
-}
-
-// fell ends a trial in which throughput fell with the limit: the service was at its knee.
-func (g *gradient) fell() {
-	g.believe(g.low.response())
-	knee := g.high.mean() * g.baseline / g.high.response()
-	limit := min(knee+g.reserve(knee), g.from*(1+growth))
-	why := fmt.Sprintf("throughput fell with the limit: the baseline is %v", seconds(g.baseline))
-	g.low = levelZero
-	if math.Abs(limit-g.from) > 0.5 {
-		g.high = levelZero
-	}
-	g.end(limit, why)
-}
-
-// held ends a trial in which throughput did not fall: what was taken away had been a queue.
-func (g *gradient) held() {
-	g.believe(min(g.baseline, g.low.response()))
-	low := g.low
-	g.low = levelZero
-	knee := low.mean() * g.baseline / low.response()
-	target := knee + g.reserve(knee)
-	why := "throughput held: the limit stays lower"
-	if target < g.limit-max(0.6, 0.03*g.limit) {
-		g.from, g.begun, g.routine = g.limit, g.now, false
-		g.move(max(target, g.limit-max(1, deepest*g.limit)), why)
-		return
-	}
-	g.high = low
-	g.end(min(target, g.from), why)
+	g.decision = fmt.Sprintf("%s: from %d to %d", why, before, g.Limit())
+	g.gathered, g.recent = level{}, level{}
+	g.wait()
 }
 
 func (g *gradient) state() State {
 	s := State{Decision: g.decision}
-	if g.baseline > 0 {
-		s.Baseline = seconds(g.baseline)
+	if g.last.known {
+		s.Baseline = seconds(g.last.baseline)
 		s.BaselineAge = seconds(g.now - g.baselineAt)
 	}
 	if g.capacity.done > 0 {
 		half := 2 * math.Sqrt(g.noise.spread/g.capacity.done)
 		s.Capacity = g.capacity.throughput()
-		s.CapacityLow, s.CapacityTop = s.Capacity*math.Exp(-half), s.Capacity*math.Exp(half)
+		s.CapacityLow, s.CapacityHigh = s.Capacity*math.Exp(-half), s.Capacity*math.Exp(half)
 		s.CapacityAge = seconds(g.now - g.capacityAt)
 	}
 	return s

@@ -1,57 +1,86 @@
 package concurrency
 
-import "math"
-
 // level is what was seen while the limit stood still: windows added up.
 type level struct {
 	time     float64 // seconds
 	inflight float64 // integral over time
 	done     float64
-	latency  float64 // seconds, of those done
 }
 
 func (a *level) add(b level) {
 	a.time += b.time
 	a.inflight += b.inflight
 	a.done += b.done
-	a.latency += b.latency
 }
 
 // forget makes the level weigh no more than so many completions, so that it follows slow changes.
 func (a *level) forget(most float64) {
 	if a.done > most {
-		f := most / a.done
-		a.time, a.inflight, a.done, a.latency = a.time*f, a.inflight*f, a.done*f, a.latency*f
+		a.scale(most / a.done)
 	}
+}
+
+func (a *level) scale(f float64) {
+	a.time, a.inflight, a.done = a.time*f, a.inflight*f, a.done*f
 }
 
 func (a *level) throughput() float64 { return a.done / a.time }
 func (a *level) mean() float64       { return a.inflight / a.time }
 
-// response is the mean latency of those completed, in seconds.
-func (a *level) response() float64 { return a.latency / a.done }
+// response is the mean latency in seconds, by Little's law. The mean of the latencies that were
+// recorded would be lower whenever the number inside has just grown, because short requests are
+// done first, and would not count what those take who go away before their answer.
+func (a *level) response() float64 { return a.inflight / a.done }
 
 // noise estimates the variance of the logarithm of throughput, times the number of completions it
-// was measured by. It is about the squared coefficient of variation of service times.
+// was measured by. For independent service times that is their squared coefficient of variation.
+// Where few requests take very long the throughput wanders for as long as they do, so blocks of
+// several lengths are looked at, and the worst counts.
 type noise struct {
 	spread float64
-	last   level
+	blocks [3]block
+}
+
+// block is a row of levels, each block four times as long as the one before.
+type block struct {
+	levels    int
+	done      float64
+	deviation float64 // the mean, weighted by completions
+	spread    float64
+	samples   float64
 }
 
 const (
 	leastSpread = 0.02
-	mostSpread  = 8
+	mostSpread  = 12
 )
 
-// learn compares a level with the one before it, both at the same limit.
-func (s *noise) learn(now level) {
-	if s.last.done > 0 && now.done > 0 {
-		d := math.Log(now.throughput() / s.last.throughput())
-		sample := d * d / (1/now.done + 1/s.last.done)
-		s.spread += 0.1 * (min(sample, 4*s.spread+0.1) - s.spread)
-		s.spread = min(max(s.spread, leastSpread), mostSpread)
+func newNoise() noise {
+	n := noise{spread: 1}
+	for i := range n.blocks {
+		n.blocks[i].spread = 0.5
 	}
-	s.last = now
+	return n
+}
+
+// learn takes how far the logarithm of throughput was from what was predicted.
+func (s *noise) learn(deviation, done float64) {
+	s.spread = leastSpread
+	length := 1
+	for i := range s.blocks {
+		b := &s.blocks[i]
+		b.levels++
+		b.deviation += (deviation - b.deviation) * done / (b.done + done)
+		b.done += done
+		if b.levels == length {
+			sample := min(b.deviation*b.deviation*b.done, 6*b.spread+0.1)
+			b.samples = min(b.samples+1, 30)
+			b.spread += (sample - b.spread) / (b.samples + 3)
+			b.levels, b.deviation, b.done = 0, 0, 0
+		}
+		s.spread = min(max(s.spread, b.spread*min(1, (b.samples+1)/4)), mostSpread)
+		length *= 4
+	}
 }
 
 // variance is that of the logarithm of the ratio of two levels' throughputs.

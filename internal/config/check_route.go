@@ -25,7 +25,8 @@ func (r *Route) check(s *scope) {
 	if s.good("upstream") {
 		s.refer(s.at("upstream"), r.Upstream)
 	}
-	r.checkPaths(s)
+	names := r.checkPaths(s)
+	r.checkLimits(s, names)
 	if s.good("forward_path") && r.ForwardPath == "as_sent" && (s.has("rewrite") || s.has("strip_prefix")) {
 		s.reject("forward_path",
 			"as_sent forwards what the client sent, and rewrite and strip_prefix change it; keep one of them")
@@ -63,17 +64,18 @@ func (r *Route) checkUnused(s *scope) {
 	}
 }
 
-// checkPaths checks the pattern, and what uses its values.
-func (r *Route) checkPaths(s *scope) {
+// checkPaths checks the pattern, and what uses its values, whose names it returns: nil where the
+// pattern is wrong.
+func (r *Route) checkPaths(s *scope) []string {
 	values := s.pathValues
 	s.pathValues = nil
 	if !s.good("match") {
-		return
+		return nil
 	}
 	names, path, err := parsePattern(r.Match)
 	if err != nil {
 		s.reject("match", "%v", err)
-		return
+		return nil
 	}
 	for _, v := range values {
 		if !slices.Contains(names, v.name) {
@@ -91,8 +93,9 @@ func (r *Route) checkPaths(s *scope) {
 	if s.good("redirect") {
 		s.braces(s.within("redirect", "to"), r.Redirect.To, names)
 	}
+	names = append([]string{}, names...)
 	if !s.good("strip_prefix") {
-		return
+		return names
 	}
 	literal, _, hasValues := strings.Cut(path, "{")
 	switch prefix := r.StripPrefix; {
@@ -103,6 +106,7 @@ func (r *Route) checkPaths(s *scope) {
 	case !strings.HasPrefix(literal, prefix) && !(hasValues && strings.HasPrefix(prefix, literal)):
 		s.reject("strip_prefix", "no path that matches %q begins with %q; make it the beginning of the match", clip(r.Match), clip(prefix))
 	}
+	return names
 }
 
 // refer notes that an upstream is named, to be looked up when all are known.

@@ -1,7 +1,7 @@
 package config
 
 import (
-	_ "embed"
+	"embed"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -9,17 +9,32 @@ import (
 	"sync"
 )
 
-//go:embed types.go
-var typesSource string
+//go:embed types.go types_upstream.go
+var typesSource embed.FS
 
-// comments are the doc comments of types.go: by type, and by type and field as "Type.Field". Names
+// comments are the doc comments of the types*.go: by type, and by type and field as "Type.Field". Names
 // of Go in them are replaced by the keys that people write.
 var comments = sync.OnceValue(func() map[string]string {
-	file, err := parser.ParseFile(token.NewFileSet(), "types.go", typesSource, parser.ParseComments)
-	if err != nil {
-		panic("config: types.go was compiled, but does not parse: " + err.Error())
-	}
 	found := make(map[string]string)
+	files, err := typesSource.ReadDir(".")
+	if err != nil {
+		panic("config: the files of the types: " + err.Error())
+	}
+	for _, f := range files {
+		source, err := typesSource.ReadFile(f.Name())
+		if err != nil {
+			panic("config: " + err.Error())
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), f.Name(), source, parser.ParseComments)
+		if err != nil {
+			panic("config: " + f.Name() + " was compiled, but does not parse: " + err.Error())
+		}
+		collect(found, file)
+	}
+	return found
+})
+
+func collect(found map[string]string, file *ast.File) {
 	for _, declaration := range file.Decls {
 		types, ok := declaration.(*ast.GenDecl)
 		if !ok || types.Tok != token.TYPE {
@@ -35,8 +50,7 @@ var comments = sync.OnceValue(func() map[string]string {
 			}
 		}
 	}
-	return found
-})
+}
 
 // flow joins the lines of a comment.
 func flow(text string) string { return strings.Join(strings.Fields(text), " ") }

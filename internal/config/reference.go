@@ -8,7 +8,7 @@ import (
 
 const referenceHead = `# Configuration reference
 
-This page is generated from the comments in internal/config/types.go; change them, not it.
+This page is generated from the comments in internal/config/types*.go; change them, not it.
 
 A configuration is one YAML file, and it is strict: an unknown key, a wrong type or a value out of range is an error that names
 file, line and column. ` + "`plimsoll check FILE`" + ` shows all errors at once, ` + "`plimsoll config schema`" + ` prints a JSON Schema for

@@ -65,6 +65,8 @@ func TestConfigurationsOfTheWrongShapeDoNotSatisfyTheSchema(t *testing.T) {
 		`{listeners: [{address: ":1"}], routes: [{match: /, respond: {}, upstream: a}]}`,
 		`{listeners: [{address: ":1"}], routes: [{match: /, upstream: a, sla: P10}]}`,
 		`{listeners: [{address: ":1"}], routes: [{match: /, redirect: {to: /, status: 300}}]}`,
+		`{listeners: [{address: ":1"}], routes: [{match: /, respond: {}, limits: [{key: client_address}]}]}`,
+		`{listeners: [{address: ":1"}], routes: [{match: /, respond: {}, limits: [{rate: 1/s, algorithm: none}]}]}`,
 		`{listeners: [{address: ":1"}], upstreams: {a: {targets: [{weight: 1}]}}}`,
 		`{listeners: [{address: ":1"}], upstreams: {a: {targets: [a], balance: best}}}`,
 		`{listeners: [{address: ":1"}], upstreams: {a: {targets: [a], health: {panic: 0.3}}}}`,

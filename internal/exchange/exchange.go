@@ -36,6 +36,10 @@ type Exchange struct {
 	MirrorBody int64
 	MaxBody    int64 // the longest request body in bytes, 0 for no bound: longer ones end in 413, whenever that shows
 
+	// RateLimit and RateLimitPolicy are what the fields of these names will say in the response, whoever
+	// makes that: limits decide in the request phase. Empty where no limit says anything.
+	RateLimit, RateLimitPolicy []byte
+
 	ID           []byte // the request id, empty where no policy made one
 	Target       string // the address of the target that was used last, empty before
 	UpstreamName string // the name of the upstream that was used, empty before

@@ -19,8 +19,17 @@ func (x *Exchange) Hold() Hold {
 // with the status and the reason. The time held is counted apart: it is neither the gateway's own
 // time nor the upstream's.
 func (x *Exchange) HoldUntil(deadline int64, status int, reason Reason) Hold {
-	x.holdEnd = holdEnd{deadline, status, reason}
+	x.holdEnd = holdEnd{deadline: deadline, status: status, reason: reason}
 	return Hold{x, x.engine, x.life}
+}
+
+// PauseUntil is a verdict: the exchange waits for a time on the loop's clock and then goes on as then
+// says, without anybody resuming it. It is never early, and late by a tick of the loop's timers
+// (4.2 ms) at most. The route's timeout, where that is sooner, ends the exchange instead. The time
+// counts as held.
+func (x *Exchange) PauseUntil(due int64, then func(*Exchange) PolicyVerdict) PolicyVerdict {
+	x.holdEnd = holdEnd{deadline: due, then: then}
+	return Held
 }
 
 // Resume runs then on the exchange's loop and goes on as its verdict says.
@@ -31,6 +40,7 @@ type holdEnd struct {
 	deadline int64
 	status   int
 	reason   Reason
+	then     func(*Exchange) PolicyVerdict // of a pause, which ends in no refusal
 }
 
 // HoldEnd is how the present hold ends when nobody resumes it: with which answer, and when, which is
@@ -40,4 +50,13 @@ func (x *Exchange) HoldEnd(latest int64) (deadline int64, status int, reason Rea
 		return h.deadline, h.status, h.reason
 	}
 	return latest, 504, UpstreamTimeout
+}
+
+// PauseEnd is what a pause goes on with whose time has come; nil for any other hold. Only the engine
+// calls it.
+func (x *Exchange) PauseEnd(now int64) func(*Exchange) PolicyVerdict {
+	if now < x.holdEnd.deadline {
+		return nil
+	}
+	return x.holdEnd.then
 }

@@ -9,6 +9,7 @@ import (
 	"plimsoll/internal/policy/cors"
 	"plimsoll/internal/policy/forwarded"
 	"plimsoll/internal/policy/headers"
+	"plimsoll/internal/policy/limit"
 	"plimsoll/internal/policy/maxbody"
 	"plimsoll/internal/policy/mirror"
 	"plimsoll/internal/policy/redirect"
@@ -64,6 +65,17 @@ var policies = []kind{
 		}
 		return cors.New(cors.Options{Origins: c.Origins, Methods: c.Methods, Headers: c.Headers, Expose: c.Expose, Credentials: c.Credentials,
 			MaxAge: time.Duration(c.MaxAge)})
+	}},
+	{name: "limits", series: limit.Series, make: func(p plan) (any, error) {
+		if len(p.Limits) == 0 {
+			return nil, nil
+		}
+		o, err := limitOptions(p.Limits)
+		if err != nil {
+			return nil, err
+		}
+		o.Env = p.env
+		return limit.New(o)
 	}},
 	{name: "max_body", make: func(p plan) (any, error) {
 		if p.MaxBody == 0 {

@@ -169,6 +169,39 @@ func TestAHoldEndsWithItsOwnReason(t *testing.T) {
 	done.ended(t, exchange.Completed)
 }
 
+func TestAPauseEndsByItselfAndTheExchangeGoesOn(t *testing.T) {
+	paused := make(chan int64, 2)
+	pauses := &scripted{request: func(x *exchange.Exchange) exchange.PolicyVerdict {
+		due := x.Now() + int64(20*time.Millisecond)
+		return x.PauseUntil(due, func(x *exchange.Exchange) exchange.PolicyVerdict {
+			paused <- x.Now() - due
+			return exchange.Continue
+		})
+	}}
+	g := withPolicy(t, oneUpstream(newService(t, replying(echo)).address()), pauses)
+	for range 2 {
+		if status, body := g.get("/"); status != 200 || body != "GET " {
+			t.Errorf("got %d %q", status, body)
+		}
+		if late := <-paused; late < 0 {
+			t.Errorf("the pause ended %d ns too early", -late)
+		}
+	}
+}
+
+func TestAPauseEndsWithTheRoutesTimeout(t *testing.T) {
+	pauses := &scripted{request: func(x *exchange.Exchange) exchange.PolicyVerdict {
+		return x.PauseUntil(x.Now()+int64(time.Hour), func(*exchange.Exchange) exchange.PolicyVerdict {
+			t.Error("the pause ended as if its time had come")
+			return exchange.Continue
+		})
+	}}
+	yaml := strings.Replace(oneUpstream(untouched(t).address()), "upstream: s", "upstream: s, timeout: 10ms", 1)
+	if status, body := withPolicy(t, yaml, pauses).get("/"); status != 504 || !strings.Contains(body, "upstream_timeout") {
+		t.Errorf("got %d %q", status, body)
+	}
+}
+
 func TestPoliciesShowTheirMetricsAndStatus(t *testing.T) {
 	s, service := &samples{}, newService(t, replying(echo))
 	yaml := oneUpstream(service.address())

@@ -4,8 +4,8 @@
 // The same key has the same hash in every process, on every machine and in every later version,
 // because several gateways in front of one service must choose alike and a restart must not move
 // anyone: that is why it is not hash/maphash. It is not a defence against keys made to collide, and
-// not a place for secrets; it must not be the hash function of a table that strangers can fill. (Where
-// a Go map has such hashes as keys, it hashes them again.)
+// not a place for secrets; it must not be the hash function of a table that strangers can fill: for
+// that there is Secret. (Where a Go map has such hashes as keys, it hashes them again.)
 package hash
 
 import (
@@ -38,7 +38,13 @@ func Bytes(seed uint64, key []byte) uint64 {
 		h = mix(binary.LittleEndian.Uint64(rest)^m1, binary.LittleEndian.Uint64(rest[8:])^h)
 		rest = rest[16:]
 	}
-	var a, b uint64
+	a, b := tail(rest)
+	h = mix(a^m1, b^h)
+	return mix(h^m2, uint64(len(key))^m1)
+}
+
+// tail reads up to 16 bytes as two words that may overlap. The length tells apart what looks alike.
+func tail(rest []byte) (a, b uint64) {
 	switch n := len(rest); {
 	case n >= 8:
 		a, b = binary.LittleEndian.Uint64(rest), binary.LittleEndian.Uint64(rest[n-8:])
@@ -47,8 +53,7 @@ func Bytes(seed uint64, key []byte) uint64 {
 	case n > 0:
 		a = uint64(rest[0]) | uint64(rest[n/2])<<8 | uint64(rest[n-1])<<16
 	}
-	h = mix(a^m1, b^h)
-	return mix(h^m2, uint64(len(key))^m1)
+	return a, b
 }
 
 // Below maps a hash, or any even 64-bit number, to 0 … n-1 with equal shares. n is at least 1.

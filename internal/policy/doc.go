@@ -10,20 +10,22 @@
 //  2. access: who may not come in costs nothing more.
 //  3. requestid, 4. trace: whatever is said about the exchange from here on can carry its name.
 //  5. cors: a preflight is answered before anything counts it as a request.
-//  6. maxbody: a body that is too long is refused before an upstream is chosen for it.
-//  7. split: chooses among upstreams. 8. mirror: chooses whether another gets a copy.
-//  9. rewrite: gives the path that is forwarded. Conditions, keys and variables go on seeing the
+//  6. limit: a request that is one too many costs little more than its id, which its refusal has,
+//     as it has the fields of CORS without which no script could read it.
+//  7. maxbody: a body that is too long is refused before an upstream is chosen for it.
+//  8. split: chooses among upstreams. 9. mirror: chooses whether another gets a copy.
+//  10. rewrite: gives the path that is forwarded. Conditions, keys and variables go on seeing the
 //     client's.
-//  10. forwarded: says what is known of the client: For, Proto, and the Host as the client sent it.
-//  11. headers, the request's: last, so that a route's own words win over the gateway's, and
+//  11. forwarded: says what is known of the client: For, Proto, and the Host as the client sent it.
+//  12. headers, the request's: last, so that a route's own words win over the gateway's, and
 //     ${request_id} has its value. A Host that is set takes effect after everything else was read
 //     from the exchange.
-//  12. the action: proxy, or respond or redirect, which are policies that always answer.
+//  13. the action: proxy, or respond or redirect, which are policies that always answer.
 //
 // The data plane strips the fields that Connection names between steps 1 and 2; otherwise a client could
-// have step 10's removed.
+// have step 11's removed.
 //
-// Policies act on responses in the same order: requestid, then cors, then the response's headers
+// Policies act on responses in the same order: requestid, then cors, then limit, then the response's headers
 // last, whose words win. They act on the gateway's own answers, refusals included, as on an
 // upstream's.
 package policy

@@ -32,24 +32,33 @@ func (f *flow) attempt() {
 	if u.Key != nil {
 		key = u.Key(&f.Exchange)
 	}
-	var avoid [2 * maxTries]*upstream.Member // those tried, then those whose breakers refuse
-	copy(avoid[:], f.tried[:f.tries])
-	for n := int(f.tries); ; n++ {
-		m, _ := local.Pick(now, key, avoid[:n])
-		if m == nil {
-			f.fail(503, exchange.NoTarget)
-			return
-		}
-		if f.beginTry(m, now) {
-			f.connect()
-			return
-		}
-		if n == len(avoid) || slices.Contains(avoid[:n], m) {
-			f.refusedByBreaker(m, now)
-			return
-		}
-		avoid[n] = m
+	m, _ := local.Pick(now, key, f.tried[:f.tries])
+	if m != nil && !f.beginTry(m, now) {
+		m = f.pickAnother(m, key)
 	}
+	switch {
+	case m == nil:
+		f.fail(503, exchange.NoTarget)
+	case f.member == nil:
+		f.refusedByBreaker(m, now)
+	default:
+		f.connect()
+	}
+}
+
+// pickAnother begins a try at another target than refused, whose breaker let none through, and is
+// that target. Where f.member is nil afterwards, it is one whose breaker refused like those before.
+func (f *flow) pickAnother(refused *upstream.Member, key uint64) (m *upstream.Member) {
+	local, now := f.view.locals[f.Upstream], f.w.loop.Now()
+	avoid := append(f.w.avoid[:0], f.tried[:f.tries]...)
+	for m = refused; len(avoid) < cap(avoid) && !slices.Contains(avoid, m); {
+		avoid = append(avoid, m)
+		if m, _ = local.Pick(now, key, avoid); m == nil || f.beginTry(m, now) {
+			break
+		}
+	}
+	clear(avoid) // or targets that are gone would be kept
+	return m
 }
 
 // refusedByBreaker answers an exchange that no target's breaker lets through, or the last that was

@@ -45,8 +45,7 @@ type flow struct {
 }
 
 // life is what belongs to one use of a flow, from newFlow to freeFlow. One assignment resets it: a
-// field that must survive does not belong here, nor a large one, because every exchange pays for
-// it.
+// field that must survive does not belong here, nor a large one: every exchange pays for it.
 type life struct {
 	view         *view
 	route        *Route
@@ -148,19 +147,18 @@ const (
 	wroteRequest                       // bytes of the present try went into the upstream's socket
 	freeRetry                          // the retry that a stale connection earns has been used
 	expecting                          // the upstream decides whether the body comes: see expect.go
-	// The client needs no 100 Continue: it had one, or sends already.
-	continued
-	toHEAD       // the request's method is HEAD
-	closeClient  // the client's connection ends with this exchange
-	answered     // the gateway's own answer
-	mirrored     // a copy is being made, or was sent
-	isMirror     // this is the copy: there is no client
-	upEnded      // a tunnel's client sends no more
-	downEnded    // a tunnel's upstream sends no more
-	bodyHeld     // the body was held, as far as it may be
-	bodyOnItsWay // the upstream may not have acknowledged the body
-	bodyBehind   // it had not when it was last looked at
-	endless      // the response is a stream of events: see objective.go
+	continued                          // the client needs no 100: it had one, or sends already
+	toHEAD                             // the request's method is HEAD
+	closeClient                        // the client's connection ends with this exchange
+	answered                           // the gateway's own answer
+	mirrored                           // a copy is being made, or was sent
+	isMirror                           // this is the copy: there is no client
+	upEnded                            // a tunnel's client sends no more
+	downEnded                          // a tunnel's upstream sends no more
+	bodyHeld                           // the body was held, as far as it may be
+	bodyOnItsWay                       // the upstream may not have acknowledged the body
+	bodyBehind                         // it had not when it was last looked at
+	endless                            // the response is a stream of events: see objective.go
 )
 
 func (f *flow) is(flag flowFlags) bool { return f.flags&flag != 0 }
@@ -407,6 +405,10 @@ func (f *flow) unhold() {
 // Expire implements reactor.Expirer.
 func (f *flow) Expire(_ *reactor.Timer, now int64) {
 	if f.is(held) {
+		if then := f.PauseEnd(now); then != nil {
+			f.resume(then)
+			return
+		}
 		f.unhold()
 		if f.is(answered) {
 			f.writeAnswer() // as it is: an answer is not held twice

@@ -60,11 +60,12 @@ type Worker struct {
 	retiring   []retiring
 	sweep      reactor.Timer
 	draining   bool
-	closed     bool    // Close has come: who is accepted now is closed at once
-	handshakes int     // goroutines that have a socket of this loop's
-	mirrors    int     // copies under way, those too that wait for the rest of their request
-	copies     []*flow // those that have been sent; each knows its index
-	heldBytes  int     // bytes of buffers that hold requests' bodies
+	closed     bool                           // Close has come: who is accepted now is closed at once
+	handshakes int                            // goroutines that have a socket of this loop's
+	mirrors    int                            // copies under way, those too that wait for the rest of their request
+	copies     []*flow                        // those that have been sent; each knows its index
+	avoid      [2 * maxTries]*upstream.Member // whom pickAnother does not pick again
+	heldBytes  int                            // bytes of buffers that hold requests' bodies
 
 	noDescriptors complaint
 	noDials       complaint

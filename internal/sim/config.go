@@ -84,7 +84,15 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	if g.Via {
 		times += ", via: edge-1"
 	}
-	fmt.Fprintf(&b, "  - {match: \"/a/{token}\", upstream: a, sla: P0, request_id: true, %s}\n", times)
+	limits := ""
+	if g.Rate > 0 {
+		limits = fmt.Sprintf(", limits: [{rate: %d/s, key: client_address}", 10*g.Rate)
+		if g.Shaped {
+			limits += fmt.Sprintf(", {rate: %d/s, algorithm: leaky_bucket, max_wait: %v}", g.Rate, g.Timeout/2)
+		}
+		limits += "]"
+	}
+	fmt.Fprintf(&b, "  - {match: \"/a/{token}\", upstream: a, sla: P0, request_id: true, %s%s}\n", times, limits)
 	if !change(0.2) || s.Quiet {
 		fmt.Fprintf(&b, "  - {match: \"/b/{token}\", upstream: b, %s}\n", times)
 	}

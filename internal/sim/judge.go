@@ -92,6 +92,8 @@ func (q *request) mayGet(c *client) bool {
 		return q.Torn || c.isPlain()
 	case 405:
 		return q.wrongMethod()
+	case 429:
+		return g.Rate > 0 && q.Path == "/a/"
 	case 413:
 		return g.MaxBody > 0 && q.Body > g.MaxBody
 	}

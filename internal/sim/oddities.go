@@ -188,6 +188,9 @@ var oddities = []struct {
 	{0.2, true, func(r *rand.Rand, s *Scenario) { // breakers
 		s.Gateway.Breaker = between(r, 10*time.Millisecond, 2*time.Second)
 	}},
+	{0.2, true, func(r *rand.Rand, s *Scenario) { // rate limits
+		s.Gateway.Rate, s.Gateway.Shaped = 1+r.IntN(50), r.IntN(2) == 0
+	}},
 }
 
 // addOddities draws which oddities a scenario has.

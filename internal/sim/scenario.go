@@ -47,6 +47,8 @@ type GatewayPlan struct {
 	Adaptive                                         bool          // the limit is, and not fixed
 	Patience                                         time.Duration // of the SLA classes, where there are slots
 	Breaker                                          time.Duration // how long one is open; 0 for none
+	Rate                                             int           // requests a second of an address that a route takes; 0 for no limit
+	Shaped                                           bool          // those beyond wait, and are not refused at once
 }
 
 // ServicePlan is one upstream target.

@@ -32,6 +32,7 @@ var simplifications = []func(*Scenario){
 	func(s *Scenario) { s.Gateway.Slots = 0 },
 	func(s *Scenario) { s.Gateway.Adaptive = false },
 	func(s *Scenario) { s.Gateway.Breaker = 0 },
+	func(s *Scenario) { s.Gateway.Rate = 0 },
 	func(s *Scenario) { s.Gateway.MinBodyRate = 0 },
 	func(s *Scenario) { s.Gateway.PerAddress = 0 },
 }

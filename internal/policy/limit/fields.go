@@ -1,0 +1,100 @@
+package limit
+
+import (
+	"strconv"
+	"time"
+
+	"plimsoll/internal/exchange"
+)
+
+var (
+	rateLimitName       = []byte("RateLimit")
+	rateLimitPolicyName = []byte("RateLimit-Policy")
+)
+
+// prepareFields writes what the response will say of the limits that speak up in such a case, as
+// draft-ietf-httpapi-ratelimit-headers-11 has it: a list of names with what is left and when all
+// will be there again (r, t), and one with what the limits are (q, w). A limit that only counts
+// says nothing, and none says who is counted.
+func (p *Policy) prepareFields(x *exchange.Exchange, spots []spot, now int64, when Headers) {
+	size := 0
+	for i, l := range p.limits {
+		if l.speaks(&spots[i], when) {
+			size += len(l.Name) + fieldSize
+		}
+	}
+	if size == 0 {
+		return
+	}
+	left, policy := x.Alloc(size)[:0], x.Alloc(size)[:0]
+	for i, l := range p.limits {
+		s := &spots[i]
+		if !l.speaks(s, when) {
+			continue
+		}
+		if len(left) > 0 {
+			left, policy = append(left, ", "...), append(policy, ", "...)
+		}
+		tokens, until := s.left(now, when == OnRefused)
+		if !s.pass {
+			tokens, until = 0, s.wait
+		}
+		left = appendMember(left, l.Name, ";r=", tokens, ";t=", ceil(until, int64(time.Second)))
+		quota, seconds := s.outcome.params.advertised()
+		policy = appendMember(policy, l.Name, ";q=", quota, ";w=", seconds)
+	}
+	x.RateLimit, x.RateLimitPolicy = left, policy
+}
+
+// fieldSize is what a member takes beyond the name: two quotes, two keys, two numbers and a comma.
+const fieldSize = 2 + 6 + 2*20 + 2
+
+func (l *limit) speaks(s *spot, when Headers) bool {
+	return !s.skipped && s.state != nil && !l.DryRun && (l.Headers == Always || l.Headers == when)
+}
+
+func appendMember(b []byte, name, key1 string, value1 int64, key2 string, value2 int64) []byte {
+	b = append(append(append(b, '"'), name...), '"')
+	b = strconv.AppendInt(append(b, key1...), value1, 10)
+	return strconv.AppendInt(append(b, key2...), value2, 10)
+}
+
+// left is what is left after the decision; a request that another limit refuses takes nothing.
+func (s *spot) left(now int64, refused bool) (tokens, until int64) {
+	p, w := s.outcome.params, s.before
+	if s.pass && !refused {
+		w = s.after
+	}
+	if p.algorithm == SlidingLog {
+		return p.leftInLog(s.ring, now)
+	}
+	return p.left(w, now)
+}
+
+// advertised is the quota and its window in whole seconds. For a bucket the window is just so long
+// that a full bucket comes back in it.
+func (p *params) advertised() (quota, seconds int64) {
+	second := int64(time.Second)
+	if p.algorithm.bucket() {
+		seconds = max(1, ceil(p.depth/units, second))
+	} else {
+		seconds = max(1, ceil(p.period, second))
+	}
+	if p.period == seconds*second {
+		return p.rate.Count, seconds
+	}
+	if !p.algorithm.bucket() && p.period > second {
+		return p.rate.Count, seconds
+	}
+	return max(1, seconds*second*units/p.token), seconds
+}
+
+// OnResponse adds the fields.
+func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
+	if len(x.RateLimit) > 0 {
+		x.Response.Fields.Add(rateLimitName, x.RateLimit)
+		x.Response.Fields.Add(rateLimitPolicyName, x.RateLimitPolicy)
+		x.RateLimit = nil // once, also where another answer takes this response's place
+	}
+	return exchange.Continue
+}

@@ -1,0 +1,301 @@
+// Package limit bounds how many requests of a client, a tenant or all together a route takes in a
+// time. A request over a limit gets 429 with Retry-After, or waits for its turn. It runs after
+// access, request_id, trace and cors: a refusal has its id and its CORS fields, and a preflight,
+// which no service sees, is not counted.
+//
+// Every decision is exact over all loops, without a lock: the state of a value is one word, and to
+// pass is to change it by a compare-and-swap. The package's parts, from the inside out:
+//
+//   - word.go, params.go, step.go, ring.go: the algorithms, pure functions of a word and a time;
+//   - table.go: which word belongs to a value, in bounded memory;
+//   - limiter.go: a limit's state, which reloads carry over;
+//   - limit.go, fields.go, stats.go, status.go: the policy, which asks several limits at once.
+//
+// A client over its limit is the client's fault, as far as statistics go: its refusals are no sign
+// of an overload, and no reason to look at the service.
+//
+// It must not know where else state might be kept than in this process.
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/hash"
+)
+
+// RateLimited is the reason of refusals.
+var RateLimited = exchange.DeclareReason(exchange.ReasonInfo{
+	Label: "rate_limited", Fault: exchange.ClientFault,
+	Text: "too many requests; Retry-After says when to come again",
+})
+
+// Policy asks the limits of a route.
+type Policy struct {
+	limits []*limit // those that are hardest to give back to last
+}
+
+// limit is one of them.
+type limit struct {
+	*setting
+	*limiter
+	position int // among the options
+}
+
+var (
+	_ exchange.RequestPolicy  = (*Policy)(nil)
+	_ exchange.ResponsePolicy = (*Policy)(nil)
+	_ exchange.Heir           = (*Policy)(nil)
+	_ exchange.Metered        = (*Policy)(nil)
+	_ exchange.Shown          = (*Policy)(nil)
+)
+
+// New checks the limits and makes their state.
+func New(o Options) (*Policy, error) {
+	if len(o.Limits) == 0 || len(o.Limits) > MaxLimits {
+		return nil, fmt.Errorf("%d limits; give 1 to %d", len(o.Limits), MaxLimits)
+	}
+	p, names := &Policy{}, map[string]bool{}
+	random := o.Env.Random
+	if random == nil {
+		random = rand.Uint64
+	}
+	for i, asked := range o.Limits {
+		if err := CheckName(asked.Name); err != nil {
+			return nil, fmt.Errorf("name: %w", err)
+		}
+		if names[asked.Name] {
+			return nil, fmt.Errorf("two limits are named %q; rename one", asked.Name)
+		}
+		names[asked.Name] = true
+		s, err := asked.check()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", asked.Name, err)
+		}
+		l := &limiter{secret: hash.NewSecret(random), now: o.Env.Now}
+		l.stats = make([]loopStats, max(1, o.Env.Loops))
+		if l.now == nil {
+			began := time.Now()
+			l.now = func() int64 { return int64(time.Since(began)) + 1 }
+		}
+		l.store.Store(newStore(s.params, s.Key != "", s.Values))
+		l.override(s.overrides)
+		p.add(&limit{s, l, i})
+	}
+	return p, nil
+}
+
+// add keeps the limits in the order in which a request takes from them. What a leaky bucket or a
+// log gave can only in part be given back when another has passed since, so they come last.
+func (p *Policy) add(l *limit) {
+	rank := map[Algorithm]int{SlidingLog: 1, LeakyBucket: 2}
+	at := len(p.limits)
+	for at > 0 && rank[p.limits[at-1].Algorithm] > rank[l.Algorithm] {
+		at--
+	}
+	p.limits = append(p.limits[:at], append([]*limit{l}, p.limits[at:]...)...)
+}
+
+// spot is a limit's part in one decision.
+type spot struct {
+	place
+	outcome
+	value   []byte
+	skipped bool // the request lacks the key, and may
+	spilled bool // the value shares its place with others
+}
+
+// OnRequest counts the request, refuses it, or lets it wait.
+func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
+	if len(p.limits) == 1 {
+		var one [1]spot
+		return p.decide(x, one[:])
+	}
+	var all [MaxLimits]spot
+	return p.decide(x, all[:len(p.limits)])
+}
+
+// decide asks all limits before any counts: what one refuses costs nothing with the others, and
+// only where another loop was quicker in between is anything to be given back.
+func (p *Policy) decide(x *exchange.Exchange, spots []spot) exchange.PolicyVerdict {
+	now := x.Now()
+	refused := false
+	for i, l := range p.limits {
+		s := &spots[i]
+		s.value = l.find(x)
+		if s.skipped = l.SkipMissing && len(s.value) == 0; s.skipped {
+			s.pass = true
+			continue
+		}
+		if len(spots) == 1 {
+			break
+		}
+		for s.gone = true; s.gone; {
+			l.locate(s, now)
+			s.outcome = s.look(now)
+		}
+		s.mend(&s.outcome)
+		refused = refused || !s.pass && !l.DryRun
+	}
+	if refused || !p.takeAll(spots, now) {
+		return p.refuse(x, spots, now)
+	}
+	return p.pass(x, spots, now)
+}
+
+func (l *limit) locate(s *spot, now int64) {
+	s.spilled = l.store.Load().locate(&s.place, l.secret, s.value, now)
+}
+
+// takeAll counts the request with every limit, or with none. It says whether it passes.
+func (p *Policy) takeAll(spots []spot, now int64) bool {
+	for i, l := range p.limits {
+		s := &spots[i]
+		if s.skipped {
+			continue
+		}
+		if s.state != nil {
+			s.outcome = s.take(now)
+		} else {
+			s.gone = true
+		}
+		for s.gone {
+			l.locate(s, now)
+			s.outcome = s.take(now)
+		}
+		if s.pass || l.DryRun {
+			continue
+		}
+		// Another loop was quicker since all limits were asked.
+		for j := range i {
+			if earlier := &spots[j]; earlier.pass && !earlier.skipped {
+				earlier.giveBack(&earlier.outcome, max(now, l.now()))
+			}
+		}
+		return false
+	}
+	return true
+}
+
+// pass lets the request go on, at once or when its turn comes.
+func (p *Policy) pass(x *exchange.Exchange, spots []spot, now int64) exchange.PolicyVerdict {
+	wait := int64(0)
+	for i, l := range p.limits {
+		s := &spots[i]
+		if s.skipped {
+			continue
+		}
+		stats := &l.stats[x.Loop()]
+		stats.note(s)
+		if !s.pass {
+			stats.wouldRefuse.add()
+			stats.top.note(s)
+			continue
+		}
+		stats.allowed.add()
+		if s.wait > 0 {
+			stats.queued.add()
+		}
+		if !l.DryRun {
+			wait = max(wait, s.wait)
+		}
+	}
+	p.prepareFields(x, spots, now, Always)
+	if wait > 0 {
+		return x.PauseUntil(now+wait, goOn)
+	}
+	return exchange.Continue
+}
+
+func goOn(*exchange.Exchange) exchange.PolicyVerdict { return exchange.Continue }
+
+// refuse answers with 429. Retry-After is when the last of the limits that refuse would let it
+// pass.
+func (p *Policy) refuse(x *exchange.Exchange, spots []spot, now int64) exchange.PolicyVerdict {
+	wait := int64(0)
+	for i, l := range p.limits {
+		s := &spots[i]
+		if s.skipped || s.state == nil {
+			continue
+		}
+		stats := &l.stats[x.Loop()]
+		stats.note(s)
+		switch {
+		case s.pass:
+			continue
+		case l.DryRun:
+			stats.wouldRefuse.add()
+		default:
+			stats.refused.add()
+			wait = max(wait, s.wait)
+		}
+		stats.top.note(s)
+	}
+	p.prepareFields(x, spots, now, OnRefused)
+	verdict := x.Refuse(http.StatusTooManyRequests, RateLimited)
+	x.RetryAfter(int(max(1, ceil(wait, int64(time.Second)))))
+	return verdict
+}
+
+// Inherit takes over the state of limits with the same name, key and algorithm. Their numbers are
+// put in force where the configuration changed them.
+func (p *Policy) Inherit(old any) {
+	for _, l := range p.limits {
+		for _, o := range old.(*Policy).limits {
+			if l.sameState(o) {
+				l.inherit(o)
+			}
+		}
+	}
+}
+
+func (l *limit) sameState(o *limit) bool {
+	return l.Name == o.Name && l.Key == o.Key && l.Algorithm == o.Algorithm && l.Values == o.Values &&
+		l.Prefix4 == o.Prefix4 && l.Prefix6 == o.Prefix6
+}
+
+func (l *limit) inherit(o *limit) {
+	l.limiter = o.limiter
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.params.same(o.params) {
+		l.change(l.params)
+		l.set = false
+	}
+	l.override(l.overrides)
+}
+
+// SetLimit changes the rate and the burst of a limit at run time; a burst of 0 leaves that as it
+// is. It holds until the configuration's own numbers for the limit change. Overrides are not
+// touched. Any goroutine.
+func (p *Policy) SetLimit(name string, rate Rate, burst int64) error {
+	for _, l := range p.limits {
+		if l.Name != name {
+			continue
+		}
+		if burst != 0 && !l.Algorithm.bucket() {
+			return fmt.Errorf("limit %s: a burst has no meaning with %s; leave it out", name, l.Algorithm)
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if burst == 0 {
+			burst = l.store.Load().rules.Load().burst
+		}
+		next, err := newParams(l.numbers(rate, burst))
+		if err != nil {
+			return fmt.Errorf("limit %s: %w", name, err)
+		}
+		if l.Algorithm == SlidingLog && next.quota*8*int64(l.Values) > maxLogSize {
+			return fmt.Errorf("limit %s: %d logs of %d requests take more than %d MB; ask for less",
+				name, l.Values, next.quota, maxLogSize>>20)
+		}
+		l.change(next)
+		l.set = !next.same(l.params)
+		return nil
+	}
+	return errors.New("no limit of this route is named " + name + "; the route's status lists them")
+}

@@ -1,0 +1,212 @@
+package limit
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"plimsoll/internal/hash"
+)
+
+// limiter is the state of one limit. The policies that a reload replaces and makes share it.
+type limiter struct {
+	secret *hash.Secret
+	now    func() int64 // for goroutines, and where a loop's time is too old
+	store  atomic.Pointer[store]
+	stats  []loopStats
+
+	mu  sync.Mutex // orders changes; no decision takes it
+	set bool       // the numbers were changed at run time
+}
+
+// store is what is counted. Changes make a new one that shares with the old what means the same.
+type store struct {
+	rules     *atomic.Pointer[params]
+	table     *table // nil where all requests share one place
+	spill     []own  // for values that find no place in the table
+	rest      *own   // for requests without the key, or for all
+	overrides map[[2]uint64]*own
+}
+
+// own is a place that always belongs to the same values. It has cache lines for itself.
+type own struct {
+	state  atomic.Uint64
+	params *atomic.Pointer[params]
+	ring   []atomic.Uint64
+	_      [88]byte
+}
+
+func newOwn(rules *atomic.Pointer[params]) *own {
+	o := new(own)
+	o.init(rules)
+	return o
+}
+
+func (o *own) init(rules *atomic.Pointer[params]) {
+	o.params = rules
+	o.state.Store(fresh)
+	if p := rules.Load(); p.algorithm == SlidingLog {
+		o.ring = make([]atomic.Uint64, p.quota)
+		clearRing(o.ring, 0)
+	}
+}
+
+// at fills p with the place.
+func (o *own) at(p *place) {
+	p.state, p.set, p.ring, p.params = &o.state, nil, o.ring, o.params
+}
+
+// spills is how many buckets the values share that find no place: few enough for an attacker to
+// gain little by them, and many enough that others seldom meet one.
+const spills = 64
+
+func newStore(p *params, keyed bool, values int) *store {
+	s := &store{rules: new(atomic.Pointer[params])}
+	s.rules.Store(p)
+	s.rest = newOwn(s.rules)
+	if !keyed {
+		return s
+	}
+	ring := 0
+	if p.algorithm == SlidingLog {
+		ring = int(p.quota)
+	}
+	s.table = newTable(values, ring)
+	s.spill = make([]own, spills)
+	for i := range s.spill {
+		s.spill[i].init(s.rules)
+	}
+	return s
+}
+
+// locate fills p with the place of a value. overflowed says that others may share it.
+func (s *store) locate(p *place, secret *hash.Secret, value []byte, now int64) (overflowed bool) {
+	if len(value) == 0 || s.table == nil {
+		s.rest.at(p)
+		return false
+	}
+	h, g := secret.Sum(value)
+	if len(s.overrides) > 0 {
+		if o := s.overrides[[2]uint64{h, g}]; o != nil {
+			o.at(p)
+			return false
+		}
+	}
+	p.params = s.rules
+	if s.table.enter(p, h, g, s.rules, now) {
+		return false
+	}
+	s.spill[hash.Below(g, spills)].at(p)
+	return true
+}
+
+// outcome is what a limit says to a request.
+type outcome struct {
+	pass bool
+	gone bool  // the place was given to another value: look again
+	wait int64 // until its turn, or until it would pass
+
+	before, after uint64 // the words, for giving back
+	entry         logged
+	params        *params
+}
+
+// look says what take would.
+func (p *place) look(now int64) (o outcome) {
+	o.before = p.state.Load()
+	if !p.own(o.before) {
+		o.gone = true
+		return o
+	}
+	// Loaded after the word, and so at least as new as what the word was written by.
+	o.params = p.params.Load()
+	if o.params.algorithm == SlidingLog {
+		o.after, o.pass, o.wait, o.entry = o.params.stepLog(o.before, p.ring, now)
+	} else {
+		o.after, o.pass, o.wait = o.params.step(o.before, now)
+	}
+	return o
+}
+
+// mend writes down what a look has found that refuses and brings a state to the present.
+func (p *place) mend(o *outcome) {
+	if !o.pass && o.after != o.before {
+		p.state.CompareAndSwap(o.before, o.after)
+	}
+}
+
+// take counts a request, or says how long until it would pass.
+func (p *place) take(now int64) (o outcome) {
+	for {
+		if o = p.look(now); o.gone || o.after == o.before {
+			return o
+		}
+		if p.state.CompareAndSwap(o.before, o.after) {
+			if o.pass && o.entry.entry != nil {
+				o.entry.write()
+			}
+			return o
+		}
+	}
+}
+
+// giveBack undoes a take that passed. now is not before the time of any other decision.
+func (p *place) giveBack(o *outcome, now int64) {
+	if o.params.algorithm == SlidingLog {
+		o.entry.erase(p.state.CompareAndSwap(o.after, o.before), now)
+		return
+	}
+	for {
+		w := p.state.Load()
+		if !p.own(w) {
+			return
+		}
+		next := o.params.giveBack(o.before, o.after, w, now)
+		if next == w || p.state.CompareAndSwap(w, next) {
+			return
+		}
+	}
+}
+
+// change puts new numbers in force.
+func (l *limiter) change(p *params) {
+	s := l.store.Load()
+	old := s.rules.Load()
+	if p.algorithm == SlidingLog && p.quota != old.quota {
+		// The rings have another length: what they hold cannot be kept.
+		fresh := newStore(p, s.table != nil, s.places())
+		fresh.overrides = s.overrides
+		l.store.Store(fresh)
+		return
+	}
+	s.rules.Store(p.after(old, l.now()))
+}
+
+func (s *store) places() int {
+	if s.table == nil {
+		return 0
+	}
+	return s.table.places()
+}
+
+// override puts overrides in force: those of values that had one keep their state.
+func (l *limiter) override(of map[string]*params) {
+	s := *l.store.Load()
+	old := s.overrides
+	s.overrides = make(map[[2]uint64]*own, len(of))
+	for value, p := range of {
+		h, g := l.secret.Sum([]byte(value))
+		key := [2]uint64{h, g}
+		kept := old[key]
+		if kept == nil || p.algorithm == SlidingLog && kept.params.Load().quota != p.quota {
+			rules := new(atomic.Pointer[params])
+			rules.Store(p)
+			s.overrides[key] = newOwn(rules)
+			continue
+		}
+		if was := kept.params.Load(); !p.same(was) {
+			kept.params.Store(p.after(was, l.now()))
+		}
+		s.overrides[key] = kept
+	}
+	l.store.Store(&s)
+}

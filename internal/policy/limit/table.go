@@ -1,0 +1,218 @@
+package limit
+
+import "sync/atomic"
+
+// A table holds the states of so many values as there are places, however many are asked for. A
+// place is given to another value only when its state is idle, so nobody gets a limit back by
+// making others come. A value that finds no place is told so, and shares a bucket with others.
+//
+// A value has its place in one of two sets of eight, which two halves of its hash name; both halves
+// are compared. Reading takes no lock and writes nothing.
+//
+// To come into a place, a value's finder
+//
+//  1. takes it: one compare-and-swap from exactly the idle word that was read;
+//  2. writes the hash and proposes itself, then looks at all the other places of the value;
+//  3. withdraws where it finds the value there, or a proposal for it in an earlier place, and ends
+//     proposals in later ones;
+//  4. makes the place fresh, which fails where another has ended the proposal; then it looks again.
+//
+// Of two that propose the same value, at least one sees the other, since both write before they
+// read, and both agree who gives way. So a value has one place, nobody waits for anybody, and one
+// that is stopped midway leaves only a place unused.
+type table struct {
+	sets []set
+	mask uint64
+	logs []atomic.Uint64 // of each place its ring, in order; none where the algorithm keeps none
+	ring int
+}
+
+const ways = 8
+
+// set is three cache lines: a search reads the first, and one word of each of the others.
+type set struct {
+	hash  [ways]atomic.Uint64
+	check [ways]atomic.Uint64
+	state [ways]atomic.Uint64
+}
+
+// tries bounds how often a value looks for a place while others change the sets under it. What
+// then happens is what happens when the table is full.
+const tries = 64
+
+// newTable makes room for at least so many values.
+func newTable(values, ring int) *table {
+	sets := 2
+	for sets*ways < values {
+		sets *= 2
+	}
+	t := &table{sets: make([]set, sets), mask: uint64(sets - 1), ring: ring}
+	t.logs = make([]atomic.Uint64, sets*ways*ring)
+	return t
+}
+
+// places is how many values the table has room for.
+func (t *table) places() int { return len(t.sets) * ways }
+
+// place is where a value's state is.
+type place struct {
+	state  *atomic.Uint64
+	set    *set // nil for a place that is never given to another value
+	way    int
+	h, g   uint64 // the value's hash
+	ring   []atomic.Uint64
+	params *atomic.Pointer[params]
+}
+
+// own says whether the place is the value's still, if its state is w, which was read before.
+func (p *place) own(w uint64) bool {
+	return p.set == nil || counts(w) && p.set.hash[p.way].Load() == p.h && p.set.check[p.way].Load() == p.g
+}
+
+// two are the indexes of a value's sets.
+func (t *table) two(h, g uint64) (first, second uint64) {
+	if first, second = h&t.mask, g&t.mask; first == second {
+		second ^= 1
+	}
+	return first, second
+}
+
+// at fills p with the n-th of the value's places.
+func (t *table) at(p *place, h, g uint64, n int) {
+	index, second := t.two(h, g)
+	if n >= ways {
+		index, n = second, n-ways
+	}
+	s := &t.sets[index]
+	p.state, p.set, p.way, p.h, p.g = &s.state[n], s, n, h, g
+	if t.ring > 0 {
+		first := (int(index)*ways + n) * t.ring
+		p.ring = t.logs[first : first+t.ring : first+t.ring]
+	}
+}
+
+// find fills p with the value's place, if it has one.
+func (t *table) find(p *place, h, g uint64) bool {
+	first, second := t.two(h, g)
+	for half, index := range [2]uint64{first, second} {
+		s := &t.sets[index]
+		for n := range ways {
+			if s.hash[n].Load() != h {
+				continue
+			}
+			w := s.state[n].Load() // before the hash: see place.own
+			if counts(w) && s.hash[n].Load() == h && s.check[n].Load() == g {
+				t.at(p, h, g, half*ways+n)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// enter finds the value's place or gives it one; false when there is none. The params say which
+// states are idle.
+func (t *table) enter(p *place, h, g uint64, rules *atomic.Pointer[params], now int64) bool {
+	for range tries {
+		if t.find(p, h, g) {
+			return true
+		}
+		chosen, w := t.choose(h, g, rules, now)
+		if chosen < 0 {
+			return false
+		}
+		t.at(p, h, g, chosen)
+		since := max(now, 0)
+		if !isLive(w) && since <= payload(w) {
+			since = payload(w) + 1
+		}
+		if !p.state.CompareAndSwap(w, taken|uint64(since)) {
+			continue
+		}
+		p.set.hash[p.way].Store(h)
+		p.set.check[p.way].Store(g)
+		clearRing(p.ring, since)
+		p.state.Store(proposed | uint64(since))
+		if t.settle(h, g, chosen) {
+			if p.state.CompareAndSwap(proposed|uint64(since), fresh|uint64(since)) {
+				return true
+			}
+			continue
+		}
+		p.state.CompareAndSwap(proposed|uint64(since), free|uint64(since))
+	}
+	return false
+}
+
+// choose picks a place that may be taken, and the word it has: in the set that has more of them,
+// which keeps both from filling up, and there one that is free or idle rather than one whose owner
+// has only just come.
+func (t *table) choose(h, g uint64, rules *atomic.Pointer[params], now int64) (chosen int, word uint64) {
+	chosen = -1
+	most := -1
+	first, second := t.two(h, g)
+	for half, index := range [2]uint64{first, second} {
+		var words [ways]uint64
+		for n := range words {
+			words[n] = t.sets[index].state[n].Load()
+		}
+		p := rules.Load() // after the words, and so at least as new as what they were written by
+		found, recent, room := -1, -1, 0
+		for n, w := range words {
+			switch {
+			case in(w, free) || isLive(w) && p.idle(w, now):
+				room++
+				if found < 0 {
+					found = n
+				}
+			case in(w, fresh):
+				recent = n
+			}
+		}
+		if found < 0 {
+			found = recent
+		}
+		if found >= 0 && room > most {
+			chosen, word, most = half*ways+found, words[found], room
+		}
+	}
+	return chosen, word
+}
+
+// settle says whether the proposal for a value in one of its places may stand.
+func (t *table) settle(h, g uint64, chosen int) bool {
+	var p place
+	for n := range 2 * ways {
+		if n == chosen {
+			continue
+		}
+		t.at(&p, h, g, n)
+		for {
+			w := p.state.Load()
+			if in(w, free) || in(w, taken) || p.set.hash[p.way].Load() != h || p.set.check[p.way].Load() != g {
+				break
+			}
+			if !in(w, proposed) || n < chosen {
+				return false
+			}
+			if p.state.CompareAndSwap(w, w&^kindMask|free) {
+				break
+			}
+		}
+	}
+	return true
+}
+
+// held counts the places whose states are not idle. It takes a millisecond for 65,536.
+func (t *table) held(rules *atomic.Pointer[params], now int64) (n int) {
+	p := rules.Load()
+	for i := range t.sets {
+		for way := range ways {
+			w := t.sets[i].state[way].Load()
+			if isLive(w) && !p.idle(w, now) {
+				n++
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,248 @@
+package limit
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"plimsoll/internal/hash"
+	"plimsoll/internal/invariant"
+)
+
+// keyed is a store with a table, and what asks it.
+type keyed struct {
+	*store
+	secret *hash.Secret
+}
+
+func newKeyed(t testing.TB, n numbers, values int) keyed {
+	t.Helper()
+	p, err := newParams(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keyed{newStore(p, true, values), hash.NewSecret(rand.New(rand.NewPCG(1, 2)).Uint64)}
+}
+
+// ask is one decision; spilled says that the value shares a bucket.
+func (k keyed) ask(value string, now int64) (pass, spilled bool) {
+	var p place
+	o := outcome{gone: true}
+	for o.gone {
+		spilled = k.locate(&p, k.secret, []byte(value), now)
+		o = p.take(now)
+	}
+	return o.pass, spilled
+}
+
+func sample(a Algorithm, count int64) numbers {
+	n := numbers{algorithm: a, rate: Rate{count, time.Minute}, cost: 1}
+	switch a {
+	case TokenBucket, GCRA:
+		n.burst = count
+	case LeakyBucket:
+		// A queue of one less, so that as many pass at once, now or later.
+		n.queue, n.wait = count-1, time.Minute
+	}
+	return n
+}
+
+// Goroutines begin at the same moment with values that are not in the table yet.
+func TestExactlyAsManyPassOverAllLoops(t *testing.T) {
+	const goroutines, values, quota = 8, 40, 50
+	for _, a := range allAlgorithms {
+		t.Run(a.String(), func(t *testing.T) {
+			k := newKeyed(t, sample(a, quota), 4*values)
+			var passed [values]atomic.Int64
+			var all sync.WaitGroup
+			begin := make(chan struct{})
+			for range goroutines {
+				all.Go(func() {
+					<-begin
+					for i := range values * quota {
+						value := i % values
+						if pass, _ := k.ask(fmt.Sprint("value-", value), 1e9); pass {
+							passed[value].Add(1)
+						}
+					}
+				})
+			}
+			close(begin)
+			all.Wait()
+			for value := range passed {
+				if n := passed[value].Load(); n != quota {
+					t.Errorf("of value %d %d requests passed, want %d", value, n, quota)
+				}
+			}
+		})
+	}
+}
+
+// Values come and go so fast that places change their owners all the time. A bucket of one token
+// that takes 3 ticks to come back: in each tick a value is asked several times at once.
+func TestPlacesThatChangeOwnersStayExact(t *testing.T) {
+	const goroutines, values, ticks = 4, 200, 300
+	n := numbers{algorithm: TokenBucket, rate: Rate{1, 3 * time.Millisecond}, burst: 1, cost: 1}
+	k := newKeyed(t, n, 32)
+	for tick := range int64(ticks) {
+		now := tick * int64(time.Millisecond)
+		var passed, spilled [values]atomic.Int64
+		var all sync.WaitGroup
+		for g := range goroutines {
+			all.Go(func() {
+				r := rand.New(rand.NewPCG(uint64(tick), uint64(g/2)))
+				for range 60 {
+					value := r.IntN(values)
+					pass, shared := k.ask(fmt.Sprint(value), now)
+					if shared {
+						spilled[value].Add(1)
+					} else if pass {
+						passed[value].Add(1)
+					}
+				}
+			})
+		}
+		all.Wait()
+		for value := range passed {
+			if n := passed[value].Load(); n > 1 {
+				t.Fatalf("tick %d: of value %d %d requests passed with a burst of 1", tick, value, n)
+			}
+		}
+	}
+}
+
+func TestAValueHasOnePlace(t *testing.T) {
+	k := newKeyed(t, sample(TokenBucket, 5), 64)
+	for round := range 200 {
+		h, g := k.secret.Sum(fmt.Append(nil, round))
+		var all sync.WaitGroup
+		var states [4]*atomic.Uint64
+		for i := range states {
+			all.Go(func() {
+				var p place
+				if k.table.enter(&p, h, g, k.rules, int64(round)) {
+					states[i] = p.state
+				}
+			})
+		}
+		all.Wait()
+		for _, s := range states[1:] {
+			if s != states[0] || s == nil {
+				t.Fatalf("round %d: goroutines have places %v for one value", round, states)
+			}
+		}
+	}
+}
+
+// A million values of an attacker, while a thousand clients go on.
+func TestAMillionValuesDoNotTouchTheClientsThatAreThere(t *testing.T) {
+	const clients, quota = 1000, 10
+	attackers := 1_000_000
+	if invariant.On { // the race detector makes it a hundred times slower
+		attackers = 50_000
+	}
+	k := newKeyed(t, sample(TokenBucket, quota), 1<<14)
+	now := int64(time.Second)
+	for c := range clients {
+		for range quota / 2 {
+			if pass, spilled := k.ask(fmt.Sprint("client-", c), now); !pass || spilled {
+				t.Fatalf("client %d: passes %v, shares %v", c, pass, spilled)
+			}
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	spilled := 0
+	for i := range attackers {
+		value := [4]byte{byte(i), byte(i >> 8), byte(i >> 16), 'x'}
+		if _, shared := k.ask(string(value[:]), now); shared {
+			spilled++
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 16<<20 {
+		t.Errorf("the heap grew by %d bytes", grown)
+	}
+	if want := attackers - 1<<14; spilled < want {
+		t.Errorf("%d of %d values share a bucket, want at least %d", spilled, attackers, want)
+	}
+	if n := k.table.held(k.rules, now); n > 1<<14 {
+		t.Errorf("%d values are held", n)
+	}
+	for c := range clients {
+		passed := 0
+		for range quota {
+			if pass, _ := k.ask(fmt.Sprint("client-", c), now); pass {
+				passed++
+			}
+		}
+		if passed != quota-quota/2 {
+			t.Fatalf("of client %d %d more requests passed, want %d", c, passed, quota-quota/2)
+		}
+	}
+	// When their buckets are full again the attacker's places are anybody's.
+	if _, shared := k.ask("a new client", now+2*int64(time.Minute)); shared {
+		t.Error("a new client shares a bucket although all places are idle")
+	}
+}
+
+func TestValuesThatShareABucketGetAtLeastTheLimitTogether(t *testing.T) {
+	const quota = 7
+	k := newKeyed(t, sample(TokenBucket, quota), 16)
+	for i := range 200 {
+		k.ask(fmt.Sprint("first-", i), 1e9)
+	}
+	passed := 0
+	for i := range 10_000 {
+		if pass, shared := k.ask(fmt.Sprint("late-", i), 1e9); !shared {
+			t.Fatal("a value found a place in a full table")
+		} else if pass {
+			passed++
+		}
+	}
+	if passed > spills*quota || passed < spills*quota-200 {
+		t.Errorf("%d requests of values without a place passed, want nearly %d", passed, spills*quota)
+	}
+}
+
+// How full a table may be until values share buckets; docs/protection-limits.md has the figures.
+func TestATableIsExactUntilItIsNearlyFull(t *testing.T) {
+	const places = 1 << 16
+	k := newKeyed(t, sample(TokenBucket, 10), places)
+	shared, asked := 0, 0
+	for _, share := range []struct {
+		full float64
+		most int // values in a bucket with others so far
+	}{{0.5, 0}, {0.75, 40}, {0.9, 1500}} {
+		for ; asked < int(share.full*places); asked++ {
+			if _, spilled := k.ask(fmt.Sprint("v", asked), 1e9); spilled {
+				shared++
+			}
+		}
+		t.Logf("of %d values for %d places %d share a bucket", asked, places, shared)
+		if shared > share.most {
+			t.Errorf("of %d values for %d places %d share a bucket, want at most %d", asked, places, shared, share.most)
+		}
+	}
+}
+
+func TestKeysOfAnyLengthAndBytesAreToldApart(t *testing.T) {
+	k := newKeyed(t, sample(FixedWindow, 1), 1<<12)
+	for n := 1; n < 300; n++ {
+		value := make([]byte, n)
+		if pass, _ := k.ask(string(value), 1e9); !pass {
+			t.Errorf("%d zero bytes are taken for another value", n)
+		}
+		value[n-1] = 0xff
+		if pass, _ := k.ask(string(value), 1e9); !pass {
+			t.Errorf("%d bytes that end in 0xff are taken for another value", n)
+		}
+		if pass, _ := k.ask(string(value), 1e9); pass {
+			t.Errorf("%d bytes that end in 0xff are not known again", n)
+		}
+	}
+}
