@@ -160,6 +160,24 @@ func TestMetricsAreWellFormedAndInTheManual(t *testing.T) {
 	sameNames(t, "## Metrics", names)
 }
 
+// Alerts on series that do not exist never fire.
+func TestTheAlertsUseSeriesThatAreThere(t *testing.T) {
+	rules, err := os.ReadFile("../../examples/prometheus/slo.rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := firstColumn(t, "## Metrics")
+	used := regexp.MustCompile(`\bplimsoll_\w+`).FindAllString(string(rules), -1)
+	if len(used) == 0 {
+		t.Error("the rules use no series")
+	}
+	for _, name := range used {
+		if !slices.Contains(known, name) {
+			t.Errorf("there is no series %s", name)
+		}
+	}
+}
+
 func TestReasonsAreInTheManual(t *testing.T) {
 	var reasons, refusals []string
 	for r := exchange.NoReason + 1; int(r) < exchange.Reasons(); r++ {

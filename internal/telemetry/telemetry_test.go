@@ -200,11 +200,7 @@ func TestScrapeIsCleanForPromlint(t *testing.T) {
 }
 
 func TestScrapeIsCleanForPromtool(t *testing.T) {
-	tool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Fatal("promtool is missing: apt-get install -y prometheus (make test does it when it runs as root)")
-	}
-	check := exec.Command(tool, "check", "metrics")
+	check := exec.Command(promtool(t), "check", "metrics")
 	check.Stdin = strings.NewReader(scrape(t, busy(t), inline))
 	if out, err := check.CombinedOutput(); err != nil || len(bytes.TrimSpace(out)) > 0 {
 		t.Errorf("promtool check metrics: %v\n%s", err, out)
