@@ -13,8 +13,8 @@ import "sync/atomic"
 //
 //  1. takes it: one compare-and-swap from exactly the idle word that was read;
 //  2. writes the hash and proposes itself, then looks at all the other places of the value;
-//  3. withdraws where it finds the value there, or a proposal for it in an earlier place, and ends
-//     proposals in later ones;
+//  3. withdraws where it finds the value there, or a proposal for it in an earlier place, which it
+//     then helps to its end, and ends proposals in later ones;
 //  4. makes the place fresh, which fails where another has ended the proposal; then it looks again.
 //
 // Of two that propose the same value, at least one sees the other, since both write before they
@@ -140,8 +140,26 @@ func (t *table) enter(p *place, h, g uint64, rules *atomic.Pointer[params], now 
 			continue
 		}
 		p.state.CompareAndSwap(proposed|uint64(since), free|uint64(since))
+		t.help(h, g)
 	}
 	return false
+}
+
+// help does what is left to do for the first proposal of a value, whose finder may have been
+// stopped midway: everybody else would withdraw again and again.
+func (t *table) help(h, g uint64) {
+	var p place
+	for n := range 2 * ways {
+		t.at(&p, h, g, n)
+		w := p.state.Load()
+		if !in(w, proposed) || p.set.hash[n%ways].Load() != h || p.set.check[n%ways].Load() != g {
+			continue
+		}
+		if t.settle(h, g, n) {
+			p.state.CompareAndSwap(w, w&^kindMask|fresh)
+		}
+		return
+	}
 }
 
 // choose picks a place that may be taken, and the word it has: in the set that has more of them,
