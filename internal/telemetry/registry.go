@@ -63,11 +63,18 @@ type Registry struct {
 	extra     []extraGroup
 	config    configState
 
-	collecting sync.Mutex // held during a collection; guards what follows
+	collecting queue // held during a collection; guards what follows
 	copies     []*loopCopy
 	scrapes    uint64
 	missed     uint64
 }
+
+// queue is a lock that is waited for as for a channel. A collection waits for loops while it holds
+// it, and time passes meanwhile; in the simulation none would while a goroutine waits for a mutex.
+type queue chan struct{}
+
+func (q queue) Lock()   { q <- struct{}{} }
+func (q queue) Unlock() { <-q }
 
 // configState is what is told of configs.
 type configState struct {
@@ -131,11 +138,13 @@ func New(o Options) (*Registry, error) {
 		}
 	}
 	r := &Registry{
-		options:   o,
-		revision:  revision(),
-		routes:    newNames("other", "none"),
-		classes:   map[int]classSet{},
-		upstreams: newNames("other"),
+		options:  o,
+		revision: revision(),
+		routes:   newNames("other", "none"),
+		classes:  map[int]classSet{},
+
+		collecting: make(queue, 1),
+		upstreams:  newNames("other"),
 	}
 	for range o.Loops {
 		s := new(Shard)
