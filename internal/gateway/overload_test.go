@@ -100,3 +100,37 @@ func TestARequestThatRunsOutOfPatienceIsShed(t *testing.T) {
 		t.Errorf("the next request of the connection got %d", r.StatusCode)
 	}
 }
+
+func TestStreamsOfEventsAndTunnelsTakeNoPlaceAtTheService(t *testing.T) {
+	s := newService(t, func(c *serviceConn, _ int) {
+		r, _, ok := c.request()
+		switch {
+		case !ok:
+		case r.Header.Get("Upgrade") != "":
+			c.write("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
+			c.drain()
+		case r.Header.Get("Accept") == "text/event-stream":
+			c.write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+			c.drain()
+		default:
+			c.write("HTTP/1.1 204 No Content\r\n\r\n")
+		}
+	})
+	g := serve(t, oneAtATime(s.address(), "{}"))
+	events, tunnel := g.dial(), g.dial()
+	events.send("GET /1 HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\n\r\n")
+	events.expect("HTTP/1.1 200 OK\r\n")
+	tunnel.send("GET /1 HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
+	tunnel.expect("HTTP/1.1 101 Switching Protocols\r\n")
+	for range 3 {
+		if status, _ := g.get("/1"); status != 204 {
+			t.Errorf("beside a stream and a tunnel a request got %d", status)
+		}
+	}
+	events.Close()
+	tunnel.Close()
+	eventually(t, "no slot is used", func() bool {
+		status, err := g.Upstream("s")
+		return err == nil && status.Targets[0].Concurrency.Used == 0
+	})
+}

@@ -264,9 +264,14 @@ func (f *flow) startResponse(buf []byte, from, to int) {
 		f.flags |= closeClient
 	}
 	f.noteEndless()
+	s, life, events := f.upstreamConn, f.Life(), f.is(endless)
 	out := f.appendResponseHead(f.w.out[:0])
 	f.headOut = int64(len(out))
 	f.streamBody(buf, from, to, out)
+	// Not earlier: whoever gets the slot begins at once, and uses the memory that buf and out are in.
+	if events && s.flow == f && f.Life() == life {
+		s.free()
+	}
 }
 
 // appendResponseHead is the head as the client gets it, and decides how the body is framed for it.

@@ -32,6 +32,7 @@ func (f *flow) startTunnel(first []byte) {
 	if !f.tunnelWrite(out) {
 		return
 	}
+	s.free() // not earlier: whoever gets the slot begins at once, and uses the memory that out is in
 	for _, early := range [...]*reactor.Buffer{c.in, c.ahead} {
 		if early == nil || len(early.Data()) == 0 {
 			continue

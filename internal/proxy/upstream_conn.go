@@ -27,6 +27,7 @@ type upstreamConn struct {
 	idleSince int64
 	requests  uint32
 	state     upstreamConnState
+	freed     bool // its slot was given back: what it carries has no end of its own
 	deferred  bool // Run is to be called: it stays on its loop until then
 }
 
@@ -256,6 +257,11 @@ func (s *upstreamConn) release(reusable bool) {
 		return
 	}
 	s.idleSince = s.w.loop.Now()
+	if s.freed {
+		s.freed = false
+		s.member.PutFreed(s, s.idleSince)
+		return
+	}
 	s.member.Put(s, s.idleSince)
 }
 
@@ -320,7 +326,20 @@ func (s *upstreamConn) close() {
 		return
 	}
 	s.shut()
+	if s.freed {
+		s.member.ClosedFreed(s.w.loop.Now())
+		return
+	}
 	s.member.Closed(s.w.loop.Now())
+}
+
+// free gives the slot at the target back, where its concurrency is limited: tunnels and streams of
+// events would keep it for as long as somebody listens.
+func (s *upstreamConn) free() {
+	if !s.freed {
+		s.freed = true
+		s.member.Free(s.w.loop.Now())
+	}
 }
 
 func (s *upstreamConn) shut() {

@@ -88,7 +88,7 @@ func (p *Pool) fetch(now int64) (Conn, bool) {
 		if c, ok := s.Attach(p.local.loop); ok {
 			return c, true
 		}
-		p.lost(now)
+		p.ClosedFreed(now)
 	}
 	return nil, false
 }
@@ -98,6 +98,11 @@ func (p *Pool) fetch(now int64) (Conn, bool) {
 // allocate once the stack has grown.
 func (p *Pool) Put(c Conn, now int64) {
 	p.leave(now)
+	p.PutFreed(c, now)
+}
+
+// PutFreed is Put for a connection whose slot Free has given back.
+func (p *Pool) PutFreed(c Conn, now int64) {
 	if p.gone {
 		p.retireOne(c)
 		return
@@ -151,7 +156,7 @@ func (p *Pool) Drop(c Conn, now int64) bool {
 			copy(p.idle[i:], p.idle[i+1:])
 			p.idle[len(p.idle)-1] = idleConn{}
 			p.idle = p.idle[:len(p.idle)-1]
-			p.lost(now)
+			p.ClosedFreed(now)
 			return true
 		}
 	}
@@ -214,11 +219,21 @@ func (p *Pool) reserve() bool {
 // place. Loop only.
 func (p *Pool) Closed(now int64) {
 	p.leave(now)
-	p.lost(now)
+	p.ClosedFreed(now)
 }
 
-// lost counts off a connection. A request that waits may take its place.
-func (p *Pool) lost(now int64) {
+// Free gives the slot of a connection back that goes on: what it carries from now on has no end of
+// its own, and is not work that the target's limit is about. Loop only.
+func (p *Pool) Free(now int64) {
+	p.leave(now)
+	if p.slot.slots != nil && p.local.u.queues.waiting.Load() != 0 {
+		p.local.relieve(p.member, now)
+	}
+}
+
+// ClosedFreed counts off a connection that holds no slot. A request that waits may take its place.
+// Loop only.
+func (p *Pool) ClosedFreed(now int64) {
 	p.count(-1)
 	if p.local.u.queues.waiting.Load() != 0 {
 		p.local.relieve(p.member, now)
