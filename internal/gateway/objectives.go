@@ -101,12 +101,21 @@ const (
 )
 
 var sloSeries = []telemetry.Series{
-	seriesObjective: {Name: "slo_objective", Help: "Share of a route's requests that must be good, by its SLA class.",
-		Labels: []string{"route", "class"}},
-	seriesBurn: {Name: "slo_burn", Help: "How many times faster than its objective allows a route's requests failed.",
-		Labels: []string{"route", "window"}},
-	seriesClassBurn: {Name: "slo_class_burn", Help: "How many times faster than its objective allows a class's requests failed.",
-		Labels: []string{"class", "window"}},
+	seriesObjective: {
+		Name:   "slo_objective",
+		Help:   "Share of a route's requests that must be good, by its SLA class.",
+		Labels: []string{"route", "class"},
+	},
+	seriesBurn: {
+		Name:   "slo_burn",
+		Help:   "How many times faster than its objective allows a route's requests failed.",
+		Labels: []string{"route", "window"},
+	},
+	seriesClassBurn: {
+		Name:   "slo_class_burn",
+		Help:   "How many times faster than its objective allows a class's requests failed.",
+		Labels: []string{"class", "window"},
+	},
 }
 
 // readObjectives tells of the routes in force and of their classes. Routes that share a series,

@@ -30,7 +30,13 @@ func (f *flow) long() *flow { f.bodyOut = f.headOut + reactor.HighWater + 1; ret
 func (f *flow) pausedInResponse(d int64) *flow { f.pausedDown = d; return f }
 
 func TestWhatMeetsTheObjective(t *testing.T) {
-	const late = objective + 1
+	const (
+		late = objective + 1
+
+		whole, own, gone = exchange.Completed, exchange.GatewayAnswer, exchange.ClientGone
+		failed, shed     = exchange.UpstreamFailed, exchange.Shed
+		good, bad, none  = telemetry.Good, telemetry.Bad, telemetry.NotJudged
+	)
 	elsewhere := over(404, 0, answered)
 	elsewhere.route = &noRoute
 	for name, c := range map[string]struct {
@@ -39,37 +45,51 @@ func TestWhatMeetsTheObjective(t *testing.T) {
 		total int64
 		want  telemetry.Verdict
 	}{
-		"in time":                        {over(200, 9, 0), exchange.Completed, objective, telemetry.Good},
-		"late":                           {over(200, 9, 0), exchange.Completed, late, telemetry.Bad},
-		"a client's error":               {over(404, 9, 0), exchange.Completed, objective, telemetry.Good},
-		"a client's error, late":         {over(404, 9, 0), exchange.Completed, late, telemetry.Bad},
-		"the service's error":            {over(500, 9, 0), exchange.Completed, objective, telemetry.Bad},
-		"the route's own answer":         {over(200, 0, answered), exchange.GatewayAnswer, 1, telemetry.Good},
-		"the route's own 503":            {over(503, 0, answered), exchange.GatewayAnswer, 1, telemetry.Bad},
-		"denied":                         {over(403, 0, answered).because(exchange.Denied), exchange.GatewayAnswer, 1, telemetry.Good},
-		"a body that came too slowly":    {over(408, 0, answered).because(exchange.BodyTimeout), exchange.GatewayAnswer, late, telemetry.NotJudged},
-		"shed":                           {over(503, 0, answered).because(exchange.Overloaded), exchange.Shed, 1, telemetry.Bad},
-		"shed with a 429":                {over(429, 0, answered), exchange.Shed, 1, telemetry.Bad},
-		"no target":                      {over(503, 0, answered).because(exchange.NoTarget), exchange.UpstreamFailed, 1, telemetry.Bad},
-		"cut off":                        {over(200, 9, 0).because(exchange.UpstreamCut), exchange.UpstreamFailed, 9, telemetry.Bad},
-		"a client that left":             {over(200, 9, 0), exchange.ClientGone, late, telemetry.NotJudged},
-		"a client that left at once":     {over(0, 0, 0), exchange.ClientGone, 1, telemetry.NotJudged},
-		"a client that is too slow":      {over(200, 9, 0).because(exchange.ClientSlow), exchange.ClientGone, late, telemetry.NotJudged},
-		"cut by a drain":                 {over(200, 9, 0).because(exchange.Draining), exchange.ClientGone, 9, telemetry.Bad},
-		"cut by a drain while waiting":   {over(0, 0, 0).because(exchange.Draining), exchange.ClientGone, 9, telemetry.Bad},
-		"no route":                       {elsewhere, exchange.GatewayAnswer, 1, telemetry.NotJudged},
-		"a tunnel":                       {over(101, objective, 0), exchange.Completed, late, telemetry.Good},
-		"a tunnel that began late":       {over(101, late, 0), exchange.Completed, late, telemetry.Bad},
-		"a tunnel cut by a drain":        {over(101, 9, 0).because(exchange.Draining), exchange.ClientGone, late, telemetry.Good},
-		"events":                         {over(200, objective, endless), exchange.Completed, late, telemetry.Good},
-		"events that began late":         {over(200, late, endless), exchange.Completed, late, telemetry.Bad},
-		"events that a policy held":      {over(200, 9, endless).pausedInResponse(late), exchange.Completed, late, telemetry.Bad},
-		"events cut by a drain":          {over(200, 9, endless).because(exchange.Draining), exchange.ClientGone, late, telemetry.Good},
-		"events that broke off":          {over(200, 9, endless).because(exchange.UpstreamCut), exchange.UpstreamFailed, late, telemetry.Bad},
-		"a download":                     {over(200, objective, 0).long(), exchange.Completed, late, telemetry.Good},
-		"a download that began late":     {over(200, late, 0).long(), exchange.Completed, late, telemetry.Bad},
-		"a long answer of the route":     {over(200, 0, answered).long(), exchange.GatewayAnswer, late, telemetry.Bad},
-		"a policy's answer in its place": {over(200, 9, answered|endless), exchange.GatewayAnswer, late, telemetry.Bad},
+		"in time":                {over(200, 9, 0), whole, objective, good},
+		"late":                   {over(200, 9, 0), whole, late, bad},
+		"a client's error":       {over(404, 9, 0), whole, objective, good},
+		"a client's error, late": {over(404, 9, 0), whole, late, bad},
+		"the service's error":    {over(500, 9, 0), whole, objective, bad},
+		"the route's own answer": {over(200, 0, answered), own, 1, good},
+		"the route's own 503":    {over(503, 0, answered), own, 1, bad},
+		"denied":                 {over(403, 0, answered).because(exchange.Denied), own, 1, good},
+		"a body that came too slowly": {
+			over(408, 0, answered).because(exchange.BodyTimeout), own, late, none,
+		},
+		"shed":                       {over(503, 0, answered).because(exchange.Overloaded), shed, 1, bad},
+		"shed with a 429":            {over(429, 0, answered), shed, 1, bad},
+		"no target":                  {over(503, 0, answered).because(exchange.NoTarget), failed, 1, bad},
+		"cut off":                    {over(200, 9, 0).because(exchange.UpstreamCut), failed, 9, bad},
+		"a client that left":         {over(200, 9, 0), gone, late, none},
+		"a client that left at once": {over(0, 0, 0), gone, 1, none},
+		"a client that is too slow": {
+			over(200, 9, 0).because(exchange.ClientSlow), gone, late, none,
+		},
+		"cut by a drain": {over(200, 9, 0).because(exchange.Draining), gone, 9, bad},
+		"cut by a drain while waiting": {
+			over(0, 0, 0).because(exchange.Draining), gone, 9, bad,
+		},
+		"no route":                 {elsewhere, own, 1, none},
+		"a tunnel":                 {over(101, objective, 0), whole, late, good},
+		"a tunnel that began late": {over(101, late, 0), whole, late, bad},
+		"a tunnel cut by a drain": {
+			over(101, 9, 0).because(exchange.Draining), gone, late, good,
+		},
+		"events":                 {over(200, objective, endless), whole, late, good},
+		"events that began late": {over(200, late, endless), whole, late, bad},
+		"events that a policy held": {
+			over(200, 9, endless).pausedInResponse(late), whole, late, bad,
+		},
+		"events cut by a drain": {
+			over(200, 9, endless).because(exchange.Draining), gone, late, good,
+		},
+		"events that broke off": {
+			over(200, 9, endless).because(exchange.UpstreamCut), failed, late, bad,
+		},
+		"a download":                     {over(200, objective, 0).long(), whole, late, good},
+		"a download that began late":     {over(200, late, 0).long(), whole, late, bad},
+		"a long answer of the route":     {over(200, 0, answered).long(), own, late, bad},
+		"a policy's answer in its place": {over(200, 9, answered|endless), own, late, bad},
 	} {
 		if got := c.f.judge(c.end, c.total); got != c.want {
 			t.Errorf("%s: the verdict is %d, want %d", name, got, c.want)

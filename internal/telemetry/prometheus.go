@@ -126,14 +126,14 @@ func (e emitter) routes(s *Snapshot) {
 func (e emitter) slo(r *RouteSnapshot) {
 	for class, n := range r.SLO {
 		if n.Requests > 0 || r.classes.has(class) {
-			e.counter(descSLORequests, n.Requests, r.Name, ClassName(class))
-			e.counter(descSLOGood, n.Good, r.Name, ClassName(class))
+			e.counter(descSLORequests, n.Requests, r.Name, className(class))
+			e.counter(descSLOGood, n.Good, r.Name, className(class))
 		}
 	}
 }
 
-// ClassName is the label of an SLA class.
-func ClassName(class int) string { return "P" + strconv.Itoa(class) }
+// className is the label of an SLA class.
+func className(class int) string { return "P" + strconv.Itoa(class) }
 
 func (e emitter) upstreams(s *Snapshot) {
 	for i := range s.Upstreams {

@@ -138,13 +138,12 @@ func New(o Options) (*Registry, error) {
 		}
 	}
 	r := &Registry{
-		options:  o,
-		revision: revision(),
-		routes:   newNames("other", "none"),
-		classes:  map[int]classSet{},
-
-		collecting: make(queue, 1),
+		options:    o,
+		revision:   revision(),
+		routes:     newNames("other", "none"),
+		classes:    map[int]classSet{},
 		upstreams:  newNames("other"),
+		collecting: make(queue, 1),
 	}
 	for range o.Loops {
 		s := new(Shard)

@@ -465,7 +465,7 @@ func TestCountingAnExchangeDoesNotAllocate(t *testing.T) {
 func steady(t testing.TB) (*telemetry.Shard, *telemetry.ExchangeStats) {
 	r := newRegistry(t, options(1))
 	e := &telemetry.ExchangeStats{
-		Route: r.Route("r"), Upstream: r.Upstream("u"), Status: 200, Total: 150_000, UpstreamTime: 130_000, Gateway: 12_000, BytesIn: 300, BytesOut: 400,
+		Route: r.Route("r"), Upstream: r.Upstream("u"), Status: 200, Total: 150_000, UpstreamTime: 130_000, Gateway: 12_000, BytesIn: 300, BytesOut: 400, Class: 1, Verdict: telemetry.Good,
 	}
 	s := r.Shard(0)
 	s.Grow(r.Sizes())
