@@ -44,7 +44,9 @@ func DeclareReason(info ReasonInfo) Reason {
 		panic("exchange: too many reasons: raise maxReasons here and in telemetry")
 	}
 	reasons = append(reasons, info)
-	return Reason(len(reasons) - 1)
+	r := Reason(len(reasons) - 1)
+	prepareRefusals(r)
+	return r
 }
 
 // The data plane's reasons. NoReason is the upstream's own answer, and the zero value.

@@ -4,14 +4,13 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // RefusalBody is the text of an answer of the gateway's own, made once for each status and reason:
 // "503 Service Unavailable: no_target: no target of this service is up\n".
 func RefusalBody(status int, reason Reason) []byte {
 	key := refusal{status, reason}
-	if b, ok := refusalBodies()[key]; ok {
+	if b, ok := refusalBodies[key]; ok {
 		return b
 	}
 	return makeRefusalBody(key)
@@ -22,17 +21,18 @@ type refusal struct {
 	reason Reason
 }
 
-// refusalBodies are made at the first refusal, when all rooms have declared their reasons.
-var refusalBodies = sync.OnceValue(func() map[refusal][]byte {
-	m := map[refusal][]byte{}
-	for _, status := range []int{400, 403, 404, 405, 408, 413, 414, 429, 431, 500, 501, 502, 503, 504, 505} {
-		for r := range reasons {
-			key := refusal{status, Reason(r)}
-			m[key] = makeRefusalBody(key)
-		}
+// refusalBodies grows with DeclareReason, and is only read when main begins.
+var refusalBodies = map[refusal][]byte{}
+
+// refusalStatuses are those that refusals have.
+var refusalStatuses = [...]int{400, 403, 404, 405, 408, 413, 414, 429, 431, 500, 501, 502, 503, 504, 505}
+
+func prepareRefusals(r Reason) {
+	for _, status := range refusalStatuses {
+		key := refusal{status, r}
+		refusalBodies[key] = makeRefusalBody(key)
 	}
-	return m
-})
+}
 
 func makeRefusalBody(k refusal) []byte {
 	var b strings.Builder
