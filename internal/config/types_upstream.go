@@ -59,7 +59,8 @@ type Concurrency struct {
 	// found from passing traffic alone), "aimd" (the limit grows by one while answers are quick, and
 	// shrinks when they fail or are slower than max_latency) or "fixed". Default: "adaptive".
 	Mode string `yaml:"mode" default:"adaptive" enum:"adaptive,aimd,fixed" scalar:"true"`
-	// Limit is the number for mode fixed, and where the others begin. Default: 20.
+	// Limit is the number for mode fixed, and where the others begin. Default: 20. Hazard: a service
+	// that works on hundreds at once and takes long for each loses requests until the limit has grown.
 	Limit int `yaml:"limit" default:"20" min:"1" max:"100000"`
 	// Min is the least that a limit may become. Default: 1.
 	Min int `yaml:"min" default:"1" min:"1" max:"100000"`
