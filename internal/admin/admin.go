@@ -30,6 +30,8 @@ type Gateway interface {
 	Upstream(name string) (gateway.UpstreamStatus, error)
 	DrainTarget(upstream, address string) (gateway.TargetStatus, error)
 	RestoreTarget(upstream, address string) (gateway.TargetStatus, error)
+	ForceBreaker(upstream, address, state string) (gateway.TargetStatus, error)
+	SetLimit(route, limit, rate string, burst int64) error
 	Connections() gateway.ConnectionsStatus
 	Loops(ctx context.Context, over time.Duration) (gateway.LoopsStatus, error)
 	Config() gateway.ConfigStatus
@@ -83,6 +85,8 @@ func New(g Gateway, address Address) http.Handler {
 		a.operate(g.DrainTarget))
 	a.mux.HandleFunc("POST /api/v1/upstreams/{name}/targets/{address}/restore",
 		a.operate(g.RestoreTarget))
+	a.mux.HandleFunc("POST /api/v1/upstreams/{name}/targets/{address}/breaker", a.look(a.forceBreaker))
+	a.mux.HandleFunc("POST /api/v1/routes/{route}/limits/{limit}", a.setLimit)
 	a.mux.HandleFunc("GET /api/v1/connections", a.look(a.connections))
 	a.mux.HandleFunc("GET /api/v1/loops", bounded(a.watches, a.loops))
 	a.mux.HandleFunc("GET /api/v1/config", a.config)

@@ -80,6 +80,36 @@ func (a *api) operate(
 	})
 }
 
+// forceBreaker opens or closes a target's circuit breaker, or leaves it to itself again.
+func (a *api) forceBreaker(w http.ResponseWriter, r *http.Request) {
+	s, err := a.gateway.ForceBreaker(r.PathValue("name"), r.PathValue("address"), r.URL.Query().Get("state"))
+	answerOrder(w, s, err)
+}
+
+// setLimit changes a rate limit until its configuration changes.
+func (a *api) setLimit(w http.ResponseWriter, r *http.Request) {
+	q, burst := r.URL.Query(), int64(0)
+	if text := q.Get("burst"); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 1 {
+			fail(w, http.StatusBadRequest, "burst="+quoted(text)+" is not a number of requests, 1 or more")
+			return
+		}
+		burst = n
+	}
+	err := a.gateway.SetLimit(r.PathValue("route"), r.PathValue("limit"), q.Get("rate"), burst)
+	answerOrder(w, map[string]string{"rate": q.Get("rate")}, err)
+}
+
+// answerOrder is answer for what an operator may have written wrongly.
+func answerOrder(w http.ResponseWriter, v any, err error) {
+	if err != nil && !errors.Is(err, gateway.ErrUnknown) {
+		fail(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	answer(w, v, err)
+}
+
 func answer(w http.ResponseWriter, v any, err error) {
 	switch {
 	case errors.Is(err, gateway.ErrUnknown):

@@ -98,7 +98,7 @@ upstreams:
   copies: {targets: [%q]}
 routes:
   - {match: /, upstream: users, mirror: {upstream: copies, max_body: 4B}}
-  - {match: GET /gone, upstream: gone, limits: [{rate: 1000/s, key: client_address}]}
+  - {match: GET /gone, upstream: gone, limits: [{name: all, rate: 1000/s, key: client_address}]}
   - {match: /less, upstream: gone, sla: P2, fallback: {body: less}}
   - {name: "a \"quoted\" name", match: /hello, respond: {body: hello}}
 admin: {address: "127.0.0.1:0"}
@@ -230,7 +230,7 @@ func fill(v reflect.Value) {
 // Every request of the API that the manual names is one that the handler knows.
 func TestTheManualNamesPathsThatAreThere(t *testing.T) {
 	g := busyGateway(t)
-	replace := strings.NewReplacer("{name}", "users", "{address}", "127.0.0.1:1")
+	replace := strings.NewReplacer("{name}", "users", "{address}", "127.0.0.1:1", "{route}", "GET%20%2Fgone", "{limit}", "all")
 	asked := 0
 	for _, request := range firstColumn(t, "## Admin address") {
 		method, path, _ := strings.Cut(replace.Replace(request), " ")

@@ -52,6 +52,16 @@ func (f *fake) RestoreTarget(_, address string) (gateway.TargetStatus, error) {
 	return gateway.TargetStatus{Address: address, State: "up"}, nil
 }
 
+func (f *fake) ForceBreaker(_, address, state string) (gateway.TargetStatus, error) {
+	f.acted.Add(1)
+	return gateway.TargetStatus{Address: address, State: state}, nil
+}
+
+func (f *fake) SetLimit(_, _, _ string, _ int64) error {
+	f.acted.Add(1)
+	return nil
+}
+
 func (f *fake) Loops(_ context.Context, over time.Duration) (gateway.LoopsStatus, error) {
 	return gateway.LoopsStatus{OverSeconds: over.Seconds()}, nil
 }

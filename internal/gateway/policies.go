@@ -1,10 +1,13 @@
 package gateway
 
 import (
+	"fmt"
 	"slices"
 	"sync/atomic"
 
+	"plimsoll/internal/config"
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/policy/limit"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/telemetry"
 )
@@ -81,6 +84,25 @@ func (g *Gateway) readPolicies(kind string) func(telemetry.Emit) {
 			})
 		}
 	}
+}
+
+// SetLimit changes a rate limit of a route until its configuration changes. rate is written as in
+// the configuration; a burst of 0 leaves it as it is. An error that is ErrUnknown means that there
+// is no such limit.
+func (g *Gateway) SetLimit(route, name, rate string, burst int64) error {
+	count, per, err := config.ParseRate(rate)
+	if err != nil {
+		return err
+	}
+	for _, p := range g.view().policies {
+		if limits, ok := p.is.(*limit.Policy); ok && p.route == route {
+			if !limits.Has(name) {
+				return fmt.Errorf("%w limit %q of route %q", ErrUnknown, name, route)
+			}
+			return limits.SetLimit(name, limit.Rate{Count: count, Per: per}, burst)
+		}
+	}
+	return fmt.Errorf("%w route %q, or it has no limits", ErrUnknown, route)
 }
 
 // policyStatus is what a route's policies say of themselves, by kind; nil where none does.

@@ -145,6 +145,29 @@ func (g *Gateway) RestoreTarget(name, address string) (TargetStatus, error) {
 	return g.operate(name, address, (*upstream.Upstream).Restore)
 }
 
+// ForceBreaker has a target's circuit breaker do as an operator says: "open", "closed" or
+// "automatic". An error that is ErrUnknown means that there is no such upstream or target.
+func (g *Gateway) ForceBreaker(name, address, state string) (TargetStatus, error) {
+	u := g.view().upstreams[name]
+	if u == nil {
+		return TargetStatus{}, fmt.Errorf("%w upstream %q", ErrUnknown, name)
+	}
+	find := func() (TargetStatus, error) {
+		all := g.targets(u, u.Status())
+		if i := slices.IndexFunc(all, func(t TargetStatus) bool { return t.Address == address }); i >= 0 {
+			return all[i], nil
+		}
+		return TargetStatus{}, fmt.Errorf("%w target %q of upstream %s", ErrUnknown, address, name)
+	}
+	if _, err := find(); err != nil {
+		return TargetStatus{}, err
+	}
+	if err := u.ForceBreaker(address, state); err != nil {
+		return TargetStatus{}, err
+	}
+	return find()
+}
+
 func (g *Gateway) operate(name, address string, act func(*upstream.Upstream, string) error) (TargetStatus, error) {
 	u := g.view().upstreams[name]
 	if u == nil {

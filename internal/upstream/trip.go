@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -87,6 +88,29 @@ func (m *Member) saturation() float64 {
 		return float64(s.taken.Load()) / float64(s.limit.Load())
 	}
 	return float64(m.target.open.Load()-int64(len(m.idle))) / float64(m.local.u.options.MaxConnections)
+}
+
+// ForceBreaker has the breaker before a target do as an operator says: "open", "closed" or
+// "automatic". One of the whole upstream is forced for all targets. It does not outlive a reload that
+// changes the upstream. Any goroutine.
+func (u *Upstream) ForceBreaker(address, state string) error {
+	command, ok := map[string]breaker.Command{
+		"automatic": breaker.Automatic, "open": breaker.ForceOpen, "closed": breaker.ForceClosed,
+	}[state]
+	if !ok {
+		return fmt.Errorf("%q is not what a breaker can be told; write open, closed or automatic", state)
+	}
+	for _, t := range u.set.Load().targets {
+		if t.addr.String() != address {
+			continue
+		}
+		if t.breaker == nil {
+			return fmt.Errorf("upstream %s has no breaker: add the key breaker to its config", u.name)
+		}
+		t.breaker.Force(command, u.env.Now())
+		return nil
+	}
+	return fmt.Errorf("upstream %s has no target %q", u.name, address)
 }
 
 // RetryAfter is how many nanoseconds it takes until the target's breaker may let a try through.

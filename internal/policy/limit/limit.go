@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 
 	"plimsoll/internal/exchange"
@@ -267,6 +268,11 @@ func (l *limit) inherit(o *limit) {
 		l.set = false
 	}
 	l.override(l.overrides)
+}
+
+// Has says whether a limit has the name.
+func (p *Policy) Has(name string) bool {
+	return slices.ContainsFunc(p.limits, func(l *limit) bool { return l.Name == name })
 }
 
 // SetLimit changes the rate and the burst of a limit at run time; a burst of 0 leaves that as it
