@@ -58,7 +58,7 @@ test: ## Install the tools that tests need, then lint and test everything
 soak: ## Play seeds of the simulation for as long as SOAK says (an hour; SOAK=10m for less)
 	go test ./internal/sim -v -run Seeds -timeout 0 -soak $(or $(SOAK),1h) -from $$(date +%s)000
 
-planted: ## Plant known defects, one at a time, and see that the simulation finds each (15 minutes; PLANTED=NAME for one)
+planted: ## Plant known defects, one at a time, and see that the simulation finds each (half an hour; PLANTED=NAME for one)
 	./scripts/planted.py $(PLANTED)
 
 bench: build ## Measure side by side with nginx, HAProxy and wrk, and surveys against the truth (40 minutes; BENCH=--quick for a taste of the first)
