@@ -98,11 +98,12 @@ func (l *Loop) Step() (sleep int64, running bool) {
 	l.now = now
 	l.stepping = true
 	l.turn(l.poll.poll())
-	l.stepping = false
 	if l.stopped {
-		l.end()
+		l.end() // which is inside, too: listeners that are still closing end with the loop
+		l.stepping = false
 		return 0, false
 	}
+	l.stepping = false
 	if len(l.later) > 0 {
 		return 0, true
 	}
