@@ -2,11 +2,13 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,11 +23,12 @@ func TestMain(m *testing.M) {
 }
 
 // TestTheCommandLine runs each script in testdata/script. $TAKEN is an address that something
-// listens on; $FREE, $FREE2 and $FREE3 are addresses that nothing does. $TARGET and $TLS are
+// listens on; $FREE, $FREE2 and $FREE3 are addresses that nothing does, and $CLOSED is one that
+// nothing can: other tests may take the free ones meanwhile. $TARGET and $TLS are
 // services to load, see offerTargets. $PLIMSOLL is the program, for scripts without a $PATH.
 func TestTheCommandLine(t *testing.T) {
 	taken := listen(t).Addr().String()
-	ports := freePorts(t)
+	ports, closed := freePorts(t), refusing(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -37,6 +40,7 @@ func TestTheCommandLine(t *testing.T) {
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("TAKEN", taken)
+			env.Setenv("CLOSED", closed)
 			env.Setenv("FREE", ports[1])
 			env.Setenv("FREE2", ports[3])
 			env.Setenv("FREE3", ports[5])
@@ -47,6 +51,24 @@ func TestTheCommandLine(t *testing.T) {
 			return errors.Join(err, offerTargets(env))
 		},
 	})
+}
+
+// refusing is an address that is taken by a socket which does not listen, until the test ends.
+func refusing(t *testing.T) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", bound.(*syscall.SockaddrInet4).Port)
 }
 
 func listen(t *testing.T) net.Listener {
