@@ -51,35 +51,48 @@ func DeclareReason(info ReasonInfo) Reason {
 
 // The data plane's reasons. NoReason is the upstream's own answer, and the zero value.
 var (
-	NoReason     = DeclareReason(ReasonInfo{})
-	RouteAnswer  = DeclareReason(ReasonInfo{"route", NoFault, "the route has neither an upstream nor an answer"})
-	NoRoute      = DeclareReason(ReasonInfo{"no_route", ClientFault, "no route matches this host and path"})
-	WrongMethod  = DeclareReason(ReasonInfo{"wrong_method", ClientFault, "this path is served for other methods, see Allow"})
-	BadRequest   = DeclareReason(ReasonInfo{"bad_request", ClientFault, "the request is malformed or over a limit"})
-	BadPath      = DeclareReason(ReasonInfo{"bad_path", ClientFault, "the path has no canonical form"})
-	HeadTimeout  = DeclareReason(ReasonInfo{"head_timeout", ClientFault, "the request's head did not arrive in time"})
-	BodyTimeout  = DeclareReason(ReasonInfo{"body_timeout", ClientFault, "the request's body came too slowly"})
-	BodyTooLarge = DeclareReason(ReasonInfo{"body_too_large", ClientFault,
-		"the request's body is longer than this route takes"})
-	Denied        = DeclareReason(ReasonInfo{"denied", ClientFault, "your address is not allowed here"})
-	Preflight     = DeclareReason(ReasonInfo{"preflight", NoFault, ""})
-	ServerOptions = DeclareReason(ReasonInfo{"server_options", NoFault, ""})
-	NoTarget      = DeclareReason(ReasonInfo{"no_target", UpstreamFault, "no target of this service is up"})
-	PoolFull      = DeclareReason(ReasonInfo{"pool_full", UpstreamFault, "all connections to this service are busy"})
-	Overloaded    = DeclareReason(ReasonInfo{"overloaded", ProtectionFault,
-		"more requests come than the service can answer in time"})
-	BreakerOpen = DeclareReason(ReasonInfo{"breaker_open", ProtectionFault,
-		"the service has failed too often and is left alone for a while"})
-	ConnectFailed = DeclareReason(ReasonInfo{"connect_failed", UpstreamFault, "the service could not be reached"})
-	UpstreamReset = DeclareReason(ReasonInfo{"upstream_reset", UpstreamFault,
-		"the service closed the connection without an answer"})
-	UpstreamBad     = DeclareReason(ReasonInfo{"upstream_bad", UpstreamFault, "the service's answer was malformed"})
-	UpstreamTimeout = DeclareReason(ReasonInfo{"upstream_timeout", UpstreamFault, "the service did not answer in time"})
-	UpstreamCut     = DeclareReason(ReasonInfo{"upstream_cut", UpstreamFault, ""})   // after its head was sent
-	StreamTimeout   = DeclareReason(ReasonInfo{"stream_timeout", UpstreamFault, ""}) // likewise: silent for too long
-	ClientSlow      = DeclareReason(ReasonInfo{"client_slow", ClientFault, ""})      // it took its response too slowly
-	Draining        = DeclareReason(ReasonInfo{"draining", UpstreamFault, ""})       // cut when the drain's time was over
+	NoReason    = DeclareReason(ReasonInfo{})
+	RouteAnswer = declare("route", NoFault, "the route has neither an upstream nor an answer")
+	NoRoute     = declare("no_route", ClientFault, "no route matches this host and path")
+	WrongMethod = declare("wrong_method", ClientFault,
+		"this path is served for other methods, see Allow")
+	BadRequest = declare("bad_request", ClientFault,
+		"the request is malformed or over a limit")
+	BadPath     = declare("bad_path", ClientFault, "the path has no canonical form")
+	HeadTimeout = declare("head_timeout", ClientFault,
+		"the request's head did not arrive in time")
+	BodyTimeout  = declare("body_timeout", ClientFault, "the request's body came too slowly")
+	BodyTooLarge = declare("body_too_large", ClientFault,
+		"the request's body is longer than this route takes")
+	Denied        = declare("denied", ClientFault, "your address is not allowed here")
+	Preflight     = declare("preflight", NoFault, "")
+	ServerOptions = declare("server_options", NoFault, "")
+	NoTarget      = declare("no_target", UpstreamFault, "no target of this service is up")
+	PoolFull      = declare("pool_full", UpstreamFault, "all connections to this service are busy")
+	Overloaded    = declare("overloaded", ProtectionFault,
+		"more requests come than the service can answer in time")
+	BreakerOpen = declare("breaker_open", ProtectionFault,
+		"the service has failed too often and is left alone for a while")
+	ConnectFailed = declare("connect_failed", UpstreamFault,
+		"the service could not be reached")
+	UpstreamReset = declare("upstream_reset", UpstreamFault,
+		"the service closed the connection without an answer")
+	UpstreamBad     = declare("upstream_bad", UpstreamFault, "the service's answer was malformed")
+	UpstreamTimeout = declare("upstream_timeout", UpstreamFault,
+		"the service did not answer in time")
+	// UpstreamCut: after its head was sent.
+	UpstreamCut = declare("upstream_cut", UpstreamFault, "")
+	// StreamTimeout: likewise: silent for too long.
+	StreamTimeout = declare("stream_timeout", UpstreamFault, "")
+	// ClientSlow: it took its response too slowly.
+	ClientSlow = declare("client_slow", ClientFault, "")
+	// Draining: cut when the drain's time was over.
+	Draining = declare("draining", UpstreamFault, "")
 )
+
+func declare(label string, fault Fault, text string) Reason {
+	return DeclareReason(ReasonInfo{label, fault, text})
+}
 
 // Reasons is how many reasons there are.
 func Reasons() int { return len(reasons) }

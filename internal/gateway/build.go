@@ -99,7 +99,8 @@ func upstreamOptions(u *config.Upstream) (upstream.Options, error) {
 func breakerOptions(b *config.Breaker) *upstream.BreakerOptions {
 	o := &upstream.BreakerOptions{Whole: b.Scope == "upstream"}
 	o.Options = breaker.Options{
-		ConsecutiveFailures: b.ConsecutiveFailures, SlowRatio: float64(b.SlowRatio), SlowOver: time.Duration(b.SlowOver),
+		ConsecutiveFailures: b.ConsecutiveFailures,
+		SlowRatio:           float64(b.SlowRatio), SlowOver: time.Duration(b.SlowOver),
 		OpenFor: time.Duration(b.OpenFor), Trials: b.Trials, Ramp: time.Duration(b.Ramp),
 	}
 	if b.FailureRatio != nil {
@@ -110,7 +111,8 @@ func breakerOptions(b *config.Breaker) *upstream.BreakerOptions {
 	}
 	if a := b.Adaptive; a != nil {
 		o.Adaptive = &breaker.Adaptive{
-			LatencyOver: time.Duration(a.LatencyOver), LatencyWeight: *a.LatencyWeight, ErrorWeight: *a.ErrorWeight,
+			LatencyOver:   time.Duration(a.LatencyOver),
+			LatencyWeight: *a.LatencyWeight, ErrorWeight: *a.ErrorWeight,
 			SaturationWeight: *a.SaturationWeight, Threshold: *a.Threshold,
 		}
 	}
@@ -146,7 +148,9 @@ func clientOptions(t *config.UpstreamTLS) tlsio.ClientOptions {
 
 // buildSnapshot compiles the routes of cfg over its upstreams, and says everything that is wrong
 // with them.
-func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (s *proxy.Snapshot, made []policy, errs config.Errors) {
+func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (
+	s *proxy.Snapshot, made []policy, errs config.Errors,
+) {
 	s = &proxy.Snapshot{NoRoute: telemetry.NoRoute}
 	index := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -172,7 +176,8 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (s *proxy.Sna
 		}
 		sla := cfg.SLA(r.SLA)
 		s.Routes[i] = proxy.Route{
-			Name: r.Name, Class: classOf(r.SLA), Patience: int64(sla.Patience), Latency: int64(sla.Latency), Chain: chain, Upstream: exchange.NoUpstream,
+			Name: r.Name, Class: classOf(r.SLA), Chain: chain,
+			Patience: int64(sla.Patience), Latency: int64(sla.Latency), Upstream: exchange.NoUpstream,
 			Timeout: int64(r.Timeout), StreamTimeout: int64(r.StreamTimeout), TunnelTimeout: int64(r.TunnelTimeout),
 			HoldBody: int64(r.HoldBody), Via: r.Via, PathAsSent: r.ForwardPath == "as_sent", Stat: g.registry.Route(r.Name),
 		}
@@ -238,7 +243,8 @@ func routeError(cfg *config.Config, i int, key, problem string) config.Error {
 func (g *Gateway) proxyUpstream(u *upstream.Upstream, c *config.Upstream) (p proxy.Upstream, err error) {
 	p = proxy.Upstream{
 		Upstream: u, ConnectTimeout: int64(c.Pool.ConnectTimeout), PendingTimeout: int64(c.Pool.PendingTimeout),
-		Limited: c.Concurrency != nil, MaxRequests: uint32(c.Pool.MaxRequests), Attempts: uint8(*c.Retry.Attempts), PerTry: int64(c.Retry.PerTryTimeout),
+		Limited: c.Concurrency != nil, MaxRequests: uint32(c.Pool.MaxRequests),
+		Attempts: uint8(*c.Retry.Attempts), PerTry: int64(c.Retry.PerTryTimeout),
 		Stat: g.registry.Upstream(u.Name()),
 	}
 	if p.Key, err = hashKey(c.Balance.Hash); err != nil {

@@ -20,7 +20,7 @@ const (
 	ObsFold                 // a field line that begins with white space
 	BadHost                 // no Host, more than one, or one that is not an authority
 	HostMismatch            // an absolute-form target that disagrees with Host
-	BadContentLength        // a Content-Length that is no number, too large, a list, repeated; not 0 in 1xx
+	BadContentLength        // a Content-Length that is not a number, too large, a list, repeated; not 0 in 1xx
 	LengthAndCoding         // Transfer-Encoding with Content-Length, in HTTP/1.0, or in a 1xx response
 	UnknownCoding           // a transfer coding other than chunked, or chunked not last or twice
 	BadChunk                // a chunk size that is none, too large, or followed by something wrong

@@ -43,12 +43,13 @@ type GatewayPlan struct {
 	MaxBody, MaxClients                              int // 0 for no bound
 	HoldBody                                         int // 0 for the default
 	SlowStart                                        time.Duration
-	Slots                                            int           // a target's concurrency limit, to begin with; 0 for none
-	Adaptive                                         bool          // the limit is, and not fixed
-	Patience                                         time.Duration // of the SLA classes, where there are slots
-	Breaker                                          time.Duration // how long one is open; 0 for none
-	Rate                                             int           // requests a second of an address that a route takes; 0 for no limit
-	Shaped                                           bool          // those beyond wait, and are not refused at once
+
+	Slots    int           // a target's concurrency limit, to begin with; 0 for none
+	Adaptive bool          // the limit is, and not fixed
+	Patience time.Duration // of the SLA classes, where there are slots
+	Breaker  time.Duration // how long one is open; 0 for none
+	Rate     int           // requests a second of an address on a route; 0 for no limit
+	Shaped   bool          // those beyond wait, and are not refused at once
 }
 
 // ServicePlan is one upstream target.

@@ -100,7 +100,8 @@ func (l *limit) status() Status {
 	rules := store.rules.Load()
 	s := Status{
 		Name: l.Name, Algorithm: l.Algorithm.String(), Key: l.Key,
-		Rate: rules.rate.String(), Burst: rules.burst, Cost: rules.cost, DryRun: l.DryRun, Changed: changed, Places: store.places(),
+		Rate: rules.rate.String(), Burst: rules.burst, Cost: rules.cost, DryRun: l.DryRun,
+		Changed: changed, Places: store.places(),
 		Allowed:     l.sum(func(s *loopStats) *count { return &s.allowed }),
 		Refused:     l.sum(func(s *loopStats) *count { return &s.refused }),
 		WouldRefuse: l.sum(func(s *loopStats) *count { return &s.wouldRefuse }),
