@@ -37,11 +37,13 @@ func (r *Route) checkLimits(s *scope, names []string) {
 		if l.Name == "" {
 			l.Name = strconv.Itoa(i + 1)
 			if given[l.Name] {
-				s.fail(at, "another limit has the name %q, which this one has by its place; name this one too",
+				s.fail(at, "another limit has the name %q, which this one has by its place; "+
+					"name this one too",
 					l.Name)
 			}
 		} else if taken[l.Name] {
-			s.fail(s.keyOf(at, "name"), "another limit of the route is named %q; choose another", clip(l.Name))
+			s.fail(s.keyOf(at, "name"), "another limit of the route is named %q; choose another",
+				clip(l.Name))
 		}
 		taken[l.Name] = true
 		key, err := exchange.ParseKey(l.Key, limitKeys...)
@@ -68,7 +70,8 @@ func (s *scope) keyOf(mapping place, name string) place {
 
 func (l *RateLimit) check(s *scope) {
 	if s.good("name") && !isLimitName(l.Name) {
-		s.reject("name", "%q cannot name a limit; use 1 to 64 ASCII characters without quotes and backslashes", clip(l.Name))
+		s.reject("name", "%q cannot name a limit; use 1 to 64 ASCII characters "+
+			"without quotes and backslashes", clip(l.Name))
 	}
 	if s.good("key") {
 		s.key("key", l.Key, limitKeys)
@@ -132,9 +135,11 @@ func (l *RateLimit) checkCost(s *scope, count int64) {
 	switch {
 	case s.failed["cost"] || l.Algorithm == "leaky_bucket":
 	case s.good("burst") && l.bucket() && *l.Burst < l.Cost:
-		s.reject("burst", "a burst of %d and a cost of %d let nothing pass; make it at least the cost", *l.Burst, l.Cost)
+		s.reject("burst", "a burst of %d and a cost of %d let nothing pass; "+
+			"make it at least the cost", *l.Burst, l.Cost)
 	case !l.bucket() && count > 0 && count < int64(l.Cost):
-		s.reject("cost", "a cost of %d and a rate of %s let nothing pass; make it at most %d", l.Cost, l.Rate, count)
+		s.reject("cost", "a cost of %d and a rate of %s let nothing pass; make it at most %d",
+			l.Cost, l.Rate, count)
 	}
 }
 
