@@ -115,7 +115,7 @@ type AdaptiveBreaker struct {
 	LatencyWeight *float64 `yaml:"latency_weight" default:"0.3" min:"0" max:"1"`
 	// ErrorWeight of the share of failures. Default: 0.2.
 	ErrorWeight *float64 `yaml:"error_weight" default:"0.2" min:"0" max:"1"`
-	// SaturationWeight of the share of connections, or of the concurrency limit, in use. Default: 0.5.
+	// SaturationWeight of the share of max_connections in use. Default: 0.5.
 	SaturationWeight *float64 `yaml:"saturation_weight" default:"0.5" min:"0" max:"1"`
 	// Threshold is the score above which it opens at first. Default: 0.3.
 	Threshold *float64 `yaml:"threshold" default:"0.3" min:"0.2" max:"0.6"`

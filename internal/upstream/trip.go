@@ -82,12 +82,12 @@ func (m *Member) Settle(now int64, t breaker.Ticket, o Outcome, latency int64) {
 	b.Done(now, t, how, latency, m.saturation())
 }
 
-// saturation is the share of the places at the target that are taken.
+// saturation is about the share of the connections there may be to the target that are in use: this
+// loop's part, as if all loops had as many. It is not the share of a concurrency limit: that is all
+// of it whenever more is offered than the target can do, which is no reason to leave it alone.
 func (m *Member) saturation() float64 {
-	if s := m.slot.slots; s != nil {
-		return float64(s.taken.Load()) / float64(s.limit.Load())
-	}
-	return float64(m.target.open.Load()-int64(len(m.idle))) / float64(m.local.u.options.MaxConnections)
+	u := m.local.u
+	return min(1, float64(m.outstanding*u.env.Loops)/float64(u.options.MaxConnections))
 }
 
 // ForceBreaker has the breaker before a target do as an operator says: "open", "closed" or
