@@ -141,6 +141,9 @@ func (f *flow) connect() {
 // to open one.
 func (f *flow) Ready(now int64, m *upstream.Member, c upstream.Conn) {
 	f.w.loop.StopTimer(&f.timer)
+	if c != nil {
+		c.(*upstreamConn).member = m // it may come from another loop, and stay on this one idle
+	}
 	if !f.beginTry(m, now) { // it has opened while the request waited
 		if c == nil {
 			m.Closed(now)

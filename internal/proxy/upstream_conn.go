@@ -7,6 +7,7 @@ import (
 	"plimsoll/internal/crash"
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/http1"
+	"plimsoll/internal/invariant"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/telemetry"
 	"plimsoll/internal/tlsio"
@@ -134,7 +135,9 @@ func (s *upstreamConn) idleReadable() {
 			return
 		}
 	}
-	s.member.Drop(s, s.w.loop.Now())
+	if !s.member.Drop(s, s.w.loop.Now()) && invariant.On {
+		panic("proxy: an idle connection is not in the pool it belongs to")
+	}
 	s.shut()
 }
 
@@ -266,10 +269,10 @@ func (s *upstreamConn) release(reusable bool) {
 }
 
 // unread says that something stands behind the response, which the next request would take for its
-// own. The socket itself is asked only where the last read filled its buffer, which hardly ever
-// happens.
+// own: a part of a record too. The socket itself is asked only where the last read filled its
+// buffer, which hardly ever happens.
 func (s *upstreamConn) unread() bool {
-	return s.conn.MayRead() && !s.conn.Alive() || s.tls != nil && s.tls.Buffered()
+	return s.conn.MayRead() && !s.conn.Alive() || s.tls != nil && (s.tls.Buffered() || s.tls.Holding())
 }
 
 // Retire implements upstream.Conn: the pool has counted the idle connection off and wants it
@@ -283,9 +286,10 @@ type parked struct {
 	socket reactor.Socket
 }
 
-// pending says that a read could find something without a further event.
+// pending says that a read could find something without a further event, or that a part of a record
+// is there already, in a buffer of this loop.
 func (s *upstreamConn) pending() bool {
-	return s.conn.MayRead() || s.tls != nil && s.tls.Buffered()
+	return s.conn.MayRead() || s.tls != nil && (s.tls.Buffered() || s.tls.Holding())
 }
 
 // Detach implements upstream.Conn.
