@@ -552,7 +552,8 @@ func (c *client) end(reset bool) {
 	switch {
 	case err != nil:
 		c.w.violate("%s: %v", c.name, err)
-	case c.w.scenario.Quiet && !c.w.ending && len(c.asked) > 0 && !c.tunnel && !c.last && !c.crossed():
+	case c.w.scenario.Quiet && !c.w.ending && len(c.asked) > 0 && !c.tunnel && !c.last &&
+		!c.crossed() && !c.holdsUp():
 		c.w.violate("%s loses its connection although nobody misbehaves, with %s not answered",
 			c.name, c.asked[0].token)
 	}
