@@ -23,7 +23,7 @@ var floors = []struct {
 	{1, []string{"internal/http1", "internal/tlsio"}},
 	{2, []string{"internal/exchange", "internal/telemetry"}},
 	{3, []string{"internal/policy/", "internal/upstream", "internal/route", "internal/config"}},
-	{4, []string{"internal/proxy"}},
+	{4, []string{"internal/proxy", "internal/loadline"}},
 	{5, []string{"internal/gateway"}},
 	{6, []string{"internal/admin"}},
 	{7, []string{"cmd/", "bench/", "examples/", "docs/", "internal/sim"}},

@@ -1,0 +1,41 @@
+// Package loadline estimates, while traffic flows and without any of its own, how much the instance
+// and the services behind it can carry, and how close to that the present load is. It works on
+// counts that others hand in; it must not know sockets, loops or the configuration.
+package loadline
+
+// Status is what is known now.
+type Status struct {
+	// Rate: requests a second that the instance answers now
+	Rate float64 `json:"rate_per_second"`
+	// Limit is the estimate with the least headroom, by its Name; empty while none is known.
+	Limit string `json:"limit,omitempty"`
+	// Headroom is that estimate's.
+	Headroom *Interval `json:"headroom,omitempty"`
+	// Instance: "gateway cpu", "descriptors", "memory"
+	Instance []Estimate `json:"instance"`
+	// Upstreams has one for each, in the order of their names.
+	Upstreams []Estimate `json:"upstreams"`
+}
+
+// Estimate is how much one resource can carry, at the present mix of requests.
+type Estimate struct {
+	Name string `json:"name"` // "gateway cpu", or the upstream's
+	// Rate: requests a second that use it now
+	Rate float64 `json:"rate_per_second"`
+	// Capacity: requests a second at which it is used up, or at which objectives are no longer met;
+	// nil while it cannot be told, which Why explains
+	Capacity *Interval `json:"capacity_per_second,omitempty"`
+	// Headroom is 1 − Rate ÷ Capacity, at least 0.
+	Headroom *Interval `json:"headroom,omitempty"`
+	// Age: seconds since the newest traffic that the estimate rests on
+	Age float64 `json:"age_seconds"`
+	How string  `json:"how,omitempty"` // what it rests on, for a person
+	Why string  `json:"why,omitempty"` // what is missing, for a person
+}
+
+// Interval is an estimate with the range in which the true value lies in 95 of 100 cases.
+type Interval struct {
+	Low      float64 `json:"low"`
+	Estimate float64 `json:"estimate"`
+	High     float64 `json:"high"`
+}
