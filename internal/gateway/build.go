@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"plimsoll/internal/admission"
 	"plimsoll/internal/breaker"
 	"plimsoll/internal/concurrency"
 	"plimsoll/internal/config"
@@ -151,7 +152,7 @@ func clientOptions(t *config.UpstreamTLS) tlsio.ClientOptions {
 func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (
 	s *proxy.Snapshot, made []policy, errs config.Errors,
 ) {
-	s = &proxy.Snapshot{NoRoute: telemetry.NoRoute}
+	s = &proxy.Snapshot{NoRoute: telemetry.NoRoute, Admission: admissionPlan(cfg)}
 	index := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		index[name] = len(s.Upstreams)
@@ -186,6 +187,18 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (
 		}
 	}
 	return s, made, errs
+}
+
+// admissionPlan is nil where nobody is refused.
+func admissionPlan(cfg *config.Config) *admission.Plan {
+	if cfg.Admission == nil {
+		return nil
+	}
+	o := admission.Options{Delay: time.Duration(cfg.Admission.Delay), Shadow: cfg.Admission.Mode == "shadow"}
+	for i := range cfg.Routes {
+		o.Used[classOf(cfg.Routes[i].SLA)] = true
+	}
+	return admission.NewPlan(o)
 }
 
 // compileTable makes the table of the routes. A route without a match, which config has reported,

@@ -3,6 +3,7 @@ package proxy
 import (
 	"crypto/tls"
 
+	"plimsoll/internal/admission"
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/http1"
 	"plimsoll/internal/policy/forwarded"
@@ -19,6 +20,8 @@ type Snapshot struct {
 	Routes    []Route
 	Upstreams []Upstream
 	NoRoute   int // the telemetry index that exchanges without a route are counted under
+	// Admission is which requests are refused when a loop falls behind; nil for none.
+	Admission *admission.Plan
 	// Gone is called on each loop, once, when no exchange of that loop can meet the snapshot any more.
 	Gone func()
 }

@@ -52,9 +52,8 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 		loops = 1 + n%4
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "loops: %d\ndrain: {timeout: %v}\n", loops, g.Drain)
-	b.WriteString("access_log: {path: stdout, format: json}\n")
-	b.WriteString("admin: {address: \"127.0.0.1:9900\"}\nlisteners:\n")
+	g.process(&b, loops)
+	b.WriteString("listeners:\n")
 	for i := range listeners {
 		if i == 0 || !change(0.3) || s.Quiet {
 			s.listener(&b, i, g, r)
@@ -107,6 +106,16 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	b.WriteString("  - {match: \"/away/{token}\", " +
 		"redirect: {to: \"https://other.test/${path.token}\"}}\n")
 	return b.String(), g
+}
+
+// process writes what is not of a listener, an upstream or a route.
+func (g GatewayPlan) process(b *strings.Builder, loops int) {
+	fmt.Fprintf(b, "loops: %d\ndrain: {timeout: %v}\n", loops, g.Drain)
+	b.WriteString("access_log: {path: stdout, format: json}\n")
+	if g.Admission > 0 {
+		fmt.Fprintf(b, "admission: {delay: %v}\n", g.Admission)
+	}
+	b.WriteString("admin: {address: \"127.0.0.1:9900\"}\n")
 }
 
 // listener writes one of the listeners.

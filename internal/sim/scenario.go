@@ -50,6 +50,8 @@ type GatewayPlan struct {
 	Breaker  time.Duration // how long one is open; 0 for none
 	Rate     int           // requests a second of an address on a route; 0 for no limit
 	Shaped   bool          // those beyond wait, and are not refused at once
+	// Admission is how late a loop may come until requests are refused; 0 for no bound.
+	Admission time.Duration
 }
 
 // ServicePlan is one upstream target.
