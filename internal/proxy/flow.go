@@ -364,7 +364,7 @@ func (f *flow) notAdmitted(a *admission.Plan) bool {
 	if !w.gate.Behind(a, now, w.loop.Lag()) || !w.gate.Refuse(a, now, f.Class, f.clientKey()) {
 		return false
 	}
-		w.shard.NotAdmitted[f.Class%telemetry.Classes]++
+	w.shard.NotAdmitted[f.Class%telemetry.Classes]++
 	return !a.Shadow
 }
 
