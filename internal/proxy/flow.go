@@ -362,10 +362,15 @@ func (f *flow) notAdmitted(a *admission.Plan) bool {
 	w := f.w
 	now := w.loop.Now()
 	if !w.gate.Behind(a, now, w.loop.Lag()) || !w.gate.Refuse(a, now, f.Class, f.clientKey()) {
+		f.client.refused = 0
 		return false
 	}
 	w.shard.NotAdmitted[f.Class%telemetry.Classes]++
-	return !a.Shadow
+	if a.Shadow {
+		return false
+	}
+	f.client.refused = min(f.client.refused+1, mostRefused)
+	return true
 }
 
 // pause leaves the exchange to a policy, which resumes it, or lets its hold end.
