@@ -25,7 +25,7 @@ from overload_proxies import CLASSES, OBJECTIVES, WEIGHTS
 TIMES = 1.5
 PORTS = {"plimsoll": 19004, "bare": 19006, "refuser": 19008}
 # Connections of each class. A client that waits for one counts that as waiting, as it is.
-CONNECTIONS = 1200
+CONNECTIONS = 1000
 SETTLE = 3  # seconds until what is offered counts
 
 

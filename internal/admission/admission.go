@@ -2,16 +2,17 @@
 // processor can serve. It is a law over one loop's delay; it must not know requests, connections or
 // the configuration.
 //
-// A loop that falls behind looks at each socket later: its lag, the time between two looks at all
-// that is ready, is how long a request waited before anything was done for it, and there is no other
-// queue in the gateway to see. So lag is the load, and no rate has to be known.
+// A loop that falls behind finds more to do each time it looks at its sockets. How long that takes,
+// its backlog, is how long a request waits before anything is done for it, and there is no other
+// queue in the gateway to see. So the backlog is the load, and no rate has to be known. It is
+// processor time: what other programs on the machine take of it is not made up for by refusals.
 //
-// Classes are refused one after the other, the lowest first, each along a ramp over the lag:
+// Classes are refused one after the other, the lowest first, each along a ramp over the backlog:
 //
 //	refused
 //	   1 ┤      ╭────────╭────────          ╭─────
 //	     │     ╱ P2     ╱ P1           ╱ P0
-//	   0 ┼────╯────────╯─────────────╯──────────▶ lag
+//	   0 ┼────╯────────╯─────────────╯──────────▶ backlog
 //	        delay/4           delay         4 × delay
 //
 // The loop is a queue that the refusals drain, and what they depend on is the queue itself. So the
@@ -29,7 +30,7 @@ const Classes = 10
 
 // Options are what an operator chooses.
 type Options struct {
-	// Delay: the lag at which all classes but the highest are refused, above 0
+	// Delay: the backlog at which all classes but the highest are refused, above 0
 	Delay time.Duration
 	// Used are the classes that requests have.
 	Used [Classes]bool
@@ -40,11 +41,11 @@ type Options struct {
 // Plan is the law for one configuration. It is immutable.
 type Plan struct {
 	Shadow bool
-	start  int64 // the lag up to which nobody is refused
+	start  int64 // the backlog up to which nobody is refused
 	ramps  [Classes]ramp
 }
 
-// ramp is the lag, in nanoseconds, at which the first of a class are refused, and then all.
+// ramp is the backlog, in nanoseconds, at which the first of a class are refused, and then all.
 type ramp struct{ from, to int64 }
 
 // NewPlan makes the law. A class that is not among those used is treated as the next lower one that
@@ -78,17 +79,17 @@ func NewPlan(o Options) *Plan {
 	return p
 }
 
-// share is which part of a class is refused at a lag.
-func (p *Plan) share(class uint8, lag int64) float64 {
+// share is which part of a class is refused at a backlog.
+func (p *Plan) share(class uint8, backlog int64) float64 {
 	r := p.ramps[min(class, Classes-1)]
-	return min(max(float64(lag-r.from)/float64(r.to-r.from), 0), 1)
+	return min(max(float64(backlog-r.from)/float64(r.to-r.from), 0), 1)
 }
 
 // Gate is one loop's state. Only that loop may use it. The zero value is ready.
 type Gate struct {
-	seen   int64 // the present look, by its time
-	lag    int64 // smoothed
-	random uint64
+	seen    int64 // the present look, by its time
+	backlog int64 // smoothed
+	random  uint64
 
 	counts [buckets]float32 // of requests by client, fading
 	total  float32
@@ -98,7 +99,7 @@ type Gate struct {
 
 const (
 	buckets = 256
-	// memory is how long, in nanoseconds, a smoothed lag takes to follow for the most part. A single
+	// memory is how long, in nanoseconds, the smoothed backlog takes to follow for the most part. A single
 	// long turn, of a garbage collection say, is not an overload.
 	memory = int64(30 * time.Millisecond)
 	// fading is how often the counts of clients are halved.
@@ -107,32 +108,25 @@ const (
 	most = 16
 )
 
-// Behind says whether there is more than the loop can serve, so that some requests are refused. now
-// is the loop's time, which is the same for all requests of one look at what is ready, and lag how
-// long that look came after the one before.
-func (g *Gate) Behind(p *Plan, now, lag int64) bool {
-	if now != g.seen {
-		g.observe(now, lag)
-	}
-	return g.lag > p.start
-}
+// Due says whether Observe is to be called: once for each look at what is ready. now is the loop's
+// time, which is the same for all requests of one look.
+func (g *Gate) Due(now int64) bool { return now != g.seen }
 
-// Lag is what Behind judges, in nanoseconds.
-func (g *Gate) Lag() int64 { return g.lag }
-
-// observe takes in the lag of another look. It comes once for each; where nobody asked for a while
-// the lag was none.
-func (g *Gate) observe(now, lag int64) {
+// Observe takes in how much work, in nanoseconds, a look has found. Where nobody asked for a while
+// there was none.
+func (g *Gate) Observe(now, backlog int64) {
 	since := now - g.seen
 	g.seen = now
-	weight := float64(min(since, 4*memory)) / float64(memory)
-	keep := math.Exp(-weight)
-	if since > lag+memory { // nothing came meanwhile
-		g.lag = lag
+	if since > backlog+4*memory {
+		g.backlog = backlog
 		return
 	}
-	g.lag = int64(float64(g.lag)*keep + float64(lag)*(1-keep))
+	keep := math.Exp(-float64(since) / float64(memory))
+	g.backlog = int64(float64(g.backlog)*keep + float64(backlog)*(1-keep))
 }
+
+// Behind says whether there is more than the loop can serve, so that some requests are refused.
+func (g *Gate) Behind(p *Plan) bool { return g.backlog > p.start }
 
 // Refuse says whether to refuse a request of a class, after Behind has said true. The client is a
 // hash of its address. It does not allocate.
@@ -148,7 +142,7 @@ func (g *Gate) Refuse(p *Plan, now int64, class uint8, client uint64) bool {
 	}
 	*n++
 	g.total++
-	share := p.share(class, g.lag)
+	share := p.share(class, g.backlog)
 	if share == 0 || share == 1 {
 		return share == 1
 	}

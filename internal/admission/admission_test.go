@@ -33,7 +33,10 @@ func (l *loop) run(rate float64, weight map[uint8]float64, length time.Duration)
 			who := l.byWhom[client]
 			who[0]++
 			now := int64(l.now)
-			refused := l.g.Behind(l.p, now, int64(l.turn)) && l.g.Refuse(l.p, now, class, client)
+			if l.g.Due(now) {
+				l.g.Observe(now, int64(l.turn))
+			}
+			refused := l.g.Behind(l.p) && l.g.Refuse(l.p, now, class, client)
 			if refused {
 				took += l.cost[0]
 			} else {
@@ -94,7 +97,7 @@ func TestTheHighestClassIsServedWhenThereIsTooMuch(t *testing.T) {
 			// What is left for serving when the rest is refused: served×20 + refused×7 µs a second.
 			possible := (1e9 - times*line*l.cost[0]) / (l.cost[1] - l.cost[0])
 			share := float64(served) / 10 / possible
-			t.Logf("seed %d, %.1f times: P0 %.4f, P1 %.4f, P2 %.4f; %.3f of what is possible; lag %.1f ms",
+			t.Logf("seed %d, %.1f times: P0 %.4f, P1 %.4f, P2 %.4f; %.3f of what is possible; backlog %.1f ms",
 				seed, times, l.part(0), l.part(1), l.part(2), share, l.worst/1e6)
 			if l.part(0) < .999 || share < .9 {
 				t.Errorf("seed %d, %.1f times the line: P0 %.4f served, %.3f of what is possible",
@@ -168,10 +171,10 @@ func TestRampsKeepTheOrderOfTheClasses(t *testing.T) {
 			o.Used[c] = r.IntN(3) == 0
 		}
 		p := NewPlan(o)
-		lag := r.Int64N(6 * int64(o.Delay))
+		backlog := r.Int64N(6 * int64(o.Delay))
 		for c := uint8(1); c < Classes; c++ {
-			if p.share(c, lag) < p.share(c-1, lag) {
-				t.Fatalf("%+v: at a lag of %d less of P%d is refused than of P%d", o, lag, c, c-1)
+			if p.share(c, backlog) < p.share(c-1, backlog) {
+				t.Fatalf("%+v: at a backlog of %d less of P%d is refused than of P%d", o, backlog, c, c-1)
 			}
 		}
 		if p.share(0, int64(o.Delay)) > 0 {
@@ -189,7 +192,8 @@ func TestRefuseDoesNotAllocate(t *testing.T) {
 	now := int64(l.now)
 	if n := testing.AllocsPerRun(1000, func() {
 		now += 1e6
-		if l.g.Behind(l.p, now, 15e6) {
+		l.g.Observe(now, 15e6)
+		if l.g.Behind(l.p) {
 			l.g.Refuse(l.p, now, 2, uint64(now))
 		}
 	}); n > 0 {

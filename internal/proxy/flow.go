@@ -361,7 +361,10 @@ func (f *flow) runRequest() {
 func (f *flow) notAdmitted(a *admission.Plan) bool {
 	w := f.w
 	now := w.loop.Now()
-	if !w.gate.Behind(a, now, w.loop.Lag()) || !w.gate.Refuse(a, now, f.Class, f.clientKey()) {
+	if w.gate.Due(now) {
+		w.gate.Observe(now, w.loop.Backlog())
+	}
+	if !w.gate.Behind(a) || !w.gate.Refuse(a, now, f.Class, f.clientKey()) {
 		f.client.refused = 0
 		return false
 	}
