@@ -82,9 +82,10 @@ def bad_target(r):
 
 
 def storm(r, name, extra):
-    windows, _, counts = offer(r, f", retry: {{attempts: 3, on: [\"503\"]}}{extra}", 3)
+    windows, at, counts = offer(r, f", retry: {{attempts: 3, on: [\"503\"]}}{extra}", 3)
     offered = sum(w.ended for w in windows)
-    factor = (sum(counts) - CALM * RATE) / (offered - CALM * RATE)
+    calm = sum(w.ended for w in windows if w.start < at)
+    factor = (sum(counts) - calm) / (offered - calm)
     print(f"storm, {name}: {sum(counts)} requests come to the targets for {offered} that are offered: while all fail, {factor:.3f} each", flush=True)
     return {"proxy": "plimsoll", "scenario": f"storm_{name}", "requests_per_offered": factor}
 
