@@ -74,7 +74,7 @@ const (
 
 // step is what a request at a time makes of a lease. asked is until when an answer counts.
 func (l lease) step(now, asked int64, batch int64) (next lease, v leaseVerdict) {
-	if l.until-now > leaseTime+skew { // the clock went back
+	if l.until > max(asked, now+leaseTime)+skew { // the clock went back
 		l.until = now
 	}
 	if l.until > now {

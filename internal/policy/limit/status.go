@@ -88,6 +88,11 @@ type SharedStatus struct {
 	Store       shared.Status `json:"store"`
 }
 
+// statusList is what the policy shows.
+type statusList struct {
+	Limits []Status `json:"limits"`
+}
+
 // TopRefused is a value that was refused often.
 type TopRefused struct {
 	Value string `json:"value"`
@@ -98,9 +103,7 @@ type TopRefused struct {
 func (p *Policy) Status() any {
 	byPosition := func(a, b *limit) int { return cmp.Compare(a.position, b.position) }
 	limits := slices.SortedFunc(slices.Values(p.limits), byPosition)
-	said := struct {
-		Limits []Status `json:"limits"`
-	}{make([]Status, len(limits))}
+	said := statusList{make([]Status, len(limits))}
 	for i, l := range limits {
 		s := l.status()
 		s.TopRefused = []TopRefused{}

@@ -4,10 +4,17 @@ package redistest
 
 import (
 	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,11 +43,76 @@ func Start(t testing.TB, options ...string) *Server {
 	return s
 }
 
+// StartTLS runs a server that speaks only TLS, with files of PEM, and gives its address.
+func StartTLS(t testing.TB, cert, key string) string {
+	t.Helper()
+	s := &Server{t: t, port: freePort(t)}
+	s.options = []string{
+		"--port", "0", "--tls-port", strconv.Itoa(s.port), "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-auth-clients", "no",
+	}
+	s.begin()
+	t.Cleanup(s.Kill)
+	Eventually(t, "redis-server to accept", func() bool {
+		c, err := net.Dial("tcp", s.Address())
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	return s.Address()
+}
+
+// Certificate makes a certificate for a name that is its own authority, and gives its files.
+func Certificate(t testing.TB, name string) (cert, key string, authority *x509.CertPool) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{name}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(file, kind string, content []byte) string {
+		file = filepath.Join(dir, file)
+		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority = x509.NewCertPool()
+	authority.AddCert(parsed)
+	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", secret), authority
+}
+
 // Address is the server's host and port.
 func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
 // Run starts the process, again on the same port after Kill, and waits until it answers.
 func (s *Server) Run() {
+	s.t.Helper()
+	s.begin()
+	Eventually(s.t, "redis-server to answer", func() bool {
+		answer, err := s.Do("PING")
+		return err == nil && (answer == "PONG" || strings.HasPrefix(answer, "NOAUTH"))
+	})
+}
+
+func (s *Server) begin() {
 	s.t.Helper()
 	args := append([]string{
 		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
@@ -56,10 +128,6 @@ func (s *Server) Run() {
 		p.Wait() // the end is what counts, and Kill makes it an error
 		close(ended)
 	}(s.process, s.ended)
-	Eventually(s.t, "redis-server to answer", func() bool {
-		answer, err := s.Do("PING")
-		return err == nil && (answer == "PONG" || strings.HasPrefix(answer, "NOAUTH"))
-	})
 }
 
 // Kill ends the process at once and waits for its end.
