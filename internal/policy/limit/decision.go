@@ -144,6 +144,9 @@ func (d *decision) lease(now int64) bool {
 		switch verdict {
 		case leasePasses:
 			r.by, s.pass = byLease, true
+		case leaseRefills:
+			r.by, s.pass = byLease, true
+			r.refill(s.value, at.most(r.limit.batch)-at.count)
 		case leaseRefuses:
 			r.by, s.wait = byLease, at.until-now
 			if !r.limit.DryRun {
@@ -180,7 +183,7 @@ func (d *decision) undo(now int64) {
 func (d *decision) ask(r *remote, s *spot, loop int) {
 	l, n := r.limit, int64(1)
 	if r.batch {
-		n = min(l.batch, 1<<r.at.size)
+		n = r.at.most(l.batch)
 	}
 	r.key = l.Shared.Store.Key(l.scope, r.value)
 	s.aside = l.DryRun
@@ -223,6 +226,17 @@ func (r *remote) fill() {
 		r.at = r.at.answered(r.answer.Granted, int64(r.answer.Wait), now)
 	}
 	r.place.state.CompareAndSwap(r.word, r.at.pack())
+}
+
+// refill asks for so many requests beside the one that decides.
+func (r *remote) refill(value []byte, n int64) {
+	l, p := r.limit, r.place
+	_, err := l.Shared.Store.Take(r.rule, l.Shared.Store.Key(l.scope, value), n, func(a shared.Answer, err error) {
+		p.refillLease(a.Granted, err, l.now(), l.batch)
+	})
+	if err != nil {
+		p.refillLease(0, err, l.now(), l.batch)
+	}
 }
 
 // count counts what a limit that only counts was told.

@@ -8,9 +8,10 @@ import (
 // A lease is what an instance has taken of a value's limit in Redis and not used yet. Its state is
 // one word in a table as any other, so that taking from it is a compare-and-swap:
 //
-//	stock    so many requests may pass until a time
-//	asking   one request asks for more, and has until a time for it
-//	refused  Redis had nothing left; nobody asks before a time
+//	stock      so many requests may pass until a time
+//	refilling  the same, and more are on their way
+//	asking     there is nothing; one request asks for more, and has until a time for it
+//	refused    Redis had nothing left; nobody asks before a time
 //
 // A state is over when its time is: then it is idle, and the next request asks. The time only grows,
 // so no word comes back, as word.go demands.
@@ -18,11 +19,13 @@ import (
 // The size of the next lease follows the use of the last. It begins with 1, doubles when a lease was
 // used up in half of its time, up to the batch, and begins anew when one expired. So what expires
 // is never more than what was used before, and a client that sends one request now and then asks for
-// each alone, and loses nothing.
+// each alone, and loses nothing. From a size of 4 on a lease that is half used is filled up beside the
+// requests, none of which waits. Stock and what is on its way are never more than a batch.
 const (
 	leaseStock = iota
 	leaseAsking
 	leaseRefused
+	leaseRefilling
 
 	leaseTickBits  = 20
 	leaseTimeBits  = 38
@@ -66,7 +69,8 @@ func (l lease) pack() uint64 {
 type leaseVerdict uint8
 
 const (
-	leasePasses leaseVerdict = iota
+	leasePasses  leaseVerdict = iota
+	leaseRefills              // it passes, and somebody asks beside it for what the lease lacks
 	leaseRefuses
 	leaseAsks  // Redis, for a batch
 	leaseAlone // asks Redis for itself: another request asks for a batch already
@@ -86,7 +90,10 @@ func (l lease) step(now, asked int64, batch int64) (next lease, v leaseVerdict) 
 		}
 		if l.count > 0 {
 			l.count--
-			return l, leasePasses
+			return l.refill(now, batch)
+		}
+		if l.kind == leaseRefilling {
+			return l, leaseAlone
 		}
 		if l.until-now > leaseTime/2 && 1<<l.size < batch {
 			l.size++
@@ -96,6 +103,32 @@ func (l lease) step(now, asked int64, batch int64) (next lease, v leaseVerdict) 
 	}
 	l.kind, l.until, l.count = leaseAsking, asked, 0
 	return l, leaseAsks
+}
+
+// refill begins to fill up a lease of which a request has passed, if it is half used.
+func (l lease) refill(now, batch int64) (next lease, v leaseVerdict) {
+	if l.kind == leaseRefilling || l.size < 2 || 2*l.count > l.most(batch) {
+		return l, leasePasses
+	}
+	if l.until-now > leaseTime*3/4 && 1<<l.size < batch {
+		l.size++
+	}
+	l.kind = leaseRefilling
+	return l, leaseRefills
+}
+
+// most is how many requests the lease is of.
+func (l lease) most(batch int64) int64 { return min(batch, 1<<l.size) }
+
+// refilled is the lease after an answer to refill; what was there stays.
+func (l lease) refilled(granted int64, now, batch int64) lease {
+	l.kind = leaseStock
+	if granted > 0 {
+		l.count, l.until = min(l.count+granted, batch), now+leaseTime
+	} else {
+		l.size = 0
+	}
+	return l
 }
 
 // answered is the lease after an answer. One of the granted requests is the asker's.
@@ -153,7 +186,28 @@ func (l *leases) take(p *place, h, g uint64, value []byte, now, asked, batch int
 	}
 }
 
-// giveBack returns a request to a lease, where that has not changed its owner and is not over.
+// refillLease puts an answer to refill into the lease, unless it has expired meanwhile: then it is
+// lost. A failure lets others try.
+func (p *place) refillLease(granted int64, err error, now, batch int64) {
+	for {
+		w := p.state.Load()
+		l := unpackLease(w)
+		if !isLive(w) || !p.own(w) || l.kind != leaseRefilling {
+			return
+		}
+		if err != nil {
+			l.kind = leaseStock
+		} else {
+			l = l.refilled(granted, now, batch)
+		}
+		if p.state.CompareAndSwap(w, l.pack()) {
+			return
+		}
+	}
+}
+
+// giveBackLease returns a request to a lease, where that has not changed its owner and is not over. One
+// that is being refilled is left alone, because it will be full.
 func (p *place) giveBackLease(now, batch int64) {
 	for {
 		w := p.state.Load()
