@@ -30,7 +30,8 @@ func (x *Exchange) HoldUntil(deadline int64, status int, reason Reason) Hold {
 }
 
 // HoldThen is a Hold that ends at a deadline, on the loop's clock: then the exchange goes on as late
-// says. A Resume that comes after that does nothing. The deadline is met as that of PauseUntil.
+// says. A Resume that comes after that does nothing. The deadline is met as that of PauseUntil. Another
+// verdict than Held may follow when nobody will resume it.
 func (x *Exchange) HoldThen(deadline int64, late func(*Exchange) PolicyVerdict) Hold {
 	return x.hold(holdEnd{deadline: deadline, then: late})
 }

@@ -101,17 +101,16 @@ func New(o Options) (*Store, error) {
 	return s, err
 }
 
-// note logs what the breaker does.
+// note logs that the breaker has opened or closed; the trials between, one a second, are no news.
 func (s *Store) note(t breaker.Transition) {
-	if s.o.Log == nil {
-		return
+	switch {
+	case s.o.Log == nil:
+	case t.From == breaker.Closed:
+		s.o.Log.Warn("Redis does not answer; limits do without it", "redis", s.o.Name, "why", t.Why.String(),
+			"error", s.last())
+	case t.To == breaker.Closed:
+		s.o.Log.Info("Redis answers again", "redis", s.o.Name)
 	}
-	log := s.o.Log.Warn
-	if t.To == breaker.Closed {
-		log = s.o.Log.Info
-	}
-	log("the breaker of a Redis has changed", "redis", s.o.Name, "from", t.From.String(), "to", t.To.String(),
-		"why", t.Why.String(), "error", s.last())
 }
 
 // Name is the store's in the configuration.
@@ -156,7 +155,7 @@ func (s *Store) dial(d *dial) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: s.o.Addresses, Username: s.o.Username, Password: s.o.Password, TLSConfig: s.o.TLS,
 		ClientName: "plimsoll", Dialer: net.Dialer{Timeout: dialTime, KeepAlive: pingEvery},
-		ConnWriteTimeout: pingEvery, ReadBufferEachConn: bufferSize, WriteBufferEachConn: bufferSize,
+		ConnWriteTimeout: max(pingEvery, s.o.Timeout), ReadBufferEachConn: bufferSize, WriteBufferEachConn: bufferSize,
 		DisableCache: true, DisableRetry: true,
 		// Otherwise a call that comes alone and is late would take its connection with it.
 		AlwaysPipelining: true,
