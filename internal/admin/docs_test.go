@@ -96,10 +96,11 @@ upstreams:
   users: {breaker: {}, concurrency: {mode: fixed, limit: 9}, targets: [%q, {address: "127.0.0.1:1", weight: 0}]}
   gone: {targets: [%q]}
   copies: {targets: [%q]}
+redis: {counts: {addresses: ["127.0.0.1:1"], timeout: 1s}}
 routes:
   - {match: /, upstream: users, mirror: {upstream: copies, max_body: 4B}}
   - {match: GET /gone, upstream: gone, limits: [{name: all, rate: 1000/s, key: client_address}]}
-  - {match: /less, upstream: gone, sla: P2, fallback: {body: less}}
+  - {match: /less, upstream: gone, sla: P2, fallback: {body: less}, limits: [{name: all, rate: 1000/s, shared: counts}]}
   - {name: "a \"quoted\" name", match: /hello, respond: {body: hello}}
 admin: {address: "127.0.0.1:0"}
 `, cert, key, a.address(), gone.Addr(), a.address()))
@@ -134,6 +135,8 @@ func TestMetricsAreWellFormedAndInTheManual(t *testing.T) {
 		`plimsoll_requests_total{code="5xx",route="GET /gone"} 1`,
 		`plimsoll_requests_total{code="4xx",route="none"} 1`,
 		`plimsoll_degraded_total{route="/less",step="static"} 1`,
+		`plimsoll_limit_unavailable_total{limit="all",route="/less"} 1`,
+		`plimsoll_redis_calls_total{redis="counts",result="error"} 1`,
 		`plimsoll_mirrors_dropped_total{reason="too_long"} 1`,
 		`plimsoll_refused_requests_total{reason="bad_line"} 1`,
 		`plimsoll_upstream_targets{state="up",upstream="users"} 1`,

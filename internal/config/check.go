@@ -44,6 +44,7 @@ func (c *Config) check(s *scope) {
 			}
 		}
 	}
+	c.checkStores(s)
 	c.checkFallbacks(s)
 	c.nameRoutes(s)
 }

@@ -51,6 +51,7 @@ func (r *Route) checkLimits(s *scope, names []string) {
 			s.fail(s.keyOf(at, "key"), "%s names no value of the pattern %q; %s", l.Key, clip(r.Match),
 				s.suggest.advice(key.Name(), names))
 		}
+		r.useStore(s, at, l)
 		if l.MaxWait >= r.Timeout && l.MaxWait > 0 && !s.failed["timeout"] {
 			s.fail(s.keyOf(at, "max_wait"), "%s is not shorter than the route's timeout of %s; make it shorter",
 				l.MaxWait, r.Timeout)
@@ -89,6 +90,7 @@ func (l *RateLimit) check(s *scope) {
 	}
 	l.checkMeaning(s)
 	l.checkCost(s, count)
+	l.checkShared(s, count)
 	if s.has("overrides") {
 		l.checkOverrides(s)
 	}

@@ -34,6 +34,7 @@ type decoder struct {
 
 	// What the checks of single values leave for those of the whole.
 	references []named          // to upstreams
+	stores     []storeUse       // of Redis, by limits
 	fallbacks  []named          // by the classes of their routes
 	routeNames []named          // that the file gives
 	pathValues []named          // ${path.NAME} in the route that is being decoded

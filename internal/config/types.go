@@ -33,6 +33,8 @@ type Config struct {
 	// for all. Lower ones are served first. Default: P0 is 99.99% of requests within 100ms, P1
 	// 99.95% within 500ms, P2 and all others 99% within 5s; P0 and P1 get no static answers.
 	Classes map[string]*Class `yaml:"classes"`
+	// Redis are the named stores of limits that several instances share; see the key shared of limits.
+	Redis map[string]*Redis `yaml:"redis"`
 	// Routes say what is done with which requests. The most specific match wins, whatever the
 	// order; two routes that could both win are an error.
 	Routes []Route `yaml:"routes"`
@@ -329,6 +331,30 @@ type RateLimit struct {
 	// (draft-ietf-httpapi-ratelimit-headers-11): those of requests that are "refused", "always" or
 	// "never". Default: "refused". Retry-After is in every refusal.
 	Headers string `yaml:"headers" default:"refused" enum:"refused,always,never"`
+	// Shared makes all instances count together, in Redis. Default: each counts for itself.
+	// docs/protection-limits.md says what the modes promise. Not with leaky_bucket and sliding_log.
+	Shared *SharedLimit `yaml:"shared"`
+}
+
+// SharedLimit makes the instances of a gateway count together. Limits share their counts that have
+// the same route, name, algorithm, key and prefixes.
+type SharedLimit struct {
+	// Redis is the store, by its name. Required.
+	Redis string `yaml:"redis" required:"true" scalar:"true"`
+	// Mode: "exact" asks Redis for each decision; "leased" takes batches and decides here, so that
+	// few requests wait for Redis, and lets up to a batch for each instance pass beyond the limit.
+	// Default: "exact".
+	Mode string `yaml:"mode" default:"exact" enum:"exact,leased"`
+	// Batch is the largest lease, in requests, with mode leased. Default: 0, for a tenth of the
+	// burst, or, with windows, of the rate's number.
+	Batch int `yaml:"batch" default:"0" min:"0" max:"10000"`
+	// Unavailable says what becomes of a request for which Redis does not answer in time: "local"
+	// (this instance's own limit decides; see instances), "allow" (it passes) or "deny" (503). Default:
+	// "local". Hazard: with deny an outage of Redis is one of the route.
+	Unavailable string `yaml:"unavailable" default:"local" enum:"local,allow,deny"`
+	// Instances is among how many the limit is divided while Redis is unavailable, with local.
+	// Default: 1, each instance lets the whole limit pass.
+	Instances int `yaml:"instances" default:"1" min:"1" max:"100000"`
 }
 
 // RateOverride is the limit of one value.

@@ -1,26 +1,39 @@
 package exchange
 
 // Hold lets a policy that answered Held resume the exchange later, once. It may be kept and used on
-// any goroutine, also after the exchange has ended, when Resume does nothing.
+// any goroutine, also after the hold is over or the exchange has ended, when Resume does nothing.
 type Hold struct {
 	x      *Exchange
 	engine Engine // its own copy: the exchange belongs to its loop, and may be at its next life
 	life   uint64
+	number uint32 // of the hold in the exchange's life
+}
+
+// hold begins a hold that ends as end says when nobody resumes it.
+func (x *Exchange) hold(end holdEnd) Hold {
+	end.number = x.holdEnd.number + 1
+	x.holdEnd = end
+	return Hold{x, x.engine, x.life, end.number}
 }
 
 // Hold must be followed by the verdict Held. An exchange that is not resumed is ended by the route's
 // timeout, or by its client.
 func (x *Exchange) Hold() Hold {
-	x.holdEnd = holdEnd{}
-	return Hold{x, x.engine, x.life}
+	return x.hold(holdEnd{})
 }
 
 // HoldUntil is a Hold that ends at a deadline, on the loop's clock: then the exchange is refused
 // with the status and the reason. The time held is counted apart: it is neither the gateway's own
 // time nor the upstream's.
 func (x *Exchange) HoldUntil(deadline int64, status int, reason Reason) Hold {
-	x.holdEnd = holdEnd{deadline: deadline, status: status, reason: reason}
-	return Hold{x, x.engine, x.life}
+	return x.hold(holdEnd{deadline: deadline, status: status, reason: reason})
+}
+
+// HoldThen is a Hold that ends at a deadline, on the loop's clock: then the exchange goes on as late
+// says. A Resume that comes after that does nothing. The deadline is met as that of PauseUntil. Another
+// verdict than Held may follow when nobody will resume it.
+func (x *Exchange) HoldThen(deadline int64, late func(*Exchange) PolicyVerdict) Hold {
+	return x.hold(holdEnd{deadline: deadline, then: late})
 }
 
 // PauseUntil is a verdict: the exchange waits for a time on the loop's clock and then goes on as then
@@ -28,19 +41,27 @@ func (x *Exchange) HoldUntil(deadline int64, status int, reason Reason) Hold {
 // (4.2 ms) at most. The route's timeout, where that is sooner, ends the exchange instead. The time
 // counts as held.
 func (x *Exchange) PauseUntil(due int64, then func(*Exchange) PolicyVerdict) PolicyVerdict {
-	x.holdEnd = holdEnd{deadline: due, then: then}
+	x.hold(holdEnd{deadline: due, then: then})
 	return Held
 }
 
 // Resume runs then on the exchange's loop and goes on as its verdict says.
-func (h Hold) Resume(then func(*Exchange) PolicyVerdict) { h.engine.Resume(h.x, h.life, then) }
+func (h Hold) Resume(then func(*Exchange) PolicyVerdict) {
+	h.engine.Resume(h.x, h.life, func(x *Exchange) PolicyVerdict {
+		if x.holdEnd.number != h.number {
+			return Held // by another hold, which goes on
+		}
+		return then(x)
+	})
+}
 
 // holdEnd is how a hold ends that nobody resumes; the zero value leaves that to the route's timeout.
 type holdEnd struct {
 	deadline int64
 	status   int
 	reason   Reason
-	then     func(*Exchange) PolicyVerdict // of a pause, which ends in no refusal
+	then     func(*Exchange) PolicyVerdict // where the end is no refusal
+	number   uint32
 }
 
 // HoldEnd is how the present hold ends when nobody resumes it: with which answer, and when, which is

@@ -149,7 +149,7 @@ func clientOptions(t *config.UpstreamTLS) tlsio.ClientOptions {
 
 // buildSnapshot compiles the routes of cfg over its upstreams, and says everything that is wrong
 // with them.
-func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (
+func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams, stores stores) (
 	s *proxy.Snapshot, made []policy, errs config.Errors,
 ) {
 	s = &proxy.Snapshot{NoRoute: telemetry.NoRoute, Admission: admissionPlan(cfg)}
@@ -170,7 +170,7 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (
 	s.Routes = make([]proxy.Route, len(cfg.Routes))
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
-		chain, of, bad := plan{r, table.Names(i), index, g.policyEnv()}.chain(g.kinds)
+		chain, of, bad := plan{r, table.Names(i), index, stores, g.policyEnv()}.chain(g.kinds)
 		made = append(made, of...)
 		for _, b := range bad {
 			errs = append(errs, routeError(cfg, i, b.key, b.err.Error()))

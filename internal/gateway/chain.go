@@ -27,6 +27,7 @@ type plan struct {
 	*config.Route
 	names    []string       // of its pattern
 	upstream map[string]int // the indexes of upstreams by name
+	stores   stores
 	env      exchange.Env
 }
 
@@ -78,11 +79,11 @@ var policies = []kind{
 		if len(p.Limits) == 0 {
 			return nil, nil
 		}
-		o, err := limitOptions(p.Limits)
+		o, err := limitOptions(p.Limits, p.stores)
 		if err != nil {
 			return nil, err
 		}
-		o.Env = p.env
+		o.Env, o.Route = p.env, p.Name
 		return limit.New(o)
 	}},
 	{name: "max_body", make: func(p plan) (any, error) {

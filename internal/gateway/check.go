@@ -27,6 +27,7 @@ func Check(path string) (*config.Config, error) {
 		u.Close()
 	}
 	closePolicies(c.policies)
+	c.newStores.release(nil)
 	if errs != nil {
 		return nil, errs
 	}

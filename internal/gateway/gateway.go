@@ -81,6 +81,7 @@ type Gateway struct {
 	version   string // of the config: a short hash of its content
 	loadedAt  time.Time
 	upstreams upstreams
+	stores    stores
 	kinds     []kind
 	policies  []policy
 	listeners map[string]*listener
@@ -376,6 +377,7 @@ func (g *Gateway) end(why string, next *successor) error {
 	for _, u := range g.upstreams {
 		u.Close()
 	}
+	g.stores.release(nil)
 	if g.accessLog != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()

@@ -11,8 +11,12 @@ var limitHeaders = map[string]limit.Headers{
 	"refused": limit.OnRefused, "always": limit.Always, "never": limit.Never,
 }
 
+var limitOtherwise = map[string]limit.Otherwise{
+	"local": limit.ByShare, "allow": limit.Allow, "deny": limit.Deny,
+}
+
 // limitOptions says in the limits' terms what the config says in its own.
-func limitOptions(all []config.RateLimit) (o limit.Options, err error) {
+func limitOptions(all []config.RateLimit, stores stores) (o limit.Options, err error) {
 	for i := range all {
 		c := &all[i]
 		l := limit.Limit{
@@ -39,6 +43,12 @@ func limitOptions(all []config.RateLimit) (o limit.Options, err error) {
 				override.Burst = int64(*c.Burst)
 			}
 			l.Overrides[value] = override
+		}
+		if s := c.Shared; s != nil {
+			l.Shared = &limit.Shared{
+				Store: stores[s.Redis].Store, Leased: s.Mode == "leased", Batch: int64(s.Batch),
+				Otherwise: limitOtherwise[s.Unavailable], Instances: int64(s.Instances),
+			}
 		}
 		o.Limits = append(o.Limits, l)
 	}

@@ -72,6 +72,8 @@ type change struct {
 	config    *config.Config
 	upstreams upstreams
 	fresh     upstreams
+	stores    stores
+	newStores stores
 	snapshot  *proxy.Snapshot
 	policies  []policy
 	listeners map[string]*listener
@@ -101,6 +103,7 @@ func (g *Gateway) apply(cfg *config.Config, reload bool) error {
 // enforce tells the loops of a change, and retires what it has not.
 func (g *Gateway) enforce(c *change, reload bool) error {
 	c.startUpstreams()
+	c.newStores.start()
 	inheritPolicies(c.policies, g.policies)
 	g.declareClasses(c.config)
 	c.snapshot.Gone = closeWhenGone(c.policies, len(g.workers))
@@ -116,6 +119,7 @@ func (g *Gateway) enforce(c *change, reload bool) error {
 	incomplete := g.putListeners(c)
 	g.retire(c)
 	g.config, g.upstreams, g.listeners, g.policies = c.config, c.upstreams, c.listeners, c.policies
+	g.stores = c.stores
 	g.version, g.loadedAt = configVersion(c.config), time.Now()
 	g.registry.ConfigLoaded(g.version, g.loadedAt, reload && incomplete == nil)
 	g.inForce.Store(g.look())
@@ -159,8 +163,11 @@ func (g *Gateway) compile(cfg *config.Config) (c *change, errs config.Errors) {
 	}
 	var bad config.Errors
 	c.upstreams, c.fresh, bad = g.buildUpstreams(cfg, g.upstreams)
-	if errs = append(errs, bad...); bad == nil {
-		c.snapshot, c.policies, bad = g.buildSnapshot(cfg, c.upstreams)
+	errs = append(errs, bad...)
+	var wrong config.Errors
+	c.stores, c.newStores, wrong = g.buildStores(cfg, g.stores)
+	if errs = append(errs, wrong...); bad == nil && wrong == nil {
+		c.snapshot, c.policies, bad = g.buildSnapshot(cfg, c.upstreams, c.stores)
 		errs = append(errs, bad...)
 	}
 	slices.SortStableFunc(errs, func(a, b config.Error) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
@@ -191,6 +198,7 @@ func (c *change) undo() {
 		u.Close()
 	}
 	closePolicies(c.policies)
+	c.newStores.release(nil)
 	for _, l := range c.bound {
 		l.closeSockets()
 	}
@@ -226,6 +234,7 @@ func (g *Gateway) retire(c *change) {
 			g.retireUpstream(u)
 		}
 	}
+	g.stores.release(c.stores)
 	if !c.sameLog {
 		if old := g.accessLog; old != nil {
 			go old.Close(context.Background())

@@ -26,6 +26,7 @@ type inForce struct {
 	version   string
 	loadedAt  time.Time
 	upstreams upstreams
+	stores    stores
 	policies  []policy
 	listeners []listenerView // in the config's order
 }
@@ -40,7 +41,7 @@ type listenerView struct {
 
 // look makes the view of what is in force. g.mu is held.
 func (g *Gateway) look() *inForce {
-	v := &inForce{config: g.config, version: g.version, loadedAt: g.loadedAt, upstreams: g.upstreams, policies: g.policies}
+	v := &inForce{config: g.config, version: g.version, loadedAt: g.loadedAt, upstreams: g.upstreams, stores: g.stores, policies: g.policies}
 	for _, lc := range g.config.Listeners {
 		l := g.listeners[lc.Address]
 		view := listenerView{address: l.address, bound: l.bound.String(), quota: l.quota, accepting: &l.accepting}

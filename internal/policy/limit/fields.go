@@ -50,7 +50,10 @@ func (p *Policy) prepareFields(x *exchange.Exchange, spots []spot, now int64, wh
 const fieldSize = 2 + 6 + 2*20 + 2
 
 func (l *limit) speaks(s *spot, when Headers) bool {
-	return !s.skipped && s.state != nil && !l.DryRun && (l.Headers == Always || l.Headers == when)
+	if r := s.remote; r != nil && s.pass && r.by != byRedis && r.by != byHere {
+		return false // what is left is not known here
+	}
+	return s.decided() && !l.DryRun && (l.Headers == Always || l.Headers == when)
 }
 
 func appendMember(b []byte, name, key1 string, value1 int64, key2 string, value2 int64) []byte {
@@ -61,6 +64,9 @@ func appendMember(b []byte, name, key1 string, value1 int64, key2 string, value2
 
 // left is what is left after the decision; a request that another limit refuses takes nothing.
 func (s *spot) left(now int64, refused bool) (tokens, until int64) {
+	if s.elsewhere() {
+		return s.remote.answer.Left, int64(s.remote.answer.Reset)
+	}
 	p, w := s.outcome.params, s.before
 	if s.pass && !refused {
 		w = s.after

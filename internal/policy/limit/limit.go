@@ -9,12 +9,14 @@
 //   - word.go, params.go, step.go, ring.go: the algorithms, pure functions of a word and a time;
 //   - table.go: which word belongs to a value, in bounded memory;
 //   - limiter.go: a limit's state, which reloads carry over;
-//   - limit.go, fields.go, stats.go, status.go: the policy, which asks several limits at once.
+//   - limit.go, fields.go, stats.go, status.go: the policy, which asks several limits at once;
+//   - sharing.go, lease.go, decision.go: limits that several instances share, through Redis, which
+//     the package shared asks.
 //
 // A client over its limit is the client's fault, as far as statistics go: its refusals are no sign
 // of an overload, and no reason to look at the service.
 //
-// It must not know where else state might be kept than in this process.
+// A route without shared limits meets nothing of the last part.
 package limit
 
 import (
@@ -38,6 +40,7 @@ var RateLimited = exchange.DeclareReason(exchange.ReasonInfo{
 // Policy asks the limits of a route.
 type Policy struct {
 	limits []*limit // those that are hardest to give back to last
+	shares bool     // one of them is shared
 }
 
 // limit is one of them.
@@ -51,6 +54,7 @@ var (
 	_ exchange.RequestPolicy  = (*Policy)(nil)
 	_ exchange.ResponsePolicy = (*Policy)(nil)
 	_ exchange.Heir           = (*Policy)(nil)
+	_ exchange.Closer         = (*Policy)(nil)
 	_ exchange.Metered        = (*Policy)(nil)
 	_ exchange.Shown          = (*Policy)(nil)
 )
@@ -74,6 +78,9 @@ func New(o Options) (*Policy, error) {
 		}
 		names[asked.Name] = true
 		s, err := asked.check()
+		if err == nil {
+			err = s.share(o.Route)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", asked.Name, err)
 		}
@@ -83,9 +90,22 @@ func New(o Options) (*Policy, error) {
 			began := time.Now()
 			l.now = func() int64 { return int64(time.Since(began)) + 1 }
 		}
-		l.store.Store(newStore(s.params, s.Key != "", s.Values))
-		l.override(s.overrides)
+		keyed := s.Key != ""
+		if s.Shared != nil {
+			p.shares = true
+			keyed = keyed && s.Shared.Otherwise == ByShare
+			if s.Shared.Leased {
+				l.leases = newLeases(s.Values)
+			}
+		}
+		l.store.Store(newStore(s.here, keyed, s.Values))
+		l.override(s.hereOverrides)
 		p.add(&limit{s, l, i})
+	}
+	for _, l := range p.limits {
+		if l.Shared != nil {
+			l.Shared.Store.Retain()
+		}
 	}
 	return p, nil
 }
@@ -106,12 +126,17 @@ type spot struct {
 	place
 	outcome
 	value   []byte
-	skipped bool // the request lacks the key, and may
-	spilled bool // the value shares its place with others
+	skipped bool    // the request lacks the key, and may
+	spilled bool    // the value shares its place with others
+	aside   bool    // Redis is asked beside the request, which only counts
+	remote  *remote // of a shared limit
 }
 
 // OnRequest counts the request, refuses it, or lets it wait.
 func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
+	if p.shares {
+		return p.decideShared(x)
+	}
 	if len(p.limits) == 1 {
 		var one [1]spot
 		return p.decide(x, one[:])
@@ -156,7 +181,7 @@ func (l *limit) locate(s *spot, now int64) {
 func (p *Policy) takeAll(spots []spot, now int64) bool {
 	for i, l := range p.limits {
 		s := &spots[i]
-		if s.skipped {
+		if s.skipped || s.elsewhere() {
 			continue
 		}
 		if s.state != nil {
@@ -173,7 +198,7 @@ func (p *Policy) takeAll(spots []spot, now int64) bool {
 		}
 		// Another loop was quicker since all limits were asked.
 		for j := range i {
-			if earlier := &spots[j]; earlier.pass && !earlier.skipped {
+			if earlier := &spots[j]; earlier.pass && !earlier.skipped && !earlier.elsewhere() {
 				earlier.giveBack(&earlier.outcome, max(now, l.now()))
 			}
 		}
@@ -187,14 +212,14 @@ func (p *Policy) pass(x *exchange.Exchange, spots []spot, now int64) exchange.Po
 	wait := int64(0)
 	for i, l := range p.limits {
 		s := &spots[i]
-		if s.skipped {
+		if s.skipped || s.aside {
 			continue
 		}
 		stats := &l.stats[x.Loop()]
 		stats.note(s)
 		if !s.pass {
 			stats.wouldRefuse.add()
-			stats.top.note(s)
+			stats.top.note(s.value)
 			continue
 		}
 		stats.allowed.add()
@@ -220,7 +245,7 @@ func (p *Policy) refuse(x *exchange.Exchange, spots []spot, now int64) exchange.
 	wait := int64(0)
 	for i, l := range p.limits {
 		s := &spots[i]
-		if s.skipped || s.state == nil {
+		if s.aside || !s.decided() {
 			continue
 		}
 		stats := &l.stats[x.Loop()]
@@ -234,7 +259,7 @@ func (p *Policy) refuse(x *exchange.Exchange, spots []spot, now int64) exchange.
 			stats.refused.add()
 			wait = max(wait, s.wait)
 		}
-		stats.top.note(s)
+		stats.top.note(s.value)
 	}
 	p.prepareFields(x, spots, now, OnRefused)
 	verdict := x.Refuse(http.StatusTooManyRequests, RateLimited)
@@ -256,18 +281,18 @@ func (p *Policy) Inherit(old any) {
 
 func (l *limit) sameState(o *limit) bool {
 	return l.Name == o.Name && l.Key == o.Key && l.Algorithm == o.Algorithm && l.Values == o.Values &&
-		l.Prefix4 == o.Prefix4 && l.Prefix6 == o.Prefix6
+		l.Prefix4 == o.Prefix4 && l.Prefix6 == o.Prefix6 && l.Shared.sameState(o.Shared)
 }
 
 func (l *limit) inherit(o *limit) {
 	l.limiter = o.limiter
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.params.same(o.params) {
-		l.change(l.params)
+	if !l.here.same(o.here) {
+		l.change(l.here)
 		l.set = false
 	}
-	l.override(l.overrides)
+	l.override(l.hereOverrides)
 }
 
 // Has says whether a limit has the name.
@@ -282,6 +307,9 @@ func (p *Policy) SetLimit(name string, rate Rate, burst int64) error {
 	for _, l := range p.limits {
 		if l.Name != name {
 			continue
+		}
+		if l.Shared != nil {
+			return fmt.Errorf("limit %s is shared with other instances; change it in the configuration of all", name)
 		}
 		if burst != 0 && !l.Algorithm.bucket() {
 			return fmt.Errorf("limit %s: a burst has no meaning with %s; leave it out", name, l.Algorithm)

@@ -13,10 +13,16 @@ type limiter struct {
 	now    func() int64 // for goroutines, and where a loop's time is too old
 	store  atomic.Pointer[store]
 	stats  []loopStats
+	leases *leases // nil unless the limit is leased
+	aside  aside
 
 	mu  sync.Mutex // orders changes; no decision takes it
 	set bool       // the numbers were changed at run time
 }
+
+// aside is what is counted of a shared limit that only counts: its answers come when the exchange
+// may be over.
+type aside struct{ allowed, wouldRefuse, unavailable atomic.Int64 }
 
 // store is what is counted. Changes make a new one that shares with the old what means the same.
 type store struct {

@@ -13,6 +13,7 @@ import (
 // Options of the policy.
 type Options struct {
 	Limits []Limit // a request must pass all of them
+	Route  string  // whose limits they are: shared ones count for all instances of a route
 	Env    exchange.Env
 }
 
@@ -34,6 +35,7 @@ type Limit struct {
 	Overrides   map[string]Override
 	DryRun      bool    // count only
 	Headers     Headers // which responses carry the RateLimit fields
+	Shared      *Shared // with other instances; nil for this one alone
 }
 
 // Override is the limit of one value.
@@ -88,6 +90,11 @@ type setting struct {
 	key       exchange.Key
 	params    *params
 	overrides map[string]*params // by the value as it is counted
+
+	// What this instance counts by itself: all of it, or, of a shared limit, its part.
+	here          *params
+	hereOverrides map[string]*params
+	*sharing      // nil unless the limit is shared
 }
 
 func (l Limit) numbers(rate Rate, burst int64) numbers {

@@ -18,6 +18,8 @@ const (
 	FixedWindow
 	SlidingWindow
 	SlidingLog
+
+	leaseWords // no algorithm: the words of leases, see lease.go
 )
 
 var algorithmNames = [...]string{

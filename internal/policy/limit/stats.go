@@ -9,7 +9,7 @@ import (
 
 // loopStats is what a loop counts of a limit. Only that loop writes it.
 type loopStats struct {
-	allowed, refused, wouldRefuse, queued, overflowed count
+	allowed, refused, wouldRefuse, queued, overflowed, unavailable count
 
 	top top
 	_   [64]byte // the next loop's is on another cache line
@@ -63,8 +63,8 @@ func (e *topEntry) is(value []byte) bool {
 	return e.size == len(short) && e.cut == (len(value) > keptBytes) && string(e.value[:e.size]) == string(short)
 }
 
-// note counts a refusal of the spot's value.
-func (t *top) note(s *spot) {
+// note counts a refusal of a value.
+func (t *top) note(value []byte) {
 	if !t.mu.TryLock() {
 		return
 	}
@@ -72,7 +72,7 @@ func (t *top) note(s *spot) {
 	least := 0
 	for i := range t.used {
 		e := &t.entries[i]
-		if e.is(s.value) {
+		if e.is(value) {
 			e.count++
 			return
 		}
@@ -86,8 +86,8 @@ func (t *top) note(s *spot) {
 	}
 	e := &t.entries[least]
 	e.count++
-	e.size = copy(e.value[:], s.value)
-	e.cut = len(s.value) > keptBytes
+	e.size = copy(e.value[:], value)
+	e.cut = len(value) > keptBytes
 }
 
 // topRefused is the values that were refused most over all loops, the most refused first.

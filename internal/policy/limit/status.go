@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/policy/limit/shared"
 )
 
 // Indexes of the series.
@@ -18,6 +19,7 @@ const (
 	seriesQueued
 	seriesOverflowed
 	seriesValues
+	seriesUnavailable
 )
 
 // Series are the metrics of this kind of policy.
@@ -32,6 +34,9 @@ var Series = []exchange.Series{
 		Labels: []string{"limit"}},
 	seriesValues: {Name: "limit_values", Help: "Values of which a limit counts something at present.",
 		Labels: []string{"limit"}},
+	seriesUnavailable: {Name: "limit_unavailable_total",
+		Help:   "Requests for which Redis did not answer a shared limit in time, by limit.",
+		Labels: []string{"limit"}},
 }
 
 // Metrics emits the values of Series.
@@ -44,6 +49,9 @@ func (p *Policy) Metrics(emit func(series int, value float64, labels ...string))
 		emit(seriesQueued, float64(s.Queued), l.Name)
 		emit(seriesOverflowed, float64(s.Overflowed), l.Name)
 		emit(seriesValues, float64(s.Values), l.Name)
+		if s.Shared != nil {
+			emit(seriesUnavailable, float64(s.Shared.Unavailable), l.Name)
+		}
 	}
 }
 
@@ -67,6 +75,22 @@ type Status struct {
 	Values     int          `json:"values"`
 	Places     int          `json:"places"`
 	TopRefused []TopRefused `json:"top_refused"`
+	// Shared is there for a limit that other instances share.
+	Shared *SharedStatus `json:"shared,omitempty"`
+}
+
+// SharedStatus is how a limit is shared. What this instance counts by itself (values, places) are its
+// leases, or what it counts while Redis is away.
+type SharedStatus struct {
+	Mode        string        `json:"mode"`
+	Batch       int64         `json:"batch,omitempty"`
+	Unavailable int64         `json:"unavailable"` // requests for which Redis did not answer
+	Store       shared.Status `json:"store"`
+}
+
+// statusList is what the policy shows.
+type statusList struct {
+	Limits []Status `json:"limits"`
 }
 
 // TopRefused is a value that was refused often.
@@ -79,9 +103,7 @@ type TopRefused struct {
 func (p *Policy) Status() any {
 	byPosition := func(a, b *limit) int { return cmp.Compare(a.position, b.position) }
 	limits := slices.SortedFunc(slices.Values(p.limits), byPosition)
-	said := struct {
-		Limits []Status `json:"limits"`
-	}{make([]Status, len(limits))}
+	said := statusList{make([]Status, len(limits))}
 	for i, l := range limits {
 		s := l.status()
 		s.TopRefused = []TopRefused{}
@@ -109,8 +131,11 @@ func (l *limit) status() Status {
 		Overflowed:  l.sum(func(s *loopStats) *count { return &s.overflowed }),
 	}
 	now := l.now()
+	if l.Shared != nil {
+		l.addShared(&s, now)
+	}
 	if store.table != nil {
-		s.Values = store.table.held(store.rules, now)
+		s.Values += store.table.held(store.rules, now)
 	}
 	for _, o := range store.overrides {
 		if w := o.state.Load(); isLive(w) && !o.params.Load().idle(w, now) {
@@ -118,6 +143,22 @@ func (l *limit) status() Status {
 		}
 	}
 	return s
+}
+
+// addShared adds what is told of a shared limit.
+func (l *limit) addShared(s *Status, now int64) {
+	s.Rate, s.Burst = l.params.rate.String(), l.params.burst
+	s.Allowed += l.aside.allowed.Load()
+	s.WouldRefuse += l.aside.wouldRefuse.Load()
+	s.Shared = &SharedStatus{
+		Mode: "exact", Batch: l.batch, Store: l.Shared.Store.Status(),
+		Unavailable: l.sum(func(s *loopStats) *count { return &s.unavailable }) + l.aside.unavailable.Load(),
+	}
+	if l.leases != nil {
+		s.Shared.Mode = "leased"
+		s.Places = l.leases.table.places()
+		s.Values = l.leases.table.held(&l.leases.rules, now)
+	}
 }
 
 // shownValue is a refused value as people write it.

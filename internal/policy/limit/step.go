@@ -154,6 +154,8 @@ func (p *params) idle(w uint64, now int64) bool {
 		return before == 0 && count == 0
 	case SlidingLog:
 		return state>>sequence<<logTick <= now
+	case leaseWords:
+		return unpackLease(w).until <= now
 	default:
 		return state <= now*units
 	}

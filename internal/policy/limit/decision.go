@@ -1,0 +1,311 @@
+package limit
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/policy/limit/shared"
+)
+
+// decision is that of a route with shared limits, from the request until the last answer of Redis
+// or the end of the patience with it:
+//
+//  1. limits of this instance are asked, and nothing is counted; one that refuses ends it;
+//  2. leases are taken from; one that refuses ends it;
+//  3. Redis is asked for all the others at once, while the exchange is held;
+//  4. the limits of this instance count.
+//
+// What was counted is given back when a later limit refuses. Until that reaches Redis, others may be
+// refused who would have passed; nobody passes who should not.
+type decision struct {
+	p     *Policy
+	spots []spot
+	left  atomic.Int32 // answers to come, and one for the loop while it asks
+	hold  exchange.Hold
+}
+
+// remote is a shared limit's part in a decision.
+type remote struct {
+	limit  *limit
+	params *params
+	rule   *shared.Rule
+	key    string
+	value  []byte // its own: the answer may come when the exchange is over
+
+	asks  bool // Redis, and
+	batch bool // for a lease
+	at    lease
+	word  uint64
+	place place
+	call  *shared.Call
+
+	answer shared.Answer
+	err    error
+	ready  atomic.Bool // answer and err are written
+
+	by source
+}
+
+// source is who decided for a shared limit.
+type source uint8
+
+const (
+	nobody  source = iota
+	byLease        // what was taken from Redis before
+	byRedis
+	byRule // Redis has not answered: allow or deny
+	byHere // Redis has not answered: this instance's own count
+)
+
+// decided says whether the limit has said something to the request.
+func (s *spot) decided() bool {
+	return !s.skipped && (s.state != nil || s.remote != nil && s.remote.by != nobody)
+}
+
+// elsewhere says whether the limit counts outside the store of this instance.
+func (s *spot) elsewhere() bool { return s.remote != nil && s.remote.by != byHere }
+
+// decideShared decides for a route that has shared limits.
+func (p *Policy) decideShared(x *exchange.Exchange) exchange.PolicyVerdict {
+	d := &decision{p: p, spots: make([]spot, len(p.limits))}
+	now := x.Now()
+	if !d.look(x, now) || !d.lease(now) {
+		d.undo(now)
+		return p.refuse(x, d.spots, now)
+	}
+	patience := time.Duration(0)
+	for i := range d.spots {
+		if r := d.spots[i].remote; r != nil && r.asks {
+			r.value = append([]byte(nil), d.spots[i].value...)
+			if !r.limit.DryRun {
+				patience = max(patience, r.limit.Shared.Store.Timeout())
+				d.left.Add(1)
+			}
+		}
+	}
+	if patience > 0 {
+		d.hold = x.HoldThen(now+int64(patience), d.finish)
+	}
+	d.left.Add(1)
+	for i := range d.spots {
+		if r := d.spots[i].remote; r != nil && r.asks {
+			d.ask(r, &d.spots[i], x.Loop())
+		}
+	}
+	if d.left.Add(-1) == 0 {
+		return d.finish(x)
+	}
+	return exchange.Held
+}
+
+// look asks the limits of this instance, and finds what the others need.
+func (d *decision) look(x *exchange.Exchange, now int64) bool {
+	passes := true
+	for i, l := range d.p.limits {
+		s := &d.spots[i]
+		s.value = l.find(x)
+		if s.skipped = l.SkipMissing && len(s.value) == 0; s.skipped {
+			s.pass = true
+			continue
+		}
+		if l.Shared != nil {
+			s.remote = &remote{limit: l}
+			s.remote.params, s.remote.rule = l.of(s.value)
+			s.outcome.params = s.remote.params
+			continue
+		}
+		for s.gone = true; s.gone; {
+			l.locate(s, now)
+			s.outcome = s.look(now)
+		}
+		s.mend(&s.outcome)
+		passes = passes && (s.pass || l.DryRun)
+	}
+	return passes
+}
+
+// lease takes from the leases. It stops at one that refuses.
+func (d *decision) lease(now int64) bool {
+	for i := range d.spots {
+		s := &d.spots[i]
+		r := s.remote
+		if r == nil {
+			continue
+		}
+		if r.limit.batch == 0 {
+			r.asks = true
+			continue
+		}
+		h, g := r.limit.secret.Sum(s.value)
+		asked := now + int64(r.limit.Shared.Store.Timeout())
+		verdict, at, word := r.limit.leases.take(&r.place, h, g, s.value, now, asked, r.limit.batch)
+		switch verdict {
+		case leasePasses:
+			r.by, s.pass = byLease, true
+		case leaseRefills:
+			r.by, s.pass = byLease, true
+			r.refill(s.value, at.most(r.limit.batch)-at.count)
+		case leaseRefuses:
+			r.by, s.wait = byLease, at.until-now
+			if !r.limit.DryRun {
+				return false
+			}
+		case leaseAsks:
+			r.asks, r.batch, r.at, r.word = true, true, at, word
+		case leaseAlone:
+			r.asks = true
+		}
+	}
+	return true
+}
+
+// undo gives back what was taken elsewhere than in the stores of this instance.
+func (d *decision) undo(now int64) {
+	for i := range d.spots {
+		s := &d.spots[i]
+		r := s.remote
+		switch {
+		case r == nil:
+		case r.by == byLease && s.pass:
+			r.place.giveBackLease(now, r.limit.batch)
+		case r.by == byRedis && s.pass:
+			r.limit.Shared.Store.GiveBack(r.rule, r.key, 1, r.answer)
+		case r.batch && r.call == nil: // nobody will ask
+			r.at.kind, r.at.until = leaseStock, now
+			r.place.state.CompareAndSwap(r.word, r.at.pack())
+		}
+	}
+}
+
+// ask calls Redis. A limit that only counts is asked beside the exchange, which does not wait.
+func (d *decision) ask(r *remote, s *spot, loop int) {
+	l, n := r.limit, int64(1)
+	if r.batch {
+		n = r.at.most(l.batch)
+	}
+	r.key = l.Shared.Store.Key(l.scope, r.value)
+	s.aside = l.DryRun
+	call, err := l.Shared.Store.Take(r.rule, r.key, n, func(a shared.Answer, err error) {
+		r.answer, r.err = a, err
+		r.fill()
+		if l.DryRun {
+			r.count(loop)
+			return
+		}
+		r.ready.Store(true)
+		if d.left.Add(-1) == 0 {
+			d.hold.Resume(d.finish)
+		}
+	})
+	r.call = call
+	if err == nil {
+		return
+	}
+	r.err = err
+	r.fill()
+	if l.DryRun {
+		r.count(loop)
+		return
+	}
+	r.ready.Store(true)
+	d.left.Add(-1)
+}
+
+// fill puts what a batch brought into the lease, unless that has another owner by now, or another
+// request has asked since: then it is lost.
+func (r *remote) fill() {
+	if !r.batch {
+		return
+	}
+	now := r.limit.now()
+	if r.err != nil {
+		r.at.kind, r.at.until, r.at.count = leaseStock, now, 0
+	} else {
+		r.at = r.at.answered(r.answer.Granted, int64(r.answer.Wait), now)
+	}
+	r.place.state.CompareAndSwap(r.word, r.at.pack())
+}
+
+// refill asks for so many requests beside the one that decides.
+func (r *remote) refill(value []byte, n int64) {
+	l, p := r.limit, r.place
+	_, err := l.Shared.Store.Take(r.rule, l.Shared.Store.Key(l.scope, value), n, func(a shared.Answer, err error) {
+		p.refillLease(a.Granted, err, l.now(), l.batch)
+	})
+	if err != nil {
+		p.refillLease(0, err, l.now(), l.batch)
+	}
+}
+
+// count counts what a limit that only counts was told.
+func (r *remote) count(loop int) {
+	l := r.limit
+	switch {
+	case r.err != nil:
+		l.aside.unavailable.Add(1)
+	case r.answer.Granted > 0:
+		l.aside.allowed.Add(1)
+	default:
+		l.aside.wouldRefuse.Add(1)
+		l.stats[loop].top.note(r.value)
+	}
+}
+
+// finish decides when the answers are there, or no more of them are waited for.
+func (d *decision) finish(x *exchange.Exchange) exchange.PolicyVerdict {
+	now, refused := x.Now(), false
+	var denied *shared.Store
+	for i := range d.spots {
+		s := &d.spots[i]
+		r := s.remote
+		if r == nil || !r.asks || s.aside {
+			refused = refused || r != nil && r.by == byLease && !s.pass && !r.limit.DryRun
+			continue
+		}
+		if d.settle(s, x.Loop()) {
+			denied = r.limit.Shared.Store
+		}
+		refused = refused || r.by == byRedis && !s.pass
+	}
+	switch {
+	case refused:
+	case denied != nil:
+		d.undo(now)
+		verdict := x.Refuse(http.StatusServiceUnavailable, Unavailable)
+		x.RetryAfter(int(max(1, ceil(int64(denied.RetryAfter()), int64(time.Second)))))
+		return verdict
+	case d.p.takeAll(d.spots, now):
+		return d.p.pass(x, d.spots, now)
+	}
+	d.undo(now)
+	return d.p.refuse(x, d.spots, now)
+}
+
+// settle writes down what was decided for a limit that Redis was asked for, and says whether the
+// request is denied because Redis has not answered.
+func (d *decision) settle(s *spot, loop int) (denied bool) {
+	r := s.remote
+	if r.ready.Load() && r.err == nil {
+		r.by, s.pass = byRedis, r.answer.Granted > 0
+		if !s.pass {
+			s.wait = int64(r.answer.Wait)
+		}
+		return false
+	}
+	if r.call != nil {
+		r.call.Late()
+	}
+	r.limit.stats[loop].unavailable.add()
+	switch r.limit.Shared.Otherwise {
+	case Allow:
+		r.by, s.pass = byRule, true
+	case Deny:
+		r.by = byRule
+		return true
+	default:
+		r.by = byHere
+	}
+	return false
+}
