@@ -35,6 +35,7 @@ func (r *Route) check(s *scope) {
 		s.reject("via", "%q cannot name this gateway in Via; use 1 to %d letters, digits, dots and hyphens",
 			clip(r.Via), maxVia)
 	}
+	r.checkDeadlineHeader(s)
 	if (s.has("respond") || s.has("redirect")) && !s.has("upstream") && !s.has("split") {
 		r.checkUnused(s)
 	} else if s.has("fallback") && !s.failed["sla"] {
@@ -57,6 +58,7 @@ func (r *Route) checkUnused(s *scope) {
 		{"rewrite", true},
 		{"forward_path", r.ForwardPath != def.ForwardPath},
 		{"via", true},
+		{"deadline_header", true},
 		{"request_headers", true},
 		{"mirror", true},
 		{"fallback", true},

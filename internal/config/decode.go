@@ -36,6 +36,7 @@ type decoder struct {
 	references []named          // to upstreams
 	fallbacks  []named          // by the classes of their routes
 	routeNames []named          // that the file gives
+	deadlines  []named          // the fields of routes' deadlines
 	pathValues []named          // ${path.NAME} in the route that is being decoded
 	addresses  map[string]place // that are listened on
 }

@@ -33,6 +33,12 @@ type Config struct {
 	// for all. Lower ones are served first. Default: P0 is 99.99% of requests within 100ms, P1
 	// 99.95% within 500ms, P2 and all others 99% within 5s; P0 and P1 get no static answers.
 	Classes map[string]*Class `yaml:"classes"`
+	// SLAHeader is the name of a header, such as X-SLA-Class, in which the trusted peers of a listener
+	// (trusted_proxies) say the class of a request, P0 to P9, in place of its route's. Any other value
+	// is passed over and counted. Upstreams get the class in force in the same header, whoever chose
+	// it, unless a route's request_headers remove it. Default: none. Nobody else's header of that name
+	// is seen by anything. Hazard: a peer that passes its clients' header on lets them all be P0.
+	SLAHeader string `yaml:"sla_header"`
 	// Routes say what is done with which requests. The most specific match wins, whatever the
 	// order; two routes that could both win are an error.
 	Routes []Route `yaml:"routes"`
@@ -174,6 +180,13 @@ type Route struct {
 	// client does not take what is queued for it, the response is not read, and it counts from when
 	// the client does. Default: 60s. Then the client gets 504.
 	Timeout Duration `yaml:"timeout" default:"60s" min:"1ms" max:"24h"`
+	// DeadlineHeader is the name of a header, such as X-Request-Deadline-Ms, that tells the upstream
+	// for how many milliseconds its answer is waited for: until the route's timeout, or the upstream's
+	// per_try_timeout; a retry says what is left then. A trusted peer of the listener shortens the
+	// timeout by the same header: when its time is over the request is not sent, and gets 504 with the
+	// reason deadline_passed. Nobody else's header of that name is seen by anything, on any route.
+	// Default: none.
+	DeadlineHeader string `yaml:"deadline_header"`
 	// StreamTimeout is how long an upstream's response may be silent once it has begun. Default:
 	// 60s.
 	StreamTimeout Duration `yaml:"stream_timeout" default:"60s" min:"1ms" max:"24h"`

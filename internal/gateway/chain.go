@@ -28,6 +28,7 @@ type plan struct {
 	names    []string       // of its pattern
 	upstream map[string]int // the indexes of upstreams by name
 	env      exchange.Env
+	barred   uint16 // the classes that get no static answer, bit 0 for P0
 }
 
 // kind is a kind of policy.
@@ -46,7 +47,7 @@ var policies = []kind{
 		if p.Fallback == nil {
 			return nil, nil
 		}
-		return ladder.New(ladder.Options{Answer: fallbackAnswer(p.Fallback), Loops: p.env.Loops})
+		return ladder.New(ladder.Options{Answer: fallbackAnswer(p.Fallback), Loops: p.env.Loops, Barred: p.barred})
 	}},
 	{name: "access", make: func(p plan) (any, error) {
 		if p.Access == nil {
