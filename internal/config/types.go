@@ -236,6 +236,9 @@ type Route struct {
 	// must pass all of them, 8 at most; else it gets 429, and costs nothing with the others. Default:
 	// none. docs/protection-limits.md says which algorithm does what.
 	Limits []RateLimit `yaml:"limits"`
+	// Concurrency bounds how many requests of the route are under way at once, in all or of each
+	// client: {max, key, max_per_value}, or max alone. Default: none.
+	Concurrency *RouteConcurrency `yaml:"concurrency"`
 	// CORS answers preflights and adds the response headers that browsers ask for. Default: none.
 	CORS *CORS `yaml:"cors"`
 	// Mirror sends a copy of each request to a second upstream, whose answers are thrown away.
@@ -339,6 +342,31 @@ type RateLimit struct {
 	// (draft-ietf-httpapi-ratelimit-headers-11): those of requests that are "refused", "always" or
 	// "never". Default: "refused". Retry-After is in every refusal.
 	Headers string `yaml:"headers" default:"refused" enum:"refused,always,never"`
+}
+
+// RouteConcurrency bounds how many requests of a route are under way at once, over all loops of this
+// instance: from when its limits have let a request pass until the exchange is over, retries and
+// waiting included. Tunnels and streams of events count as long as they last. At least one of max and
+// max_per_value is needed. What a target can carry is better left to the upstream's concurrency,
+// which finds it and lets requests wait by class; here nothing waits.
+type RouteConcurrency struct {
+	// Max is the most requests of the route; one more gets 503 with the reason route_full. Default:
+	// 0, no bound.
+	Max int `yaml:"max" default:"0" min:"0" max:"1000000" scalar:"true"`
+	// Key says what max_per_value counts apart: "client_address" (an IPv6 client by its /64),
+	// "header:NAME", "cookie:NAME", "path:NAME" or "query:NAME". Default: none. Hazard: many users can
+	// share one address, and a client chooses its headers.
+	Key string `yaml:"key"`
+	// MaxPerValue is the most requests of each value of the key; one more gets 429 with the reason
+	// client_full. Default: 0, no bound.
+	MaxPerValue int `yaml:"max_per_value" default:"0" min:"0" max:"65535"`
+	// Missing says what becomes of requests without the key: they count "together", as one value, or
+	// "pass" and count for max alone. Default: "together".
+	Missing string `yaml:"missing" default:"together" enum:"together,pass"`
+	// Values is how many values are counted apart, rounded up to a power of two; each takes 4 bytes.
+	// When many more than a tenth of them have requests under way, some values count together.
+	// Default: 65536. A change makes the counts of values begin afresh.
+	Values int `yaml:"values" default:"65536" min:"2" max:"16777216"`
 }
 
 // RateOverride is the limit of one value.

@@ -10,6 +10,7 @@ import (
 	"plimsoll/internal/policy/cors"
 	"plimsoll/internal/policy/forwarded"
 	"plimsoll/internal/policy/headers"
+	"plimsoll/internal/policy/inflight"
 	"plimsoll/internal/policy/ladder"
 	"plimsoll/internal/policy/limit"
 	"plimsoll/internal/policy/maxbody"
@@ -85,6 +86,14 @@ var policies = []kind{
 		}
 		o.Env = p.env
 		return limit.New(o)
+	}},
+	{name: "concurrency", series: inflight.Series, make: func(p plan) (any, error) {
+		c := p.Concurrency
+		if c == nil {
+			return nil, nil
+		}
+		return inflight.New(inflight.Options{Max: c.Max, Key: c.Key, PerValue: c.MaxPerValue,
+			SkipMissing: c.Missing == "pass", Values: c.Values, Env: p.env})
 	}},
 	{name: "max_body", make: func(p plan) (any, error) {
 		if p.MaxBody == 0 {
