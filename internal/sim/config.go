@@ -53,6 +53,11 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "loops: %d\ndrain: {timeout: %v}\n", loops, g.Drain)
+	deadline := ""
+	if g.Claims {
+		b.WriteString("sla_header: X-Class\n")
+		deadline = ", deadline_header: X-Left"
+	}
 	b.WriteString("access_log: {path: stdout, format: json}\n")
 	b.WriteString("admin: {address: \"127.0.0.1:9900\"}\nlisteners:\n")
 	for i := range listeners {
@@ -92,7 +97,15 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 		}
 		limits += "]"
 	}
-	fmt.Fprintf(&b, "  - {match: \"/a/{token}\", upstream: a, sla: P0, request_id: true, %s%s}\n", times, limits)
+	if g.InFlight > 0 {
+		if change(0.3) {
+			g.InFlight += r.IntN(5)
+		}
+		limits += fmt.Sprintf(", concurrency: {max: %d, key: client_address, max_per_value: %d}",
+			g.InFlight, g.PerClient)
+	}
+	fmt.Fprintf(&b, "  - {match: \"/a/{token}\", upstream: a, sla: P0, request_id: true, %s%s%s}\n",
+		times, limits, deadline)
 	if !change(0.2) || s.Quiet {
 		fmt.Fprintf(&b, "  - {match: \"/b/{token}\", upstream: b, %s}\n", times)
 	}
@@ -119,6 +132,9 @@ func (s *Scenario) listener(b *strings.Builder, i int, g GatewayPlan, r *rand.Ra
 		}
 		secure = fmt.Sprintf("tls: {certificates: [{cert: site.pem, key: site.key}], "+
 			"handshake_timeout: %v, max_handshakes: %d}, ", g.Head, handshakes)
+	}
+	if g.Claims {
+		secure += "trusted_proxies: [" + address(trusted).String() + "], "
 	}
 	fmt.Fprintf(b, "  - {address: %q, %sbacklog: %d, limits: {head_timeout: %v, "+
 		"idle_timeout: %v, send_timeout: %v, min_body_rate: %dB, "+
