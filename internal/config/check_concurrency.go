@@ -18,11 +18,13 @@ func (c *RouteConcurrency) check(s *scope) {
 	case c.Max == 0 && c.MaxPerValue == 0 && c.Key == "":
 		s.fail(s.mapping, "bounds nothing; give max, or key and max_per_value, or remove it")
 	case c.Key == "" && c.MaxPerValue > 0:
-		s.reject("max_per_value", "has no meaning where all requests count together; remove it, or give a key")
+		s.reject("max_per_value", "has no meaning where all requests count together; "+
+			"remove it, or give a key")
 	case c.Key != "" && c.MaxPerValue == 0:
 		s.reject("key", "counts what nothing bounds; give max_per_value, or remove it")
 	case c.Max > 0 && c.MaxPerValue > c.Max:
-		s.reject("max_per_value", "%d can never be reached, since max is %d; make it at most that", c.MaxPerValue, c.Max)
+		s.reject("max_per_value", "%d can never be reached, since max is %d; make it at most that",
+			c.MaxPerValue, c.Max)
 	}
 	def := prototype(reflect.TypeFor[RouteConcurrency]()).Interface().(RouteConcurrency)
 	const noKey = "has no meaning without a key; remove it, or give one"

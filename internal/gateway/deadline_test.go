@@ -23,7 +23,8 @@ func TestTheServiceIsToldHowLongItIsWaitedFor(t *testing.T) {
 	s := newService(t, telling("X-Deadline-Ms"))
 	trusted := serveClean(t, dated(s.address(), trustLocal, ", timeout: 1h", ""))
 	tried := serveClean(t, dated(s.address(), trustLocal, ", timeout: 1h", ", retry: {per_try_timeout: 10m}"))
-	p, stranger := trusted.dial(), serveClean(t, dated(s.address(), "[]", ", timeout: 1h", "")).dial()
+	p := trusted.dial()
+	stranger := serveClean(t, dated(s.address(), "[]", ", timeout: 1h", "")).dial()
 	const hour, minute = 3_600_000, 60_000
 	for name, c := range map[string]struct {
 		p            *peer
@@ -74,8 +75,8 @@ func TestARequestWhoseDeadlineHasPassedIsNotSent(t *testing.T) {
 
 func TestADeadlineThatPassesWhileTheRequestWaitsEndsIt(t *testing.T) {
 	b, came, answer := busyService(t)
-	g := serve(t, dated(b.address, trustLocal, "", ", concurrency: {mode: fixed, limit: 1}, pool: {pending_timeout: 60s}")+
-		"classes: {P1: {patience: 60s}}\n")
+	const one = ", concurrency: {mode: fixed, limit: 1}, pool: {pending_timeout: 60s}"
+	g := serve(t, dated(b.address, trustLocal, "", one)+"classes: {P1: {patience: 60s}}\n")
 	first, second := g.dial(), g.dial()
 	first.send(get)
 	<-came

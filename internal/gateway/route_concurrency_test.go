@@ -100,7 +100,8 @@ func TestAPlaceIsGivenBackHoweverARequestEnds(t *testing.T) {
 	for way, leave := range ways {
 		t.Run("client gone, "+way, func(t *testing.T) {
 			b, came, _ := busyService(t)
-			g := serveClean(t, bounded(b.address, per, ", concurrency: {mode: fixed, limit: 1}, pool: {pending_timeout: 60s}")+
+			const one = ", concurrency: {mode: fixed, limit: 1}, pool: {pending_timeout: 60s}"
+			g := serveClean(t, bounded(b.address, per, one)+
 				"classes: {P1: {patience: 60s}}\n")
 			sent, waiting, holding := g.dial(), g.dial(), g.dial()
 			sent.send(get)
@@ -156,7 +157,8 @@ func TestAReloadCountsOnWhatIsInFlight(t *testing.T) {
 	first := g.dial()
 	first.send(get)
 	<-came
-	if err := g.reload(bounded(b.address, "{max: 1, key: client_address, max_per_value: 1}", "")); err != nil {
+	fewer := bounded(b.address, "{max: 1, key: client_address, max_per_value: 1}", "")
+	if err := g.reload(fewer); err != nil {
 		t.Fatal(err)
 	}
 	second := g.dial()

@@ -89,23 +89,11 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	if g.Via {
 		times += ", via: edge-1"
 	}
-	limits := ""
-	if g.Rate > 0 {
-		limits = fmt.Sprintf(", limits: [{rate: %d/s, key: client_address}", 10*g.Rate)
-		if g.Shaped {
-			limits += fmt.Sprintf(", {rate: %d/s, algorithm: leaky_bucket, max_wait: %v}", g.Rate, g.Timeout/2)
-		}
-		limits += "]"
-	}
-	if g.InFlight > 0 {
-		if change(0.3) {
-			g.InFlight += r.IntN(5)
-		}
-		limits += fmt.Sprintf(", concurrency: {max: %d, key: client_address, max_per_value: %d}",
-			g.InFlight, g.PerClient)
+	if g.InFlight > 0 && change(0.3) {
+		g.InFlight += r.IntN(5)
 	}
 	fmt.Fprintf(&b, "  - {match: \"/a/{token}\", upstream: a, sla: P0, request_id: true, %s%s%s}\n",
-		times, limits, deadline)
+		times, g.limits(), deadline)
 	if !change(0.2) || s.Quiet {
 		fmt.Fprintf(&b, "  - {match: \"/b/{token}\", upstream: b, %s}\n", times)
 	}
@@ -120,6 +108,22 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	b.WriteString("  - {match: \"/away/{token}\", " +
 		"redirect: {to: \"https://other.test/${path.token}\"}}\n")
 	return b.String(), g
+}
+
+// limits are what bounds a route's requests.
+func (g *GatewayPlan) limits() (text string) {
+	if g.Rate > 0 {
+		text = fmt.Sprintf(", limits: [{rate: %d/s, key: client_address}", 10*g.Rate)
+		if g.Shaped {
+			text += fmt.Sprintf(", {rate: %d/s, algorithm: leaky_bucket, max_wait: %v}", g.Rate, g.Timeout/2)
+		}
+		text += "]"
+	}
+	if g.InFlight > 0 {
+		text += fmt.Sprintf(", concurrency: {max: %d, key: client_address, max_per_value: %d}",
+			g.InFlight, g.PerClient)
+	}
+	return text
 }
 
 // listener writes one of the listeners.

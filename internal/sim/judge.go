@@ -96,7 +96,8 @@ func (q *request) toldAs(h *messageHead, g GatewayPlan) error {
 		class = q.Class
 	}
 	if told != class || h.value("x_class") != "" {
-		return fmt.Errorf("%s arrives with the class %q and %q, want %s", q.token, told, h.value("x_class"), class)
+		return fmt.Errorf("%s arrives with the class %q and %q, want %s", q.token, told,
+			h.value("x_class"), class)
 	}
 	left := h.value("x-left")
 	if q.Path != "/a/" {

@@ -109,7 +109,8 @@ func New(o Options) (*Policy, error) {
 	case (o.Key == "") != (o.PerValue == 0):
 		return nil, errors.New("key and max_per_value need each other; give both, or neither")
 	case o.Max > 0 && o.PerValue > o.Max:
-		return nil, fmt.Errorf("max_per_value: %d is over max, which is %d; make it at most that", o.PerValue, o.Max)
+		return nil, fmt.Errorf("max_per_value: %d is over max, which is %d; make it at most that",
+			o.PerValue, o.Max)
 	case o.Values < 0 || o.Values > MaxValues:
 		return nil, fmt.Errorf("values: %d; give 1 to %d", o.Values, MaxValues)
 	}
@@ -237,8 +238,10 @@ const (
 var Series = []exchange.Series{
 	seriesUnderWay: {Name: "route_concurrency", Help: "Requests under way of a route that bounds them."},
 	seriesRefused: {Name: "route_concurrency_refused_total", Labels: []string{"bound"},
-		Help: "Requests refused because too many were under way, by whose bound: the route's, or a value's of its key."},
-	seriesValues: {Name: "route_concurrency_values", Help: "Values of the key that have requests under way."},
+		Help: "Requests refused because too many were under way, by whose bound: the route's, " +
+			"or a value's of its key."},
+	seriesValues: {Name: "route_concurrency_values",
+		Help: "Values of the key that have requests under way."},
 	seriesShared: {Name: "route_concurrency_shared_total",
 		Help: "Requests whose value found no place of its own, and was counted together with another."},
 }

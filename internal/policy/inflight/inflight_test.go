@@ -15,9 +15,11 @@ import (
 // loop is one as far as a policy sees it.
 type loop int
 
+func (loop) Now() int64    { return 1 }
+func (l loop) LoopID() int { return int(l) }
+
+// Resume is never called: nothing is held here.
 func (loop) Resume(*exchange.Exchange, uint64, func(*exchange.Exchange) exchange.PolicyVerdict) {}
-func (loop) Now() int64                                                                         { return 1 }
-func (l loop) LoopID() int                                                                      { return int(l) }
 
 func request(on loop, client, tenant string) *exchange.Exchange {
 	x := &exchange.Exchange{Request: &head.Request{}, Response: &head.Response{}}

@@ -9,9 +9,10 @@ import (
 
 // A table counts requests by value, in memory that does not grow. A value belongs to one set, which
 // its hash names, and a set is one word with room for two values: 16 more bits of the value's hash
-// and 16 of its count each. Two values that have all these bits in common count as one. So whatever happens to a value is one compare-and-swap of its set, every
-// decision is exact, and a place is free when its count is 0: nothing has to be evicted, and nobody
-// gets rid of a count but by ending requests.
+// and 16 of its count each. Two values that have all these bits in common count as one. So whatever
+// happens to a value is one compare-and-swap of its set, every decision is exact, and a place is free
+// when its count is 0: nothing has to be evicted, and nobody gets rid of a count but by ending
+// requests.
 //
 // Where both places of a set are in use by others, the value shares one of them until they are free
 // (its further requests may then have a place of their own beside the shared one, so such a value's
