@@ -42,6 +42,9 @@ type Config struct {
 	// Routes say what is done with which requests. The most specific match wins, whatever the
 	// order; two routes that could both win are an error.
 	Routes []Route `yaml:"routes"`
+	// Admission refuses requests, the lowest class first, when the gateway's own processor is the
+	// limit. Default: nobody is refused, and all wait alike.
+	Admission *Admission `yaml:"admission"`
 	// Admin is the address of the metrics, the health answers and the JSON API. Default: none.
 	Admin *Admin `yaml:"admin"`
 	// AccessLog says where a line for every exchange is written. Default: none is written.
@@ -403,6 +406,18 @@ type Mirror struct {
 	// MaxBody is the longest body that is copied; requests with longer ones are not mirrored, and
 	// counted. Default: 64KB.
 	MaxBody Size `yaml:"max_body" default:"64KB" min:"0B" max:"16MB"`
+}
+
+// Admission is what happens to requests when an event loop has more of them than it can serve.
+type Admission struct {
+	// Mode: "enforce", or "shadow", which refuses nobody and counts whom it would have refused.
+	// Default: "enforce".
+	Mode string `yaml:"mode" default:"enforce" enum:"enforce,shadow" scalar:"true"`
+	// Delay: how late an event loop may come to look at a socket. From a quarter of it on the lowest
+	// class is refused, at all of it every class but the highest one, and that one from there to four
+	// times as much. Default: 20ms. Hazard: thousands of clients that each wait for their answer
+	// before they ask again can make a loop that late without an overload; try "shadow" first.
+	Delay Duration `yaml:"delay" default:"20ms" min:"1ms" max:"10s"`
 }
 
 // Admin is the listener for people and machines that run the gateway.

@@ -231,9 +231,9 @@ type Retry struct {
 	// PerTryTimeout ends one try that has had no response head, counted from when the request is
 	// with the target whole. Default: 0s, only the route's timeout counts.
 	PerTryTimeout Duration `yaml:"per_try_timeout" default:"0s" min:"0s" max:"1h"`
-	// Budget is the share of an upstream's requests that may be retries, over ten seconds; ten a
-	// second are always allowed. Default: 20%. Hazard: a high budget turns a service's bad minute
-	// into a storm.
+	// Budget is how many retries there may be, as a share of the upstream's requests in the last
+	// second; ten a second are always allowed. Default: 20%. Hazard: a high budget turns a service's
+	// bad minute into a storm.
 	Budget *Percent `yaml:"budget" default:"20%"`
 }
 

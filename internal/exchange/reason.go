@@ -71,6 +71,8 @@ var (
 	PoolFull      = declare("pool_full", UpstreamFault, "all connections to this service are busy")
 	Overloaded    = declare("overloaded", ProtectionFault,
 		"more requests come than the service can answer in time")
+	InstanceOverloaded = declare("instance_overloaded", ProtectionFault,
+		"the gateway has more requests than it can serve in time")
 	BreakerOpen = declare("breaker_open", ProtectionFault,
 		"the service has failed too often and is left alone for a while")
 	ConnectFailed = declare("connect_failed", UpstreamFault,

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"plimsoll/internal/admission"
 	"plimsoll/internal/breaker"
 	"plimsoll/internal/concurrency"
 	"plimsoll/internal/config"
@@ -151,7 +152,7 @@ func clientOptions(t *config.UpstreamTLS) tlsio.ClientOptions {
 func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams) (
 	s *proxy.Snapshot, made []policy, errs config.Errors,
 ) {
-	s = &proxy.Snapshot{NoRoute: telemetry.NoRoute}
+	s = &proxy.Snapshot{NoRoute: telemetry.NoRoute, Admission: admissionPlan(cfg)}
 	setClasses(s, cfg)
 	index := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -215,6 +216,21 @@ func barredClasses(cfg *config.Config) (set uint16) {
 		}
 	}
 	return set
+}
+
+// admissionPlan is nil where nobody is refused.
+func admissionPlan(cfg *config.Config) *admission.Plan {
+	if cfg.Admission == nil {
+		return nil
+	}
+	o := admission.Options{Delay: time.Duration(cfg.Admission.Delay), Shadow: cfg.Admission.Mode == "shadow"}
+	for i := range cfg.Routes {
+		o.Used[classOf(cfg.Routes[i].SLA)] = true
+	}
+	for class := range o.Used { // trusted peers may choose any
+		o.Used[class] = o.Used[class] || cfg.SLAHeader != ""
+	}
+	return admission.NewPlan(o)
 }
 
 // compileTable makes the table of the routes. A route without a match, which config has reported,

@@ -57,9 +57,11 @@ type clientConn struct {
 	// The end of the connection ends the last response, or it is a tunnel: only a reset shows that it
 	// was cut off.
 	toEOF    bool
-	late     bool // the handshake took too long
-	shaking  bool // the handshake has begun: a goroutine has the socket
-	deferred bool // Run is to be called, once: until then no event is looked into
+	late     bool  // the handshake took too long
+	refused  uint8 // how many requests in a row admission has refused, up to mostRefused
+	resting  bool  // what it sends is not read for now: see rest
+	shaking  bool  // the handshake has begun: a goroutine has the socket
+	deferred bool  // Run is to be called, once: until then no event is looked into
 }
 
 type clientState uint8
@@ -148,7 +150,7 @@ func (c *clientConn) Connected(error) {}
 // Readable implements reactor.Handler. A client that waits for Run is not served before it: else
 // each event would bring it one more exchange in the same turn.
 func (c *clientConn) Readable() {
-	if c.deferred {
+	if c.deferred || c.resting {
 		return
 	}
 	switch c.state {
@@ -169,7 +171,7 @@ func (c *clientConn) Readable() {
 func (c *clientConn) Drained() {
 	switch c.state {
 	case clientHead:
-		if !c.deferred {
+		if !c.deferred && !c.resting {
 			c.wantHead()
 		}
 	case clientBusy:
@@ -334,10 +336,36 @@ func (c *clientConn) again() {
 		l.PutBuffer(c.in)
 		c.in = nil
 	}
+	if c.refused > 1 {
+		c.rest()
+		return
+	}
 	c.await()
+	c.goOn()
+}
+
+// goOn looks, at the end of the turn, at what is there already of a next request.
+func (c *clientConn) goOn() {
 	if c.in != nil || c.pending() || c.holdsRecord() || c.conn.PeerEnded() {
 		c.later()
 	}
+}
+
+const (
+	// firstRest is how long, in nanoseconds, a connection rests after two refusals in a row; each
+	// further one doubles it, up to a second, which is less than what Retry-After has said.
+	firstRest   = int64(16 * time.Millisecond)
+	mostRefused = 8
+)
+
+// rest leaves unread for a while what the client sends. A refusal costs a good part of an answer, so
+// clients that ask again at once, against Retry-After, could use the loop up with nothing but
+// refusals. Read later, they wait where they cost nothing. One request that is admitted, of a more
+// important class on the same connection, ends it.
+func (c *clientConn) rest() {
+	c.resting = true
+	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+firstRest<<(c.refused-2))
+	c.watchTaking()
 }
 
 // later has Run called at the end of the turn.
@@ -378,6 +406,10 @@ func (c *clientConn) Expire(t *reactor.Timer, now int64) {
 		c.abortHandshake()
 	case clientHead:
 		switch {
+		case c.resting:
+			c.resting = false
+			c.await()
+			c.goOn()
 		case c.flow != nil || c.begun:
 			c.headFlow()
 			c.refuseWith(408, exchange.HeadTimeout)

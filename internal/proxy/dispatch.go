@@ -17,7 +17,7 @@ func (f *flow) startUpstream() {
 	if f.Mirror != exchange.NoUpstream {
 		f.flags |= mirrored
 	}
-	f.view.locals[f.Upstream].Request()
+	f.view.locals[f.Upstream].Request(f.w.loop.Now())
 	if f.mustHold() {
 		f.holdBody()
 		return

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"unsafe"
 
+	"plimsoll/internal/admission"
 	"plimsoll/internal/breaker"
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/head"
@@ -12,6 +13,7 @@ import (
 	"plimsoll/internal/policy/forwarded"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/route"
+	"plimsoll/internal/telemetry"
 	"plimsoll/internal/upstream"
 )
 
@@ -353,7 +355,31 @@ func (f *flow) runRequest() {
 		f.fail(500, exchange.RouteAnswer)
 		return
 	}
+	if a := f.view.Admission; a != nil && f.notAdmitted(a) {
+		f.shed(exchange.InstanceOverloaded, 1)
+		return
+	}
 	f.startUpstream()
+}
+
+// notAdmitted says whether to refuse the exchange because the loop has more to do than it can. It is
+// asked after the policies: what they answer costs no more than a refusal.
+func (f *flow) notAdmitted(a *admission.Plan) bool {
+	w := f.w
+	now := w.loop.Now()
+	if w.gate.Due(now) {
+		w.gate.Observe(now, w.loop.Backlog())
+	}
+	if !w.gate.Behind(a) || !w.gate.Refuse(a, now, f.Class, f.clientKey()) {
+		f.client.refused = 0
+		return false
+	}
+	w.shard.NotAdmitted[f.Class%telemetry.Classes]++
+	if a.Shadow {
+		return false
+	}
+	f.client.refused = min(f.client.refused+1, mostRefused)
+	return true
 }
 
 // pause leaves the exchange to a policy, which resumes it, or lets its hold end.

@@ -266,7 +266,7 @@ func (b *bed) clientFrom(address string, in func([]byte) (int, syscall.Errno)) *
 }
 
 // turn is one turn of the loop.
-func (b *bed) turn() { b.loop.Step() }
+func (b *bed) turn() { b.loop.Step(0) }
 
 // asked has the loop read a client's first request, connect to the target and send the request
 // there.

@@ -3,6 +3,7 @@ package proxy
 import (
 	"crypto/tls"
 
+	"plimsoll/internal/admission"
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/http1"
 	"plimsoll/internal/policy/forwarded"
@@ -26,6 +27,8 @@ type Snapshot struct {
 	// Claims are the fields that are taken out of an untrusted peer's request: ClassHeader's and
 	// those of all routes' Deadline.
 	Claims forwarded.Names
+	// Admission is which requests are refused when a loop falls behind; nil for none.
+	Admission *admission.Plan
 	// Gone is called on each loop, once, when no exchange of that loop can meet the snapshot any more.
 	Gone func()
 }

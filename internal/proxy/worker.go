@@ -30,6 +30,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"plimsoll/internal/admission"
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/invariant"
 	"plimsoll/internal/reactor"
@@ -68,7 +69,8 @@ type Worker struct {
 	handshakes int     // goroutines that have a socket of this loop's
 	mirrors    int     // copies under way, those too that wait for the rest of their request
 	copies     []*flow // those that have been sent; each knows its index
-	heldBytes  int     // bytes of buffers that hold requests' bodies
+	gate       admission.Gate
+	heldBytes  int // bytes of buffers that hold requests' bodies
 
 	noDescriptors complaint
 	noDials       complaint

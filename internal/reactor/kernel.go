@@ -85,17 +85,17 @@ var model Kernel
 // must be called while there are none.
 func Simulate(k Kernel) { model = k }
 
-// Step is one turn of a loop that a Kernel runs. It returns for how many nanoseconds the loop would
-// sleep now, for ever when negative, unless something becomes ready or somebody posts; running is
-// false once the loop has stopped.
-func (l *Loop) Step() (sleep int64, running bool) {
+// Step is one turn of a loop that a Kernel runs, and has let wait for its processor for late
+// nanoseconds. It returns for how many nanoseconds the loop would sleep now, for ever when negative,
+// unless something becomes ready or somebody posts; running is false once the loop has stopped.
+func (l *Loop) Step(late int64) (sleep int64, running bool) {
 	l.sleeping.Store(false)
 	now := Clock()
 	if l.made == 0 {
 		l.made, l.now = now, now
 	}
 	l.stats.Waited += now - l.now // a turn takes no time
-	l.now = now
+	l.now, l.lag = now, late
 	l.stepping = true
 	l.turn(l.poll.poll())
 	if l.stopped {

@@ -60,6 +60,9 @@ type Loop struct {
 	conns   atomic.Int64 // accepted connections, those on their way here too; read by other loops that balance accepts
 	peers   []*Loop
 	stats   Stats
+	lag     int64 // between two looks at all that is ready, nanoseconds
+	looked  int64 // when the last one was
+	used    int64 // processor time at the last Backlog
 	logger  *slog.Logger
 }
 
@@ -137,6 +140,20 @@ func Wall() time.Time {
 
 // Now is Clock at the beginning of this turn. It does not move during a turn.
 func (l *Loop) Now() int64 { return l.now }
+
+// Backlog is how much work, in nanoseconds of processor time, this turn has found waiting: what was
+// done between two looks at all that is ready, or none where the loop slept. Time in which the loop
+// was ready and other programs had its processor is not among it: who waited for those waits no less
+// when less is served. Loop only, once in a turn; it is a system call.
+func (l *Loop) Backlog() int64 {
+	if model != nil {
+		return l.lag
+	}
+	used := ThreadCPU()
+	since := used - l.used
+	l.used = used
+	return min(l.lag, since)
+}
 
 // Scratch is ScratchSize bytes that anyone on the loop may use until it returns to the loop or
 // calls into another handler.
@@ -234,14 +251,26 @@ func (l *Loop) Run() {
 	}
 	defer l.end()
 	l.made = Clock()
+	l.looked = l.made
 	for !l.stopped {
 		n := l.poll.poll()
 		l.now = Clock()
+		l.look(n)
 		if n == 0 && len(l.later) == 0 && !l.pending.Load() {
 			n = l.wait()
 		}
 		l.turn(n)
 	}
+}
+
+// look notes how long what has become ready may have waited. One look may find more than a turn
+// takes: then what is left waits on, and so does the note.
+func (l *Loop) look(n int) {
+	if n < maxEvents {
+		l.lag, l.looked = l.now-l.looked, l.now
+		return
+	}
+	l.lag = max(l.lag, l.now-l.looked)
 }
 
 // turn serves n events, then whatever else is due.
@@ -332,6 +361,7 @@ func (l *Loop) wait() int {
 	}
 	l.stats.Waits++
 	l.stats.Waited += l.now - before
+	l.lag, l.looked = 0, l.now
 	return n
 }
 

@@ -52,14 +52,8 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 		loops = 1 + n%4
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "loops: %d\ndrain: {timeout: %v}\n", loops, g.Drain)
-	deadline := ""
-	if g.Claims {
-		b.WriteString("sla_header: X-Class\n")
-		deadline = ", deadline_header: X-Left"
-	}
-	b.WriteString("access_log: {path: stdout, format: json}\n")
-	b.WriteString("admin: {address: \"127.0.0.1:9900\"}\nlisteners:\n")
+	g.process(&b, loops)
+	b.WriteString("listeners:\n")
 	for i := range listeners {
 		if i == 0 || !change(0.3) || s.Quiet {
 			s.listener(&b, i, g, r)
@@ -92,8 +86,8 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	if g.InFlight > 0 && change(0.3) {
 		g.InFlight += r.IntN(5)
 	}
-	fmt.Fprintf(&b, "  - {match: \"/a/{token}\", upstream: a, sla: P0, request_id: true, %s%s%s}\n",
-		times, g.limits(), deadline)
+	fmt.Fprintf(&b, "  - {match: \"/a/{token}\", upstream: a, sla: P0, request_id: true, %s%s}\n",
+		times, g.limits())
 	if !change(0.2) || s.Quiet {
 		fmt.Fprintf(&b, "  - {match: \"/b/{token}\", upstream: b, %s}\n", times)
 	}
@@ -110,7 +104,7 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	return b.String(), g
 }
 
-// limits are what bounds a route's requests.
+// limits are what bounds a route's requests, in number and in time.
 func (g *GatewayPlan) limits() (text string) {
 	if g.Rate > 0 {
 		text = fmt.Sprintf(", limits: [{rate: %d/s, key: client_address}", 10*g.Rate)
@@ -123,7 +117,23 @@ func (g *GatewayPlan) limits() (text string) {
 		text += fmt.Sprintf(", concurrency: {max: %d, key: client_address, max_per_value: %d}",
 			g.InFlight, g.PerClient)
 	}
+	if g.Claims {
+		text += ", deadline_header: X-Left"
+	}
 	return text
+}
+
+// process writes what is not of a listener, an upstream or a route.
+func (g GatewayPlan) process(b *strings.Builder, loops int) {
+	fmt.Fprintf(b, "loops: %d\ndrain: {timeout: %v}\n", loops, g.Drain)
+	b.WriteString("access_log: {path: stdout, format: json}\n")
+	if g.Admission > 0 {
+		fmt.Fprintf(b, "admission: {delay: %v}\n", g.Admission)
+	}
+	if g.Claims {
+		b.WriteString("sla_header: X-Class\n")
+	}
+	b.WriteString("admin: {address: \"127.0.0.1:9900\"}\n")
 }
 
 // listener writes one of the listeners.

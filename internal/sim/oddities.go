@@ -189,6 +189,10 @@ var oddities = []struct {
 	{0.2, true, func(r *rand.Rand, s *Scenario) { // breakers
 		s.Gateway.Breaker = between(r, 10*time.Millisecond, 2*time.Second)
 	}},
+	{0.2, true, func(r *rand.Rand, s *Scenario) { // admission, of loops that do not get their processors
+		s.Kernel.Stall, s.Kernel.StallFor = 0.2, 20*time.Millisecond
+		s.Gateway.Admission = between(r, time.Millisecond, 8*time.Millisecond)
+	}},
 	{0.2, true, func(r *rand.Rand, s *Scenario) { // rate limits
 		s.Gateway.Rate, s.Gateway.Shaped = 1+r.IntN(50), r.IntN(2) == 0
 	}},

@@ -53,6 +53,8 @@ type GatewayPlan struct {
 
 	InFlight, PerClient int  // requests of a route at once, in all and of an address; 0 for no bounds
 	Claims              bool // classes and deadlines may be claimed: see trusted
+	// Admission is how late a loop may come until requests are refused; 0 for no bound.
+	Admission time.Duration
 }
 
 // ServicePlan is one upstream target.

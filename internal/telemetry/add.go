@@ -20,6 +20,7 @@ func (c *Counters) add(o *Counters) {
 	addEach(c.RefusedConnections[:], o.RefusedConnections[:])
 	addEach(c.RefusedRequests[:], o.RefusedRequests[:])
 	addEach(c.ClaimsIgnored[:], o.ClaimsIgnored[:])
+	addEach(c.NotAdmitted[:], o.NotAdmitted[:])
 	addEach(c.HandshakeFailures[:], o.HandshakeFailures[:])
 	addEach(c.Ends[:], o.Ends[:])
 	addEach(c.Reasons[:], o.Reasons[:])

@@ -45,6 +45,9 @@ var (
 	)
 	descRefusedRequests = desc("refused_requests_total",
 		"Requests that the codec refused as malformed or too large, by reason.", "reason")
+	descNotAdmitted = desc("admission_refused_total",
+		"Requests refused because an event loop has more than it can serve, or that would be "+
+			"in shadow mode, by SLA class.", "class")
 	descInFlight = desc("requests_in_flight", "Exchanges under way.")
 
 	descUpRequests = desc(

@@ -157,6 +157,9 @@ func (e emitter) connections(s *Snapshot, o *Options) {
 	for code := http1.OK + 1; int(code) < http1.Errors; code++ {
 		e.counter(descRefusedRequests, s.RefusedRequests[code], code.Error())
 	}
+	for class, n := range s.NotAdmitted {
+		e.counter(descNotAdmitted, n, className(class))
+	}
 	e.gauge(descInFlight, float64(s.Active))
 	e.counter(descAccepted, s.Accepted)
 	e.counter(descClosed, s.Closed)

@@ -85,6 +85,7 @@ type Counters struct {
 	SlowConnections    uint64
 	RefusedConnections [connRefusals]uint64
 	RefusedRequests    [http1.Errors]uint64 // by the codec's error
+	NotAdmitted        [Classes]uint64      // requests that admission refuses, or would in shadow mode
 	// finished ones, by version and whether the session was resumed (1) or not (0)
 	Handshakes        [tlsVersions][2]uint64
 	HandshakeFailures [maxFailures]uint64 // index of Options.HandshakeFailures

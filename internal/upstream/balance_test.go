@@ -319,7 +319,7 @@ func TestPickingDoesNotAllocate(t *testing.T) {
 		tried := []*Member{m}
 		if n := testing.AllocsPerRun(1000, func() {
 			w.now += 1000
-			l.Request()
+			l.Request(w.now)
 			got, _ := l.Pick(w.now, mix(uint64(w.now)), nil)
 			again, _ := l.Pick(w.now, 7, tried)
 			got.Begin(w.now)

@@ -10,7 +10,7 @@ func TestRetriesAreAShareOfTheRequests(t *testing.T) {
 	b := newBudget(0.2, 1, now) // the requests count although nothing has turned it yet
 	b.tokens = 0
 	for range 1000 {
-		b.request()
+		b.request(now)
 	}
 	allowed := 0
 	for range 1000 {
@@ -21,10 +21,36 @@ func TestRetriesAreAShareOfTheRequests(t *testing.T) {
 	if allowed != 200 {
 		t.Errorf("%d retries of 1000 requests, want 200", allowed)
 	}
-	// Nine seconds later the requests still count, and so do the retries; the floor has filled
-	// once.
-	if again := allowance(&b, now+9*second); again != 10 {
-		t.Errorf("%d more, want the floor's 10", again)
+	// Nine tenths of a second later the requests still count, and so do the retries. The floor has
+	// filled once, but is for those who have less.
+	if again := allowance(&b, now+second*9/10); again != 0 {
+		t.Errorf("%d more, want none", again)
+	}
+	if again := allowance(&b, now+second); again != 10 {
+		t.Errorf("a second later %d, want the floor's 10", again)
+	}
+}
+
+// The good time before a failure pays for no storm when it comes.
+func TestAStormHasNoBeginning(t *testing.T) {
+	now := 1000 * second
+	b := newBudget(0.2, 1, now)
+	spent := 0
+	for i := range 20 * 1000 {
+		now += int64(time.Millisecond)
+		b.request(now)
+		if i < 10*1000 { // all is well
+			continue
+		}
+		for try := 0; try < 3 && b.retry(now); try++ {
+			spent++
+		}
+		if i%1000 == 999 {
+			if spent > 204 { // whole tenths of a second are counted
+				t.Fatalf("%d retries in a second with 1000 requests", spent)
+			}
+			spent = 0
+		}
 	}
 }
 
@@ -56,9 +82,9 @@ func TestOldRequestsNoLongerPayForRetries(t *testing.T) {
 	now := 1000 * second
 	b := newBudget(0.5, 1, now)
 	for range 100 {
-		b.request()
+		b.request(now)
 	}
-	now += 10 * second
+	now += second
 	if n := allowance(&b, now); n != 10 {
 		t.Errorf("%d retries, want the floor's 10", n)
 	}
@@ -73,13 +99,13 @@ func TestAStormOfFailuresIsNotDoubled(t *testing.T) {
 		if w.now%second == 0 {
 			l.Sweep(w.now)
 		}
-		l.Request()
+		l.Request(w.now)
 		requests++
 		if l.Retry(w.now) {
 			retries++
 		}
 	}
-	if share := float64(retries) / float64(requests); share < 0.19 || share > 0.23 {
+	if share := float64(retries) / float64(requests); share < 0.19 || share > 0.201 {
 		t.Errorf("of all requests failing, %.3f are tried again, want about 0.2", share)
 	}
 }

@@ -213,7 +213,6 @@ func (l *Local) Sweep(now int64) {
 	if l.u.version.Load() != l.seen || now >= l.refreshAt {
 		l.refresh(now)
 	}
-	l.budget.advance(now)
 	l.expire(now)
 	l.checkWakeUps()
 	for _, m := range l.members {
@@ -257,7 +256,7 @@ func (l *Local) Close(now int64) {
 }
 
 // Request counts a request towards the retry budget: once for each, not for its retries. Loop only.
-func (l *Local) Request() { l.budget.request() }
+func (l *Local) Request(now int64) { l.budget.request(now) }
 
 // Retry says whether a failed request may be tried again, and counts it when it may. Loop only.
 func (l *Local) Retry(now int64) bool { return l.budget.retry(now) }

@@ -16,6 +16,7 @@ type loop struct {
 	process int
 	poller  *poller
 	at      int64 // when it is to have the processor; never when nothing is to do
+	due     int64 // when it would have it if it were alone
 	stalled int64 // until when it does not get it
 	runs    bool  // from Run until its poller is closed
 	woken   bool  // something has become ready, or somebody wakes it
@@ -89,7 +90,7 @@ func (k *Kernel) scheduleWoken() {
 func (k *Kernel) schedule(ls *loop, in int64) {
 	at := max(k.Clock()+in, ls.stalled) + int64(Draw(k.rng, k.Profile.Delay))
 	if at < ls.at {
-		ls.at = at
+		ls.at, ls.due = at, k.Clock()+in
 		k.at(at, 0, func() { k.turn(ls, at) })
 	}
 }
@@ -107,7 +108,7 @@ func (k *Kernel) turn(ls *loop, at int64) {
 	}
 	k.running = ls
 	k.mu.Unlock()
-	sleep, running := ls.Step()
+	sleep, running := ls.Step(at - ls.due)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.running = nil

@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""What becomes of a gateway whose own processor is the limit when 1.5 times its line is offered, open loop: 20 % P0, 40 % P1, 40 % P2.
+
+  own_cpu.py --plimsoll ./plimsoll             # three rounds, four minutes
+  own_cpu.py --plimsoll ./plimsoll --quick     # one short round: for a look, not for a figure
+
+The gateway has one loop on CPU 0 and shares that CPU with a program that only burns it, else the generators on CPU 1 could not offer it
+more than it can carry. Each round measures, in a closed loop:
+
+  line     requests a second that it proxies, and the CPU that each takes
+  refusal  the CPU that a refused request takes of it: admission refuses all of them at a delay of 1 ms with enough clients
+
+and then offers 1.5 times the line for a while: with `admission`, and bare. With r the cost of a refusal over that of a proxied request, what
+is left for good answers of the line is at most (1 - 1.5 r) / (1 - r), where all but those are refused: goodput is shown as a share of that
+too. A request succeeds when its answer is 2xx and comes, counted from when it was due, within the objective of its class (P0 100 ms,
+P1 500 ms, P2 5 s).
+
+Needs: gcc (Debian package of that name).
+"""
+import argparse, json, os, shutil, signal, statistics, subprocess, sys, time
+
+import rig, rundir
+from overload_proxies import CLASSES, OBJECTIVES, WEIGHTS
+
+TIMES = 1.5
+PORTS = {"plimsoll": 19004, "bare": 19006, "refuser": 19008}
+# Connections of each class. A client that waits for one counts that as waiting, as it is.
+CONNECTIONS = 1000
+SETTLE = 3  # seconds until what is offered counts
+
+
+def config(port, admission):
+    routes = "".join(f'  - {{match: "/{c.lower()}", sla: {c}, upstream: b}}\n' for c in CLASSES)
+    return f"""
+loops: 1
+listeners:
+  - address: 127.0.0.1:{port}
+    limits: {{idle_timeout: 5m}}
+upstreams:
+  b: {{targets: ["127.0.0.1:{rig.BACKEND}"]}}
+routes:
+{routes}{admission}"""
+
+
+def refuser(port):
+    """Refuses every request for a limit, after one: a limit's refusal does what admission's does, and a little more."""
+    return f"""
+loops: 1
+listeners:
+  - address: 127.0.0.1:{port}
+upstreams:
+  b: {{targets: ["127.0.0.1:{rig.BACKEND}"]}}
+routes:
+  - {{match: "/p2", sla: P2, upstream: b, limits: [{{rate: 1/h}}]}}
+"""
+
+
+class Rig(rig.Rig):
+    def __enter__(self):
+        super().__enter__()
+        rig.write(f"{self.tmp}/own.yaml", config(PORTS["plimsoll"], "admission: enforce\n"))
+        rig.write(f"{self.tmp}/bare.yaml", config(PORTS["bare"], ""))
+        rig.write(f"{self.tmp}/refuser.yaml", refuser(PORTS["refuser"]))
+        return self
+
+    def command(self, name):
+        file = {"plimsoll": "own", "bare": "bare", "refuser": "refuser"}[name]
+        return [self.binary, "serve", "--config", f"{self.tmp}/{file}.yaml"]
+
+    def proxy(self, name):
+        self._start(name, rig.PROXY_CPU, self.command(name), PORTS[name])
+
+
+def load(r, name, port, path, *more):
+    """Starts a generator."""
+    command = ["taskset", "-c", rig.LOAD_CPU, r.binary, "load", f"http://127.0.0.1:{port}{path}", "-t", "1", "--json", *more]
+    with open(f"{r.tmp}/{name}.json", "w") as said, open(f"{r.tmp}/{name}.log", "w") as log:
+        r.processes[name] = subprocess.Popen(command, stdout=said, stderr=log, cwd=r.tmp)
+
+
+def result(r, name):
+    """What a generator printed. 1 says that requests failed, 3 that the generator was the limit."""
+    code = r.processes[name].wait()
+    if code not in (0, 1, 3):
+        sys.exit(f"{name} ended with {code}:\n" + r.log(name))
+    return json.load(open(f"{r.tmp}/{name}.json"))["totals"]
+
+
+def closed(r, a, name):
+    """Requests a second in a closed loop through a gateway, and CPU seconds of it for each."""
+    r.backend(cpu=rig.LOAD_CPU)
+    r.proxy(name)
+    load(r, "warm", PORTS[name], "/p2", "-c", "64", "-d", "1s")
+    result(r, "warm")
+    before = rig.cpu_seconds(r.pid(name))
+    load(r, "closed", PORTS[name], "/p2", "-c", "64", "-d", f"{a.seconds}s")
+    totals = result(r, "closed")
+    cpu = rig.cpu_seconds(r.pid(name)) - before
+    r.stop()
+    n = sum(totals["ended"].values())
+    return n / totals["length_ns"] * 1e9, cpu / n
+
+
+def offered(r, a, name, line, seed):
+    """Good answers, answers and the 99th percentile by class, of what ended in the time that counts."""
+    r.backend(cpu=rig.LOAD_CPU)
+    r.proxy(name)
+    outs = {}
+    for i, c in enumerate(CLASSES):
+        outs[c] = f"{r.tmp}/out-{c}"
+        shutil.rmtree(outs[c], ignore_errors=True)
+        rate = round(TIMES * line * WEIGHTS[c])
+        load(r, f"load-{c}", PORTS[name], f"/{c.lower()}", "--rate", f"{rate}", "-d", f"{a.seconds + SETTLE}s",
+             "--arrivals", "poisson", "--seed", str(10 * seed + i), "-c", str(CONNECTIONS),
+             "--timeout", f"{OBJECTIVES[c] + .5}s", "--out", outs[c])
+    late = []
+    for c in CLASSES:
+        said = result(r, f"load-{c}")["generator"].get("invalid")
+        late += [f"{c}: {said}"] if said else []
+    waited, ran = rig.waited_seconds(r.pid(name)), rig.cpu_seconds(r.pid(name))
+    found = {}
+    began = max(rundir.windows(out)[0] for out in outs.values())
+    for c, out in outs.items():
+        windows = [w for w in rundir.windows(out)[1] if began + SETTLE <= w.start < began + SETTLE + a.seconds - .5]
+        times = sorted(t for w in windows for t in w.times)
+        good = sum(n for seconds, n in times if seconds <= OBJECTIVES[c])
+        rank, p99 = .99 * sum(n for _, n in times), None
+        for seconds, n in times:
+            rank -= n
+            if rank <= 0:
+                p99 = seconds * 1e3
+                break
+        found[c] = good, sum(w.ended for w in windows), p99, sum(w.seconds for w in windows)
+    r.stop()
+    return found, late, waited, ran
+
+
+def round_of(r, a, n):
+    line, proxied = closed(r, a, "bare")
+    refusals, refused = closed(r, a, "refuser")
+    share = refused / proxied
+    possible = (1 - TIMES * share) / (1 - share)
+    print(f"line {line:.0f}/s at {proxied * 1e6:.1f} us of CPU; refusals {refusals:.0f}/s at {refused * 1e6:.1f} us: "
+          f"{share:.2f} of a proxied request, so {possible:.3f} of the line is possible", flush=True)
+    rows = []
+    for name in ("plimsoll", "bare"):
+        found, late, waited, ran = offered(r, a, name, line, n)
+        goodput = sum(good / seconds for good, _, _, seconds in found.values()) / line
+        for c, (good, ended, p99, seconds) in found.items():
+            rows.append({"proxy": name, "scenario": "own_cpu", "class": c, "success": good / max(ended, 1), "p99_ms": p99,
+                         "goodput_of_capacity": good / seconds / line, "settle_seconds": None, "round": n})
+        rows.append({"proxy": name, "scenario": "own_cpu", "class": "all", "goodput_of_capacity": goodput,
+                     "goodput_of_possible": goodput / possible, "refusal_cost": share, "line_per_second": line,
+                     "generator_late": late, "proxy_waited_seconds": waited, "proxy_cpu_seconds": ran, "round": n})
+        classes = ", ".join("%s %.2f %% p99 %s" % (c, 100 * g / max(e, 1), "none" if p is None else f"{p:.0f} ms")
+                            for c, (g, e, p, _) in found.items())
+        print(f"  {name:9s} {classes}; goodput {goodput:.3f} of the line, {goodput / possible:.3f} of what is possible"
+              + "".join(f"\n    {text}" for text in late), flush=True)
+    return rows
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--plimsoll", required=True, help="the plimsoll binary: the gateway and the generator")
+    ap.add_argument("--json", default=os.path.join(rig.OUT, "own_cpu.json"), help="where every row goes")
+    ap.add_argument("--quick", action="store_true", help="one short round: for a look, not for a figure")
+    ap.add_argument("--rounds", type=int, default=3)
+    ap.add_argument("--seconds", type=int, default=20)
+    a = ap.parse_args()
+    if a.quick:
+        a.rounds, a.seconds = 1, 6
+    rig.need("taskset", "gcc")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+    burner = subprocess.Popen(["taskset", "-c", rig.PROXY_CPU, sys.executable, "-c", "while True: pass"])
+    try:
+        rows = []
+        with Rig(a.plimsoll) as r:
+            for n in range(a.rounds):
+                rows += round_of(r, a, n)
+                os.makedirs(os.path.dirname(os.path.abspath(a.json)), exist_ok=True)
+                rig.write(a.json, json.dumps({"machine": rig.machine(a.plimsoll), "quick": a.quick, "rows": rows}, indent=1) + "\n")
+    except KeyboardInterrupt:
+        sys.exit("stopped")
+    finally:
+        burner.kill()
+    if a.rounds > 1:
+        for name in ("plimsoll", "bare"):
+            for c in CLASSES:
+                print(name, c, "%.4f" % statistics.median(x["success"] for x in rows if x["proxy"] == name and x["class"] == c))
+            print(name, "of what is possible: %.3f" % statistics.median(
+                x["goodput_of_possible"] for x in rows if x["proxy"] == name and x["class"] == "all"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+// Package admission decides which requests an instance refuses when it has more of them than its own
+// processor can serve. It is a law over one loop's delay; it must not know requests, connections or
+// the configuration.
+//
+// A loop that falls behind finds more to do each time it looks at its sockets. How long that takes,
+// its backlog, is how long a request waits before anything is done for it, and there is no other
+// queue in the gateway to see. So the backlog is the load, and no rate has to be known. It is
+// processor time: what other programs on the machine take of it is not made up for by refusals.
+//
+// Classes are refused one after the other, the lowest first, each along a ramp over the backlog:
+//
+//	refused
+//	   1 ┤      ╭────────╭────────          ╭─────
+//	     │     ╱ P2     ╱ P1           ╱ P0
+//	   0 ┼────╯────────╯─────────────╯──────────▶ backlog
+//	        delay/4           delay         4 × delay
+//
+// The loop is a queue that the refusals drain, and what they depend on is the queue itself. So the
+// law needs no memory: it does not wind up in a long overload, and it is over as soon as the queue
+// is. Within a class clients that ask more than others are refused more (Gate.Refuse).
+package admission
+
+import (
+	"math"
+	"time"
+)
+
+// Classes is how many there are: class 0 is refused last.
+const Classes = 10
+
+// Options are what an operator chooses.
+type Options struct {
+	// Delay: the backlog at which all classes but the highest are refused, above 0
+	Delay time.Duration
+	// Used are the classes that requests have.
+	Used [Classes]bool
+	// Shadow: whoever asks does not act on the answers
+	Shadow bool
+}
+
+// Plan is the law for one configuration. It is immutable.
+type Plan struct {
+	Shadow bool
+	start  int64 // the backlog up to which nobody is refused
+	ramps  [Classes]ramp
+}
+
+// ramp is the backlog, in nanoseconds, at which the first of a class are refused, and then all.
+type ramp struct{ from, to int64 }
+
+// NewPlan makes the law. A class that is not among those used is treated as the next lower one that
+// is, or as the lowest.
+func NewPlan(o Options) *Plan {
+	delay := max(int64(o.Delay), 4*Classes)
+	p := &Plan{Shadow: o.Shadow, start: delay / 4}
+	highest, used := Classes, 0
+	for c := range o.Used {
+		if o.Used[c] {
+			highest = min(highest, c)
+			used++
+		}
+	}
+	if used == 0 {
+		highest = Classes - 1
+	}
+	each := (delay - p.start) / int64(max(used-1, 1)) // all but the highest share what is below delay
+	rank := int64(-1)                                 // of those used, from the lowest
+	for c := Classes - 1; c >= 0; c-- {
+		if o.Used[c] {
+			rank++
+		}
+		if c <= highest {
+			p.ramps[c] = ramp{delay, 4 * delay}
+			continue
+		}
+		from := p.start + max(rank, 0)*each
+		p.ramps[c] = ramp{from, from + each}
+	}
+	return p
+}
+
+// share is which part of a class is refused at a backlog.
+func (p *Plan) share(class uint8, backlog int64) float64 {
+	r := p.ramps[min(class, Classes-1)]
+	return min(max(float64(backlog-r.from)/float64(r.to-r.from), 0), 1)
+}
+
+// Gate is one loop's state. Only that loop may use it. The zero value is ready.
+type Gate struct {
+	seen    int64 // the present look, by its time
+	backlog int64 // smoothed
+	random  uint64
+
+	counts [buckets]float32 // of requests by client, fading
+	total  float32
+	active int
+	faded  int64
+}
+
+const (
+	buckets = 256
+	// memory is how long, in nanoseconds, the smoothed backlog takes to follow for the most part. A single
+	// long turn, of a garbage collection say, is not an overload.
+	memory = int64(30 * time.Millisecond)
+	// fading is how often the counts of clients are halved.
+	fading = int64(100 * time.Millisecond)
+	// most bounds how many times the usual share a client counts as asking for.
+	most = 16
+)
+
+// Due says whether Observe is to be called: once for each look at what is ready. now is the loop's
+// time, which is the same for all requests of one look.
+func (g *Gate) Due(now int64) bool { return now != g.seen }
+
+// Observe takes in how much work, in nanoseconds, a look has found. Where nobody asked for a while
+// there was none.
+func (g *Gate) Observe(now, backlog int64) {
+	since := now - g.seen
+	g.seen = now
+	if since > backlog+4*memory {
+		g.backlog = backlog
+		return
+	}
+	keep := math.Exp(-float64(since) / float64(memory))
+	g.backlog = int64(float64(g.backlog)*keep + float64(backlog)*(1-keep))
+}
+
+// Behind says whether there is more than the loop can serve, so that some requests are refused.
+func (g *Gate) Behind(p *Plan) bool { return g.backlog > p.start }
+
+// Refuse says whether to refuse a request of a class, after Behind has said true. The client is a
+// hash of its address. It does not allocate.
+//
+// A client that asks for n times what clients ask for on average is admitted as seldom
+// as if it had to be lucky n times: all lose the same share when they ask for the same, and none is
+// spared when all of the class are refused.
+func (g *Gate) Refuse(p *Plan, now int64, class uint8, client uint64) bool {
+	g.fade(now)
+	n := &g.counts[client%buckets]
+	if *n < 1 {
+		g.active++
+	}
+	*n++
+	g.total++
+	share := p.share(class, g.backlog)
+	if share == 0 || share == 1 {
+		return share == 1
+	}
+	mean := g.total / float32(max(g.active, 1))
+	times := min(float64(*n/mean), most)
+	g.random = g.random*6364136223846793005 + 1442695040888963407
+	return float64(g.random>>11)/(1<<53) > math.Pow(1-share, times)
+}
+
+func (g *Gate) fade(now int64) {
+	if now-g.faded < fading {
+		return
+	}
+	g.faded, g.total, g.active = now, 0, 0
+	for i := range g.counts {
+		n := g.counts[i] / 2
+		g.counts[i] = n
+		g.total += n
+		if n >= 1 {
+			g.active++
+		}
+	}
+}
