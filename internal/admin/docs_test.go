@@ -99,7 +99,7 @@ upstreams:
 redis: {counts: {addresses: ["127.0.0.1:1"], timeout: 1s}}
 routes:
   - {match: /, upstream: users, mirror: {upstream: copies, max_body: 4B}}
-  - {match: GET /gone, upstream: gone, limits: [{name: all, rate: 1000/s, key: client_address}]}
+  - {match: GET /gone, upstream: gone, limits: [{name: all, rate: 1000/s, key: client_address}], concurrency: 100}
   - {match: /less, upstream: gone, sla: P2, fallback: {body: less}, limits: [{name: all, rate: 1000/s, shared: counts}]}
   - {name: "a \"quoted\" name", match: /hello, respond: {body: hello}}
 admin: {address: "127.0.0.1:0"}

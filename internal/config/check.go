@@ -45,6 +45,14 @@ func (c *Config) check(s *scope) {
 		}
 	}
 	c.checkStores(s)
+	if s.good("sla_header") {
+		s.claimName("sla_header", c.SLAHeader)
+	}
+	for _, h := range s.deadlines {
+		if s.good("sla_header") && sameField(h.name, c.SLAHeader) {
+			s.fail(h.at, "%s is sla_header's already; choose another name", clip(h.name))
+		}
+	}
 	c.checkFallbacks(s)
 	c.nameRoutes(s)
 }

@@ -27,6 +27,7 @@ func (r *Route) check(s *scope) {
 	}
 	names := r.checkPaths(s)
 	r.checkLimits(s, names)
+	r.checkConcurrency(s, names)
 	if s.good("forward_path") && r.ForwardPath == "as_sent" && (s.has("rewrite") || s.has("strip_prefix")) {
 		s.reject("forward_path",
 			"as_sent forwards what the client sent, and rewrite and strip_prefix change it; keep one of them")
@@ -35,6 +36,7 @@ func (r *Route) check(s *scope) {
 		s.reject("via", "%q cannot name this gateway in Via; use 1 to %d letters, digits, dots and hyphens",
 			clip(r.Via), maxVia)
 	}
+	r.checkDeadlineHeader(s)
 	if (s.has("respond") || s.has("redirect")) && !s.has("upstream") && !s.has("split") {
 		r.checkUnused(s)
 	} else if s.has("fallback") && !s.failed["sla"] {
@@ -57,6 +59,7 @@ func (r *Route) checkUnused(s *scope) {
 		{"rewrite", true},
 		{"forward_path", r.ForwardPath != def.ForwardPath},
 		{"via", true},
+		{"deadline_header", true},
 		{"request_headers", true},
 		{"mirror", true},
 		{"fallback", true},

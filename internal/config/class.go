@@ -14,6 +14,9 @@ type SLA struct {
 	Degrade      []string      // what stands in for the live answer
 }
 
+// Static says that the class's requests may get the fallback of their route.
+func (s SLA) Static() bool { return slices.Contains(s.Degrade, stepStatic) }
+
 // stepStatic is the step of Class.Degrade that a route's fallback is.
 const stepStatic = "static"
 
@@ -72,7 +75,7 @@ func (c *Config) checkFallbacks(s *scope) {
 		return
 	}
 	for _, f := range s.fallbacks {
-		if class := f.name; !slices.Contains(c.SLA(class).Degrade, stepStatic) {
+		if class := f.name; !c.SLA(class).Static() {
 			s.fail(f.at, "the class %s may not get static answers; write classes: {%s: {degrade: [%s]}}, "+
 				"give the route another sla, or remove the fallback", class, class, stepStatic)
 		}

@@ -37,6 +37,7 @@ type decoder struct {
 	stores     []storeUse       // of Redis, by limits
 	fallbacks  []named          // by the classes of their routes
 	routeNames []named          // that the file gives
+	deadlines  []named          // the fields of routes' deadlines
 	pathValues []named          // ${path.NAME} in the route that is being decoded
 	addresses  map[string]place // that are listened on
 }

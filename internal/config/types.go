@@ -35,6 +35,12 @@ type Config struct {
 	Classes map[string]*Class `yaml:"classes"`
 	// Redis are the named stores of limits that several instances share; see the key shared of limits.
 	Redis map[string]*Redis `yaml:"redis"`
+	// SLAHeader is the name of a header, such as X-SLA-Class, in which the trusted peers of a listener
+	// (trusted_proxies) say the class of a request, P0 to P9, in place of its route's. Any other value
+	// is passed over and counted. Upstreams get the class in force in the same header, whoever chose
+	// it, unless a route's request_headers remove it. Default: none. Nobody else's header of that name
+	// is seen by anything. Hazard: a peer that passes its clients' header on lets them all be P0.
+	SLAHeader string `yaml:"sla_header"`
 	// Routes say what is done with which requests. The most specific match wins, whatever the
 	// order; two routes that could both win are an error.
 	Routes []Route `yaml:"routes"`
@@ -179,6 +185,13 @@ type Route struct {
 	// client does not take what is queued for it, the response is not read, and it counts from when
 	// the client does. Default: 60s. Then the client gets 504.
 	Timeout Duration `yaml:"timeout" default:"60s" min:"1ms" max:"24h"`
+	// DeadlineHeader is the name of a header, such as X-Request-Deadline-Ms, that tells the upstream
+	// for how many milliseconds its answer is waited for: until the route's timeout, or the upstream's
+	// per_try_timeout; a retry says what is left then. A trusted peer of the listener shortens the
+	// timeout by the same header: when its time is over the request is not sent, and gets 504 with the
+	// reason deadline_passed. Nobody else's header of that name is seen by anything, on any route.
+	// Default: none.
+	DeadlineHeader string `yaml:"deadline_header"`
 	// StreamTimeout is how long an upstream's response may be silent once it has begun. Default:
 	// 60s.
 	StreamTimeout Duration `yaml:"stream_timeout" default:"60s" min:"1ms" max:"24h"`
@@ -228,6 +241,9 @@ type Route struct {
 	// must pass all of them, 8 at most; else it gets 429, and costs nothing with the others. Default:
 	// none. docs/protection-limits.md says which algorithm does what.
 	Limits []RateLimit `yaml:"limits"`
+	// Concurrency bounds how many requests of the route are under way at once, in all or of each
+	// client: {max, key, max_per_value}, or max alone. Default: none.
+	Concurrency *RouteConcurrency `yaml:"concurrency"`
 	// CORS answers preflights and adds the response headers that browsers ask for. Default: none.
 	CORS *CORS `yaml:"cors"`
 	// Mirror sends a copy of each request to a second upstream, whose answers are thrown away.
@@ -355,6 +371,31 @@ type SharedLimit struct {
 	// Instances is among how many the limit is divided while Redis is unavailable, with local.
 	// Default: 1, each instance lets the whole limit pass.
 	Instances int `yaml:"instances" default:"1" min:"1" max:"100000"`
+}
+
+// RouteConcurrency bounds how many requests of a route are under way at once, over all loops of this
+// instance: from when its limits have let a request pass until the exchange is over, retries and
+// waiting included. Tunnels and streams of events count as long as they last. At least one of max and
+// max_per_value is needed. What a target can carry is better left to the upstream's concurrency,
+// which finds it and lets requests wait by class; here nothing waits.
+type RouteConcurrency struct {
+	// Max is the most requests of the route; one more gets 503 with the reason route_full. Default:
+	// 0, no bound.
+	Max int `yaml:"max" default:"0" min:"0" max:"1000000" scalar:"true"`
+	// Key says what max_per_value counts apart: "client_address" (an IPv6 client by its /64),
+	// "header:NAME", "cookie:NAME", "path:NAME" or "query:NAME". Default: none. Hazard: many users can
+	// share one address, and a client chooses its headers.
+	Key string `yaml:"key"`
+	// MaxPerValue is the most requests of each value of the key; one more gets 429 with the reason
+	// client_full. Default: 0, no bound.
+	MaxPerValue int `yaml:"max_per_value" default:"0" min:"0" max:"65535"`
+	// Missing says what becomes of requests without the key: they count "together", as one value, or
+	// "pass" and count for max alone. Default: "together".
+	Missing string `yaml:"missing" default:"together" enum:"together,pass"`
+	// Values is how many values are counted apart, rounded up to a power of two; each takes 4 bytes.
+	// When many more than a tenth of them have requests under way, some values count together.
+	// Default: 65536. A change makes the counts of values begin afresh.
+	Values int `yaml:"values" default:"65536" min:"2" max:"16777216"`
 }
 
 // RateOverride is the limit of one value.

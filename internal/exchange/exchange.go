@@ -40,6 +40,8 @@ type Exchange struct {
 	// makes that: limits decide in the request phase. Empty where no limit says anything.
 	RateLimit, RateLimitPolicy []byte
 
+	InFlight uint64 // what policy/inflight counts of the exchange, in its own terms; 0 for nothing
+
 	ID           []byte // the request id, empty where no policy made one
 	Target       string // the address of the target that was used last, empty before
 	UpstreamName string // the name of the upstream that was used, empty before

@@ -82,6 +82,8 @@ var (
 	UpstreamBad     = declare("upstream_bad", UpstreamFault, "the service's answer was malformed")
 	UpstreamTimeout = declare("upstream_timeout", UpstreamFault,
 		"the service did not answer in time")
+	DeadlinePassed = declare("deadline_passed", ProtectionFault,
+		"the time is over for which somebody waits for the answer")
 	// UpstreamCut: after its head was sent.
 	UpstreamCut = declare("upstream_cut", UpstreamFault, "")
 	// StreamTimeout: likewise: silent for too long.

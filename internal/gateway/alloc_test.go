@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 )
@@ -68,6 +69,14 @@ listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["ADDRESS"], breaker: {consecutive_failures: 1, failure_ratio: 0%, open_for: 1h}}}
 routes: [{match: /, upstream: s, sla: P2, fallback: {body: ok}}]
 `
+	const claims = `
+sla_header: X-SLA-Class
+listeners: [{address: "127.0.0.1:0", trusted_proxies: ["127.0.0.1"]}]
+upstreams: {s: {targets: ["ADDRESS"], concurrency: adaptive}}
+routes: [{match: /, upstream: s, deadline_header: X-Left-Ms, concurrency: {max: 9, key: client_address, max_per_value: 9}}]
+`
+	const claiming = "GET /a HTTP/1.1\r\nHost: x\r\nX-SLA-Class: P3\r\nX-Left-Ms: 5000\r\n\r\n"
+	const late = "GET /a HTTP/1.1\r\nHost: x\r\nX-Left-Ms: 0\r\n\r\n"
 	cases := []struct{ name, config, request, response string }{
 		{"plain", oneUpstream("ADDRESS"), "GET /a HTTP/1.1\r\nHost: x\r\n\r\n", okResponse},
 		{"a browser's headers", oneUpstream("ADDRESS"), browser, okResponse},
@@ -75,6 +84,9 @@ routes: [{match: /, upstream: s, sla: P2, fallback: {body: ok}}]
 		{"chunks down", oneUpstream("ADDRESS"), "GET /a HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"},
 		{"policies and an access log", everything, browser, okResponse},
 		{"a static answer in place of a refusal", shed, browser, "nonsense\r\n\r\n"},
+		{"a trusted peer's class and deadline, and bounds", claims, claiming, okResponse},
+		{"a stranger's", strings.Replace(claims, "[\"127.0.0.1\"]", "[]", 1), claiming, okResponse},
+		{"a deadline that has passed", strings.Replace(claims, "deadline_header", "sla: P2, fallback: {body: ok}, deadline_header", 1), late, okResponse},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

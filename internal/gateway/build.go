@@ -153,6 +153,7 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams, stores stores
 	s *proxy.Snapshot, made []policy, errs config.Errors,
 ) {
 	s = &proxy.Snapshot{NoRoute: telemetry.NoRoute, Admission: admissionPlan(cfg)}
+	setClasses(s, cfg)
 	index := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		index[name] = len(s.Upstreams)
@@ -168,25 +169,53 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams, stores stores
 	}
 	s.Table = table
 	s.Routes = make([]proxy.Route, len(cfg.Routes))
+	barred := barredClasses(cfg)
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
-		chain, of, bad := plan{r, table.Names(i), index, stores, g.policyEnv()}.chain(g.kinds)
+		chain, of, bad := plan{r, table.Names(i), index, stores, g.policyEnv(), barred}.chain(g.kinds)
 		made = append(made, of...)
 		for _, b := range bad {
 			errs = append(errs, routeError(cfg, i, b.key, b.err.Error()))
 		}
-		sla := cfg.SLA(r.SLA)
 		s.Routes[i] = proxy.Route{
-			Name: r.Name, Class: classOf(r.SLA), Chain: chain,
-			Patience: int64(sla.Patience), Latency: int64(sla.Latency), Upstream: exchange.NoUpstream,
+			Name: r.Name, Class: classOf(r.SLA), Chain: chain, Upstream: exchange.NoUpstream,
 			Timeout: int64(r.Timeout), StreamTimeout: int64(r.StreamTimeout), TunnelTimeout: int64(r.TunnelTimeout),
 			HoldBody: int64(r.HoldBody), Via: r.Via, PathAsSent: r.ForwardPath == "as_sent", Stat: g.registry.Route(r.Name),
 		}
 		if r.Upstream != "" {
 			s.Routes[i].Upstream = index[r.Upstream]
 		}
+		if r.DeadlineHeader != "" {
+			s.Routes[i].Deadline = proxy.NewDeadlineHeader(r.DeadlineHeader)
+			if !s.Claims.Has([]byte(r.DeadlineHeader)) {
+				s.Claims = s.Claims.With(r.DeadlineHeader)
+			}
+		}
 	}
 	return s, made, errs
+}
+
+// setClasses says in the data plane's terms what the SLA classes mean, and how trusted peers choose
+// one.
+func setClasses(s *proxy.Snapshot, cfg *config.Config) {
+	for class := range s.Classes {
+		sla := cfg.SLA(className(class))
+		s.Classes[class] = proxy.Class{Latency: int64(sla.Latency), Patience: int64(sla.Patience)}
+	}
+	if cfg.SLAHeader != "" {
+		s.ClassHeader = proxy.NewClassHeader(cfg.SLAHeader)
+		s.Claims = s.Claims.With(cfg.SLAHeader)
+	}
+}
+
+// barredClasses are those that get no static answer, bit 0 for P0.
+func barredClasses(cfg *config.Config) (set uint16) {
+	for class := range telemetry.Classes {
+		if !cfg.SLA(className(class)).Static() {
+			set |= 1 << class
+		}
+	}
+	return set
 }
 
 // admissionPlan is nil where nobody is refused.
@@ -197,6 +226,9 @@ func admissionPlan(cfg *config.Config) *admission.Plan {
 	o := admission.Options{Delay: time.Duration(cfg.Admission.Delay), Shadow: cfg.Admission.Mode == "shadow"}
 	for i := range cfg.Routes {
 		o.Used[classOf(cfg.Routes[i].SLA)] = true
+	}
+	for class := range o.Used { // trusted peers may choose any
+		o.Used[class] = o.Used[class] || cfg.SLAHeader != ""
 	}
 	return admission.NewPlan(o)
 }

@@ -10,6 +10,7 @@ import (
 	"plimsoll/internal/policy/cors"
 	"plimsoll/internal/policy/forwarded"
 	"plimsoll/internal/policy/headers"
+	"plimsoll/internal/policy/inflight"
 	"plimsoll/internal/policy/ladder"
 	"plimsoll/internal/policy/limit"
 	"plimsoll/internal/policy/maxbody"
@@ -29,6 +30,7 @@ type plan struct {
 	upstream map[string]int // the indexes of upstreams by name
 	stores   stores
 	env      exchange.Env
+	barred   uint16 // the classes that get no static answer, bit 0 for P0
 }
 
 // kind is a kind of policy.
@@ -47,7 +49,7 @@ var policies = []kind{
 		if p.Fallback == nil {
 			return nil, nil
 		}
-		return ladder.New(ladder.Options{Answer: fallbackAnswer(p.Fallback), Loops: p.env.Loops})
+		return ladder.New(ladder.Options{Answer: fallbackAnswer(p.Fallback), Loops: p.env.Loops, Barred: p.barred})
 	}},
 	{name: "access", make: func(p plan) (any, error) {
 		if p.Access == nil {
@@ -85,6 +87,14 @@ var policies = []kind{
 		}
 		o.Env, o.Route = p.env, p.Name
 		return limit.New(o)
+	}},
+	{name: "concurrency", series: inflight.Series, make: func(p plan) (any, error) {
+		c := p.Concurrency
+		if c == nil {
+			return nil, nil
+		}
+		return inflight.New(inflight.Options{Max: c.Max, Key: c.Key, PerValue: c.MaxPerValue,
+			SkipMissing: c.Missing == "pass", Values: c.Values, Env: p.env})
 	}},
 	{name: "max_body", make: func(p plan) (any, error) {
 		if p.MaxBody == 0 {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"strconv"
 	"time"
 
 	"plimsoll/internal/config"
@@ -48,6 +49,9 @@ func (g *Gateway) feed() *telemetry.Snapshot {
 
 // classOf is the number of a class's name.
 func classOf(name string) uint8 { return name[1] - '0' }
+
+// className is the name of a class's number.
+func className(class int) string { return "P" + strconv.Itoa(class) }
 
 // declareClasses makes the counters of routes visible in the classes that a config gives them.
 func (g *Gateway) declareClasses(cfg *config.Config) {
@@ -118,6 +122,19 @@ var sloSeries = []telemetry.Series{
 	},
 }
 
+// classesOf are the classes that a route's requests have: its own and, where trusted peers choose,
+// those that they chose of late.
+func (g *Gateway) classesOf(cfg *config.Config, route int, own uint8) []uint8 {
+	list := []uint8{own}
+	for class := uint8(0); class < telemetry.Classes && cfg.SLAHeader != ""; class++ {
+		windows := g.ledger.Route(route, class)
+		if class != own && windows[len(windows)-1].Requests > 0 {
+			list = append(list, class)
+		}
+	}
+	return list
+}
+
 // readObjectives tells of the routes in force and of their classes. Routes that share a series,
 // because there are too many, have no burn: their classes may differ.
 func (g *Gateway) readObjectives(emit telemetry.Emit) {
@@ -129,24 +146,31 @@ func (g *Gateway) readObjectives(emit telemetry.Emit) {
 	told, classes := map[objective]bool{}, [telemetry.Classes]bool{}
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
-		sla, o := cfg.SLA(r.SLA), objective{g.registry.Route(r.Name), classOf(r.SLA)}
-		if !classes[o.class] {
-			classes[o.class] = true
-			for _, w := range g.ledger.Class(o.class) {
-				emit(seriesClassBurn, w.Burn(sla.Availability), sla.Name, w.Name)
+		route, usual := g.registry.Route(r.Name), classOf(r.SLA)
+		label, own := g.registry.RouteLabel(route)
+		for _, class := range g.classesOf(cfg, route, usual) {
+			if told[objective{route, class}] {
+				continue
+			}
+			told[objective{route, class}] = true
+			sla := cfg.SLA(className(int(class)))
+			classes[class] = true
+			emit(seriesObjective, sla.Availability, label, sla.Name)
+			if !own || class != usual {
+				continue
+			}
+			for _, w := range g.ledger.Route(route, class) {
+				emit(seriesBurn, w.Burn(sla.Availability), label, w.Name)
 			}
 		}
-		if told[o] {
+	}
+	for class, has := range classes {
+		if !has {
 			continue
 		}
-		told[o] = true
-		label, own := g.registry.RouteLabel(o.route)
-		emit(seriesObjective, sla.Availability, label, sla.Name)
-		if !own {
-			continue
-		}
-		for _, w := range g.ledger.Route(o.route, o.class) {
-			emit(seriesBurn, w.Burn(sla.Availability), label, w.Name)
+		sla := cfg.SLA(className(class))
+		for _, w := range g.ledger.Class(uint8(class)) {
+			emit(seriesClassBurn, w.Burn(sla.Availability), sla.Name, w.Name)
 		}
 	}
 }

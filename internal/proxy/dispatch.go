@@ -28,6 +28,10 @@ func (f *flow) startUpstream() {
 // attempt picks a target and goes to it.
 func (f *flow) attempt() {
 	u, local, now := &f.view.Upstreams[f.Upstream], f.view.locals[f.Upstream], f.w.loop.Now()
+	if f.overdue(now) {
+		f.fail(504, exchange.DeadlinePassed)
+		return
+	}
 	var key uint64
 	if u.Key != nil {
 		key = u.Key(&f.Exchange)
@@ -125,8 +129,11 @@ func (f *flow) connect() {
 	f.wait.Client, f.wait.Class, f.wait.Patience = f.clientKey(), f.class(), 0
 	longest := u.PendingTimeout
 	if u.Limited {
-		f.wait.Patience = f.route.Patience
-		longest = min(longest, f.route.Patience)
+		f.wait.Patience = f.view.Classes[f.Class].Patience
+		if f.due != 0 {
+			f.wait.Patience = min(f.wait.Patience, f.due-now)
+		}
+		longest = min(longest, f.wait.Patience)
 	}
 	if why := f.view.locals[f.Upstream].Wait(&f.wait, now); why != upstream.None {
 		f.Refused(now, why)
@@ -144,14 +151,19 @@ func (f *flow) Ready(now int64, m *upstream.Member, c upstream.Conn) {
 	if c != nil {
 		c.(*upstreamConn).member = m // it may come from another loop, and stay on this one idle
 	}
-	if !f.beginTry(m, now) { // it has opened while the request waited
+	late := f.overdue(now)
+	if late || !f.beginTry(m, now) { // its breaker has opened while the request waited
 		if c == nil {
 			m.Closed(now)
 		} else {
 			m.Put(c, now)
 		}
 		f.stage = stagePolicies
-		f.refusedByBreaker(m, now)
+		if late {
+			f.fail(504, exchange.DeadlinePassed)
+		} else {
+			f.refusedByBreaker(m, now)
+		}
 		return
 	}
 	if c == nil {
@@ -209,7 +221,7 @@ func (f *flow) dial() {
 	u := &f.view.Upstreams[f.Upstream]
 	address := f.member.Target().Address()
 	s := &upstreamConn{w: f.w, member: f.member, upstream: u, flow: f, target: address.String()}
-	f.upstreamConn, f.stage, f.Target = s, stageConnecting, s.target
+	f.upstreamConn, f.stage, f.Target, f.sentAt = s, stageConnecting, s.target, f.w.loop.Now()
 	f.beginWait()
 	if err := s.conn.Dial(f.w.loop, reactor.Address{IP: address.TCP, Path: address.Path}, s); err != nil {
 		// Ours, so not counted against the target, and no other target would do better.
@@ -227,6 +239,10 @@ func (f *flow) dial() {
 
 // connectExpired gives a connection up that takes too long to make, TLS included.
 func (f *flow) connectExpired(now int64) {
+	if f.overdue(now) && !f.triedEnough(now) {
+		f.fail(504, exchange.DeadlinePassed)
+		return
+	}
 	f.upstreamConn.stats().ConnectFailures++
 	reason := exchange.ConnectFailed
 	if now >= f.deadline {
@@ -274,6 +290,10 @@ const hopByHop = http1.HopByHop | 1<<head.ContentLength | 1<<head.Expect
 // sendRequest writes the request's head, with as much of the body as is there, in one call.
 func (f *flow) sendRequest() {
 	w, s := f.w, f.upstreamConn
+	if f.overdue(w.loop.Now()) { // since the connection was asked for
+		f.fail(504, exchange.DeadlinePassed)
+		return
+	}
 	out := f.appendRequestHead(w.out[:0])
 	f.stage, f.sentAt = stageSent, w.loop.Now()
 	f.flags &^= wroteRequest | expecting | bodyOnItsWay | bodyBehind
@@ -338,6 +358,7 @@ func (f *flow) appendRequestHead(out []byte) []byte {
 	}
 	f.trimRequest()
 	out = f.appendVia(http1.AppendFields(out, &f.req.Fields, hopByHop), f.req.Minor)
+	out = f.appendDeadline(out)
 	switch f.req.Framing {
 	case http1.Chunked:
 		out = append(out, chunkedLine...)

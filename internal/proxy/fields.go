@@ -4,6 +4,7 @@ import (
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/head"
 	"plimsoll/internal/http1"
+	"plimsoll/internal/policy/forwarded"
 )
 
 // Three kinds of fields go from a message whatever its route: those of one connection
@@ -28,8 +29,10 @@ func (f *flow) connectionOptions(l *head.List) []byte {
 }
 
 // trimTrailer makes Trailer name only what is passed on.
-func trimTrailer(l *head.List, options []byte, removed exchange.Names) {
-	http1.TrimTrailer(l, func(name []byte) bool { return removed.Has(name) || http1.Named(options, name) })
+func trimTrailer(l *head.List, options []byte, removed exchange.Names, claims forwarded.Names) {
+	http1.TrimTrailer(l, func(name []byte) bool {
+		return removed.Has(name) || claims.Has(name) || http1.Named(options, name)
+	})
 }
 
 // requestTrailers is the trailers that the upstream gets, or nil. The body is complete.
@@ -38,6 +41,7 @@ func (f *flow) requestTrailers() *head.List {
 	if l != nil {
 		http1.StripNamed(l, f.connectionOptions(&f.req.Fields))
 		f.route.Chain.RequestRemoved.Remove(l)
+		f.view.Claims.Drop(l) // a trusted peer's too: they count in the head alone
 	}
 	return l
 }
@@ -56,7 +60,7 @@ func (f *flow) responseTrailers() *head.List {
 // another try.
 func (f *flow) trimRequest() {
 	if fields := &f.req.Fields; fields.Has(head.Trailer) {
-		trimTrailer(fields, f.connectionOptions(fields), f.route.Chain.RequestRemoved)
+		trimTrailer(fields, f.connectionOptions(fields), f.route.Chain.RequestRemoved, f.view.Claims)
 	}
 }
 
@@ -67,7 +71,7 @@ func (f *flow) trimResponse() {
 	f.downOptions = nil
 	if f.res.Framing == http1.Chunked || fields.Has(head.Trailer) {
 		f.downOptions = f.connectionOptions(fields)
-		trimTrailer(fields, f.downOptions, f.route.Chain.ResponseRemoved)
+		trimTrailer(fields, f.downOptions, f.route.Chain.ResponseRemoved, nil)
 	}
 }
 

@@ -74,7 +74,8 @@ type life struct {
 	flags    flowFlags
 
 	deadline int64 // the end of the route's timeout; streamed body bytes move it on
-	sentAt   int64 // when the request's head was sent, for the target's latency
+	due      int64 // the trusted peer's deadline, which nothing moves; 0 for none
+	sentAt   int64 // when the request's head was sent, for the target's latency; before, the dial's begin
 	// When the waiting for a held body or an upstream connection began; 0 while there is none.
 	waitFrom    int64
 	pausedAt    int64 // when the present hold of a policy began
@@ -125,6 +126,10 @@ const (
 )
 
 // The predicates below name what the order of the stages means, so that only they rely on it.
+
+// beforeTry says that no target is in use yet. It relies on stageConnecting being the first stage of
+// a try.
+func (s stage) beforeTry() bool { return s < stageConnecting }
 
 // headSent says that the stage lies behind the sending of the request's head. It says so of answers
 // of the gateway's own too, for which nothing was sent: whether an upstream is there is another
@@ -212,7 +217,7 @@ func (f *flow) begin(bytes int) {
 	f.Exchange.Begin(w)
 	f.stage, f.headBytes, f.bodyStart = stagePolicies, int64(bytes), c.in.Start
 	f.identify(now)
-	forwarded.DropClaims(&f.Exchange)
+	forwarded.DropClaims(&f.Exchange, f.view.Claims)
 	if f.req.Host != nil && !f.req.Fields.Has(head.Host) { // HTTP/1.0 may name it in the target alone
 		f.req.Fields.Add(hostName, f.req.Host)
 	}
@@ -235,8 +240,9 @@ func (f *flow) begin(bytes int) {
 	if !f.findRoute() {
 		return
 	}
-	f.deadline = now + f.route.Timeout
-	f.runRequest()
+	if f.takeClaims(now) {
+		f.runRequest()
+	}
 }
 
 // identify says whose request this is.
@@ -440,8 +446,19 @@ func (f *flow) Expire(_ *reactor.Timer, now int64) {
 			f.writeAnswer() // as it is: an answer is not held twice
 		} else {
 			_, status, reason := f.HoldEnd(f.deadline)
+			if f.overdue(now) {
+				status, reason = 504, exchange.DeadlinePassed
+			}
 			f.fail(status, reason)
 		}
+		return
+	}
+	if f.overdue(now) && f.stage.beforeTry() {
+		if f.stage == stageWaiting {
+			f.wait.Remove()
+			f.stage = stagePolicies
+		}
+		f.fail(504, exchange.DeadlinePassed)
 		return
 	}
 	switch f.stage {

@@ -59,7 +59,7 @@ func (f *flow) pumpHold() {
 		if !ok {
 			return
 		}
-		f.deadline = f.w.loop.Now() + f.route.Timeout
+		f.restartTimeout(f.w.loop.Now())
 		f.w.loop.SetTimer(&f.timer, f, f.deadline)
 		used, bad := f.hold(in)
 		if bad != http1.OK {

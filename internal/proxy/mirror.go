@@ -83,7 +83,7 @@ func (f *flow) sendMirror() {
 	m.Exchange.Begin(w)
 	w.view.flows--
 	f.view.flows++
-	m.view, m.route, m.copy = f.view, f.route, kept
+	m.view, m.route, m.copy, m.Class = f.view, f.route, kept, f.Class
 	m.Start, m.Client, m.Peer = w.loop.Now(), f.Client, f.Peer
 	m.deadline = m.Start + f.route.Timeout
 	m.flags = isMirror | requestSent | f.flags&toHEAD

@@ -8,7 +8,7 @@ import (
 	"plimsoll/internal/telemetry"
 )
 
-// judge says whether an exchange that is over, and took total, met the objective of its route's SLA
+// judge says whether an exchange that is over, and took total, met the objective of its SLA
 // class. It did when the client has got a whole answer with a status below 500 in time, whoever gave
 // the answer: a refusal that is the client's own fault is a good answer.
 //
@@ -41,7 +41,7 @@ func (f *flow) judge(end exchange.End, total int64) telemetry.Verdict {
 	default: // shed, or failed by the upstream
 		return telemetry.Bad
 	}
-	if status := f.Response.Status; status == 0 || status >= 500 || took > f.route.Latency {
+	if status := f.Response.Status; status == 0 || status >= 500 || took > f.view.Classes[f.Class].Latency {
 		return telemetry.Bad
 	}
 	return telemetry.Good

@@ -14,7 +14,10 @@ const objective = int64(100e6)
 
 // over is an exchange that is over, whose upstream's head came after so many nanoseconds.
 func over(status int, headAfter int64, flags flowFlags) *flow {
-	f := &flow{life: life{route: &Route{Latency: objective}, flags: flags, headOut: 100, bodyOut: 400}}
+	s := &Snapshot{}
+	s.Classes[1].Latency = objective
+	f := &flow{life: life{view: &view{Snapshot: s}, route: &Route{}, flags: flags, headOut: 100, bodyOut: 400}}
+	f.Class = 1
 	f.Response = &head.Response{Status: status}
 	f.Start = 5_000
 	if headAfter > 0 {

@@ -109,7 +109,7 @@ func (f *flow) pumpRequest() {
 		f.dropHeld()
 		// A long upload is not a slow answer: the route's timeout counts from the last bytes of the
 		// body that moved. A client that sends too slowly is the body timer's business.
-		f.deadline = f.w.loop.Now() + f.route.Timeout
+		f.restartTimeout(f.w.loop.Now())
 		if f.stage == stageSent {
 			f.awaitAnswer(f.deadline)
 		}
@@ -243,8 +243,13 @@ func (f *flow) answerExpired(now int64) {
 	}
 	// Nothing is read of the answer while the client does not take what it has: the answer may be
 	// there. How long a client may do that is pace's business.
-	if !f.is(isMirror) && f.client.conn.Congested() {
-		f.deadline = now + f.route.Timeout
+	congested := !f.is(isMirror) && f.client.conn.Congested()
+	if f.overdue(now) && (congested || !f.triedEnough(now)) {
+		f.fail(504, exchange.DeadlinePassed)
+		return
+	}
+	if congested {
+		f.restartTimeout(now)
 		f.awaitAnswer(f.deadline)
 		return
 	}
@@ -260,7 +265,7 @@ func (f *flow) lookAtBody(now int64) {
 	acked := conn.Acked()
 	moved, behind := acked > f.bodyAcked, acked < conn.Written()
 	if moved && (behind || f.is(bodyBehind)) {
-		f.deadline = now + f.route.Timeout
+		f.restartTimeout(now)
 		f.awaitAnswer(f.deadline)
 	}
 	f.bodyAcked = acked

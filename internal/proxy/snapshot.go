@@ -8,6 +8,7 @@ import (
 	"plimsoll/internal/http1"
 	"plimsoll/internal/policy/forwarded"
 	"plimsoll/internal/route"
+	"plimsoll/internal/telemetry"
 	"plimsoll/internal/tlsio"
 	"plimsoll/internal/upstream"
 )
@@ -20,21 +21,31 @@ type Snapshot struct {
 	Routes    []Route
 	Upstreams []Upstream
 	NoRoute   int // the telemetry index that exchanges without a route are counted under
+	Classes   [telemetry.Classes]Class
+	// ClassHeader is the field of the SLA class, nil for none.
+	ClassHeader *ClassHeader
+	// Claims are the fields that are taken out of an untrusted peer's request: ClassHeader's and
+	// those of all routes' Deadline.
+	Claims forwarded.Names
 	// Admission is which requests are refused when a loop falls behind; nil for none.
 	Admission *admission.Plan
 	// Gone is called on each loop, once, when no exchange of that loop can meet the snapshot any more.
 	Gone func()
 }
 
-// Route is what is done with the requests it matches.
-type Route struct {
-	Name  string
-	Class uint8
+// Class is what an SLA class means to the data plane.
+type Class struct {
 	// Nanoseconds that an answer may take by the class's objective: see objective.go.
 	Latency int64
 	// Nanoseconds that an exchange may wait where an upstream's concurrency is limited.
 	Patience int64
-	Chain    exchange.Chain
+}
+
+// Route is what is done with the requests it matches.
+type Route struct {
+	Name  string
+	Class uint8 // unless a trusted peer says another one
+	Chain exchange.Chain
 	// Index into Snapshot.Upstreams, or exchange.NoUpstream for a route whose chain answers.
 	Upstream      int
 	Timeout       int64 // nanoseconds from the head to the response's start
@@ -42,9 +53,10 @@ type Route struct {
 	TunnelTimeout int64 // nanoseconds that a tunnel may be silent
 	// Bytes of a request's body, at most 64 KB, that are received before a target is picked.
 	HoldBody   int64
-	Via        string // the gateway's name in Via; "" for no such field
-	PathAsSent bool   // the path is forwarded as it was sent, not in the form that was matched
-	Stat       int    // index of its counters
+	Via        string          // the gateway's name in Via; "" for no such field
+	PathAsSent bool            // the path is forwarded as it was sent, not in the form that was matched
+	Deadline   *DeadlineHeader // nil for none
+	Stat       int             // index of its counters
 }
 
 // Upstream is a named service and what the data plane needs to know to talk to it.

@@ -78,6 +78,11 @@ func (w *world) audit(m map[string]float64) {
 			w.violate("at rest %s is %v", name, n)
 		}
 	}
+	for _, name := range []string{"plimsoll_route_concurrency", "plimsoll_route_concurrency_values"} {
+		if n, known := m[name]; n != 0 || known != (w.scenario.Gateway.InFlight > 0) {
+			w.violate("at rest %s is %v (known: %t)", name, n, known)
+		}
+	}
 	// Each loop has one timer at rest: that of its sweep.
 	if timers, loops := w.kernel.Timers(w.current.process); timers != loops {
 		w.violate("at rest %d timers are set on %d loops", timers, loops)

@@ -26,6 +26,7 @@ type request struct {
 	lines    int    // of the access log
 	id       string // that the gateway has given it
 	moved    int64  // when a service last read some of its body
+	trusted  bool   // what its client claims is believed
 }
 
 // hasTrailers says that services get the request with trailers. A copy is sent with its length and
@@ -140,11 +141,12 @@ func newClient(w *world, plan ClientPlan) *client {
 	}
 	room := 0
 	for _, p := range plan.Requests {
-		room += 400 + max(0, p.Body)
+		room += 450 + max(0, p.Body)
 	}
 	c.out = make([]byte, 0, room)
 	for i, p := range plan.Requests {
 		q := &request{RequestPlan: p, token: fmt.Sprintf("c%dr%d", plan.Number, p.Number), place: i}
+		q.trusted = w.scenario.Gateway.Claims && plan.From == trusted
 		q.from = len(c.out)
 		c.out = c.render(c.out, q)
 		q.to = len(c.out)
@@ -189,6 +191,12 @@ func (c *client) render(raw []byte, q *request) []byte {
 	case q.Old && c.rng.IntN(2) == 0:
 		raw = append(raw, "Connection: keep-alive\r\n"...)
 	}
+	if q.Class != "" {
+		raw = fmt.Appendf(raw, "X-Class: %s\r\nx_class: P0\r\n", q.Class)
+	}
+	if q.Left != "" {
+		raw = fmt.Appendf(raw, "X-Left: %s\r\n", q.Left)
+	}
 	if q.Expect {
 		raw = append(raw, "Expect: 100-continue\r\n"...)
 	}
@@ -228,10 +236,15 @@ const tunnelBytes = 20_000
 // has been forgotten is for watch to find out.
 const longestStay = 10 * time.Minute
 
+// trusted is the last part of the address of clients that the listeners trust, where they trust any.
+const trusted = 3
+
+// address is a client's.
+func address(from int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(from)}) }
+
 func (c *client) begin() {
 	w := c.w
-	host := netip.AddrFrom4([4]byte{192, 0, 2, byte(c.plan.From)})
-	from := netip.AddrPortFrom(host, uint16(1024+c.plan.Number))
+	from := netip.AddrPortFrom(address(c.plan.From), uint16(1024+c.plan.Number))
 	c.given = c.next(0)
 	c.moved = w.kernel.Clock()
 	var e *kernel.Endpoint

@@ -83,15 +83,11 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	if g.Via {
 		times += ", via: edge-1"
 	}
-	limits := ""
-	if g.Rate > 0 {
-		limits = fmt.Sprintf(", limits: [{rate: %d/s, key: client_address}", 10*g.Rate)
-		if g.Shaped {
-			limits += fmt.Sprintf(", {rate: %d/s, algorithm: leaky_bucket, max_wait: %v}", g.Rate, g.Timeout/2)
-		}
-		limits += "]"
+	if g.InFlight > 0 && change(0.3) {
+		g.InFlight += r.IntN(5)
 	}
-	fmt.Fprintf(&b, "  - {match: \"/a/{token}\", upstream: a, sla: P0, request_id: true, %s%s}\n", times, limits)
+	fmt.Fprintf(&b, "  - {match: \"/a/{token}\", upstream: a, sla: P0, request_id: true, %s%s}\n",
+		times, g.limits())
 	if !change(0.2) || s.Quiet {
 		fmt.Fprintf(&b, "  - {match: \"/b/{token}\", upstream: b, %s}\n", times)
 	}
@@ -108,12 +104,34 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	return b.String(), g
 }
 
+// limits are what bounds a route's requests, in number and in time.
+func (g *GatewayPlan) limits() (text string) {
+	if g.Rate > 0 {
+		text = fmt.Sprintf(", limits: [{rate: %d/s, key: client_address}", 10*g.Rate)
+		if g.Shaped {
+			text += fmt.Sprintf(", {rate: %d/s, algorithm: leaky_bucket, max_wait: %v}", g.Rate, g.Timeout/2)
+		}
+		text += "]"
+	}
+	if g.InFlight > 0 {
+		text += fmt.Sprintf(", concurrency: {max: %d, key: client_address, max_per_value: %d}",
+			g.InFlight, g.PerClient)
+	}
+	if g.Claims {
+		text += ", deadline_header: X-Left"
+	}
+	return text
+}
+
 // process writes what is not of a listener, an upstream or a route.
 func (g GatewayPlan) process(b *strings.Builder, loops int) {
 	fmt.Fprintf(b, "loops: %d\ndrain: {timeout: %v}\n", loops, g.Drain)
 	b.WriteString("access_log: {path: stdout, format: json}\n")
 	if g.Admission > 0 {
 		fmt.Fprintf(b, "admission: {delay: %v}\n", g.Admission)
+	}
+	if g.Claims {
+		b.WriteString("sla_header: X-Class\n")
 	}
 	b.WriteString("admin: {address: \"127.0.0.1:9900\"}\n")
 }
@@ -128,6 +146,9 @@ func (s *Scenario) listener(b *strings.Builder, i int, g GatewayPlan, r *rand.Ra
 		}
 		secure = fmt.Sprintf("tls: {certificates: [{cert: site.pem, key: site.key}], "+
 			"handshake_timeout: %v, max_handshakes: %d}, ", g.Head, handshakes)
+	}
+	if g.Claims {
+		secure += "trusted_proxies: [" + address(trusted).String() + "], "
 	}
 	fmt.Fprintf(b, "  - {address: %q, %sbacklog: %d, limits: {head_timeout: %v, "+
 		"idle_timeout: %v, send_timeout: %v, min_body_rate: %dB, "+

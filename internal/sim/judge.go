@@ -65,7 +65,7 @@ func (q *request) answeredWith(h *messageHead, own bool) error {
 // arrivedWith checks the fields of a request that the gateway must take out, or set.
 func (q *request) arrivedWith(h *messageHead) error {
 	for name, value := range h.fields {
-		if strings.Contains(value, claimed) {
+		if strings.Contains(value, claimed) && !q.trusted {
 			return fmt.Errorf("%s arrives with its client's own claim in %s", q.token, name)
 		}
 	}
@@ -80,6 +80,39 @@ func (q *request) arrivedWith(h *messageHead) error {
 		return fmt.Errorf("%s arrives without an id", q.token)
 	}
 	q.id = h.value("x-request-id")
+	return nil
+}
+
+// classes are those of the routes that are not of class P1.
+var classes = map[string]string{"/a/": "P0", "/read/": "P2"}
+
+// toldAs checks what a service is told of a request's class and deadline, under a configuration.
+func (q *request) toldAs(h *messageHead, g GatewayPlan) error {
+	class, told := classes[q.Path], h.value("x-class")
+	if class == "" {
+		class = "P1"
+	}
+	if q.trusted && len(q.Class) == 2 {
+		class = q.Class
+	}
+	if told != class || h.value("x_class") != "" {
+		return fmt.Errorf("%s arrives with the class %q and %q, want %s", q.token, told,
+			h.value("x_class"), class)
+	}
+	left := h.value("x-left")
+	if q.Path != "/a/" {
+		if left != "" && !q.trusted {
+			return fmt.Errorf("%s arrives with its client's own deadline %s", q.token, left)
+		}
+		return nil
+	}
+	longest := g.Timeout.Milliseconds()
+	if claim, err := strconv.ParseInt(q.Left, 10, 64); err == nil && q.trusted {
+		longest = min(longest, claim)
+	}
+	if n, err := strconv.ParseInt(left, 10, 64); err != nil || n < 1 || n > longest {
+		return fmt.Errorf("%s arrives with %q ms left, want 1 to %d", q.token, left, longest)
+	}
 	return nil
 }
 
@@ -100,7 +133,7 @@ func (q *request) mayGet(c *client) bool {
 	case 405:
 		return q.wrongMethod()
 	case 429:
-		return g.Rate > 0 && q.Path == "/a/"
+		return (g.Rate > 0 || g.InFlight > 0) && q.Path == "/a/"
 	case 413:
 		return g.MaxBody > 0 && q.Body > g.MaxBody
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"strconv"
 	"time"
 )
 
@@ -194,6 +195,23 @@ var oddities = []struct {
 	}},
 	{0.2, true, func(r *rand.Rand, s *Scenario) { // rate limits
 		s.Gateway.Rate, s.Gateway.Shaped = 1+r.IntN(50), r.IntN(2) == 0
+	}},
+	{0.2, true, func(r *rand.Rand, s *Scenario) { // bounds on what is under way
+		s.Gateway.InFlight = 1 + r.IntN(12)
+		s.Gateway.PerClient = 1 + r.IntN(s.Gateway.InFlight)
+	}},
+	{0.2, false, func(r *rand.Rand, s *Scenario) { // claims of classes and deadlines
+		s.Gateway.Claims = true
+		classes, lefts := []string{"P0", "P1", "P2", "", "P77"}, []string{"", "0", "soon"}
+		s.requests(r, 0.7, func(q *RequestPlan) {
+			q.Class, q.Left = classes[r.IntN(len(classes))], lefts[r.IntN(len(lefts))]
+			if r.IntN(3) > 0 {
+				q.Left = strconv.Itoa(1 + r.IntN(2000))
+			}
+			if s.Quiet {
+				q.Left = "60000"
+			}
+		})
 	}},
 }
 

@@ -50,6 +50,9 @@ type GatewayPlan struct {
 	Breaker  time.Duration // how long one is open; 0 for none
 	Rate     int           // requests a second of an address on a route; 0 for no limit
 	Shaped   bool          // those beyond wait, and are not refused at once
+
+	InFlight, PerClient int  // requests of a route at once, in all and of an address; 0 for no bounds
+	Claims              bool // classes and deadlines may be claimed: see trusted
 	// Admission is how late a loop may come until requests are refused; 0 for no bound.
 	Admission time.Duration
 }
@@ -111,7 +114,8 @@ type RequestPlan struct {
 	Close   bool
 	// Oddities: see there.
 	Trailers, Query, Absolute, Torn bool
-	Waits                           bool // with Expect: for 100, before it sends its body
+	Waits                           bool   // with Expect: for 100, before it sends its body
+	Class, Left                     string // what it claims, where clients do; "" for nothing
 }
 
 // Act is something that the operator does.

@@ -169,6 +169,11 @@ func (c *serviceConn) onHead(h *messageHead) error {
 		return err
 	}
 	n := h.number("x-config")
+	if plan := w.began(n).plan; plan.Claims {
+		if err := q.toldAs(h, plan); err != nil {
+			return err
+		}
+	}
 	if err := q.reached(h, w.began(n).plan.Attempts); err != nil {
 		return err
 	}

@@ -34,6 +34,8 @@ var simplifications = []func(*Scenario){
 	func(s *Scenario) { s.Gateway.Adaptive = false },
 	func(s *Scenario) { s.Gateway.Breaker = 0 },
 	func(s *Scenario) { s.Gateway.Rate = 0 },
+	func(s *Scenario) { s.Gateway.InFlight, s.Gateway.PerClient = 0, 0 },
+	func(s *Scenario) { s.Gateway.Claims = false },
 	func(s *Scenario) { s.Gateway.MinBodyRate = 0 },
 	func(s *Scenario) { s.Gateway.PerAddress = 0 },
 }
@@ -64,6 +66,7 @@ var plainer = []func(*ClientPlan){
 var easier = []func(*RequestPlan){
 	func(q *RequestPlan) { q.Spoiled = 0 },
 	func(q *RequestPlan) { q.Torn = false },
+	func(q *RequestPlan) { q.Class, q.Left = "", "" },
 	func(q *RequestPlan) { q.Trailers = false },
 	func(q *RequestPlan) { q.Query, q.Absolute = false, false },
 	func(q *RequestPlan) { q.Expect, q.Waits = false, false },

@@ -19,6 +19,7 @@ func (c *Counters) add(o *Counters) {
 	c.Active += o.Active
 	addEach(c.RefusedConnections[:], o.RefusedConnections[:])
 	addEach(c.RefusedRequests[:], o.RefusedRequests[:])
+	addEach(c.ClaimsIgnored[:], o.ClaimsIgnored[:])
 	addEach(c.NotAdmitted[:], o.NotAdmitted[:])
 	addEach(c.HandshakeFailures[:], o.HandshakeFailures[:])
 	addEach(c.Ends[:], o.Ends[:])

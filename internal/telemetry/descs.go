@@ -100,6 +100,13 @@ var (
 		"reason",
 	)
 
+	descClaimsIgnored = desc(
+		"claims_ignored_total",
+		"Values of trusted peers that were passed over because they make no sense, by what they "+
+			"claim: the class of a request, or its deadline.",
+		"claim",
+	)
+
 	descLoopRequests = desc("loop_requests_total", "Exchanges that are over, by event loop.",
 		"loop")
 	descLoopBusy = desc("loop_busy_seconds_total",

@@ -176,6 +176,8 @@ func (e emitter) connections(s *Snapshot, o *Options) {
 	e.counter(descMirrors, s.MirrorsSent)
 	e.counter(descMirrorsDropped, s.MirrorsDropped, "too_many")
 	e.counter(descMirrorsDropped, s.MirrorsTooLong, "too_long")
+	e.counter(descClaimsIgnored, s.ClaimsIgnored[ClassClaim], "class")
+	e.counter(descClaimsIgnored, s.ClaimsIgnored[DeadlineClaim], "deadline")
 }
 
 func (e emitter) loops(s *Snapshot, o *Options) {

@@ -13,6 +13,13 @@ const (
 	maxBufferSizes = 16
 )
 
+// What a trusted peer may claim of a request.
+const (
+	ClassClaim = iota
+	DeadlineClaim
+	Claims // how many there are
+)
+
 // ConnRefusal is why a connection was closed right after it was accepted. The set is closed.
 type ConnRefusal uint8
 
@@ -93,6 +100,8 @@ type Counters struct {
 	MirrorsSent    uint64
 	MirrorsDropped uint64 // too many were under way
 	MirrorsTooLong uint64
+
+	ClaimsIgnored [Claims]uint64 // of trusted peers, because they made no sense
 
 	Turns  uint64 // of the loop
 	BusyNS uint64 // the loop was not waiting

@@ -103,6 +103,7 @@ func busy(t testing.TB) *telemetry.Registry {
 		s.HandshakeFailures[1]++
 		s.UpstreamReceived, s.UpstreamSent = 2000, 600
 		s.MirrorsSent, s.MirrorsDropped, s.MirrorsTooLong = 5, 1, 3
+		s.ClaimsIgnored[telemetry.DeadlineClaim] = 2
 		up := s.Upstream(shop)
 		up.Opened, up.Reused, up.ConnectFailures, up.RetriesRefused, up.Reclaimed = 3, 40, 2, 1, 6
 		s.Refresh = func(s *telemetry.Shard) {
@@ -161,6 +162,8 @@ func TestScrapeSaysWhatAllLoopsCounted(t *testing.T) {
 		`plimsoll_mirrors_sent_total 10`,
 		`plimsoll_mirrors_dropped_total{reason="too_many"} 2`,
 		`plimsoll_mirrors_dropped_total{reason="too_long"} 6`,
+		`plimsoll_claims_ignored_total{claim="class"} 0`,
+		`plimsoll_claims_ignored_total{claim="deadline"} 4`,
 		`plimsoll_loop_requests_total{loop="1"} 4`,
 		`plimsoll_loop_busy_seconds_total{loop="0"} 2.5`,
 		`plimsoll_loop_cpu_seconds_total{loop="0"} 2.25`,

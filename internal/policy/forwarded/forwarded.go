@@ -50,16 +50,20 @@ var (
 	protoTLS  = exchange.StaticField(head.Text[head.XForwardedProto], "https")
 )
 
-// DropClaims takes the claims of an untrusted peer out of the request's fields. It runs after
-// ResolveClient, which settles x.PeerTrusted, and before anything reads the fields: neither a
-// route's conditions nor a balancer's key nor a policy may depend on what a stranger says of
-// itself. Trailers need no such step: the codec drops these names there, whatever peer sends them.
-// Loop only. Without claims it costs one pass over the IDs of unknown names.
-func DropClaims(x *exchange.Exchange) {
+// DropClaims takes the claims of an untrusted peer out of the request's fields, and the fields that
+// the configuration names. It runs after ResolveClient, which settles x.PeerTrusted, and before
+// anything reads the fields: neither a route's conditions nor a balancer's key nor a policy may
+// depend on what a stranger says of itself. Trailers need no such step for the claims that are
+// always known: the codec drops these names there, whatever peer sends them. Loop only. Without claims it costs one pass over the IDs of unknown names.
+func DropClaims(x *exchange.Exchange, more Names) {
+	if x.PeerTrusted {
+		return
+	}
 	fields := &x.Request.Fields
-	if !x.PeerTrusted && (fields.HasAny(claims) || fields.Has(head.Other) && hasUnknownClaim(fields)) {
+	if fields.HasAny(claims) || fields.Has(head.Other) && hasUnknownClaim(fields) {
 		fields.RemoveFunc(isClaim)
 	}
+	more.Drop(fields)
 }
 
 func hasUnknownClaim(fields *head.List) bool {
@@ -110,13 +114,14 @@ func isClaim(f *head.Field) bool {
 	if f.ID != head.Other {
 		return claims>>f.ID&1 != 0
 	}
-	return len(f.Name) > len(prefix) && f.Name[0]|0x20 == 'x' && hasPrefix(f.Name)
+	return len(f.Name) > len(prefix) && f.Name[0]|0x20 == 'x' && hasPrefix(f.Name, prefix)
 }
 
 const prefix = "x-forwarded-"
 
-// hasPrefix says whether the name begins with the prefix in any case, '_' read as '-'.
-func hasPrefix(name []byte) bool {
+// hasPrefix says whether the name, which is no shorter, begins with the prefix in any case, '_' read
+// as '-'.
+func hasPrefix(name []byte, prefix string) bool {
 	for i := range len(prefix) {
 		c := name[i]
 		switch {

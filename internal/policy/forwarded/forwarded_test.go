@@ -18,7 +18,7 @@ func forward(t testing.TB, o forwarded.Options, set *forwarded.Trust, x *exchang
 		t.Fatal(err)
 	}
 	forwarded.ResolveClient(x, set)
-	forwarded.DropClaims(x)
+	forwarded.DropClaims(x, nil)
 	if v := p.OnRequest(x); v != exchange.Continue {
 		t.Fatalf("verdict %d", v)
 	}
@@ -108,7 +108,7 @@ func TestOnlyATrustedPeersRequestIDStays(t *testing.T) {
 func TestThePolicyRemovesNothing(t *testing.T) {
 	set := trust(t)
 	x := from(set, "192.0.2.1")
-	forwarded.DropClaims(x)
+	forwarded.DropClaims(x, nil)
 	x.Request.Fields.Add([]byte("X-Request-Id"), []byte("made by a policy"))
 	p, _ := forwarded.New(forwarded.Options{})
 	p.OnRequest(x)
@@ -150,7 +150,7 @@ func TestForwardedDoesNotAllocate(t *testing.T) {
 			x.Request.Fields.Reset()
 			x.Request.Fields.Add(fieldFor, fieldValue)
 			forwarded.ResolveClient(x, set)
-			forwarded.DropClaims(x)
+			forwarded.DropClaims(x, nil)
 			p.OnRequest(x)
 		}
 		run()
@@ -187,7 +187,7 @@ func BenchmarkForwarded(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				receive()
-				forwarded.DropClaims(x)
+				forwarded.DropClaims(x, nil)
 				p.OnRequest(x)
 			}
 		})

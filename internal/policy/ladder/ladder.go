@@ -1,7 +1,8 @@
 // Package ladder gives clients something less than the live answer where that cannot be had. The
 // ladder has these steps: the live answer, a fresh one from a cache, a stale one, a static one, and
 // the refusal. There is no cache, so the one step built here is the static answer; which classes
-// may take it, the configuration decides.
+// may take it, the configuration decides: by a request's own class, which may be another than its
+// route's.
 //
 // It acts when the gateway answers in the upstream's stead because the upstream failed or because
 // the request was shed to protect something (exchange.UpstreamFault, exchange.ProtectionFault), and
@@ -42,11 +43,13 @@ var Series = []exchange.Series{{
 type Options struct {
 	Answer exchange.StaticOptions // its Headers are not changed, and may not name Field
 	Loops  int                    // how many there are
+	Barred uint16                 // the classes that do not get it: bit 0 for P0
 }
 
 // Policy answers where the upstream did not.
 type Policy struct {
 	answer *exchange.Static
+	barred uint16
 	given  []counter // a part for each loop, shared with the policies before and after a reload
 }
 
@@ -77,7 +80,7 @@ func New(o Options) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Policy{answer: answer, given: make([]counter, o.Loops)}, nil
+	return &Policy{answer: answer, barred: o.Barred, given: make([]counter, o.Loops)}, nil
 }
 
 func has(headers map[string]string, name string) bool {
@@ -97,15 +100,15 @@ func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	return exchange.Continue
 }
 
-// degrade replaces the gateway's own answer, Retry-After and all, where it is not the client's doing
-// and the request has changed nothing.
+// degrade replaces the gateway's own answer, Retry-After and all, where it is not the client's doing,
+// the request has changed nothing and its class allows it.
 func (p *Policy) degrade(x *exchange.Exchange) {
 	fault := x.Reason.Fault()
 	if fault != exchange.UpstreamFault && fault != exchange.ProtectionFault {
 		return
 	}
 	method := string(x.Request.Method)
-	if method != http.MethodGet && method != http.MethodHead {
+	if method != http.MethodGet && method != http.MethodHead || p.barred>>x.Class&1 != 0 {
 		return
 	}
 	p.answer.Answer(x, x.Reason)

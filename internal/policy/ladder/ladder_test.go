@@ -131,6 +131,21 @@ func TestOnlyGETAndHEADGetIt(t *testing.T) {
 	}
 }
 
+func TestBarredClassesDoNotGetIt(t *testing.T) {
+	p, err := ladder.New(ladder.Options{Loops: 1, Barred: 1<<0 | 1<<9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for class := range uint8(10) {
+		x := refused(0, "GET", 503, exchange.Overloaded)
+		x.Class = class
+		p.OnResponse(x)
+		if got, want := x.Response.Status == 200, class != 0 && class != 9; got != want {
+			t.Errorf("P%d: degraded is %t, want %t", class, got, want)
+		}
+	}
+}
+
 func TestBadAnswersAreRefused(t *testing.T) {
 	for hint, o := range map[string]exchange.StaticOptions{
 		"leave it out":  {Headers: map[string]string{"x-degraded": "no"}},

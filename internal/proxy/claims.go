@@ -1,0 +1,153 @@
+package proxy
+
+import (
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/head"
+	"plimsoll/internal/policy/forwarded"
+	"plimsoll/internal/telemetry"
+)
+
+// A trusted peer may say of a request how much it is worth and how long somebody waits for its
+// answer. Both are taken once, when the route is known, out of fields that the configuration names.
+// Those of anybody else are gone by then (forwarded.DropClaims), and a value that makes no sense is
+// passed over and counted. What goes on to the upstream is the gateway's own: the class in force as
+// a field of the request, which the route's policies may change, and the time that is left as a line
+// of each try's head.
+
+// ClassHeader is the field that says a request's SLA class.
+type ClassHeader struct {
+	name   []byte
+	names  forwarded.Names
+	fields [telemetry.Classes]head.Field
+}
+
+// NewClassHeader prepares the field of that name, which was checked.
+func NewClassHeader(name string) *ClassHeader {
+	h := &ClassHeader{name: []byte(name), names: forwarded.Names{}.With(name)}
+	for class := range h.fields {
+		h.fields[class] = exchange.StaticField(name, "P"+string(rune('0'+class)))
+	}
+	return h
+}
+
+// DeadlineHeader is the field that says for how many milliseconds an answer is waited for.
+type DeadlineHeader struct {
+	name  []byte
+	names forwarded.Names
+	begin []byte // of the line
+}
+
+// NewDeadlineHeader prepares the field of that name, which was checked.
+func NewDeadlineHeader(name string) *DeadlineHeader {
+	return &DeadlineHeader{[]byte(name), forwarded.Names{}.With(name), []byte(name + ": ")}
+}
+
+// takeClaims sets the class and the deadline; false means that the deadline has passed and the
+// exchange was refused. The peer is trusted, or there are no such fields.
+func (f *flow) takeClaims(now int64) bool {
+	if h := f.view.ClassHeader; h != nil {
+		f.takeClass(h)
+	}
+	f.restartTimeout(now)
+	if h := f.route.Deadline; h != nil {
+		return f.takeDeadline(h, now)
+	}
+	return true
+}
+
+// takeClass takes a claimed class, and says in the request which one is in force.
+func (f *flow) takeClass(h *ClassHeader) {
+	fields := &f.req.Fields
+	if value, claimed := onlyValue(fields, h.name); claimed {
+		if len(value) == 2 && value[0] == 'P' && '0' <= value[1] && value[1] <= '9' {
+			f.Class = value[1] - '0'
+		} else {
+			f.w.shard.ClaimsIgnored[telemetry.ClassClaim]++
+		}
+	}
+	h.names.Drop(fields)
+	fields.Append(h.fields[f.Class])
+}
+
+// takeDeadline takes a claimed deadline where that is sooner than the route's timeout.
+func (f *flow) takeDeadline(h *DeadlineHeader, now int64) bool {
+	fields := &f.req.Fields
+	value, claimed := onlyValue(fields, h.name)
+	h.names.Drop(fields)
+	if !claimed {
+		return true
+	}
+	left, ok := milliseconds(value)
+	if !ok {
+		f.w.shard.ClaimsIgnored[telemetry.DeadlineClaim]++
+		return true
+	}
+	f.due = now + left
+	f.deadline = min(f.deadline, f.due)
+	if f.overdue(now) {
+		f.fail(504, exchange.DeadlinePassed)
+		return false
+	}
+	return true
+}
+
+// onlyValue is the value of the field of that name. One that is there several times has none: which
+// of them counted would be a guess.
+func onlyValue(l *head.List, name []byte) (value []byte, there bool) {
+	for i := range l.Len() {
+		if f := l.At(i); f.ID == head.Other && head.EqualFold(f.Name, name) {
+			if there {
+				return nil, true
+			}
+			value, there = f.Value, true
+		}
+	}
+	return value, there
+}
+
+// longestClaim is a day in nanoseconds, the longest timeout that a route can have: a longer claim
+// says nothing.
+const longestClaim = 24 * 3600 * int64(1e9)
+
+// milliseconds reads a whole number of milliseconds as nanoseconds.
+func milliseconds(text []byte) (ns int64, ok bool) {
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		ns = min(ns*10+int64(c-'0')*1e6, longestClaim)
+	}
+	return ns, len(text) > 0
+}
+
+// restartTimeout lets the route's timeout count from now. A deadline of the peer's stays.
+func (f *flow) restartTimeout(now int64) {
+	f.deadline = now + f.route.Timeout
+	if f.due != 0 {
+		f.deadline = min(f.deadline, f.due)
+	}
+}
+
+// overdue says that the peer's deadline has passed: nobody waits for the answer any more.
+func (f *flow) overdue(now int64) bool { return f.due != 0 && now >= f.due }
+
+// triedEnough says that the present try has had at least the time in which its class promises an
+// answer. A deadline that leaves less says nothing about the target.
+func (f *flow) triedEnough(now int64) bool {
+	return now-f.sentAt >= f.view.Classes[f.Class].Latency
+}
+
+// appendDeadline tells the upstream for how many milliseconds the gateway waits for it, rounded
+// down: what comes later is thrown away.
+func (f *flow) appendDeadline(out []byte) []byte {
+	h, now := f.route.Deadline, f.w.loop.Now()
+	if h == nil {
+		return out
+	}
+	by := f.deadline
+	if perTry := f.upstreamConn.upstream.PerTry; perTry > 0 && f.up.Done() {
+		by = min(by, now+perTry)
+	}
+	out = append(out, h.begin...)
+	return append(appendInt(out, max(1, (by-now)/1e6)), crlf...)
+}
