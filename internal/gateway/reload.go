@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"plimsoll/internal/config"
+	"plimsoll/internal/loadline"
 	"plimsoll/internal/proxy"
 	"plimsoll/internal/telemetry/accesslog"
 	"plimsoll/internal/upstream"
@@ -72,6 +73,7 @@ type change struct {
 	config    *config.Config
 	upstreams upstreams
 	fresh     upstreams
+	lines     map[string]*loadline.Line
 	snapshot  *proxy.Snapshot
 	policies  []policy
 	listeners map[string]*listener
@@ -101,6 +103,7 @@ func (g *Gateway) apply(cfg *config.Config, reload bool) error {
 // enforce tells the loops of a change, and retires what it has not.
 func (g *Gateway) enforce(c *change, reload bool) error {
 	c.startUpstreams()
+	g.warnOfLines(c.config, c.lines)
 	inheritPolicies(c.policies, g.policies)
 	g.declareClasses(c.config)
 	c.snapshot.Gone = closeWhenGone(c.policies, len(g.workers))
@@ -116,6 +119,7 @@ func (g *Gateway) enforce(c *change, reload bool) error {
 	incomplete := g.putListeners(c)
 	g.retire(c)
 	g.config, g.upstreams, g.listeners, g.policies = c.config, c.upstreams, c.listeners, c.policies
+	g.surveyed = c.lines
 	g.version, g.loadedAt = configVersion(c.config), time.Now()
 	g.registry.ConfigLoaded(g.version, g.loadedAt, reload && incomplete == nil)
 	g.inForce.Store(g.look())
@@ -159,7 +163,10 @@ func (g *Gateway) compile(cfg *config.Config) (c *change, errs config.Errors) {
 	}
 	var bad config.Errors
 	c.upstreams, c.fresh, bad = g.buildUpstreams(cfg, g.upstreams)
-	if errs = append(errs, bad...); bad == nil {
+	errs = append(errs, bad...)
+	var unread config.Errors
+	c.lines, unread = readLines(cfg)
+	if errs = append(errs, unread...); bad == nil {
 		c.snapshot, c.policies, bad = g.buildSnapshot(cfg, c.upstreams)
 		errs = append(errs, bad...)
 	}

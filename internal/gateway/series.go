@@ -105,6 +105,9 @@ func (g *Gateway) addSeries() error {
 	if err := g.registry.AddGroup(telemetry.Group{Series: sloSeries, Read: g.readObjectives}); err != nil {
 		return err
 	}
+	if err := g.registry.AddGroup(telemetry.Group{Series: lineSeries, Read: g.readLoadLine}); err != nil {
+		return err
+	}
 	if err := g.addPolicySeries(); err != nil {
 		return err
 	}
