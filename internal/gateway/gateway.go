@@ -179,7 +179,7 @@ func (g *Gateway) makeLoops(n int) error {
 		return err
 	}
 	g.loops = loops
-	g.lookout.estimator = loadline.New(n)
+	g.lookout.estimator, g.lookout.window = loadline.New(n), newLock()
 	g.registry, err = telemetry.New(telemetry.Options{
 		Loops: n, Version: g.options.Version, Reasons: reasonLabels(), Ends: endLabels, HandshakeFailures: proxy.HandshakeFailures,
 		BufferSizes: bufferLabels(), Logger: g.log,

@@ -30,12 +30,13 @@ const (
 	spareFlights = 512
 )
 
-// lookout gathers what the loops see of the upstreams, for the estimate of the load line. Its fields
-// are the feeder's, but for the estimator and fitting.
+// lookout gathers what the loops see of the upstreams, for the estimate of the load line. What is
+// below window is under it.
 type lookout struct {
 	estimator *loadline.Estimator
 	fitting   atomic.Bool
 
+	window         lock  // held while a window is ended, whoever does it
 	at             int64 // the end of the last window
 	requests, busy uint64
 	waits          map[string]uint64 // of each upstream with a limit
@@ -50,8 +51,10 @@ func (g *Gateway) LoadLine() loadline.Status {
 
 // observe ends a window: it takes what the loops have noted and, every now and then, begins a fit.
 func (g *Gateway) observe(s *telemetry.Snapshot) {
-	l, now := &g.lookout, reactor.Clock()
-	v := g.view()
+	l := &g.lookout
+	l.window.Lock()
+	defer l.window.Unlock()
+	v, now := g.view(), reactor.Clock()
 	w := &loadline.Window{End: now, Length: now - l.at, Seen: map[loadline.Target]*loadline.Seen{}}
 	busy := uint64(0)
 	for _, c := range s.Loops {

@@ -123,6 +123,7 @@ func (g *Gateway) enforce(c *change, reload bool) error {
 	g.version, g.loadedAt = configVersion(c.config), time.Now()
 	g.registry.ConfigLoaded(g.version, g.loadedAt, reload && incomplete == nil)
 	g.inForce.Store(g.look())
+	g.lookout.estimator.Configure(described(g.view()))
 	if incomplete != nil {
 		return fmt.Errorf("%w: %w", ErrIncomplete, incomplete)
 	}
