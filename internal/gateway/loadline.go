@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -239,6 +240,7 @@ func (g *Gateway) boundUpstreams(v *inForce) map[string]bool {
 func readLines(cfg *config.Config) (map[string]*loadline.Line, config.Errors) {
 	lines := map[string]*loadline.Line{}
 	var errs config.Errors
+	host, _ := os.Hostname()
 	for _, name := range slices.Sorted(maps.Keys(cfg.Upstreams)) {
 		u := cfg.Upstreams[name]
 		if u.LoadLine == "" || u.Line == nil {
@@ -250,6 +252,7 @@ func readLines(cfg *config.Config) (map[string]*loadline.Line, config.Errors) {
 				fmt.Sprintf("%s: %s", u.LoadLine, err)))
 			continue
 		}
+		line.Elsewhere = line.Host != "" && host != "" && line.Host != host
 		line.At = reactor.Clock() - int64(time.Since(line.Measured))
 		lines[name] = line
 	}

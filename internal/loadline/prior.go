@@ -19,6 +19,9 @@ type Line struct {
 	Rate     Interval
 	Target   string // host:port that was surveyed
 	Mix, SLO string // for a person
+	Host     string // of the machine that the survey ran on
+	// Elsewhere says that this is another machine, so that a loopback address is another service.
+	Elsewhere bool
 	// Uncrowded is the time of a request that waited for no other, in nanoseconds; 0 where the file
 	// does not say.
 	Uncrowded float64
@@ -39,7 +42,10 @@ func ReadLine(text []byte) (*Line, error) {
 		Mix           string    `json:"mix"`
 		MeasuredAt    time.Time `json:"measured_at"`
 		Uncrowded     float64   `json:"uncrowded_seconds"`
-		Line          struct {
+		Machine       struct {
+			Host string `json:"host"`
+		} `json:"machine"`
+		Line struct {
 			Found bool      `json:"found"`
 			Rate  *Interval `json:"rate_per_second"`
 			Why   string    `json:"why"`
@@ -69,7 +75,7 @@ func ReadLine(text []byte) (*Line, error) {
 	}
 	return &Line{
 		Rate: r, Target: hostPort(target), Mix: f.Mix, SLO: f.SLO, Uncrowded: f.Uncrowded * 1e9,
-		Measured: f.MeasuredAt,
+		Measured: f.MeasuredAt, Host: f.Machine.Host,
 	}, nil
 }
 
@@ -102,10 +108,18 @@ const (
 // Doubt says why the line may not be that of a service with these targets, as far as their
 // addresses tell; it is empty when it may be.
 func (l *Line) Doubt(targets []string) string {
+	if host, _, _ := net.SplitHostPort(l.Target); l.Elsewhere && loopback(host) {
+		return fmt.Sprintf("%s was surveyed on the machine %s, which is not this one", l.Target, l.Host)
+	}
 	if slices.Contains(targets, l.Target) {
 		return ""
 	}
 	return fmt.Sprintf("%s was surveyed, which is none of the targets", l.Target)
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // doubt is Doubt, with what the traffic shows: the mean time of uncrowded requests now, 0 while it

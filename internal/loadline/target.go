@@ -223,6 +223,10 @@ type fitted struct {
 // the queue has no end, however much patience an objective has.
 const used = .98
 
+// off is by how much of the line the station may be another thing than the target and yet fit: that
+// much the estimates of simulated services are off where the fit is sure of itself.
+const off = .05
+
 // fit estimates the rate that a target can carry, from parts of its history. It takes tenths of a
 // second of a processor.
 func fit(parts []span, o Objective, loops int, seed uint64) fitted {
@@ -255,7 +259,9 @@ func fit(parts []span, o Objective, loops int, seed uint64) fitted {
 	if p == nil {
 		return fitted{why: why}
 	}
-	f := fitted{line: Interval{p.Line.Low, p.Line.Estimate, p.Line.High}, how: p.How}
+	f := fitted{how: p.How, line: Interval{
+		p.Line.Low * (1 - off), p.Line.Estimate, p.Line.High * (1 + off),
+	}}
 	if objective.Limit == 0 {
 		f.how += "; no rate keeps the objective of " + o.Name + ", so this is where the workers " +
 			"have no time left"
