@@ -40,7 +40,7 @@ type lookout struct {
 	window         lock  // held while a window is ended, whoever does it
 	at             int64 // the end of the last window
 	requests, busy uint64
-	waits          map[string]uint64 // of each upstream with a limit
+	refused        map[string]uint64 // of each upstream with a limit, ever
 	spare          []*upstream.Flights
 	windows        int
 }
@@ -69,7 +69,7 @@ func (g *Gateway) observe(s *telemetry.Snapshot) {
 	first := l.at == 0
 	l.at, l.requests, l.busy = now, s.Requests, busy
 	g.takeFlights(v, w.Seen)
-	w.Bound = g.boundUpstreams(v)
+	w.Refused = g.refused(v)
 	l.estimator.Configure(described(v))
 	if first {
 		return // how long it was is not known
@@ -213,9 +213,9 @@ func seenOf(f *upstream.Flights) *loadline.Seen {
 	return s
 }
 
-// boundUpstreams are those whose requests have waited since the last time because the concurrency
-// limit was reached.
-func (g *Gateway) boundUpstreams(v *inForce) map[string]bool {
+// refused is how many requests have waited in vain since the last time because the concurrency limit
+// of their upstream was reached.
+func (g *Gateway) refused(v *inForce) map[string]uint64 {
 	var names []string
 	var all []*upstream.Upstream
 	for _, name := range slices.Sorted(maps.Keys(v.upstreams)) {
@@ -223,17 +223,16 @@ func (g *Gateway) boundUpstreams(v *inForce) map[string]bool {
 			names, all = append(names, name), append(all, v.upstreams[name])
 		}
 	}
-	const few = 100 // requests that a burst may have had to wait
-	bound, waits := map[string]bool{}, make(map[string]uint64, len(all))
+	refused, ever := make(map[string]uint64, len(all)), make(map[string]uint64, len(all))
 	for i, load := range g.loads(all) {
 		name := names[i]
-		waits[name] = load.Waits + load.Refused
-		if before, ok := g.lookout.waits[name]; ok && waits[name] > before+few {
-			bound[name] = true
+		ever[name] = load.Refused
+		if before, ok := g.lookout.refused[name]; ok && ever[name] > before {
+			refused[name] = ever[name] - before
 		}
 	}
-	g.lookout.waits = waits
-	return bound
+	g.lookout.refused = ever
+	return refused
 }
 
 // readLines reads the surveyed lines that upstreams name.

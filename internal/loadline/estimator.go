@@ -28,9 +28,9 @@ type Window struct {
 	Instance Use
 	// Seen is what was seen of targets, by upstream and address.
 	Seen map[Target]*Seen
-	// Bound is the upstreams that were at their concurrency limit, so that the requests they
-	// answered are all that they can.
-	Bound map[string]bool
+	// Refused is how many requests waited in vain at an upstream's concurrency limit. That some wait
+	// is no sign of its line: at one worker it is the share of the time that this is busy.
+	Refused map[string]uint64
 }
 
 // Target names a target of an upstream.
@@ -43,6 +43,9 @@ const (
 	// fits is how many of a target's last estimates the present one is the median of: each is made
 	// with random numbers of its own, which have a part in it.
 	fits = 5
+	// crowd is the inverse of the share of requests that must have waited in vain for the window to
+	// show all that an upstream can do.
+	crowd = 50
 	// forgotten is how old, in nanoseconds, traffic may be that something is still estimated from.
 	forgotten = int64(3600e9)
 )
@@ -80,6 +83,7 @@ type Estimator struct {
 	targets  map[Target]*target
 	instance instance
 	rounds   uint64
+	now      int64 // end of the newest window
 }
 
 // New makes an estimator for an instance with so many loops.
@@ -92,7 +96,8 @@ func New(loops int) *Estimator {
 	}
 }
 
-// Configure says which upstreams there are. What is known of those that stay is kept.
+// Configure says which upstreams there are. What is known of those that stay is kept, and for a while
+// what is known of targets that are out of use: ejected ones come back.
 func (e *Estimator) Configure(all []Upstream) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -106,9 +111,9 @@ func (e *Estimator) Configure(all []Upstream) {
 		services[u.Name] = s
 	}
 	e.services = services
-	maps.DeleteFunc(e.targets, func(t Target, _ *target) bool {
+	maps.DeleteFunc(e.targets, func(t Target, known *target) bool {
 		s := services[t.Upstream]
-		return s == nil || !slices.Contains(s.Targets, t.Address)
+		return s == nil || !slices.Contains(s.Targets, t.Address) && e.now-known.newest > kept*part
 	})
 }
 
@@ -116,6 +121,7 @@ func (e *Estimator) Configure(all []Upstream) {
 func (e *Estimator) Feed(w *Window) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.now = w.End
 	e.instance.add(w.End, w.Length, &w.Instance)
 	answered := map[string]uint64{}
 	for at, seen := range w.Seen {
@@ -140,7 +146,7 @@ func (e *Estimator) Feed(w *Window) {
 			s.seen = w.End
 		}
 		s.bound = slices.DeleteFunc(s.bound, func(b bound) bool { return w.End-b.at > kept*part })
-		if w.Bound[name] && answered[name] > 0 {
+		if answered[name] > 0 && w.Refused[name]*crowd > answered[name] {
 			s.bound = append(s.bound, bound{w.End, s.rate})
 		}
 	}
@@ -221,8 +227,10 @@ func (e *Estimator) Status(now int64) Status {
 	for _, name := range slices.Sorted(maps.Keys(e.services)) {
 		s.Upstreams = append(s.Upstreams, e.service(name, now))
 	}
+	s.Rate = rounded(s.Rate)
 	for _, all := range [][]Estimate{s.Instance, s.Upstreams} {
 		for i := range all {
+			all[i].round()
 			h := all[i].Headroom
 			if h != nil && (s.Headroom == nil || h.Estimate < s.Headroom.Estimate) {
 				s.Limit, s.Headroom = all[i].Name, h
@@ -265,8 +273,8 @@ func (s *service) atLimit() (*Interval, string) {
 	rates = rates[max(0, len(rates)-fits):]
 	slices.Sort(rates)
 	return &Interval{rates[0], rates[len(rates)/2], rates[len(rates)-1]},
-		fmt.Sprintf("what it answered in the last %d windows of 10 s in which it was at its "+
-			"concurrency limit", len(rates))
+		fmt.Sprintf("what it answered in the last %d windows of 10 s in which its "+
+			"concurrency limit turned requests away", len(rates))
 }
 
 // fitted sums the estimates of the targets up. Those without one are taken to be like the others.
@@ -347,6 +355,28 @@ func middle(all []Interval) Interval {
 	return Interval{
 		min(lows[n/2], estimates[0]), estimates[n/2], max(highs[n/2], estimates[n-1]),
 	}
+}
+
+// round keeps what figures like these may say.
+func (est *Estimate) round() {
+	est.Rate = rounded(est.Rate)
+	for _, i := range []*Interval{est.Capacity, est.Headroom} {
+		if i != nil {
+			*i = Interval{rounded(i.Low), rounded(i.Estimate), rounded(i.High)}
+		}
+	}
+}
+
+// rounded keeps four digits.
+func rounded(x float64) float64 {
+	if x == 0 || math.IsInf(x, 0) || math.IsNaN(x) {
+		return x
+	}
+	digit := math.Pow(10, math.Floor(math.Log10(math.Abs(x)))-3)
+	if digit < 1 {
+		return math.Round(x*math.Round(1/digit)) / math.Round(1/digit)
+	}
+	return math.Round(x/digit) * digit
 }
 
 func seconds(ns int64) float64 { return float64(max(ns, 0)/1e6) / 1e3 }

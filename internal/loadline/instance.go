@@ -32,6 +32,9 @@ const (
 	// windows do not show it: the more requests a turn serves, the less each costs. Measured on the
 	// proxy from 500 to 12,000 requests a second: .64.
 	usual, leastExponent = .65, .6
+	// mostExponent is what the upper end of the interval takes at most: that a request will never
+	// cost less is not known, however much alike the costs so far were.
+	mostExponent = .9
 	// spread is the ratio of rates from which two windows say how something grows with the rate.
 	spread = 1.3
 )
@@ -110,7 +113,7 @@ func (in *instance) processor(with []usage, est *Estimate) {
 		exponent = usual
 	}
 	times := max(full/top.busy, 1)
-	low, high := top.rate*times, top.rate*math.Pow(times, 1/exponent)
+	low, high := top.rate*times, top.rate*math.Pow(times, 1/min(exponent, mostExponent))
 	est.Capacity = &Interval{low, math.Sqrt(low * high), high}
 	est.How = fmt.Sprintf("a request keeps a loop busy for %.3g µs at %.4g a second; with the rate "+
 		"the time grows as its power of %.2f", 1e6*top.busy*float64(in.loops)/top.rate, top.rate, exponent)
