@@ -3,7 +3,6 @@ package gateway
 import (
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -97,15 +96,13 @@ func (g *Gateway) fit() {
 	}()
 }
 
-// described is what the estimator must know of the upstreams in force.
+// described is what the estimator must know of the upstreams in force. One that no route leads to, as
+// that of a mirror, has no objective.
 func described(v *inForce) []loadline.Upstream {
 	all := make([]loadline.Upstream, 0, len(v.upstreams))
 	objectives := objectivesOf(v.config)
 	for _, name := range slices.Sorted(maps.Keys(v.upstreams)) {
 		u := loadline.Upstream{Name: name, Objective: objectives[name], Prior: v.lines[name]}
-		if u.Objective.Limit == 0 {
-			u.Objective = loadline.Objective{Name: "no class", Share: .01, Limit: math.MaxInt64}
-		}
 		for _, t := range v.upstreams[name].Status().Targets {
 			if t.Usable {
 				u.Targets = append(u.Targets, t.Address)

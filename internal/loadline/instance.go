@@ -115,8 +115,9 @@ func (in *instance) processor(with []usage, est *Estimate) {
 	times := max(full/top.busy, 1)
 	low, high := top.rate*times, top.rate*math.Pow(times, 1/min(exponent, mostExponent))
 	est.Capacity = &Interval{low, math.Sqrt(low * high), high}
+	cost := 1e6 * top.busy * float64(in.loops) / top.rate
 	est.How = fmt.Sprintf("a request keeps a loop busy for %.3g µs at %.4g a second; with the rate "+
-		"the time grows as its power of %.2f", 1e6*top.busy*float64(in.loops)/top.rate, top.rate, exponent)
+		"the time grows as its power of %.2f", cost, top.rate, exponent)
 	if !shown {
 		est.How += ", which is what is usual: the rates seen are too much alike to show it"
 	}

@@ -47,7 +47,7 @@ const (
 type Objective struct {
 	Name  string  // of the class, for a person
 	Share float64 // of the requests that may be bad
-	Limit int64   // nanoseconds after which an answer is bad
+	Limit int64   // nanoseconds after which an answer is bad; 0 where none is too late
 }
 
 // history is what was seen of one target lately.
@@ -134,9 +134,10 @@ func merged(parts []span) (all span) {
 
 // gentle are the parts that kept the objective.
 func gentle(parts []span, o Objective) (good []span) {
+	limit := cmp.Or(o.Limit, math.MaxInt64)
 	for i := range parts {
 		s := &parts[i]
-		if n := float64(s.Requests()); n > 0 && s.late(o.Limit) <= max(o.Share, mostBad)*n &&
+		if n := float64(s.Requests()); n > 0 && s.late(limit) <= max(o.Share, mostBad)*n &&
 			float64(s.Failed) <= mostBad*n {
 			good = append(good, *s)
 		}
@@ -234,7 +235,7 @@ func fit(parts []span, o Objective, loops int, seed uint64) fitted {
 	good, objective := gentle(parts, o), slo.Objective{Share: o.Share, Limit: o.Limit}
 	if len(good) == 0 && slow(parts) {
 		objective.Limit = 0
-		good = gentle(parts, Objective{Share: o.Share, Limit: math.MaxInt64})
+		good = gentle(parts, Objective{Share: o.Share})
 	}
 	if len(good) == 0 {
 		return fitted{why: "too many of its answers failed or came later than the objective allows"}
@@ -262,7 +263,7 @@ func fit(parts []span, o Objective, loops int, seed uint64) fitted {
 	f := fitted{how: p.How, line: Interval{
 		p.Line.Low * (1 - off), p.Line.Estimate, p.Line.High * (1 + off),
 	}}
-	if objective.Limit == 0 {
+	if objective.Limit == 0 && o.Limit > 0 {
 		f.how += "; no rate keeps the objective of " + o.Name + ", so this is where the workers " +
 			"have no time left"
 	}

@@ -3,6 +3,7 @@ package loadline
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -185,4 +186,21 @@ func TestALineIsEstimatedFromTrafficBelowSixtyPercentOfIt(t *testing.T) {
 func TestALineOfAMixThatWasNotTunedForIsEstimated(t *testing.T) {
 	t.Parallel()
 	share(t, untouched, 1, 3)
+}
+
+func TestAServiceThatIsSlowerThanItsObjectiveStillHasACapacity(t *testing.T) {
+	t.Parallel()
+	p := tuned[0]
+	line := p.line(Objective{Share: .01})
+	for name, o := range map[string]Objective{
+		"no objective": {Share: .01},
+		"P0":           {"P0", .0001, 6 * ms},
+	} {
+		est := traffic{p, 1, .2 * line, .6 * line, 3}.watch(o, 1)
+		if est.Capacity == nil || math.Abs(est.Capacity.Estimate/line-1) > .15 ||
+			strings.Contains(est.How, "no rate keeps") != (o.Limit > 0) {
+			t.Errorf("%s: %+v, %s %s; the workers have no time left at %.0f", name, est.Capacity,
+				est.How, est.Why, line)
+		}
+	}
 }
