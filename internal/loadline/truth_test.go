@@ -204,3 +204,13 @@ func TestAServiceThatIsSlowerThanItsObjectiveStillHasACapacity(t *testing.T) {
 		}
 	}
 }
+
+func TestAPoolInWhichHardlyAnyoneWaitsIsNotGuessed(t *testing.T) {
+	t.Parallel()
+	p := place{"64 workers", 64, queue.Exponential(10 * ms), ms}
+	o := Objective{"P1", .0005, 500 * ms}
+	est := traffic{p, 1, 1200, 3700, 3}.watch(o, 1)
+	if est.Capacity != nil || est.Headroom != nil || !strings.Contains(est.Why, "or more") {
+		t.Errorf("64 workers, at most 37 of them busy: %+v %s", est.Capacity, est.How+est.Why)
+	}
+}

@@ -347,6 +347,7 @@ func candidates(steps []observed, pure *uncrowded, o PredictOptions) (all []cand
 		all = append(all, c)
 		if c.misfit == openMisfit && c.waits < unseen {
 			open = len(all) - 1
+			all[open].misfit = leastMisfit(steps, c, start, values, squares, forms, o)
 			continue
 		}
 		for i := 1; i < len(values) && c.misfit < least+10; i++ {
@@ -357,6 +358,20 @@ func candidates(steps []observed, pure *uncrowded, o PredictOptions) (all []cand
 		}
 	}
 	return all, open
+}
+
+// leastMisfit is that of the overhead with which a candidate explains the steps best. The one for all
+// larger stations must not look worse than the others because it was tried with fewer overheads.
+func leastMisfit(
+	steps []observed, c candidate, start float64, values, squares []float64, forms []profile,
+	o PredictOptions,
+) float64 {
+	least := c.misfit
+	for i := 1; i < len(values); i++ {
+		other := fitService(steps, c.workers, values[i], forms[i], start-values[i], o)
+		least = min(least, other.misfit+squares[i])
+	}
+	return least
 }
 
 // weigh is the probability of each candidate. Beforehand a station of twice the size is 0.7 times
