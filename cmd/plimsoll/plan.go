@@ -27,6 +27,7 @@ type planCommand struct {
 	Memory     []string      `sep:"none" placeholder:"RUN" help:"Take more memory data from this run of the same service. May be repeated."`
 	Deployment string        `default:"service" placeholder:"NAME" help:"The Deployment's name, for the manifest (${default})."`
 	Manifest   string        `placeholder:"FILE" help:"Write the HorizontalPodAutoscaler here, as YAML."`
+	OnHeadroom string        `placeholder:"FILE" help:"Write a KEDA ScaledObject here, which scales on the headroom that plimsoll gateways measure, as YAML."`
 	JSON       bool          `help:"Print the plan as JSON."`
 }
 
@@ -59,7 +60,8 @@ func (k *planCommand) Run(c *console) error {
 	if len(k.Memory) > mostMemoryRuns {
 		return withExit{exitUsage, fmt.Errorf("--memory: up to %d runs are read", mostMemoryRuns)}
 	}
-	if err := hasFolder("--manifest", k.Manifest); err != nil {
+	if err := errors.Join(hasFolder("--manifest", k.Manifest),
+		hasFolder("--on-headroom", k.OnHeadroom)); err != nil {
 		return withExit{exitUsage, err}
 	}
 	run, err := openRun(c, k.Dir)
@@ -89,10 +91,11 @@ func (k *planCommand) Run(c *console) error {
 		return withExit{exitUsage, err}
 	}
 	manifest := p.Manifest()
-	if k.Manifest != "" && manifest != nil {
-		if err := writeFile(k.Manifest, manifest); err != nil {
-			return err
-		}
+	if err := writeManifest(k.Manifest, manifest); err != nil {
+		return err
+	}
+	if err := writeManifest(k.OnHeadroom, p.HeadroomManifest()); err != nil {
+		return err
 	}
 	if k.JSON {
 		err = c.json(document.NewPlan(k.Dir, manifest, p))
@@ -103,6 +106,14 @@ func (k *planCommand) Run(c *console) error {
 		err = withExit{exitUnexpected, silent{errors.New("not all of it can be planned")}}
 	}
 	return err
+}
+
+// writeManifest writes one that was asked for, where there is one.
+func writeManifest(path string, manifest []byte) error {
+	if path == "" || manifest == nil {
+		return nil
+	}
+	return writeFile(path, manifest)
 }
 
 // written says where the manifest is, or that there is none, or shows it where it was given no

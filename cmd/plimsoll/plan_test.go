@@ -69,7 +69,7 @@ func TestAPlanIsPrintedAndItsManifestWritten(t *testing.T) {
 	var out, log bytes.Buffer
 	file := filepath.Join(t.TempDir(), "hpa.yaml")
 	k := planCommand{Dir: plannable(t, true, usualLine), Rate: 40000, Headroom: .2, Zones: 3,
-		Database: 500, Deployment: "shop", Manifest: file}
+		Database: 500, Deployment: "shop", Manifest: file, OnHeadroom: file + ".keda"}
 	if err := k.Run(&console{out: &out, err: &log}); err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +87,10 @@ func TestAPlanIsPrintedAndItsManifestWritten(t *testing.T) {
 	if err != nil || !strings.Contains(string(manifest), "kind: HorizontalPodAutoscaler") ||
 		!strings.Contains(string(manifest), "name: shop") {
 		t.Errorf("%s, %v", manifest, err)
+	}
+	object, err := os.ReadFile(file + ".keda")
+	if err != nil || !strings.Contains(string(object), "kind: ScaledObject") {
+		t.Errorf("%s, %v", object, err)
 	}
 	out.Reset()
 	k.Manifest, k.JSON = "", true

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"plimsoll/internal/gateway"
+	"plimsoll/internal/loadline"
 )
 
 // Gateway is what is asked, and told. Its methods are called from many goroutines at once.
@@ -34,6 +35,7 @@ type Gateway interface {
 	SetLimit(route, limit, rate string, burst int64) error
 	Connections() gateway.ConnectionsStatus
 	Loops(ctx context.Context, over time.Duration) (gateway.LoopsStatus, error)
+	LoadLine() loadline.Status
 	Config() gateway.ConfigStatus
 	Reload() error
 	Drain()
@@ -89,6 +91,7 @@ func New(g Gateway, address Address) http.Handler {
 	a.mux.HandleFunc("POST /api/v1/routes/{route}/limits/{limit}", a.setLimit)
 	a.mux.HandleFunc("GET /api/v1/connections", a.look(a.connections))
 	a.mux.HandleFunc("GET /api/v1/loops", bounded(a.watches, a.loops))
+	a.mux.HandleFunc("GET /api/v1/loadline", a.loadLine)
 	a.mux.HandleFunc("GET /api/v1/config", a.config)
 	a.mux.HandleFunc("GET /api/v1/config.yaml", a.configYAML)
 	a.mux.HandleFunc("POST /api/v1/reload", a.reload)

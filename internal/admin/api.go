@@ -148,6 +148,10 @@ func (a *api) loops(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+func (a *api) loadLine(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, a.gateway.LoadLine())
+}
+
 func (a *api) config(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, a.gateway.Config())
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -88,12 +89,18 @@ func busyGateway(t *testing.T) *running {
 	}
 	gone.Close()
 	cert, key := certificate(t)
+	line := filepath.Join(t.TempDir(), "line.json")
+	surveyed := `{"schema_version": 2, "target": "http://` + a.address() + `/", "line": {"found": true,
+		"rate_per_second": {"low": 900, "estimate": 1000, "high": 1100}}}`
+	if err := os.WriteFile(line, []byte(surveyed), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	g := run(t, fmt.Sprintf(`
 listeners:
   - {address: "127.0.0.1:0"}
   - {address: "127.0.0.2:0", tls: {certificates: [{cert: %q, key: %q}]}}
 upstreams:
-  users: {breaker: {}, concurrency: {mode: fixed, limit: 9}, targets: [%q, {address: "127.0.0.1:1", weight: 0}]}
+  users: {load_line: %q, breaker: {}, concurrency: {mode: fixed, limit: 9}, targets: [%q, {address: "127.0.0.1:1", weight: 0}]}
   gone: {targets: [%q]}
   copies: {targets: [%q]}
 redis: {counts: {addresses: ["127.0.0.1:1"], timeout: 1s}}
@@ -103,7 +110,7 @@ routes:
   - {match: /less, upstream: gone, sla: P2, fallback: {body: less}, limits: [{name: all, rate: 1000/s, shared: counts}]}
   - {name: "a \"quoted\" name", match: /hello, respond: {body: hello}}
 admin: {address: "127.0.0.1:0"}
-`, cert, key, a.address(), gone.Addr(), a.address()))
+`, cert, key, line, a.address(), gone.Addr(), a.address()))
 	address := g.address(0)
 	for _, target := range []string{"/", "/", "/gone", "/hello", "/less"} {
 		fetch("http://" + address + target)
@@ -148,6 +155,8 @@ func TestMetricsAreWellFormedAndInTheManual(t *testing.T) {
 		`plimsoll_tls_handshakes_total{resumed="false",version="1.3"} 1`,
 		`plimsoll_listener_accepting{listener="127.0.0.1:0"} 1`,
 		`plimsoll_draining 0`,
+		`plimsoll_headroom 1`,
+		`plimsoll_upstream_capacity{bound="estimate",upstream="users"} 1000`,
 	)
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	if err != nil {
@@ -160,6 +169,8 @@ func TestMetricsAreWellFormedAndInTheManual(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE (plimsoll_\S+)`).FindAllStringSubmatch(text, -1) {
 		names = append(names, m[1])
 	}
+	// These are there after half a minute of traffic.
+	names = append(names, "plimsoll_resource_headroom", "plimsoll_resource_capacity")
 	sameNames(t, "## Metrics", names)
 }
 

@@ -33,6 +33,15 @@ func (u *Upstream) check(s *scope) {
 	if s.good("targets") && weight == 0 {
 		s.reject("targets", "every weight is 0, so that no target is used; give one of them a weight, or let the routes respond themselves")
 	}
+	if u.LoadLine == "" || !s.good("load_line") {
+		return
+	}
+	content, err := s.files.read(u.LoadLine)
+	if err != nil {
+		s.reject("load_line", "%s cannot be read: %v; give the path of a file that plimsoll survey "+
+			"--export wrote", u.LoadLine, bare(err))
+	}
+	u.Line = content
 }
 
 func (t *Target) check(s *scope) {

@@ -29,6 +29,13 @@ type Upstream struct {
 	// SlowStart is the time over which a target that is new or back gets its full share. Default:
 	// 0s, at once.
 	SlowStart Duration `yaml:"slow_start" default:"0s" min:"0s" max:"1h"`
+	// LoadLine is a file that plimsoll survey --export wrote for one of the targets. The estimate of
+	// what they can carry begins with it, until there is traffic enough to tell. Default: none.
+	// Hazard: a line of another mix or machine misleads it; where that shows, it counts for less.
+	LoadLine string `yaml:"load_line" file:"true"`
+
+	// Line is what LoadLine held when the configuration was loaded.
+	Line []byte `yaml:"-"`
 
 	at Position
 }

@@ -25,6 +25,7 @@ import (
 	"plimsoll/internal/crash"
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/invariant"
+	"plimsoll/internal/loadline"
 	"plimsoll/internal/proxy"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/telemetry"
@@ -68,6 +69,7 @@ type Gateway struct {
 	lines    *accesslog.Counters
 	ledger   *budget.Ledger
 	feeder   *feeder // while it runs
+	lookout  lookout
 	env      upstream.Env
 	limit    descriptorLimit
 	program  string // the file that an upgrade starts
@@ -82,6 +84,7 @@ type Gateway struct {
 	loadedAt  time.Time
 	upstreams upstreams
 	stores    stores
+	surveyed  map[string]*loadline.Line // lines, of upstreams that name one
 	kinds     []kind
 	policies  []policy
 	listeners map[string]*listener
@@ -177,6 +180,7 @@ func (g *Gateway) makeLoops(n int) error {
 		return err
 	}
 	g.loops = loops
+	g.lookout.estimator, g.lookout.window = loadline.New(n), newLock()
 	g.registry, err = telemetry.New(telemetry.Options{
 		Loops: n, Version: g.options.Version, Reasons: reasonLabels(), Ends: endLabels, HandshakeFailures: proxy.HandshakeFailures,
 		BufferSizes: bufferLabels(), Logger: g.log,

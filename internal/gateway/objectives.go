@@ -29,7 +29,7 @@ func (g *Gateway) startFeeder() {
 			case <-f.stop:
 				return
 			case <-tick.C:
-				g.feed()
+				g.observe(g.feed())
 			}
 		}
 	}()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"plimsoll/internal/config"
+	"plimsoll/internal/loadline"
 	"plimsoll/internal/proxy"
 	"plimsoll/internal/telemetry/accesslog"
 	"plimsoll/internal/upstream"
@@ -74,6 +75,7 @@ type change struct {
 	fresh     upstreams
 	stores    stores
 	newStores stores
+	lines     map[string]*loadline.Line
 	snapshot  *proxy.Snapshot
 	policies  []policy
 	listeners map[string]*listener
@@ -104,6 +106,7 @@ func (g *Gateway) apply(cfg *config.Config, reload bool) error {
 func (g *Gateway) enforce(c *change, reload bool) error {
 	c.startUpstreams()
 	c.newStores.start()
+	g.warnOfLines(c.config, c.lines)
 	inheritPolicies(c.policies, g.policies)
 	g.declareClasses(c.config)
 	c.snapshot.Gone = closeWhenGone(c.policies, len(g.workers))
@@ -120,9 +123,11 @@ func (g *Gateway) enforce(c *change, reload bool) error {
 	g.retire(c)
 	g.config, g.upstreams, g.listeners, g.policies = c.config, c.upstreams, c.listeners, c.policies
 	g.stores = c.stores
+	g.surveyed = c.lines
 	g.version, g.loadedAt = configVersion(c.config), time.Now()
 	g.registry.ConfigLoaded(g.version, g.loadedAt, reload && incomplete == nil)
 	g.inForce.Store(g.look())
+	g.lookout.estimator.Configure(described(g.view()))
 	if incomplete != nil {
 		return fmt.Errorf("%w: %w", ErrIncomplete, incomplete)
 	}
@@ -164,9 +169,11 @@ func (g *Gateway) compile(cfg *config.Config) (c *change, errs config.Errors) {
 	var bad config.Errors
 	c.upstreams, c.fresh, bad = g.buildUpstreams(cfg, g.upstreams)
 	errs = append(errs, bad...)
-	var wrong config.Errors
+	var wrong, unread config.Errors
 	c.stores, c.newStores, wrong = g.buildStores(cfg, g.stores)
-	if errs = append(errs, wrong...); bad == nil && wrong == nil {
+	c.lines, unread = readLines(cfg)
+	errs = append(append(errs, wrong...), unread...)
+	if bad == nil && wrong == nil {
 		c.snapshot, c.policies, bad = g.buildSnapshot(cfg, c.upstreams, c.stores)
 		errs = append(errs, bad...)
 	}

@@ -108,6 +108,9 @@ func (g *Gateway) addSeries() error {
 	if err := g.registry.AddGroup(telemetry.Group{Series: storeSeries, Read: g.readStores}); err != nil {
 		return err
 	}
+	if err := g.registry.AddGroup(telemetry.Group{Series: lineSeries, Read: g.readLoadLine}); err != nil {
+		return err
+	}
 	if err := g.addPolicySeries(); err != nil {
 		return err
 	}

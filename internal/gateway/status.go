@@ -10,6 +10,7 @@ import (
 
 	"plimsoll/internal/config"
 	"plimsoll/internal/hist"
+	"plimsoll/internal/loadline"
 	"plimsoll/internal/proxy"
 	"plimsoll/internal/telemetry"
 	"plimsoll/internal/tlsio"
@@ -27,6 +28,7 @@ type inForce struct {
 	loadedAt  time.Time
 	upstreams upstreams
 	stores    stores
+	lines     map[string]*loadline.Line
 	policies  []policy
 	listeners []listenerView // in the config's order
 }
@@ -41,7 +43,10 @@ type listenerView struct {
 
 // look makes the view of what is in force. g.mu is held.
 func (g *Gateway) look() *inForce {
-	v := &inForce{config: g.config, version: g.version, loadedAt: g.loadedAt, upstreams: g.upstreams, stores: g.stores, policies: g.policies}
+	v := &inForce{
+		config: g.config, version: g.version, loadedAt: g.loadedAt, upstreams: g.upstreams, stores: g.stores,
+		lines: g.surveyed, policies: g.policies,
+	}
 	for _, lc := range g.config.Listeners {
 		l := g.listeners[lc.Address]
 		view := listenerView{address: l.address, bound: l.bound.String(), quota: l.quota, accepting: &l.accepting}

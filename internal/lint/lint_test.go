@@ -55,6 +55,9 @@ func TestImportsGoDownTheFloors(t *testing.T) {
 		{"internal/lab/load", "internal/config", ""},
 		{"internal/lab/load", "internal/proxy", "the lab stands on"},
 		{"internal/gateway", "internal/lab/load", "knows nothing of the lab"},
+		{"internal/gateway", "internal/lab/model", "knows nothing of the lab"},
+		{"internal/loadline", "internal/lab/model", ""},
+		{"internal/loadline", "internal/lab/load", "knows nothing of the lab"},
 		{"cmd/plimsoll", "internal/lab/survey", ""},
 	} {
 		got := check(t, c.from+"/x.go", "\nimport _ \"plimsoll/"+c.to+"\"\n")

@@ -296,7 +296,7 @@ func (f *flow) sendRequest() {
 	}
 	out := f.appendRequestHead(w.out[:0])
 	f.stage, f.sentAt = stageSent, w.loop.Now()
-	f.flags &^= wroteRequest | expecting | bodyOnItsWay | bodyBehind
+	f.flags &^= wroteRequest | expecting | bodyOnItsWay | bodyBehind | sentSlowly
 	if f.req.Framing != http1.None {
 		f.flags |= bodyOnItsWay
 		f.bodyAcked = s.conn.Written() // what went before has been answered
@@ -322,8 +322,10 @@ func (f *flow) sendRequest() {
 		f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
 		return
 	}
+	f.met = f.member.Sent() + 1
 	f.awaitAnswer(f.deadline)
 	if !f.is(requestSent) {
+		f.flags |= sentSlowly
 		if !f.is(expecting) {
 			f.armBodyTimer()
 		}
@@ -443,10 +445,25 @@ func failureStatus(o upstream.Outcome) int {
 // endTry tells the target how the try went. latency is in nanoseconds, for successes.
 func (f *flow) endTry(o upstream.Outcome, latency int64) {
 	if f.member != nil {
+		f.leaveTarget(o)
 		f.member.End(f.w.loop.Now(), o, latency)
 		f.member.Settle(f.w.loop.Now(), f.ticket, o, latency)
 		f.member = nil
 	}
+}
+
+// leaveTarget says, once for each try that was sent, that it is no longer at its target. How long it
+// took counts only where the target had the whole request from the start.
+func (f *flow) leaveTarget(o upstream.Outcome) {
+	if f.met == 0 {
+		return
+	}
+	took := f.w.loop.Now() - f.sentAt
+	if f.is(sentSlowly) {
+		took = -1
+	}
+	f.member.Answered(f.met-1, o, took)
+	f.met = 0
 }
 
 // mayRetry decides whether a failed try is repeated. Two rules come before any configuration:

@@ -76,6 +76,9 @@ type life struct {
 	deadline int64 // the end of the route's timeout; streamed body bytes move it on
 	due      int64 // the trusted peer's deadline, which nothing moves; 0 for none
 	sentAt   int64 // when the request's head was sent, for the target's latency; before, the dial's begin
+	// one more than the tries of this loop that this one found at its target, while it is there
+	// itself; 0 else
+	met int
 	// When the waiting for a held body or an upstream connection began; 0 while there is none.
 	waitFrom    int64
 	pausedAt    int64 // when the present hold of a policy began
@@ -166,6 +169,7 @@ const (
 	bodyOnItsWay                       // the upstream may not have acknowledged the body
 	bodyBehind                         // it had not when it was last looked at
 	endless                            // the response is a stream of events: see objective.go
+	sentSlowly                         // the request was not with the target whole from the start
 )
 
 func (f *flow) is(flag flowFlags) bool { return f.flags&flag != 0 }

@@ -101,6 +101,7 @@ func (f *flow) sendCopy() {
 		f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
 		return
 	}
+	f.met = f.member.Sent() + 1
 	f.answerBy = f.deadline
 	f.setAnswerTimer()
 	f.upstreamConn.Readable()

@@ -147,6 +147,11 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 	status := f.res.Status
 	f.upstreamEnd = f.w.loop.Now()
 	f.noteSent()
+	if status == 101 {
+		f.leaveTarget(upstream.Cancelled) // what follows has no end of its own
+	} else {
+		f.leaveTarget(outcomeOf(status))
+	}
 	if f.is(isMirror) {
 		f.mirrorHead(buf[from:to])
 		return

@@ -192,6 +192,7 @@ func (l *Local) adopt(s *set, now int64) {
 			m.Pool.member = m
 		}
 		delete(kept, t)
+		m.noted = len(l.members) < measured
 		l.members = append(l.members, m)
 	}
 	for _, m := range before {

@@ -57,6 +57,11 @@ type Member struct {
 
 	current int64 // round robin's running credit
 
+	// See flights.go.
+	flying  int  // tries that were sent and not answered yet
+	noted   bool // it is one of those that are measured
+	flights *Flights
+
 	requests, failures             uint64 // ever
 	foldedRequests, foldedFailures uint64 // of these, how many the target has been told of
 }

@@ -16,6 +16,13 @@ type PredictOptions struct {
 	Options
 	// Poisson says that the line is sought with Poisson arrivals, else with equal distances.
 	Poisson bool
+	// Sustained is the share of the workers' time up to which a rate counts as carried, however
+	// patient the objectives are: the search for a line ends before the queue of a rate above the
+	// capacity has become as long as seconds of patience allow. 0 leaves it to the objectives.
+	Sustained float64
+	// Arrivals is how many requests a step is simulated with, for each station that might explain it;
+	// 0 for 12,000.
+	Arrivals int
 }
 
 const (
@@ -134,7 +141,7 @@ func predictCPU(steps []measure.Step, s slo.SLO, o PredictOptions) (line *Interv
 			Workers: cores,
 			Service: form.service(d.Per.Estimate * 1e9),
 			Room:    -1,
-		}, s, 0, o)
+		}, s, 0, o, d.Per.Estimate*1e9)
 		estimate := min(atMost*d.Bound.Estimate, ideal)
 		share := estimate / d.Bound.Estimate
 		line = &Interval{
@@ -148,10 +155,15 @@ func predictCPU(steps []measure.Step, s slo.SLO, o PredictOptions) (line *Interv
 	return line, name
 }
 
-// lineOf is the highest rate at which a station keeps every objective, its responses longer by a
-// constant overhead.
-func lineOf(station queue.Station, s slo.SLO, overhead float64, o PredictOptions) float64 {
+// lineOf is the highest rate at which a station with a mean service time keeps every objective, its
+// responses longer by a constant overhead.
+func lineOf(
+	station queue.Station, s slo.SLO, overhead float64, o PredictOptions, mean float64,
+) float64 {
 	lowest := math.Inf(1)
+	if o.Sustained > 0 {
+		lowest = o.Sustained * float64(station.Workers) * 1e9 / mean
+	}
 	for _, objective := range s {
 		limit := objective.Limit
 		if limit > 0 {
@@ -243,7 +255,7 @@ func mixture(
 			Workers: c.workers,
 			Service: form.service(c.service * stretch),
 			Room:    -1,
-		}, s, c.overhead, o)
+		}, s, c.overhead, o, c.service*stretch)
 	}
 	var mean, squares float64
 	b := &all[likeliest]
@@ -313,7 +325,7 @@ func candidates(steps []observed, pure *uncrowded, o PredictOptions) (all []cand
 	start := pure.mean
 	least, openMisfit := math.Inf(1), math.Inf(1)
 	for workers := 1; workers <= mostWorkers; workers++ {
-		c := fitService(steps, workers, values[0], forms[0], start-values[0], o.Seed)
+		c := fitService(steps, workers, values[0], forms[0], start-values[0], o)
 		if math.IsInf(c.misfit, 1) {
 			continue
 		}
@@ -335,16 +347,31 @@ func candidates(steps []observed, pure *uncrowded, o PredictOptions) (all []cand
 		all = append(all, c)
 		if c.misfit == openMisfit && c.waits < unseen {
 			open = len(all) - 1
+			all[open].misfit = leastMisfit(steps, c, start, values, squares, forms, o)
 			continue
 		}
 		for i := 1; i < len(values) && c.misfit < least+10; i++ {
-			other := fitService(steps, c.workers, values[i], forms[i], start-values[i], o.Seed)
+			other := fitService(steps, c.workers, values[i], forms[i], start-values[i], o)
 			if other.misfit += squares[i]; other.misfit < least+hopeless {
 				all = append(all, other)
 			}
 		}
 	}
 	return all, open
+}
+
+// leastMisfit is that of the overhead with which a candidate explains the steps best. The one for all
+// larger stations must not look worse than the others because it was tried with fewer overheads.
+func leastMisfit(
+	steps []observed, c candidate, start float64, values, squares []float64, forms []profile,
+	o PredictOptions,
+) float64 {
+	least := c.misfit
+	for i := 1; i < len(values); i++ {
+		other := fitService(steps, c.workers, values[i], forms[i], start-values[i], o)
+		least = min(least, other.misfit+squares[i])
+	}
+	return least
 }
 
 // weigh is the probability of each candidate. Beforehand a station of twice the size is 0.7 times

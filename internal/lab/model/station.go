@@ -362,9 +362,11 @@ const (
 
 // fitService finds the service time with which a candidate explains the steps best.
 func fitService(
-	steps []observed, workers int, overhead float64, form profile, start float64, seed uint64,
+	steps []observed, workers int, overhead float64, form profile, start float64,
+	options PredictOptions,
 ) candidate {
 	c := candidate{workers: workers, overhead: overhead, service: start, form: form}
+	arrivals, seed := cmp.Or(options.Arrivals, simulatedArrivals), options.Seed
 	for round := range scalings {
 		var up, down float64
 		c.misfit, c.bins, c.waits = 0, 0, 0
@@ -377,8 +379,7 @@ func fitService(
 					c.misfit = math.Inf(1)
 					return c
 				}
-				sim = simulate(o, workers, form, c.service, overhead, simulatedArrivals,
-					seed+uint64(i))
+				sim = simulate(o, workers, form, c.service, overhead, arrivals, seed+uint64(i))
 			}
 			for j := range o.bins {
 				b := &o.bins[j]

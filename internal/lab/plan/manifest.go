@@ -59,23 +59,33 @@ func (p *DeploymentPlan) Manifest() []byte {
 		"          type: Utilization")
 	note("          ", "%s of each instance: %s", format.Rate(a.TargetRate.Value), a.TargetRate.How)
 	say("          averageUtilization: %d", a.TargetCPU)
-	say("  behavior:\n" +
-		"    scaleUp:\n" +
-		"      stabilizationWindowSeconds: 0\n" +
-		"      selectPolicy: Max\n" +
-		"      policies:")
-	note("        ",
-		"Twice as many by the time that the ones asked for serve, and never less than 4.")
-	say("        - type: Percent\n          value: 100\n          periodSeconds: %d",
-		a.ScaleUpPeriod)
-	say("        - type: Pods\n          value: 4\n          periodSeconds: %d", a.ScaleUpPeriod)
-	say("    scaleDown:")
-	note("      ", "An instance that goes too early is missed for %.0f s: go slowly.", a.Lag.Value)
-	say("      stabilizationWindowSeconds: %d\n      selectPolicy: Max\n      policies:",
-		a.ScaleDownWindow)
-	say("        - type: Percent\n          value: 10\n          periodSeconds: 60")
-	say("        - type: Pods\n          value: 1\n          periodSeconds: 60")
+	p.behavior(&b, "  ")
 	return b.Bytes()
+}
+
+// behavior writes how fast the number of instances may change.
+func (p *DeploymentPlan) behavior(b *bytes.Buffer, indent string) {
+	a := p.Autoscaler
+	say := func(format string, args ...any) { fmt.Fprintf(b, indent+format+"\n", args...) }
+	say("behavior:")
+	say("  scaleUp:")
+	say("    stabilizationWindowSeconds: 0")
+	say("    selectPolicy: Max")
+	say("    policies:")
+	comment(b, indent+"      ",
+		"Twice as many by the time that the ones asked for serve, and never less than 4.")
+	say("      - type: Percent\n%s        value: 100\n%s        periodSeconds: %d", indent, indent,
+		a.ScaleUpPeriod)
+	say("      - type: Pods\n%s        value: 4\n%s        periodSeconds: %d", indent, indent,
+		a.ScaleUpPeriod)
+	say("  scaleDown:")
+	comment(b, indent+"    ", fmt.Sprintf(
+		"An instance that goes too early is missed for %.0f s: go slowly.", a.Lag.Value))
+	say("    stabilizationWindowSeconds: %d", a.ScaleDownWindow)
+	say("    selectPolicy: Max")
+	say("    policies:")
+	say("      - type: Percent\n%s        value: 10\n%s        periodSeconds: 60", indent, indent)
+	say("      - type: Pods\n%s        value: 1\n%s        periodSeconds: 60", indent, indent)
 }
 
 // spread is what keeps the instances even over the zones, indented to stand in a pod's spec; empty

@@ -2,7 +2,9 @@ package plan_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -275,5 +277,43 @@ func TestThePlansFiguresSayWhereTheyComeFrom(t *testing.T) {
 	if err := json.Unmarshal(text, &back); err != nil ||
 		back.Autoscaler.TargetCPU != p.Autoscaler.TargetCPU {
 		t.Error(err)
+	}
+}
+
+// There is no schema of KEDA's objects here; what it hands on to the autoscaler has one.
+func TestTheHeadroomsManifestHasThePlansFigures(t *testing.T) {
+	schema := kubernetes(t, scaler)
+	for name, p := range manifests(t) {
+		text := string(p.HeadroomManifest())
+		object := parsed(t, text)
+		if object["apiVersion"] != "keda.sh/v1alpha1" || object["kind"] != "ScaledObject" ||
+			len(object) != 4 {
+			t.Errorf("%s: %v", name, object)
+		}
+		low := at(t, object, "spec", "minReplicaCount").(float64)
+		high := at(t, object, "spec", "maxReplicaCount").(float64)
+		if int(low) != p.Autoscaler.MinReplicas || int(high) != p.Autoscaler.MaxReplicas {
+			t.Errorf("%s: %v to %v replicas", name, low, high)
+		}
+		own := at(t, parsed(t, string(p.Manifest())), "spec", "behavior")
+		behavior := at(t, object, "spec", "advanced", "horizontalPodAutoscalerConfig", "behavior")
+		if fmt.Sprint(behavior) != fmt.Sprint(own) {
+			t.Errorf("%s: %v, and the other manifest has %v", name, behavior, own)
+		}
+		whole := parsed(t, string(p.Manifest()))
+		at(t, whole, "spec").(map[string]any)["behavior"] = behavior
+		if err := schema.Validate(whole); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+		trigger := at(t, object, "spec", "triggers", 0, "metadata")
+		threshold, err := strconv.ParseFloat(at(t, trigger, "threshold").(string), 64)
+		if most := p.Autoscaler.TargetRate.Value/p.Line.Estimate + .01; err != nil ||
+			threshold <= 0 || threshold > most {
+			t.Errorf("%s: a threshold of %v, %v; the plan aims at %.3f", name, threshold, err, most)
+		}
+		query := at(t, trigger, "query").(string)
+		if want := `{upstream="` + p.Options.Deployment + `"}`; !strings.Contains(query, want) {
+			t.Errorf("%s: %s", name, query)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"plimsoll/internal/lab/disk"
+	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/model"
 )
 
@@ -19,8 +20,12 @@ type exported struct {
 	SLO           string       `json:"slo,omitempty"`
 	Mix           string       `json:"mix,omitempty"`
 	MeasuredAt    time.Time    `json:"measured_at"`
-	Line          exportedLine `json:"line"`
-	Peak          exportedPeak `json:"peak"`
+	Machine       exportedHost `json:"machine"`
+	// Uncrowded is the mean time of a request that found no other in flight when it was sent: it
+	// tells this service, and this mix, from another.
+	Uncrowded float64      `json:"uncrowded_seconds,omitempty"`
+	Line      exportedLine `json:"line"`
+	Peak      exportedPeak `json:"peak"`
 	// Early is why the run ended before it was done.
 	Early string `json:"early,omitempty"`
 }
@@ -37,6 +42,31 @@ type exportedPeak struct {
 	Found   bool            `json:"found"`
 	Goodput float64         `json:"goodput_per_second,omitempty"`
 	Rate    *model.Interval `json:"rate_per_second,omitempty"`
+}
+
+// exportedHost is where the survey ran.
+type exportedHost struct {
+	Host        string `json:"host"`
+	CPU         string `json:"cpu"`
+	Cores       int    `json:"cores"`
+	TargetLocal bool   `json:"target_local"`
+}
+
+// uncrowded is the mean time in seconds of the requests that met no other; 0 where too few did.
+func uncrowded(steps []measure.Step) float64 {
+	const fewest = 100
+	var count uint64
+	sum := 0.0
+	for i := range steps {
+		s := &steps[i]
+		if met := s.Totals.ConcurrencyAtSend; s.Plan.Rate > 0 && len(met) > 0 && met[0].Found == 0 {
+			count, sum = count+met[0].Count, sum+met[0].Sum
+		}
+	}
+	if count < fewest {
+		return 0
+	}
+	return sum / float64(count) / 1e9
 }
 
 func intervalOf(found bool, i model.Interval) *model.Interval {
@@ -60,7 +90,12 @@ func Export(r *Run) ([]byte, error) {
 		SLO:           r.Manifest.SLO,
 		Mix:           r.Manifest.Mix,
 		MeasuredAt:    r.Result.Ended.UTC(),
-		Early:         r.Result.Early,
+		Machine: exportedHost{
+			r.Manifest.Machine.Host, r.Manifest.Machine.CPU, r.Manifest.Machine.Cores,
+			r.Manifest.Machine.TargetLocal,
+		},
+		Uncrowded: uncrowded(r.Steps),
+		Early:     r.Result.Early,
 		Line: exportedLine{
 			r.Result.Line.Found,
 			intervalOf(r.Result.Line.Found, r.Result.Line.Interval),

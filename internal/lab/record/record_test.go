@@ -462,7 +462,11 @@ func TestAReaderWaitsForNoPipeAndLeavesNoDirectory(t *testing.T) {
 }
 
 func TestTheLineIsExported(t *testing.T) {
-	text, err := record.Export(open(t, written(t, step(1, 1))))
+	r := open(t, written(t, step(1, 1)))
+	r.Steps[0].Totals.ConcurrencyAtSend = []measure.ConcurrencyAtSend{
+		{Count: 200, Sum: 200 * 2e6}, {Found: 1, Count: 300, Sum: 300 * 3e6},
+	}
+	text, err := record.Export(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -477,6 +481,10 @@ func TestTheLineIsExported(t *testing.T) {
 		"slo":            "p99<50ms",
 		"mix":            "GET /",
 		"measured_at":    "2026-01-02T03:09:00Z",
+		"machine": map[string]any{
+			"host": "h", "cpu": "", "cores": 2., "target_local": true,
+		},
+		"uncrowded_seconds": .002,
 		"line": map[string]any{
 			"found": true,
 			"why":   "12 steps",

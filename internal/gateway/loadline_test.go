@@ -1,0 +1,126 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"plimsoll/internal/config"
+	"plimsoll/internal/loadline"
+)
+
+const surveyedLine = `{"schema_version": 2, "target": "http://%s/", "mix": "GET /", "line": {"found": true,
+"rate_per_second": {"low": 900, "estimate": 1000, "high": 1100, "confidence": 0.95}}}`
+
+func TestWhomRequestsMeetReachesTheEstimator(t *testing.T) {
+	b := newBackend(t, "b")
+	g := serve(t, `
+listeners: [{address: "127.0.0.1:0"}]
+upstreams: {s: {targets: ["`+b.address+`"]}}
+routes: [{match: /, upstream: s, sla: P2}]
+`)
+	g.crowd(4, 50, "/")
+	seen := map[loadline.Target]*loadline.Seen{}
+	g.lookout.window.Lock()
+	g.takeFlights(g.view(), seen)
+	g.lookout.window.Unlock()
+	s := seen[loadline.Target{Upstream: "s", Address: b.address}]
+	if s == nil {
+		t.Fatalf("nothing was seen: %v", seen)
+	}
+	var met uint64
+	for _, m := range s.Met {
+		met += m.Count
+	}
+	if met != 200 || s.Times.Count() != 200 || s.Failed != 0 || len(s.Met) > 4 {
+		t.Errorf("of 200 requests %d met somebody or nobody, %d took some time, %d failed",
+			met, s.Times.Count(), s.Failed)
+	}
+}
+
+func TestTheLoadLineIsSaneOrSaysWhatIsMissing(t *testing.T) {
+	b := newBackend(t, "b")
+	g := serve(t, `
+listeners: [{address: "127.0.0.1:0"}]
+upstreams: {s: {targets: ["`+b.address+`"]}, idle: {targets: ["127.0.0.1:1"]}}
+routes: [{match: /, upstream: s, sla: P2}, {match: /idle, upstream: idle}]
+`)
+	g.observe(g.snapshot())
+	for range 3 {
+		g.crowd(4, 100, "/")
+		g.observe(g.snapshot())
+	}
+	g.lookout.estimator.Fit(1)
+	s := g.LoadLine()
+	if len(s.Instance) != 3 || len(s.Upstreams) != 2 {
+		t.Fatalf("%+v", s)
+	}
+	for _, e := range append(s.Instance, s.Upstreams...) {
+		c, h := e.Capacity, e.Headroom
+		if (c == nil) != (h == nil) || c == nil && e.Why == "" || c != nil && e.How == "" {
+			t.Errorf("%s: neither known nor why not: %+v", e.Name, e)
+		}
+		if c != nil && !(c.Low > 0 && c.Low <= c.Estimate && c.Estimate <= c.High) ||
+			h != nil && !(h.Low >= 0 && h.Low <= h.Estimate && h.High <= 1) {
+			t.Errorf("%s: %+v %+v", e.Name, c, h)
+		}
+	}
+	if idle := s.Upstreams[0]; idle.Name != "idle" || idle.Capacity != nil || idle.Rate != 0 {
+		t.Errorf("of an upstream that nothing was sent to: %+v", idle)
+	}
+	if s.Rate <= 0 || s.Upstreams[1].Rate <= 0 || s.Instance[1].Capacity == nil {
+		t.Errorf("400 requests in the last window: %+v", s)
+	}
+}
+
+func TestASurveyedLineIsWhatTheEstimateBeginsWith(t *testing.T) {
+	b := newBackend(t, "b")
+	line := filepath.Join(t.TempDir(), "line.json")
+	writeFile(t, line, fmt.Sprintf(surveyedLine, b.address))
+	yaml := fmt.Sprintf(`
+listeners: [{address: "127.0.0.1:0"}]
+upstreams: {s: {targets: [%q], load_line: %q}}
+routes: [{match: /, upstream: s}]
+`, b.address, line)
+	g := serve(t, yaml)
+	s := g.LoadLine()
+	if c := s.Upstreams[0].Capacity; c == nil || *c != (loadline.Interval{Low: 900, Estimate: 1000, High: 1100}) ||
+		s.Limit != "s" || !strings.Contains(s.Upstreams[0].How, "survey") {
+		t.Errorf("%+v", s.Upstreams[0])
+	}
+	writeFile(t, line, fmt.Sprintf(surveyedLine, "192.0.2.1:80"))
+	if err := g.reload(yaml); err != nil {
+		t.Fatal(err)
+	}
+	if c := g.LoadLine().Upstreams[0].Capacity; c == nil || c.Low != 450 || c.High != 2200 {
+		t.Errorf("the line of another service counts as %+v", c)
+	}
+	if log := g.logged.String(); !strings.Contains(log, "192.0.2.1:80 was surveyed") {
+		t.Errorf("nothing is said of it:\n%s", log)
+	}
+}
+
+func TestABrokenLineFileIsAnErrorWithItsPosition(t *testing.T) {
+	for content, want := range map[string]string{
+		"{":                      "no line file",
+		`{"schema_version": 99}`: "schema_version 99",
+		`{"schema_version": 2, "target": "http://a/", "line": {"found": false, "why": "it ended"}}`: "it ended",
+		strings.ReplaceAll(surveyedLine, "900", "1e9"):                                              "ascending",
+	} {
+		dir := t.TempDir()
+		writeFile(t, filepath.Join(dir, "line.json"), content)
+		writeFile(t, filepath.Join(dir, "plimsoll.yaml"), `listeners: [{address: "127.0.0.1:0"}]
+upstreams:
+  s: {targets: ["127.0.0.1:1"], load_line: line.json}
+routes: [{match: /, upstream: s}]
+`)
+		_, err := Check(filepath.Join(dir, "plimsoll.yaml"))
+		wrong, _ := errors.AsType[config.Errors](err)
+		if len(wrong) != 1 || wrong[0].Line != 3 || wrong[0].Path != "upstreams.s.load_line" ||
+			!strings.Contains(wrong[0].Problem, want) {
+			t.Errorf("%s: %v", content, err)
+		}
+	}
+}
