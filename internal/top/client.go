@@ -97,8 +97,9 @@ func (c *Client) get(ctx context.Context, path string, patience time.Duration, i
 		return c.unreached(ctx, path, patience, err)
 	}
 	if len(body) > maxAnswer {
-		return fmt.Errorf("%s%s answers with more than %s, which top does not read: "+
-			"is it the admin address of a plimsoll gateway?", c, path, format.Bytes(maxAnswer))
+		return fmt.Errorf("%s%s answers with more than %s, which top does not read: it is not the "+
+			"admin address of a plimsoll gateway, or of one with thousands of routes, whose "+
+			"/metrics say the same", c, path, format.Bytes(maxAnswer))
 	}
 	if res.StatusCode != http.StatusOK && (len(also) == 0 || res.StatusCode != also[0]) {
 		return c.refused(path, res.StatusCode, body)

@@ -72,7 +72,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		"no such path": {map[string]string{"/api/v1/routes": "404!nothing"},
 			[]string{"has no /api/v1/routes", "is it the admin address of a plimsoll gateway?"}},
 		"10 MB": {map[string]string{"/api/v1/routes": long},
-			[]string{"/api/v1/routes", "more than 8.39 MB", "is it the admin address"}},
+			[]string{"/api/v1/routes", "more than 8.39 MB", "is not the admin address", "/metrics"}},
 		"forbidden": {map[string]string{"/readyz": `403!{"error": "the Host is not this address's own"}`},
 			[]string{"403", "the Host is not this address's own"}},
 		"another place":   {map[string]string{"/readyz": `302!`}, []string{"302", "it does not say why"}},

@@ -2,6 +2,7 @@ package top
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,8 +111,14 @@ func headroomLine(g *Instance) text {
 	if g.Limit != "" {
 		words += ", limit: " + g.Limit
 	}
+	if g.Age != nil && *g.Age > stale {
+		words += ", " + format.Duration(*g.Age*1e9) + " old"
+	}
 	return text{words, scarce(h)}
 }
+
+// stale is the age in seconds from which an estimate's is told.
+const stale = 10
 
 // between is an interval in percents.
 func between(i *Interval) string {
@@ -169,10 +176,29 @@ func tables(f *Figures, s screen) []string {
 	out := upstreamTable(sorted(f.Upstreams, s.order, func(u *Upstream) key {
 		return key{u.Rate, u.Response, u.Errors}
 	}), s).lines(s.width, s.colour)
-	out = append(out, "")
+	out = append(append(out, missing(f, s)...), "")
 	return append(out, routeTable(sorted(f.Routes, s.order, func(r *Route) key {
 		return key{r.Rate, r.Response, r.Errors}
 	}), s).lines(s.width, s.colour)...)
+}
+
+// missing says why there is no headroom of an upstream, where the headline does not say it.
+func missing(f *Figures, s screen) (out []string) {
+	by := map[string][]string{}
+	for i := range f.Upstreams {
+		if why := f.Upstreams[i].Why; why != "" && why != f.Gateway.Why {
+			by[why] = append(by[why], f.Upstreams[i].Name)
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(by)) {
+		of := by[why][0]
+		if n := len(by[why]); n > 1 {
+			of = strconv.Itoa(n) + " upstreams"
+		}
+		words := fit("no headroom of "+of+": "+why, s.width)
+		out = append(out, text{words, faint}.paint(s.colour))
+	}
+	return out
 }
 
 // key is what rows are sorted by.

@@ -77,6 +77,8 @@ func TestTheViewIsAsTheGoldenFilesSay(t *testing.T) {
 	golden(t, "80.txt", Text(some(), 80, false))
 	golden(t, "120.txt", Text(some(), 120, false))
 	f := some()
+	f.Gateway.Age = new(95.5)
+	golden(t, "stale.txt", strings.Join(headline(f, screen{width: 80}), "\n"))
 	f.Gateway = Instance{State: "draining", Lacks: "the gateway is draining",
 		Headroom: Headroom{Why: "this gateway has no estimate"}}
 	f.Notes = []string{"the gateway began anew: rates follow after the next interval"}
