@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,8 +76,10 @@ func (c *Client) String() string { return c.base.String() }
 // Close closes the connections that wait for a request.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// get asks for JSON. Beside 200 it takes the status given, if one is.
-func (c *Client) get(ctx context.Context, path string, patience time.Duration, into any, also ...int) error {
+// get asks for JSON. Beside 200 it takes the statuses that are given.
+func (c *Client) get(
+	ctx context.Context, path string, patience time.Duration, into any, also ...int,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.String()+path, nil)
@@ -101,7 +104,7 @@ func (c *Client) get(ctx context.Context, path string, patience time.Duration, i
 			"admin address of a plimsoll gateway, or of one with thousands of routes, whose "+
 			"/metrics say the same", c, path, format.Bytes(maxAnswer))
 	}
-	if res.StatusCode != http.StatusOK && (len(also) == 0 || res.StatusCode != also[0]) {
+	if res.StatusCode != http.StatusOK && !slices.Contains(also, res.StatusCode) {
 		return c.refused(path, res.StatusCode, body)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
@@ -112,7 +115,9 @@ func (c *Client) get(ctx context.Context, path string, patience time.Duration, i
 }
 
 // unreached says what to do when there is no answer.
-func (c *Client) unreached(ctx context.Context, path string, patience time.Duration, err error) error {
+func (c *Client) unreached(
+	ctx context.Context, path string, patience time.Duration, err error,
+) error {
 	if parent := context.Cause(ctx); errors.Is(parent, context.Canceled) {
 		return parent
 	}

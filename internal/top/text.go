@@ -45,8 +45,8 @@ func fit(words string, columns int) string {
 	return ansi.Truncate(format.Clean(words), max(columns, 0), "…")
 }
 
-// cells is how many columns words take.
-func cells(words string) int { return ansi.StringWidth(words) }
+// span is how many columns words take.
+func span(words string) int { return ansi.StringWidth(words) }
 
 // perSecond is a rate without its unit.
 func perSecond(v float64) string {
@@ -80,7 +80,7 @@ func wholePercent(share float64) string { return strconv.Itoa(int(math.Round(sha
 type column struct {
 	title string
 	left  bool
-	// Least is the width below which it is not cut; 0 for a column that is never cut.
+	// least is the width below which it is not cut; 0 for a column that is never cut.
 	least int
 }
 
@@ -98,9 +98,9 @@ func (t *table) lines(width int, colour bool) []string {
 	widths := make([]int, len(t.columns))
 	total := gap * (len(t.columns) - 1)
 	for i, c := range t.columns {
-		widths[i] = cells(c.title)
+		widths[i] = span(c.title)
 		for _, row := range t.rows {
-			widths[i] = max(widths[i], cells(row[i].words))
+			widths[i] = max(widths[i], span(row[i].words))
 		}
 		total += widths[i]
 	}
@@ -130,16 +130,16 @@ func (t *table) lines(width int, colour bool) []string {
 
 func (t *table) line(row []text, widths []int, width int, colour bool) string {
 	var b strings.Builder
-	for i, cell := range row {
+	for i, said := range row {
 		if i > 0 {
 			b.WriteString(strings.Repeat(" ", gap))
 		}
-		cell.words = fit(cell.words, widths[i])
-		pad := strings.Repeat(" ", max(0, widths[i]-cells(cell.words)))
+		said.words = fit(said.words, widths[i])
+		pad := strings.Repeat(" ", max(0, widths[i]-span(said.words)))
 		if t.columns[i].left {
-			b.WriteString(cell.paint(colour) + pad)
+			b.WriteString(said.paint(colour) + pad)
 		} else {
-			b.WriteString(pad + cell.paint(colour))
+			b.WriteString(pad + said.paint(colour))
 		}
 	}
 	return strings.TrimRight(ansi.Truncate(b.String(), width, "…"), " ")

@@ -158,11 +158,11 @@ func joined(parts []text, s screen) (out []string) {
 	line, used := "", 0
 	for _, p := range parts {
 		p.words = fit(p.words, s.width)
-		n := cells(p.words)
+		n := span(p.words)
 		switch {
 		case used == 0:
-		case used+cells(between)+n <= s.width:
-			line, used = line+between, used+cells(between)
+		case used+span(between)+n <= s.width:
+			line, used = line+between, used+span(between)
 		default:
 			out, line, used = append(out, line), "", 0
 		}
