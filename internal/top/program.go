@@ -110,9 +110,9 @@ func (p *program) key(name string) tea.Cmd {
 	case "p":
 		p.paused = !p.paused
 	case "?":
-		s.help = !s.help
+		s.help, s.scroll = !s.help, 0
 	case "esc":
-		s.help = false
+		s.help, s.scroll = false, 0
 	case "up", "k":
 		s.scroll--
 	case "down", "j":

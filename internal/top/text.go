@@ -100,6 +100,7 @@ func (t *table) lines(width int, colour bool) []string {
 	for i, c := range t.columns {
 		widths[i] = span(c.title)
 		for _, row := range t.rows {
+			row[i].words = format.Clean(row[i].words)
 			widths[i] = max(widths[i], span(row[i].words))
 		}
 		total += widths[i]

@@ -47,11 +47,7 @@ func Text(f *Figures, width int, colour bool) string {
 
 // lines are what stands on a screen. None is wider than it, and there are no more than it is high.
 func lines(f *Figures, s screen) []string {
-	head := headline(f, s)
-	body := helpLines(s)
-	if !s.help {
-		body = tables(f, s)
-	}
+	head, body := headline(f, s), body(f, s)
 	var foot []string
 	for _, t := range s.footer {
 		foot = append(foot, text{fit(t.words, s.width), t.tone}.paint(s.colour))
@@ -69,7 +65,7 @@ func lines(f *Figures, s screen) []string {
 
 // rows is how many lines of a screen can be scrolled, and how many of them it has room for.
 func rows(f *Figures, s screen) (all, room int) {
-	return len(tables(f, s)), max(0, s.height-len(headline(f, s))-len(s.footer))
+	return len(body(f, s)), max(0, s.height-len(headline(f, s))-len(s.footer))
 }
 
 // headline says how the instance is.
@@ -171,7 +167,14 @@ func joined(parts []text, s screen) (out []string) {
 	return append(out, line)
 }
 
-// tables are what can be scrolled.
+// body is what can be scrolled.
+func body(f *Figures, s screen) []string {
+	if s.help {
+		return helpLines(s)
+	}
+	return tables(f, s)
+}
+
 func tables(f *Figures, s screen) []string {
 	out := upstreamTable(sorted(f.Upstreams, s.order, func(u *Upstream) key {
 		return key{u.Rate, u.Response, u.Errors}
