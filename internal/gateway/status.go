@@ -149,7 +149,7 @@ type RouteStatus struct {
 	Requests uint64   `json:"requests"`
 	// Requests by class of status: "2xx" and so on, "none" where none was sent.
 	Codes map[string]uint64 `json:"codes"`
-	// Of them those that the gateway refused or cut, by reason.
+	// Of them those that the gateway refused or cut, or gave a fallback's answer, by reason.
 	Refused map[string]uint64 `json:"refused,omitempty"`
 	Total   Spread            `json:"duration_ms"`
 	Gateway Spread            `json:"gateway_added_us"`

@@ -91,7 +91,8 @@ type Route struct {
 	Errors *float64 `json:"error_share,omitempty"`
 	// Burn is how many times faster than the objective allows requests failed in the last hour.
 	Burn *float64 `json:"slo_burn_1h_factor,omitempty"`
-	// Refused are the requests that the gateway refused or cut, by its reason.
+	// Refused are the requests that the gateway refused or cut, or gave a fallback's answer, by its
+	// reason.
 	Refused []Refusal `json:"refused,omitempty"`
 	Limits  []Limit   `json:"limits,omitempty"`
 }

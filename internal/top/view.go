@@ -395,7 +395,7 @@ func helpLines(s screen) (out []string) {
 		"err %       5xx among the answers",
 		"burn 1h     how many times faster than its objective allows the route's",
 		"            requests failed in the last hour",
-		"refused/s   requests that the gateway refused or cut, by reason",
+		"refused/s   requests refused, cut or given a fallback's answer, by reason",
 		"limits      rate limits; * an operator has changed it (from 100 columns on)",
 	} {
 		out = append(out, ansi.Truncate(l, s.width, "…"))
