@@ -71,11 +71,7 @@ func (k *doctorCommand) Run(ctx context.Context, c *console) error {
 // plain text.
 func colourful(out io.Writer) bool {
 	f, is := out.(*os.File)
-	if !is || os.Getenv("TERM") == "dumb" || os.Getenv("NO_COLOR") != "" {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return is && os.Getenv("NO_COLOR") == "" && isTerminal(f)
 }
 
 // checkUp is a report for a person: a table, and the advice below it.

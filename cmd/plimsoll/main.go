@@ -36,6 +36,7 @@ type commandLine struct {
 	Serve      serveCommand      `cmd:"" help:"Run the gateway."`
 	Check      checkCommand      `cmd:"" help:"Check a configuration and report every error in it."`
 	Config     configCommand     `cmd:"" help:"Print what can be configured."`
+	Top        topCommand        `cmd:"" help:"Show what a running gateway does now: rates, headroom, breakers and limits."`
 	Demo       demoCommand       `cmd:"" help:"Run the gateway in front of a small shop, to try it."`
 	Load       loadCommand       `cmd:"" help:"Send load to an HTTP service and measure the answers."`
 	Replay     replayCommand     `cmd:"" help:"Send the requests of an access log again, with its times."`

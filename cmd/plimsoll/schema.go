@@ -3,10 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	"plimsoll/internal/lab/document"
 	"plimsoll/internal/lab/format"
+	"plimsoll/internal/top"
 )
 
 type schemaCommand struct {
@@ -28,7 +31,10 @@ Examples:
 // Run prints a schema.
 func (k *schemaCommand) Run(c *console) error {
 	if k.Name == "" {
-		return c.print([]byte(strings.Join(document.Names(), "\n") + "\n"))
+		return c.print([]byte(strings.Join(schemas(), "\n") + "\n"))
+	}
+	if k.Name == top.Command {
+		return c.print(document.SchemaOf(top.Command, reflect.TypeFor[top.Document]()))
 	}
 	text, ok := document.Schema(k.Name)
 	if !ok {
@@ -39,5 +45,12 @@ func (k *schemaCommand) Run(c *console) error {
 
 func noSchema(name string) string {
 	return fmt.Sprintf("there is no schema of %q: there is one of each of %s",
-		format.Clean(name), strings.Join(document.Names(), ", "))
+		format.Clean(name), strings.Join(schemas(), ", "))
+}
+
+// schemas are the names of what has a schema: the lab's documents, and what top prints.
+func schemas() []string {
+	names := append(document.Names(), top.Command)
+	slices.Sort(names)
+	return names
 }

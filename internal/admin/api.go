@@ -57,17 +57,47 @@ func (a *api) ready(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, state{State: a.gateway.State()})
 }
 
-func (a *api) routes(w http.ResponseWriter, _ *http.Request) {
-	reply(w, http.StatusOK, map[string]any{"routes": a.gateway.Routes()})
+func (a *api) routes(w http.ResponseWriter, r *http.Request) {
+	list := a.gateway.Routes()
+	if withHistogram(r) {
+		replyShort(w, map[string]any{"routes": list})
+		return
+	}
+	for i := range list {
+		list[i].Cells = nil
+	}
+	reply(w, http.StatusOK, map[string]any{"routes": list})
 }
 
-func (a *api) upstreams(w http.ResponseWriter, _ *http.Request) {
-	reply(w, http.StatusOK, map[string]any{"upstreams": a.gateway.Upstreams()})
+func (a *api) upstreams(w http.ResponseWriter, r *http.Request) {
+	list := a.gateway.Upstreams()
+	if withHistogram(r) {
+		replyShort(w, map[string]any{"upstreams": list})
+		return
+	}
+	for i := range list {
+		list[i].Cells = nil
+	}
+	reply(w, http.StatusOK, map[string]any{"upstreams": list})
 }
 
 func (a *api) upstream(w http.ResponseWriter, r *http.Request) {
 	s, err := a.gateway.Upstream(r.PathValue("name"))
+	if !withHistogram(r) {
+		s.Cells = nil
+	}
 	answer(w, s, err)
+}
+
+// withHistogram says whether the caller wants whole histograms, which a person does not.
+func withHistogram(r *http.Request) bool { return r.URL.Query().Get("histogram") == "1" }
+
+// replyShort sends a value as JSON for programs: indented, histograms would be three times as long.
+func replyShort(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.Encode(v) // an error means that the client is gone
 }
 
 // operate takes a target out, or puts it back.

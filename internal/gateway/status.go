@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"plimsoll/internal/config"
+	"plimsoll/internal/exchange"
 	"plimsoll/internal/hist"
 	"plimsoll/internal/loadline"
 	"plimsoll/internal/proxy"
@@ -118,6 +119,32 @@ func spreadOf(h *hist.Histogram, unit time.Duration) Spread {
 // round keeps three decimals: more would say less.
 func round(v float64) float64 { return float64(int64(v*1000+0.5)) / 1000 }
 
+// Cell is a bucket of a histogram: how many exchanges took longer than FromNS, and ToNS at most. The
+// last bucket has no upper edge, and ToNS is 0.
+type Cell struct {
+	FromNS int64  `json:"from_ns"`
+	ToNS   int64  `json:"to_ns,omitempty"`
+	Count  uint64 `json:"count"`
+}
+
+// cellsOf are the buckets of a histogram that hold something.
+func cellsOf(h *hist.Histogram) (cells []Cell) {
+	for i, n := range h.Counts() {
+		if n == 0 {
+			continue
+		}
+		c := Cell{Count: n}
+		if i > 0 {
+			c.FromNS = hist.Edge(i - 1)
+		}
+		if i < hist.Buckets-1 {
+			c.ToNS = hist.Edge(i)
+		}
+		cells = append(cells, c)
+	}
+	return cells
+}
+
 // RouteStatus is a route and the outcome of the exchanges on it since the start, over reloads.
 type RouteStatus struct {
 	Name     string   `json:"name"`
@@ -127,10 +154,15 @@ type RouteStatus struct {
 	To       []string `json:"to,omitempty"`
 	Requests uint64   `json:"requests"`
 	// Requests by class of status: "2xx" and so on, "none" where none was sent.
-	Codes   map[string]uint64 `json:"codes"`
+	Codes map[string]uint64 `json:"codes"`
+	// Of them those that the gateway refused or cut, or gave a fallback's answer, by reason.
+	Refused map[string]uint64 `json:"refused,omitempty"`
 	Total   Spread            `json:"duration_ms"`
 	Gateway Spread            `json:"gateway_added_us"`
-	SLO     *SLOStatus        `json:"slo,omitempty"`
+	// Cells are the whole histogram behind Total, from which a reader who looks twice can tell the
+	// percentiles of the time between.
+	Cells []Cell     `json:"duration_histogram,omitempty"`
+	SLO   *SLOStatus `json:"slo,omitempty"`
 	// What those say of themselves that have something to say.
 	Policies map[string]any `json:"policies,omitempty"`
 }
@@ -145,6 +177,7 @@ func (g *Gateway) Routes() []RouteStatus {
 		}
 		r := snapshot.Routes[series]
 		s.Codes, s.Requests = r.Codes.ByClass(), r.Total.Count()
+		s.Refused, s.Cells = refusals(&r), cellsOf(&r.Total)
 		s.Total, s.Gateway = spreadOf(&r.Total, time.Millisecond), spreadOf(&r.Gateway, time.Microsecond)
 	}
 	list := make([]RouteStatus, 0, len(cfg.Routes)+1)
@@ -170,4 +203,19 @@ func (g *Gateway) Routes() []RouteStatus {
 	unmatched := RouteStatus{Name: "none", Match: "what no route matches", Action: "respond"}
 	count(&unmatched, telemetry.NoRoute)
 	return append(list, unmatched)
+}
+
+// refusals are the counts of a route's exchanges that were somebody's fault; nil without any.
+func refusals(r *telemetry.RouteSnapshot) (by map[string]uint64) {
+	for reason := exchange.NoReason + 1; int(reason) < exchange.Reasons(); reason++ {
+		n := r.Reasons[reason]
+		if n == 0 || reason.Fault() == exchange.NoFault {
+			continue
+		}
+		if by == nil {
+			by = map[string]uint64{}
+		}
+		by[reason.String()] = n
+	}
+	return by
 }

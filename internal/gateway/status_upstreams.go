@@ -37,6 +37,12 @@ type UpstreamStatus struct {
 	Retries        uint64            `json:"retries"`
 	RetriesRefused uint64            `json:"retries_refused"`
 	Ejections      uint64            `json:"ejections"`
+	// Cells are the whole histogram behind Duration.
+	Cells []Cell `json:"duration_histogram,omitempty"`
+	// Concurrency is the sum over its targets; absent where none is limited.
+	Concurrency *ConcurrencyStatus `json:"concurrency,omitempty"`
+	// Breakers are how many of its targets' circuit breakers are in each state.
+	Breakers map[string]int `json:"breakers_by_state,omitempty"`
 
 	Names   []upstream.NameStatus `json:"names,omitempty"`   // what DNS said
 	Targets []TargetStatus        `json:"targets,omitempty"` // only where one upstream was asked for
@@ -217,10 +223,24 @@ func (g *Gateway) upstreamStatus(u *upstream.Upstream, load upstream.Load, snaps
 		s.States[t.State]++
 		s.Connections += t.Connections
 		s.Idle += t.Spare
+		if c := t.Concurrency; c != nil {
+			if s.Concurrency == nil {
+				s.Concurrency = &ConcurrencyStatus{}
+			}
+			s.Concurrency.Limit += c.Limit
+			s.Concurrency.Used += c.Used
+		}
+		if b := t.Breaker; b != nil {
+			if s.Breakers == nil {
+				s.Breakers = map[string]int{}
+			}
+			s.Breakers[b.State.String()]++
+		}
 	}
 	if series := g.registry.Upstream(u.Name()); series < len(snapshot.Upstreams) {
 		c := snapshot.Upstreams[series]
 		s.Requests, s.Codes, s.Duration = c.Duration.Count(), c.Codes.ByClass(), spreadOf(&c.Duration, time.Millisecond)
+		s.Cells = cellsOf(&c.Duration)
 		s.Opened, s.Reused, s.ConnectFailed, s.Retries, s.RetriesRefused = c.Opened, c.Reused, c.ConnectFailures, c.Retries, c.RetriesRefused
 	}
 	return s, shared

@@ -26,7 +26,7 @@ var floors = []struct {
 	{4, []string{"internal/proxy", "internal/loadline"}},
 	{5, []string{"internal/gateway"}},
 	{6, []string{"internal/admin"}},
-	{7, []string{"cmd/", "bench/", "examples/", "docs/", "internal/sim"}},
+	{7, []string{"cmd/", "bench/", "examples/", "docs/", "internal/sim", "internal/top"}},
 }
 
 // labFloors is the lab's own staircase, inside it: a room uses the rooms below its own step. What

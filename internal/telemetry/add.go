@@ -35,6 +35,7 @@ func (s *RouteStats) add(o *RouteStats) {
 	addEach(s.Codes[:], o.Codes[:])
 	s.Total.Merge(&o.Total)
 	s.Gateway.Merge(&o.Gateway)
+	addEach(s.Reasons[:], o.Reasons[:])
 	for class := range s.SLO {
 		s.SLO[class].Add(o.SLO[class])
 	}

@@ -120,6 +120,9 @@ type RouteStats struct {
 	// By SLA class. A reload may give the route another one, and what was good under the objective
 	// of the one before says nothing about the new one's.
 	SLO [Classes]SLOCounts
+	// Reasons: exchanges by the gateway's reason; index of Options.Reasons. What has none is not
+	// counted, so that such an exchange touches no memory here.
+	Reasons [maxReasons]uint64
 }
 
 // Classes is how many SLA classes there are: P0 to P9.
@@ -210,6 +213,9 @@ func (s *Shard) Exchange(e *ExchangeStats) {
 	route.Codes[code]++
 	route.Total.Record(e.Total)
 	route.Gateway.Record(e.Gateway)
+	if e.Reason != 0 {
+		route.Reasons[e.Reason%maxReasons]++
+	}
 	if e.Verdict != NotJudged {
 		slo := &route.SLO[e.Class%Classes]
 		slo.Requests++

@@ -44,6 +44,12 @@ func Schema(name string) (text []byte, ok bool) {
 	if !ok {
 		return nil, false
 	}
+	return SchemaOf(name, of), true
+}
+
+// SchemaOf is the JSON Schema of the document of a type, which another room prints. It is written
+// as those of Schema are.
+func SchemaOf(name string, of reflect.Type) []byte {
 	s := schemaOf(of)
 	s.Schema = "https://json-schema.org/draft/2020-12/schema"
 	s.Title = "plimsoll " + name
@@ -56,7 +62,7 @@ func Schema(name string) (text []byte, ok bool) {
 	if err != nil {
 		panic(fmt.Sprintf("document: the schema of %s has no JSON form: %v", name, err))
 	}
-	return append(text, '\n'), true
+	return append(text, '\n')
 }
 
 // schemaOf is the schema of a type, in which no key is allowed that it does not name. A nil slice
