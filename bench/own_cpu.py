@@ -4,8 +4,8 @@
   own_cpu.py --plimsoll ./plimsoll             # three rounds, four minutes
   own_cpu.py --plimsoll ./plimsoll --quick     # one short round: for a look, not for a figure
 
-The gateway has one loop on CPU 0 and shares that CPU with a program that only burns it, else the generators on CPU 1 could not offer it
-more than it can carry. Each round measures, in a closed loop:
+The gateway has one loop on CPU 0 and shares that CPU with three programs that only burn it, else the generators and the service on CPU 1
+could not offer it more than it can carry. Each round measures, in a closed loop:
 
   line     requests a second that it proxies, and the CPU that each takes
   refusal  the CPU that a refused request takes of it: admission refuses all of them at a delay of 1 ms with enough clients
@@ -23,9 +23,10 @@ import rig, rundir
 from overload_proxies import CLASSES, OBJECTIVES, WEIGHTS
 
 TIMES = 1.5
+BURNERS = 3
 PORTS = {"plimsoll": 19004, "bare": 19006, "refuser": 19008}
 # Connections of each class. A client that waits for one counts that as waiting, as it is.
-CONNECTIONS = 1000
+CONNECTIONS = 300
 SETTLE = 3  # seconds until what is offered counts
 
 
@@ -171,7 +172,7 @@ def main():
         a.rounds, a.seconds = 1, 6
     rig.need("taskset", "gcc")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
-    burner = subprocess.Popen(["taskset", "-c", rig.PROXY_CPU, sys.executable, "-c", "while True: pass"])
+    burners = [subprocess.Popen(["taskset", "-c", rig.PROXY_CPU, sys.executable, "-c", "while True: pass"]) for _ in range(BURNERS)]
     try:
         rows = []
         with Rig(a.plimsoll) as r:
@@ -182,7 +183,8 @@ def main():
     except KeyboardInterrupt:
         sys.exit("stopped")
     finally:
-        burner.kill()
+        for burner in burners:
+            burner.kill()
     if a.rounds > 1:
         for name in ("plimsoll", "bare"):
             for c in CLASSES:

@@ -4,16 +4,18 @@
 //
 // A loop that falls behind finds more to do each time it looks at its sockets. How long that takes,
 // its backlog, is how long a request waits before anything is done for it, and there is no other
-// queue in the gateway to see. So the backlog is the load, and no rate has to be known. It is
-// processor time: what other programs on the machine take of it is not made up for by refusals.
+// queue in the gateway to see. So the backlog is the load, and no rate has to be known.
 //
 // Classes are refused one after the other, the lowest first, each along a ramp over the backlog:
 //
 //	refused
-//	   1 ┤      ╭────────╭────────          ╭─────
-//	     │     ╱ P2     ╱ P1           ╱ P0
-//	   0 ┼────╯────────╯─────────────╯──────────▶ backlog
-//	        delay/4           delay         4 × delay
+//	   1 ┤      ╭────────╭────────────────────╭─────
+//	     │     ╱ P2     ╱ P1               ╱ P0
+//	   0 ┼────╯────────╯─────────────────╯────────▶ backlog
+//	        delay/4    delay       4 × delay  10 × delay
+//
+// The gap before the highest class keeps it out of what a backlog varies by while the others are
+// refused.
 //
 // The loop is a queue that the refusals drain, and what they depend on is the queue itself. So the
 // law needs no memory: it does not wind up in a long overload, and it is over as soon as the queue
@@ -70,7 +72,7 @@ func NewPlan(o Options) *Plan {
 			rank++
 		}
 		if c <= highest {
-			p.ramps[c] = ramp{delay, 4 * delay}
+			p.ramps[c] = ramp{4 * delay, 10 * delay}
 			continue
 		}
 		from := p.start + max(rank, 0)*each

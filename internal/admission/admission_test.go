@@ -177,10 +177,10 @@ func TestRampsKeepTheOrderOfTheClasses(t *testing.T) {
 				t.Fatalf("%+v: at a backlog of %d less of P%d is refused than of P%d", o, backlog, c, c-1)
 			}
 		}
-		if p.share(0, int64(o.Delay)) > 0 {
-			t.Fatalf("%+v: the highest class is refused at the delay itself", o)
+		if p.share(0, 4*int64(o.Delay)) > 0 {
+			t.Fatalf("%+v: the highest class is refused at four times the delay", o)
 		}
-		if p.share(0, 4*int64(o.Delay)+4) != 1 {
+		if p.share(0, 10*int64(o.Delay)+400) != 1 {
 			t.Fatalf("%+v: the highest class has no bound", o)
 		}
 	}

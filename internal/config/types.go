@@ -440,10 +440,10 @@ type Admission struct {
 	// Default: "enforce".
 	Mode string `yaml:"mode" default:"enforce" enum:"enforce,shadow" scalar:"true"`
 	// Delay: how late an event loop may come to look at a socket. From a quarter of it on the lowest
-	// class is refused, at all of it every class but the highest one, and that one from there to four
-	// times as much. Default: 20ms. Hazard: thousands of clients that each wait for their answer
+	// class is refused, at all of it every class but the highest one, and that one between four and ten
+	// times as much. Default: 10ms. Hazard: thousands of clients that each wait for their answer
 	// before they ask again can make a loop that late without an overload; try "shadow" first.
-	Delay Duration `yaml:"delay" default:"20ms" min:"1ms" max:"10s"`
+	Delay Duration `yaml:"delay" default:"10ms" min:"1ms" max:"10s"`
 }
 
 // Admin is the listener for people and machines that run the gateway.

@@ -10,6 +10,7 @@ import (
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/telemetry"
 	"plimsoll/internal/tlsio"
+	"plimsoll/internal/upstream"
 )
 
 // clientConn is a client's connection. One that waits for a request owns no buffer and no exchange,
@@ -48,12 +49,13 @@ type clientConn struct {
 	acked      int64  // bytes that the client had acknowledged when it was last looked at
 	requests   uint32
 	state      clientState
-	counted    bool // among its address's in the listener's quota
-	watching   bool // pace's window is under way
-	queued     bool // something was queued when the window of pace began
-	trusted    bool // the listener trusts the peer; made with peerText
-	slow       bool // counted among those that are too slow
-	begun      bool // in head, bytes of a head have come, be they a part of a TLS record
+	counted    bool  // among its address's in the listener's quota
+	watching   bool  // pace's window is under way
+	queued     bool  // something was queued when the window of pace began
+	trusted    bool  // the listener trusts the peer; made with peerText
+	slow       bool  // counted among those that are too slow
+	begun      bool  // in head, bytes of a head have come, be they a part of a TLS record
+	highest    uint8 // the highest class of its requests: P0 is 0
 	// The end of the connection ends the last response, or it is a tunnel: only a reset shows that it
 	// was cut off.
 	toEOF    bool
@@ -124,7 +126,7 @@ func (a *Acceptor) Accepted(l *reactor.Loop, s reactor.Socket) {
 		}
 		return
 	}
-	c := &clientConn{w: w, acceptor: a, listener: ln, peer: s.Peer, counted: counted, since: w.loop.Now(), state: clientHead}
+	c := &clientConn{w: w, acceptor: a, listener: ln, peer: s.Peer, counted: counted, since: w.loop.Now(), state: clientHead, highest: upstream.Classes}
 	w.link(c)
 	w.shard.Accepted++
 	if err := c.conn.Attach(l, s, c); err != nil {
@@ -336,7 +338,7 @@ func (c *clientConn) again() {
 		l.PutBuffer(c.in)
 		c.in = nil
 	}
-	if c.refused > 1 {
+	if c.refused > 0 {
 		c.rest()
 		return
 	}
@@ -352,19 +354,20 @@ func (c *clientConn) goOn() {
 }
 
 const (
-	// firstRest is how long, in nanoseconds, a connection rests after two refusals in a row; each
-	// further one doubles it, up to a second, which is less than what Retry-After has said.
-	firstRest   = int64(16 * time.Millisecond)
-	mostRefused = 8
+	// firstRest is how long, in nanoseconds, a connection rests after a refusal; each further one in a
+	// row doubles it, up to a quarter of a second. That is less than what Retry-After has said, and
+	// than most clients wait: one that gives up and connects anew costs more than several refusals.
+	firstRest   = int64(31250 * time.Microsecond)
+	mostRefused = 4
 )
 
-// rest leaves unread for a while what the client sends. A refusal costs a good part of an answer, so
-// clients that ask again at once, against Retry-After, could use the loop up with nothing but
-// refusals. Read later, they wait where they cost nothing. One request that is admitted, of a more
-// important class on the same connection, ends it.
+// rest leaves unread for a while what the client sends. A refusal costs half of an answer, so clients
+// that ask again at once, against Retry-After, could use the loop up with nothing but refusals. Read
+// later, they wait where they cost nothing. A connection does not rest for a request of a lower class
+// than others that it has carried: these would wait behind it.
 func (c *clientConn) rest() {
 	c.resting = true
-	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+firstRest<<(c.refused-2))
+	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+firstRest<<(c.refused-1))
 	c.watchTaking()
 }
 

@@ -369,20 +369,23 @@ func (f *flow) runRequest() {
 // notAdmitted says whether to refuse the exchange because the loop has more to do than it can. It is
 // asked after the policies: what they answer costs no more than a refusal.
 func (f *flow) notAdmitted(a *admission.Plan) bool {
-	w := f.w
+	w, c := f.w, f.client
 	now := w.loop.Now()
+	c.highest = min(c.highest, f.Class)
 	if w.gate.Due(now) {
 		w.gate.Observe(now, w.loop.Backlog())
 	}
 	if !w.gate.Behind(a) || !w.gate.Refuse(a, now, f.Class, f.clientKey()) {
-		f.client.refused = 0
+		c.refused = 0
 		return false
 	}
 	w.shard.NotAdmitted[f.Class%telemetry.Classes]++
 	if a.Shadow {
 		return false
 	}
-	f.client.refused = min(f.client.refused+1, mostRefused)
+	if f.Class == c.highest {
+		c.refused = min(c.refused+1, mostRefused)
+	}
 	return true
 }
 

@@ -62,7 +62,7 @@ type Loop struct {
 	stats   Stats
 	lag     int64 // between two looks at all that is ready, nanoseconds
 	looked  int64 // when the last one was
-	used    int64 // processor time at the last Backlog
+	work    work
 	logger  *slog.Logger
 }
 
@@ -140,20 +140,6 @@ func Wall() time.Time {
 
 // Now is Clock at the beginning of this turn. It does not move during a turn.
 func (l *Loop) Now() int64 { return l.now }
-
-// Backlog is how much work, in nanoseconds of processor time, this turn has found waiting: what was
-// done between two looks at all that is ready, or none where the loop slept. Time in which the loop
-// was ready and other programs had its processor is not among it: who waited for those waits no less
-// when less is served. Loop only, once in a turn; it is a system call.
-func (l *Loop) Backlog() int64 {
-	if model != nil {
-		return l.lag
-	}
-	used := ThreadCPU()
-	since := used - l.used
-	l.used = used
-	return min(l.lag, since)
-}
 
 // Scratch is ScratchSize bytes that anyone on the loop may use until it returns to the loop or
 // calls into another handler.
