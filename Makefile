@@ -38,7 +38,7 @@ lint: web ## Look for what gofmt, go vet and staticcheck object to
 # Allocations are counted without the detector, which allocates itself.
 # go vet has seen everything in lint. A program of the race detector waits a second before it ends
 # unless GORACE says otherwise, and tests start hundreds.
-ALONE := ./examples/patients ./internal/lint ./internal/route ./internal/lab/diagnose \
+ALONE := ./examples/patients ./internal/admission ./internal/lint ./internal/loadline ./internal/route ./internal/lab/diagnose \
 	./internal/lab/format ./internal/lab/heap ./internal/lab/measure ./internal/lab/model \
 	./internal/lab/pace ./internal/lab/plan ./internal/lab/profile ./internal/lab/queue \
 	./internal/lab/record ./internal/lab/report ./internal/lab/slo ./internal/lab/stats \
