@@ -54,9 +54,9 @@ const (
 
 // Errors of Take, which come at once and cost no call.
 var (
-	ErrBusy   = errors.New("too many calls to Redis are in flight")
-	ErrOpen   = errors.New("Redis has failed too often and is left alone for a moment")
-	errClosed = errors.New("the store is closed")
+	ErrBusy   = errors.New("as many calls to Redis as max_in_flight allows are under way; raise it, or lease")
+	ErrOpen   = errors.New("this Redis has failed too often and is left alone for a moment")
+	errClosed = errors.New("the connections to Redis were closed")
 )
 
 // Store is a Redis server or cluster. Its methods are safe for all goroutines.
