@@ -115,15 +115,7 @@ func TestAClaimedClassDecidesTheTurnAndThePatience(t *testing.T) {
 		eventually(t, "the request waits", func() bool { return g.waiting("s") == i+1 })
 	}
 	send("/0", "P7").expectFailure(503, "overloaded") // it has no patience
-	var order []string
-	for range 3 {
-		answer <- true
-		order = append(order, <-came)
-	}
-	answer <- true
-	if got := strings.Join(order, " "); got != "/2 /1 /0" {
-		t.Errorf("they were served in the order %s", got)
-	}
+	expectOrder(t, came, answer, "/2 /1 /0")
 	for _, p := range peers {
 		if r, _ := p.response("GET"); r.StatusCode != 200 {
 			t.Errorf("got %d", r.StatusCode)
