@@ -27,7 +27,8 @@ func (g *Gateway) buildStores(cfg *config.Config, old stores) (all, fresh stores
 	all, fresh = stores{}, stores{}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Redis)) {
 		c := cfg.Redis[name]
-		identity := fmt.Sprintf("%q %q %q %v %d %q", c.Addresses, c.Username, c.Password, c.Timeout, c.MaxInFlight, c.Prefix)
+		identity := fmt.Sprintf("%q %q %q %v %d %q",
+			c.Addresses, c.Username, c.Password, c.Timeout, c.MaxInFlight, c.Prefix)
 		if c.TLS != nil {
 			identity += tlsIdentity(c.TLS)
 		}
@@ -53,7 +54,8 @@ func (g *Gateway) buildStores(cfg *config.Config, old stores) (all, fresh stores
 func (g *Gateway) storeOptions(name string, c *config.Redis) (shared.Options, error) {
 	o := shared.Options{
 		Name: name, Addresses: c.Addresses, Username: c.Username, Password: c.Password,
-		Timeout: time.Duration(c.Timeout), MaxInFlight: c.MaxInFlight, Prefix: c.Prefix, Now: reactor.Clock, Log: g.log,
+		Timeout: time.Duration(c.Timeout), MaxInFlight: c.MaxInFlight, Prefix: c.Prefix,
+		Now: reactor.Clock, Log: g.log,
 	}
 	if c.TLS == nil {
 		return o, nil
@@ -95,8 +97,10 @@ var storeSeries = []telemetry.Series{
 		Help: "Calls of limits to a Redis: answered, failed (error, timeout), " +
 			"or not made because its breaker was open or too many were in flight (busy).",
 		Labels: []string{"redis", "result"}},
-	seriesStoreInFlight: {Name: "redis_calls_in_flight", Help: "Calls to a Redis under way.", Labels: []string{"redis"}},
-	seriesStoreBreaker:  {Name: "redis_breaker", Help: "1 for the state that the breaker of a Redis is in.", Labels: []string{"redis", "state"}},
+	seriesStoreInFlight: {Name: "redis_calls_in_flight",
+		Help: "Calls to a Redis under way.", Labels: []string{"redis"}},
+	seriesStoreBreaker: {Name: "redis_breaker",
+		Help: "1 for the state that the breaker of a Redis is in.", Labels: []string{"redis", "state"}},
 }
 
 func (g *Gateway) readStores(emit telemetry.Emit) {

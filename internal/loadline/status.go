@@ -23,7 +23,7 @@ type Estimate struct {
 	// Rate: requests a second that use it now
 	Rate float64 `json:"rate_per_second"`
 	// Capacity: requests a second at which it is used up, or at which objectives are no longer met;
-	// nil while it cannot be told, which Why explains
+	// nil while it is unknown, and Why says what is missing
 	Capacity *Interval `json:"capacity_per_second,omitempty"`
 	// Headroom is 1 − Rate ÷ Capacity, at least 0.
 	Headroom *Interval `json:"headroom,omitempty"`

@@ -54,13 +54,15 @@ func (s *setting) share(route string) error {
 		s.here, s.hereOverrides = s.params, s.overrides
 		return nil
 	case s.Algorithm == LeakyBucket || s.Algorithm == SlidingLog:
-		return fmt.Errorf("%s cannot be shared; use token_bucket, gcra, fixed_window or sliding_window", s.Algorithm)
+		return fmt.Errorf("%s cannot be shared; use token_bucket, gcra, fixed_window or sliding_window",
+			s.Algorithm)
 	case o.Store == nil:
 		return errors.New("a shared limit needs a Redis; name one")
 	case o.Batch != 0 && !o.Leased:
 		return fmt.Errorf("a batch of %d, and only leased limits take batches; leave it out", o.Batch)
 	case o.Instances > 1 && o.Otherwise != ByShare:
-		return fmt.Errorf("%d instances, and only with the choice local does the number count; leave it out", o.Instances)
+		return fmt.Errorf("%d instances, and only with the choice local does the number count; leave it out",
+			o.Instances)
 	case o.Instances < 0:
 		return fmt.Errorf("%d instances; give at least 1", o.Instances)
 	}

@@ -37,7 +37,8 @@ local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 `
 	readPart = `
-local kind, cost, a, b, n = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local kind, cost = ARGV[1], tonumber(ARGV[2])
+local a, b, n = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local x, y, z, w
 local state = redis.call('GET', KEYS[1])
 if state then
@@ -87,7 +88,8 @@ local function weight() return count + math.ceil(before * left / b) end
 local granted = math.max(0, math.min(n, math.floor((a - weight()) / cost)))
 if granted > 0 or x and z == b and x > index then
   count = count + granted * cost
-  if kind == 's' then put((left + b) / 1000, index, count, b, before) else put(left / 1000, index, count, b) end
+  if kind == 's' then put((left + b) / 1000, index, count, b, before)
+  else put(left / 1000, index, count, b) end
 end
 local wait, reset = 0, left
 if kind == 's' then reset = b end

@@ -155,8 +155,9 @@ func (s *Store) dial(d *dial) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: s.o.Addresses, Username: s.o.Username, Password: s.o.Password, TLSConfig: s.o.TLS,
 		ClientName: "plimsoll", Dialer: net.Dialer{Timeout: dialTime, KeepAlive: pingEvery},
-		ConnWriteTimeout: max(pingEvery, s.o.Timeout), ReadBufferEachConn: bufferSize, WriteBufferEachConn: bufferSize,
-		DisableCache: true, DisableRetry: true,
+		ConnWriteTimeout: max(pingEvery, s.o.Timeout), ReadBufferEachConn: bufferSize,
+		WriteBufferEachConn: bufferSize,
+		DisableCache:        true, DisableRetry: true,
 		// Otherwise a call that comes alone and is late would take its connection with it.
 		AlwaysPipelining: true,
 		ClusterOption:    rueidis.ClusterOption{MaxMovedRedirections: 3},
@@ -279,7 +280,8 @@ func (c *Call) settle(err error) {
 	} else {
 		outcome = breaker.Failure
 		s.remember(err)
-		if timeout, ok := errors.AsType[net.Error](err); errors.Is(err, os.ErrDeadlineExceeded) || ok && timeout.Timeout() {
+		timeout, ok := errors.AsType[net.Error](err)
+		if errors.Is(err, os.ErrDeadlineExceeded) || ok && timeout.Timeout() {
 			s.timeouts.Add(1)
 		} else {
 			s.errors.Add(1)
@@ -322,8 +324,9 @@ type Status struct {
 // Status says how the store is.
 func (s *Store) Status() Status {
 	return Status{
-		Redis: s.o.Name, Breaker: s.breaker.State(s.o.Now()).State.String(), Connected: s.client.Load() != nil,
-		InFlight: s.inFlight.Load(), Answered: s.answered.Load(), Errors: s.errors.Load(), Timeouts: s.timeouts.Load(),
+		Redis: s.o.Name, Breaker: s.breaker.State(s.o.Now()).State.String(),
+		Connected: s.client.Load() != nil, InFlight: s.inFlight.Load(),
+		Answered: s.answered.Load(), Errors: s.errors.Load(), Timeouts: s.timeouts.Load(),
 		RefusedOpen: s.refusedByBreaker.Load(), RefusedBusy: s.refusedByMax.Load(), LastError: s.last(),
 	}
 }
