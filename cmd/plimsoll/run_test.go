@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"net"
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 
 	"plimsoll/internal/config"
+	"plimsoll/internal/freeport"
 )
 
 // command runs the program with a gateway that is a function, and returns the exit code and what
@@ -77,14 +78,13 @@ func TestTheGatewaysErrorsBecomeExitCodes(t *testing.T) {
 // freePorts are the demo's flags for addresses that nothing listens on.
 func freePorts(t *testing.T) []string {
 	t.Helper()
+	ports, err := freeport.Find(3)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var flags []string
-	for _, name := range []string{"--http", "--https", "--admin"} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		flags = append(flags, name, l.Addr().String())
-		defer l.Close()
+	for i, name := range []string{"--http", "--https", "--admin"} {
+		flags = append(flags, name, fmt.Sprintf("127.0.0.1:%d", ports[i]))
 	}
 	return flags
 }

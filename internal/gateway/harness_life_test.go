@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"plimsoll/internal/freeport"
 )
 
 // goroutines is how many goroutines stand in a function whose name contains a text.
@@ -30,12 +32,11 @@ func goroutines(text string) int {
 // freeAddress is a loopback address that nothing listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := freeport.Find(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", ports[0])
 }
 
 // load is steady traffic of clients that obey "Connection: close" and take anything but a 200 for a

@@ -17,7 +17,7 @@ var floors = []struct {
 }{
 	{0, []string{
 		"internal/head", "internal/hist", "internal/reactor", "internal/invariant", "internal/cidr",
-		"internal/hash", "internal/breaker", "internal/concurrency", "internal/crash", "internal/demo",
+		"internal/freeport", "internal/hash", "internal/breaker", "internal/concurrency", "internal/crash", "internal/demo",
 		"internal/lint", "internal/admission", "web",
 	}},
 	{1, []string{"internal/http1", "internal/tlsio"}},

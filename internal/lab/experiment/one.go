@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"plimsoll/internal/config/strict"
+	"plimsoll/internal/freeport"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/pace"
@@ -76,7 +77,7 @@ func (o *one) tell(doing string) {
 func (o *one) start(ctx context.Context) error {
 	e := o.doing.experiment
 	o.tell("starting")
-	ports, err := freePorts(2)
+	ports, err := freeport.Find(2)
 	if err != nil {
 		return err
 	}
@@ -103,19 +104,6 @@ func (o *one) environment() (env []setting) {
 		env = append(env, setting{s.name, fill(s.text, o.variables)})
 	}
 	return append(env, setting{markVariable, o.mark})
-}
-
-// freePorts finds ports of this machine that nobody listens on.
-func freePorts(n int) (ports []int, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("no free port can be found: %w", err)
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 // readyEvery is the time between two looks at whether the service is ready, and readyLook bounds
