@@ -223,7 +223,7 @@ func (l *Local) Sweep(now int64) {
 	if l.waiters.n > 0 {
 		l.serve(now)
 	} else if l.u.queues.waiting.Load() > 0 {
-		l.u.queues.wakeFirst(l.u, l.loop)
+		l.handOver()
 	}
 }
 

@@ -139,6 +139,13 @@ func (q *queue) post(l *Local) {
 	}
 }
 
+// postYield asks the loop for its idle connections, where it may have some.
+func (q *queue) postYield(l *Local) {
+	if q.mayIdle.Load() && q.yieldPosted.CompareAndSwap(false, true) {
+		l.u.env.Post(l.loop, l.yieldFn)
+	}
+}
+
 // queues are those of all loops.
 type queues struct {
 	waiting atomic.Int32 // how many loops have requests that wait; nearly always zero
@@ -181,11 +188,16 @@ func (q *queues) wakeFirst(u *Upstream, but int) {
 }
 
 // wakeAll wakes every loop that has requests that wait, because which targets may be used has
-// changed.
+// changed, and every other loop that may have idle connections to those targets.
 func (q *queues) wakeAll(u *Upstream) {
+	if q.waiting.Load() == 0 {
+		return
+	}
 	for i := range q.each {
 		if q.each[i].rank.Load() != never {
 			q.each[i].post(u.locals[i])
+		} else {
+			q.each[i].postYield(u.locals[i])
 		}
 	}
 }
@@ -221,9 +233,8 @@ func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 		l.own.post(l)
 	}
 	for i := range l.u.queues.each {
-		other := &l.u.queues.each[i]
-		if i != l.loop && other.mayIdle.Load() && other.yieldPosted.CompareAndSwap(false, true) {
-			l.u.env.Post(i, l.u.locals[i].yieldFn)
+		if i != l.loop {
+			l.u.queues.each[i].postYield(l.u.locals[i])
 		}
 	}
 	return None
@@ -333,8 +344,22 @@ func (l *Local) serve(now int64) {
 	}
 	l.serving, l.again = false, false
 	if l.waiters.n == 0 || !l.first() {
-		l.u.queues.wakeFirst(l.u, l.loop)
+		l.handOver()
 	}
+}
+
+// handOver leaves idle connections where requests that wait on other loops find them, and wakes the
+// loop whose request is to be served first. Each member leaves as many as are wanted in all: which
+// of them has a slot when they are taken is not known yet.
+func (l *Local) handOver() {
+	wanted := l.u.queues.wanted(l.loop)
+	if wanted == 0 {
+		return
+	}
+	for _, m := range l.usable {
+		m.park(wanted, true)
+	}
+	l.u.queues.wakeFirst(l.u, l.loop)
 }
 
 // find looks at each usable member once, going on where it last found something.
@@ -372,7 +397,7 @@ func (l *Local) wake() {
 // checkWakeUps panics when requests wait for what is free and no loop is about to be woken for it:
 // the sweep would serve them, late, and hide that a wake-up was lost.
 func (l *Local) checkWakeUps() {
-	if !invariant.Sequential || l.waiters.n == 0 {
+	if !invariant.Sequential || l.u.queues.waiting.Load() == 0 {
 		return
 	}
 	posted := l.own.wakePosted.Load()
@@ -381,11 +406,25 @@ func (l *Local) checkWakeUps() {
 	}
 	l.unwoken = posted
 	for i := range l.u.queues.each {
-		posted = posted || l.u.queues.each[i].wakePosted.Load()
+		posted = posted || l.u.queues.each[i].wakePosted.Load() || l.u.queues.each[i].yieldPosted.Load()
 	}
-	if !posted && l.first() && l.anyReady() {
+	switch {
+	case posted:
+	case l.first() && l.anyReady():
 		panic("upstream: requests wait for a connection that is free, and no loop will be woken")
+	case l.u.queues.wanted(l.loop) > 0 && l.anyIdle():
+		panic("upstream: requests of another loop wait, and this one keeps a connection that is idle")
 	}
+}
+
+// anyIdle says whether a request of another loop could use an idle connection of this one.
+func (l *Local) anyIdle() bool {
+	for _, m := range l.usable {
+		if len(m.idle) > 0 && m.slot.available() {
+			return true
+		}
+	}
+	return false
 }
 
 // yield is posted to a loop that may have idle connections, when another has requests that wait.
@@ -394,16 +433,17 @@ func (l *Local) yield() {
 	if l.closed {
 		return
 	}
-	wanted := l.u.queues.wanted(l.loop)
+	if l.u.version.Load() != l.seen {
+		l.refresh(l.u.env.Now())
+	}
+	l.handOver()
 	idle := 0
 	for _, m := range l.members {
-		wanted -= m.park(wanted, true)
 		idle += len(m.idle)
 	}
 	if idle == 0 {
 		l.own.mayIdle.Store(false)
 	}
-	l.u.queues.wakeFirst(l.u, l.loop)
 }
 
 // expire refuses those that have waited too long, and all when no target is left that could serve

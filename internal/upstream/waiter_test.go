@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
@@ -98,4 +100,59 @@ func TestWhoWaitsIsKnownOnEachLoop(t *testing.T) {
 	other.Remove()
 	c.Retire()
 	m.Closed(w.now)
+}
+
+// Two targets, one connection each. The connection to one of them becomes idle on loop 0 while that
+// target is out, and stays there, as a request of loop 0 is the first that waits. Then this request
+// leaves and the target returns: requests of loop 1 are first now, whether others wait on loop 0 or
+// not.
+func TestWhatIsIdleElsewhereIsFoundWhenItsTargetReturns(t *testing.T) {
+	for _, others := range []int{0, 1} {
+		t.Run(fmt.Sprintf("%d later ones wait beside it", others), func(t *testing.T) {
+			w := newWorld(t, 2)
+			w.log = slog.New(slog.DiscardHandler)
+			o := weighted(RoundRobin, 1, 1)
+			o.MaxConnections = 1
+			u := w.upstream(o)
+			local, other := u.Local(0), u.Local(1)
+			a := mustPick(t, local, w.now, 0)
+			idle := open(t, w, a)
+			open(t, w, mustPick(t, local, w.now, 0, a))
+			if err := u.Drain(a.target.addr.String()); err != nil {
+				t.Fatal(err)
+			}
+			mustPick(t, local, w.now, 0)
+			mustPick(t, other, w.now, 0)
+			wait := func(l *Local) *waiting {
+				q := newWaiting()
+				l.Wait(&q.Waiter, w.now)
+				w.settle()
+				w.now += 2 * int64(fairnessGap)
+				return q
+			}
+			leaves, first := wait(local), wait(other)
+			var later []*waiting
+			for range others {
+				later = append(later, wait(local))
+			}
+			a.Put(idle, w.now)
+			leaves.Remove()
+			w.settle()
+			if first.ready != 0 {
+				t.Fatal("a request went to a target that is out")
+			}
+			if err := u.Restore(a.target.addr.String()); err != nil {
+				t.Fatal(err)
+			}
+			w.settle()
+			if first.conn != Conn(idle) {
+				t.Errorf("the first request got %v, want the idle connection", first.conn)
+			}
+			for _, q := range later {
+				if q.ready != 0 {
+					t.Error("a later request was served, and there was one connection")
+				}
+			}
+		})
+	}
 }
