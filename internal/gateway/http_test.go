@@ -302,4 +302,9 @@ routes: [{match: /, upstream: s}]
 		}
 	}
 	p.expectEnd()
+	// A client that did not expect the end may have sent more. Nobody answers that, and it must not
+	// make the kernel reset the connection, which would take unread responses away.
+	p.send(get)
+	p.send(get)
+	p.expectEnd()
 }

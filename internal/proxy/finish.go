@@ -55,11 +55,11 @@ func (f *flow) finish(end exchange.End, now int64) {
 		end = endOf[f.Reason.Fault()]
 	}
 	f.account(end, now)
-	last, whole := f.is(closeClient), f.is(requestSent)
+	last, expected := f.is(closeClient), f.is(requestSent) && !f.req.KeepAlive
 	c.flow = nil
 	f.w.freeFlow(f)
 	if last {
-		c.finishLast(whole)
+		c.finishLast(expected)
 		return
 	}
 	c.again()
@@ -71,10 +71,12 @@ var endOf = [...]exchange.End{
 	exchange.UpstreamFault: exchange.UpstreamFailed, exchange.ProtectionFault: exchange.Shed,
 }
 
-// finishLast ends a connection after its last response. When its request was whole and all is sent
-// it can be closed at once.
-func (c *clientConn) finishLast(whole bool) {
-	if whole && c.conn.Queued() == 0 && !c.conn.MayRead() && (c.in == nil || c.in.Start == c.in.End) && c.ahead == nil {
+// finishLast ends a connection after its last response. It can be closed at once when the client
+// expects that, because it sent a whole request that said so, and all is sent. Any other may be
+// sending its next request just now: on a closed socket that would make the kernel send a reset,
+// which throws away what of the response the client has not read (RFC 9112, section 9.6).
+func (c *clientConn) finishLast(expected bool) {
+	if expected && c.conn.Queued() == 0 && !c.conn.MayRead() && (c.in == nil || c.in.Start == c.in.End) && c.ahead == nil {
 		c.state = clientHead
 		c.close()
 		return

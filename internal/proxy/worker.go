@@ -205,7 +205,8 @@ func (w *Worker) Drain() {
 	w.draining = true
 	for c := w.clients.next; c != &w.clients; c = c.next {
 		if c.state == clientHead && c.flow == nil && !c.begun {
-			c.await()
+			soon := w.loop.Now() + drainGrace
+			w.loop.SetTimer(&c.timer, c, min(soon, c.timer.Deadline()))
 		}
 	}
 }

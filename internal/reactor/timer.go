@@ -15,6 +15,9 @@ type Timer struct {
 	slot       int64 // the tick whose slot it is in; meaningful while next is not nil
 }
 
+// Deadline is when the timer shall fire, on the loop's clock; 0 when it is stopped. Loop only.
+func (t *Timer) Deadline() int64 { return t.deadline }
+
 // Expirer is told, on the loop, that its timer's deadline has passed. The timer is stopped by then
 // and may be set again.
 type Expirer interface {

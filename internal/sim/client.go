@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -255,7 +256,7 @@ func (c *client) begin() {
 		}
 		c.progress()
 		c.connected = true
-		if w.scenario.Gateway.TLS && c.plan.Listener == 1 && !c.plan.Plain {
+		if c.speaksTLS() {
 			c.line = secureClient(w, e, c.changed)
 		}
 		c.send()
@@ -411,7 +412,11 @@ func (c *client) take(p []byte) {
 		}
 		return
 	}
-	if err := c.r.feed(p); err != nil {
+	switch err := c.r.feed(p); {
+	case err == errEndLate:
+		c.finish("is told that its end is too slow", c.Close)
+		return
+	case err != nil:
 		c.w.violate("%s: %v", c.name, err)
 		return
 	}
@@ -429,11 +434,17 @@ func (c *client) noBody(h *messageHead) bool {
 	return status < 200 || status == 204 || status == 304 || toHEAD
 }
 
+// errEndLate ends the reading of a client that is told 408 when only a part of its TLS end has
+// arrived: that may be a part of a head for all that the gateway can see.
+var errEndLate = errors.New("the end is late")
+
 func (c *client) onHead(h *messageHead) error {
 	status := h.status()
 	switch {
 	case c.last:
 		return fmt.Errorf("%q comes after an answer that was to be the last", h.first)
+	case len(c.asked) == 0 && status == 408 && c.stuck && c.speaksTLS():
+		return errEndLate
 	case len(c.asked) == 0:
 		return fmt.Errorf("%q answers nothing that it has asked", h.first)
 	case h.value("x-evil") != "":

@@ -121,9 +121,12 @@ func (q *request) toldAs(h *messageHead, g GatewayPlan) error {
 var mayRefuse = map[int]bool{404: true, 408: true}
 
 // isPlain says that it speaks plain text where TLS is expected: that is not a request.
-func (c *client) isPlain() bool {
-	return c.plan.Plain && c.plan.Listener == 1 && c.w.scenario.Gateway.TLS
-}
+func (c *client) isPlain() bool { return c.plan.Plain && c.meetsTLS() }
+
+func (c *client) speaksTLS() bool { return !c.plan.Plain && c.meetsTLS() }
+
+// meetsTLS says that its listener expects TLS.
+func (c *client) meetsTLS() bool { return c.plan.Listener == 1 && c.w.scenario.Gateway.TLS }
 
 // mayGet says whether the gateway itself may give a request that status below 500.
 func (q *request) mayGet(c *client) bool {
