@@ -117,6 +117,27 @@ func TestADeadlineBlamesATargetThatHadItsTime(t *testing.T) {
 	}
 }
 
+func TestATargetIsNotBlamedForAClientThatStopsInItsBody(t *testing.T) {
+	s := newService(t, func(c *serviceConn, _ int) { c.drain() })
+	g := serveClean(t, dated(s.address(), trustLocal, ", hold_body: 0B, timeout: 50ms", "")+
+		"classes: {P1: {latency: 1ms}}\n")
+	for name, c := range map[string]struct {
+		deadline string
+		status   int
+		reason   string
+	}{
+		"the timeout":  {"", 408, "body_timeout"},
+		"the deadline": {"X-Deadline-Ms: 20\r\n", 504, "deadline_passed"},
+	} {
+		p := g.dial()
+		p.send("POST / HTTP/1.1\r\nHost: a\r\n" + c.deadline + "Content-Length: 3\r\n\r\na")
+		p.expectFailureEnd(c.status, c.reason)
+		if n := g.target("s", s.address()).ConsecutiveFailures; n != 0 {
+			t.Errorf("%s: the target has %d failures, want none", name, n)
+		}
+	}
+}
+
 func TestARetryIsToldASmallerRest(t *testing.T) {
 	var tries atomic.Int32
 	rests := make(chan int, 2)

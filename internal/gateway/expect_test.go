@@ -128,7 +128,7 @@ routes: [{match: /, upstream: s, timeout: 900ms, hold_body: 0B}]
 		p.send(expectHead)
 		first := p.status("POST")
 		if first == 100 {
-			p.expectFailureEnd(504, "upstream_timeout")
+			p.expectFailureEnd(408, "body_timeout")
 		}
 		return first == 100
 	})

@@ -122,6 +122,7 @@ func milliseconds(text []byte) (ns int64, ok bool) {
 
 // restartTimeout lets the route's timeout count from now. A deadline of the peer's stays.
 func (f *flow) restartTimeout(now int64) {
+	f.timeoutFrom = now
 	f.deadline = now + f.route.Timeout
 	if f.due != 0 {
 		f.deadline = min(f.deadline, f.due)
@@ -132,9 +133,9 @@ func (f *flow) restartTimeout(now int64) {
 func (f *flow) overdue(now int64) bool { return f.due != 0 && now >= f.due }
 
 // triedEnough says that the present try has had at least the time in which its class promises an
-// answer. A deadline that leaves less says nothing about the target.
+// answer, since its body moved. A deadline that leaves less says nothing about the target.
 func (f *flow) triedEnough(now int64) bool {
-	return now-f.sentAt >= f.view.Classes[f.Class].Latency
+	return now-max(f.sentAt, f.timeoutFrom) >= f.view.Classes[f.Class].Latency
 }
 
 // appendDeadline tells the upstream for how many milliseconds the gateway waits for it, rounded

@@ -75,7 +75,9 @@ type life struct {
 
 	deadline int64 // the end of the route's timeout; streamed body bytes move it on
 	due      int64 // the trusted peer's deadline, which nothing moves; 0 for none
-	sentAt   int64 // when the request's head was sent, for the target's latency; before, the dial's begin
+	// since when the route's timeout counts: its first policy's turn, or the last bytes of the body
+	timeoutFrom int64
+	sentAt      int64 // when the request's head was sent, for the target's latency; before, the dial's begin
 	// one more than the tries of this loop that this one found at its target, while it is there
 	// itself; 0 else
 	met int

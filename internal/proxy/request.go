@@ -244,16 +244,25 @@ func (f *flow) answerExpired(now int64) {
 	// Nothing is read of the answer while the client does not take what it has: the answer may be
 	// there. How long a client may do that is pace's business.
 	congested := !f.is(isMirror) && f.client.conn.Congested()
-	if f.overdue(now) && (congested || !f.triedEnough(now)) {
+	switch waitsForBody := f.waitsForBody(); {
+	case f.overdue(now) && (congested || waitsForBody || !f.triedEnough(now)):
 		f.fail(504, exchange.DeadlinePassed)
-		return
-	}
-	if congested {
+	case congested:
 		f.restartTimeout(now)
 		f.awaitAnswer(f.deadline)
-		return
+	case waitsForBody:
+		f.slowBody()
+	default:
+		f.upstreamFailed(upstream.Timeout, exchange.UpstreamTimeout)
 	}
-	f.upstreamFailed(upstream.Timeout, exchange.UpstreamTimeout)
+}
+
+// waitsForBody says that the upstream has all that the client has sent of its body, and the body is
+// not complete: that no answer comes is not the upstream's fault. Were it blamed, some clients that
+// stop in their bodies could take every target out of use.
+func (f *flow) waitsForBody() bool {
+	conn := &f.upstreamConn.conn
+	return !f.is(requestSent|expecting) && conn.Acked() == conn.Written()
 }
 
 // lookAtBody restarts the route's timeout when the upstream has acknowledged more of the body since

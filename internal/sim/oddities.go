@@ -209,7 +209,7 @@ var oddities = []struct {
 				q.Left = strconv.Itoa(1 + r.IntN(2000))
 			}
 			if s.Quiet {
-				q.Left = "60000"
+				q.Left = "86400000" // some bodies take an hour
 			}
 		})
 	}},
