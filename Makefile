@@ -81,4 +81,4 @@ picture: build ## Draw the report in the README again, from the run in docs/repo
 	./scripts/picture.sh
 
 clean: ## Remove what the other targets made
-	rm -rf $(BINARY) bench/out web/node_modules web/dist/report.* web/dist/.built plimsoll-runs/demo.yaml plimsoll-runs/demo-[0-9]*
+	rm -rf $(BINARY) bench/out web/node_modules web/dist/report.* web/dist/.built plimsoll-runs/demo*.yaml plimsoll-runs/demo-[0-9]*

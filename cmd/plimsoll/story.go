@@ -18,8 +18,8 @@ import (
 // demoObjectives is what the demo's survey holds the shop to.
 const demoObjectives = "p99<50ms,errors<0.1%"
 
-// story is the demo as a whole: a gateway in front of a shop is shown at work, then its load line
-// is found. Each part is a process of its own and a command that anybody can type: what is surveyed
+// story is the demo as a whole: a gateway in front of a shop is shown at work, its load line is
+// found, and three times as much is offered. Each part is a process of its own and a command that anybody can type: what is surveyed
 // must not share its memory, its scheduler and its processor time with the generator.
 func (d *demoCommand) story(ctx context.Context, c *console) error {
 	self, err := os.Executable()
@@ -112,7 +112,7 @@ func answers(ctx context.Context, url string) bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// surveyShop finds the load line of the shop behind the gateway.
+// surveyShop finds the load line of the shop behind the gateway, and offers more.
 func (d *demoCommand) surveyShop(ctx context.Context, c *console, self string) error {
 	if err := os.MkdirAll(runsFolder, 0o755); err != nil {
 		return fmt.Errorf("make a folder for the survey: %w", err)
@@ -121,13 +121,17 @@ func (d *demoCommand) surveyShop(ctx context.Context, c *console, self string) e
 	if err := writeFile(scenario, demo.Scenario); err != nil {
 		return err
 	}
+	run := filepath.Join(runsFolder, "demo-"+time.Now().Format(stampForm))
 	args := []string{
 		"survey", "http://" + d.HTTP, "--quick", "--slo", demoObjectives, "--scenario", scenario,
-		"--out", filepath.Join(runsFolder, "demo-"+time.Now().Format(stampForm)),
+		"--out", run,
 	}
 	fmt.Fprintf(c.out, "\nNow the question: how much load can it carry? This finds out in a "+
 		"minute and a half:\n\n  plimsoll %s\n\n", format.Command(args...))
 	if err := d.part(ctx, c, self, args...); err != nil {
+		return err
+	}
+	if err := d.overload(ctx, c, run, overloadLength); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.out,

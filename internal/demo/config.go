@@ -18,6 +18,12 @@ var configTemplate string
 //go:embed visitors.yaml
 var Scenario []byte
 
+// Overload is what comes when the shop is to have more than it can carry: a scenario whose requests
+// are named as the SLA classes of their routes.
+//
+//go:embed overload.yaml
+var Overload []byte
+
 // Addresses are the places, each "host:port", that the demo's parts listen on.
 type Addresses struct {
 	HTTP, HTTPS, Admin string

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"plimsoll/internal/config"
+	"plimsoll/internal/demo"
+	"plimsoll/internal/lab/format"
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/record"
+)
+
+// The demo's overload: so many times the load line, from visitors who wait a second. They come on
+// connections of their own, as many as can be waiting at once and some to spare.
+const (
+	overloadTimes       = 3
+	overloadLength      = 8 * time.Second
+	overloadTimeout     = time.Second
+	overloadConnections = 4000
+)
+
+// overload offers more than the load line that a run found, and prints how much of each SLA class
+// was served.
+func (d *demoCommand) overload(ctx context.Context, c *console, run string, length time.Duration) error {
+	found, err := record.Open(run)
+	if err != nil {
+		return fmt.Errorf("read the load line that was found: %w", err)
+	}
+	if found.Result == nil || !found.Result.Line.Found {
+		return withExit{exitUnexpected, fmt.Errorf("%s has no load line to offer more than", run)}
+	}
+	mix := filepath.Join(runsFolder, "demo-overload.yaml")
+	if err := writeFile(mix, demo.Overload); err != nil {
+		return err
+	}
+	offered := &loadCommand{
+		URL:         "http://" + d.HTTP,
+		Connections: overloadConnections,
+		Duration:    length,
+		Rate:        fmt.Sprintf("%.0f", overloadTimes*found.Result.Line.Interval.Estimate),
+		Scenario:    mix,
+		Timeout:     overloadTimeout,
+		Seed:        1,
+	}
+	fmt.Fprintf(c.out, "\nAnd when more comes than it can carry? Purchases are P0, the most precious "+
+		"SLA class:\n\n  plimsoll %s\n\n", format.Command("load", offered.URL, "--scenario", mix,
+		"--rate", offered.Rate, "-c", fmt.Sprint(offered.Connections),
+		"-d", length.String(), "--timeout", offered.Timeout.String()))
+	target, err := offered.resolve(ctx, offered.URL)
+	if err != nil {
+		return err
+	}
+	p, err := offered.plan(target)
+	if err != nil {
+		return err
+	}
+	totals, early, err := p.offer.run(ctx, c)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.out, "offered %d× the load line (%s): %s\n", overloadTimes,
+		format.Rate(p.asked.Mean()), servedByClass(totals))
+	return exitOfLoad(totals, early)
+}
+
+// servedByClass says of each SLA class which share was served: answered as wanted, within what its
+// class promises. Requests of the mix are named as their classes are.
+func servedByClass(t *measure.Totals) string {
+	promises := &config.Config{}
+	var shares []string
+	for i := range t.Requests {
+		r := &t.Requests[i]
+		late := r.Response.Over(promises.SLA(r.Name).Latency.Nanoseconds())
+		good := float64(r.Ended[measure.OK]) - late
+		share := format.Percent(good / float64(r.Ended.Total()))
+		if i == 0 {
+			share += " served"
+		}
+		shares = append(shares, r.Name+" "+share)
+	}
+	return strings.Join(shares, ", ")
+}
