@@ -4,8 +4,9 @@
   own_cpu.py --plimsoll ./plimsoll             # three rounds, four minutes
   own_cpu.py --plimsoll ./plimsoll --quick     # one short round: for a look, not for a figure
 
-The gateway has one loop on CPU 0 and shares that CPU with three programs that only burn it, else the generators and the service on CPU 1
-could not offer it more than it can carry. Each round measures, in a closed loop:
+The gateway has one loop on CPU 0 and shares that CPU with five programs that only burn it, else the generators and the service on CPU 1
+could not offer it more than it can carry. Each class comes to a port of its own, so that a class whose clients give up and connect anew
+does not use up the ports of another's. Each round measures, in a closed loop:
 
   line     requests a second that it proxies, and the CPU that each takes
   refusal  the CPU that a refused request takes of it: admission refuses all of them at a delay of 1 ms with enough clients
@@ -23,8 +24,8 @@ import rig, rundir
 from overload_proxies import CLASSES, OBJECTIVES, WEIGHTS
 
 TIMES = 1.5
-BURNERS = 3
-PORTS = {"plimsoll": 19004, "bare": 19006, "refuser": 19008}
+BURNERS = 5
+PORTS = {"plimsoll": 19004, "bare": 19014, "refuser": 19024}  # and the next two
 # Connections of each class. A client that waits for one counts that as waiting, as it is.
 CONNECTIONS = 300
 SETTLE = 3  # seconds until what is offered counts
@@ -32,12 +33,11 @@ SETTLE = 3  # seconds until what is offered counts
 
 def config(port, admission):
     routes = "".join(f'  - {{match: "/{c.lower()}", sla: {c}, upstream: b}}\n' for c in CLASSES)
+    listeners = "".join(f"  - {{address: 127.0.0.1:{port + i}, limits: {{idle_timeout: 5m}}}}\n" for i in range(len(CLASSES)))
     return f"""
 loops: 1
 listeners:
-  - address: 127.0.0.1:{port}
-    limits: {{idle_timeout: 5m}}
-upstreams:
+{listeners}upstreams:
   b: {{targets: ["127.0.0.1:{rig.BACKEND}"]}}
 routes:
 {routes}{admission}"""
@@ -111,7 +111,7 @@ def offered(r, a, name, line, seed):
         outs[c] = f"{r.tmp}/out-{c}"
         shutil.rmtree(outs[c], ignore_errors=True)
         rate = round(TIMES * line * WEIGHTS[c])
-        load(r, f"load-{c}", PORTS[name], f"/{c.lower()}", "--rate", f"{rate}", "-d", f"{a.seconds + SETTLE}s",
+        load(r, f"load-{c}", PORTS[name] + i, f"/{c.lower()}", "--rate", f"{rate}", "-d", f"{a.seconds + SETTLE}s",
              "--arrivals", "poisson", "--seed", str(10 * seed + i), "-c", str(CONNECTIONS),
              "--timeout", f"{OBJECTIVES[c] + .5}s", "--out", outs[c])
     late = []

@@ -42,9 +42,11 @@ type Options struct {
 
 // Plan is the law for one configuration. It is immutable.
 type Plan struct {
-	Shadow bool
-	start  int64 // the backlog up to which nobody is refused
-	ramps  [Classes]ramp
+	Shadow  bool
+	start   int64 // the backlog up to which nobody is refused
+	delay   int64 // Options.Delay in nanoseconds, or the least that makes ramps
+	highest uint8 // the class that does not wait: the highest of those used
+	ramps   [Classes]ramp
 }
 
 // ramp is the backlog, in nanoseconds, at which the first of a class are refused, and then all.
@@ -65,6 +67,7 @@ func NewPlan(o Options) *Plan {
 	if used == 0 {
 		highest = Classes - 1
 	}
+	p.delay, p.highest = delay, uint8(highest)
 	each := (delay - p.start) / int64(max(used-1, 1)) // all but the highest share what is below delay
 	rank := int64(-1)                                 // of those used, from the lowest
 	for c := Classes - 1; c >= 0; c-- {
@@ -80,6 +83,14 @@ func NewPlan(o Options) *Plan {
 	}
 	return p
 }
+
+// Waits says whether a connection is read in its turn when the loop is behind: one that has carried
+// none of the highest class. A class that does not exist is that of a connection which has carried
+// nothing yet.
+func (p *Plan) Waits(class uint8) bool { return !p.Shadow && class > p.highest }
+
+// LineTime is for how long, in nanoseconds, a turn serves those who wait.
+func (p *Plan) LineTime() int64 { return p.delay / 8 }
 
 // share is which part of a class is refused at a backlog.
 func (p *Plan) share(class uint8, backlog int64) float64 {
@@ -133,10 +144,13 @@ func (g *Gate) Behind(p *Plan) bool { return g.backlog > p.start }
 // Refuse says whether to refuse a request of a class, after Behind has said true. The client is a
 // hash of its address. It does not allocate.
 //
+// waited is how long, in nanoseconds, the request waited for its turn: for a class that waits the
+// longer of that and the backlog counts.
+//
 // A client that asks for n times what clients ask for on average is admitted as seldom
 // as if it had to be lucky n times: all lose the same share when they ask for the same, and none is
 // spared when all of the class are refused.
-func (g *Gate) Refuse(p *Plan, now int64, class uint8, client uint64) bool {
+func (g *Gate) Refuse(p *Plan, now int64, class uint8, client uint64, waited int64) bool {
 	g.fade(now)
 	n := &g.counts[client%buckets]
 	if *n < 1 {
@@ -144,7 +158,11 @@ func (g *Gate) Refuse(p *Plan, now int64, class uint8, client uint64) bool {
 	}
 	*n++
 	g.total++
-	share := p.share(class, g.backlog)
+	late := g.backlog
+	if p.Waits(class) {
+		late = max(late, waited)
+	}
+	share := p.share(class, late)
 	if share == 0 || share == 1 {
 		return share == 1
 	}

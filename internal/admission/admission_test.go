@@ -36,7 +36,7 @@ func (l *loop) run(rate float64, weight map[uint8]float64, length time.Duration)
 			if l.g.Due(now) {
 				l.g.Observe(now, int64(l.turn))
 			}
-			refused := l.g.Behind(l.p) && l.g.Refuse(l.p, now, class, client)
+			refused := l.g.Behind(l.p) && l.g.Refuse(l.p, now, class, client, 0)
 			if refused {
 				took += l.cost[0]
 			} else {
@@ -194,7 +194,7 @@ func TestRefuseDoesNotAllocate(t *testing.T) {
 		now += 1e6
 		l.g.Observe(now, 15e6)
 		if l.g.Behind(l.p) {
-			l.g.Refuse(l.p, now, 2, uint64(now))
+			l.g.Refuse(l.p, now, 2, uint64(now), 0)
 		}
 	}); n > 0 {
 		t.Errorf("%v allocations a request", n)

@@ -1,12 +1,14 @@
 package proxy_test
 
 import (
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"plimsoll/internal/admission"
+	"plimsoll/internal/reactor"
 )
 
 // overloaded is a bed whose loop is far too late in each turn.
@@ -54,41 +56,122 @@ func TestInShadowModeNobodyIsRefused(t *testing.T) {
 	}
 }
 
-// What a client sends that does not heed Retry-After is not even read until its rest is over, which
-// grows, and has a bound.
-func TestWhoComesAgainAtOnceIsReadLater(t *testing.T) {
-	b := overloaded(t, false)
-	waiting := 0
-	c := b.client(silence)
-	c.in = func(p []byte) (int, syscall.Errno) {
-		if waiting == 0 {
+// crowd is a bed with clients whose only route has had each class once. It is so late that all but
+// the highest class are refused.
+type crowd struct {
+	*bed
+	order *[]string // who was read
+}
+
+func newCrowd(t *testing.T) *crowd {
+	return &crowd{overloaded(t, false), new([]string)}
+}
+
+// install makes class that of the route.
+func (c *crowd) install(class uint8) {
+	s := c.snapshot(c.upstream)
+	s.Routes[0].Class = class
+	s.Admission = admission.NewPlan(admission.Options{Delay: time.Millisecond, Used: [admission.Classes]bool{0: true, 1: true, 2: true}})
+	c.loop.Post(func() { c.acceptor.Worker.Install(s) })
+	c.turn()
+}
+
+// known connects a client that has been refused a request of a class.
+func (c *crowd) known(name string, class uint8) *sock {
+	c.install(class)
+	s := c.client(silence)
+	c.asks(s, name)
+	for range 3 { // its first request waits for its turn, too
+		c.lateTurn()
+	}
+	if !strings.HasPrefix(string(s.out), "HTTP/1.1 503 ") {
+		c.t.Fatalf("%s is answered %q", name, s.out)
+	}
+	return s
+}
+
+// asks has a request come.
+func (c *crowd) asks(s *sock, name string) {
+	waiting := true
+	s.in = func(p []byte) (int, syscall.Errno) {
+		if !waiting {
 			return silence(p)
 		}
-		waiting--
+		waiting = false
+		*c.order = append(*c.order, name)
 		return copy(p, ask), 0
 	}
-	again := func() { waiting++; b.tell(c) }
-	refusals := func() int { return strings.Count(string(c.out), "HTTP/1.1 503 ") }
-	again()
-	b.lateTurn()
-	if refusals() != 1 {
-		t.Fatalf("%d refusals, want 1", refusals())
+	c.tell(s)
+}
+
+// read is who was read since the last call.
+func (c *crowd) read() string {
+	names := strings.Join(*c.order, " ")
+	*c.order = nil
+	return names
+}
+
+// Who has carried the highest class is read at once, the others in turn: each turn reads some, and
+// what they send afterwards comes behind those who wait.
+func TestLowerClassesAreReadInTheirTurn(t *testing.T) {
+	c := newCrowd(t)
+	high := c.known("high", 0)
+	var low [6]*sock
+	for i := range low {
+		low[i] = c.known("low", 2)
 	}
-	for n := 2; n < 20; n++ {
-		rest := min(31250*time.Microsecond<<(n-2), 250*time.Millisecond)
-		reads := c.reads
-		again()
-		b.now += int64(rest) - int64(5*time.Millisecond)
-		b.loop.Step(int64(time.Second))
-		if c.reads != reads {
-			t.Fatalf("after %d refusals the client is read %v after the last one", n-1, rest-5*time.Millisecond)
-		}
-		for tick := 0; tick < 10 && refusals() < n; tick++ { // the wheel's
-			b.now += int64(5 * time.Millisecond)
-			b.loop.Step(int64(time.Second))
-		}
-		if refusals() != n {
-			t.Fatalf("%d refusals after a rest of %v, want %d", refusals(), rest, n)
-		}
+	middle := c.known("middle", 1)
+	c.read()
+	for _, s := range low {
+		c.asks(s, "low")
+	}
+	c.asks(middle, "middle")
+	c.asks(high, "high")
+	var turns []string
+	for range 3 {
+		c.lateTurn()
+		turns = append(turns, c.read())
+	}
+	if want := []string{"high middle low low low low", "low low", ""}; !slices.Equal(turns, want) {
+		t.Errorf("three turns read %q, want %q", turns, want)
+	}
+}
+
+func TestAClientThatGivesUpInItsLineIsNotRead(t *testing.T) {
+	c := newCrowd(t)
+	var low [6]*sock
+	for i := range low {
+		low[i] = c.known("low", 2)
+	}
+	c.read()
+	for _, s := range low {
+		c.asks(s, "low")
+	}
+	c.lateTurn()
+	c.events = append(c.events, reactor.Event{Token: low[5].token, Readable: true, PeerEnded: true})
+	c.read()
+	c.lateTurn()
+	if read := c.read(); read != "low" || !low[5].closed || low[4].closed {
+		t.Errorf("the last turn read %q, and the client that gave up is closed: %v", read, low[5].closed)
+	}
+}
+
+func TestWhoWaitsInLineIsReadWhenAReloadEndsAdmission(t *testing.T) {
+	c := newCrowd(t)
+	var low [9]*sock
+	for i := range low {
+		low[i] = c.known("low", 2)
+	}
+	for _, s := range low {
+		c.asks(s, "low")
+	}
+	c.lateTurn()
+	c.read()
+	s := c.snapshot(c.upstream)
+	c.loop.Post(func() { c.acceptor.Worker.Install(s) })
+	c.turn()
+	c.turn()
+	if read := c.read(); strings.Count(read, "low") != 5 {
+		t.Errorf("after the reload %q are read, want the five that waited", read)
 	}
 }

@@ -38,32 +38,34 @@ type clientConn struct {
 	ahead *reactor.Buffer // bytes behind a chunked body, read with it: the next request's first
 	// Until when a handshake, a head or the next request must have come; when the pace of a body is
 	// judged; the end of linger.
-	timer      reactor.Timer
-	pace       reactor.Timer // see pace.go
-	next, prev *clientConn   // in the worker's list
-	peer       netip.AddrPort
-	peerText   []byte // the peer's address as text, made at a listener's first request; nil before
-	since      int64  // when it was accepted
-	discarded  int64  // in linger, the bytes that were thrown away
-	given      int64  // bytes written when the window of pace began
-	acked      int64  // bytes that the client had acknowledged when it was last looked at
-	requests   uint32
-	state      clientState
-	counted    bool  // among its address's in the listener's quota
-	watching   bool  // pace's window is under way
-	queued     bool  // something was queued when the window of pace began
-	trusted    bool  // the listener trusts the peer; made with peerText
-	slow       bool  // counted among those that are too slow
-	begun      bool  // in head, bytes of a head have come, be they a part of a TLS record
-	highest    uint8 // the highest class of its requests: P0 is 0
+	timer              reactor.Timer
+	pace               reactor.Timer // see pace.go
+	next, prev         *clientConn   // in the worker's list
+	lineNext, linePrev *clientConn   // in its line
+	inLineFrom         int64         // the loop's processor time when it came to its line
+	waited             int64         // how long the present request waited in line, nanoseconds
+	peer               netip.AddrPort
+	peerText           []byte // the peer's address as text, made at a listener's first request; nil before
+	since              int64  // when it was accepted
+	discarded          int64  // in linger, the bytes that were thrown away
+	given              int64  // bytes written when the window of pace began
+	acked              int64  // bytes that the client had acknowledged when it was last looked at
+	requests           uint32
+	state              clientState
+	counted            bool  // among its address's in the listener's quota
+	watching           bool  // pace's window is under way
+	queued             bool  // something was queued when the window of pace began
+	trusted            bool  // the listener trusts the peer; made with peerText
+	slow               bool  // counted among those that are too slow
+	begun              bool  // in head, bytes of a head have come, be they a part of a TLS record
+	highest            uint8 // the highest class of its requests: P0 is 0
 	// The end of the connection ends the last response, or it is a tunnel: only a reset shows that it
 	// was cut off.
 	toEOF    bool
-	late     bool  // the handshake took too long
-	refused  uint8 // how many requests in a row admission has refused, up to mostRefused
-	resting  bool  // what it sends is not read for now: see rest
-	shaking  bool  // the handshake has begun: a goroutine has the socket
-	deferred bool  // Run is to be called, once: until then no event is looked into
+	late     bool // the handshake took too long
+	inLine   bool // it waits to be read: see lines
+	shaking  bool // the handshake has begun: a goroutine has the socket
+	deferred bool // Run is to be called, once: until then no event is looked into
 }
 
 type clientState uint8
@@ -152,11 +154,22 @@ func (c *clientConn) Connected(error) {}
 // Readable implements reactor.Handler. A client that waits for Run is not served before it: else
 // each event would bring it one more exchange in the same turn.
 func (c *clientConn) Readable() {
-	if c.deferred || c.resting {
+	if c.inLine {
+		if c.conn.PeerEnded() {
+			c.close()
+		}
+		return
+	}
+	if c.deferred {
 		return
 	}
 	switch c.state {
 	case clientHead:
+		if c.mustWait() {
+			c.w.lines.add(c)
+			return
+		}
+		c.waited = 0
 		c.wantHead()
 	case clientBusy:
 		c.flow.clientReadable()
@@ -173,7 +186,7 @@ func (c *clientConn) Readable() {
 func (c *clientConn) Drained() {
 	switch c.state {
 	case clientHead:
-		if !c.deferred && !c.resting {
+		if !c.deferred && !c.inLine {
 			c.wantHead()
 		}
 	case clientBusy:
@@ -338,10 +351,6 @@ func (c *clientConn) again() {
 		l.PutBuffer(c.in)
 		c.in = nil
 	}
-	if c.refused > 0 {
-		c.rest()
-		return
-	}
 	c.await()
 	c.goOn()
 }
@@ -351,24 +360,6 @@ func (c *clientConn) goOn() {
 	if c.in != nil || c.pending() || c.holdsRecord() || c.conn.PeerEnded() {
 		c.later()
 	}
-}
-
-const (
-	// firstRest is how long, in nanoseconds, a connection rests after a refusal; each further one in a
-	// row doubles it, up to a quarter of a second. That is less than what Retry-After has said, and
-	// than most clients wait: one that gives up and connects anew costs more than several refusals.
-	firstRest   = int64(31250 * time.Microsecond)
-	mostRefused = 4
-)
-
-// rest leaves unread for a while what the client sends. A refusal costs half of an answer, so clients
-// that ask again at once, against Retry-After, could use the loop up with nothing but refusals. Read
-// later, they wait where they cost nothing. A connection does not rest for a request of a lower class
-// than others that it has carried: these would wait behind it.
-func (c *clientConn) rest() {
-	c.resting = true
-	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+firstRest<<(c.refused-1))
-	c.watchTaking()
 }
 
 // later has Run called at the end of the turn.
@@ -409,10 +400,10 @@ func (c *clientConn) Expire(t *reactor.Timer, now int64) {
 		c.abortHandshake()
 	case clientHead:
 		switch {
-		case c.resting:
-			c.resting = false
+		case c.inLine:
+			c.w.lines.remove(c)
 			c.await()
-			c.goOn()
+			c.wantHead()
 		case c.flow != nil || c.begun:
 			c.headFlow()
 			c.refuseWith(408, exchange.HeadTimeout)
@@ -517,6 +508,9 @@ func (c *clientConn) release() {
 		c.tls.Release()
 	}
 	c.state = clientClosed
+	if c.inLine {
+		c.w.lines.remove(c)
+	}
 	c.dropBuffers()
 	c.w.loop.ReleaseTimer(&c.timer)
 	c.w.loop.ReleaseTimer(&c.pace)

@@ -377,18 +377,11 @@ func (f *flow) notAdmitted(a *admission.Plan) bool {
 	if w.gate.Due(now) {
 		w.gate.Observe(now, w.loop.Backlog())
 	}
-	if !w.gate.Behind(a) || !w.gate.Refuse(a, now, f.Class, f.clientKey()) {
-		c.refused = 0
+	if c.waited == 0 && !w.gate.Behind(a) || !w.gate.Refuse(a, now, f.Class, f.clientKey(), c.waited) {
 		return false
 	}
 	w.shard.NotAdmitted[f.Class%telemetry.Classes]++
-	if a.Shadow {
-		return false
-	}
-	if f.Class == c.highest {
-		c.refused = min(c.refused+1, mostRefused)
-	}
-	return true
+	return !a.Shadow
 }
 
 // pause leaves the exchange to a policy, which resumes it, or lets its hold end.

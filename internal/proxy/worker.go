@@ -70,6 +70,7 @@ type Worker struct {
 	mirrors    int     // copies under way, those too that wait for the rest of their request
 	copies     []*flow // those that have been sent; each knows its index
 	gate       admission.Gate
+	lines      lines
 	heldBytes  int // bytes of buffers that hold requests' bodies
 
 	noDescriptors complaint
@@ -119,6 +120,7 @@ const scratchRoom = 4 << 10
 func NewWorker(l *reactor.Loop, shared *Shared, shard *telemetry.Shard, logger *slog.Logger) *Worker {
 	w := &Worker{loop: l, shared: shared, shard: shard, logger: logger, out: make([]byte, 0, 2*reactor.ScratchSize), tls: tlsio.NewLoop()}
 	w.clients.next, w.clients.prev = &w.clients, &w.clients
+	w.lines.w = w
 	return w
 }
 

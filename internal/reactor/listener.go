@@ -48,10 +48,10 @@ type Listener struct {
 	closing  int // turns in which it may still accept while it closes; 0 when it does not close
 }
 
-// acceptsPerTurn bounds how long a connection storm can keep the loop from those it has.
-const acceptsPerTurn = 64
+// AcceptsPerTurn bounds how long a connection storm can keep the loop from those it has.
+const AcceptsPerTurn = 64
 
-// closingTurns bounds how many times acceptsPerTurn a listener accepts while it closes: four times
+// closingTurns bounds how many times AcceptsPerTurn a listener accepts while it closes: four times
 // the longest queue that kernels keep by default, so that clients who never stop coming cannot keep
 // it open.
 const closingTurns = 256
@@ -243,9 +243,9 @@ func (ln *Listener) end() {
 
 func (ln *Listener) ready(readiness) { ln.acceptSome() }
 
-// acceptSome accepts up to acceptsPerTurn connections and says whether there may be more.
+// acceptSome accepts as many connections as a turn may and says whether there may be more.
 func (ln *Listener) acceptSome() bool {
-	for range acceptsPerTurn {
+	for range ln.loop.accepts {
 		fd, peer, errno := accept(ln.fd)
 		switch errno {
 		case 0:

@@ -63,6 +63,7 @@ type Loop struct {
 	lag     int64 // between two looks at all that is ready, nanoseconds
 	looked  int64 // when the last one was
 	work    work
+	accepts int // in a turn, for each listener
 	logger  *slog.Logger
 }
 
@@ -104,7 +105,7 @@ func NewGroup(n int, logger *slog.Logger) ([]*Loop, error) {
 	}
 	loops := make([]*Loop, n)
 	for i := range loops {
-		l := &Loop{ID: i, logger: logger, scratch: make([]byte, ScratchSize), peers: loops}
+		l := &Loop{ID: i, logger: logger, scratch: make([]byte, ScratchSize), peers: loops, accepts: AcceptsPerTurn}
 		if err := l.poll.open(l); err != nil {
 			for _, made := range loops[:i] {
 				made.poll.close()
@@ -211,6 +212,10 @@ func (l *Loop) Call(limit time.Duration, f func()) bool {
 		return true
 	}
 }
+
+// LimitAccepts sets how many connections each listener accepts in a turn, from 1 to AcceptsPerTurn,
+// which is what it does when nobody says otherwise. The others stay in the accept queue.
+func (l *Loop) LimitAccepts(n int) { l.accepts = n }
 
 // Defer has r run after every event that was ready: fairness for those who have more to do. What is
 // deferred by deferred work, a posted function or a timer runs in the next turn, which then does

@@ -8,6 +8,21 @@ type work struct {
 	used, took int64 // both in about the last second
 }
 
+// CPU is the processor time of the loop's thread in nanoseconds. It is a system call.
+func (l *Loop) CPU() int64 {
+	if model != nil {
+		l.work.cpu += int64(time.Millisecond)
+		return l.work.cpu
+	}
+	return ThreadCPU()
+}
+
+// Stretch is how many times longer than its processor time the loop's work of about the last second
+// took, as other programs on the processor had a part of it.
+func (l *Loop) Stretch() float64 {
+	return float64(max(l.work.took, 1)) / float64(max(l.work.used, 1))
+}
+
 // Backlog is how long, in nanoseconds, the work that this turn has found keeps others waiting: what
 // was done between two looks at all that is ready, or none where the loop slept. It is the processor
 // time of that work, stretched as other programs on the processor have stretched the loop's work of

@@ -1,0 +1,129 @@
+package proxy
+
+import (
+	"plimsoll/internal/reactor"
+	"plimsoll/internal/upstream"
+)
+
+// lines are the client connections of one loop that wait to be read, because the loop has more to do
+// than it can: a line for each class that has to wait, first come, first served. A connection is in
+// the line of the highest class that it has carried, and one that has carried nothing in a line of
+// its own. What they send waits in the kernel, where it costs nothing.
+//
+// Each turn serves what has no line first, which is the highest class and what services answer. Then
+// it serves the lines, for a bounded time: how long the highest class waits does not depend on how
+// much comes of the others. A refusal costs half of an answer, so without that bound clients that ask
+// again at once could use the loop up with nothing but refusals.
+type lines struct {
+	w       *Worker
+	lines   [upstream.Classes + 1]line // of those that have carried nothing, then by class
+	waiting int
+	cpu     int64 // the loop's processor time, when Run read it or the first came
+}
+
+type line struct{ first, last *clientConn }
+
+const (
+	// ownPart is what each line has of the time that those before it leave: the next one gets some of
+	// it too, so that who waits there is refused in the end, not forgotten.
+	ownPart = .75
+	// atOnce is how many connections are read until the clock is, which is a system call.
+	atOnce = 4
+	// accepting is an estimate of what a connection costs that comes and goes, in nanoseconds. Clients
+	// that gave up and connect anew have at most half of the time of the lines.
+	accepting = 64e3
+)
+
+// mustWait says whether what the client sends is to be read in its turn. A head of which a part is
+// there does not wait any more.
+func (c *clientConn) mustWait() bool {
+	a := c.w.view.Admission
+	if a == nil || c.flow != nil || c.begun || !a.Waits(c.highest) {
+		return false
+	}
+	return c.w.lines.waiting > 0 || c.w.gate.Behind(a)
+}
+
+func (ls *lines) of(c *clientConn) *line {
+	return &ls.lines[(int(c.highest)+1)%len(ls.lines)]
+}
+
+// add puts a connection at the end of its line.
+func (ls *lines) add(c *clientConn) {
+	if ls.waiting == 0 {
+		ls.cpu = ls.w.loop.CPU()
+		ls.w.loop.Defer(ls)
+	}
+	l := ls.of(c)
+	c.inLine, c.inLineFrom, c.lineNext, c.linePrev = true, ls.cpu, nil, l.last
+	if l.last == nil {
+		l.first = c
+	} else {
+		l.last.lineNext = c
+	}
+	l.last = c
+	ls.waiting++
+}
+
+// remove takes a connection out of its line.
+func (ls *lines) remove(c *clientConn) {
+	l := ls.of(c)
+	if c.linePrev == nil {
+		l.first = c.lineNext
+	} else {
+		c.linePrev.lineNext = c.lineNext
+	}
+	if c.lineNext == nil {
+		l.last = c.linePrev
+	} else {
+		c.lineNext.linePrev = c.linePrev
+	}
+	c.inLine, c.lineNext, c.linePrev = false, nil, nil
+	ls.waiting--
+}
+
+// Run implements reactor.Runner: it serves the lines at the end of a turn, and in the next ones while
+// somebody waits. Times are of the processor, stretched as Loop.Backlog does it.
+func (ls *lines) Run() {
+	a, loop := ls.w.view.Admission, ls.w.loop
+	if a == nil { // a reload took it away
+		ls.serveAll()
+		return
+	}
+	if now := loop.Now(); ls.w.gate.Due(now) {
+		ls.w.gate.Observe(now, loop.Backlog())
+	}
+	stretch := loop.Stretch()
+	ls.cpu = loop.CPU()
+	until, end := ls.cpu, ls.cpu+int64(float64(a.LineTime())/stretch)
+	for i := range ls.lines {
+		until += int64(ownPart * float64(end-until))
+		for n := 1; ls.lines[i].first != nil; n++ {
+			c := ls.lines[i].first
+			ls.remove(c)
+			c.waited = int64(float64(ls.cpu-c.inLineFrom) * stretch)
+			c.wantHead()
+			if n%atOnce == 0 && loop.CPU() >= until {
+				break
+			}
+		}
+	}
+	accepts := reactor.AcceptsPerTurn
+	if ls.waiting > 0 {
+		loop.Defer(ls)
+		accepts = min(accepts, 2+int(float64(end-ls.cpu)/(2*accepting)))
+	}
+	loop.LimitAccepts(accepts)
+}
+
+// serveAll reads all who wait.
+func (ls *lines) serveAll() {
+	for i := range ls.lines {
+		for ls.lines[i].first != nil {
+			c := ls.lines[i].first
+			ls.remove(c)
+			c.wantHead()
+		}
+	}
+	ls.w.loop.LimitAccepts(reactor.AcceptsPerTurn)
+}
