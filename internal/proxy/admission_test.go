@@ -156,6 +156,25 @@ func TestAClientThatGivesUpInItsLineIsNotRead(t *testing.T) {
 	}
 }
 
+// Were the lines served twice in a turn after that, they would be ever after.
+func TestALineThatEmptiesAndFillsIsServedOnceATurn(t *testing.T) {
+	c := newCrowd(t)
+	var low [9]*sock
+	for i := range low {
+		low[i] = c.known("low", 2)
+	}
+	c.asks(low[0], "low")
+	c.events = append(c.events, reactor.Event{Token: low[0].token, Readable: true, PeerEnded: true})
+	for _, s := range low[1:] {
+		c.asks(s, "low")
+	}
+	c.read()
+	c.lateTurn()
+	if read := c.read(); read != "low low low low" {
+		t.Errorf("one turn read %q, want four", read)
+	}
+}
+
 func TestWhoWaitsInLineIsReadWhenAReloadEndsAdmission(t *testing.T) {
 	c := newCrowd(t)
 	var low [9]*sock

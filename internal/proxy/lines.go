@@ -18,6 +18,7 @@ type lines struct {
 	w       *Worker
 	lines   [upstream.Classes + 1]line // of those that have carried nothing, then by class
 	waiting int
+	due     bool  // Run is to be called
 	cpu     int64 // the loop's processor time, when Run read it or the first came
 }
 
@@ -50,8 +51,8 @@ func (ls *lines) of(c *clientConn) *line {
 
 // add puts a connection at the end of its line.
 func (ls *lines) add(c *clientConn) {
-	if ls.waiting == 0 {
-		ls.cpu = ls.w.loop.CPU()
+	if !ls.due {
+		ls.cpu, ls.due = ls.w.loop.CPU(), true
 		ls.w.loop.Defer(ls)
 	}
 	l := ls.of(c)
@@ -86,6 +87,7 @@ func (ls *lines) remove(c *clientConn) {
 // somebody waits. Times are of the processor, stretched as Loop.Backlog does it.
 func (ls *lines) Run() {
 	a, loop := ls.w.view.Admission, ls.w.loop
+	ls.due = false
 	if a == nil { // a reload took it away
 		ls.serveAll()
 		return
@@ -110,6 +112,7 @@ func (ls *lines) Run() {
 	}
 	accepts := reactor.AcceptsPerTurn
 	if ls.waiting > 0 {
+		ls.due = true
 		loop.Defer(ls)
 		accepts = min(accepts, 2+int(float64(end-ls.cpu)/(2*accepting)))
 	}

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""What the policies that protect cost a request: CPU microseconds of one gateway with all of them on its route, and of one without,
+run in turn, and the difference within a round.
+
+  policy_cost.py --plimsoll ./plimsoll
+
+All of them: two limits (one by client address, one for the route), bounds on what is under way in all and by client, adaptive
+concurrency, an adaptive breaker and one of failures, a retry budget, a fallback, class and deadline headers, admission. Nothing is refused.
+"""
+import argparse, json, os, statistics, sys
+
+import proxy_cost, rig
+
+ALL = f"""
+listeners:
+  - address: 127.0.0.1:19014
+    limits: {{idle_timeout: 5m}}
+    trusted_proxies: [127.0.0.0/8]
+sla_header: X-Class
+admission: enforce
+upstreams:
+  b:
+    targets: ["127.0.0.1:{rig.BACKEND}"]
+    concurrency: adaptive
+    breaker: {{adaptive: {{}}, consecutive_failures: 5, failure_ratio: 40%}}
+    retry: {{attempts: 1, on: [connect, reset], budget: 20%}}
+routes:
+  - match: "/"
+    upstream: b
+    sla: P2
+    deadline_header: X-Deadline-Ms
+    limits:
+      - {{rate: 1000000/s, burst: 1000000, key: client_address}}
+      - {{rate: 1000000/s, burst: 1000000}}
+    concurrency: {{max: 10000, key: client_address, max_per_value: 10000}}
+    fallback: {{status: 200, body: "later"}}
+"""
+
+
+class Rig(rig.Rig):
+    def command(self, name):
+        if name != "all":
+            return super().command(name)
+        rig.write(f"{self.tmp}/all.yaml", ALL)
+        return [self.binary, "serve", "--config", f"{self.tmp}/all.yaml"]
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--plimsoll", required=True, help="the binary")
+    p.add_argument("--rounds", type=int, default=9)
+    p.add_argument("--seconds", type=int, default=4)
+    p.add_argument("--json", default=os.path.join(rig.OUT, "policy_cost.json"), help="where every row goes")
+    a = p.parse_args()
+    rig.need("taskset", "gcc", "wrk")
+    ports = {"plimsoll": rig.PORTS["plimsoll"], "all": 19014}
+    rig.PORTS["all"] = ports["all"]
+    rows = []
+    with Rig(a.plimsoll) as r:
+        r.backend()
+        for name, port in ports.items():
+            r.proxy(name)
+            proxy_cost.load(port, 16, 1, False, [])
+        for n in range(a.rounds):
+            cost = {}
+            for name, port in ports.items():
+                before = rig.cpu_seconds(r.pid(name))
+                requests, _, _, bad, errors = proxy_cost.load(port, 64, a.seconds, False, [])
+                if bad or errors:
+                    sys.exit(f"{name}: {bad} answers are bad, {errors} requests failed; nothing was to be refused")
+                cost[name] = (rig.cpu_seconds(r.pid(name)) - before) * 1e6 / requests
+            rows.append(cost)
+            print("bare %.2f us, all %.2f us: %+.2f us" % (cost["plimsoll"], cost["all"], cost["all"] - cost["plimsoll"]), flush=True)
+    os.makedirs(os.path.dirname(os.path.abspath(a.json)), exist_ok=True)
+    rig.write(a.json, json.dumps({"machine": rig.machine(a.plimsoll), "rows": rows}, indent=1) + "\n")
+    more = [c["all"] - c["plimsoll"] for c in rows]
+    print("median: %+.2f us a request (%.2f to %.2f), %.3f of the bare proxy" % (
+        statistics.median(more), min(more), max(more), statistics.median(c["all"] / c["plimsoll"] for c in rows)))
+
+
+if __name__ == "__main__":
+    main()
