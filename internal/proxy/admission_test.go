@@ -14,6 +14,7 @@ import (
 // overloaded is a bed whose loop is far too late in each turn.
 func overloaded(t *testing.T, shadow bool) *bed {
 	b := newBed(t, nil)
+	b.work = int64(time.Millisecond)
 	s := b.snapshot(b.upstream)
 	s.Admission = admission.NewPlan(admission.Options{Delay: time.Millisecond, Shadow: shadow, Used: [admission.Classes]bool{true}})
 	b.loop.Post(func() { b.acceptor.Worker.Install(s) })
@@ -60,18 +61,19 @@ func TestInShadowModeNobodyIsRefused(t *testing.T) {
 // the highest class are refused.
 type crowd struct {
 	*bed
-	order *[]string // who was read
+	delay time.Duration // of admission
+	order *[]string     // who was read
 }
 
 func newCrowd(t *testing.T) *crowd {
-	return &crowd{overloaded(t, false), new([]string)}
+	return &crowd{overloaded(t, false), time.Millisecond, new([]string)}
 }
 
 // install makes class that of the route.
 func (c *crowd) install(class uint8) {
 	s := c.snapshot(c.upstream)
 	s.Routes[0].Class = class
-	s.Admission = admission.NewPlan(admission.Options{Delay: time.Millisecond, Used: [admission.Classes]bool{0: true, 1: true, 2: true}})
+	s.Admission = admission.NewPlan(admission.Options{Delay: c.delay, Used: [admission.Classes]bool{0: true, 1: true, 2: true}})
 	c.loop.Post(func() { c.acceptor.Worker.Install(s) })
 	c.turn()
 }
@@ -153,6 +155,32 @@ func TestAClientThatGivesUpInItsLineIsNotRead(t *testing.T) {
 	c.lateTurn()
 	if read := c.read(); read != "low" || !low[5].closed || low[4].closed {
 		t.Errorf("the last turn read %q, and the client that gave up is closed: %v", read, low[5].closed)
+	}
+}
+
+// The law compares classes by how late the loop is, and their lines are not served alike.
+func TestALowClassIsNotAdmittedWhileAHigherOneIsRefused(t *testing.T) {
+	c := newCrowd(t)
+	c.delay, c.work = 100*time.Millisecond, int64(13*time.Millisecond) // more than a turn has for lines
+	var middle [9]*sock
+	for i := range middle {
+		middle[i] = c.known("middle", 1)
+	}
+	low := c.known("low", 2)
+	for _, s := range middle {
+		c.asks(s, "middle")
+	}
+	c.lateTurn() // reads four
+	c.now += int64(time.Second)
+	c.cpu += int64(200 * time.Millisecond)
+	c.turn() // four more, no longer because of the loop, but because they have waited
+	c.read()
+	refused := len(low.out)
+	c.asks(low, "low")
+	c.turn()
+	if read := c.read(); read != "middle low" || len(c.dialed) > 0 || len(low.out) == refused {
+		t.Errorf("%q are read, %d requests are admitted, and %d bytes answer the low class", read,
+			len(c.dialed), len(low.out)-refused)
 	}
 }
 

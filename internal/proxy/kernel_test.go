@@ -23,6 +23,8 @@ import (
 type kernel struct {
 	reactor.Kernel
 	now    int64
+	cpu    int64
+	work   int64 // between two looks at cpu
 	socks  map[int]*sock
 	events []reactor.Event
 	dialed []*sock // in the order in which Connect was called
@@ -51,6 +53,12 @@ func (k *kernel) socket() *sock {
 
 func (k *kernel) Clock() int64    { return k.now }
 func (k *kernel) Wall() time.Time { return time.Unix(0, k.now) }
+
+// CPU moves at each look, as if work had been done since the last.
+func (k *kernel) CPU() int64 {
+	k.cpu += k.work
+	return k.cpu
+}
 
 func (k *kernel) Socket(reactor.Address) (int, error) { return k.socket().fd, nil }
 

@@ -19,6 +19,8 @@ type Kernel interface {
 	Clock() int64
 	// Wall is the time of day, which may be set back and forth.
 	Wall() time.Time
+	// CPU is the processor time of the loop that is stepped, in nanoseconds.
+	CPU() int64
 
 	// Socket makes a socket for a peer of that address's family. It and what Listen accepts hold at
 	// most UnsentLimit unsent.

@@ -11,8 +11,7 @@ type work struct {
 // CPU is the processor time of the loop's thread in nanoseconds. It is a system call.
 func (l *Loop) CPU() int64 {
 	if model != nil {
-		l.work.cpu += int64(time.Millisecond)
-		return l.work.cpu
+		return model.CPU()
 	}
 	return ThreadCPU()
 }

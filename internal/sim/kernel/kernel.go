@@ -71,6 +71,7 @@ type Kernel struct {
 	nextPort  uint16
 	loops     []*loop
 	wall      time.Duration // how far the time of day is off
+	cpu       int64         // what CPU has said last
 	running   *loop         // the loop whose turn it is
 	touched   []*Endpoint   // that it has used in this turn
 	violation error
@@ -107,6 +108,13 @@ func New(seed uint64, p Profile) *Kernel {
 
 // Clock implements reactor.Kernel.
 func (k *Kernel) Clock() int64 { return int64(time.Since(k.began)) + 1 }
+
+// CPU implements reactor.Kernel. There is no processor here whose time could be measured: a look at
+// it finds that some work was done since the last.
+func (k *Kernel) CPU() int64 {
+	k.cpu += int64(100 * time.Microsecond)
+	return k.cpu
+}
 
 // Wall implements reactor.Kernel.
 func (k *Kernel) Wall() time.Time {
