@@ -436,8 +436,9 @@ type Mirror struct {
 
 // Admission is what happens to requests when an event loop has more of them than it can serve.
 type Admission struct {
-	// Mode: "enforce", or "shadow", which refuses nobody and counts whom it would have refused.
-	// Default: "enforce".
+	// Mode: "enforce", which refuses, and reads connections that have not carried the highest class in
+	// their turn; or "shadow", which refuses nobody and counts whom it would have refused. Default:
+	// "enforce".
 	Mode string `yaml:"mode" default:"enforce" enum:"enforce,shadow" scalar:"true"`
 	// Delay: how late an event loop may come to look at a socket. From a quarter of it on the lowest
 	// class is refused, at all of it every class but the highest one, and that one between four and ten

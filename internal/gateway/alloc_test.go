@@ -71,9 +71,11 @@ routes: [{match: /, upstream: s, sla: P2, fallback: {body: ok}}]
 `
 	const claims = `
 sla_header: X-SLA-Class
+admission: enforce
 listeners: [{address: "127.0.0.1:0", trusted_proxies: ["127.0.0.1"]}]
-upstreams: {s: {targets: ["ADDRESS"], concurrency: adaptive}}
-routes: [{match: /, upstream: s, deadline_header: X-Left-Ms, concurrency: {max: 9, key: client_address, max_per_value: 9}}]
+upstreams: {s: {targets: ["ADDRESS"], concurrency: adaptive, breaker: {adaptive: {}, consecutive_failures: 5}, retry: {attempts: 1, on: [connect], budget: 20%}}}
+routes: [{match: /, upstream: s, deadline_header: X-Left-Ms, concurrency: {max: 9, key: client_address, max_per_value: 9},
+  limits: [{rate: 1000000/s, burst: 1000000, key: client_address}, {rate: 1000000/s, burst: 1000000}]}]
 `
 	const claiming = "GET /a HTTP/1.1\r\nHost: x\r\nX-SLA-Class: P3\r\nX-Left-Ms: 5000\r\n\r\n"
 	const late = "GET /a HTTP/1.1\r\nHost: x\r\nX-Left-Ms: 0\r\n\r\n"
@@ -84,7 +86,7 @@ routes: [{match: /, upstream: s, deadline_header: X-Left-Ms, concurrency: {max: 
 		{"chunks down", oneUpstream("ADDRESS"), "GET /a HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"},
 		{"policies and an access log", everything, browser, okResponse},
 		{"a static answer in place of a refusal", shed, browser, "nonsense\r\n\r\n"},
-		{"a trusted peer's class and deadline, and bounds", claims, claiming, okResponse},
+		{"all that protects, and a trusted peer's class and deadline", claims, claiming, okResponse},
 		{"a stranger's", strings.Replace(claims, "[\"127.0.0.1\"]", "[]", 1), claiming, okResponse},
 		{"a deadline that has passed", strings.Replace(claims, "deadline_header", "sla: P2, fallback: {body: ok}, deadline_header", 1), late, okResponse},
 	}
