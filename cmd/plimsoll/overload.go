@@ -20,7 +20,7 @@ const (
 	overloadTimes       = 3
 	overloadLength      = 8 * time.Second
 	overloadTimeout     = time.Second
-	overloadConnections = 4000
+	overloadConnections = 2000
 )
 
 // overload offers more than the load line that a run found, and prints how much of each SLA class
@@ -64,7 +64,13 @@ func (d *demoCommand) overload(ctx context.Context, c *console, run string, leng
 	}
 	fmt.Fprintf(c.out, "offered %d× the load line (%s): %s\n", overloadTimes,
 		format.Rate(p.asked.Mean()), servedByClass(totals))
-	return exitOfLoad(totals, early)
+	if why := totals.Generator.Invalid; why != "" {
+		fmt.Fprintf(c.out, "(not to be relied on: %s)\n", why)
+	}
+	if early != "" {
+		return exitOfLoad(totals, early)
+	}
+	return nil
 }
 
 // servedByClass says of each SLA class which share was served: answered as wanted, within what its
@@ -74,6 +80,10 @@ func servedByClass(t *measure.Totals) string {
 	var shares []string
 	for i := range t.Requests {
 		r := &t.Requests[i]
+		if r.Ended.Total() == 0 {
+			shares = append(shares, r.Name+" none came")
+			continue
+		}
 		late := r.Response.Over(promises.SLA(r.Name).Latency.Nanoseconds())
 		good := float64(r.Ended[measure.OK]) - late
 		share := format.Percent(good / float64(r.Ended.Total()))

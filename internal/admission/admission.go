@@ -141,11 +141,9 @@ func (g *Gate) Observe(now, backlog int64) {
 // Behind says whether there is more than the loop can serve, so that some requests are refused.
 func (g *Gate) Behind(p *Plan) bool { return g.backlog > p.start }
 
-// Refuse says whether to refuse a request of a class, after Behind has said true. The client is a
-// hash of its address. It does not allocate.
-//
-// waited is how long, in nanoseconds, the request waited for its turn: for a class that waits the
-// longer of that and the backlog counts.
+// Refuse says whether to refuse a request of a class that comes while the loop is behind, or that has
+// waited for its turn. waited is for how long, in nanoseconds: for a class that waits the longer of
+// that and the backlog counts. The client is a hash of its address. It does not allocate.
 //
 // A client that asks for n times what clients ask for on average is admitted as seldom
 // as if it had to be lucky n times: all lose the same share when they ask for the same, and none is

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"plimsoll/internal/admission"
+	"plimsoll/internal/exchange"
 	"plimsoll/internal/reactor"
 )
 
@@ -181,6 +182,110 @@ func TestALowClassIsNotAdmittedWhileAHigherOneIsRefused(t *testing.T) {
 	if read := c.read(); read != "middle low" || len(c.dialed) > 0 || len(low.out) == refused {
 		t.Errorf("%q are read, %d requests are admitted, and %d bytes answer the low class", read,
 			len(c.dialed), len(low.out)-refused)
+	}
+}
+
+// A head that comes in two parts waits once, and that counts when its class is known.
+func TestAHeadInTwoPartsHasWaitedToo(t *testing.T) {
+	c := newCrowd(t)
+	c.delay, c.work = 100*time.Millisecond, int64(13*time.Millisecond)
+	var middle [9]*sock
+	for i := range middle {
+		middle[i] = c.known("middle", 1)
+	}
+	low := c.known("low", 2)
+	for _, s := range middle {
+		c.asks(s, "middle")
+	}
+	refused := len(low.out)
+	low.in = saying(silence, ask[:2])
+	c.tell(low)
+	c.lateTurn() // reads the first four and, from the low line, the first part
+	c.now += int64(time.Second)
+	c.cpu += int64(200 * time.Millisecond)
+	c.turn()
+	low.in = saying(silence, ask[2:])
+	c.tell(low)
+	c.turn()
+	if len(c.dialed) > 0 || len(low.out) == refused {
+		t.Errorf("%d requests are admitted, and %d bytes answer the low class", len(c.dialed), len(low.out)-refused)
+	}
+}
+
+func TestAClientThatEndsIsClosedAndNotPutInALine(t *testing.T) {
+	c := newCrowd(t)
+	gone := c.known("gone", 2)
+	c.read()
+	gone.in = func([]byte) (int, syscall.Errno) { t.Error("it is read"); return 0, 0 }
+	c.events = append(c.events, reactor.Event{Token: gone.token, Readable: true, PeerEnded: true})
+	c.lateTurn()
+	if !gone.closed {
+		t.Error("it is not closed")
+	}
+}
+
+// What comes after a cut may be the middle of anything.
+func TestAConnectionThatIsCutOffInItsLineIsNotReadAsARequest(t *testing.T) {
+	c := newCrowd(t)
+	c.acceptor.Listener.SendTimeout = int64(500 * time.Millisecond)
+	var low [8]*sock
+	for i := range low {
+		low[i] = c.known("low", 2)
+	}
+	slow := c.known("slow", 2)
+	c.lateTurn()
+	c.lateTurn()
+	slow.stuck = true
+	c.asks(slow, "slow")
+	c.lateTurn() // its answer is queued
+	for _, s := range low {
+		c.asks(s, "low")
+	}
+	c.asks(slow, "slow")
+	c.lateTurn() // too slow: it is cut off
+	slow.stuck = false
+	answered := len(slow.out)
+	slow.in = saying(silence, ask)
+	c.tell(slow)
+	for range 3 {
+		c.lateTurn()
+	}
+	if more := slow.out[answered:]; len(more) > 0 {
+		t.Errorf("after the cut it gets %q", more)
+	}
+}
+
+// Who is answered before a class counts, as by a policy, has no place among the new.
+func TestWhoWasNeverAskedForAClassWaitsLast(t *testing.T) {
+	c := newCrowd(t)
+	var low [5]*sock
+	for i := range low {
+		low[i] = c.known("low", 2)
+	}
+	c.now += int64(time.Second)
+	s := c.snapshot(c.upstream)
+	s.Routes[0].Chain.Append(answerer("ok"))
+	s.Routes[0].Upstream = exchange.NoUpstream
+	s.Admission = admission.NewPlan(admission.Options{Delay: c.delay, Used: [admission.Classes]bool{0: true, 2: true}})
+	c.loop.Post(func() { c.acceptor.Worker.Install(s) })
+	c.turn()
+	answered := c.client(silence)
+	c.asks(answered, "answered")
+	c.turn()
+	c.turn()
+	if !strings.HasSuffix(string(answered.out), "ok") {
+		t.Fatalf("it is answered %q", answered.out)
+	}
+	c.install(2)
+	c.asks(c.known("low", 2), "low") // so that the loop is behind
+	c.read()
+	c.asks(answered, "answered")
+	for _, s := range low {
+		c.asks(s, "low")
+	}
+	c.lateTurn()
+	if read := c.read(); read != "low low low low answered" {
+		t.Errorf("the turn read %q", read)
 	}
 }
 

@@ -165,12 +165,9 @@ func (c *clientConn) Readable() {
 	}
 	switch c.state {
 	case clientHead:
-		if c.mustWait() {
-			c.w.lines.add(c)
-			return
+		if !c.takeTurn() {
+			c.wantHead()
 		}
-		c.waited = 0
-		c.wantHead()
 	case clientBusy:
 		c.flow.clientReadable()
 	case clientTunnel:
@@ -343,7 +340,10 @@ func (c *clientConn) grow() {
 // the turn's end so that others are served in between, or by waiting for the next.
 func (c *clientConn) again() {
 	l := c.w.loop
-	c.state, c.begun = clientHead, false
+	c.state, c.begun, c.waited = clientHead, false, 0
+	if c.highest == upstream.Classes && c.w.view.Admission != nil {
+		c.highest-- // what was refused or answered before its class counted: of the lowest
+	}
 	if c.ahead != nil {
 		l.PutBuffer(c.in)
 		c.in, c.ahead = c.ahead, nil
@@ -401,7 +401,7 @@ func (c *clientConn) Expire(t *reactor.Timer, now int64) {
 	case clientHead:
 		switch {
 		case c.inLine:
-			c.w.lines.remove(c)
+			c.w.lines.next(c)
 			c.await()
 			c.wantHead()
 		case c.flow != nil || c.begun:
@@ -427,6 +427,7 @@ func (c *clientConn) Expire(t *reactor.Timer, now int64) {
 // ends too.
 func (c *clientConn) lingerClose() {
 	c.state, c.discarded = clientLinger, 0
+	c.leaveLine()
 	c.dropBuffers()
 	if c.tls != nil {
 		c.tls.CloseWrite()
@@ -491,6 +492,13 @@ func (c *clientConn) close() {
 	c.release()
 }
 
+// leaveLine is called when the connection reads no more requests.
+func (c *clientConn) leaveLine() {
+	if c.inLine {
+		c.w.lines.remove(c)
+	}
+}
+
 func (c *clientConn) dropBuffers() {
 	if c.in != nil {
 		c.w.loop.PutBuffer(c.in)
@@ -508,9 +516,7 @@ func (c *clientConn) release() {
 		c.tls.Release()
 	}
 	c.state = clientClosed
-	if c.inLine {
-		c.w.lines.remove(c)
-	}
+	c.leaveLine()
 	c.dropBuffers()
 	c.w.loop.ReleaseTimer(&c.timer)
 	c.w.loop.ReleaseTimer(&c.pace)

@@ -75,7 +75,8 @@ type life struct {
 
 	deadline int64 // the end of the route's timeout; streamed body bytes move it on
 	due      int64 // the trusted peer's deadline, which nothing moves; 0 for none
-	// since when the route's timeout counts: its first policy's turn, or the last bytes of the body
+	// since when the route's timeout counts: its first policy's turn, the last bytes of the body that
+	// moved, or the last look at a client that did not take its answer
 	timeoutFrom int64
 	sentAt      int64 // when the request's head was sent, for the target's latency; before, the dial's begin
 	// one more than the tries of this loop that this one found at its target, while it is there
@@ -377,7 +378,8 @@ func (f *flow) notAdmitted(a *admission.Plan) bool {
 	if w.gate.Due(now) {
 		w.gate.Observe(now, w.loop.Backlog())
 	}
-	if c.waited == 0 && !w.gate.Behind(a) || !w.gate.Refuse(a, now, f.Class, f.clientKey(), c.waited) {
+	waited := w.lines.waited(c, f.Class)
+	if waited == 0 && !w.gate.Behind(a) || !w.gate.Refuse(a, now, f.Class, f.clientKey(), waited) {
 		return false
 	}
 	w.shard.NotAdmitted[f.Class%telemetry.Classes]++

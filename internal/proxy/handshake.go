@@ -86,7 +86,7 @@ func (c *clientConn) handshaken(err error) {
 	c.conn.TakeOver()
 	// Nothing follows the client's last message, and its first request may wait for this.
 	c.conn.Acknowledge()
-	c.readHead()
+	c.Readable()
 }
 
 // spokeHTTP says that a handshake failed because the client sent an HTTP request and no TLS. Of

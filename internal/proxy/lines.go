@@ -10,16 +10,18 @@ import (
 // the line of the highest class that it has carried, and one that has carried nothing in a line of
 // its own. What they send waits in the kernel, where it costs nothing.
 //
-// Each turn serves what has no line first, which is the highest class and what services answer. Then
-// it serves the lines, for a bounded time: how long the highest class waits does not depend on how
-// much comes of the others. A refusal costs half of an answer, so without that bound clients that ask
+// Each turn serves what has no line first: the connections that have carried the highest class, and
+// what services answer. Then it serves the lines, for a bounded time: how long those connections wait
+// does not depend on how much comes of the others. A refusal costs half of an answer, so without that bound clients that ask
 // again at once could use the loop up with nothing but refusals.
 type lines struct {
 	w       *Worker
 	lines   [upstream.Classes + 1]line // of those that have carried nothing, then by class
 	waiting int
-	due     bool  // Run is to be called
-	cpu     int64 // the loop's processor time, when Run read it or the first came
+	due     bool // Run is to be called
+	// How long those wait, nanoseconds, who are in the lines of the classes above each class.
+	late [upstream.Classes]int64
+	cpu  int64 // the loop's processor time, when Run read it or the first came
 }
 
 type line struct{ first, last *clientConn }
@@ -36,6 +38,20 @@ const (
 	// possible was served (bench/own_cpu.py).
 	acceptEvery = 512e3
 )
+
+// takeTurn puts the connection in its line where it has to wait; it says whether it did. One whose
+// client has gone is closed: no further event would tell.
+func (c *clientConn) takeTurn() bool {
+	if !c.mustWait() {
+		return false
+	}
+	if c.conn.PeerEnded() {
+		c.close()
+	} else {
+		c.w.lines.add(c)
+	}
+	return true
+}
 
 // mustWait says whether what the client sends is to be read in its turn. A head of which a part is
 // there does not wait any more.
@@ -68,6 +84,19 @@ func (ls *lines) add(c *clientConn) {
 	ls.waiting++
 }
 
+// next takes a connection out of its line because it is read now, and notes how long it waited.
+func (ls *lines) next(c *clientConn) {
+	ls.remove(c)
+	c.waited = int64(float64(ls.cpu-c.inLineFrom) * ls.w.loop.Stretch())
+}
+
+// waited is how long a request of a class counts as having waited: as long as its connection did in
+// its line, and no less than those of a higher class. Else few of a low class would be admitted
+// while many of a higher one are refused.
+func (ls *lines) waited(c *clientConn, class uint8) int64 {
+	return max(c.waited, ls.late[class%upstream.Classes])
+}
+
 // remove takes a connection out of its line.
 func (ls *lines) remove(c *clientConn) {
 	l := ls.of(c)
@@ -86,8 +115,7 @@ func (ls *lines) remove(c *clientConn) {
 }
 
 // Run implements reactor.Runner: it serves the lines at the end of a turn, and in the next ones while
-// somebody waits. Who waits less than those of a higher class counts as waiting as long: else few of
-// a low class would be admitted while many of a higher one are refused. Times are of the processor, stretched as Loop.Backlog does it.
+// somebody waits. Times are of the processor, stretched as Loop.Backlog does it.
 func (ls *lines) Run() {
 	a, loop := ls.w.view.Admission, ls.w.loop
 	ls.due = false
@@ -98,25 +126,24 @@ func (ls *lines) Run() {
 	if now := loop.Now(); ls.w.gate.Due(now) {
 		ls.w.gate.Observe(now, loop.Backlog())
 	}
-	stretch := loop.Stretch()
 	ls.cpu = loop.CPU()
-	until, end := ls.cpu, ls.cpu+int64(float64(a.LineTime())/stretch)
-	late := int64(0) // how long those in the lines of higher classes wait
+	until, end := ls.cpu, ls.cpu+int64(float64(a.LineTime())/loop.Stretch())
+	late := int64(0)
 	for i := range ls.lines {
 		until += int64(ownPart * float64(end-until))
-		waited := late
+		if i > 0 { // the first line is of no class
+			ls.late[i-1] = late
+		}
 		for n := 1; ls.lines[i].first != nil; n++ {
 			c := ls.lines[i].first
-			ls.remove(c)
-			waited = max(late, int64(float64(ls.cpu-c.inLineFrom)*stretch))
-			c.waited = waited
+			ls.next(c)
+			if i > 0 {
+				late = max(late, c.waited)
+			}
 			c.wantHead()
 			if n%atOnce == 0 && loop.CPU() >= until {
 				break
 			}
-		}
-		if i > 0 { // the first line is of no class
-			late = waited
 		}
 	}
 	accepts := reactor.AcceptsPerTurn
@@ -124,12 +151,15 @@ func (ls *lines) Run() {
 		ls.due = true
 		loop.Defer(ls)
 		accepts = min(accepts, 1+int((end-ls.cpu)/acceptEvery))
+	} else {
+		ls.late = [upstream.Classes]int64{}
 	}
 	loop.LimitAccepts(accepts)
 }
 
 // serveAll reads all who wait.
 func (ls *lines) serveAll() {
+	ls.late = [upstream.Classes]int64{}
 	for i := range ls.lines {
 		for ls.lines[i].first != nil {
 			c := ls.lines[i].first

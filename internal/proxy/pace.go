@@ -104,6 +104,7 @@ func (c *clientConn) cutOff(now int64) {
 	}
 	c.conn.CutWrite()
 	c.state, c.discarded = clientLinger, 0
+	c.leaveLine()
 	c.dropBuffers()
 	c.beginWindow(now)
 	c.w.loop.SetTimer(&c.timer, c, now+lingerTime)

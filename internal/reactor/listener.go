@@ -201,7 +201,7 @@ func (ln *Listener) Close(keep bool) {
 		return
 	}
 	if keep {
-		ln.acceptSome()
+		ln.acceptSome(AcceptsPerTurn)
 		ln.end()
 		return
 	}
@@ -216,7 +216,7 @@ func (ln *Listener) Run() {
 	if !ln.open {
 		return
 	}
-	if ln.closing--; ln.closing > 0 && ln.acceptSome() {
+	if ln.closing--; ln.closing > 0 && ln.acceptSome(AcceptsPerTurn) {
 		ln.loop.Defer(ln)
 		return
 	}
@@ -241,11 +241,11 @@ func (ln *Listener) end() {
 	}
 }
 
-func (ln *Listener) ready(readiness) { ln.acceptSome() }
+func (ln *Listener) ready(readiness) { ln.acceptSome(ln.loop.accepts) }
 
-// acceptSome accepts as many connections as a turn may and says whether there may be more.
-func (ln *Listener) acceptSome() bool {
-	for range ln.loop.accepts {
+// acceptSome accepts up to most connections and says whether there may be more.
+func (ln *Listener) acceptSome(most int) bool {
+	for range most {
 		fd, peer, errno := accept(ln.fd)
 		switch errno {
 		case 0:

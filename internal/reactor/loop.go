@@ -213,8 +213,9 @@ func (l *Loop) Call(limit time.Duration, f func()) bool {
 	}
 }
 
-// LimitAccepts sets how many connections each listener accepts in a turn, from 1 to AcceptsPerTurn,
-// which is what it does when nobody says otherwise. The others stay in the accept queue.
+// LimitAccepts sets how many connections each listener of this loop accepts in a turn, from 1 to
+// AcceptsPerTurn, which is what it does when nobody says otherwise. The others stay in the accept
+// queue; one that closes takes them out of it as fast as ever. Other loops go on to hand theirs over.
 func (l *Loop) LimitAccepts(n int) { l.accepts = n }
 
 // Defer has r run after every event that was ready: fairness for those who have more to do. What is
