@@ -6,7 +6,7 @@
 
 The gateway has one loop on CPU 0 and shares that CPU with five programs that only burn it, else the generators and the service on CPU 1
 could not offer it more than it can carry. Each class comes to a port of its own, so that a class whose clients give up and connect anew
-does not use up the ports of another's. Each round measures, in a closed loop:
+does not use up the ports of another's. So P0's clients, who keep their connections, do not wait in one accept queue with those either. Each round measures, in a closed loop:
 
   line     requests a second that it proxies, and the CPU that each takes
   refusal  the CPU that a refused request takes of it: admission refuses all of them at a delay of 1 ms with enough clients

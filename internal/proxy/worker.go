@@ -6,6 +6,7 @@
 // connections they use, the exchanges. The life of a request, file by file:
 //
 //	client_conn.go    bytes arrive; a head is complete
+//	lines.go          who waits to be read while the loop has more to do than it can
 //	flow.go           the exchange begins: canonical path, route, policies
 //	dispatch.go       a target is picked, a connection found or made, the request sent; retries
 //	expect.go         who tells the client to send its body
