@@ -58,7 +58,7 @@ func TestTheDemoOffersThreeTimesItsLoadLine(t *testing.T) {
 	if err := d.overload(t.Context(), c, foundLine(t, 50), 200*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	want := regexp.MustCompile(`\noffered 3× the load line \(150/s\): P0 (\S+) % served, P1 0 %, P2 (\S+) %\n$`)
+	want := regexp.MustCompile(`\noffered 3× the load line \(150/s\): P0 (\S+) % served, P1 0 %, P2 (\S+) %\n`)
 	if !want.MatchString(out.String()) {
 		t.Errorf("printed:\n%s", out.String())
 	}
