@@ -12,8 +12,8 @@ import (
 //
 // Each turn serves what has no line first: the connections that have carried the highest class, and
 // what services answer. Then it serves the lines, for a bounded time: how long those connections wait
-// does not depend on how much comes of the others. A refusal costs half of an answer, so without that bound clients that ask
-// again at once could use the loop up with nothing but refusals.
+// does not depend on how much comes of the others. A refusal costs half of an answer, so without that
+// bound clients that ask again at once could use the loop up with nothing but refusals.
 type lines struct {
 	w       *Worker
 	lines   [upstream.Classes + 1]line // of those that have carried nothing, then by class
