@@ -141,8 +141,8 @@ func TestAPlaceIsGivenBackHoweverARequestEnds(t *testing.T) {
 			if status, body := g.get("/"); status != 503 || strings.Contains(body, "_full") {
 				t.Errorf("got %d %q", status, body)
 			}
+			g.nothingInFlight() // else the next may come, to another loop, before the place is given back
 		}
-		g.nothingInFlight()
 	})
 	t.Run("no service", func(t *testing.T) {
 		g := serveClean(t, bounded(refusing(t), per, ""))
