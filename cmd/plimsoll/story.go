@@ -19,8 +19,9 @@ import (
 const demoObjectives = "p99<50ms,errors<0.1%"
 
 // story is the demo as a whole: a gateway in front of a shop is shown at work, its load line is
-// found, and three times as much is offered. Each part is a process of its own and a command that anybody can type: what is surveyed
-// must not share its memory, its scheduler and its processor time with the generator.
+// found, and three times as much is offered. Each part is a command that anybody can type, and the
+// gateway is a process of its own: what is surveyed must not share its memory, its scheduler and its
+// processor time with the generator.
 func (d *demoCommand) story(ctx context.Context, c *console) error {
 	self, err := os.Executable()
 	if err != nil {
