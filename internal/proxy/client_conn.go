@@ -155,7 +155,7 @@ func (c *clientConn) Connected(error) {}
 // each event would bring it one more exchange in the same turn.
 func (c *clientConn) Readable() {
 	if c.inLine {
-		if c.conn.PeerEnded() {
+		if c.gone() {
 			c.close()
 		}
 		return

@@ -40,18 +40,22 @@ const (
 )
 
 // takeTurn puts the connection in its line where it has to wait; it says whether it did. One whose
-// client has gone is closed: no further event would tell.
+// client has gone is closed: no further event would tell. What such a client still takes of its last
+// response it is left to take.
 func (c *clientConn) takeTurn() bool {
 	if !c.mustWait() {
 		return false
 	}
-	if c.conn.PeerEnded() {
+	if c.gone() {
 		c.close()
 	} else {
 		c.w.lines.add(c)
 	}
 	return true
 }
+
+// gone says that the client has ended, and that no response waits for it to read on.
+func (c *clientConn) gone() bool { return c.conn.PeerEnded() && !c.conn.Congested() }
 
 // mustWait says whether what the client sends is to be read in its turn. A head of which a part is
 // there does not wait any more.
