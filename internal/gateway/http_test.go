@@ -45,7 +45,7 @@ var wireCases = []wireCase{
 		want: "HTTP/1.1 404 Not Found\r\nDate: d\r\nContent-Length: 0\r\n\r\n"},
 	{name: "chunks without their extensions, with their trailers", request: get,
 		response: "HTTP/1.1 200 OK\r\nDate: d\r\nTransfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n2\r\nde\r\n0;z\r\nX-Sum: 1\r\nContent-Length: 9\r\n\r\n",
-		want:     "HTTP/1.1 200 OK\r\nDate: d\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\nX-Sum: 1\r\n\r\n"},
+		want:     "HTTP/1.1 200 OK\r\nDate: d\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\nX-Sum: 1\r\n\r\n"},
 	{name: "a body to the connection's end becomes chunks", request: get,
 		response: "HTTP/1.1 200 OK\r\nDate: d\r\nConnection: close\r\n\r\nabc",
 		want:     "HTTP/1.1 200 OK\r\nDate: d\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"},

@@ -1,6 +1,8 @@
 package http1
 
 import (
+	"math"
+
 	"plimsoll/internal/head"
 )
 
@@ -243,4 +245,13 @@ func (d *Body) beginTrailer() Error {
 	}
 	d.state = inTrailer
 	return d.trailer.begin(d.lim)
+}
+
+// Most is how many bytes may be read for the body without reading any that stand behind it, as far
+// as that is known: the rest of a body of Length.
+func (d *Body) Most() int {
+	if d.framing == Length {
+		return int(min(d.left, math.MaxInt))
+	}
+	return math.MaxInt
 }

@@ -4,8 +4,6 @@ import (
 	"strings"
 
 	"plimsoll/internal/exchange"
-	"plimsoll/internal/head"
-	"plimsoll/internal/http1"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/upstream"
 )
@@ -42,28 +40,6 @@ func (f *flow) failMethod() {
 	f.sendAnswer()
 }
 
-// refuse answers a request that the codec refused; nothing of it is believed, not even where it
-// ends.
-func (c *clientConn) refuse(bad http1.Error) {
-	c.w.shard.RefusedRequests[bad]++
-	c.refuseWith(bad.Status(), exchange.BadRequest)
-}
-
-// refuseWith answers a head that is not, or never was, complete.
-func (c *clientConn) refuseWith(status int, reason exchange.Reason) {
-	f := c.flow
-	c.state = clientBusy
-	c.w.loop.StopTimer(&c.timer)
-	f.Exchange.Begin(c.w)
-	f.identify(c.w.loop.Now())
-	f.route = &noRoute
-	f.req.Minor = 1
-	f.flags |= closeClient
-	// The request has no end, so what comes behind it is thrown away.
-	f.up.Start(http1.ToEOF, 0, &c.listener.Head)
-	f.fail(status, reason)
-}
-
 // sendAnswer sends the answer that Exchange.Answer has set. Whatever was under way upstream is
 // given up.
 func (f *flow) sendAnswer() {
@@ -91,23 +67,12 @@ func (f *flow) writeAnswer() {
 	if !f.is(requestSent) {
 		f.skipBody()
 	}
-	status := f.Response.Status
-	out := http1.AppendStatusLine(f.w.out[:0], status)
-	out = http1.AppendFields(out, &f.Response.Fields, hopByHop&^http1.OfStatus(status))
-	if status != 204 && status != 304 {
-		out = appendLength(out, int64(len(f.Body)))
-	}
-	if !f.Response.Fields.Has(head.Date) {
-		out = http1.AppendField(out, dateName, f.w.httpDate())
-	}
-	out = append(f.appendConnection(out), crlf...)
-	f.headOut = int64(len(out))
-	if !f.is(toHEAD) && status != 204 && status != 304 {
-		first := min(len(f.Body), f.w.loop.Piece())
-		out = append(out, f.Body[:first]...)
+	first := 0
+	if status := f.Response.Status; !f.is(toHEAD) && status != 204 && status != 304 {
+		first = min(len(f.Body), f.w.loop.Piece())
 		f.rest = f.Body[first:]
 	}
-	if f.toClientWrite(out) {
+	if f.send(f.Body, 0, first, withHead|f.endOfAnswer()) {
 		f.pumpAnswer()
 	}
 }
@@ -115,38 +80,37 @@ func (f *flow) writeAnswer() {
 // pumpAnswer writes what is left of an answer's body as long as the client keeps up, one burst at a
 // time, and in pieces: what the client does not take would be copied and kept for it otherwise.
 func (f *flow) pumpAnswer() {
-	c := f.client
 	for pieces := 0; len(f.rest) > 0; pieces++ {
 		if pieces == burst {
-			c.later()
+			f.stream.later()
 		}
-		if pieces == burst || c.conn.Congested() {
+		if pieces == burst || f.stream.congested() {
 			f.w.loop.StopTimer(&f.timer) // only the client is waited for now
 			return
 		}
 		piece := f.rest[:min(len(f.rest), f.w.loop.Piece())]
 		f.rest = f.rest[len(piece):]
-		if !f.toClientWrite(piece) {
+		if !f.send(piece, 0, len(piece), f.endOfAnswer()) {
 			return
 		}
 	}
 	f.finish(exchange.GatewayAnswer, reactor.Clock())
 }
 
+// endOfAnswer is withEnd where nothing of the answer is left to be sent after this.
+func (f *flow) endOfAnswer() parts {
+	if len(f.rest) > 0 {
+		return 0
+	}
+	return withEnd
+}
+
 // skipBody passes over a request body that nobody needs, where all of it is there already; else the
 // connection cannot go on.
 func (f *flow) skipBody() {
-	in := f.client.in
-	for in != nil && !f.up.Done() {
-		_, n, bad := f.up.Next(in.Data())
-		if bad != http1.OK || n == 0 {
-			break
-		}
-		in.Start += n
-	}
-	if !f.up.Done() {
+	if !f.is(bodyWhole) && !f.stream.skip() {
 		f.flags |= closeClient
 		return
 	}
-	f.flags |= requestSent
+	f.flags |= bodyWhole | requestSent
 }

@@ -2,11 +2,9 @@ package proxy
 
 import (
 	"io"
-	"net/netip"
 	"time"
 
 	"plimsoll/internal/exchange"
-	"plimsoll/internal/http1"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/telemetry"
 	"plimsoll/internal/tlsio"
@@ -14,7 +12,7 @@ import (
 )
 
 // clientConn is a client's connection. One that waits for a request owns no buffer and no exchange,
-// about 400 bytes in all.
+// about 500 bytes in all.
 //
 // Its states:
 //
@@ -26,39 +24,28 @@ import (
 // away for a while, because closing on unread bytes would make the kernel reset the connection and
 // could take the response away from the client.
 type clientConn struct {
-	conn     reactor.Conn
-	w        *Worker
-	acceptor *Acceptor
-	listener *Listener   // the acceptor's, as of the present request
-	tls      *tlsio.Conn // nil for plain text
-	tlsInfo  *exchange.TLS
-	flow     *flow // the exchange under way, or the one whose head is being read
-	// Bytes read and not yet used, behind the head of the exchange under way, which aliases it.
-	in    *reactor.Buffer
-	ahead *reactor.Buffer // bytes behind a chunked body, read with it: the next request's first
-	// Until when a handshake, a head or the next request must have come; when the pace of a body is
-	// judged; the end of linger.
+	origin
+	http1Stream
+	conn reactor.Conn
+	w    *Worker
+	tls  *tlsio.Conn // nil for plain text
+	flow *flow       // the exchange under way, or the one whose head is being read
+	// Until when a handshake, a head or the next request must have come; the end of linger.
 	timer              reactor.Timer
 	pace               reactor.Timer // see pace.go
 	next, prev         *clientConn   // in the worker's list
 	lineNext, linePrev *clientConn   // in its line
 	inLineFrom         int64         // the loop's processor time when it came to its line
-	waited             int64         // how long the present request waited in line, nanoseconds
-	peer               netip.AddrPort
-	peerText           []byte // the peer's address as text, made at a listener's first request; nil before
-	since              int64  // when it was accepted
-	discarded          int64  // in linger, the bytes that were thrown away
-	given              int64  // bytes written when the window of pace began
-	acked              int64  // bytes that the client had acknowledged when it was last looked at
-	requests           uint32
+	since              int64         // when it was accepted
+	discarded          int64         // in linger, the bytes that were thrown away
+	given              int64         // bytes written when the window of pace began
+	acked              int64         // bytes that the client had acknowledged when it was last looked at
 	state              clientState
-	counted            bool  // among its address's in the listener's quota
-	watching           bool  // pace's window is under way
-	queued             bool  // something was queued when the window of pace began
-	trusted            bool  // the listener trusts the peer; made with peerText
-	slow               bool  // counted among those that are too slow
-	begun              bool  // in head, bytes of a head have come, be they a part of a TLS record
-	highest            uint8 // the highest class of its requests: P0 is 0
+	counted            bool // among its address's in the listener's quota
+	watching           bool // pace's window is under way
+	queued             bool // something was queued when the window of pace began
+	slow               bool // counted among those that are too slow
+	begun              bool // in head, bytes of a head have come, be they a part of a TLS record
 	// The end of the connection ends the last response, or it is a tunnel: only a reset shows that it
 	// was cut off.
 	toEOF    bool
@@ -80,7 +67,6 @@ const (
 )
 
 const (
-	firstRead   = 4 << 10 // the most that is read of a request at first
 	lingerTime  = int64(2 * time.Second)
 	lingerBytes = 16 << 20 // more than this a client that is no longer listened to may not send
 
@@ -128,7 +114,8 @@ func (a *Acceptor) Accepted(l *reactor.Loop, s reactor.Socket) {
 		}
 		return
 	}
-	c := &clientConn{w: w, acceptor: a, listener: ln, peer: s.Peer, counted: counted, since: w.loop.Now(), state: clientHead, highest: upstream.Classes}
+	c := &clientConn{w: w, counted: counted, since: w.loop.Now(), state: clientHead}
+	c.origin = origin{acceptor: a, listener: ln, peer: s.Peer, highest: upstream.Classes}
 	w.link(c)
 	w.shard.Accepted++
 	if err := c.conn.Attach(l, s, c); err != nil {
@@ -169,9 +156,17 @@ func (c *clientConn) Readable() {
 			c.wantHead()
 		}
 	case clientBusy:
-		c.flow.clientReadable()
+		if c.conn.PeerEnded() {
+			// Nobody waits for the answer any more. A client that only ends its own direction is not
+			// distinguished from one that has gone, whatever it has sent before and whether that is
+			// read yet.
+			c.flow.abort(exchange.NoReason)
+			return
+		}
+		// Where nothing is wanted of it now, the bytes of its next request wait in the socket.
+		c.flow.bodyReadable()
 	case clientTunnel:
-		c.flow.relayUp()
+		c.flow.bodyReadable()
 	case clientLinger:
 		c.discard()
 	case clientHandshake:
@@ -186,10 +181,8 @@ func (c *clientConn) Drained() {
 		if !c.deferred && !c.inLine {
 			c.wantHead()
 		}
-	case clientBusy:
+	case clientBusy, clientTunnel:
 		c.flow.clientDrained()
-	case clientTunnel:
-		c.flow.relayDown()
 	}
 }
 
@@ -212,154 +205,6 @@ func (c *clientConn) write(p []byte) error {
 // pending says that a read could find something without a further event.
 func (c *clientConn) pending() bool {
 	return c.conn.MayRead() || c.tls != nil && c.tls.Buffered()
-}
-
-// wantHead looks for the next request in what is there, then in the socket. Bytes that came with
-// the request before have not been looked at yet, and may fill their buffer.
-func (c *clientConn) wantHead() {
-	if c.flow == nil && c.in != nil && !c.conn.Congested() && c.parseHead() {
-		return
-	}
-	c.readHead()
-}
-
-// readHead reads until a head is complete, then begins its exchange. A client that does not take
-// its answers gets no further ones until it does: Drained goes on then.
-func (c *clientConn) readHead() {
-	for reads := 0; !c.conn.Congested(); reads++ {
-		if reads == burst {
-			c.later()
-			return
-		}
-		if err := c.receive(); err != nil {
-			c.headPaused(err)
-			return
-		}
-		if c.parseHead() {
-			return
-		}
-	}
-}
-
-// receive reads once. A request's first bytes are read into the loop's scratch memory and copied
-// into a buffer of their own size: most heads are some hundred bytes, and with many requests under
-// way the memory that they touch is what costs.
-func (c *clientConn) receive() error {
-	if c.in != nil {
-		n, err := c.read(c.in.Room())
-		c.in.End += n
-		return err
-	}
-	first := c.w.loop.Scratch()[:firstRead]
-	n, err := c.read(first)
-	if err != nil {
-		return err
-	}
-	c.in = c.w.loop.GetBuffer(n)
-	c.in.End = copy(c.in.Bytes, first[:n])
-	return nil
-}
-
-// parseHead looks for a head in what is there; it says whether there is nothing more to do for now.
-func (c *clientConn) parseHead() (done bool) {
-	f := c.headFlow()
-	used, err := f.req.Parse(c.in.Data(), &c.listener.Head)
-	if err != http1.OK {
-		c.refuse(err)
-		return true
-	}
-	if used == 0 {
-		if len(c.in.Room()) == 0 {
-			c.grow()
-		}
-		return false
-	}
-	c.in.Start += used
-	c.state = clientBusy
-	c.requests++
-	c.w.loop.StopTimer(&c.timer)
-	f.begin(used)
-	if c.state == clientBusy && c.conn.PeerEnded() {
-		c.flow.clientReadable() // its end came with the request, and no further event will tell
-	}
-	return true
-}
-
-// headFlow is the flow of the request whose first bytes are there.
-func (c *clientConn) headFlow() *flow {
-	if c.flow == nil {
-		c.flow = c.w.newFlow(c)
-		if c.listener != c.acceptor.Listener {
-			c.listener, c.peerText = c.acceptor.Listener, nil
-		}
-	}
-	return c.flow
-}
-
-// headPaused deals with a read that brought nothing while a head is awaited. From a head's first
-// bytes on, be they a part of a TLS record, the rest has HeadTimeout to come.
-func (c *clientConn) headPaused(err error) {
-	if !pause(err) {
-		c.close()
-		return
-	}
-	if c.in != nil && c.in.Start == c.in.End {
-		c.w.loop.PutBuffer(c.in)
-		c.in = nil
-	}
-	switch begun := c.in != nil || c.holdsRecord(); {
-	case begun && !c.begun:
-		c.begun = true
-		c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.HeadTimeout)
-	case !begun && c.begun: // the record is whole now, and had no data
-		c.begun = false
-		c.await()
-	}
-}
-
-// holdsRecord says that a part of a TLS record is there, and with it a buffer.
-func (c *clientConn) holdsRecord() bool { return c.tls != nil && c.tls.Holding() }
-
-// grow moves a head that fills its buffer into the next larger one; the limits of a listener end
-// this before the sizes do.
-func (c *clientConn) grow() {
-	l := c.w.loop
-	old := c.in
-	if old.Start > 0 && old.Start >= len(old.Bytes)/2 {
-		old.End = copy(old.Bytes, old.Data())
-		old.Start = 0
-	} else {
-		c.in = l.GetBuffer(min(2*len(old.Bytes), reactor.ScratchSize))
-		c.in.End = copy(c.in.Bytes, old.Data())
-		l.PutBuffer(old)
-	}
-	c.flow.req.Reset()
-}
-
-// again goes on with the connection after an exchange: with the request that is there already, in
-// the turn's end so that others are served in between, or by waiting for the next.
-func (c *clientConn) again() {
-	l := c.w.loop
-	c.state, c.begun, c.waited = clientHead, false, 0
-	if c.highest == upstream.Classes && c.w.view.Admission != nil {
-		c.highest-- // what was refused or answered before its class counted: of the lowest
-	}
-	if c.ahead != nil {
-		l.PutBuffer(c.in)
-		c.in, c.ahead = c.ahead, nil
-	} else if c.in != nil && c.in.Start == c.in.End {
-		l.PutBuffer(c.in)
-		c.in = nil
-	}
-	c.await()
-	c.goOn()
-}
-
-// goOn looks, at the end of the turn, at what is there already of a next request.
-func (c *clientConn) goOn() {
-	if c.in != nil || c.pending() || c.holdsRecord() || c.conn.PeerEnded() {
-		c.later()
-	}
 }
 
 // later has Run called at the end of the turn.
@@ -412,8 +257,6 @@ func (c *clientConn) Expire(t *reactor.Timer, now int64) {
 		default:
 			c.close()
 		}
-	case clientBusy:
-		c.flow.judgeBody()
 	case clientLinger:
 		if c.behind() {
 			c.w.loop.SetTimer(&c.timer, c, now+lingerTime)
@@ -478,8 +321,7 @@ func (c *clientConn) close() {
 		return
 	}
 	if c.flow != nil {
-		c.w.freeFlow(c.flow)
-		c.flow = nil
+		c.freeFlow()
 	}
 	if c.tls != nil && c.state == clientHead {
 		c.tls.CloseWrite()
@@ -496,17 +338,6 @@ func (c *clientConn) close() {
 func (c *clientConn) leaveLine() {
 	if c.inLine {
 		c.w.lines.remove(c)
-	}
-}
-
-func (c *clientConn) dropBuffers() {
-	if c.in != nil {
-		c.w.loop.PutBuffer(c.in)
-		c.in = nil
-	}
-	if c.ahead != nil {
-		c.w.loop.PutBuffer(c.ahead)
-		c.ahead = nil
 	}
 }
 

@@ -297,7 +297,7 @@ func (f *flow) sendRequest() {
 	out := f.appendRequestHead(w.out[:0])
 	f.stage, f.sentAt = stageSent, w.loop.Now()
 	f.flags &^= wroteRequest | expecting | bodyOnItsWay | bodyBehind | sentSlowly
-	if f.req.Framing != http1.None {
+	if f.req.Length != 0 {
 		f.flags |= bodyOnItsWay
 		f.bodyAcked = s.conn.Written() // what went before has been answered
 	}
@@ -308,9 +308,9 @@ func (f *flow) sendRequest() {
 		out = f.appendExpect(out)
 	}
 	if !f.is(requestSent) {
-		var bad http1.Error
-		if out, bad = f.appendHeldBody(out); bad != http1.OK {
-			f.badBody(bad)
+		var err error
+		if out, err = f.appendHeldBody(out); err != nil {
+			f.bodyFailed(err)
 			return
 		}
 	}
@@ -359,14 +359,14 @@ func (f *flow) appendRequestHead(out []byte) []byte {
 		out = append(append(append(out, hostColon...), f.member.Target().Address().Authority()...), crlf...)
 	}
 	f.trimRequest()
-	out = f.appendVia(http1.AppendFields(out, &f.req.Fields, hopByHop), f.req.Minor)
+	out = f.appendVia(http1.AppendFields(out, &f.req.Fields, hopByHop), f.version)
 	out = f.appendDeadline(out)
-	switch f.req.Framing {
-	case http1.Chunked:
+	switch {
+	case f.req.Length == head.Unknown:
 		out = append(out, chunkedLine...)
-	case http1.Length:
+	case f.req.Length > 0:
 		out = appendLength(out, f.req.Length)
-	case http1.None:
+	default:
 		// A length of 0 says that a body was thought of, which POST without one does not.
 		if f.req.Fields.Has(head.ContentLength) {
 			out = appendLength(out, 0)
@@ -534,14 +534,11 @@ func (f *flow) retry() {
 	f.res.Reset()
 	f.interims, f.interimBytes = 0, 0
 	f.stage = stagePolicies
-	if f.req.Framing != http1.None {
-		f.client.in.Start = f.bodyStart
-		f.flags &^= requestSent
-		f.bodyIn, f.mark = 0, 0
-		if f.is(bodyHeld) {
-			f.up, f.bodyIn = f.heldUp, f.heldIn
-		} else {
-			f.up.Start(f.req.Framing, f.req.Length, &f.client.listener.Head)
+	if f.req.Length != 0 && !f.is(isMirror) {
+		f.bodyIn, f.mark = f.heldIn, 0
+		f.flags &^= requestSent | bodyWhole
+		if f.stream.rewind() {
+			f.flags |= bodyWhole
 		}
 	}
 	f.attempt()

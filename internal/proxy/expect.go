@@ -25,16 +25,12 @@ import (
 // the route's timeout: the body must have some of it too.
 const expectWait = int64(time.Second)
 
-var (
-	expectLine      = []byte("Expect: 100-continue\r\n")
-	continueMessage = []byte("HTTP/1.1 100 Continue\r\n\r\n")
-)
+var expectLine = []byte("Expect: 100-continue\r\n")
 
 // expectsUpstream says whether it is the upstream that tells the client to send its body. It is not
 // where some of the body is there, or held already: the upstream would get that with the head.
 func (f *flow) expectsUpstream() bool {
-	in := f.client.in
-	return f.req.Expect100 && !f.is(continued) && f.bodyIn == 0 && !f.up.Done() && len(in.Data()) == 0
+	return f.is(expects) && !f.is(continued|bodyWhole) && f.bodyIn == 0 && f.stream.buffered() == 0
 }
 
 // appendExpect puts Expect at the end of a request's head, whose empty line is the last of out.
@@ -57,7 +53,7 @@ func (f *flow) settleExpect() {
 // letContinue tells the client to send its body; false means that it is gone and the exchange over.
 func (f *flow) letContinue() bool {
 	f.settleExpect()
-	if f.client.write(continueMessage) != nil {
+	if f.stream.sendContinue() != nil {
 		f.abort(exchange.NoReason)
 		return false
 	}

@@ -37,7 +37,7 @@ func trimTrailer(l *head.List, options []byte, removed exchange.Names, claims fo
 
 // requestTrailers is the trailers that the upstream gets, or nil. The body is complete.
 func (f *flow) requestTrailers() *head.List {
-	l := f.up.Trailers()
+	l := f.stream.trailers()
 	if l != nil {
 		http1.StripNamed(l, f.connectionOptions(&f.req.Fields))
 		f.route.Chain.RequestRemoved.Remove(l)
@@ -85,32 +85,29 @@ func (f *flow) stripInterim() {
 }
 
 // appendVia adds the gateway to Via, where the route asks for it, behind what others have said (RFC
-// 9110, section 7.6.3). minor is of the version in which the message came.
-func (f *flow) appendVia(out []byte, minor uint8) []byte {
+// 9110, section 7.6.3). came is the version in which the message came.
+func (f *flow) appendVia(out []byte, came version) []byte {
 	if f.route.Via == "" {
 		return out
 	}
-	out = append(out, "Via: 1."...)
-	out = append(out, '0'+minor, ' ')
+	out = append(append(out, "Via: "...), viaVersions[came]...)
 	out = append(out, f.route.Via...)
 	return append(out, crlf...)
 }
 
+var viaVersions = [...]string{http10: "1.0 ", http11: "1.1 "}
+
 var (
-	teLine           = []byte("TE: trailers\r\nConnection: TE\r\n")
-	teUpgradeLine    = []byte("TE: trailers\r\nConnection: TE, upgrade\r\n")
-	upgradeLine      = []byte("Connection: upgrade\r\n")
-	closeLine        = []byte("Connection: close\r\n")
-	closeUpgrade     = []byte("Connection: close, upgrade\r\n")
-	keepAliveLine    = []byte("Connection: keep-alive\r\n")
-	keepAliveUpgrade = []byte("Connection: keep-alive, upgrade\r\n")
+	teLine        = []byte("TE: trailers\r\nConnection: TE\r\n")
+	teUpgradeLine = []byte("TE: trailers\r\nConnection: TE, upgrade\r\n")
+	upgradeLine   = []byte("Connection: upgrade\r\n")
 )
 
 // appendRequestConnection says what concerns the connection to the upstream: which protocols the
 // client would upgrade to, and that it takes trailers (RFC 9110, sections 7.8 and 10.1.4). An
 // HTTP/1.0 client gets no chunks, so no trailers.
 func (f *flow) appendRequestConnection(out []byte) []byte {
-	trailers := f.req.Minor > 0 && http1.AcceptsTrailers(&f.req.Fields)
+	trailers := f.version > http10 && http1.AcceptsTrailers(&f.req.Fields)
 	switch {
 	case f.req.Upgrade != nil && trailers:
 		out = append(out, teUpgradeLine...)
@@ -122,27 +119,4 @@ func (f *flow) appendRequestConnection(out []byte) []byte {
 		return out
 	}
 	return http1.AppendUpgrade(out, f.req.Upgrade)
-}
-
-// appendConnection tells the client whether the connection goes on, where that is not what its
-// version takes for granted, and of an Upgrade field that is passed on because the status needs it.
-func (f *flow) appendConnection(out []byte) []byte {
-	upgrade := http1.OfStatus(f.Response.Status)>>head.Upgrade&1 != 0 && f.Response.Fields.Has(head.Upgrade)
-	switch {
-	case f.w.draining || f.client.acceptor.Closed || f.is(closeClient):
-		f.flags |= closeClient
-		return append(out, either(upgrade, closeUpgrade, closeLine)...)
-	case f.req.Minor == 0:
-		return append(out, either(upgrade, keepAliveUpgrade, keepAliveLine)...)
-	case upgrade:
-		return append(out, upgradeLine...)
-	}
-	return out
-}
-
-func either(which bool, yes, no []byte) []byte {
-	if which {
-		return yes
-	}
-	return no
 }

@@ -18,24 +18,18 @@ func (f *flow) abort(reason exchange.Reason) {
 		f.Reason = reason
 	}
 	f.leaveAll()
-	c := f.client
-	c.state = clientHead
 	f.flags |= closeClient
 	f.account(end, reactor.Clock())
-	c.conn.Reset()
-	c.close()
+	f.stream.reset(f)
 }
 
-// cut ends an exchange whose response has begun and cannot be completed: the client's connection is
-// reset, so that what it has cannot pass for the whole.
+// cut ends an exchange whose response has begun and cannot be completed: the stream is reset, so that
+// what the client has cannot pass for the whole.
 func (f *flow) cut(reason exchange.Reason) {
 	f.Reason = reason
 	f.leaveAll()
-	c := f.client
-	c.state = clientHead
 	f.account(exchange.UpstreamFailed, reactor.Clock())
-	c.conn.Reset()
-	c.close()
+	f.stream.reset(f)
 }
 
 // leaveAll gives up whatever the exchange holds upstream.
@@ -47,41 +41,19 @@ func (f *flow) leaveAll() {
 	f.endTry(upstream.Cancelled, 0)
 }
 
-// finish ends an exchange whose response has gone out whole, and lets the client's connection go
-// on.
+// finish ends an exchange whose response has gone out whole.
 func (f *flow) finish(end exchange.End, now int64) {
-	c := f.client
 	if end == exchange.GatewayAnswer {
 		end = endOf[f.Reason.Fault()]
 	}
 	f.account(end, now)
-	last, expected := f.is(closeClient), f.is(requestSent) && !f.req.KeepAlive
-	c.flow = nil
-	f.w.freeFlow(f)
-	if last {
-		c.finishLast(expected)
-		return
-	}
-	c.again()
+	f.stream.finish(f, f.is(closeClient))
 }
 
 // endOf is how an exchange ended that the gateway answered, by whose doing it was.
 var endOf = [...]exchange.End{
 	exchange.NoFault: exchange.GatewayAnswer, exchange.ClientFault: exchange.GatewayAnswer,
 	exchange.UpstreamFault: exchange.UpstreamFailed, exchange.ProtectionFault: exchange.Shed,
-}
-
-// finishLast ends a connection after its last response. It can be closed at once when the client
-// expects that, because it sent a whole request that said so, and all is sent. Any other may be
-// sending its next request just now: on a closed socket that would make the kernel send a reset,
-// which throws away what of the response the client has not read (RFC 9112, section 9.6).
-func (c *clientConn) finishLast(expected bool) {
-	if expected && c.conn.Queued() == 0 && !c.conn.MayRead() && (c.in == nil || c.in.Start == c.in.End) && c.ahead == nil {
-		c.state = clientHead
-		c.close()
-		return
-	}
-	c.lingerClose()
 }
 
 // account tells the policies, the counters and the access log, exactly once in each exchange's

@@ -42,6 +42,7 @@ type flow struct {
 	req   http1.Request  // reset apart, because it keeps its memory
 	res   http1.Response // likewise
 	timer reactor.Timer
+	pace  reactor.Timer // when the pace of the request's body is judged
 	wait  upstream.Waiter
 	next  *flow // in the free list
 }
@@ -51,27 +52,26 @@ type flow struct {
 type life struct {
 	view         *view
 	route        *Route
-	client       *clientConn
+	stream       stream           // nil for a mirror's copy
+	origin       *origin          // likewise
 	upstreamConn *upstreamConn    // the upstream connection in use
 	member       *upstream.Member // the target in use, between Begin and End
 	ticket       breaker.Ticket   // of the target's breaker, for this try
 	tried        [maxTries]*upstream.Member
-	up           http1.Body      // of the request
 	down         http1.Body      // of the response
 	heldBody     *reactor.Buffer // what is held of the body; see hold.go
-	heldUp       http1.Body      // up, as it was when the holding ended
 	copy         *reactor.Buffer // the copy of a mirrored request
 	rest         []byte          // of Body, what the client has not been given yet
 
 	copyIndex   int    // of a mirror, in the worker's copies
 	downOptions []byte // what Connection said in the response's head, once written: see trimResponse
 
-	stage    stage
-	at       uint8 // the next policy of the phase that is under way
-	asked    uint8 // policies that saw the request
-	tries    uint8 // upstream tries begun
-	toClient http1.Framing
-	flags    flowFlags
+	stage   stage
+	at      uint8   // the next policy of the phase that is under way
+	asked   uint8   // policies that saw the request
+	tries   uint8   // upstream tries begun
+	version version // of the client's protocol
+	flags   flowFlags
 
 	deadline int64 // the end of the route's timeout; streamed body bytes move it on
 	due      int64 // the trusted peer's deadline, which nothing moves; 0 for none
@@ -87,7 +87,6 @@ type life struct {
 	pausedAt    int64 // when the present hold of a policy began
 	upstreamEnd int64 // when the response's head came
 	lastRead    int64 // when its last bytes came
-	bodyStart   int   // where in client.in the body begins
 	headBytes   int64 // of the request
 	bodyIn      int64 // bytes of the request's body, received
 	heldIn      int64 // bodyIn, when the holding ended
@@ -166,19 +165,28 @@ const (
 	answered                           // the gateway's own answer
 	mirrored                           // a copy is being made, or was sent
 	isMirror                           // this is the copy: there is no client
-	upEnded                            // a tunnel's client sends no more
 	downEnded                          // a tunnel's upstream sends no more
 	bodyHeld                           // the body was held, as far as it may be
 	bodyOnItsWay                       // the upstream may not have acknowledged the body
 	bodyBehind                         // it had not when it was last looked at
 	endless                            // the response is a stream of events: see objective.go
 	sentSlowly                         // the request was not with the target whole from the start
+	bodyWhole                          // the request's body has come whole
+	expects                            // the client waits for 100 before it sends the body
 )
 
 func (f *flow) is(flag flowFlags) bool { return f.flags&flag != 0 }
 
-// newFlow takes a flow for a client whose first bytes of a request are there.
-func (w *Worker) newFlow(c *clientConn) *flow {
+// version is that of the protocol in which the client speaks.
+type version uint8
+
+const (
+	http10 version = iota
+	http11
+)
+
+// newFlow takes a flow for a stream whose first bytes of a request are there.
+func (w *Worker) newFlow(st stream, o *origin) *flow {
 	f := w.flows
 	if f == nil {
 		f = &flow{w: w}
@@ -188,7 +196,7 @@ func (w *Worker) newFlow(c *clientConn) *flow {
 		w.flows, f.next = f.next, nil
 		w.spare--
 	}
-	f.client, f.view = c, w.view
+	f.stream, f.origin, f.view = st, o, w.view
 	f.view.flows++
 	return f
 }
@@ -202,6 +210,7 @@ func (w *Worker) freeFlow(f *flow) {
 	f.req.Reset()
 	f.res.Reset()
 	w.loop.StopTimer(&f.timer)
+	w.loop.StopTimer(&f.pace)
 	f.dropCopy()
 	f.dropHeld()
 	if f.view.flows--; f.view.flows == 0 && f.view != w.view {
@@ -217,33 +226,29 @@ func (w *Worker) freeFlow(f *flow) {
 // flowOf finds the flow that x is embedded in, at its beginning.
 func (w *Worker) flowOf(x *exchange.Exchange) *flow { return (*flow)(unsafe.Pointer(x)) }
 
-// begin is called when the request's head, of so many bytes, is complete.
-func (f *flow) begin(bytes int) {
-	c, w := f.client, f.w
+// begin is called when the request's head, of so many bytes, is complete. whole says that its body
+// is too.
+func (f *flow) begin(bytes int, whole bool) {
+	w := f.w
 	now := w.loop.Now()
 	f.Exchange.Begin(w)
-	f.stage, f.headBytes, f.bodyStart = stagePolicies, int64(bytes), c.in.Start
+	f.stage, f.headBytes = stagePolicies, int64(bytes)
 	f.identify(now)
 	forwarded.DropClaims(&f.Exchange, f.view.Claims)
 	if f.req.Host != nil && !f.req.Fields.Has(head.Host) { // HTTP/1.0 may name it in the target alone
 		f.req.Fields.Add(hostName, f.req.Host)
 	}
 	f.req.Scheme = schemeHTTP
-	if c.tls != nil {
+	if f.TLS != nil {
 		f.req.Scheme = schemeHTTPS
 	}
 	if string(f.req.Method) == "HEAD" {
 		f.flags |= toHEAD
 	}
-	// Before any policy adds a field that a client could have named.
-	http1.StripConnection(&f.req.Fields)
-	f.up.Start(f.req.Framing, f.req.Length, &c.listener.Head)
-	if f.up.Done() {
-		f.flags |= requestSent
+	if whole {
+		f.flags |= bodyWhole | requestSent
 	}
-	if !f.req.KeepAlive || w.draining || c.acceptor.Closed || c.listener.MaxRequests > 0 && c.requests >= c.listener.MaxRequests {
-		f.flags |= closeClient
-	}
+	f.stream.mark()
 	if !f.findRoute() {
 		return
 	}
@@ -254,14 +259,15 @@ func (f *flow) begin(bytes int) {
 
 // identify says whose request this is.
 func (f *flow) identify(now int64) {
-	c := f.client
-	if c.peerText == nil {
-		c.peerText = forwarded.AppendPeer(nil, c.peer.Addr())
-		c.trusted = c.listener.Trust != nil && c.listener.Trust.Contains(c.peer.Addr())
+	o := f.origin
+	if o.peerText == nil {
+		o.peerText = forwarded.AppendPeer(nil, o.peer.Addr())
+		o.trusted = o.listener.Trust != nil && o.listener.Trust.Contains(o.peer.Addr())
 	}
-	f.Start, f.Peer, f.PeerText, f.Client, f.TLS, f.Listener = now, c.peer, c.peerText, c.peer.Addr(), c.tlsInfo, c.listener.Name
-	if trust := c.listener.Trust; trust != nil {
-		f.PeerTrusted = c.trusted
+	f.Start, f.Peer, f.PeerText, f.Client, f.TLS, f.Listener = now, o.peer, o.peerText, o.peer.Addr(),
+		o.tlsInfo, o.listener.Name
+	if trust := o.listener.Trust; trust != nil {
+		f.PeerTrusted = o.trusted
 		forwarded.ResolveClient(&f.Exchange, trust)
 	}
 }
@@ -372,13 +378,13 @@ func (f *flow) runRequest() {
 // notAdmitted says whether to refuse the exchange because the loop has more to do than it can. It is
 // asked after the policies: what they answer costs no more than a refusal.
 func (f *flow) notAdmitted(a *admission.Plan) bool {
-	w, c := f.w, f.client
+	w, o := f.w, f.origin
 	now := w.loop.Now()
-	c.highest = min(c.highest, f.Class)
+	o.highest = min(o.highest, f.Class)
 	if w.gate.Due(now) {
 		w.gate.Observe(now, w.loop.Backlog())
 	}
-	waited := w.lines.waited(c, f.Class)
+	waited := w.lines.waited(o, f.Class)
 	if waited == 0 && !w.gate.Behind(a) || !w.gate.Refuse(a, now, f.Class, f.clientKey(), waited) {
 		return false
 	}
@@ -439,7 +445,11 @@ func (f *flow) unhold() {
 }
 
 // Expire implements reactor.Expirer.
-func (f *flow) Expire(_ *reactor.Timer, now int64) {
+func (f *flow) Expire(t *reactor.Timer, now int64) {
+	if t == &f.pace {
+		f.judgeBody()
+		return
+	}
 	if f.is(held) {
 		if then := f.PauseEnd(now); then != nil {
 			f.resume(then)

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"testing"
 
-	"plimsoll/internal/http1"
 	"plimsoll/internal/reactor"
 )
 
@@ -12,26 +11,31 @@ import (
 // timer that watches the body can be due between the two. The exchange is Run's to end; ended
 // twice, Run would find another client's in its place.
 func TestATimerThatIsDueWhileTheLastBytesWaitForTheBatchEndsNothing(t *testing.T) {
-	client := &clientConn{listener: &Listener{MinBodyRate: 1}, state: clientBusy}
-	f := &flow{life: life{stage: stageSending, client: client}}
+	client := busyClient()
+	f := &flow{life: life{stage: stageSending, stream: client, origin: &client.origin}}
 	f.judgeBody()
 	f.abort(0)
-	if f.stage != stageSending || f.client.state != clientBusy {
+	if f.stage != stageSending || client.state != clientBusy {
 		t.Errorf("the exchange is in stage %d and its client in state %d, want both as they were",
-			f.stage, f.client.state)
+			f.stage, client.state)
 	}
+}
+
+func busyClient() *clientConn {
+	return &clientConn{origin: origin{listener: &Listener{MinBodyRate: 1}}, state: clientBusy}
 }
 
 // A client that was answered instead of told to go on rightly sends no body, however long the
 // answer takes.
 func TestABodyThatWasNotAskedForIsNotTooSlow(t *testing.T) {
+	client := busyClient()
 	f := &flow{life: life{
 		stage: stageSent, flags: expecting, upstreamConn: &upstreamConn{},
-		client: &clientConn{listener: &Listener{MinBodyRate: 1}, state: clientBusy},
+		stream: client, origin: &client.origin,
 	}}
 	f.judgeBody()
-	if f.stage != stageSent || f.upstreamConn == nil || f.client.state != clientBusy {
-		t.Errorf("the exchange is in stage %d and its client in state %d", f.stage, f.client.state)
+	if f.stage != stageSent || f.upstreamConn == nil || client.state != clientBusy {
+		t.Errorf("the exchange is in stage %d and its client in state %d", f.stage, client.state)
 	}
 }
 
@@ -39,7 +43,7 @@ func TestABodyThatWasNotAskedForIsNotTooSlow(t *testing.T) {
 // its client.
 func TestAClientThatWaitsForTheUpstreamsDecisionIsNotWaitedFor(t *testing.T) {
 	f := &flow{life: life{
-		stage: stageSent, flags: expecting, upstreamConn: &upstreamConn{}, client: &clientConn{},
+		stage: stageSent, flags: expecting, upstreamConn: &upstreamConn{}, stream: &clientConn{},
 	}}
 	if f.waitsForClient() {
 		t.Error("its connection may be taken away")
@@ -89,7 +93,7 @@ func TestWhatAFloodLeavesBehindIsBounded(t *testing.T) {
 	w := &Worker{loop: loops[0], view: &view{}}
 	flood := make([]*flow, maxSpare+100)
 	for i := range flood {
-		flood[i] = w.newFlow(nil)
+		flood[i] = w.newFlow(nil, nil)
 	}
 	for _, f := range flood {
 		w.freeFlow(f)
@@ -101,13 +105,13 @@ func TestWhatAFloodLeavesBehindIsBounded(t *testing.T) {
 	if kept != maxSpare || w.spare != maxSpare {
 		t.Errorf("%d exchanges are kept, %d counted, want %d", kept, w.spare, maxSpare)
 	}
-	if w.newFlow(nil); w.spare != maxSpare-1 {
+	if w.newFlow(nil, nil); w.spare != maxSpare-1 {
 		t.Errorf("after one was taken %d are counted", w.spare)
 	}
 }
 
-// What was read for the room that there was is held, although holding it reaches the loop's bound.
-// What hold leaves behind a body that is not over would be taken for the next request.
+// What was read for the room that there was is held, although holding it reaches the loop's bound:
+// the client will not send it again.
 func TestWhatWasReadOfABodyIsHeldWhenTheLoopsBoundIsReachedMeanwhile(t *testing.T) {
 	loops, err := reactor.NewGroup(1, slog.Default())
 	if err != nil {
@@ -115,11 +119,11 @@ func TestWhatWasReadOfABodyIsHeldWhenTheLoopsBoundIsReachedMeanwhile(t *testing.
 	}
 	w := &Worker{loop: loops[0], heldBytes: maxHeld - reactor.Sizes[0]}
 	f := &flow{w: w, life: life{route: &Route{HoldBody: 64 << 10}}}
-	f.up.Start(http1.Chunked, 0, &http1.Limits{})
-	in := http1.AppendChunk(nil, make([]byte, 10))
-	in = http1.AppendChunk(in, make([]byte, 2*reactor.Sizes[0]))
-	if used, bad := f.hold(in); bad != http1.OK || used != len(in) {
-		t.Errorf("%d of %d bytes were used, error %v", used, len(in), bad)
+	for _, n := range []int{10, 2 * reactor.Sizes[0]} {
+		f.keep(make([]byte, n))
+	}
+	if held := len(f.heldBody.Data()); held != 10+2*reactor.Sizes[0] {
+		t.Errorf("%d bytes are held", held)
 	}
 	if room := f.holdRoom(); room > len(f.heldBody.Room()) {
 		t.Errorf("%d bytes more may be held, beyond the buffer that is there", room)

@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"plimsoll/internal/http1"
+	"plimsoll/internal/head"
 )
 
 // A request's body is held, up to Route.HoldBody, before a target is picked: a client that is slow
@@ -22,22 +22,20 @@ func (f *flow) mustHold() bool {
 	if f.expectsUpstream() && f.req.Length > f.route.HoldBody {
 		return false
 	}
-	return f.req.Framing != http1.Length || int64(len(f.client.in.Data())) < f.req.Length
+	return f.req.Length == head.Unknown || int64(f.stream.buffered()) < f.req.Length
 }
 
 // holdBody begins to receive the body.
 func (f *flow) holdBody() {
-	c := f.client
 	f.stage = stageHolding
 	f.flags |= bodyHeld
 	f.beginWait()
-	used, bad := f.hold(c.in.Data())
-	c.in.Start += used
-	if bad != http1.OK {
-		f.badBody(bad)
-		return
+	for f.stream.buffered() > 0 && f.mayHold() {
+		if !f.hold() {
+			return
+		}
 	}
-	if !f.up.Done() {
+	if !f.is(bodyWhole) {
 		f.armBodyTimer()
 		f.w.loop.SetTimer(&f.timer, f, f.deadline)
 		if !f.invite() {
@@ -49,28 +47,32 @@ func (f *flow) holdBody() {
 
 // pumpHold receives until the body is whole, no more of it may be held, or the client pauses.
 func (f *flow) pumpHold() {
-	c := f.client
-	for reads := 0; !f.up.Done() && f.holdRoom() > 0; reads++ {
+	for reads := 0; f.mayHold(); reads++ {
 		if reads == burst {
-			c.later()
+			f.stream.later()
 			return
 		}
-		in, ok := f.readBody(f.holdRoom())
-		if !ok {
+		if !f.hold() {
 			return
 		}
 		f.restartTimeout(f.w.loop.Now())
 		f.w.loop.SetTimer(&f.timer, f, f.deadline)
-		used, bad := f.hold(in)
-		if bad != http1.OK {
-			f.badBody(bad)
-			return
-		}
-		if used < len(in) {
-			c.keepAhead(in[used:])
-		}
 	}
 	f.endHold()
+}
+
+func (f *flow) mayHold() bool { return !f.is(bodyWhole) && f.holdRoom() > 0 }
+
+// hold keeps the next content of the body, as far as it may be held. False means that there is none
+// now, or that the exchange is over.
+func (f *flow) hold() bool {
+	data, err := f.nextUp(f.holdRoom())
+	if err != nil {
+		f.bodyFailed(err)
+		return false
+	}
+	f.keep(data)
+	return true
 }
 
 // holdRoom is how many more bytes of the body may be held.
@@ -85,26 +87,6 @@ func (f *flow) holdRoom() int {
 		most = min(most, len(f.heldBody.Bytes))
 	}
 	return most - f.heldBody.End
-}
-
-// hold keeps the content of body bytes that have come, as far as it may be held, and says how many
-// it used. The room is what it was when they were read: the loop's bound may be reached while they
-// are kept, and nobody else would take what is left behind.
-func (f *flow) hold(in []byte) (used int, bad http1.Error) {
-	room := f.holdRoom()
-	for !f.up.Done() && room > 0 {
-		data, n, bad := f.nextUp(in[used:min(len(in), used+room)])
-		if bad != http1.OK {
-			return used, bad
-		}
-		if n == 0 {
-			break
-		}
-		used += n
-		room -= len(data)
-		f.keep(data)
-	}
-	return used, http1.OK
 }
 
 // keep adds to what is held. The buffer grows with what has come and not with what was announced.
@@ -139,10 +121,11 @@ func (f *flow) dropHeld() {
 
 // endHold goes on to a target with what is there. A retry begins here again.
 func (f *flow) endHold() {
-	f.w.loop.StopTimer(&f.client.timer)
+	f.w.loop.StopTimer(&f.pace)
 	f.w.loop.StopTimer(&f.timer)
 	f.endWait(f.w.loop.Now())
 	f.stage = stagePolicies
-	f.bodyStart, f.heldUp, f.heldIn = f.client.in.Start, f.up, f.bodyIn
+	f.stream.mark()
+	f.heldIn = f.bodyIn
 	f.attempt()
 }

@@ -97,8 +97,8 @@ func (ls *lines) next(c *clientConn) {
 // waited is how long a request of a class counts as having waited: as long as its connection did in
 // its line, and no less than those of a higher class. Else few of a low class would be admitted
 // while many of a higher one are refused.
-func (ls *lines) waited(c *clientConn, class uint8) int64 {
-	return max(c.waited, ls.late[class%upstream.Classes])
+func (ls *lines) waited(o *origin, class uint8) int64 {
+	return max(o.waited, ls.late[class%upstream.Classes])
 }
 
 // remove takes a connection out of its line.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/head"
 	"plimsoll/internal/http1"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/upstream"
@@ -16,21 +17,21 @@ import (
 const maxMirrors = 256
 
 // copyHead begins the copy of a request.
-func (f *flow) copyHead(head []byte) {
+func (f *flow) copyHead(message []byte) {
 	f.dropCopy()
 	switch {
 	case f.w.mirrors >= maxMirrors:
 		f.w.shard.MirrorsDropped++
 		f.flags &^= mirrored
 		return
-	case f.req.Length > f.MirrorBody || int64(len(head)+maxChunkFrame)+max(0, f.req.Length) > reactor.ScratchSize:
+	case f.req.Length > f.MirrorBody || int64(len(message)+maxChunkFrame)+max(0, f.req.Length) > reactor.ScratchSize:
 		f.w.shard.MirrorsTooLong++
 		f.flags &^= mirrored
 		return
 	}
 	f.w.mirrors++
 	f.copy = f.w.loop.GetBuffer(reactor.ScratchSize)
-	f.copy.End = copy(f.copy.Bytes, head)
+	f.copy.End = copy(f.copy.Bytes, message)
 	f.copied = 0
 }
 
@@ -42,7 +43,7 @@ func (f *flow) copyBody(data []byte) {
 		f.flags &^= mirrored
 		return
 	}
-	if f.req.Framing == http1.Chunked {
+	if f.req.Length == head.Unknown {
 		if len(data) > 0 {
 			f.copy.End = len(http1.AppendChunk(f.copy.Data(), data))
 		}
@@ -72,12 +73,12 @@ func (f *flow) sendMirror() {
 	f.flags &^= mirrored
 	kept := f.copy
 	f.copy = nil
-	if f.req.Framing == http1.Chunked {
+	if f.req.Length == head.Unknown {
 		kept.End = len(http1.AppendLastChunk(kept.Data(), nil))
 	}
 	w := f.w
 	w.shard.MirrorsSent++
-	m := w.newFlow(nil)
+	m := w.newFlow(nil, nil)
 	m.copyIndex = len(w.copies)
 	w.copies = append(w.copies, m)
 	m.Exchange.Begin(w)
@@ -86,7 +87,7 @@ func (f *flow) sendMirror() {
 	m.view, m.route, m.copy, m.Class = f.view, f.route, kept, f.Class
 	m.Start, m.Client, m.Peer = w.loop.Now(), f.Client, f.Peer
 	m.deadline = m.Start + f.route.Timeout
-	m.flags = isMirror | requestSent | f.flags&toHEAD
+	m.flags = isMirror | requestSent | bodyWhole | f.flags&toHEAD
 	m.Upstream = f.Mirror
 	m.stage = stagePolicies
 	m.startUpstream()

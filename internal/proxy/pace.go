@@ -83,9 +83,9 @@ func (c *clientConn) tooSlow(now int64, moved bool) {
 		return
 	case c.state == clientBusy || c.state == clientTunnel:
 		c.flow.endSlow()
+		c.freeFlow()
 	case c.state == clientHead && c.flow != nil:
-		c.w.freeFlow(c.flow)
-		c.flow = nil
+		c.freeFlow()
 	}
 	if c.state == clientLinger {
 		c.conn.Reset()
@@ -111,13 +111,11 @@ func (c *clientConn) cutOff(now int64) {
 	c.discard()
 }
 
-// endSlow gives an exchange up whose client is too slow.
+// endSlow ends an exchange whose client is too slow. What becomes of its stream is left to the
+// caller.
 func (f *flow) endSlow() {
-	c := f.client
 	f.Reason = exchange.ClientSlow
 	f.leaveAll()
 	f.flags |= closeClient
 	f.account(exchange.ClientGone, reactor.Clock())
-	c.flow = nil
-	f.w.freeFlow(f)
 }

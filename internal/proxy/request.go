@@ -4,18 +4,18 @@ import (
 	"io"
 
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/head"
 	"plimsoll/internal/http1"
+	"plimsoll/internal/reactor"
 	"plimsoll/internal/upstream"
 )
 
-// clientReadable is told when the client's connection changes while the exchange is under way.
-func (f *flow) clientReadable() {
+// bodyReadable is told that the stream may have more of the request's body, or that what was put off
+// is to go on.
+func (f *flow) bodyReadable() {
 	switch {
-	case f.client.conn.PeerEnded():
-		// Nobody waits for the answer any more. A client that only ends its own direction is not
-		// distinguished from one that has gone, whatever it has sent before and whether that is
-		// read yet.
-		f.abort(exchange.NoReason)
+	case f.stage == stageTunnel:
+		f.relayUp()
 	case f.stage == stageHolding:
 		f.pumpHold()
 	case !f.is(requestSent) && f.upstreamConn != nil && f.stage.headSent():
@@ -23,29 +23,48 @@ func (f *flow) clientReadable() {
 	case f.stage == stageStreaming && f.upstreamConn == nil:
 		f.pumpAnswer() // it was put off
 	}
-	// Else nothing is wanted from the client now, and the bytes of its next request wait in the
-	// socket.
+	// Else nothing is wanted from the client now.
 }
 
-// appendHeldBody appends what is there of the body already: what is held, then what stands behind
-// the head in the client's buffer.
-func (f *flow) appendHeldBody(out []byte) ([]byte, http1.Error) {
-	c := f.client
+// nextUp takes the next content of the body, as stream.nextBody does, and counts it.
+func (f *flow) nextUp(most int) ([]byte, error) {
+	data, err := f.stream.nextBody(most)
+	if f.bodyIn += int64(len(data)); f.MaxBody > 0 && f.bodyIn > f.MaxBody {
+		return nil, http1.BodyTooLong
+	}
+	if err == io.EOF {
+		f.flags |= bodyWhole
+		err = nil
+	}
+	return data, err
+}
+
+// bodyFailed deals with an error of nextUp.
+func (f *flow) bodyFailed(err error) {
+	if pause(err) {
+		return
+	}
+	if bad, malformed := err.(http1.Error); malformed {
+		f.badBody(bad)
+		return
+	}
+	f.abort(exchange.NoReason)
+}
+
+// appendHeldBody appends what is there of the body already: what is held, then what the stream has
+// in memory. It ends the request where that is all of it.
+func (f *flow) appendHeldBody(out []byte) ([]byte, error) {
 	if f.heldBody != nil {
 		out = f.appendContent(out, f.heldBody.Data())
 	}
-	out, used, bad := f.appendUp(out, c.in.Data())
-	c.in.Start += used
-	return out, bad
-}
-
-// nextUp decodes the next bytes of the body, as http1.Body.Next does, and counts them.
-func (f *flow) nextUp(in []byte) (data []byte, n int, bad http1.Error) {
-	data, n, bad = f.up.Next(in)
-	if f.bodyIn += int64(len(data)); bad == http1.OK && f.MaxBody > 0 && f.bodyIn > f.MaxBody {
-		return nil, 0, http1.BodyTooLong
+	for !f.is(bodyWhole) && f.stream.buffered() > 0 {
+		data, err := f.nextUp(reactor.ScratchSize)
+		if err != nil {
+			return out, err
+		}
+		out = f.appendContent(out, data)
 	}
-	return data, n, bad
+	return f.appendEnd(out), nil
 }
 
 // appendContent appends bytes of the body framed for the upstream.
@@ -56,50 +75,39 @@ func (f *flow) appendContent(out, data []byte) []byte {
 	if len(data) == 0 {
 		return out
 	}
-	if f.req.Framing == http1.Chunked {
+	if f.req.Length == head.Unknown {
 		return http1.AppendChunk(out, data)
 	}
 	return append(out, data...)
 }
 
-// appendUp decodes body bytes of the client and appends them framed for the upstream. It says how
-// many it used.
-func (f *flow) appendUp(out, in []byte) ([]byte, int, http1.Error) {
-	used := 0
-	for !f.up.Done() {
-		data, n, bad := f.nextUp(in[used:])
-		if bad != http1.OK {
-			return out, used, bad
-		}
-		if n == 0 {
-			break
-		}
-		used += n
-		out = f.appendContent(out, data)
+// appendEnd ends the request for the upstream where its body is whole.
+func (f *flow) appendEnd(out []byte) []byte {
+	if !f.is(bodyWhole) {
+		return out
 	}
-	if f.up.Done() {
-		f.flags |= requestSent
-		if f.req.Framing == http1.Chunked {
-			out = http1.AppendLastChunk(out, f.requestTrailers())
-		}
+	f.flags |= requestSent
+	if f.req.Length == head.Unknown {
+		out = http1.AppendLastChunk(out, f.requestTrailers())
 	}
-	return out, used, http1.OK
+	return out
 }
 
 // pumpRequest moves the request's body from the client to the upstream until it is whole, the
 // client pauses, or the upstream's queue is full.
 func (f *flow) pumpRequest() {
-	c, s := f.client, f.upstreamConn
+	s := f.upstreamConn
 	if !f.invite() {
 		return
 	}
 	for reads := 0; !f.is(requestSent) && !s.conn.Congested(); reads++ {
 		if reads == burst {
-			c.later()
+			f.stream.later()
 			return
 		}
-		in, ok := f.readBody(f.w.loop.Piece())
-		if !ok {
+		data, err := f.nextUp(f.w.loop.Piece())
+		if err != nil {
+			f.bodyFailed(err)
 			return
 		}
 		f.flags |= bodyStreamed
@@ -113,12 +121,12 @@ func (f *flow) pumpRequest() {
 		if f.stage == stageSent {
 			f.awaitAnswer(f.deadline)
 		}
-		if !f.forwardBody(in) {
+		if !f.forwardBody(data) {
 			return
 		}
 	}
 	if f.is(requestSent) {
-		f.w.loop.StopTimer(&c.timer)
+		f.w.loop.StopTimer(&f.pace)
 		if f.stage == stageSent {
 			f.awaitAnswer(f.deadline)
 		}
@@ -128,39 +136,23 @@ func (f *flow) pumpRequest() {
 	}
 }
 
-// readBody reads bytes of the request's body into the loop's scratch memory: at most so many, and
-// none that stand behind the body. False means that there are none now, or that the client is gone
-// and the exchange over.
-func (f *flow) readBody(most int) ([]byte, bool) {
-	in := f.w.loop.Scratch()[:most]
-	if f.req.Framing == http1.Length {
-		in = in[:min(int64(len(in)), f.req.Length-f.bodyIn)]
-	}
-	n, err := f.client.read(in)
-	if err == nil {
-		return in[:n], true
-	}
-	if !pause(err) {
-		f.abort(exchange.NoReason)
-	}
-	return nil, false
-}
-
 // invite tells a client that waits for it to send its body. False means that the client is gone and
 // the exchange over.
 func (f *flow) invite() bool {
-	return !f.req.Expect100 || f.is(continued|expecting) || f.bodyIn > 0 || f.letContinue()
+	return !f.is(expects) || f.is(continued|expecting) || f.bodyIn > 0 || f.letContinue()
 }
 
-// forwardBody sends one read's bytes on; it says whether to go on.
-func (f *flow) forwardBody(in []byte) bool {
-	out, used, bad := f.appendUp(f.w.out[:0], in)
-	if bad != http1.OK {
-		f.badBody(bad)
-		return false
+// forwardBody sends one read's content on; it says whether to go on. Content of a known length goes
+// as it is, without a copy.
+func (f *flow) forwardBody(data []byte) bool {
+	out := data
+	if f.req.Length == head.Unknown || f.is(mirrored) {
+		out = f.appendEnd(f.appendContent(f.w.out[:0], data))
+	} else if f.is(bodyWhole) {
+		f.flags |= requestSent
 	}
-	if used < len(in) {
-		f.client.keepAhead(in[used:])
+	if len(out) == 0 {
+		return true
 	}
 	if err := f.upstreamConn.write(out); err != nil {
 		f.upstreamBroken(err)
@@ -194,12 +186,6 @@ func (f *flow) badBody(bad http1.Error) {
 		return
 	}
 	f.fail(bad.Status(), reason)
-}
-
-// keepAhead keeps bytes that were read with a chunked body's end: the next request's.
-func (c *clientConn) keepAhead(b []byte) {
-	c.ahead = c.w.loop.GetBuffer(len(b))
-	c.ahead.End = copy(c.ahead.Bytes, b)
 }
 
 // looks is how many times within a route's timeout it is looked whether the upstream takes a body.
@@ -243,7 +229,7 @@ func (f *flow) answerExpired(now int64) {
 	}
 	// Nothing is read of the answer while the client does not take what it has: the answer may be
 	// there. How long a client may do that is pace's business.
-	congested := !f.is(isMirror) && f.client.conn.Congested()
+	congested := !f.is(isMirror) && f.stream.congested()
 	switch waitsForBody := f.waitsForBody(); {
 	case f.overdue(now) && (congested || waitsForBody || !f.triedEnough(now)):
 		f.fail(504, exchange.DeadlinePassed)
@@ -292,14 +278,13 @@ const bodyWindow = int64(10e9)
 
 // armBodyTimer begins to measure how fast the body comes.
 func (f *flow) armBodyTimer() {
-	if f.client.listener.MinBodyRate > 0 {
+	if f.origin.listener.MinBodyRate > 0 {
 		f.mark = f.bodyIn
-		f.w.loop.SetTimer(&f.client.timer, f.client, f.w.loop.Now()+bodyWindow)
+		f.w.loop.SetTimer(&f.pace, f, f.w.loop.Now()+bodyWindow)
 	}
 }
 
-// judgeBody is called when the client's timer is due during an exchange: its body must have come at
-// the least rate.
+// judgeBody is called at the end of a window: the body must have come at the least rate.
 func (f *flow) judgeBody() {
 	// Once the response has begun nobody needs what is left of a body. In sending the exchange is
 	// over in this very turn.
@@ -308,7 +293,7 @@ func (f *flow) judgeBody() {
 	}
 	busy := !f.stage.headSent() && f.stage != stageHolding || f.upstreamConn != nil && f.upstreamConn.conn.Congested()
 	if !busy && // it is not the upstream that is waited for
-		f.bodyIn-f.mark < f.client.listener.MinBodyRate*(bodyWindow/1e9) {
+		f.bodyIn-f.mark < f.origin.listener.MinBodyRate*(bodyWindow/1e9) {
 		f.slowBody()
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"unsafe"
 
 	"plimsoll/internal/exchange"
-	"plimsoll/internal/head"
 	"plimsoll/internal/http1"
 	"plimsoll/internal/invariant"
 	"plimsoll/internal/reactor"
@@ -23,7 +22,7 @@ func (f *flow) responseBytes(buf []byte, from, to int) {
 		f.discardBody(buf[from:to])
 		return
 	case f.stage == stageStreaming:
-		f.streamBody(buf, from, to, nil)
+		f.streamBody(buf, from, to, 0)
 		return
 	}
 	s := f.upstreamConn
@@ -114,22 +113,20 @@ const (
 // appendInterim appends an interim response as the client gets it (RFC 9110, section 15.2). It
 // leaves out a 100 that the client does not wait for.
 func (f *flow) appendInterim(out []byte) []byte {
-	if f.res.Status == 100 && !f.is(expecting) || f.is(isMirror) || f.req.Minor == 0 {
+	if f.res.Status == 100 && !f.is(expecting) || f.is(isMirror) {
 		return out
 	}
 	if f.res.Status == 100 {
 		f.settleExpect()
 	}
-	out = http1.AppendStatusLine(out, f.res.Status)
 	f.stripInterim()
-	out = http1.AppendFields(out, &f.res.Fields, interimDrop)
-	return append(out, crlf...)
+	return f.stream.appendInterim(f, out)
 }
 
 // sendInterim passes on, in one write, what one read brought of interim responses. False means that
 // the client is gone and the exchange over.
 func (f *flow) sendInterim(out []byte) bool {
-	if len(out) > 0 && f.client.write(out) != nil {
+	if len(out) > 0 && f.stream.sendInterim(out) != nil {
 		f.abort(exchange.NoReason)
 		return false
 	}
@@ -258,7 +255,7 @@ func (f *flow) runResponse() {
 // startResponse sends the response's head and what is there of its body.
 func (f *flow) startResponse(buf []byte, from, to int) {
 	if f.res.Status == 101 {
-		f.startTunnel(buf[from:to])
+		f.startTunnel(buf, from, to)
 		return
 	}
 	f.stage = stageStreaming
@@ -270,128 +267,70 @@ func (f *flow) startResponse(buf []byte, from, to int) {
 	}
 	f.noteEndless()
 	s, life, events := f.upstreamConn, f.Life(), f.is(endless)
-	out := f.appendResponseHead(f.w.out[:0])
-	f.headOut = int64(len(out))
-	f.streamBody(buf, from, to, out)
-	// Not earlier: whoever gets the slot begins at once, and uses the memory that buf and out are in.
+	f.trimResponse()
+	f.streamBody(buf, from, to, withHead)
+	// Not earlier: whoever gets the slot begins at once, and uses the memory that buf is in.
 	if events && s.flow == f && f.Life() == life {
 		s.free()
 	}
 }
 
-// appendResponseHead is the head as the client gets it, and decides how the body is framed for it.
-func (f *flow) appendResponseHead(out []byte) []byte {
-	f.toClient = f.res.Framing
-	switch f.res.Framing {
-	case http1.Chunked, http1.ToEOF:
-		f.toClient = http1.Chunked
-		if f.req.Minor == 0 {
-			f.toClient = http1.ToEOF
-			f.flags |= closeClient
-			f.client.toEOF = true
-		}
-	}
-	out = http1.AppendStatusLine(out, f.res.Status)
-	f.trimResponse()
-	drop := hopByHop &^ http1.OfStatus(f.res.Status)
-	if f.is(toHEAD) || f.res.Status == 304 {
-		drop &^= 1 << head.ContentLength // it tells of the body that is not sent
-	}
-	out = f.appendVia(http1.AppendFields(out, &f.res.Fields, drop), f.res.Minor)
-	switch f.toClient {
-	case http1.Length:
-		out = appendLength(out, f.res.Length)
-	case http1.Chunked:
-		out = append(out, chunkedLine...)
-	case http1.None:
-		if !f.is(toHEAD) && f.res.Status != 204 && f.res.Status != 304 {
-			out = appendLength(out, 0)
-		}
-	}
-	if !f.res.Fields.Has(head.Date) {
-		out = http1.AppendField(out, dateName, f.w.httpDate())
-	}
-	return append(f.appendConnection(out), crlf...)
-}
-
-var dateName = []byte("Date")
-
-// streamBody sends body bytes buf[from:to] on to the client, behind the head where out is not
-// empty.
+// streamBody sends the content of the body bytes buf[from:to] on to the client.
 //
-// The usual response is read in one call and goes out in one: where the body is passed on as it is,
-// the head is written into the room in front of it, over the upstream's head, so that only some
-// hundred bytes are copied and not the body.
-func (f *flow) streamBody(buf []byte, from, to int, out []byte) {
-	in, headUnsent := buf[from:to], len(out) > 0
-	var used int
-	var bad http1.Error
-	if f.toClient == http1.Chunked || f.res.Framing == http1.Chunked {
-		out, used, bad = f.appendDown(out, in)
-	} else {
-		var data []byte
-		data, used, bad = f.down.Next(in)
-		switch {
-		case len(data) == 0:
-		case len(out) <= from:
-			copy(buf[from-len(out):], out)
-			out = buf[from-len(out) : from+len(data)]
-		default:
-			out = append(out, data...)
-		}
-	}
+// The usual response is read in one call and goes out in one: its content stays where it was read,
+// and the stream writes the head into the room in front of it, over the upstream's head, so that
+// only some hundred bytes are copied and not the body.
+func (f *flow) streamBody(buf []byte, from, to int, parts parts) {
+	begin, end, used, bad := f.content(buf, from, to)
 	if bad != http1.OK {
-		if headUnsent {
+		if parts&withHead != 0 {
 			f.stage = stageSent
 		}
 		f.badResponse()
 		return
 	}
 	if f.down.Done() {
-		f.responseWhole(out, used == len(in))
+		f.responseWhole(buf, begin, end, parts, used == to-from)
 		return
 	}
-	if len(out) > 0 && !f.toClientWrite(out) {
+	if (parts != 0 || end > begin) && !f.send(buf, begin, end, parts) {
 		return
 	}
 	f.w.loop.SetTimer(&f.timer, f, f.w.loop.Now()+f.route.StreamTimeout)
 }
 
-// appendDown decodes body bytes of the upstream and appends them framed for the client. It says how
-// many it used.
-func (f *flow) appendDown(out, in []byte) ([]byte, int, http1.Error) {
-	used := 0
+// content takes the framing off the body bytes buf[from:to] of the upstream: the content is
+// buf[begin:end] afterwards, moved together where it came in several chunks. used is how many of the
+// bytes were the body's.
+func (f *flow) content(buf []byte, from, to int) (begin, end, used int, bad http1.Error) {
+	begin, end = from, from
 	for !f.down.Done() {
-		data, n, bad := f.down.Next(in[used:])
+		data, n, bad := f.down.Next(buf[from+used : to])
 		if bad != http1.OK {
-			return out, used, bad
+			return 0, 0, used, bad
 		}
 		if n == 0 {
 			break
 		}
 		used += n
-		switch {
+		switch { // the data is the last of the n bytes
 		case len(data) == 0:
-		case f.toClient == http1.Chunked:
-			out = http1.AppendChunk(out, data)
+		case end == begin:
+			end = from + used
+			begin = end - len(data)
 		default:
-			out = append(out, data...)
+			end += copy(buf[end:], data)
 		}
 	}
-	return out, used, http1.OK
+	return begin, end, used, http1.OK
 }
 
-// toClientWrite sends bytes to the client; false means that the client is gone and the exchange
-// over.
-func (f *flow) toClientWrite(out []byte) bool {
-	c := f.client
-	f.bodyOut += int64(len(out))
-	if c.write(out) != nil {
+// send sends a part of the response to the client; false means that the client is gone and the
+// exchange over.
+func (f *flow) send(buf []byte, from, to int, parts parts) bool {
+	if f.stream.send(f, buf, from, to, parts) != nil {
 		f.abort(exchange.NoReason)
 		return false
-	}
-	if c.conn.Queued() > 0 {
-		c.watchTaking()
 	}
 	return true
 }
@@ -399,6 +338,8 @@ func (f *flow) toClientWrite(out []byte) bool {
 // clientDrained goes on reading from the upstream.
 func (f *flow) clientDrained() {
 	switch s := f.upstreamConn; {
+	case f.stage == stageTunnel:
+		f.relayDown()
 	case s != nil && f.stage.headSent():
 		s.Readable()
 	case f.stage == stageStreaming:
@@ -406,19 +347,10 @@ func (f *flow) clientDrained() {
 	}
 }
 
-// responseWhole ends the exchange with the last bytes of its response. clean says that nothing
-// stood behind them.
-func (f *flow) responseWhole(out []byte, clean bool) {
-	if f.toClient == http1.Chunked {
-		if out == nil {
-			out = f.w.out[:0]
-		}
-		out = http1.AppendLastChunk(out, f.responseTrailers())
-	}
-	if len(out) <= batchBytes {
-		f.client.conn.Batch()
-	}
-	if len(out) > 0 && !f.toClientWrite(out) {
+// responseWhole sends the last content of the response, and ends the exchange. clean says that
+// nothing stood behind it.
+func (f *flow) responseWhole(buf []byte, from, to int, parts parts, clean bool) {
+	if !f.send(buf, from, to, parts|withEnd) {
 		return
 	}
 	s := f.upstreamConn
@@ -435,12 +367,12 @@ func (f *flow) Run() {
 	if invariant.On && f.stage != stageSending {
 		panic("proxy: an exchange was ended between its last bytes and the batch, in stage " + stageText[f.stage])
 	}
-	if f.client.conn.Failed() {
+	sent, ok := f.stream.sent()
+	if !ok {
 		f.stage = stageStreaming
 		f.abort(exchange.NoReason)
 		return
 	}
-	sent := f.client.conn.Sent()
 	f.headDown = max(1, sent-f.lastRead-f.pausedDown)
 	f.finish(exchange.Completed, sent)
 }
@@ -458,7 +390,7 @@ func outcomeOf(status int) upstream.Outcome {
 // streamExpired is called when the upstream has been silent for too long after its head. A client
 // that does not read is not the upstream's silence.
 func (f *flow) streamExpired(now int64) {
-	if !f.is(isMirror) && f.client.conn.Congested() {
+	if !f.is(isMirror) && f.stream.congested() {
 		f.w.loop.SetTimer(&f.timer, f, now+f.route.StreamTimeout)
 		return
 	}

@@ -120,12 +120,12 @@ func (f *flow) waitsForClient() bool {
 		if f.is(held) {
 			return false
 		}
-		if f.client.conn.Congested() && f.upstreamConn.pending() {
+		if f.stream.congested() && f.upstreamConn.pending() {
 			return true // the answer is there, and is not read before the client takes what it has
 		}
-		return !f.is(requestSent|expecting) && !f.upstreamConn.conn.Congested() && !f.client.pending()
+		return !f.is(requestSent|expecting) && !f.upstreamConn.conn.Congested() && !f.stream.pending()
 	case stageStreaming:
-		return f.client.conn.Congested()
+		return f.stream.congested()
 	}
 	return false
 }
@@ -133,9 +133,8 @@ func (f *flow) waitsForClient() bool {
 // giveBack ends an exchange that waits for its client, because others wait for its connection.
 func (f *flow) giveBack() {
 	if f.stage == stageStreaming {
-		c := f.client
 		f.endSlow()
-		c.cutOff(f.w.loop.Now())
+		f.stream.cut(f)
 		return
 	}
 	f.flags |= closeClient

@@ -207,7 +207,7 @@ func (s *upstreamConn) Run() {
 func (s *upstreamConn) readResponse() {
 	f := s.flow
 	for reads := 0; f.upstreamConn == s && !f.is(held) && f.stage.readsResponse(); reads++ {
-		if f.client != nil && f.client.conn.Congested() {
+		if f.stream != nil && f.stream.congested() {
 			return
 		}
 		if reads == burst {
@@ -242,7 +242,7 @@ func (f *flow) responseEnded(err error) {
 		if f.is(isMirror) {
 			f.mirrorWhole(false)
 		} else {
-			f.responseWhole(nil, true)
+			f.responseWhole(nil, 0, 0, 0, true)
 		}
 		return
 	}

@@ -5,8 +5,11 @@
 // Everything belongs to one Worker, and so to one loop: client connections, the upstream
 // connections they use, the exchanges. The life of a request, file by file:
 //
-//	client_conn.go    bytes arrive; a head is complete
+//	client_conn.go    a client's connection, of any protocol version: accepted, lingering, closed
 //	lines.go          who waits to be read while the loop has more to do than it can
+//	stream.go         what an exchange talks to on its client's side
+//	http1_client.go   HTTP/1.1: bytes arrive; a head is complete; the next request
+//	http1_stream.go   HTTP/1.1: the request's body is read, the response framed
 //	flow.go           the exchange begins: canonical path, route, policies
 //	dispatch.go       a target is picked, a connection found or made, the request sent; retries
 //	expect.go         who tells the client to send its body

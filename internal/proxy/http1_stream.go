@@ -1,0 +1,359 @@
+package proxy
+
+import (
+	"io"
+
+	"plimsoll/internal/head"
+	"plimsoll/internal/http1"
+	"plimsoll/internal/reactor"
+)
+
+// This file is clientConn as the stream of the HTTP/1.1 request that is under way: see stream.
+
+// buffered implements stream.
+func (c *clientConn) buffered() int {
+	if c.in == nil {
+		return 0
+	}
+	return len(c.in.Data())
+}
+
+// nextBody implements stream. What the socket brings is read into the loop's scratch memory; of a body
+// of known length, no byte behind it.
+func (c *clientConn) nextBody(most int) ([]byte, error) {
+	if c.buffered() > 0 {
+		return c.take(c.in, most)
+	}
+	if c.state == clientTunnel && c.ahead != nil && c.ahead.Start < c.ahead.End {
+		return c.take(c.ahead, most)
+	}
+	if c.body.Done() {
+		return nil, io.EOF
+	}
+	in := c.w.loop.Scratch()
+	in = in[:min(most, len(in), c.body.Most())]
+	n, err := c.read(in)
+	if err == io.EOF && c.state == clientTunnel {
+		return nil, io.EOF
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.content(in[:n])
+}
+
+// take takes the next content from memory.
+func (c *clientConn) take(from *reactor.Buffer, most int) ([]byte, error) {
+	in := from.Data()
+	data, n, bad := c.body.Next(in[:min(most, len(in))])
+	if bad != http1.OK {
+		return nil, bad
+	}
+	from.Start += n
+	if c.body.Done() {
+		return data, io.EOF
+	}
+	return data, nil
+}
+
+// content takes the framing off what was read of the body, and moves the content together where it
+// is in several chunks. What stands behind the body is kept: the next request's.
+func (c *clientConn) content(in []byte) ([]byte, error) {
+	begin, end, used := 0, 0, 0
+	for !c.body.Done() {
+		data, n, bad := c.body.Next(in[used:])
+		if bad != http1.OK {
+			return nil, bad
+		}
+		if n == 0 {
+			return in[begin:end], nil
+		}
+		used += n
+		switch { // the data is the last of the n bytes
+		case len(data) == 0:
+		case end == begin:
+			end = used
+			begin = end - len(data)
+		default:
+			end += copy(in[end:], data)
+		}
+	}
+	if used < len(in) {
+		c.ahead = c.w.loop.GetBuffer(len(in) - used)
+		c.ahead.End = copy(c.ahead.Bytes, in[used:])
+	}
+	return in[begin:end], io.EOF
+}
+
+// mark implements stream.
+func (c *clientConn) mark() {
+	c.marked = c.body
+	if c.in != nil {
+		c.markedAt = c.in.Start
+	}
+}
+
+// rewind implements stream.
+func (c *clientConn) rewind() bool {
+	c.body = c.marked
+	if c.in != nil {
+		c.in.Start = c.markedAt
+	}
+	return c.body.Done()
+}
+
+// trailers implements stream.
+func (c *clientConn) trailers() *head.List { return c.body.Trailers() }
+
+// skip implements stream.
+func (c *clientConn) skip() bool {
+	for c.in != nil && !c.body.Done() {
+		_, n, bad := c.body.Next(c.in.Data())
+		if bad != http1.OK || n == 0 {
+			break
+		}
+		c.in.Start += n
+	}
+	return c.body.Done()
+}
+
+// appendInterim implements stream: HTTP/1.0 knows no interim responses.
+func (c *clientConn) appendInterim(f *flow, out []byte) []byte {
+	if f.version == http10 {
+		return out
+	}
+	out = http1.AppendStatusLine(out, f.res.Status)
+	out = http1.AppendFields(out, &f.res.Fields, interimDrop)
+	return append(out, crlf...)
+}
+
+// sendInterim implements stream.
+func (c *clientConn) sendInterim(out []byte) error { return c.write(out) }
+
+var continueMessage = []byte("HTTP/1.1 100 Continue\r\n\r\n")
+
+// sendContinue implements stream.
+func (c *clientConn) sendContinue() error { return c.write(continueMessage) }
+
+// send implements stream. A response's last bytes go out with the loop's batch where they are few;
+// after an answer of the gateway's own the connection may end before that.
+func (c *clientConn) send(f *flow, buf []byte, from, to int, parts parts) error {
+	if c.state == clientTunnel {
+		return c.sendTunnel(f, buf, from, to, parts)
+	}
+	var out []byte
+	if parts&withHead != 0 {
+		out = c.appendHead(f, c.w.out[:0])
+		f.headOut = int64(len(out))
+	}
+	switch {
+	case c.toClient == http1.Chunked:
+		if out == nil {
+			out = c.w.out[:0]
+		}
+		if to > from {
+			out = http1.AppendChunk(out, buf[from:to])
+		}
+		if parts&withEnd != 0 {
+			out = http1.AppendLastChunk(out, f.responseTrailers())
+		}
+	default:
+		out = inFront(out, buf, from, to)
+	}
+	if parts&withEnd != 0 && len(out) <= batchBytes && !f.is(answered) {
+		c.conn.Batch()
+	}
+	return c.sendBytes(f, out)
+}
+
+// inFront is out and buf[from:to] in one piece: out goes into the room in front of from, where it
+// fits.
+func inFront(out, buf []byte, from, to int) []byte {
+	switch {
+	case to == from:
+		return out
+	case len(out) <= from:
+		from -= len(out)
+		copy(buf[from:], out)
+		return buf[from:to]
+	}
+	return append(out, buf[from:to]...)
+}
+
+// sendBytes sends bytes of a response, and has pace look at how they are taken.
+func (c *clientConn) sendBytes(f *flow, out []byte) error {
+	if len(out) == 0 {
+		return nil
+	}
+	f.bodyOut += int64(len(out))
+	if err := c.write(out); err != nil {
+		return err
+	}
+	if c.conn.Queued() > 0 {
+		c.watchTaking()
+	}
+	return nil
+}
+
+// sendTunnel is send after the exchange has become a tunnel.
+func (c *clientConn) sendTunnel(f *flow, buf []byte, from, to int, parts parts) error {
+	var out []byte
+	if parts&withHead != 0 {
+		out = http1.AppendStatusLine(c.w.out[:0], 101)
+		out = http1.AppendFields(out, &f.res.Fields, hopByHop)
+		out = append(out, upgradeLine...)
+		out = http1.AppendField(out, upgradeName, f.res.Upgrade)
+		out = append(out, crlf...)
+		f.headOut = int64(len(out))
+	}
+	if err := c.sendBytes(f, inFront(out, buf, from, to)); err != nil {
+		return err
+	}
+	if parts&withEnd != 0 {
+		c.closeWrite()
+	}
+	c.watchTaking()
+	return nil
+}
+
+// startTunnel implements stream.
+func (c *clientConn) startTunnel() {
+	c.state, c.toEOF = clientTunnel, true
+	c.body.Start(http1.ToEOF, 0, &c.listener.Head)
+}
+
+// congested implements stream.
+func (c *clientConn) congested() bool { return c.conn.Congested() }
+
+// sent implements stream.
+func (c *clientConn) sent() (int64, bool) { return c.conn.Sent(), !c.conn.Failed() }
+
+// finish implements stream: the connection goes on with its next request.
+func (c *clientConn) finish(f *flow, last bool) {
+	expected := f.is(requestSent) && !f.req.KeepAlive
+	if c.state == clientTunnel {
+		c.state, expected = clientBusy, false
+	}
+	c.freeFlow()
+	if last {
+		c.finishLast(expected)
+		return
+	}
+	c.again()
+}
+
+// reset implements stream.
+func (c *clientConn) reset(*flow) {
+	c.state = clientHead
+	c.conn.Reset()
+	c.close()
+}
+
+// cut implements stream.
+func (c *clientConn) cut(*flow) {
+	c.freeFlow()
+	c.cutOff(c.w.loop.Now())
+}
+
+func (c *clientConn) freeFlow() {
+	f := c.flow
+	c.flow = nil
+	c.w.freeFlow(f)
+}
+
+// appendHead appends the response's head and decides how the body is framed.
+func (c *clientConn) appendHead(f *flow, out []byte) []byte {
+	if f.is(answered) {
+		return c.appendAnswerHead(f, out)
+	}
+	return c.appendResponseHead(f, out)
+}
+
+// appendAnswerHead is the head of an answer of the gateway's own.
+func (c *clientConn) appendAnswerHead(f *flow, out []byte) []byte {
+	status := f.Response.Status
+	c.toClient = http1.Length
+	out = http1.AppendStatusLine(out, status)
+	out = http1.AppendFields(out, &f.Response.Fields, hopByHop&^http1.OfStatus(status))
+	if status != 204 && status != 304 {
+		out = appendLength(out, int64(len(f.Body)))
+	}
+	if !f.Response.Fields.Has(head.Date) {
+		out = http1.AppendField(out, dateName, f.w.httpDate())
+	}
+	return append(c.appendConnection(f, out), crlf...)
+}
+
+// appendResponseHead is the head as the client gets it, and decides how the body is framed for it.
+func (c *clientConn) appendResponseHead(f *flow, out []byte) []byte {
+	c.toClient = f.res.Framing
+	switch f.res.Framing {
+	case http1.Chunked, http1.ToEOF:
+		c.toClient = http1.Chunked
+		if f.version == http10 {
+			c.toClient = http1.ToEOF
+			f.flags |= closeClient
+			c.toEOF = true
+		}
+	}
+	out = http1.AppendStatusLine(out, f.res.Status)
+	drop := hopByHop &^ http1.OfStatus(f.res.Status)
+	if f.is(toHEAD) || f.res.Status == 304 {
+		drop &^= 1 << head.ContentLength // it tells of the body that is not sent
+	}
+	out = f.appendVia(http1.AppendFields(out, &f.res.Fields, drop), version(f.res.Minor))
+	switch c.toClient {
+	case http1.Length:
+		out = appendLength(out, f.res.Length)
+	case http1.Chunked:
+		out = append(out, chunkedLine...)
+	case http1.None:
+		if !f.is(toHEAD) && f.res.Status != 204 && f.res.Status != 304 {
+			out = appendLength(out, 0)
+		}
+	}
+	if !f.res.Fields.Has(head.Date) {
+		out = http1.AppendField(out, dateName, f.w.httpDate())
+	}
+	return append(c.appendConnection(f, out), crlf...)
+}
+
+var dateName = []byte("Date")
+
+var (
+	closeLine        = []byte("Connection: close\r\n")
+	closeUpgrade     = []byte("Connection: close, upgrade\r\n")
+	keepAliveLine    = []byte("Connection: keep-alive\r\n")
+	keepAliveUpgrade = []byte("Connection: keep-alive, upgrade\r\n")
+)
+
+// appendConnection tells the client whether the connection goes on, where that is not what its
+// version takes for granted, and of an Upgrade field that is passed on because the status needs it.
+func (c *clientConn) appendConnection(f *flow, out []byte) []byte {
+	upgrade := http1.OfStatus(f.Response.Status)>>head.Upgrade&1 != 0 && f.Response.Fields.Has(head.Upgrade)
+	switch {
+	case c.w.draining || c.acceptor.Closed || f.is(closeClient):
+		f.flags |= closeClient
+		return append(out, either(upgrade, closeUpgrade, closeLine)...)
+	case f.version == http10:
+		return append(out, either(upgrade, keepAliveUpgrade, keepAliveLine)...)
+	case upgrade:
+		return append(out, upgradeLine...)
+	}
+	return out
+}
+
+func either(which bool, yes, no []byte) []byte {
+	if which {
+		return yes
+	}
+	return no
+}
+
+// closeWrite passes on that no more will come from the other side.
+func (c *clientConn) closeWrite() {
+	if c.tls != nil {
+		c.tls.CloseWrite()
+	}
+	c.conn.CloseWrite()
+}

@@ -1,0 +1,89 @@
+package proxy
+
+import (
+	"net/netip"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/head"
+)
+
+// stream is one request and its response on a client's connection, whatever the protocol version:
+// what an exchange talks to on its client's side. clientConn is the only stream of an HTTP/1.1
+// connection.
+//
+// The stream frames and the exchange decides: no exchange knows of chunks, frames or Connection, and
+// no stream of routes, policies or targets. A stream tells its exchange what happens by
+// flow.bodyReadable, flow.clientDrained and flow.abort.
+//
+// All methods are for the connection's loop.
+type stream interface {
+	// buffered is how many bytes of the request's body are in memory, framing included.
+	buffered() int
+	// nextBody takes the next content of the request's body: of what is in memory, or else of what the
+	// connection has, most bytes at the most. It stays valid until the loop reads anything. io.EOF
+	// comes with the last content, or after it; reactor.ErrAgain means that there is nothing now, an
+	// http1.Error that the body is malformed, and any other error that the client is gone. No
+	// content and no error: only framing came.
+	nextBody(most int) ([]byte, error)
+	// mark keeps the place in the body to which rewind goes back. That works as long as no content
+	// was taken that was not in memory then.
+	mark()
+	// rewind says whether the body was whole at the mark.
+	rewind() bool
+	// trailers are those of the whole body, or nil. The list may be changed.
+	trailers() *head.List
+	// skip passes over what is in memory of a body that nobody needs, and says whether that was all.
+	skip() bool
+	// pending says that nextBody could find something without a further event.
+	pending() bool
+	// later has bodyReadable called at the end of the turn.
+	later()
+
+	// appendInterim appends the interim response in f.res; it may leave it out.
+	appendInterim(f *flow, out []byte) []byte
+	// sendInterim sends what appendInterim made.
+	sendInterim(out []byte) error
+	// sendContinue tells the client to send its body.
+	sendContinue() error
+	// send sends a part of the response: its head where parts has withHead, the content buf[from:to],
+	// its end where parts has withEnd. What stands in front of from may be overwritten. It counts
+	// bodyOut and headOut of f. What the client does not take now is kept for it; an error means
+	// that it is gone.
+	send(f *flow, buf []byte, from, to int, parts parts) error
+	// congested says that no more is to be sent until clientDrained.
+	congested() bool
+	// sent is when the last bytes went out, monotonic nanoseconds, and whether they did.
+	sent() (at int64, ok bool)
+	// startTunnel makes the content of both directions bytes of another protocol, without an end
+	// that anything but the peer's announces. The head of the response to come says so.
+	startTunnel()
+
+	// finish ends the stream after its response, and frees the exchange. Where last is set the
+	// connection ends too, if it has no other stream.
+	finish(f *flow, last bool)
+	// reset ends the stream so that nobody takes its response for whole, and frees the exchange.
+	reset(f *flow)
+	// cut does the same for a client that is too slow to be waited for: what is queued is dropped.
+	cut(f *flow)
+}
+
+// parts says what flow.send sends besides content.
+type parts uint8
+
+const (
+	withHead parts = 1 << iota
+	withEnd
+)
+
+// origin is what exchanges know of the connection that they come on.
+type origin struct {
+	acceptor *Acceptor
+	listener *Listener // the acceptor's, as of the present request
+	tlsInfo  *exchange.TLS
+	peer     netip.AddrPort
+	peerText []byte // the peer's address as text, made at a listener's first request; nil before
+	waited   int64  // how long the present request waited in line, nanoseconds
+	requests uint32
+	trusted  bool  // the listener trusts the peer; made with peerText
+	highest  uint8 // the highest class of its requests: P0 is 0
+}
