@@ -18,7 +18,7 @@ var floors = []struct {
 	{0, []string{
 		"internal/head", "internal/hist", "internal/reactor", "internal/invariant", "internal/cidr",
 		"internal/freeport", "internal/hash", "internal/breaker", "internal/concurrency",
-		"internal/crash", "internal/demo", "internal/lint", "internal/admission", "web",
+		"internal/crash", "internal/demo", "internal/lint", "internal/admission", "internal/hpack", "web",
 	}},
 	{1, []string{"internal/http1", "internal/tlsio"}},
 	{2, []string{"internal/exchange", "internal/telemetry"}},
