@@ -113,7 +113,7 @@ func (t *text) decode(dst []byte) (n int, more, ok bool) {
 				src = src[(63-bits)>>3&7:]
 				bits |= 56
 			} else {
-				for ; bits <= 56 && len(src) > 0; bits, src = bits+8, src[1:] {
+				for ; bits < 56 && len(src) > 0; bits, src = bits+8, src[1:] {
 					window |= uint64(src[0]) << (56 - bits)
 				}
 			}
@@ -127,7 +127,7 @@ func (t *text) decode(dst []byte) (n int, more, ok bool) {
 				window, bits = window<<p.bits(), bits-p.bits()
 			}
 		}
-		for ; bits <= 56 && len(src) > 0; bits, src = bits+8, src[1:] {
+		for ; bits < 56 && len(src) > 0; bits, src = bits+8, src[1:] {
 			window |= uint64(src[0]) << (56 - bits)
 		}
 		p := pairs[window>>(64-peekBits)]
