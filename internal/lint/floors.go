@@ -20,7 +20,7 @@ var floors = []struct {
 		"internal/freeport", "internal/hash", "internal/breaker", "internal/concurrency",
 		"internal/crash", "internal/demo", "internal/lint", "internal/admission", "web",
 	}},
-	{1, []string{"internal/http1", "internal/tlsio"}},
+	{1, []string{"internal/http1", "internal/http2", "internal/tlsio"}},
 	{2, []string{"internal/exchange", "internal/telemetry"}},
 	{3, []string{"internal/policy/", "internal/upstream", "internal/route", "internal/config"}},
 	{4, []string{"internal/proxy", "internal/loadline"}},
