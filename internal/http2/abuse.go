@@ -40,11 +40,12 @@ const (
 	PingKind
 	// PriorityKind is PRIORITY and PRIORITY_UPDATE. Old browsers build a tree of five streams and
 	// move each request in it some times; new ones correct a priority once or twice. So 500 come at
-	// once, 50 a second, and four for every stream that ends normally.
+	// once, 50 a second, and four for every request.
 	PriorityKind
 	// WindowKind is WINDOW_UPDATE. Usual clients announce half of a window, simple ones every frame,
 	// for the stream and the connection: two for a frame that they were sent. Firefox adds one to
-	// each request. So 1000 come at once, 100 a second, and three for every frame sent.
+	// each request. So 1000 come at once, 100 a second, one for every request, and two for every
+	// frame that the client is sent.
 	WindowKind
 	// EmptyKind is Data, Headers and Continuation that carry nothing and end nothing
 	// (CVE-2019-9518). Some clients send one before the end of a body, and never two in a row: 100,
@@ -125,7 +126,6 @@ func (b *Budget) give(k Kind, n uint16) { b.levels[k] -= min(b.levels[k], n) }
 // Completed notes that a stream ended normally: its request and its response were complete.
 func (b *Budget) Completed() {
 	b.give(ResetKind, 1)
-	b.give(PriorityKind, 4)
 	b.give(EmptyKind, 1)
 	b.give(UnknownKind, 1)
 }
@@ -133,7 +133,7 @@ func (b *Budget) Completed() {
 // Sent notes that the client was sent a frame of Headers, or of Data that was not empty.
 func (b *Budget) Sent() {
 	b.give(PingKind, 1)
-	b.give(WindowKind, 3)
+	b.give(WindowKind, 2)
 }
 
 // Frame counts a frame that arrived, whatever its type; it counts only the first of a frame's
@@ -148,6 +148,8 @@ func (b *Budget) Frame(f *Frame, maxBlock int, now int64) Reason {
 		return b.data(f, now)
 	case Headers:
 		b.block, b.frames = 0, 0
+		b.give(PriorityKind, 4)
+		b.give(WindowKind, 1)
 		return b.fragment(f, maxBlock, now)
 	case Continuation:
 		if b.frames++; b.frames > maxContinuations {
