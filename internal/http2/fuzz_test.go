@@ -19,7 +19,7 @@ import (
 // to it, with nothing behind it. Fields are separated by \x1e, a name and its value by \x1f.
 func FuzzRequestHead(f *testing.F) {
 	for _, s := range []string{
-		get, get + "|cookie: a|cookie: b", get + "|content-length: 5", get + "|host: A.Example:443", get + "|te: trailers|trailer: x",
+		get, get + "|cookie: a|cookie: b|cookie: ", get + "|content-length: 5", get + "|host: A.Example:443", get + "|te: trailers|trailer: x",
 		":method: OPTIONS|:scheme: http|:path: *|:authority: [::1]:80",
 		":method: POST|:scheme: http|:path: /a HTTP/1.1\r\nx: y|:authority: a",
 		":method: CONNECT|:protocol: websocket|:scheme: https|:authority: a|:path: /chat",

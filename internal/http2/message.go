@@ -108,14 +108,15 @@ func (m *fields) hear(id head.ID, value []byte) Reason {
 	return OK
 }
 
-// joinCookies makes one Cookie of several (RFC 9113, section 8.2.3), appended to dst.
+// joinCookies makes one Cookie of several (RFC 9113, section 8.2.3), appended to dst. Empty ones add
+// nothing: a value must not end in white space.
 func (m *fields) joinCookies(l *head.List, dst []byte) []byte {
 	if m.cookies < 2 {
 		return dst
 	}
 	from := len(dst)
 	for i := range l.Len() {
-		if f := l.At(i); f.ID == head.Cookie {
+		if f := l.At(i); f.ID == head.Cookie && len(f.Value) > 0 {
 			if len(dst) > from {
 				dst = append(dst, "; "...)
 			}

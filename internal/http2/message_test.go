@@ -180,6 +180,17 @@ func TestWhatARequestBecomes(t *testing.T) {
 	}
 }
 
+func TestEmptyCookiesJoinWithoutWhiteSpaceAround(t *testing.T) {
+	for fields, want := range map[string]string{
+		"cookie: ": "", "cookie: |cookie: ": "", "cookie: a|cookie: ": "a", "cookie: |cookie: a|cookie: |cookie: b": "a; b",
+	} {
+		r, reason := readRequest(&usualLimits, cut(get+"|"+fields), true, false)
+		if reason != http2.OK || r.Fields.Len() != 1 || string(r.Fields.Value(head.Cookie)) != want {
+			t.Errorf("%q: %v, %d fields, %q", fields, reason, r.Fields.Len(), r.Fields.Value(head.Cookie))
+		}
+	}
+}
+
 func TestTheLengthOfARequest(t *testing.T) {
 	for _, c := range []struct {
 		fields    string

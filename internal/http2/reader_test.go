@@ -240,6 +240,7 @@ func FuzzReader(f *testing.F) {
 	f.Add([]byte(begun+raw(http2.Data, 9, 1, "\x02datapp")+raw(http2.Ping, 1, 0, "12345678")), 11, false)
 	f.Add([]byte(begun+raw(http2.Headers, 0, 1, "a")+raw(http2.Continuation, 4, 1, "b")), 20, false)
 	f.Add([]byte(begun+raw(http2.GoAway, 0, 0, "\x80aaaaaaab")+raw(http2.WindowUpdate, 0, 0, "\x00\x00\x00\x00")), 30, false)
+	f.Add([]byte(begun+raw(http2.RSTStream, 0, 0, "aaa")), 3, true)
 	f.Add([]byte(begun+raw(http2.PriorityFrame, 0, 1, "aaa")+raw(http2.SettingsFrame, 0, 0, "\x00\x04\xff\xff\xff\xff")), 30, false)
 	f.Add([]byte(http2.Preface+begun+raw(http2.PriorityUpdate, 0, 0, "\x00\x00\x00\x01u=1")+raw(0x77, 0, 1, "abc")), 30, true)
 	f.Fuzz(func(t *testing.T, in []byte, cut int, server bool) {
