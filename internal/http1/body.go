@@ -178,7 +178,7 @@ func (d *Body) step(c byte) Error {
 
 // size takes a byte of a chunk size: 1 to 16 hexadecimal digits, at most 2^63-1.
 func (d *Body) size(c byte) Error {
-	if class[c]&hexByte != 0 {
+	if head.Is(c, head.HexByte) {
 		if d.digits == 16 || d.left >= 1<<59 {
 			return BadChunk
 		}
@@ -212,7 +212,7 @@ func (d *Body) extend(c byte) Error {
 	case c == '\r':
 		d.state = inSizeEnd
 		return OK
-	case class[c]&textByte == 0:
+	case !head.Is(c, head.TextByte):
 		return BadChunk
 	}
 	d.extension++

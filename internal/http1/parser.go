@@ -130,10 +130,10 @@ func checkField(line []byte) (at int, id head.ID, err Error) {
 	}
 	name := line[:at]
 	id = head.Lookup(name)
-	if id == head.Other && !isToken(name) {
+	if id == head.Other && !head.IsToken(name) {
 		return 0, 0, BadFieldName
 	}
-	if !isText(line[at+1 : len(line)-2]) {
+	if !head.IsText(line[at+1 : len(line)-2]) {
 		return 0, 0, BadFieldValue
 	}
 	return at, id, OK
@@ -164,7 +164,7 @@ const speaks = 1<<head.ContentLength | 1<<head.TransferEncoding | 1<<head.Connec
 func (p *parser) hear(f *head.Field) Error {
 	switch f.ID {
 	case head.ContentLength:
-		n, ok := parseLength(f.Value)
+		n, ok := head.ParseLength(f.Value)
 		switch {
 		case p.said&saidChunked != 0:
 			return LengthAndCoding
@@ -179,14 +179,14 @@ func (p *parser) hear(f *head.Field) Error {
 		switch {
 		case p.said&saidLength != 0:
 			return LengthAndCoding
-		case p.said&saidChunked != 0 || !foldsTo(f.Value, "chunked"):
+		case p.said&saidChunked != 0 || !head.FoldsTo(f.Value, "chunked"):
 			return UnknownCoding
 		}
 		p.said |= saidChunked
 	case head.Connection:
 		p.hearConnection(f.Value)
 	case head.Expect:
-		if foldsTo(f.Value, "100-continue") {
+		if head.FoldsTo(f.Value, "100-continue") {
 			p.said |= said100
 		}
 	case head.Host:
@@ -205,29 +205,14 @@ func (p *parser) hearConnection(value []byte) {
 		var option []byte
 		option, value = nextToken(value)
 		switch {
-		case foldsTo(option, "keep-alive"):
+		case head.FoldsTo(option, "keep-alive"):
 			p.said |= saidKeepAlive
-		case foldsTo(option, "close"):
+		case head.FoldsTo(option, "close"):
 			p.said |= saidClose
-		case foldsTo(option, "upgrade"):
+		case head.FoldsTo(option, "upgrade"):
 			p.said |= saidUpgrade
 		}
 	}
-}
-
-// parseLength reads a Content-Length: digits only, at most 2^63-1.
-func parseLength(b []byte) (n int64, ok bool) {
-	if len(b) == 0 {
-		return 0, false
-	}
-	for _, c := range b {
-		d := int64(c) - '0'
-		if d < 0 || d > 9 || n > (1<<63-1-d)/10 {
-			return 0, false
-		}
-		n = n*10 + d
-	}
-	return n, true
 }
 
 // keepAlive says whether the sender lets the connection live on (RFC 9112, section 9.3).

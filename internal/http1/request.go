@@ -73,7 +73,7 @@ func (r *Request) requestLine(line []byte) (err Error) {
 		return err
 	}
 	m := 0
-	for m < at && class[line[m]]&tokenByte != 0 {
+	for m < at && head.Is(line[m], head.TokenByte) {
 		m++
 	}
 	if m == at || m == 0 {
@@ -83,14 +83,14 @@ func (r *Request) requestLine(line []byte) (err Error) {
 		return BadMethod
 	}
 	r.Method = line[:m:m]
-	if foldsTo(r.Method, "connect") {
+	if head.FoldsTo(r.Method, "connect") {
 		return BadConnect
 	}
 	if m+1 == at {
 		return BadLine
 	}
 	target := line[m+1 : at : at]
-	if !isTarget(target) {
+	if !head.IsTarget(target) {
 		if bytes.IndexByte(target, ' ') >= 0 {
 			return BadLine
 		}
@@ -127,9 +127,9 @@ var asterisk = []byte("*")
 func (r *Request) absolute(t []byte) Error {
 	var after int
 	switch {
-	case len(t) > len("http://") && foldsTo(t[:len("http://")], "http://"):
+	case len(t) > len("http://") && head.FoldsTo(t[:len("http://")], "http://"):
 		after = len("http://")
-	case len(t) > len("https://") && foldsTo(t[:len("https://")], "https://"):
+	case len(t) > len("https://") && head.FoldsTo(t[:len("https://")], "https://"):
 		after = len("https://")
 		r.said |= saidHTTPS
 	default:
@@ -142,7 +142,7 @@ func (r *Request) absolute(t []byte) Error {
 		end += after
 	}
 	r.Host = t[after:end:end]
-	if !canonicalHost(r.Host) {
+	if !head.CanonicalHost(r.Host) {
 		return BadHost
 	}
 	switch rest := t[end:]; {
@@ -188,7 +188,7 @@ func (r *Request) concludeHost() Error {
 		return OK
 	}
 	f := r.Fields.Get(head.Host)
-	if !canonicalHost(f.Value) {
+	if !head.CanonicalHost(f.Value) {
 		return BadHost
 	}
 	if r.Host == nil {
@@ -199,18 +199,11 @@ func (r *Request) concludeHost() Error {
 	if r.said&saidHTTPS != 0 {
 		port = ":443"
 	}
-	if !bytes.Equal(withoutPort(r.Host, port), withoutPort(f.Value, port)) {
+	if !bytes.Equal(head.WithoutPort(r.Host, port), head.WithoutPort(f.Value, port)) {
 		return HostMismatch
 	}
 	if len(r.Host) != len(f.Value) {
 		f.Value, f.Line = r.Host, nil
 	}
 	return OK
-}
-
-func withoutPort(host []byte, port string) []byte {
-	if n := len(host) - len(port); n > 0 && string(host[n:]) == port {
-		return host[:n]
-	}
-	return host
 }

@@ -67,7 +67,7 @@ func (r *Response) statusLine(line []byte) (err Error) {
 	if r.Status < 100 || r.Status > 599 {
 		return BadStatus
 	}
-	if !isText(line[least:]) {
+	if !head.IsText(line[least:]) {
 		return BadLine
 	}
 	return OK

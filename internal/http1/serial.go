@@ -33,21 +33,21 @@ func AppendField(dst, name, value []byte) []byte {
 	}
 	from := len(dst)
 	dst = append(dst, name...)
-	if !isToken(name) {
-		replace(dst[from:], tokenByte, '-')
+	if !head.IsToken(name) {
+		replace(dst[from:], head.TokenByte, '-')
 	}
 	dst = append(dst, ": "...)
 	from = len(dst)
 	dst = append(dst, value...)
-	if !isText(value) {
-		replace(dst[from:], textByte, ' ')
+	if !head.IsText(value) {
+		replace(dst[from:], head.TextByte, ' ')
 	}
 	return append(dst, "\r\n"...)
 }
 
-func replace(b []byte, allowed, by byte) {
+func replace(b []byte, allowed head.Class, by byte) {
 	for i, c := range b {
-		if class[c]&allowed == 0 {
+		if !head.Is(c, allowed) {
 			b[i] = by
 		}
 	}

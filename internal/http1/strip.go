@@ -120,7 +120,7 @@ func stripOptions(l *head.List, value []byte, left int) int {
 
 // namesField says whether an option of Connection names a field that goes.
 func namesField(option []byte) bool {
-	return len(option) > 0 && !foldsTo(option, "close") && head.Lookup(option) == head.Other
+	return len(option) > 0 && !head.FoldsTo(option, "close") && head.Lookup(option) == head.Other
 }
 
 // maxNamed is the most bytes of options that Named reads.

@@ -51,35 +51,11 @@ func (t *trailers) take(in []byte, lim *Limits) (used int, whole bool, err Error
 		}
 		return 0, false, BadTrailer
 	}
-	if mayTrail(line[:at], id) {
+	if head.MayTrail(line[:at], id) {
 		fillField(t.list.Extend(id), line, at)
 	}
 	t.line = len(t.buf)
 	return used, true, OK
-}
-
-// mayTrail says whether a field may stand in a trailer section that is passed on (RFC 9110, section
-// 6.5.1).
-//
-// Names that the gateway knows may not: each means something for framing, routing, trust,
-// authentication or caching, and is read from heads only. Nor may what else modifies a request,
-// describes the content or controls the response, nor any name with '_', which could be read as one
-// of those by a service that merges trailers into the head.
-func mayTrail(name []byte, id head.ID) bool {
-	if id != head.Other || bytes.IndexByte(name, '_') >= 0 {
-		return false
-	}
-	for _, prefix := range headOnlyPrefixes {
-		if len(name) >= len(prefix) && foldsTo(name[:len(prefix)], prefix) {
-			return false
-		}
-	}
-	for _, whole := range headOnly {
-		if foldsTo(name, whole) {
-			return false
-		}
-	}
-	return true
 }
 
 // maxTrailerNames bounds the names in the Trailer fields of one head: those behind them go, so that
@@ -114,7 +90,7 @@ func TrimTrailer(l *head.List, gone func(name []byte) bool) {
 // because each name was followed by a comma.
 func trimNames(f *head.Field, left int, gone func(name []byte) bool) int {
 	goes := func(name []byte) bool {
-		return !isToken(name) || !mayTrail(name, head.Lookup(name)) || gone(name)
+		return !head.IsToken(name) || !head.MayTrail(name, head.Lookup(name)) || gone(name)
 	}
 	var name []byte
 	all, seen := true, 0
@@ -139,14 +115,3 @@ func trimNames(f *head.Field, left int, gone func(name []byte) bool) int {
 	f.Value, f.Line = kept, nil
 	return left - seen
 }
-
-// Further names, and how names begin, that belong into a head.
-var (
-	headOnlyPrefixes = []string{
-		"access-control-", "content-", "if-", "proxy-", "sec-", "x-forwarded", "x-original-", "x-real-", "x-rewrite-",
-	}
-	headOnly = []string{
-		"age", "expires", "max-forwards", "pragma", "retry-after", "status", "strict-transport-security", "warning",
-		"www-authenticate",
-	}
-)

@@ -17,7 +17,9 @@ func NextProtocol(value []byte) (protocol, rest []byte) {
 	return nil, nil
 }
 
-func isH2C(protocol []byte) bool { return foldsTo(protocol, "h2c") || foldsTo(protocol, "h2") }
+func isH2C(protocol []byte) bool {
+	return head.FoldsTo(protocol, "h2c") || head.FoldsTo(protocol, "h2")
+}
 
 // AppendUpgrade appends the Upgrade field of a request, whose value is asked, without what
 // NextProtocol passes over.
@@ -74,7 +76,7 @@ func AcceptsTrailers(l *head.List) bool {
 		}
 		for value := f.Value; len(value) > 0; {
 			var member []byte
-			if member, value = nextToken(value); foldsTo(member, "trailers") {
+			if member, value = nextToken(value); head.FoldsTo(member, "trailers") {
 				return true
 			}
 		}

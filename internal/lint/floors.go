@@ -18,9 +18,9 @@ var floors = []struct {
 	{0, []string{
 		"internal/head", "internal/hist", "internal/reactor", "internal/invariant", "internal/cidr",
 		"internal/freeport", "internal/hash", "internal/breaker", "internal/concurrency",
-		"internal/crash", "internal/demo", "internal/lint", "internal/admission", "web",
+		"internal/crash", "internal/demo", "internal/lint", "internal/admission", "internal/hpack", "web",
 	}},
-	{1, []string{"internal/http1", "internal/tlsio"}},
+	{1, []string{"internal/http1", "internal/http2", "internal/tlsio"}},
 	{2, []string{"internal/exchange", "internal/telemetry"}},
 	{3, []string{"internal/policy/", "internal/upstream", "internal/route", "internal/config"}},
 	{4, []string{"internal/proxy", "internal/loadline"}},

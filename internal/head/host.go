@@ -1,6 +1,7 @@
-package http1
+package head
 
 import (
+	"bytes"
 	"net/netip"
 	"unsafe"
 )
@@ -31,14 +32,14 @@ var hostClass = func() (t [256]byte) {
 	return
 }()
 
-// canonicalHost says whether b is uri-host[:port] (RFC 9110, section 7.2) and makes its letters
+// CanonicalHost says whether b is uri-host[:port] (RFC 9110, section 7.2) and makes its letters
 // lower-case.
 //
 // Of the characters that a reg-name may have (RFC 3986, section 3.2.2) only the unreserved ones are
 // taken: percent-encoding would spell one host in many ways, and the sub-delims, which no name in
 // DNS or in a certificate has, are syntax in Forwarded and in lists. No label but the last is
 // empty. A port is 1 to 65535 and has no leading zero. User information is refused.
-func canonicalHost(b []byte) bool {
+func CanonicalHost(b []byte) bool {
 	if len(b) == 0 {
 		return false
 	}
@@ -66,7 +67,7 @@ func canonicalHost(b []byte) bool {
 func canonicalHostPort(b []byte) bool {
 	if b[0] == '[' {
 		end := 1
-		for end < len(b) && (class[b[end]]&hexByte != 0 || b[end] == ':' || b[end] == '.') {
+		for end < len(b) && (Is(b[end], HexByte) || b[end] == ':' || b[end] == '.') {
 			end++
 		}
 		if end == len(b) || b[end] != ']' || !isIPv6(b[1:end]) {
@@ -75,8 +76,8 @@ func canonicalHostPort(b []byte) bool {
 		lowerCase(b[1:end])
 		return end+1 == len(b) || b[end+1] == ':' && isPort(b[end+2:])
 	}
-	at := colon(b)
-	return at > 0 && isPort(b[at+1:]) && canonicalHost(b[:at])
+	at := bytes.IndexByte(b, ':')
+	return at > 0 && isPort(b[at+1:]) && CanonicalHost(b[:at])
 }
 
 func isIPv6(b []byte) bool {
@@ -109,3 +110,13 @@ func lowerCase(b []byte) {
 		}
 	}
 }
+
+// WithoutPort is host without port, a ':' and digits, where it ends in that.
+func WithoutPort(host []byte, port string) []byte {
+	if n := len(host) - len(port); n > 0 && string(host[n:]) == port {
+		return host[:n]
+	}
+	return host
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }

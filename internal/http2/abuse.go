@@ -1,0 +1,205 @@
+package http2
+
+// Budget counts what a client does on one connection that costs the gateway and brings nobody
+// anything, in the manner of leaky buckets: each act fills the bucket of its kind, time empties it,
+// and what makes the act worth while takes something out as well. A bucket that runs over gives the
+// reason for a GOAWAY with ENHANCE_YOUR_CALM. The zero value is ready. It is 40 bytes, whatever the
+// client does.
+//
+// The bounds are for clients: browsers, curl, load generators and gRPC libraries stay far below
+// them, for the reasons given with each. An upstream is trusted more, and may well send what is
+// bounded here, such as a model's answer in pieces of three bytes.
+type Budget struct {
+	second int64  // up to which the buckets have been emptied
+	block  uint32 // bytes of the field block under way
+	levels [kinds]uint16
+	frames uint8 // Continuation frames of the field block under way
+}
+
+// Kind is a kind of act that a Budget counts.
+type Kind uint8
+
+// The kinds. Budget.Frame counts all but Fault; an acknowledgement that nobody waited for is what
+// the caller spends a SettingsKind or PingKind on.
+const (
+	// ResetKind is RST_STREAM (CVE-2023-44487). A gRPC client that reaches the deadline of some
+	// hundred calls resets them all at once, and one that hedges resets every second call for hours.
+	// So 1000 come at once, 33 a second for ever, and one for every stream that ends normally.
+	// Load generators with 100 streams reset none. nghttp2 has the same numbers in wide use.
+	ResetKind Kind = iota
+	// FaultKind is an error of the client's that made us reset a stream (CVE-2025-8671) or refuse a
+	// malformed request. A sound client makes none; one with a bug makes the same one in each of
+	// its requests, and should hear of it in answers: 100 at once, 5 a second.
+	FaultKind
+	// SettingsKind is SETTINGS. Clients send one to three. grpc-go sends one each time that it
+	// doubles its window, some ten in all: 100, and 1 a second.
+	SettingsKind
+	// PingKind is PING. Clients that keep a connection alive send one in 10 s or more. grpc-go
+	// measures the path by one in each round trip while data arrives: so 200 come at once, 10 a
+	// second, and one for every frame that the client is sent.
+	PingKind
+	// PriorityKind is PRIORITY and PRIORITY_UPDATE. Old browsers build a tree of five streams and
+	// move each request in it some times; new ones correct a priority once or twice. So 500 come at
+	// once, 50 a second, and four for every request.
+	PriorityKind
+	// WindowKind is WINDOW_UPDATE. Usual clients announce half of a window, simple ones every frame,
+	// for the stream and the connection: two for a frame that they were sent. Firefox adds one to
+	// each request. So 1000 come at once, 100 a second, one for every request, and two for every
+	// frame that the client is sent.
+	WindowKind
+	// EmptyKind is Data, Headers and Continuation that carry nothing and end nothing
+	// (CVE-2019-9518). Some clients send one before the end of a body, and never two in a row: 100,
+	// 10 a second, and one for every stream that ends normally.
+	EmptyKind
+	// SmallKind is Data of 1 to 4 bytes that ends nothing, at nine bytes of header each. No message
+	// of gRPC or of a WebSocket is as small; a terminal's keys are, at the speed of a hand. So 1000
+	// come at once, 100 a second, and one for every larger frame of data.
+	SmallKind
+	// GoAwayKind is GOAWAY. A client that leaves sends one or two: 10, ever.
+	GoAwayKind
+	// UnknownKind is frames of unknown types. Chrome can be told to send one before each frame of
+	// data, so that nobody forgets to ignore them: 200 at once, 20 a second, and one for every frame
+	// of data, and for every stream that ends normally.
+	UnknownKind
+
+	kinds
+)
+
+// bounds are each kind's numbers: how many come at once, how many a second leave the bucket, and
+// what one too many is called.
+var bounds = [kinds]struct {
+	burst, rate uint16
+	reason      Reason
+}{
+	ResetKind:    {1000, 33, TooManyResets},
+	FaultKind:    {100, 5, TooManyFaults},
+	SettingsKind: {100, 1, TooManySettings},
+	PingKind:     {200, 10, TooManyPings},
+	PriorityKind: {500, 50, TooManyPriorities},
+	WindowKind:   {1000, 100, TooManyWindowUpdates},
+	EmptyKind:    {100, 10, TooManyEmptyFrames},
+	SmallKind:    {1000, 100, TooManySmallFrames},
+	GoAwayKind:   {10, 0, TooManyGoAways},
+	UnknownKind:  {200, 20, TooManyUnknownFrames},
+}
+
+const (
+	// maxContinuations bounds the Continuation frames of one field block (CVE-2024-27316). Clients
+	// fill frames of 16 KB or more, so that the largest head that a listener takes needs a few.
+	maxContinuations = 16
+	// small is the length of data below which a frame is small.
+	small = 5
+	// settingsUnit is how many bytes of SETTINGS weigh as much as one more frame: twice the
+	// parameters that there are.
+	settingsUnit = 16 * settingSize
+	second       = 1_000_000_000
+)
+
+// Spend counts one act. now is nanoseconds of a clock that never goes back. What it returns, when
+// not OK, ends the connection.
+func (b *Budget) Spend(k Kind, now int64) Reason { return b.spend(k, 1, now) }
+
+func (b *Budget) spend(k Kind, n int, now int64) Reason {
+	if at := now / second; at != b.second {
+		b.leak(at)
+	}
+	level := int(b.levels[k]) + n
+	if level > int(bounds[k].burst) {
+		return bounds[k].reason
+	}
+	b.levels[k] = uint16(level)
+	return OK
+}
+
+// leak empties all buckets by the time that has passed. It counts whole seconds of the clock, which
+// a burst that crosses one may use: that is a small part of the burst.
+func (b *Budget) leak(at int64) {
+	passed := min(at-b.second, 1<<16)
+	b.second = at
+	for k := range b.levels {
+		b.levels[k] -= uint16(min(int64(b.levels[k]), passed*int64(bounds[k].rate)))
+	}
+}
+
+func (b *Budget) give(k Kind, n uint16) { b.levels[k] -= min(b.levels[k], n) }
+
+// Completed notes that a stream ended normally: its request and its response were complete.
+func (b *Budget) Completed() {
+	b.give(ResetKind, 1)
+	b.give(EmptyKind, 1)
+	b.give(UnknownKind, 1)
+}
+
+// Sent notes that the client was sent a frame of Headers, or of Data that was not empty.
+func (b *Budget) Sent() {
+	b.give(PingKind, 1)
+	b.give(WindowKind, 2)
+}
+
+// Frame counts a frame that arrived, whatever its type; it counts only the first of a frame's
+// parts. maxBlock bounds the bytes of one field block as it is encoded. now and the result are as in
+// Spend.
+func (b *Budget) Frame(f *Frame, maxBlock int, now int64) Reason {
+	if !f.First {
+		return OK
+	}
+	switch f.Type {
+	case Data:
+		return b.data(f, now)
+	case Headers:
+		b.block, b.frames = 0, 0
+		b.give(PriorityKind, 4)
+		b.give(WindowKind, 1)
+		return b.fragment(f, maxBlock, now)
+	case Continuation:
+		if b.frames++; b.frames > maxContinuations {
+			return TooManyContinuations
+		}
+		return b.fragment(f, maxBlock, now)
+	case RSTStream:
+		return b.Spend(ResetKind, now)
+	case SettingsFrame:
+		if f.Has(Ack) {
+			return OK
+		}
+		return b.spend(SettingsKind, 1+f.Length/settingsUnit, now)
+	case Ping:
+		if f.Has(Ack) {
+			return OK
+		}
+		return b.Spend(PingKind, now)
+	case PriorityFrame, PriorityUpdate:
+		return b.Spend(PriorityKind, now)
+	case WindowUpdate:
+		return b.Spend(WindowKind, now)
+	case GoAway:
+		return b.Spend(GoAwayKind, now)
+	}
+	return b.Spend(UnknownKind, now)
+}
+
+func (b *Budget) data(f *Frame, now int64) Reason {
+	switch n := f.Length - f.Overhead; {
+	case f.Has(EndStream):
+		return OK
+	case n == 0:
+		return b.Spend(EmptyKind, now)
+	case n < small:
+		b.give(UnknownKind, 1)
+		return b.Spend(SmallKind, now)
+	}
+	b.give(UnknownKind, 1)
+	b.give(SmallKind, 1)
+	return OK
+}
+
+func (b *Budget) fragment(f *Frame, maxBlock int, now int64) Reason {
+	b.block += uint32(len(f.Payload))
+	switch {
+	case int(b.block) > maxBlock:
+		return BlockTooLarge
+	case len(f.Payload) == 0 && !f.Has(EndHeaders):
+		return b.Spend(EmptyKind, now)
+	}
+	return OK
+}

@@ -1,0 +1,25 @@
+// Package http2 is the HTTP/2 codec (RFC 9113), of a server's side and of a client's: it cuts bytes
+// into frames, appends frames to byte slices, judges settings, windows and the fields of messages,
+// and counts what a peer does that costs and brings nothing. Field blocks are bytes to it: it knows
+// no HPACK (RFC 7541), no sockets, no streams' states, no timers and no gateway. Where time matters
+// it is a parameter. Nothing in it allocates, but for buffers that the caller gives it to append to.
+//
+// A message that goes on as HTTP/1.1 must be read there as it is here. So fields obey the rules of
+// package http1, which are stricter than those of RFC 9113: see RequestHead.
+package http2
+
+// Preface is what a client sends first (RFC 9113, section 3.4). A SETTINGS frame follows.
+const Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+// HeaderSize is the length of a frame's header in bytes (RFC 9113, section 4.1).
+const HeaderSize = 9
+
+// Bounds of the protocol.
+const (
+	minMaxFrame   = 1 << 14   // the least SETTINGS_MAX_FRAME_SIZE, and the one before any SETTINGS
+	maxMaxFrame   = 1<<24 - 1 // the greatest
+	maxWindow     = 1<<31 - 1 // of flow control
+	initialWindow = 1<<16 - 1 // before any SETTINGS
+	streamBits    = 1<<31 - 1 // of a stream's identifier; the bit above them is reserved
+	unlimited     = 1<<32 - 1 // of a setting that is not there
+)

@@ -1,0 +1,248 @@
+package http2
+
+import "encoding/binary"
+
+// Reader cuts the bytes that a peer sends on one connection into frames, and refuses what breaks
+// the rules of a single frame or of the order of frames: sizes, stream identifiers, padding, field
+// blocks that are interrupted, the beginning of the connection. What depends on the states of
+// streams is the caller's to judge. The zero value is not ready: Reset makes it so. It is less
+// than 100 bytes and holds no buffer.
+type Reader struct {
+	left  int // bytes of data still to come of the frame that is handed over in parts
+	pad   int // bytes of padding after them
+	frame Frame
+	block uint32 // the stream whose field block is not complete, or 0
+	max   uint32 // SETTINGS_MAX_FRAME_SIZE that we announced
+	error Error  // of the connection; final
+
+	server bool
+	began  bool // the first frame was there
+	within bool // a frame is handed over in parts
+}
+
+// Buffer is how many bytes Next may need to see at once, beyond the largest frame's payload.
+const Buffer = len(Preface) + HeaderSize
+
+// Reset makes r ready for a connection. server says that the peer is a client, whose Preface comes
+// first. maxFrame is the SETTINGS_MAX_FRAME_SIZE that we announce, 16384 to 2^24-1 bytes: a caller
+// that announces more than the initial 16384 allows it from the start.
+func (r *Reader) Reset(server bool, maxFrame uint32) {
+	*r = Reader{server: server, max: maxFrame}
+}
+
+// Next takes the next frame from in, or the next part of one of Data or of an unknown type. n is
+// how many bytes it used. n 0 without an error asks for more: all of in must come again, with what
+// came since. A buffer of Buffer more bytes than the maximal frame size is always enough.
+//
+// An error with a Stream comes with the frame and its n: the connection goes on behind it, and the
+// field block of Headers must still be decoded, because blocks to come build upon it. An error of
+// the connection is final: it comes with n 0 and is given again from then on.
+func (r *Reader) Next(in []byte) (f Frame, n int, err Error) {
+	if r.error.Failed() {
+		return Frame{}, 0, r.error
+	}
+	if r.within {
+		f, n = r.part(in)
+		return f, n, Error{}
+	}
+	at := 0
+	if r.server && !r.began {
+		switch at = min(len(in), len(Preface)); {
+		case string(in[:at]) != Preface[:at]:
+			return r.fail(BadPreface)
+		case at < len(Preface):
+			return Frame{}, 0, Error{}
+		}
+	}
+	if len(in)-at < HeaderSize {
+		return Frame{}, 0, Error{}
+	}
+	f = header(in[at:])
+	if reason := r.judge(&f); reason != OK {
+		return r.fail(reason)
+	}
+	at += HeaderSize
+	if f.Type == Data || !f.Type.known() {
+		return r.begin(f, in, at)
+	}
+	if len(in)-at < f.Length {
+		return Frame{}, 0, Error{}
+	}
+	end := at + f.Length
+	f.Payload = in[at:end:end]
+	if err = r.open(&f); err.Failed() && err.Stream == 0 {
+		return r.fail(err.Reason)
+	}
+	r.began = true
+	if f.Type == Headers || f.Type == Continuation {
+		r.block = f.Stream
+		if f.Has(EndHeaders) {
+			r.block = 0
+		}
+	}
+	return f, end, err
+}
+
+func (r *Reader) fail(reason Reason) (Frame, int, Error) {
+	r.error = Error{Reason: reason}
+	return Frame{}, 0, r.error
+}
+
+// header reads a frame's header. The reserved bit is ignored (RFC 9113, section 4.1).
+func header(b []byte) Frame {
+	_ = b[HeaderSize-1]
+	return Frame{
+		Length: int(b[0])<<16 | int(b[1])<<8 | int(b[2]),
+		Type:   Type(b[3]),
+		Flags:  Flags(b[4]),
+		Stream: binary.BigEndian.Uint32(b[5:]) & streamBits,
+		First:  true,
+		Last:   true,
+	}
+}
+
+// shapes are what the header of each known type must be like.
+var shapes = [...]struct {
+	min, max     int  // of the length; max 0 for none but the frame size
+	stream, zero bool // whether it must, or must not, belong to a stream
+}{
+	Data:           {stream: true},
+	Headers:        {stream: true},
+	PriorityFrame:  {stream: true}, // its length is an error of the stream: see open
+	RSTStream:      {min: 4, max: 4, stream: true},
+	SettingsFrame:  {zero: true},
+	PushPromise:    {},
+	Ping:           {min: 8, max: 8, zero: true},
+	GoAway:         {min: 8, zero: true},
+	WindowUpdate:   {min: 4, max: 4},
+	Continuation:   {stream: true},
+	PriorityUpdate: {min: 4, zero: true},
+}
+
+// judge refuses what a frame's header tells, before its payload is there.
+func (r *Reader) judge(f *Frame) Reason {
+	switch {
+	case uint32(f.Length) > r.max:
+		return FrameTooLarge
+	case !r.began && (f.Type != SettingsFrame || f.Has(Ack)):
+		return NoSettings
+	case r.block != 0 && (f.Type != Continuation || f.Stream != r.block):
+		return MissingContinuation
+	case r.block == 0 && f.Type == Continuation:
+		return UnexpectedContinuation
+	case f.Type == PushPromise:
+		return Pushed
+	case f.Type == PriorityUpdate && !r.server:
+		return ClientOnly
+	case !f.Type.known():
+		return OK
+	}
+	shape := &shapes[f.Type]
+	least := shape.min
+	if f.Type <= Headers {
+		if f.Has(Padded) {
+			least++
+		}
+		if f.Type == Headers && f.Has(HasPriority) {
+			least += 5
+		}
+	}
+	switch {
+	case shape.stream && f.Stream == 0:
+		return StreamZero
+	case shape.zero && f.Stream != 0:
+		return NotStreamZero
+	case f.Stream != 0 && f.Stream&1 == 0 && f.Type != PriorityFrame:
+		return EvenStream
+	case f.Length < least || shape.max != 0 && f.Length > shape.max:
+		return BadFrameSize
+	case f.Type == SettingsFrame && (f.Length%settingSize != 0 || f.Has(Ack) && f.Length != 0):
+		return BadFrameSize
+	}
+	return OK
+}
+
+// open judges the payload of a frame that is there whole, and takes off what is not its content.
+func (r *Reader) open(f *Frame) Error {
+	switch f.Type {
+	case Headers:
+		return openHeaders(f)
+	case PriorityFrame:
+		switch {
+		case f.Length != 5:
+			return BadFrameSize.Of(f.Stream)
+		case binary.BigEndian.Uint32(f.Payload)&streamBits == f.Stream:
+			return SelfDependency.Of(f.Stream)
+		}
+	case WindowUpdate:
+		if f.Increment() == 0 {
+			return ZeroIncrement.Of(f.Stream)
+		}
+	case PriorityUpdate:
+		if binary.BigEndian.Uint32(f.Payload)&streamBits == 0 {
+			return Error{Reason: StreamZero}
+		}
+	}
+	return Error{}
+}
+
+// openHeaders takes padding and priority off (RFC 9113, section 6.2). Its length allows both.
+func openHeaders(f *Frame) (err Error) {
+	p := f.Payload
+	pad := 0
+	if f.Has(Padded) {
+		pad, p = int(p[0]), p[1:]
+	}
+	if f.Has(HasPriority) {
+		if binary.BigEndian.Uint32(p)&streamBits == f.Stream {
+			err = SelfDependency.Of(f.Stream)
+		}
+		p = p[5:]
+	}
+	if pad > len(p) {
+		return Error{Reason: BadPadding}
+	}
+	end := len(p) - pad
+	f.Payload = p[:end:end]
+	return err
+}
+
+// begin gives the first part of a frame that comes in parts. at is where its payload begins.
+func (r *Reader) begin(f Frame, in []byte, at int) (Frame, int, Error) {
+	r.left, r.pad = f.Length, 0
+	if f.Type == Data && f.Has(Padded) {
+		if len(in) == at {
+			return Frame{}, 0, Error{}
+		}
+		r.pad = int(in[at])
+		if r.pad >= f.Length {
+			return r.fail(BadPadding)
+		}
+		at++
+		f.Overhead = 1 + r.pad
+		r.left -= f.Overhead
+	}
+	if len(in) == at && r.left+r.pad > 0 {
+		return Frame{}, 0, Error{} // a part of nothing would help nobody
+	}
+	r.frame = f
+	f, n := r.part(in[at:])
+	return f, at + n, Error{}
+}
+
+// part gives the next part of r.frame. What in has of the padding goes with the data before it.
+func (r *Reader) part(in []byte) (Frame, int) {
+	if len(in) == 0 && r.left+r.pad > 0 {
+		return Frame{}, 0
+	}
+	f := r.frame
+	data := min(r.left, len(in))
+	pad := min(r.pad, len(in)-data)
+	f.Payload = in[:data:data]
+	r.left -= data
+	r.pad -= pad
+	f.Last = r.left+r.pad == 0
+	r.within = !f.Last
+	r.frame.First, r.frame.Overhead = false, 0
+	return f, data + pad
+}
