@@ -19,8 +19,8 @@ type Budget struct {
 // Kind is a kind of act that a Budget counts.
 type Kind uint8
 
-// The kinds. Budget.Frame counts all but FaultKind; an acknowledgement that nobody waited for is what
-// the caller spends a SettingsKind or PingKind on.
+// The kinds. Budget.Frame counts all but FaultKind; an acknowledgement that nobody waited for is
+// what the caller spends a SettingsKind or PingKind on.
 const (
 	// ResetKind is RST_STREAM (CVE-2023-44487). A gRPC client that reaches the deadline of some
 	// hundred calls resets them all at once, and one that hedges resets every second call for hours.
