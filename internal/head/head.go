@@ -1,6 +1,6 @@
 // Package head holds the heads of HTTP messages: the start line's parts and the fields, whatever
-// protocol carried them. It knows names and values; it knows no bytes on a wire, no sockets and no
-// rules of any HTTP version.
+// protocol carried them. It knows names and values, and the rules for their bytes, for hosts and
+// for lengths that all versions share (RFC 9110); it knows no bytes on a wire and no sockets.
 //
 // Every []byte in a head is borrowed: it aliases the buffer the message was read into, or memory of
 // the code that set it, and is valid as long as that owner says. Nothing in this package allocates

@@ -19,13 +19,14 @@ type Budget struct {
 // Kind is a kind of act that a Budget counts.
 type Kind uint8
 
-// The kinds. Budget.Frame counts all but Fault; an acknowledgement that nobody waited for is what
-// the caller spends a SettingsKind or PingKind on.
+// The kinds. Budget.Frame counts all but FaultKind; an acknowledgement that nobody waited for is
+// what the caller spends a SettingsKind or PingKind on.
 const (
 	// ResetKind is RST_STREAM (CVE-2023-44487). A gRPC client that reaches the deadline of some
 	// hundred calls resets them all at once, and one that hedges resets every second call for hours.
 	// So 1000 come at once, 33 a second for ever, and one for every stream that ends normally.
-	// Load generators with 100 streams reset none. nghttp2 has the same numbers in wide use.
+	// Load generators with 100 streams reset none. nghttp2 has the same numbers in wide use. The
+	// caller spends one more for a stream that it refuses because too many are open.
 	ResetKind Kind = iota
 	// FaultKind is an error of the client's that made us reset a stream (CVE-2025-8671) or refuse a
 	// malformed request. A sound client makes none; one with a bug makes the same one in each of
@@ -35,8 +36,9 @@ const (
 	// doubles its window, some ten in all: 100, and 1 a second.
 	SettingsKind
 	// PingKind is PING. Clients that keep a connection alive send one in 10 s or more. grpc-go
-	// measures the path by one in each round trip while data arrives: so 200 come at once, 10 a
-	// second, and one for every frame that the client is sent.
+	// measures the path by one in each round trip while data arrives, and Go's client sends one with
+	// a reset, to see whether anybody is there. So 200 come at once, 10 a second, one for every frame
+	// that the client is sent, and one for every RST_STREAM.
 	PingKind
 	// PriorityKind is PRIORITY and PRIORITY_UPDATE. Old browsers build a tree of five streams and
 	// move each request in it some times; new ones correct a priority once or twice. So 500 come at
@@ -137,8 +139,8 @@ func (b *Budget) Sent() {
 }
 
 // Frame counts a frame that arrived, whatever its type; it counts only the first of a frame's
-// parts. maxBlock bounds the bytes of one field block as it is encoded. now and the result are as in
-// Spend.
+// parts. maxBlock bounds the bytes of one field block as it is encoded. now and the result are as
+// in Spend.
 func (b *Budget) Frame(f *Frame, maxBlock int, now int64) Reason {
 	if !f.First {
 		return OK
@@ -157,6 +159,7 @@ func (b *Budget) Frame(f *Frame, maxBlock int, now int64) Reason {
 		}
 		return b.fragment(f, maxBlock, now)
 	case RSTStream:
+		b.give(PingKind, 1)
 		return b.Spend(ResetKind, now)
 	case SettingsFrame:
 		if f.Has(Ack) {

@@ -121,6 +121,12 @@ func TestNormalTrafficNeverTrips(t *testing.T) {
 				c.completed(0)
 			}
 		},
+		"Go that gives up on 33 requests a second": func(c *client) {
+			for range 10_000 {
+				c.now += second/33 + 1
+				c.sends(headers, reset, ping)
+			}
+		},
 		"an idle connection that is kept alive for a day": func(c *client) {
 			for range 8640 {
 				c.now += 10 * second

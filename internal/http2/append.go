@@ -31,7 +31,9 @@ func endFlag(endStream bool) Flags {
 
 // AppendHeaders appends an encoded field block as Headers, and Continuation where it is longer than
 // maxFrame, the peer's SETTINGS_MAX_FRAME_SIZE.
-func AppendHeaders(dst []byte, stream uint32, block []byte, endStream bool, maxFrame uint32) []byte {
+func AppendHeaders(
+	dst []byte, stream uint32, block []byte, endStream bool, maxFrame uint32,
+) []byte {
 	at := len(dst)
 	var room [HeaderSize]byte
 	dst = append(append(dst, room[:]...), block...)

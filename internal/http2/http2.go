@@ -2,7 +2,7 @@
 // into frames, appends frames to byte slices, judges settings, windows and the fields of messages,
 // and counts what a peer does that costs and brings nothing. Field blocks are bytes to it: it knows
 // no HPACK (RFC 7541), no sockets, no streams' states, no timers and no gateway. Where time matters
-// it is a parameter. Nothing in it allocates, but for buffers that the caller gives it to append to.
+// it is a parameter. Nothing in it allocates, but to grow a slice that the caller gave it.
 //
 // A message that goes on as HTTP/1.1 must be read there as it is here. So fields obey the rules of
 // package http1, which are stricter than those of RFC 9113: see RequestHead.

@@ -1,6 +1,10 @@
 package http2
 
-import "plimsoll/internal/head"
+import (
+	"net/http"
+
+	"plimsoll/internal/head"
+)
 
 // Limits bound the fields of one message, and of its trailers likewise. A zero field means no bound
 // is checked, which no listener uses.
@@ -84,7 +88,8 @@ func check(name, value []byte) (head.ID, Reason) {
 }
 
 // hears is the fields that hear judges.
-const hears = connectionFields | 1<<head.TE | 1<<head.ContentLength | 1<<head.Cookie | 1<<head.HTTP2Settings
+const hears = connectionFields | 1<<head.TE | 1<<head.ContentLength | 1<<head.Cookie |
+	1<<head.HTTP2Settings
 
 func (m *fields) hear(id head.ID, value []byte) Reason {
 	switch {
@@ -108,8 +113,8 @@ func (m *fields) hear(id head.ID, value []byte) Reason {
 	return OK
 }
 
-// joinCookies makes one Cookie of several (RFC 9113, section 8.2.3), appended to dst. Empty ones add
-// nothing: a value must not end in white space.
+// joinCookies makes one Cookie of several (RFC 9113, section 8.2.3), appended to dst. Empty ones
+// add nothing: a value must not end in white space.
 func (m *fields) joinCookies(l *head.List, dst []byte) []byte {
 	if m.cookies < 2 {
 		return dst
@@ -215,7 +220,7 @@ const unsent = connectionFields | 1<<head.TE | 1<<head.HTTP2Settings | 1<<head.P
 // that it asks for; status is 0 in requests. A caller that takes trailers adds its own TE. Names
 // must be sent in lower case.
 func MaySend(f *head.Field, status int) bool {
-	if f.ID == head.ProxyAuthenticate && status == 407 {
+	if f.ID == head.ProxyAuthenticate && status == http.StatusProxyAuthRequired {
 		return true
 	}
 	return unsent>>(f.ID&63)&1 == 0

@@ -8,12 +8,12 @@ import "encoding/binary"
 // streams is the caller's to judge. The zero value is not ready: Reset makes it so. It is less
 // than 100 bytes and holds no buffer.
 type Reader struct {
-	left  int // bytes of data still to come of the frame that is handed over in parts
-	pad   int // bytes of padding after them
-	frame Frame
-	block uint32 // the stream whose field block is not complete, or 0
-	max   uint32 // SETTINGS_MAX_FRAME_SIZE that we announced
-	error Error  // of the connection; final
+	left   int // bytes of data still to come of the frame that is handed over in parts
+	pad    int // bytes of padding after them
+	frame  Frame
+	block  uint32 // the stream whose field block is not complete, or 0
+	max    uint32 // SETTINGS_MAX_FRAME_SIZE that we announced
+	failed Error  // of the connection; final
 
 	server bool
 	began  bool // the first frame was there
@@ -38,8 +38,8 @@ func (r *Reader) Reset(server bool, maxFrame uint32) {
 // field block of Headers must still be decoded, because blocks to come build upon it. An error of
 // the connection is final: it comes with n 0 and is given again from then on.
 func (r *Reader) Next(in []byte) (f Frame, n int, err Error) {
-	if r.error.Failed() {
-		return Frame{}, 0, r.error
+	if r.failed.Failed() {
+		return Frame{}, 0, r.failed
 	}
 	if r.within {
 		f, n = r.part(in)
@@ -84,8 +84,8 @@ func (r *Reader) Next(in []byte) (f Frame, n int, err Error) {
 }
 
 func (r *Reader) fail(reason Reason) (Frame, int, Error) {
-	r.error = Error{Reason: reason}
-	return Frame{}, 0, r.error
+	r.failed = Error{Reason: reason}
+	return Frame{}, 0, r.failed
 }
 
 // header reads a frame's header. The reserved bit is ignored (RFC 9113, section 4.1).

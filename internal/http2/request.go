@@ -11,8 +11,8 @@ const maxMethod = 32
 
 // RequestHead puts the head of a request together from its decoded fields, and judges it (RFC 9113,
 // sections 8.2 and 8.3). Reset makes it ready. The first reason that is not OK refuses the request
-// and is given again from then on; the caller goes on decoding the block, because later blocks build
-// upon it, and needs to hand over no more of its fields.
+// and is given again from then on. The caller goes on decoding the block, because later blocks
+// build upon it, and needs to hand over no more of its fields.
 type RequestHead struct {
 	// Protocol is :protocol of an extended CONNECT (RFC 8441), such as "websocket", else nil.
 	Protocol []byte
