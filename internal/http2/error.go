@@ -94,6 +94,13 @@ const (
 	HeadTooLarge     // Limits.Head
 	TooManyFields    // Limits.Fields
 
+	// Of streams and time, which the caller judges.
+	IdleStream    // a frame for a stream that has not begun
+	ClosedStream  // a frame for a stream that is over
+	StreamRefused // more streams at once than were allowed, or after GOAWAY
+	BadBlock      // a field block that cannot be decoded
+	HeadTimeout   // a head, or the beginning of the connection, that took too long
+
 	// Of what a peer does too often: see Budget.
 	TooManyResets
 	TooManyFaults
@@ -162,6 +169,12 @@ var meanings = [reasons]struct {
 	PathTooLong:      {"path_too_long", EnhanceYourCalm},
 	HeadTooLarge:     {"head_too_large", EnhanceYourCalm},
 	TooManyFields:    {"too_many_fields", EnhanceYourCalm},
+
+	IdleStream:    {"idle_stream", ProtocolError},
+	ClosedStream:  {"closed_stream", StreamClosed},
+	StreamRefused: {"stream_refused", RefusedStream},
+	BadBlock:      {"bad_block", CompressionError},
+	HeadTimeout:   {"head_timeout", SettingsTimeout},
 
 	TooManyResets:        {"too_many_resets", EnhanceYourCalm},
 	TooManyFaults:        {"too_many_faults", EnhanceYourCalm},

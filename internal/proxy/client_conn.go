@@ -17,10 +17,11 @@ import (
 // Its states:
 //
 //	handshake → head ⇄ busy → tunnel
-//	              └──────┴──→ linger → closed
+//	              ├──────┴──→ linger → closed
+//	              └→ HTTP/2 ──┘
 //
 // head: a request's head is awaited or partly there. busy: an exchange is under way. tunnel: after
-// 101, bytes both ways. linger: the last response is sent and what the client still sends is thrown
+// 101, bytes both ways. HTTP/2: frames, see http2Conn. linger: the last response is sent and what the client still sends is thrown
 // away for a while, because closing on unread bytes would make the kernel reset the connection and
 // could take the response away from the client.
 type clientConn struct {
@@ -30,6 +31,8 @@ type clientConn struct {
 	w    *Worker
 	tls  *tlsio.Conn // nil for plain text
 	flow *flow       // the exchange under way, or the one whose head is being read
+	// The rest of a connection that speaks HTTP/2, else nil.
+	http2 *http2Conn
 	// Until when a handshake, a head or the next request must have come; the end of linger.
 	timer              reactor.Timer
 	pace               reactor.Timer // see pace.go
@@ -62,6 +65,7 @@ const (
 	clientHead
 	clientBusy
 	clientTunnel
+	clientHTTP2
 	clientLinger
 	clientClosed
 )
@@ -151,9 +155,9 @@ func (c *clientConn) Readable() {
 		return
 	}
 	switch c.state {
-	case clientHead:
+	case clientHead, clientHTTP2:
 		if !c.takeTurn() {
-			c.wantHead()
+			c.readOn()
 		}
 	case clientBusy:
 		if c.conn.PeerEnded() {
@@ -181,9 +185,23 @@ func (c *clientConn) Drained() {
 		if !c.deferred && !c.inLine {
 			c.wantHead()
 		}
+	case clientHTTP2:
+		c.http2.resume()
+		if c.state == clientHTTP2 && !c.deferred && !c.inLine {
+			c.http2.readOn()
+		}
 	case clientBusy, clientTunnel:
 		c.flow.clientDrained()
 	}
+}
+
+// readOn reads what the client sends next, where it is nobody else's turn.
+func (c *clientConn) readOn() {
+	if c.state == clientHTTP2 {
+		c.http2.readOn()
+		return
+	}
+	c.wantHead()
 }
 
 // read is Conn.Read through TLS where there is TLS.
@@ -248,7 +266,7 @@ func (c *clientConn) Expire(t *reactor.Timer, now int64) {
 		case c.inLine:
 			c.w.lines.next(c)
 			c.await()
-			c.wantHead()
+			c.readOn()
 		case c.flow != nil || c.begun:
 			c.headFlow()
 			c.refuseWith(408, exchange.HeadTimeout)
@@ -257,6 +275,8 @@ func (c *clientConn) Expire(t *reactor.Timer, now int64) {
 		default:
 			c.close()
 		}
+	case clientHTTP2:
+		c.http2.expire()
 	case clientLinger:
 		if c.behind() {
 			c.w.loop.SetTimer(&c.timer, c, now+lingerTime)
@@ -310,9 +330,22 @@ func (c *clientConn) abort(reason exchange.Reason) {
 		c.abortHandshake()
 	case clientBusy, clientTunnel:
 		c.flow.abort(reason)
+	case clientHTTP2:
+		c.http2.abort(reason)
 	default:
 		c.close()
 	}
+}
+
+// endHTTP2 ends a connection whose last stream is over.
+func (c *clientConn) endHTTP2() {
+	c.http2.release()
+	c.state, c.http2 = clientHead, nil
+	if c.conn.PeerEnded() || c.conn.Failed() {
+		c.close()
+		return
+	}
+	c.lingerClose()
 }
 
 // close ends a connection that has no exchange under way.

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"unsafe"
+
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/head"
 	"plimsoll/internal/http1"
@@ -95,7 +97,13 @@ func (f *flow) appendVia(out []byte, came version) []byte {
 	return append(out, crlf...)
 }
 
-var viaVersions = [...]string{http10: "1.0 ", http11: "1.1 "}
+// viaValue is the value of Via for a response that came in HTTP/1.
+func (f *flow) viaValue() []byte {
+	v := viaVersions[f.res.Minor&1]
+	return append(append(f.Alloc(len(v) + len(f.route.Via))[:0], v...), f.route.Via...)
+}
+
+var viaVersions = [...]string{http10: "1.0 ", http11: "1.1 ", http20: "2 "}
 
 var (
 	teLine        = []byte("TE: trailers\r\nConnection: TE\r\n")
@@ -119,4 +127,22 @@ func (f *flow) appendRequestConnection(out []byte) []byte {
 		return out
 	}
 	return http1.AppendUpgrade(out, f.req.Upgrade)
+}
+
+// rebaseFields moves what is in old of a list's fields to the same places in new.
+func rebaseFields(l *head.List, old, new []byte) {
+	for i := range l.Len() {
+		field := l.At(i)
+		field.Name, field.Value = rebase(field.Name, old, new), rebase(field.Value, old, new)
+		field.Line = rebase(field.Line, old, new)
+	}
+}
+
+// rebase is the part of new that p was of old; what was not part of old stays.
+func rebase(p, old, new []byte) []byte {
+	offset := uintptr(unsafe.Pointer(unsafe.SliceData(p))) - uintptr(unsafe.Pointer(unsafe.SliceData(old)))
+	if len(p) == 0 || offset >= uintptr(len(old)) {
+		return p
+	}
+	return new[offset : int(offset)+len(p)]
 }

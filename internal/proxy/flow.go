@@ -183,6 +183,7 @@ type version uint8
 const (
 	http10 version = iota
 	http11
+	http20
 )
 
 // newFlow takes a flow for a stream whose first bytes of a request are there.

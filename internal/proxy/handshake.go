@@ -86,6 +86,10 @@ func (c *clientConn) handshaken(err error) {
 	c.conn.TakeOver()
 	// Nothing follows the client's last message, and its first request may wait for this.
 	c.conn.Acknowledge()
+	if state.ALPN == "h2" {
+		c.startHTTP2()
+		return
+	}
 	c.Readable()
 }
 

@@ -1,8 +1,11 @@
 package proxy
 
 import (
+	"bytes"
+
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/http1"
+	"plimsoll/internal/http2"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/upstream"
 )
@@ -18,6 +21,8 @@ type http1Stream struct {
 	markedAt int             // where in in the mark is
 	toClient http1.Framing   // of the response
 }
+
+var preface = []byte(http2.Preface)
 
 // firstRead is the most that is read of a request at first.
 const firstRead = 4 << 10
@@ -70,6 +75,15 @@ func (c *clientConn) receive() error {
 
 // parseHead looks for a head in what is there; it says whether there is nothing more to do for now.
 func (c *clientConn) parseHead() (done bool) {
+	if c.requests == 0 && c.tls == nil && c.listener.OffersHTTP2 {
+		switch spoken := c.in.Data(); {
+		case bytes.HasPrefix(spoken, preface):
+			c.startHTTP2()
+			return true
+		case bytes.HasPrefix(preface, spoken):
+			return false // the rest of it may follow
+		}
+	}
 	f := c.headFlow()
 	used, err := f.req.Parse(c.in.Data(), &c.listener.Head)
 	if err != http1.OK {

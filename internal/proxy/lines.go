@@ -144,7 +144,7 @@ func (ls *lines) Run() {
 			if i > 0 {
 				late = max(late, c.waited)
 			}
-			c.wantHead()
+			c.readOn()
 			if n%atOnce == 0 && loop.CPU() >= until {
 				break
 			}
@@ -168,7 +168,7 @@ func (ls *lines) serveAll() {
 		for ls.lines[i].first != nil {
 			c := ls.lines[i].first
 			ls.remove(c)
-			c.wantHead()
+			c.readOn()
 		}
 	}
 	ls.w.loop.LimitAccepts(reactor.AcceptsPerTurn)

@@ -37,7 +37,7 @@ func (c *clientConn) beginWindow(now int64) {
 // judgeTaking is called at a window's end.
 func (c *clientConn) judgeTaking(now int64) {
 	// Over in this very turn, and Run's to end.
-	if c.state == clientBusy && c.flow.stage == stageSending {
+	if c.state == clientBusy && c.flow.stage == stageSending || c.state == clientHTTP2 && c.http2.anySending() {
 		c.beginWindow(now)
 		return
 	}
@@ -84,6 +84,8 @@ func (c *clientConn) tooSlow(now int64, moved bool) {
 	case c.state == clientBusy || c.state == clientTunnel:
 		c.flow.endSlow()
 		c.freeFlow()
+	case c.state == clientHTTP2:
+		c.http2.slow()
 	case c.state == clientHead && c.flow != nil:
 		c.freeFlow()
 	}

@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"unsafe"
-
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/http1"
 	"plimsoll/internal/invariant"
@@ -22,7 +20,7 @@ func (f *flow) responseBytes(buf []byte, from, to int) {
 		f.discardBody(buf[from:to])
 		return
 	case f.stage == stageStreaming:
-		f.streamBody(buf, from, to, 0)
+		f.streamBody(buf, from, to, scratch)
 		return
 	}
 	s := f.upstreamConn
@@ -215,22 +213,10 @@ func (f *flow) holdResponse(buf []byte, from, to int) {
 	s, l := f.upstreamConn, f.w.loop
 	kept := l.GetBuffer(len(buf))
 	copy(kept.Bytes, buf)
-	for i := range f.res.Fields.Len() {
-		field := f.res.Fields.At(i)
-		field.Name, field.Value, field.Line = rebase(field.Name, buf, kept.Bytes), rebase(field.Value, buf, kept.Bytes), rebase(field.Line, buf, kept.Bytes)
-	}
+	rebaseFields(&f.res.Fields, buf, kept.Bytes)
 	f.res.Upgrade = rebase(f.res.Upgrade, buf, kept.Bytes)
 	kept.Start, kept.End = from, to
 	s.partial = kept
-}
-
-// rebase is the part of new that p was of old; what was not part of old stays.
-func rebase(p, old, new []byte) []byte {
-	offset := uintptr(unsafe.Pointer(unsafe.SliceData(p))) - uintptr(unsafe.Pointer(unsafe.SliceData(old)))
-	if len(p) == 0 || offset >= uintptr(len(old)) {
-		return p
-	}
-	return new[offset : int(offset)+len(p)]
 }
 
 // runResponse goes on after a policy held the exchange in the response phase.
@@ -268,7 +254,7 @@ func (f *flow) startResponse(buf []byte, from, to int) {
 	f.noteEndless()
 	s, life, events := f.upstreamConn, f.Life(), f.is(endless)
 	f.trimResponse()
-	f.streamBody(buf, from, to, withHead)
+	f.streamBody(buf, from, to, withHead|scratch)
 	// Not earlier: whoever gets the slot begins at once, and uses the memory that buf is in.
 	if events && s.flow == f && f.Life() == life {
 		s.free()
@@ -293,7 +279,7 @@ func (f *flow) streamBody(buf []byte, from, to int, parts parts) {
 		f.responseWhole(buf, begin, end, parts, used == to-from)
 		return
 	}
-	if (parts != 0 || end > begin) && !f.send(buf, begin, end, parts) {
+	if (parts&withHead != 0 || end > begin) && !f.send(buf, begin, end, parts) {
 		return
 	}
 	f.w.loop.SetTimer(&f.timer, f, f.w.loop.Now()+f.route.StreamTimeout)

@@ -31,7 +31,7 @@ type sharing struct {
 	local       *upstream.Local
 	connections map[uint64]int // by the client's key
 	total       int
-	holders     []*clientConn
+	holders     []holder
 }
 
 // shareFull reclaims connections of the upstreams for which requests wait, be it on other loops:
@@ -64,13 +64,31 @@ func (w *Worker) findHolders(full []*sharing) {
 	for _, s := range full {
 		byLocal[s.local] = s
 	}
-	for c := w.clients.next; c != &w.clients; c = c.next {
-		if s := byLocal[c.holds()]; s != nil {
-			s.connections[c.flow.clientKey()]++
+	note := func(f *flow) {
+		if s := byLocal[f.holds()]; s != nil {
+			s.connections[f.clientKey()]++
 			s.total++
-			s.holders = append(s.holders, c)
+			s.holders = append(s.holders, holder{f, f.Life()})
 		}
 	}
+	for c := w.clients.next; c != &w.clients; c = c.next {
+		switch {
+		case c.flow != nil:
+			note(c.flow)
+		case c.state == clientHTTP2:
+			for st := c.http2.first; st != nil; st = st.after {
+				if st.flow != nil {
+					note(st.flow)
+				}
+			}
+		}
+	}
+}
+
+// holder is an exchange in the life that was found.
+type holder struct {
+	*flow
+	inLife uint64
 }
 
 // reclaim ends exchanges of this loop that wait for their clients, while the client's address has
@@ -87,14 +105,13 @@ func (w *Worker) reclaim(s *sharing, now int64) {
 		return
 	}
 	most := s.local.Upstream().Waiting()
-	for _, c := range s.holders { // ending one may end others: what became free may be granted at once
+	for _, f := range s.holders { // ending one may end others: what became free may be granted at once
 		if most == 0 {
 			return
 		}
-		if c.holds() != s.local || now-c.flow.sentAt < reclaimAfter || !c.flow.waitsForClient() {
+		if f.Life() != f.inLife || f.holds() != s.local || now-f.sentAt < reclaimAfter || !f.waitsForClient() {
 			continue
 		}
-		f := c.flow
 		if key := f.clientKey(); s.connections[key] > share {
 			s.connections[key]--
 			most--
@@ -104,10 +121,9 @@ func (w *Worker) reclaim(s *sharing, now int64) {
 	}
 }
 
-// holds is the pool that the client's exchange has a connection of, or nil.
-func (c *clientConn) holds() *upstream.Local {
-	f := c.flow
-	if f == nil || f.upstreamConn == nil || f.Upstream == exchange.NoUpstream {
+// holds is the pool that the exchange has a connection of, or nil.
+func (f *flow) holds() *upstream.Local {
+	if f.upstreamConn == nil || f.Upstream == exchange.NoUpstream {
 		return nil
 	}
 	return f.view.locals[f.Upstream]

@@ -6,6 +6,7 @@ import (
 	"plimsoll/internal/admission"
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/http1"
+	"plimsoll/internal/http2"
 	"plimsoll/internal/policy/forwarded"
 	"plimsoll/internal/route"
 	"plimsoll/internal/telemetry"
@@ -97,7 +98,9 @@ type Listener struct {
 	Handshake   int64                   // nanoseconds
 	Trust       *forwarded.Trust        // nil for nobody
 	Head        http1.Limits
-	HeadTimeout int64 // nanoseconds
+	HTTP2       http2.Limits // of heads that come over HTTP/2
+	OffersHTTP2 bool         // by ALPN, or to clients without TLS that know it
+	HeadTimeout int64        // nanoseconds
 	IdleTimeout int64
 	SendTimeout int64
 	// Bytes a second: of request bodies over bodyWindow, of responses that wait over SendTimeout.

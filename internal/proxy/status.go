@@ -74,6 +74,8 @@ func (c *clientConn) stateText() string {
 		return "idle"
 	case clientTunnel:
 		return "tunnel"
+	case clientHTTP2:
+		return "http2"
 	case clientBusy:
 		return stageText[c.flow.stage]
 	}

@@ -67,12 +67,13 @@ type stream interface {
 	cut(f *flow)
 }
 
-// parts says what flow.send sends besides content.
+// parts says what stream.send sends besides content, and of what kind that is.
 type parts uint8
 
 const (
 	withHead parts = 1 << iota
 	withEnd
+	scratch // what send overwrites may be the content too, once that is sent
 )
 
 // origin is what exchanges know of the connection that they come on.

@@ -10,6 +10,10 @@
 //	stream.go         what an exchange talks to on its client's side
 //	http1_client.go   HTTP/1.1: bytes arrive; a head is complete; the next request
 //	http1_stream.go   HTTP/1.1: the request's body is read, the response framed
+//	http2_client.go   HTTP/2: a connection's frames arrive
+//	http2_fields.go   HTTP/2: requests begin, and their trailers come
+//	http2_stream.go   HTTP/2: a stream's life, and the request's body
+//	http2_send.go     HTTP/2: responses, as far as the client's windows let them
 //	flow.go           the exchange begins: canonical path, route, policies
 //	dispatch.go       a target is picked, a connection found or made, the request sent; retries
 //	expect.go         who tells the client to send its body
@@ -61,6 +65,12 @@ type Worker struct {
 	// The targets that pickAnother does not pick again. It is here because a balancer may keep what it
 	// is shown, as far as the compiler knows.
 	avoid [2 * maxTries]*upstream.Member
+
+	fields []byte   // where field blocks of HTTP/2 are decoded; used as out is
+	digits [20]byte // for numbers, likewise
+
+	freeStreams  *http2Stream // that can be used again
+	spareStreams int          // how many of them
 
 	flows      *flow      // exchanges that can be used again
 	spare      int        // how many of them
@@ -210,6 +220,9 @@ func (w *Worker) Loop() *reactor.Loop { return w.loop }
 func (w *Worker) Drain() {
 	w.draining = true
 	for c := w.clients.next; c != &w.clients; c = c.next {
+		if c.state == clientHTTP2 {
+			c.http2.leave(warned)
+		}
 		if c.state == clientHead && c.flow == nil && !c.begun {
 			soon := w.loop.Now() + drainGrace
 			w.loop.SetTimer(&c.timer, c, min(soon, c.timer.Deadline()))
@@ -230,7 +243,10 @@ func (w *Worker) Cut() (cut int) {
 		if c.state == clientClosed {
 			continue
 		}
-		if c.state == clientBusy || c.state == clientTunnel || c.conn.Queued() > 0 {
+		switch {
+		case c.state == clientHTTP2:
+			cut += c.http2.open
+		case c.state == clientBusy || c.state == clientTunnel || c.conn.Queued() > 0:
 			cut++
 		}
 		c.abort(exchange.Draining)

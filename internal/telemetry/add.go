@@ -19,6 +19,9 @@ func (c *Counters) add(o *Counters) {
 	c.Active += o.Active
 	addEach(c.RefusedConnections[:], o.RefusedConnections[:])
 	addEach(c.RefusedRequests[:], o.RefusedRequests[:])
+	addEach(c.RefusedHTTP2[:], o.RefusedHTTP2[:])
+	c.HTTP2Resets += o.HTTP2Resets
+	c.SlowStreams += o.SlowStreams
 	addEach(c.ClaimsIgnored[:], o.ClaimsIgnored[:])
 	addEach(c.NotAdmitted[:], o.NotAdmitted[:])
 	addEach(c.HandshakeFailures[:], o.HandshakeFailures[:])

@@ -45,6 +45,12 @@ var (
 	)
 	descRefusedRequests = desc("refused_requests_total",
 		"Requests that the codec refused as malformed or too large, by reason.", "reason")
+	descRefusedHTTP2 = desc("http2_refused_total",
+		"Streams and connections of HTTP/2 that ended because of what the client sent, by reason.",
+		"reason")
+	descHTTP2Resets = desc("http2_client_resets_total", "Streams of HTTP/2 that clients reset.")
+	descSlowStreams = desc("http2_slow_streams_total",
+		"Streams of HTTP/2 that were reset because the client opened their windows too slowly.")
 	descNotAdmitted = desc("admission_refused_total",
 		"Requests refused because an event loop has more than it can serve, or that would be "+
 			"in shadow mode, by SLA class.", "class")

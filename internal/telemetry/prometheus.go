@@ -13,6 +13,7 @@ import (
 
 	"plimsoll/internal/hist"
 	"plimsoll/internal/http1"
+	"plimsoll/internal/http2"
 )
 
 // collector gives the prometheus package a snapshot's numbers. Nothing of that package is used to
@@ -157,6 +158,11 @@ func (e emitter) connections(s *Snapshot, o *Options) {
 	for code := http1.OK + 1; int(code) < http1.Errors; code++ {
 		e.counter(descRefusedRequests, s.RefusedRequests[code], code.Error())
 	}
+	for why := http2.OK + 1; int(why) < http2.Reasons; why++ {
+		e.counter(descRefusedHTTP2, s.RefusedHTTP2[why], why.Error())
+	}
+	e.counter(descHTTP2Resets, s.HTTP2Resets)
+	e.counter(descSlowStreams, s.SlowStreams)
 	for class, n := range s.NotAdmitted {
 		e.counter(descNotAdmitted, n, className(class))
 	}

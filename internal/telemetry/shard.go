@@ -3,6 +3,7 @@ package telemetry
 import (
 	"plimsoll/internal/hist"
 	"plimsoll/internal/http1"
+	"plimsoll/internal/http2"
 )
 
 // Bounds of the tables that a shard counts in. Registry's Options may name at most so many.
@@ -84,8 +85,11 @@ type Counters struct {
 	// of those, ended because the client took what it was given too slowly
 	SlowConnections    uint64
 	RefusedConnections [connRefusals]uint64
-	RefusedRequests    [http1.Errors]uint64 // by the codec's error
-	NotAdmitted        [Classes]uint64      // requests that admission refuses, or would in shadow mode
+	RefusedRequests    [http1.Errors]uint64  // by the codec's error
+	RefusedHTTP2       [http2.Reasons]uint64 // frames, heads and connections of HTTP/2, by reason
+	HTTP2Resets        uint64                // streams that clients reset
+	SlowStreams        uint64                // streams whose windows clients opened too slowly
+	NotAdmitted        [Classes]uint64       // requests that admission refuses, or would in shadow mode
 	// finished ones, by version and whether the session was resumed (1) or not (0)
 	Handshakes        [tlsVersions][2]uint64
 	HandshakeFailures [maxFailures]uint64 // index of Options.HandshakeFailures

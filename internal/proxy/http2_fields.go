@@ -1,0 +1,248 @@
+package proxy
+
+import (
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/head"
+	"plimsoll/internal/hpack"
+	"plimsoll/internal/http2"
+	"plimsoll/internal/reactor"
+)
+
+// This file is how requests begin on an HTTP/2 connection, and how their trailers come: field
+// blocks. Each block is decoded to its end, be it of a stream that nobody wants: blocks to come
+// build upon it.
+
+// fields takes Headers or Continuation.
+func (h *http2Conn) fields(f *http2.Frame) {
+	c := h.c
+	if f.Type == http2.Headers {
+		h.blockOf, h.blockEnds = f.Stream, f.Has(http2.EndStream)
+		if f.Has(http2.EndHeaders) {
+			h.fieldBlock(f.Payload)
+			return
+		}
+		h.block = c.w.loop.GetBuffer(max(firstRead, len(f.Payload)))
+		c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.HeadTimeout)
+	}
+	if len(h.block.Room()) < len(f.Payload) {
+		need := len(h.block.Data()) + len(f.Payload)
+		if need > reactor.ScratchSize {
+			h.fail(http2.BlockTooLarge)
+			return
+		}
+		larger := c.w.loop.GetBuffer(need)
+		larger.End = copy(larger.Bytes, h.block.Data())
+		c.w.loop.PutBuffer(h.block)
+		h.block = larger
+	}
+	h.block.End += copy(h.block.Room(), f.Payload)
+	if !f.Has(http2.EndHeaders) {
+		return
+	}
+	block := h.block
+	h.block = nil
+	h.restTimer()
+	h.fieldBlock(block.Data())
+	c.w.loop.PutBuffer(block)
+}
+
+// restTimer sets the connection's timer as it is between field blocks.
+func (h *http2Conn) restTimer() {
+	c := h.c
+	switch {
+	case h.leaving == warned:
+		c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+drainGrace)
+	case h.open == 0:
+		c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.IdleTimeout)
+	default:
+		c.w.loop.StopTimer(&c.timer)
+	}
+}
+
+// fieldBlock takes a complete field block of stream blockOf.
+func (h *http2Conn) fieldBlock(block []byte) {
+	id := h.blockOf
+	if st := h.find(id); st != nil {
+		h.trailers(st, block)
+		return
+	}
+	how, known := h.closedHow(id)
+	switch {
+	case id > h.last && h.leaving != left && h.open < maxStreams:
+		h.last = id
+		h.request(id, block)
+	case id > h.last:
+		h.last = id
+		if h.discardBlock(block) {
+			h.resetFor(id, http2.StreamRefused)
+		}
+	case !h.discardBlock(block) || known && how == ourReset:
+	case known && how == peerReset:
+		h.resetFor(id, http2.ClosedStream)
+	case known:
+		h.fail(http2.ClosedStream)
+	default:
+		h.fail(http2.IdleStream) // identifiers must grow (RFC 9113, section 5.1.1)
+	}
+}
+
+// discardBlock decodes a block for its effect on later ones; false means that the connection is
+// over.
+func (h *http2Conn) discardBlock(block []byte) bool {
+	h.decoder.Begin(block)
+	var field hpack.Field
+	for {
+		_, ok, err := h.decoder.Next(&field, h.c.w.fieldBytes()[:0])
+		if err != nil {
+			h.fail(http2.BadBlock)
+			return false
+		}
+		if !ok {
+			return true
+		}
+	}
+}
+
+// fieldBytes is memory for the fields of one block, used while it is decoded.
+func (w *Worker) fieldBytes() []byte {
+	if w.fields == nil {
+		w.fields = make([]byte, reactor.ScratchSize)
+	}
+	return w.fields
+}
+
+// request begins an exchange. The fields are decoded into the worker's memory and then copied into
+// a buffer of their size: how much they are is known only then.
+func (h *http2Conn) request(id uint32, block []byte) {
+	c := h.c
+	w := c.w
+	if c.listener != c.acceptor.Listener {
+		c.listener, c.peerText = c.acceptor.Listener, nil
+	}
+	f := w.newFlow(nil, &c.origin)
+	bytes, why := h.decodeRequest(f, block)
+	if why == http2.BadBlock {
+		w.freeFlow(f)
+		h.fail(why)
+		return
+	}
+	if why != http2.OK && why.Status() == 400 {
+		w.freeFlow(f)
+		h.resetFor(id, why)
+		return
+	}
+	c.requests++
+	h.heads++
+	w.loop.StopTimer(&c.timer)
+	st := h.begin(id)
+	st.flow, f.stream, f.version = f, st, http20
+	st.ended = h.blockEnds
+	st.length = http2.ExpectLength(f.req.Length)
+	st.fields = w.loop.GetBuffer(len(bytes))
+	st.fields.End = copy(st.fields.Bytes, bytes)
+	rebaseRequest(&f.req.Request, bytes, st.fields.Bytes)
+	f.req.Minor = 1 // the upstream's side speaks HTTP/1.1
+	if h.head.Expect100 {
+		f.flags |= expects
+	}
+	if why != http2.OK {
+		st.refuse(why)
+		return
+	}
+	f.begin(len(block)+http2.HeaderSize, st.ended)
+}
+
+// decodeRequest decodes a field block as a request's head. bytes is the memory that the head's parts
+// are in, which is the worker's.
+func (h *http2Conn) decodeRequest(f *flow, block []byte) (bytes []byte, why http2.Reason) {
+	bytes = h.c.w.fieldBytes()[:0]
+	h.head.Reset(&h.c.listener.HTTP2, false)
+	h.decoder.Begin(block)
+	var field hpack.Field
+	for {
+		out, ok, err := h.decoder.Next(&field, bytes)
+		if err != nil {
+			return nil, http2.BadBlock
+		}
+		if !ok {
+			break
+		}
+		bytes = out
+		if why == http2.OK {
+			why = h.head.Field(&f.req.Request, field.Name, field.Value)
+		}
+	}
+	if why == http2.OK && h.decoder.TooLarge() {
+		why = http2.HeadTooLarge
+	}
+	if why == http2.OK {
+		bytes, why = h.head.End(&f.req.Request, h.blockEnds, bytes)
+	}
+	return bytes, why
+}
+
+// rebaseRequest moves the parts of a head that are in old to the same places in new.
+func rebaseRequest(r *head.Request, old, new []byte) {
+	for _, part := range [...]*[]byte{&r.Method, &r.Scheme, &r.Host, &r.Target, &r.Query} {
+		*part = rebase(*part, old, new)
+	}
+	rebaseFields(&r.Fields, old, new)
+}
+
+// refuse answers a request whose head is over a limit.
+func (st *http2Stream) refuse(why http2.Reason) {
+	f := st.flow
+	f.w.shard.RefusedHTTP2[why]++
+	f.Exchange.Begin(f.w)
+	f.identify(f.w.loop.Now())
+	f.route = &noRoute
+	f.fail(why.Status(), exchange.BadRequest)
+}
+
+// trailers takes the field block that ends a request.
+func (h *http2Conn) trailers(st *http2Stream, block []byte) {
+	bytes := h.c.w.fieldBytes()[:0]
+	var judge http2.TrailerHead
+	judge.Reset(&h.c.listener.HTTP2)
+	list := &head.List{}
+	h.decoder.Begin(block)
+	var field hpack.Field
+	why := http2.OK
+	for {
+		out, ok, err := h.decoder.Next(&field, bytes)
+		if err != nil {
+			h.fail(http2.BadBlock)
+			return
+		}
+		if !ok {
+			break
+		}
+		bytes = out
+		if why == http2.OK {
+			why = judge.Field(list, field.Name, field.Value)
+		}
+	}
+	switch {
+	case st.ended:
+		why = http2.ClosedStream
+	case why == http2.OK && h.decoder.TooLarge():
+		why = http2.HeadTooLarge
+	case why == http2.OK:
+		if why = judge.End(h.blockEnds); why == http2.OK {
+			why = st.length.End()
+		}
+	}
+	if why != http2.OK {
+		h.resetFor(st.id, why)
+		return
+	}
+	st.ended = true
+	if list.Len() > 0 {
+		own := append([]byte(nil), bytes...)
+		rebaseFields(list, bytes, own)
+		st.trailer = list
+	}
+	if st.flow != nil {
+		st.flow.bodyReadable()
+	}
+}
