@@ -58,7 +58,7 @@ func (d *Decoder) Begin(block []byte) {
 
 // Size is the size of the fields that Next has read of the present block, delivered or not: the
 // lengths of name and value and 32 for each (RFC 9113, section 6.5.2). A block of n bytes can have
-// a Size of more than n times the table's, so the caller bounds it.
+// a Size of almost n times the table's, so the caller bounds it.
 func (d *Decoder) Size() int { return d.list }
 
 // TooLarge says whether a field of the present block did not fit into the memory given to Next.
@@ -66,7 +66,7 @@ func (d *Decoder) TooLarge() bool { return d.large }
 
 // Next decodes the next field into f. It appends to dst what is not static of its name and value,
 // and never more than dst's capacity holds: out aliases dst. What is left of the capacity may be
-// overwritten. ok is false at the block's end, and where err is not nil; f is no field then. After
+// overwritten; it is no memory of the block. ok is false at the block's end, and where err is not nil; f is no field then. After
 // an error the Decoder is good for nothing before the next Init.
 //
 // A field that does not fit into dst is not delivered, and none behind it: what is left of the

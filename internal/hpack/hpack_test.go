@@ -27,7 +27,8 @@ func TestABombIsCountedAndNotMade(t *testing.T) {
 	if n := testing.AllocsPerRun(10, func() { drain(&d, bomb, memory) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	if got, err = read(&d, []byte{0xbe}, 4096); err != nil || len(got) != 1 || got[0].Value != string(value) {
+	got, err = read(&d, []byte{0xbe}, 4096)
+	if err != nil || len(got) != 1 || got[0].Value != string(value) {
 		t.Errorf("the table is out of step: %v, %v", got, err)
 	}
 }
@@ -58,13 +59,18 @@ func TestANameOutlivesItsEntry(t *testing.T) {
 
 // An entry larger than the table empties it, and is delivered all the same.
 func TestAnEntryLargerThanTheTableEmptiesIt(t *testing.T) {
-	var d hpack.Decoder
-	d.Init(0)
 	value := strings.Repeat("v", 4096)
 	block := append(integer([]byte{0x40, 1, 'a', 1, 'b', 0x40, 1, 'c'}, 0, len(value)), value...)
-	got, err := read(&d, block, 1<<14)
-	if err != nil || len(got) != 2 || got[1].Value != value || len(contents(d)) != 0 {
-		t.Errorf("%d fields, %d entries; %v", len(got), len(contents(d)), err)
+	for memory, want := range map[int]int{4100: 2, 4098: 1, 0: 0} {
+		var d hpack.Decoder
+		d.Init(0)
+		got, err := read(&d, block, memory)
+		if err != nil || len(got) != want || want == 2 && got[1].Value != value {
+			t.Errorf("%d fields in %d bytes, want %d; %v", len(got), memory, want, err)
+		}
+		if n := len(contents(d)); n != 0 {
+			t.Errorf("the table has %d entries", n)
+		}
 	}
 }
 
@@ -95,7 +101,8 @@ func TestAFieldThatWouldFillTheTableStaysOutOfIt(t *testing.T) {
 	if got := e.AppendField(nil, []byte("large"), large, hpack.Repeat); got[0] != 0 {
 		t.Errorf("the large field begins with %x", got[0])
 	}
-	if got := e.AppendField(nil, []byte("SMALL"), []byte("v"), hpack.Repeat); !bytes.Equal(got, []byte{0xbe}) {
+	got := e.AppendField(nil, []byte("SMALL"), []byte("v"), hpack.Repeat)
+	if !bytes.Equal(got, []byte{0xbe}) {
 		t.Errorf("the small field is %x", got)
 	}
 }
@@ -137,8 +144,9 @@ var (
 		"user-agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",
 		"accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
 		"cookie: session=4f2a9c1e77d0b3a8; theme=dark")
-	response = append(fieldsOf(hpack.Repeat, "Content-Type: application/json; charset=utf-8", "Date: Mon, 21 Oct 2013 20:13:21 GMT",
-		"Server: nginx/1.27.3", "X-Powered-By: Express"), fieldsOf(hpack.Once, "Content-Length: 18342")...)
+	response = append(fieldsOf(hpack.Repeat, "Content-Type: application/json; charset=utf-8",
+		"Date: Mon, 21 Oct 2013 20:13:21 GMT", "Server: nginx/1.27.3", "X-Powered-By: Express"),
+		fieldsOf(hpack.Once, "Content-Length: 18342")...)
 )
 
 func encode(e *hpack.Encoder, dst []byte, fields []field, how ...hpack.Indexing) []byte {
@@ -222,14 +230,14 @@ func BenchmarkDecode(b *testing.B) {
 }
 
 func BenchmarkEncode(b *testing.B) {
-	wire := make([]byte, 0, 4096)
+	wire, once := make([]byte, 0, 4096), []hpack.Indexing{hpack.Once}
 	for _, kind := range []struct {
 		name    string
 		how     []hpack.Indexing
 		huffman bool
 	}{
 		{"repeated-plain", nil, false}, {"repeated-huffman", nil, true},
-		{"once-plain", []hpack.Indexing{hpack.Once}, false}, {"once-huffman", []hpack.Indexing{hpack.Once}, true},
+		{"once-plain", once, false}, {"once-huffman", once, true},
 	} {
 		b.Run(kind.name+"/ours", func(b *testing.B) {
 			var e hpack.Encoder
@@ -246,7 +254,9 @@ func BenchmarkEncode(b *testing.B) {
 	// The oracle indexes whatever is not sensitive, so the length is sensitive here.
 	var fields []oracle.HeaderField
 	for _, f := range response {
-		fields = append(fields, oracle.HeaderField{Name: lower(f.name), Value: string(f.value), Sensitive: f.how == hpack.Once})
+		fields = append(fields, oracle.HeaderField{
+			Name: lower(f.name), Value: string(f.value), Sensitive: f.how == hpack.Once,
+		})
 	}
 	for _, kind := range []string{"repeated-huffman", "once-huffman"} {
 		b.Run(kind+"/x-net", func(b *testing.B) {
@@ -266,11 +276,13 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// A static name may be spelled out. It is the same name then, also for those that refer to it later.
+// A static name may be spelled out. It is the same name then, also for those that refer to it
+// later.
 func TestAStaticNameThatIsSpelledOutHasItsIndex(t *testing.T) {
 	const cookie = 32
 	huffman := oracle.AppendHuffmanString(nil, "cookie")
-	for _, name := range [][]byte{append([]byte{6}, "cookie"...), append([]byte{0x80 | byte(len(huffman))}, huffman...)} {
+	huffman = append([]byte{0x80 | byte(len(huffman))}, huffman...)
+	for _, name := range [][]byte{append([]byte{6}, "cookie"...), huffman} {
 		for _, memory := range []int{0, 100} {
 			var d hpack.Decoder
 			var f hpack.Field
@@ -282,9 +294,9 @@ func TestAStaticNameThatIsSpelledOutHasItsIndex(t *testing.T) {
 			for _, block := range [][]byte{{0xbe}, {0x7e, 1, 'a'}, {0x0f, 62 - 15, 1, 'a'}, block} {
 				d.Begin(block)
 				out, ok, err := d.Next(&f, make([]byte, 0, 10))
-				if !ok || err != nil || f.Index != cookie || &f.Name[0] != &hpack.StaticName(cookie)[0] ||
-					string(f.Value) != "a" || len(out) != 1 {
-					t.Errorf("%x is %q: %q, index %d, %d bytes; %v", block, f.Name, f.Value, f.Index, len(out), err)
+				if !ok || err != nil || f.Index != cookie || string(f.Value) != "a" ||
+					&f.Name[0] != &hpack.StaticName(cookie)[0] || len(out) != 1 {
+					t.Errorf("%x is %q: %q, index %d; %v", block, f.Name, f.Value, f.Index, err)
 				}
 			}
 		}
