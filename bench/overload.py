@@ -32,7 +32,7 @@ generators say that could not keep up.
 
 Needs: nginx haproxy (Debian packages of those names) and go. Envoy is left out when PyPI does not have it.
 """
-import argparse, json, math, os, resource, shutil, signal, statistics, subprocess, sys, time
+import argparse, json, math, os, resource, shutil, signal, statistics, sys, time
 
 import overload_proxies as proxies
 import rig, rundir
@@ -70,12 +70,9 @@ def generate(r, a, cls, port, scenario, seed):
     """Starts the generator of a class, and says in which folder its results are when it ends."""
     name, out = f"load-{cls}", f"{r.tmp}/out-{cls}"
     shutil.rmtree(out, ignore_errors=True)
-    command = ["taskset", "-c", rig.LOAD_CPU, r.binary, "load", f"http://127.0.0.1:{port}/{cls.lower()}",
-               "--rate", profile(a, cls, scenario), "--arrivals", "poisson", "--seed", str(seed), "-t", "1",
-               "-c", str(connections(a, cls)), "--timeout", f"{OBJECTIVES[cls] + GIVES_UP}s", "--json",
-               "--out", out]
-    with open(f"{r.tmp}/{name}.json", "w") as said, open(f"{r.tmp}/{name}.log", "w") as log:
-        r.processes[name] = subprocess.Popen(command, stdout=said, stderr=log, cwd=r.tmp)
+    r.load(name, f"http://127.0.0.1:{port}/{cls.lower()}", "--rate", profile(a, cls, scenario),
+           "--arrivals", "poisson", "--seed", str(seed), "-c", str(connections(a, cls)),
+           "--timeout", f"{OBJECTIVES[cls] + GIVES_UP}s", "--out", out)
     return out
 
 
@@ -92,14 +89,7 @@ def run(r, a, proxy, scenario, seed):
             time.sleep(seconds)
             rig.send(r.pid("refserver"), sig)
             changes.append(time.time())
-    late = []
-    for c in CLASSES:
-        code = r.processes[f"load-{c}"].wait()
-        # 3 says that the generator was the limit, and its results why.
-        if code not in (0, 3):
-            sys.exit(f"the generator of {c} ended with {code} against {proxy}:\n" + r.log(f"load-{c}"))
-        said = json.load(open(f"{r.tmp}/load-{c}.json"))["totals"]["generator"].get("invalid")
-        late += [f"{c}: {said}"] if said else []
+    late = r.late({c: f"load-{c}" for c in CLASSES})
     for name in ("refserver", proxy):
         if r.processes[name].poll() is not None:
             sys.exit(f"{name} died during {scenario}:\n" + r.log(name))
@@ -128,13 +118,7 @@ class Series:
 
     def p99(self, classes, begin, end):
         """The 99th percentile of 2xx answers in milliseconds; None without any."""
-        times = sorted(t for c in classes for w in self.between(c, begin, end) for t in w.times)
-        rank = 0.99 * sum(n for _, n in times)
-        for seconds, n in times:
-            rank -= n
-            if rank <= 0:
-                return seconds * 1e3
-        return None
+        return rundir.p99([w for c in classes for w in self.between(c, begin, end)])
 
     def succeeds(self, classes, begin, end):
         counted = [self.counts(c, begin, end) for c in classes]

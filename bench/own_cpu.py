@@ -72,30 +72,16 @@ class Rig(rig.Rig):
         self._start(name, rig.PROXY_CPU, self.command(name), PORTS[name])
 
 
-def load(r, name, port, path, *more):
-    """Starts a generator."""
-    command = ["taskset", "-c", rig.LOAD_CPU, r.binary, "load", f"http://127.0.0.1:{port}{path}", "-t", "1", "--json", *more]
-    with open(f"{r.tmp}/{name}.json", "w") as said, open(f"{r.tmp}/{name}.log", "w") as log:
-        r.processes[name] = subprocess.Popen(command, stdout=said, stderr=log, cwd=r.tmp)
-
-
-def result(r, name):
-    """What a generator printed. 1 says that requests failed, 3 that the generator was the limit."""
-    code = r.processes[name].wait()
-    if code not in (0, 1, 3):
-        sys.exit(f"{name} ended with {code}:\n" + r.log(name))
-    return json.load(open(f"{r.tmp}/{name}.json"))["totals"]
-
-
 def closed(r, a, name):
     """Requests a second in a closed loop through a gateway, and CPU seconds of it for each."""
     r.backend(cpu=rig.LOAD_CPU)
     r.proxy(name)
-    load(r, "warm", PORTS[name], "/p2", "-c", "64", "-d", "1s")
-    result(r, "warm")
+    url = f"http://127.0.0.1:{PORTS[name]}/p2"
+    r.load("warm", url, "-c", "64", "-d", "1s")
+    r.totals("warm")
     before = rig.cpu_seconds(r.pid(name))
-    load(r, "closed", PORTS[name], "/p2", "-c", "64", "-d", f"{a.seconds}s")
-    totals = result(r, "closed")
+    r.load("closed", url, "-c", "64", "-d", f"{a.seconds}s")
+    totals = r.totals("closed")
     cpu = rig.cpu_seconds(r.pid(name)) - before
     r.stop()
     n = sum(totals["ended"].values())
@@ -111,27 +97,17 @@ def offered(r, a, name, line, seed):
         outs[c] = f"{r.tmp}/out-{c}"
         shutil.rmtree(outs[c], ignore_errors=True)
         rate = round(TIMES * line * WEIGHTS[c])
-        load(r, f"load-{c}", PORTS[name] + i, f"/{c.lower()}", "--rate", f"{rate}", "-d", f"{a.seconds + SETTLE}s",
-             "--arrivals", "poisson", "--seed", str(10 * seed + i), "-c", str(CONNECTIONS),
-             "--timeout", f"{OBJECTIVES[c] + .5}s", "--out", outs[c])
-    late = []
-    for c in CLASSES:
-        said = result(r, f"load-{c}")["generator"].get("invalid")
-        late += [f"{c}: {said}"] if said else []
+        r.load(f"load-{c}", f"http://127.0.0.1:{PORTS[name] + i}/{c.lower()}", "--rate", f"{rate}",
+               "-d", f"{a.seconds + SETTLE}s", "--arrivals", "poisson", "--seed", str(10 * seed + i),
+               "-c", str(CONNECTIONS), "--timeout", f"{OBJECTIVES[c] + .5}s", "--out", outs[c])
+    late = r.late({c: f"load-{c}" for c in CLASSES})
     waited, ran = rig.waited_seconds(r.pid(name)), rig.cpu_seconds(r.pid(name))
     found = {}
     began = max(rundir.windows(out)[0] for out in outs.values())
     for c, out in outs.items():
         windows = [w for w in rundir.windows(out)[1] if began + SETTLE <= w.start < began + SETTLE + a.seconds - .5]
-        times = sorted(t for w in windows for t in w.times)
-        good = sum(n for seconds, n in times if seconds <= OBJECTIVES[c])
-        rank, p99 = .99 * sum(n for _, n in times), None
-        for seconds, n in times:
-            rank -= n
-            if rank <= 0:
-                p99 = seconds * 1e3
-                break
-        found[c] = good, sum(w.ended for w in windows), p99, sum(w.seconds for w in windows)
+        good = sum(n for w in windows for seconds, n in w.times if seconds <= OBJECTIVES[c])
+        found[c] = good, sum(w.ended for w in windows), rundir.p99(windows), sum(w.seconds for w in windows)
     r.stop()
     return found, late, waited, ran
 

@@ -1,6 +1,6 @@
 """What the measurements share: the peers and their configurations, starting and stopping processes on a CPU of their
 own, and what a process has used (CPU seconds and resident memory, from /proc)."""
-import os, platform, re, resource, shutil, signal, socket, subprocess, sys, tempfile, time
+import json, os, platform, re, resource, shutil, signal, socket, subprocess, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = os.path.join(HERE, "out")
@@ -139,6 +139,25 @@ class Rig:
             if self.processes[name].poll() is not None or time.monotonic() > deadline:
                 sys.exit(f"{name} did not start:\n" + self.log(name))
             time.sleep(0.05)
+
+    def load(self, name, url, *flags):
+        """Starts a generator, whose totals `totals` gives."""
+        command = ["taskset", "-c", LOAD_CPU, self.binary, "load", url, "-t", "1", "--json", *flags]
+        with open(f"{self.tmp}/{name}.json", "w") as said, open(f"{self.tmp}/{name}.log", "w") as log:
+            self.processes[name] = subprocess.Popen(command, stdout=said, stderr=log, cwd=self.tmp)
+
+    def totals(self, name):
+        """What a generator has counted, when it has ended. 3 says that it was the limit itself; its totals say why."""
+        code = self.processes[name].wait()
+        if code not in (0, 3):
+            sys.exit(f"the generator {name} ended with {code}:\n" + self.log(name))
+        with open(f"{self.tmp}/{name}.json") as said:
+            return json.load(said)["totals"]
+
+    def late(self, names):
+        """What the generators say, by what each is called, that could not keep up."""
+        said = {c: self.totals(name)["generator"].get("invalid") for c, name in names.items()}
+        return [f"{c}: {why}" for c, why in said.items() if why]
 
     def log(self, name):
         return open(f"{self.tmp}/{name}.log", errors="replace").read()[-2000:]

@@ -29,6 +29,17 @@ def windows(out):
     return began, [Window(began, *both) for both in zip(lines, histograms)]
 
 
+def p99(windows):
+    """The 99th percentile of all response times in windows, in milliseconds; None without any."""
+    times = sorted(t for w in windows for t in w.times)
+    rank = 0.99 * sum(n for _, n in times)
+    for seconds, n in times:
+        rank -= n
+        if rank <= 0:
+            return seconds * 1e3
+    return None
+
+
 def wall(text):
     """Seconds of a time as Go writes it, with nanoseconds, in UTC."""
     whole, _, fraction = text.rstrip("Z").partition(".")

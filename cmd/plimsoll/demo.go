@@ -38,8 +38,8 @@ func (demoCommand) Help() string {
 connections) and the gateway in front of it, with a temporary certificate. Valid and invalid
 requests over http and https show how the gateway handles them; then a survey finds the load line
 (the highest rate that still meets the objectives), and leaves a report in plimsoll-runs. At the end
-three times that rate is offered, and one line says how much of each SLA class was served. It takes
-about two minutes.
+the gateway takes up one more line of configuration (concurrency: adaptive), three times that rate
+is offered, and one line says how much of each SLA class was served. It takes about two minutes.
 
 With --once it sends the requests, prints a table of the results, and stops. With --stay it prints
 what to try and serves until Ctrl-C.
@@ -168,9 +168,10 @@ Try:
   curl -si http://%[1]s/api/v1/items/3
   curl -s -X POST --cacert %[4]s https://%[2]s/api/v1/items/3/buy
   curl -s http://%[3]s/metrics | grep plimsoll_
+  sed -i 's/# %[6]s/%[6]s/' %[5]s && curl -s -X POST http://%[3]s/api/v1/reload
 
 Ctrl-C stops it.
-`, d.HTTP, d.HTTPS, d.Admin, files.CertificatePath, files.Config)
+`, d.HTTP, d.HTTPS, d.Admin, files.CertificatePath, files.Config, demo.Adaptive)
 }
 
 type listens struct{ flag, address string }

@@ -88,8 +88,21 @@ func TestTheDemosConfigurationIsRight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Load(files.Config); err != nil {
-		t.Errorf("the demo's configuration is refused:\n%v", err)
+	limited := func() bool {
+		is, err := config.Load(files.Config)
+		if err != nil {
+			t.Fatalf("the demo's configuration is refused:\n%v", err)
+		}
+		return is.Upstreams["shop"].Concurrency != nil
+	}
+	if limited() {
+		t.Error("the concurrency at the shop is limited, which hides what the survey is to find")
+	}
+	if err := demo.Protect(files.Config); err != nil {
+		t.Fatal(err)
+	}
+	if !limited() {
+		t.Error("the overload finds a shop that is not protected")
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"time"
@@ -22,6 +23,24 @@ const (
 	overloadTimeout     = time.Second
 	overloadConnections = 2000
 )
+
+// protect has the gateway limit how many requests the shop works on at once, as an operator would:
+// in its configuration's file, and by a reload.
+func (d *demoCommand) protect(ctx context.Context, c *console) error {
+	fmt.Fprintf(c.out, "\nAnd when more comes than it can carry? One more line of configuration "+
+		"protects the shop;\nthe gateway reloads:\n\n  %s\n", demo.Adaptive)
+	api := "http://" + d.Admin + "/api/v1/"
+	var active struct {
+		File string `json:"file"`
+	}
+	if err := ask(ctx, http.MethodGet, api+"config", &active); err != nil {
+		return fmt.Errorf("find the gateway's configuration: %w", err)
+	}
+	if err := demo.Protect(active.File); err != nil {
+		return err
+	}
+	return ask(ctx, http.MethodPost, api+"reload", nil)
+}
 
 // overload offers more than the load line that a run found, and prints how much of each SLA class
 // was served.
@@ -46,10 +65,11 @@ func (d *demoCommand) overload(ctx context.Context, c *console, run string, leng
 		Timeout:     overloadTimeout,
 		Seed:        1,
 	}
-	fmt.Fprintf(c.out, "\nAnd when more comes than it can carry? Purchases are P0, the most precious "+
-		"SLA class:\n\n  plimsoll %s\n\n", format.Command("load", offered.URL, "--scenario", mix,
-		"--rate", offered.Rate, "-c", fmt.Sprint(offered.Connections),
-		"-d", length.String(), "--timeout", offered.Timeout.String()))
+	fmt.Fprintf(c.out, "\nThen this offers %d× the load line. Purchases are P0, the most precious "+
+		"SLA class:\n\n  plimsoll %s\n\n", overloadTimes,
+		format.Command("load", offered.URL, "--scenario", mix,
+			"--rate", offered.Rate, "-c", fmt.Sprint(offered.Connections),
+			"-d", length.String(), "--timeout", offered.Timeout.String()))
 	target, err := offered.resolve(ctx, offered.URL)
 	if err != nil {
 		return err

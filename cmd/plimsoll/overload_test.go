@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -102,5 +103,40 @@ func TestTheDemosClassesPromiseWhatTheirDefaultsDo(t *testing.T) {
 		if is, by := given.SLA(class).Latency, (&config.Config{}).SLA(class).Latency; is != by {
 			t.Errorf("%s promises %v, and by default %v", class, is, by)
 		}
+	}
+}
+
+func TestTheDemosGatewayReloadsWhatProtectsTheShop(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "plimsoll.yaml")
+	if err := os.WriteFile(file, []byte("shop:\n  # "+demo.Adaptive+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, taken := http.StatusOK, ""
+	api := http.NewServeMux()
+	api.HandleFunc("GET /api/v1/config", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"file": %q}`, file)
+	})
+	api.HandleFunc("POST /api/v1/reload", func(w http.ResponseWriter, _ *http.Request) {
+		text, _ := os.ReadFile(file)
+		taken = string(text)
+		w.WriteHeader(status)
+	})
+	gateway := httptest.NewServer(api)
+	defer gateway.Close()
+	var out bytes.Buffer
+	d := &demoCommand{Admin: strings.TrimPrefix(gateway.URL, "http://")}
+	if err := d.protect(t.Context(), &console{out: &out}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "shop:\n  " + demo.Adaptive + "\n"; taken != want {
+		t.Errorf("the gateway reloaded %q, want %q", taken, want)
+	}
+	if !strings.Contains(out.String(), "\n  "+demo.Adaptive+"\n") {
+		t.Errorf("the line is not in what was printed:\n%s", out.String())
+	}
+	status = http.StatusConflict
+	if err := d.protect(t.Context(), &console{out: &out}); err == nil ||
+		!strings.Contains(err.Error(), "409") {
+		t.Errorf("a reload that was refused: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,8 +21,13 @@ const demoObjectives = "p99<50ms,errors<0.1%"
 
 // story is the demo as a whole: a gateway in front of a shop is shown at work, its load line is
 // found, and three times as much is offered. Each part is a command that anybody can type, and the
-// gateway is a process of its own: what is surveyed must not share its memory, its scheduler and its
-// processor time with the generator.
+// gateway is a process of its own: what is surveyed must not share its memory, its scheduler and
+// its processor time with the generator.
+//
+// While it is surveyed, no limit at the gateway hides that the shop waits for its database. For the
+// overload the gateway gets one by a reload and not by a new start: in eight tries on a busy machine
+// one that had just been started served 92 to 100 % of the purchases in time, and one that had
+// reloaded after some load 99 to 100 %.
 func (d *demoCommand) story(ctx context.Context, c *console) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -86,7 +92,7 @@ func (d *demoCommand) serveAside(
 	pause := time.NewTicker(20 * time.Millisecond)
 	defer pause.Stop()
 	for {
-		if answers(ready, "http://"+d.HTTP+"/health") {
+		if ask(ready, http.MethodGet, "http://"+d.HTTP+"/health", nil) == nil {
 			return stop, nil
 		}
 		select {
@@ -100,20 +106,29 @@ func (d *demoCommand) serveAside(
 	}
 }
 
-func answers(ctx context.Context, url string) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// ask sends a request that is to be answered with 200, and reads the answer's JSON into a value;
+// nil for none.
+func ask(ctx context.Context, method, url string, into any) error {
+	request, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
-		return false
+		return err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return false
+		return err
 	}
-	response.Body.Close()
-	return response.StatusCode == http.StatusOK
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s %s: the answer is %s", method, url, response.Status)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.NewDecoder(response.Body).Decode(into)
 }
 
-// surveyShop finds the load line of the shop behind the gateway, and offers more.
+// surveyShop finds the load line of the shop behind the gateway, has the gateway protect the shop,
+// and offers more.
 func (d *demoCommand) surveyShop(ctx context.Context, c *console, self string) error {
 	if err := os.MkdirAll(runsFolder, 0o755); err != nil {
 		return fmt.Errorf("make a folder for the survey: %w", err)
@@ -130,6 +145,9 @@ func (d *demoCommand) surveyShop(ctx context.Context, c *console, self string) e
 	fmt.Fprintf(c.out, "\nNow the question: how much load can it carry? This finds out in a "+
 		"minute and a half:\n\n  plimsoll %s\n\n", format.Command(args...))
 	if err := d.part(ctx, c, self, args...); err != nil {
+		return err
+	}
+	if err := d.protect(ctx, c); err != nil {
 		return err
 	}
 	if err := d.overload(ctx, c, run, overloadLength); err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"plimsoll/internal/gateway"
+	"plimsoll/internal/hist"
 )
 
 // allRoutes and allUpstreams are what the lists hold.
@@ -16,7 +17,7 @@ type (
 )
 
 // counted is how many durations cells hold. Each must begin where the one before may end.
-func counted(t *testing.T, cells []gateway.Cell) (n uint64) {
+func counted(t *testing.T, cells []hist.Cell) (n uint64) {
 	t.Helper()
 	at := int64(0)
 	for i, c := range cells {

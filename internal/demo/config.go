@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"bytes"
 	_ "embed" // the demo's configuration is a file that people can read
 	"fmt"
 	"os"
@@ -23,6 +24,10 @@ var Scenario []byte
 //
 //go:embed overload.yaml
 var Overload []byte
+
+// Adaptive is the line of the configuration that limits how many requests the shop works on at
+// once. Protect puts it in force.
+const Adaptive = "concurrency: adaptive"
 
 // Addresses are the places, each "host:port", that the demo's parts listen on.
 type Addresses struct {
@@ -64,4 +69,17 @@ func WriteFiles(dir string, a Addresses, now time.Time) (Files, error) {
 		Certificate:     cert,
 		CertificatePath: filepath.Join(dir, "site.pem"),
 	}, nil
+}
+
+// Protect puts the line Adaptive in force in the file of a demo's configuration; the gateway takes
+// it up with its next reload.
+func Protect(path string) error {
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, bytes.Replace(text, []byte("# "+Adaptive), []byte(Adaptive), 1), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("change the demo's configuration: %w", err)
+	}
+	return nil
 }

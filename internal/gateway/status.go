@@ -119,32 +119,6 @@ func spreadOf(h *hist.Histogram, unit time.Duration) Spread {
 // round keeps three decimals: more would say less.
 func round(v float64) float64 { return float64(int64(v*1000+0.5)) / 1000 }
 
-// Cell is a bucket of a histogram: how many exchanges took longer than FromNS, and ToNS at most. The
-// last bucket has no upper edge, and ToNS is 0.
-type Cell struct {
-	FromNS int64  `json:"from_ns"`
-	ToNS   int64  `json:"to_ns,omitempty"`
-	Count  uint64 `json:"count"`
-}
-
-// cellsOf are the buckets of a histogram that hold something.
-func cellsOf(h *hist.Histogram) (cells []Cell) {
-	for i, n := range h.Counts() {
-		if n == 0 {
-			continue
-		}
-		c := Cell{Count: n}
-		if i > 0 {
-			c.FromNS = hist.Edge(i - 1)
-		}
-		if i < hist.Buckets-1 {
-			c.ToNS = hist.Edge(i)
-		}
-		cells = append(cells, c)
-	}
-	return cells
-}
-
 // RouteStatus is a route and the outcome of the exchanges on it since the start, over reloads.
 type RouteStatus struct {
 	Name     string   `json:"name"`
@@ -161,8 +135,8 @@ type RouteStatus struct {
 	Gateway Spread            `json:"gateway_added_us"`
 	// Cells are the whole histogram behind Total, from which a reader who looks twice can tell the
 	// percentiles of the time between.
-	Cells []Cell     `json:"duration_histogram,omitempty"`
-	SLO   *SLOStatus `json:"slo,omitempty"`
+	Cells []hist.Cell `json:"duration_histogram,omitempty"`
+	SLO   *SLOStatus  `json:"slo,omitempty"`
 	// What those say of themselves that have something to say.
 	Policies map[string]any `json:"policies,omitempty"`
 }
@@ -177,7 +151,7 @@ func (g *Gateway) Routes() []RouteStatus {
 		}
 		r := snapshot.Routes[series]
 		s.Codes, s.Requests = r.Codes.ByClass(), r.Total.Count()
-		s.Refused, s.Cells = refusals(&r), cellsOf(&r.Total)
+		s.Refused, s.Cells = refusals(&r), r.Total.Cells()
 		s.Total, s.Gateway = spreadOf(&r.Total, time.Millisecond), spreadOf(&r.Gateway, time.Microsecond)
 	}
 	list := make([]RouteStatus, 0, len(cfg.Routes)+1)

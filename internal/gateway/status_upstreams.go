@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"plimsoll/internal/hist"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/telemetry"
 	"plimsoll/internal/upstream"
@@ -38,7 +39,7 @@ type UpstreamStatus struct {
 	RetriesRefused uint64            `json:"retries_refused"`
 	Ejections      uint64            `json:"ejections"`
 	// Cells are the whole histogram behind Duration.
-	Cells []Cell `json:"duration_histogram,omitempty"`
+	Cells []hist.Cell `json:"duration_histogram,omitempty"`
 	// Concurrency is the sum over its targets; absent where none is limited.
 	Concurrency *ConcurrencyStatus `json:"concurrency,omitempty"`
 	// Breakers are how many of its targets' circuit breakers are in each state.
@@ -240,7 +241,7 @@ func (g *Gateway) upstreamStatus(u *upstream.Upstream, load upstream.Load, snaps
 	if series := g.registry.Upstream(u.Name()); series < len(snapshot.Upstreams) {
 		c := snapshot.Upstreams[series]
 		s.Requests, s.Codes, s.Duration = c.Duration.Count(), c.Codes.ByClass(), spreadOf(&c.Duration, time.Millisecond)
-		s.Cells = cellsOf(&c.Duration)
+		s.Cells = c.Duration.Cells()
 		s.Opened, s.Reused, s.ConnectFailed, s.Retries, s.RetriesRefused = c.Opened, c.Reused, c.ConnectFailures, c.Retries, c.RetriesRefused
 	}
 	return s, shared

@@ -84,6 +84,32 @@ func (h *Histogram) Mean() float64 {
 // their upper edges.
 func (h *Histogram) Counts() [Buckets]uint64 { return h.counts }
 
+// Cell is a bucket that holds something: how many durations were longer than FromNS, and as long as
+// ToNS at most. The last bucket has no upper edge, and ToNS is 0.
+type Cell struct {
+	FromNS int64  `json:"from_ns"`
+	ToNS   int64  `json:"to_ns,omitempty"`
+	Count  uint64 `json:"count"`
+}
+
+// Cells are the buckets that hold something, ascending.
+func (h *Histogram) Cells() (cells []Cell) {
+	for i, n := range h.counts {
+		if n == 0 {
+			continue
+		}
+		c := Cell{Count: n}
+		if i > 0 {
+			c.FromNS = Edge(i - 1)
+		}
+		if i < Buckets-1 {
+			c.ToNS = Edge(i)
+		}
+		cells = append(cells, c)
+	}
+	return cells
+}
+
 // Merge adds what other holds, exactly.
 func (h *Histogram) Merge(other *Histogram) {
 	h.count += other.count

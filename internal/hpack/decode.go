@@ -28,8 +28,8 @@ type Field struct {
 }
 
 // Decoder is the receiving end of one connection's header compression. One loop owns it. Init comes
-// first. Memory for the dynamic table is allocated with the first entry, and grows up to the
-// announced size and a quarter of it.
+// first. Memory for the dynamic table is allocated with the first entry, and grows to the announced
+// size and at most two thirds of it more.
 type Decoder struct {
 	table table
 	block []byte
@@ -58,20 +58,22 @@ func (d *Decoder) Begin(block []byte) {
 
 // Size is the size of the fields that Next has read of the present block, delivered or not: the
 // lengths of name and value and 32 for each (RFC 9113, section 6.5.2). A block of n bytes can have
-// a Size of more than n times the table's, so the caller bounds it.
+// a Size of almost n times the table's, so the caller bounds it.
 func (d *Decoder) Size() int { return d.list }
 
 // TooLarge says whether a field of the present block did not fit into the memory given to Next.
 func (d *Decoder) TooLarge() bool { return d.large }
 
-// Next decodes the next field. It appends to dst what is not static of its name and value, and
-// never more than dst's capacity: out aliases dst. ok is false at the block's end, and where err is
-// not nil. After an error the Decoder is good for nothing before the next Init.
+// Next decodes the next field into f. It appends to dst what is not static of its name and value,
+// and never more than dst's capacity holds: out aliases dst. What is left of the capacity may be
+// overwritten; it is no memory of the block. ok is false at the block's end, and where err is not nil; f is no field then. After
+// an error the Decoder is good for nothing before the next Init.
 //
 // A field that does not fit into dst is not delivered, and none behind it: what is left of the
-// block is decoded for its effect on the dynamic table and its Size. That costs no memory, whatever
-// the block says, and time for each field: for a literal that enters the table at most a copy of
-// the name that it refers to, and a constant for every other.
+// block is decoded for its effect on the dynamic table and its Size. That costs no memory but the
+// table's. In time, a field costs its bytes in the block, and a literal that enters the table also
+// a copy of the name that it refers to there. Who has Size bounded may take a block far above the
+// bound for an attack and end the connection rather than read on.
 func (d *Decoder) Next(f *Field, dst []byte) (out []byte, ok bool, err error) {
 	for d.at < len(d.block) {
 		c := d.block[d.at]

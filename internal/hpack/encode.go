@@ -21,13 +21,13 @@ const (
 // A header block is Begin and then the fields. It must be sent, and blocks in the order in which
 // they were made, because each may change the table that the next refers to.
 //
-// A field is found in the dynamic table only as a whole, and the newest of those that share a hash:
-// a name is looked for in the static table alone.
+// A field is found in the dynamic table only as a whole, and of those that share a hash only the
+// two newest. A name alone is looked for in the static table.
 type Encoder struct {
 	table   table
-	slots   []uint16 // by hash: the last bits of the number of the newest entry
-	told    int      // the size that the peer's table has
-	lowest  int      // the lowest that it had to have since then
+	slots   [][2]uint16 // by hash: the last bits of the numbers of the two newest entries
+	told    int         // the size that the peer's table has
+	lowest  int         // the lowest that it had to have since then
 	huffman bool
 }
 
@@ -39,7 +39,7 @@ type Encoder struct {
 // comment for what it costs.
 func (e *Encoder) Init(most int, huffman bool) {
 	e.table.init(most)
-	if len(e.slots) != 2*len(e.table.entries) {
+	if len(e.slots) != len(e.table.entries) {
 		e.slots = nil
 	}
 	e.told, e.lowest, e.huffman = Initial, e.table.max, huffman
@@ -152,26 +152,39 @@ func (e *Encoder) find(static uint8, name, value []byte, hash uint64) uint64 {
 		return 0
 	}
 	t := &e.table
-	age := uint64(uint16(t.next) - 1 - e.slots[hash>>32&uint64(len(e.slots)-1)])
-	f := t.entry(age)
-	if f == nil || f.check != uint16(hash>>32) || f.static != static || int(f.value) != len(value) {
-		return 0
-	}
-	at := int(f.at)
-	if static == 0 {
-		end := at + int(f.name)
-		if end > len(t.bytes) || !equalFold(t.bytes[at:end], name) {
-			return 0
+	check := uint16(hash >> 32)
+	b := e.bucket(check)
+	for i := range b {
+		age := uint64(uint16(t.next) - 1 - b[i])
+		f := t.entry(age)
+		if f == nil || f.check != check || f.static != static || int(f.value) != len(value) {
+			continue
 		}
-		at = end
-		if at == len(t.bytes) {
-			at = 0
+		at := int(f.at)
+		if static == 0 {
+			end := at + int(f.name)
+			if end > len(t.bytes) || !equalFold(t.bytes[at:end], name) {
+				continue
+			}
+			at = end
+		}
+		if t.holds(at, value) {
+			return Statics + 1 + age
 		}
 	}
-	if !t.holds(at, value) {
-		return 0
-	}
-	return Statics + 1 + age
+	return 0
+}
+
+// bucket is the slots of a hash. With one slot, two fields of one response that share it would
+// drive each other out for ever.
+func (e *Encoder) bucket(check uint16) *[2]uint16 {
+	return &e.slots[int(check)&(len(e.slots)-1)]
+}
+
+// note makes the entry with this number the one to be found first by its hash.
+func (e *Encoder) note(check uint16, number uint) {
+	b := e.bucket(check)
+	b[0], b[1] = uint16(number), b[0]
 }
 
 // add adds a field to the dynamic table. It does not where that would take more than half of it:
@@ -188,20 +201,20 @@ func (e *Encoder) add(static uint8, name, value []byte, hash uint64) bool {
 		t.lowerName(f)
 	}
 	t.write(value)
-	if len(e.slots) != 2*len(t.entries) {
+	if len(e.slots) == len(t.entries) {
+		e.note(f.check, t.next-1)
+	} else {
 		e.rehash()
 	}
-	e.slots[int(f.check)&(len(e.slots)-1)] = uint16(t.next - 1)
 	return true
 }
 
 // rehash makes as many slots as the table's ring of entries needs.
 func (e *Encoder) rehash() {
 	t := &e.table
-	e.slots = make([]uint16, 2*len(t.entries))
+	e.slots = make([][2]uint16, len(t.entries))
 	for age := t.count - 1; age >= 0; age-- {
-		f := t.entry(uint64(age))
-		e.slots[int(f.check)&(len(e.slots)-1)] = uint16(t.next - 1 - uint(age))
+		e.note(t.entry(uint64(age)).check, t.next-1-uint(age))
 	}
 }
 

@@ -17,14 +17,16 @@ const (
 	at21     = "date: Mon, 21 Oct 2013 20:13:21 GMT"
 	at22     = "date: Mon, 21 Oct 2013 20:13:22 GMT"
 	gzip     = "content-encoding: gzip"
+	pair     = "custom-key: custom-value"
 	cookie   = "set-cookie: foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1"
 )
 
 func join(lines ...string) string { return strings.Join(lines, "\n") }
 
 var (
-	get     = ":method: GET\n:scheme: http\n:path: /\n:authority: www.example.com"
-	custom  = ":method: GET\n:scheme: https\n:path: /index.html\n:authority: www.example.com\ncustom-key: custom-value"
+	get    = ":method: GET\n:scheme: http\n:path: /\n:authority: www.example.com"
+	custom = join(":method: GET", ":scheme: https", ":path: /index.html",
+		":authority: www.example.com", pair)
 	noCache = "cache-control: no-cache\n:authority: www.example.com"
 	found   = join(":status: 302", private, at21, location)
 	moved   = join(":status: 307", private, at21, location)
@@ -45,23 +47,26 @@ var examples = []struct {
 	{"C.2.1", hpack.Repeat, false, 4096, []step{{
 		"custom-key: custom-header", "400a 6375 7374 6f6d 2d6b 6579 0d63 7573 746f 6d2d 6865 6164 6572",
 		"custom-key: custom-header"}}},
-	{"C.2.2", hpack.Once, false, 4096, []step{{":path: /sample/path", "040c 2f73 616d 706c 652f 7061 7468", ""}}},
-	{"C.2.3", hpack.Never, false, 4096, []step{{"password: secret", "1008 7061 7373 776f 7264 0673 6563 7265 74", ""}}},
+	{"C.2.2", hpack.Once, false, 4096, []step{{
+		":path: /sample/path", "040c 2f73 616d 706c 652f 7061 7468", ""}}},
+	{"C.2.3", hpack.Never, false, 4096, []step{{
+		"password: secret", "1008 7061 7373 776f 7264 0673 6563 7265 74", ""}}},
 	{"C.2.4", hpack.Once, false, 4096, []step{{":method: GET", "82", ""}}},
 	{"C.3", hpack.Repeat, false, 4096, []step{
 		{get, "8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d", ":authority: www.example.com"},
 		{get + "\ncache-control: no-cache", "8286 84be 5808 6e6f 2d63 6163 6865", noCache},
 		{custom, "8287 85bf 400a 6375 7374 6f6d 2d6b 6579 0c63 7573 746f 6d2d 7661 6c75 65",
-			"custom-key: custom-value\n" + noCache},
+			pair + "\n" + noCache},
 	}},
 	{"C.4", hpack.Repeat, true, 4096, []step{
 		{get, "8286 8441 8cf1 e3c2 e5f2 3a6b a0ab 90f4 ff", ":authority: www.example.com"},
 		{get + "\ncache-control: no-cache", "8286 84be 5886 a8eb 1064 9cbf", noCache},
-		{custom, "8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf", "custom-key: custom-value\n" + noCache},
+		{custom, "8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf", pair + "\n" + noCache},
 	}},
 	{"C.5", hpack.Repeat, false, 256, []step{
 		{found, `4803 3330 3258 0770 7269 7661 7465 611d 4d6f 6e2c 2032 3120 4f63 7420 3230 3133
-			2032 303a 3133 3a32 3120 474d 546e 1768 7474 7073 3a2f 2f77 7777 2e65 7861 6d70 6c65 2e63 6f6d`, table1},
+			2032 303a 3133 3a32 3120 474d 546e 1768 7474 7073 3a2f 2f77 7777 2e65 7861 6d70 6c65
+			2e63 6f6d`, table1},
 		{moved, "4803 3330 37c1 c0bf", table2},
 		{okay, `88c1 611d 4d6f 6e2c 2032 3120 4f63 7420 3230 3133 2032 303a 3133 3a32 3220 474d
 			54c0 5a04 677a 6970 7738 666f 6f3d 4153 444a 4b48 514b 425a 584f 5157 454f 5049
@@ -144,6 +149,9 @@ func TestWhatTheRFCForbidsIsAnError(t *testing.T) {
 		{"an index above all", "ffffffff7f", hpack.ErrIndex},
 		{"an integer that does not end", "ffffffffffffffff", hpack.ErrInteger},
 		{"an integer of six further bytes", "ff808080808000", hpack.ErrInteger},
+		{"an index of a name that does not end", "7fffffffffffff", hpack.ErrInteger},
+		{"a length that does not end", "41 ffffffffffffff", hpack.ErrInteger},
+		{"a size that does not end", "3fffffffffffff", hpack.ErrInteger},
 		{"an integer cut off", "ff80", hpack.ErrTruncated},
 		{"no name", "40", hpack.ErrTruncated},
 		{"half a name", "40 02 61", hpack.ErrTruncated},
@@ -159,6 +167,7 @@ func TestWhatTheRFCForbidsIsAnError(t *testing.T) {
 		{"EOS and a letter", "41 85 fffffffc1f", hpack.ErrHuffman},
 		{"a code cut off", "41 85 ff9fffffff", hpack.ErrHuffman},
 		{"a name that is no code", "40 81 ff 01 61", hpack.ErrHuffman},
+		{"a name that is no code, behind a field", "40 01 61 01 62 40 81 ff 01 61", hpack.ErrHuffman},
 	} {
 		for _, memory := range []int{0, 4096} {
 			var d hpack.Decoder

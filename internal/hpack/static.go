@@ -41,8 +41,8 @@ var texts = [Statics + 1][2]string{
 
 var statics [Statics + 1]static
 
-// byHash finds a static name by its hash. The factors are such that no two names share a slot, which
-// a test checks.
+// byHash finds a static name by its hash. The factors are such that no two names share a slot,
+// which a test checks.
 var byHash [1 << hashBits]uint8
 
 const (

@@ -187,5 +187,6 @@ func (t *table) holds(at int, b []byte) bool {
 		return string(t.bytes[at:end]) == string(b)
 	}
 	first := len(t.bytes) - at
-	return string(t.bytes[at:]) == string(b[:first]) && string(t.bytes[:len(b)-first]) == string(b[first:])
+	return string(t.bytes[at:]) == string(b[:first]) &&
+		string(t.bytes[:len(b)-first]) == string(b[first:])
 }

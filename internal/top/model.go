@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"plimsoll/internal/hist"
 	"plimsoll/internal/loadline"
 )
 
@@ -231,34 +232,35 @@ func intervalOf(i *loadline.Interval) *Interval {
 
 // percentiles are those of what was added to a histogram; nil where that is nothing, or where the
 // two do not fit together.
-func percentiles(then, now []cell) *Percentiles {
+func percentiles(then, now []hist.Cell) *Percentiles {
 	type edges struct{ from, to int64 }
 	old := make(map[edges]uint64, len(then))
 	for _, c := range then {
-		old[edges{c.From, c.To}] = c.Count
+		old[edges{c.FromNS, c.ToNS}] = c.Count
 	}
-	between, all := make([]cell, 0, len(now)), uint64(0)
+	between, all := make([]hist.Cell, 0, len(now)), uint64(0)
 	for _, c := range now {
-		n := old[edges{c.From, c.To}]
+		n := old[edges{c.FromNS, c.ToNS}]
 		if n > c.Count {
 			return nil
 		}
 		if n < c.Count {
-			between = append(between, cell{c.From, c.To, c.Count - n})
-			all += c.Count - n
+			c.Count -= n
+			between = append(between, c)
+			all += c.Count
 		}
 	}
 	if all == 0 {
 		return nil
 	}
-	slices.SortFunc(between, func(a, b cell) int { return cmp.Compare(a.From, b.From) })
+	slices.SortFunc(between, func(a, b hist.Cell) int { return cmp.Compare(a.FromNS, b.FromNS) })
 	millis := func(q float64) float64 { return math.Round(quantile(between, all, q)/1e3) / 1e3 }
 	return &Percentiles{P50: millis(.5), P99: millis(.99)}
 }
 
 // quantile is the duration in nanoseconds that a share q of those in cells does not exceed. It is
 // exact to the cell, and interpolated within it.
-func quantile(cells []cell, all uint64, q float64) float64 {
+func quantile(cells []hist.Cell, all uint64, q float64) float64 {
 	rank, below := q*float64(all), 0.0
 	for i, c := range cells {
 		if n := float64(c.Count); below+n < rank && i < len(cells)-1 {
@@ -266,7 +268,7 @@ func quantile(cells []cell, all uint64, q float64) float64 {
 			continue
 		}
 		within := max(0, min(1, (rank-below)/float64(c.Count)))
-		return float64(c.From) + within*float64(max(c.To, c.From)-c.From)
+		return float64(c.FromNS) + within*float64(max(c.ToNS, c.FromNS)-c.FromNS)
 	}
 	return 0
 }

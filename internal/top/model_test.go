@@ -24,22 +24,8 @@ func at(seconds float64, routes []routeSample, upstreams []upstreamSample) *samp
 	}
 }
 
-// cellsOf are a histogram's as the admin API gives them.
-func cellsOf(h *hist.Histogram) (list []cell) {
-	for i, n := range h.Counts() {
-		if n == 0 {
-			continue
-		}
-		c := cell{Count: n}
-		if i > 0 {
-			c.From = hist.Edge(i - 1)
-		}
-		if i < hist.Buckets-1 {
-			c.To = hist.Edge(i)
-		}
-		list = append(list, c)
-	}
-	return list
+func cell(from, to int64, count uint64) hist.Cell {
+	return hist.Cell{FromNS: from, ToNS: to, Count: count}
 }
 
 // The percentiles of an interval are those of its own requests, whatever came before.
@@ -50,7 +36,7 @@ func TestPercentilesAreOfTheIntervalAlone(t *testing.T) {
 		for range random.IntN(5000) {
 			all.Record(random.Int64N(1e9))
 		}
-		before := cellsOf(&all)
+		before := all.Cells()
 		own := make([]float64, 1+random.IntN(500))
 		for i := range own {
 			ns := int64(math.Exp(random.Float64()*12+7) * 10)
@@ -59,7 +45,7 @@ func TestPercentilesAreOfTheIntervalAlone(t *testing.T) {
 			only.Record(ns)
 		}
 		slices.Sort(own)
-		got := percentiles(before, cellsOf(&all))
+		got := percentiles(before, all.Cells())
 		for _, c := range []struct {
 			q   float64
 			got float64
@@ -73,18 +59,18 @@ func TestPercentilesAreOfTheIntervalAlone(t *testing.T) {
 }
 
 func TestPercentilesAreAbsentWhereThereAreNone(t *testing.T) {
-	some := []cell{{0, 1024, 4}, {1024, 2048, 6}}
-	for name, c := range map[string]struct{ then, now []cell }{
+	some := []hist.Cell{cell(0, 1024, 4), cell(1024, 2048, 6)}
+	for name, c := range map[string]struct{ then, now []hist.Cell }{
 		"no requests":      {nil, nil},
 		"none since":       {some, some},
-		"counts that fell": {some, []cell{{0, 1024, 3}, {1024, 2048, 9}}},
+		"counts that fell": {some, []hist.Cell{cell(0, 1024, 3), cell(1024, 2048, 9)}},
 	} {
 		if p := percentiles(c.then, c.now); p != nil {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
 	// Above the last edge nothing is known but that edge.
-	if p := percentiles(nil, []cell{{1 << 36, 0, 3}}); p == nil || p.P50 != p.P99 || p.P50 != 68719.477 {
+	if p := percentiles(nil, []hist.Cell{cell(1<<36, 0, 3)}); p == nil || p.P50 != p.P99 || p.P50 != 68719.477 {
 		t.Errorf("beyond the edges: %+v", p)
 	}
 }
@@ -92,7 +78,7 @@ func TestPercentilesAreAbsentWhereThereAreNone(t *testing.T) {
 func route(name string, requests, failed uint64) routeSample {
 	return routeSample{Name: name, Class: "P1", Requests: requests,
 		Codes: map[string]uint64{"2xx": requests - failed, "5xx": failed},
-		Cells: []cell{{1e6, 2e6, requests}}}
+		Cells: []hist.Cell{cell(1e6, 2e6, requests)}}
 }
 
 func TestRatesAndSharesAreOfTheInterval(t *testing.T) {
@@ -157,7 +143,7 @@ func TestWhatNoRouteMatchesIsShownOnceThereIsSome(t *testing.T) {
 		t.Errorf("routes: %+v", f.Routes)
 	}
 	some := none
-	some.Requests, some.Cells = 3, []cell{{0, 1024, 3}}
+	some.Requests, some.Cells = 3, []hist.Cell{cell(0, 1024, 3)}
 	if f := compare(at(0, []routeSample{none}, nil), at(1, []routeSample{some}, nil), nil); len(f.Routes) != 1 {
 		t.Errorf("routes: %+v", f.Routes)
 	}

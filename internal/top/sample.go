@@ -3,6 +3,7 @@ package top
 import (
 	"time"
 
+	"plimsoll/internal/hist"
 	"plimsoll/internal/loadline"
 )
 
@@ -22,19 +23,13 @@ type readySample struct {
 	Lacks string `json:"error"`
 }
 
-type cell struct {
-	From  int64  `json:"from_ns"`
-	To    int64  `json:"to_ns"` // 0: it has no upper edge
-	Count uint64 `json:"count"`
-}
-
 type routeSample struct {
 	Name     string            `json:"name"`
 	Class    string            `json:"class"`
 	Requests uint64            `json:"requests"`
 	Codes    map[string]uint64 `json:"codes"`
 	Refused  map[string]uint64 `json:"refused"`
-	Cells    []cell            `json:"duration_histogram"`
+	Cells    []hist.Cell       `json:"duration_histogram"`
 	SLO      *struct {
 		Windows []struct {
 			Window   string  `json:"window"`
@@ -67,7 +62,7 @@ type upstreamSample struct {
 	Waiting     int               `json:"waiting_for_a_connection"`
 	Requests    uint64            `json:"requests"`
 	Codes       map[string]uint64 `json:"codes"`
-	Cells       []cell            `json:"duration_histogram"`
+	Cells       []hist.Cell       `json:"duration_histogram"`
 	Concurrency *struct {
 		Limit int `json:"limit"`
 		Used  int `json:"used"`
