@@ -64,6 +64,9 @@ type Listener struct {
 	Address string `yaml:"address" required:"true"`
 	// TLS makes this a TLS listener. Default: plain text.
 	TLS *ListenerTLS `yaml:"tls"`
+	// HTTP2 offers HTTP/2 beside HTTP/1.1: to TLS clients by ALPN, and to clients without TLS that
+	// begin with it (prior knowledge, as gRPC does). Default: false.
+	HTTP2 bool `yaml:"http2"`
 	// TrustedProxies are the peers (addresses or CIDR prefixes) whose X-Forwarded-*, X-Real-Ip,
 	// Forwarded and X-Request-Id headers are believed. Default: none, so that those headers are
 	// removed from every client, before its route is looked up: no condition, split or balancer of

@@ -15,6 +15,7 @@ import (
 
 	"plimsoll/internal/config"
 	"plimsoll/internal/http1"
+	"plimsoll/internal/http2"
 	"plimsoll/internal/policy/forwarded"
 	"plimsoll/internal/proxy"
 	"plimsoll/internal/reactor"
@@ -68,6 +69,11 @@ func (g *Gateway) compileListener(c config.Listener, before *listener) (*proxy.L
 			Extension: extensionBytes},
 		HeadTimeout: int64(c.Limits.HeadTimeout), IdleTimeout: int64(c.Limits.IdleTimeout), SendTimeout: int64(c.Limits.SendTimeout),
 		MinBodyRate: int64(c.Limits.MinBodyRate), MaxRequests: uint32(c.Limits.MaxRequests),
+		OffersHTTP2: c.HTTP2,
+		HTTP2: http2.Limits{
+			Path: int(c.Limits.RequestLine), Fields: c.Limits.HeaderCount,
+			Head: int(c.Limits.HeaderBytes) + c.Limits.HeaderCount*fieldOverhead,
+		},
 	}
 	if c.TLS == nil {
 		return p, nil, nil
@@ -98,13 +104,25 @@ func (g *Gateway) compileTLS(c config.Listener, p *proxy.Listener, before *liste
 	}
 	p.TLS, err = tlsio.ServerConfig(tlsio.ServerOptions{
 		Store: store, MinVersion: c.TLS.MinVersion, ClientAuth: c.TLS.ClientAuth, ClientCA: c.TLS.ClientCA,
-		ALPN: []string{"http/1.1"}, Tickets: t.tickets,
+		ALPN: protocols(c), Tickets: t.tickets,
 	})
 	if err != nil {
 		return nil, err
 	}
 	p.Handshake, p.Limiter = int64(c.TLS.HandshakeTimeout), t.limiter
 	return t, nil
+}
+
+// fieldOverhead is what HTTP/2 adds for each field when it says how large a head may be (RFC 9113,
+// section 6.5.2).
+const fieldOverhead = 32
+
+// protocols are what a TLS listener speaks, the preferred first.
+func protocols(c config.Listener) []string {
+	if c.HTTP2 {
+		return []string{"h2", "http/1.1"}
+	}
+	return []string{"http/1.1"}
 }
 
 // carryOver takes over what did not change: tickets that clients hold stay good over a reload, and

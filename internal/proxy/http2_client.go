@@ -307,7 +307,9 @@ func (h *http2Conn) mustHaveBegun(id uint32) bool {
 func (h *http2Conn) peerResets(f *http2.Frame) {
 	st := h.find(f.Stream)
 	if st == nil {
-		h.mustHaveBegun(f.Stream)
+		if h.mustHaveBegun(f.Stream) {
+			h.closedBy(f.Stream, peerReset)
+		}
 		return
 	}
 	h.c.w.shard.HTTP2Resets++

@@ -105,8 +105,7 @@ func (st *http2Stream) remove() {
 		st.after.before = st.before
 	}
 	h.open--
-	h.closed[h.closedAt] = closedStream{st.id, st.how}
-	h.closedAt = (h.closedAt + 1) % closedKept
+	h.closedBy(st.id, st.how)
 	st.dropBody()
 	for _, b := range [...]**reactor.Buffer{&st.fields, &st.in, &st.queue} {
 		if *b != nil {
@@ -127,6 +126,18 @@ func (st *http2Stream) keep(w *Worker) {
 		st.after, w.freeStreams = w.freeStreams, st
 		w.spareStreams++
 	}
+}
+
+// closedBy notes how a stream ended.
+func (h *http2Conn) closedBy(id uint32, how ending) {
+	for i := range h.closed {
+		if h.closed[i].id == id {
+			h.closed[i].how = how
+			return
+		}
+	}
+	h.closed[h.closedAt] = closedStream{id, how}
+	h.closedAt = (h.closedAt + 1) % closedKept
 }
 
 // closedHow is how a stream ended that is not there any more, as far as that is remembered.
@@ -152,10 +163,7 @@ func (h *http2Conn) resetFor(id uint32, why http2.Reason) {
 		st.giveUp(exchange.BadRequest)
 		return
 	}
-	if _, known := h.closedHow(id); !known {
-		h.closed[h.closedAt] = closedStream{id, ourReset}
-		h.closedAt = (h.closedAt + 1) % closedKept
-	}
+	h.closedBy(id, ourReset)
 }
 
 // giveUp ends a stream of which nothing more is sent, and its exchange. An exchange whose response
