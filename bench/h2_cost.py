@@ -41,28 +41,11 @@ def offer_http2(r):
         rig.write(f"{r.tmp}/{name}", text.replace(old, new))
 
 
-class Rig(rig.Rig):
-    """The rig with a second plimsoll."""
-
-    def __init__(self, binary, before):
-        super().__init__(binary, tls=True)
-        self.before = before
-
-    def command(self, name):
-        if name == "before":
-            return [self.before, "serve", "--config", f"{self.tmp}/before.yaml"]
-        return super().command(name)
-
-
 def measure(a):
     rows = []
     names = [p for p in a.peers.split(",") if p] + (["before"] if a.before else []) + ["plimsoll"]
-    rig.PORTS["before"] = 19006
-    with Rig(a.plimsoll, a.before) as r:
+    with rig.Rig(a.plimsoll, True, a.before) as r:
         offer_http2(r)
-        text = open(f"{r.tmp}/plimsoll.yaml").read()
-        rig.write(f"{r.tmp}/before.yaml", text.replace(str(rig.PORTS["plimsoll"]), str(rig.PORTS["before"]))
-                  .replace(str(rig.ADMIN), str(rig.ADMIN + 1)))
         r.backend(a.body)
         for n in names:
             r.proxy(n)
