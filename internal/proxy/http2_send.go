@@ -21,9 +21,10 @@ import (
 // outSize is how many bytes of frames are gathered.
 const outSize = 16 << 10
 
-// maxData is the most content of one Data frame: with the frame's header it fills a TLS record, and
-// every client allows it.
-const maxData = 16<<10 - http2.HeaderSize
+// recordSize is how many bytes are written at once: a full TLS record. What goes beyond would have to
+// be put together from two records, by a copy; so the rest of a response of 16 KB goes with what
+// other streams send. It is also the largest frame that every client takes.
+const recordSize = 16 << 10
 
 var errConnectionLost = errors.New("proxy: the client's connection is lost")
 
@@ -134,7 +135,12 @@ func (st *http2Stream) sendData(buf []byte, from, to int, ends, scratch bool) in
 		h.wrote(http2.AppendDataHeader(h.room(http2.HeaderSize), st.id, 0, true))
 	}
 	for from < to {
-		n := min(to-from, st.window.Available(), h.send.Available(), maxData)
+		space := recordSize - http2.HeaderSize - len(h.room(http2.HeaderSize))
+		if space < min(to-from, batchBytes) {
+			h.flush()
+			space = recordSize - http2.HeaderSize
+		}
+		n := min(to-from, st.window.Available(), h.send.Available(), space)
 		if n <= 0 {
 			break
 		}
