@@ -235,6 +235,11 @@ func (st *http2Stream) congested() bool {
 	return true
 }
 
+// space implements stream.
+func (st *http2Stream) space() int {
+	return max(0, min(st.window.Available(), st.h.send.Available()))
+}
+
 // watch begins to judge how the client opens its windows for a response that waits for them.
 func (st *http2Stream) watch() {
 	if !st.waits {
@@ -377,8 +382,11 @@ func (h *http2Conn) appendTrailers(out []byte, id uint32, l *head.List) []byte {
 func (h *http2Conn) slow() {
 	h.dead = true
 	h.c.state, h.c.http2 = clientHead, nil // nothing is written any more
-	for st := h.first; st != nil; {
-		after := st.after
+	for _, id := range h.identifiers(nil) {
+		st := h.find(id)
+		if st == nil {
+			continue
+		}
 		st.how, st.endSent = peerReset, true
 		st.dropQueue()
 		if f := st.flow; f != nil {
@@ -386,7 +394,6 @@ func (h *http2Conn) slow() {
 			st.free(f)
 		}
 		st.over()
-		st = after
 	}
 	h.release()
 }

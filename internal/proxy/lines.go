@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"plimsoll/internal/exchange"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/upstream"
 )
@@ -47,7 +48,7 @@ func (c *clientConn) takeTurn() bool {
 		return false
 	}
 	if c.gone() {
-		c.close()
+		c.abort(exchange.NoReason)
 	} else {
 		c.w.lines.add(c)
 	}
