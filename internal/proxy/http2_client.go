@@ -103,6 +103,7 @@ func (c *clientConn) startHTTP2() {
 		http2.Setting{ID: http2.MaxConcurrentStreams, Value: maxStreams},
 		http2.Setting{ID: http2.InitialWindowSize, Value: streamWindow},
 		http2.Setting{ID: http2.MaxHeaderListSize, Value: uint32(c.listener.HTTP2.Head)},
+		http2.Setting{ID: http2.EnableConnectProtocol, Value: 1},
 		http2.Setting{ID: http2.NoRFC7540Priorities, Value: 1})
 	h.wrote(http2.AppendWindowUpdate(dst, 0, h.receive.Grow(connectionWindow)))
 	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.HeadTimeout)

@@ -319,6 +319,9 @@ func (st *http2Stream) sendContinue() error {
 func (st *http2Stream) sendHead(f *flow, ends bool) int {
 	h := st.h
 	status := f.Response.Status
+	if st.tunnel {
+		return st.sendTunnelHead(f)
+	}
 	out := append(h.c.w.out[:0], frameRoom[:]...)
 	out = h.encoder.AppendStatus(h.encoder.Begin(out), status)
 	drop := uint64(1 << head.ContentLength)
@@ -342,6 +345,11 @@ func (st *http2Stream) sendHead(f *flow, ends bool) int {
 	if !f.Response.Fields.Has(head.Date) {
 		out = h.encoder.AppendStatic(out, indexDate, f.w.httpDate(), hpack.Once)
 	}
+	return h.sendBlock(st, out, ends)
+}
+
+// sendBlock sends a field block behind room for its frame's header, and returns the frame's length.
+func (h *http2Conn) sendBlock(st *http2Stream, out []byte, ends bool) int {
 	out = http2.FinishHeaders(out, 0, st.id, ends, h.peer.MaxFrameSize)
 	h.budget.Sent()
 	h.gather(out)

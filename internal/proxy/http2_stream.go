@@ -40,6 +40,7 @@ type http2Stream struct {
 	how      ending
 	ended    bool  // the client has sent all
 	begun    bool  // the response's head is sent
+	tunnel   bool  // see startTunnel
 	finished bool  // the response's end is in queue, or sent
 	endSent  bool  // END_STREAM is sent
 	deferred bool  // Run is to be called
@@ -417,9 +418,6 @@ func (st *http2Stream) Run() {
 	}
 }
 
-// startTunnel implements stream: what follows is data as before.
-func (st *http2Stream) startTunnel() {}
-
 // sent implements stream.
 func (st *http2Stream) sent() (int64, bool) {
 	conn := &st.h.c.conn
@@ -429,6 +427,12 @@ func (st *http2Stream) sent() (int64, bool) {
 // finish implements stream. Last concerns connections of another kind: this one goes on for its
 // other streams.
 func (st *http2Stream) finish(f *flow, _ bool) {
+	if !st.finished { // a tunnel that nobody has ended
+		st.finished = true
+		if st.queue == nil && !st.h.dead {
+			st.sendData(nil, 0, 0, true, false)
+		}
+	}
 	st.free(f)
 	st.over()
 }
