@@ -176,7 +176,11 @@ func (h *http2Conn) decodeRequest(f *flow, block []byte) (bytes []byte, why http
 		why = http2.HeadTooLarge
 	}
 	if why == http2.OK {
-		bytes, why = h.head.End(&f.req.Request, h.blockEnds, bytes)
+		var joined []byte
+		if joined, why = h.head.End(&f.req.Request, h.blockEnds, bytes); len(joined) > cap(bytes) {
+			return bytes, http2.HeadTooLarge // with its cookies joined
+		}
+		bytes = joined
 	}
 	return bytes, why
 }
