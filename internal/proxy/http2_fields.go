@@ -62,6 +62,13 @@ func (h *http2Conn) restTimer() {
 // fieldBlock takes a complete field block of stream blockOf.
 func (h *http2Conn) fieldBlock(block []byte) {
 	id := h.blockOf
+	if why := h.blockFault; why != http2.OK {
+		h.blockFault, h.last = http2.OK, max(h.last, id)
+		if h.discardBlock(block) {
+			h.resetFor(id, why)
+		}
+		return
+	}
 	if st := h.find(id); st != nil {
 		h.trailers(st, block)
 		return

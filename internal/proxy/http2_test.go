@@ -82,3 +82,26 @@ func TestHazardCookiesThatAreTooLongTogether(t *testing.T) {
 		t.Errorf("the client got %v", list)
 	}
 }
+
+// HAZARDS: an error that leaves a state half-way. The head of a request that is refused for its
+// frame goes on in further ones.
+func TestHazardARefusedHeadGoesOnInContinuation(t *testing.T) {
+	for _, at := range []int{0, 1, 5} {
+		b := framed(newBed(t, answerer("ok")))
+		block := askBlock("GET")
+		var frames []byte
+		frames = append(frames, make([]byte, http2.HeaderSize)...)
+		http2.PutFrameHeader(frames, 5+at, http2.Headers, http2.EndStream|http2.HasPriority, 1)
+		frames = append(append(frames, 0, 0, 0, 1, 16), block[:at]...)
+		rest := make([]byte, http2.HeaderSize)
+		http2.PutFrameHeader(rest, len(block)-at, http2.Continuation, http2.EndHeaders, 1)
+		frames = append(append(frames, rest...), block[at:]...)
+		client := b.client(saying(silence, greeting+string(frames)+framedAsk(3)))
+		b.turn()
+		b.turn()
+		list := framesTo(t, client)
+		if !has(list, http2.RSTStream, 1) || !has(list, http2.Headers, 3) || has(list, http2.GoAway, 0) {
+			t.Errorf("with %d bytes in the first frame the client got %v", at, list)
+		}
+	}
+}
