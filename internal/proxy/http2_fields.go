@@ -140,7 +140,9 @@ func (h *http2Conn) request(id uint32, block []byte) {
 	}
 	c.requests++
 	h.heads++
-	w.loop.StopTimer(&c.timer)
+	if h.leaving != warned { // else it is time for the second GOAWAY soon
+		w.loop.StopTimer(&c.timer)
+	}
 	st := h.begin(id)
 	st.flow, f.stream, f.version = f, st, http20
 	st.ended = h.blockEnds

@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"plimsoll/internal/hpack"
 	"plimsoll/internal/http2"
@@ -103,5 +104,25 @@ func TestHazardARefusedHeadGoesOnInContinuation(t *testing.T) {
 		if !has(list, http2.RSTStream, 1) || !has(list, http2.Headers, 3) || has(list, http2.GoAway, 0) {
 			t.Errorf("with %d bytes in the first frame the client got %v", at, list)
 		}
+	}
+}
+
+// HAZARDS: a timer that nobody sets again. A request that comes between the two GOAWAYs is served,
+// and the connection ends all the same.
+func TestHazardADrainingConnectionEndsAfterALateRequest(t *testing.T) {
+	b := framed(newBed(t, answerer("ok")))
+	client := b.client(saying(silence, greeting+framedAsk(1)))
+	b.turn()
+	b.loop.Post(b.acceptor.Worker.Drain)
+	b.turn()
+	b.says(client, framedAsk(3))
+	for range 4 {
+		b.now += int64(time.Second) + 1
+		b.turn()
+	}
+	list := framesTo(t, client)
+	last := list[len(list)-1]
+	if !has(list, http2.Headers, 3) || last.Type != http2.GoAway || last.LastStream() != 3 {
+		t.Errorf("the client got %v", list)
 	}
 }
