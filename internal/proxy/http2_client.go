@@ -311,11 +311,11 @@ func (h *http2Conn) peerResets(f *http2.Frame) {
 
 // resume lets every stream that waited for the connection go on.
 func (h *http2Conn) resume() {
-	for st := h.first; st != nil && !h.dead; {
-		after := st.after
-		st.resume()
-		st = after
-	}
+	h.each(func(st *http2Stream) {
+		if !h.dead {
+			st.resume()
+		}
+	})
 }
 
 // fail ends the connection because of what the client did: it is told why, and every exchange is
@@ -356,12 +356,10 @@ func (h *http2Conn) abort(reason exchange.Reason) {
 
 // giveUpAll ends the exchanges of all streams.
 func (h *http2Conn) giveUpAll(reason exchange.Reason) {
-	for st := h.first; st != nil; {
-		after := st.after
+	h.each(func(st *http2Stream) {
 		st.how = peerReset
 		st.giveUp(reason)
-		st = after
-	}
+	})
 }
 
 // leave tells the client that the connection ends, in two steps where there is time: requests that
