@@ -30,9 +30,9 @@ type http2Stream struct {
 	length  http2.BodyLength
 	trailer *head.List // of the request; nil for none
 
-	// The mark: in up to markedEnd was in memory then, from marked on. Up to counted it has been
-	// given back to the windows.
-	marked, markedEnd, counted int
+	// The mark is marked in in: content from there on stays until it is known not to be sent again. Up
+	// to counted it has been given back to the windows.
+	marked, counted int
 
 	queue    *reactor.Buffer // content of the response that the windows hold back
 	tail     []byte          // trailers behind it, as a frame
@@ -308,22 +308,27 @@ func (st *http2Stream) deliver(data []byte) {
 	}
 }
 
-// keepContent adds content to in. What was taken and is behind the mark makes room.
+// keepContent adds content to in. What was taken makes room where it will not be sent again; where
+// both do not fit, it will not.
 func (st *http2Stream) keepContent(data []byte) {
 	l := st.h.c.w.loop
 	old := st.in
-	if old != nil && old.Start > st.markedEnd {
-		old.End = copy(old.Bytes, old.Data())
-		old.Start, st.marked, st.markedEnd, st.counted = 0, 0, -1, 0
-	}
-	if old == nil || len(old.Room()) < len(data) {
-		size := len(data)
-		if old != nil {
-			size += old.End
+	switch {
+	case old == nil:
+		st.in = l.GetBuffer(len(data))
+	case len(old.Room()) < len(data):
+		from := st.marked
+		if f := st.flow; f.is(bodyStreamed) || old.End-from+len(data) > reactor.ScratchSize {
+			f.flags |= bodyStreamed
+			from = old.Start
 		}
-		st.in = l.GetBuffer(size)
-		if old != nil {
-			st.in.End, st.in.Start = copy(st.in.Bytes, old.Bytes[:old.End]), old.Start
+		if size := old.End - from + len(data); size > len(old.Bytes) {
+			st.in = l.GetBuffer(size)
+		}
+		st.in.End = copy(st.in.Bytes, old.Bytes[from:old.End])
+		st.in.Start = old.Start - from
+		st.marked, st.counted = 0, st.counted-from
+		if st.in != old {
 			l.PutBuffer(old)
 		}
 	}
@@ -386,9 +391,13 @@ func (st *http2Stream) taken(n int) {
 
 // mark implements stream.
 func (st *http2Stream) mark() {
-	st.marked, st.markedEnd = 0, 0
+	st.marked = 0
 	if st.in != nil {
-		st.marked, st.markedEnd = st.in.Start, st.in.End
+		st.marked = st.in.Start
+	}
+	if data := st.arrived; len(data) > 0 { // it may not be there any more when it is needed again
+		st.arrived = nil
+		st.keepContent(data)
 	}
 }
 
