@@ -241,7 +241,8 @@ func (h *http2Conn) trailers(st *http2Stream, block []byte) {
 	case why == http2.OK && h.decoder.TooLarge():
 		why = http2.HeadTooLarge
 	case why == http2.OK:
-		if why = judge.End(h.blockEnds); why == http2.OK {
+		// The length of a body that nobody reads is not counted.
+		if why = judge.End(h.blockEnds); why == http2.OK && st.flow != nil {
 			why = st.length.End()
 		}
 	}
