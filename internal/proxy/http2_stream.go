@@ -294,7 +294,11 @@ func (h *http2Conn) passOver(n int) {
 // deliver shows content to the exchange, and keeps what that does not take.
 func (st *http2Stream) deliver(data []byte) {
 	h, id := st.h, st.id
-	if st.in == nil || len(st.in.Data()) == 0 {
+	switch waiting := st.in != nil && len(st.in.Data()) > 0; {
+	case waiting:
+	case len(data) < batchBytes && len(h.in.Data()) > 0:
+		st.later() // with what follows: a write for each small frame would cost too much
+	default:
 		st.arrived = data
 		st.flow.bodyReadable()
 		if h.find(id) != st || st.flow == nil {

@@ -356,7 +356,7 @@ func (s *Scenario) addHTTP2(r *rand.Rand, mood float64) {
 // drawHTTP2 makes a client speak HTTP/2.
 func (s *Scenario) drawHTTP2(r *rand.Rand, c *ClientPlan, mood float64) {
 	p := &HTTP2Plan{
-		Streams: 1 + r.IntN(20), Window: usualWindow, Table: usualTable, Frame: 1 + r.IntN(usualFrame),
+		Streams: 1 + r.IntN(20), Window: usualWindow, Table: usualTable, Frame: 20 + r.IntN(usualFrame),
 	}
 	if r.IntN(2) == 0 {
 		p.Frame = usualFrame
