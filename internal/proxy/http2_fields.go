@@ -206,6 +206,9 @@ func rebaseRequest(r *head.Request, old, new []byte) {
 func (st *http2Stream) refuse(why http2.Reason) {
 	f := st.flow
 	f.w.shard.RefusedHTTP2[why]++
+	if string(f.req.Method) == "HEAD" {
+		f.flags |= toHEAD
+	}
 	f.Exchange.Begin(f.w)
 	f.identify(f.w.loop.Now())
 	f.route = &noRoute
