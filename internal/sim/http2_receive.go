@@ -86,7 +86,7 @@ func (h *http2Conn) received(f *received) error {
 	if st == nil {
 		return errors.New("the stream has not begun")
 	}
-	if st.known {
+	if st.known && !(st.odd && f.kind == frameReset) {
 		return errors.New("the stream was reset before, and the gateway knows")
 	}
 	if st.given && !(f.kind == frameReset && (st.odd || h.hostile || h.ended > 16)) {

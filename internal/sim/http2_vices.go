@@ -83,6 +83,7 @@ var http2Acts = []http2Act{
 	{"a window of a stream opened too far", ofStream, func(h *http2Conn, st *http2Stream) {
 		h.frame(frameWindow, 0, st.id, number(math.MaxInt32))
 		h.frame(frameWindow, 0, st.id, number(math.MaxInt32))
+		st.receive += math.MaxInt32
 	}},
 	{"a stream that depends on itself", ofStream, func(h *http2Conn, st *http2Stream) {
 		h.frame(framePriority, 0, st.id, append(number(int(st.id)), 1))
@@ -150,6 +151,7 @@ var http2Acts = []http2Act{
 	{"the connection's window opened too far", ofConnection, func(h *http2Conn, _ *http2Stream) {
 		h.frame(frameWindow, 0, 0, number(math.MaxInt32))
 		h.frame(frameWindow, 0, 0, number(math.MaxInt32))
+		h.receive += math.MaxInt32
 	}},
 	{"a short PING", ofConnection, func(h *http2Conn, _ *http2Stream) {
 		h.frame(framePing, 0, 0, []byte("short"))
