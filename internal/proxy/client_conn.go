@@ -147,7 +147,7 @@ func (c *clientConn) Connected(error) {}
 func (c *clientConn) Readable() {
 	if c.inLine {
 		if c.gone() {
-			c.abort(exchange.NoReason)
+			c.leftInLine()
 		}
 		return
 	}

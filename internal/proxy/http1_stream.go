@@ -33,8 +33,8 @@ func (c *clientConn) nextBody(most int) ([]byte, error) {
 	in := c.w.loop.Scratch()
 	in = in[:min(most, len(in), c.body.Most())]
 	n, err := c.read(in)
-	if err == io.EOF && c.state == clientTunnel {
-		return nil, io.EOF
+	if err == io.EOF && c.state != clientTunnel {
+		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
 		return nil, err

@@ -25,17 +25,18 @@ type http2Conn struct {
 	out   *reactor.Buffer // frames for the client; nil while there are none
 	block *reactor.Buffer // a field block that is not complete; nil while there is none
 
-	head      http2.RequestHead
-	streams   [streamBuckets]*http2Stream // by identifier, chained
-	first     *http2Stream                // all streams, oldest first
-	newest    *http2Stream
-	open      int                      // how many
-	last      uint32                   // the highest stream that the client began
-	blockOf   uint32                   // the stream of block
-	blockEnds bool                     // END_STREAM came with the Headers that block begins with
-	heads     int                      // requests begun in this turn
-	closed    [closedKept]closedStream // the streams that ended last, in a ring
-	closedAt  int
+	head       http2.RequestHead
+	streams    [streamBuckets]*http2Stream // by identifier, chained
+	first      *http2Stream                // all streams, oldest first
+	newest     *http2Stream
+	open       int                      // how many
+	last       uint32                   // the highest stream that the client began
+	blockOf    uint32                   // the stream of block
+	blockEnds  bool                     // END_STREAM came with the Headers that block begins with
+	blockFault http2.Reason             // why its stream is reset once it is decoded, or OK
+	heads      int                      // requests begun in this turn
+	closed     [closedKept]closedStream // the streams that ended last, in a ring
+	closedAt   int
 
 	leaving  leaving
 	broken   bool // a write failed: it ends at the end of the turn
@@ -201,10 +202,15 @@ func (h *http2Conn) frames() bool {
 			h.fail(why)
 			return false
 		}
-		if bad.Failed() {
-			h.streamError(&f, bad)
-		} else {
+		switch {
+		case !bad.Failed():
 			h.frame(&f)
+		case f.Type == http2.Headers:
+			// The field block that begins with it must be decoded: later blocks build upon it.
+			h.blockFault = bad.Reason
+			h.fields(&f)
+		default:
+			h.resetFor(bad.Stream, bad.Reason)
 		}
 		if h.dead {
 			return false
@@ -234,20 +240,6 @@ func (h *http2Conn) frame(f *http2.Frame) {
 		h.windowUpdate(f)
 	}
 	// The rest, PRIORITY among it, changes nothing.
-}
-
-// streamError deals with a frame that breaks a rule of its stream. Headers bring a field block all
-// the same, which later blocks build upon.
-func (h *http2Conn) streamError(f *http2.Frame, bad http2.Error) {
-	if f.Type == http2.Headers {
-		h.last = max(h.last, f.Stream)
-		h.blockEnds = false
-		h.discardBlock(f.Payload)
-	}
-	if h.dead {
-		return
-	}
-	h.resetFor(bad.Stream, bad.Reason)
 }
 
 // settings takes the client's SETTINGS.
@@ -329,13 +321,11 @@ func (h *http2Conn) peerResets(f *http2.Frame) {
 
 // resume lets every stream that waited for the connection go on.
 func (h *http2Conn) resume() {
-	w := h.c.w
-	w.ids = h.identifiers(w.ids[:0])
-	for _, id := range w.ids {
-		if st := h.find(id); st != nil && !h.dead {
+	h.each(func(st *http2Stream) {
+		if !h.dead {
 			st.resume()
 		}
-	}
+	})
 }
 
 // identifiers appends those of all streams. Who goes through them looks each one up again: what
@@ -385,12 +375,10 @@ func (h *http2Conn) abort(reason exchange.Reason) {
 
 // giveUpAll ends the exchanges of all streams.
 func (h *http2Conn) giveUpAll(reason exchange.Reason) {
-	for _, id := range h.identifiers(nil) {
-		if st := h.find(id); st != nil {
-			st.how = peerReset
-			st.giveUp(reason)
-		}
-	}
+	h.each(func(st *http2Stream) {
+		st.how = peerReset
+		st.giveUp(reason)
+	})
 }
 
 // leave tells the client that the connection ends, in two steps where there is time: requests that

@@ -62,6 +62,13 @@ func (h *http2Conn) restTimer() {
 // fieldBlock takes a complete field block of stream blockOf.
 func (h *http2Conn) fieldBlock(block []byte) {
 	id := h.blockOf
+	if why := h.blockFault; why != http2.OK {
+		h.blockFault, h.last = http2.OK, max(h.last, id)
+		if h.discardBlock(block) {
+			h.resetFor(id, why)
+		}
+		return
+	}
 	if st := h.find(id); st != nil {
 		h.trailers(st, block)
 		return
@@ -133,7 +140,9 @@ func (h *http2Conn) request(id uint32, block []byte) {
 	}
 	c.requests++
 	h.heads++
-	w.loop.StopTimer(&c.timer)
+	if h.leaving != warned { // else it is time for the second GOAWAY soon
+		w.loop.StopTimer(&c.timer)
+	}
 	st := h.begin(id)
 	st.flow, f.stream, f.version = f, st, http20
 	st.ended = h.blockEnds
@@ -185,7 +194,11 @@ func (h *http2Conn) decodeRequest(f *flow, block []byte) (bytes []byte, why http
 		why = http2.HeadTooLarge
 	}
 	if why == http2.OK {
-		bytes, why = h.head.End(&f.req.Request, h.blockEnds, bytes)
+		var joined []byte
+		if joined, why = h.head.End(&f.req.Request, h.blockEnds, bytes); len(joined) > cap(bytes) {
+			return bytes, http2.HeadTooLarge // with its cookies joined
+		}
+		bytes = joined
 	}
 	return bytes, why
 }
@@ -206,6 +219,10 @@ func (st *http2Stream) refuse(why http2.Reason) {
 
 func (st *http2Stream) refuseWith(status int) {
 	f := st.flow
+	f.w.shard.RefusedHTTP2[why]++
+	if string(f.req.Method) == "HEAD" {
+		f.flags |= toHEAD
+	}
 	f.Exchange.Begin(f.w)
 	f.identify(f.w.loop.Now())
 	f.route = &noRoute
@@ -241,7 +258,8 @@ func (h *http2Conn) trailers(st *http2Stream, block []byte) {
 	case why == http2.OK && h.decoder.TooLarge():
 		why = http2.HeadTooLarge
 	case why == http2.OK:
-		if why = judge.End(h.blockEnds); why == http2.OK {
+		// The length of a body that nobody reads is not counted.
+		if why = judge.End(h.blockEnds); why == http2.OK && st.flow != nil {
 			why = st.length.End()
 		}
 	}

@@ -30,9 +30,9 @@ type http2Stream struct {
 	length  http2.BodyLength
 	trailer *head.List // of the request; nil for none
 
-	// The mark: in up to markedEnd was in memory then, from marked on. Up to counted it has been
-	// given back to the windows.
-	marked, markedEnd, counted int
+	// The mark is marked in in: content from there on stays until it is known not to be sent again. Up
+	// to counted it has been given back to the windows.
+	marked, counted int
 
 	queue    *reactor.Buffer // content of the response that the windows hold back
 	tail     []byte          // trailers behind it, as a frame
@@ -58,6 +58,24 @@ func (h *http2Conn) find(id uint32) *http2Stream {
 		}
 	}
 	return nil
+}
+
+// each calls do for every stream, the oldest first. That may end any of them: what one exchange gives
+// up another may get, and fail with.
+func (h *http2Conn) each(do func(*http2Stream)) {
+	for st := h.first; st != nil; {
+		id, after, next := st.id, st.after, uint32(0)
+		if after != nil {
+			next = after.id
+		}
+		do(st)
+		if after != nil && h.find(next) != after {
+			for after = h.first; after != nil && after.id <= id; {
+				after = after.after
+			}
+		}
+		st = after
+	}
 }
 
 // begin makes a stream for a request.
@@ -277,7 +295,11 @@ func (h *http2Conn) passOver(n int) {
 // deliver shows content to the exchange, and keeps what that does not take.
 func (st *http2Stream) deliver(data []byte) {
 	h, id := st.h, st.id
-	if st.in == nil || len(st.in.Data()) == 0 {
+	switch waiting := st.in != nil && len(st.in.Data()) > 0; {
+	case waiting:
+	case len(data) < batchBytes && len(h.in.Data()) > 0:
+		st.later() // with what follows: a write for each small frame would cost too much
+	default:
 		st.arrived = data
 		st.flow.bodyReadable()
 		if h.find(id) != st || st.flow == nil {
@@ -291,22 +313,27 @@ func (st *http2Stream) deliver(data []byte) {
 	}
 }
 
-// keepContent adds content to in. What was taken and is behind the mark makes room.
+// keepContent adds content to in. What was taken makes room where it will not be sent again; where
+// both do not fit, it will not.
 func (st *http2Stream) keepContent(data []byte) {
 	l := st.h.c.w.loop
 	old := st.in
-	if old != nil && old.Start > st.markedEnd {
-		old.End = copy(old.Bytes, old.Data())
-		old.Start, st.marked, st.markedEnd, st.counted = 0, 0, -1, 0
-	}
-	if old == nil || len(old.Room()) < len(data) {
-		size := len(data)
-		if old != nil {
-			size += old.End
+	switch {
+	case old == nil:
+		st.in = l.GetBuffer(len(data))
+	case len(old.Room()) < len(data):
+		from := st.marked
+		if f := st.flow; f.is(bodyStreamed) || old.End-from+len(data) > reactor.ScratchSize {
+			f.flags |= bodyStreamed
+			from = old.Start
 		}
-		st.in = l.GetBuffer(size)
-		if old != nil {
-			st.in.End, st.in.Start = copy(st.in.Bytes, old.Bytes[:old.End]), old.Start
+		if size := old.End - from + len(data); size > len(old.Bytes) {
+			st.in = l.GetBuffer(size)
+		}
+		st.in.End = copy(st.in.Bytes, old.Bytes[from:old.End])
+		st.in.Start = old.Start - from
+		st.marked, st.counted = 0, st.counted-from
+		if st.in != old {
 			l.PutBuffer(old)
 		}
 	}
@@ -365,6 +392,7 @@ func (st *http2Stream) taken(n int) {
 	st.release(n)
 }
 
+// release gives bytes back to the stream's window.
 func (st *http2Stream) release(n int) {
 	if by := st.receive.Release(n); by > 0 && !st.ended {
 		st.h.wrote(http2.AppendWindowUpdate(st.h.room(32), st.id, by))
@@ -373,9 +401,13 @@ func (st *http2Stream) release(n int) {
 
 // mark implements stream.
 func (st *http2Stream) mark() {
-	st.marked, st.markedEnd = 0, 0
+	st.marked = 0
 	if st.in != nil {
-		st.marked, st.markedEnd = st.in.Start, st.in.End
+		st.marked = st.in.Start
+	}
+	if data := st.arrived; len(data) > 0 { // it may not be there any more when it is needed again
+		st.arrived = nil
+		st.keepContent(data)
 	}
 }
 

@@ -28,6 +28,23 @@ type request struct {
 	id       string // that the gateway has given it
 	moved    int64  // when a service last read some of its body
 	trusted  bool   // what its client claims is believed
+	framed   bool   // it is asked for in HTTP/2
+	odd      bool   // its client breaks a rule of HTTP/2 with it
+}
+
+// malformed is in which way the request is so that it must be refused; "" for none.
+func (q *request) malformed() string {
+	switch {
+	case q.Spoiled == 0:
+		return ""
+	case q.framed:
+		if s := http2Spoilers[(q.Spoiled-1)%len(http2Spoilers)]; s.refused {
+			return s.name
+		}
+	case spoilers[q.Spoiled-1].refused:
+		return spoilers[q.Spoiled-1].name
+	}
+	return ""
 }
 
 // hasTrailers says that services get the request with trailers. A copy is sent with its length and
@@ -53,8 +70,8 @@ func (q *request) reached(h *messageHead, retries int) error {
 	if h.words[0] != q.Method {
 		return fmt.Errorf("%s arrives as %s", q.Method, h.first)
 	}
-	if q.Spoiled > 0 && spoilers[q.Spoiled-1].refused {
-		return fmt.Errorf("a malformed request (%s) is forwarded", spoilers[q.Spoiled-1].name)
+	if how := q.malformed(); how != "" {
+		return fmt.Errorf("a malformed request (%s) is forwarded", how)
 	}
 	return nil
 }
@@ -62,6 +79,8 @@ func (q *request) reached(h *messageHead, retries int) error {
 // client is one client's connection.
 type client struct {
 	line
+	answer               // that is arriving
+	http2     *http2Conn // where it speaks HTTP/2
 	w         *world
 	plan      ClientPlan
 	rng       *rand.Rand
@@ -74,15 +93,7 @@ type client struct {
 	r         reader
 	asked     []*request // sent, in part at least, and not answered
 	started   int        // how many of the requests have been begun
-	begun     *request   // whose answer is arriving
-	own       bool       // and is the gateway's own
-	status    int
-	got       int
-	size      int
-	want      string // the body that the gateway's own answer must have; "" for an error
-	body      []byte // of an error's answer
-	tail      bool   // and ends with a trailer
-	last      bool   // an answer said that the connection ends
+	last      bool       // an answer said that the connection ends
 	tunnel    bool
 	echoed    int
 	sleeping  bool  // it will read on by itself
@@ -140,27 +151,39 @@ func newClient(w *world, plan ClientPlan) *client {
 		w: w, plan: plan, name: fmt.Sprintf("client %d", plan.Number),
 		rng: w.scenario.stream(ofClients, uint64(plan.Number)),
 	}
+	c.answer.c = c
+	if plan.HTTP2 != nil {
+		c.http2 = newHTTP2Conn(c)
+		w.kernel.After(plan.At, c.begin)
+		return c
+	}
 	room := 0
 	for _, p := range plan.Requests {
 		room += 450 + max(0, p.Body)
 	}
 	c.out = make([]byte, 0, room)
 	for i, p := range plan.Requests {
-		q := &request{RequestPlan: p, token: fmt.Sprintf("c%dr%d", plan.Number, p.Number), place: i}
-		q.trusted = w.scenario.Gateway.Claims && plan.From == trusted
+		q := c.newRequest(i, p)
+		c.requests = append(c.requests, q)
 		q.from = len(c.out)
 		c.out = c.render(c.out, q)
 		q.to = len(c.out)
 		q.head = bytes.Index(c.out[q.from:], []byte("\r\n\r\n")) + 4
-		c.requests = append(c.requests, q)
-		w.asked[q.token] = q
 		if q.Upgrade { // what would follow goes through the tunnel
 			break
 		}
 	}
-	c.r = reader{noBody: c.noBody, onHead: c.onHead, onBody: c.onBody, onEnd: c.onEnd}
+	c.r = reader{noBody: c.noBody, onHead: c.onHead, onBody: c.goesOn, onEnd: c.onEnd}
 	w.kernel.After(plan.At, c.begin)
 	return c
+}
+
+// newRequest makes one of the client's requests.
+func (c *client) newRequest(place int, p RequestPlan) *request {
+	q := &request{RequestPlan: p, token: fmt.Sprintf("c%dr%d", c.plan.Number, p.Number), place: place}
+	q.trusted = c.w.scenario.Gateway.Claims && c.plan.From == trusted
+	c.w.asked[q.token] = q
+	return q
 }
 
 // render appends a request as it is sent.
@@ -246,7 +269,9 @@ func address(from int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, by
 func (c *client) begin() {
 	w := c.w
 	from := netip.AddrPortFrom(address(c.plan.From), uint16(1024+c.plan.Number))
-	c.given = c.next(0)
+	if c.http2 == nil {
+		c.given = c.next(0)
+	}
 	c.moved = w.kernel.Clock()
 	var e *kernel.Endpoint
 	e = w.kernel.Dial(c.name, listeners[c.plan.Listener], from, func(connected bool) {
@@ -256,6 +281,10 @@ func (c *client) begin() {
 		}
 		c.progress()
 		c.connected = true
+		if c.http2 != nil {
+			c.http2.begin(e)
+			return
+		}
 		if c.speaksTLS() {
 			c.line = secureClient(w, e, c.changed)
 		}
@@ -280,7 +309,11 @@ func (c *client) summary() string {
 			list = append(list, fmt.Sprintf("and %d more", len(c.requests)-i))
 			break
 		}
-		list = append(list, fmt.Sprintf("%s %s%s of %d bytes", q.Method, q.Path, q.token, q.to-q.from))
+		size := q.to - q.from
+		if q.framed {
+			size = max(0, q.Body)
+		}
+		list = append(list, fmt.Sprintf("%s %s%s of %d bytes", q.Method, q.Path, q.token, size))
 	}
 	return strings.Join(list, ", ")
 }
@@ -316,7 +349,13 @@ func (c *client) send() {
 		c.progress()
 		c.sent += piece
 	}
-	for c.started < len(c.requests) && c.sent > c.requests[c.started].from {
+	if c.http2 != nil {
+		c.http2.haveSent()
+		if c.done {
+			return
+		}
+	}
+	for c.http2 == nil && c.started < len(c.requests) && c.sent > c.requests[c.started].from {
 		c.asked = append(c.asked, c.requests[c.started])
 		c.started++
 	}
@@ -324,7 +363,10 @@ func (c *client) send() {
 		c.leave()
 		return
 	}
-	if c.sent < c.given {
+	switch {
+	case c.http2 != nil:
+		c.http2.sendOn()
+	case c.sent < c.given:
 		c.w.kernel.After(between(c.rng, 0, c.plan.Pause), c.send)
 	}
 }
@@ -402,6 +444,10 @@ func (c *client) changed() {
 }
 
 func (c *client) take(p []byte) {
+	if c.http2 != nil {
+		c.http2.take(p)
+		return
+	}
 	if c.tunnel {
 		if !noiseOf(c.begun.token+"tunnel").is(c.echoed, p) {
 			c.w.violate("%s gets other bytes through its tunnel than it sent, from %d on", c.name,
@@ -459,49 +505,15 @@ func (c *client) onHead(h *messageHead) error {
 		}
 		return nil
 	}
-	c.begun, c.status, c.got, c.body, c.want = q, status, 0, nil, ""
-	if c.own = h.value("x-token") == ""; c.own && status == 200 {
-		c.want = ownAnswers[q.Path]
-	}
-	if status < 400 || !c.own {
-		c.admitted()
-	}
 	c.last = h.value("connection") == "close" || q.Old && h.value("connection") != "keep-alive"
-	if !c.own && h.value("x-token") != q.token {
-		return fmt.Errorf("the answer to %s is that to %s", q.token, h.value("x-token"))
-	}
-	if c.size = h.number("x-size"); c.own {
-		c.size = h.number("content-length")
-	}
-	if err := q.answeredWith(h, c.own); err != nil {
+	if err := c.startsWith(q, h); err != nil {
 		return err
 	}
-	c.tail = h.value("x-ends") == "tail" && h.value("transfer-encoding") == "chunked"
 	if status == 101 {
 		if !q.Upgrade {
 			return fmt.Errorf("101 for %s, which did not ask for it", q.token)
 		}
 		c.tunnel = true
-	}
-	return nil
-}
-
-func (c *client) onBody(p []byte) error {
-	if c.want != "" {
-		if end := c.got + len(p); end > len(c.want) || string(p) != c.want[c.got:end] {
-			return fmt.Errorf("%s is answered what its route does not say, at byte %d",
-				c.begun.token, c.got)
-		}
-	} else if c.own {
-		c.body = append(c.body, p...)
-	} else if !noiseOf(c.begun.token+"down").is(c.got, p) {
-		return fmt.Errorf("the answer to %s is not what the service sent, at byte %d",
-			c.begun.token, c.got)
-	}
-	c.got += len(p)
-	if c.got > c.size && c.size >= 0 {
-		return fmt.Errorf("the answer to %s has %d bytes, more than the %d that it announces",
-			c.begun.token, c.got, c.size)
 	}
 	return nil
 }
@@ -512,26 +524,8 @@ func (c *client) onEnd(trailers map[string]string) error {
 		return nil
 	}
 	q := c.begun
-	tail := trailers["x-tail"]
-	switch {
-	case tail == "" && c.tail && q.Method != "HEAD":
-		return fmt.Errorf("the answer to %s has lost its trailer", q.token)
-	case tail != "" && tail != q.token:
-		return fmt.Errorf("the answer to %s ends with the trailer of %s", q.token, tail)
-	}
 	c.asked = c.asked[1:]
-	if q.answered {
-		return fmt.Errorf("%s is answered twice", q.token)
-	}
-	if q.answered = true; !c.isPlain() {
-		q.status = c.status
-	}
-	bodiless := q.Method == "HEAD" || c.status == 204 || c.status == 304 || c.status == 101
-	if !bodiless && c.got != c.size {
-		return fmt.Errorf("the answer to %s passes for whole with %d bytes of %d", q.token, c.got,
-			c.size)
-	}
-	if err := c.judge(q); err != nil {
+	if err := c.isOver(trailers); err != nil {
 		return err
 	}
 	if c.tunnel {
@@ -570,10 +564,12 @@ func (c *client) crossed() bool {
 // end is the end of what the gateway sends.
 func (c *client) end(reset bool) {
 	var err error
-	if !reset {
+	if !reset && c.http2 == nil {
 		err = c.r.ended()
 	}
 	switch {
+	case c.http2 != nil:
+		c.http2.end()
 	case err != nil:
 		c.w.violate("%s: %v", c.name, err)
 	case c.w.scenario.Quiet && !c.w.ending && len(c.asked) > 0 && !c.tunnel && !c.last &&

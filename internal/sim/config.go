@@ -56,7 +56,7 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	b.WriteString("listeners:\n")
 	for i := range listeners {
 		if i == 0 || !change(0.3) || s.Quiet {
-			s.listener(&b, i, g, r)
+			s.listener(&b, i, n, g, r)
 		}
 	}
 	if g.Slots > 0 {
@@ -136,8 +136,8 @@ func (g GatewayPlan) process(b *strings.Builder, loops int) {
 	b.WriteString("admin: {address: \"127.0.0.1:9900\"}\n")
 }
 
-// listener writes one of the listeners.
-func (s *Scenario) listener(b *strings.Builder, i int, g GatewayPlan, r *rand.Rand) {
+// listener writes one of the listeners of the n-th configuration.
+func (s *Scenario) listener(b *strings.Builder, i, n int, g GatewayPlan, r *rand.Rand) {
 	secure := ""
 	if g.TLS && i == 1 {
 		handshakes := 1 + r.IntN(20)
@@ -149,6 +149,9 @@ func (s *Scenario) listener(b *strings.Builder, i int, g GatewayPlan, r *rand.Ra
 	}
 	if g.Claims {
 		secure += "trusted_proxies: [" + address(trusted).String() + "], "
+	}
+	if s.offersHTTP2(i, n) {
+		secure += "http2: true, "
 	}
 	fmt.Fprintf(b, "  - {address: %q, %sbacklog: %d, limits: {head_timeout: %v, "+
 		"idle_timeout: %v, send_timeout: %v, min_body_rate: %dB, "+

@@ -7,34 +7,33 @@ import (
 	"strings"
 )
 
-// judge says whether an answer may be given to a request.
-func (c *client) judge(q *request) error {
-	quiet := c.w.scenario.Quiet
+// judge says whether an answer may be given to its request.
+func (a *answer) judge() error {
+	q, quiet := a.begun, a.c.w.scenario.Quiet
 	switch {
-	case c.want != "":
-		if q.Method != "HEAD" && c.got != len(c.want) {
-			return fmt.Errorf("%s is answered %d bytes of %d", q.token, c.got, len(c.want))
+	case a.want != "":
+		if q.Method != "HEAD" && a.got != len(a.want) {
+			return fmt.Errorf("%s is answered %d bytes of %d", q.token, a.got, len(a.want))
 		}
-	case c.own && c.status == 308 && strings.HasPrefix(q.Path, "/away/"):
-	case c.own && c.status >= 400:
-		said := strings.HasPrefix(string(c.body), strconv.Itoa(c.status)+" ")
+	case a.own && a.status == 308 && strings.HasPrefix(q.Path, "/away/"):
+	case a.own && a.status >= 400:
+		said := strings.HasPrefix(string(a.body), strconv.Itoa(a.status)+" ")
 		if q.Method != "HEAD" && !said {
-			return fmt.Errorf("%s is answered %d %q", q.token, c.status, c.body)
+			return fmt.Errorf("%s is answered %d %q", q.token, a.status, a.body)
 		}
-		if c.status < 500 && q.Spoiled == 0 && !q.mayGet(c) {
-			return fmt.Errorf("%s, which is a good request, is answered %d %q", q.token, c.status,
-				c.body)
+		if a.status < 500 && q.Spoiled == 0 && !q.odd && !a.mayGet() {
+			return fmt.Errorf("%s, which is a good request, is answered %d %q", q.token, a.status,
+				a.body)
 		}
-		if quiet && !strings.HasPrefix(q.Path, "/nowhere/") && !q.wrongMethod() && !c.holdsUp() {
-			return fmt.Errorf("%s fails although nobody misbehaves: %d %q", q.token, c.status,
-				c.body)
+		if quiet && !strings.HasPrefix(q.Path, "/nowhere/") && !q.wrongMethod() && !a.c.holdsUp() {
+			return fmt.Errorf("%s fails although nobody misbehaves: %d %q", q.token, a.status,
+				a.body)
 		}
-	case c.own:
-		return fmt.Errorf("%s is answered %d %q by nobody", q.token, c.status, c.body)
+	case a.own:
+		return fmt.Errorf("%s is answered %d %q by nobody", q.token, a.status, a.body)
 	}
-	if q.Spoiled > 0 && spoilers[q.Spoiled-1].refused && (!c.own || c.status < 400) {
-		return fmt.Errorf("the malformed %s (%s) is answered %d", q.token,
-			spoilers[q.Spoiled-1].name, c.status)
+	if how := q.malformed(); how != "" && (!a.own || a.status < 400) {
+		return fmt.Errorf("the malformed %s (%s) is answered %d", q.token, how, a.status)
 	}
 	return nil
 }
@@ -42,7 +41,7 @@ func (c *client) judge(q *request) error {
 // holdsUp says that the client takes its time, and that so few requests go to a target at once that
 // others may get its place.
 func (c *client) holdsUp() bool {
-	slow := c.plan.Pause > 0 || c.plan.ReadRate > 0 || c.plan.ReadWait > 0
+	slow := c.plan.Pause > 0 || c.plan.ReadRate > 0 || c.plan.ReadWait > 0 || c.http2 != nil
 	return slow && c.w.scenario.Gateway.Slots > 0
 }
 
@@ -128,11 +127,12 @@ func (c *client) speaksTLS() bool { return !c.plan.Plain && c.meetsTLS() }
 // meetsTLS says that its listener expects TLS.
 func (c *client) meetsTLS() bool { return c.plan.Listener == 1 && c.w.scenario.Gateway.TLS }
 
-// mayGet says whether the gateway itself may give a request that status below 500.
-func (q *request) mayGet(c *client) bool {
-	switch g := c.w.scenario.Gateway; c.status {
+// mayGet says whether the gateway itself may give its request that status below 500.
+func (a *answer) mayGet() bool {
+	q := a.begun
+	switch g := a.c.w.scenario.Gateway; a.status {
 	case 400:
-		return q.Torn || c.isPlain()
+		return q.Torn || a.c.isPlain()
 	case 405:
 		return q.wrongMethod()
 	case 429:
@@ -140,7 +140,7 @@ func (q *request) mayGet(c *client) bool {
 	case 413:
 		return g.MaxBody > 0 && q.Body > g.MaxBody
 	}
-	return mayRefuse[c.status]
+	return mayRefuse[a.status]
 }
 
 // wrongMethod says that the request's route is for another method.

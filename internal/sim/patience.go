@@ -58,6 +58,8 @@ func (c *client) wait() time.Duration {
 	switch {
 	case !c.connected:
 		return lastSYN
+	case c.http2 != nil && !(c.stuck && c.plan.Manner == Stops && asked > 0):
+		return c.http2.wait(g)
 	case asked > 0 && c.sent < c.asked[asked-1].from+c.asked[asked-1].head && asked == 1:
 		return g.Head
 	case c.stuck && c.plan.Manner == Stops && asked > 0:
@@ -73,12 +75,17 @@ func (c *client) wait() time.Duration {
 	case c.sent < c.asked[asked-1].to:
 		return max(slowBodies, g.Head, g.Timeout, g.Stream)
 	}
+	return c.w.answering(c.asked[0], g)
+}
+
+// answering is how long it may take until something of the answer to a whole request comes.
+func (w *world) answering(q *request, g GatewayPlan) time.Duration {
 	answer := g.Timeout
-	if c.asked[0].Body > 0 {
+	if q.Body > 0 {
 		// The time-out runs until the body goes out, and once more from then, give or take a quarter.
 		answer += g.Timeout + g.Timeout/4
 	}
-	return c.w.slowReading(c.asked[0]) + max(answer, g.Stream, g.Head)
+	return w.slowReading(q) + max(answer, g.Stream, g.Head)
 }
 
 // slowReading is how long services may take to read a request's body. While they do, the time-out
@@ -102,8 +109,8 @@ func (c *client) progress() {
 // way from the gateway to a service.
 func (c *client) still() time.Duration {
 	last := c.moved
-	if len(c.asked) > 0 {
-		last = max(last, c.asked[0].moved)
+	for _, q := range c.asked {
+		last = max(last, q.moved)
 	}
 	return time.Duration(c.w.kernel.Clock() - last)
 }

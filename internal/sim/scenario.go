@@ -51,8 +51,9 @@ type GatewayPlan struct {
 	Rate     int           // requests a second of an address on a route; 0 for no limit
 	Shaped   bool          // those beyond wait, and are not refused at once
 
-	InFlight, PerClient int  // requests of a route at once, in all and of an address; 0 for no bounds
-	Claims              bool // classes and deadlines may be claimed: see trusted
+	InFlight, PerClient int     // requests of a route at once, in all and of an address; 0 for no bounds
+	Claims              bool    // classes and deadlines may be claimed: see trusted
+	HTTP2               [2]bool `json:",omitzero"` // which listeners offer it
 	// Admission is how late a loop may come until requests are refused; 0 for no bound.
 	Admission time.Duration
 }
@@ -87,6 +88,7 @@ type ClientPlan struct {
 	Window   int           // bytes that its socket keeps for it to read
 	Plain    bool          // it speaks no TLS, whatever the listener expects
 	Stays    bool          // with all its answers, until it is closed
+	HTTP2    *HTTP2Plan    `json:",omitempty"` // how it speaks HTTP/2; nil for HTTP/1
 }
 
 // Manner is how a client leaves.
@@ -116,6 +118,9 @@ type RequestPlan struct {
 	Trailers, Query, Absolute, Torn bool
 	Waits                           bool   // with Expect: for 100, before it sends its body
 	Class, Left                     string // what it claims, where clients do; "" for nothing
+	// In HTTP/2: when its stream is reset (see resets), and that its body stops on the way.
+	Reset string `json:",omitempty"`
+	Halts bool   `json:",omitempty"`
 }
 
 // Act is something that the operator does.
@@ -169,6 +174,7 @@ func Draw(seed uint64) Scenario {
 		themes[r.IntN(len(themes))](r, &s)
 	}
 	s.addOddities(s.stream(ofOddities, 0))
+	s.addHTTP2(s.stream(ofHTTP2, 0), mood)
 	s.number()
 	return s
 }
@@ -195,6 +201,7 @@ const (
 	ofClients
 	ofPaces
 	ofAnswers
+	ofHTTP2
 )
 
 // stream is the number-th generator for a purpose. The kernel has other ones, of the same seed.

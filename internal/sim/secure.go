@@ -52,10 +52,12 @@ type secure struct {
 }
 
 // secureClient makes an actor's end speak TLS as a client does. changed is told what
-// Endpoint.Changed would be.
-func secureClient(w *world, e *kernel.Endpoint, changed func()) *secure {
+// Endpoint.Changed would be. The protocols are those that it offers.
+func secureClient(w *world, e *kernel.Endpoint, changed func(), protocols ...string) *secure {
 	return newSecure(w, e, changed, func(c net.Conn) *tls.Conn {
-		return tls.Client(c, &tls.Config{InsecureSkipVerify: true, ServerName: "shop.test"})
+		return tls.Client(c, &tls.Config{
+			InsecureSkipVerify: true, ServerName: "shop.test", NextProtos: protocols,
+		})
 	})
 }
 

@@ -36,6 +36,7 @@ var simplifications = []func(*Scenario){
 	func(s *Scenario) { s.Gateway.Rate = 0 },
 	func(s *Scenario) { s.Gateway.InFlight, s.Gateway.PerClient = 0, 0 },
 	func(s *Scenario) { s.Gateway.Claims = false },
+	func(s *Scenario) { s.Gateway.HTTP2 = [2]bool{} },
 	func(s *Scenario) { s.Gateway.MinBodyRate = 0 },
 	func(s *Scenario) { s.Gateway.PerAddress = 0 },
 }
@@ -60,6 +61,26 @@ var plainer = []func(*ClientPlan){
 	func(c *ClientPlan) { c.Plain = false },
 	func(c *ClientPlan) { c.Stays = false },
 	func(c *ClientPlan) { c.At = c.At.Round(100 * time.Millisecond) },
+	func(c *ClientPlan) { c.HTTP2 = nil },
+	simplerHTTP2(func(p *HTTP2Plan) { p.Act, p.ActAt = "", 0 }),
+	simplerHTTP2(func(p *HTTP2Plan) { p.Fuss = 0 }),
+	simplerHTTP2(func(p *HTTP2Plan) { p.Resize = 0 }),
+	simplerHTTP2(func(p *HTTP2Plan) { p.GoAway = 0 }),
+	simplerHTTP2(func(p *HTTP2Plan) { p.Window, p.Step, p.Wait = usualWindow, 0, 0 }),
+	simplerHTTP2(func(p *HTTP2Plan) { p.Padded, p.Table = false, usualTable }),
+	simplerHTTP2(func(p *HTTP2Plan) { p.Frame = 16_000 }),
+	simplerHTTP2(func(p *HTTP2Plan) { p.Streams = 1 }),
+}
+
+// simplerHTTP2 makes how a client speaks HTTP/2 simpler, where it does.
+func simplerHTTP2(change func(*HTTP2Plan)) func(*ClientPlan) {
+	return func(c *ClientPlan) {
+		if c.HTTP2 != nil {
+			p := *c.HTTP2
+			change(&p)
+			c.HTTP2 = &p
+		}
+	}
 }
 
 // easier make one request simpler.
@@ -72,6 +93,7 @@ var easier = []func(*RequestPlan){
 	func(q *RequestPlan) { q.Expect, q.Waits = false, false },
 	func(q *RequestPlan) { q.Close, q.Old = false, false },
 	func(q *RequestPlan) { q.Upgrade = false },
+	func(q *RequestPlan) { q.Reset, q.Halts = "", false },
 	func(q *RequestPlan) { q.Chunked = false },
 	func(q *RequestPlan) { q.Body = min(q.Body, 10) },
 }

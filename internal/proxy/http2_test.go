@@ -1,0 +1,128 @@
+package proxy_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll/internal/hpack"
+	"plimsoll/internal/http2"
+)
+
+// framed makes the bed's listener offer HTTP/2.
+func framed(b *bed) *bed {
+	b.acceptor.Listener.OffersHTTP2 = true
+	b.acceptor.Listener.HTTP2 = http2.Limits{Path: 8 << 10, Fields: 100, Head: 36 << 10}
+	return b
+}
+
+// greeting is what a client says first.
+var greeting = http2.Preface + string(http2.AppendSettings(nil))
+
+// askBlock is the field block of a request, with fields of its own: names and values in turn.
+func askBlock(method string, fields ...string) []byte {
+	var e hpack.Encoder
+	e.Init(hpack.Initial, false)
+	all := append([]string{":method", method, ":scheme", "http", ":authority", "a", ":path", "/"}, fields...)
+	block := e.Begin(nil)
+	for i := 0; i < len(all); i += 2 {
+		block = e.AppendField(block, []byte(all[i]), []byte(all[i+1]), hpack.Once)
+	}
+	return block
+}
+
+// framedAsk is a request without a body.
+func framedAsk(stream uint32, fields ...string) string {
+	return string(http2.AppendHeaders(nil, stream, askBlock("GET", fields...), true, 1<<14))
+}
+
+// says has a client send more.
+func (b *bed) says(client *sock, text string) {
+	client.in = saying(silence, text)
+	b.tell(client)
+	b.turn()
+	b.turn()
+}
+
+// framesTo are the frames that a client got.
+func framesTo(t *testing.T, client *sock) (list []http2.Frame) {
+	t.Helper()
+	var r http2.Reader
+	r.Reset(false, 1<<14)
+	for in := client.out; len(in) > 0; {
+		f, n, err := r.Next(in)
+		if err.Failed() || n == 0 {
+			t.Fatalf("the client got what is no frame: %v, %q", err, in)
+		}
+		list = append(list, f)
+		in = in[n:]
+	}
+	return list
+}
+
+// has says whether a frame of the type came for the stream.
+func has(list []http2.Frame, kind http2.Type, stream uint32) bool {
+	for _, f := range list {
+		if f.Type == kind && f.Stream == stream {
+			return true
+		}
+	}
+	return false
+}
+
+// HAZARDS: limits that are checked before what they bound has grown. Cookies are joined, so a head
+// that is within its limit can become twice as long.
+func TestHazardCookiesThatAreTooLongTogether(t *testing.T) {
+	b := framed(newBed(t, answerer("ok")))
+	long := strings.Repeat("x", 17_500)
+	client := b.client(saying(silence, greeting+framedAsk(1, "cookie", long, "cookie", long)+framedAsk(3)))
+	b.turn()
+	b.turn()
+	list := framesTo(t, client)
+	if !has(list, http2.Headers, 1) || !has(list, http2.Headers, 3) || has(list, http2.GoAway, 0) {
+		t.Errorf("the client got %v", list)
+	}
+}
+
+// HAZARDS: an error that leaves a state half-way. The head of a request that is refused for its
+// frame goes on in further ones.
+func TestHazardARefusedHeadGoesOnInContinuation(t *testing.T) {
+	for _, at := range []int{0, 1, 5} {
+		b := framed(newBed(t, answerer("ok")))
+		block := askBlock("GET")
+		var frames []byte
+		frames = append(frames, make([]byte, http2.HeaderSize)...)
+		http2.PutFrameHeader(frames, 5+at, http2.Headers, http2.EndStream|http2.HasPriority, 1)
+		frames = append(append(frames, 0, 0, 0, 1, 16), block[:at]...)
+		rest := make([]byte, http2.HeaderSize)
+		http2.PutFrameHeader(rest, len(block)-at, http2.Continuation, http2.EndHeaders, 1)
+		frames = append(append(frames, rest...), block[at:]...)
+		client := b.client(saying(silence, greeting+string(frames)+framedAsk(3)))
+		b.turn()
+		b.turn()
+		list := framesTo(t, client)
+		if !has(list, http2.RSTStream, 1) || !has(list, http2.Headers, 3) || has(list, http2.GoAway, 0) {
+			t.Errorf("with %d bytes in the first frame the client got %v", at, list)
+		}
+	}
+}
+
+// HAZARDS: a timer that nobody sets again. A request that comes between the two GOAWAYs is served,
+// and the connection ends all the same.
+func TestHazardADrainingConnectionEndsAfterALateRequest(t *testing.T) {
+	b := framed(newBed(t, answerer("ok")))
+	client := b.client(saying(silence, greeting+framedAsk(1)))
+	b.turn()
+	b.loop.Post(b.acceptor.Worker.Drain)
+	b.turn()
+	b.says(client, framedAsk(3))
+	for range 4 {
+		b.now += int64(time.Second) + 1
+		b.turn()
+	}
+	list := framesTo(t, client)
+	last := list[len(list)-1]
+	if !has(list, http2.Headers, 3) || last.Type != http2.GoAway || last.LastStream() != 3 {
+		t.Errorf("the client got %v", list)
+	}
+}
