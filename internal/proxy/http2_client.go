@@ -328,15 +328,6 @@ func (h *http2Conn) resume() {
 	})
 }
 
-// identifiers appends those of all streams. Who goes through them looks each one up again: what
-// happens to one stream may end others, by a place at an upstream that it leaves.
-func (h *http2Conn) identifiers(ids []uint32) []uint32 {
-	for st := h.first; st != nil; st = st.after {
-		ids = append(ids, st.id)
-	}
-	return ids
-}
-
 // fail ends the connection because of what the client did: it is told why, and every exchange is
 // given up.
 func (h *http2Conn) fail(why http2.Reason) {

@@ -219,7 +219,6 @@ func (st *http2Stream) refuse(why http2.Reason) {
 
 func (st *http2Stream) refuseWith(status int) {
 	f := st.flow
-	f.w.shard.RefusedHTTP2[why]++
 	if string(f.req.Method) == "HEAD" {
 		f.flags |= toHEAD
 	}

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"plimsoll/internal/exchange"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/upstream"
 )
