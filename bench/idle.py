@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What an idle connection costs: resident memory added per connection, for plimsoll, nginx and HAProxy, plain and TLS.
+"""What an idle connection costs: resident memory added per connection, for plimsoll, nginx and HAProxy: plain,
+TLS, and HTTP/2 over TLS.
 
 Each proxy is warmed with a few hundred short connections first, so that what it allocates once is not counted. Then the
 connections are opened one after another, each sends one request, reads the answer and stays open. After a pause in which
@@ -13,7 +14,7 @@ Needs: nginx haproxy gcc openssl (Debian packages of those names).
 """
 import argparse, os, socket, ssl, sys, time
 
-import rig
+import h2_cost, rig
 
 REQUEST = b"GET /api/v1/users?page=3 HTTP/1.1\r\nHost: localhost\r\nUser-Agent: idle\r\nAccept: */*\r\n\r\n"
 
@@ -43,6 +44,35 @@ def ask(s):
         body += part
 
 
+def frame(kind, flags, stream, payload):
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+def literal(index, value):
+    """A field of HPACK that enters the dynamic table, its name by index."""
+    return bytes([0x40 | index, len(value)]) + value
+
+
+def ask_http2(s):
+    """The beginning of an HTTP/2 connection, one request as a browser sends it, and its whole answer."""
+    fields = b"\x82\x87" + literal(1, b"localhost") + literal(4, b"/api/v1/users?page=3") + literal(19, b"*/*") + b"\x40\x0auser-agent\x04idle"
+    s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + frame(1, 5, 1, fields))
+    got, ended = b"", False
+    while not ended:
+        part = s.recv(65536)
+        if not part:
+            sys.exit("the proxy closed a connection before its answer was whole")
+        got += part
+        while len(got) >= 9 and len(got) >= 9 + int.from_bytes(got[:3], "big"):
+            kind, flags, length = got[3], got[4], int.from_bytes(got[:3], "big")
+            if kind in (3, 7):
+                sys.exit(f"the proxy refused an HTTP/2 request: {got[:60]!r}")
+            if kind == 4 and not flags & 1:
+                s.sendall(frame(4, 1, 0, b""))
+            ended = ended or kind in (0, 1) and flags & 1
+            got = got[9 + length:]
+
+
 def still_open(s):
     """Whether nothing has come on a connection: a proxy that closed it has no memory for it either."""
     s.settimeout(0)
@@ -54,22 +84,28 @@ def still_open(s):
         return False
 
 
-def measure(a, name, tls):
+def measure(a, name, case):
+    tls = case != "plain"
+    send = ask_http2 if case == "HTTP/2" else ask
     with rig.Rig(a.plimsoll, tls) as r:
+        if case == "HTTP/2":
+            h2_cost.offer_http2(r)
         r.backend()
         r.proxy(name)
         context = ssl.create_default_context(cafile=f"{r.tmp}/c.pem") if tls else None
+        if case == "HTTP/2":
+            context.set_alpn_protocols(["h2"])
         port = rig.PORTS[name]
         for _ in range(300):
             s = connect(port, context)
-            ask(s)
+            send(s)
             s.close()
         time.sleep(a.settle)
         before = rig.rss_kb(r.pid(name))
         held = []
         for _ in range(a.conns):
             held.append(connect(port, context))
-            ask(held[-1])
+            send(held[-1])
         time.sleep(a.settle)
         added = rig.rss_kb(r.pid(name)) - before
         opened = sum(map(still_open, held))
@@ -89,10 +125,10 @@ def main():
     lines = [f"- {line}" for line in rig.machine(a.plimsoll)] + [
         f"- method: {a.conns} connections, one request each, {a.settle:g} s of rest; RSS of all the proxy's processes", "",
         "| case | proxy | still open | RSS added MB | KB per connection |", "|---|---|---|---|---|"]
-    for tls in (False, True):
+    for case in ("plain", "TLS 1.3", "HTTP/2"):
         for name in [p for p in a.peers.split(",") if p] + (["plimsoll"] if a.plimsoll else []):
-            added, opened = measure(a, name, tls)
-            lines.append(f"| {'TLS 1.3' if tls else 'plain'} | {name} | {opened} | {added / 1024:.1f} | {added / a.conns:.2f} |")
+            added, opened = measure(a, name, case)
+            lines.append(f"| {case} | {name} | {opened} | {added / 1024:.1f} | {added / a.conns:.2f} |")
             print(lines[-1], flush=True)
     os.makedirs(rig.OUT, exist_ok=True)
     with open(f"{rig.OUT}/idle.md", "w") as f:

@@ -8,6 +8,7 @@ that drifts drifts for all; the ratio is taken within a round and the median ove
   proxy_cost.py --plimsoll ./plimsoll                       # plain HTTP/1.1, 64 and 512 connections
   proxy_cost.py --plimsoll ./plimsoll --tls                 # TLS 1.3 to the client, plain to the backend
   proxy_cost.py --plimsoll ./plimsoll --body 16384 --rounds 5 --json out.json
+  proxy_cost.py --plimsoll ./plimsoll --before ./old --peers relay
   proxy_cost.py --plimsoll ./plimsoll --all                 # every combination, and a Markdown table in bench/out
   proxy_cost.py --plimsoll ./plimsoll --all --quick         # the same in two minutes, with figures to match
 
@@ -53,8 +54,9 @@ def load(port, conns, secs, tls, headers):
 def measure(a, tls, headers, body):
     """All rounds of one combination: a list of rows, one for each proxy, number of connections and round."""
     rows = []
-    names = [p for p in a.peers.split(",") if p and not (tls and p == "relay")] + (["plimsoll"] if a.plimsoll else [])
-    with rig.Rig(a.plimsoll, tls) as r:
+    names = [p for p in a.peers.split(",") if p and not (tls and p == "relay")] + (["before"] if a.before else [])
+    names += ["plimsoll"] if a.plimsoll else []
+    with rig.Rig(a.plimsoll, tls, a.before) as r:
         r.backend(body)
         for n in names:
             r.proxy(n)
@@ -120,6 +122,7 @@ def markdown(a, measured):
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--plimsoll", help="the plimsoll binary; left out, only the peers run")
+    ap.add_argument("--before", help="another plimsoll to compare with")
     ap.add_argument("--conns", default="64,512")
     ap.add_argument("--seconds", type=int, default=4)
     ap.add_argument("--rounds", type=int, default=3)

@@ -5,7 +5,7 @@ import json, os, platform, re, resource, shutil, signal, socket, subprocess, sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = os.path.join(HERE, "out")
 BACKEND, ADMIN = 19000, 19905
-PORTS = {"relay": 19001, "nginx": 19002, "haproxy": 19003, "plimsoll": 19004}
+PORTS = {"relay": 19001, "nginx": 19002, "haproxy": 19003, "plimsoll": 19004, "before": 19008}
 # The proxies have one CPU, the load and the backend another one, so that they do not take each other's time.
 PROXY_CPU, LOAD_CPU = "0", "1"
 
@@ -75,26 +75,27 @@ backend b
 """
 
 
-def plimsoll_yaml(tmp, tls, version="1"):
+def plimsoll_yaml(tmp, tls, version="1", name="plimsoll", admin=ADMIN):
     tls_yaml = f"\n    tls: {{certificates: [{{cert: {tmp}/c.pem, key: {tmp}/k.pem}}]}}" if tls else ""
     return f"""
 listeners:
-  - address: 127.0.0.1:{PORTS['plimsoll']}{tls_yaml}
+  - address: 127.0.0.1:{PORTS[name]}{tls_yaml}
     limits: {{idle_timeout: 5m}}
 upstreams:
   b: {{targets: ["127.0.0.1:{BACKEND}"]}}
 routes:
   - {{match: "/", upstream: b}}
   - {{match: /version, respond: {{status: 200, body: "{version}"}}}}
-admin: {{address: "127.0.0.1:{ADMIN}"}}
+admin: {{address: "127.0.0.1:{admin}"}}
 """
 
 
 class Rig:
     """A temporary folder with configurations, and the processes that were started in it. Leaving it stops them all."""
 
-    def __init__(self, binary=None, tls=False):
+    def __init__(self, binary=None, tls=False, before=None):
         self.binary, self.tls, self.processes = os.path.abspath(binary) if binary else None, tls, {}
+        self.before = os.path.abspath(before) if before else None  # another plimsoll, to compare with
         if self.binary and not os.access(self.binary, os.X_OK):
             sys.exit(f"{binary} is not a program: run `make build` first")
 
@@ -108,6 +109,7 @@ class Rig:
         write(f"{self.tmp}/nginx.conf", nginx_conf(self.tmp, self.tls))
         write(f"{self.tmp}/haproxy.cfg", haproxy_cfg(self.tmp, self.tls))
         write(f"{self.tmp}/plimsoll.yaml", plimsoll_yaml(self.tmp, self.tls))
+        write(f"{self.tmp}/before.yaml", plimsoll_yaml(self.tmp, self.tls, name="before", admin=ADMIN + 1))
         return self
 
     def __exit__(self, *_):
@@ -121,6 +123,7 @@ class Rig:
             "nginx": [shutil.which("nginx"), "-p", self.tmp, "-c", f"{self.tmp}/nginx.conf"],
             "haproxy": ["haproxy", "-f", f"{self.tmp}/haproxy.cfg"],
             "plimsoll": [self.binary, "serve", "--config", f"{self.tmp}/plimsoll.yaml"],
+            "before": [self.before, "serve", "--config", f"{self.tmp}/before.yaml"],
         }[name]
 
     def backend(self, body=128, cpu=LOAD_CPU):

@@ -65,8 +65,8 @@ type Listener struct {
 	// TLS makes this a TLS listener. Default: plain text.
 	TLS *ListenerTLS `yaml:"tls"`
 	// HTTP2 offers HTTP/2 beside HTTP/1.1: to TLS clients by ALPN, and to clients without TLS that
-	// begin with it (prior knowledge, as gRPC does). Default: false.
-	HTTP2 bool `yaml:"http2"`
+	// begin with it (prior knowledge, as gRPC does). Default: true with tls, false without.
+	HTTP2 *bool `yaml:"http2"`
 	// TrustedProxies are the peers (addresses or CIDR prefixes) whose X-Forwarded-*, X-Real-Ip,
 	// Forwarded and X-Request-Id headers are believed. Default: none, so that those headers are
 	// removed from every client, before its route is looked up: no condition, split or balancer of
@@ -84,6 +84,14 @@ type Listener struct {
 
 // Position is where the listener begins in its file.
 func (l *Listener) Position() Position { return l.at }
+
+// OffersHTTP2 says whether clients may speak HTTP/2.
+func (l *Listener) OffersHTTP2() bool {
+	if l.HTTP2 == nil {
+		return l.TLS != nil
+	}
+	return *l.HTTP2
+}
 
 // Same says whether two listeners mean the same, wherever they stand in their files.
 func (l Listener) Same(as Listener) bool {

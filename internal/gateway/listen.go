@@ -69,7 +69,7 @@ func (g *Gateway) compileListener(c config.Listener, before *listener) (*proxy.L
 			Extension: extensionBytes},
 		HeadTimeout: int64(c.Limits.HeadTimeout), IdleTimeout: int64(c.Limits.IdleTimeout), SendTimeout: int64(c.Limits.SendTimeout),
 		MinBodyRate: int64(c.Limits.MinBodyRate), MaxRequests: uint32(c.Limits.MaxRequests),
-		OffersHTTP2: c.HTTP2,
+		OffersHTTP2: c.OffersHTTP2(),
 		HTTP2: http2.Limits{
 			Path: int(c.Limits.RequestLine), Fields: c.Limits.HeaderCount,
 			Head: int(c.Limits.HeaderBytes) + c.Limits.HeaderCount*fieldOverhead,
@@ -119,7 +119,7 @@ const fieldOverhead = 32
 
 // protocols are what a TLS listener speaks, the preferred first.
 func protocols(c config.Listener) []string {
-	if c.HTTP2 {
+	if c.OffersHTTP2() {
 		return []string{"h2", "http/1.1"}
 	}
 	return []string{"http/1.1"}

@@ -34,7 +34,7 @@ func TestBothVersionsOfTLSAreServed(t *testing.T) {
 	ca := newAuthority(t)
 	g := serve(t, overTLS("", "", ca.issue(t, "a.example")))
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		p := g.mustDialTLS(&tls.Config{RootCAs: ca.pool, ServerName: "a.example", MaxVersion: version, NextProtos: []string{"h2", "http/1.1"}})
+		p := g.mustDialTLS(&tls.Config{RootCAs: ca.pool, ServerName: "a.example", MaxVersion: version, NextProtos: []string{"http/1.1"}})
 		if s := p.state(); s.Version != version || s.NegotiatedProtocol != "http/1.1" {
 			t.Errorf("agreed on %x and %q", s.Version, s.NegotiatedProtocol)
 		}

@@ -69,7 +69,7 @@ func (f *flow) writeAnswer() {
 	}
 	first := 0
 	if status := f.Response.Status; !f.is(toHEAD) && status != 204 && status != 304 {
-		first = min(len(f.Body), f.w.loop.Piece())
+		first = min(len(f.Body), f.piece())
 		f.rest = f.Body[first:]
 	}
 	if f.send(f.Body, 0, first, withHead|f.endOfAnswer()) {
@@ -88,7 +88,7 @@ func (f *flow) pumpAnswer() {
 			f.w.loop.StopTimer(&f.timer) // only the client is waited for now
 			return
 		}
-		piece := f.rest[:min(len(f.rest), f.w.loop.Piece())]
+		piece := f.rest[:min(len(f.rest), f.piece())]
 		f.rest = f.rest[len(piece):]
 		if !f.send(piece, 0, len(piece), f.endOfAnswer()) {
 			return

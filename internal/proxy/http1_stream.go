@@ -225,6 +225,9 @@ func (c *clientConn) startTunnel() {
 // congested implements stream.
 func (c *clientConn) congested() bool { return c.conn.Congested() }
 
+// space implements stream. The socket's own buffer and the queue behind it have room for a read.
+func (c *clientConn) space() int { return reactor.ScratchSize }
+
 // sent implements stream.
 func (c *clientConn) sent() (int64, bool) { return c.conn.Sent(), !c.conn.Failed() }
 

@@ -40,6 +40,7 @@ type http2Conn struct {
 
 	leaving  leaving
 	broken   bool // a write failed: it ends at the end of the turn
+	greeted  bool // its SETTINGS have come
 	dead     bool // nothing more is sent or read; the connection ends with its last stream
 	flushing bool // Run is to be called at the end of the batch
 }
@@ -103,6 +104,7 @@ func (c *clientConn) startHTTP2() {
 		http2.Setting{ID: http2.MaxConcurrentStreams, Value: maxStreams},
 		http2.Setting{ID: http2.InitialWindowSize, Value: streamWindow},
 		http2.Setting{ID: http2.MaxHeaderListSize, Value: uint32(c.listener.HTTP2.Head)},
+		http2.Setting{ID: http2.EnableConnectProtocol, Value: 1},
 		http2.Setting{ID: http2.NoRFC7540Priorities, Value: 1})
 	h.wrote(http2.AppendWindowUpdate(dst, 0, h.receive.Grow(connectionWindow)))
 	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.HeadTimeout)
@@ -117,12 +119,17 @@ func (h *http2Conn) readOn() {
 		h.lost()
 		return
 	}
+	h.heads = 0
+	defer func() { c.waited = 0 }() // it was of the requests that this brings
 	for reads := 0; !h.dead; reads++ {
 		if h.in != nil && !h.frames() {
 			return
 		}
-		if c.conn.Congested() {
-			return // Drained goes on
+		if c.conn.Congested() { // Drained goes on
+			if h.in != nil {
+				h.shrink()
+			}
+			return
 		}
 		if reads == burst {
 			c.later()
@@ -179,7 +186,6 @@ func (h *http2Conn) shrink() {
 func (h *http2Conn) frames() bool {
 	for len(h.in.Data()) > 0 {
 		if h.heads >= headsPerTurn {
-			h.heads = 0
 			h.c.later()
 			return false
 		}
@@ -251,6 +257,10 @@ func (h *http2Conn) settings(f *http2.Frame) {
 		h.encoder.Resize(h.peer.HeaderTableSize)
 	}
 	h.wrote(http2.AppendSettingsAck(h.room(32)))
+	if !h.greeted {
+		h.greeted = true
+		h.restTimer() // the beginning came in time
+	}
 	if change.Window == 0 {
 		return
 	}
@@ -311,11 +321,22 @@ func (h *http2Conn) peerResets(f *http2.Frame) {
 
 // resume lets every stream that waited for the connection go on.
 func (h *http2Conn) resume() {
-	h.each(func(st *http2Stream) {
-		if !h.dead {
+	w := h.c.w
+	w.ids = h.identifiers(w.ids[:0])
+	for _, id := range w.ids {
+		if st := h.find(id); st != nil && !h.dead {
 			st.resume()
 		}
-	})
+	}
+}
+
+// identifiers appends those of all streams. Who goes through them looks each one up again: what
+// happens to one stream may end others, by a place at an upstream that it leaves.
+func (h *http2Conn) identifiers(ids []uint32) []uint32 {
+	for st := h.first; st != nil; st = st.after {
+		ids = append(ids, st.id)
+	}
+	return ids
 }
 
 // fail ends the connection because of what the client did: it is told why, and every exchange is
@@ -356,10 +377,12 @@ func (h *http2Conn) abort(reason exchange.Reason) {
 
 // giveUpAll ends the exchanges of all streams.
 func (h *http2Conn) giveUpAll(reason exchange.Reason) {
-	h.each(func(st *http2Stream) {
-		st.how = peerReset
-		st.giveUp(reason)
-	})
+	for _, id := range h.identifiers(nil) {
+		if st := h.find(id); st != nil {
+			st.how = peerReset
+			st.giveUp(reason)
+		}
+	}
 }
 
 // leave tells the client that the connection ends, in two steps where there is time: requests that
@@ -382,7 +405,7 @@ func (h *http2Conn) leave(how leaving) {
 // request for too long, or the time between the two GOAWAYs is over.
 func (h *http2Conn) expire() {
 	switch {
-	case h.block != nil || h.last == 0 && h.in != nil:
+	case h.block != nil || !h.greeted:
 		h.fail(http2.HeadTimeout)
 	case h.leaving == warned || h.open == 0:
 		h.leave(left)

@@ -158,14 +158,23 @@ func (h *http2Conn) request(id uint32, block []byte) {
 		st.refuse(why)
 		return
 	}
-	f.begin(len(block)+http2.HeaderSize, st.ended)
+	whole := st.ended
+	if protocol := h.head.Protocol; protocol != nil {
+		if !head.EqualFold(protocol, websocket) {
+			st.refuseWith(501)
+			return
+		}
+		st.askUpgrade()
+		whole = true // what follows belongs to the tunnel
+	}
+	f.begin(len(block)+http2.HeaderSize, whole)
 }
 
 // decodeRequest decodes a field block as a request's head. bytes is the memory that the head's parts
 // are in, which is the worker's.
 func (h *http2Conn) decodeRequest(f *flow, block []byte) (bytes []byte, why http2.Reason) {
 	bytes = h.c.w.fieldBytes()[:0]
-	h.head.Reset(&h.c.listener.HTTP2, false)
+	h.head.Reset(&h.c.listener.HTTP2, true)
 	h.decoder.Begin(block)
 	var field hpack.Field
 	for {
@@ -204,15 +213,19 @@ func rebaseRequest(r *head.Request, old, new []byte) {
 
 // refuse answers a request whose head is over a limit.
 func (st *http2Stream) refuse(why http2.Reason) {
+	st.flow.w.shard.RefusedHTTP2[why]++
+	st.refuseWith(why.Status())
+}
+
+func (st *http2Stream) refuseWith(status int) {
 	f := st.flow
-	f.w.shard.RefusedHTTP2[why]++
 	if string(f.req.Method) == "HEAD" {
 		f.flags |= toHEAD
 	}
 	f.Exchange.Begin(f.w)
 	f.identify(f.w.loop.Now())
 	f.route = &noRoute
-	f.fail(why.Status(), exchange.BadRequest)
+	f.fail(status, exchange.BadRequest)
 }
 
 // trailers takes the field block that ends a request.

@@ -21,9 +21,10 @@ import (
 // outSize is how many bytes of frames are gathered.
 const outSize = 16 << 10
 
-// maxData is the most content of one Data frame: with the frame's header it fills a TLS record, and
-// every client allows it.
-const maxData = 16<<10 - http2.HeaderSize
+// recordSize is how many bytes are written at once: a full TLS record. What goes beyond would have to
+// be put together from two records, by a copy; so the rest of a response of 16 KB goes with what
+// other streams send. It is also the largest frame that every client takes.
+const recordSize = 16 << 10
 
 var errConnectionLost = errors.New("proxy: the client's connection is lost")
 
@@ -134,7 +135,12 @@ func (st *http2Stream) sendData(buf []byte, from, to int, ends, scratch bool) in
 		h.wrote(http2.AppendDataHeader(h.room(http2.HeaderSize), st.id, 0, true))
 	}
 	for from < to {
-		n := min(to-from, st.window.Available(), h.send.Available(), maxData)
+		space := recordSize - http2.HeaderSize - len(h.room(http2.HeaderSize))
+		if space < min(to-from, batchBytes) {
+			h.flush()
+			space = recordSize - http2.HeaderSize
+		}
+		n := min(to-from, st.window.Available(), h.send.Available(), space)
 		if n <= 0 {
 			break
 		}
@@ -229,6 +235,11 @@ func (st *http2Stream) congested() bool {
 	return true
 }
 
+// space implements stream.
+func (st *http2Stream) space() int {
+	return max(0, min(st.window.Available(), st.h.send.Available()))
+}
+
 // watch begins to judge how the client opens its windows for a response that waits for them.
 func (st *http2Stream) watch() {
 	if !st.waits {
@@ -308,6 +319,9 @@ func (st *http2Stream) sendContinue() error {
 func (st *http2Stream) sendHead(f *flow, ends bool) int {
 	h := st.h
 	status := f.Response.Status
+	if st.tunnel {
+		return st.sendTunnelHead(f)
+	}
 	out := append(h.c.w.out[:0], frameRoom[:]...)
 	out = h.encoder.AppendStatus(h.encoder.Begin(out), status)
 	drop := uint64(1 << head.ContentLength)
@@ -331,6 +345,11 @@ func (st *http2Stream) sendHead(f *flow, ends bool) int {
 	if !f.Response.Fields.Has(head.Date) {
 		out = h.encoder.AppendStatic(out, indexDate, f.w.httpDate(), hpack.Once)
 	}
+	return h.sendBlock(st, out, ends)
+}
+
+// sendBlock sends a field block behind room for its frame's header, and returns the frame's length.
+func (h *http2Conn) sendBlock(st *http2Stream, out []byte, ends bool) int {
 	out = http2.FinishHeaders(out, 0, st.id, ends, h.peer.MaxFrameSize)
 	h.budget.Sent()
 	h.gather(out)
@@ -371,7 +390,11 @@ func (h *http2Conn) appendTrailers(out []byte, id uint32, l *head.List) []byte {
 func (h *http2Conn) slow() {
 	h.dead = true
 	h.c.state, h.c.http2 = clientHead, nil // nothing is written any more
-	h.each(func(st *http2Stream) {
+	for _, id := range h.identifiers(nil) {
+		st := h.find(id)
+		if st == nil {
+			continue
+		}
 		st.how, st.endSent = peerReset, true
 		st.dropQueue()
 		if f := st.flow; f != nil {
@@ -379,7 +402,7 @@ func (h *http2Conn) slow() {
 			st.free(f)
 		}
 		st.over()
-	})
+	}
 	h.release()
 }
 

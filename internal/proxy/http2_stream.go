@@ -40,6 +40,7 @@ type http2Stream struct {
 	how      ending
 	ended    bool  // the client has sent all
 	begun    bool  // the response's head is sent
+	tunnel   bool  // see startTunnel
 	finished bool  // the response's end is in queue, or sent
 	endSent  bool  // END_STREAM is sent
 	deferred bool  // Run is to be called
@@ -57,24 +58,6 @@ func (h *http2Conn) find(id uint32) *http2Stream {
 		}
 	}
 	return nil
-}
-
-// each calls do for every stream, the oldest first. That may end any of them: what one exchange gives
-// up another may get, and fail with.
-func (h *http2Conn) each(do func(*http2Stream)) {
-	for st := h.first; st != nil; {
-		id, after, next := st.id, st.after, uint32(0)
-		if after != nil {
-			next = after.id
-		}
-		do(st)
-		if after != nil && h.find(next) != after {
-			for after = h.first; after != nil && after.id <= id; {
-				after = after.after
-			}
-		}
-		st = after
-	}
 }
 
 // begin makes a stream for a request.
@@ -449,9 +432,6 @@ func (st *http2Stream) Run() {
 	}
 }
 
-// startTunnel implements stream: what follows is data as before.
-func (st *http2Stream) startTunnel() {}
-
 // sent implements stream.
 func (st *http2Stream) sent() (int64, bool) {
 	conn := &st.h.c.conn
@@ -461,6 +441,12 @@ func (st *http2Stream) sent() (int64, bool) {
 // finish implements stream. Last concerns connections of another kind: this one goes on for its
 // other streams.
 func (st *http2Stream) finish(f *flow, _ bool) {
+	if !st.finished { // a tunnel that nobody has ended
+		st.finished = true
+		if st.queue == nil && !st.h.dead {
+			st.sendData(nil, 0, 0, true, false)
+		}
+	}
 	st.free(f)
 	st.over()
 }

@@ -321,6 +321,15 @@ func (f *flow) send(buf []byte, from, to int, parts parts) bool {
 	return true
 }
 
+// piece is how many bytes of the response to read, or to make, at a time: what its client does not
+// take is kept in memory.
+func (f *flow) piece() int {
+	if f.stream == nil {
+		return f.w.loop.Piece()
+	}
+	return min(f.w.loop.Piece(), max(firstRead, f.stream.space()))
+}
+
 // clientDrained goes on reading from the upstream.
 func (f *flow) clientDrained() {
 	switch s := f.upstreamConn; {

@@ -52,6 +52,8 @@ type stream interface {
 	send(f *flow, buf []byte, from, to int, parts parts) error
 	// congested says that no more is to be sent until clientDrained.
 	congested() bool
+	// space is about how much content the client takes now without any being kept for it.
+	space() int
 	// sent is when the last bytes went out, monotonic nanoseconds, and whether they did.
 	sent() (at int64, ok bool)
 	// startTunnel makes the content of both directions bytes of another protocol, without an end

@@ -81,7 +81,7 @@ func (f *flow) relayDown() {
 			return
 		}
 		buf := f.w.loop.Scratch()
-		n, err := s.read(buf[scratchRoom:][:min(f.w.loop.Piece(), reactor.ScratchSize-scratchRoom)])
+		n, err := s.read(buf[scratchRoom:][:min(f.piece(), reactor.ScratchSize-scratchRoom)])
 		if err == io.EOF {
 			f.flags |= downEnded
 			if f.stream.send(f, nil, 0, 0, withEnd) != nil {

@@ -215,7 +215,7 @@ func (s *upstreamConn) readResponse() {
 			return
 		}
 		buf := s.w.loop.Scratch()
-		room := buf[scratchRoom:][:min(s.w.loop.Piece(), reactor.ScratchSize-scratchRoom)]
+		room := buf[scratchRoom:][:min(f.piece(), reactor.ScratchSize-scratchRoom)]
 		if s.partial != nil { // what is read must fit behind what is there of the head
 			room = room[:min(len(room), reactor.ScratchSize-len(s.partial.Data()))]
 		}

@@ -1,0 +1,52 @@
+package proxy
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+
+	"plimsoll/internal/head"
+	"plimsoll/internal/hpack"
+)
+
+// A WebSocket over HTTP/2 is a stream that begins with an extended CONNECT (RFC 8441) and whose data
+// are the bytes of the connection. The upstream speaks HTTP/1.1: it gets a GET that asks for an
+// upgrade, and its 101 becomes a 200.
+
+var (
+	websocket  = []byte("websocket")
+	methodGet  = []byte("GET")
+	keyName    = []byte("Sec-WebSocket-Key")
+	acceptName = []byte("Sec-WebSocket-Accept")
+)
+
+const (
+	keyBytes     = 16 // of a Sec-WebSocket-Key (RFC 6455, section 4.1)
+	statusTunnel = 200
+)
+
+// askUpgrade makes an extended CONNECT the request that HTTP/1.1 has for it. The key proves to a
+// client that the service understood it; here the client is the gateway, which goes by the 101.
+func (st *http2Stream) askUpgrade() {
+	var nonce [keyBytes]byte
+	rand.Read(nonce[:])
+	r := &st.flow.req
+	r.Method, r.Upgrade, r.Length = methodGet, websocket, 0
+	r.Fields.Remove(keyName)
+	r.Fields.Add(keyName, base64.StdEncoding.AppendEncode(nil, nonce[:]))
+}
+
+// startTunnel implements stream: what follows is data as before.
+func (st *http2Stream) startTunnel() { st.tunnel = true }
+
+// sendTunnelHead sends the 200 that stands for the upstream's 101, and returns its length.
+func (st *http2Stream) sendTunnelHead(f *flow) int {
+	h := st.h
+	f.res.Fields.Remove(acceptName)
+	out := append(h.c.w.out[:0], frameRoom[:]...)
+	out = h.encoder.AppendStatus(h.encoder.Begin(out), statusTunnel)
+	out = h.appendFields(out, &f.res.Fields, statusTunnel, 1<<head.ContentLength)
+	if !f.res.Fields.Has(head.Date) {
+		out = h.encoder.AppendStatic(out, indexDate, f.w.httpDate(), hpack.Once)
+	}
+	return h.sendBlock(st, out, false)
+}
