@@ -147,7 +147,7 @@ func (c *clientConn) Connected(error) {}
 func (c *clientConn) Readable() {
 	if c.inLine {
 		if c.gone() {
-			c.leftInLine()
+			c.abort(exchange.NoReason)
 		}
 		return
 	}

@@ -321,11 +321,22 @@ func (h *http2Conn) peerResets(f *http2.Frame) {
 
 // resume lets every stream that waited for the connection go on.
 func (h *http2Conn) resume() {
-	h.each(func(st *http2Stream) {
-		if !h.dead {
+	w := h.c.w
+	w.ids = h.identifiers(w.ids[:0])
+	for _, id := range w.ids {
+		if st := h.find(id); st != nil && !h.dead {
 			st.resume()
 		}
-	})
+	}
+}
+
+// identifiers appends those of all streams. Who goes through them looks each one up again: what
+// happens to one stream may end others, by a place at an upstream that it leaves.
+func (h *http2Conn) identifiers(ids []uint32) []uint32 {
+	for st := h.first; st != nil; st = st.after {
+		ids = append(ids, st.id)
+	}
+	return ids
 }
 
 // fail ends the connection because of what the client did: it is told why, and every exchange is
@@ -366,10 +377,12 @@ func (h *http2Conn) abort(reason exchange.Reason) {
 
 // giveUpAll ends the exchanges of all streams.
 func (h *http2Conn) giveUpAll(reason exchange.Reason) {
-	h.each(func(st *http2Stream) {
-		st.how = peerReset
-		st.giveUp(reason)
-	})
+	for _, id := range h.identifiers(nil) {
+		if st := h.find(id); st != nil {
+			st.how = peerReset
+			st.giveUp(reason)
+		}
+	}
 }
 
 // leave tells the client that the connection ends, in two steps where there is time: requests that

@@ -390,7 +390,11 @@ func (h *http2Conn) appendTrailers(out []byte, id uint32, l *head.List) []byte {
 func (h *http2Conn) slow() {
 	h.dead = true
 	h.c.state, h.c.http2 = clientHead, nil // nothing is written any more
-	h.each(func(st *http2Stream) {
+	for _, id := range h.identifiers(nil) {
+		st := h.find(id)
+		if st == nil {
+			continue
+		}
 		st.how, st.endSent = peerReset, true
 		st.dropQueue()
 		if f := st.flow; f != nil {
@@ -398,7 +402,7 @@ func (h *http2Conn) slow() {
 			st.free(f)
 		}
 		st.over()
-	})
+	}
 	h.release()
 }
 

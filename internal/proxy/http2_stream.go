@@ -60,24 +60,6 @@ func (h *http2Conn) find(id uint32) *http2Stream {
 	return nil
 }
 
-// each calls do for every stream, the oldest first. That may end any of them: what one exchange gives
-// up another may get, and fail with.
-func (h *http2Conn) each(do func(*http2Stream)) {
-	for st := h.first; st != nil; {
-		id, after, next := st.id, st.after, uint32(0)
-		if after != nil {
-			next = after.id
-		}
-		do(st)
-		if after != nil && h.find(next) != after {
-			for after = h.first; after != nil && after.id <= id; {
-				after = after.after
-			}
-		}
-		st = after
-	}
-}
-
 // begin makes a stream for a request.
 func (h *http2Conn) begin(id uint32) *http2Stream {
 	w := h.c.w

@@ -47,20 +47,11 @@ func (c *clientConn) takeTurn() bool {
 		return false
 	}
 	if c.gone() {
-		c.leftInLine()
+		c.abort(exchange.NoReason)
 	} else {
 		c.w.lines.add(c)
 	}
 	return true
-}
-
-// leftInLine ends a connection that has to wait, and whose client has gone.
-func (c *clientConn) leftInLine() {
-	if c.state == clientHTTP2 {
-		c.http2.lost()
-		return
-	}
-	c.close()
 }
 
 // gone says that the client has ended, and that no response waits for it to read on.

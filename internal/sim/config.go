@@ -150,9 +150,7 @@ func (s *Scenario) listener(b *strings.Builder, i, n int, g GatewayPlan, r *rand
 	if g.Claims {
 		secure += "trusted_proxies: [" + address(trusted).String() + "], "
 	}
-	if s.offersHTTP2(i, n) {
-		secure += "http2: true, "
-	}
+	secure += fmt.Sprintf("http2: %t, ", s.offersHTTP2(i, n))
 	fmt.Fprintf(b, "  - {address: %q, %sbacklog: %d, limits: {head_timeout: %v, "+
 		"idle_timeout: %v, send_timeout: %v, min_body_rate: %dB, "+
 		"max_connections_per_address: %d, max_connections: %d}}\n",
