@@ -395,11 +395,14 @@ func (h *http2Conn) leave(how leaving) {
 	last := h.last
 	if how == warned {
 		last = 1<<31 - 1
-		h.c.w.loop.SetTimer(&h.c.timer, h.c, h.c.w.loop.Now()+drainGrace)
+		h.c.w.loop.SetTimer(&h.c.timer, h.c, h.c.w.loop.Now()+h.grace())
 	}
 	h.wrote(http2.AppendGoAway(h.room(64), last, http2.NoError, ""))
 	h.endIfIdle()
 }
+
+// grace is how long the first GOAWAY comes before the second.
+func (h *http2Conn) grace() int64 { return min(drainGrace, h.c.listener.IdleTimeout) }
 
 // expire is called when the connection's timer is due: a field block has taken too long, there was no
 // request for too long, or the time between the two GOAWAYs is over.

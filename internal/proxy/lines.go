@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"plimsoll/internal/exchange"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/upstream"
 )
