@@ -31,6 +31,7 @@ type http2Conn struct {
 	newest     *http2Stream
 	open       int                      // how many
 	last       uint32                   // the highest stream that the client began
+	told       uint32                   // what it was when the client was told that the connection is left
 	blockOf    uint32                   // the stream of block
 	blockEnds  bool                     // END_STREAM came with the Headers that block begins with
 	blockFault http2.Reason             // why its stream is reset once it is decoded, or OK
@@ -346,7 +347,11 @@ func (h *http2Conn) fail(why http2.Reason) {
 		return
 	}
 	h.c.w.shard.RefusedHTTP2[why]++
-	h.wrote(http2.AppendGoAway(h.room(64), h.last, why.Code(), why.Error()))
+	last := h.last
+	if h.leaving == left {
+		last = h.told // it must not grow (RFC 9113, section 6.8)
+	}
+	h.wrote(http2.AppendGoAway(h.room(64), last, why.Code(), why.Error()))
 	h.flush()
 	h.end()
 }
@@ -393,6 +398,7 @@ func (h *http2Conn) leave(how leaving) {
 	}
 	h.leaving = how
 	last := h.last
+	h.told = last
 	if how == warned {
 		last = 1<<31 - 1
 		h.c.w.loop.SetTimer(&h.c.timer, h.c, h.c.w.loop.Now()+drainGrace)
