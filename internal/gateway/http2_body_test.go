@@ -1,0 +1,67 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2"
+)
+
+// HAZARDS: what was taken of a body cannot be taken again. The frame that fills the held part has
+// more than that, all of it goes to an idle connection, and the target has just closed that: the
+// second try sends the same.
+func TestHazardABodyOverHTTP2IsSentAgainWhole(t *testing.T) {
+	const body = "0123456789abcdefghijklmnopqrst"
+	s := newService(t, func(c *serviceConn, conn int) {
+		for {
+			_, got, ok := c.request()
+			if !ok {
+				return
+			}
+			c.write(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(got), got))
+			if conn == 1 {
+				c.head()
+				return
+			}
+		}
+	})
+	yaml := strings.Replace(oneUpstream(s.address()), "upstream: s", "upstream: s, hold_body: 10B", 1)
+	g := serveClean(t, "loops: 1\n"+strings.Replace(yaml, `:0"}`, `:0", http2: true}`, 1))
+	transport := &http2.Transport{
+		AllowHTTP: true,
+		DialTLSContext: func(_ context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
+			return net.Dial(network, addr)
+		},
+	}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	if status, _, err := fetch(client, "GET", g.url("/")); err != nil || status != 200 {
+		t.Fatal(status, err)
+	}
+	pipe, write := io.Pipe()
+	go func() {
+		write.Write([]byte(body[:5]))
+		eventually(t, "the first bytes to be held", func() bool { return g.snapshot().Active == 1 })
+		write.Write([]byte(body[5:]))
+		eventually(t, "the second try", func() bool { return s.connections() == 2 })
+		write.Close()
+	}()
+	r, _ := http.NewRequest("PUT", g.url("/"), pipe)
+	answer, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if got, err := io.ReadAll(answer.Body); err != nil || string(got) != body {
+		t.Errorf("the second target got %q, want %q (%v)", got, body, err)
+	}
+	if n := s.connections(); n != 2 {
+		t.Errorf("the service has %d connections, want 2", n)
+	}
+}
