@@ -327,7 +327,7 @@ func (st *http2Stream) dropBody() {
 	n := len(st.arrived)
 	st.arrived = nil
 	if st.in != nil {
-		n += st.in.End - max(st.in.Start, st.counted)
+		n += st.in.End - st.counted
 		st.in.Start, st.counted = st.in.End, st.in.End
 	}
 	if n > 0 {
@@ -351,21 +351,50 @@ func (st *http2Stream) nextBody(most int) (data []byte, err error) {
 		data = st.in.Data()
 		data = data[:min(most, len(data))]
 		st.in.Start += len(data)
-		if new := st.in.Start - st.counted; new > 0 {
-			st.counted = st.in.Start
-			st.taken(new)
+		if !st.mayRewind() {
+			st.credit()
 		}
 	case len(st.arrived) > 0:
 		data = st.arrived[:min(most, len(st.arrived))]
 		st.arrived = st.arrived[len(data):]
 		st.taken(len(data))
 	case !st.ended:
+		st.makeRoom()
 		return nil, reactor.ErrAgain
 	}
 	if st.ended && st.buffered() == 0 {
 		return data, io.EOF
 	}
 	return data, nil
+}
+
+// mayRewind says that content which is taken from memory may be wanted again. Until that is settled it
+// takes from the windows: what may come besides must find room beside it.
+func (st *http2Stream) mayRewind() bool {
+	f := st.flow
+	return f.stage != stageHolding && f.stage != stageTunnel && !f.is(bodyStreamed)
+}
+
+// makeRoom is called when more of the body is wanted than has come. Where what was taken may be wanted
+// again and leaves the client little to send, it is given up.
+func (st *http2Stream) makeRoom() {
+	if st.in == nil {
+		return
+	}
+	if min(st.receive.Left(), st.h.receive.Left()) < streamWindow/2 {
+		st.flow.flags |= bodyStreamed
+	}
+	if !st.mayRewind() {
+		st.credit()
+	}
+}
+
+// credit gives what was taken of in back to the windows.
+func (st *http2Stream) credit() {
+	if n := st.in.Start - st.counted; n > 0 {
+		st.counted = st.in.Start
+		st.taken(n)
+	}
 }
 
 // taken gives content that went on back to both windows.
@@ -385,6 +414,7 @@ func (st *http2Stream) release(n int) {
 func (st *http2Stream) mark() {
 	st.marked = 0
 	if st.in != nil {
+		st.credit()
 		st.marked = st.in.Start
 	}
 	if data := st.arrived; len(data) > 0 { // it may not be there any more when it is needed again
