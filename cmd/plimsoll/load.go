@@ -41,7 +41,7 @@ type loadCommand struct {
 	JSON           bool          `help:"Print the outcome as JSON."`
 	HDR            string        `name:"hdr" placeholder:"FILE" help:"Write the response times of each window as an HdrHistogram log."`
 	Out            string        `placeholder:"DIR" help:"Keep the raw results in this run directory, for report and compare."`
-	Verify         string        `enum:"wrk," default:"" placeholder:"wrk" help:"Run wrk and plimsoll's closed loop in turn, and say whether they agree."`
+	Verify         string        `enum:"wrk,h2load," default:"" placeholder:"PROGRAM" help:"Run wrk, or with --http2 h2load, and plimsoll's closed loop in turn, and say whether they agree."`
 	protocolFlags
 	requestFlags
 	connectionFlags `group:"TLS"`
@@ -70,7 +70,8 @@ Examples:
     plimsoll load https://127.0.0.1:8443/ --insecure --new-connections --no-resumption
     plimsoll load https://127.0.0.1:8443/ --insecure --http2 -c 16 --streams 32 --rate 20000
     plimsoll load http://127.0.0.1:8080/ --scenario shop.yaml --json | jq .response_ms.p99
-    plimsoll load http://127.0.0.1:8080/ -c 64 -t 1 -d 5s --verify wrk`
+    plimsoll load http://127.0.0.1:8080/ -c 64 -t 1 -d 5s --verify wrk
+    plimsoll load https://127.0.0.1:8443/ --insecure --http2 -c 8 -t 1 -d 5s --verify h2load`
 }
 
 // Run offers the load and prints what came of it.
@@ -127,9 +128,13 @@ func (k *loadCommand) check() error {
 	case k.Verify != "" &&
 		(open || cmp.Or(k.Scenario, k.Method, k.Body, k.HDR, k.Out) != "" || k.NewConnections ||
 			k.Lifetime > 0):
-		return errors.New("--verify wrk compares what wrk can do, a GET in a closed loop: " +
-			"leave out the rate, the scenario, method, body, connections' lifetime, " +
-			"--hdr and --out")
+		return fmt.Errorf("--verify %s compares what %s can do, a GET in a closed loop: "+
+			"leave out the rate, the scenario, method, body, connections' lifetime, "+
+			"--hdr and --out", k.Verify, k.Verify)
+	case k.Verify == "wrk" && k.HTTP2:
+		return errors.New("wrk speaks HTTP/1.1: leave out --http2, or compare with --verify h2load")
+	case k.Verify == "h2load" && !k.HTTP2:
+		return errors.New("--verify h2load is of HTTP/2: give --http2 too, or --verify wrk")
 	}
 	return nil
 }

@@ -45,10 +45,10 @@ type worker struct {
 	limit    reactor.Timer
 	boundary reactor.Timer
 
-	opening   int // attempts under way
-	undecided int // connections whose first attempt is not over
-	shaking   int // goroutines that do a handshake
-	open      int // connections that can carry requests, or do
+	opening   int   // attempts under way
+	undecided int   // connections whose first attempt is not over
+	shaking   int   // goroutines that do a handshake
+	open      int   // connections that can carry requests, or do
 	lastOpen  int64 // when there was none of them any more
 	inFlight  int
 	wakeUp    bool // Defer has been called
