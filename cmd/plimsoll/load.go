@@ -41,7 +41,7 @@ type loadCommand struct {
 	JSON           bool          `help:"Print the outcome as JSON."`
 	HDR            string        `name:"hdr" placeholder:"FILE" help:"Write the response times of each window as an HdrHistogram log."`
 	Out            string        `placeholder:"DIR" help:"Keep the raw results in this run directory, for report and compare."`
-	Verify         string        `enum:"wrk,h2load," default:"" placeholder:"PROGRAM" help:"Run wrk, or with --http2 h2load, and plimsoll's closed loop in turn, and say whether they agree."`
+	Verify         string        `enum:"wrk,h2load," default:"" placeholder:"wrk|h2load" help:"Run wrk, or with --http2 h2load, and plimsoll's closed loop in turn, and say whether they agree."`
 	protocolFlags
 	requestFlags
 	connectionFlags `group:"TLS"`
