@@ -88,6 +88,8 @@ func TestAClosedLoopHasSoManyRequestsAtOnceAsThereAreStreams(t *testing.T) {
 		o := over2(get(t, serve2(t, c.allowed, g.ServeHTTP)), c.asked)
 		o.Connections, o.Duration = 2, 100*time.Millisecond
 		totals, _ := run(t, o)
+		g.mu.Lock() // handlers may not have returned yet
+		defer g.mu.Unlock()
 		if totals.Peak != 2*c.streams || totals.Streams != c.streams || totals.Ended.Failed() != 0 || g.most != totals.Peak {
 			t.Errorf("%+v: %d at once, at the server %d, %d streams: %v %v", c, totals.Peak, g.most, totals.Streams, totals.Ended, totals.Examples)
 		}
@@ -387,9 +389,9 @@ func TestATimeOutResetsItsStreamAndNoOther(t *testing.T) {
 		}
 	})
 	o := over2(get(t, s.url()), 2)
-	o.Arrivals, o.Timeout = every(300, ms), 100*time.Millisecond
+	o.Arrivals, o.Timeout = every(30, 50*ms), time.Second
 	totals, _ := run(t, o)
-	want(t, totals, map[measure.Kind]uint64{measure.OK: 299, measure.Timeout: 1})
+	want(t, totals, map[measure.Kind]uint64{measure.OK: 29, measure.Timeout: 1})
 	if totals.ConnectionsMade != 1 || resets.Load() != 1 {
 		t.Errorf("%d connections, the stream was reset %d times", totals.ConnectionsMade, resets.Load())
 	}
@@ -406,7 +408,7 @@ func TestAConnectionThatIsDeadIsMadeAnew(t *testing.T) {
 	o := over2(get(t, s.url()), 2)
 	o.Arrivals, o.Timeout = every(400, ms), 100*time.Millisecond
 	totals, _ := run(t, o)
-	if totals.ConnectionsMade != 2 || totals.Ended[measure.OK] == 0 || totals.Ended[measure.Timeout] < 2 {
+	if totals.ConnectionsMade < 2 || totals.Ended[measure.OK] == 0 || totals.Ended[measure.Timeout] < 2 {
 		t.Errorf("%d connections: %v", totals.ConnectionsMade, totals.Ended)
 	}
 }
