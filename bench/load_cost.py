@@ -1,22 +1,25 @@
 #!/usr/bin/env python3
-"""What the generator itself costs, beside wrk: CPU microseconds per request (user + system of the whole process, its start included), in a closed
-loop on one loop and one core; how late it sends in an open loop at half its highest rate; and what a connection takes of memory.
+"""What the generator itself costs, beside wrk, and over HTTP/2 beside h2load: CPU microseconds per request (user + system of the whole process, its
+start included), in a closed loop on one loop and one core; how late it sends in an open loop at half its highest rate; and what a connection takes of
+memory. Over HTTP/2 the service is backend2, which is faster than either of them, and nginx, which is not: what is measured then is mostly how often
+they are woken. The budget is for the former.
 
 The generator has CPU 1, the backend CPU 0. Rounds are interleaved, so a machine that drifts drifts for both; the ratio is taken within
 a round and the median over rounds is the figure.
 
   load_cost.py --plimsoll ./plimsoll                  # all of it
   load_cost.py --plimsoll ./plimsoll --rounds 1 --seconds 1 --only cost
+  load_cost.py --plimsoll ./plimsoll --only http2     # beside h2load
   load_cost.py --plimsoll ./plimsoll --check          # fails when a budget is broken
 
-Needs: wrk gcc (Debian packages of those names).
+Needs: wrk gcc nginx nghttp2-client (Debian packages of those names).
 """
 import argparse, json, re, resource, statistics, subprocess, sys, time
 
 import rig
 
 URL = f"http://127.0.0.1:{rig.BACKEND}/api/v1/users?page=3"
-# The budgets: cost against wrk's, microseconds of send lag at the 99th percentile, KB of memory per connection.
+# The budgets: cost against wrk's and against h2load's, microseconds of send lag at the 99th percentile, KB of memory per connection.
 RATIO, LAG_US, CONNECTION_KB = 0.9, 100, 16
 
 
@@ -28,8 +31,8 @@ def used(command):
     return done, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def ours(a, conns, *more):
-    return [a.plimsoll, "load", URL, "-c", str(conns), "-t", "1", "-d", f"{a.seconds}s", "--json", *more]
+def ours(a, conns, *more, url=URL):
+    return [a.plimsoll, "load", url, "-c", str(conns), "-t", "1", "-d", f"{a.seconds}s", "--json", *more]
 
 
 def totals(done):
@@ -43,28 +46,37 @@ def totals(done):
     return t
 
 
-def wrk(a, conns):
-    done, cpu = used(["wrk", "-t1", f"-c{conns}", f"-d{a.seconds}s", URL])
+def wrk(a, conns, url):
+    done, cpu = used(["wrk", "-t1", f"-c{conns}", f"-d{a.seconds}s", url])
     found = re.search(r"(\d+) requests in", done.stdout)
     if not found or "Socket errors" in done.stdout or "Non-2xx" in done.stdout:
         sys.exit(f"wrk failed:\n{done.stdout}{done.stderr}")
     return cpu * 1e6 / int(found.group(1))
 
 
-def cost(a):
+def h2load(a, conns, url):
+    done, cpu = used(["h2load", "-t1", f"-c{conns}", f"-m{a.streams}", f"-D{a.seconds}s", url])
+    found = re.search(r"(\d+) done, (\d+) succeeded", done.stdout)
+    if not found or found.group(1) != found.group(2) or found.group(1) == "0":
+        sys.exit(f"h2load failed:\n{done.stdout}{done.stderr}")
+    return cpu * 1e6 / int(found.group(1))
+
+
+def cost(a, name, peer, all_conns, *more, url=URL):
     """CPU per request of both, round by round."""
     worst, fastest = 0, 0
-    for conns in map(int, a.conns.split(",")):
+    for conns in map(int, all_conns.split(",")):
         rows = []
-        for _ in range(a.rounds):
-            theirs = wrk(a, conns)
-            done, cpu = used(ours(a, conns))
+        for i in range(a.rounds):
+            theirs = peer(a, conns, url) if i % 2 == 0 else 0
+            done, cpu = used(ours(a, conns, *more, url=url))
+            theirs = theirs or peer(a, conns, url)
             t = totals(done)
             rows.append((cpu * 1e6 / t["ended"]["ok"], theirs))
             fastest = max(fastest, t["ended"]["ok"] / t["length_ns"] * 1e9)
         ratios = [mine / theirs for mine, theirs in rows]
         worst = max(worst, statistics.median(ratios))
-        print(f"{conns} connections: plimsoll {statistics.median(r[0] for r in rows):.2f} us a request, wrk {statistics.median(r[1] for r in rows):.2f}, "
+        print(f"{conns} connections: plimsoll {statistics.median(r[0] for r in rows):.2f} us a request, {name} {statistics.median(r[1] for r in rows):.2f}, "
               f"ratio {statistics.median(ratios):.3f} (min {min(ratios):.3f}, max {max(ratios):.3f})", flush=True)
     return worst, fastest
 
@@ -112,19 +124,21 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--plimsoll", required=True, help="the plimsoll binary")
     ap.add_argument("--conns", default="64,512")
+    ap.add_argument("--conns2", default="8,64", help="of HTTP/2")
+    ap.add_argument("--streams", type=int, default=10, help="of a connection of HTTP/2")
     ap.add_argument("--seconds", type=int, default=3)
     ap.add_argument("--rounds", type=int, default=5)
-    ap.add_argument("--only", choices=["cost", "lag", "memory"], help="one of the measurements; lag needs a closed loop first")
+    ap.add_argument("--only", choices=["cost", "lag", "memory", "http2"], help="one of the measurements; lag needs a closed loop first")
     ap.add_argument("--check", action="store_true", help="exit with 1 when a budget is broken")
     a = ap.parse_args()
-    rig.need("wrk", "gcc", "taskset", "pgrep")
+    rig.need("wrk", "h2load", "nginx", "gcc", "taskset", "pgrep")
     broken = []
     with rig.Rig(a.plimsoll) as r:
         a.plimsoll = r.binary
         r.backend(cpu=rig.PROXY_CPU)
         fastest = 0
         if a.only in (None, "cost"):
-            ratio, fastest = cost(a)
+            ratio, fastest = cost(a, "wrk", wrk, a.conns)
             broken += [f"CPU per request is {ratio:.3f} of wrk's, more than {RATIO}"] * (ratio > RATIO)
         if a.only in (None, "lag"):
             if not fastest:
@@ -135,6 +149,14 @@ def main():
         if a.only in (None, "memory"):
             each = memory(a)
             broken += [f"a connection takes {each:.1f} KB, more than {CONNECTION_KB}"] * (each > CONNECTION_KB)
+        if a.only in (None, "http2"):
+            for name in rig.HTTP2:
+                r.http2(name, cpu=rig.PROXY_CPU)
+                print(f"HTTP/2, {a.streams} streams a connection, {name}:", flush=True)
+                url = f"http://127.0.0.1:{rig.HTTP2[name]}/api/v1/users?page=3"
+                ratio, _ = cost(a, "h2load", h2load, a.conns2, "--http2", "--streams", str(a.streams), url=url)
+                if name == "backend2":
+                    broken += [f"CPU per request over HTTP/2 is {ratio:.3f} of h2load's, more than {RATIO}"] * (ratio > RATIO)
     for b in broken:
         print("budget broken:", b)
     sys.exit(1 if broken and a.check else 0)

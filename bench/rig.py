@@ -6,6 +6,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = os.path.join(HERE, "out")
 BACKEND, ADMIN = 19000, 19905
 PORTS = {"relay": 19001, "nginx": 19002, "haproxy": 19003, "plimsoll": 19004, "before": 19008}
+HTTP2 = {"backend2": 19006, "nginx": 19007}
 # The proxies have one CPU, the load and the backend another one, so that they do not take each other's time.
 PROXY_CPU, LOAD_CPU = "0", "1"
 
@@ -51,6 +52,18 @@ http {{ access_log off; keepalive_requests 1000000000; keepalive_timeout 300; cl
     location = /version {{ return 200 "{version}"; }}
     location / {{ proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $host;
       proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; proxy_pass http://b; }} }} }}
+"""
+
+
+def http2_conf(tmp, body=128):
+    """nginx as a service that speaks HTTP/2 without TLS, and answers with a body of its own."""
+    return f"""
+worker_processes 1; worker_rlimit_nofile 20000; daemon off; pid {tmp}/http2.pid; error_log {tmp}/http2.err crit;
+events {{ worker_connections 10000; }}
+http {{
+  access_log off; keepalive_requests 1000000000; http2_max_concurrent_streams 1000;
+  server {{ listen 127.0.0.1:{HTTP2['nginx']} http2 reuseport backlog=4096; location / {{ return 200 "{'x' * body}"; }} }}
+}}
 """
 
 
@@ -104,9 +117,10 @@ class Rig:
         os.chmod(self.tmp, 0o755)
         if self.tls:
             certificate(self.tmp)
-        for name in ("backend", "relay"):
+        for name in ("backend", "backend2", "relay"):
             subprocess.run(["gcc", "-O2", "-o", f"{self.tmp}/{name}", f"{HERE}/{name}.c"], check=True)
         write(f"{self.tmp}/nginx.conf", nginx_conf(self.tmp, self.tls))
+        write(f"{self.tmp}/http2.conf", http2_conf(self.tmp))
         write(f"{self.tmp}/haproxy.cfg", haproxy_cfg(self.tmp, self.tls))
         write(f"{self.tmp}/plimsoll.yaml", plimsoll_yaml(self.tmp, self.tls))
         write(f"{self.tmp}/before.yaml", plimsoll_yaml(self.tmp, self.tls, name="before", admin=ADMIN + 1))
@@ -128,6 +142,14 @@ class Rig:
 
     def backend(self, body=128, cpu=LOAD_CPU):
         self._start("backend", cpu, [f"{self.tmp}/backend", str(BACKEND), str(body)], BACKEND)
+
+    def http2(self, name, cpu, body=128):
+        """Starts a service that speaks HTTP/2 without TLS: backend2, which costs next to nothing, or nginx."""
+        command = {
+            "backend2": [f"{self.tmp}/backend2", str(HTTP2["backend2"]), str(body)],
+            "nginx": [shutil.which("nginx"), "-p", self.tmp, "-c", f"{self.tmp}/http2.conf"],
+        }[name]
+        self._start("http2-" + name, cpu, command, HTTP2[name])
 
     def proxy(self, name):
         self._start(name, PROXY_CPU, self.command(name), PORTS[name])

@@ -9,6 +9,7 @@ need() { # program packages
 }
 need curl curl
 need wrk wrk
+need h2load nghttp2-client
 need nginx nginx
 need haproxy haproxy
 need openssl openssl

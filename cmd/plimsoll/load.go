@@ -41,7 +41,8 @@ type loadCommand struct {
 	JSON           bool          `help:"Print the outcome as JSON."`
 	HDR            string        `name:"hdr" placeholder:"FILE" help:"Write the response times of each window as an HdrHistogram log."`
 	Out            string        `placeholder:"DIR" help:"Keep the raw results in this run directory, for report and compare."`
-	Verify         string        `enum:"wrk," default:"" placeholder:"wrk" help:"Run wrk and plimsoll's closed loop in turn, and say whether they agree."`
+	Verify         string        `enum:"wrk,h2load," default:"" placeholder:"wrk|h2load" help:"Run wrk, or with --http2 h2load, and plimsoll's closed loop in turn, and say whether they agree."`
+	protocolFlags
 	requestFlags
 	connectionFlags `group:"TLS"`
 }
@@ -50,7 +51,8 @@ type loadCommand struct {
 func (loadCommand) Help() string {
 	return `Sends requests and measures the answers. With a rate the loop is open: a request is due
 when the schedule says, however slow the target is, and its response time counts from then. Without
-one the loop is closed, like wrk's. A request that fails or is too late is in the tail of the
+one the loop is closed, like wrk's: each connection, and with --http2 each of its streams, sends its
+next request when the last is answered. A request that fails or is too late is in the tail of the
 percentiles. Ctrl-C ends it early and keeps what was measured until then; a second one ends the
 process.
 
@@ -66,8 +68,10 @@ Examples:
     plimsoll load http://127.0.0.1:8080/ --rate 1000 --burst 3200:8s@20s -d 40s
     plimsoll load http://127.0.0.1:8080/buy -X POST -H 'Content-Type: application/json' --body @order.json
     plimsoll load https://127.0.0.1:8443/ --insecure --new-connections --no-resumption
+    plimsoll load https://127.0.0.1:8443/ --insecure --http2 -c 16 --streams 32 --rate 20000
     plimsoll load http://127.0.0.1:8080/ --scenario shop.yaml --json | jq .response_ms.p99
-    plimsoll load http://127.0.0.1:8080/ -c 64 -t 1 -d 5s --verify wrk`
+    plimsoll load http://127.0.0.1:8080/ -c 64 -t 1 -d 5s --verify wrk
+    plimsoll load https://127.0.0.1:8443/ --insecure --http2 -c 8 -t 1 -d 5s --verify h2load`
 }
 
 // Run offers the load and prints what came of it.
@@ -114,6 +118,8 @@ func (k *loadCommand) check() error {
 			time.Duration(measure.Longest).Truncate(time.Second))
 	case k.Closed && open:
 		return errors.New("--closed has no rate: leave out --closed, or --rate and --burst")
+	case k.checkProtocol() != nil:
+		return k.checkProtocol()
 	case len(k.Burst) > 0 && k.Rate == "" && k.Scenario == "":
 		return errors.New("--burst comes on top of a rate: give --rate too")
 	case k.Scenario != "" && k.given():
@@ -122,9 +128,13 @@ func (k *loadCommand) check() error {
 	case k.Verify != "" &&
 		(open || cmp.Or(k.Scenario, k.Method, k.Body, k.HDR, k.Out) != "" || k.NewConnections ||
 			k.Lifetime > 0):
-		return errors.New("--verify wrk compares what wrk can do, a GET in a closed loop: " +
-			"leave out the rate, the scenario, method, body, connections' lifetime, " +
-			"--hdr and --out")
+		return fmt.Errorf("--verify %s compares what %s can do, a GET in a closed loop: "+
+			"leave out the rate, the scenario, method, body, connections' lifetime, "+
+			"--hdr and --out", k.Verify, k.Verify)
+	case k.Verify == "wrk" && k.HTTP2:
+		return errors.New("wrk speaks HTTP/1.1: leave out --http2, or compare with --verify h2load")
+	case k.Verify == "h2load" && !k.HTTP2:
+		return errors.New("--verify h2load is of HTTP/2: give --http2 too, or --verify wrk")
 	}
 	return nil
 }
@@ -167,6 +177,7 @@ func (k *loadCommand) plan(target load.Target) (*planned, error) {
 			Target:      target,
 			Script:      script,
 			Connections: k.Connections,
+			Streams:     k.streams(),
 			Loops:       loops,
 			Timeout:     k.Timeout,
 			Lifetime:    k.Lifetime,
@@ -240,9 +251,8 @@ func (p *planned) describe(k *loadCommand) {
 	}
 	p.what = fmt.Sprintf("%s at %s\n%s, for %s, over %s, with %s",
 		format.Clean(p.mix), o.Target.URL, p.what,
-		format.Duration(float64(p.offer.length)), many(o.Connections, "connection"),
-		many(o.Loops, "loop"))
-	p.settings = map[string]string{
+		format.Duration(float64(p.offer.length)), k.over(o.Connections), many(o.Loops, "loop"))
+	p.settings = k.note(map[string]string{
 		"rate":            rate,
 		"arrivals":        arrivals,
 		"connections":     strconv.Itoa(o.Connections),
@@ -254,7 +264,7 @@ func (p *planned) describe(k *loadCommand) {
 		"resumption":      strconv.FormatBool(!k.NoResumption),
 		"seed":            strconv.FormatUint(k.Seed, 10),
 		"scenario":        k.Scenario,
-	}
+	})
 }
 
 // print says what came of it.
@@ -266,6 +276,7 @@ func (k *loadCommand) print(c *console, p *planned, t *measure.Totals, early str
 		Totals: t,
 		Closed: p.asked == nil,
 		TLS:    p.offer.options.Target.TLS != nil,
+		Asked:  p.offer.options.Streams,
 		Early:  early,
 	}
 	return c.print([]byte(p.what + "\n\n" + text.Load(run)))

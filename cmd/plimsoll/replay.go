@@ -18,23 +18,24 @@ import (
 )
 
 type replayCommand struct {
-	Log             string            `arg:"" help:"The log, which may be compressed with gzip; - is standard input."`
-	Target          string            `required:"" placeholder:"URL" help:"Where the requests go, as http://127.0.0.1:8080."`
-	Speed           string            `placeholder:"TIMES" help:"Send faster or slower than the log, as 2x or 0.5x (1x)."`
-	Rate            float64           `placeholder:"RATE" help:"Choose the speed that gives this mean rate of requests a second; bursts keep their shape."`
-	From            string            `placeholder:"TIME" help:"Begin here: 10m into the log, or 2026-11-20T08:00:00Z."`
-	To              string            `placeholder:"TIME" help:"End before this, given as --from."`
-	Sample          int               `default:"1" placeholder:"N" help:"Send every N-th request only (${default})."`
-	Format          string            `placeholder:"FORMAT" help:"combined, common, json, har, or nginx's log_format (found from the first lines)."`
-	Field           map[string]string `placeholder:"WHAT=NAME" help:"The name of a JSON line's field, as time=ts. May be repeated."`
-	Unsafe          bool              `help:"Send all methods, not only GET, HEAD and OPTIONS: the others may change the target's data."`
-	Host            []string          `placeholder:"NAME" help:"Send only the requests to this host. May be repeated."`
-	KeepHost        bool              `help:"Send the log's Host, and not the target's."`
-	Connections     int               `short:"c" default:"64" placeholder:"N" help:"The maximum number of connections (${default})."`
-	Loops           int               `short:"t" placeholder:"N" help:"The number of event loops (one per CPU; half of them when the target is on this machine)."`
-	Duration        time.Duration     `short:"d" placeholder:"TIME" help:"End after this time (at the end of the log)."`
-	Timeout         time.Duration     `default:"5s" placeholder:"TIME" help:"Count a request as failed this long after it was due (${default})."`
-	JSON            bool              `help:"Print the outcome as JSON."`
+	Log         string            `arg:"" help:"The log, which may be compressed with gzip; - is standard input."`
+	Target      string            `required:"" placeholder:"URL" help:"Where the requests go, as http://127.0.0.1:8080."`
+	Speed       string            `placeholder:"TIMES" help:"Send faster or slower than the log, as 2x or 0.5x (1x)."`
+	Rate        float64           `placeholder:"RATE" help:"Choose the speed that gives this mean rate of requests a second; bursts keep their shape."`
+	From        string            `placeholder:"TIME" help:"Begin here: 10m into the log, or 2026-11-20T08:00:00Z."`
+	To          string            `placeholder:"TIME" help:"End before this, given as --from."`
+	Sample      int               `default:"1" placeholder:"N" help:"Send every N-th request only (${default})."`
+	Format      string            `placeholder:"FORMAT" help:"combined, common, json, har, or nginx's log_format (found from the first lines)."`
+	Field       map[string]string `placeholder:"WHAT=NAME" help:"The name of a JSON line's field, as time=ts. May be repeated."`
+	Unsafe      bool              `help:"Send all methods, not only GET, HEAD and OPTIONS: the others may change the target's data."`
+	Host        []string          `placeholder:"NAME" help:"Send only the requests to this host. May be repeated."`
+	KeepHost    bool              `help:"Send the log's Host, and not the target's."`
+	Connections int               `short:"c" default:"64" placeholder:"N" help:"The maximum number of connections (${default})."`
+	Loops       int               `short:"t" placeholder:"N" help:"The number of event loops (one per CPU; half of them when the target is on this machine)."`
+	Duration    time.Duration     `short:"d" placeholder:"TIME" help:"End after this time (at the end of the log)."`
+	Timeout     time.Duration     `default:"5s" placeholder:"TIME" help:"Count a request as failed this long after it was due (${default})."`
+	JSON        bool              `help:"Print the outcome as JSON."`
+	protocolFlags
 	connectionFlags `group:"TLS"`
 }
 
@@ -55,6 +56,7 @@ Examples:
     plimsoll replay access.log.gz --target http://127.0.0.1:8080 --speed 2x --from 10m --to 15m
     plimsoll replay access.log --target http://127.0.0.1:8080 --format '$remote_addr [$time_iso8601] "$request" $status'
     plimsoll replay events.jsonl --target http://127.0.0.1:8080 --field time=ts --field path=url --rate 500
+    plimsoll replay access.log --target https://127.0.0.1:8443 --insecure --http2 --streams 32
     zcat access.log.*.gz | plimsoll replay - --target http://127.0.0.1:8080 --sample 10`
 }
 
@@ -99,6 +101,7 @@ func (k *replayCommand) Run(ctx context.Context, c *console) error {
 			Script:      source,
 			Arrivals:    source.Arrivals,
 			Connections: k.Connections,
+			Streams:     k.streams(),
 			Loops:       loops,
 			Timeout:     k.Timeout,
 		},
@@ -121,6 +124,9 @@ func (k *replayCommand) Run(ctx context.Context, c *console) error {
 func (k *replayCommand) options() (o replay.Options, err error) {
 	if k.Connections < 1 || k.Loops < 0 || k.Sample < 1 {
 		return o, errors.New("--connections, --loops and --sample are at least 1")
+	}
+	if err := k.checkProtocol(); err != nil {
+		return o, err
 	}
 	if k.Duration < 0 || k.Timeout <= 0 || k.Timeout.Nanoseconds() > measure.Longest {
 		return o, fmt.Errorf("--duration and --timeout must be longer than 0s, "+
@@ -160,21 +166,26 @@ func (k *replayCommand) print(
 	c *console, loops int, stats *replay.Stats, kept *text.Kept, t *measure.Totals, early string,
 ) error {
 	if k.JSON {
-		settings := map[string]string{
+		settings := k.note(map[string]string{
 			"log":         k.Log,
 			"connections": strconv.Itoa(k.Connections),
 			"loops":       strconv.Itoa(loops),
 			"timeout":     k.Timeout.String(),
 			"sample":      strconv.Itoa(k.Sample),
 			"unsafe":      strconv.FormatBool(k.Unsafe),
-		}
+		})
 		return c.json(document.NewReplay(k.Target, settings, t, early,
 			document.Log{Stats: stats, Kept: kept}))
 	}
 	return c.print([]byte(fmt.Sprintf("%s at %s, over %s, with %s\n\n%s\n%s",
-		k.Log, k.Target, many(k.Connections, "connection"), many(loops, "loop"),
+		k.Log, k.Target, k.over(k.Connections), many(loops, "loop"),
 		text.Replay(stats, kept),
-		text.Load(&text.Run{Totals: t, TLS: strings.HasPrefix(k.Target, "https"), Early: early}))))
+		text.Load(&text.Run{
+			Totals: t,
+			TLS:    strings.HasPrefix(k.Target, "https"),
+			Asked:  k.streams(),
+			Early:  early,
+		}))))
 }
 
 // perSecond is what was due and sent in each second of a replay, which may last for days, without

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 
 	"plimsoll/internal/lab/load"
@@ -23,6 +25,52 @@ type connectionFlags struct {
 	Cert         string `placeholder:"FILE" help:"Present this client certificate (PEM), with --key."`
 	Key          string `placeholder:"FILE" help:"The client certificate's key (PEM)."`
 	NoResumption bool   `help:"Do a full TLS handshake for each connection."`
+}
+
+// protocolFlags are what is spoken to a target.
+type protocolFlags struct {
+	HTTP2   bool `name:"http2" help:"Speak HTTP/2: agreed on in TLS (ALPN) with https, and from the first byte with http."`
+	Streams int  `placeholder:"N" help:"With --http2, send up to N requests at once on a connection (10), and never more than the target allows."`
+}
+
+// usualStreams is how many requests a connection of HTTP/2 carries at once when nobody says.
+const usualStreams = 10
+
+// checkProtocol refuses flags that contradict each other.
+func (k *protocolFlags) checkProtocol() error {
+	switch {
+	case k.Streams < 0:
+		return errors.New("--streams must be at least 1")
+	case k.Streams > 0 && !k.HTTP2:
+		return errors.New("--streams is of HTTP/2: give --http2 too")
+	}
+	return nil
+}
+
+// streams is how many requests a connection carries at once; 0 is for HTTP/1.1.
+func (k *protocolFlags) streams() int {
+	if !k.HTTP2 {
+		return 0
+	}
+	return cmp.Or(k.Streams, usualStreams)
+}
+
+// note adds to settings what is spoken.
+func (k *protocolFlags) note(settings map[string]string) map[string]string {
+	settings["protocol"] = "HTTP/1.1"
+	if k.HTTP2 {
+		settings["protocol"], settings["streams"] = "HTTP/2", strconv.Itoa(k.streams())
+	}
+	return settings
+}
+
+// over says what requests go over, to a person: "64 connections".
+func (k *protocolFlags) over(connections int) string {
+	s := many(connections, "connection")
+	if k.HTTP2 {
+		s += " of HTTP/2 with " + many(k.streams(), "stream") + " each"
+	}
+	return s
 }
 
 // requestFlags are the one request that is sent when there is no scenario.

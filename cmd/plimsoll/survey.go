@@ -48,6 +48,7 @@ type surveyCommand struct {
 	Timeout        time.Duration `default:"5s" placeholder:"TIME" help:"Count a request as failed this long after it was due (${default})."`
 	Seed           uint64        `default:"1" placeholder:"N" help:"The seed: the same number gives the same random choices (${default})."`
 	JSON           bool          `help:"Print the result as JSON."`
+	protocolFlags
 	requestFlags
 	connectionFlags `group:"TLS"`
 }
@@ -62,7 +63,7 @@ the target breaks. Survey only what you may overload.
 
 When it ends, also after Ctrl-C, the raw results and report.html are in the run directory; a second
 Ctrl-C ends the process at once. The service may be written in any language, as long as it speaks
-HTTP/1.1.
+HTTP/1.1, or HTTP/2 with --http2.
 
 Exit codes: 0, the line was found; 1, the command line or the scenario is wrong; 2, it could not
 start or go on (nothing listens, TLS is refused, the name cannot be resolved, the disk is full); 3,
@@ -74,6 +75,7 @@ Examples:
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99.9<200ms' --quick --limit 5000
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --scenario shop.yaml --pid $(pidof shop)
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --pprof http://127.0.0.1:6060 --metrics http://127.0.0.1:9090/metrics
+    plimsoll survey https://127.0.0.1:8443/ --slo 'p99<50ms' --insecure --http2 --streams 32
     plimsoll survey https://127.0.0.1:8443/ --slo 'errors<1%' --insecure --out runs/today --export line.json`
 }
 
@@ -113,6 +115,7 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 			Limit:       k.Limit,
 			Overshoot:   k.Overshoot,
 			Connections: k.Connections,
+			Streams:     k.streams(),
 			Seed:        k.Seed,
 			Tell:        tell(p),
 		},
@@ -173,6 +176,8 @@ func (k *surveyCommand) check() (slo.SLO, error) {
 	case !(k.Overshoot > 1):
 		return nil, errors.New("--overshoot must be above 1: the line can only be found " +
 			"from both sides")
+	case k.checkProtocol() != nil:
+		return nil, k.checkProtocol()
 	case k.Connections < 0 || k.Loops < 0 || k.PID < 0:
 		return nil, errors.New("--connections, --loops and --pid are at least 1")
 	case k.Timeout <= 0 || k.Timeout.Nanoseconds() > measure.Longest:
@@ -212,7 +217,7 @@ func (k *surveyCommand) mix(target load.Target) (load.Script, string, error) {
 
 // settings are what the run directory says of the flags.
 func (k *surveyCommand) settings() map[string]string {
-	return map[string]string{
+	return k.note(map[string]string{
 		"arrivals":        k.Arrivals,
 		"runs":            strconv.Itoa(k.Runs),
 		"quick":           strconv.FormatBool(k.Quick),
@@ -228,7 +233,7 @@ func (k *surveyCommand) settings() map[string]string {
 		"profiles":        strconv.FormatBool(k.Pprof != ""),
 		"metrics":         strconv.Itoa(len(k.Metrics)),
 		"deep":            strconv.FormatBool(k.Deep),
-	}
+	})
 }
 
 func numberOr[T int | float64](v T, none string) string {

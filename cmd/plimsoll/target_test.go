@@ -36,9 +36,13 @@ func service() http.Handler {
 
 // offerTargets starts the service over http and https for a script, as $TARGET and $TLS (URLs
 // without a path) and $ADDRESS (the former's host and port); ca.pem is the certificate of the
-// latter's authority.
+// latter's authority. Without TLS the service speaks HTTP/2 too.
 func offerTargets(env *testscript.Env) error {
-	plain := httptest.NewServer(service())
+	plain := httptest.NewUnstartedServer(service())
+	plain.Config.Protocols = new(http.Protocols)
+	plain.Config.Protocols.SetHTTP1(true)
+	plain.Config.Protocols.SetUnencryptedHTTP2(true)
+	plain.Start()
 	env.Defer(plain.Close)
 	secure := httptest.NewUnstartedServer(service())
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that do not trust it are part of the scripts

@@ -13,10 +13,10 @@ import (
 	"plimsoll/internal/lab/wrkcheck"
 )
 
-// verifyDuration is how long each run of a comparison with wrk lasts when no time was given.
+// verifyDuration is how long each run of a comparison lasts when no time was given.
 const verifyDuration = 10 * time.Second
 
-// verify runs load --verify wrk.
+// verify runs load --verify.
 func (k *loadCommand) verify(ctx context.Context, c *console, target load.Target) error {
 	duration := k.Duration
 	if duration == 0 {
@@ -27,11 +27,15 @@ func (k *loadCommand) verify(ctx context.Context, c *console, target load.Target
 	case k.Connections%loops != 0:
 		return withExit{
 			exitUsage,
-			fmt.Errorf("wrk gives each thread the same number of connections: "+
-				"with --loops %d let --connections be a multiple of it", loops),
+			fmt.Errorf("%s gives each thread the same number of connections: "+
+				"with --loops %d let --connections be a multiple of it", k.Verify, loops),
 		}
 	case duration%time.Second != 0 || duration < time.Second:
-		return withExit{exitUsage, errors.New("wrk runs for whole seconds: let --duration be some")}
+		return withExit{
+			exitUsage,
+			fmt.Errorf("%s runs for whole seconds: let --duration be some", k.Verify),
+		}
+	case k.Verify == "h2load": // it has no timeout
 	case k.Timeout > wrkcheck.MostCorrected*time.Microsecond || k.Timeout%time.Second != 0:
 		return withExit{
 			exitUsage,
@@ -55,6 +59,7 @@ func (k *loadCommand) verify(ctx context.Context, c *console, target load.Target
 		Headers:     k.Header,
 		Request:     request,
 		Connections: k.Connections,
+		Streams:     k.streams(),
 		Loops:       loops,
 		Duration:    duration,
 		Timeout:     k.Timeout,
@@ -75,7 +80,7 @@ func (k *loadCommand) verify(ctx context.Context, c *console, target load.Target
 	} else {
 		err = c.print([]byte(fmt.Sprintf("%s: GET in a closed loop, %v each time, "+
 			"over %s, with %s\n\n%s", target.URL, duration,
-			many(k.Connections, "connection"), many(loops, "loop"), text.Verify(report))))
+			k.over(k.Connections), many(loops, "loop"), text.Verify(report))))
 	}
 	if err == nil && !report.OK() {
 		err = withExit{exitUnexpected, silent{errors.New("no agreement")}}

@@ -117,11 +117,14 @@ type Model struct {
 // NewModel is of the run in a directory.
 func NewModel(dir string, m *model.Model) Model { return Model{head("model"), dir, m} }
 
-// Verify is printed by verify-against-wrk.
+// Verify is printed by verify-against-wrk and verify-against-h2load.
 type Verify struct {
 	Head
 	Comparison *wrkcheck.Report `json:"comparison"`
 }
 
-// NewVerify is of a comparison with wrk.
-func NewVerify(r *wrkcheck.Report) Verify { return Verify{head("verify-against-wrk"), r} }
+// NewVerify is of a comparison with wrk or h2load.
+func NewVerify(r *wrkcheck.Report) Verify {
+	name, _ := r.Theirs()
+	return Verify{head("verify-against-" + name), r}
+}

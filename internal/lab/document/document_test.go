@@ -120,7 +120,8 @@ func printed(t *testing.T) map[string]any {
 				Comparisons: []experiment.Comparison{{Than: "a", Value: "b", Share: true, Better: &real}},
 			}},
 		}),
-		"verify-against-wrk": NewVerify(&wrkcheck.Report{Lines: []wrkcheck.Line{{What: "mean"}}}),
+		"verify-against-wrk":    NewVerify(&wrkcheck.Report{Wrk: &wrkcheck.Side{}, Lines: []wrkcheck.Line{{What: "mean"}}}),
+		"verify-against-h2load": NewVerify(&wrkcheck.Report{H2load: &wrkcheck.Side{}, Lines: []wrkcheck.Line{{What: "mean"}}}),
 	}
 }
 
@@ -246,7 +247,7 @@ var (
 		"mean", "p50", "p75", "p90", "p99", "p99_9", "p99_99", "max", // percentiles
 		"value", "share", "factor", "capacity", "p", "corrected", "shift", "detectable", "alpha", "r2", "speed",
 		"peak_concurrency", "reach_concurrency", "seconds_per_request", "seconds_per_request_at_half",
-		"connections", "active", "bytes", "wrk", "own", "difference", "allowed", "rounding_included",
+		"connections", "active", "bytes", "wrk", "h2load", "own", "difference", "allowed", "rounding_included",
 		"expected", "found", // of a law of physics, whose sentence says the unit
 	}
 )

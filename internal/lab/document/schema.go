@@ -18,16 +18,17 @@ import (
 // documents are what has a schema: commands by their names, and files.
 func documents() map[string]reflect.Type {
 	all := map[string]reflect.Type{
-		"load":               reflect.TypeFor[Load](),
-		"replay":             reflect.TypeFor[Replay](),
-		"survey":             reflect.TypeFor[Survey](),
-		"diagnose":           reflect.TypeFor[Diagnose](),
-		"compare":            reflect.TypeFor[Compare](),
-		"experiment":         reflect.TypeFor[Experiment](),
-		"plan":               reflect.TypeFor[Plan](),
-		"doctor":             reflect.TypeFor[Doctor](),
-		"model":              reflect.TypeFor[Model](),
-		"verify-against-wrk": reflect.TypeFor[Verify](),
+		"load":                  reflect.TypeFor[Load](),
+		"replay":                reflect.TypeFor[Replay](),
+		"survey":                reflect.TypeFor[Survey](),
+		"diagnose":              reflect.TypeFor[Diagnose](),
+		"compare":               reflect.TypeFor[Compare](),
+		"experiment":            reflect.TypeFor[Experiment](),
+		"plan":                  reflect.TypeFor[Plan](),
+		"doctor":                reflect.TypeFor[Doctor](),
+		"model":                 reflect.TypeFor[Model](),
+		"verify-against-wrk":    reflect.TypeFor[Verify](),
+		"verify-against-h2load": reflect.TypeFor[Verify](),
 	}
 	maps.Copy(all, record.Files())
 	maps.Copy(all, experiment.Files())

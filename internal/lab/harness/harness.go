@@ -74,6 +74,7 @@ func Run(ctx context.Context, o Options) (*record.Result, error) {
 		Target:      o.Target,
 		Script:      o.Script,
 		Connections: 1,
+		Streams:     min(o.Survey.Streams, 1),
 		Duration:    time.Millisecond,
 		Timeout:     o.Timeout,
 	}); err != nil {
@@ -131,6 +132,7 @@ func (h *harness) runnerOptions(sampler *probe.Sampler) runner.Options {
 		Target:   o.Target,
 		Script:   o.Script,
 		Sampler:  sampler,
+		Streams:  o.Survey.Streams,
 		Loops:    o.Loops,
 		Timeout:  o.Timeout,
 		Lateness: survey.Lateness(o.Survey.SLO),

@@ -3,7 +3,9 @@
 package load_test
 
 import (
+	"net"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,13 +52,55 @@ func allocations(t *testing.T, o load.Options) (mallocs, requests uint64) {
 	return after.Mallocs - before.Mallocs, totals.Due
 }
 
+// plainServer2 answers every HEADERS of HTTP/2 with one answer, and allocates nothing meanwhile.
+func plainServer2(t *testing.T) string {
+	settings := []byte{0, 0, 0, 4, 0, 0, 0, 0, 0}
+	ack := []byte{0, 0, 0, 4, 1, 0, 0, 0, 0}
+	answer := append([]byte{0, 0, 1, 1, 4, 0, 0, 0, 0, 0x88}, 0, 0, 2, 0, 1, 0, 0, 0, 0, 'o', 'k')
+	return accept(t, func(_ int64, c net.Conn) {
+		c.Write(settings)
+		in, out := make([]byte, 64<<10), make([]byte, 0, 64<<10)
+		have, at := 0, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+		for {
+			n, err := c.Read(in[have:])
+			if err != nil {
+				return
+			}
+			for have += n; at+9 <= have; {
+				size := 9 + int(in[at])<<16 + int(in[at+1])<<8 + int(in[at+2])
+				if at+size > have {
+					break
+				}
+				switch kind, flags := in[at+3], in[at+4]; {
+				case kind == 1:
+					out = append(out, answer...)
+					copy(out[len(out)-len(answer)+5:], in[at+5:at+9])
+					copy(out[len(out)-len(answer)+15:], in[at+5:at+9])
+				case kind == 4 && flags == 0:
+					out = append(out, ack...)
+				}
+				at += size
+			}
+			have, at = copy(in, in[min(at, have):have]), max(at-have, 0)
+			if _, err := c.Write(out); err != nil {
+				return
+			}
+			out = out[:0]
+		}
+	}).url()
+}
+
 // What a longer run allocates more than a shorter one is what its requests cost; a window costs a
 // few.
 func TestARequestDoesNotAlloc(t *testing.T) {
-	url := plainServer(t)
-	for name, n := range map[string]int{"closed": 0, "open": 1} {
+	one, two := plainServer(t), plainServer2(t)
+	for name, n := range map[string]int{"closed": 0, "open": 1, "closed, HTTP/2": 0, "open, HTTP/2": 1} {
 		t.Run(name, func(t *testing.T) {
-			o := get(t, url)
+			o := get(t, one)
+			if strings.HasSuffix(name, "HTTP/2") {
+				o = get(t, two)
+				o.Streams = 10
+			}
 			o.Connections, o.Duration, o.Window, o.Timeout = 16, 100*time.Millisecond, time.Second, time.Minute
 			if n > 0 {
 				o.Arrivals = every(1000, ms/10)

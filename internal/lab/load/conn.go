@@ -3,9 +3,7 @@ package load
 import (
 	"errors"
 	"fmt"
-	"io"
 
-	"plimsoll/internal/http1"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/tlsio"
@@ -14,38 +12,54 @@ import (
 // conn is one of a loop's connections, and goes on for the whole run: when its socket is closed it
 // opens another.
 //
-//	queued → connecting → (shaking →) idle ⇄ busy
-//	  ↑           └───────────┴─ resting      │
-//	  └───────────────┴───────────────────────┘ closed by either side
+//	queued → connecting → (shaking →) greeting → open
+//	  ↑           └───────────┴─ resting ──┘       │
+//	  └───────────────┴────────────────────────────┘ closed by either side
 //
 // It rests after an attempt that failed, and after a socket that carried no request at all;
 // otherwise it opens again at once. aborting is a handshake whose goroutine still has the socket
-// and was told to stop.
+// and was told to stop. It greets until its protocol can carry requests.
 type conn struct {
-	sock   reactor.Conn
-	w      *worker
-	tls    *tlsio.Conn // nil for plain http
-	timer  reactor.Timer
-	before *conn
-	behind *conn
+	sock     reactor.Conn
+	w        *worker
+	protocol protocol
+	tls      *tlsio.Conn // nil for plain http
+	timer    reactor.Timer
+	before   *conn
+	behind   *conn
 
-	session  Session // of the request under way; nil when there is none
-	request  Request
-	due      int64 // the intended start of the request
-	written  int64 // when its first byte was sent, where that is not sock.Sent
 	opened   int64 // when the connection was ready
-	held     *held // what arrived of an answer that is not whole yet; nil when nothing
-	body     http1.Body
-	carried  int // requests of this socket
-	turn     int // which of the addresses it uses; the next one after a failure
-	failures int // sockets in a row that carried no request
-	interim  int // 1xx answers to the request
-	found    int // other requests of the loop that were in flight when it was sent
+	under    int   // requests under way
+	carried  int   // requests of this socket
+	turn     int   // which of the addresses it uses; the next one after a failure
+	failures int   // sockets in a row that carried no request
 	state    connState
-	onTime   bool // a connection was free when the request was due: its lag is the generator's
-	prompt   bool // the intended start is the sending itself
-	inBody   bool // the head is complete and in held
+	idle     bool // in the worker's queue of connections that may carry another request
 	deferred bool // Run is to be called
+}
+
+// protocol is what a connection speaks: how it carries requests, one or several at once. Its
+// methods are called on the connection's loop.
+type protocol interface {
+	// start is called when the socket is open, and TLS spoken. The protocol calls ready or
+	// openFailed, now or later.
+	start()
+	// room says whether an open connection may carry one more request now.
+	room() bool
+	// lane is the place of one more request, for which there is room.
+	lane() *lane
+	// send sends the request in the worker's out, which lane l was filled with.
+	send(l *lane)
+	// receive reads what has arrived. The connection greets, or is open.
+	receive()
+	// drained says that the queue of what the socket did not take is short again.
+	drained()
+	// expire ends the request of a lane, whose time is over.
+	expire(l *lane)
+	// end counts all requests under way as ended so, and gives back their sessions.
+	end(kind measure.Kind)
+	// release gives back memory: the socket is closed, and no request is under way.
+	release()
 }
 
 type connState uint8
@@ -55,9 +69,9 @@ const (
 	connecting
 	shaking
 	aborting
+	greeting
 	resting
-	idle
-	busy
+	open
 )
 
 // The bounds of opening. A rest doubles with each failure in a row, so that a target that is down
@@ -70,13 +84,11 @@ const (
 	longestRest  = 1_000_000_000
 )
 
-// batchBelow is how large a request may be, in bytes, to be sent together with those of other
-// connections. A larger one is sent by itself, because the kernel may take it in parts, and only
-// the last one's time is known.
-const batchBelow = 16 << 10
-
 var errOpenTimeout = errors.New("no connection within the timeout: is the address right, " +
 	"and does nothing drop packets on the way?")
+
+var errGreetTimeout = errors.New("the target sent no SETTINGS within the timeout: " +
+	"does it speak HTTP/2 here?")
 
 // dial begins to connect. It says whether that went well so far; if not, the failure has been dealt
 // with.
@@ -97,13 +109,12 @@ func (c *conn) dial() bool {
 // Connected implements reactor.Handler.
 func (c *conn) Connected(err error) {
 	if err != nil {
-		c.openFailed(fmt.Errorf("connect: %w", err))
-		c.w.openNext()
-		c.w.afterEvent()
+		c.giveUp(fmt.Errorf("connect: %w", err))
 		return
 	}
 	if c.w.run.Target.TLS == nil {
-		c.ready()
+		c.state = greeting
+		c.protocol.start()
 		return
 	}
 	c.state = shaking
@@ -129,41 +140,42 @@ func (c *conn) handshaken(err error) {
 	if c.state == aborting && err == nil || errors.Is(err, tlsio.ErrAborted) {
 		err = errOpenTimeout
 	}
+	if err == nil {
+		err = w.run.agreed(c.tls.State().ALPN)
+	}
 	if err != nil {
-		c.openFailed(fmt.Errorf("TLS: %w", err))
-		w.openNext()
-		w.afterEvent()
+		c.giveUp(fmt.Errorf("TLS: %w", err))
 		return
 	}
 	c.sock.TakeOver()
-	if err := c.quiet(); err != nil {
-		// What came while the goroutine had the socket brings no second event. A server that does
-		// not like our certificate says so here.
-		c.openFailed(fmt.Errorf("TLS: %w", err))
-		w.openNext()
-		w.afterEvent()
-		return
-	}
-	if c.tls.State().Resumed {
-		w.resumed++
-	}
-	c.ready()
+	c.state = greeting
+	c.protocol.start()
 }
 
 // ready makes an open connection one that requests can use.
 func (c *conn) ready() {
 	w := c.w
 	w.now = reactor.Clock()
+	if c.tls != nil && c.tls.State().Resumed {
+		w.resumed++
+	}
 	w.opening--
 	w.open++
 	w.made++
 	w.loop.StopTimer(&c.timer)
 	c.opened, c.carried = w.now, 0
-	c.state = idle
+	c.state = open
 	w.decided(c, true)
 	w.free(c)
 	w.openNext()
 	w.afterEvent()
+}
+
+// giveUp is openFailed, and goes on with what comes next.
+func (c *conn) giveUp(err error) {
+	c.openFailed(err)
+	c.w.openNext()
+	c.w.afterEvent()
 }
 
 // openFailed deals with an attempt that came to nothing. The caller goes on with openNext.
@@ -199,13 +211,14 @@ func (c *conn) shut() {
 		c.tls = nil
 	}
 	c.sock.Close()
-	c.w.putHeld(c)
+	c.protocol.release()
 }
 
 // again closes an open connection, on which no request is under way, and opens another.
 func (c *conn) again() {
 	w := c.w
-	w.open--
+	w.closed()
+	w.leaveIdle(c)
 	if c.tls != nil && !c.sock.PeerEnded() {
 		c.tls.CloseWrite()
 	}
@@ -224,26 +237,32 @@ func (c *conn) Readable() {
 	switch c.state {
 	case shaking, aborting:
 		c.tls.Wake()
-	case busy:
+	case greeting, open:
 		c.w.now = reactor.Clock()
-		c.receive()
+		c.protocol.receive()
 		c.w.afterEvent()
-	case idle:
-		if c.quiet() != nil {
-			c.w.idle.remove(c)
-			c.again()
-		}
 	}
 }
 
-// Drained implements reactor.Handler: nothing waits for the queue to become short, as the next
-// request waits for an answer.
-func (c *conn) Drained() {}
+// Drained implements reactor.Handler.
+func (c *conn) Drained() {
+	if c.state == open {
+		c.protocol.drained()
+	}
+}
+
+// readLater has Run called when others have had their turn: there may be more to read.
+func (c *conn) readLater() {
+	if !c.deferred {
+		c.deferred = true
+		c.w.loop.Defer(c)
+	}
+}
 
 // Run implements reactor.Runner: a connection that had much to read goes on.
 func (c *conn) Run() {
 	c.deferred = false
-	if c.state == busy {
+	if c.state == greeting || c.state == open {
 		c.Readable()
 	}
 }
@@ -256,17 +275,13 @@ func (c *conn) Expire(_ *reactor.Timer, now int64) {
 		w.reopen(c)
 		w.openNext()
 	case connecting:
-		c.openFailed(errOpenTimeout)
-		w.openNext()
-		w.afterEvent()
+		c.giveUp(errOpenTimeout)
+	case greeting:
+		c.giveUp(errGreetTimeout)
 	case shaking:
 		c.state = aborting
 		c.tls.Abort()
 		c.sock.Shutdown()
-	case busy:
-		w.now = reactor.Clock()
-		c.fail(measure.Timeout, "no whole answer within the timeout", nil)
-		w.afterEvent()
 	}
 }
 
@@ -280,121 +295,102 @@ func (c *conn) read(p []byte) (int, error) {
 	return c.sock.Read(p)
 }
 
-var errUnasked = errors.New("the target sent what nobody asked for")
-
-// quiet is nil when the peer has neither ended nor sent what nobody asked for, and else says what
-// it did. Records of TLS that carry no data are read on the way.
-func (c *conn) quiet() error {
-	if !c.mayRead() {
-		return nil
+// write sends p. If it cannot, the peer may have answered before it ended, so what there is to read
+// comes first; reading ends with the error.
+func (c *conn) write(p []byte) {
+	var err error
+	if c.tls != nil {
+		err = c.tls.Write(p)
+	} else {
+		err = c.sock.Write(p)
 	}
-	switch n, err := c.read(c.w.loop.Scratch()); {
-	case n > 0:
-		return errUnasked
-	case err == reactor.ErrAgain:
-		return nil
-	default:
-		return err
+	if err != nil {
+		c.readLater()
 	}
 }
 
-// begin sends the next request of a session, which is the connection's from now on. due is its
-// intended start.
-func (c *conn) begin(s Session, due int64) {
+// begin sends the next request of a session, which is the lane's from now on. due is its intended
+// start.
+func (c *conn) begin(s Session, due int64) *lane {
 	w := c.w
-	c.state = busy
-	c.session, c.due, c.written, c.inBody, c.interim = s, due, 0, false, 0
-	c.onTime, c.prompt = false, false
-	w.out, c.request = s.Request(w.out[:0])
+	l := c.protocol.lane()
+	l.session, l.due, l.written, l.interim = s, due, 0, 0
+	l.onTime, l.prompt = false, false
+	w.out, l.request = s.Request(w.out[:0])
 	c.failures = 0
+	c.under++
 	if c.carried++; c.carried > 1 {
 		w.reused++
 	}
-	c.found = w.inFlight
+	l.found = w.inFlight
 	w.inFlight++
 	w.peak = max(w.peak, w.inFlight)
 	w.part.sent++
-	w.part.out += uint64(len(w.out))
-	w.loop.SetTimer(&c.timer, c, due+int64(w.run.Timeout))
-	if len(w.out) < batchBelow {
-		c.sock.Batch()
-	} else {
-		c.written = reactor.Clock()
+	w.loop.SetTimer(&l.timer, l, due+int64(w.run.Timeout))
+	c.protocol.send(l)
+	return l
+}
+
+// usable says that the connection may carry another request.
+func (c *conn) usable() bool { return c.state == open && c.protocol.room() && !c.wornOut() }
+
+// wornOut says that the connection has carried what it may.
+func (c *conn) wornOut() bool {
+	o := &c.w.run.Options
+	return o.PerConnection > 0 && c.carried >= o.PerConnection ||
+		o.Lifetime > 0 && c.w.now-c.opened >= int64(o.Lifetime)
+}
+
+// next puts a session, whose request was answered, and the connection to their next use. keep says
+// that the connection may carry more.
+func (c *conn) next(s Session, verdict *AnswerVerdict, keep bool) {
+	w := c.w
+	keep = keep && !c.wornOut()
+	switch {
+	case !verdict.More:
+		w.sessionOver(s)
+	case verdict.Think > 0:
+		w.think(s, w.now+int64(verdict.Think))
+	case keep && w.now < w.end && c.protocol.room():
+		w.part.due++
+		c.begin(s, w.now).prompt = w.schedule == nil
+		return
+	default:
+		w.think(s, w.now)
 	}
-	var err error
-	if c.tls != nil {
-		err = c.tls.Write(w.out)
-	} else {
-		err = c.sock.Write(w.out)
-	}
-	if err != nil {
-		// The peer may have answered before it ended, so what there is to read comes first. Reading
-		// ends with the error.
-		w.loop.Defer(c)
-		c.deferred = true
+	c.reuse(keep)
+}
+
+// reuse puts an open connection to its next use. keep says that it may carry more requests; if not,
+// it is closed when those under way have ended.
+func (c *conn) reuse(keep bool) {
+	switch {
+	case keep && !c.wornOut():
+		c.w.free(c)
+	case c.under == 0:
+		c.again()
 	}
 }
 
-// sentAt is when the first byte of the request went out.
-func (c *conn) sentAt() int64 {
-	if c.written != 0 {
-		return c.written
+// retire closes a connection that has carried what it may, unless requests are under way: then it
+// is closed when they have ended.
+func (c *conn) retire() {
+	if c.under == 0 && c.wornOut() {
+		c.again()
 	}
-	return c.sock.Sent()
 }
 
-// fail ends the request under way together with the connection. why and err, which may be nil, are
+// fail ends the requests under way together with the connection. why and err, which may be nil, are
 // for a person.
 func (c *conn) fail(kind measure.Kind, why string, err error) {
 	w := c.w
 	if w.examples[kind] == "" {
 		w.example(kind, why, err)
 	}
-	s := c.over(kind)
-	w.sessionOver(s)
-	w.open--
+	c.protocol.end(kind)
+	w.closed()
+	w.leaveIdle(c)
 	c.shut()
 	w.reopen(c)
 	w.openNext()
-}
-
-// over counts the request under way as ended and gives back its session.
-func (c *conn) over(kind measure.Kind) Session {
-	w := c.w
-	w.turnPage()
-	s := c.session
-	c.session = nil
-	w.inFlight--
-	w.loop.StopTimer(&c.timer)
-	sent := c.sentAt()
-	if c.sock.Batched() {
-		sent = w.now
-	}
-	if c.prompt {
-		c.due = sent
-	}
-	if c.onTime {
-		w.part.lag.Record(sent - c.due)
-	}
-	w.ended(kind, c.request.Name, w.now-c.due, w.now-sent)
-	if kind == measure.OK {
-		w.atSend[min(c.found, measure.MostFound)].add(w.now - sent)
-	}
-	return s
-}
-
-// readEnded deals with a read that found nothing: for now, or for good.
-func (c *conn) readEnded(err error) {
-	if err == reactor.ErrAgain {
-		return
-	}
-	if c.inBody && err == io.EOF && c.body.EOF() == http1.OK {
-		c.wholeHeld(false)
-		return
-	}
-	if c.inBody || c.held != nil {
-		c.fail(measure.ConnectionLost, "the connection ended in the middle of the answer", err)
-		return
-	}
-	c.fail(measure.ConnectionLost, "the connection ended before an answer began", err)
 }

@@ -45,9 +45,9 @@ func (w *worker) cancel() {
 	w.end, w.next, w.ask, w.cut = min(w.end, w.now), never, never, true
 	w.dropThoughts()
 	for i := range w.conns {
-		if c := &w.conns[i]; c.state == busy {
-			w.sessionOver(c.over(measure.Unfinished))
-			w.open--
+		if c := &w.conns[i]; c.under > 0 {
+			c.protocol.end(measure.Unfinished)
+			w.closed()
 			c.shut()
 			c.state = resting
 		}
@@ -80,7 +80,7 @@ func (w *worker) closeAll() {
 			c.sock.Shutdown()
 			continue
 		}
-		if c.state == idle && c.tls != nil {
+		if c.state == open && c.tls != nil {
 			c.tls.CloseWrite()
 		}
 		c.state = resting

@@ -9,10 +9,11 @@ import (
 func TestTheBodiesThatALoopHoldsAreBoundedTogether(t *testing.T) {
 	const others = mostBodies - 3
 	w := &worker{bodyBytes: others}
-	c := &conn{w: w, held: new(held), inBody: true, request: Request{Body: true}}
-	c.body.Start(http1.Length, 20, &limits)
+	h := &http1Conn{inBody: true, only: lane{c: &conn{w: w}, held: new(held), request: Request{Body: true}}}
+	h.body.Start(http1.Length, 20, &limits)
+	c := &h.only
 	for range 2 {
-		if !c.takeBody([]byte("abcdef")) {
+		if !h.takeBody([]byte("abcdef")) {
 			t.Fatal("the body is not over")
 		}
 	}

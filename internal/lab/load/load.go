@@ -7,7 +7,10 @@
 // With a schedule the loop is open: a request is due when the schedule says, whatever became of the
 // ones before it, and its response time counts from then. One that finds no free connection waits
 // in a bounded backlog, and its time runs. Without a schedule the loop is closed, as wrk's: each
-// connection sends its next request when it has the answer to the last.
+// connection sends its next request when it has the answer to the last. Over HTTP/2 the same holds
+// of each of a connection's streams.
+//
+// Requests are written as those of HTTP/1.1, whatever is spoken: a script need not know.
 package load
 
 import (
@@ -34,11 +37,15 @@ type Options struct {
 	// Connections is the most that are open at once, all loops together; 64. They are opened before
 	// the run's clock starts.
 	Connections int
+	// Streams is how many requests a connection carries at once over HTTP/2, less where the target
+	// allows less; 0 speaks HTTP/1.1, one after the other. HTTP/2 is agreed on by ALPN with https,
+	// and spoken from the first byte with http (RFC 9113, section 3.3).
+	Streams int
 	// Loops is the number of event loops; one.
 	Loops int
 	// Timeout is how long after its intended start a request counts as failed; 5 s.
 	Timeout time.Duration
-	// Backlog is how many arrivals may wait for a free connection, all loops together; when one
+	// Backlog is how many arrivals may wait for a connection with room, all loops together; when one
 	// more comes, the one that has waited longest is NotSent, so that sessions still begin in the
 	// schedule's order. 2^20.
 	Backlog int
@@ -99,7 +106,8 @@ type Player interface {
 // turns, but for a request that fails: Answer is not called then. End comes last, once, however the
 // session went. Of an arrival that is never sent Request may be called, to learn its name.
 type Session interface {
-	// Request appends the next request, head and body, to dst.
+	// Request appends the next request, head and body, to dst, in the form of HTTP/1.1 with a
+	// Content-Length, as Prepare makes it.
 	Request(dst []byte) ([]byte, Request)
 	// Answer judges an answer that has arrived whole. What a points to is valid during the call
 	// only.

@@ -46,8 +46,8 @@ func Prepare(target Target, method string, header []string, body []byte) ([]byte
 			return nil, fmt.Errorf("header %q cannot be sent, as the body is sent with its "+
 				"length: leave it out", line)
 		case "upgrade":
-			return nil, fmt.Errorf("header %q cannot be sent: a load speaks HTTP/1.1 and does "+
-				"not change to another protocol", line)
+			return nil, fmt.Errorf("header %q cannot be sent: a load does not change a "+
+				"connection's protocol", line)
 		}
 		fmt.Fprintf(&fields, "%s: %s\r\n", name, value)
 	}

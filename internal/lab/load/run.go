@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,6 +36,7 @@ type opened struct {
 // sums of times from running over.
 const (
 	mostConnections = 1 << 20
+	mostStreams     = 1 << 14
 	mostLoops       = 1 << 10
 	mostWaiting     = 1 << 24
 	longest         = 365 * 24 * time.Hour
@@ -95,10 +97,13 @@ func (o Options) withDefaults() (Options, error) {
 	case len(o.Target.Addresses) == 0:
 		return o, errors.New("nowhere to send to: the target has no address")
 	case o.Duration < 0 || o.Connections < 0 || o.Loops < 0 || o.Timeout < 0 || o.Backlog < 0 ||
-		o.PerConnection < 0 || o.Lifetime < 0 ||
+		o.PerConnection < 0 || o.Lifetime < 0 || o.Streams < 0 ||
 		o.Window < 0 || o.Lateness < 0:
-		return o, errors.New("durations, connections, loops and limits of a load must " +
+		return o, errors.New("durations, connections, loops, streams and limits of a load must " +
 			"not be negative")
+	case o.Streams > mostStreams:
+		return o, fmt.Errorf("%d streams on a connection are too many: %d are the most",
+			o.Streams, mostStreams)
 	case o.Connections > mostConnections || o.Loops > mostLoops:
 		return o, fmt.Errorf("%d connections on %d loops are too many: %d and %d are the most",
 			o.Connections, o.Loops, mostConnections, mostLoops)
@@ -122,7 +127,39 @@ func (o Options) withDefaults() (Options, error) {
 	for _, d := range []*time.Duration{&o.Timeout, &o.Duration, &o.Lifetime, &o.Window} {
 		*d = min(*d, longest)
 	}
+	o.Target.TLS = offering(o.Target.TLS, o.Streams > 0)
 	return o, nil
+}
+
+// offering is a config that offers HTTP/2 first where that is to be spoken. HTTP/1.1 is offered too,
+// so that a target says what it chooses and does not just refuse.
+func offering(cfg *tls.Config, http2 bool) *tls.Config {
+	if cfg == nil || !http2 {
+		return cfg
+	}
+	cfg = cfg.Clone()
+	cfg.NextProtos = []string{"h2", "http/1.1"}
+	return cfg
+}
+
+// agreed is nil where ALPN brought what is to be spoken.
+func (r *run) agreed(protocol string) error {
+	switch {
+	case r.Streams == 0 || protocol == "h2":
+		return nil
+	case protocol == "":
+		return errors.New("the target chose no protocol (ALPN), so it speaks HTTP/1.1 and not HTTP/2")
+	}
+	return fmt.Errorf("the target chose %q and not HTTP/2 (ALPN)", protocol)
+}
+
+// speak gives a connection its protocol.
+func (r *run) speak(c *conn) {
+	if r.Streams > 0 {
+		c.protocol = newHTTP2(c)
+		return
+	}
+	c.protocol = &http1Conn{only: lane{c: c}}
 }
 
 // newRun makes the loops and their workers. None runs yet.
@@ -153,6 +190,7 @@ func newRun(o Options) (*run, error) {
 			part:    &part{loop: i},
 			alarmAt: never,
 		}
+		w.places = len(w.conns) * max(o.Streams, 1)
 		for range partsPerLoop - 1 {
 			w.spare <- &part{loop: i}
 		}

@@ -42,6 +42,9 @@ func (r *run) totals(c *collector, start int64) *measure.Totals {
 		t.Resumed += w.resumed
 		t.Drained += w.drained
 		t.Peak += w.peak
+		if w.allowed > 0 && (t.Streams == 0 || w.allowed < t.Streams) {
+			t.Streams = w.allowed
+		}
 		t.Generator.CPU += w.cpu
 		finished = max(finished, w.finished)
 		if w.wall > 0 {

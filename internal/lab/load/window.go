@@ -85,6 +85,7 @@ type tally struct {
 	drained               uint64 // requests that ended OK when load was not offered any more
 	arrivals, late        uint64
 	peak                  int
+	allowed               int    // streams of HTTP/2 that a connection may carry at once, at least
 	kinds                 []kind // of the script's names; nil when there is only one
 	atSend                [measure.MostFound + 1]concurrencyAtSend
 	examples              [measure.Kinds]string

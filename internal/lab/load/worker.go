@@ -3,6 +3,7 @@ package load
 import (
 	"math"
 
+	"plimsoll/internal/head"
 	"plimsoll/internal/http1"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/pace"
@@ -36,17 +37,19 @@ type worker struct {
 
 	conns    []conn
 	toOpen   queue // waits for its turn to open
-	idle     queue // first in, first out: see free
+	idle     queue // may carry another request; first in, first out: see free
 	waiting  backlog
 	thinking thoughts
-	users    int // sessions under way in a closed loop
+	users    int // sessions under way in a closed loop, at most places
+	places   int // requests that all connections can carry at once
 	limit    reactor.Timer
 	boundary reactor.Timer
 
-	opening   int // attempts under way
-	undecided int // connections whose first attempt is not over
-	shaking   int // goroutines that do a handshake
-	open      int // connections that are idle or busy
+	opening   int   // attempts under way
+	undecided int   // connections whose first attempt is not over
+	shaking   int   // goroutines that do a handshake
+	open      int   // connections that can carry requests, or do
+	lastOpen  int64 // when there was none of them any more
 	inFlight  int
 	wakeUp    bool // Defer has been called
 	exhausted bool // the schedule has no more
@@ -54,6 +57,9 @@ type worker struct {
 
 	out       []byte // the request that is being sent
 	parser    http1.Response
+	response  head.Response // of HTTP/2
+	arena     []byte        // the bytes of a head of HTTP/2
+	spareOnes *stream       // that carry nothing
 	answer    Answer
 	freeHeld  *held
 	heldBytes int
@@ -94,6 +100,7 @@ func (w *worker) prepare() {
 	for i := range w.conns {
 		c := &w.conns[i]
 		c.w, c.state, c.turn = w, queued, i
+		w.run.speak(c)
 		w.toOpen.push(c)
 	}
 	w.undecided = len(w.conns)
@@ -271,8 +278,8 @@ func (w *worker) offer(a waiting) {
 		if fresh {
 			a.session = w.player.Begin()
 		}
-		c.begin(a.session, a.due)
-		c.onTime = fresh
+		c.begin(a.session, a.due).onTime = fresh
+		w.pushIdle(c)
 		return
 	}
 	if w.waiting.full() {
@@ -284,37 +291,57 @@ func (w *worker) offer(a waiting) {
 	}
 }
 
-// takeIdle is an idle connection that may carry another request, or nil.
+// takeIdle is a connection that may carry another request, or nil.
 func (w *worker) takeIdle() *conn {
-	for c := w.idle.pop(); c != nil; c = w.idle.pop() {
-		if !c.wornOut() {
+	for w.idle.count > 0 {
+		c := w.popIdle()
+		if c.usable() {
 			return c
 		}
-		c.again()
+		c.retire()
 	}
 	return nil
 }
 
-// renew closes idle connections that are too old, so that no request has to wait for a new one.
-func (w *worker) renew() {
-	for n := w.idle.count; n > 0; n-- {
-		c := w.idle.pop()
-		if c.wornOut() {
-			c.again()
-		} else {
-			w.idle.push(c)
-		}
+// pushIdle lets a connection be found by takeIdle, if it may carry another request.
+func (w *worker) pushIdle(c *conn) {
+	if !c.idle && c.usable() {
+		c.idle = true
+		w.idle.push(c)
 	}
 }
 
-// free gives an open connection that carries nothing to what has waited longest, or lets it be
-// idle.
+func (w *worker) popIdle() *conn {
+	c := w.idle.pop()
+	c.idle = false
+	return c
+}
+
+// leaveIdle has a connection not be found any more.
+func (w *worker) leaveIdle(c *conn) {
+	if c.idle {
+		c.idle = false
+		w.idle.remove(c)
+	}
+}
+
+// renew closes connections that are too old, so that no request has to wait for a new one.
+func (w *worker) renew() {
+	for n := w.idle.count; n > 0; n-- {
+		c := w.popIdle()
+		c.retire()
+		w.pushIdle(c)
+	}
+}
+
+// free gives an open connection to what has waited longest, as far as it has room, and lets it be
+// idle with the room that is left.
 //
 // Idle connections are used first in, first out. The last one used would be warmer in the caches,
 // here and there; but at low rates a few connections would then carry everything, and a target that
 // deals its connections out to workers would show what a few of its workers can do.
 func (w *worker) free(c *conn) {
-	for w.waiting.count > 0 {
+	for w.waiting.count > 0 && c.usable() {
 		a := w.waiting.pop()
 		if w.now-a.due >= int64(w.run.Timeout) {
 			w.giveUp(a)
@@ -324,30 +351,22 @@ func (w *worker) free(c *conn) {
 			a.session = w.player.Begin()
 		}
 		c.begin(a.session, a.due)
-		return
 	}
-	if w.schedule == nil && w.phase == running && w.users < len(w.conns) && w.now >= w.start &&
-		w.now < w.end {
-		w.newUser(c)
-		return
+	for w.schedule == nil && w.phase == running && w.users < w.places && w.now >= w.start &&
+		w.now < w.end && c.usable() {
+		w.users++
+		w.arrivals++
+		w.part.due++
+		c.begin(w.player.Begin(), w.now).prompt = true
 	}
-	c.state = idle
-	w.idle.push(c)
+	w.pushIdle(c)
 }
 
 // startUsers begins a closed loop: every connection sends.
 func (w *worker) startUsers() {
-	for c := w.idle.pop(); c != nil; c = w.idle.pop() {
-		w.newUser(c)
+	for n := w.idle.count; n > 0; n-- {
+		w.popIdle().reuse(true)
 	}
-}
-
-func (w *worker) newUser(c *conn) {
-	w.users++
-	w.arrivals++
-	w.part.due++
-	c.begin(w.player.Begin(), w.now)
-	c.prompt = true
 }
 
 // think has a session go on at a time. A session that would go on after the run's end ends now; but
@@ -412,11 +431,22 @@ func (w *worker) Expire(t *reactor.Timer, _ int64) {
 	}
 }
 
+// closed counts a connection that was open and is not any more.
+func (w *worker) closed() {
+	if w.open--; w.open == 0 {
+		w.lastOpen = w.now
+	}
+}
+
 // giveUp ends a request that was never sent, because no connection became free for it.
 func (w *worker) giveUp(a waiting) {
 	kind := measure.NotSent
 	why := "no connection became free in time, as all were waiting for answers"
-	if w.open == 0 {
+	if w.run.Streams > 0 {
+		why = "no stream became free in time, as all were waiting for answers, " +
+			"or the target allows too few"
+	}
+	if w.open == 0 && a.due >= w.lastOpen {
 		kind, why = measure.ConnectFailed, "no connection was open, and none could be made in time"
 	}
 	w.example(kind, why, nil)

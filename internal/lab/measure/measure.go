@@ -30,6 +30,9 @@ const (
 	ConnectionLost
 	// BadHTTP is an answer that is not valid HTTP.
 	BadHTTP
+	// Refused is a request that the target said it would not begin to work on: by REFUSED_STREAM,
+	// or by a GOAWAY that leaves it out. Only HTTP/2 can say so.
+	Refused
 	// NotSent is an arrival of an open loop for which no connection became free within the timeout,
 	// or for which the bounded backlog had no room: the target was too slow for the connections it
 	// was given.
@@ -43,7 +46,7 @@ const (
 // names are the kinds' names in files and for people.
 var names = [Kinds]string{
 	"ok", "bad_status", "bad_answer", "timeout", "connect_failed", "connection_lost", "bad_http",
-	"not_sent", "unfinished",
+	"refused", "not_sent", "unfinished",
 }
 
 // String is the kind's name in files and for people, such as "bad_status".
@@ -126,6 +129,9 @@ type Totals struct {
 	ConnectionsMade uint64 `json:"connections_made"`
 	Reused          uint64 `json:"connections_reused"`
 	Resumed         uint64 `json:"sessions_resumed"`
+	// Streams is how many requests a connection of HTTP/2 carried at once at most: as many as were
+	// asked for, or fewer where the target allows no more. It is 0 for HTTP/1.1.
+	Streams int `json:"streams_per_connection,omitempty"`
 	// Peak is the most requests in flight at once.
 	Peak int `json:"peak_in_flight"`
 	// Requests are the totals of each kind of request of the mix, in the order of the script's

@@ -25,6 +25,9 @@ type Options struct {
 	// step begins, on a goroutine of its own, and has to return before the step's length is over,
 	// or soon after ctx has ended, as the step waits for it.
 	Profile func(ctx context.Context, p measure.StepPlan) map[string][]byte
+	// Streams of a connection, in steps that have a rate; one where it is HTTP/2 and they have none,
+	// as a closed loop is there to send one request after the other.
+	Streams int
 	// Loops, Timeout, Backlog, PerConnection, Lifetime, Lateness and Spare are the generator's.
 	Loops         int
 	Lateness      time.Duration
@@ -135,6 +138,7 @@ func (r *Runner) loadOptions(p measure.StepPlan) load.Options {
 		Target:        r.options.Target,
 		Script:        r.options.Script,
 		Connections:   p.Connections,
+		Streams:       r.options.Streams,
 		Loops:         r.options.Loops,
 		Timeout:       r.options.Timeout,
 		Backlog:       r.options.Backlog,
@@ -147,6 +151,7 @@ func (r *Runner) loadOptions(p measure.StepPlan) load.Options {
 	}
 	if p.Rate <= 0 {
 		o.Duration = time.Duration(p.Length)
+		o.Streams = min(o.Streams, 1)
 		return o
 	}
 	// The schedule ends the run. A duration would cut off arrivals that were due in time and had to

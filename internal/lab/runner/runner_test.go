@@ -129,6 +129,18 @@ func TestAStepIsWhatItsPlanSays(t *testing.T) {
 	})
 }
 
+// A closed loop is there to see one request alone.
+func TestAStepWithoutARateHasOneStream(t *testing.T) {
+	for streams, alone := range map[int]int{0: 0, 10: 1} {
+		r := New(Options{Script: load.Static("get", nil, false), Streams: streams})
+		closed := plan
+		closed.Rate = 0
+		if o, c := r.loadOptions(plan), r.loadOptions(closed); o.Streams != streams || c.Streams != alone {
+			t.Errorf("%d streams with a rate and %d without, want %d and %d", o.Streams, c.Streams, streams, alone)
+		}
+	}
+}
+
 func TestAStepWaitsForItsProfiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &target{t: t}

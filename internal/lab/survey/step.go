@@ -149,7 +149,8 @@ func (s *surveyor) connections(rate float64) int {
 		return s.o.Connections
 	}
 	inside := 2 * rate * max(float64(s.o.SLO.Longest()), 4*s.mean) / float64(second)
-	return int(min(max(math.Ceil(inside), fewestConnections), MostConnections))
+	needed := math.Ceil(inside / float64(max(s.o.Streams, 1)))
+	return int(min(max(needed, fewestConnections), MostConnections))
 }
 
 // do does a step after the service has come to rest, judges it, and hands it on.

@@ -46,7 +46,9 @@ type Options struct {
 	Overshoot float64
 	// Connections the generator may use in a step; 0 chooses by the rate and the SLO.
 	Connections int
-	Seed        uint64
+	// Streams is how many requests a connection carries at once; 0 or 1 is one.
+	Streams int
+	Seed    uint64
 	// Profiled adds two steps, at half of the line and at the line, for a caller that takes
 	// profiles: what they cost the target must not move the line.
 	Profiled bool

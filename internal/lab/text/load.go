@@ -16,6 +16,8 @@ type Run struct {
 	Closed bool
 	// TLS says that the target speaks TLS.
 	TLS bool
+	// Asked is how many streams a connection was to have; 0 is for HTTP/1.1.
+	Asked int
 	// Early is why the run ended before it was done; empty when it was.
 	Early string
 }
@@ -145,6 +147,10 @@ func behindTheFigures(r *Run) string {
 		connections += fmt.Sprintf("; %s TLS sessions resumed", format.Count(t.Resumed))
 	}
 	table.Row("connections", connections)
+	if t.Streams > 0 && t.Streams < r.Asked {
+		table.Row("streams", fmt.Sprintf("%s a connection, as the target allows no more",
+			many(t.Streams, "stream")))
+	}
 	table.Row("generator", Generator(t))
 	return table.String()
 }

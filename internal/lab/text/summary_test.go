@@ -136,7 +136,7 @@ func TestProgressTellsOfTheLastSecond(t *testing.T) {
 
 func TestTheComparisonWithWrk(t *testing.T) {
 	r := &wrkcheck.Report{
-		Wrk: wrkcheck.Side{
+		Wrk: &wrkcheck.Side{
 			Requests: 190_000,
 			Success:  1,
 			Rate:     63_200,

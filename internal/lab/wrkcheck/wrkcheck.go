@@ -1,7 +1,7 @@
-// Package wrkcheck compares the generator's closed loop with wrk: both load the same target in
-// turn, and the figures that both print have to agree. It knows wrk's habits, so that nobody else
-// has to: what it prints, and what it does to its figures before. It must not know flags or
-// terminals.
+// Package wrkcheck compares the generator's closed loop with wrk, or over HTTP/2 with h2load: both
+// load the same target in turn, and the figures that both print have to agree. It knows wrk's and
+// h2load's habits, so that nobody else has to: what they print, and what wrk does to its figures
+// before. It must not know flags or terminals.
 package wrkcheck
 
 import (
@@ -19,7 +19,7 @@ import (
 
 // The agreement that is asked for.
 const (
-	MeanWithin    = .02   // of wrk's mean
+	MeanWithin    = .02   // of the other's mean
 	SuccessWithin = .0002 // 0.02 percentage points
 	P99Within     = 3 * time.Millisecond
 )
@@ -27,19 +27,22 @@ const (
 // Options are what is run. Both sides get the same.
 type Options struct {
 	Target  load.Target
-	Headers []string // "Name: value" each, for wrk; Request has them already
+	Headers []string // "Name: value" each, for the other; Request has them already
 	Request []byte   // head and body of a GET, as load.Prepare makes it
 	// Connections is a multiple of Loops, and Duration of a second: wrk rounds both down.
 	Connections, Loops int
-	Duration, Timeout  time.Duration
-	Rounds             int // of both sides; 3
-	Seed               uint64
+	// Streams is how many requests a connection of HTTP/2 carries at once: the other is h2load then.
+	// 0 compares with wrk, over HTTP/1.1.
+	Streams           int
+	Duration, Timeout time.Duration
+	Rounds            int // of both sides; 3
+	Seed              uint64
 	// Tell is told what begins. It may be nil.
 	Tell func(round, rounds int, who string)
 }
 
 // Side is what one of the two measured: the medians of its rounds, as percentiles are not averaged.
-// Durations are in nanoseconds.
+// Durations are in nanoseconds. h2load corrects nothing, so beside it Mean and P99 are raw too.
 type Side struct {
 	Requests uint64  `json:"requests"`
 	Success  float64 `json:"success_share"`   // share of all rounds' requests
@@ -61,25 +64,39 @@ type round struct{ rate, mean, p99, rawMean, rawP99, backfilled float64 }
 // Line is one figure of the comparison.
 type Line struct {
 	What string `json:"what"`
-	// Wrk, Own: nanoseconds, or a share
-	Wrk float64 `json:"wrk"`
-	Own float64 `json:"own"`
-	// Difference: Own − Wrk; as a share of Wrk for the mean
+	// Wrk or H2load, and Own: nanoseconds, or a share
+	Wrk    float64 `json:"wrk,omitempty"`
+	H2load float64 `json:"h2load,omitempty"`
+	Own    float64 `json:"own"`
+	// Difference: Own less the other's; as a share of the other's for the mean
 	Difference float64 `json:"difference"`
-	// Allowed: the same, with what rounding took from wrk's
+	// Allowed: the same, with what rounding took from the other's
 	Allowed          float64 `json:"allowed"`
 	RoundingIncluded float64 `json:"rounding_included"`
 	OK               bool    `json:"ok"`
 }
 
+// Theirs is the other's figure.
+func (l *Line) Theirs() float64 { return cmp.Or(l.Wrk, l.H2load) }
+
 // Report is the outcome. Lines are mean, success and p99.
 type Report struct {
-	Wrk    Side   `json:"wrk"`
+	// Wrk or H2load is the other.
+	Wrk    *Side  `json:"wrk,omitempty"`
+	H2load *Side  `json:"h2load,omitempty"`
 	Own    Side   `json:"own"`
 	Lines  []Line `json:"lines,omitempty"`
 	Rounds int    `json:"rounds"`
 	// Invalid says that our own generator was the limit, in its words.
 	Invalid string `json:"invalid,omitempty"`
+}
+
+// Theirs is the other's side and its name.
+func (r *Report) Theirs() (name string, side *Side) {
+	if r.H2load != nil {
+		return "h2load", r.H2load
+	}
+	return "wrk", r.Wrk
 }
 
 // OK says that all figures agree.
@@ -93,10 +110,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Rounds == 0 {
 		o.Rounds = 3
 	}
-	r := &Report{Rounds: o.Rounds}
-	c := &comparison{Options: o, report: r}
+	c := newComparison(o)
+	r := c.report
 	for i := range o.Rounds {
-		sides := []func(context.Context, int) error{c.wrk, c.own}
+		sides := []func(context.Context, int) error{c.theirs, c.own}
 		if i%2 == 1 {
 			slices.Reverse(sides)
 		}
@@ -117,9 +134,19 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 type comparison struct {
 	Options
 	report                *Report
-	wrkGood, ownGood      float64
-	wrkTotal, ownTotal    float64
-	meanRounding, p99Fine float64 // the most that rounding changed in wrk's figures
+	theirGood, ownGood    float64
+	theirTotal, ownTotal  float64
+	meanRounding, p99Fine float64 // the most that rounding changed in the other's figures
+}
+
+func newComparison(o Options) *comparison {
+	r := &Report{Rounds: o.Rounds}
+	if o.Streams > 0 {
+		r.H2load = &Side{}
+	} else {
+		r.Wrk = &Side{}
+	}
+	return &comparison{Options: o, report: r}
 }
 
 func (c *comparison) tell(i int, who string) {
@@ -128,39 +155,48 @@ func (c *comparison) tell(i int, who string) {
 	}
 }
 
-// wrk does wrk's part of a round.
-func (c *comparison) wrk(ctx context.Context, i int) error {
-	c.tell(i, "wrk")
+// theirs does the other's part of a round.
+func (c *comparison) theirs(ctx context.Context, i int) error {
+	name, _ := c.report.Theirs()
+	c.tell(i, name)
 	seconds := func(d time.Duration) string {
 		return strconv.Itoa(int((d+time.Second-1)/time.Second)) + "s"
 	}
-	args := []string{
-		"-t", strconv.Itoa(c.Loops), "-c", strconv.Itoa(c.Connections), "-d", seconds(c.Duration),
-		"--timeout", seconds(c.Timeout),
+	run := Wrk
+	args := []string{"-t", strconv.Itoa(c.Loops), "-c", strconv.Itoa(c.Connections)}
+	if c.Streams > 0 {
+		run = H2load
+		args = append(args, "-m", strconv.Itoa(c.Streams), "-D", seconds(c.Duration))
+	} else {
+		args = append(args, "-d", seconds(c.Duration), "--timeout", seconds(c.Timeout))
 	}
 	for _, h := range c.Headers {
 		args = append(args, "-H", h)
 	}
-	p, err := Wrk(ctx, append(args, c.Target.URL)...)
+	p, err := run(ctx, append(args, c.Target.URL)...)
 	if err != nil {
 		return err
 	}
-	c.addWrk(p)
+	c.addTheirs(p)
 	return nil
 }
 
-func (c *comparison) addWrk(p *Printed) {
-	c.wrkGood += p.Success() * float64(p.Requests+p.SocketErrors)
-	c.wrkTotal += float64(p.Requests + p.SocketErrors)
+func (c *comparison) addTheirs(p *Printed) {
+	c.theirGood += p.Success() * float64(p.Requests+p.SocketErrors)
+	c.theirTotal += float64(p.Requests + p.SocketErrors)
 	c.meanRounding, c.p99Fine = max(c.meanRounding, p.Mean.Rounding), max(c.p99Fine, p.P99.Rounding)
-	s := &c.report.Wrk
+	_, s := c.report.Theirs()
 	s.Requests += p.Requests
-	s.rounds = append(s.rounds, round{
+	r := round{
 		rate:    p.PerSecond,
 		mean:    p.Mean.Nanoseconds,
 		p99:     p.P99.Nanoseconds,
 		rawMean: float64(c.Connections) / p.PerSecond * 1e9,
-	})
+	}
+	if c.Streams > 0 {
+		r.rawMean, r.rawP99 = r.mean, r.p99
+	}
+	s.rounds = append(s.rounds, r)
 }
 
 // own does the generator's part of a round.
@@ -172,6 +208,7 @@ func (c *comparison) own(ctx context.Context, i int) error {
 		Script:      script,
 		Duration:    c.Duration,
 		Connections: c.Connections,
+		Streams:     c.Streams,
 		Loops:       c.Loops,
 		Timeout:     c.Timeout,
 		Seed:        c.Seed + uint64(i),
@@ -184,9 +221,13 @@ func (c *comparison) own(ctx context.Context, i int) error {
 
 func (c *comparison) addOwn(t *measure.Totals, badStatus uint64) error {
 	answered := t.Ended[measure.OK]
-	corrected, err := Correct(&t.Service, t.Length, answered, c.Connections)
-	if err != nil {
-		return err
+	corrected := Corrected{Mean: t.Service.Mean(), P99: float64(t.Service.Quantile(.99))}
+	if c.Streams == 0 {
+		var err error
+		corrected, err = Correct(&t.Service, t.Length, answered, c.Connections)
+		if err != nil {
+			return err
+		}
 	}
 	c.ownGood += float64(answered - badStatus)
 	c.ownTotal += float64(t.Ended.Total() - t.Ended[measure.Unfinished])
@@ -213,8 +254,9 @@ func (c *comparison) addOwn(t *measure.Totals, badStatus uint64) error {
 
 // conclude makes the medians and compares them.
 func (c *comparison) conclude() {
-	w, o := &c.report.Wrk, &c.report.Own
-	w.summarise(c.wrkGood, c.wrkTotal)
+	o := &c.report.Own
+	_, w := c.report.Theirs()
+	w.summarise(c.theirGood, c.theirTotal)
 	o.summarise(c.ownGood, c.ownTotal)
 	rounding := c.meanRounding / w.Mean
 	c.report.Lines = []Line{
@@ -244,6 +286,9 @@ func (c *comparison) conclude() {
 	}
 	for i := range c.report.Lines {
 		l := &c.report.Lines[i]
+		if c.Streams > 0 {
+			l.H2load, l.Wrk = l.Wrk, 0
+		}
 		l.OK = math.Abs(l.Difference) <= l.Allowed
 	}
 }

@@ -14,8 +14,8 @@ func compared(t *testing.T, wrk string, own *measure.Totals, badStatus uint64) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &comparison{Options: Options{Connections: 4, Rounds: 1}, report: &Report{Rounds: 1}}
-	c.addWrk(p)
+	c := newComparison(Options{Connections: 4, Rounds: 1})
+	c.addTheirs(p)
 	if err := c.addOwn(own, badStatus); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,238 @@
+package load
+
+import (
+	"bytes"
+
+	"plimsoll/internal/head"
+	"plimsoll/internal/hpack"
+	"plimsoll/internal/http2"
+	"plimsoll/internal/lab/measure"
+)
+
+// stream is one of HTTP/2 under way. Streams are used again.
+type stream struct {
+	lane
+	window  http2.SendWindow
+	receipt http2.ReceiveWindow
+	length  http2.BodyLength // of the answer
+	status  int
+	headed  bool   // the answer's head was there
+	sending bool   // the request's body is not sent whole
+	body    []byte // what of it the windows did not let out when the request began
+	sent    int    // how many bytes of that have gone out since
+	next    *stream
+}
+
+func (w *worker) newStream() *stream {
+	s := w.spareOnes
+	if s == nil {
+		return new(stream)
+	}
+	w.spareOnes, s.next = s.next, nil
+	return s
+}
+
+// keptBody bounds the memory that a stream keeps for its next use, in bytes.
+const keptBody = 64 << 10
+
+func (w *worker) dropStream(s *stream) {
+	s.body, s.sent = s.body[:0], 0
+	if cap(s.body) > keptBody {
+		s.body = nil
+	}
+	s.next, w.spareOnes = w.spareOnes, s
+}
+
+const (
+	// mostOut is how many bytes of frames are gathered before they are sent.
+	mostOut = 64 << 10
+	// mostData is the most data of a frame, in bytes, however large the target allows.
+	mostData = 64 << 10
+)
+
+// send implements protocol.
+func (h *http2Conn) send(l *lane) {
+	s := h.at(l.stream)
+	w := l.c.w
+	s.written = w.now // until it is known better: see flush
+	h.unsent = append(h.unsent, s.stream)
+	body := h.appendHead(s.stream, w.out)
+	if len(body) > 0 {
+		s.sending = true
+		h.sending++
+		n := h.appendData(s, body, len(body))
+		s.body = append(s.body, body[n:]...)
+	}
+	h.flushSoon()
+}
+
+// appendHead appends HEADERS of a request that is written as one of HTTP/1.1, and returns its body.
+//
+// What repeats enters the compression's table, as it does in browsers. The path and the length do
+// not: they are the request's own.
+func (h *http2Conn) appendHead(id uint32, request []byte) (body []byte) {
+	line, fields, body := split(request)
+	method, line, _ := bytes.Cut(line, space)
+	path, _, _ := bytes.Cut(line, space)
+	at := len(h.out)
+	var room [http2.HeaderSize]byte
+	scheme := schemeHTTP
+	if h.c.tls != nil {
+		scheme = schemeHTTPS
+	}
+	e := &h.encoder
+	out := e.Begin(append(h.out, room[:]...))
+	out = e.AppendStatic(out, hpack.Method, method, hpack.Repeat)
+	out = e.AppendStatic(out, hpack.Scheme, scheme, hpack.Once)
+	for rest := fields; len(rest) > 0; {
+		var name, value []byte
+		if name, value, rest = nextField(rest); head.Lookup(name) == head.Host {
+			out = e.AppendStatic(out, hpack.Authority, value, hpack.Repeat)
+			break
+		}
+	}
+	out = e.AppendStatic(out, hpack.Path, path, hpack.Once)
+	for rest := fields; len(rest) > 0; {
+		var name, value []byte
+		name, value, rest = nextField(rest)
+		switch head.Lookup(name) {
+		case head.Host, head.Connection, head.KeepAlive, head.ProxyConnection, head.Upgrade,
+			head.TransferEncoding, head.HTTP2Settings:
+			// RFC 9113, section 8.2.2
+		case head.TE:
+			out = e.AppendField(out, name, trailers, hpack.Repeat)
+		case head.ContentLength:
+			out = e.AppendField(out, name, value, hpack.Once)
+		default:
+			out = e.AppendField(out, name, value, hpack.Repeat)
+		}
+	}
+	h.out = http2.FinishHeaders(out, at, id, len(body) == 0, h.peer.MaxFrameSize)
+	return body
+}
+
+var (
+	space       = []byte(" ")
+	endOfLine   = []byte("\r\n")
+	endOfHead   = []byte("\r\n\r\n")
+	schemeHTTP  = []byte("http")
+	schemeHTTPS = []byte("https")
+	trailers    = []byte("trailers")
+)
+
+// split cuts a request of HTTP/1.1 into its line, its fields, each with its line's end, and its
+// body.
+func split(request []byte) (line, fields, body []byte) {
+	line, rest, _ := bytes.Cut(request, endOfLine)
+	if bytes.HasPrefix(rest, endOfLine) { // no field at all
+		return line, nil, rest[len(endOfLine):]
+	}
+	n := bytes.Index(rest, endOfHead) + len(endOfLine)
+	return line, rest[:n], rest[n+len(endOfLine):]
+}
+
+// nextField is the first of some fields as split gives them.
+func nextField(fields []byte) (name, value, rest []byte) {
+	end := bytes.IndexByte(fields, '\n')
+	line, rest := fields[:end-1], fields[end+1:]
+	colon := max(bytes.IndexByte(line, ':'), 0)
+	value = line[min(colon+1, len(line)):]
+	for len(value) > 0 && blank(value[0]) {
+		value = value[1:]
+	}
+	for len(value) > 0 && blank(value[len(value)-1]) {
+		value = value[:len(value)-1]
+	}
+	return line[:colon], value, rest
+}
+
+func blank(c byte) bool { return c == ' ' || c == '\t' }
+
+// appendData appends DATA with the beginning of b, which is all that is left of the stream's body:
+// as much as the windows and the socket take, and at most most bytes. It returns how much that is.
+func (h *http2Conn) appendData(s *stream, b []byte, most int) (n int) {
+	for n < min(len(b), most) && !h.c.sock.Congested() {
+		size := min(len(b)-n, s.window.Available(), h.window.Available(),
+			int(min(h.peer.MaxFrameSize, mostData)))
+		if size == 0 {
+			break
+		}
+		s.window.Take(size)
+		h.window.Take(size)
+		h.out = http2.AppendDataHeader(h.out, s.stream, size, n+size == len(b))
+		h.out = append(h.out, b[n:n+size]...)
+		n += size
+		if len(h.out) >= mostOut {
+			h.flush()
+		}
+	}
+	if n == len(b) {
+		s.sending = false
+		h.sending--
+	}
+	return n
+}
+
+// pump sends what windows and socket take of the bodies that are not sent whole: of each a frame in
+// turn.
+func (h *http2Conn) pump() {
+	for more := h.sending > 0; more; {
+		more = false
+		for _, s := range h.slots {
+			if s == nil || !s.sending {
+				continue
+			}
+			n := h.appendData(s, s.body[s.sent:], 1)
+			s.sent += n
+			more = more || n > 0 && s.sending
+		}
+	}
+	if len(h.out) > 0 {
+		h.flushSoon()
+	}
+}
+
+// flushSoon has what is in out sent with the loop's batch: what the events of a turn want sent goes
+// out together, in one record of TLS.
+func (h *http2Conn) flushSoon() {
+	if !h.flushing {
+		h.flushing = true
+		h.c.sock.Batch()
+		h.c.w.loop.AfterBatch(h)
+	}
+}
+
+// Run implements reactor.Runner: the loop's batch is sent.
+func (h *http2Conn) Run() {
+	h.flushing = false
+	if len(h.out) == 0 || !h.alive() {
+		return
+	}
+	h.flush()
+	if c := h.c; c.state == open && c.sock.Queued() > mostQueued {
+		h.lost(measure.ConnectionLost, "the target does not read what it is sent", nil)
+	}
+}
+
+// flush sends what is in out, and notes when the heads in it went out.
+func (h *http2Conn) flush() {
+	c := h.c
+	w := c.w
+	if w.phase == running {
+		w.part.out += uint64(len(h.out))
+	}
+	c.write(h.out)
+	h.out = h.out[:0]
+	if c.sock.Batched() || c.sock.Unsent() {
+		// It is not known when they go, so that they count from when they were handed over.
+		h.unsent = h.unsent[:0]
+		return
+	}
+	sent := c.sock.Sent()
+	for _, id := range h.unsent {
+		if s := h.at(id); s != nil {
+			s.written = sent
+		}
+	}
+	h.unsent = h.unsent[:0]
+}
