@@ -295,6 +295,8 @@ func (h *http2Conn) wait(g GatewayPlan) time.Duration {
 	for _, st := range h.streams {
 		switch {
 		case st.closed:
+		case st.answered: // and the request is not complete: it is to be reset
+			longest = max(longest, aWhile+c.plan.Pause)
 		case !st.whole:
 			longest = max(longest, slowBodies, g.Timeout, g.Stream, c.w.answering(st.q, g))
 		default:
