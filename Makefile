@@ -38,7 +38,8 @@ lint: web ## Look for what gofmt, go vet and staticcheck object to
 # Allocations are counted without the detector, which allocates itself.
 # go vet has seen everything in lint. A program of the race detector waits a second before it ends
 # unless GORACE says otherwise, and tests start hundreds.
-ALONE := ./examples/patients ./internal/admission ./internal/lint ./internal/loadline ./internal/route ./internal/lab/diagnose \
+ALONE := ./examples/patients ./internal/admission ./internal/hpack ./internal/http2 ./internal/lint ./internal/loadline \
+	./internal/route ./internal/lab/diagnose \
 	./internal/lab/format ./internal/lab/heap ./internal/lab/measure ./internal/lab/model \
 	./internal/lab/pace ./internal/lab/plan ./internal/lab/profile ./internal/lab/queue \
 	./internal/lab/record ./internal/lab/report ./internal/lab/slo ./internal/lab/stats \
@@ -63,6 +64,7 @@ planted: ## Plant known defects, one at a time, and see that the simulation find
 
 bench: build ## Measure side by side with nginx, HAProxy and wrk, and surveys against the truth (40 minutes; BENCH=--quick for a taste of the first)
 	python3 bench/proxy_cost.py --plimsoll ./$(BINARY) --all $(BENCH)
+	python3 bench/h2_cost.py --plimsoll ./$(BINARY)
 	python3 bench/idle.py --plimsoll ./$(BINARY)
 	python3 bench/reload.py --plimsoll ./$(BINARY)
 	python3 bench/upgrade.py --plimsoll ./$(BINARY)

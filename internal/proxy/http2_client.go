@@ -40,10 +40,11 @@ type http2Conn struct {
 	closedAt   int
 
 	leaving  leaving
-	broken   bool // a write failed: it ends at the end of the turn
-	greeted  bool // its SETTINGS have come
-	dead     bool // nothing more is sent or read; the connection ends with its last stream
-	flushing bool // Run is to be called at the end of the batch
+	leftAt   uint32 // the last stream of the GOAWAY that was sent last
+	broken   bool   // a write failed: it ends at the end of the turn
+	greeted  bool   // its SETTINGS have come
+	dead     bool   // nothing more is sent or read; the connection ends with its last stream
+	flushing bool   // Run is to be called at the end of the batch
 }
 
 // leaving is how far the gateway has told the client that the connection ends.
@@ -347,11 +348,7 @@ func (h *http2Conn) fail(why http2.Reason) {
 		return
 	}
 	h.c.w.shard.RefusedHTTP2[why]++
-	last := h.last
-	if h.leaving == left {
-		last = h.told // it must not grow (RFC 9113, section 6.8)
-	}
-	h.wrote(http2.AppendGoAway(h.room(64), last, why.Code(), why.Error()))
+	h.wrote(http2.AppendGoAway(h.room(64), h.lastServed(), why.Code(), why.Error()))
 	h.flush()
 	h.end()
 }
@@ -398,14 +395,26 @@ func (h *http2Conn) leave(how leaving) {
 	}
 	h.leaving = how
 	last := h.last
-	h.told = last
+	h.leftAt = last
 	if how == warned {
 		last = 1<<31 - 1
-		h.c.w.loop.SetTimer(&h.c.timer, h.c, h.c.w.loop.Now()+drainGrace)
+		h.c.w.loop.SetTimer(&h.c.timer, h.c, h.c.w.loop.Now()+h.grace())
 	}
 	h.wrote(http2.AppendGoAway(h.room(64), last, http2.NoError, ""))
 	h.endIfIdle()
 }
+
+// lastServed is the last stream that is taken care of. Once the client was told it does not grow (RFC
+// 9113, section 6.8), whatever streams it begins afterwards.
+func (h *http2Conn) lastServed() uint32 {
+	if h.leaving == left {
+		return h.leftAt
+	}
+	return h.last
+}
+
+// grace is how long the first GOAWAY comes before the second.
+func (h *http2Conn) grace() int64 { return min(drainGrace, h.c.listener.IdleTimeout) }
 
 // expire is called when the connection's timer is due: a field block has taken too long, there was no
 // request for too long, or the time between the two GOAWAYs is over.

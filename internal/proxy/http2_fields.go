@@ -51,7 +51,7 @@ func (h *http2Conn) restTimer() {
 	c := h.c
 	switch {
 	case h.leaving == warned:
-		c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+drainGrace)
+		c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+h.grace())
 	case h.open == 0:
 		c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.IdleTimeout)
 	default:

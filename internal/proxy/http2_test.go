@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,5 +125,31 @@ func TestHazardADrainingConnectionEndsAfterALateRequest(t *testing.T) {
 	last := list[len(list)-1]
 	if !has(list, http2.Headers, 3) || last.Type != http2.GoAway || last.LastStream() != 3 {
 		t.Errorf("the client got %v", list)
+	}
+}
+
+// HAZARDS: a promise that grows. A client may send a stream above a GOAWAY's last one again
+// elsewhere, so a later GOAWAY must not take it on (RFC 9113, section 6.8).
+func TestHazardALaterGoAwayTakesNoFurtherStreamOn(t *testing.T) {
+	b := framed(newBed(t, nil))
+	upload := string(http2.AppendHeaders(nil, 1, askBlock("POST"), false, 1<<14)) // it stays open
+	client := b.client(saying(silence, greeting+upload))
+	b.turn()
+	b.loop.Post(b.acceptor.Worker.Drain)
+	b.turn()
+	for range 2 {
+		b.now += int64(600 * time.Millisecond)
+		b.turn()
+	}
+	dataOfNoStream := string(http2.AppendDataHeader(nil, 0, 0, false))
+	b.says(client, framedAsk(3)+dataOfNoStream)
+	var promised []uint32
+	for _, f := range framesTo(t, client) {
+		if f.Type == http2.GoAway {
+			promised = append(promised, f.LastStream())
+		}
+	}
+	if want := []uint32{1<<31 - 1, 1, 1}; !slices.Equal(promised, want) {
+		t.Errorf("the last streams of the GOAWAYs are %v, want %v", promised, want)
 	}
 }
