@@ -289,9 +289,6 @@ func (h *http2Conn) wait(g GatewayPlan) time.Duration {
 	if c.stuck {
 		idle += 3 * g.Send
 	}
-	if h.warned { // between the two GOAWAYs of a gateway that drains
-		idle = max(idle, time.Second)
-	}
 	for _, st := range h.streams {
 		switch {
 		case st.closed:
