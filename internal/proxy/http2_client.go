@@ -31,7 +31,6 @@ type http2Conn struct {
 	newest     *http2Stream
 	open       int                      // how many
 	last       uint32                   // the highest stream that the client began
-	told       uint32                   // what it was when the client was told that the connection is left
 	blockOf    uint32                   // the stream of block
 	blockEnds  bool                     // END_STREAM came with the Headers that block begins with
 	blockFault http2.Reason             // why its stream is reset once it is decoded, or OK

@@ -289,12 +289,11 @@ func (h *http2Conn) wait(g GatewayPlan) time.Duration {
 	if c.stuck {
 		idle += 3 * g.Send
 	}
-	if h.warned { // between the two GOAWAYs of a gateway that drains
-		idle = max(idle, time.Second)
-	}
 	for _, st := range h.streams {
 		switch {
 		case st.closed:
+		case st.answered: // and the request is not complete: it is to be reset
+			longest = max(longest, aWhile+c.plan.Pause)
 		case !st.whole:
 			longest = max(longest, slowBodies, g.Timeout, g.Stream, c.w.answering(st.q, g))
 		default:
