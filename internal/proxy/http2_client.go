@@ -29,6 +29,7 @@ type http2Conn struct {
 	streams   [streamBuckets]*http2Stream // by identifier, chained
 	first     *http2Stream                // all streams, oldest first
 	newest    *http2Stream
+	following *http2Stream             // the next one of a walk over all: see remove
 	open      int                      // how many
 	last      uint32                   // the highest stream that the client began
 	blockOf   uint32                   // the stream of block
@@ -231,17 +232,20 @@ func (h *http2Conn) frame(f *http2.Frame) {
 }
 
 // streamError deals with a frame that breaks a rule of its stream. Headers bring a field block all
-// the same, which later blocks build upon.
+// the same, or begin one: blocks to come build upon it.
 func (h *http2Conn) streamError(f *http2.Frame, bad http2.Error) {
-	if f.Type == http2.Headers {
+	switch f.Type {
+	case http2.Headers:
 		h.last = max(h.last, f.Stream)
-		h.blockEnds = false
-		h.discardBlock(f.Payload)
-	}
-	if h.dead {
-		return
+	case http2.WindowUpdate:
+		if !h.mustHaveBegun(f.Stream) {
+			return
+		}
 	}
 	h.resetFor(bad.Stream, bad.Reason)
+	if f.Type == http2.Headers && !h.dead {
+		h.fields(f)
+	}
 }
 
 // settings takes the client's SETTINGS.
@@ -319,10 +323,9 @@ func (h *http2Conn) peerResets(f *http2.Frame) {
 
 // resume lets every stream that waited for the connection go on.
 func (h *http2Conn) resume() {
-	for st := h.first; st != nil && !h.dead; {
-		after := st.after
+	for st := h.first; st != nil && !h.dead; st = h.following {
+		h.following = st.after
 		st.resume()
-		st = after
 	}
 }
 
@@ -362,13 +365,13 @@ func (h *http2Conn) abort(reason exchange.Reason) {
 	h.ended()
 }
 
-// giveUpAll ends the exchanges of all streams.
+// giveUpAll ends the exchanges of all streams. What one gives up at an upstream may go to another,
+// which may end by it at once.
 func (h *http2Conn) giveUpAll(reason exchange.Reason) {
-	for st := h.first; st != nil; {
-		after := st.after
+	for st := h.first; st != nil; st = h.following {
+		h.following = st.after
 		st.how = peerReset
 		st.giveUp(reason)
-		st = after
 	}
 }
 

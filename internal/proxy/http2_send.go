@@ -371,8 +371,8 @@ func (h *http2Conn) appendTrailers(out []byte, id uint32, l *head.List) []byte {
 func (h *http2Conn) slow() {
 	h.dead = true
 	h.c.state, h.c.http2 = clientHead, nil // nothing is written any more
-	for st := h.first; st != nil; {
-		after := st.after
+	for st := h.first; st != nil; st = h.following {
+		h.following = st.after
 		st.how, st.endSent = peerReset, true
 		st.dropQueue()
 		if f := st.flow; f != nil {
@@ -380,7 +380,6 @@ func (h *http2Conn) slow() {
 			st.free(f)
 		}
 		st.over()
-		st = after
 	}
 	h.release()
 }

@@ -104,6 +104,9 @@ func (st *http2Stream) remove() {
 	} else {
 		st.after.before = st.before
 	}
+	if h.following == st {
+		h.following = st.after
+	}
 	h.open--
 	h.closedBy(st.id, st.how)
 	st.dropBody()
