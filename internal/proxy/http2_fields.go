@@ -175,10 +175,14 @@ func (h *http2Conn) decodeRequest(f *flow, block []byte) (bytes []byte, why http
 	if why == http2.OK && h.decoder.TooLarge() {
 		why = http2.HeadTooLarge
 	}
-	if why == http2.OK {
-		bytes, why = h.head.End(&f.req.Request, h.blockEnds, bytes)
+	if why != http2.OK {
+		return bytes, why
 	}
-	return bytes, why
+	out, why := h.head.End(&f.req.Request, h.blockEnds, bytes)
+	if len(out) > reactor.ScratchSize { // cookies that were put together take their room again
+		return bytes, http2.HeadTooLarge
+	}
+	return out, why
 }
 
 // rebaseRequest moves the parts of a head that are in old to the same places in new.
