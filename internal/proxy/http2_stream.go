@@ -30,10 +30,6 @@ type http2Stream struct {
 	length  http2.BodyLength
 	trailer *head.List // of the request; nil for none
 
-	// The mark: in up to markedEnd was in memory then, from marked on. Up to counted it has been
-	// given back to the windows.
-	marked, markedEnd, counted int
-
 	queue    *reactor.Buffer // content of the response that the windows hold back
 	tail     []byte          // trailers behind it, as a frame
 	stall    reactor.Timer   // how long the client may let its response wait
@@ -293,13 +289,12 @@ func (st *http2Stream) deliver(data []byte) {
 	}
 }
 
-// keepContent adds content to in. What was taken and is behind the mark makes room.
+// keepContent adds content to in. What was taken makes room: what is left is in the stream's window.
 func (st *http2Stream) keepContent(data []byte) {
 	l := st.h.c.w.loop
 	old := st.in
-	if old != nil && old.Start > st.markedEnd {
-		old.End = copy(old.Bytes, old.Data())
-		old.Start, st.marked, st.markedEnd, st.counted = 0, 0, -1, 0
+	if old != nil && old.Start > 0 {
+		old.Start, old.End = 0, copy(old.Bytes, old.Data())
 	}
 	if old == nil || len(old.Room()) < len(data) {
 		size := len(data)
@@ -308,7 +303,7 @@ func (st *http2Stream) keepContent(data []byte) {
 		}
 		st.in = l.GetBuffer(size)
 		if old != nil {
-			st.in.End, st.in.Start = copy(st.in.Bytes, old.Bytes[:old.End]), old.Start
+			st.in.End = copy(st.in.Bytes, old.Data())
 			l.PutBuffer(old)
 		}
 	}
@@ -320,8 +315,8 @@ func (st *http2Stream) dropBody() {
 	n := len(st.arrived)
 	st.arrived = nil
 	if st.in != nil {
-		n += st.in.End - max(st.in.Start, st.counted)
-		st.in.Start, st.counted = st.in.End, st.in.End
+		n += len(st.in.Data())
+		st.in.Start = st.in.End
 	}
 	if n > 0 {
 		st.h.passOver(n)
@@ -344,10 +339,7 @@ func (st *http2Stream) nextBody(most int) (data []byte, err error) {
 		data = st.in.Data()
 		data = data[:min(most, len(data))]
 		st.in.Start += len(data)
-		if new := st.in.Start - st.counted; new > 0 {
-			st.counted = st.in.Start
-			st.taken(new)
-		}
+		st.taken(len(data))
 	case len(st.arrived) > 0:
 		data = st.arrived[:min(most, len(st.arrived))]
 		st.arrived = st.arrived[len(data):]
@@ -361,29 +353,23 @@ func (st *http2Stream) nextBody(most int) (data []byte, err error) {
 	return data, nil
 }
 
-// taken gives content that went on back to both windows.
+// taken gives content that went on back to both windows. Where it is not held by the exchange, it is
+// gone: were it kept for a further try, it would need room that the client may already use again.
 func (st *http2Stream) taken(n int) {
+	if st.flow.stage != stageHolding {
+		st.flow.flags |= bodyStreamed
+	}
 	st.h.passOver(n)
 	if by := st.receive.Release(n); by > 0 && !st.ended {
 		st.h.wrote(http2.AppendWindowUpdate(st.h.room(32), st.id, by))
 	}
 }
 
-// mark implements stream.
-func (st *http2Stream) mark() {
-	st.marked, st.markedEnd = 0, 0
-	if st.in != nil {
-		st.marked, st.markedEnd = st.in.Start, st.in.End
-	}
-}
+// mark implements stream. There is no way back to it over content that was taken: see taken.
+func (st *http2Stream) mark() {}
 
 // rewind implements stream.
-func (st *http2Stream) rewind() bool {
-	if st.in != nil {
-		st.in.Start = st.marked
-	}
-	return st.ended && st.buffered() == 0
-}
+func (st *http2Stream) rewind() bool { return st.ended && st.buffered() == 0 }
 
 // trailers implements stream.
 func (st *http2Stream) trailers() *head.List { return st.trailer }
