@@ -231,7 +231,7 @@ func (h *http2Conn) data(f *http2.Frame) {
 			h.resetFor(st.id, bad)
 			return
 		}
-		st.receive.Release(f.Overhead)
+		st.release(f.Overhead)
 	}
 	bad := st.length.Add(len(f.Payload))
 	if st.ended = f.Ends(); bad == http2.OK && st.ended {
@@ -360,6 +360,11 @@ func (st *http2Stream) taken(n int) {
 		st.flow.flags |= bodyStreamed
 	}
 	st.h.passOver(n)
+	st.release(n)
+}
+
+// release gives bytes back to the stream's window.
+func (st *http2Stream) release(n int) {
 	if by := st.receive.Release(n); by > 0 && !st.ended {
 		st.h.wrote(http2.AppendWindowUpdate(st.h.room(32), st.id, by))
 	}
