@@ -39,9 +39,11 @@ type http2Conn struct {
 	closedAt  int
 
 	leaving  leaving
-	broken   bool // a write failed: it ends at the end of the turn
-	dead     bool // nothing more is sent or read; the connection ends with its last stream
-	flushing bool // Run is to be called at the end of the batch
+	leaveAt  int64 // when it is left, if it is warned
+	greeted  bool  // the client's first SETTINGS came
+	broken   bool  // a write failed: it ends at the end of the turn
+	dead     bool  // nothing more is sent or read; the connection ends with its last stream
+	flushing bool  // Run is to be called at the end of the batch
 }
 
 // leaving is how far the gateway has told the client that the connection ends.
@@ -106,6 +108,9 @@ func (c *clientConn) startHTTP2() {
 		http2.Setting{ID: http2.NoRFC7540Priorities, Value: 1})
 	h.wrote(http2.AppendWindowUpdate(dst, 0, h.receive.Grow(connectionWindow)))
 	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.HeadTimeout)
+	if c.w.draining || c.acceptor.Closed {
+		h.leave(warned)
+	}
 	c.later()
 }
 
@@ -253,6 +258,10 @@ func (h *http2Conn) settings(f *http2.Frame) {
 	if f.Has(http2.Ack) {
 		return
 	}
+	if !h.greeted {
+		h.greeted = true
+		h.restTimer()
+	}
 	change, bad := h.peer.Apply(f.Payload, false)
 	if bad != http2.OK {
 		h.fail(bad)
@@ -385,7 +394,8 @@ func (h *http2Conn) leave(how leaving) {
 	last := h.last
 	if how == warned {
 		last = 1<<31 - 1
-		h.c.w.loop.SetTimer(&h.c.timer, h.c, h.c.w.loop.Now()+drainGrace)
+		h.leaveAt = h.c.w.loop.Now() + drainGrace
+		h.c.w.loop.SetTimer(&h.c.timer, h.c, h.leaveAt)
 	}
 	h.wrote(http2.AppendGoAway(h.room(64), last, http2.NoError, ""))
 	h.endIfIdle()

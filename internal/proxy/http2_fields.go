@@ -51,7 +51,7 @@ func (h *http2Conn) restTimer() {
 	c := h.c
 	switch {
 	case h.leaving == warned:
-		c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+drainGrace)
+		c.w.loop.SetTimer(&c.timer, c, h.leaveAt)
 	case h.open == 0:
 		c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.IdleTimeout)
 	default:
@@ -133,7 +133,9 @@ func (h *http2Conn) request(id uint32, block []byte) {
 	}
 	c.requests++
 	h.heads++
-	w.loop.StopTimer(&c.timer)
+	if h.leaving != warned {
+		w.loop.StopTimer(&c.timer)
+	}
 	st := h.begin(id)
 	st.flow, f.stream, f.version = f, st, http20
 	st.ended = h.blockEnds
