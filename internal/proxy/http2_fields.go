@@ -202,6 +202,9 @@ func (st *http2Stream) refuse(why http2.Reason) {
 	f.Exchange.Begin(f.w)
 	f.identify(f.w.loop.Now())
 	f.route = &noRoute
+	if string(f.req.Method) == "HEAD" {
+		f.flags |= toHEAD
+	}
 	f.fail(why.Status(), exchange.BadRequest)
 }
 
