@@ -127,6 +127,9 @@ func (h *http2Conn) readOn() {
 			return
 		}
 		if c.conn.Congested() {
+			if h.in != nil {
+				h.shrink()
+			}
 			return // Drained goes on
 		}
 		if reads == burst {
