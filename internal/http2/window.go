@@ -63,10 +63,11 @@ func (w *ReceiveWindow) Consume(n int) Reason {
 }
 
 // Release notes that n of the bytes held went on. It returns how much to announce by WINDOW_UPDATE
-// now, mostly 0: one of half the window for what would be many small ones.
+// now, mostly 0: one of half the window for what would be many small ones. Of a window that is held
+// for the most part it is half of the rest, or the peer would wait for ever.
 func (w *ReceiveWindow) Release(n int) (announce uint32) {
 	w.pending += int32(n)
-	if w.pending == 0 || w.pending < w.size/2 {
+	if w.pending == 0 || w.pending < w.left {
 		return 0
 	}
 	return w.announce()

@@ -157,6 +157,9 @@ func (c *clientConn) Readable() {
 	switch c.state {
 	case clientHead, clientHTTP2:
 		if !c.takeTurn() {
+			if c.state == clientHTTP2 {
+				c.waited = 0 // what it waited in a line before was of other requests
+			}
 			c.readOn()
 		}
 	case clientBusy:
@@ -351,6 +354,10 @@ func (c *clientConn) endHTTP2() {
 // close ends a connection that has no exchange under way.
 func (c *clientConn) close() {
 	if c.state == clientClosed {
+		return
+	}
+	if c.state == clientHTTP2 { // in a line, its client went
+		c.http2.lost()
 		return
 	}
 	if c.flow != nil {

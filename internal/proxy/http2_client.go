@@ -40,6 +40,7 @@ type http2Conn struct {
 
 	leaving  leaving
 	leftAt   uint32 // the last stream of the GOAWAY that was sent last
+	leaveAt  int64  // when the second GOAWAY is due, after the first
 	broken   bool   // a write failed: it ends at the end of the turn
 	greeted  bool   // its SETTINGS have come
 	dead     bool   // nothing more is sent or read; the connection ends with its last stream
@@ -109,6 +110,9 @@ func (c *clientConn) startHTTP2() {
 		http2.Setting{ID: http2.NoRFC7540Priorities, Value: 1})
 	h.wrote(http2.AppendWindowUpdate(dst, 0, h.receive.Grow(connectionWindow)))
 	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.HeadTimeout)
+	if c.w.draining || c.acceptor.Closed {
+		h.leave(warned)
+	}
 	c.later()
 }
 
@@ -121,7 +125,6 @@ func (h *http2Conn) readOn() {
 		return
 	}
 	h.heads = 0
-	defer func() { c.waited = 0 }() // it was of the requests that this brings
 	for reads := 0; !h.dead; reads++ {
 		if h.in != nil && !h.frames() {
 			return
@@ -210,7 +213,7 @@ func (h *http2Conn) frames() bool {
 			// The field block that begins with it must be decoded: later blocks build upon it.
 			h.blockFault = bad.Reason
 			h.fields(&f)
-		default:
+		case f.Type != http2.WindowUpdate || h.mustHaveBegun(f.Stream):
 			h.resetFor(bad.Stream, bad.Reason)
 		}
 		if h.dead {
@@ -248,6 +251,10 @@ func (h *http2Conn) settings(f *http2.Frame) {
 	if f.Has(http2.Ack) {
 		return
 	}
+	if !h.greeted {
+		h.greeted = true
+		h.restTimer() // the beginning came in time
+	}
 	change, bad := h.peer.Apply(f.Payload, false)
 	if bad != http2.OK {
 		h.fail(bad)
@@ -258,10 +265,6 @@ func (h *http2Conn) settings(f *http2.Frame) {
 		h.encoder.Resize(h.peer.HeaderTableSize)
 	}
 	h.wrote(http2.AppendSettingsAck(h.room(32)))
-	if !h.greeted {
-		h.greeted = true
-		h.restTimer() // the beginning came in time
-	}
 	if change.Window == 0 {
 		return
 	}
@@ -376,7 +379,8 @@ func (h *http2Conn) abort(reason exchange.Reason) {
 	h.ended()
 }
 
-// giveUpAll ends the exchanges of all streams.
+// giveUpAll ends the exchanges of all streams. What one gives up at an upstream may go to another,
+// which may end by it at once.
 func (h *http2Conn) giveUpAll(reason exchange.Reason) {
 	for _, id := range h.identifiers(nil) {
 		if st := h.find(id); st != nil {
@@ -397,7 +401,8 @@ func (h *http2Conn) leave(how leaving) {
 	h.leftAt = last
 	if how == warned {
 		last = 1<<31 - 1
-		h.c.w.loop.SetTimer(&h.c.timer, h.c, h.c.w.loop.Now()+h.grace())
+		h.leaveAt = h.c.w.loop.Now() + h.grace()
+		h.c.w.loop.SetTimer(&h.c.timer, h.c, h.leaveAt)
 	}
 	h.wrote(http2.AppendGoAway(h.room(64), last, http2.NoError, ""))
 	h.endIfIdle()

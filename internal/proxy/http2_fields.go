@@ -51,7 +51,7 @@ func (h *http2Conn) restTimer() {
 	c := h.c
 	switch {
 	case h.leaving == warned:
-		c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+h.grace())
+		c.w.loop.SetTimer(&c.timer, c, h.leaveAt)
 	case h.open == 0:
 		c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.IdleTimeout)
 	default:
@@ -193,14 +193,14 @@ func (h *http2Conn) decodeRequest(f *flow, block []byte) (bytes []byte, why http
 	if why == http2.OK && h.decoder.TooLarge() {
 		why = http2.HeadTooLarge
 	}
-	if why == http2.OK {
-		var joined []byte
-		if joined, why = h.head.End(&f.req.Request, h.blockEnds, bytes); len(joined) > cap(bytes) {
-			return bytes, http2.HeadTooLarge // with its cookies joined
-		}
-		bytes = joined
+	if why != http2.OK {
+		return bytes, why
 	}
-	return bytes, why
+	out, why := h.head.End(&f.req.Request, h.blockEnds, bytes)
+	if len(out) > reactor.ScratchSize { // cookies that were put together take their room again
+		return bytes, http2.HeadTooLarge
+	}
+	return out, why
 }
 
 // rebaseRequest moves the parts of a head that are in old to the same places in new.

@@ -326,10 +326,10 @@ func (st *http2Stream) sendHead(f *flow, ends bool) int {
 	out = h.encoder.AppendStatus(h.encoder.Begin(out), status)
 	drop := uint64(1 << head.ContentLength)
 	length := f.res.Length
-	if f.is(answered) {
-		length = int64(len(f.Body))
-	}
-	if status == 204 || status == 304 || f.is(toHEAD) {
+	switch bodiless := status == 204 || status == 304; {
+	case f.is(answered) && !bodiless:
+		length = int64(len(f.Body)) // for HEAD too
+	case bodiless || f.is(toHEAD):
 		length = head.Unknown
 		if !f.is(answered) && status != 204 {
 			drop = 0 // it tells of the body that is not sent

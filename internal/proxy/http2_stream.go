@@ -30,10 +30,6 @@ type http2Stream struct {
 	length  http2.BodyLength
 	trailer *head.List // of the request; nil for none
 
-	// The mark is marked in in: content from there on stays until it is known not to be sent again. Up
-	// to counted it has been given back to the windows.
-	marked, counted int
-
 	queue    *reactor.Buffer // content of the response that the windows hold back
 	tail     []byte          // trailers behind it, as a frame
 	stall    reactor.Timer   // how long the client may let its response wait
@@ -206,6 +202,7 @@ func (h *http2Conn) streamEnded() {
 		h.ended()
 	case h.leaving == left:
 		h.endIfIdle()
+	case h.leaving == warned: // the timer ends it
 	case c.acceptor.Closed || c.w.draining || c.listener.MaxRequests > 0 && c.requests >= c.listener.MaxRequests:
 		h.leave(warned)
 	case h.open == 0 && h.block == nil:
@@ -295,27 +292,21 @@ func (st *http2Stream) deliver(data []byte) {
 	}
 }
 
-// keepContent adds content to in. What was taken makes room where it will not be sent again; where
-// both do not fit, it will not.
+// keepContent adds content to in. What was taken makes room: what is left is in the stream's window.
 func (st *http2Stream) keepContent(data []byte) {
 	l := st.h.c.w.loop
 	old := st.in
-	switch {
-	case old == nil:
-		st.in = l.GetBuffer(len(data))
-	case len(old.Room()) < len(data):
-		from := st.marked
-		if f := st.flow; f.is(bodyStreamed) || old.End-from+len(data) > reactor.ScratchSize {
-			f.flags |= bodyStreamed
-			from = old.Start
+	if old != nil && old.Start > 0 {
+		old.Start, old.End = 0, copy(old.Bytes, old.Data())
+	}
+	if old == nil || len(old.Room()) < len(data) {
+		size := len(data)
+		if old != nil {
+			size += old.End
 		}
-		if size := old.End - from + len(data); size > len(old.Bytes) {
-			st.in = l.GetBuffer(size)
-		}
-		st.in.End = copy(st.in.Bytes, old.Bytes[from:old.End])
-		st.in.Start = old.Start - from
-		st.marked, st.counted = 0, st.counted-from
-		if st.in != old {
+		st.in = l.GetBuffer(size)
+		if old != nil {
+			st.in.End = copy(st.in.Bytes, old.Data())
 			l.PutBuffer(old)
 		}
 	}
@@ -327,8 +318,8 @@ func (st *http2Stream) dropBody() {
 	n := len(st.arrived)
 	st.arrived = nil
 	if st.in != nil {
-		n += st.in.End - st.counted
-		st.in.Start, st.counted = st.in.End, st.in.End
+		n += len(st.in.Data())
+		st.in.Start = st.in.End
 	}
 	if n > 0 {
 		st.h.passOver(n)
@@ -351,15 +342,12 @@ func (st *http2Stream) nextBody(most int) (data []byte, err error) {
 		data = st.in.Data()
 		data = data[:min(most, len(data))]
 		st.in.Start += len(data)
-		if !st.mayRewind() {
-			st.credit()
-		}
+		st.taken(len(data))
 	case len(st.arrived) > 0:
 		data = st.arrived[:min(most, len(st.arrived))]
 		st.arrived = st.arrived[len(data):]
 		st.taken(len(data))
 	case !st.ended:
-		st.makeRoom()
 		return nil, reactor.ErrAgain
 	}
 	if st.ended && st.buffered() == 0 {
@@ -368,37 +356,12 @@ func (st *http2Stream) nextBody(most int) (data []byte, err error) {
 	return data, nil
 }
 
-// mayRewind says that content which is taken from memory may be wanted again. Until that is settled it
-// takes from the windows: what may come besides must find room beside it.
-func (st *http2Stream) mayRewind() bool {
-	f := st.flow
-	return f.stage != stageHolding && f.stage != stageTunnel && !f.is(bodyStreamed)
-}
-
-// makeRoom is called when more of the body is wanted than has come. Where what was taken may be wanted
-// again and leaves the client little to send, it is given up.
-func (st *http2Stream) makeRoom() {
-	if st.in == nil {
-		return
-	}
-	if min(st.receive.Left(), st.h.receive.Left()) < streamWindow/2 {
+// taken gives content that went on back to both windows. Where it is not held by the exchange, it is
+// gone: were it kept for a further try, it would need room that the client may already use again.
+func (st *http2Stream) taken(n int) {
+	if st.flow.stage != stageHolding {
 		st.flow.flags |= bodyStreamed
 	}
-	if !st.mayRewind() {
-		st.credit()
-	}
-}
-
-// credit gives what was taken of in back to the windows.
-func (st *http2Stream) credit() {
-	if n := st.in.Start - st.counted; n > 0 {
-		st.counted = st.in.Start
-		st.taken(n)
-	}
-}
-
-// taken gives content that went on back to both windows.
-func (st *http2Stream) taken(n int) {
 	st.h.passOver(n)
 	st.release(n)
 }
@@ -410,26 +373,11 @@ func (st *http2Stream) release(n int) {
 	}
 }
 
-// mark implements stream.
-func (st *http2Stream) mark() {
-	st.marked = 0
-	if st.in != nil {
-		st.credit()
-		st.marked = st.in.Start
-	}
-	if data := st.arrived; len(data) > 0 { // it may not be there any more when it is needed again
-		st.arrived = nil
-		st.keepContent(data)
-	}
-}
+// mark implements stream. There is no way back to it over content that was taken: see taken.
+func (st *http2Stream) mark() {}
 
 // rewind implements stream.
-func (st *http2Stream) rewind() bool {
-	if st.in != nil {
-		st.in.Start = st.marked
-	}
-	return st.ended && st.buffered() == 0
-}
+func (st *http2Stream) rewind() bool { return st.ended && st.buffered() == 0 }
 
 // trailers implements stream.
 func (st *http2Stream) trailers() *head.List { return st.trailer }
