@@ -2,9 +2,7 @@ package gateway
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -26,13 +24,17 @@ type beside struct {
 	err  error
 }
 
+// framedTransport is Go's own client of HTTP/2 with prior knowledge.
+func framedTransport() *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Transport{Protocols: protocols}
+}
+
 func (i *instance) beside() *beside {
 	ctx, stop := context.WithCancel(context.Background())
 	b := &beside{t: i.t, stop: stop}
-	transport := &http2.Transport{AllowHTTP: true, DialTLSContext: func(ctx context.Context, network,
-		address string, _ *tls.Config) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, address)
-	}}
+	transport := framedTransport()
 	client := &http.Client{Transport: transport, Timeout: patience}
 	url := i.url("/beside")
 	b.over.Go(func() {

@@ -1,16 +1,11 @@
 package gateway
 
 import (
-	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
-
-	"golang.org/x/net/http2"
 )
 
 // HAZARDS: what was taken of a body cannot be taken again. The frame that fills the held part has
@@ -33,12 +28,7 @@ func TestHazardABodyOverHTTP2IsNotSentAgainWithAHole(t *testing.T) {
 	})
 	yaml := strings.Replace(oneUpstream(s.address()), "upstream: s", "upstream: s, hold_body: 10B", 1)
 	g := serveClean(t, "loops: 1\n"+strings.Replace(yaml, `:0"}`, `:0", http2: true}`, 1))
-	transport := &http2.Transport{
-		AllowHTTP: true,
-		DialTLSContext: func(_ context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
-			return net.Dial(network, addr)
-		},
-	}
+	transport := framedTransport()
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
 	if status, _, err := fetch(client, "GET", g.url("/")); err != nil || status != 200 {
