@@ -203,7 +203,8 @@ func (h *http2Conn) streamEnded() {
 	case h.leaving == left:
 		h.endIfIdle()
 	case h.leaving == warned: // the timer ends it
-	case c.acceptor.Closed || c.w.draining || c.listener.MaxRequests > 0 && c.requests >= c.listener.MaxRequests:
+	case c.acceptor.Closed || c.w.draining ||
+		c.listener.MaxRequests > 0 && c.requests >= c.listener.MaxRequests:
 		h.leave(warned)
 	case h.open == 0 && h.block == nil:
 		c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.IdleTimeout)

@@ -26,7 +26,8 @@ type stream interface {
 	// content and no error: only framing came.
 	nextBody(most int) ([]byte, error)
 	// mark keeps the place in the body to which rewind goes back. That works as long as no content
-	// was taken that was not in memory then.
+	// was taken that was not in memory then; a stream that cannot give other content again sets
+	// bodyStreamed when that is taken.
 	mark()
 	// rewind says whether the body was whole at the mark.
 	rewind() bool
