@@ -18,25 +18,25 @@ import (
 )
 
 type replayCommand struct {
-	Log         string            `arg:"" help:"The log, which may be compressed with gzip; - is standard input."`
-	Target      string            `required:"" placeholder:"URL" help:"Where the requests go, as http://127.0.0.1:8080."`
-	Speed       string            `placeholder:"TIMES" help:"Send faster or slower than the log, as 2x or 0.5x (1x)."`
-	Rate        float64           `placeholder:"RATE" help:"Choose the speed that gives this mean rate of requests a second; bursts keep their shape."`
-	From        string            `placeholder:"TIME" help:"Begin here: 10m into the log, or 2026-11-20T08:00:00Z."`
-	To          string            `placeholder:"TIME" help:"End before this, given as --from."`
-	Sample      int               `default:"1" placeholder:"N" help:"Send every N-th request only (${default})."`
-	Format      string            `placeholder:"FORMAT" help:"combined, common, json, har, or nginx's log_format (found from the first lines)."`
-	Field       map[string]string `placeholder:"WHAT=NAME" help:"The name of a JSON line's field, as time=ts. May be repeated."`
-	Unsafe      bool              `help:"Send all methods, not only GET, HEAD and OPTIONS: the others may change the target's data."`
-	Host        []string          `placeholder:"NAME" help:"Send only the requests to this host. May be repeated."`
-	KeepHost    bool              `help:"Send the log's Host, and not the target's."`
-	Connections int               `short:"c" default:"64" placeholder:"N" help:"The maximum number of connections (${default})."`
-	Loops       int               `short:"t" placeholder:"N" help:"The number of event loops (one per CPU; half of them when the target is on this machine)."`
-	Duration    time.Duration     `short:"d" placeholder:"TIME" help:"End after this time (at the end of the log)."`
-	Timeout     time.Duration     `default:"5s" placeholder:"TIME" help:"Count a request as failed this long after it was due (${default})."`
-	JSON        bool              `help:"Print the outcome as JSON."`
-	protocolFlags
+	Log             string            `arg:"" help:"The log, which may be compressed with gzip; - is standard input."`
+	Target          string            `required:"" placeholder:"URL" help:"Where the requests go, as http://127.0.0.1:8080."`
+	Speed           string            `placeholder:"TIMES" help:"Send faster or slower than the log, as 2x or 0.5x (1x)."`
+	Rate            float64           `placeholder:"RATE" help:"Choose the speed that gives this mean rate of requests a second; bursts keep their shape."`
+	From            string            `placeholder:"TIME" help:"Begin here: 10m into the log, or 2026-11-20T08:00:00Z."`
+	To              string            `placeholder:"TIME" help:"End before this, given as --from."`
+	Sample          int               `default:"1" placeholder:"N" help:"Send every N-th request only (${default})."`
+	Format          string            `placeholder:"FORMAT" help:"combined, common, json, har, or nginx's log_format (found from the first lines)."`
+	Field           map[string]string `placeholder:"WHAT=NAME" help:"The name of a JSON line's field, as time=ts. May be repeated."`
+	Unsafe          bool              `help:"Send all methods, not only GET, HEAD and OPTIONS: the others may change the target's data."`
+	Host            []string          `placeholder:"NAME" help:"Send only the requests to this host. May be repeated."`
+	KeepHost        bool              `help:"Send the log's Host, and not the target's."`
+	Connections     int               `short:"c" default:"64" placeholder:"N" help:"The maximum number of connections (${default})."`
+	Loops           int               `short:"t" placeholder:"N" help:"The number of event loops (one per CPU; half of them when the target is on this machine)."`
+	Duration        time.Duration     `short:"d" placeholder:"TIME" help:"End after this time (at the end of the log)."`
+	Timeout         time.Duration     `default:"5s" placeholder:"TIME" help:"Count a request as failed this long after it was due (${default})."`
+	JSON            bool              `help:"Print the outcome as JSON."`
 	connectionFlags `group:"TLS"`
+	protocolFlags
 }
 
 // Help is shown by plimsoll replay --help.

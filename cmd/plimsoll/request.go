@@ -29,8 +29,8 @@ type connectionFlags struct {
 
 // protocolFlags are what is spoken to a target.
 type protocolFlags struct {
-	HTTP2   bool `name:"http2" help:"Speak HTTP/2: agreed on in TLS (ALPN) with https, and from the first byte with http."`
-	Streams int  `placeholder:"N" help:"With --http2, send up to N requests at once on a connection (10), and never more than the target allows."`
+	HTTP2   bool `name:"http2" help:"Speak HTTP/2: by ALPN with https, from the first byte with http."`
+	Streams int  `placeholder:"N" help:"With --http2, so many requests at once on a connection, if the target allows it (10)."`
 }
 
 // usualStreams is how many requests a connection of HTTP/2 carries at once when nobody says.

@@ -66,8 +66,8 @@ func (d *Decoder) TooLarge() bool { return d.large }
 
 // Next decodes the next field into f. It appends to dst what is not static of its name and value,
 // and never more than dst's capacity holds: out aliases dst. What is left of the capacity may be
-// overwritten; it is no memory of the block. ok is false at the block's end, and where err is not nil; f is no field then. After
-// an error the Decoder is good for nothing before the next Init.
+// overwritten; it is no memory of the block. ok is false at the block's end, and where err is not
+// nil; f is no field then. After an error the Decoder is good for nothing before the next Init.
 //
 // A field that does not fit into dst is not delivered, and none behind it: what is left of the
 // block is decoded for its effect on the dynamic table and its Size. That costs no memory but the

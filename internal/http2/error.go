@@ -39,7 +39,9 @@ func (e Error) Failed() bool { return e.Reason != OK }
 func (e Error) Code() Code { return e.Reason.Code() }
 
 // Error makes an Error usable as an error. It is the reason's label.
-func (e Error) Error() string { return e.Reason.Error() }
+func (e Error) Error() string {
+	return e.Reason.Error()
+}
 
 // Reason is why a frame, a message or a connection was refused. The set is closed: its values count
 // refusals, and each has one error code.

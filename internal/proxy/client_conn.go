@@ -21,9 +21,9 @@ import (
 //	              └→ HTTP/2 ──┘
 //
 // head: a request's head is awaited or partly there. busy: an exchange is under way. tunnel: after
-// 101, bytes both ways. HTTP/2: frames, see http2Conn. linger: the last response is sent and what the client still sends is thrown
-// away for a while, because closing on unread bytes would make the kernel reset the connection and
-// could take the response away from the client.
+// 101, bytes both ways. HTTP/2: frames, see http2Conn. linger: the last response is sent and what
+// the client still sends is thrown away for a while, because closing on unread bytes would make the
+// kernel reset the connection and could take the response away from the client.
 type clientConn struct {
 	origin
 	http1Stream

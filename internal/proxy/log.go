@@ -12,8 +12,9 @@ func (f *flow) writeLog(total, up, own int64) {
 	r := &f.w.record
 	*r = accesslog.Record{
 		Time: reactor.Wall().UnixNano(), Client: f.Client, Listener: f.Listener,
-		Method: f.req.Method, Host: f.req.Host, Path: f.req.Path, Query: f.req.Query, Protocol: protocols[f.version],
-		Status: f.Response.Status, BytesIn: f.bodyIn, BytesOut: max(0, f.bodyOut-f.headOut),
+		Method: f.req.Method, Host: f.req.Host, Path: f.req.Path, Query: f.req.Query,
+		Protocol: protocols[f.version],
+		Status:   f.Response.Status, BytesIn: f.bodyIn, BytesOut: max(0, f.bodyOut-f.headOut),
 		Total: total, Upstream: up, Gateway: own,
 		Route: f.Route, UpstreamName: f.UpstreamName, Target: f.Target, Class: f.Class, Attempts: f.Attempts, Reason: f.Reason.String(), ID: f.ID,
 		UserAgent: f.req.Fields.Value(head.UserAgent), Referer: f.req.Fields.Value(head.Referer),

@@ -24,7 +24,8 @@ func (f *flow) copyHead(message []byte) {
 		f.w.shard.MirrorsDropped++
 		f.flags &^= mirrored
 		return
-	case f.req.Length > f.MirrorBody || int64(len(message)+maxChunkFrame)+max(0, f.req.Length) > reactor.ScratchSize:
+	case f.req.Length > f.MirrorBody ||
+		int64(len(message)+maxChunkFrame)+max(0, f.req.Length) > reactor.ScratchSize:
 		f.w.shard.MirrorsTooLong++
 		f.flags &^= mirrored
 		return
