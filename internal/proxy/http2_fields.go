@@ -12,38 +12,13 @@ import (
 // blocks. Each block is decoded to its end, be it of a stream that nobody wants: blocks to come
 // build upon it.
 
-// fields takes Headers or Continuation.
-func (h *http2Conn) fields(f *http2.Frame) {
-	c := h.c
-	if f.Type == http2.Headers {
-		h.blockOf, h.blockEnds = f.Stream, f.Has(http2.EndStream)
-		if f.Has(http2.EndHeaders) {
-			h.fieldBlock(f.Payload)
-			return
-		}
-		h.block = c.w.loop.GetBuffer(max(firstRead, len(f.Payload)))
+// awaitBlock implements http2Side.
+func (h *http2Conn) awaitBlock(begins bool) {
+	if c := h.c; begins {
 		c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.HeadTimeout)
-	}
-	if len(h.block.Room()) < len(f.Payload) {
-		need := len(h.block.Data()) + len(f.Payload)
-		if need > reactor.ScratchSize {
-			h.fail(http2.BlockTooLarge)
-			return
-		}
-		larger := c.w.loop.GetBuffer(need)
-		larger.End = copy(larger.Bytes, h.block.Data())
-		c.w.loop.PutBuffer(h.block)
-		h.block = larger
-	}
-	h.block.End += copy(h.block.Room(), f.Payload)
-	if !f.Has(http2.EndHeaders) {
 		return
 	}
-	block := h.block
-	h.block = nil
 	h.restTimer()
-	h.fieldBlock(block.Data())
-	c.w.loop.PutBuffer(block)
 }
 
 // restTimer sets the connection's timer as it is between field blocks.
@@ -59,7 +34,7 @@ func (h *http2Conn) restTimer() {
 	}
 }
 
-// fieldBlock takes a complete field block of stream blockOf.
+// fieldBlock implements http2Side.
 func (h *http2Conn) fieldBlock(block []byte) {
 	id := h.blockOf
 	if why := h.blockFault; why != http2.OK {
@@ -69,7 +44,7 @@ func (h *http2Conn) fieldBlock(block []byte) {
 		}
 		return
 	}
-	if st := h.find(id); st != nil {
+	if st := h.stream(id); st != nil {
 		h.trailers(st, block)
 		return
 	}
@@ -93,31 +68,6 @@ func (h *http2Conn) fieldBlock(block []byte) {
 	}
 }
 
-// discardBlock decodes a block for its effect on later ones; false means that the connection is
-// over.
-func (h *http2Conn) discardBlock(block []byte) bool {
-	h.decoder.Begin(block)
-	var field hpack.Field
-	for {
-		_, ok, err := h.decoder.Next(&field, h.c.w.fieldBytes()[:0])
-		if err != nil {
-			h.fail(http2.BadBlock)
-			return false
-		}
-		if !ok {
-			return true
-		}
-	}
-}
-
-// fieldBytes is memory for the fields of one block, used while it is decoded.
-func (w *Worker) fieldBytes() []byte {
-	if w.fields == nil {
-		w.fields = make([]byte, reactor.ScratchSize)
-	}
-	return w.fields
-}
-
 // request begins an exchange. The fields are decoded into the worker's memory and then copied into
 // a buffer of their size: how much they are is known only then.
 func (h *http2Conn) request(id uint32, block []byte) {
@@ -125,6 +75,7 @@ func (h *http2Conn) request(id uint32, block []byte) {
 	w := c.w
 	if c.listener != c.acceptor.Listener {
 		c.listener, c.peerText = c.acceptor.Listener, nil
+		h.blockMost = c.listener.HTTP2.Head
 	}
 	f := w.newFlow(nil, &c.origin)
 	bytes, why := h.decodeRequest(f, block)

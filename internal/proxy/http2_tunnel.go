@@ -48,5 +48,5 @@ func (st *http2Stream) sendTunnelHead(f *flow) int {
 	if !f.res.Fields.Has(head.Date) {
 		out = h.encoder.AppendStatic(out, indexDate, f.w.httpDate(), hpack.Once)
 	}
-	return h.sendBlock(st, out, false)
+	return h.sendBlock(st.id, out, false)
 }

@@ -76,8 +76,8 @@ func (w *Worker) findHolders(full []*sharing) {
 		case c.flow != nil:
 			note(c.flow)
 		case c.state == clientHTTP2:
-			for st := c.http2.first; st != nil; st = st.after {
-				if st.flow != nil {
+			for d := c.http2.first; d != nil; d = d.after {
+				if st := d.client(); st.flow != nil {
 					note(st.flow)
 				}
 			}

@@ -1,0 +1,290 @@
+package proxy
+
+import (
+	"plimsoll/internal/head"
+	"plimsoll/internal/http2"
+	"plimsoll/internal/reactor"
+)
+
+// streamData is the data of one HTTP/2 stream both ways, whichever side the gateway is on: what came
+// and was not taken, and what is to be sent and the peer's windows hold back.
+//
+// What came is in memory: arrived during the call that brought it, and in afterwards. It is bounded
+// by the windows that the peer was given. What is to be sent is copied into queue where the windows
+// hold it back; a stream with a queue is sent nothing else, so it has about what one read brought.
+type streamData struct {
+	link          *http2Link
+	owner         streamOwner
+	chain         *streamData // in its bucket
+	before, after *streamData // in the link's list
+	id            uint32
+
+	in      *reactor.Buffer // content that came and was not taken
+	arrived []byte          // likewise, in the link's buffer
+	window  http2.SendWindow
+	receive http2.ReceiveWindow
+	length  http2.BodyLength
+	trailer *head.List // that came; nil for none
+
+	queue    *reactor.Buffer // content that the windows hold back
+	tail     []byte          // trailers behind it, as a frame
+	went     int64           // bytes of content that were sent
+	credit   int64           // bytes by which the peer has opened the stream's window
+	ended    bool            // the peer has sent all
+	deaf     bool            // nobody takes what comes
+	finished bool            // the end is in queue, or sent
+	endSent  bool            // END_STREAM is sent
+}
+
+// streamOwner is the stream whose data a streamData is.
+type streamOwner interface {
+	deliver(data []byte) // content came, or the end of it
+	resume()             // the peer's windows have opened
+}
+
+func (l *http2Link) find(id uint32) *streamData {
+	for d := l.streams[id/2%streamBuckets]; d != nil; d = d.chain {
+		if d.id == id {
+			return d
+		}
+	}
+	return nil
+}
+
+// add makes d the data of an open stream. window is what the peer may send of it.
+func (l *http2Link) add(d *streamData, owner streamOwner, id uint32, window uint32) {
+	bucket := &l.streams[id/2%streamBuckets]
+	d.link, d.owner, d.id, d.chain, d.before = l, owner, id, *bucket, l.newest
+	*bucket = d
+	if l.newest == nil {
+		l.first = d
+	} else {
+		l.newest.after = d
+	}
+	l.newest = d
+	l.open++
+	d.window = http2.SendWindow(l.peer.InitialWindowSize)
+	d.receive = http2.NewReceiveWindow(window)
+}
+
+// remove takes a stream off its link, and gives back what it holds.
+func (d *streamData) remove() {
+	l := d.link
+	for at := &l.streams[d.id/2%streamBuckets]; ; at = &(*at).chain {
+		if *at == d {
+			*at = d.chain
+			break
+		}
+	}
+	if d.before == nil {
+		l.first = d.after
+	} else {
+		d.before.after = d.after
+	}
+	if d.after == nil {
+		l.newest = d.before
+	} else {
+		d.after.before = d.before
+	}
+	l.open--
+	d.dropBody()
+	d.dropQueue()
+	if d.in != nil {
+		l.w.loop.PutBuffer(d.in)
+		d.in = nil
+	}
+}
+
+// data takes a part of a Data frame.
+func (l *http2Link) data(f *http2.Frame) {
+	if f.First {
+		if bad := l.receive.Consume(f.Length); bad != http2.OK {
+			l.side.fail(bad)
+			return
+		}
+		l.passOver(f.Overhead)
+	}
+	d := l.find(f.Stream)
+	if d == nil || d.ended || d.deaf {
+		l.passOver(len(f.Payload))
+		l.side.stray(f, d)
+		return
+	}
+	if f.First {
+		if bad := d.receive.Consume(f.Length); bad != http2.OK {
+			l.passOver(len(f.Payload))
+			l.side.resetFor(d.id, bad)
+			return
+		}
+		d.release(f.Overhead)
+	}
+	bad := d.length.Add(len(f.Payload))
+	if d.ended = f.Ends(); bad == http2.OK && d.ended {
+		bad = d.length.End()
+	}
+	if bad != http2.OK {
+		l.passOver(len(f.Payload))
+		l.side.resetFor(d.id, bad)
+		return
+	}
+	if len(f.Payload) > 0 || d.ended {
+		d.owner.deliver(f.Payload)
+	}
+}
+
+// passOver gives bytes that nobody keeps back to the connection's window.
+func (l *http2Link) passOver(n int) {
+	if by := l.receive.Release(n); by > 0 {
+		l.wrote(http2.AppendWindowUpdate(l.room(32), 0, by))
+	}
+}
+
+// release gives bytes back to the stream's window.
+func (d *streamData) release(n int) {
+	if by := d.receive.Release(n); by > 0 && !d.ended {
+		d.link.wrote(http2.AppendWindowUpdate(d.link.room(32), d.id, by))
+	}
+}
+
+// taken gives content that somebody took back to both windows.
+func (d *streamData) taken(n int) {
+	d.link.passOver(n)
+	d.release(n)
+}
+
+// keepContent adds content to in. What was taken makes room: what is left is in the stream's window.
+func (d *streamData) keepContent(data []byte) {
+	loop := d.link.w.loop
+	old := d.in
+	if old != nil && old.Start > 0 {
+		old.Start, old.End = 0, copy(old.Bytes, old.Data())
+	}
+	if old == nil || len(old.Room()) < len(data) {
+		size := len(data)
+		if old != nil {
+			size += old.End
+		}
+		d.in = loop.GetBuffer(size)
+		if old != nil {
+			d.in.End = copy(d.in.Bytes, old.Data())
+			loop.PutBuffer(old)
+		}
+	}
+	d.in.End += copy(d.in.Room(), data)
+}
+
+// dropBody gives what was not taken back to the connection's window.
+func (d *streamData) dropBody() {
+	n := len(d.arrived)
+	d.arrived = nil
+	if d.in != nil {
+		n += len(d.in.Data())
+		d.in.Start = d.in.End
+	}
+	if n > 0 {
+		d.link.passOver(n)
+	}
+}
+
+// buffered is how many bytes came and were not taken.
+func (d *streamData) buffered() int {
+	n := len(d.arrived)
+	if d.in != nil {
+		n += len(d.in.Data())
+	}
+	return n
+}
+
+// sendData sends as much of buf[from:to] as the windows allow, and returns where the rest begins.
+// ends says that the stream ends with it.
+func (d *streamData) sendData(buf []byte, from, to int, ends, scratch bool) int {
+	l := d.link
+	if from == to && ends && !d.endSent {
+		d.endSent = true
+		l.wrote(http2.AppendDataHeader(l.room(http2.HeaderSize), d.id, 0, true))
+	}
+	for from < to {
+		space := recordSize - http2.HeaderSize - len(l.room(http2.HeaderSize))
+		if space < min(to-from, batchBytes) {
+			l.flush()
+			space = recordSize - http2.HeaderSize
+		}
+		n := min(to-from, d.window.Available(), l.send.Available(), space)
+		if n <= 0 {
+			break
+		}
+		d.window.Take(n)
+		l.send.Take(n)
+		l.budget.Sent()
+		d.went += int64(n)
+		d.endSent = ends && from+n == to
+		if n <= batchBytes {
+			dst := http2.AppendDataHeader(l.room(http2.HeaderSize+n), d.id, n, d.endSent)
+			l.wrote(append(dst, buf[from:from+n]...))
+		} else {
+			l.wrote(http2.AppendDataHeader(l.room(http2.HeaderSize), d.id, n, d.endSent))
+			l.writeBehind(buf, from, from+n, scratch)
+		}
+		from += n
+	}
+	return from
+}
+
+// hold keeps content that the windows hold back.
+func (d *streamData) hold(data []byte) {
+	loop := d.link.w.loop
+	old := d.queue
+	if old == nil || len(old.Room()) < len(data) {
+		size := len(data)
+		if old != nil {
+			size += len(old.Data())
+		}
+		d.queue = loop.GetBuffer(size)
+		if old != nil {
+			d.queue.End = copy(d.queue.Bytes, old.Data())
+			loop.PutBuffer(old)
+		}
+	}
+	d.queue.End += copy(d.queue.Room(), data)
+}
+
+// sendQueue sends what the windows held back, and says whether that was all.
+func (d *streamData) sendQueue() bool {
+	q := d.queue
+	if q == nil {
+		return true
+	}
+	q.Start = d.sendData(q.Bytes, q.Start, q.End, d.finished && d.tail == nil, true)
+	if q.Start < q.End {
+		return false
+	}
+	d.queue = nil
+	d.link.w.loop.PutBuffer(q)
+	d.sendTail()
+	return true
+}
+
+// sendTail sends the trailers once nothing is in front of them.
+func (d *streamData) sendTail() {
+	if d.queue != nil || d.tail == nil {
+		return
+	}
+	l := d.link
+	l.wrote(append(l.room(len(d.tail)), d.tail...))
+	l.budget.Sent()
+	d.tail, d.endSent = nil, true
+}
+
+// dropQueue forgets what the windows hold back.
+func (d *streamData) dropQueue() {
+	if d.queue != nil {
+		d.link.w.loop.PutBuffer(d.queue)
+		d.queue = nil
+	}
+	d.tail = nil
+}
+
+// space is how much content the windows take now.
+func (d *streamData) space() int {
+	return max(0, min(d.window.Available(), d.link.send.Available()))
+}

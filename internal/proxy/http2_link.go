@@ -1,0 +1,389 @@
+package proxy
+
+import (
+	"plimsoll/internal/hpack"
+	"plimsoll/internal/http2"
+	"plimsoll/internal/reactor"
+)
+
+// http2Link is what every connection that speaks HTTP/2 has, be its peer a client or a target: the
+// frames of both directions, the windows, header compression and the open streams (RFC 9113). What
+// depends on who the peer is its http2Side does.
+//
+// Frames are gathered in out and written once, after the loop's batch of requests to upstreams: what
+// many streams say in a turn is one TLS record and one system call.
+type http2Link struct {
+	w       *Worker
+	side    http2Side
+	reader  http2.Reader
+	decoder hpack.Decoder
+	encoder hpack.Encoder
+	peer    http2.Settings
+	budget  http2.Budget
+	send    http2.SendWindow    // of the connection
+	receive http2.ReceiveWindow // likewise
+
+	in    *reactor.Buffer // bytes read and not yet used; nil while there are none
+	out   *reactor.Buffer // frames for the peer; nil while there are none
+	block *reactor.Buffer // a field block that is not complete; nil while there is none
+
+	// The frame that is dealt with: as a variable of frames it would be allocated, because it goes
+	// through an interface.
+	current http2.Frame
+
+	streams    [streamBuckets]*streamData // by identifier, chained
+	first      *streamData                // all streams, oldest first
+	newest     *streamData
+	open       int          // how many
+	last       uint32       // the highest stream that was begun
+	blockOf    uint32       // the stream of block
+	blockEnds  bool         // END_STREAM came with the Headers that block begins with
+	blockFault http2.Reason // why its stream is reset once it is decoded, or OK
+	blockMost  int          // bytes that a field block may have as it is encoded
+	heads      int          // requests begun in this turn
+
+	trusted  bool // the peer is a target: pieces of data and windows have no budget
+	broken   bool // a write failed: the connection ends at the end of the turn
+	greeted  bool // the peer's SETTINGS have come
+	dead     bool // nothing more is sent or read; the connection ends with its last stream
+	reading  bool // readOn is under way
+	flushing bool // Run is to be called at the end of the batch
+}
+
+// http2Side is the part of a connection that depends on who its peer is. All methods are for the
+// connection's loop.
+type http2Side interface {
+	read(p []byte) (int, error)
+	// write takes frames. A failure is dealt with at the end of the turn: the caller may be in the
+	// middle of a stream that this would end.
+	write(p []byte)
+	backlogged() bool // the peer does not take what it is sent: nothing is read until it does
+	later()           // has readOn called at the end of the turn
+	greet()           // the first SETTINGS have come
+	awaitBlock(bool)  // a field block begins that is not complete, or has ended
+	fieldBlock([]byte)
+	frame(*http2.Frame)                       // RST_STREAM or GOAWAY
+	stray(*http2.Frame, *streamData)          // data of a stream that takes none
+	resetFor(stream uint32, why http2.Reason) // ends a stream because of what the peer did
+	fail(why http2.Reason)                    // ends the connection for that
+	lost()                                    // the peer has gone, or the connection broke
+}
+
+const (
+	streamBuckets = 16
+
+	// headsPerTurn is how many requests of one connection begin until others are served.
+	headsPerTurn = 32
+)
+
+// init makes the link ready. server says that the peer is a client; early is what came already.
+func (l *http2Link) init(w *Worker, side http2Side, server bool, early *reactor.Buffer) {
+	l.w, l.side, l.in, l.trusted = w, side, early, !server
+	l.peer, l.send = http2.InitialSettings(), http2.ConnectionWindow
+	l.receive = http2.NewReceiveWindow(http2.ConnectionWindow)
+	l.reader.Reset(server, http2.InitialSettings().MaxFrameSize)
+	l.decoder.Init(hpack.Initial)
+	l.encoder.Init(0, false)
+}
+
+// readOn reads frames as long as there are some, the peer takes what it is sent, and others need
+// not be served.
+func (l *http2Link) readOn() {
+	if l.broken {
+		l.side.lost()
+		return
+	}
+	if l.reading { // what a frame brought about asks for it
+		return
+	}
+	l.reading = true
+	l.readBurst()
+	l.reading = false
+}
+
+func (l *http2Link) readBurst() {
+	l.heads = 0
+	for reads := 0; !l.dead; reads++ {
+		if l.in != nil && !l.frames() {
+			return
+		}
+		if l.side.backlogged() { // Drained goes on
+			if l.in != nil {
+				l.shrink()
+			}
+			return
+		}
+		if reads == burst {
+			l.side.later()
+			return
+		}
+		if err := l.receiveBytes(); err != nil {
+			if !pause(err) {
+				l.side.lost()
+			}
+			return
+		}
+	}
+}
+
+// receiveBytes reads once. The buffer has room for the largest frame.
+func (l *http2Link) receiveBytes() error {
+	loop := l.w.loop
+	if l.in == nil {
+		// Not the loop's scratch memory: what a frame brings about may read into that.
+		l.in = loop.GetBuffer(reactor.ScratchSize)
+	} else if len(l.in.Room()) < reactor.ScratchSize/2 {
+		larger := loop.GetBuffer(reactor.ScratchSize)
+		larger.End = copy(larger.Bytes, l.in.Data())
+		loop.PutBuffer(l.in)
+		l.in = larger
+	}
+	n, err := l.side.read(l.in.Room())
+	l.in.End += n
+	if err != nil {
+		l.shrink()
+	}
+	return err
+}
+
+// shrink gives the large buffer of reading back, and keeps what is there of a frame in one of its
+// size.
+func (l *http2Link) shrink() {
+	loop := l.w.loop
+	left := l.in.Data()
+	switch {
+	case len(left) == 0:
+		loop.PutBuffer(l.in)
+		l.in = nil
+	case len(l.in.Bytes) > 2*len(left):
+		small := loop.GetBuffer(len(left))
+		small.End = copy(small.Bytes, left)
+		loop.PutBuffer(l.in)
+		l.in = small
+	}
+}
+
+// frames deals with the frames that are there. False means that the connection is over, or goes on
+// at the end of the turn.
+func (l *http2Link) frames() bool {
+	for len(l.in.Data()) > 0 {
+		if l.heads >= headsPerTurn {
+			l.side.later()
+			return false
+		}
+		f := &l.current
+		var n int
+		var bad http2.Error
+		*f, n, bad = l.reader.Next(l.in.Data())
+		if bad.Failed() && bad.Stream == 0 {
+			l.side.fail(bad.Reason)
+			return false
+		}
+		if n == 0 {
+			break
+		}
+		l.in.Start += n
+		if why := l.spend(f); why != http2.OK {
+			l.side.fail(why)
+			return false
+		}
+		switch {
+		case !bad.Failed():
+			l.frame(f)
+		case f.Type == http2.Headers:
+			// The field block that begins with it must be decoded: later blocks build upon it.
+			l.blockFault = bad.Reason
+			l.fields(f)
+		case f.Type != http2.WindowUpdate || l.mustHaveBegun(f.Stream):
+			l.side.resetFor(bad.Stream, bad.Reason)
+		}
+		if l.dead {
+			return false
+		}
+	}
+	return true
+}
+
+// spend counts what the peer does that brings nothing. A service may send what a client may not: a
+// model's answer in pieces of three bytes, say, and a window update for each piece.
+func (l *http2Link) spend(f *http2.Frame) http2.Reason {
+	if l.trusted && (f.Type == http2.Data || f.Type == http2.WindowUpdate || f.Type == http2.RSTStream) {
+		return http2.OK
+	}
+	return l.budget.Frame(f, l.blockMost, l.w.loop.Now())
+}
+
+// frame deals with one frame.
+func (l *http2Link) frame(f *http2.Frame) {
+	switch f.Type {
+	case http2.Data:
+		l.data(f)
+	case http2.Headers, http2.Continuation:
+		l.fields(f)
+	case http2.SettingsFrame:
+		l.settings(f)
+	case http2.Ping:
+		if !f.Has(http2.Ack) {
+			l.wrote(http2.AppendPing(l.room(32), true, [8]byte(f.Payload)))
+		}
+	case http2.WindowUpdate:
+		l.windowUpdate(f)
+	case http2.RSTStream, http2.GoAway:
+		l.side.frame(f)
+	}
+	// The rest, PRIORITY among it, changes nothing.
+}
+
+// settings takes the peer's SETTINGS.
+func (l *http2Link) settings(f *http2.Frame) {
+	if f.Has(http2.Ack) {
+		return
+	}
+	change, bad := l.peer.Apply(f.Payload, l.trusted)
+	if bad != http2.OK {
+		l.side.fail(bad)
+		return
+	}
+	if change.Has(http2.HeaderTableSize) {
+		l.encoder.Resize(change.TableSize)
+		l.encoder.Resize(l.peer.HeaderTableSize)
+	}
+	l.wrote(http2.AppendSettingsAck(l.room(32)))
+	if change.Window != 0 {
+		for d := l.first; d != nil; d = d.after {
+			if bad := d.window.Shift(change.Window); bad != http2.OK {
+				l.side.fail(bad)
+				return
+			}
+		}
+	}
+	if !l.greeted {
+		l.greeted = true
+		l.side.greet()
+	}
+	if change.Window != 0 {
+		l.resume()
+	}
+}
+
+// windowUpdate takes a WINDOW_UPDATE.
+func (l *http2Link) windowUpdate(f *http2.Frame) {
+	if f.Stream == 0 {
+		if bad := l.send.Add(f.Increment()); bad != http2.OK {
+			l.side.fail(bad)
+			return
+		}
+		l.resume()
+		return
+	}
+	d := l.find(f.Stream)
+	if d == nil {
+		l.mustHaveBegun(f.Stream)
+		return
+	}
+	if bad := d.window.Add(f.Increment()); bad != http2.OK {
+		l.side.resetFor(f.Stream, bad)
+		return
+	}
+	d.credit += int64(f.Increment())
+	d.owner.resume()
+}
+
+// mustHaveBegun ends the connection where a frame came for a stream that has not begun (RFC 9113,
+// section 5.1). It says whether it had.
+func (l *http2Link) mustHaveBegun(id uint32) bool {
+	if id <= l.last {
+		return true
+	}
+	l.side.fail(http2.IdleStream)
+	return false
+}
+
+// resume lets every stream that waited for the connection go on.
+func (l *http2Link) resume() {
+	w := l.w
+	w.ids = l.identifiers(w.ids[:0])
+	for _, id := range w.ids {
+		if d := l.find(id); d != nil && !l.dead {
+			d.owner.resume()
+		}
+	}
+}
+
+// identifiers appends those of all streams. Who goes through them looks each one up again: what
+// happens to one stream may end others, by a place at an upstream that it leaves.
+func (l *http2Link) identifiers(ids []uint32) []uint32 {
+	for d := l.first; d != nil; d = d.after {
+		ids = append(ids, d.id)
+	}
+	return ids
+}
+
+// fields takes Headers or Continuation.
+func (l *http2Link) fields(f *http2.Frame) {
+	loop := l.w.loop
+	if f.Type == http2.Headers {
+		l.blockOf, l.blockEnds = f.Stream, f.Has(http2.EndStream)
+		if f.Has(http2.EndHeaders) {
+			l.side.fieldBlock(f.Payload)
+			return
+		}
+		l.block = loop.GetBuffer(max(firstRead, len(f.Payload)))
+		l.side.awaitBlock(true)
+	}
+	if len(l.block.Room()) < len(f.Payload) {
+		need := len(l.block.Data()) + len(f.Payload)
+		if need > reactor.ScratchSize {
+			l.side.fail(http2.BlockTooLarge)
+			return
+		}
+		larger := loop.GetBuffer(need)
+		larger.End = copy(larger.Bytes, l.block.Data())
+		loop.PutBuffer(l.block)
+		l.block = larger
+	}
+	l.block.End += copy(l.block.Room(), f.Payload)
+	if !f.Has(http2.EndHeaders) {
+		return
+	}
+	block := l.block
+	l.block = nil
+	l.side.awaitBlock(false)
+	l.side.fieldBlock(block.Data())
+	loop.PutBuffer(block)
+}
+
+// discardBlock decodes a block for its effect on later ones; false means that the connection is
+// over.
+func (l *http2Link) discardBlock(block []byte) bool {
+	l.decoder.Begin(block)
+	var field hpack.Field
+	for {
+		_, ok, err := l.decoder.Next(&field, l.w.fieldBytes()[:0])
+		if err != nil {
+			l.side.fail(http2.BadBlock)
+			return false
+		}
+		if !ok {
+			return true
+		}
+	}
+}
+
+// fieldBytes is memory for the fields of one block, used while it is decoded.
+func (w *Worker) fieldBytes() []byte {
+	if w.fields == nil {
+		w.fields = make([]byte, reactor.ScratchSize)
+	}
+	return w.fields
+}
+
+// release gives back what the connection holds.
+func (l *http2Link) release() {
+	for _, b := range [...]**reactor.Buffer{&l.in, &l.out, &l.block} {
+		if *b != nil {
+			l.w.loop.PutBuffer(*b)
+			*b = nil
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package proxy
+
+import (
+	"plimsoll/internal/head"
+	"plimsoll/internal/hpack"
+	"plimsoll/internal/http2"
+)
+
+// Content of more than batchBytes is not copied into the frames that a connection gathers: it goes at
+// once, from where it is, with what was gathered in front of it.
+
+// outSize is how many bytes of frames are gathered.
+const outSize = 16 << 10
+
+// recordSize is how many bytes are written at once: a full TLS record. What goes beyond would have to
+// be put together from two records, by a copy; so the rest of a response of 16 KB goes with what
+// other streams send. It is also the largest frame that every peer takes.
+const recordSize = 16 << 10
+
+// room is where frames are appended: what was gathered, with at least n bytes behind it. wrote takes
+// the longer slice back.
+func (l *http2Link) room(n int) []byte {
+	loop := l.w.loop
+	if l.out != nil && len(l.out.Room()) < n {
+		l.flush()
+	}
+	if l.out == nil {
+		l.out = loop.GetBuffer(max(n, outSize))
+	}
+	if !l.flushing {
+		l.flushing = true
+		loop.AfterBatch(l)
+	}
+	return l.out.Data()
+}
+
+func (l *http2Link) wrote(dst []byte) { l.out.End = len(dst) }
+
+// Run implements reactor.Runner: the turn's frames go out.
+func (l *http2Link) Run() {
+	l.flushing = false
+	l.flush()
+}
+
+// flush writes what was gathered.
+func (l *http2Link) flush() {
+	if out := l.out; out != nil {
+		l.out = nil
+		l.side.write(out.Data())
+		l.w.loop.PutBuffer(out)
+	}
+}
+
+// gather adds whole frames to those of this turn.
+func (l *http2Link) gather(frames []byte) {
+	if len(frames) > outSize {
+		l.flush()
+		l.side.write(frames)
+		return
+	}
+	l.wrote(append(l.room(len(frames)), frames...))
+}
+
+// writeBehind writes what was gathered and content behind it. Where the content is in scratch
+// memory, what was gathered goes in front of it, and both out in one call.
+func (l *http2Link) writeBehind(buf []byte, from, to int, scratch bool) {
+	out := l.out
+	if !scratch || len(out.Data()) > from {
+		l.flush()
+		l.side.write(buf[from:to])
+		return
+	}
+	l.out = nil
+	from -= copy(buf[from-len(out.Data()):], out.Data())
+	l.w.loop.PutBuffer(out)
+	l.side.write(buf[from:to])
+}
+
+var frameRoom [http2.HeaderSize]byte
+
+// sendBlock sends a field block behind room for its frame's header, and returns the frame's length.
+func (l *http2Link) sendBlock(id uint32, out []byte, ends bool) int {
+	out = http2.FinishHeaders(out, 0, id, ends, l.peer.MaxFrameSize)
+	l.budget.Sent()
+	l.gather(out)
+	return len(out)
+}
+
+// Indexes of hpack's static table.
+var (
+	indexContentLength = hpack.StaticIndex([]byte("content-length"))
+	indexDate          = hpack.StaticIndex([]byte("date"))
+)
+
+var viaName = []byte("via")
+
+// appendFields appends the fields of a message that HTTP/2 may carry, but for those whose ID is in
+// drop. status is 0 for a request.
+func (l *http2Link) appendFields(out []byte, fields *head.List, status int, drop uint64) []byte {
+	for i := range fields.Len() {
+		field := fields.At(i)
+		if drop>>field.ID&1 == 0 && http2.MaySend(field, status) {
+			out = l.encoder.AppendField(out, field.Name, field.Value, hpack.Once)
+		}
+	}
+	return out
+}
+
+// appendTrailers appends the frame of a trailer section. It may wait behind content while other
+// blocks are sent, so it must not depend on the order of blocks: every field is written out, and a
+// change of the table's size is left to the next block.
+func (l *http2Link) appendTrailers(out []byte, id uint32, fields *head.List) []byte {
+	at := len(out)
+	out = l.appendFields(append(out, frameRoom[:]...), fields, 0, 0)
+	return http2.FinishHeaders(out, at, id, true, l.peer.MaxFrameSize)
+}
