@@ -146,7 +146,7 @@ func (f *flow) appendDeadline(out []byte) []byte {
 		return out
 	}
 	by := f.deadline
-	if perTry := f.upstreamConn.upstream.PerTry; perTry > 0 && f.is(bodyWhole) {
+	if perTry := f.up.on().upstream.PerTry; perTry > 0 && f.is(bodyWhole) {
 		by = min(by, now+perTry)
 	}
 	out = append(out, h.begin...)

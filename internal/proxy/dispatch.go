@@ -204,7 +204,7 @@ func (f *flow) class() uint8 {
 // use sends the request on a connection that is idle or was just made.
 func (f *flow) use(s *upstreamConn) {
 	f.endWait(f.w.loop.Now())
-	s.flow, s.member, f.upstreamConn, f.Target = f, f.member, s, s.target
+	s.flow, s.member, f.up, f.Target = f, f.member, s, s.target
 	s.upstream = &f.view.Upstreams[f.Upstream] // the connection may be older than the config
 	if s.requests++; s.requests > 1 {
 		s.stats().Reused++
@@ -221,7 +221,7 @@ func (f *flow) dial() {
 	u := &f.view.Upstreams[f.Upstream]
 	address := f.member.Target().Address()
 	s := &upstreamConn{w: f.w, member: f.member, upstream: u, flow: f, target: address.String()}
-	f.upstreamConn, f.stage, f.Target, f.sentAt = s, stageConnecting, s.target, f.w.loop.Now()
+	f.up, f.stage, f.Target, f.sentAt = s, stageConnecting, s.target, f.w.loop.Now()
 	f.beginWait()
 	if err := s.conn.Dial(f.w.loop, reactor.Address{IP: address.TCP, Path: address.Path}, s); err != nil {
 		// Ours, so not counted against the target, and no other target would do better.
@@ -243,7 +243,7 @@ func (f *flow) connectExpired(now int64) {
 		f.fail(504, exchange.DeadlinePassed)
 		return
 	}
-	f.upstreamConn.stats().ConnectFailures++
+	f.up.on().stats().ConnectFailures++
 	reason := exchange.ConnectFailed
 	if now >= f.deadline {
 		reason = exchange.UpstreamTimeout
@@ -278,8 +278,8 @@ func (f *flow) endWait(now int64) {
 
 // noteSent takes down how long the gateway itself had the request, up to the first try's sending.
 func (f *flow) noteSent() {
-	if s := f.upstreamConn; s != nil && f.headUp == 0 && f.is(wroteRequest) {
-		f.headUp = max(1, s.conn.Sent()-f.Start-f.waited-f.paused)
+	if f.up != nil && f.headUp == 0 && f.is(wroteRequest) {
+		f.headUp = max(1, f.up.on().conn.Sent()-f.Start-f.waited-f.paused)
 	}
 }
 
@@ -287,39 +287,20 @@ func (f *flow) noteSent() {
 // that frame the body, which the gateway writes itself.
 const hopByHop = http1.HopByHop | 1<<head.ContentLength | 1<<head.Expect
 
-// sendRequest writes the request's head, with as much of the body as is there, in one call.
+// sendRequest sends the request's head, with as much of the body as is there.
 func (f *flow) sendRequest() {
-	w, s := f.w, f.upstreamConn
+	w, s := f.w, f.up
 	if f.overdue(w.loop.Now()) { // since the connection was asked for
 		f.fail(504, exchange.DeadlinePassed)
 		return
 	}
-	out := f.appendRequestHead(w.out[:0])
 	f.stage, f.sentAt = stageSent, w.loop.Now()
-	f.flags &^= wroteRequest | expecting | bodyOnItsWay | bodyBehind | sentSlowly
+	f.flags &^= wroteRequest | expecting | bodyOnItsWay | bodyBehind | sentSlowly | heldSent
 	if f.req.Length != 0 {
 		f.flags |= bodyOnItsWay
-		f.bodyAcked = s.conn.Written() // what went before has been answered
+		f.bodyAcked, _ = s.took() // what went before has been answered
 	}
-	if f.is(mirrored) {
-		f.copyHead(out) // without Expect: a copy's body comes with it
-	}
-	if f.expectsUpstream() {
-		out = f.appendExpect(out)
-	}
-	if !f.is(requestSent) {
-		var err error
-		if out, err = f.appendHeldBody(out); err != nil {
-			f.bodyFailed(err)
-			return
-		}
-	}
-	f.flags |= wroteRequest // also when the write fails: a part may have gone out
-	if len(out) <= batchBytes {
-		s.conn.Batch()
-	}
-	if err := s.write(out); err != nil {
-		f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
+	if !s.sendRequest(f) {
 		return
 	}
 	f.met = f.member.Sent() + 1
@@ -333,8 +314,8 @@ func (f *flow) sendRequest() {
 	} else if f.is(mirrored) {
 		f.sendMirror()
 	}
-	if f.upstreamConn == s && s.conn.MayRead() {
-		s.Readable()
+	if f.up == s && s.on().conn.MayRead() {
+		s.readOn()
 	}
 }
 
@@ -432,7 +413,7 @@ func (f *flow) upstreamFailed(o upstream.Outcome, reason exchange.Reason) {
 // That says nothing of the target's health, so it costs neither an attempt nor the budget. A second
 // such failure of one exchange does.
 func (f *flow) stale() bool {
-	return f.stage == stageSent && f.upstreamConn.requests > 1 && f.upstreamConn.partial == nil && !f.is(freeRetry)
+	return f.stage == stageSent && f.up.unanswered() && !f.is(freeRetry)
 }
 
 func failureStatus(o upstream.Outcome) int {
@@ -544,10 +525,11 @@ func (f *flow) retry() {
 	f.attempt()
 }
 
-// dropUpstream closes the upstream connection in use: something of an unfinished exchange is on it.
+// dropUpstream gives up what is under way upstream.
 func (f *flow) dropUpstream() {
-	if s := f.upstreamConn; s != nil {
-		f.upstreamConn, s.flow = nil, nil
-		s.close()
+	if s := f.up; s != nil {
+		f.up = nil
+		s.drop()
 	}
+	f.dropResponse()
 }

@@ -50,7 +50,10 @@ func (f *flow) requestTrailers() *head.List {
 
 // responseTrailers is the trailers that the client gets, or nil. The body is complete.
 func (f *flow) responseTrailers() *head.List {
-	l := f.down.Trailers()
+	if f.up == nil {
+		return nil
+	}
+	l := f.up.trailers()
 	if l != nil {
 		http1.StripNamed(l, f.downOptions)
 		f.route.Chain.ResponseRemoved.Remove(l)
@@ -82,7 +85,6 @@ const interimDrop = hopByHop | 1<<head.Trailer
 
 // stripInterim takes out of an interim response what would go from the response itself.
 func (f *flow) stripInterim() {
-	http1.StripConnection(&f.res.Fields)
 	f.route.Chain.ResponseRemoved.Remove(&f.res.Fields)
 }
 
@@ -99,7 +101,7 @@ func (f *flow) appendVia(out []byte, came version) []byte {
 
 // viaValue is the value of Via for a response that came in HTTP/1.
 func (f *flow) viaValue() []byte {
-	v := viaVersions[f.res.Minor&1]
+	v := viaVersions[f.answeredIn]
 	return append(append(f.Alloc(len(v) + len(f.route.Via))[:0], v...), f.route.Via...)
 }
 

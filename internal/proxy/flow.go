@@ -54,12 +54,12 @@ type life struct {
 	route        *Route
 	stream       stream           // nil for a mirror's copy
 	origin       *origin          // likewise
-	upstreamConn *upstreamConn    // the upstream connection in use
+	up           upstreamStream   // the upstream connection in use, or its stream
 	member       *upstream.Member // the target in use, between Begin and End
 	ticket       breaker.Ticket   // of the target's breaker, for this try
 	tried        [maxTries]*upstream.Member
-	down         http1.Body      // of the response
 	heldBody     *reactor.Buffer // what is held of the body; see hold.go
+	heldResponse *reactor.Buffer // a response that a policy holds; see holdResponse
 	copy         *reactor.Buffer // the copy of a mirrored request
 	rest         []byte          // of Body, what the client has not been given yet
 
@@ -71,7 +71,9 @@ type life struct {
 	asked   uint8   // policies that saw the request
 	tries   uint8   // upstream tries begun
 	version version // of the client's protocol
-	flags   flowFlags
+	// answeredIn is the version that the response came in.
+	answeredIn version
+	flags      flowFlags
 
 	deadline int64 // the end of the route's timeout; streamed body bytes move it on
 	due      int64 // the trusted peer's deadline, which nothing moves; 0 for none
@@ -153,7 +155,7 @@ type flowFlags uint32
 
 const (
 	held         flowFlags = 1 << iota // a policy will resume
-	heldResponse                       // it was held in the response phase
+	inResponse                         // it was held in the response phase
 	requestSent                        // the request is with the upstream whole, its body too
 	bodyStreamed                       // parts of the body are gone and cannot be sent again
 	wroteRequest                       // bytes of the present try went into the upstream's socket
@@ -173,6 +175,7 @@ const (
 	sentSlowly                         // the request was not with the target whole from the start
 	bodyWhole                          // the request's body has come whole
 	expects                            // the client waits for 100 before it sends the body
+	heldSent                           // the upstream has what is held of the body
 )
 
 func (f *flow) is(flag flowFlags) bool { return f.flags&flag != 0 }
@@ -204,7 +207,7 @@ func (w *Worker) newFlow(st stream, o *origin) *flow {
 
 // freeFlow makes the flow ready for its next use.
 func (w *Worker) freeFlow(f *flow) {
-	if invariant.On && (f.stage != stageOver && f.stage != stageReading || f.upstreamConn != nil || f.member != nil) {
+	if invariant.On && (f.stage != stageOver && f.stage != stageReading || f.up != nil || f.member != nil) {
 		panic("proxy: an exchange was freed in stage " + stageText[f.stage] + ", or with a part of its upstream")
 	}
 	f.Finish()
@@ -214,6 +217,7 @@ func (w *Worker) freeFlow(f *flow) {
 	w.loop.StopTimer(&f.pace)
 	f.dropCopy()
 	f.dropHeld()
+	f.dropResponse()
 	if f.view.flows--; f.view.flows == 0 && f.view != w.view {
 		w.retireViews()
 	}
@@ -405,7 +409,7 @@ func (f *flow) pause(flags flowFlags) {
 func (f *flow) endPause() {
 	time := f.w.loop.Now() - f.pausedAt
 	f.paused += time
-	if f.is(heldResponse) {
+	if f.is(inResponse) {
 		f.pausedDown += time
 	}
 	f.flags &^= held
@@ -422,13 +426,13 @@ func (f *flow) resume(then func(*exchange.Exchange) exchange.PolicyVerdict) {
 	switch {
 	case verdict == exchange.Held:
 		f.pause(held)
-	case verdict == exchange.Answered && f.is(heldResponse) && !f.is(answered):
-		f.flags &^= heldResponse
+	case verdict == exchange.Answered && f.is(inResponse) && !f.is(answered):
+		f.flags &^= inResponse
 		f.replaceResponse()
 	case verdict == exchange.Answered && !f.is(answered):
 		f.sendAnswer()
-	case f.is(heldResponse):
-		f.flags &^= heldResponse
+	case f.is(inResponse):
+		f.flags &^= inResponse
 		f.runResponse()
 	default:
 		f.runRequest()
@@ -440,7 +444,7 @@ func (f *flow) resume(then func(*exchange.Exchange) exchange.PolicyVerdict) {
 func (f *flow) unhold() {
 	if f.is(held) {
 		f.endPause()
-		f.flags &^= heldResponse
+		f.flags &^= inResponse
 		f.Finish()
 	}
 }

@@ -30,11 +30,11 @@ func busyClient() *clientConn {
 func TestABodyThatWasNotAskedForIsNotTooSlow(t *testing.T) {
 	client := busyClient()
 	f := &flow{life: life{
-		stage: stageSent, flags: expecting, upstreamConn: &upstreamConn{},
+		stage: stageSent, flags: expecting, up: &upstreamConn{},
 		stream: client, origin: &client.origin,
 	}}
 	f.judgeBody()
-	if f.stage != stageSent || f.upstreamConn == nil || client.state != clientBusy {
+	if f.stage != stageSent || f.up == nil || client.state != clientBusy {
 		t.Errorf("the exchange is in stage %d and its client in state %d", f.stage, client.state)
 	}
 }
@@ -43,7 +43,7 @@ func TestABodyThatWasNotAskedForIsNotTooSlow(t *testing.T) {
 // its client.
 func TestAClientThatWaitsForTheUpstreamsDecisionIsNotWaitedFor(t *testing.T) {
 	f := &flow{life: life{
-		stage: stageSent, flags: expecting, upstreamConn: &upstreamConn{}, stream: &clientConn{},
+		stage: stageSent, flags: expecting, up: &upstreamConn{}, stream: &clientConn{},
 	}}
 	if f.waitsForClient() {
 		t.Error("its connection may be taken away")

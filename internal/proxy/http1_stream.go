@@ -304,7 +304,7 @@ func (c *clientConn) appendResponseHead(f *flow, out []byte) []byte {
 	if f.is(toHEAD) || f.res.Status == 304 {
 		drop &^= 1 << head.ContentLength // it tells of the body that is not sent
 	}
-	out = f.appendVia(http1.AppendFields(out, &f.res.Fields, drop), version(f.res.Minor))
+	out = f.appendVia(http1.AppendFields(out, &f.res.Fields, drop), f.answeredIn)
 	switch c.toClient {
 	case http1.Length:
 		out = appendLength(out, f.res.Length)

@@ -97,7 +97,8 @@ func (f *flow) sendMirror() {
 // sendCopy is a mirror's sendRequest.
 func (f *flow) sendCopy() {
 	f.stage, f.sentAt = stageSent, f.w.loop.Now()
-	err := f.upstreamConn.write(f.copy.Data())
+	s := f.up
+	err := s.sendCopy(f, f.copy.Data())
 	f.dropCopy()
 	if err != nil {
 		f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
@@ -106,43 +107,27 @@ func (f *flow) sendCopy() {
 	f.met = f.member.Sent() + 1
 	f.answerBy = f.deadline
 	f.setAnswerTimer()
-	f.upstreamConn.Readable()
+	s.readOn()
 }
 
 // mirrorHead begins to throw a mirror's response away.
-func (f *flow) mirrorHead(rest []byte) {
+func (f *flow) mirrorHead() {
 	f.stage = stageStreaming
 	if f.res.Status == 101 {
 		f.upstreamFailed(upstream.BadResponse, exchange.UpstreamBad)
 		return
 	}
-	f.down.Start(f.res.Framing, f.res.Length, &responseLimits)
-	f.discardBody(rest)
+	f.mirrorBody()
 }
 
-// discardBody reads over a mirror's response.
-func (f *flow) discardBody(in []byte) {
-	for !f.down.Done() {
-		_, n, bad := f.down.Next(in)
-		if bad != http1.OK {
-			f.badResponse()
-			return
-		}
-		if n == 0 {
-			f.w.loop.SetTimer(&f.timer, f, min(f.deadline, f.w.loop.Now()+f.route.StreamTimeout))
-			return
-		}
-		in = in[n:]
+// mirrorBody reads over a mirror's response, and ends the copy once it is whole.
+func (f *flow) mirrorBody() {
+	if !f.up.ended() {
+		f.w.loop.SetTimer(&f.timer, f, min(f.deadline, f.w.loop.Now()+f.route.StreamTimeout))
+		return
 	}
-	f.mirrorWhole(len(in) == 0 && f.res.KeepAlive)
-}
-
-// mirrorWhole ends a copy whose response came whole.
-func (f *flow) mirrorWhole(reusable bool) {
-	s := f.upstreamConn
-	f.upstreamConn = nil
 	f.endTry(outcomeOf(f.res.Status), f.upstreamEnd-f.sentAt)
-	s.release(reusable)
+	f.finishUpstream()
 	f.endMirror()
 }
 

@@ -4,7 +4,6 @@ import (
 	"io"
 
 	"plimsoll/internal/exchange"
-	"plimsoll/internal/head"
 	"plimsoll/internal/http1"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/upstream"
@@ -18,9 +17,9 @@ func (f *flow) bodyReadable() {
 		f.relayUp()
 	case f.stage == stageHolding:
 		f.pumpHold()
-	case !f.is(requestSent) && f.upstreamConn != nil && f.stage.headSent():
+	case !f.is(requestSent) && f.up != nil && f.stage.headSent():
 		f.pumpRequest()
-	case f.stage == stageStreaming && f.upstreamConn == nil:
+	case f.stage == stageStreaming && f.up == nil:
 		f.pumpAnswer() // it was put off
 	}
 	// Else nothing is wanted from the client now.
@@ -51,61 +50,36 @@ func (f *flow) bodyFailed(err error) {
 	f.abort(exchange.NoReason)
 }
 
-// appendHeldBody appends what is there of the body already: what is held, then what the stream has
-// in memory. It ends the request where that is all of it.
-func (f *flow) appendHeldBody(out []byte) ([]byte, error) {
-	if f.heldBody != nil {
-		out = f.appendContent(out, f.heldBody.Data())
-	}
-	for !f.is(bodyWhole) && f.stream.buffered() > 0 {
-		data, err := f.nextUp(reactor.ScratchSize)
-		if err != nil {
-			return out, err
+// heldBodyPart takes the next part of what is there of the body already: what is held, whole, then
+// what the stream has in memory. more says that there may be another.
+func (f *flow) heldBodyPart() (data []byte, more bool, err error) {
+	if f.heldBody != nil && !f.is(heldSent) {
+		f.flags |= heldSent
+		data = f.heldBody.Data()
+	} else if !f.is(bodyWhole) && f.stream.buffered() > 0 {
+		if data, err = f.nextUp(reactor.ScratchSize); err != nil {
+			return nil, false, err
 		}
-		out = f.appendContent(out, data)
 	}
-	return f.appendEnd(out), nil
-}
-
-// appendContent appends bytes of the body framed for the upstream.
-func (f *flow) appendContent(out, data []byte) []byte {
-	if f.is(mirrored) {
+	if f.is(mirrored) && len(data) > 0 {
 		f.copyBody(data)
 	}
-	if len(data) == 0 {
-		return out
-	}
-	if f.req.Length == head.Unknown {
-		return http1.AppendChunk(out, data)
-	}
-	return append(out, data...)
-}
-
-// appendEnd ends the request for the upstream where its body is whole.
-func (f *flow) appendEnd(out []byte) []byte {
-	if !f.is(bodyWhole) {
-		return out
-	}
-	f.flags |= requestSent
-	if f.req.Length == head.Unknown {
-		out = http1.AppendLastChunk(out, f.requestTrailers())
-	}
-	return out
+	return data, !f.is(bodyWhole) && f.stream.buffered() > 0, nil
 }
 
 // pumpRequest moves the request's body from the client to the upstream until it is whole, the
 // client pauses, or the upstream's queue is full.
 func (f *flow) pumpRequest() {
-	s := f.upstreamConn
+	s := f.up
 	if !f.invite() {
 		return
 	}
-	for reads := 0; !f.is(requestSent) && !s.conn.Congested(); reads++ {
+	for reads := 0; !f.is(requestSent) && !s.full(); reads++ {
 		if reads == burst {
 			f.stream.later()
 			return
 		}
-		data, err := f.nextUp(f.w.loop.Piece())
+		data, err := f.nextUp(s.room())
 		if err != nil {
 			f.bodyFailed(err)
 			return
@@ -142,19 +116,12 @@ func (f *flow) invite() bool {
 	return !f.is(expects) || f.is(continued|expecting) || f.bodyIn > 0 || f.letContinue()
 }
 
-// forwardBody sends one read's content on; it says whether to go on. Content of a known length goes
-// as it is, without a copy.
+// forwardBody sends one read's content on; it says whether to go on.
 func (f *flow) forwardBody(data []byte) bool {
-	out := data
-	if f.req.Length == head.Unknown || f.is(mirrored) {
-		out = f.appendEnd(f.appendContent(f.w.out[:0], data))
-	} else if f.is(bodyWhole) {
-		f.flags |= requestSent
+	if f.is(mirrored) && len(data) > 0 {
+		f.copyBody(data)
 	}
-	if len(out) == 0 {
-		return true
-	}
-	if err := f.upstreamConn.write(out); err != nil {
+	if err := f.up.sendBody(f, data); err != nil {
 		f.upstreamBroken(err)
 		return false
 	}
@@ -165,10 +132,10 @@ func (f *flow) forwardBody(data []byte) bool {
 // before it hung up: that answer is what the client should see, so reading goes first and only an
 // upstream with nothing to say has failed.
 func (f *flow) upstreamBroken(err error) {
-	s := f.upstreamConn
+	s := f.up
 	f.flags |= closeClient
-	s.Readable()
-	if f.upstreamConn == s && f.stage == stageSent && err != io.EOF {
+	s.readOn()
+	if f.up == s && f.stage == stageSent && err != io.EOF {
 		f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
 	}
 }
@@ -195,7 +162,7 @@ const looks = 4
 // the request is with the target whole: a client that is slow with its body is not the target's
 // slowness.
 func (f *flow) awaitAnswer(by int64) {
-	if u := f.upstreamConn.upstream; u.PerTry > 0 && f.is(requestSent) {
+	if u := f.up.on().upstream; u.PerTry > 0 && f.is(requestSent) {
 		by = min(by, f.w.loop.Now()+u.PerTry)
 	}
 	f.answerBy = by
@@ -247,8 +214,11 @@ func (f *flow) answerExpired(now int64) {
 // not complete: that no answer comes is not the upstream's fault. Were it blamed, some clients that
 // stop in their bodies could take every target out of use.
 func (f *flow) waitsForBody() bool {
-	conn := &f.upstreamConn.conn
-	return !f.is(requestSent|expecting) && conn.Acked() == conn.Written()
+	if f.is(requestSent | expecting) {
+		return false
+	}
+	_, all := f.up.took()
+	return all
 }
 
 // lookAtBody restarts the route's timeout when the upstream has acknowledged more of the body since
@@ -256,14 +226,13 @@ func (f *flow) waitsForBody() bool {
 // slowly needs its time for them. A body that is all there when it is looked at for the first time
 // was not a slow one.
 func (f *flow) lookAtBody(now int64) {
-	conn := &f.upstreamConn.conn
-	acked := conn.Acked()
-	moved, behind := acked > f.bodyAcked, acked < conn.Written()
+	mark, all := f.up.took()
+	moved, behind := mark > f.bodyAcked, !all
 	if moved && (behind || f.is(bodyBehind)) {
 		f.restartTimeout(now)
 		f.awaitAnswer(f.deadline)
 	}
-	f.bodyAcked = acked
+	f.bodyAcked = mark
 	f.flags &^= bodyBehind
 	switch {
 	case behind:
@@ -291,7 +260,7 @@ func (f *flow) judgeBody() {
 	if f.is(requestSent|expecting) || f.stage.responseBegun() {
 		return
 	}
-	busy := !f.stage.headSent() && f.stage != stageHolding || f.upstreamConn != nil && f.upstreamConn.conn.Congested()
+	busy := !f.stage.headSent() && f.stage != stageHolding || f.up != nil && f.up.full()
 	if !busy && // it is not the upstream that is waited for
 		f.bodyIn-f.mark < f.origin.listener.MinBodyRate*(bodyWindow/1e9) {
 		f.slowBody()

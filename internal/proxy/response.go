@@ -4,101 +4,12 @@ import (
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/http1"
 	"plimsoll/internal/invariant"
-	"plimsoll/internal/reactor"
 	"plimsoll/internal/upstream"
 )
 
 // responseLimits bound the heads of upstreams. They are services of ours, so the bounds are wide
 // and not configured.
 var responseLimits = http1.Limits{Line: 8 << 10, Head: 48 << 10, Fields: 256, Extension: 16 << 10}
-
-// responseBytes takes what was read of a response: buf[from:to], with room in front that may be
-// overwritten.
-func (f *flow) responseBytes(buf []byte, from, to int) {
-	switch {
-	case f.stage == stageStreaming && f.is(isMirror):
-		f.discardBody(buf[from:to])
-		return
-	case f.stage == stageStreaming:
-		f.streamBody(buf, from, to, scratch)
-		return
-	}
-	s := f.upstreamConn
-	if s.partial != nil {
-		if !f.appendPartial(buf[from:to]) {
-			return
-		}
-		buf, from, to = s.partial.Bytes, s.partial.Start, s.partial.End
-	}
-	interim := f.w.out[:0]
-	for {
-		used, bad := f.res.Parse(buf[from:to], &responseLimits, f.is(toHEAD))
-		if bad != http1.OK {
-			f.badResponse()
-			return
-		}
-		if used == 0 {
-			if f.sendInterim(interim) {
-				f.keepPartial(buf[from:to])
-			}
-			return
-		}
-		from += used
-		if f.res.Status >= 200 || f.res.Status == 101 {
-			break
-		}
-		f.interims++
-		f.interimBytes += used
-		if f.interims > maxInterims || f.interimBytes > maxInterimBytes {
-			f.badResponse()
-			return
-		}
-		interim = f.appendInterim(interim)
-		f.res.Reset()
-		if s.partial != nil {
-			s.partial.Start = from
-		}
-	}
-	if !f.sendInterim(interim) {
-		return
-	}
-	partial := s.partial
-	s.partial = nil
-	f.responseHead(buf, from, to)
-	if partial != nil {
-		f.w.loop.PutBuffer(partial)
-	}
-}
-
-// keepPartial keeps a head that is not complete, in memory of its own.
-func (f *flow) keepPartial(data []byte) {
-	s := f.upstreamConn
-	if s.partial != nil {
-		return
-	}
-	s.partial = f.w.loop.GetBuffer(max(firstRead, len(data)))
-	s.partial.End = copy(s.partial.Bytes, data)
-	f.res.Reset()
-}
-
-// appendPartial adds to a head that is not complete.
-func (f *flow) appendPartial(data []byte) bool {
-	s, l := f.upstreamConn, f.w.loop
-	if len(data) > len(s.partial.Room()) {
-		need := len(s.partial.Data()) + len(data)
-		if need > reactor.ScratchSize {
-			f.badResponse()
-			return false
-		}
-		larger := l.GetBuffer(need)
-		larger.End = copy(larger.Bytes, s.partial.Data())
-		l.PutBuffer(s.partial)
-		s.partial = larger
-		f.res.Reset()
-	}
-	s.partial.End += copy(s.partial.Room(), data)
-	return true
-}
 
 // The most interim responses before one response, and the most bytes of their heads together.
 // Services send one or two. Without a bound one target could keep its loop busy for as long as the
@@ -107,6 +18,18 @@ const (
 	maxInterims     = 64
 	maxInterimBytes = 64 << 10
 )
+
+// countInterim counts an interim response whose head had so many bytes. False means that there were
+// too many, and the try is over.
+func (f *flow) countInterim(bytes int) bool {
+	f.interims++
+	f.interimBytes += bytes
+	if f.interims > maxInterims || f.interimBytes > maxInterimBytes {
+		f.badResponse()
+		return false
+	}
+	return true
+}
 
 // appendInterim appends an interim response as the client gets it (RFC 9110, section 15.2). It
 // leaves out a 100 that the client does not wait for.
@@ -137,7 +60,8 @@ func (f *flow) badResponse() {
 	f.upstreamFailed(upstream.BadResponse, exchange.UpstreamBad)
 }
 
-// responseHead deals with a complete head; buf[from:to] is what came with it of the body.
+// responseHead deals with a complete head, in f.res; buf[from:to] is what came with it of the body's
+// content, with what stands in front of it free to be overwritten.
 func (f *flow) responseHead(buf []byte, from, to int) {
 	status := f.res.Status
 	f.upstreamEnd = f.w.loop.Now()
@@ -148,7 +72,7 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 		f.leaveTarget(outcomeOf(status))
 	}
 	if f.is(isMirror) {
-		f.mirrorHead(buf[from:to])
+		f.mirrorHead()
 		return
 	}
 	if status == 101 && (!http1.Switches(f.req.Upgrade, f.res.Upgrade) || !f.is(requestSent)) {
@@ -163,9 +87,6 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 		f.retry()
 		return
 	}
-	f.down.Start(f.res.Framing, f.res.Length, &responseLimits)
-	// Before any policy adds a field that the upstream could have named.
-	http1.StripConnection(&f.res.Fields)
 	if len(f.route.Chain.Response) > 0 {
 		f.at = 0
 		switch f.respondPolicies() {
@@ -187,7 +108,7 @@ func (f *flow) respondPolicies() exchange.PolicyVerdict {
 		f.at++
 		switch policy.OnResponse(&f.Exchange) {
 		case exchange.Held:
-			f.pause(held | heldResponse)
+			f.pause(held | inResponse)
 			return exchange.Held
 		case exchange.Answered:
 			if !f.is(answered) {
@@ -208,15 +129,22 @@ func (f *flow) replaceResponse() {
 }
 
 // holdResponse keeps a response's head and what came of its body while a policy holds the exchange.
-// The fields alias the loop's scratch memory, so they are moved into the copy.
+// The fields may alias the memory that buf is in, so they are moved into the copy.
 func (f *flow) holdResponse(buf []byte, from, to int) {
-	s, l := f.upstreamConn, f.w.loop
-	kept := l.GetBuffer(len(buf))
+	kept := f.w.loop.GetBuffer(len(buf))
 	copy(kept.Bytes, buf)
 	rebaseFields(&f.res.Fields, buf, kept.Bytes)
 	f.res.Upgrade = rebase(f.res.Upgrade, buf, kept.Bytes)
 	kept.Start, kept.End = from, to
-	s.partial = kept
+	f.heldResponse = kept
+}
+
+// dropResponse gives the memory of a held response back.
+func (f *flow) dropResponse() {
+	if f.heldResponse != nil {
+		f.w.loop.PutBuffer(f.heldResponse)
+		f.heldResponse = nil
+	}
 }
 
 // runResponse goes on after a policy held the exchange in the response phase.
@@ -224,17 +152,18 @@ func (f *flow) runResponse() {
 	if f.respondPolicies() != exchange.Continue {
 		return
 	}
-	s := f.upstreamConn
+	s := f.up
 	if s == nil {
 		f.writeAnswer()
 		return
 	}
-	kept := s.partial
-	s.partial = nil
+	kept, life := f.heldResponse, f.Life()
+	f.heldResponse = nil
 	f.startResponse(kept.Bytes, kept.Start, kept.End)
-	f.w.loop.PutBuffer(kept)
-	if f.upstreamConn == s {
-		s.Readable()
+	loop := f.w.loop
+	loop.PutBuffer(kept)
+	if f.Life() == life && f.up == s {
+		s.readOn()
 	}
 }
 
@@ -252,63 +181,30 @@ func (f *flow) startResponse(buf []byte, from, to int) {
 		f.flags |= closeClient
 	}
 	f.noteEndless()
-	s, life, events := f.upstreamConn, f.Life(), f.is(endless)
+	s, life, events := f.up, f.Life(), f.is(endless)
 	f.trimResponse()
-	f.streamBody(buf, from, to, withHead|scratch)
+	f.responseBody(buf, from, to, withHead|scratch)
 	// Not earlier: whoever gets the slot begins at once, and uses the memory that buf is in.
-	if events && s.flow == f && f.Life() == life {
+	if events && f.Life() == life && f.up == s {
 		s.free()
 	}
 }
 
-// streamBody sends the content of the body bytes buf[from:to] on to the client.
-//
-// The usual response is read in one call and goes out in one: its content stays where it was read,
-// and the stream writes the head into the room in front of it, over the upstream's head, so that
-// only some hundred bytes are copied and not the body.
-func (f *flow) streamBody(buf []byte, from, to int, parts parts) {
-	begin, end, used, bad := f.content(buf, from, to)
-	if bad != http1.OK {
-		if parts&withHead != 0 {
-			f.stage = stageSent
-		}
-		f.badResponse()
-		return
+// responseBody sends the content buf[from:to] of the body on to the client.
+func (f *flow) responseBody(buf []byte, from, to int, parts parts) {
+	switch {
+	case f.is(isMirror):
+		f.mirrorBody()
+	case f.up.ended():
+		f.responseWhole(buf, from, to, parts)
+	case parts&withHead == 0 && to == from || f.send(buf, from, to, parts):
+		f.w.loop.SetTimer(&f.timer, f, f.w.loop.Now()+f.route.StreamTimeout)
 	}
-	if f.down.Done() {
-		f.responseWhole(buf, begin, end, parts, used == to-from)
-		return
-	}
-	if (parts&withHead != 0 || end > begin) && !f.send(buf, begin, end, parts) {
-		return
-	}
-	f.w.loop.SetTimer(&f.timer, f, f.w.loop.Now()+f.route.StreamTimeout)
 }
 
-// content takes the framing off the body bytes buf[from:to] of the upstream: the content is
-// buf[begin:end] afterwards, moved together where it came in several chunks. used is how many of the
-// bytes were the body's.
-func (f *flow) content(buf []byte, from, to int) (begin, end, used int, bad http1.Error) {
-	begin, end = from, from
-	for !f.down.Done() {
-		data, n, bad := f.down.Next(buf[from+used : to])
-		if bad != http1.OK {
-			return 0, 0, used, bad
-		}
-		if n == 0 {
-			break
-		}
-		used += n
-		switch { // the data is the last of the n bytes
-		case len(data) == 0:
-		case end == begin:
-			end = from + used
-			begin = end - len(data)
-		default:
-			end += copy(buf[end:], data)
-		}
-	}
-	return begin, end, used, http1.OK
+// readsOn says whether what comes of the response is wanted now.
+func (f *flow) readsOn() bool {
+	return !f.is(held) && f.stage.readsResponse() && (f.stream == nil || !f.stream.congested())
 }
 
 // send sends a part of the response to the client; false means that the client is gone and the
@@ -332,28 +228,43 @@ func (f *flow) piece() int {
 
 // clientDrained goes on reading from the upstream.
 func (f *flow) clientDrained() {
-	switch s := f.upstreamConn; {
+	switch {
 	case f.stage == stageTunnel:
 		f.relayDown()
-	case s != nil && f.stage.headSent():
-		s.Readable()
+	case f.up != nil && f.stage.headSent():
+		f.up.readOn()
 	case f.stage == stageStreaming:
 		f.pumpAnswer()
 	}
 }
 
-// responseWhole sends the last content of the response, and ends the exchange. clean says that
-// nothing stood behind it.
-func (f *flow) responseWhole(buf []byte, from, to int, parts parts, clean bool) {
+// upstreamDrained goes on sending to the upstream.
+func (f *flow) upstreamDrained() {
+	switch {
+	case f.is(isMirror):
+	case f.stage == stageTunnel:
+		f.relayUp()
+	case !f.is(requestSent) && f.stage.headSent():
+		f.pumpRequest()
+	}
+}
+
+// responseWhole sends the last content of the response, and ends the exchange.
+func (f *flow) responseWhole(buf []byte, from, to int, parts parts) {
 	if !f.send(buf, from, to, parts|withEnd) {
 		return
 	}
-	s := f.upstreamConn
-	f.upstreamConn = nil
 	f.endTry(outcomeOf(f.res.Status), f.upstreamEnd-f.sentAt)
-	s.release(clean && f.is(requestSent) && f.res.KeepAlive)
+	f.finishUpstream()
 	f.stage, f.lastRead = stageSending, f.w.loop.Now()
 	f.w.loop.AfterBatch(f)
+}
+
+// finishUpstream gives the connection of a whole response to other requests.
+func (f *flow) finishUpstream() {
+	s := f.up
+	f.up = nil
+	s.finish(f.is(requestSent))
 }
 
 // Run implements reactor.Runner: the last bytes of the response have gone out with the batch, or

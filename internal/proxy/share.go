@@ -123,7 +123,7 @@ func (w *Worker) reclaim(s *sharing, now int64) {
 
 // holds is the pool that the exchange has a connection of, or nil.
 func (f *flow) holds() *upstream.Local {
-	if f.upstreamConn == nil || f.Upstream == exchange.NoUpstream {
+	if f.up == nil || f.Upstream == exchange.NoUpstream {
 		return nil
 	}
 	return f.view.locals[f.Upstream]
@@ -136,10 +136,10 @@ func (f *flow) waitsForClient() bool {
 		if f.is(held) {
 			return false
 		}
-		if f.stream.congested() && f.upstreamConn.pending() {
+		if f.stream.congested() && f.up.pending() {
 			return true // the answer is there, and is not read before the client takes what it has
 		}
-		return !f.is(requestSent|expecting) && !f.upstreamConn.conn.Congested() && !f.stream.pending()
+		return !f.is(requestSent|expecting) && !f.up.full() && !f.stream.pending()
 	case stageStreaming:
 		return f.stream.congested()
 	}

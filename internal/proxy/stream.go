@@ -70,6 +70,54 @@ type stream interface {
 	cut(f *flow)
 }
 
+// upstreamStream is one request and its response on a connection to a target, whatever the protocol
+// version: what an exchange talks to on its upstream's side, for one try. upstreamConn is the only
+// one of an HTTP/1.1 connection.
+//
+// It tells its exchange what happens by flow.responseHead, which finds the head in flow.res, by
+// flow.responseBody, flow.upstreamDrained and flow.upstreamFailed.
+//
+// All methods are for the connection's loop.
+type upstreamStream interface {
+	on() *upstreamConn // the connection
+
+	// sendRequest sends the request's head, with what is there of its body: flow.heldBodyPart has it.
+	// False means that the exchange went another way.
+	sendRequest(f *flow) bool
+	// sendBody sends content of the body, and the end of the request where flow.bodyWhole is set. An
+	// error means that nothing more can be sent.
+	sendBody(f *flow, data []byte) error
+	// sendCopy sends a mirrored request: see mirror.go.
+	sendCopy(f *flow, message []byte) error
+	// full says that no more of the body is to be sent until flow.upstreamDrained.
+	full() bool
+	// room is how much content to send at a time, where it is not full.
+	room() int
+	// took is how far the target has taken what it was sent, a number that grows, and whether that is
+	// all.
+	took() (mark int64, all bool)
+
+	// readOn has what there is of the response dealt with, as far as the exchange takes it.
+	readOn()
+	// pending says that readOn could find something without a further event.
+	pending() bool
+	// ended says that the response is whole.
+	ended() bool
+	// trailers are those of a whole response, or nil. The list may be changed.
+	trailers() *head.List
+	// unanswered says that the connection was used before, and nothing of the response has come.
+	unanswered() bool
+
+	// finish gives the connection to other requests, after a whole response. clean says that the
+	// request went out whole.
+	finish(clean bool)
+	// drop gives up what is left of the try.
+	drop()
+	// free gives the slot at the target back, where its concurrency is limited: tunnels and streams
+	// of events would keep it for as long as somebody listens.
+	free()
+}
+
 // parts says what stream.send sends besides content, and of what kind that is.
 type parts uint8
 

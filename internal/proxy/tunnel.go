@@ -17,7 +17,7 @@ import (
 // startTunnel sends the 101 on, with what came behind it in buf[from:to], then what is there
 // already of the client's direction.
 func (f *flow) startTunnel(buf []byte, from, to int) {
-	s := f.upstreamConn
+	s := f.up.on()
 	f.stage = stageTunnel
 	f.flags = f.flags&^bodyWhole | closeClient
 	f.MaxBody = 0 // what follows is no body
@@ -42,7 +42,7 @@ func (f *flow) touchTunnel() {
 
 // relayUp moves bytes from the client to the upstream.
 func (f *flow) relayUp() {
-	s := f.upstreamConn
+	s := f.up.on()
 	for reads := 0; !f.is(bodyWhole) && !s.conn.Congested(); reads++ {
 		if reads == burst {
 			f.stream.later()
@@ -70,7 +70,7 @@ func (f *flow) relayUp() {
 
 // relayDown moves bytes from the upstream to the client.
 func (f *flow) relayDown() {
-	s := f.upstreamConn
+	s := f.up.on()
 	if f.is(downEnded) {
 		f.endTunnelWhenBoth()
 		return
@@ -109,7 +109,7 @@ func (f *flow) relayDown() {
 // endTunnelWhenBoth ends a tunnel whose two sides have ended, once the upstream has been sent
 // everything: its socket's last event tells. What waits for the client still goes out afterwards.
 func (f *flow) endTunnelWhenBoth() {
-	if f.is(bodyWhole) && f.is(downEnded) && f.upstreamConn.conn.Queued() == 0 {
+	if f.is(bodyWhole) && f.is(downEnded) && f.up.on().conn.Queued() == 0 {
 		f.endTunnel()
 	}
 }

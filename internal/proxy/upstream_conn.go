@@ -1,12 +1,8 @@
 package proxy
 
 import (
-	"errors"
-	"io"
-
 	"plimsoll/internal/crash"
 	"plimsoll/internal/exchange"
-	"plimsoll/internal/http1"
 	"plimsoll/internal/invariant"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/telemetry"
@@ -14,9 +10,10 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// upstreamConn is a connection to a target. It is idle, in its member's pool, or used by one
-// exchange.
+// upstreamConn is a connection to a target. One of HTTP/1.1 is idle, in its member's pool, or used by
+// one exchange, whose upstreamStream it is: see http1_upstream.go.
 type upstreamConn struct {
+	http1Response
 	conn      reactor.Conn
 	w         *Worker
 	member    *upstream.Member
@@ -24,7 +21,6 @@ type upstreamConn struct {
 	tls       *tlsio.Conn // nil for plain text
 	flow      *flow       // the exchange that uses it; nil when idle
 	target    string      // the member's address
-	partial   *reactor.Buffer
 	idleSince int64
 	requests  uint32
 	state     upstreamConnState
@@ -143,26 +139,9 @@ func (s *upstreamConn) idleReadable() {
 
 // Drained implements reactor.Handler: the upstream has taken what was waiting for it.
 func (s *upstreamConn) Drained() {
-	f := s.flow
-	switch {
-	case f == nil || f.is(isMirror):
-	case f.stage == stageTunnel:
-		f.relayUp()
-	case !f.is(requestSent):
-		f.pumpRequest()
+	if s.flow != nil {
+		s.flow.upstreamDrained()
 	}
-}
-
-// spokeFirst is told of a connection that ends, or says something, before the request has left the
-// loop's batch: a target that closes idle connections may send 408 before it does. It is not an
-// answer to this request, of which nothing was written; another connection gets it.
-func (s *upstreamConn) spokeFirst() {
-	if _, err := s.read(s.w.loop.Scratch()); err != nil && pause(err) {
-		return
-	}
-	f := s.flow
-	f.flags &^= wroteRequest
-	f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
 }
 
 func (s *upstreamConn) read(p []byte) (int, error) {
@@ -199,54 +178,6 @@ func (s *upstreamConn) Run() {
 	if s.state == upstreamOpen && s.flow != nil {
 		s.Readable()
 	}
-}
-
-// readResponse reads as long as there is something and the client keeps up. Once the response is
-// whole the connection may belong to another loop already, so it is the exchange that is asked
-// whether to go on.
-func (s *upstreamConn) readResponse() {
-	f := s.flow
-	for reads := 0; f.upstreamConn == s && !f.is(held) && f.stage.readsResponse(); reads++ {
-		if f.stream != nil && f.stream.congested() {
-			return
-		}
-		if reads == burst {
-			s.later()
-			return
-		}
-		buf := s.w.loop.Scratch()
-		room := buf[scratchRoom:][:min(f.piece(), reactor.ScratchSize-scratchRoom)]
-		if s.partial != nil { // what is read must fit behind what is there of the head
-			room = room[:min(len(room), reactor.ScratchSize-len(s.partial.Data()))]
-		}
-		n, err := s.read(room)
-		if err != nil {
-			if !pause(err) {
-				f.responseEnded(err)
-			}
-			return
-		}
-		s.w.shard.UpstreamReceived += uint64(n)
-		f.responseBytes(buf, scratchRoom, scratchRoom+n)
-	}
-}
-
-// responseEnded deals with the end, or the failure, of the connection before the response was known
-// to be whole.
-func (f *flow) responseEnded(err error) {
-	if f.stage == stageSent {
-		f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
-		return
-	}
-	if errors.Is(err, io.EOF) && f.down.EOF() == http1.OK && f.down.Done() {
-		if f.is(isMirror) {
-			f.mirrorWhole(false)
-		} else {
-			f.responseWhole(nil, 0, 0, 0, true)
-		}
-		return
-	}
-	f.upstreamFailed(upstream.Reset, exchange.UpstreamCut)
 }
 
 // release puts the connection into its pool, or closes it where it may not be used again: what was
@@ -286,8 +217,8 @@ type parked struct {
 	socket reactor.Socket
 }
 
-// pending says that a read could find something without a further event, or that a part of a record
-// is there already, in a buffer of this loop.
+// pending implements upstreamStream. A part of a record that is there already, in a buffer of this
+// loop, counts.
 func (s *upstreamConn) pending() bool {
 	return s.conn.MayRead() || s.tls != nil && (s.tls.Buffered() || s.tls.Holding())
 }
@@ -337,8 +268,7 @@ func (s *upstreamConn) close() {
 	s.member.Closed(s.w.loop.Now())
 }
 
-// free gives the slot at the target back, where its concurrency is limited: tunnels and streams of
-// events would keep it for as long as somebody listens.
+// free implements upstreamStream.
 func (s *upstreamConn) free() {
 	if !s.freed {
 		s.freed = true
