@@ -33,6 +33,7 @@ func (u *Upstream) check(s *scope) {
 	if s.good("targets") && weight == 0 {
 		s.reject("targets", "every weight is 0, so that no target is used; give one of them a weight, or let the routes respond themselves")
 	}
+	u.checkProtocol(s)
 	if u.LoadLine == "" || !s.good("load_line") {
 		return
 	}
@@ -42,6 +43,21 @@ func (u *Upstream) check(s *scope) {
 			"--export wrote", u.LoadLine, bare(err))
 	}
 	u.Line = content
+}
+
+// checkProtocol settles what the connections speak, which tls decides together with protocol.
+func (u *Upstream) checkProtocol(s *scope) {
+	switch {
+	case u.Protocol == "" && s.has("tls"):
+		u.Protocol = "auto"
+	case u.Protocol == "":
+		u.Protocol = "http1"
+	case !s.good("protocol"):
+	case (u.Protocol == "auto" || u.Protocol == "h2") && !s.has("tls"):
+		s.reject("protocol", "%s is found out, or spoken, over TLS; add tls, or write h2c for HTTP/2 without TLS", u.Protocol)
+	case u.Protocol == "h2c" && s.has("tls"):
+		s.reject("protocol", "h2c is HTTP/2 without TLS; remove tls, or write h2")
+	}
 }
 
 func (t *Target) check(s *scope) {

@@ -26,6 +26,11 @@ type Upstream struct {
 	Retry Retry `yaml:"retry"`
 	// TLS makes the connections to the targets TLS. Default: plain text.
 	TLS *UpstreamTLS `yaml:"tls"`
+	// Protocol is what connections to the targets speak: "http1", "h2" (HTTP/2 over TLS), "h2c"
+	// (HTTP/2 without TLS, by prior knowledge) or "auto" (with TLS, what the target picks by ALPN).
+	// gRPC needs HTTP/2. Default: "auto" with tls, "http1" without. Hazard: HTTP/2 has many requests on
+	// one connection, so that one lost packet delays all of them.
+	Protocol string `yaml:"protocol" enum:"auto,http1,h2,h2c"`
 	// SlowStart is the time over which a target that is new or back gets its full share. Default:
 	// 0s, at once.
 	SlowStart Duration `yaml:"slow_start" default:"0s" min:"0s" max:"1h"`

@@ -66,7 +66,7 @@ func upstreamOptions(u *config.Upstream) (upstream.Options, error) {
 		Panic:          float64(*u.Health.Panic),
 		MaxConnections: u.Pool.MaxConnections, MaxPending: u.Pool.MaxPending, PendingTimeout: time.Duration(u.Pool.PendingTimeout),
 		MaxIdle: u.Pool.MaxIdle, IdleTimeout: time.Duration(u.Pool.IdleTimeout),
-		RetryBudget: float64(*u.Retry.Budget),
+		RetryBudget: float64(*u.Retry.Budget), Protocol: upstreamProtocols[u.Protocol],
 	}
 	for _, t := range u.Targets {
 		o.Targets = append(o.Targets, upstream.TargetOption{Address: t.Address, Weight: *t.Weight})
@@ -290,7 +290,7 @@ func (g *Gateway) proxyUpstream(u *upstream.Upstream, c *config.Upstream) (p pro
 		Upstream: u, ConnectTimeout: int64(c.Pool.ConnectTimeout), PendingTimeout: int64(c.Pool.PendingTimeout),
 		Limited: c.Concurrency != nil, MaxRequests: uint32(c.Pool.MaxRequests),
 		Attempts: uint8(*c.Retry.Attempts), PerTry: int64(c.Retry.PerTryTimeout),
-		Stat: g.registry.Upstream(u.Name()),
+		Stat: g.registry.Upstream(u.Name()), Protocol: upstreamProtocols[c.Protocol],
 	}
 	if p.Key, err = hashKey(c.Balance.Hash); err != nil {
 		return p, err
@@ -299,9 +299,23 @@ func (g *Gateway) proxyUpstream(u *upstream.Upstream, c *config.Upstream) (p pro
 		p.RetryOn |= retryOn[on]
 	}
 	if c.TLS != nil {
-		p.TLS, err = hostConfigs(clientOptions(c.TLS), u.Hosts())
+		o := clientOptions(c.TLS)
+		if p.TLSForUpgrades, err = hostConfigs(o, u.Hosts()); err != nil {
+			return p, err
+		}
+		switch p.Protocol {
+		case upstream.HTTP2:
+			o.ALPN = []string{"h2"}
+		case upstream.Negotiated:
+			o.ALPN = []string{"h2", "http/1.1"}
+		}
+		p.TLS, err = hostConfigs(o, u.Hosts())
 	}
 	return p, err
+}
+
+var upstreamProtocols = map[string]upstream.Protocol{
+	"http1": upstream.HTTP1, "auto": upstream.Negotiated, "h2": upstream.HTTP2, "h2c": upstream.HTTP2,
 }
 
 var retryOn = map[string]proxy.RetryOn{

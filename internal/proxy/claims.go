@@ -138,17 +138,30 @@ func (f *flow) triedEnough(now int64) bool {
 	return now-max(f.sentAt, f.timeoutFrom) >= f.view.Classes[f.Class].Latency
 }
 
-// appendDeadline tells the upstream for how many milliseconds the gateway waits for it, rounded
-// down: what comes later is thrown away.
+// appendDeadline tells the upstream for how many milliseconds the gateway waits for it.
 func (f *flow) appendDeadline(out []byte) []byte {
-	h, now := f.route.Deadline, f.w.loop.Now()
+	h := f.route.Deadline
 	if h == nil {
 		return out
 	}
-	by := f.deadline
+	return append(appendInt(append(out, h.begin...), f.leftForUpstream()), crlf...)
+}
+
+// deadlineField is appendDeadline for HTTP/2: the field's name, and its value in digits.
+func (f *flow) deadlineField(digits []byte) (name, value []byte, ok bool) {
+	h := f.route.Deadline
+	if h == nil {
+		return nil, nil, false
+	}
+	return h.name, appendInt(digits, f.leftForUpstream()), true
+}
+
+// leftForUpstream is for how many milliseconds the gateway waits for the present try, rounded down:
+// what comes later is thrown away.
+func (f *flow) leftForUpstream() int64 {
+	by, now := f.deadline, f.w.loop.Now()
 	if perTry := f.up.on().upstream.PerTry; perTry > 0 && f.is(bodyWhole) {
 		by = min(by, now+perTry)
 	}
-	out = append(out, h.begin...)
-	return append(appendInt(out, max(1, (by-now)/1e6)), crlf...)
+	return max(1, (by-now)/1e6)
 }

@@ -61,6 +61,12 @@ func (w *Worker) complainOfWatches(err error) {
 // tlsFailed says why no TLS connection to a target came about.
 func (s *upstreamConn) tlsFailed(err error) {
 	f, w := s.flow, s.w
+	if s.http2 != nil && len(s.http2.waiting) > 0 {
+		f = s.http2.waiting[0].flow
+	}
+	if f == nil {
+		return // nobody waits for it any more
+	}
 	if n := f.view.tlsTrouble[f.Upstream].due(1, w.loop.Now()); n > 0 {
 		go w.logger.Warn("TLS with a target failed", "upstream", s.upstream.Name(), "target", s.target, "loop", w.loop.ID, "times", n, "error", err)
 	}

@@ -92,7 +92,7 @@ const staleAfter = int64(1e9)
 
 // fit says whether an idle connection may be used.
 func (f *flow) fit(s *upstreamConn, now int64) bool {
-	return now-s.idleSince <= staleAfter && f.idempotent() && !f.is(freeRetry) || s.conn.Alive()
+	return s.http2 != nil || now-s.idleSince <= staleAfter && f.idempotent() && !f.is(freeRetry) || s.conn.Alive()
 }
 
 // connect finds a connection to the picked target: an idle one, a new one, or a place in the queue.
@@ -100,7 +100,14 @@ func (f *flow) fit(s *upstreamConn, now int64) bool {
 // be as old.
 func (f *flow) connect() {
 	pool, now := &f.member.Pool, f.w.loop.Now()
-	if f.is(freeRetry) && pool.Open(now) {
+	fresh := f.is(freeRetry)
+	switch f.view.Upstreams[f.Upstream].Protocol {
+	case upstream.HTTP2:
+		fresh = false // they are looked after
+	case upstream.Negotiated:
+		fresh = fresh || f.req.Upgrade != nil // HTTP/2 has no upgrades
+	}
+	if fresh && pool.Open(now) {
 		f.dial()
 		return
 	}
@@ -153,9 +160,12 @@ func (f *flow) Ready(now int64, m *upstream.Member, c upstream.Conn) {
 	}
 	late := f.overdue(now)
 	if late || !f.beginTry(m, now) { // its breaker has opened while the request waited
-		if c == nil {
+		switch {
+		case c == nil:
 			m.Closed(now)
-		} else {
+		case c.(*upstreamConn).shared():
+			m.Free(now)
+		default:
 			m.Put(c, now)
 		}
 		f.stage = stagePolicies
@@ -204,8 +214,12 @@ func (f *flow) class() uint8 {
 // use sends the request on a connection that is idle or was just made.
 func (f *flow) use(s *upstreamConn) {
 	f.endWait(f.w.loop.Now())
-	s.flow, s.member, f.up, f.Target = f, f.member, s, s.target
-	s.upstream = &f.view.Upstreams[f.Upstream] // the connection may be older than the config
+	s.upstream, s.member = &f.view.Upstreams[f.Upstream], f.member // it may be older than the config
+	if s.http2 != nil {
+		s.http2.assign(f)
+		return
+	}
+	s.flow, f.up, f.Target = f, s, s.target
 	if s.requests++; s.requests > 1 {
 		s.stats().Reused++
 	}
@@ -220,9 +234,14 @@ func (f *flow) use(s *upstreamConn) {
 func (f *flow) dial() {
 	u := &f.view.Upstreams[f.Upstream]
 	address := f.member.Target().Address()
-	s := &upstreamConn{w: f.w, member: f.member, upstream: u, flow: f, target: address.String()}
-	f.up, f.stage, f.Target, f.sentAt = s, stageConnecting, s.target, f.w.loop.Now()
-	f.beginWait()
+	s := &upstreamConn{w: f.w, member: f.member, upstream: u, target: address.String()}
+	if u.Protocol == upstream.HTTP2 {
+		s.startHTTP2().assign(f)
+	} else {
+		s.flow, s.upgrades, f.up, f.Target = f, f.req.Upgrade != nil, s, s.target
+		f.stage, f.sentAt = stageConnecting, f.w.loop.Now()
+		f.beginWait()
+	}
 	if err := s.conn.Dial(f.w.loop, reactor.Address{IP: address.TCP, Path: address.Path}, s); err != nil {
 		// Ours, so not counted against the target, and no other target would do better.
 		if reactor.OutOfResources(err) {

@@ -101,7 +101,12 @@ func (f *flow) appendVia(out []byte, came version) []byte {
 
 // viaValue is the value of Via for a response that came in HTTP/1.
 func (f *flow) viaValue() []byte {
-	v := viaVersions[f.answeredIn]
+	return f.viaOf(f.answeredIn)
+}
+
+// viaOf is the value of Via for a message that came in a version.
+func (f *flow) viaOf(came version) []byte {
+	v := viaVersions[came]
 	return append(append(f.Alloc(len(v) + len(f.route.Via))[:0], v...), f.route.Via...)
 }
 

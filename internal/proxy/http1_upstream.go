@@ -111,8 +111,8 @@ func (s *upstreamConn) took() (mark int64, all bool) {
 // readOn implements upstreamStream.
 func (s *upstreamConn) readOn() { s.Readable() }
 
-// ended implements upstreamStream.
-func (s *upstreamConn) ended() bool { return !s.inHead && s.body.Done() }
+// whole implements upstreamStream.
+func (s *upstreamConn) whole() bool { return !s.inHead && s.body.Done() }
 
 // trailers implements upstreamStream.
 func (s *upstreamConn) trailers() *head.List { return s.body.Trailers() }

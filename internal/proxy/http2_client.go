@@ -90,8 +90,12 @@ func (h *http2Conn) backlogged() bool { return h.c.conn.Congested() }
 // later implements http2Side.
 func (h *http2Conn) later() { h.c.later() }
 
-// greet implements http2Side: the connection has begun in time.
-func (h *http2Conn) greet() { h.restTimer() }
+// settled implements http2Side: the connection has begun in time.
+func (h *http2Conn) settled(first bool) {
+	if first {
+		h.restTimer()
+	}
+}
 
 // write implements http2Side.
 func (h *http2Conn) write(p []byte) {

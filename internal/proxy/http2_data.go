@@ -230,6 +230,22 @@ func (d *streamData) sendData(buf []byte, from, to int, ends, scratch bool) int 
 	return from
 }
 
+// put sends content, or keeps what the windows hold back. ends says that it is the last, with trailers
+// behind it or nil.
+func (d *streamData) put(buf []byte, from, to int, ends bool, trailers *head.List, scratch bool) {
+	d.finished = d.finished || ends
+	if d.queue == nil {
+		from = d.sendData(buf, from, to, ends && trailers == nil, scratch)
+	}
+	if from < to {
+		d.hold(buf[from:to])
+	}
+	if trailers != nil {
+		d.tail = d.link.appendTrailers(nil, d.id, trailers)
+		d.sendTail()
+	}
+}
+
 // hold keeps content that the windows hold back.
 func (d *streamData) hold(data []byte) {
 	loop := d.link.w.loop

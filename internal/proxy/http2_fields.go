@@ -181,48 +181,20 @@ func (st *http2Stream) refuseWith(status int) {
 
 // trailers takes the field block that ends a request.
 func (h *http2Conn) trailers(st *http2Stream, block []byte) {
-	bytes := h.c.w.fieldBytes()[:0]
-	var judge http2.TrailerHead
-	judge.Reset(&h.c.listener.HTTP2)
-	list := &head.List{}
-	h.decoder.Begin(block)
-	var field hpack.Field
-	why := http2.OK
-	for {
-		out, ok, err := h.decoder.Next(&field, bytes)
-		if err != nil {
-			h.fail(http2.BadBlock)
-			return
-		}
-		if !ok {
-			break
-		}
-		bytes = out
-		if why == http2.OK {
-			why = judge.Field(list, field.Name, field.Value)
-		}
-	}
+	list, why, ok := h.decodeTrailers(block, &h.c.listener.HTTP2)
 	switch {
+	case !ok:
+		return
 	case st.ended:
 		why = http2.ClosedStream
-	case why == http2.OK && h.decoder.TooLarge():
-		why = http2.HeadTooLarge
-	case why == http2.OK:
-		// The length of a body that nobody reads is not counted.
-		if why = judge.End(h.blockEnds); why == http2.OK && st.flow != nil {
-			why = st.length.End()
-		}
+	case why == http2.OK && st.flow != nil: // the length of a body that nobody reads is not counted
+		why = st.length.End()
 	}
 	if why != http2.OK {
 		h.resetFor(st.id, why)
 		return
 	}
-	st.ended = true
-	if list.Len() > 0 {
-		own := append([]byte(nil), bytes...)
-		rebaseFields(list, bytes, own)
-		st.trailer = list
-	}
+	st.ended, st.trailer = true, list
 	if st.flow != nil {
 		st.flow.bodyReadable()
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"plimsoll/internal/head"
 	"plimsoll/internal/hpack"
 	"plimsoll/internal/http2"
 	"plimsoll/internal/reactor"
@@ -59,7 +60,7 @@ type http2Side interface {
 	write(p []byte)
 	backlogged() bool // the peer does not take what it is sent: nothing is read until it does
 	later()           // has readOn called at the end of the turn
-	greet()           // the first SETTINGS have come
+	settled(bool)     // SETTINGS have come, and whether they are the first
 	awaitBlock(bool)  // a field block begins that is not complete, or has ended
 	fieldBlock([]byte)
 	frame(*http2.Frame)                       // RST_STREAM or GOAWAY
@@ -257,10 +258,9 @@ func (l *http2Link) settings(f *http2.Frame) {
 			}
 		}
 	}
-	if !l.greeted {
-		l.greeted = true
-		l.side.greet()
-	}
+	first := !l.greeted
+	l.greeted = true
+	l.side.settled(first)
 	if change.Window != 0 {
 		l.resume()
 	}
@@ -386,4 +386,42 @@ func (l *http2Link) release() {
 			*b = nil
 		}
 	}
+}
+
+// decodeTrailers decodes the field block that ends a message, as blockEnds must say that it does. The
+// list is nil where it has no field that goes on. ok false means that the connection is over.
+func (l *http2Link) decodeTrailers(block []byte, lim *http2.Limits) (list *head.List, why http2.Reason, ok bool) {
+	bytes := l.w.fieldBytes()[:0]
+	var judge http2.TrailerHead
+	judge.Reset(lim)
+	list = &head.List{}
+	l.decoder.Begin(block)
+	var field hpack.Field
+	for {
+		out, more, err := l.decoder.Next(&field, bytes)
+		if err != nil {
+			l.side.fail(http2.BadBlock)
+			return nil, http2.OK, false
+		}
+		if !more {
+			break
+		}
+		bytes = out
+		if why == http2.OK {
+			why = judge.Field(list, field.Name, field.Value)
+		}
+	}
+	switch {
+	case why != http2.OK:
+	case l.decoder.TooLarge():
+		why = http2.HeadTooLarge
+	default:
+		why = judge.End(l.blockEnds)
+	}
+	if list.Len() == 0 || why != http2.OK {
+		return nil, why, true
+	}
+	own := append([]byte(nil), bytes...)
+	rebaseFields(list, bytes, own)
+	return list, http2.OK, true
 }

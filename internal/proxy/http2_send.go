@@ -22,28 +22,20 @@ func (st *http2Stream) send(f *flow, buf []byte, from, to int, parts parts) erro
 		return errConnectionLost
 	}
 	var trailers *head.List
-	if parts&withEnd != 0 {
+	ends := parts&withEnd != 0
+	if ends {
 		trailers = f.responseTrailers()
-		st.finished = true
 	}
-	ends := parts&withEnd != 0 && trailers == nil
 	if parts&withHead != 0 {
 		st.begun = true
-		st.endSent = ends && to == from
+		st.endSent = ends && trailers == nil && to == from
 		f.headOut = int64(st.sendHead(f, st.endSent))
 		f.bodyOut += f.headOut
 	}
 	f.bodyOut += int64(to - from)
-	if st.queue == nil {
-		from = st.sendData(buf, from, to, ends, parts&scratch != 0)
-	}
-	if from < to {
-		st.hold(buf[from:to])
+	st.put(buf, from, to, ends, trailers, parts&scratch != 0)
+	if st.queue != nil {
 		st.watch()
-	}
-	if trailers != nil {
-		st.tail = h.appendTrailers(nil, st.id, trailers)
-		st.sendTail()
 	}
 	return nil
 }

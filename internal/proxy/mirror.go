@@ -122,7 +122,7 @@ func (f *flow) mirrorHead() {
 
 // mirrorBody reads over a mirror's response, and ends the copy once it is whole.
 func (f *flow) mirrorBody() {
-	if !f.up.ended() {
+	if !f.up.whole() {
 		f.w.loop.SetTimer(&f.timer, f, min(f.deadline, f.w.loop.Now()+f.route.StreamTimeout))
 		return
 	}

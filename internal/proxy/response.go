@@ -195,7 +195,7 @@ func (f *flow) responseBody(buf []byte, from, to int, parts parts) {
 	switch {
 	case f.is(isMirror):
 		f.mirrorBody()
-	case f.up.ended():
+	case f.up.whole():
 		f.responseWhole(buf, from, to, parts)
 	case parts&withHead == 0 && to == from || f.send(buf, from, to, parts):
 		f.w.loop.SetTimer(&f.timer, f, f.w.loop.Now()+f.route.StreamTimeout)

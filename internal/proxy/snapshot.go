@@ -63,7 +63,9 @@ type Route struct {
 // Upstream is a named service and what the data plane needs to know to talk to it.
 type Upstream struct {
 	*upstream.Upstream
+	Protocol       upstream.Protocol
 	TLS            func(host string) (*tls.Config, error) // nil for plain text
+	TLSForUpgrades func(host string) (*tls.Config, error) // offers HTTP/1.1 alone; nil where TLS is
 	ConnectTimeout int64                                  // nanoseconds, TLS included
 	// Nanoseconds that an exchange may wait for a connection.
 	PendingTimeout int64

@@ -101,8 +101,8 @@ type upstreamStream interface {
 	readOn()
 	// pending says that readOn could find something without a further event.
 	pending() bool
-	// ended says that the response is whole.
-	ended() bool
+	// whole says that the response is whole, and all of its content was shown.
+	whole() bool
 	// trailers are those of a whole response, or nil. The list may be changed.
 	trailers() *head.List
 	// unanswered says that the connection was used before, and nothing of the response has come.

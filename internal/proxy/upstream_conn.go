@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"errors"
+
 	"plimsoll/internal/crash"
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/invariant"
@@ -14,17 +16,20 @@ import (
 // one exchange, whose upstreamStream it is: see http1_upstream.go.
 type upstreamConn struct {
 	http1Response
-	conn      reactor.Conn
-	w         *Worker
-	member    *upstream.Member
-	upstream  *Upstream
-	tls       *tlsio.Conn // nil for plain text
-	flow      *flow       // the exchange that uses it; nil when idle
-	target    string      // the member's address
+	conn     reactor.Conn
+	w        *Worker
+	member   *upstream.Member
+	upstream *Upstream
+	tls      *tlsio.Conn // nil for plain text
+	flow     *flow       // the exchange that uses it; nil when idle, and with HTTP/2
+	// The rest of a connection that speaks HTTP/2, else nil.
+	http2     *http2Upstream
+	target    string // the member's address
 	idleSince int64
 	requests  uint32
 	state     upstreamConnState
 	freed     bool // its slot was given back: what it carries has no end of its own
+	upgrades  bool // it must speak HTTP/1.1: its request asks for an upgrade
 	deferred  bool // Run is to be called: it stays on its loop until then
 }
 
@@ -43,10 +48,8 @@ func (s *upstreamConn) stats() *telemetry.UpstreamStats { return s.w.shard.Upstr
 
 // Connected implements reactor.Handler.
 func (s *upstreamConn) Connected(err error) {
-	f := s.flow
 	if err != nil {
-		s.stats().ConnectFailures++
-		f.upstreamFailed(upstream.ConnectFailed, exchange.ConnectFailed)
+		s.connectFailed()
 		return
 	}
 	if s.upstream.TLS != nil {
@@ -59,9 +62,14 @@ func (s *upstreamConn) Connected(err error) {
 // beginHandshake is clientConn.startHandshake's mirror image; a client speaks first, so that it
 // waits for nothing.
 func (s *upstreamConn) beginHandshake() {
-	cfg, err := s.upstream.TLS(s.member.Target().Address().Host)
+	configs := s.upstream.TLS
+	if s.upgrades {
+		configs = s.upstream.TLSForUpgrades
+	}
+	cfg, err := configs(s.member.Target().Address().Host)
 	if err != nil {
-		s.handshakeFailed(err)
+		s.tlsFailed(err)
+		s.connectFailed()
 		return
 	}
 	s.state = upstreamHandshake
@@ -81,25 +89,42 @@ func (s *upstreamConn) handshaken(err error) {
 	case s.state == upstreamAborting:
 		s.state = upstreamConnecting
 		s.close()
+	case err == nil && s.upstream.Protocol == upstream.HTTP2 && s.tls.State().ALPN != "h2":
+		err = errors.New("the target does not offer HTTP/2 by ALPN: have it do so, or set protocol: http1")
+		fallthrough
 	case err != nil:
 		s.state = upstreamConnecting
-		s.handshakeFailed(err)
+		s.tlsFailed(err)
+		s.connectFailed()
 	default:
 		s.conn.TakeOver()
 		s.opened()
 	}
 }
 
-func (s *upstreamConn) handshakeFailed(err error) {
+// connectFailed ends the requests that are to use the connection.
+func (s *upstreamConn) connectFailed() {
 	s.stats().ConnectFailures++
-	s.tlsFailed(err)
-	s.flow.upstreamFailed(upstream.ConnectFailed, exchange.ConnectFailed)
+	failed := func(f *flow) { f.upstreamFailed(upstream.ConnectFailed, exchange.ConnectFailed) }
+	if s.http2 != nil {
+		s.http2.failWaiting(failed)
+		return
+	}
+	failed(s.flow)
 }
 
 func (s *upstreamConn) opened() {
 	s.state = upstreamOpen
 	s.stats().Opened++
 	f := s.flow
+	if s.http2 == nil && s.tls != nil && s.tls.State().ALPN == "h2" {
+		s.flow = nil
+		s.startHTTP2().assign(f)
+	}
+	if s.http2 != nil {
+		s.http2.opened()
+		return
+	}
 	f.w.loop.StopTimer(&f.timer)
 	f.use(s)
 }
@@ -110,6 +135,8 @@ func (s *upstreamConn) Readable() {
 	switch {
 	case s.state == upstreamHandshake || s.state == upstreamAborting:
 		s.tls.Wake()
+	case s.http2 != nil:
+		s.http2.readable()
 	case f == nil:
 		s.idleReadable()
 	case f.stage == stageTunnel:
@@ -139,7 +166,13 @@ func (s *upstreamConn) idleReadable() {
 
 // Drained implements reactor.Handler: the upstream has taken what was waiting for it.
 func (s *upstreamConn) Drained() {
-	if s.flow != nil {
+	switch {
+	case s.http2 != nil:
+		s.http2.resume()
+		if s.state == upstreamOpen && !s.deferred {
+			s.http2.readable()
+		}
+	case s.flow != nil:
 		s.flow.upstreamDrained()
 	}
 }
@@ -175,7 +208,7 @@ func (s *upstreamConn) later() {
 // Run implements reactor.Runner: it goes on after a burst.
 func (s *upstreamConn) Run() {
 	s.deferred = false
-	if s.state == upstreamOpen && s.flow != nil {
+	if s.state == upstreamOpen && (s.flow != nil || s.http2 != nil) {
 		s.Readable()
 	}
 }
@@ -223,9 +256,10 @@ func (s *upstreamConn) pending() bool {
 	return s.conn.MayRead() || s.tls != nil && (s.tls.Buffered() || s.tls.Holding())
 }
 
-// Detach implements upstream.Conn.
+// Detach implements upstream.Conn. A connection of HTTP/2 stays on its loop: one is enough for a
+// hundred requests, and another loop opens its own.
 func (s *upstreamConn) Detach() (upstream.Parked, bool) {
-	if s.deferred || s.pending() {
+	if s.deferred || s.http2 != nil || s.pending() {
 		return nil, false
 	}
 	return &parked{s, s.conn.Detach()}, true
@@ -277,6 +311,9 @@ func (s *upstreamConn) free() {
 }
 
 func (s *upstreamConn) shut() {
+	if s.http2 != nil {
+		s.http2.shut()
+	}
 	if s.tls != nil {
 		if s.state == upstreamOpen {
 			s.tls.CloseWrite()

@@ -22,9 +22,10 @@ type ServerOptions struct {
 
 // ClientOptions say how connections to an upstream speak TLS.
 type ClientOptions struct {
-	CA         string // PEM file of the authorities to trust; "" for those of the system
-	ServerName string // the name to ask for and to verify; "" for the host that is connected to
-	Cert, Key  string // PEM files of our own certificate; both or neither
+	CA         string   // PEM file of the authorities to trust; "" for those of the system
+	ServerName string   // the name to ask for and to verify; "" for the host that is connected to
+	Cert, Key  string   // PEM files of our own certificate; both or neither
+	ALPN       []string // the protocols to offer; nil for http/1.1
 	// InsecureSkipVerify accepts any certificate. Anybody on the way can then read and change
 	// everything.
 	InsecureSkipVerify bool
@@ -87,16 +88,19 @@ func authenticate(cfg *tls.Config, o ServerOptions) error {
 
 // ClientConfig makes what NewClient needs for connections to host, a DNS name or an IP address
 // without a port. Files are read once, errors are one line and name the file. Sessions of a bounded
-// number of servers are remembered and resumed. ALPN offers http/1.1.
+// number of servers are remembered and resumed.
 func ClientConfig(o ClientOptions, host string) (*tls.Config, error) {
 	cfg := &tls.Config{
 		ServerName:                  host,
-		NextProtos:                  []string{"http/1.1"},
+		NextProtos:                  o.ALPN,
 		MinVersion:                  tls.VersionTLS12,
 		InsecureSkipVerify:          o.InsecureSkipVerify,
 		DynamicRecordSizingDisabled: true,
 		ClientSessionCache:          tls.NewLRUClientSessionCache(clientSessions),
 		Renegotiation:               tls.RenegotiateNever,
+	}
+	if cfg.NextProtos == nil {
+		cfg.NextProtos = []string{"http/1.1"}
 	}
 	if o.ServerName != "" {
 		cfg.ServerName = o.ServerName

@@ -120,6 +120,7 @@ func (u *Upstream) httpProbe(ctx context.Context, t *Target, path string) error 
 			return dialTarget(ctx, t.addr)
 		},
 	}
+	transport.Protocols = u.checkProtocols()
 	scheme := "http"
 	if u.options.TLS != nil {
 		scheme = "https"
@@ -172,9 +173,25 @@ func dialTarget(ctx context.Context, a Address) (net.Conn, error) {
 	}
 }
 
-// checkTLS is a copy of the TLS settings that offers HTTP/1.1 only, which is what traffic speaks.
+// checkTLS is a copy of the TLS settings that offers what traffic speaks.
 func (u *Upstream) checkTLS() *tls.Config {
 	c := u.options.TLS.Clone()
-	c.NextProtos = []string{"http/1.1"}
+	switch u.options.Protocol {
+	case HTTP1:
+		c.NextProtos = []string{"http/1.1"}
+	case Negotiated:
+		c.NextProtos = []string{"h2", "http/1.1"}
+	case HTTP2:
+		c.NextProtos = []string{"h2"}
+	}
 	return c
+}
+
+// checkProtocols are the versions that a check may speak.
+func (u *Upstream) checkProtocols() *http.Protocols {
+	p := &http.Protocols{}
+	p.SetHTTP1(u.options.Protocol != HTTP2)
+	p.SetHTTP2(u.options.TLS != nil && u.options.Protocol != HTTP1)
+	p.SetUnencryptedHTTP2(u.options.TLS == nil && u.options.Protocol == HTTP2)
+	return p
 }

@@ -97,6 +97,9 @@ type Options struct {
 	// be connections.
 	Concurrency *concurrency.Options
 
+	// Protocol is what connections to the targets speak, health checks too.
+	Protocol Protocol
+
 	// TLS, when not nil, is how health checks speak to targets. It is cloned; a ServerName in it
 	// goes before the target's host.
 	TLS *tls.Config
@@ -104,6 +107,16 @@ type Options struct {
 	// compared.
 	TLSIdentity string
 }
+
+// Protocol is what connections to targets speak.
+type Protocol uint8
+
+// The protocols.
+const (
+	HTTP1      Protocol = iota // HTTP/1.1
+	Negotiated                 // HTTP/2 or HTTP/1.1 as ALPN finds; only with TLS
+	HTTP2                      // HTTP/2; without TLS by prior knowledge
+)
 
 // DefaultOptions are the defaults of every option, for these targets, each of weight 1.
 func DefaultOptions(targets ...string) Options {

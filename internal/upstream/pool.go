@@ -1,6 +1,10 @@
 package upstream
 
-import "plimsoll/internal/invariant"
+import (
+	"slices"
+
+	"plimsoll/internal/invariant"
+)
 
 // Conn is the data plane's connection to a target, as a pool sees it. It belongs to one loop.
 type Conn interface {
@@ -34,30 +38,34 @@ type idleConn struct {
 // Idle ones are a stack: the newest goes first, so that a pool that is larger than the load needs
 // grows old at its bottom, where the sweep finds it, and so that the connection least likely to
 // have been closed by the other side is the one in use.
+//
+// A connection that carries several requests at once is idle only while it carries none. In use it is
+// shared as long as it takes more: Get gives it again and again, until Unshare.
 type Pool struct {
 	target *Target
 	local  *Local
 	member *Member
 	idle   []idleConn // the oldest first
+	shared []Conn     // in use, and take more requests; the last one goes first
 	bound  int
 	gone   bool
 	reused uint64
 	slot   slotUse
 }
 
-// Get takes an idle connection, the one used last first. Without one of its own it looks where
-// other loops leave theirs. When there is none at all, ask Open. Loop only; it does not allocate,
-// and takes a lock only when a spare connection is there.
+// Get takes a connection: one that is shared, or else the idle one used last. Without one of its own
+// it looks where other loops leave theirs. When there is none at all, ask Open. Loop only; it does
+// not allocate, and takes a lock only when a spare connection is there.
 func (p *Pool) Get(now int64) (Conn, bool) {
-	limited := p.slot.slots != nil
-	if len(p.idle) > 0 && !limited {
+	own := len(p.idle) > 0 || len(p.shared) > 0
+	if own && p.slot.slots == nil {
 		return p.reuse(), true
 	}
 	// What lies there while others wait is theirs, and so is a free slot.
-	if p.local.u.queues.waiting.Load() != 0 || len(p.idle) == 0 && p.target.spare.n.Load() == 0 || !p.slot.enter(now) {
+	if p.local.u.queues.waiting.Load() != 0 || !own && p.target.spare.n.Load() == 0 || !p.slot.enter(now) {
 		return nil, false
 	}
-	if len(p.idle) > 0 {
+	if own {
 		return p.reuse(), true
 	}
 	if c, ok := p.fetch(now); ok {
@@ -68,8 +76,12 @@ func (p *Pool) Get(now int64) (Conn, bool) {
 	return nil, false
 }
 
-// reuse takes the idle connection, of which there is one, that was used last.
+// reuse takes the connection that was shared last, or the idle one that was used last. There is one.
 func (p *Pool) reuse() Conn {
+	if n := len(p.shared); n > 0 {
+		p.reused++
+		return p.shared[n-1]
+	}
 	last := len(p.idle) - 1
 	c := p.idle[last].conn
 	p.idle[last] = idleConn{}
@@ -148,6 +160,30 @@ func (p *Pool) count(by int64) {
 	}
 }
 
+// Share lists a connection that is in use, or being opened, and takes further requests. Each of them
+// that is over owes a Free; the last one, Unshare and Put. Requests that wait are served in another
+// turn of the loop. Loop only.
+func (p *Pool) Share(c Conn) {
+	if invariant.On && slices.Contains(p.shared, c) {
+		panic("upstream: a connection was shared twice")
+	}
+	p.shared = append(p.shared, c)
+	if p.local.waiters.n > 0 {
+		p.local.own.post(p.local)
+	}
+}
+
+// Unshare takes a connection that takes no more requests off the list. False means that it was not on
+// it. Loop only.
+func (p *Pool) Unshare(c Conn) bool {
+	at := slices.Index(p.shared, c)
+	if at < 0 {
+		return false
+	}
+	p.shared = slices.Delete(p.shared, at, at+1)
+	return true
+}
+
 // Drop takes out an idle connection that the other side has closed, and counts it off; the caller
 // closes it. False means that it was not idle here. Loop only.
 func (p *Pool) Drop(c Conn, now int64) bool {
@@ -183,7 +219,16 @@ func (p *Pool) enterAndReserve(now int64) bool {
 }
 
 // room says whether there may be one more connection.
-func (p *Pool) room() bool { return p.target.open.Load() < int64(p.local.u.options.MaxConnections) }
+func (p *Pool) room() bool { return p.target.open.Load() < p.local.u.mostConnections() }
+
+// mostConnections is how many connections there may be to one target. Each loop needs one of its own
+// where one carries many requests: such a connection is hardly ever idle, and does not move.
+func (u *Upstream) mostConnections() int64 {
+	if u.options.Protocol == HTTP2 {
+		return int64(max(u.options.MaxConnections, u.env.Loops))
+	}
+	return int64(u.options.MaxConnections)
+}
 
 // undo gives back a slot for which no connection was found after all: another loop was quicker. A
 // loop that has begun to wait meanwhile saw the slot taken, and is woken.
@@ -203,7 +248,7 @@ func (p *Pool) leave(now int64) {
 }
 
 func (p *Pool) reserve() bool {
-	most := int64(p.local.u.options.MaxConnections)
+	most := p.local.u.mostConnections()
 	for {
 		n := p.target.open.Load()
 		if n >= most {
@@ -222,8 +267,9 @@ func (p *Pool) Closed(now int64) {
 	p.ClosedFreed(now)
 }
 
-// Free gives the slot of a connection back that goes on: what it carries from now on has no end of
-// its own, and is not work that the target's limit is about. Loop only.
+// Free gives the slot of a request back whose connection goes on: with other requests, or because what
+// it carries from now on has no end of its own, and is not work that the target's limit is about. Loop
+// only.
 func (p *Pool) Free(now int64) {
 	p.leave(now)
 	if p.slot.slots != nil && p.local.u.queues.waiting.Load() != 0 {
@@ -245,7 +291,7 @@ func (p *Pool) take(now int64) (Conn, bool) {
 	if !p.connectable() || !p.slot.enter(now) {
 		return nil, false
 	}
-	if len(p.idle) > 0 {
+	if len(p.idle) > 0 || len(p.shared) > 0 {
 		return p.reuse(), true
 	}
 	if c, ok := p.fetch(now); ok {
@@ -260,7 +306,9 @@ func (p *Pool) take(now int64) (Conn, bool) {
 }
 
 // connectable says whether there is a connection, or room for one.
-func (p *Pool) connectable() bool { return len(p.idle) > 0 || p.target.spare.n.Load() > 0 || p.room() }
+func (p *Pool) connectable() bool {
+	return len(p.idle) > 0 || len(p.shared) > 0 || p.target.spare.n.Load() > 0 || p.room()
+}
 
 // ready says whether take would find something, as far as one can know without taking it.
 func (p *Pool) ready() bool {

@@ -1,0 +1,399 @@
+package proxy
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"unsafe"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/head"
+	"plimsoll/internal/hpack"
+	"plimsoll/internal/http1"
+	"plimsoll/internal/http2"
+	"plimsoll/internal/reactor"
+	"plimsoll/internal/upstream"
+)
+
+// http2Request is one request on an http2Upstream, and its response: the upstreamStream of one try.
+// It ends with the try, whatever of the request the windows still hold back.
+type http2Request struct {
+	streamData
+	h    *http2Upstream
+	flow *flow         // nil once it is over
+	next *http2Request // in the worker's list of free ones
+
+	fields    *reactor.Buffer // the response's head, which the exchange borrows
+	mark      int64           // see took
+	noted     int64           // of went, when notedAt was taken
+	notedAt   int64           // bytes written to the connection by then
+	answered  bool            // the response's head has come
+	headWaits bool            // it was not shown yet
+	freed     bool            // its slot was given back
+	untouched bool            // the target has said that it did nothing for it
+	gone      bool            // the target does not wait for its end: there is nothing to reset
+}
+
+// fault is how a request failed on its connection.
+type fault uint8
+
+const (
+	brokenOff   fault = iota // the stream or the connection was reset
+	unprocessed              // likewise, and the target says that it has done nothing
+	malformed                // what came breaks the protocol
+)
+
+// request makes f's next try one on h.
+func (h *http2Upstream) request(f *flow) *http2Request {
+	w := h.w
+	r := w.freeRequests
+	if r == nil {
+		r = &http2Request{}
+	} else {
+		w.freeRequests, r.next = r.next, nil
+		w.spareRequests--
+	}
+	r.h, r.flow, r.link = h, f, &h.http2Link
+	f.up, f.Target = r, h.s.target
+	return r
+}
+
+// keep makes the request ready for its next use.
+func (r *http2Request) keep(w *Worker) {
+	*r = http2Request{}
+	if w.spareRequests < maxSpareStreams {
+		r.next, w.freeRequests = w.freeRequests, r
+		w.spareRequests++
+	}
+}
+
+// requestOf is the request on this stream, or nil.
+func (h *http2Upstream) requestOf(id uint32) *http2Request {
+	if d := h.find(id); d != nil {
+		return d.owner.(*http2Request)
+	}
+	return nil
+}
+
+// on implements upstreamStream.
+func (r *http2Request) on() *upstreamConn { return r.h.s }
+
+// sendRequest implements upstreamStream.
+func (r *http2Request) sendRequest(f *flow) bool {
+	if f.is(mirrored) {
+		f.copyHead(f.appendRequestHead(f.w.out[:0]))
+	}
+	f.flags |= wroteRequest
+	ends := f.is(requestSent)
+	r.sendHead(f, ends)
+	for !f.is(requestSent) {
+		data, more, err := f.heldBodyPart()
+		if err != nil {
+			f.bodyFailed(err)
+			return false
+		}
+		r.push(f, data)
+		if !more {
+			break
+		}
+	}
+	return true
+}
+
+var (
+	indexMethod    = hpack.StaticIndex([]byte(":method"))
+	indexPath      = hpack.StaticIndex([]byte(":path"))
+	indexScheme    = hpack.StaticIndex([]byte(":scheme"))
+	indexAuthority = hpack.StaticIndex([]byte(":authority"))
+	indexExpect    = hpack.StaticIndex([]byte("expect"))
+	indexVia       = hpack.StaticIndex([]byte("via"))
+
+	teName       = []byte("te")
+	teTrailers   = []byte("trailers")
+	continueText = []byte("100-continue")
+)
+
+// sendHead sends the request's head: what appendRequestHead is over HTTP/1.1.
+func (r *http2Request) sendHead(f *flow, ends bool) {
+	h := r.h
+	e := &h.encoder
+	authority := f.req.Fields.Value(head.Host)
+	if authority == nil {
+		authority = []byte(f.member.Target().Address().Authority())
+	}
+	f.trimRequest()
+	out := e.Begin(append(h.w.out[:0], frameRoom[:]...))
+	out = e.AppendStatic(out, indexMethod, f.req.Method, hpack.Once)
+	scheme := schemeHTTP
+	if h.s.tls != nil {
+		scheme = schemeHTTPS
+	}
+	out = e.AppendStatic(out, indexScheme, scheme, hpack.Once)
+	out = e.AppendStatic(out, indexAuthority, authority, hpack.Once)
+	path := f.Forward
+	if f.req.Query != nil {
+		path = append(append(append(h.w.fieldBytes()[:0], path...), '?'), f.req.Query...)
+	}
+	out = e.AppendStatic(out, indexPath, path, hpack.Once)
+	out = h.appendFields(out, &f.req.Fields, 0, hopByHop)
+	if f.version > http10 && http1.AcceptsTrailers(&f.req.Fields) {
+		out = e.AppendField(out, teName, teTrailers, hpack.Once)
+	}
+	if f.req.Length > 0 || f.req.Length == 0 && f.req.Fields.Has(head.ContentLength) {
+		out = e.AppendStatic(out, indexContentLength, appendInt(h.w.digits[:0], f.req.Length), hpack.Once)
+	}
+	if f.route.Via != "" && !f.is(isMirror) {
+		out = e.AppendStatic(out, indexVia, f.viaOf(f.version), hpack.Once)
+	}
+	if !f.is(isMirror) {
+		if name, ms, ok := f.deadlineField(h.w.digits[:0]); ok {
+			out = e.AppendField(out, name, ms, hpack.Once)
+		}
+		if !ends && f.expectsUpstream() {
+			f.flags |= expecting
+			out = e.AppendStatic(out, indexExpect, continueText, hpack.Once)
+		}
+	}
+	r.endSent = ends
+	h.sendBlock(r.id, out, ends)
+}
+
+// push sends content of the body, and the end of the request where that is all.
+func (r *http2Request) push(f *flow, data []byte) {
+	var trailers *head.List
+	if f.is(bodyWhole) {
+		f.flags |= requestSent
+		trailers = f.requestTrailers()
+	}
+	r.put(data, 0, len(data), f.is(bodyWhole), trailers, false)
+}
+
+// sendBody implements upstreamStream. A connection that breaks tells of itself.
+func (r *http2Request) sendBody(f *flow, data []byte) error {
+	r.push(f, data)
+	return nil
+}
+
+// copyLimits bound what a copy may be, whose original was within its listener's limits.
+var copyLimits = http1.Limits{Line: reactor.ScratchSize, Head: reactor.ScratchSize, Fields: 1 << 16}
+
+// sendCopy implements upstreamStream: the copy is a message of HTTP/1.1, which becomes the request of
+// its exchange.
+func (r *http2Request) sendCopy(f *flow, message []byte) error {
+	n, bad := f.req.Parse(message, &copyLimits)
+	if bad != http1.OK || n == 0 {
+		return bad
+	}
+	f.Forward, _, _ = bytes.Cut(f.req.Target, questionMark)
+	var body http1.Body
+	framing := http1.Length
+	switch {
+	case f.req.Length == head.Unknown:
+		framing = http1.Chunked
+	case f.req.Length == 0:
+		framing = http1.None
+	}
+	body.Start(framing, f.req.Length, &copyLimits)
+	rest := message[n:]
+	r.sendHead(f, framing == http1.None)
+	for !body.Done() {
+		data, used, bad := body.Next(rest)
+		if bad != http1.OK || used == 0 {
+			return io.ErrUnexpectedEOF
+		}
+		rest = rest[used:]
+		r.put(data, 0, len(data), body.Done(), nil, false)
+	}
+	return nil
+}
+
+// full implements upstreamStream.
+func (r *http2Request) full() bool {
+	return r.id == 0 || r.queue != nil || r.space() == 0 || r.h.s.conn.Congested()
+}
+
+// room implements upstreamStream.
+func (r *http2Request) room() int { return min(r.h.w.loop.Piece(), r.space()) }
+
+// took implements upstreamStream. How far the application has read the windows tell, in large steps;
+// that all is there, the kernel's acknowledgements. These are of the whole connection: those of the
+// present bytes are known one look later.
+func (r *http2Request) took() (mark int64, all bool) {
+	conn := &r.h.s.conn
+	if r.noted != r.went {
+		r.noted, r.notedAt = r.went, conn.Written()
+	}
+	all = r.queue == nil && conn.Acked() >= r.notedAt
+	mark = r.credit
+	if all {
+		mark += r.went
+	}
+	r.mark = max(r.mark, mark)
+	return r.mark, all
+}
+
+// resume implements streamOwner.
+func (r *http2Request) resume() {
+	if r.sendQueue() && r.flow != nil && !r.full() {
+		r.flow.upstreamDrained()
+	}
+}
+
+// begun notes the head in flow.res; ends says that nothing follows it.
+func (r *http2Request) begun(ends bool) {
+	res := &r.flow.res
+	r.answered, r.headWaits, r.ended = true, true, ends
+	r.length = http2.ExpectLength(res.Length)
+	res.KeepAlive, r.flow.answeredIn = true, http20
+	switch {
+	case res.Length == head.Unknown:
+		res.Framing = http1.Chunked
+	case res.Length > 0:
+		res.Framing = http1.Length
+	default:
+		res.Framing = http1.None
+	}
+}
+
+// deliver implements streamOwner.
+func (r *http2Request) deliver(data []byte) {
+	h, id := r.h, r.id
+	h.showEarly(r)
+	if h.requestOf(id) != r {
+		return
+	}
+	if !r.answered {
+		h.resetFor(id, http2.MissingPseudo)
+		return
+	}
+	if h.early == r {
+		h.early = nil
+	}
+	r.arrived = data
+	r.show()
+	if h.requestOf(id) == r && len(r.arrived) > 0 {
+		data = r.arrived
+		r.arrived = nil
+		r.keepContent(data)
+	}
+}
+
+// readOn implements upstreamStream.
+func (r *http2Request) readOn() { r.show() }
+
+// show gives the exchange what has come, as far as it takes it.
+func (r *http2Request) show() {
+	f := r.flow
+	if f == nil {
+		return
+	}
+	for life := f.Life(); r.flow == f && f.Life() == life && f.readsOn(); {
+		switch {
+		case r.headWaits:
+			r.headWaits = false
+			buf, from, to := r.nextContent()
+			f.responseHead(buf, from, to)
+		case r.buffered() > 0:
+			buf, from, to := r.nextContent()
+			f.responseBody(buf, from, to, scratch)
+		case r.ended:
+			f.responseBody(nil, 0, 0, 0)
+		default:
+			return
+		}
+	}
+}
+
+// nextContent takes the next content of the response: buf[from:to], with what stands in front of it
+// free to be overwritten. It stays valid until the connection reads.
+func (r *http2Request) nextContent() (buf []byte, from, to int) {
+	most := r.flow.piece()
+	switch {
+	case r.in != nil && len(r.in.Data()) > 0:
+		buf, from = r.in.Bytes, r.in.Start
+		to = min(r.in.End, from+most)
+		r.in.Start = to
+	case len(r.arrived) > 0:
+		buf = r.h.in.Bytes
+		from = int(uintptr(unsafe.Pointer(unsafe.SliceData(r.arrived))) - uintptr(unsafe.Pointer(unsafe.SliceData(buf))))
+		to = from + min(len(r.arrived), most)
+		r.arrived = r.arrived[to-from:]
+	}
+	if to > from {
+		r.taken(to - from)
+	}
+	return buf, from, to
+}
+
+// pending implements upstreamStream.
+func (r *http2Request) pending() bool { return r.headWaits || r.buffered() > 0 || r.ended }
+
+// whole implements upstreamStream.
+func (r *http2Request) whole() bool { return r.ended && r.buffered() == 0 }
+
+// trailers implements upstreamStream.
+func (r *http2Request) trailers() *head.List { return r.trailer }
+
+// unanswered implements upstreamStream.
+func (r *http2Request) unanswered() bool { return !r.answered && (r.h.s.requests > 1 || r.untouched) }
+
+// finish implements upstreamStream: the response is whole. What is left of the request nobody needs.
+func (r *http2Request) finish(bool) { r.end() }
+
+// drop implements upstreamStream.
+func (r *http2Request) drop() { r.end() }
+
+// free implements upstreamStream.
+func (r *http2Request) free() {
+	if !r.freed {
+		r.freed = true
+		r.h.s.member.Free(r.h.w.loop.Now())
+	}
+}
+
+// end takes the request off its connection. The target is told where it still works on it, or waits
+// for the rest of it.
+func (r *http2Request) end() {
+	h, w := r.h, r.h.w
+	if h.early == r {
+		h.early = nil
+	}
+	r.flow = nil
+	freed := r.freed
+	if r.fields != nil {
+		w.loop.PutBuffer(r.fields)
+		r.fields = nil
+	}
+	if r.id == 0 { // it waits for the connection
+		if at := slices.Index(h.waiting, r); at >= 0 {
+			h.waiting = slices.Delete(h.waiting, at, at+1)
+		}
+		h.over(freed)
+		return
+	}
+	if !(r.ended && r.endSent) && !r.gone && !h.dead {
+		h.wrote(http2.AppendRST(h.room(32), r.id, http2.Cancel))
+	}
+	r.remove()
+	r.keep(w)
+	h.over(freed)
+}
+
+// fail ends the request's try with a fault of its connection.
+func (r *http2Request) fail(how fault) {
+	f := r.flow
+	reason := exchange.UpstreamReset
+	if f.stage.responseBegun() {
+		reason = exchange.UpstreamCut
+	}
+	switch how {
+	case malformed:
+		f.badResponse()
+	case unprocessed:
+		r.untouched = true
+		f.flags &^= wroteRequest // so it may be sent again, whatever it is
+		f.upstreamFailed(upstream.Reset, reason)
+	default:
+		f.upstreamFailed(upstream.Reset, reason)
+	}
+}

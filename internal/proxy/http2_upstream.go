@@ -1,0 +1,446 @@
+package proxy
+
+import (
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/hpack"
+	"plimsoll/internal/http2"
+	"plimsoll/internal/invariant"
+	"plimsoll/internal/reactor"
+	"plimsoll/internal/upstream"
+)
+
+// http2Upstream is what an upstreamConn that speaks HTTP/2 has besides: its requests, each a stream
+// (RFC 9113). upstreamConn keeps the socket, TLS, the dial and its end.
+//
+// Its life:
+//
+//	connecting → open ⇄ idle → closed
+//
+// connecting: requests may be assigned to it already, and wait until its target's SETTINGS have come:
+// before, nobody knows how many it takes. open: it carries requests, and is shared in its pool while
+// it takes more. idle: it carries none, and lies in its pool as any connection does.
+type http2Upstream struct {
+	http2Link
+	s       *upstreamConn
+	head    http2.ResponseHead
+	waiting []*http2Request // assigned while it connects, in their order
+	early   *http2Request   // its head has come, and is shown with the data behind it
+	used    int             // requests that it carries or that wait for it
+	most    int             // how many it takes at once
+	next    uint32          // the next stream's identifier
+	timer   reactor.Timer   // when it is looked whether the target is still there
+	shared  bool            // in its pool's list of those that take more
+	leaving bool            // it takes no further requests
+	heard   bool            // bytes have come since the last look
+	pinged  bool            // a PING is to bring some
+}
+
+const (
+	// upstreamStreams is how many requests one connection carries at once, whatever its target
+	// allows. What goes beyond opens another: one TCP connection loses all of its streams' time with
+	// each lost packet.
+	upstreamStreams = 100
+
+	// A target may send as much of a response before its client takes it; so it is kept in memory at
+	// most. Of all responses of a connection together it is upstreamWindow, of which most goes on at
+	// once: small windows would make each connection as slow as its round trip is long.
+	upstreamStreamWindow = 256 << 10
+	upstreamWindow       = 4 << 20
+
+	// keepAliveAfter is how long a connection with requests may be silent until the target is asked by
+	// a PING whether it is there, and then how long it may take to answer, in nanoseconds.
+	keepAliveAfter = int64(15e9)
+
+	// lastIdentifier is the highest that a connection uses; the protocol ends at 2^31-1.
+	lastIdentifier = 1<<30 + 1
+)
+
+// upstreamLimits bound the heads and trailers of responses over HTTP/2, as responseLimits do over
+// HTTP/1.1.
+var upstreamLimits = http2.Limits{Head: 60 << 10, Fields: 256}
+
+// startHTTP2 makes a connection, open or not, one of HTTP/2.
+func (s *upstreamConn) startHTTP2() *http2Upstream {
+	h := &http2Upstream{s: s, most: upstreamStreams, next: 1}
+	h.init(s.w, h, false, nil)
+	h.blockMost = upstreamLimits.Head
+	s.http2 = h
+	return h
+}
+
+// assign makes f a request on the connection: at once where it is open, or else when it will be.
+func (h *http2Upstream) assign(f *flow) {
+	r := h.request(f)
+	h.used++
+	h.list()
+	if h.greeted {
+		h.begin(r)
+		return
+	}
+	h.waiting = append(h.waiting, r)
+	f.stage, f.sentAt = stageConnecting, h.w.loop.Now()
+	f.beginWait()
+	f.w.loop.SetTimer(&f.timer, f, f.tryDeadline(h.s.upstream.ConnectTimeout))
+}
+
+// shared says that the connection carries requests beside another that may come.
+func (s *upstreamConn) shared() bool { return s.http2 != nil && s.http2.used > 0 }
+
+// begin sends a request.
+func (h *http2Upstream) begin(r *http2Request) {
+	f := r.flow
+	if h.s.requests++; h.s.requests > 1 {
+		h.s.stats().Reused++
+	}
+	h.last = h.next
+	h.add(&r.streamData, r, h.next, upstreamStreamWindow)
+	if h.next += 2; h.next > lastIdentifier || h.s.upstream.MaxRequests > 0 && h.s.requests >= h.s.upstream.MaxRequests {
+		h.leave()
+	}
+	f.endWait(h.w.loop.Now())
+	if f.is(isMirror) {
+		f.sendCopy()
+		return
+	}
+	f.sendRequest()
+}
+
+// list has the pool know whether the connection takes more requests.
+func (h *http2Upstream) list() {
+	may := h.used > 0 && h.used < h.most && !h.leaving && !h.dead
+	if may == h.shared {
+		return
+	}
+	h.shared = may
+	if may {
+		h.s.member.Share(h.s)
+	} else if !h.s.member.Unshare(h.s) && invariant.On {
+		panic("proxy: a connection that was shared is not in its pool")
+	}
+}
+
+// leave makes the connection take no further requests.
+func (h *http2Upstream) leave() {
+	h.leaving = true
+	h.list()
+}
+
+// opened begins the protocol.
+func (h *http2Upstream) opened() {
+	dst := append(h.room(256), http2.Preface...)
+	dst = http2.AppendSettings(dst,
+		http2.Setting{ID: http2.EnablePush, Value: 0},
+		http2.Setting{ID: http2.InitialWindowSize, Value: upstreamStreamWindow},
+		http2.Setting{ID: http2.MaxHeaderListSize, Value: uint32(upstreamLimits.Head)})
+	h.wrote(http2.AppendWindowUpdate(dst, 0, h.receive.Grow(upstreamWindow)))
+	h.w.loop.SetTimer(&h.timer, h, h.w.loop.Now()+keepAliveAfter)
+}
+
+// Expire implements reactor.Expirer: it is time to look whether the target is still there.
+func (h *http2Upstream) Expire(_ *reactor.Timer, now int64) {
+	switch {
+	case h.heard || h.used == 0:
+		h.pinged = false
+	case h.pinged:
+		h.lost()
+		return
+	default:
+		h.pinged = true
+		h.wrote(http2.AppendPing(h.room(32), false, [8]byte{}))
+	}
+	h.heard = false
+	h.w.loop.SetTimer(&h.timer, h, now+keepAliveAfter)
+}
+
+// read implements http2Side.
+func (h *http2Upstream) read(p []byte) (int, error) {
+	n, err := h.s.read(p)
+	h.w.shard.UpstreamReceived += uint64(n)
+	h.heard = h.heard || n > 0
+	return n, err
+}
+
+// write implements http2Side.
+func (h *http2Upstream) write(p []byte) {
+	if h.s.state != upstreamOpen || h.broken || len(p) == 0 {
+		return
+	}
+	if h.s.write(p) != nil {
+		h.broken = true
+		h.later()
+	}
+}
+
+// backlogged implements http2Side.
+func (h *http2Upstream) backlogged() bool { return h.s.conn.Congested() }
+
+// later implements http2Side.
+func (h *http2Upstream) later() { h.s.later() }
+
+// awaitBlock implements http2Side: each request has its own time-out.
+func (h *http2Upstream) awaitBlock(bool) {}
+
+// readable reads what came.
+func (h *http2Upstream) readable() {
+	h.readOn()
+	h.showEarly(nil)
+}
+
+// settled implements http2Side. The first SETTINGS begin the requests that wait for them.
+func (h *http2Upstream) settled(first bool) {
+	h.most = int(min(upstreamStreams, h.peer.MaxConcurrentStreams))
+	if h.most == 0 && first {
+		h.fail(http2.StreamRefused) // it would be of no use to anybody
+		return
+	}
+	h.list()
+	if !first {
+		return
+	}
+	waiting := h.waiting
+	h.waiting = nil
+	for i, r := range waiting {
+		f := r.flow
+		switch {
+		case f == nil: // given up meanwhile, by what happened to one before
+		case i < h.most && !h.dead && !h.leaving:
+			h.w.loop.StopTimer(&f.timer)
+			h.begin(r)
+		default: // more than it takes: another connection serves them
+			f.stage = stagePolicies
+			f.dropUpstream()
+			f.connect()
+		}
+	}
+}
+
+// fieldBlock implements http2Side.
+func (h *http2Upstream) fieldBlock(block []byte) {
+	id := h.blockOf
+	r := h.requestOf(id)
+	h.showEarly(nil)
+	why := h.blockFault
+	h.blockFault = http2.OK
+	switch {
+	case id > h.last:
+		h.fail(http2.IdleStream)
+	case r == nil || r != h.requestOf(id) || r.ended || why != http2.OK:
+		if h.discardBlock(block) && why != http2.OK {
+			h.resetFor(id, why)
+		}
+	case !r.answered:
+		h.response(r, block)
+	default:
+		h.trailers(r, block)
+	}
+}
+
+// response takes the head of a response, interim or final. The fields of a final one are copied into
+// memory of their own: the exchange may keep them for long.
+func (h *http2Upstream) response(r *http2Request, block []byte) {
+	f := r.flow
+	bytes := h.w.fieldBytes()[:0]
+	h.head.Reset(&upstreamLimits)
+	h.decoder.Begin(block)
+	var field hpack.Field
+	why := http2.OK
+	for {
+		out, ok, err := h.decoder.Next(&field, bytes)
+		if err != nil {
+			h.fail(http2.BadBlock)
+			return
+		}
+		if !ok {
+			break
+		}
+		bytes = out
+		if why == http2.OK {
+			why = h.head.Field(&f.res.Response, field.Name, field.Value)
+		}
+	}
+	if why == http2.OK && h.decoder.TooLarge() {
+		why = http2.HeadTooLarge
+	}
+	if why == http2.OK {
+		why = h.head.End(&f.res.Response, f.is(toHEAD), h.blockEnds)
+	}
+	if why != http2.OK {
+		h.resetFor(r.id, why)
+		return
+	}
+	if f.res.Status < 200 {
+		if f.countInterim(len(block)) && f.sendInterim(f.appendInterim(f.w.out[:0])) {
+			f.res.Reset()
+		}
+		return
+	}
+	r.fields = h.w.loop.GetBuffer(len(bytes))
+	r.fields.End = copy(r.fields.Bytes, bytes)
+	rebaseFields(&f.res.Fields, bytes, r.fields.Bytes)
+	r.begun(h.blockEnds)
+	if h.early = r; r.ended || len(h.in.Data()) == 0 {
+		h.showEarly(nil)
+	}
+}
+
+// trailers takes the field block that ends a response.
+func (h *http2Upstream) trailers(r *http2Request, block []byte) {
+	list, why, ok := h.decodeTrailers(block, &upstreamLimits)
+	if !ok {
+		return
+	}
+	if why == http2.OK {
+		why = r.length.End()
+	}
+	if why != http2.OK {
+		h.resetFor(r.id, why)
+		return
+	}
+	r.trailer, r.ended = list, true
+	r.show()
+}
+
+// showEarly shows the exchange a head that waited for the data behind it, unless it is that of but.
+func (h *http2Upstream) showEarly(but *http2Request) {
+	if r := h.early; r != nil && r != but {
+		h.early = nil
+		r.show()
+	}
+}
+
+// stray implements http2Side: what comes for a request that was given up is passed over.
+func (h *http2Upstream) stray(f *http2.Frame, d *streamData) {
+	if d != nil && d.ended {
+		h.resetFor(f.Stream, http2.ClosedStream)
+		return
+	}
+	h.mustHaveBegun(f.Stream)
+}
+
+// frame implements http2Side.
+func (h *http2Upstream) frame(f *http2.Frame) {
+	h.showEarly(nil)
+	if f.Type == http2.GoAway {
+		h.goAway(f.LastStream())
+		return
+	}
+	r := h.requestOf(f.Stream)
+	switch {
+	case r == nil:
+		h.mustHaveBegun(f.Stream)
+	case f.Code() == http2.RefusedStream:
+		r.gone = true
+		r.fail(unprocessed)
+	default:
+		r.gone = true
+		r.fail(brokenOff)
+	}
+}
+
+// goAway takes a GOAWAY: what the target has not begun is sent to another connection.
+func (h *http2Upstream) goAway(last uint32) {
+	h.leave()
+	for _, id := range h.identifiers(nil) {
+		if r := h.requestOf(id); r != nil && id > last {
+			r.gone = true
+			r.fail(unprocessed)
+		}
+	}
+	if h.used == 0 {
+		h.closeIdle()
+	}
+}
+
+// resetFor implements http2Side.
+func (h *http2Upstream) resetFor(id uint32, why http2.Reason) {
+	h.wrote(http2.AppendRST(h.room(32), id, why.Code()))
+	if r := h.requestOf(id); r != nil {
+		r.gone = true
+		r.fail(malformed)
+	}
+}
+
+// fail implements http2Side.
+func (h *http2Upstream) fail(why http2.Reason) {
+	if h.dead {
+		return
+	}
+	h.wrote(http2.AppendGoAway(h.room(64), 0, why.Code(), why.Error()))
+	h.flush()
+	h.end(malformed)
+}
+
+// lost implements http2Side.
+func (h *http2Upstream) lost() {
+	if !h.dead {
+		h.end(brokenOff)
+	}
+}
+
+// end ends the connection, and every request on it with a fault.
+func (h *http2Upstream) end(how fault) {
+	h.dead = true
+	h.list()
+	if h.used == 0 {
+		h.closeIdle()
+		return
+	}
+	h.failWaiting(func(f *flow) { f.upstreamFailed(upstream.ConnectFailed, exchange.ConnectFailed) })
+	for _, id := range h.identifiers(nil) {
+		if r := h.requestOf(id); r != nil {
+			r.fail(how)
+		}
+	}
+}
+
+// failWaiting ends the requests that wait for a connection that does not come about.
+func (h *http2Upstream) failWaiting(fail func(*flow)) {
+	h.leave()
+	waiting := h.waiting
+	h.waiting = nil
+	for _, r := range waiting {
+		if f := r.flow; f != nil {
+			fail(f)
+		}
+	}
+}
+
+// closeIdle closes a connection that carries nothing, and takes it out of its pool.
+func (h *http2Upstream) closeIdle() {
+	if h.s.state == upstreamOpen && h.s.member.Drop(h.s, h.w.loop.Now()) {
+		h.s.shut()
+	}
+}
+
+// over is called when the connection carries one request less. freed says that its slot was given
+// back before.
+func (h *http2Upstream) over(freed bool) {
+	s, now := h.s, h.w.loop.Now()
+	h.used--
+	h.list()
+	if h.used > 0 {
+		if !freed {
+			s.member.Free(now)
+		}
+		return
+	}
+	s.freed = freed
+	if s.state != upstreamOpen || !h.greeted || h.leaving || h.dead || h.broken || s.conn.PeerEnded() {
+		s.close()
+		return
+	}
+	s.freed, s.idleSince = false, now
+	if freed {
+		s.member.PutFreed(s, now)
+	} else {
+		s.member.Put(s, now)
+	}
+}
+
+// shut gives back what the connection holds, as its socket closes.
+func (h *http2Upstream) shut() {
+	h.flush()
+	h.dead = true
+	h.w.loop.ReleaseTimer(&h.timer)
+	h.release()
+}
