@@ -255,7 +255,7 @@ func TestALPNChoosesTheProtocol(t *testing.T) {
 	s := newService(t, replying(echo))
 	ca := newAuthority(t)
 	cert := ca.issue(t, "a")
-	yaml := (&likeCase{}).config(spoken{tls: true}, s.address(), cert)
+	yaml := (&likeCase{}).config(spoken{tls: true}, s.address(), "", cert)
 	with, without := serveClean(t, yaml), serveClean(t, strings.Replace(yaml, "http2: true",
 		"http2: false", 1))
 	for _, c := range []struct {
@@ -296,7 +296,7 @@ func TestALPNChoosesTheProtocol(t *testing.T) {
 func TestThePrefaceCountsForNothingOverTLSWithoutALPN(t *testing.T) {
 	s := newService(t, replying(echo))
 	ca := newAuthority(t)
-	g := serveClean(t, (&likeCase{}).config(spoken{tls: true}, s.address(), ca.issue(t, "a")))
+	g := serveClean(t, (&likeCase{}).config(spoken{tls: true}, s.address(), "", ca.issue(t, "a")))
 	p := g.mustDialTLS(&tls.Config{RootCAs: ca.pool, ServerName: "a"})
 	p.send(codec.Preface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00")
 	p.expectFailureEnd(505, "bad_request")

@@ -121,7 +121,7 @@ func TestLargeBodiesGoBothWaysAtOnce(t *testing.T) {
 			continue
 		}
 		t.Run(p.name, func(t *testing.T) {
-			g := serveClean(t, (&likeCase{}).config(p, s.address(), cert))
+			g := serveClean(t, (&likeCase{}).config(p, s.address(), "", cert))
 			c := g.clientOf(p, ca)
 			frame, body := 9999, body
 			if p.tls {

@@ -212,30 +212,36 @@ func (c *likeCase) run(t *testing.T, p spoken, ca *authority, cert pair) (saw, g
 			}
 		}
 	})
-	address := s.address()
+	got = c.ask(t, p, s.address(), "", ca, cert)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return alike(strings.Join(seen, ""), s.address()), got
+}
+
+// ask does the exchange with a service at an address, whose upstream has further keys.
+func (c *likeCase) ask(t *testing.T, p spoken, address, keys string, ca *authority, cert pair) (got string) {
+	t.Helper()
 	if c.response == "" {
 		address = refusing(t)
 	}
-	yaml := c.config(p, address, cert)
+	yaml := c.config(p, address, keys, cert)
 	if c.dead {
 		yaml = strings.Replace(yaml, address, refusing(t)+`", "`+address, 1)
 	}
 	g := serveClean(t, yaml)
 	if p.http2 {
-		got = c.overHTTP2(t, g, p, ca)
-	} else {
-		got = c.overHTTP1(t, g, p, ca)
+		return c.overHTTP2(t, g, p, ca)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	saw = strings.Join(seen, "")
-	if p.tls {
-		saw = strings.ReplaceAll(saw, "X-Forwarded-Proto: https", "X-Forwarded-Proto: http")
-	}
-	return strings.NewReplacer(address, "ADDRESS", "Via: 2 ", "Via: 1.1 ").Replace(saw), got
+	return c.overHTTP1(t, g, p, ca)
 }
 
-func (c *likeCase) config(p spoken, address string, cert pair) string {
+// alike takes out of what a service saw how its client spoke and where the service is.
+func alike(saw, address string) string {
+	return strings.NewReplacer(address, "ADDRESS", "Via: 2 ", "Via: 1.1 ",
+		"X-Forwarded-Proto: https", "X-Forwarded-Proto: http").Replace(saw)
+}
+
+func (c *likeCase) config(p spoken, address, keys string, cert pair) string {
 	listener := "address: \"127.0.0.1:0\", http2: true, limits: {" + c.limits + "}"
 	if p.tls {
 		listener += fmt.Sprintf(", tls: {certificates: [{cert: %q, key: %q}]}", cert.cert, cert.key)
@@ -245,7 +251,7 @@ func (c *likeCase) config(p spoken, address string, cert pair) string {
 		routes = "[{match: /, upstream: s}]"
 	}
 	return "loops: 1\nlisteners: [{" + listener + "}]\nupstreams: {s: {targets: [\"" + address +
-		"\"]" + c.upstream +
+		"\"]" + keys + c.upstream +
 		"}}\nroutes: " + routes + "\n"
 }
 

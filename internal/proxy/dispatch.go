@@ -407,7 +407,7 @@ func (f *flow) idempotent() bool {
 
 // upstreamFailed ends the present try, and tries again or gives up.
 func (f *flow) upstreamFailed(o upstream.Outcome, reason exchange.Reason) {
-	stale := o == upstream.Reset && f.stale()
+	stale := o == upstream.Reset && (f.stale() || f.is(notBegun))
 	f.noteSent()
 	f.dropUpstream()
 	if stale {
@@ -466,12 +466,17 @@ func (f *flow) leaveTarget(o upstream.Outcome) {
 	f.met = 0
 }
 
-// mayRetry decides whether a failed try is repeated. Two rules come before any configuration:
+// mayRetry decides whether a failed try is repeated. What a target that ends its connection has not
+// begun goes to another, whatever was configured: nothing has failed. Two rules come before any configuration:
 // nothing is sent twice that could be carried out twice, and what is gone of a body cannot be sent
 // again.
 func (f *flow) mayRetry(o upstream.Outcome, stale bool) bool {
 	if f.is(bodyStreamed) || f.is(wroteRequest) && !f.idempotent() || f.w.loop.Now() >= f.deadline {
 		return false
+	}
+	if f.is(notBegun) {
+		f.flags &^= notBegun
+		return int(f.tries) < len(f.tried)
 	}
 	if stale {
 		f.flags |= freeRetry

@@ -175,6 +175,7 @@ const (
 	sentSlowly                         // the request was not with the target whole from the start
 	bodyWhole                          // the request's body has come whole
 	expects                            // the client waits for 100 before it sends the body
+	notBegun                           // the target has said that it has not begun with the try
 	heldSent                           // the upstream has what is held of the body
 )
 

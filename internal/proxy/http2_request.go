@@ -93,7 +93,7 @@ func (r *http2Request) sendRequest(f *flow) bool {
 			return false
 		}
 		r.push(f, data)
-		if !more {
+		if !more || r.full() {
 			break
 		}
 	}

@@ -150,6 +150,8 @@ func (st *http2Stream) sendHead(f *flow, ends bool) int {
 		if !f.is(answered) && status != 204 {
 			drop = 0 // it tells of the body that is not sent
 		}
+	case length == 0 && !f.Response.Fields.Has(head.ContentLength):
+		length = head.Unknown // a service that says nothing more needs no length, as one of gRPC
 	}
 	out = h.appendFields(out, &f.Response.Fields, status, drop)
 	if length != head.Unknown {

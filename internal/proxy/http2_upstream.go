@@ -41,11 +41,11 @@ const (
 	// each lost packet.
 	upstreamStreams = 100
 
-	// A target may send as much of a response before its client takes it; so it is kept in memory at
-	// most. Of all responses of a connection together it is upstreamWindow, of which most goes on at
-	// once: small windows would make each connection as slow as its round trip is long.
-	upstreamStreamWindow = 256 << 10
-	upstreamWindow       = 4 << 20
+	// A target may send as much of a response before its client takes it; so much is kept in memory
+	// at most, in one of the loop's buffers. All responses of a connection together have room for it,
+	// so that one that its client does not take holds up no other.
+	upstreamStreamWindow = reactor.ScratchSize
+	upstreamWindow       = (upstreamStreams + 1) * upstreamStreamWindow
 
 	// keepAliveAfter is how long a connection with requests may be silent until the target is asked by
 	// a PING whether it is there, and then how long it may take to answer, in nanoseconds.
@@ -343,6 +343,7 @@ func (h *http2Upstream) goAway(last uint32) {
 	for _, id := range h.identifiers(nil) {
 		if r := h.requestOf(id); r != nil && id > last {
 			r.gone = true
+			r.flow.flags |= notBegun
 			r.fail(unprocessed)
 		}
 	}
