@@ -111,13 +111,13 @@ func TestARequestDoesNotAlloc(t *testing.T) {
 			if n > 0 {
 				o.Arrivals = every(10000, ms/10)
 			}
-			long, many := allocations(t, o)
-			if many < few+1000 {
-				t.Fatalf("%d requests in a tenth of a second, %d in a second", few, many)
-			}
-			if more := int64(long) - int64(short); more > 200 {
-				t.Errorf("%d more requests made %d more allocations", many-few, more)
-			}
+			inOneOf(t, 10, "a machine that does a thousand requests more in a second", func() bool {
+				long, many := allocations(t, o)
+				if more := int64(long) - int64(short); more > 200 {
+					t.Errorf("%d more requests made %d more allocations", many-few, more)
+				}
+				return many >= few+1000
+			})
 		})
 	}
 }

@@ -19,12 +19,14 @@ import (
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/pace"
+	"plimsoll/internal/reactor"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds a run that a test waits for.
-const patience = 30 * time.Second
+// patience bounds a run that a test waits for, and a request whose time-out is not what is tested:
+// only a hung test meets it.
+const patience = 2 * time.Minute
 
 const (
 	okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -135,7 +137,8 @@ func get(t testing.TB, url string) load.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return load.Options{Target: to, Script: load.Static("get", request, false), Connections: 4, Window: 50 * time.Millisecond}
+	return load.Options{Target: to, Script: load.Static("get", request, false), Connections: 4,
+		Window: 50 * time.Millisecond, Timeout: patience / 2}
 }
 
 // run does a run and checks what holds of every run: each request that was due ended once, and the
@@ -263,6 +266,54 @@ func (a *at) Next() (int64, bool) {
 	due := (*a)[0]
 	*a = (*a)[1:]
 	return due, true
+}
+
+// released is a schedule of one loop whose arrivals come one by one, each when the test lets it, and
+// are due then.
+type released struct{ let, given, n, began int64 }
+
+// letting makes the arrivals of a run: the first of n at once, each further one with a call of more.
+func letting(first, n int64) (arrivals func(loop, loops int) pace.Schedule, more func()) {
+	r := &released{let: first, n: n}
+	return func(int, int) pace.Schedule { return r }, func() { atomic.AddInt64(&r.let, 1) }
+}
+
+func (r *released) Next() (int64, bool) {
+	if r.began == 0 {
+		r.began = reactor.Clock()
+	}
+	if r.given == min(r.n, atomic.LoadInt64(&r.let)) {
+		return 0, false
+	}
+	r.given++
+	return reactor.Clock() - r.began, true
+}
+
+func (r *released) Pending() bool { return r.given < r.n }
+
+// until makes an arrival a millisecond, on one loop, until something has happened.
+type until struct {
+	next int64
+	over atomic.Bool
+}
+
+func (u *until) arrivals(int, int) pace.Schedule { return u }
+
+func (u *until) Next() (int64, bool) {
+	u.next += ms
+	return u.next, !u.over.Load()
+}
+
+// inOneOf runs what a machine that is kept from running at the wrong moment makes meaningless: it must
+// hold in one of several runs.
+func inOneOf(t testing.TB, runs int, what string, holds func() bool) {
+	t.Helper()
+	for range runs {
+		if holds() {
+			return
+		}
+	}
+	t.Errorf("in none of %d runs: %s", runs, what)
 }
 
 // every makes n arrivals, a distance in nanoseconds apart, dealt out to the loops in turn.

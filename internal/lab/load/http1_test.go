@@ -136,7 +136,7 @@ func TestEachFailureIsCountedAsWhatItIs(t *testing.T) {
 				return !c.close
 			})
 			o := get(t, s.url())
-			o.Arrivals, o.Timeout = every(8, ms), 2*time.Second
+			o.Arrivals = every(8, ms)
 			if c.kind == measure.Timeout {
 				o.Connections, o.Timeout = 8, 50*time.Millisecond
 			}
@@ -186,15 +186,16 @@ func TestEveryArrivalEndsOnceUnderFailuresOfAllKinds(t *testing.T) {
 	} {
 		basis := get(t, s.url())
 		o.Target, o.Script, o.Window = basis.Target, basis.Script, basis.Window
-		totals, _ := run(t, o) // audits
-		for _, k := range []measure.Kind{measure.OK, measure.BadStatus, measure.Timeout, measure.ConnectionLost, measure.BadHTTP} {
-			if totals.Ended[k] == 0 {
-				t.Errorf("no request ended as %v: %v", k, totals.Ended)
-			}
+		kinds := []measure.Kind{measure.OK, measure.BadStatus, measure.Timeout, measure.ConnectionLost, measure.BadHTTP}
+		if o.Backlog == 20 { // which has no room for everything
+			kinds = append(kinds, measure.NotSent)
 		}
-		if o.Backlog == 20 && totals.Ended[measure.NotSent] == 0 {
-			t.Errorf("a backlog of 20 had room for everything: %v", totals.Ended)
-		}
+		var ended measure.Tally
+		inOneOf(t, 10, fmt.Sprint("requests end in all ways: ", kinds), func() bool {
+			totals, _ := run(t, o) // audits
+			ended.Add(&totals.Ended)
+			return !slices.ContainsFunc(kinds, func(k measure.Kind) bool { return ended[k] == 0 })
+		})
 	}
 }
 

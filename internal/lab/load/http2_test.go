@@ -114,7 +114,8 @@ func TestAnArrivalWithoutAFreeStreamWaitsAndItsTimeRuns(t *testing.T) {
 	if totals.Lag.Count() != 2 || totals.Peak != 2 {
 		t.Errorf("two arrivals found a free stream, and %d send lags were counted; %d in flight", totals.Lag.Count(), totals.Peak)
 	}
-	if slow := totals.Service.Over(90 * ms); slow > 2 {
+	// Two of them waited for the server, and a busy machine may keep it from answering two others.
+	if slow := totals.Service.Over(90 * ms); slow > 6 {
 		t.Errorf("%v service times over 90 ms: the wait for a stream is not a service", slow)
 	}
 }
@@ -369,6 +370,7 @@ func TestAWindowThatOpensByAByteAtATimeIsFilledAsItOpens(t *testing.T) {
 
 func TestATimeOutResetsItsStreamAndNoOther(t *testing.T) {
 	var resets atomic.Int64
+	arrivals, more := letting(29, 30) // one when the first has timed out
 	s := script(t, nil, func(_ int64, p *peer) {
 		for f := p.next(); f != nil; f = p.next() {
 			switch f := f.(type) {
@@ -383,13 +385,14 @@ func TestATimeOutResetsItsStreamAndNoOther(t *testing.T) {
 					resets.Add(1)
 				}
 				p.WriteData(1, true, []byte("too late"))
+				more()
 			case *http2.PingFrame:
 				p.WritePing(true, f.Data)
 			}
 		}
 	})
 	o := over2(get(t, s.url()), 2)
-	o.Arrivals, o.Timeout = every(30, 50*ms), time.Second
+	o.Arrivals, o.Timeout = arrivals, 4*time.Second // which the machine does not stop for
 	totals, _ := run(t, o)
 	want(t, totals, map[measure.Kind]uint64{measure.OK: 29, measure.Timeout: 1})
 	if totals.ConnectionsMade != 1 || resets.Load() != 1 {
@@ -398,15 +401,19 @@ func TestATimeOutResetsItsStreamAndNoOther(t *testing.T) {
 }
 
 func TestAConnectionThatIsDeadIsMadeAnew(t *testing.T) {
+	going := &until{}
 	s := script(t, nil, func(n int64, p *peer) {
-		if n > 1 {
-			p.serveAll()
+		if n == 1 {
+			io.Copy(io.Discard, p.c) // and not a word
 			return
 		}
-		io.Copy(io.Discard, p.c) // and not a word
+		for head := p.head(); head != nil; head = p.head() {
+			p.ok(head.StreamID)
+			going.over.CompareAndSwap(false, n > 100 || head.StreamID > 100)
+		}
 	})
 	o := over2(get(t, s.url()), 2)
-	o.Arrivals, o.Timeout = every(400, ms), 100*time.Millisecond
+	o.Arrivals, o.Timeout = going.arrivals, 500*time.Millisecond
 	totals, _ := run(t, o)
 	if totals.ConnectionsMade < 2 || totals.Ended[measure.OK] == 0 || totals.Ended[measure.Timeout] < 2 {
 		t.Errorf("%d connections: %v", totals.ConnectionsMade, totals.Ended)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,8 +20,14 @@ func TestAClosedLoopSendsAsFastAsAnswersCome(t *testing.T) {
 	o := get(t, s.url())
 	const length = time.Second
 	o.Duration, o.Loops = length, 2
-	totals, windows := run(t, o)
-	if totals.Ended[measure.OK] < 10 || totals.Ended.Failed() != 0 {
+	var totals *measure.Totals
+	var windows []*measure.Window
+	inOneOf(t, 5, "each connection sends a second request", func() bool {
+		s.requests.Store(0)
+		totals, windows = run(t, o)
+		return totals.Ended[measure.OK] >= 10
+	})
+	if totals.Ended.Failed() != 0 {
 		t.Fatalf("%v %v", totals.Ended, totals.Examples)
 	}
 	if got := uint64(s.requests.Load()); got != totals.Sent || totals.Due != totals.Sent {
@@ -74,7 +81,7 @@ func TestTheEndsOfWindowsSeeWhatIsInFlightAtAnyTime(t *testing.T) {
 		return pace.Hold(150, 2*int64(time.Second)).Schedule(pace.Poisson, loop, loops, 7)
 	}
 	o.Window = 5 * time.Millisecond
-	for range 5 {
+	inOneOf(t, 20, "the windows' ends agree with Little's law", func() bool {
 		totals, windows := run(t, o)
 		seen, length := 0.0, 0.0
 		for _, w := range windows[:len(windows)-1] {
@@ -83,12 +90,9 @@ func TestTheEndsOfWindowsSeeWhatIsInFlightAtAnyTime(t *testing.T) {
 		}
 		law := totals.Goodput() * totals.Service.Mean() / 1e9
 		mean := seen / length
-		if mean >= .85*law && mean <= 1.15*law {
-			return
-		}
 		t.Logf("at the ends of %d windows %.2f requests were in flight on average, by Little's law %.2f", len(windows), mean, law)
-	}
-	t.Error("in none of five runs the windows' ends agree with Little's law")
+		return mean >= .85*law && mean <= 1.15*law
+	})
 }
 
 func TestDurationEndsAScheduleThatGoesOn(t *testing.T) {
@@ -163,8 +167,9 @@ func TestArrivalsWithoutAFreeConnectionWaitAndTheirTimeRuns(t *testing.T) {
 	if totals.Lag.Count() != 1 {
 		t.Errorf("one arrival found a free connection, and %d send lags were counted", totals.Lag.Count())
 	}
-	if fast := totals.Service.Over(90 * ms); fast > 1 {
-		t.Errorf("%v service times over 90 ms: the wait for a connection is not a service", fast)
+	// One of them waited for the server, and a busy machine may keep it from answering another.
+	if slow := totals.Service.Over(90 * ms); slow > 5 {
+		t.Errorf("%v service times over 90 ms: the wait for a connection is not a service", slow)
 	}
 }
 
@@ -175,12 +180,16 @@ func TestWhatWaitsTooLongOrBehindTooManyIsNotSent(t *testing.T) {
 	})
 	o := get(t, s.url())
 	o.Connections, o.Arrivals, o.Backlog, o.Timeout = 1, every(50, ms/10), 10, time.Second
-	totals, _ := run(t, o)
 	// The first one times out on the connection, and those of the backlog at about the same time;
-	// one of them may still be sent.
-	if got := totals.Ended; got[measure.NotSent] < 39 || got[measure.Timeout] < 1 || got[measure.NotSent]+got[measure.Timeout] != 50 {
-		t.Errorf("%v", got)
-	}
+	// one of them may still be sent. Of a run that the machine stops for as long nothing is sent.
+	inOneOf(t, 5, "the first request is sent", func() bool {
+		totals, _ := run(t, o)
+		got := totals.Ended
+		if got[measure.NotSent] < 39 || got[measure.NotSent]+got[measure.Timeout] != 50 {
+			t.Errorf("%v", got)
+		}
+		return got[measure.Timeout] >= 1
+	})
 }
 
 func TestCancellingCutsOffWhatIsUnderWay(t *testing.T) {
@@ -222,30 +231,44 @@ func TestATargetThatDiesAndComesBack(t *testing.T) {
 		}
 		return !dead.Load() && send(okAnswer)(n, r, c)
 	})
-	back := make(chan *server, 1)
-	go func() {
-		<-died
-		time.AfterFunc(150*time.Millisecond, func() {
+	o := get(t, first.url())
+	going := &until{}
+	o.Arrivals = going.arrivals
+	var second *server
+	refused := 0 // windows until the last in which the target was gone
+	seen := 0
+	o.Observe = func(w *measure.Window) { // it comes back when that is noticed
+		seen++
+		if w.Ended[measure.ConnectFailed] == 0 {
+			return
+		}
+		if refused = seen; second == nil {
+			<-died
 			listener, err := net.Listen("tcp", first.address)
 			if err != nil {
 				t.Error(err)
-				back <- nil
+				going.over.Store(true)
 				return
 			}
-			back <- serveOn(t, listener, send(okAnswer))
-		})
-	}()
-	o := get(t, first.url())
-	o.Arrivals = every(2000, ms)
+			second = serveOn(t, listener, func(n int64, r *http.Request, c net.Conn) bool {
+				going.over.CompareAndSwap(false, n == 100)
+				return send(okAnswer)(n, r, c)
+			})
+		}
+	}
 	totals, windows := run(t, o)
-	if second := <-back; second == nil || second.requests.Load() == 0 {
+	if second == nil || second.requests.Load() == 0 {
 		t.Fatal("the target that came back was not found")
 	}
 	if totals.Ended[measure.ConnectFailed] == 0 || totals.Ended[measure.OK] < 100 {
 		t.Errorf("%v %v", totals.Ended, totals.Examples)
 	}
-	if last := windows[len(windows)-1]; last.Ended[measure.OK] == 0 {
-		t.Errorf("at the end the target answers again, and the last window has %v", last.Ended)
+	well := uint64(0)
+	for _, w := range windows[refused:] {
+		well += w.Ended[measure.OK]
+	}
+	if well == 0 {
+		t.Errorf("at the end the target answers again, and %d windows show none of it", len(windows)-refused)
 	}
 	contains(t, totals.Examples["connect_failed"], "refused")
 }
@@ -259,9 +282,19 @@ func TestATargetThatDiesInAClosedLoopIsSeen(t *testing.T) {
 		}
 		return send(okAnswer)(n, r, c)
 	})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	o := get(t, s.url())
-	o.Duration = time.Second
-	totals, _ := run(t, o)
+	failed := uint64(0)
+	o.Observe = func(w *measure.Window) {
+		if failed += w.Ended[measure.ConnectFailed]; failed >= 4 {
+			cancel()
+		}
+	}
+	totals, _, err := runIn(ctx, t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if totals.Ended[measure.ConnectFailed] < 4 || totals.Ended[measure.OK] != 19 {
 		t.Errorf("%v", totals.Ended)
 	}
@@ -292,30 +325,36 @@ func TestCancellingWhileConnectingIsAnError(t *testing.T) {
 }
 
 func TestASlowObserverMakesLongerWindowsAndLosesNothing(t *testing.T) {
-	go1 := make(chan struct{})
+	const slow = 150 // milliseconds of requests for which nobody takes windows
+	var enough atomic.Int64
+	var once sync.Once
+	taken := make(chan struct{})
 	s := serve(t, func(n int64, r *http.Request, c net.Conn) bool {
-		if n == 250 {
-			close(go1)
+		if least := enough.Load(); least > 0 && n >= least {
+			once.Do(func() { close(taken) })
 		}
 		return send(okAnswer)(n, r, c)
 	})
 	o := get(t, s.url())
-	o.Arrivals, o.Window = every(300, ms), 10*time.Millisecond
-	first := true
-	o.Observe = func(*measure.Window) {
-		if first {
-			<-go1
-			first = false
+	going := &until{} // its n-th request is sent n milliseconds after the start, or later
+	o.Arrivals, o.Window = going.arrivals, 10*time.Millisecond
+	first := int64(0)
+	o.Observe = func(w *measure.Window) {
+		if first == 0 {
+			first = w.End()
+			enough.Store(first/ms + slow)
+			<-taken
 		}
+		going.over.CompareAndSwap(false, w.Length >= 100*ms || w.Start > first+20*slow*ms)
 	}
 	totals, windows := run(t, o)
-	want(t, totals, map[measure.Kind]uint64{measure.OK: 300})
+	want(t, totals, map[measure.Kind]uint64{measure.OK: totals.Due})
 	longest := int64(0)
 	for _, w := range windows[:len(windows)-1] {
 		longest = max(longest, w.Length)
 	}
 	if longest < 100*ms {
-		t.Errorf("nobody took windows for over 200 ms, and the longest is %d ns", longest)
+		t.Errorf("nobody took windows for %d ms, and the longest is %d ns", slow, longest)
 	}
 }
 
@@ -356,14 +395,19 @@ func TestConnectionsAreRenewedByCountAndByTime(t *testing.T) {
 }
 
 func TestAConnectionThatIsClosedWhileIdleIsRemadeSilently(t *testing.T) {
+	arrivals, more := letting(1, 20)
 	s := serve(t, func(n int64, r *http.Request, c net.Conn) bool {
 		io.WriteString(c, okAnswer)
-		return false // the answer did not say so
+		c.(*net.TCPConn).CloseWrite() // the answer did not say so
+		io.Copy(io.Discard, c)        // until the generator has noticed
+		more()
+		return false
 	})
 	o := get(t, s.url())
-	o.Arrivals = every(20, 50*ms)
+	o.Arrivals = arrivals
 	totals, _ := run(t, o)
-	if totals.Ended[measure.OK] < 15 || totals.ConnectionsMade < 15 {
-		t.Errorf("%v, %d connections", totals.Ended, totals.ConnectionsMade)
+	want(t, totals, map[measure.Kind]uint64{measure.OK: 20})
+	if totals.ConnectionsMade < 20 {
+		t.Errorf("%d connections", totals.ConnectionsMade)
 	}
 }

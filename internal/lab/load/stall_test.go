@@ -85,7 +85,9 @@ func TestAStallWeighsAsMuchAsItLasted(t *testing.T) {
 		if got < float64(expected)-most || got > float64(expected)+most {
 			t.Errorf("%v response times are over %d ms, by the server's own notes it must be %d", got, limit/ms, expected)
 		}
-		if least := (ended - begun - limit) / distance; got < float64(least)-most {
+		// No more than come after its beginning, when a busy machine makes it longer.
+		least := min((ended-begun-limit)/distance, n-stallAt)
+		if got < float64(least)-most {
 			t.Errorf("%v response times are over %d ms; a stall of %d ms alone makes %d of them", got, limit/ms, (ended-begun)/ms, least)
 		}
 	}
