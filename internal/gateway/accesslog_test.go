@@ -12,9 +12,10 @@ import (
 	"testing"
 )
 
-// logged is a gateway's configuration with an access log.
+// withLog is a gateway's configuration with an access log, and a second listener that waits little.
 func withLog(path, more, rest string) string {
-	return fmt.Sprintf("listeners: [{address: \"127.0.0.1:0\", limits: {head_timeout: 100ms}}]\naccess_log: {path: %q%s}\n", path, more) + rest
+	return fmt.Sprintf("listeners: [{address: \"127.0.0.1:0\"}, {address: \"127.0.0.2:0\", limits: {head_timeout: 100ms}}]\n"+
+		"access_log: {path: %q%s}\n", path, more) + rest
 }
 
 // lines waits until a file has so many lines and returns them.
@@ -85,7 +86,7 @@ routes:
 	check("another method", map[string]any{"status": 405, "reason": "wrong_method"}, "upstream", "route")
 	g.exchange("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n")
 	check("a malformed request", map[string]any{"status": 400, "reason": "bad_request"}, "route")
-	p := g.dial()
+	p := dialRaw(t, g.address(1))
 	p.send("GET / HT")
 	p.rest()
 	check("a head that does not arrive", map[string]any{"status": 408, "reason": "head_timeout"}, "route")

@@ -101,6 +101,7 @@ func TestADeadlineThatPassesWhileTheBodyIsReceivedEndsIt(t *testing.T) {
 
 // A deadline that leaves less than the class promises is not held against the target.
 func TestADeadlineBlamesATargetThatHadItsTime(t *testing.T) {
+	t.Parallel() // the deadline is later than a busy machine keeps the request from the service
 	s := newService(t, func(c *serviceConn, _ int) { c.drain() })
 	for latency, c := range map[string]struct {
 		reason   string
@@ -108,7 +109,7 @@ func TestADeadlineBlamesATargetThatHadItsTime(t *testing.T) {
 	}{"10m": {"deadline_passed", 0}, "1ms": {"upstream_timeout", 1}} {
 		g := serveClean(t, dated(s.address(), trustLocal, "", "")+"classes: {P1: {latency: "+latency+"}}\n")
 		p := g.dial()
-		p.send("GET / HTTP/1.1\r\nHost: a\r\nX-Deadline-Ms: 50\r\n\r\n")
+		p.send("GET / HTTP/1.1\r\nHost: a\r\nX-Deadline-Ms: 3000\r\n\r\n")
 		p.expectFailure(504, c.reason)
 		if n := g.target("s", s.address()).ConsecutiveFailures; n != c.failures {
 			t.Errorf("%s: the target has %d failures, want %d", c.reason, n, c.failures)
@@ -118,8 +119,9 @@ func TestADeadlineBlamesATargetThatHadItsTime(t *testing.T) {
 }
 
 func TestATargetIsNotBlamedForAClientThatStopsInItsBody(t *testing.T) {
+	t.Parallel() // its timeout is longer than a busy machine keeps the head from the service
 	s := newService(t, func(c *serviceConn, _ int) { c.drain() })
-	g := serveClean(t, dated(s.address(), trustLocal, ", hold_body: 0B, timeout: 500ms", "")+
+	g := serveClean(t, dated(s.address(), trustLocal, ", hold_body: 0B, timeout: 4s", "")+
 		"classes: {P1: {latency: 1ms}}\n")
 	for name, c := range map[string]struct {
 		deadline string
@@ -127,7 +129,7 @@ func TestATargetIsNotBlamedForAClientThatStopsInItsBody(t *testing.T) {
 		reason   string
 	}{
 		"the timeout":  {"", 408, "body_timeout"},
-		"the deadline": {"X-Deadline-Ms: 300\r\n", 504, "deadline_passed"},
+		"the deadline": {"X-Deadline-Ms: 3000\r\n", 504, "deadline_passed"},
 	} {
 		p := g.dial()
 		p.send("POST / HTTP/1.1\r\nHost: a\r\n" + c.deadline + "Content-Length: 3\r\n\r\na")
@@ -139,6 +141,7 @@ func TestATargetIsNotBlamedForAClientThatStopsInItsBody(t *testing.T) {
 }
 
 func TestARetryIsToldASmallerRest(t *testing.T) {
+	t.Parallel() // the first try's time is longer than a busy machine keeps it from the service
 	var tries atomic.Int32
 	rests := make(chan int, 2)
 	b := newBackend(t, "b")
@@ -150,19 +153,19 @@ func TestARetryIsToldASmallerRest(t *testing.T) {
 		}
 	})
 	g := serve(t, dated(b.address, trustLocal, ", timeout: 1h",
-		", retry: {attempts: 1, on: [timeout], per_try_timeout: 50ms}"))
+		", retry: {attempts: 1, on: [timeout], per_try_timeout: 3s}"))
 	p := g.dial()
-	p.send("GET / HTTP/1.1\r\nHost: a\r\nX-Deadline-Ms: 60\r\n\r\n")
+	p.send("GET / HTTP/1.1\r\nHost: a\r\nX-Deadline-Ms: 3500\r\n\r\n")
 	r, body := p.response("GET")
 	first := <-rests
-	if first < 1 || first > 50 {
+	if first < 1 || first > 3000 {
 		t.Errorf("the first try had %d ms, want those of a try", first)
 	}
 	// On a busy machine nothing may be left for a second try.
 	switch {
 	case r.StatusCode == 200:
-		if second := <-rests; second < 1 || second > 10 {
-			t.Errorf("the second try had %d ms, want at most the 10 that were left", second)
+		if second := <-rests; second < 1 || second > 500 {
+			t.Errorf("the second try had %d ms, want at most the 500 that were left", second)
 		}
 	case r.StatusCode != 504:
 		t.Errorf("got %d %q", r.StatusCode, strings.TrimSpace(body))

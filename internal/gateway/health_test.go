@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	lightChecks = "health: {active: {path: /health/light, interval: 500ms, timeout: 500ms, unhealthy_after: 3, healthy_after: 1}"
+	lightChecks = "health: {active: {path: /health/light, interval: 1s, timeout: 1s, unhealthy_after: 3, healthy_after: 1}"
 	noPassive   = "health: {passive: {disabled: true}}"
 )
 

@@ -32,6 +32,7 @@ type h2 struct {
 
 	writing sync.Mutex // of what follows
 	out     bytes.Buffer
+	keeping bool // nothing of it goes out now
 	framer  *http2.Framer
 	encoder *hpack.Encoder
 	greeted bool // it said what it must say first; before, it answers nothing
@@ -183,6 +184,20 @@ func (c *h2) now(f func(*http2.Framer)) {
 	c.out.Reset()
 }
 
+// together has all that f sends go out at once, so that the gateway gets it in one piece.
+func (c *h2) together(f func()) {
+	c.keep(true)
+	f()
+	c.keep(false)
+	c.awake()
+}
+
+func (c *h2) keep(all bool) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.keeping = all
+}
+
 // raw sends bytes.
 func (c *h2) raw(bytes string) {
 	c.writing.Lock()
@@ -207,8 +222,11 @@ func (c *h2) write() {
 			return
 		}
 		c.writing.Lock()
-		p := bytes.Clone(c.out.Bytes())
-		c.out.Reset()
+		var p []byte
+		if !c.keeping {
+			p = bytes.Clone(c.out.Bytes())
+			c.out.Reset()
+		}
 		c.writing.Unlock()
 		if _, err := c.Conn.Write(p); err != nil {
 			return // read is told too

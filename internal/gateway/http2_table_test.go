@@ -157,7 +157,7 @@ var likeCases = []likeCase{
 	{name: "a service that answers nonsense", response: "nonsense\r\n\r\n",
 		upstream: ", retry: {attempts: 0}", saw: "GET", want: "upstream_bad"},
 	{name: "a service that says nothing", response: "HTTP/1.1 100 Continue\r\n\r\n",
-		routes: "[{match: /, upstream: s, timeout: 200ms}]",
+		routes: "[{match: /, upstream: s, timeout: 2s}]",
 		saw:    "GET", want: "upstream_timeout"},
 	{name: "a service that switches protocols unasked",
 		response: "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",

@@ -83,9 +83,9 @@ func expectOrder(t *testing.T, came <-chan string, answer chan<- bool, want stri
 
 func TestARequestThatRunsOutOfPatienceIsShed(t *testing.T) {
 	b, came, answer := busyService(t)
-	g := serve(t, oneAtATime(b.address, "{P1: {patience: 20ms}}"))
+	g := serve(t, oneAtATime(b.address, "{P0: {patience: 60s}, P1: {patience: 20ms}}"))
 	first := g.dial()
-	first.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\n")
+	first.send("GET /0 HTTP/1.1\r\nHost: a\r\n\r\n")
 	<-came
 	second := g.dial()
 	second.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -100,7 +100,7 @@ func TestARequestThatRunsOutOfPatienceIsShed(t *testing.T) {
 	if r, _ := first.response("GET"); r.StatusCode != 200 {
 		t.Errorf("the request that was with the service got %d", r.StatusCode)
 	}
-	second.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\n") // the refusal has left the connection as it was
+	second.send("GET /0 HTTP/1.1\r\nHost: a\r\n\r\n") // the refusal has left the connection as it was
 	<-came
 	answer <- true
 	if r, _ := second.response("GET"); r.StatusCode != 200 {

@@ -101,13 +101,13 @@ func TestHazardProgressMeasuredAtTheKernelsBuffer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newService(t, answering(head+string(body)))
-			g := serveClean(t, limitedTo(s, "send_timeout: 1s"))
+			g := serveClean(t, limitedTo(s, "send_timeout: 4s"))
 			p := g.dialNarrow()
 			p.send("GET / HTTP/1.1\r\nHost: a\r\n" + last + "\r\n")
 			if r, err := http.ReadResponse(p.r, nil); err != nil || r.StatusCode != 200 {
 				t.Fatalf("got %v, %v", r, err)
 			}
-			got, err := sip(t, p.r, len(body), 100, 50*time.Millisecond)
+			got, err := sip(t, p.r, len(body), 100, 100*time.Millisecond)
 			if err != nil || !bytes.Equal(got, body) {
 				t.Errorf("got %d of %d bytes and %v", len(got), len(body), err)
 			}

@@ -12,9 +12,8 @@ import (
 )
 
 func TestALongUploadIsNoSlowAnswer(t *testing.T) {
-	// it takes longer than the route's timeout
-	t.Parallel()
-	const pieces, pause, timeout = 10, 300 * time.Millisecond, 2 * time.Second // 3 s in all
+	t.Parallel()                                                               // it takes longer than the route's timeout
+	const pieces, pause, timeout = 10, 600 * time.Millisecond, 4 * time.Second // 6 s in all
 	s := newService(t, func(c *serviceConn, _ int) {
 		c.head()
 		io.CopyN(io.Discard, c.R, pieces)
@@ -80,14 +79,14 @@ func readingSlowly(body, portion int, tick time.Duration) script {
 
 func TestAnUploadToAServiceThatReadsSlowlyIsNoSlowAnswer(t *testing.T) {
 	t.Parallel() // it takes several times the route's timeout
-	const timeout = 2 * time.Second
+	const timeout = 4 * time.Second
 	for name, c := range map[string]struct{ body, portion int }{
-		"that is streamed":         {3 << 20, 60 << 10},  // 5 s in all
+		"that is streamed":         {3 << 20, 60 << 10},  // 10 s in all
 		"that the kernel can hold": {400 << 10, 8 << 10}, // as long
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newService(t, readingSlowly(c.body, c.portion, 100*time.Millisecond))
+			s := newService(t, readingSlowly(c.body, c.portion, 200*time.Millisecond))
 			g := serve(t, fmt.Sprintf(`
 listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["%s"]}}
@@ -104,12 +103,13 @@ routes: [{match: /, upstream: s, timeout: %s}]
 }
 
 func TestAServiceThatHasAnUploadAndDoesNotAnswerIs504InTime(t *testing.T) {
+	t.Parallel() // its timeout is longer than a busy machine keeps the upload from the service
 	s := newService(t, func(c *serviceConn, _ int) { c.drain() })
 	g := serve(t, `
 loops: 1
 listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["`+s.address()+`"]}}
-routes: [{match: /, upstream: s, timeout: 300ms}]
+routes: [{match: /, upstream: s, timeout: 4s}]
 `)
 	upload, later := g.dial(), g.dial()
 	upload.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc")
