@@ -5,6 +5,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,6 +56,7 @@ type Options struct {
 	resolver      string        // "host:port" of the name server; empty for those of the system
 	adminHeadTime time.Duration // of a request at the admin address; 0 for the constant
 	kinds         []kind        // of policies; nil for those there are
+	lookTime      time.Duration // how long who looks into a loop waits for it; 0 for the constant
 }
 
 // Gateway is a running gateway. Its exported methods may be called from any goroutine but a loop.
@@ -260,8 +262,31 @@ func (g *Gateway) call(loop *reactor.Loop, f func()) bool {
 	return true
 }
 
-// Call runs f on a loop, for those who look into it.
-func (g *Gateway) Call(loop int, f func()) bool { return g.loops[loop].Call(time.Second, f) }
+// lookLimit is how long those wait for a loop who look into it.
+const lookLimit = time.Second
+
+// Call runs f on a loop, for those who look into it. When it gives up, f is never run.
+func (g *Gateway) Call(loop int, f func()) bool {
+	return g.loops[loop].Call(cmp.Or(g.options.lookTime, lookLimit), f)
+}
+
+// ask is Call for the metrics: when it gives up, f runs once the loop answers again, from which they
+// know that it does. A loop that has ended runs nothing.
+func (g *Gateway) ask(loop int, f func()) bool {
+	done := make(chan struct{})
+	g.loops[loop].Post(func() {
+		f()
+		close(done)
+	})
+	timer := time.NewTimer(cmp.Or(g.options.lookTime, lookLimit))
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
 
 // run is the gateway's life from the first listener's opening to its end.
 func (g *Gateway) run(ctx context.Context) error {

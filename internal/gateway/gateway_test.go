@@ -3,6 +3,7 @@ package gateway
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 const okResponse = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -39,4 +40,20 @@ func TestARequestGoesThrough(t *testing.T) {
 	if n := s.connections(); n != 1 {
 		t.Errorf("the service was opened %d connections for three requests of one client, want 1", n)
 	}
+}
+
+// A loop that was too late for a scrape is in the next one as it is then, and not as it was for ever.
+func TestALoopThatWasStuckIsCountedAgain(t *testing.T) {
+	ready := make(chan struct{})
+	g := serveWith(t, "loops: 1\nlisteners: [{address: \"127.0.0.1:0\"}]\nroutes: [{match: /, respond: {}}]\n",
+		Options{lookTime: 10 * time.Millisecond, Ready: func() { close(ready) }})
+	<-ready
+	free := make(chan struct{})
+	g.loops[0].Post(func() { <-free })
+	if n := g.snapshot().Missed; n != 1 {
+		t.Errorf("%d loops are missing, want the one that is stuck", n)
+	}
+	close(free)
+	g.dial().request("GET", "/")
+	eventually(t, "the request to be counted", func() bool { s := g.snapshot(); return s.Missed == 0 && s.Requests == 1 })
 }

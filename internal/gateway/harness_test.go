@@ -3,6 +3,7 @@ package gateway
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -45,6 +46,7 @@ func serveWith(t *testing.T, yaml string, o Options) *instance {
 	logged := &logBuffer{}
 	ctx, cancel := context.WithCancel(context.Background())
 	o.ConfigPath, o.Logger, o.Version = path, slog.New(slog.NewTextHandler(logged, nil)), "test"
+	o.lookTime = cmp.Or(o.lookTime, patience)
 	g, err := start(o)
 	if err != nil {
 		cancel()

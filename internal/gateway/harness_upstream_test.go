@@ -255,7 +255,7 @@ func expectOnly(t *testing.T, got map[string]int, want string, n int) {
 }
 
 // snapshot is the metrics of this moment.
-func (i *instance) snapshot() *telemetry.Snapshot { return i.registry.Collect(i.Call) }
+func (i *instance) snapshot() *telemetry.Snapshot { return i.registry.Collect(i.ask) }
 
 // stats are an upstream's metrics of this moment.
 func (i *instance) stats(name string) *telemetry.UpstreamStats {

@@ -42,7 +42,7 @@ func (g *Gateway) stopFeeder() {
 
 // feed brings the ledger up to date, and gives the counters that it did so with.
 func (g *Gateway) feed() *telemetry.Snapshot {
-	s := g.registry.Collect(g.Call)
+	s := g.registry.Collect(g.ask)
 	g.ledger.Feed(reactor.Clock(), s)
 	return s
 }

@@ -85,7 +85,7 @@ func (g *Gateway) Ready() error {
 }
 
 // Metrics serves the metrics to Prometheus.
-func (g *Gateway) Metrics() http.Handler { return g.registry.Handler(g.Call) }
+func (g *Gateway) Metrics() http.Handler { return g.registry.Handler(g.ask) }
 
 // ConfigStatus is the configuration in force.
 type ConfigStatus struct {

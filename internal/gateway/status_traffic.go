@@ -80,7 +80,7 @@ const listedClients = 100
 
 // Connections describes the client connections.
 func (g *Gateway) Connections() ConnectionsStatus {
-	s := g.registry.Collect(g.Call)
+	s := g.registry.Collect(g.ask)
 	c := ConnectionsStatus{
 		Open: g.shared.Clients.Load(), Allowed: g.shared.MaxClients.Load(), Accepted: s.Accepted, Refused: map[string]uint64{},
 		InFlight: s.Active, Listeners: []ListenerStatus{}, Oldest: []ClientStatus{},
@@ -148,7 +148,7 @@ type LoopsStatus struct {
 // Loops looks at the event loops, waits for the given time, looks again, and says what they did
 // meanwhile. It gives up when ctx ends.
 func (g *Gateway) Loops(ctx context.Context, over time.Duration) (LoopsStatus, error) {
-	before, began := g.registry.Collect(g.Call), reactor.Clock()
+	before, began := g.registry.Collect(g.ask), reactor.Clock()
 	timer := time.NewTimer(over)
 	defer timer.Stop()
 	select {
@@ -156,7 +156,7 @@ func (g *Gateway) Loops(ctx context.Context, over time.Duration) (LoopsStatus, e
 	case <-ctx.Done():
 		return LoopsStatus{}, ctx.Err()
 	}
-	after, ended := g.registry.Collect(g.Call), reactor.Clock()
+	after, ended := g.registry.Collect(g.ask), reactor.Clock()
 	s := LoopsStatus{OverSeconds: float64(ended-began) / 1e9, Loops: []LoopStatus{}}
 	for i := range after.Loops {
 		s.Loops = append(s.Loops, loopStatus(i, &before.Loops[i], &after.Loops[i], ended-began))

@@ -116,7 +116,7 @@ const (
 
 // Upstreams describes all upstreams without their targets, by name.
 func (g *Gateway) Upstreams() []UpstreamStatus {
-	v, snapshot := g.view(), g.registry.Collect(g.Call)
+	v, snapshot := g.view(), g.registry.Collect(g.ask)
 	names := slices.Sorted(maps.Keys(v.upstreams))
 	all := make([]*upstream.Upstream, len(names))
 	for i, name := range names {
@@ -136,7 +136,7 @@ func (g *Gateway) Upstream(name string) (UpstreamStatus, error) {
 	if u == nil {
 		return UpstreamStatus{}, fmt.Errorf("%w upstream %q", ErrUnknown, name)
 	}
-	s, shared := g.upstreamStatus(u, g.loads([]*upstream.Upstream{u})[0], g.registry.Collect(g.Call))
+	s, shared := g.upstreamStatus(u, g.loads([]*upstream.Upstream{u})[0], g.registry.Collect(g.ask))
 	s.Targets = g.targets(u, shared)
 	return s, nil
 }
