@@ -39,13 +39,17 @@ lint: web ## Look for what gofmt, go vet and staticcheck object to
 # go vet has seen everything in lint. A program of the race detector waits a second before it ends
 # unless GORACE says otherwise, and tests start hundreds. A package may take longer than go test's
 # ten minutes on a machine that is slow: only one that hangs meets the time-out.
-ALONE := ./examples/patients ./internal/admission ./internal/hpack ./internal/http2 ./internal/lint ./internal/loadline \
-	./internal/route ./internal/lab/diagnose \
+ALONE := ./examples/patients ./internal/admission ./internal/cidr ./internal/concurrency ./internal/hash ./internal/head \
+	./internal/hist ./internal/hpack ./internal/http2 ./internal/lint ./internal/loadline ./internal/route \
+	./internal/telemetry/budget ./internal/lab/diagnose ./internal/lab/disk \
 	./internal/lab/format ./internal/lab/heap ./internal/lab/measure ./internal/lab/model \
 	./internal/lab/pace ./internal/lab/plan ./internal/lab/profile ./internal/lab/queue \
 	./internal/lab/record ./internal/lab/report ./internal/lab/slo ./internal/lab/stats \
 	./internal/lab/survey
-ALLOC = $(shell grep -rlE 'func Test[A-Za-z]*Alloc' --include='*_test.go' internal | xargs -n1 dirname | sort -u | sed 's,^,./,')
+# In other rooms, tests for which the same holds stand in files tagged !race.
+PLAIN = $(shell grep -rlE '^//go:build !race|^func Test[A-Za-z0-9]*Alloc' --include='*_test.go' internal)
+PLAIN_ROOMS = $(patsubst %,./%,$(sort $(patsubst %/,%,$(dir $(PLAIN)))))
+PLAIN_TESTS = $(shell grep -lE '^//go:build !race' $(PLAIN) | xargs grep -ohE '^func Test[A-Za-z0-9]+' | sed 's/func //; s/.*/^&$$/' | paste -sd'|')
 TEST := go test -vet=off -timeout 1h
 test: export GORACE = atexit_sleep_ms=0
 test: ## Install the tools that tests need, then lint and test everything
@@ -53,7 +57,7 @@ test: ## Install the tools that tests need, then lint and test everything
 	$(MAKE) lint
 	$(TEST) ./internal/sim -seeds 2000
 	$(TEST) ./internal/config $(ALONE)
-	$(TEST) -run Alloc $(filter-out $(ALONE),$(ALLOC))
+	$(TEST) -run 'Alloc|$(PLAIN_TESTS)' $(filter-out ./internal/config $(ALONE),$(PLAIN_ROOMS))
 	$(TEST) -race -skip Alloc $$(go list ./... | grep -vxF -e plimsoll/internal/sim $(ALONE:./%=-e plimsoll/%))
 
 # Each soak begins at other seeds than the one before.

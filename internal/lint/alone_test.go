@@ -86,3 +86,41 @@ func TestRoomsThatTheMakefileTestsWithoutTheRaceDetectorStartNoGoroutine(t *test
 		t.Error("no goroutine is found in the gateway, which starts some")
 	}
 }
+
+// Where a file of tests is left out under the race detector, that could find nothing in it, or
+// disturbs what is measured: allocations.
+func TestFilesThatTheRaceDetectorDoesNotSeeStartNoGoroutine(t *testing.T) {
+	tagged := 0
+	err := filepath.WalkDir("../../internal", func(name string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if err != nil || !strings.HasPrefix(string(text), "//go:build !race\n") {
+			return err
+		}
+		tagged++
+		set := token.NewFileSet()
+		tree, err := parser.ParseFile(set, name, text, 0)
+		if err != nil {
+			return err
+		}
+		if where := starts(set, tree); where != "" && !onlyAllocations(tree) {
+			t.Errorf("%s starts a goroutine: the race detector must see it, so the file must not be tagged !race", where)
+		}
+		return nil
+	})
+	if err != nil || tagged == 0 {
+		t.Errorf("%d files are tagged !race: %v", tagged, err)
+	}
+}
+
+// onlyAllocations says whether the names of all tests of a file say that they count allocations.
+func onlyAllocations(tree *ast.File) bool {
+	for _, d := range tree.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && strings.HasPrefix(f.Name.Name, "Test") && !strings.Contains(f.Name.Name, "Alloc") {
+			return false
+		}
+	}
+	return true
+}
