@@ -29,13 +29,13 @@ demo: build ## Put a small shop behind the gateway, and find out how much it can
 lint: web ## Look for what gofmt, go vet and staticcheck object to
 	@unformatted=$$(gofmt -l cmd internal bench examples web/*.go); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
-	GOOS=darwin go vet -gcflags='all=-N -l' ./... # nothing of it runs, so nothing need be optimised
 	go tool staticcheck ./...
 
 # The race detector makes tests about five times slower, so only what it can find something in runs
 # under it. The simulation runs one goroutine at a time, which the detector cannot know. ALONE are
 # rooms that start no goroutine and use none that do; a test of internal/lint holds them to that.
-# Allocations are counted without the detector, which allocates itself.
+# Allocations are counted without the detector, which allocates itself. Tests that wait most of their
+# time run in parallel with each other, more of them than there are processors.
 # go vet has seen everything in lint. A program of the race detector waits a second before it ends
 # unless GORACE says otherwise, and tests start hundreds. A package may take longer than go test's
 # ten minutes on a machine that is slow: only one that hangs meets the time-out.
@@ -58,7 +58,7 @@ test: ## Install the tools that tests need, then lint and test everything
 	$(TEST) ./internal/sim -seeds 2000
 	$(TEST) ./internal/config $(ALONE)
 	$(TEST) -run 'Alloc|$(PLAIN_TESTS)' $(filter-out ./internal/config $(ALONE),$(PLAIN_ROOMS))
-	$(TEST) -race -skip Alloc $$(go list ./... | grep -vxF -e plimsoll/internal/sim $(ALONE:./%=-e plimsoll/%))
+	$(TEST) -race -parallel 8 -skip Alloc $$(go list ./... | grep -vxF -e plimsoll/internal/sim $(ALONE:./%=-e plimsoll/%))
 
 # Each soak begins at other seeds than the one before.
 soak: ## Play seeds of the simulation for as long as SOAK says (an hour; SOAK=10m for less)

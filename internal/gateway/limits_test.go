@@ -224,6 +224,7 @@ func TestAClientThatPipelinesAndTakesNoAnswersCannotFillTheMemory(t *testing.T) 
 func TestTheHardLimitOfDescriptorsMayBeTooLow(t *testing.T) {
 	c := startChild(t, limited(""), childDescriptors+"=100")
 	eventually(t, "the process ends", c.over)
+	eventually(t, "its words arrive", func() bool { return c.logged.String() != "" })
 	lines := strings.TrimSpace(c.logged.String())
 	if c.cmd.ProcessState.ExitCode() != 2 || !strings.Contains(lines, "hard limit of descriptors is 100") || strings.Contains(lines, "\n") {
 		t.Errorf("exit %d and\n%s\nwant one clear line", c.cmd.ProcessState.ExitCode(), lines)

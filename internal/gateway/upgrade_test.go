@@ -34,9 +34,9 @@ func TestAnUpgradeUnderLoadFailsNothingAndTakesTheAdminAddressAlong(t *testing.T
 		t.Fatalf("the new process does not answer on the admin address: %v", err)
 	}
 	r.Body.Close()
-	if !strings.Contains(c.logged.String(), "why=upgraded pid="+strconv.Itoa(c.cmd.Process.Pid)) {
-		t.Error("the log does not say which process ended, and why")
-	}
+	eventually(t, "the log says which process ended, and why", func() bool {
+		return strings.Contains(c.logged.String(), "why=upgraded pid="+strconv.Itoa(c.cmd.Process.Pid))
+	})
 }
 
 func TestANewProcessThatFailsToStartLeavesTheOldOneServing(t *testing.T) {

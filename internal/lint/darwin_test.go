@@ -1,0 +1,118 @@
+package lint
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// listed is what go list says of a package, or of one as a test changes it.
+type listed struct {
+	ImportPath, Dir string
+	GoFiles         []string
+	ImportMap       map[string]string // paths of imports that are others in the source
+	Module          *struct{ GoVersion string }
+	Error           *struct{ Err string }
+}
+
+// world is the packages of a platform, by their import paths.
+type world struct {
+	set  *token.FileSet
+	done map[string]*types.Package
+}
+
+// importing finds what one package imports.
+type importing struct {
+	*world
+	renamed map[string]string
+}
+
+func (i importing) Import(path string) (*types.Package, error) {
+	if to, ok := i.renamed[path]; ok {
+		path = to
+	}
+	if path == "unsafe" {
+		return types.Unsafe, nil
+	}
+	if p := i.done[path]; p != nil {
+		return p, nil
+	}
+	return nil, errors.New("go list does not name " + path)
+}
+
+// check looks at the types of a package, whose imports it has seen, and gives all errors. Of those of
+// others only the declarations are looked at.
+func (w *world) check(p *listed) (wrong []error) {
+	var files []*ast.File
+	for _, name := range p.GoFiles {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(p.Dir, name)
+		}
+		f, err := parser.ParseFile(w.set, name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			wrong = append(wrong, err)
+		}
+		files = append(files, f)
+	}
+	own := p.ImportPath == "plimsoll" || strings.HasPrefix(p.ImportPath, "plimsoll/")
+	c := types.Config{
+		Importer: importing{w, p.ImportMap}, Sizes: types.SizesFor("gc", "arm64"),
+		IgnoreFuncBodies: !own, FakeImportC: true, Error: func(err error) { wrong = append(wrong, err) },
+	}
+	if p.Module != nil && p.Module.GoVersion != "" {
+		c.GoVersion = "go" + p.Module.GoVersion
+	}
+	path, _, _ := strings.Cut(p.ImportPath, " ")
+	w.done[p.ImportPath], _ = c.Check(path, w.set, files, nil)
+	return wrong
+}
+
+// People develop on Macs. That everything compiles there, tests too, is seen from the sources: to
+// compile it takes minutes.
+func TestItCompilesForDarwin(t *testing.T) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-test",
+		"-json=ImportPath,Dir,GoFiles,ImportMap,Module,Error", "./...")
+	list.Dir = "../.."
+	list.Env = append(os.Environ(), "GOOS=darwin", "GOARCH=arm64", "CGO_ENABLED=0")
+	var said bytes.Buffer
+	list.Stderr = &said
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, &said)
+	}
+	w := &world{token.NewFileSet(), map[string]*types.Package{}}
+	own := 0
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := d.Decode(&p); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if p.Error != nil {
+			t.Errorf("%s: %s", p.ImportPath, p.Error.Err)
+		}
+		if p.ImportPath == "unsafe" || strings.HasSuffix(p.ImportPath, ".test") {
+			continue // the main package of a test is not there yet
+		}
+		for _, err := range w.check(&p) {
+			t.Error(err)
+		}
+		if strings.HasPrefix(p.ImportPath, "plimsoll/") {
+			own++
+		}
+	}
+	if own < 50 {
+		t.Errorf("%d packages of the project were seen", own)
+	}
+}
