@@ -50,6 +50,8 @@ ALONE := ./examples/patients ./internal/admission ./internal/cidr ./internal/con
 PLAIN = $(shell grep -rlE '^//go:build !race|^func Test[A-Za-z0-9]*Alloc' --include='*_test.go' internal)
 PLAIN_ROOMS = $(patsubst %,./%,$(sort $(patsubst %/,%,$(dir $(PLAIN)))))
 PLAIN_TESTS = $(shell grep -lE '^//go:build !race' $(PLAIN) | xargs grep -ohE '^func Test[A-Za-z0-9]+' | sed 's/func //; s/.*/^&$$/' | paste -sd'|')
+# go test compiles packages without tests too, and what they import: for the race detector in vain.
+HAS_TESTS := {{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}
 TEST := go test -vet=off -timeout 1h
 test: export GORACE = atexit_sleep_ms=0
 test: ## Install the tools that tests need, then lint and test everything
@@ -58,7 +60,7 @@ test: ## Install the tools that tests need, then lint and test everything
 	$(TEST) ./internal/sim -seeds 2000
 	$(TEST) ./internal/config $(ALONE)
 	$(TEST) -run 'Alloc|$(PLAIN_TESTS)' $(filter-out ./internal/config $(ALONE),$(PLAIN_ROOMS))
-	$(TEST) -race -parallel 8 -skip Alloc $$(go list ./... | grep -vxF -e plimsoll/internal/sim $(ALONE:./%=-e plimsoll/%))
+	$(TEST) -race -parallel 8 -skip Alloc $$(go list -f '$(HAS_TESTS)' ./... | grep -vxF -e plimsoll/internal/sim $(ALONE:./%=-e plimsoll/%))
 
 # Each soak begins at other seeds than the one before.
 soak: ## Play seeds of the simulation for as long as SOAK says (an hour; SOAK=10m for less)
