@@ -8,10 +8,11 @@ ratio is taken within a round, and the median over rounds is the figure.
   h2_cost.py --plimsoll ./plimsoll                     # 8 and 64 connections of 10 streams, 128 bytes
   h2_cost.py --plimsoll ./plimsoll --body 16384 --rounds 5 --json out.json
   h2_cost.py --plimsoll ./plimsoll --before ./old      # and another plimsoll beside it
+  h2_cost.py --plimsoll ./plimsoll --upstream h2c      # HTTP/2 to the backend too; nginx has none
 
 Needs: h2load nginx haproxy gcc openssl (Debian packages nghttp2-client, nginx, haproxy, gcc, openssl).
 """
-import argparse, json, re, subprocess, sys
+import argparse, json, os, re, subprocess, sys
 
 import proxy_cost, rig
 
@@ -41,12 +42,31 @@ def offer_http2(r):
         rig.write(f"{r.tmp}/{name}", text.replace(old, new))
 
 
+def ask_http2(r):
+    """Changes the rig's configurations so that the backend is asked in HTTP/2 without TLS."""
+    for name in ("plimsoll.yaml", "before.yaml", "haproxy.cfg"):
+        if not os.path.exists(f"{r.tmp}/{name}"):
+            continue
+        text = open(f"{r.tmp}/{name}").read()
+        backend = f"127.0.0.1:{rig.BACKEND}"
+        asked = f"127.0.0.1:{rig.HTTP2['backend2']}"
+        if backend not in text:
+            sys.exit(f"{name} does not name the backend {backend}")
+        text = text.replace(f"{{targets: [\"{backend}\"]", f"{{protocol: h2c, targets: [\"{backend}\"]")
+        rig.write(f"{r.tmp}/{name}", text.replace(backend, asked + (" proto h2" if name == "haproxy.cfg" else "")))
+
+
 def measure(a):
     rows = []
     names = [p for p in a.peers.split(",") if p] + (["before"] if a.before else []) + ["plimsoll"]
     with rig.Rig(a.plimsoll, True, a.before) as r:
         offer_http2(r)
-        r.backend(a.body)
+        if a.upstream == "h2c":
+            ask_http2(r)
+            r.http2("backend2", rig.LOAD_CPU, a.body)
+            names = [n for n in names if n != "nginx"]
+        else:
+            r.backend(a.body)
         for n in names:
             r.proxy(n)
         for n in names:
@@ -71,6 +91,7 @@ def main():
     ap.add_argument("--seconds", type=int, default=4)
     ap.add_argument("--rounds", type=int, default=3)
     ap.add_argument("--body", type=int, default=128, help="response body bytes")
+    ap.add_argument("--upstream", choices=("http1", "h2c"), default="http1", help="what the backend is asked in")
     ap.add_argument("--peers", default="nginx,haproxy")
     ap.add_argument("--json", help="write every row here")
     a = ap.parse_args()
