@@ -90,9 +90,15 @@ func (f *flow) beginTry(m *upstream.Member, now int64) bool {
 // always.
 const staleAfter = int64(1e9)
 
-// fit says whether an idle connection may be used.
+// fit says whether a connection may be used that carries nothing, or is shared.
 func (f *flow) fit(s *upstreamConn, now int64) bool {
-	return s.http2 != nil || now-s.idleSince <= staleAfter && f.idempotent() && !f.is(freeRetry) || s.conn.Alive()
+	switch {
+	case s.shared(): // it is looked after
+		return true
+	case now-s.idleSince <= staleAfter && f.idempotent() && !f.is(freeRetry) || s.conn.Alive():
+		return true
+	}
+	return s.http2 != nil && s.http2.lives()
 }
 
 // connect finds a connection to the picked target: an idle one, a new one, or a place in the queue.

@@ -29,6 +29,7 @@ type http2Request struct {
 	notedAt   int64           // bytes written to the connection by then
 	answered  bool            // the response's head has come
 	headWaits bool            // it was not shown yet
+	isNews    bool            // its stream is among http2Upstream.news
 	freed     bool            // its slot was given back
 	untouched bool            // the target has said that it did nothing for it
 	gone      bool            // the target does not wait for its end: there is nothing to reset
@@ -255,19 +256,20 @@ func (r *http2Request) begun(ends bool) {
 	}
 }
 
-// deliver implements streamOwner.
+// deliver implements streamOwner. Content that comes in small pieces is shown once all of them are
+// there: a write for each would cost too much.
 func (r *http2Request) deliver(data []byte) {
 	h, id := r.h, r.id
-	h.showEarly(r)
-	if h.requestOf(id) != r {
-		return
-	}
 	if !r.answered {
 		h.resetFor(id, http2.MissingPseudo)
 		return
 	}
-	if h.early == r {
-		h.early = nil
+	if len(data) < batchBytes && len(h.in.Data()) > 0 {
+		if len(data) > 0 {
+			r.keepContent(data)
+		}
+		h.putOff(r)
+		return
 	}
 	r.arrived = data
 	r.show()
@@ -355,9 +357,6 @@ func (r *http2Request) free() {
 // for the rest of it.
 func (r *http2Request) end() {
 	h, w := r.h, r.h.w
-	if h.early == r {
-		h.early = nil
-	}
 	r.flow = nil
 	freed := r.freed
 	if r.fields != nil {

@@ -24,7 +24,7 @@ type http2Upstream struct {
 	s       *upstreamConn
 	head    http2.ResponseHead
 	waiting []*http2Request // assigned while it connects, in their order
-	early   *http2Request   // its head has come, and is shown with the data behind it
+	news    []uint32        // streams of which something has come that was not shown yet
 	used    int             // requests that it carries or that wait for it
 	most    int             // how many it takes at once
 	next    uint32          // the next stream's identifier
@@ -162,7 +162,7 @@ func (h *http2Upstream) read(p []byte) (int, error) {
 
 // write implements http2Side.
 func (h *http2Upstream) write(p []byte) {
-	if h.s.state != upstreamOpen || h.broken || len(p) == 0 {
+	if h.s.state != upstreamOpen || h.broken || h.dead || len(p) == 0 {
 		return
 	}
 	if h.s.write(p) != nil {
@@ -180,17 +180,47 @@ func (h *http2Upstream) later() { h.s.later() }
 // awaitBlock implements http2Side: each request has its own time-out.
 func (h *http2Upstream) awaitBlock(bool) {}
 
-// readable reads what came.
+// readable reads what came, and then shows what was put off: head, content and end that came together
+// go on together.
 func (h *http2Upstream) readable() {
 	h.readOn()
-	h.showEarly(nil)
+	for len(h.news) > 0 {
+		last := len(h.news) - 1
+		id := h.news[last]
+		h.news = h.news[:last]
+		if r := h.requestOf(id); r != nil {
+			r.isNews = false
+			r.show()
+		}
+	}
+}
+
+// lives deals with what the target has sent on a connection that carries nothing, and says whether that
+// was not its end.
+func (h *http2Upstream) lives() bool {
+	h.readable()
+	return !h.dead && !h.broken && !h.leaving
+}
+
+// putOff has r shown once everything that is there was read.
+func (h *http2Upstream) putOff(r *http2Request) {
+	if !r.isNews {
+		r.isNews = true
+		h.news = append(h.news, r.id)
+	}
 }
 
 // settled implements http2Side. The first SETTINGS begin the requests that wait for them.
 func (h *http2Upstream) settled(first bool) {
 	h.most = int(min(upstreamStreams, h.peer.MaxConcurrentStreams))
-	if h.most == 0 && first {
-		h.fail(http2.StreamRefused) // it would be of no use to anybody
+	if h.most == 0 {
+		if first {
+			h.fail(http2.StreamRefused) // it would be of no use to anybody
+			return
+		}
+		if h.leave(); h.used == 0 {
+			h.closeIdle()
+		}
 		return
 	}
 	h.list()
@@ -218,13 +248,12 @@ func (h *http2Upstream) settled(first bool) {
 func (h *http2Upstream) fieldBlock(block []byte) {
 	id := h.blockOf
 	r := h.requestOf(id)
-	h.showEarly(nil)
 	why := h.blockFault
 	h.blockFault = http2.OK
 	switch {
 	case id > h.last:
 		h.fail(http2.IdleStream)
-	case r == nil || r != h.requestOf(id) || r.ended || why != http2.OK:
+	case r == nil || r.ended || why != http2.OK:
 		if h.discardBlock(block) && why != http2.OK {
 			h.resetFor(id, why)
 		}
@@ -278,9 +307,7 @@ func (h *http2Upstream) response(r *http2Request, block []byte) {
 	r.fields.End = copy(r.fields.Bytes, bytes)
 	rebaseFields(&f.res.Fields, bytes, r.fields.Bytes)
 	r.begun(h.blockEnds)
-	if h.early = r; r.ended || len(h.in.Data()) == 0 {
-		h.showEarly(nil)
-	}
+	h.putOff(r)
 }
 
 // trailers takes the field block that ends a response.
@@ -297,15 +324,7 @@ func (h *http2Upstream) trailers(r *http2Request, block []byte) {
 		return
 	}
 	r.trailer, r.ended = list, true
-	r.show()
-}
-
-// showEarly shows the exchange a head that waited for the data behind it, unless it is that of but.
-func (h *http2Upstream) showEarly(but *http2Request) {
-	if r := h.early; r != nil && r != but {
-		h.early = nil
-		r.show()
-	}
+	h.putOff(r)
 }
 
 // stray implements http2Side: what comes for a request that was given up is passed over.
@@ -319,7 +338,6 @@ func (h *http2Upstream) stray(f *http2.Frame, d *streamData) {
 
 // frame implements http2Side.
 func (h *http2Upstream) frame(f *http2.Frame) {
-	h.showEarly(nil)
 	if f.Type == http2.GoAway {
 		h.goAway(f.LastStream())
 		return
@@ -328,6 +346,8 @@ func (h *http2Upstream) frame(f *http2.Frame) {
 	switch {
 	case r == nil:
 		h.mustHaveBegun(f.Stream)
+	case r.ended: // the response is whole; nobody wants the rest of the request (RFC 9113, section 8.1)
+		r.gone = true
 	case f.Code() == http2.RefusedStream:
 		r.gone = true
 		r.fail(unprocessed)
@@ -341,7 +361,7 @@ func (h *http2Upstream) frame(f *http2.Frame) {
 func (h *http2Upstream) goAway(last uint32) {
 	h.leave()
 	for _, id := range h.identifiers(nil) {
-		if r := h.requestOf(id); r != nil && id > last {
+		if r := h.requestOf(id); r != nil && id > last && !r.ended {
 			r.gone = true
 			r.flow.flags |= notBegun
 			r.fail(unprocessed)
@@ -378,7 +398,7 @@ func (h *http2Upstream) lost() {
 	}
 }
 
-// end ends the connection, and every request on it with a fault.
+// end ends the connection, and with a fault every request on it whose response is not whole.
 func (h *http2Upstream) end(how fault) {
 	h.dead = true
 	h.list()
@@ -388,7 +408,7 @@ func (h *http2Upstream) end(how fault) {
 	}
 	h.failWaiting(func(f *flow) { f.upstreamFailed(upstream.ConnectFailed, exchange.ConnectFailed) })
 	for _, id := range h.identifiers(nil) {
-		if r := h.requestOf(id); r != nil {
+		if r := h.requestOf(id); r != nil && !r.ended {
 			r.fail(how)
 		}
 	}
