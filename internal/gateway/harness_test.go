@@ -19,7 +19,7 @@ import (
 
 // patience is how long a test waits for something that must happen, and how long a client's
 // connection may last. It is not a measure of how fast: only a hung test meets it.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // instance is a gateway that a test runs.
 type instance struct {

@@ -94,7 +94,7 @@ func (s *soak) last() {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	// On a machine that is busy most requests are given up, as the config's timeouts say.
-	for deadline := time.Now().Add(5 * patience); !enough() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * patience); !enough() && time.Now().Before(deadline); {
 		<-tick.C
 	}
 }

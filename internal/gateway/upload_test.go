@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 
 func TestALongUploadIsNoSlowAnswer(t *testing.T) {
 	t.Parallel()                                                               // it takes longer than the route's timeout
-	const pieces, pause, timeout = 10, 600 * time.Millisecond, 4 * time.Second // 6 s in all
+	const pieces, pause, timeout = 10, 300 * time.Millisecond, 2 * time.Second // 3 s in all
 	s := newService(t, func(c *serviceConn, _ int) {
 		c.head()
 		io.CopyN(io.Discard, c.R, pieces)
@@ -24,17 +25,35 @@ listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["%s"]}}
 routes: [{match: /, upstream: s, timeout: %s}]
 `, s.address(), timeout))
-	p := g.dial()
-	p.send(fmt.Sprintf("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", pieces))
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
-	for range pieces {
-		<-tick.C
-		p.send("x")
+	onceInFive(t, "an upload that takes longer is answered", func() bool {
+		p := g.dial()
+		defer p.Close()
+		p.send(fmt.Sprintf("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", pieces))
+		tick := time.NewTicker(pause)
+		defer tick.Stop()
+		for range pieces {
+			<-tick.C
+			io.WriteString(p, "x")
+		}
+		return p.answered() == "200 ok"
+	})
+}
+
+// answered is the status and the body of the answer to an upload, or why there is none. On a machine
+// that stops for seconds the client may have been too slow.
+func (p *peer) answered() string {
+	p.t.Helper()
+	r, err := http.ReadResponse(p.r, nil)
+	if err != nil {
+		return err.Error()
 	}
-	if r, body := p.response("POST"); r.StatusCode != 200 || body != "ok" {
-		t.Errorf("got %d %q, want 200", r.StatusCode, body)
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err.Error()
 	}
+	got := fmt.Sprint(r.StatusCode, " ", string(body))
+	p.t.Logf("got %q", got)
+	return got
 }
 
 func TestAServiceThatStopsReadingAnUploadIs504(t *testing.T) {
@@ -50,13 +69,15 @@ listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["`+s.address()+`"]}}
 routes: [{match: /, upstream: s, timeout: 2s, hold_body: 0B}]
 `)
-	body := strings.NewReader(strings.Repeat("x", 100_000_000))
-	p := g.dial()
-	p.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n")
-	go io.Copy(p, body)
-	if r, body := p.response("POST"); r.StatusCode != 504 || !strings.Contains(body, "upstream_timeout") {
-		t.Errorf("got %d %q, want 504 with upstream_timeout", r.StatusCode, body)
-	}
+	body := strings.Repeat("x", 100_000_000)
+	onceInFive(t, "the service is blamed", func() bool {
+		p := g.dial()
+		defer p.Close()
+		p.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n")
+		go io.Copy(p, strings.NewReader(body))
+		got := p.answered()
+		return strings.HasPrefix(got, "504 ") && strings.Contains(got, "upstream_timeout")
+	})
 }
 
 // readingSlowly reads a request's body in portions, one each tick, from a socket whose kernel takes
@@ -79,25 +100,26 @@ func readingSlowly(body, portion int, tick time.Duration) script {
 
 func TestAnUploadToAServiceThatReadsSlowlyIsNoSlowAnswer(t *testing.T) {
 	t.Parallel() // it takes several times the route's timeout
-	const timeout = 4 * time.Second
+	const timeout = 2 * time.Second
 	for name, c := range map[string]struct{ body, portion int }{
-		"that is streamed":         {3 << 20, 60 << 10},  // 10 s in all
+		"that is streamed":         {3 << 20, 60 << 10},  // 5 s in all
 		"that the kernel can hold": {400 << 10, 8 << 10}, // as long
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newService(t, readingSlowly(c.body, c.portion, 200*time.Millisecond))
+			s := newService(t, readingSlowly(c.body, c.portion, 100*time.Millisecond))
 			g := serve(t, fmt.Sprintf(`
 listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["%s"]}}
 routes: [{match: /, upstream: s, timeout: %s}]
 `, s.address(), timeout))
-			p := g.dial()
-			p.send(fmt.Sprintf("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", c.body))
-			go io.Copy(p, strings.NewReader(strings.Repeat("x", c.body)))
-			if r, body := p.response("POST"); r.StatusCode != 200 || body != "ok" {
-				t.Errorf("got %d %q, want 200", r.StatusCode, body)
-			}
+			onceInFive(t, "the upload is answered", func() bool {
+				p := g.dial()
+				defer p.Close()
+				p.send(fmt.Sprintf("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", c.body))
+				go io.Copy(p, strings.NewReader(strings.Repeat("x", c.body)))
+				return p.answered() == "200 ok"
+			})
 		})
 	}
 }

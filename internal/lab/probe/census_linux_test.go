@@ -39,7 +39,9 @@ func censusOf(s *Sampler) *census {
 func becomes(t *testing.T, s *Sampler, want map[string]float64) {
 	t.Helper()
 	var got map[string]float64
-	for range 2000 {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-tick.C {
 		got = fresh(s)
 		same := true
 		for name, v := range want {
