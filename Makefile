@@ -39,13 +39,17 @@ lint: web ## Look for what gofmt, go vet and staticcheck object to
 # go vet has seen everything in lint. A program of the race detector waits a second before it ends
 # unless GORACE says otherwise, and tests start hundreds. A package may take longer than go test's
 # ten minutes on a machine that is slow: only one that hangs meets the time-out.
-ALONE := ./examples/patients ./internal/admission ./internal/cidr ./internal/concurrency ./internal/hash ./internal/head \
-	./internal/hist ./internal/hpack ./internal/http2 ./internal/lint ./internal/loadline ./internal/route \
-	./internal/telemetry/budget ./internal/lab/diagnose ./internal/lab/disk \
-	./internal/lab/format ./internal/lab/heap ./internal/lab/measure ./internal/lab/model \
-	./internal/lab/pace ./internal/lab/plan ./internal/lab/profile ./internal/lab/queue \
-	./internal/lab/record ./internal/lab/report ./internal/lab/slo ./internal/lab/stats \
-	./internal/lab/survey
+ALONE := ./examples/patients ./internal/admission ./internal/cidr ./internal/concurrency ./internal/exchange \
+	./internal/hash ./internal/head ./internal/hist ./internal/hpack ./internal/http1 ./internal/http2 \
+	./internal/lint ./internal/loadline ./internal/route ./internal/telemetry/budget \
+	./internal/lab/diagnose ./internal/lab/disk ./internal/lab/format ./internal/lab/heap \
+	./internal/lab/measure ./internal/lab/model ./internal/lab/pace ./internal/lab/plan \
+	./internal/lab/profile ./internal/lab/queue ./internal/lab/record ./internal/lab/report \
+	./internal/lab/slo ./internal/lab/stats ./internal/lab/survey ./internal/policy/access \
+	./internal/policy/cors ./internal/policy/forwarded ./internal/policy/headers ./internal/policy/ladder \
+	./internal/policy/maxbody ./internal/policy/mirror ./internal/policy/redirect \
+	./internal/policy/requestid ./internal/policy/respond ./internal/policy/rewrite \
+	./internal/policy/split ./internal/policy/trace
 # In other rooms, tests for which the same holds stand in files tagged !race.
 PLAIN = $(shell grep -rlE '^//go:build !race|^func Test[A-Za-z0-9]*Alloc' --include='*_test.go' internal)
 PLAIN_ROOMS = $(patsubst %,./%,$(sort $(patsubst %/,%,$(dir $(PLAIN)))))
