@@ -18,7 +18,8 @@ var floors = []struct {
 	{0, []string{
 		"internal/head", "internal/hist", "internal/reactor", "internal/invariant", "internal/cidr",
 		"internal/freeport", "internal/hash", "internal/breaker", "internal/concurrency",
-		"internal/crash", "internal/demo", "internal/lint", "internal/admission", "internal/hpack", "web",
+		"internal/crash", "internal/demo", "internal/lint", "internal/admission", "internal/hpack",
+		"internal/websocket", "web",
 	}},
 	{1, []string{"internal/http1", "internal/http2", "internal/tlsio"}},
 	{2, []string{"internal/exchange", "internal/telemetry"}},
