@@ -188,7 +188,10 @@ func compose(script []byte, fromClient bool) (data []byte, odd bool) {
 		}
 		data = append(data, payload...)
 	}
-	return append(data, script...), odd
+	if len(script) > 0 { // the end is missing
+		data = data[:max(0, len(data)-int(script[0]))]
+	}
+	return data, odd
 }
 
 // FuzzWatcher compares the watcher with another implementation of the protocol.
