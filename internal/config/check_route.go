@@ -55,6 +55,7 @@ func (r *Route) checkUnused(s *scope) {
 		{"timeout", r.Timeout != def.Timeout},
 		{"stream_timeout", r.StreamTimeout != def.StreamTimeout},
 		{"tunnel_timeout", r.TunnelTimeout != def.TunnelTimeout},
+		{"websocket", r.WebSocket != def.WebSocket},
 		{"strip_prefix", true},
 		{"rewrite", true},
 		{"forward_path", r.ForwardPath != def.ForwardPath},

@@ -207,8 +207,11 @@ type Route struct {
 	// 60s.
 	StreamTimeout Duration `yaml:"stream_timeout" default:"60s" min:"1ms" max:"24h"`
 	// TunnelTimeout is how long a tunnel (a WebSocket, or what else the upstream switched to) may
-	// be silent in both directions. Default: 1h.
+	// be silent in both directions. Default: 1h. A WebSocket is closed with 1001 then. Pings that
+	// the gateway sends, and their answers, do not count; those of the client and the upstream do.
 	TunnelTimeout Duration `yaml:"tunnel_timeout" default:"1h" min:"1ms" max:"24h"`
+	// WebSocket says what becomes of the route's WebSockets. docs/websocket.md explains it.
+	WebSocket WebSocket `yaml:"websocket"`
 	// MaxBody is the longest request body; a longer one gets 413. Default: 0B, no bound.
 	MaxBody Size `yaml:"max_body" default:"0B" min:"0B" max:"1TB"`
 	// HoldBody is how much of a request body is received before a connection to the upstream is
@@ -269,6 +272,30 @@ type Route struct {
 
 // Position is where the route begins in its file.
 func (r *Route) Position() Position { return r.at }
+
+// WebSocket is what a route's WebSockets may do, over HTTP/1.1 and HTTP/2.
+type WebSocket struct {
+	// Max is how many of the route's are open at once in this instance, those that are asked for and
+	// not answered yet included; one more gets 503 with the reason websockets_full. Default: 0, no
+	// bound.
+	Max int `yaml:"max" default:"0" min:"0" max:"1000000"`
+	// MaxMessage is the longest message of a client, as it is sent: compressed, where that was agreed
+	// on. A longer one closes the WebSocket with 1009, and nothing of the frame that goes beyond is
+	// forwarded. Bytes that are not WebSocket frames close it with 1002; without a bound they are
+	// carried as they come. Default: 0B, no bound.
+	MaxMessage Size `yaml:"max_message" default:"0B" min:"0B" max:"1TB"`
+	// PingInterval is after how long a silence of the client the gateway sends it a ping. A client
+	// that is silent as long again is taken for gone, and its WebSocket closed with 1001. Default:
+	// 0s, never: who is gone without a word is found out by tunnel_timeout, or by the upstream.
+	PingInterval Duration `yaml:"ping_interval" default:"0s" min:"0s" max:"24h"`
+	// Lifetime is how long a WebSocket may be open, whatever goes on in it. Then it is closed with
+	// 1001. Default: 0s, no bound.
+	Lifetime Duration `yaml:"lifetime" default:"0s" min:"0s" max:"720h"`
+	// CloseGrace is how long the gateway waits, once it closes a WebSocket, for the frames under way
+	// to end and for the close frames of both sides. Default: 5s. In a drain its timeout comes first
+	// where that is shorter.
+	CloseGrace Duration `yaml:"close_grace" default:"5s" min:"0s" max:"10m"`
+}
 
 // When are conditions on a request beside its pattern.
 type When struct {

@@ -40,6 +40,9 @@ type Exchange struct {
 	// makes that: limits decide in the request phase. Empty where no limit says anything.
 	RateLimit, RateLimitPolicy []byte
 
+	WebSocket bool // the request asks for an upgrade to WebSocket, in the way of its protocol
+	Tunnel    bool // policy/tunnels has counted the exchange
+
 	InFlight uint64 // what policy/inflight counts of the exchange, in its own terms; 0 for nothing
 
 	ID           []byte // the request id, empty where no policy made one

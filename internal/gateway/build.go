@@ -180,6 +180,10 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams, stores stores
 		s.Routes[i] = proxy.Route{
 			Name: r.Name, Class: classOf(r.SLA), Chain: chain, Upstream: exchange.NoUpstream,
 			Timeout: int64(r.Timeout), StreamTimeout: int64(r.StreamTimeout), TunnelTimeout: int64(r.TunnelTimeout),
+			WebSocket: proxy.WebSocket{
+				PingInterval: int64(r.WebSocket.PingInterval), Lifetime: int64(r.WebSocket.Lifetime),
+				CloseGrace: int64(r.WebSocket.CloseGrace), MaxMessage: uint64(r.WebSocket.MaxMessage),
+			},
 			HoldBody: int64(r.HoldBody), Via: r.Via, PathAsSent: r.ForwardPath == "as_sent", Stat: g.registry.Route(r.Name),
 		}
 		if r.Upstream != "" {

@@ -21,6 +21,7 @@ import (
 	"plimsoll/internal/policy/rewrite"
 	"plimsoll/internal/policy/split"
 	"plimsoll/internal/policy/trace"
+	"plimsoll/internal/policy/tunnels"
 )
 
 // plan is a route on its way from the config to a chain.
@@ -95,6 +96,12 @@ var policies = []kind{
 		}
 		return inflight.New(inflight.Options{Max: c.Max, Key: c.Key, PerValue: c.MaxPerValue,
 			SkipMissing: c.Missing == "pass", Values: c.Values, Env: p.env})
+	}},
+	{name: "websocket", series: tunnels.Series, make: func(p plan) (any, error) {
+		if p.WebSocket.Max == 0 {
+			return nil, nil
+		}
+		return tunnels.New(tunnels.Options{Max: p.WebSocket.Max})
 	}},
 	{name: "max_body", make: func(p plan) (any, error) {
 		if p.MaxBody == 0 {

@@ -288,6 +288,7 @@ func (g *Gateway) closeListener(l *listener, keep bool) {
 	for i, loop := range g.loops {
 		g.call(loop, func() {
 			l.acceptors[i].Closed = true
+			l.acceptors[i].Leave()
 			for k := i; k < len(l.fds); k += len(g.loops) {
 				if l.open[k] != nil {
 					l.open[k].Close(keep)

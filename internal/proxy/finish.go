@@ -94,4 +94,7 @@ func (f *flow) account(end exchange.End, now int64) {
 	if f.w.log != nil {
 		f.writeLog(total, up, own)
 	}
+	if f.webSocket != nil {
+		f.webSocket.forget()
+	}
 }

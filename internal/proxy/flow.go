@@ -62,6 +62,7 @@ type life struct {
 	heldResponse *reactor.Buffer // a response that a policy holds; see holdResponse
 	copy         *reactor.Buffer // the copy of a mirrored request
 	rest         []byte          // of Body, what the client has not been given yet
+	webSocket    *webSocket      // of a tunnel that is one; nil else
 
 	copyIndex   int    // of a mirror, in the worker's copies
 	downOptions []byte // what Connection said in the response's head, once written: see trimResponse
@@ -251,6 +252,7 @@ func (f *flow) begin(bytes int, whole bool) {
 	if string(f.req.Method) == "HEAD" {
 		f.flags |= toHEAD
 	}
+	f.WebSocket = f.req.Upgrade != nil && isWebSocket(f.req.Upgrade)
 	if whole {
 		f.flags |= bodyWhole | requestSent
 	}
@@ -494,6 +496,10 @@ func (f *flow) Expire(t *reactor.Timer, now int64) {
 	case stageSent:
 		f.answerExpired(now)
 	case stageStreaming, stageTunnel:
+		if f.webSocket != nil {
+			f.webSocket.expire(now)
+			return
+		}
 		f.streamExpired(now)
 	}
 }

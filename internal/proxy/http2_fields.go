@@ -111,7 +111,7 @@ func (h *http2Conn) request(id uint32, block []byte) {
 	}
 	whole := st.ended
 	if protocol := h.head.Protocol; protocol != nil {
-		if !head.EqualFold(protocol, websocket) {
+		if !head.EqualFold(protocol, protocolWebSocket) {
 			st.refuseWith(501)
 			return
 		}

@@ -13,7 +13,6 @@ import (
 // upgrade, and its 101 becomes a 200.
 
 var (
-	websocket  = []byte("websocket")
 	methodGet  = []byte("GET")
 	keyName    = []byte("Sec-WebSocket-Key")
 	acceptName = []byte("Sec-WebSocket-Accept")
@@ -30,7 +29,7 @@ func (st *http2Stream) askUpgrade() {
 	var nonce [keyBytes]byte
 	rand.Read(nonce[:])
 	r := &st.flow.req
-	r.Method, r.Upgrade, r.Length = methodGet, websocket, 0
+	r.Method, r.Upgrade, r.Length = methodGet, protocolWebSocket, 0
 	r.Fields.Remove(keyName)
 	r.Fields.Add(keyName, base64.StdEncoding.AppendEncode(nil, nonce[:]))
 }

@@ -22,6 +22,10 @@ func (f *flow) writeLog(total, up, own int64) {
 	if f.TLS != nil {
 		r.TLS = f.TLS.Version
 	}
+	if ws := f.webSocket; ws != nil {
+		r.WebSocket = true
+		r.MessagesIn, r.MessagesOut, r.CloseCode, r.ClosedBy = ws.describe()
+	}
 	if r.Method == nil { // nothing of the request was understood
 		r.Protocol = ""
 	}

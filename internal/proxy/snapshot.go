@@ -52,6 +52,7 @@ type Route struct {
 	Timeout       int64 // nanoseconds from the head to the response's start
 	StreamTimeout int64 // nanoseconds that a response may be silent
 	TunnelTimeout int64 // nanoseconds that a tunnel may be silent
+	WebSocket     WebSocket
 	// Bytes of a request's body, at most 64 KB, that are received before a target is picked.
 	HoldBody   int64
 	Via        string          // the gateway's name in Via; "" for no such field

@@ -12,7 +12,7 @@ import (
 // the client's next request, because a refused upgrade leaves an ordinary connection (RFC 9110,
 // section 7.8). Afterwards the two sockets carry bytes both ways, each side's end is passed on as
 // an end of that direction only, and the tunnel is over when both have ended or nothing moved for
-// too long.
+// too long. One of WebSocket is watched besides: see websocket.go.
 
 // startTunnel sends the 101 on, with what came behind it in buf[from:to], then what is there
 // already of the client's direction.
@@ -24,16 +24,30 @@ func (f *flow) startTunnel(buf []byte, from, to int) {
 	f.dropHeld()
 	f.headDown = max(1, reactor.Clock()-f.w.loop.Now())
 	f.stream.startTunnel()
-	if f.stream.send(f, buf, from, to, withHead) != nil {
+	f.startWebSocket()
+	if f.sendTunnelHead(buf, from, to) != nil {
 		f.endTunnel()
 		return
 	}
 	s.free() // not earlier: whoever gets the slot begins at once, and uses the memory that buf is in
-	f.touchTunnel()
 	f.relayUp()
 	if f.stage == stageTunnel {
 		f.relayDown()
 	}
+}
+
+// sendTunnelHead sends the 101 on, and what came behind it.
+func (f *flow) sendTunnelHead(buf []byte, from, to int) error {
+	ws := f.webSocket
+	if ws == nil {
+		f.touchTunnel()
+		return f.stream.send(f, buf, from, to, withHead)
+	}
+	if err := f.stream.send(f, buf, from, from, withHead); err != nil {
+		return err
+	}
+	ws.arm()
+	return ws.passDown(buf, from, to)
 }
 
 func (f *flow) touchTunnel() {
@@ -55,8 +69,7 @@ func (f *flow) relayUp() {
 			}
 			return
 		}
-		f.touchTunnel()
-		if len(data) > 0 && s.write(data) != nil {
+		if f.passUp(data) != nil {
 			f.endTunnel()
 			return
 		}
@@ -97,13 +110,38 @@ func (f *flow) relayDown() {
 			}
 			return
 		}
-		f.touchTunnel()
 		f.w.shard.UpstreamReceived += uint64(n)
-		if f.stream.send(f, buf, scratchRoom, scratchRoom+n, 0) != nil {
+		if f.passDown(buf, scratchRoom, scratchRoom+n) != nil {
 			f.endTunnel()
 			return
 		}
 	}
+}
+
+// passUp sends on what came from the client. An error means that the tunnel is over.
+func (f *flow) passUp(data []byte) error {
+	ws := f.webSocket
+	if ws == nil {
+		f.touchTunnel()
+		if len(data) == 0 {
+			return nil
+		}
+		return f.upstreamConn.write(data)
+	}
+	if err := ws.passUp(data); err != nil || !f.is(bodyWhole) {
+		return err
+	}
+	return ws.sendHeld()
+}
+
+// passDown sends on what came from the upstream: buf[from:to], with room in front that may be
+// overwritten. An error means that the tunnel is over.
+func (f *flow) passDown(buf []byte, from, to int) error {
+	if f.webSocket != nil {
+		return f.webSocket.passDown(buf, from, to)
+	}
+	f.touchTunnel()
+	return f.stream.send(f, buf, from, to, 0)
 }
 
 // endTunnelWhenBoth ends a tunnel whose two sides have ended, once the upstream has been sent

@@ -28,6 +28,7 @@
 //	objective.go      whether it met the objective of its SLA class
 //	pace.go           how slow a client may be with what it is given
 //	tunnel.go         after a 101: bytes both ways
+//	websocket*.go     likewise, where the bytes are frames of WebSocket
 //	mirror.go         copies of requests, whose answers nobody waits for
 package proxy
 
@@ -78,6 +79,7 @@ type Worker struct {
 	flows      *flow      // exchanges that can be used again
 	spare      int        // how many of them
 	clients    clientConn // the list's head: all client connections of this loop
+	webSockets webSocket  // likewise: all tunnels of WebSocket
 	old        []*view    // replaced, with exchanges still on them
 	retiring   []retiring
 	sweep      reactor.Timer
@@ -115,6 +117,8 @@ type view struct {
 	flows  int // that use it
 
 	tlsTrouble []complaint // by upstream
+
+	names map[string]bool // of its routes, once has was asked
 }
 
 // gone says that this loop has no exchange left on the snapshot.
@@ -137,6 +141,7 @@ const scratchRoom = 4 << 10
 func NewWorker(l *reactor.Loop, shared *Shared, shard *telemetry.Shard, logger *slog.Logger) *Worker {
 	w := &Worker{loop: l, shared: shared, shard: shard, logger: logger, out: make([]byte, 0, 2*reactor.ScratchSize), tls: tlsio.NewLoop()}
 	w.clients.next, w.clients.prev = &w.clients, &w.clients
+	w.webSockets.next, w.webSockets.prev = &w.webSockets, &w.webSockets
 	w.lines.w = w
 	return w
 }
@@ -153,6 +158,9 @@ func (w *Worker) Install(s *Snapshot) {
 		w.old = append(w.old, w.view)
 	}
 	w.view = v
+	w.leaveTunnels(telemetry.ByRemoval, func(f *flow) bool {
+		return f.view != v && !v.has(f.route.Name)
+	})
 	w.retireViews()
 }
 
@@ -218,10 +226,11 @@ func (w *Worker) Shard() *telemetry.Shard { return w.shard }
 // Loop is the loop that the worker lives on.
 func (w *Worker) Loop() *reactor.Loop { return w.loop }
 
-// Drain lets exchanges under way finish, each the last of its connection, and gives connections
-// that wait for a request drainGrace for one more.
+// Drain lets exchanges under way finish, each the last of its connection, closes tunnels of
+// WebSocket, and gives connections that wait for a request drainGrace for one more.
 func (w *Worker) Drain() {
 	w.draining = true
+	w.leaveTunnels(telemetry.ByDrain, func(*flow) bool { return true })
 	for c := w.clients.next; c != &w.clients; c = c.next {
 		if c.state == clientHTTP2 {
 			c.http2.leave(warned)

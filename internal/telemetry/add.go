@@ -39,6 +39,7 @@ func (s *RouteStats) add(o *RouteStats) {
 	s.Total.Merge(&o.Total)
 	s.Gateway.Merge(&o.Gateway)
 	addEach(s.Reasons[:], o.Reasons[:])
+	s.WebSocket.add(&o.WebSocket)
 	for class := range s.SLO {
 		s.SLO[class].Add(o.SLO[class])
 	}

@@ -36,6 +36,20 @@ var (
 	descSLOGood = desc("slo_good_total",
 		"Exchanges that met the objective: answered without a failure, within the latency.",
 		"route", "class")
+	descWebSocketsOpened = desc("websocket_opened_total",
+		"WebSockets that began, by route.", "route")
+	descWebSocketsClosed = desc("websocket_closed_total",
+		"WebSockets that have ended, by route and by who closed them, or why the gateway did.",
+		"route", "by")
+	descWebSocketsOpen    = desc("websocket_open", "WebSockets that are open, by route.", "route")
+	descWebSocketMessages = desc("websocket_messages_total",
+		"Messages of WebSockets, by route: in from clients, out from upstreams.",
+		"route", "direction")
+	descWebSocketPings = desc("websocket_pings_total",
+		"Pings that the gateway sent to silent clients of WebSockets, by route.", "route")
+	descWebSocketUnframed = desc("websocket_unframed_total",
+		"WebSockets whose bytes were not frames of RFC 6455, and are carried as they come.",
+		"route")
 	descExchanges = desc("exchanges_total", "Exchanges that are over, by how they ended.",
 		"end")
 	descAnswers = desc(

@@ -120,7 +120,25 @@ func (e emitter) routes(s *Snapshot) {
 		e.histogram(descRequestDuration, hist.Durations, &r.Total, r.Name)
 		e.histogram(descGatewayDuration, hist.Overheads, &r.Gateway, r.Name)
 		e.slo(r)
+		e.webSockets(r)
 	}
+}
+
+// webSockets emits the counts of a route that has had any.
+func (e emitter) webSockets(r *RouteSnapshot) {
+	s := &r.WebSocket
+	if s.Opened == 0 {
+		return
+	}
+	e.counter(descWebSocketsOpened, s.Opened, r.Name)
+	e.gauge(descWebSocketsOpen, float64(s.Open()), r.Name)
+	for by, n := range s.Closed {
+		e.counter(descWebSocketsClosed, n, r.Name, closerText[by])
+	}
+	e.counter(descWebSocketMessages, s.In, r.Name, "in")
+	e.counter(descWebSocketMessages, s.Out, r.Name, "out")
+	e.counter(descWebSocketPings, s.Pings, r.Name)
+	e.counter(descWebSocketUnframed, s.Unframed, r.Name)
 }
 
 // slo emits the counts of the classes that the route is or was in.

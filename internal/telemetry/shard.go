@@ -127,6 +127,8 @@ type RouteStats struct {
 	// Reasons: exchanges by the gateway's reason; index of Options.Reasons. What has none is not
 	// counted, so that such an exchange touches no memory here.
 	Reasons [maxReasons]uint64
+
+	WebSocket WebSocketStats
 }
 
 // Classes is how many SLA classes there are: P0 to P9.
@@ -146,7 +148,7 @@ const (
 )
 
 // version grows whenever anything in s changes.
-func (s *RouteStats) version() uint64 { return s.Total.Count() }
+func (s *RouteStats) version() uint64 { return s.Total.Count() + s.WebSocket.version() }
 
 // UpstreamStats is what is counted for one upstream. The loop adds to the plain fields itself.
 type UpstreamStats struct {
@@ -235,6 +237,9 @@ func (s *Shard) Exchange(e *ExchangeStats) {
 	upstream.Duration.Record(e.UpstreamTime)
 	upstream.Retries += uint64(e.Retries)
 }
+
+// Route is the counters of a route on this loop, for adding to its WebSocket; Upstream says more.
+func (s *Shard) Route(index int) *RouteStats { return at(s.routes, index) }
 
 // Upstream is the counters of an upstream on this loop, for adding to the plain fields. It stays
 // valid; one that was asked for before Grow made room for the index is that of other.

@@ -26,6 +26,8 @@ import (
 //	class              SLA class, such as "P1"
 //	attempts         * tries made upstream
 //	reason           * why the gateway answered in the upstream's stead, or cut the exchange
+//	messages_in, messages_out * messages of a WebSocket, from the client and from the upstream
+//	close_code, closed_by     * of its first close frame; 1006 and "nobody" for none
 //	request_id, user_agent, referer *
 //	tls              * version, such as "1.3"
 //	listener         * address of the listener as configured
@@ -70,6 +72,12 @@ func (e *jsonEncoder) Append(dst []byte, r *Record) []byte {
 		dst = strconv.AppendInt(append(dst, `,"attempts":`...), int64(r.Attempts), 10)
 	}
 	dst = appendText(dst, `,"reason":"`, r.Reason, maxOther)
+	if r.WebSocket {
+		dst = strconv.AppendUint(append(dst, `,"messages_in":`...), r.MessagesIn, 10)
+		dst = strconv.AppendUint(append(dst, `,"messages_out":`...), r.MessagesOut, 10)
+		dst = strconv.AppendUint(append(dst, `,"close_code":`...), uint64(r.CloseCode), 10)
+		dst = appendText(dst, `,"closed_by":"`, r.ClosedBy, maxOther)
+	}
 	dst = appendText(dst, `,"request_id":"`, r.ID, maxOther)
 	dst = appendText(dst, `,"user_agent":"`, r.UserAgent, maxOther)
 	dst = appendText(dst, `,"referer":"`, r.Referer, maxOther)

@@ -40,6 +40,13 @@ type Record struct {
 	ID           []byte // request id
 	UserAgent    []byte
 	Referer      []byte
+
+	// The four that follow are of a tunnel of WebSocket, and written where WebSocket is set.
+	WebSocket   bool
+	MessagesIn  uint64 // from the client
+	MessagesOut uint64 // from the upstream
+	CloseCode   uint16 // of the first close frame
+	ClosedBy    string // one word
 }
 
 // The longest value of each kind that is written, in bytes before escaping. Longer ones are cut
@@ -58,7 +65,7 @@ const widest = 6
 const fixed = 1024
 
 // maxLine is the longest possible line in bytes.
-const maxLine = fixed + widest*(maxMethod+2*maxPath+11*maxOther)
+const maxLine = fixed + widest*(maxMethod+2*maxPath+12*maxOther)
 
 // bound is a number of bytes that the record's line does not exceed in any format. Short values
 // make it tight, which keeps the room that a ring must have free for a line near to the line's real
@@ -77,6 +84,7 @@ func (r *Record) bound() int {
 		len(r.ID),
 		len(r.UserAgent),
 		len(r.Referer),
+		len(r.ClosedBy),
 	} {
 		text += min(n, maxOther)
 	}

@@ -1,0 +1,227 @@
+package proxy
+
+import (
+	"crypto/rand"
+
+	"plimsoll/internal/telemetry"
+	"plimsoll/internal/websocket"
+)
+
+// The gateway closes a tunnel of WebSocket by a close frame for each side, at the next boundary of
+// frames in its direction. What the other side sends from then on is not passed on, and only looked
+// at for its own close frame. When both have come, or the grace time is over, the tunnel ends.
+
+// closeReasons stand in close frames, for who looks into them.
+var closeReasons = [...]string{
+	telemetry.ByDrain: "the gateway stops", telemetry.ByRemoval: "no longer served here",
+	telemetry.ByIdle: "idle for too long", telemetry.ByLifetime: "open for long enough",
+	telemetry.ByNoPong: "no answer to a ping", telemetry.ByTooBig: "message too big",
+	telemetry.ByMalformed: "not a WebSocket frame",
+}
+
+// close begins to close the tunnel. An error means that it is over now.
+func (ws *webSocket) close(code uint16, by telemetry.Closer) error {
+	if ws.closing {
+		return nil
+	}
+	ws.begin(code, by)
+	if ws.heldLen > 0 || ws.up.frames.AtBoundary() {
+		if err := ws.closeUp(); err != nil {
+			return err
+		}
+	}
+	if ws.down.frames.AtBoundary() {
+		return ws.closeDown()
+	}
+	return ws.over()
+}
+
+// begin notes that the tunnel is closing, and why.
+func (ws *webSocket) begin(code uint16, by telemetry.Closer) {
+	ws.closing, ws.wantPing = true, false
+	ws.sends, ws.why = code, by
+	ws.up.want, ws.down.want = !ws.up.frames.Closed(), !ws.down.frames.Closed()
+	if ws.closer == telemetry.ByNobody {
+		ws.closer, ws.code = by, code
+	}
+	ws.endBy = ws.f.w.loop.Now() + ws.f.route.WebSocket.CloseGrace
+	ws.arm()
+}
+
+// closeUp sends the upstream its close frame. What is held of the client's frame goes no further.
+func (ws *webSocket) closeUp() error {
+	d := &ws.up
+	d.want, d.closed, ws.heldLen = false, true, 0
+	var key [4]byte
+	rand.Read(key[:])
+	return ws.f.upstreamConn.write(
+		websocket.AppendClose(ws.f.w.out[:0], ws.sends, closeReasons[ws.why], &key))
+}
+
+// closeDown sends the client its close frame, where its stream stands at a boundary.
+func (ws *webSocket) closeDown() error {
+	d := &ws.down
+	if !d.want || !d.frames.AtBoundary() {
+		return ws.over()
+	}
+	return ws.insertDown()
+}
+
+// insertDown puts in what is to go to the client, whose stream stands at a boundary.
+func (ws *webSocket) insertDown() error {
+	d, f := &ws.down, ws.f
+	out := f.w.out[:0]
+	if d.want {
+		d.want, d.closed = false, true
+		out = websocket.AppendClose(out, ws.sends, closeReasons[ws.why], nil)
+	} else {
+		ws.pinged = f.w.loop.Now()
+		ws.stats().Pings++
+		out = websocket.AppendPing(out, ws.ping[:])
+	}
+	ws.wantPing = false
+	if err := f.stream.send(f, out, 0, len(out), 0); err != nil {
+		return err
+	}
+	return ws.over()
+}
+
+// over is errTunnelOver once a tunnel that is closing has nothing to wait for.
+func (ws *webSocket) over() error {
+	if ws.closing && ws.up.frames.Closed() && ws.down.frames.Closed() {
+		return errTunnelOver
+	}
+	return nil
+}
+
+// arm sets the timer to what is due first.
+func (ws *webSocket) arm() {
+	f := ws.f
+	w, now := f.w, f.w.loop.Now()
+	at := ws.moved + f.route.TunnelTimeout
+	switch life := f.route.WebSocket.Lifetime; {
+	case ws.closing:
+		at = ws.endBy
+	case ws.leave != telemetry.ByNobody && !ws.plain:
+		at = now
+	default:
+		if life > 0 {
+			at = min(at, ws.began+life)
+		}
+		if ws.look > 0 && !ws.plain {
+			at = min(at, ws.look)
+		}
+	}
+	w.loop.SetTimer(&f.timer, f, max(at, now))
+}
+
+// expire is called when the tunnel's timer is due.
+func (ws *webSocket) expire(now int64) {
+	f := ws.f
+	over := false
+	switch life := f.route.WebSocket.Lifetime; {
+	case ws.closing:
+		over = now >= ws.endBy
+	case ws.leave != telemetry.ByNobody && !ws.plain:
+		over = ws.close(websocket.GoingAway, ws.leave) != nil
+	case life > 0 && now >= ws.began+life:
+		over = ws.plain || ws.close(websocket.GoingAway, telemetry.ByLifetime) != nil
+		ws.endedBy(telemetry.ByLifetime)
+	case now >= ws.moved+f.route.TunnelTimeout:
+		if f.stream.congested() { // a client that does not read is not silence
+			ws.moved = now - f.route.TunnelTimeout + min(f.route.TunnelTimeout, f.route.StreamTimeout)
+			break
+		}
+		over = ws.plain || ws.close(websocket.GoingAway, telemetry.ByIdle) != nil
+		ws.endedBy(telemetry.ByIdle)
+	case ws.look > 0 && now >= ws.look && !ws.plain:
+		over = ws.lookAtSilence(now) != nil
+	}
+	if over {
+		f.endTunnel()
+		return
+	}
+	ws.arm()
+}
+
+// endedBy notes who ended a tunnel that cannot be closed by frames.
+func (ws *webSocket) endedBy(by telemetry.Closer) {
+	if ws.closer == telemetry.ByNobody {
+		ws.closer, ws.code = by, websocket.Abnormal
+	}
+}
+
+// lookAtSilence sends a ping to a client that has been silent, and closes the tunnel of one that has
+// been since the last ping. While either side does not take what it is sent, nothing is known: the
+// client's bytes are not read, or ours do not reach it.
+func (ws *webSocket) lookAtSilence(now int64) error {
+	f := ws.f
+	every := f.route.WebSocket.PingInterval
+	since := max(ws.heard, ws.pinged)
+	switch {
+	case f.stream.congested() || f.upstreamConn.conn.Congested() || ws.down.frames.Closed():
+		ws.look = now + every
+		return nil
+	case now < since+every:
+		ws.look = since + every
+		return nil
+	case ws.pinged > ws.heard:
+		return ws.close(websocket.GoingAway, telemetry.ByNoPong)
+	}
+	ws.look = now + every
+	if !ws.down.frames.AtBoundary() {
+		ws.wantPing = true
+		return nil
+	}
+	return ws.insertDown()
+}
+
+// Tunnels are told to close a few at a time: leaveAtOnce in each leaveStep, in nanoseconds, so that
+// the loop serves others in between.
+const (
+	leaveAtOnce = 64
+	leaveStep   = int64(5e6)
+)
+
+// leaveTunnels has the tunnels of WebSocket close for which that is so.
+func (w *Worker) leaveTunnels(by telemetry.Closer, which func(*flow) bool) {
+	n := int64(0)
+	for ws := w.webSockets.next; ws != &w.webSockets; ws = ws.next {
+		if ws.leave != telemetry.ByNobody || ws.closing || ws.plain || !which(ws.f) {
+			continue
+		}
+		ws.leave = by
+		w.loop.SetTimer(&ws.f.timer, ws.f, w.loop.Now()+n/leaveAtOnce*leaveStep)
+		n++
+	}
+}
+
+// Leave closes the tunnels of WebSocket of a listener that is no longer in the config.
+func (a *Acceptor) Leave() {
+	a.Worker.leaveTunnels(telemetry.ByRemoval, func(f *flow) bool { return f.origin.acceptor == a })
+}
+
+// has says whether a snapshot has a route of that name.
+func (v *view) has(name string) bool {
+	if v.names == nil {
+		v.names = make(map[string]bool, len(v.Routes))
+		for i := range v.Routes {
+			v.names[v.Routes[i].Name] = true
+		}
+	}
+	return v.names[name]
+}
+
+// forget takes the tunnel off its loop, and counts its end.
+func (ws *webSocket) forget() {
+	ws.next.prev, ws.prev.next = ws.prev, ws.next
+	ws.stats().Closed[ws.closer]++
+}
+
+// describe gives the access log what it says of a tunnel.
+func (ws *webSocket) describe() (in, out uint64, code uint16, by string) {
+	if code = ws.code; ws.closer == telemetry.ByNobody {
+		code = websocket.Abnormal
+	}
+	return ws.up.frames.Messages, ws.down.frames.Messages, code, ws.closer.String()
+}
