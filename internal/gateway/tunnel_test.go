@@ -233,10 +233,11 @@ func TestASilentTunnelEnds(t *testing.T) {
 	g := serveClean(t, `
 listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["`+s.address()+`"]}}
-routes: [{match: /, upstream: s, tunnel_timeout: 50ms}]
+routes: [{match: /, upstream: s, tunnel_timeout: 50ms, websocket: {close_grace: 0s}}]
 `)
 	p := g.dial()
 	p.send(askUpgrade)
 	p.expect(wasSwitched)
+	p.expectClose(1001)
 	p.expectEnd()
 }
