@@ -178,7 +178,12 @@ func newSockets(t *testing.T, dial func(*instance) *peer, route, more string) *s
 			<-over
 		}
 	})
-	s.instance = serveClean(t, s.yaml(route)+more)
+	s.instance = serve(t, s.yaml(route)+more)
+	t.Cleanup(func() {
+		if s.State() == Serving { // after a drain nothing can be asked
+			s.settled()
+		}
+	})
 	t.Cleanup(func() { close(over) })
 	return s
 }

@@ -183,7 +183,7 @@ func TestAWebSocketThatBeginsInADrainIsClosed(t *testing.T) {
 				c.drain()
 			}
 		})
-		g := serveClean(t, withH2(oneUpstream(service.address())))
+		g := serve(t, withH2(oneUpstream(service.address())))
 		client := dial(g)
 		sent := make(chan struct{})
 		go func() {
