@@ -250,8 +250,9 @@ func TestAMessageThatIsTooLongClosesTheWebSocket(t *testing.T) {
 				}
 			}
 			service.expectClose(1009)
+			service.send(unmasked(0x81, "on its way") + unmasked(0x88, closeFrame(1009)))
+			client.expect(unmasked(0x81, "on its way"))
 			client.expectClose(1009)
-			service.send(unmasked(0x88, closeFrame(1009)))
 			rest := masked(0x88, closeFrame(1009))
 			if name == "in pieces" {
 				rest = long[20:] + rest
@@ -287,9 +288,19 @@ func TestBytesThatAreNoFrames(t *testing.T) {
 		service.expect(masked(0x81, "fine"))
 		client.send(bad[len(masked(0x81, "fine"))+1:])
 		service.expectClose(1002)
-		client.expectClose(1002)
+		client.expectClose(1002) // the gateway's, as the service does not answer
 		client.expectEnd()
 		s.expectClosed(telemetry.ByMalformed)
+		client.Close()
+
+		s = newSockets(t, dial, ", websocket: {max_message: 1MB, close_grace: 10m}", "")
+		client, service = s.open()
+		client.send(bad + masked(0x81, "too late"))
+		service.expect(masked(0x81, "fine"))
+		service.expectClose(1002)
+		service.Close() // without a close frame
+		client.expectClose(1002)
+		client.expectEnd()
 		client.Close()
 	})
 }

@@ -97,6 +97,10 @@ func (f *flow) relayDown() {
 		n, err := s.read(buf[scratchRoom:][:min(f.piece(), reactor.ScratchSize-scratchRoom)])
 		if err == io.EOF {
 			f.flags |= downEnded
+			if f.webSocket != nil && f.webSocket.lastWord() != nil {
+				f.endTunnel()
+				return
+			}
 			if f.stream.send(f, nil, 0, 0, withEnd) != nil {
 				f.endTunnel()
 				return

@@ -204,8 +204,9 @@ func (ws *webSocket) isOurs() bool {
 	return ws.pinged > 0 && !ws.up.frames.InHeader() && ws.up.frames.Matches(websocket.Pong, ws.ping[:])
 }
 
-// refuse ends the tunnel because of a frame of the client's, of which nothing goes on. It sends what
-// stands in front of it.
+// refuse closes the tunnel because of a frame of the client's, of which nothing goes on. It sends what
+// stands in front of it. The client is left to the upstream, which may have answers to what came
+// before, and answers the close frame with its own: lastWord says what happens where it does not.
 func (ws *webSocket) refuse(before []byte, all int, code uint16, by telemetry.Closer) (int, error) {
 	ws.heldLen = 0
 	if err := ws.sendUp(before); err != nil {
@@ -213,13 +214,9 @@ func (ws *webSocket) refuse(before []byte, all int, code uint16, by telemetry.Cl
 	}
 	if !ws.closing {
 		ws.begin(code, by)
+		ws.down.want = false
 	}
-	if !ws.up.closed {
-		if err := ws.closeUp(); err != nil {
-			return all, err
-		}
-	}
-	return all, ws.closeDown()
+	return all, ws.closeUp()
 }
 
 // sendHeld sends on what was held.

@@ -9,7 +9,8 @@ import (
 
 // The gateway closes a tunnel of WebSocket by a close frame for each side, at the next boundary of
 // frames in its direction. What the other side sends from then on is not passed on, and only looked
-// at for its own close frame. When both have come, or the grace time is over, the tunnel ends.
+// at for its own close frame. When both have come, or the grace time is over, the tunnel ends. Where
+// it is the client's frames that are at fault (refuse), the client's close frame waits for the end.
 
 // closeReasons stand in close frames, for who looks into them.
 var closeReasons = [...]string{
@@ -31,7 +32,7 @@ func (ws *webSocket) close(code uint16, by telemetry.Closer) error {
 		}
 	}
 	if ws.down.frames.AtBoundary() {
-		return ws.closeDown()
+		return ws.insertDown()
 	}
 	return ws.over()
 }
@@ -58,12 +59,13 @@ func (ws *webSocket) closeUp() error {
 		websocket.AppendClose(ws.f.w.out[:0], ws.sends, closeReasons[ws.why], &key))
 }
 
-// closeDown sends the client its close frame, where its stream stands at a boundary.
-func (ws *webSocket) closeDown() error {
+// lastWord sends a client that has no close frame yet its one, when the tunnel ends for it.
+func (ws *webSocket) lastWord() error {
 	d := &ws.down
-	if !d.want || !d.frames.AtBoundary() {
-		return ws.over()
+	if !ws.closing || d.closed || !d.frames.AtBoundary() {
+		return nil
 	}
+	d.want = true
 	return ws.insertDown()
 }
 
@@ -88,7 +90,7 @@ func (ws *webSocket) insertDown() error {
 
 // over is errTunnelOver once a tunnel that is closing has nothing to wait for.
 func (ws *webSocket) over() error {
-	if ws.closing && ws.up.frames.Closed() && ws.down.frames.Closed() {
+	if up := &ws.up.frames; ws.closing && (up.Closed() || up.Broken()) && ws.down.frames.Closed() {
 		return errTunnelOver
 	}
 	return nil
@@ -121,7 +123,9 @@ func (ws *webSocket) expire(now int64) {
 	over := false
 	switch life := f.route.WebSocket.Lifetime; {
 	case ws.closing:
-		over = now >= ws.endBy
+		if over = now >= ws.endBy; over {
+			ws.lastWord()
+		}
 	case ws.leave != telemetry.ByNobody && !ws.plain:
 		over = ws.close(websocket.GoingAway, ws.leave) != nil
 	case life > 0 && now >= ws.began+life:
