@@ -130,7 +130,7 @@ func (f *flow) passUp(data []byte) error {
 		if len(data) == 0 {
 			return nil
 		}
-		return f.upstreamConn.write(data)
+		return f.up.on().write(data)
 	}
 	if err := ws.passUp(data); err != nil || !f.is(bodyWhole) {
 		return err

@@ -231,7 +231,7 @@ func (ws *webSocket) sendUp(data []byte) error {
 		return nil
 	}
 	ws.moved = ws.f.w.loop.Now()
-	return ws.f.upstreamConn.write(data)
+	return ws.f.up.on().write(data)
 }
 
 // passDown sends on what came from the upstream: buf[from:to], with room in front that may be

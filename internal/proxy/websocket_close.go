@@ -55,7 +55,7 @@ func (ws *webSocket) closeUp() error {
 	d.want, d.closed, ws.heldLen = false, true, 0
 	var key [4]byte
 	rand.Read(key[:])
-	return ws.f.upstreamConn.write(
+	return ws.f.up.on().write(
 		websocket.AppendClose(ws.f.w.out[:0], ws.sends, closeReasons[ws.why], &key))
 }
 
@@ -163,7 +163,7 @@ func (ws *webSocket) lookAtSilence(now int64) error {
 	every := f.route.WebSocket.PingInterval
 	since := max(ws.heard, ws.pinged)
 	switch {
-	case f.stream.congested() || f.upstreamConn.conn.Congested() || ws.down.frames.Closed():
+	case f.stream.congested() || f.up.on().conn.Congested() || ws.down.frames.Closed():
 		ws.look = now + every
 		return nil
 	case now < since+every:
