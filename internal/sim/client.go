@@ -208,7 +208,7 @@ func (c *client) render(raw []byte, q *request) []byte {
 	case q.Close:
 		raw = append(raw, "Connection: close\r\n"...)
 	case q.Upgrade:
-		raw = append(raw, "Connection: upgrade\r\nUpgrade: websocket\r\n"...)
+		raw = append(raw, "Connection: upgrade\r\nUpgrade: raw-noise\r\n"...)
 	case q.Trailers:
 		raw = append(raw, "Connection: te, x-hop\r\nTE: trailers\r\n"+
 			"Trailer: X-Sum, X-Hop\r\nX-Hop: 1\r\n"...)

@@ -392,7 +392,7 @@ func (c *serviceConn) upgrade(wait time.Duration) {
 		return
 	}
 	answer := fmt.Sprintf("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\n"+
-		"Upgrade: websocket\r\nX-Token: %s\r\n\r\n", c.token)
+		"Upgrade: raw-noise\r\nX-Token: %s\r\n\r\n", c.token)
 	c.say(part{wait, []byte(answer), func() {
 		c.tunnel = true
 		if rest := c.r.held; len(rest) > 0 {

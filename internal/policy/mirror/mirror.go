@@ -61,7 +61,7 @@ func New(o Options) (*Policy, error) {
 // OnRequest sets x.Mirror and x.MirrorBody for a request that is to be copied.
 func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	chosen := p.below == math.MaxUint64 || p.random() <= p.below
-	if chosen && !x.Request.Fields.Has(head.Upgrade) {
+	if chosen && !x.WebSocket && !x.Request.Fields.Has(head.Upgrade) {
 		x.Mirror, x.MirrorBody = p.upstream, p.maxBody
 	}
 	return exchange.Continue

@@ -66,6 +66,11 @@ func TestATunnelIsNotCopied(t *testing.T) {
 	if x.Mirror != exchange.NoUpstream {
 		t.Errorf("mirror %d, want none", x.Mirror)
 	}
+	x = request(0) // over HTTP/2 no field says so
+	x.WebSocket = true
+	if p.OnRequest(x); x.Mirror != exchange.NoUpstream {
+		t.Errorf("mirror %d of a WebSocket over HTTP/2, want none", x.Mirror)
+	}
 }
 
 func TestBadOptionsAreRefused(t *testing.T) {
