@@ -80,6 +80,27 @@ func sameNames(t *testing.T, heading string, want []string) {
 	}
 }
 
+// switching is the address of a service that agrees to a WebSocket, and ends it.
+func switching(t *testing.T) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			io.ReadFull(c, make([]byte, 4)) // of the request
+			io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n\x88\x00")
+			c.Close()
+		}
+	}()
+	return ln.Addr().String()
+}
+
 // busyGateway has served traffic of all kinds.
 func busyGateway(t *testing.T) *running {
 	a := newTarget(t)
@@ -103,19 +124,22 @@ upstreams:
   users: {load_line: %q, breaker: {}, concurrency: {mode: fixed, limit: 9}, targets: [%q, {address: "127.0.0.1:1", weight: 0}]}
   gone: {targets: [%q]}
   copies: {targets: [%q]}
+  chats: {targets: [%q]}
 redis: {counts: {addresses: ["127.0.0.1:1"], timeout: 1s}}
 routes:
   - {match: /, upstream: users, mirror: {upstream: copies, max_body: 4B}}
+  - {match: /chat, upstream: chats, websocket: {max: 1}}
   - {match: GET /gone, upstream: gone, limits: [{name: all, rate: 1000/s, key: client_address}], concurrency: 100}
   - {match: /less, upstream: gone, sla: P2, fallback: {body: less}, limits: [{name: all, rate: 1000/s, shared: counts}]}
   - {name: "a \"quoted\" name", match: /hello, respond: {body: hello}}
 admin: {address: "127.0.0.1:0"}
-`, cert, key, line, a.address(), gone.Addr(), a.address()))
+`, cert, key, line, a.address(), gone.Addr(), a.address(), switching(t)))
 	address := g.address(0)
 	for _, target := range []string{"/", "/", "/gone", "/hello", "/less"} {
 		fetch("http://" + address + target)
 	}
-	for _, raw := range []string{"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nConnection: close\r\n\r\nabcde", "POST /gone HTTP/1.0\r\n\r\n", "no HTTP\r\n\r\n"} {
+	for _, raw := range []string{"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nConnection: close\r\n\r\nabcde", "POST /gone HTTP/1.0\r\n\r\n", "no HTTP\r\n\r\n",
+		"GET /chat HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"} {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
@@ -237,6 +261,8 @@ func fill(v reflect.Value) {
 			f.SetInt(200)
 		case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 			f.SetUint(1)
+		case reflect.Bool:
+			f.SetBool(true)
 		}
 	}
 }

@@ -210,7 +210,8 @@ func (p *peer) skipHead() {
 	p.t.Helper()
 	for line := ""; line != "\r\n"; {
 		var err error
-		if line, err = p.r.ReadString('\n'); err != nil || strings.HasPrefix(line, "HTTP/") && !strings.HasPrefix(line, "HTTP/1.1 101 ") {
+		line, err = p.r.ReadString('\n')
+		if err != nil || strings.HasPrefix(line, "HTTP/") && !strings.HasPrefix(line, "HTTP/1.1 101 ") {
 			p.t.Fatalf("the handshake got %q and %v", line, err)
 		}
 	}
@@ -229,7 +230,9 @@ func (s *sockets) counts() telemetry.WebSocketStats {
 // expectClosed waits until a tunnel has ended, closed by whom.
 func (s *sockets) expectClosed(by telemetry.Closer) {
 	s.t.Helper()
-	eventually(s.t, "the WebSocket to be closed by "+by.String(), func() bool { return s.counts().Closed[by] == 1 })
+	eventually(s.t, "the WebSocket to be closed by "+by.String(), func() bool {
+		return s.counts().Closed[by] == 1
+	})
 }
 
 // maskKey is the key of the frames below, which client sends.

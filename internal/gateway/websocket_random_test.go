@@ -89,7 +89,6 @@ type end struct {
 	name, other string // begin the payloads of pings and pongs
 	c           *gorilla.Conn
 	r           *rand.Rand
-	writing     sync.Mutex // of control frames beside messages
 
 	sent, got [][]byte
 	foreign   []string // payloads of pings that are not the other end's

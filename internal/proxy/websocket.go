@@ -81,7 +81,8 @@ var (
 
 // isWebSocket says whether a value of Upgrade asks for, or agrees to, WebSocket alone or among others.
 func isWebSocket(upgrade []byte) bool {
-	for protocol, rest := http1.NextProtocol(upgrade); protocol != nil; protocol, rest = http1.NextProtocol(rest) {
+	protocol, rest := http1.NextProtocol(upgrade)
+	for ; protocol != nil; protocol, rest = http1.NextProtocol(rest) {
 		if head.EqualFold(protocol, protocolWebSocket) {
 			return true
 		}
