@@ -1,6 +1,10 @@
 package exchange
 
-import "fmt"
+import (
+	"fmt"
+
+	"plimsoll/internal/grpc"
+)
 
 // Reason says in one word why the gateway answered in the upstream's stead, or cut an exchange. It
 // labels counters and stands in access logs and in the answer's body. The data plane's own are
@@ -25,6 +29,10 @@ type ReasonInfo struct {
 	Fault Fault
 	// Text says in the answer's body what the label means for the one who asked. May be empty.
 	Text string
+	// GRPC is the status that a gRPC client gets. OK: what the response's HTTP status means to such a
+	// client, which suits answers that a route chooses. A refusal says which one it is, for clients
+	// send a call again that was Unavailable, and the table of HTTP says so of too many.
+	GRPC grpc.Code
 }
 
 var reasons []ReasonInfo
@@ -52,50 +60,58 @@ func DeclareReason(info ReasonInfo) Reason {
 // The data plane's reasons. NoReason is the upstream's own answer, and the zero value.
 var (
 	NoReason    = DeclareReason(ReasonInfo{})
-	RouteAnswer = declare("route", NoFault, "the route has neither an upstream nor an answer")
-	NoRoute     = declare("no_route", ClientFault, "no route matches this host and path")
-	WrongMethod = declare("wrong_method", ClientFault,
+	RouteAnswer = declare("route", NoFault, grpc.OK,
+		"the route has neither an upstream nor an answer")
+	NoRoute     = declare("no_route", ClientFault, grpc.Unimplemented,
+		"no route matches this host and path")
+	WrongMethod = declare("wrong_method", ClientFault, grpc.Unimplemented,
 		"this path is served for other methods, see Allow")
-	BadRequest = declare("bad_request", ClientFault,
+	BadRequest = declare("bad_request", ClientFault, grpc.Internal,
 		"the request is malformed or over a limit")
-	BadPath     = declare("bad_path", ClientFault, "the path has no canonical form")
-	HeadTimeout = declare("head_timeout", ClientFault,
+	BadPath     = declare("bad_path", ClientFault, grpc.Unimplemented,
+		"the path has no canonical form")
+	HeadTimeout = declare("head_timeout", ClientFault, grpc.DeadlineExceeded,
 		"the request's head did not arrive in time")
-	BodyTimeout  = declare("body_timeout", ClientFault, "the request's body came too slowly")
-	BodyTooLarge = declare("body_too_large", ClientFault,
+	BodyTimeout  = declare("body_timeout", ClientFault, grpc.DeadlineExceeded,
+		"the request's body came too slowly")
+	BodyTooLarge = declare("body_too_large", ClientFault, grpc.ResourceExhausted,
 		"the request's body is longer than this route takes")
-	Denied        = declare("denied", ClientFault, "your address is not allowed here")
-	Preflight     = declare("preflight", NoFault, "")
-	ServerOptions = declare("server_options", NoFault, "")
-	NoTarget      = declare("no_target", UpstreamFault, "no target of this service is up")
-	PoolFull      = declare("pool_full", UpstreamFault, "all connections to this service are busy")
-	Overloaded    = declare("overloaded", ProtectionFault,
+	Denied        = declare("denied", ClientFault, grpc.PermissionDenied,
+		"your address is not allowed here")
+	Preflight     = declare("preflight", NoFault, grpc.OK, "")
+	ServerOptions = declare("server_options", NoFault, grpc.OK, "")
+	NoTarget      = declare("no_target", UpstreamFault, grpc.Unavailable,
+		"no target of this service is up")
+	PoolFull      = declare("pool_full", UpstreamFault, grpc.Unavailable,
+		"all connections to this service are busy")
+	Overloaded    = declare("overloaded", ProtectionFault, grpc.Unavailable,
 		"more requests come than the service can answer in time")
-	InstanceOverloaded = declare("instance_overloaded", ProtectionFault,
+	InstanceOverloaded = declare("instance_overloaded", ProtectionFault, grpc.Unavailable,
 		"the gateway has more requests than it can serve in time")
-	BreakerOpen = declare("breaker_open", ProtectionFault,
+	BreakerOpen = declare("breaker_open", ProtectionFault, grpc.Unavailable,
 		"the service has failed too often and is left alone for a while")
-	ConnectFailed = declare("connect_failed", UpstreamFault,
+	ConnectFailed = declare("connect_failed", UpstreamFault, grpc.Unavailable,
 		"the service could not be reached")
-	UpstreamReset = declare("upstream_reset", UpstreamFault,
+	UpstreamReset = declare("upstream_reset", UpstreamFault, grpc.Unavailable,
 		"the service closed the connection without an answer")
-	UpstreamBad     = declare("upstream_bad", UpstreamFault, "the service's answer was malformed")
-	UpstreamTimeout = declare("upstream_timeout", UpstreamFault,
+	UpstreamBad     = declare("upstream_bad", UpstreamFault, grpc.Internal,
+		"the service's answer was malformed")
+	UpstreamTimeout = declare("upstream_timeout", UpstreamFault, grpc.DeadlineExceeded,
 		"the service did not answer in time")
-	DeadlinePassed = declare("deadline_passed", ProtectionFault,
+	DeadlinePassed = declare("deadline_passed", ProtectionFault, grpc.DeadlineExceeded,
 		"the time is over for which somebody waits for the answer")
 	// UpstreamCut: after its head was sent.
-	UpstreamCut = declare("upstream_cut", UpstreamFault, "")
+	UpstreamCut = declare("upstream_cut", UpstreamFault, grpc.Unavailable, "")
 	// StreamTimeout: likewise: silent for too long.
-	StreamTimeout = declare("stream_timeout", UpstreamFault, "")
+	StreamTimeout = declare("stream_timeout", UpstreamFault, grpc.DeadlineExceeded, "")
 	// ClientSlow: it took its response too slowly.
-	ClientSlow = declare("client_slow", ClientFault, "")
+	ClientSlow = declare("client_slow", ClientFault, grpc.Canceled, "")
 	// Draining: cut when the drain's time was over.
-	Draining = declare("draining", UpstreamFault, "")
+	Draining = declare("draining", UpstreamFault, grpc.Unavailable, "")
 )
 
-func declare(label string, fault Fault, text string) Reason {
-	return DeclareReason(ReasonInfo{label, fault, text})
+func declare(label string, fault Fault, code grpc.Code, text string) Reason {
+	return DeclareReason(ReasonInfo{label, fault, text, code})
 }
 
 // Reasons is how many reasons there are.
@@ -103,6 +119,14 @@ func Reasons() int { return len(reasons) }
 
 // Fault is whose doing it is.
 func (r Reason) Fault() Fault { return reasons[r].Fault }
+
+// GRPC is the status that a gRPC client gets where others get this HTTP status.
+func (r Reason) GRPC(status int) grpc.Code {
+	if code := reasons[r].GRPC; code != grpc.OK {
+		return code
+	}
+	return grpc.FromHTTP(status)
+}
 
 // String is the reason's label.
 func (r Reason) String() string { return reasons[r].Label }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/grpc"
 )
 
 // sample is a sample policy with state, as the recipe in docs/ARCHITECTURE.md says: it counts the
@@ -27,6 +28,7 @@ type loopCount struct {
 
 var tooMany = exchange.DeclareReason(exchange.ReasonInfo{
 	Label: "sample_too_many", Fault: exchange.ProtectionFault, Text: "a test has had enough",
+	GRPC: grpc.ResourceExhausted,
 })
 
 func newSample(env exchange.Env) *sample {

@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/grpc"
 	"plimsoll/internal/hash"
 	"plimsoll/internal/invariant"
 )
@@ -32,11 +33,11 @@ import (
 var (
 	RouteFull = exchange.DeclareReason(exchange.ReasonInfo{
 		Label: "route_full", Fault: exchange.ProtectionFault,
-		Text: "as many requests as this route takes are under way",
+		Text: "as many requests as this route takes are under way", GRPC: grpc.Unavailable,
 	})
 	ClientFull = exchange.DeclareReason(exchange.ReasonInfo{
 		Label: "client_full", Fault: exchange.ClientFault,
-		Text: "too many requests of yours are under way",
+		Text: "too many requests of yours are under way", GRPC: grpc.ResourceExhausted,
 	})
 )
 

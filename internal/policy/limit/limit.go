@@ -28,13 +28,14 @@ import (
 	"time"
 
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/grpc"
 	"plimsoll/internal/hash"
 )
 
 // RateLimited is the reason of refusals.
 var RateLimited = exchange.DeclareReason(exchange.ReasonInfo{
 	Label: "rate_limited", Fault: exchange.ClientFault,
-	Text: "too many requests; Retry-After says when to come again",
+	Text: "too many requests; Retry-After says when to come again", GRPC: grpc.ResourceExhausted,
 })
 
 // Policy asks the limits of a route.

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/grpc"
 	"plimsoll/internal/policy/limit/shared"
 )
 
 // Unavailable is the reason of refusals because Redis does not answer. They are no client's fault.
 var Unavailable = exchange.DeclareReason(exchange.ReasonInfo{
 	Label: "limit_unavailable", Fault: exchange.ProtectionFault,
-	Text: "the store of the rate limits does not answer",
+	Text: "the store of the rate limits does not answer", GRPC: grpc.Unavailable,
 })
 
 // Shared makes a limit count with other instances, in Redis.
