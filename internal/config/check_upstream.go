@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"plimsoll/internal/exchange"
 )
@@ -192,13 +194,41 @@ func (h *ActiveHealth) check(s *scope) {
 	}
 	s.notLonger("timeout", &h.Timeout, "interval", h.Interval)
 	s.notLonger("deep_timeout", &h.DeepTimeout, "deep_interval", h.DeepInterval)
+	deep, missing := h.DeepPath, "deep_path"
+	if h.GRPC != nil {
+		if s.has("deep_path") {
+			s.reject("deep_path", "the checks are calls of gRPC; write grpc: {deep_service: NAME}")
+		}
+		deep, missing = h.GRPC.DeepService, "grpc: {deep_service: NAME}"
+	}
 	def := prototype(reflect.TypeFor[ActiveHealth]()).Interface().(ActiveHealth)
-	if h.DeepPath == "" && s.good("deep_interval") && h.DeepInterval != def.DeepInterval {
-		s.reject("deep_interval", "has no effect without deep_path; add deep_path, or remove it")
+	if deep == "" && s.good("deep_interval") && h.DeepInterval != def.DeepInterval {
+		s.reject("deep_interval", "has no effect without %[1]s; add %[1]s, or remove it", missing)
 	}
-	if h.DeepPath == "" && s.good("deep_timeout") && h.DeepTimeout != def.DeepTimeout {
-		s.reject("deep_timeout", "has no effect without deep_path; add deep_path, or remove it")
+	if deep == "" && s.good("deep_timeout") && h.DeepTimeout != def.DeepTimeout {
+		s.reject("deep_timeout", "has no effect without %[1]s; add %[1]s, or remove it", missing)
 	}
+}
+
+func (h *GRPCHealth) check(s *scope) {
+	for _, c := range []struct{ name, service string }{
+		{"service", h.Service}, {"deep_service", h.DeepService},
+	} {
+		if s.good(c.name) && !isService(c.service) {
+			s.reject(c.name, "%q is not the name of a service; write it as in its .proto, such as "+
+				"users.v1.Users, of at most %d bytes", clip(c.service), maxService)
+		}
+	}
+}
+
+// maxService is the longest name of a service that a check asks for.
+const maxService = 255
+
+// isService reports whether text can be the name of a service. Servers are free in what they call
+// the things whose health they tell, so that any printable text will do.
+func isService(text string) bool {
+	return text != "" && len(text) <= maxService && utf8.ValidString(text) &&
+		!strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // notLonger checks that one duration is no longer than another. A default that is too long is cut

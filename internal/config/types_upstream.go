@@ -169,8 +169,12 @@ type Health struct {
 
 // ActiveHealth asks each target whether it is well.
 type ActiveHealth struct {
-	// Path of the light check. Required. 2xx and 3xx are well.
-	Path string `yaml:"path" required:"true"`
+	// Path of the light check. 2xx and 3xx are well. Either path or grpc is required.
+	Path string `yaml:"path" one:"true"`
+	// GRPC makes the checks calls of grpc.health.v1.Health/Check over HTTP/2, whatever the upstream's
+	// protocol: {service, deep_service}, or the service alone. SERVING is well, and everything else
+	// is not: a server that lacks the health service too. Default: none.
+	GRPC *GRPCHealth `yaml:"grpc" one:"true"`
 	// Host header of the checks. Default: the target's address.
 	Host string `yaml:"host"`
 	// Interval of the light check. Default: 3s.
@@ -187,6 +191,14 @@ type ActiveHealth struct {
 	UnhealthyAfter int `yaml:"unhealthy_after" default:"3" min:"1" max:"100"`
 	// HealthyAfter is how many successes in a row bring it back. Default: 2.
 	HealthyAfter int `yaml:"healthy_after" default:"2" min:"1" max:"100"`
+}
+
+// GRPCHealth names what is asked for in checks by gRPC.
+type GRPCHealth struct {
+	// Service that the light check asks for. Default: none, which asks for the server as a whole.
+	Service string `yaml:"service" scalar:"true"`
+	// DeepService that the deep check asks for. Default: none, no deep check.
+	DeepService string `yaml:"deep_service"`
 }
 
 // PassiveHealth ejects targets whose answers to real traffic are bad.

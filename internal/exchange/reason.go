@@ -62,29 +62,29 @@ var (
 	NoReason    = DeclareReason(ReasonInfo{})
 	RouteAnswer = declare("route", NoFault, grpc.OK,
 		"the route has neither an upstream nor an answer")
-	NoRoute     = declare("no_route", ClientFault, grpc.Unimplemented,
+	NoRoute = declare("no_route", ClientFault, grpc.Unimplemented,
 		"no route matches this host and path")
 	WrongMethod = declare("wrong_method", ClientFault, grpc.Unimplemented,
 		"this path is served for other methods, see Allow")
 	BadRequest = declare("bad_request", ClientFault, grpc.Internal,
 		"the request is malformed or over a limit")
-	BadPath     = declare("bad_path", ClientFault, grpc.Unimplemented,
+	BadPath = declare("bad_path", ClientFault, grpc.Unimplemented,
 		"the path has no canonical form")
 	HeadTimeout = declare("head_timeout", ClientFault, grpc.DeadlineExceeded,
 		"the request's head did not arrive in time")
-	BodyTimeout  = declare("body_timeout", ClientFault, grpc.DeadlineExceeded,
+	BodyTimeout = declare("body_timeout", ClientFault, grpc.DeadlineExceeded,
 		"the request's body came too slowly")
 	BodyTooLarge = declare("body_too_large", ClientFault, grpc.ResourceExhausted,
 		"the request's body is longer than this route takes")
-	Denied        = declare("denied", ClientFault, grpc.PermissionDenied,
+	Denied = declare("denied", ClientFault, grpc.PermissionDenied,
 		"your address is not allowed here")
 	Preflight     = declare("preflight", NoFault, grpc.OK, "")
 	ServerOptions = declare("server_options", NoFault, grpc.OK, "")
 	NoTarget      = declare("no_target", UpstreamFault, grpc.Unavailable,
 		"no target of this service is up")
-	PoolFull      = declare("pool_full", UpstreamFault, grpc.Unavailable,
+	PoolFull = declare("pool_full", UpstreamFault, grpc.Unavailable,
 		"all connections to this service are busy")
-	Overloaded    = declare("overloaded", ProtectionFault, grpc.Unavailable,
+	Overloaded = declare("overloaded", ProtectionFault, grpc.Unavailable,
 		"more requests come than the service can answer in time")
 	InstanceOverloaded = declare("instance_overloaded", ProtectionFault, grpc.Unavailable,
 		"the gateway has more requests than it can serve in time")
@@ -94,7 +94,7 @@ var (
 		"the service could not be reached")
 	UpstreamReset = declare("upstream_reset", UpstreamFault, grpc.Unavailable,
 		"the service closed the connection without an answer")
-	UpstreamBad     = declare("upstream_bad", UpstreamFault, grpc.Internal,
+	UpstreamBad = declare("upstream_bad", UpstreamFault, grpc.Internal,
 		"the service's answer was malformed")
 	UpstreamTimeout = declare("upstream_timeout", UpstreamFault, grpc.DeadlineExceeded,
 		"the service did not answer in time")

@@ -77,6 +77,9 @@ func upstreamOptions(u *config.Upstream) (upstream.Options, error) {
 			DeepPath: a.DeepPath, DeepInterval: time.Duration(a.DeepInterval), DeepTimeout: time.Duration(a.DeepTimeout),
 			UnhealthyAfter: a.UnhealthyAfter, HealthyAfter: a.HealthyAfter,
 		}
+		if a.GRPC != nil {
+			o.Active.GRPC = &upstream.GRPCHealth{Service: a.GRPC.Service, DeepService: a.GRPC.DeepService}
+		}
 	}
 	if u.Breaker != nil {
 		o.Breaker = breakerOptions(u.Breaker)

@@ -30,7 +30,7 @@ const (
 // check is one of the two kinds.
 type check struct {
 	deep     bool
-	path     string
+	asks     string // for this path, or with gRPC for the health of this service
 	interval time.Duration
 	timeout  time.Duration
 }
@@ -43,11 +43,14 @@ func (u *Upstream) watch(t *Target) {
 	}
 	var ctx context.Context
 	ctx, t.stop = context.WithCancel(u.ctx)
-	light := check{path: a.Path, interval: a.Interval, timeout: a.Timeout}
+	light := check{asks: a.Path, interval: a.Interval, timeout: a.Timeout}
+	deep := check{deep: true, asks: a.DeepPath, interval: a.DeepInterval, timeout: a.DeepTimeout}
+	if a.GRPC != nil {
+		light.asks, deep.asks = a.GRPC.Service, a.GRPC.DeepService
+	}
 	first := u.draw(light.interval)
 	u.wg.Go(func() { u.ask(ctx, t, light, first) })
-	if a.DeepPath != "" {
-		deep := check{deep: true, path: a.DeepPath, interval: a.DeepInterval, timeout: a.DeepTimeout}
+	if deep.asks != "" {
 		first := u.draw(min(deep.interval, deepFirst))
 		u.wg.Go(func() { u.ask(ctx, t, deep, first) })
 	}
@@ -76,7 +79,7 @@ func (u *Upstream) ask(ctx context.Context, t *Target, c check, first time.Durat
 			return
 		}
 		limited, cancel := context.WithTimeout(ctx, c.timeout)
-		err := u.probe(limited, t, c.path)
+		err := u.probe(limited, t, c.asks)
 		cancel()
 		<-u.checks
 		if ctx.Err() != nil {

@@ -258,15 +258,21 @@ func TestStartWaitsTwoSecondsForNames(t *testing.T) {
 // probeWith asks a real server once.
 func probeWith(t *testing.T, address string, change func(*Options)) error {
 	t.Helper()
+	return probeFor(t, address, "/healthz", change)
+}
+
+// probeFor asks a real server once for a path, or what else the options make of it.
+func probeFor(t *testing.T, address, asks string, change func(*Options)) error {
+	t.Helper()
 	o := DefaultOptions(address)
-	o.Active = &ActiveOptions{Path: "/healthz"}
+	o.Active = &ActiveOptions{Path: asks}
 	if change != nil {
 		change(&o)
 	}
 	u := newWorld(t, 1).upstream(o)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	return u.probe(ctx, u.set.Load().targets[0], o.Active.Path)
+	return u.probe(ctx, u.set.Load().targets[0], asks)
 }
 
 func TestAProbeBelievesTheStatus(t *testing.T) {
@@ -402,7 +408,7 @@ func TestHazardWhatIsSaidOfACheckDoesNotNameItsPath(t *testing.T) {
 	o.Active = &ActiveOptions{Path: secret, UnhealthyAfter: 1, HealthyAfter: 1}
 	u := w.upstream(o)
 	target := u.set.Load().targets[0]
-	for _, c := range []check{{path: secret}, {path: secret, deep: true}} {
+	for _, c := range []check{{asks: secret}, {asks: secret, deep: true}} {
 		for _, err := range []error{u.probe(t.Context(), target, secret+"%zz\x00"), nil} {
 			u.checked(target, c, w.now, err)
 			if why := u.Status().Targets[0].Why; strings.Contains(why, "s3cret") {

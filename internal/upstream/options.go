@@ -48,8 +48,9 @@ type TargetOption struct {
 // ActiveOptions say how targets are asked whether they are well. Zero durations and counts mean
 // their defaults.
 type ActiveOptions struct {
-	Path           string        // of the light check; required
-	Host           string        // Host header; empty for the target's address
+	Path           string        // of the light check; required without GRPC
+	GRPC           *GRPCHealth   // nil for checks by HTTP
+	Host           string        // Host header, or :authority; empty for the target's address
 	Interval       time.Duration // of the light check; 3s
 	Timeout        time.Duration // of the light check; 1s
 	DeepPath       string        // of the deep check; empty for none
@@ -57,6 +58,12 @@ type ActiveOptions struct {
 	DeepTimeout    time.Duration // 5s
 	UnhealthyAfter int           // failures in a row that take a target out; 3
 	HealthyAfter   int           // successes in a row that bring it back; 2
+}
+
+// GRPCHealth makes the checks calls of grpc.health.v1.Health/Check.
+type GRPCHealth struct {
+	Service     string // that the light check asks for; empty for the server as a whole
+	DeepService string // that the deep check asks for; empty for none
 }
 
 // PassiveOptions say which answers to real traffic eject a target.
@@ -152,7 +159,8 @@ type Env struct {
 	Resolver string
 	// Seed makes the loops' draws, and when health checks begin, repeatable. 0 draws one.
 	Seed uint64
-	// Probe is one health check of a target, in place of the upstream's own. Nil for that.
+	// Probe is one health check of a target, in place of the upstream's own, for a path or, with
+	// gRPC, a service. Nil for the upstream's own.
 	Probe func(ctx context.Context, target Address, path string) error
 	// Lookup asks for a host's addresses and how long they hold, for an upstream, in place of DNS.
 	// Nil for DNS.
@@ -238,7 +246,10 @@ func (a *ActiveOptions) check() error {
 	if a == nil {
 		return nil
 	}
-	if len(a.Path) == 0 || a.Path[0] != '/' {
+	if a.GRPC != nil && (a.Path != "" || a.DeepPath != "") {
+		return fmt.Errorf("the health checks are both by HTTP and by gRPC: give either paths or services")
+	}
+	if a.GRPC == nil && (len(a.Path) == 0 || a.Path[0] != '/') {
 		return fmt.Errorf("the health check's path is %q: give one that begins with a slash", a.Path)
 	}
 	if a.DeepPath != "" && a.DeepPath[0] != '/' {

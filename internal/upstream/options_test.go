@@ -98,7 +98,7 @@ func TestAReplacedUpstreamHandsOnWhatItKnows(t *testing.T) {
 	old.resolved(0, w.now, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil)
 	targets := old.set.Load().targets
 	for range 3 {
-		old.checked(targets[1], check{path: "/"}, w.now, errors.New("refused"))
+		old.checked(targets[1], check{asks: "/"}, w.now, errors.New("refused"))
 	}
 	for range 5 {
 		old.failed(targets[2])

@@ -231,7 +231,7 @@ func TestThoseWhoWaitAreToldAtOnceWhenTheChecksFindTheLastTargetDown(t *testing.
 	q := newWaiting()
 	l.Wait(&q.Waiter, w.now)
 	w.settle()
-	u.checked(u.set.Load().targets[0], check{path: "/"}, w.now, errors.New("refused"))
+	u.checked(u.set.Load().targets[0], check{asks: "/"}, w.now, errors.New("refused"))
 	w.settle()
 	if q.refused != AllDown {
 		t.Errorf("it was told %v, want %v before any sweep", q.refused, AllDown)

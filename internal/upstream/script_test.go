@@ -93,7 +93,7 @@ func (s *script) run(words []string) {
 		if words[2] != "ok" {
 			err = errors.New(strings.Join(words[2:], " "))
 		}
-		c := check{deep: words[0] == "deep", path: "/" + words[0], interval: 5 * time.Minute}
+		c := check{deep: words[0] == "deep", asks: "/" + words[0], interval: 5 * time.Minute}
 		if next := s.u.checked(tg, c, s.w.now, err); c.deep && next < c.interval {
 			s.last = fmt.Sprintf("-> asked again in %v\n", next)
 		}

@@ -70,7 +70,7 @@ type Upstream struct {
 	moved  chan transition // of breakers, to be logged
 
 	// What reaches the world outside, replaced in tests.
-	probe  func(ctx context.Context, t *Target, path string) error
+	probe  func(ctx context.Context, t *Target, asks string) error
 	lookup func(ctx context.Context, host string) ([]netip.Addr, time.Duration, error)
 }
 
@@ -100,6 +100,9 @@ func New(name string, o Options, e Env) (*Upstream, error) {
 	}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	u.probe = u.httpProbe
+	if o.Active != nil && o.Active.GRPC != nil {
+		u.probe = u.grpcProbe
+	}
 	u.lookup = dnsLookup{server: e.Resolver}.lookup
 	if e.Probe != nil {
 		u.probe = func(ctx context.Context, t *Target, path string) error { return e.Probe(ctx, t.addr, path) }

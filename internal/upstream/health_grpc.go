@@ -1,0 +1,180 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"plimsoll/internal/grpc"
+)
+
+// A check by grpc.health.v1 is one unary call. net/http carries it over HTTP/2, and its two messages
+// have one field each, so that neither a client of gRPC nor generated code is needed.
+
+// healthMethod is the method that is called (gRPC's health-checking.md).
+const healthMethod = "/grpc.health.v1.Health/Check"
+
+// healthServing is SERVING of HealthCheckResponse.ServingStatus; healthNames are all of them.
+const healthServing = 1
+
+var healthNames = [...]string{"UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"}
+
+// The number of the only field of each message, the service's name and its state.
+const healthField protowire.Number = 1
+
+// grpcProbe asks a target for the health of a service, "" for the server as a whole. Like
+// httpProbe it makes a connection of its own. Only SERVING is well: a server without the health
+// service, or one that does not know the name, is asked in vain, and whoever configured the check
+// must hear of it.
+func (u *Upstream) grpcProbe(ctx context.Context, t *Target, service string) error {
+	transport := u.grpcTransport(t)
+	defer transport.CloseIdleConnections()
+	scheme := "http"
+	if u.options.TLS != nil {
+		scheme = "https"
+	}
+	body := healthRequest(service)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
+		scheme+"://"+t.addr.Authority()+healthMethod, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	if h := u.options.Active.Host; h != "" {
+		req.Host = h
+	}
+	req.Header.Set("Content-Type", "application/grpc")
+	req.Header.Set("Te", "trailers")
+	req.Header.Set("User-Agent", "plimsoll-health")
+	if deadline, ok := ctx.Deadline(); ok {
+		left := grpc.AppendTimeout(nil, int64(time.Until(deadline)))
+		req.Header.Set("Grpc-Timeout", string(left))
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return healthAnswer(resp)
+}
+
+// grpcTransport speaks HTTP/2 to a target and nothing else: by ALPN with TLS, by prior knowledge
+// without.
+func (u *Upstream) grpcTransport(t *Target) *http.Transport {
+	transport := &http.Transport{
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: checkBody,
+		Protocols:              new(http.Protocols),
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialTarget(ctx, t.addr)
+		},
+	}
+	if u.options.TLS == nil {
+		transport.Protocols.SetUnencryptedHTTP2(true)
+		return transport
+	}
+	transport.Protocols.SetHTTP2(true)
+	transport.TLSClientConfig = u.options.TLS.Clone()
+	transport.TLSClientConfig.NextProtos = []string{"h2"}
+	transport.TLSClientConfig.VerifyConnection = spokenHTTP2(u.options.TLS.VerifyConnection)
+	return transport
+}
+
+// spokenHTTP2 adds to a verification that the target has chosen HTTP/2: one that knows no ALPN would
+// be sent HTTP/1.1.
+func spokenHTTP2(verify func(tls.ConnectionState) error) func(tls.ConnectionState) error {
+	return func(s tls.ConnectionState) error {
+		if s.NegotiatedProtocol != "h2" {
+			return errors.New("the target does not offer HTTP/2 over TLS (ALPN h2), which gRPC needs")
+		}
+		if verify != nil {
+			return verify(s)
+		}
+		return nil
+	}
+}
+
+// healthRequest is HealthCheckRequest as a message of a body.
+func healthRequest(service string) []byte {
+	b := make([]byte, grpc.HeadSize)
+	if service != "" {
+		b = protowire.AppendTag(b, healthField, protowire.BytesType)
+		b = protowire.AppendString(b, service)
+	}
+	binary.BigEndian.PutUint32(b[1:], uint32(len(b)-grpc.HeadSize))
+	return b
+}
+
+// healthAnswer judges a response. What it says is shown and logged, so that nothing of the service's
+// own words is in it, but the names of states.
+func healthAnswer(resp *http.Response) error {
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d, where gRPC has 200", resp.StatusCode)
+	}
+	if grpc.KindOf([]byte(resp.Header.Get("Content-Type"))) != grpc.Native {
+		return errors.New("the answer is not application/grpc")
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, checkBody))
+	if err != nil {
+		return err
+	}
+	if len(body) == checkBody {
+		return fmt.Errorf("the answer has %d bytes or more, where a few are expected", checkBody)
+	}
+	text := resp.Trailer.Get("Grpc-Status")
+	if text == "" {
+		text = resp.Header.Get("Grpc-Status") // without a message everything is in the head
+	}
+	code, ok := grpc.ParseCode([]byte(text))
+	switch {
+	case !ok:
+		return errors.New("the answer has no grpc-status")
+	case code == grpc.Unimplemented:
+		return errors.New("grpc-status UNIMPLEMENTED: the server does not offer grpc.health.v1.Health")
+	case code == grpc.NotFound:
+		return errors.New("grpc-status NOT_FOUND: the server does not know the health of this service")
+	case code != grpc.OK:
+		return fmt.Errorf("grpc-status %v", code)
+	}
+	return healthState(body)
+}
+
+// healthState reads HealthCheckResponse, the only message of a body.
+func healthState(body []byte) error {
+	malformed := errors.New("the answer is not one HealthCheckResponse")
+	if len(body) < grpc.HeadSize || body[0] != 0 ||
+		uint64(binary.BigEndian.Uint32(body[1:])) != uint64(len(body)-grpc.HeadSize) {
+		return malformed
+	}
+	state := uint64(0)
+	for rest := body[grpc.HeadSize:]; len(rest) > 0; {
+		number, kind, n := protowire.ConsumeField(rest)
+		if n < 0 {
+			return malformed
+		}
+		if number == healthField {
+			if kind != protowire.VarintType {
+				return malformed
+			}
+			_, _, tag := protowire.ConsumeTag(rest)
+			state, _ = protowire.ConsumeVarint(rest[tag:]) // of several the last counts
+		}
+		rest = rest[n:]
+	}
+	switch {
+	case state == healthServing:
+		return nil
+	case state < uint64(len(healthNames)):
+		return fmt.Errorf("the service is %s", healthNames[state])
+	}
+	return fmt.Errorf("the service is in state %d, which is not known", state)
+}
