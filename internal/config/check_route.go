@@ -63,6 +63,7 @@ func (r *Route) checkUnused(s *scope) {
 		{"deadline_header", true},
 		{"request_headers", true},
 		{"mirror", true},
+		{"grpc_web", r.GRPCWeb},
 		{"fallback", true},
 	} {
 		if c.unused && s.good(c.name) {

@@ -218,7 +218,7 @@ type Route struct {
 	// taken, so that slow clients do not occupy those; the rest of a longer body is streamed, and
 	// everything is while a loop holds 32MB. Default: 64KB. 0B streams from the first byte. Hazard:
 	// a client that waits for an answer before it sends the rest of its body waits in vain; set 0B
-	// on its route.
+	// on its route. Of gRPC only what came with the head is held: nothing is waited for.
 	HoldBody Size `yaml:"hold_body" default:"64KB" min:"0B" max:"64KB"`
 	// StripPrefix takes a leading part off the path before it is forwarded. Default: none.
 	StripPrefix string `yaml:"strip_prefix"`
@@ -258,6 +258,10 @@ type Route struct {
 	// Concurrency bounds how many requests of the route are under way at once, in all or of each
 	// client: {max, key, max_per_value}, or max alone. Default: none.
 	Concurrency *RouteConcurrency `yaml:"concurrency"`
+	// GRPCWeb translates calls of gRPC-Web, binary and text, to gRPC and back, for an upstream that
+	// speaks HTTP/2. Default: false, they are passed on as they are. Browsers of other origins need
+	// cors too: see docs/grpc.md.
+	GRPCWeb bool `yaml:"grpc_web" default:"false"`
 	// CORS answers preflights and adds the response headers that browsers ask for. Default: none.
 	CORS *CORS `yaml:"cors"`
 	// Mirror sends a copy of each request to a second upstream, whose answers are thrown away.

@@ -250,8 +250,12 @@ type Retry struct {
 	// On lists the outcomes that are tried again: "connect" (no connection, refused or not made in
 	// time), "reset" (the connection broke before the response's head was whole), "timeout"
 	// (per_try_timeout), and statuses "502", "503", "504". Default: connect, reset. A request that
-	// is not idempotent is tried again only when nothing of it was written.
-	On []string `yaml:"on" default:"connect,reset" enum:"connect,reset,timeout,502,503,504"`
+	// is not idempotent is tried again only when nothing of it was written. The statuses of gRPC,
+	// "grpc-aborted", "grpc-cancelled", "grpc-deadline-exceeded", "grpc-internal",
+	// "grpc-resource-exhausted" and "grpc-unavailable", hold for calls that end with them before any
+	// message, and whose request came at once. Hazard: such a call may have been carried out, and no
+	// rule tells which methods may be called twice; give those that may not an upstream of their own.
+	On []string `yaml:"on" default:"connect,reset" enum:"connect,reset,timeout,502,503,504,grpc-aborted,grpc-cancelled,grpc-deadline-exceeded,grpc-internal,grpc-resource-exhausted,grpc-unavailable"`
 	// PerTryTimeout ends one try that has had no response head, counted from when the request is
 	// with the target whole. Default: 0s, only the route's timeout counts.
 	PerTryTimeout Duration `yaml:"per_try_timeout" default:"0s" min:"0s" max:"1h"`

@@ -188,6 +188,7 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams, stores stores
 				CloseGrace: int64(r.WebSocket.CloseGrace), MaxMessage: uint64(r.WebSocket.MaxMessage),
 			},
 			HoldBody: int64(r.HoldBody), Via: r.Via, PathAsSent: r.ForwardPath == "as_sent", Stat: g.registry.Route(r.Name),
+			GRPCWeb: r.GRPCWeb,
 		}
 		if r.Upstream != "" {
 			s.Routes[i].Upstream = index[r.Upstream]
@@ -328,6 +329,11 @@ var upstreamProtocols = map[string]upstream.Protocol{
 var retryOn = map[string]proxy.RetryOn{
 	"connect": proxy.RetryConnect, "reset": proxy.RetryReset, "timeout": proxy.RetryTimeout,
 	"502": proxy.Retry502, "503": proxy.Retry503, "504": proxy.Retry504,
+	"grpc-aborted": proxy.RetryGRPCAborted, "grpc-cancelled": proxy.RetryGRPCCancelled,
+	"grpc-deadline-exceeded":  proxy.RetryGRPCDeadlineExceeded,
+	"grpc-internal":           proxy.RetryGRPCInternal,
+	"grpc-resource-exhausted": proxy.RetryGRPCResourceExhausted,
+	"grpc-unavailable":        proxy.RetryGRPCUnavailable,
 }
 
 // hostConfigs makes the TLS settings for each host of an upstream once, because they hold the

@@ -67,6 +67,9 @@ func (f *flow) writeAnswer() {
 	if !f.is(requestSent) {
 		f.skipBody()
 	}
+	if f.call != nil {
+		f.answerCall()
+	}
 	first := 0
 	if status := f.Response.Status; !f.is(toHEAD) && status != 204 && status != 304 {
 		first = min(len(f.Body), f.piece())

@@ -49,10 +49,10 @@ func (f *flow) takeClaims(now int64) bool {
 		f.takeClass(h)
 	}
 	f.restartTimeout(now)
-	if h := f.route.Deadline; h != nil {
-		return f.takeDeadline(h, now)
+	if h := f.route.Deadline; h != nil && !f.takeDeadline(h, now) {
+		return false
 	}
-	return true
+	return f.call == nil || f.takeTimeout(now)
 }
 
 // takeClass takes a claimed class, and says in the request which one is in force.

@@ -18,6 +18,9 @@ func (f *flow) startUpstream() {
 		f.flags |= mirrored
 	}
 	f.view.locals[f.Upstream].Request(f.w.loop.Now())
+	if f.call != nil {
+		f.startCall()
+	}
 	if f.mustHold() {
 		f.holdBody()
 		return
@@ -325,6 +328,9 @@ func (f *flow) sendRequest() {
 		f.flags |= bodyOnItsWay
 		f.bodyAcked, _ = s.took() // what went before has been answered
 	}
+	if f.call != nil {
+		f.passTimeout()
+	}
 	if !s.sendRequest(f) {
 		return
 	}
@@ -545,6 +551,9 @@ func (f *flow) retry() {
 	f.res.Reset()
 	f.interims, f.interimBytes = 0, 0
 	f.stage = stagePolicies
+	if f.call != nil {
+		f.call.up = f.call.marked
+	}
 	if f.req.Length != 0 && !f.is(isMirror) {
 		f.bodyIn, f.mark = f.heldIn, 0
 		f.flags &^= requestSent | bodyWhole

@@ -50,11 +50,26 @@ func (f *flow) requestTrailers() *head.List {
 
 // responseTrailers is the trailers that the client gets, or nil. The body is complete.
 func (f *flow) responseTrailers() *head.List {
+	if f.call != nil && f.call.web.down {
+		return nil // they are in the body
+	}
+	return f.trailersBehind()
+}
+
+// trailersBehind is what stands behind the response's content: the upstream's trailers, as far as
+// they are passed on, or the gateway's own in their place, or nil.
+func (f *flow) trailersBehind() *head.List {
+	if f.call != nil && f.call.own != nil {
+		return f.call.own
+	}
 	if f.up == nil {
 		return nil
 	}
 	l := f.up.trailers()
 	if l != nil {
+		if f.call != nil {
+			f.call.takeStatus(l)
+		}
 		http1.StripNamed(l, f.downOptions)
 		f.route.Chain.ResponseRemoved.Remove(l)
 	}

@@ -26,6 +26,9 @@ func (f *flow) abort(reason exchange.Reason) {
 // cut ends an exchange whose response has begun and cannot be completed: the stream is reset, so that
 // what the client has cannot pass for the whole.
 func (f *flow) cut(reason exchange.Reason) {
+	if f.call != nil && f.cutCall(reason) {
+		return
+	}
 	f.Reason = reason
 	f.leaveAll()
 	f.account(exchange.UpstreamFailed, reactor.Clock())
@@ -90,6 +93,7 @@ func (f *flow) account(end exchange.End, now int64) {
 		Class: f.Class, Verdict: f.judge(end, total),
 		Total: total, UpstreamTime: up, Gateway: own,
 		BytesIn: f.headBytes + f.bodyIn, BytesOut: f.bodyOut,
+		Call: f.callStats(end),
 	})
 	if f.w.log != nil {
 		f.writeLog(total, up, own)

@@ -58,6 +58,7 @@ type life struct {
 	member       *upstream.Member // the target in use, between Begin and End
 	ticket       breaker.Ticket   // of the target's breaker, for this try
 	tried        [maxTries]*upstream.Member
+	call         *call           // what a gRPC call has besides; nil for other exchanges
 	heldBody     *reactor.Buffer // what is held of the body; see hold.go
 	heldResponse *reactor.Buffer // a response that a policy holds; see holdResponse
 	copy         *reactor.Buffer // the copy of a mirrored request
@@ -213,6 +214,7 @@ func (w *Worker) freeFlow(f *flow) {
 		panic("proxy: an exchange was freed in stage " + stageText[f.stage] + ", or with a part of its upstream")
 	}
 	f.Finish()
+	f.freeCall()
 	f.req.Reset()
 	f.res.Reset()
 	w.loop.StopTimer(&f.timer)
@@ -257,6 +259,7 @@ func (f *flow) begin(bytes int, whole bool) {
 		f.flags |= bodyWhole | requestSent
 	}
 	f.stream.mark()
+	f.beginCall()
 	if !f.findRoute() {
 		return
 	}

@@ -18,6 +18,9 @@ func (f *flow) mustHold() bool {
 	if f.is(requestSent) || f.route.HoldBody == 0 {
 		return false
 	}
+	if f.call != nil {
+		return !f.is(expects)
+	}
 	// It cannot be held whole, so the upstream decides whether it comes.
 	if f.expectsUpstream() && f.req.Length > f.route.HoldBody {
 		return false
@@ -30,6 +33,11 @@ func (f *flow) holdBody() {
 	f.stage = stageHolding
 	f.flags |= bodyHeld
 	f.beginWait()
+	if f.call != nil {
+		f.w.loop.SetTimer(&f.timer, f, f.deadline)
+		f.stream.later()
+		return
+	}
 	for f.stream.buffered() > 0 && f.mayHold() {
 		if !f.hold() {
 			return
@@ -47,6 +55,10 @@ func (f *flow) holdBody() {
 
 // pumpHold receives until the body is whole, no more of it may be held, or the client pauses.
 func (f *flow) pumpHold() {
+	if f.call != nil {
+		f.holdCall()
+		return
+	}
 	for reads := 0; f.mayHold(); reads++ {
 		if reads == burst {
 			f.stream.later()

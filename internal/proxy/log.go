@@ -19,6 +19,9 @@ func (f *flow) writeLog(total, up, own int64) {
 		Route: f.Route, UpstreamName: f.UpstreamName, Target: f.Target, Class: f.Class, Attempts: f.Attempts, Reason: f.Reason.String(), ID: f.ID,
 		UserAgent: f.req.Fields.Value(head.UserAgent), Referer: f.req.Fields.Value(head.Referer),
 	}
+	if f.call != nil {
+		r.GRPC = f.call.code.String()
+	}
 	if f.TLS != nil {
 		r.TLS = f.TLS.Version
 	}

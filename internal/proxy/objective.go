@@ -41,6 +41,9 @@ func (f *flow) judge(end exchange.End, total int64) telemetry.Verdict {
 	default: // shed, or failed by the upstream
 		return telemetry.Bad
 	}
+	if f.call.failed() {
+		return telemetry.Bad
+	}
 	if status := f.Response.Status; status == 0 || status >= 500 || took > f.view.Classes[f.Class].Latency {
 		return telemetry.Bad
 	}

@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/grpc"
 	"plimsoll/internal/http1"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/upstream"
@@ -35,6 +36,9 @@ func (f *flow) nextUp(most int) ([]byte, error) {
 		f.flags |= bodyWhole
 		err = nil
 	}
+	if f.call != nil && err == nil {
+		return f.takeUp(data, f.is(bodyWhole))
+	}
 	return data, err
 }
 
@@ -45,6 +49,10 @@ func (f *flow) bodyFailed(err error) {
 	}
 	if bad, malformed := err.(http1.Error); malformed {
 		f.badBody(bad)
+		return
+	}
+	if err == grpc.ErrText {
+		f.badText()
 		return
 	}
 	f.abort(exchange.NoReason)
@@ -155,6 +163,16 @@ func (f *flow) badBody(bad http1.Error) {
 	f.fail(bad.Status(), reason)
 }
 
+// badText ends an exchange whose request body is not in the text mode that its head announces.
+func (f *flow) badText() {
+	f.flags |= closeClient
+	if f.stage.responseBegun() {
+		f.cut(exchange.BadRequest)
+		return
+	}
+	f.fail(400, exchange.BadRequest)
+}
+
 // looks is how many times within a route's timeout it is looked whether the upstream takes a body.
 const looks = 4
 
@@ -245,9 +263,10 @@ func (f *flow) lookAtBody(now int64) {
 // bodyWindow is over how long the rate of a request's body is measured, in nanoseconds.
 const bodyWindow = int64(10e9)
 
-// armBodyTimer begins to measure how fast the body comes.
+// armBodyTimer begins to measure how fast the body comes. The messages of a call come when the client
+// has something to say.
 func (f *flow) armBodyTimer() {
-	if f.origin.listener.MinBodyRate > 0 {
+	if f.call == nil && f.origin.listener.MinBodyRate > 0 {
 		f.mark = f.bodyIn
 		f.w.loop.SetTimer(&f.pace, f, f.w.loop.Now()+bodyWindow)
 	}

@@ -66,10 +66,13 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 	status := f.res.Status
 	f.upstreamEnd = f.w.loop.Now()
 	f.noteSent()
+	if f.call != nil {
+		f.callHead(to > from)
+	}
 	if status == 101 {
 		f.leaveTarget(upstream.Cancelled) // what follows has no end of its own
 	} else {
-		f.leaveTarget(outcomeOf(status))
+		f.leaveTarget(f.outcome())
 	}
 	if f.is(isMirror) {
 		f.mirrorHead()
@@ -81,9 +84,10 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 		f.badResponse()
 		return
 	}
-	if status >= 502 && status <= 504 && f.retryStatus(status) {
+	if status >= 502 && status <= 504 && f.retryStatus(status) || f.call != nil && f.retryCode() {
+		o := f.outcome()
 		f.dropUpstream()
-		f.endTry(upstream.Status5xx, 0)
+		f.endTry(o, 0)
 		f.retry()
 		return
 	}
@@ -181,6 +185,9 @@ func (f *flow) startResponse(buf []byte, from, to int) {
 		f.flags |= closeClient
 	}
 	f.noteEndless()
+	if f.call != nil && f.call.web.asked {
+		f.translateResponse()
+	}
 	s, life, events := f.up, f.Life(), f.is(endless)
 	f.trimResponse()
 	f.responseBody(buf, from, to, withHead|scratch)
@@ -198,7 +205,7 @@ func (f *flow) responseBody(buf []byte, from, to int, parts parts) {
 	case f.up.whole():
 		f.responseWhole(buf, from, to, parts)
 	case parts&withHead == 0 && to == from || f.send(buf, from, to, parts):
-		f.w.loop.SetTimer(&f.timer, f, f.w.loop.Now()+f.route.StreamTimeout)
+		f.w.loop.SetTimer(&f.timer, f, f.silentUntil(f.w.loop.Now()))
 	}
 }
 
@@ -210,6 +217,19 @@ func (f *flow) readsOn() bool {
 // send sends a part of the response to the client; false means that the client is gone and the
 // exchange over.
 func (f *flow) send(buf []byte, from, to int, parts parts) bool {
+	if c := f.call; c != nil && !f.is(answered) {
+		if c.web.down {
+			return f.sendWeb(buf, from, to, parts)
+		}
+		if c.framed() {
+			c.down.Pass(buf[from:to])
+		}
+	}
+	return f.sendParts(buf, from, to, parts)
+}
+
+// sendParts is send without a look at what is sent.
+func (f *flow) sendParts(buf []byte, from, to int, parts parts) bool {
 	if f.stream.send(f, buf, from, to, parts) != nil {
 		f.abort(exchange.NoReason)
 		return false
@@ -254,7 +274,7 @@ func (f *flow) responseWhole(buf []byte, from, to int, parts parts) {
 	if !f.send(buf, from, to, parts|withEnd) {
 		return
 	}
-	f.endTry(outcomeOf(f.res.Status), f.upstreamEnd-f.sentAt)
+	f.endTry(f.outcome(), f.upstreamEnd-f.sentAt)
 	f.finishUpstream()
 	f.stage, f.lastRead = stageSending, f.w.loop.Now()
 	f.w.loop.AfterBatch(f)
@@ -296,8 +316,12 @@ func outcomeOf(status int) upstream.Outcome {
 // streamExpired is called when the upstream has been silent for too long after its head. A client
 // that does not read is not the upstream's silence.
 func (f *flow) streamExpired(now int64) {
+	if f.call != nil && f.overdue(now) {
+		f.cut(exchange.DeadlinePassed)
+		return
+	}
 	if !f.is(isMirror) && f.stream.congested() {
-		f.w.loop.SetTimer(&f.timer, f, now+f.route.StreamTimeout)
+		f.w.loop.SetTimer(&f.timer, f, f.silentUntil(now))
 		return
 	}
 	if f.stage == stageTunnel {

@@ -58,6 +58,7 @@ type Route struct {
 	Via        string          // the gateway's name in Via; "" for no such field
 	PathAsSent bool            // the path is forwarded as it was sent, not in the form that was matched
 	Deadline   *DeadlineHeader // nil for none
+	GRPCWeb    bool            // calls of gRPC-Web go on as gRPC
 	Stat       int             // index of its counters
 }
 
@@ -80,7 +81,7 @@ type Upstream struct {
 }
 
 // RetryOn is a set of outcomes.
-type RetryOn uint8
+type RetryOn uint16
 
 // The outcomes after which a request may be tried again.
 const (
@@ -90,6 +91,13 @@ const (
 	Retry502
 	Retry503
 	Retry504
+	// A call's status, where it came without a message.
+	RetryGRPCAborted
+	RetryGRPCCancelled
+	RetryGRPCDeadlineExceeded
+	RetryGRPCInternal
+	RetryGRPCResourceExhausted
+	RetryGRPCUnavailable
 )
 
 // Listener is what the data plane knows of an address that accepts clients. It is immutable; a

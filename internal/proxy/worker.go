@@ -57,8 +57,10 @@ type Worker struct {
 	shard  *telemetry.Shard
 	log    *accesslog.Ring // nil for no access log
 	record accesslog.Record
-	tls    *tlsio.Loop
-	logger *slog.Logger
+	// What is counted of a call; used as record is.
+	callStats telemetry.CallStats
+	tls       *tlsio.Loop
+	logger    *slog.Logger
 
 	// Where heads and small bodies are put together; used between two calls of a handler, never
 	// across.
@@ -66,6 +68,8 @@ type Worker struct {
 	// The targets that pickAnother does not pick again. It is here because a balancer may keep what it
 	// is shown, as far as the compiler knows.
 	avoid [2 * maxTries]*upstream.Member
+
+	textUp, textDown []byte // where bodies of gRPC-Web are decoded and encoded; likewise
 
 	fields []byte   // where field blocks of HTTP/2 are decoded; used as out is
 	digits [20]byte // for numbers, likewise
@@ -75,6 +79,9 @@ type Worker struct {
 	freeRequests  *http2Request // likewise
 	spareRequests int
 	spareStreams  int // how many of them
+
+	calls      *call // of gRPC, that can be used again
+	spareCalls int   // how many of them
 
 	flows      *flow      // exchanges that can be used again
 	spare      int        // how many of them

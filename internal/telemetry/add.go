@@ -40,6 +40,9 @@ func (s *RouteStats) add(o *RouteStats) {
 	s.Gateway.Merge(&o.Gateway)
 	addEach(s.Reasons[:], o.Reasons[:])
 	s.WebSocket.add(&o.WebSocket)
+	addEach(s.GRPC[:], o.GRPC[:])
+	s.MessagesReceived += o.MessagesReceived
+	s.MessagesSent += o.MessagesSent
 	for class := range s.SLO {
 		s.SLO[class].Add(o.SLO[class])
 	}

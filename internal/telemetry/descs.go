@@ -50,6 +50,10 @@ var (
 	descWebSocketUnframed = desc("websocket_unframed_total",
 		"WebSockets whose bytes were not frames of RFC 6455, and are carried as they come.",
 		"route")
+	descGRPCCalls = desc("grpc_calls_total",
+		"gRPC calls that are over, by route and the status that they ended with.", "route", "code")
+	descGRPCMessages = desc("grpc_messages_total",
+		"Messages of gRPC calls that are over, by route and direction.", "route", "direction")
 	descExchanges = desc("exchanges_total", "Exchanges that are over, by how they ended.",
 		"end")
 	descAnswers = desc(

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 
+	"plimsoll/internal/grpc"
 	"plimsoll/internal/hist"
 	"plimsoll/internal/http1"
 	"plimsoll/internal/http2"
@@ -121,6 +122,7 @@ func (e emitter) routes(s *Snapshot) {
 		e.histogram(descGatewayDuration, hist.Overheads, &r.Gateway, r.Name)
 		e.slo(r)
 		e.webSockets(r)
+		e.calls(r)
 	}
 }
 
@@ -148,6 +150,20 @@ func (e emitter) slo(r *RouteSnapshot) {
 			e.counter(descSLORequests, n.Requests, r.Name, className(class))
 			e.counter(descSLOGood, n.Good, r.Name, className(class))
 		}
+	}
+}
+
+// calls emits what was counted of gRPC, for routes that have had a call.
+func (e emitter) calls(r *RouteSnapshot) {
+	calls := uint64(0)
+	for code, n := range r.GRPC {
+		if calls += n; n > 0 {
+			e.counter(descGRPCCalls, n, r.Name, grpc.Code(code).String())
+		}
+	}
+	if calls > 0 {
+		e.counter(descGRPCMessages, r.MessagesReceived, r.Name, "received")
+		e.counter(descGRPCMessages, r.MessagesSent, r.Name, "sent")
 	}
 }
 

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"plimsoll/internal/grpc"
 	"plimsoll/internal/hist"
 	"plimsoll/internal/http1"
 	"plimsoll/internal/http2"
@@ -129,6 +130,9 @@ type RouteStats struct {
 	Reasons [maxReasons]uint64
 
 	WebSocket WebSocketStats
+	// gRPC calls by the status that they ended with, and their messages.
+	GRPC                           [grpc.Codes]uint64
+	MessagesReceived, MessagesSent uint64
 }
 
 // Classes is how many SLA classes there are: P0 to P9.
@@ -203,6 +207,14 @@ type ExchangeStats struct {
 	Gateway      int64 // of that which the gateway itself added
 
 	BytesIn, BytesOut int64 // read from and written to the client
+
+	Call *CallStats // of a gRPC call; nil for other exchanges
+}
+
+// CallStats is what Shard.Exchange needs to know about a gRPC call besides.
+type CallStats struct {
+	Code           grpc.Code // that the call ended with
+	Received, Sent int64     // messages from the client, and to it
 }
 
 // Exchange counts an exchange that is over. It allocates only at a route's or an upstream's first
@@ -228,6 +240,11 @@ func (s *Shard) Exchange(e *ExchangeStats) {
 		if e.Verdict == Good {
 			slo.Good++
 		}
+	}
+	if c := e.Call; c != nil {
+		route.GRPC[c.Code%grpc.Codes]++
+		route.MessagesReceived += uint64(c.Received)
+		route.MessagesSent += uint64(c.Sent)
 	}
 	if e.Upstream < 0 {
 		return

@@ -28,6 +28,7 @@ import (
 //	reason           * why the gateway answered in the upstream's stead, or cut the exchange
 //	messages_in, messages_out * messages of a WebSocket, from the client and from the upstream
 //	close_code, closed_by     * of its first close frame; 1006 and "nobody" for none
+//	grpc_status      * of a gRPC call, such as "UNAVAILABLE"
 //	request_id, user_agent, referer *
 //	tls              * version, such as "1.3"
 //	listener         * address of the listener as configured
@@ -78,6 +79,7 @@ func (e *jsonEncoder) Append(dst []byte, r *Record) []byte {
 		dst = strconv.AppendUint(append(dst, `,"close_code":`...), uint64(r.CloseCode), 10)
 		dst = appendText(dst, `,"closed_by":"`, r.ClosedBy, maxOther)
 	}
+	dst = appendText(dst, `,"grpc_status":"`, r.GRPC, maxOther)
 	dst = appendText(dst, `,"request_id":"`, r.ID, maxOther)
 	dst = appendText(dst, `,"user_agent":"`, r.UserAgent, maxOther)
 	dst = appendText(dst, `,"referer":"`, r.Referer, maxOther)
