@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -85,4 +87,34 @@ func runInterop(t *testing.T, address string, roots *x509.CertPool) {
 
 func TestInteropWithoutTheGateway(t *testing.T) {
 	runInterop(t, newGRPC(t, nil).address, nil)
+}
+
+// What the gateway's two sides speak: the client's over TLS and without, the upstream's likewise, and
+// what ALPN gives.
+func TestInterop(t *testing.T) {
+	ca := newAuthority(t)
+	certificate := ca.issue(t, "a")
+	loaded := certificate.load(t)
+	secure := fmt.Sprintf(`tls: {certificates: [{cert: %s, key: %s}]}`, certificate.cert, certificate.key)
+	trusting := "tls: {ca: " + ca.file + "}"
+	for name, c := range map[string]struct {
+		listener, upstream string
+		roots              *x509.CertPool
+		certificate        *tls.Certificate
+	}{
+		"TLS to h2c":   {secure, "protocol: h2c", ca.pool, nil},
+		"TLS to TLS":   {secure, trusting, ca.pool, &loaded},
+		"TLS to h2":    {secure, "protocol: h2, " + trusting, ca.pool, &loaded},
+		"plain to h2c": {"http2: true", "protocol: h2c", nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newGRPC(t, c.certificate)
+			g := serve(t, fmt.Sprintf(`
+listeners: [{address: "127.0.0.1:0", %s}]
+upstreams: {s: {targets: [%q], %s}}
+routes: [{match: /, upstream: s}]
+`, c.listener, s.address, c.upstream))
+			runInterop(t, g.address(0), c.roots)
+		})
+	}
 }
