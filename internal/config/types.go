@@ -218,7 +218,7 @@ type Route struct {
 	// taken, so that slow clients do not occupy those; the rest of a longer body is streamed, and
 	// everything is while a loop holds 32MB. Default: 64KB. 0B streams from the first byte. Hazard:
 	// a client that waits for an answer before it sends the rest of its body waits in vain; set 0B
-	// on its route. Of gRPC only what came with the head is held: nothing is waited for.
+	// on its route. A call of gRPC is not waited for: so much of it is kept for a retry.
 	HoldBody Size `yaml:"hold_body" default:"64KB" min:"0B" max:"64KB"`
 	// StripPrefix takes a leading part off the path before it is forwarded. Default: none.
 	StripPrefix string `yaml:"strip_prefix"`

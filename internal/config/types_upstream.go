@@ -253,8 +253,9 @@ type Retry struct {
 	// is not idempotent is tried again only when nothing of it was written. The statuses of gRPC,
 	// "grpc-aborted", "grpc-cancelled", "grpc-deadline-exceeded", "grpc-internal",
 	// "grpc-resource-exhausted" and "grpc-unavailable", hold for calls that end with them before any
-	// message, and whose request came at once. Hazard: such a call may have been carried out, and no
-	// rule tells which methods may be called twice; give those that may not an upstream of their own.
+	// message, and have sent no more than hold_body. Hazard: such a call may have been carried out,
+	// and no rule tells which methods may be called twice; give those that may not an upstream of
+	// their own.
 	On []string `yaml:"on" default:"connect,reset" enum:"connect,reset,timeout,502,503,504,grpc-aborted,grpc-cancelled,grpc-deadline-exceeded,grpc-internal,grpc-resource-exhausted,grpc-unavailable"`
 	// PerTryTimeout ends one try that has had no response head, counted from when the request is
 	// with the target whole. Default: 0s, only the route's timeout counts.

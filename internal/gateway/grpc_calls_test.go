@@ -194,19 +194,33 @@ func TestACallThatIsSilentForTooLongEnds(t *testing.T) {
 	}
 }
 
+// breakingOff answers with a body and breaks off when it is told to.
+func breakingOff(body func(path string) string, cut <-chan struct{}) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/grpc")
+		io.WriteString(w, body(r.URL.Path))
+		http.NewResponseController(w).Flush()
+		<-cut
+		panic(http.ErrAbortHandler) // RST_STREAM
+	}
+}
+
 // A call that breaks off behind its head ends with a status that clients know, and not with a reset.
 func TestACallThatBreaksOffGetsAStatus(t *testing.T) {
-	address := plainH2C(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/grpc")
-		io.WriteString(w, message(""))
-		http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler) // RST_STREAM
-	})
+	cut := make(chan struct{})
+	address := plainH2C(t, breakingOff(func(string) string { return message("") }, cut))
 	g := serve(t, grpcUpstream(noPassive, "{match: /, upstream: s}", address))
-	rawCall(g, "").expectStatus(codes.Unavailable, 1)
-	n, end := receive(callMethod(t.Context(), t, grpcDial(t, g.address(0), nil), "/any.Service/Method"))
-	if n != 1 || end.Code() != codes.Unavailable || end.Message() != "upstream_cut" {
-		t.Errorf("got %d messages and %v", n, end)
+	st := rawCall(g, "")
+	eventually(t, "the message", func() bool { return st.got() == 5 })
+	cut <- struct{}{}
+	st.expectStatus(codes.Unavailable, 1)
+	s := callMethod(t.Context(), t, grpcDial(t, g.address(0), nil), "/any.Service/Method")
+	if err := s.RecvMsg(&interoppb.Empty{}); err != nil {
+		t.Fatal(err)
+	}
+	cut <- struct{}{}
+	if n, end := receive(s); n != 0 || end.Code() != codes.Unavailable || end.Message() != "upstream_cut" {
+		t.Errorf("got %d further messages and %v", n, end)
 	}
 }
 
@@ -305,19 +319,50 @@ func TestCallsAreTriedAgainByTheirStatus(t *testing.T) {
 	}
 }
 
-// What was sent on before the client had sent all cannot be sent again.
-func TestACallWhoseClientStillSendsIsNotTriedAgain(t *testing.T) {
-	var first, second atomic.Int64
-	bad, good := failingCalls(t, codes.Unavailable, 0, &first), failingCalls(t, codes.OK, 1, &second)
-	g := serve(t, grpcUpstream(noPassive+", retry: {budget: 100%, on: [grpc-unavailable]}", "{match: /, upstream: s}",
-		bad.address, good.address))
-	s := callMethod(t.Context(), t, grpcDial(t, g.address(0), nil), "/any.Service/Method")
-	eventually(t, "the call to begin", func() bool { return first.Load() == 1 })
-	if err := s.SendMsg(&interoppb.Empty{}); err != nil {
-		t.Fatal(err)
-	}
-	if n, end := receive(s); n != 0 || end.Code() != codes.Unavailable || second.Load() != 0 {
-		t.Errorf("got %d messages and %v, after %d further tries", n, end, second.Load())
+// A call is tried again that has sent a part, and goes on with the rest; not one that has sent more
+// than is kept.
+func TestAStreamIsTriedAgainWithWhatItHasSent(t *testing.T) {
+	for size, again := range map[int]bool{10 << 10: true, 100 << 10: false} {
+		var first, second atomic.Int64
+		bad := failingCalls(t, codes.Unavailable, 0, &first)
+		good := answeringCalls(t, func(s grpc.ServerStream) error {
+			second.Add(1)
+			for {
+				m := &interoppb.Payload{}
+				switch err := s.RecvMsg(m); err {
+				case nil:
+					second.Add(int64(len(m.Body)))
+				case io.EOF:
+					return send(s, 1)
+				default:
+					return err
+				}
+			}
+		})
+		g := serve(t, grpcUpstream(noPassive+", retry: {budget: 100%, on: [grpc-unavailable]}", "{match: /, upstream: s}",
+			bad.address, good.address))
+		s := callMethod(t.Context(), t, grpcDial(t, g.address(0), nil), "/any.Service/Method")
+		eventually(t, "the call to begin", func() bool { return first.Load() == 1 })
+		if err := s.SendMsg(&interoppb.Payload{Body: make([]byte, size)}); err != nil {
+			t.Fatal(err)
+		}
+		if !again {
+			if n, end := receive(s); n != 0 || end.Code() != codes.Unavailable || second.Load() != 0 {
+				t.Errorf("got %d messages and %v, after %d further tries", n, end, second.Load())
+			}
+			continue
+		}
+		eventually(t, "the further try", func() bool { return second.Load() == 1+int64(size) })
+		if err := s.SendMsg(&interoppb.Payload{Body: make([]byte, size)}); err != nil {
+			t.Fatal(err)
+		}
+		s.CloseSend()
+		if n, end := receive(s); n != 1 || end.Code() != codes.OK || second.Load() != 1+2*int64(size) {
+			t.Errorf("got %d messages and %v, and the service %d bytes", n, end, second.Load()-1)
+		}
+		if n := g.messages("/"); n != [2]uint64{2, 1} {
+			t.Errorf("messages are counted as %v", n)
+		}
 	}
 }
 
@@ -367,4 +412,17 @@ func TestChecksByGRPCDecideOverTraffic(t *testing.T) {
 	g.becomes("s", bad.address, "up")
 	g.becomes("s", good.address, "down")
 	expectCall(t, c, codes.OK, "")
+}
+
+// messages are those of a route's calls, received and sent.
+func (i *instance) messages(route string) (n [2]uint64) {
+	eventually(i.t, "the call to be counted", func() bool {
+		for _, r := range i.snapshot().Routes {
+			if r.Name == route {
+				n = [2]uint64{r.MessagesReceived, r.MessagesSent}
+			}
+		}
+		return n != [2]uint64{}
+	})
+	return n
 }

@@ -392,21 +392,38 @@ func TestWhatAWebRouteDoesNotTranslate(t *testing.T) {
 // A call that breaks off between two messages ends with a frame that says so; within a message only
 // a reset can.
 func TestAWebCallThatBreaksOff(t *testing.T) {
-	address := plainH2C(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/grpc")
-		io.WriteString(w, message("hello"))
-		if r.URL.Path == "/within" {
-			io.WriteString(w, message("hello")[:7])
+	whole := message("hello!") + message("") // 16 bytes: 24 characters
+	body := func(path string) string {
+		if path == "/within" {
+			return whole + whole[:7]
 		}
-		http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
-	})
+		return whole
+	}
+	cut := make(chan struct{})
+	address := plainH2C(t, breakingOff(body, cut))
 	eachWeb(t, grpcUpstream(noPassive, webRoute, address), func(t *testing.T, g *instance, c *webClient) {
-		c.expectWeb(c.finish(c.begin("/between", message(""))), codes.Unavailable, "hello")
-		resp := c.begin("/within", message(""))
-		defer resp.Body.Close()
-		if body, err := io.ReadAll(resp.Body); err == nil {
-			t.Errorf("a cut message passes for whole: %q", body)
+		for _, path := range []string{"/between", "/within"} {
+			resp := c.begin(path, message(""))
+			first := make([]byte, 16)
+			if c.text {
+				first = make([]byte, 24)
+			}
+			if _, err := io.ReadFull(resp.Body, first); err != nil {
+				t.Fatal(err)
+			}
+			cut <- struct{}{}
+			rest, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if path == "/within" {
+				if err == nil {
+					t.Errorf("a cut message passes for whole: %q", rest)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.expectWeb(c.decode(resp, append(first, rest...)), codes.Unavailable, "hello!", "")
 		}
 	})
 }

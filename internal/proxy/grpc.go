@@ -135,23 +135,20 @@ func (f *flow) silentUntil(now int64) int64 {
 	return by
 }
 
-// holdCall holds what is there of a call's body, after everything that came with its head was looked
-// at. It waits for nothing: either side may be the one that waits for the other's next message. But
-// a unary call comes in one piece as a rule, which may then be sent again.
-func (f *flow) holdCall() {
-	for f.mayHold() {
-		data, err := f.nextUp(f.holdRoom())
-		if err == reactor.ErrAgain {
-			break
-		}
-		if err != nil {
-			f.bodyFailed(err)
-			return
-		}
-		f.keep(data)
+// keepSent keeps a part of the request's body that goes on, so that the call may be tried again as
+// long as nothing has come back. It is what holding a body is for other requests, but waits for
+// nothing: of a call either side may be the one that waits for the other's next message. streamed
+// says that what was before it is not kept.
+func (f *flow) keepSent(data []byte, streamed bool) {
+	if streamed || f.stage.responseBegun() || len(data) > f.holdRoom() {
+		f.flags |= bodyStreamed
+		return
 	}
-	f.call.marked = f.call.up
-	f.endHold()
+	f.flags &^= bodyStreamed
+	f.flags |= heldSent
+	f.keep(data)
+	f.stream.mark()
+	f.call.marked, f.heldIn = f.call.up, f.bodyIn
 }
 
 // takeUp is shown the next content of the request's body, and gives what goes on of it.

@@ -19,7 +19,7 @@ func (f *flow) mustHold() bool {
 		return false
 	}
 	if f.call != nil {
-		return !f.is(expects)
+		return false // its client may wait for an answer: see keepSent
 	}
 	// It cannot be held whole, so the upstream decides whether it comes.
 	if f.expectsUpstream() && f.req.Length > f.route.HoldBody {
@@ -33,11 +33,6 @@ func (f *flow) holdBody() {
 	f.stage = stageHolding
 	f.flags |= bodyHeld
 	f.beginWait()
-	if f.call != nil {
-		f.w.loop.SetTimer(&f.timer, f, f.deadline)
-		f.stream.later()
-		return
-	}
 	for f.stream.buffered() > 0 && f.mayHold() {
 		if !f.hold() {
 			return
@@ -55,10 +50,6 @@ func (f *flow) holdBody() {
 
 // pumpHold receives until the body is whole, no more of it may be held, or the client pauses.
 func (f *flow) pumpHold() {
-	if f.call != nil {
-		f.holdCall()
-		return
-	}
 	for reads := 0; f.mayHold(); reads++ {
 		if reads == burst {
 			f.stream.later()

@@ -65,8 +65,12 @@ func (f *flow) heldBodyPart() (data []byte, more bool, err error) {
 		f.flags |= heldSent
 		data = f.heldBody.Data()
 	} else if !f.is(bodyWhole) && f.stream.buffered() > 0 {
+		streamed := f.is(bodyStreamed)
 		if data, err = f.nextUp(reactor.ScratchSize); err != nil {
 			return nil, false, err
+		}
+		if f.call != nil {
+			f.keepSent(data, streamed)
 		}
 	}
 	if f.is(mirrored) && len(data) > 0 {
@@ -87,16 +91,23 @@ func (f *flow) pumpRequest() {
 			f.stream.later()
 			return
 		}
+		streamed := f.is(bodyStreamed)
 		data, err := f.nextUp(s.room())
 		if err != nil {
 			f.bodyFailed(err)
 			return
 		}
-		f.flags |= bodyStreamed
+		if f.call != nil {
+			f.keepSent(data, streamed)
+		} else {
+			f.flags |= bodyStreamed
+		}
 		if f.is(expecting) {
 			f.settleExpect()
 		}
-		f.dropHeld()
+		if f.is(bodyStreamed) {
+			f.dropHeld()
+		}
 		// A long upload is not a slow answer: the route's timeout counts from the last bytes of the
 		// body that moved. A client that sends too slowly is the body timer's business.
 		f.restartTimeout(f.w.loop.Now())
