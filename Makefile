@@ -40,7 +40,7 @@ lint: web ## Look for what gofmt, go vet and staticcheck object to
 # unless GORACE says otherwise, and tests start hundreds. A package may take longer than go test's
 # ten minutes on a machine that is slow: only one that hangs meets the time-out.
 ALONE := ./examples/patients ./internal/admission ./internal/cidr ./internal/concurrency ./internal/exchange \
-	./internal/hash ./internal/head ./internal/hist ./internal/hpack ./internal/http1 ./internal/http2 \
+	./internal/grpc ./internal/hash ./internal/head ./internal/hist ./internal/hpack ./internal/http1 ./internal/http2 \
 	./internal/lint ./internal/loadline ./internal/route ./internal/telemetry/budget \
 	./internal/lab/diagnose ./internal/lab/disk ./internal/lab/format ./internal/lab/heap \
 	./internal/lab/measure ./internal/lab/model ./internal/lab/pace ./internal/lab/plan \
