@@ -20,7 +20,29 @@ func (l *Listener) check(s *scope) {
 		}
 	}
 	s.prefixes("trusted_proxies", l.TrustedProxies, func(place, netip.Prefix) {})
+	l.checkHTTP3(s)
 }
+
+// checkHTTP3 checks what only serves together with HTTP/3, and what that needs.
+func (l *Listener) checkHTTP3(s *scope) {
+	tickets := l.TLS == nil || l.TLS.SessionTickets == nil || *l.TLS.SessionTickets
+	switch {
+	case l.HTTP3 && !s.has("tls"):
+		s.reject("http3", "needs tls, which HTTP/3 always speaks; add tls with a certificate, or remove http3")
+	case l.EarlyData && !l.HTTP3:
+		s.reject("early_data", "has no effect without http3; set http3: true, or remove it")
+	case l.EarlyData && !tickets:
+		s.reject("early_data", "needs session tickets, by which clients come again; remove session_tickets: false, or early_data")
+	}
+	switch {
+	case !s.good("alt_svc"):
+	case !l.HTTP3:
+		s.reject("alt_svc", "has no effect without http3; set http3: true, or remove it")
+	default:
+		s.fieldValue(s.at("alt_svc"), l.AltSvc)
+	}
+}
+
 
 func (t *ListenerTLS) check(s *scope) {
 	switch {

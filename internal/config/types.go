@@ -67,6 +67,21 @@ type Listener struct {
 	// HTTP2 offers HTTP/2 beside HTTP/1.1: to TLS clients by ALPN, and to clients without TLS that
 	// begin with it (prior knowledge, as gRPC does). Default: true with tls, false without.
 	HTTP2 *bool `yaml:"http2"`
+	// HTTP3 serves HTTP/3 on the UDP port of the same number. It needs tls. Default: false. Hazard:
+	// firewalls that let TCP pass need a rule for UDP; and HTTP/3 costs several times the processor
+	// time of HTTP/2. docs/http3.md says how much.
+	HTTP3 bool `yaml:"http3" default:"false"`
+	// EarlyData lets clients of HTTP/3 that come again send requests with their first packet (0-RTT).
+	// Only GET, HEAD, OPTIONS and TRACE are served then, and go on with Early-Data: 1; others wait for
+	// the handshake. It needs http3, and session_tickets. Default: false. Hazard: whoever has recorded
+	// such a request can have it served again, as often as they like: a service that changes something
+	// on GET must answer 425 to Early-Data: 1 (RFC 8470).
+	EarlyData bool `yaml:"early_data" default:"false"`
+	// AltSvc is the Alt-Svc header of responses over HTTP/1.1 and HTTP/2, by which browsers learn of
+	// HTTP/3; "off" is none. Default: h3 at the listener's own port, for a day, where http3 is on. Give
+	// it where clients reach the listener at another port: 'h3=":443"; ma=86400'. A response that has
+	// the header from its service keeps that.
+	AltSvc string `yaml:"alt_svc"`
 	// TrustedProxies are the peers (addresses or CIDR prefixes) whose X-Forwarded-*, X-Real-Ip,
 	// Forwarded and X-Request-Id headers are believed. Default: none, so that those headers are
 	// removed from every client, before its route is looked up: no condition, split or balancer of
@@ -92,6 +107,9 @@ func (l *Listener) OffersHTTP2() bool {
 	}
 	return *l.HTTP2
 }
+
+// AltSvcOff is what AltSvc says for no such header.
+const AltSvcOff = "off"
 
 // Same says whether two listeners mean the same, wherever they stand in their files.
 func (l Listener) Same(as Listener) bool {

@@ -91,6 +91,7 @@ type Gateway struct {
 	policies  []policy
 	listeners map[string]*listener
 	accessLog *accesslog.Log
+	quic      http3Endpoints
 
 	state atomic.Value // State
 	// What is asked about while mu is held, through a whole drain perhaps; nil before the first
@@ -442,7 +443,7 @@ func (g *Gateway) connections() (n int64) {
 	for _, loop := range g.loops {
 		n += loop.Connections() + loop.Closing()
 	}
-	return n
+	return n + g.shared.HTTP3.Load()
 }
 
 // handshakesLimit is how long stopping waits for TLS handshakes that were given up to return.
@@ -468,6 +469,7 @@ func (g *Gateway) stopLoops() {
 		g.call(g.loops[i], w.Stop)
 	}
 	g.loopsDone.Wait()
+	g.quic.close()
 }
 
 // handshakes is how many TLS handshakes are under way on all loops.

@@ -18,6 +18,7 @@ import (
 	"plimsoll/internal/http2"
 	"plimsoll/internal/policy/forwarded"
 	"plimsoll/internal/proxy"
+	"plimsoll/internal/quicio"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/tlsio"
 )
@@ -32,6 +33,8 @@ type listener struct {
 	acceptors []*proxy.Acceptor
 	open      []*reactor.Listener // one for each of fds; written and used on their loops
 	quota     *proxy.Quota
+	udp       *quicio.Socket // for HTTP/3, until quic has it; nil for none
+	quic      *http3Endpoint // that accepts connections of HTTP/3; nil for none
 	config    config.Listener
 	tls       *listenerTLS
 	accepting atomic.Bool // on every loop
@@ -156,7 +159,29 @@ func (g *Gateway) watchCertificates(address string, t *listenerTLS) {
 // bind makes the sockets of a listener: those that the process before this one handed over, and new
 // ones until each loop has its own. The very first must find the port free of other programs,
 // unless one of our own listeners, or the process before, has it.
+//
+// HTTP/3 has the UDP port of the same number. One that the kernel draws may be taken there; then
+// another is drawn.
 func (g *Gateway) bind(c config.Listener) (*listener, error) {
+	for tries := 1; ; tries++ {
+		l, err := g.bindTCP(c)
+		if err != nil || !c.HTTP3 || g.simulated() {
+			return l, err
+		}
+		if l.udp, err = g.bindUDP(c.Address, l.bound); err == nil {
+			return l, nil
+		}
+		l.closeSockets()
+		if !strings.HasSuffix(c.Address, ":0") || tries == portDraws {
+			return nil, err
+		}
+	}
+}
+
+// portDraws is how many ports are drawn until one is free for both TCP and UDP.
+const portDraws = 16
+
+func (g *Gateway) bindTCP(c config.Listener) (*listener, error) {
 	l := &listener{address: c.Address, quota: &proxy.Quota{}, config: c}
 	address, err := listenAddress(c.Address)
 	if err != nil {
@@ -211,6 +236,10 @@ func (l *listener) closeSockets() {
 	for _, fd := range l.fds {
 		reactor.Socket{FD: fd}.Close()
 	}
+	if l.udp != nil {
+		l.udp.Close()
+		l.udp = nil
+	}
 }
 
 // listenAddress reads an address that may have no host: then it means every address of the machine,
@@ -250,13 +279,17 @@ func (g *Gateway) putListener(l *listener, p *proxy.Listener, c config.Listener,
 	}
 	l.quota.Limit(c.Limits.MaxConnections, c.Limits.MaxConnectionsPerAddress)
 	p.Quota = l.quota
+	p.AltSvc = altSvc(c, l.bound)
 	for i, loop := range g.loops {
 		g.call(loop, func() { l.acceptors[i].Listener = p })
 	}
-	if !first {
-		return nil
-	}
 	var failed []error
+	if err := g.putHTTP3(l, p, c); err != nil {
+		failed = append(failed, err)
+	}
+	if !first {
+		return errors.Join(failed...)
+	}
 	for i, loop := range g.loops {
 		g.call(loop, func() {
 			for k := i; k < len(l.fds); k += len(g.loops) {
@@ -296,6 +329,7 @@ func (g *Gateway) closeListener(l *listener, keep bool) {
 			}
 		})
 	}
+	g.closeHTTP3(l)
 }
 
 // warnBacklog says so when the kernel cuts the accept queue that the config asks for.

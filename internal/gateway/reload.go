@@ -17,6 +17,7 @@ import (
 	"plimsoll/internal/config"
 	"plimsoll/internal/loadline"
 	"plimsoll/internal/proxy"
+	"plimsoll/internal/quicio"
 	"plimsoll/internal/telemetry/accesslog"
 	"plimsoll/internal/upstream"
 )
@@ -82,6 +83,7 @@ type change struct {
 	compiled  map[string]*proxy.Listener
 	tls       map[string]*listenerTLS
 	bound     []*listener
+	udp       map[string]*quicio.Socket // of listeners that there were, by address
 	accessLog *accesslog.Log
 	sameLog   bool
 }
@@ -148,6 +150,10 @@ func (g *Gateway) prepare(cfg *config.Config) (c *change, err error) {
 			}
 			c.listeners[lc.Address] = l
 			c.bound = append(c.bound, l)
+		} else if l := c.listeners[lc.Address]; lc.HTTP3 && l.quic == nil && !g.simulated() {
+			if c.udp[lc.Address], err = g.bindUDP(lc.Address, l.bound); err != nil {
+				return c, err
+			}
 		}
 	}
 	if c.sameLog = reflect.DeepEqual(cfg.AccessLog, g.loggedBy()); !c.sameLog && cfg.AccessLog != nil {
@@ -159,7 +165,7 @@ func (g *Gateway) prepare(cfg *config.Config) (c *change, err error) {
 // compile makes what can be made of a configuration without listening or connecting anywhere, and
 // says everything that is wrong with it.
 func (g *Gateway) compile(cfg *config.Config) (c *change, errs config.Errors) {
-	c = &change{config: cfg, listeners: map[string]*listener{}, compiled: map[string]*proxy.Listener{}, tls: map[string]*listenerTLS{}}
+	c = &change{config: cfg, listeners: map[string]*listener{}, compiled: map[string]*proxy.Listener{}, tls: map[string]*listenerTLS{}, udp: map[string]*quicio.Socket{}}
 	for i, lc := range cfg.Listeners {
 		var err error
 		if c.compiled[lc.Address], c.tls[lc.Address], err = g.compileListener(lc, g.listeners[lc.Address]); err != nil {
@@ -209,6 +215,11 @@ func (c *change) undo() {
 	for _, l := range c.bound {
 		l.closeSockets()
 	}
+	for _, s := range c.udp {
+		if s != nil {
+			s.Close()
+		}
+	}
 	if c.accessLog != nil {
 		c.accessLog.Close(context.Background())
 	}
@@ -223,6 +234,9 @@ func (g *Gateway) putListeners(c *change) error {
 		// What TLS reads from files may have changed under the same config.
 		if !first && lc.TLS == nil && l.config.Same(lc) {
 			continue
+		}
+		if s := c.udp[lc.Address]; s != nil {
+			l.udp = s
 		}
 		failed = append(failed, g.putListener(l, c.compiled[lc.Address], lc, c.tls[lc.Address], first))
 	}

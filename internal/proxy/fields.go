@@ -125,7 +125,20 @@ func (f *flow) viaOf(came version) []byte {
 	return append(append(f.Alloc(len(v) + len(f.route.Via))[:0], v...), f.route.Via...)
 }
 
-var viaVersions = [...]string{http10: "1.0 ", http11: "1.1 ", http20: "2 "}
+var viaVersions = [...]string{http10: "1.0 ", http11: "1.1 ", http20: "2 ", http30: "3 "}
+
+var altSvcName = []byte("alt-svc")
+
+// mustSayAltSvc says whether a response over TCP tells the client of HTTP/3 (RFC 7838, section 3). A
+// service that says something itself knows better.
+func (f *flow) mustSayAltSvc(l *Listener) bool {
+	return l.AltSvc != nil && f.Response.Fields.Find(altSvcName) == nil
+}
+
+var (
+	earlyDataName = []byte("Early-Data")
+	earlyDataLine = []byte("Early-Data: 1\r\n")
+)
 
 var (
 	teLine        = []byte("TE: trailers\r\nConnection: TE\r\n")
@@ -134,9 +147,13 @@ var (
 )
 
 // appendRequestConnection says what concerns the connection to the upstream: which protocols the
-// client would upgrade to, and that it takes trailers (RFC 9110, sections 7.8 and 10.1.4). An
-// HTTP/1.0 client gets no chunks, so no trailers.
+// client would upgrade to, that it takes trailers (RFC 9110, sections 7.8 and 10.1.4), and that the
+// request may be one that somebody has recorded (RFC 8470, section 5.1). An HTTP/1.0 client gets no
+// chunks, so no trailers.
 func (f *flow) appendRequestConnection(out []byte) []byte {
+	if f.is(earlyData) {
+		out = append(out, earlyDataLine...)
+	}
 	trailers := f.version > http10 && http1.AcceptsTrailers(&f.req.Fields)
 	switch {
 	case f.req.Upgrade != nil && trailers:

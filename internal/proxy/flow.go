@@ -179,6 +179,7 @@ const (
 	expects                            // the client waits for 100 before it sends the body
 	notBegun                           // the target has said that it has not begun with the try
 	heldSent                           // the upstream has what is held of the body
+	earlyData                          // it came before the handshake was complete
 )
 
 func (f *flow) is(flag flowFlags) bool { return f.flags&flag != 0 }
@@ -190,6 +191,7 @@ const (
 	http10 version = iota
 	http11
 	http20
+	http30
 )
 
 // newFlow takes a flow for a stream whose first bytes of a request are there.

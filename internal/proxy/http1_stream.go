@@ -284,6 +284,9 @@ func (c *clientConn) appendAnswerHead(f *flow, out []byte) []byte {
 	if !f.Response.Fields.Has(head.Date) {
 		out = http1.AppendField(out, dateName, f.w.httpDate())
 	}
+	if f.mustSayAltSvc(c.listener) {
+		out = http1.AppendField(out, altSvcName, c.listener.AltSvc)
+	}
 	return append(c.appendConnection(f, out), crlf...)
 }
 
@@ -317,6 +320,9 @@ func (c *clientConn) appendResponseHead(f *flow, out []byte) []byte {
 	}
 	if !f.res.Fields.Has(head.Date) {
 		out = http1.AppendField(out, dateName, f.w.httpDate())
+	}
+	if f.mustSayAltSvc(c.listener) {
+		out = http1.AppendField(out, altSvcName, c.listener.AltSvc)
 	}
 	return append(c.appendConnection(f, out), crlf...)
 }

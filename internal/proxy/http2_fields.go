@@ -115,7 +115,7 @@ func (h *http2Conn) request(id uint32, block []byte) {
 			st.refuseWith(501)
 			return
 		}
-		st.askUpgrade()
+		askUpgrade(f)
 		whole = true // what follows belongs to the tunnel
 	}
 	f.begin(len(block)+http2.HeaderSize, whole)

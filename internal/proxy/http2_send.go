@@ -140,8 +140,28 @@ func (st *http2Stream) sendHead(f *flow, ends bool) int {
 	}
 	out := append(h.c.w.out[:0], frameRoom[:]...)
 	out = h.encoder.AppendStatus(h.encoder.Begin(out), status)
-	drop := uint64(1 << head.ContentLength)
-	length := f.res.Length
+	length, drop := f.announcedLength()
+	out = h.appendFields(out, &f.Response.Fields, status, drop)
+	if length != head.Unknown {
+		out = h.encoder.AppendStatic(out, indexContentLength, appendInt(h.c.w.digits[:0], length), hpack.Once)
+	}
+	if !f.is(answered) && f.route.Via != "" {
+		out = h.encoder.AppendField(out, viaName, f.viaValue(), hpack.Once)
+	}
+	if !f.Response.Fields.Has(head.Date) {
+		out = h.encoder.AppendStatic(out, indexDate, f.w.httpDate(), hpack.Once)
+	}
+	if f.mustSayAltSvc(h.c.listener) {
+		out = h.encoder.AppendField(out, altSvcName, h.c.listener.AltSvc, hpack.Once)
+	}
+	return h.sendBlock(st.id, out, ends)
+}
+
+// announcedLength is what Content-Length says in a response's head of HTTP/2 or HTTP/3, or
+// head.Unknown, and which of the fields that are there it replaces.
+func (f *flow) announcedLength() (length int64, drop uint64) {
+	length, drop = f.res.Length, 1<<head.ContentLength
+	status := f.Response.Status
 	switch bodiless := status == 204 || status == 304; {
 	case f.is(answered) && !bodiless:
 		length = int64(len(f.Body)) // for HEAD too
@@ -153,17 +173,7 @@ func (st *http2Stream) sendHead(f *flow, ends bool) int {
 	case length == 0 && !f.Response.Fields.Has(head.ContentLength):
 		length = head.Unknown // a service that says nothing more needs no length, as one of gRPC
 	}
-	out = h.appendFields(out, &f.Response.Fields, status, drop)
-	if length != head.Unknown {
-		out = h.encoder.AppendStatic(out, indexContentLength, appendInt(h.c.w.digits[:0], length), hpack.Once)
-	}
-	if !f.is(answered) && f.route.Via != "" {
-		out = h.encoder.AppendField(out, viaName, f.viaValue(), hpack.Once)
-	}
-	if !f.Response.Fields.Has(head.Date) {
-		out = h.encoder.AppendStatic(out, indexDate, f.w.httpDate(), hpack.Once)
-	}
-	return h.sendBlock(st.id, out, ends)
+	return length, drop
 }
 
 // slow gives all streams up because the client takes what it is sent too slowly. What becomes of the

@@ -25,10 +25,10 @@ const (
 
 // askUpgrade makes an extended CONNECT the request that HTTP/1.1 has for it. The key proves to a
 // client that the service understood it; here the client is the gateway, which goes by the 101.
-func (st *http2Stream) askUpgrade() {
+func askUpgrade(f *flow) {
 	var nonce [keyBytes]byte
 	rand.Read(nonce[:])
-	r := &st.flow.req
+	r := &f.req
 	r.Method, r.Upgrade, r.Length = methodGet, protocolWebSocket, 0
 	r.Fields.Remove(keyName)
 	r.Fields.Add(keyName, base64.StdEncoding.AppendEncode(nil, nonce[:]))

@@ -36,4 +36,4 @@ func (f *flow) writeLog(total, up, own int64) {
 	*r = accesslog.Record{}
 }
 
-var protocols = [...]string{http10: "HTTP/1.0", http11: "HTTP/1.1", http20: "HTTP/2.0"}
+var protocols = [...]string{http10: "HTTP/1.0", http11: "HTTP/1.1", http20: "HTTP/2.0", http30: "HTTP/3.0"}

@@ -33,6 +33,9 @@ func (w *Worker) OldestClients(most int) (list []ClientStatus) {
 	for c := w.clients.prev; c != &w.clients && len(list) < most; c = c.prev {
 		list = append(list, c.status())
 	}
+	for h := w.http3.prev; h != &w.http3 && len(list) < most; h = h.prev {
+		list = append(list, h.status())
+	}
 	return list
 }
 

@@ -14,6 +14,10 @@
 //	http2_fields.go   HTTP/2: requests begin, and their trailers come
 //	http2_stream.go   HTTP/2: a stream's life, and the request's body
 //	http2_send.go     HTTP/2: responses, as far as the client's windows let them
+//	http3_conn.go     HTTP/3: a connection of quic-go's, and what it says of itself
+//	http3_read.go     HTTP/3: the goroutine that reads a request
+//	http3_stream.go   HTTP/3: a stream's life on its loop, and the request's body
+//	http3_send.go     HTTP/3: responses, and the goroutine that writes one
 //	flow.go           the exchange begins: canonical path, route, policies
 //	dispatch.go       a target is picked, a connection found or made, the request sent; retries
 //	expect.go         who tells the client to send its body
@@ -41,6 +45,7 @@ import (
 
 	"plimsoll/internal/admission"
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/http3"
 	"plimsoll/internal/invariant"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/telemetry"
@@ -82,6 +87,9 @@ type Worker struct {
 
 	calls      *call // of gRPC, that can be used again
 	spareCalls int   // how many of them
+	http3    http3Conn     // the list's head: all connections of HTTP/3 of this loop
+	encoder3 http3.Encoder // for their field sections
+	quick    []byte        // where what goes to quic-go at once is put together
 
 	flows      *flow      // exchanges that can be used again
 	spare      int        // how many of them
@@ -113,8 +121,9 @@ type Shared struct {
 	// clients when those that serving them needs are kept back.
 	MaxClients atomic.Int64
 	Clients    atomic.Int64
-	Workers    []*Worker // by loop; set before any loop runs
-	Seed       uint64    // of hashes that clients must not foresee; set before any loop runs
+	HTTP3      atomic.Int64 // goroutines that serve a connection of HTTP/3
+	Workers    []*Worker    // by loop; set before any loop runs
+	Seed       uint64       // of hashes that clients must not foresee; set before any loop runs
 }
 
 // view is a snapshot as one loop uses it.
@@ -149,6 +158,7 @@ func NewWorker(l *reactor.Loop, shared *Shared, shard *telemetry.Shard, logger *
 	w := &Worker{loop: l, shared: shared, shard: shard, logger: logger, out: make([]byte, 0, 2*reactor.ScratchSize), tls: tlsio.NewLoop()}
 	w.clients.next, w.clients.prev = &w.clients, &w.clients
 	w.webSockets.next, w.webSockets.prev = &w.webSockets, &w.webSockets
+	w.http3.next, w.http3.prev = &w.http3, &w.http3
 	w.lines.w = w
 	return w
 }
@@ -247,6 +257,7 @@ func (w *Worker) Drain() {
 			w.loop.SetTimer(&c.timer, c, min(soon, c.timer.Deadline()))
 		}
 	}
+	w.eachHTTP3(func(h *http3Conn) { h.leave(warned) })
 }
 
 // Cut ends every client connection that is still there and says how many exchanges and tunnels were
@@ -270,6 +281,10 @@ func (w *Worker) Cut() (cut int) {
 		}
 		c.abort(exchange.Draining)
 	}
+	w.eachHTTP3(func(h *http3Conn) {
+		cut += h.open
+		h.abort(exchange.Draining)
+	})
 	return cut
 }
 

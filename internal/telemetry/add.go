@@ -22,6 +22,10 @@ func (c *Counters) add(o *Counters) {
 	addEach(c.RefusedHTTP2[:], o.RefusedHTTP2[:])
 	c.HTTP2Resets += o.HTTP2Resets
 	c.SlowStreams += o.SlowStreams
+	addEach(c.RefusedHTTP3[:], o.RefusedHTTP3[:])
+	addEach(c.RefusedHeads3[:], o.RefusedHeads3[:])
+	c.HTTP3Resets += o.HTTP3Resets
+	c.SlowStreams3 += o.SlowStreams3
 	addEach(c.ClaimsIgnored[:], o.ClaimsIgnored[:])
 	addEach(c.NotAdmitted[:], o.NotAdmitted[:])
 	addEach(c.HandshakeFailures[:], o.HandshakeFailures[:])

@@ -69,6 +69,14 @@ var (
 	descHTTP2Resets = desc("http2_client_resets_total", "Streams of HTTP/2 that clients reset.")
 	descSlowStreams = desc("http2_slow_streams_total",
 		"Streams of HTTP/2 that were reset because the client opened their windows too slowly.")
+	descRefusedHTTP3 = desc("http3_refused_total",
+		"Streams and connections of HTTP/3 that ended because of what the client sent, by reason.",
+		"reason")
+	descRefusedHeads3 = desc("http3_refused_requests_total",
+		"Requests of HTTP/3 that were refused as malformed or too large, by reason.", "reason")
+	descHTTP3Resets  = desc("http3_client_resets_total", "Streams of HTTP/3 that clients reset.")
+	descSlowStreams3 = desc("http3_slow_streams_total",
+		"Streams of HTTP/3 that were reset because the client took their response too slowly.")
 	descNotAdmitted = desc("admission_refused_total",
 		"Requests refused because an event loop has more than it can serve, or that would be "+
 			"in shadow mode, by SLA class.", "class")

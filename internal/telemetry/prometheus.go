@@ -15,6 +15,7 @@ import (
 	"plimsoll/internal/hist"
 	"plimsoll/internal/http1"
 	"plimsoll/internal/http2"
+	"plimsoll/internal/http3"
 )
 
 // collector gives the prometheus package a snapshot's numbers. Nothing of that package is used to
@@ -197,6 +198,14 @@ func (e emitter) connections(s *Snapshot, o *Options) {
 	}
 	e.counter(descHTTP2Resets, s.HTTP2Resets)
 	e.counter(descSlowStreams, s.SlowStreams)
+	for why := http3.OK + 1; int(why) < http3.Reasons; why++ {
+		e.counter(descRefusedHTTP3, s.RefusedHTTP3[why], why.Error())
+	}
+	for why := http2.BadFieldName; why <= http2.TooManyFields; why++ {
+		e.counter(descRefusedHeads3, s.RefusedHeads3[why], why.Error())
+	}
+	e.counter(descHTTP3Resets, s.HTTP3Resets)
+	e.counter(descSlowStreams3, s.SlowStreams3)
 	for class, n := range s.NotAdmitted {
 		e.counter(descNotAdmitted, n, className(class))
 	}

@@ -5,6 +5,7 @@ import (
 	"plimsoll/internal/hist"
 	"plimsoll/internal/http1"
 	"plimsoll/internal/http2"
+	"plimsoll/internal/http3"
 )
 
 // Bounds of the tables that a shard counts in. Registry's Options may name at most so many.
@@ -90,6 +91,10 @@ type Counters struct {
 	RefusedHTTP2       [http2.Reasons]uint64 // frames, heads and connections of HTTP/2, by reason
 	HTTP2Resets        uint64                // streams that clients reset
 	SlowStreams        uint64                // streams whose windows clients opened too slowly
+	RefusedHTTP3       [http3.Reasons]uint64 // frames, requests and connections of HTTP/3, by reason
+	RefusedHeads3      [http2.Reasons]uint64 // requests of HTTP/3 that break a rule of messages
+	HTTP3Resets        uint64                // streams that clients reset
+	SlowStreams3       uint64                // streams whose response clients took too slowly
 	NotAdmitted        [Classes]uint64       // requests that admission refuses, or would in shadow mode
 	// finished ones, by version and whether the session was resumed (1) or not (0)
 	Handshakes        [tlsVersions][2]uint64

@@ -113,7 +113,7 @@ func (c *Conn) Handshake() error {
 		return outward(err)
 	}
 	c.limiter = nil
-	c.state = stateOf(c.inner.ConnectionState())
+	c.state = StateOf(c.inner.ConnectionState())
 	if c.lends {
 		c.trim()
 	}
@@ -209,7 +209,8 @@ func outward(err error) error {
 	return err
 }
 
-func stateOf(s tls.ConnectionState) State {
+// StateOf is what is known of a connection whose handshake another has done.
+func StateOf(s tls.ConnectionState) State {
 	st := State{Version: versionName(s.Version), ServerName: s.ServerName, ALPN: s.NegotiatedProtocol, Resumed: s.DidResume}
 	if len(s.PeerCertificates) > 0 {
 		st.Subject = s.PeerCertificates[0].Subject.String()

@@ -1,0 +1,413 @@
+package proxy
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quic-go/quic-go"
+
+	"plimsoll/internal/crash"
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/http2"
+	"plimsoll/internal/http3"
+	"plimsoll/internal/reactor"
+	"plimsoll/internal/telemetry"
+	"plimsoll/internal/tlsio"
+	"plimsoll/internal/upstream"
+)
+
+// http3Conn is a client's connection of HTTP/3 (RFC 9114). quic-go has the packets, on goroutines;
+// the exchanges are on one loop, which all of a connection's streams belong to. What crosses between
+// the two goes by Loop.Post, and is bounded:
+//
+//   - Each stream has a goroutine that reads it until the request is whole: see http3_read.go. It
+//     hands over a head, and then pieces of the body, the next one when the loop has taken the last.
+//   - A response goes into the stream's queue, and from there to quic-go on a goroutine that lives as
+//     long as there is something in it; what is small goes to quic-go at once: see http3_send.go.
+//   - The connection's own goroutine accepts streams, and another one unidirectional streams.
+//
+// Everything but q is the loop's.
+type http3Conn struct {
+	origin
+	w       *Worker
+	q       *quic.Conn
+	control *quic.SendStream // ours; nil until it is open
+	// The listener as of the last request, for the goroutines that read.
+	current    atomic.Pointer[Listener]
+	reading    sync.WaitGroup // goroutines of the connection and its streams
+	next, prev *http3Conn     // in the worker's list
+
+	head    http2.RequestHead
+	budget  http2.Budget
+	first   *http3Stream // all streams whose request has begun, oldest first
+	newest  *http3Stream
+	timer   reactor.Timer
+	counted netip.Addr // the address that the quota knows it by
+	since   int64
+	leaveAt int64
+	last    quic.StreamID // the highest that a request came on
+	open    int           // how many streams
+	leaving leaving
+	began   bool // a request has come, so that last counts
+	quota   bool // counted is counted
+	adopted bool
+	dead    bool // it is closed, or about to be
+}
+
+const (
+	// http3Linger is how long a connection whose last response was sent stays, in round trips: what
+	// was lost on the way must be sent again before it is closed. Clients close earlier.
+	http3Linger    = 8
+	http3LingerMin = lingerTime / 20
+)
+
+// ServeHTTP3 serves a connection whose handshake is complete, or whose client has begun with early
+// data, and returns when nothing of it is left. It is not for loops.
+func ServeHTTP3(a *Acceptor, q *quic.Conn) {
+	h := &http3Conn{w: a.Worker, q: q}
+	w := h.w
+	w.shared.HTTP3.Add(1)
+	defer w.shared.HTTP3.Add(-1)
+	h.origin = origin{acceptor: a, peer: addrPort(q.RemoteAddr()), highest: upstream.Classes}
+	state := tlsio.StateOf(q.ConnectionState().TLS)
+	h.tlsInfo = &exchange.TLS{
+		Version: state.Version, ServerName: state.ServerName, Subject: state.Subject, Resumed: state.Resumed,
+	}
+	ready := make(chan bool, 1)
+	w.loop.Post(func() { ready <- h.adopt(state.Resumed) })
+	select {
+	case ok := <-ready:
+		if !ok {
+			q.CloseWithError(code(http3.ExcessiveLoad), "")
+			return
+		}
+	case <-q.Context().Done(): // the loop may be gone too
+	}
+	h.reading.Go(h.acceptUni)
+	h.acceptRequests()
+	h.reading.Wait()
+	w.loop.Post(h.gone)
+}
+
+func code(c http3.Code) quic.ApplicationErrorCode { return quic.ApplicationErrorCode(c) }
+
+func streamCode(c http3.Code) quic.StreamErrorCode { return quic.StreamErrorCode(c) }
+
+func addrPort(a net.Addr) netip.AddrPort {
+	p := a.(*net.UDPAddr).AddrPort()
+	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
+}
+
+// adopt makes the connection the loop's. False means that it is one too many.
+func (h *http3Conn) adopt(resumed bool) bool {
+	w, a := h.w, h.acceptor
+	h.listener = a.Listener
+	h.current.Store(h.listener)
+	h.counted = h.peer.Addr()
+	if w.closed || !h.admit() {
+		return false
+	}
+	h.adopted, h.since = true, w.loop.Now()
+	h.next, h.prev = w.http3.next, &w.http3
+	h.next.prev, h.prev.next = h, h
+	w.shard.Accepted++
+	w.countHandshake(&tlsio.State{Version: h.tlsInfo.Version, Resumed: resumed})
+	if !h.greet() {
+		h.close(http3.StreamCreationError)
+		return true
+	}
+	w.loop.SetTimer(&h.timer, h, w.loop.Now()+h.listener.IdleTimeout)
+	if w.draining || a.Closed {
+		h.leave(warned)
+	}
+	return true
+}
+
+// admit counts the connection where connections are bounded.
+func (h *http3Conn) admit() bool {
+	w := h.w
+	if w.shared.Clients.Add(1) > w.shared.MaxClients.Load() {
+		w.shared.Clients.Add(-1)
+		w.shed()
+		return false
+	}
+	r, counted := h.listener.Quota.take(h.counted)
+	h.quota = counted
+	switch r {
+	case tooMany:
+		w.shard.RefusedConnections[telemetry.ListenerFull]++
+	case tooManyOfAddress:
+		w.shard.RefusedConnections[telemetry.AddressFull]++
+	default:
+		return true
+	}
+	w.shared.Clients.Add(-1)
+	return false
+}
+
+// greet opens our control stream.
+func (h *http3Conn) greet() bool {
+	control, err := h.q.OpenUniStream()
+	if err != nil {
+		return false // the client allows none, and must
+	}
+	h.control = control
+	return control.TryWriteAll(http3.AppendControl(nil,
+		http3.Setting{ID: http3.MaxFieldSectionSize, Value: uint64(h.listener.HTTP2.Head)},
+		http3.Setting{ID: http3.EnableConnectProtocol, Value: 1})) == nil
+}
+
+// acceptRequests begins to read each request, until the connection ends.
+func (h *http3Conn) acceptRequests() {
+	for {
+		q, err := h.q.AcceptStream(h.q.Context())
+		if err != nil {
+			return
+		}
+		h.reading.Go(func() { readHTTP3(h, q) })
+	}
+}
+
+// acceptUni reads what the client says of the connection itself.
+func (h *http3Conn) acceptUni() {
+	var kinds uniKinds
+	for {
+		s, err := h.q.AcceptUniStream(h.q.Context())
+		if err != nil {
+			return
+		}
+		h.reading.Go(func() { h.readUni(s, &kinds) })
+	}
+}
+
+// uniKinds is which of the streams are there of which a connection has one each.
+type uniKinds struct {
+	mu   sync.Mutex
+	seen [4]bool
+}
+
+// add says whether the stream is the first of its kind.
+func (k *uniKinds) add(t http3.StreamType) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.seen[t] {
+		return false
+	}
+	k.seen[t] = true
+	return true
+}
+
+// readUni reads a unidirectional stream to its end, which a stream that we know must not have.
+func (h *http3Conn) readUni(s *quic.ReceiveStream, kinds *uniKinds) {
+	defer crash.Guard("where a stream of an HTTP/3 connection is read")
+	defer s.ReleaseStreamCredit()
+	var u http3.Uni
+	buf := make([]byte, 512)
+	known := false
+	for {
+		n, err := s.Read(buf)
+		for in := buf[:n]; len(in) > 0; {
+			used, change, why := u.Take(in)
+			in = in[used:]
+			if t, ok := u.Type(); ok && !known && why == http3.OK {
+				known = true
+				switch {
+				case t > http3.DecoderStream:
+					s.CancelRead(streamCode(http3.StreamCreationError))
+					return
+				case !kinds.add(t):
+					why = http3.BadStream
+				}
+			}
+			if why == http3.OK && change.GoAway {
+				h.w.loop.Post(func() { h.leave(left) })
+			}
+			if why != http3.OK {
+				h.w.loop.Post(func() { h.fail(why) })
+				return
+			}
+		}
+		if err != nil {
+			if known && h.q.Context().Err() == nil {
+				h.w.loop.Post(func() { h.fail(http3.CriticalStreamEnd) })
+			}
+			return
+		}
+	}
+}
+
+// fail ends the connection because of what the client did.
+func (h *http3Conn) fail(why http3.Reason) {
+	if h.dead {
+		return
+	}
+	h.w.shard.RefusedHTTP3[why]++
+	h.close(why.Code())
+}
+
+// close ends the connection and every exchange of it.
+func (h *http3Conn) close(c http3.Code) {
+	if h.dead {
+		return
+	}
+	h.dead = true
+	q := h.q
+	go q.CloseWithError(code(c), "") // it waits for quic-go
+	h.giveUpAll(exchange.NoReason)
+}
+
+// abort ends the connection from our side.
+func (h *http3Conn) abort(reason exchange.Reason) {
+	h.giveUpAll(reason)
+	h.close(http3.NoError)
+}
+
+// gone is called when the connection has ended and its goroutines have returned.
+func (h *http3Conn) gone() {
+	h.dead = true
+	h.giveUpAll(exchange.NoReason)
+	if !h.adopted {
+		return
+	}
+	h.adopted = false
+	w := h.w
+	w.loop.ReleaseTimer(&h.timer)
+	h.next.prev, h.prev.next = h.prev, h.next
+	h.next, h.prev = nil, nil
+	h.listener.Quota.give(h.counted, h.quota)
+	w.shared.Clients.Add(-1)
+	w.shard.Closed++
+}
+
+// giveUpAll ends the exchanges of all streams. What one gives up at an upstream may go to another,
+// which may end by it at once: so the list is begun anew after each.
+func (h *http3Conn) giveUpAll(reason exchange.Reason) {
+	for {
+		st := h.first
+		for st != nil && st.how == peerReset {
+			st = st.after
+		}
+		if st == nil {
+			return
+		}
+		st.how = peerReset
+		st.giveUp(reason)
+	}
+}
+
+// leave tells the client that the connection ends, in two steps where there is time: requests that
+// are on their way when the first GOAWAY arrives are still served (RFC 9114, section 5.2).
+func (h *http3Conn) leave(how leaving) {
+	if h.dead || h.leaving >= how || !h.adopted {
+		return
+	}
+	h.leaving = how
+	id := http3.LastStream
+	if how == warned {
+		h.leaveAt = h.w.loop.Now() + min(drainGrace, h.listener.IdleTimeout)
+		h.w.loop.SetTimer(&h.timer, h, h.leaveAt)
+	} else {
+		id = h.nextStream()
+	}
+	if h.control.TryWriteAll(http3.AppendGoAway(nil, id)) != nil && h.open == 0 {
+		h.close(http3.NoError)
+		return
+	}
+	h.lingerIfIdle()
+}
+
+// nextStream is the first stream on which no request has come.
+func (h *http3Conn) nextStream() uint64 {
+	if !h.began {
+		return 0
+	}
+	return uint64(h.last) + 4
+}
+
+// lingerIfIdle gives a connection that has no stream left, and begins none, time for what is on its
+// way to the client.
+func (h *http3Conn) lingerIfIdle() {
+	if h.leaving != left || h.open > 0 || h.dead {
+		return
+	}
+	trip := int64(h.q.ConnectionStats().SmoothedRTT)
+	wait := min(max(http3Linger*trip, http3LingerMin), lingerTime)
+	h.w.loop.SetTimer(&h.timer, h, h.w.loop.Now()+wait)
+}
+
+// Expire implements reactor.Expirer: there was no request for too long, the time between the two
+// GOAWAYs is over, or that after the last response.
+func (h *http3Conn) Expire(*reactor.Timer, int64) {
+	switch {
+	case h.leaving == warned:
+		h.leave(left)
+	case h.open > 0:
+	case h.leaving == left:
+		h.close(http3.NoError)
+	default:
+		h.leave(left)
+	}
+}
+
+// streamEnded looks what follows for the connection when it has one stream less.
+func (h *http3Conn) streamEnded() {
+	switch {
+	case h.dead:
+	case h.leaving == left:
+		h.lingerIfIdle()
+	case h.leaving == warned: // the timer ends it
+	case h.acceptor.Closed || h.w.draining || h.outworn():
+		h.leave(warned)
+	case h.open == 0:
+		h.w.loop.SetTimer(&h.timer, h, h.w.loop.Now()+h.listener.IdleTimeout)
+	}
+}
+
+// outworn says that the connection has had as many requests as it may.
+func (h *http3Conn) outworn() bool {
+	return h.listener.MaxRequests > 0 && h.requests >= h.listener.MaxRequests
+}
+
+// spend counts an act that costs the gateway and brings nobody anything. False means that it was one
+// too many, and that the connection is over.
+func (h *http3Conn) spend(kind http2.Kind, why http3.Reason) bool {
+	if h.budget.Spend(kind, h.w.loop.Now()) == http2.OK {
+		return true
+	}
+	h.fail(why)
+	return false
+}
+
+// LeaveHTTP3 has the connections of an acceptor that is closed end after the exchanges they are at.
+func (w *Worker) LeaveHTTP3(a *Acceptor) {
+	w.eachHTTP3(func(h *http3Conn) {
+		if h.acceptor == a {
+			h.leave(warned)
+		}
+	})
+}
+
+// eachHTTP3 calls f with every connection that there is now.
+func (w *Worker) eachHTTP3(f func(*http3Conn)) {
+	var all []*http3Conn
+	for h := w.http3.next; h != &w.http3; h = h.next {
+		all = append(all, h)
+	}
+	for _, h := range all {
+		f(h)
+	}
+}
+
+// status describes the connection.
+func (h *http3Conn) status() ClientStatus {
+	s := ClientStatus{
+		Peer: h.peer, Listener: h.listener.Name, Since: h.since, State: "http3", Requests: h.requests,
+		TLS: h.tlsInfo.Version, Name: short(h.tlsInfo.ServerName),
+	}
+	for st := h.first; st != nil; st = st.after {
+		s.Queued += st.out.waiting()
+	}
+	return s
+}

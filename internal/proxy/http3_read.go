@@ -1,0 +1,357 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"plimsoll/internal/crash"
+	"plimsoll/internal/head"
+	"plimsoll/internal/http2"
+	"plimsoll/internal/http3"
+)
+
+// This file is the goroutine that reads a request's stream. It ends when the request is whole, when
+// its client or the connection has gone, or when the loop wants no more of it.
+
+// http3Piece is how much is read at once, and handed over: a stream whose body comes has three such
+// buffers at most: one that is read into, one that is handed over, one that the loop takes from.
+const http3Piece = 16 << 10
+
+var http3Pieces = sync.Pool{New: func() any { return new([http3Piece]byte) }}
+
+// endWait is how long the end of a request without a body is waited for that did not come with its
+// head. Without it the request would have to go on as one whose body comes later.
+const endWait = 50 * time.Millisecond
+
+// errStreamReset is what the loop is told of a request that its client has given up.
+var errStreamReset = errors.New("proxy: the client has reset its stream")
+
+// http3Head is the head of a request as it came.
+type http3Head struct {
+	fields []http3.Field
+	bytes  int  // of the encoded head
+	early  bool // it came before the handshake was complete
+	begin  http3Delivery
+}
+
+// http3Delivery is what is handed over at once of a request's body.
+type http3Delivery struct {
+	piece   *[http3Piece]byte // the memory that content is in; nil for none
+	content []byte
+	trailer *head.List // nil for none
+	ended   bool       // this is the last
+	fault   http2.Reason
+	err     error // errStreamReset, or a http3.Reason
+}
+
+func (d *http3Delivery) free() {
+	if d.piece != nil {
+		http3Pieces.Put(d.piece)
+		d.piece = nil
+	}
+	d.content = nil
+}
+
+// inbox is where the reading goroutine puts what it has read, one delivery at a time.
+type inbox struct {
+	mu     sync.Mutex
+	what   http3Delivery
+	full   bool
+	closed bool          // the loop wants no more
+	room   chan struct{} // with one place: the inbox is empty again, or closed
+}
+
+// put waits until the inbox is empty, and fills it. False means that it is closed.
+func (in *inbox) put(d http3Delivery) bool {
+	in.mu.Lock()
+	for in.full && !in.closed {
+		in.mu.Unlock()
+		<-in.room
+		in.mu.Lock()
+	}
+	defer in.mu.Unlock()
+	if in.closed {
+		d.free()
+		return false
+	}
+	in.what, in.full = d, true
+	return true
+}
+
+// take empties the inbox.
+func (in *inbox) take() (d http3Delivery, ok bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !in.full {
+		return d, false
+	}
+	d, in.what, in.full = in.what, http3Delivery{}, false
+	in.signal()
+	return d, true
+}
+
+// peek says whether there is something, and whether it says that no more comes.
+func (in *inbox) peek() (full bool, err error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.full, in.what.err
+}
+
+// close has the goroutine end. It gives back what nobody took.
+func (in *inbox) close() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.what.free()
+	in.closed, in.full = true, false
+	in.signal()
+}
+
+func (in *inbox) signal() {
+	select {
+	case in.room <- struct{}{}:
+	default:
+	}
+}
+
+// http3Reading is the goroutine's state.
+type http3Reading struct {
+	st     *http3Stream
+	reader http3.Reader
+	limits *http2.Limits
+	piece  *[http3Piece]byte
+	have   []byte // of piece, read and not yet looked at
+	ended  bool   // the stream's end has come
+
+	trailer *head.List   // what came behind the body; nil for none
+	fault   http2.Reason // what is wrong with it
+}
+
+// readHTTP3 reads a request.
+func readHTTP3(h *http3Conn, q *quic.Stream) {
+	defer crash.Guard("where a request of HTTP/3 is read")
+	ln := h.current.Load()
+	st := &http3Stream{h: h, q: q, id: q.StreamID()}
+	st.in.room = make(chan struct{}, 1)
+	loop := h.w.loop
+	r := http3Reading{st: st, limits: &ln.HTTP2, piece: http3Pieces.Get().(*[http3Piece]byte)}
+	defer r.free()
+	r.reader.Reset(ln.HTTP2.Head)
+	q.SetReadDeadline(time.Now().Add(time.Duration(ln.HeadTimeout)))
+	hd, err := r.head()
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		loop.Post(func() { st.refuseUnread(http3.HeadTimeout, 408) })
+		return
+	case err == http3.BlockTooLarge:
+		loop.Post(func() { st.refuseUnread(http3.BlockTooLarge, 431) })
+		return
+	case err != nil:
+		loop.Post(func() { st.fault(err) })
+		return
+	}
+	if hd.early, err = awaitHandshake(h.q, hd); err != nil {
+		return // the connection has ended
+	}
+	q.SetReadDeadline(time.Time{})
+	// A client that gives its stream up says so in both directions; only one is read.
+	st.unwatchCancel = context.AfterFunc(q.Context(), func() { loop.Post(st.cancelled) })
+	loop.Post(func() { st.begin(hd) })
+	if !hd.begin.ended {
+		r.body()
+	}
+}
+
+// free gives the goroutine's memory back.
+func (r *http3Reading) free() {
+	if r.piece != nil {
+		http3Pieces.Put(r.piece)
+	}
+}
+
+// read reads once, behind what is there already.
+func (r *http3Reading) read() error {
+	if r.ended {
+		return io.EOF
+	}
+	if r.piece == nil {
+		r.piece = http3Pieces.Get().(*[http3Piece]byte)
+	}
+	n := copy(r.piece[:], r.have)
+	more, err := r.st.q.Read(r.piece[n:])
+	r.have = r.piece[:n+more]
+	if err == io.EOF {
+		r.ended, err = true, nil
+	}
+	if _, reset := errors.AsType[*quic.StreamError](err); reset {
+		return errStreamReset
+	}
+	return err
+}
+
+// head reads the head, and what came with it of the body.
+func (r *http3Reading) head() (*http3Head, error) {
+	hd := &http3Head{}
+	for hd.fields == nil {
+		if err := r.read(); err != nil && err != io.EOF {
+			return nil, err
+		}
+		part, used, why := r.reader.Next(r.have)
+		r.have = r.have[used:]
+		if why == http3.OK && part.Kind == http3.Head {
+			hd.bytes = len(part.Data)
+			hd.fields, why = http3.DecodeFields(part.Data, r.limits.Head, r.limits.Fields)
+		} else if why == http3.OK && r.ended {
+			why = r.reader.End()
+		}
+		if why != http3.OK {
+			return nil, why
+		}
+	}
+	if len(r.have) == 0 && !r.ended && hd.endsSoon() {
+		if err := r.awaitEnd(); err != nil {
+			return nil, err
+		}
+	}
+	return hd, r.deliverable(&hd.begin)
+}
+
+// awaitEnd waits for what follows a head.
+func (r *http3Reading) awaitEnd() error {
+	r.st.q.SetReadDeadline(time.Now().Add(endWait))
+	err := r.read()
+	if err == io.EOF || errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil
+	}
+	return err
+}
+
+// endsSoon says that the request has no body, as far as its head tells.
+func (hd *http3Head) endsSoon() bool {
+	for _, f := range hd.fields {
+		if string(f.Name) == "content-length" {
+			return false
+		}
+	}
+	return hd.safe()
+}
+
+// safe says that the request's method changes nothing (RFC 9110, section 9.2.1): it may be served
+// although somebody may have recorded it and sent it again (RFC 8470, section 3).
+func (hd *http3Head) safe() bool {
+	for _, f := range hd.fields {
+		if string(f.Name) == ":method" {
+			switch string(f.Value) {
+			case "GET", "HEAD", "OPTIONS", "TRACE":
+				return true
+			}
+			return false
+		}
+	}
+	return false
+}
+
+// awaitHandshake says whether a request is served before the handshake is complete. One that might
+// change something waits for that.
+func awaitHandshake(q *quic.Conn, hd *http3Head) (early bool, err error) {
+	select {
+	case <-q.HandshakeComplete():
+		return false, nil
+	default:
+	}
+	if hd.safe() {
+		return true, nil
+	}
+	select {
+	case <-q.HandshakeComplete():
+		return false, nil
+	case <-q.Context().Done():
+		return false, q.Context().Err()
+	}
+}
+
+// body hands the body over, piece by piece.
+func (r *http3Reading) body() {
+	loop := r.st.h.w.loop
+	for {
+		var d http3Delivery
+		err := r.read()
+		if err == nil {
+			err = r.deliverable(&d)
+		}
+		if err != nil {
+			d.free()
+			d = http3Delivery{err: err}
+		}
+		if d.content == nil && !d.ended && d.err == nil {
+			continue
+		}
+		ended := d.ended || d.err != nil
+		if !r.st.in.put(d) {
+			return
+		}
+		loop.Post(r.st.arrived)
+		if ended {
+			return
+		}
+	}
+}
+
+// deliverable makes what was read a delivery: the content of its frames, moved together. The memory
+// goes with it.
+func (r *http3Reading) deliverable(d *http3Delivery) error {
+	in := r.have
+	to := 0
+	for {
+		part, used, why := r.reader.Next(in)
+		if why != http3.OK {
+			return why
+		}
+		in = in[used:]
+		switch part.Kind {
+		case http3.Content:
+			to += copy(r.piece[to:], part.Data)
+		case http3.Trailer:
+			if why := r.trailers(part.Data); why != http3.OK {
+				return why
+			}
+		}
+		if part.Kind == http3.None {
+			break
+		}
+	}
+	r.have = nil
+	if d.ended = r.ended; d.ended {
+		d.trailer, d.fault = r.trailer, r.fault
+		if why := r.reader.End(); why != http3.OK {
+			return why
+		}
+	}
+	if to > 0 {
+		d.piece, d.content, r.piece = r.piece, r.piece[:to], nil
+	}
+	return nil
+}
+
+// trailers decodes and judges a trailer section.
+func (r *http3Reading) trailers(block []byte) http3.Reason {
+	fields, why := http3.DecodeFields(block, r.limits.Head, r.limits.Fields)
+	if why != http3.OK {
+		return why
+	}
+	var judge http2.TrailerHead
+	judge.Reset(r.limits)
+	list := &head.List{}
+	for _, f := range fields {
+		r.fault = judge.Field(list, f.Name, f.Value)
+	}
+	if r.fault == http2.OK && list.Len() > 0 {
+		r.trailer = list
+	}
+	return http3.OK
+}
