@@ -214,7 +214,14 @@ func setClasses(s *proxy.Snapshot, cfg *config.Config) {
 		s.ClassHeader = proxy.NewClassHeader(cfg.SLAHeader)
 		s.Claims = s.Claims.With(cfg.SLAHeader)
 	}
+	if slices.ContainsFunc(cfg.Listeners, func(l config.Listener) bool { return l.HTTP3 }) {
+		s.Claims = s.Claims.With(earlyDataHeader)
+	}
 }
+
+// earlyDataHeader is what the gateway says of requests that came in early data (RFC 8470). A stranger
+// who said it would have services take care of what is not so.
+const earlyDataHeader = "Early-Data"
 
 // barredClasses are those that get no static answer, bit 0 for P0.
 func barredClasses(cfg *config.Config) (set uint16) {

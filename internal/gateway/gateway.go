@@ -392,6 +392,7 @@ func (g *Gateway) end(why string, next *successor) error {
 		g.call(g.loops[i], w.Drain)
 	}
 	for _, address := range slices.Sorted(maps.Keys(g.listeners)) {
+		g.giveHTTP3(g.listeners[address], next)
 		g.closeListener(g.listeners[address], next.has(address))
 	}
 	cut := 0
@@ -443,7 +444,7 @@ func (g *Gateway) connections() (n int64) {
 	for _, loop := range g.loops {
 		n += loop.Connections() + loop.Closing()
 	}
-	return n + g.shared.HTTP3.Load()
+	return n + g.shared.HTTP3.Load() + g.quic.handshakes()
 }
 
 // handshakesLimit is how long stopping waits for TLS handshakes that were given up to return.

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	codec3 "plimsoll/internal/http3"
 )
 
 // A client is served alike whatever it speaks: these exchanges are done over each protocol, and what
@@ -17,13 +19,14 @@ import (
 
 // spoken is a protocol that clients speak.
 type spoken struct {
-	name       string
-	http2, tls bool
+	name              string
+	http2, tls, http3 bool
 }
 
 var allSpoken = []spoken{
-	{"HTTP/1.1", false, false}, {"HTTP/1.1 over TLS", false, true},
-	{"HTTP/2", true, false}, {"HTTP/2 over TLS", true, true},
+	{name: "HTTP/1.1"}, {name: "HTTP/1.1 over TLS", tls: true},
+	{name: "HTTP/2", http2: true}, {name: "HTTP/2 over TLS", http2: true, tls: true},
+	{name: "HTTP/3", http3: true, tls: true},
 }
 
 // likeCase is one exchange.
@@ -229,7 +232,10 @@ func (c *likeCase) ask(t *testing.T, p spoken, address, keys string, ca *authori
 		yaml = strings.Replace(yaml, address, refusing(t)+`", "`+address, 1)
 	}
 	g := serveClean(t, yaml)
-	if p.http2 {
+	switch {
+	case p.http3:
+		return c.overHTTP3(t, &h3Bed{g, ca})
+	case p.http2:
 		return c.overHTTP2(t, g, p, ca)
 	}
 	return c.overHTTP1(t, g, p, ca)
@@ -237,12 +243,15 @@ func (c *likeCase) ask(t *testing.T, p spoken, address, keys string, ca *authori
 
 // alike takes out of what a service saw how its client spoke and where the service is.
 func alike(saw, address string) string {
-	return strings.NewReplacer(address, "ADDRESS", "Via: 2 ", "Via: 1.1 ",
+	return strings.NewReplacer(address, "ADDRESS", "Via: 2 ", "Via: 1.1 ", "Via: 3 ", "Via: 1.1 ",
 		"X-Forwarded-Proto: https", "X-Forwarded-Proto: http").Replace(saw)
 }
 
 func (c *likeCase) config(p spoken, address, keys string, cert pair) string {
 	listener := "address: \"127.0.0.1:0\", http2: true, limits: {" + c.limits + "}"
+	if p.http3 {
+		listener += ", http3: true"
+	}
 	if p.tls {
 		listener += fmt.Sprintf(", tls: {certificates: [{cert: %q, key: %q}]}", cert.cert, cert.key)
 	}
@@ -335,6 +344,32 @@ func (c *likeCase) overHTTP2(t *testing.T, g *instance, p spoken, ca *authority)
 	fmt.Fprintf(&b, "%d\n%s\n%s\n%s", st.status, fieldLines(st.fields), st.body,
 		fieldLines(st.trailers))
 	return b.String()
+}
+
+func (c *likeCase) overHTTP3(t *testing.T, b *h3Bed) string {
+	client := b.h3()
+	method, path := c.line()
+	st := client.stream()
+	st.say(c.body == "", frame(codec3.Headers, section(client.request(method, path, c.pairsOf(true)...)...)))
+	if c.body != "" {
+		var frames []string
+		for body := c.body; body != ""; body = body[min(len(body), 10_000):] {
+			frames = append(frames, frame(codec3.Data, body[:min(len(body), 10_000)]))
+		}
+		if c.trailer != "" {
+			name, value, _ := strings.Cut(c.trailer, ": ")
+			frames = append(frames, frame(codec3.Headers, section(strings.ToLower(name), value)))
+		}
+		st.say(true, frames...)
+	}
+	st.answer()
+	var words strings.Builder
+	for i, status := range st.interims {
+		fmt.Fprintf(&words, "%d\n%s", status, fieldLines(st.hints[i]))
+	}
+	fmt.Fprintf(&words, "%d\n%s\n%s\n%s", st.status, fieldLines(st.fields), st.body,
+		fieldLines(st.trailers))
+	return words.String()
 }
 
 // gotWords reads a response of HTTP/1.1, with what comes before it, and puts it into words.

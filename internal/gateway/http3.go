@@ -2,6 +2,9 @@ package gateway
 
 import (
 	"fmt"
+	"net/netip"
+	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +21,18 @@ import (
 // http3Endpoint is where a listener accepts connections of HTTP/3.
 type http3Endpoint struct {
 	*quicio.Endpoint
-	turn atomic.Uint32 // which loop is the next one's
+	turn  atomic.Uint32 // which loop is the next one's
+	bound netip.AddrPort
+	// Under the lock of http3Endpoints:
+	leaving bool // it accepts no more
+	given   bool // its socket has gone to another
+}
+
+// udpSocket is a socket for HTTP/3 that nobody reads yet.
+type udpSocket struct {
+	*quicio.Socket
+	from *http3Endpoint // that still reads it; nil for none of this process
+	pipe *quicio.Pipe   // to from
 }
 
 // http3Endpoints are all of a gateway, those too that accept no more and wait for the connections
@@ -56,13 +70,77 @@ func (s *http3Endpoints) close() {
 	}
 }
 
+// handshakes is how many are under way at all of them.
+func (s *http3Endpoints) handshakes() (n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for e := range s.open {
+		n += e.Stats().Handshakes
+	}
+	return n
+}
+
+// leave notes that an endpoint accepts no more.
+func (s *http3Endpoints) leave(e *http3Endpoint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.leaving = true
+}
+
+// give has another read an endpoint's socket.
+func (s *http3Endpoints) give(e *http3Endpoint, pipe *quicio.Pipe) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.given = true
+	e.TakenOver(pipe)
+}
+
+// leaves is the endpoint that still has the socket of an address and accepts no more, or nil.
+func (s *http3Endpoints) leaves(bound netip.AddrPort) *http3Endpoint {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for e := range s.open {
+		if e.leaving && !e.given && e.bound == bound {
+			return e
+		}
+	}
+	return nil
+}
+
+// udpPrefix begins the name of a listener's UDP socket among those that a process hands over.
+const udpPrefix = "udp:"
+
 // bindUDP makes the socket for HTTP/3 of a listener that is bound to an address.
-func (g *Gateway) bindUDP(name string, bound reactor.Address) (*quicio.Socket, error) {
-	s, err := quicio.Bind(bound.IP)
+//
+// The process before may have handed it over, or an endpoint of this one may still have it that ends
+// with its last connection.
+func (g *Gateway) bindUDP(name string, bound reactor.Address) (s *udpSocket, err error) {
+	s = &udpSocket{}
+	if fds := g.inherited.take(udpPrefix + name); len(fds) == 2 {
+		s.Socket, err = quicio.Inherit(fds[0], fds[1])
+	} else if s.from = g.quic.leaves(bound.IP); s.from != nil {
+		var socket, end int
+		if socket, end, s.pipe, err = s.from.Successor(); err == nil {
+			s.Socket, err = quicio.Inherit(socket, end)
+		}
+	} else {
+		s.Socket, err = quicio.Bind(bound.IP)
+	}
 	if err != nil {
+		s.Close()
 		return nil, fmt.Errorf("http3 of %s: %w; free the UDP port, or remove http3", name, err)
 	}
 	return s, nil
+}
+
+// Close gives the socket back that nobody has begun to read.
+func (s *udpSocket) Close() {
+	if s.pipe != nil {
+		s.pipe.Close()
+	}
+	if s.Socket != nil {
+		s.Socket.Close()
+	}
 }
 
 // altSvcAge is for how long clients remember where HTTP/3 is.
@@ -95,20 +173,31 @@ func (g *Gateway) putHTTP3(l *listener, p *proxy.Listener, c config.Listener) er
 		l.quic.Update(settings)
 		return nil
 	}
-	e := &http3Endpoint{}
+	e := &http3Endpoint{bound: l.bound.IP}
+	from, pipe := l.udp.from, l.udp.pipe
 	var err error
 	e.Endpoint, err = quicio.Listen(quicio.Options{
-		Socket: l.udp,
+		Socket: l.udp.Socket,
 		Serve: func(q *quic.Conn) {
 			proxy.ServeHTTP3(l.acceptors[int(e.turn.Add(1))%len(l.acceptors)], q)
 		},
 	}, settings)
 	l.udp = nil
 	if err != nil {
+		if pipe != nil {
+			pipe.Close()
+		}
 		return fmt.Errorf("http3 of %s: %w", l.address, err)
 	}
 	l.quic = e
 	g.quic.add(e)
+	if got := e.Shortage(); got > 0 {
+		g.log.Warn("the kernel limits what waits to be read over UDP: raise net.core.rmem_max", "listener", l.address,
+			"bytes", got, "command", "sysctl -w net.core.rmem_max=7500000")
+	}
+	if from != nil {
+		g.quic.give(from, pipe)
+	}
 	return nil
 }
 
@@ -120,6 +209,7 @@ func (g *Gateway) closeHTTP3(l *listener) {
 		return
 	}
 	l.quic = nil
+	g.quic.leave(e)
 	for i, loop := range g.loops {
 		g.call(loop, func() { g.workers[i].LeaveHTTP3(l.acceptors[i]) })
 	}
@@ -127,4 +217,33 @@ func (g *Gateway) closeHTTP3(l *listener) {
 		e.Finish()
 		g.quic.remove(e)
 	}()
+}
+
+// handoverHTTP3 is what handover has of a listener's UDP socket: the files of it and of a pipe, and
+// the text that says which they are. first is the number of the first file in the new process.
+func (g *Gateway) handoverHTTP3(l *listener, first int) (files []*os.File, part string, err error) {
+	socket, end, pipe, err := l.quic.Successor()
+	if err != nil {
+		return nil, "", err
+	}
+	if l.handing != nil {
+		l.handing.Close() // of an upgrade that failed
+	}
+	l.handing = pipe
+	name := udpPrefix + l.address
+	files = []*os.File{os.NewFile(uintptr(socket), name), os.NewFile(uintptr(end), name)}
+	return files, name + "=" + strconv.Itoa(first) + "," + strconv.Itoa(first+1), nil
+}
+
+// giveHTTP3 has the process that took over read a listener's UDP socket, where it took that.
+func (g *Gateway) giveHTTP3(l *listener, next *successor) {
+	pipe := l.handing
+	l.handing = nil
+	switch {
+	case pipe == nil:
+	case l.quic != nil && next.has(udpPrefix+l.address):
+		g.quic.give(l.quic, pipe)
+	default:
+		pipe.Close()
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -172,35 +173,40 @@ func (s *h3stream) answer() {
 
 // read reads the response, and says how it ended where it did not end well.
 func (s *h3stream) read() error {
-	r := quicvarint.NewReader(s.Stream)
 	for {
-		kind, err := quicvarint.Read(r)
-		if err == io.EOF && s.status > 0 {
+		if err := s.frame(); err == io.EOF && s.status > 0 {
 			return nil
-		}
-		if err != nil {
+		} else if err != nil {
 			return err
-		}
-		n, err := quicvarint.Read(r)
-		if err != nil {
-			return err
-		}
-		payload := make([]byte, n)
-		if read, err := io.ReadFull(r, payload); err != nil {
-			s.body = append(s.body, payload[:read]...)
-			return err
-		}
-		switch codec.FrameType(kind) {
-		case codec.Data:
-			s.body = append(s.body, payload...)
-		case codec.Headers:
-			if err := s.section(payload); err != nil {
-				return err
-			}
-		default:
-			return fmt.Errorf("a frame of type %d came", kind)
 		}
 	}
+}
+
+// frame reads a frame of the response.
+func (s *h3stream) frame() error {
+	r := quicvarint.NewReader(s.Stream)
+	kind, err := quicvarint.Read(r)
+	if err != nil {
+		return err
+	}
+	n, err := quicvarint.Read(r)
+	if err != nil {
+		return err
+	}
+	payload := make([]byte, n)
+	if read, err := io.ReadFull(r, payload); err != nil {
+		s.body = append(s.body, payload[:read]...)
+		return fmt.Errorf("in a frame: %w", err)
+	}
+	switch codec.FrameType(kind) {
+	case codec.Data:
+		s.body = append(s.body, payload...)
+	case codec.Headers:
+		return s.section(payload)
+	default:
+		return fmt.Errorf("a frame of type %d came", kind)
+	}
+	return nil
 }
 
 // section takes a field section of a response.
@@ -246,4 +252,15 @@ func (c *h3) endedBy() uint64 {
 		c.t.Fatal("the connection does not end")
 		return 0
 	}
+}
+
+// udpOn is a socket of a client's.
+func udpOn(t *testing.T, host string) net.PacketConn {
+	t.Helper()
+	c, err := net.ListenPacket("udp4", host+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
 }

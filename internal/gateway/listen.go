@@ -33,8 +33,9 @@ type listener struct {
 	acceptors []*proxy.Acceptor
 	open      []*reactor.Listener // one for each of fds; written and used on their loops
 	quota     *proxy.Quota
-	udp       *quicio.Socket // for HTTP/3, until quic has it; nil for none
+	udp       *udpSocket     // for HTTP/3, until quic has it; nil for none
 	quic      *http3Endpoint // that accepts connections of HTTP/3; nil for none
+	handing   *quicio.Pipe   // to a new process that may take quic's socket; nil for none
 	config    config.Listener
 	tls       *listenerTLS
 	accepting atomic.Bool // on every loop

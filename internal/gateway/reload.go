@@ -17,7 +17,6 @@ import (
 	"plimsoll/internal/config"
 	"plimsoll/internal/loadline"
 	"plimsoll/internal/proxy"
-	"plimsoll/internal/quicio"
 	"plimsoll/internal/telemetry/accesslog"
 	"plimsoll/internal/upstream"
 )
@@ -83,7 +82,7 @@ type change struct {
 	compiled  map[string]*proxy.Listener
 	tls       map[string]*listenerTLS
 	bound     []*listener
-	udp       map[string]*quicio.Socket // of listeners that there were, by address
+	udp       map[string]*udpSocket // of listeners that there were, by address
 	accessLog *accesslog.Log
 	sameLog   bool
 }
@@ -165,7 +164,7 @@ func (g *Gateway) prepare(cfg *config.Config) (c *change, err error) {
 // compile makes what can be made of a configuration without listening or connecting anywhere, and
 // says everything that is wrong with it.
 func (g *Gateway) compile(cfg *config.Config) (c *change, errs config.Errors) {
-	c = &change{config: cfg, listeners: map[string]*listener{}, compiled: map[string]*proxy.Listener{}, tls: map[string]*listenerTLS{}, udp: map[string]*quicio.Socket{}}
+	c = &change{config: cfg, listeners: map[string]*listener{}, compiled: map[string]*proxy.Listener{}, tls: map[string]*listenerTLS{}, udp: map[string]*udpSocket{}}
 	for i, lc := range cfg.Listeners {
 		var err error
 		if c.compiled[lc.Address], c.tls[lc.Address], err = g.compileListener(lc, g.listeners[lc.Address]); err != nil {

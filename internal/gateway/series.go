@@ -82,6 +82,11 @@ const (
 	seriesHandshakesWaiting
 	seriesAllowed
 	seriesDraining
+	seriesQUICHandshakes
+	seriesQUICFailed
+	seriesQUICRefused
+	seriesQUICRetries
+	seriesQUICEarly
 )
 
 var listenerSeries = []telemetry.Series{
@@ -92,6 +97,31 @@ var listenerSeries = []telemetry.Series{
 		Labels: []string{"listener"}},
 	seriesAllowed:  {Name: "connections_allowed", Help: "Client connections that the limit of descriptors leaves room for."},
 	seriesDraining: {Name: "draining", Help: "1 while the gateway takes nothing new and ends."},
+	seriesQUICHandshakes: {
+		Name:   "http3_handshakes_in_flight",
+		Help:   "QUIC handshakes under way, by listener.",
+		Labels: []string{"listener"},
+	},
+	seriesQUICFailed: {
+		Name:   "http3_handshakes_failed_total",
+		Help:   "QUIC handshakes that came to nothing, by listener.",
+		Labels: []string{"listener"},
+	},
+	seriesQUICRefused: {
+		Name:   "http3_handshakes_refused_total",
+		Help:   "QUIC connections refused because too many handshakes were under way, by listener.",
+		Labels: []string{"listener"},
+	},
+	seriesQUICRetries: {
+		Name:   "http3_retries_total",
+		Help:   "Clients that had to prove their address first, because many handshakes were under way.",
+		Labels: []string{"listener"},
+	},
+	seriesQUICEarly: {
+		Name:   "http3_early_data_total",
+		Help:   "QUIC connections whose client began with early data, by listener.",
+		Labels: []string{"listener"},
+	},
 }
 
 // addSeries adds the metrics of what is known outside the loops' counters.
@@ -176,6 +206,14 @@ func (g *Gateway) readListeners(emit telemetry.Emit) {
 			s := l.limiter.Stats()
 			emit(seriesHandshakes, float64(s.InFlight), l.address)
 			emit(seriesHandshakesWaiting, float64(s.Waiting), l.address)
+		}
+		if l.quic != nil {
+			s := l.quic.Stats()
+			emit(seriesQUICHandshakes, float64(s.Handshakes), l.address)
+			emit(seriesQUICFailed, float64(s.Failed), l.address)
+			emit(seriesQUICRefused, float64(s.Refused), l.address)
+			emit(seriesQUICRetries, float64(s.Retries), l.address)
+			emit(seriesQUICEarly, float64(s.Early), l.address)
 		}
 	}
 	emit(seriesAllowed, float64(g.shared.MaxClients.Load()))

@@ -40,6 +40,7 @@ type listenerView struct {
 	limiter        *tlsio.HandshakeLimiter // nil without TLS
 	quota          *proxy.Quota
 	accepting      *atomic.Bool
+	quic           *http3Endpoint // nil without HTTP/3
 }
 
 // look makes the view of what is in force. g.mu is held.
@@ -50,7 +51,7 @@ func (g *Gateway) look() *inForce {
 	}
 	for _, lc := range g.config.Listeners {
 		l := g.listeners[lc.Address]
-		view := listenerView{address: l.address, bound: l.bound.String(), quota: l.quota, accepting: &l.accepting}
+		view := listenerView{address: l.address, bound: l.bound.String(), quota: l.quota, accepting: &l.accepting, quic: l.quic}
 		if l.tls != nil {
 			view.limiter = l.tls.limiter
 		}

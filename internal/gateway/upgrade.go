@@ -184,6 +184,13 @@ func (g *Gateway) handover() (files []*os.File, sockets string, err error) {
 			files = append(files, os.NewFile(uintptr(copied), address))
 		}
 		parts = append(parts, address+"="+strings.Join(numbers, ","))
+		if l.quic != nil {
+			more, part, err := g.handoverHTTP3(l, firstExtra+len(files))
+			if err != nil {
+				return files, "", fmt.Errorf("hand over %s: %w", address, err)
+			}
+			files, parts = append(files, more...), append(parts, part)
+		}
 	}
 	if ln, ok := g.admin.listener.(*net.TCPListener); ok {
 		f, err := ln.File()

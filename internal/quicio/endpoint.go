@@ -8,11 +8,12 @@ package quicio
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"errors"
+	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -55,9 +56,10 @@ type Endpoint struct {
 	settings  atomic.Pointer[Settings]
 	running   sync.WaitGroup
 
-	handshakes              atomic.Int64
-	refused, retries        atomic.Uint64
-	failed, early, accepted atomic.Uint64
+	handshakes       atomic.Int64
+	refused, retries atomic.Uint64
+	failed, early    atomic.Uint64
+	leaving          atomic.Bool // nobody new is let in
 }
 
 // Bounds of one connection.
@@ -90,6 +92,8 @@ func Listen(o Options, s Settings) (*Endpoint, error) {
 		StatelessResetKey: &o.Socket.keys.Reset, TokenGeneratorKey: &o.Socket.keys.Token,
 		VerifySourceAddress: e.mustVerify, ConnContext: e.attempt,
 	}
+	// It would write to standard error; see Socket.Shortage.
+	os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
 	cfg := &tls.Config{
 		MinVersion:         tls.VersionTLS13,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return e.settings.Load().TLS, nil },
@@ -137,7 +141,10 @@ type attempt struct {
 
 type attemptKey struct{}
 
-var errTooManyHandshakes = errors.New("quicio: too many handshakes are under way")
+var (
+	errTooManyHandshakes = errors.New("quicio: too many handshakes are under way")
+	errLeaving           = errors.New("quicio: no more connections are accepted")
+)
 
 // mustVerify says whether a client that nobody has seen yet must show first that its address is its
 // own (RFC 9000, section 8.1.2). It costs a round trip, so it is asked for only where many handshakes
@@ -154,6 +161,9 @@ func (e *Endpoint) mustVerify(_ addr) bool {
 // attempt counts a handshake that begins, or refuses it: twice MaxHandshakes may be under way, those
 // that wait for their clients included.
 func (e *Endpoint) attempt(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
+	if e.leaving.Load() {
+		return nil, errLeaving
+	}
 	if e.handshakes.Add(1) > int64(2*e.settings.Load().MaxHandshakes) {
 		e.handshakes.Add(-1)
 		e.refused.Add(1)
@@ -214,11 +224,50 @@ func await(q *quic.Conn, a *attempt) bool {
 
 // Finish refuses new connections, waits until those that there are have ended, and closes the
 // socket.
+//
+// Handshakes that are under way come to their end first: the client of one may have been told
+// already that it is complete.
 func (e *Endpoint) Finish() {
+	e.leaving.Store(true)
+	tick := time.NewTicker(finishTick)
+	defer tick.Stop()
+	for e.handshakes.Load() > 0 {
+		<-tick.C
+	}
 	e.listener.Close()
 	e.running.Wait()
 	e.Close()
 }
+
+// finishTick is how often Finish looks whether handshakes are under way. quic-go ends each that takes
+// too long.
+const finishTick = 10 * time.Millisecond
+
+// Shortage is how many bytes the kernel gives the socket for packets that wait to be read, where that
+// is less than quic-go asks for; else 0. What does not fit is lost, and sent again.
+func (e *Endpoint) Shortage() int {
+	raw, err := e.socket.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	size := 0
+	raw.Control(func(fd uintptr) {
+		size, _ = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF)
+	})
+	if size >= wantedBuffer {
+		return 0
+	}
+	return size
+}
+
+// wantedBuffer is what quic-go asks for, and Linux reports double.
+const wantedBuffer = 7 << 20
+
+// Successor and TakenOver hand the endpoint's socket over: see Socket.
+func (e *Endpoint) Successor() (socket, end int, p *Pipe, err error) { return e.socket.Successor() }
+
+// TakenOver has another read the socket. The endpoint should Finish.
+func (e *Endpoint) TakenOver(p *Pipe) { e.socket.TakenOver(p) }
 
 // Close ends every connection and the socket, and returns when all that was called by the endpoint
 // has returned.
@@ -234,10 +283,4 @@ func (e *Endpoint) Close() {
 type Keys struct {
 	Reset quic.StatelessResetKey
 	Token quic.TokenGeneratorKey
-}
-
-func newKeys() (k Keys) {
-	rand.Read(k.Reset[:])
-	rand.Read(k.Token[:])
-	return k
 }
