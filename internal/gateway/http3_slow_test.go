@@ -1,0 +1,243 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"plimsoll/internal/exchange"
+	codec "plimsoll/internal/http3"
+)
+
+// limitedH3 runs a gateway whose first listener has limits.
+func limitedH3(t *testing.T, limits, yaml string) *h3Bed {
+	t.Helper()
+	return serveH3(t, strings.Replace(yaml, `"127.0.0.1:0"`, `"127.0.0.1:0", limits: {`+limits+`}`, 1))
+}
+
+func TestASlowHeadOverHTTP3IsAnswered(t *testing.T) {
+	t.Parallel()
+	b := limitedH3(t, "head_timeout: 50ms", oneUpstream(untouched(t).address()))
+	c := b.h3()
+	st := c.stream().say(false, frame(codec.Headers, section(c.request("GET", "/")...))[:5])
+	st.answer()
+	if st.status != 408 || !strings.Contains(string(st.body), "head_timeout") {
+		t.Errorf("got %d %q", st.status, st.body)
+	}
+}
+
+func TestASlowBodyOverHTTP3IsAnswered(t *testing.T) {
+	t.Parallel()
+	b := limitedH3(t, "min_body_rate: 0B", strings.Replace(oneUpstream(untouched(t).address()), "match: /",
+		"match: /, timeout: 100ms", 1))
+	c := b.h3()
+	st := c.stream().say(false, frame(codec.Headers, section(c.request("POST", "/")...)), frame(codec.Data, "x"))
+	st.answer()
+	if st.status != 408 {
+		t.Errorf("got %d %q", st.status, st.body)
+	}
+	// The client is told to send no more.
+	if _, err := st.Write(make([]byte, 1<<20)); err == nil {
+		t.Error("the rest of the body is still taken")
+	}
+}
+
+// What a client does not take of a response is not read from the service, and one that takes nothing
+// for long enough is given up. Other streams of its connection go on.
+func TestASlowClientOfHTTP3IsHeldBackAndGivenUp(t *testing.T) {
+	t.Parallel()
+	sent := make(chan int64, 1)
+	s := newService(t, func(c *serviceConn, _ int) {
+		for {
+			head := c.head()
+			if head == "" {
+				return
+			}
+			if !strings.Contains(head, "GET /large") {
+				c.write(simple)
+				continue
+			}
+			c.write("HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
+			n, err := io.CopyN(c, zeros{}, 100_000_000)
+			if err != nil {
+				sent <- n
+				return
+			}
+		}
+	})
+	b := limitedH3(t, "send_timeout: 200ms", oneUpstream(s.address()))
+	t.Cleanup(b.settled)
+	c := b.dialH3(b.tls(), &quic.Config{InitialStreamReceiveWindow: 50_000, MaxStreamReceiveWindow: 50_000})
+	c.greet()
+	st := c.get("/large")
+	if err := st.frame(); err != nil || st.status != 200 {
+		t.Fatalf("%d, %v", st.status, err)
+	}
+	if n := <-sent; n > 20_000_000 {
+		t.Errorf("%d bytes were read from the service for a client that takes 50000", n)
+	}
+	if _, err := io.Copy(io.Discard, st); err == nil {
+		t.Error("a response that was cut off came to its end")
+	}
+	c.get("/").answer()
+	if b.snapshot().SlowStreams3 != 1 || b.reasons(exchange.ClientSlow) != 1 {
+		t.Errorf("%d slow streams", b.snapshot().SlowStreams3)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// A client that takes a long response slowly, but fast enough, gets all of it.
+func TestAPatientClientOfHTTP3GetsAllOfALongResponse(t *testing.T) {
+	t.Parallel()
+	s := newService(t, func(c *serviceConn, _ int) {
+		for c.head() != "" {
+			c.write("HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n")
+			io.CopyN(c, zeros{}, 3_000_000)
+		}
+	})
+	b := limitedH3(t, "send_timeout: 2s", oneUpstream(s.address()))
+	c := b.dialH3(b.tls(), &quic.Config{InitialStreamReceiveWindow: 30_000, MaxStreamReceiveWindow: 30_000})
+	c.greet()
+	var streams []*h3stream
+	for range 4 {
+		streams = append(streams, c.get("/"))
+	}
+	for _, st := range streams {
+		st.answer()
+		if len(st.body) != 3_000_000 {
+			t.Errorf("%d bytes came", len(st.body))
+		}
+	}
+}
+
+// The service is not sent more than it takes: the client's windows hold the rest back.
+func TestASlowServiceHoldsAClientOfHTTP3Back(t *testing.T) {
+	t.Parallel()
+	reads := make(chan bool)
+	s := newService(t, func(c *serviceConn, _ int) {
+		c.head()
+		<-reads
+		io.CopyN(io.Discard, c.R, 30_000_000)
+		c.write(simple)
+	})
+	b := limitedH3(t, "", oneUpstream(s.address()))
+	c := b.h3()
+	st := c.stream().say(false, frame(codec.Headers, section(c.request("POST", "/", "content-length", "30000000")...)))
+	st.Write([]byte("\x00\x81\xc9\xc3\x80")) // a frame of 30000000 bytes
+	st.SetWriteDeadline(time.Now().Add(700 * time.Millisecond))
+	n, err := st.Write(make([]byte, 30_000_000))
+	if err == nil || n > 20_000_000 {
+		t.Errorf("%d bytes went, %v", n, err)
+	}
+	close(reads)
+	st.SetWriteDeadline(time.Now().Add(patience))
+	st.Write(make([]byte, 30_000_000-n))
+	st.Close()
+	st.answer()
+	if st.status != 200 {
+		t.Errorf("got %d %q", st.status, st.body)
+	}
+}
+
+func TestConnectionsOfHTTP3AreBounded(t *testing.T) {
+	t.Parallel()
+	s := newService(t, answering(simple))
+	b := limitedH3(t, "max_connections: 1", oneUpstream(s.address()))
+	first := b.h3()
+	first.get("/").answer()
+	second := b.dialH3(b.tls(), nil)
+	if code := second.endedBy(); code != uint64(codec.ExcessiveLoad) {
+		t.Errorf("one too many ended with %#x", code)
+	}
+	if n := b.snapshot().RefusedConnections[1]; n != 1 {
+		t.Errorf("%v were refused", b.snapshot().RefusedConnections)
+	}
+	first.get("/").answer()
+	first.CloseWithError(0x100, "")
+	eventually(t, "there is room again", func() bool { return b.shared.Clients.Load() == 0 })
+	b.h3().get("/").answer()
+}
+
+func TestStreamsOfHTTP3AreBounded(t *testing.T) {
+	t.Parallel()
+	held := newGate(t)
+	s := newService(t, held.script)
+	b := limitedH3(t, "", oneUpstream(s.address()))
+	c := b.h3()
+	for range 100 {
+		c.get("/")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := c.OpenStreamSync(ctx); err == nil {
+		t.Error("a 101st request may begin")
+	}
+	eventually(t, "all are under way", func() bool { return b.snapshot().Active == 100 })
+}
+
+// Clients whose address nobody has seen must show it, once many handshakes are under way.
+func TestClientsOfHTTP3ShowTheirAddressUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := newService(t, answering(simple))
+	ca := newAuthority(t)
+	cert := ca.issue(t, "a")
+	yaml := strings.Replace(withH3(oneUpstream(s.address()), cert), "tls: {", "tls: {max_handshakes: 2, handshake_timeout: 2s, ", 1)
+	b := &h3Bed{serve(t, yaml), ca}
+	l := b.listeners[b.config.Listeners[0].Address]
+	// Three that say hello and then nothing more: their handshakes stay open.
+	for range 3 {
+		half := &quic.Transport{Conn: &mute{PacketConn: udpOn(t, "127.0.0.1"), after: 1}}
+		t.Cleanup(func() { half.Close() })
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		t.Cleanup(cancel)
+		go half.Dial(ctx, dialAddr(t, b.address(0)), b.tls(), nil)
+		eventually(t, "its handshake is under way, or it was asked", func() bool {
+			st := l.quic.Stats()
+			return st.Handshakes > 0 && st.Handshakes+int64(st.Retries) > 0
+		})
+	}
+	eventually(t, "clients are asked for a token", func() bool { return l.quic.Stats().Retries > 0 })
+	b.h3().get("/").answer()
+	eventually(t, "the handshakes of those that say nothing end", func() bool {
+		st := l.quic.Stats()
+		return st.Handshakes == 0 && st.Failed > 0
+	})
+	b.h3().get("/").answer()
+}
+
+// mute sends some packets, and then loses all.
+type mute struct {
+	net.PacketConn
+	after int
+	mu    sync.Mutex
+}
+
+func (m *mute) WriteTo(p []byte, to net.Addr) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.after--; m.after < 0 {
+		return len(p), nil
+	}
+	return m.PacketConn.WriteTo(p, to)
+}
+
+func dialAddr(t *testing.T, address string) net.Addr {
+	t.Helper()
+	a, err := net.ResolveUDPAddr("udp4", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
