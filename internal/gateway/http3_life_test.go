@@ -210,13 +210,13 @@ func TestACertificateOfHTTP3IsReloaded(t *testing.T) {
 	}
 }
 
-// deaf hears nothing until it is let.
-type deaf struct {
+// unhearing hears nothing until it is let.
+type unhearing struct {
 	net.PacketConn
 	hear chan struct{}
 }
 
-func (d *deaf) ReadFrom(p []byte) (int, net.Addr, error) {
+func (d *unhearing) ReadFrom(p []byte) (int, net.Addr, error) {
 	<-d.hear
 	return d.PacketConn.ReadFrom(p)
 }
@@ -240,7 +240,7 @@ func earlyBed(t *testing.T, yaml string) (*h3Bed, *tls.Config) {
 // resume connects a client that has been there, and hears nothing of the gateway yet.
 func (b *h3Bed) resume(cfg *tls.Config) (c *h3, hear func()) {
 	b.t.Helper()
-	conn := &deaf{udpOn(b.t, "127.0.0.1"), make(chan struct{})}
+	conn := &unhearing{udpOn(b.t, "127.0.0.1"), make(chan struct{})}
 	tr := &quic.Transport{Conn: conn}
 	hear = sync.OnceFunc(func() { close(conn.hear) })
 	q, err := tr.DialEarly(context.Background(), dialAddr(b.t, b.address(0)), cfg, nil)

@@ -35,8 +35,8 @@ type Uni struct {
 // Change is what a control stream has said.
 type Change struct {
 	Settings []Setting // the peer's, once
-	GoAway   bool      // a GOAWAY came
-	ID       uint64    // what it says
+	GoAway   bool      // a GOAWAY came, or several
+	ID       uint64    // what the last one says
 }
 
 // Type is the stream's type, once it is known.
