@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -28,7 +29,7 @@ type authority struct {
 // pair is a certificate's files.
 type pair struct{ cert, key string }
 
-var serials int64
+var serials atomic.Int64
 
 func certificate(t *testing.T, name string, change func(*x509.Certificate), parent *x509.Certificate, signer *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey) {
 	t.Helper()
@@ -36,9 +37,8 @@ func certificate(t *testing.T, name string, change func(*x509.Certificate), pare
 	if err != nil {
 		t.Fatal(err)
 	}
-	serials++
 	c := &x509.Certificate{
-		SerialNumber: big.NewInt(serials), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(serials.Add(1)), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, BasicConstraintsValid: true,
 	}
 	change(c)
