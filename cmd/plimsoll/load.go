@@ -69,6 +69,7 @@ Examples:
     plimsoll load http://127.0.0.1:8080/buy -X POST -H 'Content-Type: application/json' --body @order.json
     plimsoll load https://127.0.0.1:8443/ --insecure --new-connections --no-resumption
     plimsoll load https://127.0.0.1:8443/ --insecure --http2 -c 16 --streams 32 --rate 20000
+    plimsoll load https://127.0.0.1:8443/ --insecure --http3 -c 16 --streams 32 --rate 5000
     plimsoll load http://127.0.0.1:8080/ --scenario shop.yaml --json | jq .response_ms.p99
     plimsoll load http://127.0.0.1:8080/ -c 64 -t 1 -d 5s --verify wrk
     plimsoll load https://127.0.0.1:8443/ --insecure --http2 -c 8 -t 1 -d 5s --verify h2load`
@@ -83,6 +84,9 @@ func (k *loadCommand) Run(ctx context.Context, c *console) error {
 		return withExit{exitUsage, err}
 	}
 	target, err := k.resolve(ctx, k.URL)
+	if err == nil {
+		err = k.speak(&target)
+	}
 	if err != nil {
 		return err
 	}
@@ -131,8 +135,8 @@ func (k *loadCommand) check() error {
 		return fmt.Errorf("--verify %s compares what %s can do, a GET in a closed loop: "+
 			"leave out the rate, the scenario, method, body, connections' lifetime, "+
 			"--hdr and --out", k.Verify, k.Verify)
-	case k.Verify == "wrk" && k.HTTP2:
-		return errors.New("wrk speaks HTTP/1.1: leave out --http2, or compare with --verify h2load")
+	case k.Verify == "wrk" && k.streams() > 0:
+		return errors.New("wrk speaks HTTP/1.1: leave out --http2 and --http3, or compare with --verify h2load")
 	case k.Verify == "h2load" && !k.HTTP2:
 		return errors.New("--verify h2load is of HTTP/2: give --http2 too, or --verify wrk")
 	}

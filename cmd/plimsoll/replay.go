@@ -71,6 +71,9 @@ func (k *replayCommand) Run(ctx context.Context, c *console) error {
 		return withExit{exitUsage, err}
 	}
 	target, err := k.resolve(ctx, k.Target)
+	if err == nil {
+		err = k.speak(&target)
+	}
 	if err != nil {
 		log.Close()
 		return err

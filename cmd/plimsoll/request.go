@@ -30,10 +30,11 @@ type connectionFlags struct {
 // protocolFlags are what is spoken to a target.
 type protocolFlags struct {
 	HTTP2   bool `name:"http2" help:"Speak HTTP/2: by ALPN with https, from the first byte with http."`
-	Streams int  `placeholder:"N" help:"With --http2, so many requests at once on a connection, if the target allows it (10)."`
+	HTTP3   bool `name:"http3" help:"Speak HTTP/3, over QUIC; only with https."`
+	Streams int  `placeholder:"N" help:"With --http2 or --http3, so many requests at once on a connection, if the target allows it (10)."`
 }
 
-// usualStreams is how many requests a connection of HTTP/2 carries at once when nobody says.
+// usualStreams is how many requests a connection of HTTP/2 or HTTP/3 carries at once when nobody says.
 const usualStreams = 10
 
 // checkProtocol refuses flags that contradict each other.
@@ -41,34 +42,56 @@ func (k *protocolFlags) checkProtocol() error {
 	switch {
 	case k.Streams < 0:
 		return errors.New("--streams must be at least 1")
-	case k.Streams > 0 && !k.HTTP2:
-		return errors.New("--streams is of HTTP/2: give --http2 too")
+	case k.HTTP2 && k.HTTP3:
+		return errors.New("--http2 and --http3 exclude each other: leave one out")
+	case k.Streams > 0 && !k.HTTP2 && !k.HTTP3:
+		return errors.New("--streams is of HTTP/2 and HTTP/3: give --http2 or --http3 too")
 	}
 	return nil
 }
 
 // streams is how many requests a connection carries at once; 0 is for HTTP/1.1.
 func (k *protocolFlags) streams() int {
-	if !k.HTTP2 {
+	if !k.HTTP2 && !k.HTTP3 {
 		return 0
 	}
 	return cmp.Or(k.Streams, usualStreams)
 }
 
+// protocol is the name of what is spoken.
+func (k *protocolFlags) protocol() string {
+	switch {
+	case k.HTTP3:
+		return "HTTP/3"
+	case k.HTTP2:
+		return "HTTP/2"
+	}
+	return "HTTP/1.1"
+}
+
 // note adds to settings what is spoken.
 func (k *protocolFlags) note(settings map[string]string) map[string]string {
-	settings["protocol"] = "HTTP/1.1"
-	if k.HTTP2 {
-		settings["protocol"], settings["streams"] = "HTTP/2", strconv.Itoa(k.streams())
+	settings["protocol"] = k.protocol()
+	if n := k.streams(); n > 0 {
+		settings["streams"] = strconv.Itoa(n)
 	}
 	return settings
+}
+
+// speak says to a target what is spoken to it.
+func (k *protocolFlags) speak(t *load.Target) error {
+	t.HTTP3 = k.HTTP3
+	if k.HTTP3 && t.TLS == nil {
+		return withExit{exitUsage, errors.New("--http3 is always spoken over TLS: write https://")}
+	}
+	return nil
 }
 
 // over says what requests go over, to a person: "64 connections".
 func (k *protocolFlags) over(connections int) string {
 	s := many(connections, "connection")
-	if k.HTTP2 {
-		s += " of HTTP/2 with " + many(k.streams(), "stream") + " each"
+	if n := k.streams(); n > 0 {
+		s += " of " + k.protocol() + " with " + many(n, "stream") + " each"
 	}
 	return s
 }

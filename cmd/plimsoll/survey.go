@@ -89,6 +89,9 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 		return withExit{exitUsage, err}
 	}
 	target, err := k.resolve(ctx, k.URL)
+	if err == nil {
+		err = k.speak(&target)
+	}
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,6 @@ func (l *Listener) checkHTTP3(s *scope) {
 	}
 }
 
-
 func (t *ListenerTLS) check(s *scope) {
 	switch {
 	case t.ClientAuth != "none" && s.good("client_auth") && !s.has("client_ca"):

@@ -99,7 +99,13 @@ func (c *conn) dial() bool {
 	addresses := w.run.Target.Addresses
 	address := addresses[(c.turn+w.id)%len(addresses)]
 	w.loop.SetTimer(&c.timer, c, reactor.Clock()+int64(w.run.Timeout))
-	if err := c.sock.Dial(w.loop, address, c); err != nil {
+	var err error
+	if h, ok := c.protocol.(*http3Conn); ok {
+		err = h.dial(address)
+	} else {
+		err = c.sock.Dial(w.loop, address, c)
+	}
+	if err != nil {
 		c.openFailed(err)
 		return false
 	}
@@ -279,10 +285,19 @@ func (c *conn) Expire(_ *reactor.Timer, now int64) {
 	case greeting:
 		c.giveUp(errGreetTimeout)
 	case shaking:
-		c.state = aborting
-		c.tls.Abort()
-		c.sock.Shutdown()
+		c.abortHandshake()
 	}
+}
+
+// abortHandshake has a handshake's goroutine give up.
+func (c *conn) abortHandshake() {
+	c.state = aborting
+	if h, ok := c.protocol.(*http3Conn); ok {
+		h.cancel()
+		return
+	}
+	c.tls.Abort()
+	c.sock.Shutdown()
 }
 
 // mayRead says whether a read could find something without a further event.

@@ -75,9 +75,7 @@ func (w *worker) closeAll() {
 	for i := range w.conns {
 		c := &w.conns[i]
 		if c.state == shaking || c.state == aborting {
-			c.state = aborting
-			c.tls.Abort()
-			c.sock.Shutdown()
+			c.abortHandshake()
 			continue
 		}
 		if c.state == open && c.tls != nil {

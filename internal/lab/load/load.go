@@ -80,6 +80,9 @@ type Target struct {
 	Addresses []reactor.Address
 	// TLS is nil for plain http.
 	TLS *tls.Config
+	// HTTP3 speaks HTTP/3, over QUIC at the UDP port of the same number. It needs TLS. Streams of the
+	// options are then its streams, at least one.
+	HTTP3 bool
 }
 
 // Script is what a run sends. It is immutable and shared by the loops.

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"plimsoll/internal/http3"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/tlsio"
@@ -66,6 +67,7 @@ func Run(ctx context.Context, o Options) (*measure.Totals, error) {
 	if err := r.awaitConnections(ctx); err != nil {
 		r.post((*worker).cancel)
 		loops.Wait()
+		r.closeUDP()
 		return nil, err
 	}
 	c := r.collector()
@@ -86,7 +88,14 @@ func Run(ctx context.Context, o Options) (*measure.Totals, error) {
 	}
 	close(r.full)
 	collecting.Wait()
+	r.closeUDP()
 	return r.totals(c, start), nil
+}
+
+func (r *run) closeUDP() {
+	for _, w := range r.workers {
+		w.closeUDP()
+	}
 }
 
 // withDefaults checks what was asked for and puts the defaults in.
@@ -127,7 +136,16 @@ func (o Options) withDefaults() (Options, error) {
 	for _, d := range []*time.Duration{&o.Timeout, &o.Duration, &o.Lifetime, &o.Window} {
 		*d = min(*d, longest)
 	}
-	o.Target.TLS = offering(o.Target.TLS, o.Streams > 0)
+	switch {
+	case o.Target.HTTP3 && o.Target.TLS == nil:
+		return o, errors.New("HTTP/3 is always spoken over TLS: write the URL with https://")
+	case o.Target.HTTP3:
+		o.Streams = max(o.Streams, 1)
+		o.Target.TLS = o.Target.TLS.Clone()
+		o.Target.TLS.NextProtos = []string{http3.ALPN}
+	default:
+		o.Target.TLS = offering(o.Target.TLS, o.Streams > 0)
+	}
 	return o, nil
 }
 
@@ -155,7 +173,11 @@ func (r *run) agreed(protocol string) error {
 
 // speak gives a connection its protocol.
 func (r *run) speak(c *conn) {
-	if r.Streams > 0 {
+	switch {
+	case r.Target.HTTP3:
+		c.protocol = newHTTP3(c)
+		return
+	case r.Streams > 0:
 		c.protocol = newHTTP2(c)
 		return
 	}

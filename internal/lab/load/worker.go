@@ -2,6 +2,9 @@ package load
 
 import (
 	"math"
+	"sync"
+
+	"github.com/quic-go/quic-go"
 
 	"plimsoll/internal/head"
 	"plimsoll/internal/http1"
@@ -54,6 +57,9 @@ type worker struct {
 	wakeUp    bool // Defer has been called
 	exhausted bool // the schedule has no more
 	cut       bool // the run was ended early
+
+	quic        *quic.Transport // of HTTP/3; nil before the first connection
+	quicClosing sync.WaitGroup  // connections of it that are being closed
 
 	out       []byte // the request that is being sent
 	parser    http1.Response
