@@ -84,11 +84,12 @@ func TestLoadOverHTTP3(t *testing.T) {
 
 // A target that allows fewer streams than asked for makes requests wait, and fails none.
 func TestATargetOfHTTP3ThatAllowsFewStreams(t *testing.T) {
-	busy := make(chan bool, 2)
+	both := make(chan bool)
 	_, o := serve3(t, 2, func(http.ResponseWriter, *http.Request) {
-		busy <- true
-		time.Sleep(2 * time.Millisecond)
-		<-busy
+		select { // each waits for another one
+		case both <- true:
+		case <-both:
+		}
 	})
 	o.Streams = 10
 	o.Arrivals = every(60, ms)
