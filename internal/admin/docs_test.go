@@ -119,7 +119,7 @@ func busyGateway(t *testing.T) *running {
 	g := run(t, fmt.Sprintf(`
 listeners:
   - {address: "127.0.0.1:0"}
-  - {address: "127.0.0.2:0", tls: {certificates: [{cert: %q, key: %q}]}}
+  - {address: "127.0.0.2:0", http3: true, tls: {certificates: [{cert: %q, key: %q}]}}
 upstreams:
   users: {load_line: %q, breaker: {}, concurrency: {mode: fixed, limit: 9}, targets: [%q, {address: "127.0.0.1:1", weight: 0}]}
   gone: {targets: [%q]}

@@ -136,8 +136,8 @@ func (f *flow) mustSayAltSvc(l *Listener) bool {
 }
 
 var (
-	earlyDataName = []byte("Early-Data")
-	earlyDataLine = []byte("Early-Data: 1\r\n")
+	earlyDataName  = []byte("Early-Data")
+	earlyDataValue = []byte("1")
 )
 
 var (
@@ -147,13 +147,9 @@ var (
 )
 
 // appendRequestConnection says what concerns the connection to the upstream: which protocols the
-// client would upgrade to, that it takes trailers (RFC 9110, sections 7.8 and 10.1.4), and that the
-// request may be one that somebody has recorded (RFC 8470, section 5.1). An HTTP/1.0 client gets no
-// chunks, so no trailers.
+// client would upgrade to, and that it takes trailers (RFC 9110, sections 7.8 and 10.1.4). An
+// HTTP/1.0 client gets no chunks, so no trailers.
 func (f *flow) appendRequestConnection(out []byte) []byte {
-	if f.is(earlyData) {
-		out = append(out, earlyDataLine...)
-	}
 	trailers := f.version > http10 && http1.AcceptsTrailers(&f.req.Fields)
 	switch {
 	case f.req.Upgrade != nil && trailers:

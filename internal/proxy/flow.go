@@ -246,6 +246,9 @@ func (f *flow) begin(bytes int, whole bool) {
 	f.stage, f.headBytes = stagePolicies, int64(bytes)
 	f.identify(now)
 	forwarded.DropClaims(&f.Exchange, f.view.Claims)
+	if f.is(earlyData) { // somebody may have recorded it (RFC 8470, section 5.1)
+		f.req.Fields.Set(earlyDataName, earlyDataValue)
+	}
 	if f.req.Host != nil && !f.req.Fields.Has(head.Host) { // HTTP/1.0 may name it in the target alone
 		f.req.Fields.Add(hostName, f.req.Host)
 	}

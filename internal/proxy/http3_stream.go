@@ -90,7 +90,6 @@ func (st *http3Stream) begin(hd *http3Head) {
 	st.prioritize(f)
 	if hd.early {
 		f.flags |= earlyData
-		f.req.Fields.Remove(earlyDataName)
 	}
 	whole := st.ended && len(st.got.content) == 0
 	if protocol := h.head.Protocol; protocol != nil {
