@@ -210,6 +210,7 @@ func (g *Gateway) closeHTTP3(l *listener) {
 	}
 	l.quic = nil
 	g.quic.leave(e)
+	e.Refuse()
 	for i, loop := range g.loops {
 		g.call(loop, func() { g.workers[i].LeaveHTTP3(l.acceptors[i]) })
 	}

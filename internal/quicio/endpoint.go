@@ -222,13 +222,16 @@ func await(q *quic.Conn, a *attempt) bool {
 	}
 }
 
+// Refuse has no new connection begin from now on.
+func (e *Endpoint) Refuse() { e.leaving.Store(true) }
+
 // Finish refuses new connections, waits until those that there are have ended, and closes the
 // socket.
 //
 // Handshakes that are under way come to their end first: the client of one may have been told
 // already that it is complete.
 func (e *Endpoint) Finish() {
-	e.leaving.Store(true)
+	e.Refuse()
 	tick := time.NewTicker(finishTick)
 	defer tick.Stop()
 	for e.handshakes.Load() > 0 {

@@ -54,8 +54,7 @@ func packets(s *Socket) <-chan string {
 			}
 			for _, m := range messages[:n] {
 				text := string(m.Buffers[0][:m.N])
-				_, text, _ = strings.Cut(text, "|")
-				out <- text
+				out <- text[strings.LastIndexByte(text, '|')+1:]
 			}
 		}
 	}()
