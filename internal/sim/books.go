@@ -190,7 +190,7 @@ func (w *world) readLog(text []byte) {
 		if q.status != 0 && q.status != l.Status {
 			w.violate("%s was answered %d, and the access log says %d", q.token, q.status, l.Status)
 		}
-		if l.Reason == "upstream_bad" && !q.vicious {
+		if l.Reason == "upstream_bad" && !q.vicious && !w.brokenHTTP2 {
 			w.violate("%s failed for a bad response, which no service has given", q.token)
 		}
 	}

@@ -17,10 +17,12 @@ import (
 type request struct {
 	RequestPlan
 	token    string
+	by       *client
 	place    int  // among those of its connection, from 0
 	from, to int  // where it stands in what the client sends
 	head     int  // how many bytes of it are its head
 	arrivals int  // heads that services have seen, retries and copies included
+	excused  int  // of these, for which a service has said that it does nothing
 	vicious  bool // a service has misbehaved over it
 	answered bool
 	status   int    // of the answer that came whole; 0 for none
@@ -53,6 +55,9 @@ func (q *request) hasTrailers() bool {
 	return q.Chunked && q.Trailers && !q.Upgrade && !q.Close && q.Path != "/copy/"
 }
 
+// mostTries is how often a gateway sends a request, however many services say that they do nothing.
+const mostTries = 7
+
 // reached counts an arrival at a service, of a request that may be tried again so often.
 func (q *request) reached(h *messageHead, retries int) error {
 	q.arrivals++
@@ -60,12 +65,13 @@ func (q *request) reached(h *messageHead, retries int) error {
 	if q.Method != "POST" {
 		most += retries + 1 // and once for a connection that its service has just closed
 	}
+	all := mostTries
 	if q.Path == "/copy/" {
-		most *= 2
+		most, all = 2*most, 2*all
 	}
-	if q.arrivals > most {
-		return fmt.Errorf("%s %s was sent %d times, with %d retries", q.Method, q.token, q.arrivals,
-			retries)
+	if q.arrivals-q.excused > most || q.arrivals > all {
+		return fmt.Errorf("%s %s was sent %d times, with %d retries; for %d its service did nothing",
+			q.Method, q.token, q.arrivals, retries, q.excused)
 	}
 	if h.words[0] != q.Method {
 		return fmt.Errorf("%s arrives as %s", q.Method, h.first)
@@ -180,7 +186,7 @@ func newClient(w *world, plan ClientPlan) *client {
 
 // newRequest makes one of the client's requests.
 func (c *client) newRequest(place int, p RequestPlan) *request {
-	q := &request{RequestPlan: p, token: fmt.Sprintf("c%dr%d", c.plan.Number, p.Number), place: place}
+	q := &request{RequestPlan: p, token: fmt.Sprintf("c%dr%d", c.plan.Number, p.Number), by: c, place: place}
 	q.trusted = c.w.scenario.Gateway.Claims && c.plan.From == trusted
 	c.w.asked[q.token] = q
 	return q

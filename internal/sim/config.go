@@ -64,6 +64,7 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 			g.Patience, g.Patience, g.Patience)
 	}
 	b.WriteString("upstreams:\n")
+	g.Protocols = s.protocols(n)
 	s.upstream(&b, "a", s.targets(r, change), g, r, change)
 	s.upstream(&b, "b", s.targets(r, change), g, r, change)
 	mirror := []string{s.Services[0].Address}
@@ -257,6 +258,9 @@ func (s *Scenario) upstream(
 		fmt.Fprintf(b, "    breaker: {scope: %s, failure_ratio: 30%%, min_requests: 4, window: 1s, "+
 			"consecutive_failures: 5, open_for: %v, trials: 1, ramp: 300ms}\n",
 			[]string{"target", "upstream"}[s.Seed%2], g.Breaker)
+	}
+	if p := g.Protocols[strings.Index("abm", name)]; p != "" {
+		fmt.Fprintf(b, "    protocol: %s\n", p)
 	}
 	if g.UpstreamTLS {
 		b.WriteString("    tls: {insecure_skip_verify: true}\n")

@@ -95,6 +95,9 @@ func (w *world) slowReading(q *request) (longest time.Duration) {
 		if s.Sip > 0 {
 			longest = max(longest, time.Duration(1+q.Body/s.Sip)*s.Rest)
 		}
+		if s.HTTP2 != nil && q.Body > 0 {
+			longest = max(longest, 2*s.HTTP2.Wait)
+		}
 	}
 	return 2 * longest // a copy may go to the same one
 }

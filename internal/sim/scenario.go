@@ -54,6 +54,10 @@ type GatewayPlan struct {
 	InFlight, PerClient int     // requests of a route at once, in all and of an address; 0 for no bounds
 	Claims              bool    // classes and deadlines may be claimed: see trusted
 	HTTP2               [2]bool `json:",omitzero"` // which listeners offer it
+	// Protocols are what the upstreams a, b and m are spoken to in; none for the default. Where they
+	// shift, a reload may bring others.
+	Protocols [3]string `json:",omitzero"`
+	Shifting  bool      `json:",omitempty"`
 	// Admission is how late a loop may come until requests are refused; 0 for no bound.
 	Admission time.Duration
 }
@@ -63,11 +67,12 @@ type ServicePlan struct {
 	Address string
 	Vices   float64 // the share of requests that it does not answer as it should
 	Slow    time.Duration
-	Window  int           // bytes that its sockets keep for it to read; 0 for many
-	Early   float64       // the share of requests that it answers before it has their bodies
-	Behind  float64       // the share of requests whose answers have another behind what fills a read
-	Sip     int           // bytes that it reads at a time; 0 for all there is
-	Rest    time.Duration // the longest time between reads
+	Window  int               // bytes that its sockets keep for it to read; 0 for many
+	Early   float64           // the share of requests that it answers before it has their bodies
+	Behind  float64           // the share of requests whose answers have another behind what fills a read
+	Sip     int               // bytes that it reads at a time; 0 for all there is
+	Rest    time.Duration     // the longest time between reads
+	HTTP2   *HTTP2ServicePlan `json:",omitempty"` // how it speaks HTTP/2; nil for HTTP/1 alone
 }
 
 // ClientPlan is one client's connection.
@@ -175,6 +180,7 @@ func Draw(seed uint64) Scenario {
 	}
 	s.addOddities(s.stream(ofOddities, 0))
 	s.addHTTP2(s.stream(ofHTTP2, 0), mood)
+	s.addHTTP2Services(s.stream(ofHTTP2Services, 0), mood)
 	s.number()
 	return s
 }
@@ -202,6 +208,7 @@ const (
 	ofPaces
 	ofAnswers
 	ofHTTP2
+	ofHTTP2Services
 )
 
 // stream is the number-th generator for a purpose. The kernel has other ones, of the same seed.

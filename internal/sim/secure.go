@@ -62,11 +62,18 @@ func secureClient(w *world, e *kernel.Endpoint, changed func(), protocols ...str
 }
 
 // secureServer is secureClient for a service.
-func secureServer(w *world, e *kernel.Endpoint, changed func()) *secure {
+func secureServer(
+	w *world, e *kernel.Endpoint, changed func(), protocols ...string,
+) *secure {
 	return newSecure(w, e, changed, func(c net.Conn) *tls.Conn {
-		return tls.Server(c, &tls.Config{Certificates: []tls.Certificate{w.certificate}})
+		return tls.Server(c, &tls.Config{
+			Certificates: []tls.Certificate{w.certificate}, NextProtos: protocols,
+		})
 	})
 }
+
+// protocol is what was agreed by ALPN in the handshake, which is over; "" for nothing.
+func (s *secure) protocol() string { return s.conn.ConnectionState().NegotiatedProtocol }
 
 func newSecure(
 	w *world, e *kernel.Endpoint, changed func(), wrap func(net.Conn) *tls.Conn,

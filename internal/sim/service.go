@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"plimsoll/internal/sim/kernel"
@@ -24,20 +23,17 @@ type service struct {
 // serviceConn is a gateway's connection at a service.
 type serviceConn struct {
 	line
+	arrival  // that is under way, in HTTP/1.1
 	name     string
-	s        *service
 	r        reader
-	rng      *rand.Rand // of the request under way
-	head     *messageHead
-	token    string
-	want     int // bytes of the request's body
-	got      int
-	whole    bool // the request's body is there
-	requests int  // that have come
-	begun    bool // an answer to the request under way has been decided
-	sending  bool // and parts of it are still to come
-	late     bool // nothing more is to be read
-	resting  bool // it will read on by itself
+	first    []byte            // that came, until it is known what is spoken
+	knows    bool              // what is spoken
+	http2    *http2ServiceConn // where HTTP/2 is
+	requests int               // that have come
+	begun    bool              // an answer to the request under way has been decided
+	sending  bool              // and parts of it are still to come
+	late     bool              // nothing more is to be read
+	resting  bool              // it will read on by itself
 	pace     *rand.Rand
 	over     bool
 	tunnel   bool
@@ -48,19 +44,26 @@ func newService(w *world, plan ServicePlan) *service {
 	s.Accept = func(e *kernel.Endpoint) {
 		s.conns++
 		c := &serviceConn{
-			line: e, s: s, name: fmt.Sprintf("connection %d at %s", s.conns, plan.Address),
+			line: e, arrival: arrival{s: s}, name: fmt.Sprintf("connection %d at %s", s.conns, plan.Address),
 			pace: w.scenario.stream(ofPaces, hashOf(plan.Address)<<20|uint64(s.conns)),
 		}
 		e.Name = c.name
 		s.admit(c)
-		c.r = reader{requests: true, onHead: c.onHead, onBody: c.onBody, onEnd: c.onEnd}
+		c.r = reader{requests: true, onHead: c.onHead, onBody: c.goesOn, onEnd: c.onEnd}
 		w.upstreamConns++
 		if plan.Window > 0 {
 			e.Buffers(plan.Window, 1<<30)
 		}
 		e.Changed = c.changed
 		if w.scenario.Gateway.UpstreamTLS {
-			c.line = secureServer(w, e, c.changed)
+			var protocols []string
+			if plan.HTTP2 != nil {
+				protocols = []string{"h2", "http/1.1"}
+			}
+			c.line = secureServer(w, e, c.changed, protocols...)
+		} else if plan.HTTP2 != nil && plan.HTTP2.Eager {
+			c.http2 = newHTTP2ServiceConn(c)
+			c.http2.greet()
 		}
 		c.changed()
 	}
@@ -74,6 +77,9 @@ func (s *service) admit(c *serviceConn) {
 	s.open = slices.DeleteFunc(s.open, func(c *serviceConn) bool { return c.over || c.GivenUp() })
 	s.open = append(s.open, c)
 	most := 3 * s.w.scenario.Gateway.MaxConnections
+	if s.w.scenario.Gateway.Protocols != [3]string{} { // each loop has one, at least
+		most = max(most, 3*s.w.scenario.Loops)
+	}
 	if s.w.scenario.Gateway.Named {
 		most *= 2
 	}
@@ -84,7 +90,12 @@ func (s *service) admit(c *serviceConn) {
 }
 
 // idle says that no request is under way.
-func (c *serviceConn) idle() bool { return c.head == nil && !c.sending && !c.tunnel }
+func (c *serviceConn) idle() bool {
+	if c.http2 != nil {
+		return c.http2.open == 0
+	}
+	return c.head == nil && !c.sending && !c.tunnel
+}
 
 // restart ends the connections that are idle, as a service does that is restarted. One with an
 // answer under way stays: where only the connection's end ends that, nobody could tell that it was
@@ -116,11 +127,19 @@ func (c *serviceConn) changed() {
 			c.resting = true
 			w.kernel.After(between(c.pace, 0, plan.Rest), func() { c.resting = false; c.changed() })
 		}
-		if c.tunnel {
-			c.Write(p)
-			continue
+		if !c.knows {
+			p = c.findsOut(p)
 		}
-		if err := c.r.feed(p); err != nil {
+		var err error
+		switch {
+		case c.tunnel:
+			c.Write(p)
+		case c.http2 != nil:
+			err = c.http2.take(p)
+		case len(p) > 0:
+			err = c.r.feed(p)
+		}
+		if err != nil {
 			w.violate("%s got what is not a request of its own: %v", c.name, err)
 			return
 		}
@@ -136,6 +155,30 @@ func (c *serviceConn) changed() {
 	}
 }
 
+// findsOut looks at a connection's first bytes, and returns them once they show what is spoken.
+func (c *serviceConn) findsOut(p []byte) []byte {
+	p = append(c.first, p...)
+	if c.first = p; len(p) < len("PRI") {
+		return nil
+	}
+	c.first, c.knows = nil, true
+	isHTTP2 := string(p[:3]) == "PRI"
+	if tls, ok := c.line.(*secure); ok && isHTTP2 != (tls.protocol() == "h2") {
+		c.s.w.violate("%s begins with %q, agreed was %q", c.name, p[:3], tls.protocol())
+	}
+	switch {
+	case isHTTP2 && c.s.plan.HTTP2 == nil:
+		c.s.w.brokenHTTP2 = true
+		c.Write([]byte("HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"))
+		c.close()
+		return nil
+	case isHTTP2 && c.http2 == nil:
+		c.http2 = newHTTP2ServiceConn(c)
+		c.http2.greet()
+	}
+	return p
+}
+
 // end gives the connection up.
 func (c *serviceConn) end(how func()) {
 	if !c.over {
@@ -146,48 +189,18 @@ func (c *serviceConn) end(how func()) {
 }
 
 func (c *serviceConn) onHead(h *messageHead) error {
-	w := c.s.w
 	if c.begun && c.sending || c.head != nil {
 		return errors.New("a request comes before the answer to the one before is whole")
 	}
-	path, _, _ := strings.Cut(h.words[1], "?")
-	c.head, c.token = h, path[strings.LastIndexByte(path, '/')+1:]
-	c.got, c.whole, c.begun, c.sending = 0, false, false, false
-	c.want = h.number("x-size")
-	w.trace("%s gets %s", c.name, h.first)
-	q := w.asked[c.token]
-	if q == nil {
-		return fmt.Errorf("nobody has asked for %s", h.first)
-	}
-	if q.Query != strings.HasSuffix(h.words[1], "?page=2&next=/a/c0r0") {
-		return fmt.Errorf("%s arrives with the target %s", c.token, h.words[1])
-	}
-	if via := h.value("via") != ""; via != w.scenario.Gateway.Via {
-		return fmt.Errorf("%s arrives with Via %q", c.token, h.value("via"))
-	}
-	if err := q.arrivedWith(h); err != nil {
+	c.begun, c.sending = false, false
+	c.s.w.trace("%s gets %s", c.name, h.first)
+	if err := c.startsWith(h, false); err != nil {
 		return err
 	}
-	n := h.number("x-config")
-	if plan := w.began(n).plan; plan.Claims {
-		if err := q.toldAs(h, plan); err != nil {
-			return err
-		}
-	}
-	if err := q.reached(h, w.began(n).plan.Attempts); err != nil {
+	if err := c.countRequest(); err != nil {
 		return err
 	}
-	most := w.scenario.Gateway.MaxRequests
-	if c.requests++; most > 0 && c.requests > most && !w.replaced {
-		return fmt.Errorf("%d requests come over it, max_requests is %d", c.requests, most)
-	}
-	if !w.mayGet(c.s.plan.Address, path, n) {
-		return fmt.Errorf("%s began under configuration %d, in which this is not a target",
-			c.token, n)
-	}
-	c.rng = w.scenario.stream(ofAnswers, hashOf(c.token)<<20|uint64(q.arrivals))
-	vicious, hasty := c.rng.Float64() < c.s.plan.Vices/3, c.rng.IntN(40) == 0 && !w.scenario.Quiet
-	if vicious || hasty || c.rng.Float64() < c.s.plan.Early {
+	if c.isHasty() {
 		c.answer() // before it has the body
 	} else if h.value("expect") != "" {
 		switch c.rng.IntN(4) {
@@ -201,31 +214,20 @@ func (c *serviceConn) onHead(h *messageHead) error {
 	return nil
 }
 
-func (c *serviceConn) onBody(p []byte) error {
-	if !noiseOf(c.token+"up").is(c.got, p) {
-		return fmt.Errorf("the body of %s is not what its client sent, at byte %d", c.token, c.got)
+// countRequest checks that the connection is not used for more requests than it may be.
+func (c *serviceConn) countRequest() error {
+	w := c.s.w
+	most := w.scenario.Gateway.MaxRequests
+	if c.requests++; most > 0 && c.requests > most && !w.replaced {
+		return fmt.Errorf("%d requests come over it, max_requests is %d", c.requests, most)
 	}
-	c.got += len(p)
-	c.s.w.asked[c.token].moved = c.s.w.kernel.Clock()
 	return nil
 }
 
 func (c *serviceConn) onEnd(trailers map[string]string) error {
-	switch q := c.s.w.asked[c.token]; {
-	case q.Torn && q.Chunked:
-		return fmt.Errorf("the body of %s, which was cut off, passes for whole", c.token)
-	case c.s.w.scenario.Gateway.MaxBody > 0 && c.got > c.s.w.scenario.Gateway.MaxBody:
-		return fmt.Errorf("%s arrives whole with %d bytes, more than max_body", c.token, c.got)
-	case q.hasTrailers() && len(trailers) > 1:
-		return fmt.Errorf("%s arrives with the trailers %v", c.token, trailers)
-	case q.hasTrailers() && trailers["x-sum"] != c.token:
-		return fmt.Errorf("%s arrives without its trailer", c.token)
+	if err := c.isOver(trailers); err != nil {
+		return err
 	}
-	if want := max(0, c.want); c.got != want {
-		return fmt.Errorf("the body of %s passes for whole with %d bytes of %d", c.token, c.got,
-			want)
-	}
-	c.whole = true
 	if !c.begun {
 		c.answer()
 	} else if !c.sending {
@@ -297,16 +299,7 @@ func (c *serviceConn) answer() {
 		v.apply(c, wait)
 		return
 	}
-	size := r.IntN(1 + r.IntN(1+r.IntN(400_000)))
-	status := 200
-	switch r.IntN(25) {
-	case 0:
-		status, size = 204, 0
-	case 1:
-		status, size = 304, 0
-	case 2:
-		status = 404
-	}
+	status, size := c.draws()
 	c.respond(wait, status, size, r.IntN(12) == 0)
 }
 

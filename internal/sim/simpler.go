@@ -37,6 +37,8 @@ var simplifications = []func(*Scenario){
 	func(s *Scenario) { s.Gateway.InFlight, s.Gateway.PerClient = 0, 0 },
 	func(s *Scenario) { s.Gateway.Claims = false },
 	func(s *Scenario) { s.Gateway.HTTP2 = [2]bool{} },
+	func(s *Scenario) { s.Gateway.Protocols, s.Gateway.Shifting = [3]string{}, false },
+	func(s *Scenario) { s.Gateway.Shifting = false },
 	func(s *Scenario) { s.Gateway.MinBodyRate = 0 },
 	func(s *Scenario) { s.Gateway.PerAddress = 0 },
 }
@@ -49,6 +51,27 @@ var nicer = []func(*ServicePlan){
 	func(p *ServicePlan) { p.Early = 0 },
 	func(p *ServicePlan) { p.Behind = 0 },
 	func(p *ServicePlan) { p.Sip, p.Rest = 0, 0 },
+	nicerHTTP2(func(p *HTTP2ServicePlan) { p.Upsets = 0 }),
+	nicerHTTP2(func(p *HTTP2ServicePlan) { p.Fuss = 0 }),
+	nicerHTTP2(func(p *HTTP2ServicePlan) { p.Resize, p.None = 0, false }),
+	nicerHTTP2(func(p *HTTP2ServicePlan) { p.GoAway, p.Rough = 0, false }),
+	nicerHTTP2(func(p *HTTP2ServicePlan) { p.Rough = false }),
+	nicerHTTP2(func(p *HTTP2ServicePlan) { p.Window, p.Step, p.Wait = usualWindow, 0, 0 }),
+	nicerHTTP2(func(p *HTTP2ServicePlan) { p.Padded, p.Table = false, usualTable }),
+	nicerHTTP2(func(p *HTTP2ServicePlan) { p.Frame, p.Pieces = usualFrame, 0 }),
+	nicerHTTP2(func(p *HTTP2ServicePlan) { p.Streams = -1 }),
+	nicerHTTP2(func(p *HTTP2ServicePlan) { p.Late, p.Mute, p.Eager = 0, false, false }),
+}
+
+// nicerHTTP2 makes how a service speaks HTTP/2 better, where it does.
+func nicerHTTP2(change func(*HTTP2ServicePlan)) func(*ServicePlan) {
+	return func(s *ServicePlan) {
+		if s.HTTP2 != nil {
+			p := *s.HTTP2
+			change(&p)
+			s.HTTP2 = &p
+		}
+	}
 }
 
 // plainer make one client's manners simpler.

@@ -119,8 +119,6 @@ func (c *serviceConn) head200(size int, fields string) string {
 // down is the beginning of the answer's body.
 func (c *serviceConn) down(size int) []byte { return noiseOf(c.token+"down").bytes(0, size) }
 
-func (c *serviceConn) toHEAD() bool { return c.head.words[0] == "HEAD" }
-
 func partOfBody(c *serviceConn, wait time.Duration) {
 	sent := c.down(c.rng.IntN(99_000))
 	then := []func(){c.close, c.reset, nil}[c.rng.IntN(3)]

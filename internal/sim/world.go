@@ -48,6 +48,7 @@ type world struct {
 	ending        bool                    // the gateway has been told to end
 	replaced      bool                    // by a reload or an upgrade: the scenario's bounds are gone
 	recounted     bool                    // as is replaced, for what listeners count
+	brokenHTTP2   bool                    // a service has broken a rule that is its connection's
 	names         namedAnswer
 	failure       error
 	history       []string // where it is wanted

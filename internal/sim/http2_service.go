@@ -1,0 +1,657 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http2/hpack"
+)
+
+// HTTP2ServicePlan is how a service speaks HTTP/2.
+type HTTP2ServicePlan struct {
+	Streams int           // MAX_CONCURRENT_STREAMS; -1 for no bound
+	Window  int           // INITIAL_WINDOW_SIZE
+	Step    int           // bytes by which it opens windows at first, at most; 0 for all it has read
+	Wait    time.Duration // the longest time until it opens them
+	Frame   int           // bytes of the longest part of a body in one frame
+	Table   int           // HEADER_TABLE_SIZE
+	Padded  bool
+	Fuss    float64       // the share of its frames behind which one comes that changes nothing
+	Resize  float64       // the share of requests at which it changes its windows and bounds
+	None    bool          // of the bounds it names may be 0, for a while
+	Late    time.Duration // until its SETTINGS go out
+	Mute    bool          // they never do
+	Eager   bool          // they go out before it has heard anything; then it speaks nothing else
+	GoAway  int           // the number of requests after which it leaves; 0 for never
+	Rough   bool          // it leaves without a warning, and says that it did not do some of them
+	Pieces  int           // bytes of the longest piece that it sends at once; 0 for all there is
+	Upsets  float64       // the share of requests at which it does what breaks the connection
+}
+
+// http2ServiceConn is what a service's connection that speaks HTTP/2 has besides. Like http2Conn it
+// has a codec of its own, and looks at the gateway as a client.
+type http2ServiceConn struct {
+	c       *serviceConn
+	plan    HTTP2ServicePlan
+	rng     *rand.Rand
+	out     []byte // composed, and not sent
+	blocks  bytes.Buffer
+	encoder *hpack.Encoder
+	decoder *hpack.Decoder
+	held    []byte // that came and is not a whole frame
+
+	streams  map[uint32]*servedStream
+	order    []*servedStream // the same, in the order of their identifiers
+	open     int             // that are not over
+	highest  uint32
+	settings []settingsChange // that the gateway has not acknowledged
+	pings    []*ping          // likewise
+	frames   int
+	noise    int // of these, what changes nothing
+	steps    int // by which windows were opened a little
+
+	initial  int   // its INITIAL_WINDOW_SIZE, as it was said last
+	acked    int   // as it was acknowledged last
+	most     int   // its MAX_CONCURRENT_STREAMS that was acknowledged last; -1 for no bound
+	receive  int64 // what the gateway may send on all streams together
+	unopened int   // what the gateway has sent of that, and not got back
+	send     int64 // what it may send itself
+	theirs   int64 // the gateway's INITIAL_WINDOW_SIZE
+
+	block     []byte
+	blockOf   uint32 // whose field block is not complete; 0 for none
+	blockEnds bool
+
+	prefaced bool // the gateway's preface has come
+	greeted  bool // and its SETTINGS
+	settled  bool // its own have gone out
+	sending  bool // some of out is to go out by itself
+	opening  bool // it is to open windows
+	leaving  bool // it has said GOAWAY
+	limit    uint32
+	left     bool // and the gateway knows
+	ends     bool // the connection is to end when all is sent
+	hostile  bool // it has done what may end the connection
+	doomed   bool // it has done what must
+}
+
+// settingsChange are SETTINGS that are on their way.
+type settingsChange struct {
+	window  int // INITIAL_WINDOW_SIZE; -1 for no change
+	by      int // by which that grew
+	streams int // MAX_CONCURRENT_STREAMS; -2 for no change, -1 for no bound
+}
+
+// servedStream is a request, and the answer to it.
+type servedStream struct {
+	arrival
+	h        *http2ServiceConn
+	id       uint32
+	send     int64 // what the gateway's window allows
+	receive  int64 // what it may send
+	unopened int
+	length   int    // that Content-Length says; -1 for none
+	steps    []step // of the answer, that are still to come
+	began    bool   // an answer has been decided
+	headed   bool   // its head has gone out
+	ended    bool   // the gateway has sent all of the request
+	said     bool   // the service has sent all of the answer
+	given    bool   // it was reset by the gateway
+	reset    bool   // by the service
+	known    bool   // and the gateway knows that
+	above    bool   // it is above the last stream of GOAWAY: nothing is done for it
+	odd      bool   // the service has broken a rule with it
+	over     bool   // for one of these reasons
+	waiting  bool   // for the gateway's windows
+	missed   int64  // since when nobody needs it any more, and it is not reset
+}
+
+var http2Preface = []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+
+func newHTTP2ServiceConn(c *serviceConn) *http2ServiceConn {
+	h := &http2ServiceConn{
+		c: c, plan: *c.s.plan.HTTP2, rng: c.pace, streams: map[uint32]*servedStream{},
+		initial: usualWindow, acked: usualWindow, most: -1,
+		receive: usualWindow, send: usualWindow, theirs: usualWindow, limit: math.MaxInt32,
+	}
+	h.encoder = hpack.NewEncoder(&h.blocks)
+	h.decoder = hpack.NewDecoder(usualTable, nil)
+	return h
+}
+
+// greet has the service's SETTINGS sent.
+func (h *http2ServiceConn) greet() {
+	if h.plan.Mute {
+		return
+	}
+	h.c.s.w.kernel.After(between(h.rng, 0, h.plan.Late), func() {
+		if h.c.over || h.doomed {
+			return
+		}
+		var list []byte
+		ch := settingsChange{window: -1, streams: -2}
+		if h.plan.Streams >= 0 {
+			list, ch.streams = appendSetting(list, 3, h.plan.Streams), h.plan.Streams
+		}
+		if h.plan.Window != usualWindow {
+			list, ch.window = appendSetting(list, 4, h.plan.Window), h.plan.Window
+		}
+		if h.plan.Table != usualTable {
+			list = appendSetting(list, 1, h.plan.Table)
+			h.decoder.SetAllowedMaxDynamicTableSize(uint32(h.plan.Table))
+		}
+		early := h.out
+		h.out, h.settled = nil, true // they come first
+		h.sendSettings(list, ch)
+		h.out = append(h.out, early...)
+		if h.rng.IntN(2) == 0 {
+			h.openConnection(1 << 20)
+		}
+		h.flush()
+	})
+}
+
+// sendSettings sends SETTINGS. What they allow the gateway may do from now on; what they forbid it
+// must not do once it has acknowledged them.
+func (h *http2ServiceConn) sendSettings(list []byte, ch settingsChange) {
+	if ch.window >= 0 {
+		ch.by = ch.window - h.initial
+		h.initial = ch.window
+		for _, st := range h.order {
+			st.receive += int64(max(0, ch.by))
+			st.unopened += max(0, -ch.by)
+		}
+	}
+	h.settings = append(h.settings, ch)
+	h.frame(frameSettings, 0, 0, list)
+}
+
+// take reads what has come.
+func (h *http2ServiceConn) take(p []byte) error {
+	h.held = append(h.held, p...)
+	if !h.prefaced {
+		if len(h.held) < len(http2Preface) {
+			return nil
+		}
+		if !bytes.HasPrefix(h.held, http2Preface) {
+			return fmt.Errorf("the preface is %q", h.held[:len(http2Preface)])
+		}
+		h.prefaced, h.held = true, h.held[len(http2Preface):]
+	}
+	for !h.c.over && len(h.held) >= 9 {
+		b := h.held
+		n := int(b[0])<<16 | int(b[1])<<8 | int(b[2])
+		f := received{kind: b[3], flags: b[4], stream: binary.BigEndian.Uint32(b[5:]), length: n}
+		if n > usualFrame {
+			return fmt.Errorf("a frame has %d bytes", n)
+		}
+		if len(b) < 9+n {
+			break
+		}
+		f.payload, h.held = b[9:9+n:9+n], b[9+n:]
+		if h.doomed {
+			continue
+		}
+		if err := h.received(&f); err != nil {
+			return fmt.Errorf("frame %d with flags %#x of stream %d: %w", f.kind, f.flags, f.stream, err)
+		}
+	}
+	h.flush()
+	return nil
+}
+
+// received takes one frame.
+func (h *http2ServiceConn) received(f *received) error {
+	switch {
+	case !h.greeted && (f.kind != frameSettings || f.has(flagAck)):
+		return errors.New("the gateway does not begin with SETTINGS")
+	case h.blockOf != 0 && (f.kind != frameContinuation || f.stream != h.blockOf):
+		return errors.New("it comes in the middle of a field block")
+	}
+	switch f.kind {
+	case frameSettings:
+		return h.tookSettings(f)
+	case framePing:
+		return h.tookPing(f)
+	case frameGoAway:
+		return h.tookGoAway(f)
+	case frameHeaders, frameContinuation:
+		return h.tookFields(f)
+	case frameWindow:
+		return h.tookWindow(f)
+	case frameData, frameReset:
+	default:
+		return errors.New("no gateway sends such a frame")
+	}
+	st := h.streams[f.stream]
+	if err := st.mayGet(f); err != nil {
+		return err
+	}
+	if f.kind == frameReset {
+		return h.tookReset(st, f)
+	}
+	return h.tookData(st, f)
+}
+
+// mayGet says whether such a frame may come on the stream, which is nil where it has not begun.
+func (st *servedStream) mayGet(f *received) error {
+	switch {
+	case st == nil:
+		return errors.New("the stream has not begun")
+	case st.known:
+		return errors.New("the service has reset the stream before, and the gateway knows")
+	case st.given:
+		return errors.New("the gateway has reset the stream before")
+	case st.ended && (f.kind == frameData || f.kind == frameHeaders):
+		return errors.New("the gateway has ended the stream before")
+	}
+	return nil
+}
+
+func (h *http2ServiceConn) tookSettings(f *received) error {
+	if f.stream != 0 || len(f.payload)%6 != 0 {
+		return errors.New("SETTINGS are malformed")
+	}
+	if f.has(flagAck) {
+		if h.hostile { // a flood of them is not kept
+			return nil
+		}
+		if len(h.settings) == 0 || len(f.payload) > 0 {
+			return errors.New("it acknowledges SETTINGS that were not sent")
+		}
+		h.acknowledged(h.settings[0])
+		h.settings = h.settings[1:]
+		return nil
+	}
+	h.greeted = true
+	for p := f.payload; len(p) > 0; p = p[6:] {
+		value := int64(binary.BigEndian.Uint32(p[2:]))
+		switch binary.BigEndian.Uint16(p) {
+		case 1:
+			h.encoder.SetMaxDynamicTableSizeLimit(uint32(value))
+		case 2:
+			if value != 0 {
+				return errors.New("the gateway takes pushes")
+			}
+		case 4:
+			for _, st := range h.order {
+				st.send += value - h.theirs
+			}
+			h.theirs = value
+		}
+	}
+	h.frame(frameSettings, flagAck, 0, nil)
+	return nil
+}
+
+// acknowledged is called when the gateway keeps to a change from now on.
+func (h *http2ServiceConn) acknowledged(ch settingsChange) {
+	if ch.streams > -2 {
+		h.most = ch.streams
+	}
+	if ch.window < 0 {
+		return
+	}
+	h.acked = ch.window
+	for _, st := range h.order {
+		st.receive += int64(min(0, ch.by))
+	}
+}
+
+// mayBegin says how many streams the gateway may have open, and what window a new one has.
+func (h *http2ServiceConn) mayBegin() (streams int, window int64) {
+	streams, window = h.most, int64(h.acked)
+	for _, ch := range h.settings {
+		if ch.streams == -1 || ch.streams >= 0 && streams >= 0 && ch.streams > streams {
+			streams = ch.streams
+		}
+		window += int64(max(0, ch.by))
+	}
+	return streams, window
+}
+
+func (h *http2ServiceConn) tookPing(f *received) error {
+	switch {
+	case f.stream != 0 || len(f.payload) != 8:
+		return errors.New("PING is malformed")
+	case !f.has(flagAck):
+		h.frame(framePing, flagAck, 0, f.payload)
+		return nil
+	case h.hostile: // a flood of them is not kept
+		return nil
+	case len(h.pings) == 0 || string(h.pings[0].data[:]) != string(f.payload):
+		return errors.New("it acknowledges a PING that was not sent")
+	}
+	done := h.pings[0].done
+	h.pings = h.pings[1:]
+	done()
+	return nil
+}
+
+func (h *http2ServiceConn) tookGoAway(f *received) error {
+	if f.stream != 0 || len(f.payload) < 8 {
+		return errors.New("GOAWAY is malformed")
+	}
+	code := binary.BigEndian.Uint32(f.payload[4:])
+	h.c.s.w.trace("%s is told to leave: code %d, %s", h.c.name, code, f.payload[8:])
+	if useless := h.plan.Streams == 0 && code == refusedStream; code != noError && !h.hostile && !useless {
+		return fmt.Errorf("a service that keeps to the rules is told to leave: %d %q", code, f.payload[8:])
+	}
+	return nil
+}
+
+func (h *http2ServiceConn) tookWindow(f *received) error {
+	if len(f.payload) != 4 {
+		return errors.New("WINDOW_UPDATE is malformed")
+	}
+	by := int64(binary.BigEndian.Uint32(f.payload))
+	window := &h.send
+	st := h.streams[f.stream]
+	if f.stream != 0 {
+		if err := st.mayGet(f); err != nil {
+			return err
+		}
+		window = &st.send
+	}
+	if *window += by; by == 0 || *window > math.MaxInt32 {
+		return fmt.Errorf("a window grows by %d to %d", by, *window)
+	}
+	for _, st := range h.order {
+		st.resume()
+	}
+	return nil
+}
+
+// tookData takes a part of a request's body, which must keep to both windows.
+func (h *http2ServiceConn) tookData(st *servedStream, f *received) error {
+	n := int64(f.length)
+	if n > 0 && (n > h.receive || n > st.receive) {
+		return fmt.Errorf("%d bytes of content, the windows allow %d and %d", n, st.receive, h.receive)
+	}
+	h.receive -= n
+	st.receive -= n
+	h.unopened += f.length
+	st.unopened += f.length
+	h.openLater()
+	if f.has(flagPadded) {
+		return errors.New("the gateway pads no content")
+	}
+	if st.over || h.hostile {
+		return nil
+	}
+	if err := st.goesOn(f.payload); err != nil {
+		return err
+	}
+	if f.has(flagEnd) {
+		return h.tookEnd(st, nil)
+	}
+	return nil
+}
+
+// tookEnd takes a request's end.
+func (h *http2ServiceConn) tookEnd(st *servedStream, trailers map[string]string) error {
+	if st.length >= 0 && st.length != st.got {
+		return fmt.Errorf("%s has %d bytes, and Content-Length is %d", st.token, st.got, st.length)
+	}
+	st.ended = true
+	if err := st.isOver(trailers); err != nil {
+		return err
+	}
+	if !st.began {
+		st.answer()
+	}
+	st.look()
+	return nil
+}
+
+func (h *http2ServiceConn) tookReset(st *servedStream, f *received) error {
+	if len(f.payload) != 4 {
+		return errors.New("RST_STREAM is malformed")
+	}
+	code := binary.BigEndian.Uint32(f.payload)
+	h.c.s.w.trace("%s: %s is reset with code %d", h.c.name, st.token, code)
+	if !st.odd && !h.hostile && code != cancelled && code != noError {
+		return fmt.Errorf("%s is reset with code %d, although its service keeps to the rules", st.token,
+			code)
+	}
+	st.given = true
+	st.look()
+	return nil
+}
+
+// tookFields takes a part of a field block: of a request's head, or of its trailers.
+func (h *http2ServiceConn) tookFields(f *received) error {
+	if f.kind == frameHeaders {
+		h.block, h.blockOf, h.blockEnds = nil, f.stream, f.has(flagEnd)
+		if f.has(flagPadded) || f.has(flagPriority) {
+			return errors.New("the gateway pads no heads")
+		}
+	} else if h.blockOf == 0 {
+		return errors.New("there is no field block to continue")
+	}
+	h.block = append(h.block, f.payload...)
+	if !f.has(flagEndHead) {
+		return nil
+	}
+	id := h.blockOf
+	h.blockOf = 0
+	fields, err := h.decoder.DecodeFull(h.block)
+	if err != nil {
+		return err
+	}
+	if st := h.streams[id]; st != nil {
+		return h.tookTrailers(st, f, fields)
+	}
+	return h.tookHead(id, fields)
+}
+
+func (h *http2ServiceConn) tookTrailers(st *servedStream, f *received, fields []hpack.HeaderField) error {
+	if err := st.mayGet(&received{kind: frameHeaders}); err != nil {
+		return err
+	}
+	m, err := messageOf(fields, true)
+	switch {
+	case err != nil:
+		return err
+	case !h.blockEnds:
+		return errors.New("trailers do not end the stream")
+	case st.over || h.hostile:
+		return nil
+	}
+	return h.tookEnd(st, m.fields)
+}
+
+// tookHead takes the head of a request.
+func (h *http2ServiceConn) tookHead(id uint32, fields []hpack.HeaderField) error {
+	w := h.c.s.w
+	m, err := requestOf(fields)
+	most, window := h.mayBegin()
+	switch {
+	case err != nil:
+		return err
+	case id&1 == 0 || id <= h.highest:
+		return fmt.Errorf("a stream begins behind stream %d", h.highest)
+	case !h.settled:
+		return errors.New("a request comes before the service's SETTINGS")
+	case h.left:
+		return errors.New("a request comes after GOAWAY, of which the gateway knows")
+	case most >= 0 && h.open >= most && !h.hostile:
+		return fmt.Errorf("a request comes while %d are under way, the bound is %d", h.open, most)
+	}
+	h.highest = id
+	st := &servedStream{
+		h: h, id: id, arrival: arrival{s: h.c.s}, send: h.theirs, receive: window,
+		unopened: max(0, usualWindow-h.initial), length: m.number("content-length"),
+		above: h.leaving && id > h.limit,
+	}
+	h.streams[id] = st
+	h.order = append(h.order, st)
+	h.open++
+	w.trace("%s gets %s as stream %d", h.c.name, m.first, id)
+	if err := st.startsWith(m, st.above); err != nil {
+		return err
+	}
+	if err := h.c.countRequest(); err != nil {
+		return err
+	}
+	q := st.asks()
+	q.vicious = q.vicious || h.hostile
+	st.watch()
+	switch {
+	case st.above || h.hostile:
+		st.look()
+		return nil
+	case h.blockEnds:
+		err = h.tookEnd(st, nil)
+	case st.isHasty():
+		st.answer() // before it has the body
+	case m.value("expect") != "":
+		st.expected()
+	}
+	h.openLater()
+	h.beside()
+	return err
+}
+
+// requestOf makes a head of a request's fields.
+func requestOf(list []hpack.HeaderField) (*messageHead, error) {
+	pseudo := map[string]string{}
+	for len(list) > 0 && strings.HasPrefix(list[0].Name, ":") {
+		if _, twice := pseudo[list[0].Name]; twice {
+			return nil, fmt.Errorf("%s is there twice", list[0].Name)
+		}
+		pseudo[list[0].Name] = list[0].Value
+		list = list[1:]
+	}
+	target := pseudo[":path"]
+	scheme := pseudo[":scheme"]
+	if len(pseudo) != 4 || pseudo[":method"] == "" || !strings.HasPrefix(target, "/") ||
+		scheme != "http" && scheme != "https" || pseudo[":authority"] != "shop.test" {
+		return nil, fmt.Errorf("the pseudo-fields are %v", pseudo)
+	}
+	length := 0
+	rest := make([]hpack.HeaderField, 0, len(list))
+	for _, f := range list {
+		switch {
+		case f.Name == "te" && f.Value == "trailers":
+			continue
+		case f.Name == "host":
+			return nil, errors.New("Host stands beside :authority")
+		case f.Name == "content-length":
+			length++
+		case strings.TrimSpace(f.Value) != f.Value:
+			return nil, fmt.Errorf("%s is %q", f.Name, f.Value)
+		}
+		rest = append(rest, f)
+	}
+	m, err := messageOf(rest, true)
+	switch {
+	case err != nil:
+		return nil, err
+	case length > 1:
+		return nil, fmt.Errorf("there are %d lengths", length)
+	}
+	m.words = []string{pseudo[":method"], target, "HTTP/2"}
+	m.first = strings.Join(m.words, " ")
+	return m, nil
+}
+
+// protocols are what the n-th configuration has the upstreams spoken to in.
+func (s *Scenario) protocols(n int) [3]string {
+	list := s.Gateway.Protocols
+	if n > 0 && s.Gateway.Shifting {
+		r := s.stream(ofHTTP2Services, uint64(n))
+		if r.IntN(3) == 0 {
+			list[r.IntN(3)] = s.drawProtocol(r)
+		}
+	}
+	return list
+}
+
+// drawProtocol is what an upstream may be spoken to in.
+func (s *Scenario) drawProtocol(r *rand.Rand) string {
+	if s.Gateway.UpstreamTLS {
+		return []string{"auto", "h2", "h2", "", "http1"}[r.IntN(5)]
+	}
+	return []string{"h2c", "h2c", "h2c", "http1", ""}[r.IntN(5)]
+}
+
+// addHTTP2Services makes services speak HTTP/2, and upstreams be spoken to in it.
+func (s *Scenario) addHTTP2Services(r *rand.Rand, mood float64) {
+	if r.IntN(2) == 0 {
+		return
+	}
+	g := &s.Gateway
+	g.UpstreamTLS = g.UpstreamTLS || r.IntN(8) == 0
+	g.Shifting = r.IntN(3) == 0
+	for i := range g.Protocols {
+		g.Protocols[i] = s.drawProtocol(r)
+	}
+	eager := !g.UpstreamTLS && !g.Shifting && g.Protocols == [3]string{"h2c", "h2c", "h2c"}
+	for i := range s.Services {
+		if p := &s.Services[i]; s.Quiet || r.IntN(15) > 0 {
+			p.HTTP2 = drawHTTP2Service(r, s.Quiet, mood)
+			p.HTTP2.Eager = eager && r.IntN(2) == 0
+		}
+	}
+	if r.IntN(4) == 0 { // few connections carry much
+		g.MaxConnections = 1 + r.IntN(2)
+		g.MaxPending = max(g.MaxPending, 50)
+		for i := range s.Services {
+			if p := s.Services[i].HTTP2; p != nil && r.IntN(2) == 0 {
+				p.Streams, p.Resize = 1+r.IntN(4), 0.3*r.Float64()
+			}
+		}
+	}
+}
+
+func drawHTTP2Service(r *rand.Rand, quiet bool, mood float64) *HTTP2ServicePlan {
+	p := &HTTP2ServicePlan{
+		Streams: -1, Window: usualWindow, Table: usualTable, Frame: usualFrame,
+		Padded: r.IntN(3) == 0, Fuss: some(r, 0.3, 0.5), Resize: some(r, 0.3, 0.3),
+	}
+	if r.IntN(2) == 0 {
+		p.Streams = 1 + r.IntN(1+r.IntN(150))
+	}
+	if r.IntN(3) == 0 {
+		p.Window = []int{0, r.IntN(100), r.IntN(1 << 14), r.IntN(1 << 20)}[r.IntN(4)]
+		p.Step, p.Wait = 1+r.IntN(1+r.IntN(20_000)), between(r, 0, 50*time.Millisecond)
+	}
+	if r.IntN(3) == 0 {
+		p.Frame = 20 + r.IntN(usualFrame)
+	}
+	if r.IntN(4) == 0 {
+		p.Table = r.IntN(1 << 15)
+	}
+	if r.IntN(4) == 0 {
+		p.Pieces = 1 + r.IntN(3000)
+	}
+	if r.IntN(5) == 0 {
+		p.GoAway = 1 + r.IntN(1+r.IntN(40))
+	}
+	if r.IntN(4) == 0 {
+		p.Late = between(r, 0, 20*time.Millisecond)
+	}
+	if quiet {
+		return p
+	}
+	p.None, p.Rough = r.IntN(4) == 0, r.Float64() < 2*mood
+	p.Upsets = some(r, mood/2, 0.1)
+	switch r.IntN(40) {
+	case 0:
+		p.Mute = true
+	case 1:
+		p.Streams = 0
+	case 2, 3, 4:
+		p.Late = between(r, 0, 2*time.Second)
+	case 5, 6:
+		p.Wait = between(r, 0, 4*time.Second)
+	}
+	return p
+}
