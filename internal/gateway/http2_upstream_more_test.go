@@ -180,12 +180,15 @@ func TestAServiceThatDrainsLosesNothing(t *testing.T) {
 	}
 }
 
-// An idle connection that its service ends is not used again.
+// An idle connection that its service ends, or takes no requests on, is not used again.
 func TestAnIdleConnectionThatItsServiceEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*h2Served){
 		"GOAWAY": func(c *h2Served) { c.do(func(f *http2.Framer) { f.WriteGoAway(1, http2.ErrCodeNo, nil) }) },
 		"close":  func(c *h2Served) { c.Close() },
+		"no more streams": func(c *h2Served) {
+			c.do(func(f *http2.Framer) { f.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams}) })
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

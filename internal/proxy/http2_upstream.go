@@ -225,6 +225,9 @@ func (h *http2Upstream) settled(first bool) {
 	}
 	h.list()
 	if !first {
+		if h.most == 0 && h.used == 0 {
+			h.closeIdle()
+		}
 		return
 	}
 	waiting := h.waiting
@@ -446,7 +449,7 @@ func (h *http2Upstream) over(freed bool) {
 		return
 	}
 	s.freed = freed
-	if s.state != upstreamOpen || !h.greeted || h.leaving || h.dead || h.broken || s.conn.PeerEnded() {
+	if s.state != upstreamOpen || !h.greeted || h.leaving || h.dead || h.broken || h.most == 0 || s.conn.PeerEnded() {
 		s.close()
 		return
 	}
