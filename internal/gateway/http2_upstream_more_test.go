@@ -212,6 +212,36 @@ func TestAnIdleConnectionThatItsServiceEnds(t *testing.T) {
 	}
 }
 
+// A response that has come whole is given to a client that takes it slowly, whatever becomes of its
+// stream or its connection.
+func TestAWholeResponseOutlivesItsConnection(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*h2Asked){
+		"reset":  func(a *h2Asked) { a.resetWith(http2.ErrCodeNo) },
+		"close":  func(a *h2Asked) { a.c.Close() },
+		"breach": func(a *h2Asked) { a.c.do(func(f *http2.Framer) { f.WriteData(0, false, nil) }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			body := strings.Repeat("x", 100_000)
+			g, s := serveH2C(t, "", "", func(s *h2Service) {
+				s.begun = func(a *h2Asked) { a.ok(body); end(a) }
+			})
+			slow := g.thriftyH2(65535)
+			st := slow.ask("GET", "/")
+			slow.wait("what its windows allow", func() bool { return len(st.body) == 65535 })
+			if name != "reset" {
+				s.wait("the end", func() bool { return s.conns[0].ended || s.conns[0].goAway != nil })
+			}
+			slow.served()
+			st.allow(100_000)
+			slow.send(func(f *http2.Framer) { f.WriteWindowUpdate(0, 100_000) })
+			st.expect(200, body)
+			slow.leave()
+		})
+	}
+}
+
 // Targets of HTTP/2 are checked in HTTP/2.
 func TestHealthChecksSpeakHTTP2(t *testing.T) {
 	t.Parallel()

@@ -166,6 +166,9 @@ func (r *http2Request) push(f *flow, data []byte) {
 		f.flags |= requestSent
 		trailers = f.requestTrailers()
 	}
+	if r.gone {
+		return
+	}
 	r.put(data, 0, len(data), f.is(bodyWhole), trailers, false)
 }
 
@@ -210,11 +213,19 @@ func (r *http2Request) sendCopy(f *flow, message []byte) error {
 
 // full implements upstreamStream.
 func (r *http2Request) full() bool {
+	if r.gone {
+		return false // what is sent goes nowhere
+	}
 	return r.id == 0 || r.queue != nil || r.space() == 0 || r.h.s.conn.Congested()
 }
 
 // room implements upstreamStream.
-func (r *http2Request) room() int { return min(r.h.w.loop.Piece(), r.space()) }
+func (r *http2Request) room() int {
+	if r.gone {
+		return r.h.w.loop.Piece()
+	}
+	return min(r.h.w.loop.Piece(), r.space())
+}
 
 // took implements upstreamStream. How far the application has read the windows tell, in large steps;
 // that all is there, the kernel's acknowledgements. These are of the whole connection: those of the
@@ -351,6 +362,12 @@ func (r *http2Request) free() {
 		r.freed = true
 		r.h.s.member.Free(r.h.w.loop.Now())
 	}
+}
+
+// stop is called when the response is whole and the target takes no more of the request.
+func (r *http2Request) stop() {
+	r.gone = true
+	r.dropQueue()
 }
 
 // end takes the request off its connection. The target is told where it still works on it, or waits

@@ -24,7 +24,7 @@ type http2Upstream struct {
 	s       *upstreamConn
 	head    http2.ResponseHead
 	waiting []*http2Request // assigned while it connects, in their order
-	news    []uint32        // streams of which something has come that was not shown yet
+	unshown []*http2Request // see showLater
 	used    int             // requests that it carries or that wait for it
 	most    int             // how many it takes at once
 	next    uint32          // the next stream's identifier
@@ -139,6 +139,8 @@ func (h *http2Upstream) opened() {
 // Expire implements reactor.Expirer: it is time to look whether the target is still there.
 func (h *http2Upstream) Expire(_ *reactor.Timer, now int64) {
 	switch {
+	case h.dead:
+		return
 	case h.heard || h.used == 0:
 		h.pinged = false
 	case h.pinged:
@@ -162,7 +164,7 @@ func (h *http2Upstream) read(p []byte) (int, error) {
 
 // write implements http2Side.
 func (h *http2Upstream) write(p []byte) {
-	if h.s.state != upstreamOpen || h.broken || h.dead || len(p) == 0 {
+	if h.s.state != upstreamOpen || h.broken || len(p) == 0 {
 		return
 	}
 	if h.s.write(p) != nil {
@@ -180,47 +182,17 @@ func (h *http2Upstream) later() { h.s.later() }
 // awaitBlock implements http2Side: each request has its own time-out.
 func (h *http2Upstream) awaitBlock(bool) {}
 
-// readable reads what came, and then shows what was put off: head, content and end that came together
-// go on together.
+// readable reads what came.
 func (h *http2Upstream) readable() {
 	h.readOn()
-	for len(h.news) > 0 {
-		last := len(h.news) - 1
-		id := h.news[last]
-		h.news = h.news[:last]
-		if r := h.requestOf(id); r != nil {
-			r.isNews = false
-			r.show()
-		}
-	}
-}
-
-// lives deals with what the target has sent on a connection that carries nothing, and says whether that
-// was not its end.
-func (h *http2Upstream) lives() bool {
-	h.readable()
-	return !h.dead && !h.broken && !h.leaving
-}
-
-// putOff has r shown once everything that is there was read.
-func (h *http2Upstream) putOff(r *http2Request) {
-	if !r.isNews {
-		r.isNews = true
-		h.news = append(h.news, r.id)
-	}
+	h.showAll()
 }
 
 // settled implements http2Side. The first SETTINGS begin the requests that wait for them.
 func (h *http2Upstream) settled(first bool) {
 	h.most = int(min(upstreamStreams, h.peer.MaxConcurrentStreams))
-	if h.most == 0 {
-		if first {
-			h.fail(http2.StreamRefused) // it would be of no use to anybody
-			return
-		}
-		if h.leave(); h.used == 0 {
-			h.closeIdle()
-		}
+	if h.most == 0 && first {
+		h.fail(http2.StreamRefused) // it would be of no use to anybody
 		return
 	}
 	h.list()
@@ -301,8 +273,10 @@ func (h *http2Upstream) response(r *http2Request, block []byte) {
 		return
 	}
 	if f.res.Status < 200 {
-		if f.countInterim(len(block)) && f.sendInterim(f.appendInterim(f.w.out[:0])) {
+		if f.countInterim(len(block)) {
+			r.interim = f.appendInterim(r.interim)
 			f.res.Reset()
+			h.showLater(r)
 		}
 		return
 	}
@@ -310,7 +284,11 @@ func (h *http2Upstream) response(r *http2Request, block []byte) {
 	r.fields.End = copy(r.fields.Bytes, bytes)
 	rebaseFields(&f.res.Fields, bytes, r.fields.Bytes)
 	r.begun(h.blockEnds)
-	h.putOff(r)
+	if r.ended || len(h.in.Data()) == 0 {
+		r.show()
+	} else {
+		h.showLater(r)
+	}
 }
 
 // trailers takes the field block that ends a response.
@@ -327,7 +305,28 @@ func (h *http2Upstream) trailers(r *http2Request, block []byte) {
 		return
 	}
 	r.trailer, r.ended = list, true
-	h.putOff(r)
+	r.show()
+}
+
+// showLater has what came of a response shown to its exchange when the frames of this read have been
+// dealt with: a head together with the data behind it, and many small pieces as one. A write to the
+// client for each of them would cost too much.
+func (h *http2Upstream) showLater(r *http2Request) {
+	if !r.waits {
+		r.waits = true
+		h.unshown = append(h.unshown, r)
+	}
+}
+
+// showAll shows what waits for it.
+func (h *http2Upstream) showAll() {
+	for i := 0; i < len(h.unshown); i++ { // it may grow, or be gone through meanwhile
+		if r := h.unshown[i]; r != nil {
+			h.unshown[i], r.waits = nil, false
+			r.show()
+		}
+	}
+	h.unshown = h.unshown[:0]
 }
 
 // stray implements http2Side: what comes for a request that was given up is passed over.
@@ -341,6 +340,7 @@ func (h *http2Upstream) stray(f *http2.Frame, d *streamData) {
 
 // frame implements http2Side.
 func (h *http2Upstream) frame(f *http2.Frame) {
+	h.showAll()
 	if f.Type == http2.GoAway {
 		h.goAway(f.LastStream())
 		return
@@ -349,8 +349,8 @@ func (h *http2Upstream) frame(f *http2.Frame) {
 	switch {
 	case r == nil:
 		h.mustHaveBegun(f.Stream)
-	case r.ended: // the response is whole; nobody wants the rest of the request (RFC 9113, section 8.1)
-		r.gone = true
+	case r.ended: // nobody needs the rest of the request (RFC 9113, section 8.1)
+		r.stop()
 	case f.Code() == http2.RefusedStream:
 		r.gone = true
 		r.fail(unprocessed)
@@ -364,7 +364,7 @@ func (h *http2Upstream) frame(f *http2.Frame) {
 func (h *http2Upstream) goAway(last uint32) {
 	h.leave()
 	for _, id := range h.identifiers(nil) {
-		if r := h.requestOf(id); r != nil && id > last && !r.ended {
+		if r := h.requestOf(id); r != nil && id > last {
 			r.gone = true
 			r.flow.flags |= notBegun
 			r.fail(unprocessed)
@@ -401,8 +401,13 @@ func (h *http2Upstream) lost() {
 	}
 }
 
-// end ends the connection, and with a fault every request on it whose response is not whole.
+// end ends the connection, and every request on it with a fault. A response that is whole is still
+// given to a client that takes it slowly.
 func (h *http2Upstream) end(how fault) {
+	h.showAll()
+	if h.dead {
+		return
+	}
 	h.dead = true
 	h.list()
 	if h.used == 0 {
@@ -411,7 +416,11 @@ func (h *http2Upstream) end(how fault) {
 	}
 	h.failWaiting(func(f *flow) { f.upstreamFailed(upstream.ConnectFailed, exchange.ConnectFailed) })
 	for _, id := range h.identifiers(nil) {
-		if r := h.requestOf(id); r != nil && !r.ended {
+		switch r := h.requestOf(id); {
+		case r == nil:
+		case r.ended:
+			r.stop()
+		default:
 			r.fail(how)
 		}
 	}
@@ -449,7 +458,8 @@ func (h *http2Upstream) over(freed bool) {
 		return
 	}
 	s.freed = freed
-	if s.state != upstreamOpen || !h.greeted || h.leaving || h.dead || h.broken || h.most == 0 || s.conn.PeerEnded() {
+	useless := h.leaving || h.dead || h.broken || h.most == 0
+	if s.state != upstreamOpen || !h.greeted || useless || s.conn.PeerEnded() {
 		s.close()
 		return
 	}
