@@ -24,12 +24,14 @@ type http2Request struct {
 	next *http2Request // in the worker's list of free ones
 
 	fields    *reactor.Buffer // the response's head, which the exchange borrows
+	interim   []byte          // interim responses, as the client gets them, that were not shown yet
 	mark      int64           // see took
 	noted     int64           // of went, when notedAt was taken
 	notedAt   int64           // bytes written to the connection by then
+	asked     bool            // the request's head has gone out: only then does the stream exist
 	answered  bool            // the response's head has come
 	headWaits bool            // it was not shown yet
-	isNews    bool            // its stream is among http2Upstream.news
+	waits     bool            // for showAll
 	freed     bool            // its slot was given back
 	untouched bool            // the target has said that it did nothing for it
 	gone      bool            // the target does not wait for its end: there is nothing to reset
@@ -155,7 +157,7 @@ func (r *http2Request) sendHead(f *flow, ends bool) {
 			out = e.AppendStatic(out, indexExpect, continueText, hpack.Once)
 		}
 	}
-	r.endSent = ends
+	r.asked, r.endSent = true, ends
 	h.sendBlock(r.id, out, ends)
 }
 
@@ -267,19 +269,18 @@ func (r *http2Request) begun(ends bool) {
 	}
 }
 
-// deliver implements streamOwner. Content that comes in small pieces is shown once all of them are
-// there: a write for each would cost too much.
+// deliver implements streamOwner.
 func (r *http2Request) deliver(data []byte) {
 	h, id := r.h, r.id
-	if !r.answered {
+	switch {
+	case !r.answered:
 		h.resetFor(id, http2.MissingPseudo)
 		return
-	}
-	if len(data) < batchBytes && len(h.in.Data()) > 0 {
+	case len(data) < batchBytes && len(h.in.Data()) > 0:
 		if len(data) > 0 {
 			r.keepContent(data)
 		}
-		h.putOff(r)
+		h.showLater(r)
 		return
 	}
 	r.arrived = data
@@ -302,6 +303,10 @@ func (r *http2Request) show() {
 	}
 	for life := f.Life(); r.flow == f && f.Life() == life && f.readsOn(); {
 		switch {
+		case len(r.interim) > 0:
+			out := r.interim
+			r.interim = nil
+			f.sendInterim(out)
 		case r.headWaits:
 			r.headWaits = false
 			buf, from, to := r.nextContent()
@@ -339,7 +344,9 @@ func (r *http2Request) nextContent() (buf []byte, from, to int) {
 }
 
 // pending implements upstreamStream.
-func (r *http2Request) pending() bool { return r.headWaits || r.buffered() > 0 || r.ended }
+func (r *http2Request) pending() bool {
+	return len(r.interim) > 0 || r.headWaits || r.buffered() > 0 || r.ended
+}
 
 // whole implements upstreamStream.
 func (r *http2Request) whole() bool { return r.ended && r.buffered() == 0 }
@@ -374,6 +381,9 @@ func (r *http2Request) stop() {
 // for the rest of it.
 func (r *http2Request) end() {
 	h, w := r.h, r.h.w
+	if r.waits {
+		h.unshown[slices.Index(h.unshown, r)] = nil
+	}
 	r.flow = nil
 	freed := r.freed
 	if r.fields != nil {
@@ -387,7 +397,7 @@ func (r *http2Request) end() {
 		h.over(freed)
 		return
 	}
-	if !(r.ended && r.endSent) && !r.gone && !h.dead {
+	if r.asked && !(r.ended && r.endSent) && !r.gone && !h.dead {
 		h.wrote(http2.AppendRST(h.room(32), r.id, http2.Cancel))
 	}
 	r.remove()
