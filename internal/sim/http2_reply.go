@@ -29,7 +29,7 @@ const slowPieces = 60
 // flush sends what was composed.
 func (h *http2ServiceConn) flush() {
 	c := h.c
-	if h.sending || c.over || !h.settled {
+	if h.sending || c.over || !h.settled || h.gentle && h.doomed {
 		return
 	}
 	n := len(h.out)
@@ -48,6 +48,9 @@ func (h *http2ServiceConn) flush() {
 			h.sending = false
 			h.flush()
 		})
+	case h.ends && h.gentle:
+		h.doomed = true // it says nothing more, and waits for the gateway's end
+		c.CloseWrite()
 	case h.ends:
 		c.close()
 	}
@@ -537,7 +540,7 @@ func (h *http2ServiceConn) leaveRoughly() {
 // endIfDone ends a connection that was left, when all that it serves is over.
 func (h *http2ServiceConn) endIfDone() {
 	if h.left && h.open == 0 && !h.plan.Rough && h.limit%4 == 1 {
-		h.ends = true
+		h.ends, h.gentle = true, true
 		h.flush()
 	}
 }

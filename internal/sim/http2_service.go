@@ -77,6 +77,7 @@ type http2ServiceConn struct {
 	limit    uint32
 	left     bool // and the gateway knows
 	ends     bool // the connection is to end when all is sent
+	gentle   bool // in its own direction, so that nothing that was sent is lost
 	hostile  bool // it has done what may end the connection
 	doomed   bool // it has done what must
 }
