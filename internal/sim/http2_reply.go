@@ -508,17 +508,21 @@ func (h *http2ServiceConn) goAway(last uint32, code int) {
 // leaveRoughly says of streams above any one that it did nothing for them. That is not true where it
 // has begun an answer.
 func (h *http2ServiceConn) leaveRoughly() {
-	r := h.rng
+	r, quiet := h.rng, h.c.s.w.scenario.Quiet
 	least := uint32(0)
 	for _, st := range h.order {
-		if st.began && r.IntN(8) > 0 {
+		if st.began && (quiet || r.IntN(8) > 0) {
 			least = st.id
 		}
+	}
+	codes := []int{noError, noError, 2, 11, protocolError}
+	if quiet {
+		codes = codes[:1]
 	}
 	h.limit = []uint32{
 		least, h.highest, h.highest + 2*uint32(r.IntN(100)), least + uint32(r.IntN(int(h.highest-least)+1)),
 	}[r.IntN(4)]
-	h.goAway(h.limit, []int{noError, noError, 2, 11, protocolError}[r.IntN(5)])
+	h.goAway(h.limit, codes[r.IntN(len(codes))])
 	for _, st := range h.order {
 		if st.id > h.limit && !st.over {
 			q := st.asks()
@@ -528,18 +532,24 @@ func (h *http2ServiceConn) leaveRoughly() {
 			st.look()
 		}
 	}
-	h.pingThen(func() { h.left = true })
+	h.pingThen(func() {
+		h.left = true
+		h.endIfDone()
+	})
 	switch r.IntN(4) {
 	case 0:
-		h.ends = true
+		h.ends = !quiet
 	case 1:
+		if quiet {
+			break
+		}
 		h.c.s.w.kernel.After(between(r, 0, 300*time.Millisecond), h.c.close)
 	}
 }
 
 // endIfDone ends a connection that was left, when all that it serves is over.
 func (h *http2ServiceConn) endIfDone() {
-	if h.left && h.open == 0 && !h.plan.Rough && h.limit%4 == 1 {
+	if h.left && h.open == 0 && h.limit%4 == 1 {
 		h.ends, h.gentle = true, true
 		h.flush()
 	}

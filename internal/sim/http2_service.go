@@ -601,6 +601,9 @@ func (s *Scenario) addHTTP2Services(r *rand.Rand, mood float64) {
 			p.HTTP2.Eager = eager && r.IntN(2) == 0
 		}
 	}
+	if s.Quiet && r.IntN(3) == 0 {
+		s.leaveSuddenly(r)
+	}
 	if r.IntN(4) == 0 { // few connections carry much
 		g.MaxConnections = 1 + r.IntN(2)
 		g.MaxPending = max(g.MaxPending, 50)
@@ -610,6 +613,19 @@ func (s *Scenario) addHTTP2Services(r *rand.Rand, mood float64) {
 			}
 		}
 	}
+}
+
+// leaveSuddenly makes services leave without a warning on a quiet day. That fails no request which
+// can be sent again, and here all can: their bodies are short, and held.
+func (s *Scenario) leaveSuddenly(r *rand.Rand) {
+	s.Gateway.HoldBody = 0
+	for i := range s.Services {
+		p := s.Services[i].HTTP2
+		p.Rough, p.GoAway = true, 5+r.IntN(20)
+	}
+	s.requests(r, 1, func(q *RequestPlan) {
+		q.Body, q.Expect, q.Waits = min(q.Body, 5000), false, false
+	})
 }
 
 func drawHTTP2Service(r *rand.Rand, quiet bool, mood float64) *HTTP2ServicePlan {
