@@ -178,6 +178,7 @@ var http2Vices = []http2Vice{
 		st.h.frame(frameWindow, 0, st.id, number(0))
 	})},
 	{"a window opened too far", wrongly(func(st *servedStream) {
+		st.h.hostile, st.s.w.brokenHTTP2 = true, true // windows that grow later are the connection's
 		st.h.frame(frameWindow, 0, st.id, number(math.MaxInt32))
 		st.receive += math.MaxInt32
 	})},

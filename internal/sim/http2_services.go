@@ -1,0 +1,137 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// HTTP2ServicePlan is how a service speaks HTTP/2.
+type HTTP2ServicePlan struct {
+	Streams int           // MAX_CONCURRENT_STREAMS; -1 for no bound
+	Window  int           // INITIAL_WINDOW_SIZE
+	Step    int           // bytes by which it opens windows at first, at most; 0 for all it has read
+	Wait    time.Duration // the longest time until it opens them
+	Frame   int           // bytes of the longest part of a body in one frame
+	Table   int           // HEADER_TABLE_SIZE
+	Padded  bool
+	Fuss    float64       // the share of its frames behind which one comes that changes nothing
+	Resize  float64       // the share of requests at which it changes its windows and bounds
+	None    bool          // of the bounds it names may be 0, for a while
+	Late    time.Duration // until its SETTINGS go out
+	Mute    bool          // they never do
+	Eager   bool          // they go out before it has heard anything; then it speaks nothing else
+	GoAway  int           // the number of requests after which it leaves; 0 for never
+	Rough   bool          // it leaves without a warning, and says that it did not do some of them
+	Pieces  int           // bytes of the longest piece that it sends at once; 0 for all there is
+	Upsets  float64       // the share of requests at which it does what breaks the connection
+}
+
+// protocols are what the n-th configuration has the upstreams spoken to in.
+func (s *Scenario) protocols(n int) [3]string {
+	list := s.Gateway.Protocols
+	if n > 0 && s.Gateway.Shifting {
+		r := s.stream(ofHTTP2Services, uint64(n))
+		if r.IntN(3) == 0 {
+			list[r.IntN(3)] = s.drawProtocol(r)
+		}
+	}
+	return list
+}
+
+// drawProtocol is what an upstream may be spoken to in.
+func (s *Scenario) drawProtocol(r *rand.Rand) string {
+	if s.Gateway.UpstreamTLS {
+		return []string{"auto", "h2", "h2", "", "http1"}[r.IntN(5)]
+	}
+	return []string{"h2c", "h2c", "h2c", "http1", ""}[r.IntN(5)]
+}
+
+// addHTTP2Services makes services speak HTTP/2, and upstreams be spoken to in it.
+func (s *Scenario) addHTTP2Services(r *rand.Rand, mood float64) {
+	if r.IntN(2) == 0 {
+		return
+	}
+	g := &s.Gateway
+	g.UpstreamTLS = g.UpstreamTLS || r.IntN(8) == 0
+	g.Shifting = r.IntN(3) == 0
+	for i := range g.Protocols {
+		g.Protocols[i] = s.drawProtocol(r)
+	}
+	eager := !g.UpstreamTLS && !g.Shifting && g.Protocols == [3]string{"h2c", "h2c", "h2c"}
+	for i := range s.Services {
+		if p := &s.Services[i]; s.Quiet || r.IntN(15) > 0 {
+			p.HTTP2 = drawHTTP2Service(r, s.Quiet, mood)
+			p.HTTP2.Eager = eager && r.IntN(2) == 0
+		}
+	}
+	if s.Quiet && r.IntN(3) == 0 {
+		s.leaveSuddenly(r)
+	}
+	if r.IntN(4) == 0 { // few connections carry much
+		g.MaxConnections = 1 + r.IntN(2)
+		g.MaxPending = max(g.MaxPending, 50)
+		for i := range s.Services {
+			if p := s.Services[i].HTTP2; p != nil && r.IntN(2) == 0 {
+				p.Streams, p.Resize = 1+r.IntN(4), 0.3*r.Float64()
+			}
+		}
+	}
+}
+
+// leaveSuddenly makes services leave without a warning on a quiet day. That fails no request which
+// can be sent again, and here all can: their bodies are short, and held.
+func (s *Scenario) leaveSuddenly(r *rand.Rand) {
+	s.Gateway.HoldBody = 0
+	for i := range s.Services {
+		p := s.Services[i].HTTP2
+		p.Rough, p.GoAway = true, 5+r.IntN(20)
+	}
+	s.requests(r, 1, func(q *RequestPlan) {
+		q.Body, q.Expect, q.Waits = min(q.Body, 5000), false, false
+	})
+}
+
+func drawHTTP2Service(r *rand.Rand, quiet bool, mood float64) *HTTP2ServicePlan {
+	p := &HTTP2ServicePlan{
+		Streams: -1, Window: usualWindow, Table: usualTable, Frame: usualFrame,
+		Padded: r.IntN(3) == 0, Fuss: some(r, 0.3, 0.5), Resize: some(r, 0.3, 0.3),
+	}
+	if r.IntN(2) == 0 {
+		p.Streams = 1 + r.IntN(1+r.IntN(150))
+	}
+	if r.IntN(3) == 0 {
+		p.Window = []int{0, r.IntN(100), r.IntN(1 << 14), r.IntN(1 << 20)}[r.IntN(4)]
+		p.Step, p.Wait = 1+r.IntN(1+r.IntN(20_000)), between(r, 0, 50*time.Millisecond)
+	}
+	if r.IntN(3) == 0 {
+		p.Frame = 20 + r.IntN(usualFrame)
+	}
+	if r.IntN(4) == 0 {
+		p.Table = r.IntN(1 << 15)
+	}
+	if r.IntN(4) == 0 {
+		p.Pieces = 1 + r.IntN(3000)
+	}
+	if r.IntN(5) == 0 {
+		p.GoAway = 1 + r.IntN(1+r.IntN(40))
+	}
+	if r.IntN(4) == 0 {
+		p.Late = between(r, 0, 20*time.Millisecond)
+	}
+	if quiet {
+		return p
+	}
+	p.None, p.Rough = r.IntN(4) == 0, r.Float64() < 2*mood
+	p.Upsets = some(r, mood/2, 0.1)
+	switch r.IntN(40) {
+	case 0:
+		p.Mute = true
+	case 1:
+		p.Streams = 0
+	case 2, 3, 4:
+		p.Late = between(r, 0, 2*time.Second)
+	case 5, 6:
+		p.Wait = between(r, 0, 4*time.Second)
+	}
+	return p
+}
