@@ -223,6 +223,7 @@ func (st *servedStream) mayGet(f *received) error {
 	switch {
 	case st == nil:
 		return errors.New("the stream has not begun")
+	case f.kind == frameReset && (st.odd || st.h.hostile): // for each thing that it does wrong
 	case st.known:
 		return errors.New("the service has reset the stream before, and the gateway knows")
 	case st.given:

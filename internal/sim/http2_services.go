@@ -64,7 +64,7 @@ func (s *Scenario) addHTTP2Services(r *rand.Rand, mood float64) {
 			p.HTTP2.Eager = eager && r.IntN(2) == 0
 		}
 	}
-	if s.Quiet && r.IntN(3) == 0 {
+	if s.Quiet && r.IntN(2) == 0 {
 		s.leaveSuddenly(r)
 	}
 	if r.IntN(4) == 0 { // few connections carry much
@@ -84,7 +84,7 @@ func (s *Scenario) leaveSuddenly(r *rand.Rand) {
 	s.Gateway.HoldBody = 0
 	for i := range s.Services {
 		p := s.Services[i].HTTP2
-		p.Rough, p.GoAway = true, 5+r.IntN(20)
+		p.Rough, p.GoAway = true, 2+r.IntN(8)
 	}
 	s.requests(r, 1, func(q *RequestPlan) {
 		q.Body, q.Expect, q.Waits = min(q.Body, 5000), false, false
