@@ -376,7 +376,9 @@ func TestStatusesOfGRPCEjectATarget(t *testing.T) {
 		for range 8 {
 			oneMessage(t, g)
 		}
-		if state := g.target("s", bad.address); state.Usable == out {
+		if out {
+			g.becomes("s", bad.address, "ejected")
+		} else if state := g.target("s", bad.address); !state.Usable {
 			t.Errorf("after %d times %v it is %s", first.Load(), code, state.State)
 		}
 	}

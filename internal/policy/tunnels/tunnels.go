@@ -11,13 +11,14 @@ import (
 	"sync/atomic"
 
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/grpc"
 	"plimsoll/internal/invariant"
 )
 
 // Full is the reason of refusals.
 var Full = exchange.DeclareReason(exchange.ReasonInfo{
 	Label: "websockets_full", Fault: exchange.ProtectionFault,
-	Text: "as many WebSockets as this route takes are open",
+	Text: "as many WebSockets as this route takes are open", GRPC: grpc.Unavailable,
 })
 
 // MaxBound is the highest bound.
