@@ -188,6 +188,13 @@ func (h *http2Upstream) readable() {
 	h.showAll()
 }
 
+// lives deals with what the target has sent on a connection that carries nothing, and says whether that
+// was not its end.
+func (h *http2Upstream) lives() bool {
+	h.readable()
+	return !h.dead && !h.broken && !h.leaving && h.most > 0
+}
+
 // settled implements http2Side. The first SETTINGS begin the requests that wait for them.
 func (h *http2Upstream) settled(first bool) {
 	h.most = int(min(upstreamStreams, h.peer.MaxConcurrentStreams))
@@ -364,7 +371,7 @@ func (h *http2Upstream) frame(f *http2.Frame) {
 func (h *http2Upstream) goAway(last uint32) {
 	h.leave()
 	for _, id := range h.identifiers(nil) {
-		if r := h.requestOf(id); r != nil && id > last {
+		if r := h.requestOf(id); r != nil && id > last && !r.ended {
 			r.gone = true
 			r.flow.flags |= notBegun
 			r.fail(unprocessed)
