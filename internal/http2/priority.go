@@ -9,23 +9,31 @@ type Priority struct {
 // DefaultPriority is that of a request that says nothing.
 func DefaultPriority() Priority { return Priority{Urgency: 3} }
 
-// ParsePriority reads the value of a Priority field or of PRIORITY_UPDATE, a dictionary of
-// structured fields (RFC 9651). It never fails: a member that is not what it should be counts as
-// absent, as RFC 9218 asks for, and so does everything in a value that is no dictionary.
-func ParsePriority(value []byte) Priority {
-	p := DefaultPriority()
+// ParsePriority reads the value of a request's Priority field or of PRIORITY_UPDATE: what it does not
+// name is as in DefaultPriority.
+func ParsePriority(value []byte) Priority { return DefaultPriority().With(value) }
+
+// With is p with what value names, a dictionary of structured fields (RFC 9651): the priority of a
+// response is its request's with the response's own Priority field (RFC 9218, section 8). It never
+// fails: a member that is not what it should be counts as absent, as RFC 9218 asks for, and so does
+// everything in a value that is no dictionary.
+func (p Priority) With(value []byte) Priority {
+	base := p
 	for len(value) > 0 {
 		var member []byte
 		member, value = nextMember(value)
 		key, item := splitMember(trim(member))
 		switch string(key) {
 		case "u":
-			p.Urgency = DefaultPriority().Urgency // the last of one key counts, whatever it is
+			p.Urgency = base.Urgency // the last of one key counts, whatever it is
 			if len(item) == 1 && '0' <= item[0] && item[0] <= '7' {
 				p.Urgency = item[0] - '0'
 			}
 		case "i":
-			p.Incremental = string(item) == "?1"
+			p.Incremental = base.Incremental
+			if string(item) == "?1" || string(item) == "?0" {
+				p.Incremental = item[1] == '1'
+			}
 		}
 	}
 	return p

@@ -20,3 +20,16 @@ func TestPriorities(t *testing.T) {
 		}
 	}
 }
+
+func TestAResponsesPriorityOverridesWhatItNames(t *testing.T) {
+	request := http2.Priority{Urgency: 5, Incremental: true}
+	for value, want := range map[string]http2.Priority{
+		"": request, "u=1": {Urgency: 1, Incremental: true}, "i=?0": {Urgency: 5}, "u=0, i=?0": {},
+		"i": request, "u=8": request, "u=1, u=x": request, "i=0": request, "i=?2": request,
+		"x, \"": request, "u=7;a, i=?0;b": {Urgency: 7},
+	} {
+		if got := request.With([]byte(value)); got != want {
+			t.Errorf("with %q it is %+v", value, got)
+		}
+	}
+}

@@ -12,6 +12,7 @@ type http2Conn struct {
 	c *clientConn
 
 	head     http2.RequestHead
+	early    earlyPriorities
 	closed   [closedKept]closedStream // the streams that ended last, in a ring
 	closedAt int
 
@@ -115,11 +116,14 @@ func (h *http2Conn) write(p []byte) {
 
 // frame implements http2Side.
 func (h *http2Conn) frame(f *http2.Frame) {
-	if f.Type == http2.GoAway {
+	switch f.Type {
+	case http2.GoAway:
 		h.leave(left)
-		return
+	case http2.PriorityUpdate:
+		h.prioritise(f)
+	default:
+		h.peerResets(f)
 	}
-	h.peerResets(f)
 }
 
 // peerResets takes a RST_STREAM.

@@ -26,20 +26,28 @@ type streamData struct {
 	length  http2.BodyLength
 	trailer *head.List // that came; nil for none
 
-	queue    *reactor.Buffer // content that the windows hold back
-	tail     []byte          // trailers behind it, as a frame
-	went     int64           // bytes of content that were sent
-	credit   int64           // bytes by which the peer has opened the stream's window
-	ended    bool            // the peer has sent all
-	deaf     bool            // nobody takes what comes
-	finished bool            // the end is in queue, or sent
-	endSent  bool            // END_STREAM is sent
+	queue *reactor.Buffer // content that the windows hold back
+	tail  []byte          // trailers behind it, as a frame
+	went  int64           // bytes of content that were sent
+
+	// See turns.
+	priority              http2.Priority
+	waits                 bool // it is in the list of those that wait
+	waitBefore, waitAfter *streamData
+	since                 uint64 // the turn in which it began to wait
+
+	credit   int64 // bytes by which the peer has opened the stream's window
+	ended    bool  // the peer has sent all
+	deaf     bool  // nobody takes what comes
+	finished bool  // the end is in queue, or sent
+	headSent bool
+	endSent  bool // END_STREAM is sent
 }
 
 // streamOwner is the stream whose data a streamData is.
 type streamOwner interface {
 	deliver(data []byte) // content came, or the end of it
-	resume()             // the peer's windows have opened
+	resume()             // it waited, and the peer takes more
 }
 
 func (l *http2Link) find(id uint32) *streamData {
@@ -87,6 +95,7 @@ func (d *streamData) remove() {
 		d.after.before = d.before
 	}
 	l.open--
+	d.unwait()
 	d.dropBody()
 	d.dropQueue()
 	if d.in != nil {
@@ -209,14 +218,11 @@ func (d *streamData) sendData(buf []byte, from, to int, ends, scratch bool) int 
 			l.flush()
 			space = recordSize - http2.HeaderSize
 		}
-		n := min(to-from, d.window.Available(), l.send.Available(), space)
+		n := min(to-from, d.space(), space)
 		if n <= 0 {
 			break
 		}
-		d.window.Take(n)
-		l.send.Take(n)
-		l.budget.Sent()
-		d.went += int64(n)
+		d.spend(n)
 		d.endSent = ends && from+n == to
 		if n <= batchBytes {
 			dst := http2.AppendDataHeader(l.room(http2.HeaderSize+n), d.id, n, d.endSent)
@@ -262,9 +268,10 @@ func (d *streamData) hold(data []byte) {
 		}
 	}
 	d.queue.End += copy(d.queue.Room(), data)
+	d.wait()
 }
 
-// sendQueue sends what the windows held back, and says whether that was all.
+// sendQueue sends what the windows held back, and says whether that was all. What is left waits on.
 func (d *streamData) sendQueue() bool {
 	q := d.queue
 	if q == nil {
@@ -272,6 +279,7 @@ func (d *streamData) sendQueue() bool {
 	}
 	q.Start = d.sendData(q.Bytes, q.Start, q.End, d.finished && d.tail == nil, true)
 	if q.Start < q.End {
+		d.wait()
 		return false
 	}
 	d.queue = nil
@@ -298,9 +306,4 @@ func (d *streamData) dropQueue() {
 		d.queue = nil
 	}
 	d.tail = nil
-}
-
-// space is how much content the windows take now.
-func (d *streamData) space() int {
-	return max(0, min(d.window.Available(), d.link.send.Available()))
 }

@@ -97,6 +97,7 @@ func (h *http2Conn) request(id uint32, block []byte) {
 	st := h.begin(id)
 	st.flow, f.stream, f.version = f, st, http20
 	st.ended = h.blockEnds
+	st.setPriority(&f.req.Fields)
 	st.length = http2.ExpectLength(f.req.Length)
 	st.fields = w.loop.GetBuffer(len(bytes))
 	st.fields.End = copy(st.fields.Bytes, bytes)

@@ -23,6 +23,7 @@ type http2Link struct {
 	budget  http2.Budget
 	send    http2.SendWindow    // of the connection
 	receive http2.ReceiveWindow // likewise
+	turns   turns               // of the streams that wait for what the peer takes
 
 	in    *reactor.Buffer // bytes read and not yet used; nil while there are none
 	out   *reactor.Buffer // frames for the peer; nil while there are none
@@ -63,7 +64,7 @@ type http2Side interface {
 	settled(bool)     // SETTINGS have come, and whether they are the first
 	awaitBlock(bool)  // a field block begins that is not complete, or has ended
 	fieldBlock([]byte)
-	frame(*http2.Frame)                       // RST_STREAM or GOAWAY
+	frame(*http2.Frame)                       // RST_STREAM, GOAWAY or PRIORITY_UPDATE
 	stray(*http2.Frame, *streamData)          // data of a stream that takes none
 	resetFor(stream uint32, why http2.Reason) // ends a stream because of what the peer did
 	fail(why http2.Reason)                    // ends the connection for that
@@ -88,7 +89,7 @@ func (l *http2Link) init(w *Worker, side http2Side, server bool, early *reactor.
 }
 
 // readOn reads frames as long as there are some, the peer takes what it is sent, and others need
-// not be served.
+// not be served. Windows that they open are shared out at the end: a priority may come behind them.
 func (l *http2Link) readOn() {
 	if l.broken {
 		l.side.lost()
@@ -100,6 +101,9 @@ func (l *http2Link) readOn() {
 	l.reading = true
 	l.readBurst()
 	l.reading = false
+	if l.turns.due && !l.turns.deferred {
+		l.resume()
+	}
 }
 
 func (l *http2Link) readBurst() {
@@ -229,7 +233,7 @@ func (l *http2Link) frame(f *http2.Frame) {
 		}
 	case http2.WindowUpdate:
 		l.windowUpdate(f)
-	case http2.RSTStream, http2.GoAway:
+	case http2.RSTStream, http2.GoAway, http2.PriorityUpdate:
 		l.side.frame(f)
 	}
 	// The rest, PRIORITY among it, changes nothing.
@@ -262,7 +266,7 @@ func (l *http2Link) settings(f *http2.Frame) {
 	l.greeted = true
 	l.side.settled(first)
 	if change.Window != 0 {
-		l.resume()
+		l.opened()
 	}
 }
 
@@ -273,7 +277,7 @@ func (l *http2Link) windowUpdate(f *http2.Frame) {
 			l.side.fail(bad)
 			return
 		}
-		l.resume()
+		l.opened()
 		return
 	}
 	d := l.find(f.Stream)
@@ -286,7 +290,9 @@ func (l *http2Link) windowUpdate(f *http2.Frame) {
 		return
 	}
 	d.credit += int64(f.Increment())
-	d.owner.resume()
+	if d.waits {
+		l.opened()
+	}
 }
 
 // mustHaveBegun ends the connection where a frame came for a stream that has not begun (RFC 9113,
@@ -297,17 +303,6 @@ func (l *http2Link) mustHaveBegun(id uint32) bool {
 	}
 	l.side.fail(http2.IdleStream)
 	return false
-}
-
-// resume lets every stream that waited for the connection go on.
-func (l *http2Link) resume() {
-	w := l.w
-	w.ids = l.identifiers(w.ids[:0])
-	for _, id := range w.ids {
-		if d := l.find(id); d != nil && !l.dead {
-			d.owner.resume()
-		}
-	}
 }
 
 // identifiers appends those of all streams. Who goes through them looks each one up again: what

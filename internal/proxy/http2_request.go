@@ -157,7 +157,7 @@ func (r *http2Request) sendHead(f *flow, ends bool) {
 			out = e.AppendStatic(out, indexExpect, continueText, hpack.Once)
 		}
 	}
-	r.asked, r.endSent = true, ends
+	r.asked, r.headSent, r.endSent = true, true, ends
 	h.sendBlock(r.id, out, ends)
 }
 
@@ -218,7 +218,14 @@ func (r *http2Request) full() bool {
 	if r.gone {
 		return false // what is sent goes nowhere
 	}
-	return r.id == 0 || r.queue != nil || r.space() == 0 || r.h.s.conn.Congested()
+	if r.id == 0 {
+		return true
+	}
+	if r.queue == nil && r.space() > 0 && !r.h.s.conn.Congested() {
+		return false
+	}
+	r.wait()
+	return true
 }
 
 // room implements upstreamStream.

@@ -27,8 +27,11 @@ func (st *http2Stream) send(f *flow, buf []byte, from, to int, parts parts) erro
 		trailers = f.responseTrailers()
 	}
 	if parts&withHead != 0 {
-		st.begun = true
+		st.headSent = true
 		st.endSent = ends && trailers == nil && to == from
+		if f.Response.Fields.Has(head.Priority) {
+			st.decide(&f.Response.Fields)
+		}
 		f.headOut = int64(st.sendHead(f, st.endSent))
 		f.bodyOut += f.headOut
 	}
@@ -57,38 +60,38 @@ func (st *http2Stream) resume() {
 
 // congested implements stream. A head goes out whatever the windows say.
 func (st *http2Stream) congested() bool {
-	h := st.h
-	if h.c.conn.Congested() {
-		return true
-	}
-	if !st.begun || st.queue == nil && st.window.Available() > 0 && h.send.Available() > 0 {
+	switch {
+	case st.h.c.conn.Congested():
+	case !st.headSent || st.queue == nil && st.space() > 0:
 		return false
+	default:
+		st.watch()
 	}
-	st.watch()
+	st.wait()
 	return true
 }
 
 // watch begins to judge how the client opens its windows for a response that waits for them.
 func (st *http2Stream) watch() {
-	if !st.waits {
+	if !st.watched {
 		c := st.h.c
-		st.waits, st.wentMark = true, st.went
+		st.watched, st.wentMark, st.linkMark = true, st.went, st.h.turns.sent
 		c.w.loop.SetTimer(&st.stall, st, c.w.loop.Now()+c.listener.SendTimeout)
 	}
 }
 
 func (st *http2Stream) unwatch() {
-	if st.waits {
-		st.waits = false
+	if st.watched {
+		st.watched = false
 		st.h.c.w.loop.StopTimer(&st.stall)
 	}
 }
 
-// Expire implements reactor.Expirer: a response has waited for the client's windows for SendTimeout.
+// Expire implements reactor.Expirer: a response has waited for SendTimeout.
 func (st *http2Stream) Expire(_ *reactor.Timer, _ int64) {
 	h := st.h
-	st.waits = false
-	if st.went-st.wentMark >= h.c.listener.leastAcked() {
+	st.watched = false
+	if st.keptUp() {
 		st.watch()
 		return
 	}
@@ -102,6 +105,19 @@ func (st *http2Stream) Expire(_ *reactor.Timer, _ int64) {
 		st.free(f)
 	}
 	st.over()
+}
+
+// keptUp says whether the client has taken enough since the watch began: of this stream; or, where the
+// others had their turns before it, of all streams together what that is for each. How it takes what
+// is queued in the socket is judged by clientConn.judgeTaking.
+func (st *http2Stream) keptUp() bool {
+	h := st.h
+	least := h.c.listener.leastAcked()
+	if st.went-st.wentMark >= least {
+		return true
+	}
+	return st.window.Available() > 0 &&
+		(h.c.conn.Congested() || h.turns.sent-st.linkMark >= least*max(1, h.turns.waiting()))
 }
 
 // appendInterim implements stream.

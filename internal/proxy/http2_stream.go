@@ -21,11 +21,12 @@ type http2Stream struct {
 	fields   *reactor.Buffer // the head's bytes, which the exchange borrows
 	stall    reactor.Timer   // how long the client may let its response wait
 	how      ending
-	begun    bool  // the response's head is sent
 	tunnel   bool  // see startTunnel
 	deferred bool  // Run is to be called
-	waits    bool  // the response waits for the client's windows
+	watched  bool  // it is judged how the client opens its windows
+	decided  bool  // the response itself has said its priority
 	wentMark int64 // of went, since when that is judged
+	linkMark int64 // likewise, of the connection's turns.sent
 }
 
 // maxSpareStreams is how many streams a loop keeps for their next use.

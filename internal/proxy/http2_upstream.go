@@ -94,6 +94,7 @@ func (h *http2Upstream) begin(r *http2Request) {
 	}
 	h.last = h.next
 	h.add(&r.streamData, r, h.next, upstreamStreamWindow)
+	r.priority.Incremental = true // the requests are of different clients: they share
 	if h.next += 2; h.next > lastIdentifier || h.s.upstream.MaxRequests > 0 && h.s.requests >= h.s.upstream.MaxRequests {
 		h.leave()
 	}

@@ -79,7 +79,6 @@ type Worker struct {
 	fields []byte   // where field blocks of HTTP/2 are decoded; used as out is
 	digits [20]byte // for numbers, likewise
 
-	ids           []uint32      // where http2Conn.resume keeps identifiers
 	freeStreams   *http2Stream  // that can be used again
 	freeRequests  *http2Request // likewise
 	spareRequests int
