@@ -471,3 +471,41 @@ func TestRequestsBeyondTheConnectionsLastStreamAreRefused(t *testing.T) {
 	g.expectRefusedH2(codec.StreamRefused, 1)
 	c.leave()
 }
+
+// A client that changes its mind in the middle of two responses gets the other one.
+func TestWhatAClientAsksForFirstComesFirst(t *testing.T) {
+	const size = 4 << 20
+	s := bigService(t, size)
+	g := serveClean(t, h2Upstream(s.address(), "send_timeout: 1m"))
+	c := g.thriftyH2(1 << 30)
+	filler := c.ask("GET", "/")
+	c.wait("the connection's window to be filled", func() bool { return len(filler.body) == 65535 })
+	filler.close(http2.ErrCodeCancel)
+	document, image := c.ask("GET", "/", "priority", "u=1"), c.ask("GET", "/", "priority", "u=5, i")
+	c.wait("both heads", func() bool { return document.status == 200 && image.status == 200 })
+	// take opens the window in steps, so that the service can keep up, and says how much of what came
+	// is the document's.
+	take := func() float64 {
+		const step, steps = 16 << 10, 50
+		before := document.got()
+		for range steps {
+			all := document.got() + image.got() + step
+			c.send(func(f *http2.Framer) { f.WriteWindowUpdate(0, step) })
+			c.wait("what the window allows", func() bool { return len(document.body)+len(image.body) == all })
+		}
+		return float64(document.got()-before) / (step * steps)
+	}
+	if share := take(); share < 0.6 {
+		t.Errorf("%.0f %% of the first are the urgent document's", 100*share)
+	}
+	c.send(func(f *http2.Framer) {
+		f.WriteRawFrame(http2.FramePriorityUpdate, 0, 0, append([]byte{0, 0, 0, 5}, "u=0"...))
+	})
+	if share := take(); share > 0.4 {
+		t.Errorf("%.0f %% are the document's after the image has become more urgent", 100*share)
+	}
+	c.send(func(f *http2.Framer) { f.WriteWindowUpdate(0, 1<<30) })
+	document.expect(200, string(noise(size)))
+	image.expect(200, string(noise(size)))
+	c.leave()
+}

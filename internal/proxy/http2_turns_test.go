@@ -1,0 +1,517 @@
+package proxy_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/http2"
+	"plimsoll/internal/reactor"
+)
+
+// sized is a policy that answers with as many bytes as the request's Size asks for, and with the
+// response's Priority that its Answer-Priority names.
+type sized struct{}
+
+var sizedBody = make([]byte, 4<<20)
+
+func (sized) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
+	n, _ := strconv.Atoi(string(x.Request.Fields.Find([]byte("size")).Value))
+	x.Answer(200, exchange.RouteAnswer, sizedBody[:n])
+	if field := x.Request.Fields.Find([]byte("answer-priority")); field != nil {
+		x.Response.Fields.Add([]byte("Priority"), field.Value)
+	}
+	return exchange.Answered
+}
+
+// sharer is a client of HTTP/2 whose connection's window is used up, so that its streams wait.
+type sharer struct {
+	*bed
+	client *sock
+	reader http2.Reader
+	next   uint32
+	frames []http2.Frame // all that came since they were last forgotten
+}
+
+// record is how much content one turn of an incremental stream has at most.
+const record = 16<<10 - http2.HeaderSize
+
+func newSharer(t *testing.T) *sharer {
+	t.Helper()
+	s := &sharer{bed: framed(newBed(t, sized{})), next: 1}
+	s.reader.Reset(false, 1<<14)
+	s.client = s.bed.client(silence)
+	s.turn()
+	s.say(http2.Preface + string(http2.AppendSettings(nil,
+		http2.Setting{ID: http2.InitialWindowSize, Value: 1 << 30})))
+	s.ask(http2.ConnectionWindow)
+	if n := s.content(1); n != http2.ConnectionWindow {
+		t.Fatalf("%d bytes came for the connection's first window", n)
+	}
+	s.frames = nil
+	return s
+}
+
+// asks is a request for as many bytes, with further fields.
+func (s *sharer) asks(size int, fields ...string) (id uint32, frame string) {
+	id = s.next
+	s.next += 2
+	return id, framedAsk(id, append([]string{"size", strconv.Itoa(size)}, fields...)...)
+}
+
+// ask sends one.
+func (s *sharer) ask(size int, fields ...string) uint32 {
+	id, frame := s.asks(size, fields...)
+	s.say(frame)
+	return id
+}
+
+// opens is a WINDOW_UPDATE.
+func opens(stream uint32, n int) string {
+	return string(http2.AppendWindowUpdate(nil, stream, uint32(n)))
+}
+
+// reprioritises is a PRIORITY_UPDATE.
+func reprioritises(stream uint32, value string) string {
+	b := make([]byte, http2.HeaderSize)
+	http2.PutFrameHeader(b, 4+len(value), http2.PriorityUpdate, 0, 0)
+	return string(append(binary.BigEndian.AppendUint32(b, stream), value...))
+}
+
+// say has the client send frames, and takes down what comes.
+func (s *sharer) say(text string) {
+	s.t.Helper()
+	if text != "" {
+		s.client.in = saying(silence, text)
+		s.tell(s.client)
+	}
+	for range 8 { // as many as a megabyte in each needs
+		s.turn()
+	}
+	for len(s.client.out) > 0 {
+		f, n, err := s.reader.Next(s.client.out)
+		if err.Failed() || n == 0 {
+			s.t.Fatalf("the client got what is no frame: %v", err)
+		}
+		s.client.out = s.client.out[n:]
+		s.frames = append(s.frames, f)
+	}
+}
+
+// content is how much content came on a stream.
+func (s *sharer) content(id uint32) (n int) {
+	for _, f := range s.frames {
+		if f.Type == http2.Data && f.Stream == id {
+			n += len(f.Payload)
+		}
+	}
+	return n
+}
+
+// order is the streams of which content came, each as often as another one came in between.
+func (s *sharer) order() (ids []uint32) {
+	for _, f := range s.frames {
+		if f.Type == http2.Data && len(f.Payload) > 0 && (len(ids) == 0 || ids[len(ids)-1] != f.Stream) {
+			ids = append(ids, f.Stream)
+		}
+	}
+	return ids
+}
+
+func (s *sharer) expectOrder(want ...uint32) {
+	s.t.Helper()
+	if got := s.order(); !slices.Equal(got, want) {
+		s.t.Errorf("content came of %v, want %v", got, want)
+	}
+	s.frames = nil
+}
+
+const small = 5000 // that many of them come before the turn of whoever has waited the longest
+
+func TestWhatTheClientTakesGoesByUrgency(t *testing.T) {
+	s := newSharer(t)
+	for _, priority := range []string{"u=5", "u=1, i", "", "u=0", "u=9", "u=7"} { // 3 to 13
+		s.ask(small, "priority", priority)
+	}
+	s.say(opens(0, 100))
+	s.expectOrder(9) // and no byte of another
+	s.say(opens(0, 10*small))
+	s.expectOrder(9, 5, 7, 11, 3, 13)
+}
+
+func TestStreamsOfOneUrgencyAreServedOneAfterTheOther(t *testing.T) {
+	s := newSharer(t)
+	for range 4 {
+		s.ask(3 * small)
+	}
+	s.ask(3*small, "priority", "i")
+	s.ask(3*small, "priority", "i")
+	for range 20 { // however small the pieces
+		s.say(opens(0, 1000))
+	}
+	s.say(opens(0, 1<<20))
+	s.expectOrder(3, 5, 7, 9, 11, 13)
+}
+
+func TestIncrementalStreamsTakeTurns(t *testing.T) {
+	s := newSharer(t)
+	for range 3 {
+		s.ask(record*3/2, "priority", "u=2,i")
+	}
+	s.say(opens(0, 1<<20))
+	s.expectOrder(3, 5, 7, 3, 5, 7)
+}
+
+func TestAPriorityUpdateBehindAWindowCountsForIt(t *testing.T) {
+	s := newSharer(t)
+	s.ask(small)
+	s.ask(small)
+	s.say(opens(0, 100) + reprioritises(5, "u=2"))
+	s.expectOrder(5)
+	s.say(reprioritises(3, "u=1"))
+	s.say(opens(0, 100))
+	s.expectOrder(3)
+	s.say(reprioritises(3, "u=9") + opens(0, 100)) // which is the default
+	s.expectOrder(5)
+}
+
+func TestAPriorityUpdateMayComeBeforeItsRequest(t *testing.T) {
+	s := newSharer(t)
+	s.ask(small)
+	s.say(reprioritises(5, "u=6") + reprioritises(7, "u=2") + reprioritises(5, "u=1"))
+	s.ask(small, "priority", "u=7") // the frame is the later word, whenever it came
+	s.ask(small)
+	s.say(opens(0, 10*small))
+	s.expectOrder(5, 7, 3)
+}
+
+func TestOnlyAFewPrioritiesAreKeptForStreamsThatHaveNotBegun(t *testing.T) {
+	s := newSharer(t)
+	var updates strings.Builder
+	for id := uint32(5); id <= 5+2*8; id += 2 {
+		updates.WriteString(reprioritises(id, "u=0"))
+	}
+	s.say(updates.String())
+	s.ask(small, "priority", "u=1")
+	for id := uint32(5); id <= 5+2*8; id += 2 {
+		s.ask(small)
+	}
+	s.say(opens(0, 2*small))
+	if got := s.order(); slices.Contains(got, 5) {
+		t.Errorf("the oldest of nine early priorities counted: content came of %v", got)
+	}
+	if got := s.order(); got[0] != 7 {
+		t.Errorf("the second of nine early priorities did not count: content came of %v", got)
+	}
+}
+
+func TestAResponsesOwnPriorityOverridesItsRequests(t *testing.T) {
+	s := newSharer(t)
+	s.ask(small, "priority", "u=1", "answer-priority", "u=6")
+	s.ask(small, "priority", "u=5", "answer-priority", "i")
+	s.ask(small, "priority", "u=5")
+	s.say(reprioritises(3, "u=0")) // the service knows better
+	s.say(opens(0, 10*small))
+	s.expectOrder(7, 5, 3)
+}
+
+func TestALessUrgentStreamTakesNoWindowOfOneThatWaits(t *testing.T) {
+	s := newSharer(t)
+	s.ask(small, "priority", "u=1")
+	s.say(opens(0, 100))
+	s.frames = nil
+	// In one piece: the window, and a request whose answer is there before the window is shared out.
+	_, frame := s.asks(100, "priority", "u=7")
+	s.say(opens(0, 1000) + frame)
+	s.expectOrder(3)
+}
+
+func TestAStreamThatItsOwnWindowStopsHoldsUpNobody(t *testing.T) {
+	s := newSharer(t)
+	s.say(string(http2.AppendSettings(nil, http2.Setting{ID: http2.InitialWindowSize, Value: 1000})))
+	s.ask(small, "priority", "u=0")
+	s.ask(small, "priority", "u=1")
+	s.say(opens(0, 1<<20))
+	if s.content(3) != 1000 || s.content(5) != 1000 {
+		t.Fatalf("%d and %d bytes came, want 1000 each", s.content(3), s.content(5))
+	}
+	s.frames = nil
+	s.say(opens(5, small))
+	s.expectOrder(5)
+	s.say(opens(3, small))
+	s.expectOrder(3)
+}
+
+func TestNobodyWaitsForEverForMoreUrgentStreams(t *testing.T) {
+	s := newSharer(t)
+	s.ask(4<<20, "priority", "u=0")
+	s.ask(4<<20, "priority", "u=7")
+	s.ask(4<<20, "priority", "u=7, i")
+	s.say(opens(0, 1<<20))
+	if a, b, c := s.content(3), s.content(5), s.content(7); b == 0 || c == 0 || a*10 < (a+b+c)*8 {
+		t.Errorf("the urgent stream got %d bytes, and those that are not %d and %d", a, b, c)
+	}
+}
+
+func TestAClientThatTakesEnoughOfAllStreamsIsNotTooSlowForTheLast(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		each  int // what it takes in a window of the send time-out; 1000 is the least for each
+		reset bool
+	}{{"takes enough for three", 3000, false}, {"takes too little", 700, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSharer(t)
+			s.acceptor.Listener.MinBodyRate = 100
+			s.acceptor.Listener.SendTimeout = int64(10 * time.Second)
+			for _, priority := range []string{"u=1", "u=2", "u=3"} {
+				s.ask(1<<20, "priority", priority)
+			}
+			for range 3 {
+				s.now += int64(6 * time.Second)
+				s.say(opens(0, c.each*6/10))
+			}
+			s.turn()
+			if got := has(s.frames, http2.RSTStream, 7); got != c.reset {
+				t.Errorf("the least urgent stream was reset: %v", got)
+			}
+			if has(s.frames, http2.RSTStream, 3) != (c.each < 1000) {
+				t.Error("the urgent stream was judged by what others got")
+			}
+		})
+	}
+}
+
+func TestWhatTheSocketTakesGoesByUrgencyToo(t *testing.T) {
+	s := newSharer(t)
+	s.say(opens(0, 1<<30))
+	s.client.stuck = true
+	var requests string
+	for _, priority := range []string{"u=3", "u=5", "u=1"} { // 3 to 7
+		_, frame := s.asks(2*reactor.HighWater, "priority", priority)
+		requests += frame
+	}
+	s.say(requests)
+	s.drains(s.client)
+	s.say("")
+	var ended []uint32
+	for _, f := range s.frames {
+		if f.Ends() {
+			ended = append(ended, f.Stream)
+		}
+	}
+	if want := []uint32{7, 3, 5}; !slices.Equal(ended, want) {
+		t.Errorf("the answers ended in the order %v, want %v", ended, want)
+	}
+}
+
+func TestManyPriorityUpdatesEndTheConnection(t *testing.T) {
+	s := newSharer(t)
+	var updates strings.Builder
+	for i := range 10_000 {
+		updates.WriteString(reprioritises(uint32(2*i+3), fmt.Sprintf("u=%d", i%8)))
+	}
+	s.say(updates.String())
+	last := s.frames[len(s.frames)-1]
+	if last.Type != http2.GoAway || last.Code() != http2.EnhanceYourCalm {
+		t.Errorf("the last frame is %v", last)
+	}
+}
+
+func TestAPriorityUpdateOfAPushEndsTheConnection(t *testing.T) {
+	s := newSharer(t)
+	s.say(reprioritises(2, "u=1"))
+	if last := s.frames[len(s.frames)-1]; last.Type != http2.GoAway || last.Code() != http2.ProtocolError {
+		t.Errorf("the last frame is %v", last)
+	}
+}
+
+func TestMalformedPrioritiesAreIgnored(t *testing.T) {
+	s := newSharer(t)
+	s.ask(small)
+	s.say(reprioritises(3, "u=1"))
+	for _, value := range []string{"u", "u=8", "u=-1", "\"", "\\", "u=\"0\"", "\x00\xff", strings.Repeat(",", 5000)} {
+		s.ask(small, "priority", "u=2")
+		id := s.next - 2
+		s.say(reprioritises(id, value)) // so that it has the default
+	}
+	s.ask(small, "priority", "u=2")
+	s.say(opens(0, 2*small))
+	s.expectOrder(3, s.next-2)
+	s.ask(100, "priority", "u=é, i=\"") // as text that is no dictionary either
+	if has(s.frames, http2.GoAway, 0) || has(s.frames, http2.RSTStream, s.next-2) {
+		t.Error("a malformed Priority field was not ignored")
+	}
+}
+
+// model is what the client knows of a stream: the oracle of the order.
+type model struct {
+	id       uint32
+	left     int // of its body
+	window   int
+	priority http2.Priority
+	passed   int // bytes that came of others since it could have sent
+	overtook map[uint32]int
+}
+
+func (m *model) ready() bool { return m.left > 0 && m.window > 0 }
+
+// before says whether the order of RFC 9218 lets m go before o. Incremental ones of one urgency are
+// equals.
+func (m *model) before(o *model) bool {
+	p, q := m.priority, o.priority
+	switch {
+	case p.Urgency != q.Urgency:
+		return p.Urgency < q.Urgency
+	case p.Incremental != q.Incremental:
+		return q.Incremental
+	}
+	return !p.Incremental && m.id < o.id
+}
+
+// share is the client of a test with random priorities, windows and sizes.
+type share struct {
+	*sharer
+	seed    uint64
+	rng     *rand.Rand
+	streams map[uint32]*model
+	ids     []uint32 // of those that may not be complete
+	initial int      // the window that streams begin with
+	window  int      // of the connection
+	ordered int      // bytes in order since those that were out of order
+	exempt  int      // bytes out of order since those that were in order
+}
+
+func (s *share) fail(format string, args ...any) {
+	s.t.Helper()
+	s.t.Fatalf("with seed %d: "+format, append([]any{s.seed}, args...)...)
+}
+
+// judge holds what came against the order.
+func (s *share) judge() {
+	s.t.Helper()
+	for _, f := range s.frames {
+		if f.Type == http2.RSTStream || f.Type == http2.GoAway {
+			s.fail("the client got %v", f)
+		}
+		if n := len(f.Payload); f.Type == http2.Data && n > 0 {
+			s.judgeContent(s.streams[f.Stream], n)
+		}
+	}
+	s.frames = nil
+	for _, m := range s.streams {
+		if s.window > 0 && m.ready() {
+			s.fail("stream %d has %d bytes and waits, with windows of %d and %d", m.id, m.left, m.window, s.window)
+		}
+	}
+}
+
+func (s *share) judgeContent(m *model, n int) {
+	s.t.Helper()
+	if !m.ready() || n > m.window || n > s.window {
+		s.fail("%d bytes came for windows of %d and %d", n, m.window, s.window)
+	}
+	inOrder := true
+	for _, o := range s.streams {
+		if o == m || !o.ready() {
+			continue
+		}
+		inOrder = inOrder && !o.before(m)
+		if o.passed += n; o.passed > 9*record*(len(s.streams)+1) {
+			s.fail("stream %d got nothing while %d bytes went to others", o.id, o.passed)
+		}
+		if o.priority == m.priority && m.priority.Incremental {
+			if o.overtook[m.id] += n; o.overtook[m.id] > 3*record {
+				s.fail("stream %d had %d bytes while %d, its equal, had none", m.id, o.overtook[m.id], o.id)
+			}
+		}
+	}
+	switch {
+	case !inOrder && s.exempt == 0 && s.ordered < 7*record-1:
+		s.fail("%d bytes of stream %d came out of order, after %d in order", n, m.id, s.ordered)
+	case !inOrder:
+		if s.exempt += n; s.exempt > record {
+			s.fail("%d bytes came out of order at once", s.exempt)
+		}
+		s.ordered = 0
+	default:
+		s.ordered, s.exempt = s.ordered+n, 0
+	}
+	m.left -= n
+	m.window -= n
+	s.window -= n
+	m.passed, m.overtook = 0, map[uint32]int{}
+}
+
+// The order is that of RFC 9218, but for a record in eight, whatever the client does.
+func TestTheOrderOfRandomStreams(t *testing.T) {
+	for seed := range uint64(200) {
+		s := &share{sharer: newSharer(t), seed: seed, streams: map[uint32]*model{}}
+		s.rng = rand.New(rand.NewPCG(seed, 12))
+		s.initial = []int{1 << 30, 100_000, 1000}[seed%3]
+		s.say(string(http2.AppendSettings(nil,
+			http2.Setting{ID: http2.InitialWindowSize, Value: uint32(s.initial)})))
+		for range 60 {
+			s.now += int64(100 * time.Millisecond) // the budget of frames has time
+			s.step()
+			s.judge()
+		}
+	}
+}
+
+func (s *share) priority() (value string, p http2.Priority) {
+	p = http2.Priority{Urgency: uint8(s.rng.IntN(4)), Incremental: s.rng.IntN(2) == 0}
+	value = fmt.Sprintf("u=%d", p.Urgency)
+	if p.Incremental {
+		value += ", i"
+	}
+	return value, p
+}
+
+// one is any of the streams whose answer has not come whole, or nil.
+func (s *share) one() *model {
+	s.ids = slices.DeleteFunc(s.ids, func(id uint32) bool { return s.streams[id].left == 0 })
+	if len(s.ids) == 0 {
+		return nil
+	}
+	return s.streams[s.ids[s.rng.IntN(len(s.ids))]]
+}
+
+// step has the client ask for something, or say some things at once. While its windows are open a
+// request is answered at once, so that nothing may come with it.
+func (s *share) step() {
+	if s.rng.IntN(3) == 0 {
+		value, p := s.priority()
+		size := 1 + s.rng.IntN(300_000)
+		id, frame := s.asks(size, "priority", value)
+		s.ids = append(s.ids, id)
+		s.streams[id] = &model{id: id, left: size, window: s.initial, priority: p, overtook: map[uint32]int{}}
+		s.say(frame)
+		return
+	}
+	var text string
+	for range 1 + s.rng.IntN(4) {
+		m := s.one()
+		switch what := s.rng.IntN(4); {
+		case what > 1 || m == nil:
+			n := 1 + s.rng.IntN(1+s.rng.IntN(400_000))
+			text += opens(0, n)
+			s.window += n
+		case what == 1:
+			var value string
+			value, m.priority = s.priority()
+			m.passed, m.overtook = 0, map[uint32]int{}
+			text += reprioritises(m.id, value)
+		default:
+			n := 1 + s.rng.IntN(100_000)
+			m.window += n
+			text += opens(m.id, n)
+		}
+	}
+	s.say(text)
+}
