@@ -223,7 +223,7 @@ func refresh(loop *reactor.Loop, w *proxy.Worker) func(*telemetry.Shard) {
 	return func(s *telemetry.Shard) {
 		stats := loop.Stats()
 		s.Turns, s.BusyNS, s.CPUNS = stats.Turns, uint64(stats.Wall-stats.Waited), uint64(reactor.ThreadCPU())
-		s.Active = int64(w.InFlight())
+		s.Active, s.HTTP2 = int64(w.InFlight()), w.HTTP2()
 		for i, n := range loop.BuffersOut() {
 			s.BuffersOut[i] = int64(n)
 		}

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/net/http2"
 
 	codec "plimsoll/internal/http2"
+	"plimsoll/internal/telemetry"
 )
 
 // twoServices is a gateway on one loop with a service for everything and another one for /other.
@@ -508,4 +510,37 @@ func TestWhatAClientAsksForFirstComesFirst(t *testing.T) {
 	document.expect(200, string(noise(size)))
 	image.expect(200, string(noise(size)))
 	c.leave()
+}
+
+func TestHeavyConnectionsAreVisible(t *testing.T) {
+	release := make(chan struct{})
+	s := newService(t, func(c *serviceConn, _ int) {
+		c.head()
+		<-release
+	})
+	t.Cleanup(func() { close(release) })
+	g := serveClean(t, h2Upstream(s.address(), "send_timeout: 1m"))
+	shows := func(connections, streams, heaviest int64) {
+		t.Helper()
+		want := telemetry.HTTP2Now{Connections: connections, Streams: streams, Heaviest: heaviest}
+		eventually(t, fmt.Sprintf("%+v", want), func() bool { return g.snapshot().Loops[0].HTTP2 == want })
+	}
+	shows(0, 0, 0)
+	heavy, light, idle := g.h2(), g.h2(), g.h2()
+	for range 7 {
+		heavy.ask("GET", "/")
+	}
+	st := light.ask("GET", "/")
+	idle.served()
+	shows(3, 8, 7)
+	if now := g.Connections(); !slices.ContainsFunc(now.Oldest, func(c ClientStatus) bool { return c.Streams == 7 }) {
+		t.Errorf("no connection is shown with 7 streams: %+v", now.Oldest)
+	}
+	st.close(http2.ErrCodeCancel)
+	shows(3, 7, 7)
+	heavy.leave()
+	shows(2, 0, 0)
+	light.leave()
+	idle.leave()
+	shows(0, 0, 0)
 }

@@ -59,6 +59,7 @@ type ClientStatus struct {
 	AgeSeconds float64        `json:"age_seconds"`
 	State      string         `json:"state"`
 	Requests   uint32         `json:"requests"`
+	Streams    int            `json:"streams,omitempty"` // open ones, of HTTP/2
 	Queued     int            `json:"bytes_queued"`
 	Exchange   *ExchangeNow   `json:"exchange,omitempty"`
 }
@@ -115,7 +116,7 @@ func (g *Gateway) Connections() ConnectionsStatus {
 func clientStatus(loop int, c proxy.ClientStatus, now int64) ClientStatus {
 	s := ClientStatus{
 		Loop: loop, Client: c.Peer, Listener: c.Listener, TLS: c.TLS, ServerName: c.Name, AgeSeconds: secondsSince(c.Since, now),
-		State: c.State, Requests: c.Requests, Queued: c.Queued,
+		State: c.State, Requests: c.Requests, Streams: c.Streams, Queued: c.Queued,
 	}
 	if c.Began > 0 {
 		s.Exchange = &ExchangeNow{Method: c.Method, Host: c.Host, Path: c.Path, Route: c.Route, Target: c.Target,
@@ -136,7 +137,15 @@ type LoopStatus struct {
 	Turns       float64          `json:"turns_per_second"`
 	Connections int64            `json:"connections"`
 	InFlight    int64            `json:"requests_in_flight"`
+	HTTP2       HTTP2Status      `json:"http2"`
 	Buffers     map[string]int64 `json:"buffers_out"` // by size in bytes
+}
+
+// HTTP2Status are the clients' connections of HTTP/2 on a loop.
+type HTTP2Status struct {
+	Connections int64 `json:"connections"`
+	Streams     int64 `json:"streams"`
+	Heaviest    int64 `json:"heaviest_streams"` // of the connection that has the most
 }
 
 // LoopsStatus are the event loops, looked at for some time.
@@ -170,7 +179,7 @@ func loopStatus(i int, before, after *telemetry.Counters, wall int64) LoopStatus
 	s := LoopStatus{
 		Loop: i, Busy: share(after.BusyNS - before.BusyNS), CPU: share(after.CPUNS - before.CPUNS),
 		Turns: round(float64(after.Turns-before.Turns) / seconds), Connections: int64(after.Accepted - after.Closed), InFlight: after.Active,
-		Buffers: map[string]int64{},
+		HTTP2: HTTP2Status(after.HTTP2), Buffers: map[string]int64{},
 	}
 	if n := after.Requests - before.Requests; n > 0 {
 		s.Requests = round(float64(n) / seconds)

@@ -342,7 +342,7 @@ func (c *clientConn) abort(reason exchange.Reason) {
 
 // endHTTP2 ends a connection whose last stream is over.
 func (c *clientConn) endHTTP2() {
-	c.http2.release()
+	c.http2.forget()
 	c.state, c.http2 = clientHead, nil
 	if c.conn.PeerEnded() || c.conn.Failed() {
 		c.close()

@@ -64,6 +64,7 @@ func (c *clientConn) startHTTP2() {
 	h.blockMost = c.listener.HTTP2.Head
 	c.http2, c.state = h, clientHTTP2
 	c.in = nil
+	c.w.streamCounts[0]++
 	if c.flow != nil {
 		c.freeFlow()
 	}

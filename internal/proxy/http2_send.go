@@ -210,7 +210,7 @@ func (h *http2Conn) slow() {
 		}
 		st.over()
 	}
-	h.release()
+	h.forget()
 }
 
 // anySending says whether an exchange of the connection is over in this very turn.

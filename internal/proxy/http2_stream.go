@@ -54,6 +54,7 @@ func (h *http2Conn) begin(id uint32) *http2Stream {
 		w.spareStreams--
 	}
 	st.h = h
+	w.streamCounts.move(h.open, h.open+1)
 	h.add(&st.streamData, st, id, streamWindow)
 	return st
 }
@@ -61,6 +62,7 @@ func (h *http2Conn) begin(id uint32) *http2Stream {
 // leave takes a stream off its connection, which remembers for a while how it ended.
 func (st *http2Stream) leave() {
 	w := st.h.c.w
+	w.streamCounts.move(st.h.open, st.h.open-1)
 	st.remove()
 	st.h.closedBy(st.id, st.how)
 	if st.fields != nil {

@@ -15,6 +15,7 @@ type ClientStatus struct {
 	// "handshake", "idle", "reading" (a head), "tunnel", "closing", or the stage of its exchange.
 	State    string
 	Requests uint32 // that it has sent, the present one included
+	Streams  int    // open ones of HTTP/2
 	Queued   int    // bytes that it has not taken yet
 
 	// Of the exchange under way; empty where there is none.
@@ -55,6 +56,9 @@ func (c *clientConn) status() ClientStatus {
 	s := ClientStatus{Peer: c.peer, Listener: c.listener.Name, Since: c.since, State: c.stateText(), Requests: c.requests, Queued: c.conn.Queued()}
 	if c.tlsInfo != nil {
 		s.TLS, s.Name = c.tlsInfo.Version, short(c.tlsInfo.ServerName)
+	}
+	if c.http2 != nil {
+		s.Streams = c.http2.open
 	}
 	f := c.flow
 	if f == nil || f.stage == stageReading {

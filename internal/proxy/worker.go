@@ -83,6 +83,7 @@ type Worker struct {
 	freeRequests  *http2Request // likewise
 	spareRequests int
 	spareStreams  int // how many of them
+	streamCounts  streamCounts
 
 	calls      *call // of gRPC, that can be used again
 	spareCalls int   // how many of them

@@ -32,6 +32,9 @@ func (c *Counters) add(o *Counters) {
 	addEach(c.Ends[:], o.Ends[:])
 	addEach(c.Reasons[:], o.Reasons[:])
 	addEach(c.BuffersOut[:], o.BuffersOut[:])
+	c.HTTP2.Connections += o.HTTP2.Connections
+	c.HTTP2.Streams += o.HTTP2.Streams
+	c.HTTP2.Heaviest = max(c.HTTP2.Heaviest, o.HTTP2.Heaviest)
 	for version := range c.Handshakes {
 		addEach(c.Handshakes[version][:], o.Handshakes[version][:])
 	}

@@ -56,7 +56,13 @@ func checkSum[T any](t *testing.T, add func(to, from *T)) {
 }
 
 func TestEveryNumberOfALoopIsInTheSum(t *testing.T) {
-	checkSum(t, func(to, from *Counters) { to.add(from) })
+	checkSum(t, func(to, from *Counters) {
+		to.add(from)
+		if to.HTTP2.Heaviest != 1 { // the only number that is no sum
+			t.Errorf("the heaviest of two connections with one stream has %d", to.HTTP2.Heaviest)
+		}
+		to.HTTP2.Heaviest = 2
+	})
 	checkSum(t, func(to, from *RouteStats) { to.add(from) })
 	checkSum(t, func(to, from *UpstreamStats) { to.add(from) })
 }

@@ -146,7 +146,13 @@ var (
 	descLoopCPU = desc("loop_cpu_seconds_total",
 		"CPU time of an event loop's thread. Over requests it is the cost of one.", "loop")
 	descLoopTurns = desc("loop_turns_total", "Turns of an event loop.", "loop")
-	descBuffers   = desc("buffers_out", "Buffers handed out by the loops, by their size in bytes.",
+	descLoopHTTP2 = desc("loop_http2_connections",
+		"Clients' connections of HTTP/2, by event loop.", "loop")
+	descLoopStreams = desc("loop_http2_streams",
+		"Open streams of clients' connections of HTTP/2, by event loop.", "loop")
+	descLoopHeaviest = desc("loop_http2_heaviest_streams",
+		"Open streams of the client's connection that has the most of them, by event loop.", "loop")
+	descBuffers = desc("buffers_out", "Buffers handed out by the loops, by their size in bytes.",
 		"size")
 
 	descFDs        = desc("descriptors_used", "File descriptors that the gateway uses.")

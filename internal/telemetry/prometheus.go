@@ -236,6 +236,9 @@ func (e emitter) loops(s *Snapshot, o *Options) {
 		e.seconds(descLoopBusy, c.BusyNS, loop)
 		e.seconds(descLoopCPU, c.CPUNS, loop)
 		e.counter(descLoopTurns, c.Turns, loop)
+		e.gauge(descLoopHTTP2, float64(c.HTTP2.Connections), loop)
+		e.gauge(descLoopStreams, float64(c.HTTP2.Streams), loop)
+		e.gauge(descLoopHeaviest, float64(c.HTTP2.Heaviest), loop)
 	}
 	for i, size := range o.BufferSizes {
 		e.gauge(descBuffers, float64(s.BuffersOut[i]), size)

@@ -120,6 +120,13 @@ type Counters struct {
 	// As of now.
 	Active     int64                 // exchanges under way
 	BuffersOut [maxBufferSizes]int64 // buffers handed out, index of Options.BufferSizes
+	HTTP2      HTTP2Now
+}
+
+// HTTP2Now are clients' connections of HTTP/2 as of now.
+type HTTP2Now struct {
+	Connections, Streams int64
+	Heaviest             int64 // streams of the connection that has the most
 }
 
 // RouteStats is what is counted for one route.
@@ -186,7 +193,7 @@ type Shard struct {
 	Counters
 
 	// Refresh, when set, runs on the loop at the beginning of each collection. It brings up to date
-	// what is known elsewhere: Turns, BusyNS, CPUNS, Active, BuffersOut.
+	// what is known elsewhere: Turns, BusyNS, CPUNS, Active, BuffersOut, HTTP2.
 	Refresh func(*Shard)
 
 	routes    []*RouteStats // nil until the route's first exchange
