@@ -28,7 +28,6 @@ type http2Request struct {
 	mark      int64           // see took
 	noted     int64           // of went, when notedAt was taken
 	notedAt   int64           // bytes written to the connection by then
-	asked     bool            // the request's head has gone out: only then does the stream exist
 	answered  bool            // the response's head has come
 	headWaits bool            // it was not shown yet
 	waits     bool            // for showAll
@@ -157,7 +156,7 @@ func (r *http2Request) sendHead(f *flow, ends bool) {
 			out = e.AppendStatic(out, indexExpect, continueText, hpack.Once)
 		}
 	}
-	r.asked, r.headSent, r.endSent = true, true, ends
+	r.headSent, r.endSent = true, ends
 	h.sendBlock(r.id, out, ends)
 }
 
@@ -404,7 +403,7 @@ func (r *http2Request) end() {
 		h.over(freed)
 		return
 	}
-	if r.asked && !(r.ended && r.endSent) && !r.gone && !h.dead {
+	if r.headSent && !(r.ended && r.endSent) && !r.gone && !h.dead {
 		h.wrote(http2.AppendRST(h.room(32), r.id, http2.Cancel))
 	}
 	r.remove()
