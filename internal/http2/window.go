@@ -73,6 +73,21 @@ func (w *ReceiveWindow) Release(n int) (announce uint32) {
 	return w.announce()
 }
 
+// ReleaseTo is Release of a window that is to have size bytes, 1 to 2^31-1, and has more: what goes
+// on is not announced as long as it has. It never grows.
+func (w *ReceiveWindow) ReleaseTo(size, n int) (announce uint32) {
+	w.pending += int32(n)
+	if over := min(w.pending, w.size-int32(size)); over > 0 {
+		w.pending -= over
+		w.size -= over
+	}
+	return w.Release(0)
+}
+
+// Size is how many bytes the window has in all: what the peer may still send, and what it has sent
+// that was not announced again.
+func (w *ReceiveWindow) Size() int { return int(w.size) }
+
 // Grow enlarges the window to size bytes, up to 2^31-1, and returns how much to announce now. A
 // window that is as large already stays as it is.
 func (w *ReceiveWindow) Grow(size uint32) (announce uint32) {

@@ -66,7 +66,17 @@ func TestWindowsAgainstModels(t *testing.T) {
 		w := http2.NewReceiveWindow(uint32(size))
 		credit, held := size, int64(0)
 		for range 100 {
-			switch random.IntN(4) {
+			switch random.IntN(5) {
+			case 4:
+				n := random.Int64N(held + 1)
+				to := 1 + random.Int64N(1<<31-1)
+				before := int64(w.Size())
+				held -= n
+				credit += int64(w.ReleaseTo(int(to), int(n)))
+				size = int64(w.Size())
+				if size > before || size < min(before, to) || size > to && credit+held < size {
+					t.Fatalf("from %d to %d: %d, with %d and %d", before, to, size, credit, held)
+				}
 			case 0, 1:
 				n := random.Int64N(credit + 3)
 				if r := w.Consume(int(n)); (r == http2.OK) != (n <= credit) {
