@@ -41,7 +41,7 @@ func (s *upstreamConn) sendRequest(f *flow) bool {
 			return false
 		}
 		out = s.appendBody(f, out, data)
-		if !more {
+		if !more || len(out) > reactor.ScratchSize { // pumpRequest goes on
 			break
 		}
 	}

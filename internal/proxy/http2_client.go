@@ -37,10 +37,11 @@ const (
 	// h2o have 128 and 100.
 	maxStreams = 128
 
-	// A client may send streamWindow bytes of a body that the gateway does not take on, and
-	// connectionWindow of all bodies of a connection together: as much is kept in memory at most.
-	streamWindow     = 64 << 10
-	connectionWindow = 256 << 10
+	// connectionWindow is what a client may have under way of all bodies of a connection together, at
+	// first. clientHeld is what is kept in memory of bodies that the gateway does not take on until
+	// that is missing in the window: 64 of them with a full window of their own.
+	connectionWindow = windowsAtOnce * streamWindow
+	clientHeld       = 64 * streamWindow
 )
 
 // closedStream is a stream that has ended: what still comes for it is judged by how.
@@ -61,6 +62,7 @@ const (
 func (c *clientConn) startHTTP2() {
 	h := &http2Conn{c: c}
 	h.init(c.w, h, true, c.in)
+	h.intake.init(connectionWindow, clientHeld)
 	h.blockMost = c.listener.HTTP2.Head
 	c.http2, c.state = h, clientHTTP2
 	c.in = nil
@@ -75,7 +77,7 @@ func (c *clientConn) startHTTP2() {
 		http2.Setting{ID: http2.MaxHeaderListSize, Value: uint32(c.listener.HTTP2.Head)},
 		http2.Setting{ID: http2.EnableConnectProtocol, Value: 1},
 		http2.Setting{ID: http2.NoRFC7540Priorities, Value: 1})
-	h.wrote(http2.AppendWindowUpdate(dst, 0, h.receive.Grow(connectionWindow)))
+	h.wrote(h.announceWindow(dst))
 	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.HeadTimeout)
 	if c.w.draining || c.acceptor.Closed {
 		h.leave(warned)

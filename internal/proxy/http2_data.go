@@ -19,8 +19,8 @@ type streamData struct {
 	before, after *streamData // in the link's list
 	id            uint32
 
-	in      *reactor.Buffer // content that came and was not taken
-	arrived []byte          // likewise, in the link's buffer
+	in      reactor.Chain // content that came and was not taken
+	arrived []byte        // likewise, behind it and in the link's buffer
 	window  http2.SendWindow
 	receive http2.ReceiveWindow
 	length  http2.BodyLength
@@ -39,6 +39,7 @@ type streamData struct {
 	credit   int64 // bytes by which the peer has opened the stream's window
 	ended    bool  // the peer has sent all
 	deaf     bool  // nobody takes what comes
+	behind   bool  // what came was shown, and is not taken yet
 	finished bool  // the end is in queue, or sent
 	headSent bool
 	endSent  bool // END_STREAM is sent
@@ -48,6 +49,7 @@ type streamData struct {
 type streamOwner interface {
 	deliver(data []byte) // content came, or the end of it
 	resume()             // it waited, and the peer takes more
+	shed()               // the loop holds too much, and this stream most of it: it ends
 }
 
 func (l *http2Link) find(id uint32) *streamData {
@@ -59,8 +61,8 @@ func (l *http2Link) find(id uint32) *streamData {
 	return nil
 }
 
-// add makes d the data of an open stream. window is what the peer may send of it.
-func (l *http2Link) add(d *streamData, owner streamOwner, id uint32, window uint32) {
+// add makes d the data of an open stream.
+func (l *http2Link) add(d *streamData, owner streamOwner, id uint32) {
 	bucket := &l.streams[id/2%streamBuckets]
 	d.link, d.owner, d.id, d.chain, d.before = l, owner, id, *bucket, l.newest
 	*bucket = d
@@ -72,7 +74,7 @@ func (l *http2Link) add(d *streamData, owner streamOwner, id uint32, window uint
 	l.newest = d
 	l.open++
 	d.window = http2.SendWindow(l.peer.InitialWindowSize)
-	d.receive = http2.NewReceiveWindow(window)
+	d.receive = http2.NewReceiveWindow(streamWindow)
 }
 
 // remove takes a stream off its link, and gives back what it holds.
@@ -98,16 +100,13 @@ func (d *streamData) remove() {
 	d.unwait()
 	d.dropBody()
 	d.dropQueue()
-	if d.in != nil {
-		l.w.loop.PutBuffer(d.in)
-		d.in = nil
-	}
+	l.intake.extra -= extraOf(d.receive.Size())
 }
 
 // data takes a part of a Data frame.
 func (l *http2Link) data(f *http2.Frame) {
 	if f.First {
-		if bad := l.receive.Consume(f.Length); bad != http2.OK {
+		if bad := l.intake.window.Consume(f.Length); bad != http2.OK {
 			l.side.fail(bad)
 			return
 		}
@@ -141,68 +140,35 @@ func (l *http2Link) data(f *http2.Frame) {
 	}
 }
 
-// passOver gives bytes that nobody keeps back to the connection's window.
-func (l *http2Link) passOver(n int) {
-	if by := l.receive.Release(n); by > 0 {
-		l.wrote(http2.AppendWindowUpdate(l.room(32), 0, by))
-	}
-}
-
-// release gives bytes back to the stream's window.
-func (d *streamData) release(n int) {
-	if by := d.receive.Release(n); by > 0 && !d.ended {
-		d.link.wrote(http2.AppendWindowUpdate(d.link.room(32), d.id, by))
-	}
-}
-
-// taken gives content that somebody took back to both windows.
-func (d *streamData) taken(n int) {
-	d.link.passOver(n)
-	d.release(n)
-}
-
-// keepContent adds content to in. What was taken makes room: what is left is in the stream's window.
+// keepContent adds content to in.
 func (d *streamData) keepContent(data []byte) {
-	loop := d.link.w.loop
-	old := d.in
-	if old != nil && old.Start > 0 {
-		old.Start, old.End = 0, copy(old.Bytes, old.Data())
-	}
-	if old == nil || len(old.Room()) < len(data) {
-		size := len(data)
-		if old != nil {
-			size += old.End
-		}
-		d.in = loop.GetBuffer(size)
-		if old != nil {
-			d.in.End = copy(d.in.Bytes, old.Data())
-			loop.PutBuffer(old)
-		}
-	}
-	d.in.End += copy(d.in.Room(), data)
+	had := d.in.Memory()
+	d.in.Append(d.link.w.loop, data)
+	d.link.hold(len(data), d.in.Memory()-had)
+}
+
+// takeContent takes content from in, most bytes at the most: see reactor.Chain.
+func (d *streamData) takeContent(most int) (buf []byte, from, to int) {
+	had := d.in.Memory()
+	buf, from, to = d.in.Take(d.link.w.loop, most)
+	d.link.hold(from-to, d.in.Memory()-had)
+	d.behind = d.behind && d.in.Len() > 0
+	return buf, from, to
 }
 
 // dropBody gives what was not taken back to the connection's window.
 func (d *streamData) dropBody() {
-	n := len(d.arrived)
-	d.arrived = nil
-	if d.in != nil {
-		n += len(d.in.Data())
-		d.in.Start = d.in.End
-	}
-	if n > 0 {
+	if n := len(d.arrived); n > 0 {
+		d.arrived = nil
 		d.link.passOver(n)
 	}
+	content, memory := d.in.Len(), d.in.Memory()
+	d.in.Drop(d.link.w.loop)
+	d.link.hold(-content, -memory)
 }
 
 // buffered is how many bytes came and were not taken.
-func (d *streamData) buffered() int {
-	n := len(d.arrived)
-	if d.in != nil {
-		n += len(d.in.Data())
-	}
-	return n
-}
+func (d *streamData) buffered() int { return d.in.Len() + len(d.arrived) }
 
 // sendData sends as much of buf[from:to] as the windows allow, and returns where the rest begins.
 // ends says that the stream ends with it.

@@ -21,9 +21,9 @@ type http2Link struct {
 	encoder hpack.Encoder
 	peer    http2.Settings
 	budget  http2.Budget
-	send    http2.SendWindow    // of the connection
-	receive http2.ReceiveWindow // likewise
-	turns   turns               // of the streams that wait for what the peer takes
+	send    http2.SendWindow // of the connection
+	intake  intake
+	turns   turns // of the streams that wait for what the peer takes
 
 	in    *reactor.Buffer // bytes read and not yet used; nil while there are none
 	out   *reactor.Buffer // frames for the peer; nil while there are none
@@ -82,7 +82,6 @@ const (
 func (l *http2Link) init(w *Worker, side http2Side, server bool, early *reactor.Buffer) {
 	l.w, l.side, l.in, l.trusted = w, side, early, !server
 	l.peer, l.send = http2.InitialSettings(), http2.ConnectionWindow
-	l.receive = http2.NewReceiveWindow(http2.ConnectionWindow)
 	l.reader.Reset(server, http2.InitialSettings().MaxFrameSize)
 	l.decoder.Init(hpack.Initial)
 	l.encoder.Init(0, false)
@@ -228,7 +227,9 @@ func (l *http2Link) frame(f *http2.Frame) {
 	case http2.SettingsFrame:
 		l.settings(f)
 	case http2.Ping:
-		if !f.Has(http2.Ack) {
+		if f.Has(http2.Ack) {
+			l.answered(f)
+		} else {
 			l.wrote(http2.AppendPing(l.room(32), true, [8]byte(f.Payload)))
 		}
 	case http2.WindowUpdate:

@@ -307,7 +307,8 @@ func (r *http2Request) show() {
 	if f == nil {
 		return
 	}
-	for life := f.Life(); r.flow == f && f.Life() == life && f.readsOn(); {
+	life := f.Life()
+	for r.flow == f && f.Life() == life && f.readsOn() {
 		switch {
 		case len(r.interim) > 0:
 			out := r.interim
@@ -326,6 +327,9 @@ func (r *http2Request) show() {
 			return
 		}
 	}
+	if r.flow == f && f.Life() == life {
+		r.behind = r.buffered() > 0
+	}
 }
 
 // nextContent takes the next content of the response: buf[from:to], with what stands in front of it
@@ -333,18 +337,15 @@ func (r *http2Request) show() {
 func (r *http2Request) nextContent() (buf []byte, from, to int) {
 	most := r.flow.piece()
 	switch {
-	case r.in != nil && len(r.in.Data()) > 0:
-		buf, from = r.in.Bytes, r.in.Start
-		to = min(r.in.End, from+most)
-		r.in.Start = to
+	case r.in.Len() > 0:
+		buf, from, to = r.takeContent(most)
+		r.taken(to-from, false)
 	case len(r.arrived) > 0:
 		buf = r.h.in.Bytes
 		from = int(uintptr(unsafe.Pointer(unsafe.SliceData(r.arrived))) - uintptr(unsafe.Pointer(unsafe.SliceData(buf))))
 		to = from + min(len(r.arrived), most)
 		r.arrived = r.arrived[to-from:]
-	}
-	if to > from {
-		r.taken(to - from)
+		r.taken(to-from, true)
 	}
 	return buf, from, to
 }

@@ -55,7 +55,7 @@ func (h *http2Conn) begin(id uint32) *http2Stream {
 	}
 	st.h = h
 	w.streamCounts.move(h.open, h.open+1)
-	h.add(&st.streamData, st, id, streamWindow)
+	h.add(&st.streamData, st, id)
 	return st
 }
 
@@ -189,8 +189,8 @@ func (h *http2Conn) stray(f *http2.Frame, d *streamData) {
 // deliver implements streamOwner: it shows content to the exchange, and keeps what that does not take.
 func (st *http2Stream) deliver(data []byte) {
 	h, id := st.h, st.id
-	switch waiting := st.in != nil && len(st.in.Data()) > 0; {
-	case waiting:
+	switch {
+	case st.in.Len() > 0:
 	case len(data) < batchBytes && len(h.in.Data()) > 0:
 		st.later() // with what follows: a write for each small frame would cost too much
 	default:
@@ -201,6 +201,7 @@ func (st *http2Stream) deliver(data []byte) {
 		}
 		data = st.arrived
 		st.arrived = nil
+		st.behind = len(data) > 0
 	}
 	if len(data) > 0 {
 		st.keepContent(data)
@@ -210,15 +211,14 @@ func (st *http2Stream) deliver(data []byte) {
 // nextBody implements stream.
 func (st *http2Stream) nextBody(most int) (data []byte, err error) {
 	switch {
-	case st.in != nil && len(st.in.Data()) > 0:
-		data = st.in.Data()
-		data = data[:min(most, len(data))]
-		st.in.Start += len(data)
-		st.gone(len(data))
+	case st.in.Len() > 0:
+		buf, from, to := st.takeContent(most)
+		data = buf[from:to]
+		st.gone(len(data), false)
 	case len(st.arrived) > 0:
 		data = st.arrived[:min(most, len(st.arrived))]
 		st.arrived = st.arrived[len(data):]
-		st.gone(len(data))
+		st.gone(len(data), true)
 	case !st.ended:
 		return nil, reactor.ErrAgain
 	}
@@ -228,14 +228,14 @@ func (st *http2Stream) nextBody(most int) (data []byte, err error) {
 	return data, nil
 }
 
-// gone gives content that went on back to both windows. Where it is not held by the exchange, it
+// gone gives content that went on back to both windows; atOnce is as in taken. Where it is not held by the exchange, it
 // cannot be sent again: were it kept for a further try, it would need room that the client may already
 // use again.
-func (st *http2Stream) gone(n int) {
+func (st *http2Stream) gone(n int, atOnce bool) {
 	if st.flow.stage != stageHolding {
 		st.flow.flags |= bodyStreamed
 	}
-	st.taken(n)
+	st.taken(n, atOnce)
 }
 
 // mark implements stream. There is no way back to it over content that was taken: see taken.
@@ -271,7 +271,11 @@ func (st *http2Stream) Run() {
 	case st.h.stream(st.id) != st:
 		st.keep(st.h.c.w)
 	case st.flow != nil:
+		h, id := st.h, st.id
 		st.flow.bodyReadable()
+		if h.stream(id) == st && st.in.Len() > 0 {
+			st.behind = true
+		}
 	}
 }
 

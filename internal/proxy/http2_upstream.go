@@ -41,11 +41,12 @@ const (
 	// each lost packet.
 	upstreamStreams = 100
 
-	// A target may send as much of a response before its client takes it; so much is kept in memory
-	// at most, in one of the loop's buffers. All responses of a connection together have room for it,
-	// so that one that its client does not take holds up no other.
-	upstreamStreamWindow = reactor.ScratchSize
-	upstreamWindow       = (upstreamStreams + 1) * upstreamStreamWindow
+	// upstreamWindow is what a target may have under way of all responses of a connection together, at
+	// first: more than a client, because it is trusted and has many answers to give at once.
+	// upstreamHeld is what is kept in memory of responses that their clients do not take until that
+	// is missing in the window: all of them with a full window of their own.
+	upstreamWindow = 2 << 20
+	upstreamHeld   = upstreamStreams * streamWindow
 
 	// keepAliveAfter is how long a connection with requests may be silent until the target is asked by
 	// a PING whether it is there, and then how long it may take to answer, in nanoseconds.
@@ -63,6 +64,7 @@ var upstreamLimits = http2.Limits{Head: 60 << 10, Fields: 256}
 func (s *upstreamConn) startHTTP2() *http2Upstream {
 	h := &http2Upstream{s: s, most: upstreamStreams, next: 1}
 	h.init(s.w, h, false, nil)
+	h.intake.init(upstreamWindow, upstreamHeld)
 	h.blockMost = upstreamLimits.Head
 	s.http2 = h
 	return h
@@ -93,7 +95,7 @@ func (h *http2Upstream) begin(r *http2Request) {
 		h.s.stats().Reused++
 	}
 	h.last = h.next
-	h.add(&r.streamData, r, h.next, upstreamStreamWindow)
+	h.add(&r.streamData, r, h.next)
 	r.priority.Incremental = true // the requests are of different clients: they share
 	if h.next += 2; h.next > lastIdentifier || h.s.upstream.MaxRequests > 0 && h.s.requests >= h.s.upstream.MaxRequests {
 		h.leave()
@@ -131,9 +133,9 @@ func (h *http2Upstream) opened() {
 	dst := append(h.room(256), http2.Preface...)
 	dst = http2.AppendSettings(dst,
 		http2.Setting{ID: http2.EnablePush, Value: 0},
-		http2.Setting{ID: http2.InitialWindowSize, Value: upstreamStreamWindow},
+		http2.Setting{ID: http2.InitialWindowSize, Value: streamWindow},
 		http2.Setting{ID: http2.MaxHeaderListSize, Value: uint32(upstreamLimits.Head)})
-	h.wrote(http2.AppendWindowUpdate(dst, 0, h.receive.Grow(upstreamWindow)))
+	h.wrote(h.announceWindow(dst))
 	h.w.loop.SetTimer(&h.timer, h, h.w.loop.Now()+keepAliveAfter)
 }
 

@@ -106,6 +106,7 @@ type Worker struct {
 	gate       admission.Gate
 	lines      lines
 	heldBytes  int // bytes of buffers that hold requests' bodies
+	waiting    waiting
 
 	noDescriptors complaint
 	noDials       complaint
@@ -159,7 +160,7 @@ func NewWorker(l *reactor.Loop, shared *Shared, shard *telemetry.Shard, logger *
 	w.clients.next, w.clients.prev = &w.clients, &w.clients
 	w.webSockets.next, w.webSockets.prev = &w.webSockets, &w.webSockets
 	w.http3.next, w.http3.prev = &w.http3, &w.http3
-	w.lines.w = w
+	w.lines.w, w.waiting.w = w, w
 	return w
 }
 
@@ -315,6 +316,9 @@ func (w *Worker) Close() {
 // has ended since, and its client's connection waits for another request.
 func (w *Worker) Stop() {
 	w.Cut()
+	if invariant.On && w.waiting != (waiting{w: w, due: w.waiting.due}) {
+		panic(fmt.Sprintf("proxy: at a loop's end HTTP/2 streams still hold %d bytes", w.waiting.memory))
+	}
 	if w.view != nil {
 		w.view.gone()
 	}

@@ -26,6 +26,7 @@ func (c *Counters) add(o *Counters) {
 	addEach(c.RefusedHeads3[:], o.RefusedHeads3[:])
 	c.HTTP3Resets += o.HTTP3Resets
 	c.SlowStreams3 += o.SlowStreams3
+	c.HTTP2Shed += o.HTTP2Shed
 	addEach(c.ClaimsIgnored[:], o.ClaimsIgnored[:])
 	addEach(c.NotAdmitted[:], o.NotAdmitted[:])
 	addEach(c.HandshakeFailures[:], o.HandshakeFailures[:])

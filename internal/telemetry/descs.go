@@ -77,6 +77,8 @@ var (
 	descHTTP3Resets  = desc("http3_client_resets_total", "Streams of HTTP/3 that clients reset.")
 	descSlowStreams3 = desc("http3_slow_streams_total",
 		"Streams of HTTP/3 that were reset because the client took their response too slowly.")
+	descHTTP2Shed = desc("http2_shed_streams_total",
+		"Streams of HTTP/2 that were reset because an event loop held too much that nobody takes.")
 	descNotAdmitted = desc("admission_refused_total",
 		"Requests refused because an event loop has more than it can serve, or that would be "+
 			"in shadow mode, by SLA class.", "class")

@@ -95,6 +95,7 @@ type Counters struct {
 	RefusedHeads3      [http2.Reasons]uint64 // requests of HTTP/3 that break a rule of messages
 	HTTP3Resets        uint64                // streams that clients reset
 	SlowStreams3       uint64                // streams whose response clients took too slowly
+	HTTP2Shed          uint64                // streams reset because the loop held too much content
 	NotAdmitted        [Classes]uint64       // requests that admission refuses, or would in shadow mode
 	// finished ones, by version and whether the session was resumed (1) or not (0)
 	Handshakes        [tlsVersions][2]uint64
