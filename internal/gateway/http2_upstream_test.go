@@ -265,6 +265,31 @@ func TestAResponseThatNobodyReadsHoldsUpNoOther(t *testing.T) {
 	p.Close()
 }
 
+// Many responses that their client does not read leave the connection's window to one that is read.
+func TestManyResponsesThatNobodyReadsHoldUpNoOther(t *testing.T) {
+	t.Parallel()
+	const unread = 60
+	long := strings.Repeat("0123456789abcdef", 1<<16) // 1 MB
+	g, s := serveH2C(t, "", "", func(s *h2Service) {
+		s.asked = func(a *h2Asked) { go a.ok(long) }
+	})
+	slow := g.thriftyH2(1000)
+	for range unread {
+		slow.ask("GET", "/")
+	}
+	s.wait("all to have come", func() bool { return len(s.all) == unread })
+	eventually(t, "their windows to be full", func() bool { return g.buffered() > unread*60<<10 })
+	c := g.h2()
+	for range 3 {
+		c.ask("GET", "/").expect(200, long)
+	}
+	if s.connections() != 1 {
+		t.Errorf("%d connections, want 1", s.connections())
+	}
+	c.leave()
+	slow.leave()
+}
+
 // Uploads go as fast as the service opens its windows, and one that it does not read holds up no
 // other.
 func TestAnUploadThatAServiceDoesNotReadHoldsUpNoOther(t *testing.T) {

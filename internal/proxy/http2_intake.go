@@ -87,11 +87,9 @@ func (l *http2Link) hold(content, memory int) {
 	if all.scarce() {
 		most = min(most, all.share(loopHeld))
 	}
-	if owed := max(0, i.held-most); owed < i.owed {
-		n := i.owed - owed
-		i.owed = owed
-		l.passOver(n)
-	}
+	n := max(0, i.owed-max(0, i.held-most))
+	i.owed -= n
+	l.passOver(n)
 }
 
 // passed notes content that went on at once, and asks how fast the path is where that is much.
