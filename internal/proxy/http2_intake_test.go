@@ -28,7 +28,9 @@ const piece = 16 << 10
 func (b *bed) uploads(t *testing.T, streams int) *uploader {
 	t.Helper()
 	text := greeting
-	u := &uploader{b: b, t: t, window: http2.ConnectionWindow, streams: map[uint32]int{}, resets: map[uint32]http2.Code{}}
+	u := &uploader{
+		b: b, t: t, window: http2.ConnectionWindow, streams: map[uint32]int{}, resets: map[uint32]http2.Code{},
+	}
 	for i := range streams {
 		id := uint32(2*i + 1)
 		u.streams[id] = -1
@@ -65,8 +67,7 @@ func (u *uploader) turns() {
 func (u *uploader) take(f *http2.Frame) {
 	switch {
 	case f.Type == http2.SettingsFrame && !f.Has(http2.Ack):
-		var s http2.Settings
-		s = http2.InitialSettings()
+		s := http2.InitialSettings()
 		s.Apply(f.Payload, true)
 		for id := range u.streams {
 			u.streams[id] = int(s.InitialWindowSize)
@@ -261,7 +262,8 @@ func TestALoopThatHoldsTooMuchResetsTheStreamsThatHoldMost(t *testing.T) {
 	}
 	small.turns()
 	if len(small.resets) > 0 || reset != shed.HTTP2Shed {
-		t.Errorf("%d streams were reset, of them %d within their share; %d are counted", reset, len(small.resets), shed.HTTP2Shed)
+		t.Errorf("%d streams were reset, of them %d within their share; %d are counted", reset,
+			len(small.resets), shed.HTTP2Shed)
 	}
 }
 

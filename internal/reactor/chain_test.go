@@ -45,7 +45,8 @@ func TestAChainAgainstAModel(t *testing.T) {
 				out += n * Sizes[class]
 			}
 			if c.Len() != len(want) || c.Memory() != out {
-				t.Fatalf("seed %d: %d bytes in %d of memory, in truth %d in %d", seed, c.Len(), c.Memory(), len(want), out)
+				t.Fatalf("seed %d: %d bytes in %d of memory, in truth %d in %d", seed, c.Len(), c.Memory(),
+					len(want), out)
 			}
 			// The first buffer may be nearly used up, and the last nearly empty.
 			if most := 2*len(want) + 2*ScratchSize; c.Memory() > most {
