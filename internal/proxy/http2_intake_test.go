@@ -203,6 +203,9 @@ func TestHazardUploadsThatNobodyReadsHoldUpTheOthers(t *testing.T) {
 	if u.streams[1] != 0 {
 		t.Fatalf("a stream that nobody reads has a window of %d", u.streams[1])
 	}
+	if u.sent < 39*64<<10 || u.window < 128<<10 {
+		t.Fatalf("after %d bytes that nobody reads the connection's window is %d", u.sent, u.window)
+	}
 	before := u.sent
 	for range 100 {
 		u.data(flowing, 1<<20)
