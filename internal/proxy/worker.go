@@ -85,11 +85,11 @@ type Worker struct {
 	spareStreams  int // how many of them
 	streamCounts  streamCounts
 
-	calls      *call // of gRPC, that can be used again
-	spareCalls int   // how many of them
-	http3    http3Conn     // the list's head: all connections of HTTP/3 of this loop
-	encoder3 http3.Encoder // for their field sections
-	quick    []byte        // where what goes to quic-go at once is put together
+	calls      *call         // of gRPC, that can be used again
+	spareCalls int           // how many of them
+	http3      http3Conn     // the list's head: all connections of HTTP/3 of this loop
+	encoder3   http3.Encoder // for their field sections
+	quick      []byte        // where what goes to quic-go at once is put together
 
 	flows      *flow      // exchanges that can be used again
 	spare      int        // how many of them
