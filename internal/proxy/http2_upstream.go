@@ -167,7 +167,7 @@ func (h *http2Upstream) read(p []byte) (int, error) {
 
 // write implements http2Side.
 func (h *http2Upstream) write(p []byte) {
-	if h.s.state != upstreamOpen || h.broken || len(p) == 0 {
+	if h.s.state != upstreamOpen || h.broken || h.dead || len(p) == 0 {
 		return
 	}
 	if h.s.write(p) != nil {
