@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
-	"github.com/quic-go/quic-go/http3"
 	"github.com/quic-go/quic-go/quicvarint"
 
 	codec "plimsoll/internal/http3"
@@ -379,11 +378,6 @@ func TestNothingOfHTTP3StaysBehind(t *testing.T) {
 		}
 		defer c.CloseWithError(0x100, "")
 	}
-	client := b.client()
-	if r, err := client.Get(b.url3("/")); err == nil {
-		r.Body.Close()
-	}
-	client.Transport.(*http3.Transport).Close()
 	eventually(t, "requests are under way", func() bool { return b.snapshot().Active > 5 })
 	b.end()
 	for _, what := range []string{"proxy.readHTTP3", "(*http3Stream).write", "proxy.ServeHTTP3", "quicio.(*Endpoint)"} {
