@@ -152,7 +152,6 @@ func (d *streamData) takeContent(most int) (buf []byte, from, to int) {
 	had := d.in.Memory()
 	buf, from, to = d.in.Take(d.link.w.loop, most)
 	d.link.hold(from-to, d.in.Memory()-had)
-	d.behind = d.behind && d.in.Len() > 0
 	return buf, from, to
 }
 

@@ -120,6 +120,7 @@ func (d *streamData) taken(n int, atOnce bool) {
 		l.passed(n)
 	}
 	d.release(n)
+	d.behind = d.behind && d.in.Len() > 0
 }
 
 // release gives bytes back to the stream's window, and makes that as large as it is to be.
