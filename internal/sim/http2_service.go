@@ -522,7 +522,7 @@ func requestOf(list []hpack.HeaderField) (*messageHead, error) {
 		case f.Name == "te" && f.Value == "trailers":
 			continue
 		case f.Name == "host":
-			return nil, errors.New("Host stands beside :authority")
+			return nil, errors.New("a Host stands beside :authority")
 		case f.Name == "content-length":
 			length++
 		case strings.TrimSpace(f.Value) != f.Value:
