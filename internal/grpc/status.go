@@ -40,7 +40,7 @@ func (c Code) String() string {
 }
 
 // ParseCode reads the value of grpc-status. A number that is no code of today's is Unknown, as for
-// gRPC's own clients. Not ok: it is no number at all, or one of more than nine digits.
+// gRPC's own clients. Not ok: it is not a decimal number, or has more than nine digits.
 func ParseCode(value []byte) (code Code, ok bool) {
 	if len(value) == 0 || len(value) > 9 {
 		return Unknown, false

@@ -479,9 +479,9 @@ func (f *flow) leaveTarget(o upstream.Outcome) {
 }
 
 // mayRetry decides whether a failed try is repeated. What a target that ends its connection has not
-// begun goes to another, whatever was configured: nothing has failed. Two rules come before any configuration:
-// nothing is sent twice that could be carried out twice, and what is gone of a body cannot be sent
-// again.
+// begun goes to another, whatever was configured: nothing has failed. Two rules come before any
+// configuration: nothing is sent twice that could be carried out twice, and what is gone of a body
+// cannot be sent again.
 func (f *flow) mayRetry(o upstream.Outcome, stale bool) bool {
 	if f.is(bodyStreamed) || f.is(wroteRequest) && !f.idempotent() || f.w.loop.Now() >= f.deadline {
 		return false

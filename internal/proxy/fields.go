@@ -175,9 +175,14 @@ func rebaseFields(l *head.List, old, new []byte) {
 
 // rebase is the part of new that p was of old; what was not part of old stays.
 func rebase(p, old, new []byte) []byte {
-	offset := uintptr(unsafe.Pointer(unsafe.SliceData(p))) - uintptr(unsafe.Pointer(unsafe.SliceData(old)))
-	if len(p) == 0 || offset >= uintptr(len(old)) {
+	at := offset(p, old)
+	if len(p) == 0 || at < 0 || at >= len(old) {
 		return p
 	}
-	return new[offset : int(offset)+len(p)]
+	return new[at : at+len(p)]
+}
+
+// offset is where p begins in buf. Of a p that is no part of buf it is below 0, or beyond buf's end.
+func offset(p, buf []byte) int {
+	return int(uintptr(unsafe.Pointer(unsafe.SliceData(p))) - uintptr(unsafe.Pointer(unsafe.SliceData(buf))))
 }

@@ -386,7 +386,9 @@ func (l *http2Link) release() {
 
 // decodeTrailers decodes the field block that ends a message, as blockEnds must say that it does. The
 // list is nil where it has no field that goes on. ok false means that the connection is over.
-func (l *http2Link) decodeTrailers(block []byte, lim *http2.Limits) (list *head.List, why http2.Reason, ok bool) {
+func (l *http2Link) decodeTrailers(block []byte, lim *http2.Limits) (
+	list *head.List, why http2.Reason, ok bool,
+) {
 	bytes := l.w.fieldBytes()[:0]
 	var judge http2.TrailerHead
 	judge.Reset(lim)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"slices"
-	"unsafe"
 
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/head"
@@ -342,7 +341,7 @@ func (r *http2Request) nextContent() (buf []byte, from, to int) {
 		r.taken(to-from, false)
 	case len(r.arrived) > 0:
 		buf = r.h.in.Bytes
-		from = int(uintptr(unsafe.Pointer(unsafe.SliceData(r.arrived))) - uintptr(unsafe.Pointer(unsafe.SliceData(buf))))
+		from = offset(r.arrived, buf)
 		to = from + min(len(r.arrived), most)
 		r.arrived = r.arrived[to-from:]
 		r.taken(to-from, true)

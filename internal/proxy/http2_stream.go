@@ -228,9 +228,9 @@ func (st *http2Stream) nextBody(most int) (data []byte, err error) {
 	return data, nil
 }
 
-// gone gives content that went on back to both windows; atOnce is as in taken. Where it is not held by the exchange, it
-// cannot be sent again: were it kept for a further try, it would need room that the client may already
-// use again.
+// gone gives content that went on back to both windows; atOnce is as in taken. Where it is not held
+// by the exchange, it cannot be sent again: were it kept for a further try, it would need room that
+// the client may already use again.
 func (st *http2Stream) gone(n int, atOnce bool) {
 	if st.flow.stage != stageHolding {
 		st.flow.flags |= bodyStreamed

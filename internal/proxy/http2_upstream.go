@@ -97,7 +97,9 @@ func (h *http2Upstream) begin(r *http2Request) {
 	h.last = h.next
 	h.add(&r.streamData, r, h.next)
 	r.priority.Incremental = true // the requests are of different clients: they share
-	if h.next += 2; h.next > lastIdentifier || h.s.upstream.MaxRequests > 0 && h.s.requests >= h.s.upstream.MaxRequests {
+	h.next += 2
+	most := h.s.upstream.MaxRequests
+	if h.next > lastIdentifier || most > 0 && h.s.requests >= most {
 		h.leave()
 	}
 	f.endWait(h.w.loop.Now())
