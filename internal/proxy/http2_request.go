@@ -29,7 +29,7 @@ type http2Request struct {
 	notedAt   int64           // bytes written to the connection by then
 	answered  bool            // the response's head has come
 	headWaits bool            // it was not shown yet
-	waits     bool            // for showAll
+	unshown   bool            // it is among the unshown of its connection
 	freed     bool            // its slot was given back
 	untouched bool            // the target has said that it did nothing for it
 	gone      bool            // the target does not wait for its end: there is nothing to reset
@@ -387,7 +387,7 @@ func (r *http2Request) stop() {
 // for the rest of it.
 func (r *http2Request) end() {
 	h, w := r.h, r.h.w
-	if r.waits {
+	if r.unshown {
 		h.unshown[slices.Index(h.unshown, r)] = nil
 	}
 	r.flow = nil

@@ -324,8 +324,8 @@ func (h *http2Upstream) trailers(r *http2Request, block []byte) {
 // dealt with: a head together with the data behind it, and many small pieces as one. A write to the
 // client for each of them would cost too much.
 func (h *http2Upstream) showLater(r *http2Request) {
-	if !r.waits {
-		r.waits = true
+	if !r.unshown {
+		r.unshown = true
 		h.unshown = append(h.unshown, r)
 	}
 }
@@ -334,7 +334,7 @@ func (h *http2Upstream) showLater(r *http2Request) {
 func (h *http2Upstream) showAll() {
 	for i := 0; i < len(h.unshown); i++ { // it may grow, or be gone through meanwhile
 		if r := h.unshown[i]; r != nil {
-			h.unshown[i], r.waits = nil, false
+			h.unshown[i], r.unshown = nil, false
 			r.show()
 		}
 	}
