@@ -273,6 +273,18 @@ func (f *flow) begin(bytes int, whole bool) {
 	}
 }
 
+// refuse answers a request whose head is refused, or never was complete: no route is looked up for
+// it.
+func (f *flow) refuse(status int, reason exchange.Reason) {
+	if string(f.req.Method) == "HEAD" {
+		f.flags |= toHEAD
+	}
+	f.Exchange.Begin(f.w)
+	f.identify(f.w.loop.Now())
+	f.route = &noRoute
+	f.fail(status, reason)
+}
+
 // identify says whose request this is.
 func (f *flow) identify(now int64) {
 	o := f.origin

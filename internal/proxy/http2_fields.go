@@ -113,7 +113,7 @@ func (h *http2Conn) request(id uint32, block []byte) {
 	whole := st.ended
 	if protocol := h.head.Protocol; protocol != nil {
 		if !head.EqualFold(protocol, protocolWebSocket) {
-			st.refuseWith(501)
+			f.refuse(501, exchange.BadRequest)
 			return
 		}
 		askUpgrade(f)
@@ -166,18 +166,7 @@ func rebaseRequest(r *head.Request, old, new []byte) {
 // refuse answers a request whose head is over a limit.
 func (st *http2Stream) refuse(why http2.Reason) {
 	st.flow.w.shard.RefusedHTTP2[why]++
-	st.refuseWith(why.Status())
-}
-
-func (st *http2Stream) refuseWith(status int) {
-	f := st.flow
-	if string(f.req.Method) == "HEAD" {
-		f.flags |= toHEAD
-	}
-	f.Exchange.Begin(f.w)
-	f.identify(f.w.loop.Now())
-	f.route = &noRoute
-	f.fail(status, exchange.BadRequest)
+	st.flow.refuse(why.Status(), exchange.BadRequest)
 }
 
 // trailers takes the field block that ends a request.

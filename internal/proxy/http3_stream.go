@@ -70,13 +70,13 @@ func (st *http3Stream) begin(hd *http3Head) {
 		return
 	}
 	st.link()
-	f.req.Minor = 1 // the upstream's side speaks HTTP/1.1
+	f.req.Minor = 1 // as a request of HTTP/1.1 it is judged and copied
 	if h.head.Expect100 {
 		f.flags |= expects
 	}
 	if why != http2.OK {
 		h.w.shard.RefusedHeads3[why]++
-		st.refuseWith(why.Status(), exchange.BadRequest)
+		st.flow.refuse(why.Status(), exchange.BadRequest)
 		return
 	}
 	st.length = http2.ExpectLength(f.req.Length)
@@ -94,7 +94,7 @@ func (st *http3Stream) begin(hd *http3Head) {
 	whole := st.ended && len(st.got.content) == 0
 	if protocol := h.head.Protocol; protocol != nil {
 		if !head.EqualFold(protocol, protocolWebSocket) {
-			st.refuseWith(501, exchange.BadRequest)
+			st.flow.refuse(501, exchange.BadRequest)
 			return
 		}
 		askUpgrade(f)
@@ -174,19 +174,7 @@ func (st *http3Stream) refuseUnread(why http3.Reason, status int) {
 	if why == http3.HeadTimeout {
 		reason = exchange.HeadTimeout
 	}
-	st.refuseWith(status, reason)
-}
-
-// refuseWith answers a request that no route is looked up for.
-func (st *http3Stream) refuseWith(status int, reason exchange.Reason) {
-	f := st.flow
-	if string(f.req.Method) == "HEAD" {
-		f.flags |= toHEAD
-	}
-	f.Exchange.Begin(f.w)
-	f.identify(f.w.loop.Now())
-	f.route = &noRoute
-	f.fail(status, reason)
+	st.flow.refuse(status, reason)
 }
 
 // malformed ends a stream whose message breaks the rules, for a reason that HTTP/2 has too.
