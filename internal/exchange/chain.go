@@ -11,8 +11,14 @@ type Chain struct {
 	RequestRemoved  Names // from trailers too
 	ResponseRemoved Names // from trailers and interim responses too
 
-	done []doneEntry
-	all  []any
+	// FetchRequest and FetchResponse are where the policies behind the one that fetches begin: fetches
+	// run through these alone. What is answered without a fetch does not come to them.
+	FetchRequest, FetchResponse int
+	Fetches                     bool // there is such a policy
+
+	done      []doneEntry
+	fetchDone int // where those begin that hear of fetches
+	all       []any
 }
 
 // doneEntry is a policy that hears of the end of exchanges of which this many policies saw the
@@ -44,6 +50,10 @@ func (c *Chain) Append(policy any) {
 	if !acts {
 		panic("exchange: a policy that acts in no phase")
 	}
+	if _, ok := policy.(FetchingPolicy); ok {
+		c.FetchRequest, c.FetchResponse, c.Fetches = len(c.Request), len(c.Response), true
+		c.fetchDone = len(c.done)
+	}
 	c.all = append(c.all, policy)
 }
 
@@ -54,6 +64,15 @@ func (c *Chain) Policies() []any { return c.all }
 func (c *Chain) Done(x *Exchange, end End, asked int) {
 	for i := range c.done {
 		if d := &c.done[i]; d.after <= asked {
+			d.policy.OnDone(x, end)
+		}
+	}
+}
+
+// DoneFetch is Done for an exchange that is a fetch.
+func (c *Chain) DoneFetch(x *Exchange, end End, asked int) {
+	for i := range c.done[c.fetchDone:] {
+		if d := &c.done[c.fetchDone+i]; d.after <= asked {
 			d.policy.OnDone(x, end)
 		}
 	}

@@ -17,6 +17,10 @@ type Exchange struct {
 	Request  *head.Request
 	Response *head.Response // filled from the response phase on; before it, empty
 	Body     []byte         // of an answer made by the gateway itself
+	Source   Source         // likewise, where the body is not in memory; nil else
+	Encoder  Encoder        // of the response's content; nil for none
+	// Relayed says that the gateway's answer is an upstream's, stored: it is passed on as one.
+	Relayed bool
 
 	Peer        netip.AddrPort // the other end of the client's socket
 	PeerText    []byte         // the peer's address, unmapped, as text, kept by the connection; nil where nobody did
@@ -81,6 +85,11 @@ type Engine interface {
 	// Resume runs then on the exchange's loop, if the exchange is still in the given life, and goes
 	// on with the chain as the verdict says. Any goroutine may call it.
 	Resume(x *Exchange, life uint64, then func(*Exchange) PolicyVerdict)
+	// Wake goes on with the exchange's source or sink, on its loop, if the exchange is still in the
+	// given life. Any goroutine may call it.
+	Wake(x *Exchange, life uint64)
+	// Fetch is Exchange.Fetch. Loop only.
+	Fetch(x *Exchange, req *head.Request, sink Sink) bool
 	// Now is the time of the loop's turn, monotonic nanoseconds. Loop only.
 	Now() int64
 	// LoopID is the index of the loop.
@@ -122,7 +131,9 @@ var retryAfter = []byte("Retry-After")
 // Answer sets the response that the gateway itself gives: a status, why, and a body that must stay
 // unchanged until the exchange is over. Fields are added to Response.Fields afterwards.
 func (x *Exchange) Answer(status int, reason Reason, body []byte) {
+	x.CloseSource()
+	x.CloseEncoder()
 	x.Response.Fields.Reset()
 	x.Response.Status, x.Response.Length = status, int64(len(body))
-	x.Body, x.Reason = body, reason
+	x.Body, x.Reason, x.Relayed = body, reason, false
 }

@@ -52,6 +52,12 @@ type DonePolicy interface {
 	OnDone(x *Exchange, end End)
 }
 
+// FetchingPolicy is a RequestPolicy that calls Exchange.Fetch. A chain has one at the most.
+type FetchingPolicy interface {
+	RequestPolicy
+	Fetches()
+}
+
 // RequestRemover is a RequestPolicy that takes fields of fixed names out of every request, or puts
 // others in their place. The engine takes them out of the request's trailers as well, which
 // policies do not see.

@@ -101,7 +101,9 @@ var (
 	DeadlinePassed = declare("deadline_passed", ProtectionFault, grpc.DeadlineExceeded,
 		"the time is over for which somebody waits for the answer")
 	// UpstreamCut: after its head was sent.
-	UpstreamCut = declare("upstream_cut", UpstreamFault, grpc.Unavailable, "")
+	UpstreamCut  = declare("upstream_cut", UpstreamFault, grpc.Unavailable, "")
+	SourceFailed = declare("source_failed", UpstreamFault, grpc.Unavailable,
+		"the answer's body could not be read")
 	// StreamTimeout: likewise: silent for too long.
 	StreamTimeout = declare("stream_timeout", UpstreamFault, grpc.DeadlineExceeded, "")
 	// ClientSlow: it took its response too slowly.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"io"
 	"strings"
 
 	"plimsoll/internal/exchange"
@@ -55,7 +56,7 @@ func (f *flow) sendAnswer() {
 		// The rest of the body is not received any more, whatever a policy does with the answer.
 		f.stage = stagePolicies
 	}
-	f.at = 0
+	f.at = f.firstResponse()
 	if f.respondPolicies() == exchange.Continue {
 		f.writeAnswer()
 	}
@@ -70,20 +71,24 @@ func (f *flow) writeAnswer() {
 	if f.call != nil {
 		f.answerCall()
 	}
-	first := 0
-	if status := f.Response.Status; !f.is(toHEAD) && status != 204 && status != 304 {
-		first = min(len(f.Body), f.piece())
-		f.rest = f.Body[first:]
+	f.rest = f.Body
+	if f.bodiless() {
+		f.rest = nil
+		f.CloseSource()
+		f.CloseEncoder()
 	}
-	if f.send(f.Body, 0, first, withHead|f.endOfAnswer()) {
-		f.pumpAnswer()
-	}
+	f.answerPart(withHead)
+}
+
+// bodiless says that the response has no body, whatever its head says of one.
+func (f *flow) bodiless() bool {
+	return f.is(toHEAD) || f.Response.Status == 204 || f.Response.Status == 304
 }
 
 // pumpAnswer writes what is left of an answer's body as long as the client keeps up, one burst at a
 // time, and in pieces: what the client does not take would be copied and kept for it otherwise.
 func (f *flow) pumpAnswer() {
-	for pieces := 0; len(f.rest) > 0; pieces++ {
+	for pieces := 0; ; pieces++ {
 		if pieces == burst {
 			f.stream.later()
 		}
@@ -91,21 +96,75 @@ func (f *flow) pumpAnswer() {
 			f.w.loop.StopTimer(&f.timer) // only the client is waited for now
 			return
 		}
-		piece := f.rest[:min(len(f.rest), f.piece())]
-		f.rest = f.rest[len(piece):]
-		if !f.send(piece, 0, len(piece), f.endOfAnswer()) {
+		if !f.answerPart(0) {
 			return
 		}
 	}
-	f.finish(exchange.GatewayAnswer, reactor.Clock())
 }
 
-// endOfAnswer is withEnd where nothing of the answer is left to be sent after this.
-func (f *flow) endOfAnswer() parts {
-	if len(f.rest) > 0 {
-		return 0
+// answerPart sends the next part of an answer, and ends the exchange with the last. False means that
+// there is nothing to go on with.
+func (f *flow) answerPart(parts parts) bool {
+	data, err := f.nextAnswer()
+	switch {
+	case err == nil:
+	case err == io.EOF:
+		parts |= withEnd
+	case err == exchange.ErrWait:
+		return f.awaitSource(data, parts)
+	case parts&withHead != 0: // nothing has gone out
+		f.stage = stagePolicies
+		f.fail(502, exchange.SourceFailed)
+		return false
+	default:
+		f.cut(exchange.SourceFailed)
+		return false
 	}
-	return withEnd
+	if !f.send(data, 0, len(data), parts) {
+		return false
+	}
+	if parts&withEnd != 0 {
+		f.finish(exchange.GatewayAnswer, reactor.Clock())
+		return false
+	}
+	if parts&withHead != 0 {
+		f.pumpAnswer()
+		return false
+	}
+	return true
+}
+
+// nextAnswer is the next content of an answer: of its source, or of its body in memory. io.EOF
+// comes with the last.
+func (f *flow) nextAnswer() ([]byte, error) {
+	if f.Source != nil {
+		return f.Source.Next(f.piece())
+	}
+	piece := f.rest[:min(len(f.rest), f.piece())]
+	if f.rest = f.rest[len(piece):]; len(f.rest) == 0 {
+		return piece, io.EOF
+	}
+	return piece, nil
+}
+
+// awaitSource waits for a source that has no content now, when what there was is out.
+func (f *flow) awaitSource(data []byte, parts parts) bool {
+	if (len(data) > 0 || parts != 0) && !f.send(data, 0, len(data), parts) || !f.flushEncoder() {
+		return false
+	}
+	f.w.loop.SetTimer(&f.timer, f, f.silentUntil(f.w.loop.Now()))
+	return false
+}
+
+// woken goes on with a source that has content again, or a fetch whose sink takes it.
+func (f *flow) woken() {
+	switch st, fetching := f.stream.(*fetchStream); {
+	case fetching:
+		st.full = false
+		f.clientDrained()
+	case f.Source != nil && f.stage == stageStreaming && !f.is(held):
+		f.pumpAnswer()
+	}
 }
 
 // skipBody passes over a request body that nobody needs, where all of it is there already; else the

@@ -114,6 +114,9 @@ func (f *flow) appendVia(out []byte, came version) []byte {
 	return append(out, crlf...)
 }
 
+// passesOn says that the response is an upstream's, be it a stored one.
+func (f *flow) passesOn() bool { return !f.is(answered) || f.Relayed }
+
 // viaValue is the value of Via for a response that came in HTTP/1.
 func (f *flow) viaValue() []byte {
 	return f.viaOf(f.answeredIn)

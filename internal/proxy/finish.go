@@ -70,6 +70,12 @@ func (f *flow) account(end exchange.End, now int64) {
 	if f.is(held) {
 		f.endPause()
 	}
+	f.CloseSource()
+	f.CloseEncoder()
+	if f.is(isFetch) {
+		f.route.Chain.DoneFetch(&f.Exchange, end, int(f.asked))
+		return
+	}
 	f.route.Chain.Done(&f.Exchange, end, int(f.asked))
 	total := now - f.Start
 	own := f.headUp + f.headDown

@@ -180,6 +180,8 @@ const (
 	notBegun                           // the target has said that it has not begun with the try
 	heldSent                           // the upstream has what is held of the body
 	earlyData                          // it came before the handshake was complete
+	isFetch                            // it is the gateway's own: see fetch.go
+	unflushed                          // the encoder may keep content back
 )
 
 func (f *flow) is(flag flowFlags) bool { return f.flags&flag != 0 }

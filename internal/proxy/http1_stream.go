@@ -276,11 +276,35 @@ func (c *clientConn) appendHead(f *flow, out []byte) []byte {
 func (c *clientConn) appendAnswerHead(f *flow, out []byte) []byte {
 	status := f.Response.Status
 	c.toClient = http1.Length
+	if f.Response.Length == head.Unknown && !f.bodiless() {
+		c.frameUnknown(f)
+	}
 	out = http1.AppendStatusLine(out, status)
 	out = http1.AppendFields(out, &f.Response.Fields, hopByHop&^http1.OfStatus(status))
-	if status != 204 && status != 304 {
-		out = appendLength(out, int64(len(f.Body)))
+	if f.Relayed {
+		out = f.appendVia(out, http11)
 	}
+	switch {
+	case c.toClient == http1.Chunked:
+		out = append(out, chunkedLine...)
+	case status != 204 && status != 304 && f.Response.Length != head.Unknown:
+		out = appendLength(out, f.Response.Length)
+	}
+	return c.endHead(f, out)
+}
+
+// frameUnknown decides how a body is framed whose length is not known.
+func (c *clientConn) frameUnknown(f *flow) {
+	c.toClient = http1.Chunked
+	if f.version == http10 {
+		c.toClient = http1.ToEOF
+		f.flags |= closeClient
+		c.toEOF = true
+	}
+}
+
+// endHead appends what every final head has at its end.
+func (c *clientConn) endHead(f *flow, out []byte) []byte {
 	if !f.Response.Fields.Has(head.Date) {
 		out = http1.AppendField(out, dateName, f.w.httpDate())
 	}
@@ -295,12 +319,7 @@ func (c *clientConn) appendResponseHead(f *flow, out []byte) []byte {
 	c.toClient = f.res.Framing
 	switch f.res.Framing {
 	case http1.Chunked, http1.ToEOF:
-		c.toClient = http1.Chunked
-		if f.version == http10 {
-			c.toClient = http1.ToEOF
-			f.flags |= closeClient
-			c.toEOF = true
-		}
+		c.frameUnknown(f)
 	}
 	out = http1.AppendStatusLine(out, f.res.Status)
 	drop := hopByHop &^ http1.OfStatus(f.res.Status)
@@ -318,13 +337,7 @@ func (c *clientConn) appendResponseHead(f *flow, out []byte) []byte {
 			out = appendLength(out, 0)
 		}
 	}
-	if !f.res.Fields.Has(head.Date) {
-		out = http1.AppendField(out, dateName, f.w.httpDate())
-	}
-	if f.mustSayAltSvc(c.listener) {
-		out = http1.AppendField(out, altSvcName, c.listener.AltSvc)
-	}
-	return append(c.appendConnection(f, out), crlf...)
+	return c.endHead(f, out)
 }
 
 var dateName = []byte("Date")

@@ -161,7 +161,7 @@ func (st *http2Stream) sendHead(f *flow, ends bool) int {
 	if length != head.Unknown {
 		out = h.encoder.AppendStatic(out, indexContentLength, appendInt(h.c.w.digits[:0], length), hpack.Once)
 	}
-	if !f.is(answered) && f.route.Via != "" {
+	if f.passesOn() && f.route.Via != "" {
 		out = h.encoder.AppendField(out, viaName, f.viaValue(), hpack.Once)
 	}
 	if !f.Response.Fields.Has(head.Date) {
@@ -180,7 +180,7 @@ func (f *flow) announcedLength() (length int64, drop uint64) {
 	status := f.Response.Status
 	switch bodiless := status == 204 || status == 304; {
 	case f.is(answered) && !bodiless:
-		length = int64(len(f.Body)) // for HEAD too
+		length = f.Response.Length // for HEAD too
 	case bodiless || f.is(toHEAD):
 		length = head.Unknown
 		if !f.is(answered) && status != 204 {

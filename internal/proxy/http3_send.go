@@ -294,7 +294,7 @@ func (st *http3Stream) appendHead(f *flow, out []byte) []byte {
 	if length != head.Unknown {
 		e.Field(contentLengthName, appendInt(f.w.digits[:0], length))
 	}
-	if !f.is(answered) && f.route.Via != "" {
+	if f.passesOn() && f.route.Via != "" {
 		e.Field(viaName, f.viaValue())
 	}
 	if !f.Response.Fields.Has(head.Date) {

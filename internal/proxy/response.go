@@ -92,7 +92,7 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 		return
 	}
 	if len(f.route.Chain.Response) > 0 {
-		f.at = 0
+		f.at = f.firstResponse()
 		switch f.respondPolicies() {
 		case exchange.Held:
 			f.holdResponse(buf, from, to)
@@ -104,10 +104,29 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 	f.startResponse(buf, from, to)
 }
 
+// firstResponse is where the response phase begins: a fetch has the policies behind the one that
+// fetches.
+func (f *flow) firstResponse() uint8 {
+	if f.is(isFetch) {
+		return uint8(f.route.Chain.FetchResponse)
+	}
+	return 0
+}
+
+// responseChain is the policies of the response phase. An answer that no upstream gave does not
+// come to those behind the policy that fetches: what is stored went through them already.
+func (f *flow) responseChain() []exchange.ResponsePolicy {
+	chain := &f.route.Chain
+	if chain.Fetches && f.is(answered) && !f.is(isFetch) {
+		return chain.Response[:chain.FetchResponse]
+	}
+	return chain.Response
+}
+
 // respondPolicies runs the rest of the chain's response phase. Continue: what is there goes out.
 // Held: a policy will resume. Answered: a policy's answer went its way instead, and f may be over.
 func (f *flow) respondPolicies() exchange.PolicyVerdict {
-	for chain := f.route.Chain.Response; int(f.at) < len(chain); {
+	for chain := f.responseChain(); int(f.at) < len(chain); {
 		policy := chain[f.at]
 		f.at++
 		switch policy.OnResponse(&f.Exchange) {
@@ -188,6 +207,9 @@ func (f *flow) startResponse(buf []byte, from, to int) {
 	if f.call != nil && f.call.web.asked {
 		f.translateResponse()
 	}
+	if f.Encoder != nil {
+		f.startEncoding()
+	}
 	s, life, events := f.up, f.Life(), f.is(endless)
 	f.trimResponse()
 	f.responseBody(buf, from, to, withHead|scratch)
@@ -224,6 +246,9 @@ func (f *flow) send(buf []byte, from, to int, parts parts) bool {
 		if c.framed() {
 			c.down.Pass(buf[from:to])
 		}
+	}
+	if f.Encoder != nil {
+		return f.sendEncoded(buf[from:to], parts)
 	}
 	return f.sendParts(buf, from, to, parts)
 }
@@ -326,6 +351,10 @@ func (f *flow) streamExpired(now int64) {
 	}
 	if f.stage == stageTunnel {
 		f.endTunnel()
+		return
+	}
+	if f.Source != nil {
+		f.cut(exchange.SourceFailed)
 		return
 	}
 	f.upstreamFailed(upstream.Timeout, exchange.StreamTimeout)

@@ -34,6 +34,8 @@
 //	tunnel.go         after a 101: bytes both ways
 //	websocket*.go     likewise, where the bytes are frames of WebSocket
 //	mirror.go         copies of requests, whose answers nobody waits for
+//	fetch.go          requests of the gateway's own, for a policy
+//	encode.go         responses whose content is encoded on its way
 package proxy
 
 import (
@@ -75,6 +77,7 @@ type Worker struct {
 	avoid [2 * maxTries]*upstream.Member
 
 	textUp, textDown []byte // where bodies of gRPC-Web are decoded and encoded; likewise
+	encoded          []byte // where content is encoded; likewise
 
 	fields []byte   // where field blocks of HTTP/2 are decoded; used as out is
 	digits [20]byte // for numbers, likewise
@@ -103,6 +106,7 @@ type Worker struct {
 	handshakes int     // goroutines that have a socket of this loop's
 	mirrors    int     // copies under way, those too that wait for the rest of their request
 	copies     []*flow // those that have been sent; each knows its index
+	fetches    []*fetchStream
 	gate       admission.Gate
 	lines      lines
 	heldBytes  int // bytes of buffers that hold requests' bodies
@@ -301,6 +305,11 @@ func (w *Worker) Close() {
 	w.Cut()
 	for len(w.copies) > 0 {
 		w.copies[len(w.copies)-1].endMirror()
+	}
+	for _, st := range slices.Clone(w.fetches) {
+		if st.index >= 0 { // else it has ended with another
+			st.flow.abort(exchange.Draining)
+		}
 	}
 	if invariant.On && (w.heldBytes != 0 || w.mirrors != 0) {
 		panic(fmt.Sprintf("proxy: at a loop's end %d bytes of request bodies are still counted as held, and %d copies as under way",

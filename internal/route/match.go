@@ -39,6 +39,12 @@ func (m *Match) Value(name string) []byte {
 	return nil
 }
 
+// Copy makes m what from is, for a copy of the path that was matched.
+func (m *Match) Copy(from *Match, path []byte) {
+	*m = *from
+	m.path = path
+}
+
 // at is the value of the i-th name.
 func (m *Match) at(i int) []byte {
 	s := m.spans[i]

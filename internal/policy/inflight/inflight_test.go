@@ -15,8 +15,10 @@ import (
 // loop is one as far as a policy sees it.
 type loop int
 
-func (loop) Now() int64    { return 1 }
-func (l loop) LoopID() int { return int(l) }
+func (loop) Now() int64                                                  { return 1 }
+func (l loop) LoopID() int                                               { return int(l) }
+func (loop) Wake(*exchange.Exchange, uint64)                             {}
+func (loop) Fetch(*exchange.Exchange, *head.Request, exchange.Sink) bool { return false }
 
 // Resume is never called: nothing is held here.
 func (loop) Resume(*exchange.Exchange, uint64, func(*exchange.Exchange) exchange.PolicyVerdict) {}

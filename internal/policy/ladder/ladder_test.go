@@ -16,6 +16,8 @@ type loop int
 func (loop) Resume(*exchange.Exchange, uint64, func(*exchange.Exchange) exchange.PolicyVerdict) {}
 func (loop) Now() int64                                                                         { return 0 }
 func (l loop) LoopID() int                                                                      { return int(l) }
+func (loop) Wake(*exchange.Exchange, uint64)                                                    {}
+func (loop) Fetch(*exchange.Exchange, *head.Request, exchange.Sink) bool                        { return false }
 
 // refused is an exchange that the gateway has refused.
 func refused(on loop, method string, status int, reason exchange.Reason) *exchange.Exchange {

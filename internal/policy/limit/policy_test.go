@@ -23,8 +23,10 @@ type loop struct {
 func (l *loop) Resume(*exchange.Exchange, uint64, func(*exchange.Exchange) exchange.PolicyVerdict) {
 	panic("nothing is resumed")
 }
-func (l *loop) Now() int64  { return l.now }
-func (l *loop) LoopID() int { return l.id }
+func (l *loop) Now() int64                                                { return l.now }
+func (l *loop) LoopID() int                                               { return l.id }
+func (*loop) Wake(*exchange.Exchange, uint64)                             {}
+func (*loop) Fetch(*exchange.Exchange, *head.Request, exchange.Sink) bool { return false }
 
 // bench is a policy and a loop that asks it.
 type bench struct {

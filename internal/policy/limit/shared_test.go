@@ -71,8 +71,10 @@ type carrier struct {
 func (c *carrier) Resume(_ *exchange.Exchange, _ uint64, then func(*exchange.Exchange) exchange.PolicyVerdict) {
 	c.resumed <- then
 }
-func (c *carrier) Now() int64  { return c.now() }
-func (c *carrier) LoopID() int { return c.loop }
+func (c *carrier) Now() int64                                                { return c.now() }
+func (c *carrier) LoopID() int                                               { return c.loop }
+func (*carrier) Wake(*exchange.Exchange, uint64)                             {}
+func (*carrier) Fetch(*exchange.Exchange, *head.Request, exchange.Sink) bool { return false }
 
 // answer is what became of a request.
 type answer struct {

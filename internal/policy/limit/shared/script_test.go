@@ -34,8 +34,10 @@ type engine struct{ now int64 }
 func (e *engine) Resume(*exchange.Exchange, uint64, func(*exchange.Exchange) exchange.PolicyVerdict) {
 	panic("nothing is resumed")
 }
-func (e *engine) Now() int64  { return e.now }
-func (e *engine) LoopID() int { return 0 }
+func (e *engine) Now() int64                                                { return e.now }
+func (e *engine) LoopID() int                                               { return 0 }
+func (*engine) Wake(*exchange.Exchange, uint64)                             {}
+func (*engine) Fetch(*exchange.Exchange, *head.Request, exchange.Sink) bool { return false }
 
 // alone asks a limit of one instance: whether a request passes, and what Retry-After says if not.
 func alone(p *limit.Policy, e *engine) (pass bool, after string) {
