@@ -126,13 +126,13 @@ func (e *Entry) Slices(dst [][]byte, from, to int64) [][]byte {
 // parts appends what pieces hold of a body that begins skip bytes into the first. It looks at no
 // more pieces than dst has room for, and at all where dst has none.
 func parts(dst [][]byte, pieces []piece, skip int, from, to int64) [][]byte {
-	at := -int64(skip)
+	at, room := -int64(skip), cap(dst)
 	for i := range pieces {
 		data := pieces[i].data
 		begin, end := max(from, at, 0), min(to, at+int64(len(data)))
 		if begin < end {
 			dst = append(dst, data[begin-at:end-at:end-at])
-			if len(dst) == cap(dst) && cap(dst) > 0 && end < to {
+			if len(dst) == room && end < to {
 				return dst
 			}
 		}

@@ -47,7 +47,6 @@ type Fill struct {
 	hash  hashKey
 	key   []byte
 	born  uint64
-	began int64
 
 	doomed atomic.Bool // purged while it was under way
 	soft   atomic.Bool

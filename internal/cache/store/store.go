@@ -46,7 +46,7 @@ const (
 	MaxTags = 32
 	// entryOverhead is what an entry costs beside its blocks, in bytes: its structures, and as much
 	// again, because the garbage collector lets the heap grow to twice what lives. A test measures it.
-	entryOverhead = 1200
+	entryOverhead = 900
 	shards        = 64
 )
 
