@@ -96,7 +96,7 @@ func (o *Options) keeps(f *head.Field) bool {
 	case head.SetCookie:
 		return o.SetCookie == KeepSetCookie
 	case head.Other:
-		return !dropped(f.Name)
+		return !dropped(f.Name) && (o.SetCookie == KeepSetCookie || !is(f.Name, "set-cookie2"))
 	}
 	return true
 }
@@ -106,8 +106,6 @@ func dropped(name []byte) bool {
 	switch len(name) {
 	case len("age"):
 		return is(name, "age")
-	case len("set-cookie2"):
-		return is(name, "set-cookie2")
 	case len("cache-status"):
 		return is(name, "cache-status")
 	case len("surrogate-key"):

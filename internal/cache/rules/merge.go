@@ -88,7 +88,7 @@ func fixed(f *head.Field) bool {
 		head.ProxyAuthenticate, head.ProxyAuthorization, head.ContentLength:
 		return true
 	case head.Other:
-		return is(f.Name, "content-encoding") || is(f.Name, "content-range") || is(f.Name, "proxy-authentication-info")
+		return is(f.Name, "content-md5") || is(f.Name, "content-encoding") || is(f.Name, "content-range") || is(f.Name, "proxy-authentication-info")
 	}
 	return false
 }

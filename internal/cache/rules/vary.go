@@ -90,7 +90,7 @@ func (k *Key) appendValue(dst []byte, name string, fields *head.List) (with []by
 			continue
 		}
 		if there {
-			dst = append(dst, ',')
+			dst = append(dst, ", "...)
 		}
 		there = true
 		dst = append(dst, trim(f.Value)...)

@@ -143,3 +143,6 @@ func parts(dst [][]byte, pieces []piece, skip int, from, to int64) [][]byte {
 	}
 	return dst
 }
+
+// Key is the whole key that the entry is stored under.
+func (e *Entry) Key() []byte { return e.key }
