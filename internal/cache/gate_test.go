@@ -247,7 +247,7 @@ func (x *exchange) fetch() *response {
 	if x.found != nil {
 		stored, block = &x.found.Meta, x.found.Block()
 	}
-	x.options.Forward(&fields, make([]byte, 0, 100), x.r, &x.d, stored, block)
+	x.options.Forward(&fields, make([]byte, 0, 100), x.r, stored, block)
 	q := &request{method: "GET", path: x.q.path, fields: lines(&fields)}
 	if x.q.query != "" {
 		q.query = string(x.options.Key.AppendQuery(nil, []byte(x.q.query)))

@@ -30,8 +30,6 @@ type Decision struct {
 	// StaleIfError: should the origin fail, with 500, 502, 503 or 504 or without an answer, then what is
 	// stored may be served.
 	StaleIfError bool
-	// EndToEnd: the client asked for a reload, and the request says so to caches behind this one too.
-	EndToEnd bool
 }
 
 // Circumstances are what a decision depends on beside the request and what is stored.
@@ -90,7 +88,7 @@ func (o *Options) miss(r *Request, c *Circumstances) Decision {
 	if c.Varies {
 		why = VaryMiss
 	}
-	return Decision{Action: Fetch, Why: why, EndToEnd: o.reloads(r)}
+	return Decision{Action: Fetch, Why: why}
 }
 
 // reloads says whether the client wants nothing that a cache has.
@@ -132,7 +130,6 @@ func (o *Options) stale(r *Request, s *Stored, c *Circumstances, d Decision, why
 		return d.with(Pass, RequestNoStore)
 	}
 	d.StaleIfError = o.survives(r, s, &d)
-	d.EndToEnd = why == RequestReload
 	return d.with(Revalidate, why)
 }
 

@@ -5,19 +5,18 @@ import "plimsoll/internal/head"
 var (
 	nameIfNoneMatch     = []byte("If-None-Match")
 	nameIfModifiedSince = []byte("If-Modified-Since")
-	nameCacheControl    = []byte("Cache-Control")
-	valueNoCache        = []byte("no-cache")
 )
 
 // Forward makes the fields of the request that goes to the origin for Fetch and Revalidate: nothing
 // in it but what the key has, what is known to change no answer, and for Revalidate the validators
 // of what is stored (s is nil for Fetch). The client's preconditions and its range stay behind: the
-// whole is fetched, and they are evaluated against that. The query to send is AppendQuery's, the
+// whole is fetched, and they are evaluated against that. So does its Cache-Control: a reload ends
+// here, and does not reach caches behind this one. The query to send is AppendQuery's, the
 // method is GET.
 //
 // dst was reset. Its fields alias the request, the block, and scratch, whose memory is used as far
 // as it goes. Fields that the gateway adds come afterwards.
-func (o *Options) Forward(dst *head.List, scratch []byte, r *Request, d *Decision, s *Stored, block []byte) {
+func (o *Options) Forward(dst *head.List, scratch []byte, r *Request, s *Stored, block []byte) {
 	fields := &r.Head.Fields
 	for i := range fields.Len() {
 		f := fields.At(i)
@@ -31,9 +30,6 @@ func (o *Options) Forward(dst *head.List, scratch []byte, r *Request, d *Decisio
 				scratch = o.Key.forwardOne(dst, scratch, f, fields)
 			}
 		}
-	}
-	if d.EndToEnd {
-		dst.Add(nameCacheControl, valueNoCache)
 	}
 	if s == nil {
 		return
