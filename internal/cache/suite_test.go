@@ -84,6 +84,8 @@ var reused = []struct {
 	{"freshness-max-age-ignore-quoted", 0, `Cache-Control: extension="max-age=3600", max-age=1`, false},
 	{"freshness-max-age-ignore-quoted-rev", 0, `Cache-Control: max-age=1, extension="max-age=3600"`, false},
 	{"a quoted comma", 0, `Cache-Control: extension="a, no-store, b\", no-store", max-age=3600`, true},
+	{"a member without a name", 0, `Cache-Control: max-age=3600, =5`, false},
+	{"semicolons", 0, `Cache-Control: public; max-age=3600`, false},
 	{"a quotation without an end", 0, `Cache-Control: max-age=3600, extension="a, b`, false},
 	{"freshness-max-age-leading-zero", 0, "Cache-Control: max-age=003600", true},
 	{"freshness-max-age-decimal-five", 0, "Cache-Control: max-age=3600.5", false},

@@ -96,11 +96,11 @@ func (d *directive) cut(member []byte, equals int) {
 func (d *Directives) add(line []byte) {
 	for {
 		m, rest, more, ok := nextDirective(line)
-		if !ok {
-			d.Set |= Malformed
-		}
 		if !more {
 			return
+		}
+		if !ok || !isToken(m.name) {
+			d.Set |= Malformed
 		}
 		d.take(&m)
 		line = rest

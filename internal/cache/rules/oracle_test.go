@@ -96,7 +96,10 @@ func (p *play) String() string {
 
 // mayStore is section 3.
 func (p *play) mayStore() (bool, string) {
-	cc, _ := control(p.answer)
+	cc, known := control(p.answer)
+	if !known {
+		return false, "what cannot be read may forbid it"
+	}
 	request, _ := control(p.first)
 	_, public := cc["public"]
 	_, must := cc["must-revalidate"]
