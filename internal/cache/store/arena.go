@@ -188,8 +188,8 @@ func (a *arena) pages() int {
 	return a.resident
 }
 
-// bytes is what the arena's own tables take.
-func (a *arena) bytes() int64 { return int64(len(a.state)) * 5 }
+// bytes is what the arena's own tables take, the lists when they are long.
+func (a *arena) bytes() int64 { return int64(len(a.state)) * 9 }
 
 // close gives the address space back.
 func (a *arena) close() error {

@@ -53,25 +53,6 @@ func TestSlicesGiveRangesInBoundedParts(t *testing.T) {
 	}
 }
 
-func TestAHitAllocatesNothing(t *testing.T) {
-	s := open(t, store.Options{Bytes: 4 << 20})
-	put(t, s, "a key of usual length, such as a URI", 1, 100_000)
-	key := []byte("a key of usual length, such as a URI")
-	var room [4][]byte
-	if n := testing.AllocsPerRun(1000, func() {
-		e := s.Lookup(key)
-		if len(e.Slices(room[:0], 0, e.Length())) == 0 {
-			t.Error("nothing there")
-		}
-		e.Release()
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-	if n := testing.AllocsPerRun(1000, func() { s.Lookup(key[1:]) }); n != 0 {
-		t.Errorf("%v allocations for a miss", n)
-	}
-}
-
 func TestWaitersGetTheBodyAsItComes(t *testing.T) {
 	s := open(t, store.Options{Bytes: 16 << 20})
 	f, filler := s.Begin([]byte("k"))
