@@ -101,7 +101,8 @@ func lines(l *head.List) []string {
 }
 
 func (q *request) head() *head.Request {
-	h := &head.Request{Method: []byte(q.method), Scheme: []byte("https"), Host: []byte("example.com"), Path: []byte(q.path)}
+	h := &head.Request{Method: []byte(q.method), Scheme: []byte("https"), Host: []byte("example.com"),
+		Path: []byte(q.path)}
 	if q.query != "" {
 		h.Query = []byte(q.query)
 	}
@@ -234,7 +235,8 @@ func (x *exchange) serve(e *store.Entry, hit bool) *response {
 	}
 	report := rules.Report{Hit: hit, Why: x.d.Why, HasTTL: true, TTL: e.Meta.TTL(x.now.Mono)}
 	p.fields = append(p.fields, "Age: "+string(rules.AppendAge(nil, e.Meta.Age(x.now.Mono))),
-		"Cache-Status: "+string(rules.AppendStatus(nil, "test", &report)), "Content-Length: "+strconv.FormatInt(reply.Length, 10))
+		"Cache-Status: "+string(rules.AppendStatus(nil, "test", &report)),
+		"Content-Length: "+strconv.FormatInt(reply.Length, 10))
 	p.body = string(bytes.Join(e.Slices(nil, reply.From, reply.To), nil))
 	return p
 }
@@ -286,7 +288,8 @@ func (x *exchange) validated(f *store.Fill, p *response, at rules.Times) *respon
 		x.store.Remove(x.found.Key())
 		return x.serve(x.found, false)
 	}
-	if err := f.Renew(x.found, &store.Head{Key: x.found.Key(), URI: x.uri, Block: block, Meta: meta}); err != nil {
+	if err := f.Renew(x.found, &store.Head{Key: x.found.Key(), URI: x.uri, Block: block,
+		Meta: meta}); err != nil {
 		x.Fatal(err)
 	}
 	e := x.store.Lookup(x.found.Key())

@@ -12,17 +12,28 @@ import (
 // suspects are request fields by which caches have been poisoned, or servers steered: each one that
 // an origin reflects, obeys or fails over must not change what others get.
 var suspects = []string{
-	"X-Forwarded-Host", "X-Forwarded-Scheme", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Prefix", "X-Forwarded-Server", "X-Forwarded-For",
-	"X-Forwarded-SSL", "Forwarded", "X-Host", "X-HTTP-Host-Override", "X-Original-Host", "X-Original-URL", "X-Rewrite-URL", "X-Original-URI",
-	"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Real-Ip", "X-Client-Ip", "True-Client-IP", "CF-Connecting-IP",
-	"X-Cluster-Client-IP", "X-Wap-Profile", "Front-End-Https", "X-Url-Scheme", "X-Proto", "X-Scheme", "X-Backend", "X-Amz-Server-Side-Encryption",
-	"X-Middleware-Prefetch", "X-Middleware-Subrequest", "X-Nextjs-Data", "Rsc", "Next-Router-State-Tree", "X-Requested-With", "X-Timer",
-	"X-Api-Version", "X-Amz-Website-Redirect-Location", "X-Oversized-Header", "X_Forwarded_Host", "x_forwarded-proto", "Zuul", "Fastly-Host",
-	"Fastly-SSL", "Surrogate-Capability", "Max-Forwards", "Via", "Warning", "DNT", "Save-Data", "Sec-CH-UA", "Sec-Fetch-Dest", "Priority",
-	"Device-Memory", "Viewport-Width", "Accept-Charset", "Accept", "Accept-Language", "Accept-Encoding", "User-Agent", "Referer", "Origin",
-	"Cookie", "Authorization", "Proxy-Authorization", "Cache-Control", "Pragma", "Range", "If-Range", "If-None-Match", "If-Modified-Since",
-	"If-Match", "If-Unmodified-Since", "Content-Type", "Content-Length", "Content-Encoding", "Expect", "Upgrade", "TE", "Trailer", "Date",
-	"Access-Control-Request-Method", "X-Request-Id", "Traceparent", "Tracestate", "Baggage", "X-B3-TraceId", "Early-Data", "From", "Keep-Alive",
+	"X-Forwarded-Host", "X-Forwarded-Scheme", "X-Forwarded-Proto", "X-Forwarded-Port",
+	"X-Forwarded-Prefix", "X-Forwarded-Server", "X-Forwarded-For",
+	"X-Forwarded-SSL", "Forwarded", "X-Host", "X-HTTP-Host-Override", "X-Original-Host",
+	"X-Original-URL", "X-Rewrite-URL", "X-Original-URI",
+	"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Real-Ip", "X-Client-Ip",
+	"True-Client-IP", "CF-Connecting-IP",
+	"X-Cluster-Client-IP", "X-Wap-Profile", "Front-End-Https", "X-Url-Scheme", "X-Proto", "X-Scheme",
+	"X-Backend", "X-Amz-Server-Side-Encryption",
+	"X-Middleware-Prefetch", "X-Middleware-Subrequest", "X-Nextjs-Data", "Rsc",
+	"Next-Router-State-Tree", "X-Requested-With", "X-Timer",
+	"X-Api-Version", "X-Amz-Website-Redirect-Location", "X-Oversized-Header", "X_Forwarded_Host",
+	"x_forwarded-proto", "Zuul", "Fastly-Host",
+	"Fastly-SSL", "Surrogate-Capability", "Max-Forwards", "Via", "Warning", "DNT", "Save-Data",
+	"Sec-CH-UA", "Sec-Fetch-Dest", "Priority",
+	"Device-Memory", "Viewport-Width", "Accept-Charset", "Accept", "Accept-Language", "Accept-Encoding",
+	"User-Agent", "Referer", "Origin",
+	"Cookie", "Authorization", "Proxy-Authorization", "Cache-Control", "Pragma", "Range", "If-Range",
+	"If-None-Match", "If-Modified-Since",
+	"If-Match", "If-Unmodified-Since", "Content-Type", "Content-Length", "Content-Encoding", "Expect",
+	"Upgrade", "TE", "Trailer", "Date",
+	"Access-Control-Request-Method", "X-Request-Id", "Traceparent", "Tracestate", "Baggage",
+	"X-B3-TraceId", "Early-Data", "From", "Keep-Alive",
 	"Prefer", "Depth", "A-IM", "Negotiate", "\u00e9", strings.Repeat("x", 300),
 }
 
@@ -36,7 +47,8 @@ func reflecting(vary string) func(*request) *response {
 		}
 		seen := slices.Clone(q.fields)
 		slices.Sort(seen)
-		return &response{status: 200, fields: fields, body: q.method + " " + q.path + "?" + q.query + "\n" + strings.Join(seen, "\n")}
+		return &response{status: 200, fields: fields, body: q.method + " " + q.path + "?" + q.query +
+			"\n" + strings.Join(seen, "\n")}
 	}
 }
 
@@ -60,7 +72,8 @@ func TestNoFieldOfARequestChangesWhatOthersGet(t *testing.T) {
 				return p
 			}
 		}
-		for _, value := range []string{"evil", "gzip", "evil, br;q=0.1", "no-cache", "bytes=0-3", `"evil"`, "*", "0"} {
+		for _, value := range []string{"evil", "gzip", "evil, br;q=0.1", "no-cache", "bytes=0-3",
+			`"evil"`, "*", "0"} {
 			g := newGate(t, rules.Options{})
 			g.origin = origin
 			clean := origin(&request{method: "GET", path: "/"}).body
@@ -80,8 +93,10 @@ func TestNoFieldOfARequestChangesWhatOthersGet(t *testing.T) {
 // choice of these, which an honest origin says that it varies by.
 func TestAcceptEncodingIsWhatTheGatewaySays(t *testing.T) {
 	for sent, want := range map[string]string{
-		"gzip, br, zstd": "br, gzip, zstd", "br;q=0.1, GZIP;q=1.0, evil": "br, gzip", "evil": "", "*": "br, gzip, zstd", "*;q=0": "", "gzip;q=0, *": "br, zstd",
-		"gzip;q=0.000": "", "x-gzip": "gzip", "": "", "gzip ; q=0.5": "gzip", "identity;q=0, br": "br", "gzip;q=0, gzip": "gzip",
+		"gzip, br, zstd": "br, gzip, zstd", "br;q=0.1, GZIP;q=1.0, evil": "br, gzip", "evil": "",
+		"*": "br, gzip, zstd", "*;q=0": "", "gzip;q=0, *": "br, zstd",
+		"gzip;q=0.000": "", "x-gzip": "gzip", "": "", "gzip ; q=0.5": "gzip", "identity;q=0, br": "br",
+		"gzip;q=0, gzip": "gzip",
 	} {
 		g := newGate(t, rules.Options{})
 		g.origin = reflecting("Accept-Encoding")
@@ -94,7 +109,8 @@ func TestAcceptEncodingIsWhatTheGatewaySays(t *testing.T) {
 	g := newGate(t, rules.Options{})
 	g.origin = reflecting("Accept-Encoding")
 	g.do(&request{path: "/", fields: []string{"Accept-Encoding: br, gzip;q=0.8"}})
-	if g.do(&request{path: "/", fields: []string{"Accept-Encoding: gzip", "accept-encoding: br"}}); len(g.asked) != 1 {
+	if g.do(&request{path: "/", fields: []string{"Accept-Encoding: gzip",
+		"accept-encoding: br"}}); len(g.asked) != 1 {
 		t.Error("clients that accept the same get two copies")
 	}
 	if g.do(&request{path: "/", fields: []string{"Accept-Encoding: gzip"}}); len(g.asked) != 2 {
@@ -106,7 +122,8 @@ func TestEncodedContentVariesThoughTheOriginDoesNotSaySo(t *testing.T) {
 	g := newGate(t, rules.Options{})
 	g.origin = func(q *request) *response {
 		if (&response{fields: q.fields}).has("Accept-Encoding") {
-			return &response{status: 200, fields: []string{"Cache-Control: max-age=60", "Content-Encoding: gzip"}, body: "zipped"}
+			return &response{status: 200, fields: []string{"Cache-Control: max-age=60",
+				"Content-Encoding: gzip"}, body: "zipped"}
 		}
 		return &response{status: 200, fields: []string{"Cache-Control: max-age=60"}, body: "plain"}
 	}
@@ -146,14 +163,16 @@ func TestWhatIsDroppedFromTheQueryIsNotForwarded(t *testing.T) {
 			t.Errorf("of %q the origin sees %q, want %q", c.sent, got, c.seen)
 		}
 		// Whoever shares the key sends what gives the same bytes to the origin.
-		if p := g.do(&request{path: "/", query: c.sent + "&utm_late=1"}); !strings.HasPrefix(p.body, "GET /?"+g.asked[len(g.asked)-1].query+"\n") {
+		if p := g.do(&request{path: "/", query: c.sent + "&utm_late=1"}); !strings.HasPrefix(p.body,
+			"GET /?"+g.asked[len(g.asked)-1].query+"\n") {
 			t.Errorf("%q with another parameter gets %q", c.sent, p.body)
 		}
 	}
 }
 
 func TestKeysThatDifferNeverLookAlike(t *testing.T) {
-	k, err := rules.NewKey(rules.KeyOptions{Fields: map[string]rules.Treatment{"x-a": rules.Keyed, "x-b": rules.Keyed}})
+	k, err := rules.NewKey(rules.KeyOptions{Fields: map[string]rules.Treatment{"x-a": rules.Keyed,
+		"x-b": rules.Keyed}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +180,8 @@ func TestKeysThatDifferNeverLookAlike(t *testing.T) {
 	for _, space := range []string{"", "a", "ab"} {
 		for _, path := range []string{"/", "/a", "/ab", "/a/b"} {
 			for _, query := range []string{"-", "", "a", "a=b", "x-a:1"} {
-				for _, fields := range [][]string{nil, {"X-A: "}, {"X-A: 1"}, {"X-B: 1"}, {"X-A: 1", "X-B: 1"}, {"X-A: 1,x-b:1"}, {"X-A: x-b:1"}} {
+				for _, fields := range [][]string{nil, {"X-A: "}, {"X-A: 1"}, {"X-B: 1"}, {"X-A: 1",
+					"X-B: 1"}, {"X-A: 1,x-b:1"}, {"X-A: x-b:1"}} {
 					h := (&request{method: "GET", path: path, fields: fields}).head()
 					if query != "-" {
 						h.Query = []byte(query)
@@ -179,7 +199,8 @@ func TestKeysThatDifferNeverLookAlike(t *testing.T) {
 }
 
 func TestKeyOptionsThatCannotBeMeant(t *testing.T) {
-	for _, name := range []string{"X-Upper", "a b", "", "range", "if-none-match", "cache-control", "x_forwarded_host", "host"} {
+	for _, name := range []string{"X-Upper", "a b", "", "range", "if-none-match", "cache-control",
+		"x_forwarded_host", "host"} {
 		if _, err := rules.NewKey(rules.KeyOptions{Fields: map[string]rules.Treatment{name: rules.Keyed}}); err == nil {
 			t.Errorf("%q is taken", name)
 		}

@@ -12,17 +12,22 @@ import (
 )
 
 func TestAHitAllocatesNothing(t *testing.T) {
-	k, err := rules.NewKey(rules.KeyOptions{SortQuery: true, DropQuery: []string{"utm_*"}, Fields: map[string]rules.Treatment{"x-tenant": rules.Keyed}})
+	k, err := rules.NewKey(rules.KeyOptions{SortQuery: true, DropQuery: []string{"utm_*"},
+		Fields: map[string]rules.Treatment{"x-tenant": rules.Keyed}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := &rules.Options{Key: k, Targeted: []string{"CDN-Cache-Control"}}
-	s, block := storedText(t, o, header{{"ETag", `"a"`}, {"Last-Modified", began.Add(-time.Hour).Format(http.TimeFormat)}})
+	s, block := storedText(t, o, header{{"ETag", `"a"`}, {"Last-Modified",
+		began.Add(-time.Hour).Format(http.TimeFormat)}})
 	h := &head.Request{
-		Method: []byte("GET"), Scheme: []byte("https"), Host: []byte("example.com"), Path: []byte("/a/b"), Query: []byte("b=1&a=2&utm_x=3"),
+		Method: []byte("GET"), Scheme: []byte("https"), Host: []byte("example.com"),
+		Path: []byte("/a/b"), Query: []byte("b=1&a=2&utm_x=3"),
 		Fields: header{
-			{"Accept", "text/html, */*;q=0.8"}, {"Accept-Language", "de, en;q=0.5"}, {"Accept-Encoding", "gzip, br"}, {"X-Tenant", "7"},
-			{"Cache-Control", "max-age=30"}, {"If-None-Match", `"b", "c"`}, {"If-Modified-Since", began.Add(-time.Minute).Format(http.TimeFormat)},
+			{"Accept", "text/html, */*;q=0.8"}, {"Accept-Language", "de, en;q=0.5"}, {"Accept-Encoding",
+				"gzip, br"}, {"X-Tenant", "7"},
+			{"Cache-Control", "max-age=30"}, {"If-None-Match", `"b", "c"`}, {"If-Modified-Since",
+				began.Add(-time.Minute).Format(http.TimeFormat)},
 			{"Range", "bytes=2-5"}, {"If-Range", `"a"`}, {"User-Agent", "x"}, {"Cookie", "a=b"},
 		}.list(),
 	}
@@ -38,7 +43,8 @@ func TestAHitAllocatesNothing(t *testing.T) {
 		fields.Reset()
 		rules.Fields(&fields, block)
 		reply := r.Reply(&s, block, 10, c.Now.Wall)
-		rules.AppendStatus(rules.AppendAge(rules.AppendContentRange(key, &reply, 10), d.Age), "x", &rules.Report{Hit: true, HasTTL: true, TTL: d.TTL})
+		rules.AppendStatus(rules.AppendAge(rules.AppendContentRange(key, &reply, 10), d.Age), "x",
+			&rules.Report{Hit: true, HasTTL: true, TTL: d.TTL})
 		if d.Action != rules.Serve || reply.Status != 206 {
 			t.Errorf("%+v %+v", d, reply)
 		}

@@ -90,7 +90,8 @@ func withheldName(names [][]byte, name []byte) bool {
 // keeps says whether a field of a response is stored, whatever the response says of it.
 func (o *Options) keeps(f *head.Field) bool {
 	switch f.ID {
-	case head.Connection, head.KeepAlive, head.ProxyConnection, head.TE, head.Trailer, head.TransferEncoding, head.Upgrade,
+	case head.Connection, head.KeepAlive, head.ProxyConnection, head.TE, head.Trailer,
+		head.TransferEncoding, head.Upgrade,
 		head.ProxyAuthenticate, head.ProxyAuthorization, head.ContentLength, head.HTTP2Settings, head.Alias:
 		return false
 	case head.SetCookie:

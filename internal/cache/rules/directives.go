@@ -34,7 +34,8 @@ type Directives struct {
 
 // reset makes them those of a field that is not there.
 func (d *Directives) reset() {
-	*d = Directives{MaxAge: none, SMaxAge: none, StaleWhileRevalidate: none, StaleIfError: none, MaxStale: none, MinFresh: none}
+	*d = Directives{MaxAge: none, SMaxAge: none, StaleWhileRevalidate: none, StaleIfError: none,
+		MaxStale: none, MinFresh: none}
 }
 
 // Has says whether all of the directives are set.

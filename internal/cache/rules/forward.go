@@ -56,10 +56,7 @@ func repeated(fields *head.List, i int) bool {
 // forwardOne adds a field with its normalised value, unless that is empty, and gives what is left of
 // scratch.
 func (k *Key) forwardOne(dst *head.List, scratch []byte, f *head.Field, fields *head.List) []byte {
-	var lower [64]byte
-	if len(f.Name) > len(lower) {
-		return scratch // longer names cannot be configured
-	}
+	var lower [maxName]byte // longer names have no treatment
 	name := append(lower[:0], f.Name...)
 	for i, c := range name {
 		if 'A' <= c && c <= 'Z' {

@@ -78,27 +78,32 @@ var (
 	defaultEncodings = []string{"br", "gzip", "zstd"}
 )
 
-// maxKeyed bounds the fields of a key.
-const maxKeyed = 32
+const (
+	maxKeyed = 32 // fields of a key
+	maxName  = 64 // bytes of a name that has a treatment
+)
 
 // NewKey makes options ready. The error names what cannot be meant.
 func NewKey(o KeyOptions) (Key, error) {
-	k := Key{fields: o.Fields, sortQuery: o.SortQuery, drop: o.DropQuery, encodings: slices.Sorted(slices.Values(o.Encodings))}
+	k := Key{fields: o.Fields, sortQuery: o.SortQuery, drop: o.DropQuery,
+		encodings: slices.Sorted(slices.Values(o.Encodings))}
 	for _, name := range defaultNames {
 		if _, named := o.Fields[name]; !named {
 			k.names = append(k.names, name)
 		}
 	}
 	for name, t := range o.Fields {
-		if !isToken([]byte(name)) || strings.ToLower(name) != name {
-			return Key{}, fmt.Errorf("%q is not a field name in lower case", name)
+		if !isToken([]byte(name)) || strings.ToLower(name) != name || len(name) > maxName {
+			return Key{}, fmt.Errorf("%q is not a field name in lower case of at most %d bytes", name, maxName)
 		}
 		if head.Lookup([]byte(name)) == head.Alias {
-			return Key{}, fmt.Errorf("%q is never forwarded, because servers take it for the field with dashes: name that one", name)
+			return Key{}, fmt.Errorf("%q is never forwarded, because servers read '_' as '-': "+
+				"name the field with dashes", name)
 		}
 		switch name {
-		case "range", "if-range", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "cache-control", "host":
-			return Key{}, fmt.Errorf("%q is evaluated by the cache and cannot be treated in another way: remove it", name)
+		case "range", "if-range", "if-match", "if-none-match", "if-modified-since",
+			"if-unmodified-since", "cache-control", "host":
+			return Key{}, fmt.Errorf("%q is evaluated by the cache, which leaves no choice: remove it", name)
 		}
 		if t == Keyed {
 			k.names = append(k.names, name)
@@ -133,9 +138,9 @@ func (k *Key) treatment(lower string) Treatment {
 
 // treat is treatment for a name in any case.
 func (k *Key) treat(name []byte) Treatment {
-	var lower [64]byte
+	var lower [maxName]byte
 	if len(name) > len(lower) {
-		return k.treatment(string(bytes.ToLower(name)))
+		return Drop
 	}
 	for i, c := range name {
 		if 'A' <= c && c <= 'Z' {
@@ -238,7 +243,8 @@ func paramName(part []byte) []byte {
 func (k *Key) drops(part []byte) bool {
 	name := paramName(part)
 	for _, d := range k.drop {
-		if prefix, open := strings.CutSuffix(d, "*"); string(name) == d || open && bytes.HasPrefix(name, []byte(prefix)) {
+		prefix, open := strings.CutSuffix(d, "*")
+		if string(name) == d || open && bytes.HasPrefix(name, []byte(prefix)) {
 			return true
 		}
 	}

@@ -10,7 +10,9 @@ import "plimsoll/internal/head"
 // same body. Mismatch: the 304 is about something else; what is stored is not to be used, and the
 // request is to be repeated without validators. Every other reason: the response answers this
 // request, and then is stored no longer.
-func (o *Options) Freshen(dst []byte, r *Request, old *Stored, block []byte, answer *head.Response, at Times) (Stored, []byte, Reason) {
+func (o *Options) Freshen(
+	dst []byte, r *Request, old *Stored, block []byte, answer *head.Response, at Times,
+) (Stored, []byte, Reason) {
 	if !agrees(old, block, &answer.Fields, at.Received.Wall) {
 		return Stored{}, dst, Mismatch
 	}
@@ -84,11 +86,13 @@ func merge(dst *head.List, block []byte, answer *head.List) {
 // fixed says whether a field of a 304 changes nothing stored.
 func fixed(f *head.Field) bool {
 	switch f.ID {
-	case head.Connection, head.KeepAlive, head.ProxyConnection, head.TE, head.Trailer, head.TransferEncoding, head.Upgrade,
+	case head.Connection, head.KeepAlive, head.ProxyConnection, head.TE, head.Trailer,
+		head.TransferEncoding, head.Upgrade,
 		head.ProxyAuthenticate, head.ProxyAuthorization, head.ContentLength:
 		return true
 	case head.Other:
-		return is(f.Name, "content-md5") || is(f.Name, "content-encoding") || is(f.Name, "content-range") || is(f.Name, "proxy-authentication-info")
+		return is(f.Name, "content-md5") || is(f.Name, "content-encoding") ||
+			is(f.Name, "content-range") || is(f.Name, "proxy-authentication-info")
 	}
 	return false
 }

@@ -20,12 +20,14 @@ var arrived = rules.Instant{Mono: 1e18, Wall: began.UnixNano()}
 
 // later is circumstances d after a response arrived.
 func later(d time.Duration) *rules.Circumstances {
-	return &rules.Circumstances{Now: rules.Instant{Mono: arrived.Mono + int64(d), Wall: arrived.Wall + int64(d)}}
+	return &rules.Circumstances{Now: rules.Instant{Mono: arrived.Mono + int64(d), Wall: arrived.Wall +
+		int64(d)}}
 }
 
 // judge stores a response that came at once.
 func judge(o *rules.Options, status int, q, p header) (rules.Stored, rules.Reason) {
-	return o.Judge(read("GET", q), &head.Response{Status: status, Fields: p.list()}, rules.Times{Sent: arrived, Received: arrived})
+	return o.Judge(read("GET", q), &head.Response{Status: status, Fields: p.list()},
+		rules.Times{Sent: arrived, Received: arrived})
 }
 
 func cc(value string) header { return header{{"Cache-Control", value}} }
@@ -47,10 +49,13 @@ func TestLifetimesThatTheRouteGives(t *testing.T) {
 		{"the route's time is not for redirects", rules.Options{Default: 7 * sec}, 302, nil, -1},
 		{"the route's time is not for errors", rules.Options{Default: 7 * sec}, 404, nil, -1},
 		{"the answer's own comes first", rules.Options{Default: 7 * sec}, 200, cc("max-age=3"), 3},
-		{"heuristics come before the route's", rules.Options{Default: 7 * sec, Heuristic: 0.1, HeuristicMax: 1000 * sec}, 200, header{modified, dated}, 100},
-		{"heuristics are bounded", rules.Options{Heuristic: 0.1, HeuristicMax: 10 * sec}, 200, header{modified, dated}, 10},
+		{"heuristics come before the route's", rules.Options{Default: 7 * sec, Heuristic: 0.1,
+			HeuristicMax: 1000 * sec}, 200, header{modified, dated}, 100},
+		{"heuristics are bounded", rules.Options{Heuristic: 0.1, HeuristicMax: 10 * sec}, 200,
+			header{modified, dated}, 10},
 		{"everything is bounded", rules.Options{Max: 10 * sec}, 200, cc("max-age=100"), 10},
-		{"a 404 has its own time", rules.Options{Statuses: negative, Default: 7 * sec, Heuristic: 1, HeuristicMax: 1000 * sec}, 404, header{modified, dated}, 5},
+		{"a 404 has its own time", rules.Options{Statuses: negative, Default: 7 * sec, Heuristic: 1,
+			HeuristicMax: 1000 * sec}, 404, header{modified, dated}, 5},
 		{"a 404 says its time", rules.Options{Statuses: negative}, 404, cc("max-age=60"), 60},
 		{"a 404 that forbids it", rules.Options{Statuses: negative}, 404, cc("no-store"), -1},
 		{"a 503 has its own time", rules.Options{Statuses: negative}, 503, nil, 1},
@@ -115,21 +120,35 @@ func TestDecisionsUnderCircumstances(t *testing.T) {
 		why      rules.Reason
 	}{
 		{"fresh", o, cc("max-age=5"), nil, time.Second, false, false, rules.Serve, rules.NoReason},
-		{"the route's stale-while-revalidate", o, cc("max-age=5"), nil, 6 * time.Second, false, false, rules.ServeAndRefresh, rules.Revalidating},
+		{"the route's stale-while-revalidate", o, cc("max-age=5"), nil, 6 * time.Second, false, false,
+			rules.ServeAndRefresh, rules.Revalidating},
 		{"stale", o, cc("max-age=5"), nil, 7 * time.Second, false, false, rules.Revalidate, rules.Stale},
-		{"stale, and the service is behind", o, cc("max-age=5"), nil, 20 * time.Second, true, false, rules.Serve, rules.Pressure},
-		{"too stale for that", o, cc("max-age=5"), nil, 66 * time.Second, true, false, rules.Revalidate, rules.Stale},
-		{"forbidden even then", o, cc("max-age=5, must-revalidate"), nil, 20 * time.Second, true, false, rules.Revalidate, rules.Stale},
-		{"s-maxage forbids it too", o, cc("s-maxage=5"), nil, 6 * time.Second, true, false, rules.Revalidate, rules.Stale},
-		{"no-cache forbids it", o, append(cc("no-cache, max-age=5"), [2]string{"ETag", `"a"`}), nil, time.Second, true, false, rules.Revalidate, rules.NeverFresh},
-		{"purged softly", o, cc("max-age=5"), nil, time.Second, false, true, rules.ServeAndRefresh, rules.Revalidating},
-		{"purged softly, and may not be stale", o, cc("max-age=5, must-revalidate"), nil, time.Second, false, true, rules.Revalidate, rules.Stale},
-		{"a reload", o, cc("max-age=5"), cc("no-cache"), time.Second, false, false, rules.Revalidate, rules.RequestReload},
-		{"a reload that is ignored", calm, cc("max-age=5"), cc("no-cache, max-age=0"), time.Second, false, false, rules.Serve, rules.NoReason},
-		{"an old client", calm, cc("max-age=5"), header{{"Pragma", "no-cache"}}, time.Second, false, false, rules.Serve, rules.NoReason},
-		{"max-stale that is ignored", calm, cc("max-age=5"), cc("max-stale"), 6 * time.Second, false, false, rules.Revalidate, rules.Stale},
-		{"no-store on something stale", calm, cc("max-age=5"), cc("no-store"), 6 * time.Second, false, false, rules.Pass, rules.RequestNoStore},
-		{"only-if-cached on something stale", calm, cc("max-age=5"), cc("only-if-cached"), 6 * time.Second, false, false, rules.Refuse, rules.Refused},
+		{"stale, and the service is behind", o, cc("max-age=5"), nil, 20 * time.Second, true, false,
+			rules.Serve, rules.Pressure},
+		{"too stale for that", o, cc("max-age=5"), nil, 66 * time.Second, true, false, rules.Revalidate,
+			rules.Stale},
+		{"forbidden even then", o, cc("max-age=5, must-revalidate"), nil, 20 * time.Second, true, false,
+			rules.Revalidate, rules.Stale},
+		{"s-maxage forbids it too", o, cc("s-maxage=5"), nil, 6 * time.Second, true, false,
+			rules.Revalidate, rules.Stale},
+		{"no-cache forbids it", o, append(cc("no-cache, max-age=5"), [2]string{"ETag", `"a"`}), nil,
+			time.Second, true, false, rules.Revalidate, rules.NeverFresh},
+		{"purged softly", o, cc("max-age=5"), nil, time.Second, false, true, rules.ServeAndRefresh,
+			rules.Revalidating},
+		{"purged softly, and may not be stale", o, cc("max-age=5, must-revalidate"), nil, time.Second,
+			false, true, rules.Revalidate, rules.Stale},
+		{"a reload", o, cc("max-age=5"), cc("no-cache"), time.Second, false, false, rules.Revalidate,
+			rules.RequestReload},
+		{"a reload that is ignored", calm, cc("max-age=5"), cc("no-cache, max-age=0"), time.Second,
+			false, false, rules.Serve, rules.NoReason},
+		{"an old client", calm, cc("max-age=5"), header{{"Pragma", "no-cache"}}, time.Second, false,
+			false, rules.Serve, rules.NoReason},
+		{"max-stale that is ignored", calm, cc("max-age=5"), cc("max-stale"), 6 * time.Second, false,
+			false, rules.Revalidate, rules.Stale},
+		{"no-store on something stale", calm, cc("max-age=5"), cc("no-store"), 6 * time.Second, false,
+			false, rules.Pass, rules.RequestNoStore},
+		{"only-if-cached on something stale", calm, cc("max-age=5"), cc("only-if-cached"),
+			6 * time.Second, false, false, rules.Refuse, rules.Refused},
 	} {
 		s, why := judge(c.o, 200, nil, c.p)
 		if why != rules.MayStore {
@@ -148,7 +167,8 @@ func TestAClockThatIsSetChangesNothing(t *testing.T) {
 	o := new(rules.Options)
 	s, _ := judge(o, 200, nil, append(cc("max-age=60"), [2]string{"Date", began.Format(http.TimeFormat)}))
 	for _, step := range []time.Duration{-1e6 * time.Hour, -time.Hour, time.Hour, 1e6 * time.Hour} {
-		for after, want := range map[time.Duration]rules.Action{59 * time.Second: rules.Serve, 60 * time.Second: rules.Revalidate} {
+		for after, want := range map[time.Duration]rules.Action{59 * time.Second: rules.Serve,
+			60 * time.Second: rules.Revalidate} {
 			c := later(after)
 			c.Now.Wall += int64(step)
 			if d := o.Decide(read("GET", nil), &s, nil, c); d.Action != want {
@@ -157,8 +177,10 @@ func TestAClockThatIsSetChangesNothing(t *testing.T) {
 		}
 	}
 	// A clock that is behind the origin's, or far ahead of it, when the answer comes.
-	ahead, _ := judge(o, 200, nil, append(cc("max-age=60"), [2]string{"Date", began.Add(time.Hour).Format(http.TimeFormat)}))
-	behind, _ := judge(o, 200, nil, append(cc("max-age=60"), [2]string{"Date", began.Add(-time.Hour).Format(http.TimeFormat)}))
+	ahead, _ := judge(o, 200, nil, append(cc("max-age=60"), [2]string{"Date",
+		began.Add(time.Hour).Format(http.TimeFormat)}))
+	behind, _ := judge(o, 200, nil, append(cc("max-age=60"), [2]string{"Date",
+		began.Add(-time.Hour).Format(http.TimeFormat)}))
 	if ahead.Age(arrived.Mono) != 0 || behind.TTL(arrived.Mono) > 0 {
 		t.Errorf("ages are %d and %d", ahead.Age(arrived.Mono), behind.Age(arrived.Mono))
 	}
@@ -180,7 +202,8 @@ func TestWhatHeadSays(t *testing.T) {
 		{404, 10, nil, rules.HeadOutdates},
 		{503, 10, nil, rules.HeadSaysNothing},
 	} {
-		if got := rules.JudgeHead(&s, block, &head.Response{Status: c.status, Length: c.length, Fields: c.p.list()}, 0); got != c.want {
+		if got := rules.JudgeHead(&s, block, &head.Response{Status: c.status, Length: c.length,
+			Fields: c.p.list()}, 0); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
 	}
@@ -188,14 +211,16 @@ func TestWhatHeadSays(t *testing.T) {
 
 func TestCacheStatusSaysWhy(t *testing.T) {
 	for want, report := range map[string]rules.Report{
-		"p; hit; ttl=5":                                {Hit: true, HasTTL: true, TTL: 5_900_000_000},
-		"p; hit; ttl=-1; detail=max-stale":             {Hit: true, HasTTL: true, TTL: -1, Why: rules.ClientAllows},
-		"p; fwd=uri-miss; stored":                      {Why: rules.Miss, Stored: true},
-		"p; fwd=uri-miss; collapsed":                   {Why: rules.Miss, Collapsed: true},
-		"p; fwd=vary-miss; detail=set-cookie":          {Why: rules.VaryMiss, NotStored: rules.SetsCookie},
-		"p; fwd=stale; fwd-status=304; ttl=60; stored": {Why: rules.Stale, Status: 304, HasTTL: true, TTL: 60e9, Stored: true},
-		"p; fwd=bypass; detail=range":                  {Why: rules.RangeMiss},
-		"p; fwd=method":                                {Why: rules.Method},
+		"p; hit; ttl=5": {Hit: true, HasTTL: true, TTL: 5_900_000_000},
+		"p; hit; ttl=-1; detail=max-stale": {Hit: true, HasTTL: true, TTL: -1,
+			Why: rules.ClientAllows},
+		"p; fwd=uri-miss; stored":             {Why: rules.Miss, Stored: true},
+		"p; fwd=uri-miss; collapsed":          {Why: rules.Miss, Collapsed: true},
+		"p; fwd=vary-miss; detail=set-cookie": {Why: rules.VaryMiss, NotStored: rules.SetsCookie},
+		"p; fwd=stale; fwd-status=304; ttl=60; stored": {Why: rules.Stale, Status: 304, HasTTL: true,
+			TTL: 60e9, Stored: true},
+		"p; fwd=bypass; detail=range": {Why: rules.RangeMiss},
+		"p; fwd=method":               {Why: rules.Method},
 	} {
 		if got := string(rules.AppendStatus(nil, "p", &report)); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -228,7 +253,9 @@ func TestJitterShortensAndEarlyRefreshIsRare(t *testing.T) {
 		}
 		return n
 	}
-	if now, soon, long, off := share(0.05, 1), share(0.5, 1), share(3, 1), share(0.05, 0); now < 5000 || soon < 30 || soon > 120 || long > 1 || off != 0 {
-		t.Errorf("of 10,000 hits %d refresh at 50 ms, %d at 500, %d at 3 s, %d when it is off", now, soon, long, off)
+	if now, soon, long, off := share(0.05, 1), share(0.5, 1), share(3, 1), share(0.05, 0); now < 5000 ||
+		soon < 30 || soon > 120 || long > 1 || off != 0 {
+		t.Errorf("of 10,000 hits %d refresh at 50 ms, %d at 500, %d at 3 s, %d when it is off", now,
+			soon, long, off)
 	}
 }

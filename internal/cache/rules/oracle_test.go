@@ -37,7 +37,8 @@ func (h header) list() (l head.List) {
 	return l
 }
 
-var member = regexp.MustCompile(`^[ \t]*([!#$%&'*+\-.^_` + "`" + `|~0-9A-Za-z]+)(?:=("(?:[^"\\]|\\.)*"|[^",]*))?[ \t]*(?:,|$)`)
+var member = regexp.MustCompile(`^[ \t]*([!#$%&'*+\-.^_` + "`" +
+	`|~0-9A-Za-z]+)(?:=("(?:[^"\\]|\\.)*"|[^",]*))?[ \t]*(?:,|$)`)
 
 // control reads Cache-Control into a map from names to all arguments; known is false when a line is
 // not a list of directives, which says nothing of what it forbids.
@@ -91,7 +92,8 @@ type play struct {
 var began = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
 func (p *play) String() string {
-	return fmt.Sprintf("GET %v -> %d %v after %v; %v later (clock set by %v) GET %v", p.first, p.status, p.answer, p.delay, p.pause, p.step, p.second)
+	return fmt.Sprintf("GET %v -> %d %v after %v; %v later (clock set by %v) GET %v", p.first, p.status,
+		p.answer, p.delay, p.pause, p.step, p.second)
 }
 
 // mayStore is section 3.
@@ -105,7 +107,8 @@ func (p *play) mayStore() (bool, string) {
 	_, must := cc["must-revalidate"]
 	_, maxAge := cc["max-age"]
 	_, shared := cc["s-maxage"]
-	heuristic := strings.Contains(" 200 203 204 206 300 301 308 404 405 410 414 501 ", fmt.Sprintf(" %d ", p.status))
+	heuristic := strings.Contains(" 200 203 204 206 300 301 308 404 405 410 414 501 ",
+		fmt.Sprintf(" %d ", p.status))
 	understood := http.StatusText(p.status) != "" && p.status != 206 && p.status != 304
 	_, mustUnderstand := cc["must-understand"]
 	if _, is := cc["no-store"]; is && !(mustUnderstand && understood) {
@@ -268,7 +271,8 @@ func (p *play) mayServe(background bool) (bool, string) {
 func draw(r *rand.Rand) *play {
 	pick := func(from ...string) string { return from[r.IntN(len(from))] }
 	number := func() string {
-		return pick("0", "1", "2", "5", "10", "60", "100", "3600", "2147483648", "99999999999999999999", "-1", "x", "5x", "", `"10"`, "+5", "1.5")
+		return pick("0", "1", "2", "5", "10", "60", "100", "3600", "2147483648", "99999999999999999999",
+			"-1", "x", "5x", "", `"10"`, "+5", "1.5")
 	}
 	times := func(base time.Time) string {
 		t := base.Add(time.Duration(r.IntN(400)-200) * time.Second)
@@ -278,27 +282,33 @@ func draw(r *rand.Rand) *play {
 		case 1:
 			return t.UTC().Format("Monday, 02-Jan-06 15:04:05 GMT")
 		case 2:
-			return pick("0", "", "soon", "Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "Mon, 31 Feb 2026 00:00:00 GMT")
+			return pick("0", "", "soon", "Thu, 01 Jan 1970 00:00:00 GMT",
+				"Fri, 31 Dec 9999 23:59:59 GMT", "Mon, 31 Feb 2026 00:00:00 GMT")
 		}
 		return t.UTC().Format(http.TimeFormat)
 	}
 	responseCC := func() string {
 		var parts []string
 		for range r.IntN(5) {
-			parts = append(parts, pick("no-store", "no-cache", "private", "public", "must-revalidate", "proxy-revalidate", "must-understand", "immutable",
-				"max-age="+number(), "max-age="+number(), "s-maxage="+number(), "stale-while-revalidate="+number(), "stale-if-error="+number(),
-				`no-cache="a, b"`, `private="set-cookie"`, `no-cache=""`, `x="no-store, y"`, "No-Store", "MAX-AGE=10", "", "x=y", "no-transform"))
+			parts = append(parts, pick("no-store", "no-cache", "private", "public", "must-revalidate",
+				"proxy-revalidate", "must-understand", "immutable",
+				"max-age="+number(), "max-age="+number(), "s-maxage="+number(),
+				"stale-while-revalidate="+number(), "stale-if-error="+number(),
+				`no-cache="a, b"`, `private="set-cookie"`, `no-cache=""`, `x="no-store, y"`, "No-Store",
+				"MAX-AGE=10", "", "x=y", "no-transform"))
 		}
 		return strings.Join(parts, pick(", ", ",", " ,\t"))
 	}
 	requestCC := func() string {
 		var parts []string
 		for range 1 + r.IntN(2) {
-			parts = append(parts, pick("no-store", "no-cache", "max-age="+number(), "max-stale", "max-stale="+number(), "min-fresh="+number(), "x"))
+			parts = append(parts, pick("no-store", "no-cache", "max-age="+number(), "max-stale",
+				"max-stale="+number(), "min-fresh="+number(), "x"))
 		}
 		return strings.Join(parts, ", ")
 	}
-	p := &play{wall: began, status: 200, delay: time.Duration(r.IntN(3)) * 700 * time.Millisecond, pause: time.Duration(r.IntN(120_000)) * time.Millisecond}
+	p := &play{wall: began, status: 200, delay: time.Duration(r.IntN(3)) * 700 * time.Millisecond,
+		pause: time.Duration(r.IntN(120_000)) * time.Millisecond}
 	if r.IntN(3) == 0 {
 		p.status = []int{201, 203, 204, 206, 299, 302, 304, 403, 404, 410, 500, 503, 599}[r.IntN(13)]
 	}
@@ -334,7 +344,8 @@ func check(t *testing.T, p *play) (stored, served bool) {
 	o := rules.Options{Heuristic: 0.1, HeuristicMax: int64(24 * time.Hour)}
 	ask := func(h header) *rules.Request {
 		r := new(rules.Request)
-		r.Read(&head.Request{Method: []byte("GET"), Scheme: []byte("https"), Host: []byte("h"), Path: []byte("/"), Fields: h.list()})
+		r.Read(&head.Request{Method: []byte("GET"), Scheme: []byte("https"), Host: []byte("h"),
+			Path: []byte("/"), Fields: h.list()})
 		return r
 	}
 	at := func(d, step time.Duration) rules.Instant {
@@ -385,7 +396,8 @@ func TestNothingIsStoredOrServedThatTheOracleForbids(t *testing.T) {
 }
 
 func FuzzOracle(f *testing.F) {
-	f.Add("max-age=10, no-cache=\"a\"", "Thu, 01 Jan 1970 00:00:00 GMT", "5", "max-age=5", uint16(200), uint16(5))
+	f.Add("max-age=10, no-cache=\"a\"", "Thu, 01 Jan 1970 00:00:00 GMT", "5", "max-age=5", uint16(200),
+		uint16(5))
 	f.Add("private, max-age=\"10\"", "", "1,2", "min-fresh=1", uint16(404), uint16(20))
 	f.Fuzz(func(t *testing.T, cc, expires, age, request string, status, pause uint16) {
 		for _, s := range []string{cc, expires, age, request} {

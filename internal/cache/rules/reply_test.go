@@ -23,7 +23,8 @@ func storedText(t testing.TB, o *rules.Options, fields header) (rules.Stored, []
 	var r rules.Request
 	r.Read(&head.Request{Method: []byte("GET")})
 	at := rules.Instant{Mono: 1e18, Wall: began.UnixNano()}
-	p := &head.Response{Status: 200, Fields: append(header{{"Cache-Control", "max-age=60"}}, fields...).list(), Length: int64(len(text))}
+	p := &head.Response{Status: 200, Fields: append(header{{"Cache-Control", "max-age=60"}},
+		fields...).list(), Length: int64(len(text))}
 	s, why := o.Judge(&r, p, rules.Times{Sent: at, Received: at})
 	block, ok := o.AppendBlock(nil, &s, &p.Fields)
 	if why != rules.MayStore || !ok {
@@ -43,13 +44,15 @@ func TestRepliesAreThoseOfNetHTTP(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 8))
 		pick := func(from ...string) string { return from[r.IntN(len(from))] }
 		tag := pick(`"a"`, `W/"a"`, `"a,b"`, "")
-		fields := header{{"Last-Modified", modified.Format(http.TimeFormat)}, {"Date", began.Format(http.TimeFormat)}}
+		fields := header{{"Last-Modified", modified.Format(http.TimeFormat)}, {"Date",
+			began.Format(http.TimeFormat)}}
 		if tag != "" {
 			fields = append(fields, [2]string{"ETag", tag})
 		}
 		var q header
 		if r.IntN(2) == 0 {
-			q = append(q, [2]string{"If-None-Match", pick(`"a"`, `W/"a"`, `"b"`, `"b", "a"`, `"b",W/"a" , "c"`, "*", `"a,b"`, "a")})
+			q = append(q, [2]string{"If-None-Match", pick(`"a"`, `W/"a"`, `"b"`, `"b", "a"`,
+				`"b",W/"a" , "c"`, "*", `"a,b"`, "a")})
 		}
 		when := func() string { return modified.Add(time.Duration(r.IntN(3)-1) * time.Minute).Format(http.TimeFormat) }
 		if r.IntN(2) == 0 {
@@ -57,7 +60,8 @@ func TestRepliesAreThoseOfNetHTTP(t *testing.T) {
 		}
 		ranged := ""
 		if r.IntN(2) == 0 {
-			ranged = pick("bytes=0-0", "bytes=0-", "bytes=-1", "bytes=-20", "bytes=3-5", "bytes=9-", "bytes=10-", "bytes=5-900", "bytes=0-9", "bytes=99-100")
+			ranged = pick("bytes=0-0", "bytes=0-", "bytes=-1", "bytes=-20", "bytes=3-5", "bytes=9-",
+				"bytes=10-", "bytes=5-900", "bytes=0-9", "bytes=99-100")
 			q = append(q, [2]string{"Range", ranged})
 			if r.IntN(2) == 0 {
 				q = append(q, [2]string{"If-Range", pick(`"a"`, `W/"a"`, `"b"`, when())})
@@ -97,7 +101,8 @@ func TestRepliesAreThoseOfNetHTTP(t *testing.T) {
 			}
 		}
 		if want == 206 || want == 416 {
-			if header := string(rules.AppendContentRange(nil, &got, int64(len(text)))); header != w.Header().Get("Content-Range") {
+			if header := string(rules.AppendContentRange(nil, &got,
+				int64(len(text)))); header != w.Header().Get("Content-Range") {
 				t.Fatalf("%s: Content-Range is %q, want %q", what, header, w.Header().Get("Content-Range"))
 			}
 		}
@@ -111,7 +116,8 @@ func TestRepliesAreThoseOfNetHTTP(t *testing.T) {
 func TestRangesThatAreIgnored(t *testing.T) {
 	o := new(rules.Options)
 	s, block := storedText(t, o, nil)
-	for _, ranged := range []string{"", "bytes", "bytes=", "bytes=-", "bytes=a-b", "bytes=5-4", "bytes=1-2,4-5", "bytes=+1-2", "bytes=1--2", "lines=1-2", "bytes 1-2", "bytes=1-2x"} {
+	for _, ranged := range []string{"", "bytes", "bytes=", "bytes=-", "bytes=a-b", "bytes=5-4",
+		"bytes=1-2,4-5", "bytes=+1-2", "bytes=1--2", "lines=1-2", "bytes 1-2", "bytes=1-2x"} {
 		var r rules.Request
 		q := header{{"Range", ranged}}
 		r.Read(&head.Request{Method: []byte("GET"), Fields: q.list()})
@@ -119,7 +125,8 @@ func TestRangesThatAreIgnored(t *testing.T) {
 			t.Errorf("%q gives %+v", ranged, got)
 		}
 	}
-	for ranged, want := range map[string]int{"bytes=99999999999999999999999-": 416, "bytes=0-99999999999999999999999": 206, "BYTES=1-2": 206, "bytes=-0": 416, "bytes= 1-2 ": 206} {
+	for ranged, want := range map[string]int{"bytes=99999999999999999999999-": 416,
+		"bytes=0-99999999999999999999999": 206, "BYTES=1-2": 206, "bytes=-0": 416, "bytes= 1-2 ": 206} {
 		var r rules.Request
 		q := header{{"Range", ranged}}
 		r.Read(&head.Request{Method: []byte("GET"), Fields: q.list()})
@@ -134,7 +141,8 @@ func TestRangesThatAreIgnored(t *testing.T) {
 
 func TestBlocksComeBackAsTheyWent(t *testing.T) {
 	o := &rules.Options{SetCookie: rules.KeepSetCookie}
-	fields := header{{"Content-Type", "text/plain"}, {"X-Empty", ""}, {"Set-Cookie", "a=b"}, {"Set-Cookie", "c: d"}, {"ETag", `"x"`}, {"Age", "5"}}
+	fields := header{{"Content-Type", "text/plain"}, {"X-Empty", ""}, {"Set-Cookie", "a=b"},
+		{"Set-Cookie", "c: d"}, {"ETag", `"x"`}, {"Age", "5"}}
 	s, block := storedText(t, o, fields)
 	var l head.List
 	rules.Fields(&l, block)
@@ -142,7 +150,8 @@ func TestBlocksComeBackAsTheyWent(t *testing.T) {
 	for i := range l.Len() {
 		f := l.At(i)
 		got = append(got, string(f.Name)+"="+string(f.Value))
-		if !bytes.Equal(f.Line, []byte(string(f.Name)+": "+string(f.Value)+"\r\n")) || f.ID != head.Lookup(f.Name) {
+		if !bytes.Equal(f.Line, []byte(string(f.Name)+": "+string(f.Value)+"\r\n")) ||
+			f.ID != head.Lookup(f.Name) {
 			t.Errorf("%q has line %q", f.Name, f.Line)
 		}
 	}

@@ -83,7 +83,8 @@ func (o *Options) refuses(r *Request, response *head.Response, v *view) Reason {
 		return NoStoreSaid
 	case v.Has(Private):
 		return PrivateSaid
-	case r.authorized && o.Key.treatment("authorization") != Drop && !v.Has(Public) && !v.Has(MustRevalidate) && v.SMaxAge == none:
+	case r.authorized && o.Key.treatment("authorization") != Drop && !v.Has(Public) &&
+		!v.Has(MustRevalidate) && v.SMaxAge == none:
 		return Authorized
 	}
 	varies, why := o.varies(&response.Fields)
@@ -132,7 +133,8 @@ func heuristically(status int) bool {
 // RFC 9110's, none of which asks a cache for more than others do but 206 and 304.
 func understood(status int) bool {
 	switch {
-	case status >= 200 && status <= 205, status >= 300 && status <= 303, status == 305, status == 307, status == 308:
+	case status >= 200 && status <= 205, status >= 300 && status <= 303, status == 305, status == 307,
+		status == 308:
 		return true
 	case status >= 400 && status <= 417, status == 421, status == 422, status == 426:
 		return true

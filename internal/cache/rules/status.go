@@ -76,7 +76,8 @@ func AppendContentRange(dst []byte, reply *Reply, length int64) []byte {
 // InNotModified says whether a stored field is sent with a 304. Those that describe the content are
 // not (RFC 9110, section 15.4.5): the client has them. Last-Modified goes where there is no ETag.
 func InNotModified(name []byte, tagged bool) bool {
-	for _, n := range [...]string{"content-length", "content-encoding", "content-type", "content-language", "content-range"} {
+	for _, n := range [...]string{"content-length", "content-encoding", "content-type",
+		"content-language", "content-range"} {
 		if is(name, n) {
 			return false
 		}

@@ -122,7 +122,8 @@ func normalList(b []byte, start int, lower bool) []byte {
 			b[out] = c
 			out++
 			return b[:out+copy(b[out:], b[in:])]
-		case isSpace(c) && (out == start || isSeparator(b[out-1]) || in == len(b) || isSeparator(b[in]) || isSpace(b[in])):
+		case isSpace(c) && (out == start || isSeparator(b[out-1]) || in == len(b) || isSeparator(b[in]) ||
+			isSpace(b[in])):
 			continue
 		case c == ',' && (out == start || b[out-1] == ','):
 			continue

@@ -68,7 +68,8 @@ func TestMemoryAllocatedStaysWithinTheBoundUnderChurn(t *testing.T) {
 				}
 			}
 			runtime.ReadMemStats(&now)
-			t.Logf("between %.3f and %.3f of the bound are held, the process has %.3f more; %+v", float64(low)/bound, float64(high)/bound,
+			t.Logf("between %.3f and %.3f of the bound are held, the process has %.3f more; %+v",
+				float64(low)/bound, float64(high)/bound,
 				float64(resident()-rss)/bound, s.Stats())
 			if low < bound*9/10 || high > bound*11/10 {
 				t.Errorf("held %d to %d bytes of %d", low, high, bound)
@@ -100,7 +101,7 @@ func TestMemoryAllocatedForAnEntryIsCounted(t *testing.T) {
 	live := float64(after.HeapAlloc-before.HeapAlloc) / n
 	t.Logf("%.0f bytes of heap an entry", live)
 	if 2*live > 900*1.1 || 2*live < 900*0.8 {
-		t.Errorf("an entry takes %.0f bytes of heap, and the garbage collector lets as much again pile up; counted are 900", live)
+		t.Errorf("an entry takes %.0f bytes of heap, and garbage as much again; counted are 900", live)
 	}
 }
 

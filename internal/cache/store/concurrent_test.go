@@ -58,7 +58,8 @@ func (w *world) fetch(r *rand.Rand, f *store.Fill, k int) {
 	if old := w.s.Lookup([]byte(w.key(k))); old != nil {
 		same := uint64(old.Meta.Date) == seed
 		if same {
-			if err := f.Renew(old, headOf(w.key(k), seed, length, "all", fmt.Sprint("tag", k%5))); err != nil && !errors.Is(err, store.ErrNoRoom) {
+			if err := f.Renew(old, headOf(w.key(k), seed, length, "all", fmt.Sprint("tag",
+				k%5))); err != nil && !errors.Is(err, store.ErrNoRoom) {
 				w.Error(err)
 			}
 		}
@@ -207,7 +208,8 @@ func (w *world) purge(r *rand.Rand) {
 		}
 		return func() {
 			for k, v := range now {
-				for old := w.purged[k].Load(); v > old && !w.purged[k].CompareAndSwap(old, v); old = w.purged[k].Load() {
+				for old := w.purged[k].Load(); v > old && !w.purged[k].CompareAndSwap(old,
+					v); old = w.purged[k].Load() {
 				}
 			}
 		}
@@ -261,7 +263,8 @@ func TestManyAtOnceNeverSeeWhatIsNotTheirs(t *testing.T) {
 	all.Wait()
 	st := s.Stats()
 	t.Logf("%d served, %d streamed; %+v", w.served.Load(), w.streamed.Load(), st)
-	if w.served.Load() == 0 || w.streamed.Load() == 0 || st.Evicted == 0 || st.Purged == 0 || st.TooLarge == 0 {
+	if w.served.Load() == 0 || w.streamed.Load() == 0 || st.Evicted == 0 || st.Purged == 0 ||
+		st.TooLarge == 0 {
 		t.Error("the test has not played what it is to play")
 	}
 	if st.Fills != 0 {

@@ -43,7 +43,8 @@ func fields(seed uint64) []byte { return fmt.Appendf(nil, "ETag: \"%d\"\r\nDate:
 
 // headOf makes the head of a response. length may be head.Unknown.
 func headOf(key string, seed uint64, length int64, tags ...string) *store.Head {
-	h := &store.Head{Key: []byte(key), URI: []byte(key), Block: fields(seed), Meta: rules.Stored{Length: length, Date: int64(seed)}}
+	h := &store.Head{Key: []byte(key), URI: []byte(key), Block: fields(seed),
+		Meta: rules.Stored{Length: length, Date: int64(seed)}}
 	for _, tag := range tags {
 		h.Tags = append(h.Tags, []byte(tag))
 	}
@@ -93,7 +94,8 @@ func has(t testing.TB, s *store.Store, key string, seed uint64, n int) bool {
 		return false
 	}
 	defer e.Release()
-	if string(e.Block()) != string(fields(seed)) || string(content(e)) != string(body(seed, n)) || e.Meta.Length != int64(n) {
+	if string(e.Block()) != string(fields(seed)) || string(content(e)) != string(body(seed, n)) ||
+		e.Meta.Length != int64(n) {
 		t.Errorf("%s has fields %q and %d bytes of body that are not its own", key, e.Block(), e.Length())
 	}
 	return true

@@ -8,9 +8,11 @@ import (
 
 // reserve gives n bytes of address space, which take memory only once they are written.
 func reserve(n int) ([]byte, error) {
-	memory, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
+	memory, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 	if err != nil {
-		return nil, fmt.Errorf("reserving %d bytes of address space for the cache: %w; make the cache smaller, or raise ulimit -v", n, err)
+		return nil, fmt.Errorf("reserving %d bytes of address space for the cache: %w; "+
+			"make it smaller, or raise ulimit -v", n, err)
 	}
 	return memory, nil
 }

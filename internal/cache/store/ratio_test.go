@@ -71,7 +71,8 @@ func TestHitRatioIsThatOfThePolicyAlone(t *testing.T) {
 
 	// Otter alone may hold as many entries.
 	o := otter.Must(&otter.Options[string, []byte]{
-		MaximumWeight: uint64(entries), Weigher: func(string, []byte) uint32 { return 1 }, Executor: func(f func()) { f() },
+		MaximumWeight: uint64(entries), Weigher: func(string, []byte) uint32 { return 1 },
+		Executor: func(f func()) { f() },
 	})
 	alone := trace(func(key string) bool {
 		_, ok := o.GetIfPresent(key)

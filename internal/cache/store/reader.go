@@ -20,7 +20,8 @@ type Reader struct {
 func (f *Fill) Join(r *Reader, w Waker) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.phase == Private || f.phase == Broken || f.entry == nil && f.phase == Whole || f.dropped > 0 || f.readers >= f.store.maxWaiters {
+	if f.phase == Private || f.phase == Broken || f.entry == nil && f.phase == Whole || f.dropped > 0 ||
+		f.readers >= f.store.maxWaiters {
 		return false
 	}
 	*r = Reader{fill: f, waker: w}

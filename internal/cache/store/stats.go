@@ -34,7 +34,8 @@ func (s *Store) Stats() Stats {
 	}
 	return Stats{
 		Hits: c.hits.Load(), Misses: c.misses.Load(), Purged: c.purged.Load(), Stored: c.stored.Load(),
-		Evicted: c.evicted.Load(), Squeezed: c.squeezed.Load(), TooLarge: c.tooLarge.Load(), NoRoom: c.noRoom.Load(),
+		Evicted: c.evicted.Load(), Squeezed: c.squeezed.Load(), TooLarge: c.tooLarge.Load(),
+		NoRoom:  c.noRoom.Load(),
 		Entries: int64(s.cache.EstimatedSize()), Live: s.blocks.Load(), Fills: fills,
 		Bytes: s.fixed + s.heap.Load() + int64(s.arena.pages())*PieceBytes,
 	}

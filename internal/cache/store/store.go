@@ -85,12 +85,14 @@ func New(o Options) (*Store, error) {
 		o.MaxObject = o.Bytes / 8
 	}
 	if o.MaxObject < 0 || o.MaxObject > o.Bytes/8 {
-		return nil, fmt.Errorf("objects of up to %d bytes do not fit a cache of %d: at most an eighth of it, %d", o.MaxObject, o.Bytes, o.Bytes/8)
+		return nil, fmt.Errorf("objects of up to %d bytes do not fit a cache of %d: let them have at most %d, "+
+			"an eighth", o.MaxObject, o.Bytes, o.Bytes/8)
 	}
 	if o.MaxWaiters == 0 {
 		o.MaxWaiters = 100_000
 	}
-	s := &Store{bytes: o.Bytes, maxObject: o.MaxObject, maxWaiters: o.MaxWaiters, secret: hash.NewSecret(rand.Uint64)}
+	s := &Store{bytes: o.Bytes, maxObject: o.MaxObject, maxWaiters: o.MaxWaiters,
+		secret: hash.NewSecret(rand.Uint64)}
 	var err error
 	if s.arena, err = newArena(o.Bytes); err != nil {
 		return nil, err

@@ -13,7 +13,8 @@ import (
 
 func TestWhatIsStoredIsFoundWhole(t *testing.T) {
 	s := open(t, store.Options{Bytes: 32 << 20})
-	for i, n := range []int{0, 1, 200, 255, 256, 257, 1000, 4095, 33_000, 65_536, 65_537, 100_000, 1 << 20, 3<<20 + 17} {
+	for i, n := range []int{0, 1, 200, 255, 256, 257, 1000, 4095, 33_000, 65_536, 65_537, 100_000,
+		1 << 20, 3<<20 + 17} {
 		key := fmt.Sprint("key", i)
 		if !put(t, s, key, uint64(i), n) || !has(t, s, key, uint64(i), n) {
 			t.Errorf("a body of %d bytes is not there", n)
@@ -34,7 +35,8 @@ func TestSlicesGiveRangesInBoundedParts(t *testing.T) {
 	e := s.Lookup([]byte("k"))
 	defer e.Release()
 	whole := body(7, n)
-	for _, r := range [][2]int64{{0, n}, {0, 1}, {n - 1, n}, {65_000, 66_000}, {70_000, 70_000}, {131_071, 131_073}, {100, n + 50}} {
+	for _, r := range [][2]int64{{0, n}, {0, 1}, {n - 1, n}, {65_000, 66_000}, {70_000, 70_000},
+		{131_071, 131_073}, {100, n + 50}} {
 		want := whole[r[0]:min(r[1], n)]
 		if got := bytes.Join(e.Slices(nil, r[0], r[1]), nil); !bytes.Equal(got, want) {
 			t.Errorf("%v gives %d bytes, want %d", r, len(got), len(want))
@@ -227,7 +229,8 @@ func TestAnEndlessBodyThatNobodyReadsIsGivenUp(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	for _, o := range []store.Options{{Bytes: 1000}, {Bytes: 8 << 20, MaxObject: 2 << 20}, {Bytes: 8 << 20, MaxObject: -1}} {
+	for _, o := range []store.Options{{Bytes: 1000}, {Bytes: 8 << 20, MaxObject: 2 << 20},
+		{Bytes: 8 << 20, MaxObject: -1}} {
 		if _, err := store.New(o); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
