@@ -11,11 +11,13 @@
 //     which bytes, Entry.Slices gives them some pieces at a time for a vectored write. Age, Cache-Status
 //     and Content-Range are appended. Release comes when the last byte was taken by the socket.
 //  4. ServeAndRefresh, or Serve when rules.EarlyRefresh says so: the same, and whoever Entry.Refresh
-//     chooses does step 6 beside it, with no client.
+//     chooses does step 6 beside it, with no client and with rules.Request.Own.
 //  5. Pass: the exchange goes on as without a cache. When it is over, rules.Invalidates and Locations
 //     say what Store.PurgeURI has to forget; JudgeHead does so for HEAD.
 //  6. Fetch and Revalidate: Store.Begin makes the caller the filler, or finds the one there is.
-//     Everybody, the filler's own client too, joins as a Reader, whose Waker posts to its loop. The filler
+//     Everybody, the filler's own client too, joins as a Reader, whose Waker posts to its loop; readers of
+//     one loop had better share a post, for thousands may wait for one fetch. Who cannot join any more
+//     looks the key up again. The filler
 //     sends Options.Forward's fields with GET and tells the fill what comes: Head when Options.Judge says
 //     MayStore (SetVary first, where Options.Vary has names), Refuse when it does not, Append, and Finish or
 //     Fail; for a 304, Renew with what Freshen made. It ends its fill in every case, whatever becomes of

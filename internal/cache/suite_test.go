@@ -375,6 +375,10 @@ var steps = []struct {
 	{"stale-while-revalidate",
 		[]string{`GET / < Cache-Control: max-age=1, stale-while-revalidate=60 > miss`,
 			`GET / < Cache-Control: max-age=60 | New: 1 > stale`, `GET / > hit | New: 1`}},
+	{"no-store does not keep a refresh from being stored", []string{
+		`GET / < Cache-Control: max-age=1, stale-while-revalidate=60 > miss`,
+		`GET / | Cache-Control: no-store < Cache-Control: max-age=60 | New: 1 > stale`, `GET / > hit | New: 1`,
+	}},
 	{"stale-while-revalidate is over",
 		[]string{`GET / < Cache-Control: max-age=1, stale-while-revalidate=1 > miss`, `GET / > miss`}},
 	{"stale-while-revalidate and s-maxage",

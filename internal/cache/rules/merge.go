@@ -11,7 +11,7 @@ import "plimsoll/internal/head"
 // request is to be repeated without validators. Every other reason: the response answers this
 // request, and then is stored no longer.
 func (o *Options) Freshen(
-	dst []byte, r *Request, old *Stored, block []byte, answer *head.Response, at Times,
+	dst []byte, old *Stored, block []byte, answer *head.Response, at Times,
 ) (Stored, []byte, Reason) {
 	if !agrees(old, block, &answer.Fields, at.Received.Wall) {
 		return Stored{}, dst, Mismatch
@@ -31,13 +31,10 @@ func (o *Options) Freshen(
 		return v.stored, block, TooManyFields
 	}
 	// The body was once stored for all, so who asked this time does not matter.
-	anyone := Request{Head: r.Head, get: true}
+	anyone := Request{get: true}
 	anyone.reset()
 	if why := o.refuses(&anyone, &merged, &v); why != NoReason {
 		return v.stored, block, why
-	}
-	if r.Has(NoStore) {
-		return v.stored, block, RequestNoStore
 	}
 	return v.stored, block, MayStore
 }

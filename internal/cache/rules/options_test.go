@@ -147,6 +147,8 @@ func TestDecisionsUnderCircumstances(t *testing.T) {
 			false, rules.Revalidate, rules.Stale},
 		{"no-store on something stale", calm, cc("max-age=5"), cc("no-store"), 6 * time.Second, false,
 			false, rules.Pass, rules.RequestNoStore},
+		{"no-store on something that would be refreshed", o, cc("max-age=5"), cc("no-store"), 6 * time.Second,
+			false, false, rules.ServeAndRefresh, rules.Revalidating},
 		{"only-if-cached on something stale", calm, cc("max-age=5"), cc("only-if-cached"),
 			6 * time.Second, false, false, rules.Refuse, rules.Refused},
 	} {

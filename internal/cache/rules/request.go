@@ -87,6 +87,10 @@ func (r *Request) other(f *head.Field) {
 	}
 }
 
+// Own makes the request the cache's own, for a refresh in the background: what the client said of its
+// copy does not count for that.
+func (r *Request) Own() { r.reset() }
+
 // Cacheable says whether the method is one that a stored response can answer.
 func (r *Request) Cacheable() bool { return r.get || r.isHead }
 

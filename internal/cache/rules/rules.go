@@ -6,7 +6,8 @@
 //
 // Where the RFCs leave a choice, this is what is chosen:
 //
-//   - Only answers to GET are stored. HEAD is answered from them, and its own answers update them.
+//   - Only answers to GET are stored. HEAD is answered from them, and what it needs to be revalidated
+//     is asked for with GET. What the origin answers to HEAD updates them.
 //   - A partial answer (206) is passed on and not stored. A range is served from a stored whole
 //     answer; several ranges in one request get the whole, with 200.
 //   - A Range, or a precondition that no cache evaluates, on something not stored passes the cache.
@@ -62,7 +63,7 @@ type Options struct {
 	// a structured field, is read in its own syntax.
 	Targeted []string
 	// Heuristic is the share of the time since Last-Modified for which an answer without other
-	// freshness is fresh: 0.1 is usual, 0 for none. HeuristicMax bounds it, nanoseconds.
+	// freshness is fresh: 0.1 is usual, 0 for none. HeuristicMax bounds it, nanoseconds; 0 for none too.
 	Heuristic    float64
 	HeuristicMax int64
 	// Default is how long an answer is fresh that says nothing at all, where its status is one that

@@ -41,7 +41,7 @@ func (z *zipf) next() int {
 
 // trace is a fixed sequence of requests for keys as on the web.
 func trace(ask func(key string) (hit bool)) (ratio float64) {
-	const keys, asked = 20_000, 150_000
+	const keys, asked = 10_000, 60_000
 	z := newZipf(keys, 1)
 	hits := 0
 	for range asked {
@@ -54,7 +54,7 @@ func trace(ask func(key string) (hit bool)) (ratio float64) {
 
 func TestHitRatioIsThatOfThePolicyAlone(t *testing.T) {
 	const length = 1500
-	s := open(t, store.Options{Bytes: 5 << 20})
+	s := open(t, store.Options{Bytes: 2_700_000})
 	one := body(1, length)
 	ours := trace(func(key string) bool {
 		if e := s.Lookup([]byte(key)); e != nil {
@@ -81,7 +81,7 @@ func TestHitRatioIsThatOfThePolicyAlone(t *testing.T) {
 		}
 		return ok
 	})
-	t.Logf("%d keys of 20,000 are held; hit ratio %.4f, otter alone %.4f", entries, ours, alone)
+	t.Logf("%d keys of 10,000 are held; hit ratio %.4f, otter alone %.4f", entries, ours, alone)
 	// Hashes are seeded anew in each process, so both vary by some tenths of a percent.
 	if ours < alone-0.005 {
 		t.Errorf("the hit ratio is %.4f, and %.4f with otter alone", ours, alone)
