@@ -21,7 +21,10 @@ var floors = []struct {
 		"internal/crash", "internal/demo", "internal/lint", "internal/admission", "internal/hpack",
 		"internal/websocket", "internal/grpc", "web",
 	}},
-	{1, []string{"internal/http1", "internal/http2", "internal/http3", "internal/quicio", "internal/tlsio"}},
+	{1, []string{
+		"internal/http1", "internal/http2", "internal/http3", "internal/quicio", "internal/tlsio",
+		"internal/cache",
+	}},
 	{2, []string{"internal/exchange", "internal/telemetry"}},
 	{3, []string{"internal/policy/", "internal/upstream", "internal/route", "internal/config"}},
 	{4, []string{"internal/proxy", "internal/loadline"}},

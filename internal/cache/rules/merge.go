@@ -1,0 +1,119 @@
+package rules
+
+import "plimsoll/internal/head"
+
+// Freshen takes in a 304 that the origin sent for a stored response (RFC 9111, sections 4.3.4 and
+// 3.2): the stored fields, updated, are appended to dst, which is empty, and the response counts
+// as received now.
+//
+// The reason says what to do. MayStore: the new response takes the stored one's place, with the
+// same body. Mismatch: the 304 is about something else; what is stored is not to be used, and the
+// request is to be repeated without validators. Every other reason: the response answers this
+// request, and then is stored no longer.
+func (o *Options) Freshen(
+	dst []byte, old *Stored, block []byte, answer *head.Response, at Times,
+) (Stored, []byte, Reason) {
+	if !agrees(old, block, &answer.Fields, at.Received.Wall) {
+		return Stored{}, dst, Mismatch
+	}
+	merged := head.Response{Status: old.Status, Length: old.Length}
+	merge(&merged.Fields, block, &answer.Fields)
+	// Date and age are those of the answer that has just come, not what the stored one once had.
+	fresh := readFresh(&answer.Fields, at.Received.Wall)
+	if fresh.date == none {
+		merged.Fields.RemoveID(head.Date)
+	}
+	v := o.read(&merged, at)
+	v.stored.InitialAge = initialAge(&fresh, at)
+	v.stored.Length = old.Length
+	block, ok := o.AppendBlock(dst, &v.stored, &merged.Fields)
+	if !ok {
+		return v.stored, block, TooManyFields
+	}
+	// The body was once stored for all, so who asked this time does not matter.
+	anyone := Request{get: true}
+	anyone.reset()
+	if why := o.refuses(&anyone, &merged, &v); why != NoReason {
+		return v.stored, block, why
+	}
+	return v.stored, block, MayStore
+}
+
+// agrees says whether a 304, or the answer to HEAD, is about the stored response: its validators
+// are. One without validators is taken for it too, although RFC 9111 would have that only where what
+// is stored has none either: many origins leave them out, and it answers what they were asked.
+func agrees(old *Stored, block []byte, fields *head.List, wall int64) bool {
+	var tag, modified []byte
+	eachNamed(fields, "etag", func(value []byte) { tag = value })
+	eachNamed(fields, "last-modified", func(value []byte) { modified = value })
+	switch stored := old.ETag(block); {
+	case isTag(tag) && isWeak(tag):
+		return len(stored) > 0 && weakEqual(tag, stored)
+	case isTag(tag):
+		return len(stored) > 0 && strongEqual(tag, stored)
+	}
+	if at, ok := parseDate(modified, wall); ok {
+		return old.LastModified == at
+	}
+	return true
+}
+
+// merge makes the fields of an updated response: those stored, with what the answer has in the place
+// of fields of the same name. What belongs to the answer's own framing or to its connection changes
+// nothing, nor what the stored body depends on.
+func merge(dst *head.List, block []byte, answer *head.List) {
+	Fields(dst, block)
+	connection := connectionNames(answer)
+	updates := func(f *head.Field) bool { return !fixed(f) && !listed(connection, f.Name) }
+	dst.RemoveFunc(func(f *head.Field) bool {
+		for i := range answer.Len() {
+			if a := answer.At(i); head.EqualFold(a.Name, f.Name) && updates(a) {
+				return true
+			}
+		}
+		return false
+	})
+	for i := range answer.Len() {
+		if f := answer.At(i); updates(f) {
+			dst.Append(*f)
+		}
+	}
+}
+
+// fixed says whether a field of a 304 changes nothing stored.
+func fixed(f *head.Field) bool {
+	switch f.ID {
+	case head.Connection, head.KeepAlive, head.ProxyConnection, head.TE, head.Trailer,
+		head.TransferEncoding, head.Upgrade,
+		head.ProxyAuthenticate, head.ProxyAuthorization, head.ContentLength:
+		return true
+	case head.Other:
+		return is(f.Name, "content-md5") || is(f.Name, "content-encoding") ||
+			is(f.Name, "content-range") || is(f.Name, "proxy-authentication-info")
+	}
+	return false
+}
+
+// HeadUpdate is what the answer to HEAD does to a stored response (RFC 9111, section 4.3.5).
+type HeadUpdate uint8
+
+// What it may do.
+const (
+	HeadSaysNothing HeadUpdate = iota // the answer is an error: it is about nothing stored
+	HeadFreshens                      // Freshen may take the answer in as it does a 304
+	HeadOutdates                      // what is stored is no longer what the origin has: it is stale from now on
+)
+
+// JudgeHead says what the answer to a HEAD that went to the origin does to the stored response that
+// GET would have been answered with.
+func JudgeHead(old *Stored, block []byte, answer *head.Response, wall int64) HeadUpdate {
+	switch {
+	case answer.Status >= 500 || answer.Status < 200:
+		return HeadSaysNothing
+	case answer.Status != old.Status || answer.Length > 0 && old.Length >= 0 && answer.Length != old.Length:
+		return HeadOutdates
+	case !agrees(old, block, &answer.Fields, wall):
+		return HeadOutdates
+	}
+	return HeadFreshens
+}

@@ -1,0 +1,95 @@
+package rules
+
+// Reason says why a request was not simply answered from the cache, or an answer not stored. Its
+// text is the detail of Cache-Status and a label of counters.
+type Reason uint8
+
+// The reasons. Miss to Revalidation say why a request goes on to the origin, the rest from
+// Stored on what became of the answer.
+const (
+	NoReason       Reason = iota
+	Miss                  // nothing is stored under the key
+	VaryMiss              // something is stored, for other values of what it varies by
+	Method                // not GET or HEAD
+	HeadMiss              // HEAD, and nothing to answer it from
+	Content               // the request has a body, or wants another protocol
+	Precondition          // If-Match or If-Unmodified-Since that the origin has to judge
+	RangeMiss             // a range of what is not stored
+	RequestNoStore        // the client's no-store
+	RequestReload         // the client's no-cache
+	RequestMaxAge         // the client wants something fresher than what is stored
+	Stale                 // what is stored was fresh once
+	NeverFresh            // no-cache: every use needs the origin's consent
+	Early                 // a hot answer is refreshed before it is stale
+	Refused               // answered with 504, as the client asked
+	Pressure              // stale, served to spare a service that is behind
+	Failed                // stale, served because the origin failed
+	Revalidating          // stale, served while it is refreshed
+	ClientAllows          // stale, served because the client takes it
+
+	MayStore       // it may be stored
+	NotGet         // the method's answer is not stored
+	Informational  // the status is not a final one
+	Partial        // 206
+	Validation     // 304 without anything to validate
+	NoStoreSaid    // no-store
+	PrivateSaid    // private
+	Unreadable     // Cache-Control or Vary cannot be read
+	Unknown        // must-understand, and a status that this cache does not know
+	VaryAll        // Vary: *
+	VaryTooMuch    // it varies by more fields than are kept
+	Authorized     // for a request with Authorization, and not said to be for all
+	WithCookie     // for a request with Cookie that the key does not have
+	SetsCookie     // it sets a cookie
+	NotForStatus   // nothing says that it may be stored, and its status does not
+	NotFresh       // it is never fresh and cannot be revalidated
+	TooManyFields  // its fields are longer than a stored head may be
+	Mismatch       // a 304 for something else than what is stored
+	reasonsCounted // the count
+)
+
+// forwards are RFC 9211's words for why a request was forwarded (section 2.2), details its
+// free text (section 2.8).
+var reasonWords = [reasonsCounted]struct{ forward, detail string }{
+	Miss:           {"uri-miss", ""},
+	VaryMiss:       {"vary-miss", ""},
+	Method:         {"method", ""},
+	HeadMiss:       {"method", "head"},
+	Content:        {"bypass", "request-content"},
+	Precondition:   {"bypass", "precondition"},
+	RangeMiss:      {"bypass", "range"},
+	RequestNoStore: {"request", "request-no-store"},
+	RequestReload:  {"request", "request-no-cache"},
+	RequestMaxAge:  {"request", "request-max-age"},
+	Stale:          {"stale", ""},
+	NeverFresh:     {"stale", "no-cache"},
+	Early:          {"", "early-refresh"},
+	Refused:        {"", "only-if-cached"},
+	Pressure:       {"", "overload"},
+	Failed:         {"", "stale-if-error"},
+	Revalidating:   {"", "stale-while-revalidate"},
+	ClientAllows:   {"", "max-stale"},
+	NotGet:         {"", "method"},
+	Informational:  {"", "interim"},
+	Partial:        {"", "partial"},
+	Validation:     {"", "not-modified"},
+	NoStoreSaid:    {"", "no-store"},
+	PrivateSaid:    {"", "private"},
+	Unreadable:     {"", "unreadable"},
+	Unknown:        {"", "must-understand"},
+	VaryAll:        {"", "vary-star"},
+	VaryTooMuch:    {"", "vary-fields"},
+	Authorized:     {"", "authorization"},
+	WithCookie:     {"", "cookie"},
+	SetsCookie:     {"", "set-cookie"},
+	NotForStatus:   {"", "status"},
+	NotFresh:       {"", "never-fresh"},
+	TooManyFields:  {"", "head-size"},
+	Mismatch:       {"", "validator-mismatch"},
+}
+
+// Forward is RFC 9211's word for why a request went on to the origin, empty where it did not.
+func (r Reason) Forward() string { return reasonWords[r].forward }
+
+// Detail says more than Forward, in a word; empty where there is nothing to add.
+func (r Reason) Detail() string { return reasonWords[r].detail }

@@ -1,0 +1,209 @@
+package rules
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"plimsoll/internal/head"
+)
+
+// maxVarying bounds the fields by which the answers for one key vary.
+const maxVarying = 8
+
+// varying is the fields by which a response varies beside those of the key: lower-case names, sorted.
+type varying []string
+
+func (v varying) has(name string) bool { return slices.Contains(v, name) }
+
+// varies reads Vary (RFC 9110, section 12.5.5). Fields that every key has are left out, and those
+// that the origin never sees. Where content is encoded and Vary does not say why, it is because of
+// Accept-Encoding.
+func (o *Options) varies(fields *head.List) (varying, Reason) {
+	var names varying
+	why := NoReason
+	add := func(name string) {
+		if t := o.Key.treatment(name); t != Keyed && t != Drop && name != "host" && !names.has(name) {
+			names = append(names, name)
+		}
+	}
+	eachNamed(fields, "vary", func(line []byte) {
+		for len(line) > 0 {
+			var name []byte
+			name, line = nextMember(line)
+			switch {
+			case len(name) == 0:
+			case string(name) == "*":
+				why = VaryAll
+			case !isToken(name):
+				why = max(why, Unreadable)
+			default:
+				add(strings.ToLower(string(name)))
+			}
+		}
+	})
+	eachNamed(fields, "content-encoding", func(value []byte) {
+		if !is(value, "identity") {
+			add("accept-encoding")
+		}
+	})
+	if why == NoReason && len(names) > maxVarying {
+		why = VaryTooMuch
+	}
+	slices.Sort(names)
+	return names, why
+}
+
+// Vary appends the names of the fields by which a response varies beside those of its key, in the
+// form that AppendVariant takes: nothing when there are none. The response is one that may be stored.
+func (o *Options) Vary(dst []byte, fields *head.List) []byte {
+	names, _ := o.varies(fields)
+	return append(dst, strings.Join(names, ",")...)
+}
+
+// MergeVary appends the union of two such lists. Answers for one URI that vary by different fields
+// are all kept under the union, so that each is found where it fits; ok is false when that is more
+// than may be.
+func MergeVary(dst, a, b []byte) (union []byte, ok bool) {
+	var names varying
+	for _, list := range [][]byte{a, b} {
+		for len(list) > 0 {
+			var name []byte
+			if name, list = nextMember(list); len(name) > 0 && !names.has(string(name)) {
+				names = append(names, string(name))
+			}
+		}
+	}
+	slices.Sort(names)
+	return append(dst, strings.Join(names, ",")...), len(names) <= maxVarying
+}
+
+// appendValue appends the normalised value of a request's field (RFC 9111, section 4.1); there is
+// false where the request does not have it. name is in lower case. What is appended is also what the
+// origin gets.
+func (k *Key) appendValue(dst []byte, name string, fields *head.List) (with []byte, there bool) {
+	start := len(dst)
+	for i := range fields.Len() {
+		f := fields.At(i)
+		if len(f.Name) != len(name) || !is(f.Name, name) {
+			continue
+		}
+		if there {
+			dst = append(dst, ", "...)
+		}
+		there = true
+		dst = append(dst, trim(f.Value)...)
+	}
+	if !there {
+		return dst, false
+	}
+	switch name {
+	case "accept-encoding":
+		return k.normalEncodings(dst, start), true
+	case "accept-language":
+		return normalList(dst, start, true), true
+	case "accept":
+		return normalList(dst, start, false), true
+	}
+	return dst, true
+}
+
+// normalList rewrites the value that stands behind start: no white space around commas and
+// semicolons, no empty members, letters in lower case where they mean the same. A quoted string ends
+// the rewriting: what is behind it stays as it is.
+func normalList(b []byte, start int, lower bool) []byte {
+	out, in := start, start
+	for in < len(b) {
+		c := b[in]
+		in++
+		switch {
+		case c == '"':
+			b[out] = c
+			out++
+			return b[:out+copy(b[out:], b[in:])]
+		case isSpace(c) && (out == start || isSeparator(b[out-1]) || in == len(b) || isSeparator(b[in]) ||
+			isSpace(b[in])):
+			continue
+		case c == ',' && (out == start || b[out-1] == ','):
+			continue
+		case lower && 'A' <= c && c <= 'Z':
+			c |= 0x20
+		}
+		b[out] = c
+		out++
+	}
+	for out > start && b[out-1] == ',' {
+		out--
+	}
+	return b[:out]
+}
+
+func isSeparator(c byte) bool { return c == ',' || c == ';' || c == '=' }
+
+// normalEncodings rewrites Accept-Encoding as the known codings that it accepts, sorted, without
+// weights: who accepts two gets either. Nothing acceptable gives an empty value, which asks for no
+// coding. "identity;q=0" counts for nothing: there is nothing else for such a client where the
+// origin does not encode.
+func (k *Key) normalEncodings(b []byte, start int) []byte {
+	value := b[start:]
+	codings := k.encodings
+	if codings == nil {
+		codings = defaultEncodings
+	}
+	var accepted uint64
+	for i, coding := range codings {
+		if i < 64 && accepts(value, coding) {
+			accepted |= 1 << i
+		}
+	}
+	b = b[:start]
+	for i, coding := range codings {
+		if i < 64 && accepted&(1<<i) != 0 {
+			if len(b) > start {
+				b = append(b, ", "...)
+			}
+			b = append(b, coding...)
+		}
+	}
+	return b
+}
+
+// accepts says whether a value of Accept-Encoding takes a coding (RFC 9110, section 12.5.3).
+func accepts(value []byte, coding string) bool {
+	star, named, takes := false, false, false
+	for len(value) > 0 {
+		var member []byte
+		member, value = nextMember(value)
+		name, weight, _ := bytes.Cut(member, []byte(";"))
+		name = trim(name)
+		positive := !isZero(trim(weight))
+		switch {
+		case is(name, coding), coding == "gzip" && is(name, "x-gzip"):
+			named, takes = true, takes || positive
+		case string(name) == "*":
+			star = positive
+		}
+	}
+	if named {
+		return takes
+	}
+	return star
+}
+
+// isZero says whether a weight is q=0.
+func isZero(weight []byte) bool {
+	name, value, ok := bytes.Cut(weight, []byte("="))
+	if value = trim(value); !ok || !is(trim(name), "q") || len(value) == 0 || value[0] != '0' {
+		return false
+	}
+	for _, c := range value[1:] {
+		if c != '0' && c != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+// unsafeString views bytes as a string for a call that keeps neither.
+func unsafeString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

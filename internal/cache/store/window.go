@@ -1,0 +1,89 @@
+package store
+
+// windowBytes is how much of a body that is too long to be stored is kept for readers that are
+// behind. A multiple of PieceBytes.
+const windowBytes = 8 * PieceBytes
+
+// pass gives up storing: from here on the body passes through a window, for those who read it
+// already. Nobody joins any more.
+func (f *Fill) pass() {
+	f.store.leave(f)
+	f.mu.Lock()
+	f.overflow = true
+	f.mu.Unlock()
+	f.store.stats.tooLarge.Add(1)
+}
+
+// Feeder names who is woken when Append, that had taken less than all, finds room again.
+func (f *Fill) Feeder(w Waker) {
+	f.mu.Lock()
+	f.feeder = w
+	f.mu.Unlock()
+}
+
+// windowRoom gives a piece of the window when the slowest reader is near enough.
+func (f *Fill) windowRoom() ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.readers == 0 {
+		return nil, ErrAbandoned
+	}
+	f.advance()
+	if f.written-f.dropped >= windowBytes+f.kept() {
+		f.stalled = true
+		return nil, nil
+	}
+	p := piece{data: make([]byte, PieceBytes), order: onHeap}
+	f.content.pieces = append(f.content.pieces, p)
+	f.store.count(f.content, &p)
+	return p.data, nil
+}
+
+// kept is how many bytes the arena's pieces hold that came before the window: they are as many as
+// may be stored, and stay until every reader has passed them.
+func (f *Fill) kept() int64 {
+	n := int64(0)
+	for i := range f.content.pieces {
+		if f.content.pieces[i].order != onHeap {
+			n += int64(len(f.content.pieces[i].data))
+		}
+	}
+	return n
+}
+
+// advance gives back the pieces that every reader has passed. The first stays: it has the head. The
+// lock is held.
+func (f *Fill) advance() {
+	slowest := f.written
+	for r := f.open; r != nil; r = r.next {
+		slowest = min(slowest, r.at)
+	}
+	c := f.content
+	end := f.dropped + int64(len(c.pieces[0].data)-c.skip)
+	gone := 0
+	for gone+2 < len(c.pieces) && end+int64(len(c.pieces[gone+1].data)) <= slowest {
+		end += int64(len(c.pieces[gone+1].data))
+		f.dropped += int64(len(c.pieces[gone+1].data))
+		gone++
+	}
+	if gone == 0 {
+		return
+	}
+	f.store.uncount(c, c.pieces[1:1+gone])
+	c.pieces = append(c.pieces[:1], c.pieces[1+gone:]...)
+}
+
+// passed is called when a reader went on or away: a feeder that waits may have room now. The lock is
+// held; the feeder is woken without it.
+func (f *Fill) passed() Waker {
+	if !f.stalled {
+		return nil
+	}
+	before := f.dropped
+	f.advance()
+	if f.dropped == before && f.readers > 0 {
+		return nil
+	}
+	f.stalled = false
+	return f.feeder
+}
