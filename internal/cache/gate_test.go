@@ -263,12 +263,12 @@ func (x *exchange) fetch() *response {
 	p := x.ask(q)
 	at.Received = x.now
 	if x.found != nil && (p.failed || rules.Failing(p.status)) && x.d.StaleIfError {
-		f.Fail()
+		f.Fail(0)
 		x.d.Why = rules.Failed
 		return x.serve(x.found, true)
 	}
 	if p.failed {
-		f.Fail()
+		f.Fail(0)
 		return p
 	}
 	if p.status == 304 && x.found != nil {

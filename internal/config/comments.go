@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-//go:embed types.go types_answer.go types_redis.go types_upstream.go
+//go:embed types*.go
 var typesSource embed.FS
 
 // comments are the doc comments of the types*.go: by type, and by type and field as "Type.Field". Names

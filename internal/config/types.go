@@ -44,6 +44,8 @@ type Config struct {
 	// Routes say what is done with which requests. The most specific match wins, whatever the
 	// order; two routes that could both win are an error.
 	Routes []Route `yaml:"routes"`
+	// Cache bounds the memory of what routes with cache store.
+	Cache CacheMemory `yaml:"cache"`
 	// Admission refuses requests, the lowest class first, when the gateway's own processor is the
 	// limit. Default: nobody is refused, and all wait alike.
 	Admission *Admission `yaml:"admission"`
@@ -276,6 +278,10 @@ type Route struct {
 	// Concurrency bounds how many requests of the route are under way at once, in all or of each
 	// client: {max, key, max_per_value}, or max alone. Default: none.
 	Concurrency *RouteConcurrency `yaml:"concurrency"`
+	// Cache stores responses of the route's upstream and answers from them. Default: none is stored.
+	// Routes for unsafe methods (POST, PUT, DELETE) of what is stored need it too: with it their
+	// success outdates what is stored for the same URI.
+	Cache *RouteCache `yaml:"cache"`
 	// GRPCWeb translates calls of gRPC-Web, binary and text, to gRPC and back, for an upstream that
 	// speaks HTTP/2. Default: false, they are passed on as they are. Browsers of other origins need
 	// cors too: see docs/grpc.md.

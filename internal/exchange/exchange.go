@@ -17,8 +17,10 @@ type Exchange struct {
 	Request  *head.Request
 	Response *head.Response // filled from the response phase on; before it, empty
 	Body     []byte         // of an answer made by the gateway itself
-	Source   Source         // likewise, where the body is not in memory; nil else
-	Encoder  Encoder        // of the response's content; nil for none
+	// Source is the body of such an answer where it is not in memory; nil else. A policy that holds
+	// the exchange may set it before, so that it is closed when the exchange ends meanwhile.
+	Source  Source
+	Encoder Encoder // of the response's content; nil for none
 	// Relayed says that the gateway's answer is an upstream's, stored: it is passed on as one.
 	Relayed bool
 
@@ -48,6 +50,8 @@ type Exchange struct {
 	Tunnel    bool // policy/tunnels has counted the exchange
 
 	InFlight uint64 // what policy/inflight counts of the exchange, in its own terms; 0 for nothing
+
+	CacheNote uint32 // what policy/cache notes of the exchange, in its own terms; 0 for nothing
 
 	ID           []byte // the request id, empty where no policy made one
 	Target       string // the address of the target that was used last, empty before

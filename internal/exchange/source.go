@@ -15,8 +15,7 @@ type Source interface {
 	// now: the source wakes the exchange (Exchange.Waker) when there is. Any other error means that
 	// the body cannot be completed, and the response is cut off.
 	Next(most int) ([]byte, error)
-	// Close is called once, when the exchange needs nothing more of the source: after the last content,
-	// or when nobody wants it any more.
+	// Close is called once, when the exchange is over or has another answer.
 	Close()
 }
 
@@ -36,9 +35,13 @@ type FileSource interface {
 var ErrWait = errors.New("exchange: no content now")
 
 // AnswerFrom is Answer with a body from a source. length is that of the body, in bytes, also where
-// none is sent because the request is HEAD or the status has none; head.Unknown for not known. Where
-// there is no body to send, source is nil. The exchange closes the source.
+// none is sent because the request is HEAD or the status has none; head.Unknown for not known. The
+// exchange closes the source when it is over, not before: the fields of the head may alias memory
+// that the source holds. source may be x.Source already.
 func (x *Exchange) AnswerFrom(status int, reason Reason, length int64, source Source) {
+	if x.Source == source {
+		x.Source = nil
+	}
 	x.Answer(status, reason, nil)
 	x.Response.Length, x.Source = length, source
 }

@@ -16,6 +16,7 @@ import (
 	"plimsoll/internal/concurrency"
 	"plimsoll/internal/config"
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/policy/cache"
 	"plimsoll/internal/proxy"
 	"plimsoll/internal/route"
 	"plimsoll/internal/telemetry"
@@ -152,7 +153,7 @@ func clientOptions(t *config.UpstreamTLS) tlsio.ClientOptions {
 
 // buildSnapshot compiles the routes of cfg over its upstreams, and says everything that is wrong
 // with them.
-func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams, stores stores) (
+func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams, stores stores, memory *cache.Memory) (
 	s *proxy.Snapshot, made []policy, errs config.Errors,
 ) {
 	s = &proxy.Snapshot{NoRoute: telemetry.NoRoute, Admission: admissionPlan(cfg)}
@@ -175,7 +176,7 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams, stores stores
 	barred := barredClasses(cfg)
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
-		chain, of, bad := plan{r, table.Names(i), index, stores, g.policyEnv(), barred}.chain(g.kinds)
+		chain, of, bad := plan{r, table.Names(i), index, stores, memory, g.policyEnv(), barred}.chain(g.kinds)
 		made = append(made, of...)
 		for _, b := range bad {
 			errs = append(errs, routeError(cfg, i, b.key, b.err.Error()))

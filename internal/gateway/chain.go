@@ -7,6 +7,7 @@ import (
 	"plimsoll/internal/config"
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/policy/access"
+	"plimsoll/internal/policy/cache"
 	"plimsoll/internal/policy/cors"
 	"plimsoll/internal/policy/forwarded"
 	"plimsoll/internal/policy/headers"
@@ -30,6 +31,7 @@ type plan struct {
 	names    []string       // of its pattern
 	upstream map[string]int // the indexes of upstreams by name
 	stores   stores
+	memory   *cache.Memory
 	env      exchange.Env
 	barred   uint16 // the classes that get no static answer, bit 0 for P0
 }
@@ -109,6 +111,12 @@ var policies = []kind{
 		}
 		return maxbody.New(maxbody.Options{Max: int64(p.MaxBody)})
 	}},
+	{name: "response_headers", make: func(p plan) (any, error) {
+		if empty(p.ResponseHeaders) {
+			return nil, nil
+		}
+		return headers.NewResponse(headerOptions(p.ResponseHeaders, p.names))
+	}},
 	{name: "split", make: func(p plan) (any, error) {
 		if p.Split == nil {
 			return nil, nil
@@ -118,6 +126,16 @@ var policies = []kind{
 			o.Shares = append(o.Shares, split.Share{Upstream: p.upstream[name], Weight: weight})
 		}
 		return split.New(o)
+	}},
+	{name: "cache", series: cache.Series, make: func(p plan) (any, error) {
+		if p.Cache == nil {
+			return nil, nil
+		}
+		o, err := cacheOptions(p)
+		if err != nil {
+			return nil, err
+		}
+		return cache.New(o)
 	}},
 	{name: "mirror", make: func(p plan) (any, error) {
 		if p.Mirror == nil {
@@ -143,12 +161,6 @@ var policies = []kind{
 			return nil, nil
 		}
 		return headers.NewRequest(headerOptions(p.RequestHeaders, p.names))
-	}},
-	{name: "response_headers", make: func(p plan) (any, error) {
-		if empty(p.ResponseHeaders) {
-			return nil, nil
-		}
-		return headers.NewResponse(headerOptions(p.ResponseHeaders, p.names))
 	}},
 	{name: "respond", make: func(p plan) (any, error) {
 		if p.Respond == nil {

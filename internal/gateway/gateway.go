@@ -27,6 +27,7 @@ import (
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/invariant"
 	"plimsoll/internal/loadline"
+	"plimsoll/internal/policy/cache"
 	"plimsoll/internal/proxy"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/telemetry"
@@ -86,6 +87,7 @@ type Gateway struct {
 	loadedAt  time.Time
 	upstreams upstreams
 	stores    stores
+	cached    *cache.Memory             // of stored responses; nil for none
 	surveyed  map[string]*loadline.Line // lines, of upstreams that name one
 	kinds     []kind
 	policies  []policy
@@ -409,6 +411,7 @@ func (g *Gateway) end(why string, next *successor) error {
 		u.Close()
 	}
 	g.stores.release(nil)
+	g.releaseMemory(g.cached, nil)
 	if g.accessLog != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()

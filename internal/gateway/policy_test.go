@@ -55,7 +55,7 @@ func (p *scripted) ended(t *testing.T, want ...exchange.End) {
 func withPolicy(t *testing.T, yaml string, policy any) *instance {
 	t.Helper()
 	g := serveClean(t, yaml)
-	snapshot, _, err := g.buildSnapshot(g.config, g.upstreams, g.stores)
+	snapshot, _, err := g.buildSnapshot(g.config, g.upstreams, g.stores, g.cached)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"plimsoll/internal/config"
 	"plimsoll/internal/loadline"
+	"plimsoll/internal/policy/cache"
 	"plimsoll/internal/proxy"
 	"plimsoll/internal/telemetry/accesslog"
 	"plimsoll/internal/upstream"
@@ -75,6 +76,7 @@ type change struct {
 	fresh     upstreams
 	stores    stores
 	newStores stores
+	memory    *cache.Memory
 	lines     map[string]*loadline.Line
 	snapshot  *proxy.Snapshot
 	policies  []policy
@@ -93,11 +95,11 @@ type change struct {
 func (g *Gateway) apply(cfg *config.Config, reload bool) error {
 	c, err := g.prepare(cfg)
 	if err != nil {
-		c.undo()
+		g.undo(c)
 		return err
 	}
 	if err := g.openAdmin(cfg.Admin); err != nil {
-		c.undo()
+		g.undo(c)
 		return err
 	}
 	return g.enforce(c, reload)
@@ -123,7 +125,7 @@ func (g *Gateway) enforce(c *change, reload bool) error {
 	incomplete := g.putListeners(c)
 	g.retire(c)
 	g.config, g.upstreams, g.listeners, g.policies = c.config, c.upstreams, c.listeners, c.policies
-	g.stores = c.stores
+	g.stores, g.cached = c.stores, c.memory
 	g.surveyed = c.lines
 	g.version, g.loadedAt = configVersion(c.config), time.Now()
 	g.registry.ConfigLoaded(g.version, g.loadedAt, reload && incomplete == nil)
@@ -176,10 +178,14 @@ func (g *Gateway) compile(cfg *config.Config) (c *change, errs config.Errors) {
 	errs = append(errs, bad...)
 	var wrong, unread config.Errors
 	c.stores, c.newStores, wrong = g.buildStores(cfg, g.stores)
+	var err error
+	if c.memory, err = buildMemory(cfg, g.cached); err != nil {
+		errs = append(errs, cfg.Cache.Position().Wrong("cache", err.Error()))
+	}
 	c.lines, unread = readLines(cfg)
 	errs = append(append(errs, wrong...), unread...)
-	if bad == nil && wrong == nil {
-		c.snapshot, c.policies, bad = g.buildSnapshot(cfg, c.upstreams, c.stores)
+	if bad == nil && wrong == nil && err == nil {
+		c.snapshot, c.policies, bad = g.buildSnapshot(cfg, c.upstreams, c.stores, c.memory)
 		errs = append(errs, bad...)
 	}
 	slices.SortStableFunc(errs, func(a, b config.Error) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
@@ -205,12 +211,13 @@ func (c *change) startUpstreams() {
 }
 
 // undo gives back what prepare made.
-func (c *change) undo() {
+func (g *Gateway) undo(c *change) {
 	for _, u := range c.fresh {
 		u.Close()
 	}
 	closePolicies(c.policies)
 	c.newStores.release(nil)
+	g.releaseMemory(c.memory, g.cached)
 	for _, l := range c.bound {
 		l.closeSockets()
 	}
@@ -255,6 +262,7 @@ func (g *Gateway) retire(c *change) {
 		}
 	}
 	g.stores.release(c.stores)
+	g.releaseMemory(g.cached, c.memory)
 	if !c.sameLog {
 		if old := g.accessLog; old != nil {
 			go old.Close(context.Background())

@@ -138,6 +138,9 @@ func (g *Gateway) addSeries() error {
 	if err := g.registry.AddGroup(telemetry.Group{Series: storeSeries, Read: g.readStores}); err != nil {
 		return err
 	}
+	if err := g.registry.AddGroup(telemetry.Group{Series: cacheSeries, Read: g.readCache}); err != nil {
+		return err
+	}
 	if err := g.registry.AddGroup(telemetry.Group{Series: lineSeries, Read: g.readLoadLine}); err != nil {
 		return err
 	}

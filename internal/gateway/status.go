@@ -12,6 +12,7 @@ import (
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/hist"
 	"plimsoll/internal/loadline"
+	"plimsoll/internal/policy/cache"
 	"plimsoll/internal/proxy"
 	"plimsoll/internal/telemetry"
 	"plimsoll/internal/tlsio"
@@ -29,6 +30,7 @@ type inForce struct {
 	loadedAt  time.Time
 	upstreams upstreams
 	stores    stores
+	memory    *cache.Memory
 	lines     map[string]*loadline.Line
 	policies  []policy
 	listeners []listenerView // in the config's order
@@ -46,7 +48,7 @@ type listenerView struct {
 // look makes the view of what is in force. g.mu is held.
 func (g *Gateway) look() *inForce {
 	v := &inForce{
-		config: g.config, version: g.version, loadedAt: g.loadedAt, upstreams: g.upstreams, stores: g.stores,
+		config: g.config, version: g.version, loadedAt: g.loadedAt, upstreams: g.upstreams, stores: g.stores, memory: g.cached,
 		lines: g.surveyed, policies: g.policies,
 	}
 	for _, lc := range g.config.Listeners {

@@ -74,7 +74,6 @@ func (f *flow) writeAnswer() {
 	f.rest = f.Body
 	if f.bodiless() {
 		f.rest = nil
-		f.CloseSource()
 		f.CloseEncoder()
 	}
 	f.answerPart(withHead)
@@ -137,7 +136,7 @@ func (f *flow) answerPart(parts parts) bool {
 // nextAnswer is the next content of an answer: of its source, or of its body in memory. io.EOF
 // comes with the last.
 func (f *flow) nextAnswer() ([]byte, error) {
-	if f.Source != nil {
+	if f.Source != nil && !f.bodiless() { // a source is kept to the end: the head's fields may be its
 		return f.Source.Next(f.piece())
 	}
 	piece := f.rest[:min(len(f.rest), f.piece())]

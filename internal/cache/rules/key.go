@@ -180,14 +180,14 @@ func (k *Key) AppendFields(dst []byte, h *head.Request) []byte {
 	return dst
 }
 
-// appendField appends a field's name and value for a key, nothing where the request does not have
-// it.
+// appendField appends a field's name and value for a key, nothing where the request does not have it
+// or where nothing is left of it: the origin does not see it then (Forward).
 func (k *Key) appendField(dst []byte, name string, fields *head.List) []byte {
 	before := len(dst)
 	dst = append(dst, name...)
 	dst = append(dst, ':')
 	with, there := k.appendValue(dst, name, fields)
-	if !there {
+	if !there || len(with) == len(dst) {
 		return dst[:before]
 	}
 	return append(with, 0)

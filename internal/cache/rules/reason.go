@@ -45,6 +45,7 @@ const (
 	NotFresh       // it is never fresh and cannot be revalidated
 	TooManyFields  // its fields are longer than a stored head may be
 	Mismatch       // a 304 for something else than what is stored
+	NotKept        // there is no room for it
 	reasonsCounted // the count
 )
 
@@ -86,6 +87,18 @@ var reasonWords = [reasonsCounted]struct{ forward, detail string }{
 	NotFresh:       {"", "never-fresh"},
 	TooManyFields:  {"", "head-size"},
 	Mismatch:       {"", "validator-mismatch"},
+	NotKept:        {"", "no-room"},
+}
+
+// Reasons is how many there are, NoReason included.
+const Reasons = reasonsCounted
+
+// Label is the reason in one word, for counters.
+func (r Reason) Label() string {
+	if words := reasonWords[r]; words.detail != "" {
+		return words.detail
+	}
+	return reasonWords[r].forward
 }
 
 // Forward is RFC 9211's word for why a request went on to the origin, empty where it did not.

@@ -52,7 +52,7 @@ func (w *world) fetch(r *rand.Rand, f *store.Fill, k int) {
 		f.Refuse()
 		return
 	case 1:
-		f.Fail()
+		f.Fail(0)
 		return
 	}
 	if old := w.s.Lookup([]byte(w.key(k))); old != nil {
@@ -82,20 +82,21 @@ func (w *world) fetch(r *rand.Rand, f *store.Fill, k int) {
 	}
 	for sent := 0; sent < n; {
 		if sent >= cut && cut >= 0 {
-			f.Fail()
+			f.Fail(0)
 			return
 		}
-		got, err := f.Append(whole[sent:min(n, sent+1+r.IntN(100_000))])
-		sent += got
+		next := min(n, sent+1+r.IntN(100_000))
+		full, err := f.Append(whole[sent:next])
+		sent = next
 		if errors.Is(err, store.ErrAbandoned) {
-			f.Fail()
+			f.Fail(0)
 			return
 		}
 		if err != nil {
 			w.Error(err)
 			return
 		}
-		if got == 0 {
+		if full {
 			<-room
 		}
 	}

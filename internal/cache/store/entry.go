@@ -95,6 +95,9 @@ func (e *Entry) acquire() bool {
 	return true
 }
 
+// Hold holds an entry once more that the caller holds already: it is to be released once more.
+func (e *Entry) Hold() { e.acquire() }
+
 // Release lets go of the entry. Nothing of it may be used afterwards.
 func (e *Entry) Release() {
 	head, body := e.head, e.body

@@ -18,6 +18,8 @@ var (
 	ErrOver = errors.New("cache: the fetch has ended already")
 	// ErrHead: key and fields are longer than a piece.
 	ErrHead = errors.New("cache: the key and the fields of a response are longer than 64 KB")
+	// ErrBehind: more was given than readers that are behind may make the window hold.
+	ErrBehind = errors.New("cache: more of a body was given than its readers' window holds")
 	// ErrNoRoom: what is in use leaves no room.
 	ErrNoRoom = errors.New("cache: no room, because what clients still read fills it")
 )
@@ -60,6 +62,7 @@ type Fill struct {
 	content  *content
 	written  int64 // bytes of the body, all of them readable
 	dropped  int64 // bytes of the body whose pieces were given back; overflowing only
+	why      uint32
 	overflow bool  // too long to be stored: it passes through a window
 	feeder   Waker // waits for room in the window
 	stalled  bool
@@ -75,6 +78,9 @@ func (f *Fill) Phase() Phase {
 	defer f.mu.Unlock()
 	return f.phase
 }
+
+// Key is what the fetch is for.
+func (f *Fill) Key() []byte { return f.key }
 
 // Refuse ends a fill whose answer may not be stored: those who wait go on their own. It may be
 // called before Head alone.
@@ -111,38 +117,38 @@ func (f *Fill) Head(h *Head) error {
 	return nil
 }
 
-// Append adds to the body and says how many of the bytes it took: fewer than there are only when
-// the body passes through a window and readers are behind. Then the feeder is woken when there is
-// room. The bytes are copied.
-func (f *Fill) Append(p []byte) (int, error) {
+// Append adds to the body. full says that the body passes through a window and readers are behind:
+// nothing more is to come until the feeder is woken. What comes all the same is taken as far as twice
+// the window, and then refused with ErrBehind. The bytes are copied.
+func (f *Fill) Append(p []byte) (full bool, err error) {
 	if f.entry == nil || f.over() {
-		return 0, ErrOver
+		return false, ErrOver
 	}
 	if f.declared >= 0 && f.written+int64(len(p)) > f.declared {
-		return 0, ErrLength
+		return false, ErrLength
 	}
-	n := 0
-	for n < len(p) {
+	for len(p) > 0 {
 		if !f.overflow && f.written >= f.limit {
 			f.pass()
 		}
-		room, err := f.room(len(p) - n)
-		if err != nil || len(room) == 0 {
-			return n, err
+		room, err := f.room(len(p))
+		if err != nil {
+			return false, err
 		}
-		rest := p[n:]
+		rest := p
 		if left := f.limit - f.written; !f.overflow && int64(len(rest)) > left {
 			rest = rest[:left]
 		}
 		k := copy(room, rest)
-		n += k
+		p = p[k:]
 		f.mu.Lock()
 		f.written += int64(k)
+		full = f.stalled
 		armed := f.disarm()
 		f.mu.Unlock()
 		wake(armed)
 	}
-	return n, nil
+	return full, nil
 }
 
 // over says whether the fill has ended; only the filler ends it.
@@ -169,7 +175,7 @@ func (f *Fill) tailLocked() []byte {
 	return last[int64(len(last))-left:]
 }
 
-// room gives memory for some of the next bytes: none when the window is full.
+// room gives memory for some of the next bytes.
 func (f *Fill) room(want int) ([]byte, error) {
 	if tail := f.tail(); tail != nil {
 		return tail, nil
@@ -245,6 +251,9 @@ func (f *Fill) Renew(old *Entry, h *Head) error {
 		f.end(Private)
 		return err
 	}
+	if len(h.Tags) == 0 { // a 304 need not repeat them
+		e.slots = old.slots
+	}
 	old.body.hold() // old is held, so its body is
 	e.body = old.body
 	e.born, e.Cost = f.born, h.Cost
@@ -261,8 +270,14 @@ func (f *Fill) Renew(old *Entry, h *Head) error {
 }
 
 // Fail ends a fill whose answer did not arrive, or not whole. Nothing is stored. Readers that have
-// given nothing to their clients may go on their own; the others' responses have to be cut.
-func (f *Fill) Fail() { f.end(Broken) }
+// given nothing to their clients may answer as why says, in the filler's own terms; the others'
+// responses have to be cut.
+func (f *Fill) Fail(why uint32) {
+	f.mu.Lock()
+	f.why = why
+	f.mu.Unlock()
+	f.end(Broken)
+}
 
 // end leaves the table of fills and tells everybody.
 func (f *Fill) end(phase Phase) {

@@ -65,7 +65,7 @@ func put(t testing.TB, s *store.Store, key string, seed uint64, n int, tags ...s
 		t.Fatal(err)
 	}
 	if _, err := f.Append(body(seed, n)); err != nil {
-		f.Fail()
+		f.Fail(0)
 		if errors.Is(err, store.ErrAbandoned) {
 			return false
 		}

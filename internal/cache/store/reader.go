@@ -99,6 +99,14 @@ func (r *Reader) Advance(n int) {
 	}
 }
 
+// Why is what the filler said when it failed, 0 where it has not.
+func (r *Reader) Why() uint32 {
+	f := r.fill
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.why
+}
+
 // Finished says whether the reader was given all of a body that has come whole.
 func (r *Reader) Finished() bool {
 	f := r.fill

@@ -84,11 +84,11 @@ func TestWaitersGetTheBodyAsItComes(t *testing.T) {
 	}
 	whole := body(3, 300_000)
 	for sent := 0; sent < len(whole); {
-		n, err := f.Append(whole[sent:min(sent+7001, len(whole))])
-		if err != nil {
+		next := min(sent+7001, len(whole))
+		if _, err := f.Append(whole[sent:next]); err != nil {
 			t.Fatal(err)
 		}
-		sent += n
+		sent = next
 		drain(t, &readers[0], 3, &at[0])
 		if at[0] != int64(sent) {
 			t.Fatalf("reader 0 has %d of %d bytes", at[0], sent)
@@ -131,11 +131,11 @@ func TestAShortOrLongBodyIsNeverStored(t *testing.T) {
 	if _, err := f.Append(body(1, 1001)); !errors.Is(err, store.ErrLength) {
 		t.Errorf("a body one byte too long: %v", err)
 	}
-	f.Fail()
+	f.Fail(0)
 	f, _ = s.Begin([]byte("cut"))
 	f.Head(headOf("cut", 1, unknown))
 	f.Append(body(1, 1000))
-	f.Fail()
+	f.Fail(0)
 	for _, key := range []string{"short", "long", "cut"} {
 		if s.Lookup([]byte(key)) != nil {
 			t.Errorf("%s is there", key)
@@ -179,13 +179,14 @@ func TestABodyThatGetsTooLongPassesThroughAWindow(t *testing.T) {
 	const n = 20 << 20
 	var buffer [50_000]byte
 	for sent := int64(0); sent < n; {
-		k, err := f.Append(pattern(buffer[:min(n-sent, int64(len(buffer)))], 5, sent))
+		next := pattern(buffer[:min(n-sent, int64(len(buffer)))], 5, sent)
+		full, err := f.Append(next)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sent += int64(k)
+		sent += int64(len(next))
 		drain(t, &r, 5, &at)
-		if k == 0 {
+		if full {
 			before := feeder.rung
 			drain(t, &slow, 5, &slowAt)
 			if feeder.rung == before {
@@ -221,11 +222,30 @@ func TestAnEndlessBodyThatNobodyReadsIsGivenUp(t *testing.T) {
 	s := open(t, store.Options{Bytes: 8 << 20, MaxObject: 100_000})
 	f, _ := s.Begin([]byte("k"))
 	f.Head(headOf("k", 5, unknown))
-	n, err := f.Append(body(5, 1<<20))
-	if !errors.Is(err, store.ErrAbandoned) || n > 200_000 {
-		t.Errorf("%d bytes were taken: %v", n, err)
+	if _, err := f.Append(body(5, 1<<20)); !errors.Is(err, store.ErrAbandoned) {
+		t.Errorf("it is taken: %v", err)
 	}
-	f.Fail()
+	f.Fail(0)
+}
+
+func TestAFeederThatGoesOnAllTheSameIsStopped(t *testing.T) {
+	s := open(t, store.Options{Bytes: 8 << 20, MaxObject: 100_000})
+	f, _ := s.Begin([]byte("k"))
+	var r store.Reader
+	f.Join(&r, &bell{})
+	f.Head(headOf("k", 5, unknown))
+	full, err, given := false, error(nil), 0
+	for chunk := body(5, 50_000); err == nil && given < 4<<20; given += len(chunk) {
+		was := full
+		if full, err = f.Append(chunk); err == nil && was && !full {
+			t.Fatal("it is no longer full, and nobody has read")
+		}
+	}
+	if !full && !errors.Is(err, store.ErrBehind) || given > 3<<19 {
+		t.Errorf("%d bytes were taken: %v", given, err)
+	}
+	f.Fail(0)
+	r.Close()
 }
 
 func TestLimits(t *testing.T) {

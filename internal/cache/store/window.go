@@ -14,14 +14,15 @@ func (f *Fill) pass() {
 	f.store.stats.tooLarge.Add(1)
 }
 
-// Feeder names who is woken when Append, that had taken less than all, finds room again.
+// Feeder names who is woken when there is room again after Append was full.
 func (f *Fill) Feeder(w Waker) {
 	f.mu.Lock()
 	f.feeder = w
 	f.mu.Unlock()
 }
 
-// windowRoom gives a piece of the window when the slowest reader is near enough.
+// windowRoom gives a piece of the window. Where the slowest reader is too far behind, it is the last
+// but for what is on its way already.
 func (f *Fill) windowRoom() ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -29,10 +30,11 @@ func (f *Fill) windowRoom() ([]byte, error) {
 		return nil, ErrAbandoned
 	}
 	f.advance()
-	if f.written-f.dropped >= windowBytes+f.kept() {
-		f.stalled = true
-		return nil, nil
+	behind := f.written - f.dropped - f.kept()
+	if behind >= 2*windowBytes {
+		return nil, ErrBehind
 	}
+	f.stalled = f.stalled || behind >= windowBytes
 	p := piece{data: make([]byte, PieceBytes), order: onHeap}
 	f.content.pieces = append(f.content.pieces, p)
 	f.store.count(f.content, &p)

@@ -1,0 +1,91 @@
+package config
+
+// CacheMemory is the memory that stored responses take, for all routes together.
+type CacheMemory struct {
+	// Memory that stored responses may take, what the cache needs beside them included. Default: 64MB.
+	// What is asked for least goes first. A change empties the cache. Hazard: it is memory of the
+	// process, which has to have room for it.
+	Memory Size `yaml:"memory" default:"64MB" min:"2MB" max:"1TB"`
+	// MaxObject is the longest body that is stored; longer ones pass through. Default: 0B, an eighth of
+	// memory, which is also the most.
+	MaxObject Size `yaml:"max_object" default:"0B" min:"0B" max:"1TB"`
+	// MaxWaiters is how many requests may wait for one fetch; more go on their own. Default: 100000.
+	MaxWaiters int `yaml:"max_waiters" default:"100000" min:"1" max:"10000000"`
+
+	at Position
+}
+
+// Position is where the key begins in its file.
+func (c *CacheMemory) Position() Position { return c.at }
+
+// RouteCache stores the route's responses and answers from them, as RFC 9111 has it for a shared
+// cache: what the service's Cache-Control says holds, and the keys below say the rest. Requests for
+// one thing that is not stored wait for one fetch. docs/cache.md explains it.
+type RouteCache struct {
+	// TTL is how long a response is fresh that says nothing of it, and whose status may be stored without
+	// being told to (200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501). Default: 0s, such a response
+	// is not stored.
+	TTL Duration `yaml:"ttl" default:"0s" min:"0s" max:"8760h"`
+	// Statuses are such times for single statuses, as {404: 5s}; they win over ttl. Default: none.
+	Statuses map[int]Duration `yaml:"statuses" min:"1ms" max:"8760h"`
+	// MaxTTL bounds the time for which anything is fresh, whatever the service says. Default: 0s, no
+	// bound.
+	MaxTTL Duration `yaml:"max_ttl" default:"0s" min:"0s" max:"8760h"`
+	// Heuristic is the share of the time since Last-Modified for which a response without other
+	// freshness is fresh; 10% is usual. It wins over ttl. Default: 0%, none.
+	Heuristic Percent `yaml:"heuristic" default:"0%"`
+	// HeuristicMax bounds heuristic. Default: 24h.
+	HeuristicMax Duration `yaml:"heuristic_max" default:"24h" min:"1s" max:"8760h"`
+	// StaleWhileRevalidate is how long after its freshness a response is still served while it is fetched
+	// again, where it does not say so itself (RFC 5861). Default: 0s.
+	StaleWhileRevalidate Duration `yaml:"stale_while_revalidate" default:"0s" min:"0s" max:"8760h"`
+	// StaleIfError is how long after its freshness a response is served when the service fails, where it
+	// does not say so itself (RFC 5861). Default: 0s.
+	StaleIfError Duration `yaml:"stale_if_error" default:"0s" min:"0s" max:"8760h"`
+	// StaleUnderPressure is how long after its freshness a response is served when the request for a
+	// fresh one was shed: by a limit of concurrency, a breaker or admission. Default: 0s.
+	StaleUnderPressure Duration `yaml:"stale_under_pressure" default:"0s" min:"0s" max:"8760h"`
+	// IgnoreClientDirectives leaves the request's Cache-Control and Pragma aside, but for no-store and
+	// only-if-cached, so that nobody can put load on the service by reloading. Default: false.
+	IgnoreClientDirectives bool `yaml:"ignore_client_directives" default:"false"`
+	// SetCookie says what becomes of a response that sets a cookie: "refuse" does not store it, "strip"
+	// stores it without the cookie, "keep" with it. Default: "refuse". Hazard: with keep all clients get
+	// the cookie that was meant for one.
+	SetCookie string `yaml:"set_cookie" default:"refuse" enum:"refuse,strip,keep"`
+	// Targeted names the fields that stand above Cache-Control where they are there, the first one first
+	// (RFC 9213); Surrogate-Control is read in its own syntax. Default: [CDN-Cache-Control].
+	Targeted []string `yaml:"targeted"`
+	// Key says what of a request tells its response from others.
+	Key CacheKey `yaml:"key"`
+	// Wait is how long a request waits for the fetch of another one before it goes on its own. Default:
+	// 10s.
+	Wait Duration `yaml:"wait" default:"10s" min:"1ms" max:"1h"`
+	// Jitter is the share of a response's freshness by which it may be shortened, so that what came
+	// together does not become stale together. Default: 5%.
+	Jitter Percent `yaml:"jitter" default:"5%"`
+	// EarlyRefresh has hot responses fetched again, now and then, shortly before they are stale, so that
+	// nobody waits for them. Default: true.
+	EarlyRefresh bool `yaml:"early_refresh" default:"true"`
+	// StatusName is the name of this cache in the response's Cache-Status (RFC 9211), a token. Default:
+	// "plimsoll". "" sends none.
+	StatusName string `yaml:"status_name" default:"plimsoll"`
+}
+
+// CacheKey says what of a request its response is stored under, beside scheme, host and path. A field
+// of the request that is neither part of the key nor named here does not reach the service when a
+// response is fetched to be stored, so that no client can change what others get.
+type CacheKey struct {
+	// Headers are parts of the key beside Accept, Accept-Language and Origin. Default: none.
+	Headers []string `yaml:"headers"`
+	// Forward are headers that reach the service and are not part of the key. Default: none. Hazard: a
+	// response that depends on one of them is given to everybody.
+	Forward []string `yaml:"forward"`
+	// Drop are headers that neither reach the service nor are part of the key, of those that are by
+	// default: Accept, Accept-Language, Origin, Authorization, Cookie, Accept-Encoding. Default: none.
+	Drop []string `yaml:"drop"`
+	// SortQuery orders the query's parameters by name. Default: false.
+	SortQuery bool `yaml:"sort_query" default:"false"`
+	// DropQuery names parameters of the query that are left out, also of what the service sees; a "*" at
+	// the end stands for any rest: "utm_*". Default: none.
+	DropQuery []string `yaml:"drop_query"`
+}

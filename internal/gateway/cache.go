@@ -1,0 +1,124 @@
+package gateway
+
+import (
+	"strings"
+
+	"plimsoll/internal/cache/rules"
+	"plimsoll/internal/config"
+	"plimsoll/internal/policy/cache"
+	"plimsoll/internal/route"
+	"plimsoll/internal/telemetry"
+)
+
+// buildMemory makes the memory in which cfg's routes store responses, or takes over old where that is
+// the same; nil where no route stores any.
+func buildMemory(cfg *config.Config, old *cache.Memory) (m *cache.Memory, err error) {
+	needed := false
+	for i := range cfg.Routes {
+		needed = needed || cfg.Routes[i].Cache != nil
+	}
+	o := cache.MemoryOptions{
+		Bytes: int64(cfg.Cache.Memory), MaxObject: int64(cfg.Cache.MaxObject), MaxWaiters: cfg.Cache.MaxWaiters,
+	}
+	switch {
+	case !needed:
+		return nil, nil
+	case old != nil && old.Options() == o:
+		return old, nil
+	}
+	return cache.NewMemory(o)
+}
+
+// cacheOptions says in the policy's terms what the config says in its own.
+func cacheOptions(p plan) (o cache.Options, err error) {
+	c := p.Cache
+	names := make([]string, len(p.upstream))
+	for name, i := range p.upstream {
+		names[i] = name
+	}
+	o = cache.Options{
+		Memory: p.memory, Name: c.StatusName, Wait: int64(c.Wait), Jitter: float64(c.Jitter), Env: p.env,
+		UpstreamName: func(i int) string { return names[i] },
+		Canonical: func(path string) []byte {
+			canonical, _, bad := route.Canonical(nil, []byte(path))
+			if bad != route.OK {
+				return nil
+			}
+			return canonical
+		},
+		Rules: rules.Options{
+			Targeted: c.Targeted, Heuristic: float64(c.Heuristic), HeuristicMax: int64(c.HeuristicMax),
+			Default: int64(c.TTL), Max: int64(c.MaxTTL), IgnoreClients: c.IgnoreClientDirectives,
+			StaleWhileRevalidate: int64(c.StaleWhileRevalidate), StaleIfError: int64(c.StaleIfError),
+			StaleUnderPressure: int64(c.StaleUnderPressure),
+			SetCookie: map[string]rules.SetCookie{
+				"refuse": rules.RefuseSetCookie, "strip": rules.StripSetCookie, "keep": rules.KeepSetCookie,
+			}[c.SetCookie],
+		},
+	}
+	if c.Targeted == nil {
+		o.Rules.Targeted = []string{"CDN-Cache-Control"}
+	}
+	if c.EarlyRefresh {
+		o.Early = 1
+	}
+	for status, ttl := range c.Statuses {
+		o.Rules.Statuses = append(o.Rules.Statuses, rules.StatusTTL{Status: status, TTL: int64(ttl)})
+	}
+	o.Rules.Key, err = rules.NewKey(keyOptions(&c.Key))
+	return o, err
+}
+
+// keyOptions are the treatments of a request's fields.
+func keyOptions(k *config.CacheKey) rules.KeyOptions {
+	fields := map[string]rules.Treatment{}
+	for _, list := range []struct {
+		names []string
+		as    rules.Treatment
+	}{{k.Headers, rules.Keyed}, {k.Forward, rules.Plain}, {k.Drop, rules.Drop}} {
+		for _, name := range list.names {
+			fields[strings.ToLower(name)] = list.as
+		}
+	}
+	return rules.KeyOptions{Fields: fields, SortQuery: k.SortQuery, DropQuery: k.DropQuery}
+}
+
+// Indexes of the series that say how the cache's memory is.
+const (
+	seriesCacheBytes = iota
+	seriesCacheEntries
+	seriesCacheEvicted
+	seriesCachePurged
+	seriesCacheFills
+)
+
+var cacheSeries = []telemetry.Series{
+	seriesCacheBytes:   {Name: "cache_memory_bytes", Help: "Memory that stored responses take."},
+	seriesCacheEntries: {Name: "cache_entries", Help: "Stored responses, and markers of what varies."},
+	seriesCacheEvicted: {Name: "cache_evicted_total", Help: "Stored responses that went because others needed their room."},
+	seriesCachePurged:  {Name: "cache_purged_total", Help: "Stored responses that were found to be purged when they were asked for."},
+	seriesCacheFills:   {Name: "cache_fetches_in_flight", Help: "Fetches whose responses are awaited or come in."},
+}
+
+func (g *Gateway) readCache(emit telemetry.Emit) {
+	m := g.view().memory
+	if m == nil {
+		return
+	}
+	s := m.Stats()
+	emit(seriesCacheBytes, float64(s.Bytes))
+	emit(seriesCacheEntries, float64(s.Entries))
+	emit(seriesCacheEvicted, float64(s.Evicted))
+	emit(seriesCachePurged, float64(s.Purged))
+	emit(seriesCacheFills, float64(s.Fills))
+}
+
+// releaseMemory lets go of the memory of a config, unless it is that of the next one too.
+func (g *Gateway) releaseMemory(m, next *cache.Memory) {
+	if m == nil || m == next {
+		return
+	}
+	if err := m.Release(); err != nil {
+		g.log.Error("the memory of the cache could not be given back; it is lost until the process ends", "error", err)
+	}
+}

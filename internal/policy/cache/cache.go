@@ -1,0 +1,266 @@
+// Package cache answers requests from stored responses. What may be stored and served is decided by
+// cache/rules (RFC 9111); what is stored is held by cache/store, for all loops and routes. This room
+// carries exchanges through both:
+//
+//	cache.go    a request comes: what is stored for it, and what is to be done
+//	serve.go    a stored response answers
+//	wait.go     a request waits for a fetch, and reads its body as it comes
+//	fetch.go    a fetch: what the upstream answers is stored, or given to one client alone
+//	lone.go     a response on its way to that client
+//	outdate.go  what unsafe methods outdate; what a response that passed says of the cache
+//	metrics.go  counters
+//
+// A miss begins a fetch (exchange.Fetch), an exchange without a client, and the request waits for it
+// like all others for the same key. So there is one fetch for a key, however many wait, and it is
+// nobody's: it goes on when the client goes whose request began it, and is as fast as its fastest
+// reader.
+//
+// A response that may not be stored goes to the client for which it was fetched, and those that
+// waited go on their own; requests for its key then pass for some seconds without waiting for anybody.
+//
+// The policy must not know sockets or protocols, and nothing of how responses are stored.
+package cache
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"plimsoll/internal/cache/rules"
+	"plimsoll/internal/cache/store"
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/grpc"
+	"plimsoll/internal/head"
+	"plimsoll/internal/reactor"
+)
+
+// The reasons of answers.
+var (
+	// Stored: the answer is a stored one, or one that was fetched to be stored.
+	Stored = exchange.DeclareReason(exchange.ReasonInfo{Label: "cached", GRPC: grpc.OK})
+	// OnlyIfCached: the client wants nothing that is not stored.
+	OnlyIfCached = exchange.DeclareReason(exchange.ReasonInfo{
+		Label: "only_if_cached", Fault: exchange.ClientFault,
+		Text: "you want a stored answer, and there is none", GRPC: grpc.Unavailable,
+	})
+)
+
+// The bounds of options.
+const (
+	DefaultWait = int64(10e9)
+	maxName     = 64
+)
+
+// Options of the policy of one route.
+type Options struct {
+	Memory *Memory // shared by routes
+	Rules  rules.Options
+	// Name is the cache's in Cache-Status, a token; "" for no such field.
+	Name string
+	// Wait is how long a request waits for a fetch that another began, nanoseconds; 0 for DefaultWait.
+	Wait int64
+	// Jitter is the share of a lifetime, 0 to 0.5, by which it may be shortened so that what came together
+	// does not become stale together.
+	Jitter float64
+	// Early is how eagerly hot responses are fetched again before they are stale: 1 is usual, 0 never.
+	Early float64
+	// UpstreamName gives the name of an upstream by its index.
+	UpstreamName func(index int) string
+	// Canonical is the path that is matched for one that a response names, nil for none.
+	Canonical func(path string) []byte
+	Env       exchange.Env
+}
+
+// Policy is the cache of one route.
+type Policy struct {
+	o     Options
+	state *state
+}
+
+// state outlives reloads.
+type state struct {
+	parts  []part
+	lately *lately
+}
+
+// part is what a loop has for itself.
+type part struct {
+	key, variant []byte // where keys are put together; used within a call
+	block        []byte // likewise, blocks of fields
+	hits         *hit   // that can be used again
+	spare        int
+	counters
+	_ [64]byte
+}
+
+var _ interface {
+	exchange.FetchingPolicy
+	exchange.ResponsePolicy
+	exchange.Heir
+	exchange.Closer
+	exchange.Metered
+} = (*Policy)(nil)
+
+// New checks the options.
+func New(o Options) (*Policy, error) {
+	if o.Wait == 0 {
+		o.Wait = DefaultWait
+	}
+	switch {
+	case o.Wait < 0:
+		return nil, fmt.Errorf("a wait of %d ns is less than nothing", o.Wait)
+	case o.Jitter < 0 || o.Jitter > 0.5:
+		return nil, fmt.Errorf("a jitter of %g is not a share of a lifetime from 0 to 0.5", o.Jitter)
+	case len(o.Name) > maxName:
+		return nil, fmt.Errorf("a name of %d bytes is too long for Cache-Status: at most %d", len(o.Name), maxName)
+	}
+	if o.Env.Random == nil {
+		o.Env.Random = rand.Uint64
+	}
+	o.Memory.hold()
+	return &Policy{o, &state{parts: make([]part, max(1, o.Env.Loops)), lately: newLately()}}, nil
+}
+
+// Fetches implements exchange.FetchingPolicy.
+func (p *Policy) Fetches() {}
+
+// Close lets go of the memory.
+func (p *Policy) Close() {
+	if err := p.o.Memory.Release(); err != nil && p.o.Env.Log != nil {
+		p.o.Env.Log.Error("the memory of a cache could not be given back; it is lost until the process ends",
+			"error", err)
+	}
+}
+
+// Inherit takes over what was counted.
+func (p *Policy) Inherit(old any) {
+	if q, ok := old.(*Policy); ok && len(q.state.parts) == len(p.state.parts) {
+		p.state = q.state
+	}
+}
+
+func (p *Policy) part(x *exchange.Exchange) *part { return &p.state.parts[x.Loop()] }
+
+// instant is now on both clocks.
+func instant(x *exchange.Exchange) rules.Instant {
+	return rules.Instant{Mono: x.Now(), Wall: reactor.Wall().UnixNano()}
+}
+
+// random is an even number in [0,1).
+func (p *Policy) random() float64 { return float64(p.o.Env.Random()>>11) / (1 << 53) }
+
+// Notes of an exchange: what came of it here, and why. See Exchange.CacheNote.
+const (
+	noteServed = 1 << 8  // answered here
+	notePassed = 1 << 9  // it went on
+	noteWaited = 1 << 10 // for a fetch, in vain
+	noteWhy    = 1<<8 - 1
+)
+
+// OnRequest answers, waits or lets pass.
+func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
+	return p.look(x, p.part(x), 2)
+}
+
+// asked is a request as it is looked up: what it says, its key and what is stored under that.
+type asked struct {
+	rules.Request
+	key    []byte // in the part's memory
+	uri    int    // bytes of it that are the URI's part
+	found  *store.Entry
+	varies bool // something is stored for other values of what it varies by
+}
+
+// look decides what becomes of a request. again is how many more times it may look when a fetch ends
+// just then.
+func (p *Policy) look(x *exchange.Exchange, w *part, again int) exchange.PolicyVerdict {
+	var a asked
+	a.Read(x.Request)
+	if !a.Cacheable() || wantsEvents(x) {
+		why := rules.Method
+		if a.Cacheable() {
+			why = rules.Content
+		}
+		return p.pass(x, w, why)
+	}
+	p.find(x, w, &a)
+	c := rules.Circumstances{Now: instant(x), Varies: a.varies}
+	if a.found != nil {
+		c.Purged = a.found.Soft()
+	}
+	d := p.decide(&a, &c)
+	switch d.Action {
+	case rules.Serve, rules.ServeAndRefresh:
+		return p.hit(x, w, &a, &d, &c)
+	case rules.Refuse:
+		a.release()
+		w.count(&w.refused)
+		return x.Refuse(504, OnlyIfCached)
+	case rules.Pass:
+		a.release()
+		return p.pass(x, w, d.Why)
+	}
+	if a.found == nil && p.state.lately.refused(a.key, c.Now.Mono) {
+		return p.pass(x, w, d.Why)
+	}
+	return p.await(x, w, &a, &d, again)
+}
+
+// wantsEvents says whether the client wants a stream of events, which is for it alone and has no end.
+func wantsEvents(x *exchange.Exchange) bool {
+	f := x.Request.Fields.Find(acceptName)
+	return f != nil && len(f.Value) >= len(eventStream) && head.EqualFold(f.Value[:len(eventStream)], eventStream)
+}
+
+var (
+	acceptName  = []byte("Accept")
+	eventStream = []byte("text/event-stream")
+)
+
+// decide asks the rules.
+func (p *Policy) decide(a *asked, c *rules.Circumstances) rules.Decision {
+	if a.found == nil {
+		return p.o.Rules.Decide(&a.Request, nil, nil, c)
+	}
+	return p.o.Rules.Decide(&a.Request, &a.found.Meta, a.found.Block(), c)
+}
+
+// find makes the key and looks it up.
+func (p *Policy) find(x *exchange.Exchange, w *part, a *asked) {
+	w.key, a.uri = p.appendKey(w.key[:0], x)
+	a.key = w.key
+	a.found = p.o.Memory.Lookup(a.key)
+	if a.found == nil || a.found.Vary() == nil {
+		return
+	}
+	w.variant = p.o.Rules.Key.AppendVariant(append(w.variant[:0], a.key...), a.found.Vary(), x.Request)
+	a.found.Release()
+	a.key = w.variant
+	a.found = p.o.Memory.Lookup(a.key)
+	a.varies = a.found == nil
+}
+
+// appendKey appends the primary key of a request and says how long its URI's part is. The route and
+// the upstream belong to it: another route may send the same URI elsewhere, or on another path.
+func (p *Policy) appendKey(dst []byte, x *exchange.Exchange) (key []byte, uri int) {
+	k := &p.o.Rules.Key
+	dst = k.AppendURI(dst, "", x.Request, x.Forward)
+	uri = len(dst)
+	dst = append(append(dst, x.Route...), 0)
+	dst = append(append(dst, p.o.UpstreamName(x.Upstream)...), 0)
+	return k.AppendFields(dst, x.Request), uri
+}
+
+// release lets go of what was found.
+func (a *asked) release() {
+	if a.found != nil {
+		a.found.Release()
+		a.found = nil
+	}
+}
+
+// pass lets a request go on as it is.
+func (p *Policy) pass(x *exchange.Exchange, w *part, why rules.Reason) exchange.PolicyVerdict {
+	w.count(&w.passed[why])
+	x.CacheNote = notePassed | uint32(why)
+	return exchange.Continue
+}

@@ -1,0 +1,255 @@
+package cache
+
+import (
+	"bytes"
+	"errors"
+
+	"plimsoll/internal/cache/rules"
+	"plimsoll/internal/cache/store"
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/head"
+)
+
+var (
+	// errFetch cuts responses whose fetch broke off.
+	errFetch = errors.New("cache: the fetch broke off")
+	// errNobody ends a fetch whose response nobody wants any more.
+	errNobody = errors.New("cache: nobody wants the response")
+)
+
+// maxIgnored is how much of a body that is not wanted is read, so that its connection can be used
+// again; a longer one ends it.
+const maxIgnored = 64 << 10
+
+// fetch is what a fetch's response goes to: it is stored, or is for the request alone that began it.
+// It ends its fill in every case.
+type fetch struct {
+	p       *Policy
+	part    *part
+	fill    *store.Fill
+	request head.Request // as it goes to the upstream
+	primary []byte       // the primary key, and the part of it that is the URI's
+	uri     []byte
+	stale   *store.Entry // held: what is revalidated, nil for nothing
+	refresh bool         // in the background, by Entry.Refresh of stale
+	owner   *waiter      // the request that began it; nil for a refresh
+	began   rules.Instant
+
+	lone        *lone // the response, once it is known to be for the owner alone
+	revalidated int   // the status of the answer to a revalidation
+	why         uint32
+	ignored     int // bytes of a body that is not wanted; -1 for one that is
+	over        bool
+}
+
+// newFetch makes a fetch for a request that was looked up. The request's head is borrowed until
+// Exchange.Fetch has copied it.
+func (p *Policy) newFetch(x *exchange.Exchange, w *part, a *asked, fill *store.Fill) *fetch {
+	f := &fetch{p: p, part: w, fill: fill, began: instant(x), ignored: -1}
+	primary, uri := p.appendKey(nil, x)
+	f.primary, f.uri = primary, primary[:uri:uri]
+	f.request = head.Request{Method: getMethod, Scheme: x.Request.Scheme, Host: x.Request.Host,
+		Target: x.Request.Target, Path: x.Request.Path}
+	if x.Request.Query != nil {
+		f.request.Query = p.o.Rules.Key.AppendQuery(make([]byte, 0, len(x.Request.Query)), x.Request.Query)
+	}
+	var s *rules.Stored
+	var block []byte
+	if f.stale = a.found; f.stale != nil {
+		f.stale.Hold()
+		s, block = &f.stale.Meta, f.stale.Block()
+	}
+	p.o.Rules.Forward(&f.request.Fields, make([]byte, 0, 256), &a.Request, s, block)
+	return f
+}
+
+var getMethod = []byte("GET")
+
+// refresh revalidates what was found, which Entry.Refresh has given to the caller, in the background.
+func (p *Policy) refresh(x *exchange.Exchange, w *part, a *asked) {
+	fill, filler := p.o.Memory.Begin(a.key)
+	if !filler {
+		a.found.RefreshOver()
+		return
+	}
+	own := *a
+	own.Own()
+	f := p.newFetch(x, w, &own, fill)
+	f.refresh = true
+	if !x.Fetch(&f.request, f) {
+		w.count(&w.tooMany)
+		f.abandon()
+	}
+}
+
+// abandon ends a fetch that has not begun.
+func (f *fetch) abandon() { f.end(false) }
+
+// FetchHead implements exchange.Sink.
+func (f *fetch) FetchHead(x *exchange.Exchange) {
+	p, status := f.p, x.Response.Status
+	f.part.count(&f.part.fetches)
+	at := rules.Times{Sent: f.began, Received: instant(x)}
+	if f.stale != nil {
+		f.revalidated = status
+		if status == 304 {
+			f.renew(x, at)
+			return
+		}
+	}
+	switch {
+	case status == 304: // nobody asked for that
+		f.giveUp(502<<8 | uint32(exchange.UpstreamBad))
+		return
+	case rules.Failing(status) && f.stale != nil && (f.owner == nil || f.owner.ifError):
+		f.giveUp(uint32(status) << 8)
+		return
+	}
+	var r rules.Request
+	r.Read(x.Request)
+	stored, why := p.o.Rules.Judge(&r, x.Response, at)
+	if why == rules.MayStore {
+		why = f.store(x, &stored, at)
+	}
+	if why != rules.MayStore {
+		f.private(x, why)
+	}
+}
+
+// renew takes in a 304.
+func (f *fetch) renew(x *exchange.Exchange, at rules.Times) {
+	p, w := f.p, f.part
+	stored, block, why := p.o.Rules.Freshen(w.block[:0], &f.stale.Meta, f.stale.Block(), x.Response, at)
+	w.block = block
+	if why == rules.MayStore {
+		stored.Jitter(p.o.Jitter, p.random())
+		h := store.Head{Key: f.stale.Key(), URI: f.uri, Block: block, Meta: stored, Tags: tagsOf(&x.Response.Fields),
+			Cost: at.Received.Mono - at.Sent.Mono}
+		if f.fill.Renew(f.stale, &h) == nil {
+			w.count(&w.revalidated)
+			return
+		}
+	}
+	// It is about something else, or says that what is stored is no longer to be.
+	p.o.Memory.Remove(f.stale.Key())
+	w.count(&w.notStored[why])
+	f.giveUp(0)
+}
+
+// store begins to store the response.
+func (f *fetch) store(x *exchange.Exchange, stored *rules.Stored, at rules.Times) rules.Reason {
+	p, w, fields := f.p, f.part, &x.Response.Fields
+	o := &p.o.Rules
+	stored.Jitter(p.o.Jitter, p.random())
+	block, ok := o.AppendBlock(w.block[:0], stored, fields)
+	w.block = block
+	if !ok {
+		return rules.TooManyFields
+	}
+	key := f.primary
+	if names := o.Vary(nil, fields); len(names) > 0 {
+		names, ok = f.mergeVary(names)
+		if !ok || p.o.Memory.SetVary(f.primary, f.uri, names) != nil {
+			return rules.VaryTooMuch
+		}
+		key = o.Key.AppendVariant(bytes.Clone(key), names, x.Request)
+	}
+	h := store.Head{Key: key, URI: f.uri, Block: block, Meta: *stored, Tags: tagsOf(fields),
+		Cost: at.Received.Mono - at.Sent.Mono}
+	if f.fill.Head(&h) != nil {
+		return rules.NotKept
+	}
+	f.fill.Feeder(x.Waker())
+	w.count(&w.stored)
+	return rules.MayStore
+}
+
+// mergeVary is the union of names with those by which what is stored varies.
+func (f *fetch) mergeVary(names []byte) ([]byte, bool) {
+	e := f.p.o.Memory.Lookup(f.primary)
+	if e == nil {
+		return names, true
+	}
+	defer e.Release()
+	if e.Vary() == nil {
+		return names, true
+	}
+	return rules.MergeVary(nil, e.Vary(), names)
+}
+
+// tagsOf are the words of Surrogate-Key.
+func tagsOf(fields *head.List) (tags [][]byte) {
+	for i := range fields.Len() {
+		if f := fields.At(i); head.EqualFold(f.Name, surrogateKey) {
+			tags = append(tags, bytes.Fields(f.Value)...)
+		}
+	}
+	return tags
+}
+
+var surrogateKey = []byte("Surrogate-Key")
+
+// private gives the response to the request that began the fetch, and lets the others go.
+func (f *fetch) private(x *exchange.Exchange, why rules.Reason) {
+	w := f.part
+	w.count(&w.notStored[why])
+	f.p.state.lately.refuse(f.fill.Key(), x.Now())
+	if f.stale != nil && !rules.Failing(x.Response.Status) {
+		f.p.o.Memory.Remove(f.stale.Key()) // it is not what the origin answers any more
+	}
+	if f.owner != nil && !f.owner.closed {
+		f.lone = newLone(x, f.owner.waker, why)
+	}
+	f.fill.Refuse()
+}
+
+// giveUp ends the fill, and has the body, if there is any, read and ignored. why is what those who
+// wait are to be told, a status and a reason; 0 for nothing.
+func (f *fetch) giveUp(why uint32) {
+	f.why, f.ignored = why, 0
+	f.fill.Fail(why)
+}
+
+// FetchBody implements exchange.Sink.
+func (f *fetch) FetchBody(content []byte) (full bool, err error) {
+	switch {
+	case f.lone != nil:
+		return f.lone.append(content)
+	case f.ignored >= 0:
+		if f.ignored += len(content); f.ignored > maxIgnored {
+			return false, errNobody
+		}
+		return false, nil
+	}
+	return f.fill.Append(content)
+}
+
+// FetchEnd implements exchange.Sink.
+func (f *fetch) FetchEnd(x *exchange.Exchange, whole bool) {
+	if f.why == 0 && !whole {
+		f.why = uint32(x.Response.Status)<<8 | uint32(x.Reason)
+		f.part.count(&f.part.failed)
+	}
+	f.end(whole)
+}
+
+// end ends the fill, if that has not ended, and lets go of everything.
+func (f *fetch) end(whole bool) {
+	if f.over {
+		return
+	}
+	f.over = true
+	if f.lone != nil {
+		f.lone.end(whole)
+	}
+	if !whole || f.fill.Finish() != nil {
+		f.fill.Fail(f.why)
+	}
+	if f.stale != nil {
+		if f.refresh {
+			f.stale.RefreshOver()
+		}
+		f.stale.Release()
+		f.stale = nil
+	}
+}

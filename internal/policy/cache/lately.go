@@ -1,0 +1,42 @@
+package cache
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+
+	"plimsoll/internal/hash"
+)
+
+// lately remembers for some seconds which keys had answers that may not be stored: their requests do
+// not wait for each other. It is a table of fixed size in which a later key takes the place of an
+// earlier one; what is lost costs one request that waits. Any goroutine may use it.
+type lately struct {
+	secret *hash.Secret
+	slots  [latelySlots]atomic.Uint64 // 40 bits of the key's hash, then 24 of the second until which it counts
+}
+
+const (
+	latelySlots = 4096
+	latelyFor   = 10 // seconds
+	latelyMask  = 1<<24 - 1
+)
+
+func newLately() *lately { return &lately{secret: hash.NewSecret(rand.Uint64)} }
+
+func (l *lately) slot(key []byte) (slot *atomic.Uint64, mark uint64) {
+	a, b := l.secret.Sum(key)
+	return &l.slots[a%latelySlots], b &^ latelyMask
+}
+
+// refuse notes that the answer for the key is not stored. now is monotonic, nanoseconds.
+func (l *lately) refuse(key []byte, now int64) {
+	slot, mark := l.slot(key)
+	slot.Store(mark | uint64(now/1e9+latelyFor)&latelyMask)
+}
+
+// refused says whether it was noted within the last seconds.
+func (l *lately) refused(key []byte, now int64) bool {
+	slot, mark := l.slot(key)
+	word := slot.Load()
+	return word&^latelyMask == mark && (word-uint64(now/1e9))&latelyMask <= latelyFor && word != 0
+}

@@ -1,0 +1,110 @@
+package cache
+
+import (
+	"io"
+
+	"plimsoll/internal/cache/rules"
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/head"
+)
+
+// maxLone is how much of a body waits for its client before no more of it is read.
+const maxLone = 64 << 10
+
+// lone is a response that is for one client alone, on its way from the fetch to that client. Both are
+// on one loop, and it is for that.
+type lone struct {
+	why    rules.Reason // it is not stored
+	status int
+	length int64
+	fields head.List
+	memory []byte // of the fields
+
+	body   []byte // not yet given
+	at     int    // where in it the next is
+	full   bool
+	ended  bool
+	broken bool
+	gone   bool // the client is
+
+	client exchange.Waker
+	feeder exchange.Waker
+}
+
+// newLone takes in the head of a fetch's response.
+func newLone(x *exchange.Exchange, client exchange.Waker, why rules.Reason) *lone {
+	l := &lone{why: why, status: x.Response.Status, length: x.Response.Length, client: client, feeder: x.Waker()}
+	from, size := &x.Response.Fields, 0
+	for i := range from.Len() {
+		size += len(from.At(i).Name) + len(from.At(i).Value)
+	}
+	l.memory = make([]byte, 0, size)
+	kept := func(b []byte) []byte {
+		at := len(l.memory)
+		l.memory = append(l.memory, b...)
+		return l.memory[at:len(l.memory):len(l.memory)]
+	}
+	for i := range from.Len() {
+		f := from.At(i)
+		l.fields.Append(head.Field{Name: kept(f.Name), Value: kept(f.Value), ID: f.ID})
+	}
+	return l
+}
+
+// answer makes it the answer of the client's exchange.
+func (l *lone) answer(x *exchange.Exchange) {
+	x.AnswerFrom(l.status, exchange.NoReason, l.length, l)
+	for i := range l.fields.Len() {
+		x.Response.Fields.Append(*l.fields.At(i))
+	}
+}
+
+// append takes content of the body.
+func (l *lone) append(content []byte) (full bool, err error) {
+	if l.gone {
+		return false, errNobody
+	}
+	l.body = append(l.body, content...)
+	l.full = len(l.body)-l.at >= maxLone
+	l.client.Wake()
+	return l.full, nil
+}
+
+// end says that the body is over.
+func (l *lone) end(whole bool) {
+	l.ended, l.broken = true, !whole
+	l.client.Wake()
+}
+
+// Next implements exchange.Source.
+func (l *lone) Next(most int) ([]byte, error) {
+	if l.at == len(l.body) {
+		l.body, l.at = l.body[:0], 0
+	}
+	if l.full && len(l.body)-l.at < maxLone {
+		l.full = false
+		l.feeder.Wake()
+	}
+	data := l.body[l.at:min(len(l.body), l.at+most)]
+	l.at += len(data)
+	switch {
+	case len(data) > 0 && l.at == len(l.body) && l.ended && !l.broken:
+		return data, io.EOF
+	case len(data) > 0:
+		return data, nil
+	case l.broken:
+		return nil, errFetch
+	case l.ended:
+		return nil, io.EOF
+	}
+	return nil, exchange.ErrWait
+}
+
+// Close implements exchange.Source.
+func (l *lone) Close() {
+	l.gone, l.body, l.at = true, nil, 0
+	if l.full {
+		l.full = false
+		l.feeder.Wake() // it finds that nobody reads any more
+	}
+}

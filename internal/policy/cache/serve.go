@@ -1,0 +1,134 @@
+package cache
+
+import (
+	"io"
+
+	"plimsoll/internal/cache/rules"
+	"plimsoll/internal/cache/store"
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/head"
+)
+
+// maxSpare is how many sources of hits a loop keeps for their next use.
+const maxSpare = 1024
+
+var (
+	ageName          = []byte("Age")
+	cacheStatusName  = []byte("Cache-Status")
+	contentRangeName = []byte("Content-Range")
+)
+
+// hit answers from what was found.
+func (p *Policy) hit(
+	x *exchange.Exchange, w *part, a *asked, d *rules.Decision, c *rules.Circumstances,
+) exchange.PolicyVerdict {
+	e := a.found
+	early := d.Action == rules.Serve && d.Why == rules.NoReason && p.o.Early > 0 &&
+		rules.EarlyRefresh(d.TTL, e.Cost, p.o.Early, 1-p.random())
+	if (early || d.Action == rules.ServeAndRefresh) && e.Refresh() {
+		if early {
+			w.count(&w.early)
+		}
+		p.refresh(x, w, a)
+	}
+	if d.Why == rules.NoReason {
+		w.count(&w.fresh)
+	} else {
+		w.count(&w.stale[d.Why])
+	}
+	report := rules.Report{Hit: true, Why: d.Why, TTL: d.TTL, HasTTL: true}
+	return p.serve(x, w, &a.Request, e, &report, c.Now)
+}
+
+// serve answers with a stored response, which the answer holds from now on.
+func (p *Policy) serve(
+	x *exchange.Exchange, w *part, r *rules.Request, e *store.Entry, report *rules.Report, now rules.Instant,
+) exchange.PolicyVerdict {
+	reply := r.Reply(&e.Meta, e.Block(), e.Length(), now.Wall)
+	h := w.newHit()
+	h.part, h.entry, h.at, h.end = w, e, reply.From, reply.To
+	x.AnswerFrom(reply.Status, Stored, reply.Length, h)
+	p.fill(x, w, e, &reply, report, now)
+	return exchange.Answered
+}
+
+// fill makes the head of an answer that is a stored response.
+func (p *Policy) fill(
+	x *exchange.Exchange, w *part, e *store.Entry, reply *rules.Reply, report *rules.Report, now rules.Instant,
+) {
+	x.Relayed, x.CacheNote = true, noteServed
+	fields := &x.Response.Fields
+	switch block := e.Block(); reply.Status {
+	case 416:
+		fields.Add(contentRangeName, rules.AppendContentRange(x.Alloc(64)[:0], reply, e.Length()))
+	case 304:
+		rules.Fields(fields, block)
+		tagged := e.Meta.ETag(block) != nil
+		fields.RemoveFunc(func(f *head.Field) bool { return !rules.InNotModified(f.Name, tagged) })
+	case 206:
+		rules.Fields(fields, block)
+		if e.Meta.Status != 206 {
+			fields.Add(contentRangeName, rules.AppendContentRange(x.Alloc(64)[:0], reply, e.Length()))
+		}
+	default:
+		rules.Fields(fields, block)
+	}
+	age := e.Meta.Age(now.Mono)
+	w.ages.Store(w.ages.Load() + uint64(max(age, 0)/1e6))
+	fields.Add(ageName, rules.AppendAge(x.Alloc(20)[:0], age))
+	p.addStatus(x, report)
+}
+
+// addStatus says in the response what the cache did (RFC 9211).
+func (p *Policy) addStatus(x *exchange.Exchange, report *rules.Report) {
+	if p.o.Name == "" {
+		return
+	}
+	text := x.Alloc(maxName + maxStatus)[:0]
+	x.Response.Fields.Add(cacheStatusName, rules.AppendStatus(text, p.o.Name, report))
+}
+
+// maxStatus is more than what Cache-Status has behind the name.
+const maxStatus = 128
+
+// hit is the body of an answer from a stored response: a source, used again.
+type hit struct {
+	part    *part
+	entry   *store.Entry
+	at, end int64
+	slice   [1][]byte
+	next    *hit // of those that can be used again
+}
+
+func (w *part) newHit() *hit {
+	h := w.hits
+	if h == nil {
+		return &hit{}
+	}
+	w.hits, h.next = h.next, nil
+	w.spare--
+	return h
+}
+
+// Next implements exchange.Source: the stored bytes themselves, a piece of the store's at a time.
+func (h *hit) Next(most int) ([]byte, error) {
+	if h.at >= h.end {
+		return nil, io.EOF
+	}
+	data := h.entry.Slices(h.slice[:0], h.at, min(h.end, h.at+int64(most)))[0]
+	if h.at += int64(len(data)); h.at >= h.end {
+		return data, io.EOF
+	}
+	return data, nil
+}
+
+// Close implements exchange.Source.
+func (h *hit) Close() {
+	h.entry.Release()
+	w := h.part
+	*h = hit{}
+	if w.spare < maxSpare {
+		h.next, w.hits = w.hits, h
+		w.spare++
+	}
+}

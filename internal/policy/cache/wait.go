@@ -1,0 +1,272 @@
+package cache
+
+import (
+	"io"
+	"sync/atomic"
+
+	"plimsoll/internal/cache/rules"
+	"plimsoll/internal/cache/store"
+	"plimsoll/internal/exchange"
+)
+
+// waiter is a request that waits for a fetch, and then the source of its answer. It is in
+// Exchange.Source from the begin of the wait, so that it is closed when the client goes. A waiter is
+// never used again: a wake may come late.
+type waiter struct {
+	p       *Policy
+	part    *part
+	reader  store.Reader
+	hold    exchange.Hold
+	waker   exchange.Waker
+	reading atomic.Bool // the head is there, and the body is read
+	closed  bool
+
+	why   rules.Reason // why nothing stored answered
+	mine  *fetch       // the fetch that this request began; nil where another did
+	again int
+
+	stale      *store.Entry // what is stored already, held; nil for nothing
+	ifError    bool         // the request may have it when the fetch fails, whyever that is
+	skip, left int64        // of the body; left is -1 for all there is
+	slice      [1][]byte
+	gave       int                                             // bytes of the piece that Next gave last
+	resume     func(*exchange.Exchange) exchange.PolicyVerdict // goOn
+}
+
+// await begins a fetch, or finds the one there is, and holds the request until its head has come.
+func (p *Policy) await(
+	x *exchange.Exchange, part *part, a *asked, d *rules.Decision, again int,
+) exchange.PolicyVerdict {
+	fill, filler := p.o.Memory.Begin(a.key)
+	w := &waiter{p: p, part: part, why: d.Why, again: again, waker: x.Waker(), left: -1}
+	w.resume = w.goOn
+	if !fill.Join(&w.reader, w) {
+		if filler {
+			fill.Fail(0)
+		}
+		a.release()
+		if again > 0 && !filler { // it was over just then
+			return p.look(x, part, again-1)
+		}
+		return p.pass(x, part, d.Why)
+	}
+	if filler {
+		f := p.newFetch(x, part, a, fill)
+		f.owner, w.mine = w, f
+		if !x.Fetch(&f.request, f) {
+			w.Close()
+			f.abandon()
+			a.release()
+			part.count(&part.tooMany)
+			return p.pass(x, part, d.Why)
+		}
+	} else {
+		part.count(&part.coalesced)
+	}
+	w.stale, w.ifError = a.found, d.StaleIfError
+	x.Source = w
+	w.hold = x.HoldThen(x.Now()+p.o.Wait, w.late)
+	if _, phase := w.reader.Head(); phase == store.Waiting {
+		return exchange.Held
+	}
+	return w.goOn(x)
+}
+
+// Wake implements store.Waker. Any goroutine.
+func (w *waiter) Wake() {
+	if w.reading.Load() {
+		w.waker.Wake()
+		return
+	}
+	w.hold.Resume(w.resume)
+}
+
+// goOn looks at what has come of the fetch.
+func (w *waiter) goOn(x *exchange.Exchange) exchange.PolicyVerdict {
+	if w.closed {
+		return exchange.Continue // it waits no longer
+	}
+	if w.mine != nil && w.mine.lone != nil {
+		return w.alone(x)
+	}
+	e, phase := w.reader.Head()
+	switch phase {
+	case store.Waiting:
+		return exchange.Held
+	case store.Private:
+		return w.leave(x, noteWaited)
+	case store.Broken:
+		return w.failed(x, w.reader.Why())
+	}
+	var a asked
+	a.Read(x.Request)
+	if !w.fits(x, e) {
+		return w.lookAgain(x)
+	}
+	return w.serve(x, &a.Request, e)
+}
+
+// fits says whether the entry is the one that the request asks for: it may have turned out that the
+// answers vary.
+func (w *waiter) fits(x *exchange.Exchange, e *store.Entry) bool {
+	var a asked
+	w.p.find(x, w.part, &a)
+	a.release()
+	return string(e.Key()) == string(a.key)
+}
+
+// serve answers with what the fetch brings.
+func (w *waiter) serve(x *exchange.Exchange, r *rules.Request, e *store.Entry) exchange.PolicyVerdict {
+	p, now := w.p, instant(x)
+	reply := r.Reply(&e.Meta, e.Block(), e.Meta.Length, now.Wall)
+	w.skip, w.left = reply.From, reply.To-reply.From
+	if reply.To < 0 {
+		w.left = -1
+	}
+	w.reading.Store(true)
+	w.dropStale()
+	x.AnswerFrom(reply.Status, Stored, reply.Length, w)
+	report := rules.Report{Why: w.why, Stored: true, Collapsed: w.mine == nil, TTL: e.Meta.TTL(now.Mono), HasTTL: true}
+	if w.mine != nil {
+		report.Status = w.mine.revalidated
+	}
+	p.fill(x, w.part, e, &reply, &report, now)
+	w.part.count(&w.part.missed[w.why])
+	return exchange.Answered
+}
+
+// alone answers with a response that is for this request alone.
+func (w *waiter) alone(x *exchange.Exchange) exchange.PolicyVerdict {
+	l := w.mine.lone
+	w.part.count(&w.part.missed[w.why])
+	x.Source = nil
+	w.Close()
+	l.answer(x)
+	x.Relayed, x.CacheNote = true, noteServed
+	w.p.addStatus(x, &rules.Report{Why: w.why, NotStored: l.why})
+	return exchange.Answered
+}
+
+// leave lets the request go on its own.
+func (w *waiter) leave(x *exchange.Exchange, note uint32) exchange.PolicyVerdict {
+	x.CloseSource()
+	verdict := w.p.pass(x, w.part, w.why)
+	x.CacheNote |= note
+	return verdict
+}
+
+// lookAgain looks the request up again, which has waited for something else as it turned out.
+func (w *waiter) lookAgain(x *exchange.Exchange) exchange.PolicyVerdict {
+	if w.again == 0 {
+		return w.leave(x, noteWaited)
+	}
+	x.CloseSource()
+	return w.p.look(x, w.part, w.again-1)
+}
+
+// late is called when the request has waited for long enough: it gets what is stale, where it may, or
+// goes on its own.
+func (w *waiter) late(x *exchange.Exchange) exchange.PolicyVerdict {
+	w.part.count(&w.part.late)
+	if w.stale != nil && w.ifError {
+		return w.serveStale(x, rules.Failed)
+	}
+	return w.leave(x, noteWaited)
+}
+
+// failed answers when the fetch has failed: with what is stale, or else as that failed. Were all who
+// wait to go on their own, a service in trouble would get as many requests at once.
+func (w *waiter) failed(x *exchange.Exchange, why uint32) exchange.PolicyVerdict {
+	status, reason := int(why>>8), exchange.Reason(why&0xff)
+	if w.stale != nil {
+		if w.ifError {
+			return w.serveStale(x, rules.Failed)
+		}
+		if reason.Fault() == exchange.ProtectionFault && w.spares(x) {
+			return w.serveStale(x, rules.Pressure)
+		}
+	}
+	if reason == exchange.NoReason {
+		return w.lookAgain(x)
+	}
+	verdict := x.Refuse(status, reason)
+	if reason.Fault() == exchange.ProtectionFault {
+		x.RetryAfter(1 + int(w.p.random()*3))
+	}
+	return verdict
+}
+
+// spares says whether what is stale may be served to spare the service.
+func (w *waiter) spares(x *exchange.Exchange) bool {
+	var r rules.Request
+	r.Read(x.Request)
+	c := rules.Circumstances{Now: instant(x), Pressure: true, Purged: w.stale.Soft()}
+	d := w.p.o.Rules.Decide(&r, &w.stale.Meta, w.stale.Block(), &c)
+	return d.Action == rules.Serve
+}
+
+// serveStale answers with what is stale.
+func (w *waiter) serveStale(x *exchange.Exchange, why rules.Reason) exchange.PolicyVerdict {
+	var r rules.Request
+	r.Read(x.Request)
+	e, part, now := w.stale, w.part, instant(x)
+	w.stale = nil
+	part.count(&part.stale[why])
+	report := rules.Report{Hit: true, Why: why, TTL: e.Meta.TTL(now.Mono), HasTTL: true}
+	x.CloseSource()
+	return w.p.serve(x, part, &r, e, &report, now)
+}
+
+func (w *waiter) dropStale() {
+	if w.stale != nil {
+		w.stale.Release()
+		w.stale = nil
+	}
+}
+
+// Next implements exchange.Source.
+func (w *waiter) Next(most int) ([]byte, error) {
+	if w.gave > 0 {
+		w.reader.Advance(w.gave)
+		w.gave = 0
+	}
+	for {
+		if w.left == 0 {
+			return nil, io.EOF
+		}
+		there, phase := w.reader.Peek(w.slice[:0])
+		if len(there) == 0 {
+			switch phase {
+			case store.Whole:
+				return nil, io.EOF
+			case store.Filling:
+				return nil, exchange.ErrWait
+			}
+			return nil, errFetch
+		}
+		data := there[0]
+		if w.skip > 0 {
+			n := min(w.skip, int64(len(data)))
+			w.skip -= n
+			w.reader.Advance(int(n))
+			continue
+		}
+		data = data[:min(most, len(data))]
+		if w.left > 0 {
+			data = data[:min(w.left, int64(len(data)))]
+			w.left -= int64(len(data))
+		}
+		w.gave = len(data)
+		return data, nil
+	}
+}
+
+// Close implements exchange.Source.
+func (w *waiter) Close() {
+	if w.closed {
+		return
+	}
+	w.closed = true
+	w.reader.Close()
+	w.dropStale()
+}
