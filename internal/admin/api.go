@@ -131,6 +131,26 @@ func (a *api) setLimit(w http.ResponseWriter, r *http.Request) {
 	answerOrder(w, map[string]string{"rate": q.Get("rate")}, err)
 }
 
+func (a *api) purgeCache(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	p := gateway.Purge{URL: q.Get("url"), Prefix: q.Get("prefix"), Tag: q.Get("tag")}
+	for _, flag := range []struct {
+		name string
+		to   *bool
+	}{{"all", &p.All}, {"soft", &p.Soft}} {
+		switch text := q.Get(flag.name); text {
+		case "", "false":
+		case "true":
+			*flag.to = true
+		default:
+			fail(w, http.StatusBadRequest, flag.name+"="+quoted(text)+" is neither true nor false")
+			return
+		}
+	}
+	done, err := a.gateway.PurgeCache(p)
+	answerOrder(w, done, err)
+}
+
 // answerOrder is answer for what an operator may have written wrongly.
 func answerOrder(w http.ResponseWriter, v any, err error) {
 	if err != nil && !errors.Is(err, gateway.ErrUnknown) {

@@ -128,6 +128,7 @@ upstreams:
 redis: {counts: {addresses: ["127.0.0.1:1"], timeout: 1s}}
 routes:
   - {match: /, upstream: users, mirror: {upstream: copies, max_body: 4B}}
+  - {match: /kept, upstream: users, cache: {}}
   - {match: /chat, upstream: chats, websocket: {max: 1}}
   - {match: GET /gone, upstream: gone, limits: [{name: all, rate: 1000/s, key: client_address}], concurrency: 100}
   - {match: /less, upstream: gone, sla: P2, fallback: {body: less}, limits: [{name: all, rate: 1000/s, shared: counts}]}
@@ -135,7 +136,7 @@ routes:
 admin: {address: "127.0.0.1:0"}
 `, cert, key, line, a.address(), gone.Addr(), a.address(), switching(t)))
 	address := g.address(0)
-	for _, target := range []string{"/", "/", "/gone", "/hello", "/less"} {
+	for _, target := range []string{"/", "/", "/gone", "/hello", "/less", "/kept"} {
 		fetch("http://" + address + target)
 	}
 	for _, raw := range []string{"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nConnection: close\r\n\r\nabcde", "POST /gone HTTP/1.0\r\n\r\n", "no HTTP\r\n\r\n",

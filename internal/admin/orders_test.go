@@ -2,7 +2,11 @@ package admin_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"plimsoll/internal/gateway"
@@ -49,4 +53,50 @@ admin: {address: "127.0.0.1:0"}
 	g.want("POST", limit+"?rate=1/s&burst=-1", 400, "burst")
 	g.want("POST", "/api/v1/routes/users/limits/other?rate=1/s", 404, "other")
 	g.want("POST", "/api/v1/routes/plain/limits/all?rate=1/s", 404, "plain")
+}
+
+func TestStoredResponsesArePurged(t *testing.T) {
+	var asked atomic.Int64
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=100")
+		w.Header().Set("Surrogate-Key", "all "+path.Base(r.URL.Path))
+		fmt.Fprint(w, asked.Add(1))
+	}))
+	t.Cleanup(service.Close)
+	g := run(t, fmt.Sprintf(`
+listeners: [{address: "127.0.0.1:0"}]
+upstreams: {service: {targets: [%q]}}
+routes: [{match: /, upstream: service, cache: {}}]
+admin: {address: "127.0.0.1:0"}
+`, strings.TrimPrefix(service.URL, "http://")))
+	site := "http://" + g.address(0)
+	const purge = "/api/v1/cache/purge?"
+	ask := func(names string) (got string) {
+		t.Helper()
+		for _, name := range strings.Fields(names) {
+			got += strings.TrimPrefix(fetch(site+name), "200 OK ") + " "
+		}
+		return got
+	}
+	for _, c := range []struct{ order, said, want string }{
+		{"", "", "1 2 3 "},
+		{"url=" + site + "/a", "{}", "4 2 3 "},
+		{"tag=b", "{}", "4 5 3 "},
+		{"prefix=" + site + "/c", `"entries": 1`, "4 5 6 "},
+		{"all=true", `"entries": 3`, "7 8 9 "},
+		{"all=true&soft=true", `"entries": 3`, "10 11 12 "},
+	} {
+		if c.order != "" {
+			g.want("POST", purge+c.order, 200, c.said)
+		}
+		for range 2 {
+			if got := ask("/a /b /c/d"); got != c.want {
+				t.Errorf("after %s: %s, want %s", c.order, got, c.want)
+			}
+		}
+	}
+	g.want("POST", purge, 400, "one of url, prefix, tag and all")
+	g.want("POST", purge+"url=/a", 400, "not a whole URL")
+	g.want("POST", purge+"prefix=/a", 400, "does not begin with a scheme")
+	g.want("POST", purge+"all=maybe", 400, "neither true nor false")
 }
