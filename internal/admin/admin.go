@@ -33,6 +33,7 @@ type Gateway interface {
 	RestoreTarget(upstream, address string) (gateway.TargetStatus, error)
 	ForceBreaker(upstream, address, state string) (gateway.TargetStatus, error)
 	SetLimit(route, limit, rate string, burst int64) error
+	ChangeGuard(route string, add, remove []string) error
 	PurgeCache(gateway.Purge) (gateway.PurgeResult, error)
 	Connections() gateway.ConnectionsStatus
 	Loops(ctx context.Context, over time.Duration) (gateway.LoopsStatus, error)
@@ -90,6 +91,7 @@ func New(g Gateway, address Address) http.Handler {
 		a.operate(g.RestoreTarget))
 	a.mux.HandleFunc("POST /api/v1/upstreams/{name}/targets/{address}/breaker", a.look(a.forceBreaker))
 	a.mux.HandleFunc("POST /api/v1/routes/{route}/limits/{limit}", a.setLimit)
+	a.mux.HandleFunc("POST /api/v1/routes/{route}/guard", a.changeGuard)
 	a.mux.HandleFunc("POST /api/v1/cache/purge", a.purgeCache)
 	a.mux.HandleFunc("GET /api/v1/connections", a.look(a.connections))
 	a.mux.HandleFunc("GET /api/v1/loops", bounded(a.watches, a.loops))

@@ -131,6 +131,16 @@ func (a *api) setLimit(w http.ResponseWriter, r *http.Request) {
 	answerOrder(w, map[string]string{"rate": q.Get("rate")}, err)
 }
 
+func (a *api) changeGuard(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	if len(q["add"])+len(q["remove"]) == 0 {
+		fail(w, http.StatusBadRequest, "say which keys: add=KEY or remove=KEY, each as often as needed")
+		return
+	}
+	err := a.gateway.ChangeGuard(r.PathValue("route"), q["add"], q["remove"])
+	answerOrder(w, map[string]int{"added": len(q["add"]), "removed": len(q["remove"])}, err)
+}
+
 func (a *api) purgeCache(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	p := gateway.Purge{URL: q.Get("url"), Prefix: q.Get("prefix"), Tag: q.Get("tag")}

@@ -116,6 +116,10 @@ func busyGateway(t *testing.T) *running {
 	if err := os.WriteFile(line, []byte(surveyed), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	keys := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(keys, []byte("a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	g := run(t, fmt.Sprintf(`
 listeners:
   - {address: "127.0.0.1:0"}
@@ -128,13 +132,13 @@ upstreams:
 redis: {counts: {addresses: ["127.0.0.1:1"], timeout: 1s}}
 routes:
   - {match: /, upstream: users, mirror: {upstream: copies, max_body: 4B}}
-  - {match: /kept, upstream: users, cache: {}}
+  - {match: "/kept", upstream: users, cache: {}}
   - {match: /chat, upstream: chats, websocket: {max: 1}}
-  - {match: GET /gone, upstream: gone, limits: [{name: all, rate: 1000/s, key: client_address}], concurrency: 100}
+  - {match: GET /gone, upstream: gone, limits: [{name: all, rate: 1000/s, key: client_address}], concurrency: 100, guard: {key: "query:id", file: %q}}
   - {match: /less, upstream: gone, sla: P2, fallback: {body: less}, limits: [{name: all, rate: 1000/s, shared: counts}]}
   - {name: "a \"quoted\" name", match: /hello, respond: {body: hello}}
 admin: {address: "127.0.0.1:0"}
-`, cert, key, line, a.address(), gone.Addr(), a.address(), switching(t)))
+`, cert, key, line, a.address(), gone.Addr(), a.address(), switching(t), keys))
 	address := g.address(0)
 	for _, target := range []string{"/", "/", "/gone", "/hello", "/less", "/kept"} {
 		fetch("http://" + address + target)

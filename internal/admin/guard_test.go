@@ -57,6 +57,11 @@ func (f *fake) ForceBreaker(_, address, state string) (gateway.TargetStatus, err
 	return gateway.TargetStatus{Address: address, State: state}, nil
 }
 
+func (f *fake) ChangeGuard(string, []string, []string) error {
+	f.acted.Add(1)
+	return nil
+}
+
 func (f *fake) PurgeCache(gateway.Purge) (gateway.PurgeResult, error) {
 	f.acted.Add(1)
 	return gateway.PurgeResult{}, nil

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 
@@ -68,6 +69,38 @@ func (s *scope) fieldNames(key string, names []string) {
 		if err := exchange.CheckFieldName(name); err != nil {
 			s.reject(key, "%s", err)
 		}
+	}
+}
+
+// guardKeys are the kinds of keys that a guard looks up.
+var guardKeys = []exchange.KeyKind{exchange.PathKey, exchange.QueryKey, exchange.HeaderKey}
+
+func (g *Guard) check(s *scope) {
+	if s.good("key") {
+		s.key("key", g.Key, guardKeys)
+	}
+	if s.good("file") && s.good("url") && (g.File == "") == (g.URL == "") {
+		s.fail(s.mapping, "the list of keys is in a file or at a URL; give one of file and url")
+	}
+	if s.good("url") && g.URL != "" {
+		if u, err := url.Parse(g.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			s.reject("url", "%q is not a URL of http or https, as https://example.com/keys.txt", clip(g.URL))
+		}
+	}
+	if s.good("false_positives") && (g.FalsePositives < 0.0001 || g.FalsePositives > 0.5) {
+		s.reject("false_positives", "%g%% is not between 0.01%% and 50%%", float64(g.FalsePositives)*100)
+	}
+}
+
+// checkGuard checks that the route's pattern, whose values have these names, has the one of the key.
+func (r *Route) checkGuard(s *scope, names []string) {
+	if r.Guard == nil || !s.has("guard") || names == nil {
+		return
+	}
+	key, err := exchange.ParseKey(r.Guard.Key, guardKeys...)
+	if err == nil && key.Kind() == exchange.PathKey && !slices.Contains(names, key.Name()) {
+		s.reject("guard", "key %s is not in the pattern %s; %s", clip(r.Guard.Key), clip(r.Match),
+			s.suggest.advice(key.Name(), names))
 	}
 }
 

@@ -282,6 +282,8 @@ type Route struct {
 	// Routes for unsafe methods (POST, PUT, DELETE) of what is stored need it too: with it their
 	// success outdates what is stored for the same URI.
 	Cache *RouteCache `yaml:"cache"`
+	// Guard refuses requests for keys that do not exist. Default: none is refused.
+	Guard *Guard `yaml:"guard"`
 	// GRPCWeb translates calls of gRPC-Web, binary and text, to gRPC and back, for an upstream that
 	// speaks HTTP/2. Default: false, they are passed on as they are. Browsers of other origins need
 	// cors too: see docs/grpc.md.

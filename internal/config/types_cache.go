@@ -71,6 +71,30 @@ type RouteCache struct {
 	StatusName string `yaml:"status_name" default:"plimsoll"`
 }
 
+// Guard refuses requests for what does not exist, with 404 and the reason unknown_key, before anything is
+// asked: of a list of the keys that exist it keeps a Bloom filter. A key of the list always passes.
+// Until the list was read everything passes. docs/cache.md explains it.
+type Guard struct {
+	// Key is what is looked up: "path:NAME", a value of the route's pattern, "query:NAME" or
+	// "header:NAME". Requests without it pass. Required.
+	Key string `yaml:"key" required:"true"`
+	// File has the keys that exist, one a line. Default: none; file or url is needed.
+	File string `yaml:"file"`
+	// URL answers with such a list; its ETag tells whether it has changed. Default: none.
+	URL string `yaml:"url"`
+	// Every is how often the list is looked at again. Default: 5m.
+	Every Duration `yaml:"every" default:"5m" min:"1s" max:"24h"`
+	// FalsePositives is the share of keys that do not exist and pass all the same. Default: 1%, which takes
+	// about 1.4 bytes of memory for a key of the list; half as many take 0.2 bytes more.
+	FalsePositives Percent `yaml:"false_positives" default:"1%"`
+	// MaxKeys is the longest list that is read; a longer one is refused, and the last one stays. Reading
+	// takes 8 bytes of memory a key for as long as it lasts. Default: 50000000.
+	MaxKeys int `yaml:"max_keys" default:"50000000" min:"1" max:"500000000"`
+	// KeepAdded is for how long a key passes that was added over the admin API, although the list does not
+	// have it. Default: 24h.
+	KeepAdded Duration `yaml:"keep_added" default:"24h" min:"1s" max:"8760h"`
+}
+
 // CacheKey says what of a request its response is stored under, beside scheme, host and path. A field
 // of the request that is neither part of the key nor named here does not reach the service when a
 // response is fetched to be stored, so that no client can change what others get.

@@ -10,6 +10,7 @@ import (
 	"plimsoll/internal/policy/cache"
 	"plimsoll/internal/policy/cors"
 	"plimsoll/internal/policy/forwarded"
+	"plimsoll/internal/policy/guard"
 	"plimsoll/internal/policy/headers"
 	"plimsoll/internal/policy/inflight"
 	"plimsoll/internal/policy/ladder"
@@ -116,6 +117,14 @@ var policies = []kind{
 			return nil, nil
 		}
 		return headers.NewResponse(headerOptions(p.ResponseHeaders, p.names))
+	}},
+	{name: "guard", series: guard.Series, make: func(p plan) (any, error) {
+		g := p.Guard
+		if g == nil {
+			return nil, nil
+		}
+		return guard.New(guard.Options{Key: g.Key, File: g.File, URL: g.URL, Every: time.Duration(g.Every),
+			FalsePositives: float64(g.FalsePositives), MaxKeys: g.MaxKeys, KeepAdded: time.Duration(g.KeepAdded), Env: p.env})
 	}},
 	{name: "split", make: func(p plan) (any, error) {
 		if p.Split == nil {

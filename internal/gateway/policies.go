@@ -7,6 +7,7 @@ import (
 
 	"plimsoll/internal/config"
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/policy/guard"
 	"plimsoll/internal/policy/limit"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/telemetry"
@@ -103,6 +104,29 @@ func (g *Gateway) SetLimit(route, name, rate string, burst int64) error {
 		}
 	}
 	return fmt.Errorf("%w route %q, or it has no limits", ErrUnknown, route)
+}
+
+// ChangeGuard lets keys pass the guard of a route from now on, or refuses them, until its list says
+// otherwise. ErrUnknown means that there is no such guard.
+func (g *Gateway) ChangeGuard(route string, add, remove []string) error {
+	for _, p := range g.view().policies {
+		keys, ok := p.is.(*guard.Policy)
+		if !ok || p.route != route {
+			continue
+		}
+		for _, key := range add {
+			if err := keys.Add(key); err != nil {
+				return err
+			}
+		}
+		for _, key := range remove {
+			if err := keys.Remove(key); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("%w route %q, or it has no guard", ErrUnknown, route)
 }
 
 // policyStatus is what a route's policies say of themselves, by kind; nil where none does.
