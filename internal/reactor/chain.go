@@ -32,7 +32,7 @@ func (c *Chain) Append(l *Loop, data []byte) {
 	c.trim(l)
 	for len(data) > 0 {
 		if c.last == nil || len(c.last.Room()) == 0 {
-			c.add(l.GetBuffer(c.nextSize(len(data))))
+			c.grow(l, len(data))
 		}
 		n := copy(c.last.Room(), data)
 		c.last.End += n
@@ -48,6 +48,21 @@ func (c *Chain) nextSize(n int) int {
 		return min(n, chainBuffer)
 	}
 	return min(n, ScratchSize)
+}
+
+// grow makes room for some of n bytes. A chain's only buffer is replaced by a larger one until it has
+// chainBuffer: what Take gives at once is what one buffer has, and each may become a system call.
+// Sizes double, so every byte is copied about once.
+func (c *Chain) grow(l *Loop, n int) {
+	only := c.first
+	if only == nil || only != c.last || len(only.Bytes) >= chainBuffer {
+		c.add(l.GetBuffer(c.nextSize(n)))
+		return
+	}
+	larger := l.GetBuffer(min(c.length+max(n, c.length), chainBuffer))
+	larger.End = copy(larger.Bytes, only.Data())
+	c.drop(l)
+	c.add(larger)
 }
 
 func (c *Chain) add(b *Buffer) {

@@ -89,3 +89,18 @@ func TestAChainAllocatesNothingOnceItsBuffersAreThere(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// What is taken at once may become one system call, so small pieces must not be handed out one by one.
+func TestSmallPiecesAreTakenTogether(t *testing.T) {
+	for _, piece := range []int{1, 100, 700, 3000} {
+		l, c := &Loop{}, &Chain{}
+		for n := piece; n <= chainBuffer; n += piece {
+			c.Append(l, make([]byte, piece))
+		}
+		all := c.Len()
+		if _, from, to := c.Take(l, ScratchSize); to-from != all {
+			t.Errorf("of %d bytes in pieces of %d, %d are taken at once", all, piece, to-from)
+		}
+		c.Drop(l)
+	}
+}
