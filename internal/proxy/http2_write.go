@@ -61,13 +61,14 @@ func (l *http2Link) gather(frames []byte) {
 	l.wrote(append(l.room(len(frames)), frames...))
 }
 
-// writeBehind writes what was gathered and content behind it. Where the content is in scratch
-// memory, what was gathered goes in front of it, and both out in one call.
+// writeBehind writes what was gathered and content behind it, in one call. Where the content is in
+// scratch memory, what was gathered goes in front of it; else the content is copied. With a call for
+// each, every record would be two packets, one of which has little more than a frame's header.
 func (l *http2Link) writeBehind(buf []byte, from, to int, scratch bool) {
 	out := l.out
 	if !scratch || len(out.Data()) > from {
+		l.gather(buf[from:to])
 		l.flush()
-		l.side.write(buf[from:to])
 		return
 	}
 	l.out = nil
