@@ -297,7 +297,7 @@ func (h *http2Conn) wait(g GatewayPlan) time.Duration {
 		case !st.whole:
 			longest = max(longest, slowBodies, g.Timeout, g.Stream, c.w.answering(st.q, g))
 		default:
-			longest = max(longest, c.w.answering(st.q, g))
+			longest = max(longest, c.w.answering(st.q, g)+h.withholds(st))
 		}
 	}
 	switch {
@@ -307,6 +307,15 @@ func (h *http2Conn) wait(g GatewayPlan) time.Duration {
 		return h.plan.Wait + lingering + c.plan.Pause
 	}
 	return idle
+}
+
+// withholds is how long the client may rest, as it does between the pieces of what it sends, before it
+// sends what opens the window that a stream's answer waits for.
+func (h *http2Conn) withholds(st *http2Stream) time.Duration {
+	if c := h.c; st.final && min(st.receive, h.receive) <= 0 && c.sent < c.given {
+		return c.plan.Pause
+	}
+	return 0
 }
 
 // end judges the connection's end.

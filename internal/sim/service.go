@@ -276,6 +276,18 @@ func (c *serviceConn) next(parts []part) {
 }
 
 func (c *serviceConn) close() { c.end(c.Close) }
+
+// closeBehind closes the connection behind a last answer. One that was closed while content of its
+// request is on the way would be reset, and the answer could be lost with it (RFC 9112, section 9.6):
+// on quiet days the service reads on until the gateway closes.
+func (c *serviceConn) closeBehind() {
+	if c.s.w.scenario.Quiet && !c.whole {
+		c.CloseWrite()
+		return
+	}
+	c.close()
+}
+
 func (c *serviceConn) reset() { c.end(c.Reset) }
 
 // answer decides how to answer the request.
@@ -320,7 +332,7 @@ func (c *serviceConn) respond(wait time.Duration, status, size int, last bool) {
 	bodiless := c.toHEAD() || status == 204 || status == 304
 	var end func()
 	if last {
-		end = c.close
+		end = c.closeBehind
 	}
 	switch kind := r.IntN(6); {
 	case bodiless:
