@@ -138,6 +138,9 @@ func (g *Gate) Observe(now, backlog int64) {
 	g.backlog = int64(float64(g.backlog)*keep + float64(backlog)*(1-keep))
 }
 
+// Backlog is what was observed, smoothed, in nanoseconds.
+func (g *Gate) Backlog() int64 { return g.backlog }
+
 // Behind says whether there is more than the loop can serve, so that some requests are refused.
 func (g *Gate) Behind(p *Plan) bool { return g.backlog > p.start }
 

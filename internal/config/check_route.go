@@ -30,6 +30,7 @@ func (r *Route) check(s *scope) {
 	r.checkConcurrency(s, names)
 	r.checkCache(s)
 	r.checkGuard(s, names)
+	r.checkCompress(s)
 	if s.good("forward_path") && r.ForwardPath == "as_sent" && (s.has("rewrite") || s.has("strip_prefix")) {
 		s.reject("forward_path",
 			"as_sent forwards what the client sent, and rewrite and strip_prefix change it; keep one of them")

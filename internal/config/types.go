@@ -46,6 +46,10 @@ type Config struct {
 	Routes []Route `yaml:"routes"`
 	// Cache bounds the memory of what routes with cache store.
 	Cache CacheMemory `yaml:"cache"`
+	// CompressMemory is the most memory that the encoders of all routes with compress take together; a
+	// response that finds none is passed on as it is. One takes 0.5MB to 1.7MB. Default: 256MB, shared
+	// evenly by the loops. Hazard: a stream of events keeps its encoder for as long as it lasts.
+	CompressMemory Size `yaml:"compress_memory" default:"256MB" min:"16MB" max:"64GB"`
 	// Admission refuses requests, the lowest class first, when the gateway's own processor is the
 	// limit. Default: nobody is refused, and all wait alike.
 	Admission *Admission `yaml:"admission"`
@@ -284,6 +288,11 @@ type Route struct {
 	Cache *RouteCache `yaml:"cache"`
 	// Guard refuses requests for keys that do not exist. Default: none is refused.
 	Guard *Guard `yaml:"guard"`
+	// Compress encodes the content of responses with zstd, brotli or gzip, for clients that take it:
+	// true, or {encodings, min_size, types, level, adapt}. docs/compression.md explains it. Default:
+	// none. Hazard: who can put text of their own into a page beside a secret, and watch how long the
+	// encrypted response is, can guess the secret (BREACH); leave it out for routes that do that.
+	Compress *Compress `yaml:"compress"`
 	// GRPCWeb translates calls of gRPC-Web, binary and text, to gRPC and back, for an upstream that
 	// speaks HTTP/2. Default: false, they are passed on as they are. Browsers of other origins need
 	// cors too: see docs/grpc.md.

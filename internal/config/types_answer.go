@@ -46,3 +46,25 @@ type Fallback struct {
 	// File. Routes that name the same file share the bytes: do not change them.
 	Content []byte `yaml:"-"`
 }
+
+// Compress encodes the content of responses. What the service has encoded itself is passed on.
+type Compress struct {
+	// On: false switches it off, as leaving compress out does. Default: true.
+	On bool `yaml:"on" default:"true" scalar:"true"`
+	// Encodings that clients are given: "zstd", "br" and "gzip". The first wins where a client likes
+	// several alike. Default: zstd, br, gzip.
+	Encodings []string `yaml:"encodings" enum:"zstd,br,gzip"`
+	// MinSize is the shortest content that is encoded, where its length is known before. Default: 1KB.
+	// Below that a response takes as many packets as it would without.
+	MinSize Size `yaml:"min_size" default:"1KB" min:"0B" max:"1GB"`
+	// Types of content that are encoded: media types, such as application/json; all of a kind, such as
+	// "text/*"; or a suffix, such as "+json". Default: text, JSON, XML, YAML, JavaScript, WebAssembly and
+	// fonts that are not compressed; docs/compression.md has the list.
+	Types []string `yaml:"types"`
+	// Level: "fast", "balanced" or "small": how much processor time goes into making content small.
+	// Default: "fast". docs/compression.md says what each costs.
+	Level string `yaml:"level" default:"fast" enum:"fast,balanced,small"`
+	// Adapt lowers the level of a loop that is busy, and passes content on as it is where that is not
+	// enough. Default: true.
+	Adapt bool `yaml:"adapt" default:"true"`
+}

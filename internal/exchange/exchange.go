@@ -98,6 +98,8 @@ type Engine interface {
 	Now() int64
 	// LoopID is the index of the loop.
 	LoopID() int
+	// Backlog is Exchange.Backlog. Loop only.
+	Backlog() int64
 }
 
 // Now is the time of the loop's turn, monotonic nanoseconds.
@@ -106,6 +108,10 @@ func (x *Exchange) Now() int64 { return x.engine.Now() }
 // Loop is the index of the loop that the exchange is on: a policy that keeps a part for each loop
 // writes to this one.
 func (x *Exchange) Loop() int { return x.engine.LoopID() }
+
+// Backlog is how long, in nanoseconds, what is ready waits until the loop looks at it, over some tens
+// of milliseconds: how busy the loop is. The first call of a turn costs a system call.
+func (x *Exchange) Backlog() int64 { return x.engine.Backlog() }
 
 // Begin makes the exchange ready for its next life. Only the engine calls it.
 func (x *Exchange) Begin(engine Engine) {

@@ -104,6 +104,9 @@ var (
 	UpstreamCut  = declare("upstream_cut", UpstreamFault, grpc.Unavailable, "")
 	SourceFailed = declare("source_failed", UpstreamFault, grpc.Unavailable,
 		"the answer's body could not be read")
+	// EncodeFailed: the content of the response could not be encoded; a defect of an encoder.
+	EncodeFailed = declare("encode_failed", UpstreamFault, grpc.Unavailable,
+		"the response could not be encoded")
 	// StreamTimeout: likewise: silent for too long.
 	StreamTimeout = declare("stream_timeout", UpstreamFault, grpc.DeadlineExceeded, "")
 	// ClientSlow: it took its response too slowly.

@@ -61,8 +61,8 @@ func (x *Exchange) CloseSource() {
 type Encoder interface {
 	// Encode appends to dst what src becomes, and gives dst. After Flush everything that was given so
 	// far can be decoded by who has what came out, after Last the encoding is complete. src may be
-	// empty.
-	Encode(dst, src []byte, until Until) []byte
+	// empty. An error means that the content cannot be completed, and the response is cut off.
+	Encode(dst, src []byte, until Until) ([]byte, error)
 	// Close is called once, after the last content, or when nobody wants it any more.
 	Close()
 }

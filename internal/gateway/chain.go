@@ -8,6 +8,7 @@ import (
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/policy/access"
 	"plimsoll/internal/policy/cache"
+	"plimsoll/internal/policy/compress"
 	"plimsoll/internal/policy/cors"
 	"plimsoll/internal/policy/forwarded"
 	"plimsoll/internal/policy/guard"
@@ -33,6 +34,7 @@ type plan struct {
 	upstream map[string]int // the indexes of upstreams by name
 	stores   stores
 	memory   *cache.Memory
+	encoders *compress.Encoders
 	env      exchange.Env
 	barred   uint16 // the classes that get no static answer, bit 0 for P0
 }
@@ -146,6 +148,14 @@ var policies = []kind{
 		}
 		return cache.New(o)
 	}},
+	{name: "compress", series: compress.Series, make: func(p plan) (any, error) {
+		c := p.Compress
+		if c == nil || !c.On {
+			return nil, nil
+		}
+		return compress.New(compress.Options{Encodings: c.Encodings, MinSize: int64(c.MinSize), Types: c.Types,
+			Level: compressLevels[c.Level], Fixed: !c.Adapt, Encoders: p.encoders})
+	}},
 	{name: "mirror", make: func(p plan) (any, error) {
 		if p.Mirror == nil {
 			return nil, nil
@@ -184,6 +194,11 @@ var policies = []kind{
 		}
 		return redirect.New(redirect.Options{To: p.Redirect.To, Status: p.Redirect.Status, PathNames: p.names})
 	}},
+}
+
+// compressLevels are the levels of compress by their names in a config.
+var compressLevels = map[string]compress.Level{
+	"fast": compress.Fast, "balanced": compress.Balanced, "small": compress.Small,
 }
 
 func fallbackAnswer(f *config.Fallback) exchange.StaticOptions {

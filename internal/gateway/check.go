@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"plimsoll/internal/config"
+	"plimsoll/internal/policy/compress"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/telemetry"
 	"plimsoll/internal/upstream"
@@ -18,6 +19,7 @@ func Check(path string) (*config.Config, error) {
 		return nil, err
 	}
 	g := &Gateway{kinds: policies, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	g.encoders = compress.NewEncoders(1)
 	g.env = upstream.Env{Loops: 1, Now: reactor.Clock, Post: func(int, func()) {}}
 	if g.registry, err = telemetry.New(telemetry.Options{Loops: 1, Reasons: reasonLabels(), Ends: endLabels}); err != nil {
 		return nil, err

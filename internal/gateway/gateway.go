@@ -28,6 +28,7 @@ import (
 	"plimsoll/internal/invariant"
 	"plimsoll/internal/loadline"
 	"plimsoll/internal/policy/cache"
+	"plimsoll/internal/policy/compress"
 	"plimsoll/internal/proxy"
 	"plimsoll/internal/reactor"
 	"plimsoll/internal/telemetry"
@@ -87,7 +88,8 @@ type Gateway struct {
 	loadedAt  time.Time
 	upstreams upstreams
 	stores    stores
-	cached    *cache.Memory             // of stored responses; nil for none
+	cached    *cache.Memory // of stored responses; nil for none
+	encoders  *compress.Encoders
 	surveyed  map[string]*loadline.Line // lines, of upstreams that name one
 	kinds     []kind
 	policies  []policy
@@ -184,7 +186,7 @@ func (g *Gateway) makeLoops(n int) error {
 	if err != nil {
 		return err
 	}
-	g.loops = loops
+	g.loops, g.encoders = loops, compress.NewEncoders(n)
 	g.lookout.estimator, g.lookout.window = loadline.New(n), newLock()
 	g.registry, err = telemetry.New(telemetry.Options{
 		Loops: n, Version: g.options.Version, Reasons: reasonLabels(), Ends: endLabels, HandshakeFailures: proxy.HandshakeFailures,

@@ -112,6 +112,7 @@ func (g *Gateway) enforce(c *change, reload bool) error {
 	g.warnOfLines(c.config, c.lines)
 	inheritPolicies(c.policies, g.policies)
 	g.declareClasses(c.config)
+	g.encoders.SetMemory(int64(c.config.CompressMemory))
 	c.snapshot.Gone = closeWhenGone(c.policies, len(g.workers))
 	for i, w := range g.workers {
 		g.call(g.loops[i], func() {

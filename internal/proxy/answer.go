@@ -88,10 +88,11 @@ func (f *flow) bodiless() bool {
 // time, and in pieces: what the client does not take would be copied and kept for it otherwise.
 func (f *flow) pumpAnswer() {
 	for pieces := 0; ; pieces++ {
-		if pieces == burst {
+		full := pieces >= f.burst()
+		if full {
 			f.stream.later()
 		}
-		if pieces == burst || f.stream.congested() {
+		if full || f.stream.congested() {
 			f.w.loop.StopTimer(&f.timer) // only the client is waited for now
 			return
 		}

@@ -72,6 +72,9 @@ func (f *flow) trailersBehind() *head.List {
 		}
 		http1.StripNamed(l, f.downOptions)
 		f.route.Chain.ResponseRemoved.Remove(l)
+		if f.Encoder != nil {
+			staleTrailers.Remove(l)
+		}
 	}
 	return l
 }

@@ -107,6 +107,7 @@ type life struct {
 	// the exchange: paused, and of that pausedDown in the response phase.
 	headUp, headDown, waited, paused, pausedDown int64
 
+	unflushed    int // bytes of content that the encoder was given since its last flush
 	interims     int // interim responses of the present try
 	interimBytes int // of their heads
 }
@@ -181,7 +182,6 @@ const (
 	heldSent                           // the upstream has what is held of the body
 	earlyData                          // it came before the handshake was complete
 	isFetch                            // it is the gateway's own: see fetch.go
-	unflushed                          // the encoder may keep content back
 )
 
 func (f *flow) is(flag flowFlags) bool { return f.flags&flag != 0 }

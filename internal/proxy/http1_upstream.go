@@ -147,7 +147,7 @@ func (s *upstreamConn) spokeFirst() {
 func (s *upstreamConn) readResponse() {
 	f := s.flow
 	for reads := 0; f.up == s && f.readsOn(); reads++ {
-		if reads == burst {
+		if reads >= f.burst() {
 			s.later()
 			return
 		}
@@ -160,6 +160,8 @@ func (s *upstreamConn) readResponse() {
 		if err != nil {
 			if !pause(err) {
 				s.responseEnded(err)
+			} else {
+				f.flushIdle()
 			}
 			return
 		}

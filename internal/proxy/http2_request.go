@@ -328,6 +328,7 @@ func (r *http2Request) show() {
 		case r.ended:
 			f.responseBody(nil, 0, 0, 0)
 		default:
+			f.flushIdle()
 			return
 		}
 	}

@@ -265,8 +265,11 @@ func (f *flow) sendParts(buf []byte, from, to int, parts parts) bool {
 // piece is how many bytes of the response to read, or to make, at a time: what its client does not
 // take is kept in memory.
 func (f *flow) piece() int {
-	if f.stream == nil {
+	switch {
+	case f.stream == nil:
 		return f.w.loop.Piece()
+	case f.Encoder != nil: // space is of what comes out
+		return min(f.w.loop.Piece(), encodePiece)
 	}
 	return min(f.w.loop.Piece(), max(firstRead, f.stream.space()))
 }

@@ -355,6 +355,14 @@ func (w *Worker) Now() int64 { return w.loop.Now() }
 // LoopID is the index of the worker's loop.
 func (w *Worker) LoopID() int { return w.loop.ID }
 
+// Backlog implements exchange.Engine.
+func (w *Worker) Backlog() int64 {
+	if now := w.loop.Now(); w.gate.Due(now) {
+		w.gate.Observe(now, w.loop.Backlog())
+	}
+	return w.gate.Backlog()
+}
+
 // httpDate is the value of a Date field for now.
 func (w *Worker) httpDate() []byte {
 	if now := w.loop.Now(); now-w.dateOf >= int64(time.Second) || w.dateOf == 0 {

@@ -16,6 +16,7 @@ type loop int
 func (loop) Resume(*exchange.Exchange, uint64, func(*exchange.Exchange) exchange.PolicyVerdict) {}
 func (loop) Now() int64                                                                         { return 0 }
 func (l loop) LoopID() int                                                                      { return int(l) }
+func (l loop) Backlog() int64                                                                   { return 0 }
 func (loop) Wake(*exchange.Exchange, uint64)                                                    {}
 func (loop) Fetch(*exchange.Exchange, *head.Request, exchange.Sink) bool                        { return false }
 

@@ -25,6 +25,7 @@ func (l *loop) Resume(*exchange.Exchange, uint64, func(*exchange.Exchange) excha
 }
 func (l *loop) Now() int64                                                { return l.now }
 func (l *loop) LoopID() int                                               { return l.id }
+func (l *loop) Backlog() int64                                            { return 0 }
 func (*loop) Wake(*exchange.Exchange, uint64)                             {}
 func (*loop) Fetch(*exchange.Exchange, *head.Request, exchange.Sink) bool { return false }
 

@@ -73,6 +73,7 @@ func (c *carrier) Resume(_ *exchange.Exchange, _ uint64, then func(*exchange.Exc
 }
 func (c *carrier) Now() int64                                                { return c.now() }
 func (c *carrier) LoopID() int                                               { return c.loop }
+func (c *carrier) Backlog() int64                                            { return 0 }
 func (*carrier) Wake(*exchange.Exchange, uint64)                             {}
 func (*carrier) Fetch(*exchange.Exchange, *head.Request, exchange.Sink) bool { return false }
 

@@ -15,6 +15,7 @@ type engine struct{}
 func (engine) Resume(*exchange.Exchange, uint64, func(*exchange.Exchange) exchange.PolicyVerdict) {}
 func (engine) Now() int64                                                                         { return 0 }
 func (engine) LoopID() int                                                                        { return 0 }
+func (engine) Backlog() int64                                                                     { return 0 }
 func (engine) Wake(*exchange.Exchange, uint64)                                                    {}
 func (engine) Fetch(*exchange.Exchange, *head.Request, exchange.Sink) bool                        { return false }
 

@@ -36,6 +36,7 @@ func (e *engine) Resume(*exchange.Exchange, uint64, func(*exchange.Exchange) exc
 }
 func (e *engine) Now() int64                                                { return e.now }
 func (e *engine) LoopID() int                                               { return 0 }
+func (e *engine) Backlog() int64                                            { return 0 }
 func (*engine) Wake(*exchange.Exchange, uint64)                             {}
 func (*engine) Fetch(*exchange.Exchange, *head.Request, exchange.Sink) bool { return false }
 

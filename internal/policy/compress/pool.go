@@ -1,0 +1,125 @@
+package compress
+
+import (
+	"sync/atomic"
+
+	"plimsoll/internal/invariant"
+)
+
+// Encoders are those of a process, a part for each loop. All policies of all configurations share
+// them: what they take is bounded together.
+type Encoders struct {
+	loops []loopEncoders
+	bound atomic.Int64 // bytes of one loop
+}
+
+// loopEncoders are the encoders of one loop, and only that loop touches them; the sums anybody reads.
+type loopEncoders struct {
+	of     *Encoders
+	free   [codings][levels][]*encoder // the last used is used first: its memory is in the CPU's cache
+	load   load
+	events int64        // bytes of encoders of streams of events
+	used   atomic.Int64 // bytes of encoders at work
+	kept   atomic.Int64 // bytes of the free ones
+	_      [64]byte
+}
+
+// keptMost is how much memory a loop keeps in free encoders; what a rush leaves beyond goes to the
+// garbage collector.
+const keptMost = 8 << 20
+
+// DefaultMemory is what encoders of the process may take together, in bytes.
+const DefaultMemory = 256 << 20
+
+// NewEncoders makes the encoders of so many loops.
+func NewEncoders(loops int) *Encoders {
+	all := &Encoders{loops: make([]loopEncoders, loops)}
+	for i := range all.loops {
+		all.loops[i].of = all
+	}
+	all.SetMemory(DefaultMemory)
+	return all
+}
+
+// SetMemory bounds in bytes what all encoders take, free ones too. Those at work stay. Any goroutine.
+func (all *Encoders) SetMemory(bytes int64) { all.bound.Store(bytes / int64(len(all.loops))) }
+
+// Memory is what encoders take, in bytes: those at work, and the free ones. Any goroutine.
+func (all *Encoders) Memory() (used, kept int64) {
+	for i := range all.loops {
+		used += all.loops[i].used.Load()
+		kept += all.loops[i].kept.Load()
+	}
+	return used, kept
+}
+
+// effort is the level that a loop has time for, and whether it has time at all. backlog is the loop's,
+// in nanoseconds.
+func (all *Encoders) effort(loop int, level Level, now, backlog int64) (Level, bool) {
+	l := &all.loops[loop]
+	l.load = l.load.next(now, backlog)
+	return l.load.lower(level)
+}
+
+// take is an encoder, or nil where the bound is reached. Streams of events get half of the memory at
+// the most: they keep theirs for as long as somebody listens, and would leave nothing for the others.
+// Loop only.
+func (all *Encoders) take(loop int, c coding, level Level, events bool) *encoder {
+	l, memory, bound := &all.loops[loop], rungs[c][level].memory, all.bound.Load()
+	if l.used.Load()+memory > bound || events && l.events+memory > bound/2 {
+		return nil
+	}
+	free := &l.free[c][level]
+	var e *encoder
+	if n := len(*free); n > 0 {
+		e = (*free)[n-1]
+		(*free)[n-1] = nil
+		*free = (*free)[:n-1]
+		l.kept.Add(-memory)
+	} else {
+		l.makeRoom(bound - memory)
+		w, err := rungs[c][level].make()
+		if err != nil {
+			panic("compress: an encoder's fixed options are refused: " + err.Error())
+		}
+		e = &encoder{w: w, home: l, coding: c, level: level}
+	}
+	e.w.Reset(e)
+	l.used.Add(memory)
+	if e.events = events; events {
+		l.events += memory
+	}
+	return e
+}
+
+// makeRoom drops free encoders until no more bytes are taken than most.
+func (l *loopEncoders) makeRoom(most int64) {
+	for c := range l.free {
+		for level := range l.free[c] {
+			free := &l.free[c][level]
+			for n := len(*free); n > 0 && l.used.Load()+l.kept.Load() > most; n = len(*free) {
+				(*free)[n-1] = nil
+				*free = (*free)[:n-1]
+				l.kept.Add(-rungs[c][level].memory)
+			}
+		}
+	}
+}
+
+// give takes an encoder back.
+func (l *loopEncoders) give(e *encoder) {
+	if invariant.On && e.counts == nil {
+		panic("compress: an encoder was given back twice")
+	}
+	memory := rungs[e.coding][e.level].memory
+	l.used.Add(-memory)
+	if e.events {
+		l.events -= memory
+	}
+	e.counts = nil
+	if kept := l.kept.Load() + memory; kept > keptMost || l.used.Load()+kept > l.of.bound.Load() {
+		return
+	}
+	l.kept.Add(memory)
+	l.free[e.coding][e.level] = append(l.free[e.coding][e.level], e)
+}
