@@ -1,0 +1,122 @@
+package compress_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/molecule-man/go-brrr"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/head"
+	"plimsoll/internal/policy/compress"
+)
+
+// engine carries the exchanges of these tests.
+type engine struct{ now, backlog int64 }
+
+func (*engine) Resume(*exchange.Exchange, uint64, func(*exchange.Exchange) exchange.PolicyVerdict) {}
+func (e *engine) Now() int64                                                                       { return e.now }
+func (*engine) LoopID() int                                                                        { return 0 }
+func (e *engine) Backlog() int64                                                                   { return e.backlog }
+func (*engine) Wake(*exchange.Exchange, uint64)                                                    {}
+func (*engine) Fetch(*exchange.Exchange, *head.Request, exchange.Sink) bool                        { return false }
+
+// policy makes one, with encoders of its own where o has none.
+func policy(t testing.TB, o compress.Options) *compress.Policy {
+	t.Helper()
+	if o.Encoders == nil {
+		o.Encoders = compress.NewEncoders(1)
+	}
+	p, err := compress.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// begin is an exchange whose response's head is in, with fields of "Name: value" lines.
+func begin(e exchange.Engine, method string, request []string, status int, response []string) *exchange.Exchange {
+	x := &exchange.Exchange{Request: new(head.Request), Response: new(head.Response)}
+	x.Begin(e)
+	x.Request.Method = []byte(method)
+	x.Response.Status, x.Response.Length = status, head.Unknown
+	add := func(l *head.List, lines []string) {
+		for _, line := range lines {
+			name, value, _ := strings.Cut(line, ": ")
+			l.Add([]byte(name), []byte(value))
+		}
+	}
+	add(&x.Request.Fields, request)
+	add(&x.Response.Fields, response)
+	return x
+}
+
+// ask is begin for a GET of JSON by a client that takes these encodings.
+func ask(e exchange.Engine, accept string) *exchange.Exchange {
+	return begin(e, "GET", []string{"Accept-Encoding: " + accept}, 200, []string{"Content-Type: application/json"})
+}
+
+// lines are the fields of a response.
+func lines(x *exchange.Exchange) string {
+	var b strings.Builder
+	for i := range x.Response.Fields.Len() {
+		f := x.Response.Fields.At(i)
+		b.WriteString(string(f.Name) + ": " + string(f.Value) + "\n")
+	}
+	return b.String()
+}
+
+// encoding is the Content-Encoding of a response, and "" for none.
+func encoding(x *exchange.Exchange) string {
+	if f := x.Response.Fields.Find([]byte("Content-Encoding")); f != nil {
+		return string(f.Value)
+	}
+	return ""
+}
+
+// decoder reads content of an encoding.
+func decoder(t testing.TB, name string, r io.Reader) io.Reader {
+	t.Helper()
+	switch name {
+	case "gzip":
+		g, err := gzip.NewReader(r) // not the library that encodes
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	case "br":
+		return brrr.NewReader(r)
+	case "zstd":
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return z
+	}
+	return r
+}
+
+// decode is what whole content of an encoding stands for.
+func decode(t testing.TB, name string, content []byte) []byte {
+	t.Helper()
+	got, err := io.ReadAll(decoder(t, name, bytes.NewReader(content)))
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return got
+}
+
+// decodable is as much as can be decoded of content that is not complete, at least n bytes.
+func decodable(t testing.TB, name string, content []byte, n int) []byte {
+	t.Helper()
+	got := make([]byte, n)
+	m, err := io.ReadFull(decoder(t, name, bytes.NewReader(content)), got)
+	if err != nil && m == n {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return got[:m]
+}
