@@ -136,7 +136,7 @@ routes:
   - {match: /chat, upstream: chats, websocket: {max: 1}}
   - {match: GET /gone, upstream: gone, limits: [{name: all, rate: 1000/s, key: client_address}], concurrency: 100, guard: {key: "query:id", file: %q}}
   - {match: /less, upstream: gone, sla: P2, fallback: {body: less}, limits: [{name: all, rate: 1000/s, shared: counts}]}
-  - {name: "a \"quoted\" name", match: /hello, respond: {body: hello}}
+  - {name: "a \"quoted\" name", match: /hello, compress: true, respond: {body: hello}}
 admin: {address: "127.0.0.1:0"}
 `, cert, key, line, a.address(), gone.Addr(), a.address(), switching(t), keys))
 	address := g.address(0)

@@ -44,8 +44,8 @@ func (f *flow) sendEncoded(data []byte, parts parts) bool {
 		case ends != 0:
 			until = exchange.Last
 			parts |= withEnd
-		case f.up != nil && !f.up.pending():
-			until = exchange.Flush
+		case f.up != nil && !f.up.pending() && f.unflushed+len(piece) > 0:
+			until = exchange.Flush // a head alone goes without the beginning of an encoding
 		}
 		if !f.sendPiece(piece, until, parts) {
 			return false
