@@ -65,6 +65,10 @@ func Local(t *load.Target) bool {
 // Machine is what a run directory says of this machine.
 func Machine(near bool, pid int) record.Machine {
 	f := probe.Machine()
+	var of probe.Runtime
+	if pid != 0 {
+		of = probe.RuntimeOf(pid)
+	}
 	return record.Machine{
 		Host:        f.Host,
 		OS:          f.OS,
@@ -74,6 +78,10 @@ func Machine(near bool, pid int) record.Machine {
 		MemoryBytes: f.MemoryBytes,
 		TargetLocal: near,
 		TargetPID:   pid,
+
+		TargetRuntime: of.Name,
+		TargetVersion: of.Version,
+		TargetServer:  of.Server,
 	}
 }
 

@@ -1,11 +1,15 @@
 package measure
 
-import "strings"
+import (
+	"net/netip"
+	"strings"
+)
 
 // SampleName is a name that samples may hold, and what its value is. The rooms that read samples
 // have a table of theirs.
 type SampleName struct {
-	// Name may have "<n>" in it, which stands for a number.
+	// Name may have "<n>" in it, which stands for a number, or end in "<address>", which stands for
+	// an address and port.
 	Name string
 	// Counter says that the value only grows, so that differences between samples mean something; a
 	// gauge is what it is at the moment.
@@ -21,6 +25,10 @@ func Gauge(name, means string) SampleName { return SampleName{name, false, means
 
 // Is says whether a name in a sample is this one.
 func (n SampleName) Is(name string) bool {
+	if begins, of := strings.CutSuffix(n.Name, "<address>"); of {
+		_, err := netip.ParseAddrPort(strings.TrimPrefix(name, begins))
+		return strings.HasPrefix(name, begins) && err == nil
+	}
 	before, after, pattern := strings.Cut(n.Name, "<n>")
 	if !pattern {
 		return n.Name == name

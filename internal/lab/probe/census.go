@@ -1,9 +1,11 @@
 package probe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"path/filepath"
 	"runtime"
@@ -215,6 +217,7 @@ func addresses(list []netip.AddrPort) string {
 func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 	err := c.whose(t.candidates)
 	var open, closeWaits float64
+	to := make(map[netip.AddrPort]int)
 	for _, s := range t.candidates {
 		if !c.owned[s.inode] {
 			continue
@@ -222,6 +225,7 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 		switch s.state {
 		case established:
 			open++
+			to[s.remote]++
 		case closeWait:
 			closeWaits++
 		}
@@ -239,7 +243,21 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 	}
 	into["target.outgoing.established"], into["target.outgoing.close_wait"] = open, closeWaits
 	into["target.outgoing.time_wait"], into["target.outgoing.time_wait_there"] = here, there
+	for _, at := range busiest(to) {
+		into[OutgoingTo+at.String()] = float64(to[at])
+	}
 	return err
+}
+
+// mostTold bounds the addresses whose connections are told one by one.
+const mostTold = 8
+
+// busiest are the addresses with the most connections, the most first.
+func busiest(to map[netip.AddrPort]int) []netip.AddrPort {
+	all := slices.SortedFunc(maps.Keys(to), func(a, b netip.AddrPort) int {
+		return cmp.Or(cmp.Compare(to[b], to[a]), a.Compare(b))
+	})
+	return all[:min(len(all), mostTold)]
 }
 
 var errDenied = errors.New("the target's connections to others: its descriptors may not be " +

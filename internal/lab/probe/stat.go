@@ -15,6 +15,7 @@ import (
 // times as long: looking for the target's descendants reads one of every process of the machine.
 type stat struct {
 	name                      string
+	state                     byte // R, S, D, …
 	parent                    int
 	minor, major              float64 // page faults
 	childMinor, childMajor    float64
@@ -25,6 +26,7 @@ type stat struct {
 
 // The fields after the name, which is in brackets and may hold anything.
 const (
+	fieldState   = 0
 	fieldParent  = 1
 	fieldFaults  = 7  // minor, those of the children, major, those of the children
 	fieldUser    = 11 // then system, and both of the children
@@ -61,6 +63,8 @@ func parseStat(text []byte) (s stat, ok bool) {
 		// The state is a letter; the others that are negative are not of interest.
 		n, err := strconv.ParseUint(string(value), 10, 64)
 		switch field {
+		case fieldState:
+			s.state = value[0]
 		case fieldParent:
 			s.parent = int(n)
 		case fieldFaults:

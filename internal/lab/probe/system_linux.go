@@ -25,3 +25,23 @@ func cpuModel(proc procfs.FS) string {
 	}
 	return info[0].ModelName
 }
+
+// callPlaces are where the system calls wait in which a thread stands. Those that only some
+// processors' Linux has are left out: the wait channel tells them.
+var callPlaces = map[int]string{
+	unix.SYS_FUTEX:           waitsForFutex,
+	unix.SYS_EPOLL_PWAIT:     waitsForEvents,
+	unix.SYS_PPOLL:           waitsForEvents,
+	unix.SYS_PSELECT6:        waitsForEvents,
+	unix.SYS_ACCEPT:          waitsForAccept,
+	unix.SYS_ACCEPT4:         waitsForAccept,
+	unix.SYS_RECVFROM:        waitsForAnswer,
+	unix.SYS_RECVMSG:         waitsForAnswer,
+	unix.SYS_SENDTO:          waitsForRoom,
+	unix.SYS_SENDMSG:         waitsForRoom,
+	unix.SYS_NANOSLEEP:       waitsForTime,
+	unix.SYS_CLOCK_NANOSLEEP: waitsForTime,
+	unix.SYS_FSYNC:           waitsForDisk,
+	unix.SYS_FDATASYNC:       waitsForDisk,
+	unix.SYS_FLOCK:           waitsForLockedFile,
+}

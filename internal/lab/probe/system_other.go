@@ -23,3 +23,5 @@ func diag(uint16, uint16, func(socket)) error {
 }
 
 func threadTime() float64 { return 0 }
+
+var callPlaces map[int]string

@@ -2,6 +2,9 @@ package probe
 
 import "plimsoll/internal/lab/measure"
 
+// OutgoingTo begins the names of the values that tell the target's connections by where they go.
+const OutgoingTo = "target.outgoing.to."
+
 // Values are all the names that the sources of this package give. Times are in seconds, sizes in
 // bytes. What does not exist is left out of samples: a limit that is not set, the listener of a
 // target whose address is not known.
@@ -93,6 +96,25 @@ var Values = []measure.SampleName{
 	measure.Counter("target.faults.minor", "its page faults that had not"),
 	measure.Gauge("target.processes", "its processes"),
 	measure.Gauge("target.threads", "its threads"),
+	measure.Gauge("target.threads.hottest_share",
+		"share of a processor that the thread with the most has used since the last look"),
+	measure.Gauge("target.threads.full",
+		"threads that have used over 85 % of a processor each since the last look"),
+	measure.Gauge("target.threads.running", "threads that run or wait for a processor"),
+	measure.Gauge("target.threads.waiting.futex",
+		"threads that wait for a lock, a condition or for work to be handed to them"),
+	measure.Gauge("target.threads.waiting.events",
+		"threads that wait for any of many events: poll, select, epoll, io_uring"),
+	measure.Gauge("target.threads.waiting.accept", "threads that wait for a client to connect"),
+	measure.Gauge("target.threads.waiting.socket_read",
+		"threads that wait for what the other end of one socket sends"),
+	measure.Gauge("target.threads.waiting.socket_write",
+		"threads that wait for room in a socket's buffer"),
+	measure.Gauge("target.threads.waiting.pipe", "threads that wait for a pipe"),
+	measure.Gauge("target.threads.waiting.sleep", "threads that sleep for a time"),
+	measure.Gauge("target.threads.waiting.disk", "threads that wait for a disk"),
+	measure.Gauge("target.threads.waiting.file_lock", "threads that wait for a lock on a file"),
+	measure.Gauge("target.threads.waiting.other", "threads that wait for something else"),
 	measure.Gauge("target.cores_allowed",
 		"processors that its first process may run on (affinity, cpuset); "+
 			"of those that are offline too"),
@@ -105,6 +127,8 @@ var Values = []measure.SampleName{
 		"times that its living threads were made to give up the processor"),
 	measure.Gauge("target.outgoing.established",
 		"connections that it has opened to others and are open on both sides"),
+	measure.Gauge(OutgoingTo+"<address>",
+		"those of them that go to one address and port: the eight addresses with the most"),
 	measure.Gauge("target.outgoing.close_wait",
 		"those of them that the other side has closed and it has not"),
 	measure.Gauge("target.outgoing.time_wait",

@@ -64,6 +64,12 @@ type Machine struct {
 	// generator.
 	TargetLocal bool `json:"target_local"`
 	TargetPID   int  `json:"target_pid,omitempty"`
+	// TargetRuntime is what the target's process runs on, as probe.Runtime names it, TargetVersion
+	// the version of that, and TargetServer the program that serves for it; each empty where it is
+	// not known.
+	TargetRuntime string `json:"target_runtime,omitempty"`
+	TargetVersion string `json:"target_version,omitempty"`
+	TargetServer  string `json:"target_server,omitempty"`
 }
 
 // SLOVerdict is what a step says about the SLO.

@@ -1,0 +1,178 @@
+package probe
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"debug/elf"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/procfs"
+)
+
+// The languages' runtimes that a process may be of, as Runtime.Name has them.
+const (
+	RuntimeGo      = "go"
+	RuntimeNode    = "node"
+	RuntimeCPython = "cpython"
+	RuntimeJVM     = "jvm"
+	RuntimeRuby    = "ruby"
+	RuntimePHPFPM  = "php-fpm"
+	RuntimeDotNet  = ".net"
+	RuntimeRust    = "rust"
+	RuntimeCpp     = "c++"
+	RuntimeC       = "c"
+)
+
+// Runtime is what a program was written in, as far as its process shows it. The zero value says
+// that nothing is known.
+type Runtime struct {
+	Name    string // one of the constants
+	Version string // "go1.25.1", "3.12"; empty where it is not known
+	// Server is the program that serves for the language, where one is known: "gunicorn".
+	Server string
+}
+
+// RuntimeOf looks at a process's executable, command line and maps. It costs some milliseconds. A
+// process that may not be looked into is one of which nothing is known.
+func RuntimeOf(pid int) Runtime { return runtimeOf(procfs.DefaultMountPoint, pid) }
+
+const (
+	maxCommand = 64 << 10
+	maxMaps    = 1 << 20
+)
+
+// executables are the runtimes by how their executables' names begin.
+var executables = []struct {
+	begins  *regexp.Regexp
+	runtime string
+}{
+	{regexp.MustCompile(`^node(js)?(\d[\d.]*)?$`), RuntimeNode},
+	{regexp.MustCompile(`^python(\d[\d.]*)?$`), RuntimeCPython},
+	{regexp.MustCompile(`^java$`), RuntimeJVM},
+	{regexp.MustCompile(`^ruby(\d[\d.]*)?$`), RuntimeRuby},
+	{regexp.MustCompile(`^php-fpm(\d[\d.]*)?$`), RuntimePHPFPM},
+	{regexp.MustCompile(`^dotnet$`), RuntimeDotNet},
+}
+
+// libraries are the runtimes by a library that a process has mapped, for programs that bring one
+// along under a name of their own.
+var libraries = []struct {
+	name    *regexp.Regexp
+	runtime string
+}{
+	{regexp.MustCompile(`/libjvm\.so`), RuntimeJVM},
+	{regexp.MustCompile(`/libcoreclr\.so`), RuntimeDotNet},
+	{regexp.MustCompile(`/libnode\.so`), RuntimeNode},
+	{regexp.MustCompile(`/libruby[-.\d]*\.so`), RuntimeRuby},
+	{regexp.MustCompile(`/libpython(\d[\d.]*)\.so`), RuntimeCPython},
+}
+
+// servers are known by a word of the command line, which is a path's last part, a module or a
+// class.
+var servers = []struct{ word, server string }{
+	{"gunicorn", "gunicorn"},
+	{"uvicorn", "uvicorn"},
+	{"hypercorn", "hypercorn"},
+	{"granian", "granian"},
+	{"daphne", "daphne"},
+	{"uwsgi", "uwsgi"},
+	{"waitress-serve", "waitress"},
+	{"puma", "puma"},
+	{"unicorn", "unicorn"},
+	{"org.apache.catalina.startup.Bootstrap", "tomcat"},
+	{"org.eclipse.jetty.start.Main", "jetty"},
+	{"pm2", "pm2"},
+}
+
+func runtimeOf(root string, pid int) (r Runtime) {
+	dir := filepath.Join(root, strconv.Itoa(pid))
+	program, _ := os.Readlink(filepath.Join(dir, "exe"))
+	base := strings.TrimSuffix(filepath.Base(program), " (deleted)")
+	command, _ := readWhole(filepath.Join(dir, "cmdline"), make([]byte, maxCommand))
+	r.Server = serverOf(command)
+	if r.Server == "" && base == "uwsgi" {
+		r.Server = base
+	}
+	for _, e := range executables {
+		if found := e.begins.FindStringSubmatch(base); found != nil {
+			r.Name = e.runtime
+			r.Version = strings.Trim(found[len(found)-1], ".")
+		}
+	}
+	if r.Name == RuntimeJVM || r.Name == RuntimeDotNet {
+		r.Version = ""
+	}
+	if r.Name != "" {
+		return r
+	}
+	if info, err := buildinfo.ReadFile(filepath.Join(dir, "exe")); err == nil {
+		r.Name, r.Version = RuntimeGo, info.GoVersion
+		return r
+	}
+	maps, _ := readWhole(filepath.Join(dir, "maps"), make([]byte, maxMaps))
+	for _, l := range libraries {
+		if found := l.name.FindSubmatch(maps); found != nil {
+			r.Name = l.runtime
+			if len(found) > 1 {
+				r.Version = strings.Trim(string(found[1]), ".")
+			}
+			return r
+		}
+	}
+	r.Name = native(filepath.Join(dir, "exe"), maps)
+	return r
+}
+
+// serverOf is the server in a command line; the first words are enough, as the rest are its
+// arguments.
+func serverOf(command []byte) string {
+	const words = 64
+	for i, word := range bytes.Split(command, []byte{0}) {
+		if i == words {
+			break
+		}
+		// A process that has given itself a title has it in one piece: "gunicorn: master [app]".
+		first, _, _ := strings.Cut(string(word), ": ")
+		for _, s := range servers {
+			if filepath.Base(first) == s.word {
+				return s.server
+			}
+		}
+	}
+	return ""
+}
+
+// native is the language of a program that was compiled to the machine's own code; empty where it
+// cannot be read.
+func native(program string, maps []byte) string {
+	f, err := elf.Open(program)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	const maxComment = 64 << 10
+	if s := f.Section(".comment"); s != nil && s.Size < maxComment {
+		if text, err := s.Data(); err == nil && bytes.Contains(text, []byte("rustc version")) {
+			return RuntimeRust
+		}
+	}
+	if bytes.Contains(maps, []byte("/libstdc++.so")) || bytes.Contains(maps, []byte("/libc++.so")) {
+		return RuntimeCpp
+	}
+	symbols, _ := f.Symbols()
+	dynamic, _ := f.DynamicSymbols()
+	language := RuntimeC
+	for _, s := range append(symbols, dynamic...) {
+		switch {
+		case s.Name == "rust_eh_personality" || s.Name == "__rust_alloc":
+			return RuntimeRust
+		case s.Name == "__gxx_personality_v0":
+			language = RuntimeCpp
+		}
+	}
+	return language
+}
