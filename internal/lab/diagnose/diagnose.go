@@ -72,8 +72,9 @@ func first(e *Evidence, findings []Finding) Limit {
 	if e.AtLine == nil || e.Line == 0 {
 		return Limit{What: "unknown", Why: "the run has no step that the service passed"}
 	}
+	despite := len(findings) > 0 && findings[0].Rank == Binding && findings[0].whatever
 	for i := range e.Reserves {
-		if r := &e.Reserves[i]; r.Share() >= saturated {
+		if r := &e.Reserves[i]; r.Share() >= saturated && !despite {
 			return e.gives(r)
 		}
 	}

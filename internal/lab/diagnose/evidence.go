@@ -31,6 +31,8 @@ type Evidence struct {
 	// Garbage is the classes' shares of the bytes allocated at the line; nil where that was not
 	// profiled.
 	Garbage map[string]float64
+	// held is what places found, once it has looked.
+	held *places
 	// unread are profiles that are there and could not be read.
 	unread []string
 }

@@ -105,6 +105,8 @@ type Finding struct {
 	// saves is what following the advice saves of the processors' time, where that is what it does;
 	// the gain is then computed when all that sets the line is known.
 	saves *cure
+	// whatever says that this sets the line however busy the machine is.
+	whatever bool
 }
 
 // Fact is a figure with what it is compared with.

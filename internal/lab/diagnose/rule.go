@@ -47,8 +47,8 @@ type Counter struct {
 
 // Rules is the table. A rule that others are Unless of comes before them.
 func Rules() []Rule {
-	return slices.Concat(hostRules, limitRules, databaseRules, networkRules, runtimeRules,
-		processorRules, waitingRules)
+	return slices.Concat(hostRules, limitRules, coreRules, databaseRules, networkRules,
+		runtimeRules, growthRules, processorRules, concurrencyRules, waitingRules)
 }
 
 // missing are the needs of a rule that the run lacks.

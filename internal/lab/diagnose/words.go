@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"plimsoll/internal/lab/format"
@@ -28,7 +29,7 @@ func span(seconds float64) string { return format.Duration(seconds * 1e9) }
 func size(bytes float64) string { return format.Bytes(bytes) }
 
 // filled is a command of a rule's advice with what the run knows in the place of TARGET,
-// OBJECTIVES, PORT and INSIDE, which is where the service's profiles are. What the run does not
+// OBJECTIVES, PORT, PID and INSIDE, which is where the service's profiles are. What the run does not
 // know stays, for a person to fill in.
 func (e *Evidence) filled(command string) string {
 	m := &e.Run.Manifest
@@ -42,6 +43,9 @@ func (e *Evidence) filled(command string) string {
 		put("TARGET", format.Command(m.Target))
 		put("PORT",
 			cmp.Or(target.Port(), map[string]string{"http": "80", "https": "443"}[target.Scheme]))
+	}
+	if m.Machine.TargetPID > 0 {
+		put("PID", strconv.Itoa(m.Machine.TargetPID))
 	}
 	if m.SLO != "" {
 		put("OBJECTIVES", format.Command(m.SLO))

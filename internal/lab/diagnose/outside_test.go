@@ -1,0 +1,214 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"plimsoll/internal/lab/probe"
+)
+
+// stuck is a service whose processors have room, and which serves no more beyond its line than
+// at it: five at a time, each for 5 ms.
+var stuck = append([]string{"over goodput 1010"}, idleService...)
+
+const servesHTTP = " < main.handle < net/http.(*conn).serve"
+
+func TestWhereRequestsWaitIsNamedFromWellKnownPlaces(t *testing.T) {
+	for stack, want := range map[string]string{
+		"runtime.selectgo < net/http.(*Transport).getConn < net/http.(*Transport).roundTrip < " +
+			"net/http.(*Client).Do": "HTTP client's pool",
+		"runtime.selectgo < database/sql.(*DB).conn < database/sql.(*DB).query":      "database/sql's pool",
+		"runtime.selectgo < golang.org/x/sync/semaphore.(*Weighted).Acquire":         "a semaphore",
+		"runtime.chansend1 < golang.org/x/sync/errgroup.(*Group).Go":                 "errgroup with a limit",
+		"runtime.selectgo < golang.org/x/time/rate.(*Limiter).WaitN":                 "a rate limiter",
+		"sync.runtime_notifyListWait < sync.(*Cond).Wait":                            "a condition",
+		"runtime.semacquire1 < internal/sync.(*Mutex).lockSlow < sync.(*Mutex).Lock": "a lock",
+		"runtime.chanrecv < runtime.chanrecv1":                                       "something from a channel",
+		"runtime.selectgo < github.com/redis/go-redis/v9/internal/pool.(*ConnPool).waitTurn < " +
+			"github.com/redis/go-redis/v9.(*Client).Process": "the Redis client's pool",
+		"runtime.semacquire1 < github.com/jackc/puddle/v2.(*Pool).Acquire < " +
+			"github.com/jackc/pgx/v5/pgxpool.(*Pool).Acquire": "pgx's pool",
+	} {
+		lines := append([]string{
+			"over profile goroutine count 50 runtime.gopark < " + stack + servesHTTP,
+			"over profile goroutine count 5 runtime.gopark < time.Sleep < main.call" + servesHTTP,
+		}, stuck...)
+		d := diagnosed(t, lines...)
+		f := d.found("concurrency-limited")
+		if f == nil {
+			t.Errorf("%s: found %v, held back %+v", stack, names(d), d.HeldBack)
+			continue
+		}
+		if !strings.Contains(f.Claim, want) || !strings.Contains(f.Claim, "5 requests are inside") ||
+			len(f.Where) != 1 || f.Where[0].Function != "main.handle" || len(f.Advice) == 0 {
+			t.Errorf("%s: %q in %+v", stack, f.Claim, f.Where)
+		}
+	}
+}
+
+func TestRequestsThatWaitForWhatAsksOthersAreNotLimitedHere(t *testing.T) {
+	lines := append([]string{
+		"knee service 20ms",
+		"over profile goroutine count 50 runtime.gopark < runtime.selectgo" + servesHTTP,
+		"over profile goroutine count 50 runtime.gopark < net/http.(*persistConn).roundTrip < " +
+			"main.ask.func1",
+	}, stuck...)
+	d := diagnosed(t, lines...)
+	if d.found("concurrency-limited") != nil || d.found("slow-dependency") == nil {
+		t.Errorf("found %v", names(d))
+	}
+}
+
+func TestThoseThatWaitWhateverTheLoadIsAreNoQueue(t *testing.T) {
+	idle := " profile goroutine count 40 runtime.gopark < runtime.chanrecv1" + servesHTTP
+	d := diagnosed(t, append([]string{"half" + idle, "over" + idle}, stuck...)...)
+	if d.found("concurrency-limited") != nil {
+		t.Errorf("found %v", names(d))
+	}
+}
+
+func TestAPoolIsSeenFromOutsideByItsConnections(t *testing.T) {
+	pool := "target.outgoing.to.192.0.2.7:5432 = "
+	d := diagnosed(t, append([]string{
+		"all target.outgoing.established = 5", "all " + pool + "5",
+	}, stuck...)...)
+	f := d.found("concurrency-limited")
+	if f == nil || !strings.Contains(f.Claim, "5 connections to 192.0.2.7:5432") {
+		t.Fatalf("found %v", names(d))
+	}
+	// A connection for each request is no pool: the other side is slow.
+	d = diagnosed(t, append([]string{
+		"all target.outgoing.established = 5", "knee " + pool + "12", "over " + pool + "60",
+		"knee service 12ms",
+	}, stuck...)...)
+	if d.found("concurrency-limited") != nil || d.found("slow-dependency") == nil {
+		t.Errorf("found %v", names(d))
+	}
+	// Connections that are hardly used are not what requests wait for.
+	d = diagnosed(t, append([]string{
+		"all target.outgoing.established = 40", "all " + pool + "40",
+	}, stuck...)...)
+	if d.found("concurrency-limited") != nil {
+		t.Errorf("found %v", names(d))
+	}
+}
+
+func TestThreadsThatHoldThePlacesAreSeenFromOutside(t *testing.T) {
+	lines := append([]string{
+		"all target.outgoing.established = 0", "all target.threads = 9",
+		"half target.threads.waiting.disk = 2", "knee target.threads.waiting.disk = 5",
+		"over target.threads.waiting.disk = 5",
+	}, stuck...)
+	f := diagnosed(t, lines...).found("concurrency-limited")
+	if f == nil || !strings.Contains(f.Claim, "5.00 of its 9.00 threads wait for a disk") {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestABusyMachineDoesNotHideAQueueWhosePlacesAreFull(t *testing.T) {
+	queue := []string{
+		"over goodput 1010", "all target.cpu.seconds += .2", "all host.cpu.busy_seconds += 1.95",
+		"over profile goroutine count 40 runtime.gopark < runtime.chansend1" + servesHTTP,
+	}
+	inside := "over profile goroutine count %d runtime.gopark < time.Sleep < main.work" + servesHTTP
+	d := diagnosed(t, append(queue, fmt.Sprintf(inside, 5))...)
+	if d.found("concurrency-limited") == nil || d.First.What != "concurrency-limited" {
+		t.Errorf("found %v, bottleneck %+v", names(d), d.First)
+	}
+	d = diagnosed(t, append(queue, fmt.Sprintf(inside, 5), "all service 2ms", "knee service 12ms",
+		"over service 60ms", "over profile goroutine count 4 main.work"+servesHTTP)...)
+	if d.found("concurrency-limited") != nil || d.First.What != hostProcessor {
+		t.Errorf("nine are inside for 9 ms each, of which 2 ms are their own: %+v", d.First)
+	}
+}
+
+func TestOneHotThreadIsToldInTheRuntimesOwnWords(t *testing.T) {
+	lines := []string{
+		"all host.cores = 4", "all service 30ms", "knee service 60ms", "over service 90ms",
+		"half target.cpu.seconds += .6", "knee target.cpu.seconds += 1.2",
+		"over target.cpu.seconds += 1.25", "all target.threads.full = 0",
+		"all target.threads.hottest_share = .5", "knee target.threads.hottest_share = .93",
+		"over target.threads.hottest_share = .97", "over target.threads.full = 1",
+	}
+	for runtime, want := range map[string]string{
+		probe.RuntimeNode:    "node:cluster",
+		probe.RuntimeCPython: "the GIL",
+		probe.RuntimeGo:      "GOMAXPROCS",
+		probe.RuntimeJVM:     "synchronized",
+		probe.RuntimeRuby:    "GVL",
+		"":                   "worker threads or processes",
+	} {
+		run := newFixture(t, append(strings.Split(base, "\n"), lines...)...).open(t)
+		run.Manifest.Machine.TargetRuntime, run.Manifest.Machine.TargetPID = runtime, 77
+		f := Run(run).found("single-threaded")
+		if f == nil {
+			t.Fatalf("%s: not found", runtime)
+		}
+		said := ""
+		for _, a := range f.Advice {
+			said += a.Text + " " + a.Command + "\n"
+		}
+		if !strings.Contains(said, want) || strings.Contains(said, "PID ") {
+			t.Errorf("%q is advised:\n%s", runtime, said)
+		}
+	}
+}
+
+func TestAServiceThatUsesAllItsProcessorsIsNotSingleThreaded(t *testing.T) {
+	full := []string{"all target.threads.full = 2", "all target.threads.hottest_share = .95"}
+	for name, lines := range map[string][]string{
+		"both of two": {"knee target.cpu.seconds += 1.9", "over target.cpu.seconds += 1.95"},
+		"both that it may use of eight": {
+			"all host.cores = 8", "all target.cores_allowed = 2",
+			"knee target.cpu.seconds += 1.9", "over target.cpu.seconds += 1.95",
+		},
+	} {
+		if d := diagnosed(t, append(lines, full...)...); d.found("single-threaded") != nil {
+			t.Errorf("%s: found %v", name, names(d))
+		}
+	}
+}
+
+func TestGoroutinesThatStayAreFoundByTheirProfiles(t *testing.T) {
+	conns := " profile goroutine count 3000 runtime.gopark < net/http.(*conn).serve"
+	lines := []string{
+		"half profile goroutine count 300 runtime.gopark < runtime.chansend1 < " +
+			"main.notify.func1 < main.handle.gowrap1",
+		"after" + conns, "knee" + conns,
+	}
+	left := "after profile goroutine count %d runtime.gopark < runtime.chansend1 < " +
+		"main.notify.func1 < main.handle.gowrap1"
+	f := diagnosed(t, append(lines, fmt.Sprintf(left, 9000))...).found("leak")
+	if f == nil || !strings.Contains(f.Claim, "9000 after the survey where there were 300") ||
+		len(f.Where) != 1 || f.Where[0].Function != "main.notify.func1" {
+		t.Errorf("%+v", f)
+	}
+	// Those of connections come and go with clients.
+	if f := diagnosed(t, append(lines, fmt.Sprintf(left, 310))...).found("leak"); f != nil {
+		t.Errorf("%s", f.Claim)
+	}
+}
+
+func TestMemoryIsALeakWhenItGrowsWithTheRequests(t *testing.T) {
+	const name = " target.memory.rss_bytes = "
+	growing := []string{
+		"before" + name + "50000000 to 66000000", "half" + name + "66000000 to 86000000",
+		"knee" + name + "86000000 to 126000000", "over" + name + "126000000 to 182000000",
+		"after" + name + "182000000 to 198000000",
+	}
+	f := diagnosed(t, growing...).found("leak")
+	if f == nil || !strings.Contains(f.Claim, "Bytes of memory stay behind") ||
+		!strings.Contains(f.Evidence[1].Value, "for each request") {
+		t.Errorf("%+v", f)
+	}
+	// A heap that the overload has made larger stays so, and is none.
+	once := []string{
+		"before" + name + "50000000 to 50100000", "half" + name + "51000000 to 51000000",
+		"knee" + name + "60000000 to 80000000", "over" + name + "80000000 to 190000000",
+		"after" + name + "190000000 to 189000000",
+	}
+	if f := diagnosed(t, once...).found("leak"); f != nil {
+		t.Errorf("%s", f.Claim)
+	}
+}

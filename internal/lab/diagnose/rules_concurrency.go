@@ -1,0 +1,328 @@
+package diagnose
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/probe"
+)
+
+// concurrencyRules are about services that let few requests in at a time. They need nothing of the
+// service: what it shows of itself only makes the place more precise.
+var concurrencyRules = []Rule{
+	{
+		Name:      "concurrency-limited",
+		Claim:     "Few requests are inside at once, and the others wait for their turn",
+		Needs:     []string{measure.TargetCPU},
+		Threshold: "as many inside as there are places, each for as long as a lone request takes, while processors are idle",
+		Reason: "by Little's law the rate times the time that each is inside is how many are " +
+			"inside: when that stays the same, more requests only make a longer queue",
+		Judge: judgeConcurrency,
+		Counters: []Counter{
+			{
+				"the service's own processors were busy",
+				func(e *Evidence) (string, bool) {
+					return percent(e.busy(targetProcessor)), e.busy(targetProcessor) >= saturated
+				},
+			},
+			{
+				"the machine was busy, and the places were held longer than by a lone request",
+				func(e *Evidence) (string, bool) {
+					host, full := e.busy(hostProcessor), e.places().full
+					return fmt.Sprintf("the machine was %s busy, and the places were taken %s of "+
+							"the time by what lone requests take", percent(host), percent(full)),
+						host >= saturated && full < mostlyFull
+				},
+			},
+			{
+				"the processors were busy enough for requests to wait for them",
+				func(e *Evidence) (string, bool) {
+					if q := e.places().queue; e.busiest() == nil || q != nil && !q.place.vague {
+						return "", false
+					}
+					return percent(e.busiest().Share()) + " of " + e.busiest().What, e.waitedFor()
+				},
+			},
+		},
+		Last: true,
+	},
+}
+
+// mostlyFull is the share of the places that have to be taken by what lone requests take.
+const mostlyFull = .6
+
+// places is how many requests are inside at once at most, and what says so.
+type places struct {
+	n       float64 // 0 where it is not known
+	alone   float64 // seconds that a request takes which waits for nobody
+	reached float64 // the highest goodput that was seen, requests a second
+	full    float64 // share of the places that lone requests' time takes at that goodput
+	queue   *queue  // where they stand in line, by a goroutine profile
+	to      string  // the address that the places are connections to
+	toThere float64 // how many these are
+}
+
+// places finds out how many requests may be inside at once: by who has passed where the others
+// stand in line, by the connections to one address, by the station that the survey fitted, or else
+// by Little's law alone.
+func (e *Evidence) places() *places {
+	if e.held != nil {
+		return e.held
+	}
+	p := &places{reached: max(e.AtLine.Goodput(), e.Over.Goodput())}
+	e.held = p
+	p.alone = e.alone()
+	little := p.reached * p.alone
+	if p.queue = e.inLine(e.Over); p.queue == nil {
+		p.queue = e.inLine(e.AtLine)
+	}
+	p.to, p.toThere = e.narrow(little)
+	s := e.station()
+	switch {
+	case p.queue != nil && p.queue.inside >= 1 &&
+		(!p.queue.place.vague || near(p.queue.inside, little, 1.6)):
+		p.n = p.queue.inside
+	case p.to != "":
+		p.n = p.toThere
+	case s != nil && near(float64(s.Workers), little, 1.6):
+		p.n = float64(s.Workers)
+	default:
+		p.n = max(math.Round(little), 1)
+	}
+	p.full = little / p.n
+	return p
+}
+
+// near says that two figures differ by less than a factor.
+func near(a, b, factor float64) bool {
+	return a > 0 && b > 0 && a < b*factor && b < a*factor
+}
+
+// alone is how long a request takes when it waits for nobody: at the gentlest rates that there are.
+func (e *Evidence) alone() float64 {
+	least := 0.0
+	for _, m := range []*Moment{e.Before, e.Half, e.AtLine} {
+		if took := m.Service(); took > 0 && (least == 0 || took < least) {
+			least = took
+		}
+	}
+	return least
+}
+
+// narrow finds an address to which the service has as many connections beyond the line as at it,
+// all of them taken, while more requests wait than there are of them.
+func (e *Evidence) narrow(little float64) (to string, n float64) {
+	inFlight := e.Over.inFlight()
+	for name := range e.AtLine.last() {
+		at, is := strings.CutPrefix(name, probe.OutgoingTo)
+		line, over := e.AtLine.Mean(name), e.Over.Mean(name)
+		if !is || line == 0 || over == 0 || math.Abs(over-line) > .1*line ||
+			e.Over.Max(name) > e.AtLine.Max(name) ||
+			inFlight < 2*over || little/over < mostlyFull || little/over > 1.3 {
+			continue
+		}
+		if to == "" || over < n || over == n && at < to {
+			to, n = at, over
+		}
+	}
+	return to, math.Round(n)
+}
+
+// inFlight is how many requests the generator had under way on average.
+func (m *Moment) inFlight() float64 {
+	if m == nil {
+		return 0
+	}
+	sum, n := 0.0, 0.0
+	for i := range m.Step.Windows {
+		if w := &m.Step.Windows[i]; m.Step.Judged(w.End()) {
+			sum, n = sum+float64(w.InFlight), n+1
+		}
+	}
+	if n == 0 {
+		return m.Inside()
+	}
+	return sum / n
+}
+
+func judgeConcurrency(e *Evidence) *Finding {
+	if !e.found() || len(e.Reserves) == 0 || e.Over == nil && e.AtLine == nil ||
+		e.Over.Goodput() > 1.25*e.AtLine.Goodput() {
+		return nil
+	}
+	p := e.places()
+	half := e.Half.Service()
+	grows := half > 0 && max(e.AtLine.Service(), e.Over.Service()) >= 1.5*half
+	threads := ""
+	switch {
+	case p.queue != nil && p.queue.waiting < 2*p.queue.atHalf:
+		return nil // they stand there whatever the load is
+	case p.queue != nil, p.to != "" && grows:
+	case e.AtLine.Profile(kindGoroutine) != nil || !grows || e.goesOut():
+		return nil // what is known to wait for something outside is another rule's
+	default:
+		threads = e.threadsWait(p.n)
+		if threads == "" && e.station() == nil {
+			return nil
+		}
+	}
+	f := &Finding{
+		Claim: fmt.Sprintf("At most %s at once, each for %s%s",
+			inside(p.n), span(p.n/p.reached), waitFor(p, threads)),
+		Rank:       Binding,
+		Confidence: .7,
+		Evidence:   e.concurrencyFacts(p, threads),
+		Gain:       e.gain(cure{}),
+	}
+	switch {
+	case p.queue != nil && p.full >= mostlyFull && !p.queue.place.vague:
+		f.Confidence, f.whatever = .95, true
+	case p.queue != nil || p.to != "":
+		f.Confidence = .85
+	}
+	if p.queue != nil {
+		f.Where = p.queue.where
+	}
+	f.Advice = e.wider(p, threads)
+	return f
+}
+
+// inside is "4 requests are inside".
+func inside(n float64) string {
+	if n == 1 {
+		return "1 request is inside"
+	}
+	return fmt.Sprintf("%.0f requests are inside", n)
+}
+
+// waitFor says where the others are.
+func waitFor(p *places, threads string) string {
+	switch {
+	case p.queue != nil && len(p.queue.where) > 0:
+		return fmt.Sprintf(": the others wait in %s for %s", p.queue.where[0].Function,
+			p.queue.place.what)
+	case p.to != "":
+		return fmt.Sprintf(": there are %.0f connections to %s, and they are taken all the time",
+			p.toThere, p.to)
+	case threads != "":
+		return ": " + threads
+	}
+	return ""
+}
+
+// concurrencyFacts is what speaks for a limit.
+func (e *Evidence) concurrencyFacts(p *places, threads string) []Fact {
+	facts := []Fact{
+		{
+			What: "requests inside by Little's law: the highest goodput, times what a lone " +
+				"request takes",
+			Value: fmt.Sprintf("%s × %s = %s", rate(p.reached), span(p.alone),
+				number(p.reached*p.alone)),
+		},
+		{
+			What: "time of a request, at half of the line, at it and beyond",
+			Value: span(e.Half.Service()) + ", " + span(e.AtLine.Service()) + ", " +
+				span(e.Over.Service()),
+		},
+		{
+			What: "use of the processors that it may use, and of the machine",
+			Value: percent(e.busy(targetProcessor)) + ", " +
+				percent(e.busy(hostProcessor)),
+		},
+	}
+	if q := p.queue; q != nil {
+		facts = append(facts, Fact{
+			What: "goroutines that wait there, at half of the line and at the most; " +
+				"and that serve a request elsewhere",
+			Value: fmt.Sprintf("%s and %s; %s", number(q.atHalf), number(q.waiting),
+				number(q.inside)),
+		})
+	}
+	if p.to != "" {
+		facts = append(facts, Fact{
+			What: "connections to " + p.to + ", at the line and beyond; requests under way then",
+			Value: fmt.Sprintf("%s and %s; %s", number(e.AtLine.Mean(probe.OutgoingTo+p.to)),
+				number(e.Over.Mean(probe.OutgoingTo+p.to)), number(e.Over.inFlight())),
+		})
+	}
+	if s := e.station(); s != nil {
+		facts = append(facts, Fact{
+			What: "requests that it serves at a time, from how they delay each other",
+			Value: fmt.Sprintf("%d (%d to %d), for %s each: %s at most", s.Workers, s.WorkersLow,
+				s.WorkersHigh, span(s.Service), rate(float64(s.Workers)/s.Service)),
+		})
+	}
+	if threads != "" {
+		facts = append(facts, Fact{What: "threads beyond the line", Value: threads})
+	}
+	return facts
+}
+
+// goesOut says that the service waits for others over connections of which it has more when more is
+// asked of it, or that this cannot be known.
+func (e *Evidence) goesOut() bool {
+	const outgoing = "target.outgoing.established"
+	return !e.AtLine.Has(outgoing) || max(e.AtLine.Max(outgoing), e.Over.Max(outgoing)) >= 1
+}
+
+// threadWaits are the places where threads wait in which they hold a request, and what that is.
+var threadWaits = []struct{ name, does string }{
+	{"target.threads.waiting.socket_read", "wait for an answer on a socket"},
+	{"target.threads.waiting.socket_write", "wait for room to send"},
+	{"target.threads.waiting.pipe", "wait for a pipe"},
+	{"target.threads.waiting.sleep", "sleep"},
+	{"target.threads.waiting.disk", "wait for a disk"},
+	{"target.threads.waiting.file_lock", "wait for a lock on a file"},
+}
+
+// threadsWait says what the threads do that hold the places, where about as many of them do the
+// same beyond the line; empty where none are seen to.
+func (e *Evidence) threadsWait(n float64) string {
+	for _, w := range threadWaits {
+		if at := e.Over.Mean(w.name); near(at, n, 1.5) && at > 1.5*e.Half.Mean(w.name) {
+			return fmt.Sprintf("%s of its %s threads %s", number(at),
+				number(e.Over.Mean("target.threads")), w.does)
+		}
+	}
+	return ""
+}
+
+// wider is what to do: at the place where that is known, and by the runtime's own knobs.
+func (e *Evidence) wider(p *places, threads string) (all []Action) {
+	switch {
+	case p.queue != nil:
+		all = append(all, p.queue.place.widens)
+	case p.to != "":
+		all = append(all, Action{
+			Text: fmt.Sprintf("let the pool of connections to %s be larger, as far as what "+
+				"answers there can serve them: look for its size (maximum, pool size, "+
+				"connections per host)", p.to),
+		})
+	}
+	if p.queue == nil {
+		all = append(all, e.runtime().widens...)
+	}
+	if p.queue != nil && onlyHolds(p) || threads != "" {
+		all = append(all, Action{
+			Text: "or have each hold its place for less: only while it uses what the place " +
+				"stands for",
+		})
+	}
+	return append(all, Action{
+		Text: fmt.Sprintf("by Little's law %.0f places of %s each carry %s at most: for twice "+
+			"the rate there have to be twice as many, or each has to be held half as long",
+			p.n, span(p.n/p.reached), rate(p.reached)),
+	})
+}
+
+// onlyHolds says that a place is held by the service's own code, which may hold it for less.
+func onlyHolds(p *places) bool {
+	return slices.Contains([]string{"a place in a channel", "a semaphore", "a lock"},
+		p.queue.place.what)
+}
+
+// kindGoroutine is the name of goroutine profiles' files.
+const kindGoroutine = "goroutine"

@@ -1,0 +1,131 @@
+package diagnose
+
+import (
+	"fmt"
+	"math"
+
+	"plimsoll/internal/lab/measure"
+)
+
+// coreRules are about processors that a service leaves idle because it can only use some.
+var coreRules = []Rule{
+	{
+		Name:  "single-threaded",
+		Claim: "The service uses some processors to the full, and cannot use the others",
+		Needs: []string{measure.TargetCPU, measure.HostCores},
+		Threshold: "whole processors in use at the line and no more beyond it, while others are " +
+			"idle; by single threads, or where a request's time is processor time",
+		Reason: "what waits for something else uses any share of a processor; who stays at a " +
+			"whole one, while more is asked of it and others are idle, has no other thread to use",
+		Judge: judgeCores,
+		Counters: []Counter{
+			{"no other processor was idle", func(e *Evidence) (string, bool) {
+				return number(e.idleProcessors()) + " idle", e.AtLine.Has(measure.HostCPU) &&
+					e.idleProcessors() < leastIdle
+			}},
+			{"requests wait for a lock instead", func(e *Evidence) (string, bool) {
+				waiting := e.lockWaits() / max(e.AtLine.Inside(), 1e-9)
+				return percent(min(waiting, 1)) + " of the time that they take", waiting > .25
+			}},
+		},
+		Unless: []string{"swapping", "major-faults", "cgroup-throttled", "gomaxprocs-low"},
+	},
+}
+
+// lockWaits is how many goroutines wait for locks on average at the line.
+func (e *Evidence) lockWaits() float64 {
+	waiting := e.AtLine.PerSecond("go.mutex.wait_seconds")
+	if p := e.AtLine.Profile("mutex"); p != nil {
+		waiting = max(waiting, p.Total("delay"))
+	}
+	return waiting
+}
+
+const (
+	// fullCore is the share of whole processors that a service uses at least when it has no others:
+	// the generator and the kernel take the rest, where they share the machine.
+	fullCore = .87
+	// overCore is by how much of a processor it may use more: what collectors and I/O do beside it.
+	overCore = .12
+	// mostlyComputing is the share of a lone request's time that has to be processor time, for the
+	// whole processors to be no coincidence.
+	mostlyComputing = .5
+)
+
+// leastIdle is how much of a processor has to be idle, at the line and beyond it, for the machine to
+// have one that the service could use.
+const leastIdle = .25
+
+// idleProcessors is how many of the machine's are idle, at the line or beyond it, whichever is less.
+func (e *Evidence) idleProcessors() float64 {
+	return e.AtLine.Last(measure.HostCores) -
+		max(e.AtLine.PerSecond(measure.HostCPU), e.Over.PerSecond(measure.HostCPU))
+}
+
+func judgeCores(e *Evidence) *Finding {
+	cores := e.granted(e.AtLine.Last(measure.HostCores))
+	line, over := e.AtLine.PerSecond(measure.TargetCPU), e.Over.PerSecond(measure.TargetCPU)
+	if !e.found() || e.busy(targetProcessor) >= saturated && e.allowed(cores) == cores {
+		return nil
+	}
+	used := max(line, over)
+	full := e.fullThreads()
+	k := max(full, math.Round(used))
+	alone := max(e.alone(), 1e-9)
+	computing := min(e.gentleCost()/alone, 1)
+	whole := used >= fullCore*k && used <= k+overCore && over <= line*1.35
+	idle := cores - used
+	if k < 1 || k > math.Floor(cores)-1 || idle < .5 ||
+		full < 1 && !(whole && computing >= mostlyComputing) {
+		return nil
+	}
+	f := &Finding{
+		Claim: fmt.Sprintf("The service%s uses %.0f of %s processors to the full, and cannot use "+
+			"the others: %s at the line, %s beyond it", e.whose(), k, number(cores),
+			number(line), number(over)),
+		Rank:       Binding,
+		Confidence: .75,
+		Evidence: []Fact{
+			{
+				What:  "processors in use, at half of the line, at it and beyond",
+				Value: number(e.Half.PerSecond(measure.TargetCPU)) + ", " + number(line) + ", " + number(over),
+			},
+			{What: "processors that it may use", Value: number(cores)},
+			{
+				What: "processor time of a request, and the time that it takes alone",
+				Value: fmt.Sprintf("%s of %s (%s)", span(e.gentleCost()), span(alone),
+					percent(computing)),
+			},
+		},
+		Advice: e.runtime().cores,
+		Gain:   e.gain(cure{allowed: cores}),
+	}
+	if e.AtLine.Has(hottestThread) {
+		f.Evidence = append(f.Evidence, Fact{
+			What: "share of a processor that its busiest thread uses, at the line and beyond",
+			Value: percent(e.AtLine.Median(hottestThread)) + ", " +
+				percent(e.Over.Median(hottestThread)),
+		})
+	}
+	if full >= 1 {
+		f.Confidence = .9
+	}
+	return f
+}
+
+const hottestThread = "target.threads.hottest_share"
+
+// fullThreads is how many threads have a processor each to themselves, at the line or beyond it.
+func (e *Evidence) fullThreads() float64 {
+	return max(e.AtLine.Median("target.threads.full"), e.Over.Median("target.threads.full"))
+}
+
+// gentleCost is the processor time of a request in seconds at the gentlest rate.
+func (e *Evidence) gentleCost() float64 {
+	for _, m := range []*Moment{e.Before, e.Half, e.AtLine} {
+		if cost := m.PerRequest(measure.TargetCPU); cost > 0 {
+			return cost
+		}
+	}
+	return 0
+}

@@ -1,0 +1,286 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/profile"
+)
+
+// growthRules are about what a service keeps that it should have given back. They see it from
+// outside, at equal load before and after.
+var growthRules = []Rule{
+	{
+		Name:  "leak",
+		Claim: "Something stays behind of requests that are over",
+		Needs: []string{"target.memory.rss_bytes|profile:goroutine"},
+		Threshold: "over 200 threads, descriptors or connections more than at the same load " +
+			"before, over 500 goroutines more than at half of the line, or memory that grows " +
+			"with each request in step after step",
+		Reason: "what is there at the same load after everything else never ends, until a limit " +
+			"is reached or the process is killed; memory alone may stay with an allocator that " +
+			"has grown once, so it has to grow with the requests",
+		Judge: judgeGrowth,
+		Counters: []Counter{{
+			"it grows no more at the gentle load of the last step",
+			func(e *Evidence) (string, bool) {
+				g := e.growth()
+				if g == nil || g.name == "" {
+					return "", false
+				}
+				all, _, _ := e.After.values(g.name)
+				grown := all[len(all)-1] - all[0]
+				return fmt.Sprintf("%s at its beginning, %s at its end", g.say(all[0]),
+					g.say(all[len(all)-1])), grown < g.request*e.After.served()/3
+			},
+		}},
+		Unless: []string{"goroutine-leak"},
+		Verify: "survey again after the change: at the end there should be as much as at the " +
+			"beginning",
+	},
+}
+
+// grown is something of which there is more after everything than before.
+type grown struct {
+	what          string // "threads"
+	name          string // of the sample; empty for goroutines, which profiles count
+	before, after float64
+	request       float64 // more for each request
+	say           func(v float64) string
+	where         []profile.Place
+}
+
+const (
+	// mostKept is how many more threads, descriptors or connections are no leak: pools that have
+	// grown once.
+	mostKept = 200
+	// mostGoroutines is the same of goroutines.
+	mostGoroutines = 500
+	// mostBytes is how much memory more is none, and fewestBytes how little for a request.
+	mostBytes, fewestBytes = 32 << 20, 64
+)
+
+// growth is what has grown the most telling first; nil where nothing has.
+func (e *Evidence) growth() *grown {
+	if g := e.goroutinesGrown(); g != nil {
+		return g
+	}
+	if e.Before == nil || e.After == nil {
+		return nil
+	}
+	kept := max(e.After.Last(clientsOpen)-e.Before.Mean(clientsOpen), 0)
+	served := e.served(e.Before, e.After)
+	for _, c := range []struct{ what, name string }{
+		{"threads", "target.threads"},
+		{"connections to others", "target.outgoing.established"},
+		{"connections that the other side has closed", "target.outgoing.close_wait"},
+		{"descriptors", measure.TargetDescriptors},
+	} {
+		if !e.Before.Has(c.name) || !e.After.Has(c.name) {
+			continue
+		}
+		before, after := e.Before.Mean(c.name), e.After.Last(c.name)
+		// A connection that clients keep has a descriptor, and in some servers a thread.
+		if c.name == measure.TargetDescriptors || c.name == "target.threads" {
+			after -= kept
+		}
+		if more := after - before; more > mostKept && more > .5*before {
+			return &grown{c.what, c.name, before, after, more / max(served, 1), number, nil}
+		}
+	}
+	return e.memoryGrown(served)
+}
+
+const (
+	clientsOpen = "listener.connections.established"
+	resident    = "target.memory.rss_bytes"
+)
+
+// served is how many requests ended while the step was judged.
+func (m *Moment) served() float64 {
+	s := m.Step
+	return s.Between(s.Plan.Settle, s.Totals.Length, (*measure.Tally).Total)
+}
+
+// served is how many requests ended from one step to another, the later one not counted.
+func (e *Evidence) served(from, to *Moment) (n float64) {
+	for i := range e.Run.Steps {
+		if s := &e.Run.Steps[i]; s.Plan.Number >= from.Step.Plan.Number &&
+			s.Plan.Number < to.Step.Plan.Number {
+			n += float64(s.Totals.Ended.Total())
+		}
+	}
+	return n
+}
+
+// memoryGrown is memory that grows with the requests: in nearly all steps, the gentle last one
+// among them, by about as much for each.
+func (e *Evidence) memoryGrown(served float64) *grown {
+	before, after := e.Before.Mean(resident), e.After.Last(resident)
+	if after-before < mostBytes || after < 1.3*before ||
+		(after-before)/max(served, 1) < fewestBytes {
+		return nil
+	}
+	var each []float64
+	steps, up := 0, 0
+	for i := range e.Run.Steps {
+		s := &e.Run.Steps[i]
+		m := &Moment{Step: s, near: true}
+		all, from, to := m.values(resident)
+		if s.Plan.Number < e.Before.Step.Plan.Number || len(all) < 2 || to <= from {
+			continue
+		}
+		n := s.Between(from, to, (*measure.Tally).Total)
+		if steps++; all[len(all)-1] > all[0] && n > 0 {
+			up++
+			each = append(each, (all[len(all)-1]-all[0])/n)
+		}
+	}
+	if steps < 4 || float64(up) < .75*float64(steps) {
+		return nil
+	}
+	slices.Sort(each)
+	typical := each[len(each)/2]
+	if typical < fewestBytes || (after-before)/max(served, 1) < typical/4 {
+		return nil
+	}
+	return &grown{"memory", resident, before, after, typical, size, nil}
+}
+
+// goroutinesGrown are those that profiles count: at half of the line, and at the end, when less is
+// asked of it. Goroutines that serve connections, of clients or of its own, are left out.
+func (e *Evidence) goroutinesGrown() *grown {
+	half, after := e.Half.Profile(kindGoroutine), e.After.Profile(kindGoroutine)
+	if half == nil || after == nil || e.After.Rate() > 1.1*e.Half.Rate() {
+		return nil
+	}
+	was := half.Classify(profile.Goroutine, startedBy)
+	worst, most, before, now := "", 0.0, 0.0, 0.0
+	for name, n := range after.Classify(profile.Goroutine, startedBy) {
+		if name == "" {
+			continue
+		}
+		before, now = before+was[name], now+n
+		if more := n - was[name]; more > most || more == most && name < worst {
+			worst, most = name, more
+		}
+	}
+	if most <= mostGoroutines || most <= .5*was[worst] {
+		return nil
+	}
+	// A pool that has grown under the overload is as large afterwards.
+	if over := e.Over.Profile(kindGoroutine); over != nil &&
+		now < 1.02*over.Classify(profile.Goroutine, startedBy)[worst] {
+		return nil
+	}
+	g := &grown{
+		what:    "goroutines",
+		before:  before,
+		after:   now,
+		request: (now - before) / max(e.served(e.Half, e.After), 1),
+		say:     number,
+	}
+	g.where = after.Top(profile.Goroutine, func(stack []profile.Frame) (profile.Frame, bool) {
+		if startedBy(stack) != worst {
+			return profile.Frame{}, false
+		}
+		// Where it stands says more than where it began.
+		if at, ok := profile.FirstUser(stack); ok {
+			return at, true
+		}
+		return profile.Started(stack)
+	}, placesTold)
+	return g
+}
+
+// startedBy is the function that a goroutine began with; empty for those that come and go with
+// connections.
+func startedBy(stack []profile.Frame) string {
+	at, ok := profile.Started(stack)
+	if !ok || slices.ContainsFunc(servers, func(s string) bool { return fits(at.Function, s) }) ||
+		slices.ContainsFunc(ofConnections, func(s string) bool { return fits(at.Function, s) }) {
+		return ""
+	}
+	return at.Function
+}
+
+var ofConnections = []string{
+	"net/http.(*connReader).backgroundRead", "net/http.(*persistConn).readLoop",
+	"net/http.(*persistConn).writeLoop", "net/http.(*http2serverConn).",
+	"golang.org/x/net/http2.(*serverConn).", "net/http.(*http2ClientConn).readLoop",
+	"golang.org/x/net/http2.(*ClientConn).readLoop",
+	"google.golang.org/grpc/internal/transport.",
+}
+
+func judgeGrowth(e *Evidence) *Finding {
+	g := e.growth()
+	if g == nil {
+		return nil
+	}
+	when := "at the same load before"
+	if g.what == "goroutines" {
+		when = "at half of the line, with more to do"
+	}
+	where := ""
+	if len(g.where) > 0 {
+		where = ", in " + g.where[0].Function
+	}
+	each := "one for " + number(1/max(g.request, 1e-9)) + " requests"
+	if g.what == "memory" {
+		each = size(g.request) + " for each request"
+	}
+	f := &Finding{
+		Claim: fmt.Sprintf("%s stay behind%s: %s after the survey where there were %s %s",
+			cmp.Or(map[string]string{"memory": "Bytes of memory"}[g.what], title(g.what)), where,
+			g.say(g.after), g.say(g.before), when),
+		Rank:       Risk,
+		Confidence: .85,
+		Where:      g.where,
+		Evidence: []Fact{
+			{What: g.what + ", before and after", Value: g.say(g.before) + " and " + g.say(g.after)},
+			{What: "more", Value: each},
+		},
+		Gain: Gain{
+			Factor: 1,
+			Low:    1,
+			High:   2,
+			Why:    "the line does not move at once: it falls while the process lives",
+		},
+	}
+	switch g.what {
+	case "goroutines":
+		f.Advice = []Action{
+			{
+				Text: "give each goroutine a way to end: a context that is cancelled, a channel " +
+					"that is closed, a buffered channel for an answer that nobody may fetch",
+			},
+			{
+				Text:    "see where they are",
+				Command: e.filled("curl 'INSIDE/debug/pprof/goroutine?debug=1' | head -40"),
+			},
+		}
+	case "memory":
+		f.Advice = append(f.Advice, e.runtime().holds...)
+		f.Advice = append(f.Advice, Action{
+			Text: "give caches and maps that requests write to a bound, and an age",
+		})
+	case "threads":
+		f.Advice = []Action{{
+			Text: "have a pool of threads, and see where those stand that do not end",
+			Command: e.filled("cat /proc/PID/task/*/wchan | sort | uniq -c; " +
+				"gdb -p PID -batch -ex 'thread apply all bt 4'"),
+		}}
+	default:
+		f.Advice = []Action{{
+			Text: "close what is opened on each path, errors among them, and see what is open",
+			Command: e.filled(
+				"ls -l /proc/PID/fd | awk '{print $NF}' | sed 's/[0-9]\\+/N/g' | sort | uniq -c"),
+		}}
+	}
+	return f
+}
+
+// title is a word at the beginning of a sentence.
+func title(word string) string { return string(word[0]-'a'+'A') + word[1:] }

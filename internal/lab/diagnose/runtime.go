@@ -1,0 +1,246 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"plimsoll/internal/lab/probe"
+)
+
+// language is what is advised for services of one runtime, in its own words.
+type language struct {
+	name string // for a person, behind "a" or "in"
+	// widens are the knobs that bound how many requests are served at once, cores those that have
+	// it use more processors, and holds how to see what stays in memory.
+	widens, cores, holds []Action
+}
+
+// languages are the runtimes by the names that probe.Runtime has.
+var languages = map[string]language{
+	probe.RuntimeGo: {
+		name: "Go",
+		widens: []Action{{
+			Text: "see where goroutines stand: survey with --pprof (net/http/pprof on an address " +
+				"of its own); Go itself bounds nothing, so it is a channel, a pool " +
+				"(MaxConnsPerHost, SetMaxOpenConns) or a lock of the service",
+			Command: "curl 'INSIDE/debug/pprof/goroutine?debug=1' | head -40",
+		}},
+		cores: []Action{{
+			Text: "take GOMAXPROCS out of the environment and the code: the default is what the " +
+				"machine and the quota allow; where it is not set, one goroutine or one lock has " +
+				"all the work",
+			Command: "unset GOMAXPROCS   # and: grep -rn GOMAXPROCS .",
+		}},
+		holds: []Action{{
+			Text:    "see what holds it: the difference between two heap profiles",
+			Command: "go tool pprof -base before.pb.gz 'INSIDE/debug/pprof/heap'",
+		}},
+	},
+	probe.RuntimeNode: {
+		name: "Node.js",
+		widens: []Action{{
+			Text: "file access, DNS lookups and crypto's asynchronous calls share four threads: " +
+				"give libuv more of them; and look at the maxSockets of http.Agent and at the " +
+				"size of the database client's pool",
+			Command: "UV_THREADPOOL_SIZE=64 node SERVICE",
+		}},
+		cores: []Action{
+			{
+				Text: "an event loop is one thread: run a process for each processor " +
+					"(node:cluster, or pm2 -i max) behind the same port",
+				Command: "pm2 start SERVICE -i max",
+			},
+			{
+				Text: "and take long computations off the loop: worker_threads, or a service " +
+					"of their own; see which they are",
+				Command: "node --cpu-prof SERVICE",
+			},
+		},
+		holds: []Action{{
+			Text:    "see what holds it: compare two heap snapshots in the inspector",
+			Command: "node --inspect --heapsnapshot-signal=SIGUSR2 SERVICE",
+		}},
+	},
+	probe.RuntimeCPython: {
+		name: "CPython",
+		widens: []Action{{
+			Text: "start more workers or threads; and look at the pool of the database client " +
+				"(SQLAlchemy: pool_size and max_overflow) and of the HTTP client " +
+				"(requests: HTTPAdapter(pool_maxsize=…, pool_block=False))",
+			Command: "gunicorn --workers 4 --threads 16 APP   # uvicorn: --workers 4",
+		}},
+		cores: []Action{
+			{
+				Text: "one thread of a process runs Python at a time (the GIL), however many " +
+					"there are: run a worker process for each processor",
+				Command: "gunicorn --workers $(nproc) APP   # uvicorn: --workers $(nproc)",
+			},
+			{
+				Text:    "and see where the time goes",
+				Command: "py-spy top --pid PID",
+			},
+		},
+		holds: []Action{{
+			Text:    "see what holds it: tracemalloc compares two moments",
+			Command: "python -X tracemalloc=10 SERVICE   # tracemalloc.take_snapshot()",
+		}},
+	},
+	probe.RuntimeJVM: {
+		name: "the JVM",
+		widens: []Action{{
+			Text: "look at the server's pool of threads (Tomcat: maxThreads, Spring Boot: " +
+				"server.tomcat.threads.max; Jetty: QueuedThreadPool), and at the connection " +
+				"pools (HikariCP: maximumPoolSize; Apache HttpClient: maxConnPerRoute, which " +
+				"is 5 or less unless it is set); see where threads stand",
+			Command: "jcmd PID Thread.print",
+		}},
+		cores: []Action{
+			{
+				Text: "see which thread has all the work: a scheduler, an event loop or a " +
+					"synchronized block that all requests go through",
+				Command: "top -H -p PID; jcmd PID Thread.print   # nid is the thread's number",
+			},
+			{
+				Text: "and see how many processors the JVM believes it has: a quota rounds down " +
+					"to one, and then the serial collector is chosen",
+				Command: "java -XX:ActiveProcessorCount=2 -XX:+UseG1GC …",
+			},
+		},
+		holds: []Action{{
+			Text: "see what holds it: compare two histograms of the heap; a heap that only " +
+				"grows to -Xmx is no leak",
+			Command: "jcmd PID GC.class_histogram | head -30",
+		}},
+	},
+	probe.RuntimeRuby: {
+		name: "Ruby",
+		widens: []Action{{
+			Text:    "start more workers or threads, and let the database's pool have as many",
+			Command: "puma -w 4 -t 16:16   # database.yml: pool: 16",
+		}},
+		cores: []Action{{
+			Text: "one thread of a process runs Ruby at a time (the GVL): run a worker process " +
+				"for each processor",
+			Command: "puma -w $(nproc)",
+		}},
+		holds: []Action{{
+			Text:    "see what holds it: ObjectSpace's dumps at two moments",
+			Command: "require 'objspace'; ObjectSpace.dump_all(output: File.open('heap.json', 'w'))",
+		}},
+	},
+	probe.RuntimePHPFPM: {
+		name: "PHP-FPM",
+		widens: []Action{{
+			Text: "let the pool have more processes: each serves one request at a time; as many " +
+				"as there is memory for",
+			Command: "pm.max_children = 64   # pm.status_path shows how many are active",
+		}},
+		cores: []Action{{
+			Text:    "let the pool have more processes",
+			Command: "pm = static, pm.max_children = 16",
+		}},
+		holds: []Action{{
+			Text:    "have each process start again after so many requests",
+			Command: "pm.max_requests = 1000",
+		}},
+	},
+	probe.RuntimeDotNet: {
+		name: ".NET",
+		widens: []Action{{
+			Text: "calls that block (.Result, .Wait()) hold threads of the pool, which grows by " +
+				"one or two a second: make them async, and until then start with more threads; " +
+				"look at MaxConnectionsPerServer and the connection string's Max Pool Size",
+			Command: "DOTNET_ThreadPool_MinThreads=64   # hexadecimal; dotnet-counters monitor -p PID",
+		}},
+		cores: []Action{{
+			Text:    "see which thread or lock all requests go through",
+			Command: "dotnet-trace collect -p PID   # and DOTNET_PROCESSOR_COUNT is not 1",
+		}},
+		holds: []Action{{
+			Text:    "see what holds it",
+			Command: "dotnet-gcdump collect -p PID",
+		}},
+	},
+}
+
+// nativeLanguage is what is advised where a program was compiled and its libraries are its own
+// choice, or nothing is known of it.
+var nativeLanguage = language{
+	widens: []Action{{
+		Text: "look for the size of its pool of threads, workers or connections in its " +
+			"settings, and see where its threads stand",
+		Command: "gdb -p PID -batch -ex 'thread apply all bt 8'",
+	}},
+	cores: []Action{{
+		Text: "run more worker threads or processes: one for each processor; and see which of " +
+			"its threads has all the work",
+		Command: "top -H -p PID",
+	}},
+	holds: []Action{{
+		Text:    "see what holds it: a heap profiler, or where its mappings grow",
+		Command: "cat /proc/PID/smaps_rollup; heaptrack -p PID",
+	}},
+}
+
+// runtime is what is advised for the target's runtime.
+func (e *Evidence) runtime() language {
+	m := &e.Run.Manifest.Machine
+	l, known := languages[m.TargetRuntime]
+	if !known {
+		l = nativeLanguage
+	}
+	fill := func(actions []Action) (all []Action) {
+		for _, a := range actions {
+			a.Command = e.filled(a.Command)
+			all = append(all, a)
+		}
+		return all
+	}
+	l.widens, l.cores, l.holds = fill(l.widens), fill(l.cores), fill(l.holds)
+	if knob, known := serverKnobs[m.TargetServer]; known {
+		l.widens = append([]Action{knob}, l.widens...)
+	}
+	return l
+}
+
+// serverKnobs bound how many requests some servers let in.
+var serverKnobs = map[string]Action{
+	"gunicorn": {
+		Text: "gunicorn's sync workers serve one request at a time each: more workers, or " +
+			"threads for requests that wait",
+		Command: "gunicorn --workers 4 --worker-class gthread --threads 16 APP",
+	},
+	"uvicorn": {
+		Text: "a function that is not async runs in a pool of 40 threads (anyio); a bound on all " +
+			"is --limit-concurrency",
+		Command: "anyio.to_thread.current_default_thread_limiter().total_tokens = 200",
+	},
+	"uwsgi": {
+		Text:    "uWSGI serves processes × threads requests at a time",
+		Command: "uwsgi --processes 4 --threads 16",
+	},
+	"waitress": {
+		Text:    "waitress serves 4 requests at a time unless told otherwise",
+		Command: "waitress-serve --threads=32 APP",
+	},
+	"puma": {Text: "Puma serves workers × threads requests at a time", Command: "puma -w 4 -t 16:16"},
+	"unicorn": {
+		Text:    "Unicorn serves one request for each worker",
+		Command: "worker_processes 16",
+	},
+	"tomcat": {
+		Text:    "Tomcat serves maxThreads requests at a time",
+		Command: `<Connector maxThreads="400" …/>`,
+	},
+	"jetty": {
+		Text:    "Jetty serves as many requests as its pool has threads",
+		Command: "jetty.threadPool.maxThreads=400",
+	},
+}
+
+// whose names the runtime, behind a claim; empty where it is not known.
+func (e *Evidence) whose() string {
+	if l := e.runtime(); l.name != "" {
+		return fmt.Sprintf(" (%s)", l.name)
+	}
+	return ""
+}

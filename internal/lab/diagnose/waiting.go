@@ -1,0 +1,385 @@
+package diagnose
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"plimsoll/internal/lab/profile"
+)
+
+// waitingPlace is a well-known place in which goroutines wait for their turn.
+type waitingPlace struct {
+	// functions, one of which is in the stacks of those that wait; see fits.
+	functions []string
+	// what they wait for, behind "wait for".
+	what string
+	// widens is the knob, as advice.
+	widens Action
+	// vague says that all sorts of things are waited for in this way: what stands behind it has to
+	// be looked at too.
+	vague bool
+}
+
+// waitingPlaces in the order in which a stack is held against them: libraries before the channels
+// and locks that they are built of.
+var waitingPlaces = []waitingPlace{
+	{
+		functions: []string{"net/http.(*Transport).getConn"},
+		what:      "a connection of the HTTP client's pool",
+		widens: Action{
+			Text: "let the pool have more connections, as far as what it asks can serve them, " +
+				"and keep as many idle",
+			Command: "http.Transport{MaxConnsPerHost: 64, MaxIdleConnsPerHost: 64}   " +
+				"# MaxConnsPerHost: 0 is no limit",
+		},
+	},
+	{
+		functions: []string{
+			"net/http.(*http2ClientConn).awaitOpenSlotForStreamLocked",
+			"golang.org/x/net/http2.(*ClientConn).awaitOpenSlotForStreamLocked",
+		},
+		what: "a stream of the HTTP/2 connection to the service behind",
+		widens: Action{
+			Text: "raise the streams that the service behind allows on a connection " +
+				"(SETTINGS_MAX_CONCURRENT_STREAMS), or open more connections to it",
+			Command: "http2.Transport{StrictMaxConcurrentStreams: false}",
+		},
+	},
+	{
+		functions: []string{"google.golang.org/grpc/internal/transport.(*http2Client).NewStream"},
+		what:      "a stream of the gRPC connection to the service behind",
+		widens: Action{
+			Text:    "raise the server's limit of streams, or spread calls over more connections",
+			Command: "grpc.MaxConcurrentStreams(1024)",
+		},
+	},
+	{
+		functions: []string{"database/sql.(*DB).conn"},
+		what:      "a connection of database/sql's pool",
+		widens: Action{
+			Text:    "let the pool have more connections, as far as the database allows",
+			Command: "db.SetMaxOpenConns(32); db.SetMaxIdleConns(32)",
+		},
+	},
+	{
+		functions: []string{
+			"github.com/jackc/pgx/v5/pgxpool.(*Pool).Acquire",
+			"github.com/jackc/pgx/v4/pgxpool.(*Pool).Acquire", "github.com/jackc/puddle/",
+		},
+		what: "a connection of pgx's pool",
+		widens: Action{
+			Text:    "let the pool have more connections, as far as the database allows",
+			Command: "pgxpool.Config{MaxConns: 32}   # or pool_max_conns=32 in the URL",
+		},
+	},
+	{
+		functions: []string{
+			"github.com/redis/go-redis/v9/internal/pool.(*ConnPool).waitTurn",
+			"github.com/redis/go-redis/v9/internal/pool.(*ConnPool).Get",
+			"github.com/go-redis/redis/",
+		},
+		what: "a connection of the Redis client's pool",
+		widens: Action{
+			Text:    "let the pool have more connections, or send several commands at once",
+			Command: "redis.Options{PoolSize: 64}   # or a Pipeline for what goes together",
+		},
+	},
+	{
+		functions: []string{
+			"github.com/gomodule/redigo/redis.(*Pool).waitVacantConn",
+			"github.com/redis/rueidis.(*pool).Acquire",
+		},
+		what: "a connection of the Redis client's pool",
+		widens: Action{
+			Text: "let the pool have more connections",
+			Command: "redis.Pool{MaxActive: 64, MaxIdle: 64}   # redigo; " +
+				"rueidis: ClientOption{BlockingPoolSize: 64}",
+		},
+	},
+	{
+		functions: []string{
+			"go.mongodb.org/mongo-driver/x/mongo/driver/topology.(*pool).checkOut",
+			"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology.(*pool).checkOut",
+		},
+		what: "a connection of the MongoDB client's pool",
+		widens: Action{
+			Text:    "let the pool have more connections",
+			Command: "options.Client().SetMaxPoolSize(200)   # or maxPoolSize=200 in the URI",
+		},
+	},
+	{
+		functions: []string{"golang.org/x/sync/semaphore.(*Weighted).Acquire"},
+		what:      "a semaphore",
+		widens: Action{
+			Text:    "make the semaphore as large as what it protects can bear",
+			Command: "semaphore.NewWeighted(64)",
+		},
+	},
+	{
+		functions: []string{"golang.org/x/sync/errgroup.(*Group).Go"},
+		what:      "a place in an errgroup with a limit",
+		widens: Action{
+			Text:    "raise the group's limit, or have a group for each request",
+			Command: "group.SetLimit(64)",
+		},
+	},
+	{
+		functions: []string{
+			"golang.org/x/time/rate.(*Limiter).Wait", "golang.org/x/time/rate.(*Limiter).WaitN",
+			"go.uber.org/ratelimit.",
+		},
+		what: "a rate limiter of its own",
+		widens: Action{
+			Text: "raise the limiter's rate, or answer 429 at once to what is over it",
+		},
+	},
+	{
+		functions: []string{
+			"github.com/panjf2000/ants/", "github.com/alitto/pond.", "github.com/alitto/pond/",
+			"github.com/gammazero/workerpool.",
+		},
+		what:   "a worker of a pool of goroutines",
+		widens: Action{Text: "give the pool more workers"},
+	},
+	{
+		functions: []string{"sync.(*Cond).Wait"},
+		what:      "a condition (sync.Cond) that others signal",
+		widens: Action{
+			Text: "allow more of what the condition counts, or split it into several",
+		},
+	},
+	{
+		functions: []string{
+			"sync.(*Mutex).Lock", "sync.(*RWMutex).Lock", "sync.(*RWMutex).RLock",
+			"internal/sync.(*Mutex).Lock",
+		},
+		what: "a lock",
+		widens: Action{
+			Text: "hold the lock for less: no I/O, no sleep, no encoding under it; or share what " +
+				"it protects out over several locks",
+		},
+	},
+	{
+		functions: []string{"golang.org/x/sync/singleflight.(*Group).Do"},
+		what:      "the same call that another request makes already (singleflight)",
+		widens: Action{
+			Text: "give the call a key for each thing that it fetches, and keep what came of it",
+		},
+	},
+	{
+		functions: []string{"golang.org/x/sync/errgroup.(*Group).Wait", "sync.(*WaitGroup).Wait"},
+		what:      "goroutines that it has started",
+		vague:     true,
+		widens: Action{
+			Text: "look at what those goroutines wait for: the slowest of them is the request's time",
+		},
+	},
+	{
+		functions: []string{"runtime.chansend1", "runtime.chansend"},
+		what:      "a place in a channel",
+		widens: Action{
+			Text: "where the channel is a semaphore give it more room; where it leads to workers " +
+				"start more of them: as many as what they use can bear",
+			Command: "make(chan struct{}, 64)",
+		},
+	},
+	{
+		functions: []string{"runtime.selectgo"},
+		what:      "one of several channels (select)",
+		vague:     true,
+		widens: Action{
+			Text: "where the channel is a semaphore give it more room; where workers serve it " +
+				"start more of them",
+		},
+	},
+	{
+		functions: []string{"runtime.chanrecv1", "runtime.chanrecv2", "runtime.chanrecv"},
+		what:      "something from a channel: an answer of a worker, or what a pool gives out",
+		vague:     true,
+		widens: Action{
+			Text: "start more of the workers that answer, or put more into the pool: as many as " +
+				"what stands behind them can bear",
+		},
+	},
+}
+
+// servers are the functions at the root of goroutines that serve requests. Code of their modules is
+// not the service's own.
+var servers = []string{
+	"net/http.(*conn).serve", "net/http.(*http2serverConn).runHandler",
+	"golang.org/x/net/http2.(*serverConn).runHandler",
+	"github.com/valyala/fasthttp.(*workerPool).workerFunc",
+	"google.golang.org/grpc.(*Server).handleStream",
+}
+
+// moduleOf is the module that a function is likely to be of: three parts of a path that begins with
+// a host, or else its first part.
+func moduleOf(function string) string {
+	name := packageOf(function)
+	parts := strings.SplitN(name, "/", 4)
+	if !strings.Contains(parts[0], ".") {
+		return parts[0]
+	}
+	return strings.Join(parts[:min(len(parts), 3)], "/")
+}
+
+// ownAfter is the first frame from one on that is the service's code, and not of a module.
+func ownAfter(stack []profile.Frame, from int, not string) (profile.Frame, bool) {
+	for _, f := range stack[from:] {
+		if profile.User(f) && moduleOf(f.Function) != not {
+			f, _ = profile.FirstUser([]profile.Frame{f})
+			return f, true
+		}
+	}
+	return profile.Frame{}, false
+}
+
+// serving finds where in the service's code a goroutine is that serves a request.
+func serving(stack []profile.Frame) (profile.Frame, bool) {
+	for _, f := range slices.Backward(stack) {
+		if slices.ContainsFunc(servers, func(s string) bool { return fits(f.Function, s) }) {
+			return ownAfter(stack, 0, moduleOf(f.Function))
+		}
+	}
+	return profile.Frame{}, false
+}
+
+// waitsIn finds the well-known place in which a stack waits, and from where in the service's code.
+// Who waits on the network is not one: that is the work that others wait for.
+func waitsIn(stack []profile.Frame) (at profile.Frame, place *waitingPlace) {
+	if len(stack) == 0 || stack[0].Function != "runtime.gopark" {
+		return at, nil // it runs, or could
+	}
+	for i := range waitingPlaces {
+		w := &waitingPlaces[i]
+		j := outermost(stack, w.functions)
+		if j < 0 || w.vague && onNetwork(stack) {
+			continue
+		}
+		if own, ok := ownAfter(stack, j+1, moduleOf(stack[j].Function)); ok {
+			return own, w
+		}
+	}
+	return at, nil
+}
+
+// outermost is the index of the frame nearest to the root that is one of some functions; -1 without
+// one.
+func outermost(stack []profile.Frame, functions []string) int {
+	for i, f := range slices.Backward(stack) {
+		if slices.ContainsFunc(functions, func(n string) bool { return fits(f.Function, n) }) {
+			return i
+		}
+	}
+	return -1
+}
+
+// onNetwork says that a goroutine waits for the other end of a connection.
+func onNetwork(stack []profile.Frame) bool {
+	return slices.ContainsFunc(stack, func(f profile.Frame) bool {
+		return slices.ContainsFunc(answers, func(n string) bool { return fits(f.Function, n) })
+	})
+}
+
+// answers are where goroutines wait for an answer over a connection.
+var answers = []string{
+	"net/http.(*persistConn).roundTrip", "net.(*conn).Read", "internal/poll.(*FD).Read",
+	"net/http.(*http2ClientConn).roundTrip", "net/http.(*http2clientStream).",
+	"golang.org/x/net/http2.(*ClientConn).roundTrip", "golang.org/x/net/http2.(*clientStream).",
+	"google.golang.org/grpc.(*ClientConn).Invoke",
+}
+
+// queue is where requests stand in line, as a goroutine profile shows it.
+type queue struct {
+	place *waitingPlace
+	where []profile.Place
+	// waiting are the goroutines that stand there, and inside those that serve a request and have
+	// passed it; atHalf are those that stood there at half of the line.
+	waiting, inside, atHalf float64
+}
+
+const (
+	// fewestWaiting is how many goroutines in one place are a queue, and not a moment's chance.
+	fewestWaiting = 4
+	// mostlyWaiting is the share of the requests that stand there, when that is what limits them.
+	mostlyWaiting = .5
+)
+
+// inLine finds where most of the requests of a step stand in line; nil where there is no goroutine
+// profile, or no such place.
+func (e *Evidence) inLine(m *Moment) *queue {
+	p := m.Profile(kindGoroutine)
+	if p == nil {
+		return nil
+	}
+	counts := map[*waitingPlace]map[string]float64{}
+	serves, helpers := 0.0, 0.0
+	for key, n := range p.Classify(profile.Goroutine, standing) {
+		kind, function, _ := strings.Cut(key, " ")
+		switch kind {
+		case "":
+		case stateHelper:
+			helpers += n
+		default:
+			if serves += n; kind == stateWaits {
+				i := slices.IndexFunc(waitingPlaces, func(w waitingPlace) bool {
+					return strings.HasPrefix(function, w.functions[0]+" ")
+				})
+				w := &waitingPlaces[i]
+				if counts[w] == nil {
+					counts[w] = map[string]float64{}
+				}
+				counts[w][function[len(w.functions[0])+1:]] += n
+			}
+		}
+	}
+	var best *queue
+	function := ""
+	for w, of := range counts {
+		for f, n := range of {
+			if best == nil || n > best.waiting || n == best.waiting && f < function {
+				best, function = &queue{place: w, waiting: n}, f
+			}
+		}
+	}
+	if best == nil || best.waiting < fewestWaiting || best.waiting < mostlyWaiting*serves ||
+		best.place.vague && helpers >= best.waiting/2 {
+		return nil
+	}
+	best.inside = serves - best.waiting
+	there := func(stack []profile.Frame) (profile.Frame, bool) {
+		at, place := waitsIn(stack)
+		_, is := serving(stack)
+		return at, is && place == best.place && at.Function == function
+	}
+	best.where = p.Top(profile.Goroutine, there, 1)
+	if half := e.Half.Profile(kindGoroutine); half != nil {
+		for _, at := range half.Top(profile.Goroutine, there, 1) {
+			best.atHalf = math.Round(at.Share * half.Total(profile.Goroutine))
+		}
+	}
+	return best
+}
+
+// What a goroutine is doing, for standing.
+const (
+	stateWaits  = "waits"  // it serves a request and stands in a well-known place
+	stateServes = "serves" // it serves a request otherwise
+	stateHelper = "helper" // it serves none itself, and waits for an answer from outside
+)
+
+// standing is what a goroutine does: a state, and where it waits the place's first function and the
+// function of the service; empty for one that has nothing to do with requests.
+func standing(stack []profile.Frame) string {
+	if _, serves := serving(stack); serves {
+		if at, place := waitsIn(stack); place != nil {
+			return stateWaits + " " + place.functions[0] + " " + at.Function
+		}
+		return stateServes
+	}
+	if _, own := profile.FirstUser(stack); own && onNetwork(stack) {
+		return stateHelper
+	}
+	return ""
+}
