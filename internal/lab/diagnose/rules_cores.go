@@ -52,14 +52,19 @@ const (
 	mostlyComputing = .5
 )
 
-// leastIdle is how much of a processor has to be idle, at the line and beyond it, for the machine to
+// leastIdle is how much of a processor has to be idle, at the line or beyond it, for the machine to
 // have one that the service could use.
 const leastIdle = .25
 
-// idleProcessors is how many of the machine's are idle, at the line or beyond it, whichever is less.
-func (e *Evidence) idleProcessors() float64 {
-	return e.AtLine.Last(measure.HostCores) -
-		max(e.AtLine.PerSecond(measure.HostCPU), e.Over.PerSecond(measure.HostCPU))
+// idleProcessors is how many of the machine's are idle at the line or beyond it, whichever is more:
+// what else runs on a machine comes and goes.
+func (e *Evidence) idleProcessors() (most float64) {
+	for _, m := range []*Moment{e.AtLine, e.Over} {
+		if m.Has(measure.HostCPU) {
+			most = max(most, m.Last(measure.HostCores)-m.PerSecond(measure.HostCPU))
+		}
+	}
+	return most
 }
 
 func judgeCores(e *Evidence) *Finding {
@@ -99,6 +104,8 @@ func judgeCores(e *Evidence) *Finding {
 		},
 		Advice: e.runtime().cores,
 		Gain:   e.gain(cure{allowed: cores}),
+		// Others may have been idle beyond the line alone.
+		whatever: e.idleProcessors() >= leastIdle,
 	}
 	if e.AtLine.Has(hottestThread) {
 		f.Evidence = append(f.Evidence, Fact{

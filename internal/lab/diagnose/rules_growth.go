@@ -58,6 +58,8 @@ const (
 	mostKept = 200
 	// mostGoroutines is the same of goroutines.
 	mostGoroutines = 500
+	// stillMore is how many more goroutines there have to be at the end than beyond the line.
+	stillMore = 50
 	// mostBytes is how much memory more is none, and fewestBytes how little for a request.
 	mostBytes, fewestBytes = 32 << 20, 64
 )
@@ -167,12 +169,12 @@ func (e *Evidence) goroutinesGrown() *grown {
 			worst, most = name, more
 		}
 	}
-	if most <= mostGoroutines || most <= .5*was[worst] {
+	if most <= mostGoroutines || most <= .1*was[worst] {
 		return nil
 	}
 	// A pool that has grown under the overload is as large afterwards.
 	if over := e.Over.Profile(kindGoroutine); over != nil &&
-		now < 1.02*over.Classify(profile.Goroutine, startedBy)[worst] {
+		was[worst]+most < over.Classify(profile.Goroutine, startedBy)[worst]+stillMore {
 		return nil
 	}
 	g := &grown{

@@ -24,8 +24,8 @@ const (
 var forwarders = []string{"docker-proxy", "rootlessport", "slirp4netns", "kubectl", "ssh", "sshd"}
 
 // FindPID finds the process of this machine that listens on a TCP port. When several share the
-// socket, as a server's workers do, it is the one that the others descend from. Its errors say what
-// to do.
+// socket, as a server's workers do, it is the one that the others descend from. Behind a port that a
+// container publishes it is the container's process. Its errors say what to do.
 func FindPID(port int) (pid int, name string, err error) {
 	return findPID(procfs.DefaultMountPoint, port)
 }
@@ -72,6 +72,9 @@ func choose(root string, port int, owners []int) (int, string, error) {
 			all = all && descends(root, other, pid)
 		}
 		if all && slices.Contains(forwarders, s.name) {
+			if inside, name, err := published(root, pid); err == nil {
+				return inside, name, nil
+			}
 			return 0, "", fmt.Errorf("port %d belongs to %s (process %d), which only forwards: "+
 				"name the service's own process with --pid", port, s.name, pid)
 		}
@@ -80,6 +83,9 @@ func choose(root string, port int, owners []int) (int, string, error) {
 		}
 		described = append(described, fmt.Sprintf("%d (%s)", pid, s.name))
 	}
+	if pid, name := master(root, owners); pid != 0 {
+		return pid, name, nil
+	}
 	const shown = 8
 	if len(described) > shown {
 		described = append(described[:shown], "…")
@@ -87,6 +93,34 @@ func choose(root string, port int, owners []int) (int, string, error) {
 	return 0, "", fmt.Errorf("several processes listen on port %d, and none is the parent of the "+
 		"others: name one with --pid: %s",
 		port, strings.Join(described, ", "))
+}
+
+// master finds the process that has started others which share a port by SO_REUSEPORT, and does not
+// listen itself: their nearest ancestor, where that runs the same program as they do. A supervisor,
+// which runs another one, is not part of the service. The number is 0 where there is none.
+func master(root string, owners []int) (pid int, name string) {
+	program := func(pid int) string {
+		path, _ := os.Readlink(filepath.Join(root, strconv.Itoa(pid), "exe"))
+		return path
+	}
+	if len(owners) == 0 {
+		return 0, ""
+	}
+	first := program(owners[0])
+	for at := owners[0]; first != ""; {
+		s, err := statOf(root, at)
+		if err != nil || s.parent <= 1 {
+			return 0, ""
+		}
+		at = s.parent
+		if !slices.ContainsFunc(owners, func(o int) bool { return !descends(root, o, at) }) {
+			if s, err = statOf(root, at); err == nil && program(at) == first {
+				return at, s.name
+			}
+			return 0, ""
+		}
+	}
+	return 0, ""
 }
 
 // descends says whether a process is another one or one of its descendants.

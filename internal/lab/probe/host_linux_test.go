@@ -156,6 +156,17 @@ func TestANameWithANumberIsOneOfAPattern(t *testing.T) {
 			t.Errorf("%q: %v", name, !want)
 		}
 	}
+	to := measure.SampleName{Name: OutgoingTo + "<address>"}
+	for name, want := range map[string]bool{
+		OutgoingTo + "192.0.2.1:80":    true,
+		OutgoingTo + "[2001:db8::1]:1": true,
+		OutgoingTo + "192.0.2.1":       false,
+		"192.0.2.1:80":                 false,
+	} {
+		if to.Is(name) != want {
+			t.Errorf("%q: %v", name, !want)
+		}
+	}
 	if !(measure.SampleName{Name: "host.cores"}).Is("host.cores") ||
 		(measure.SampleName{Name: "host.cores"}).Is("host.core") {
 		t.Error("a plain name is itself alone")

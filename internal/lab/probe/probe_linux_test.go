@@ -331,7 +331,10 @@ func TestThisProcessIsSampledWithTheNamesThatAreDocumented(t *testing.T) {
 	runtime.KeepAlive(sum)
 	second := s.Sample(1).Values
 	// What is there or not as this machine was set up.
-	optional := []string{"target.cgroup.", "host.conntrack."}
+	optional := []string{
+		"target.cgroup.", "host.conntrack.", OutgoingTo, "target.threads.hottest_share",
+		"target.threads.full", // from the second look on
+	}
 	// Threads that end take their switches with them, and the kernel only guesses what idle cores
 	// wait for.
 	mayFall := []string{
@@ -511,6 +514,7 @@ func TestAProcessMayHaveAnyName(t *testing.T) {
 	s, ok := parseStat([]byte("1 (a) b) S 7 0 0 0 0 0 1 2 3 4 11 12 13 14 0 0 5 0 99 0 22 0"))
 	if want := (stat{
 		name:        "a) b",
+		state:       'S',
 		parent:      7,
 		minor:       1,
 		childMinor:  2,
