@@ -13,6 +13,8 @@ examples/patients/patients.json lists them. An entry has:
   disease, cure     a sentence each, for a person
   rule              the rule that has to fire first; a service that is sick in two ways has rules instead, in the order in which they give,
                     and is surveyed once more with only the first disease cured; a healthy one has neither, and no cure
+  hot_spot          in the place of a rule: the function that has to be shown as where most of the time goes, and is no finding, because
+                    it cannot be told from honest work
   slo, path         what is surveyed; scheme too, when it is not http
   survey            further flags of the survey
   flags             further flags of the service
@@ -38,6 +40,8 @@ def states(patient):
     """The states that a patient is surveyed in: name, flags of the service, rules that have to be found, in order."""
     if "rule" in patient:
         return [("sick", [], [patient["rule"]]), ("cured", ["--cured"], [])]
+    if "hot_spot" in patient:
+        return [("sick", [], []), ("cured", ["--cured"], [])]
     if "rules" not in patient:
         return [("healthy", [], [])]
     return [("sick", [], patient["rules"]), ("first cured", ["--cure", "first"], patient["rules"][1:]), ("cured", ["--cured"], [])]
@@ -135,7 +139,8 @@ def examine(a, patient, binary, state, flags, rules, runs):
         if not a.again:
             survey(a, patient, binary, state, flags, out)
         seen["line"] = line(out)
-        found = call([a.plimsoll, "diagnose", out, "--json"], 60)["diagnosis"]["findings"]
+        diagnosis = call([a.plimsoll, "diagnose", out, "--json"], 60)["diagnosis"]
+        found = diagnosis["findings"]
     except (Broken, OSError, KeyError, ValueError) as e:
         seen["why"] = "%s: %s" % (type(e).__name__, e) if not isinstance(e, Broken) else str(e)
         return seen
@@ -144,6 +149,9 @@ def examine(a, patient, binary, state, flags, rules, runs):
     # A service with two diseases has both among its findings, in this order, the first of them before all others.
     order = [n for n in names if n in rules]
     seen["right"] = not names if not rules else names[:1] == rules[:1] and order == rules
+    if "hot_spot" in patient and state == "sick":
+        shown = [w["function"] for w in diagnosis["bottleneck"].get("where", [])]
+        seen["right"] = seen["right"] and shown[:1] == [patient["hot_spot"]]
     return seen
 
 

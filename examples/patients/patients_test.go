@@ -27,6 +27,7 @@ import (
 type patient struct {
 	Name, Folder, Disease, Cure, Rule, SLO, Path, Scheme string
 	Rules, Flags, Survey                                 []string
+	HotSpot                                              string `json:"hot_spot"`
 	Needs                                                json.RawMessage
 }
 
@@ -36,6 +37,14 @@ func (p *patient) states() [][]string {
 		return [][]string{{}, {"--cure", "first"}, {"--cure", "second"}, {"--cure", "both"}, {"--cured"}}
 	}
 	return [][]string{{}, {"--cured"}}
+}
+
+// shown is how a hot spot that has to be shown, and is no finding, stands in the place of a rule.
+func shown(spot string) string {
+	if spot == "" {
+		return ""
+	}
+	return "none: `" + spot + "` is shown as where the time goes"
 }
 
 func list(t *testing.T) []patient {
@@ -92,7 +101,7 @@ func TestTheREADMEListsThePatients(t *testing.T) {
 	rows := "| patient | disease | rule | what the cure does |\n|---|---|---|---|\n"
 	for _, p := range list(t) {
 		rule := strings.Join(append(slices.Clone(p.Rules), strings.Fields(p.Rule)...), ", ")
-		rows += fmt.Sprintf("| [%s](%s/main.go) | %s | %s | %s |\n", p.Name, p.Folder, p.Disease, cmp.Or(rule, "none"), p.Cure)
+		rows += fmt.Sprintf("| [%s](%s/main.go) | %s | %s | %s |\n", p.Name, p.Folder, p.Disease, cmp.Or(rule, shown(p.HotSpot), "none"), p.Cure)
 	}
 	readme, err := os.ReadFile("README.md")
 	if err != nil {

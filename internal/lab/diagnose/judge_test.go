@@ -189,8 +189,8 @@ func TestAHandlerThatCallsManyThingsIsNoHotFunction(t *testing.T) {
 	if d := diagnosed(t, lines...); len(d.Findings) != 0 {
 		t.Errorf("found %v", names(d))
 	}
-	d := diagnosed(t, append(lines, "knee profile cpu nanoseconds 9000000000 runtime.memmove < "+
-		"main.page < net/http.(*conn).serve")...)
+	d := diagnosed(t, append(lines, "knee profile cpu nanoseconds 9000000000 "+
+		"runtime.growslice < main.page < net/http.(*conn).serve")...)
 	f := d.found("cpu-hot-function")
 	if f == nil || !strings.Contains(f.Evidence[1].What, "its own code") {
 		t.Errorf("what it does itself makes it one: %+v", f)

@@ -212,3 +212,44 @@ func TestMemoryIsALeakWhenItGrowsWithTheRequests(t *testing.T) {
 		t.Errorf("%s", f.Claim)
 	}
 }
+
+func TestHonestWorkIsShownAndIsNoFinding(t *testing.T) {
+	hot := func(stage, stack string, share float64) []string {
+		return []string{
+			fmt.Sprintf("%s profile cpu nanoseconds %.0f %s%s", stage, share*4e9, stack, servesHTTP),
+			fmt.Sprintf("%s profile cpu nanoseconds %.0f net/http.(*conn).serve", stage,
+				(1-share)*4e9),
+		}
+	}
+	for name, c := range map[string]struct {
+		lines []string
+		says  string // empty: no finding
+	}{
+		"the same at half of the line": {append(hot("half", "main.sum", .55), hot("knee", "main.sum", .57)...), ""},
+		"a hash of the library":        {hot("knee", "crypto/sha256.block < main.sum", .57), ""},
+		"a walk that is not deep":      {hot("knee", "main.walk < main.walk < main.walk", .57), ""},
+		"it tries again and again": {
+			hot("knee", strings.Repeat("main.walk < ", 11)+"main.walk", .57), "calls of itself",
+		},
+		"it costs more with more load": {
+			append(hot("half", "main.scan", .2), hot("knee", "main.scan", .6)...), "3 times",
+		},
+		"a compiled expression": {
+			hot("knee", "regexp/syntax.Parse < regexp.compile < main.slug", .57), "compiled each time",
+		},
+	} {
+		d := diagnosed(t, c.lines...)
+		f := d.found("cpu-hot-function")
+		if c.says != "" {
+			if f == nil || !strings.Contains(f.Claim, c.says) {
+				t.Errorf("%s: %+v; held back %+v", name, f, d.HeldBack)
+			}
+			continue
+		}
+		if len(d.Findings) != 0 || len(d.First.Where) == 0 || d.First.Where[0].Share < .5 ||
+			len(d.HeldBack) == 0 || !strings.Contains(d.HeldBack[0].Why, "where the time goes") {
+			t.Errorf("%s: found %v, where %+v, held back %+v", name, names(d), d.First.Where,
+				d.HeldBack)
+		}
+	}
+}

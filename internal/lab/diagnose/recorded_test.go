@@ -70,8 +70,8 @@ func unpack(t *testing.T, archive string) *record.Run {
 }
 
 // diseases are the rules that each patient has to be found by, in order, from the list that the
-// patients are surveyed by.
-func diseases(t *testing.T) map[string][]string {
+// patients are surveyed by, and hot the functions that have to be shown as where the time goes.
+func diseases(t *testing.T) (all map[string][]string, hot map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "patients",
 		"patients.json"))
@@ -81,22 +81,24 @@ func diseases(t *testing.T) map[string][]string {
 	var patients []struct {
 		Name, Rule string
 		Rules      []string
+		HotSpot    string `json:"hot_spot"`
 	}
 	if err := json.Unmarshal(text, &patients); err != nil {
 		t.Fatal(err)
 	}
-	all := map[string][]string{}
+	all, hot = map[string][]string{}, map[string]string{}
 	for _, p := range patients {
-		all[p.Name] = p.Rules
+		all[p.Name], hot[p.Name] = p.Rules, p.HotSpot
 		if p.Rule != "" {
 			all[p.Name] = []string{p.Rule}
 		}
 	}
-	return all
+	return all, hot
 }
 
 func TestTheDiseaseOfEachRecordedPatientIsFoundAndNothingOnTheCured(t *testing.T) {
-	known, seen := diseases(t), map[string]bool{}
+	known, hot := diseases(t)
+	seen := map[string]bool{}
 	for _, archive := range recordings(t) {
 		name := strings.TrimSuffix(filepath.Base(archive), ".tar.gz")
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +119,12 @@ func TestTheDiseaseOfEachRecordedPatientIsFoundAndNothingOnTheCured(t *testing.T
 			default:
 				t.Fatalf("%q is not a state of a patient", state)
 			}
-			found := names(Run(unpack(t, archive)))
+			d := Run(unpack(t, archive))
+			found := names(d)
+			if spot := hot[patient]; spot != "" && state == "sick" &&
+				(len(d.First.Where) == 0 || d.First.Where[0].Function != spot) {
+				t.Errorf("%s is not where the time goes: %+v", spot, d.First)
+			}
 			inOrder := slices.DeleteFunc(slices.Clone(found), func(n string) bool {
 				return !slices.Contains(want, n)
 			})

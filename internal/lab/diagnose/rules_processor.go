@@ -121,11 +121,13 @@ var processorRules = []Rule{
 		Claim: "One function takes much of the processor time",
 		Needs: []string{"profile:cpu", measure.TargetCPU},
 		Threshold: "over 40 % of the target's processor time, itself and what it calls of the " +
-			"library, and half of that in one place",
+			"library, and half of that in one place; and it is a known kind of waste, or costs a " +
+			"request 1.5 times what it does at half of the line",
 		Reason: "nothing else is worth looking at before it; a function that calls many " +
-			"things, as a small service's only handler does, is not hot",
+			"things, as a small service's only handler does, is not hot, and one that does what " +
+			"the service is there for is no disease",
 		Judge:    judgeHotFunction,
-		Counters: []Counter{othersBusy, unreached},
+		Counters: []Counter{othersBusy, unreached, honest},
 		Unless:   []string{"cgroup-throttled"},
 		Advice: []Action{{
 			Text: "do its work once and keep the result; or less of it; or with a better algorithm",
@@ -144,8 +146,8 @@ func judgeHotFunction(e *Evidence) *Finding {
 		return nil
 	}
 	return &Finding{
-		Claim: fmt.Sprintf("%s takes %s of the processor time",
-			at.Function, percent(at.Share)),
+		Claim: fmt.Sprintf("%s takes %s of the processor time%s",
+			at.Function, percent(at.Share), e.wasteful(at)),
 		Rank:       Cost,
 		Confidence: .85,
 		Where:      places,
