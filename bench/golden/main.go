@@ -156,14 +156,15 @@ func looked(run *record.Run) map[int]bool {
 	return kept
 }
 
-// samples are a step's first and last, and between them those at which the metrics page was read or
-// sockets were counted, without what no rule looks at: the page's own series, and each core by
+// samples are a step's first and last, and between them those at which the metrics page was read,
+// sockets were counted or threads looked at, without what no rule looks at: the page's own series, and each core by
 // itself. Digits that no rule can see are left out, as they are most of an archive.
 func samples(all []measure.Sample) (kept []measure.Sample) {
 	for i, s := range all {
 		_, page := s.Values["go.goroutines"]
 		_, sockets := s.Values["listener.connections.established"]
-		if !page && !sockets && i > 0 && i < len(all)-1 {
+		_, threads := s.Values["target.threads.running"]
+		if !page && !sockets && !threads && i > 0 && i < len(all)-1 {
 			continue
 		}
 		for name, v := range s.Values {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"plimsoll/internal/lab/probe"
+	"plimsoll/internal/lab/measure"
 )
 
 // stuck is a service whose processors have room, and which serves no more beyond its line than
@@ -18,13 +18,14 @@ func TestWhereRequestsWaitIsNamedFromWellKnownPlaces(t *testing.T) {
 	for stack, want := range map[string]string{
 		"runtime.selectgo < net/http.(*Transport).getConn < net/http.(*Transport).roundTrip < " +
 			"net/http.(*Client).Do": "HTTP client's pool",
-		"runtime.selectgo < database/sql.(*DB).conn < database/sql.(*DB).query":      "database/sql's pool",
-		"runtime.selectgo < golang.org/x/sync/semaphore.(*Weighted).Acquire":         "a semaphore",
-		"runtime.chansend1 < golang.org/x/sync/errgroup.(*Group).Go":                 "errgroup with a limit",
-		"runtime.selectgo < golang.org/x/time/rate.(*Limiter).WaitN":                 "a rate limiter",
-		"sync.runtime_notifyListWait < sync.(*Cond).Wait":                            "a condition",
-		"runtime.semacquire1 < internal/sync.(*Mutex).lockSlow < sync.(*Mutex).Lock": "a lock",
-		"runtime.chanrecv < runtime.chanrecv1":                                       "something from a channel",
+		"runtime.selectgo < database/sql.(*DB).conn < database/sql.(*DB).query": "database/sql's pool",
+		"runtime.selectgo < golang.org/x/sync/semaphore.(*Weighted).Acquire":    "a semaphore",
+		"runtime.chansend1 < golang.org/x/sync/errgroup.(*Group).Go":            "errgroup with a limit",
+		"runtime.selectgo < golang.org/x/time/rate.(*Limiter).WaitN":            "a rate limiter",
+		"sync.runtime_notifyListWait < sync.(*Cond).Wait":                       "a condition",
+		"runtime.semacquire1 < internal/sync.(*Mutex).lockSlow < " +
+			"sync.(*Mutex).Lock": "a lock",
+		"runtime.chanrecv < runtime.chanrecv1": "something from a channel",
 		"runtime.selectgo < github.com/redis/go-redis/v9/internal/pool.(*ConnPool).waitTurn < " +
 			"github.com/redis/go-redis/v9.(*Client).Process": "the Redis client's pool",
 		"runtime.semacquire1 < github.com/jackc/puddle/v2.(*Pool).Acquire < " +
@@ -132,12 +133,12 @@ func TestOneHotThreadIsToldInTheRuntimesOwnWords(t *testing.T) {
 		"over target.threads.hottest_share = .97", "over target.threads.full = 1",
 	}
 	for runtime, want := range map[string]string{
-		probe.RuntimeNode:    "node:cluster",
-		probe.RuntimeCPython: "the GIL",
-		probe.RuntimeGo:      "GOMAXPROCS",
-		probe.RuntimeJVM:     "synchronized",
-		probe.RuntimeRuby:    "GVL",
-		"":                   "worker threads or processes",
+		measure.RuntimeNode:    "node:cluster",
+		measure.RuntimeCPython: "the GIL",
+		measure.RuntimeGo:      "GOMAXPROCS",
+		measure.RuntimeJVM:     "synchronized",
+		measure.RuntimeRuby:    "GVL",
+		"":                     "worker threads or processes",
 	} {
 		run := newFixture(t, append(strings.Split(base, "\n"), lines...)...).open(t)
 		run.Manifest.Machine.TargetRuntime, run.Manifest.Machine.TargetPID = runtime, 77
@@ -225,9 +226,11 @@ func TestHonestWorkIsShownAndIsNoFinding(t *testing.T) {
 		lines []string
 		says  string // empty: no finding
 	}{
-		"the same at half of the line": {append(hot("half", "main.sum", .55), hot("knee", "main.sum", .57)...), ""},
-		"a hash of the library":        {hot("knee", "crypto/sha256.block < main.sum", .57), ""},
-		"a walk that is not deep":      {hot("knee", "main.walk < main.walk < main.walk", .57), ""},
+		"the same at half of the line": {
+			append(hot("half", "main.sum", .55), hot("knee", "main.sum", .57)...), "",
+		},
+		"a hash of the library":   {hot("knee", "crypto/sha256.block < main.sum", .57), ""},
+		"a walk that is not deep": {hot("knee", "main.walk < main.walk < main.walk", .57), ""},
 		"it tries again and again": {
 			hot("knee", strings.Repeat("main.walk < ", 11)+"main.walk", .57), "calls of itself",
 		},

@@ -7,17 +7,17 @@ import (
 	"strings"
 
 	"plimsoll/internal/lab/measure"
-	"plimsoll/internal/lab/probe"
 )
 
 // concurrencyRules are about services that let few requests in at a time. They need nothing of the
 // service: what it shows of itself only makes the place more precise.
 var concurrencyRules = []Rule{
 	{
-		Name:      "concurrency-limited",
-		Claim:     "Few requests are inside at once, and the others wait for their turn",
-		Needs:     []string{measure.TargetCPU},
-		Threshold: "as many inside as there are places, each for as long as a lone request takes, while processors are idle",
+		Name:  "concurrency-limited",
+		Claim: "Few requests are inside at once, and the others wait for their turn",
+		Needs: []string{measure.TargetCPU},
+		Threshold: "as many inside as there are places, each for as long as a lone request " +
+			"takes, while processors are idle",
 		Reason: "by Little's law the rate times the time that each is inside is how many are " +
 			"inside: when that stays the same, more requests only make a longer queue",
 		Judge: judgeConcurrency,
@@ -117,7 +117,7 @@ func (e *Evidence) alone() float64 {
 func (e *Evidence) narrow(little float64) (to string, n float64) {
 	inFlight := e.Over.inFlight()
 	for name := range e.AtLine.last() {
-		at, is := strings.CutPrefix(name, probe.OutgoingTo)
+		at, is := strings.CutPrefix(name, measure.OutgoingTo)
 		line, over := e.AtLine.Mean(name), e.Over.Mean(name)
 		if !is || line == 0 || over == 0 || math.Abs(over-line) > .1*line ||
 			e.Over.Max(name) > e.AtLine.Max(name) ||
@@ -244,8 +244,8 @@ func (e *Evidence) concurrencyFacts(p *places, threads string) []Fact {
 	if p.to != "" {
 		facts = append(facts, Fact{
 			What: "connections to " + p.to + ", at the line and beyond; requests under way then",
-			Value: fmt.Sprintf("%s and %s; %s", number(e.AtLine.Mean(probe.OutgoingTo+p.to)),
-				number(e.Over.Mean(probe.OutgoingTo+p.to)), number(e.Over.inFlight())),
+			Value: fmt.Sprintf("%s and %s; %s", number(e.AtLine.Mean(measure.OutgoingTo+p.to)),
+				number(e.Over.Mean(measure.OutgoingTo+p.to)), number(e.Over.inFlight())),
 		})
 	}
 	if s := e.station(); s != nil {

@@ -3,7 +3,7 @@ package diagnose
 import (
 	"fmt"
 
-	"plimsoll/internal/lab/probe"
+	"plimsoll/internal/lab/measure"
 )
 
 // language is what is advised for services of one runtime, in its own words.
@@ -14,9 +14,9 @@ type language struct {
 	widens, cores, holds []Action
 }
 
-// languages are the runtimes by the names that probe.Runtime has.
+// languages are the runtimes by the names that measure.Runtime has.
 var languages = map[string]language{
-	probe.RuntimeGo: {
+	measure.RuntimeGo: {
 		name: "Go",
 		widens: []Action{{
 			Text: "see where goroutines stand: survey with --pprof (net/http/pprof on an address " +
@@ -35,7 +35,7 @@ var languages = map[string]language{
 			Command: "go tool pprof -base before.pb.gz 'INSIDE/debug/pprof/heap'",
 		}},
 	},
-	probe.RuntimeNode: {
+	measure.RuntimeNode: {
 		name: "Node.js",
 		widens: []Action{{
 			Text: "file access, DNS lookups and crypto's asynchronous calls share four threads: " +
@@ -60,7 +60,7 @@ var languages = map[string]language{
 			Command: "node --inspect --heapsnapshot-signal=SIGUSR2 SERVICE",
 		}},
 	},
-	probe.RuntimeCPython: {
+	measure.RuntimeCPython: {
 		name: "CPython",
 		widens: []Action{{
 			Text: "start more workers or threads; and look at the pool of the database client " +
@@ -84,7 +84,7 @@ var languages = map[string]language{
 			Command: "python -X tracemalloc=10 SERVICE   # tracemalloc.take_snapshot()",
 		}},
 	},
-	probe.RuntimeJVM: {
+	measure.RuntimeJVM: {
 		name: "the JVM",
 		widens: []Action{{
 			Text: "look at the server's pool of threads (Tomcat: maxThreads, Spring Boot: " +
@@ -111,7 +111,7 @@ var languages = map[string]language{
 			Command: "jcmd PID GC.class_histogram | head -30",
 		}},
 	},
-	probe.RuntimeRuby: {
+	measure.RuntimeRuby: {
 		name: "Ruby",
 		widens: []Action{{
 			Text:    "start more workers or threads, and let the database's pool have as many",
@@ -127,7 +127,7 @@ var languages = map[string]language{
 			Command: "require 'objspace'; ObjectSpace.dump_all(output: File.open('heap.json', 'w'))",
 		}},
 	},
-	probe.RuntimePHPFPM: {
+	measure.RuntimePHPFPM: {
 		name: "PHP-FPM",
 		widens: []Action{{
 			Text: "let the pool have more processes: each serves one request at a time; as many " +
@@ -143,7 +143,7 @@ var languages = map[string]language{
 			Command: "pm.max_requests = 1000",
 		}},
 	},
-	probe.RuntimeDotNet: {
+	measure.RuntimeDotNet: {
 		name: ".NET",
 		widens: []Action{{
 			Text: "calls that block (.Result, .Wait()) hold threads of the pool, which grows by " +

@@ -48,3 +48,21 @@ const (
 	HostCPU   = "host.cpu.busy_seconds"
 	HostCores = "host.cores" // processors that are online, a gauge
 )
+
+// OutgoingTo begins the names of the values that tell the target's connections by where they go: an
+// address and port follow it.
+const OutgoingTo = "target.outgoing.to."
+
+// What a target may run on, by the names that a run's manifest has.
+const (
+	RuntimeGo      = "go"
+	RuntimeNode    = "node"
+	RuntimeCPython = "cpython"
+	RuntimeJVM     = "jvm"
+	RuntimeRuby    = "ruby"
+	RuntimePHPFPM  = "php-fpm"
+	RuntimeDotNet  = ".net"
+	RuntimeRust    = "rust"
+	RuntimeCpp     = "c++"
+	RuntimeC       = "c"
+)

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
+
+	"plimsoll/internal/lab/measure"
 )
 
 // The pace of the census. It goes through all sockets of the machine, so it is taken rarely where
@@ -244,7 +246,7 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 	into["target.outgoing.established"], into["target.outgoing.close_wait"] = open, closeWaits
 	into["target.outgoing.time_wait"], into["target.outgoing.time_wait_there"] = here, there
 	for _, at := range busiest(to) {
-		into[OutgoingTo+at.String()] = float64(to[at])
+		into[measure.OutgoingTo+at.String()] = float64(to[at])
 	}
 	return err
 }

@@ -24,8 +24,8 @@ const (
 var forwarders = []string{"docker-proxy", "rootlessport", "slirp4netns", "kubectl", "ssh", "sshd"}
 
 // FindPID finds the process of this machine that listens on a TCP port. When several share the
-// socket, as a server's workers do, it is the one that the others descend from. Behind a port that a
-// container publishes it is the container's process. Its errors say what to do.
+// socket, as a server's workers do, it is the one that the others descend from. Behind a port that
+// a container publishes it is the container's process. Its errors say what to do.
 func FindPID(port int) (pid int, name string, err error) {
 	return findPID(procfs.DefaultMountPoint, port)
 }

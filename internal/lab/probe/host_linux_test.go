@@ -156,12 +156,12 @@ func TestANameWithANumberIsOneOfAPattern(t *testing.T) {
 			t.Errorf("%q: %v", name, !want)
 		}
 	}
-	to := measure.SampleName{Name: OutgoingTo + "<address>"}
+	to := measure.SampleName{Name: measure.OutgoingTo + "<address>"}
 	for name, want := range map[string]bool{
-		OutgoingTo + "192.0.2.1:80":    true,
-		OutgoingTo + "[2001:db8::1]:1": true,
-		OutgoingTo + "192.0.2.1":       false,
-		"192.0.2.1:80":                 false,
+		measure.OutgoingTo + "192.0.2.1:80":    true,
+		measure.OutgoingTo + "[2001:db8::1]:1": true,
+		measure.OutgoingTo + "192.0.2.1":       false,
+		"192.0.2.1:80":                         false,
 	} {
 		if to.Is(name) != want {
 			t.Errorf("%q: %v", name, !want)

@@ -11,26 +11,14 @@ import (
 	"strings"
 
 	"github.com/prometheus/procfs"
-)
 
-// The languages' runtimes that a process may be of, as Runtime.Name has them.
-const (
-	RuntimeGo      = "go"
-	RuntimeNode    = "node"
-	RuntimeCPython = "cpython"
-	RuntimeJVM     = "jvm"
-	RuntimeRuby    = "ruby"
-	RuntimePHPFPM  = "php-fpm"
-	RuntimeDotNet  = ".net"
-	RuntimeRust    = "rust"
-	RuntimeCpp     = "c++"
-	RuntimeC       = "c"
+	"plimsoll/internal/lab/measure"
 )
 
 // Runtime is what a program was written in, as far as its process shows it. The zero value says
 // that nothing is known.
 type Runtime struct {
-	Name    string // one of the constants
+	Name    string // as package measure has it, measure.RuntimeGo for one
 	Version string // "go1.25.1", "3.12"; empty where it is not known
 	// Server is the program that serves for the language, where one is known: "gunicorn".
 	Server string
@@ -50,12 +38,12 @@ var executables = []struct {
 	begins  *regexp.Regexp
 	runtime string
 }{
-	{regexp.MustCompile(`^node(js)?(\d[\d.]*)?$`), RuntimeNode},
-	{regexp.MustCompile(`^python(\d[\d.]*)?$`), RuntimeCPython},
-	{regexp.MustCompile(`^java$`), RuntimeJVM},
-	{regexp.MustCompile(`^ruby(\d[\d.]*)?$`), RuntimeRuby},
-	{regexp.MustCompile(`^php-fpm(\d[\d.]*)?$`), RuntimePHPFPM},
-	{regexp.MustCompile(`^dotnet$`), RuntimeDotNet},
+	{regexp.MustCompile(`^node(js)?(\d[\d.]*)?$`), measure.RuntimeNode},
+	{regexp.MustCompile(`^python(\d[\d.]*)?$`), measure.RuntimeCPython},
+	{regexp.MustCompile(`^java$`), measure.RuntimeJVM},
+	{regexp.MustCompile(`^ruby(\d[\d.]*)?$`), measure.RuntimeRuby},
+	{regexp.MustCompile(`^php-fpm(\d[\d.]*)?$`), measure.RuntimePHPFPM},
+	{regexp.MustCompile(`^dotnet$`), measure.RuntimeDotNet},
 }
 
 // libraries are the runtimes by a library that a process has mapped, for programs that bring one
@@ -64,11 +52,11 @@ var libraries = []struct {
 	name    *regexp.Regexp
 	runtime string
 }{
-	{regexp.MustCompile(`/libjvm\.so`), RuntimeJVM},
-	{regexp.MustCompile(`/libcoreclr\.so`), RuntimeDotNet},
-	{regexp.MustCompile(`/libnode\.so`), RuntimeNode},
-	{regexp.MustCompile(`/libruby[-.\d]*\.so`), RuntimeRuby},
-	{regexp.MustCompile(`/libpython(\d[\d.]*)\.so`), RuntimeCPython},
+	{regexp.MustCompile(`/libjvm\.so`), measure.RuntimeJVM},
+	{regexp.MustCompile(`/libcoreclr\.so`), measure.RuntimeDotNet},
+	{regexp.MustCompile(`/libnode\.so`), measure.RuntimeNode},
+	{regexp.MustCompile(`/libruby[-.\d]*\.so`), measure.RuntimeRuby},
+	{regexp.MustCompile(`/libpython(\d[\d.]*)\.so`), measure.RuntimeCPython},
 }
 
 // servers are known by a word of the command line, which is a path's last part, a module or a
@@ -103,14 +91,14 @@ func runtimeOf(root string, pid int) (r Runtime) {
 			r.Version = strings.Trim(found[len(found)-1], ".")
 		}
 	}
-	if r.Name == RuntimeJVM || r.Name == RuntimeDotNet {
+	if r.Name == measure.RuntimeJVM || r.Name == measure.RuntimeDotNet {
 		r.Version = ""
 	}
 	if r.Name != "" {
 		return r
 	}
 	if info, err := buildinfo.ReadFile(filepath.Join(dir, "exe")); err == nil {
-		r.Name, r.Version = RuntimeGo, info.GoVersion
+		r.Name, r.Version = measure.RuntimeGo, info.GoVersion
 		return r
 	}
 	maps, _ := readWhole(filepath.Join(dir, "maps"), make([]byte, maxMaps))
@@ -157,21 +145,21 @@ func native(program string, maps []byte) string {
 	const maxComment = 64 << 10
 	if s := f.Section(".comment"); s != nil && s.Size < maxComment {
 		if text, err := s.Data(); err == nil && bytes.Contains(text, []byte("rustc version")) {
-			return RuntimeRust
+			return measure.RuntimeRust
 		}
 	}
 	if bytes.Contains(maps, []byte("/libstdc++.so")) || bytes.Contains(maps, []byte("/libc++.so")) {
-		return RuntimeCpp
+		return measure.RuntimeCpp
 	}
 	symbols, _ := f.Symbols()
 	dynamic, _ := f.DynamicSymbols()
-	language := RuntimeC
+	language := measure.RuntimeC
 	for _, s := range append(symbols, dynamic...) {
 		switch {
 		case s.Name == "rust_eh_personality" || s.Name == "__rust_alloc":
-			return RuntimeRust
+			return measure.RuntimeRust
 		case s.Name == "__gxx_personality_v0":
-			language = RuntimeCpp
+			language = measure.RuntimeCpp
 		}
 	}
 	return language

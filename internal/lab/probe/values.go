@@ -2,9 +2,6 @@ package probe
 
 import "plimsoll/internal/lab/measure"
 
-// OutgoingTo begins the names of the values that tell the target's connections by where they go.
-const OutgoingTo = "target.outgoing.to."
-
 // Values are all the names that the sources of this package give. Times are in seconds, sizes in
 // bytes. What does not exist is left out of samples: a limit that is not set, the listener of a
 // target whose address is not known.
@@ -127,7 +124,7 @@ var Values = []measure.SampleName{
 		"times that its living threads were made to give up the processor"),
 	measure.Gauge("target.outgoing.established",
 		"connections that it has opened to others and are open on both sides"),
-	measure.Gauge(OutgoingTo+"<address>",
+	measure.Gauge(measure.OutgoingTo+"<address>",
 		"those of them that go to one address and port: the eight addresses with the most"),
 	measure.Gauge("target.outgoing.close_wait",
 		"those of them that the other side has closed and it has not"),
