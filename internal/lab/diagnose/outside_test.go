@@ -107,6 +107,24 @@ func TestThreadsThatHoldThePlacesAreSeenFromOutside(t *testing.T) {
 	}
 }
 
+func TestAFittedStationIsBelievedOnABusyMachineWhenTheOverloadHasAsManyInside(t *testing.T) {
+	lines := []string{
+		"over goodput 1010", "all target.cpu.seconds += .2", "all host.cpu.busy_seconds += 1.95",
+		"all target.outgoing.established = 1",
+	}
+	for station, found := range map[string]bool{"station 5": true, "station 9": false, "": false} {
+		d := diagnosed(t, append([]string{station}, lines...)...)
+		if (d.found("concurrency-limited") != nil) != found {
+			t.Errorf("%q: found %v, held back %+v", station, names(d), d.HeldBack)
+		}
+	}
+	// Of requests that compute nothing is known but that they are slow together.
+	d := diagnosed(t, append(lines, "station 5", "before target.cpu.seconds += 1.2")...)
+	if d.found("concurrency-limited") != nil {
+		t.Errorf("found %v", names(d))
+	}
+}
+
 func TestABusyMachineDoesNotHideAQueueWhosePlacesAreFull(t *testing.T) {
 	queue := []string{
 		"over goodput 1010", "all target.cpu.seconds += .2", "all host.cpu.busy_seconds += 1.95",

@@ -40,7 +40,8 @@ var concurrencyRules = []Rule{
 			{
 				"the processors were busy enough for requests to wait for them",
 				func(e *Evidence) (string, bool) {
-					if q := e.places().queue; e.busiest() == nil || q != nil && !q.place.vague {
+					p := e.places()
+					if e.busiest() == nil || p.sure() {
 						return "", false
 					}
 					return percent(e.busiest().Share()) + " of " + e.busiest().What, e.waitedFor()
@@ -63,6 +64,9 @@ type places struct {
 	queue   *queue  // where they stand in line, by a goroutine profile
 	to      string  // the address that the places are connections to
 	toThere float64 // how many these are
+	// fitted says that the station that was fitted to gentle steps is as many as the overload had
+	// inside, and that they do not compute: two independent counts of the same.
+	fitted bool
 }
 
 // places finds out how many requests may be inside at once: by who has passed where the others
@@ -81,19 +85,30 @@ func (e *Evidence) places() *places {
 	}
 	p.to, p.toThere = e.narrow(little)
 	s := e.station()
+	p.n = max(math.Round(little), 1)
 	switch {
 	case p.queue != nil && p.queue.inside >= 1 &&
 		(!p.queue.place.vague || near(p.queue.inside, little, 1.6)):
 		p.n = p.queue.inside
+		// Who is just leaving is counted too; the station was fitted to many requests.
+		if s != nil && near(float64(s.Workers), p.n, 1.6) &&
+			math.Abs(float64(s.Workers)-little) < math.Abs(p.n-little) {
+			p.n = float64(s.Workers)
+		}
 	case p.to != "":
 		p.n = p.toThere
 	case s != nil && near(float64(s.Workers), little, 1.6):
 		p.n = float64(s.Workers)
-	default:
-		p.n = max(math.Round(little), 1)
+		p.fitted = near(p.n, little, 1.25) && e.computing() < mostlyComputing
 	}
 	p.full = little / p.n
 	return p
+}
+
+// sure says that the places were counted, and not only computed from times that a busy machine may
+// have made longer.
+func (p *places) sure() bool {
+	return p.fitted || p.to != "" || p.queue != nil && !p.queue.place.vague
 }
 
 // near says that two figures differ by less than a factor.
@@ -161,7 +176,7 @@ func judgeConcurrency(e *Evidence) *Finding {
 	case p.queue != nil && p.queue.waiting < 2*p.queue.atHalf:
 		return nil // they stand there whatever the load is
 	case p.queue != nil, p.to != "" && grows:
-	case e.AtLine.Profile(kindGoroutine) != nil || !grows || e.goesOut():
+	case e.AtLine.Profile(kindGoroutine) != nil || !grows || e.goesOut(p.n):
 		return nil // what is known to wait for something outside is another rule's
 	default:
 		threads = e.threadsWait(p.n)
@@ -177,9 +192,10 @@ func judgeConcurrency(e *Evidence) *Finding {
 		Evidence:   e.concurrencyFacts(p, threads),
 		Gain:       e.gain(cure{}),
 	}
+	f.whatever = p.sure() && p.full >= mostlyFull
 	switch {
-	case p.queue != nil && p.full >= mostlyFull && !p.queue.place.vague:
-		f.Confidence, f.whatever = .95, true
+	case p.queue != nil && f.whatever:
+		f.Confidence = .95
 	case p.queue != nil || p.to != "":
 		f.Confidence = .85
 	}
@@ -261,11 +277,12 @@ func (e *Evidence) concurrencyFacts(p *places, threads string) []Fact {
 	return facts
 }
 
-// goesOut says that the service waits for others over connections of which it has more when more is
-// asked of it, or that this cannot be known.
-func (e *Evidence) goesOut() bool {
+// goesOut says that about as many requests as are inside may wait for others over connections, or
+// that this cannot be known. A connection or two that a service keeps for its logs are not meant.
+func (e *Evidence) goesOut(n float64) bool {
 	const outgoing = "target.outgoing.established"
-	return !e.AtLine.Has(outgoing) || max(e.AtLine.Max(outgoing), e.Over.Max(outgoing)) >= 1
+	return !e.AtLine.Has(outgoing) ||
+		max(e.AtLine.Max(outgoing), e.Over.Max(outgoing)) >= max(n/2, 1)
 }
 
 // threadWaits are the places where threads wait in which they hold a request, and what that is.

@@ -76,8 +76,7 @@ func judgeCores(e *Evidence) *Finding {
 	used := max(line, over)
 	full := e.fullThreads()
 	k := max(full, math.Round(used))
-	alone := max(e.alone(), 1e-9)
-	computing := min(e.gentleCost()/alone, 1)
+	computing := e.computing()
 	whole := used >= fullCore*k && used <= k+overCore && over <= line*1.35
 	idle := cores - used
 	if k < 1 || k > math.Floor(cores)-1 || idle < .5 ||
@@ -98,7 +97,7 @@ func judgeCores(e *Evidence) *Finding {
 			{What: "processors that it may use", Value: number(cores)},
 			{
 				What: "processor time of a request, and the time that it takes alone",
-				Value: fmt.Sprintf("%s of %s (%s)", span(e.gentleCost()), span(alone),
+				Value: fmt.Sprintf("%s of %s (%s)", span(e.gentleCost()), span(e.alone()),
 					percent(computing)),
 			},
 		},
@@ -126,6 +125,9 @@ const hottestThread = "target.threads.hottest_share"
 func (e *Evidence) fullThreads() float64 {
 	return max(e.AtLine.Median("target.threads.full"), e.Over.Median("target.threads.full"))
 }
+
+// computing is the share of a lone request's time that is processor time, 0 to 1.
+func (e *Evidence) computing() float64 { return min(e.gentleCost()/max(e.alone(), 1e-9), 1) }
 
 // gentleCost is the processor time of a request in seconds at the gentlest rate.
 func (e *Evidence) gentleCost() float64 {
