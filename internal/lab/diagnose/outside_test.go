@@ -95,6 +95,17 @@ func TestAPoolIsSeenFromOutsideByItsConnections(t *testing.T) {
 	}
 }
 
+func TestConnectionsThatWereNotSampledInAStepAreKnownFromTheOthers(t *testing.T) {
+	// Sockets are counted every second or less: short steps may have no such sample.
+	lines := append([]string{
+		"knee target.outgoing.established = 5", "knee target.outgoing.to.192.0.2.7:5432 = 5",
+	}, stuck...)
+	f := diagnosed(t, lines...).found("concurrency-limited")
+	if f == nil || !strings.Contains(f.Claim, "5 connections to 192.0.2.7:5432") {
+		t.Errorf("%+v", f)
+	}
+}
+
 func TestThreadsThatHoldThePlacesAreSeenFromOutside(t *testing.T) {
 	lines := append([]string{
 		"all target.outgoing.established = 0", "all target.threads = 9",

@@ -127,23 +127,57 @@ func (e *Evidence) alone() float64 {
 	return least
 }
 
-// narrow finds an address to which the service has as many connections beyond the line as at it,
-// all of them taken, while more requests wait than there are of them.
+// narrow finds an address to which the service has as many connections at all rates from the line
+// on, all of them taken, while more requests wait than there are of them.
 func (e *Evidence) narrow(little float64) (to string, n float64) {
-	inFlight := e.Over.inFlight()
-	for name := range e.AtLine.last() {
-		at, is := strings.CutPrefix(name, measure.OutgoingTo)
-		line, over := e.AtLine.Mean(name), e.Over.Mean(name)
-		if !is || line == 0 || over == 0 || math.Abs(over-line) > .1*line ||
-			e.Over.Max(name) > e.AtLine.Max(name) ||
-			inFlight < 2*over || little/over < mostlyFull || little/over > 1.3 {
-			continue
-		}
-		if to == "" || over < n || over == n && at < to {
-			to, n = at, over
+	names := map[string]bool{}
+	for i := range e.Run.Steps {
+		for _, sample := range e.Run.Steps[i].Samples {
+			for name := range sample.Values {
+				names[name] = names[name] || strings.HasPrefix(name, measure.OutgoingTo)
+			}
 		}
 	}
-	return to, math.Round(n)
+	for name, is := range names {
+		if !is {
+			continue
+		}
+		at, open := strings.TrimPrefix(name, measure.OutgoingTo), e.fromTheLineOn(name)
+		if open.count < 2 || open.least < .9*open.most || e.Over.inFlight() < 2*open.most ||
+			little/open.most < mostlyFull || little/open.most > 1.3 {
+			continue
+		}
+		if to == "" || open.most < n || open.most == n && at < to {
+			to, n = at, open.most
+		}
+	}
+	return to, n
+}
+
+// gauge is what a gauge was in several steps.
+type gauge struct {
+	least, most float64
+	count       int // of samples
+}
+
+// fromTheLineOn is a gauge in all steps near the line and beyond it. What is sampled rarely may be
+// missing in any one of them.
+func (e *Evidence) fromTheLineOn(name string) (g gauge) {
+	const near = .95
+	for i := range e.Run.Steps {
+		m := &Moment{Step: &e.Run.Steps[i], near: e.Run.Manifest.Machine.TargetLocal}
+		if e.Line == 0 || m.Step.Plan.Rate < near*e.Line {
+			continue
+		}
+		all, _, _ := m.values(name)
+		for _, v := range all {
+			if g.count++; g.count == 1 {
+				g.least = v
+			}
+			g.least, g.most = min(g.least, v), max(g.most, v)
+		}
+	}
+	return g
 }
 
 // inFlight is how many requests the generator had under way on average.
@@ -226,7 +260,7 @@ func waitFor(p *places, threads string) string {
 	case threads != "":
 		return ": " + threads
 	}
-	return ""
+	return "; where the others wait cannot be seen from outside"
 }
 
 // concurrencyFacts is what speaks for a limit.
@@ -259,9 +293,9 @@ func (e *Evidence) concurrencyFacts(p *places, threads string) []Fact {
 	}
 	if p.to != "" {
 		facts = append(facts, Fact{
-			What: "connections to " + p.to + ", at the line and beyond; requests under way then",
-			Value: fmt.Sprintf("%s and %s; %s", number(e.AtLine.Mean(measure.OutgoingTo+p.to)),
-				number(e.Over.Mean(measure.OutgoingTo+p.to)), number(e.Over.inFlight())),
+			What: "connections to " + p.to + " in all steps from the line on; " +
+				"requests under way beyond it",
+			Value: fmt.Sprintf("%s; %s", number(p.toThere), number(e.Over.inFlight())),
 		})
 	}
 	if s := e.station(); s != nil {
@@ -280,9 +314,8 @@ func (e *Evidence) concurrencyFacts(p *places, threads string) []Fact {
 // goesOut says that about as many requests as are inside may wait for others over connections, or
 // that this cannot be known. A connection or two that a service keeps for its logs are not meant.
 func (e *Evidence) goesOut(n float64) bool {
-	const outgoing = "target.outgoing.established"
-	return !e.AtLine.Has(outgoing) ||
-		max(e.AtLine.Max(outgoing), e.Over.Max(outgoing)) >= max(n/2, 1)
+	open := e.fromTheLineOn("target.outgoing.established")
+	return open.count == 0 || open.most >= max(n/2, 1)
 }
 
 // threadWaits are the places where threads wait in which they hold a request, and what that is.
