@@ -251,9 +251,15 @@ func judgeGrowth(e *Evidence) *Finding {
 			Why:    "the line does not move at once: it falls while the process lives",
 		},
 	}
+	f.Advice = e.giveBack(g)
+	return f
+}
+
+// giveBack is what to do about something that stays behind.
+func (e *Evidence) giveBack(g *grown) []Action {
 	switch g.what {
 	case "goroutines":
-		f.Advice = []Action{
+		return []Action{
 			{
 				Text: "give each goroutine a way to end: a context that is cancelled, a channel " +
 					"that is closed, a buffered channel for an answer that nobody may fetch",
@@ -264,24 +270,21 @@ func judgeGrowth(e *Evidence) *Finding {
 			},
 		}
 	case "memory":
-		f.Advice = append(f.Advice, e.runtime().holds...)
-		f.Advice = append(f.Advice, Action{
+		return append(e.runtime().holds, Action{
 			Text: "give caches and maps that requests write to a bound, and an age",
 		})
 	case "threads":
-		f.Advice = []Action{{
+		return []Action{{
 			Text: "have a pool of threads, and see where those stand that do not end",
 			Command: e.filled("cat /proc/PID/task/*/wchan | sort | uniq -c; " +
 				"gdb -p PID -batch -ex 'thread apply all bt 4'"),
 		}}
-	default:
-		f.Advice = []Action{{
-			Text: "close what is opened on each path, errors among them, and see what is open",
-			Command: e.filled(
-				"ls -l /proc/PID/fd | awk '{print $NF}' | sed 's/[0-9]\\+/N/g' | sort | uniq -c"),
-		}}
 	}
-	return f
+	return []Action{{
+		Text: "close what is opened on each path, errors among them, and see what is open",
+		Command: e.filled(
+			"ls -l /proc/PID/fd | awk '{print $NF}' | sed 's/[0-9]\\+/N/g' | sort | uniq -c"),
+	}}
 }
 
 // title is a word at the beginning of a sentence.
