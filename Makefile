@@ -45,7 +45,7 @@ ALONE := ./examples/patients ./internal/admission ./internal/cidr ./internal/con
 	./internal/lab/diagnose ./internal/lab/disk ./internal/lab/format ./internal/lab/heap \
 	./internal/lab/measure ./internal/lab/model ./internal/lab/pace ./internal/lab/plan \
 	./internal/lab/profile ./internal/lab/queue ./internal/lab/record ./internal/lab/report \
-	./internal/lab/slo ./internal/lab/stats ./internal/lab/survey ./internal/policy/access \
+	./internal/lab/slo ./internal/lab/stacks ./internal/lab/stats ./internal/lab/survey ./internal/lab/symbols ./internal/policy/access \
 	./internal/policy/cors ./internal/policy/forwarded ./internal/policy/headers ./internal/policy/ladder \
 	./internal/policy/maxbody ./internal/policy/mirror ./internal/policy/redirect \
 	./internal/policy/requestid ./internal/policy/respond ./internal/policy/rewrite \

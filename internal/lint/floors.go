@@ -37,9 +37,9 @@ var floors = []struct {
 // the lab takes of the rest of the house is floors 0 and 1, and config.
 var labFloors = [][]string{
 	{"measure", "pace", "stats", "heap", "format", "disk"},
-	{"slo", "queue", "load", "profile"},
-	{"model", "scenario", "replay", "probe", "scrape", "kernel", "refserver", "wrkcheck"},
-	{"record", "runner", "doctor"},
+	{"slo", "queue", "load", "profile", "symbols"},
+	{"model", "scenario", "replay", "probe", "scrape", "stacks", "refserver", "wrkcheck"},
+	{"record", "runner", "doctor", "kernel", "profiler"},
 	{"survey", "diagnose", "experiment", "plan"},
 	{"harness", "report", "text"},
 	{"document"},

@@ -109,6 +109,9 @@ func classOf(stack []profile.Frame) string {
 			return c.name
 		}
 	}
+	if class := otherClass(stack); class != "" {
+		return class
+	}
 	own := slices.ContainsFunc(stack, profile.User)
 	switch {
 	case in(transfers...):
@@ -146,10 +149,9 @@ func (e *Evidence) classify() {
 	if p == nil || p.Total(profile.CPU)*p.Seconds() < fewestSeconds {
 		return
 	}
-	e.Classes, e.Places = map[string]float64{}, map[string][]profile.Place{}
-	total := p.Total(profile.CPU)
-	for class, weight := range p.Classify(profile.CPU, classOf) {
-		e.Classes[class] = weight / total
+	e.Places = map[string][]profile.Place{}
+	e.Classes = Classes(p)
+	for class := range e.Classes {
 		e.Places[class] = p.Top(profile.CPU, placeIn(class), placesTold)
 	}
 }

@@ -86,7 +86,16 @@ func OriginOf(function string) Origin {
 }
 
 // User says whether a frame is in the service's code or in a library it chose, and not in Go's own.
-func User(f Frame) bool { return OriginOf(f.Function) == Own }
+func User(f Frame) bool { return f.Origin() == Own }
+
+// Origin is whose code a frame is. In a profile that is not of a Go program its file and binary say
+// that, and not its name.
+func (f Frame) Origin() Origin {
+	if f.whose > 0 {
+		return Origin(f.whose - 1)
+	}
+	return OriginOf(f.Function)
+}
 
 // standard are the first parts of the paths of the standard library's packages, as of Go 1.26.
 var standard = map[string]bool{

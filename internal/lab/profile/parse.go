@@ -34,6 +34,16 @@ const Cut = "… (too deep)"
 // Parse reads a profile in pprof's format, compressed or not. It keeps nothing of data. Its errors
 // are one line, and say what is wrong with the profile.
 func Parse(data []byte) (*Profile, error) {
+	from, err := Read(data)
+	if err != nil {
+		return nil, err
+	}
+	return build(from)
+}
+
+// Read is Parse without the tables: pprof's own form, without what is not read here. It is for who
+// makes another profile of it.
+func Read(data []byte) (*profile.Profile, error) {
 	raw, err := unpack(data)
 	if err != nil {
 		return nil, err
@@ -51,7 +61,7 @@ func Parse(data []byte) (*Profile, error) {
 	if len(from.SampleType) == 0 {
 		return nil, errors.New("the profile does not say what it measured")
 	}
-	return build(from)
+	return from, nil
 }
 
 // unpack decompresses what is compressed.
@@ -86,6 +96,7 @@ type builder struct {
 	lines map[*profile.Location][]int32
 	cut   int32 // the id of the frame Cut, -1 while there is none
 	names map[*profile.Function]Frame
+	goes  bool // it is of a Go program
 	// What texts have become.
 	functions, files, binaries memo
 }
@@ -112,6 +123,7 @@ func build(from *profile.Profile) (*Profile, error) {
 		ids:       map[Frame]int32{},
 		lines:     map[*profile.Location][]int32{},
 		cut:       -1,
+		goes:      ofGo(from),
 		names:     map[*profile.Function]Frame{},
 		functions: memo{},
 		files:     memo{},
@@ -197,13 +209,20 @@ func (b *builder) location(l *profile.Location) []int32 {
 			if f.Function == "" {
 				f.Function = b.unnamed(l)
 			}
+			if !b.goes {
+				f.whose = 1 + int8(foreign(f.Function, line.Function.Filename, binaryOf(l)))
+			}
 			b.names[line.Function] = f
 		}
 		f.Line = int(max(0, line.Line))
 		all = append(all, b.id(f))
 	}
 	if all == nil {
-		all = []int32{b.id(Frame{Function: b.unnamed(l)})}
+		f := Frame{Function: b.unnamed(l)}
+		if !b.goes {
+			f.whose = 1 + int8(Runtime)
+		}
+		all = []int32{b.id(f)}
 	}
 	b.lines[l] = all
 	return all
@@ -228,6 +247,14 @@ func (b *builder) unnamed(l *profile.Location) string {
 		})
 	}
 	return "[unknown]"
+}
+
+// binaryOf is the program or library that code was loaded from, "" when it is not known.
+func binaryOf(l *profile.Location) string {
+	if l.Mapping == nil {
+		return ""
+	}
+	return l.Mapping.File
 }
 
 // clip bounds a text of a profile, and makes it one line of valid UTF-8.

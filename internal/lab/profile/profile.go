@@ -21,6 +21,9 @@ type Frame struct {
 	Function string // without type arguments
 	File     string // shortened to its last two parts; empty when it is not known
 	Line     int    // 0 when it is not known
+	// whose is 1 more than whose code it is, where more than the name was needed to say that, and
+	// 0 elsewhere. All frames of a function have the same.
+	whose int8
 }
 
 // What a profile of Go may weigh. A kind is named as the profile names it, so that those of other

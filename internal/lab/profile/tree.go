@@ -17,7 +17,8 @@ const mostNodes = 5000
 // Node is a function in a tree of stacks merged from the root. Where Profile.Rate says so weights
 // are for a second of the profile's time, so that profiles of different lengths can be compared.
 type Node struct {
-	Name string
+	Name  string
+	whose int8 // as a Frame's
 	// Weight includes that of the children. Before is the weight in the other profile, for a
 	// difference.
 	Weight   float64
@@ -29,6 +30,9 @@ type Node struct {
 	Grain       float64
 	GrainBefore float64
 }
+
+// Origin is whose code the function is.
+func (n *Node) Origin() Origin { return Frame{Function: n.Name, whose: n.whose}.Origin() }
 
 // Scale multiplies the weights of a tree: by one over the requests a second of each profile,
 // weights become those of a request.
@@ -77,6 +81,7 @@ func compare(a, b trail) int {
 // the profile. The heaviest node is opened first.
 type forest struct {
 	names  []string
+	whose  []int8 // of the names
 	ids    map[string]int32
 	trails []trail
 	root   *Node
@@ -140,6 +145,7 @@ func (f *forest) share(p *Profile) []int32 {
 			id = int32(len(f.names))
 			f.ids[frame.Function] = id
 			f.names = append(f.names, frame.Function)
+			f.whose = append(f.whose, frame.whose)
 		}
 		all[i] = id
 	}
@@ -167,7 +173,7 @@ func (f *forest) expand(c closed) {
 	folded := &Node{Name: Folded}
 	for len(rest) > 0 {
 		name, n := rest[0].at(c.depth), 0
-		node := &Node{Name: f.names[name]}
+		node := &Node{Name: f.names[name], whose: f.whose[name]}
 		for n < len(rest) && rest[n].at(c.depth) == name {
 			node.Weight += rest[n].weight
 			node.Before += rest[n].before

@@ -101,7 +101,7 @@ func (f *Flames) add(g *Graph, n *profile.Node, whole float64, ids map[string]in
 		id = len(f.Names)
 		ids[name] = id
 		f.Names = append(f.Names, name)
-		f.Origins += string(rune('0' + profile.OriginOf(name)))
+		f.Origins += string(rune('0' + n.Origin()))
 	}
 	parts := func(weight float64) int { return int(math.Round(weight / whole * flameParts)) }
 	g.Nodes = append(g.Nodes, id, len(n.Children), parts(n.Weight))

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"plimsoll/internal/lab/diagnose"
+	"plimsoll/internal/lab/disk"
+	"plimsoll/internal/lab/format"
+	"plimsoll/internal/lab/profile"
+	"plimsoll/internal/lab/profiler"
+	"plimsoll/internal/lab/report"
+	"plimsoll/internal/lab/stacks"
+	"plimsoll/internal/lab/text"
+
+	pprof "github.com/google/pprof/profile"
+)
+
+type profileCommand struct {
+	File    string  `arg:"" help:"A processor profile, as py-spy, perf script, Node and others write it."`
+	Before  string  `placeholder:"FILE" help:"Compare with this profile, of any of the formats: what grew since?"`
+	Output  string  `short:"o" placeholder:"FILE" help:"Write the profile in pprof's format, for go tool pprof and others."`
+	Flame   string  `placeholder:"FILE" help:"Write the flame graph, with --before the difference too, as one HTML file."`
+	Hertz   float64 `placeholder:"N" help:"Samples a second, where the file does not say what a sample is worth (100; 50 for the JDK's)."`
+	Seconds float64 `placeholder:"N" help:"How long the profile was taken, where the file does not say it."`
+	Top     int     `default:"15" placeholder:"N" help:"Number of functions to list (${default})."`
+}
+
+// Help is shown by plimsoll profile --help.
+func (profileCommand) Help() string {
+	return `Reads a processor profile of a program in any language, and says where its time goes:
+classes, functions with their files and lines, and with --before what has changed. It knows the
+formats by their content:
+
+    folded stacks      py-spy record -f raw, rbspy record -f collapsed, async-profiler -o collapsed
+    perf script        the text that it prints of a recording made with perf record -g
+    speedscope         py-spy record -f speedscope, dotnet-trace, and others
+    .cpuprofile        node --cpu-prof, and what the browser's tools save
+    .jfr               a flight recording, by the JDK's jfr tool, or what jfr print --json prints
+    pprof              of any language
+
+For profiles at the load line see survey --profile-command, --perf and --inspect.
+
+Exit codes: 0, it is read; 1, it is not a profile of processor time, is damaged or over a bound; 2,
+a file cannot be read or written.
+
+Examples:
+
+    py-spy record -d 10 -p $(pidof -s gunicorn) -f raw -o out.folded && plimsoll profile out.folded
+    plimsoll profile after.cpuprofile --before before.cpuprofile --flame change.html
+    perf record -F 99 -g -p $(pidof -s nginx) -- sleep 10 && perf script | plimsoll profile -
+    plimsoll profile app.jfr -o app.pb.gz && go tool pprof -http : app.pb.gz`
+}
+
+// Run reads the profiles and says what is in them.
+func (k *profileCommand) Run(ctx context.Context, c *console) error {
+	if k.Top < 1 || k.Hertz < 0 || k.Seconds < 0 {
+		return withExit{exitUsage, errors.New("--top, --hertz and --seconds are above 0")}
+	}
+	for flag, file := range map[string]string{"--output": k.Output, "--flame": k.Flame} {
+		if err := hasFolder(flag, file); err != nil {
+			return withExit{exitUsage, err}
+		}
+	}
+	p, raw, from, err := k.read(ctx, k.File)
+	if err != nil {
+		return err
+	}
+	var before *profile.Profile
+	if k.Before != "" {
+		if before, _, _, err = k.read(ctx, k.Before); err != nil {
+			return err
+		}
+	}
+	said := text.Profile(p, before, diagnose.Classes, k.Top)
+	said = fmt.Sprintf("%s: %s\n\n%s", format.Clean(k.File), from, said)
+	if k.Output != "" {
+		if err := writeFile(k.Output, raw); err != nil {
+			return err
+		}
+		said += "\npprof   " + k.Output + "\n"
+	}
+	if k.Flame != "" {
+		if err := k.flames(p, before); err != nil {
+			return err
+		}
+		said += "\nflame   " + k.Flame + "\n"
+	}
+	return c.print([]byte(said))
+}
+
+// read is a file's profile as the lab reads it, and in pprof's format.
+func (k *profileCommand) read(
+	ctx context.Context, file string,
+) (p *profile.Profile, raw []byte, from stacks.Format, err error) {
+	data, err := content(file)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	o := stacks.Options{Hertz: k.Hertz, Seconds: k.Seconds}
+	made, from, err := stacks.Read(data, o)
+	if errors.Is(err, stacks.ErrRecording) && file != "-" {
+		from = "a flight recording"
+		made, err = profiler.Recording(ctx, file, o)
+	}
+	if err == nil {
+		p, raw, err = packed(made)
+	}
+	if err != nil {
+		err = withExit{exitUsage, fmt.Errorf("%s: %w", file, err)}
+	}
+	return p, raw, from, err
+}
+
+// packed is a profile in pprof's format, and as it is read again.
+func packed(made *pprof.Profile) (*profile.Profile, []byte, error) {
+	var out bytes.Buffer
+	if err := made.Write(&out); err != nil {
+		return nil, nil, err
+	}
+	p, err := profile.Parse(out.Bytes())
+	return p, out.Bytes(), err
+}
+
+// content reads a file, "-" being the standard input, up to a byte more than a profile may have.
+func content(file string) ([]byte, error) {
+	from := os.Stdin
+	if file != "-" {
+		// A pipe is waited for, as it is what shells make of <(perf script).
+		f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, fmt.Errorf("%s cannot be read: %w", file, disk.Cause(err))
+		}
+		defer f.Close()
+		from = f
+	}
+	data, err := io.ReadAll(io.LimitReader(from, stacks.Most+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", file, disk.Cause(err))
+	}
+	return data, nil
+}
+
+// flames writes the page with the flame graphs.
+func (k *profileCommand) flames(p, before *profile.Profile) error {
+	all := []diagnose.Flame{{
+		Title: "Processor time", Root: p.Tree(profile.CPU), Unit: p.Unit(profile.CPU),
+	}}
+	if before != nil {
+		all = append(all, diagnose.Flame{
+			Title:      "Processor time, before and after",
+			Root:       profile.Difference(before, p, profile.CPU),
+			Difference: true,
+			Unit:       p.Unit(profile.CPU),
+		})
+	}
+	var page bytes.Buffer
+	if err := report.WriteFlames(&page, filepath.Base(k.File), all); err != nil {
+		return err
+	}
+	return writeFile(k.Flame, page.Bytes())
+}

@@ -1,0 +1,58 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+
+	"plimsoll/internal/lab/profile"
+)
+
+// otherClasses are the classes of stacks of other runtimes than Go's, and of the kernel: by the
+// beginnings of functions' names. The first that fits has the stack.
+var otherClasses = []struct {
+	name      string
+	functions []string
+}{
+	{classCollector, []string{
+		"(garbage collector)", "v8::internal::Heap::", "v8::internal::MarkCompact",
+		"v8::internal::Scavenger", "gc_collect", "_PyGC_", "deduce_unreachable", "rb_gc", "gc_mark",
+		"G1", "ParallelGC", "ZGC", "zend_gc_",
+	}},
+	{classHandshake, []string{"SSL_do_handshake", "SSL_accept", "SSL_connect", "ossl_statem_"}},
+	{classConnect, []string{"__x64_sys_connect", "__x64_sys_accept", "__sys_accept", "__sys_connect"}},
+	{classHTTP, []string{
+		"tcp_", "__tcp_", "sock_", "inet_", "unix_stream_", "__sys_sendto", "__sys_recvfrom",
+		"do_epoll_", "__x64_sys_epoll_", "ep_poll",
+	}},
+}
+
+// otherClass is the class of a stack in which there is no Go; "" where none fits.
+func otherClass(stack []profile.Frame) string {
+	if slices.ContainsFunc(stack, func(f profile.Frame) bool {
+		return strings.HasPrefix(f.Function, "runtime.")
+	}) {
+		return ""
+	}
+	for _, c := range otherClasses {
+		if slices.ContainsFunc(stack, func(f profile.Frame) bool {
+			return f.Origin() == profile.Runtime &&
+				slices.ContainsFunc(c.functions, func(n string) bool {
+					return strings.HasPrefix(f.Function, n)
+				})
+		}) {
+			return c.name
+		}
+	}
+	return ""
+}
+
+// Classes are the classes of a processor profile's weight, of any language's program, each with its
+// share.
+func Classes(p *profile.Profile) map[string]float64 {
+	all := p.Classify(profile.CPU, classOf)
+	total := p.Total(profile.CPU)
+	for class := range all {
+		all[class] /= total
+	}
+	return all
+}

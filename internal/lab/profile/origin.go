@@ -1,0 +1,122 @@
+package profile
+
+import (
+	"path"
+	"strings"
+
+	"github.com/google/pprof/profile"
+)
+
+// ofGo says whether a profile is of a Go program: names alone say then whose code a function is. In
+// one that is not, names say little, and files and binaries more.
+func ofGo(p *profile.Profile) bool {
+	for _, f := range p.Function {
+		if strings.HasSuffix(f.Filename, ".go") || strings.HasPrefix(f.Name, "runtime.") {
+			return true
+		}
+	}
+	// Goroutine and heap profiles may be empty, and old ones have no files.
+	return len(p.Function) == 0
+}
+
+// foreign says whose code a function is that is not of a Go program.
+func foreign(name, file, binary string) Origin {
+	switch {
+	case strings.HasPrefix(name, "[") || strings.HasPrefix(binary, "["):
+		return Runtime // [unknown], [kernel], [vdso]
+	case internals[name]:
+		return Runtime
+	case binary != "":
+		return ofBinary(path.Base(binary), file)
+	}
+	for language, standard := range libraries {
+		if strings.HasSuffix(file, language) {
+			if standard(file) {
+				return Standard
+			}
+			return Own
+		}
+	}
+	if strings.HasPrefix(file, "node:") || strings.HasPrefix(file, "<frozen ") ||
+		strings.HasPrefix(file, "<internal:") {
+		return Standard
+	}
+	return Own
+}
+
+// internals are what V8 calls what is not JavaScript.
+var internals = map[string]bool{
+	"(program)": true, "(garbage collector)": true, "(root)": true, "(idle)": true,
+}
+
+// ofBinary judges code that was compiled ahead. Shared libraries are mostly the distribution's:
+// what they do counts as done by who called them.
+func ofBinary(binary, file string) Origin {
+	for _, prefix := range runtimes {
+		if strings.HasPrefix(binary, prefix) {
+			return Runtime
+		}
+	}
+	if strings.Contains(binary, ".so") {
+		return Standard
+	}
+	if strings.HasPrefix(file, "/rustc/") || strings.HasPrefix(file, "/usr/include/") {
+		return Standard
+	}
+	return Own
+}
+
+// runtimes begin the names of interpreters and of libraries that any program has.
+var runtimes = []string{
+	"python", "libpython", "node", "libnode", "ruby", "libruby", "php", "libphp", "java", "libjvm",
+	"libjava", "libcoreclr", "dotnet", "perl", "libperl", "beam", "libc.so", "libc-", "libc++",
+	"libm.so", "libpthread", "libstdc++", "libgcc_s", "ld-linux", "ld-musl", "libuv.so",
+}
+
+// libraries say of the files of a language whether they are its standard library.
+var libraries = map[string]func(file string) bool{
+	".py": func(file string) bool {
+		if strings.Contains(file, "/site-packages/") || strings.Contains(file, "/dist-packages/") {
+			return false
+		}
+		if strings.Contains(file, "/lib/python") || strings.HasPrefix(file, "<frozen ") {
+			return true
+		}
+		// py-spy leaves the library's folder out.
+		first, _, _ := strings.Cut(strings.TrimSuffix(file, ".py"), "/")
+		return pythonModules[first]
+	},
+	".js": func(file string) bool { return strings.HasPrefix(file, "node:") },
+	".rb": func(file string) bool {
+		return strings.Contains(file, "/lib/ruby/") && !strings.Contains(file, "/gems/")
+	},
+	".java": func(file string) bool {
+		first, _, _ := strings.Cut(file, "/")
+		return first == "java" || first == "javax" || first == "jdk" || first == "sun" ||
+			strings.HasPrefix(file, "com/sun/")
+	},
+}
+
+// pythonModules are the modules of Python's standard library that are written in Python, as of
+// Python 3.13.
+var pythonModules = set(`abc argparse ast asyncio base64 bdb bisect bz2 calendar cgi cmd code codecs
+	collections colorsys compileall concurrent configparser contextlib contextvars copy copyreg
+	cProfile csv ctypes curses dataclasses datetime dbm decimal difflib dis doctest email encodings
+	enum filecmp fileinput fnmatch fractions ftplib functools genericpath getopt getpass gettext glob
+	graphlib gzip hashlib heapq hmac html http imaplib importlib inspect io ipaddress json keyword
+	linecache locale logging lzma mailbox mimetypes modulefinder multiprocessing netrc ntpath
+	numbers opcode operator optparse os pathlib pdb pickle pickletools pkgutil platform plistlib
+	poplib posixpath pprint profile pstats queue quopri random re reprlib runpy sched secrets
+	selectors shelve shlex shutil signal site smtplib socket socketserver sqlite3 sre_compile
+	sre_constants sre_parse ssl stat statistics string stringprep struct subprocess symtable
+	sysconfig tarfile tempfile textwrap threading timeit token tokenize tomllib trace traceback
+	tracemalloc types typing unittest urllib uuid venv warnings wave weakref webbrowser wsgiref xml
+	xmlrpc zipapp zipfile zipimport zoneinfo _pydecimal _pyio _strptime _weakrefset`)
+
+func set(words string) map[string]bool {
+	all := map[string]bool{}
+	for _, word := range strings.Fields(words) {
+		all[word] = true
+	}
+	return all
+}

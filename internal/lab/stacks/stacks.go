@@ -1,0 +1,275 @@
+// Package stacks reads what the profilers of other languages write (folded stacks, the text of perf
+// script, speedscope, V8's .cpuprofile, the JSON of the JDK's jfr tool, pprof) and makes profiles
+// in pprof's format of it, which the rest of the lab reads. It must know nothing of runs, processes
+// and networks, and trusts no byte: files come from anywhere.
+package stacks
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/google/pprof/profile"
+)
+
+// How much is read. What is over a bound is refused with an error that says so, as a profile of
+// which a part is missing would name the wrong places.
+const (
+	// Most is the size of a file, in bytes, compressed and not. A decoded sample takes up to eight
+	// times its text.
+	Most = 64 << 20
+
+	mostStacks = 200_000   // different ones; package profile takes no more
+	mostFrames = 4_000_000 // of all of these
+	mostPlaces = 250_000   // different functions, files and lines
+	mostDepth  = 10_000    // frames of one stack
+	mostText   = 4 << 10   // bytes of a function's or a file's name; what follows is cut off
+)
+
+// Frame is one call of a stack.
+type Frame struct {
+	Function string // never empty
+	File     string // as the profiler gave it; "" when it is not known
+	Line     int    // 0 when it is not known
+	// Binary is the program or the library that the code is from, for code that was compiled ahead:
+	// "/usr/sbin/nginx", "[kernel]".
+	Binary string
+}
+
+// Options are what a file may not say of itself.
+type Options struct {
+	// Hertz is how many samples a second were taken, for formats that count samples and do not say
+	// what one is worth; 0 is the usual rate of the format's tools.
+	Hertz float64
+	// Seconds is how long the profile was taken; 0 takes what the file says. Where neither says it,
+	// weights are of the whole profile and not for a second of it.
+	Seconds float64
+}
+
+// nanos is what one sample is worth.
+func (o Options) nanos(usual float64) int64 {
+	hertz := usual
+	if o.Hertz > 0 {
+		hertz = o.Hertz
+	}
+	return max(1, int64(1e9/hertz))
+}
+
+// The usual rates of samples a second: that of py-spy, rbspy and async-profiler's common setting,
+// and that of the JDK's own settings (20 ms).
+const (
+	usualHertz = 100
+	jfrHertz   = 50
+)
+
+// Format is how a file was written.
+type Format string
+
+// The formats that Read knows.
+const (
+	Pprof      Format = "pprof"
+	Folded     Format = "folded stacks"
+	PerfScript Format = "perf script"
+	Speedscope Format = "speedscope"
+	CPUProfile Format = "V8 cpuprofile"
+	JFRPrint   Format = "jfr print --json"
+)
+
+// ErrRecording is the error for a recording of the JDK's flight recorder as it is: only the JDK's
+// jfr tool reads it.
+var ErrRecording = errors.New("this is a flight recording: convert it with " +
+	"jfr print --json --events jdk.ExecutionSample FILE")
+
+// Read makes a profile of a file's content, whatever format it is in: that is found from its first
+// bytes. The profile weighs "samples" and "cpu", which is processor time in nanoseconds, whatever
+// the file calls it; stacks in which a thread was idle are left out where the format tells them
+// apart. An error is one line, and names the line of the file where there are lines.
+//
+// It keeps nothing of data, and may be called from any goroutine.
+func Read(data []byte, o Options) (*profile.Profile, Format, error) {
+	data, packed, err := unpack(data)
+	if err != nil {
+		return nil, "", err
+	}
+	if !(o.Hertz >= 0 && o.Hertz <= 1e6) || !(o.Seconds >= 0 && o.Seconds <= 1e6) {
+		return nil, "", errors.New("the samples a second and the seconds are 0 to 1,000,000")
+	}
+	switch text := bytes.TrimLeft(data, " \t\r\n\uFEFF"); {
+	case len(text) == 0:
+		return nil, "", errors.New("there is nothing in it")
+	case bytes.HasPrefix(data, []byte("FLR\x00")):
+		return nil, "", ErrRecording
+	case text[0] == '{':
+		return readJSON(data, o)
+	case packed && !isText(data) || !isText(data):
+		p, err := readPprof(data, o)
+		return p, Pprof, err
+	case looksLikePerf(data):
+		p, err := readPerf(data, o)
+		return p, PerfScript, err
+	}
+	p, err := readFolded(data, o)
+	return p, Folded, err
+}
+
+// unpack decompresses what is compressed.
+func unpack(data []byte) (raw []byte, packed bool, err error) {
+	if len(data) > Most {
+		return nil, false, fmt.Errorf("it has %d MB, more than %d", len(data)>>20, Most>>20)
+	}
+	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		return data, false, nil
+	}
+	from, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, true, fmt.Errorf("its compression is damaged: %w", err)
+	}
+	raw, err = io.ReadAll(io.LimitReader(from, Most+1))
+	if err != nil {
+		return nil, true, fmt.Errorf("its compression is damaged, or it was cut short: %w", err)
+	}
+	if len(raw) > Most {
+		return nil, true, fmt.Errorf("it unpacks to more than %d MB", Most>>20)
+	}
+	return raw, true, nil
+}
+
+// isText says whether a file's beginning can be that of a text: pprof's messages have control
+// characters in their first bytes.
+func isText(data []byte) bool {
+	for _, c := range data[:min(len(data), 512)] {
+		if c < ' ' && c != '\n' && c != '\r' && c != '\t' {
+			return false
+		}
+	}
+	return true
+}
+
+// Builder makes a profile of stacks. It is used by one goroutine.
+type Builder struct {
+	out       *profile.Profile
+	places    map[Frame]*profile.Location
+	functions map[[2]string]*profile.Function
+	binaries  map[string]*profile.Mapping
+	stacks    map[string]*profile.Sample
+	key       []byte
+	frames    int
+}
+
+// NewBuilder makes one for a profile that was taken for so many seconds, 0 when that is not known.
+func NewBuilder(seconds float64) *Builder {
+	return &Builder{
+		out: &profile.Profile{
+			SampleType: []*profile.ValueType{
+				{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"},
+			},
+			PeriodType:    &profile.ValueType{Type: "cpu", Unit: "nanoseconds"},
+			DurationNanos: int64(seconds * 1e9),
+		},
+		places:    map[Frame]*profile.Location{},
+		functions: map[[2]string]*profile.Function{},
+		binaries:  map[string]*profile.Mapping{},
+		stacks:    map[string]*profile.Sample{},
+	}
+}
+
+// Add adds a stack, the leaf first, that was seen so many times, for so long. It keeps nothing of
+// the slice. An error says that a bound is reached; nothing was added then.
+func (b *Builder) Add(stack []Frame, samples, nanos int64) error {
+	if len(stack) == 0 {
+		return nil
+	}
+	if len(stack) > mostDepth {
+		return fmt.Errorf("a stack has more than %d frames", mostDepth)
+	}
+	b.key = b.key[:0]
+	for _, f := range stack {
+		l := b.place(f)
+		if l == nil {
+			return fmt.Errorf("there are more than %d different functions and lines", mostPlaces)
+		}
+		b.key = binary.AppendUvarint(b.key, l.ID)
+	}
+	s, ok := b.stacks[string(b.key)]
+	if !ok {
+		if len(b.stacks) == mostStacks {
+			return fmt.Errorf("there are more than %d different stacks", mostStacks)
+		}
+		if b.frames += len(stack); b.frames > mostFrames {
+			return fmt.Errorf("the stacks have more than %d frames", mostFrames)
+		}
+		s = &profile.Sample{Value: []int64{0, 0}}
+		for _, f := range stack {
+			s.Location = append(s.Location, b.place(f))
+		}
+		b.stacks[string(b.key)] = s
+		b.out.Sample = append(b.out.Sample, s)
+	}
+	s.Value[0], s.Value[1] = sum(s.Value[0], samples), sum(s.Value[1], nanos)
+	return nil
+}
+
+// sum adds what cannot overflow.
+func sum(a, b int64) int64 {
+	if b > math.MaxInt64-a {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// place is a frame's location; nil when there are too many.
+func (b *Builder) place(f Frame) *profile.Location {
+	if l, ok := b.places[f]; ok {
+		return l
+	}
+	if len(b.places) == mostPlaces {
+		return nil
+	}
+	name, file := f.Function[:min(len(f.Function), mostText)], f.File[:min(len(f.File), mostText)]
+	fn, ok := b.functions[[2]string{name, file}]
+	if !ok {
+		fn = &profile.Function{
+			ID: uint64(len(b.out.Function) + 1), Name: name, SystemName: name, Filename: file,
+		}
+		b.functions[[2]string{name, file}] = fn
+		b.out.Function = append(b.out.Function, fn)
+	}
+	l := &profile.Location{
+		ID:      uint64(len(b.places) + 1),
+		Line:    []profile.Line{{Function: fn, Line: int64(f.Line)}},
+		Mapping: b.binary(f.Binary),
+	}
+	b.places[f] = l
+	b.out.Location = append(b.out.Location, l)
+	return l
+}
+
+// binary is the mapping for a program or library; nil for none, and for those over pprof's bound.
+func (b *Builder) binary(name string) *profile.Mapping {
+	const most = 1000
+	if name == "" {
+		return nil
+	}
+	m, ok := b.binaries[name]
+	if !ok && len(b.binaries) < most {
+		m = &profile.Mapping{ID: uint64(len(b.binaries) + 1), File: name, HasFunctions: true}
+		b.binaries[name] = m
+		b.out.Mapping = append(b.out.Mapping, m)
+	}
+	return m
+}
+
+// Profile is what was added so far. The builder is not used any more.
+func (b *Builder) Profile() *profile.Profile { return b.out }
+
+// finish refuses a profile that has nothing in it.
+func (b *Builder) finish() (*profile.Profile, error) {
+	if len(b.out.Sample) == 0 {
+		return nil, errors.New("it has no stack in which anything ran")
+	}
+	return b.out, nil
+}
