@@ -32,6 +32,8 @@ type surveyCommand struct {
 	Scenario       string        `placeholder:"FILE" help:"Send what this scenario says, a YAML file; its rate is not used."`
 	PID            int           `name:"pid" placeholder:"N" help:"The target's process, for its CPU and memory (found by the port when it is on this machine)."`
 	Pprof          string        `placeholder:"URL" help:"Take profiles from this Go service's net/http/pprof: http://127.0.0.1:6060."`
+	ProfileCommand string        `placeholder:"COMMAND" help:"Take processor profiles with this shell command, which writes one to {out} in {seconds} of process {pid}."`
+	ProfileHertz   float64       `placeholder:"N" help:"Samples a second that --profile-command takes, where its format does not say what a sample is worth (100; 50 for the JDK's)."`
 	Metrics        []string      `sep:"none" placeholder:"URL" help:"Sample this page of Prometheus metrics, or of expvar's, once a second: http://127.0.0.1:9090/metrics. May be given up to four times; if two pages have a value of the same name, the first page's is kept."`
 	Deep           bool          `help:"Have the kernel count the target's events too, and the time that its threads wait for a processor: it costs the target some percent of its capacity."`
 	Runs           int           `default:"5" placeholder:"N" help:"Number of runs at each rate next to the load line (${default})."`
@@ -75,6 +77,7 @@ Examples:
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99.9<200ms' --quick --limit 5000
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --scenario shop.yaml --pid $(pidof shop)
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --pprof http://127.0.0.1:6060 --metrics http://127.0.0.1:9090/metrics
+    plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --profile-command 'py-spy record -d {seconds} -p {pid} -f raw -o {out}'
     plimsoll survey https://127.0.0.1:8443/ --slo 'p99<50ms' --insecure --http2 --streams 32
     plimsoll survey https://127.0.0.1:8443/ --slo 'errors<1%' --insecure --out runs/today --export line.json`
 }
@@ -137,6 +140,8 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 		Timeout:        k.Timeout,
 		NewConnections: k.NewConnections,
 		Pprof:          k.Pprof,
+		ProfileCommand: k.ProfileCommand,
+		ProfileHertz:   k.ProfileHertz,
 		Metrics:        k.Metrics,
 		Deep:           k.Deep,
 	})
@@ -179,6 +184,11 @@ func (k *surveyCommand) check() (slo.SLO, error) {
 	case !(k.Overshoot > 1):
 		return nil, errors.New("--overshoot must be above 1: the line can only be found " +
 			"from both sides")
+	case k.ProfileCommand != "" && !strings.Contains(k.ProfileCommand, "{out}"):
+		return nil, errors.New("--profile-command has to say with {out} where its profile goes: " +
+			"py-spy record -d {seconds} -p {pid} -f raw -o {out}")
+	case k.ProfileHertz < 0:
+		return nil, errors.New("--profile-hertz is above 0")
 	case k.checkProtocol() != nil:
 		return nil, k.checkProtocol()
 	case k.Connections < 0 || k.Loops < 0 || k.PID < 0:
@@ -234,6 +244,7 @@ func (k *surveyCommand) settings() map[string]string {
 		"resumption":      strconv.FormatBool(!k.NoResumption),
 		"new-connections": strconv.FormatBool(k.NewConnections),
 		"profiles":        strconv.FormatBool(k.Pprof != ""),
+		"profile-command": k.ProfileCommand,
 		"metrics":         strconv.Itoa(len(k.Metrics)),
 		"deep":            strconv.FormatBool(k.Deep),
 	})

@@ -7,6 +7,7 @@ package harness
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -44,6 +45,10 @@ type Options struct {
 	// Pprof is where profiles are taken, and Metrics the pages that are sampled; empty is none.
 	Pprof   string
 	Metrics []string
+	// ProfileCommand takes processor profiles with a program, and ProfileHertz is how many samples
+	// a second it takes; empty and 0 are none, and the usual.
+	ProfileCommand string
+	ProfileHertz   float64
 	// Deep has the kernel count the target's events.
 	Deep bool
 }
@@ -55,6 +60,8 @@ type harness struct {
 	steps []measure.Step
 	notes []string // what could not be done, for the result
 	ahead bool     // the generator takes precedence over the target
+	// processor takes processor profiles in place of Pprof's; nil where nothing else does.
+	processor processorProfiler
 }
 
 // Run surveys and writes the run directory. A result that comes with an error is what was found
@@ -101,9 +108,14 @@ func (h *harness) survey(ctx context.Context, w *record.Writer) (*record.Result,
 	for _, text := range missing {
 		h.miss(text)
 	}
+	end, err := h.openProcessor()
+	if err != nil {
+		return nil, errors.Join(err, shut())
+	}
+	defer end()
 	h.Runner = runner.New(h.runnerOptions(sampler))
 	o := h.o.Survey
-	o.Profiled, o.Predict = h.o.Pprof != "", h.predict
+	o.Profiled, o.Predict = h.o.Pprof != "" || h.processor != nil, h.predict
 	o.Done = func(s *measure.Step, _ record.Judgement) error {
 		err := w.Step(s)
 		// They are files now, and too large to be kept.

@@ -1,12 +1,35 @@
 package harness
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"slices"
+	"sync"
 	"time"
 
+	"github.com/google/pprof/profile"
+
 	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/profiler"
 	"plimsoll/internal/lab/scrape"
 )
+
+// processorProfiler takes the profile of the target's processor time for so long. It returns soon
+// after that, or soon after ctx has ended.
+type processorProfiler interface {
+	Take(ctx context.Context, length time.Duration) (*profile.Profile, error)
+}
+
+// openProcessor makes what takes the processor's profile in place of the service's own, if
+// anything does. end is called when the survey is over.
+func (h *harness) openProcessor() (end func(), err error) {
+	end = func() {}
+	if h.o.ProfileCommand != "" {
+		h.processor, err = profiler.NewCommand(h.o.ProfileCommand, h.o.PID, h.o.ProfileHertz)
+	}
+	return end, err
+}
 
 // profiles has the target profiled at half of its line, at it and beyond it: in the steps that the
 // line is not made of, as a profile costs the target some of what it can do. nil when there is
@@ -14,10 +37,13 @@ import (
 func (h *harness) profiles(
 	url string,
 ) func(ctx context.Context, p measure.StepPlan) map[string][]byte {
-	if url == "" {
+	if url == "" && h.processor == nil {
 		return nil
 	}
-	profiler := scrape.NewProfiler(url)
+	var service *scrape.Profiler
+	if url != "" {
+		service = scrape.NewProfiler(url)
+	}
 	return func(ctx context.Context, p measure.StepPlan) map[string][]byte {
 		kinds := profilesOf(p.Phase)
 		if len(kinds) == 0 {
@@ -31,13 +57,65 @@ func (h *harness) profiles(
 		case <-ctx.Done():
 			return nil
 		}
-		taken, errs := profiler.Take(ctx, kinds, time.Duration(p.Length-p.Settle)-profileMaking)
-		for _, err := range errs {
-			h.miss(err.Error())
-		}
-		return taken
+		return h.take(ctx, service, kinds, time.Duration(p.Length-p.Settle)-profileMaking)
 	}
 }
+
+// take takes the profiles of the kinds, the processor's by what is there for it. What fails is said
+// and missing, and the survey goes on.
+func (h *harness) take(
+	ctx context.Context, service *scrape.Profiler, kinds []scrape.Kind, length time.Duration,
+) map[string][]byte {
+	var other sync.WaitGroup
+	var taken map[string][]byte
+	var errs []error
+	if h.processor != nil {
+		kinds = slices.DeleteFunc(slices.Clone(kinds), func(k scrape.Kind) bool {
+			return k == scrape.CPU
+		})
+	}
+	if service != nil {
+		other.Go(func() { taken, errs = service.Take(ctx, kinds, length) })
+	}
+	var processor []byte
+	var failed error
+	if h.processor != nil {
+		processor, failed = h.takeProcessor(ctx, length)
+	}
+	other.Wait()
+	if failed != nil && ctx.Err() == nil {
+		errs = append(errs, fmt.Errorf("a profile of the processor time: %w", failed))
+	}
+	for _, err := range errs {
+		h.miss(err.Error())
+	}
+	if processor != nil {
+		if taken == nil {
+			taken = map[string][]byte{}
+		}
+		taken[string(scrape.CPU)] = processor
+	}
+	return taken
+}
+
+// takeProcessor is the processor's profile as it is recorded.
+func (h *harness) takeProcessor(ctx context.Context, length time.Duration) ([]byte, error) {
+	p, err := h.processor.Take(ctx, length)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := p.Write(&out); err != nil {
+		return nil, err
+	}
+	if out.Len() > mostProfile {
+		return nil, fmt.Errorf("it has %d MB, more than a run directory takes", out.Len()>>20)
+	}
+	return out.Bytes(), nil
+}
+
+// mostProfile is what a run directory takes, in bytes.
+const mostProfile = 32 << 20
 
 // profileMaking is kept for the writing of profiles, so that they are there when the step is over.
 const profileMaking = 500 * time.Millisecond
