@@ -34,6 +34,9 @@ func readFolded(data []byte, o Options) (*profile.Profile, error) {
 			line[0] == '#' {
 			continue
 		}
+		if strings.Trim(line, "0123456789") == "" {
+			continue // py-spy's samples of a thread that had no frame at that moment
+		}
 		at := strings.LastIndexByte(line, ' ')
 		if at < 0 {
 			return nil, fmt.Errorf("line %d: there is no number of samples after the stack: "+

@@ -87,7 +87,7 @@ func TestStacksOfEachFormat(t *testing.T) {
 		want    string
 	}{
 		"folded": {
-			"# by hand\n\nmain;serve;parse 3\r\nmain;serve 1\nmain;serve;parse 2\nnone 0\n",
+			"# by hand\n\n 13\nmain;serve;parse 3\r\nmain;serve 1\nmain;serve;parse 2\nnone 0\n",
 			stacks.Options{},
 			"parse < serve < main = 5, 50000000\nserve < main = 1, 10000000\n",
 		},
