@@ -32,6 +32,7 @@ type surveyCommand struct {
 	Scenario       string        `placeholder:"FILE" help:"Send what this scenario says, a YAML file; its rate is not used."`
 	PID            int           `name:"pid" placeholder:"N" help:"The target's process, for its CPU and memory (found by the port when it is on this machine)."`
 	Pprof          string        `placeholder:"URL" help:"Take profiles from this Go service's net/http/pprof: http://127.0.0.1:6060."`
+	Perf           bool          `help:"Have the kernel take processor profiles of the target's process, in any language."`
 	ProfileCommand string        `placeholder:"COMMAND" help:"Take processor profiles with this shell command, which writes one to {out} in {seconds} of process {pid}."`
 	ProfileHertz   float64       `placeholder:"N" help:"Samples a second that --profile-command takes, where its format does not say what a sample is worth (100; 50 for the JDK's)."`
 	Metrics        []string      `sep:"none" placeholder:"URL" help:"Sample this page of Prometheus metrics, or of expvar's, once a second: http://127.0.0.1:9090/metrics. May be given up to four times; if two pages have a value of the same name, the first page's is kept."`
@@ -77,6 +78,7 @@ Examples:
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99.9<200ms' --quick --limit 5000
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --scenario shop.yaml --pid $(pidof shop)
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --pprof http://127.0.0.1:6060 --metrics http://127.0.0.1:9090/metrics
+    plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --perf --pid $(pidof -s nginx)
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --profile-command 'py-spy record -d {seconds} -p {pid} -f raw -o {out}'
     plimsoll survey https://127.0.0.1:8443/ --slo 'p99<50ms' --insecure --http2 --streams 32
     plimsoll survey https://127.0.0.1:8443/ --slo 'errors<1%' --insecure --out runs/today --export line.json`
@@ -141,6 +143,7 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 		NewConnections: k.NewConnections,
 		Pprof:          k.Pprof,
 		ProfileCommand: k.ProfileCommand,
+		Perf:           k.Perf,
 		ProfileHertz:   k.ProfileHertz,
 		Metrics:        k.Metrics,
 		Deep:           k.Deep,
@@ -187,6 +190,9 @@ func (k *surveyCommand) check() (slo.SLO, error) {
 	case k.ProfileCommand != "" && !strings.Contains(k.ProfileCommand, "{out}"):
 		return nil, errors.New("--profile-command has to say with {out} where its profile goes: " +
 			"py-spy record -d {seconds} -p {pid} -f raw -o {out}")
+	case k.Perf && k.ProfileCommand != "":
+		return nil, errors.New("--perf and --profile-command both take the processor's profile: " +
+			"give one of them")
 	case k.ProfileHertz < 0:
 		return nil, errors.New("--profile-hertz is above 0")
 	case k.checkProtocol() != nil:
@@ -245,6 +251,7 @@ func (k *surveyCommand) settings() map[string]string {
 		"new-connections": strconv.FormatBool(k.NewConnections),
 		"profiles":        strconv.FormatBool(k.Pprof != ""),
 		"profile-command": k.ProfileCommand,
+		"perf":            strconv.FormatBool(k.Perf),
 		"metrics":         strconv.Itoa(len(k.Metrics)),
 		"deep":            strconv.FormatBool(k.Deep),
 	})

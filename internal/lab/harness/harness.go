@@ -49,6 +49,8 @@ type Options struct {
 	// a second it takes; empty and 0 are none, and the usual.
 	ProfileCommand string
 	ProfileHertz   float64
+	// Perf has the kernel take processor profiles.
+	Perf bool
 	// Deep has the kernel count the target's events.
 	Deep bool
 }

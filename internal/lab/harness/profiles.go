@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"plimsoll/internal/lab/kernel"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/profiler"
 	"plimsoll/internal/lab/scrape"
@@ -25,8 +26,17 @@ type processorProfiler interface {
 // anything does. end is called when the survey is over.
 func (h *harness) openProcessor() (end func(), err error) {
 	end = func() {}
-	if h.o.ProfileCommand != "" {
+	switch {
+	case h.o.ProfileCommand != "":
 		h.processor, err = profiler.NewCommand(h.o.ProfileCommand, h.o.PID, h.o.ProfileHertz)
+	case h.o.Perf:
+		s, failed := kernel.OpenSampler(h.o.PID)
+		if failed != nil {
+			// What is not allowed here is said, and the survey goes on.
+			h.miss("the kernel's profile of the processor time: " + failed.Error())
+			return end, nil
+		}
+		h.processor, end = s, s.Close
 	}
 	return end, err
 }
@@ -83,6 +93,11 @@ func (h *harness) take(
 		processor, failed = h.takeProcessor(ctx, length)
 	}
 	other.Wait()
+	if n, ok := h.processor.(interface{ Notes() []string }); ok && failed == nil {
+		for _, note := range n.Notes() {
+			h.miss(note)
+		}
+	}
 	if failed != nil && ctx.Err() == nil {
 		errs = append(errs, fmt.Errorf("a profile of the processor time: %w", failed))
 	}

@@ -24,7 +24,7 @@ func foreign(name, file, binary string) Origin {
 	switch {
 	case strings.HasPrefix(name, "[") || strings.HasPrefix(binary, "["):
 		return Runtime // [unknown], [kernel], [vdso]
-	case internals[name]:
+	case internals[name], binary == "" && file == "" && compiledParts(name):
 		return Runtime
 	case binary != "":
 		return ofBinary(path.Base(binary), file)
@@ -47,6 +47,16 @@ func foreign(name, file, binary string) Origin {
 // internals are what V8 calls what is not JavaScript.
 var internals = map[string]bool{
 	"(program)": true, "(garbage collector)": true, "(root)": true, "(idle)": true,
+}
+
+// compiledParts says whether V8's map of compiled code names a part of V8's own.
+func compiledParts(name string) bool {
+	for _, prefix := range []string{"Builtin:", "BytecodeHandler:", "Stub:", "RegExp:", "Handler:"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // ofBinary judges code that was compiled ahead. Shared libraries are mostly the distribution's:
