@@ -19,6 +19,7 @@ import (
 	"plimsoll/internal/lab/harness"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/profiler"
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/scenario"
 	"plimsoll/internal/lab/slo"
@@ -33,6 +34,7 @@ type surveyCommand struct {
 	PID            int           `name:"pid" placeholder:"N" help:"The target's process, for its CPU and memory (found by the port when it is on this machine)."`
 	Pprof          string        `placeholder:"URL" help:"Take profiles from this Go service's net/http/pprof: http://127.0.0.1:6060."`
 	Perf           bool          `help:"Have the kernel take processor profiles of the target's process, in any language."`
+	Inspect        string        `placeholder:"URL" help:"Take processor profiles by the inspector of Node, or of another V8: http://127.0.0.1:9229."`
 	ProfileCommand string        `placeholder:"COMMAND" help:"Take processor profiles with this shell command, which writes one to {out} in {seconds} of process {pid}."`
 	ProfileHertz   float64       `placeholder:"N" help:"Samples a second that --profile-command takes, where its format does not say what a sample is worth (100; 50 for the JDK's)."`
 	Metrics        []string      `sep:"none" placeholder:"URL" help:"Sample this page of Prometheus metrics, or of expvar's, once a second: http://127.0.0.1:9090/metrics. May be given up to four times; if two pages have a value of the same name, the first page's is kept."`
@@ -78,6 +80,7 @@ Examples:
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99.9<200ms' --quick --limit 5000
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --scenario shop.yaml --pid $(pidof shop)
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --pprof http://127.0.0.1:6060 --metrics http://127.0.0.1:9090/metrics
+    plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --inspect http://127.0.0.1:9229
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --perf --pid $(pidof -s nginx)
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --profile-command 'py-spy record -d {seconds} -p {pid} -f raw -o {out}'
     plimsoll survey https://127.0.0.1:8443/ --slo 'p99<50ms' --insecure --http2 --streams 32
@@ -144,6 +147,7 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 		Pprof:          k.Pprof,
 		ProfileCommand: k.ProfileCommand,
 		Perf:           k.Perf,
+		Inspect:        k.Inspect,
 		ProfileHertz:   k.ProfileHertz,
 		Metrics:        k.Metrics,
 		Deep:           k.Deep,
@@ -187,14 +191,8 @@ func (k *surveyCommand) check() (slo.SLO, error) {
 	case !(k.Overshoot > 1):
 		return nil, errors.New("--overshoot must be above 1: the line can only be found " +
 			"from both sides")
-	case k.ProfileCommand != "" && !strings.Contains(k.ProfileCommand, "{out}"):
-		return nil, errors.New("--profile-command has to say with {out} where its profile goes: " +
-			"py-spy record -d {seconds} -p {pid} -f raw -o {out}")
-	case k.Perf && k.ProfileCommand != "":
-		return nil, errors.New("--perf and --profile-command both take the processor's profile: " +
-			"give one of them")
-	case k.ProfileHertz < 0:
-		return nil, errors.New("--profile-hertz is above 0")
+	case k.checkProfiler() != nil:
+		return nil, k.checkProfiler()
 	case k.checkProtocol() != nil:
 		return nil, k.checkProtocol()
 	case k.Connections < 0 || k.Loops < 0 || k.PID < 0:
@@ -210,6 +208,34 @@ func (k *surveyCommand) check() (slo.SLO, error) {
 			"--method and --body, or --scenario")
 	}
 	return objectives, nil
+}
+
+// checkProfiler refuses what makes no sense of how profiles are to be taken.
+func (k *surveyCommand) checkProfiler() error {
+	ways := 0
+	for _, given := range []bool{k.Perf, k.Inspect != "", k.ProfileCommand != ""} {
+		if given {
+			ways++
+		}
+	}
+	if ways > 1 {
+		return errors.New("--perf, --inspect and --profile-command all take the processor's " +
+			"profile: give one of them")
+	}
+	if k.ProfileHertz < 0 {
+		return errors.New("--profile-hertz is above 0")
+	}
+	if k.ProfileCommand != "" {
+		if _, err := profiler.NewCommand(k.ProfileCommand, 0, 0); err != nil {
+			return fmt.Errorf("--profile-command: %w", err)
+		}
+	}
+	if k.Inspect != "" {
+		if _, err := profiler.NewInspector(k.Inspect); err != nil {
+			return fmt.Errorf("--inspect: %w", err)
+		}
+	}
+	return nil
 }
 
 // mostPages is how many metrics pages a survey reads.
@@ -252,6 +278,7 @@ func (k *surveyCommand) settings() map[string]string {
 		"profiles":        strconv.FormatBool(k.Pprof != ""),
 		"profile-command": k.ProfileCommand,
 		"perf":            strconv.FormatBool(k.Perf),
+		"inspect":         strconv.FormatBool(k.Inspect != ""),
 		"metrics":         strconv.Itoa(len(k.Metrics)),
 		"deep":            strconv.FormatBool(k.Deep),
 	})

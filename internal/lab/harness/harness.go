@@ -51,6 +51,8 @@ type Options struct {
 	ProfileHertz   float64
 	// Perf has the kernel take processor profiles.
 	Perf bool
+	// Inspect is the inspector of a V8 that processor profiles are taken by; empty is none.
+	Inspect string
 	// Deep has the kernel count the target's events.
 	Deep bool
 }

@@ -29,6 +29,8 @@ func (h *harness) openProcessor() (end func(), err error) {
 	switch {
 	case h.o.ProfileCommand != "":
 		h.processor, err = profiler.NewCommand(h.o.ProfileCommand, h.o.PID, h.o.ProfileHertz)
+	case h.o.Inspect != "":
+		h.processor, err = profiler.NewInspector(h.o.Inspect)
 	case h.o.Perf:
 		s, failed := kernel.OpenSampler(h.o.PID)
 		if failed != nil {

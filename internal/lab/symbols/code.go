@@ -17,9 +17,10 @@ type code struct {
 	dies  int         // entries that were read, of all units
 }
 
-// mostEntriesRead bounds the entries of DWARF that are read of one file, some seconds of work;
-// afterwards there are no more lines than are known by then.
-const mostEntriesRead = 5_000_000
+// mostEntriesRead bounds the entries of DWARF that are read of one file, and their ranges: a second
+// of work. Afterwards there are no more lines than are known by then. An entry may say that the one
+// that follows is before it, so that without a bound reading would never end.
+const mostEntriesRead = 2_000_000
 
 type unitRange struct {
 	low, high uint64
@@ -64,7 +65,7 @@ func newCode(e *elf.File) *code {
 	c := &code{data: data}
 	for r := data.Reader(); ; r.SkipChildren() {
 		entry, err := r.Next()
-		if entry == nil || err != nil {
+		if c.dies++; entry == nil || err != nil || c.dies > mostEntriesRead {
 			break
 		}
 		if entry.Tag != dwarf.TagCompileUnit {
@@ -74,6 +75,7 @@ func newCode(e *elf.File) *code {
 		if err != nil {
 			continue
 		}
+		c.dies += len(ranges)
 		u := &unit{entry: entry}
 		for _, at := range ranges {
 			c.units = append(c.units, unitRange{at[0], at[1], u})
@@ -228,6 +230,7 @@ func (c *code) call(e *dwarf.Entry, in int) (one call, ok bool) {
 	if err != nil || len(ranges) == 0 {
 		return one, false
 	}
+	c.dies += len(ranges)
 	one = call{ranges: ranges, parent: -1}
 	if e.Tag == dwarf.TagInlinedSubroutine {
 		one.parent = in
