@@ -1,6 +1,7 @@
 // Package kernel reads, while a step runs, what the kernel counts of the target's processes when it
-// is asked to: software and hardware events by perf_event_open, and the scheduler's and TCP's
-// tracepoints by eBPF. It must know nothing of loads and of what its figures are used for.
+// is asked to: software and hardware events by perf_event_open, stacks sampled by its clock, and the
+// scheduler's and TCP's tracepoints by eBPF. It must know nothing of loads and of what its figures
+// are used for.
 //
 // These are the deep probes: each is optional, needs rights that a user may not have, and costs the
 // target something. What cannot be had is said in a sentence that tells what to do, and the rest

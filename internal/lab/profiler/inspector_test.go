@@ -106,7 +106,7 @@ func TestWhatAnInspectorMayDoWrong(t *testing.T) {
 
 func TestNodesInspector(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
-		t.Skip("there is no node here: scripts/tools.sh installs it")
+		t.Fatal("there is no node here: scripts/tools.sh installs it")
 	}
 	file := filepath.Join(t.TempDir(), "work.js")
 	source := "function score(t) {\n  for (let i = 0; i < 1e5; i++) t = (t * 31 + i) % 1000003;\n  return t;\n}\n" +

@@ -44,7 +44,8 @@ type Command struct {
 	// Hertz is how many samples a second the command takes; 0 is the usual rate of its format.
 	Hertz float64
 
-	grace time.Duration
+	grace  time.Duration
+	blocks int // of 512 bytes, which a file may have that the command writes
 }
 
 // NewCommand checks a command's text; its error is for who wrote it.
@@ -53,7 +54,7 @@ func NewCommand(text string, pid int, hertz float64) (*Command, error) {
 		return nil, errors.New("the command has to say where its profile goes, with {out}: " +
 			"py-spy record -d {seconds} -p {pid} -f raw -o {out}")
 	}
-	return &Command{Text: text, PID: pid, Hertz: hertz, grace: grace}, nil
+	return &Command{Text: text, PID: pid, Hertz: hertz, grace: grace, blocks: mostFile}, nil
 }
 
 // Take runs the command for so long, at least a second, and reads its profile. It returns when the
@@ -75,7 +76,7 @@ func (c *Command) Take(ctx context.Context, length time.Duration) (*profile.Prof
 		"{seconds}", strconv.Itoa(seconds)).Replace(c.Text)
 	limit := time.Duration(seconds)*time.Second + c.grace
 	if err := run(ctx, limit, io.Discard, "sh", "-c",
-		fmt.Sprintf("ulimit -f %d\n%s", mostFile, text)); err != nil {
+		fmt.Sprintf("ulimit -f %d\n%s", c.blocks, text)); err != nil {
 		return nil, err
 	}
 	data, err := readFile(out)

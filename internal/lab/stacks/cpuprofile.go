@@ -35,7 +35,6 @@ type v8Profile struct {
 	samples    []int
 	deltas     []int64 // microseconds before each sample since the one before
 	start, end float64 // microseconds
-	children   int
 }
 
 // readCPUProfile reads V8's .cpuprofile, which is of one thread. A sample counts until the next
