@@ -34,7 +34,7 @@ func (o *Options) AppendBlock(dst []byte, s *Stored, fields *head.List) (block [
 		dst = appendLine(dst, f.Name, f.Value, s)
 	}
 	if !dated {
-		dst = append(appendDate(append(dst, "Date: "...), s.Date*second), "\r\n"...)
+		dst = append(head.AppendDate(append(dst, "Date: "...), s.Date*second), "\r\n"...)
 	}
 	return dst, len(dst) <= MaxBlock
 }
@@ -46,7 +46,7 @@ func appendLine(dst, name, value []byte, s *Stored) []byte {
 	dst = append(dst, value...)
 	end := uint32(len(dst))
 	switch {
-	case s.etag.end == 0 && is(name, "etag") && isTag(value):
+	case s.etag.end == 0 && is(name, "etag") && head.IsTag(value):
 		s.etag = span{at, end}
 	case s.modified.end == 0 && is(name, "last-modified"):
 		s.modified = span{at, end}

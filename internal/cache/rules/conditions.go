@@ -1,64 +1,6 @@
 package rules
 
-import (
-	"bytes"
-
-	"plimsoll/internal/head"
-)
-
-// isTag says whether b is an entity-tag (RFC 9110, section 8.8.3).
-func isTag(b []byte) bool {
-	opaque := b
-	if len(opaque) > 2 && opaque[0] == 'W' && opaque[1] == '/' {
-		opaque = opaque[2:]
-	}
-	if len(opaque) < 2 || opaque[0] != '"' || opaque[len(opaque)-1] != '"' {
-		return false
-	}
-	for _, c := range opaque[1 : len(opaque)-1] {
-		if c <= 0x20 || c == '"' || c == 0x7f {
-			return false
-		}
-	}
-	return true
-}
-
-func isWeak(tag []byte) bool { return tag[0] == 'W' }
-
-// weakEqual is RFC 9110's weak comparison of two entity tags, strongEqual the strong one (section
-// 8.8.3.2).
-func weakEqual(a, b []byte) bool {
-	return bytes.Equal(bytes.TrimPrefix(a, weak), bytes.TrimPrefix(b, weak))
-}
-
-func strongEqual(a, b []byte) bool { return !isWeak(a) && bytes.Equal(a, b) }
-
-var weak = []byte("W/")
-
-// nextTag cuts the first entity tag off a list of them. Commas in a tag are part of it. ok is false
-// at the list's end, or where something is no tag.
-func nextTag(list []byte) (tag, rest []byte, ok bool) {
-	for len(list) > 0 && (isSpace(list[0]) || list[0] == ',') {
-		list = list[1:]
-	}
-	n := 0
-	if bytes.HasPrefix(list, weak) {
-		n = 2
-	}
-	if n >= len(list) || list[n] != '"' {
-		return nil, nil, false
-	}
-	end := bytes.IndexByte(list[n+1:], '"')
-	if end < 0 {
-		return nil, nil, false
-	}
-	end += n + 2
-	tag, rest = list[:end], trim(list[end:])
-	if !isTag(tag) || len(rest) > 0 && rest[0] != ',' {
-		return nil, nil, false
-	}
-	return tag, rest, true
-}
+import "plimsoll/internal/head"
 
 // names says whether the lines of the field called name list the tag, by the comparison equal, or
 // are "*", which any tag fits, and none.
@@ -68,19 +10,8 @@ func (r *Request) names(name string, tag []byte, equal func(a, b []byte) bool) b
 		if f.ID != head.Other || !is(f.Name, name) {
 			continue
 		}
-		list := trim(f.Value)
-		if string(list) == "*" {
+		if head.ListsTag(f.Value, tag, equal) {
 			return true
-		}
-		for len(tag) > 0 {
-			one, rest, ok := nextTag(list)
-			if !ok {
-				break
-			}
-			if equal(one, tag) {
-				return true
-			}
-			list = rest
 		}
 	}
 	return false
@@ -90,12 +21,12 @@ func (r *Request) names(name string, tag []byte, equal func(a, b []byte) bool) b
 // when the client has what is stored (RFC 9110, section 13.2.2; RFC 9111, section 4.3.2).
 func (r *Request) notModified(s *Stored, block []byte, wall int64) bool {
 	if r.noneMatch {
-		return r.names("if-none-match", s.ETag(block), weakEqual)
+		return r.names("if-none-match", s.ETag(block), head.WeakEqual)
 	}
 	if r.dates != 1 {
 		return false
 	}
-	since, ok := parseDate(r.since, wall)
+	since, ok := head.ParseDate(r.since, wall)
 	if !ok {
 		return false
 	}
@@ -111,7 +42,7 @@ func (r *Request) notModified(s *Stored, block []byte, wall int64) bool {
 // judges.
 func (r *Request) matchHolds(s *Stored, block []byte, wall int64) bool {
 	if r.unmodified != nil {
-		at, ok := parseDate(r.unmodified, wall)
+		at, ok := head.ParseDate(r.unmodified, wall)
 		if !ok || s.LastModified == none || s.LastModified > at {
 			return false
 		}
@@ -120,7 +51,7 @@ func (r *Request) matchHolds(s *Stored, block []byte, wall int64) bool {
 		}
 	}
 	tag := s.ETag(block)
-	return len(tag) > 0 && r.names("if-match", tag, strongEqual)
+	return len(tag) > 0 && r.names("if-match", tag, head.StrongEqual)
 }
 
 func (r *Request) hasField(name string) bool {
@@ -166,9 +97,9 @@ func (r *Request) Reply(s *Stored, block []byte, length, wall int64) Reply {
 	}
 	from, to, kind := parseRange(r.ranges, length)
 	switch kind {
-	case rangeUnsatisfiable:
+	case head.RangeUnsatisfiable:
 		return Reply{Status: 416}
-	case rangeIgnored:
+	case head.RangeIgnored:
 		return whole
 	}
 	return Reply{Status: 206, From: from, To: to, Length: to - from}
@@ -180,58 +111,19 @@ func (r *Request) ifRangeHolds(s *Stored, block []byte, wall int64) bool {
 	if r.ifRange == nil {
 		return true
 	}
-	if isTag(r.ifRange) {
+	if head.IsTag(r.ifRange) {
 		tag := s.ETag(block)
-		return len(tag) > 0 && strongEqual(r.ifRange, tag)
+		return len(tag) > 0 && head.StrongEqual(r.ifRange, tag)
 	}
-	at, ok := parseDate(r.ifRange, wall)
+	at, ok := head.ParseDate(r.ifRange, wall)
 	return ok && s.LastModified != none && at == s.LastModified && s.Date-s.LastModified >= 1
 }
 
-type rangeKind uint8
-
-const (
-	rangeIgnored       rangeKind = iota // not in bytes, not well formed, or several
-	rangeSatisfiable                    // one, and some of it is there
-	rangeUnsatisfiable                  // one, behind the end
-)
-
-// parseRange reads a Range (RFC 9110, section 14.1.2) for a body of length bytes.
-func parseRange(b []byte, length int64) (from, to int64, kind rangeKind) {
-	const unit = "bytes="
-	if len(b) < len(unit) || !is(b[:len(unit)], unit) {
-		return 0, 0, rangeIgnored
+// parseRange reads a Range of one range in bytes; all others are ignored.
+func parseRange(b []byte, length int64) (from, to int64, kind head.RangeKind) {
+	set, ok := head.ByteRanges(b)
+	if !ok {
+		return 0, 0, head.RangeIgnored
 	}
-	first, last, dash := bytes.Cut(trim(b[len(unit):]), []byte("-"))
-	if !dash {
-		return 0, 0, rangeIgnored
-	}
-	a, okA := parsePosition(first)
-	z, okZ := parsePosition(last)
-	switch {
-	case len(first) == 0 && okZ: // the last z bytes
-		if z == 0 || length == 0 {
-			return 0, 0, rangeUnsatisfiable
-		}
-		return max(length-z, 0), length, rangeSatisfiable
-	case !okA || len(last) > 0 && (!okZ || z < a):
-		return 0, 0, rangeIgnored
-	case a >= length:
-		return 0, 0, rangeUnsatisfiable
-	case len(last) == 0:
-		return a, length, rangeSatisfiable
-	}
-	return a, min(z, length-1) + 1, rangeSatisfiable
-}
-
-// parsePosition reads digits, at most far behind every body.
-func parsePosition(b []byte) (int64, bool) {
-	n := int64(0)
-	for _, c := range b {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = min(n*10+int64(c-'0'), 1<<59)
-	}
-	return n, len(b) > 0
+	return head.ParseRange(set, length)
 }

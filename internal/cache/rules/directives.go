@@ -206,15 +206,7 @@ func shorter(a, b int64) int64 {
 // isSpace says whether c is OWS (RFC 9110, section 5.6.3).
 func isSpace(c byte) bool { return c == ' ' || c == '\t' }
 
-func trim(b []byte) []byte {
-	for len(b) > 0 && isSpace(b[0]) {
-		b = b[1:]
-	}
-	for len(b) > 0 && isSpace(b[len(b)-1]) {
-		b = b[:len(b)-1]
-	}
-	return b
-}
+func trim(b []byte) []byte { return head.Trim(b) }
 
 // nextMember cuts the first member off a list whose members have no commas in them.
 func nextMember(list []byte) (member, rest []byte) {

@@ -26,19 +26,19 @@ func readFresh(fields *head.List, now int64) freshFields {
 		field := fields.At(i)
 		switch {
 		case field.ID == head.Date:
-			if t, ok := parseDate(field.Value, now); ok && f.date == none {
+			if t, ok := head.ParseDate(field.Value, now); ok && f.date == none {
 				f.date = t
 			}
 		case field.ID != head.Other:
 		case is(field.Name, "expires"):
-			t, ok := parseDate(field.Value, now)
+			t, ok := head.ParseDate(field.Value, now)
 			if !ok {
 				f.expired = true
 			} else if f.expires == none || t < f.expires {
 				f.expires = t
 			}
 		case is(field.Name, "last-modified"):
-			if t, ok := parseDate(field.Value, now); ok && f.modified == none {
+			if t, ok := head.ParseDate(field.Value, now); ok && f.modified == none {
 				f.modified = t
 			}
 		case is(field.Name, "age") && f.age == none:
@@ -169,6 +169,6 @@ func (s *Stored) TTL(now int64) int64 { return s.Lifetime - s.Age(now) }
 // hasETag says whether there is an entity tag that can be used.
 func hasETag(fields *head.List) bool {
 	found := false
-	eachNamed(fields, "etag", func(value []byte) { found = found || isTag(value) })
+	eachNamed(fields, "etag", func(value []byte) { found = found || head.IsTag(value) })
 	return found
 }

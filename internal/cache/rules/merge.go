@@ -47,12 +47,12 @@ func agrees(old *Stored, block []byte, fields *head.List, wall int64) bool {
 	eachNamed(fields, "etag", func(value []byte) { tag = value })
 	eachNamed(fields, "last-modified", func(value []byte) { modified = value })
 	switch stored := old.ETag(block); {
-	case isTag(tag) && isWeak(tag):
-		return len(stored) > 0 && weakEqual(tag, stored)
-	case isTag(tag):
-		return len(stored) > 0 && strongEqual(tag, stored)
+	case head.IsTag(tag) && head.IsWeak(tag):
+		return len(stored) > 0 && head.WeakEqual(tag, stored)
+	case head.IsTag(tag):
+		return len(stored) > 0 && head.StrongEqual(tag, stored)
 	}
-	if at, ok := parseDate(modified, wall); ok {
+	if at, ok := head.ParseDate(modified, wall); ok {
 		return old.LastModified == at
 	}
 	return true

@@ -1,10 +1,10 @@
-package rules
+package head
 
 import "time"
 
-// parseDate reads an HTTP-date (RFC 9110, section 5.6.7) as seconds since 1970. now, nanoseconds
+// ParseDate reads an HTTP-date (RFC 9110, section 5.6.7) as seconds since 1970. now, nanoseconds
 // since 1970, tells the century of a year with two digits.
-func parseDate(b []byte, now int64) (int64, bool) {
+func ParseDate(b []byte, now int64) (int64, bool) {
 	if t, ok := parseFixdate(b); ok {
 		return t, true
 	}
@@ -80,7 +80,7 @@ func monthOf(b []byte) time.Month {
 	return 0
 }
 
-// appendDate appends a time, nanoseconds since 1970, as an HTTP-date.
-func appendDate(dst []byte, at int64) []byte {
+// AppendDate appends a time, nanoseconds since 1970, as an HTTP-date.
+func AppendDate(dst []byte, at int64) []byte {
 	return time.Unix(0, at).UTC().AppendFormat(dst, fixdate)
 }
