@@ -16,7 +16,8 @@ type Handler interface {
 	// Readable tells that there may be bytes, the end or an error to Read. It is told once for each
 	// change: who stops reading before ErrAgain reads on by itself later.
 	Readable()
-	// Drained tells that Queued has fallen to a low mark after the Conn was Congested.
+	// Drained tells that Queued has fallen to a low mark after the Conn was Congested, and that the
+	// socket has room again.
 	Drained()
 }
 
@@ -77,7 +78,7 @@ const (
 	connecting   connFlags = 1 << iota // Dial's outcome is not known yet
 	mayRead                            // the kernel may have something for us
 	ended                              // the kernel has told that the peer sends no more; bytes may still be there
-	tellDrained                        // the queue was above its high mark
+	tellDrained                        // the queue was above its high mark, or the socket took no more of a file
 	shutWhenSent                       // CloseWrite waits for the queue
 	endSent                            // the end of what we send went into the socket
 	accepted                           // counted among the loop's clients
@@ -210,7 +211,7 @@ func (c *Conn) ready(ev readiness) {
 			return
 		}
 	}
-	if ev&writable != 0 && c.flags&batched == 0 && (c.queued > 0 || c.flags&shutWhenSent != 0) {
+	if ev&writable != 0 && c.flags&batched == 0 && (c.queued > 0 || c.flags&(shutWhenSent|tellDrained) != 0) {
 		sent, open := c.drain()
 		if !open {
 			return
@@ -375,7 +376,7 @@ func (c *Conn) fail(errno syscall.Errno) {
 // flush sends queued bytes until the kernel takes no more. It says whether sending is still
 // possible; Read has the error.
 func (c *Conn) flush() bool {
-	began := Clock()
+	began, had := Clock(), c.queued > 0
 	for b := c.first; b != nil; b = c.first {
 		n, errno := send(int(c.fd), b.Data())
 		if errno == syscall.EINTR {
@@ -402,7 +403,9 @@ func (c *Conn) flush() bool {
 		b.next = nil
 		c.loop.PutBuffer(b)
 	}
-	c.sent = began
+	if had {
+		c.sent = began
+	}
 	if c.flags&shutWhenSent != 0 {
 		c.flags &^= shutWhenSent
 		c.sendEnd()
@@ -445,7 +448,8 @@ func (c *Conn) Acked() int64 {
 	return c.written - int64(c.queued) - int64(n)
 }
 
-// Congested says that the queue was above its high mark, and that Drained will be told.
+// Congested says that the queue was above its high mark, or that the socket took no more of what
+// SendFile was given, and that Drained will be told.
 func (c *Conn) Congested() bool { return c.flags&tellDrained != 0 }
 
 // CloseWrite tells the peer that no more will come, after what is queued. Reading goes on.

@@ -39,6 +39,13 @@ func sysSend(fd int, p []byte) (int, syscall.Errno) {
 	return n, errnoOf(err)
 }
 
+// macOS has a sendfile of another kind; nobody serves from there, so files are read and written.
+const hasSendFile = false
+
+func sysSendMore(fd int, p []byte) (int, syscall.Errno) { return sysSend(fd, p) }
+
+func sysSendFile(int, int, int64, int64) (int, syscall.Errno) { return 0, syscall.ENOSYS }
+
 func sysAccept(fd int) (int, netip.AddrPort, syscall.Errno) {
 	accepted, peer, err := unix.Accept(fd)
 	if err != nil {
