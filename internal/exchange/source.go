@@ -10,8 +10,8 @@ import (
 // fetch for which others wait too. The engine asks it for as much as the client takes, whatever the
 // protocol. All methods are for the exchange's loop and must not block.
 type Source interface {
-	// Next gives the next content, most bytes at the most. It stays unchanged until the next call of
-	// Next or Close. io.EOF comes with the last content or after it. ErrWait means that there is none
+	// Next gives the next content, most bytes at the most. It stays unchanged until the engine calls
+	// any source of the loop again: the engine has sent or copied it by then. io.EOF comes with the last content or after it. ErrWait means that there is none
 	// now: the source wakes the exchange (Exchange.Waker) when there is. Any other error means that
 	// the body cannot be completed, and the response is cut off.
 	Next(most int) ([]byte, error)
@@ -27,7 +27,7 @@ type FileSource interface {
 	// until Close. n is 0 where Next is to be called instead: because the content is not in a file, or
 	// because reading it might wait for the disk.
 	NextFile() (fd int, at, n int64)
-	// Took says how many of these bytes were sent.
+	// Took says how many of these bytes were sent, in their order; the rest is asked for again.
 	Took(n int64)
 }
 

@@ -195,6 +195,26 @@ func (c *clientConn) sendBytes(f *flow, out []byte) error {
 	return nil
 }
 
+// sendsFiles implements fileStream. TLS would have to encrypt what the kernel sends.
+func (c *clientConn) sendsFiles() bool {
+	return c.tls == nil && c.state == clientBusy && reactor.CanSendFile()
+}
+
+// sendFile implements fileStream. The body's length is known, so that nothing frames it.
+func (c *clientConn) sendFile(f *flow, fd int, at, n int64, parts parts) (int64, error) {
+	var out []byte
+	if parts&withHead != 0 {
+		out = c.appendHead(f, c.w.out[:0])
+		f.headOut = int64(len(out))
+	}
+	sent, err := c.conn.SendFile(out, fd, at, n)
+	f.bodyOut += int64(len(out)) + sent
+	if err == nil && c.withheld() {
+		c.watchTaking()
+	}
+	return sent, err
+}
+
 // sendTunnel is send after the exchange has become a tunnel.
 func (c *clientConn) sendTunnel(f *flow, buf []byte, from, to int, parts parts) error {
 	var out []byte

@@ -13,7 +13,7 @@ import (
 // A window of SendTimeout begins when bytes wait for the client, in the gateway or, between
 // exchanges, in the kernel. At its end the client must have taken as much as MinBodyRate asks for,
 // or else have kept up: it has taken all that it had been given when the window began, and the
-// gateway has nothing queued for it at one of the window's ends. While more waits, the next window
+// gateway withholds nothing from it at one of the window's ends. While more waits, the next window
 // follows, whatever exchanges begin and end meanwhile.
 
 // watchTaking begins a window, unless one is under way or nothing has been given since the client
@@ -22,15 +22,19 @@ func (c *clientConn) watchTaking() {
 	if c.watching || c.conn.Written() == c.acked {
 		return
 	}
-	if c.conn.Queued() > 0 {
+	if c.withheld() {
 		c.acked = c.conn.Acked()
 	}
 	c.beginWindow(c.w.loop.Now())
 }
 
+// withheld says that something waits for the client that the kernel has not taken: bytes that are
+// queued, or the rest of a file.
+func (c *clientConn) withheld() bool { return c.conn.Queued() > 0 || c.conn.Congested() }
+
 func (c *clientConn) beginWindow(now int64) {
 	c.watching, c.given = true, c.conn.Written()
-	c.queued = c.conn.Queued() > 0
+	c.queued = c.withheld()
 	c.w.loop.SetTimer(&c.pace, c, now+c.listener.SendTimeout)
 }
 
@@ -44,7 +48,7 @@ func (c *clientConn) judgeTaking(now int64) {
 	c.watching = false
 	before := c.acked
 	c.acked = c.conn.Acked()
-	keptUp := c.acked >= c.given && !(c.queued && c.conn.Queued() > 0)
+	keptUp := c.acked >= c.given && !(c.queued && c.withheld())
 	if !keptUp && c.acked-before < c.listener.leastAcked() {
 		c.tooSlow(now, c.acked > before)
 		return
@@ -57,7 +61,7 @@ func (c *clientConn) judgeTaking(now int64) {
 // behind says that the client has not taken everything. It costs a system call while a window is
 // under way.
 func (c *clientConn) behind() bool {
-	return c.watching && (c.conn.Queued() > 0 || c.conn.Acked() < c.conn.Written())
+	return c.watching && (c.withheld() || c.conn.Acked() < c.conn.Written())
 }
 
 // tooSlow ends a connection whose client takes what it is given too slowly; moved says that it

@@ -70,6 +70,18 @@ type stream interface {
 	cut(f *flow)
 }
 
+// fileStream is a stream that can have the kernel send from a file.
+type fileStream interface {
+	stream
+	// sendsFiles says whether it can for the present response, whose length is known.
+	sendsFiles() bool
+	// sendFile is send for content that stands in a file: n bytes from at in fd. The response's end
+	// is not among its parts. It says how many bytes went; when they are fewer than n the stream is
+	// congested, or has failed. What it does not take it does not keep. The error may be
+	// reactor.ErrNoSendFile or reactor.ErrFileCut, which are the file's.
+	sendFile(f *flow, fd int, at, n int64, parts parts) (int64, error)
+}
+
 // upstreamStream is one request and its response on a connection to a target, whatever the protocol
 // version: what an exchange talks to on its upstream's side, for one try. upstreamConn is the only
 // one of an HTTP/1.1 connection.
