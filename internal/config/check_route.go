@@ -40,7 +40,7 @@ func (r *Route) check(s *scope) {
 			clip(r.Via), maxVia)
 	}
 	r.checkDeadlineHeader(s)
-	if (s.has("respond") || s.has("redirect")) && !s.has("upstream") && !s.has("split") {
+	if (s.has("respond") || s.has("redirect") || s.has("files")) && !s.has("upstream") && !s.has("split") {
 		r.checkUnused(s)
 	} else if s.has("fallback") && !s.failed["sla"] {
 		s.fallbacks = append(s.fallbacks, named{s.at("fallback"), r.SLA})
@@ -103,6 +103,9 @@ func (r *Route) checkPaths(s *scope) []string {
 	}
 	if s.good("redirect") {
 		s.braces(s.within("redirect", "to"), r.Redirect.To, names)
+	}
+	if s.good("files") && !strings.HasSuffix(path, "/") && !strings.HasSuffix(path, "...}") && !strings.HasSuffix(path, "/{$}") {
+		s.reject("match", "%q leaves nothing of a path that could name a file; end it in a slash or in {rest...}", clip(r.Match))
 	}
 	names = append([]string{}, names...)
 	if !s.good("strip_prefix") {

@@ -191,7 +191,7 @@ type Certificate struct {
 }
 
 // Route is a match, an SLA class, a chain of policies and one action: exactly one of upstream,
-// split, respond, redirect.
+// split, respond, redirect, files.
 type Route struct {
 	// Name in logs and metrics, no two routes alike. Default: the match, with " #2" and so on where
 	// routes share it.
@@ -213,6 +213,8 @@ type Route struct {
 	Respond *Respond `yaml:"respond" one:"true"`
 	// Redirect sends the client elsewhere.
 	Redirect *Redirect `yaml:"redirect" one:"true"`
+	// Files serves the files of a directory. docs/files.md explains it.
+	Files *Files `yaml:"files" one:"true"`
 
 	// Timeout is how long an exchange may take from its request to the start of its response; while
 	// a request body is on its way, it counts from the last bytes of it that moved: that came from

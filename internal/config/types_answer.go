@@ -24,6 +24,57 @@ type Redirect struct {
 	Status int `yaml:"status" default:"308" enum:"301,302,303,307,308"`
 }
 
+// Files serves the files of a directory, to GET and HEAD. The path of a file is what {rest...} stands
+// for at the end of the route's match, or what follows a match that ends in a slash; a match that
+// ends in {$} is for the directory itself.
+type Files struct {
+	// Root is the directory. Required. Nothing outside of it is ever served. It is opened when the
+	// config is loaded, and again when its path comes to lead elsewhere.
+	Root string `yaml:"root" required:"true" file:"true"`
+	// Index is the file that answers for a directory. Default: "index.html". "" is none.
+	Index string `yaml:"index" default:"index.html"`
+	// SPA answers a path that has no file with the root's index and 200, for applications of a single
+	// page that have paths of their own. Default: false, 404. Hazard: a script or a picture that is
+	// missing becomes a page, too; give those a route of their own.
+	SPA bool `yaml:"spa" default:"false"`
+	// Precompressed are the codings of files that lie beside others, compressed: "br" (name.br), "zstd"
+	// (name.zst) and "gzip" (name.gz). A client gets the one that it likes best, and of several the
+	// one that stands first here. Default: none. Hazard: a sibling that is older than its file is sent
+	// all the same; make them anew together.
+	Precompressed []string `yaml:"precompressed" enum:"br,zstd,gzip"`
+	// CacheControl is the Cache-Control of what is served. Default: none.
+	CacheControl string `yaml:"cache_control"`
+	// Listing lists a directory that has no index: as a page, or in JSON for a client that accepts that
+	// and no HTML. Default: false, 404. Hazard: everybody sees every name.
+	Listing bool `yaml:"listing" default:"false"`
+	// Symlinks says which symbolic links beneath the root are followed: "inside", those that stay
+	// beneath it, or "none". Default: "inside". None is ever followed that is absolute, or leads out.
+	Symlinks string `yaml:"symlinks" default:"inside" enum:"inside,none"`
+	// Dotfiles serves names that begin with a dot; .well-known is served in any case. Default: false,
+	// 404. Hazard: .git, .env and .htpasswd are such names.
+	Dotfiles bool `yaml:"dotfiles" default:"false"`
+	// Fresh is how long what is known of a file is believed before it is looked at again. Changes are
+	// told by the kernel and mostly seen at once; where it cannot tell, as on network file systems,
+	// they are seen after twice this at the latest. Default: 1s.
+	Fresh Duration `yaml:"fresh" default:"1s" min:"10ms" max:"1h"`
+	// OpenFiles is how many files are kept open. Those that are being sent count only while others need
+	// no place. Default: 1024. Hazard: each takes a descriptor; see LimitNOFILE.
+	OpenFiles int `yaml:"open_files" default:"1024" min:"1" max:"1000000"`
+	// Memory is how many bytes are kept of small files, and of what is known of paths. Default: 32MB.
+	Memory Size `yaml:"memory" default:"32MB" min:"64KB" max:"4GB"`
+	// MemoryFile is the longest file that is sent from memory. Default: 32KB. 0B sends all from where
+	// they lie.
+	MemoryFile Size `yaml:"memory_file" default:"32KB" min:"0B" max:"1MB"`
+	// Readers is how many files are opened, or read from a disk, at once. Default: 16.
+	Readers int `yaml:"readers" default:"16" min:"1" max:"1024"`
+	// MaxWaiting is how many requests may wait for the disk; more get 503 with the reason files_busy.
+	// Default: 1024.
+	MaxWaiting int `yaml:"max_waiting" default:"1024" min:"1" max:"1000000"`
+	// MaxWait is how long a request waits for a file to be found and opened; then it gets 503, likewise.
+	// Default: 5s.
+	MaxWait Duration `yaml:"max_wait" default:"5s" min:"10ms" max:"1h"`
+}
+
 // Fallback is a static answer in the place of the 502, 503 or 504 that the gateway gives when the
 // upstream failed, did not answer in time, has no target or no free connection, or when the request
 // was shed to protect it (an open breaker, a limit of concurrency). Only GET and HEAD get it. What

@@ -10,6 +10,7 @@ import (
 	"plimsoll/internal/policy/cache"
 	"plimsoll/internal/policy/compress"
 	"plimsoll/internal/policy/cors"
+	"plimsoll/internal/policy/files"
 	"plimsoll/internal/policy/forwarded"
 	"plimsoll/internal/policy/guard"
 	"plimsoll/internal/policy/headers"
@@ -193,6 +194,17 @@ var policies = []kind{
 			return nil, nil
 		}
 		return redirect.New(redirect.Options{To: p.Redirect.To, Status: p.Redirect.Status, PathNames: p.names})
+	}},
+	{name: "files", series: files.Series, make: func(p plan) (any, error) {
+		f := p.Files
+		if f == nil {
+			return nil, nil
+		}
+		return files.New(files.Options{Root: f.Root, Index: f.Index, Fallback: f.SPA, Codings: f.Precompressed,
+			CacheControl: f.CacheControl, Listing: f.Listing, Symlinks: f.Symlinks == "inside", Dotfiles: f.Dotfiles,
+			Fresh: time.Duration(f.Fresh), OpenFiles: f.OpenFiles, Memory: int64(f.Memory),
+			MemoryFile: int64(f.MemoryFile), Readers: f.Readers, Waiting: f.MaxWaiting,
+			MaxWait: time.Duration(f.MaxWait), Pattern: p.Match, Env: p.env})
 	}},
 }
 

@@ -1,0 +1,177 @@
+package files
+
+import (
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/head"
+)
+
+// file is an open file, or the content of a small one, with the fields that tell of it. It does not
+// change, but for the atomics.
+type file struct {
+	fd      int    // -1 where content is there
+	content []byte // whole; nil for a file that is read as it is sent
+	size    int64
+	stamp   stamp
+
+	modified  int64 // seconds since 1970, as Last-Modified says
+	wall      int64 // nanoseconds since 1970, when it was opened: tells the century of dates
+	settled   bool  // Last-Modified is a strong validator (RFC 9110, section 8.8.2.2)
+	unsettled bool  // it was changed so short a time ago that a further change may leave no trace
+
+	etag, lastModified, contentType, encoding head.Field
+
+	warmth warmth
+}
+
+// stamp tells contents of a file apart.
+type stamp struct {
+	device, inode           uint64
+	size                    int64
+	modified, modifiedNanos int64
+	changed, changedNanos   int64
+}
+
+func stampOf(st *unix.Stat_t) stamp {
+	s := stamp{device: uint64(st.Dev), inode: st.Ino, size: st.Size}
+	s.modified, s.modifiedNanos = modifiedAt(st)
+	s.changed, s.changedNanos = changedAt(st)
+	return s
+}
+
+// grain is how coarse the times of files may be: two changes within it can leave the same times.
+const grain = 20 * time.Millisecond
+
+// openFile opens a file that was looked at before. Its type is that of the name of.
+func (s *store) openFile(name string, looked *unix.Stat_t, of string) (*file, error) {
+	if looked.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, unix.ENOENT // a directory, a pipe, a device, a socket
+	}
+	fd, err := s.root.open(name, 0)
+	if err != nil {
+		return nil, err
+	}
+	st, err := statOf(fd)
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG { // swapped meanwhile
+		err = unix.ENOENT
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	f := &file{fd: fd, size: st.Size, stamp: stampOf(&st)}
+	f.describe(time.Now(), of)
+	if f.size <= s.o.MemoryFile && f.size+2*entryBytes <= s.o.Memory {
+		err = f.readWhole()
+		unix.Close(fd)
+		f.fd = -1
+		return f, err
+	}
+	s.files.Add(1)
+	f.warmth.begin(f.size, isRemote(fd))
+	return f, nil
+}
+
+// describe makes the fields that tell of the file.
+func (f *file) describe(now time.Time, name string) {
+	f.wall = now.UnixNano()
+	// A time that is still to come would say nothing to caches (RFC 9110, section 8.8.2.1).
+	f.modified = min(f.stamp.modified, now.Unix())
+	f.settled = now.Unix()-f.modified >= 1
+	last := max(f.stamp.modified*1e9+f.stamp.modifiedNanos, f.stamp.changed*1e9+f.stamp.changedNanos)
+	f.unsettled = f.wall-last < int64(grain)
+	f.etag = exchange.StaticField("ETag", fmt.Sprintf(`"%x-%x-%x"`, f.stamp.inode,
+		uint64(f.stamp.modified*1e9+f.stamp.modifiedNanos), f.size))
+	f.lastModified = exchange.StaticField("Last-Modified", string(head.AppendDate(nil, f.modified*1e9)))
+	f.contentType = exchange.StaticField("Content-Type", typeOf(name))
+}
+
+// readWhole reads the content. A file that changes its length meanwhile is read as long as it was
+// said to be; one that is shorter by now is an error.
+func (f *file) readWhole() error {
+	f.content = make([]byte, f.size)
+	n, err := readAt(f.fd, f.content, 0)
+	if err == nil && n < len(f.content) {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// readAt reads until p is full or the file ends. It may wait for the disk.
+func readAt(fd int, p []byte, at int64) (n int, err error) {
+	for n < len(p) {
+		m, err := unix.Pread(fd, p[n:], at+int64(n))
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return n, err
+		}
+		if m == 0 {
+			break
+		}
+		n += m
+	}
+	return n, nil
+}
+
+var encodingFields = map[string]head.Field{
+	"br":   exchange.StaticField("Content-Encoding", "br"),
+	"zstd": exchange.StaticField("Content-Encoding", "zstd"),
+	"gzip": exchange.StaticField("Content-Encoding", "gzip"),
+}
+
+// warmth is which segments of a file were in memory a short time ago, so that the kernel can send them
+// from a loop. What a loop has read without waiting was in memory, and what a goroutine has read is.
+type warmth struct {
+	until  []atomic.Int64 // by segment, on the loops' clock
+	shift  uint           // a segment is 1<<shift bytes
+	remote bool           // what was read is not therefore in memory
+	blind  atomic.Bool    // the file system cannot tell what is
+}
+
+const (
+	// warmTime is for how long, in nanoseconds, what was in memory is taken to be. The kernel drops
+	// what was not used for longest; what it drops earlier than that costs the loop one read of the disk.
+	warmTime = int64(2 * time.Second)
+	// leastSegment is the smallest segment, as a power of two, and mostSegments how many there are at
+	// the most: larger files have larger ones.
+	leastSegment = 20
+	mostSegments = 1024
+)
+
+func (w *warmth) begin(size int64, remote bool) {
+	w.shift, w.remote = leastSegment, remote
+	for (size-1)>>w.shift >= mostSegments {
+		w.shift++
+	}
+	w.until = make([]atomic.Int64, (size-1)>>w.shift+1)
+}
+
+// warm is how many bytes from at on are warm, before the end to.
+func (w *warmth) warm(at, to, now int64) int64 {
+	if i := at >> w.shift; now < w.until[i].Load() {
+		return min(to, (i+1)<<w.shift) - at
+	}
+	return 0
+}
+
+// found notes that what is between from and to was in memory, in a file of size bytes. It gives from
+// where on the same will count again with what follows.
+func (w *warmth) found(from, to, size, now int64) int64 {
+	if w.remote {
+		return to
+	}
+	mask := int64(1)<<w.shift - 1
+	i := (from + mask) >> w.shift
+	for ; i < int64(len(w.until)) && min(size, (i+1)<<w.shift) <= to; i++ {
+		w.until[i].Store(now + warmTime)
+	}
+	return max(from, min(i<<w.shift, to))
+}

@@ -1,0 +1,263 @@
+// Package files serves the files of a directory. It is an action, the last in its route's chain, so
+// that access lists, limits and CORS hold for it too.
+//
+// A request is answered on its loop where that needs nothing of the disk: what is known of a path (an
+// entry) stands in a bounded cache that all loops read without a lock, small files with their
+// content. Everything that may wait for a disk (looking for a file, opening it, a directory, content
+// that is not in memory) is done on a bounded number of goroutines, while the exchange is held or its
+// source has no content. What is known is looked at again after a time, and earlier when the kernel
+// tells of a change.
+//
+// No request reaches beyond the root: the kernel resolves paths beneath it, in one step with opening
+// (see root). A file that changes while it is sent never yields a body that lies about its length: a
+// short one cuts the response off.
+//
+// It must not know sockets or protocol versions: it gives an exchange.FileSource.
+package files
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/grpc"
+	"plimsoll/internal/head"
+)
+
+// Options of the policy.
+type Options struct {
+	Root     string   // the directory
+	Index    string   // the file that answers for a directory; "" for none
+	Fallback bool     // what is not there is answered with the root's index
+	Codings  []string // those of precompressed siblings, the preferred first: of codings
+	// CacheControl is the field of that name; "" for none.
+	CacheControl string
+	Listing      bool // a directory without an index is listed
+	Symlinks     bool // those that lead to somewhere beneath the root are followed
+	Dotfiles     bool // names that begin with a dot are served
+
+	Fresh      time.Duration // how long what is known of a file is believed
+	OpenFiles  int           // the most files that are kept open
+	Memory     int64         // the most bytes of what is kept in memory
+	MemoryFile int64         // the longest file of which the content is
+	Readers    int           // how many goroutines work on the disk at once
+	Waiting    int           // the most requests that wait for them
+	MaxWait    time.Duration // how long each does
+
+	// Pattern is the route's, whose end says what is the path of a file.
+	Pattern string
+	Env     exchange.Env
+}
+
+// The policy's reasons.
+var (
+	noFile = exchange.DeclareReason(exchange.ReasonInfo{Label: "no_file", Fault: exchange.ClientFault,
+		GRPC: grpc.NotFound, Text: "there is no such file"})
+	unreadable = exchange.DeclareReason(exchange.ReasonInfo{Label: "file_unreadable",
+		Fault: exchange.UpstreamFault, GRPC: grpc.Internal, Text: "the file cannot be read"})
+	busy = exchange.DeclareReason(exchange.ReasonInfo{Label: "files_busy",
+		Fault: exchange.ProtectionFault, GRPC: grpc.Unavailable, Text: "too many files are waited for"})
+)
+
+// Policy serves files.
+type Policy struct {
+	o            Options
+	skip         int // segments of the pattern in front of a file's path
+	store        *store
+	parts        []part // by loop
+	cacheControl head.Field
+	index        []byte // the key of the root's index
+}
+
+// random is 64 random bits.
+func (p *Policy) random() uint64 {
+	if p.o.Env.Random != nil {
+		return p.o.Env.Random()
+	}
+	return rand.Uint64()
+}
+
+// part is what one loop has of the policy.
+type part struct {
+	counts  counts
+	scratch []byte // where sources read; valid until the next source is asked
+	free    *source
+	held    map[*exchange.Exchange]*errand
+	_       [64]byte // no other loop writes to this line
+}
+
+var (
+	_ exchange.RequestPolicy = (*Policy)(nil)
+	_ exchange.DonePolicy    = (*Policy)(nil)
+	_ exchange.Heir          = (*Policy)(nil)
+	_ exchange.Closer        = (*Policy)(nil)
+)
+
+// New opens the root. The error says why that cannot be.
+func New(o Options) (*Policy, error) {
+	if o.Env.Log == nil {
+		o.Env.Log = slog.New(slog.DiscardHandler)
+	}
+	s, err := newStore(o)
+	if err != nil {
+		return nil, err
+	}
+	path := o.Pattern[strings.IndexByte(o.Pattern, '/')+1:]
+	p := &Policy{o: o, skip: strings.Count(path, "/"), store: s, index: []byte(o.Index),
+		parts: make([]part, o.Env.Loops)}
+	for i := range p.parts {
+		p.parts[i].held = map[*exchange.Exchange]*errand{}
+	}
+	if o.CacheControl != "" {
+		p.cacheControl = exchange.StaticField("Cache-Control", o.CacheControl)
+	}
+	return p, nil
+}
+
+// Inherit implements exchange.Heir: what is known of the same files is kept.
+func (p *Policy) Inherit(old any) {
+	if was, ok := old.(*Policy); ok && p.store.same(was.store) {
+		p.store.leave()
+		p.store = was.store
+		p.store.owners.Add(1)
+	}
+}
+
+// Close implements exchange.Closer.
+func (p *Policy) Close() { p.store.leave() }
+
+var allowField = exchange.StaticField("Allow", "GET, HEAD")
+
+// OnRequest answers.
+func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
+	if m := x.Request.Method; string(m) != "GET" && string(m) != "HEAD" {
+		x.Refuse(405, exchange.WrongMethod)
+		x.Response.Fields.Append(allowField)
+		return exchange.Answered
+	}
+	key, ok := p.key(x)
+	if !ok {
+		return x.Refuse(404, noFile)
+	}
+	return p.find(x, key, false)
+}
+
+// find answers with the file of a path, or sees that it becomes known. last says that it is the one
+// that stands for what is not there.
+func (p *Policy) find(x *exchange.Exchange, key []byte, last bool) exchange.PolicyVerdict {
+	part := &p.parts[x.Loop()]
+	e, state := p.store.lookup(key, x.Now())
+	switch {
+	case e == nil || state == expired:
+		return p.wait(x, string(key), last)
+	case state == due:
+		p.store.refresh(e)
+	}
+	if e.whole {
+		part.counts.memory.Add(1)
+		return p.serve(x, e, last)
+	}
+	if !e.acquire() { // given up since it was looked up
+		return p.wait(x, string(key), last)
+	}
+	defer e.release()
+	part.counts.open.Add(1)
+	return p.serve(x, e, last)
+}
+
+// serve answers with an entry.
+func (p *Policy) serve(x *exchange.Exchange, e *entry, last bool) exchange.PolicyVerdict {
+	switch e.kind {
+	case isFile:
+		return p.answer(x, e, p.choose(x, e))
+	case isListing:
+		return p.answer(x, e, e.files[listingFor(x)])
+	case isDirectory:
+		return toSlash(x)
+	case isForbidden:
+		return x.Refuse(403, unreadable)
+	case isMissing:
+		if p.o.Fallback && !last {
+			return p.find(x, p.index, true)
+		}
+	}
+	return x.Refuse(404, noFile)
+}
+
+// errand is what a held exchange waits for. Its loop and the goroutine that runs it settle by state
+// who has the entry.
+type errand struct {
+	state errandState
+	entry *entry // held, once it is done; nil where err is not
+	err   error
+}
+
+// wait holds the exchange until what it asks for is known.
+func (p *Policy) wait(x *exchange.Exchange, key string, last bool) exchange.PolicyVerdict {
+	part := &p.parts[x.Loop()]
+	if !p.store.admit() {
+		part.counts.refused.Add(1)
+		x.Refuse(503, busy)
+		x.RetryAfter(1)
+		return exchange.Answered
+	}
+	part.counts.loads.Add(1)
+	e := &errand{}
+	part.held[x] = e
+	hold := x.HoldUntil(x.Now()+int64(p.o.MaxWait), 503, busy)
+	go p.store.errand(key, e, func() {
+		hold.Resume(func(x *exchange.Exchange) exchange.PolicyVerdict { return p.arrived(x, e, last) })
+	})
+	return exchange.Held
+}
+
+// arrived goes on with what a goroutine has found.
+func (p *Policy) arrived(x *exchange.Exchange, e *errand, last bool) exchange.PolicyVerdict {
+	delete(p.parts[x.Loop()].held, x)
+	if e.err != nil {
+		if outOfDescriptors(e.err) {
+			x.Refuse(503, busy)
+			x.RetryAfter(1)
+			return exchange.Answered
+		}
+		return x.Refuse(500, unreadable)
+	}
+	defer e.entry.release()
+	return p.serve(x, e.entry, last)
+}
+
+// OnDone implements exchange.DonePolicy: nobody waits any more for what the exchange was held for.
+func (p *Policy) OnDone(x *exchange.Exchange, _ exchange.End) {
+	part := &p.parts[x.Loop()]
+	if len(part.held) == 0 {
+		return
+	}
+	if e := part.held[x]; e != nil {
+		delete(part.held, x)
+		if !e.state.leave() && e.entry != nil {
+			e.entry.release()
+		}
+	}
+}
+
+// toSlash sends the client to the path with a slash at its end. The path is canonical: it begins with
+// one slash, and holds nothing that ends a field.
+func toSlash(x *exchange.Exchange) exchange.PolicyVerdict {
+	path, query := x.Request.Path, x.Request.Query
+	n := len(path) + 1
+	if len(query) > 0 {
+		n += 1 + len(query)
+	}
+	to := append(append(x.Alloc(n)[:0], path...), '/')
+	if len(query) > 0 {
+		to = append(append(to, '?'), query...)
+	}
+	x.Answer(301, exchange.RouteAnswer, nil)
+	f := x.Response.Fields.Extend(head.Location)
+	f.Name, f.Value = locationName, to
+	return exchange.Answered
+}
+
+var locationName = []byte(head.Text[head.Location])

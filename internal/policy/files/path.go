@@ -1,0 +1,77 @@
+package files
+
+import (
+	"bytes"
+
+	"plimsoll/internal/exchange"
+	"plimsoll/internal/head"
+)
+
+// maxPath is the longest path of a file in bytes: PATH_MAX, less the terminating zero.
+const maxPath = 4095
+
+// wellKnown is the one name with a dot at its beginning that is served whatever the choice: it is for
+// everybody (RFC 8615).
+const wellKnown = ".well-known"
+
+// key is the path of a file beneath the root, decoded, without a slash at its beginning, and with one
+// at its end for a directory. ok is false where no file can be meant. It borrows the request's path,
+// or lies in the exchange's memory.
+//
+// The path is canonical (package route): it has no "." or ".." segments, in no encoding, and no empty
+// ones. What is left to refuse is a slash that is encoded, because a name has none, and a name that
+// is not served.
+func (p *Policy) key(x *exchange.Exchange) (key []byte, ok bool) {
+	rest := x.Request.Path
+	for range p.skip + 1 {
+		i := bytes.IndexByte(rest, '/')
+		if i < 0 {
+			return nil, false
+		}
+		rest = rest[i+1:]
+	}
+	if bytes.IndexByte(rest, '%') >= 0 {
+		if rest, ok = decode(x.Alloc(len(rest))[:0], rest); !ok {
+			return nil, false
+		}
+	}
+	return rest, len(rest) <= maxPath && p.served(rest)
+}
+
+// decode appends the bytes that a path stands for. It refuses what no name can hold.
+func decode(dst, path []byte) ([]byte, bool) {
+	for i := 0; i < len(path); i++ {
+		c := path[i]
+		if c == '%' {
+			if len(path)-i < 3 || head.Hex(path[i+1]) == head.NotHex || head.Hex(path[i+2]) == head.NotHex {
+				return nil, false
+			}
+			c = head.Hex(path[i+1])<<4 | head.Hex(path[i+2])
+			i += 2
+			if c == '/' || c == '\\' {
+				return nil, false
+			}
+		}
+		if c == 0 {
+			return nil, false
+		}
+		dst = append(dst, c)
+	}
+	return dst, true
+}
+
+// served says whether all of a path's names may be served.
+func (p *Policy) served(path []byte) bool {
+	for rest := path; ; {
+		name, after, more := bytes.Cut(rest, []byte("/"))
+		switch {
+		case len(name) > 255, len(name) == 0 && more, string(name) == ".", string(name) == "..":
+			return false
+		case len(name) > 0 && name[0] == '.' && !p.o.Dotfiles && string(name) != wellKnown:
+			return false
+		case !more:
+			return true
+		}
+		rest = after
+	}
+}
