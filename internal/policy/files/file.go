@@ -129,8 +129,10 @@ var encodingFields = map[string]head.Field{
 
 // warmth is which segments of a file were in memory a short time ago, so that the kernel can send them
 // from a loop. What a loop has read without waiting was in memory, and what a goroutine has read is.
+// Once all of a segment was, samples of it tell whether it still is.
 type warmth struct {
-	until  []atomic.Int64 // by segment, on the loops' clock
+	until  []atomic.Int64 // by segment, on the loops' clock; 0 for never found
+	size   int64          // the file's
 	shift  uint           // a segment is 1<<shift bytes
 	remote bool           // what was read is not therefore in memory
 	blind  atomic.Bool    // the file system cannot tell what is
@@ -144,33 +146,55 @@ const (
 	// the most: larger files have larger ones.
 	leastSegment = 20
 	mostSegments = 1024
+	// sample is how far apart the samples are: to look at a megabyte costs 5 µs. What lies between two
+	// of them may be gone all the same; that, too, costs one read of the disk.
+	sample = 64 << 10
 )
 
 func (w *warmth) begin(size int64, remote bool) {
-	w.shift, w.remote = leastSegment, remote
+	w.size, w.shift, w.remote = size, leastSegment, remote
 	for (size-1)>>w.shift >= mostSegments {
 		w.shift++
 	}
 	w.until = make([]atomic.Int64, (size-1)>>w.shift+1)
 }
 
-// warm is how many bytes from at on are warm, before the end to.
-func (w *warmth) warm(at, to, now int64) int64 {
-	if i := at >> w.shift; now < w.until[i].Load() {
+// warm is how many bytes of the file fd are warm from at on, before the end to. Loop only.
+func (w *warmth) warm(fd int, at, to, now int64) int64 {
+	i := at >> w.shift
+	until := w.until[i].Load()
+	if now < until || until != 0 && w.renew(fd, i, now) {
 		return min(to, (i+1)<<w.shift) - at
 	}
 	return 0
 }
 
-// found notes that what is between from and to was in memory, in a file of size bytes. It gives from
-// where on the same will count again with what follows.
-func (w *warmth) found(from, to, size, now int64) int64 {
+// renew says whether a segment that was in memory still is, by samples.
+func (w *warmth) renew(fd int, i, now int64) bool {
+	if w.blind.Load() {
+		return false
+	}
+	var one [1]byte
+	end := min(w.size, (i+1)<<w.shift)
+	for at := i << w.shift; at < end; at += sample {
+		if n, errno := readNow(fd, one[:], at); n != 1 || errno != 0 {
+			w.until[i].Store(0)
+			return false
+		}
+	}
+	w.until[i].Store(now + warmTime)
+	return true
+}
+
+// found notes that what is between from and to was in memory. It gives from where on the same will
+// count again with what follows.
+func (w *warmth) found(from, to, now int64) int64 {
 	if w.remote {
 		return to
 	}
 	mask := int64(1)<<w.shift - 1
 	i := (from + mask) >> w.shift
-	for ; i < int64(len(w.until)) && min(size, (i+1)<<w.shift) <= to; i++ {
+	for ; i < int64(len(w.until)) && min(w.size, (i+1)<<w.shift) <= to; i++ {
 		w.until[i].Store(now + warmTime)
 	}
 	return max(from, min(i<<w.shift, to))

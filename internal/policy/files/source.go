@@ -122,13 +122,13 @@ func (s *source) nextRange() bool {
 func (s *source) advance(n int64) {
 	s.at += n
 	w := &s.file.warmth
-	s.covered = w.found(s.covered, s.at, s.file.size, s.x.Now())
+	s.covered = w.found(s.covered, s.at, s.x.Now())
 }
 
 // readNow reads what is in memory, into the loop's own; exchange.ErrWait where that is nothing.
 func (s *source) readNow(n int64) ([]byte, error) {
 	w := &s.file.warmth
-	warm := w.warm(s.at, s.to, s.x.Now())
+	warm := w.warm(s.file.fd, s.at, s.to, s.x.Now())
 	if warm == 0 && w.blind.Load() {
 		return nil, exchange.ErrWait
 	}
@@ -162,7 +162,7 @@ func (s *source) NextFile() (fd int, at, n int64) {
 	if len(s.text) > 0 || s.reading != nil || s.file.fd < 0 || s.at == s.to {
 		return 0, 0, 0
 	}
-	n = s.file.warmth.warm(s.at, s.to, s.x.Now())
+	n = s.file.warmth.warm(s.file.fd, s.at, s.to, s.x.Now())
 	return s.file.fd, s.at, n
 }
 
