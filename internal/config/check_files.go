@@ -3,8 +3,6 @@ package config
 import (
 	"os"
 	"strings"
-
-	"plimsoll/internal/exchange"
 )
 
 func (f *Files) check(s *scope) {
@@ -25,9 +23,7 @@ func (f *Files) check(s *scope) {
 		s.reject("spa", "there is no index to answer with; give index a name")
 	}
 	if s.good("cache_control") {
-		if err := exchange.CheckFieldValue(f.CacheControl); err != nil {
-			s.reject("cache_control", "%v", err)
-		}
+		s.fieldValue(s.at("cache_control"), f.CacheControl)
 	}
 	seen := map[string]bool{}
 	s.items("precompressed", func(i int, at place) {

@@ -155,6 +155,12 @@ func openStepwise(dir int, name string, flags int) (fd int, err error) {
 	at := dir
 	for {
 		segment, rest, more := strings.Cut(name, "/")
+		if segment == ".." {
+			if at != dir {
+				unix.Close(at)
+			}
+			return -1, syscall.EXDEV
+		}
 		how := flags
 		if more {
 			how = unix.O_DIRECTORY | unix.O_RDONLY | unix.O_CLOEXEC
