@@ -16,6 +16,7 @@
 package files
 
 import (
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
@@ -99,6 +100,9 @@ var (
 func New(o Options) (*Policy, error) {
 	if o.Env.Log == nil {
 		o.Env.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := exchange.CheckFieldValue(o.CacheControl); err != nil {
+		return nil, fmt.Errorf("cache_control: %w", err)
 	}
 	s, err := newStore(o)
 	if err != nil {
