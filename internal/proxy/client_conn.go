@@ -48,6 +48,7 @@ type clientConn struct {
 	watching           bool // pace's window is under way
 	queued             bool // something was queued when the window of pace began
 	slow               bool // counted among those that are too slow
+	largeFile          bool // the kernel may hold more of the present response
 	begun              bool // in head, bytes of a head have come, be they a part of a TLS record
 	// The end of the connection ends the last response, or it is a tunnel: only a reset shows that it
 	// was cut off.

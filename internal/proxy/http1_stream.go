@@ -195,6 +195,13 @@ func (c *clientConn) sendBytes(f *flow, out []byte) error {
 	return nil
 }
 
+// A response of largeFile bytes or more from a file lets the kernel hold largeUnsent of it: these are
+// pages of the file, and none of our memory. With reactor.UnsentLimit the loop is woken for each 64 KB.
+const (
+	largeFile   = 1 << 20
+	largeUnsent = 4 << 20
+)
+
 // sendsFiles implements fileStream. TLS would have to encrypt what the kernel sends.
 func (c *clientConn) sendsFiles() bool {
 	return c.tls == nil && c.state == clientBusy && reactor.CanSendFile()
@@ -206,6 +213,10 @@ func (c *clientConn) sendFile(f *flow, fd int, at, n int64, parts parts) (int64,
 	if parts&withHead != 0 {
 		out = c.appendHead(f, c.w.out[:0])
 		f.headOut = int64(len(out))
+		if f.Response.Length >= largeFile {
+			c.largeFile = true
+			c.conn.LimitUnsent(largeUnsent)
+		}
 	}
 	sent, err := c.conn.SendFile(out, fd, at, n)
 	f.bodyOut += int64(len(out)) + sent
@@ -254,6 +265,10 @@ func (c *clientConn) sent() (int64, bool) { return c.conn.Sent(), !c.conn.Failed
 // finish implements stream: the connection goes on with its next request.
 func (c *clientConn) finish(f *flow, last bool) {
 	expected := f.is(requestSent) && !f.req.KeepAlive
+	if c.largeFile {
+		c.largeFile = false
+		c.conn.LimitUnsent(reactor.UnsentLimit)
+	}
 	if c.state == clientTunnel {
 		c.state, expected = clientBusy, false
 	}

@@ -161,7 +161,7 @@ func newSocket(to Address) (int, error) {
 	fd, err := sysSocket(to.family())
 	if err == nil && to.Path == "" {
 		setNoDelay(fd)
-		limitUnsent(fd)
+		limitUnsent(fd, UnsentLimit)
 	}
 	return fd, err
 }

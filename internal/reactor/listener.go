@@ -102,7 +102,7 @@ func bindListener(address Address, backlog int, shared bool) (fd int, err error)
 			syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, syscall.IPV6_V6ONLY, dual)
 		}
 		setNoDelay(fd) // accepted sockets inherit both, which saves two calls for each
-		limitUnsent(fd)
+		limitUnsent(fd, UnsentLimit)
 	}
 	if err := syscall.Bind(fd, sa); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {

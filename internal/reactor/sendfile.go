@@ -66,6 +66,14 @@ func (c *Conn) SendFile(front []byte, fd int, at, n int64) (sent int64, err erro
 	return sent, nil
 }
 
+// LimitUnsent sets how many bytes the kernel holds of the connection that it has not sent, in place of
+// UnsentLimit. One system call.
+func (c *Conn) LimitUnsent(bytes int) {
+	if c.Open() && model == nil {
+		limitUnsent(int(c.fd), bytes)
+	}
+}
+
 // writeInFront is Write of bytes that more will follow at once.
 func (c *Conn) writeInFront(p []byte) error {
 	c.written += int64(len(p))

@@ -104,8 +104,8 @@ func ThreadCPU() int64 {
 }
 
 // limitUnsent sets TCP_NOTSENT_LOWAT.
-func limitUnsent(fd int) {
-	unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, UnsentLimit)
+func limitUnsent(fd, bytes int) {
+	unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, bytes)
 }
 
 // sysAcknowledge does nothing: there is no such call here.

@@ -76,9 +76,9 @@ func setReusePort(fd int) error {
 }
 
 // limitUnsent sets TCP_NOTSENT_LOWAT (tcp(7)). An old kernel without it holds more memory, no more.
-func limitUnsent(fd int) {
+func limitUnsent(fd, bytes int) {
 	const notSentLowAt = 25
-	syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, notSentLowAt, UnsentLimit)
+	syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, notSentLowAt, bytes)
 }
 
 func sysAcknowledge(fd int) { syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_QUICKACK, 1) }
