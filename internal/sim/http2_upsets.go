@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -280,4 +281,28 @@ var http2Upsets = []http2Upset{
 	{"a field block without end", ofEither, func(h *http2ServiceConn, st *servedStream) {
 		h.frame(frameHeaders, 0, st.id, []byte{0x88})
 	}},
+}
+
+// mustEnd looks whether the gateway has ended the connection, for which there is a reason.
+func (h *http2ServiceConn) mustEnd(why string) {
+	w := h.c.s.w
+	w.kernel.After(lingering+w.slack(), func() {
+		switch {
+		case h.c.over || h.c.GivenUp() || len(h.out) > 0:
+		case h.isTaken():
+			h.mustEnd(why)
+		default:
+			w.violate("%s is not ended, although its service has done what must end it: %s", h.c.name, why)
+		}
+	})
+}
+
+// isTaken says that a client may still take an answer that was whole before the connection had to
+// end: the gateway passes such a one on, however slowly the client reads, and ends the connection
+// then.
+func (h *http2ServiceConn) isTaken() bool {
+	return slices.ContainsFunc(h.order, func(st *servedStream) bool {
+		q := st.asks()
+		return st.said && !st.given && !q.answered && !q.by.done
+	})
 }
