@@ -2,7 +2,6 @@ package sim
 
 import (
 	"encoding/binary"
-	"slices"
 	"strconv"
 	"time"
 
