@@ -255,7 +255,7 @@ func (x *exchange) fetch() *response {
 	if x.q.query != "" {
 		q.query = string(x.options.Key.AppendQuery(nil, []byte(x.q.query)))
 	}
-	f, filler := x.store.Begin(x.key)
+	f, filler := x.store.Begin(x.key, x.uri)
 	if !filler {
 		x.Fatal("two fetches at a time")
 	}

@@ -178,7 +178,7 @@ func (w *world) ask(r *rand.Rand, held *[]*store.Entry) {
 			return
 		}
 	}
-	f, filler := w.s.Begin([]byte(w.key(k)))
+	f, filler := w.s.Begin([]byte(w.key(k)), []byte(w.key(k)))
 	if filler {
 		w.fetch(r, f, k)
 	} else {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -48,7 +49,11 @@ type Fill struct {
 	store *Store
 	hash  hashKey
 	key   []byte
+	slot  uint32 // of its URI in the table of purges
 	born  uint64
+
+	alias     []byte // the key of its entry where that is another; nil else
+	aliasHash hashKey
 
 	doomed atomic.Bool // purged while it was under way
 	soft   atomic.Bool
@@ -113,6 +118,9 @@ func (f *Fill) Head(h *Head) error {
 	f.entry, f.content, f.phase = e, e.head, Filling
 	armed := f.disarm()
 	f.mu.Unlock()
+	if !bytes.Equal(h.Key, f.key) {
+		s.alias(f, bytes.Clone(h.Key)) // the entry's own may go first
+	}
 	wake(armed)
 	return nil
 }
@@ -232,12 +240,22 @@ func (f *Fill) complete() {
 	f.content.length = f.written
 	f.entry.Meta.Length = f.written
 	f.mu.Unlock()
+	f.publish(f.entry)
+}
+
+// publish makes what the fill brings be found, unless that was purged. The lock of the table of fills keeps
+// PurgePrefix, which marks the fills and then the entries, from finding neither.
+func (f *Fill) publish(e *Entry) {
+	sh := &f.store.fills[f.hash[0]%shards]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if f.doomed.Load() {
+		return
+	}
 	if f.soft.Load() {
-		f.entry.soft.Store(true)
+		e.soft.Store(true)
 	}
-	if !f.doomed.Load() {
-		f.store.publish(f.entry)
-	}
+	f.store.publish(e)
 }
 
 // Renew ends a fill that has revalidated a stored response: its new head takes the old one's place,
@@ -257,14 +275,11 @@ func (f *Fill) Renew(old *Entry, h *Head) error {
 	old.body.hold() // old is held, so its body is
 	e.body = old.body
 	e.born, e.Cost = f.born, h.Cost
-	e.soft.Store(f.soft.Load())
 	f.mu.Lock()
 	f.entry, f.content, f.written = e, e.body, e.body.length
 	e.Meta.Length = f.written
 	f.mu.Unlock()
-	if !f.doomed.Load() {
-		f.store.publish(e)
-	}
+	f.publish(e)
 	f.end(Whole)
 	return nil
 }
@@ -297,9 +312,14 @@ func (f *Fill) end(phase Phase) {
 	}
 }
 
-// drop lets go of what the fill holds, once it is over and nobody reads it.
+// drop lets go of what the fill holds, once it is over and nobody reads it. Somebody may have joined
+// just before: then it is dropped when that one closes.
 func (f *Fill) drop() {
 	f.mu.Lock()
+	if f.readers > 0 {
+		f.mu.Unlock()
+		return
+	}
 	e := f.entry
 	f.entry = nil
 	f.mu.Unlock()

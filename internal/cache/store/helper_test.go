@@ -54,7 +54,7 @@ func headOf(key string, seed uint64, length int64, tags ...string) *store.Head {
 // put stores a response.
 func put(t testing.TB, s *store.Store, key string, seed uint64, n int, tags ...string) bool {
 	t.Helper()
-	f, filler := s.Begin([]byte(key))
+	f, filler := s.Begin([]byte(key), []byte(key))
 	if !filler {
 		t.Fatalf("somebody else fetches %s", key)
 	}

@@ -144,6 +144,32 @@ func (s *Store) PurgePrefix(prefix []byte, soft bool) (int, error) {
 	return s.walk(func(e *Entry) bool { return e.born < b.count && bytes.HasPrefix(e.key, prefix) }, soft), nil
 }
 
+// outdated says whether what the fill brings, or a part of it, was purged, softly or not, since it began.
+// Any goroutine may ask.
+func (f *Fill) outdated() bool {
+	p := &f.store.purges
+	if p.count.Load() == f.born {
+		return false
+	}
+	if f.doomed.Load() || f.soft.Load() || p.slots[f.slot].since(f.born) {
+		return true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.entry == nil {
+		return false
+	}
+	for _, i := range f.entry.slots { // those of its tags, which its head has brought
+		if p.slots[i].since(f.born) {
+			return true
+		}
+	}
+	return false
+}
+
+// since says whether anything of the slot was purged after so many purges.
+func (s *slot) since(count uint64) bool { return s.hard.Load() > count || s.soft.Load() > count }
+
 // purge marks a fill, so that what it brings is not stored, or is stale.
 func (f *Fill) purge(soft bool) {
 	if soft {

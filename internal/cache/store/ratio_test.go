@@ -61,7 +61,7 @@ func TestHitRatioIsThatOfThePolicyAlone(t *testing.T) {
 			e.Release()
 			return true
 		}
-		f, _ := s.Begin([]byte(key))
+		f, _ := s.Begin([]byte(key), []byte(key))
 		f.Head(headOf(key, 1, length))
 		f.Append(one)
 		f.Finish()

@@ -47,6 +47,18 @@ func (r *Reader) Head() (*Entry, Phase) {
 	return f.entry, f.phase
 }
 
+// Length is how many bytes the body has, head.Unknown while nobody knows: Entry.Meta and Entry.Length say
+// it only of an entry that was looked up. It may be asked once the head is there.
+func (r *Reader) Length() int64 {
+	f := r.fill
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.phase == Whole {
+		return f.written
+	}
+	return f.declared
+}
+
 // Peek appends what there is of the body behind what Advance has passed, to as many slices as dst
 // has room for, none longer than PieceBytes. They are valid until Advance has passed them. Where
 // there is nothing, the phase says whether anything will come: while it is Filling the reader is

@@ -29,7 +29,11 @@ func (s *Store) Stats() Stats {
 	for i := range s.fills {
 		sh := &s.fills[i]
 		sh.mu.Lock()
-		fills += int64(len(sh.m))
+		for h, f := range sh.m {
+			if f.hash == h { // else it is there under its second key
+				fills++
+			}
+		}
 		sh.mu.Unlock()
 	}
 	return Stats{

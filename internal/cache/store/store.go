@@ -166,31 +166,60 @@ func (s *Store) remove(h hashKey, e *Entry) {
 // Remove takes out what is stored under exactly this key.
 func (s *Store) Remove(key []byte) { s.cache.Invalidate(s.hash(key)) }
 
-// Begin is the fetch for a key that is under way, or a new one, whose filler the caller then is.
-// cancel is not needed: a filler ends its fill by Finish, Fail, Refuse or Renew, always.
-func (s *Store) Begin(key []byte) (f *Fill, filler bool) {
+// Begin is the fetch for a key that is under way, or a new one, whose filler the caller then is. uri is
+// the part of the key that all answers for the URI have. cancel is not needed: a filler ends its fill by
+// Finish, Fail, Refuse or Renew, always.
+//
+// Nobody joins a fetch that began before a purge: what it brings may be what was purged. It goes on for
+// those who came before that.
+func (s *Store) Begin(key, uri []byte) (f *Fill, filler bool) {
 	h := s.hash(key)
 	sh := &s.fills[h[0]%shards]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if f := sh.m[h]; f != nil && bytes.Equal(f.key, key) {
-		return f, false
+	old := sh.m[h]
+	if old != nil && (bytes.Equal(old.key, key) || bytes.Equal(old.alias, key)) {
+		if !old.outdated() {
+			return old, false
+		}
+		old.doomed.Store(true) // it is not to take the place of what is newer
+		old = nil
 	}
 	// The count is read under the lock: a purge counts first and looks at the fills then, so it either
 	// is seen here or finds the fill.
-	f = &Fill{store: s, hash: h, key: bytes.Clone(key), born: s.purges.count.Load()}
-	if sh.m[h] == nil {
+	f = &Fill{store: s, hash: h, key: bytes.Clone(key), slot: s.purges.slotOf(uri), born: s.purges.count.Load()}
+	if old == nil {
 		sh.m[h] = f
 	}
 	return f, true
 }
 
+// alias has a fill be found under the key of its entry, too: it has turned out that the answers vary, and
+// those who know that are to join it as well.
+func (s *Store) alias(f *Fill, key []byte) {
+	h := s.hash(key)
+	sh := &s.fills[h[0]%shards]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.m[h] == nil {
+		f.alias, f.aliasHash = key, h
+		sh.m[h] = f
+	}
+}
+
 // leave takes a fill out of the table.
 func (s *Store) leave(f *Fill) {
-	sh := &s.fills[f.hash[0]%shards]
+	s.unlist(f, f.hash)
+	if f.alias != nil {
+		s.unlist(f, f.aliasHash)
+	}
+}
+
+func (s *Store) unlist(f *Fill, h hashKey) {
+	sh := &s.fills[h[0]%shards]
 	sh.mu.Lock()
-	if sh.m[f.hash] == f {
-		delete(sh.m, f.hash)
+	if sh.m[h] == f {
+		delete(sh.m, h)
 	}
 	sh.mu.Unlock()
 }

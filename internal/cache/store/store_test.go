@@ -57,8 +57,8 @@ func TestSlicesGiveRangesInBoundedParts(t *testing.T) {
 
 func TestWaitersGetTheBodyAsItComes(t *testing.T) {
 	s := open(t, store.Options{Bytes: 16 << 20})
-	f, filler := s.Begin([]byte("k"))
-	if _, again := s.Begin([]byte("k")); !filler || again {
+	f, filler := s.Begin([]byte("k"), []byte("k"))
+	if _, again := s.Begin([]byte("k"), []byte("k")); !filler || again {
 		t.Fatal("a key has two fetches")
 	}
 	var bells [3]bell
@@ -113,7 +113,7 @@ func TestWaitersGetTheBodyAsItComes(t *testing.T) {
 
 func TestAShortOrLongBodyIsNeverStored(t *testing.T) {
 	s := open(t, store.Options{Bytes: 4 << 20})
-	f, _ := s.Begin([]byte("short"))
+	f, _ := s.Begin([]byte("short"), []byte("short"))
 	var r store.Reader
 	var at int64
 	f.Join(&r, &bell{})
@@ -126,13 +126,13 @@ func TestAShortOrLongBodyIsNeverStored(t *testing.T) {
 		t.Errorf("its reader sees phase %d", phase)
 	}
 	r.Close()
-	f, _ = s.Begin([]byte("long"))
+	f, _ = s.Begin([]byte("long"), []byte("long"))
 	f.Head(headOf("long", 1, 1000))
 	if _, err := f.Append(body(1, 1001)); !errors.Is(err, store.ErrLength) {
 		t.Errorf("a body one byte too long: %v", err)
 	}
 	f.Fail(0)
-	f, _ = s.Begin([]byte("cut"))
+	f, _ = s.Begin([]byte("cut"), []byte("cut"))
 	f.Head(headOf("cut", 1, unknown))
 	f.Append(body(1, 1000))
 	f.Fail(0)
@@ -148,7 +148,7 @@ func TestAShortOrLongBodyIsNeverStored(t *testing.T) {
 
 func TestARefusedAnswerSendsWaitersOnTheirOwn(t *testing.T) {
 	s := open(t, store.Options{Bytes: 4 << 20})
-	f, _ := s.Begin([]byte("k"))
+	f, _ := s.Begin([]byte("k"), []byte("k"))
 	var b bell
 	var r store.Reader
 	f.Join(&r, &b)
@@ -161,14 +161,14 @@ func TestARefusedAnswerSendsWaitersOnTheirOwn(t *testing.T) {
 	if f.Join(&r, &b) {
 		t.Error("a fill that is over can be joined")
 	}
-	if _, filler := s.Begin([]byte("k")); !filler {
+	if _, filler := s.Begin([]byte("k"), []byte("k")); !filler {
 		t.Error("the key cannot be fetched again")
 	}
 }
 
 func TestABodyThatGetsTooLongPassesThroughAWindow(t *testing.T) {
 	s := open(t, store.Options{Bytes: 8 << 20, MaxObject: 1 << 20})
-	f, _ := s.Begin([]byte("endless"))
+	f, _ := s.Begin([]byte("endless"), []byte("endless"))
 	var r, slow store.Reader
 	var at, slowAt int64
 	var feeder bell
@@ -220,7 +220,7 @@ func TestABodyThatGetsTooLongPassesThroughAWindow(t *testing.T) {
 
 func TestAnEndlessBodyThatNobodyReadsIsGivenUp(t *testing.T) {
 	s := open(t, store.Options{Bytes: 8 << 20, MaxObject: 100_000})
-	f, _ := s.Begin([]byte("k"))
+	f, _ := s.Begin([]byte("k"), []byte("k"))
 	f.Head(headOf("k", 5, unknown))
 	if _, err := f.Append(body(5, 1<<20)); !errors.Is(err, store.ErrAbandoned) {
 		t.Errorf("it is taken: %v", err)
@@ -230,7 +230,7 @@ func TestAnEndlessBodyThatNobodyReadsIsGivenUp(t *testing.T) {
 
 func TestAFeederThatGoesOnAllTheSameIsStopped(t *testing.T) {
 	s := open(t, store.Options{Bytes: 8 << 20, MaxObject: 100_000})
-	f, _ := s.Begin([]byte("k"))
+	f, _ := s.Begin([]byte("k"), []byte("k"))
 	var r store.Reader
 	f.Join(&r, &bell{})
 	f.Head(headOf("k", 5, unknown))
@@ -259,7 +259,7 @@ func TestLimits(t *testing.T) {
 	if put(t, s, "k", 1, 1001) || !put(t, s, "k", 1, 1000) {
 		t.Error("the limit of an object does not hold")
 	}
-	f, _ := s.Begin([]byte("w"))
+	f, _ := s.Begin([]byte("w"), []byte("w"))
 	var a, b store.Reader
 	if !f.Join(&a, &bell{}) || f.Join(&b, &bell{}) {
 		t.Error("the limit of waiters does not hold")
@@ -326,7 +326,7 @@ func TestAFetchThatBeganBeforeAPurgeBringsNothing(t *testing.T) {
 	}
 	for name, purge := range purges {
 		for when := range 3 {
-			f, _ := s.Begin([]byte("/x/1"))
+			f, _ := s.Begin([]byte("/x/1"), []byte("/x/1"))
 			if when == 0 {
 				purge()
 			}
@@ -363,7 +363,7 @@ func TestARenewedHeadKeepsTheBody(t *testing.T) {
 	put(t, s, "k", 4, 100_000)
 	for round := range uint64(3) {
 		old := s.Lookup([]byte("k"))
-		f, _ := s.Begin([]byte("k"))
+		f, _ := s.Begin([]byte("k"), []byte("k"))
 		var r store.Reader
 		var at int64
 		f.Join(&r, &bell{})

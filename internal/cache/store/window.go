@@ -30,7 +30,7 @@ func (f *Fill) windowRoom() ([]byte, error) {
 		return nil, ErrAbandoned
 	}
 	f.advance()
-	behind := f.written - f.dropped - f.kept()
+	behind := f.behind()
 	if behind >= 2*windowBytes {
 		return nil, ErrBehind
 	}
@@ -40,6 +40,9 @@ func (f *Fill) windowRoom() ([]byte, error) {
 	f.store.count(f.content, &p)
 	return p.data, nil
 }
+
+// behind is how much the window holds. The lock is held.
+func (f *Fill) behind() int64 { return f.written - f.dropped - f.kept() }
 
 // kept is how many bytes the arena's pieces hold that came before the window: they are as many as
 // may be stored, and stay until every reader has passed them.
@@ -75,15 +78,14 @@ func (f *Fill) advance() {
 	c.pieces = append(c.pieces[:1], c.pieces[1+gone:]...)
 }
 
-// passed is called when a reader went on or away: a feeder that waits may have room now. The lock is
-// held; the feeder is woken without it.
+// passed is called when a reader went on or away: a feeder that waits may have room now. What a reader
+// passes in front of the window makes none. The lock is held; the feeder is woken without it.
 func (f *Fill) passed() Waker {
 	if !f.stalled {
 		return nil
 	}
-	before := f.dropped
 	f.advance()
-	if f.dropped == before && f.readers > 0 {
+	if f.behind() >= windowBytes && f.readers > 0 {
 		return nil
 	}
 	f.stalled = false

@@ -22,6 +22,7 @@
 package cache
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 
@@ -165,7 +166,7 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 type asked struct {
 	rules.Request
 	key    []byte // in the part's memory
-	uri    int    // bytes of it that are the URI's part
+	uri    []byte // the part of the primary key that is the URI's, likewise
 	found  *store.Entry
 	varies bool // something is stored for other values of what it varies by
 }
@@ -226,8 +227,9 @@ func (p *Policy) decide(a *asked, c *rules.Circumstances) rules.Decision {
 
 // find makes the key and looks it up.
 func (p *Policy) find(x *exchange.Exchange, w *part, a *asked) {
-	w.key, a.uri = p.appendKey(w.key[:0], x)
-	a.key = w.key
+	var uri int
+	w.key, uri = p.appendKey(w.key[:0], x)
+	a.key, a.uri = w.key, w.key[:uri]
 	a.found = p.o.Memory.Lookup(a.key)
 	if a.found == nil || a.found.Vary() == nil {
 		return
@@ -239,12 +241,17 @@ func (p *Policy) find(x *exchange.Exchange, w *part, a *asked) {
 	a.varies = a.found == nil
 }
 
-// appendKey appends the primary key of a request and says how long its URI's part is. The route and
-// the upstream belong to it: another route may send the same URI elsewhere, or on another path.
+// appendKey appends the primary key of a request and says how long its URI's part is, whose path is the
+// canonical one: purges and unsafe requests mean that, however it was written. The route and the upstream
+// belong to the key: another route may send the same URI elsewhere, or on another path. So does the path as
+// it is forwarded where that is the client's own.
 func (p *Policy) appendKey(dst []byte, x *exchange.Exchange) (key []byte, uri int) {
 	k := &p.o.Rules.Key
-	dst = k.AppendURI(dst, "", x.Request, x.Forward)
+	dst = k.AppendURI(dst, "", x.Request, x.Request.Path)
 	uri = len(dst)
+	if !bytes.Equal(x.Forward, x.Request.Path) {
+		dst = append(append(dst, x.Forward...), 0)
+	}
 	dst = append(append(dst, x.Route...), 0)
 	dst = append(append(dst, p.o.UpstreamName(x.Upstream)...), 0)
 	return k.AppendFields(dst, x.Request), uri

@@ -27,7 +27,7 @@ type fetch struct {
 	p       *Policy
 	part    *part
 	fill    *store.Fill
-	request head.Request // as it goes to the upstream
+	request head.Request // as it goes to the policies behind this one, and then to the upstream
 	primary []byte       // the primary key, and the part of it that is the URI's
 	uri     []byte
 	stale   *store.Entry // held: what is revalidated, nil for nothing
@@ -39,6 +39,7 @@ type fetch struct {
 	revalidated int   // the status of the answer to a revalidation
 	why         uint32
 	ignored     int // bytes of a body that is not wanted; -1 for one that is
+	begun       bool // the response's head has come
 	over        bool
 }
 
@@ -60,14 +61,34 @@ func (p *Policy) newFetch(x *exchange.Exchange, w *part, a *asked, fill *store.F
 		s, block = &f.stale.Meta, f.stale.Block()
 	}
 	p.o.Rules.Forward(&f.request.Fields, make([]byte, 0, 256), &a.Request, s, block)
+	f.request.Fields = ownFields(&f.request.Fields)
 	return f
+}
+
+// ownFields is a list in memory of its own.
+func ownFields(list *head.List) (own head.List) {
+	size := 0
+	for i := range list.Len() {
+		size += len(list.At(i).Name) + len(list.At(i).Value)
+	}
+	memory := make([]byte, 0, size)
+	kept := func(b []byte) []byte {
+		at := len(memory)
+		memory = append(memory, b...)
+		return memory[at:len(memory):len(memory)]
+	}
+	for i := range list.Len() {
+		f := list.At(i)
+		own.Append(head.Field{Name: kept(f.Name), Value: kept(f.Value), ID: f.ID})
+	}
+	return own
 }
 
 var getMethod = []byte("GET")
 
 // refresh revalidates what was found, which Entry.Refresh has given to the caller, in the background.
 func (p *Policy) refresh(x *exchange.Exchange, w *part, a *asked) {
-	fill, filler := p.o.Memory.Begin(a.key)
+	fill, filler := p.o.Memory.Begin(a.key, a.uri)
 	if !filler {
 		a.found.RefreshOver()
 		return
@@ -88,6 +109,7 @@ func (f *fetch) abandon() { f.end(false) }
 // FetchHead implements exchange.Sink.
 func (f *fetch) FetchHead(x *exchange.Exchange) {
 	p, status := f.p, x.Response.Status
+	f.begun = true
 	f.part.count(&f.part.fetches)
 	at := rules.Times{Sent: f.began, Received: instant(x)}
 	if f.stale != nil {
@@ -152,7 +174,8 @@ func (f *fetch) store(x *exchange.Exchange, stored *rules.Stored, at rules.Times
 		if !ok || p.o.Memory.SetVary(f.primary, f.uri, names) != nil {
 			return rules.VaryTooMuch
 		}
-		key = o.Key.AppendVariant(bytes.Clone(key), names, x.Request)
+		// By what this policy was asked, as it looks requests up: those behind it may have changed x.Request.
+		key = o.Key.AppendVariant(bytes.Clone(key), names, &f.request)
 	}
 	h := store.Head{Key: key, URI: f.uri, Block: block, Meta: *stored, Tags: tagsOf(fields),
 		Cost: at.Received.Mono - at.Sent.Mono}
@@ -227,7 +250,11 @@ func (f *fetch) FetchBody(content []byte) (full bool, err error) {
 // FetchEnd implements exchange.Sink.
 func (f *fetch) FetchEnd(x *exchange.Exchange, whole bool) {
 	if f.why == 0 && !whole {
-		f.why = uint32(x.Response.Status)<<8 | uint32(x.Reason)
+		status := x.Response.Status
+		if f.begun { // that is the response's, which is not whole
+			status = 502
+		}
+		f.why = uint32(status)<<8 | uint32(x.Reason)
 		f.part.count(&f.part.failed)
 	}
 	f.end(whole)

@@ -18,7 +18,6 @@ type lone struct {
 	status int
 	length int64
 	fields head.List
-	memory []byte // of the fields
 
 	body   []byte // not yet given
 	at     int    // where in it the next is
@@ -33,22 +32,8 @@ type lone struct {
 
 // newLone takes in the head of a fetch's response.
 func newLone(x *exchange.Exchange, client exchange.Waker, why rules.Reason) *lone {
-	l := &lone{why: why, status: x.Response.Status, length: x.Response.Length, client: client, feeder: x.Waker()}
-	from, size := &x.Response.Fields, 0
-	for i := range from.Len() {
-		size += len(from.At(i).Name) + len(from.At(i).Value)
-	}
-	l.memory = make([]byte, 0, size)
-	kept := func(b []byte) []byte {
-		at := len(l.memory)
-		l.memory = append(l.memory, b...)
-		return l.memory[at:len(l.memory):len(l.memory)]
-	}
-	for i := range from.Len() {
-		f := from.At(i)
-		l.fields.Append(head.Field{Name: kept(f.Name), Value: kept(f.Value), ID: f.ID})
-	}
-	return l
+	return &lone{why: why, status: x.Response.Status, length: x.Response.Length,
+		fields: ownFields(&x.Response.Fields), client: client, feeder: x.Waker()}
 }
 
 // answer makes it the answer of the client's exchange.

@@ -48,19 +48,21 @@ func (p *Policy) serve(
 	h := w.newHit()
 	h.part, h.entry, h.at, h.end = w, e, reply.From, reply.To
 	x.AnswerFrom(reply.Status, Stored, reply.Length, h)
-	p.fill(x, w, e, &reply, report, now)
+	p.fill(x, w, e, &reply, e.Length(), report, now)
 	return exchange.Answered
 }
 
-// fill makes the head of an answer that is a stored response.
+// fill makes the head of an answer that is a stored response, or one that is being stored, with a body of
+// length bytes.
 func (p *Policy) fill(
-	x *exchange.Exchange, w *part, e *store.Entry, reply *rules.Reply, report *rules.Report, now rules.Instant,
+	x *exchange.Exchange, w *part, e *store.Entry, reply *rules.Reply, length int64, report *rules.Report,
+	now rules.Instant,
 ) {
 	x.Relayed, x.CacheNote = true, noteServed
 	fields := &x.Response.Fields
 	switch block := e.Block(); reply.Status {
 	case 416:
-		fields.Add(contentRangeName, rules.AppendContentRange(x.Alloc(64)[:0], reply, e.Length()))
+		fields.Add(contentRangeName, rules.AppendContentRange(x.Alloc(64)[:0], reply, length))
 	case 304:
 		rules.Fields(fields, block)
 		tagged := e.Meta.ETag(block) != nil
@@ -68,7 +70,7 @@ func (p *Policy) fill(
 	case 206:
 		rules.Fields(fields, block)
 		if e.Meta.Status != 206 {
-			fields.Add(contentRangeName, rules.AppendContentRange(x.Alloc(64)[:0], reply, e.Length()))
+			fields.Add(contentRangeName, rules.AppendContentRange(x.Alloc(64)[:0], reply, length))
 		}
 	default:
 		rules.Fields(fields, block)

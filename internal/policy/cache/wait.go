@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"bytes"
 	"io"
 	"sync/atomic"
 
@@ -37,7 +38,7 @@ type waiter struct {
 func (p *Policy) await(
 	x *exchange.Exchange, part *part, a *asked, d *rules.Decision, again int,
 ) exchange.PolicyVerdict {
-	fill, filler := p.o.Memory.Begin(a.key)
+	fill, filler := p.o.Memory.Begin(a.key, a.uri)
 	w := &waiter{p: p, part: part, why: d.Why, again: again, waker: x.Waker(), left: -1}
 	w.resume = w.goOn
 	if !fill.Join(&w.reader, w) {
@@ -107,18 +108,19 @@ func (w *waiter) goOn(x *exchange.Exchange) exchange.PolicyVerdict {
 }
 
 // fits says whether the entry is the one that the request asks for: it may have turned out that the
-// answers vary.
+// answers vary, or vary no longer.
 func (w *waiter) fits(x *exchange.Exchange, e *store.Entry) bool {
 	var a asked
 	w.p.find(x, w.part, &a)
 	a.release()
-	return string(e.Key()) == string(a.key)
+	return bytes.Equal(e.Key(), a.key) || bytes.Equal(e.Key(), w.part.key)
 }
 
 // serve answers with what the fetch brings.
 func (w *waiter) serve(x *exchange.Exchange, r *rules.Request, e *store.Entry) exchange.PolicyVerdict {
 	p, now := w.p, instant(x)
-	reply := r.Reply(&e.Meta, e.Block(), e.Meta.Length, now.Wall)
+	length := w.reader.Length()
+	reply := r.Reply(&e.Meta, e.Block(), length, now.Wall)
 	w.skip, w.left = reply.From, reply.To-reply.From
 	if reply.To < 0 {
 		w.left = -1
@@ -130,7 +132,7 @@ func (w *waiter) serve(x *exchange.Exchange, r *rules.Request, e *store.Entry) e
 	if w.mine != nil {
 		report.Status = w.mine.revalidated
 	}
-	p.fill(x, w.part, e, &reply, &report, now)
+	p.fill(x, w.part, e, &reply, length, &report, now)
 	w.part.count(&w.part.missed[w.why])
 	return exchange.Answered
 }
@@ -139,7 +141,7 @@ func (w *waiter) serve(x *exchange.Exchange, r *rules.Request, e *store.Entry) e
 func (w *waiter) alone(x *exchange.Exchange) exchange.PolicyVerdict {
 	l := w.mine.lone
 	w.part.count(&w.part.missed[w.why])
-	x.Source = nil
+	x.Source, w.mine = nil, nil
 	w.Close()
 	l.answer(x)
 	x.Relayed, x.CacheNote = true, noteServed
@@ -269,4 +271,7 @@ func (w *waiter) Close() {
 	w.closed = true
 	w.reader.Close()
 	w.dropStale()
+	if w.mine != nil && w.mine.lone != nil {
+		w.mine.lone.Close() // which nobody has come for
+	}
 }
