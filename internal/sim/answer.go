@@ -13,19 +13,21 @@ type answer struct {
 	want   string // the body that the gateway's own answer must have; "" for an error
 	body   []byte // of an error's answer
 	tail   bool   // it ends with a trailer
+	serial string // what its body is made from, of a route with a cache
+	offset int    // where in that it begins
 }
 
 // startsWith takes the head of the answer to a request.
 func (a *answer) startsWith(q *request, h *messageHead) error {
 	c, status := a.c, h.status()
-	*a = answer{c: c, begun: q, status: status, own: h.value("x-token") == ""}
+	*a = answer{c: c, begun: q, status: status, own: h.value("x-token") == "" && h.value("x-serial") == ""}
 	if a.own && status == 200 {
 		a.want = ownAnswers[q.Path]
 	}
 	if status < 400 || !a.own {
 		c.admitted()
 	}
-	if !a.own && h.value("x-token") != q.token {
+	if !a.own && q.Cached == nil && h.value("x-token") != q.token {
 		return fmt.Errorf("the answer to %s is that to %s", q.token, h.value("x-token"))
 	}
 	if a.size = h.number("x-size"); a.own {
@@ -33,6 +35,9 @@ func (a *answer) startsWith(q *request, h *messageHead) error {
 	}
 	if err := q.answeredWith(h, a.own); err != nil {
 		return err
+	}
+	if !a.own && q.Cached != nil {
+		return c.w.shelf.starts(a, h)
 	}
 	chunked := c.http2 != nil || h.value("transfer-encoding") == "chunked"
 	a.tail = h.value("x-ends") == "tail" && chunked
@@ -48,6 +53,10 @@ func (a *answer) goesOn(p []byte) error {
 		}
 	} else if a.own {
 		a.body = append(a.body, p...)
+	} else if a.serial != "" {
+		if !noiseOf(a.serial).is(a.offset+a.got, p) {
+			return fmt.Errorf("the answer to %s is not that of %s, at byte %d", a.begun.token, a.serial, a.got)
+		}
 	} else if !noiseOf(a.begun.token+"down").is(a.got, p) {
 		return fmt.Errorf("the answer to %s is not what the service sent, at byte %d",
 			a.begun.token, a.got)

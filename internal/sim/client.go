@@ -31,6 +31,7 @@ type request struct {
 	moved    int64  // when a service last read some of its body
 	trusted  bool   // what its client claims is believed
 	framed   bool   // it is asked for in HTTP/2
+	since    int64  // when its client began to send it
 	odd      bool   // its client breaks a rule of HTTP/2 with it
 }
 
@@ -198,7 +199,7 @@ func (c *client) render(raw []byte, q *request) []byte {
 	if q.Old {
 		version = "HTTP/1.0"
 	}
-	target := q.Path + q.token
+	target := q.target()
 	if q.Query {
 		target += "?page=2&next=/a/c0r0"
 	}
@@ -220,6 +221,9 @@ func (c *client) render(raw []byte, q *request) []byte {
 			"Trailer: X-Sum, X-Hop\r\nX-Hop: 1\r\n"...)
 	case q.Old && c.rng.IntN(2) == 0:
 		raw = append(raw, "Connection: keep-alive\r\n"...)
+	}
+	if q.Cached != nil && len(q.Cached.Fields) > 0 {
+		raw = append(raw, strings.Join(q.Cached.Fields, "\r\n")+"\r\n"...)
 	}
 	if q.Class != "" {
 		raw = fmt.Appendf(raw, "X-Class: %s\r\nx_class: P0\r\n", q.Class)
@@ -363,6 +367,7 @@ func (c *client) send() {
 	}
 	for c.http2 == nil && c.started < len(c.requests) && c.sent > c.requests[c.started].from {
 		c.asked = append(c.asked, c.requests[c.started])
+		c.requests[c.started].since = c.w.kernel.Clock()
 		c.started++
 	}
 	if c.plan.Leave >= 0 && c.sent >= c.plan.Leave {

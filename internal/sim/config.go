@@ -53,6 +53,7 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	}
 	var b strings.Builder
 	g.process(&b, loops)
+	b.WriteString(s.cacheMemory(n))
 	b.WriteString("listeners:\n")
 	for i := range listeners {
 		if i == 0 || !change(0.3) || s.Quiet {
@@ -72,6 +73,7 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 		mirror = []string{"named.test:80"}
 	}
 	s.upstream(&b, "m", mirror, g, r, change)
+	s.cacheUpstream(&b, g)
 	b.WriteString("routes:\n")
 	// Services see by X-Config under which configuration a request began.
 	times := fmt.Sprintf("timeout: %v, stream_timeout: %v, tunnel_timeout: %v, "+
@@ -97,6 +99,7 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	fmt.Fprintf(&b, "  - {match: \"/copy/{token}\", upstream: a, mirror: {upstream: m}, %s}\n",
 		times)
 	fmt.Fprintf(&b, "  - {match: \"GET /read/{token}\", upstream: a, sla: P2, %s}\n", times)
+	b.WriteString(s.cacheRoute(times))
 	fmt.Fprintf(&b, "  - {match: \"/own/{token}\", respond: {body: %q}}\n", ownBody)
 	// From a file: 160 KB of YAML take longer to read than the whole run.
 	b.WriteString("  - {match: \"/large/{token}\", respond: {file: large.txt}}\n")

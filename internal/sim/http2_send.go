@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/binary"
 	"strconv"
+	"strings"
 
 	"golang.org/x/net/http2/hpack"
 )
@@ -112,6 +113,7 @@ func (h *http2Conn) ask(q *request) {
 	h.marks = append(h.marks, mark{at, func() {
 		if !st.closed {
 			c.asked = append(c.asked, q)
+			q.since = c.w.kernel.Clock()
 		}
 	}})
 	q.odd = h.hostile
@@ -151,7 +153,7 @@ func (h *http2Conn) sayAll(st *http2Stream) {
 // requestFields are the fields of a request's head.
 func (h *http2Conn) requestFields(st *http2Stream) []hpack.HeaderField {
 	c, q := h.c, st.q
-	target := q.Path + q.token
+	target := q.target()
 	if q.Query {
 		target += "?page=2&next=/a/c0r0"
 	}
@@ -169,6 +171,12 @@ func (h *http2Conn) requestFields(st *http2Stream) []hpack.HeaderField {
 	if q.Trailers {
 		add("te", "trailers")
 		add("trailer", "x-sum")
+	}
+	if q.Cached != nil {
+		for _, line := range q.Cached.Fields {
+			name, value, _ := strings.Cut(line, ": ")
+			add(name, value)
+		}
 	}
 	if q.Class != "" {
 		add("x-class", q.Class)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll/internal/gateway"
 	"plimsoll/internal/upstream"
 )
 
@@ -64,6 +65,7 @@ func (w *world) act(a Act) {
 	case "reload":
 		text := w.began(a.N + 1).text
 		w.replaced = true
+		w.part(a.N + 1)
 		w.recounted = w.recounted || !strings.Contains(text, listeners[1])
 		background(func() {
 			w.configure(text)
@@ -104,7 +106,10 @@ func (w *world) act(a Act) {
 		service.restart()
 	case "names":
 		w.names.change(a.N, w.services)
+	case "purge":
+		w.purge(g, a.N)
 	case "upgrade":
+		w.part(-1)
 		w.replaced, w.recounted = true, true
 		w.upgraded = make(chan struct{})
 		background(func() {
@@ -118,6 +123,39 @@ func (w *world) act(a Act) {
 	default:
 		panic("no such act: " + a.What)
 	}
+}
+
+// part notes that there will be another memory of the cache: that of the n-th configuration, or, where n is
+// less than 0, of another process.
+func (w *world) part(n int) {
+	if s := w.shelf; s != nil {
+		s.parted = s.parted || n < 0 || w.scenario.cacheMemory(n) != w.scenario.cacheMemory(0)
+	}
+}
+
+// purge purges the cache, or a part of it.
+func (w *world) purge(g *instance, n int) {
+	s := w.shelf
+	if s == nil {
+		return
+	}
+	key := n % (w.scenario.Cache.Keys + 2)
+	p := gateway.Purge{URL: fmt.Sprintf("http://shop.test%sk%d", cachedPath, key)}
+	switch n % 3 {
+	case 0:
+		key, p = -1, gateway.Purge{All: true}
+	case 1:
+		key, p = -1, gateway.Purge{Prefix: "http://shop.test" + cachedPath}
+	}
+	at := w.kernel.Clock()
+	w.background(func() {
+		if _, err := g.PurgeCache(p); err != nil {
+			w.violate("the cache is not purged: %v", err)
+		}
+		if !w.scenario.Gateway.TLS { // else what came by TLS has another URL
+			s.gone = append(s.gone, outdated{key, at, w.kernel.Clock()})
+		}
+	})
 }
 
 // takenAddress is one that another program of the machine listens on.

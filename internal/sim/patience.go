@@ -85,6 +85,9 @@ func (w *world) answering(q *request, g GatewayPlan) time.Duration {
 		// The time-out runs until the body goes out, and once more from then, give or take a quarter.
 		answer += g.Timeout + g.Timeout/4
 	}
+	if q.Cached != nil { // it may wait for a fetch or three, and then go on its own
+		answer += w.scenario.Cache.Wait + 4*(g.Timeout+w.scenario.Cache.Slow)
+	}
 	return w.slowReading(q) + max(answer, g.Stream, g.Head)
 }
 

@@ -21,6 +21,7 @@ type Scenario struct {
 	Services []ServicePlan
 	Clients  []ClientPlan
 	Acts     []Act
+	Cache    *CachePlan `json:",omitempty"` // of a route with a cache; nil for none
 }
 
 // GatewayPlan are the knobs of the configuration that a run begins with. Reloads draw others.
@@ -126,6 +127,8 @@ type RequestPlan struct {
 	// In HTTP/2: when its stream is reset (see resets), and that its body stops on the way.
 	Reset string `json:",omitempty"`
 	Halts bool   `json:",omitempty"`
+	// Of a route with a cache, what it asks for.
+	Cached *CachedPlan `json:",omitempty"`
 }
 
 // Act is something that the operator does.
@@ -181,6 +184,7 @@ func Draw(seed uint64) Scenario {
 	s.addOddities(s.stream(ofOddities, 0))
 	s.addHTTP2(s.stream(ofHTTP2, 0), mood)
 	s.addHTTP2Services(s.stream(ofHTTP2Services, 0), mood)
+	s.addCache(s.stream(ofCaches, 0), mood)
 	s.number()
 	return s
 }
@@ -209,6 +213,8 @@ const (
 	ofAnswers
 	ofHTTP2
 	ofHTTP2Services
+	ofCaches
+	ofCached
 )
 
 // stream is the number-th generator for a purpose. The kernel has other ones, of the same seed.

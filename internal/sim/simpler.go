@@ -41,6 +41,23 @@ var simplifications = []func(*Scenario){
 	func(s *Scenario) { s.Gateway.Shifting = false },
 	func(s *Scenario) { s.Gateway.MinBodyRate = 0 },
 	func(s *Scenario) { s.Gateway.PerAddress = 0 },
+	simplerCache(func(c *CachePlan) { c.Vices = 0 }),
+	simplerCache(func(c *CachePlan) { c.Slow = 0 }),
+	simplerCache(func(c *CachePlan) { c.MaxObject = 0 }),
+	simplerCache(func(c *CachePlan) { c.Early = false }),
+	simplerCache(func(c *CachePlan) { c.IgnoreClients = false }),
+	simplerCache(func(c *CachePlan) { c.Longest = min(c.Longest, 1000) }),
+}
+
+// simplerCache makes the cache and what is behind it simpler.
+func simplerCache(change func(*CachePlan)) func(*Scenario) {
+	return func(s *Scenario) {
+		if s.Cache != nil {
+			c := *s.Cache
+			change(&c)
+			s.Cache = &c
+		}
+	}
 }
 
 // nicer make one service's manners better.
@@ -119,4 +136,9 @@ var easier = []func(*RequestPlan){
 	func(q *RequestPlan) { q.Reset, q.Halts = "", false },
 	func(q *RequestPlan) { q.Chunked = false },
 	func(q *RequestPlan) { q.Body = min(q.Body, 10) },
+	func(q *RequestPlan) {
+		if q.Cached != nil {
+			q.Cached = &CachedPlan{Key: q.Cached.Key}
+		}
+	},
 }

@@ -49,6 +49,7 @@ type world struct {
 	replaced      bool                    // by a reload or an upgrade: the scenario's bounds are gone
 	recounted     bool                    // as is replaced, for what listeners count
 	brokenHTTP2   bool                    // a service has broken a rule that is its connection's
+	shelf         *shelf                  // of the route with a cache
 	names         namedAnswer
 	failure       error
 	history       []string // where it is wanted
@@ -110,6 +111,9 @@ func play(s Scenario, dir string, m mode) result {
 		v := newService(w, p)
 		w.services = append(w.services, v)
 		k.Serve(p.Address, &v.Service)
+	}
+	if s.Cache != nil {
+		w.serveCached()
 	}
 	k.Occupy(takenAddress)
 	w.names.change(int(s.Seed%1000), w.services)

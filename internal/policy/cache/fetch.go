@@ -38,7 +38,7 @@ type fetch struct {
 	lone        *lone // the response, once it is known to be for the owner alone
 	revalidated int   // the status of the answer to a revalidation
 	why         uint32
-	ignored     int // bytes of a body that is not wanted; -1 for one that is
+	ignored     int  // bytes of a body that is not wanted; -1 for one that is
 	begun       bool // the response's head has come
 	over        bool
 }

@@ -22,6 +22,7 @@ type waiter struct {
 	reading atomic.Bool // the head is there, and the body is read
 	closed  bool
 
+	since int64        // when the wait began
 	why   rules.Reason // why nothing stored answered
 	mine  *fetch       // the fetch that this request began; nil where another did
 	again int
@@ -39,7 +40,7 @@ func (p *Policy) await(
 	x *exchange.Exchange, part *part, a *asked, d *rules.Decision, again int,
 ) exchange.PolicyVerdict {
 	fill, filler := p.o.Memory.Begin(a.key, a.uri)
-	w := &waiter{p: p, part: part, why: d.Why, again: again, waker: x.Waker(), left: -1}
+	w := &waiter{p: p, part: part, since: x.Now(), why: d.Why, again: again, waker: x.Waker(), left: -1}
 	w.resume = w.goOn
 	if !fill.Join(&w.reader, w) {
 		if filler {
@@ -104,7 +105,18 @@ func (w *waiter) goOn(x *exchange.Exchange) exchange.PolicyVerdict {
 	if !w.fits(x, e) {
 		return w.lookAgain(x)
 	}
+	if e.Meta.Received < w.since && !w.answers(x, &a.Request, e) {
+		return w.leave(x, noteWaited)
+	}
 	return w.serve(x, &a.Request, e)
+}
+
+// answers says whether an entry whose head was there before the request, while its body still comes, may
+// answer it like one that is stored.
+func (w *waiter) answers(x *exchange.Exchange, r *rules.Request, e *store.Entry) bool {
+	c := rules.Circumstances{Now: instant(x), Purged: e.Soft()}
+	d := w.p.o.Rules.Decide(r, &e.Meta, e.Block(), &c)
+	return d.Action == rules.Serve || d.Action == rules.ServeAndRefresh
 }
 
 // fits says whether the entry is the one that the request asks for: it may have turned out that the

@@ -1,0 +1,160 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// Routes with a cache are a part of the world of their own: what answers a request is not made for it, so
+// that a service cannot repeat the request's token. Each answer of theirs (cached_service.go) has a serial
+// number instead, in its head and all over its body; what clients are served is judged by what is known of
+// the answer with that number (cached_oracle.go).
+
+// CachePlan is how the gateway's cache is set up, and what its service answers.
+type CachePlan struct {
+	Memory, MaxObject    int // bytes
+	Wait                 time.Duration
+	Early, IgnoreClients bool
+	Keys                 int     // things that may be asked for
+	Vices                float64 // the share of requests that the service does not answer as it should
+	Slow                 time.Duration
+	Longest              int // bytes of a body
+}
+
+// CachedPlan is a request of a route with a cache.
+type CachedPlan struct {
+	Key    int
+	Fields []string `json:",omitempty"` // lines of its head, besides
+}
+
+// cachedPath is the route with a cache.
+const cachedPath = "/cached/"
+
+// cachedService is the address of its service.
+const cachedService = "10.0.2.1:80"
+
+// cachedFields are lines that requests may have.
+var cachedFields = []string{
+	"cache-control: no-cache", "cache-control: max-age=0", "cache-control: max-age=1", "cache-control: no-store",
+	"cache-control: max-stale=5", "cache-control: min-fresh=1", "range: bytes=10-999", "range: bytes=-100",
+	"range: bytes=5000-", "range: bytes=10-20,30-40", "if-modified-since: Mon, 23 Nov 2020 10:00:00 GMT",
+	`if-none-match: "s1"`, `if-none-match: *`, `if-match: "s3"`, "authorization: me", "cookie: user=me",
+	"accept-language: de", "accept-encoding: gzip", "accept-encoding: br, gzip", "x-poison: evil",
+	"x-forwarded-host: evil.test", "pragma: no-cache",
+}
+
+// addCache draws whether there is a route with a cache, and makes some of the clients' requests ask for what
+// it has.
+func (s *Scenario) addCache(r *rand.Rand, mood float64) {
+	if r.IntN(5) < 3 {
+		return
+	}
+	c := &CachePlan{
+		Memory: 2 << 20 << r.IntN(3), Wait: between(r, 50*time.Millisecond, 5*time.Second), Early: r.IntN(2) == 0,
+		IgnoreClients: r.IntN(5) == 0, Keys: 1 + r.IntN(6), Vices: mood * r.Float64() / 2,
+		Slow: between(r, 0, 500*time.Millisecond), Longest: 1 + r.IntN(1+r.IntN(300_000)),
+	}
+	if s.Quiet {
+		c.Wait = time.Hour
+	}
+	if r.IntN(2) == 0 {
+		c.MaxObject = 1<<10 + r.IntN(c.Memory/8-1<<10)
+	}
+	s.Cache = c
+	share := 0.3 + 0.7*r.Float64()
+	for i := range s.Clients {
+		for j := range s.Clients[i].Requests {
+			if q := &s.Clients[i].Requests[j]; !q.Upgrade && !q.Torn && r.Float64() < share {
+				*q = c.request(r, q)
+			}
+		}
+	}
+	crowd := 0
+	if r.IntN(3) == 0 {
+		crowd = 20
+	}
+	for at := between(r, 0, 2*time.Second); crowd > 0; crowd-- { // at once
+		p := drawClient(r, mood, 0)
+		p.At, p.Requests = at+between(r, 0, 20*time.Millisecond), p.Requests[:1]
+		p.Requests[0] = c.request(r, &RequestPlan{Method: "GET"})
+		s.Clients = append(s.Clients, p)
+	}
+	for range r.IntN(4) {
+		s.Acts = append(s.Acts, Act{between(r, 0, 4*time.Second), "purge", r.IntN(1000)})
+	}
+}
+
+// request is a request of the route with the cache, in the place of q.
+func (c *CachePlan) request(r *rand.Rand, q *RequestPlan) RequestPlan {
+	p := RequestPlan{Number: q.Number, Method: "GET", Path: cachedPath, Body: -1, Close: q.Close, Reset: q.Reset}
+	switch r.IntN(20) {
+	case 0, 1:
+		p.Method = "HEAD"
+	case 2:
+		p.Method = "POST"
+		p.Body = 0
+	}
+	p.Cached = &CachedPlan{Key: r.IntN(1 + r.IntN(c.Keys))}
+	for range r.IntN(3) * r.IntN(2) {
+		name, _, _ := strings.Cut(cachedFields[r.IntN(len(cachedFields))], ":")
+		for _, line := range cachedFields { // one of a name
+			if strings.HasPrefix(line, name+":") && !strings.Contains(strings.Join(p.Cached.Fields, "\n"), name+":") &&
+				r.IntN(3) == 0 {
+				p.Cached.Fields = append(p.Cached.Fields, line)
+			}
+		}
+	}
+	return p
+}
+
+// field is the value of a line of the request's head that its plan has.
+func (p *CachedPlan) field(name string) string {
+	for _, line := range p.Fields {
+		if n, value, _ := strings.Cut(line, ": "); n == name {
+			return value
+		}
+	}
+	return ""
+}
+
+// target is what a request asks for. Where it goes past the cache its service sees the token.
+func (q *request) target() string {
+	if q.Cached == nil {
+		return q.Path + q.token
+	}
+	return fmt.Sprintf("%sk%d?t=%s", q.Path, q.Cached.Key, q.token)
+}
+
+// cacheMemory writes what the n-th configuration says of the cache's memory.
+func (s *Scenario) cacheMemory(n int) string {
+	c := s.Cache
+	if c == nil {
+		return ""
+	}
+	memory := c.Memory
+	if n%4 == 3 {
+		memory += 1 << 20
+	}
+	return fmt.Sprintf("cache: {memory: %dB, max_object: %dB}\n", memory, c.MaxObject)
+}
+
+// cacheUpstream writes its upstream.
+func (s *Scenario) cacheUpstream(b *strings.Builder, g GatewayPlan) {
+	if s.Cache != nil {
+		fmt.Fprintf(b, "  c:\n    targets: [%q]\n    health: {passive: {disabled: true}}\n    retry: {attempts: %d}\n"+
+			"    pool: {max_connections: %d, max_pending: %d, pending_timeout: %v, connect_timeout: %v, idle_timeout: 900ms}\n",
+			cachedService, g.Attempts, max(4, g.MaxConnections), 100+g.MaxPending, g.Pending, g.Connect)
+	}
+}
+
+// cacheRoute writes its route.
+func (s *Scenario) cacheRoute(times string) string {
+	c := s.Cache
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf("  - {match: \"%s{key}\", upstream: c, %s, cache: {wait: %v, early_refresh: %t, "+
+		"ignore_client_directives: %t, key: {drop_query: [t]}}}\n", cachedPath, times, c.Wait, c.Early, c.IgnoreClients)
+}

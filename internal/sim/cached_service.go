@@ -1,0 +1,266 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"plimsoll/internal/sim/kernel"
+)
+
+// cachedConn is a gateway's connection at the service behind the cache.
+type cachedConn struct {
+	line
+	s    *shelf
+	r    reader
+	head *messageHead
+	name string
+	over bool
+	rng  *rand.Rand
+}
+
+// serveCached makes the service behind the cache.
+func (w *world) serveCached() {
+	s := &shelf{w: w, open: map[string]*fetching{}}
+	w.shelf = s
+	conns := 0
+	v := &kernel.Service{Accept: func(e *kernel.Endpoint) {
+		conns++
+		c := &cachedConn{line: e, s: s, name: fmt.Sprintf("connection %d at the cached service", conns)}
+		e.Name, e.Changed = c.name, c.changed
+		c.r = reader{requests: true, onHead: c.onHead, onBody: func([]byte) error { return nil }, onEnd: c.onEnd}
+		c.changed()
+	}}
+	w.kernel.Serve(cachedService, v)
+}
+
+func (c *cachedConn) changed() {
+	for !c.over {
+		p := c.Read(1 << 20)
+		if len(p) == 0 {
+			break
+		}
+		if err := c.r.feed(p); err != nil {
+			c.s.w.violate("%s got what is not a request of its own: %v", c.name, err)
+			return
+		}
+	}
+	if ended, _ := c.Ended(); ended {
+		c.end(c.Close)
+	}
+}
+
+func (c *cachedConn) end(how func()) {
+	if !c.over {
+		c.over = true
+		how()
+	}
+}
+
+func (c *cachedConn) onHead(h *messageHead) error {
+	if c.head != nil {
+		return fmt.Errorf("%q comes before the answer to the one before", h.first)
+	}
+	c.head = h
+	return nil
+}
+
+// onEnd answers.
+func (c *cachedConn) onEnd(map[string]string) error {
+	w, s, h := c.s.w, c.s, c.head
+	path, query, _ := strings.Cut(h.words[1], "?")
+	key, err := strconv.Atoi(strings.TrimPrefix(path, cachedPath+"k"))
+	token := strings.TrimPrefix(query, "t=")
+	if err != nil || token != "" && w.asked[token] == nil {
+		return fmt.Errorf("nobody has asked for %s", h.first)
+	}
+	c.rng = w.scenario.stream(ofCached, uint64(len(s.answers)))
+	one := &shelved{
+		serial: len(s.answers), key: key, passed: token, lang: h.value("accept-language"),
+		coding: h.value("accept-encoding"), times: []validity{{asked: w.kernel.Clock()}},
+	}
+	s.answers = append(s.answers, one)
+	w.trace("%s gets %s, to be answered with %d", c.name, h.first, one.serial)
+	if token == "" {
+		for _, name := range []string{"x-poison", "x-forwarded-host", "range", "if-match", "cache-control", "pragma"} {
+			if value := h.value(name); value != "" && value != "shop.test" {
+				return fmt.Errorf("a fetch has %s: %s", name, h.value(name))
+			}
+		}
+		what := fmt.Sprint(key, "\n", one.lang, "\n", one.coding)
+		if err := s.begins(c, what); err != nil {
+			return err
+		}
+		w.kernel.After(between(c.rng, 0, w.scenario.Cache.Slow), func() {
+			if f := s.open[what]; f != nil && f.conn == c {
+				delete(s.open, what)
+			}
+			c.answer(one)
+		})
+		return nil
+	}
+	w.kernel.After(between(c.rng, 0, w.scenario.Cache.Slow), func() { c.answer(one) })
+	return nil
+}
+
+// lifetimes are what answers say of how long they may be served.
+var lifetimes = []struct {
+	text   string
+	fresh  time.Duration
+	grace  time.Duration
+	always bool
+	lone   bool // not to be stored
+}{
+	{text: "max-age=1", fresh: time.Second}, {text: "max-age=1", fresh: time.Second},
+	{text: "max-age=2", fresh: 2 * time.Second}, {text: "public, s-maxage=1, max-age=100", fresh: time.Second},
+	{text: "max-age=60", fresh: time.Minute}, {text: "public, max-age=60", fresh: time.Minute},
+	{text: "max-age=0, must-revalidate"}, {text: "no-cache, max-age=60", always: true},
+	{text: "max-age=1, stale-while-revalidate=2", fresh: time.Second, grace: 2 * time.Second},
+	{text: "max-age=1, stale-if-error=3", fresh: time.Second, grace: 3 * time.Second},
+	{text: "private, max-age=60", lone: true}, {text: "no-store", lone: true}, {text: "max-age=0", fresh: 0},
+	{text: "max-age=60, max-age=1", fresh: time.Second}, {text: "max-age=nonsense", lone: false},
+}
+
+// answer answers a request.
+func (c *cachedConn) answer(one *shelved) {
+	if c.over {
+		return
+	}
+	w, r, h := c.s.w, c.rng, c.head
+	one.times[0].said = w.kernel.Clock()
+	life := lifetimes[r.IntN(len(lifetimes))]
+	v := &one.times[0]
+	v.fresh, v.grace, v.always = int64(life.fresh), int64(life.grace), life.always
+	fields := "Cache-Control: " + life.text + "\r\n"
+	if r.IntN(6) == 0 {
+		age := r.IntN(3)
+		fields += fmt.Sprintf("Age: %d\r\n", age)
+		v.fresh -= int64(age) * int64(time.Second)
+	}
+	if old := c.validates(h, one); old != nil {
+		c.s.trace304(c, old, *v, fields)
+		return
+	}
+	one.shared, one.status, one.size = !life.lone, 200, r.IntN(1+r.IntN(1+w.scenario.Cache.Longest))
+	switch r.IntN(16) {
+	case 0:
+		fields, one.shared = fields+"Set-Cookie: a=b\r\n", false
+	case 1:
+		fields, one.shared = fields+"Vary: *\r\n", false
+	case 2, 3, 4:
+		fields, one.varies = fields+"Vary: Accept-Encoding\r\n", true
+	case 5:
+		one.status = 404
+	case 6:
+		one.status = []int{500, 503}[r.IntN(2)]
+		if w.scenario.Quiet {
+			one.status = 404
+		}
+	}
+	if h.value("authorization") != "" && !strings.Contains(life.text, "public") &&
+		!strings.Contains(life.text, "must-revalidate") || h.value("cookie") != "" {
+		one.shared = false
+	}
+	c.says(one, fields)
+}
+
+// validates is the answer that a request is about which asks whether it is still good, and is; nil for none.
+func (c *cachedConn) validates(h *messageHead, one *shelved) *shelved {
+	n, err := strconv.Atoi(strings.Trim(h.value("if-none-match"), `"s`))
+	if err != nil || one.passed != "" || n >= len(c.s.answers) || c.rng.IntN(2) == 0 {
+		return nil
+	}
+	return c.s.answers[n]
+}
+
+// trace304 says that an answer is still good.
+func (s *shelf) trace304(c *cachedConn, old *shelved, v validity, fields string) {
+	old.times = append(old.times, v)
+	c.head = nil
+	s.w.trace("%s says that %d is still good", c.name, old.serial)
+	c.Write(fmt.Appendf(nil, "HTTP/1.1 304 Fine\r\nETag: \"s%d\"\r\n%s\r\n", old.serial, fields))
+}
+
+// says sends an answer, in pieces and with a framing that are drawn.
+func (c *cachedConn) says(one *shelved, fields string) {
+	r, w := c.rng, c.s.w
+	head := fmt.Sprintf("HTTP/1.1 %d Fine\r\nX-Serial: %d\r\nETag: \"s%d\"\r\n%s", one.status, one.serial, one.serial, fields)
+	text, last := noiseOf(fmt.Sprintf("serial%d", one.serial)).bytes(0, one.size), false
+	toHEAD := c.head.words[0] == "HEAD"
+	whole := len(text)
+	vicious := r.Float64() < w.scenario.Cache.Vices
+	if vicious {
+		switch r.IntN(5) {
+		case 0:
+			c.end(c.Reset)
+			return
+		case 1:
+			c.end(c.Close)
+			return
+		case 2:
+			if one.passed == "" && c.head.value("if-none-match") == "" {
+				c.head = nil
+				c.Write([]byte("HTTP/1.1 304 Unasked\r\nETag: \"nonsense\"\r\n\r\n"))
+				return
+			}
+		case 3: // it breaks off
+			whole = r.IntN(1 + len(text))
+			last = true
+		case 4: // it falls silent
+			whole = r.IntN(1 + len(text))
+		}
+	}
+	chunked := r.IntN(2) == 0
+	if chunked && !toHEAD {
+		head += "Transfer-Encoding: chunked\r\n\r\n"
+	} else {
+		head += fmt.Sprintf("Content-Length: %d\r\n\r\n", one.size)
+	}
+	if toHEAD {
+		text, whole, chunked = nil, 0, false
+	}
+	out := []byte(head)
+	var pieces [][]byte
+	for at := 0; at < whole; {
+		n := 1 + r.IntN(whole-at)
+		if chunked {
+			out = fmt.Appendf(out, "%x\r\n%s\r\n", n, text[at:at+n])
+		} else {
+			out = append(out, text[at:at+n]...)
+		}
+		at += n
+		if r.IntN(3) == 0 {
+			pieces, out = append(pieces, out), nil
+		}
+	}
+	broken := whole < len(text) || vicious && chunked
+	if chunked && !broken {
+		out = append(out, "0\r\n\r\n"...)
+	}
+	if len(out) > 0 || len(pieces) == 0 {
+		pieces = append(pieces, out)
+	}
+	c.next(pieces, func() {
+		switch {
+		case last && broken:
+			c.end([]func(){c.Close, c.Reset}[r.IntN(2)])
+		case !broken:
+			c.head = nil
+		}
+	})
+}
+
+// next sends one piece after the other.
+func (c *cachedConn) next(pieces [][]byte, then func()) {
+	if c.over {
+		return
+	}
+	c.Write(pieces[0])
+	if len(pieces) == 1 {
+		then()
+		return
+	}
+	c.s.w.kernel.After(between(c.rng, 0, c.s.w.scenario.Cache.Slow/4+1), func() { c.next(pieces[1:], then) })
+}
