@@ -20,6 +20,7 @@ type shelf struct {
 type shelved struct {
 	serial  int
 	key     int
+	scheme  string
 	passed  string // the token of the one request that it answers; "" for that of a fetch
 	taken   string // likewise, of an answer that is for one client: who had it
 	lang    string
@@ -42,7 +43,8 @@ type validity struct {
 
 // outdated is that something was purged, or changed by an unsafe method.
 type outdated struct {
-	key      int // -1 for all
+	key      int    // -1 for all
+	scheme   string // "" for all
 	at, done int64
 }
 
@@ -168,7 +170,7 @@ func (s *shelf) outdatedFor(q *request, one *shelved, v *validity) bool {
 		return false
 	}
 	for _, o := range s.gone {
-		if (o.key < 0 || o.key == one.key) && v.asked < o.at && q.since > o.done {
+		if (o.key < 0 || o.key == one.key) && (o.scheme == "" || o.scheme == one.scheme) && v.asked < o.at && q.since > o.done {
 			return true
 		}
 	}
@@ -178,7 +180,7 @@ func (s *shelf) outdatedFor(q *request, one *shelved, v *validity) bool {
 // outdates notes that an unsafe request has succeeded.
 func (s *shelf) outdates(q *request, one *shelved) {
 	if q.Method == "POST" && one.status < 400 {
-		s.gone = append(s.gone, outdated{one.key, one.times[0].asked, s.w.kernel.Clock()})
+		s.gone = append(s.gone, outdated{one.key, one.scheme, one.times[0].asked, s.w.kernel.Clock()})
 	}
 }
 

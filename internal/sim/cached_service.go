@@ -78,7 +78,7 @@ func (c *cachedConn) onEnd(map[string]string) error {
 	}
 	c.rng = w.scenario.stream(ofCached, uint64(len(s.answers)))
 	one := &shelved{
-		serial: len(s.answers), key: key, passed: token, lang: h.value("accept-language"),
+		serial: len(s.answers), key: key, scheme: h.value("x-forwarded-proto"), passed: token, lang: h.value("accept-language"),
 		coding: h.value("accept-encoding"), times: []validity{{asked: w.kernel.Clock()}},
 	}
 	s.answers = append(s.answers, one)
@@ -89,7 +89,7 @@ func (c *cachedConn) onEnd(map[string]string) error {
 				return fmt.Errorf("a fetch has %s: %s", name, h.value(name))
 			}
 		}
-		what := fmt.Sprint(key, "\n", one.lang, "\n", one.coding)
+		what := fmt.Sprint(key, "\n", one.scheme, "\n", one.lang, "\n", one.coding)
 		if err := s.begins(c, what); err != nil {
 			return err
 		}

@@ -139,11 +139,11 @@ func (w *world) purge(g *instance, n int) {
 	if s == nil {
 		return
 	}
-	key := n % (w.scenario.Cache.Keys + 2)
+	key, scheme := n%(w.scenario.Cache.Keys+2), "http"
 	p := gateway.Purge{URL: fmt.Sprintf("http://shop.test%sk%d", cachedPath, key)}
 	switch n % 3 {
 	case 0:
-		key, p = -1, gateway.Purge{All: true}
+		key, scheme, p = -1, "", gateway.Purge{All: true}
 	case 1:
 		key, p = -1, gateway.Purge{Prefix: "http://shop.test" + cachedPath}
 	}
@@ -152,9 +152,7 @@ func (w *world) purge(g *instance, n int) {
 		if _, err := g.PurgeCache(p); err != nil {
 			w.violate("the cache is not purged: %v", err)
 		}
-		if !w.scenario.Gateway.TLS { // else what came by TLS has another URL
-			s.gone = append(s.gone, outdated{key, at, w.kernel.Clock()})
-		}
+		s.gone = append(s.gone, outdated{key, scheme, at, w.kernel.Clock()})
 	})
 }
 

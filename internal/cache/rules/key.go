@@ -167,7 +167,10 @@ func (k *Key) AppendURI(dst []byte, space string, h *head.Request, path []byte) 
 	dst = append(dst, path...)
 	if h.Query != nil {
 		dst = append(dst, '?')
-		dst = k.AppendQuery(dst, h.Query)
+		before := len(dst)
+		if dst = k.AppendQuery(dst, h.Query); len(dst) == before && len(h.Query) > 0 {
+			dst = dst[:before-1] // nothing is left of it, and the URI is the one without a query
+		}
 	}
 	return append(dst, 0)
 }

@@ -53,6 +53,9 @@ func (p *Policy) newFetch(x *exchange.Exchange, w *part, a *asked, fill *store.F
 		Target: x.Request.Target, Path: x.Request.Path}
 	if x.Request.Query != nil {
 		f.request.Query = p.o.Rules.Key.AppendQuery(make([]byte, 0, len(x.Request.Query)), x.Request.Query)
+		if len(f.request.Query) == 0 && len(x.Request.Query) > 0 {
+			f.request.Query = nil
+		}
 	}
 	var s *rules.Stored
 	var block []byte
