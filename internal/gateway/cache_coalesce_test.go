@@ -96,14 +96,14 @@ func TestWhoComesAfterAnUnsafeRequestGetsNothingFromBeforeIt(t *testing.T) {
 		}
 	})
 	i := serveClean(t, cacheConfig(o, ""))
-	c := i.client()
 	var first sync.WaitGroup
 	first.Go(func() {
-		if status, body, _ := request(t, c, "GET", i.url("/")); status != 200 || body != "old" {
+		if status, body, _ := request(t, i.client(), "GET", i.url("/")); status != 200 || body != "old" {
 			t.Errorf("who came before: %d %q", status, body)
 		}
 	})
 	<-enter
+	c := i.client()
 	request(t, c, "POST", i.url("/"))
 	if _, body, _ := request(t, c, "GET", i.url("/")); body != "new" {
 		t.Errorf("who comes after it: %q", body)
@@ -136,8 +136,7 @@ func TestAResponseThatStillComesAnswersOnlyWhomAStoredOneWould(t *testing.T) {
 			}
 		})
 		i := serveClean(t, cacheConfig(o, ""))
-		c := i.client()
-		first, err := c.Get(i.url("/"))
+		first, err := i.client().Get(i.url("/"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +145,7 @@ func TestAResponseThatStillComesAnswersOnlyWhomAStoredOneWould(t *testing.T) {
 		if test.wants != "" {
 			fields = []string{"Cache-Control", test.wants}
 		}
-		if _, body, _ := request(t, c, "GET", i.url("/"), fields...); body != "2" {
+		if _, body, _ := request(t, i.client(), "GET", i.url("/"), fields...); body != "2" {
 			t.Errorf("%s: who comes later gets %q", name, body)
 		}
 		close(leave)
