@@ -330,7 +330,9 @@ func TestAnUpgradeKeepsTheConnectionsOfHTTP3(t *testing.T) {
 	under := old.get("/")
 	held.next(t)
 	c.signal(syscall.SIGUSR2)
-	eventually(t, "the old process drains", func() bool { return strings.Contains(c.logged.String(), "msg=draining") })
+	eventually(t, "the old process drains, and the new one serves", func() bool {
+		return strings.Contains(c.logged.String(), "msg=draining") && strings.Count(c.logged.String(), "msg=serving") == 2
+	})
 	fresh := dial()
 	first := fresh.get("/first")
 	held.next(t)

@@ -419,13 +419,20 @@ func (f *flow) idempotent() bool {
 
 // upstreamFailed ends the present try, and tries again or gives up.
 func (f *flow) upstreamFailed(o upstream.Outcome, reason exchange.Reason) {
+	now := f.w.loop.Now()
 	stale := o == upstream.Reset && (f.stale() || f.is(notBegun))
+	// The service has given up when the deadline was over that it was told, before the timer of this
+	// loop was due.
+	late := f.overdue(now) && o == upstream.Reset
 	f.noteSent()
 	f.dropUpstream()
-	if stale {
+	if stale || late && !f.triedEnough(now) {
 		f.endTry(upstream.Cancelled, 0)
 	} else {
 		f.endTry(o, 0)
+	}
+	if late {
+		o, reason = upstream.Timeout, exchange.DeadlinePassed
 	}
 	switch {
 	case f.is(isMirror):
