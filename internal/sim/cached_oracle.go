@@ -18,19 +18,18 @@ type shelf struct {
 
 // shelved is an answer of the service.
 type shelved struct {
-	serial  int
-	key     int
-	scheme  string
-	passed  string // the token of the one request that it answers; "" for that of a fetch
-	taken   string // likewise, of an answer that is for one client: who had it
-	lang    string
-	coding  string // Accept-Encoding of its request
-	varies  bool   // by that
-	shared  bool   // it may be stored
-	version int    // of what it is an answer of
-	status  int
-	size    int
-	times   []validity
+	serial int
+	key    int
+	scheme string
+	passed string // the token of the one request that it answers; "" for that of a fetch
+	taken  string // likewise, of an answer that is for one client: who had it
+	lang   string
+	coding string // Accept-Encoding of its request
+	varies bool   // by that
+	shared bool   // it may be stored
+	status int
+	size   int
+	times  []validity
 }
 
 // validity is for how long an answer may be served, from its head or from a 304 on.
