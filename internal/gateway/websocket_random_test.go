@@ -184,6 +184,8 @@ func (e *end) raw() tape {
 	case *chopped:
 		return c.came
 	case *h2Socket:
+		c.c.mu.Lock() // more may still come
+		defer c.c.mu.Unlock()
 		return append(tape("\r\n\r\n"), c.st.body...)
 	}
 	panic("a connection that keeps nothing")
