@@ -134,7 +134,7 @@ var reused = []struct {
 	{"cc-resp-no-cache", 0, "Cache-Control: max-age=10000, no-cache | Expires: @10000 | Date: @0", false},
 	{"no-store with an argument", 0, "Cache-Control: max-age=10000, no-store=1", false},
 	{"private without names", 0, `Cache-Control: max-age=10000, private=""`, false},
-	{"private with what is no name", 0, `Cache-Control: max-age=10000, private="a b"`, false},
+	{"private with what is not a name", 0, `Cache-Control: max-age=10000, private="a b"`, false},
 	{"status-599-must-understand", 599, "Cache-Control: max-age=3600, must-understand", false},
 	{"must-understand over no-store", 0, "Cache-Control: max-age=3600, must-understand, no-store", true},
 	{"no-store where it is not understood", 599,

@@ -42,7 +42,7 @@ func readFresh(fields *head.List, now int64) freshFields {
 				f.modified = t
 			}
 		case is(field.Name, "age") && f.age == none:
-			// The first member of the first line; what is no number is not there (section 5.1).
+			// The first member of the first line; what is not a number counts as absent (section 5.1).
 			first, _ := nextMember(field.Value)
 			f.age = 0
 			if n, ok := parseSeconds(first); ok {

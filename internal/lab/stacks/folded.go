@@ -104,7 +104,7 @@ func foldedFrame(text string) Frame {
 const kernelBinary = "[kernel]"
 
 // fileLine reads "shop/app.py:12"; "shop/app.py" has no line. It says no to what has no dot in the
-// last part of a path, as it is no file of a program then.
+// last part of a path, as it is not a file of a program then.
 func fileLine(text string) (file string, line int, ok bool) {
 	file = text
 	if i := strings.LastIndexByte(text, ':'); i > 0 {
