@@ -13,6 +13,7 @@ type shelf struct {
 	answers []*shelved // by serial number
 	gone    []outdated
 	open    map[string]*fetching // fetches whose heads are awaited, by what they ask for
+	doubled map[int]bool         // keys for which there may be two fetches at a time: see begins
 	parted  bool                 // there is, or was, more than one memory
 }
 
@@ -183,10 +184,13 @@ func (s *shelf) outdates(q *request, one *shelved) {
 	}
 }
 
-// begins notes a fetch, of which there may be one at a time for the same thing.
-func (s *shelf) begins(c *cachedConn, what string) error {
+// begins notes a fetch, of which there may be one at a time for the same thing. There may be two where a
+// POST or a purge has outdated what the first one fetches (whether or not the client of the POST has heard
+// of it), and where answers begin or cease to vary meanwhile: the second is then for another key.
+func (s *shelf) begins(c *cachedConn, key int, what string) error {
+	again := s.doubled[key] || len(s.gone) > 0
 	if other := s.open[what]; other != nil && other.conn != c && !other.conn.over && !other.conn.GivenUp() &&
-		!s.parted && len(s.gone) == 0 && !s.w.replaced {
+		!s.parted && !again && !s.w.replaced {
 		return fmt.Errorf("two fetches for %s at a time", strings.ReplaceAll(what, "\n", " "))
 	}
 	s.open[what] = &fetching{c}

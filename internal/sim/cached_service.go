@@ -23,7 +23,7 @@ type cachedConn struct {
 
 // serveCached makes the service behind the cache.
 func (w *world) serveCached() {
-	s := &shelf{w: w, open: map[string]*fetching{}}
+	s := &shelf{w: w, open: map[string]*fetching{}, doubled: map[int]bool{}}
 	w.shelf = s
 	conns := 0
 	v := &kernel.Service{Accept: func(e *kernel.Endpoint) {
@@ -90,7 +90,7 @@ func (c *cachedConn) onEnd(map[string]string) error {
 			}
 		}
 		what := fmt.Sprint(key, "\n", one.scheme, "\n", one.lang, "\n", one.coding)
-		if err := s.begins(c, what); err != nil {
+		if err := s.begins(c, key, what); err != nil {
 			return err
 		}
 		w.kernel.After(between(c.rng, 0, w.scenario.Cache.Slow), func() {
@@ -186,6 +186,9 @@ func (s *shelf) trace304(c *cachedConn, old *shelved, v validity, fields string)
 // says sends an answer, in pieces and with a framing that are drawn.
 func (c *cachedConn) says(one *shelved, fields string) {
 	r, w := c.rng, c.s.w
+	if one.varies || c.head.words[0] == "POST" && one.status < 400 {
+		c.s.doubled[one.key] = true
+	}
 	head := fmt.Sprintf("HTTP/1.1 %d Fine\r\nX-Serial: %d\r\nETag: \"s%d\"\r\n%s", one.status, one.serial, one.serial, fields)
 	text, last := noiseOf(fmt.Sprintf("serial%d", one.serial)).bytes(0, one.size), false
 	toHEAD := c.head.words[0] == "HEAD"

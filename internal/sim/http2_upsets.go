@@ -111,7 +111,8 @@ var http2Vices = []http2Vice{
 	})},
 	{"a long answer", func(st *servedStream, wait time.Duration) { st.respond(wait, 200, 3_000_000) }},
 	{"a length that is too small", wrongly(func(st *servedStream) {
-		st.head(200, false, "x-size", "10", "content-length", "5")
+		// Where the content comes in several frames, its first five bytes may have gone on as the whole body.
+		st.head(200, false, "x-size", "5", "content-length", "5")
 		if !st.toHEAD() {
 			st.content(noiseOf(st.token+"down").bytes(0, 10), true)()
 		}
