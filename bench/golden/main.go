@@ -157,8 +157,8 @@ func looked(run *record.Run) map[int]bool {
 }
 
 // samples are a step's first and last, and between them those at which the metrics page was read,
-// sockets were counted or threads looked at, without what no rule looks at: the page's own series, and each core by
-// itself. Digits that no rule can see are left out, as they are most of an archive.
+// sockets were counted or threads looked at, without what no rule looks at: the page's own series,
+// and each core by itself. Digits that no rule can see are left out, as they are most of an archive.
 func samples(all []measure.Sample) (kept []measure.Sample) {
 	for i, s := range all {
 		_, page := s.Values["go.goroutines"]

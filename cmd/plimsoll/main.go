@@ -44,7 +44,7 @@ type commandLine struct {
 	Model      modelCommand      `cmd:"" help:"Model a run: predict loads that were not tried."`
 	Report     reportCommand     `cmd:"" help:"Write the report of a run."`
 	Diagnose   diagnoseCommand   `cmd:"" help:"Find the bottleneck at the load line, and what is wrong with the service."`
-	Profile    profileCommand    `cmd:"" help:"Read a processor profile of any language: where the time goes, and what has changed."`
+	Profile    profileCommand    `cmd:"" help:"Read a processor profile of any language."`
 	Experiment experimentCommand `cmd:"" help:"Compare the values of one variable, and say which differences are real."`
 	Doctor     doctorCommand     `cmd:"" help:"Check the settings of this machine and a process, and advise; it changes nothing."`
 	Plan       planCommand       `cmd:"" help:"Compute instances, autoscaling and memory for production from a load line."`

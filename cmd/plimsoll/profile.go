@@ -24,10 +24,10 @@ import (
 
 type profileCommand struct {
 	File    string  `arg:"" help:"A processor profile, as py-spy, perf script, Node and others write it."`
-	Before  string  `placeholder:"FILE" help:"Compare with this profile, of any of the formats: what grew since?"`
-	Output  string  `short:"o" placeholder:"FILE" help:"Write the profile in pprof's format, for go tool pprof and others."`
-	Flame   string  `placeholder:"FILE" help:"Write the flame graph, with --before the difference too, as one HTML file."`
-	Hertz   float64 `placeholder:"N" help:"Samples a second, where the file does not say what a sample is worth (100; 50 for the JDK's)."`
+	Before  string  `placeholder:"FILE" help:"Compare with this one, of any format: what grew?"`
+	Output  string  `short:"o" placeholder:"FILE" help:"Write the profile in the format of pprof."`
+	Flame   string  `placeholder:"FILE" help:"Write the flame graph as HTML."`
+	Hertz   float64 `placeholder:"N" help:"Samples a second, where the file does not say (100; JDK: 50)."`
 	Seconds float64 `placeholder:"N" help:"How long the profile was taken, where the file does not say it."`
 	Top     int     `default:"15" placeholder:"N" help:"Number of functions to list (${default})."`
 }

@@ -101,7 +101,8 @@ func TestTheREADMEListsThePatients(t *testing.T) {
 	rows := "| patient | disease | rule | what the cure does |\n|---|---|---|---|\n"
 	for _, p := range list(t) {
 		rule := strings.Join(append(slices.Clone(p.Rules), strings.Fields(p.Rule)...), ", ")
-		rows += fmt.Sprintf("| [%s](%s/main.go) | %s | %s | %s |\n", p.Name, p.Folder, p.Disease, cmp.Or(rule, shown(p.HotSpot), "none"), p.Cure)
+		rows += fmt.Sprintf("| [%s](%s/main.go) | %s | %s | %s |\n", p.Name, p.Folder, p.Disease,
+			cmp.Or(rule, shown(p.HotSpot), "none"), p.Cure)
 	}
 	readme, err := os.ReadFile("README.md")
 	if err != nil {

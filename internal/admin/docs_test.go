@@ -134,7 +134,8 @@ routes:
   - {match: /, upstream: users, mirror: {upstream: copies, max_body: 4B}}
   - {match: "/kept", upstream: users, cache: {}}
   - {match: /chat, upstream: chats, websocket: {max: 1}}
-  - {match: GET /gone, upstream: gone, limits: [{name: all, rate: 1000/s, key: client_address}], concurrency: 100, guard: {key: "query:id", file: %q}}
+  - {match: GET /gone, upstream: gone, limits: [{name: all, rate: 1000/s, key: client_address}],
+    concurrency: 100, guard: {key: "query:id", file: %q}}
   - {match: /files/, files: {root: .}}
   - {match: /less, upstream: gone, sla: P2, fallback: {body: less}, limits: [{name: all, rate: 1000/s, shared: counts}]}
   - {name: "a \"quoted\" name", match: /hello, compress: true, respond: {body: hello}}

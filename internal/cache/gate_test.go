@@ -227,12 +227,14 @@ func (x *exchange) serve(e *store.Entry, hit bool) *response {
 	reply := x.r.Reply(&e.Meta, e.Block(), e.Length(), x.now.Wall)
 	p := &response{status: reply.Status}
 	for i := range fields.Len() {
-		if f := fields.At(i); reply.Status != 304 || rules.InNotModified(f.Name, e.Meta.ETag(e.Block()) != nil) {
+		if f := fields.At(i); reply.Status != 304 || rules.InNotModified(f.Name,
+			e.Meta.ETag(e.Block()) != nil) {
 			p.fields = append(p.fields, string(f.Name)+": "+string(f.Value))
 		}
 	}
 	if reply.Status == 206 || reply.Status == 416 {
-		p.fields = append(p.fields, "Content-Range: "+string(rules.AppendContentRange(nil, &reply, e.Length())))
+		p.fields = append(p.fields, "Content-Range: "+string(rules.AppendContentRange(nil, &reply,
+			e.Length())))
 	}
 	report := rules.Report{Hit: hit, Why: x.d.Why, HasTTL: true, TTL: e.Meta.TTL(x.now.Mono)}
 	p.fields = append(p.fields, "Age: "+string(rules.AppendAge(nil, e.Meta.Age(x.now.Mono))),

@@ -212,7 +212,8 @@ func TestKeysThatDifferNeverLookAlike(t *testing.T) {
 func TestKeyOptionsThatCannotBeMeant(t *testing.T) {
 	for _, name := range []string{"X-Upper", "a b", "", "range", "if-none-match", "cache-control",
 		"x_forwarded_host", "host"} {
-		if _, err := rules.NewKey(rules.KeyOptions{Fields: map[string]rules.Treatment{name: rules.Keyed}}); err == nil {
+		o := rules.KeyOptions{Fields: map[string]rules.Treatment{name: rules.Keyed}}
+		if _, err := rules.NewKey(o); err == nil {
 			t.Errorf("%q is taken", name)
 		}
 	}

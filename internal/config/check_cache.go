@@ -10,14 +10,16 @@ import (
 
 func (c *CacheMemory) check(s *scope) {
 	if s.good("memory") && s.good("max_object") && c.MaxObject > c.Memory/8 {
-		s.reject("max_object", "%d bytes are more than an eighth of memory; make it at most %d, or give more memory",
+		s.reject("max_object", "%d bytes are more than an eighth of memory; make it at most %d, or "+
+			"give more memory",
 			int64(c.MaxObject), int64(c.Memory/8))
 	}
 }
 
 func (c *RouteCache) check(s *scope) {
 	if s.good("jitter") && c.Jitter > 0.5 {
-		s.reject("jitter", "%g%% would leave less than half of the freshness; make it at most 50%%", float64(c.Jitter)*100)
+		s.reject("jitter", "%g%% would leave less than half of the freshness; make it at most 50%%",
+			float64(c.Jitter)*100)
 	}
 	if s.good("status_name") && c.StatusName != "" {
 		if err := exchange.CheckFieldName(c.StatusName); err != nil || len(c.StatusName) > 64 {
@@ -28,7 +30,8 @@ func (c *RouteCache) check(s *scope) {
 	if s.good("statuses") {
 		for status := range c.Statuses {
 			if status < 200 || status > 599 {
-				s.reject("statuses", "%d is not the status of a final response; give one from 200 to 599", status)
+				s.reject("statuses", "%d is not the status of a final response; give one from 200 "+
+					"to 599", status)
 			}
 		}
 	}
@@ -51,7 +54,8 @@ func (k *CacheKey) check(s *scope) {
 		for _, name := range list.names {
 			lower := strings.ToLower(name)
 			if slices.Contains(seen, lower) {
-				s.reject(list.key, "%s is named twice; a header is part of the key, forwarded or dropped", clip(name))
+				s.reject(list.key, "%s is named twice; a header is part of the key, forwarded or "+
+					"dropped", clip(name))
 			}
 			seen = append(seen, lower)
 		}
@@ -83,7 +87,8 @@ func (g *Guard) check(s *scope) {
 		s.fail(s.mapping, "the list of keys is in a file or at a URL; give one of file and url")
 	}
 	if s.good("url") && g.URL != "" {
-		if u, err := url.Parse(g.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		if u, err := url.Parse(g.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" ||
+			u.Host == "" {
 			s.reject("url", "%q is not a URL of http or https, as https://example.com/keys.txt", clip(g.URL))
 		}
 	}

@@ -17,7 +17,8 @@ func (c *Compress) check(s *scope) {
 	}
 	s.items("types", func(i int, at place) {
 		if !isMediaRange(c.Types[i]) {
-			s.fail(at, "%q is not a media type; write one such as application/json, \"text/*\" or \"+json\"", clip(c.Types[i]))
+			s.fail(at, "%q is not a media type; write one such as application/json, \"text/*\" or "+
+				"\"+json\"", clip(c.Types[i]))
 		}
 	})
 	if s.good("types") && len(c.Types) == 0 {
@@ -53,12 +54,14 @@ func (r *Route) checkCompress(s *scope) {
 	const advice = "is the field of compress, and caches would mix up what they store without it; %s"
 	for name := range r.ResponseHeaders.Set {
 		if slices.Contains(negotiated, strings.ToLower(name)) {
-			s.fail(s.keyOf(s.at("response_headers"), "set"), "%s "+advice, name, "use add, or remove compress")
+			s.fail(s.keyOf(s.at("response_headers"), "set"), "%s "+advice, name,
+				"use add, or remove compress")
 		}
 	}
 	for _, name := range r.ResponseHeaders.Remove {
 		if slices.Contains(negotiated, strings.ToLower(name)) {
-			s.fail(s.keyOf(s.at("response_headers"), "remove"), "%s "+advice, name, "keep it, or remove compress")
+			s.fail(s.keyOf(s.at("response_headers"), "remove"), "%s "+advice, name,
+				"keep it, or remove compress")
 		}
 	}
 }

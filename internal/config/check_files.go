@@ -17,7 +17,8 @@ func (f *Files) check(s *scope) {
 		}
 	}
 	if s.good("index") && (strings.ContainsAny(f.Index, "/\x00") || f.Index == "." || f.Index == "..") {
-		s.reject("index", "%q is not the name of a file in a directory; write one such as \"index.html\"", clip(f.Index))
+		s.reject("index", "%q is not the name of a file in a directory; write one such as "+
+			"\"index.html\"", clip(f.Index))
 	}
 	if s.good("spa") && f.SPA && f.Index == "" {
 		s.reject("spa", "there is no index to answer with; give index a name")

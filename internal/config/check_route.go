@@ -104,8 +104,10 @@ func (r *Route) checkPaths(s *scope) []string {
 	if s.good("redirect") {
 		s.braces(s.within("redirect", "to"), r.Redirect.To, names)
 	}
-	if s.good("files") && !strings.HasSuffix(path, "/") && !strings.HasSuffix(path, "...}") && !strings.HasSuffix(path, "/{$}") {
-		s.reject("match", "%q leaves nothing of a path that could name a file; end it in a slash or in {rest...}", clip(r.Match))
+	if s.good("files") && !strings.HasSuffix(path, "/") && !strings.HasSuffix(path, "...}") &&
+		!strings.HasSuffix(path, "/{$}") {
+		s.reject("match", "%q leaves nothing of a path that could name a file; end it in a slash "+
+			"or in {rest...}", clip(r.Match))
 	}
 	names = append([]string{}, names...)
 	if !s.good("strip_prefix") {

@@ -258,7 +258,8 @@ func TestTheYAMLOfAConfigurationLoadsAsTheSame(t *testing.T) {
 			continue
 		}
 		same := cmp.Options{
-			cmpopts.IgnoreUnexported(config.Config{}, config.Route{}, config.Listener{}, config.Upstream{}, config.Redis{}, config.CacheMemory{}),
+			cmpopts.IgnoreUnexported(config.Config{}, config.Route{}, config.Listener{},
+				config.Upstream{}, config.Redis{}, config.CacheMemory{}),
 			cmpopts.EquateEmpty(),
 			cmpopts.IgnoreFields(config.Admin{}, "Token"), cmpopts.IgnoreFields(config.Redis{}, "Password"),
 		}

@@ -11,9 +11,10 @@ import (
 // protocol. All methods are for the exchange's loop and must not block.
 type Source interface {
 	// Next gives the next content, most bytes at the most. It stays unchanged until the engine calls
-	// any source of the loop again: the engine has sent or copied it by then. io.EOF comes with the last content or after it. ErrWait means that there is none
-	// now: the source wakes the exchange (Exchange.Waker) when there is. Any other error means that
-	// the body cannot be completed, and the response is cut off.
+	// any source of the loop again: the engine has sent or copied it by then. io.EOF comes with the
+	// last content or after it. ErrWait means that there is none now: the source wakes the exchange
+	// (Exchange.Waker) when there is. Any other error means that the body cannot be completed, and
+	// the response is cut off.
 	Next(most int) ([]byte, error)
 	// Close is called once, when the exchange is over or has another answer.
 	Close()

@@ -176,7 +176,8 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams, stores stores
 	barred := barredClasses(cfg)
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
-		chain, of, bad := plan{r, table.Names(i), index, stores, memory, g.encoders, g.policyEnv(), barred}.chain(g.kinds)
+		chain, of, bad := plan{r, table.Names(i), index, stores, memory, g.encoders, g.policyEnv(),
+			barred}.chain(g.kinds)
 		made = append(made, of...)
 		for _, b := range bad {
 			errs = append(errs, routeError(cfg, i, b.key, b.err.Error()))

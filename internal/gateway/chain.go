@@ -127,7 +127,8 @@ var policies = []kind{
 			return nil, nil
 		}
 		return guard.New(guard.Options{Key: g.Key, File: g.File, URL: g.URL, Every: time.Duration(g.Every),
-			FalsePositives: float64(g.FalsePositives), MaxKeys: g.MaxKeys, KeepAdded: time.Duration(g.KeepAdded), Env: p.env})
+			FalsePositives: float64(g.FalsePositives), MaxKeys: g.MaxKeys,
+			KeepAdded: time.Duration(g.KeepAdded), Env: p.env})
 	}},
 	{name: "split", make: func(p plan) (any, error) {
 		if p.Split == nil {
@@ -154,7 +155,8 @@ var policies = []kind{
 		if c == nil || !c.On {
 			return nil, nil
 		}
-		return compress.New(compress.Options{Encodings: c.Encodings, MinSize: int64(c.MinSize), Types: c.Types,
+		return compress.New(compress.Options{Encodings: c.Encodings, MinSize: int64(c.MinSize),
+			Types: c.Types,
 			Level: compressLevels[c.Level], Fixed: !c.Adapt, Encoders: p.encoders})
 	}},
 	{name: "mirror", make: func(p plan) (any, error) {
@@ -200,9 +202,11 @@ var policies = []kind{
 		if f == nil {
 			return nil, nil
 		}
-		return files.New(files.Options{Root: f.Root, Index: f.Index, Fallback: f.SPA, Codings: f.Precompressed,
-			CacheControl: f.CacheControl, Listing: f.Listing, Symlinks: f.Symlinks == "inside", Dotfiles: f.Dotfiles,
-			Fresh: time.Duration(f.Fresh), OpenFiles: f.OpenFiles, Memory: int64(f.Memory),
+		return files.New(files.Options{Root: f.Root, Index: f.Index, Fallback: f.SPA,
+			Codings:      f.Precompressed,
+			CacheControl: f.CacheControl, Listing: f.Listing, Symlinks: f.Symlinks == "inside",
+			Dotfiles: f.Dotfiles,
+			Fresh:    time.Duration(f.Fresh), OpenFiles: f.OpenFiles, Memory: int64(f.Memory),
 			MemoryFile: int64(f.MemoryFile), Readers: f.Readers, Waiting: f.MaxWaiting,
 			MaxWait: time.Duration(f.MaxWait), Pattern: p.Match, Env: p.env})
 	}},

@@ -106,23 +106,28 @@ func TestCompressedContentIsWhatTheServiceSent(t *testing.T) {
 		"chunks":     chunks,
 		"to the end": func(c string) string { return "Connection: close\r\n\r\n" + c },
 	}
-	contents := map[string]string{"words": words(300_000), "noise": randomBytes(200_000), "little": words(1500)}
+	contents := map[string]string{"words": words(300_000), "noise": randomBytes(200_000),
+		"little": words(1500)}
 	for name, framed := range framings {
 		for what, content := range contents {
 			t.Run(name+" of "+what, func(t *testing.T) {
 				t.Parallel()
 				for i, p := range allSpoken {
 					encoding := []string{"gzip", "br", "zstd"}[(i+len(name)+len(what))%3]
-					c := &likeCase{fields: "Accept-Encoding: " + encoding + "\n", routes: "[{match: /, upstream: s, compress: true}]",
-						response: "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nETag: \"a\"\r\n" + framed(content)}
+					c := &likeCase{fields: "Accept-Encoding: " + encoding + "\n",
+						routes: "[{match: /, upstream: s, compress: true}]",
+						response: "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nETag: \"a\"\r\n" +
+							framed(content)}
 					_, got := c.run(t, p, ca, certificate)
 					head, body, _ := strings.Cut(got, "\n\n")
-					if want := "200\nContent-Encoding: " + encoding + "\nContent-Type: text/plain\nEtag: W/\"a\"\nVary: Accept-Encoding"; head != want {
+					if want := "200\nContent-Encoding: " + encoding +
+						"\nContent-Type: text/plain\nEtag: W/\"a\"\nVary: Accept-Encoding"; head != want {
 						t.Errorf("%s: the head is\n%s\nwant\n%s", p.name, head, want)
 						continue
 					}
 					if body = strings.TrimSuffix(body, "\n"); decoded(t, encoding, body) != content {
-						t.Errorf("%s, %s: %d bytes do not stand for what was sent", p.name, encoding, len(body))
+						t.Errorf("%s, %s: %d bytes do not stand for what was sent", p.name, encoding,
+							len(body))
 					}
 					if what != "noise" && len(body) > len(content)/2+100 {
 						t.Errorf("%s, %s: %d bytes became %d", p.name, encoding, len(content), len(body))
@@ -192,8 +197,10 @@ func TestAResponseThatBreaksOffIsCutThoughItIsEncoded(t *testing.T) {
 	content := words(100_000)
 	for name, response := range map[string]string{
 		"length": "HTTP/1.1 200 OK\r\nContent-Type: text/css\r\nContent-Length: 200000\r\n\r\n" + content,
-		"chunks": fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/css\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s", 200_000, content),
-		"a chunk that is none": fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/css\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\nnonsense\r\n",
+		"chunks": fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/css\r\nTransfer-Encoding: "+
+			"chunked\r\n\r\n%x\r\n%s", 200_000, content),
+		"a chunk that is none": fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: "+
+			"text/css\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\nnonsense\r\n",
 			len(content), content),
 	} {
 		for _, version := range []string{"HTTP/1.1", "HTTP/1.0"} {
@@ -276,29 +283,34 @@ func TestEncodersComeBackHoweverAResponseEnds(t *testing.T) {
 }
 
 func TestTrailersThatSpeakOfTheContentGo(t *testing.T) {
-	s := newService(t, answering("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTrailer: Repr-Digest, X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n"+
+	s := newService(t, answering("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTrailer: "+
+		"Repr-Digest, X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n"+
 		"3\r\nabc\r\n0\r\nRepr-Digest: x\r\nX-Sum: 1\r\n\r\n"))
 	g := serveClean(t, compressing(s.address(), "true"))
 	p := g.dial()
 	p.send(anyEncoding)
 	r, body := p.response("GET")
-	if decoded(t, r.Header.Get("Content-Encoding"), body) != "abc" || r.Trailer.Get("X-Sum") != "1" || r.Trailer.Get("Repr-Digest") != "" {
+	if decoded(t, r.Header.Get("Content-Encoding"), body) != "abc" || r.Trailer.Get("X-Sum") != "1" ||
+		r.Trailer.Get("Repr-Digest") != "" {
 		t.Errorf("got %q and the trailers %v", body, r.Trailer)
 	}
 	p.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	if r, body := p.response("GET"); body != "abc" || r.Trailer.Get("Repr-Digest") != "x" || r.Header.Get("Vary") != "Accept-Encoding" {
+	if r, body := p.response("GET"); body != "abc" || r.Trailer.Get("Repr-Digest") != "x" ||
+		r.Header.Get("Vary") != "Accept-Encoding" {
 		t.Errorf("without an encoding: %q, %v, %v", body, r.Header, r.Trailer)
 	}
 }
 
 func TestAnHTTP10ClientGetsEncodedContentToTheEnd(t *testing.T) {
 	content := words(5000)
-	s := newService(t, answering(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s", len(content), content)))
+	s := newService(t, answering(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: "+
+		"text/html\r\nContent-Length: %d\r\n\r\n%s", len(content), content)))
 	g := serveClean(t, compressing(s.address(), "{encodings: [br]}"))
 	p := g.dial()
 	p.send("GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\nAccept-Encoding: br\r\n\r\n")
 	head, body, _ := strings.Cut(p.rest(), "\r\n\r\n")
-	if strings.Contains(head, "chunked") || strings.Contains(head, "Content-Length") || decoded(t, "br", body) != content {
+	if strings.Contains(head, "chunked") || strings.Contains(head, "Content-Length") ||
+		decoded(t, "br", body) != content {
 		t.Errorf("the head is\n%s\nwith %d bytes", head, len(body))
 	}
 }
@@ -306,19 +318,23 @@ func TestAnHTTP10ClientGetsEncodedContentToTheEnd(t *testing.T) {
 func TestTheGatewaysOwnAnswersAreEncodedToo(t *testing.T) {
 	s := untouched(t)
 	g := routed(t, s, `
-  - {match: /page, compress: {encodings: [gzip]}, respond: {headers: {Content-Type: text/html}, body: "`+strings.Repeat("hello ", 30_000)+`"}}
+  - {match: /page, compress: {encodings: [gzip]}, respond: {headers: {Content-Type: text/html},
+    body: "`+strings.Repeat("hello ", 30_000)+`"}}
   - {match: /short, compress: true, respond: {body: hello}}
-  - {match: /off, compress: false, respond: {headers: {Content-Type: text/html}, body: "`+strings.Repeat("hello ", 3000)+`"}}
+  - {match: /off, compress: false, respond: {headers: {Content-Type: text/html},
+    body: "`+strings.Repeat("hello ", 3000)+`"}}
 `)
 	p := g.dial()
 	ask := func(method, path string) (*http.Response, string) {
 		p.send(method + " " + path + " HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n")
 		return p.response(method)
 	}
-	if r, body := ask("GET", "/page"); decoded(t, "gzip", body) != strings.Repeat("hello ", 30_000) || r.ContentLength != -1 {
+	if r, body := ask("GET", "/page"); decoded(t, "gzip", body) != strings.Repeat("hello ", 30_000) ||
+		r.ContentLength != -1 {
 		t.Errorf("got %v with %d bytes", r.Header, len(body))
 	}
-	if r, _ := ask("HEAD", "/page"); r.Header.Get("Content-Encoding") != "gzip" || r.Header.Get("Content-Length") != "" || r.Header.Get("Vary") == "" {
+	if r, _ := ask("HEAD", "/page"); r.Header.Get("Content-Encoding") != "gzip" ||
+		r.Header.Get("Content-Length") != "" || r.Header.Get("Vary") == "" {
 		t.Errorf("HEAD got %v", r.Header)
 	}
 	if r, body := ask("GET", "/short"); body != "hello" || r.Header.Get("Vary") != "" {
@@ -331,17 +347,20 @@ func TestTheGatewaysOwnAnswersAreEncodedToo(t *testing.T) {
 }
 
 func TestTheServiceSeesWhatTheClientTakes(t *testing.T) {
-	s := newService(t, answering("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: br\r\nETag: \"a\"\r\nContent-Length: 3\r\n\r\nabc"))
+	s := newService(t, answering("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: "+
+		"br\r\nETag: \"a\"\r\nContent-Length: 3\r\n\r\nabc"))
 	g := serveClean(t, compressing(s.address(), "{min_size: 0B}"))
 	p := g.dial()
 	p.send(anyEncoding)
-	if r, body := p.response("GET"); body != "abc" || r.Header.Get("Content-Encoding") != "br" || r.Header.Get("Etag") != `"a"` || r.ContentLength != 3 {
+	if r, body := p.response("GET"); body != "abc" || r.Header.Get("Content-Encoding") != "br" ||
+		r.Header.Get("Etag") != `"a"` || r.ContentLength != 3 {
 		t.Errorf("what the service has encoded came as %v, %q", r.Header, body)
 	}
 	if !strings.Contains(s.saw(), "Accept-Encoding: gzip, br, zstd\r\n") {
 		t.Errorf("the service saw %q", s.saw())
 	}
-	g.expectMetrics(`plimsoll_compress_passed_total{reason="encoded",route="r"} 1`, `plimsoll_compress_responses_total{encoding="br",route="r"} 0`)
+	g.expectMetrics(`plimsoll_compress_passed_total{reason="encoded",route="r"} 1`,
+		`plimsoll_compress_responses_total{encoding="br",route="r"} 0`)
 }
 
 // curl decodes with the libraries that browsers have, none of which is ours.
@@ -363,13 +382,17 @@ func TestCurlDecodesWhatWeEncode(t *testing.T) {
 	})
 	for _, encoding := range []string{"gzip", "br", "zstd"} {
 		for _, level := range []string{"fast", "balanced", "small"} {
-			g := serveClean(t, compressing(b.address, "{encodings: ["+encoding+"], adapt: false, level: "+level+"}"))
+			g := serveClean(t, compressing(b.address,
+				"{encodings: ["+encoding+"], adapt: false, level: "+level+"}"))
 			var said bytes.Buffer
-			c := exec.CommandContext(t.Context(), curl, "-sS", "--compressed", "-D", "/dev/stderr", g.url("/"))
+			c := exec.CommandContext(t.Context(), curl, "-sS", "--compressed", "-D", "/dev/stderr",
+				g.url("/"))
 			c.Stderr = &said
 			out, err := c.Output()
-			if err != nil || string(out) != content || !strings.Contains(said.String(), "Content-Encoding: "+encoding) {
-				t.Errorf("%s, %s: curl gives %v, %d bytes, and\n%s", encoding, level, err, len(out), said.String())
+			if err != nil || string(out) != content || !strings.Contains(said.String(),
+				"Content-Encoding: "+encoding) {
+				t.Errorf("%s, %s: curl gives %v, %d bytes, and\n%s", encoding, level, err, len(out),
+					said.String())
 			}
 		}
 	}

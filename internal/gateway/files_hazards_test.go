@@ -22,11 +22,14 @@ const secret = "this is outside of the root"
 // walled is a root with a secret beside it, and links to it.
 func walled(t *testing.T) string {
 	t.Helper()
-	outer := tree(t, map[string]string{"secret.txt": secret, "root/a.txt": "a", "root/sub/b.txt": "b", "root/.git/config": secret,
-		"root/sub/.env": secret, "root/.well-known/x": "known", "root/index.html": "home"})
+	outer := tree(t, map[string]string{"secret.txt": secret, "root/a.txt": "a", "root/sub/b.txt": "b",
+		"root/.git/config": secret,
+		"root/sub/.env":    secret, "root/.well-known/x": "known", "root/index.html": "home"})
 	root := filepath.Join(outer, "root")
-	for name, to := range map[string]string{"out": "../secret.txt", "up": "..", "absolute": filepath.Join(outer, "secret.txt"),
-		"in": "sub/b.txt", "self": "self", "proc": "/proc/self/root", "sub/back": "../a.txt", "sub/beyond": "../../secret.txt"} {
+	for name, to := range map[string]string{"out": "../secret.txt", "up": "..",
+		"absolute": filepath.Join(outer, "secret.txt"),
+		"in":       "sub/b.txt", "self": "self", "proc": "/proc/self/root", "sub/back": "../a.txt",
+		"sub/beyond": "../../secret.txt"} {
 		if err := os.Symlink(to, filepath.Join(root, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -48,12 +51,18 @@ func TestHazardNoEncodingOfAPathLeadsOutOfTheRoot(t *testing.T) {
 	for _, symlinks := range []string{"inside", "none"} {
 		p := serving(t, root, ", symlinks: "+symlinks).dial()
 		for _, path := range []string{
-			"/../secret.txt", "/%2e%2e/secret.txt", "/.%2e/secret.txt", "/%2E./secret.txt", "/sub/../../secret.txt",
-			"/sub/%2e%2e/%2e%2e/secret.txt", "/..%2fsecret.txt", "/..%2Fsecret.txt", "/sub%2f..%2f..%2fsecret.txt",
-			"/..%5csecret.txt", "/..\\secret.txt", "/%252e%252e/secret.txt", "/..;/secret.txt", "/%c0%ae%c0%ae/secret.txt",
-			"/..%00/secret.txt", "/a.txt%00", "/a.txt%00.png", "//secret.txt", "/./../secret.txt", "/sub//..//../secret.txt",
-			"/out", "/up/secret.txt", "/absolute", "/proc/etc/passwd", "/sub/beyond", "/self", "/up/", "/out/",
-			"/.git/config", "/.git/", "/sub/.env", "/%2egit/config", "/sub/%2eenv", "/pipe", "/socket", "/a.txt/", "/a.txt/b",
+			"/../secret.txt", "/%2e%2e/secret.txt", "/.%2e/secret.txt", "/%2E./secret.txt",
+			"/sub/../../secret.txt",
+			"/sub/%2e%2e/%2e%2e/secret.txt", "/..%2fsecret.txt", "/..%2Fsecret.txt",
+			"/sub%2f..%2f..%2fsecret.txt",
+			"/..%5csecret.txt", "/..\\secret.txt", "/%252e%252e/secret.txt", "/..;/secret.txt",
+			"/%c0%ae%c0%ae/secret.txt",
+			"/..%00/secret.txt", "/a.txt%00", "/a.txt%00.png", "//secret.txt", "/./../secret.txt",
+			"/sub//..//../secret.txt",
+			"/out", "/up/secret.txt", "/absolute", "/proc/etc/passwd", "/sub/beyond", "/self", "/up/",
+			"/out/",
+			"/.git/config", "/.git/", "/sub/.env", "/%2egit/config", "/sub/%2eenv", "/pipe",
+			"/socket", "/a.txt/", "/a.txt/b",
 			"/sub%2fb.txt", "/" + strings.Repeat("x", 256), "/" + strings.Repeat("y/", 2200),
 		} {
 			r, body := p.get("/f" + path)
@@ -64,7 +73,8 @@ func TestHazardNoEncodingOfAPathLeadsOutOfTheRoot(t *testing.T) {
 				p = serving(t, root, ", symlinks: "+symlinks).dial()
 			}
 		}
-		for path, want := range map[string]string{"/a.txt": "a", "/sub/b.txt": "b", "/%61.txt": "a", "/sub/../a.txt": "a", "/.well-known/x": "known"} {
+		for path, want := range map[string]string{"/a.txt": "a", "/sub/b.txt": "b", "/%61.txt": "a",
+			"/sub/../a.txt": "a", "/.well-known/x": "known"} {
 			if r, body := p.get("/f" + path); r.StatusCode != 200 || body != want {
 				t.Errorf("symlinks %s: %s got %d %q", symlinks, path, r.StatusCode, body)
 			}
@@ -111,7 +121,8 @@ func TestHazardNoSymlinkIsInTimeToLeadOutOfTheRoot(t *testing.T) {
 	})
 	p := g.dial()
 	for range 500 {
-		if r, body := p.get("/f/dir/x.txt"); strings.Contains(body, secret) || r.StatusCode == 200 && body != "good" {
+		if r, body := p.get("/f/dir/x.txt"); strings.Contains(body, secret) || r.StatusCode == 200 &&
+			body != "good" {
 			t.Errorf("got %d %q", r.StatusCode, body)
 		}
 	}
@@ -142,7 +153,8 @@ func TestHazardAFileThatShrinksCutsItsResponse(t *testing.T) {
 		}
 		n, err := io.Copy(io.Discard, r.Body)
 		if err == nil || n >= 8<<20 {
-			t.Errorf("%s: a response of a file that became shorter had %d bytes and ended with %v", how, n, err)
+			t.Errorf("%s: a response of a file that became shorter had %d bytes and ended with %v",
+				how, n, err)
 		}
 		eventually(t, "the cut to be counted", func() bool { return g.reasons(exchange.SourceFailed) == 1 })
 	}

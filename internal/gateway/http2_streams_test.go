@@ -533,7 +533,8 @@ func TestHeavyConnectionsAreVisible(t *testing.T) {
 	st := light.ask("GET", "/")
 	idle.served()
 	shows(3, 8, 7)
-	if now := g.Connections(); !slices.ContainsFunc(now.Oldest, func(c ClientStatus) bool { return c.Streams == 7 }) {
+	if now := g.Connections(); !slices.ContainsFunc(now.Oldest,
+		func(c ClientStatus) bool { return c.Streams == 7 }) {
 		t.Errorf("no connection is shown with 7 streams: %+v", now.Oldest)
 	}
 	st.close(http2.ErrCodeCancel)

@@ -331,7 +331,8 @@ func TestAnUpgradeKeepsTheConnectionsOfHTTP3(t *testing.T) {
 	held.next(t)
 	c.signal(syscall.SIGUSR2)
 	eventually(t, "the old process drains, and the new one serves", func() bool {
-		return strings.Contains(c.logged.String(), "msg=draining") && strings.Count(c.logged.String(), "msg=serving") == 2
+		return strings.Contains(c.logged.String(), "msg=draining") && strings.Count(c.logged.String(),
+			"msg=serving") == 2
 	})
 	fresh := dial()
 	first := fresh.get("/first")

@@ -50,7 +50,8 @@ func (g *Gateway) PurgeCache(p Purge) (PurgeResult, error) {
 	case p.URL != "":
 		return PurgeResult{}, v.purgeURL(p)
 	case p.Prefix != "" && !strings.Contains(p.Prefix, "://"):
-		return PurgeResult{}, fmt.Errorf("prefix %q does not begin with a scheme, as https://example.com/images/", p.Prefix)
+		return PurgeResult{}, fmt.Errorf("prefix %q does not begin with a scheme, as "+
+			"https://example.com/images/", p.Prefix)
 	}
 	n, err := v.memory.PurgePrefix(cache.Prefix(p.Prefix), p.Soft)
 	return PurgeResult{&n}, err

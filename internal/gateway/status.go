@@ -48,7 +48,8 @@ type listenerView struct {
 // look makes the view of what is in force. g.mu is held.
 func (g *Gateway) look() *inForce {
 	v := &inForce{
-		config: g.config, version: g.version, loadedAt: g.loadedAt, upstreams: g.upstreams, stores: g.stores, memory: g.cached,
+		config: g.config, version: g.version, loadedAt: g.loadedAt, upstreams: g.upstreams,
+		stores: g.stores, memory: g.cached,
 		lines: g.surveyed, policies: g.policies,
 	}
 	for _, lc := range g.config.Listeners {

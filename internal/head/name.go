@@ -72,7 +72,8 @@ var Text = [names]string{
 	Traceparent: "Traceparent", Tracestate: "Tracestate", Cookie: "Cookie", Authorization: "Authorization", Origin: "Origin",
 	Range: "Range", UserAgent: "User-Agent", Referer: "Referer", Accept: "Accept", AcceptEncoding: "Accept-Encoding",
 	AcceptLanguage: "Accept-Language", CacheControl: "Cache-Control", ContentType: "Content-Type", Date: "Date", Server: "Server",
-	Vary: "Vary", Location: "Location", SetCookie: "Set-Cookie", HTTP2Settings: "HTTP2-Settings", Priority: "Priority",
+	Vary: "Vary", Location: "Location", SetCookie: "Set-Cookie", HTTP2Settings: "HTTP2-Settings",
+	Priority: "Priority",
 }
 
 // longest is the length of the longest known name. Three words of eight bytes, which may overlap,

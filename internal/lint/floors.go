@@ -25,7 +25,7 @@ var floors = []struct {
 		"internal/http1", "internal/http2", "internal/http3", "internal/quicio", "internal/tlsio",
 		"internal/cache",
 	}},
-	{2, []string{"internal/exchange", "internal/telemetry"}},
+	{2, []string{"internal/exchange", "internal/exchange/exchangetest", "internal/telemetry"}},
 	{3, []string{"internal/policy/", "internal/upstream", "internal/route", "internal/config"}},
 	{4, []string{"internal/proxy", "internal/loadline"}},
 	{5, []string{"internal/gateway"}},

@@ -115,4 +115,5 @@ func (f *flow) burst() int {
 
 // staleTrailers say something of content that has been encoded since: digests, and the tag of what it
 // was (RFC 9530, section 2; RFC 9110, section 8.8.3).
-var staleTrailers = exchange.Names{[]byte("Content-MD5"), []byte("Digest"), []byte("Content-Digest"), []byte("Repr-Digest"), []byte("ETag")}
+var staleTrailers = exchange.Names{[]byte("Content-MD5"), []byte("Digest"), []byte("Content-Digest"),
+	[]byte("Repr-Digest"), []byte("ETag")}

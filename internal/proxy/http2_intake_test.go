@@ -30,7 +30,8 @@ func (b *bed) uploads(t *testing.T, streams int) *uploader {
 	t.Helper()
 	text := greeting
 	u := &uploader{
-		b: b, t: t, window: http2.ConnectionWindow, streams: map[uint32]int{}, resets: map[uint32]http2.Code{},
+		b: b, t: t, window: http2.ConnectionWindow, streams: map[uint32]int{},
+		resets: map[uint32]http2.Code{},
 	}
 	for i := range streams {
 		id := uint32(2*i + 1)

@@ -335,7 +335,8 @@ func TestMalformedPrioritiesAreIgnored(t *testing.T) {
 	s := newSharer(t)
 	s.ask(small)
 	s.say(reprioritises(3, "u=1"))
-	for _, value := range []string{"u", "u=8", "u=-1", "\"", "\\", "u=\"0\"", "\x00\xff", strings.Repeat(",", 5000)} {
+	for _, value := range []string{"u", "u=8", "u=-1", "\"", "\\", "u=\"0\"", "\x00\xff",
+		strings.Repeat(",", 5000)} {
 		s.ask(small, "priority", "u=2")
 		id := s.next - 2
 		s.say(reprioritises(id, value)) // so that it has the default
@@ -406,7 +407,8 @@ func (s *share) judge() {
 	s.frames = nil
 	for _, m := range s.streams {
 		if s.window > 0 && m.ready() {
-			s.fail("stream %d has %d bytes and waits, with windows of %d and %d", m.id, m.left, m.window, s.window)
+			s.fail("stream %d has %d bytes and waits, with windows of %d and %d", m.id, m.left,
+				m.window, s.window)
 		}
 	}
 }

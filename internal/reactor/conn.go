@@ -75,15 +75,16 @@ type Conn struct {
 type connFlags uint16
 
 const (
-	connecting   connFlags = 1 << iota // Dial's outcome is not known yet
-	mayRead                            // the kernel may have something for us
-	ended                              // the kernel has told that the peer sends no more; bytes may still be there
-	tellDrained                        // the queue was above its high mark, or the socket took no more of a file
-	shutWhenSent                       // CloseWrite waits for the queue
-	endSent                            // the end of what we send went into the socket
-	accepted                           // counted among the loop's clients
-	lent                               // Lend: another goroutine reads and writes, and wants to hear of every change
-	batched                            // Batch: what is written goes out with the loop's batch
+	connecting connFlags = 1 << iota // Dial's outcome is not known yet
+	mayRead                          // the kernel may have something for us
+	ended                            // the peer sends no more, says the kernel; bytes may be left
+	// the queue was above its high mark, or the socket took no more of a file
+	tellDrained
+	shutWhenSent // CloseWrite waits for the queue
+	endSent      // the end of what we send went into the socket
+	accepted     // counted among the loop's clients
+	lent         // Lend: another goroutine reads and writes, and wants to hear of every change
+	batched      // Batch: what is written goes out with the loop's batch
 )
 
 // attach begins a Conn's life on loop l with a descriptor it owns from now on, even when attach

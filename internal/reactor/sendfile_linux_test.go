@@ -46,14 +46,16 @@ func TestAFileIsSentAsFarAsThePeerTakesIt(t *testing.T) {
 		pump()
 	})
 	got := make([]byte, len("in front ")+len(content)-16)
-	if _, err := io.ReadFull(near, got); err != nil || string(got[:9]) != "in front " || !bytes.Equal(got[9:], content[16:]) {
+	if _, err := io.ReadFull(near, got); err != nil || string(got[:9]) != "in front " ||
+		!bytes.Equal(got[9:], content[16:]) {
 		t.Errorf("the peer got something else: %v", err)
 	}
 	on(t, l, func() {
 		if drains == 0 || c.Written() != int64(len(got)) {
 			t.Errorf("%d times drained, and %d bytes were written", drains, c.Written())
 		}
-		if n, err := c.SendFile([]byte("x"), int(f.Fd()), int64(len(content))-10, 20); n != 10 || err != reactor.ErrFileCut {
+		if n, err := c.SendFile([]byte("x"), int(f.Fd()), int64(len(content))-10, 20); n != 10 ||
+			err != reactor.ErrFileCut {
 			t.Errorf("beyond the end: %d bytes, %v", n, err)
 		}
 		if c.Failed() {

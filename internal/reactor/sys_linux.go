@@ -31,14 +31,16 @@ const hasSendFile = true
 
 // sysSendMore is sysSend of bytes that others follow, for which the kernel waits.
 func sysSendMore(fd int, p []byte) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)),
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)),
 		syscall.MSG_NOSIGNAL|syscall.MSG_MORE, 0, 0)
 	return int(n), errno
 }
 
 // sysSendFile sends from a file whose pages are in memory, so that it returns at once.
 func sysSendFile(fd, file int, at, n int64) (int, syscall.Errno) {
-	sent, _, errno := syscall.RawSyscall6(syscall.SYS_SENDFILE, uintptr(fd), uintptr(file), uintptr(unsafe.Pointer(&at)), uintptr(n), 0, 0)
+	sent, _, errno := syscall.RawSyscall6(syscall.SYS_SENDFILE, uintptr(fd), uintptr(file),
+		uintptr(unsafe.Pointer(&at)), uintptr(n), 0, 0)
 	return int(sent), errno
 }
 

@@ -55,7 +55,8 @@ func (a *answer) goesOn(p []byte) error {
 		a.body = append(a.body, p...)
 	} else if a.serial != "" {
 		if !noiseOf(a.serial).is(a.offset+a.got, p) {
-			return fmt.Errorf("the answer to %s is not that of %s, at byte %d", a.begun.token, a.serial, a.got)
+			return fmt.Errorf("the answer to %s is not that of %s, at byte %d", a.begun.token,
+				a.serial, a.got)
 		}
 	} else if !noiseOf(a.begun.token+"down").is(a.got, p) {
 		return fmt.Errorf("the answer to %s is not what the service sent, at byte %d",

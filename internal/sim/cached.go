@@ -37,7 +37,8 @@ const cachedService = "10.0.2.1:80"
 
 // cachedFields are lines that requests may have.
 var cachedFields = []string{
-	"cache-control: no-cache", "cache-control: max-age=0", "cache-control: max-age=1", "cache-control: no-store",
+	"cache-control: no-cache", "cache-control: max-age=0", "cache-control: max-age=1",
+	"cache-control: no-store",
 	"cache-control: max-stale=5", "cache-control: min-fresh=1", "range: bytes=10-999", "range: bytes=-100",
 	"range: bytes=5000-", "range: bytes=10-20,30-40", "if-modified-since: Mon, 23 Nov 2020 10:00:00 GMT",
 	`if-none-match: "s1"`, `if-none-match: *`, `if-match: "s3"`, "authorization: me", "cookie: user=me",
@@ -52,7 +53,8 @@ func (s *Scenario) addCache(r *rand.Rand, mood float64) {
 		return
 	}
 	c := &CachePlan{
-		Memory: 2 << 20 << r.IntN(3), Wait: between(r, 50*time.Millisecond, 5*time.Second), Early: r.IntN(2) == 0,
+		Memory: 2 << 20 << r.IntN(3), Wait: between(r, 50*time.Millisecond, 5*time.Second),
+		Early:         r.IntN(2) == 0,
 		IgnoreClients: r.IntN(5) == 0, Keys: 1 + r.IntN(6), Vices: mood * r.Float64() / 2,
 		Slow: between(r, 0, 500*time.Millisecond), Longest: 1 + r.IntN(1+r.IntN(300_000)),
 	}
@@ -88,7 +90,8 @@ func (s *Scenario) addCache(r *rand.Rand, mood float64) {
 
 // request is a request of the route with the cache, in the place of q.
 func (c *CachePlan) request(r *rand.Rand, q *RequestPlan) RequestPlan {
-	p := RequestPlan{Number: q.Number, Method: "GET", Path: cachedPath, Body: -1, Close: q.Close, Reset: q.Reset}
+	p := RequestPlan{Number: q.Number, Method: "GET", Path: cachedPath, Body: -1, Close: q.Close,
+		Reset: q.Reset}
 	switch r.IntN(20) {
 	case 0, 1:
 		p.Method = "HEAD"
@@ -100,7 +103,8 @@ func (c *CachePlan) request(r *rand.Rand, q *RequestPlan) RequestPlan {
 	for range r.IntN(3) * r.IntN(2) {
 		name, _, _ := strings.Cut(cachedFields[r.IntN(len(cachedFields))], ":")
 		for _, line := range cachedFields { // one of a name
-			if strings.HasPrefix(line, name+":") && !strings.Contains(strings.Join(p.Cached.Fields, "\n"), name+":") &&
+			if strings.HasPrefix(line, name+":") && !strings.Contains(strings.Join(p.Cached.Fields,
+				"\n"), name+":") &&
 				r.IntN(3) == 0 {
 				p.Cached.Fields = append(p.Cached.Fields, line)
 			}
@@ -143,8 +147,10 @@ func (s *Scenario) cacheMemory(n int) string {
 // cacheUpstream writes its upstream.
 func (s *Scenario) cacheUpstream(b *strings.Builder, g GatewayPlan) {
 	if s.Cache != nil {
-		fmt.Fprintf(b, "  c:\n    targets: [%q]\n    health: {passive: {disabled: true}}\n    retry: {attempts: %d}\n"+
-			"    pool: {max_connections: %d, max_pending: %d, pending_timeout: %v, connect_timeout: %v, idle_timeout: 900ms}\n",
+		fmt.Fprintf(b, "  c:\n    targets: [%q]\n    health: {passive: {disabled: true}}\n    "+
+			"retry: {attempts: %d}\n"+
+			"    pool: {max_connections: %d, max_pending: %d, pending_timeout: %v, "+
+			"connect_timeout: %v, idle_timeout: 900ms}\n",
 			cachedService, g.Attempts, max(4, g.MaxConnections), 100+g.MaxPending, g.Pending, g.Connect)
 	}
 }
@@ -156,5 +162,6 @@ func (s *Scenario) cacheRoute(times string) string {
 		return ""
 	}
 	return fmt.Sprintf("  - {match: \"%s{key}\", upstream: c, %s, cache: {wait: %v, early_refresh: %t, "+
-		"ignore_client_directives: %t, key: {drop_query: [t]}}}\n", cachedPath, times, c.Wait, c.Early, c.IgnoreClients)
+		"ignore_client_directives: %t, key: {drop_query: [t]}}}\n", cachedPath, times, c.Wait,
+		c.Early, c.IgnoreClients)
 }

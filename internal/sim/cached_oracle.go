@@ -54,7 +54,8 @@ type fetching struct{ conn *cachedConn }
 // asksAgain says whether the client wants nothing that is older than its request.
 func (q *request) asksAgain() bool {
 	c := q.Cached
-	return c.field("cache-control") == "no-cache" || c.field("pragma") == "no-cache" && c.field("cache-control") == ""
+	return c.field("cache-control") == "no-cache" || c.field("pragma") == "no-cache" &&
+		c.field("cache-control") == ""
 }
 
 // starts takes the head of an answer to a request of a route with a cache.
@@ -69,7 +70,8 @@ func (s *shelf) starts(a *answer, h *messageHead) error {
 		return err
 	}
 	if one.key != q.Cached.Key {
-		return fmt.Errorf("%s asks for key %d and is answered with %d, which is key %d", q.token, q.Cached.Key, n, one.key)
+		return fmt.Errorf("%s asks for key %d and is answered with %d, which is key %d", q.token,
+			q.Cached.Key, n, one.key)
 	}
 	if one.passed != "" {
 		if one.passed != q.token {
@@ -89,7 +91,8 @@ func (s *shelf) starts(a *answer, h *messageHead) error {
 	}
 	if !one.shared {
 		if one.taken != "" {
-			return fmt.Errorf("%s and %s are both answered with %d, which is for one alone", one.taken, q.token, n)
+			return fmt.Errorf("%s and %s are both answered with %d, which is for one alone",
+				one.taken, q.token, n)
 		}
 		one.taken = q.token
 		return nil
@@ -119,7 +122,8 @@ func (s *shelf) framed(a *answer, h *messageHead, one *shelved) error {
 	case a.status == 416 && one.passed == "":
 		return nil
 	case a.status != one.status:
-		return fmt.Errorf("%s is answered %d with %d, whose status was %d", q.token, a.status, one.serial, one.status)
+		return fmt.Errorf("%s is answered %d with %d, whose status was %d", q.token, a.status,
+			one.serial, one.status)
 	}
 	if a.status != 304 && h.value("etag") != strconv.Quote("s"+strconv.Itoa(one.serial)) {
 		return fmt.Errorf("%s is answered with %d and the tag %s", q.token, one.serial, h.value("etag"))
@@ -170,7 +174,8 @@ func (s *shelf) outdatedFor(q *request, one *shelved, v *validity) bool {
 		return false
 	}
 	for _, o := range s.gone {
-		if (o.key < 0 || o.key == one.key) && (o.scheme == "" || o.scheme == one.scheme) && v.asked < o.at && q.since > o.done {
+		if (o.key < 0 || o.key == one.key) && (o.scheme == "" || o.scheme == one.scheme) &&
+			v.asked < o.at && q.since > o.done {
 			return true
 		}
 	}

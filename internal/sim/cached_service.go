@@ -30,7 +30,8 @@ func (w *world) serveCached() {
 		conns++
 		c := &cachedConn{line: e, s: s, name: fmt.Sprintf("connection %d at the cached service", conns)}
 		e.Name, e.Changed = c.name, c.changed
-		c.r = reader{requests: true, onHead: c.onHead, onBody: func([]byte) error { return nil }, onEnd: c.onEnd}
+		c.r = reader{requests: true, onHead: c.onHead, onBody: func([]byte) error { return nil },
+			onEnd: c.onEnd}
 		c.changed()
 	}}
 	w.kernel.Serve(cachedService, v)
@@ -78,13 +79,15 @@ func (c *cachedConn) onEnd(map[string]string) error {
 	}
 	c.rng = w.scenario.stream(ofCached, uint64(len(s.answers)))
 	one := &shelved{
-		serial: len(s.answers), key: key, scheme: h.value("x-forwarded-proto"), passed: token, lang: h.value("accept-language"),
+		serial: len(s.answers), key: key, scheme: h.value("x-forwarded-proto"), passed: token,
+		lang:   h.value("accept-language"),
 		coding: h.value("accept-encoding"), times: []validity{{asked: w.kernel.Clock()}},
 	}
 	s.answers = append(s.answers, one)
 	w.trace("%s gets %s, to be answered with %d", c.name, h.first, one.serial)
 	if token == "" {
-		for _, name := range []string{"x-poison", "x-forwarded-host", "range", "if-match", "cache-control", "pragma"} {
+		for _, name := range []string{"x-poison", "x-forwarded-host", "range", "if-match",
+			"cache-control", "pragma"} {
 			if value := h.value(name); value != "" && value != "shop.test" {
 				return fmt.Errorf("a fetch has %s: %s", name, h.value(name))
 			}
@@ -114,7 +117,8 @@ var lifetimes = []struct {
 	lone   bool // not to be stored
 }{
 	{text: "max-age=1", fresh: time.Second}, {text: "max-age=1", fresh: time.Second},
-	{text: "max-age=2", fresh: 2 * time.Second}, {text: "public, s-maxage=1, max-age=100", fresh: time.Second},
+	{text: "max-age=2", fresh: 2 * time.Second}, {text: "public, s-maxage=1, max-age=100",
+		fresh: time.Second},
 	{text: "max-age=60", fresh: time.Minute}, {text: "public, max-age=60", fresh: time.Minute},
 	{text: "max-age=0, must-revalidate"}, {text: "no-cache, max-age=60", always: true},
 	{text: "max-age=1, stale-while-revalidate=2", fresh: time.Second, grace: 2 * time.Second},
@@ -189,7 +193,8 @@ func (c *cachedConn) says(one *shelved, fields string) {
 	if one.varies || c.head.words[0] == "POST" && one.status < 400 {
 		c.s.doubled[one.key] = true
 	}
-	head := fmt.Sprintf("HTTP/1.1 %d Fine\r\nX-Serial: %d\r\nETag: \"s%d\"\r\n%s", one.status, one.serial, one.serial, fields)
+	head := fmt.Sprintf("HTTP/1.1 %d Fine\r\nX-Serial: %d\r\nETag: \"s%d\"\r\n%s", one.status,
+		one.serial, one.serial, fields)
 	text, last := noiseOf(fmt.Sprintf("serial%d", one.serial)).bytes(0, one.size), false
 	toHEAD := c.head.words[0] == "HEAD"
 	whole := len(text)

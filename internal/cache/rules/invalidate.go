@@ -45,7 +45,8 @@ func Locations(h *head.Request, fields *head.List) []Outdated {
 		if path == "" {
 			path = "/"
 		}
-		out = append(out, Outdated{Path: path, Query: to.RawQuery, HasQuery: to.RawQuery != "" || to.ForceQuery})
+		out = append(out, Outdated{Path: path, Query: to.RawQuery, HasQuery: to.RawQuery != "" ||
+			to.ForceQuery})
 	}
 	return out
 }

@@ -94,7 +94,8 @@ func NewKey(o KeyOptions) (Key, error) {
 	}
 	for name, t := range o.Fields {
 		if !isToken([]byte(name)) || strings.ToLower(name) != name || len(name) > maxName {
-			return Key{}, fmt.Errorf("%q is not a field name in lower case of at most %d bytes", name, maxName)
+			return Key{}, fmt.Errorf("%q is not a field name in lower case of at most %d bytes", name,
+				maxName)
 		}
 		if head.Lookup([]byte(name)) == head.Alias {
 			return Key{}, fmt.Errorf("%q is never forwarded, because servers read '_' as '-': "+
@@ -227,7 +228,10 @@ func (k *Key) AppendQuery(dst, query []byte) []byte {
 		}
 	}
 	if k.sortQuery {
-		slices.SortStableFunc(parts, func(a, b []byte) int { return bytes.Compare(paramName(a), paramName(b)) })
+		slices.SortStableFunc(parts, func(a, b []byte) int {
+			return bytes.Compare(paramName(a),
+				paramName(b))
+		})
 	}
 	for _, part := range parts {
 		if len(dst) > start {

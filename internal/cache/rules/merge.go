@@ -101,7 +101,8 @@ type HeadUpdate uint8
 const (
 	HeadSaysNothing HeadUpdate = iota // the answer is an error: it is about nothing stored
 	HeadFreshens                      // Freshen may take the answer in as it does a 304
-	HeadOutdates                      // what is stored is no longer what the origin has: it is stale from now on
+	// what is stored is no longer what the origin has: it is stale from now on
+	HeadOutdates
 )
 
 // JudgeHead says what the answer to a HEAD that went to the origin does to the stored response that

@@ -160,7 +160,8 @@ func TestDecisionsUnderCircumstances(t *testing.T) {
 		with.Pressure, with.Purged = c.pressure, c.purged
 		d := c.o.Decide(read("GET", c.q), &s, nil, with)
 		if d.Action != c.action || d.Why != c.why {
-			t.Errorf("%s: action %d (%q), want %d (%q)", c.what, d.Action, d.Why.Detail(), c.action, c.why.Detail())
+			t.Errorf("%s: action %d (%q), want %d (%q)", c.what, d.Action, d.Why.Detail(), c.action,
+				c.why.Detail())
 		}
 	}
 }
@@ -174,7 +175,8 @@ func TestAClockThatIsSetChangesNothing(t *testing.T) {
 			c := later(after)
 			c.Now.Wall += int64(step)
 			if d := o.Decide(read("GET", nil), &s, nil, c); d.Action != want {
-				t.Errorf("%v after it came, the clock set by %v: action %d, want %d", after, step, d.Action, want)
+				t.Errorf("%v after it came, the clock set by %v: action %d, want %d", after, step,
+					d.Action, want)
 			}
 		}
 	}

@@ -54,7 +54,9 @@ func TestRepliesAreThoseOfNetHTTP(t *testing.T) {
 			q = append(q, [2]string{"If-None-Match", pick(`"a"`, `W/"a"`, `"b"`, `"b", "a"`,
 				`"b",W/"a" , "c"`, "*", `"a,b"`, "a")})
 		}
-		when := func() string { return modified.Add(time.Duration(r.IntN(3)-1) * time.Minute).Format(http.TimeFormat) }
+		when := func() string {
+			return modified.Add(time.Duration(r.IntN(3)-1) * time.Minute).Format(http.TimeFormat)
+		}
 		if r.IntN(2) == 0 {
 			q = append(q, [2]string{"If-Modified-Since", pick(when(), when(), "x")})
 		}
@@ -155,7 +157,8 @@ func TestBlocksComeBackAsTheyWent(t *testing.T) {
 			t.Errorf("%q has line %q", f.Name, f.Line)
 		}
 	}
-	want := `Cache-Control=max-age=60|Content-Type=text/plain|X-Empty=|Set-Cookie=a=b|Set-Cookie=c: d|ETag="x"|Date=` + began.Format(http.TimeFormat)
+	want := `Cache-Control=max-age=60|Content-Type=text/plain|X-Empty=|Set-Cookie=a=b|` +
+		`Set-Cookie=c: d|ETag="x"|Date=` + began.Format(http.TimeFormat)
 	if strings.Join(got, "|") != want {
 		t.Errorf("%q", got)
 	}

@@ -57,8 +57,10 @@ func TestBlocksOfTheArenaNeverOverlap(t *testing.T) {
 		for _, p := range taken {
 			a.put([]piece{p}, 3)
 		}
-		if a.resident > limit && a.resident > 3 || a.resident != len(a.free) || len(a.free)+len(a.cold) != pages {
-			t.Errorf("seed %d: of %d pages %d are resident, %d free and %d cold", seed, pages, a.resident, len(a.free), len(a.cold))
+		if a.resident > limit && a.resident > 3 || a.resident != len(a.free) ||
+			len(a.free)+len(a.cold) != pages {
+			t.Errorf("seed %d: of %d pages %d are resident, %d free and %d cold", seed, pages,
+				a.resident, len(a.free), len(a.cold))
 		}
 		for order, list := range a.next {
 			if len(list) > 0 {

@@ -141,7 +141,8 @@ func (s *Store) PurgePrefix(prefix []byte, soft bool) (int, error) {
 		}
 		sh.mu.Unlock()
 	}
-	return s.walk(func(e *Entry) bool { return e.born < b.count && bytes.HasPrefix(e.key, prefix) }, soft), nil
+	return s.walk(func(e *Entry) bool { return e.born < b.count && bytes.HasPrefix(e.key, prefix) },
+		soft), nil
 }
 
 // outdated says whether what the fill brings, or a part of it, was purged, softly or not, since it began.

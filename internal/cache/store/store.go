@@ -85,7 +85,8 @@ func New(o Options) (*Store, error) {
 		o.MaxObject = o.Bytes / 8
 	}
 	if o.MaxObject < 0 || o.MaxObject > o.Bytes/8 {
-		return nil, fmt.Errorf("objects of up to %d bytes do not fit a cache of %d: let them have at most %d, "+
+		return nil, fmt.Errorf("objects of up to %d bytes do not fit a cache of %d: let them have "+
+			"at most %d, "+
 			"an eighth", o.MaxObject, o.Bytes, o.Bytes/8)
 	}
 	if o.MaxWaiters == 0 {
@@ -187,7 +188,8 @@ func (s *Store) Begin(key, uri []byte) (f *Fill, filler bool) {
 	}
 	// The count is read under the lock: a purge counts first and looks at the fills then, so it either
 	// is seen here or finds the fill.
-	f = &Fill{store: s, hash: h, key: bytes.Clone(key), slot: s.purges.slotOf(uri), born: s.purges.count.Load()}
+	f = &Fill{store: s, hash: h, key: bytes.Clone(key), slot: s.purges.slotOf(uri),
+		born: s.purges.count.Load()}
 	if old == nil {
 		sh.m[h] = f
 	}

@@ -91,8 +91,9 @@ func judgeCores(e *Evidence) *Finding {
 		Confidence: .75,
 		Evidence: []Fact{
 			{
-				What:  "processors in use, at half of the line, at it and beyond",
-				Value: number(e.Half.PerSecond(measure.TargetCPU)) + ", " + number(line) + ", " + number(over),
+				What: "processors in use, at half of the line, at it and beyond",
+				Value: number(e.Half.PerSecond(measure.TargetCPU)) + ", " + number(line) + ", " +
+					number(over),
 			},
 			{What: "processors that it may use", Value: number(cores)},
 			{

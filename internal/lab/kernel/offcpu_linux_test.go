@@ -132,15 +132,19 @@ func TestWhoHasToWaitForAProcessorIsLateByWhatTheKernelSays(t *testing.T) {
 				t.Fatal(err)
 			}
 			e.ask(t, "echo\n", "\n") // it is known once it has left its processor
-			before, begin := rest(t, read)[offCPURunnable], runDelay(t, pid)
-			var got, want float64
+			// It may still have to wait when it has answered: so the kernel is asked before and after.
+			first, before, second := runDelay(t, pid), rest(t, read)[offCPURunnable], runDelay(t, pid)
+			var got, least, most float64
 			until(t, "it is late", func() bool {
 				c.work(t, e)
-				got, want = rest(t, read)[offCPURunnable]-before, runDelay(t, pid)-begin
-				return want > .03
+				least = runDelay(t, pid) - second
+				got = rest(t, read)[offCPURunnable] - before
+				most = runDelay(t, pid) - first
+				return least > .03
 			})
-			if got < want*.95-.002 || got > want*1.05+.002 {
-				t.Errorf("late by %v s; the kernel says %v", got, want)
+			// On a crowded machine the two were seen to differ by a tenth.
+			if got < least*.8-.002 || got > most*1.2+.002 {
+				t.Errorf("late by %v s; the kernel says %v to %v", got, least, most)
 			}
 		})
 	}

@@ -143,7 +143,8 @@ func TestAHotFunctionOfC(t *testing.T) {
 			if _, err := s.Take(t.Context(), 300*time.Millisecond); err != nil {
 				t.Fatal(err)
 			}
-			if notes := strings.Join(s.Notes(), "\n"); strings.Contains(notes, "functions in work: the file has no symbols") {
+			if notes := strings.Join(s.Notes(), "\n"); strings.Contains(notes,
+				"functions in work: the file has no symbols") {
 				return
 			}
 		}
@@ -182,7 +183,8 @@ for (;;) t = score(t);
 func TestAHotFunctionOfPython(t *testing.T) {
 	python := ""
 	for _, name := range []string{"python3.14", "python3.13", "python3.12", "python3"} {
-		if exec.Command(name, "-X", "perf", "-c", "import sys; sys.activate_stack_trampoline('perf')").Run() == nil {
+		if exec.Command(name, "-X", "perf", "-c",
+			"import sys; sys.activate_stack_trampoline('perf')").Run() == nil {
 			python = name
 			break
 		}
@@ -191,7 +193,8 @@ func TestAHotFunctionOfPython(t *testing.T) {
 		t.Log("not tested: there is no python here that has perf support, 3.12 or later")
 		return
 	}
-	file := write(t, "work.py", "def score(t):\n    for i in range(100000):\n        t = (t * 31 + i) % 1000003\n"+
+	file := write(t, "work.py", "def score(t):\n    for i in range(100000):\n        t = (t * 31 + "+
+		"i) % 1000003\n"+
 		"    return t\ndef main():\n    t = 1\n    while True:\n        t = score(t)\nmain()\n")
 	s := sampler(t, started(t, python, "-X", "perf", file))
 	found(t, s, "score", "work.py")
@@ -234,7 +237,8 @@ func record(kind uint32, words ...uint64) []byte {
 }
 
 func TestRecordsOfARing(t *testing.T) {
-	c := &collector{whole: true, members: map[int]uint64{5: 1}, asked: map[int]bool{6: true}, counts: map[string]int64{}}
+	c := &collector{whole: true, members: map[int]uint64{5: 1}, asked: map[int]bool{6: true},
+		counts: map[string]int64{}}
 	// The ring's end is within the second record, and the last has not been written whole.
 	var all []byte
 	for _, one := range [][]byte{

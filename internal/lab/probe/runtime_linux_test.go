@@ -94,7 +94,8 @@ func TestTheRuntimeIsKnownFromTheProcess(t *testing.T) {
 }
 
 func TestProgramsThatAreCompiledAreToldByTheirFiles(t *testing.T) {
-	if got := RuntimeOf(os.Getpid()); got.Name != measure.RuntimeGo || !strings.HasPrefix(got.Version, "go1.") {
+	if got := RuntimeOf(os.Getpid()); got.Name != measure.RuntimeGo || !strings.HasPrefix(got.Version,
+		"go1.") {
 		t.Errorf("this test is of %+v", got)
 	}
 	f := newFakeProc(t)

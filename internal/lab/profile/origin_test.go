@@ -66,10 +66,12 @@ func TestWhoseCodeAFunctionIsInOtherLanguages(t *testing.T) {
 
 // A profile of Go is judged as ever, though functions of the kernel may be in it.
 func TestInAProfileOfGoNamesAloneDecide(t *testing.T) {
-	if top := one(t, "main.handle", "/srv/shop.go", "/srv/shop").Top(lab.CPU, lab.FirstUser, 1); len(top) != 1 {
+	if top := one(t, "main.handle", "/srv/shop.go", "/srv/shop").Top(lab.CPU, lab.FirstUser,
+		1); len(top) != 1 {
 		t.Error("main.handle is not the service's code")
 	}
-	if top := one(t, "memeqbody", "/usr/lib/go/src/asm.go", "").Top(lab.CPU, lab.FirstUser, 1); len(top) != 0 {
+	if top := one(t, "memeqbody", "/usr/lib/go/src/asm.go", "").Top(lab.CPU, lab.FirstUser,
+		1); len(top) != 0 {
 		t.Error("memeqbody is the service's code")
 	}
 }

@@ -117,7 +117,8 @@ func TestACommandIsKilledWithItsGroup(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "pid")
-			cmd := &Command{Text: strings.ReplaceAll(c.text, "FILE", file), PID: 1, grace: time.Minute, blocks: mostFile}
+			cmd := &Command{Text: strings.ReplaceAll(c.text, "FILE", file), PID: 1,
+				grace: time.Minute, blocks: mostFile}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			if c.want == "was killed" {
@@ -130,7 +131,8 @@ func TestACommandIsKilledWithItsGroup(t *testing.T) {
 				}()
 			}
 			_, err := cmd.Take(ctx, time.Second)
-			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			if c.want == "" && err != nil || c.want != "" && (err == nil ||
+				!strings.Contains(err.Error(), c.want)) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 			pid := child(file)
@@ -150,14 +152,16 @@ func TestAFlightRecordingIsReadByTheJDK(t *testing.T) {
 	dir := t.TempDir()
 	source := filepath.Join(dir, "App.java")
 	if err := os.WriteFile(source, []byte(`public class App {
-  static int score(int t) { for (int i = 0; i < 300000; i++) t = Math.floorMod(t * 31 + i, 1000003); return t; }
+  static int score(int t) { for (int i = 0; i < 300000; i++) t = Math.floorMod(t * 31 + i,
+	1000003); return t; }
   public static void main(String[] a) { int t = 1; long e = System.nanoTime() + 1500000000L;
     while (System.nanoTime() < e) t = score(t); System.out.println(t); }
 }`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "a.jfr")
-	out, err := exec.Command("java", "-XX:StartFlightRecording=settings=profile,filename="+file, source).CombinedOutput()
+	out, err := exec.Command("java", "-XX:StartFlightRecording=settings=profile,filename="+file,
+		source).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

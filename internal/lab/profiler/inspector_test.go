@@ -38,7 +38,8 @@ func inspected(t *testing.T, answer func(id int, method string) string) *Inspect
 			if err != nil || json.Unmarshal(raw, &call) != nil {
 				return
 			}
-			conn.Write(r.Context(), websocket.MessageText, []byte(`{"method":"Profiler.consoleProfileStarted"}`))
+			conn.Write(r.Context(), websocket.MessageText,
+				[]byte(`{"method":"Profiler.consoleProfileStarted"}`))
 			text := answer(call.ID, call.Method)
 			if text == "" {
 				return
@@ -65,10 +66,12 @@ func TestAnInspectorGivesAProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if line := p.Sample[0].Location[0].Line[0]; line.Function.Name != "score" || line.Line != 5 || p.DurationNanos != 2e9 {
+	if line := p.Sample[0].Location[0].Line[0]; line.Function.Name != "score" || line.Line != 5 ||
+		p.DurationNanos != 2e9 {
 		t.Errorf("%+v in %d ns", line, p.DurationNanos)
 	}
-	if got := strings.Join(asked, " "); got != "Profiler.enable Profiler.setSamplingInterval Profiler.start Profiler.stop" {
+	if got := strings.Join(asked, " "); got != "Profiler.enable Profiler.setSamplingInterval "+
+		"Profiler.start Profiler.stop" {
 		t.Errorf("it was asked %s", got)
 	}
 }
@@ -84,7 +87,8 @@ func TestWhatAnInspectorMayDoWrong(t *testing.T) {
 			return fmt.Sprintf(`{"id":%d,"result":{"profile":{"nodes":3}}}`, id)
 		},
 	} {
-		if _, err := inspected(t, answer).Take(t.Context(), time.Millisecond); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := inspected(t, answer).Take(t.Context(), time.Millisecond); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -99,7 +103,8 @@ func TestWhatAnInspectorMayDoWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := i.Take(t.Context(), time.Millisecond); err == nil || !strings.Contains(err.Error(), "status 404") {
+	if _, err := i.Take(t.Context(), time.Millisecond); err == nil || !strings.Contains(err.Error(),
+		"status 404") {
 		t.Errorf("what is not an inspector: %v", err)
 	}
 }
@@ -109,7 +114,8 @@ func TestNodesInspector(t *testing.T) {
 		t.Fatal("there is no node here: scripts/tools.sh installs it")
 	}
 	file := filepath.Join(t.TempDir(), "work.js")
-	source := "function score(t) {\n  for (let i = 0; i < 1e5; i++) t = (t * 31 + i) % 1000003;\n  return t;\n}\n" +
+	source := "function score(t) {\n  for (let i = 0; i < 1e5; i++) t = (t * 31 + i) % 1000003;\n  " +
+		"return t;\n}\n" +
 		"let t = 1;\nfunction turn() { t = score(t); setImmediate(turn); }\nturn();\n"
 	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
 		t.Fatal(err)

@@ -21,10 +21,11 @@ func TestErrorsSayWhere(t *testing.T) {
 		"a count of letters": {"a;b 1\na;b x\n", `line 2: "x" is not a number`},
 		"a negative count":   {"a -1\n", "line 1: "},
 		"a count too large":  {"a 99999999999\n", "line 1: "},
-		"too deep":           {"a 1\n" + strings.Repeat("a;", 10_001) + "b 1\n", "line 2: the stack has more than"},
-		"nothing ran":        {"a 0\n", "no stack in which anything ran"},
-		"perf: not a frame":  {"c 9 6.0: 7 cycles:\n\thuh\n", "line 2: "},
-		"perf: no head":      {"c 9 6.0: 7 cycles:\n\n\t1 f (x)\n", "line 3: "},
+		"too deep": {"a 1\n" + strings.Repeat("a;", 10_001) + "b 1\n",
+			"line 2: the stack has more than"},
+		"nothing ran":       {"a 0\n", "no stack in which anything ran"},
+		"perf: not a frame": {"c 9 6.0: 7 cycles:\n\thuh\n", "line 2: "},
+		"perf: no head":     {"c 9 6.0: 7 cycles:\n\n\t1 f (x)\n", "line 3: "},
 		"perf: a broken head": {
 			"c 9 6.0: 7 cycles:\n\t1 f (x)\n\nhuh\n", "line 4: ",
 		},
@@ -38,7 +39,8 @@ func TestErrorsSayWhere(t *testing.T) {
 		},
 		"a sample of no node": {`{"nodes":[{"id":1}],"samples":[4]}`, "node 4, which is not there"},
 		"a frame that is not there": {
-			frames + `"profiles":[{"unit":"none","samples":[[0,1]]}]}`, "line 2: a sample names the frame 1 of 1",
+			frames + `"profiles":[{"unit":"none","samples":[[0,1]]}]}`,
+			"line 2: a sample names the frame 1 of 1",
 		},
 		"a negative frame": {
 			frames + `"profiles":[{"unit":"none","samples":[[-1]]}]}`, "line 2: ",
@@ -47,10 +49,12 @@ func TestErrorsSayWhere(t *testing.T) {
 			frames + `"profiles":[{"unit":"bytes","samples":[[0]]}]}`, `"bytes" is not one of time`,
 		},
 		"weights that do not fit": {
-			frames + `"profiles":[{"unit":"none","samples":[[0]],"weights":[1,2]}]}`, "1 samples and 2 weights",
+			frames + `"profiles":[{"unit":"none","samples":[[0]],"weights":[1,2]}]}`,
+			"1 samples and 2 weights",
 		},
 		"events that do not nest": {
-			frames + `"profiles":[{"unit":"none","events":[{"type":"C","frame":0,"at":1}]}]}`, "fits no open frame",
+			frames + `"profiles":[{"unit":"none","events":[{"type":"C","frame":0,"at":1}]}]}`,
+			"fits no open frame",
 		},
 		"binary that is not pprof": {"\x00\x01\x02\x03\x04\x05", "not a profile in pprof's format"},
 		"compression cut short":    {packed("a 1\n")[:12], "cut short"},
@@ -62,7 +66,8 @@ func TestErrorsSayWhere(t *testing.T) {
 			t.Errorf("%s: the error has several lines: %q", name, err)
 		}
 	}
-	if _, _, err := stacks.Read([]byte("FLR\x00\x00"), stacks.Options{}); !errors.Is(err, stacks.ErrRecording) {
+	if _, _, err := stacks.Read([]byte("FLR\x00\x00"), stacks.Options{}); !errors.Is(err,
+		stacks.ErrRecording) {
 		t.Errorf("a flight recording: %v", err)
 	}
 	if _, _, err := stacks.Read([]byte("a 1\n"), stacks.Options{Hertz: -1}); err == nil {

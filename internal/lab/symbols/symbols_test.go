@@ -33,7 +33,8 @@ func TestAGoProgramsFunctions(t *testing.T) {
 		t.Fatal("nothing is known of a function of this program")
 	}
 	last := frames[len(frames)-1]
-	if !strings.HasSuffix(last.Function, "symbols.outer") || !strings.HasSuffix(last.File, "symbols_test.go") ||
+	if !strings.HasSuffix(last.Function, "symbols.outer") || !strings.HasSuffix(last.File,
+		"symbols_test.go") ||
 		last.Line != 15 || last.Binary == "" {
 		t.Errorf("%+v", frames)
 	}
@@ -94,7 +95,8 @@ func TestNamesOfWhatAProcessCompiled(t *testing.T) {
 	r := parsePerfMap(strings.NewReader("1000 10 JS:*a /s.js:1:2\nhuh\n1010 20 py::b:/s.py\n" +
 		"1000 8 JS:+a /s.js:1:2\nffffffffffffffff 10 overflow\n2000 10 "))
 	for pc, want := range map[uint64]string{
-		0x0fff: "", 0x1000: "JS:+a /s.js:1:2", 0x1008: "", 0x1010: "py::b:/s.py", 0x102f: "py::b:/s.py", 0x1030: "",
+		0x0fff: "", 0x1000: "JS:+a /s.js:1:2", 0x1008: "", 0x1010: "py::b:/s.py",
+		0x102f: "py::b:/s.py", 0x1030: "",
 	} {
 		if got, _ := r.find(pc); got != want {
 			t.Errorf("at %x is %q, want %q", pc, got, want)
@@ -157,11 +159,14 @@ func TestTheKernelsNames(t *testing.T) {
 }
 
 func TestLinesOfMaps(t *testing.T) {
-	m, ok := parseMapping("55d0a000-55d0b000 r-xp 00001000 fd:01 1234                       /srv/a b (deleted)")
-	if want := (mapping{start: 0x55d0a000, end: 0x55d0b000, offset: 0x1000, inode: 1234, path: "/srv/a b (deleted)"}); !ok || m != want {
+	m, ok := parseMapping("55d0a000-55d0b000 r-xp 00001000 fd:01 1234                       /srv/a " +
+		"b (deleted)")
+	if want := (mapping{start: 0x55d0a000, end: 0x55d0b000, offset: 0x1000, inode: 1234,
+		path: "/srv/a b (deleted)"}); !ok || m != want {
 		t.Errorf("%+v", m)
 	}
-	for _, line := range []string{"", "x", "55d0a000-55d0b000 r--p 0 fd:01 12", "55d0b000-55d0a000 r-xp 0 fd:01 12", "z-1 r-xp 0 fd:01 12"} {
+	for _, line := range []string{"", "x", "55d0a000-55d0b000 r--p 0 fd:01 12",
+		"55d0b000-55d0a000 r-xp 0 fd:01 12", "z-1 r-xp 0 fd:01 12"} {
 		if _, ok := parseMapping(line); ok {
 			t.Errorf("%q holds code", line)
 		}
@@ -170,9 +175,11 @@ func TestLinesOfMaps(t *testing.T) {
 
 func FuzzObject(f *testing.F) {
 	dir := f.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "a.c"), []byte("int main(void){return 0;}"), 0o600); err == nil {
+	if err := os.WriteFile(filepath.Join(dir, "a.c"), []byte("int main(void){return 0;}"),
+		0o600); err == nil {
 		binary := filepath.Join(dir, "a")
-		if exec.Command("gcc", "-g", "-s", "-nostdlib", "-static", "-Wl,-e,main", "-o", binary, filepath.Join(dir, "a.c")).Run() == nil {
+		if exec.Command("gcc", "-g", "-s", "-nostdlib", "-static", "-Wl,-e,main", "-o", binary,
+			filepath.Join(dir, "a.c")).Run() == nil {
 			if data, err := os.ReadFile(binary); err == nil {
 				f.Add(data)
 			}

@@ -112,7 +112,8 @@ func New(o Options) (*Policy, error) {
 	case o.Jitter < 0 || o.Jitter > 0.5:
 		return nil, fmt.Errorf("a jitter of %g is not a share of a lifetime from 0 to 0.5", o.Jitter)
 	case len(o.Name) > maxName:
-		return nil, fmt.Errorf("a name of %d bytes is too long for Cache-Status: at most %d", len(o.Name), maxName)
+		return nil, fmt.Errorf("a name of %d bytes is too long for Cache-Status: at most %d",
+			len(o.Name), maxName)
 	}
 	if o.Env.Random == nil {
 		o.Env.Random = rand.Uint64
@@ -209,7 +210,8 @@ func (p *Policy) look(x *exchange.Exchange, w *part, again int) exchange.PolicyV
 // wantsEvents says whether the client wants a stream of events, which is for it alone and has no end.
 func wantsEvents(x *exchange.Exchange) bool {
 	f := x.Request.Fields.Find(acceptName)
-	return f != nil && len(f.Value) >= len(eventStream) && head.EqualFold(f.Value[:len(eventStream)], eventStream)
+	return f != nil && len(f.Value) >= len(eventStream) && head.EqualFold(f.Value[:len(eventStream)],
+		eventStream)
 }
 
 var (

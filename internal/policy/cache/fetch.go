@@ -148,7 +148,8 @@ func (f *fetch) renew(x *exchange.Exchange, at rules.Times) {
 	w.block = block
 	if why == rules.MayStore {
 		stored.Jitter(p.o.Jitter, p.random())
-		h := store.Head{Key: f.stale.Key(), URI: f.uri, Block: block, Meta: stored, Tags: tagsOf(&x.Response.Fields),
+		h := store.Head{Key: f.stale.Key(), URI: f.uri, Block: block, Meta: stored,
+			Tags: tagsOf(&x.Response.Fields),
 			Cost: at.Received.Mono - at.Sent.Mono}
 		if f.fill.Renew(f.stale, &h) == nil {
 			w.count(&w.revalidated)

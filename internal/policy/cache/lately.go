@@ -12,7 +12,8 @@ import (
 // earlier one; what is lost costs one request that waits. Any goroutine may use it.
 type lately struct {
 	secret *hash.Secret
-	slots  [latelySlots]atomic.Uint64 // 40 bits of the key's hash, then 24 of the second until which it counts
+	// 40 bits of the key's hash, then 24 of the second until which it counts
+	slots [latelySlots]atomic.Uint64
 }
 
 const (

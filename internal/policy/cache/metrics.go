@@ -31,11 +31,13 @@ const (
 // Series are the metrics of a route's cache.
 var Series = []exchange.Series{
 	seriesRequests: {Name: "cache_requests_total",
-		Help: "Requests by what the cache did: hit, stale (served although it was not fresh), miss (fetched), " +
+		Help: "Requests by what the cache did: hit, stale (served although it was not fresh), miss " +
+			"(fetched), " +
 			"pass (sent on without the cache) or refused (only-if-cached); and why.",
 		Labels: []string{"result", "reason"}},
 	seriesWaited: {Name: "cache_waits_total",
-		Help:   "Requests that waited for the fetch of another one (joined), and those that waited in vain (late).",
+		Help: "Requests that waited for the fetch of another one (joined), and those that waited " +
+			"in vain (late).",
 		Labels: []string{"result"}},
 	seriesFetches: {Name: "cache_fetches_total",
 		Help: "Requests of the cache to the upstream: answered, revalidated (304), failed, or not made " +

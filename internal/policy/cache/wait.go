@@ -140,7 +140,8 @@ func (w *waiter) serve(x *exchange.Exchange, r *rules.Request, e *store.Entry) e
 	w.reading.Store(true)
 	w.dropStale()
 	x.AnswerFrom(reply.Status, Stored, reply.Length, w)
-	report := rules.Report{Why: w.why, Stored: true, Collapsed: w.mine == nil, TTL: e.Meta.TTL(now.Mono), HasTTL: true}
+	report := rules.Report{Why: w.why, Stored: true, Collapsed: w.mine == nil,
+		TTL: e.Meta.TTL(now.Mono), HasTTL: true}
 	if w.mine != nil {
 		report.Status = w.mine.revalidated
 	}

@@ -24,7 +24,8 @@ import (
 
 // Options of the policy.
 type Options struct {
-	Encodings []string // "zstd", "br" and "gzip": the first wins where a client likes several alike; none for all three
+	// "zstd", "br" and "gzip": the first wins where a client likes several alike; none for all three
+	Encodings []string
 	MinSize   int64    // bytes; shorter content is passed on as it is, where its length is known
 	Types     []string // media types, "text/*" or "+json" for many; none for DefaultTypes
 	Level     Level
@@ -52,9 +53,11 @@ var (
 
 // New checks the options.
 func New(o Options) (*Policy, error) {
-	p := &Policy{minSize: max(1, o.MinSize), level: o.Level, fixed: o.Fixed, encoders: o.Encoders, counts: make([]counts, len(o.Encoders.loops))}
+	p := &Policy{minSize: max(1, o.MinSize), level: o.Level, fixed: o.Fixed, encoders: o.Encoders,
+		counts: make([]counts, len(o.Encoders.loops))}
 	if o.MinSize < 0 || o.Level >= levels {
-		return nil, fmt.Errorf("min_size %d and level %d; give a size of 0 or more and one of the levels", o.MinSize, o.Level)
+		return nil, fmt.Errorf("min_size %d and level %d; give a size of 0 or more and one of the "+
+			"levels", o.MinSize, o.Level)
 	}
 	if o.Encodings == nil {
 		o.Encodings = codingNames[:]

@@ -58,7 +58,8 @@ func TestTheClientsWeightsChooseAndTheServersOrderBreaksTies(t *testing.T) {
 	if p.OnResponse(x); encoding(x) != "" {
 		t.Error("a client that does not say what it takes got an encoding")
 	}
-	x = begin(e, "GET", []string{"Accept-Encoding: gzip;q=0.1", "Accept-Encoding: br"}, 200, []string{"Content-Type: text/html"})
+	x = begin(e, "GET", []string{"Accept-Encoding: gzip;q=0.1", "Accept-Encoding: br"}, 200,
+		[]string{"Content-Type: text/html"})
 	if p.OnResponse(x); encoding(x) != "br" {
 		t.Errorf("two fields got %q", encoding(x))
 	}
@@ -71,11 +72,14 @@ func TestTheClientsWeightsChooseAndTheServersOrderBreaksTies(t *testing.T) {
 func TestTheHeadIsThatOfTheEncodedContent(t *testing.T) {
 	p, e := policy(t, compress.Options{}), &engine{}
 	x := begin(e, "GET", []string{"Accept-Encoding: gzip"}, 200, []string{
-		"Content-Type: application/json", "Content-Length: 5000", `ETag: "a"`, "Accept-Ranges: bytes", "Content-MD5: x", "Digest: x",
-		"Content-Digest: x", "Repr-Digest: x", "Vary: Origin", "Set-Cookie: a", "Last-Modified: x", "Cache-Control: max-age=5"})
+		"Content-Type: application/json", "Content-Length: 5000", `ETag: "a"`, "Accept-Ranges: bytes",
+		"Content-MD5: x", "Digest: x",
+		"Content-Digest: x", "Repr-Digest: x", "Vary: Origin", "Set-Cookie: a", "Last-Modified: x",
+		"Cache-Control: max-age=5"})
 	x.Response.Length = 5000
 	p.OnResponse(x)
-	const want = "Content-Type: application/json\nETag: W/\"a\"\nVary: Origin\nSet-Cookie: a\nLast-Modified: x\n" +
+	const want = "Content-Type: application/json\nETag: W/\"a\"\nVary: Origin\nSet-Cookie: " +
+		"a\nLast-Modified: x\n" +
 		"Cache-Control: max-age=5\nVary: Accept-Encoding\nContent-Encoding: gzip\n"
 	if got := lines(x); got != want || x.Encoder == nil || x.Response.Length != head.Unknown {
 		t.Errorf("got, with a length of %d,\n%s\nwant\n%s", x.Response.Length, got, want)
@@ -87,7 +91,8 @@ func TestTags(t *testing.T) {
 	for tag, want := range map[string]string{
 		`"a"`: `W/"a"`, `W/"a"`: `W/"a"`, `""`: `W/""`, "a": "", `w/"a"`: "", `"`: "", "W/a": "",
 	} {
-		x := begin(e, "GET", []string{"Accept-Encoding: gzip"}, 200, []string{"Content-Type: text/css", "ETag: " + tag})
+		x := begin(e, "GET", []string{"Accept-Encoding: gzip"}, 200,
+			[]string{"Content-Type: text/css", "ETag: " + tag})
 		p.OnResponse(x)
 		got := ""
 		if f := x.Response.Fields.Find([]byte("etag")); f != nil {
@@ -104,7 +109,8 @@ func TestA304SpeaksOfWhatTheClientHas(t *testing.T) {
 	for asked, want := range map[string]string{
 		`W/"a"`: "ETag: W/\"a\"\nVary: Accept-Encoding\n", `"a"`: "ETag: \"a\"\nVary: Accept-Encoding\n",
 	} {
-		x := begin(e, "GET", []string{"Accept-Encoding: gzip", "If-None-Match: " + asked}, 304, []string{`ETag: "a"`})
+		x := begin(e, "GET", []string{"Accept-Encoding: gzip", "If-None-Match: " + asked}, 304,
+			[]string{`ETag: "a"`})
 		p.OnResponse(x)
 		if got := lines(x); got != want || x.Encoder != nil {
 			t.Errorf("asked with %s:\n%swant\n%s", asked, got, want)
@@ -134,7 +140,8 @@ func TestWhatDoesNotGainIsPassedOnUntouched(t *testing.T) {
 		{name: "a part of several", response: []string{"Content-Type: multipart/byteranges; boundary=x"}},
 		{name: "gRPC", response: []string{"Content-Type: application/grpc+json"}},
 		{name: "gRPC-Web", response: []string{"Content-Type: application/grpc-web+json"}},
-		{name: "an answer to a call", request: []string{"Accept-Encoding: gzip", "Content-Type: application/grpc"}, response: []string{"Content-Type: text/plain"}},
+		{name: "an answer to a call", request: []string{"Accept-Encoding: gzip",
+			"Content-Type: application/grpc"}, response: []string{"Content-Type: text/plain"}},
 		{name: "a long type", response: []string{"Content-Type: text/" + strings.Repeat("x", 200)}},
 		{name: "half a type", response: []string{"Content-Type: text"}},
 		{name: "206", status: 206, response: []string{json, "Content-Range: bytes 0-1/5"}},
@@ -145,11 +152,15 @@ func TestWhatDoesNotGainIsPassedOnUntouched(t *testing.T) {
 		{name: "CONNECT", method: "CONNECT", response: []string{json}},
 		{name: "short", response: []string{json, "Content-Length: 1023"}, length: 1023},
 		{name: "nothing", response: []string{json, "Content-Length: 0"}},
-		{name: "no-transform", response: []string{json, "Cache-Control: max-age=5", "Cache-Control: public, No-Transform"}},
-		{name: "a client's no-transform", request: []string{"Accept-Encoding: gzip", "Cache-Control: no-transform"}, response: []string{json}},
+		{name: "no-transform", response: []string{json, "Cache-Control: max-age=5",
+			"Cache-Control: public, No-Transform"}},
+		{name: "a client's no-transform", request: []string{"Accept-Encoding: gzip",
+			"Cache-Control: no-transform"}, response: []string{json}},
 		{name: "HEAD of something short", method: "HEAD", response: []string{json, "Content-Length: 1023"}},
-		{name: "a client that takes nothing", request: []string{"Accept: */*"}, response: []string{json, `ETag: "a"`, "Accept-Ranges: bytes"}, vary: true},
-		{name: "a client that refuses", request: []string{"Accept-Encoding: identity"}, response: []string{json, "Repr-Digest: x"}, vary: true},
+		{name: "a client that takes nothing", request: []string{"Accept: */*"},
+			response: []string{json, `ETag: "a"`, "Accept-Ranges: bytes"}, vary: true},
+		{name: "a client that refuses", request: []string{"Accept-Encoding: identity"},
+			response: []string{json, "Repr-Digest: x"}, vary: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.request == nil {
@@ -171,7 +182,8 @@ func TestWhatDoesNotGainIsPassedOnUntouched(t *testing.T) {
 			}
 			before := x.Response.Length
 			p := policy(t, compress.Options{MinSize: 1024})
-			if v := p.OnResponse(x); v != exchange.Continue || lines(x) != want || x.Encoder != nil || x.Response.Length != before {
+			if v := p.OnResponse(x); v != exchange.Continue || lines(x) != want || x.Encoder != nil ||
+				x.Response.Length != before {
 				t.Errorf("%v, an encoder: %v, fields\n%swant\n%s", v, x.Encoder != nil, lines(x), want)
 			}
 			if s := p.Status().(compress.Status); len(s.Passed) != 1 || s.Responses["gzip"] != 0 {
@@ -184,7 +196,8 @@ func TestWhatDoesNotGainIsPassedOnUntouched(t *testing.T) {
 func TestVaryIsSaidOnce(t *testing.T) {
 	p := policy(t, compress.Options{})
 	for given, more := range map[string]bool{
-		"accept-encoding": false, "Origin, Accept-Encoding": false, "*": false, "Origin": true, "X-Accept-Encoding": true, "": true,
+		"accept-encoding": false, "Origin, Accept-Encoding": false, "*": false, "Origin": true,
+		"X-Accept-Encoding": true, "": true,
 	} {
 		x := begin(&engine{}, "GET", nil, 200, []string{"Content-Type: text/html", "Vary: " + given})
 		before := x.Response.Fields.Len()
@@ -198,7 +211,8 @@ func TestVaryIsSaidOnce(t *testing.T) {
 func TestHeadGetsTheHeadOfGet(t *testing.T) {
 	encoders := compress.NewEncoders(1)
 	p := policy(t, compress.Options{Encoders: encoders, MinSize: 1024})
-	x := begin(&engine{}, "HEAD", []string{"Accept-Encoding: br"}, 200, []string{"Content-Type: text/html", "Content-Length: 5000", `ETag: "a"`})
+	x := begin(&engine{}, "HEAD", []string{"Accept-Encoding: br"}, 200,
+		[]string{"Content-Type: text/html", "Content-Length: 5000", `ETag: "a"`})
 	x.Response.Length = 0
 	p.OnResponse(x)
 	const want = "Content-Type: text/html\nETag: W/\"a\"\nVary: Accept-Encoding\nContent-Encoding: br\n"
@@ -211,14 +225,19 @@ func TestTypesThatGain(t *testing.T) {
 	byDefault := policy(t, compress.Options{})
 	chosen := policy(t, compress.Options{Types: []string{"Application/X-Own", "model/*", "+cbor"}})
 	for text, gains := range map[string][2]bool{
-		"text/html; charset=utf-8": {true, false}, "TEXT/HTML": {true, false}, "text/event-stream": {true, false},
-		"application/problem+json": {true, false}, "image/svg+xml": {true, false}, "application/wasm": {true, false},
-		"application/json;x=y": {true, false}, "application/x-own": {false, true}, "model/gltf": {false, true},
-		"application/senml+cbor": {false, true}, "application/octet-stream": {}, "image/jpeg": {}, "application/zip": {},
-		"font/woff2": {}, "application/pdf": {}, "video/mp4": {}, "application+json": {}, "": {},
+		"text/html; charset=utf-8": {true, false}, "TEXT/HTML": {true, false},
+		"text/event-stream":        {true, false},
+		"application/problem+json": {true, false}, "image/svg+xml": {true, false},
+		"application/wasm":     {true, false},
+		"application/json;x=y": {true, false}, "application/x-own": {false, true},
+		"model/gltf":             {false, true},
+		"application/senml+cbor": {false, true}, "application/octet-stream": {}, "image/jpeg": {},
+		"application/zip": {},
+		"font/woff2":      {}, "application/pdf": {}, "video/mp4": {}, "application+json": {}, "": {},
 	} {
 		for i, p := range []*compress.Policy{byDefault, chosen} {
-			x := begin(&engine{}, "GET", []string{"Accept-Encoding: gzip"}, 200, []string{"Content-Type: " + text})
+			x := begin(&engine{}, "GET", []string{"Accept-Encoding: gzip"}, 200,
+				[]string{"Content-Type: " + text})
 			if p.OnResponse(x); (encoding(x) != "") != gains[i] {
 				t.Errorf("policy %d encodes %q: %v, want %v", i, text, encoding(x) != "", gains[i])
 			}
@@ -229,8 +248,10 @@ func TestTypesThatGain(t *testing.T) {
 
 func TestOptionsThatMeanNothingAreRefused(t *testing.T) {
 	for _, o := range []compress.Options{
-		{Encodings: []string{"deflate"}}, {Encodings: []string{"gzip", "gzip"}}, {Types: []string{"json"}}, {Types: []string{"*/*"}},
-		{Types: []string{"text/"}}, {Types: []string{"+"}}, {Types: []string{"a b/c"}}, {MinSize: -1}, {Level: 9},
+		{Encodings: []string{"deflate"}}, {Encodings: []string{"gzip", "gzip"}},
+		{Types: []string{"json"}}, {Types: []string{"*/*"}},
+		{Types: []string{"text/"}}, {Types: []string{"+"}}, {Types: []string{"a b/c"}}, {MinSize: -1},
+		{Level: 9},
 	} {
 		o.Encoders = compress.NewEncoders(1)
 		if _, err := compress.New(o); err == nil {
@@ -241,7 +262,8 @@ func TestOptionsThatMeanNothingAreRefused(t *testing.T) {
 
 func TestAReloadGoesOnCounting(t *testing.T) {
 	encoders := compress.NewEncoders(1)
-	old, fresh := policy(t, compress.Options{Encoders: encoders}), policy(t, compress.Options{Encoders: encoders})
+	old, fresh := policy(t, compress.Options{Encoders: encoders}),
+		policy(t, compress.Options{Encoders: encoders})
 	x := ask(&engine{}, "gzip")
 	old.OnResponse(x)
 	fresh.Inherit(old)
@@ -258,7 +280,8 @@ func TestAReloadGoesOnCounting(t *testing.T) {
 			said = append(said, fmt.Sprint(compress.Series[series].Name, labels))
 		}
 	})
-	if got := strings.Join(said, " "); got != "compress_responses_total[gzip] compress_bytes_in_total[] compress_bytes_out_total[]" {
+	if got := strings.Join(said, " "); got != "compress_responses_total[gzip] "+
+		"compress_bytes_in_total[] compress_bytes_out_total[]" {
 		t.Error(got)
 	}
 }

@@ -36,7 +36,8 @@ type rung struct {
 // allocates nothing for content up to 32 KB. Its qualities 0 and 1 are of no use here: what comes out
 // up to a flush lacks the last bytes of what went in (version 1.0.1).
 var rungs = [codings][levels]rung{
-	zstdCoding:   {zstdRung(zstd.SpeedFastest, 640<<10), zstdRung(zstd.SpeedDefault, 1664<<10), zstdRung(zstd.SpeedDefault, 1664<<10)},
+	zstdCoding: {zstdRung(zstd.SpeedFastest, 640<<10), zstdRung(zstd.SpeedDefault, 1664<<10),
+		zstdRung(zstd.SpeedDefault, 1664<<10)},
 	brotliCoding: {brotliRung(2, 736<<10), brotliRung(4, 1280<<10), brotliRung(5, 1280<<10)},
 	gzipCoding:   {gzipRung(1, 832<<10), gzipRung(6, 1088<<10), gzipRung(9, 1408<<10)},
 }

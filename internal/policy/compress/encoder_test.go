@@ -17,7 +17,8 @@ func document(n int) []byte {
 	words := []string{"alpha", "harbour", "vessel", "cargo", "anchor", "north", "delta", "ocean", "captain"}
 	var b bytes.Buffer
 	for b.Len() < n {
-		line, _ := json.Marshal(map[string]any{"id": r.IntN(1e9), "name": words[r.IntN(9)] + " " + words[r.IntN(9)], "price": r.Float64(), "tags": words[:r.IntN(9)]})
+		line, _ := json.Marshal(map[string]any{"id": r.IntN(1e9), "name": words[r.IntN(9)] + " " +
+			words[r.IntN(9)], "price": r.Float64(), "tags": words[:r.IntN(9)]})
 		b.Write(line)
 	}
 	return b.Bytes()[:n]
@@ -57,8 +58,10 @@ func FuzzEncodedContentIsWhatWentIn(f *testing.F) {
 			}
 			rest = rest[n:]
 			given := content[:len(content)-len(rest)]
-			if until == exchange.Flush && len(given) > 0 && !bytes.Equal(decodable(t, name, out, len(given)), given) {
-				t.Fatalf("%s: %d bytes went in, and what came out up to a flush is not that", name, len(given))
+			if until == exchange.Flush && len(given) > 0 && !bytes.Equal(decodable(t, name, out,
+				len(given)), given) {
+				t.Fatalf("%s: %d bytes went in, and what came out up to a flush is not that", name,
+					len(given))
 			}
 			if grown := len(out) - before; grown > len(given)+len(given)/16+100 {
 				t.Fatalf("%s: a piece became %d bytes", name, grown)
@@ -89,7 +92,8 @@ func TestAllThatWasFlushedCanBeDecoded(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := decodable(t, name, out, to); len(got) != to {
-					t.Errorf("%s at level %d: after %d bytes and then %d, %d can be decoded", name, level, from, n, len(got))
+					t.Errorf("%s at level %d: after %d bytes and then %d, %d can be decoded", name,
+						level, from, n, len(got))
 				}
 			}
 			x.CloseEncoder()
@@ -117,13 +121,16 @@ func TestAnEncoderThatWasGivenUpIsAsNew(t *testing.T) {
 				for _, until := range []exchange.Until{exchange.More, exchange.Flush} {
 					x := ask(&engine{}, name)
 					p.OnResponse(x)
-					if _, err := x.Encoder.Encode(nil, bytes.Repeat([]byte("somebody's secret "), 3000), until); err != nil {
+					if _, err := x.Encoder.Encode(nil, bytes.Repeat([]byte("somebody's secret "),
+						3000), until); err != nil {
 						t.Fatal(err)
 					}
 					x.CloseEncoder()
 				}
-				if again := whole(); !bytes.Equal(decode(t, name, again), document(40_000)) || len(again) != len(first) {
-					t.Errorf("the same content takes %d bytes first and %d after others", len(first), len(again))
+				if again := whole(); !bytes.Equal(decode(t, name, again), document(40_000)) ||
+					len(again) != len(first) {
+					t.Errorf("the same content takes %d bytes first and %d after others", len(first),
+						len(again))
 				}
 			})
 		}

@@ -17,7 +17,8 @@ var (
 
 	// staleNames say something of the content as it was. Digests are of the encoded content (RFC 9530,
 	// sections 2 and 3), and ranges would be too, which nobody here can serve.
-	staleNames = exchange.Names{[]byte("Accept-Ranges"), []byte("Content-MD5"), []byte("Digest"), []byte("Content-Digest"),
+	staleNames = exchange.Names{[]byte("Accept-Ranges"), []byte("Content-MD5"), []byte("Digest"),
+		[]byte("Content-Digest"),
 		[]byte("Repr-Digest")}
 )
 
@@ -106,7 +107,8 @@ func matchNotModified(x *exchange.Exchange) {
 func addVary(l *head.List) {
 	if l.Has(head.Vary) {
 		for i := range l.Len() {
-			if f := l.At(i); f.ID == head.Vary && (hasMember(f.Value, varyField.Value) || hasMember(f.Value, star)) {
+			if f := l.At(i); f.ID == head.Vary && (hasMember(f.Value, varyField.Value) ||
+				hasMember(f.Value, star)) {
 				return
 			}
 		}

@@ -11,19 +11,19 @@ import (
 	"github.com/molecule-man/go-brrr"
 
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/exchange/exchangetest"
 	"plimsoll/internal/head"
 	"plimsoll/internal/policy/compress"
 )
 
 // engine carries the exchanges of these tests.
-type engine struct{ now, backlog int64 }
+type engine struct {
+	exchangetest.Engine
+	now, backlog int64
+}
 
-func (*engine) Resume(*exchange.Exchange, uint64, func(*exchange.Exchange) exchange.PolicyVerdict) {}
-func (e *engine) Now() int64                                                                       { return e.now }
-func (*engine) LoopID() int                                                                        { return 0 }
-func (e *engine) Backlog() int64                                                                   { return e.backlog }
-func (*engine) Wake(*exchange.Exchange, uint64)                                                    {}
-func (*engine) Fetch(*exchange.Exchange, *head.Request, exchange.Sink) bool                        { return false }
+func (e *engine) Now() int64     { return e.now }
+func (e *engine) Backlog() int64 { return e.backlog }
 
 // policy makes one, with encoders of its own where o has none.
 func policy(t testing.TB, o compress.Options) *compress.Policy {
@@ -39,7 +39,9 @@ func policy(t testing.TB, o compress.Options) *compress.Policy {
 }
 
 // begin is an exchange whose response's head is in, with fields of "Name: value" lines.
-func begin(e exchange.Engine, method string, request []string, status int, response []string) *exchange.Exchange {
+func begin(
+	e exchange.Engine, method string, request []string, status int, response []string,
+) *exchange.Exchange {
 	x := &exchange.Exchange{Request: new(head.Request), Response: new(head.Response)}
 	x.Begin(e)
 	x.Request.Method = []byte(method)
@@ -57,7 +59,8 @@ func begin(e exchange.Engine, method string, request []string, status int, respo
 
 // ask is begin for a GET of JSON by a client that takes these encodings.
 func ask(e exchange.Engine, accept string) *exchange.Exchange {
-	return begin(e, "GET", []string{"Accept-Encoding: " + accept}, 200, []string{"Content-Type: application/json"})
+	return begin(e, "GET", []string{"Accept-Encoding: " + accept}, 200,
+		[]string{"Content-Type: application/json"})
 }
 
 // lines are the fields of a response.

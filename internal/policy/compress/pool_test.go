@@ -10,7 +10,8 @@ import (
 func TestEncodersHaveABoundTogether(t *testing.T) {
 	encoders, e := compress.NewEncoders(1), &engine{}
 	encoders.SetMemory(16 << 20)
-	one, other := policy(t, compress.Options{Encoders: encoders}), policy(t, compress.Options{Encoders: encoders, Level: compress.Small})
+	one, other := policy(t, compress.Options{Encoders: encoders}),
+		policy(t, compress.Options{Encoders: encoders, Level: compress.Small})
 	var at []*exchange.Exchange
 	for i := range 200 {
 		x := ask(e, []string{"gzip", "br", "zstd"}[i%3])
@@ -24,7 +25,8 @@ func TestEncodersHaveABoundTogether(t *testing.T) {
 			t.Fatalf("%d bytes are used and %d kept", used, kept)
 		}
 	}
-	none := one.Status().(compress.Status).Passed["no_encoder"] + other.Status().(compress.Status).Passed["no_encoder"]
+	none := one.Status().(compress.Status).Passed["no_encoder"] +
+		other.Status().(compress.Status).Passed["no_encoder"]
 	working := 0
 	for _, x := range at {
 		if x.Encoder != nil {
@@ -55,7 +57,8 @@ func TestStreamsOfEventsLeaveHalfToTheOthers(t *testing.T) {
 	p := policy(t, compress.Options{Encoders: encoders})
 	var last *exchange.Exchange
 	for range 100 {
-		last = begin(e, "GET", []string{"Accept-Encoding: gzip"}, 200, []string{"Content-Type: text/event-stream; charset=utf-8"})
+		last = begin(e, "GET", []string{"Accept-Encoding: gzip"}, 200,
+			[]string{"Content-Type: text/event-stream; charset=utf-8"})
 		p.OnResponse(last)
 	}
 	if used, _ := encoders.Memory(); last.Encoder != nil || used > 8<<20 {

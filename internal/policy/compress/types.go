@@ -15,7 +15,8 @@ var DefaultTypes = []string{
 	"text/*", "+json", "+xml", "+yaml", "application/json", "application/xml", "application/javascript",
 	"application/x-javascript", "application/ecmascript", "application/ndjson", "application/x-ndjson",
 	"application/jsonl", "application/graphql", "application/yaml", "application/x-yaml", "application/toml",
-	"application/wasm", "application/rtf", "application/x-www-form-urlencoded", "application/vnd.ms-fontobject",
+	"application/wasm", "application/rtf", "application/x-www-form-urlencoded",
+	"application/vnd.ms-fontobject",
 	"font/ttf", "font/otf", "font/collection", "image/bmp", "image/x-icon", "image/vnd.microsoft.icon",
 }
 
@@ -49,7 +50,8 @@ func newTypes(all []string) (t types, err error) {
 
 // CheckType says why a text cannot be one of Options.Types, or nil.
 func CheckType(text string) error {
-	wrong := fmt.Errorf("%q is not a media type; write one such as \"application/json\", \"text/*\" or \"+json\"", text)
+	wrong := fmt.Errorf("%q is not a media type; write one such as \"application/json\", "+
+		"\"text/*\" or \"+json\"", text)
 	family, sub, ok := strings.Cut(text, "/")
 	if suffix, suffixed := strings.CutPrefix(text, "+"); suffixed {
 		family, sub, ok = suffix, suffix, true
@@ -62,7 +64,8 @@ func CheckType(text string) error {
 
 func isToken(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return !('a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9' || strings.ContainsRune("!#$&-^_.+", r))
+		return !('a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9' ||
+			strings.ContainsRune("!#$&-^_.+", r))
 	})
 }
 

@@ -59,7 +59,8 @@ func quality(parameter []byte) int {
 	}
 	name, value, _ := bytes.Cut(parameter, []byte("="))
 	value = head.Trim(value)
-	if !head.FoldsTo(head.Trim(name), "q") || len(value) == 0 || len(value) > 5 || len(value) > 1 && value[1] != '.' {
+	if !head.FoldsTo(head.Trim(name), "q") || len(value) == 0 || len(value) > 5 || len(value) > 1 &&
+		value[1] != '.' {
 		return 0
 	}
 	n := int(value[0]) - '0'

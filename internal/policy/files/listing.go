@@ -32,7 +32,8 @@ const (
 func listingFor(x *exchange.Exchange) int {
 	for i := range x.Request.Fields.Len() {
 		if f := x.Request.Fields.At(i); f.ID == head.Accept &&
-			bytes.Contains(f.Value, []byte("application/json")) && !bytes.Contains(f.Value, []byte("text/html")) {
+			bytes.Contains(f.Value, []byte("application/json")) && !bytes.Contains(f.Value,
+			[]byte("text/html")) {
 			return listedJSON
 		}
 	}
@@ -67,22 +68,28 @@ func (s *store) list(e *entry) error {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b listed) int { return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(all, func(a, b listed) int {
+		return cmp.Or(cmp.Compare(a.Type, b.Type),
+			cmp.Compare(a.Name, b.Name))
+	})
 	text, err := json.Marshal(all)
 	if err != nil {
 		return err
 	}
 	e.kind = isListing
 	e.files = []*file{
-		listedHTML: {fd: -1, content: htmlListing("/"+e.key, all), contentType: exchange.StaticField("Content-Type", "text/html; charset=utf-8")},
-		listedJSON: {fd: -1, content: append(text, '\n'), contentType: exchange.StaticField("Content-Type", "application/json")},
+		listedHTML: {fd: -1, content: htmlListing("/"+e.key, all),
+			contentType: exchange.StaticField("Content-Type", "text/html; charset=utf-8")},
+		listedJSON: {fd: -1, content: append(text, '\n'),
+			contentType: exchange.StaticField("Content-Type", "application/json")},
 	}
 	return nil
 }
 
 func appendListed(all []listed, name string, st *unix.Stat_t) []listed {
 	sec, nsec := modifiedAt(st)
-	one := listed{Name: strings.ToValidUTF8(name, "\ufffd"), Type: "file", Size: st.Size, Modified: time.Unix(sec, nsec).UTC()}
+	one := listed{Name: strings.ToValidUTF8(name, "\ufffd"), Type: "file", Size: st.Size,
+		Modified: time.Unix(sec, nsec).UTC()}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 	case unix.S_IFDIR:
@@ -98,7 +105,8 @@ func appendListed(all []listed, name string, st *unix.Stat_t) []listed {
 func htmlListing(path string, all []listed) []byte {
 	var b bytes.Buffer
 	title := html.EscapeString(strings.ToValidUTF8(path, "\ufffd"))
-	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>%s</title></head>\n<body><h1>%s</h1>\n<table>\n", title, title)
+	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>%s</title></head>\n"+
+		"<body><h1>%s</h1>\n<table>\n", title, title)
 	if path != "/" {
 		b.WriteString("<tr><td><a href=\"../\">../</a></td><td></td><td></td></tr>\n")
 	}

@@ -24,14 +24,19 @@ const (
 // Series are the metrics of these policies.
 var Series = []exchange.Series{
 	seriesFound: {Name: "files_found_total",
-		Help:   "Looks for a path, by where it was known: memory (with its content), open, or nowhere (disk).",
+		Help: "Looks for a path, by where it was known: memory (with its content), open, or " +
+			"nowhere (disk).",
 		Labels: []string{"from"}},
-	seriesCold:    {Name: "files_cold_reads_total", Help: "Pieces of files that were not in memory and were waited for."},
-	seriesRefused: {Name: "files_refused_total", Help: "Requests refused because too many waited for the disk."},
+	seriesCold: {Name: "files_cold_reads_total",
+		Help: "Pieces of files that were not in memory and were waited for."},
+	seriesRefused: {Name: "files_refused_total",
+		Help: "Requests refused because too many waited for the disk."},
 	seriesWaiting: {Name: "files_waiting", Help: "Requests that wait for the disk at present."},
 	seriesOpen:    {Name: "files_open", Help: "Files that are open at present."},
-	seriesBytes:   {Name: "files_memory_bytes", Help: "Memory that known files and their content take at present."},
-	seriesWatched: {Name: "files_watched_directories", Help: "Directories of which the kernel tells changes."},
+	seriesBytes: {Name: "files_memory_bytes",
+		Help: "Memory that known files and their content take at present."},
+	seriesWatched: {Name: "files_watched_directories",
+		Help: "Directories of which the kernel tells changes."},
 }
 
 // Metrics implements exchange.Metered.

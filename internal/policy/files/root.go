@@ -144,7 +144,10 @@ func openFollowing(in *os.Root, name string, flags int) (int, error) {
 		return -1, err
 	}
 	fd := -1
-	if failed := raw.Control(func(own uintptr) { fd, err = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0) }); failed != nil {
+	if failed := raw.Control(func(own uintptr) {
+		fd, err = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC,
+			0)
+	}); failed != nil {
 		return -1, failed
 	}
 	return fd, err
@@ -181,7 +184,8 @@ func openStepwise(dir int, name string, flags int) (fd int, err error) {
 // isAbsent says that a name stands for nothing that is served: there is nothing, or it leads out of the
 // root or through a symlink that is not followed.
 func isAbsent(err error) bool {
-	for _, number := range []syscall.Errno{syscall.ENOENT, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.ELOOP, syscall.EXDEV,
+	for _, number := range []syscall.Errno{syscall.ENOENT, syscall.ENOTDIR, syscall.ENAMETOOLONG,
+		syscall.ELOOP, syscall.EXDEV,
 		syscall.EINVAL, syscall.EISDIR, syscall.ENXIO, syscall.EMLINK} {
 		if errors.Is(err, number) {
 			return true

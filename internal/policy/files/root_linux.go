@@ -12,7 +12,8 @@ const pathOnly = unix.O_PATH
 
 // hasOpenat2 says whether the kernel has it, and lets us.
 func hasOpenat2() bool {
-	fd, err := unix.Openat2(unix.AT_FDCWD, ".", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH})
+	fd, err := unix.Openat2(unix.AT_FDCWD, ".", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH})
 	if err == nil {
 		unix.Close(fd)
 	}
@@ -70,7 +71,8 @@ func changedAt(st *unix.Stat_t) (sec, nsec int64)  { return int64(st.Ctim.Sec), 
 
 // readWarm reads from a file whose pages are in memory.
 func readWarm(fd int, p []byte, at int64) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall6(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)),
+	n, _, errno := syscall.RawSyscall6(unix.SYS_PREAD64, uintptr(fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)),
 		uintptr(at), 0, 0)
 	return int(n), errno
 }

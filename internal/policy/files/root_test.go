@@ -23,7 +23,8 @@ func TestEveryWayToResolveNamesStaysBeneathTheRoot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, to := range map[string]string{"in": "sub/b", "out": "../secret", "up": "..", "absolute": filepath.Join(dir, "a"), "dir": "sub"} {
+	for name, to := range map[string]string{"in": "sub/b", "out": "../secret", "up": "..",
+		"absolute": filepath.Join(dir, "a"), "dir": "sub"} {
 		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +38,8 @@ func TestEveryWayToResolveNamesStaysBeneathTheRoot(t *testing.T) {
 		if err := r.reopen(); err != nil {
 			t.Fatal(err)
 		}
-		for name, want := range map[string]bool{"a": true, "sub/b": true, "in": w.links, "dir/b": w.links, "out": false, "up/secret": false,
+		for name, want := range map[string]bool{"a": true, "sub/b": true, "in": w.links,
+			"dir/b": w.links, "out": false, "up/secret": false,
 			"absolute": false, "../secret": false, "sub/../../secret": false, "none": false, "a/b": false} {
 			fd, err := r.open(name, 0)
 			if got := err == nil; got != want {
@@ -58,13 +60,15 @@ func TestEveryWayToResolveNamesStaysBeneathTheRoot(t *testing.T) {
 // A path that asks for a name that no file has is refused before anything is opened.
 func TestPathsThatNameNoFile(t *testing.T) {
 	p := &Policy{}
-	for path, want := range map[string]bool{"": true, "a": true, "a/": true, "a/b.c": true, ".well-known/x": true, ".": false, "..": false,
+	for path, want := range map[string]bool{"": true, "a": true, "a/": true, "a/b.c": true,
+		".well-known/x": true, ".": false, "..": false,
 		"a/../b": false, "a//b": false, ".git": false, "a/.env": false, "a/.well-known": true} {
 		if got := p.served([]byte(path)); got != want {
 			t.Errorf("%q is served: %v, want %v", path, got, want)
 		}
 	}
-	for text, want := range map[string]string{"a%20b": "a b", "%C3%A9": "é", "a%2fb": "", "a%5Cb": "", "a%00b": "", "a%2": "", "a%zz": "", "a\x00": ""} {
+	for text, want := range map[string]string{"a%20b": "a b", "%C3%A9": "é", "a%2fb": "", "a%5Cb": "",
+		"a%00b": "", "a%2": "", "a%zz": "", "a\x00": ""} {
 		if got, ok := decode(nil, []byte(text)); ok != (want != "") || ok && string(got) != want {
 			t.Errorf("%q becomes %q, %v, want %q", text, got, ok, want)
 		}

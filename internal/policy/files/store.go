@@ -47,7 +47,8 @@ func newStore(o Options) (*store, error) {
 	s := &store{o: o, root: r, readers: make(chan struct{}, o.Readers)}
 	s.owners.Store(1)
 	s.loading.m = map[string]*load{}
-	table := func(most int64, weigh func(*entry) int64, used *atomic.Int64) (*otter.Cache[string, *entry], error) {
+	table := func(most int64, weigh func(*entry) int64, used *atomic.Int64) (*otter.Cache[string,
+		*entry], error) {
 		return otter.New(&otter.Options[string, *entry]{
 			MaximumWeight: uint64(most),
 			Weigher:       func(_ string, e *entry) uint32 { return uint32(weigh(e)) },
@@ -76,7 +77,8 @@ func newStore(o Options) (*store, error) {
 func (s *store) same(as *store) bool {
 	a, b := s.o, as.o
 	return a.Root == b.Root && a.Index == b.Index && a.Listing == b.Listing && a.Symlinks == b.Symlinks &&
-		a.Dotfiles == b.Dotfiles && a.Fresh == b.Fresh && a.OpenFiles == b.OpenFiles && a.Memory == b.Memory &&
+		a.Dotfiles == b.Dotfiles && a.Fresh == b.Fresh && a.OpenFiles == b.OpenFiles &&
+		a.Memory == b.Memory &&
 		a.MemoryFile == b.MemoryFile && a.Readers == b.Readers && a.Waiting == b.Waiting &&
 		len(a.Codings) == len(b.Codings) && sameCodings(a.Codings, b.Codings)
 }

@@ -66,7 +66,8 @@ func (w *watch) follow(key string) {
 		}
 		clear(w.dirs)
 	}
-	if !w.dirs[dir] && len(w.dirs) < maxWatched && w.notify.Add(filepath.Join(w.store.root.path, dir)) == nil {
+	if !w.dirs[dir] && len(w.dirs) < maxWatched && w.notify.Add(filepath.Join(w.store.root.path,
+		dir)) == nil {
 		w.dirs[dir] = true
 	}
 }

@@ -6,19 +6,19 @@ import (
 	"testing"
 
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/exchange/exchangetest"
 	"plimsoll/internal/head"
 	"plimsoll/internal/policy/ladder"
 )
 
 // loop is the engine of exchanges that are on the loop of this number.
-type loop int
+type loop struct {
+	exchangetest.Engine
+	id int
+}
 
-func (loop) Resume(*exchange.Exchange, uint64, func(*exchange.Exchange) exchange.PolicyVerdict) {}
-func (loop) Now() int64                                                                         { return 0 }
-func (l loop) LoopID() int                                                                      { return int(l) }
-func (l loop) Backlog() int64                                                                   { return 0 }
-func (loop) Wake(*exchange.Exchange, uint64)                                                    {}
-func (loop) Fetch(*exchange.Exchange, *head.Request, exchange.Sink) bool                        { return false }
+// LoopID implements exchange.Engine.
+func (l loop) LoopID() int { return l.id }
 
 // refused is an exchange that the gateway has refused.
 func refused(on loop, method string, status int, reason exchange.Reason) *exchange.Exchange {
@@ -82,7 +82,7 @@ func TestTheAnswer(t *testing.T) {
 			[]string{"Cache-Control: no-store", "Content-Type: application/json", "X-Degraded: static"},
 		},
 	} {
-		x := refused(0, "GET", 503, exchange.BreakerOpen)
+		x := refused(loop{}, "GET", 503, exchange.BreakerOpen)
 		if v := policy(t, c.options).OnResponse(x); v != exchange.Continue {
 			t.Errorf("%s: verdict %d", name, v)
 		}
@@ -102,7 +102,7 @@ func TestTheAnswer(t *testing.T) {
 func TestOnlyFailuresAndShedRequestsGetIt(t *testing.T) {
 	p, want := policy(t, exchange.StaticOptions{Status: 203}), 0.0
 	for r := exchange.NoReason; int(r) < exchange.Reasons(); r++ {
-		x := refused(loop(r%2), "GET", 403, r)
+		x := refused(loop{id: int(r % 2)}, "GET", 403, r)
 		p.OnResponse(x)
 		degraded := r.Fault() == exchange.UpstreamFault || r.Fault() == exchange.ProtectionFault
 		if degraded {
@@ -122,7 +122,7 @@ func TestOnlyGETAndHEADGetIt(t *testing.T) {
 	for method, degraded := range map[string]bool{
 		"GET": true, "HEAD": true, "POST": false, "PUT": false, "DELETE": false, "PATCH": false, "OPTIONS": false, "get": false,
 	} {
-		x := refused(0, method, 503, exchange.Overloaded)
+		x := refused(loop{}, method, 503, exchange.Overloaded)
 		before := fields(x)
 		p.OnResponse(x)
 		if got := x.Response.Status == 200; got != degraded {
@@ -140,7 +140,7 @@ func TestBarredClassesDoNotGetIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for class := range uint8(10) {
-		x := refused(0, "GET", 503, exchange.Overloaded)
+		x := refused(loop{}, "GET", 503, exchange.Overloaded)
 		x.Class = class
 		p.OnResponse(x)
 		if got, want := x.Response.Status == 200, class != 0 && class != 9; got != want {
@@ -163,10 +163,10 @@ func TestBadAnswersAreRefused(t *testing.T) {
 
 func TestAPolicyGoesOnCountingWhereTheOneBeforeItWas(t *testing.T) {
 	before, after := policy(t, exchange.StaticOptions{}), policy(t, exchange.StaticOptions{})
-	before.OnResponse(refused(0, "GET", 503, exchange.Overloaded))
+	before.OnResponse(refused(loop{}, "GET", 503, exchange.Overloaded))
 	after.Inherit(before)
-	before.OnResponse(refused(1, "GET", 503, exchange.Overloaded)) // one that began under the old config
-	after.OnResponse(refused(0, "GET", 503, exchange.Overloaded))
+	before.OnResponse(refused(loop{id: 1}, "GET", 503, exchange.Overloaded)) // one that began under the old config
+	after.OnResponse(refused(loop{}, "GET", 503, exchange.Overloaded))
 	if n := given(t, after); n != 3 {
 		t.Errorf("%v are counted, want 3", n)
 	}
@@ -182,7 +182,7 @@ func TestTheOptionsAreNotChanged(t *testing.T) {
 
 func TestNothingIsAllocated(t *testing.T) {
 	p := policy(t, exchange.StaticOptions{Body: []byte("later")})
-	x := refused(0, "GET", 503, exchange.Overloaded)
+	x := refused(loop{}, "GET", 503, exchange.Overloaded)
 	for name, reason := range map[string]exchange.Reason{"a success": exchange.NoReason, "a failure": exchange.Overloaded} {
 		x.Reason = reason
 		if n := testing.AllocsPerRun(100, func() { p.OnResponse(x) }); n != 0 {
@@ -197,7 +197,7 @@ func BenchmarkDegraded(b *testing.B) { benchmark(b, exchange.Overloaded) }
 
 func benchmark(b *testing.B, reason exchange.Reason) {
 	p := policy(b, exchange.StaticOptions{Body: []byte("later")})
-	x := refused(0, "GET", 503, reason)
+	x := refused(loop{}, "GET", 503, reason)
 	b.ReportAllocs()
 	for b.Loop() {
 		p.OnResponse(x)

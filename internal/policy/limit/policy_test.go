@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/exchange/exchangetest"
 	"plimsoll/internal/head"
 )
 
 // loop is an engine in virtual time.
 type loop struct {
+	exchangetest.Engine
 	now int64
 	id  int
 }
@@ -23,11 +25,8 @@ type loop struct {
 func (l *loop) Resume(*exchange.Exchange, uint64, func(*exchange.Exchange) exchange.PolicyVerdict) {
 	panic("nothing is resumed")
 }
-func (l *loop) Now() int64                                                { return l.now }
-func (l *loop) LoopID() int                                               { return l.id }
-func (l *loop) Backlog() int64                                            { return 0 }
-func (*loop) Wake(*exchange.Exchange, uint64)                             {}
-func (*loop) Fetch(*exchange.Exchange, *head.Request, exchange.Sink) bool { return false }
+func (l *loop) Now() int64  { return l.now }
+func (l *loop) LoopID() int { return l.id }
 
 // bench is a policy and a loop that asks it.
 type bench struct {

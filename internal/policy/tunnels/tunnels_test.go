@@ -5,23 +5,14 @@ import (
 	"testing"
 
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/exchange/exchangetest"
 	"plimsoll/internal/head"
 	"plimsoll/internal/policy/tunnels"
 )
 
-// engine carries the exchanges of these tests.
-type engine struct{}
-
-func (engine) Resume(*exchange.Exchange, uint64, func(*exchange.Exchange) exchange.PolicyVerdict) {}
-func (engine) Now() int64                                                                         { return 0 }
-func (engine) LoopID() int                                                                        { return 0 }
-func (engine) Backlog() int64                                                                     { return 0 }
-func (engine) Wake(*exchange.Exchange, uint64)                                                    {}
-func (engine) Fetch(*exchange.Exchange, *head.Request, exchange.Sink) bool                        { return false }
-
 func ask(webSocket bool) *exchange.Exchange {
 	x := &exchange.Exchange{Request: new(head.Request), Response: new(head.Response)}
-	x.Begin(engine{})
+	x.Begin(exchangetest.Engine{})
 	x.WebSocket = webSocket
 	return x
 }
