@@ -283,11 +283,23 @@ func (c *Conn) Write(p []byte) error {
 	if !c.Open() {
 		return ErrClosed
 	}
+	return c.write(p, false)
+}
+
+// write is Write on an open connection. more says that more follows at once, which is to leave in the
+// same segments (SendFile).
+func (c *Conn) write(p []byte, more bool) error {
 	c.written += int64(len(p))
 	if c.queued == 0 && c.flags&(connecting|batched) == 0 {
 		began := Clock()
 		for len(p) > 0 {
-			n, errno := send(int(c.fd), p)
+			var n int
+			var errno syscall.Errno
+			if more {
+				n, errno = sysSendMore(int(c.fd), p)
+			} else {
+				n, errno = send(int(c.fd), p)
+			}
 			if errno == 0 {
 				p = p[n:]
 				continue

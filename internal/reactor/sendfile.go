@@ -32,7 +32,7 @@ func (c *Conn) SendFile(front []byte, fd int, at, n int64) (sent int64, err erro
 	if !c.Open() {
 		return 0, ErrClosed
 	}
-	if err := c.writeInFront(front); err != nil {
+	if err := c.write(front, true); err != nil {
 		return 0, err
 	}
 	if c.queued > 0 || c.flags&(connecting|batched) != 0 {
@@ -72,31 +72,4 @@ func (c *Conn) LimitUnsent(bytes int) {
 	if c.Open() && model == nil {
 		limitUnsent(int(c.fd), bytes)
 	}
-}
-
-// writeInFront is Write of bytes that more will follow at once.
-func (c *Conn) writeInFront(p []byte) error {
-	c.written += int64(len(p))
-	if c.queued == 0 && c.flags&(connecting|batched) == 0 {
-		began := Clock()
-		for len(p) > 0 {
-			n, errno := sysSendMore(int(c.fd), p)
-			if errno == 0 {
-				p = p[n:]
-				continue
-			}
-			if errno == syscall.EAGAIN {
-				break
-			}
-			if errno != syscall.EINTR {
-				c.fail(errno)
-				return errno
-			}
-		}
-		c.sent = began
-	}
-	if len(p) > 0 {
-		c.enqueue(p)
-	}
-	return nil
 }

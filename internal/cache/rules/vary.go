@@ -177,8 +177,10 @@ func accepts(value []byte, coding string) bool {
 		member, value = nextMember(value)
 		name, weight, _ := bytes.Cut(member, []byte(";"))
 		name = trim(name)
-		positive := !isZero(trim(weight))
+		said, ok := head.Weight(weight)
+		positive := said > 0
 		switch {
+		case !ok: // malformed: it says nothing
 		case is(name, coding), coding == "gzip" && is(name, "x-gzip"):
 			named, takes = true, takes || positive
 		case string(name) == "*":
@@ -189,20 +191,6 @@ func accepts(value []byte, coding string) bool {
 		return takes
 	}
 	return star
-}
-
-// isZero says whether a weight is q=0.
-func isZero(weight []byte) bool {
-	name, value, ok := bytes.Cut(weight, []byte("="))
-	if value = trim(value); !ok || !is(trim(name), "q") || len(value) == 0 || value[0] != '0' {
-		return false
-	}
-	for _, c := range value[1:] {
-		if c != '0' && c != '.' {
-			return false
-		}
-	}
-	return true
 }
 
 // unsafeString views bytes as a string for a call that keeps neither.

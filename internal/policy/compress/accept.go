@@ -19,13 +19,10 @@ const (
 // codingNames are the names that fields use (RFC 8878, RFC 7932, RFC 1952).
 var codingNames = [codings]string{"zstd", "br", "gzip"}
 
-// Weights are in thousandths, as precise as they can be written.
-const (
-	unsaid  = -1
-	fullest = 1000
-)
+// unsaid is the weight of what a client does not name.
+const unsaid = -1
 
-// weights are what a client says of codings.
+// weights are what a client says of codings, in thousandths.
 type weights struct {
 	coding             [codings]int
 	identity, anything int // "identity" and "*"
@@ -70,7 +67,7 @@ func (w *weights) read(value []byte) {
 		var member []byte
 		member, value, _ = bytes.Cut(value, comma)
 		name, parameters, _ := bytes.Cut(member, semicolon)
-		weight, ok := weightOf(parameters)
+		weight, ok := head.Weight(parameters)
 		if !ok {
 			continue
 		}
@@ -109,28 +106,3 @@ var (
 		return
 	}()
 )
-
-// weightOf reads what follows a coding's name: nothing, or q= and a number from 0 to 1 with three
-// digits at most (RFC 9110, section 12.4.2).
-func weightOf(p []byte) (weight int, ok bool) {
-	if p = bytes.TrimSpace(p); len(p) == 0 {
-		return fullest, true
-	}
-	if len(p) < 3 || p[0]|0x20 != 'q' || p[1] != '=' || p[2] != '0' && p[2] != '1' {
-		return 0, false
-	}
-	weight = int(p[2]-'0') * fullest
-	if p = p[3:]; len(p) == 0 {
-		return weight, true
-	}
-	if p[0] != '.' || len(p) > 4 {
-		return 0, false
-	}
-	for i, unit := 1, fullest/10; i < len(p); i, unit = i+1, unit/10 {
-		if p[i] < '0' || p[i] > '9' {
-			return 0, false
-		}
-		weight += int(p[i]-'0') * unit
-	}
-	return weight, weight <= fullest
-}

@@ -39,42 +39,15 @@ func weights(fields *head.List, coding string) (weight, star int) {
 			var member []byte
 			member, rest, _ = bytes.Cut(rest, []byte(","))
 			name, parameter, _ := bytes.Cut(member, []byte(";"))
+			said, ok := head.Weight(parameter)
 			switch name = head.Trim(name); {
+			case !ok: // nothing says that it is wanted
 			case head.FoldsTo(name, coding), coding == "gzip" && head.FoldsTo(name, "x-gzip"):
-				weight = quality(parameter)
+				weight = said
 			case string(name) == "*":
-				star = quality(parameter)
+				star = said
 			}
 		}
 	}
 	return
-}
-
-// quality reads a weight (RFC 9110, section 12.4.2) in thousandths: "" is 1, and what is no weight is
-// 0, because nothing says that its coding is wanted.
-func quality(parameter []byte) int {
-	parameter = head.Trim(parameter)
-	if len(parameter) == 0 {
-		return 1000
-	}
-	name, value, _ := bytes.Cut(parameter, []byte("="))
-	value = head.Trim(value)
-	if !head.FoldsTo(head.Trim(name), "q") || len(value) == 0 || len(value) > 5 || len(value) > 1 &&
-		value[1] != '.' {
-		return 0
-	}
-	n := int(value[0]) - '0'
-	for i := range 3 {
-		n *= 10
-		if at := 2 + i; at < len(value) {
-			if value[at] < '0' || value[at] > '9' {
-				return 0
-			}
-			n += int(value[at] - '0')
-		}
-	}
-	if n < 0 || n > 1000 {
-		return 0
-	}
-	return n
 }
