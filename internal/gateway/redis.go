@@ -9,6 +9,7 @@ import (
 	"plimsoll/internal/config"
 	"plimsoll/internal/policy/limit/shared"
 	"plimsoll/internal/reactor"
+	"plimsoll/internal/redis"
 	"plimsoll/internal/telemetry"
 	"plimsoll/internal/tlsio"
 )
@@ -51,8 +52,8 @@ func (g *Gateway) buildStores(cfg *config.Config, old stores) (all, fresh stores
 }
 
 // storeOptions says in the store's terms what the config says in its own.
-func (g *Gateway) storeOptions(name string, c *config.Redis) (shared.Options, error) {
-	o := shared.Options{
+func (g *Gateway) storeOptions(name string, c *config.Redis) (redis.Options, error) {
+	o := redis.Options{
 		Name: name, Addresses: c.Addresses, Username: c.Username, Password: c.Password,
 		Timeout: time.Duration(c.Timeout), MaxInFlight: c.MaxInFlight, Prefix: c.Prefix,
 		Now: reactor.Clock, Log: g.log,

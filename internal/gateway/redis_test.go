@@ -8,7 +8,7 @@ import (
 
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/policy/limit"
-	"plimsoll/internal/policy/limit/shared/redistest"
+	"plimsoll/internal/redis/redistest"
 )
 
 // sharing is a configuration with one route, whose limit is in a Redis at an address.

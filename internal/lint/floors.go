@@ -23,7 +23,7 @@ var floors = []struct {
 	}},
 	{1, []string{
 		"internal/http1", "internal/http2", "internal/http3", "internal/quicio", "internal/tlsio",
-		"internal/cache",
+		"internal/cache", "internal/redis",
 	}},
 	{2, []string{"internal/exchange", "internal/exchange/exchangetest", "internal/telemetry"}},
 	{3, []string{"internal/policy/", "internal/upstream", "internal/route", "internal/config"}},

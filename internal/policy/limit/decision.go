@@ -7,6 +7,7 @@ import (
 
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/policy/limit/shared"
+	"plimsoll/internal/redis"
 )
 
 // decision is that of a route with shared limits, from the request until the last answer of Redis
@@ -39,7 +40,7 @@ type remote struct {
 	at    lease
 	word  uint64
 	place place
-	call  *shared.Call
+	call  *redis.Call
 
 	answer shared.Answer
 	err    error

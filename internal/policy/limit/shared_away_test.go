@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"plimsoll/internal/policy/limit/shared"
-	"plimsoll/internal/policy/limit/shared/redistest"
+	"plimsoll/internal/redis"
+	"plimsoll/internal/redis/redistest"
 )
 
 func TestWhenRedisIsGoneTheChoiceDecidesAndItRecovers(t *testing.T) {
@@ -24,7 +24,7 @@ func TestWhenRedisIsGoneTheChoiceDecidesAndItRecovers(t *testing.T) {
 				if choice == ByShare {
 					l.Shared.Instances = 4
 				}
-				n := newNode(t, shared.Options{Addresses: []string{server.Address()}, Timeout: time.Second}, l)
+				n := newNode(t, redis.Options{Addresses: []string{server.Address()}, Timeout: time.Second}, l)
 				if a := n.ask(0, ""); a.status != 200 {
 					t.Fatalf("the first request got %d", a.status)
 				}
@@ -53,7 +53,7 @@ func TestWhenRedisIsGoneTheChoiceDecidesAndItRecovers(t *testing.T) {
 func TestARefusalByDenialSaysWhenToComeAgain(t *testing.T) {
 	l := daily(TokenBucket, 12)
 	l.Shared = &Shared{Otherwise: Deny}
-	n := newNode(t, shared.Options{Addresses: []string{"127.0.0.1:1"}, Timeout: time.Second}, l)
+	n := newNode(t, redis.Options{Addresses: []string{"127.0.0.1:1"}, Timeout: time.Second}, l)
 	a := n.ask(0, "")
 	if f := a.fields.Fields.Find([]byte("Retry-After")); a.status != 503 || f == nil || string(f.Value) != "1" {
 		t.Errorf("got %d with %v", a.status, f)
@@ -65,7 +65,7 @@ func TestARefusalByDenialSaysWhenToComeAgain(t *testing.T) {
 
 func TestWhatOneSharedLimitRefusesCostsNothingWithTheOthers(t *testing.T) {
 	narrow := by("header:X", daily(TokenBucket, 1)) // refuses the second request of a value
-	n := newNode(t, shared.Options{Addresses: []string{redistest.Start(t).Address()}}, daily(FixedWindow, 10), narrow)
+	n := newNode(t, redis.Options{Addresses: []string{redistest.Start(t).Address()}}, daily(FixedWindow, 10), narrow)
 	var got []int
 	for range 5 {
 		got = append(got, n.ask(0, "a").status)
@@ -88,7 +88,7 @@ func TestWhatOneSharedLimitRefusesCostsNothingWithTheOthers(t *testing.T) {
 func TestWhatIsRefusedGoesBackIntoALease(t *testing.T) {
 	wide, narrow := daily(FixedWindow, 1000), by("header:X", daily(TokenBucket, 1))
 	wide.Shared, narrow.Shared = &Shared{Leased: true}, &Shared{Leased: true}
-	n := newNode(t, shared.Options{Addresses: []string{redistest.Start(t).Address()}}, wide, narrow)
+	n := newNode(t, redis.Options{Addresses: []string{redistest.Start(t).Address()}}, wide, narrow)
 	for i := range 6 { // leases of 1, 2 and 4, of which the last is filled up
 		n.ask(0, fmt.Sprint(i))
 	}
@@ -106,7 +106,7 @@ func TestWhatIsRefusedGoesBackIntoALease(t *testing.T) {
 
 func TestALimitOfTheInstanceRefusesBeforeRedisIsAsked(t *testing.T) {
 	own := Limit{Algorithm: FixedWindow, Rate: Rate{2, 24 * time.Hour}}
-	n := newNode(t, shared.Options{Addresses: []string{redistest.Start(t).Address()}}, daily(TokenBucket, 100), own)
+	n := newNode(t, redis.Options{Addresses: []string{redistest.Start(t).Address()}}, daily(TokenBucket, 100), own)
 	var got []string
 	for range 4 {
 		a := n.ask(0, "")
@@ -126,7 +126,7 @@ func TestALimitOfTheInstanceRefusesBeforeRedisIsAsked(t *testing.T) {
 func TestALimitThatOnlyCountsKeepsNobodyWaiting(t *testing.T) {
 	l := daily(TokenBucket, 2)
 	l.DryRun = true
-	n := newNode(t, shared.Options{Addresses: []string{redistest.Start(t).Address()}}, l)
+	n := newNode(t, redis.Options{Addresses: []string{redistest.Start(t).Address()}}, l)
 	for range 5 {
 		if a := n.ask(0, ""); a.status != 200 || a.held {
 			t.Errorf("a request got %+v", a)
@@ -139,7 +139,7 @@ func TestALimitThatOnlyCountsKeepsNobodyWaiting(t *testing.T) {
 	})
 
 	l.Shared = &Shared{Otherwise: Deny}
-	n = newNode(t, shared.Options{Addresses: []string{"127.0.0.1:1"}, Timeout: time.Second}, l)
+	n = newNode(t, redis.Options{Addresses: []string{"127.0.0.1:1"}, Timeout: time.Second}, l)
 	for range 8 {
 		if a := n.ask(0, ""); a.status != 200 || a.held {
 			t.Errorf("without Redis a request got %+v", a)
@@ -151,14 +151,14 @@ func TestALimitThatOnlyCountsKeepsNobodyWaiting(t *testing.T) {
 func TestTheStoreAuthenticates(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "sesame", "--user", "gate", "on", ">secret", "~test:*", "+@all")
 	for name, c := range map[string]struct {
-		options shared.Options
+		options redis.Options
 		status  int
 	}{
-		"password":       {shared.Options{Password: "sesame"}, 200},
-		"user":           {shared.Options{Username: "gate", Password: "secret", Prefix: "test:"}, 200},
-		"no password":    {shared.Options{}, 503},
-		"wrong password": {shared.Options{Username: "gate", Password: "wrong"}, 503},
-		"other keys":     {shared.Options{Username: "gate", Password: "secret", Prefix: "else:"}, 503},
+		"password":       {redis.Options{Password: "sesame"}, 200},
+		"user":           {redis.Options{Username: "gate", Password: "secret", Prefix: "test:"}, 200},
+		"no password":    {redis.Options{}, 503},
+		"wrong password": {redis.Options{Username: "gate", Password: "wrong"}, 503},
+		"other keys":     {redis.Options{Username: "gate", Password: "secret", Prefix: "else:"}, 503},
 	} {
 		l := daily(TokenBucket, 12)
 		l.Shared = &Shared{Otherwise: Deny}
@@ -185,7 +185,7 @@ func TestTheStoreSpeaksTLS(t *testing.T) {
 	} {
 		l := daily(TokenBucket, 12)
 		l.Shared = &Shared{Otherwise: Deny}
-		n := newNode(t, shared.Options{Addresses: []string{secure}, TLS: c.config, Timeout: 5 * time.Second}, l)
+		n := newNode(t, redis.Options{Addresses: []string{secure}, TLS: c.config, Timeout: 5 * time.Second}, l)
 		if a := n.ask(0, ""); a.status != c.status {
 			t.Errorf("%s: got %d, error %q", name, a.status, n.status().Shared.Store.LastError)
 		}

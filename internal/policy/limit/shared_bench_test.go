@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"plimsoll/internal/policy/limit/shared"
-	"plimsoll/internal/policy/limit/shared/redistest"
+	"plimsoll/internal/redis"
+	"plimsoll/internal/redis/redistest"
 )
 
 // BenchmarkShared is a decision with Redis on this machine, by so many askers at a time.
@@ -20,7 +20,7 @@ func BenchmarkShared(b *testing.B) {
 					l.Shared.Batch = 1000
 				}
 				prefix := fmt.Sprint(mode, askers, b.N)
-				n := newNode(b, shared.Options{Addresses: []string{address}, Prefix: prefix}, l)
+				n := newNode(b, redis.Options{Addresses: []string{address}, Prefix: prefix}, l)
 				n.ask(0, "")
 				b.ReportAllocs()
 				b.SetParallelism(askers)

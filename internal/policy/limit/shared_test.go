@@ -12,7 +12,8 @@ import (
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/head"
 	"plimsoll/internal/policy/limit/shared"
-	"plimsoll/internal/policy/limit/shared/redistest"
+	"plimsoll/internal/redis"
+	"plimsoll/internal/redis/redistest"
 )
 
 // node is an instance of the gateway with a policy and a store of its own, by the real clock.
@@ -25,7 +26,7 @@ type node struct {
 const nodeLoops = 4
 
 // newNode makes an instance whose limits are shared as the first of them says, but for the store.
-func newNode(t testing.TB, o shared.Options, limits ...Limit) *node {
+func newNode(t testing.TB, o redis.Options, limits ...Limit) *node {
 	t.Helper()
 	began := time.Now()
 	n := &node{now: func() int64 { return int64(time.Since(began)) + int64(time.Minute) }}
@@ -56,7 +57,7 @@ func newNode(t testing.TB, o shared.Options, limits ...Limit) *node {
 
 func nodes(t testing.TB, count int, addresses []string, limits ...Limit) (all []*node) {
 	for range count {
-		all = append(all, newNode(t, shared.Options{Addresses: addresses}, limits...))
+		all = append(all, newNode(t, redis.Options{Addresses: addresses}, limits...))
 	}
 	return all
 }
@@ -285,7 +286,7 @@ func TestALeaseGrowsWithItsUseAndLosesNoMoreThanWasUsed(t *testing.T) {
 func TestWhoFindsAnEmptyLimitIsRefusedWithoutACall(t *testing.T) {
 	l := daily(TokenBucket, 3)
 	l.Shared = &Shared{Leased: true, Batch: 1}
-	n := newNode(t, shared.Options{Addresses: []string{redistest.Start(t).Address()}}, l)
+	n := newNode(t, redis.Options{Addresses: []string{redistest.Start(t).Address()}}, l)
 	for n.ask(0, "").status == 200 {
 	}
 	calls := n.status().Shared.Store.Answered
@@ -321,7 +322,7 @@ func TestARedisThatSaysNothingSoonCostsNothing(t *testing.T) {
 	for _, leased := range []bool{false, true} {
 		l := daily(TokenBucket, 1000)
 		l.Shared = &Shared{Leased: leased, Otherwise: Allow}
-		n := newNode(t, shared.Options{Addresses: []string{mute(t)}, Timeout: 20 * time.Millisecond}, l)
+		n := newNode(t, redis.Options{Addresses: []string{mute(t)}, Timeout: 20 * time.Millisecond}, l)
 		held := 0
 		for range 5 {
 			if a := n.ask(0, ""); a.status != 200 {
@@ -344,7 +345,7 @@ func TestARedisThatSaysNothingSoonCostsNothing(t *testing.T) {
 func TestCallsInFlightAreBounded(t *testing.T) {
 	l := daily(TokenBucket, 1000)
 	l.Shared = &Shared{Otherwise: Deny}
-	n := newNode(t, shared.Options{Addresses: []string{mute(t)}, Timeout: time.Minute, MaxInFlight: 2}, l)
+	n := newNode(t, redis.Options{Addresses: []string{mute(t)}, Timeout: time.Minute, MaxInFlight: 2}, l)
 	for range 2 {
 		x := exchange.Exchange{Request: &head.Request{}, Response: &head.Response{}}
 		x.Begin(&carrier{n.now, 0, make(chan func(*exchange.Exchange) exchange.PolicyVerdict, 1)})

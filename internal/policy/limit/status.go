@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"plimsoll/internal/exchange"
-	"plimsoll/internal/policy/limit/shared"
+	"plimsoll/internal/redis"
 )
 
 // Indexes of the series.
@@ -82,10 +82,10 @@ type Status struct {
 // SharedStatus is how a limit is shared. What this instance counts by itself (values, places) are its
 // leases, or what it counts while Redis is away.
 type SharedStatus struct {
-	Mode        string        `json:"mode"`
-	Batch       int64         `json:"batch,omitempty"`
-	Unavailable int64         `json:"unavailable"` // requests for which Redis did not answer
-	Store       shared.Status `json:"store"`
+	Mode        string       `json:"mode"`
+	Batch       int64        `json:"batch,omitempty"`
+	Unavailable int64        `json:"unavailable"` // requests for which Redis did not answer
+	Store       redis.Status `json:"store"`
 }
 
 // statusList is what the policy shows.

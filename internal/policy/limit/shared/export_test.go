@@ -23,7 +23,7 @@ var (
 
 // TakeAt asks at a time in microseconds.
 func (s *Store) TakeAt(r Rule, key string, n, now int64) (Answer, error) {
-	client, err := s.connected(context.Background())
+	client, err := s.Connect(context.Background())
 	if err != nil {
 		return Answer{}, err
 	}
@@ -33,6 +33,10 @@ func (s *Store) TakeAt(r Rule, key string, n, now int64) (Answer, error) {
 
 // GiveBackAt gives back at a time in microseconds.
 func (s *Store) GiveBackAt(r Rule, key string, n int64, of Answer, now int64) error {
+	client, err := s.Connect(context.Background())
+	if err != nil {
+		return err
+	}
 	args := append(r.args[:], number(n), number(of.stamp), number(of.owed), number(now))
-	return backAt.Exec(context.Background(), *s.client.Load(), []string{key}, args).Error()
+	return backAt.Exec(context.Background(), client, []string{key}, args).Error()
 }

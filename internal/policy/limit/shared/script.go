@@ -160,7 +160,7 @@ func (s *Store) Key(scope string, value []byte) string {
 	h.Write([]byte{0})
 	h.Write(value)
 	var sum [sha256.Size]byte
-	return s.o.Prefix + "limit:{" + hex.EncodeToString(h.Sum(sum[:0])[:16]) + "}"
+	return s.Prefix() + "limit:{" + hex.EncodeToString(h.Sum(sum[:0])[:16]) + "}"
 }
 
 // Answer is what Redis said to a request for tokens.

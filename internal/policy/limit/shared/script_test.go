@@ -11,13 +11,14 @@ import (
 	"plimsoll/internal/head"
 	"plimsoll/internal/policy/limit"
 	"plimsoll/internal/policy/limit/shared"
-	"plimsoll/internal/policy/limit/shared/redistest"
+	"plimsoll/internal/redis"
+	"plimsoll/internal/redis/redistest"
 )
 
 func newStore(t testing.TB, addresses ...string) *shared.Store {
 	t.Helper()
 	began := time.Now()
-	s, err := shared.New(shared.Options{
+	s, err := shared.New(redis.Options{
 		Name: "test", Addresses: addresses, Timeout: 10 * time.Second, Prefix: "test:",
 		Now: func() int64 { return int64(time.Since(began)) + 1 },
 	})
