@@ -4,15 +4,40 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"plimsoll/internal/exchange"
 )
 
 func (c *CacheMemory) check(s *scope) {
+	if s.good("memory") && c.Redis != nil && c.Redis.Queue > c.Memory/32 {
+		s.fail(s.within("redis", "queue"), "%d bytes are more than a thirty-second of memory; make it at most %d, "+
+			"or give more memory", int64(c.Redis.Queue), int64(c.Memory/32))
+	}
 	if s.good("memory") && s.good("max_object") && c.MaxObject > c.Memory/8 {
 		s.reject("max_object", "%d bytes are more than an eighth of memory; make it at most %d, or "+
 			"give more memory",
 			int64(c.MaxObject), int64(c.Memory/8))
+	}
+}
+
+func (c *CacheRedis) check(s *scope) {
+	if c.Name != "" {
+		s.stores = append(s.stores, storeUse{named{s.at("name"), c.Name}, 0})
+	}
+	if s.good("channel") && (len(c.Channel) > 200 || strings.ContainsFunc(c.Channel, func(r rune) bool {
+		return r <= ' ' || r > '~'
+	})) {
+		s.reject("channel", "%q cannot name a channel; use at most 200 ASCII characters without blanks", clip(c.Channel))
+	}
+	if s.good("lock") && c.Lock != 0 && c.Lock < Duration(10*time.Millisecond) {
+		s.reject("lock", "%s is over before anything is fetched; make it at least 10ms, or 0s for no lock", c.Lock)
+	}
+}
+
+func (g *GuardRedis) check(s *scope) {
+	if g.Name != "" {
+		s.stores = append(s.stores, storeUse{named{s.at("name"), g.Name}, 0})
 	}
 }
 
@@ -83,8 +108,14 @@ func (g *Guard) check(s *scope) {
 	if s.good("key") {
 		s.key("key", g.Key, guardKeys)
 	}
-	if s.good("file") && s.good("url") && (g.File == "") == (g.URL == "") {
-		s.fail(s.mapping, "the list of keys is in a file or at a URL; give one of file and url")
+	given := 0
+	for _, is := range []bool{g.File != "", g.URL != "", g.Redis != nil} {
+		if is {
+			given++
+		}
+	}
+	if !s.failed["file"] && !s.failed["url"] && !s.failed["redis"] && given != 1 {
+		s.fail(s.mapping, "the list of keys is in a file, at a URL or in a Redis; give one of file, url and redis")
 	}
 	if s.good("url") && g.URL != "" {
 		if u, err := url.Parse(g.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" ||

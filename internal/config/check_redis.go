@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// storeUse is a limit's mention of a Redis, and what its route allows it to take.
+// storeUse is a mention of a Redis, and what the route of a limit allows it to take.
 type storeUse struct {
 	named
-	timeout Duration // of the route
+	timeout Duration // of the route; 0 where it is not a limit
 }
 
 func (r *Redis) check(s *scope) {
@@ -104,7 +104,7 @@ func (c *Config) checkStores(s *scope) {
 		switch {
 		case !ok:
 			s.fail(use.at, "no Redis is named %q; %s", clip(use.name), s.suggest.advice(use.name, known))
-		case store != nil && store.Timeout >= use.timeout:
+		case store != nil && use.timeout > 0 && store.Timeout >= use.timeout:
 			s.fail(use.at, "the timeout of this Redis, %s, is not shorter than that of the route, %s; make it shorter",
 				store.Timeout, use.timeout)
 		}

@@ -11,8 +11,44 @@ type CacheMemory struct {
 	MaxObject Size `yaml:"max_object" default:"0B" min:"0B" max:"1TB"`
 	// MaxWaiters is how many requests may wait for one fetch; more go on their own. Default: 100000.
 	MaxWaiters int `yaml:"max_waiters" default:"100000" min:"1" max:"10000000"`
+	// Redis is a second tier behind the memory, which instances share: what is not in the memory is looked up
+	// there before the service is asked, and purges hold for all instances. Default: none. A change empties
+	// the cache.
+	Redis *CacheRedis `yaml:"redis"`
 
 	at Position
+}
+
+// CacheRedis keeps stored responses in a Redis. Whatever is wrong with that one, or with what it says, is a
+// miss. docs/cache.md says what it promises. Hazard: who can write to the Redis decides what clients get.
+type CacheRedis struct {
+	// Name of the Redis, whose prefix its keys have. Required. Its timeout does not count here.
+	Name string `yaml:"name" required:"true" scalar:"true"`
+	// Timeout is how long a request waits for Redis at most. One that had to wait in vain keeps all others
+	// from asking for a quarter of a second. Default: 50ms.
+	Timeout Duration `yaml:"timeout" default:"50ms" min:"1ms" max:"10s"`
+	// MaxObject is the longest body that is written to Redis and read from it. Default: 1MB.
+	MaxObject Size `yaml:"max_object" default:"1MB" min:"1KB" max:"256MB"`
+	// CompressAbove is the longest body that is written as it is; longer ones are compressed with zstd,
+	// unless they have an encoding already. Default: 4KB. 0B compresses none.
+	CompressAbove Size `yaml:"compress_above" default:"4KB" min:"0B" max:"256MB"`
+	// Queue bounds the bodies that wait to be written; what does not fit is not written, and counted.
+	// Default: 0B, a thirty-second of the cache's memory, which is also the most.
+	Queue Size `yaml:"queue" default:"0B" min:"0B" max:"1GB"`
+	// Lock has one instance fetch what none has, while the others wait for it, for so long at most.
+	// Default: 0s, every instance fetches for itself.
+	Lock Duration `yaml:"lock" default:"0s" min:"0s" max:"1m"`
+	// Channel on which instances tell each other that something was purged. Default: "", the prefix with
+	// "cache:purges" behind it.
+	Channel string `yaml:"channel"`
+}
+
+// GuardRedis is a set in a Redis whose members are the keys that exist.
+type GuardRedis struct {
+	// Name of the Redis. Required.
+	Name string `yaml:"name" required:"true"`
+	// Set is the name of the set, whole: the prefix of the Redis is not put in front. Required.
+	Set string `yaml:"set" required:"true"`
 }
 
 // Position is where the key begins in its file.
@@ -78,10 +114,12 @@ type Guard struct {
 	// Key is what is looked up: "path:NAME", a value of the route's pattern, "query:NAME" or
 	// "header:NAME". Requests without it pass. Required.
 	Key string `yaml:"key" required:"true"`
-	// File has the keys that exist, one a line. Default: none; file or url is needed.
+	// File has the keys that exist, one a line. Default: none; one of file, url and redis is needed.
 	File string `yaml:"file"`
 	// URL answers with such a list; its ETag tells whether it has changed. Default: none.
 	URL string `yaml:"url"`
+	// Redis has such a list as a set, which is read in small steps. Default: none.
+	Redis *GuardRedis `yaml:"redis"`
 	// Every is how often the list is looked at again. Default: 5m.
 	Every Duration `yaml:"every" default:"5m" min:"1s" max:"24h"`
 	// FalsePositives is the share of keys that do not exist and pass all the same. Default: 1%, which takes

@@ -125,6 +125,15 @@ type Sink interface {
 	FetchEnd(x *Exchange, whole bool)
 }
 
+// BeginningSink is a Sink that may have the response without an upstream.
+type BeginningSink interface {
+	Sink
+	// FetchBegin is called once, on the fetch's own exchange, before the policies behind the one that began
+	// it. It may hold the exchange. Continue goes on to them; Answered ends the fetch: then FetchHead is
+	// not called, and no policy is.
+	FetchBegin(x *Exchange) PolicyVerdict
+}
+
 // Fetch begins an exchange of the gateway's own beside x, on its loop, for the same route: with the
 // head of req, which is copied, and without a body. It runs through the policies behind the one that
 // calls it, in both phases, and then to the upstream like any other, but no client waits for it: it

@@ -1,18 +1,23 @@
 package gateway
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"strings"
+	"time"
 
 	"plimsoll/internal/cache/rules"
 	"plimsoll/internal/config"
 	"plimsoll/internal/policy/cache"
+	"plimsoll/internal/policy/cache/tier"
+	"plimsoll/internal/reactor"
 	"plimsoll/internal/route"
 	"plimsoll/internal/telemetry"
 )
 
 // buildMemory makes the memory in which cfg's routes store responses, or takes over old where that is
 // the same; nil where no route stores any.
-func buildMemory(cfg *config.Config, old *cache.Memory) (m *cache.Memory, err error) {
+func (g *Gateway) buildMemory(cfg *config.Config, old *cache.Memory) (m *cache.Memory, err error) {
 	needed := false
 	for i := range cfg.Routes {
 		needed = needed || cfg.Routes[i].Cache != nil
@@ -23,10 +28,42 @@ func buildMemory(cfg *config.Config, old *cache.Memory) (m *cache.Memory, err er
 	switch {
 	case !needed:
 		return nil, nil
-	case old != nil && old.Options() == o:
+	}
+	second, identity, err := g.tierOptions(cfg)
+	switch {
+	case err != nil:
+		return nil, err
+	case old != nil && old.SameAs(o, identity):
 		return old, nil
 	}
-	return cache.NewMemory(o)
+	return cache.NewMemory(o, second, identity)
+}
+
+// tierOptions says in the second tier's terms what the config says in its own; nil for no such tier. The
+// identity tells what it is made from.
+func (g *Gateway) tierOptions(cfg *config.Config) (o *tier.Options, identity string, err error) {
+	c := cfg.Cache.Redis
+	if c == nil || cfg.Redis[c.Name] == nil { // which is an error of the config's
+		return nil, "", nil
+	}
+	r := cfg.Redis[c.Name]
+	o = &tier.Options{MaxObject: int64(c.MaxObject), CompressAbove: int64(c.CompressAbove), QueueBytes: int64(c.Queue),
+		Lock: time.Duration(c.Lock), Channel: c.Channel, Random: g.random(), Log: g.log,
+		Wall: func() int64 { return reactor.Wall().UnixNano() }}
+	if o.Redis, err = g.storeOptions(c.Name, r); err != nil {
+		return nil, "", err
+	}
+	o.Redis.Timeout = time.Duration(c.Timeout)
+	if o.QueueBytes == 0 {
+		o.QueueBytes = int64(cfg.Cache.Memory) / 32
+	}
+	if o.Channel == "" {
+		o.Channel = r.Prefix + "cache:purges"
+	}
+	if o.Random == nil {
+		o.Random = rand.Uint64
+	}
+	return o, storeIdentity(r) + fmt.Sprintf(" %+v", *c), nil
 }
 
 // cacheOptions says in the policy's terms what the config says in its own.

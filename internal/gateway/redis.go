@@ -28,11 +28,7 @@ func (g *Gateway) buildStores(cfg *config.Config, old stores) (all, fresh stores
 	all, fresh = stores{}, stores{}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Redis)) {
 		c := cfg.Redis[name]
-		identity := fmt.Sprintf("%q %q %q %v %d %q",
-			c.Addresses, c.Username, c.Password, c.Timeout, c.MaxInFlight, c.Prefix)
-		if c.TLS != nil {
-			identity += tlsIdentity(c.TLS)
-		}
+		identity := storeIdentity(c)
 		if s, ok := old[name]; ok && s.identity == identity {
 			all[name] = s
 			continue
@@ -49,6 +45,16 @@ func (g *Gateway) buildStores(cfg *config.Config, old stores) (all, fresh stores
 		errs = append(errs, c.Position().Wrong("redis."+name, err.Error()))
 	}
 	return all, fresh, errs
+}
+
+// storeIdentity tells Redis settings apart.
+func storeIdentity(c *config.Redis) string {
+	identity := fmt.Sprintf("%q %q %q %v %d %q",
+		c.Addresses, c.Username, c.Password, c.Timeout, c.MaxInFlight, c.Prefix)
+	if c.TLS != nil {
+		identity += tlsIdentity(c.TLS)
+	}
+	return identity
 }
 
 // storeOptions says in the store's terms what the config says in its own.

@@ -109,6 +109,9 @@ func (g *Gateway) apply(cfg *config.Config, reload bool) error {
 func (g *Gateway) enforce(c *change, reload bool) error {
 	c.startUpstreams()
 	c.newStores.start()
+	if c.memory != nil {
+		c.memory.Start()
+	}
 	g.warnOfLines(c.config, c.lines)
 	inheritPolicies(c.policies, g.policies)
 	g.declareClasses(c.config)
@@ -180,7 +183,7 @@ func (g *Gateway) compile(cfg *config.Config) (c *change, errs config.Errors) {
 	var wrong, unread config.Errors
 	c.stores, c.newStores, wrong = g.buildStores(cfg, g.stores)
 	var err error
-	if c.memory, err = buildMemory(cfg, g.cached); err != nil {
+	if c.memory, err = g.buildMemory(cfg, g.cached); err != nil {
 		errs = append(errs, cfg.Cache.Position().Wrong("cache", err.Error()))
 	}
 	c.lines, unread = readLines(cfg)

@@ -141,6 +141,9 @@ func (g *Gateway) addSeries() error {
 	if err := g.registry.AddGroup(telemetry.Group{Series: cacheSeries, Read: g.readCache}); err != nil {
 		return err
 	}
+	if err := g.registry.AddGroup(telemetry.Group{Series: tierSeries, Read: g.readTier}); err != nil {
+		return err
+	}
 	if err := g.registry.AddGroup(telemetry.Group{Series: lineSeries, Read: g.readLoadLine}); err != nil {
 		return err
 	}

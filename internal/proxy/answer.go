@@ -58,6 +58,10 @@ func (f *flow) sendAnswer() {
 		f.stage = stagePolicies
 	}
 	f.at = f.firstResponse()
+	if f.is(isFetch) && int(f.asked) == f.route.Chain.FetchRequest {
+		f.writeAnswer() // the sink's own: no policy has met this fetch
+		return
+	}
 	if f.respondPolicies() == exchange.Continue {
 		f.writeAnswer()
 	}

@@ -80,10 +80,21 @@ func (m *flow) copyRequest(f *flow, req *head.Request) {
 	}
 }
 
-// start is called at the end of the turn that began the fetch.
+// start is called at the end of the turn that began the fetch. The sink may hold it, or answer.
 func (st *fetchStream) start() {
 	st.begun = true
-	st.flow.runRequest()
+	f := st.flow
+	if sink, ok := st.sink.(exchange.BeginningSink); ok {
+		switch sink.FetchBegin(&f.Exchange) {
+		case exchange.Answered:
+			f.sendAnswer()
+			return
+		case exchange.Held:
+			f.pause(held)
+			return
+		}
+	}
+	f.runRequest()
 }
 
 // over ends the stream and tells the sink.

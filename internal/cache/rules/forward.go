@@ -31,9 +31,13 @@ func (o *Options) Forward(dst *head.List, scratch []byte, r *Request, s *Stored,
 			}
 		}
 	}
-	if s == nil {
-		return
+	if s != nil {
+		o.Validate(dst, s, block)
 	}
+}
+
+// Validate adds the validators of what is stored to the fields of a request, which then alias the block.
+func (o *Options) Validate(dst *head.List, s *Stored, block []byte) {
 	if tag := s.ETag(block); tag != nil {
 		dst.Add(nameIfNoneMatch, tag)
 	}

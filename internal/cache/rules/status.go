@@ -12,6 +12,7 @@ type Report struct {
 	Stored    bool   // the origin's answer was stored
 	Collapsed bool   // the request waited for another one's answer
 	NotStored Reason // why it was not
+	Second    bool   // a hit in the cache's second tier
 }
 
 // AppendStatus appends the member of Cache-Status for this cache, whose name is a token.
@@ -37,6 +38,9 @@ func AppendStatus(dst []byte, name string, p *Report) []byte {
 	detail := p.Why.Detail()
 	if p.NotStored != NoReason && p.NotStored != MayStore {
 		detail = p.NotStored.Detail()
+	}
+	if detail == "" && p.Second {
+		detail = "redis"
 	}
 	if detail != "" {
 		dst = append(append(dst, "; detail="...), detail...)

@@ -48,12 +48,16 @@ type Entry struct {
 	// Cost is how long fetching it took, nanoseconds: for rules.EarlyRefresh.
 	Cost int64
 
+	// Second says that it came from a second tier of the cache, and not from the origin.
+	Second bool
+
 	key, block, vary []byte
 	head             *content // has key, block and vary
 	body             *content // the same, but for one whose head was renewed; nil for a marker
 	born             uint64   // the store's count of purges when its fetch began
 	slots            []uint32 // of its URI and tags in the table of purges
 	checked          atomic.Uint64
+	tagged           bool
 	soft             atomic.Bool
 	refreshing       atomic.Bool
 }
@@ -72,6 +76,9 @@ func (e *Entry) Length() int64 {
 	}
 	return e.body.length
 }
+
+// Tagged says whether the response had tags. Which ones is not known any more.
+func (e *Entry) Tagged() bool { return e.tagged }
 
 // Soft says whether the entry was purged softly: it counts as stale.
 func (e *Entry) Soft() bool { return e.soft.Load() }

@@ -270,18 +270,23 @@ func (f *Fill) Renew(old *Entry, h *Head) error {
 		return err
 	}
 	if len(h.Tags) == 0 { // a 304 need not repeat them
-		e.slots = old.slots
+		e.slots, e.tagged = old.slots, old.tagged
 	}
 	old.body.hold() // old is held, so its body is
 	e.body = old.body
 	e.born, e.Cost = f.born, h.Cost
+	e.Meta.Length = e.body.length
+	f.settle(e)
+	return nil
+}
+
+// settle ends a fill with an entry that is whole.
+func (f *Fill) settle(e *Entry) {
 	f.mu.Lock()
 	f.entry, f.content, f.written = e, e.body, e.body.length
-	e.Meta.Length = f.written
 	f.mu.Unlock()
 	f.publish(e)
 	f.end(Whole)
-	return nil
 }
 
 // Fail ends a fill whose answer did not arrive, or not whole. Nothing is stored. Readers that have

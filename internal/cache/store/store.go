@@ -247,7 +247,7 @@ func (s *Store) newEntry(h *Head, body int64) (*Entry, error) {
 	e := &Entry{Meta: h.Meta, head: c, body: c}
 	e.key = p.data[:len(h.Key):len(h.Key)]
 	e.block = p.data[len(h.Key):n:n]
-	e.slots = s.purges.slotsOf(h.URI, h.Tags)
+	e.slots, e.tagged = s.purges.slotsOf(h.URI, h.Tags), len(h.Tags) > 0
 	return e, nil
 }
 

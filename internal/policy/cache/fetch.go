@@ -32,6 +32,7 @@ type fetch struct {
 	uri     []byte
 	stale   *store.Entry // held: what is revalidated, nil for nothing
 	refresh bool         // in the background, by Entry.Refresh of stale
+	second  *second      // what the second tier is asked for; nil where it is not
 	owner   *waiter      // the request that began it; nil for a refresh
 	began   rules.Instant
 
@@ -65,6 +66,7 @@ func (p *Policy) newFetch(x *exchange.Exchange, w *part, a *asked, fill *store.F
 	}
 	p.o.Rules.Forward(&f.request.Fields, make([]byte, 0, 256), &a.Request, s, block)
 	f.request.Fields = ownFields(&f.request.Fields)
+	f.second = newSecond(f)
 	return f
 }
 
@@ -90,7 +92,7 @@ func ownFields(list *head.List) (own head.List) {
 var getMethod = []byte("GET")
 
 // refresh revalidates what was found, which Entry.Refresh has given to the caller, in the background.
-func (p *Policy) refresh(x *exchange.Exchange, w *part, a *asked) {
+func (p *Policy) refresh(x *exchange.Exchange, w *part, a *asked, early bool) {
 	fill, filler := p.o.Memory.Begin(a.key, a.uri)
 	if !filler {
 		a.found.RefreshOver()
@@ -100,6 +102,9 @@ func (p *Policy) refresh(x *exchange.Exchange, w *part, a *asked) {
 	own.Own()
 	f := p.newFetch(x, w, &own, fill)
 	f.refresh = true
+	if early {
+		f.second.silence() // others have nothing that is much fresher
+	}
 	if !x.Fetch(&f.request, f) {
 		w.count(&w.tooMany)
 		f.abandon()
@@ -152,6 +157,7 @@ func (f *fetch) renew(x *exchange.Exchange, at rules.Times) {
 			Tags: tagsOf(&x.Response.Fields),
 			Cost: at.Received.Mono - at.Sent.Mono}
 		if f.fill.Renew(f.stale, &h) == nil {
+			f.second.renewed(&h, f.stale)
 			w.count(&w.revalidated)
 			return
 		}
@@ -174,18 +180,24 @@ func (f *fetch) store(x *exchange.Exchange, stored *rules.Stored, at rules.Times
 	}
 	key := f.primary
 	if names := o.Vary(nil, fields); len(names) > 0 {
-		names, ok = f.mergeVary(names)
+		if f.second != nil && f.second.found.Names != nil {
+			names, ok = rules.MergeVary(nil, f.second.found.Names, names)
+		}
+		if ok {
+			names, ok = f.mergeVary(names)
+		}
 		if !ok || p.o.Memory.SetVary(f.primary, f.uri, names) != nil {
 			return rules.VaryTooMuch
 		}
-		// By what this policy was asked, as it looks requests up: those behind it may have changed x.Request.
-		key = o.Key.AppendVariant(bytes.Clone(key), names, &f.request)
+		key = f.variant(names)
+		f.second.varies(names)
 	}
 	h := store.Head{Key: key, URI: f.uri, Block: block, Meta: *stored, Tags: tagsOf(fields),
 		Cost: at.Received.Mono - at.Sent.Mono}
 	if f.fill.Head(&h) != nil {
 		return rules.NotKept
 	}
+	f.second.head(&h)
 	f.fill.Feeder(x.Waker())
 	w.count(&w.stored)
 	return rules.MayStore
@@ -202,6 +214,13 @@ func (f *fetch) mergeVary(names []byte) ([]byte, bool) {
 		return names, true
 	}
 	return rules.MergeVary(nil, e.Vary(), names)
+}
+
+// variant is the key of the response to the fetch's request where responses vary by names. It is by what
+// this policy was asked, as it looks requests up: those behind it may have changed the exchange's. Any
+// goroutine.
+func (f *fetch) variant(names []byte) []byte {
+	return f.p.o.Rules.Key.AppendVariant(bytes.Clone(f.primary), names, &f.request)
 }
 
 // tagsOf are the words of Surrogate-Key.
@@ -227,6 +246,7 @@ func (f *fetch) private(x *exchange.Exchange, why rules.Reason) {
 	if f.owner != nil && !f.owner.closed {
 		f.lone = newLone(x, f.owner.waker, why)
 	}
+	f.second.unlock()
 	f.fill.Refuse()
 }
 
@@ -253,7 +273,7 @@ func (f *fetch) FetchBody(content []byte) (full bool, err error) {
 
 // FetchEnd implements exchange.Sink.
 func (f *fetch) FetchEnd(x *exchange.Exchange, whole bool) {
-	if f.why == 0 && !whole {
+	if f.why == 0 && !whole && !f.second.answered() {
 		status := x.Response.Status
 		if f.begun { // that is the response's, which is not whole
 			status = 502
@@ -273,9 +293,12 @@ func (f *fetch) end(whole bool) {
 	if f.lone != nil {
 		f.lone.end(whole)
 	}
+	stored := f.second.entry()
 	if !whole || f.fill.Finish() != nil {
 		f.fill.Fail(f.why)
+		whole = false
 	}
+	f.second.end(stored, whole)
 	if f.stale != nil {
 		if f.refresh {
 			f.stale.RefreshOver()

@@ -4,39 +4,93 @@ import (
 	"sync/atomic"
 
 	"plimsoll/internal/cache/store"
+	"plimsoll/internal/policy/cache/tier"
 )
 
 // MemoryOptions bound a Memory.
 type MemoryOptions = store.Options
 
 // Memory is a store that the policies of several routes use, and of several configs one after the
-// other. It is closed when the last one lets go.
+// other, with a second tier perhaps. It is closed when the last one lets go.
 type Memory struct {
 	*store.Store
-	options MemoryOptions
-	users   atomic.Int32
+	options  MemoryOptions
+	identity string // of the second tier
+	second   *tier.Tier
+	users    atomic.Int32
 }
 
-// NewMemory makes one, with the caller as its first user.
-func NewMemory(o MemoryOptions) (*Memory, error) {
+// NewMemory makes one, with the caller as its first user. second is nil for one tier; otherwise the store
+// does with purges of others what it says. identity tells what the tier was made from.
+func NewMemory(o MemoryOptions, second *tier.Options, identity string) (*Memory, error) {
 	s, err := store.New(o)
 	if err != nil {
 		return nil, err
 	}
-	m := &Memory{Store: s, options: o}
+	m := &Memory{Store: s, options: o, identity: identity}
 	m.users.Store(1)
+	if second == nil {
+		return m, nil
+	}
+	own := *second
+	own.Purged = m.Apply
+	own.Forget = func() { _ = m.Apply(tier.Purge{Kind: tier.All}) }
+	if m.second, err = tier.New(own); err != nil {
+		s.Close()
+		return nil, err
+	}
 	return m, nil
 }
 
-// Options are what it was made from.
-func (m *Memory) Options() MemoryOptions { return m.options }
+// SameAs says whether the memory was made from the same.
+func (m *Memory) SameAs(o MemoryOptions, identity string) bool {
+	return m.options == o && m.identity == identity
+}
+
+// Tier is the second one, nil for none.
+func (m *Memory) Tier() *tier.Tier { return m.second }
+
+// Start connects the second tier. It may be called again.
+func (m *Memory) Start() {
+	if m.second != nil {
+		m.second.Start()
+	}
+}
+
+// Apply purges this instance alone.
+func (m *Memory) Apply(p tier.Purge) (err error) {
+	switch p.Kind {
+	case tier.URI:
+		m.PurgeURI(p.Name, p.Soft)
+	case tier.Tag:
+		m.PurgeTag(p.Name, p.Soft)
+	case tier.Prefix:
+		_, err = m.PurgePrefix(p.Name, p.Soft)
+	case tier.All:
+		_, err = m.PurgePrefix(nil, p.Soft)
+	}
+	return err
+}
+
+// Outdate forgets what is stored for a URI, in the second tier and other instances too. It does not wait
+// for these.
+func (m *Memory) Outdate(uri []byte) {
+	m.PurgeURI(uri, false)
+	if m.second != nil {
+		m.second.Outdate(tier.URI, uri, false)
+	}
+}
 
 func (m *Memory) hold() { m.users.Add(1) }
 
-// Release lets go. The last one closes the store: nothing of it is in use then.
+// Release lets go. The last one closes the store: nothing of it is in use then. It may wait for the second
+// tier.
 func (m *Memory) Release() error {
-	if m.users.Add(-1) == 0 {
-		return m.Close()
+	if m.users.Add(-1) > 0 {
+		return nil
 	}
-	return nil
+	if m.second != nil {
+		m.second.Close()
+	}
+	return m.Close()
 }

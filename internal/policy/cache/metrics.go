@@ -9,8 +9,8 @@ import (
 
 // counters are what one loop counts. Its words are written by that loop alone and read by anybody.
 type counters struct {
-	fresh, early, coalesced, revalidated, fetches, failed, stored atomic.Uint64
-	refused, late, tooMany, invalidated, ages                     atomic.Uint64
+	fresh, second, early, coalesced, revalidated, fetches, failed, stored atomic.Uint64
+	refused, late, tooMany, invalidated, ages                             atomic.Uint64
 
 	missed, passed, stale, notStored [rules.Reasons]atomic.Uint64
 }
@@ -61,6 +61,7 @@ func (p *Policy) Metrics(emit func(series int, value float64, labels ...string))
 		return float64(n)
 	}
 	emit(seriesRequests, sum(func(w *part) *atomic.Uint64 { return &w.fresh }), "hit", "fresh")
+	emit(seriesRequests, sum(func(w *part) *atomic.Uint64 { return &w.second }), "hit", "redis")
 	emit(seriesRequests, sum(func(w *part) *atomic.Uint64 { return &w.refused }), "refused", "only-if-cached")
 	for why := rules.Reason(1); why < rules.Reasons; why++ {
 		if n := sum(func(w *part) *atomic.Uint64 { return &w.stale[why] }); n > 0 {

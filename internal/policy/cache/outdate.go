@@ -25,7 +25,7 @@ func (p *Policy) invalidate(x *exchange.Exchange) {
 	w, k := p.part(x), &p.o.Rules.Key
 	w.count(&w.invalidated)
 	w.key = k.AppendURI(w.key[:0], "", x.Request, x.Request.Path)
-	p.o.Memory.PurgeURI(w.key, false)
+	p.o.Memory.Outdate(w.key)
 	for _, other := range rules.Locations(x.Request, &x.Response.Fields) {
 		path := p.o.Canonical(other.Path)
 		if path == nil {
@@ -37,6 +37,6 @@ func (p *Policy) invalidate(x *exchange.Exchange) {
 			named.Query = []byte(other.Query)
 		}
 		w.key = k.AppendURI(w.key[:0], "", &named, path)
-		p.o.Memory.PurgeURI(w.key, false)
+		p.o.Memory.Outdate(w.key)
 	}
 }

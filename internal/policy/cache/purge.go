@@ -11,20 +11,19 @@ import (
 // Prefix is what the keys of all URLs begin with that begin with prefix: "https://example.com/a".
 func Prefix(prefix string) []byte { return append([]byte{0}, prefix...) }
 
-// PurgeURL forgets what the route stores for a URL, or when soft makes it stale. Any goroutine.
-func (p *Policy) PurgeURL(u *url.URL, soft bool) error {
+// URI is the part of the keys under which the route stores responses for a URL. Any goroutine.
+func (p *Policy) URI(u *url.URL) ([]byte, error) {
 	path := u.EscapedPath()
 	if path == "" {
 		path = "/"
 	}
 	canonical := p.o.Canonical(path)
 	if canonical == nil {
-		return fmt.Errorf("the path %q has no canonical form, so nothing can be stored for it", path)
+		return nil, fmt.Errorf("the path %q has no canonical form, so nothing can be stored for it", path)
 	}
 	h := head.Request{Scheme: []byte(strings.ToLower(u.Scheme)), Host: []byte(strings.ToLower(u.Host))}
 	if u.RawQuery != "" || u.ForceQuery {
 		h.Query = []byte(u.RawQuery)
 	}
-	p.o.Memory.PurgeURI(p.o.Rules.Key.AppendURI(nil, "", &h, canonical), soft)
-	return nil
+	return p.o.Rules.Key.AppendURI(nil, "", &h, canonical), nil
 }

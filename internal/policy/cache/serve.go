@@ -29,7 +29,7 @@ func (p *Policy) hit(
 		if early {
 			w.count(&w.early)
 		}
-		p.refresh(x, w, a)
+		p.refresh(x, w, a, early)
 	}
 	if d.Why == rules.NoReason {
 		w.count(&w.fresh)

@@ -55,6 +55,9 @@ func (p *Policy) await(
 	if filler {
 		f := p.newFetch(x, part, a, fill)
 		f.owner, w.mine = w, f
+		if d.Why != rules.Miss && d.Why != rules.VaryMiss && d.Why != rules.Stale {
+			f.second.silence()
+		}
 		if !x.Fetch(&f.request, f) {
 			w.Close()
 			f.abandon()
@@ -105,7 +108,7 @@ func (w *waiter) goOn(x *exchange.Exchange) exchange.PolicyVerdict {
 	if !w.fits(x, e) {
 		return w.lookAgain(x)
 	}
-	if e.Meta.Received < w.since && !w.answers(x, &a.Request, e) {
+	if (e.Second || e.Meta.Received < w.since) && !w.answers(x, &a.Request, e) {
 		return w.leave(x, noteWaited)
 	}
 	return w.serve(x, &a.Request, e)
@@ -142,11 +145,17 @@ func (w *waiter) serve(x *exchange.Exchange, r *rules.Request, e *store.Entry) e
 	x.AnswerFrom(reply.Status, Stored, reply.Length, w)
 	report := rules.Report{Why: w.why, Stored: true, Collapsed: w.mine == nil,
 		TTL: e.Meta.TTL(now.Mono), HasTTL: true}
-	if w.mine != nil {
+	switch {
+	case e.Second:
+		report.Hit, report.Second, report.Why = true, true, rules.NoReason
+		w.part.count(&w.part.second)
+	case w.mine != nil:
 		report.Status = w.mine.revalidated
+		fallthrough
+	default:
+		w.part.count(&w.part.missed[w.why])
 	}
 	p.fill(x, w.part, e, &reply, length, &report, now)
-	w.part.count(&w.part.missed[w.why])
 	return exchange.Answered
 }
 
@@ -193,6 +202,9 @@ func (w *waiter) late(x *exchange.Exchange) exchange.PolicyVerdict {
 // wait to go on their own, a service in trouble would get as many requests at once.
 func (w *waiter) failed(x *exchange.Exchange, why uint32) exchange.PolicyVerdict {
 	status, reason := int(why>>8), exchange.Reason(why&0xff)
+	if w.stale == nil && w.p.o.Memory.Tier() != nil {
+		w.findStale(x)
+	}
 	if w.stale != nil {
 		if w.ifError {
 			return w.serveStale(x, rules.Failed)
@@ -209,6 +221,18 @@ func (w *waiter) failed(x *exchange.Exchange, why uint32) exchange.PolicyVerdict
 		x.RetryAfter(1 + int(w.p.random()*3))
 	}
 	return verdict
+}
+
+// findStale takes what the second tier has brought meanwhile, which was stale.
+func (w *waiter) findStale(x *exchange.Exchange) {
+	var a asked
+	a.Read(x.Request)
+	w.p.find(x, w.part, &a)
+	if a.found == nil {
+		return
+	}
+	d := w.p.decide(&a, &rules.Circumstances{Now: instant(x), Purged: a.found.Soft()})
+	w.stale, w.ifError = a.found, d.StaleIfError
 }
 
 // spares says whether what is stale may be served to spare the service.

@@ -110,6 +110,11 @@ func (c *codec) append(dst []byte, r *Record, now rules.Instant) []byte {
 		dst = binary.AppendVarint(dst, r.Cost)
 		dst = append(dst, body...)
 	}
+	return seal(dst, start)
+}
+
+// seal appends the checksum of what begins at start.
+func seal(dst []byte, start int) []byte {
 	return binary.LittleEndian.AppendUint64(dst, crc64.Checksum(dst[start:], table))
 }
 

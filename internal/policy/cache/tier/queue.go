@@ -1,0 +1,179 @@
+package tier
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"plimsoll/internal/cache/rules"
+	"plimsoll/internal/cache/store"
+)
+
+// Response is one that was stored and is to be written. The queue owns it.
+type Response struct {
+	Entry   *store.Entry // held; the queue lets go of it
+	Mark    Mark         // of before it was fetched
+	Primary []byte       // the primary key, where Vary is not nil
+	Vary    []byte       // by which responses for that vary
+	Tags    [][]byte
+	More    int64 // how much longer it may be of use than it says, nanoseconds
+	Lock    *Lock // to be released when it is written; nil for none
+}
+
+// markerTime is how long a marker is kept at least: longer than what it was written with, perhaps, because
+// other variants are found by it.
+const markerTime = time.Hour
+
+// responseOverhead is what counts of a response in the queue beside its body.
+const responseOverhead = 4 << 10
+
+// queue is of responses on their way into Redis, bounded in bytes. It holds entries of the memory, not
+// copies.
+type queue struct {
+	mu    sync.Mutex // held for moments: loops add
+	list  []Response
+	bytes int64
+	most  int64
+	over  bool
+	more  chan struct{}
+
+	body []byte // of the response that is being written, used again; for the goroutine that writes
+}
+
+func (q *queue) init(most int64) { q.most, q.more = most, make(chan struct{}, 1) }
+
+func size(r *Response) int64 { return r.Entry.Length() + responseOverhead }
+
+// Write takes a response to be written, or drops it where the queue is full. Loops may call it.
+func (t *Tier) Write(r Response) {
+	if r.Mark.Epoch == "" || r.Entry.Length() > t.o.MaxObject {
+		if r.Mark.Epoch == "" {
+			t.stats.unmarked.Add(1)
+		} else {
+			t.stats.tooLong.Add(1)
+		}
+		t.giveUp(&r)
+		return
+	}
+	q := &t.queue
+	q.mu.Lock()
+	fits := !q.over && q.bytes+size(&r) <= q.most
+	if fits {
+		q.list = append(q.list, r)
+		q.bytes += size(&r)
+	}
+	q.mu.Unlock()
+	if !fits {
+		t.stats.dropped.Add(1)
+		t.giveUp(&r)
+		return
+	}
+	poke(q.more)
+}
+
+// giveUp lets go of a response that is not written.
+func (t *Tier) giveUp(r *Response) {
+	r.Entry.Release()
+	t.Unlock(r.Lock)
+}
+
+// close gives up what waits.
+func (q *queue) close() {
+	q.mu.Lock()
+	list := q.list
+	q.list, q.bytes, q.over = nil, 0, true
+	q.mu.Unlock()
+	for i := range list {
+		list[i].Entry.Release()
+	}
+}
+
+// next is the first of the queue, which stays in it until written.
+func (q *queue) next() (r Response, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.list) == 0 {
+		return r, false
+	}
+	return q.list[0], true
+}
+
+// written takes the first out.
+func (q *queue) written() {
+	q.mu.Lock()
+	q.bytes -= size(&q.list[0])
+	q.list[0] = Response{}
+	q.list = q.list[1:]
+	q.mu.Unlock()
+}
+
+// write brings responses to Redis until the tier ends.
+func (t *Tier) write() {
+	var buffer []byte
+	for {
+		select {
+		case <-t.ctx.Done():
+			return
+		case <-t.queue.more:
+		}
+		for r, ok := t.queue.next(); ok && t.ctx.Err() == nil; r, ok = t.queue.next() {
+			buffer = t.writeOne(buffer[:0], &r)
+			t.queue.written()
+			t.giveUp(&r)
+		}
+	}
+}
+
+// writeOne writes a response and counts what became of it. The buffer is given back.
+func (t *Tier) writeOne(buffer []byte, r *Response) []byte {
+	e, now := r.Entry, t.now()
+	keep := e.Meta.Keep(now.Mono, r.More) / int64(time.Millisecond)
+	if keep <= 0 || e.Soft() {
+		t.stats.useless.Add(1)
+		return buffer
+	}
+	body := t.queue.body[:0]
+	var room [64][]byte
+	for int64(len(body)) < e.Length() {
+		for _, part := range e.Slices(room[:0], int64(len(body)), e.Length()) {
+			body = append(body, part...)
+		}
+	}
+	t.queue.body = body
+	record := Record{Key: e.Key(), Epoch: r.Mark.Epoch, Count: r.Mark.Count, Tags: r.Tags, Block: e.Block(),
+		Body: body, Meta: e.Meta, Cost: e.Cost}
+	buffer = t.codec.append(buffer, &record, now)
+	whole := len(buffer)
+	if r.Vary != nil {
+		marker := Record{Key: r.Primary, Epoch: r.Mark.Epoch, Count: r.Mark.Count, Vary: r.Vary}
+		buffer = t.codec.append(buffer, &marker, now)
+	}
+	refused := false
+	err := t.call(func(ctx context.Context, client rueidis.Client) error {
+		set := func(key, value []byte, keep int64) error {
+			return client.Do(ctx, client.B().Set().Key(t.name("", key)).Value(rueidis.BinaryString(value)).
+				PxMilliseconds(keep).Build()).Error()
+		}
+		err := set(record.Key, buffer[:whole], keep)
+		if err == nil && r.Vary != nil {
+			err = set(r.Primary, buffer[whole:], max(keep, markerTime.Milliseconds()))
+		}
+		if _, refused = rueidis.IsRedisErr(err); refused {
+			return nil // it is full, perhaps, and not gone: purges must go on
+		}
+		return err
+	})
+	switch {
+	case refused:
+		t.stats.refused.Add(1)
+	case err != nil:
+		t.stats.writeFailed.Add(1)
+	default:
+		t.stats.written.Add(1)
+	}
+	return buffer
+}
+
+func (t *Tier) now() rules.Instant { return rules.Instant{Mono: t.o.Redis.Now(), Wall: t.o.Wall()} }

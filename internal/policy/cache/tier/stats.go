@@ -1,0 +1,97 @@
+package tier
+
+import (
+	"sync/atomic"
+
+	"plimsoll/internal/redis"
+)
+
+// latencies are the upper bounds of what look-ups are counted by, nanoseconds.
+var latencies = [...]int64{250e3, 500e3, 1e6, 2.5e6, 5e6, 10e6, 25e6, 50e6, 100e6, 250e6, 1e9}
+
+type counters struct {
+	lookups [Outcomes]atomic.Int64
+	within  [len(latencies) + 1]atomic.Int64
+	nanos   atomic.Int64
+
+	written, dropped, tooLong, useless, unmarked, writeFailed, refused atomic.Int64
+	locksTaken, locksAwaited, locksServed, locksFailed                 atomic.Int64
+	purgesSent, purgesReceived, purgeFailed, forgotten, lost           atomic.Int64
+	subscribed                                                         atomic.Bool
+}
+
+func (c *counters) time(nanos int64) {
+	i := 0
+	for i < len(latencies) && nanos > latencies[i] {
+		i++
+	}
+	c.within[i].Add(1)
+	c.nanos.Add(nanos)
+}
+
+// Bucket is how many look-ups took at most so long.
+type Bucket struct {
+	Seconds float64
+	Count   int64
+}
+
+// Stats are what a tier has counted since it was made, and what it is doing.
+type Stats struct {
+	Lookups [Outcomes]int64
+	Times   []Bucket // cumulative; all there were in Timed
+	Timed   int64
+	Seconds float64 // of all look-ups together
+
+	Written int64 // responses
+	// Responses that were not written: because the queue was full, they were too long, they are never
+	// fresh or no longer, Redis has not said yet what was purged, it did not answer, or it did not take them,
+	// as when it is full.
+	Dropped, TooLong, Useless, Unmarked, Failed, Refused int64
+
+	QueueBytes int64
+
+	LocksTaken   int64
+	LocksAwaited int64 // of others, of which:
+	LocksServed  int64 // brought what was waited for
+	LocksFailed  int64 // Redis did not answer
+
+	PurgesSent     int64
+	PurgesReceived int64 // of other instances
+	PurgesFailed   int64 // calls that are made again
+	PurgesWaiting  int64 // to be sent
+	Forgotten      int64 // times that the memory was emptied, because what others have purged was not known
+
+	Subscribed bool // the instance hears of purges at once
+	Known      bool // what was purged is known
+	Lookup     redis.Status
+	Writing    redis.Status
+}
+
+// Stats reads the counters.
+func (t *Tier) Stats() Stats {
+	c := &t.stats
+	s := Stats{
+		Seconds: float64(c.nanos.Load()) / 1e9,
+		Written: c.written.Load(), Dropped: c.dropped.Load(), TooLong: c.tooLong.Load(), Useless: c.useless.Load(),
+		Unmarked: c.unmarked.Load(), Failed: c.writeFailed.Load(), Refused: c.refused.Load(),
+		LocksTaken: c.locksTaken.Load(), LocksAwaited: c.locksAwaited.Load(), LocksServed: c.locksServed.Load(),
+		LocksFailed: c.locksFailed.Load(), PurgesSent: c.purgesSent.Load(), PurgesReceived: c.purgesReceived.Load(),
+		PurgesFailed: c.purgeFailed.Load(), Forgotten: c.forgotten.Load(), Subscribed: c.subscribed.Load(),
+		Known: t.Mark().Epoch != "", Lookup: t.reader.Status(), Writing: t.writer.Status(),
+	}
+	for i := range s.Lookups {
+		s.Lookups[i] = c.lookups[i].Load()
+	}
+	for i := range c.within {
+		s.Timed += c.within[i].Load()
+		if i < len(latencies) {
+			s.Times = append(s.Times, Bucket{float64(latencies[i]) / 1e9, s.Timed})
+		}
+	}
+	t.queue.mu.Lock()
+	s.QueueBytes = t.queue.bytes
+	t.queue.mu.Unlock()
+	waiting, _ := t.purges.before()
+	s.PurgesWaiting = int64(len(waiting))
+	return s
+}
