@@ -1,5 +1,5 @@
 // Package cache documents how the two rooms below it are used together: rules decides, store holds.
-// Neither knows an exchange or a loop. Nothing in the gateway uses them yet.
+// Neither knows an exchange or a loop.
 //
 // A policy and the loop go through a request like this:
 //

@@ -126,9 +126,12 @@ var policies = []kind{
 		if g == nil {
 			return nil, nil
 		}
-		return guard.New(guard.Options{Key: g.Key, File: g.File, URL: g.URL, Every: time.Duration(g.Every),
-			FalsePositives: float64(g.FalsePositives), MaxKeys: g.MaxKeys,
-			KeepAdded: time.Duration(g.KeepAdded), Env: p.env})
+		o := guard.Options{Key: g.Key, File: g.File, URL: g.URL, Every: time.Duration(g.Every),
+			FalsePositives: float64(g.FalsePositives), MaxKeys: g.MaxKeys, KeepAdded: time.Duration(g.KeepAdded), Env: p.env}
+		if g.Redis != nil {
+			o.Redis, o.Set = p.stores[g.Redis.Name].Client, g.Redis.Set
+		}
+		return guard.New(o)
 	}},
 	{name: "split", make: func(p plan) (any, error) {
 		if p.Split == nil {

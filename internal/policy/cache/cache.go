@@ -7,6 +7,7 @@
 //	wait.go     a request waits for a fetch, and reads its body as it comes
 //	fetch.go    a fetch: what the upstream answers is stored, or given to one client alone
 //	lone.go     a response on its way to that client
+//	second.go   a fetch's business with the second tier, which is the room tier
 //	outdate.go  what unsafe methods outdate; what a response that passed says of the cache
 //	metrics.go  counters
 //

@@ -81,6 +81,9 @@ func newState(o *Options) *state {
 	s.users.Store(1)
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
+	if o.Redis != nil {
+		o.Redis.Retain()
+	}
 	go s.keep(ctx)
 	return s
 }

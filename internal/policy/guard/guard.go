@@ -1,11 +1,12 @@
 // Package guard refuses requests for keys that do not exist, before they cost anybody anything: a flood
-// of made-up product numbers misses every cache. What exists is in a list, a file or a URL, of which a
+// of made-up product numbers misses every cache. What exists is in a list, a file, a URL or a set in Redis, of which a
 // Bloom filter is kept: a key that is in the list always passes, one that is not is refused but for the
 // share of false positives that was asked for.
 //
 //	guard.go   a request comes
 //	filter.go  the filter, with what was added and removed since it was made
 //	load.go    a list is read, and a new filter takes the old one's place
+//	set.go     a list that is a set in Redis
 //
 // A guard that has no filter yet lets everything pass, and says so. It must not know upstreams or
 // caches.
@@ -21,6 +22,7 @@ import (
 
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/grpc"
+	"plimsoll/internal/redis"
 )
 
 // UnknownKey is the reason of refusals.
@@ -37,13 +39,16 @@ const (
 	DefaultKeepAdded      = 24 * time.Hour
 )
 
-// Options of the policy. One of File and URL is given.
+// Options of the policy. One of File, URL and Redis is given.
 type Options struct {
 	// Key is what is looked up, in the form of exchange.ParseKey: a value of the route's pattern, a
 	// parameter of the query or a header. Requests without it pass.
 	Key string
 	// File and URL have a list of the keys that exist, one a line.
 	File, URL string
+	// Redis has such a list as a set whose name is Set. The guard keeps it open.
+	Redis *redis.Client
+	Set   string
 	// Every is how long after a list was read it is looked at again; 0 for DefaultEvery.
 	Every time.Duration
 	// FalsePositives is the share of keys that do not exist and pass all the same, 0.0001 to 0.5; 0 for
@@ -82,8 +87,10 @@ func New(o Options) (*Policy, error) {
 	switch {
 	case o.Key == "":
 		return nil, errors.New("there is no key to look up: give one, as path:id")
-	case (o.File == "") == (o.URL == ""):
-		return nil, errors.New("the list of keys is in a file or at a URL: give one of them")
+	case o.sources() != 1:
+		return nil, errors.New("the list of keys is in a file, at a URL or in a Redis: give one of them")
+	case o.Redis != nil && o.Set == "":
+		return nil, errors.New("the set in Redis has no name: give one")
 	case p.o.FalsePositives < 0.0001 || p.o.FalsePositives > 0.5:
 		return nil, fmt.Errorf("a share of false positives of %g is not between 0.0001 and 0.5", p.o.FalsePositives)
 	case p.o.MaxKeys < 1 || p.o.MaxKeys > MaxKeys:
@@ -91,6 +98,16 @@ func New(o Options) (*Policy, error) {
 	}
 	p.state = newState(&p.o)
 	return p, nil
+}
+
+// sources is how many there are of the list.
+func (o *Options) sources() (n int) {
+	for _, is := range []bool{o.File != "", o.URL != "", o.Redis != nil} {
+		if is {
+			n++
+		}
+	}
+	return n
 }
 
 func (o Options) withDefaults() Options {
@@ -123,7 +140,8 @@ func (p *Policy) Inherit(old any) {
 
 // comparable is what two policies must have in common to share a filter.
 func (o *Options) comparable() string {
-	return fmt.Sprintf("%q %q %q %v %v %v %v", o.Key, o.File, o.URL, o.Every, o.FalsePositives, o.MaxKeys, o.KeepAdded)
+	return fmt.Sprintf("%q %q %q %p %q %v %v %v %v", o.Key, o.File, o.URL, o.Redis, o.Set, o.Every, o.FalsePositives,
+		o.MaxKeys, o.KeepAdded)
 }
 
 // Close lets go of the filter.

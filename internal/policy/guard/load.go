@@ -25,10 +25,15 @@ type seen struct {
 	etag     string
 }
 
+var errNoKeys = errors.New("the list has no keys")
+
 var errUnchanged = errors.New("guard: the list has not changed")
 
 // keep reads the list, and reads it again when it has changed, until ctx is over.
 func (s *state) keep(ctx context.Context) {
+	if s.o.Redis != nil {
+		defer s.o.Redis.Release()
+	}
 	for {
 		err := s.load(ctx)
 		wait := s.o.Every
@@ -78,7 +83,7 @@ func (s *state) load(ctx context.Context) error {
 		s.failed.Add(1)
 		if failedAnew && s.o.Env.Log != nil {
 			s.o.Env.Log.Warn("a guard cannot read its list of keys and goes on with the last one, or lets everything pass",
-				"file", s.o.File, "url", s.o.URL, "error", err)
+				"file", s.o.File, "url", s.o.URL, "set", s.o.Set, "error", err)
 		}
 	}
 	return err
@@ -86,6 +91,10 @@ func (s *state) load(ctx context.Context) error {
 
 // read gives the hashes of a list's keys, or errUnchanged.
 func (s *state) read(ctx context.Context, before seen) ([]uint64, seen, error) {
+	if s.o.Redis != nil {
+		hashes, err := s.readSet(ctx)
+		return hashes, seen{}, err
+	}
 	var from io.ReadCloser
 	var now seen
 	var err error
@@ -133,7 +142,7 @@ func (s *state) hashes(ctx context.Context, from io.Reader) ([]uint64, error) {
 	case err != nil:
 		return nil, err
 	case len(all) == 0:
-		return nil, errors.New("the list has no keys")
+		return nil, errNoKeys
 	}
 	return all, nil
 }

@@ -104,6 +104,9 @@ func Certificate(t testing.TB, name string) (cert, key string, authority *x509.C
 // Address is the server's host and port.
 func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
+// Beside is another server of this machine, for its Address and Do alone.
+func (s *Server) Beside(port int) *Server { return &Server{t: s.t, port: port} }
+
 // Run starts the process, again on the same port after Kill, and waits until it answers.
 func (s *Server) Run() {
 	s.t.Helper()
