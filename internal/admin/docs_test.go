@@ -130,6 +130,7 @@ upstreams:
   copies: {targets: [%q]}
   chats: {targets: [%q]}
 redis: {counts: {addresses: ["127.0.0.1:1"], timeout: 1s}}
+cache: {redis: counts}
 routes:
   - {match: /, upstream: users, mirror: {upstream: copies, max_body: 4B}}
   - {match: "/kept", upstream: users, cache: {}}

@@ -26,7 +26,7 @@ var tierSeries = []telemetry.Series{
 	seriesTierLookups: {Name: "cache_redis_lookups_total",
 		Help: "Look-ups of the cache in Redis: hit, or why it was a miss.", Labels: []string{"result"}},
 	seriesTierTimes: {Name: "cache_redis_lookups_within_total",
-		Help: "Look-ups of the cache in Redis that took at most so many seconds.", Labels: []string{"le"}},
+		Help: "Look-ups of the cache in Redis that took at most so many seconds.", Labels: []string{"seconds"}},
 	seriesTierSeconds: {Name: "cache_redis_lookup_seconds_total",
 		Help: "The time that all look-ups of the cache in Redis have taken, added up."},
 	seriesTierWrites: {Name: "cache_redis_writes_total",
