@@ -68,11 +68,17 @@ func TestOneInstanceFetchesForAll(t *testing.T) {
 func TestTheLockIsLetGoOfWhenNothingIsStored(t *testing.T) {
 	t.Parallel()
 	o, enter, leave := heldOrigin(t, "private")
-	yaml := tiered(o, redistest.Start(t).Address(), ", lock: 1m")
+	redis := redistest.Start(t)
+	yaml := tiered(o, redis.Address(), ", lock: 1m")
 	one, other := serveTiered(t, yaml), serveTiered(t, yaml)
 	var all sync.WaitGroup
 	all.Go(func() { one.shop("GET", "/a") })
 	<-enter
+	const each = "for _, k in ipairs(redis.call('KEYS', '*lock:*')) do redis.call('PERSIST', k) end " +
+		"return tostring(#redis.call('KEYS', '*lock:*'))"
+	if n, err := redis.Do("EVAL", each, "0"); n != "1" || err != nil { // which no time ends from here on
+		t.Fatalf("%s locks, %v; want 1", n, err)
+	}
 	all.Go(func() { other.shop("GET", "/a") })
 	eventually(t, "the other instance to wait", func() bool {
 		_, awaited, _ := other.locks()
@@ -81,6 +87,10 @@ func TestTheLockIsLetGoOfWhenNothingIsStored(t *testing.T) {
 	close(leave)
 	all.Wait()
 	o.expectAsked(t, 2)
+	eventually(t, "the lock to go", func() bool {
+		n, err := redis.Do("EVAL", each, "0")
+		return err == nil && n == "0"
+	})
 }
 
 // An owner that dies lets go of its lock when its time is over.
