@@ -11,8 +11,8 @@ import (
 
 func (c *CacheMemory) check(s *scope) {
 	if s.good("memory") && c.Redis != nil && c.Redis.Queue > c.Memory/32 {
-		s.fail(s.within("redis", "queue"), "%d bytes are more than a thirty-second of memory; make it at most %d, "+
-			"or give more memory", int64(c.Redis.Queue), int64(c.Memory/32))
+		s.fail(s.within("redis", "queue"), "%d bytes are more than a thirty-second of memory; "+
+			"make it at most %d, or give more memory", int64(c.Redis.Queue), int64(c.Memory/32))
 	}
 	if s.good("memory") && s.good("max_object") && c.MaxObject > c.Memory/8 {
 		s.reject("max_object", "%d bytes are more than an eighth of memory; make it at most %d, or "+
@@ -28,10 +28,12 @@ func (c *CacheRedis) check(s *scope) {
 	if s.good("channel") && (len(c.Channel) > 200 || strings.ContainsFunc(c.Channel, func(r rune) bool {
 		return r <= ' ' || r > '~'
 	})) {
-		s.reject("channel", "%q cannot name a channel; use at most 200 ASCII characters without blanks", clip(c.Channel))
+		s.reject("channel", "%q cannot name a channel; use at most 200 ASCII characters without blanks",
+			clip(c.Channel))
 	}
 	if s.good("lock") && c.Lock != 0 && c.Lock < Duration(10*time.Millisecond) {
-		s.reject("lock", "%s is over before anything is fetched; make it at least 10ms, or 0s for no lock", c.Lock)
+		s.reject("lock", "%s is over before anything is fetched; make it at least 10ms, or 0s for no lock",
+			c.Lock)
 	}
 }
 
@@ -115,7 +117,8 @@ func (g *Guard) check(s *scope) {
 		}
 	}
 	if !s.failed["file"] && !s.failed["url"] && !s.failed["redis"] && given != 1 {
-		s.fail(s.mapping, "the list of keys is in a file, at a URL or in a Redis; give one of file, url and redis")
+		s.fail(s.mapping, "the list of keys is in a file, at a URL or in a Redis; "+
+			"give one of file, url and redis")
 	}
 	if s.good("url") && g.URL != "" {
 		if u, err := url.Parse(g.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" ||

@@ -47,7 +47,8 @@ func (g *Gateway) tierOptions(cfg *config.Config) (o *tier.Options, identity str
 		return nil, "", nil
 	}
 	r := cfg.Redis[c.Name]
-	o = &tier.Options{MaxObject: int64(c.MaxObject), CompressAbove: int64(c.CompressAbove), QueueBytes: int64(c.Queue),
+	o = &tier.Options{MaxObject: int64(c.MaxObject), CompressAbove: int64(c.CompressAbove),
+		QueueBytes: int64(c.Queue),
 		Lock: time.Duration(c.Lock), Channel: c.Channel, Random: g.random(), Log: g.log,
 		Wall: func() int64 { return reactor.Wall().UnixNano() }}
 	if o.Redis, err = g.storeOptions(c.Name, r); err != nil {

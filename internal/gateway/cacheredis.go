@@ -26,7 +26,8 @@ var tierSeries = []telemetry.Series{
 	seriesTierLookups: {Name: "cache_redis_lookups_total",
 		Help: "Look-ups of the cache in Redis: hit, or why it was a miss.", Labels: []string{"result"}},
 	seriesTierTimes: {Name: "cache_redis_lookups_within_total",
-		Help: "Look-ups of the cache in Redis that took at most so many seconds.", Labels: []string{"seconds"}},
+		Help:   "Look-ups of the cache in Redis that took at most so many seconds.",
+		Labels: []string{"seconds"}},
 	seriesTierSeconds: {Name: "cache_redis_lookup_seconds_total",
 		Help: "The time that all look-ups of the cache in Redis have taken, added up."},
 	seriesTierWrites: {Name: "cache_redis_writes_total",
@@ -37,8 +38,8 @@ var tierSeries = []telemetry.Series{
 			"and not had because of Redis (error).",
 		Labels: []string{"result"}},
 	seriesTierPurges: {Name: "cache_redis_purges_total",
-		Help: "Purges that this instance has sent to Redis and received from others, and calls that failed and " +
-			"are made again.",
+		Help: "Purges that this instance has sent to Redis and received from others, and calls that " +
+			"failed and are made again.",
 		Labels: []string{"result"}},
 	seriesTierWaiting: {Name: "cache_redis_purges_waiting",
 		Help: "Purges of this instance that Redis does not have yet."},
@@ -47,7 +48,8 @@ var tierSeries = []telemetry.Series{
 	seriesTierSubscribed: {Name: "cache_redis_subscribed",
 		Help: "1 while the instance hears of the purges of others at once."},
 	seriesTierBreaker: {Name: "cache_redis_breaker",
-		Help: "1 for the state of the breaker of look-ups, and of writing.", Labels: []string{"calls", "state"}},
+		Help:   "1 for the state of the breaker of look-ups, and of writing.",
+		Labels: []string{"calls", "state"}},
 }
 
 func (g *Gateway) readTier(emit telemetry.Emit) {

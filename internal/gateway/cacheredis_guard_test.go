@@ -17,7 +17,8 @@ func TestAGuardOfASetInRedis(t *testing.T) {
 listeners: [{address: 127.0.0.1:0}]
 redis: {main: {addresses: [%q]}}
 upstreams: {origin: {targets: [%q]}}
-routes: [{match: "/{id}", upstream: origin, guard: {key: "path:id", redis: {name: main, set: known}, every: 1s}}]
+routes:
+  - {match: "/{id}", upstream: origin, guard: {key: "path:id", redis: {name: main, set: known}, every: 1s}}
 `, redis.Address(), o.address()))
 	eventually(t, "the set to be read", func() bool {
 		return strings.Contains(i.metrics(), `plimsoll_guard_keys{route="/{id}"} 2`)
@@ -36,7 +37,8 @@ routes: [{match: "/{id}", upstream: origin, guard: {key: "path:id", redis: {name
 	})
 }
 
-// A reload that changes nothing of the second tier keeps what is stored, and one that changes it connects anew.
+// A reload that changes nothing of the second tier keeps what is stored, and one that changes it
+// connects anew.
 func TestAReloadKeepsTheSecondTier(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, fresh)

@@ -12,7 +12,7 @@ import (
 
 // locks is what the instance has counted of locks.
 func (i *instance) locks() (taken, awaited, served int64) {
-	s := i.view().memory.Tier().Stats()
+	s := i.tier()
 	return s.LocksTaken, s.LocksAwaited, s.LocksServed
 }
 

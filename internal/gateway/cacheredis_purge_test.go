@@ -15,7 +15,7 @@ func numbered(t *testing.T) *origin {
 	var n atomic.Int64
 	return newOrigin(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age=1000, stale-if-error=1000")
-		w.Header().Set("Surrogate-Key", "all tag-"+strings.ReplaceAll(strings.Trim(r.URL.Path, "/"), "/", "-"))
+		w.Header().Set("Surrogate-Key", "all tag"+strings.ReplaceAll(r.URL.Path, "/", "-"))
 		fmt.Fprintf(w, "%s %d", r.URL.Path, n.Add(1))
 	})
 }
@@ -50,7 +50,7 @@ func (i *instance) all() map[string]string {
 // received waits until the instance has met so many purges of others.
 func (i *instance) received(n int64) {
 	i.t.Helper()
-	eventually(i.t, "purges of others", func() bool { return i.view().memory.Tier().Stats().PurgesReceived >= n })
+	eventually(i.t, "purges of others", func() bool { return i.tier().PurgesReceived >= n })
 }
 
 // expectPurged checks that exactly the paths that were meant have new answers.
@@ -167,7 +167,7 @@ func TestAnInstanceForgetsAllWhenTheHistoryIsLost(t *testing.T) {
 	if _, err := i.PurgeCache(Purge{Tag: "nothing"}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it to forget", func() bool { return i.view().memory.Tier().Stats().Forgotten == 1 })
+	eventually(t, "it to forget", func() bool { return i.tier().Forgotten == 1 })
 	expectPurged(t, "a new history", strings.Join(tierPaths, " "), before, i.all())
 
 	i.wrote(6)
@@ -182,7 +182,7 @@ func TestAnInstanceForgetsAllWhenTheHistoryIsLost(t *testing.T) {
 	redis.Do("DEL", "plimsoll:cache:{purges}:log")
 	v.set(false)
 	v.cut()
-	eventually(t, "the other to forget", func() bool { return away.view().memory.Tier().Stats().Forgotten == 1 })
+	eventually(t, "the other to forget", func() bool { return away.tier().Forgotten == 1 })
 }
 
 func TestAPurgeWithoutRedisSaysThatItHoldsHereAlone(t *testing.T) {
@@ -197,7 +197,8 @@ func TestAPurgeWithoutRedisSaysThatItHoldsHereAlone(t *testing.T) {
 	other.all()
 	v.set(true)
 	done, err := one.PurgeCache(Purge{Tag: "all"})
-	if err != nil || done.Shared == nil || *done.Shared || !strings.Contains(done.Problem, "this instance alone") {
+	if err != nil || done.Shared == nil || *done.Shared ||
+		!strings.Contains(done.Problem, "this instance alone") {
 		t.Errorf("%+v, %v", done, err)
 	}
 	expectPurged(t, "here", strings.Join(tierPaths, " "), before, one.all())

@@ -10,13 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"plimsoll/internal/policy/cache/tier"
 	"plimsoll/internal/redis/redistest"
 )
 
 // tiered is cacheConfig with a second tier in a Redis; more are keys of cache.redis.
 func tiered(o *origin, redis, more string) string {
-	return fmt.Sprintf("redis: {main: {addresses: [%q]}}\ncache: {redis: {name: main, timeout: 10s%s}}\n", redis, more) +
-		cacheConfig(o, "jitter: 0%, early_refresh: false")
+	const two = "redis: {main: {addresses: [%q]}}\ncache: {redis: {name: main, timeout: 10s%s}}\n"
+	return fmt.Sprintf(two, redis, more) + cacheConfig(o, "jitter: 0%, early_refresh: false")
 }
 
 // serveTiered runs a gateway and waits until it knows what was purged.
@@ -31,22 +32,34 @@ func serveTiered(t *testing.T, yaml string) *instance {
 func (i *instance) connected() {
 	i.t.Helper()
 	eventually(i.t, "the tier to be connected", func() bool {
-		s := i.view().memory.Tier().Stats()
+		s := i.tier()
 		return s.Known && s.Subscribed
 	})
+}
+
+// tier is what the gateway's second tier says of itself.
+func (i *instance) tier() tier.Stats { return i.view().memory.Tier().Stats() }
+
+// expectFresh asks for a path, and checks that the answer is that of fresh.
+func (i *instance) expectFresh(path string) {
+	i.t.Helper()
+	if status, body, _ := i.shop("GET", path); status != 200 || body != "what there is at "+path {
+		i.t.Errorf("%s: %d %q", path, status, body)
+	}
 }
 
 // wrote waits until the gateway has written so many responses to Redis.
 func (i *instance) wrote(n int64) {
 	i.t.Helper()
-	eventually(i.t, "responses to be written", func() bool { return i.view().memory.Tier().Stats().Written >= n })
+	eventually(i.t, "responses to be written", func() bool { return i.tier().Written >= n })
 }
 
 // lookups is how many look-ups had an outcome.
 func (i *instance) lookups(outcome string) int {
 	i.t.Helper()
+	series := `plimsoll_cache_redis_lookups_total{result="` + outcome + `"} `
 	for _, line := range strings.Split(i.metrics(), "\n") {
-		if rest, ok := strings.CutPrefix(line, `plimsoll_cache_redis_lookups_total{result="`+outcome+`"} `); ok {
+		if rest, ok := strings.CutPrefix(line, series); ok {
 			n, err := strconv.Atoi(rest)
 			if err != nil {
 				i.t.Fatal(err)

@@ -127,7 +127,8 @@ var policies = []kind{
 			return nil, nil
 		}
 		o := guard.Options{Key: g.Key, File: g.File, URL: g.URL, Every: time.Duration(g.Every),
-			FalsePositives: float64(g.FalsePositives), MaxKeys: g.MaxKeys, KeepAdded: time.Duration(g.KeepAdded), Env: p.env}
+			FalsePositives: float64(g.FalsePositives), MaxKeys: g.MaxKeys,
+			KeepAdded: time.Duration(g.KeepAdded), Env: p.env}
 		if g.Redis != nil {
 			o.Redis, o.Set = p.stores[g.Redis.Name].Client, g.Redis.Set
 		}

@@ -117,8 +117,8 @@ func (c *Client) note(t breaker.Transition) {
 	switch {
 	case c.o.Log == nil:
 	case t.From == breaker.Closed:
-		c.o.Log.Warn("Redis does not answer; "+c.o.User+" do without it", "redis", c.o.Name, "why", t.Why.String(),
-			"error", c.last())
+		c.o.Log.Warn("Redis does not answer; "+c.o.User+" do without it", "redis", c.o.Name,
+			"why", t.Why.String(), "error", c.last())
 	case t.To == breaker.Closed:
 		c.o.Log.Info("Redis answers again", "redis", c.o.Name)
 	}

@@ -26,8 +26,8 @@ func AppendStored(dst []byte, s *Stored, now Instant) []byte {
 		}
 	}
 	for _, n := range [...]int64{
-		now.Wall, min(s.Age(now.Mono), maxKept), s.Lifetime, s.StaleWhileRevalidate, s.StaleIfError, s.Date, s.LastModified,
-		s.Length, int64(s.Status), int64(s.set), flags,
+		now.Wall, min(s.Age(now.Mono), maxKept), s.Lifetime, s.StaleWhileRevalidate, s.StaleIfError,
+		s.Date, s.LastModified, s.Length, int64(s.Status), int64(s.set), flags,
 		int64(s.etag.at), int64(s.etag.end), int64(s.modified.at), int64(s.modified.end),
 	} {
 		dst = binary.AppendVarint(dst, n)

@@ -14,9 +14,11 @@ func kept(t *rapid.T) Stored {
 		Lifetime: duration.Draw(t, "lifetime"), StaleWhileRevalidate: duration.Draw(t, "while"),
 		StaleIfError: duration.Draw(t, "error"), Date: rapid.Int64Range(-1e10, 1e10).Draw(t, "date"),
 		LastModified: rapid.SampledFrom([]int64{none, 0, 1e9}).Draw(t, "modified"),
-		Length:       rapid.Int64Range(-1, 1e12).Draw(t, "length"), Status: rapid.IntRange(200, 599).Draw(t, "status"),
+		Length:       rapid.Int64Range(-1, 1e12).Draw(t, "length"),
+		Status:       rapid.IntRange(200, 599).Draw(t, "status"),
 		set:          Directive(rapid.Uint32().Draw(t, "set")),
-		sharedMaxAge: rapid.Bool().Draw(t, "s"), whileGiven: rapid.Bool().Draw(t, "w"), errorGiven: rapid.Bool().Draw(t, "e"),
+		sharedMaxAge: rapid.Bool().Draw(t, "s"), whileGiven: rapid.Bool().Draw(t, "w"),
+		errorGiven: rapid.Bool().Draw(t, "e"),
 	}
 	s.etag.at = uint32(rapid.IntRange(0, 50).Draw(t, "at"))
 	s.etag.end = s.etag.at + uint32(rapid.IntRange(0, 50).Draw(t, "end"))
@@ -26,7 +28,8 @@ func kept(t *rapid.T) Stored {
 func TestWhatIsStoredComesBackAsOldAsItIs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := kept(t)
-		there := Instant{Mono: s.Received + rapid.Int64Range(0, 1e6*second).Draw(t, "held"), Wall: 1_800_000_000 * second}
+		held := rapid.Int64Range(0, 1e6*second).Draw(t, "held")
+		there := Instant{Mono: s.Received + held, Wall: 1_800_000_000 * second}
 		passed := rapid.Int64Range(-1e6*second, 1e6*second).Draw(t, "passed")
 		here := Instant{Mono: rapid.Int64Range(0, 1e6*second).Draw(t, "mono"), Wall: there.Wall + passed}
 		got, rest, ok := ReadStored(append(AppendStored(nil, &s, there), "rest"...), here, 100)
@@ -71,7 +74,8 @@ func TestNumbersThatNoResponseHasAreRefused(t *testing.T) {
 			t.Errorf("the first %d of %d bytes are read", n, len(whole))
 		}
 	}
-	if s, _, ok := ReadStored(AppendStored(nil, &good, Instant{Wall: math.MinInt64}), now, 9); !ok || s.Age(now.Mono) != maxKept {
+	ancient := AppendStored(nil, &good, Instant{Wall: math.MinInt64})
+	if s, _, ok := ReadStored(ancient, now, 9); !ok || s.Age(now.Mono) != maxKept {
 		t.Errorf("one from the beginning of time is of age %d", s.Age(now.Mono))
 	}
 }

@@ -1,7 +1,7 @@
-// Package guard refuses requests for keys that do not exist, before they cost anybody anything: a flood
-// of made-up product numbers misses every cache. What exists is in a list, a file, a URL or a set in Redis, of which a
-// Bloom filter is kept: a key that is in the list always passes, one that is not is refused but for the
-// share of false positives that was asked for.
+// Package guard refuses requests for keys that do not exist, before they cost anybody anything: a
+// flood of made-up product numbers misses every cache. What exists is in a list, a file, a URL or a
+// set in Redis, of which a Bloom filter is kept: a key that is in the list always passes, one that
+// is not is refused but for the share of false positives that was asked for.
 //
 //	guard.go   a request comes
 //	filter.go  the filter, with what was added and removed since it was made
@@ -140,8 +140,8 @@ func (p *Policy) Inherit(old any) {
 
 // comparable is what two policies must have in common to share a filter.
 func (o *Options) comparable() string {
-	return fmt.Sprintf("%q %q %q %p %q %v %v %v %v", o.Key, o.File, o.URL, o.Redis, o.Set, o.Every, o.FalsePositives,
-		o.MaxKeys, o.KeepAdded)
+	return fmt.Sprintf("%q %q %q %p %q %v %v %v %v", o.Key, o.File, o.URL, o.Redis, o.Set, o.Every,
+		o.FalsePositives, o.MaxKeys, o.KeepAdded)
 }
 
 // Close lets go of the filter.

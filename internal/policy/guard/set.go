@@ -58,5 +58,6 @@ func (s *state) scan(ctx context.Context, cursor uint64) (part rueidis.ScanEntry
 	if err != nil {
 		return part, err
 	}
-	return client.Do(ctx, client.B().Sscan().Key(s.o.Set).Cursor(cursor).Count(scanCount).Build()).AsScanEntry()
+	step := client.B().Sscan().Key(s.o.Set).Cursor(cursor).Count(scanCount).Build()
+	return client.Do(ctx, step).AsScanEntry()
 }

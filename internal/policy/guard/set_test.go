@@ -35,7 +35,9 @@ func add(t *testing.T, server *redistest.Server, from, to int) {
 }
 
 func TestASetInRedisIsReadWholeAndAgain(t *testing.T) {
-	for name, server := range map[string]*redistest.Server{"server": redistest.Start(t), "cluster": redistest.Cluster(t)[2]} {
+	for name, server := range map[string]*redistest.Server{
+		"server": redistest.Start(t), "cluster": redistest.Cluster(t)[2],
+	} {
 		where := server
 		if name == "cluster" { // the server that has the slot
 			where = owner(t, server)
@@ -69,7 +71,9 @@ func TestASetInRedisIsReadWholeAndAgain(t *testing.T) {
 		add(t, where, 5000, 5001)
 		redistest.Eventually(t, "the new key to be known", func() bool { return has("p5000") })
 		where.Do("DEL", "known")
-		redistest.Eventually(t, "the empty set to be refused", func() bool { return p.Status().(Status).Error != "" })
+		redistest.Eventually(t, "the empty set to be refused", func() bool {
+			return p.Status().(Status).Error != ""
+		})
 		if !has("p5000") {
 			t.Errorf("%s: an empty set has taken the list's place", name)
 		}
@@ -96,8 +100,8 @@ func TestASetThatIsTooLargeOrNoneIsRefused(t *testing.T) {
 	server.Do("SET", "text", "x")
 	server.Do("SADD", "long", string(make([]byte, maxKey+1)))
 	for name, o := range map[string]Options{
-		"more than max_keys": {Set: "known", MaxKeys: 2999}, "another type": {Set: "text"}, "no set": {Set: "none"},
-		"a long key": {Set: "long"},
+		"more than max_keys": {Set: "known", MaxKeys: 2999}, "another type": {Set: "text"},
+		"no set": {Set: "none"}, "a long key": {Set: "long"},
 	} {
 		base := setOptions(t, server.Address())
 		base.Set, base.MaxKeys = o.Set, o.MaxKeys

@@ -32,8 +32,8 @@ const (
 
 var outcomeLabels = [Outcomes]string{
 	Hit: "hit", Absent: "absent", AbsentVariant: "absent_variant", Purged: "purged", Garbage: "garbage",
-	OtherVersion: "other_version", OtherKey: "other_key", TooLong: "too_long", TimedOut: "timeout", Failed: "error",
-	LeftAlone: "open", Busy: "busy",
+	OtherVersion: "other_version", OtherKey: "other_key", TooLong: "too_long", TimedOut: "timeout",
+	Failed: "error", LeftAlone: "open", Busy: "busy",
 }
 
 // Label is the outcome in a word, for counters.

@@ -31,8 +31,9 @@ func newTier(t *testing.T, address string) (*Tier, *heard) {
 	t.Helper()
 	h, began := &heard{}, time.Now()
 	made, err := New(Options{
-		Redis: redis.Options{Name: "test", Addresses: []string{address}, Timeout: 10 * time.Second, Prefix: "t:",
-			Now: func() int64 { return int64(time.Since(began)) + 1 }},
+		Redis: redis.Options{Name: "test", Addresses: []string{address}, Timeout: 10 * time.Second,
+			Prefix: "t:",
+			Now:    func() int64 { return int64(time.Since(began)) + 1 }},
 		MaxObject: 1 << 20, QueueBytes: 1 << 20, Channel: "t", Random: rand.Uint64,
 		Wall: func() int64 { return time.Now().UnixNano() },
 		Purged: func(p Purge) error {
@@ -82,7 +83,9 @@ func TestOthersHearOfPurgesInTheirOrderAndAnInstanceNotOfItsOwn(t *testing.T) {
 	other, theirs := newTier(t, server.Address())
 	one.Start()
 	other.Start()
-	redistest.Eventually(t, "both to be connected", func() bool { return one.Stats().Known && other.Stats().Known })
+	redistest.Eventually(t, "both to be connected", func() bool {
+		return one.Stats().Known && other.Stats().Known
+	})
 	var want []string
 	for n := range 300 {
 		name := fmt.Sprintf("a b\x00\n%d", n)
@@ -111,7 +114,8 @@ func TestTooManyPrefixesPurgeAllThatIsOlder(t *testing.T) {
 	redistest.Eventually(t, "it to be connected", func() bool { return one.Stats().Known })
 	old := Record{Key: []byte("mine"), Epoch: one.Mark().Epoch}
 	purge := func(n int) {
-		if err := one.Purge(t.Context(), []Purge{{Kind: Prefix, Name: fmt.Append(nil, "other", n)}}); err != nil {
+		all := []Purge{{Kind: Prefix, Name: fmt.Append(nil, "other", n)}}
+		if err := one.Purge(t.Context(), all); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -128,8 +132,10 @@ func TestTooManyPrefixesPurgeAllThatIsOlder(t *testing.T) {
 	if one.judged(t, &old, "mine") != gone {
 		t.Error("what is older than the list of prefixes is not purged")
 	}
-	for count, want := range map[int64]verdict{1: good, maxPrefixes + 1: good, maxPrefixes + 2: gone} { // the last is of no past
-		if got := one.judged(t, &Record{Key: []byte("mine"), Epoch: old.Epoch, Count: count}, "mine"); got != want {
+	// The last count is of no past.
+	for count, want := range map[int64]verdict{1: good, maxPrefixes + 1: good, maxPrefixes + 2: gone} {
+		r := Record{Key: []byte("mine"), Epoch: old.Epoch, Count: count}
+		if got := one.judged(t, &r, "mine"); got != want {
 			t.Errorf("a record of count %d is %d, want %d", count, got, want)
 		}
 	}

@@ -55,8 +55,10 @@ func TestARecordComesBackAsItWas(t *testing.T) {
 		}
 		meta, block := stored(t, len(body), fields...)
 		r := Record{
-			Key: bytesOf(300).Draw(rt, "key"), Epoch: rapid.StringMatching("[0-9a-f]{0,16}").Draw(rt, "epoch"),
-			Count: rapid.Int64Min(0).Draw(rt, "count"), Tags: rapid.SliceOfN(bytesOf(9), 0, 5).Draw(rt, "tags"),
+			Key:   bytesOf(300).Draw(rt, "key"),
+			Epoch: rapid.StringMatching("[0-9a-f]{0,16}").Draw(rt, "epoch"),
+			Count: rapid.Int64Min(0).Draw(rt, "count"),
+			Tags:  rapid.SliceOfN(bytesOf(9), 0, 5).Draw(rt, "tags"),
 			Block: block, Body: body, Meta: meta, Cost: rapid.Int64Min(0).Draw(rt, "cost"),
 		}
 		if rapid.IntRange(0, 4).Draw(rt, "marker") == 0 {
@@ -67,7 +69,8 @@ func TestARecordComesBackAsItWas(t *testing.T) {
 		if outcome != Hit {
 			rt.Fatalf("%+v is %s", r, outcome.Label())
 		}
-		if !bytes.Equal(got.Body, r.Body) || !bytes.Equal(got.Block, r.Block) || !bytes.Equal(got.Vary, r.Vary) ||
+		if !bytes.Equal(got.Body, r.Body) || !bytes.Equal(got.Block, r.Block) ||
+			!bytes.Equal(got.Vary, r.Vary) ||
 			got.Epoch != r.Epoch || got.Count != r.Count || got.Cost != r.Cost || got.Meta != r.Meta ||
 			len(got.Tags) != len(r.Tags) {
 			rt.Fatalf("%+v\nbecomes\n%+v", r, got)
@@ -87,7 +90,8 @@ func TestARecordComesBackAsItWas(t *testing.T) {
 func values(t testing.TB, c *codec, key []byte) [][]byte {
 	body := bytes.Repeat([]byte("body"), 20)
 	meta, block := stored(t, len(body), "Cache-Control", "max-age=60", "Etag", `"1"`)
-	plain := Record{Key: key, Epoch: "e", Count: 3, Tags: [][]byte{[]byte("shoes")}, Block: block, Body: body, Meta: meta}
+	plain := Record{Key: key, Epoch: "e", Count: 3, Tags: [][]byte{[]byte("shoes")}, Block: block,
+		Body: body, Meta: meta}
 	marker := Record{Key: key, Epoch: "e", Vary: []byte("accept")}
 	c.above = 1000
 	all := [][]byte{c.append(nil, &plain, testNow), c.append(nil, &marker, testNow)}
@@ -148,7 +152,8 @@ func FuzzRead(f *testing.F) {
 		if outcome != Hit {
 			return
 		}
-		if r.Vary == nil && (r.Meta.Length != int64(len(r.Body)) || r.Meta.Status < 200 || len(r.Body) > 1<<16) {
+		if r.Vary == nil && (r.Meta.Length != int64(len(r.Body)) ||
+			r.Meta.Status < 200 || len(r.Body) > 1<<16) {
 			t.Errorf("%+v", r)
 		}
 		r.Meta.ETag(r.Block)

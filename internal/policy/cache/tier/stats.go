@@ -72,10 +72,13 @@ func (t *Tier) Stats() Stats {
 	c := &t.stats
 	s := Stats{
 		Seconds: float64(c.nanos.Load()) / 1e9,
-		Written: c.written.Load(), Dropped: c.dropped.Load(), TooLong: c.tooLong.Load(), Useless: c.useless.Load(),
+		Written: c.written.Load(), Dropped: c.dropped.Load(), TooLong: c.tooLong.Load(),
+		Useless:  c.useless.Load(),
 		Unmarked: c.unmarked.Load(), Failed: c.writeFailed.Load(), Refused: c.refused.Load(),
-		LocksTaken: c.locksTaken.Load(), LocksAwaited: c.locksAwaited.Load(), LocksServed: c.locksServed.Load(),
-		LocksFailed: c.locksFailed.Load(), PurgesSent: c.purgesSent.Load(), PurgesReceived: c.purgesReceived.Load(),
+		LocksTaken: c.locksTaken.Load(), LocksAwaited: c.locksAwaited.Load(),
+		LocksServed: c.locksServed.Load(),
+		LocksFailed: c.locksFailed.Load(),
+		PurgesSent:  c.purgesSent.Load(), PurgesReceived: c.purgesReceived.Load(),
 		PurgesFailed: c.purgeFailed.Load(), Forgotten: c.forgotten.Load(), Subscribed: c.subscribed.Load(),
 		Known: t.Mark().Epoch != "", Lookup: t.reader.Status(), Writing: t.writer.Status(),
 	}

@@ -136,7 +136,8 @@ func (t *Tier) send() {
 }
 
 func (t *Tier) sendBatch(batch []wanted) error {
-	args := []string{t.newEpoch(), t.o.Channel, t.instance, strconv.Itoa(logLength), strconv.Itoa(maxPrefixes)}
+	args := []string{t.newEpoch(), t.o.Channel, t.instance, strconv.Itoa(logLength),
+		strconv.Itoa(maxPrefixes)}
 	for i := range batch {
 		p := &batch[i].Purge
 		args = append(args, string([]byte{byte(p.Kind), p.way()}), slotOf(p.Name), string(p.Name))
@@ -183,9 +184,8 @@ func (t *Tier) subscribe() error {
 		t.stats.subscribed.Store(true)
 		poke(t.purges.news)
 	})
-	return client.Receive(listening, client.B().Subscribe().Channel(t.o.Channel).Build(), func(rueidis.PubSubMessage) {
-		poke(t.purges.news)
-	})
+	subscribe := client.B().Subscribe().Channel(t.o.Channel).Build()
+	return client.Receive(listening, subscribe, func(rueidis.PubSubMessage) { poke(t.purges.news) })
 }
 
 // observe takes note of what a look-up was told of the history.
@@ -261,7 +261,8 @@ func (t *Tier) apply(lines []string) error {
 		if instance == t.instance {
 			continue
 		}
-		if err := t.o.Purged(Purge{Kind: Kind(what[0]), Soft: what[1] == 's', Name: []byte(name)}); err != nil {
+		p := Purge{Kind: Kind(what[0]), Soft: what[1] == 's', Name: []byte(name)}
+		if err := t.o.Purged(p); err != nil {
 			return err
 		}
 		t.stats.purgesReceived.Add(1)
