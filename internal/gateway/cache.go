@@ -49,7 +49,7 @@ func (g *Gateway) tierOptions(cfg *config.Config) (o *tier.Options, identity str
 	r := cfg.Redis[c.Name]
 	o = &tier.Options{MaxObject: int64(c.MaxObject), CompressAbove: int64(c.CompressAbove),
 		QueueBytes: int64(c.Queue),
-		Lock: time.Duration(c.Lock), Channel: c.Channel, Random: g.random(), Log: g.log,
+		Lock:       time.Duration(c.Lock), Channel: c.Channel, Random: g.random(), Log: g.log,
 		Wall: func() int64 { return reactor.Wall().UnixNano() }}
 	if o.Redis, err = g.storeOptions(c.Name, r); err != nil {
 		return nil, "", err
