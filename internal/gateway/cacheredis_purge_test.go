@@ -171,7 +171,6 @@ func TestAnInstanceForgetsAllWhenTheHistoryIsLost(t *testing.T) {
 	expectPurged(t, "a new history", strings.Join(tierPaths, " "), before, i.all())
 
 	i.wrote(6)
-	before = i.all()
 	v := newValve(t, redis.Address())
 	away := serveTiered(t, tiered(o, v.address(), ""))
 	away.all()
