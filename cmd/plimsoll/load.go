@@ -193,9 +193,7 @@ func (k *loadCommand) plan(target load.Target) (*planned, error) {
 	}
 	if p.asked != nil {
 		profile := p.asked.Scale(1 / script.Requests())
-		p.offer.options.Arrivals = func(loop, loops int) pace.Schedule {
-			return profile.Schedule(p.arrivals, loop, loops, k.Seed)
-		}
+		p.offer.options.Offered = &pace.Offered{Profile: profile, Arrivals: p.arrivals, Seed: k.Seed}
 		p.offer.length = time.Duration(profile.Length())
 		if k.Duration > 0 {
 			p.offer.length = min(p.offer.length, k.Duration)

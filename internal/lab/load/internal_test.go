@@ -125,21 +125,22 @@ func TestWindowsAreOfAllLoopsAndAsLongAsTheSlowestMakesThem(t *testing.T) {
 
 // judged is what is said of a generator with these figures.
 func judged(open bool, busy float64, lag, response int64, arrivals, late uint64) string {
-	r := &run{workers: []*worker{{tally: tally{arrivals: arrivals, late: late}}}}
-	if open {
-		r.Arrivals = func(int, int) pace.Schedule { return nil }
-	}
 	var l, h measure.Histogram
 	l.Record(lag)
 	h.Record(response)
-	return r.invalid(&measure.Totals{Lag: l.Sparse(), Response: h.Sparse(), Generator: measure.Generator{Busy: busy}})
+	o := Outcome{Arrivals: arrivals, Late: late, Lag: l.Sparse(), Response: h.Sparse(), Busy: busy}
+	return o.invalid(open, 0)
 }
 
 func TestAClosedLoopThatUsesAWholeCoreSaysSo(t *testing.T) {
-	closed := &run{}
-	open := &run{Options: Options{Arrivals: func(int, int) pace.Schedule { return nil }}}
-	if got := closed.wholeCore(.97); !strings.Contains(got, "97 %") || closed.wholeCore(.9) != "" || open.wholeCore(.97) != "" {
-		t.Errorf("%q, %q, %q", got, closed.wholeCore(.9), open.wholeCore(.97))
+	options := Options{Script: Static("get", nil, false)}
+	full := func(busy float64) string { return (&Outcome{Busy: busy}).Totals(&options).Generator.Full }
+	if got := full(.97); !strings.Contains(got, "97 %") || full(.9) != "" {
+		t.Errorf("%q, %q", got, full(.9))
+	}
+	options.Offered = new(pace.Offered)
+	if got := full(.97); got != "" {
+		t.Errorf("an open loop: %q", got)
 	}
 }
 

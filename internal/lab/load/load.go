@@ -14,6 +14,7 @@
 package load
 
 import (
+	"context"
 	"crypto/tls"
 	"time"
 
@@ -28,8 +29,10 @@ import (
 type Options struct {
 	Target Target
 	Script Script
-	// Arrivals makes the schedule of one of the loops, which together make that of the run. nil is
-	// a closed loop.
+	// Offered is the schedule as plain data. Arrivals stands in its place for a schedule that is not:
+	// it makes that of one of the loops, which together make that of the run. Without either the loop
+	// is closed.
+	Offered  *pace.Offered
 	Arrivals func(loop, loops int) pace.Schedule
 	// Duration ends the run: no request is begun after it. A schedule that ends earlier ends the
 	// run earlier; 0 leaves it to the schedule, or to the context.
@@ -43,6 +46,10 @@ type Options struct {
 	Streams int
 	// Loops is the number of event loops; one.
 	Loops int
+	// First and All make this a part of a run that several processes share: its loops are those from
+	// First on, of All. Connections and Backlog are then those of all the processes together. All of 0
+	// is the whole run.
+	First, All int
 	// Timeout is how long after its intended start a request counts as failed; 5 s.
 	Timeout time.Duration
 	// Backlog is how many arrivals may wait for a connection with room, all loops together; when one
@@ -58,6 +65,12 @@ type Options struct {
 	// Observe is given each window when it is over, in order, on one goroutine that is not a
 	// loop's; the window is the callee's to keep. It may be nil.
 	Observe func(w *measure.Window)
+	// Start says when the run's clock starts, by reactor.Clock. It is called once the connections are
+	// open, and may wait, but not longer than for ctx; its error ends the run before it has begun. nil
+	// starts the clock at once.
+	Start func(ctx context.Context) (at int64, err error)
+	// Began is told when the run's clock starts, shortly before that. It may be nil.
+	Began func(at time.Time)
 	// Lateness is how late the 99th percentile of requests may be sent before the run is INVALID; 1
 	// ms, or 5 % of the 99th percentile of response times where that is longer: next to an answer
 	// that takes a second, 2 ms do not matter.

@@ -55,6 +55,16 @@ const headStart = 5_000_000
 // Run may be called from any goroutine, also several times at once. It uses o.Loops threads until
 // it returns.
 func Run(ctx context.Context, o Options) (*measure.Totals, error) {
+	outcome, err := Measure(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return outcome.Totals(&o), nil
+}
+
+// Measure is Run for a run of which this is a part: what it gives adds up with the outcomes of the
+// other parts.
+func Measure(ctx context.Context, o Options) (*Outcome, error) {
 	r, err := newRun(o)
 	if err != nil {
 		return nil, err
@@ -64,7 +74,8 @@ func Run(ctx context.Context, o Options) (*measure.Totals, error) {
 		loops.Go(w.loop.Run)
 		w.loop.Post(w.prepare)
 	}
-	if err := r.awaitConnections(ctx); err != nil {
+	start, err := r.awaitStart(ctx)
+	if err != nil {
 		r.post((*worker).cancel)
 		loops.Wait()
 		r.closeUDP()
@@ -73,7 +84,9 @@ func Run(ctx context.Context, o Options) (*measure.Totals, error) {
 	c := r.collector()
 	var collecting sync.WaitGroup
 	collecting.Go(c.run)
-	start := reactor.Clock() + headStart
+	if o.Began != nil {
+		o.Began(time.Now().Add(time.Duration(start - reactor.Clock())))
+	}
 	r.post(func(w *worker) { w.begin(start) })
 	over := make(chan struct{})
 	go func() {
@@ -89,7 +102,30 @@ func Run(ctx context.Context, o Options) (*measure.Totals, error) {
 	close(r.full)
 	collecting.Wait()
 	r.closeUDP()
-	return r.totals(c, start), nil
+	return r.outcome(c, start), nil
+}
+
+// awaitStart waits until the connections are open and the run is about to start, and says when that
+// is, by reactor.Clock.
+func (r *run) awaitStart(ctx context.Context) (start int64, err error) {
+	if err := r.awaitConnections(ctx); err != nil {
+		return 0, err
+	}
+	if r.Start == nil {
+		return reactor.Clock() + headStart, nil
+	}
+	if start, err = r.Start(ctx); err != nil {
+		return 0, err
+	}
+	// What the loops cost is counted from when they are told.
+	early := time.NewTimer(time.Duration(start - headStart - reactor.Clock()))
+	defer early.Stop()
+	select {
+	case <-early.C:
+		return start, nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 }
 
 func (r *run) closeUDP() {
@@ -131,7 +167,20 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Window == 0 {
 		o.Window = 250 * time.Millisecond
 	}
-	o.Loops = min(o.Loops, o.Connections)
+	if o.All == 0 {
+		o.Loops = min(o.Loops, o.Connections)
+		o.All = o.Loops
+	}
+	if o.First < 0 || o.All > min(o.Connections, mostLoops) || o.First > o.All-o.Loops {
+		return o, fmt.Errorf("%d loops from loop %d on are not a part of %d loops with %d connections",
+			o.Loops, o.First, o.All, o.Connections)
+	}
+	if o.Offered != nil {
+		if err := o.Offered.Validate(); err != nil {
+			return o, err
+		}
+		o.Arrivals = o.Offered.Schedule
+	}
 	o.Backlog = min(o.Backlog, mostWaiting)
 	for _, d := range []*time.Duration{&o.Timeout, &o.Duration, &o.Lifetime, &o.Window} {
 		*d = min(*d, longest)
@@ -203,12 +252,12 @@ func newRun(o Options) (*run, error) {
 		w := &worker{
 			run:     r,
 			loop:    l,
-			id:      i,
+			id:      o.First + i,
 			tls:     tlsio.NewLoop(),
-			player:  o.Script.Player(i, o.Loops, o.Seed),
+			player:  o.Script.Player(o.First+i, o.All, o.Seed),
 			spare:   make(chan *part, partsPerLoop),
-			conns:   make([]conn, (o.Connections+o.Loops-1-i)/o.Loops),
-			waiting: backlog{limit: (o.Backlog + o.Loops - 1) / o.Loops},
+			conns:   make([]conn, (o.Connections+o.All-1-o.First-i)/o.All),
+			waiting: backlog{limit: (o.Backlog + o.All - 1) / o.All},
 			part:    &part{loop: i},
 			alarmAt: never,
 		}
@@ -217,7 +266,7 @@ func newRun(o Options) (*run, error) {
 			w.spare <- &part{loop: i}
 		}
 		if o.Arrivals != nil {
-			w.schedule = o.Arrivals(i, o.Loops)
+			w.schedule = o.Arrivals(o.First+i, o.All)
 		}
 		if names := o.Script.Names(); len(names) > 1 {
 			w.kinds = make([]kind, len(names))

@@ -114,6 +114,28 @@ func (p Profile) Schedule(a Arrivals, loop, loops int, seed uint64) Schedule {
 	panic(fmt.Sprintf("pace: %q is not a kind of arrivals", a))
 }
 
+// Offered is a schedule of several loops as plain data, from which each of them, on whatever machine,
+// makes its part.
+type Offered struct {
+	Profile  Profile
+	Arrivals Arrivals
+	Seed     uint64
+}
+
+// Validate says what is wrong, in one line; nil when Schedule can be asked.
+func (o *Offered) Validate() error {
+	if o.Arrivals != Poisson && o.Arrivals != Constant {
+		return fmt.Errorf("%q is not a kind of arrivals: use %s or %s",
+			clip(string(o.Arrivals)), Poisson, Constant)
+	}
+	return o.Profile.Validate()
+}
+
+// Schedule is the part of one of the loops.
+func (o *Offered) Schedule(loop, loops int) Schedule {
+	return o.Profile.Schedule(o.Arrivals, loop, loops, o.Seed)
+}
+
 // random is the loop's own stream of random numbers. ChaCha8 has no streams that are alike, however
 // near their keys; the name keeps this one apart from streams that others make of the same seed.
 func random(seed uint64, loop int) *rand.Rand {

@@ -88,9 +88,7 @@ func (r *Runner) light(ctx context.Context, requests int) (*measure.Totals, erro
 	defer cancel()
 	profile := pace.Hold(float64(time.Second)/float64(lightApart),
 		int64(requests)*lightApart.Nanoseconds())
-	o.Arrivals = func(loop, loops int) pace.Schedule {
-		return profile.Schedule(pace.Constant, loop, loops, o.Seed)
-	}
+	o.Offered = &pace.Offered{Profile: profile, Arrivals: pace.Constant, Seed: o.Seed}
 	return r.run(ctx, o)
 }
 

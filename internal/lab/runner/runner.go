@@ -161,8 +161,6 @@ func (r *Runner) loadOptions(p measure.StepPlan) load.Options {
 	if arrivals == "" {
 		arrivals = pace.Poisson
 	}
-	o.Arrivals = func(loop, loops int) pace.Schedule {
-		return profile.Schedule(arrivals, loop, loops, o.Seed)
-	}
+	o.Offered = &pace.Offered{Profile: profile, Arrivals: arrivals, Seed: o.Seed}
 	return o
 }

@@ -115,7 +115,7 @@ func TestAStepIsWhatItsPlanSays(t *testing.T) {
 		}
 		count, last := 0, int64(0)
 		for loop := range 2 {
-			schedule := o.Arrivals(loop, 2)
+			schedule := o.Offered.Schedule(loop, 2)
 			for due, ok := schedule.Next(); ok; due, ok = schedule.Next() {
 				count, last = count+1, max(last, due)
 			}
