@@ -42,7 +42,7 @@ var labFloors = [][]string{
 	{"record", "runner", "doctor", "kernel", "profiler"},
 	{"survey", "diagnose", "experiment", "plan"},
 	{"harness", "report", "text"},
-	{"document"},
+	{"document", "remote"},
 }
 
 // labFloor is the step of a lab's room, -1 when the lab has no such room.

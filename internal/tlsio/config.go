@@ -29,6 +29,8 @@ type ClientOptions struct {
 	// InsecureSkipVerify accepts any certificate. Anybody on the way can then read and change
 	// everything.
 	InsecureSkipVerify bool
+	// ReadFile reads the files that are named above; nil reads them from disk.
+	ReadFile func(name string) ([]byte, error)
 }
 
 // clientSessions is how many servers' sessions a client config remembers.
@@ -82,7 +84,7 @@ func authenticate(cfg *tls.Config, o ServerOptions) error {
 		return fmt.Errorf("client authentication %q needs a file of client authorities", o.ClientAuth)
 	}
 	var err error
-	cfg.ClientCAs, err = readAuthorities(o.ClientCA)
+	cfg.ClientCAs, err = readAuthorities(o.ClientCA, nil)
 	return err
 }
 
@@ -109,7 +111,7 @@ func ClientConfig(o ClientOptions, host string) (*tls.Config, error) {
 		return nil, errors.New("TLS to an upstream needs a server name, to ask for and to verify")
 	}
 	if o.CA != "" {
-		roots, err := readAuthorities(o.CA)
+		roots, err := readAuthorities(o.CA, o.ReadFile)
 		if err != nil {
 			return nil, err
 		}
@@ -119,7 +121,7 @@ func ClientConfig(o ClientOptions, host string) (*tls.Config, error) {
 		return nil, errors.New("a client certificate needs both its certificate file and its key file")
 	}
 	if o.Cert != "" {
-		pair, err := readPair(o.Cert, o.Key)
+		pair, err := readPair(o.Cert, o.Key, o.ReadFile)
 		if err != nil {
 			return nil, err
 		}
@@ -128,8 +130,16 @@ func ClientConfig(o ClientOptions, host string) (*tls.Config, error) {
 	return cfg, nil
 }
 
-func readAuthorities(file string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(file)
+// readFile reads a file by read, or from this machine's disk where that is nil.
+func readFile(name string, read func(string) ([]byte, error)) ([]byte, error) {
+	if read == nil {
+		read = os.ReadFile
+	}
+	return read(name)
+}
+
+func readAuthorities(file string, read func(string) ([]byte, error)) (*x509.CertPool, error) {
+	pem, err := readFile(file, read)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the authorities: %w", err)
 	}

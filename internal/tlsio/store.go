@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -116,7 +115,7 @@ func read(pairs []Pair) (*snapshot, error) {
 	var errs []error
 	var all []*tls.Certificate
 	for _, p := range pairs {
-		cert, err := readPair(p.Cert, p.Key)
+		cert, err := readPair(p.Cert, p.Key, nil)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -162,12 +161,14 @@ func (s *snapshot) setStandard(all []*tls.Certificate) {
 }
 
 // readPair reads a chain and its key. The error is one line that names the file at fault.
-func readPair(cert, key string) (*tls.Certificate, error) {
-	chain, err := os.ReadFile(cert)
+func readPair(
+	cert, key string, read func(string) ([]byte, error),
+) (*tls.Certificate, error) {
+	chain, err := readFile(cert, read)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the certificate: %w", err)
 	}
-	private, err := os.ReadFile(key)
+	private, err := readFile(key, read)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the private key: %w", err)
 	}

@@ -38,6 +38,8 @@ type Reader struct {
 	File, Dir string
 	// Lookup is the environment, for who expands it.
 	Lookup func(name string) (value string, ok bool)
+	// Open reads the files that this one names, and the file itself; nil is Read.
+	Open func(path string, limit int64) ([]byte, error)
 	// Left is how many bytes the files that this one names may still have, for who reads them.
 	Left int64
 	// Docs is the page that shows the file's form, and Least what a file has to hold at least, with
@@ -70,6 +72,14 @@ func Read(path string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("it is larger than the %s that are left for it", config.Size(limit))
 	}
 	return content, err
+}
+
+// Read reads a file by Open.
+func (r *Reader) Read(path string, limit int64) ([]byte, error) {
+	if r.Open != nil {
+		return r.Open(path, limit)
+	}
+	return Read(path, limit)
 }
 
 // Clip shortens what is quoted in an error.

@@ -25,6 +25,8 @@ type TLSOptions struct {
 	ServerName   string // the name to ask for and to verify; "" for the URL's host
 	NoResumption bool   // make a full handshake for each connection
 	Cert, Key    string // PEM files of our own certificate; both or neither
+	// ReadFile reads these files; nil reads them from this machine's disk.
+	ReadFile func(name string) ([]byte, error) `json:"-"`
 }
 
 // ErrPort is of a URL whose port cannot be one.
@@ -149,6 +151,7 @@ func clientConfig(host string, o TLSOptions) (*tls.Config, error) {
 		Cert:               o.Cert,
 		Key:                o.Key,
 		InsecureSkipVerify: o.Insecure,
+		ReadFile:           o.ReadFile,
 	}, host)
 	if err != nil {
 		return nil, err

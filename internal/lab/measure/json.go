@@ -2,6 +2,7 @@ package measure
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -56,4 +57,37 @@ func (s Sparse) MarshalJSON() ([]byte, error) {
 		h.Buckets[i] = JSONBucket{from, to, c.Count}
 	}
 	return json.Marshal(h)
+}
+
+// UnmarshalJSON reads what MarshalJSON has written, and nothing else: buckets that are not those of
+// a histogram, or not in order, are an error.
+func (s *Sparse) UnmarshalJSON(text []byte) error {
+	var h JSONHistogram
+	if err := json.Unmarshal(text, &h); err != nil {
+		return err
+	}
+	read := Sparse{Sum: h.Sum, Max: h.Max}
+	count := uint64(0)
+	for i, b := range h.Buckets {
+		if b.From < 0 || b.From > Longest {
+			return fmt.Errorf("no histogram has a bucket from %d ns", b.From)
+		}
+		at := bucket(b.From)
+		if from, to := Bounds(at); from != b.From || to != b.To {
+			return fmt.Errorf("no histogram has a bucket from %d to %d ns", b.From, b.To)
+		}
+		if i > 0 && b.From <= h.Buckets[i-1].From {
+			return errors.New("the buckets of a histogram are not in order")
+		}
+		if count+b.Count < count || b.Count == 0 {
+			return fmt.Errorf("a bucket of a histogram counts %d", b.Count)
+		}
+		count += b.Count
+		read.Cells = append(read.Cells, Cell{uint16(at), b.Count})
+	}
+	if h.Max < 0 || h.Max > Longest {
+		return fmt.Errorf("the longest duration of a histogram is %d ns", h.Max)
+	}
+	*s = read
+	return nil
 }

@@ -182,6 +182,33 @@ type Generator struct {
 	// Full says that a closed loop used all of a loop's time. That is what a closed loop is for
 	// where the target is fast; but the target may be able to do more. It is empty when it did not.
 	Full string `json:"full,omitempty"`
+	// Remote are the generators that the load was split over, where they were on other machines.
+	Remote []Remote `json:"remote,omitempty"`
+}
+
+// Remote is one of several generators, each on a machine of its own.
+type Remote struct {
+	Name string `json:"name"` // as it was given: user@host
+	Host string `json:"host"` // as its machine calls itself
+	// Cores of its machine, and Descriptors: how many the generator may open there.
+	Cores       int    `json:"cores"`
+	Descriptors uint64 `json:"descriptors"`
+	Loops       int    `json:"loops"`
+	Due         uint64 `json:"due"`
+	Sent        uint64 `json:"sent"`
+	// Lag is the 99th percentile of its lateness, in nanoseconds.
+	Lag int64 `json:"lag_p99_ns"`
+	// CPU and Busy are as those of Generator. HostBusy is the share of its machine's processor time
+	// that anybody used meanwhile, 0 to 1; 0 where that is not known.
+	CPU      int64   `json:"cpu_ns"`
+	Busy     float64 `json:"busy_share"`
+	HostBusy float64 `json:"host_busy_share,omitempty"`
+	// ClockOffset is by how much its wall clock is ahead of ours, in nanoseconds. It started with
+	// the others to within ClockUncertainty nanoseconds.
+	ClockOffset      int64 `json:"clock_offset_ns"`
+	ClockUncertainty int64 `json:"clock_uncertainty_ns"`
+	// Invalid says why its figures are not the target's; empty when they are.
+	Invalid string `json:"invalid,omitempty"`
 }
 
 // Limit is Invalid or Full: why the rate may be the generator's limit and not the target's. It is

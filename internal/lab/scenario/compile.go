@@ -462,7 +462,7 @@ func (b *building) body(f strict.Fields, contentType string) pieces {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(file.In.Dir, path)
 		}
-		content, err := strict.Read(path, min(maxBody, file.In.Left))
+		content, err := file.In.Read(path, min(maxBody, file.In.Left))
 		file.In.Left -= int64(len(content))
 		if err != nil {
 			file.Fail("%s cannot be read: %v", strict.Clip(name), err)

@@ -175,7 +175,7 @@ func (s *source) rows(kind string, v strict.Value) error {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(v.In.Dir, path)
 	}
-	src, err := strict.Read(path, v.In.Left)
+	src, err := v.In.Read(path, v.In.Left)
 	if err != nil {
 		return fmt.Errorf("%s cannot be read: %w; data files may have %v in all",
 			strict.Clip(name), err, config.Size(maxData))

@@ -43,15 +43,29 @@ type Scenario struct {
 // to target: its authority is their Host, and its path comes before theirs. The error is a
 // config.Errors with everything that is wrong, one line each. Load may block.
 func Load(path string, target load.Target) (*Scenario, error) {
+	return LoadFrom(path, target, Source{Open: strict.Read, Lookup: os.LookupEnv})
+}
+
+// Source is where a scenario's files and the values of its environment come from, for one that is
+// not read where it was written.
+type Source struct {
+	// Open reads a file of at most limit bytes; its errors do not name the file.
+	Open   func(path string, limit int64) ([]byte, error)
+	Lookup func(name string) (value string, ok bool)
+}
+
+// LoadFrom is Load from another source than this machine.
+func LoadFrom(path string, target load.Target, from Source) (*Scenario, error) {
 	r := &strict.Reader{
 		File:   path,
 		Dir:    filepath.Dir(path),
-		Lookup: os.LookupEnv,
+		Lookup: from.Lookup,
+		Open:   from.Open,
 		Left:   maxData,
 		Docs:   "docs/scenario.md",
 		Least:  "at least a mix is needed, as in: mix: [{name: home, request: {path: /}}]",
 	}
-	src, err := strict.Read(path, maxFile)
+	src, err := r.Read(path, maxFile)
 	if err != nil {
 		return nil, config.Errors{{
 			File: path,
