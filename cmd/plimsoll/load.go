@@ -17,7 +17,7 @@ import (
 	"plimsoll/internal/lab/model"
 	"plimsoll/internal/lab/pace"
 	"plimsoll/internal/lab/record"
-	"plimsoll/internal/lab/scenario"
+	"plimsoll/internal/lab/remote"
 	"plimsoll/internal/lab/text"
 )
 
@@ -42,6 +42,7 @@ type loadCommand struct {
 	HDR            string        `name:"hdr" placeholder:"FILE" help:"Write the response times of each window as an HdrHistogram log."`
 	Out            string        `placeholder:"DIR" help:"Keep the raw results in this run directory, for report and compare."`
 	Verify         string        `enum:"wrk,h2load," default:"" placeholder:"wrk|h2load" help:"Run wrk, or with --http2 h2load, and plimsoll's closed loop in turn, and say whether they agree."`
+	generatorFlags
 	protocolFlags
 	requestFlags
 	connectionFlags `group:"TLS"`
@@ -70,6 +71,7 @@ Examples:
     plimsoll load https://127.0.0.1:8443/ --insecure --new-connections --no-resumption
     plimsoll load https://127.0.0.1:8443/ --insecure --http2 -c 16 --streams 32 --rate 20000
     plimsoll load https://127.0.0.1:8443/ --insecure --http3 -c 16 --streams 32 --rate 5000
+    plimsoll load http://10.0.0.7:8080/ --rate 50000 --generator load@gen1 --generator load@gen2:2222
     plimsoll load http://127.0.0.1:8080/ --scenario shop.yaml --json | jq .response_ms.p99
     plimsoll load http://127.0.0.1:8080/ -c 64 -t 1 -d 5s --verify wrk
     plimsoll load https://127.0.0.1:8443/ --insecure --http2 -c 8 -t 1 -d 5s --verify h2load`
@@ -93,9 +95,12 @@ func (k *loadCommand) Run(ctx context.Context, c *console) error {
 	if k.Verify != "" {
 		return k.verify(ctx, c, target)
 	}
-	p, err := k.plan(target)
+	p, err := k.plan(ctx, c, target)
 	if err != nil {
 		return err
+	}
+	if p.offer.fleet != nil {
+		defer p.offer.fleet.Close()
 	}
 	totals, early, err := p.offer.run(ctx, c)
 	if err != nil {
@@ -124,6 +129,10 @@ func (k *loadCommand) check() error {
 		return errors.New("--closed has no rate: leave out --closed, or --rate and --burst")
 	case k.checkProtocol() != nil:
 		return k.checkProtocol()
+	case k.checkGenerators() != nil:
+		return k.checkGenerators()
+	case k.Verify != "" && k.far():
+		return errors.New("--verify compares two generators on this machine: leave out --generator")
 	case len(k.Burst) > 0 && k.Rate == "" && k.Scenario == "":
 		return errors.New("--burst comes on top of a rate: give --rate too")
 	case k.Scenario != "" && k.given():
@@ -155,26 +164,31 @@ type planned struct {
 }
 
 // plan reads everything that the load needs.
-func (k *loadCommand) plan(target load.Target) (*planned, error) {
+func (k *loadCommand) plan(ctx context.Context, c *console, target load.Target) (*planned, error) {
 	p := &planned{near: harness.Local(&target), mix: k.words(&target)}
-	var script load.Script
+	work, err := k.work(k.URL, k.HTTP3, &k.requestFlags, target)
+	if err != nil {
+		return nil, err
+	}
+	script := work.Script()
 	var given *pace.Profile
-	var err error
 	if k.Scenario != "" {
-		s, err := scenario.Load(k.Scenario, target)
+		s, err := work.ReadScenario(k.Scenario, target)
 		if err != nil {
 			return nil, err
 		}
 		script, given, p.mix, p.arrivals = s.Script(), s.Profile, s.Mix(), s.Arrivals
-	} else if script, err = k.script(target); err != nil {
-		return nil, err
 	}
 	if p.asked, err = k.profile(given); err != nil {
 		return nil, withExit{exitUsage, err}
 	}
 	p.arrivals = cmp.Or(pace.Arrivals(k.Arrivals), p.arrivals, pace.Constant)
-	loops := harness.Loops(k.Loops, k.Connections, p.near)
+	fleet, loops, err := k.generators(ctx, c, work, script, p.near)
+	if err != nil {
+		return nil, err
+	}
 	p.offer = offer{
+		fleet:  fleet,
 		length: k.Duration,
 		keep:   k.HDR != "" || k.Out != "",
 		options: load.Options{
@@ -204,6 +218,19 @@ func (k *loadCommand) plan(target load.Target) (*planned, error) {
 	p.offer.options.Duration = p.offer.length
 	p.describe(k)
 	return p, nil
+}
+
+// generators are where the load comes from, nil for this process, and how many loops they have.
+func (k *loadCommand) generators(
+	ctx context.Context, c *console, work *remote.Work, script load.Script, near bool,
+) (fleet *remote.Fleet, loops int, err error) {
+	if !k.far() {
+		return nil, harness.Loops(k.Loops, k.Connections, near), nil
+	}
+	if fleet, err = k.open(ctx, c, work, script, k.Loops); err != nil {
+		return nil, 0, err
+	}
+	return fleet, fleet.Loops(k.Connections), nil
 }
 
 // profile is the offered rate in requests a second; nil is a closed loop. A rate that is given
@@ -254,6 +281,9 @@ func (p *planned) describe(k *loadCommand) {
 	p.what = fmt.Sprintf("%s at %s\n%s, for %s, over %s, with %s",
 		format.Clean(p.mix), o.Target.URL, p.what,
 		format.Duration(float64(p.offer.length)), k.over(o.Connections), many(o.Loops, "loop"))
+	if k.far() {
+		p.what += " on " + many(len(k.Generator), "generator")
+	}
 	p.settings = k.note(map[string]string{
 		"rate":            rate,
 		"arrivals":        arrivals,
@@ -266,6 +296,7 @@ func (p *planned) describe(k *loadCommand) {
 		"resumption":      strconv.FormatBool(!k.NoResumption),
 		"seed":            strconv.FormatUint(k.Seed, 10),
 		"scenario":        k.Scenario,
+		"generators":      k.names(),
 	})
 }
 
@@ -282,6 +313,21 @@ func (k *loadCommand) print(c *console, p *planned, t *measure.Totals, early str
 		Early:  early,
 	}
 	return c.print([]byte(p.what + "\n\n" + text.Load(run)))
+}
+
+// shared says that the load came from the target's machine.
+func (p *planned) shared() bool {
+	if p.offer.fleet != nil {
+		return p.offer.fleet.Near()
+	}
+	return p.near
+}
+
+// machine is what a run directory says of this machine.
+func (p *planned) machine() record.Machine {
+	m := harness.Machine(p.near, 0)
+	m.Apart = p.near && !p.shared()
+	return m
 }
 
 // keep writes the files that were asked for.
@@ -302,7 +348,7 @@ func (k *loadCommand) keep(p *planned, t *measure.Totals, early string) error {
 		Target:   k.URL,
 		Mix:      p.mix,
 		Settings: p.settings,
-		Machine:  harness.Machine(p.near, 0),
+		Machine:  p.machine(),
 	})
 	if err != nil {
 		return fmt.Errorf("--out: %w", err)
@@ -320,7 +366,7 @@ func (k *loadCommand) keep(p *planned, t *measure.Totals, early string) error {
 		plan.Rate, plan.Arrivals = 0, ""
 	}
 	step := measure.Step{Plan: plan, Began: p.offer.began, Totals: *t, Windows: p.offer.windows}
-	return errors.Join(w.Step(&step), w.Result(resultOfLoad(step, early, p.near, k.Seed)),
+	return errors.Join(w.Step(&step), w.Result(resultOfLoad(step, early, p.shared(), k.Seed)),
 		w.Close())
 }
 

@@ -56,8 +56,8 @@ func (k *modelCommand) Run(c *console) error {
 
 // modelOptions are those that the run itself made its model with, so that the same comes out.
 func modelOptions(m *record.Manifest) model.Options {
-	o := model.Options{Local: m.Machine.TargetLocal}
-	if o.Local {
+	o := model.Options{Local: m.Machine.Shared()}
+	if m.Machine.TargetLocal {
 		o.Cores = m.Machine.Cores
 	}
 	var err error

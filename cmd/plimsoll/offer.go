@@ -11,6 +11,7 @@ import (
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/remote"
 	"plimsoll/internal/lab/text"
 )
 
@@ -30,6 +31,7 @@ var errStopped = errors.New("it was stopped")
 // offer is one load that is offered, with progress on the terminal.
 type offer struct {
 	options load.Options
+	fleet   *remote.Fleet           // the generators; nil is this process
 	length  time.Duration           // how long it is meant to last; 0 is unknown
 	keep    bool                    // the windows, too
 	watch   func(w *measure.Window) // is shown each window; it may be nil
@@ -40,11 +42,16 @@ type offer struct {
 // run offers the load. early is why it ended before it was done, or empty. An error means that
 // there is nothing to report.
 func (o *offer) run(ctx context.Context, c *console) (t *measure.Totals, early string, err error) {
-	release, err := harness.Reserve(o.options.Connections, o.options.Loops)
-	if err != nil {
-		return nil, "", err
+	run := load.Run
+	if o.fleet != nil {
+		run = o.fleet.Run
+	} else {
+		release, err := harness.Reserve(o.options.Connections, o.options.Loops)
+		if err != nil {
+			return nil, "", err
+		}
+		defer release()
 	}
-	defer release()
 	p := c.progress()
 	live := &recent{}
 	o.options.Window = liveWindow
@@ -64,7 +71,7 @@ func (o *offer) run(ctx context.Context, c *console) (t *measure.Totals, early s
 	}
 	p.show("opening connections to " + o.options.Target.URL)
 	o.began = time.Now()
-	t, err = load.Run(ctx, o.options)
+	t, err = run(ctx, o.options)
 	p.clear()
 	if err != nil {
 		return nil, "", stoppedEarly(ctx, err)

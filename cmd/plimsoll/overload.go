@@ -74,7 +74,7 @@ func (d *demoCommand) overload(ctx context.Context, c *console, run string, leng
 	if err != nil {
 		return err
 	}
-	p, err := offered.plan(target)
+	p, err := offered.plan(ctx, c, target)
 	if err != nil {
 		return err
 	}

@@ -110,14 +110,7 @@ func (k *connectionFlags) resolve(ctx context.Context, address string) (load.Tar
 			exitUsage, errors.New("--cert and --key go together: give both or none"),
 		}
 	}
-	target, err := load.Resolve(ctx, address, load.TLSOptions{
-		CA:           k.CA,
-		Insecure:     k.Insecure,
-		ServerName:   k.ServerName,
-		NoResumption: k.NoResumption,
-		Cert:         k.Cert,
-		Key:          k.Key,
-	})
+	target, err := load.Resolve(ctx, address, k.options())
 	if u, bad := url.Parse(address); err != nil &&
 		(bad != nil || errors.Is(err, load.ErrPort) || u.Scheme != "http" && u.Scheme != "https" ||
 			u.Hostname() == "" || u.User != nil) {
@@ -133,17 +126,20 @@ func (k *connectionFlags) resolve(ctx context.Context, address string) (load.Tar
 	return target, err
 }
 
+// options are the flags in the generator's words.
+func (k *connectionFlags) options() load.TLSOptions {
+	return load.TLSOptions{
+		CA:           k.CA,
+		Insecure:     k.Insecure,
+		ServerName:   k.ServerName,
+		NoResumption: k.NoResumption,
+		Cert:         k.Cert,
+		Key:          k.Key,
+	}
+}
+
 // given says whether any of the flags was.
 func (k *requestFlags) given() bool { return len(k.Header) > 0 || k.Method != "" || k.Body != "" }
-
-// script is the one request, again and again.
-func (k *requestFlags) script(target load.Target) (load.Script, error) {
-	method, request, err := k.prepare(target)
-	if err != nil {
-		return nil, err
-	}
-	return load.Static(method+" "+target.Path, request, method == "HEAD"), nil
-}
 
 // prepare makes the bytes of the request.
 func (k *requestFlags) prepare(target load.Target) (method string, request []byte, err error) {

@@ -21,7 +21,7 @@ import (
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/profiler"
 	"plimsoll/internal/lab/record"
-	"plimsoll/internal/lab/scenario"
+	"plimsoll/internal/lab/remote"
 	"plimsoll/internal/lab/slo"
 	"plimsoll/internal/lab/survey"
 	"plimsoll/internal/lab/text"
@@ -53,6 +53,7 @@ type surveyCommand struct {
 	Timeout        time.Duration `default:"5s" placeholder:"TIME" help:"Count a request as failed this long after it was due (${default})."`
 	Seed           uint64        `default:"1" placeholder:"N" help:"The seed: the same number gives the same random choices (${default})."`
 	JSON           bool          `help:"Print the result as JSON."`
+	generatorFlags
 	protocolFlags
 	requestFlags
 	connectionFlags `group:"TLS"`
@@ -80,6 +81,7 @@ Examples:
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99.9<200ms' --quick --limit 5000
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --scenario shop.yaml --pid $(pidof shop)
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --pprof http://127.0.0.1:6060 --metrics http://127.0.0.1:9090/metrics
+    plimsoll survey http://10.0.0.7:8080/ --slo 'p99<50ms' --generator load@gen1 --generator load@gen2:2222
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --inspect http://127.0.0.1:9229
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --perf --pid $(pidof -s nginx)
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --profile-command 'py-spy record -d {seconds} -p {pid} -f raw -o {out}'
@@ -103,7 +105,7 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	script, mix, err := k.mix(target)
+	work, script, mix, err := k.mix(target)
 	if err != nil {
 		return err
 	}
@@ -113,6 +115,15 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 			fmt.Errorf("--pid: there is no process %d on this machine: leave it out, "+
 				"and it is found by the port", k.PID),
 		}
+	}
+	var generators harness.Generators
+	if k.far() {
+		fleet, err := k.open(ctx, c, work, script, k.Loops)
+		if err != nil {
+			return err
+		}
+		defer fleet.Close()
+		generators = fleet
 	}
 	dir := cmp.Or(k.Out, runDirectory(target.Authority, time.Now()))
 	p := c.progress()
@@ -140,6 +151,7 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 		},
 		Target:         target,
 		Script:         script,
+		Generators:     generators,
 		PID:            k.PID,
 		Loops:          k.Loops,
 		Timeout:        k.Timeout,
@@ -195,6 +207,8 @@ func (k *surveyCommand) check() (slo.SLO, error) {
 		return nil, k.checkProfiler()
 	case k.checkProtocol() != nil:
 		return nil, k.checkProtocol()
+	case k.checkGenerators() != nil:
+		return nil, k.checkGenerators()
 	case k.Connections < 0 || k.Loops < 0 || k.PID < 0:
 		return nil, errors.New("--connections, --loops and --pid are at least 1")
 	case k.Timeout <= 0 || k.Timeout.Nanoseconds() > measure.Longest:
@@ -247,17 +261,21 @@ func webAddress(text string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-// mix is what is sent, and what that is in words.
-func (k *surveyCommand) mix(target load.Target) (load.Script, string, error) {
-	if k.Scenario == "" {
-		script, err := k.script(target)
-		return script, k.words(&target), err
-	}
-	s, err := scenario.Load(k.Scenario, target)
+// mix is what is sent, as generators on other machines and as this one take it, and what that is in
+// words.
+func (k *surveyCommand) mix(target load.Target) (*remote.Work, load.Script, string, error) {
+	work, err := k.work(k.URL, k.HTTP3, &k.requestFlags, target)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
-	return s.Script(), s.Mix(), nil
+	if k.Scenario == "" {
+		return work, work.Script(), k.words(&target), nil
+	}
+	s, err := work.ReadScenario(k.Scenario, target)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	return work, s.Script(), s.Mix(), nil
 }
 
 // settings are what the run directory says of the flags.
@@ -281,6 +299,7 @@ func (k *surveyCommand) settings() map[string]string {
 		"inspect":         strconv.FormatBool(k.Inspect != ""),
 		"metrics":         strconv.Itoa(len(k.Metrics)),
 		"deep":            strconv.FormatBool(k.Deep),
+		"generators":      k.names(),
 	})
 }
 

@@ -150,7 +150,11 @@ func (e *Evidence) others() float64 {
 		return 0
 	}
 	t := &e.AtLine.Step.Totals
-	return max(host.Used-target.Used-float64(t.Generator.CPU)/max(float64(t.Length+t.Drain), 1), 0)
+	generator := float64(t.Generator.CPU) / max(float64(t.Length+t.Drain), 1)
+	if e.Run.Manifest.Machine.Apart {
+		generator = 0
+	}
+	return max(host.Used-target.Used-generator, 0)
 }
 
 // full is the use of processors that a service reaches at its line when nothing else limits it;

@@ -416,7 +416,7 @@ func (e *Evidence) connectionShare() float64 {
 // on this machine: the generator does its handshakes beside its loops, so that they are not in what
 // its loops used.
 func (e *Evidence) clientsShare() float64 {
-	if !e.Run.Manifest.Machine.TargetLocal || !strings.HasPrefix(e.Run.Manifest.Target, "https:") {
+	if !e.Run.Manifest.Machine.Shared() || !strings.HasPrefix(e.Run.Manifest.Target, "https:") {
 		return 0
 	}
 	return .9 * e.others()

@@ -35,6 +35,8 @@ type Options struct {
 	Manifest record.Manifest
 	Target   load.Target
 	Script   load.Script
+	// Generators send the load from other machines; nil sends it from this process.
+	Generators Generators
 	// PID is the target's process; 0 has it found by its port when it is on this machine.
 	PID int
 	// Loops of the generator; 0 chooses, as Loops does.
@@ -57,10 +59,20 @@ type Options struct {
 	Deep bool
 }
 
+// Generators are a fleet on other machines.
+type Generators interface {
+	runner.Generators
+	// Loops is how many event loops they have together, for so many connections, and Near says that
+	// one of them is on the target's machine.
+	Loops(connections int) int
+	Near() bool
+}
+
 // harness is the bench of a survey: the generator, the probes, and what became of them.
 type harness struct {
 	*runner.Runner
 	o     Options
+	near  bool // the target is on this machine
 	steps []measure.Step
 	notes []string // what could not be done, for the result
 	ahead bool     // the generator takes precedence over the target
@@ -72,16 +84,18 @@ type harness struct {
 // until then, and is in the directory as far as it could be written. Without a result nothing was
 // measured; a target that does not answer at all leaves no directory.
 func Run(ctx context.Context, o Options) (*record.Result, error) {
-	o.Survey.Local = Local(&o.Target)
-	connections := cmp.Or(o.Survey.Connections, survey.MostConnections)
-	o.Loops = Loops(o.Loops, connections, o.Survey.Local)
-	release, err := Reserve(connections, o.Loops)
+	h := &harness{o: o, near: Local(&o.Target)}
+	release, err := h.reserve()
 	if err != nil {
 		return nil, err
 	}
 	defer release()
 	// One connection for a moment: what cannot be reached is one line, and no run directory.
-	if _, err := load.Run(ctx, load.Options{
+	run := load.Run
+	if o.Generators != nil {
+		run = o.Generators.Run
+	}
+	if _, err := run(ctx, load.Options{
 		Target:      o.Target,
 		Script:      o.Script,
 		Connections: 1,
@@ -91,7 +105,6 @@ func Run(ctx context.Context, o Options) (*record.Result, error) {
 	}); err != nil {
 		return nil, err
 	}
-	h := &harness{o: o}
 	h.find()
 	w, err := record.Create(o.Dir, h.manifest())
 	if err != nil {
@@ -104,6 +117,20 @@ func Run(ctx context.Context, o Options) (*record.Result, error) {
 		err = cmp.Or(err, w.Result(result))
 	}
 	return result, cmp.Or(err, w.Close())
+}
+
+// reserve takes what the generator needs of this process, and settles how many loops it has and
+// whether it shares the target's machine.
+func (h *harness) reserve() (release func(), err error) {
+	o := &h.o
+	connections := cmp.Or(o.Survey.Connections, survey.MostConnections)
+	if o.Generators != nil {
+		o.Survey.Local, o.Loops = o.Generators.Near(), o.Generators.Loops(connections)
+		return func() {}, nil
+	}
+	o.Survey.Local = h.near
+	o.Loops = Loops(o.Loops, connections, h.near)
+	return Reserve(connections, o.Loops)
 }
 
 // survey has the steps done and recorded, and fills in what a survey does not know itself.
@@ -159,6 +186,9 @@ func (h *harness) runnerOptions(sampler *probe.Sampler) runner.Options {
 	if o.NewConnections {
 		r.PerConnection = 1
 	}
+	if o.Generators != nil {
+		r.Generators = o.Generators
+	}
 	return r
 }
 
@@ -191,7 +221,8 @@ func Probes(
 func (h *harness) manifest() record.Manifest {
 	m := h.o.Manifest
 	m.Kind, m.Started, m.SLO = record.KindSurvey, time.Now(), h.o.Survey.SLO.String()
-	m.Machine = Machine(h.o.Survey.Local, h.o.PID)
+	m.Machine = Machine(h.near, h.o.PID)
+	m.Machine.Apart = h.near && !h.o.Survey.Local
 	m.Settings = map[string]string{"loops": strconv.Itoa(h.o.Loops)}
 	maps.Copy(m.Settings, h.o.Manifest.Settings)
 	return m
@@ -207,7 +238,7 @@ func (h *harness) miss(text string) {
 // find finds out what there is to know of a target on this machine: its processors, and by its port
 // its process when that was not named.
 func (h *harness) find() {
-	if !h.o.Survey.Local {
+	if !h.near {
 		return
 	}
 	h.o.Survey.Cores = probe.Machine().Cores
@@ -247,7 +278,7 @@ func (h *harness) Step(
 	ctx context.Context, p measure.StepPlan, stop func(w *measure.Window) (reason string),
 ) (*measure.Step, string, error) {
 	s, stopped, err := h.Runner.Step(ctx, p, stop)
-	if h.o.Survey.Local && !h.ahead && s != nil && s.Totals.Generator.Invalid != "" {
+	if h.o.Survey.Local && h.o.Generators == nil && !h.ahead && s != nil && s.Totals.Generator.Invalid != "" {
 		h.ahead = true
 		if failed := precede(); failed != nil {
 			h.miss(failed.Error())

@@ -178,7 +178,7 @@ func (p *DeploymentPlan) line(run *record.Run) (ok bool) {
 			p.caution("the survey itself reports that this does not hold: %s (%s)", v.What, v.Why)
 		}
 	}
-	if run.Manifest.Machine.TargetLocal {
+	if run.Manifest.Machine.Shared() {
 		p.caution("the generator shared the target's cores: on a machine of its own an " +
 			"instance may carry more")
 	}

@@ -60,9 +60,10 @@ type Machine struct {
 	CPU         string `json:"cpu"`
 	Cores       int    `json:"cores"`
 	MemoryBytes uint64 `json:"memory_bytes"`
-	// TargetLocal says that the target runs on the same machine, and shares its cores with the
-	// generator.
+	// TargetLocal says that the target runs on this machine, and shares its cores with the
+	// generator unless Apart says that all generators were on other machines.
 	TargetLocal bool `json:"target_local"`
+	Apart       bool `json:"generators_apart,omitempty"`
 	TargetPID   int  `json:"target_pid,omitempty"`
 	// TargetRuntime is what the target's process runs on, as probe.Runtime names it, TargetVersion
 	// the version of that, and TargetServer the program that serves for it; each empty where it is
@@ -71,6 +72,9 @@ type Machine struct {
 	TargetVersion string `json:"target_version,omitempty"`
 	TargetServer  string `json:"target_server,omitempty"`
 }
+
+// Shared says that the generator and the target shared the machine's cores.
+func (m *Machine) Shared() bool { return m.TargetLocal && !m.Apart }
 
 // SLOVerdict is what a step says about the SLO.
 type SLOVerdict string

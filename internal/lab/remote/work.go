@@ -82,13 +82,18 @@ func (w *Work) target(ctx context.Context) (load.Target, error) {
 	return target, err
 }
 
+// Script is what is sent where there is no scenario.
+func (w *Work) Script() load.Script {
+	return load.Static(w.Request.Name, w.Request.Bytes, w.Request.Head)
+}
+
 // script is what is sent.
 func (w *Work) script(target load.Target) (load.Script, error) {
 	if w.Scenario == "" {
 		if w.Request == nil || len(w.Request.Bytes) == 0 {
 			return nil, errors.New("there is no request to send")
 		}
-		return load.Static(w.Request.Name, w.Request.Bytes, w.Request.Head), nil
+		return w.Script(), nil
 	}
 	s, err := scenario.LoadFrom(w.Scenario, target, scenario.Source{
 		Open: func(path string, limit int64) ([]byte, error) {

@@ -9,7 +9,8 @@ func use(s *measure.Step, machineCores int) Use {
 	if len(s.Samples) > 0 && s.Samples[0].Values[measure.HostCores] > 0 {
 		cores = s.Samples[0].Values[measure.HostCores]
 	}
-	if cores > 0 && s.Totals.Length > 0 && s.Totals.Generator.CPU > 0 {
+	if cores > 0 && s.Totals.Length > 0 && s.Totals.Generator.CPU > 0 &&
+		len(s.Totals.Generator.Remote) == 0 {
 		share := round(float64(s.Totals.Generator.CPU) /
 			float64(s.Totals.Length+s.Totals.Drain) / cores)
 		u.Generator = &share

@@ -281,6 +281,9 @@ func facts(m *record.Manifest) []Fact {
 	where := "on another machine"
 	if m.Machine.TargetLocal {
 		where = "on this machine, sharing its cores with the generator"
+		if m.Machine.Apart {
+			where = "on this machine, and the generators on others"
+		}
 	}
 	all = append(all, Fact{"Generator ran on", clip(machine(&m.Machine), 300)},
 		Fact{"Target ran", where})

@@ -61,7 +61,7 @@ type rest struct {
 func (r *Runner) lookAtRest(ctx context.Context) (*rest, error) {
 	now := new(rest)
 	var err error
-	if now.connections, err = r.connections(); err != nil {
+	if now.connections, err = r.connections(ctx); err != nil {
 		return nil, err
 	}
 	now.descriptors, now.known = r.descriptors()
@@ -127,7 +127,7 @@ type settling struct {
 
 // look is one look at the target. An error ends the waiting.
 func (s *settling) look(ctx context.Context) (over bool, err error) {
-	why, err := s.left()
+	why, err := s.left(ctx)
 	if err == nil && why == "" {
 		why, err = s.busy(ctx)
 	}
@@ -143,9 +143,9 @@ func (s *settling) look(ctx context.Context) (over bool, err error) {
 }
 
 // left says what of the last step is still there; empty when nothing is.
-func (s *settling) left() (why string, err error) {
+func (s *settling) left(ctx context.Context) (why string, err error) {
 	was := s.runner.rest
-	n, err := s.runner.connections()
+	n, err := s.runner.connections(ctx)
 	if err != nil {
 		return "", err
 	}

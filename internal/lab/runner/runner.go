@@ -13,11 +13,20 @@ import (
 	"plimsoll/internal/lab/probe"
 )
 
+// Generators send a load from other machines, as load.Run does from this one.
+type Generators interface {
+	Run(ctx context.Context, o load.Options) (*measure.Totals, error)
+	// Connections is how many connections there are from their machines to the target.
+	Connections(ctx context.Context) (int, error)
+}
+
 // Options are what steps have in common. The zero value of each field but Target and Script is the
 // default it names.
 type Options struct {
 	Target load.Target
 	Script load.Script
+	// Generators take the place of this process's own; nil is that.
+	Generators Generators
 	// Sampler is sampled about four times a second during a step, and between steps; nil samples
 	// nothing.
 	Sampler *probe.Sampler
@@ -49,7 +58,7 @@ type Runner struct {
 	// run, connections and sample are the generator, the count of connections to the target, and
 	// the probes.
 	run         func(ctx context.Context, o load.Options) (*measure.Totals, error)
-	connections func() (int, error)
+	connections func(ctx context.Context) (int, error)
 	sample      func(at int64) measure.Sample
 	// rest is what the target looked like before the first step; nil before it.
 	rest *rest
@@ -65,7 +74,12 @@ func New(o Options) *Runner {
 		run:     load.Run,
 		sample:  func(at int64) measure.Sample { return measure.Sample{At: at} },
 	}
-	r.connections = func() (int, error) { return probe.Connections(o.Target.IPs()...) }
+	r.connections = func(context.Context) (int, error) {
+		return probe.Connections(o.Target.IPs()...)
+	}
+	if o.Generators != nil {
+		r.run, r.connections = o.Generators.Run, o.Generators.Connections
+	}
 	if o.Sampler != nil {
 		r.sample = o.Sampler.Sample
 	}
@@ -95,8 +109,9 @@ func (r *Runner) Step(
 	stopped := ""
 	sampling := newSampling(r.sample, r.options.Window)
 	o := r.loadOptions(p)
+	o.Began = sampling.began
 	o.Observe = func(w *measure.Window) {
-		sampling.windowEnded(w)
+		sampling.windowEnded()
 		step.Windows = append(step.Windows, *w)
 		if stop == nil || stopped != "" {
 			return
@@ -115,8 +130,8 @@ func (r *Runner) Step(
 		return nil, "", err
 	}
 	step.Totals = *totals
-	if began := sampling.began(); !began.IsZero() {
-		step.Began = began
+	if !sampling.start.IsZero() {
+		step.Began = sampling.start.Round(0)
 	}
 	return step, stopped, nil
 }

@@ -58,6 +58,7 @@ func (f *target) run(ctx context.Context, o load.Options) (*measure.Totals, erro
 		return t, nil
 	}
 	<-time.After(opening)
+	o.Began(time.Now())
 	const windows = 8
 	for i := range windows {
 		w := &measure.Window{Start: int64(i) * int64(o.Window), Length: int64(o.Window)}
@@ -80,7 +81,7 @@ func (f *target) run(ctx context.Context, o load.Options) (*measure.Totals, erro
 func (f *target) runner() *Runner {
 	r := New(Options{Script: load.Static("GET", []byte("GET / HTTP/1.1\r\n\r\n"), false), Seed: 100, Loops: 2, Timeout: time.Second})
 	r.run = f.run
-	r.connections = func() (int, error) {
+	r.connections = func(context.Context) (int, error) {
 		f.pass()
 		return f.connections, nil
 	}

@@ -10,14 +10,14 @@ import (
 // sampling samples the probes during one step, on a goroutine of its own: reading /proc takes too
 // long for a loop, and the windows' goroutine has the loops' parts to add up.
 //
-// The generator's clock starts when its connections are open, which only the generator knows. So
-// the first window's end tells when that was: it is given to Observe within a millisecond or so.
-// From then on samples are taken at the windows' ends, whether or not there are windows: the last
+// The generator's clock starts when its connections are open, which only the generator knows, and
+// says. From the first window on samples are taken at the windows' ends, whether or not there are windows: the last
 // one is as long as the drain.
 type sampling struct {
 	sample  func(at int64) measure.Sample
 	every   time.Duration
-	start   time.Time // of the generator's clock; zero before the first window
+	start   time.Time // of the generator's clock; zero before that is known
+	first   bool      // a window has ended
 	stop    chan struct{}
 	running sync.WaitGroup
 	taken   []measure.Sample // the goroutine's until it has ended
@@ -27,12 +27,15 @@ func newSampling(sample func(at int64) measure.Sample, every time.Duration) *sam
 	return &sampling{sample: sample, every: every, stop: make(chan struct{})}
 }
 
+// began says when the generator's clock starts, before the first window.
+func (s *sampling) began(at time.Time) { s.start = at }
+
 // windowEnded starts the sampling with the first window.
-func (s *sampling) windowEnded(w *measure.Window) {
-	if !s.start.IsZero() {
+func (s *sampling) windowEnded() {
+	if s.first {
 		return
 	}
-	s.start = time.Now().Add(-time.Duration(w.End()))
+	s.first = true
 	s.running.Go(s.loop)
 }
 
@@ -68,6 +71,3 @@ func (s *sampling) end() []measure.Sample {
 	s.running.Wait()
 	return s.taken
 }
-
-// began is when the generator's clock started by the wall clock; zero when there was no window.
-func (s *sampling) began() time.Time { return s.start.Round(0) }

@@ -268,7 +268,8 @@ func (s *surveyor) judge(t *trial) {
 		j.Verdict, j.Why = record.Undecided, fmt.Sprintf("one request at a time: %s a second",
 			format.Digits(j.Goodput.Estimate))
 	case invalid == "":
-	case j.Verdict != record.Fail || t.broke == "" && lateGenerator(&t.step.Totals, s.o.SLO):
+	case j.Verdict != record.Fail || t.broke == "" && lateGenerator(&t.step.Totals, s.o.SLO),
+		len(t.step.Totals.Generator.Remote) > 0: // it may be that one of them is gone
 		j.Verdict, j.Why = record.Invalid, invalid
 	default:
 		j.Why += " (the generator was late too, by less than would matter)"

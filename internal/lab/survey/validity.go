@@ -12,6 +12,9 @@ import (
 // validity is what has to be right for the results to mean something.
 func (s *surveyor) validity() []record.Validity {
 	checks := []record.Validity{s.onSchedule(), s.little(), s.quiet(), s.plenty()}
+	if v, ok := s.together(); ok {
+		checks = append(checks, v)
+	}
 	if s.result.Recovery.Tested {
 		checks = append(checks, s.undrifted())
 	}
@@ -40,6 +43,26 @@ func (s *surveyor) onSchedule() record.Validity {
 		"in %d steps it was the limit itself, and they are not counted",
 		float64(worst)/1e6, invalid)
 	return v
+}
+
+// together looks at how far apart generators on several machines may have started; ok is false when
+// there were none.
+func (s *surveyor) together() (v record.Validity, ok bool) {
+	v = record.Validity{What: "the generators started together, to a tenth of a window", OK: true}
+	worst, window := int64(0), int64(0)
+	names := map[string]bool{}
+	for _, t := range s.trials {
+		if len(t.step.Windows) > 0 {
+			window = t.step.Windows[0].Length
+		}
+		for _, g := range t.step.Totals.Generator.Remote {
+			worst, names[g.Name] = max(worst, g.ClockUncertainty), true
+		}
+	}
+	v.OK = len(names) == 1 || worst <= window/10
+	v.Why = fmt.Sprintf("the clocks of %d generators were known to within %s",
+		len(names), format.Duration(float64(worst)))
+	return v, len(names) > 0
 }
 
 // little checks Little's law in the steps: what is inside is the rate times the time each takes.

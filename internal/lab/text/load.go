@@ -152,7 +152,27 @@ func behindTheFigures(r *Run) string {
 			many(t.Streams, "stream")))
 	}
 	table.Row("generator", Generator(t))
-	return table.String()
+	return table.String() + generators(t.Generator.Remote)
+}
+
+// generators is what each of them did and used, where they were on other machines.
+func generators(all []measure.Remote) string {
+	if len(all) == 0 {
+		return ""
+	}
+	var table Table
+	table.Row("generator", "loops", "sent", "lag p99", "busiest loop", "its machine", "clock known to")
+	for i := range all {
+		m := &all[i]
+		host := "-"
+		if m.HostBusy > 0 {
+			host = fmt.Sprintf("%s of %d cores", format.Percent(m.HostBusy), m.Cores)
+		}
+		table.Row(format.Clean(m.Name), fmt.Sprint(m.Loops), format.Count(m.Sent),
+			format.Duration(float64(m.Lag)), format.Percent(m.Busy), host,
+			"±"+format.Duration(float64(m.ClockUncertainty)))
+	}
+	return "\n" + table.String()
 }
 
 // Generator is what the generator itself used: "4.10 s of CPU, 8.00 µs a request, busiest of 2
