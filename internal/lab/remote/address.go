@@ -50,7 +50,8 @@ func parseAddress(text string) (address, error) {
 			return wrong("a name of a user or a host does not have such characters")
 		}
 	}
-	if host == "" || named && user == "" || strings.HasPrefix(user+host, "-") {
+	if host == "" || named && user == "" || strings.HasPrefix(user, "-") ||
+		strings.HasPrefix(host, "-") {
 		return wrong("a user or a host is missing")
 	}
 	if a.host = host; named {

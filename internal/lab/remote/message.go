@@ -75,7 +75,8 @@ type trip struct {
 const farthest = math.MaxInt64 / 8
 
 func (t *trip) check() error {
-	if t.Received < 0 || t.Sent < t.Received || t.Sent > farthest || t.Wall < 0 || t.Wall > farthest {
+	if t.Received < 0 || t.Sent < t.Received || t.Sent > farthest ||
+		t.Wall < 0 || t.Wall > math.MaxInt64/2 {
 		return errors.New("its clock shows times that cannot be")
 	}
 	return nil

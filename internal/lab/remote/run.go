@@ -49,7 +49,7 @@ func (f *Fleet) Run(ctx context.Context, o load.Options) (*measure.Totals, error
 		observe: o.Observe,
 	}
 	r.run(ctx)
-	return r.totals()
+	return r.totals(ctx)
 }
 
 // withDefaults puts in the defaults that the generators must agree on.
@@ -65,7 +65,8 @@ func withDefaults(o load.Options) load.Options {
 type share struct {
 	*peer
 	assignment
-	done *finished
+	over bool      // it has said all of this load
+	done *finished // what it measured; nil where it has failed
 }
 
 // deal deals the load's loops out, one by one, to those that have not as many as they can run, and
@@ -233,11 +234,10 @@ func (r *running) run(ctx context.Context) {
 			continue // it has no share, and ended
 		}
 		s := r.shares[i]
-		if s.done != nil && e.kind != 0 {
+		if s.over {
 			continue
 		}
-		ended := r.take(i, s, e)
-		if ended {
+		if s.over = r.take(i, s, e); s.over {
 			left--
 			r.windows.end(i)
 		}
@@ -254,10 +254,10 @@ func (r *running) take(i int, s *share, e event) (ended bool) {
 	wrong := error(nil)
 	switch {
 	case e.err != nil:
-		if s.done != nil {
-			return false // it was done
+		// That a load which had not started was stopped is no failure of who says so.
+		if !r.stopped || e.kind == 0 {
+			r.broken = append(r.broken, s.named(e.err).Error())
 		}
-		r.broken = append(r.broken, s.named(e.err).Error())
 		return true
 	case e.kind == kindWindow:
 		if wrong = r.windows.add(i, e.window); wrong == nil {
@@ -291,7 +291,7 @@ func (r *running) stopAll() {
 // abandon closes those that did not end.
 func (r *running) abandon() {
 	for _, s := range r.shares {
-		if s.done == nil && s.gone == nil {
+		if !s.over {
 			why := errors.New("it did not end a load that it was told to end")
 			r.broken = append(r.broken, s.named(why).Error())
 			go s.close(why)
@@ -300,7 +300,7 @@ func (r *running) abandon() {
 }
 
 // totals adds up what was measured. Where no generator has measured anything there is nothing to add.
-func (r *running) totals() (*measure.Totals, error) {
+func (r *running) totals(ctx context.Context) (*measure.Totals, error) {
 	var sum *load.Outcome
 	var remote []measure.Remote
 	for _, s := range r.shares {
@@ -313,6 +313,9 @@ func (r *running) totals() (*measure.Totals, error) {
 			continue
 		}
 		sum.Add(&s.done.Outcome)
+	}
+	if sum == nil && ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	if sum == nil {
 		return nil, errors.New(strings.Join(r.broken, "; "))

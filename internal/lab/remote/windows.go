@@ -37,6 +37,8 @@ func (w *windows) add(from int, win *measure.Window) error {
 	}
 	p.next = win.End()
 	p.waiting = append(p.waiting, win)
+	// Only the last one ends between two edges.
+	p.over = p.next%w.length != 0
 	w.merge()
 	return nil
 }

@@ -34,6 +34,8 @@ type worker struct {
 	target load.Target
 	script load.Script
 	near   bool
+	// greeted says that the other side has.
+	greeted bool
 	// of the load under way; cancel is nil when there is none
 	cancel context.CancelFunc
 	starts chan int64
@@ -134,19 +136,14 @@ func (w *worker) beat(ctx context.Context) {
 
 // obey does what comes, one after the other.
 func (w *worker) obey(ctx context.Context, ended <-chan error) error {
-	greeted := false
 	for {
 		select {
 		case f := <-w.inbox:
-			if greeted != (f.kind != kindHello) {
-				return errors.New("a greeting comes first, and once")
-			}
-			greeted = true
 			if err := w.do(ctx, f); err != nil {
 				return err
 			}
 		case err := <-ended:
-			return err
+			return w.obeyRest(ctx, err)
 		case <-w.heard.C:
 			return fmt.Errorf("nothing was heard for %v", silence)
 		case <-ctx.Done():
@@ -155,8 +152,26 @@ func (w *worker) obey(ctx context.Context, ended <-chan error) error {
 	}
 }
 
+// obeyRest does what had come before the end, whose reason it returns.
+func (w *worker) obeyRest(ctx context.Context, why error) error {
+	for {
+		select {
+		case f := <-w.inbox:
+			if err := w.do(ctx, f); err != nil {
+				return err
+			}
+		default:
+			return why
+		}
+	}
+}
+
 // do does what one frame says. Its errors end the connection; what went wrong with a load is told.
 func (w *worker) do(ctx context.Context, f frame) error {
+	if w.greeted != (f.kind != kindHello) {
+		return errors.New("a greeting comes first, and once")
+	}
+	w.greeted = true
 	switch f.kind {
 	case kindHello:
 		h, err := decode[hello](f.content)
