@@ -22,6 +22,9 @@ need pgrep procps
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$missing postgresql"
 need ip iproute2
 need nsenter util-linux
+# Generators on other machines are reached by ssh; the tests' server runs on a port of its own.
+need ssh openssh-client
+need sshd openssh-server
 # The front end is built by node, and its pages are looked at in a browser.
 need npm "npm nodejs"
 need chromium chromium
