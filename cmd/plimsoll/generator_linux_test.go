@@ -31,7 +31,8 @@ func sshServer(t *testing.T) (host, cache string) {
 		}
 	}
 	for _, key := range []string{"host", "user"} {
-		out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, key)).CombinedOutput()
+		out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir,
+			key)).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -47,11 +48,13 @@ func sshServer(t *testing.T) (host, cache string) {
 	port := ports[0]
 	cache = filepath.Join(dir, "cache")
 	write := func(name string, mode os.FileMode, lines ...string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Join(lines, "\n")+"\n"), mode); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Join(lines, "\n")+"\n"),
+			mode); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("sshd.conf", 0o600, fmt.Sprintf("Port %d", port), "ListenAddress 127.0.0.1", "HostKey "+dir+"/host", "PidFile none",
+	write("sshd.conf", 0o600, fmt.Sprintf("Port %d", port), "ListenAddress 127.0.0.1",
+		"HostKey "+dir+"/host", "PidFile none",
 		"AuthorizedKeysFile "+dir+"/user.pub", "StrictModes no", "UsePAM no", "PasswordAuthentication no",
 		"SetEnv XDG_CACHE_HOME="+cache)
 	write("client.conf", 0o600, "Host *", "IdentityFile "+dir+"/user", "IdentitiesOnly yes",
@@ -126,7 +129,8 @@ func TestALoadFromGeneratorsOverSSH(t *testing.T) {
 	}
 	for range 2 {
 		clear(seen)
-		code, text, errs := command(nil, "load", server.URL, "--scenario", scenario, "--rate", "200", "-d", "1s", "-c", "4",
+		code, text, errs := command(nil, "load", server.URL, "--scenario", scenario, "--rate", "200",
+			"-d", "1s", "-c", "4",
 			"-t", "1", "--timeout", "1m", "--generator", host, "--generator", other, "--json")
 		var result struct {
 			Totals struct {
@@ -146,7 +150,8 @@ func TestALoadFromGeneratorsOverSSH(t *testing.T) {
 			t.Fatalf("exit %d: %s\n%s", code, errs, text)
 		}
 		got := result.Totals
-		if got.Due != 200 || got.Sent != 200 || got.Generator.Loops != 2 || len(got.Generator.Remote) != 2 || len(seen) != 200 {
+		if got.Due != 200 || got.Sent != 200 || got.Generator.Loops != 2 ||
+			len(got.Generator.Remote) != 2 || len(seen) != 200 {
 			t.Errorf("%+v, and %d requests came", got, len(seen))
 		}
 		for _, g := range got.Generator.Remote {
@@ -165,8 +170,10 @@ func TestALoadFromGeneratorsOverSSH(t *testing.T) {
 // A Ctrl-C ends the generators, and what was measured is told.
 func TestALoadFromGeneratorsThatIsStopped(t *testing.T) {
 	host, _ := sshServer(t)
-	code, text, errs := command(nil, "load", interrupting(t, 10), "--rate", "100", "-d", "10m", "-c", "2", "-t", "1", "--generator", host)
-	if code != 3 || errs != "" || !strings.Contains(text, "Ended early: it was stopped.") || !strings.Contains(text, host) {
+	code, text, errs := command(nil, "load", interrupting(t, 10), "--rate", "100", "-d", "10m", "-c", "2",
+		"-t", "1", "--generator", host)
+	if code != 3 || errs != "" || !strings.Contains(text, "Ended early: it was stopped.") ||
+		!strings.Contains(text, host) {
 		t.Errorf("exit %d, %q:\n%s", code, errs, text)
 	}
 }
@@ -182,7 +189,8 @@ func TestAGeneratorThatCannotBeReached(t *testing.T) {
 		"nobody we know": {strings.Replace(host, "@", "-nobody@", 1), 2, "Permission denied"},
 		"an option":      {"-oProxyCommand=false", 1, "is not where a generator can be reached"},
 	} {
-		code, text, errs := command(nil, "load", "http://127.0.0.1:1/", "-d", "1s", "--generator="+c.generator)
+		code, text, errs := command(nil, "load", "http://127.0.0.1:1/", "-d", "1s",
+			"--generator="+c.generator)
 		if code != c.code || !strings.Contains(errs, c.want) || text != "" {
 			t.Errorf("%s: exit %d, %q %q", what, code, errs, text)
 		}

@@ -116,15 +116,11 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 				"and it is found by the port", k.PID),
 		}
 	}
-	var generators harness.Generators
-	if k.far() {
-		fleet, err := k.open(ctx, c, work, script, k.Loops)
-		if err != nil {
-			return err
-		}
-		defer fleet.Close()
-		generators = fleet
+	generators, end, err := k.generators(ctx, c, work, script)
+	if err != nil {
+		return err
 	}
+	defer end()
 	dir := cmp.Or(k.Out, runDirectory(target.Authority, time.Now()))
 	p := c.progress()
 	result, err := harness.Run(ctx, harness.Options{
@@ -172,6 +168,20 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	return exitOfSurvey(result)
+}
+
+// generators are where the load comes from, nil for this process; end ends them.
+func (k *surveyCommand) generators(
+	ctx context.Context, c *console, work *remote.Work, script load.Script,
+) (g harness.Generators, end func(), err error) {
+	if !k.far() {
+		return nil, func() {}, nil
+	}
+	fleet, err := k.open(ctx, c, work, script, k.Loops)
+	if err != nil {
+		return nil, nil, err
+	}
+	return fleet, fleet.Close, nil
 }
 
 // exitOfSurvey is nil when a line was found.

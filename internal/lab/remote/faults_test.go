@@ -99,7 +99,8 @@ func playing(t *testing.T, play func(p *puppet)) (*Fleet, load.Options) {
 			return real(ctx, name)
 		},
 	})
-	return f, load.Options{Script: f.o.Script, Connections: 2, Loops: 2, Duration: time.Hour, Timeout: patience}
+	return f, load.Options{Script: f.o.Script, Connections: 2, Loops: 2, Duration: time.Hour,
+		Timeout: patience}
 }
 
 // window is a whole one from a start, with one request.
@@ -115,8 +116,9 @@ func TestAGeneratorThatGoesWrongMakesTheLoadInvalid(t *testing.T) {
 		play func(p *puppet)
 		want string
 	}{
-		"it dies":              {func(p *puppet) {}, "the connection to it has ended"},
-		"it dies in a message": {func(p *puppet) { raw(p, []byte{0, 0, 1, 0, byte(kindWindow), '{'}) }, "after 1 of 256 bytes"},
+		"it dies": {func(p *puppet) {}, "the connection to it has ended"},
+		"it dies in a message": {func(p *puppet) { raw(p, []byte{0, 0, 1, 0, byte(kindWindow), '{'}) },
+			"after 1 of 256 bytes"},
 		"garbage": {func(p *puppet) {
 			raw(p, []byte("Segmentation fault (core dumped)\n"))
 			p.untilStopped()
@@ -176,7 +178,8 @@ func TestAGeneratorThatGoesWrongMakesTheLoadInvalid(t *testing.T) {
 			p.untilStopped()
 		}, "3ms after the start"},
 		"it was the limit": {func(p *puppet) {
-			p.say(kindOutcome, finished{Outcome: load.Outcome{Loops: 1}, Invalid: "a loop was at work 99 % of the time"})
+			p.say(kindOutcome, finished{Outcome: load.Outcome{Loops: 1},
+				Invalid: "a loop was at work 99 % of the time"})
 			p.untilStopped()
 		}, "99 %"},
 	} {
@@ -195,7 +198,8 @@ func TestAGeneratorThatGoesWrongMakesTheLoadInvalid(t *testing.T) {
 			} else {
 				why = totals.Generator.Invalid
 			}
-			if !strings.Contains(why, c.want) || !strings.Contains(why, "generator ") || strings.ContainsRune(why, '\x1b') {
+			if !strings.Contains(why, c.want) || !strings.Contains(why, "generator ") ||
+				strings.ContainsRune(why, '\x1b') {
 				t.Errorf("%q, want %q", why, c.want)
 			}
 			if err == nil && totals.Length >= int64(time.Hour) {
@@ -224,12 +228,18 @@ func TestWhoIsNotARightGeneratorIsRefused(t *testing.T) {
 		greeting func(p *puppet)
 		want     string
 	}{
-		"another version": {func(p *puppet) { p.say(kindHello, hello{Version: 99, Sum: "sum"}) }, "version 99"},
-		"another program": {func(p *puppet) { p.say(kindHello, hello{Version: protocolVersion, Sum: "x"}) }, "not the one that was sent"},
-		"no greeting":     {func(p *puppet) { p.say(kindBeat, nil) }, "not with a greeting"},
-		"text":            {func(p *puppet) { _, _ = p.end.Write([]byte("Welcome to Debian\n")) }, "not the generator's protocol"},
-		"nothing":         {func(p *puppet) {}, "has ended"},
-		"more than asked": {func(p *puppet) { p.say(kindHello, map[string]any{"version": 1, "evil": 1}) }, "cannot be read"},
+		"another version": {func(p *puppet) { p.say(kindHello, hello{Version: 99, Sum: "sum"}) },
+			"version 99"},
+		"another program": {func(p *puppet) {
+			p.say(kindHello, hello{Version: protocolVersion,
+				Sum: "x"})
+		}, "not the one that was sent"},
+		"no greeting": {func(p *puppet) { p.say(kindBeat, nil) }, "not with a greeting"},
+		"text": {func(p *puppet) { _, _ = p.end.Write([]byte("Welcome to Debian\n")) },
+			"not the generator's protocol"},
+		"nothing": {func(p *puppet) {}, "has ended"},
+		"more than asked": {func(p *puppet) { p.say(kindHello, map[string]any{"version": 1, "evil": 1}) },
+			"cannot be read"},
 	} {
 		_, err := Open(t.Context(), Options{
 			Generators: []string{"g"}, Work: g.work(t), Script: g.work(t).Script(), Sum: "sum",
@@ -249,14 +259,20 @@ func TestWhatMakesNoSenseEndsAGenerator(t *testing.T) {
 		say  []func(w *wire)
 		want string
 	}{
-		"nothing":             {nil, ""},
-		"garbage":             {[]func(w *wire){func(w *wire) { _, _ = w.out.Write([]byte("GET / HTTP/1.1\r\n")) }}, "not the generator's"},
+		"nothing": {nil, ""},
+		"garbage": {[]func(w *wire){func(w *wire) {
+			_,
+				_ = w.out.Write([]byte("GET / HTTP/1.1\r\n"))
+		}}, "not the generator's"},
 		"no greeting":         {[]func(w *wire){good(kindBeat, nil)}, "a greeting comes first"},
 		"two greetings":       {[]func(w *wire){greet, greet}, "a greeting comes first"},
 		"another version":     {[]func(w *wire){good(kindHello, hello{Version: 2})}, "version 2"},
 		"a load too early":    {[]func(w *wire){greet, good(kindLoad, assignment{})}, "after the work"},
 		"the other direction": {[]func(w *wire){greet, good(kindOutcome, nil)}, "does not go to a generator"},
-		"a cut-off frame":     {[]func(w *wire){greet, func(w *wire) { _, _ = w.out.Write([]byte{0, 0, 0, 9, byte(kindWork), '{'}) }}, "after 1 of 9"},
+		"a cut-off frame": {[]func(w *wire){greet, func(w *wire) {
+			_, _ = w.out.Write([]byte{0, 0, 0,
+				9, byte(kindWork), '{'})
+		}}, "after 1 of 9"},
 	} {
 		near, far := pipes()
 		ended := make(chan error, 1)
@@ -271,7 +287,8 @@ func TestWhatMakesNoSenseEndsAGenerator(t *testing.T) {
 		}
 		near.WriteCloser.Close()
 		err := <-ended
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(),
+			c.want)) {
 			t.Errorf("%s: %v", what, err)
 		}
 		near.Close()
@@ -301,8 +318,10 @@ func TestAFleetNoticesAGeneratorThatIsSilent(t *testing.T) {
 			for p.hear() != 0 {
 			}
 		})
-		work := &Work{URL: "http://127.0.0.1/", Request: &Request{Name: "GET /", Bytes: []byte("GET / HTTP/1.1\r\n\r\n")}}
-		_, err := Open(t.Context(), Options{Generators: []string{"g"}, Work: work, Script: work.Script(), Sum: "sum", Dial: dial})
+		work := &Work{URL: "http://127.0.0.1/", Request: &Request{Name: "GET /",
+			Bytes: []byte("GET / HTTP/1.1\r\n\r\n")}}
+		_, err := Open(t.Context(), Options{Generators: []string{"g"}, Work: work, Script: work.Script(),
+			Sum: "sum", Dial: dial})
 		if err == nil || !strings.Contains(err.Error(), "generator g: nothing was heard of it") {
 			t.Error(err)
 		}
@@ -319,7 +338,8 @@ func TestAScheduleThatIsNotDataIsRefused(t *testing.T) {
 
 // FuzzFrames reads any bytes as frames and their contents: errors are all that may come of it.
 func FuzzFrames(f *testing.F) {
-	for _, k := range []kind{kindHello, kindWindow, kindOutcome, kindPrepared, kindFailed, kindCounted, kindClock} {
+	for _, k := range []kind{kindHello, kindWindow, kindOutcome, kindPrepared, kindFailed, kindCounted,
+		kindClock} {
 		var b bytes.Buffer
 		if err := newWire(&b, &b).send(k, map[string]any{}); err != nil {
 			f.Fatal(err)

@@ -59,7 +59,8 @@ func TestGeneratorsTogetherSendTheScheduleOfOne(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := load.Options{
-				Target: resolved, Script: s.Script(), Offered: offered(kind, 400), Connections: 8, Loops: 4, Seed: 7,
+				Target: resolved, Script: s.Script(), Offered: offered(kind, 400), Connections: 8,
+				Loops: 4, Seed: 7,
 				Timeout: patience, Window: 40 * time.Millisecond,
 			}
 			var windows []measure.Window
@@ -93,7 +94,8 @@ func TestGeneratorsTogetherSendTheScheduleOfOne(t *testing.T) {
 
 // compareRuns compares all that does not depend on how fast the target was.
 func compareRuns(
-	t *testing.T, what string, seen, want map[string]int, got, wanted *measure.Totals, windows []measure.Window,
+	t *testing.T, what string, seen, want map[string]int, got, wanted *measure.Totals,
+	windows []measure.Window,
 ) {
 	t.Helper()
 	if len(seen) != len(want) {
@@ -101,15 +103,18 @@ func compareRuns(
 	}
 	for path, n := range want {
 		if seen[path] != n {
-			t.Fatalf("%s: %s was asked for %d times, and %d times by one generator", what, path, seen[path], n)
+			t.Fatalf("%s: %s was asked for %d times, and %d times by one generator", what, path,
+				seen[path], n)
 		}
 	}
-	if got.Due != wanted.Due || got.Sent != wanted.Sent || got.Ended != wanted.Ended || got.Length != wanted.Length ||
+	if got.Due != wanted.Due || got.Sent != wanted.Sent || got.Ended != wanted.Ended ||
+		got.Length != wanted.Length ||
 		got.Response.Count() != wanted.Response.Count() || got.Generator.Loops != 4 {
 		t.Errorf("%s: %+v\nwant %+v", what, got, wanted)
 	}
 	for i, r := range wanted.Requests {
-		if g := got.Requests[i]; g.Name != r.Name || g.Ended != r.Ended || g.Response.Count() != r.Ended[measure.OK] {
+		if g := got.Requests[i]; g.Name != r.Name || g.Ended != r.Ended ||
+			g.Response.Count() != r.Ended[measure.OK] {
 			t.Errorf("%s: of %s %v, want %v", what, r.Name, g.Ended, r.Ended)
 		}
 	}
@@ -194,10 +199,12 @@ func TestWhatCannotBeReachedIsNamedAndTheFleetStaysUsable(t *testing.T) {
 	work := g.work(t)
 	work.URL = "http://127.0.0.1:1/"
 	f := open(t, Options{Generators: []string{"first", "second"}, Work: work})
-	o := load.Options{Script: f.o.Script, Connections: 4, Loops: 2, Duration: time.Millisecond, Timeout: patience}
+	o := load.Options{Script: f.o.Script, Connections: 4, Loops: 2, Duration: time.Millisecond,
+		Timeout: patience}
 	for range 2 {
 		_, err := f.Run(t.Context(), o)
-		if err == nil || !strings.Contains(err.Error(), "generator ") || !strings.Contains(err.Error(), "does the target listen there") {
+		if err == nil || !strings.Contains(err.Error(), "generator ") || !strings.Contains(err.Error(),
+			"does the target listen there") {
 			t.Fatalf("%v", err)
 		}
 	}

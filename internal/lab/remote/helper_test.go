@@ -66,7 +66,6 @@ type target struct {
 	url  string
 	mu   sync.Mutex
 	seen map[string]int
-	slow time.Duration
 }
 
 func serve(t *testing.T) *target {
@@ -74,9 +73,7 @@ func serve(t *testing.T) *target {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		g.seen[r.URL.Path]++
-		slow := g.slow
 		g.mu.Unlock()
-		time.Sleep(slow)
 		io.WriteString(w, "ok")
 	}))
 	t.Cleanup(server.Close)

@@ -15,7 +15,8 @@ func TestWindowsOfTheSameTimeAreAddedUp(t *testing.T) {
 		t.Helper()
 		var h measure.Histogram
 		h.Record(int64(due))
-		win := &measure.Window{Start: start, Length: length, Due: due, Waiting: 1, InFlight: 2, Response: h.Sparse()}
+		win := &measure.Window{Start: start, Length: length, Due: due, Waiting: 1, InFlight: 2,
+			Response: h.Sparse()}
 		if err := w.add(from, win); err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +43,8 @@ func TestWindowsOfTheSameTimeAreAddedUp(t *testing.T) {
 	}
 	for i, x := range want {
 		g := got[i]
-		if g.Start != x.start || g.Length != x.length || g.Due != x.due || g.Waiting != x.waiting || g.Response.Sum != x.due {
+		if g.Start != x.start || g.Length != x.length || g.Due != x.due || g.Waiting != x.waiting ||
+			g.Response.Sum != x.due {
 			t.Errorf("window %d: %+v, want %+v", i, g, x)
 		}
 	}
@@ -65,7 +67,8 @@ func TestClocksAreComparedByWhatRoundTripsProve(t *testing.T) {
 		{[]reading{trip(0, 500, 0, 500), trip(2000, 3, 700, 3)}, 4},
 	} {
 		got := compare(c.readings)
-		if got.uncertainty > c.most || got.offset < 1000-got.uncertainty || got.offset > 1000+got.uncertainty {
+		if got.uncertainty > c.most || got.offset < 1000-got.uncertainty ||
+			got.offset > 1000+got.uncertainty {
 			t.Errorf("%+v: %+v", c.readings, got)
 		}
 	}
@@ -92,7 +95,8 @@ func TestAddresses(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "@", "a@", "@b", "-oProxyCommand=x", "-v@h", "a@-b", "h:0", "h:99999", "h:x", "::1", "a b", "a@h;reboot", "a@$(x)",
+		"", "@", "a@", "@b", "-oProxyCommand=x", "-v@h", "a@-b", "h:0", "h:99999", "h:x", "::1", "a b",
+		"a@h;reboot", "a@$(x)",
 		"a@h:22:23", "a\n", "'", "h:", "ssh://h",
 	} {
 		if got, err := parseAddress(text); err == nil || !strings.Contains(err.Error(), "user@host") {

@@ -11,8 +11,8 @@ import (
 // long for a loop, and the windows' goroutine has the loops' parts to add up.
 //
 // The generator's clock starts when its connections are open, which only the generator knows, and
-// says. From the first window on samples are taken at the windows' ends, whether or not there are windows: the last
-// one is as long as the drain.
+// says. From the first window on samples are taken at the windows' ends, whether or not there are
+// windows: the last one is as long as the drain.
 type sampling struct {
 	sample  func(at int64) measure.Sample
 	every   time.Duration
