@@ -84,7 +84,7 @@ func greet(name string, link Link, expect string) (*peer, error) {
 		err = p.wire.send(kindHello, hello{Version: protocolVersion})
 	}
 	if err != nil {
-		return nil, errors.Join(p.cause(err), link.Close())
+		return nil, because(p.cause(err), link.Close())
 	}
 	h.Host = clean(h.Host, 100)
 	p.hello = *h
@@ -190,10 +190,18 @@ func (p *peer) close(why error) {
 	p.shut.Do(func() {
 		p.why = why
 		close(p.closed)
-		if err := p.link.Close(); err != nil && why != nil {
-			p.why = fmt.Errorf("%w: %w", why, err)
+		if err := p.link.Close(); why != nil {
+			p.why = because(why, err)
 		}
 	})
+}
+
+// because is an error with what is behind it, in one line; behind may be nil.
+func because(err, behind error) error {
+	if behind == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, behind)
 }
 
 // beat says that this side lives, until the peer is gone.

@@ -105,7 +105,7 @@ func (p program) dial(ctx context.Context, generator string) (Link, error) {
 	stop := context.AfterFunc(ctx, l.kill)
 	defer stop()
 	if err := p.install(l); err != nil {
-		return nil, errors.Join(err, l.Close())
+		return nil, because(err, l.Close())
 	}
 	return l, nil
 }
