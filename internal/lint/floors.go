@@ -38,8 +38,8 @@ var floors = []struct {
 var labFloors = [][]string{
 	{"measure", "pace", "stats", "heap", "format", "disk"},
 	{"slo", "queue", "load", "profile", "symbols"},
-	{"model", "scenario", "replay", "probe", "scrape", "stacks", "refserver", "wrkcheck"},
-	{"record", "runner", "doctor", "kernel", "profiler"},
+	{"model", "scenario", "replay", "probe", "scrape", "stacks", "reference", "wrkcheck"},
+	{"record", "runner", "doctor", "kernel", "profiler", "refserver"},
 	{"survey", "diagnose", "experiment", "plan"},
 	{"harness", "report", "text"},
 	{"document", "remote"},

@@ -63,6 +63,14 @@ func (q *Queue) Offer(now int64) (done int64, ok bool) {
 	return done, true
 }
 
+// Add adds a worker, who is free from now on.
+func (q *Queue) Add(now int64) {
+	q.free = append(q.free, now)
+	for i := len(q.free) - 1; i > 0 && q.free[i] < q.free[(i-1)/2]; i = (i - 1) / 2 {
+		q.free[i], q.free[(i-1)/2] = q.free[(i-1)/2], q.free[i]
+	}
+}
+
 // sink puts the heap in order after its first element has grown.
 func (q *Queue) sink() {
 	free, i := q.free, 0
