@@ -38,6 +38,8 @@ type settings struct {
 	exponential                    bool
 	address, slo                   string
 	stallAt, seed                  uint64
+	kind                           string
+	kinds                          bool
 }
 
 func main() {
@@ -57,6 +59,9 @@ func main() {
 		"number of the request that the server stands still at; 0 is never")
 	flag.DurationVar(&s.stall, "stall", 500*time.Millisecond, "for how long it stands still")
 	flag.Uint64Var(&s.seed, "seed", 1, "of the service times")
+	flag.StringVar(&s.kind, "kind", "",
+		"serve one of the kinds of services that are written down, instead of a queue")
+	flag.BoolVar(&s.kinds, "kinds", false, "print those kinds as JSON, one a line, and end")
 	flag.Usage = func() {
 		out := flag.CommandLine.Output()
 		fmt.Fprintln(out, "refserver runs a server whose load line is known, for example:")
@@ -78,6 +83,12 @@ func run(s *settings) error {
 	}
 	if s.workers < 1 || s.service < 0 || s.body < 0 {
 		return fmt.Errorf("--workers must be at least 1, --service and --body at least 0")
+	}
+	if s.kinds {
+		return printKinds()
+	}
+	if s.kind != "" {
+		return serveKind(s)
 	}
 	objectives, err := slo.Parse(s.slo)
 	if err != nil {
@@ -114,11 +125,16 @@ func run(s *settings) error {
 	if err != nil {
 		return err
 	}
+	return printCounts(server)
+}
+
+// printCounts waits for an interrupt, and prints what a server has counted.
+func printCounts(server *refserver.Server) error {
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
 	<-interrupted
 	c := server.Counts()
-	return out.Encode(map[string]any{
+	return json.NewEncoder(os.Stdout).Encode(map[string]any{
 		"offered":         c.Offered,
 		"served":          c.Served,
 		"refused":         c.Refused,

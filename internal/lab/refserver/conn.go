@@ -1,6 +1,9 @@
 package refserver
 
 import (
+	"bytes"
+	"slices"
+
 	"plimsoll/internal/http1"
 	"plimsoll/internal/reactor"
 )
@@ -25,6 +28,7 @@ type conn struct {
 	dropping bool
 	waiting  bool
 	toHEAD   bool
+	route    int
 	last     bool // the connection ends with this answer
 	over     bool // the last answer was given
 }
@@ -104,6 +108,10 @@ func (c *conn) takeHead(in []byte) (rest []byte, ok bool) {
 	}
 	rest = in[n:]
 	c.head = c.head[:0]
+	target, _, _ := bytes.Cut(r.Target, []byte("?"))
+	c.route = max(slices.IndexFunc(c.state.paths, func(path string) bool {
+		return path == string(target)
+	}), 0)
 	c.last, c.toHEAD = !r.KeepAlive, string(r.Method) == "HEAD"
 	if r.Framing == http1.None {
 		return nil, len(rest) == 0 && c.state.arrive(c, c.Loop().Now())

@@ -19,15 +19,21 @@ import (
 	"plimsoll/internal/lab/heap"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/queue"
+	"plimsoll/internal/lab/reference"
 	"plimsoll/internal/reactor"
 )
 
-// Options are what a server does. The zero value of each field but Station is the default it names.
+// Options are what a server does. The zero value of each field but Station, or Service in its place,
+// is the default it names.
 type Options struct {
 	// Station is the queue that requests stand in. One that it refuses is answered with 503 at
 	// once.
 	Station queue.Station
 	Seed    uint64 // of the service times
+	// Service, when there is one, is played instead of the station, and Paths are those of its
+	// routes, without a query; a request for another path is for the first.
+	Service reference.Service
+	Paths   []string
 	// Address to listen on; "127.0.0.1:0", a free port.
 	Address string
 	// Body of a good answer; empty.
@@ -49,7 +55,7 @@ type Stall struct {
 
 // Counts is what a server has done.
 type Counts struct {
-	// requests that arrived, and those that were answered with 200 and with 503
+	// requests that arrived, and those that were answered with 200 and with 429 or 503
 	Offered, Served, Refused uint64
 	// requests whose client had left before the answer was due; their work was done all the same
 	Gone uint64
@@ -78,8 +84,11 @@ const patience = 5 * time.Second
 
 // Start listens and serves until Close.
 func Start(o Options) (*Server, error) {
-	if o.Station.Workers < 1 || o.Station.Service == nil {
-		return nil, errors.New("a reference server needs at least one worker and a service time")
+	if o.Service == nil {
+		if o.Station.Workers < 1 || o.Station.Service == nil {
+			return nil, errors.New("a reference server needs at least one worker and a service time")
+		}
+		o.Service = reference.Station(o.Station, o.Seed)
 	}
 	if o.Address == "" {
 		o.Address = "127.0.0.1:0"
@@ -138,7 +147,8 @@ func (s *Server) Close() {
 // state is what the loop owns.
 type state struct {
 	loop     *reactor.Loop
-	queue    *queue.Queue
+	service  reference.Service
+	paths    []string
 	stall    Stall
 	stalled  int64 // Clock when the stall began; 0 before
 	listener *reactor.Listener
@@ -151,18 +161,21 @@ type state struct {
 	request  http1.Request
 	good     reply
 	refusal  reply
+	tooMany  reply
 	last     int64 // the queue's time of the last arrival
 }
 
 func newState(l *reactor.Loop, o Options) *state {
 	s := &state{
-		loop:  l,
-		queue: queue.New(o.Station, o.Seed),
-		stall: o.Stall,
-		conns: map[*conn]struct{}{},
-		most:  o.Connections,
+		loop:    l,
+		service: o.Service,
+		paths:   o.Paths,
+		stall:   o.Stall,
+		conns:   map[*conn]struct{}{},
+		most:    o.Connections,
 	}
-	s.good, s.refusal = newReply(200, o.Body), newReply(503, nil)
+	s.good = newReply(reference.Good, o.Body)
+	s.refusal, s.tooMany = newReply(reference.Unavailable, nil), newReply(reference.TooMany, nil)
 	return s
 }
 
@@ -250,12 +263,9 @@ func (s *state) arrive(c *conn, now int64) bool {
 	}
 	at := max(s.virtual(now), s.last)
 	s.last = at
-	done, ok := s.queue.Offer(at)
-	if !ok {
-		done = at
-	}
+	done, status := s.service.Offer(at, c.route)
 	c.waiting = true
-	s.pending.Push(completion{now, done, c, !ok})
+	s.pending.Push(completion{now, done, c, status})
 	s.serve(reactor.Clock())
 	return true
 }
@@ -269,13 +279,16 @@ func (s *state) serve(now int64) {
 			return
 		}
 		p := s.pending.Pop()
-		if !p.refused {
+		if p.status == reference.Good {
 			s.planned.Record(due - p.arrived)
 		}
 		switch {
 		case !p.conn.Open():
 			s.counts.Gone++
-		case p.refused:
+		case p.status == reference.TooMany:
+			s.counts.Refused++
+			p.conn.answer(&s.tooMany)
+		case p.status != reference.Good:
 			s.counts.Refused++
 			p.conn.answer(&s.refusal)
 		default:
@@ -295,7 +308,7 @@ type completion struct {
 	arrived int64
 	done    int64 // in the queue's time
 	conn    *conn
-	refused bool
+	status  int
 }
 
 // Before implements heap.Ordered.

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"plimsoll/internal/lab/queue"
+	"plimsoll/internal/lab/reference"
 	"plimsoll/internal/lab/refserver"
 )
 
@@ -142,6 +143,40 @@ func TestARequestWithoutRoomIsRefusedAtOnce(t *testing.T) {
 		t.Errorf("one is served, one waits, and the third gets %d", status)
 	}
 	if counts := s.Counts(); counts.Offered != 3 || counts.Refused != 1 || counts.Served != 0 {
+		t.Errorf("%+v", counts)
+	}
+}
+
+func TestAServiceIsPlayedByTheRoutesOfItsPaths(t *testing.T) {
+	s := start(t, refserver.Options{
+		Service: reference.Routes{Workers: 1, Takes: []reference.Draw{
+			queue.Constant(time.Millisecond.Nanoseconds()), queue.Constant(7 * time.Millisecond.Nanoseconds()),
+		}}.New(1),
+		Paths: []string{"/cheap", "/expensive"},
+	})
+	c := dial(t, s)
+	for i, path := range []string{"/cheap", "/expensive", "/expensive?q=1", "/another"} {
+		c.send("GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n")
+		c.receive("GET")
+		want := []uint64{1e6, 8e6, 15e6, 16e6}[i]
+		if got := s.Counts().Planned.Sum; got != want {
+			t.Errorf("after %s all have taken %d ns, not %d", path, got, want)
+		}
+	}
+}
+
+func TestWhatALimiterRefusesIsAnswered429(t *testing.T) {
+	s := start(t, refserver.Options{
+		Service: reference.Limited{Station: constant(1, -1, 0), Rate: 1e-6, Burst: 2}.New(1),
+	})
+	c := dial(t, s)
+	for i, want := range []int{200, 200, 429} {
+		c.send(get)
+		if status, _ := c.receive("GET"); status != want {
+			t.Errorf("number %d got %d, not %d", i+1, status, want)
+		}
+	}
+	if counts := s.Counts(); counts.Served != 2 || counts.Refused != 1 {
 		t.Errorf("%+v", counts)
 	}
 }
