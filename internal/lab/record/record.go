@@ -135,7 +135,26 @@ type Line struct {
 	// 20000, where the generator was the limit").
 	Found bool   `json:"found"`
 	Why   string `json:"why"`
+	// Caveat says in a word what has to be known besides, or why there is no line: one of the
+	// caveats below, empty when there is none. Why says it in a sentence.
+	Caveat string `json:"caveat,omitempty"`
 }
+
+// The caveats of a line.
+const (
+	// CaveatChanges: the service changed while it was measured (it warmed up, or was scaled), so
+	// that the interval may be of a service that is no more.
+	CaveatChanges = "changes"
+	// CaveatCollapses: once the service is overloaded it stays so at rates that it carried before,
+	// so that chance decides how long it carries a rate near the line.
+	CaveatCollapses = "collapses"
+	// CaveatLimiter: what is beyond the line is refused at a flat rate (429), by a rate limiter: the
+	// line says nothing of what the service could carry without it.
+	CaveatLimiter = "rate-limited"
+	// CaveatAlways: as many requests as an objective allows break it whatever the load, so that no
+	// rate decides whether it is kept.
+	CaveatAlways = "whatever-the-load"
+)
 
 // Collapse is the rate at which goodput stops rising (Result.Peak) or falls (Result.Collapse), as
 // an interval between two steps or from a fit.

@@ -49,7 +49,7 @@ func (s *surveyor) bracket(rate float64) (found bool, err error) {
 			}
 			invalid, why = rate, "once more, since the generator was the limit"
 			continue
-		case t.passed():
+		case t.carried:
 			s.low = max(s.low, rate)
 			if s.high > 0 {
 				return true, s.narrow()
@@ -88,7 +88,7 @@ func (s *surveyor) narrow() error {
 	switch {
 	case err != nil || t.judgement.Verdict == record.Invalid:
 		return err
-	case t.passed():
+	case t.carried:
 		s.low = max(s.low, rate)
 	default:
 		s.high = rate

@@ -71,20 +71,22 @@ func (s *surveyor) predict(upto float64) {
 // noiseOf is by which shares two equal steps differ.
 func noiseOf(a, b *trial) record.Noise {
 	n := record.Noise{Measured: true}
-	quantile := func(t *trial, q float64) float64 {
-		all := make([]*measure.Sparse, len(t.view.windows))
-		for i := range all {
-			all[i] = &t.view.windows[i].Response
-		}
-		response := measure.Merged(all...)
-		return float64(response.Quantile(q))
-	}
-	n.P50 = difference(quantile(a, .5), quantile(b, .5))
-	n.P99 = difference(quantile(a, .99), quantile(b, .99))
+	n.P50 = difference(quantile(a.view.windows, .5), quantile(b.view.windows, .5))
+	n.P99 = difference(quantile(a.view.windows, .99), quantile(b.view.windows, .99))
 	n.Goodput = difference(a.judgement.Goodput.Estimate/max(a.view.rate(), 1e-9),
 		b.judgement.Goodput.Estimate/max(b.view.rate(), 1e-9))
 	n.CPU = difference(cpuPerRequest(&a.step), cpuPerRequest(&b.step))
 	return n
+}
+
+// quantile is that of the response times in windows, in nanoseconds.
+func quantile(windows []measure.Window, q float64) float64 {
+	all := make([]*measure.Sparse, len(windows))
+	for i := range all {
+		all[i] = &windows[i].Response
+	}
+	response := measure.Merged(all...)
+	return float64(response.Quantile(q))
 }
 
 // difference is that of two values as a share of their mean; 0 when one of them is not there.

@@ -21,7 +21,7 @@ func (s *surveyor) known() (line crossing, which *slo.Objective) {
 	points, broken, anyBroken := make([][]point, len(s.o.SLO)), make([]bool, len(s.o.SLO)), false
 	for i := range s.o.SLO {
 		o := &s.o.SLO[i]
-		points[i] = s.points(o)
+		points[i] = s.points(o, s.since, len(s.trials))
 		broken[i] = slices.ContainsFunc(points[i], func(p point) bool {
 			return p.bad > o.Share*p.total
 		})
@@ -58,8 +58,8 @@ func (s *surveyor) span() (low, high float64) {
 // bracketed is the highest rate that was good, and the lowest one that was not in bracketing.
 func (s *surveyor) bracketed() (passed, failed float64) {
 	failed = math.Inf(1)
-	for _, t := range s.trials {
-		if t.usable() && t.step.Plan.Phase == names[bracketing] && !t.passed() {
+	for _, t := range s.trials[s.since:] {
+		if t.usable() && t.step.Plan.Phase == names[bracketing] && !t.carried {
 			failed = min(failed, t.rate)
 		}
 	}
@@ -72,7 +72,7 @@ const fewestNear = 3
 
 // near is how many steps lie within 15 % of a rate, and how many windows they have.
 func (s *surveyor) near(rate float64) (steps, windows int) {
-	for _, t := range s.trials {
+	for _, t := range s.trials[s.since:] {
 		if t.usable() && t.rate >= .85*rate && t.rate <= 1.15*rate {
 			steps++
 			windows += len(t.view.windows)
@@ -97,7 +97,8 @@ func (s *surveyor) crossing(o *slo.Objective, points []point, low, high float64)
 			always)
 		return findCrossing(f, points, low, high)
 	}
-	always := s.always(o)
+	const sure = 0.8
+	always := s.always(o, sure)
 	c := find(always.Point)
 	if always.High <= stray*o.Share {
 		return c
@@ -111,8 +112,7 @@ func (s *surveyor) crossing(o *slo.Objective, points []point, low, high float64)
 // always is the share of requests that broke an objective in the gentle steps, where there is
 // nobody to wait for. Where there was none it is taken to be none: a few seconds cannot show less
 // than a fraction of what is allowed, and what they do not show hardly moves the line.
-func (s *surveyor) always(o *slo.Objective) stats.Interval {
-	const sure = 0.8
+func (s *surveyor) always(o *slo.Objective, sure float64) stats.Interval {
 	bad, all := 0.0, 0.0
 	for _, t := range s.trials {
 		if t.rate <= .55*s.good && t.broke == "" && t.judgement.Verdict != record.Invalid {
@@ -126,9 +126,9 @@ func (s *surveyor) always(o *slo.Objective) stats.Interval {
 	return stats.Binomial(bad, all, sure)
 }
 
-// points are what the steps up to now say of an objective.
-func (s *surveyor) points(o *slo.Objective) (points []point) {
-	for _, t := range s.trials {
+// points are what the steps from one trial up to another say of an objective.
+func (s *surveyor) points(o *slo.Objective, from, to int) (points []point) {
+	for _, t := range s.trials[from:to] {
 		phase := t.step.Plan.Phase
 		if !t.usable() || phase == names[overload] || phase == names[recovery] {
 			continue

@@ -77,15 +77,19 @@ func (s *surveyor) peak() (peak, falls record.Collapse) {
 	return peak, s.falls(top, offered)
 }
 
-// falls finds where the goodput is clearly below its peak at a higher rate.
+// falls finds where the goodput is clearly below its peak at a higher rate. More was answered well
+// before that: a service that answered less at first has warmed up or grown, and not collapsed.
 func (s *surveyor) falls(top *trial, offered float64) record.Collapse {
 	g := top.judgement.Goodput
-	lowest := math.Inf(1)
+	lowest, before := math.Inf(1), 0.0
 	for _, t := range s.trials {
 		worse := t.judgement.Goodput
 		if t.usable() && t.rate > top.rate && worse.Estimate < (1-collapseFall)*g.Estimate &&
-			worse.High < g.Low && t.rate < lowest {
+			worse.High < min(g.Low, (1-collapseFall)*before) && t.rate < lowest {
 			lowest = t.rate
+		}
+		if t.usable() && t.broke == "" {
+			before = max(before, t.judgement.Goodput.Estimate)
 		}
 	}
 	if math.IsInf(lowest, 1) {

@@ -106,7 +106,7 @@ func (s *surveyor) why(rate float64) string {
 
 // verdicts are the highest rate that passed and the lowest that failed.
 func (s *surveyor) verdicts() (passed, failed float64) {
-	for _, t := range s.trials {
+	for _, t := range s.trials[s.since:] {
 		switch {
 		case t.rate == 0:
 		case t.judgement.Verdict == record.Pass:

@@ -78,11 +78,24 @@ func (s *surveyor) survey() error {
 	if err := s.gentle(); err != nil {
 		return err
 	}
-	if !found {
+	c, err := s.regardless()
+	if err != nil {
+		return err
+	}
+	if c.word != "" {
+		s.result.Line = record.Line{Caveat: c.word, Why: c.why}
+	}
+	if !found || c.word != "" {
 		return s.profiled(s.good)
 	}
 	if err := s.refine(); err != nil {
 		return err
+	}
+	if err := s.again(); err != nil {
+		return err
+	}
+	if !s.result.Line.Found {
+		return s.profiled(s.good)
 	}
 	if err := s.profiled(s.result.Line.Interval.Estimate); err != nil {
 		return err
@@ -111,6 +124,7 @@ func (s *surveyor) conclude() {
 	if !r.Recovery.Tested && r.Recovery.Why == "" {
 		r.Recovery.Why = "not tested: the survey did not come to it"
 	}
+	s.caveats()
 	r.Validity = s.validity()
 }
 
@@ -134,6 +148,9 @@ func (s *surveyor) warm() (start float64, err error) {
 			return 0, early(why)
 		}
 		if t.judgement.Verdict == record.Fail {
+			if i < s.set.warmMost-1 && t.broke == "" {
+				continue // what is cold may break now what it keeps later
+			}
 			s.result.Line.Why = "the SLO is not met even by one request at a time: " +
 				t.judgement.Why
 			return 0, early(s.result.Line.Why)

@@ -3,11 +3,14 @@ package survey
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/queue"
+	"plimsoll/internal/lab/reference"
 )
 
 const (
@@ -28,6 +31,11 @@ type simBench struct {
 	// dies is the rate at which the service stops answering for good, 0 for never; crumbles the one
 	// above which its goodput falls.
 	dies, crumbles float64
+	// service, when there is one, is asked instead of the station. It goes on from step to step,
+	// at the time of clock; kind is what it is one of.
+	service reference.Service
+	kind    *reference.Kind
+	clock   int64
 	// hook, when there is one, is called before a step.
 	hook func(p measure.StepPlan)
 
@@ -40,13 +48,16 @@ func (b *simBench) Settle(ctx context.Context) (time.Duration, error) {
 	if b.dead {
 		return 0, errors.New("40 requests are still in flight after 10 s")
 	}
-	return 50 * time.Millisecond, nil
+	const rest = 50 * ms
+	b.clock += rest
+	return time.Duration(rest), nil
 }
 
 // ending is a request's end.
 type ending struct {
 	kind     measure.Kind
 	at, took int64
+	status   int // of a refusal, 0 when it does not matter
 }
 
 func (b *simBench) Step(
@@ -62,9 +73,15 @@ func (b *simBench) Step(
 	}
 	count := int(p.Length / simWindow)
 	due, ends := make([]uint64, count), make([][]ending, count)
+	var example map[string]string
 	add := func(e ending) {
 		i := min(int(e.at/simWindow), count-1)
 		ends[i] = append(ends[i], e)
+		if e.status != 0 && example == nil {
+			example = map[string]string{
+				e.kind.String(): fmt.Sprintf("status %d %s", e.status, http.StatusText(e.status)),
+			}
+		}
 	}
 	last := p.Length
 	b.exchange(p, func(at int64, e ending) {
@@ -75,6 +92,7 @@ func (b *simBench) Step(
 	step := &measure.Step{Plan: p}
 	step.Totals.Length = p.Length
 	step.Totals.Drain = last - p.Length
+	step.Totals.Examples = example
 	if b.generator > 0 && p.Rate > b.generator {
 		step.Totals.Generator.Invalid = "its busiest loop was at work 99 % of the time"
 	}
@@ -119,6 +137,8 @@ func (b *simBench) Step(
 	}
 	step.Totals.Response = whole.Sparse()
 	b.offered += step.Totals.Length
+	// The rest of a step that was stopped was offered all the same, in what the service knows.
+	b.clock += max(last, p.Length)
 	return step, stopped, nil
 }
 
@@ -130,22 +150,32 @@ func (b *simBench) exchange(p measure.StepPlan, each func(at int64, e ending)) {
 		slower, service := p.Rate*p.Rate/b.crumbles/b.crumbles, station.Service
 		station.Service = func(r *rand.Rand) int64 { return int64(float64(service(r)) * slower) }
 	}
-	q := queue.New(station, b.seed)
+	service := b.service
+	if service == nil {
+		service = reference.Station(station, b.seed)
+	}
+	mix := rand.New(rand.NewPCG(b.seed, 0xbf58476d1ce4e5b9))
+	route := func() int {
+		if b.kind == nil {
+			return 0
+		}
+		return b.kind.Draw(mix)
+	}
 	one := func(at int64) ending {
 		if b.dead {
-			return ending{measure.ConnectFailed, at, 0}
+			return ending{measure.ConnectFailed, at, 0, 0}
 		}
-		done, ok := q.Offer(at)
-		if !ok {
-			return ending{measure.BadStatus, at, 0}
+		done, status := service.Offer(b.clock+at, route())
+		if done -= b.clock; status != reference.Good {
+			return ending{measure.BadStatus, done, 0, status}
 		}
 		if b.cold > 1 && len(b.plans) == 1 && at < second {
 			done += int64(float64(done-at) * (b.cold - 1))
 		}
 		if done-at > simTimeout {
-			return ending{measure.Timeout, at + simTimeout, simTimeout}
+			return ending{measure.Timeout, at + simTimeout, simTimeout, 0}
 		}
-		return ending{measure.OK, done, done - at}
+		return ending{measure.OK, done, done - at, 0}
 	}
 	if p.Rate == 0 {
 		for at := int64(0); at < p.Length; {

@@ -10,6 +10,7 @@ import (
 	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/stats"
 )
 
 // trial is a step that was done, with what it showed.
@@ -19,6 +20,8 @@ type trial struct {
 	judgement record.Judgement
 	rate      float64 // planned; 0 for a closed loop
 	broke     string  // why the step was stopped; empty when it was not
+	// carried says that it passed, or that in bracketing it was no worse than lower rates.
+	carried bool
 }
 
 // passed says that nothing spoke against the rate: what the next rates may be a multiple of. A step
@@ -52,7 +55,11 @@ type surveyor struct {
 	elapsed      int64
 	phase        phase
 	phaseSpent   int64
-	checking     bool // whether the service is alive
+	// since is the first trial that the line is read from; those before it were of a service that
+	// has changed, whose line was before.
+	since    int
+	before   stats.Interval
+	checking bool // whether the service is alive
 }
 
 // phase is a part of the survey, in order.
@@ -275,7 +282,8 @@ func (s *surveyor) judge(t *trial) {
 		j.Why += " (the generator was late too, by less than would matter)"
 	}
 	t.judgement = j
-	if t.rate > 0 && t.passed() {
+	t.carried = t.passed() || s.phase == bracketing && t.rate > 0 && s.noWorse(t)
+	if t.rate > 0 && t.carried {
 		s.good = max(s.good, t.rate)
 	}
 }
