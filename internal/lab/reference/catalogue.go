@@ -120,7 +120,8 @@ var Kinds = []Kind{
 		Says: []string{collapses},
 	},
 	{
-		Name: "held: 2 % take 200 ms, p95", Line: 1465, SLO: "p95<50ms,errors<0.1%", Routes: alone, Held: true,
+		Name: "held: 2 % take 200 ms, p95", Line: 1465, SLO: "p95<50ms,errors<0.1%",
+		Routes: alone, Held: true,
 		New: Delayed{Station: pool(6, queue.Constant(4*ms)), Share: .02, For: 200 * ms}.New,
 	},
 	{
