@@ -13,11 +13,16 @@ examples/patients/patients.json lists them. An entry has:
   disease, cure     a sentence each, for a person
   rule              the rule that has to fire first; a service that is sick in two ways has rules instead, in the order in which they give,
                     and is surveyed once more with only the first disease cured; a healthy one has neither, and no cure
+  place             a word for where the disease is: it has to be in the first finding, in its claim, evidence, code or advice
   hot_spot          in the place of a rule: the function that has to be shown as where most of the time goes, and is no finding, because
                     it looks the same as honest work
   slo, path         what is surveyed; scheme too, when it is not http
   survey            further flags of the survey
   flags             further flags of the service
+  command           words that start it, the last a file of its folder; without it, it is a Go program
+  check, package    a command that succeeds where what it is written in is installed, and the package that brings it: where it fails, the
+                    patient is left out
+  shows             what it shows of itself: "pprof" and "metrics" unless it says otherwise; a survey is told of these
   needs             what has to be there (bench/patients_needs.py): names, or objects {"need": name, ...} whose other members are
                     arguments. A list for all states of the service, or an object with a list for each: {"sick": [...], "cured": [...]}
 """
@@ -119,25 +124,51 @@ def call(command, timeout):
         raise Broken("exit code %d, and no JSON: %s" % (process.returncode, err.decode("utf-8", "replace").strip()[-300:]))
 
 
-def survey(a, patient, binary, state, flags, out):
-    """Surveys one state of a patient into the folder out."""
+def survey(a, patient, program, state, flags, out):
+    """Surveys one state of a patient into the folder out. program is the words that start it."""
     log = out + ".log"
+    shows = patient.get("shows", ["pprof", "metrics"])
+    inside = "127.0.0.1:%d" % (a.port + 1)
+    look = {"pprof": ["--pprof", "http://" + inside], "metrics": ["--metrics", "http://%s/metrics" % inside]}
     with needed(patient, state) as (before_service, before_survey, given, environment):
-        service = before_service + [binary, "--address", "127.0.0.1:%d" % a.port, "--debug", "127.0.0.1:%d" % (a.port + 1)]
+        service = before_service + program + ["--address", "127.0.0.1:%d" % a.port]
+        if "command" not in patient:
+            service += ["--debug", inside if shows else ""]
         with running(service + patient.get("flags", []) + given + flags, environment, log):
-            inside = "http://127.0.0.1:%d" % (a.port + 1)
             url = "%s://127.0.0.1:%d%s" % (patient.get("scheme", "http"), a.port, patient["path"])
-            call(before_survey + [a.plimsoll, "survey", url, "--slo", patient["slo"], "--json", "--out", out, "--pprof", inside,
-                                  "--metrics", inside + "/metrics"] + ([] if a.thorough else ["--quick"]) + patient.get("survey", []), SURVEY)
+            call(before_survey + [a.plimsoll, "survey", url, "--slo", patient["slo"], "--json", "--out", out]
+                 + [word for what in shows for word in look[what]]
+                 + ([] if a.thorough else ["--quick"]) + patient.get("survey", []), SURVEY)
 
 
-def examine(a, patient, binary, state, flags, rules, runs):
+def made(patient, folder):
+    """The words that start a patient, which is built first where it has to be."""
+    home = os.path.join(WARDS, patient["folder"])
+    if "command" in patient:
+        return patient["command"][:-1] + [os.path.join(home, patient["command"][-1])]
+    binary = os.path.join(folder, patient["name"])
+    subprocess.run(["go", "build", "-o", binary, "./examples/patients/" + patient["folder"]], check=True, cwd=ROOT)
+    return [binary]
+
+
+def lacking(patient):
+    """The package that a patient lacks on this machine; empty where it can run."""
+    if "check" not in patient:
+        return ""
+    try:
+        there = subprocess.run(patient["check"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+    except OSError:
+        there = False
+    return "" if there else patient["package"]
+
+
+def examine(a, patient, program, state, flags, rules, runs):
     """One state of a patient: its line, and whether the findings are the ones that it has to have."""
     out = os.path.join(runs, patient["name"] + "-" + state.replace(" ", "-"))
     seen = {"state": state, "expected": rules}
     try:
         if not a.again:
-            survey(a, patient, binary, state, flags, out)
+            survey(a, patient, program, state, flags, out)
         seen["line"] = line(out)
         diagnosis = call([a.plimsoll, "diagnose", out, "--json"], 60)["diagnosis"]
         found = diagnosis["findings"]
@@ -149,10 +180,19 @@ def examine(a, patient, binary, state, flags, rules, runs):
     # A service with two diseases has both among its findings, in this order, the first of them before all others.
     order = [n for n in names if n in rules]
     seen["right"] = not names if not rules else names[:1] == rules[:1] and order == rules
+    if "place" in patient and state == "sick":
+        seen["right"] = seen["right"] and names_place(found[0], patient["place"])
     if "hot_spot" in patient and state == "sick":
         shown = [w["function"] for w in diagnosis["bottleneck"].get("where", [])]
         seen["right"] = seen["right"] and shown[:1] == [patient["hot_spot"]]
     return seen
+
+
+def names_place(finding, place):
+    """Whether a finding says where the disease is."""
+    said = [finding["claim"]] + [f["what"] + f["value"] for f in finding.get("evidence", [])]
+    said += [w["function"] for w in finding.get("where", [])] + [d["text"] + d["command"] for d in finding.get("advice", [])]
+    return any(place.lower() in text.lower() for text in said)
 
 
 def line(out):
@@ -237,27 +277,30 @@ def main():
     a = parse()
     chosen = choose(a.names)
     signal.signal(signal.SIGTERM, stopped)
-    rows = []
+    rows, left = [], 0
     with tempfile.TemporaryDirectory() as tmp:
         runs = os.path.abspath(a.again or a.keep or os.path.join(tmp, "runs"))
         os.makedirs(runs, exist_ok=True)
         try:
             for patient in chosen:
-                binary = os.path.join(tmp, patient["name"])
-                if not a.again:
-                    subprocess.run(["go", "build", "-o", binary, "./examples/patients/" + patient["folder"]], check=True, cwd=ROOT)
+                lacks = "" if a.again else lacking(patient)
+                if lacks:
+                    print("  %s is left out: %s is not installed (./scripts/tools.sh installs it)" % (patient["name"], lacks), flush=True)
+                    left += 1
+                    continue
+                program = [] if a.again else made(patient, tmp)
                 seen = []
                 for state, flags, rules in states(patient)[:1 if a.sick else None]:
                     if not a.again:
                         shutil.rmtree(os.path.join(runs, patient["name"] + "-" + state.replace(" ", "-")), ignore_errors=True)
-                    seen.append(examine(a, patient, binary, state, flags, rules, runs))
+                    seen.append(examine(a, patient, program, state, flags, rules, runs))
                     say(patient, seen[-1])
                 rows.append(judge(patient, seen))
         except KeyboardInterrupt:
             print("stopped", file=sys.stderr)
     if rows:
         conclude(a, rows)
-    sys.exit(0 if len(rows) == len(chosen) and all(r["right"] for r in rows) else 3)
+    sys.exit(0 if len(rows) + left == len(chosen) and all(r["right"] for r in rows) else 3)
 
 
 def conclude(a, rows):

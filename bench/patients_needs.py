@@ -1,4 +1,4 @@
-"""What the patients need around them, one context manager for each: a PostgreSQL, a network namespace, a cgroup. It ends, and leaves
+"""What the patients need around them, one context manager for each: a PostgreSQL, a Redis, a service to ask, a network namespace, a cgroup. It ends, and leaves
 nothing behind, when its block is left, however that is. What this machine cannot give raises Missing, which says why.
 
 Each yields what has to be changed for the sake of it: "service" and "survey" are words before these commands, "environment" is for the service.
@@ -9,6 +9,8 @@ A command of your own can have one too, for as long as it runs:
     python3 bench/patients_needs.py '{"need": "postgres", "connections": 12}' go run ./examples/patients/poolabove
 """
 import contextlib, glob, json, os, pwd, shutil, signal, socket, subprocess, sys, tempfile, time
+
+import patients_behind
 
 # How long a need may take to begin and to end, in seconds.
 BEGIN, END = 60, 20
@@ -41,12 +43,72 @@ def postgres(connections=100):
         with open(log, "w") as f:
             server = subprocess.Popen(as_user + [binaries[-1] + "/postgres", "-D", data] + [w for k, v in settings.items() for w in ("-c", k + "=" + v)],
                                       cwd=folder, stdin=subprocess.DEVNULL, stdout=f, stderr=f, start_new_session=True)
-        wait_for(server, [binaries[-1] + "/pg_isready", "-q", "-h", "127.0.0.1", "-p", port, "-U", "patient", "-d", "postgres"], log)
+        wait_for(server, "PostgreSQL", [binaries[-1] + "/pg_isready", "-q", "-h", "127.0.0.1", "-p", port, "-U", "patient", "-d", "postgres"], log)
         yield {"environment": {"PATIENT_DATABASE": "postgres://patient@127.0.0.1:%s/postgres?sslmode=disable" % port}}
     finally:
         if server is not None:
             stop(server, signal.SIGINT)  # "fast": it sends its clients away and ends
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def redis():
+    """A Redis of the patient's own on a loopback port, which keeps nothing on disk. The service finds it by PATIENT_REDIS."""
+    program = shutil.which("redis-server")
+    if not program:
+        raise Missing("Redis is not installed: apt-get install redis-server")
+    folder, port, server = tempfile.mkdtemp(prefix="patient-redis-"), free_port(), None
+    try:
+        log = os.path.join(folder, "log")
+        with open(log, "w") as f:
+            server = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "TERM", "--", program, "--bind", "127.0.0.1", "--port", str(port),
+                 "--dir", folder, "--save", "", "--appendonly", "no"],
+                stdin=subprocess.DEVNULL, stdout=f, stderr=f, start_new_session=True)
+        wait_for(server, "Redis", ["redis-cli", "-p", str(port), "ping"], log)
+        yield {"environment": {"PATIENT_REDIS": "127.0.0.1:%d" % port}}
+    finally:
+        if server is not None:
+            stop(server, signal.SIGTERM)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def service(milliseconds):
+    """A service that answers each request after a while, however many there are: HTTP/1.1 on a loopback port. The patient finds it by
+    PATIENT_SERVICE, as HOST:PORT."""
+    with helper("service", milliseconds) as port:
+        yield {"environment": {"PATIENT_SERVICE": "127.0.0.1:" + port}}
+
+
+@contextlib.contextmanager
+def resolver(milliseconds):
+    """A name server that answers each question after a while, with an address of its own machine. The patient has it in /etc/resolv.conf, in a
+    mount namespace of its own."""
+    if os.geteuid() != 0:
+        raise Missing("a mount namespace needs root: run this as root")
+    with tempfile.NamedTemporaryFile("w", prefix="patient-resolv-") as file, helper("resolver", milliseconds):
+        file.write("nameserver %s\n" % patients_behind.RESOLVER)
+        file.flush()
+        os.chmod(file.name, 0o644)
+        yield {"service": ["unshare", "--mount", "sh", "-c",
+                           'mount --bind "$1" /etc/resolv.conf && shift && exec "$@"', "enter", file.name]}
+
+
+@contextlib.contextmanager
+def helper(*words):
+    """A program of patients_behind.py; it ends with us as it waits for us to close its input. Yields what it says when it is ready."""
+    program = subprocess.Popen([sys.executable, "-B", patients_behind.__file__] + [str(w) for w in words],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        said = program.stdout.readline().strip()
+        if not said:
+            raise Missing("the %s behind the patient did not start" % words[0])
+        yield said
+    finally:
+        program.stdin.close()
+        stop(program, signal.SIGTERM)
+        program.stdout.close()
 
 
 def server_user():
@@ -60,13 +122,13 @@ def server_user():
     return (["setpriv", "--reuid", "postgres", "--regid", str(user.pw_gid), "--init-groups", "--pdeathsig", "INT", "--"], (user.pw_uid, user.pw_gid))
 
 
-def wait_for(server, question, log):
+def wait_for(server, name, question, log):
     """Asks until the answer is yes, at most BEGIN seconds."""
     until = time.monotonic() + BEGIN
     while subprocess.run(question, timeout=BEGIN, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
         if server.poll() is not None or time.monotonic() > until:
             with open(log) as f:
-                raise Missing("PostgreSQL did not start: " + f.read()[-300:])
+                raise Missing("%s did not start: %s" % (name, f.read()[-300:]))
         time.sleep(0.1)
 
 
@@ -176,7 +238,7 @@ def stop(process, sign):
         process.wait()
 
 
-NEEDS = {"postgres": postgres, "netns": netns, "cgroup": cgroup}
+NEEDS = {"postgres": postgres, "redis": redis, "service": service, "resolver": resolver, "netns": netns, "cgroup": cgroup}
 
 
 def main():

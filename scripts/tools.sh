@@ -21,6 +21,12 @@ need pgrep procps
 # Patients have a real PostgreSQL, and network namespaces. Debian keeps a server's programs out of the PATH, by version.
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$missing postgresql"
 need ip iproute2
+# Some of them are written in other languages, with Debian's own Python for its packages.
+need node nodejs
+need javac openjdk-17-jdk-headless
+for module in gunicorn:gunicorn aiohttp:python3-aiohttp; do
+    /usr/bin/python3 -c "import ${module%%:*}" 2>/dev/null || missing="$missing python3 ${module#*:}"
+done
 need nsenter util-linux
 # Generators on other machines are reached by ssh; the tests' server runs on a port of its own.
 need ssh openssh-client

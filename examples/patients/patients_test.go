@@ -26,7 +26,8 @@ import (
 // patient is an entry of patients.json; bench/patients.py says what its members mean.
 type patient struct {
 	Name, Folder, Disease, Cure, Rule, SLO, Path, Scheme string
-	Rules, Flags, Survey                                 []string
+	Place, Package                                       string
+	Rules, Flags, Survey, Shows, Command, Check          []string
 	HotSpot                                              string `json:"hot_spot"`
 	Needs                                                json.RawMessage
 }
@@ -45,6 +46,30 @@ func shown(spot string) string {
 		return ""
 	}
 	return "none: `" + spot + "` is shown as where the time goes"
+}
+
+// file is the program, or its main file, in the patient's folder.
+func (p *patient) file() string {
+	if len(p.Command) > 0 {
+		return p.Command[len(p.Command)-1]
+	}
+	return "main.go"
+}
+
+// start is the words that start a patient; Go's programs have been built into the folder bin. The
+// others have nothing to look inside, and so no flag for it.
+func (p *patient) start(t *testing.T, bin string, flags []string) []string {
+	t.Helper()
+	if len(p.Command) == 0 {
+		words := []string{filepath.Join(bin, p.Folder), "--address", "127.0.0.1:0", "--debug", ""}
+		return slices.Concat(words, p.Flags, flags)
+	}
+	if out, err := exec.Command(p.Check[0], p.Check[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("%s is not installed, and scripts/tools.sh installs it: %v: %s", p.Package, err, out)
+	}
+	words := slices.Clone(p.Command)
+	words[len(words)-1] = filepath.Join(p.Folder, p.file())
+	return slices.Concat(words, []string{"--address", "127.0.0.1:0"}, p.Flags, flags)
 }
 
 func list(t *testing.T) []patient {
@@ -72,6 +97,9 @@ func TestEveryPatientIsListedWithAllThatASurveyNeeds(t *testing.T) {
 		if p.Rule != "" && len(p.Rules) > 0 || len(p.Rules) != 0 && len(p.Rules) != 2 {
 			t.Errorf("%s has one rule, or two rules in the order in which they give", p.Name)
 		}
+		if len(p.Command) > 0 && (len(p.Check) == 0 || p.Package == "") {
+			t.Errorf("%s needs a check whether it can run here, and the package that it needs", p.Name)
+		}
 		if _, err := slo.Parse(p.SLO); err != nil {
 			t.Errorf("%s: %v", p.Name, err)
 		}
@@ -80,7 +108,7 @@ func TestEveryPatientIsListedWithAllThatASurveyNeeds(t *testing.T) {
 		}
 		names, listed = append(names, p.Name), append(listed, p.Folder)
 	}
-	found, err := filepath.Glob("*/main.go")
+	found, err := filepath.Glob("*/[mM]ain.*")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +129,8 @@ func TestTheREADMEListsThePatients(t *testing.T) {
 	rows := "| patient | disease | rule | what the cure does |\n|---|---|---|---|\n"
 	for _, p := range list(t) {
 		rule := strings.Join(append(slices.Clone(p.Rules), strings.Fields(p.Rule)...), ", ")
-		rows += fmt.Sprintf("| [%s](%s/main.go) | %s | %s | %s |\n", p.Name, p.Folder, p.Disease,
+		rows += fmt.Sprintf("| [%s](%s/%s) | %s | %s | %s |
+", p.Name, p.Folder, p.file(), p.Disease,
 			cmp.Or(rule, shown(p.HotSpot), "none"), p.Cure)
 	}
 	readme, err := os.ReadFile("README.md")
@@ -128,8 +157,12 @@ func TestEachPatientStartsAnswersAndEnds(t *testing.T) {
 	var patients []patient
 	var folders []string
 	for _, p := range list(t) {
-		if len(p.Needs) == 0 { // what others need is tested where it is made
-			patients, folders = append(patients, p), append(folders, "./"+p.Folder)
+		if len(p.Needs) > 0 { // what others need is tested where it is made
+			continue
+		}
+		patients = append(patients, p)
+		if len(p.Command) == 0 {
+			folders = append(folders, "./"+p.Folder)
 		}
 	}
 	slices.Sort(folders)
@@ -142,16 +175,16 @@ func TestEachPatientStartsAnswersAndEnds(t *testing.T) {
 		for _, flags := range p.states() {
 			t.Run(p.Name+" "+strings.Join(flags, " "), func(t *testing.T) {
 				t.Parallel()
-				visit(t, &p, filepath.Join(bin, p.Folder), slices.Concat(p.Flags, flags))
+				visit(t, &p, p.start(t, bin, flags))
 			})
 		}
 	}
 }
 
 // visit starts a service, asks it once, and ends it.
-func visit(t *testing.T, p *patient, program string, flags []string) {
+func visit(t *testing.T, p *patient, words []string) {
 	var said bytes.Buffer
-	service := exec.CommandContext(t.Context(), program, append([]string{"--address", "127.0.0.1:0", "--debug", ""}, flags...)...)
+	service := exec.CommandContext(t.Context(), words[0], words[1:]...)
 	service.Stderr = &said
 	out, err := service.StdoutPipe()
 	if err == nil {
