@@ -290,8 +290,9 @@ var networkRules = []Rule{
 						Value: number(e.AtLine.Mean("target.outgoing.time_wait_there")),
 					},
 				},
-				Where: e.Places[classHandshake],
-				Gain:  e.gain(cure{saves: e.connectionShare()}),
+				Where:  e.Places[classHandshake],
+				Advice: e.keepUpstream(),
+				Gain:   e.gain(cure{saves: e.connectionShare()}),
 			}
 		},
 		Counters: []Counter{{"another process opens them", func(e *Evidence) (string, bool) {
@@ -304,11 +305,6 @@ var networkRules = []Rule{
 			return number(seen) + " were seen to be the service's", seen < 1
 		}}},
 		Unless: []string{"ports-exhausted", "database-connections-churn"},
-		Advice: []Action{{
-			Text: "one http.Client for all requests, with an http.Transport whose " +
-				"MaxIdleConnsPerHost is above the requests under way (2 is the default); " +
-				"bodies read to their end and closed",
-		}},
 	},
 	{
 		Name:      "retransmits",

@@ -16,18 +16,22 @@ var waitingRules = []Rule{
 		Claim: "Requests wait for something that the service depends on",
 		Needs: []string{measure.TargetCPU},
 		Threshold: "response times over 1.5 times those at half of the line while the " +
-			"processors are idle",
+			"processors are idle; or what it asks on this machine uses half of the processor " +
+			"time in use and twice the service's, or whole processors while others are idle",
 		Reason: "by Little's law the requests inside divided by the time each takes is the rate: " +
 			"when more inside only take longer, what they wait for is at its limit",
 		Judge: func(e *Evidence) *Finding {
+			if d, is := e.saturatedBehind(); is && e.found() {
+				return e.saturated(d)
+			}
 			half, atLine := e.Half.Service(), e.AtLine.Service()
 			if half == 0 || atLine < 1.5*half || e.Over.Goodput() > 1.25*e.AtLine.Goodput() {
 				return nil
 			}
 			f := &Finding{
-				Claim: fmt.Sprintf("Requests wait for something that the service depends on%s: "+
+				Claim: fmt.Sprintf("Requests wait for something that the service depends on%s%s: "+
 					"at the line they take %s, at half of it %s, and the processors are %s busy",
-					e.atATime(), span(atLine), span(half), percent(e.busy(targetProcessor))),
+					e.namedDependencies(), e.atATime(), span(atLine), span(half), percent(e.busy(targetProcessor))),
 				Rank:       Binding,
 				Confidence: .6,
 				Evidence: []Fact{
@@ -46,8 +50,10 @@ var waitingRules = []Rule{
 							rate(e.Over.Goodput()),
 					},
 				},
-				Gain: e.gain(cure{}),
+				Advice: e.dependencyAdvice(),
+				Gain:   e.gain(cure{}),
 			}
+			f.Evidence = append(f.Evidence, e.dependencyFacts()...)
 			if s := e.station(); s != nil {
 				f.Evidence = append(f.Evidence, Fact{
 					What: "requests that it serves at a time, from how requests delay each other",
@@ -76,13 +82,18 @@ var waitingRules = []Rule{
 			{
 				"the processors were busy enough for requests to wait for them",
 				func(e *Evidence) (string, bool) {
-					if e.busiest() == nil {
+					if _, behind := e.saturatedBehind(); behind || e.busiest() == nil {
 						return "", false
 					}
 					return percent(e.busiest().Share()) + " of " + e.busiest().What, e.waitedFor()
 				},
 			},
-			othersBusy,
+			{othersBusy.What, func(e *Evidence) (string, bool) {
+				if _, behind := e.saturatedBehind(); behind {
+					return "", false
+				}
+				return othersBusy.Look(e)
+			}},
 		},
 		Last: true,
 		Advice: []Action{

@@ -67,6 +67,11 @@ var languages = map[string]language{
 				"(SQLAlchemy: pool_size and max_overflow) and of the HTTP client " +
 				"(requests: HTTPAdapter(pool_maxsize=…, pool_block=False))",
 			Command: "gunicorn --workers 4 --threads 16 APP   # uvicorn: --workers 4",
+		}, {
+			Text: "where an event loop serves (asyncio, aiohttp, uvicorn), a call in it that " +
+				"blocks, such as requests or a database client that is not async, holds up all " +
+				"requests of its process: await a client that is, or asyncio.to_thread(call)",
+			Command: "PYTHONASYNCIODEBUG=1 python SERVICE   # names what holds the loop for 100 ms",
 		}},
 		cores: []Action{
 			{
@@ -204,6 +209,12 @@ func (e *Evidence) runtime() language {
 
 // serverKnobs bound how many requests some servers let in.
 var serverKnobs = map[string]Action{
+	"nginx": {
+		Text: "nginx has worker_processes × worker_connections connections, a client and a " +
+			"connection to the service behind each being one, and limit_conn may allow fewer; " +
+			"see also what max_conns its upstream servers have",
+		Command: "worker_processes auto; events { worker_connections 4096; }",
+	},
 	"gunicorn": {
 		Text: "gunicorn's sync workers serve one request at a time each: more workers, or " +
 			"threads for requests that wait",
@@ -244,3 +255,52 @@ func (e *Evidence) whose() string {
 	}
 	return ""
 }
+
+// keepUpstream is how to keep connections to services behind, in the words of what serves.
+func (e *Evidence) keepUpstream() []Action {
+	m := &e.Run.Manifest.Machine
+	if keep, known := serversKeep[m.TargetServer]; known {
+		return []Action{keep}
+	}
+	if keep, known := runtimesKeep[m.TargetRuntime]; known {
+		return []Action{keep}
+	}
+	return []Action{{
+		Text: "keep connections to the services behind and use them again: one client or pool " +
+			"for all requests, with room for as many idle ones as requests are under way; read " +
+			"answers to their end",
+	}}
+}
+
+// serversKeep and runtimesKeep are the knobs of connections that are kept, by server and runtime.
+var (
+	serversKeep = map[string]Action{
+		"nginx": {
+			Text: "nginx speaks HTTP/1.0 to the services behind, and closes, unless it is told " +
+				"otherwise: keep as many idle connections for each worker as requests are under way",
+			Command: "upstream NAME { server ADDRESS; keepalive 128; }   # and in the location: " +
+				`proxy_http_version 1.1; proxy_set_header Connection "";`,
+		},
+	}
+	runtimesKeep = map[string]Action{
+		measure.RuntimeGo: {
+			Text: "one http.Client for all requests, with an http.Transport whose " +
+				"MaxIdleConnsPerHost is above the requests under way (2 is the default); " +
+				"bodies read to their end and closed",
+		},
+		measure.RuntimeNode: {
+			Text:    "one agent for all requests that keeps its connections",
+			Command: "new http.Agent({keepAlive: true, maxFreeSockets: 256})",
+		},
+		measure.RuntimeCPython: {
+			Text: "one session for all requests of a worker (requests.Session, httpx.Client, " +
+				"aiohttp.ClientSession), with a pool as large as requests are under way",
+			Command: "HTTPAdapter(pool_maxsize=64)",
+		},
+		measure.RuntimeJVM: {
+			Text: "one client for all requests; HttpURLConnection keeps five connections unless " +
+				"it is told otherwise",
+			Command: "java -Dhttp.maxConnections=256 …",
+		},
+	}
+)

@@ -53,6 +53,10 @@ const (
 // address and port follow it.
 const OutgoingTo = "target.outgoing.to."
 
+// Behind begins the names of the processor time of what the target asks on its own machine: an
+// address and port, a slash and the process's name follow it.
+const Behind = "behind.cpu_seconds."
+
 // What a target may run on, by the names that a run's manifest has.
 const (
 	RuntimeGo      = "go"

@@ -67,8 +67,9 @@ func New(o Options) *Sampler {
 		// These are of the target's network namespace, and so come after the target, which notices
 		// when it ends.
 		n := networkOf(o.Root, proc, s.target)
+		c := newCensus(n, o.Listen)
 		s.sources = append(s.sources, sockets{n}, &traffic{network: n}, &tcpCounters{network: n},
-			newCensus(n, o.Listen))
+			c, newBehind(proc, c))
 	}
 	s.sources = append(s.sources, o.More...)
 	return s

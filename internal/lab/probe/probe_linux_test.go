@@ -332,7 +332,8 @@ func TestThisProcessIsSampledWithTheNamesThatAreDocumented(t *testing.T) {
 	second := s.Sample(1).Values
 	// What is there or not as this machine was set up.
 	optional := []string{
-		"target.cgroup.", "host.conntrack.", measure.OutgoingTo, "target.threads.hottest_share",
+		"target.cgroup.", "host.conntrack.", measure.OutgoingTo, measure.Behind,
+		"target.threads.hottest_share",
 		"target.threads.full", // from the second look on
 	}
 	// Threads that end take their switches with them, and the kernel only guesses what idle cores

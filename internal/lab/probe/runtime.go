@@ -82,7 +82,7 @@ func runtimeOf(root string, pid int) (r Runtime) {
 	base := strings.TrimSuffix(filepath.Base(program), " (deleted)")
 	command, _ := readWhole(filepath.Join(dir, "cmdline"), make([]byte, maxCommand))
 	r.Server = serverOf(command)
-	if r.Server == "" && base == "uwsgi" {
+	if r.Server == "" && (base == "uwsgi" || base == "nginx") {
 		r.Server = base
 	}
 	for _, e := range executables {

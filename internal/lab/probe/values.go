@@ -126,6 +126,9 @@ var Values = []measure.SampleName{
 		"connections that it has opened to others and are open on both sides"),
 	measure.Gauge(measure.OutgoingTo+"<address>",
 		"those of them that go to one address and port: the eight addresses with the most"),
+	measure.Counter(measure.Behind+"<address>/<process>",
+		"processor time of a service that the target has connections to, on the same machine, "+
+			"with all that descends from it: four at most"),
 	measure.Gauge("target.outgoing.close_wait",
 		"those of them that the other side has closed and it has not"),
 	measure.Gauge("target.outgoing.time_wait",

@@ -1,0 +1,213 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"plimsoll/internal/lab/measure"
+)
+
+// dependency is a service that the target asks, on the same machine.
+type dependency struct {
+	process, address string
+	// used and over are the processors that it used, at the line and beyond it.
+	used, over float64
+}
+
+// dependencies are those that the run has figures of, the one that used the most first.
+func (e *Evidence) dependencies() (all []dependency) {
+	for name := range e.AtLine.last() {
+		rest, is := strings.CutPrefix(name, measure.Behind)
+		if !is {
+			continue
+		}
+		address, process, _ := strings.Cut(rest, "/")
+		all = append(all, dependency{
+			process: process,
+			address: address,
+			used:    e.AtLine.PerSecond(name),
+			over:    e.Over.PerSecond(name),
+		})
+	}
+	slices.SortFunc(all, func(a, b dependency) int {
+		return cmp.Or(cmp.Compare(b.used, a.used), strings.Compare(a.address, b.address))
+	})
+	return all
+}
+
+// computes says that a dependency is what the processors are busy with: it uses most of what is in
+// use on the machine, and far more than the service itself.
+func (e *Evidence) computes(d dependency) bool {
+	host, target := e.reserve(hostProcessor), e.reserve(targetProcessor)
+	return host != nil && target != nil && host.Share() >= host.waited() &&
+		d.used >= .5*host.Used && d.used >= 2*target.Used
+}
+
+// wholeThread says that a dependency uses whole processors, and no more of them beyond the line,
+// while there are others: it has no further thread.
+func (e *Evidence) wholeThread(d dependency) bool {
+	cores := e.AtLine.Last(measure.HostCores)
+	k := math.Floor(max(d.used, d.over) + overCore)
+	return k >= 1 && k < cores && e.idleProcessors() >= leastIdle && max(d.used, d.over) >= fullCore*k && d.used >= .7*k &&
+		d.over <= 1.35*d.used
+}
+
+// saturatedBehind is the dependency whose processors set the line.
+func (e *Evidence) saturatedBehind() (d dependency, is bool) {
+	for _, d := range e.dependencies() {
+		if e.computes(d) || e.wholeThread(d) {
+			return d, true
+		}
+	}
+	return d, false
+}
+
+// dependencyFacts tell what the dependencies on this machine use.
+func (e *Evidence) dependencyFacts() (facts []Fact) {
+	for _, d := range e.dependencies() {
+		facts = append(facts, Fact{
+			What: "processors that " + d.process + " at " + d.address +
+				" uses, at the line and beyond it",
+			Value: number(d.used) + ", " + number(d.over),
+		})
+	}
+	return facts
+}
+
+// namedDependencies is " (postgres at 127.0.0.1:5432)" for the dependencies on this machine.
+func (e *Evidence) namedDependencies() string {
+	var words []string
+	for _, d := range e.dependencies() {
+		words = append(words, d.process+" at "+d.address)
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(words, ", ") + ")"
+}
+
+// stores are what services commonly depend on, with how to see what they do.
+var stores = []struct {
+	processes []string // how the names of their processes begin
+	port      string
+	name      string
+	busy      Action // where they compute
+	waits     Action // where they wait
+}{
+	{
+		processes: []string{"postgres"},
+		port:      ":5432",
+		name:      "PostgreSQL",
+		busy: Action{
+			Text: "see which queries take the time, and whether they read whole tables where an " +
+				"index would do (Seq Scan)",
+			Command: "psql -c 'SELECT relname, seq_scan, seq_tup_read FROM pg_stat_user_tables " +
+				"ORDER BY 3 DESC LIMIT 5'   # and: EXPLAIN (ANALYZE, BUFFERS) QUERY",
+		},
+		waits: Action{
+			Text: "see what its sessions wait for under load: a lock on a row that a transaction " +
+				"holds for long (wait_event_type Lock; hold it for less: no call to others " +
+				"between the first change and the commit), a disk (IO), or their client",
+			Command: "psql -c 'SELECT wait_event_type, wait_event, state, left(query, 60), count(*) " +
+				"FROM pg_stat_activity GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC'",
+		},
+	},
+	{
+		processes: []string{"mysqld", "mariadbd"},
+		port:      ":3306",
+		name:      "MySQL",
+		busy: Action{
+			Text:    "see which queries read far more rows than they give",
+			Command: "mysql -e 'SELECT * FROM sys.statements_with_full_table_scans LIMIT 5'",
+		},
+		waits: Action{
+			Text:    "see which transactions hold locks on rows that others wait for",
+			Command: "mysql -e 'SELECT * FROM sys.innodb_lock_waits'",
+		},
+	},
+	{
+		processes: []string{"redis-server", "valkey-server", "keydb-server"},
+		port:      ":6379",
+		name:      "Redis",
+		busy: Action{
+			Text: "one thread runs all commands, so one that looks at many keys or elements holds " +
+				"up all others (KEYS, SORT, a long LRANGE, SMEMBERS of a large set, a script): " +
+				"keep an index of what is looked for, or go through it in pieces (SCAN)",
+			Command: "redis-cli slowlog get 10; redis-cli info commandstats",
+		},
+		waits: Action{
+			Text:    "see whether it waits for its disk (appendfsync always) or blocks on purpose (BLPOP)",
+			Command: "redis-cli --latency; redis-cli info persistence",
+		},
+	},
+}
+
+// dependencyAdvice is how to see what the dependencies do that are known by their process, or by
+// the port that they usually have.
+func (e *Evidence) dependencyAdvice() (all []Action) {
+	busy, is := e.saturatedBehind()
+	for _, s := range stores {
+		for _, d := range e.dependencies() {
+			if !slices.ContainsFunc(s.processes, func(p string) bool {
+				return strings.HasPrefix(d.process, p)
+			}) {
+				continue
+			}
+			if is && d.address == busy.address {
+				all = append(all, s.busy)
+			} else {
+				all = append(all, s.waits)
+			}
+			break
+		}
+		if len(e.dependencies()) == 0 && e.asks(s.port) {
+			all = append(all, s.waits, s.busy)
+		}
+	}
+	return all
+}
+
+// asks says that the service has connections to a port.
+func (e *Evidence) asks(port string) bool {
+	for name := range e.AtLine.last() {
+		if strings.HasPrefix(name, measure.OutgoingTo) && strings.HasSuffix(name, port) {
+			return true
+		}
+	}
+	return false
+}
+
+// behindClaim says which dependency's processors set the line.
+func (e *Evidence) behindClaim(d dependency) string {
+	if e.wholeThread(d) {
+		return fmt.Sprintf("Requests wait for %s at %s, which uses %s processors to the full and "+
+			"has no thread for another", d.process, d.address, number(max(d.used, d.over)))
+	}
+	return fmt.Sprintf("The processors are busy with %s at %s, which uses %s of the %s in use at "+
+		"the line; the service itself uses %s", d.process, d.address, number(d.used),
+		number(e.reserve(hostProcessor).Used), number(e.reserve(targetProcessor).Used))
+}
+
+// leftBehind is the share of a dependency's processor time that is assumed to be spared when what
+// makes it compute has been found: an index, or another command, leaves little of it.
+const leftBehind = .75
+
+// saturated is the finding that a dependency's processors set the line.
+func (e *Evidence) saturated(d dependency) *Finding {
+	f := &Finding{
+		Claim:      e.behindClaim(d),
+		Rank:       Binding,
+		Confidence: .75,
+		Evidence:   e.dependencyFacts(),
+		Advice:     e.dependencyAdvice(),
+		Gain:       e.gain(cure{elsewhere: leftBehind * d.used}),
+		whatever:   true,
+	}
+	f.Gain.Low = 1
+	f.Gain.Why += fmt.Sprintf("; %s of what %s computes is assumed to be spared",
+		percent(leftBehind), d.process)
+	return f
+}

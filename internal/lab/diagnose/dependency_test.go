@@ -1,0 +1,79 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// says looks for words in what a finding says and advises.
+func (f *Finding) says(words string) bool {
+	said := []string{f.Claim}
+	for _, a := range f.Advice {
+		said = append(said, a.Text, a.Command)
+	}
+	return slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, words) })
+}
+
+const postgres, redis = "behind.cpu_seconds.127.0.0.1:5432/postgres",
+	"behind.cpu_seconds.127.0.0.1:7000/redis-server"
+
+func TestADatabaseThatDoesNotComputeIsAskedForItsLocks(t *testing.T) {
+	d := diagnosed(t, append(idleService, "knee service 20ms", "over goodput 1010",
+		"all "+postgres+" += .1")...)
+	f := d.found("slow-dependency")
+	if f == nil || !f.says("postgres at 127.0.0.1:5432") || !f.says("lock on a row") ||
+		f.says("Seq Scan") {
+		t.Errorf("found %+v", f)
+	}
+}
+
+func TestADatabaseThatTakesTheProcessorsIsNamed(t *testing.T) {
+	busy := []string{
+		"knee target.cpu.seconds += .3", "over target.cpu.seconds += .3",
+		"knee service 12ms", "over goodput 1010",
+	}
+	d := diagnosed(t, append(busy, "knee "+postgres+" += 1.4", "over "+postgres+" += 1.5")...)
+	f := d.found("slow-dependency")
+	if f == nil || d.Findings[0].Rule != "slow-dependency" || !f.says("Seq Scan") ||
+		f.Gain.Factor < 1.5 || d.First.What != "slow-dependency" {
+		t.Errorf("found %+v, and the bottleneck is %+v", f, d.First)
+	}
+	// Who uses about as much himself is where to look first.
+	d = diagnosed(t, append(busy, "knee "+postgres+" += .55", "over "+postgres+" += .6")...)
+	if d.found("slow-dependency") != nil {
+		t.Errorf("found %v", names(d))
+	}
+}
+
+func TestAStoreOfOneThreadThatIsFullIsNamed(t *testing.T) {
+	lines := []string{
+		"all host.cpu.busy_seconds += 1.3", "over host.cpu.busy_seconds += 1.35",
+		"all target.cpu.seconds += .2", "knee service 20ms", "over goodput 1010",
+	}
+	d := diagnosed(t, append(lines, "knee "+redis+" += .93", "over "+redis+" += .98")...)
+	f := d.found("slow-dependency")
+	if f == nil || !f.says("redis-server at 127.0.0.1:7000") || !f.says("KEYS") {
+		t.Errorf("found %+v of %v", f, names(d))
+	}
+	// Half of a processor is room.
+	d = diagnosed(t, append(lines, "knee "+redis+" += .5", "over "+redis+" += .5")...)
+	if d.found("slow-dependency") != nil {
+		t.Errorf("found %v", names(d))
+	}
+}
+
+func TestConnectionsThatAreNotKeptAreAdvisedInTheServersWords(t *testing.T) {
+	run := newFixture(t, slices.Concat(strings.Split(base, "\n"), []string{
+		"all host.tcp.opened_active += 1000", "all target.outgoing.established = 5",
+	})...).open(t)
+	for server, words := range map[string]string{
+		"nginx": "proxy_http_version 1.1", "": "one client or pool for all requests",
+	} {
+		run.Manifest.Machine.TargetServer = server
+		f := Run(run).found("upstream-connections-not-reused")
+		if f == nil || !f.says(words) {
+			t.Errorf("%q is advised %+v", server, f)
+		}
+	}
+}

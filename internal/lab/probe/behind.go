@@ -1,0 +1,98 @@
+package probe
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"plimsoll/internal/lab/measure"
+)
+
+const (
+	// mostBehind bounds the services behind the target that are followed.
+	mostBehind = 4
+	// mostLookedFor bounds the addresses whose process is looked for, found or not: each is a look
+	// at all descriptors of the machine, tens of milliseconds.
+	mostLookedFor = 8
+)
+
+// behind are the services that the target asks and that run on the same machine, as a database
+// does: how much processor time each uses. It knows the addresses by the census, and looks for a
+// process once for each.
+type behind struct {
+	proc   procfs.FS
+	census *census
+	of     *processes
+	looked map[netip.AddrPort]bool
+	known  []*served
+	next   time.Time
+	values map[string]float64 // what a service's processes say, until they are named after it
+}
+
+// served is one of these services.
+type served struct {
+	name      string // of its value
+	processes *processes
+}
+
+func newBehind(proc procfs.FS, c *census) *behind {
+	return &behind{
+		proc:   proc,
+		census: c,
+		of:     c.of,
+		looked: make(map[netip.AddrPort]bool),
+		values: make(map[string]float64),
+	}
+}
+
+func (*behind) Name() string { return "services behind the target" }
+
+func (b *behind) Read(into map[string]float64) error {
+	// In another network namespace the same address is somebody else's.
+	if b.of == nil || b.of.lost != nil || b.census.namespace != "" {
+		return nil
+	}
+	b.look()
+	for _, s := range b.known {
+		clear(b.values)
+		// One that has ended says nothing any more, and that is for the target to notice.
+		if s.processes.Read(b.values) == nil || b.values[measure.TargetCPU] > 0 {
+			into[s.name] = b.values[measure.TargetCPU]
+		}
+	}
+	return nil
+}
+
+// look finds the process behind one address that is new, at the pace of the census.
+func (b *behind) look() {
+	now := b.census.now()
+	if now.Before(b.next) || len(b.known) == mostBehind || len(b.looked) == mostLookedFor {
+		return
+	}
+	b.next = now.Add(censusEvery)
+	for to := range b.census.destinations {
+		if b.looked[to] || !LocalTarget(to.Addr()) {
+			continue
+		}
+		b.looked[to] = true
+		pid, name, err := findPID(b.of.root, int(to.Port()))
+		if err != nil || b.follows(pid) {
+			return
+		}
+		all, err := newProcesses(b.proc, Options{Root: b.of.root, PID: pid})
+		if err != nil {
+			return
+		}
+		b.known = append(b.known, &served{measure.Behind + to.String() + "/" + name, all})
+		return
+	}
+}
+
+// follows says that a process is one of the target's, or of a service that is followed already.
+func (b *behind) follows(pid int) bool {
+	is := func(m member) bool { return m.pid == pid }
+	return slices.ContainsFunc(b.of.members, is) ||
+		slices.ContainsFunc(b.known, func(s *served) bool { return s.processes.pid == pid })
+}

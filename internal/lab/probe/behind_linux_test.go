@@ -1,0 +1,52 @@
+package probe
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"plimsoll/internal/lab/measure"
+)
+
+// asking is a target, process 20, that listens on 8080 and has a connection to port 8081; its child
+// 21 listens on 8082, to which it is connected too.
+func asking(t *testing.T) *fakeProc {
+	f := newFakeProc(t)
+	f.process(process{pid: 20, parent: 1, name: "shop", start: 5, inodes: []int{1, 2, 3}})
+	f.process(process{pid: 21, parent: 20, name: "helper", start: 6, inodes: []int{4}})
+	f.process(process{pid: 30, parent: 1, name: "postgres", user: 100, start: 4, inodes: []int{5}})
+	f.process(process{pid: 31, parent: 30, name: "postgres", user: 50, start: 9})
+	f.sockets(tcpLine("1F90", "0000", "0A", 1), tcpLine("1F91", "0000", "0A", 5),
+		tcpLine("1F92", "0000", "0A", 4), tcpLine("9001", "1F91", "01", 2),
+		tcpLine("9002", "1F92", "01", 3))
+	return f
+}
+
+func TestWhatTheTargetAsksOnThisMachineIsFollowed(t *testing.T) {
+	f := asking(t)
+	s := New(Options{
+		Root: f.root, PID: 20, Listen: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:8080")},
+	})
+	for _, source := range s.sources {
+		if b, is := source.(*behind); is {
+			fresh(s)
+			for range 3 { // one address is looked for at a time
+				b.next = b.next.AddDate(-1, 0, 0)
+				fresh(s)
+			}
+		}
+	}
+	behind := map[string]float64{}
+	for name, used := range fresh(s) {
+		if to, is := strings.CutPrefix(name, measure.Behind); is {
+			behind[to] = used
+		}
+	}
+	if len(behind) != 1 || behind["127.0.0.1:8081/postgres"] != 1.5 {
+		t.Errorf("behind the target are %v, want postgres with 1.5 s, and none of its own", behind)
+	}
+	f.process(process{pid: 31, parent: 30, name: "postgres", user: 250, start: 9})
+	if used := fresh(s)[measure.Behind+"127.0.0.1:8081/postgres"]; used != 3.5 {
+		t.Errorf("it has used %v s, want 3.5", used)
+	}
+}
