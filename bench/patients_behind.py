@@ -1,5 +1,5 @@
-"""What stands behind patients that are not in Go: a service that takes its time, and a name server that does. Each says in a line where it is,
-and serves until its standard input ends. Started by patients_needs.py.
+"""What stands behind patients that are not in Go: a service that takes its time, and a name server that does. Each
+says in a line where it is, and serves until its standard input ends. Started by patients_needs.py.
 
     python3 bench/patients_behind.py service 10      answers HTTP after 10 ms, however many requests there are
     python3 bench/patients_behind.py resolver 10     answers DNS at 127.0.0.153 after 10 ms

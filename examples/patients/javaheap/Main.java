@@ -31,7 +31,8 @@ public class Main {
         }
         System.setProperty("sun.net.httpserver.nodelay", "true");
         System.setProperty("sun.net.httpserver.maxIdleConnections", "10000");
-        HttpServer server = HttpServer.create(new InetSocketAddress(address[0], Integer.parseInt(address[1])), 1024);
+        InetSocketAddress bind = new InetSocketAddress(address[0], Integer.parseInt(address[1]));
+        HttpServer server = HttpServer.create(bind, 1024);
         server.setExecutor(Executors.newFixedThreadPool(32));
         server.createContext("/", Main::serve);
         server.start();

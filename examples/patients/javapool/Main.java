@@ -25,7 +25,8 @@ public class Main {
         System.setProperty("http.maxConnections", "256");
         System.setProperty("sun.net.httpserver.nodelay", "true");
         System.setProperty("sun.net.httpserver.maxIdleConnections", "10000");
-        HttpServer server = HttpServer.create(new InetSocketAddress(address[0], Integer.parseInt(address[1])), 1024);
+        InetSocketAddress bind = new InetSocketAddress(address[0], Integer.parseInt(address[1]));
+        HttpServer server = HttpServer.create(bind, 1024);
         server.setExecutor(Executors.newFixedThreadPool(flags.contains("--cured") ? 64 : 4));
         URL warehouse = new URL("http://" + System.getenv("PATIENT_SERVICE") + "/");
         server.createContext("/", exchange -> serve(exchange, warehouse));

@@ -8,7 +8,10 @@ const http = require('node:http');
 const { parseArgs } = require('node:util');
 
 const { values: flags } = parseArgs({
-  options: { address: { type: 'string', default: '127.0.0.1:18800' }, cured: { type: 'boolean', default: false } },
+  options: {
+    address: { type: 'string', default: '127.0.0.1:18800' },
+    cured: { type: 'boolean', default: false },
+  },
 });
 const [host, port] = flags.address.split(':');
 const rounds = 3000; // of the hash: about a millisecond and a half

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"time"
@@ -14,33 +15,45 @@ import (
 	"plimsoll/examples/patients/work"
 )
 
-// takes is how long the service behind is busy with a request.
-const takes = 10 * time.Millisecond
+const (
+	// takes is how long the service behind is busy with a request, of which it serves many at once.
+	takes, workers = 10 * time.Millisecond, 256
+	few, many      = 4, 64
+)
+
+// desk lets so many ask at once as its channel has room for.
+type desk struct {
+	asking    chan struct{}
+	warehouse *upstream.Upstream
+}
+
+// ask waits for its turn.
+func (d *desk) ask(ctx context.Context) ([]byte, error) {
+	d.asking <- struct{}{}
+	defer func() { <-d.asking }()
+	return d.warehouse.Ask(ctx)
+}
+
+func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	stock, err := d.ask(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	fmt.Fprintln(w, len(stock), work.Do(4))
+}
+
+func open(p *ward.Patient) (http.Handler, error) {
+	room := few
+	if p.Cured {
+		room = many
+	}
+	warehouse, err := upstream.Start(p, workers, takes)
+	return &desk{make(chan struct{}, room), warehouse}, err
+}
 
 func main() {
 	if !upstream.Here() {
-		ward.Main(shop)
+		ward.Main(open)
 	}
-}
-
-func shop(p *ward.Patient) (http.Handler, error) {
-	room := 4
-	if p.Cured {
-		room = 64
-	}
-	warehouse, err := upstream.Start(p, 256, takes)
-	if err != nil {
-		return nil, err
-	}
-	asking := make(chan struct{}, room)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asking <- struct{}{}
-		stock, err := warehouse.Ask(r.Context())
-		<-asking
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		fmt.Fprintln(w, len(stock), work.Do(4))
-	}), nil
 }

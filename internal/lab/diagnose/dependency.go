@@ -51,8 +51,8 @@ func (e *Evidence) computes(d dependency) bool {
 func (e *Evidence) wholeThread(d dependency) bool {
 	cores := e.AtLine.Last(measure.HostCores)
 	k := math.Floor(max(d.used, d.over) + overCore)
-	return k >= 1 && k < cores && e.idleProcessors() >= leastIdle && max(d.used, d.over) >= fullCore*k && d.used >= .7*k &&
-		d.over <= 1.35*d.used
+	return k >= 1 && k < cores && e.idleProcessors() >= leastIdle &&
+		max(d.used, d.over) >= fullCore*k && d.used >= .7*k && d.over <= 1.35*d.used
 }
 
 // saturatedBehind is the dependency whose processors set the line.
