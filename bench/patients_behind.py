@@ -1,5 +1,6 @@
-"""What stands behind patients that are not in Go: a service that takes its time, and a name server that does. Each
-says in a line where it is, and serves until its standard input ends. Started by patients_needs.py.
+"""What stands behind patients that are not in Go: a service that takes its time, and a name server
+that does. Each says in a line where it is, and serves until its standard input ends. Started by
+patients_needs.py.
 
     python3 bench/patients_behind.py service 10      answers HTTP after 10 ms, however many requests there are
     python3 bench/patients_behind.py resolver 10     answers DNS at 127.0.0.153 after 10 ms
@@ -50,7 +51,8 @@ class Resolver(asyncio.DatagramProtocol):
         has = question[-4:] == b"\0\1\0\1"  # an address, of the Internet
         head = data[:2] + b"\x81\x80\0\1" + (b"\0\1" if has else b"\0\0") + b"\0\0\0\0"
         record = b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4" + socket.inet_aton("127.0.0.1") if has else b""
-        asyncio.get_running_loop().call_later(self.seconds, self.transport.sendto, head + question + record, client)
+        answer = head + question + record
+        asyncio.get_running_loop().call_later(self.seconds, self.transport.sendto, answer, client)
 
 
 async def serve(kind, seconds):

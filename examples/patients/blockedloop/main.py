@@ -1,5 +1,5 @@
-"""blockedloop is asynchronous, but for one call: the warehouse is asked with a library that blocks, so the event
-loop stands still for 5 ms with each request. There are two processes, each with a loop.
+"""blockedloop is asynchronous, but for one call: the warehouse is asked with a library that blocks,
+so the event loop stands still for 5 ms with each request. There are two processes, each with a loop.
 
 Cured, the warehouse is asked with a client that waits in the loop."""
 import argparse, asyncio, hashlib, http.client, os, signal, socket

@@ -1,5 +1,5 @@
-"""gunicorn serves with two sync workers, and each request waits 10 ms for the warehouse: two requests are inside,
-and the others stand in the queue of the socket.
+"""gunicorn serves with two sync workers, and each request waits 10 ms for the warehouse: two requests
+are inside, and the others stand in the queue of the socket.
 
 Cured, each worker has 32 threads (gthread)."""
 import argparse, hashlib, http.client, os, threading
