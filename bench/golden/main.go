@@ -21,6 +21,7 @@ import (
 	"path"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/google/pprof/profile"
@@ -120,7 +121,8 @@ func copyRun(run *record.Run, dir string) error {
 	}
 	if run.Result != nil {
 		result := *run.Result
-		result.Model = model.Model{}
+		// A rule asks for the station that a prediction was made from, and for nothing else.
+		result.Model = model.Model{Predictions: result.Model.Predictions}
 		if err := w.Result(&result); err != nil {
 			return err
 		}
@@ -159,12 +161,18 @@ func looked(run *record.Run) map[int]bool {
 // samples are a step's first and last, and between them those at which the metrics page was read,
 // sockets were counted or threads looked at, without what no rule looks at: the page's own series,
 // and each core by itself. Digits that no rule can see are left out, as they are most of an archive.
+//
+// Where there is no page all are kept: rules then look at short steps too, in which few are judged.
 func samples(all []measure.Sample) (kept []measure.Sample) {
+	paged := slices.ContainsFunc(all, func(s measure.Sample) bool {
+		_, page := s.Values["go.goroutines"]
+		return page
+	})
 	for i, s := range all {
 		_, page := s.Values["go.goroutines"]
 		_, sockets := s.Values["listener.connections.established"]
 		_, threads := s.Values["target.threads.running"]
-		if !page && !sockets && !threads && i > 0 && i < len(all)-1 {
+		if paged && !page && !sockets && !threads && i > 0 && i < len(all)-1 {
 			continue
 		}
 		for name, v := range s.Values {

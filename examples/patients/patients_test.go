@@ -129,8 +129,7 @@ func TestTheREADMEListsThePatients(t *testing.T) {
 	rows := "| patient | disease | rule | what the cure does |\n|---|---|---|---|\n"
 	for _, p := range list(t) {
 		rule := strings.Join(append(slices.Clone(p.Rules), strings.Fields(p.Rule)...), ", ")
-		rows += fmt.Sprintf("| [%s](%s/%s) | %s | %s | %s |
-", p.Name, p.Folder, p.file(), p.Disease,
+		rows += fmt.Sprintf("| [%s](%s/%s) | %s | %s | %s |\n", p.Name, p.Folder, p.file(), p.Disease,
 			cmp.Or(rule, shown(p.HotSpot), "none"), p.Cure)
 	}
 	readme, err := os.ReadFile("README.md")
