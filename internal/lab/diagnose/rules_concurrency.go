@@ -203,9 +203,9 @@ func judgeConcurrency(e *Evidence) *Finding {
 	}
 	p := e.places()
 	// Workers that each have a queue of their own miss the objectives before all of them are busy:
-	// where the places were counted, more may end well beyond the line.
+	// where they are seen by their connections, more may end well beyond the line.
 	beyond := 1.25
-	if p.sure() {
+	if p.to != "" {
 		beyond = 1.6
 	}
 	if e.Over.Goodput() > beyond*e.AtLine.Goodput() {
