@@ -83,7 +83,7 @@ func TestAPoolIsSeenFromOutsideByItsConnections(t *testing.T) {
 	several := []string{
 		"all target.outgoing.established = 5", "all " + pool + "5",
 	}
-	d = diagnosed(t, slices.Concat(several, stuck, []string{"over goodput 1390"})...)
+	d = diagnosed(t, slices.Concat(several, stuck, []string{"over goodput 1280"})...)
 	if d.found("concurrency-limited") == nil {
 		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
 	}
