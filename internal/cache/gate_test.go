@@ -280,7 +280,7 @@ func (x *exchange) fetch() *response {
 }
 
 func (x *exchange) validated(f *store.Fill, p *response, at rules.Times) *response {
-	meta, block, why := x.options.Freshen(nil, &x.found.Meta, x.found.Block(), p.head(), at)
+	meta, block, why := x.options.Freshen(nil, x.r, &x.found.Meta, x.found.Block(), p.head(), at)
 	if why == rules.Mismatch {
 		f.Refuse()
 		x.found = nil

@@ -1,23 +1,33 @@
 package rules
 
-import "plimsoll/internal/head"
+import (
+	"slices"
+	"strings"
 
-// Freshen takes in a 304 that the origin sent for a stored response (RFC 9111, sections 4.3.4 and
+	"plimsoll/internal/head"
+)
+
+// Freshen takes in a 304 that the origin sent to r for a stored response (RFC 9111, sections 4.3.4 and
 // 3.2): the stored fields, updated, are appended to dst, which is empty, and the response counts
-// as received now.
+// as received now. Of an answer that is for r's client alone only what it says of freshness is taken:
+// its other fields may tell others what that client sent.
 //
 // The reason says what to do. MayStore: the new response takes the stored one's place, with the
 // same body. Mismatch: the 304 is about something else; what is stored is not to be used, and the
 // request is to be repeated without validators. Every other reason: the response answers this
 // request, and then is stored no longer.
 func (o *Options) Freshen(
-	dst []byte, old *Stored, block []byte, answer *head.Response, at Times,
+	dst []byte, r *Request, old *Stored, block []byte, answer *head.Response, at Times,
 ) (Stored, []byte, Reason) {
 	if !agrees(old, block, &answer.Fields, at.Received.Wall) {
 		return Stored{}, dst, Mismatch
 	}
 	merged := head.Response{Status: old.Status, Length: old.Length}
-	merge(&merged.Fields, block, &answer.Fields)
+	merge(&merged.Fields, block, &answer.Fields, o.updates)
+	if o.Personal(r) && o.isPersonal(r, &merged, at) {
+		merged.Fields.Reset()
+		merge(&merged.Fields, block, &answer.Fields, o.updatesFreshness)
+	}
 	// Date and age are those of the answer that has just come, not what the stored one once had.
 	fresh := readFresh(&answer.Fields, at.Received.Wall)
 	if fresh.date == none {
@@ -59,12 +69,11 @@ func agrees(old *Stored, block []byte, fields *head.List, wall int64) bool {
 }
 
 // merge makes the fields of an updated response: those stored, with what the answer has in the place
-// of fields of the same name. What belongs to the answer's own framing or to its connection changes
-// nothing, nor what the stored body depends on.
-func merge(dst *head.List, block []byte, answer *head.List) {
+// of fields of the same name, as far as these update anything.
+func merge(dst *head.List, block []byte, answer *head.List, update func(*head.Field) bool) {
 	Fields(dst, block)
 	connection := connectionNames(answer)
-	updates := func(f *head.Field) bool { return !fixed(f) && !listed(connection, f.Name) }
+	updates := func(f *head.Field) bool { return update(f) && !listed(connection, f.Name) }
 	dst.RemoveFunc(func(f *head.Field) bool {
 		for i := range answer.Len() {
 			if a := answer.At(i); head.EqualFold(a.Name, f.Name) && updates(a) {
@@ -78,6 +87,27 @@ func merge(dst *head.List, block []byte, answer *head.List) {
 			dst.Append(*f)
 		}
 	}
+}
+
+// isPersonal says whether an answer, with the stored fields that it updates, is for the client alone that
+// asked.
+func (o *Options) isPersonal(r *Request, merged *head.Response, at Times) bool {
+	v := o.read(merged, at)
+	why := o.refuses(r, merged, &v)
+	return why == Authorized || why == WithCookie
+}
+
+// updates says whether a field of a 304 changes what is stored. What belongs to the answer's own framing
+// does not, nor what the stored body depends on.
+func (*Options) updates(f *head.Field) bool { return !fixed(f) }
+
+// updatesFreshness says whether a field of a 304 says how fresh that is.
+func (o *Options) updatesFreshness(f *head.Field) bool {
+	switch {
+	case f.ID == head.Date, f.ID == head.CacheControl, is(f.Name, "expires"), is(f.Name, "age"):
+		return true
+	}
+	return slices.ContainsFunc(o.Targeted, func(name string) bool { return strings.EqualFold(name, unsafeString(f.Name)) })
 }
 
 // fixed says whether a field of a 304 changes nothing stored.
