@@ -202,7 +202,7 @@ func (p *Policy) look(x *exchange.Exchange, w *part, again int) exchange.PolicyV
 		a.release()
 		return p.pass(x, w, d.Why)
 	}
-	if a.found == nil && p.state.lately.refused(a.key, c.Now.Mono) {
+	if a.found == nil && p.state.lately.refused(p.fillKey(&a), c.Now.Mono) {
 		return p.pass(x, w, d.Why)
 	}
 	return p.await(x, w, &a, &d, again)
@@ -243,6 +243,19 @@ func (p *Policy) find(x *exchange.Exchange, w *part, a *asked) {
 	a.found = p.o.Memory.Lookup(a.key)
 	a.varies = a.found == nil
 }
+
+// fillKey is what a request waits by. Those with credentials do not wait with those without: what an origin
+// answers to somebody's cookie, and whether it answers at all, must not delay or fail others, nor keep what
+// they get from being stored. The bytes are the part's.
+func (p *Policy) fillKey(a *asked) []byte {
+	if !p.o.Rules.Personal(&a.Request) {
+		return a.key
+	}
+	return append(a.key, personalMark)
+}
+
+// personalMark ends the keys of fetches with credentials. No other key ends so.
+const personalMark = 2
 
 // appendKey appends the primary key of a request and says how long its URI's part is, whose path is the
 // canonical one: purges and unsafe requests mean that, however it was written. The route and the upstream

@@ -93,7 +93,7 @@ var getMethod = []byte("GET")
 
 // refresh revalidates what was found, which Entry.Refresh has given to the caller, in the background.
 func (p *Policy) refresh(x *exchange.Exchange, w *part, a *asked, early bool) {
-	fill, filler := p.o.Memory.Begin(a.key, a.uri)
+	fill, filler := p.o.Memory.Begin(p.fillKey(a), a.uri)
 	if !filler {
 		a.found.RefreshOver()
 		return
@@ -149,7 +149,9 @@ func (f *fetch) FetchHead(x *exchange.Exchange) {
 // renew takes in a 304.
 func (f *fetch) renew(x *exchange.Exchange, at rules.Times) {
 	p, w := f.p, f.part
-	stored, block, why := p.o.Rules.Freshen(w.block[:0], &f.stale.Meta, f.stale.Block(), x.Response, at)
+	var r rules.Request
+	r.Read(x.Request)
+	stored, block, why := p.o.Rules.Freshen(w.block[:0], &r, &f.stale.Meta, f.stale.Block(), x.Response, at)
 	w.block = block
 	if why == rules.MayStore {
 		stored.Jitter(p.o.Jitter, p.random())

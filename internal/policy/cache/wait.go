@@ -39,7 +39,7 @@ type waiter struct {
 func (p *Policy) await(
 	x *exchange.Exchange, part *part, a *asked, d *rules.Decision, again int,
 ) exchange.PolicyVerdict {
-	fill, filler := p.o.Memory.Begin(a.key, a.uri)
+	fill, filler := p.o.Memory.Begin(p.fillKey(a), a.uri)
 	w := &waiter{p: p, part: part, since: x.Now(), why: d.Why, again: again, waker: x.Waker(), left: -1}
 	w.resume = w.goOn
 	if !fill.Join(&w.reader, w) {
