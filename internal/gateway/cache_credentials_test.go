@@ -1,0 +1,83 @@
+package gateway
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+)
+
+// The answer to a cookie is for its client alone. Who has none is served from the cache all the same, at
+// once and for the next ten seconds: else one client could keep a page from being stored.
+func TestAClientWithACookieKeepsNothingFromBeingStored(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=100")
+		io.WriteString(w, "for "+r.Header.Get("Cookie"))
+	})
+	i := serveClean(t, cacheConfig(o, ""))
+	c := i.client()
+	for range 3 {
+		if _, body, _ := request(t, c, "GET", i.url("/"), "Cookie", "me"); body != "for me" {
+			t.Errorf("with a cookie: %q", body)
+		}
+	}
+	_, body, h := request(t, c, "GET", i.url("/"))
+	cacheStatus(t, h, "uri-miss", "stored")
+	if body != "for " {
+		t.Errorf("without one: %q", body)
+	}
+	_, _, h = request(t, c, "GET", i.url("/"))
+	cacheStatus(t, h, "hit")
+	o.expectAsked(t, 4)
+}
+
+// A fetch that somebody's cookie makes hang or fail is not one that others wait for.
+func TestWhoHasNoCookieDoesNotWaitForAFetchWithOne(t *testing.T) {
+	t.Parallel()
+	enter, leave := make(chan bool, 1), make(chan bool)
+	o := newOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Cookie") != "" {
+			enter <- true
+			<-leave
+			panic(http.ErrAbortHandler)
+		}
+		w.Header().Set("Cache-Control", "max-age=100")
+		io.WriteString(w, "for all")
+	})
+	i := serveClean(t, cacheConfig(o, ""))
+	evil := i.dial()
+	evil.send("GET / HTTP/1.1\r\nHost: " + i.address(0) + "\r\nCookie: me\r\n\r\n")
+	<-enter
+	if status, body, _ := request(t, i.client(), "GET", i.url("/")); status != 200 || body != "for all" {
+		t.Errorf("%d %q", status, body)
+	}
+	close(leave)
+	evil.expectFailure(502, "upstream_reset")
+}
+
+// A 304 to somebody's cookie renews what all get, and brings nothing into it but how fresh it is.
+func TestA304ToACookieChangesNoFieldThatOthersGet(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Etag", `"1"`)
+		w.Header().Set("X-For", r.Header.Get("Cookie"))
+		if r.Header.Get("If-None-Match") != "" {
+			w.Header().Set("Cache-Control", "max-age=100")
+			w.WriteHeader(304)
+			return
+		}
+		w.Header().Set("Cache-Control", "max-age=0")
+		fmt.Fprint(w, "the same")
+	})
+	i := serveClean(t, cacheConfig(o, ""))
+	c := i.client()
+	request(t, c, "GET", i.url("/"))
+	request(t, c, "GET", i.url("/"), "Cookie", "me")
+	status, body, h := request(t, c, "GET", i.url("/"))
+	if status != 200 || body != "the same" || h.Get("X-For") != "" {
+		t.Errorf("%d %q %v", status, body, h)
+	}
+	cacheStatus(t, h, "hit", "ttl=")
+	o.expectAsked(t, 2)
+}
