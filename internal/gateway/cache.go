@@ -103,8 +103,24 @@ func cacheOptions(p plan) (o cache.Options, err error) {
 	for status, ttl := range c.Statuses {
 		o.Rules.Statuses = append(o.Rules.Statuses, rules.StatusTTL{Status: status, TTL: int64(ttl)})
 	}
-	o.Rules.Key, err = rules.NewKey(keyOptions(&c.Key))
+	key := keyOptions(&c.Key)
+	key.Added = addedFields(p)
+	o.Rules.Key, err = rules.NewKey(key)
 	return o, err
+}
+
+// addedFields are the names of fields that policies behind the cache add to what is forwarded, with values
+// that differ from client to client.
+func addedFields(p plan) []string {
+	names := []string{"x-forwarded-for", strings.ToLower(p.DeadlineHeader)}
+	for _, fields := range []map[string]string{p.RequestHeaders.Set, p.RequestHeaders.Add} {
+		for name, value := range fields {
+			if strings.Contains(value, "${") {
+				names = append(names, strings.ToLower(name))
+			}
+		}
+	}
+	return names
 }
 
 // keyOptions are the treatments of a request's fields.

@@ -46,6 +46,9 @@ type KeyOptions struct {
 	// Encodings are the content codings in lower case that the origin is offered when clients accept
 	// them; nil for br, gzip and zstd.
 	Encodings []string
+	// Added names fields in lower case that the gateway adds to what is forwarded, with values that are
+	// not part of the key, such as the client's address: a response that varies by one is not stored.
+	Added []string
 }
 
 // Key is KeyOptions made ready. The zero value is that of no options. It is immutable.
@@ -55,6 +58,7 @@ type Key struct {
 	sortQuery bool
 	drop      []string
 	encodings []string
+	added     []string
 }
 
 // DefaultTreatment is what becomes of a field, its name in lower case, that no option names. Fields
@@ -85,7 +89,7 @@ const (
 
 // NewKey makes options ready. The error names what cannot be meant.
 func NewKey(o KeyOptions) (Key, error) {
-	k := Key{fields: o.Fields, sortQuery: o.SortQuery, drop: o.DropQuery,
+	k := Key{fields: o.Fields, sortQuery: o.SortQuery, drop: o.DropQuery, added: o.Added,
 		encodings: slices.Sorted(slices.Values(o.Encodings))}
 	for _, name := range defaultNames {
 		if _, named := o.Fields[name]; !named {

@@ -37,6 +37,7 @@ const (
 	Unreadable     // Cache-Control or Vary cannot be read
 	Unknown        // must-understand, and a status that this cache does not know
 	VaryAll        // Vary: *
+	VaryAdded      // it varies by a field that the gateway adds
 	VaryTooMuch    // it varies by more fields than are kept
 	Authorized     // for a request with Authorization, and not said to be for all
 	WithCookie     // for a request with Cookie that the key does not have
@@ -79,6 +80,7 @@ var reasonWords = [reasonsCounted]struct{ forward, detail string }{
 	Unreadable:     {"", "unreadable"},
 	Unknown:        {"", "must-understand"},
 	VaryAll:        {"", "vary-star"},
+	VaryAdded:      {"", "vary-added"},
 	VaryTooMuch:    {"", "vary-fields"},
 	Authorized:     {"", "authorization"},
 	WithCookie:     {"", "cookie"},

@@ -24,6 +24,9 @@ func (o *Options) varies(fields *head.List) (varying, Reason) {
 	var names varying
 	why := NoReason
 	add := func(name string) {
+		if slices.Contains(o.Key.added, name) {
+			why = max(why, VaryAdded)
+		}
 		if t := o.Key.treatment(name); t != Keyed && t != Drop && name != "host" && !names.has(name) {
 			names = append(names, name)
 		}

@@ -263,7 +263,10 @@ const personalMark = 2
 // it is forwarded where that is the client's own.
 func (p *Policy) appendKey(dst []byte, x *exchange.Exchange) (key []byte, uri int) {
 	k := &p.o.Rules.Key
+	came := x.Request.Scheme
+	x.Request.Scheme = scheme(x)
 	dst = k.AppendURI(dst, "", x.Request, x.Request.Path)
+	x.Request.Scheme = came
 	uri = len(dst)
 	if !bytes.Equal(x.Forward, x.Request.Path) {
 		dst = append(append(dst, x.Forward...), 0)
@@ -271,6 +274,17 @@ func (p *Policy) appendKey(dst []byte, x *exchange.Exchange) (key []byte, uri in
 	dst = append(append(dst, x.Route...), 0)
 	dst = append(append(dst, p.o.UpstreamName(x.Upstream)...), 0)
 	return k.AppendFields(dst, x.Request), uri
+}
+
+// scheme is how the client came: what a trusted peer says of that, in one word, is what services go by. They
+// redirect from http to https, say, so that what they answer to one must not be given to the other.
+func scheme(x *exchange.Exchange) []byte {
+	if x.PeerTrusted {
+		if f := x.Request.Fields.Get(head.XForwardedProto); f != nil && (string(f.Value) == "http" || string(f.Value) == "https") {
+			return f.Value
+		}
+	}
+	return x.Request.Scheme
 }
 
 // release lets go of what was found.

@@ -50,7 +50,7 @@ func (p *Policy) newFetch(x *exchange.Exchange, w *part, a *asked, fill *store.F
 	f := &fetch{p: p, part: w, fill: fill, began: instant(x), ignored: -1}
 	primary, uri := p.appendKey(nil, x)
 	f.primary, f.uri = primary, primary[:uri:uri]
-	f.request = head.Request{Method: getMethod, Scheme: x.Request.Scheme, Host: x.Request.Host,
+	f.request = head.Request{Method: getMethod, Scheme: scheme(x), Host: x.Request.Host,
 		Target: x.Request.Target, Path: x.Request.Path}
 	if x.Request.Query != nil {
 		f.request.Query = p.o.Rules.Key.AppendQuery(make([]byte, 0, len(x.Request.Query)), x.Request.Query)

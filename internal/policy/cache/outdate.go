@@ -24,6 +24,9 @@ func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 func (p *Policy) invalidate(x *exchange.Exchange) {
 	w, k := p.part(x), &p.o.Rules.Key
 	w.count(&w.invalidated)
+	came := x.Request.Scheme
+	x.Request.Scheme = scheme(x)
+	defer func() { x.Request.Scheme = came }()
 	w.key = k.AppendURI(w.key[:0], "", x.Request, x.Request.Path)
 	p.o.Memory.Outdate(w.key)
 	for _, other := range rules.Locations(x.Request, &x.Response.Fields) {
