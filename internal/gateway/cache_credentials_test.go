@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -80,4 +81,74 @@ func TestA304ToACookieChangesNoFieldThatOthersGet(t *testing.T) {
 	}
 	cacheStatus(t, h, "hit", "ttl=")
 	o.expectAsked(t, 2)
+}
+
+// The gateway itself tells services for whom it asks. What says that it depends on that is not for others.
+func TestWhatVariesByWhatTheGatewayAddsIsNotStored(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"X-Forwarded-For", "X-Left-Ms", "X-Client"} {
+		o := newOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Cache-Control", "max-age=100")
+			w.Header().Set("Vary", "Accept, "+name)
+			io.WriteString(w, r.Header.Get(name))
+		})
+		i := serveClean(t, fmt.Sprintf(`
+listeners: [{address: 127.0.0.1:0}]
+upstreams: {origin: {targets: [%q]}}
+routes:
+  - {match: /, upstream: origin, deadline_header: X-Left-Ms, request_headers: {set: {X-Client: "${client_address}"}}, cache: {}}
+`, o.address()))
+		c := i.client()
+		_, _, h := request(t, c, "GET", i.url("/"))
+		cacheStatus(t, h, "vary-added")
+		request(t, c, "GET", i.url("/"))
+		o.expectAsked(t, 2)
+	}
+}
+
+// Behind a proxy that ends TLS, services redirect those who came without it. That answer is not for those
+// who came with it.
+func TestWhatATrustedPeerSaysOfTheSchemeIsPartOfTheKey(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=100")
+		if r.Header.Get("X-Forwarded-Proto") != "https" {
+			w.Header().Set("Location", "https://a/")
+			w.WriteHeader(301)
+			return
+		}
+		io.WriteString(w, "home")
+	})
+	yaml := cacheConfig(o, "")
+	trusting := strings.Replace(yaml, "127.0.0.1:0", "127.0.0.1:0, trusted_proxies: [127.0.0.1]", 1)
+	for _, c := range []struct {
+		yaml  string
+		asked int64
+		https int // the status that those get who say that they came with TLS
+	}{{trusting, 2, 200}, {yaml, 1, 301}} {
+		o.asked.Store(0)
+		i := serveClean(t, c.yaml)
+		for range 2 {
+			for proto, want := range map[string]int{"http": 301, "https": c.https} {
+				p := i.dial()
+				p.send("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: " + proto + "\r\n\r\n")
+				if status := p.status("GET"); status != want {
+					t.Errorf("%s: %d, want %d", proto, status, want)
+				}
+				p.Close()
+			}
+		}
+		o.expectAsked(t, c.asked)
+		if c.asked == 1 {
+			continue
+		}
+		if _, err := i.PurgeCache(Purge{URL: "https://a/"}); err != nil {
+			t.Fatal(err)
+		}
+		p := i.dial()
+		p.send("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: https\r\n\r\n")
+		p.status("GET")
+		p.Close()
+		o.expectAsked(t, 3)
+	}
 }

@@ -10,7 +10,7 @@ import (
 
 // Nothing that a client sends may reach the service and change what others get, without being part of what
 // the response is stored under. The service of these tests is the worst there is: it writes all it is sent
-// into its response, head and body, and says that everybody may have that.
+// into its response, head and body, and says that it may be stored.
 
 // reflecting is such a service. The path's first segment says how long its responses are fresh, and what
 // they say that they vary by. "/stale" has to be validated once, and its 304s reflect as well.
@@ -23,7 +23,8 @@ func reflecting(t *testing.T) *service {
 				fields.WriteString("X-Saw: " + line + "\r\n")
 			}
 		}
-		control, status := "public, max-age=1000", "200 OK"
+		// Not "public": that would say that an answer to Authorization is for all (RFC 9111, section 3.5).
+		control, status := "max-age=1000", "200 OK"
 		switch _, first, _ := strings.Cut(r.URL.Path, "/"); {
 		case strings.HasPrefix(first, "stale"):
 			fields.WriteString("ETag: \"1\"\r\n")
@@ -31,10 +32,6 @@ func reflecting(t *testing.T) *service {
 			if r.Header.Get("If-None-Match") != "" {
 				control, status = "max-age=1000", "304 Not Modified"
 			}
-		case strings.HasPrefix(first, "private"):
-			control = "max-age=1000" // so that one with Authorization is for its client alone
-		case strings.HasPrefix(first, "failing"):
-			status = "500 No"
 		case strings.HasPrefix(first, "varies"):
 			fields.WriteString("Vary: Accept-Encoding, Cookie, User-Agent, X-Unknown-Thing\r\n")
 		}
@@ -103,10 +100,10 @@ func TestHazardNoFieldOfARequestPoisonsTheCache(t *testing.T) {
 			victim, evil := b.talk(p), b.talk(p)
 			for n, name := range evilFields {
 				for m, value := range evilValues {
+					if m > 1 && p != allSpoken[0] {
+						break // fields are read alike from here on
+					}
 					for _, kind := range []string{"fresh", "stale", "varies"} {
-						if name == "Authorization" && kind != "stale" {
-							kind = "private" // what says that it is for all is for all (RFC 9111, section 3.5)
-						}
 						if name == "Accept-Encoding" {
 							kind = "varies" // of the gateway's own words for what a client takes the service is trusted to say so
 						}
