@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/quic-go/quic-go"
@@ -182,6 +183,17 @@ func (c *call) read() *got {
 		}
 		return g
 	}
+}
+
+// readAll reads responses at once: clients that share a body that is not stored wait for each other.
+func readAll(calls []*call) []*got {
+	all := make([]*got, len(calls))
+	var reading sync.WaitGroup
+	for n, c := range calls {
+		reading.Go(func() { all[n] = c.read() })
+	}
+	reading.Wait()
+	return all
 }
 
 func (c *call) readTwo() *got {

@@ -32,8 +32,10 @@ type lone struct {
 
 // newLone takes in the head of a fetch's response.
 func newLone(x *exchange.Exchange, client exchange.Waker, why rules.Reason) *lone {
-	return &lone{why: why, status: x.Response.Status, length: x.Response.Length,
+	l := &lone{why: why, status: x.Response.Status, length: x.Response.Length,
 		fields: ownFields(&x.Response.Fields), client: client, feeder: x.Waker()}
+	l.fields.RemoveID(head.Trailer) // no trailers go this way
+	return l
 }
 
 // answer makes it the answer of the client's exchange.
