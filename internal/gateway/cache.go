@@ -167,6 +167,13 @@ func (g *Gateway) readCache(emit telemetry.Emit) {
 	emit(seriesCacheFills, float64(s.Fills))
 }
 
+// followMemory ties the memory of the next config to that of the last one, where it is another.
+func followMemory(next, last *cache.Memory) {
+	if next != nil && last != nil && next != last {
+		next.Follow(last)
+	}
+}
+
 // releaseMemory lets go of the memory of a config, unless it is that of the next one too.
 func (g *Gateway) releaseMemory(m, next *cache.Memory) {
 	if m == nil || m == next {

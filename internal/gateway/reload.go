@@ -114,6 +114,7 @@ func (g *Gateway) enforce(c *change, reload bool) error {
 	}
 	g.warnOfLines(c.config, c.lines)
 	inheritPolicies(c.policies, g.policies)
+	followMemory(c.memory, g.cached)
 	g.declareClasses(c.config)
 	g.encoders.SetMemory(int64(c.config.CompressMemory))
 	c.snapshot.Gone = closeWhenGone(c.policies, len(g.workers))

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"errors"
 	"sync/atomic"
 
 	"plimsoll/internal/cache/store"
@@ -18,6 +19,8 @@ type Memory struct {
 	identity string // of the second tier
 	second   *tier.Tier
 	users    atomic.Int32
+	// Those of configurations before and after this one's, as long as they are in use.
+	older, newer atomic.Pointer[Memory]
 }
 
 // NewMemory makes one, with the caller as its first user. second is nil for one tier; otherwise the store
@@ -81,6 +84,59 @@ func (m *Memory) Outdate(uri []byte) {
 	}
 }
 
+// Follow ties a memory to the one whose place it takes. Requests that began before the change still use that
+// one: what is purged or outdated in either goes from both, and from any that came before.
+func (m *Memory) Follow(old *Memory) {
+	m.older.Store(old)
+	old.newer.Store(m)
+}
+
+// each calls f for the memory and those that it is tied to.
+func (m *Memory) each(f func(*Memory)) {
+	f(m)
+	for o := m.older.Load(); o != nil; o = o.older.Load() {
+		f(o)
+	}
+	for n := m.newer.Load(); n != nil; n = n.newer.Load() {
+		f(n)
+	}
+}
+
+// PurgeURI is Store.PurgeURI. One that is being closed only counts up what nobody asks for any more.
+func (m *Memory) PurgeURI(uri []byte, soft bool) {
+	m.each(func(m *Memory) { m.Store.PurgeURI(uri, soft) })
+}
+
+// PurgeTag is Store.PurgeTag.
+func (m *Memory) PurgeTag(tag []byte, soft bool) {
+	m.each(func(m *Memory) { m.Store.PurgeTag(tag, soft) })
+}
+
+// PurgePrefix is Store.PurgePrefix. n counts the entries of all memories.
+func (m *Memory) PurgePrefix(prefix []byte, soft bool) (n int, err error) {
+	m.each(func(m *Memory) {
+		if !m.tryHold() {
+			return
+		}
+		found, bad := m.Store.PurgePrefix(prefix, soft)
+		n, err = n+found, errors.Join(err, bad, m.Release())
+	})
+	return n, err
+}
+
+// tryHold is hold, unless the memory is closed already.
+func (m *Memory) tryHold() bool {
+	for {
+		n := m.users.Load()
+		if n == 0 || m.users.CompareAndSwap(n, n+1) {
+			return n > 0
+		}
+	}
+}
+
+// Options are what it was made from.
+func (m *Memory) Options() MemoryOptions { return m.options }
+
 func (m *Memory) hold() { m.users.Add(1) }
 
 // Release lets go. The last one closes the store: nothing of it is in use then. It may wait for the second
@@ -91,6 +147,13 @@ func (m *Memory) Release() error {
 	}
 	if m.second != nil {
 		m.second.Close()
+	}
+	o, n := m.older.Swap(nil), m.newer.Swap(nil)
+	if o != nil {
+		o.newer.CompareAndSwap(m, n)
+	}
+	if n != nil {
+		n.older.CompareAndSwap(m, o)
 	}
 	return m.Close()
 }
