@@ -32,6 +32,14 @@ type FileSource interface {
 	Took(n int64)
 }
 
+// Revocable is a Source that may end while its client is still behind with what it was given. It wakes the
+// exchange then.
+type Revocable interface {
+	Source
+	// Revoked says that nothing more comes: the response is cut off, because of its client's slowness.
+	Revoked() bool
+}
+
 // ErrWait is given by a Source that has no content now.
 var ErrWait = errors.New("exchange: no content now")
 
@@ -119,6 +127,9 @@ type Sink interface {
 	// to be read until the fetch is woken (x.Waker in FetchHead); up to 64 KB may come all the same.
 	// An error ends the fetch.
 	FetchBody(content []byte) (full bool, err error)
+	// FetchStalled is called when the sink has been full for an eighth of the time that a client may wait
+	// for more of a response, and then again as long as it is.
+	FetchStalled()
 	// FetchEnd is called once, at the end. whole says that the response came whole. Where it did not
 	// and there was no FetchHead, x.Response.Status and x.Reason are the answer that a client would
 	// have had.

@@ -220,6 +220,10 @@ func (f *flow) woken() {
 		st.full = false
 		f.clientDrained()
 	case f.Source != nil && f.stage == stageStreaming && !f.is(held):
+		if source, ok := f.Source.(exchange.Revocable); ok && source.Revoked() {
+			f.cut(exchange.ClientSlow)
+			return
+		}
 		f.pumpAnswer()
 	}
 }

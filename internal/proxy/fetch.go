@@ -124,6 +124,18 @@ func (st *fetchStream) later() {
 	})
 }
 
+// stalledShare is the part of a route's stream timeout after which a sink is told that it holds up its fetch:
+// time is left for those who wait for more, and would be cut off at the end of that.
+const stalledShare = 8
+
+// stalled is called when the sink may have been full for long.
+func (st *fetchStream) stalled(now int64) {
+	if st.full {
+		st.sink.FetchStalled()
+		st.w.loop.SetTimer(&st.flow.pace, st.flow, now+st.flow.route.StreamTimeout/stalledShare)
+	}
+}
+
 // send implements stream. Of an answer of the gateway's own, which stands for a response that did not
 // come, the sink hears at the end.
 func (st *fetchStream) send(f *flow, buf []byte, from, to int, parts parts) error {
@@ -139,7 +151,9 @@ func (st *fetchStream) send(f *flow, buf []byte, from, to int, parts parts) erro
 		if err != nil {
 			return err
 		}
-		st.full = full
+		if st.full = full; full {
+			st.w.loop.SetTimer(&f.pace, f, st.w.loop.Now()+f.route.StreamTimeout/stalledShare)
+		}
 	}
 	st.whole = parts&withEnd != 0
 	return nil

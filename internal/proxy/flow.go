@@ -477,7 +477,11 @@ func (f *flow) unhold() {
 // Expire implements reactor.Expirer.
 func (f *flow) Expire(t *reactor.Timer, now int64) {
 	if t == &f.pace {
-		f.judgeBody()
+		if st, fetching := f.stream.(*fetchStream); fetching {
+			st.stalled(now)
+		} else {
+			f.judgeBody()
+		}
 		return
 	}
 	if f.is(held) {

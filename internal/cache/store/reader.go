@@ -10,6 +10,7 @@ type Reader struct {
 
 	waker      Waker
 	armed      atomic.Bool
+	revoked    atomic.Bool
 	nextArmed  *Reader
 	prev, next *Reader // of the fill's open readers
 }
@@ -118,6 +119,9 @@ func (r *Reader) Why() uint32 {
 	defer f.mu.Unlock()
 	return f.why
 }
+
+// Revoked says that the reader is too slow for those that it shares a body with, and is to be closed.
+func (r *Reader) Revoked() bool { return r.revoked.Load() }
 
 // Finished says whether the reader was given all of a body that has come whole.
 func (r *Reader) Finished() bool {

@@ -78,6 +78,27 @@ func (f *Fill) advance() {
 	c.pieces = append(c.pieces[:1], c.pieces[1+gone:]...)
 }
 
+// Overtake gives up the readers that are behind where a reader waits that has everything. They find that out
+// by Revoked, when they are woken, and are to close: only they know that nobody looks at the pieces that they
+// were given. It does nothing unless Append was full and no reader has made room since.
+func (f *Fill) Overtake() {
+	f.mu.Lock()
+	waits := false
+	for r := f.open; r != nil; r = r.next {
+		waits = waits || r.at == f.written
+	}
+	var wakers []Waker
+	for r := f.open; r != nil && waits && f.stalled; r = r.next {
+		if f.written-r.at >= windowBytes/2 && !r.revoked.Swap(true) {
+			wakers = append(wakers, r.waker)
+		}
+	}
+	f.mu.Unlock()
+	for _, w := range wakers {
+		w.Wake()
+	}
+}
+
 // passed is called when a reader went on or away: a feeder that waits may have room now. What a reader
 // passes in front of the window makes none. The lock is held; the feeder is woken without it.
 func (f *Fill) passed() Waker {

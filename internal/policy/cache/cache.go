@@ -44,6 +44,11 @@ var (
 		Label: "only_if_cached", Fault: exchange.ClientFault,
 		Text: "you want a stored answer, and there is none", GRPC: grpc.Unavailable,
 	})
+	// FetchFailed: the service failed the request of another client for the same thing.
+	FetchFailed = exchange.DeclareReason(exchange.ReasonInfo{
+		Label: "fetch_failed", Fault: exchange.UpstreamFault,
+		Text: "the service failed another request for the same, for which this one waited", GRPC: grpc.Unavailable,
+	})
 )
 
 // The bounds of options.

@@ -141,8 +141,30 @@ func (f *fetch) FetchHead(x *exchange.Exchange) {
 	if why == rules.MayStore {
 		why = f.store(x, &stored, at)
 	}
-	if why != rules.MayStore {
+	switch {
+	case why == rules.MayStore:
+	case rules.Failing(status) && !p.o.Rules.Personal(&r):
+		f.failing(x, why)
+	default:
 		f.private(x, why)
+	}
+}
+
+// failing gives a failure of the service's to the request that began the fetch, and tells the others of it:
+// were they to ask on their own, a service in trouble would get all of them at once. Nothing is remembered:
+// the next request begins the next fetch, so that there is one at a time for as long as the trouble lasts.
+func (f *fetch) failing(x *exchange.Exchange, why rules.Reason) {
+	f.part.count(&f.part.notStored[why])
+	f.takeLone(x, why)
+	f.why = uint32(x.Response.Status)<<8 | uint32(FetchFailed)
+	f.second.unlock()
+	f.fill.Fail(f.why)
+}
+
+// takeLone keeps the response for the request that began the fetch, if that is still there.
+func (f *fetch) takeLone(x *exchange.Exchange, why rules.Reason) {
+	if f.owner != nil && !f.owner.closed {
+		f.lone = newLone(x, f.owner.waker, why)
 	}
 }
 
@@ -245,9 +267,7 @@ func (f *fetch) private(x *exchange.Exchange, why rules.Reason) {
 	if f.stale != nil && !rules.Failing(x.Response.Status) {
 		f.p.o.Memory.Remove(f.stale.Key()) // it is not what the origin answers any more
 	}
-	if f.owner != nil && !f.owner.closed {
-		f.lone = newLone(x, f.owner.waker, why)
-	}
+	f.takeLone(x, why)
 	f.second.unlock()
 	f.fill.Refuse()
 }
@@ -264,13 +284,21 @@ func (f *fetch) FetchBody(content []byte) (full bool, err error) {
 	switch {
 	case f.lone != nil:
 		return f.lone.append(content)
-	case f.ignored >= 0:
+	case f.ignored >= 0 || f.why != 0:
 		if f.ignored += len(content); f.ignored > maxIgnored {
 			return false, errNobody
 		}
 		return false, nil
 	}
 	return f.fill.Append(content)
+}
+
+// FetchStalled implements exchange.Sink: those who hold up others are given up. A response for one client
+// alone holds up nobody, and how slow that may be is the data plane's to judge.
+func (f *fetch) FetchStalled() {
+	if f.lone == nil {
+		f.fill.Overtake()
+	}
 }
 
 // FetchEnd implements exchange.Sink.

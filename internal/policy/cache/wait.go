@@ -300,6 +300,9 @@ func (w *waiter) Next(most int) ([]byte, error) {
 	}
 }
 
+// Revoked implements exchange.Revocable.
+func (w *waiter) Revoked() bool { return w.reader.Revoked() }
+
 // Close implements exchange.Source.
 func (w *waiter) Close() {
 	if w.closed {
