@@ -5,7 +5,6 @@ package gateway
 import (
 	"fmt"
 	"testing"
-	"time"
 )
 
 // A compressed response allocates nothing either, once encoders are there. With longer content go-brrr
@@ -30,21 +29,7 @@ func TestAllocNothingPerCompressedResponse(t *testing.T) {
 					n += m
 				}
 			}
-			for range 150 {
-				exchange()
-			}
-			const requests = 400
-			began := time.Now()
-			n := mallocs(func() {
-				for range requests {
-					exchange()
-				}
-			})
-			took := time.Since(began)
-			idle := mallocs(func() { pause(t.Context(), took) })
-			if n > idle+requests/4 {
-				t.Errorf("%d allocations over %d requests and %d without any, want none for a request", n, requests, idle)
-			}
+			expectNoAllocations(t, 150, 400, exchange)
 		})
 	}
 }

@@ -3,11 +3,8 @@
 package gateway
 
 import (
-	"bytes"
-	"io"
 	"path/filepath"
 	"testing"
-	"time"
 )
 
 // A warm file costs no allocation, whether it is sent from memory, by the kernel, in part, or not at
@@ -24,49 +21,12 @@ func TestAllocNothingPerWarmFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := serving(t, root, ", precompressed: [br], fresh: 1h").dial()
 			request := []byte("GET /f/" + c.path + " HTTP/1.1\r\nHost: a\r\n" + c.fields + "\r\n")
-			head := make([]byte, 64<<10)
-			buf := make([]byte, 256<<10)
 			p.send(string(request))
 			r, body := p.response("GET")
 			if r.Status[:3] != c.status {
 				t.Fatalf("got %s", r.Status)
 			}
-			size := 0 // of a whole response
-			exchange := func() {
-				if _, err := p.Write(request); err != nil {
-					t.Fatal(err)
-				}
-				if size == 0 {
-					n, err := p.Read(head)
-					if err != nil {
-						t.Fatal(err)
-					}
-					size = bytes.Index(head[:n], []byte("\r\n\r\n")) + 4 + len(body)
-					_, err = io.ReadFull(p, buf[:size-n])
-					if err != nil {
-						t.Fatal(err)
-					}
-					return
-				}
-				if _, err := io.ReadFull(p, buf[:size]); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for range 1000 {
-				exchange()
-			}
-			const requests = 2000
-			began := time.Now()
-			n := mallocs(func() {
-				for range requests {
-					exchange()
-				}
-			})
-			took := time.Since(began)
-			idle := mallocs(func() { pause(t.Context(), took) })
-			if n > idle+requests/20 {
-				t.Errorf("%d allocations over %d requests and %d without any, want none for a request", n, requests, idle)
-			}
+			expectNoAllocations(t, 1000, 2000, p.repeat(t, request, len(body)).exchange)
 		})
 	}
 }

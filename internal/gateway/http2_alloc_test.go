@@ -8,7 +8,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -122,23 +121,7 @@ access_log: {path: access.log}
 			address := fixedService(t, []byte(c.response))
 			g := serve(t, withH2(strings.ReplaceAll(c.config, "ADDRESS", address)))
 			p := newPrepared(t, g, c.body, c.fields...)
-			for range 300 { // the buffers and tables of the steady state
-				p.exchange(t)
-			}
-			const requests = 600
-			began := time.Now()
-			n := mallocs(func() {
-				for range requests {
-					p.exchange(t)
-				}
-			})
-			// As in TestAllocNothingPerProxiedRequest.
-			took := time.Since(began)
-			idle := mallocs(func() { pause(t.Context(), took) })
-			if n > idle+requests/20 {
-				t.Errorf("%d allocations over %d requests and %d without any, want none for a request", n,
-					requests, idle)
-			}
+			expectNoAllocations(t, 300, 600, func() { p.exchange(t) })
 		})
 	}
 }
