@@ -53,11 +53,13 @@ func mallocs(f func()) uint64 {
 	return after.Mallocs - before.Mallocs
 }
 
-// expectNoAllocations fails the test when exchanges that follow so many others cost memory. Client, service and
+// expectNoAllocations fails the test when exchanges that follow so many others cost memory. Client,
+// service and
 // gateway share this process, and the first two are to allocate nothing.
 //
 // What runs beside them (a sweep a second, the garbage collector) allocates, and the more the longer they
-// take: it is measured for as long without any, and of three rounds the best counts. What a request allocates,
+// take: it is measured for as long without any, and of three rounds the best counts. What a request
+// allocates,
 // even one in fifty, is in all three.
 func expectNoAllocations(t *testing.T, before, requests int, exchange func()) {
 	t.Helper()

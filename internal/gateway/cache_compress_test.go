@@ -16,7 +16,8 @@ func TestCompressedVariantsAreStored(t *testing.T) {
 	var asked atomic.Int64
 	s := newService(t, replying(func(r *http.Request, _ string) string {
 		asked.Add(1)
-		return fmt.Sprintf("HTTP/1.1 200 OK\r\nCache-Control: max-age=1000\r\nETag: \"a\"\r\nContent-Type: text/plain\r\n"+
+		return fmt.Sprintf("HTTP/1.1 200 OK\r\nCache-Control: max-age=1000\r\nETag: \"a\"\r\n"+
+			"Content-Type: text/plain\r\n"+
 			"Content-Length: %d\r\n\r\n%s", len(content), content)
 	}))
 	b := serveCache(t, s.address(), "[{match: /, upstream: origin, compress: true, cache: {}}]", "")
@@ -45,7 +46,8 @@ func TestCompressedVariantsAreStored(t *testing.T) {
 						t.Errorf("%s: %q gives %v", p.name, encoding, g)
 					}
 				}
-				cacheStatus(t, c.expect(206, stored[10:21], "GET", "/", "Accept-Encoding", encoding, "Range", "bytes=10-20").fields, "hit")
+				cacheStatus(t, c.expect(206, stored[10:21], "GET", "/", "Accept-Encoding", encoding,
+					"Range", "bytes=10-20").fields, "hit")
 				c.expect(304, "", "GET", "/", "Accept-Encoding", encoding, "If-None-Match", `W/"a"`)
 			}
 			if n := asked.Load() - before; n != 1 {
@@ -62,7 +64,8 @@ func TestCompressedVariantsAreStored(t *testing.T) {
 func (i *instance) expectEncoded(encoding string, n int) {
 	i.t.Helper()
 	for line := range strings.Lines(i.metrics()) {
-		if strings.HasPrefix(line, "plimsoll_compress_responses_total") && strings.Contains(line, `"`+encoding+`"`) {
+		if strings.HasPrefix(line, "plimsoll_compress_responses_total") && strings.Contains(line,
+			`"`+encoding+`"`) {
 			if !strings.HasSuffix(line, fmt.Sprintf(" %d\n", n)) {
 				i.t.Errorf("%s, want %d", line, n)
 			}
@@ -120,7 +123,8 @@ func TestTheStepsOfARouteWhoseServiceFails(t *testing.T) {
 		w.Header().Set("Etag", `"1"`)
 		fmt.Fprint(w, "stored "+r.URL.Path)
 	})
-	i := serveClean(t, strings.Replace(cacheConfig(o, "stale_if_error: 1h"), "cache:", "sla: P2, fallback: {body: later}, cache:", 1))
+	i := serveClean(t, strings.Replace(cacheConfig(o, "stale_if_error: 1h"), "cache:",
+		"sla: P2, fallback: {body: later}, cache:", 1))
 	c := i.client()
 	for _, path := range []string{"/fresh", "/stale"} {
 		request(t, c, "GET", i.url(path))

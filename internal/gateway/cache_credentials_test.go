@@ -36,7 +36,7 @@ func TestAClientWithACookieKeepsNothingFromBeingStored(t *testing.T) {
 // A fetch that somebody's cookie makes hang or fail is not one that others wait for.
 func TestWhoHasNoCookieDoesNotWaitForAFetchWithOne(t *testing.T) {
 	t.Parallel()
-	enter, leave := make(chan bool, 1), make(chan bool)
+	enter, leave := make(chan bool, 100), make(chan bool)
 	o := newOrigin(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Cookie") != "" {
 			enter <- true
@@ -96,7 +96,8 @@ func TestWhatVariesByWhatTheGatewayAddsIsNotStored(t *testing.T) {
 listeners: [{address: 127.0.0.1:0}]
 upstreams: {origin: {targets: [%q]}}
 routes:
-  - {match: /, upstream: origin, deadline_header: X-Left-Ms, request_headers: {set: {X-Client: "${client_address}"}}, cache: {}}
+  - {match: /, upstream: origin, deadline_header: X-Left-Ms,
+	request_headers: {set: {X-Client: "${client_address}"}}, cache: {}}
 `, o.address()))
 		c := i.client()
 		_, _, h := request(t, c, "GET", i.url("/"))
@@ -131,7 +132,8 @@ func TestWhatATrustedPeerSaysOfTheSchemeIsPartOfTheKey(t *testing.T) {
 		for range 2 {
 			for proto, want := range map[string]int{"http": 301, "https": c.https} {
 				p := i.dial()
-				p.send("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: " + proto + "\r\n\r\n")
+				p.send("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\n" +
+					"X-Forwarded-Proto: " + proto + "\r\n\r\n")
 				if status := p.status("GET"); status != want {
 					t.Errorf("%s: %d, want %d", proto, status, want)
 				}

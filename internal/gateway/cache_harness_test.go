@@ -72,12 +72,14 @@ func (b *cacheBed) talkSlowly(p spoken) *talker {
 	switch {
 	case p.http3:
 		c.thr = b.dialH3((&h3Bed{b.instance, b.ca}).tls(), &quic.Config{InitialStreamReceiveWindow: 2048,
-			MaxStreamReceiveWindow: 2048, InitialConnectionReceiveWindow: 4096, MaxConnectionReceiveWindow: 4096})
+			MaxStreamReceiveWindow: 2048, InitialConnectionReceiveWindow: 4096,
+			MaxConnectionReceiveWindow: 4096})
 		c.thr.greet()
 	case p.http2:
 		conn, scheme := dialRaw(b.t, b.address(1)).Conn, "http"
 		if p.tls {
-			conn, scheme = b.mustDialTLS(&tls.Config{RootCAs: b.ca.pool, ServerName: "a", NextProtos: []string{"h2"}}).Conn, "https"
+			conn, scheme = b.mustDialTLS(&tls.Config{RootCAs: b.ca.pool, ServerName: "a",
+				NextProtos: []string{"h2"}}).Conn, "https"
 		}
 		c.two = newH2(b.t, conn, scheme)
 		c.two.thrifty = true
@@ -106,7 +108,8 @@ type got struct {
 }
 
 func (g *got) String() string {
-	return fmt.Sprintf("%d %v %.80q (%d bytes) %v %d interim, cut off: %v", g.status, g.fields, g.body, len(g.body), g.trailers,
+	return fmt.Sprintf("%d %v %.80q (%d bytes) %v %d interim, cut off: %v", g.status, g.fields,
+		g.body, len(g.body), g.trailers,
 		g.interims, g.cut)
 }
 
@@ -139,7 +142,8 @@ func (c *talker) connect() *peer {
 		return p
 	}
 	if c.p.tls {
-		return c.bed.mustDialTLS(&tls.Config{RootCAs: c.bed.ca.pool, ServerName: "a", NextProtos: []string{"http/1.1"}})
+		return c.bed.mustDialTLS(&tls.Config{RootCAs: c.bed.ca.pool, ServerName: "a",
+			NextProtos: []string{"http/1.1"}})
 	}
 	return dialRaw(c.t, c.bed.address(1))
 }
@@ -159,7 +163,8 @@ func (c *call) read() *got {
 		return c.readTwo()
 	case c.thr != nil:
 		err := c.thr.read()
-		return &got{status: c.thr.status, fields: c.thr.fields, body: string(c.thr.body), trailers: c.thr.trailers,
+		return &got{status: c.thr.status, fields: c.thr.fields, body: string(c.thr.body),
+			trailers: c.thr.trailers,
 			interims: len(c.thr.interims), cut: err != nil}
 	}
 	g := &got{}
@@ -175,7 +180,8 @@ func (c *call) read() *got {
 			g.interims++
 			continue
 		}
-		g.status, g.fields, g.body, g.trailers, g.cut = r.StatusCode, r.Header, string(body), r.Trailer, err != nil
+		g.status, g.fields, g.body, g.trailers, g.cut = r.StatusCode, r.Header, string(body),
+			r.Trailer, err != nil
 		if g.cut || r.Close || c.of.one != nil {
 			c.one.Close()
 		} else {
@@ -201,8 +207,9 @@ func (c *call) readTwo() *got {
 	st.c.wait("the response's end", func() bool { return st.ended || st.reset })
 	st.c.mu.Lock()
 	defer st.c.mu.Unlock()
-	return &got{status: st.status, fields: st.fields, body: string(st.body), trailers: st.trailers, interims: len(st.interims),
-		cut: st.reset}
+	return &got{status: st.status, fields: st.fields, body: string(st.body), trailers: st.trailers,
+		interims: len(st.interims),
+		cut:      st.reset}
 }
 
 // leave gives the request up.
@@ -232,7 +239,8 @@ func (c *talker) expect(status int, body, method, path string, fields ...string)
 	c.t.Helper()
 	g := c.ask(method, path, fields...)
 	if g.status != status || g.body != body {
-		c.t.Errorf("%s: %s %s %v gives %v\nwant %d %.80q (%d bytes)", c.p.name, method, path, fields, g, status, body, len(body))
+		c.t.Errorf("%s: %s %s %v gives %v\nwant %d %.80q (%d bytes)", c.p.name, method, path, fields,
+			g, status, body, len(body))
 	}
 	return g
 }

@@ -47,13 +47,16 @@ var evilForms = []string{
 	"GET PATH HTTP/1.1\r\nHost: a\r\nConnection: close, X-Evil\r\nX-Evil: evil\r\n\r\n",
 	"GET PATH HTTP/1.1\r\nHost: a\r\nConnection: Host, X-Forwarded-For\r\n\r\n",
 	"GET PATH HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: evil\r\n\r\n",
-	"GET PATH HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
+	"GET PATH HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n" +
+		"HTTP2-Settings: AAMAAABk\r\n\r\n",
 	"GET PATH HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n",
 	"GET PATH HTTP/1.1\r\nHost: a\r\nExpect: evil\r\n\r\n",
 	"GET PATH HTTP/1.1\r\nHost: a\r\nKeep-Alive: evil\r\nProxy-Connection: evil\r\n\r\n",
 	"GET PATH HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nevil",
-	"GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nevil\r\n0\r\nX-Evil: evil\r\n\r\n",
-	"GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: X-Evil\r\n\r\n0\r\nX-Evil: evil\r\n\r\n",
+	"GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nevil\r\n0\r\n" +
+		"X-Evil: evil\r\n\r\n",
+	"GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: X-Evil\r\n\r\n0\r\n" +
+		"X-Evil: evil\r\n\r\n",
 	"GET PATH HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE\r\n\r\n",
 	"GET PATH HTTP/1.1\r\nHost: a\r\n\r\nGET /evil HTTP/1.1\r\nHost: evil\r\n\r\n",
 	"GET PATH HTTP/1.1\r\nHost: a\r\nX-Large: " + strings.Repeat("evil", 7000) + "\r\n\r\n",
@@ -147,5 +150,6 @@ func randomRequest(r *rand.Rand, path string) string {
 		}
 		fields.WriteString(name + ": " + value + "\r\n")
 	}
-	return strings.ReplaceAll(head, "PATH", path) + "\r\n" + fields.String() + strings.ReplaceAll(rest, "PATH", path)
+	return strings.ReplaceAll(head, "PATH", path) + "\r\n" + fields.String() +
+		strings.ReplaceAll(rest, "PATH", path)
 }

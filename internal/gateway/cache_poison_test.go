@@ -48,23 +48,35 @@ const marker = "evil"
 
 // evilFields are request fields by which caches have been poisoned or services steered, and forms of them.
 var evilFields = []string{
-	"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Prefix", "X-Forwarded-Server",
-	"X-Forwarded-Scheme", "X-Forwarded-Ssl", "Forwarded", "X-Host", "X-Http-Host-Override", "X-Original-Host", "X-Original-Url",
-	"X-Rewrite-Url", "X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Real-Ip", "X-Client-Ip", "True-Client-Ip",
-	"X-Request-Id", "X-Wap-Profile", "X-Middleware-Subrequest", "X-Nextjs-Data", "Rsc", "X-Requested-With", "X-Amz-Acl",
-	"X-Unknown-Thing", "X_Forwarded_Host", "Accept", "Accept-Language", "Accept-Charset", "Accept-Encoding", "Accept-Datetime",
-	"User-Agent", "Referer", "Origin", "Cookie", "Authorization", "Proxy-Authorization", "Cache-Control", "Pragma", "Range", "If-Range",
-	"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "Content-Type", "Content-Encoding", "Date", "From", "Via",
-	"Warning", "Max-Forwards", "Priority", "Early-Data", "Save-Data", "Dnt", "Sec-Fetch-Dest", "Sec-Ch-Ua", "Prefer", "Depth",
-	"Traceparent", "Tracestate", "Baggage", "X-B3-Traceid", "Surrogate-Capability", "Cdn-Loop", "Te", "X-Left-Ms",
+	"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port",
+	"X-Forwarded-Prefix", "X-Forwarded-Server",
+	"X-Forwarded-Scheme", "X-Forwarded-Ssl", "Forwarded", "X-Host", "X-Http-Host-Override",
+	"X-Original-Host", "X-Original-Url",
+	"X-Rewrite-Url", "X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Real-Ip",
+	"X-Client-Ip", "True-Client-Ip",
+	"X-Request-Id", "X-Wap-Profile", "X-Middleware-Subrequest", "X-Nextjs-Data", "Rsc",
+	"X-Requested-With", "X-Amz-Acl",
+	"X-Unknown-Thing", "X_Forwarded_Host", "Accept", "Accept-Language", "Accept-Charset",
+	"Accept-Encoding", "Accept-Datetime",
+	"User-Agent", "Referer", "Origin", "Cookie", "Authorization", "Proxy-Authorization",
+	"Cache-Control", "Pragma", "Range", "If-Range",
+	"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "Content-Type",
+	"Content-Encoding", "Date", "From", "Via",
+	"Warning", "Max-Forwards", "Priority", "Early-Data", "Save-Data", "Dnt", "Sec-Fetch-Dest",
+	"Sec-Ch-Ua", "Prefer", "Depth",
+	"Traceparent", "Tracestate", "Baggage", "X-B3-Traceid", "Surrogate-Capability", "Cdn-Loop", "Te",
+	"X-Left-Ms",
 	"X-Sla-Class",
 }
 
 // evilValues are values for each of them.
-var evilValues = []string{marker, marker + ", gzip;q=1", "no-cache, " + marker, "bytes=0-3", `"` + marker + `"`, "*", "DELETE", "https"}
+var evilValues = []string{marker, marker + ", gzip;q=1", "no-cache, " + marker, "bytes=0-3", `"` +
+	marker + `"`, "*", "DELETE", "https"}
 
 // poisonRoutes are of a gateway whose routes have what adds to a request besides.
-const poisonRoutes = `[{match: /, upstream: origin, request_id: true, trace: true, via: gw, deadline_header: X-Left-Ms, cache: {}}]
+const poisonRoutes = `
+  - {match: /, upstream: origin, request_id: true, trace: true, via: gw, deadline_header: X-Left-Ms,
+     cache: {}}
 sla_header: X-SLA-Class`
 
 // plainly asks for a path as a client does that says nothing, and fails the test when what it gets has
@@ -74,16 +86,20 @@ func (c *talker) plainly(path, after string) {
 	g := c.ask("GET", path)
 	all := g.body + fmt.Sprint(g.fields, g.trailers)
 	if strings.Contains(strings.ToLower(all), marker) || g.status != 200 {
-		c.t.Errorf("%s: after %s a client that asks plainly for %s gets %d\n%s", c.p.name, after, path, g.status, all)
+		c.t.Errorf("%s: after %s a client that asks plainly for %s gets %d\n%s", c.p.name, after,
+			path, g.status, all)
 	}
 	scheme := "http"
 	if c.p.tls {
 		scheme = "https"
 	}
-	want := "GET " + path + " HTTP/1.1\nHost: a\nVia: 1.1 gw\nX-Forwarded-For: 127.0.0.1\nX-Forwarded-Host: a\nX-Forwarded-Proto: " +
+	want := "GET " + path +
+		" HTTP/1.1\nHost: a\nVia: 1.1 gw\nX-Forwarded-For: 127.0.0.1\nX-Forwarded-Host: a\n" +
+		"X-Forwarded-Proto: " +
 		scheme + "\n"
 	if saw := ownWords.ReplaceAllString(strings.TrimRight(g.body, "\n")+"\n", ""); saw != want {
-		c.t.Errorf("%s: after %s a client that asks plainly for %s gets an answer to\n%s\nwant one to\n%s", c.p.name, after, path,
+		c.t.Errorf("%s: after %s a client that asks plainly for %s gets an answer to\n%s\n"+
+			"want one to\n%s", c.p.name, after, path,
 			saw, want)
 	}
 }
@@ -105,7 +121,9 @@ func TestHazardNoFieldOfARequestPoisonsTheCache(t *testing.T) {
 					}
 					for _, kind := range []string{"fresh", "stale", "varies"} {
 						if name == "Accept-Encoding" {
-							kind = "varies" // of the gateway's own words for what a client takes the service is trusted to say so
+							// The gateway's own words for what a client takes: the service is
+							// trusted to say that it goes by them.
+							kind = "varies"
 						}
 						path := fmt.Sprintf("/%s/%d/%d/%v/%v%v", kind, n, m, p.http2, p.http3, p.tls)
 						if kind == "stale" {

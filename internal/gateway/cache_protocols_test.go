@@ -29,7 +29,8 @@ func TestStoredResponsesAnswerAlikeOverEveryProtocol(t *testing.T) {
 	t.Parallel()
 	body := letters(100_000)
 	s := newService(t, replying(func(r *http.Request, _ string) string {
-		fields := "Cache-Control: max-age=1000\r\nETag: \"1\"\r\nLast-Modified: Mon, 02 Mar 2026 10:00:00 GMT\r\n"
+		fields := "Cache-Control: max-age=1000\r\nETag: \"1\"\r\n" +
+			"Last-Modified: Mon, 02 Mar 2026 10:00:00 GMT\r\n"
 		if strings.HasSuffix(r.URL.Path, "/none") {
 			return "HTTP/1.1 404 No\r\n" + fields + "Content-Length: 4\r\n\r\nnone"
 		}
@@ -50,14 +51,20 @@ func TestStoredResponsesAnswerAlikeOverEveryProtocol(t *testing.T) {
 			{method: "HEAD", status: 200, says: "Content-Length: 100000"},
 			{method: "GET", fields: []string{"Range", "bytes=10-70000"}, status: 206, body: body[10:70001],
 				says: "Content-Range: bytes 10-70000/100000"},
-			{method: "GET", fields: []string{"Range", "bytes=-5"}, status: 206, body: body[99995:], says: "Content-Length: 5"},
-			{method: "GET", fields: []string{"Range", "bytes=1-2", "If-Range", `"2"`}, status: 200, body: body, says: `Etag: "1"`},
-			{method: "GET", fields: []string{"Range", "bytes=100000-"}, status: 416, says: "Content-Range: bytes */100000"},
+			{method: "GET", fields: []string{"Range", "bytes=-5"}, status: 206, body: body[99995:],
+				says: "Content-Length: 5"},
+			{method: "GET", fields: []string{"Range", "bytes=1-2", "If-Range", `"2"`}, status: 200,
+				body: body, says: `Etag: "1"`},
+			{method: "GET", fields: []string{"Range", "bytes=100000-"}, status: 416,
+				says: "Content-Range: bytes */100000"},
 			{method: "GET", fields: []string{"If-None-Match", `W/"1"`}, status: 304, says: `Etag: "1"`},
-			{method: "GET", fields: []string{"If-Modified-Since", "Mon, 02 Mar 2026 10:00:00 GMT"}, status: 304, says: `Etag: "1"`},
-			{method: "GET", fields: []string{"If-Match", `"1"`}, status: 200, body: body, says: "Content-Length: 100000"},
+			{method: "GET", fields: []string{"If-Modified-Since", "Mon, 02 Mar 2026 10:00:00 GMT"},
+				status: 304, says: `Etag: "1"`},
+			{method: "GET", fields: []string{"If-Match", `"1"`}, status: 200, body: body,
+				says: "Content-Length: 100000"},
 			{method: "HEAD", fields: []string{"If-None-Match", `"1"`}, status: 304, says: `Etag: "1"`},
-			{method: "GET", fields: []string{"Cache-Control", "only-if-cached"}, status: 200, body: body, says: `Etag: "1"`},
+			{method: "GET", fields: []string{"Cache-Control", "only-if-cached"}, status: 200,
+				body: body, says: `Etag: "1"`},
 		} {
 			g := c.expect(test.status, test.body, test.method, path, test.fields...)
 			cacheStatus(t, g.fields, "hit; ttl=")
@@ -103,7 +110,8 @@ func TestOneFetchIsForTheClientsOfAllProtocols(t *testing.T) {
 		}
 	}
 	eventually(t, "all but two wait for these", func() bool {
-		return strings.Contains(b.metrics(), fmt.Sprintf(`plimsoll_cache_waits_total{result="joined",route="/"} %d`, len(calls)-2))
+		return strings.Contains(b.metrics(),
+			fmt.Sprintf(`plimsoll_cache_waits_total{result="joined",route="/"} %d`, len(calls)-2))
 	})
 	close(leave)
 	for _, g := range readAll(calls) {
@@ -125,7 +133,8 @@ func TestStaleResponsesOverEveryProtocol(t *testing.T) {
 			return "HTTP/1.1 503 No\r\nContent-Length: 4\r\n\r\nnone"
 		}
 		if r.Header.Get("If-None-Match") != "" {
-			return "HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\nCache-Control: max-age=0\r\nX-New: yes\r\n\r\n"
+			return "HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\nCache-Control: max-age=0\r\n" +
+				"X-New: yes\r\n\r\n"
 		}
 		return "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nCache-Control: max-age=0\r\nContent-Length: 5\r\n\r\nstale"
 	}))
@@ -155,8 +164,10 @@ func TestInterimResponsesAndTrailersOfAFetch(t *testing.T) {
 		if strings.HasSuffix(r.URL.Path, "/private") {
 			control = "private"
 		}
-		return "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 200 OK\r\nCache-Control: " + control +
-			"\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nX-Sum: 1\r\nContent-Length: 9\r\n\r\n"
+		return "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n" +
+			"HTTP/1.1 200 OK\r\nCache-Control: " + control +
+			"\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nX-Sum: 1\r\n" +
+			"Content-Length: 9\r\n\r\n"
 	}))
 	serveCache(t, s.address(), cached, "").ways(t, func(t *testing.T, b *cacheBed, p spoken, path string) {
 		c := b.talk(p)
@@ -180,8 +191,10 @@ func TestPrivateBodiesOverEveryProtocol(t *testing.T) {
 			if !ok {
 				return
 			}
-			head := "HTTP/1.1 200 OK\r\nCache-Control: private\r\nSet-Cookie: a=" + r.Header.Get("Cookie") + "\r\n"
-			if sc.write(head + "Content-Length: 700000\r\n\r\n" + body[:600_000]); strings.HasSuffix(r.URL.Path, "/short") {
+			head := "HTTP/1.1 200 OK\r\nCache-Control: private\r\nSet-Cookie: a=" +
+				r.Header.Get("Cookie") + "\r\n"
+			if sc.write(head + "Content-Length: 700000\r\n\r\n" +
+				body[:600_000]); strings.HasSuffix(r.URL.Path, "/short") {
 				return
 			}
 			sc.write(body[600_000:])
@@ -219,7 +232,8 @@ func TestBodiesThatAreTooLongToBeStored(t *testing.T) {
 			framed := fmt.Sprintf("Content-Length: %d\r\n\r\n", len(body))
 			end := ""
 			if strings.HasSuffix(r.URL.Path, "/chunked") {
-				framed, end = fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", len(body)), "\r\n0\r\n\r\n"
+				framed, end = fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", len(body)),
+					"\r\n0\r\n\r\n"
 			}
 			sc.write("HTTP/1.1 200 OK\r\nCache-Control: max-age=100\r\n" + framed + body[:1000])
 			<-leave

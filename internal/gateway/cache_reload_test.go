@@ -38,7 +38,8 @@ func TestFetchesUnderWayOutliveAReload(t *testing.T) {
 	t.Parallel()
 	o, enter, leave := gatedOrigin(t)
 	yaml := cacheConfig(o, "")
-	for n, next := range []string{yaml, yaml + "cache: {memory: 8MB}\n", strings.Replace(yaml, "cache: {}", "timeout: 50s", 1)} {
+	for n, next := range []string{yaml, yaml + "cache: {memory: 8MB}\n", strings.Replace(yaml,
+		"cache: {}", "timeout: 50s", 1)} {
 		b := &cacheBed{instance: serveClean(t, yaml)}
 		var calls []*call
 		ask := func(path string) {

@@ -92,7 +92,8 @@ func (c *cachedConn) onEnd(map[string]string) error {
 				return fmt.Errorf("a fetch has %s: %s", name, h.value(name))
 			}
 		}
-		personal := h.value("authorization") != "" || h.value("cookie") != "" // who has credentials waits apart
+		personal := h.value("authorization") != "" ||
+			h.value("cookie") != "" // who has credentials waits apart
 		what := fmt.Sprint(key, "\n", one.scheme, "\n", one.lang, "\n", one.coding, "\n", personal)
 		if err := s.begins(c, key, what); err != nil {
 			return err

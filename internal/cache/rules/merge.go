@@ -107,7 +107,10 @@ func (o *Options) updatesFreshness(f *head.Field) bool {
 	case f.ID == head.Date, f.ID == head.CacheControl, is(f.Name, "expires"), is(f.Name, "age"):
 		return true
 	}
-	return slices.ContainsFunc(o.Targeted, func(name string) bool { return strings.EqualFold(name, unsafeString(f.Name)) })
+	return slices.ContainsFunc(o.Targeted, func(name string) bool {
+		return strings.EqualFold(name,
+			unsafeString(f.Name))
+	})
 }
 
 // fixed says whether a field of a 304 changes nothing stored.

@@ -47,7 +47,8 @@ var (
 	// FetchFailed: the service failed the request of another client for the same thing.
 	FetchFailed = exchange.DeclareReason(exchange.ReasonInfo{
 		Label: "fetch_failed", Fault: exchange.UpstreamFault,
-		Text: "the service failed another request for the same, for which this one waited", GRPC: grpc.Unavailable,
+		Text: "the service failed another request for the same, for which this one waited",
+		GRPC: grpc.Unavailable,
 	})
 )
 
@@ -285,7 +286,8 @@ func (p *Policy) appendKey(dst []byte, x *exchange.Exchange) (key []byte, uri in
 // redirect from http to https, say, so that what they answer to one must not be given to the other.
 func scheme(x *exchange.Exchange) []byte {
 	if x.PeerTrusted {
-		if f := x.Request.Fields.Get(head.XForwardedProto); f != nil && (string(f.Value) == "http" || string(f.Value) == "https") {
+		if f := x.Request.Fields.Get(head.XForwardedProto); f != nil && (string(f.Value) == "http" ||
+			string(f.Value) == "https") {
 			return f.Value
 		}
 	}
