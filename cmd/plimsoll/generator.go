@@ -25,7 +25,7 @@ func (generatorCommand) Run(ctx context.Context) error {
 
 // generatorFlags are where a load comes from.
 type generatorFlags struct {
-	Generator []string `sep:"none" placeholder:"USER@HOST[:PORT]" help:"Send the load from this machine, over ssh. May be repeated: the load is then split over them."`
+	Generator []string `sep:"none" placeholder:"USER@HOST[:PORT]" help:"Send the load from there, over ssh; several share it."`
 }
 
 // checkGenerators refuses addresses that ssh cannot reach, before anything is touched.

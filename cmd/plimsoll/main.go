@@ -50,7 +50,7 @@ type commandLine struct {
 	Plan       planCommand       `cmd:"" help:"Compute instances, autoscaling and memory for production from a load line."`
 	Compare    compareCommand    `cmd:"" help:"Compare two runs, and say which differences are real."`
 	Schema     schemaCommand     `cmd:"" help:"Print the JSON Schema of what a command prints with --json, or of a file of a run."`
-	Generator  generatorCommand  `cmd:"" hidden:"" help:"Send load for a plimsoll on another machine, which starts this."`
+	Generator  generatorCommand  `cmd:"" hidden:"" help:"Send load for a plimsoll elsewhere."`
 	Version    versionCommand    `cmd:"" help:"Print the version."`
 }
 

@@ -33,10 +33,10 @@ type surveyCommand struct {
 	Scenario       string        `placeholder:"FILE" help:"Send what this scenario says, a YAML file; its rate is not used."`
 	PID            int           `name:"pid" placeholder:"N" help:"The target's process, for its CPU and memory (found by the port when it is on this machine)."`
 	Pprof          string        `placeholder:"URL" help:"Take profiles from this Go service's net/http/pprof: http://127.0.0.1:6060."`
-	Perf           bool          `help:"Have the kernel take processor profiles of the target's process, in any language."`
-	Inspect        string        `placeholder:"URL" help:"Take processor profiles by the inspector of Node, or of another V8: http://127.0.0.1:9229."`
-	ProfileCommand string        `placeholder:"COMMAND" help:"Take processor profiles with this shell command, which writes one to {out} in {seconds} of process {pid}."`
-	ProfileHertz   float64       `placeholder:"N" help:"Samples a second that --profile-command takes, where its format does not say what a sample is worth (100; 50 for the JDK's)."`
+	Perf           bool          `help:"Have the kernel profile the target, in any language."`
+	Inspect        string        `placeholder:"URL" help:"Take profiles by the inspector of Node, or another V8."`
+	ProfileCommand string        `placeholder:"COMMAND" help:"Take profiles with a shell command: see the examples."`
+	ProfileHertz   float64       `placeholder:"N" help:"Samples a second of that command, if not in the file."`
 	Metrics        []string      `sep:"none" placeholder:"URL" help:"Sample this page of Prometheus metrics, or of expvar's, once a second: http://127.0.0.1:9090/metrics. May be given up to four times; if two pages have a value of the same name, the first page's is kept."`
 	Deep           bool          `help:"Have the kernel count the target's events too, and the time that its threads wait for a processor: it costs the target some percent of its capacity."`
 	Runs           int           `default:"5" placeholder:"N" help:"Number of runs at each rate next to the load line (${default})."`
@@ -84,7 +84,8 @@ Examples:
     plimsoll survey http://10.0.0.7:8080/ --slo 'p99<50ms' --generator load@gen1 --generator load@gen2:2222
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --inspect http://127.0.0.1:9229
     plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --perf --pid $(pidof -s nginx)
-    plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' --profile-command 'py-spy record -d {seconds} -p {pid} -f raw -o {out}'
+    plimsoll survey http://127.0.0.1:8080/ --slo 'p99<50ms' \
+      --profile-command 'py-spy record -d {seconds} -p {pid} -f raw -o {out}'
     plimsoll survey https://127.0.0.1:8443/ --slo 'p99<50ms' --insecure --http2 --streams 32
     plimsoll survey https://127.0.0.1:8443/ --slo 'errors<1%' --insecure --out runs/today --export line.json`
 }

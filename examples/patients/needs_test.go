@@ -123,7 +123,8 @@ func TestPatientsWithNeedsAnswerToo(t *testing.T) {
 			continue
 		}
 		if len(p.Command) == 0 {
-			build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", folder, "./"+p.Folder)
+			build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", folder,
+				"./"+p.Folder)
 			if out, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}

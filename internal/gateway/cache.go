@@ -23,7 +23,8 @@ func (g *Gateway) buildMemory(cfg *config.Config, old *cache.Memory) (m *cache.M
 		needed = needed || cfg.Routes[i].Cache != nil
 	}
 	o := cache.MemoryOptions{
-		Bytes: int64(cfg.Cache.Memory), MaxObject: int64(cfg.Cache.MaxObject), MaxWaiters: cfg.Cache.MaxWaiters,
+		Bytes: int64(cfg.Cache.Memory), MaxObject: int64(cfg.Cache.MaxObject),
+		MaxWaiters: cfg.Cache.MaxWaiters,
 	}
 	switch {
 	case !needed:
@@ -149,9 +150,12 @@ const (
 var cacheSeries = []telemetry.Series{
 	seriesCacheBytes:   {Name: "cache_memory_bytes", Help: "Memory that stored responses take."},
 	seriesCacheEntries: {Name: "cache_entries", Help: "Stored responses, and markers of what varies."},
-	seriesCacheEvicted: {Name: "cache_evicted_total", Help: "Stored responses that went because others needed their room."},
-	seriesCachePurged:  {Name: "cache_purged_total", Help: "Stored responses that were found to be purged when they were asked for."},
-	seriesCacheFills:   {Name: "cache_fetches_in_flight", Help: "Fetches whose responses are awaited or come in."},
+	seriesCacheEvicted: {Name: "cache_evicted_total",
+		Help: "Stored responses that went because others needed their room."},
+	seriesCachePurged: {Name: "cache_purged_total",
+		Help: "Stored responses that were found to be purged when they were asked for."},
+	seriesCacheFills: {Name: "cache_fetches_in_flight",
+		Help: "Fetches whose responses are awaited or come in."},
 }
 
 func (g *Gateway) readCache(emit telemetry.Emit) {
@@ -180,6 +184,7 @@ func (g *Gateway) releaseMemory(m, next *cache.Memory) {
 		return
 	}
 	if err := m.Release(); err != nil {
-		g.log.Error("the memory of the cache could not be given back; it is lost until the process ends", "error", err)
+		g.log.Error("the memory of the cache could not be given back; it is lost until the process "+
+			"ends", "error", err)
 	}
 }

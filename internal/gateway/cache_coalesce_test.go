@@ -44,11 +44,13 @@ func TestWhatAPolicyBehindTheCacheRemovesStillTellsVariantsApart(t *testing.T) {
 		w.Header().Set("Vary", "Accept-Encoding")
 		io.WriteString(w, "plain"+r.Header.Get("Accept-Encoding"))
 	})
-	config := strings.Replace(cacheConfig(o, ""), "cache:", "request_headers: {remove: [Accept-Encoding]}, cache:", 1)
+	config := strings.Replace(cacheConfig(o, ""), "cache:",
+		"request_headers: {remove: [Accept-Encoding]}, cache:", 1)
 	i := serveClean(t, config)
 	c := i.client()
 	for range 3 {
-		if status, body, _ := request(t, c, "GET", i.url("/"), "Accept-Encoding", "gzip"); status != 200 || body != "plain" {
+		if status, body, _ := request(t, c, "GET", i.url("/"), "Accept-Encoding",
+			"gzip"); status != 200 || body != "plain" {
 			t.Errorf("%d %q", status, body)
 		}
 	}
@@ -71,7 +73,8 @@ func TestAResponseThatVariesNoLongerAnswersItsOwnRequest(t *testing.T) {
 	i := serveClean(t, cacheConfig(o, ""))
 	c := i.client()
 	for range 3 {
-		if status, body, _ := request(t, c, "GET", i.url("/"), "Accept-Encoding", "gzip"); status != 200 || len(body) != 300_000 {
+		if status, body, _ := request(t, c, "GET", i.url("/"), "Accept-Encoding",
+			"gzip"); status != 200 || len(body) != 300_000 {
 			t.Errorf("%d, %d bytes", status, len(body))
 		}
 	}
@@ -198,7 +201,8 @@ func TestACrowdForOneColdKeyCausesOneFetch(t *testing.T) {
 		conns[n] = c
 	}
 	eventually(t, "all but one wait for the first", func() bool {
-		return strings.Contains(i.metrics(), fmt.Sprintf(`plimsoll_cache_waits_total{result="joined",route="/"} %d`, clients-1))
+		return strings.Contains(i.metrics(),
+			fmt.Sprintf(`plimsoll_cache_waits_total{result="joined",route="/"} %d`, clients-1))
 	})
 	close(leave)
 	for n, c := range conns {

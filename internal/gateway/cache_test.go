@@ -105,7 +105,8 @@ func TestAFreshResponseIsServedWithoutItsService(t *testing.T) {
 	if status != 200 || body != "" || h.Get("Content-Length") != "19" {
 		t.Errorf("HEAD: %d %q %v", status, body, h)
 	}
-	if status, _, h = request(t, c, "GET", i.url("/a"), "If-None-Match", `"1"`); status != 304 || h.Get("Content-Length") != "" {
+	if status, _, h = request(t, c, "GET", i.url("/a"), "If-None-Match", `"1"`); status != 304 ||
+		h.Get("Content-Length") != "" {
 		t.Errorf("a condition: %d %v", status, h)
 	}
 	status, body, h = request(t, c, "GET", i.url("/a"), "Range", "bytes=5-9")
@@ -144,7 +145,8 @@ func TestManyWhoAskForOneThingCauseOneFetch(t *testing.T) {
 	}
 	<-enter
 	eventually(t, "all but one wait for the first", func() bool {
-		return strings.Contains(i.metrics(), fmt.Sprintf(`plimsoll_cache_waits_total{result="joined",route="/"} %d`, clients-1))
+		return strings.Contains(i.metrics(),
+			fmt.Sprintf(`plimsoll_cache_waits_total{result="joined",route="/"} %d`, clients-1))
 	})
 	close(leave)
 	all.Wait()
@@ -164,7 +166,8 @@ func TestWhatIsPrivateGoesToItsOwnClientAlone(t *testing.T) {
 	for try := range 3 {
 		me := fmt.Sprintf("user=%d", try)
 		status, body, h := request(t, c, "GET", i.url("/me"), "Cookie", me)
-		if status != 200 || body != strings.Repeat(me+"|", 50_000) || h.Get("Set-Cookie") != fmt.Sprintf("session=%d", try+1) {
+		if status != 200 || body != strings.Repeat(me+"|", 50_000) ||
+			h.Get("Set-Cookie") != fmt.Sprintf("session=%d", try+1) {
 			t.Errorf("%d %.20q %v", status, body, h)
 		}
 	}
@@ -232,7 +235,8 @@ func TestResponsesThatVary(t *testing.T) {
 	c := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	t.Cleanup(c.CloseIdleConnections)
 	for range 2 {
-		for sent, want := range map[string]string{"": "", "gzip": "gzip", "gzip, br;q=0.5": "br, gzip", "x-mad": ""} {
+		for sent, want := range map[string]string{"": "", "gzip": "gzip",
+			"gzip, br;q=0.5": "br, gzip", "x-mad": ""} {
 			if _, body, h := request(t, c, "GET", i.url("/v"), "Accept-Encoding", sent); body != want {
 				t.Errorf("%q gives %q, want %q; %s", sent, body, want, h.Get("Cache-Status"))
 			}

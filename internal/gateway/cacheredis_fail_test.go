@@ -318,7 +318,8 @@ func TestWhatIsStaleInRedisIsUsedAsTheRulesAllow(t *testing.T) {
 	}{
 		"revalidated":    {"max-age=1, stale-if-error=1000", false, 200, "old", []string{"fwd-status=304"}},
 		"stale-if-error": {"max-age=1, stale-if-error=1000", true, 200, "old", []string{"stale-if-error"}},
-		"while":          {"max-age=1, stale-while-revalidate=1000", true, 200, "old", []string{"detail=redis"}},
+		"while": {"max-age=1, stale-while-revalidate=1000", true, 200, "old",
+			[]string{"detail=redis"}},
 	} {
 		var broken atomic.Bool
 		o := newOrigin(t, func(w http.ResponseWriter, r *http.Request) {

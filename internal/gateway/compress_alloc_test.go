@@ -11,10 +11,12 @@ import (
 // allocates about once for each 32 KB that it has flushed.
 func TestAllocNothingPerCompressedResponse(t *testing.T) {
 	content := words(20_000)
-	response := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nETag: \"a\"\r\nContent-Length: %d\r\n\r\n%s", len(content), content)
+	response := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nETag: "+
+		"\"a\"\r\nContent-Length: %d\r\n\r\n%s", len(content), content)
 	for _, encoding := range []string{"gzip", "br", "zstd"} {
 		t.Run(encoding, func(t *testing.T) {
-			g := serve(t, compressing(fixedService(t, []byte(response)), "{encodings: ["+encoding+"], adapt: false}"))
+			g := serve(t, compressing(fixedService(t, []byte(response)),
+				"{encodings: ["+encoding+"], adapt: false}"))
 			p := g.dial()
 			request, buf := []byte(anyEncoding), make([]byte, 64<<10)
 			exchange := func() {

@@ -10,7 +10,8 @@ import (
 // A warm file costs no allocation, whether it is sent from memory, by the kernel, in part, or not at
 // all because the client has it.
 func TestAllocNothingPerWarmFile(t *testing.T) {
-	root := tree(t, map[string]string{"small.txt": letters(1000), "large.bin": letters(100_000), "a.js": "x", "a.js.br": "y"})
+	root := tree(t, map[string]string{"small.txt": letters(1000), "large.bin": letters(100_000),
+		"a.js": "x", "a.js.br": "y"})
 	tag := etagOf(t, filepath.Join(root, "large.bin"))
 	for name, c := range map[string]struct{ path, fields, status string }{
 		"a small file": {"small.txt", "", "200"}, "a large file": {"large.bin", "", "200"},

@@ -31,7 +31,8 @@ var waitingRules = []Rule{
 			f := &Finding{
 				Claim: fmt.Sprintf("Requests wait for something that the service depends on%s%s: "+
 					"at the line they take %s, at half of it %s, and the processors are %s busy",
-					e.namedDependencies(), e.atATime(), span(atLine), span(half), percent(e.busy(targetProcessor))),
+					e.namedDependencies(), e.atATime(), span(atLine), span(half),
+					percent(e.busy(targetProcessor))),
 				Rank:       Binding,
 				Confidence: .6,
 				Evidence: []Fact{

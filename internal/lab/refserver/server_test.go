@@ -150,7 +150,8 @@ func TestARequestWithoutRoomIsRefusedAtOnce(t *testing.T) {
 func TestAServiceIsPlayedByTheRoutesOfItsPaths(t *testing.T) {
 	s := start(t, refserver.Options{
 		Service: reference.Routes{Workers: 1, Takes: []reference.Draw{
-			queue.Constant(time.Millisecond.Nanoseconds()), queue.Constant(7 * time.Millisecond.Nanoseconds()),
+			queue.Constant(time.Millisecond.Nanoseconds()),
+			queue.Constant(7 * time.Millisecond.Nanoseconds()),
 		}}.New(1),
 		Paths: []string{"/cheap", "/expensive"},
 	})

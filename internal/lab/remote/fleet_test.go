@@ -31,7 +31,8 @@ func counting(t *testing.T) string {
 	}
 	text := "data: {n: {csv: rows.csv}}\n" +
 		"headers: {X-Who: \"${REMOTE_WHO}\"}\n" +
-		"mix: [{name: a, weight: 3, request: {path: \"/a/${n.id}\"}}, {name: b, request: {path: \"/b/${n.id}\"}}]\n"
+		"mix: [{name: a, weight: 3, request: {path: \"/a/${n.id}\"}}, {name: b, request: {path: " +
+		"\"/b/${n.id}\"}}]\n"
 	for name, content := range map[string]string{"count.yaml": text, "rows.csv": rows.String()} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)

@@ -35,7 +35,8 @@ type filter struct {
 }
 
 func newFilter(hashes []uint64, falsePositives float64) *filter {
-	c := blobloom.Config{Capacity: uint64(float64(len(hashes))*(1+spareCapacity)) + 1000, FPRate: falsePositives}
+	c := blobloom.Config{Capacity: uint64(float64(len(hashes))*(1+spareCapacity)) + 1000,
+		FPRate: falsePositives}
 	bits, n := blobloom.Optimize(c)
 	f := &filter{bloom: blobloom.NewSync(bits, n), keys: len(hashes), bits: bits, hashes: n}
 	for _, h := range hashes {
@@ -110,8 +111,9 @@ func (s *state) release() {
 }
 
 var (
-	errManyRemoved = errors.New("10000 keys were removed already; take them out of the list, which is read again soon")
-	errManyAdded   = errors.New("1000000 keys were added already; add them to the list")
+	errManyRemoved = errors.New("10000 keys were removed already; take them out of the list, which " +
+		"is read again soon")
+	errManyAdded = errors.New("1000000 keys were added already; add them to the list")
 )
 
 // change adds or removes a key by hand.

@@ -27,7 +27,8 @@ import (
 
 // UnknownKey is the reason of refusals.
 var UnknownKey = exchange.DeclareReason(exchange.ReasonInfo{
-	Label: "unknown_key", Fault: exchange.ClientFault, Text: "there is nothing of this name", GRPC: grpc.NotFound,
+	Label: "unknown_key", Fault: exchange.ClientFault, Text: "there is nothing of this name",
+	GRPC: grpc.NotFound,
 })
 
 // The bounds of options, and what is meant by 0.
@@ -81,7 +82,8 @@ var _ interface {
 func New(o Options) (*Policy, error) {
 	p := &Policy{o: o.withDefaults()}
 	var err error
-	if p.key, err = exchange.ParseKey(o.Key, exchange.PathKey, exchange.QueryKey, exchange.HeaderKey); err != nil {
+	if p.key, err = exchange.ParseKey(o.Key, exchange.PathKey, exchange.QueryKey,
+		exchange.HeaderKey); err != nil {
 		return nil, err
 	}
 	switch {
@@ -92,7 +94,8 @@ func New(o Options) (*Policy, error) {
 	case o.Redis != nil && o.Set == "":
 		return nil, errors.New("the set in Redis has no name: give one")
 	case p.o.FalsePositives < 0.0001 || p.o.FalsePositives > 0.5:
-		return nil, fmt.Errorf("a share of false positives of %g is not between 0.0001 and 0.5", p.o.FalsePositives)
+		return nil, fmt.Errorf("a share of false positives of %g is not between 0.0001 and 0.5",
+			p.o.FalsePositives)
 	case p.o.MaxKeys < 1 || p.o.MaxKeys > MaxKeys:
 		return nil, fmt.Errorf("a list of %d keys is not between 1 and %d", p.o.MaxKeys, MaxKeys)
 	}
@@ -198,13 +201,16 @@ const (
 // Series are the metrics of a route's guard.
 var Series = []exchange.Series{
 	seriesDecisions: {Name: "guard_decisions_total",
-		Help: "Requests by what the guard decided: known, unknown (refused), without (they have no key), or " +
+		Help: "Requests by what the guard decided: known, unknown (refused), without (they have no " +
+			"key), or " +
 			"unloaded (there was no filter yet).", Labels: []string{"result"}},
 	seriesKeys:   {Name: "guard_keys", Help: "Keys in the filter."},
 	seriesMemory: {Name: "guard_memory_bytes", Help: "Memory of the filter."},
 	seriesLoads: {Name: "guard_loads_total",
-		Help: "Lists that were read, that had not changed, and that could not be read.", Labels: []string{"result"}},
-	seriesAge: {Name: "guard_age_seconds", Help: "How long ago the list was last found to be right; 0 before the first time."},
+		Help:   "Lists that were read, that had not changed, and that could not be read.",
+		Labels: []string{"result"}},
+	seriesAge: {Name: "guard_age_seconds", Help: "How long ago the list was last found to be " +
+		"right; 0 before the first time."},
 }
 
 // Metrics implements exchange.Metered.

@@ -142,13 +142,15 @@ func TestTheListIsReadAgainWhenItHasChanged(t *testing.T) {
 	}
 	write(t, name, "p1\nnew\n\n  spaces  \r\n")
 	eventually(t, p, "the new list is read", func(s guard.Status) bool { return s.Keys == 4 })
-	for key, want := range map[string]bool{"p1": true, "new": true, "spaces": true, "byhand": true, "p2": false} {
+	for key, want := range map[string]bool{"p1": true, "new": true, "spaces": true, "byhand": true,
+		"p2": false} {
 		if passes(p, key) != want {
 			t.Errorf("%s: %v", key, !want)
 		}
 	}
 	write(t, name, "\n\n")
-	eventually(t, p, "an empty list is refused", func(s guard.Status) bool { return strings.Contains(s.Error, "no keys") })
+	eventually(t, p, "an empty list is refused",
+		func(s guard.Status) bool { return strings.Contains(s.Error, "no keys") })
 	if !passes(p, "new") || passes(p, "p2") {
 		t.Error("an empty list has taken the last one's place")
 	}
@@ -165,7 +167,10 @@ func TestAListThatIsNoGoodIsRefused(t *testing.T) {
 		eventually(t, p, want, func(s guard.Status) bool { return strings.Contains(s.Error, want) })
 	}
 	p := open(t, guard.Options{File: t.TempDir()})
-	eventually(t, p, "a folder", func(s guard.Status) bool { return strings.Contains(s.Error, "is not a file") })
+	eventually(t, p, "a folder", func(s guard.Status) bool {
+		return strings.Contains(s.Error,
+			"is not a file")
+	})
 }
 
 func TestAListAtAURL(t *testing.T) {
@@ -185,9 +190,11 @@ func TestAListAtAURL(t *testing.T) {
 	}))
 	t.Cleanup(service.Close)
 	p := open(t, guard.Options{URL: service.URL, Every: time.Millisecond})
-	eventually(t, p, "the list is read, and looked at again", func(s guard.Status) bool { return s.Loaded && asked.Load() > 3 })
+	eventually(t, p, "the list is read, and looked at again",
+		func(s guard.Status) bool { return s.Loaded && asked.Load() > 3 })
 	broken.Store(1)
-	eventually(t, p, "it says that it cannot be read", func(s guard.Status) bool { return strings.Contains(s.Error, "500") })
+	eventually(t, p, "it says that it cannot be read",
+		func(s guard.Status) bool { return strings.Contains(s.Error, "500") })
 	if !passes(p, "a") || passes(p, "b") {
 		t.Error("the last list does not hold any more")
 	}
@@ -211,7 +218,8 @@ func TestAReloadKeepsTheFilterOfTheSameList(t *testing.T) {
 
 func TestOptionsThatAreRefused(t *testing.T) {
 	for _, o := range []guard.Options{
-		{Key: "query:id"}, {File: "a"}, {Key: "client_address", File: "a"}, {Key: "query:id", File: "a", URL: "b"},
+		{Key: "query:id"}, {File: "a"}, {Key: "client_address", File: "a"}, {Key: "query:id",
+			File: "a", URL: "b"},
 		{Key: "query:id", File: "a", FalsePositives: 0.9}, {Key: "query:id", File: "a", MaxKeys: -1},
 	} {
 		if p, err := guard.New(o); err == nil {

@@ -82,7 +82,8 @@ func (s *state) load(ctx context.Context) error {
 	case ctx.Err() == nil:
 		s.failed.Add(1)
 		if failedAnew && s.o.Env.Log != nil {
-			s.o.Env.Log.Warn("a guard cannot read its list of keys and goes on with the last one, or lets everything pass",
+			s.o.Env.Log.Warn("a guard cannot read its list of keys and goes on with the last one, "+
+				"or lets everything pass",
 				"file", s.o.File, "url", s.o.URL, "set", s.o.Set, "error", err)
 		}
 	}

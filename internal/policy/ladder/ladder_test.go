@@ -165,7 +165,7 @@ func TestAPolicyGoesOnCountingWhereTheOneBeforeItWas(t *testing.T) {
 	before, after := policy(t, exchange.StaticOptions{}), policy(t, exchange.StaticOptions{})
 	before.OnResponse(refused(loop{}, "GET", 503, exchange.Overloaded))
 	after.Inherit(before)
-	before.OnResponse(refused(loop{id: 1}, "GET", 503, exchange.Overloaded)) // one that began under the old config
+	before.OnResponse(refused(loop{id: 1}, "GET", 503, exchange.Overloaded)) // it began before
 	after.OnResponse(refused(loop{}, "GET", 503, exchange.Overloaded))
 	if n := given(t, after); n != 3 {
 		t.Errorf("%v are counted, want 3", n)

@@ -65,7 +65,8 @@ func TestARefusalByDenialSaysWhenToComeAgain(t *testing.T) {
 
 func TestWhatOneSharedLimitRefusesCostsNothingWithTheOthers(t *testing.T) {
 	narrow := by("header:X", daily(TokenBucket, 1)) // refuses the second request of a value
-	n := newNode(t, redis.Options{Addresses: []string{redistest.Start(t).Address()}}, daily(FixedWindow, 10), narrow)
+	n := newNode(t, redis.Options{Addresses: []string{redistest.Start(t).Address()}},
+		daily(FixedWindow, 10), narrow)
 	var got []int
 	for range 5 {
 		got = append(got, n.ask(0, "a").status)
@@ -106,7 +107,8 @@ func TestWhatIsRefusedGoesBackIntoALease(t *testing.T) {
 
 func TestALimitOfTheInstanceRefusesBeforeRedisIsAsked(t *testing.T) {
 	own := Limit{Algorithm: FixedWindow, Rate: Rate{2, 24 * time.Hour}}
-	n := newNode(t, redis.Options{Addresses: []string{redistest.Start(t).Address()}}, daily(TokenBucket, 100), own)
+	n := newNode(t, redis.Options{Addresses: []string{redistest.Start(t).Address()}},
+		daily(TokenBucket, 100), own)
 	var got []string
 	for range 4 {
 		a := n.ask(0, "")
@@ -185,7 +187,8 @@ func TestTheStoreSpeaksTLS(t *testing.T) {
 	} {
 		l := daily(TokenBucket, 12)
 		l.Shared = &Shared{Otherwise: Deny}
-		n := newNode(t, redis.Options{Addresses: []string{secure}, TLS: c.config, Timeout: 5 * time.Second}, l)
+		n := newNode(t, redis.Options{Addresses: []string{secure}, TLS: c.config,
+			Timeout: 5 * time.Second}, l)
 		if a := n.ask(0, ""); a.status != c.status {
 			t.Errorf("%s: got %d, error %q", name, a.status, n.status().Shared.Store.LastError)
 		}

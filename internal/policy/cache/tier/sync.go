@@ -73,7 +73,8 @@ func (t *Tier) historyKeys() []string {
 }
 
 // ErrHere says that a purge holds in this instance alone so far.
-var ErrHere = errors.New("it holds in this instance alone so far: Redis does not answer, and is told as soon as " +
+var ErrHere = errors.New("it holds in this instance alone so far: Redis does not answer, and is " +
+	"told as soon as " +
 	"it does")
 
 // Outdate purges in Redis and in the other instances what was purged here. It does not wait; for this
