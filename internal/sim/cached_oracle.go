@@ -193,6 +193,9 @@ func (s *shelf) outdates(q *request, one *shelved) {
 // POST or a purge has outdated what the first one fetches (whether or not the client of the POST has heard
 // of it), and where answers begin or cease to vary meanwhile: the second is then for another key.
 func (s *shelf) begins(c *cachedConn, key int, what string) error {
+	if c.GivenUp() {
+		return nil // it comes late: the gateway waits for it no longer
+	}
 	again := s.doubled[key] || len(s.gone) > 0
 	if other := s.open[what]; other != nil && other.conn != c && !other.conn.over && !other.conn.GivenUp() &&
 		!s.parted && !again && !s.w.replaced {
