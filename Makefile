@@ -39,12 +39,12 @@ lint: web ## Look for what gofmt, go vet and staticcheck object to
 # go vet has seen everything in lint. A program of the race detector waits a second before it ends
 # unless GORACE says otherwise, and tests start hundreds. A package may take longer than go test's
 # ten minutes on a machine that is slow: only one that hangs meets the time-out.
-ALONE := ./examples/patients ./internal/admission ./internal/cidr ./internal/concurrency ./internal/exchange \
+ALONE := ./examples/patients ./internal/admission ./internal/cache ./internal/cache/rules ./internal/cidr ./internal/concurrency ./internal/exchange \
 	./internal/grpc ./internal/hash ./internal/head ./internal/hist ./internal/hpack ./internal/http1 ./internal/http2 \
 	./internal/lint ./internal/loadline ./internal/route ./internal/telemetry/budget \
 	./internal/lab/diagnose ./internal/lab/disk ./internal/lab/format ./internal/lab/heap \
 	./internal/lab/measure ./internal/lab/model ./internal/lab/pace ./internal/lab/plan \
-	./internal/lab/profile ./internal/lab/queue ./internal/lab/record ./internal/lab/report \
+	./internal/lab/profile ./internal/lab/queue ./internal/lab/record ./internal/lab/reference ./internal/lab/report \
 	./internal/lab/slo ./internal/lab/stacks ./internal/lab/stats ./internal/lab/survey ./internal/lab/symbols ./internal/policy/access \
 	./internal/policy/cors ./internal/policy/forwarded ./internal/policy/headers ./internal/policy/ladder \
 	./internal/policy/maxbody ./internal/policy/mirror ./internal/policy/redirect \

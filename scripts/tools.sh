@@ -23,7 +23,7 @@ ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$missing postg
 need ip iproute2
 # Some of them are written in other languages, with Debian's own Python for its packages.
 need node nodejs
-need javac openjdk-17-jdk-headless
+need javac default-jdk-headless
 for module in gunicorn:gunicorn aiohttp:python3-aiohttp; do
     /usr/bin/python3 -c "import ${module%%:*}" 2>/dev/null || missing="$missing python3 ${module#*:}"
 done
