@@ -41,7 +41,7 @@ func sampler(t *testing.T, pid int) *Sampler {
 func started(t *testing.T, name string, args ...string) int {
 	t.Helper()
 	cmd := exec.Command(name, args...)
-	cmd.Dir = t.TempDir() // Node leaves a log where it runs
+	cmd.Dir = t.TempDir()                                 // Node leaves a log where it runs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what it starts ends with it
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
