@@ -493,9 +493,13 @@ func (f *flow) mayRetry(o upstream.Outcome, stale bool) bool {
 	if f.is(bodyStreamed) || f.is(wroteRequest) && !f.idempotent() || f.w.loop.Now() >= f.deadline {
 		return false
 	}
-	if f.is(notBegun) {
-		f.flags &^= notBegun
-		return int(f.tries) < len(f.tried)
+	notYet := f.is(notBegun)
+	f.flags &^= notBegun
+	if int(f.tries) >= len(f.tried) {
+		return false
+	}
+	if notYet {
+		return true
 	}
 	if stale {
 		f.flags |= freeRetry

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"plimsoll/internal/reactor"
+	"plimsoll/internal/upstream"
 )
 
 // A response may be whole, in the loop's batch, while the request's body is still coming: then the
@@ -127,5 +128,19 @@ func TestWhatWasReadOfABodyIsHeldWhenTheLoopsBoundIsReachedMeanwhile(t *testing.
 	}
 	if room := f.holdRoom(); room > len(f.heldBody.Room()) {
 		t.Errorf("%d bytes more may be held, beyond the buffer that is there", room)
+	}
+}
+
+// Each target that leaves before it has begun on a request gives it another try, and so does a
+// connection that proves stale: together no more than there are places to note targets in.
+func TestFreeRetriesEndWhereNoMoreTargetsCanBeNoted(t *testing.T) {
+	for what, flags := range map[string]flowFlags{"its target leaves": notBegun, "a stale connection": 0} {
+		for tries := uint8(1); tries <= maxTries; tries++ {
+			f := &flow{life: life{deadline: 1, stage: stageSent, tries: tries, flags: flags}}
+			f.w = &Worker{loop: &reactor.Loop{}}
+			if got, want := f.mayRetry(upstream.Reset, true), tries < maxTries; got != want {
+				t.Errorf("%s: another try after %d is %v, want %v", what, tries, got, want)
+			}
+		}
 	}
 }
