@@ -94,6 +94,7 @@ type state struct {
 type part struct {
 	key, variant []byte // where keys are put together; used within a call
 	block        []byte // likewise, blocks of fields
+	joined       []byte // likewise, small pieces of a body
 	hits         *hit   // that can be used again
 	spare        int
 	counters
