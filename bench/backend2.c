@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { PREFACE = 24, HEADER = 9, LARGEST = HEADER + 16384, DESCRIPTORS = 1 << 16 };
@@ -39,14 +40,16 @@ static unsigned char *field(unsigned char *p, int name, const char *value) {
 }
 
 static void prepare(int body) {
-    char length[16];
+    char length[16], date[64];
+    time_t now = time(NULL);
+    strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime(&now));
     sprintf(length, "%d", body);
     response = malloc(body + 512);
     unsigned char *p = response + HEADER;
     *p++ = 0x88; /* :status 200 */
     p = field(p, 31, "application/json");
     p = field(p, 54, "b");
-    p = field(p, 33, "Fri, 20 Nov 2026 00:00:00 GMT");
+    p = field(p, 33, date);
     p = field(p, 28, length);
     frame(response, p - response - HEADER, 1, 4);
     body_at = p - response;
