@@ -3,6 +3,7 @@ package upstream
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 
 	"plimsoll/internal/invariant"
@@ -22,6 +23,9 @@ import (
 //     a client of another loop has waited longer by more than fairnessGap: moving a connection between loops costs something, so it is
 //     not done for a few milliseconds, and nobody starves. A client has waited since its first
 //     request came, or since it was served the last time, whichever is later.
+//   - A connection that carries many requests (Pool.Share) does not move. A loop that has one, and that
+//     is kept back only by loops that have none and can get none (queue.stuck), serves its own
+//     requests: nobody else could use what is free.
 //   - Something to be moved is left in the target's spare list (or is closed, which leaves the
 //     permission to open another), and the loop whose request is to be served first is woken. A woken
 //     loop that has served all its requests wakes the next. Each loop has at most one wake-up
@@ -108,6 +112,7 @@ type queue struct {
 	mayIdle     atomic.Bool                            // the loop may have idle connections
 	wakePosted  atomic.Bool
 	yieldPosted atomic.Bool
+	stuck       atomic.Bool // there was no connection, nor room for one, when the loop looked the last time
 	_           [64]byte
 }
 
@@ -159,11 +164,12 @@ func (q *queues) init(loops int) {
 	}
 }
 
-// firstLoop is the loop, but for one, whose request is to be served first.
-func (q *queues) firstLoop(but int) (loop int, rank int64) {
+// firstLoop is the loop, but for one, whose request is to be served first; movable false leaves out
+// those that only a connection could help, or room for one.
+func (q *queues) firstLoop(but int, movable bool) (loop int, rank int64) {
 	loop, rank = -1, never
 	for i := range q.each {
-		if r := q.each[i].rank.Load(); i != but && r < rank {
+		if r := q.each[i].rank.Load(); i != but && r < rank && (movable || !q.each[i].stuck.Load()) {
 			loop, rank = i, r
 		}
 	}
@@ -181,8 +187,16 @@ func (q *queues) wanted(but int) int {
 	return int(min(n, math.MaxInt32))
 }
 
+// wakeFirst wakes the loop, but for one, whose request is to be served first, and where that is stuck
+// the first that is not: what has become free may be a slot, which only this one can use.
 func (q *queues) wakeFirst(u *Upstream, but int) {
-	if loop, _ := q.firstLoop(but); loop >= 0 {
+	q.wake(u, but, true)
+	q.wake(u, but, false)
+}
+
+// wake is one of wakeFirst's two.
+func (q *queues) wake(u *Upstream, but int, movable bool) {
+	if loop, _ := q.firstLoop(but, movable); loop >= 0 {
 		q.each[loop].post(u.locals[loop])
 	}
 }
@@ -229,6 +243,7 @@ func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 		panic("upstream: more requests wait than may")
 	}
 	l.announce()
+	l.noteStuck()
 	if l.waiters.n == 1 && l.anyReady() {
 		l.own.post(l)
 	}
@@ -286,10 +301,32 @@ func (l *Local) anyReady() bool {
 	return false
 }
 
-// first says whether one of this loop's requests is to be served next.
-func (l *Local) first() bool {
-	_, rank := l.u.queues.firstLoop(l.loop)
-	return l.waiters.n > 0 && (rank == never || l.own.rank.Load()-fairnessGap <= rank)
+// first says whether one of this loop's requests is to be served next, with what any loop could use
+// (movable) or with what this one alone can.
+func (l *Local) first(movable bool) bool {
+	if l.waiters.n == 0 {
+		return false
+	}
+	_, rank := l.u.queues.firstLoop(l.loop, movable)
+	return rank == never || l.own.rank.Load()-fairnessGap <= rank
+}
+
+// mayServe says whether this loop's requests may be served with what is free at a member.
+func (l *Local) mayServe(m *Member) bool {
+	return l.first(true) || len(m.shared) > 0 && l.first(false)
+}
+
+// noteStuck makes it seen whether a connection is what this loop's requests lack. Those that they kept
+// back until now may be served then, with what these cannot use.
+func (l *Local) noteStuck() {
+	stuck := l.waiters.n > 0 && !slices.ContainsFunc(l.usable, (*Member).connectable)
+	if stuck == l.own.stuck.Load() {
+		return
+	}
+	l.own.stuck.Store(stuck)
+	if stuck {
+		l.u.queues.wake(l.u, l.loop, false)
+	}
 }
 
 // relieve uses what has become free at a member: for this loop's own requests, or for another
@@ -299,18 +336,23 @@ func (l *Local) relieve(m *Member, now int64) {
 		l.again = true
 		return
 	}
-	if l.first() {
-		if m.usable && !m.gone {
-			l.serving = true
-			if c, ok := m.take(now); ok {
-				l.grant(now, m, c)
-			}
-			l.serving = false
+	first, served := l.first(true), false
+	if l.mayServe(m) && m.usable && !m.gone {
+		l.serving = true
+		c, ok := m.take(now)
+		if served = ok; ok {
+			l.grant(now, m, c)
 		}
-		if !l.again {
-			return
-		}
+		l.serving = false
+	}
+	if l.again {
 		l.serve(now)
+		return
+	}
+	if first {
+		if !served { // it may be a slot that others have a connection for
+			l.u.queues.wake(l.u, l.loop, false)
+		}
 		return
 	}
 	m.park(l.u.queues.wanted(l.loop), true)
@@ -333,7 +375,7 @@ func (l *Local) serve(now int64) {
 		return
 	}
 	l.serving = true
-	for l.first() {
+	for l.waiters.n > 0 {
 		l.again = false
 		m, c, ok := l.find(now)
 		if ok {
@@ -343,14 +385,16 @@ func (l *Local) serve(now int64) {
 		}
 	}
 	l.serving, l.again = false, false
-	if l.waiters.n == 0 || !l.first() {
+	l.noteStuck()
+	if !l.first(true) {
 		l.handOver()
 	}
 }
 
 // handOver leaves idle connections where requests that wait on other loops find them, and wakes the
 // loop whose request is to be served first. Each member leaves as many as are wanted in all: which
-// of them has a slot when they are taken is not known yet.
+// of them has a slot when they are taken is not known yet. Loops that both serve past a stuck one do
+// not wake each other, which would go on for ever.
 func (l *Local) handOver() {
 	wanted := l.u.queues.wanted(l.loop)
 	if wanted == 0 {
@@ -359,14 +403,20 @@ func (l *Local) handOver() {
 	for _, m := range l.usable {
 		m.park(wanted, true)
 	}
-	l.u.queues.wakeFirst(l.u, l.loop)
+	l.u.queues.wake(l.u, l.loop, true)
+	if !l.first(false) {
+		l.u.queues.wake(l.u, l.loop, false)
+	}
 }
 
 // find looks at each usable member once, going on where it last found something.
 func (l *Local) find(now int64) (*Member, Conn, bool) {
-	n := len(l.usable)
+	n, any, own := len(l.usable), l.first(true), l.first(false)
 	for k := range n {
 		i := (l.cursor + k) % n
+		if !any && !(own && len(l.usable[i].shared) > 0) {
+			continue
+		}
 		if c, ok := l.usable[i].take(now); ok {
 			l.cursor = i
 			return l.usable[i], c, true
@@ -410,7 +460,7 @@ func (l *Local) checkWakeUps() {
 	}
 	switch {
 	case posted:
-	case l.first() && l.anyReady():
+	case slices.ContainsFunc(l.usable, func(m *Member) bool { return l.mayServe(m) && m.ready() }):
 		panic("upstream: requests wait for a connection that is free, and no loop will be woken")
 	case l.u.queues.wanted(l.loop) > 0 && l.anyIdle():
 		panic("upstream: requests of another loop wait, and this one keeps a connection that is idle")

@@ -1,0 +1,184 @@
+package upstream
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"plimsoll/internal/concurrency"
+)
+
+// A connection that carries many requests stays on its loop. Requests of another loop that have waited
+// longer cannot use it, and must not keep this loop's from it.
+func TestASharedConnectionServesItsLoopPastOnesThatCannotUseIt(t *testing.T) {
+	for _, slots := range []int{0, 2} {
+		w, u := single(t, 2, func(o *Options) {
+			o.MaxConnections = 1
+			if slots > 0 {
+				o.Concurrency = &concurrency.Options{Initial: slots, Min: slots, Max: slots}
+			}
+		})
+		m := mustPick(t, u.Local(0), w.now, 0)
+		c := open(t, w, m)
+		mustPick(t, u.Local(1), w.now, 0)
+		older, newer := newWaiting(), newWaiting()
+		u.Local(1).Wait(&older.Waiter, w.now)
+		w.settle()
+		w.now += 2 * int64(fairnessGap)
+		u.Local(0).Wait(&newer.Waiter, w.now)
+		w.settle()
+		m.Share(c)
+		if w.settle(); newer.ready != 1 || newer.conn != Conn(c) || older.ready != 0 {
+			t.Errorf("%d slots: served %d of the loop with the connection, %d of the other, want 1 and 0",
+				slots, newer.ready, older.ready)
+		}
+		m.Free(w.now)
+		m.Unshare(c)
+		m.Put(c, w.now)
+		if w.settle(); older.ready != 1 || older.conn != Conn(c) {
+			t.Errorf("%d slots: the connection was free for the other loop, and was not given", slots)
+		}
+	}
+}
+
+// sharing is loops whose connections carry several requests at once.
+type sharing struct {
+	*world
+	u       *Upstream
+	streams int // that a connection carries at most
+	busy    []*sharedUse
+	waiting int
+}
+
+type sharedUse struct {
+	m       *Member
+	c       *fakeConn
+	streams int
+}
+
+// begin has one more request use a connection, nil for one that may be opened.
+func (s *sharing) begin(m *Member, c Conn) {
+	for _, b := range s.busy {
+		if b.c == c {
+			if b.streams++; b.streams == s.streams {
+				m.Unshare(c)
+			}
+			return
+		}
+	}
+	b := &sharedUse{m: m, streams: 1}
+	if b.c, _ = c.(*fakeConn); b.c == nil {
+		b.c = s.dial(m.local.loop)
+	}
+	s.busy = append(s.busy, b)
+	if s.streams > 1 {
+		m.Share(b.c)
+	}
+}
+
+// ask is a request that comes to a loop.
+func (s *sharing) ask(loop int) {
+	l := s.u.Local(loop)
+	m := mustPick(s.t, l, s.now, 0)
+	if c, ok := m.Get(s.now); ok {
+		s.begin(m, c)
+		return
+	}
+	if m.Open(s.now) {
+		s.begin(m, nil)
+		return
+	}
+	q := newWaiting()
+	q.then = func(_ int64, m *Member, c Conn) { s.waiting--; s.begin(m, c) }
+	if l.Wait(&q.Waiter, s.now) == None {
+		s.waiting++
+	}
+}
+
+// end ends a request of a connection, or breaks the connection with all of them.
+func (s *sharing) end(i int, breaks bool) {
+	b := s.busy[i]
+	last := b.streams == 1
+	if last || breaks {
+		s.busy = append(s.busy[:i], s.busy[i+1:]...)
+		b.m.Unshare(b.c)
+	}
+	switch {
+	case breaks:
+		for ; b.streams > 1; b.streams-- {
+			b.m.Free(s.now)
+		}
+		b.c.Retire()
+		b.m.Closed(s.now)
+	case last:
+		b.m.Put(b.c, s.now)
+	default:
+		b.m.Free(s.now)
+		if b.streams--; b.streams == s.streams-1 {
+			b.m.Share(b.c)
+		}
+	}
+}
+
+// check says what is wrong once no loop has anything to do: nothing that a waiting request could use may
+// be free.
+func (s *sharing) check() string {
+	idle := 0
+	for i := range s.u.locals {
+		idle += len(s.u.Local(i).members[0].idle)
+	}
+	for i := range s.u.locals {
+		l := s.u.Local(i)
+		if m := l.members[0]; l.waiters.n > 0 && m.slot.available() {
+			switch {
+			case len(m.shared) > 0:
+				return "a loop's requests wait beside its own connection"
+			case m.room():
+				return "requests wait where there is room for a connection"
+			case idle > 0:
+				return "requests wait while a connection is idle"
+			}
+		}
+	}
+	return ""
+}
+
+func TestNothingIsFreeThatRequestsOverSharedConnectionsWaitFor(t *testing.T) {
+	const runs = 1500
+	for seed := range uint64(runs) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		loops := 1 + r.IntN(4)
+		w, u := single(t, loops, func(o *Options) {
+			o.MaxConnections, o.PendingTimeout = 1+r.IntN(4), time.Hour
+			if slots := r.IntN(6); slots > 0 {
+				o.Concurrency = &concurrency.Options{Initial: slots, Min: slots, Max: slots}
+			}
+		})
+		for i := range loops {
+			mustPick(t, u.Local(i), w.now, 0)
+		}
+		s := &sharing{world: w, u: u, streams: 1 + r.IntN(4)}
+		for range 100 {
+			w.now += int64(r.IntN(int(fairnessGap)))
+			switch {
+			case r.IntN(2) == 0 || len(s.busy) == 0:
+				s.ask(r.IntN(loops))
+			default:
+				s.end(r.IntN(len(s.busy)), r.IntN(5) == 0)
+			}
+			if r.IntN(3) > 0 {
+				continue
+			}
+			w.settle()
+			if wrong := s.check(); wrong != "" {
+				t.Fatalf("seed %d: %s", seed, wrong)
+			}
+		}
+		for w.settle(); len(s.busy) > 0; w.settle() {
+			s.end(0, false)
+		}
+		if s.waiting != 0 || u.Waiting() != 0 {
+			t.Fatalf("seed %d: %d requests still wait, %d on the loops", seed, s.waiting, u.Waiting())
+		}
+	}
+}
