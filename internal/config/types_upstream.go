@@ -222,7 +222,10 @@ type PassiveHealth struct {
 
 // Pool bounds the connections to each target.
 type Pool struct {
-	// MaxConnections to one target, over all loops. Default: 1024.
+	// MaxConnections to one target, over all loops. Default: 1024. A connection that carries many
+	// requests (HTTP/2) stays on its loop, so with protocol h2 or h2c each loop may have one, however
+	// few these are. Hazard: with protocol auto and fewer connections than loops, requests of loops
+	// without one wait until one is closed, or their patience is over.
 	MaxConnections int `yaml:"max_connections" default:"1024" min:"1" max:"1000000"`
 	// MaxPending is how many requests may wait for a connection of an upstream on one loop; more
 	// get 503. Default: 1024.
