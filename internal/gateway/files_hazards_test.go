@@ -142,7 +142,7 @@ func TestHazardAFileThatShrinksCutsItsResponse(t *testing.T) {
 			warm.get("/f/big.bin")
 		}
 		p := g.dial()
-		p.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+		p.Conn.(*net.TCPConn).SetReadBuffer(128 << 10)
 		p.send("GET /f/big.bin HTTP/1.1\r\nHost: a\r\n\r\n")
 		r, err := http.ReadResponse(p.r, nil)
 		if err != nil || r.ContentLength != 8<<20 {
@@ -162,12 +162,12 @@ func TestHazardAFileThatShrinksCutsItsResponse(t *testing.T) {
 
 func TestHazardAFileThatGrowsSendsWhatWasAnnounced(t *testing.T) {
 	t.Parallel()
-	content := letters(4 << 20)
+	content := letters(8 << 20)
 	root := tree(t, map[string]string{"big.bin": content})
 	path := filepath.Join(root, "big.bin")
 	g := serving(t, root, ", fresh: 1h")
 	p := g.dial()
-	p.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	p.Conn.(*net.TCPConn).SetReadBuffer(128 << 10)
 	p.send("GET /f/big.bin HTTP/1.1\r\nHost: a\r\n\r\nGET /f/none HTTP/1.1\r\nHost: a\r\n\r\n")
 	r, err := http.ReadResponse(p.r, nil)
 	if err != nil {
@@ -191,12 +191,12 @@ func TestHazardAFileThatGrowsSendsWhatWasAnnounced(t *testing.T) {
 
 func TestAFileThatIsReplacedGoesOnAsItWas(t *testing.T) {
 	t.Parallel()
-	old := letters(6 << 20)
+	old := letters(8 << 20)
 	root := tree(t, map[string]string{"big.bin": old})
 	path := filepath.Join(root, "big.bin")
 	g := serving(t, root, ", fresh: 10ms")
 	p := g.dial()
-	p.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	p.Conn.(*net.TCPConn).SetReadBuffer(128 << 10)
 	p.send("GET /f/big.bin HTTP/1.1\r\nHost: a\r\n\r\n")
 	r, err := http.ReadResponse(p.r, nil)
 	if err != nil {
