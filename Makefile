@@ -54,7 +54,7 @@ ALONE := ./examples/patients ./internal/admission ./internal/cache ./internal/ca
 PLAIN = $(shell grep -rlE '^//go:build !race|^func Test[A-Za-z0-9]*Alloc' --include='*_test.go' internal)
 PLAIN_ROOMS = $(patsubst %,./%,$(sort $(patsubst %/,%,$(dir $(PLAIN)))))
 PLAIN_TESTS = $(shell grep -lE '^//go:build !race' $(PLAIN) | xargs grep -ohE '^func Test[A-Za-z0-9]+' | sed 's/func //; s/.*/^&$$/' | paste -sd'|')
-# go test compiles packages without tests too, and what they import: for the race detector in vain.
+# go test compiles packages without tests too, and what they import: for nothing with the race detector.
 HAS_TESTS := {{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}
 TEST := go test -vet=off -timeout 1h
 test: export GORACE = atexit_sleep_ms=0

@@ -5,7 +5,7 @@
   own_cpu.py --plimsoll ./plimsoll --quick     # one short round: for a look, not for a figure
 
 The gateway has one loop on CPU 0 and shares that CPU with five programs that only burn it, else the generators and the service on CPU 1
-could not offer it more than it can carry. Each class comes to a port of its own, so that a class whose clients give up and connect anew
+could not offer it more than it can carry. Each class comes to a port of its own, so that a class whose clients give up and connect again
 does not use up the ports of another's. So P0's clients, who keep their connections, do not wait in one accept queue with those either. Each round measures, in a closed loop:
 
   line     requests a second that it proxies, and the CPU that each takes

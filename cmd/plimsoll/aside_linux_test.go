@@ -13,7 +13,7 @@ import (
 
 // A demo that is killed must not leave the shop and the gateway behind. This process plays the demo
 // when it is started again.
-func TestWhatRunsAsideEndsWithWhoeverStartedIt(t *testing.T) {
+func TestWhatRunsAsideEndsWithItsStarter(t *testing.T) {
 	if os.Getenv("PLIMSOLL_TEST_ASIDE") != "" {
 		aside := exec.Cmd{Path: "/bin/sleep", Args: []string{"sleep", "600"}, SysProcAttr: aside()}
 		if err := aside.Start(); err != nil {

@@ -11,7 +11,7 @@ import (
 	"plimsoll/internal/lab/survey"
 )
 
-func TestWhatASurveyForetellsStaysOnTheTerminalAndInALog(t *testing.T) {
+func TestWhatASurveyPredictsStaysOnTheTerminalAndInALog(t *testing.T) {
 	news := survey.Event{Text: "predicted: a line at 1329\x1b[2J"}
 	for terminal, want := range map[bool]string{
 		true:  "\r\x1b[Kpredicted: a line at 1329",

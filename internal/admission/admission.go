@@ -36,7 +36,7 @@ type Options struct {
 	Delay time.Duration
 	// Used are the classes that requests have.
 	Used [Classes]bool
-	// Shadow: whoever asks does not act on the answers
+	// Shadow: the caller does not act on the answers
 	Shadow bool
 }
 
@@ -148,7 +148,7 @@ func (g *Gate) Behind(p *Plan) bool { return g.backlog > p.start }
 // waited for its turn. waited is for how long, in nanoseconds: for a class that waits the longer of
 // that and the backlog counts. The client is a hash of its address. It does not allocate.
 //
-// A client that asks for n times what clients ask for on average is admitted as seldom
+// A client that asks for n times what clients ask for on average is admitted as rarely
 // as if it had to be lucky n times: all lose the same share when they ask for the same, and none is
 // spared when all of the class are refused.
 func (g *Gate) Refuse(p *Plan, now int64, class uint8, client uint64, waited int64) bool {

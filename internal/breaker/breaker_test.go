@@ -37,7 +37,7 @@ func newRig(t *testing.T, o Options) *rig {
 
 func (r *rig) pass(d time.Duration) { r.now += int64(d) }
 
-// admit asks for a ticket and wants it of that kind.
+// admit asks for a ticket and requires it to be of that kind.
 func (r *rig) admit(want Kind) Ticket {
 	r.Helper()
 	t := r.Allow(r.now, never)
@@ -65,7 +65,7 @@ func (r *rig) is(want State) {
 	}
 }
 
-// last wants the last report to be that transition.
+// last requires the last report to be that transition.
 func (r *rig) last(from, to State, why Reason) Transition {
 	r.Helper()
 	if len(r.reported) == 0 {

@@ -14,7 +14,7 @@ import (
 	. "plimsoll/internal/breaker"
 )
 
-var update = flag.Bool("update", false, "write the tables of testdata anew")
+var update = flag.Bool("update", false, "write the tables of testdata again")
 
 type contender struct {
 	name string

@@ -18,7 +18,7 @@
 //
 // # Generations
 //
-// Every time the breaker opens, tries, or begins to serve anew, a generation begins. A ticket
+// Every time the breaker opens, tries, or begins to serve again, a generation begins. A ticket
 // belongs to the generation that gave it, and Done of a ticket of an earlier one changes nothing:
 // how a call ended that began before the service broke says nothing of the service now. Closed
 // continues the generation of the ramp before it.
@@ -27,7 +27,7 @@
 //
 // Any method may be called by any goroutine at any time; none waits, and none allocates. Counters
 // are atomics. What must change together is changed by who holds the pen, one bit beside the state:
-// it is taken by one compare-and-swap and never waited for. Whoever finds it taken goes on with the
+// it is taken by one compare-and-swap and never waited for. A caller that finds it taken goes on with the
 // state that is still shown. No evidence is lost by that, because of one order that every method
 // keeps: evidence is stored first, then the pen is tried; and who puts the pen down looks once more
 // whether anything is due. So a rule that was broken while another held the pen is acted on by that
@@ -40,7 +40,7 @@
 //
 // Loops read the time once a turn, so a caller's now may be a little older than another's. Up to a
 // second is taken for that (skew). A now that lies further back is a clock that was set back: what
-// was waited for then begins anew from that now, so nobody waits longer than the configured time
+// was waited for then begins again from that now, so nobody waits longer than the configured time
 // and that second. A clock that leaps forward ends the open time, which admits no more than the
-// trials; a ramp climbs one step a leap, and a step wants a call that succeeded during it.
+// trials; a ramp climbs one step a leap, and a step requires a call that succeeded during it.
 package breaker

@@ -258,7 +258,7 @@ func (g *gauge) turn(l *law, now int64, least uint64) {
 	g.limit.store(t + (l.start-t)*(1-math.Exp(-passed/l.forget)))
 }
 
-// reset begins anew, as if healthy, with the threshold as it was learnt.
+// reset begins again, as if healthy, with the threshold as it was learnt.
 func (g *gauge) reset(now int64) {
 	for i := range g.banks {
 		g.banks[i].clear()

@@ -289,8 +289,8 @@ func (m *model) force(c Command, now int64) {
 	}
 }
 
-// checkReports wants every transition to follow from the one before, and to be one that the rules
-// know.
+// checkReports requires every transition to follow from the one before, and to be one that the
+// rules know.
 func checkReports(t *rapid.T, o Options, reports []Transition) {
 	from := Closed
 	for _, tr := range reports {

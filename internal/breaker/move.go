@@ -31,7 +31,7 @@ const (
 	stay    moveKind = iota
 	obey             // the operator wants something
 	windows          // they move on
-	anchor           // the clock was set back: waiting begins anew
+	anchor           // the clock was set back: waiting begins again
 	climb            // the ramp's next step
 	enter            // another state
 )

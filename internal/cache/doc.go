@@ -10,7 +10,7 @@
 //  3. Serve: rules.Fields reads the block into the response, Request.Reply says which status and
 //     which bytes, Entry.Slices gives them some pieces at a time for a vectored write. Age, Cache-Status
 //     and Content-Range are appended. Release comes when the last byte was taken by the socket.
-//  4. ServeAndRefresh, or Serve when rules.EarlyRefresh says so: the same, and whoever Entry.Refresh
+//  4. ServeAndRefresh, or Serve when rules.EarlyRefresh says so: the same, and the one that Entry.Refresh
 //     chooses does step 6 beside it, with no client and with rules.Request.Own.
 //  5. Pass: the exchange goes on as without a cache. When it is over, rules.Invalidates and Locations
 //     say what Store.PurgeURI has to forget; JudgeHead does so for HEAD.

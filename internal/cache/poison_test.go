@@ -162,7 +162,7 @@ func TestWhatIsDroppedFromTheQueryIsNotForwarded(t *testing.T) {
 		if got := g.asked[0].query; got != c.seen {
 			t.Errorf("of %q the origin sees %q, want %q", c.sent, got, c.seen)
 		}
-		// Whoever shares the key sends what gives the same bytes to the origin.
+		// A client that shares the key sends what gives the same bytes to the origin.
 		if p := g.do(&request{path: "/", query: c.sent + "&utm_late=1"}); !strings.HasPrefix(p.body,
 			"GET /?"+g.asked[len(g.asked)-1].query+"\n") {
 			t.Errorf("%q with another parameter gets %q", c.sent, p.body)

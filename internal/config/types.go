@@ -38,8 +38,8 @@ type Config struct {
 	Redis map[string]*Redis `yaml:"redis"`
 	// SLAHeader is the name of a header, such as X-SLA-Class, in which the trusted peers of a listener
 	// (trusted_proxies) say the class of a request, P0 to P9, in place of its route's. Any other value
-	// is passed over and counted. Upstreams get the class in force in the same header, whoever chose
-	// it, unless a route's request_headers remove it. Default: none. Nobody else's header of that name
+	// is passed over and counted. Upstreams get the class in force in the same header, no matter who
+	// chose it, unless a route's request_headers remove it. Default: none. Nobody else's header of that name
 	// is seen by anything. Hazard: a peer that passes its clients' header on lets them all be P0.
 	SLAHeader string `yaml:"sla_header"`
 	// Routes say what is done with which requests. The most specific match wins, whatever the
@@ -80,8 +80,8 @@ type Listener struct {
 	HTTP3 bool `yaml:"http3" default:"false"`
 	// EarlyData lets clients of HTTP/3 that come again send requests with their first packet (0-RTT).
 	// Only GET, HEAD, OPTIONS and TRACE are served then, and go on with Early-Data: 1; others wait for
-	// the handshake. It needs http3, and session_tickets. Default: false. Hazard: whoever has recorded
-	// such a request can have it served again, as often as they like: a service that changes something
+	// the handshake. It needs http3, and session_tickets. Default: false. Hazard: who has recorded
+	// such a request can have it served again, any number of times: a service that changes something
 	// on GET must answer 425 to Early-Data: 1 (RFC 8470).
 	EarlyData bool `yaml:"early_data" default:"false"`
 	// AltSvc is the Alt-Svc header of responses over HTTP/1.1 and HTTP/2, by which browsers learn of
@@ -244,7 +244,7 @@ type Route struct {
 	// HoldBody is how much of a request body is received before a connection to the upstream is
 	// taken, so that slow clients do not occupy those; the rest of a longer body is streamed, and
 	// everything is while a loop holds 32MB. Default: 64KB. 0B streams from the first byte. Hazard:
-	// a client that waits for an answer before it sends the rest of its body waits in vain; set 0B
+	// a client that waits for an answer before it sends the rest of its body waits without success; set 0B
 	// on its route. A call of gRPC is not waited for: so much of it is kept for a retry.
 	HoldBody Size `yaml:"hold_body" default:"64KB" min:"0B" max:"64KB"`
 	// StripPrefix takes a leading part off the path before it is forwarded. Default: none.

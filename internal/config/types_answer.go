@@ -40,7 +40,7 @@ type Files struct {
 	// Precompressed are the codings of files that lie beside others, compressed: "br" (name.br), "zstd"
 	// (name.zst) and "gzip" (name.gz). A client gets the one that it likes best, and of several the
 	// one that stands first here. Default: none. Hazard: a sibling that is older than its file is sent
-	// all the same; make them anew together.
+	// all the same; make them again together.
 	Precompressed []string `yaml:"precompressed" enum:"br,zstd,gzip"`
 	// CacheControl is the Cache-Control of what is served. Default: none.
 	CacheControl string `yaml:"cache_control"`

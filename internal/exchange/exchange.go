@@ -42,8 +42,8 @@ type Exchange struct {
 	MirrorBody int64
 	MaxBody    int64 // the longest request body in bytes, 0 for no bound: longer ones end in 413, whenever that shows
 
-	// RateLimit and RateLimitPolicy are what the fields of these names will say in the response, whoever
-	// makes that: limits decide in the request phase. Empty where no limit says anything.
+	// RateLimit and RateLimitPolicy are what the fields of these names will say in the response, no matter
+	// who makes that: limits decide in the request phase. Empty where no limit says anything.
 	RateLimit, RateLimitPolicy []byte
 
 	WebSocket bool // the request asks for an upgrade to WebSocket, in the way of its protocol

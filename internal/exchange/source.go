@@ -72,7 +72,7 @@ type Encoder interface {
 	// far can be decoded by who has what came out, after Last the encoding is complete. src may be
 	// empty. An error means that the content cannot be completed, and the response is cut off.
 	Encode(dst, src []byte, until Until) ([]byte, error)
-	// Close is called once, after the last content, or when nobody wants it any more.
+	// Close is called once, after the last content, or when nobody needs it any more.
 	Close()
 }
 

@@ -59,7 +59,7 @@ type adminListener struct {
 	// open are at most adminConnections; the one that has been in its state the longest comes first.
 	open    []*adminConn
 	waiting map[netip.Addr][]*adminConn // behind the one of their address that await has in hand
-	// Closed, and made anew, when a connection changes its state or goes.
+	// Closed, and made again, when a connection changes its state or goes.
 	changed chan struct{}
 }
 

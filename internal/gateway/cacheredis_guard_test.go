@@ -38,7 +38,7 @@ routes:
 }
 
 // A reload that changes nothing of the second tier keeps what is stored, and one that changes it
-// connects anew.
+// connects again.
 func TestAReloadKeepsTheSecondTier(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, fresh)

@@ -99,7 +99,7 @@ func TestADeadlineThatPassesWhileTheBodyIsReceivedEndsIt(t *testing.T) {
 	s.expectUntouched()
 }
 
-// A deadline that leaves less than the class promises is not held against the target.
+// A deadline that leaves less than the class promises is not counted as the target's failure.
 func TestADeadlineBlamesATargetThatHadItsTime(t *testing.T) {
 	t.Parallel() // the deadline is later than a busy machine keeps the request from the service
 	s := newService(t, func(c *serviceConn, _ int) { c.drain() })

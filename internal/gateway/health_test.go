@@ -171,7 +171,7 @@ func TestFailuresInARowEjectATargetForAWhile(t *testing.T) {
 	}
 }
 
-func TestWhatTheGatewayCutsShortIsNotHeldAgainstATarget(t *testing.T) {
+func TestWhatTheGatewayCutsShortIsNotATargetsFailure(t *testing.T) {
 	all := backends(t, 2)
 	release := make(chan struct{})
 	defer close(release)
@@ -273,7 +273,7 @@ func TestANameThatIsNotResolvedAtTheStartIsWaitedFor(t *testing.T) {
 	expectOnly(t, g.crowd(4, 10, "/"), "200 a", 40)
 }
 
-func TestWantOfDescriptorsIsNotHeldAgainstATarget(t *testing.T) {
+func TestALackOfDescriptorsIsNotATargetsFailure(t *testing.T) {
 	all := backends(t, 2)
 	g := serve(t, balanced(1, targetsOf(all), "balance: round_robin, health: {passive: {consecutive_failures: 1}}"))
 	p := g.dial()

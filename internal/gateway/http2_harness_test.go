@@ -360,7 +360,7 @@ func (c *h2) wait(what string, holds func() bool) {
 		select {
 		case <-changed:
 		case <-deadline:
-			c.t.Fatalf("waited in vain for %s; GOAWAY: %v", what, away)
+			c.t.Fatalf("timed out waiting for %s; GOAWAY: %v", what, away)
 		}
 	}
 }

@@ -46,7 +46,7 @@ var h2violations = []h2violation{
 		rawFrame(http2.FrameHeaders, whole, 9, aRequest)(f)
 		rawFrame(http2.FrameHeaders, whole, 7, aRequest)(f)
 	}},
-	{"a stream anew", http2.ErrCodeStreamClosed, codec.ClosedStream,
+	{"a stream again", http2.ErrCodeStreamClosed, codec.ClosedStream,
 		rawFrame(http2.FrameHeaders, whole, 3, aRequest)},
 	{"Headers on stream 0", protocolError, codec.StreamZero,
 		rawFrame(http2.FrameHeaders, whole, 0, aRequest)},

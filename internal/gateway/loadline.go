@@ -36,7 +36,7 @@ type lookout struct {
 	estimator *loadline.Estimator
 	fitting   atomic.Bool
 
-	window         lock  // held while a window is ended, whoever does it
+	window         lock  // held while a window is ended, no matter by whom
 	at             int64 // the end of the last window
 	requests, busy uint64
 	refused        map[string]uint64 // of each upstream with a limit, ever
@@ -210,7 +210,7 @@ func seenOf(f *upstream.Flights) *loadline.Seen {
 	return s
 }
 
-// refused is how many requests have waited in vain since the last time because the concurrency limit
+// refused is how many requests have waited without success since the last time because the concurrency limit
 // of their upstream was reached.
 func (g *Gateway) refused(v *inForce) map[string]uint64 {
 	var names []string

@@ -1,6 +1,6 @@
 // Package grpc is the part of gRPC that a gateway has to understand: which requests are gRPC or
 // gRPC-Web, how long a call may take, statuses, the framing of messages, and the two encodings of
-// gRPC-Web. It knows bytes, and neither sockets nor HTTP: whoever carries the fields and the bodies
+// gRPC-Web. It knows bytes, and neither sockets nor HTTP: who carries the fields and the bodies
 // calls it. Nothing here allocates but where a function says so, and everything keeps a bounded
 // state, whatever the bytes say.
 //

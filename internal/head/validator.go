@@ -2,7 +2,7 @@ package head
 
 import "bytes"
 
-// Entity tags and ranges, as whoever answers conditional requests reads them (RFC 9110, sections 8.8.3
+// Entity tags and ranges, as those that answer conditional requests read them (RFC 9110, sections 8.8.3
 // and 14.1).
 
 // IsTag says whether b is an entity-tag (RFC 9110, section 8.8.3).

@@ -1,6 +1,6 @@
 package hpack
 
-// Indexing says what the receiving end, and whoever passes a field on, is to do with it.
+// Indexing says what the receiving end, and each that passes a field on, is to do with it.
 type Indexing uint8
 
 const (

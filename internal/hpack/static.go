@@ -109,8 +109,8 @@ func ends(b []byte) (first, last uint64) {
 	return 0, 0
 }
 
-// hashName is the hash of a name in any case. It reads both ends of the name only: whoever finds
-// something by it compares.
+// hashName is the hash of a name in any case. It reads both ends of the name only: a caller that
+// finds something by it compares.
 func hashName(name []byte) uint64 {
 	first, last := ends(name)
 	return mix(first|fold, last|fold, len(name))

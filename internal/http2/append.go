@@ -101,7 +101,7 @@ func AppendRST(dst []byte, stream uint32, code Code) []byte {
 }
 
 // AppendGoAway appends GOAWAY. last is the last stream of the peer's that is taken care of, or
-// 2^31-1 to announce that a lower one follows; debug is a text for whoever debugs the peer.
+// 2^31-1 to announce that a lower one follows; debug is a text for those who debug the peer.
 func AppendGoAway(dst []byte, last uint32, code Code, debug string) []byte {
 	dst = appendFrameHeader(dst, 8+len(debug), GoAway, 0, 0)
 	dst = binary.BigEndian.AppendUint32(dst, last)

@@ -6,7 +6,7 @@ package http2
 // what held the peer back, and it grows. grpc-go does the same (internal/transport/bdp_estimator.go).
 //
 // Only content that went on at once counts: what waits would wait in a larger window too. A path on
-// which little comes is not asked. One that was idle begins anew. It belongs to one loop.
+// which little comes is not asked. One that was idle begins again. It belongs to one loop.
 type Path struct {
 	least, most int32
 	size        int32 // the present window
@@ -23,7 +23,7 @@ const (
 	// pathWaitMost is the most content between two PINGs, of windows that need not grow.
 	pathWaitMost = 1 << 20
 
-	// pathIdle is how long a path may be without content until it begins anew, in nanoseconds.
+	// pathIdle is how long a path may be without content until it begins again, in nanoseconds.
 	pathIdle = int64(10e9)
 )
 

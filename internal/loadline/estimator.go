@@ -28,7 +28,7 @@ type Window struct {
 	Instance Use
 	// Seen is what was seen of targets, by upstream and address.
 	Seen map[Target]*Seen
-	// Refused is how many requests waited in vain at an upstream's concurrency limit. That some wait
+	// Refused is how many requests waited without success at an upstream's concurrency limit. That some wait
 	// is no sign of its line: at one worker it is the share of the time that this is busy.
 	Refused map[string]uint64
 }
@@ -43,9 +43,9 @@ const (
 	// fits is how many of a target's last estimates the present one is the median of: each is made
 	// with random numbers of its own, which have a part in it.
 	fits = 5
-	// crowd is the inverse of the share of requests that must have waited in vain for the window to
-	// show all that an upstream can do.
-	crowd = 50
+	// enoughRefused is the inverse of the share of requests that must have waited without success for the
+	// window to show all that an upstream can do.
+	enoughRefused = 50
 	// forgotten is how old, in nanoseconds, traffic may be that something is still estimated from.
 	forgotten = int64(3600e9)
 )
@@ -146,7 +146,7 @@ func (e *Estimator) Feed(w *Window) {
 			s.seen = w.End
 		}
 		s.bound = slices.DeleteFunc(s.bound, func(b bound) bool { return w.End-b.at > kept*part })
-		if answered[name] > 0 && w.Refused[name]*crowd > answered[name] {
+		if answered[name] > 0 && w.Refused[name]*enoughRefused > answered[name] {
 			s.bound = append(s.bound, bound{w.End, s.rate})
 		}
 	}

@@ -201,7 +201,7 @@ var retryCodes = [grpc.Codes]RetryOn{
 }
 
 // retryCode decides whether a call is tried again whose status came in the head: behind a body the
-// client has messages already. That the method is POST does not matter, for whoever configures codes
+// client has messages already. That the method is POST does not matter: who configures codes
 // says by that that calls may be carried out twice. A server that says itself when to come again
 // (grpc-retry-pushback-ms) says it to the client.
 func (f *flow) retryCode() bool {

@@ -9,7 +9,7 @@ import (
 )
 
 // This file is how requests begin on an HTTP/2 connection, and how their trailers come: field
-// blocks. Each block is decoded to its end, be it of a stream that nobody wants: blocks to come
+// blocks. Each block is decoded to its end, be it of a stream that nobody needs: blocks to come
 // build upon it.
 
 // awaitBlock implements http2Side.

@@ -53,7 +53,7 @@ func (u *uploader) turns() {
 	var r http2.Reader
 	r.Reset(false, 1<<14)
 	for in := u.out[u.read:]; len(in) > 0; {
-		if u.read > 0 { // a reader wants SETTINGS first
+		if u.read > 0 { // a reader requires SETTINGS first
 			r.Next([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00"))
 		}
 		f, n, err := r.Next(in)

@@ -132,7 +132,7 @@ func (s *sharer) expectOrder(want ...uint32) {
 	s.frames = nil
 }
 
-const small = 5000 // that many of them come before the turn of whoever has waited the longest
+const small = 5000 // that many of them come before the turn of the one that has waited the longest
 
 func TestWhatTheClientTakesGoesByUrgency(t *testing.T) {
 	s := newSharer(t)

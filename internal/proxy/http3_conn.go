@@ -282,7 +282,7 @@ func (h *http3Conn) gone() {
 }
 
 // giveUpAll ends the exchanges of all streams. What one gives up at an upstream may go to another,
-// which may end by it at once: so the list is begun anew after each.
+// which may end by it at once: so the list is begun again after each.
 func (h *http3Conn) giveUpAll(reason exchange.Reason) {
 	for {
 		st := h.first

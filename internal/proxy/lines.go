@@ -35,7 +35,7 @@ const (
 	atOnce = 4
 	// acceptEvery: a turn accepts one connection, and one more for each so many nanoseconds that it has
 	// for lines. A connection that comes, is refused once and goes costs about 60 µs, several refusals,
-	// and clients that give up connect anew: with four times as many accepted, a fifth less of what is
+	// and clients that give up connect again: with four times as many accepted, a fifth less of what is
 	// possible was served (bench/own_cpu.py).
 	acceptEvery = 512e3
 )

@@ -9,7 +9,7 @@ import (
 )
 
 // judge says whether an exchange that is over, and took total, met the objective of its SLA
-// class. It did when the client has got a whole answer with a status below 500 in time, whoever gave
+// class. It did when the client has got a whole answer with a status below 500 in time, no matter who gave
 // the answer: a refusal that is the client's own fault is a good answer.
 //
 // An exchange that matched no route has no objective. One that its client left, or was too slow to

@@ -213,7 +213,7 @@ func (f *flow) startResponse(buf []byte, from, to int) {
 	s, life, events := f.up, f.Life(), f.is(endless)
 	f.trimResponse()
 	f.responseBody(buf, from, to, withHead|scratch)
-	// Not earlier: whoever gets the slot begins at once, and uses the memory that buf is in.
+	// Not earlier: the one that gets the slot begins at once, and uses the memory that buf is in.
 	if events && f.Life() == life && f.up == s {
 		s.free()
 	}

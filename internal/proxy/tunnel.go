@@ -29,7 +29,7 @@ func (f *flow) startTunnel(buf []byte, from, to int) {
 		f.endTunnel()
 		return
 	}
-	s.free() // not earlier: whoever gets the slot begins at once, and uses the memory that buf is in
+	s.free() // not earlier: the one that gets the slot begins at once, and uses the memory that buf is in
 	f.relayUp()
 	if f.stage == stageTunnel {
 		f.relayDown()

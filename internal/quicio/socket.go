@@ -20,7 +20,7 @@ import (
 type addr = net.Addr
 
 // Socket is a UDP socket on which QUIC is spoken. It may change hands: from a process to the one that
-// an upgrade has started, or to another endpoint of the same process. Whoever has it reads it, and
+// an upgrade has started, or to another endpoint of the same process. Its owner reads it, and
 // passes on what belongs to connections of those that had it before; they go on writing to it, and
 // keep their connections until these end. See Successor.
 //
@@ -213,7 +213,7 @@ func (s *Socket) Successor() (socket, end int, p *Pipe, err error) {
 // that it has.
 func (s *Socket) TakenOver(p *Pipe) {
 	s.after.Store(p.p)
-	s.UDPConn.SetReadDeadline(time.Now()) // whoever reads looks again
+	s.UDPConn.SetReadDeadline(time.Now()) // the reader looks again
 	p.p.Write(begin)
 }
 

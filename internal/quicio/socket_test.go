@@ -81,7 +81,7 @@ func expect(t *testing.T, from <-chan string, want string) {
 			t.Fatalf("got %q, want %q", got, want)
 		}
 	case <-time.After(patience):
-		t.Fatalf("waited in vain for %q", want)
+		t.Fatalf("timed out waiting for %q", want)
 	}
 }
 

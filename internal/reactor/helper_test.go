@@ -78,7 +78,7 @@ func receive[T any](t testing.TB, ch <-chan T, what string) T {
 	case v := <-ch:
 		return v
 	case <-time.After(patience):
-		t.Fatalf("waited in vain for %s", what)
+		t.Fatalf("timed out waiting for %s", what)
 		panic("unreachable")
 	}
 }

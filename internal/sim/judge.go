@@ -157,7 +157,7 @@ type admission struct {
 }
 
 // admitted counts a client that is served, and checks that its listener keeps to its bounds.
-// Another process, and a listener that a reload brings back, count anew.
+// Another process, and a listener that a reload brings back, count from zero.
 func (c *client) admitted() {
 	w, g := c.w, c.w.scenario.Gateway
 	if w.recounted || c.counted || c.GivenUp() { // it may read what it was sent before it was given up

@@ -29,7 +29,7 @@ func compare(before, after *sample, loops []loopSample) *Figures {
 	routes := index(before.routes, func(r *routeSample) string { return r.Name })
 	upstreams := index(before.upstreams, func(u *upstreamSample) string { return u.Name })
 	if begunAnew(routes, upstreams, after) {
-		f.Notes = append(f.Notes, "the gateway began anew: rates follow after the next interval")
+		f.Notes = append(f.Notes, "the gateway started again: rates follow after the next interval")
 		clear(routes)
 		clear(upstreams)
 	}

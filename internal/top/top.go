@@ -34,7 +34,7 @@ func NewWatcher(c *Client, interval time.Duration) *Watcher {
 }
 
 // Next returns the figures of the next interval, which it waits for. After an error the one after
-// it begins anew, so that no figure covers more than it says.
+// it begins again, so that no figure covers more than it says.
 func (w *Watcher) Next(ctx context.Context) (*Figures, error) {
 	before := w.before
 	w.before = nil

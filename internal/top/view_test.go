@@ -69,7 +69,7 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s (go test -update writes it anew):\n%s", name, d)
+		t.Errorf("%s (go test -update writes it again):\n%s", name, d)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestTheViewIsAsTheGoldenFilesSay(t *testing.T) {
 	golden(t, "stale.txt", strings.Join(headline(f, screen{width: 80}), "\n"))
 	f.Gateway = Instance{State: "draining", Lacks: "the gateway is draining",
 		Headroom: Headroom{Why: "this gateway has no estimate"}}
-	f.Notes = []string{"the gateway began anew: rates follow after the next interval"}
+	f.Notes = []string{"the gateway started again: rates follow after the next interval"}
 	f.Upstreams, f.Routes = nil, nil
 	golden(t, "draining.txt", Text(f, 80, false))
 	s := screen{width: 80, height: 12, order: byP99, scroll: 3}

@@ -11,7 +11,7 @@ import (
 // sending until the response's head: the rest of a long response comes as fast as its client takes
 // it, which says nothing of the target.
 //
-// What a loop has noted is handed over whole: whoever gathers it brings an empty record, so that the
+// What a loop has noted is handed over whole: the collector brings an empty record, so that the
 // loop copies nothing and allocates at a target's first answer only.
 
 const (

@@ -33,8 +33,8 @@ const healthField protowire.Number = 1
 
 // grpcProbe asks a target for the health of a service, "" for the server as a whole. Like
 // httpProbe it makes a connection of its own. Only SERVING is well: a server without the health
-// service, or one that does not know the name, is asked in vain, and whoever configured the check
-// must hear of it.
+// service, or one that does not know the name, gives no answer of use, and those who configured the
+// check must hear of it.
 func (u *Upstream) grpcProbe(ctx context.Context, t *Target, service string) error {
 	transport := u.grpcTransport(t)
 	defer transport.CloseIdleConnections()

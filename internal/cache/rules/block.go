@@ -11,7 +11,7 @@ const MaxBlock = 64 << 10
 
 // AppendBlock appends the fields of a response as they are stored: lines of HTTP/1, without those
 // that belong to a connection or to this answer alone (RFC 9111, section 3.1), those that no-cache
-// and private withhold, and those that are made anew when the response is served: Age,
+// and private withhold, and those that are made again when the response is served: Age,
 // Content-Length, Cache-Status. dst is empty; s learns where its validators stand. ok is false when
 // the block is longer than MaxBlock.
 func (o *Options) AppendBlock(dst []byte, s *Stored, fields *head.List) (block []byte, ok bool) {

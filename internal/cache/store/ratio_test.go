@@ -82,7 +82,7 @@ func TestHitRatioIsThatOfThePolicyAlone(t *testing.T) {
 		return ok
 	})
 	t.Logf("%d keys of 10,000 are held; hit ratio %.4f, otter alone %.4f", entries, ours, alone)
-	// Hashes are seeded anew in each process, so both vary by some tenths of a percent.
+	// Hashes are seeded again in each process, so both vary by some tenths of a percent.
 	if ours < alone-0.005 {
 		t.Errorf("the hit ratio is %.4f, and %.4f with otter alone", ours, alone)
 	}

@@ -2,7 +2,7 @@
 // number of bytes.
 //
 // What is kept and what goes is W-TinyLFU's choice (otter). Heads and bodies stand outside of the
-// garbage collector's heap, in an arena of blocks; an entry is counted by whoever uses it, so that a
+// garbage collector's heap, in an arena of blocks; an entry is counted by those that use it, so that a
 // loop may send a hit's bytes while the entry is evicted, and the bytes are used again only when the
 // last one has let go.
 //
@@ -63,7 +63,7 @@ type Store struct {
 	heap   atomic.Int64 // bytes of the heap: overhead of entries, windows
 	blocks atomic.Int64 // bytes of the arena's blocks
 	target atomic.Int64 // the policy's bound, which fragmentation lowers
-	room   sync.Mutex   // of whoever evicts out of turn
+	room   sync.Mutex   // of those that evict out of turn
 	quiet  atomic.Int64 // entries stored since the last time that was needed
 
 	fills  [shards]shard

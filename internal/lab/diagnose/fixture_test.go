@@ -388,7 +388,7 @@ func names(d *Diagnosis) (all []string) {
 	return all
 }
 
-func TestAHealthyServiceHasNoFindingAndIsToldWhatGivesFirst(t *testing.T) {
+func TestAHealthyServiceHasNoFindingAndIsToldItsBottleneck(t *testing.T) {
 	d := Run(newFixture(t, strings.Split(base, "\n")...).open(t))
 	if len(d.Findings) != 0 || len(d.HeldBack) != 0 ||
 		d.First.What != hostProcessor && d.First.What != targetProcessor || d.First.Share < .7 {

@@ -303,7 +303,7 @@ func TestACommandHasWhatTheRunKnows(t *testing.T) {
 	}
 }
 
-func TestProcessorsAtThreeQuartersAreWhatGivesWhereNothingElseDoes(t *testing.T) {
+func TestProcessorsAtThreeQuartersAreTheBottleneckWhereNothingElseIs(t *testing.T) {
 	lines := []string{
 		"knee host.cpu.busy_seconds += 1.5",
 		"knee target.cpu.seconds += 1.4",

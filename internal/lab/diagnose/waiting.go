@@ -21,7 +21,7 @@ type waitingPlace struct {
 	vague bool
 }
 
-// waitingPlaces in the order in which a stack is held against them: libraries before the channels
+// waitingPlaces in the order in which a stack is compared with them: libraries before the channels
 // and locks that they are built of.
 var waitingPlaces = []waitingPlace{
 	{

@@ -443,7 +443,7 @@ func TestAProcessThatIsNotThereIsAnError(t *testing.T) {
 	}
 }
 
-func TestBacklogsAreHeldAgainstBursts(t *testing.T) {
+func TestBacklogsAreComparedWithBursts(t *testing.T) {
 	at := netip.MustParseAddrPort("0.0.0.0:80")
 	for name, c := range map[string]struct {
 		listeners []listener

@@ -184,7 +184,7 @@ func accepts(ctx context.Context, port string) bool {
 // measure loads the service, and reads what there is to read before and after.
 func (o *one) measure(ctx context.Context) error {
 	e := o.doing.experiment
-	// What works on when the service has gone would wait for it in vain.
+	// What works on when the service has gone would wait for it without end.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {

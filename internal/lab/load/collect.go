@@ -10,7 +10,7 @@ type collector struct {
 	spare  []chan *part
 	queue  [][]*part // parts of each loop that wait for the other loops'
 	window int64
-	// observe is given each window, nil when nobody wants them; end is when the run ended, for the
+	// observe is given each window, nil when nobody needs them; end is when the run ended, for the
 	// last window, and is called then only.
 	observe func(*measure.Window)
 	end     func() int64

@@ -250,7 +250,7 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	for !holds() {
 		select {
 		case <-deadline.C:
-			t.Fatalf("in vain: %s", what)
+			t.Fatalf("timed out waiting: %s", what)
 		case <-tick.C:
 		}
 	}

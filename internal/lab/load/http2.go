@@ -17,7 +17,7 @@ import (
 //
 // It greets until the target's SETTINGS are there: only they say how many streams there may be. A
 // time-out resets its stream and no other. After GOAWAY the streams that the target takes care of
-// end as they would have, and then the connection is made anew.
+// end as they would have, and then the connection is made again.
 type http2Conn struct {
 	c       *conn
 	reader  http2.Reader

@@ -409,7 +409,7 @@ func (w *worker) sessionOver(s Session) {
 	w.users--
 }
 
-// watchBacklog has what waits in vain given up in time, though no connection becomes free.
+// watchBacklog gives up in time what waits without success, though no connection becomes free.
 func (w *worker) watchBacklog() {
 	if w.waiting.count > 0 {
 		w.loop.SetTimer(&w.limit, w, w.waiting.oldest().due+int64(w.run.Timeout))

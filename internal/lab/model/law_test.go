@@ -106,7 +106,7 @@ func TestLittlesLawHoldsInAQueueAndABreachIsFound(t *testing.T) {
 	}
 }
 
-func TestLittlesLawIsNotHeldAgainstAStepWithFailures(t *testing.T) {
+func TestLittlesLawDoesNotJudgeAStepWithFailures(t *testing.T) {
 	l := load{
 		station: queue.Station{Workers: 2, Service: queue.Exponential(2 * ms), Room: 3},
 		rate:    1500,

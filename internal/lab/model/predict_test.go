@@ -28,7 +28,7 @@ func local(seed uint64) model.PredictOptions {
 	return model.PredictOptions{Options: model.Options{Local: true, Seed: seed}, Poisson: true}
 }
 
-func TestALineIsForetoldFromBelowHalfOfIt(t *testing.T) {
+func TestALineIsPredictedFromBelowHalfOfIt(t *testing.T) {
 	t.Parallel()
 	s := objectives(t, "p99<50ms")
 	type server struct {
@@ -137,7 +137,7 @@ func TestSeveralLoopsOfTheGeneratorCountTheirOwnOnly(t *testing.T) {
 	}
 }
 
-func TestWhatGentleStepsDoNotShowIsNotForetold(t *testing.T) {
+func TestWhatGentleStepsDoNotShowIsNotPredicted(t *testing.T) {
 	t.Parallel()
 	s := objectives(t, "p99<50ms")
 	many := load{
@@ -188,7 +188,7 @@ func TestWhatGentleStepsDoNotShowIsNotForetold(t *testing.T) {
 	}
 }
 
-func TestNoRateIsForetoldWhereEvenOneRequestIsTooSlow(t *testing.T) {
+func TestNoRateIsPredictedWhereEvenOneRequestIsTooSlow(t *testing.T) {
 	l := load{
 		station: queue.Station{Workers: 2, Service: queue.Constant(20 * ms), Room: -1},
 		length:  5 * second,
@@ -256,7 +256,7 @@ func TestTheSmallerOfTwoBoundsIsTheLine(t *testing.T) {
 	}
 }
 
-func TestALineIsNeverForetoldBelowWhatKeptTheObjectives(t *testing.T) {
+func TestALineIsNeverPredictedBelowWhatKeptTheObjectives(t *testing.T) {
 	t.Parallel()
 	l := load{
 		station: queue.Station{Workers: 2, Service: queue.Constant(4 * ms), Room: -1},

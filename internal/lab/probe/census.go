@@ -24,8 +24,8 @@ import (
 // or so: each is to have one.
 const (
 	censusEvery  = time.Second
-	censusDear   = 5 * time.Millisecond // from where on it is taken rarely
-	censusSeldom = 5 * time.Second
+	censusCostly = 5 * time.Millisecond // from where on it is taken rarely
+	censusRarely = 5 * time.Second
 	censusShare  = 50
 	censusRarest = time.Minute
 )
@@ -93,10 +93,10 @@ func (c *census) Read(into map[string]float64) error {
 
 // pause is how long to wait after a census that cost so much.
 func pause(cost time.Duration) time.Duration {
-	if cost <= censusDear {
+	if cost <= censusCostly {
 		return censusEvery
 	}
-	return min(max(cost*censusShare, censusSeldom), censusRarest)
+	return min(max(cost*censusShare, censusRarely), censusRarest)
 }
 
 // take reads the settings and goes through the sockets. within is what that took of another thread.
@@ -327,8 +327,8 @@ type tally struct {
 }
 
 // bindings are addresses that are listened on. In another network namespace there may be tens of
-// thousands of them on the target's port, and each socket is held against them: they must be found
-// without a search.
+// thousands of them on the target's port, and each socket is compared with them: they must be
+// found without a search.
 type bindings map[netip.AddrPort]bool
 
 // anywhere is the key of a listener on all addresses.

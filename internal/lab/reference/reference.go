@@ -43,7 +43,7 @@ type Kind struct {
 	// Says lists the caveats with which a survey is right even when its interval does not contain
 	// the line (record.Line.Caveat).
 	Says []string
-	// Held back from whoever tunes the survey: other costs, pauses and sizes of the same kinds.
+	// Held back from those who tune the survey: other costs, pauses and sizes of the same kinds.
 	Held bool
 }
 

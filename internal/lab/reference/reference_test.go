@@ -16,7 +16,7 @@ const (
 	second = 1000 * ms
 )
 
-var compute = flag.Bool("lines", false, "compute the true lines anew, over millions of requests")
+var compute = flag.Bool("lines", false, "compute the true lines again, over millions of requests")
 
 func objectives(t *testing.T, k *reference.Kind) slo.SLO {
 	t.Helper()
@@ -190,7 +190,7 @@ func TestALimiterLetsItsRateAndItsBurstThrough(t *testing.T) {
 	}
 }
 
-func TestWhoeverWaitsSlowsTheOthersDown(t *testing.T) {
+func TestARequestThatWaitsSlowsTheOthersDown(t *testing.T) {
 	s := reference.Slowing{
 		Workers: 1, Room: 4, Takes: queue.Constant(10 * ms), Doubles: 2, Slowest: 1.8,
 	}.New(1)

@@ -76,7 +76,7 @@ func until(t *testing.T, s *refserver.Server, what string, ok func(c refserver.C
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(s.Counts()); runtime.Gosched() {
 		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s: %+v", what, s.Counts())
+			t.Fatalf("timed out waiting for %s: %+v", what, s.Counts())
 		}
 	}
 }

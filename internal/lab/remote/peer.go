@@ -161,7 +161,7 @@ func (p *peer) understand(k kind, content []byte) (e event, err error) {
 		if m, err = decode[prepared](content); err == nil {
 			e.loops = *m
 			if m.Loops < 1 || m.Loops > 1<<10 {
-				err = errors.New("it wants a number of loops that cannot be")
+				err = errors.New("it asks for an impossible number of loops")
 			}
 		}
 	case kindReady:

@@ -126,7 +126,7 @@ func (p program) install(l *sshLink) error {
 			known = true
 		case saysNeeds:
 			if !known {
-				return errors.New("it wants the program and has not said what machine it is")
+				return errors.New("it requires the program and has not said what machine it is")
 			}
 			if err := p.sendTo(l); err != nil {
 				return err

@@ -12,7 +12,7 @@ import (
 type windows struct {
 	length  int64 // of a usual window, in nanoseconds
 	of      []part
-	observe func(*measure.Window) // nil when nobody wants them
+	observe func(*measure.Window) // nil when nobody needs them
 }
 
 // part is one generator's windows.

@@ -215,7 +215,7 @@ func TestTheGeneratorIsToldOfHeadAndOfTheMethod(t *testing.T) {
 	}
 }
 
-func TestAnAnswerIsHeldAgainstTheLog(t *testing.T) {
+func TestAnAnswerIsComparedWithTheLog(t *testing.T) {
 	cases := []struct {
 		logged string
 		status int

@@ -334,7 +334,7 @@ func TestAHARIsPutInOrderOfTime(t *testing.T) {
 	}
 }
 
-func TestWhatWasSentIsHeldAgainstThePlan(t *testing.T) {
+func TestWhatWasSentIsComparedWithThePlan(t *testing.T) {
 	plan := replay.ArrivalPlan{Step: time.Second, Counts: []uint64{100, 200, 100}}
 	windows := []measure.Window{}
 	for i, n := range []uint64{50, 50, 100, 95, 50, 50} {

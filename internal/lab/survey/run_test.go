@@ -296,7 +296,7 @@ func TestAStepThatCannotBeKeptEndsTheSurvey(t *testing.T) {
 	}
 }
 
-func TestTheLineIsForetoldFromBelowHalfOfIt(t *testing.T) {
+func TestTheLineIsPredictedFromBelowHalfOfIt(t *testing.T) {
 	o := quick(t)
 	o.Predict = func(steps []measure.Step) *model.Prediction {
 		highest := 0.0

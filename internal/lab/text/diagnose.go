@@ -9,7 +9,7 @@ import (
 )
 
 // DiagnosisInBrief is the bottleneck and what is sick, in a line or two each. dir is where the run
-// is, for who wants to know more.
+// is, for those who need to know more.
 func DiagnosisInBrief(d *diagnose.Diagnosis, dir string) string {
 	var b strings.Builder
 	b.WriteString(bottleneck(&d.First))

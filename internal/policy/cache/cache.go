@@ -162,7 +162,7 @@ func (p *Policy) random() float64 { return float64(p.o.Env.Random()>>11) / (1 <<
 const (
 	noteServed = 1 << 8  // answered here
 	notePassed = 1 << 9  // it went on
-	noteWaited = 1 << 10 // for a fetch, in vain
+	noteWaited = 1 << 10 // for a fetch, without success
 	noteWhy    = 1<<8 - 1
 )
 

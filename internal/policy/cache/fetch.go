@@ -13,8 +13,8 @@ import (
 var (
 	// errFetch cuts responses whose fetch broke off.
 	errFetch = errors.New("cache: the fetch broke off")
-	// errNobody ends a fetch whose response nobody wants any more.
-	errNobody = errors.New("cache: nobody wants the response")
+	// errNobody ends a fetch whose response nobody needs any more.
+	errNobody = errors.New("cache: nobody needs the response")
 )
 
 // maxIgnored is how much of a body that is not wanted is read, so that its connection can be used

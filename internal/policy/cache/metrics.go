@@ -37,7 +37,7 @@ var Series = []exchange.Series{
 		Labels: []string{"result", "reason"}},
 	seriesWaited: {Name: "cache_waits_total",
 		Help: "Requests that waited for the fetch of another one (joined), and those that waited " +
-			"in vain (late).",
+			"without success (late).",
 		Labels: []string{"result"}},
 	seriesFetches: {Name: "cache_fetches_total",
 		Help: "Requests of the cache to the upstream: answered, revalidated (304), failed, or not made " +

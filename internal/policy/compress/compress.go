@@ -124,7 +124,7 @@ func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	return exchange.Continue
 }
 
-// unfit says why a response is not to be encoded, whoever asks for it; fit where it may be.
+// unfit says why a response is not to be encoded, no matter who asks for it; fit where it may be.
 func (p *Policy) unfit(x *exchange.Exchange) reason {
 	status := x.Response.Status
 	switch {

@@ -94,7 +94,7 @@ func isWeak(tag []byte) bool { return len(tag) >= 4 && tag[0] == 'W' && tag[1] =
 
 // matchNotModified makes a 304 speak of what the client has (RFC 9110, section 15.4.5): where the
 // client asked with a weak tag, a strong one of the service's is the tag from before the encoding, and
-// a cache would look for a stored response that has it in vain. Its type is not known, so it always
+// a cache would look for a stored response that has it and find none. Its type is not known, so it always
 // says that what is asked for depends on Accept-Encoding.
 func matchNotModified(x *exchange.Exchange) {
 	if f := x.Request.Fields.Find(ifNoneMatchName); f != nil && bytes.Contains(f.Value, []byte(`W/"`)) {

@@ -15,7 +15,7 @@ import (
 // for all the time. A look-up takes no lock.
 //
 // Entries are made on goroutines, of which admit and readers bound the number. What an entry says is
-// never changed: where the disk says something else, another takes its place. Whoever uses an entry's
+// never changed: where the disk says something else, another takes its place. Who uses an entry's
 // descriptors holds it meanwhile (entry.acquire).
 type store struct {
 	o      Options

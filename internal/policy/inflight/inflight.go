@@ -2,7 +2,7 @@
 // value of a key. One over the route's bound gets 503, one over its value's 429, at once and with
 // Retry-After: nothing waits here, since what may wait does so for a target, by class.
 //
-// A request is under way from its place in the chain until its exchange is over, whoever ends it:
+// A request is under way from its place in the chain until its exchange ends, no matter how:
 // while later policies hold it, while it waits for a connection, through all its retries, and as a
 // tunnel or a stream of events, for as long as that lasts. It stands behind the rate limits, so a
 // request that they refuse or delay takes no place meanwhile.

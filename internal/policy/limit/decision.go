@@ -121,7 +121,7 @@ func (d *decision) look(x *exchange.Exchange, now int64) bool {
 			l.locate(s, now)
 			s.outcome = s.look(now)
 		}
-		s.mend(&s.outcome)
+		s.refresh(&s.outcome)
 		passes = passes && (s.pass || l.DryRun)
 	}
 	return passes

@@ -17,7 +17,7 @@ import (
 // so no word comes back, as word.go demands.
 //
 // The size of the next lease follows the use of the last. It begins with 1, doubles when a lease was
-// used up in half of its time, up to the batch, and begins anew when one expired. So what expires
+// used up in half of its time, up to the batch, and begins again when one expired. So what expires
 // is never more than what was used before, and a client that sends one request now and then asks for
 // each alone, and loses nothing. From a size of 4 on a lease that is half used is filled up beside the
 // requests, none of which waits. Stock and what is on its way are never more than a batch.

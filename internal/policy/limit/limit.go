@@ -165,7 +165,7 @@ func (p *Policy) decide(x *exchange.Exchange, spots []spot) exchange.PolicyVerdi
 			l.locate(s, now)
 			s.outcome = s.look(now)
 		}
-		s.mend(&s.outcome)
+		s.refresh(&s.outcome)
 		refused = refused || !s.pass && !l.DryRun
 	}
 	if refused || !p.takeAll(spots, now) {

@@ -62,7 +62,7 @@ func (o *own) at(p *place) {
 }
 
 // spills is how many buckets the values share that find no place: few enough for an attacker to
-// gain little by them, and many enough that others seldom meet one.
+// gain little by them, and many enough that others rarely meet one.
 const spills = 64
 
 func newStore(p *params, keyed bool, values int) *store {
@@ -133,8 +133,8 @@ func (p *place) look(now int64) (o outcome) {
 	return o
 }
 
-// mend writes down what a look has found that refuses and brings a state to the present.
-func (p *place) mend(o *outcome) {
+// refresh writes down what a look has found that refuses and brings a state to the present.
+func (p *place) refresh(o *outcome) {
 	if !o.pass && o.after != o.before {
 		p.state.CompareAndSwap(o.before, o.after)
 	}

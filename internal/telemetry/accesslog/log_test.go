@@ -179,7 +179,7 @@ func TestCloseWritesWhatIsLeft(t *testing.T) {
 	}
 }
 
-func TestFullDiskLosesLinesCountsThemAndSaysSoSeldom(t *testing.T) {
+func TestFullDiskLosesLinesCountsThemAndSaysSoRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said lockedBuffer
 		l := open(t, accesslog.Options{Path: "/dev/full", Logger: slog.New(slog.NewTextHandler(&said, nil))})

@@ -71,7 +71,7 @@ func (t *Tier) await(q *Query, f Found, lock string) Found {
 			return f
 		}
 		held := false
-		// Whether the lock is held is asked before what it is for: whoever lets go has written by then.
+		// Whether the lock is held is asked before what it is for: its holder has written when it lets go.
 		err = call.Run(func(ctx context.Context, client rueidis.Client) error {
 			n, err := client.Do(ctx, client.B().Exists().Key(lock).Build()).AsInt64()
 			held = n > 0

@@ -229,7 +229,7 @@ const maxWanted = 1000
 type purges struct {
 	mu     sync.Mutex // held for moments: loops add
 	wanted []wanted
-	lists  int           // how often the list was made anew
+	lists  int           // how often the list was made again
 	more   chan struct{} // has one when there is something to send
 	news   chan struct{} // has one when others may have purged something
 }
@@ -249,7 +249,7 @@ func (p *purges) add(one Purge, done chan struct{}) {
 	poke(p.more)
 }
 
-// before is what waits now. The list stays as it is; its number tells it from one made anew.
+// before is what waits now. The list stays as it is; its number tells it from one made again.
 func (p *purges) before() (list []wanted, number int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -138,7 +138,7 @@ func TestARecordOfAnotherVersionOrTooLongIsNamedSo(t *testing.T) {
 	}
 }
 
-// Whoever can write to the Redis can make the checksum right. The reader must stand that.
+// Those who can write to the Redis can make the checksum right. The reader must stand that.
 func FuzzRead(f *testing.F) {
 	key := []byte("k")
 	c := testCodec(f, 10, 1<<16)
