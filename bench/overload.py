@@ -247,7 +247,7 @@ def arguments():
     if a.quick:
         a.rounds = 1
     if a.capacity < 100 or a.capacity % 100:
-        sys.exit(f"--capacity {a.capacity} is no multiple of 100: a worker does 100 a second, so give one")
+        sys.exit(f"--capacity {a.capacity} is not a multiple of 100: a worker does 100 a second, so give one")
     for what, known in ((a.proxies.split(","), proxies.PROXIES), (a.scenarios, LENGTHS)):
         unknown = [w for w in what if w not in known]
         if unknown:

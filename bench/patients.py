@@ -14,7 +14,7 @@ examples/patients/patients.json lists them. An entry has:
   rule              the rule that has to fire first; a service that is sick in two ways has rules instead, in the order in which they give,
                     and is surveyed once more with only the first disease cured; a healthy one has neither, and no cure
   place             a word for where the disease is: it has to be in the first finding, in its claim, evidence, code or advice
-  hot_spot          in the place of a rule: the function that has to be shown as where most of the time goes, and is no finding, because
+  hot_spot          in the place of a rule: the function that has to be shown as where most of the time goes, and is not a finding, because
                     it looks the same as honest work
   slo, path         what is surveyed; scheme too, when it is not http
   survey            further flags of the survey

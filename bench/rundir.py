@@ -25,7 +25,7 @@ def windows(out):
     with open(os.path.join(step, "response.hlog")) as f:
         histograms = [decode(line.rsplit(",", 1)[1]) for line in f if line[0] not in '#"']
     if len(lines) != len(histograms):
-        raise ValueError(f"{out} has {len(lines)} windows and {len(histograms)} histograms: it is no whole run")
+        raise ValueError(f"{out} has {len(lines)} windows and {len(histograms)} histograms: it is not a whole run")
     return began, [Window(began, *both) for both in zip(lines, histograms)]
 
 

@@ -62,7 +62,7 @@ func TestABadStatusIsAFailure(t *testing.T) {
 	}
 }
 
-func TestAnAnnouncedCloseIsNoFailure(t *testing.T) {
+func TestAnAnnouncedCloseIsNotAFailure(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") }))
 	defer server.Close()
 	if r := send(t.Context(), aim(t, server.URL, 10)); r.OK != 10 || r.Goodbyes != 10 {

@@ -145,7 +145,7 @@ func TestALoadFromGeneratorsOverSSH(t *testing.T) {
 				}
 			}
 		}
-		// That a slow machine is late is no failure: what was sent is what was asked for.
+		// That a slow machine is late is not a failure: what was sent is what was asked for.
 		if err := json.Unmarshal([]byte(text), &result); err != nil || code != 0 && code != 3 {
 			t.Fatalf("exit %d: %s\n%s", code, errs, text)
 		}

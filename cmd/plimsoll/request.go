@@ -45,7 +45,7 @@ func (k *protocolFlags) checkProtocol() error {
 	case k.HTTP2 && k.HTTP3:
 		return errors.New("--http2 and --http3 exclude each other: leave one out")
 	case k.Streams > 0 && !k.HTTP2 && !k.HTTP3:
-		return errors.New("--streams is of HTTP/2 and HTTP/3: give --http2 or --http3 too")
+		return errors.New("--streams needs HTTP/2 or HTTP/3: give --http2 or --http3 too")
 	}
 	return nil
 }

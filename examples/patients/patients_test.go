@@ -40,7 +40,7 @@ func (p *patient) states() [][]string {
 	return [][]string{{}, {"--cured"}}
 }
 
-// shown is how a hot spot that has to be shown, and is no finding, stands in the place of a rule.
+// shown is how a hot spot that has to be shown, and is not a finding, stands in the place of a rule.
 func shown(spot string) string {
 	if spot == "" {
 		return ""

@@ -321,7 +321,7 @@ func TestTheOperatorDecides(t *testing.T) {
 	r.Force(Automatic, r.now)
 	r.last(ForcedClosed, Closed, Operator)
 	if len(r.reported) != 6 {
-		t.Errorf("%d transitions were reported, want 6: what changes nothing is none", len(r.reported))
+		t.Errorf("%d transitions were reported, want 6: what changes nothing is not one", len(r.reported))
 	}
 }
 

@@ -175,7 +175,7 @@ var reused = []struct {
 	{"vary-syntax-empty-star-lines", 0, "Cache-Control: max-age=3600 | Vary:  | Vary: *", false},
 	{"vary-syntax-foo-star", 0, "Cache-Control: max-age=3600 | Vary: Foo, *", false},
 	{"vary-syntax-star-foo", 0, "Cache-Control: max-age=3600 | Vary: *, Foo", false},
-	{"a Vary that is no list of names", 0, "Cache-Control: max-age=3600 | Vary: a b", false},
+	{"a Vary that is not a list of names", 0, "Cache-Control: max-age=3600 | Vary: a b", false},
 
 	{"cdn-max-age", 0, "CDN-Cache-Control: max-age=3600", true},
 	{"cdn-max-age-max-plus", 0, "CDN-Cache-Control: max-age=99999999999", true},
@@ -290,7 +290,7 @@ var steps = []struct {
 			"GET / | If-Modified-Since: @-2000 > hit | 304"}},
 	{"modified since", []string{"GET / < Cache-Control: max-age=60 | Last-Modified: @-3000 > miss",
 		"GET / | If-Modified-Since: @-4000 > hit | 200"}},
-	{"If-Modified-Since that is no date",
+	{"If-Modified-Since that is not a date",
 		[]string{"GET / < Cache-Control: max-age=60 | Last-Modified: @-3000 > miss",
 			"GET / | If-Modified-Since: tomorrow > hit | 200"}},
 	{"conditional-etag-strong-respond", []string{`GET / < Cache-Control: max-age=60 | ETag: "a" > miss`,
@@ -403,7 +403,7 @@ var steps = []struct {
 			`GET / < :503 > asked | 503`}},
 	{"stale-close-s-maxage=2", []string{`GET / < Cache-Control: s-maxage=1 > miss`,
 		`GET / | Cache-Control: stale-if-error=60 < :503 > asked | 503`}},
-	{"an error that is no failure",
+	{"an error that is not a failure",
 		[]string{`GET / < Cache-Control: max-age=1, stale-if-error=60 > miss`, `GET / < :404 > asked | 404`}},
 
 	{"invalidate-POST", []string{"GET / < Cache-Control: max-age=60 > miss", "POST / > asked",

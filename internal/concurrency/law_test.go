@@ -94,7 +94,7 @@ func TestSilenceAndFailuresMoveNothing(t *testing.T) {
 	}
 }
 
-// Windows that no service makes must not lead to a limit that is none.
+// Windows that no service makes must not lead to an invalid limit.
 func TestNonsenseKeepsTheLimitSane(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	l := law(t, Options{Min: 2, Max: 500})

@@ -134,7 +134,7 @@ func (d *decoder) guard(tokens token.Tokens) bool {
 	return true
 }
 
-// repair is what to do about a token that is none. A tab is the mistake most often made, and cannot
+// repair is what to do about an invalid token. A tab is the mistake most often made, and cannot
 // be seen in the file.
 func repair(t *token.Token) string {
 	if strings.Contains(t.Error, "'\t'") {

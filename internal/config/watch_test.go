@@ -125,7 +125,7 @@ func TestTheWatchEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestTheSameContentAgainIsNoChange(t *testing.T) {
+func TestTheSameContentAgainIsNotAChange(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "plimsoll.yaml")
 	write(t, path, "a")
 	w := newWatcher(t, path)

@@ -60,7 +60,7 @@ type holdEnd struct {
 	deadline int64
 	status   int
 	reason   Reason
-	then     func(*Exchange) PolicyVerdict // where the end is no refusal
+	then     func(*Exchange) PolicyVerdict // where the end is not a refusal
 	number   uint32
 }
 

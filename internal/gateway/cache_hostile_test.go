@@ -28,19 +28,19 @@ func TestWhatServicesSayThatIsWrongIsNotStored(t *testing.T) {
 		{name: "no-store and a lifetime", says: fresh + "Cache-Control: max-age=60, no-store\r\n\r\nwrong", whole: true},
 		{name: "public and private", says: fresh + "Cache-Control: public, private, max-age=60\r\n\r\nwrong", whole: true},
 		{name: "two lifetimes", says: fresh + "Cache-Control: max-age=60, max-age=0\r\n\r\nwrong", whole: true},
-		{name: "a lifetime that is none", says: fresh + "Cache-Control: max-age=-60\r\n\r\nwrong", whole: true},
+		{name: "an invalid lifetime", says: fresh + "Cache-Control: max-age=-60\r\n\r\nwrong", whole: true},
 		{name: "directives that cannot be read", says: fresh + "Cache-Control: max-age=\"6\r\n\r\nwrong", whole: true},
 		{name: "a date long ago", whole: true,
 			says: fresh + "Date: Mon, 01 Jan 2001 10:00:00 GMT\r\nCache-Control: max-age=60\r\n\r\nwrong"},
 		{name: "an end before its date", whole: true,
 			says: fresh + "Date: Mon, 01 Jan 2091 10:00:00 GMT\r\nExpires: Mon, 01 Jan 2080 10:00:00 GMT\r\n\r\nwrong"},
-		{name: "an end that is no date", says: fresh + "Expires: soon\r\n\r\nwrong", whole: true},
+		{name: "an end that is not a date", says: fresh + "Expires: soon\r\n\r\nwrong", whole: true},
 		{name: "a great age", says: fresh + "Age: 99999999999999999999\r\nCache-Control: max-age=60\r\n\r\nwrong", whole: true},
 		{name: "Vary of no name", says: fresh + "Vary: a b\r\nCache-Control: max-age=60\r\n\r\nwrong", whole: true},
 		{name: "Vary of everything", says: fresh + "Vary: a, *\r\nCache-Control: max-age=60\r\n\r\nwrong", whole: true},
 		{name: "a part that nobody asked for", whole: true,
 			says: "HTTP/1.1 206 Part\r\nContent-Range: bytes 0-4/9\r\nContent-Length: 5\r\nCache-Control: max-age=60\r\n\r\nwrong"},
-		{name: "a tag that is none", says: fresh + "ETag: x\"y\r\nCache-Control: max-age=60\r\n\r\nwrong", whole: true, stored: true},
+		{name: "an invalid tag", says: fresh + "ETag: x\"y\r\nCache-Control: max-age=60\r\n\r\nwrong", whole: true, stored: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -103,7 +103,7 @@ func (v *valve) cut() {
 }
 
 // A Redis that says nothing costs the first request its time limit, and those after it nothing: the
-// breaker is open, and what tries Redis again is no request that waits.
+// breaker is open, and what tries Redis again is not a request that waits.
 func TestASlowRedisCostsItsTimeLimitOnce(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, fresh)

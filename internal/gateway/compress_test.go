@@ -199,7 +199,7 @@ func TestAResponseThatBreaksOffIsCutThoughItIsEncoded(t *testing.T) {
 		"length": "HTTP/1.1 200 OK\r\nContent-Type: text/css\r\nContent-Length: 200000\r\n\r\n" + content,
 		"chunks": fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/css\r\nTransfer-Encoding: "+
 			"chunked\r\n\r\n%x\r\n%s", 200_000, content),
-		"a chunk that is none": fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: "+
+		"an invalid chunk": fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: "+
 			"text/css\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\nnonsense\r\n",
 			len(content), content),
 	} {

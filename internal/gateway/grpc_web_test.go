@@ -34,7 +34,7 @@ type webAnswer struct {
 	head     http.Header
 	messages []string
 	trailers http.Header // of the last frame; nil where there is none
-	rest     string      // what is no frame
+	rest     string      // what is not a frame
 }
 
 // eachWeb runs a test with every kind of client of gRPC-Web on a configuration's gateway, whose

@@ -435,7 +435,7 @@ func TestHazardHostAbsoluteFormAndUserinfo(t *testing.T) {
 		{"userinfo in Host", request("/", "Host: u@a\r\n"), 400, http1.BadHost},
 		{"a path in Host", request("/", "Host: a/b\r\n"), 400, http1.BadHost},
 		{"an encoded host", request("/", "Host: %61\r\n"), 400, http1.BadHost},
-		{"a port that is none", request("/", "Host: a:b\r\n"), 400, http1.BadHost},
+		{"an invalid port", request("/", "Host: a:b\r\n"), 400, http1.BadHost},
 		{"userinfo in the target", request("http://u:p@a/", "Host: a\r\n"), 400, http1.BadHost},
 		{"a target for another host", request("http://b/", "Host: a\r\n"), 400, http1.HostMismatch},
 		{"another scheme", request("ftp://a/", "Host: a\r\n"), 400, http1.BadTarget},

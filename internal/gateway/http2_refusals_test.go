@@ -226,7 +226,7 @@ func TestHazardLengthsThatDisagree(t *testing.T) {
 	})
 }
 
-func TestFieldsThatAreNoDoubtAreTranslated(t *testing.T) {
+func TestUnambiguousFieldsAreTranslated(t *testing.T) {
 	s := newService(t, answering(okResponse))
 	g := serveClean(t, h2Upstream(s.address(), ""))
 	c := g.h2()

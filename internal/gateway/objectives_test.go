@@ -107,7 +107,7 @@ routes:
 	g.wantSLO("all", 3, 4, 2.5)
 }
 
-// What lasts until somebody leaves cannot be waited for, so that a drain cuts it is no failure. A
+// What lasts until somebody leaves cannot be waited for, so that a drain cuts it is not a failure. A
 // plain response that is cut is one.
 func TestADrainCutsTunnelsAndStreamsWithoutAFailure(t *testing.T) {
 	s := newService(t, func(c *serviceConn, _ int) {

@@ -106,7 +106,7 @@ func TestAReloadKeepsTheRedisThatDidNotChange(t *testing.T) {
 	})
 }
 
-func TestAnExchangeThatIsHeldAnewIsNotResumedByTheHoldBefore(t *testing.T) {
+func TestAnExchangeThatIsHeldAgainIsNotResumedByTheHoldBefore(t *testing.T) {
 	service := newService(t, replying(echo))
 	stale := &staleHold{}
 	g := withPolicy(t, oneUpstream(service.address()), stale)

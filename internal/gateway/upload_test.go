@@ -12,7 +12,7 @@ import (
 	"plimsoll/internal/exchange"
 )
 
-func TestALongUploadIsNoSlowAnswer(t *testing.T) {
+func TestALongUploadIsNotASlowAnswer(t *testing.T) {
 	t.Parallel()                                                               // it takes longer than the route's timeout
 	const pieces, pause, timeout = 10, 300 * time.Millisecond, 2 * time.Second // 3 s in all
 	s := newService(t, func(c *serviceConn, _ int) {
@@ -98,7 +98,7 @@ func readingSlowly(body, portion int, tick time.Duration) script {
 	}
 }
 
-func TestAnUploadToAServiceThatReadsSlowlyIsNoSlowAnswer(t *testing.T) {
+func TestAnUploadToAServiceThatReadsSlowlyIsNotASlowAnswer(t *testing.T) {
 	t.Parallel() // it takes several times the route's timeout
 	const timeout = 2 * time.Second
 	for name, c := range map[string]struct{ body, portion int }{

@@ -377,7 +377,7 @@ func TestHazardAResponseBeforeItsRequestDesyncsNothing(t *testing.T) {
 	}
 }
 
-func TestWhatAnIdleConnectionSaysIsNoAnswerToTheNextRequest(t *testing.T) {
+func TestWhatAnIdleConnectionSaysIsNotAnAnswerToTheNextRequest(t *testing.T) {
 	speak, spoken := make(chan struct{}), make(chan struct{})
 	s := newService(t, func(c *serviceConn, n int) {
 		if n > 1 {

@@ -266,7 +266,7 @@ func TestAMessageThatIsTooLongClosesTheWebSocket(t *testing.T) {
 	})
 }
 
-func TestBytesThatAreNoFrames(t *testing.T) {
+func TestBytesThatAreNotFrames(t *testing.T) {
 	overBoth(t, func(t *testing.T, dial func(*instance) *peer) {
 		bad := masked(0x81, "fine") + unmasked(0x81, "not masked")
 		s := newSockets(t, dial, ", websocket: {ping_interval: 1h}", "")

@@ -9,7 +9,7 @@ const HeadSize = 5
 // The flags. All others are reserved.
 const (
 	compressed = 1 << 0 // the message is compressed, as grpc-encoding says
-	trailers   = 1 << 7 // gRPC-Web: the frame is no message but the trailers
+	trailers   = 1 << 7 // gRPC-Web: the frame is not a message but the trailers
 )
 
 // Watcher counts the messages of one direction of a call as their bytes go by, in portions of any

@@ -43,7 +43,7 @@ func ParseTimeout(value []byte) (ns int64, ok bool) {
 
 // AppendTimeout appends a time in nanoseconds as the value of grpc-timeout, in the smallest unit in
 // which eight digits hold it. It is rounded down, so that nobody gets more time than there is, by
-// less than a ten millionth of the time. What is not above 0 is no time: "0n".
+// less than a ten millionth of the time. What is not above 0 is not a time: "0n".
 func AppendTimeout(out []byte, ns int64) []byte {
 	const most = 99_999_999
 	ns = max(0, ns)

@@ -87,7 +87,7 @@ func FuzzTrailers(f *testing.F) {
 		var w grpc.Watcher
 		w.Pass(out)
 		if !w.Between() || !w.Trailing() {
-			t.Fatalf("%q is written %q, which is no whole frame", content, out)
+			t.Fatalf("%q is written %q, which is not a whole frame", content, out)
 		}
 		back, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(append(out[grpc.HeadSize:], "\r\n"...)))).ReadMIMEHeader()
 		if err != nil || !maps.EqualFunc(back, theirs, slices.Equal) {

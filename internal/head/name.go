@@ -10,7 +10,7 @@ import (
 // byte and not a string. There is room for 64, the bits of a List's set of names present.
 type ID uint8
 
-// The known names, after two that are none.
+// The known names, after two that are not names.
 const (
 	// Other is every name that is not known.
 	Other ID = iota

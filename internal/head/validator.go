@@ -37,7 +37,7 @@ func StrongEqual(a, b []byte) bool { return !IsWeak(a) && bytes.Equal(a, b) }
 var weak = []byte("W/")
 
 // NextTag cuts the first entity tag off a list of them. Commas in a tag are part of it. ok is false
-// at the list's end, or where something is no tag.
+// at the list's end, or where something is not a tag.
 func NextTag(list []byte) (tag, rest []byte, ok bool) {
 	for len(list) > 0 && (isSpace(list[0]) || list[0] == ',') {
 		list = list[1:]

@@ -2,7 +2,7 @@ package head
 
 import "testing"
 
-func TestWeightsAreThousandthsAndWhatIsMalformedIsNoWeight(t *testing.T) {
+func TestWeightsAreThousandthsAndWhatIsMalformedIsNotAWeight(t *testing.T) {
 	for text, want := range map[string]int{
 		"": 1000, " ": 1000, "q=1": 1000, "q=0": 0, "Q=0.5": 500, " q=0.001 ": 1, "q=0.": 0,
 		"q=1.000": 1000, "q=0.999": 999,

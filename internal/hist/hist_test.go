@@ -189,7 +189,7 @@ func TestExportedBoundsReachFromMicrosecondsToAMinute(t *testing.T) {
 	}
 }
 
-func TestBoundsThatAreNoEdgesPanic(t *testing.T) {
+func TestBoundsThatAreNotEdgesPanic(t *testing.T) {
 	for _, c := range [][2]int{{9, 20}, {10, 37}, {20, 19}} {
 		func() {
 			defer func() {

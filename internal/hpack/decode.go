@@ -7,7 +7,7 @@ import "errors"
 var (
 	ErrIndex     = errors.New("hpack: an index that no entry has")
 	ErrInteger   = errors.New("hpack: an integer of more than five further bytes")
-	ErrHuffman   = errors.New("hpack: a string that is no Huffman code, or ends wrongly")
+	ErrHuffman   = errors.New("hpack: a string that is not a Huffman code, or ends wrongly")
 	ErrTruncated = errors.New("hpack: the block ends within a field")
 	ErrSize      = errors.New("hpack: a table size above the announced one")
 	ErrUpdate    = errors.New("hpack: a table size update behind a field")
@@ -66,8 +66,8 @@ func (d *Decoder) TooLarge() bool { return d.large }
 
 // Next decodes the next field into f. It appends to dst what is not static of its name and value,
 // and never more than dst's capacity holds: out aliases dst. What is left of the capacity may be
-// overwritten; it is no memory of the block. ok is false at the block's end, and where err is not
-// nil; f is no field then. After an error the Decoder is good for nothing before the next Init.
+// overwritten; it is not memory of the block. ok is false at the block's end, and where err is not
+// nil; f is not a field then. After an error the Decoder is good for nothing before the next Init.
 //
 // A field that does not fit into dst is not delivered, and none behind it: what is left of the
 // block is decoded for its effect on the dynamic table and its Size. That costs no memory but the
@@ -243,7 +243,7 @@ func (d *Decoder) pass(name, value *piece, insert bool) error {
 type piece struct {
 	raw     []byte // as it stands in the block
 	huffman bool
-	known   bool   // it is no string of the block: it is the name of an entry of a table
+	known   bool   // it is not a string of the block: it is the name of an entry of a table
 	static  uint8  // the entry's index in the static table, or that of its name, lowest; 0 for none
 	age     uint64 // the entry's in the dynamic table, where static is 0
 }

@@ -166,8 +166,8 @@ func TestWhatTheRFCForbidsIsAnError(t *testing.T) {
 		{"EOS", "41 84 ffffffff", hpack.ErrHuffman},
 		{"EOS and a letter", "41 85 fffffffc1f", hpack.ErrHuffman},
 		{"a code cut off", "41 85 ff9fffffff", hpack.ErrHuffman},
-		{"a name that is no code", "40 81 ff 01 61", hpack.ErrHuffman},
-		{"a name that is no code, behind a field", "40 01 61 01 62 40 81 ff 01 61", hpack.ErrHuffman},
+		{"a name that is not a code", "40 81 ff 01 61", hpack.ErrHuffman},
+		{"a name that is not a code, behind a field", "40 01 61 01 62 40 81 ff 01 61", hpack.ErrHuffman},
 	} {
 		for _, memory := range []int{0, 4096} {
 			var d hpack.Decoder

@@ -23,8 +23,8 @@ const (
 	BadContentLength        // a Content-Length that is not a number, too large, a list, repeated; not 0 in 1xx
 	LengthAndCoding         // Transfer-Encoding with Content-Length, in HTTP/1.0, or in a 1xx response
 	UnknownCoding           // a transfer coding other than chunked, or chunked not last or twice
-	BadChunk                // a chunk size that is none, too large, or followed by something wrong
-	BadTrailer              // a trailer field that is none: its name, its value, or obs-fold
+	BadChunk                // a chunk size that is invalid, too large, or followed by something wrong
+	BadTrailer              // an invalid trailer field: its name, its value, or obs-fold
 	LineTooLong             // Limits.Line
 	HeadTooLarge            // Limits.Head
 	TrailersTooLarge        // Limits.Head, of a trailer section

@@ -74,16 +74,16 @@ const (
 	WindowExceeded // more data than the window allowed
 
 	// Of messages. All but the limits make the message malformed (RFC 9113, section 8.1.1).
-	BadFieldName     // a name that is no token in lower case
+	BadFieldName     // a name that is not a token in lower case
 	BadFieldValue    // a control character in a value, or white space around it
 	LatePseudo       // a pseudo-field after a regular one, or in trailers
 	UnknownPseudo    // a pseudo-field that such a message does not have
 	RepeatedPseudo   // a pseudo-field twice
 	MissingPseudo    // a pseudo-field that must be there
-	BadMethod        // :method is no token, or too long
+	BadMethod        // :method is not a token, or too long
 	BadScheme        // :scheme is neither http nor https
 	BadPath          // :path is empty, does not begin with "/", or has bytes that no target has
-	BadHost          // no authority, more than one Host, or one that is no host
+	BadHost          // no authority, more than one Host, or one that is not a host
 	HostMismatch     // Host disagrees with :authority
 	BadStatus        // :status is not three digits from 100 to 599, or 101
 	ConnectionField  // a field that concerns a connection

@@ -44,7 +44,7 @@ type Frame struct {
 	// Length is the payload of the whole frame in bytes, with all that Payload leaves out. It is
 	// what Data takes from the windows, as soon as its first part is there.
 	Length int
-	// Overhead is how much of Length is no data: the padding and its length. It is set in the first
+	// Overhead is how much of Length is not data: the padding and its length. It is set in the first
 	// part of Data only, and can be given back to the windows at once.
 	Overhead int
 	Type     Type

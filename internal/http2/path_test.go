@@ -98,7 +98,7 @@ func TestAPathOfLittleIsNotAsked(t *testing.T) {
 	}
 }
 
-func TestAPathThatWasIdleBeginsAnew(t *testing.T) {
+func TestAPathThatWasIdleBeginsAgain(t *testing.T) {
 	var p http2.Path
 	p.Init(64<<10, 1<<20)
 	now := int64(0)

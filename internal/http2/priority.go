@@ -16,7 +16,7 @@ func ParsePriority(value []byte) Priority { return DefaultPriority().With(value)
 // With is p with what value names, a dictionary of structured fields (RFC 9651): the priority of a
 // response is its request's with the response's own Priority field (RFC 9218, section 8). It never
 // fails: a member that is not what it should be counts as absent, as RFC 9218 asks for, and so does
-// everything in a value that is no dictionary.
+// everything in a value that is not a dictionary.
 func (p Priority) With(value []byte) Priority {
 	base := p
 	for len(value) > 0 {

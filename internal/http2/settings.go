@@ -55,7 +55,7 @@ type Change struct {
 // Has says whether the parameter was there.
 func (c *Change) Has(id SettingID) bool { return c.Named>>id&1 != 0 }
 
-// Apply takes the payload of a SETTINGS frame that is no acknowledgement, from a client or from a
+// Apply takes the payload of a SETTINGS frame that is not an acknowledgement, from a client or from a
 // server. Parameters count in their order, so the last of one kind stays. After an error, which is
 // the connection's, s is undefined.
 func (s *Settings) Apply(payload []byte, fromServer bool) (c Change, reason Reason) {

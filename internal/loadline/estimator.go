@@ -29,7 +29,7 @@ type Window struct {
 	// Seen is what was seen of targets, by upstream and address.
 	Seen map[Target]*Seen
 	// Refused is how many requests waited without success at an upstream's concurrency limit. That some wait
-	// is no sign of its line: at one worker it is the share of the time that this is busy.
+	// is not a sign of its line: at one worker it is the share of the time that this is busy.
 	Refused map[string]uint64
 }
 

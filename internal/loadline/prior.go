@@ -52,7 +52,7 @@ func ReadLine(text []byte) (*Line, error) {
 		} `json:"line"`
 	}
 	if err := json.Unmarshal(bytes.TrimSpace(text), &f); err != nil {
-		return nil, fmt.Errorf("it is no line file, as plimsoll survey --export writes it: %w", err)
+		return nil, fmt.Errorf("it is not a line file, as plimsoll survey --export writes it: %w", err)
 	}
 	if f.SchemaVersion != LineVersion {
 		return nil, fmt.Errorf("it has schema_version %d, and this plimsoll reads %d: "+
@@ -114,7 +114,7 @@ func (l *Line) Doubt(targets []string) string {
 	if slices.Contains(targets, l.Target) {
 		return ""
 	}
-	return fmt.Sprintf("%s was surveyed, which is none of the targets", l.Target)
+	return fmt.Sprintf("%s was surveyed, which is not one of the targets", l.Target)
 }
 
 func loopback(host string) bool {

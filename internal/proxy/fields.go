@@ -188,7 +188,7 @@ func rebase(p, old, new []byte) []byte {
 	return new[at : at+len(p)]
 }
 
-// offset is where p begins in buf. Of a p that is no part of buf it is below 0, or beyond buf's end.
+// offset is where p begins in buf. Of a p that is not a part of buf it is below 0, or beyond buf's end.
 func offset(p, buf []byte) int {
 	return int(uintptr(unsafe.Pointer(unsafe.SliceData(p))) - uintptr(unsafe.Pointer(unsafe.SliceData(buf))))
 }

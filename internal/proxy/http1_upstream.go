@@ -243,7 +243,7 @@ func (s *upstreamConn) wholeHead(buf []byte, from, to int) {
 	// Before any policy adds a field that the upstream could have named.
 	http1.StripConnection(&f.res.Fields)
 	if f.res.Status == 101 {
-		s.body.Start(http1.ToEOF, 0, &responseLimits) // the other protocol's bytes are no body
+		s.body.Start(http1.ToEOF, 0, &responseLimits) // the other protocol's bytes are not a body
 		f.responseHead(buf, from, to)
 		return
 	}

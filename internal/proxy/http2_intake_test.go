@@ -165,7 +165,7 @@ func TestAStreamThatFlowsGetsWhatThePathNeeds(t *testing.T) {
 	}
 }
 
-// Content that nobody takes is no reason for a larger window, and none to ask for the path.
+// Content that nobody takes is not a reason for a larger window, and none to ask for the path.
 func TestAStreamThatNobodyReadsGetsNoLargerWindow(t *testing.T) {
 	b := framed(newBed(t, nil))
 	u := b.uploads(t, 60)
@@ -287,7 +287,7 @@ func TestALoopThatHoldsTooMuchResetsTheStreamsThatHoldMost(t *testing.T) {
 }
 
 // Whatever streams flow or stop, a client gets no more than the bounds allow, what it sends within
-// its windows is no fault, and when all are taken it has its windows back.
+// its windows is not a fault, and when all are taken it has its windows back.
 func TestWindowsUnderRandomStreams(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -53,7 +53,7 @@ func framesTo(t *testing.T, client *sock) (list []http2.Frame) {
 	for in := client.out; len(in) > 0; {
 		f, n, err := r.Next(in)
 		if err.Failed() || n == 0 {
-			t.Fatalf("the client got what is no frame: %v, %q", err, in)
+			t.Fatalf("the client got what is not a frame: %v, %q", err, in)
 		}
 		list = append(list, f)
 		in = in[n:]

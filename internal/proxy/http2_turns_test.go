@@ -97,7 +97,7 @@ func (s *sharer) say(text string) {
 	for len(s.client.out) > 0 {
 		f, n, err := s.reader.Next(s.client.out)
 		if err.Failed() || n == 0 {
-			s.t.Fatalf("the client got what is no frame: %v", err)
+			s.t.Fatalf("the client got what is not a frame: %v", err)
 		}
 		s.client.out = s.client.out[n:]
 		s.frames = append(s.frames, f)
@@ -344,7 +344,7 @@ func TestMalformedPrioritiesAreIgnored(t *testing.T) {
 	s.ask(small, "priority", "u=2")
 	s.say(opens(0, 2*small))
 	s.expectOrder(3, s.next-2)
-	s.ask(100, "priority", "u=é, i=\"") // as text that is no dictionary either
+	s.ask(100, "priority", "u=é, i=\"") // as text that is not a dictionary either
 	if has(s.frames, http2.GoAway, 0) || has(s.frames, http2.RSTStream, s.next-2) {
 		t.Error("a malformed Priority field was not ignored")
 	}

@@ -20,7 +20,7 @@ func (f *flow) startTunnel(buf []byte, from, to int) {
 	s := f.up.on()
 	f.stage = stageTunnel
 	f.flags = f.flags&^bodyWhole | closeClient
-	f.MaxBody = 0 // what follows is no body
+	f.MaxBody = 0 // what follows is not a body
 	f.dropHeld()
 	f.headDown = max(1, reactor.Clock()-f.w.loop.Now())
 	f.stream.startTunnel()

@@ -70,7 +70,7 @@ func TestPostReachesALoopThatWaitsForAnAlarm(t *testing.T) {
 	})
 }
 
-func TestWaitingForAnAlarmIsNoWork(t *testing.T) {
+func TestWaitingForAnAlarmIsNotWork(t *testing.T) {
 	t.Parallel() // it waits for the alarm
 	onLoop(t, func(l *reactor.Loop) {
 		before := l.Stats()

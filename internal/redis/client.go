@@ -112,7 +112,7 @@ func New(o Options) (*Client, error) {
 	return c, err
 }
 
-// note logs that the breaker has opened or closed; the trials between, one a second, are no news.
+// note logs that the breaker has opened or closed; the trials between, one a second, are not logged.
 func (c *Client) note(t breaker.Transition) {
 	switch {
 	case c.o.Log == nil:

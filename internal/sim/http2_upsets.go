@@ -253,7 +253,7 @@ var http2Upsets = []http2Upset{
 		h.frame(frameWindow, 0, 0, number(math.MaxInt32))
 		h.frame(frameWindow, 0, 0, number(math.MaxInt32))
 	}},
-	{"what is no frame", ofConnection, func(h *http2ServiceConn, _ *servedStream) {
+	{"what is not a frame", ofConnection, func(h *http2ServiceConn, _ *servedStream) {
 		h.out = append(h.out, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"...)
 	}},
 	// What the first GOAWAY leaves out may have gone elsewhere when the second comes (RFC 9113, section

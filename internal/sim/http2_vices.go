@@ -156,7 +156,7 @@ var http2Acts = []http2Act{
 	{"a short PING", ofConnection, func(h *http2Conn, _ *http2Stream) {
 		h.frame(framePing, 0, 0, []byte("short"))
 	}},
-	{"what is no frame", ofConnection, func(h *http2Conn, _ *http2Stream) {
+	{"what is not a frame", ofConnection, func(h *http2Conn, _ *http2Stream) {
 		h.c.out = append(h.c.out, "GET / HTTP/1.1\r\nHost: shop.test\r\n\r\n"...)
 	}},
 	{"more data than the windows allow", ofEither, func(h *http2Conn, st *http2Stream) {

@@ -58,7 +58,7 @@ func checkSum[T any](t *testing.T, add func(to, from *T)) {
 func TestEveryNumberOfALoopIsInTheSum(t *testing.T) {
 	checkSum(t, func(to, from *Counters) {
 		to.add(from)
-		if to.HTTP2.Heaviest != 1 { // the only number that is no sum
+		if to.HTTP2.Heaviest != 1 { // the only number that is not a sum
 			t.Errorf("the heaviest of two connections with one stream has %d", to.HTTP2.Heaviest)
 		}
 		to.HTTP2.Heaviest = 2

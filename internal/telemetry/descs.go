@@ -23,7 +23,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	descRequests = desc(
 		"requests_total",
-		"Exchanges that are over, by route and class of the status sent to the client.",
+		"Finished exchanges, by route and class of the status sent to the client.",
 		"route",
 		"code",
 	)
@@ -51,10 +51,10 @@ var (
 		"WebSockets whose bytes were not frames of RFC 6455, and are carried as they come.",
 		"route")
 	descGRPCCalls = desc("grpc_calls_total",
-		"gRPC calls that are over, by route and the status that they ended with.", "route", "code")
+		"Finished gRPC calls, by route and the status that they ended with.", "route", "code")
 	descGRPCMessages = desc("grpc_messages_total",
-		"Messages of gRPC calls that are over, by route and direction.", "route", "direction")
-	descExchanges = desc("exchanges_total", "Exchanges that are over, by how they ended.",
+		"Messages of finished gRPC calls, by route and direction.", "route", "direction")
+	descExchanges = desc("exchanges_total", "Finished exchanges, by how they ended.",
 		"end")
 	descAnswers = desc(
 		"answers_total",
@@ -141,7 +141,7 @@ var (
 		"claim",
 	)
 
-	descLoopRequests = desc("loop_requests_total", "Exchanges that are over, by event loop.",
+	descLoopRequests = desc("loop_requests_total", "Finished exchanges, by event loop.",
 		"loop")
 	descLoopBusy = desc("loop_busy_seconds_total",
 		"Time that an event loop was not waiting. Its rate is the loop's saturation.", "loop")

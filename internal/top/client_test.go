@@ -83,7 +83,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	} {
 		_, err := next(t, answers(t, c.by).URL)
 		if err == nil {
-			t.Errorf("%s is no error", name)
+			t.Errorf("%s is not an error", name)
 			continue
 		}
 		for _, words := range c.says {

@@ -84,7 +84,7 @@ func (m *Member) Settle(now int64, t breaker.Ticket, o Outcome, latency int64) {
 
 // saturation is about the share of the connections there may be to the target that are in use: this
 // loop's part, as if all loops had as many. It is not the share of a concurrency limit: that is all
-// of it whenever more is offered than the target can do, which is no reason to leave it alone.
+// of it whenever more is offered than the target can do, which is not a reason to leave it alone.
 func (m *Member) saturation() float64 {
 	u := m.local.u
 	return min(1, float64(m.outstanding*u.env.Loops)/float64(u.options.MaxConnections))

@@ -91,7 +91,7 @@ func depth(stack []profile.Frame, function string) (most int) {
 	return most
 }
 
-// honest speaks where a hot function is no kind of waste that is known, and costs a request as much
+// honest speaks where a hot function is not a kind of waste that is known, and costs a request as much
 // at half of the line as at it.
 var honest = Counter{
 	"it may be the work that the service is there for",

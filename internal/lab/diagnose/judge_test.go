@@ -70,7 +70,7 @@ func TestARuleThatCouldNotHaveSeenItsDiseaseSaysSo(t *testing.T) {
 	}
 }
 
-func TestGoroutinesOfConnectionsThatClientsKeepAreNoLeak(t *testing.T) {
+func TestGoroutinesOfConnectionsThatClientsKeepAreNotALeak(t *testing.T) {
 	lines := []string{
 		"all go.goroutines = 40",
 		"after go.goroutines = 9000",
@@ -177,7 +177,7 @@ func TestTheCollectorsAdviceFitsWhatBringsItsCycles(t *testing.T) {
 	}
 }
 
-func TestAHandlerThatCallsManyThingsIsNoHotFunction(t *testing.T) {
+func TestAHandlerThatCallsManyThingsIsNotAHotFunction(t *testing.T) {
 	lines := []string{"knee profile cpu nanoseconds 1000000000 net/http.(*conn).serve"}
 	for _, leaf := range []string{
 		"text/template.(*state).walk", "reflect.Value.call", "fmt.(*pp).printArg",
@@ -216,7 +216,7 @@ func TestWhatDoesNotGiveGainsNothing(t *testing.T) {
 	}
 }
 
-func TestReadingAndWritingIsNoFunctionsOwnWork(t *testing.T) {
+func TestReadingAndWritingIsNotAFunctionsOwnWork(t *testing.T) {
 	d := diagnosed(
 		t,
 		"knee profile cpu nanoseconds 4000000000 internal/runtime/syscall.Syscall6 < "+

@@ -62,7 +62,7 @@ func TestRequestsThatWaitForWhatAsksOthersAreNotLimitedHere(t *testing.T) {
 	}
 }
 
-func TestThoseThatWaitWhateverTheLoadIsAreNoQueue(t *testing.T) {
+func TestThoseThatWaitWhateverTheLoadIsAreNotAQueue(t *testing.T) {
 	idle := " profile goroutine count 40 runtime.gopark < runtime.chanrecv1" + servesHTTP
 	d := diagnosed(t, append([]string{"half" + idle, "over" + idle}, stuck...)...)
 	if d.found("concurrency-limited") != nil {
@@ -87,7 +87,7 @@ func TestAPoolIsSeenFromOutsideByItsConnections(t *testing.T) {
 	if d.found("concurrency-limited") == nil {
 		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
 	}
-	// A connection for each request is no pool: the other side is slow.
+	// A connection for each request is not a pool: the other side is slow.
 	d = diagnosed(t, append([]string{
 		"all target.outgoing.established = 5", "knee " + pool + "12", "over " + pool + "60",
 		"knee service 12ms",
@@ -252,7 +252,7 @@ func TestMemoryIsALeakWhenItGrowsWithTheRequests(t *testing.T) {
 	}
 }
 
-func TestHonestWorkIsShownAndIsNoFinding(t *testing.T) {
+func TestHonestWorkIsShownAndIsNotAFinding(t *testing.T) {
 	hot := func(stage, stack string, share float64) []string {
 		return []string{
 			fmt.Sprintf("%s profile cpu nanoseconds %.0f %s%s", stage, share*4e9, stack, servesHTTP),

@@ -14,7 +14,7 @@ import (
 var growthRules = []Rule{
 	{
 		Name:  "leak",
-		Claim: "Something stays behind of requests that are over",
+		Claim: "Finished requests leave something behind",
 		Needs: []string{"target.memory.rss_bytes|profile:goroutine"},
 		Threshold: "over 200 threads, descriptors or connections more than at the same load " +
 			"before, over 500 goroutines more than at half of the line, or memory that grows " +
@@ -53,7 +53,7 @@ type grown struct {
 }
 
 const (
-	// mostKept is how many more threads, descriptors or connections are no leak: pools that have
+	// mostKept is how many more threads, descriptors or connections are not a leak: pools that have
 	// grown once.
 	mostKept = 200
 	// mostGoroutines is the same of goroutines.

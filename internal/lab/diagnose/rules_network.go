@@ -146,7 +146,7 @@ var networkRules = []Rule{
 					"response bodies read to their end and closed",
 			},
 			{
-				Text: "until then, use ports of connections that are over again, " +
+				Text: "until then, use ports of closed connections again, " +
 					"and more of them",
 				Command: "sysctl -w net.ipv4.tcp_tw_reuse=1   # and, where the range is " +
 					"narrower: net.ipv4.ip_local_port_range='10240 65535'",
@@ -155,7 +155,7 @@ var networkRules = []Rule{
 	},
 	{
 		Name:  "time-wait-high",
-		Claim: "Connections that are over pile up",
+		Claim: "Closed connections pile up",
 		Needs: []string{"host.tcp.time_wait", "host.tcp.tw_reuse"},
 		Threshold: "over 3,000 with reuse off, or on for the loopback alone and over 3,000 ports " +
 			"taken towards one other machine",

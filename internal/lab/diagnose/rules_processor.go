@@ -125,7 +125,7 @@ var processorRules = []Rule{
 			"request 1.5 times what it does at half of the line",
 		Reason: "nothing else is worth looking at before it; a function that calls many " +
 			"things, as a small service's only handler does, is not hot, and one that does what " +
-			"the service is there for is no disease",
+			"the service is there for is not a disease",
 		Judge:    judgeHotFunction,
 		Counters: []Counter{othersBusy, unreached, honest},
 		Unless:   []string{"cgroup-throttled"},

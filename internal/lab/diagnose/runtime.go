@@ -112,7 +112,7 @@ var languages = map[string]language{
 		},
 		holds: []Action{{
 			Text: "see what holds it: compare two histograms of the heap; a heap that only " +
-				"grows to -Xmx is no leak",
+				"grows to -Xmx is not a leak",
 			Command: "jcmd PID GC.class_histogram | head -30",
 		}},
 	},

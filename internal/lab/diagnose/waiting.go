@@ -31,7 +31,7 @@ var waitingPlaces = []waitingPlace{
 			Text: "let the pool have more connections, as far as what it asks can serve them, " +
 				"and keep as many idle",
 			Command: "http.Transport{MaxConnsPerHost: 64, MaxIdleConnsPerHost: 64}   " +
-				"# MaxConnsPerHost: 0 is no limit",
+				"# MaxConnsPerHost: 0 is not a limit",
 		},
 	},
 	{

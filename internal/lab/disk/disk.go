@@ -143,7 +143,7 @@ func Replace(d Disk, name string, document any, limit int) error {
 }
 
 // Encode is json.Marshal without the escapes that are for HTML, which make six bytes of each <, >
-// and &, and with a name for a figure that is none.
+// and &, and with a name for a figure that is not a number.
 func Encode(v any) ([]byte, error) {
 	if where := notFinite(v); where != "" {
 		return nil, fmt.Errorf("%s is not a finite number", where)

@@ -82,7 +82,7 @@ type Options struct {
 	Speed time.Duration
 }
 
-// ErrURL is of a URL that is none.
+// ErrURL is of an invalid URL.
 var ErrURL = errors.New("no URL of http or https")
 
 // usualSpeed is long enough for a handful of RSA's handshakes on a slow processor.

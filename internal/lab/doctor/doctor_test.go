@@ -260,7 +260,7 @@ func TestEachSettingThatIsInTheWayIsAdvisedOn(t *testing.T) {
 	}
 }
 
-func TestWhatOthersAdviseForIsNoReason(t *testing.T) {
+func TestWhatOthersAdviseForIsNotAReason(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(f *fake)
 		finding string
@@ -531,7 +531,7 @@ func TestEveryCheckHasANameOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestAURLThatIsNoneIsRefusedBeforeAnythingIsAsked(t *testing.T) {
+func TestAnInvalidURLIsRefusedBeforeAnythingIsAsked(t *testing.T) {
 	for _, bad := range []string{"shop", "ftp://127.0.0.1/", "http://", "http://%zz/"} {
 		if _, err := Examine(context.Background(), Options{URL: bad, Speed: -1}); !errors.Is(err,
 			ErrURL) {

@@ -80,7 +80,7 @@ func TestOfPairsThatAreAlikeAtMostFiveInAHundredExperimentsSeeADifference(t *tes
 			}
 		}
 		if wrong > c.experiments*5/100 {
-			t.Errorf("%s: %d of %d experiments call a difference real that is none", c.name, wrong, c.experiments)
+			t.Errorf("%s: %d of %d experiments call a difference real that is not", c.name, wrong, c.experiments)
 		}
 	}
 }

@@ -177,7 +177,7 @@ func (m *Manifest) check() error {
 	case len(m.Values) < 2 || len(m.Values) > maxValues || len(names) != len(m.Values):
 		return errors.New("its values are too few, too many, or two have the same name")
 	case m.Baseline < 0 || m.Baseline >= len(m.Values):
-		return errors.New("its baseline is none of its values")
+		return errors.New("its baseline is not one of its values")
 	case m.AllPairs && (m.Previous || len(m.Values) > maxPairs):
 		return errors.New("it compares more pairs of values than there can be")
 	case len(m.Figures) > maxFigures || m.Repeat < 1 || m.Repeat > maxRepeat:
@@ -187,7 +187,7 @@ func (m *Manifest) check() error {
 	}
 	for _, f := range m.Figures {
 		if known, ok := figureOf(f.Name); !ok || f != known {
-			return fmt.Errorf("its figure %q is none, or not as this program knows it",
+			return fmt.Errorf("its figure %q is unknown, or differs from this program's",
 				strict.Clip(f.Name))
 		}
 	}

@@ -30,7 +30,7 @@ type Experiment struct {
 	Figures []Figure
 	// Repeat is the number of rounds, in each of which every value has one run.
 	Repeat int
-	// Alpha is the chance that a reader takes: of calling even one difference real that is none.
+	// Alpha is the chance that a reader takes: of calling even one difference real that is not.
 	// Relevant is the share below which a difference does not matter, however real.
 	Alpha, Relevant float64
 	// Cool is the pause after each run. Grace is how long the service may take to end when it is

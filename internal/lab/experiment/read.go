@@ -247,7 +247,7 @@ func (e *Experiment) readCompare(top strict.Fields) {
 			for i, o := range e.Values {
 				names[i] = o.Name
 			}
-			v.Fail("%q is none of the values; %s", strict.Clip(name), config.Suggest(name, names))
+			v.Fail("%q is not one of the values; %s", strict.Clip(name), config.Suggest(name, names))
 		}
 	}
 	at, ok := top.Get("compare")

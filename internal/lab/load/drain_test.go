@@ -12,7 +12,7 @@ import (
 
 // What a target answers after the load is over says nothing of how much it can do in a second: it
 // had longer.
-func TestWhatEndsInTheDrainIsNoGoodput(t *testing.T) {
+func TestWhatEndsInTheDrainIsNotGoodput(t *testing.T) {
 	for name, duration := range map[string]time.Duration{"duration": 20 * time.Millisecond, "schedule": 0} {
 		t.Run(name, func(t *testing.T) {
 			var once sync.Once

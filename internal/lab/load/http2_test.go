@@ -400,7 +400,7 @@ func TestATimeOutResetsItsStreamAndNoOther(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatIsDeadIsMadeAnew(t *testing.T) {
+func TestAConnectionThatIsDeadIsMadeAgain(t *testing.T) {
 	going := &until{}
 	s := script(t, nil, func(n int64, p *peer) {
 		if n == 1 {

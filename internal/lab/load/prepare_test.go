@@ -99,7 +99,7 @@ func TestANameIsLookedUpAndAllItsAddressesUsed(t *testing.T) {
 	}
 }
 
-func TestAURLThatIsNoneIsRefusedInOneLine(t *testing.T) {
+func TestAnInvalidURLIsRefusedInOneLine(t *testing.T) {
 	for url, text := range map[string]string{
 		"":                        "not a URL",
 		"localhost:8080":          "did you mean",

@@ -33,7 +33,7 @@ func TestProfilesAreReadFromTheCommandLine(t *testing.T) {
 	}
 }
 
-func TestAProfileThatIsNoneSaysWhatOneIs(t *testing.T) {
+func TestAnInvalidProfileSaysWhatOneIs(t *testing.T) {
 	for _, text := range []string{
 		"", "x", "-5", "+5", "1e3", "inf", "NaN", "0x10", "1000:", "1000:30", "1000:-3s", "1000:0s",
 		"1000,2000", "1000:30s,2000",

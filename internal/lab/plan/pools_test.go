@@ -169,7 +169,7 @@ func TestTheErrorOfTheMemoryGrowsWithTheDistance(t *testing.T) {
 	}
 }
 
-func TestFewPointsAreNoLine(t *testing.T) {
+func TestFewPointsAreNotALine(t *testing.T) {
 	for name, run := range map[string]*record.Run{
 		"none": usual(),
 		"two":  surveyed(holder(1, 100, 5, 0), holder(2, 1000, 5, 0)),

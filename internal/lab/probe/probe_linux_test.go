@@ -496,7 +496,7 @@ func TestConnectionsToATargetAreCountedOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSocketIsNone(t *testing.T) {
+func TestWhatIsNotASocketIsNotCounted(t *testing.T) {
 	for _, line := range []string{
 		"", tcpHead, "1: 2", "0: 0100007F 0100007F 0A 0 0 0 0 0 7", "0: a:b:c d:zz 0A 0 0 0 0 0 7",
 		"0: 0100007F:1 0100007F:2 XX 0 0 0 0 0 7",

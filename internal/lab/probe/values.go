@@ -37,7 +37,7 @@ var Values = []measure.SampleName{
 	measure.Counter("host.net.dropped", "packets that they dropped, received or to be sent"),
 	measure.Gauge("host.tcp.in_use",
 		"TCP sockets over IPv4 and IPv6 that are in use, listening ones among them"),
-	measure.Gauge("host.tcp.time_wait", "TCP connections that are over and wait for stray packets"),
+	measure.Gauge("host.tcp.time_wait", "closed TCP connections that wait for stray packets"),
 	measure.Counter("host.tcp.retransmits", "TCP segments that were sent again"),
 	measure.Counter("host.tcp.syn_retransmits",
 		"SYNs among them: attempts to connect that were not answered in time"),
@@ -73,13 +73,12 @@ var Values = []measure.SampleName{
 	measure.Gauge("listener.connections.fin_wait",
 		"those that the service has closed and the client has not"),
 	measure.Gauge("listener.connections.time_wait",
-		"those that are over and were closed by the service first"),
+		"closed ones that the service closed first"),
 	measure.Gauge("listener.connections.close_wait",
 		"those that the client has left and the service has not closed: "+
 			"it has not noticed, or still works"),
 	measure.Gauge("listener.clients.time_wait",
-		"connections to the target that are over and were closed by a client on "+
-			"this machine first"),
+		"closed connections to the target that a client on this machine closed first"),
 	measure.Gauge("listener.retransmits",
 		"segments that living connections of the target's port have sent again since they were "+
 			"opened; it falls when they close"),

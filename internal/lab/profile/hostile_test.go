@@ -36,7 +36,7 @@ func message(number protowire.Number, content []byte, times int) []byte {
 	return bytes.Repeat(protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), content), times)
 }
 
-func TestWhatIsNoProfileIsSaidInOneLine(t *testing.T) {
+func TestWhatIsNotAProfileIsSaidInOneLine(t *testing.T) {
 	whole := encoded(t, time.Second, "cpu", "nanoseconds", stacks{"main.main;main.work": 5})
 	locations := func(n int) []byte { return message(1, make([]byte, n), 1) }
 	twice := &profile.Profile{SampleType: []*profile.ValueType{{Type: "cpu", Unit: "seconds"}}, Sample: []*profile.Sample{{Value: []int64{1, 2}}}}

@@ -231,7 +231,7 @@ func TestCodeWithoutSymbolsIsCalledWhatItIsIn(t *testing.T) {
 	}
 }
 
-func TestTypeArgumentsAreNoPartOfAName(t *testing.T) {
+func TestTypeArgumentsAreNotPartOfAName(t *testing.T) {
 	p := second(t, stacks{"main.Map[go.shape.int];slices.SortFunc[...]": 300, "main.Map[go.shape.string];main.(*Tree[...]).Get": 200})
 	want := "all 500 (main.Map 500 (slices.SortFunc 300, main.(*Tree).Get 200))"
 	if got := drawn(p.Tree(lab.CPU)); got != want {

@@ -15,7 +15,7 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// Open reads a run directory. It refuses one that is none, one of a newer format, and one that is
+// Open reads a run directory. It refuses what is not one, one of a newer format, and one that is
 // damaged, and names the file and the line. A run that was cut off is none of these: what is whole
 // is read, and Notes says what is missing. What it reads is bounded, whatever the files say.
 func Open(dir string) (*Run, error) {

@@ -297,7 +297,7 @@ func TestAStepIsTakenOnce(t *testing.T) {
 	}
 }
 
-func TestAFigureThatIsNoneIsNamed(t *testing.T) {
+func TestAFigureThatIsNotANumberIsNamed(t *testing.T) {
 	w, err := record.Create(filepath.Join(t.TempDir(), "run"), manifest())
 	if err != nil {
 		t.Fatal(err)
@@ -349,7 +349,7 @@ func TestARunThatWasCutOffIsReadUpToItsLastWholeStep(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRunIsRefused(t *testing.T) {
+func TestWhatIsNotARunIsRefused(t *testing.T) {
 	_, err := record.Open(t.TempDir())
 	wantError(t, err, "is not a run directory")
 	_, err = record.Open(filepath.Join(t.TempDir(), "none"))

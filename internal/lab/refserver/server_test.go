@@ -257,7 +257,7 @@ func TestBodiesAreReadAndDropped(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRequestOrOneTooManyEndsTheConnection(t *testing.T) {
+func TestWhatIsNotARequestOrOneTooManyEndsTheConnection(t *testing.T) {
 	s := start(t, refserver.Options{Station: constant(1, -1, time.Hour)})
 	bad := []string{
 		"nonsense\r\n\r\n", get + get, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nab",
@@ -307,7 +307,7 @@ func TestAServerThatCannotBeSaysWhy(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := refserver.Start(refserver.Options{Station: constant(1, -1, 0), Address: "nowhere"}); err == nil {
-		t.Error("an address that is none was taken")
+		t.Error("an invalid address was taken")
 	}
 }
 

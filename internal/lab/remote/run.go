@@ -254,7 +254,7 @@ func (r *running) take(i int, s *share, e event) (ended bool) {
 	wrong := error(nil)
 	switch {
 	case e.err != nil:
-		// That a load which had not started was stopped is no failure of who says so.
+		// That a load which had not started was stopped is not a failure of the one that says so.
 		if !r.stopped || e.kind == 0 {
 			r.broken = append(r.broken, s.named(e.err).Error())
 		}

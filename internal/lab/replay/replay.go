@@ -169,7 +169,7 @@ func (l *Log) open(r io.Reader) error {
 	if string(magic) == "\x1f\x8b" {
 		unpacked, err := gzip.NewReader(l.in)
 		if err != nil {
-			return fmt.Errorf("%s begins as gzip does and is none: %w", l.name, err)
+			return fmt.Errorf("%s begins as gzip does and is not valid gzip: %w", l.name, err)
 		}
 		l.input = &hooked{in: unpacked}
 		l.in = bufio.NewReaderSize(l.input, inputBuffer)

@@ -117,8 +117,8 @@ func TestALineThatCannotBeReadIsCountedAndShown(t *testing.T) {
 		"cut off":             {`{"ts": 1763625600.5, "method": "GET", "path": "/a`, "not a JSON object"},
 		"something behind it": {`{"ts": 1763625600.5, "method": "GET", "path": "/a"} x`, "not a JSON object"},
 		"no time":             {`{"method": "GET", "path": "/a"}`, "no time"},
-		"a time that is none": {`{"ts": "yesterday", "method": "GET", "path": "/a"}`, "its time is none"},
-		"a far time":          {`{"ts": "9999-01-01T00:00:00Z", "method": "GET", "path": "/a"}`, "its time is none"},
+		"an invalid time":     {`{"ts": "yesterday", "method": "GET", "path": "/a"}`, "its time is invalid"},
+		"a far time":          {`{"ts": "9999-01-01T00:00:00Z", "method": "GET", "path": "/a"}`, "its time is invalid"},
 		"no method":           {`{"ts": 1763625600.5, "path": "/a"}`, "no method"},
 		"no path":             {`{"ts": 1763625600.5, "method": "GET"}`, "no path"},
 		"a relative path":     {`{"ts": 1763625600.5, "method": "GET", "path": "a"}`, "its path is not a path"},
@@ -128,7 +128,7 @@ func TestALineThatCannotBeReadIsCountedAndShown(t *testing.T) {
 		"a method with space": {`{"ts": 1763625600.5, "method": "GET /", "path": "/a"}`, "a character"},
 		"a TLS hello":         {`{"ts": 1763625600.5, "request": "\u0016\u0003\u0001"}`, "METHOD TARGET"},
 		"no version":          {`{"ts": 1763625600.5, "request": "GET /"}`, "METHOD TARGET"},
-		"an unknown escape":   {`{"ts": 1763625600.5, "method": "GET", "path": "/\q"}`, "an escape"},
+		"an unknown escape":   {`{"ts": 1763625600.5, "method": "GET", "path": "/\q"}`, "invalid escape"},
 		"a status in words":   {`{"ts": 1763625600.5, "method": "GET", "path": "/a", "status": "fine"}`, "its status"},
 		"a duration in words": {
 			`{"ts": 1763625600.5, "method": "GET", "path": "/a", "request_time": "1ms"}`,
@@ -159,7 +159,7 @@ func TestALineThatCannotBeReadIsCountedAndShown(t *testing.T) {
 	}
 }
 
-func TestAUserAgentThatIsNoneIsLeftOutAndCounted(t *testing.T) {
+func TestAnInvalidUserAgentIsLeftOutAndCounted(t *testing.T) {
 	got, stats := replayed(
 		t,
 		`{"ts": 1763625600.5, "method": "GET", "path": "/", "user_agent": "a\r\nEvil: 1"}`+"\n",

@@ -159,7 +159,7 @@ func (s *source) numbers(v strict.Value) {
 	case s.step < 1:
 		v.Fail("step is %d; it must be at least 1", s.step)
 	case to < s.from:
-		v.Fail("the numbers from %d to %d are none; let to be at least from", s.from, to)
+		v.Fail("from is %d and to is %d; let to be at least from", s.from, to)
 	default:
 		s.count = uint64(to-s.from)/uint64(s.step) + 1
 	}

@@ -128,7 +128,7 @@ var senseless = map[string]string{
 	"data: {a: {csv: users.csv, order: rnadom}}\n" + anyMix:          "did you mean random?",
 	"data: {a: {random: {from: 1, to: 2}, order: file}}\n" + anyMix:  "order is for the rows of a file",
 	"data: {a: {random: {from: 1}}}\n" + anyMix:                      "data.a.random.to: missing",
-	"data: {a: {random: {from: 3, to: 2}}}\n" + anyMix:               "the numbers from 3 to 2 are none",
+	"data: {a: {random: {from: 3, to: 2}}}\n" + anyMix:               "from is 3 and to is 2; let to be at least from",
 	"data: {a: {random: {from: 1, to: 2, step: 1}}}\n" + anyMix:      "data.a.random.step: unknown key",
 	"data: {a: {sequence: {step: 0}}}\n" + anyMix:                    "step is 0",
 	"data: {a: {sequence: {from: 1.5}}}\n" + anyMix:                  "expected a whole number",

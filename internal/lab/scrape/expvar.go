@@ -27,7 +27,7 @@ func (s *site) expvar(text []byte) (reading, error) {
 	}
 	var top map[string]json.RawMessage
 	if err := json.Unmarshal(text, &top); err != nil {
-		return nil, fmt.Errorf("%s begins like a page of expvar's and is none: %.*s",
+		return nil, fmt.Errorf("%s begins like a page of expvar's and is not valid: %.*s",
 			s.shown, maxWords, oneLine(err.Error()))
 	}
 	t := taker{reading: make(reading), left: maxSeries}

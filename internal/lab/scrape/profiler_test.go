@@ -115,7 +115,7 @@ func TestTheServiceHasOneProcessorProfileAtATime(t *testing.T) {
 	}
 }
 
-func TestProfilesThatAreNoneAreErrorsSaidOnce(t *testing.T) {
+func TestInvalidProfilesAreErrorsSaidOnce(t *testing.T) {
 	var whole bytes.Buffer
 	z := gzip.NewWriter(&whole)
 	z.Write(bytes.Repeat([]byte("profile"), 1000))

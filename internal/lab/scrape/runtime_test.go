@@ -142,7 +142,7 @@ func TestTheOlderSeriesAreUnderstoodAsWell(t *testing.T) {
 		"go.mutex.wait_seconds")
 }
 
-func TestNoLimitIsNoValue(t *testing.T) {
+func TestNoLimitIsNotAValue(t *testing.T) {
 	content := "go_gc_gomemlimit_bytes 9.223372036854776e+18\n" +
 		"go_gc_gogc_percent 1.8446744073709552e+19\ngo_gc_heap_goal_bytes 1.8446744073709552e+19\n"
 	wantValues(t, understood(reader(t, text(t, &content))()), map[string]float64{
@@ -156,7 +156,7 @@ func TestNoLimitIsNoValue(t *testing.T) {
 	}
 }
 
-func TestTheRuntimesFiguresOnAPageOfSeveralProcessesAreNoServices(t *testing.T) {
+func TestTheRuntimesFiguresOnAPageOfSeveralProcessesAreNotTheServices(t *testing.T) {
 	content := "go_goroutines{instance=\"a\"} 7\ngo_goroutines{instance=\"b\"} 9\n" +
 		"go_gc_heap_live_bytes{instance=\"a\"} 7\n"
 	wantValues(t, understood(reader(t, text(t, &content))()), map[string]float64{

@@ -205,7 +205,7 @@ var hostile = map[string]struct {
 		words("{" + strings.Repeat(`"a":1,`, scrape.MaxLabels) + `"a": %d}`),
 		"more than 50000 names, and is not read", false, false,
 	},
-	"an answer that is none": {raw("HTTP/1.1 " + strings.Repeat("\u202e", 1000) + "\r\n\r\n"), "malformed HTTP", false, false},
+	"an invalid answer": {raw("HTTP/1.1 " + strings.Repeat("\u202e", 1000) + "\r\n\r\n"), "malformed HTTP", false, false},
 	"another host, and another": {func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, fmt.Sprintf("http://h%d\u202e.invalid/", elsewhere.Add(1)),
 			http.StatusFound)
@@ -239,7 +239,7 @@ func words(format string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, format, n.Add(1)) }
 }
 
-func TestWhatIsNoPageIsSaidOnce(t *testing.T) {
+func TestWhatIsNotAPageIsSaidOnce(t *testing.T) {
 	for name, c := range hostile {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -362,7 +362,7 @@ func TestWhatCannotBeReachedIsSaidWithoutItsPassword(t *testing.T) {
 
 // A page of a hundred megabytes is not asked for each second: it costs the service more than the
 // load may.
-func TestWhatIsNoPageIsLeftAloneForAWhile(t *testing.T) {
+func TestWhatIsNotAPageIsLeftAloneForAWhile(t *testing.T) {
 	asked := 0
 	p, c := source(served(t, func(w http.ResponseWriter, r *http.Request) {
 		asked++

@@ -26,7 +26,7 @@ func TestObjectivesAreReadAndSaidAgain(t *testing.T) {
 	}
 }
 
-func TestAnObjectiveThatIsNoneSaysWhatOneIs(t *testing.T) {
+func TestAnInvalidObjectiveSaysWhatOneIs(t *testing.T) {
 	for _, text := range []string{
 		"", "p99", "p99<", "p99<50", "p0<1ms", "p100<1ms", "px<1ms", "errors<0", "errors<0%",
 		"errors<200%", "mean<5ms", "p99<-1ms", "p50<10m", "pNaN<1ms",

@@ -68,7 +68,7 @@ func readFolded(data []byte, o Options) (*profile.Profile, error) {
 }
 
 // mostCount is how many samples one stack may have: some weeks of them, of all processors. Times
-// the nanoseconds of a sample it is no overflow.
+// the nanoseconds of a sample it is not an overflow.
 const mostCount = 1_000_000_000
 
 // foldedFrame reads a frame as the tools write it: py-spy "handle (shop/app.py:12)", rbspy

@@ -18,7 +18,7 @@ var (
 	perfFrame = regexp.MustCompile(`^\s+([0-9a-f]+)\s+(.+?)(?:\+0x[0-9a-f]+)?\s+\((.*)\)$`)
 )
 
-// looksLikePerf says whether a text is perf script's: its first line that is no comment is the head
+// looksLikePerf says whether a text is perf script's: its first line that is not a comment is the head
 // of a sample.
 func looksLikePerf(data []byte) bool {
 	for _, line := range lines(data[:min(len(data), 64<<10)]) {

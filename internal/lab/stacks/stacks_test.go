@@ -106,7 +106,7 @@ func TestStacksOfEachFormat(t *testing.T) {
 				" < java.lang.Thread.run java/lang/Thread.java:0 = 2, 20000000\n" +
 				"java.lang.Thread.run java/lang/Thread.java:0 = 1, 10000000\n",
 		},
-		"perf script with source lines, runtimes' code, and an event that is no clock": {
+		"perf script with source lines, runtimes' code, and an event that is not a clock": {
 			"# ========\nnode worker  12/13 [001] 5.000000: 2000000 cpu-clock:uppp:\n" +
 				"\t  7f00 JS:*price /srv/shop.js:12:3+0x40 (/tmp/perf-12.map)\n" +
 				"\t  7f10 py::cart:/srv/cart.py+0x8 (/tmp/perf-12.map)\n" +

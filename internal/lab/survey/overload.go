@@ -126,7 +126,7 @@ func (s *surveyor) recover() error {
 }
 
 // recovered compares the windows after an overload with those of the same rate before it: they are
-// back when four of five from there on are no slower than nearly all of those were, and no more of
+// back when four of five from there on are not slower than nearly all of those were, and no more of
 // their requests fail.
 func recovered(before, after *trial, noise float64) record.Recovery {
 	r := record.Recovery{Tested: true}

@@ -16,7 +16,7 @@ import (
 // goroutine on which that calls its stop.
 //
 // Whatever ends a survey before its time (the service broke and did not come back, no step could be
-// done, the context was cancelled) is no error: Result.Early says what, and the result holds what
+// done, the context was cancelled) is not an error: Result.Early says what, and the result holds what
 // was known by then. An error without a result means that not even the first step could be done; an
 // error with one comes from o.Done. Result.Ended is the caller's to fill in, since a survey knows
 // no clock, and so is all of Result.Model but its Predictions.

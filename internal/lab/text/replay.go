@@ -56,7 +56,7 @@ func Replay(s *replay.Stats, k *Kept) string {
 	}
 	if s.WithoutAgent > 0 {
 		table.Row("without their agent", format.Count(s.WithoutAgent),
-			"it is none that a request can have")
+			"a request cannot have it")
 	}
 	out := table.String()
 	if len(s.Examples) > 0 {

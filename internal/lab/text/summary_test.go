@@ -98,7 +98,7 @@ func TestTheSummaryOfNothing(t *testing.T) {
 	golden(t, "nothing.txt", text.Load(&text.Run{Totals: &measure.Totals{}}))
 }
 
-func TestAPercentileAmongFailuresIsNoDuration(t *testing.T) {
+func TestAPercentileAmongFailuresIsNotADuration(t *testing.T) {
 	of := totals()
 	of.Ended = measure.Tally{measure.OK: 299_000, measure.Timeout: 10_000}
 	got := text.Load(&text.Run{Totals: of})
@@ -270,8 +270,8 @@ func TestStepsAndProgressOfASurveyAreOneLineEach(t *testing.T) {
 			Allowed:   .01,
 		}},
 	}
-	want := "step 7, refine: 1,900/s for 20.0 s: FAIL, goodput 1,880/s, p99<50ms broken by 2.10 " +
-		"%, allowed 1.00 % (p99 is 61 ms)"
+	want := "step 7, refine: 1,900/s for 20.0 s: FAIL, goodput 1,880/s, p99<50ms: 2.10 " +
+		"% missed it, 1.00 % allowed (p99 is 61 ms)"
 	if got := text.Step(&p, j); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -47,7 +47,6 @@ func line(l *record.Line) string {
 	)
 }
 
-// confidence is "95 %".
 // indent is where the figures of a survey's summary begin.
 const indent = 16
 
@@ -119,7 +118,7 @@ func Step(p *measure.StepPlan, j *record.Judgement) string {
 		s += fmt.Sprintf(", goodput %s", format.Rate(j.Goodput.Estimate))
 	}
 	for _, o := range j.Objectives {
-		s += fmt.Sprintf(", %s broken by %s, allowed %s",
+		s += fmt.Sprintf(", %s: %s missed it, %s allowed",
 			o.Objective, format.Percent(o.Share.Estimate), format.Percent(o.Allowed))
 	}
 	if j.Why != "" {

@@ -71,7 +71,7 @@ func TestAGeneratorThatWasTheLimitAgreesWithNothing(t *testing.T) {
 	}
 }
 
-func TestRequestsThatTheEndCutOffAreNoFailures(t *testing.T) {
+func TestRequestsThatTheEndCutOffAreNotFailures(t *testing.T) {
 	own := steady(1000, 10000)
 	own.Ended[measure.Unfinished] = 4
 	if r := compared(t, printed, own, 0); r.Own.Success != 1 {

@@ -119,7 +119,7 @@ func TestAPreflightIsAnsweredHere(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoPreflightGoesOn(t *testing.T) {
+func TestWhatIsNotAPreflightGoesOn(t *testing.T) {
 	p := policy(t, cors.Options{Origins: []string{"*"}})
 	for name, x := range map[string]*exchange.Exchange{
 		"OPTIONS without a method": request("OPTIONS", "Origin", "https://a.example"),

@@ -11,7 +11,7 @@ type conditions struct {
 	// Whether the fields of these names are there: If-Match, If-None-Match.
 	match, noneMatch bool
 	// The values of If-Modified-Since, If-Unmodified-Since, If-Range and Range; nil where there are
-	// none. Several lines of one of them are no date, tag or range.
+	// none. Several lines of one of them are not a date, tag or range.
 	since, unmodified, ifRange, ranges []byte
 }
 
@@ -60,7 +60,7 @@ func (c *conditions) lists(name string, tag []byte, equal func(a, b []byte) bool
 }
 
 // status is what a request's preconditions make of an answer with the file: 200, 304 or 412, in the
-// order of RFC 9110, section 13.2.2. A date that is none counts for nothing.
+// order of RFC 9110, section 13.2.2. An invalid date counts for nothing.
 func (c *conditions) status(f *file) int {
 	switch {
 	case c.match:

@@ -146,7 +146,7 @@ func TestAPeerWithoutAnAddressIsNotTrusted(t *testing.T) {
 	}
 }
 
-func TestTrustRefusesWhatIsNoPrefix(t *testing.T) {
+func TestTrustRefusesWhatIsNotAPrefix(t *testing.T) {
 	if _, err := forwarded.NewTrust([]string{"10.0.0.0/8", "proxy.example"}); err == nil || !strings.Contains(err.Error(), "proxy.example") {
 		t.Errorf("got %v", err)
 	}

@@ -156,7 +156,7 @@ func TestTheListIsReadAgainWhenItHasChanged(t *testing.T) {
 	}
 }
 
-func TestAListThatIsNoGoodIsRefused(t *testing.T) {
+func TestAnInvalidListIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\nb\nc\n":                         "max_keys",
 		strings.Repeat("x", 5000) + "\na\n": "longer than",

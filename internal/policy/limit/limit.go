@@ -13,7 +13,7 @@
 //   - sharing.go, lease.go, decision.go: limits that several instances share, through Redis, which
 //     the package shared asks.
 //
-// A client over its limit is the client's fault, as far as statistics go: its refusals are no sign
+// A client over its limit is the client's fault, as far as statistics go: its refusals are not a sign
 // of an overload, and no reason to look at the service.
 //
 // A route without shared limits meets nothing of the last part.

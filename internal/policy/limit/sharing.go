@@ -11,7 +11,7 @@ import (
 	"plimsoll/internal/policy/limit/shared"
 )
 
-// Unavailable is the reason of refusals because Redis does not answer. They are no client's fault.
+// Unavailable is the reason of refusals because Redis does not answer. They are not a client's fault.
 var Unavailable = exchange.DeclareReason(exchange.ReasonInfo{
 	Label: "limit_unavailable", Fault: exchange.ProtectionFault,
 	Text: "the store of the rate limits does not answer", GRPC: grpc.Unavailable,

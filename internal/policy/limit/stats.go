@@ -18,7 +18,7 @@ type loopStats struct {
 // count is a counter of one writer.
 type count struct{ n atomic.Int64 }
 
-// add is no read-modify-write, which costs more: nobody else writes.
+// add is not a read-modify-write, which costs more: nobody else writes.
 func (c *count) add() { c.n.Store(c.n.Load() + 1) }
 
 func (l *loopStats) note(s *spot) {

@@ -125,7 +125,7 @@ func (t *Tier) look(call *redis.Call, q *Query) (f Found) {
 	return Found{Outcome: f.Outcome, Mark: t.Mark()}
 }
 
-// lookAt looks at one key. What is wrong with its value is no error: Redis answers.
+// lookAt looks at one key. What is wrong with its value is not an error: Redis answers.
 func (t *Tier) lookAt(ctx context.Context, client rueidis.Client, q *Query, key []byte) (f Found, err error) {
 	before, _ := t.purges.before()
 	longest := t.longest()
