@@ -98,7 +98,7 @@ func (k *planCommand) Run(c *console) error {
 		return err
 	}
 	if k.JSON {
-		err = c.json(document.NewPlan(k.Dir, manifest, p))
+		err = c.json(document.NewDeploymentPlan(k.Dir, manifest, p))
 	} else {
 		err = c.print([]byte(planWords(p) + written(k.Manifest, manifest)))
 	}

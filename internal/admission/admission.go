@@ -19,7 +19,7 @@
 //
 // The loop is a queue that the refusals drain, and what they depend on is the queue itself. So the
 // law needs no memory: it does not wind up in a long overload, and it is over as soon as the queue
-// is. Within a class clients that ask more than others are refused more (Gate.Refuse).
+// is. Within a class clients that ask more than others are refused more (Limiter.Refuse).
 package admission
 
 import (
@@ -40,8 +40,8 @@ type Options struct {
 	Shadow bool
 }
 
-// Plan is the law for one configuration. It is immutable.
-type Plan struct {
+// SheddingPlan is the law for one configuration. It is immutable.
+type SheddingPlan struct {
 	Shadow  bool
 	start   int64 // the backlog up to which nobody is refused
 	delay   int64 // Options.Delay in nanoseconds, or the least that makes ramps
@@ -52,11 +52,11 @@ type Plan struct {
 // ramp is the backlog, in nanoseconds, at which the first of a class are refused, and then all.
 type ramp struct{ from, to int64 }
 
-// NewPlan makes the law. A class that is not among those used is treated as the next lower one that
+// NewSheddingPlan makes the law. A class that is not among those used is treated as the next lower one that
 // is, or as the lowest.
-func NewPlan(o Options) *Plan {
+func NewSheddingPlan(o Options) *SheddingPlan {
 	delay := max(int64(o.Delay), 4*Classes)
-	p := &Plan{Shadow: o.Shadow, start: delay / 4}
+	p := &SheddingPlan{Shadow: o.Shadow, start: delay / 4}
 	highest, used := Classes, 0
 	for c := range o.Used {
 		if o.Used[c] {
@@ -87,19 +87,19 @@ func NewPlan(o Options) *Plan {
 // Waits says whether a connection is read in its turn when the loop is behind: one that has carried
 // none of the highest class. A class that does not exist is that of a connection which has carried
 // nothing yet.
-func (p *Plan) Waits(class uint8) bool { return !p.Shadow && class > p.highest }
+func (p *SheddingPlan) Waits(class uint8) bool { return !p.Shadow && class > p.highest }
 
 // LineTime is for how long, in nanoseconds, a turn serves those who wait.
-func (p *Plan) LineTime() int64 { return p.delay / 8 }
+func (p *SheddingPlan) LineTime() int64 { return p.delay / 8 }
 
 // share is which part of a class is refused at a backlog.
-func (p *Plan) share(class uint8, backlog int64) float64 {
+func (p *SheddingPlan) share(class uint8, backlog int64) float64 {
 	r := p.ramps[min(class, Classes-1)]
 	return min(max(float64(backlog-r.from)/float64(r.to-r.from), 0), 1)
 }
 
-// Gate is one loop's state. Only that loop may use it. The zero value is ready.
-type Gate struct {
+// Limiter is one loop's state. Only that loop may use it. The zero value is ready.
+type Limiter struct {
 	seen    int64 // the present look, by its time
 	backlog int64 // smoothed
 	random  uint64
@@ -123,26 +123,26 @@ const (
 
 // Due says whether Observe is to be called: once for each look at what is ready. now is the loop's
 // time, which is the same for all requests of one look.
-func (g *Gate) Due(now int64) bool { return now != g.seen }
+func (l *Limiter) Due(now int64) bool { return now != l.seen }
 
 // Observe takes in how much work, in nanoseconds, a look has found. Where nobody asked for a while
 // there was none.
-func (g *Gate) Observe(now, backlog int64) {
-	since := now - g.seen
-	g.seen = now
+func (l *Limiter) Observe(now, backlog int64) {
+	since := now - l.seen
+	l.seen = now
 	if since > backlog+4*memory {
-		g.backlog = backlog
+		l.backlog = backlog
 		return
 	}
 	keep := math.Exp(-float64(since) / float64(memory))
-	g.backlog = int64(float64(g.backlog)*keep + float64(backlog)*(1-keep))
+	l.backlog = int64(float64(l.backlog)*keep + float64(backlog)*(1-keep))
 }
 
 // Backlog is what was observed, smoothed, in nanoseconds.
-func (g *Gate) Backlog() int64 { return g.backlog }
+func (l *Limiter) Backlog() int64 { return l.backlog }
 
 // Behind says whether there is more than the loop can serve, so that some requests are refused.
-func (g *Gate) Behind(p *Plan) bool { return g.backlog > p.start }
+func (l *Limiter) Behind(p *SheddingPlan) bool { return l.backlog > p.start }
 
 // Refuse says whether to refuse a request of a class that comes while the loop is behind, or that has
 // waited for its turn. waited is for how long, in nanoseconds: for a class that waits the longer of
@@ -151,15 +151,15 @@ func (g *Gate) Behind(p *Plan) bool { return g.backlog > p.start }
 // A client that asks for n times what clients ask for on average is admitted as rarely
 // as if it had to be lucky n times: all lose the same share when they ask for the same, and none is
 // spared when all of the class are refused.
-func (g *Gate) Refuse(p *Plan, now int64, class uint8, client uint64, waited int64) bool {
-	g.fade(now)
-	n := &g.counts[client%buckets]
+func (l *Limiter) Refuse(p *SheddingPlan, now int64, class uint8, client uint64, waited int64) bool {
+	l.fade(now)
+	n := &l.counts[client%buckets]
 	if *n < 1 {
-		g.active++
+		l.active++
 	}
 	*n++
-	g.total++
-	late := g.backlog
+	l.total++
+	late := l.backlog
 	if p.Waits(class) {
 		late = max(late, waited)
 	}
@@ -167,23 +167,23 @@ func (g *Gate) Refuse(p *Plan, now int64, class uint8, client uint64, waited int
 	if share == 0 || share == 1 {
 		return share == 1
 	}
-	mean := g.total / float32(max(g.active, 1))
+	mean := l.total / float32(max(l.active, 1))
 	times := min(float64(*n/mean), most)
-	g.random = g.random*6364136223846793005 + 1442695040888963407
-	return float64(g.random>>11)/(1<<53) > math.Pow(1-share, times)
+	l.random = l.random*6364136223846793005 + 1442695040888963407
+	return float64(l.random>>11)/(1<<53) > math.Pow(1-share, times)
 }
 
-func (g *Gate) fade(now int64) {
-	if now-g.faded < fading {
+func (l *Limiter) fade(now int64) {
+	if now-l.faded < fading {
 		return
 	}
-	g.faded, g.total, g.active = now, 0, 0
-	for i := range g.counts {
-		n := g.counts[i] / 2
-		g.counts[i] = n
-		g.total += n
+	l.faded, l.total, l.active = now, 0, 0
+	for i := range l.counts {
+		n := l.counts[i] / 2
+		l.counts[i] = n
+		l.total += n
 		if n >= 1 {
-			g.active++
+			l.active++
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 // loop is a processor that serves all that came during its last turn, one after the other.
 type loop struct {
 	r       *rand.Rand
-	p       *Plan
-	g       Gate
+	p       *SheddingPlan
+	g       Limiter
 	cost    [2]float64 // nanoseconds: of a refusal, of a request that is served
 	now     float64
 	turn    float64 // how long the last one took
@@ -76,7 +76,7 @@ func newLoop(seed uint64, classes ...int) *loop {
 		o.Used[c] = true
 	}
 	return &loop{
-		r: rand.New(rand.NewPCG(seed, 1)), p: NewPlan(o), cost: [2]float64{7e3, 20e3}, turn: 20e3,
+		r: rand.New(rand.NewPCG(seed, 1)), p: NewSheddingPlan(o), cost: [2]float64{7e3, 20e3}, turn: 20e3,
 		clients: func(r *rand.Rand) uint64 { return uint64(r.IntN(50)) },
 	}
 }
@@ -170,7 +170,7 @@ func TestRampsKeepTheOrderOfTheClasses(t *testing.T) {
 		for c := range o.Used {
 			o.Used[c] = r.IntN(3) == 0
 		}
-		p := NewPlan(o)
+		p := NewSheddingPlan(o)
 		backlog := r.Int64N(6 * int64(o.Delay))
 		for c := uint8(1); c < Classes; c++ {
 			if p.share(c, backlog) < p.share(c-1, backlog) {

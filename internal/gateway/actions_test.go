@@ -182,7 +182,7 @@ routes:
 	}
 }
 
-func TestABodyLimitHoldsForEveryFraming(t *testing.T) {
+func TestMaxBodyHoldsForEveryFraming(t *testing.T) {
 	s := newService(t, replying(echo))
 	g := routed(t, s, `
   - {match: /, upstream: s, max_body: 6B, hold_body: 0B}

@@ -236,7 +236,7 @@ func barredClasses(cfg *config.Config) (set uint16) {
 }
 
 // admissionPlan is nil where nobody is refused.
-func admissionPlan(cfg *config.Config) *admission.Plan {
+func admissionPlan(cfg *config.Config) *admission.SheddingPlan {
 	if cfg.Admission == nil {
 		return nil
 	}
@@ -247,7 +247,7 @@ func admissionPlan(cfg *config.Config) *admission.Plan {
 	for class := range o.Used { // trusted peers may choose any
 		o.Used[class] = o.Used[class] || cfg.SLAHeader != ""
 	}
-	return admission.NewPlan(o)
+	return admission.NewSheddingPlan(o)
 }
 
 // compileTable makes the table of the routes. A route without a match, which config has reported,

@@ -40,7 +40,7 @@ func (s *h2Socket) Write(p []byte) (int, error) {
 		if s.asked = append(s.asked, p...); !bytes.HasSuffix(s.asked, []byte("\r\n\r\n")) {
 			return len(p), nil
 		}
-		return len(p), s.shakeHands()
+		return len(p), s.startHandshake()
 	}
 	for rest := p; len(rest) > 0; {
 		n := min(len(rest), s.frame())
@@ -52,7 +52,7 @@ func (s *h2Socket) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (s *h2Socket) shakeHands() error {
+func (s *h2Socket) startHandshake() error {
 	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(s.asked)))
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ func overloaded(t *testing.T, shadow bool) *bed {
 	b := newBed(t, nil)
 	b.work = int64(time.Millisecond)
 	s := b.snapshot(b.upstream)
-	s.Admission = admission.NewPlan(admission.Options{Delay: time.Millisecond, Shadow: shadow, Used: [admission.Classes]bool{true}})
+	s.Admission = admission.NewSheddingPlan(admission.Options{Delay: time.Millisecond, Shadow: shadow, Used: [admission.Classes]bool{true}})
 	b.loop.Post(func() { b.acceptor.Worker.Install(s) })
 	b.turn()
 	return b
@@ -74,7 +74,7 @@ func newCrowd(t *testing.T) *crowd {
 func (c *crowd) install(class uint8) {
 	s := c.snapshot(c.upstream)
 	s.Routes[0].Class = class
-	s.Admission = admission.NewPlan(admission.Options{Delay: c.delay, Used: [admission.Classes]bool{0: true, 1: true, 2: true}})
+	s.Admission = admission.NewSheddingPlan(admission.Options{Delay: c.delay, Used: [admission.Classes]bool{0: true, 1: true, 2: true}})
 	c.loop.Post(func() { c.acceptor.Worker.Install(s) })
 	c.turn()
 }
@@ -266,7 +266,7 @@ func TestWhoWasNeverAskedForAClassWaitsLast(t *testing.T) {
 	s := c.snapshot(c.upstream)
 	s.Routes[0].Chain.Append(answerer("ok"))
 	s.Routes[0].Upstream = exchange.NoUpstream
-	s.Admission = admission.NewPlan(admission.Options{Delay: c.delay, Used: [admission.Classes]bool{0: true, 2: true}})
+	s.Admission = admission.NewSheddingPlan(admission.Options{Delay: c.delay, Used: [admission.Classes]bool{0: true, 2: true}})
 	c.loop.Post(func() { c.acceptor.Worker.Install(s) })
 	c.turn()
 	answered := c.client(silence)

@@ -90,12 +90,12 @@ func (f *flow) account(end exchange.End, now int64) {
 	if f.route == &noRoute {
 		stat = f.view.NoRoute
 	}
-	service := telemetry.NoUpstream
+	upstreamStat := telemetry.NoUpstream
 	if f.Upstream != exchange.NoUpstream && f.tries > 0 {
-		service = f.view.Upstreams[f.Upstream].Stat
+		upstreamStat = f.view.Upstreams[f.Upstream].Stat
 	}
 	f.w.shard.Exchange(&telemetry.ExchangeStats{
-		Route: stat, Upstream: service, Status: f.Response.Status, Reason: uint8(f.Reason), End: uint8(end), Retries: uint8(max(0, int(f.tries)-1)),
+		Route: stat, Upstream: upstreamStat, Status: f.Response.Status, Reason: uint8(f.Reason), End: uint8(end), Retries: uint8(max(0, int(f.tries)-1)),
 		Class: f.Class, Verdict: f.judge(end, total),
 		Total: total, UpstreamTime: up, Gateway: own,
 		BytesIn: f.headBytes + f.bodyIn, BytesOut: f.bodyOut,

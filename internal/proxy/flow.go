@@ -407,15 +407,15 @@ func (f *flow) runRequest() {
 
 // notAdmitted says whether to refuse the exchange because the loop has more to do than it can. It is
 // asked after the policies: what they answer costs no more than a refusal.
-func (f *flow) notAdmitted(a *admission.Plan) bool {
+func (f *flow) notAdmitted(a *admission.SheddingPlan) bool {
 	w, o := f.w, f.origin
 	now := w.loop.Now()
 	o.highest = min(o.highest, f.Class)
-	if w.gate.Due(now) {
-		w.gate.Observe(now, w.loop.Backlog())
+	if w.limiter.Due(now) {
+		w.limiter.Observe(now, w.loop.Backlog())
 	}
 	waited := w.lines.waited(o, f.Class)
-	if waited == 0 && !w.gate.Behind(a) || !w.gate.Refuse(a, now, f.Class, f.clientKey(), waited) {
+	if waited == 0 && !w.limiter.Behind(a) || !w.limiter.Refuse(a, now, f.Class, f.clientKey(), waited) {
 		return false
 	}
 	w.shard.NotAdmitted[f.Class%telemetry.Classes]++

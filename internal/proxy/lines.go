@@ -65,7 +65,7 @@ func (c *clientConn) mustWait() bool {
 	if a == nil || c.flow != nil || c.begun || !a.Waits(c.highest) {
 		return false
 	}
-	return c.w.lines.waiting > 0 || c.w.gate.Behind(a)
+	return c.w.lines.waiting > 0 || c.w.limiter.Behind(a)
 }
 
 func (ls *lines) of(c *clientConn) *line {
@@ -128,8 +128,8 @@ func (ls *lines) Run() {
 		ls.serveAll()
 		return
 	}
-	if now := loop.Now(); ls.w.gate.Due(now) {
-		ls.w.gate.Observe(now, loop.Backlog())
+	if now := loop.Now(); ls.w.limiter.Due(now) {
+		ls.w.limiter.Observe(now, loop.Backlog())
 	}
 	ls.cpu = loop.CPU()
 	until, end := ls.cpu, ls.cpu+int64(float64(a.LineTime())/loop.Stretch())

@@ -17,7 +17,7 @@ import (
 //
 // The time is that to the end of the response, but for responses whose end the service does not
 // decide alone (headCounts): there it is the time to the head.
-func (f *flow) judge(end exchange.End, total int64) telemetry.Verdict {
+func (f *flow) judge(end exchange.End, total int64) telemetry.ObjectiveVerdict {
 	if f.route == &noRoute {
 		return telemetry.NotJudged
 	}

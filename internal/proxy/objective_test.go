@@ -46,7 +46,7 @@ func TestWhatMeetsTheObjective(t *testing.T) {
 		f     *flow
 		end   exchange.End
 		total int64
-		want  telemetry.Verdict
+		want  telemetry.ObjectiveVerdict
 	}{
 		"in time":                {over(200, 9, 0), whole, objective, good},
 		"late":                   {over(200, 9, 0), whole, late, bad},

@@ -29,7 +29,7 @@ type Snapshot struct {
 	// those of all routes' Deadline.
 	Claims forwarded.Names
 	// Admission is which requests are refused when a loop falls behind; nil for none.
-	Admission *admission.Plan
+	Admission *admission.SheddingPlan
 	// Gone is called on each loop, once, when no exchange of that loop can meet the snapshot any more.
 	Gone func()
 }

@@ -107,7 +107,7 @@ type Worker struct {
 	mirrors    int     // copies under way, those too that wait for the rest of their request
 	copies     []*flow // those that have been sent; each knows its index
 	fetches    []*fetchStream
-	gate       admission.Gate
+	limiter    admission.Limiter
 	lines      lines
 	heldBytes  int // bytes of buffers that hold requests' bodies
 	waiting    waiting
@@ -357,10 +357,10 @@ func (w *Worker) LoopID() int { return w.loop.ID }
 
 // Backlog implements exchange.Engine.
 func (w *Worker) Backlog() int64 {
-	if now := w.loop.Now(); w.gate.Due(now) {
-		w.gate.Observe(now, w.loop.Backlog())
+	if now := w.loop.Now(); w.limiter.Due(now) {
+		w.limiter.Observe(now, w.loop.Backlog())
 	}
-	return w.gate.Backlog()
+	return w.limiter.Backlog()
 }
 
 // httpDate is the value of a Date field for now.

@@ -154,12 +154,12 @@ const Classes = 10
 // SLOCounts are exchanges that count for an objective, and how many of them met it. Both only grow.
 type SLOCounts struct{ Requests, Good uint64 }
 
-// Verdict says whether an exchange met its route's objective.
-type Verdict uint8
+// ObjectiveVerdict says whether an exchange met its route's objective.
+type ObjectiveVerdict uint8
 
 // The verdicts. The zero value is that of exchanges that say nothing about the service.
 const (
-	NotJudged Verdict = iota
+	NotJudged ObjectiveVerdict = iota
 	Good
 	Bad
 )
@@ -213,7 +213,7 @@ type ExchangeStats struct {
 	End      uint8 // index of Options.Ends
 	Retries  uint8 // tries after the first
 	Class    uint8 // the SLA class, 0 for P0
-	Verdict  Verdict
+	Verdict  ObjectiveVerdict
 
 	Total        int64 // from the request's head to the end of the response
 	UpstreamTime int64 // of that spent waiting for the upstream; ignored for NoUpstream

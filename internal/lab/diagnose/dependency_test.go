@@ -19,7 +19,7 @@ const postgres, redis = "behind.cpu_seconds.127.0.0.1:5432/postgres",
 	"behind.cpu_seconds.127.0.0.1:7000/redis-server"
 
 func TestADatabaseThatDoesNotComputeIsAskedForItsLocks(t *testing.T) {
-	d := diagnosed(t, append(idleService, "knee service 20ms", "over goodput 1010",
+	d := diagnosed(t, append(idleService, "at-line service 20ms", "over goodput 1010",
 		"all "+postgres+" += .1")...)
 	f := d.found("slow-dependency")
 	if f == nil || !f.says("postgres at 127.0.0.1:5432") || !f.says("lock on a row") ||
@@ -30,17 +30,17 @@ func TestADatabaseThatDoesNotComputeIsAskedForItsLocks(t *testing.T) {
 
 func TestADatabaseThatTakesTheProcessorsIsNamed(t *testing.T) {
 	busy := []string{
-		"knee target.cpu.seconds += .3", "over target.cpu.seconds += .3",
-		"knee service 12ms", "over goodput 1010",
+		"at-line target.cpu.seconds += .3", "over target.cpu.seconds += .3",
+		"at-line service 12ms", "over goodput 1010",
 	}
-	d := diagnosed(t, append(busy, "knee "+postgres+" += 1.4", "over "+postgres+" += 1.5")...)
+	d := diagnosed(t, append(busy, "at-line "+postgres+" += 1.4", "over "+postgres+" += 1.5")...)
 	f := d.found("slow-dependency")
 	if f == nil || d.Findings[0].Rule != "slow-dependency" || !f.says("Seq Scan") ||
 		f.Gain.Factor < 1.5 || d.First.What != "slow-dependency" {
 		t.Errorf("found %+v, and the bottleneck is %+v", f, d.First)
 	}
 	// Who uses about as much himself is where to look first.
-	d = diagnosed(t, append(busy, "knee "+postgres+" += .55", "over "+postgres+" += .6")...)
+	d = diagnosed(t, append(busy, "at-line "+postgres+" += .55", "over "+postgres+" += .6")...)
 	if d.found("slow-dependency") != nil {
 		t.Errorf("found %v", names(d))
 	}
@@ -49,15 +49,15 @@ func TestADatabaseThatTakesTheProcessorsIsNamed(t *testing.T) {
 func TestAStoreOfOneThreadThatIsFullIsNamed(t *testing.T) {
 	lines := []string{
 		"all host.cpu.busy_seconds += 1.3", "over host.cpu.busy_seconds += 1.35",
-		"all target.cpu.seconds += .2", "knee service 20ms", "over goodput 1010",
+		"all target.cpu.seconds += .2", "at-line service 20ms", "over goodput 1010",
 	}
-	d := diagnosed(t, append(lines, "knee "+redis+" += .93", "over "+redis+" += .98")...)
+	d := diagnosed(t, append(lines, "at-line "+redis+" += .93", "over "+redis+" += .98")...)
 	f := d.found("slow-dependency")
 	if f == nil || !f.says("redis-server at 127.0.0.1:7000") || !f.says("KEYS") {
 		t.Errorf("found %+v of %v", f, names(d))
 	}
 	// Half of a processor is room.
-	d = diagnosed(t, append(lines, "knee "+redis+" += .5", "over "+redis+" += .5")...)
+	d = diagnosed(t, append(lines, "at-line "+redis+" += .5", "over "+redis+" += .5")...)
 	if d.found("slow-dependency") != nil {
 		t.Errorf("found %v", names(d))
 	}

@@ -24,14 +24,14 @@ const base = `
 	all host.cores = 2
 	all host.cpu.busy_seconds += .5
 	half host.cpu.busy_seconds += .9
-	knee host.cpu.busy_seconds += 1.8
+	at-line host.cpu.busy_seconds += 1.8
 	over host.cpu.busy_seconds += 2
 	all target.cpu.seconds += .4
 	half target.cpu.seconds += .75
-	knee target.cpu.seconds += 1.5
+	at-line target.cpu.seconds += 1.5
 	over target.cpu.seconds += 1.6
 	all service 5ms
-	knee service 12ms
+	at-line service 12ms
 	over service 60ms
 `
 
@@ -43,14 +43,14 @@ var stages = []struct {
 }{
 	{"before", "noise", 400},
 	{"half", measure.PhaseHalf, 500},
-	{"knee", measure.PhaseAtLine, 1000},
+	{"at-line", measure.PhaseAtLine, 1000},
 	{"over", measure.PhaseOverload, 1400},
 	{"after", measure.PhaseRecovery, 400},
 }
 
 // fixture is a run as a text describes it, line by line:
 //
-//	STAGE NAME = VALUE           a gauge; STAGE is before, half, knee, over, after, or all
+//	STAGE NAME = VALUE           a gauge; STAGE is before, half, at-line, over, after, or all
 //	STAGE NAME = FROM to VALUE   a gauge that changes over the step
 //	STAGE NAME += VALUE          a counter that grows by so much in a second
 //	STAGE service DURATION       what each request takes
@@ -398,7 +398,7 @@ func TestAHealthyServiceHasNoFindingAndIsToldItsBottleneck(t *testing.T) {
 
 func TestAProfileThatCannotBeReadIsSaidAndTheRestIsJudged(t *testing.T) {
 	run := newFixture(t, append(strings.Split(base, "\n"),
-		"knee profile cpu nanoseconds 1000000 main.a < main.main")...).open(t)
+		"at-line profile cpu nanoseconds 1000000 main.a < main.main")...).open(t)
 	if err := os.WriteFile(filepath.Join(run.Dir, "steps", "0003", "cpu.pb.gz"), []byte("<html>"),
 		0o644); err != nil {
 		t.Fatal(err)

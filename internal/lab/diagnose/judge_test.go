@@ -28,10 +28,10 @@ func (d *Diagnosis) found(rule string) *Finding {
 }
 
 func TestWhereNoLineWasFoundNothingIsSaidToSetIt(t *testing.T) {
-	d := diagnosed(t, append(idleService, "no line", "knee go.mutex.wait_seconds += 15",
-		"knee connections 900", "all listener.connections.time_wait = 4000",
+	d := diagnosed(t, append(idleService, "no line", "at-line go.mutex.wait_seconds += 15",
+		"at-line connections 900", "all listener.connections.time_wait = 4000",
 		"all listener.clients.time_wait = 0",
-		"knee profile cpu nanoseconds 4000000000 regexp.compile < main.slug < main.handle < "+
+		"at-line profile cpu nanoseconds 4000000000 regexp.compile < main.slug < main.handle < "+
 			"net/http.(*conn).serve")...)
 	if d.First.What != "unknown" || !strings.Contains(d.First.Why, "not reached") {
 		t.Errorf("bottleneck: %+v", d.First)
@@ -50,7 +50,7 @@ func TestWhereNoLineWasFoundNothingIsSaidToSetIt(t *testing.T) {
 }
 
 func TestARiskDoesNotHideWhatSetsTheLine(t *testing.T) {
-	d := diagnosed(t, append(idleService, "knee service 20ms", "over goodput 1010",
+	d := diagnosed(t, append(idleService, "at-line service 20ms", "over goodput 1010",
 		"all db.max_open = 0", "all db.server_limit = 100", "all db.open = 4")...)
 	if got := names(d); !slices.Equal(got, []string{
 		"slow-dependency", "database-pool-above-limit",
@@ -90,8 +90,8 @@ func TestAServiceThatIsPinnedIsNotToldToUseMoreProcessors(t *testing.T) {
 	lines := []string{
 		"all host.cores = 8",
 		"all go.gomaxprocs = 2",
-		"knee target.cpu.seconds += 1.9",
-		"knee host.cpu.busy_seconds += 2.1",
+		"at-line target.cpu.seconds += 1.9",
+		"at-line host.cpu.busy_seconds += 2.1",
 	}
 	if d := diagnosed(t, lines...); d.found("gomaxprocs-low") == nil {
 		t.Fatalf("found %v", names(d))
@@ -104,7 +104,7 @@ func TestAServiceThatIsPinnedIsNotToldToUseMoreProcessors(t *testing.T) {
 
 func TestThePoolThatIsAdvisedIsOneThatTheDatabaseAllows(t *testing.T) {
 	lines := append(idleService, "all db.max_open = 10", "all db.in_use = 9.9",
-		"knee db.wait_seconds += 10", "all db.wait_seconds += 0", "knee db.wait_seconds += 10",
+		"at-line db.wait_seconds += 10", "all db.wait_seconds += 0", "at-line db.wait_seconds += 10",
 		"all db.waits += 5")
 	for limit, want := range map[string]string{
 		"all db.server_limit = 0":  "SetMaxOpenConns(61)",
@@ -123,9 +123,9 @@ func TestThePoolThatIsAdvisedIsOneThatTheDatabaseAllows(t *testing.T) {
 
 func TestTheCollectorsAdviceFitsWhatBringsItsCycles(t *testing.T) {
 	half := []string{
-		"knee profile cpu nanoseconds 3000000000 runtime.scanobject < runtime.gcBgMarkWorker",
-		"knee profile cpu nanoseconds 3000000000 main.handle < net/http.(*conn).serve",
-		"knee go.heap.live_bytes = 200000000",
+		"at-line profile cpu nanoseconds 3000000000 runtime.scanobject < runtime.gcBgMarkWorker",
+		"at-line profile cpu nanoseconds 3000000000 main.handle < net/http.(*conn).serve",
+		"at-line go.heap.live_bytes = 200000000",
 		"all host.memory.available_bytes = 8000000000",
 	}
 	for name, c := range map[string]struct {
@@ -134,26 +134,26 @@ func TestTheCollectorsAdviceFitsWhatBringsItsCycles(t *testing.T) {
 		gains     bool
 	}{
 		"by GOGC": {
-			[]string{"knee go.gogc_percent = 100", "knee go.heap.goal_bytes = 400000000"},
+			[]string{"at-line go.gogc_percent = 100", "at-line go.heap.goal_bytes = 400000000"},
 			"GOGC=800", "the memory limit leaves", true,
 		},
 		"by the memory limit": {
 			[]string{
-				"knee go.gogc_percent = -1",
-				"knee go.heap.goal_bytes = 230000000",
-				"knee go.memory_limit_bytes = 260000000",
+				"at-line go.gogc_percent = -1",
+				"at-line go.heap.goal_bytes = 230000000",
+				"at-line go.memory_limit_bytes = 260000000",
 			},
 			"the memory limit leaves",
 			"GOGC=",
 			true,
 		},
-		"off, and nothing is known of the goal": {[]string{"knee go.gogc_percent = -1"}, "make less garbage", "collect less often", false},
+		"off, and nothing is known of the goal": {[]string{"at-line go.gogc_percent = -1"}, "make less garbage", "collect less often", false},
 		"by GOGC, where no limit is set": {
-			[]string{"knee go.gogc_percent = 100", "knee go.heap.goal_bytes = 210000000"},
+			[]string{"at-line go.gogc_percent = 100", "at-line go.heap.goal_bytes = 210000000"},
 			"GOGC=800", "the memory limit leaves", true,
 		},
 		"rare already": {
-			[]string{"knee go.gogc_percent = 1000", "knee go.heap.goal_bytes = 2200000000"},
+			[]string{"at-line go.gogc_percent = 1000", "at-line go.heap.goal_bytes = 2200000000"},
 			"make less garbage", "collect less often", false,
 		},
 	} {
@@ -178,18 +178,18 @@ func TestTheCollectorsAdviceFitsWhatBringsItsCycles(t *testing.T) {
 }
 
 func TestAHandlerThatCallsManyThingsIsNotAHotFunction(t *testing.T) {
-	lines := []string{"knee profile cpu nanoseconds 1000000000 net/http.(*conn).serve"}
+	lines := []string{"at-line profile cpu nanoseconds 1000000000 net/http.(*conn).serve"}
 	for _, leaf := range []string{
 		"text/template.(*state).walk", "reflect.Value.call", "fmt.(*pp).printArg",
 		"html.EscapeString", "strconv.AppendInt",
 	} {
-		lines = append(lines, "knee profile cpu nanoseconds 800000000 "+leaf+
+		lines = append(lines, "at-line profile cpu nanoseconds 800000000 "+leaf+
 			" < html/template.(*Template).Execute < main.page < net/http.(*conn).serve")
 	}
 	if d := diagnosed(t, lines...); len(d.Findings) != 0 {
 		t.Errorf("found %v", names(d))
 	}
-	d := diagnosed(t, append(lines, "knee profile cpu nanoseconds 9000000000 "+
+	d := diagnosed(t, append(lines, "at-line profile cpu nanoseconds 9000000000 "+
 		"runtime.growslice < main.page < net/http.(*conn).serve")...)
 	f := d.found("cpu-hot-function")
 	if f == nil || !strings.Contains(f.Evidence[1].What, "its own code") {
@@ -219,10 +219,10 @@ func TestWhatDoesNotGiveGainsNothing(t *testing.T) {
 func TestReadingAndWritingIsNotAFunctionsOwnWork(t *testing.T) {
 	d := diagnosed(
 		t,
-		"knee profile cpu nanoseconds 4000000000 internal/runtime/syscall.Syscall6 < "+
+		"at-line profile cpu nanoseconds 4000000000 internal/runtime/syscall.Syscall6 < "+
 			"internal/poll.(*FD).Write < net.(*netFD).Write < net.(*conn).Write < main.download "+
 			"< net/http.(*conn).serve",
-		"knee profile cpu nanoseconds 1000000000 net/http.(*conn).serve",
+		"at-line profile cpu nanoseconds 1000000000 net/http.(*conn).serve",
 	)
 	if len(d.Findings) != 0 {
 		t.Errorf("found %v", names(d))
@@ -234,8 +234,8 @@ func TestWhereProcessorsGiveFirstTheFunctionsThatTakeThemAreTold(t *testing.T) {
 		t,
 		"half profile cpu nanoseconds 1000000000 main.price < net/http.(*conn).serve",
 		"half profile cpu nanoseconds 3000000000 main.page < net/http.(*conn).serve",
-		"knee profile cpu nanoseconds 3000000000 main.price < net/http.(*conn).serve",
-		"knee profile cpu nanoseconds 3000000000 main.page < net/http.(*conn).serve",
+		"at-line profile cpu nanoseconds 3000000000 main.price < net/http.(*conn).serve",
+		"at-line profile cpu nanoseconds 3000000000 main.page < net/http.(*conn).serve",
 	)
 	if len(d.First.Where) != 2 {
 		t.Fatalf("%+v", d.First)
@@ -252,10 +252,10 @@ func TestWhereProcessorsGiveFirstTheFunctionsThatTakeThemAreTold(t *testing.T) {
 
 func TestWhatTheKernelCountedIsTold(t *testing.T) {
 	d := diagnosed(t, "half bpf.offcpu.runnable_seconds += .05",
-		"knee bpf.offcpu.runnable_seconds += 2", "knee perf.cycles += 3000000000",
-		"knee perf.instructions += 6000000000",
-		"knee bpf.retransmits += 12", "knee bpf.retransmits.of.8080-192.0.2.7:443 += 10",
-		"knee bpf.retransmits.of.8080-192.0.2.8:443 += 2")
+		"at-line bpf.offcpu.runnable_seconds += 2", "at-line perf.cycles += 3000000000",
+		"at-line perf.instructions += 6000000000",
+		"at-line bpf.retransmits += 12", "at-line bpf.retransmits.of.8080-192.0.2.7:443 += 10",
+		"at-line bpf.retransmits.of.8080-192.0.2.8:443 += 2")
 	said := ""
 	for _, f := range d.Kernel {
 		said += f.What + ": " + f.Value + "\n"
@@ -305,20 +305,20 @@ func TestACommandHasWhatTheRunKnows(t *testing.T) {
 
 func TestProcessorsAtThreeQuartersAreTheBottleneckWhereNothingElseIs(t *testing.T) {
 	lines := []string{
-		"knee host.cpu.busy_seconds += 1.5",
-		"knee target.cpu.seconds += 1.4",
+		"at-line host.cpu.busy_seconds += 1.5",
+		"at-line target.cpu.seconds += 1.4",
 		"half host.cpu.busy_seconds += .7",
 		"half target.cpu.seconds += .6",
-		"knee profile cpu nanoseconds 4000000000 regexp.compile < main.slug < main.handle < " +
+		"at-line profile cpu nanoseconds 4000000000 regexp.compile < main.slug < main.handle < " +
 			"net/http.(*conn).serve",
-		"knee profile cpu nanoseconds 2000000000 net/http.(*conn).serve",
+		"at-line profile cpu nanoseconds 2000000000 net/http.(*conn).serve",
 	}
 	d := diagnosed(t, lines...)
 	f := d.found("cpu-hot-function")
 	if f == nil || f.Gain.Factor < 2 || d.First.What != hostProcessor || f.Verify.Command == "" {
 		t.Errorf("first %+v; %+v", d.First, f)
 	}
-	d = diagnosed(t, append(lines, "knee go.mutex.wait_seconds += 11")...)
+	d = diagnosed(t, append(lines, "at-line go.mutex.wait_seconds += 11")...)
 	if got := names(d); !slices.Equal(got, []string{"lock-contention", "cpu-hot-function"}) ||
 		d.found("cpu-hot-function").Gain.Factor != 1 {
 		t.Errorf("a lock sets the line, and what is saved elsewhere gains nothing yet: %+v",

@@ -51,7 +51,7 @@ func TestWhereRequestsWaitIsNamedFromWellKnownPlaces(t *testing.T) {
 
 func TestRequestsThatWaitForWhatAsksOthersAreNotLimitedHere(t *testing.T) {
 	lines := append([]string{
-		"knee service 20ms",
+		"at-line service 20ms",
 		"over profile goroutine count 50 runtime.gopark < runtime.selectgo" + servesHTTP,
 		"over profile goroutine count 50 runtime.gopark < net/http.(*persistConn).roundTrip < " +
 			"main.ask.func1",
@@ -89,8 +89,8 @@ func TestAPoolIsSeenFromOutsideByItsConnections(t *testing.T) {
 	}
 	// A connection for each request is not a pool: the other side is slow.
 	d = diagnosed(t, append([]string{
-		"all target.outgoing.established = 5", "knee " + pool + "12", "over " + pool + "60",
-		"knee service 12ms",
+		"all target.outgoing.established = 5", "at-line " + pool + "12", "over " + pool + "60",
+		"at-line service 12ms",
 	}, stuck...)...)
 	if d.found("concurrency-limited") != nil || d.found("slow-dependency") == nil {
 		t.Errorf("found %v", names(d))
@@ -107,7 +107,7 @@ func TestAPoolIsSeenFromOutsideByItsConnections(t *testing.T) {
 func TestConnectionsThatWereNotSampledInAStepAreKnownFromTheOthers(t *testing.T) {
 	// Sockets are counted every second or less: short steps may have no such sample.
 	lines := append([]string{
-		"knee target.outgoing.established = 5", "knee target.outgoing.to.192.0.2.7:5432 = 5",
+		"at-line target.outgoing.established = 5", "at-line target.outgoing.to.192.0.2.7:5432 = 5",
 	}, stuck...)
 	f := diagnosed(t, lines...).found("concurrency-limited")
 	if f == nil || !strings.Contains(f.Claim, "5 connections to 192.0.2.7:5432") {
@@ -118,7 +118,7 @@ func TestConnectionsThatWereNotSampledInAStepAreKnownFromTheOthers(t *testing.T)
 func TestThreadsThatHoldThePlacesAreSeenFromOutside(t *testing.T) {
 	lines := append([]string{
 		"all target.outgoing.established = 0", "all target.threads = 9",
-		"half target.threads.waiting.disk = 2", "knee target.threads.waiting.disk = 5",
+		"half target.threads.waiting.disk = 2", "at-line target.threads.waiting.disk = 5",
 		"over target.threads.waiting.disk = 5",
 	}, stuck...)
 	f := diagnosed(t, lines...).found("concurrency-limited")
@@ -155,7 +155,7 @@ func TestABusyMachineDoesNotHideAQueueWhosePlacesAreFull(t *testing.T) {
 	if d.found("concurrency-limited") == nil || d.First.What != "concurrency-limited" {
 		t.Errorf("found %v, bottleneck %+v", names(d), d.First)
 	}
-	d = diagnosed(t, append(queue, fmt.Sprintf(inside, 5), "all service 2ms", "knee service 12ms",
+	d = diagnosed(t, append(queue, fmt.Sprintf(inside, 5), "all service 2ms", "at-line service 12ms",
 		"over service 60ms", "over profile goroutine count 4 main.work"+servesHTTP)...)
 	if d.found("concurrency-limited") != nil || d.First.What != hostProcessor {
 		t.Errorf("nine are inside for 9 ms each, of which 2 ms are their own: %+v", d.First)
@@ -164,10 +164,10 @@ func TestABusyMachineDoesNotHideAQueueWhosePlacesAreFull(t *testing.T) {
 
 func TestOneHotThreadIsToldInTheRuntimesOwnWords(t *testing.T) {
 	lines := []string{
-		"all host.cores = 4", "all service 30ms", "knee service 60ms", "over service 90ms",
-		"half target.cpu.seconds += .6", "knee target.cpu.seconds += 1.2",
+		"all host.cores = 4", "all service 30ms", "at-line service 60ms", "over service 90ms",
+		"half target.cpu.seconds += .6", "at-line target.cpu.seconds += 1.2",
 		"over target.cpu.seconds += 1.25", "all target.threads.full = 0",
-		"all target.threads.hottest_share = .5", "knee target.threads.hottest_share = .93",
+		"all target.threads.hottest_share = .5", "at-line target.threads.hottest_share = .93",
 		"over target.threads.hottest_share = .97", "over target.threads.full = 1",
 	}
 	for runtime, want := range map[string]string{
@@ -197,10 +197,10 @@ func TestOneHotThreadIsToldInTheRuntimesOwnWords(t *testing.T) {
 func TestAServiceThatUsesAllItsProcessorsIsNotSingleThreaded(t *testing.T) {
 	full := []string{"all target.threads.full = 2", "all target.threads.hottest_share = .95"}
 	for name, lines := range map[string][]string{
-		"both of two": {"knee target.cpu.seconds += 1.9", "over target.cpu.seconds += 1.95"},
+		"both of two": {"at-line target.cpu.seconds += 1.9", "over target.cpu.seconds += 1.95"},
 		"both that it may use of eight": {
 			"all host.cores = 8", "all target.cores_allowed = 2",
-			"knee target.cpu.seconds += 1.9", "over target.cpu.seconds += 1.95",
+			"at-line target.cpu.seconds += 1.9", "over target.cpu.seconds += 1.95",
 		},
 	} {
 		if d := diagnosed(t, append(lines, full...)...); d.found("single-threaded") != nil {
@@ -214,7 +214,7 @@ func TestGoroutinesThatStayAreFoundByTheirProfiles(t *testing.T) {
 	lines := []string{
 		"half profile goroutine count 300 runtime.gopark < runtime.chansend1 < " +
 			"main.notify.func1 < main.handle.gowrap1",
-		"after" + conns, "knee" + conns,
+		"after" + conns, "at-line" + conns,
 	}
 	left := "after profile goroutine count %d runtime.gopark < runtime.chansend1 < " +
 		"main.notify.func1 < main.handle.gowrap1"
@@ -233,7 +233,7 @@ func TestMemoryIsALeakWhenItGrowsWithTheRequests(t *testing.T) {
 	const name = " target.memory.rss_bytes = "
 	growing := []string{
 		"before" + name + "50000000 to 66000000", "half" + name + "66000000 to 86000000",
-		"knee" + name + "86000000 to 126000000", "over" + name + "126000000 to 182000000",
+		"at-line" + name + "86000000 to 126000000", "over" + name + "126000000 to 182000000",
 		"after" + name + "182000000 to 198000000",
 	}
 	f := diagnosed(t, growing...).found("leak")
@@ -244,7 +244,7 @@ func TestMemoryIsALeakWhenItGrowsWithTheRequests(t *testing.T) {
 	// A heap that the overload has made larger stays so, and is none.
 	once := []string{
 		"before" + name + "50000000 to 50100000", "half" + name + "51000000 to 51000000",
-		"knee" + name + "60000000 to 80000000", "over" + name + "80000000 to 190000000",
+		"at-line" + name + "60000000 to 80000000", "over" + name + "80000000 to 190000000",
 		"after" + name + "190000000 to 189000000",
 	}
 	if f := diagnosed(t, once...).found("leak"); f != nil {
@@ -265,18 +265,18 @@ func TestHonestWorkIsShownAndIsNotAFinding(t *testing.T) {
 		says  string // empty: no finding
 	}{
 		"the same at half of the line": {
-			append(hot("half", "main.sum", .55), hot("knee", "main.sum", .57)...), "",
+			append(hot("half", "main.sum", .55), hot("at-line", "main.sum", .57)...), "",
 		},
-		"a hash of the library":   {hot("knee", "crypto/sha256.block < main.sum", .57), ""},
-		"a walk that is not deep": {hot("knee", "main.walk < main.walk < main.walk", .57), ""},
+		"a hash of the library":   {hot("at-line", "crypto/sha256.block < main.sum", .57), ""},
+		"a walk that is not deep": {hot("at-line", "main.walk < main.walk < main.walk", .57), ""},
 		"it tries again and again": {
-			hot("knee", strings.Repeat("main.walk < ", 11)+"main.walk", .57), "calls of itself",
+			hot("at-line", strings.Repeat("main.walk < ", 11)+"main.walk", .57), "calls of itself",
 		},
 		"it costs more with more load": {
-			append(hot("half", "main.scan", .2), hot("knee", "main.scan", .6)...), "3 times",
+			append(hot("half", "main.scan", .2), hot("at-line", "main.scan", .6)...), "3 times",
 		},
 		"a compiled expression": {
-			hot("knee", "regexp/syntax.Parse < regexp.compile < main.slug", .57), "compiled each time",
+			hot("at-line", "regexp/syntax.Parse < regexp.compile < main.slug", .57), "compiled each time",
 		},
 	} {
 		d := diagnosed(t, c.lines...)

@@ -84,8 +84,8 @@ func NewExperiment(dir string, m *experiment.Manifest, r *experiment.Result) Exp
 	return Experiment{head("experiment"), dir, m.Name, m.Question, m.Variable, r}
 }
 
-// Plan is printed by plan.
-type Plan struct {
+// DeploymentPlan is printed by plan.
+type DeploymentPlan struct {
 	Head
 	Directory string `json:"directory"`
 	// for Kubernetes, as YAML; empty when none can be made
@@ -93,9 +93,9 @@ type Plan struct {
 	Plan     *plan.DeploymentPlan `json:"plan"`
 }
 
-// NewPlan is of the run in a directory.
-func NewPlan(dir string, manifest []byte, p *plan.DeploymentPlan) Plan {
-	return Plan{head("plan"), dir, string(manifest), p}
+// NewDeploymentPlan is of the run in a directory.
+func NewDeploymentPlan(dir string, manifest []byte, p *plan.DeploymentPlan) DeploymentPlan {
+	return DeploymentPlan{head("plan"), dir, string(manifest), p}
 }
 
 // Doctor is printed by doctor.

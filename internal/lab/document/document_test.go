@@ -105,7 +105,7 @@ func printed(t *testing.T) map[string]any {
 		"survey":   NewSurvey(a, "report.html", diagnose.Run(a)),
 		"diagnose": NewDiagnose(a.Dir, diagnose.Run(a)),
 		"compare":  NewCompare(a.Dir, b.Dir, "compare.html", report.Differences(a, b)),
-		"plan":     NewPlan(b.Dir, []byte("kind: HorizontalPodAutoscaler\n"), made),
+		"plan":     NewDeploymentPlan(b.Dir, []byte("kind: HorizontalPodAutoscaler\n"), made),
 		"doctor":   NewDoctor(examined),
 		"model":    NewModel(a.Dir, &fitted),
 		"load":     NewLoad("http://127.0.0.1/", map[string]string{"connections": "2"}, some(), "it was stopped"),

@@ -24,7 +24,7 @@ func documents() map[string]reflect.Type {
 		"diagnose":              reflect.TypeFor[Diagnose](),
 		"compare":               reflect.TypeFor[Compare](),
 		"experiment":            reflect.TypeFor[Experiment](),
-		"plan":                  reflect.TypeFor[Plan](),
+		"plan":                  reflect.TypeFor[DeploymentPlan](),
 		"doctor":                reflect.TypeFor[Doctor](),
 		"model":                 reflect.TypeFor[Model](),
 		"verify-against-wrk":    reflect.TypeFor[Verify](),

@@ -46,16 +46,16 @@ type protocol interface {
 	start()
 	// room says whether an open connection may carry one more request now.
 	room() bool
-	// lane is the place of one more request, for which there is room.
-	lane() *lane
-	// send sends the request in the worker's out, which lane l was filled with.
-	send(l *lane)
+	// exchange is the place of one more request, for which there is room.
+	exchange() *exchange
+	// send sends the request in the worker's out, which exchange x was filled with.
+	send(x *exchange)
 	// receive reads what has arrived. The connection greets, or is open.
 	receive()
 	// drained says that the queue of what the socket did not take is short again.
 	drained()
-	// expire ends the request of a lane, whose time is over.
-	expire(l *lane)
+	// expire ends the request of an exchange, whose time is over.
+	expire(x *exchange)
 	// end counts all requests under way as ended so, and gives back their sessions.
 	end(kind measure.Kind)
 	// release gives back memory: the socket is closed, and no request is under way.
@@ -324,26 +324,26 @@ func (c *conn) write(p []byte) {
 	}
 }
 
-// begin sends the next request of a session, which is the lane's from now on. due is its intended
+// begin sends the next request of a session, which is the exchange's from now on. due is its intended
 // start.
-func (c *conn) begin(s Session, due int64) *lane {
+func (c *conn) begin(s Session, due int64) *exchange {
 	w := c.w
-	l := c.protocol.lane()
-	l.session, l.due, l.written, l.interim = s, due, 0, 0
-	l.onTime, l.prompt = false, false
-	w.out, l.request = s.Request(w.out[:0])
+	x := c.protocol.exchange()
+	x.session, x.due, x.written, x.interim = s, due, 0, 0
+	x.onTime, x.prompt = false, false
+	w.out, x.request = s.Request(w.out[:0])
 	c.failures = 0
 	c.under++
 	if c.carried++; c.carried > 1 {
 		w.reused++
 	}
-	l.found = w.inFlight
+	x.found = w.inFlight
 	w.inFlight++
 	w.peak = max(w.peak, w.inFlight)
 	w.part.sent++
-	w.loop.SetTimer(&l.timer, l, due+int64(w.run.Timeout))
-	c.protocol.send(l)
-	return l
+	w.loop.SetTimer(&x.timer, x, due+int64(w.run.Timeout))
+	c.protocol.send(x)
+	return x
 }
 
 // usable says that the connection may carry another request.

@@ -9,7 +9,7 @@ import (
 func TestTheBodiesThatALoopHoldsAreBoundedTogether(t *testing.T) {
 	const others = mostBodies - 3
 	w := &worker{bodyBytes: others}
-	h := &http1Conn{inBody: true, only: lane{c: &conn{w: w}, held: new(held), request: Request{Body: true}}}
+	h := &http1Conn{inBody: true, only: exchange{c: &conn{w: w}, held: new(held), request: Request{Body: true}}}
 	h.body.Start(http1.Length, 20, &limits)
 	c := &h.only
 	for range 2 {

@@ -18,7 +18,7 @@ import (
 // is kept in a held: the bytes of a head that is not complete, or the complete head while its body
 // arrives, because the script judges both together at the end.
 type http1Conn struct {
-	only   lane
+	only   exchange
 	body   http1.Body
 	inBody bool // the head is complete and in held
 }
@@ -55,21 +55,21 @@ func (h *http1Conn) start() {
 // room implements protocol.
 func (h *http1Conn) room() bool { return h.only.c.under == 0 }
 
-// lane implements protocol.
-func (h *http1Conn) lane() *lane {
+// exchange implements protocol.
+func (h *http1Conn) exchange() *exchange {
 	h.inBody = false
 	return &h.only
 }
 
 // send implements protocol.
-func (h *http1Conn) send(l *lane) {
-	c := l.c
+func (h *http1Conn) send(x *exchange) {
+	c := x.c
 	w := c.w
 	w.part.out += uint64(len(w.out))
 	if len(w.out) < batchBelow {
 		c.sock.Batch()
 	} else {
-		l.written = reactor.Clock()
+		x.written = reactor.Clock()
 	}
 	c.write(w.out)
 }
@@ -79,8 +79,8 @@ func (h *http1Conn) send(l *lane) {
 func (h *http1Conn) drained() {}
 
 // expire implements protocol.
-func (h *http1Conn) expire(l *lane) {
-	l.c.fail(measure.Timeout, "no whole answer within the timeout", nil)
+func (h *http1Conn) expire(x *exchange) {
+	x.c.fail(measure.Timeout, "no whole answer within the timeout", nil)
 }
 
 // end implements protocol.

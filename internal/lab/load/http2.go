@@ -75,7 +75,7 @@ var (
 )
 
 func newHTTP2(c *conn) *http2Conn {
-	// Twice as many slots as streams: see lane.
+	// Twice as many slots as streams: see exchange.
 	slots := 1 << bits.Len(uint(2*c.w.run.Streams-1))
 	return &http2Conn{c: c, slots: make([]*stream, slots)}
 }
@@ -112,10 +112,10 @@ func (h *http2Conn) at(id uint32) *stream {
 	return s
 }
 
-// lane implements protocol. A stream's identifier says its slot. One whose slot is taken by a
+// exchange implements protocol. A stream's identifier says its slot. One whose slot is taken by a
 // stream that takes long is left out, as RFC 9113 allows (section 5.1.1): at least half of the
 // slots are free, so that is one of two at most, on average.
-func (h *http2Conn) lane() *lane {
+func (h *http2Conn) exchange() *exchange {
 	for h.slots[int(h.next>>1)&(len(h.slots)-1)] != nil {
 		h.next += 2
 	}
@@ -128,21 +128,21 @@ func (h *http2Conn) lane() *lane {
 	h.next += 2
 	// There are always enough identifiers left for one stream more.
 	h.leaving = h.leaving || h.next > lastStream-2*uint32(len(h.slots))
-	return &s.lane
+	return &s.exchange
 }
 
 // expire implements protocol. The stream is reset and the connection stays, but for one that has
 // died without a word: where not even a PING is answered for as long as a request may take.
-func (h *http2Conn) expire(l *lane) {
+func (h *http2Conn) expire(x *exchange) {
 	w := h.c.w
 	dead := h.asked != 0 && w.now-h.asked >= int64(w.run.Timeout)
 	if h.asked == 0 {
 		h.asked = w.now
 		h.out = http2.AppendPing(h.out, false, [8]byte{})
 	}
-	h.out = http2.AppendRST(h.out, l.stream, http2.Cancel)
+	h.out = http2.AppendRST(h.out, x.stream, http2.Cancel)
 	h.flushSoon()
-	h.fail(h.at(l.stream), measure.Timeout, "no whole answer within the timeout", nil)
+	h.fail(h.at(x.stream), measure.Timeout, "no whole answer within the timeout", nil)
 	if dead {
 		h.lost(measure.ConnectionLost,
 			"nothing came on the connection, not even an answer to PING", nil)
@@ -181,7 +181,7 @@ func (h *http2Conn) forget(s *stream) {
 	if h.fresh == s {
 		h.fresh = nil
 	}
-	w.putHeld(&s.lane)
+	w.putHeld(&s.exchange)
 	w.dropStream(s)
 }
 

@@ -11,7 +11,7 @@ import (
 
 // stream is one of HTTP/2 under way. Streams are used again.
 type stream struct {
-	lane
+	exchange
 	window  http2.SendWindow
 	receipt http2.ReceiveWindow
 	length  http2.BodyLength // of the answer
@@ -51,9 +51,9 @@ const (
 )
 
 // send implements protocol.
-func (h *http2Conn) send(l *lane) {
-	s := h.at(l.stream)
-	w := l.c.w
+func (h *http2Conn) send(x *exchange) {
+	s := h.at(x.stream)
+	w := x.c.w
 	s.written = w.now // until it is known better: see flush
 	h.unsent = append(h.unsent, s.stream)
 	body := h.appendHead(s.stream, w.out)

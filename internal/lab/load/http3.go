@@ -199,18 +199,18 @@ func (h *http3Conn) awaitStream(q *quic.Conn) {
 	})
 }
 
-// lane implements protocol.
-func (h *http3Conn) lane() *lane {
+// exchange implements protocol.
+func (h *http3Conn) exchange() *exchange {
 	s := &http3Stream{q: h.spare}
 	s.c, s.number = h.c, h.spare.StreamID()
 	h.spare = nil
 	h.streams[s.number] = s
-	s.lane.stream = uint32(s.number / 4)
-	return &s.lane
+	s.exchange.stream = uint32(s.number / 4)
+	return &s.exchange
 }
 
-// of is the stream of a lane.
-func (h *http3Conn) of(l *lane) *http3Stream { return h.streams[4*quic.StreamID(l.stream)] }
+// of is the stream of an exchange.
+func (h *http3Conn) of(x *exchange) *http3Stream { return h.streams[4*quic.StreamID(x.stream)] }
 
 // receive implements protocol. There is no socket to read.
 func (h *http3Conn) receive() {}
@@ -220,8 +220,8 @@ func (h *http3Conn) drained() {}
 
 // expire implements protocol. The stream is reset and the connection stays: one that has died
 // without a word ends by quic-go's own time-out.
-func (h *http3Conn) expire(l *lane) {
-	s := h.of(l)
+func (h *http3Conn) expire(x *exchange) {
+	s := h.of(x)
 	s.abandon()
 	h.fail(s, measure.Timeout, "no whole answer within the timeout", nil)
 	h.c.reuse(!h.leaving)

@@ -16,7 +16,7 @@ import (
 
 // http3Stream is a request of HTTP/3 under way.
 type http3Stream struct {
-	lane
+	exchange
 	q      *quic.Stream
 	number quic.StreamID
 }
@@ -41,9 +41,9 @@ func (s *http3Stream) abandon() {
 
 // send implements protocol. A request that quic-go takes at once is sent now; what is left of a
 // longer one goes as the target takes it.
-func (h *http3Conn) send(l *lane) {
-	s := h.of(l)
-	w := l.c.w
+func (h *http3Conn) send(x *exchange) {
+	s := h.of(x)
+	w := x.c.w
 	out := h.appendRequest(w.out)
 	s.written = reactor.Clock()
 	if w.phase == running {

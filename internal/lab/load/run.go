@@ -230,7 +230,7 @@ func (r *run) speak(c *conn) {
 		c.protocol = newHTTP2(c)
 		return
 	}
-	c.protocol = &http1Conn{only: lane{c: c}}
+	c.protocol = &http1Conn{only: exchange{c: c}}
 }
 
 // newRun makes the loops and their workers. None runs yet.

@@ -35,7 +35,7 @@ func TestAFindingIsToldWithItsEvidenceAndWhatToDo(t *testing.T) {
 		"Sets the load line very likely (93 %)",
 		"Encoding JSON takes 41 %",
 		"Evidence",
-		"processor time in encoding/json at the knee 41 % 15 % below that,",
+		"processor time in encoding/json at the line 41 % 15 % below that,",
 		"Possible counter-evidence",
 		"waits for a lock 0.2 % 5 %",
 		"main.(*Shop).products shop/products.go:84 38.0 % of the processor time",
@@ -158,7 +158,7 @@ func TestWithoutAScriptTheHeaviestFunctionsAreInATable(t *testing.T) {
 	root.Children = []*profile.Node{work, leaf("main.other", .4, .5)}
 	d := healthy()
 	d.Flames = []diagnose.Flame{
-		{Title: "At the knee", Root: root, Unit: "processor seconds a second"},
+		{Title: "At the line", Root: root, Unit: "processor seconds a second"},
 		{Title: "Moved", Root: root, Unit: "u", Difference: true},
 	}
 	var out bytes.Buffer

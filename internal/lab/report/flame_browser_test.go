@@ -47,7 +47,7 @@ func TestAFlameGraphIsUsedByMouseAndKeyboard(t *testing.T) {
 	noisy.Grain, noisy.GrainBefore = .01, .01
 	d := healthy()
 	d.Flames = []diagnose.Flame{
-		{Title: "Knee", Unit: "seconds", Root: root},
+		{Title: "Line", Unit: "seconds", Root: root},
 		{Title: "Moved", Unit: "seconds", Root: root, Difference: true},
 		{Title: "Noisy", Unit: "seconds", Root: noisy, Difference: true},
 	}

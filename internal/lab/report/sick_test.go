@@ -27,9 +27,9 @@ func sick() *diagnose.Diagnosis {
 			Missing: "no figures of a pool: the service has no metrics page with database/sql's",
 		}},
 		Flames: []diagnose.Flame{
-			{Title: "At the knee", Root: grown(3, 2000, false), Unit: "processor seconds a second"},
+			{Title: "At the line", Root: grown(3, 2000, false), Unit: "processor seconds a second"},
 			{
-				Title:      "From half the line to the knee",
+				Title:      "From half of the line to the line",
 				Root:       grown(3, 2000, true),
 				Difference: true,
 				Unit:       "processor milliseconds a request",
@@ -47,7 +47,7 @@ func sickFindings() []diagnose.Finding {
 			Confidence: .93,
 			Evidence: []diagnose.Fact{
 				{
-					What:      "processor time in encoding/json at the knee",
+					What:      "processor time in encoding/json at the line",
 					Value:     "41 %",
 					Threshold: "15 %",
 					Reason:    "below that, the cure gains less than what a survey can see",

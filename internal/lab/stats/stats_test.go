@@ -100,7 +100,7 @@ func TestTheDesignEffectIsMeasured(t *testing.T) {
 		}
 		bad, total = append(bad, b), append(total, 50)
 	}
-	near(t, "the effect of clumps of 5", stats.DesignEffect(bad, total, 4), 5, .6)
+	near(t, "the effect of groups of 5", stats.DesignEffect(bad, total, 4), 5, .6)
 	for i := range bad {
 		bad[i] = 0
 		for range 50 {

@@ -8,7 +8,7 @@ import (
 	"plimsoll/internal/policy/maxbody"
 )
 
-func TestBodyLimit(t *testing.T) {
+func TestMaxBody(t *testing.T) {
 	p, err := maxbody.New(maxbody.Options{Max: 100})
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestALimitOfNothingIsRefused(t *testing.T) {
 	}
 }
 
-func TestBodyLimitDoesNotAllocate(t *testing.T) {
+func TestMaxBodyDoesNotAllocate(t *testing.T) {
 	p, _ := maxbody.New(maxbody.Options{Max: 100})
 	x := &exchange.Exchange{Request: &head.Request{Length: 101}, Response: &head.Response{}}
 	p.OnRequest(x)

@@ -105,7 +105,7 @@ func TestAClientStaysWhereItIs(t *testing.T) {
 	}
 }
 
-func TestRaisingTheCanarysWeightMovesNobodyAway(t *testing.T) {
+func TestRaisingAnUpstreamsWeightMovesNobodyAway(t *testing.T) {
 	before := policy(t, split.Options{Shares: []split.Share{{0, 95}, {1, 5}}, Sticky: "client_address"})
 	after := policy(t, split.Options{Shares: []split.Share{{1, 20}, {0, 80}}, Sticky: "client_address"})
 	for i := range 3000 {
@@ -156,7 +156,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 	}
 }
 
-func TestCanaryDoesNotAllocate(t *testing.T) {
+func TestSplitDoesNotAllocate(t *testing.T) {
 	shares := []split.Share{{0, 95}, {1, 5}}
 	x := request()
 	x.Client = netip.MustParseAddr("192.0.2.1")
@@ -172,7 +172,7 @@ func TestCanaryDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func BenchmarkCanary(b *testing.B) {
+func BenchmarkSplit(b *testing.B) {
 	p := policy(b, split.Options{Shares: []split.Share{{0, 95}, {1, 5}}})
 	x := request()
 	b.ReportAllocs()

@@ -1,4 +1,4 @@
-// Latency against rate: percentiles on a logarithmic scale, a mark with its verdict for every step, the SLO's limits and the knee band.
+// Latency against rate: percentiles on a logarithmic scale, a mark with its verdict for every step, the SLO's limits and the band of the load line.
 
 import { byRate, line, middle, type Run, type Step } from "../data";
 import { duration, number, percent } from "../format";

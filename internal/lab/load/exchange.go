@@ -9,9 +9,9 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// lane carries one request at a time, from its sending to its end. A connection of HTTP/1.1 has one
-// lane, one of HTTP/2 as many as it has requests under way.
-type lane struct {
+// exchange carries one request at a time, from its sending to its end. A connection of HTTP/1.1 has one
+// exchange, one of HTTP/2 as many as it has requests under way.
+type exchange struct {
 	c     *conn
 	timer reactor.Timer
 
@@ -28,64 +28,64 @@ type lane struct {
 }
 
 // Expire implements reactor.Expirer: the request has no whole answer in time.
-func (l *lane) Expire(*reactor.Timer, int64) {
-	w := l.c.w
+func (x *exchange) Expire(*reactor.Timer, int64) {
+	w := x.c.w
 	w.now = reactor.Clock()
-	l.c.protocol.expire(l)
+	x.c.protocol.expire(x)
 	w.afterEvent()
 }
 
 // sentAt is when the first byte of the request went out.
-func (l *lane) sentAt() int64 {
+func (x *exchange) sentAt() int64 {
 	switch {
-	case l.written != 0:
-		return l.written
-	case l.c.sock.Batched():
-		return l.c.w.now
+	case x.written != 0:
+		return x.written
+	case x.c.sock.Batched():
+		return x.c.w.now
 	}
-	return l.c.sock.Sent()
+	return x.c.sock.Sent()
 }
 
 // over counts the request under way as ended and gives back its session.
-func (l *lane) over(kind measure.Kind) Session {
-	w := l.c.w
+func (x *exchange) over(kind measure.Kind) Session {
+	w := x.c.w
 	w.turnPage()
-	s := l.session
-	l.session = nil
-	l.c.under--
+	s := x.session
+	x.session = nil
+	x.c.under--
 	w.inFlight--
-	w.loop.StopTimer(&l.timer)
-	sent := l.sentAt()
-	if l.prompt {
-		l.due = sent
+	w.loop.StopTimer(&x.timer)
+	sent := x.sentAt()
+	if x.prompt {
+		x.due = sent
 	}
-	if l.onTime {
-		w.part.lag.Record(sent - l.due)
+	if x.onTime {
+		w.part.lag.Record(sent - x.due)
 	}
-	w.ended(kind, l.request.Name, w.now-l.due, w.now-sent)
+	w.ended(kind, x.request.Name, w.now-x.due, w.now-sent)
 	if kind == measure.OK {
-		w.atSend[min(l.found, measure.MostFound)].add(w.now - sent)
+		w.atSend[min(x.found, measure.MostFound)].add(w.now - sent)
 	}
 	return s
 }
 
 // judge asks the script what it thinks of an answer. One that came too late is not worth asking,
 // though the timer, which is a few milliseconds late, has not fired yet.
-func (l *lane) judge(status int, fields *head.List, body []byte, cut bool) AnswerVerdict {
-	w := l.c.w
-	start := l.due
-	if l.prompt {
-		start = l.sentAt()
+func (x *exchange) judge(status int, fields *head.List, body []byte, cut bool) AnswerVerdict {
+	w := x.c.w
+	start := x.due
+	if x.prompt {
+		start = x.sentAt()
 	}
 	if w.now-start > int64(w.run.Timeout) {
 		w.example(measure.Timeout, "the answer came after the timeout", nil)
 		return AnswerVerdict{Kind: measure.Timeout}
 	}
 	w.answer = Answer{Status: status, Fields: fields}
-	if l.request.Body {
+	if x.request.Body {
 		w.answer.Body, w.answer.Cut = body, cut
 	}
-	verdict := l.session.Answer(&w.answer)
+	verdict := x.session.Answer(&w.answer)
 	if verdict.Kind != measure.OK && w.examples[verdict.Kind] == "" {
 		text := fmt.Sprintf("status %d %s", status, http.StatusText(status))
 		if verdict.Why != "" {
@@ -115,11 +115,11 @@ const keptHeld = 16 << 20
 const mostBodies = 256 << 20
 
 // addBody keeps bytes of a body, where the script wants to see it.
-func (l *lane) addBody(data []byte) {
-	if !l.request.Body {
+func (x *exchange) addBody(data []byte) {
+	if !x.request.Body {
 		return
 	}
-	h, w := l.held, l.c.w
+	h, w := x.held, x.c.w
 	take := max(min(len(data), BodyLimit-len(h.body), mostBodies-w.bodyBytes), 0)
 	h.body = append(h.body, data[:take]...)
 	w.bodyBytes += take
@@ -137,12 +137,12 @@ func (w *worker) getHeld() *held {
 }
 
 // putHeld gives back what l holds, if anything.
-func (w *worker) putHeld(l *lane) {
-	h := l.held
+func (w *worker) putHeld(x *exchange) {
+	h := x.held
 	if h == nil {
 		return
 	}
-	l.held = nil
+	x.held = nil
 	w.bodyBytes -= len(h.body)
 	size := cap(h.head) + cap(h.body)
 	if w.heldBytes+size > keptHeld {
