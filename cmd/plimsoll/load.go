@@ -291,7 +291,7 @@ func (p *planned) describe(k *loadCommand) {
 		"loops":           strconv.Itoa(o.Loops),
 		"duration":        p.offer.length.String(),
 		"timeout":         o.Timeout.String(),
-		"new-connections": strconv.FormatBool(k.NewConnections),
+		"new_connections": strconv.FormatBool(k.NewConnections),
 		"lifetime":        o.Lifetime.String(),
 		"resumption":      strconv.FormatBool(!k.NoResumption),
 		"seed":            strconv.FormatUint(k.Seed, 10),

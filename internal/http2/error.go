@@ -94,6 +94,7 @@ const (
 	Connect          // CONNECT to a host, which a gateway refuses
 	PathTooLong      // Limits.Path
 	HeadTooLarge     // Limits.Head
+	TrailersTooLarge // Limits.Head, of a trailer section
 	TooManyFields    // Limits.Fields
 
 	// Of streams and time, which the caller judges.
@@ -170,6 +171,7 @@ var meanings = [reasons]struct {
 	Connect:          {"connect", ConnectError},
 	PathTooLong:      {"path_too_long", EnhanceYourCalm},
 	HeadTooLarge:     {"head_too_large", EnhanceYourCalm},
+	TrailersTooLarge: {"trailers_too_large", EnhanceYourCalm},
 	TooManyFields:    {"too_many_fields", EnhanceYourCalm},
 
 	IdleStream:    {"idle_stream", ProtocolError},
@@ -207,7 +209,7 @@ func (r Reason) Status() int {
 	switch r {
 	case PathTooLong:
 		return http.StatusRequestURITooLong
-	case HeadTooLarge, TooManyFields:
+	case HeadTooLarge, TrailersTooLarge, TooManyFields:
 		return http.StatusRequestHeaderFieldsTooLarge
 	case Connect:
 		return http.StatusMethodNotAllowed

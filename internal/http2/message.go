@@ -156,7 +156,11 @@ func (t *TrailerHead) Field(l *head.List, name, value []byte) Reason {
 }
 
 func (t *TrailerHead) field(l *head.List, name, value []byte) Reason {
-	if reason := t.enter(t.lim, name, value); reason != OK {
+	switch reason := t.enter(t.lim, name, value); reason {
+	case OK:
+	case HeadTooLarge:
+		return TrailersTooLarge
+	default:
 		return reason
 	}
 	if len(name) > 0 && name[0] == ':' {

@@ -277,6 +277,7 @@ func TestTrailers(t *testing.T) {
 		{"x: 1\r", "", true, http2.BadFieldValue},
 		{"connection: x", "", true, http2.ConnectionField},
 		{"x: 1" + strings.Repeat("|x: 1", 100), "", true, http2.TooManyFields},
+		{"x: " + strings.Repeat("x", 32<<10), "", true, http2.TrailersTooLarge},
 	} {
 		var h http2.TrailerHead
 		var l head.List

@@ -412,7 +412,7 @@ func (l *http2Link) decodeTrailers(block []byte, lim *http2.Limits) (
 	switch {
 	case why != http2.OK:
 	case l.decoder.TooLarge():
-		why = http2.HeadTooLarge
+		why = http2.TrailersTooLarge
 	default:
 		why = judge.End(l.blockEnds)
 	}

@@ -6,6 +6,8 @@
 // connections they use, the exchanges. The life of a request, file by file:
 //
 //	client_conn.go    a client's connection, of any protocol version: accepted, lingering, closed
+//	handshake.go      a client of TLS: its handshake
+//	quota.go          how many connections a listener takes, in all and from each address
 //	lines.go          who waits to be read while the loop has more to do than it can
 //	stream.go         what an exchange talks to on its client's side
 //	http1_client.go   HTTP/1.1: bytes arrive; a head is complete; the next request
@@ -18,14 +20,21 @@
 //	http3_read.go     HTTP/3: the goroutine that reads a request
 //	http3_stream.go   HTTP/3: a stream's life on its loop, and the request's body
 //	http3_send.go     HTTP/3: responses, and the goroutine that writes one
+//	http2_priority.go HTTP/2: priorities of streams (RFC 9218)
+//	http2_tunnel.go   HTTP/2: a WebSocket as a stream
+//	http2_counts.go   HTTP/2: how many streams clients have open
 //	flow.go           the exchange begins: canonical path, route, policies
+//	claims.go         the class and the deadline that a trusted peer may state
 //	dispatch.go       a target is picked, a connection found or made, the request sent; retries
 //	expect.go         who tells the client to send its body
 //	fields.go         which fields neither side gets, in trailers and interim responses too
 //	hold.go           the request's body is received, as far as it is held
 //	request.go        the request's body is streamed upstream
 //	share.go          a full pool is shared between clients
-//	upstream_conn.go  the upstream's bytes arrive
+//	upstream_conn.go  a connection to a target, of any protocol version: dialled, pooled, closed
+//	http1_upstream.go HTTP/1.1: the upstream's bytes arrive
+//	http2_upstream.go HTTP/2: the upstream's frames arrive
+//	http2_request.go  HTTP/2: a request to an upstream, and its response
 //	response.go       the response's head and body are streamed to the client
 //	answer.go         answers that the gateway gives itself
 //	finish.go         the exchange is over: counted, logged, and the client's next request begins
@@ -36,6 +45,21 @@
 //	mirror.go         copies of requests, whose answers nobody waits for
 //	fetch.go          requests of the gateway's own, for a policy
 //	encode.go         responses whose content is encoded on its way
+//	grpc.go           what is different for gRPC calls
+//	grpc_web.go       the translation of gRPC-Web to gRPC and back
+//	log.go            the access log's line
+//	status.go         what the admin API shows of connections and pools
+//	snapshot.go       what a configuration decides about exchanges, compiled
+//	complaint.go      warnings, at a limited rate
+//
+// Both sides of HTTP/2 share these:
+//
+//	http2_link.go     frames, windows, header compression, open streams
+//	http2_data.go     data that waits, in both directions of a stream
+//	http2_intake.go   the windows that peers get
+//	http2_turns.go    which stream sends next
+//	http2_waiting.go  what the streams of a loop hold
+//	http2_write.go    frames are gathered and sent
 package proxy
 
 import (

@@ -237,7 +237,7 @@ var networkRules = []Rule{
 			{
 				"the survey was asked to make a new connection for each request",
 				func(e *Evidence) (string, bool) {
-					asked := e.Run.Manifest.Settings["new-connections"]
+					asked := e.Run.Manifest.Settings["new_connections"]
 					return asked, asked == "true"
 				},
 			},

@@ -202,6 +202,48 @@ func TestTheFilesOfARunAreAsTheirSchemasSay(t *testing.T) {
 	}
 }
 
+func TestAnExportedLineIsAsItsSchemaSays(t *testing.T) {
+	text, err := record.Export(recorded(t, "lock-sick"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resolved, err := schemaOf(documents()["line.json"]).Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var line map[string]any
+	if err := json.Unmarshal(text, &line); err != nil {
+		t.Fatal(err)
+	}
+	if err := resolved.Validate(line); err != nil {
+		t.Error(err)
+	}
+	line["line"].(map[string]any)["rate"] = 1.
+	if resolved.Validate(line) == nil {
+		t.Error("a line with an unknown key is allowed")
+	}
+}
+
+func TestTheKeysOfSettingsAreInSnakeCase(t *testing.T) {
+	for name := range documents() {
+		s := schemaOf(documents()[name])
+		settings := s.Properties["settings"]
+		if settings == nil {
+			continue
+		}
+		resolved, err := settings.Resolve(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resolved.Validate(map[string]any{"new_connections": "true"}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if resolved.Validate(map[string]any{"new-connections": "true"}) == nil {
+			t.Errorf("%s allows a setting with a dash in its key", name)
+		}
+	}
+}
+
 // measured is the run directory of a load with a step.
 func measured(t *testing.T) (dir string) {
 	t.Helper()
@@ -253,7 +295,7 @@ var (
 )
 
 func TestEveryKeyIsInSnakeCaseAndSaysItsUnit(t *testing.T) {
-	snake := regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
+	snake := regexp.MustCompile(snakeCase)
 	for name, of := range documents() {
 		eachSchema(schemaOf(of), func(s *jsonschema.Schema) {
 			for key, property := range s.Properties {

@@ -15,7 +15,8 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// documents are what has a schema: commands by their names, and files.
+// documents are what has a schema: commands by their names, and files. line.json is the file that
+// survey --export writes, under the name that the docs give it.
 func documents() map[string]reflect.Type {
 	all := map[string]reflect.Type{
 		"load":                  reflect.TypeFor[Load](),
@@ -29,6 +30,7 @@ func documents() map[string]reflect.Type {
 		"model":                 reflect.TypeFor[Model](),
 		"verify-against-wrk":    reflect.TypeFor[Verify](),
 		"verify-against-h2load": reflect.TypeFor[Verify](),
+		"line.json":             reflect.TypeFor[record.LineFile](),
 	}
 	maps.Copy(all, record.Files())
 	maps.Copy(all, experiment.Files())
@@ -66,6 +68,9 @@ func SchemaOf(name string, of reflect.Type) []byte {
 	return append(text, '\n')
 }
 
+// snakeCase is the form of keys.
+const snakeCase = `^[a-z][a-z0-9]*(_[a-z0-9]+)*$`
+
 // schemaOf is the schema of a type, in which no key is allowed that it does not name. A nil slice
 // would be null, which docs/json.md rules out: fields that may be nil are omitted when they are.
 func schemaOf(of reflect.Type) *jsonschema.Schema {
@@ -82,6 +87,10 @@ func schemaOf(of reflect.Type) *jsonschema.Schema {
 	eachSchema(s, func(s *jsonschema.Schema) {
 		if s.Items != nil {
 			s.Type, s.Types = "array", nil
+		}
+		// The keys of a map are not fields of a type: only the schema can require their style.
+		if settings := s.Properties["settings"]; settings != nil && settings.Type == "object" {
+			settings.PropertyNames = &jsonschema.Schema{Pattern: snakeCase}
 		}
 	})
 	return s

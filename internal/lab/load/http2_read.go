@@ -249,6 +249,8 @@ func (h *http2Conn) decode(s *stream, block []byte) (reason http2.Reason) {
 	switch {
 	case s == nil:
 		return http2.OK
+	case h.decoder.TooLarge() && s.headed:
+		return http2.TrailersTooLarge
 	case h.decoder.TooLarge():
 		return http2.HeadTooLarge
 	case s.headed:

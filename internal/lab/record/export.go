@@ -11,9 +11,9 @@ import (
 	"plimsoll/internal/lab/model"
 )
 
-// exported is the load line for other programs. docs/run-directory.md lists the keys; one that is
-// there keeps its meaning within a schema_version.
-type exported struct {
+// LineFile is the load line for other programs, as survey --export writes it. docs/run-directory.md
+// lists the keys; one that is there keeps its meaning within a schema_version.
+type LineFile struct {
 	SchemaVersion int          `json:"schema_version"`
 	Tool          string       `json:"tool"`
 	Target        string       `json:"target"`
@@ -83,7 +83,7 @@ func Export(r *Run) ([]byte, error) {
 		return nil, fmt.Errorf("the run in %s has no load line to export: "+
 			"it was cut off before it had a result", r.Dir)
 	}
-	text, err := disk.Encode(exported{
+	text, err := disk.Encode(LineFile{
 		SchemaVersion: SchemaVersion,
 		Tool:          r.Manifest.Tool,
 		Target:        r.Manifest.Target,

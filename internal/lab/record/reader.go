@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"plimsoll/internal/lab/disk"
@@ -36,6 +37,19 @@ func Open(dir string) (*Run, error) {
 		return nil, err
 	}
 	return r, s.result(r)
+}
+
+// inSnakeCase is settings under the keys that they have now. Older runs have new-connections and
+// profile-command, with a dash.
+func inSnakeCase(settings map[string]string) map[string]string {
+	if settings == nil {
+		return nil
+	}
+	out := make(map[string]string, len(settings))
+	for key, value := range settings {
+		out[strings.ReplaceAll(key, "-", "_")] = value
+	}
+	return out
 }
 
 var errImpossible = fmt.Errorf("a longest duration is 0 to %d ns", int64(measure.Longest))
@@ -76,7 +90,11 @@ func (s *source) manifest(r *Run) error {
 	if err := v.check(s, manifestFile); err != nil {
 		return err
 	}
-	return s.document(manifestFile, &r.Manifest)
+	if err := s.document(manifestFile, &r.Manifest); err != nil {
+		return err
+	}
+	r.Manifest.Settings = inSnakeCase(r.Manifest.Settings)
+	return nil
 }
 
 func (s *source) result(r *Run) error {
