@@ -48,7 +48,7 @@
 //	grpc.go           what is different for gRPC calls
 //	grpc_web.go       the translation of gRPC-Web to gRPC and back
 //	log.go            the access log's line
-//	status.go         what the admin API shows of connections and pools
+//	status.go         what the admin API shows of client connections
 //	snapshot.go       what a configuration decides about exchanges, compiled
 //	complaint.go      warnings, at a limited rate
 //
