@@ -3,7 +3,6 @@ package record_test
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -264,28 +263,6 @@ func TestFilesAreReadableForPeople(t *testing.T) {
 	}
 	if bytes.Contains(line, []byte("buckets")) {
 		t.Error("histograms belong into the HDR logs")
-	}
-}
-
-func TestSettingsOfOlderRunsAreReadUnderTheirNewKeys(t *testing.T) {
-	dir := t.TempDir()
-	w, err := record.Create(dir, record.Manifest{
-		Kind:     record.KindLoad,
-		Settings: map[string]string{"new-connections": "true", "seed": "7"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	r, err := record.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{"new_connections": "true", "seed": "7"}
-	if !maps.Equal(r.Manifest.Settings, want) {
-		t.Errorf("%v, want %v", r.Manifest.Settings, want)
 	}
 }
 
