@@ -53,7 +53,7 @@ access_log: {path: "`+path+`"}
 			t.Errorf("a line is torn: %q", line)
 		}
 	}
-	const want = "plimsoll: internal error on loop 1: the test asked for it: this is a defect; please report it with the lines below"
+	const want = "plimsoll: internal error on loop 1: the test wants it: this is a defect; please report it with the lines below"
 	eventually(t, "the last words are read", func() bool {
 		said := c.logged.String()
 		at := strings.Index(said, want)
