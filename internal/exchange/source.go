@@ -32,6 +32,18 @@ type FileSource interface {
 	Took(n int64)
 }
 
+// StoredSource is a Source whose content stands in memory that nobody changes before Close. Where the
+// client's stream can, it is sent from there: in one call with the head, without a copy, and what the
+// client does not take stays with the source.
+type StoredSource interface {
+	Source
+	// NextParts appends the next content to parts, in its order: at most most bytes, and no more slices
+	// than parts has room for. It appends nothing where Next is to be called instead.
+	NextParts(parts [][]byte, most int) [][]byte
+	// Took says how many of these bytes were sent, in their order; the rest is asked for again.
+	Took(n int64)
+}
+
 // Revocable is a Source that may end while its client is still behind with what it was given. It wakes the
 // exchange then.
 type Revocable interface {

@@ -110,9 +110,21 @@ func (f *flow) pumpAnswer() {
 // answerPart sends the next part of an answer, and ends the exchange with the last. False means that
 // there is nothing to go on with.
 func (f *flow) answerPart(parts parts) bool {
-	if st, source := f.fileAnswer(); st != nil {
-		if fd, at, n := source.NextFile(); n > 0 {
-			return f.answerFile(st, source, fd, at, n, parts)
+	if f.Source == nil || f.Encoder != nil || f.Response.Length == head.Unknown || f.call != nil {
+		return f.answerRead(parts)
+	}
+	switch source := f.Source.(type) {
+	case exchange.FileSource:
+		if st, ok := f.stream.(fileStream); ok && st.sendsFiles() {
+			if fd, at, n := source.NextFile(); n > 0 {
+				return f.answerFile(st, source, fd, at, n, parts)
+			}
+		}
+	case exchange.StoredSource:
+		if st, ok := f.stream.(storedStream); ok && !f.bodiless() && st.sendsStored() {
+			if content := source.NextParts(f.w.content[:0], storedPiece); len(content) > 0 {
+				return f.answerStored(st, source, content, parts)
+			}
 		}
 	}
 	return f.answerRead(parts)
@@ -153,17 +165,30 @@ func (f *flow) answerRead(parts parts) bool {
 // 50 µs.
 const filePiece = 256 << 10
 
-// fileAnswer is the stream and the source where the kernel can send the answer's content from a file;
-// nil for both else.
-func (f *flow) fileAnswer() (fileStream, exchange.FileSource) {
-	source, ok := f.Source.(exchange.FileSource)
-	if !ok || f.Encoder != nil || f.Response.Length == head.Unknown || f.call != nil {
-		return nil, nil
+// storedPiece is how much of what is stored is sent in one call: as much as the kernel holds of it
+// unsent. maxContent is from how many places at most.
+const (
+	storedPiece = reactor.UnsentLimit
+	maxContent  = 16
+)
+
+// answerStored is answerPart for content that stands in memory. What the client does not take stays
+// there. With bodies of 100 KB this is one call in place of three, and a copy of 64 KB less.
+func (f *flow) answerStored(
+	st storedStream, source exchange.StoredSource, content [][]byte, parts parts,
+) bool {
+	sent, err := st.sendStored(f, content, parts)
+	clear(content)
+	source.Took(sent)
+	if err != nil {
+		f.abort(exchange.NoReason)
+		return false
 	}
-	if st, ok := f.stream.(fileStream); ok && st.sendsFiles() {
-		return st, source
+	if parts&withHead != 0 {
+		f.pumpAnswer()
+		return false
 	}
-	return nil, nil
+	return true
 }
 
 // answerFile is answerPart for n bytes from at in the file fd. What the client does not take stays

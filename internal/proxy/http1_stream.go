@@ -161,7 +161,7 @@ func (c *clientConn) send(f *flow, buf []byte, from, to int, parts parts) error 
 	default:
 		out = inFront(out, buf, from, to)
 	}
-	if parts&withEnd != 0 && len(out) <= batchBytes && !(f.is(answered) && f.is(closeClient)) {
+	if parts&withEnd != 0 && len(out) > 0 && len(out) <= batchBytes && !(f.is(answered) && f.is(closeClient)) {
 		c.conn.Batch()
 	}
 	return c.sendBytes(f, out)
@@ -220,6 +220,24 @@ func (c *clientConn) sendFile(f *flow, fd int, at, n int64, parts parts) (int64,
 		}
 	}
 	sent, err := c.conn.SendFile(out, fd, at, n)
+	f.bodyOut += int64(len(out)) + sent
+	if err == nil && c.withheld() {
+		c.watchTaking()
+	}
+	return sent, err
+}
+
+// sendsStored implements storedStream. TLS would have to encrypt, which copies.
+func (c *clientConn) sendsStored() bool { return c.tls == nil && c.state == clientBusy }
+
+// sendStored implements storedStream. The body's length is known, so that nothing frames it.
+func (c *clientConn) sendStored(f *flow, content [][]byte, parts parts) (int64, error) {
+	var out []byte
+	if parts&withHead != 0 {
+		out = c.appendHead(f, c.w.out[:0])
+		f.headOut = int64(len(out))
+	}
+	sent, err := c.conn.SendStored(out, content)
 	f.bodyOut += int64(len(out)) + sent
 	if err == nil && c.withheld() {
 		c.watchTaking()

@@ -82,6 +82,17 @@ type fileStream interface {
 	sendFile(f *flow, fd int, at, n int64, parts parts) (int64, error)
 }
 
+// storedStream is a stream that can send content from where it is stored.
+type storedStream interface {
+	stream
+	// sendsStored says whether it can for the present response, whose length is known.
+	sendsStored() bool
+	// sendStored is send for content in several places, without the response's end. It says how many
+	// bytes of it went; when these are not all, the stream is congested, or has failed. What it does not
+	// take it does not keep. It may change the slices of content, but not what they hold.
+	sendStored(f *flow, content [][]byte, parts parts) (int64, error)
+}
+
 // upstreamStream is one request and its response on a connection to a target, whatever the protocol
 // version: what an exchange talks to on its upstream's side, for one try. upstreamConn is the only
 // one of an HTTP/1.1 connection.

@@ -96,6 +96,8 @@ type Worker struct {
 	// Where heads and small bodies are put together; used between two calls of a handler, never
 	// across.
 	out []byte
+	// content is where answers say what they send of what is stored.
+	content [maxContent][]byte
 	// The targets that pickAnother does not pick again. It is here because a balancer may keep what it
 	// is shown, as far as the compiler knows.
 	avoid [2 * maxTries]*upstream.Member

@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -135,6 +136,14 @@ func send(fd int, p []byte) (int, syscall.Errno) {
 		return model.Send(fd, p)
 	}
 	return sysSend(fd, p)
+}
+
+// sendVector is send of front and parts, in this order, as far as they are taken.
+func (l *Loop) sendVector(fd int, front []byte, parts [][]byte) (int, syscall.Errno) {
+	if model != nil {
+		return model.Send(fd, slices.Concat(front, slices.Concat(parts...)))
+	}
+	return l.vector.send(fd, front, parts)
 }
 
 // peek looks at whether something, or the end, is there to be read, and takes nothing.

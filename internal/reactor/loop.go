@@ -51,6 +51,7 @@ type Loop struct {
 	arrivals []arrival    // sockets that other loops have accepted for this one; guarded by posts
 	queued   int          // bytes in the write queues of all connections
 	batch    []*Conn      // what Batch gathered
+	vector   vector       // of SendStored
 	after    []Runner     // run once the batch is out
 	stopped  bool
 	thread   int  // the thread's id while running, for invariant checks

@@ -40,6 +40,26 @@ func sysSend(fd int, p []byte) (int, syscall.Errno) {
 }
 
 // macOS has a sendfile of another kind; nobody serves from there, so files are read and written.
+// vector is nothing here: each part is a call of its own.
+type vector struct{}
+
+func (*vector) send(fd int, front []byte, parts [][]byte) (int, syscall.Errno) {
+	total := 0
+	for next := front; ; next, parts = parts[0], parts[1:] {
+		n, errno := 0, syscall.Errno(0)
+		if len(next) > 0 {
+			n, errno = sysSend(fd, next)
+		}
+		if errno != 0 && total == 0 {
+			return 0, errno
+		}
+		total += max(n, 0)
+		if errno != 0 || n < len(next) || len(parts) == 0 {
+			return total, 0
+		}
+	}
+}
+
 const hasSendFile = false
 
 func sysSendMore(fd int, p []byte) (int, syscall.Errno) { return sysSend(fd, p) }

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // The calls below are made on non-blocking sockets only, so they return at once and may be raw: the
@@ -24,6 +26,37 @@ func sysPeek(fd int) (int, syscall.Errno) {
 
 func sysSend(fd int, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), syscall.MSG_NOSIGNAL, 0, 0)
+	return int(n), errno
+}
+
+// vectorParts is how many parts go out in one call at most, with what is in front of them.
+const vectorParts = 16
+
+// vector is the memory of sendmsg's arguments. A loop has one, so that none is made for a call.
+type vector struct {
+	message unix.Msghdr
+	parts   [1 + vectorParts]unix.Iovec
+}
+
+// send sends front and parts, in this order, as far as the socket takes them and there is room for them.
+func (v *vector) send(fd int, front []byte, parts [][]byte) (int, syscall.Errno) {
+	used := 0
+	add := func(p []byte) {
+		if len(p) > 0 {
+			v.parts[used].Base = unsafe.SliceData(p)
+			v.parts[used].SetLen(len(p))
+			used++
+		}
+	}
+	add(front)
+	for _, p := range parts[:min(len(parts), vectorParts)] {
+		add(p)
+	}
+	v.message.Iov = &v.parts[0]
+	v.message.SetIovlen(used)
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDMSG, uintptr(fd),
+		uintptr(unsafe.Pointer(&v.message)), syscall.MSG_NOSIGNAL, 0, 0, 0)
+	clear(v.parts[:used])
 	return int(n), errno
 }
 

@@ -103,6 +103,8 @@ type hit struct {
 	next    *hit // of those that can be used again
 }
 
+var _ exchange.StoredSource = (*hit)(nil)
+
 func (w *part) newHit() *hit {
 	h := w.hits
 	if h == nil {
@@ -129,6 +131,17 @@ func (h *hit) Next(most int) ([]byte, error) {
 	}
 	return data, nil
 }
+
+// NextParts implements exchange.StoredSource, for bodies that are too long to be copied together.
+func (h *hit) NextParts(parts [][]byte, most int) [][]byte {
+	if h.end-h.at < joinBytes {
+		return parts
+	}
+	return h.entry.Slices(parts, h.at, min(h.end, h.at+int64(most)))
+}
+
+// Took implements exchange.StoredSource.
+func (h *hit) Took(n int64) { h.at += n }
 
 // joinBytes is how much of a body is copied to be given at once. The store cuts a body of 1 KB into
 // blocks of 1,024 and 256 bytes, with its key and fields in front; each piece that is given alone is a
