@@ -179,7 +179,8 @@ routes:
   - {match: "GET /read", respond: {status: 200}}
 `)
 	for _, path := range []string{"/", "/here", "/none", "/read"} {
-		for _, framing := range []string{fmt.Sprintf("Content-Length: %d\r\n\r\n", len(hidden)+100), fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", len(hidden)+100)} {
+		for _, framing := range []string{fmt.Sprintf("Content-Length: %d\r\n\r\n", len(hidden)+100),
+			fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", len(hidden)+100)} {
 			p := g.dial()
 			p.send("POST " + path + " HTTP/1.1\r\nHost: a\r\n" + framing)
 			r, _ := p.response("POST")
@@ -269,7 +270,8 @@ routes: [{match: /, upstream: s, request_id: true}]
 		"Forwarded", "X-Request-Id"}
 	var fields strings.Builder
 	for _, n := range names {
-		for _, spelling := range []string{n, strings.ToLower(n), strings.ToUpper(n), strings.ReplaceAll(n, "-", "_"), strings.Replace(n, "-", "_", 1)} {
+		for _, spelling := range []string{n, strings.ToLower(n), strings.ToUpper(n),
+			strings.ReplaceAll(n, "-", "_"), strings.Replace(n, "-", "_", 1)} {
 			fmt.Fprintf(&fields, "%s: evil\r\n", spelling)
 		}
 	}
@@ -291,16 +293,19 @@ routes: [{match: /, upstream: s, request_headers: {set: {X-Gateway: "yes"}}, res
 `)
 	p := g.dial()
 	p.send("POST / HTTP/1.1\r\nHost: a\r\nCookie: c=d\r\nAuthorization: e\r\n" +
-		"Connection: X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto, Host, Content-Length, Cookie, Authorization, X-Gateway\r\nContent-Length: 1\r\n\r\nx")
+		"Connection: X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto, Host, Content-Length, " +
+		"Cookie, Authorization, X-Gateway\r\nContent-Length: 1\r\n\r\nx")
 	if r, body := p.response("POST"); r.StatusCode != 200 || body != "POST x" {
 		t.Fatalf("got %d %q", r.StatusCode, body)
 	}
-	want := "POST / HTTP/1.1\r\nHost: a\r\nCookie: c=d\r\nAuthorization: e\r\n" + forwardedFields + "X-Gateway: yes\r\nContent-Length: 1\r\n\r\nx"
+	want := "POST / HTTP/1.1\r\nHost: a\r\nCookie: c=d\r\nAuthorization: e\r\n" + forwardedFields +
+		"X-Gateway: yes\r\nContent-Length: 1\r\n\r\nx"
 	if s.saw() != want {
 		t.Errorf("the upstream saw\n%q\nwant\n%q", s.saw(), want)
 	}
 	t.Run("by an upstream", func(t *testing.T) {
-		s := newService(t, answering("HTTP/1.1 200 OK\r\nConnection: X-Answer, Date, Set-Cookie\r\nDate: d\r\nSet-Cookie: e\r\nX-Answer: no\r\nContent-Length: 0\r\n\r\n"))
+		s := newService(t, answering("HTTP/1.1 200 OK\r\nConnection: X-Answer, Date, "+
+			"Set-Cookie\r\nDate: d\r\nSet-Cookie: e\r\nX-Answer: no\r\nContent-Length: 0\r\n\r\n"))
 		g := serveClean(t, `
 listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["`+s.address()+`"]}}
@@ -398,7 +403,8 @@ routes:
 		r, body := p.response("GET")
 		return r.StatusCode, strings.TrimSpace(body)
 	}
-	for _, target := range []string{"/admin/x", "//admin/x", "/./admin/x", "/a/../admin/x", "/%61dmin/x", "/a/%2e%2e/admin/x", "/a/%2E./admin/x",
+	for _, target := range []string{"/admin/x", "//admin/x", "/./admin/x", "/a/../admin/x",
+		"/%61dmin/x", "/a/%2e%2e/admin/x", "/a/%2E./admin/x",
 		"/%2e/admin/x", "/admin//x", "/%61%64min/x?y=/../z"} {
 		if status, body := ask(target, "a"); status != 403 || body != "admin" {
 			t.Errorf("%s got %d %q: it was not read as /admin/x", target, status, body)
@@ -412,7 +418,8 @@ routes:
 	p := g.dial()
 	p.send("GET /a%5c..%5cadmin HTTP/1.1\r\nHost: a\r\n\r\n" + hidden)
 	p.expectFailureEnd(400, "bad_path")
-	for target, want := range map[string]string{"/%7euser/%2f?q=%2e%2e": "/~user/%2F?q=%2e%2e", "/a//b/./c/../d": "/a/b/d", "/a;b=/c": "/a;b=/c"} {
+	for target, want := range map[string]string{"/%7euser/%2f?q=%2e%2e": "/~user/%2F?q=%2e%2e",
+		"/a//b/./c/../d": "/a/b/d", "/a;b=/c": "/a;b=/c"} {
 		if status, body := ask(target, "a"); status != 200 || body != "GET "+want+" a" {
 			t.Errorf("%s was forwarded as %d %q, want %q", target, status, body, want)
 		}

@@ -125,8 +125,8 @@ func (t traffic) watch(o Objective, rounds int) Estimate {
 	return e.Status(end).Upstreams[0]
 }
 
-// tuned are the mixes that the estimate was made with, and kept those that were looked at afterwards
-// only.
+// tuned are the mixes that the estimate was made with, and kept those that were looked at
+// afterwards only.
 var (
 	tuned = []place{
 		{"exponential, 4 workers", 4, queue.Exponential(5 * ms), ms / 5},

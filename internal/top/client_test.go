@@ -210,7 +210,8 @@ func TestWhereTheLoopsAreCrowdedTheRestIsShown(t *testing.T) {
 	}
 }
 
-// An interval that follows an error begins anew, and one that follows another begins where it ended.
+// An interval that follows an error begins anew, and one that follows another begins where it
+// ended.
 func TestIntervalsFollowEachOther(t *testing.T) {
 	by := map[string]string{}
 	looks := 0

@@ -80,7 +80,8 @@ func (k *kind) survey(t *testing.T, seed uint64, quick bool) (*record.Result, *s
 }
 
 // The lines of fixed seeds are asserted here. When the method was made, 500 surveys of twenty kinds
-// of queue were tried with it: 96 % of the intervals held the truth. `make statistics` repeats them.
+// of queue were tried with it: 96 % of the intervals held the truth. `make statistics` repeats
+// them.
 func TestTheLineContainsTheTruthAndIsNarrow(t *testing.T) {
 	surveys := max(3, int(*surveys))
 	for _, k := range kinds {
