@@ -42,6 +42,7 @@ lint: web ## Look for what gofmt, go vet, staticcheck and the house's own rules 
 # rooms that start no goroutine and use none that do; a test of internal/lint holds them to that.
 # Allocations are counted without the detector, which allocates itself. Tests that wait most of their
 # time run in parallel with each other, more of them than there are processors; so do packages (-p).
+# The gateway takes the longest, and begins first.
 # go vet has seen everything in lint, where internal/lint is tested. A program of the race detector waits a second before it ends
 # unless GORACE says otherwise, and tests start hundreds. A package may take longer than go test's
 # ten minutes on a machine that is slow: only one that hangs meets the time-out.
@@ -71,7 +72,7 @@ test: ## Install the tools that tests need, then lint and test everything
 	$(TEST) ./internal/sim -seeds 2000
 	$(TEST) $(ALONE)
 	$(TEST) -run 'Alloc|$(PLAIN_TESTS)' $(filter-out $(ALONE),$(PLAIN_ROOMS))
-	$(TEST) -race -parallel 8 -skip Alloc $$(go list -f '$(HAS_TESTS)' ./... | grep -vxF -e plimsoll/internal/sim -e plimsoll/internal/lint $(ALONE:./%=-e plimsoll/%))
+	$(TEST) -race -parallel 8 -skip Alloc ./internal/gateway $$(go list -f '$(HAS_TESTS)' ./... | grep -vxF -e plimsoll/internal/sim -e plimsoll/internal/lint $(ALONE:./%=-e plimsoll/%))
 
 REPEATS ?= 20
 # The tables in docs/benchmarks.md, docs/load-line.md and docs/adaptive-concurrency.md come from here.

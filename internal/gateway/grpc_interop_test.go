@@ -92,6 +92,7 @@ func TestInteropWithoutTheGateway(t *testing.T) {
 // What the gateway's two sides speak: the client's over TLS and without, the upstream's likewise,
 // and what ALPN gives.
 func TestInterop(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	certificate := ca.issue(t, "a")
 	loaded := certificate.load(t)

@@ -82,6 +82,7 @@ func TestHazardTECLSmuggling(t *testing.T) {
 }
 
 func TestHazardTECLSmugglingInChunks(t *testing.T) {
+	t.Parallel()
 	const head = "Transfer-Encoding: chunked\r\n"
 	for _, c := range []refusal{
 		{"a bare LF behind a size (CVE-2025-22871)", "5\nhello\r\n0\r\n\r\n", 400, http1.BareLF},
@@ -127,6 +128,7 @@ func TestHazardTECLSmugglingInChunks(t *testing.T) {
 }
 
 func TestHazardMalformedRequests(t *testing.T) {
+	t.Parallel()
 	line := func(l string) string { return l + "\r\nHost: a\r\n\r\n" }
 	field := func(f string) string { return "GET / HTTP/1.1\r\nHost: a\r\n" + f + "\r\n\r\n" }
 	expectRefusals(t, []refusal{
@@ -200,6 +202,7 @@ routes:
 }
 
 func TestHazardConnectAndUpgradeDesync(t *testing.T) {
+	t.Parallel()
 	expectRefusals(t, []refusal{
 		{"CONNECT", "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", 405, http1.BadConnect},
 		{"CONNECT to a path", "CONNECT / HTTP/1.1\r\nHost: a\r\n\r\n", 405, http1.BadConnect},
@@ -320,6 +323,7 @@ routes: [{match: /, upstream: s, response_headers: {set: {X-Answer: "yes"}}}]
 // What belongs to one connection is still said where a status needs it (RFC 9110, sections 15.5.8
 // and 15.5.22), and only there.
 func TestHazardFieldsThatBelongToAStatus(t *testing.T) {
+	t.Parallel()
 	const upgrade = "Upgrade: TLS/1.0\r\n"
 	const authenticate = "Proxy-Authenticate: Basic\r\nProxy-Authenticate: Digest\r\n"
 	const fields = upgrade + authenticate + "Keep-Alive: x\r\nContent-Length: 0\r\n"
@@ -432,6 +436,7 @@ routes:
 }
 
 func TestHazardHostAbsoluteFormAndUserinfo(t *testing.T) {
+	t.Parallel()
 	request := func(target, hosts string) string { return "GET " + target + " HTTP/1.1\r\n" + hosts + "\r\n" }
 	expectRefusals(t, []refusal{
 		{"no Host", request("/", ""), 400, http1.BadHost},

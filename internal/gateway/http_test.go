@@ -160,6 +160,7 @@ func TestExchangesAsBytes(t *testing.T) {
 }
 
 func TestEveryRequestByteByByte(t *testing.T) {
+	t.Parallel()
 	for _, c := range wireCases {
 		t.Run(c.name, func(t *testing.T) {
 			s := newService(t, func(sc *serviceConn, _ int) {

@@ -23,6 +23,7 @@ routes: [{match: /, upstream: s}]
 }
 
 func TestAMalformedResponseIs502AndItsConnectionEnds(t *testing.T) {
+	t.Parallel()
 	for name, response := range map[string]string{
 		"no HTTP":                   "SSH-2.0-OpenSSH_9.2\r\n\r\n",
 		"HTTP/2":                    "HTTP/2 200 OK\r\n\r\n",
