@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build web demo lint test soak planted bench bench-overload patients picture clean
+.PHONY: help build web demo lint test statistics soak planted bench bench-overload patients picture clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -26,22 +26,29 @@ web/dist/.built: $(FRONT)
 demo: build ## Put a small shop behind the gateway, and find out how much it can carry (two minutes)
 	./$(BINARY) demo
 
-lint: web ## Look for what gofmt, go vet and staticcheck object to
+# Every package, and the standard library, is compiled twice for the tests, with and without the race
+# detector. Debug information takes a sixth of that, and go test links none. gin's codec for
+# MessagePack, which no example uses, takes longer to compile than any other package.
+lint test statistics: export GOFLAGS := $(GOFLAGS) -gcflags=all=-dwarf=false -tags=nomsgpack
+
+lint: web ## Look for what gofmt, go vet, staticcheck and the house's own rules object to
 	@unformatted=$$(gofmt -l cmd internal bench examples web/*.go); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
 	go tool staticcheck ./...
+	$(TEST) ./internal/lint
 
 # The race detector makes tests about five times slower, so only what it can find something in runs
 # under it. The simulation runs one goroutine at a time, which the detector cannot know. ALONE are
 # rooms that start no goroutine and use none that do; a test of internal/lint holds them to that.
 # Allocations are counted without the detector, which allocates itself. Tests that wait most of their
-# time run in parallel with each other, more of them than there are processors.
-# go vet has seen everything in lint. A program of the race detector waits a second before it ends
+# time run in parallel with each other, more of them than there are processors; so do packages (-p).
+# The gateway takes the longest, and begins first.
+# go vet has seen everything in lint, where internal/lint is tested. A program of the race detector waits a second before it ends
 # unless GORACE says otherwise, and tests start hundreds. A package may take longer than go test's
 # ten minutes on a machine that is slow: only one that hangs meets the time-out.
 ALONE := ./examples/patients ./internal/admission ./internal/cache ./internal/cache/rules ./internal/cidr ./internal/concurrency ./internal/exchange \
 	./internal/grpc ./internal/hash ./internal/head ./internal/hist ./internal/hpack ./internal/http1 ./internal/http2 \
-	./internal/lint ./internal/loadline ./internal/route ./internal/telemetry/budget \
+	./internal/loadline ./internal/route ./internal/telemetry/budget \
 	./internal/lab/diagnose ./internal/lab/disk ./internal/lab/format ./internal/lab/heap \
 	./internal/lab/measure ./internal/lab/model ./internal/lab/pace ./internal/lab/plan \
 	./internal/lab/profile ./internal/lab/queue ./internal/lab/record ./internal/lab/reference ./internal/lab/report \
@@ -56,7 +63,8 @@ PLAIN_ROOMS = $(patsubst %,./%,$(sort $(patsubst %/,%,$(dir $(PLAIN)))))
 PLAIN_TESTS = $(shell grep -lE '^//go:build !race' $(PLAIN) | xargs grep -ohE '^func Test[A-Za-z0-9]+' | sed 's/func //; s/.*/^&$$/' | paste -sd'|')
 # go test compiles packages without tests too, and what they import: for nothing with the race detector.
 HAS_TESTS := {{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}
-TEST := go test -vet=off -timeout 1h
+BUSY := $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
+TEST := go test -vet=off -timeout 1h -p $(BUSY)
 test: export GORACE = atexit_sleep_ms=0
 test: ## Install the tools that tests need, then lint and test everything
 	./scripts/tools.sh
@@ -64,7 +72,17 @@ test: ## Install the tools that tests need, then lint and test everything
 	$(TEST) ./internal/sim -seeds 2000
 	$(TEST) $(ALONE)
 	$(TEST) -run 'Alloc|$(PLAIN_TESTS)' $(filter-out $(ALONE),$(PLAIN_ROOMS))
-	$(TEST) -race -parallel 8 -skip Alloc $$(go list -f '$(HAS_TESTS)' ./... | grep -vxF -e plimsoll/internal/sim $(ALONE:./%=-e plimsoll/%))
+	$(TEST) -race -parallel 8 -skip Alloc ./internal/gateway $$(go list -f '$(HAS_TESTS)' ./... | grep -vxF -e plimsoll/internal/sim -e plimsoll/internal/lint $(ALONE:./%=-e plimsoll/%))
+
+REPEATS ?= 20
+# The tables in docs/benchmarks.md, docs/load-line.md and docs/adaptive-concurrency.md come from here.
+statistics: ## Repeat hundreds of times the surveys and estimates that make test makes once or twice (REPEATS=20 of each)
+	go test ./internal/lab/survey -v -timeout 0 -run 'ItsLine|Truth' -surveys $(REPEATS)
+	go test ./internal/lab/survey -v -timeout 0 -run ItsLine -surveys $(REPEATS) -held
+	go test ./internal/loadline -v -timeout 0 -run Line -seeds $(REPEATS)
+	go test ./internal/lab/model -v -timeout 0 -run Line -seeds $(REPEATS)
+	go test ./internal/concurrency -v -timeout 0 -run Services -grid tuned
+	go test ./internal/concurrency -v -timeout 0 -run Services -grid held
 
 # Each soak begins at other seeds than the one before.
 soak: ## Play seeds of the simulation for as long as SOAK says (an hour; SOAK=10m for less)

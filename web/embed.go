@@ -20,7 +20,8 @@ type Assets struct {
 
 // Report is the front end of the lab's reports.
 func Report() Assets {
-	return Assets{Theme: read("src/report/theme.css"), Style: read("dist/report.css"), Script: read("dist/report.js")}
+	return Assets{Theme: read("src/report/theme.css"), Style: read("dist/report.css"),
+		Script: read("dist/report.js")}
 }
 
 // read is a file's text; a file that is not there is empty.

@@ -3,7 +3,8 @@
 // order within each pair. What the target answers in a second is what it can do, and so stands for
 // its load line.
 //
-//	go run ./bench/probecost --pid N --url http://127.0.0.1:18800/ --metrics http://127.0.0.1:18801/metrics --pairs 12 --deep
+//	go run ./bench/probecost --pid N --url http://127.0.0.1:18800/ \
+//	    --metrics http://127.0.0.1:18801/metrics --pairs 12 --deep
 //
 // It prints one line of JSON: the change of the goodput with its interval (95 %) and the
 // probability of such differences by chance.

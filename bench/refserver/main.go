@@ -1,7 +1,8 @@
 // Command refserver runs a server whose load line is known, because it is a queue: what a survey
 // says of it can be compared with the truth.
 //
-//	go run ./bench/refserver --workers 4 --service 2ms --exponential --room 100 --address 127.0.0.1:18700 --slo 'p99<50ms,errors<0.1%'
+//	go run ./bench/refserver --workers 4 --service 2ms --exponential --room 100 \
+//	    --address 127.0.0.1:18700 --slo 'p99<50ms,errors<0.1%'
 //
 // It prints its address and its true line as one line of JSON, serves until it is interrupted, and
 // then prints what it counted. SIGUSR1 halves its capacity, as each request that arrives from then

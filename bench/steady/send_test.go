@@ -133,7 +133,8 @@ func TestSilenceIsATimeout(t *testing.T) {
 
 func TestTheRequestIsWhatTheURLSays(t *testing.T) {
 	u, _ := url.Parse("http://a.example:8080/x?y=z")
-	if got := string(requestFor(u)); !strings.HasPrefix(got, "GET /x?y=z HTTP/1.1\r\nHost: a.example:8080\r\n") || !strings.HasSuffix(got, "\r\n\r\n") {
+	if got := string(requestFor(u)); !strings.HasPrefix(got, "GET /x?y=z HTTP/1.1\r\nHost: "+
+		"a.example:8080\r\n") || !strings.HasSuffix(got, "\r\n\r\n") {
 		t.Errorf("%q", got)
 	}
 }

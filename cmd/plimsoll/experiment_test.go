@@ -89,7 +89,8 @@ func TestStepsAreShownAgainstTheOneBefore(t *testing.T) {
 			{Than: "a", Value: "b", Share: true, Shift: .5, Low: .4, High: .6, Says: "real: 50 % more"},
 			{Than: "b", Value: "c", Share: true, Shift: 0, Low: -.01, High: .01, Says: "the same"},
 		}}
-	want := "goodput median 95 % against the one before\na -\nb - +50.0 % (+40.0 to +60.0) real: 50 % more\nc - +0.0 % (-1.0 to +1.0) the same"
+	want := "goodput median 95 % against the one before\na -\nb - +50.0 % (+40.0 to +60.0) real: " +
+		"50 % more\nc - +0.0 % (-1.0 to +1.0) the same"
 	if got := strings.Join(linesOf(figureTable(m, f)), "\n"); got != want {
 		t.Errorf("%s\nwant:\n%s", got, want)
 	}
@@ -161,7 +162,8 @@ repeat: 4
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"gogc: 3 values in 4 rounds, about 96.0 s", "With 4 rounds no difference can be called real: 8 are needed for 4 comparisons (--repeat 8).",
+		"gogc: 3 values in 4 rounds, about 96.0 s", "With 4 rounds no difference can be called " +
+			"real: 8 are needed for 4 comparisons (--repeat 8).",
 		"100 (baseline)   ./server --listen=${port}   GOGC=100",
 		"500/s, poisson arrivals over 64 connections for 5s, after 1s to warm up",
 	} {

@@ -18,8 +18,8 @@ import (
 	"plimsoll/internal/freeport"
 )
 
-// sshServer is a real sshd on a port of its own, whose user's folder for caches is cache. The program
-// ssh of this process finds its keys. It ends with the test.
+// sshServer is a real sshd on a port of its own, whose user's folder for caches is cache. The
+// program ssh of this process finds its keys. It ends with the test.
 func sshServer(t *testing.T) (host, cache string) {
 	t.Helper()
 	const sshd = "/usr/sbin/sshd"

@@ -145,7 +145,8 @@ func (k *loadCommand) check() error {
 			"leave out the rate, the scenario, method, body, connections' lifetime, "+
 			"--hdr and --out", k.Verify, k.Verify)
 	case k.Verify == "wrk" && k.streams() > 0:
-		return errors.New("wrk speaks HTTP/1.1: leave out --http2 and --http3, or compare with --verify h2load")
+		return errors.New("wrk speaks HTTP/1.1: leave out --http2 and --http3, or compare with " +
+			"--verify h2load")
 	case k.Verify == "h2load" && !k.HTTP2:
 		return errors.New("--verify h2load needs HTTP/2: give --http2 too, or --verify wrk")
 	}

@@ -112,7 +112,8 @@ func TestAManifestThatIsNotWrittenIsSaid(t *testing.T) {
 	if err := os.WriteFile(file, []byte("an older one"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for asked, want := range map[string]string{file: "manifest: not written, as no autoscaler can be planned; if there is a file " + file, "": ""} {
+	for asked, want := range map[string]string{file: "manifest: not written, as no autoscaler " +
+		"can be planned; if there is a file " + file, "": ""} {
 		var out, log bytes.Buffer
 		k := planCommand{Dir: plannable(t, false, usualLine), Rate: 40000, Headroom: .2, Zones: 3,
 			Deployment: "shop", Manifest: asked}

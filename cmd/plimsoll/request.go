@@ -181,7 +181,7 @@ func (k *requestFlags) body() ([]byte, error) {
 	if len(body) > maxBody {
 		return nil, withExit{
 			exitUsage,
-			fmt.Errorf("--body: %s is over %d MB, the most that is sent", path, maxBody>>20),
+			fmt.Errorf("--body: %s is over %d MiB, the most that is sent", path, maxBody>>20),
 		}
 	}
 	return body, nil

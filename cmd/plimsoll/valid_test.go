@@ -9,8 +9,8 @@ import (
 	"plimsoll/internal/lab/document"
 )
 
-// valid is the script command "valid NAME FILE", which holds a JSON document against the schema that
-// plimsoll schema NAME prints.
+// valid is the script command "valid NAME FILE", which holds a JSON document against the schema
+// that plimsoll schema NAME prints.
 func valid(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: valid NAME FILE")

@@ -34,7 +34,8 @@ func certificate(t *testing.T) (cert, key string) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for name, block := range map[string]*pem.Block{"site.pem": {Type: "CERTIFICATE", Bytes: public}, "site.key": {Type: "PRIVATE KEY", Bytes: secret}} {
+	for name, block := range map[string]*pem.Block{"site.pem": {Type: "CERTIFICATE", Bytes: public},
+		"site.key": {Type: "PRIVATE KEY", Bytes: secret}} {
 		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}

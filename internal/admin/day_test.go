@@ -49,7 +49,9 @@ admin: {address: "127.0.0.1:0"}
 	g.want("POST", "/api/v1/reload", 200, `"config_version"`)
 	before = a.requests.Load()
 	tr.more(t, 200)
-	if s := get[gateway.UpstreamStatus](g, "/api/v1/upstreams/users"); s.Policy != "least_requests" || !out() || a.requests.Load() > before {
+	if s := get[gateway.UpstreamStatus](g,
+		"/api/v1/upstreams/users"); s.Policy != "least_requests" || !out() ||
+		a.requests.Load() > before {
 		t.Errorf("after a reload of its upstream a drained target is %+v", findTarget(g, a))
 	}
 
@@ -153,7 +155,8 @@ func TestTheTokenFollowsReloads(t *testing.T) {
 	g.want("GET", "/metrics", 401)
 	g.token = "first"
 	g.want("GET", "/metrics", 200)
-	if yaml := get[gateway.ConfigStatus](g, "/api/v1/config").YAML; strings.Contains(yaml, "first") || !strings.Contains(yaml, "[redacted]") {
+	if yaml := get[gateway.ConfigStatus](g, "/api/v1/config").YAML; strings.Contains(yaml,
+		"first") || !strings.Contains(yaml, "[redacted]") {
 		t.Errorf("the configuration shows its token:\n%s", yaml)
 	}
 	g.write(simple(a, `admin: {address: "127.0.0.1:0", token: second}`))
@@ -302,7 +305,8 @@ none what no route matches  respond [] 1 map[4xx:1]
 		t.Errorf("the routes are\n%swant\n%s", got.String(), want)
 	}
 	u := get[gateway.UpstreamStatus](g, "/api/v1/upstreams/users")
-	if u.Requests != 2 || u.Opened != 1 || u.Reused != 1 || u.Connections != 1 || u.Idle != 1 || u.States["up"] != 1 || len(u.Targets) != 1 {
+	if u.Requests != 2 || u.Opened != 1 || u.Reused != 1 || u.Connections != 1 || u.Idle != 1 ||
+		u.States["up"] != 1 || len(u.Targets) != 1 {
 		t.Errorf("after two requests on one connection the upstream is %+v", u)
 	}
 	if x := u.Targets[0]; x.Requests != 2 || x.Idle != 1 || x.Connections != 1 || x.Latency <= 0 || !x.Usable || x.Outstanding != 0 {

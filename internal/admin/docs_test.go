@@ -146,7 +146,8 @@ admin: {address: "127.0.0.1:0"}
 	for _, target := range []string{"/", "/", "/gone", "/hello", "/less", "/kept"} {
 		fetch("http://" + address + target)
 	}
-	for _, raw := range []string{"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nConnection: close\r\n\r\nabcde", "POST /gone HTTP/1.0\r\n\r\n", "no HTTP\r\n\r\n",
+	for _, raw := range []string{"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nConnection: " +
+		"close\r\n\r\nabcde", "POST /gone HTTP/1.0\r\n\r\n", "no HTTP\r\n\r\n",
 		"POST /hello HTTP/1.0\r\nContent-Type: application/grpc\r\n\r\n",
 		"GET /chat HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"} {
 		c, err := net.Dial("tcp", address)

@@ -105,10 +105,14 @@ func ask(h http.Handler, method, target string, headers ...string) *httptest.Res
 func TestATokenIsDemandedOnEveryPath(t *testing.T) {
 	f := &fake{}
 	h := admin.New(f, &fakeAddress{token: "open sesame?"})
-	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/api/v1/config", "/debug/pprof/", "/debug/pprof/heap", "/nothing", "//metrics", "/api/v1/../../metrics"} {
-		for _, given := range [][]string{nil, {"Authorization: Bearer wrong"}, {"Authorization: Bearer "}, {"Authorization: Basic open sesame?"}, {"Authorization: open sesame?"}} {
+	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/api/v1/config",
+		"/debug/pprof/", "/debug/pprof/heap", "/nothing", "//metrics", "/api/v1/../../metrics"} {
+		for _, given := range [][]string{nil, {"Authorization: Bearer wrong"},
+			{"Authorization: Bearer "}, {"Authorization: Basic open sesame?"},
+			{"Authorization: open sesame?"}} {
 			w := ask(h, "GET", path, given...)
-			if w.Code != 401 || !strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Bearer") || !strings.Contains(w.Body.String(), `"error"`) {
+			if w.Code != 401 || !strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Bearer") ||
+				!strings.Contains(w.Body.String(), `"error"`) {
 				t.Errorf("GET %s with %q: %d %v %q, want 401 with WWW-Authenticate", path, given, w.Code, w.Header(), w.Body)
 			}
 		}
@@ -145,15 +149,18 @@ func TestWithoutATokenForeignHostsAreRefused(t *testing.T) {
 		host string
 		want int
 	}{
-		{"127.0.0.1:9900", 200}, {"127.0.0.1", 200}, {"localhost:9900", 200}, {"LocalHost", 200}, {"[::1]:9900", 200}, {"10.0.0.1:9900", 200},
+		{"127.0.0.1:9900", 200}, {"127.0.0.1", 200}, {"localhost:9900", 200}, {"LocalHost",
+			200}, {"[::1]:9900", 200}, {"10.0.0.1:9900", 200},
 		{machine + ":9900", 200}, {"", 200},
-		{"evil.example", 403}, {"evil.example:9900", 403}, {"127.0.0.1.evil.example:9900", 403}, {"localhost.evil.example", 403}, {"1.2.3", 403},
+		{"evil.example", 403}, {"evil.example:9900", 403}, {"127.0.0.1.evil.example:9900",
+			403}, {"localhost.evil.example", 403}, {"1.2.3", 403},
 	} {
 		if w := ask(h, "GET", "/api/v1/config", "Host: "+c.host); w.Code != c.want {
 			t.Errorf("Host %q gets %d, want %d", c.host, w.Code, c.want)
 		}
 	}
-	if w := ask(admin.New(&fake{}, &fakeAddress{token: "t"}), "GET", "/healthz", "Host: gateway.example", "Authorization: Bearer t"); w.Code != 200 {
+	if w := ask(admin.New(&fake{}, &fakeAddress{token: "t"}), "GET", "/healthz",
+		"Host: gateway.example", "Authorization: Bearer t"); w.Code != 200 {
 		t.Errorf("with a token, under another name: %d, want 200", w.Code)
 	}
 }

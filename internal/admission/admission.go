@@ -112,8 +112,8 @@ type Limiter struct {
 
 const (
 	buckets = 256
-	// memory is how long, in nanoseconds, the smoothed backlog takes to follow for the most part. A single
-	// long turn, of a garbage collection say, is not an overload.
+	// memory is how long, in nanoseconds, the smoothed backlog takes to follow for the most part. A
+	// single long turn, of a garbage collection say, is not an overload.
 	memory = int64(30 * time.Millisecond)
 	// fading is how often the counts of clients are halved.
 	fading = int64(100 * time.Millisecond)

@@ -70,9 +70,9 @@ func (s *score) add(o score) {
 	s.bad, s.forwarded = s.bad+o.bad, s.forwarded+o.forwarded
 }
 
-// TestModesOnTraces plays the traces against each mode. The tables stand in docs/breaker.md too. The
-// defaults were chosen with the set "tuning"; "held" was kept back and run once they stood, and so was
-// "recorded".
+// TestModesOnTraces plays the traces against each mode. The tables stand in docs/breaker.md too.
+// The defaults were chosen with the set "tuning"; "held" was kept back and run once they stood, and
+// so was "recorded".
 func TestModesOnTraces(t *testing.T) {
 	for _, set := range []string{"tuning", "held", "recorded"} {
 		t.Run(set, func(t *testing.T) {

@@ -15,16 +15,15 @@
 //  5. Pass: the exchange goes on as without a cache. When it is over, rules.Invalidates and Locations
 //     say what Store.PurgeURI has to forget; JudgeHead does so for HEAD.
 //  6. Fetch and Revalidate: Store.Begin makes the caller the filler, or finds the one there is.
-//     Everybody, the filler's own client too, joins as a Reader, whose Waker posts to its loop; readers of
-//     one loop had better share a post, for thousands may wait for one fetch. Who cannot join any more
-//     looks the key up again. The filler
-//     sends Options.Forward's fields with GET and tells the fill what comes: Head when Options.Judge says
-//     MayStore (SetVary first, where Options.Vary has names), Refuse when it does not, Append, and Finish or
-//     Fail; for a 304, Renew with what Freshen made. It ends its fill in every case, whatever becomes of
-//     its client.
+//     Everybody, the filler's own client too, joins as a Reader, whose Waker posts to its loop;
+//     readers of one loop had better share a post, for thousands may wait for one fetch. Who cannot
+//     join any more looks the key up again. The filler sends Options.Forward's fields with GET and
+//     tells the fill what comes: Head when Options.Judge says MayStore (SetVary first, where
+//     Options.Vary has names), Refuse when it does not, Append, and Finish or Fail; for a 304,
+//     Renew with what Freshen made. It ends its fill in every case, whatever becomes of its client.
 //  7. A reader looks at Head: a Private fill sends it on its own, and so does an entry that varies and
-//     whose key is not the reader's own (Entry.Key). A fill that is Broken before its head came lets the
-//     reader serve what is stale where the decision said StaleIfError, and otherwise go on its own, once. One
-//     that breaks later cuts the response, as a broken upstream connection does.
+//     whose key is not the reader's own (Entry.Key). A fill that is Broken before its head came
+//     lets the reader serve what is stale where the decision said StaleIfError, and otherwise go on
+//     its own, once. One that breaks later cuts the response, as a broken upstream connection does.
 //  8. A wait is bounded by the policy: a reader that has waited too long closes and does as in 7.
 package cache

@@ -45,8 +45,8 @@ func (r *response) has(name string) bool {
 	return false
 }
 
-// gate is the contract of the package in a few lines: one request at a time, a clock that is set, and
-// an origin that is a function.
+// gate is the contract of the package in a few lines: one request at a time, a clock that is set,
+// and an origin that is a function.
 type gate struct {
 	testing.TB
 	options rules.Options

@@ -89,8 +89,8 @@ func TestNoFieldOfARequestChangesWhatOthersGet(t *testing.T) {
 	}
 }
 
-// The gateway offers the origin codings that it chooses, so all that is left of Accept-Encoding is a
-// choice of these, which an honest origin says that it varies by.
+// The gateway offers the origin codings that it chooses, so all that is left of Accept-Encoding is
+// a choice of these, which an honest origin says that it varies by.
 func TestAcceptEncodingIsWhatTheGatewaySays(t *testing.T) {
 	for sent, want := range map[string]string{
 		"gzip, br, zstd": "br, gzip, zstd", "br;q=0.1, GZIP;q=1.0, evil": "br, gzip", "evil": "",

@@ -9,9 +9,10 @@ import (
 	"plimsoll/internal/cache/rules"
 )
 
-// The cases here are those of the public test suite for HTTP caches (cache-tests.fyi) that concern a
-// shared cache, in its names where it has one, and with its expectations. Where the suite only asks
-// how a cache behaves, what is expected is what RFC 9111 has, or what package rules says it chose.
+// The cases here are those of the public test suite for HTTP caches (cache-tests.fyi) that concern
+// a shared cache, in its names where it has one, and with its expectations. Where the suite only
+// asks how a cache behaves, what is expected is what RFC 9111 has, or what package rules says it
+// chose.
 
 // dated replaces "@N" in a field's value by the HTTP-date N seconds from now.
 func (g *gate) dated(lines []string) []string {
@@ -238,8 +239,8 @@ func TestWhatIsReused(t *testing.T) {
 }
 
 // steps are cases of several requests. A request is "METHOD /path | field | field"; what the origin
-// answers stands behind "<", and what is expected behind ">": "hit", "miss", "validated" (the origin
-// was asked with validators), a status, or a field that is there or, behind "!", is not.
+// answers stands behind "<", and what is expected behind ">": "hit", "miss", "validated" (the
+// origin was asked with validators), a status, or a field that is there or, behind "!", is not.
 var steps = []struct {
 	name  string
 	steps []string
@@ -495,11 +496,13 @@ var steps = []struct {
 		[]string{"GET / < Cache-Control: max-age=60 | Connection: a, b | A: 1 | B: 2 | C: 3 > miss",
 			"GET / > hit | C: 3 | !A | !B | !Connection"}},
 	{"headers of connections", []string{
-		"GET / < Cache-Control: max-age=60 | Keep-Alive: 1 | Proxy-Authenticate: a | TE: b | Upgrade: c | Transfer-Encoding: chunked | Proxy-Authentication-Info: d > miss",
+		"GET / < Cache-Control: max-age=60 | Keep-Alive: 1 | Proxy-Authenticate: a | TE: b | " +
+			"Upgrade: c | Transfer-Encoding: chunked | Proxy-Authentication-Info: d > miss",
 		"GET / > hit | !Keep-Alive | !Proxy-Authenticate | !TE | !Upgrade | !Transfer-Encoding | !Proxy-Authentication-Info",
 	}},
 	{"headers-store-Content-Type",
-		[]string{"GET / < Cache-Control: max-age=60 | Content-Type: a/b | Expires: x | Clear-Site-Data: c > miss", "GET / > hit | Content-Type: a/b | Clear-Site-Data: c"}},
+		[]string{"GET / < Cache-Control: max-age=60 | Content-Type: a/b | Expires: x | " +
+			"Clear-Site-Data: c > miss", "GET / > hit | Content-Type: a/b | Clear-Site-Data: c"}},
 	{"a response without Date gets one", []string{"GET / < Cache-Control: max-age=60 > miss",
 		"GET / > hit | Date: @-3"}},
 	{"query-args-different", []string{"GET /?a=1 < Cache-Control: max-age=60 > miss",

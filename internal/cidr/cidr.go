@@ -17,13 +17,15 @@ func Parse(text string) (netip.Prefix, error) {
 	if strings.Contains(text, "/") {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
-			return prefix, fmt.Errorf("%q is not a CIDR prefix; write one like 10.0.0.0/8 or 2001:db8::/32", text)
+			return prefix, fmt.Errorf("%q is not a CIDR prefix; write one like 10.0.0.0/8 or "+
+				"2001:db8::/32", text)
 		}
 		prefix = p
 	} else {
 		a, err := netip.ParseAddr(text)
 		if err != nil {
-			return prefix, fmt.Errorf("%q is neither an address nor a CIDR prefix; write one like 10.0.0.1, 10.0.0.0/8 or 2001:db8::/32", text)
+			return prefix, fmt.Errorf("%q is neither an address nor a CIDR prefix; write one "+
+				"like 10.0.0.1, 10.0.0.0/8 or 2001:db8::/32", text)
 		}
 		if a.Zone() != "" {
 			return prefix, fmt.Errorf("%q has a zone; write the address without it", text)

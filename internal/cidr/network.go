@@ -13,7 +13,8 @@ func Network(text string, bits4, bits6 int) (netip.Prefix, error) {
 	if err != nil {
 		address, err = netip.ParseAddr(text)
 		if err != nil || address.Zone() != "" {
-			return netip.Prefix{}, fmt.Errorf("%.40q is not an address; write one such as 192.0.2.7, or a network", text)
+			return netip.Prefix{}, fmt.Errorf("%.40q is not an address; write one such as "+
+				"192.0.2.7, or a network", text)
 		}
 		address = address.Unmap()
 		named = netip.PrefixFrom(address, address.BitLen())
@@ -24,7 +25,8 @@ func Network(text string, bits4, bits6 int) (netip.Prefix, error) {
 	}
 	network := netip.PrefixFrom(address, bits).Masked()
 	if named.Addr() != network.Addr() || named.Bits() != bits && !named.IsSingleIP() {
-		return network, fmt.Errorf("%s is not one of the networks of %d bits that count; write %s", named, bits, network)
+		return network, fmt.Errorf("%s is not one of the networks of %d bits that count; write %s",
+			named, bits, network)
 	}
 	return network, nil
 }

@@ -122,7 +122,8 @@ func New(o Options) (*Law, error) {
 		return nil, fmt.Errorf("concurrency: the initial limit %d is not within %d to %d: move it there",
 			o.Initial, o.Min, o.Max)
 	case !(o.Tolerance > 0 && o.Tolerance <= 1):
-		return nil, fmt.Errorf("concurrency: the tolerance is %g: it must be above 0 and at most 1", o.Tolerance)
+		return nil, fmt.Errorf("concurrency: the tolerance is %g: it must be above 0 and at most 1",
+			o.Tolerance)
 	case o.Mode == AIMD && o.Target <= 0:
 		return nil, fmt.Errorf("concurrency: AIMD has the target %v: set one above 0", o.Target)
 	case o.Mode > AIMD:

@@ -210,7 +210,8 @@ func (g *gradient) steer() {
 		g.grow(target, fmt.Sprintf("the knee is near %.0f", g.last.knee))
 	case target < g.limit-max(0.4, 0.03*g.limit):
 		g.growing = 0
-		g.move(max(target, g.limit-max(1, descent*g.limit)), fmt.Sprintf("the knee is near %.0f", g.last.knee))
+		g.move(max(target, g.limit-max(1, descent*g.limit)), fmt.Sprintf("the knee is near %.0f",
+			g.last.knee))
 	default:
 		g.growing = 0
 	}

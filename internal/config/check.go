@@ -100,7 +100,8 @@ func (a *Admin) check(s *scope) {
 		}
 	}
 	if s.good("token") && strings.ContainsFunc(a.Token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		s.reject("token", "has a blank or a character outside ASCII, which an Authorization header cannot carry; choose others")
+		s.reject("token", "has a blank or a character outside ASCII, which an Authorization "+
+			"header cannot carry; choose others")
 	}
 }
 
@@ -147,12 +148,14 @@ func splitAddress(address string) (host string, port int, err error) {
 		inner, found = strings.CutSuffix(inner, "]")
 		ip, err := netip.ParseAddr(inner)
 		if !found || err != nil || !ip.Is6() {
-			return "", 0, fmt.Errorf("%q is not an IPv6 address in brackets; write it as [::1]:8080", clip(host))
+			return "", 0, fmt.Errorf("%q is not an IPv6 address in brackets; write it as "+
+				"[::1]:8080", clip(host))
 		}
 		return inner, port, nil
 	}
 	if strings.Contains(host, ":") {
-		return "", 0, fmt.Errorf("%q is ambiguous; write an IPv6 address in brackets, as [::1]:8080", clip(address))
+		return "", 0, fmt.Errorf("%q is ambiguous; write an IPv6 address in brackets, as "+
+			"[::1]:8080", clip(address))
 	}
 	return host, port, nil
 }
@@ -173,7 +176,8 @@ func (s *scope) listenAddress(name, address string) string {
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
-		s.reject(name, "%q is not an IP address; write one, as 127.0.0.1:%d, or :%d for every address of the machine", clip(host), port, port)
+		s.reject(name, "%q is not an IP address; write one, as 127.0.0.1:%d, or :%d for every "+
+			"address of the machine", clip(host), port, port)
 		return address
 	}
 	return netip.AddrPortFrom(ip, uint16(port)).String()
@@ -220,7 +224,8 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	if !strings.Contains(text, "/") {
 		ip, err := netip.ParseAddr(text)
 		if err != nil || ip.Zone() != "" {
-			return netip.Prefix{}, fmt.Errorf("%q is not an address or a CIDR prefix; write one such as 10.0.0.0/8 or 192.0.2.7", clip(text))
+			return netip.Prefix{}, fmt.Errorf("%q is not an address or a CIDR prefix; write one "+
+				"such as 10.0.0.0/8 or 192.0.2.7", clip(text))
 		}
 		ip = ip.Unmap()
 		return netip.PrefixFrom(ip, ip.BitLen()), nil
@@ -230,10 +235,12 @@ func parsePrefix(text string) (netip.Prefix, error) {
 		return prefix, fmt.Errorf("%q is not a CIDR prefix; write one such as 10.0.0.0/8", clip(text))
 	}
 	if prefix.Addr().Is4In6() {
-		return prefix, fmt.Errorf("%q is an IPv4 prefix in the form of IPv6; write it as IPv4, such as 10.0.0.0/8", clip(text))
+		return prefix, fmt.Errorf("%q is an IPv4 prefix in the form of IPv6; write it as IPv4, "+
+			"such as 10.0.0.0/8", clip(text))
 	}
 	if prefix.Masked() != prefix {
-		return prefix, fmt.Errorf("%s has bits beyond its length; write %s for the whole network, or the address alone", text, prefix.Masked())
+		return prefix, fmt.Errorf("%s has bits beyond its length; write %s for the whole "+
+			"network, or the address alone", text, prefix.Masked())
 	}
 	return prefix, nil
 }
@@ -257,11 +264,14 @@ func isPath(text string) bool {
 	if !strings.HasPrefix(text, "/") {
 		return false
 	}
-	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"#<>\\^`{|}", r) })
+	return !strings.ContainsFunc(text, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"#<>\\^`{|}", r)
+	})
 }
 
 // isName reports whether text may name an upstream or a route: something that a label of a metric
 // and a line of a log can show.
 func isName(text string) bool {
-	return text != "" && len(text) <= 200 && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
+	return text != "" && len(text) <= 200 &&
+		!strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }

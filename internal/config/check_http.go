@@ -17,7 +17,8 @@ const (
 // framing are the fields that say where a message ends or what becomes of its connection. The
 // gateway makes them itself; one that a route could set would let a message be read in two ways.
 var framing = []string{
-	"content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade",
+	"content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "te",
+	"trailer", "upgrade",
 }
 
 func (h *HeaderOps) check(s *scope) {
@@ -33,7 +34,8 @@ func (s *scope) fields(name string, fields map[string]string, mayBeHost bool) {
 	s.entries(name, func(name string, key, value place) {
 		s.fieldName(key, name, mayBeHost)
 		if lower := strings.ToLower(name); seen[lower] {
-			s.fail(key, "%s is given twice in different spellings, and case makes no difference in a header's name; keep one", clip(name))
+			s.fail(key, "%s is given twice in different spellings, and case makes no difference "+
+				"in a header's name; keep one", clip(name))
 		} else {
 			seen[lower] = true
 		}
@@ -68,7 +70,8 @@ func (w *When) check(s *scope) {
 			s.fail(key, "%q is not the name of a header; use letters, digits and hyphens", clip(name))
 		}
 		if lower := strings.ToLower(name); seen[lower] {
-			s.fail(key, "%s is given twice in different spellings, and case makes no difference in a header's name; keep one", clip(name))
+			s.fail(key, "%s is given twice in different spellings, and case makes no difference "+
+				"in a header's name; keep one", clip(name))
 		} else {
 			seen[lower] = true
 		}
@@ -112,7 +115,8 @@ func (s *scope) staticBody(status int, file string) []byte {
 	if status == 204 || status == 205 || status == 304 {
 		for _, name := range []string{"body", "file"} {
 			if s.has(name) {
-				s.reject(name, "an answer with status %d has no body; remove it, or choose another status", status)
+				s.reject(name, "an answer with status %d has no body; remove it, or choose "+
+					"another status", status)
 			}
 		}
 	}
@@ -121,7 +125,8 @@ func (s *scope) staticBody(status int, file string) []byte {
 	}
 	content, err := s.files.read(file)
 	if err != nil {
-		s.reject("file", "%s cannot be read: %v; give the path of a readable file of at most %s", file, bare(err), Size(maxStaticFile))
+		s.reject("file", "%s cannot be read: %v; give the path of a readable file of at most %s",
+			file, bare(err), Size(maxStaticFile))
 	}
 	return content
 }
@@ -150,7 +155,8 @@ func (r *Redirect) check(s *scope) {
 		return
 	}
 	to := r.To
-	if !strings.HasPrefix(to, "/") && !strings.HasPrefix(to, "http://") && !strings.HasPrefix(to, "https://") && !strings.HasPrefix(to, "${") {
+	if !strings.HasPrefix(to, "/") && !strings.HasPrefix(to, "http://") &&
+		!strings.HasPrefix(to, "https://") && !strings.HasPrefix(to, "${") {
 		s.reject("to", "%q is not a location; begin it with /, http://, https:// or ${scheme}://", clip(to))
 	}
 }
@@ -162,7 +168,8 @@ func (c *CORS) check(s *scope) {
 			s.fail(at, "%v", err)
 		}
 		if origin == "*" && c.Credentials {
-			s.fail(at, "browsers refuse credentials together with the origin \"*\"; list the origins, or remove credentials")
+			s.fail(at, "browsers refuse credentials together with the origin \"*\"; list the "+
+				"origins, or remove credentials")
 		} else if origin == "*" && len(c.Origins) > 1 {
 			s.fail(at, "\"*\" allows every origin, so that the others have no effect; remove it or them")
 		}
@@ -199,9 +206,11 @@ func checkOrigin(origin string) error {
 	if origin == "*" {
 		return nil
 	}
-	wrong := fmt.Errorf("%q is not an origin; write https://host, https://host:port, https://*.host or \"*\", without a path", clip(origin))
+	wrong := fmt.Errorf("%q is not an origin; write https://host, https://host:port, "+
+		"https://*.host or \"*\", without a path", clip(origin))
 	u, err := url.Parse(strings.Replace(origin, "://*.", "://", 1))
-	if err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(origin, "#") {
+	if err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" || u.User != nil ||
+		u.RawQuery != "" || u.ForceQuery || strings.Contains(origin, "#") {
 		return wrong
 	}
 	if _, err := netip.ParseAddr(u.Hostname()); err != nil && !isHostName(u.Hostname()) {

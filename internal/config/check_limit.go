@@ -47,13 +47,15 @@ func (r *Route) checkLimits(s *scope, names []string) {
 		}
 		taken[l.Name] = true
 		key, err := exchange.ParseKey(l.Key, limitKeys...)
-		if err == nil && key.Kind() == exchange.PathKey && names != nil && !slices.Contains(names, key.Name()) {
+		if err == nil && key.Kind() == exchange.PathKey && names != nil &&
+			!slices.Contains(names, key.Name()) {
 			s.fail(s.keyOf(at, "key"), "%s names no value of the pattern %q; %s", l.Key, clip(r.Match),
 				s.suggest.advice(key.Name(), names))
 		}
 		r.useStore(s, at, l)
 		if l.MaxWait >= r.Timeout && l.MaxWait > 0 && !s.failed["timeout"] {
-			s.fail(s.keyOf(at, "max_wait"), "%s is not shorter than the route's timeout of %s; make it shorter",
+			s.fail(s.keyOf(at, "max_wait"), "%s is not shorter than the route's timeout of %s; "+
+				"make it shorter",
 				l.MaxWait, r.Timeout)
 		}
 	})
@@ -114,7 +116,8 @@ func (l *RateLimit) checkMeaning(s *scope) {
 		meaning   bool
 		otherwise string
 	}{
-		{"burst", true, l.bucket(), "has no meaning with " + l.Algorithm + "; remove it, or choose token_bucket"},
+		{"burst", true, l.bucket(), "has no meaning with " + l.Algorithm +
+			"; remove it, or choose token_bucket"},
 		{"queue", l.Queue != def.Queue, leaky, noWait},
 		{"max_wait", l.MaxWait != def.MaxWait, leaky, noWait},
 		{"prefix_v4", l.PrefixV4 != def.PrefixV4, address, noAddress},

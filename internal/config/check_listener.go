@@ -28,11 +28,13 @@ func (l *Listener) checkHTTP3(s *scope) {
 	tickets := l.TLS == nil || l.TLS.SessionTickets == nil || *l.TLS.SessionTickets
 	switch {
 	case l.HTTP3 && !s.has("tls"):
-		s.reject("http3", "needs tls, which HTTP/3 always speaks; add tls with a certificate, or remove http3")
+		s.reject("http3", "needs tls, which HTTP/3 always speaks; add tls with a certificate, or "+
+			"remove http3")
 	case l.EarlyData && !l.HTTP3:
 		s.reject("early_data", "has no effect without http3; set http3: true, or remove it")
 	case l.EarlyData && !tickets:
-		s.reject("early_data", "needs session tickets, by which clients come again; remove session_tickets: false, or early_data")
+		s.reject("early_data", "needs session tickets, by which clients come again; remove "+
+			"session_tickets: false, or early_data")
 	}
 	switch {
 	case !s.good("alt_svc"):
@@ -46,9 +48,11 @@ func (l *Listener) checkHTTP3(s *scope) {
 func (t *ListenerTLS) check(s *scope) {
 	switch {
 	case t.ClientAuth != "none" && s.good("client_auth") && !s.has("client_ca"):
-		s.reject("client_auth", "%q needs client_ca; add the file of the authorities that clients' certificates come from", t.ClientAuth)
+		s.reject("client_auth", "%q needs client_ca; add the file of the authorities that "+
+			"clients' certificates come from", t.ClientAuth)
 	case t.ClientAuth == "none" && s.good("client_ca"):
-		s.reject("client_ca", "has no effect while client_auth is none; set client_auth to request or require, or remove it")
+		s.reject("client_ca", "has no effect while client_auth is none; set client_auth to "+
+			"request or require, or remove it")
 	}
 	s.authorities("client_ca", t.ClientCA)
 }
@@ -73,7 +77,8 @@ func (s *scope) keyPair(certName, certFile, keyName, keyFile string) {
 		return
 	}
 	if _, err := tls.X509KeyPair(cert, key); err != nil {
-		s.reject(certName, "%s and %s are not a pair: %v; give the chain and the key of its leaf", certFile, keyFile, err)
+		s.reject(certName, "%s and %s are not a pair: %v; give the chain and the key of its leaf",
+			certFile, keyFile, err)
 	}
 }
 

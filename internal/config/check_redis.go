@@ -29,12 +29,14 @@ func (r *Redis) check(s *scope) {
 		seen[address] = true
 	})
 	if s.good("username") && r.Username != "" && r.Password == "" && !s.failed["password"] {
-		s.reject("username", "a username without a password cannot authenticate; add the password, or remove it")
+		s.reject("username", "a username without a password cannot authenticate; add the "+
+			"password, or remove it")
 	}
 	if s.good("prefix") && (len(r.Prefix) > 100 || strings.ContainsFunc(r.Prefix, func(c rune) bool {
 		return c <= ' ' || c > '~' || c == '{' || c == '}'
 	})) {
-		s.reject("prefix", "%q cannot begin a key; use at most 100 ASCII characters without blanks and braces",
+		s.reject("prefix", "%q cannot begin a key; use at most 100 ASCII characters without "+
+			"blanks and braces",
 			clip(r.Prefix))
 	}
 }
@@ -44,7 +46,8 @@ func (l *SharedLimit) check(s *scope) {
 		s.reject("batch", "has no meaning where each decision asks Redis; remove it, or choose mode: leased")
 	}
 	if s.good("instances") && l.Instances > 1 && l.Unavailable != "local" && !s.failed["unavailable"] {
-		s.reject("instances", "has no meaning with unavailable: %s; remove it, or choose local", l.Unavailable)
+		s.reject("instances", "has no meaning with unavailable: %s; remove it, or choose local",
+			l.Unavailable)
 	}
 }
 
@@ -105,7 +108,8 @@ func (c *Config) checkStores(s *scope) {
 		case !ok:
 			s.fail(use.at, "no Redis is named %q; %s", clip(use.name), s.suggest.advice(use.name, known))
 		case store != nil && use.timeout > 0 && store.Timeout >= use.timeout:
-			s.fail(use.at, "the timeout of this Redis, %s, is not shorter than that of the route, %s; make it shorter",
+			s.fail(use.at, "the timeout of this Redis, %s, is not shorter than that of the "+
+				"route, %s; make it shorter",
 				store.Timeout, use.timeout)
 		}
 	}

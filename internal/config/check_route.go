@@ -19,7 +19,8 @@ func (r *Route) check(s *scope) {
 		if isName(r.Name) {
 			s.routeNames = append(s.routeNames, named{s.at("name"), r.Name})
 		} else {
-			s.reject("name", "%q cannot name a route; use 1 to 200 characters that can be printed", clip(r.Name))
+			s.reject("name", "%q cannot name a route; use 1 to 200 characters that can be printed",
+				clip(r.Name))
 		}
 	}
 	if s.good("upstream") {
@@ -90,14 +91,16 @@ func (r *Route) checkPaths(s *scope) []string {
 	}
 	for _, v := range values {
 		if !slices.Contains(names, v.name) {
-			s.fail(v.at, "${path.%s} names no value of the pattern %q; %s", clip(v.name), clip(r.Match), s.suggest.advice(v.name, names))
+			s.fail(v.at, "${path.%s} names no value of the pattern %q; %s", clip(v.name),
+				clip(r.Match), s.suggest.advice(v.name, names))
 		}
 	}
 	if s.good("rewrite") {
 		if !strings.HasPrefix(r.Rewrite, "/") {
 			s.reject("rewrite", "%q is not a path; begin it with /", clip(r.Rewrite))
 		} else if strings.ContainsAny(r.Rewrite, "?#") {
-			s.reject("rewrite", "%q goes beyond the path; the request's query is kept, leave it out here", clip(r.Rewrite))
+			s.reject("rewrite", "%q goes beyond the path; the request's query is kept, leave it "+
+				"out here", clip(r.Rewrite))
 		}
 		s.braces(s.at("rewrite"), r.Rewrite, names)
 	}
@@ -116,11 +119,13 @@ func (r *Route) checkPaths(s *scope) []string {
 	literal, _, hasValues := strings.Cut(path, "{")
 	switch prefix := r.StripPrefix; {
 	case !isPath(prefix) || prefix == "/":
-		s.reject("strip_prefix", "%q is not the leading part of a path; write one such as \"/api\"", clip(prefix))
+		s.reject("strip_prefix", "%q is not the leading part of a path; write one such as \"/api\"",
+			clip(prefix))
 	case s.has("rewrite"):
 		s.reject("strip_prefix", "rewrite replaces the whole path; remove one of the two")
 	case !strings.HasPrefix(literal, prefix) && !(hasValues && strings.HasPrefix(prefix, literal)):
-		s.reject("strip_prefix", "no path that matches %q begins with %q; make it the beginning of the match", clip(r.Match), clip(prefix))
+		s.reject("strip_prefix", "no path that matches %q begins with %q; make it the beginning "+
+			"of the match", clip(r.Match), clip(prefix))
 	}
 	return names
 }
@@ -133,7 +138,9 @@ func (s *scope) refer(at place, name string) {
 // braces checks the {name} values in a template against those of the pattern, and that the rest may
 // stand in a URL.
 func (s *scope) braces(at place, text string, names []string) {
-	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"<>\\^`|", r) }) {
+	if strings.ContainsFunc(text, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"<>\\^`|", r)
+	}) {
 		s.fail(at, "%q has a character that a URL cannot have; write it percent-encoded", clip(text))
 		return
 	}
@@ -168,7 +175,8 @@ func parsePattern(pattern string) (names []string, path string, err error) {
 	if blank := strings.IndexAny(pattern, " \t"); blank >= 0 {
 		rest = strings.TrimLeft(pattern[blank:], " \t")
 		if strings.Contains(pattern[:blank], "/") {
-			return nil, "", fmt.Errorf("%q has a blank in its path; write it percent-encoded, as %%20", clip(pattern))
+			return nil, "", fmt.Errorf("%q has a blank in its path; write it percent-encoded, as %%20",
+				clip(pattern))
 		}
 		if err := checkMethod(pattern[:blank]); err != nil {
 			return nil, "", err
@@ -176,11 +184,13 @@ func parsePattern(pattern string) (names []string, path string, err error) {
 	}
 	slash := strings.IndexByte(rest, '/')
 	if slash < 0 {
-		return nil, "", fmt.Errorf("%q has no path; write [METHOD ][HOST]/[PATH], as \"/\" or \"GET example.com/items/{id}\"", clip(pattern))
+		return nil, "", fmt.Errorf("%q has no path; write [METHOD ][HOST]/[PATH], as \"/\" or "+
+			"\"GET example.com/items/{id}\"", clip(pattern))
 	}
 	if host := strings.TrimPrefix(rest[:slash], "*."); host != "" || slash > 0 {
 		if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil && !isHostName(host) {
-			return nil, "", fmt.Errorf("%q is not a host; write a name without a port, or *.name for what is under it", clip(rest[:slash]))
+			return nil, "", fmt.Errorf("%q is not a host; write a name without a port, or *.name "+
+				"for what is under it", clip(rest[:slash]))
 		}
 	}
 	path = rest[slash:]
@@ -205,14 +215,16 @@ func parsePattern(pattern string) (names []string, path string, err error) {
 func segmentName(segment string, last bool) (string, error) {
 	if !strings.ContainsAny(segment, "{}") {
 		if segment != "" && !isPath("/"+segment) {
-			return "", fmt.Errorf("the segment %q has a character that a path cannot have; write it percent-encoded", clip(segment))
+			return "", fmt.Errorf("the segment %q has a character that a path cannot have; write "+
+				"it percent-encoded", clip(segment))
 		}
 		return "", nil
 	}
 	name, opened := strings.CutPrefix(segment, "{")
 	name, closed := strings.CutSuffix(name, "}")
 	if !opened || !closed {
-		return "", fmt.Errorf("the segment %q is only in part in brackets; a value takes a whole segment, as in /{name}/", clip(segment))
+		return "", fmt.Errorf("the segment %q is only in part in brackets; a value takes a whole "+
+			"segment, as in /{name}/", clip(segment))
 	}
 	if name == "$" && last {
 		return "", nil
@@ -220,7 +232,8 @@ func segmentName(segment string, last bool) (string, error) {
 	name, multi := strings.CutSuffix(name, "...")
 	switch {
 	case !exchange.IsPatternName(name):
-		return "", fmt.Errorf("%q is not a value of a pattern; write {name}, {name...} at the end, or {$} at the end", clip(segment))
+		return "", fmt.Errorf("%q is not a value of a pattern; write {name}, {name...} at the "+
+			"end, or {$} at the end", clip(segment))
 	case multi && !last:
 		return "", fmt.Errorf("%q takes the rest of the path; it can only be the last segment", clip(segment))
 	}
@@ -232,7 +245,8 @@ func checkMethod(method string) error {
 	case !isToken(method):
 		return fmt.Errorf("%q is not a method; write one such as GET, or none for all", clip(method))
 	case method != strings.ToUpper(method):
-		return fmt.Errorf("the method %q is not in upper case, which methods are; write %s", clip(method), strings.ToUpper(clip(method)))
+		return fmt.Errorf("the method %q is not in upper case, which methods are; write %s",
+			clip(method), strings.ToUpper(clip(method)))
 	case method == "CONNECT":
 		return fmt.Errorf("CONNECT is always refused; remove the route, or choose another method")
 	}

@@ -28,12 +28,14 @@ func (u *Upstream) check(s *scope) {
 			weight += *t.Weight
 		}
 		if t.Address != "" && seen[t.Address] {
-			s.fail(at, "%s is a target twice; keep one, and give it a weight if it is to have more", t.Address)
+			s.fail(at, "%s is a target twice; keep one, and give it a weight if it is to have more",
+				t.Address)
 		}
 		seen[t.Address] = true
 	})
 	if s.good("targets") && weight == 0 {
-		s.reject("targets", "every weight is 0, so that no target is used; give one of them a weight, or let the routes respond themselves")
+		s.reject("targets", "every weight is 0, so that no target is used; give one of them a "+
+			"weight, or let the routes respond themselves")
 	}
 	u.checkProtocol(s)
 	if u.LoadLine == "" || !s.good("load_line") {
@@ -56,7 +58,8 @@ func (u *Upstream) checkProtocol(s *scope) {
 		u.Protocol = "http1"
 	case !s.good("protocol"):
 	case (u.Protocol == "auto" || u.Protocol == "h2") && !s.has("tls"):
-		s.reject("protocol", "%s is found out, or spoken, over TLS; add tls, or write h2c for HTTP/2 without TLS", u.Protocol)
+		s.reject("protocol", "%s is found out, or spoken, over TLS; add tls, or write h2c for "+
+			"HTTP/2 without TLS", u.Protocol)
 	case u.Protocol == "h2c" && s.has("tls"):
 		s.reject("protocol", "h2c is HTTP/2 without TLS; remove tls, or write h2")
 	}
@@ -74,7 +77,8 @@ func (t *Target) check(s *scope) {
 func checkTarget(address string) error {
 	if socket, found := strings.CutPrefix(address, "unix:"); found {
 		if !strings.HasPrefix(socket, "/") || len(socket) > maxUnixPath || strings.Contains(socket, "\x00") {
-			return fmt.Errorf("%q is not the path of a socket; write unix:/path, absolute and of at most %d bytes", clip(address), maxUnixPath)
+			return fmt.Errorf("%q is not the path of a socket; write unix:/path, absolute and of "+
+				"at most %d bytes", clip(address), maxUnixPath)
 		}
 		return nil
 	}
@@ -123,7 +127,8 @@ func (b *Balance) check(s *scope) {
 	case s.has("hash") && s.good("policy") && b.Policy != "hash":
 		s.reject("policy", "%q takes no hash; remove one of the two keys", b.Policy)
 	case b.Policy == "hash" && !s.has("hash"):
-		s.reject("policy", "hash needs to know what to hash; write {hash: client_address}, or header:NAME, cookie:NAME, path:NAME")
+		s.reject("policy", "hash needs to know what to hash; write {hash: client_address}, or "+
+			"header:NAME, cookie:NAME, path:NAME")
 	}
 	if s.good("hash") {
 		s.key("hash", b.Hash, BalanceKeys)
@@ -138,16 +143,19 @@ func (b *Breaker) check(s *scope) {
 	}
 	switch {
 	case b.FailureRatio != nil && *b.FailureRatio == 0 && !others:
-		s.reject("failure_ratio", "no rule is left that could open the breaker; give one, or remove the breaker")
+		s.reject("failure_ratio", "no rule is left that could open the breaker; give one, or "+
+			"remove the breaker")
 	case b.FailureRatio != nil && *b.FailureRatio == 1:
 		s.reject("failure_ratio", "no share is more than 100%%, so the breaker would never open; lower it")
 	case b.SlowRatio == 1:
 		s.reject("slow_ratio", "no share is more than 100%%, so the breaker would never open; lower it")
 	}
 	if (b.SlowRatio > 0) != (b.SlowOver > 0) && s.good("slow_ratio") && s.good("slow_over") {
-		s.reject("slow_ratio", "slow_ratio and slow_over need each other: the share of requests, and what is slow")
+		s.reject("slow_ratio", "slow_ratio and slow_over need each other: the share of requests, "+
+			"and what is slow")
 	}
-	if a := b.Adaptive; a != nil && a.LatencyWeight != nil && a.ErrorWeight != nil && a.SaturationWeight != nil {
+	if a := b.Adaptive; a != nil && a.LatencyWeight != nil && a.ErrorWeight != nil &&
+		a.SaturationWeight != nil {
 		if sum := *a.LatencyWeight + *a.ErrorWeight + *a.SaturationWeight; math.Abs(sum-1) > 1e-6 {
 			s.reject("adaptive", "the three weights add up to %.4g; make them add up to 1", sum)
 		}
@@ -172,8 +180,9 @@ func (c *Concurrency) check(s *scope) {
 
 // What a balancer may hash, and what may keep a client on one upstream.
 var (
-	BalanceKeys = []exchange.KeyKind{exchange.AddressKey, exchange.HeaderKey, exchange.CookieKey, exchange.PathKey}
-	stickyKeys  = []exchange.KeyKind{exchange.AddressKey, exchange.HeaderKey, exchange.CookieKey}
+	BalanceKeys = []exchange.KeyKind{exchange.AddressKey, exchange.HeaderKey, exchange.CookieKey,
+		exchange.PathKey}
+	stickyKeys = []exchange.KeyKind{exchange.AddressKey, exchange.HeaderKey, exchange.CookieKey}
 )
 
 // key checks a key against the kinds that are possible there.
@@ -190,7 +199,8 @@ func (h *ActiveHealth) check(s *scope) {
 		}
 	}
 	if s.good("host") && !isHostField(h.Host) {
-		s.reject("host", "%q cannot be a Host header; write a name or an address, with or without a port", clip(h.Host))
+		s.reject("host", "%q cannot be a Host header; write a name or an address, with or "+
+			"without a port", clip(h.Host))
 	}
 	s.notLonger("timeout", &h.Timeout, "interval", h.Interval)
 	s.notLonger("deep_timeout", &h.DeepTimeout, "deep_interval", h.DeepInterval)
@@ -264,15 +274,18 @@ func (p *Pool) check(s *scope) {
 		return
 	}
 	if s.has("max_idle") {
-		s.reject("max_idle", "%d idle connections cannot be kept of %d; make it at most max_connections", p.MaxIdle, p.MaxConnections)
+		s.reject("max_idle", "%d idle connections cannot be kept of %d; make it at most "+
+			"max_connections", p.MaxIdle, p.MaxConnections)
 		return
 	}
 	p.MaxIdle = p.MaxConnections
 }
 
 func (r *Retry) check(s *scope) {
-	if s.good("on") && slices.Contains(r.On, "timeout") && r.PerTryTimeout == 0 && !s.failed["per_try_timeout"] {
-		s.reject("on", "\"timeout\" never happens while per_try_timeout is 0s; set per_try_timeout, or remove it from the list")
+	if s.good("on") && slices.Contains(r.On, "timeout") && r.PerTryTimeout == 0 &&
+		!s.failed["per_try_timeout"] {
+		s.reject("on", "\"timeout\" never happens while per_try_timeout is 0s; set "+
+			"per_try_timeout, or remove it from the list")
 	}
 	seen := make(map[string]bool)
 	s.items("on", func(i int, at place) {
@@ -293,10 +306,12 @@ func (t *UpstreamTLS) check(s *scope) {
 		s.reject("key", "is of no certificate; add cert")
 	}
 	if s.good("server_name") && !isHostName(t.ServerName) {
-		s.reject("server_name", "%q is not a host name; write the name that is in the targets' certificates", clip(t.ServerName))
+		s.reject("server_name", "%q is not a host name; write the name that is in the targets' "+
+			"certificates", clip(t.ServerName))
 	}
 	if t.InsecureSkipVerify && s.has("ca") {
-		s.reject("insecure_skip_verify", "accepts any certificate, so that ca has no effect; remove one of the two")
+		s.reject("insecure_skip_verify", "accepts any certificate, so that ca has no effect; "+
+			"remove one of the two")
 	}
 	s.authorities("ca", t.CA)
 }

@@ -57,7 +57,8 @@ func (c *Config) SLA(name string) SLA {
 
 func (c *Class) check(s *scope) {
 	if c.Availability != nil && *c.Availability == 1 && s.good("availability") {
-		s.reject("availability", "100%% leaves nothing that may fail, so any failure would be an alert; give at most 99.999%%")
+		s.reject("availability", "100%% leaves nothing that may fail, so any failure would be an "+
+			"alert; give at most 99.999%%")
 	}
 	s.items("degrade", func(i int, at place) {
 		switch step := c.Degrade[i]; {

@@ -132,7 +132,8 @@ access_log: {path: stdout}
 	if up.Balance.Policy != "p2c" || *up.Health.Panic != 0.3 || *up.Targets[0].Weight != 1 || *up.Retry.Attempts != 1 {
 		t.Errorf("upstream: %+v", up)
 	}
-	if *up.Health.Passive.ConsecutiveFailures != 5 || *up.Health.Passive.SuccessRateDeviations != 1.9 || *up.Health.Passive.MaxEjected != 0.5 {
+	if *up.Health.Passive.ConsecutiveFailures != 5 ||
+		*up.Health.Passive.SuccessRateDeviations != 1.9 || *up.Health.Passive.MaxEjected != 0.5 {
 		t.Errorf("passive: %+v", up.Health.Passive)
 	}
 	if diff := cmp.Diff([]string{"connect", "reset"}, up.Retry.On); diff != "" {

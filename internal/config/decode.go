@@ -149,7 +149,8 @@ func (d *decoder) exactlyOne(s *scope, keys []key) {
 	case len(found) == 0:
 		d.fail(s.mapping, "has none of %s; give exactly one", strings.Join(among, ", "))
 	default:
-		s.reject(found[1], "%s are given; exactly one of %s may be", strings.Join(found, " and "), strings.Join(among, ", "))
+		s.reject(found[1], "%s are given; exactly one of %s may be", strings.Join(found, " and "),
+			strings.Join(among, ", "))
 	}
 }
 

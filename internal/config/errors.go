@@ -86,10 +86,12 @@ func (l *errorList) err() error {
 		return nil
 	}
 	slices.SortStableFunc(l.list, func(a, b Error) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Path, b.Path))
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
+			cmp.Compare(a.Path, b.Path))
 	})
 	if l.beyond > 0 {
-		l.list = append(l.list, Error{File: l.file, Problem: fmt.Sprintf("%d more errors are not listed; fix these first", l.beyond)})
+		l.list = append(l.list, Error{File: l.file,
+			Problem: fmt.Sprintf("%d more errors are not listed; fix these first", l.beyond)})
 	}
 	return l.list
 }

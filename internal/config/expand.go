@@ -11,7 +11,8 @@ import (
 // variables are the names that ${...} may have in the keys tagged template, where they stand for
 // something of the exchange; "path.NAME" besides, for the value of {NAME} in the route's pattern.
 var variables = []string{
-	"client_address", "client_port", "request_id", "method", "host", "path", "query", "scheme", "route", "upstream", "target",
+	"client_address", "client_port", "request_id", "method", "host", "path", "query", "scheme",
+	"route", "upstream", "target",
 	"listener", "tls_version", "tls_client_subject",
 }
 
@@ -74,7 +75,8 @@ func expand(text string, template bool, lookup func(string) (string, bool)) (exp
 		out.WriteString(text[:at])
 		name, rest, closed := strings.Cut(text[at+2:], "}")
 		if !closed {
-			return result, fmt.Errorf("%q is not closed; add the \"}\", or write \"$${\" for a literal \"${\"", clip(text[at:]))
+			return result, fmt.Errorf("%q is not closed; add the \"}\", or write \"$${\" for a "+
+				"literal \"${\"", clip(text[at:]))
 		}
 		text = rest
 		switch name, fallback, hasFallback := strings.Cut(name, ":-"); {
@@ -84,7 +86,8 @@ func expand(text string, template bool, lookup func(string) (string, bool)) (exp
 			if value == "" && hasFallback {
 				value = fallback
 			} else if !set {
-				return result, fmt.Errorf("the environment variable %s is not set; set it, or give a default as in ${%s:-text}", name, name)
+				return result, fmt.Errorf("the environment variable %s is not set; set it, or "+
+					"give a default as in ${%s:-text}", name, name)
 			}
 			if template {
 				value = strings.ReplaceAll(value, "${", "$${")
@@ -113,16 +116,20 @@ func checkVariable(name string, template bool) error {
 	case known && template:
 		return nil
 	case known:
-		return fmt.Errorf("${%s} belongs to an exchange and has no value here; environment variables are upper case, and \"$${\" is a literal \"${\"", name)
+		return fmt.Errorf("${%s} belongs to an exchange and has no value here; environment "+
+			"variables are upper case, and \"$${\" is a literal \"${\"", name)
 	case template:
-		return fmt.Errorf("%q is not a variable; known are %s, and path.NAME for a value of the pattern (\"$${\" is a literal \"${\")",
+		return fmt.Errorf("%q is not a variable; known are %s, and path.NAME for a value of the "+
+			"pattern (\"$${\" is a literal \"${\")",
 			"${"+clip(name)+"}", strings.Join(variables, ", "))
 	}
-	return fmt.Errorf("%q does not name an environment variable; they are upper case, as in ${HOME}, and \"$${\" is a literal \"${\"", "${"+clip(name)+"}")
+	return fmt.Errorf("%q does not name an environment variable; they are upper case, as in "+
+		"${HOME}, and \"$${\" is a literal \"${\"", "${"+clip(name)+"}")
 }
 
 func isEnvironmentName(name string) bool {
-	return name != "" && (name[0] < '0' || name[0] > '9') && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
+	return name != "" && (name[0] < '0' || name[0] > '9') &&
+		strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
 }
 
 // maxQuoted is how many bytes of a text an error quotes.

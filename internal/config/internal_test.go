@@ -10,7 +10,8 @@ import (
 
 func TestScalarsMeanWhatTheySay(t *testing.T) {
 	for text, want := range map[string]Duration{
-		"0s": 0, "1.5s": Duration(1500 * time.Millisecond), "5m": Duration(5 * time.Minute), "1h30m": Duration(90 * time.Minute), "1ms": Duration(time.Millisecond),
+		"0s": 0, "1.5s": Duration(1500 * time.Millisecond), "5m": Duration(5 * time.Minute),
+		"1h30m": Duration(90 * time.Minute), "1ms": Duration(time.Millisecond),
 	} {
 		if got, err := ParseDuration(text); err != nil || got != want {
 			t.Errorf("duration %q is %v, %v", text, got, err)
@@ -36,7 +37,8 @@ func TestScalarsThatMeanNothingAreRefused(t *testing.T) {
 			t.Errorf("duration %q is %v", text, d)
 		}
 	}
-	for _, text := range []string{"", "B", "-1", "+1", "1.5KB", "1kb", "1 KB", "1KiB", "1PB", "9999999999999999999", "9999999TB", "0x10", "1_000"} {
+	for _, text := range []string{"", "B", "-1", "+1", "1.5KB", "1kb", "1 KB", "1KiB", "1PB",
+		"9999999999999999999", "9999999TB", "0x10", "1_000"} {
 		if s, err := ParseSize(text); err == nil {
 			t.Errorf("size %q is %v", text, s)
 		}
@@ -49,7 +51,9 @@ func TestScalarsThatMeanNothingAreRefused(t *testing.T) {
 }
 
 func TestScalarsAreWrittenAsTheyAreRead(t *testing.T) {
-	for _, d := range []Duration{0, 1, Duration(time.Second), Duration(75 * time.Second), Duration(time.Hour), Duration(20 * time.Minute), Duration(61 * time.Minute), Duration(10*time.Hour + time.Second), math.MaxInt64} {
+	for _, d := range []Duration{0, 1, Duration(time.Second), Duration(75 * time.Second),
+		Duration(time.Hour), Duration(20 * time.Minute), Duration(61 * time.Minute),
+		Duration(10*time.Hour + time.Second), math.MaxInt64} {
 		if got, err := ParseDuration(d.String()); err != nil || got != d {
 			t.Errorf("%d is written %s and read %d, %v", d, d, got, err)
 		}

@@ -52,8 +52,10 @@ func keysOf(t reflect.Type) []key {
 		k := key{
 			name: name, goName: f.Name, index: i, typ: f.Type,
 			min: f.Tag.Get("min"), max: f.Tag.Get("max"),
-			required: f.Tag.Get("required") != "", one: f.Tag.Get("one") != "", scalar: f.Tag.Get("scalar") != "",
-			template: f.Tag.Get("template") != "", file: f.Tag.Get("file") != "", secret: f.Tag.Get("secret") != "",
+			required: f.Tag.Get("required") != "", one: f.Tag.Get("one") != "",
+			scalar:   f.Tag.Get("scalar") != "",
+			template: f.Tag.Get("template") != "", file: f.Tag.Get("file") != "",
+			secret: f.Tag.Get("secret") != "",
 		}
 		k.def, k.hasDef = f.Tag.Lookup("default")
 		if list := f.Tag.Get("enum"); list != "" {

@@ -36,7 +36,8 @@ func Load(path string) (*Config, error) {
 		if errors.As(err, &bare) {
 			err = bare.Err
 		}
-		return nil, Errors{{File: path, Problem: fmt.Sprintf("the configuration cannot be read: %v; give the path of a readable file", err)}}
+		return nil, Errors{{File: path, Problem: fmt.Sprintf("the configuration cannot be read: "+
+			"%v; give the path of a readable file", err)}}
 	}
 	return Parse(path, src, filepath.Dir(path))
 }
@@ -69,7 +70,8 @@ func (d *decoder) parse(src []byte) ast.Node {
 	}
 	if at := firstBadByte(src); at >= 0 {
 		line, column := lineColumn(src, at)
-		d.errs.add(line, column, "", "this byte is not text in UTF-8; save the file in UTF-8, without control characters")
+		d.errs.add(line, column, "", "this byte is not text in UTF-8; save the file in UTF-8, "+
+			"without control characters")
 		return nil
 	}
 	file, err := d.parseYAML(string(src))
@@ -85,14 +87,16 @@ func (d *decoder) parse(src []byte) ast.Node {
 		case document.Body == nil:
 		case root != nil:
 			line, column := PositionOf(document.Body)
-			d.errs.add(line, column, "", "a second document begins here; keep one, without a \"---\" line between")
+			d.errs.add(line, column, "", "a second document begins here; keep one, without a "+
+				"\"---\" line between")
 			return nil
 		default:
 			root = document.Body
 		}
 	}
 	if root == nil {
-		d.errs.add(0, 0, "", "the file is empty; at least a listener is needed, as in: listeners: [{address: \"127.0.0.1:8080\"}]")
+		d.errs.add(0, 0, "", "the file is empty; at least a listener is needed, as in: "+
+			"listeners: [{address: \"127.0.0.1:8080\"}]")
 		return nil
 	}
 	d.anchors = make(map[string]*ast.AnchorNode)
@@ -111,10 +115,12 @@ func (d *decoder) guard(tokens token.Tokens) bool {
 			d.errs.add(t.Position.Line, t.Position.Column, "", "this is not YAML: "+t.Error+"; "+repair(t))
 			return false
 		case token.TagType, token.DirectiveType:
-			d.errs.add(t.Position.Line, t.Position.Column, "", "YAML tags and directives are not supported; remove it")
+			d.errs.add(t.Position.Line, t.Position.Column, "", "YAML tags and directives are not "+
+				"supported; remove it")
 			return false
 		case token.MappingKeyType:
-			d.errs.add(t.Position.Line, t.Position.Column, "", "explicit keys (\"? key\") are not supported; write key: value")
+			d.errs.add(t.Position.Line, t.Position.Column, "", "explicit keys (\"? key\") are "+
+				"not supported; write key: value")
 			return false
 		case token.AnchorType:
 			if before == token.AnchorType {
@@ -127,7 +133,9 @@ func (d *decoder) guard(tokens token.Tokens) bool {
 			before = t.Type
 		}
 		if nesting.Depth(t) > maxNesting {
-			d.errs.add(t.Position.Line, t.Position.Column, "", fmt.Sprintf("lists and mappings lie more than %d deep here; close some", maxNesting))
+			d.errs.add(t.Position.Line, t.Position.Column, "",
+				fmt.Sprintf("lists and mappings lie more than %d deep here; close some",
+					maxNesting))
 			return false
 		}
 	}
@@ -168,7 +176,8 @@ func (d *decoder) syntaxError(err error) {
 	}
 	if errors.As(err, &at) && at.GetToken() != nil {
 		p := at.GetToken().Position
-		d.errs.add(p.Line, p.Column, "", "this is not YAML: "+firstLine(at.GetMessage())+"; fix it, and the rest will be checked")
+		d.errs.add(p.Line, p.Column, "", "this is not YAML: "+firstLine(at.GetMessage())+
+			"; fix it, and the rest will be checked")
 		return
 	}
 	d.errs.add(0, 0, "", "this is not YAML: "+firstLine(err.Error())+"; fix it, and the rest will be checked")

@@ -15,21 +15,24 @@ const (
 	maxRate       = 10_000_000 // a second
 )
 
-var rateUnits = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
+var rateUnits = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour,
+	"d": 24 * time.Hour}
 
 // ParseRate reads a rate as it is written in a configuration: so many requests in a time.
 func ParseRate(text string) (count int64, per time.Duration, err error) {
 	digits, unit, found := strings.Cut(text, "/")
 	number, err := strconv.ParseUint(digits, 10, 63)
 	if !found || err != nil && strings.Trim(digits, "0123456789") != "" || digits == "" {
-		return 0, 0, fmt.Errorf("%q is not a rate; write a number of requests and a time, such as \"100/s\" or \"20/10s\"",
+		return 0, 0, fmt.Errorf("%q is not a rate; write a number of requests and a time, such "+
+			"as \"100/s\" or \"20/10s\"",
 			clip(text))
 	}
 	per, known := rateUnits[unit]
 	if !known {
 		d, err := ParseDuration(unit)
 		if err != nil {
-			return 0, 0, fmt.Errorf("%q is not a rate; write s, m, h, d or a duration such as 10s behind the slash",
+			return 0, 0, fmt.Errorf("%q is not a rate; write s, m, h, d or a duration such as "+
+				"10s behind the slash",
 				clip(text))
 		}
 		per = time.Duration(d)

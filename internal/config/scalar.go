@@ -25,9 +25,11 @@ func ParseDuration(text string) (Duration, error) {
 	d, err := time.ParseDuration(text)
 	switch {
 	case err != nil && isNumber(text):
-		return 0, fmt.Errorf("%q has no unit; write \"%ss\" for seconds or \"%sms\" for milliseconds", text, text, text)
+		return 0, fmt.Errorf("%q has no unit; write \"%ss\" for seconds or \"%sms\" for "+
+			"milliseconds", text, text, text)
 	case err != nil:
-		return 0, fmt.Errorf("%q is not a duration; write a number with a unit of ms, s, m or h, such as \"1.5s\"", text)
+		return 0, fmt.Errorf("%q is not a duration; write a number with a unit of ms, s, m or h, "+
+			"such as \"1.5s\"", text)
 	case d < 0:
 		return 0, fmt.Errorf("%q is negative; a duration is 0s or longer", text)
 	}
@@ -55,7 +57,8 @@ var sizeUnits = []struct {
 	bytes  int64
 }{{"TB", 1 << 40}, {"GB", 1 << 30}, {"MB", 1 << 20}, {"KB", 1 << 10}, {"B", 1}}
 
-var errSize = errors.New("write a whole number of bytes, or one with a unit of B, KB (1024 bytes), MB, GB or TB, such as \"64KB\"")
+var errSize = errors.New("write a whole number of bytes, or one with a unit of B, KB (1024 " +
+	"bytes), MB, GB or TB, such as \"64KB\"")
 
 // ParseSize reads a Size as it is written in a configuration.
 func ParseSize(text string) (Size, error) {
@@ -115,5 +118,6 @@ func (p Percent) String() string {
 func isNumber(text string) bool {
 	text = strings.TrimPrefix(text, "-")
 	whole, fraction, _ := strings.Cut(text, ".")
-	return whole != "" && strings.Trim(whole, "0123456789") == "" && strings.Trim(fraction, "0123456789") == ""
+	return whole != "" && strings.Trim(whole, "0123456789") == "" &&
+		strings.Trim(fraction, "0123456789") == ""
 }

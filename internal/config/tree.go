@@ -189,7 +189,8 @@ func (d *decoder) entriesOf(p place) []entry {
 
 // entryVia is a merged key or value as one of the mapping at p.
 func (p place) entryVia(merged place) place {
-	return place{node: merged.node, path: &path{parent: p.path, name: merged.path.name, index: -1}, via: merged.via}
+	return place{node: merged.node, path: &path{parent: p.path, name: merged.path.name, index: -1},
+		via: merged.via}
 }
 
 // merged lists what the value of a "<<" key brings: the keys of a mapping, or of each mapping of a
@@ -237,19 +238,22 @@ func (d *decoder) resolve(p place) (place, bool) {
 			name := n.Value.GetToken().Value
 			anchor := d.anchors[name]
 			if anchor == nil || anchor.Start.Position.Offset > n.Start.Position.Offset {
-				d.fail(p, "the alias *%s names no anchor before it; add &%s to the value that is meant", clip(name), clip(name))
+				d.fail(p, "the alias *%s names no anchor before it; add &%s to the value that is "+
+					"meant", clip(name), clip(name))
 				return p, false
 			}
 			depth := 1
 			for v := p.via; v != nil; v = v.parent {
 				depth++
 				if v.anchor == anchor {
-					d.fail(p, "the alias *%s stands within the value that it names; write the value out", clip(name))
+					d.fail(p, "the alias *%s stands within the value that it names; write the "+
+						"value out", clip(name))
 					return p, false
 				}
 			}
 			if depth > maxAliasDepth {
-				d.fail(p, "aliases lead to aliases more than %d times here; write a value out between", maxAliasDepth)
+				d.fail(p, "aliases lead to aliases more than %d times here; write a value out "+
+					"between", maxAliasDepth)
 				return p, false
 			}
 			p.via = &via{parent: p.via, anchor: anchor}
@@ -283,7 +287,8 @@ func (d *decoder) findAnchors(node ast.Node) {
 		name := n.Name.GetToken().Value
 		if first, again := d.anchors[name]; again {
 			line, _ := PositionOf(first)
-			d.fail(place{node: n}, "the anchor &%s is given twice, first on line %d; rename one", clip(name), line)
+			d.fail(place{node: n}, "the anchor &%s is given twice, first on line %d; rename one",
+				clip(name), line)
 		} else {
 			d.anchors[name] = n
 		}

@@ -33,8 +33,8 @@ type Config struct {
 	// for all. Lower ones are served first. Default: P0 is 99.99% of requests within 100ms, P1
 	// 99.95% within 500ms, P2 and all others 99% within 5s; P0 and P1 get no static answers.
 	Classes map[string]*Class `yaml:"classes"`
-	// Redis are servers, or clusters, that several instances share, by names: for limits (their key shared),
-	// the cache (cache.redis) and guards.
+	// Redis are servers, or clusters, that several instances share, by names: for limits (their key
+	// shared), the cache (cache.redis) and guards.
 	Redis map[string]*Redis `yaml:"redis"`
 	// SLAHeader is the name of a header, such as X-SLA-Class, in which the trusted peers of a listener
 	// (trusted_proxies) say the class of a request, P0 to P9, in place of its route's. Any other value

@@ -70,8 +70,8 @@ type Files struct {
 	// MaxWaiting is how many requests may wait for the disk; more get 503 with the reason files_busy.
 	// Default: 1024.
 	MaxWaiting int `yaml:"max_waiting" default:"1024" min:"1" max:"1000000"`
-	// MaxWait is how long a request waits for a file to be found and opened; then it gets 503, likewise.
-	// Default: 5s.
+	// MaxWait is how long a request waits for a file to be found and opened; then it gets 503,
+	// likewise. Default: 5s.
 	MaxWait Duration `yaml:"max_wait" default:"5s" min:"10ms" max:"1h"`
 }
 
@@ -109,8 +109,8 @@ type Compress struct {
 	// Below that a response takes as many packets as it would without.
 	MinSize Size `yaml:"min_size" default:"1KB" min:"0B" max:"1GB"`
 	// Types of content that are encoded: media types, such as application/json; all of a kind, such as
-	// "text/*"; or a suffix, such as "+json". Default: text, JSON, XML, YAML, JavaScript, WebAssembly and
-	// fonts that are not compressed; docs/compression.md has the list.
+	// "text/*"; or a suffix, such as "+json". Default: text, JSON, XML, YAML, JavaScript,
+	// WebAssembly and fonts that are not compressed; docs/compression.md has the list.
 	Types []string `yaml:"types"`
 	// Level: "fast", "balanced" or "small": how much processor time goes into making content small.
 	// Default: "fast". docs/compression.md says what each costs.

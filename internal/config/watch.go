@@ -122,7 +122,8 @@ func (w *watcher) follow() error {
 		return nil // a file that is not there yet may come
 	}
 	directory := filepath.Dir(target)
-	if w.target != "" && filepath.Dir(w.target) != filepath.Dir(w.path) && filepath.Dir(w.target) != directory {
+	if w.target != "" && filepath.Dir(w.target) != filepath.Dir(w.path) &&
+		filepath.Dir(w.target) != directory {
 		// It fails when the old directory is gone, and its watch with it.
 		_ = w.notify.Remove(filepath.Dir(w.target))
 	}

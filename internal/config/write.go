@@ -81,7 +81,9 @@ func (w writer) entry(name, entryName string, v reflect.Value, k *key, from *sou
 			return nil
 		}
 		names := v.MapKeys()
-		slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		slices.SortFunc(names, func(a, b reflect.Value) int {
+			return strings.Compare(a.String(), b.String())
+		})
 		lines := []string{name}
 		for _, n := range names {
 			item := v.MapIndex(n)

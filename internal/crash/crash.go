@@ -55,7 +55,8 @@ func Guard(where string) {
 // message is the one line.
 func message(where string, value any) string {
 	text := strings.Join(strings.Fields(fmt.Sprint(value)), " ")
-	return fmt.Sprintf("plimsoll: internal error %s: %s: this is a defect; please report it with the lines below "+
+	return fmt.Sprintf("plimsoll: internal error %s: %s: this is a defect; please report it with "+
+		"the lines below "+
 		"to the project's issue tracker", where, text)
 }
 
@@ -71,7 +72,8 @@ func save(limit time.Duration) {
 	for _, f := range all {
 		running.Go(func() {
 			defer func() {
-				if again := recover(); again != nil { // the first panic's report is worth more than this one's
+				// the first panic's report is worth more than this one's
+				if again := recover(); again != nil {
 					fmt.Fprintf(os.Stderr, "plimsoll: another panic, while saving: %v\n", again)
 				}
 			}()

@@ -110,7 +110,8 @@ func TestAPanicWaitsForNothingWithoutEnd(t *testing.T) {
 }
 
 func TestAPanicWhileSavingEndsTheProcessToo(t *testing.T) {
-	if said, code := end(t, "panics again"); code != 2 || !strings.Contains(said, report) || !strings.Contains(said, "while saving: it broke") {
+	if said, code := end(t, "panics again"); code != 2 || !strings.Contains(said, report) ||
+		!strings.Contains(said, "while saving: it broke") {
 		t.Errorf("code %d, said %s", code, said)
 	}
 }

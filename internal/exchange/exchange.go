@@ -24,12 +24,14 @@ type Exchange struct {
 	// Relayed says that the gateway's answer is an upstream's, stored: it is passed on as one.
 	Relayed bool
 
-	Peer        netip.AddrPort // the other end of the client's socket
-	PeerText    []byte         // the peer's address, unmapped, as text, kept by the connection; nil where nobody did
-	Client      netip.Addr     // whose request it is: the peer, or the address that a trusted peer forwarded
-	PeerTrusted bool           // the peer is one of the listener's trusted proxies, and what it says of its client makes sense
-	TLS         *TLS           // nil for plain text
-	Listener    string         // the listener's address as configured
+	Peer netip.AddrPort // the other end of the client's socket
+	// the peer's address, unmapped, as text, kept by the connection; nil where nobody did
+	PeerText []byte
+	Client   netip.Addr // whose request it is: the peer, or the address that a trusted peer forwarded
+	// the peer is one of the listener's trusted proxies, and what it says of its client makes sense
+	PeerTrusted bool
+	TLS         *TLS   // nil for plain text
+	Listener    string // the listener's address as configured
 
 	Route    string // the route's name
 	Class    uint8  // the SLA class, 0 for P0
@@ -40,7 +42,9 @@ type Exchange struct {
 	// MirrorBody is the longest request body in bytes that is copied to Mirror; a longer one ends
 	// the copy. It counts where Mirror is set.
 	MirrorBody int64
-	MaxBody    int64 // the longest request body in bytes, 0 for no bound: longer ones end in 413, whenever that shows
+	// the longest request body in bytes, 0 for no bound: longer ones end in 413, whenever that
+	// shows
+	MaxBody int64
 
 	// RateLimit and RateLimitPolicy are what the fields of these names will say in the response, no matter
 	// who makes that: limits decide in the request phase. Empty where no limit says anything.
@@ -116,7 +120,8 @@ func (x *Exchange) Backlog() int64 { return x.engine.Backlog() }
 // Begin makes the exchange ready for its next life. Only the engine calls it.
 func (x *Exchange) Begin(engine Engine) {
 	arena, life, request, response := x.arena, x.life, x.Request, x.Response
-	*x = Exchange{Request: request, Response: response, arena: arena, engine: engine, life: life + 1, Mirror: NoUpstream, Upstream: NoUpstream}
+	*x = Exchange{Request: request, Response: response, arena: arena, engine: engine, life: life +
+		1, Mirror: NoUpstream, Upstream: NoUpstream}
 	x.arena.reset()
 }
 

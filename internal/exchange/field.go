@@ -9,7 +9,8 @@ import (
 
 // framing are the fields that say where a message ends and what belongs to one connection only. The
 // data plane alone sets them: a policy that could would let one message be read as two.
-const framing = 1<<head.Connection | 1<<head.ContentLength | 1<<head.TransferEncoding | 1<<head.Expect | 1<<head.Upgrade |
+const framing = 1<<head.Connection | 1<<head.ContentLength | 1<<head.TransferEncoding |
+	1<<head.Expect | 1<<head.Upgrade |
 	1<<head.KeepAlive | 1<<head.ProxyConnection | 1<<head.TE | 1<<head.Trailer | 1<<head.ProxyAuthenticate |
 	1<<head.ProxyAuthorization | 1<<head.HTTP2Settings
 
@@ -17,11 +18,13 @@ const framing = 1<<head.Connection | 1<<head.ContentLength | 1<<head.TransferEnc
 // passes: a caller that cannot set it refuses it.
 func CheckFieldName(name string) error {
 	if name == "" || strings.ContainsFunc(name, notToken) {
-		return fmt.Errorf("%q is not a name of a header field: letters, digits and any of !#$%%&'*+-.^_`|~", name)
+		return fmt.Errorf("%q is not a name of a header field: letters, digits and any of "+
+			"!#$%%&'*+-.^_`|~", name)
 	}
 	switch id := head.Lookup([]byte(name)); {
 	case id == head.Alias:
-		return fmt.Errorf("%s would be read as %s by some servers and is never sent; write it with dashes", name, strings.ReplaceAll(name, "_", "-"))
+		return fmt.Errorf("%s would be read as %s by some servers and is never sent; write it "+
+			"with dashes", name, strings.ReplaceAll(name, "_", "-"))
 	case framing>>id&1 != 0:
 		return fmt.Errorf("%s belongs to one connection and is the gateway's own to set; leave it out", name)
 	}
@@ -29,7 +32,8 @@ func CheckFieldName(name string) error {
 }
 
 func notToken(r rune) bool {
-	return !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r < 0x80 && strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+	return !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r < 0x80 &&
+		strings.ContainsRune("!#$%&'*+-.^_`|~", r))
 }
 
 // CheckFieldValue says why value cannot be that of a header field, or nil.
@@ -51,7 +55,8 @@ func StaticField(name, value string) head.Field {
 	line := []byte(name + ": " + value + "\r\n")
 	from := len(name) + len(": ")
 	return head.Field{
-		Name: line[:len(name):len(name)], Value: line[from : from+len(value) : from+len(value)], Line: line, ID: head.Lookup([]byte(name)),
+		Name: line[:len(name):len(name)], Value: line[from : from+len(value) : from+len(value)],
+		Line: line, ID: head.Lookup([]byte(name)),
 	}
 }
 

@@ -41,7 +41,8 @@ func TestFieldValuesThatAConfigurationMaySet(t *testing.T) {
 func TestAStaticFieldIsItsOwnLine(t *testing.T) {
 	for _, value := range []string{"", "text/plain"} {
 		f := exchange.StaticField("content-type", value)
-		if string(f.Name) != "content-type" || string(f.Value) != value || string(f.Line) != "content-type: "+value+"\r\n" || f.ID != head.ContentType {
+		if string(f.Name) != "content-type" || string(f.Value) != value ||
+			string(f.Line) != "content-type: "+value+"\r\n" || f.ID != head.ContentType {
 			t.Errorf("got %q %q %q %d", f.Name, f.Value, f.Line, f.ID)
 		}
 	}

@@ -32,7 +32,8 @@ const (
 )
 
 var keyForms = [...]string{
-	NoKey: "", AddressKey: "client_address", HeaderKey: "header:NAME", CookieKey: "cookie:NAME", PathKey: "path:NAME", QueryKey: "query:NAME",
+	NoKey: "", AddressKey: "client_address", HeaderKey: "header:NAME", CookieKey: "cookie:NAME",
+	PathKey: "path:NAME", QueryKey: "query:NAME",
 }
 
 // ParseKey reads a key in one of the forms of the kinds that are allowed. The error names them.
@@ -43,7 +44,8 @@ func ParseKey(text string, allowed ...KeyKind) (Key, error) {
 	place, name, named := strings.Cut(text, ":")
 	for kind := AddressKey; int(kind) < len(keyForms); kind++ {
 		form, _, needsName := strings.Cut(keyForms[kind], ":")
-		if place != form || named != needsName || !slices.Contains(allowed, kind) || needsName && !kind.names(name) {
+		if place != form || named != needsName || !slices.Contains(allowed, kind) || needsName &&
+			!kind.names(name) {
 			continue
 		}
 		return Key{kind, name, []byte(name), text}, nil

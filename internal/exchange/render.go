@@ -23,8 +23,10 @@ const (
 )
 
 var variables = map[string]variable{
-	"client_address": clientAddress, "client_port": clientPort, "request_id": requestID, "method": method, "host": host,
-	"path": path, "query": query, "scheme": scheme, "route": routeName, "upstream": upstreamName, "target": target,
+	"client_address": clientAddress, "client_port": clientPort, "request_id": requestID,
+	"method": method, "host": host,
+	"path": path, "query": query, "scheme": scheme, "route": routeName, "upstream": upstreamName,
+	"target":   target,
 	"listener": listener, "tls_version": tlsVersion, "tls_client_subject": tlsClientSubject,
 }
 

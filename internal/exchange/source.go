@@ -139,8 +139,8 @@ type Sink interface {
 	// to be read until the fetch is woken (x.Waker in FetchHead); up to 64 KB may come all the same.
 	// An error ends the fetch.
 	FetchBody(content []byte) (full bool, err error)
-	// FetchStalled is called when the sink has been full for an eighth of the time that a client may wait
-	// for more of a response, and then again as long as it is.
+	// FetchStalled is called when the sink has been full for an eighth of the time that a client
+	// may wait for more of a response, and then again as long as it is.
 	FetchStalled()
 	// FetchEnd is called once, at the end. whole says that the response came whole. Where it did not
 	// and there was no FetchHead, x.Response.Status and x.Reason are the answer that a client would
@@ -151,9 +151,9 @@ type Sink interface {
 // BeginningSink is a Sink that may have the response without an upstream.
 type BeginningSink interface {
 	Sink
-	// FetchBegin is called once, on the fetch's own exchange, before the policies behind the one that began
-	// it. It may hold the exchange. Continue goes on to them; Answered ends the fetch: then FetchHead is
-	// not called, and no policy is.
+	// FetchBegin is called once, on the fetch's own exchange, before the policies behind the one
+	// that began it. It may hold the exchange. Continue goes on to them; Answered ends the fetch:
+	// then FetchHead is not called, and no policy is.
 	FetchBegin(x *Exchange) PolicyVerdict
 }
 

@@ -106,7 +106,8 @@ func lookUp(name string, short bool, names []string) (part, error) {
 		if len(names) == 0 {
 			return part{}, fmt.Errorf("{%s} is unknown: the route's pattern has no names", name)
 		}
-		return part{}, fmt.Errorf("{%s} is unknown: the names of the route's pattern are %s", name, strings.Join(names, ", "))
+		return part{}, fmt.Errorf("{%s} is unknown: the names of the route's pattern are %s", name,
+			strings.Join(names, ", "))
 	}
 	if what, ok := variables[name]; ok {
 		return part{what: what}, nil
@@ -119,7 +120,8 @@ func lookUp(name string, short bool, names []string) (part, error) {
 		known = append(known, "path."+n)
 	}
 	slices.Sort(known)
-	return part{}, fmt.Errorf("${%s} is unknown: the variables are %s; for a plain ${ write $${", name, strings.Join(known, ", "))
+	return part{}, fmt.Errorf("${%s} is unknown: the variables are %s; for a plain ${ write $${",
+		name, strings.Join(known, ", "))
 }
 
 // addLiteral adds the text before a variable, if there is any, and returns an empty one.
@@ -134,7 +136,8 @@ func (t *Template) addLiteral(text []byte) ([]byte, error) {
 		case t.uri && !inURI[c] && c != '#' && c != '%':
 			return nil, fmt.Errorf("%q cannot stand in a URI; write it as %%%02X", c, c)
 		case t.uri && c == '%' && (len(text)-i < 3 || !isHex(text[i+1]) || !isHex(text[i+2])):
-			return nil, fmt.Errorf("%q holds a %% that is not followed by two hexadecimal digits; for a plain %% write %%25", text)
+			return nil, fmt.Errorf("%q holds a %% that is not followed by two hexadecimal "+
+				"digits; for a plain %% write %%25", text)
 		}
 	}
 	t.parts = append(t.parts, part{text: bytes.Clone(text)})

@@ -257,10 +257,16 @@ func FuzzTemplate(f *testing.F) {
 		}
 		if tmpl, err := exchange.CompilePath(text, names); err == nil {
 			got := tmpl.Append([]byte("kept"), x)
-			if i := bytes.IndexFunc(got, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"<>\\^`{|}", r) }); i >= 0 || !bytes.HasPrefix(got, []byte("kept")) {
+			if i := bytes.IndexFunc(got, func(r rune) bool {
+				return r <= ' ' || r >= 0x7f ||
+					strings.ContainsRune("\"<>\\^`{|}", r)
+			}); i >= 0 ||
+				!bytes.HasPrefix(got, []byte("kept")) {
 				t.Fatalf("%q with %q gives %q", text, value, got)
 			}
-			if encoded, err := url.PathUnescape(string(got)); err == nil && !strings.ContainsRune(value, '%') && strings.Contains(text, "{id}") && !strings.Contains(encoded, value) {
+			if encoded, err := url.PathUnescape(string(got)); err == nil &&
+				!strings.ContainsRune(value, '%') && strings.Contains(text, "{id}") &&
+				!strings.Contains(encoded, value) {
 				t.Fatalf("%q with %q gives %q", text, value, got)
 			}
 		}

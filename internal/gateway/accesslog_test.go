@@ -77,11 +77,14 @@ routes:
 		}
 	}
 	g.exchange("GET /good?q=1 HTTP/1.1\r\nHost: Example.com\r\nUser-Agent: test\r\nReferer: here\r\nConnection: close\r\n\r\n")
-	check("a request that goes through", map[string]any{"client": "127.0.0.1", "method": "GET", "host": "example.com", "path": "/good", "query": "q=1",
-		"protocol": "HTTP/1.1", "status": 200, "bytes_in": 0, "bytes_out": 2, "route": "/good", "upstream": "good", "target": good.address(), "class": "P3", "attempts": 1,
+	check("a request that goes through", map[string]any{"client": "127.0.0.1", "method": "GET",
+		"host": "example.com", "path": "/good", "query": "q=1",
+		"protocol": "HTTP/1.1", "status": 200, "bytes_in": 0, "bytes_out": 2, "route": "/good",
+		"upstream": "good", "target": good.address(), "class": "P3", "attempts": 1,
 		"user_agent": "test", "referer": "here", "listener": "127.0.0.1:0"}, "reason", "tls")
 	g.exchange("GET /answer HTTP/1.0\r\n\r\n")
-	check("the gateway's own answer", map[string]any{"protocol": "HTTP/1.0", "status": 200, "bytes_out": 5, "route": "GET /answer"}, "upstream", "attempts")
+	check("the gateway's own answer", map[string]any{"protocol": "HTTP/1.0", "status": 200,
+		"bytes_out": 5, "route": "GET /answer"}, "upstream", "attempts")
 	g.exchange("POST /answer HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 	check("another method", map[string]any{"status": 405, "reason": "wrong_method"}, "upstream", "route")
 	g.exchange("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n")

@@ -188,7 +188,8 @@ func TestMaxBodyHoldsForEveryFraming(t *testing.T) {
   - {match: /, upstream: s, max_body: 6B, hold_body: 0B}
 `)
 	p := g.dial()
-	for _, fits := range []string{"Content-Length: 6\r\n\r\nabcdef", "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n"} {
+	for _, fits := range []string{"Content-Length: 6\r\n\r\nabcdef",
+		"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n"} {
 		p.send("POST / HTTP/1.1\r\nHost: a\r\n" + fits)
 		if r, body := p.response("POST"); r.StatusCode != 200 || body != "POST abcdef" {
 			t.Fatalf("got %d %q", r.StatusCode, body)

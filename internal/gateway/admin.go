@@ -69,7 +69,8 @@ func (g *Gateway) openAdmin(c *config.Admin) error {
 	address.token.Store(&c.Token)
 	a.address, a.listener = address, listener
 	a.server = &http.Server{
-		Handler: g.adminHandler(address), ReadHeaderTimeout: cmp.Or(g.options.adminHeadTime, adminHeadTime), ReadTimeout: adminReadTime,
+		Handler:           g.adminHandler(address),
+		ReadHeaderTimeout: cmp.Or(g.options.adminHeadTime, adminHeadTime), ReadTimeout: adminReadTime,
 		WriteTimeout: adminWriteTime, IdleTimeout: adminIdleTime, MaxHeaderBytes: adminHeadBytes,
 		ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelWarn), DisableGeneralOptionsHandler: true,
 	}

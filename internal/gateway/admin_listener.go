@@ -102,12 +102,14 @@ const (
 )
 
 var adminClosed = [...]string{
-	closedSilent: "silent", closedIdle: "idle", closedUnfinished: "unfinished", closedHeadTimeout: "head_timeout",
+	closedSilent: "silent", closedIdle: "idle", closedUnfinished: "unfinished",
+	closedHeadTimeout: "head_timeout",
 	closedAddressFull: "address_full", closedFull: "full",
 }
 
 var adminSeries = []telemetry.Series{{Name: "admin_connections_closed_total",
-	Help: "Connections of the admin address that one of its bounds ended, by reason.", Labels: []string{"reason"}}}
+	Help:   "Connections of the admin address that one of its bounds ended, by reason.",
+	Labels: []string{"reason"}}}
 
 func (c *adminCounts) read(emit telemetry.Emit) {
 	for reason, label := range adminClosed {

@@ -57,10 +57,9 @@ func mallocs(f func()) uint64 {
 // service and
 // gateway share this process, and the first two are to allocate nothing.
 //
-// What runs beside them (a sweep a second, the garbage collector) allocates, and the more the longer they
-// take: it is measured for as long without any, and of three rounds the best counts. What a request
-// allocates,
-// even one in fifty, is in all three.
+// What runs beside them (a sweep a second, the garbage collector) allocates, and the more the
+// longer they take: it is measured for as long without any, and of three rounds the best counts.
+// What a request allocates, even one in fifty, is in all three.
 func expectNoAllocations(t *testing.T, before, requests int, exchange func()) {
 	t.Helper()
 	for range before { // the buffers and tables of the steady state
@@ -82,7 +81,8 @@ func expectNoAllocations(t *testing.T, before, requests int, exchange func()) {
 	t.Errorf("%d allocations over %d requests and %d without any, want none for a request", n, requests, idle)
 }
 
-// sameAnswer is a request that is repeated on a connection, whose answers have bodies of one length.
+// sameAnswer is a request that is repeated on a connection, whose answers have bodies of one
+// length.
 type sameAnswer struct {
 	t       *testing.T
 	p       *peer
@@ -122,7 +122,8 @@ var crlfcrlf = []byte("\r\n\r\n")
 func TestAllocNothingPerProxiedRequest(t *testing.T) {
 	const browser = "GET /catalogue?page=3 HTTP/1.1\r\nHost: shop.example\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) Chrome/131.0\r\n" +
 		"Accept: text/html,application/xhtml+xml;q=0.9,*/*;q=0.8\r\nAccept-Language: en-GB,en;q=0.7\r\nAccept-Encoding: gzip, br\r\n" +
-		"Cookie: session=8d2f0c5e9b7a4f3d; theme=dark\r\nReferer: http://localhost/\r\nSec-Fetch-Mode: navigate\r\nCache-Control: no-cache\r\n\r\n"
+		"Cookie: session=8d2f0c5e9b7a4f3d; theme=dark\r\nReferer: " +
+		"http://localhost/\r\nSec-Fetch-Mode: navigate\r\nCache-Control: no-cache\r\n\r\n"
 	const everything = `
 listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["ADDRESS"]}}
@@ -150,12 +151,14 @@ routes: [{match: /, upstream: s, deadline_header: X-Left-Ms, concurrency: {max: 
 		{"plain", oneUpstream("ADDRESS"), "GET /a HTTP/1.1\r\nHost: x\r\n\r\n", okResponse},
 		{"a browser's headers", oneUpstream("ADDRESS"), browser, okResponse},
 		{"a body up", oneUpstream("ADDRESS"), "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", okResponse},
-		{"chunks down", oneUpstream("ADDRESS"), "GET /a HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"},
+		{"chunks down", oneUpstream("ADDRESS"), "GET /a HTTP/1.1\r\nHost: x\r\n\r\n",
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"},
 		{"policies and an access log", everything, browser, okResponse},
 		{"a static answer in place of a refusal", shed, browser, "nonsense\r\n\r\n"},
 		{"all that protects, and a trusted peer's class and deadline", claims, claiming, okResponse},
 		{"a stranger's", strings.Replace(claims, "[\"127.0.0.1\"]", "[]", 1), claiming, okResponse},
-		{"a deadline that has passed", strings.Replace(claims, "deadline_header", "sla: P2, fallback: {body: ok}, deadline_header", 1), late, okResponse},
+		{"a deadline that has passed", strings.Replace(claims, "deadline_header",
+			"sla: P2, fallback: {body: ok}, deadline_header", 1), late, okResponse},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

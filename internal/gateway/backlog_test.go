@@ -120,7 +120,8 @@ func TestAUnixTargetWhoseQueueStaysFullHasTimedOut(t *testing.T) {
 	p.send(get)
 	p.expectFailure(504, "connect_failed")
 	if n := g.target("s", "unix:"+path).ConsecutiveFailures; n != 1 || g.stats("s").ConnectFailures != 1 {
-		t.Errorf("%d failures are counted against the target, and %d connects have failed, want one of each", n, g.stats("s").ConnectFailures)
+		t.Errorf("%d failures are counted against the target, and %d connects have failed, want "+
+			"one of each", n, g.stats("s").ConnectFailures)
 	}
 	p.Close()
 }

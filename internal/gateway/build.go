@@ -30,7 +30,8 @@ type upstreams map[string]*upstream.Upstream
 
 // buildUpstreams makes the upstreams of cfg, taking over from old what did not change. fresh are
 // those that are new and not started.
-func (g *Gateway) buildUpstreams(cfg *config.Config, old upstreams) (all, fresh upstreams, errs config.Errors) {
+func (g *Gateway) buildUpstreams(cfg *config.Config, old upstreams) (all, fresh upstreams,
+	errs config.Errors) {
 	all, fresh = upstreams{}, upstreams{}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Upstreams)) {
 		o, err := upstreamOptions(cfg.Upstreams[name])
@@ -61,12 +62,14 @@ func upstreamOptions(u *config.Upstream) (upstream.Options, error) {
 		Policy: upstream.Policy(u.Balance.Policy), SlowStart: time.Duration(u.SlowStart),
 		Passive: upstream.PassiveOptions{
 			Disabled: u.Health.Passive.Disabled, ConsecutiveFailures: *u.Health.Passive.ConsecutiveFailures,
-			SuccessRateDeviations: *u.Health.Passive.SuccessRateDeviations, EjectFor: time.Duration(u.Health.Passive.EjectFor),
-			MaxEjected: float64(*u.Health.Passive.MaxEjected),
+			SuccessRateDeviations: *u.Health.Passive.SuccessRateDeviations,
+			EjectFor:              time.Duration(u.Health.Passive.EjectFor),
+			MaxEjected:            float64(*u.Health.Passive.MaxEjected),
 		},
 		Panic:          float64(*u.Health.Panic),
-		MaxConnections: u.Pool.MaxConnections, MaxPending: u.Pool.MaxPending, PendingTimeout: time.Duration(u.Pool.PendingTimeout),
-		MaxIdle: u.Pool.MaxIdle, IdleTimeout: time.Duration(u.Pool.IdleTimeout),
+		MaxConnections: u.Pool.MaxConnections, MaxPending: u.Pool.MaxPending,
+		PendingTimeout: time.Duration(u.Pool.PendingTimeout),
+		MaxIdle:        u.Pool.MaxIdle, IdleTimeout: time.Duration(u.Pool.IdleTimeout),
 		RetryBudget: float64(*u.Retry.Budget), Protocol: upstreamProtocols[u.Protocol],
 	}
 	for _, t := range u.Targets {
@@ -74,8 +77,10 @@ func upstreamOptions(u *config.Upstream) (upstream.Options, error) {
 	}
 	if a := u.Health.Active; a != nil {
 		o.Active = &upstream.ActiveOptions{
-			Path: a.Path, Host: a.Host, Interval: time.Duration(a.Interval), Timeout: time.Duration(a.Timeout),
-			DeepPath: a.DeepPath, DeepInterval: time.Duration(a.DeepInterval), DeepTimeout: time.Duration(a.DeepTimeout),
+			Path: a.Path, Host: a.Host, Interval: time.Duration(a.Interval),
+			Timeout:  time.Duration(a.Timeout),
+			DeepPath: a.DeepPath, DeepInterval: time.Duration(a.DeepInterval),
+			DeepTimeout:    time.Duration(a.DeepTimeout),
 			UnhealthyAfter: a.UnhealthyAfter, HealthyAfter: a.HealthyAfter,
 		}
 		if a.GRPC != nil {
@@ -148,7 +153,8 @@ func tlsIdentity(t *config.UpstreamTLS) string {
 }
 
 func clientOptions(t *config.UpstreamTLS) tlsio.ClientOptions {
-	return tlsio.ClientOptions{CA: t.CA, ServerName: t.ServerName, Cert: t.Cert, Key: t.Key, InsecureSkipVerify: t.InsecureSkipVerify}
+	return tlsio.ClientOptions{CA: t.CA, ServerName: t.ServerName, Cert: t.Cert, Key: t.Key,
+		InsecureSkipVerify: t.InsecureSkipVerify}
 }
 
 // buildSnapshot compiles the routes of cfg over its upstreams, and says everything that is wrong
@@ -184,12 +190,14 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams, stores stores
 		}
 		s.Routes[i] = proxy.Route{
 			Name: r.Name, Class: classOf(r.SLA), Chain: chain, Upstream: exchange.NoUpstream,
-			Timeout: int64(r.Timeout), StreamTimeout: int64(r.StreamTimeout), TunnelTimeout: int64(r.TunnelTimeout),
+			Timeout: int64(r.Timeout), StreamTimeout: int64(r.StreamTimeout),
+			TunnelTimeout: int64(r.TunnelTimeout),
 			WebSocket: proxy.WebSocket{
 				PingInterval: int64(r.WebSocket.PingInterval), Lifetime: int64(r.WebSocket.Lifetime),
 				CloseGrace: int64(r.WebSocket.CloseGrace), MaxMessage: uint64(r.WebSocket.MaxMessage),
 			},
-			HoldBody: int64(r.HoldBody), Via: r.Via, PathAsSent: r.ForwardPath == "as_sent", Stat: g.registry.Route(r.Name),
+			HoldBody: int64(r.HoldBody), Via: r.Via, PathAsSent: r.ForwardPath == "as_sent",
+			Stat:    g.registry.Route(r.Name),
 			GRPCWeb: r.GRPCWeb,
 		}
 		if r.Upstream != "" {
@@ -257,7 +265,8 @@ func compileTable(cfg *config.Config) (table *route.Table, errs config.Errors) {
 	var index []int // in cfg.Routes
 	for i := range cfg.Routes {
 		if r := &cfg.Routes[i]; r.Match != "" {
-			rules = append(rules, route.Rule{Pattern: r.Match, Headers: conditions(r.When.Headers), Query: conditions(r.When.Query)})
+			rules = append(rules, route.Rule{Pattern: r.Match, Headers: conditions(r.When.Headers),
+				Query: conditions(r.When.Query)})
 			index = append(index, i)
 		}
 	}
@@ -265,7 +274,8 @@ func compileTable(cfg *config.Config) (table *route.Table, errs config.Errors) {
 	for _, e := range bad {
 		problem := e.Reason
 		if e.Other >= 0 {
-			problem += fmt.Sprintf(" (the other is at %s; both match %s)", cfg.Routes[index[e.Other]].Position(), e.Example)
+			problem += fmt.Sprintf(" (the other is at %s; both match %s)",
+				cfg.Routes[index[e.Other]].Position(), e.Example)
 		}
 		errs = append(errs, routeError(cfg, index[e.Index], "match", problem))
 	}
@@ -304,8 +314,9 @@ func routeError(cfg *config.Config, i int, key, problem string) config.Error {
 
 func (g *Gateway) proxyUpstream(u *upstream.Upstream, c *config.Upstream) (p proxy.Upstream, err error) {
 	p = proxy.Upstream{
-		Upstream: u, ConnectTimeout: int64(c.Pool.ConnectTimeout), PendingTimeout: int64(c.Pool.PendingTimeout),
-		Limited: c.Concurrency != nil, MaxRequests: uint32(c.Pool.MaxRequests),
+		Upstream: u, ConnectTimeout: int64(c.Pool.ConnectTimeout),
+		PendingTimeout: int64(c.Pool.PendingTimeout),
+		Limited:        c.Concurrency != nil, MaxRequests: uint32(c.Pool.MaxRequests),
 		Attempts: uint8(*c.Retry.Attempts), PerTry: int64(c.Retry.PerTryTimeout),
 		Stat: g.registry.Upstream(u.Name()), Protocol: upstreamProtocols[c.Protocol],
 	}

@@ -40,8 +40,8 @@ func (g *Gateway) buildMemory(cfg *config.Config, old *cache.Memory) (m *cache.M
 	return cache.NewMemory(o, second, identity)
 }
 
-// tierOptions says in the second tier's terms what the config says in its own; nil for no such tier. The
-// identity tells what it is made from.
+// tierOptions says in the second tier's terms what the config says in its own; nil for no such
+// tier. The identity tells what it is made from.
 func (g *Gateway) tierOptions(cfg *config.Config) (o *tier.Options, identity string, err error) {
 	c := cfg.Cache.Redis
 	if c == nil || cfg.Redis[c.Name] == nil { // which is an error of the config's
@@ -110,8 +110,8 @@ func cacheOptions(p plan) (o cache.Options, err error) {
 	return o, err
 }
 
-// addedFields are the names of fields that policies behind the cache add to what is forwarded, with values
-// that differ from client to client.
+// addedFields are the names of fields that policies behind the cache add to what is forwarded, with
+// values that differ from client to client.
 func addedFields(p plan) []string {
 	names := []string{"x-forwarded-for", strings.ToLower(p.DeadlineHeader)}
 	for _, fields := range []map[string]string{p.RequestHeaders.Set, p.RequestHeaders.Add} {

@@ -119,8 +119,8 @@ func TestWhoComesAfterAnUnsafeRequestGetsNothingFromBeforeIt(t *testing.T) {
 	o.expectAsked(t, 3)
 }
 
-// What is coming in for others, and is no longer fresh, or was there before a client that reloads, does not
-// answer a request that comes later.
+// What is coming in for others, and is no longer fresh, or was there before a client that reloads,
+// does not answer a request that comes later.
 func TestAResponseThatStillComesAnswersOnlyWhomAStoredOneWould(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ said, wants string }{

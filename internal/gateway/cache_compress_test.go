@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What compress makes of a response is stored, so that a hit costs no compression, and each client gets a
-// coding that it takes.
+// What compress makes of a response is stored, so that a hit costs no compression, and each client
+// gets a coding that it takes.
 func TestCompressedVariantsAreStored(t *testing.T) {
 	t.Parallel()
 	content := words(20_000)
@@ -75,8 +75,8 @@ func (i *instance) expectEncoded(encoding string, n int) {
 	i.t.Errorf("no count of %s in\n%s", encoding, i.metrics())
 }
 
-// A service that repeats its own, strong tag in a 304 speaks of the compressed response too, whose tag is a
-// weak form of that one.
+// A service that repeats its own, strong tag in a 304 speaks of the compressed response too, whose
+// tag is a weak form of that one.
 func TestACompressedResponseIsRevalidated(t *testing.T) {
 	t.Parallel()
 	content := words(20_000)
@@ -107,7 +107,8 @@ func TestACompressedResponseIsRevalidated(t *testing.T) {
 	}
 }
 
-// The steps of a route whose service fails: what is fresh, then what is stale, then the static answer.
+// The steps of a route whose service fails: what is fresh, then what is stale, then the static
+// answer.
 func TestTheStepsOfARouteWhoseServiceFails(t *testing.T) {
 	t.Parallel()
 	var failing atomic.Bool

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The answer to a cookie is for its client alone. Who has none is served from the cache all the same, at
-// once and for the next ten seconds: else one client could keep a page from being stored.
+// The answer to a cookie is for its client alone. Who has none is served from the cache all the
+// same, at once and for the next ten seconds: else one client could keep a page from being stored.
 func TestAClientWithACookieKeepsNothingFromBeingStored(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, func(w http.ResponseWriter, r *http.Request) {
@@ -83,7 +83,8 @@ func TestA304ToACookieChangesNoFieldThatOthersGet(t *testing.T) {
 	o.expectAsked(t, 2)
 }
 
-// The gateway itself tells services for whom it asks. What says that it depends on that is not for others.
+// The gateway itself tells services for whom it asks. What says that it depends on that is not for
+// others.
 func TestWhatVariesByWhatTheGatewayAddsIsNotStored(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"X-Forwarded-For", "X-Left-Ms", "X-Client"} {
@@ -107,8 +108,8 @@ routes:
 	}
 }
 
-// Behind a proxy that ends TLS, services redirect those who came without it. That answer is not for those
-// who came with it.
+// Behind a proxy that ends TLS, services redirect those who came without it. That answer is not for
+// those who came with it.
 func TestWhatATrustedPeerSaysOfTheSchemeIsPartOfTheKey(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, func(w http.ResponseWriter, r *http.Request) {

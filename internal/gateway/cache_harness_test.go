@@ -22,8 +22,8 @@ type cacheBed struct {
 	ca *authority
 }
 
-// serveCache runs one. routes are those of its configuration, over an upstream named origin; more are
-// further keys of the configuration.
+// serveCache runs one. routes are those of its configuration, over an upstream named origin; more
+// are further keys of the configuration.
 func serveCache(t *testing.T, address, routes, more string) *cacheBed {
 	t.Helper()
 	ca := newAuthority(t)
@@ -191,7 +191,8 @@ func (c *call) read() *got {
 	}
 }
 
-// readAll reads responses at once: clients that share a body that is not stored wait for each other.
+// readAll reads responses at once: clients that share a body that is not stored wait for each
+// other.
 func readAll(calls []*call) []*got {
 	all := make([]*got, len(calls))
 	var reading sync.WaitGroup

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Services that lie, contradict themselves or break off: nothing wrong is stored. Each is asked twice for
-// the same thing; what it says the second time is good, and not to be stored.
+// Services that lie, contradict themselves or break off: nothing wrong is stored. Each is asked
+// twice for the same thing; what it says the second time is good, and not to be stored.
 func TestWhatServicesSayThatIsWrongIsNotStored(t *testing.T) {
 	const (
 		good  = "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nContent-Length: 4\r\n\r\ngood"

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// evilForms are whole requests for a path, as bytes, that are unlike a plain one in other ways than by a
-// field. PATH is the path.
+// evilForms are whole requests for a path, as bytes, that are unlike a plain one in other ways than
+// by a field. PATH is the path.
 var evilForms = []string{
 	"HEAD PATH HTTP/1.1\r\nHost: a\r\n\r\n",
 	"POST PATH HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nevil",

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// Nothing that a client sends may reach the service and change what others get, without being part of what
-// the response is stored under. The service of these tests is the worst there is: it writes all it is sent
-// into its response, head and body, and says that it may be stored.
+// Nothing that a client sends may reach the service and change what others get, without being part
+// of what the response is stored under. The service of these tests is the worst there is: it writes
+// all it is sent into its response, head and body, and says that it may be stored.
 
-// reflecting is such a service. The path's first segment says how long its responses are fresh, and what
-// they say that they vary by. "/stale" has to be validated once, and its 304s reflect as well.
+// reflecting is such a service. The path's first segment says how long its responses are fresh, and
+// what they say that they vary by. "/stale" has to be validated once, and its 304s reflect as well.
 func reflecting(t *testing.T) *service {
 	return newService(t, replying(func(r *http.Request, body string) string {
 		seen := sawWords(r, body)
@@ -23,7 +23,8 @@ func reflecting(t *testing.T) *service {
 				fields.WriteString("X-Saw: " + line + "\r\n")
 			}
 		}
-		// Not "public": that would say that an answer to Authorization is for all (RFC 9111, section 3.5).
+		// Not "public": that would say that an answer to Authorization is for all (RFC 9111,
+		// section 3.5).
 		control, status := "max-age=1000", "200 OK"
 		switch _, first, _ := strings.Cut(r.URL.Path, "/"); {
 		case strings.HasPrefix(first, "stale"):
@@ -46,7 +47,8 @@ func reflecting(t *testing.T) *service {
 // marker is in all that an evil client sends where it may choose.
 const marker = "evil"
 
-// evilFields are request fields by which caches have been poisoned or services steered, and forms of them.
+// evilFields are request fields by which caches have been poisoned or services steered, and forms
+// of them.
 var evilFields = []string{
 	"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port",
 	"X-Forwarded-Prefix", "X-Forwarded-Server",

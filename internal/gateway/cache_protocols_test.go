@@ -88,7 +88,8 @@ func TestStoredResponsesAnswerAlikeOverEveryProtocol(t *testing.T) {
 	})
 }
 
-// What one protocol's client caused to be stored answers those of the others, and one fetch is for all.
+// What one protocol's client caused to be stored answers those of the others, and one fetch is for
+// all.
 func TestOneFetchIsForTheClientsOfAllProtocols(t *testing.T) {
 	t.Parallel()
 	body := letters(200_000)
@@ -155,8 +156,8 @@ func TestStaleResponsesOverEveryProtocol(t *testing.T) {
 	})
 }
 
-// Interim responses and trailers of a fetch are not passed on, to those who wait for it and to those who come
-// later alike, and do no harm.
+// Interim responses and trailers of a fetch are not passed on, to those who wait for it and to
+// those who come later alike, and do no harm.
 func TestInterimResponsesAndTrailersOfAFetch(t *testing.T) {
 	t.Parallel()
 	s := newService(t, replying(func(r *http.Request, _ string) string {
@@ -180,8 +181,8 @@ func TestInterimResponsesAndTrailersOfAFetch(t *testing.T) {
 	})
 }
 
-// A long body that may not be stored goes to its own client, whole; and what breaks off is not passed off
-// as whole.
+// A long body that may not be stored goes to its own client, whole; and what breaks off is not
+// passed off as whole.
 func TestPrivateBodiesOverEveryProtocol(t *testing.T) {
 	t.Parallel()
 	body := letters(700_000)
@@ -249,8 +250,8 @@ func TestBodiesThatAreTooLongToBeStored(t *testing.T) {
 			calls = append(calls, b.talk(p).begin("GET", path))
 		}
 	}
-	// Who announces its length is known to be too long at once, and its clients go on their own; of the other
-	// it turns out late, and there is one fetch for each scheme.
+	// Who announces its length is known to be too long at once, and its clients go on their own; of
+	// the other it turns out late, and there is one fetch for each scheme.
 	eventually(t, "all are served", func() bool { return asked.Load() == 2+int64(len(allSpoken)) })
 	close(leave)
 	for n, g := range readAll(calls) {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// gatedOrigin answers GET with a body whose second half waits, and counts versions: a POST makes the next.
+// gatedOrigin answers GET with a body whose second half waits, and counts versions: a POST makes
+// the next.
 func gatedOrigin(t *testing.T) (o *origin, enter, leave chan bool) {
 	enter, leave = make(chan bool, 100), make(chan bool, 100)
 	var version atomic.Int64
@@ -33,7 +34,8 @@ func gatedOrigin(t *testing.T) (o *origin, enter, leave chan bool) {
 	}), enter, leave
 }
 
-// Fetches that are under way when the configuration changes, its memory or not, end well for all who wait.
+// Fetches that are under way when the configuration changes, its memory or not, end well for all
+// who wait.
 func TestFetchesUnderWayOutliveAReload(t *testing.T) {
 	t.Parallel()
 	o, enter, leave := gatedOrigin(t)
@@ -95,8 +97,8 @@ func TestADrainWaitsForThoseWhoWaitForAFetch(t *testing.T) {
 	}
 }
 
-// An unsafe request, or a purge, that crosses a change of the memory holds in both memories: requests of the
-// configuration before may not be over.
+// An unsafe request, or a purge, that crosses a change of the memory holds in both memories:
+// requests of the configuration before may not be over.
 func TestWhatIsOutdatedDuringAReloadIsSoInBothMemories(t *testing.T) {
 	t.Parallel()
 	o, enter, leave := gatedOrigin(t)

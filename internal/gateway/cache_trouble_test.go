@@ -18,8 +18,8 @@ func (i *instance) joined(n int) {
 	})
 }
 
-// A service that fails gets one request for a key, however many ask. The first client gets what it said,
-// the others that it failed, and nobody after them has to go without a fetch that is shared.
+// A service that fails gets one request for a key, however many ask. The first client gets what it
+// said, the others that it failed, and nobody after them has to go without a fetch that is shared.
 func TestAFailingServiceGetsOneRequestAtATimeForAKey(t *testing.T) {
 	t.Parallel()
 	const clients = 40
@@ -135,8 +135,8 @@ func TestWhoWaitsForAFetchThatFails(t *testing.T) {
 	}
 }
 
-// A fetch is nobody's: it goes on when the client leaves for which it was begun, whether that one waits or
-// reads, and whatever it speaks.
+// A fetch is nobody's: it goes on when the client leaves for which it was begun, whether that one
+// waits or reads, and whatever it speaks.
 func TestAFetchGoesOnWhenItsClientLeaves(t *testing.T) {
 	t.Parallel()
 	body := letters(200_000)
@@ -217,8 +217,8 @@ func TestABodyWithoutAnEndIsGivenUpWithItsLastClient(t *testing.T) {
 	b.expectMetrics("plimsoll_cache_entries 0")
 }
 
-// A slow client holds up others that read the same body, which is too long to be stored, for some time and no
-// longer.
+// A slow client holds up others that read the same body, which is too long to be stored, for some
+// time and no longer.
 func TestASlowReaderOfASharedBodyIsGivenUp(t *testing.T) {
 	t.Parallel()
 	body := letters(20 << 20)

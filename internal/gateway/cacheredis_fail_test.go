@@ -14,7 +14,8 @@ import (
 	"plimsoll/internal/redis/redistest"
 )
 
-// valve is a connection to a server that can be shut: then it passes nothing on, and nobody is told.
+// valve is a connection to a server that can be shut: then it passes nothing on, and nobody is
+// told.
 type valve struct {
 	net.Listener
 	to    string

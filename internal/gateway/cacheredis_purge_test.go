@@ -208,8 +208,8 @@ func TestAPurgeWithoutRedisSaysThatItHoldsHereAlone(t *testing.T) {
 	expectPurged(t, "elsewhere, when Redis is there", strings.Join(tierPaths, " "), before, other.all())
 }
 
-// What an unsafe request outdates is not served from Redis by the instance that it went through, at once, and
-// soon by none.
+// What an unsafe request outdates is not served from Redis by the instance that it went through, at
+// once, and soon by none.
 func TestAnUnsafeRequestOutdatesWhatIsInRedis(t *testing.T) {
 	t.Parallel()
 	o := numbered(t)

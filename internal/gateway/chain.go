@@ -56,7 +56,8 @@ var policies = []kind{
 		if p.Fallback == nil {
 			return nil, nil
 		}
-		return ladder.New(ladder.Options{Answer: fallbackAnswer(p.Fallback), Loops: p.env.Loops, Barred: p.barred})
+		return ladder.New(ladder.Options{Answer: fallbackAnswer(p.Fallback), Loops: p.env.Loops,
+			Barred: p.barred})
 	}},
 	{name: "access", make: func(p plan) (any, error) {
 		if p.Access == nil {
@@ -81,7 +82,8 @@ var policies = []kind{
 		if c == nil {
 			return nil, nil
 		}
-		return cors.New(cors.Options{Origins: c.Origins, Methods: c.Methods, Headers: c.Headers, Expose: c.Expose, Credentials: c.Credentials,
+		return cors.New(cors.Options{Origins: c.Origins, Methods: c.Methods, Headers: c.Headers,
+			Expose: c.Expose, Credentials: c.Credentials,
 			MaxAge: time.Duration(c.MaxAge)})
 	}},
 	{name: "limits", series: limit.Series, make: func(p plan) (any, error) {
@@ -167,14 +169,16 @@ var policies = []kind{
 		if p.Mirror == nil {
 			return nil, nil
 		}
-		return mirror.New(mirror.Options{Upstream: p.upstream[p.Mirror.Upstream], Share: float64(*p.Mirror.Share), MaxBody: int64(p.Mirror.MaxBody),
+		return mirror.New(mirror.Options{Upstream: p.upstream[p.Mirror.Upstream],
+			Share: float64(*p.Mirror.Share), MaxBody: int64(p.Mirror.MaxBody),
 			Random: p.env.Random})
 	}},
 	{name: "rewrite", make: func(p plan) (any, error) {
 		if p.StripPrefix == "" && p.Rewrite == "" {
 			return nil, nil
 		}
-		return rewrite.New(rewrite.Options{StripPrefix: p.StripPrefix, Replace: p.Rewrite, PathNames: p.names})
+		return rewrite.New(rewrite.Options{StripPrefix: p.StripPrefix, Replace: p.Rewrite,
+			PathNames: p.names})
 	}},
 	{name: "forwarded", make: func(p plan) (any, error) {
 		if p.Upstream == "" && p.Split == nil {
@@ -193,13 +197,15 @@ var policies = []kind{
 			return nil, nil
 		}
 		r := p.Respond
-		return respond.New(respond.Options{Status: r.Status, Headers: r.Headers, Body: staticBody(r.Content, r.Body)})
+		return respond.New(respond.Options{Status: r.Status, Headers: r.Headers,
+			Body: staticBody(r.Content, r.Body)})
 	}},
 	{name: "redirect", make: func(p plan) (any, error) {
 		if p.Redirect == nil {
 			return nil, nil
 		}
-		return redirect.New(redirect.Options{To: p.Redirect.To, Status: p.Redirect.Status, PathNames: p.names})
+		return redirect.New(redirect.Options{To: p.Redirect.To, Status: p.Redirect.Status,
+			PathNames: p.names})
 	}},
 	{name: "files", series: files.Series, make: func(p plan) (any, error) {
 		f := p.Files

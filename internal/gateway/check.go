@@ -21,7 +21,8 @@ func Check(path string) (*config.Config, error) {
 	g := &Gateway{kinds: policies, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	g.encoders = compress.NewEncoders(1)
 	g.env = upstream.Env{Loops: 1, Now: reactor.Clock, Post: func(int, func()) {}}
-	if g.registry, err = telemetry.New(telemetry.Options{Loops: 1, Reasons: reasonLabels(), Ends: endLabels}); err != nil {
+	if g.registry, err = telemetry.New(telemetry.Options{Loops: 1, Reasons: reasonLabels(),
+		Ends: endLabels}); err != nil {
 		return nil, err
 	}
 	c, errs := g.compile(cfg)

@@ -71,7 +71,8 @@ func dialEachTurn(g *Gateway, address string) {
 	var answered, lost atomic.Int64
 	var dial func()
 	dial = func() {
-		// Before the connection is open: so it runs before whatever ends the listener in the next turn.
+		// Before the connection is open: so it runs before whatever ends the listener in the next
+		// turn.
 		g.loops[0].Post(dial)
 		c, err := net.DialTimeout("tcp", address, patience)
 		if err != nil {

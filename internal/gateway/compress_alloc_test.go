@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A compressed response allocates nothing either, once encoders are there. With longer content go-brrr
-// allocates about once for each 32 KB that it has flushed.
+// A compressed response allocates nothing either, once encoders are there. With longer content
+// go-brrr allocates about once for each 32 KB that it has flushed.
 func TestAllocNothingPerCompressedResponse(t *testing.T) {
 	content := words(20_000)
 	response := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nETag: "+

@@ -365,6 +365,7 @@ func TestTheServiceSeesWhatTheClientTakes(t *testing.T) {
 
 // curl decodes with the libraries that browsers have, none of which is ours.
 func TestCurlDecodesWhatWeEncode(t *testing.T) {
+	t.Parallel()
 	curl, err := exec.LookPath("curl")
 	if err != nil {
 		t.Fatal("curl is missing: scripts/tools.sh installs it")

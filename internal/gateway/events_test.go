@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Each event is with the client before the service says the next one, over both versions and whether
-// the service frames it in chunks or ends the connection behind it. A client that reads nothing of an
-// event until more comes would wait for ever here.
+// Each event is with the client before the service says the next one, over both versions and
+// whether the service frames it in chunks or ends the connection behind it. A client that reads
+// nothing of an event until more comes would wait for ever here.
 func TestEventsOfAStreamReachTheClientAtOnce(t *testing.T) {
 	t.Parallel()
 	const events = 5

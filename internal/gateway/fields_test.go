@@ -187,7 +187,8 @@ func TestViaIsAddedOnlyWhereARouteAsksForIt(t *testing.T) {
 		{"asked for", ", via: e", "1.1", "1.1", there + "Via: 1.1 e\r\n", there + "Via: 1.1 e\r\n"},
 		{"of older peers", ", via: e", "1.0", "1.0", there + "Via: 1.0 e\r\n", there + "Via: 1.0 e\r\n"},
 		{"in place of what others said",
-			", via: e, request_headers: {remove: [Via]}, response_headers: {remove: [Via]}", "1.1", "1.1", "Via: 1.1 e\r\n", "Via: 1.1 e\r\n"},
+			", via: e, request_headers: {remove: [Via]}, response_headers: {remove: [Via]}", "1.1",
+			"1.1", "Via: 1.1 e\r\n", "Via: 1.1 e\r\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newService(t, once("HTTP/"+c.response+" 200 OK\r\nDate: d\r\nContent-Length: 0\r\n"+there+"\r\n"))

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A warm file costs no allocation, whether it is sent from memory, by the kernel, in part, or not at
-// all because the client has it.
+// A warm file costs no allocation, whether it is sent from memory, by the kernel, in part, or not
+// at all because the client has it.
 func TestAllocNothingPerWarmFile(t *testing.T) {
 	root := tree(t, map[string]string{"small.txt": letters(1000), "large.bin": letters(100_000),
 		"a.js": "x", "a.js.br": "y"})

@@ -232,8 +232,8 @@ func TestRangesOfFiles(t *testing.T) {
 	}
 }
 
-// A request for many small or overlapping ranges never gets more than the file has (RFC 9110, section
-// 17.15).
+// A request for many small or overlapping ranges never gets more than the file has (RFC 9110,
+// section 17.15).
 func TestHazardRangesDoNotAmplify(t *testing.T) {
 	t.Parallel()
 	content := letters(50_000)

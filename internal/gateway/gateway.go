@@ -141,8 +141,11 @@ func start(o Options) (g *Gateway, err error) {
 		return nil, err
 	}
 	g = &Gateway{
-		options: o, log: o.Logger, started: time.Now(), shared: &proxy.Shared{Seed: o.Host.seed()}, lines: &accesslog.Counters{}, ledger: budget.NewLedger(), listeners: map[string]*listener{},
-		mu: newLock(), drain: make(chan string, 1), upgrades: make(chan struct{}, 1), inherited: inherit(o.Host), config: cfg,
+		options: o, log: o.Logger, started: time.Now(), shared: &proxy.Shared{Seed: o.Host.seed()},
+		lines: &accesslog.Counters{}, ledger: budget.NewLedger(),
+		listeners: map[string]*listener{},
+		mu:        newLock(), drain: make(chan string, 1), upgrades: make(chan struct{}, 1),
+		inherited: inherit(o.Host), config: cfg,
 	}
 	if g.kinds = o.kinds; g.kinds == nil {
 		g.kinds = policies
@@ -154,7 +157,8 @@ func start(o Options) (g *Gateway, err error) {
 	if g.limit, err = descriptors(o.Host); err != nil {
 		return nil, err
 	}
-	g.log.Info("descriptors", "allowed", g.limit.allowed, "clients", g.limit.clients, "kept_back", g.limit.allowed-g.limit.clients)
+	g.log.Info("descriptors", "allowed", g.limit.allowed, "clients", g.limit.clients, "kept_back",
+		g.limit.allowed-g.limit.clients)
 	g.shared.MaxClients.Store(int64(g.limit.clients))
 	if !g.simulated() {
 		debug.SetGCPercent(gcPercent)
@@ -189,8 +193,9 @@ func (g *Gateway) makeLoops(n int) error {
 	g.loops, g.encoders = loops, compress.NewEncoders(n)
 	g.lookout.estimator, g.lookout.window = loadline.New(n), newLock()
 	g.registry, err = telemetry.New(telemetry.Options{
-		Loops: n, Version: g.options.Version, Reasons: reasonLabels(), Ends: endLabels, HandshakeFailures: proxy.HandshakeFailures,
-		BufferSizes: bufferLabels(), Logger: g.log,
+		Loops: n, Version: g.options.Version, Reasons: reasonLabels(), Ends: endLabels,
+		HandshakeFailures: proxy.HandshakeFailures,
+		BufferSizes:       bufferLabels(), Logger: g.log,
 		AccessLog: func() (written, dropped, lost uint64) {
 			return g.lines.Written.Load(), g.lines.Dropped.Load(), g.lines.Lost.Load()
 		},
@@ -243,7 +248,8 @@ func reasonLabels() []string {
 }
 
 var endLabels = []string{
-	exchange.Completed: "completed", exchange.ClientGone: "client_gone", exchange.GatewayAnswer: "gateway_answer",
+	exchange.Completed: "completed", exchange.ClientGone: "client_gone",
+	exchange.GatewayAnswer:  "gateway_answer",
 	exchange.UpstreamFailed: "upstream_failed", exchange.Shed: "shed",
 }
 
@@ -315,7 +321,8 @@ func (g *Gateway) run(ctx context.Context) error {
 	g.mu.Lock()
 	// Two processes write to one log during an upgrade; the pid and the version tell which one
 	// serves now.
-	g.log.Info("serving", "version", g.options.Version, "pid", os.Getpid(), "loops", len(g.loops), "listeners", len(g.listeners), "routes", len(g.config.Routes))
+	g.log.Info("serving", "version", g.options.Version, "pid", os.Getpid(), "loops", len(g.loops),
+		"listeners", len(g.listeners), "routes", len(g.config.Routes))
 	g.mu.Unlock()
 	for {
 		select {
@@ -390,7 +397,8 @@ func (g *Gateway) end(why string, next *successor) error {
 		notify("STOPPING=1")
 	}
 	limit := time.Duration(g.config.Drain.Timeout)
-	g.log.Info("draining", "why", why, "pid", os.Getpid(), "connections", g.shared.Clients.Load(), "limit", limit.String())
+	g.log.Info("draining", "why", why, "pid", os.Getpid(), "connections", g.shared.Clients.Load(),
+		"limit", limit.String())
 	// First, so that no answer after the listeners' end lacks Connection: close.
 	for i, w := range g.workers {
 		g.call(g.loops[i], w.Drain)
@@ -466,7 +474,8 @@ func (g *Gateway) stopLoops() {
 		<-tick.C
 	}
 	if left > 0 {
-		g.log.Error("some TLS handshakes do not end: their sockets stay open until the process ends", "handshakes", left)
+		g.log.Error("some TLS handshakes do not end: their sockets stay open until the process ends",
+			"handshakes", left)
 		if invariant.Sequential {
 			panic("gateway: a handshake was counted and never counted off")
 		}

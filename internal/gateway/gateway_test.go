@@ -42,7 +42,8 @@ func TestARequestGoesThrough(t *testing.T) {
 	}
 }
 
-// A loop that was too late for a scrape is in the next one as it is then, and not as it was for ever.
+// A loop that was too late for a scrape is in the next one as it is then, and not as it was for
+// ever.
 func TestALoopThatWasStuckIsCountedAgain(t *testing.T) {
 	ready := make(chan struct{})
 	g := serveWith(t, "loops: 1\nlisteners: [{address: \"127.0.0.1:0\"}]\nroutes: [{match: /, respond: {}}]\n",

@@ -22,8 +22,8 @@ import (
 	"plimsoll/internal/exchange"
 )
 
-// grpcUpstream is a configuration of one upstream of HTTP/2 without TLS, at these addresses in turn,
-// and of routes to it.
+// grpcUpstream is a configuration of one upstream of HTTP/2 without TLS, at these addresses in
+// turn, and of routes to it.
 func grpcUpstream(upstream, routes string, addresses ...string) string {
 	return fmt.Sprintf(`
 loops: 1
@@ -117,8 +117,8 @@ func rawCall(g *instance, timeout string) *h2stream {
 	return st
 }
 
-// expectStatus waits for a response to end, and fails the test unless it is a success of HTTP with a
-// status of gRPC, in the head or in trailers.
+// expectStatus waits for a response to end, and fails the test unless it is a success of HTTP with
+// a status of gRPC, in the head or in trailers.
 func (st *h2stream) expectStatus(code codes.Code, messages int) {
 	t := st.c.t
 	t.Helper()
@@ -167,8 +167,8 @@ func hangingAfter(messages int, gone chan<- struct{}) http.HandlerFunc {
 	}
 }
 
-// The gateway keeps a call's deadline too: before the response, and in the middle of it. The service
-// is told at once.
+// The gateway keeps a call's deadline too: before the response, and in the middle of it. The
+// service is told at once.
 func TestACallEndsAtItsDeadline(t *testing.T) {
 	for messages := range 3 {
 		gone := make(chan struct{}, 1)
@@ -205,7 +205,8 @@ func breakingOff(body func(path string) string, cut <-chan struct{}) http.Handle
 	}
 }
 
-// A call that breaks off behind its head ends with a status that clients know, and not with a reset.
+// A call that breaks off behind its head ends with a status that clients know, and not with a
+// reset.
 func TestACallThatBreaksOffGetsAStatus(t *testing.T) {
 	cut := make(chan struct{})
 	address := plainH2C(t, breakingOff(func(string) string { return message("") }, cut))

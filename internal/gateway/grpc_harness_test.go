@@ -32,7 +32,8 @@ type grpcService struct {
 	address string
 }
 
-// newGRPC starts a server on loopback, with TLS where there is a certificate. It ends with the test.
+// newGRPC starts a server on loopback, with TLS where there is a certificate. It ends with the
+// test.
 func newGRPC(t *testing.T, certificate *tls.Certificate, o ...grpc.ServerOption) *grpcService {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

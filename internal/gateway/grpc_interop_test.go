@@ -16,9 +16,9 @@ import (
 // orcaBalancer is the balancer of the interop tests that reads the reports of servers' load.
 const orcaBalancer = `{"loadBalancingConfig":[{"test_backend_metrics_load_balancer":{}}]}`
 
-// interopCases, with the four of runInterop, are all 18 cases of google.golang.org/grpc/interop that
-// need no account with Google, as its client names them. pick_first_unary is left out: the server of
-// grpc-go does not know it.
+// interopCases, with the four of runInterop, are all 18 cases of google.golang.org/grpc/interop
+// that need no account with Google, as its client names them. pick_first_unary is left out: the
+// server of grpc-go does not know it.
 var interopCases = []struct {
 	name string
 	run  func(ctx context.Context, s interoppb.TestServiceClient)
@@ -89,9 +89,10 @@ func TestInteropWithoutTheGateway(t *testing.T) {
 	runInterop(t, newGRPC(t, nil).address, nil)
 }
 
-// What the gateway's two sides speak: the client's over TLS and without, the upstream's likewise, and
-// what ALPN gives.
+// What the gateway's two sides speak: the client's over TLS and without, the upstream's likewise,
+// and what ALPN gives.
 func TestInterop(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	certificate := ca.issue(t, "a")
 	loaded := certificate.load(t)

@@ -357,7 +357,8 @@ func TestAWebClientIsAnsweredInItsOwnTerms(t *testing.T) {
 	})
 }
 
-// What is not gRPC is passed on as it came, and so is everything on a route that does not translate.
+// What is not gRPC is passed on as it came, and so is everything on a route that does not
+// translate.
 func TestWhatAWebRouteDoesNotTranslate(t *testing.T) {
 	address := plainH2C(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -381,7 +382,8 @@ func TestWhatAWebRouteDoesNotTranslate(t *testing.T) {
 		{"/as-it-is", "application/grpc-web-text", "aGk=", 200, `application/grpc-web-text "aGk="`},
 	} {
 		p := g.dial()
-		p.send(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", c.path, c.kind, len(c.body), c.body))
+		p.send(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: %s\r\nContent-Length: "+
+			"%d\r\n\r\n%s", c.path, c.kind, len(c.body), c.body))
 		if r, body := p.response("POST"); r.StatusCode != c.status || body != c.want {
 			t.Errorf("%s as %s: got %d %q, want %d %q", c.path, c.kind, r.StatusCode, body, c.status, c.want)
 		}
@@ -428,7 +430,8 @@ func TestAWebCallThatBreaksOff(t *testing.T) {
 	})
 }
 
-// Trailers that come with the head belong into the frame too, and other fields of such a head do not.
+// Trailers that come with the head belong into the frame too, and other fields of such a head do
+// not.
 func TestAWebResponseWithoutMessages(t *testing.T) {
 	s := answeringCalls(t, func(s grpc.ServerStream) error {
 		s.SetTrailer(metadata.Pairs("x-note", "n"))
@@ -458,7 +461,8 @@ func TestAWebCallIsTriedAgain(t *testing.T) {
 		})
 		g := serve(t, grpcUpstream(noPassive+", retry: {budget: 100%, on: [grpc-unavailable]}", webRoute, address))
 		p := g.dial()
-		p.send(fmt.Sprintf("POST /a.B/C HTTP/1.1\r\nHost: a\r\nContent-Type: application/grpc-web-text\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+		p.send(fmt.Sprintf("POST /a.B/C HTTP/1.1\r\nHost: a\r\nContent-Type: "+
+			"application/grpc-web-text\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 		c := &webClient{t: t, text: true}
 		r, text := p.response("POST")
 		a := c.decode(r, []byte(text))

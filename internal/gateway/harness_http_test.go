@@ -50,7 +50,8 @@ func (i *instance) left() string {
 		buffers += n
 	}
 	load, open := i.load()
-	if clients := i.shared.Clients.Load(); clients != 0 || s.Active != 0 || buffers != 0 || load.Outstanding != 0 || load.Waiting != 0 || open != load.Idle {
+	if clients := i.shared.Clients.Load(); clients != 0 || s.Active != 0 || buffers != 0 ||
+		load.Outstanding != 0 || load.Waiting != 0 || open != load.Idle {
 		return fmt.Sprintf("%d clients, %d exchanges, %d buffers, %d requests at upstreams, %d that wait, %d upstream connections in use",
 			clients, s.Active, buffers, load.Outstanding, load.Waiting, open-load.Idle)
 	}

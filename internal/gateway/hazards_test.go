@@ -82,6 +82,7 @@ func TestHazardTECLSmuggling(t *testing.T) {
 }
 
 func TestHazardTECLSmugglingInChunks(t *testing.T) {
+	t.Parallel()
 	const head = "Transfer-Encoding: chunked\r\n"
 	for _, c := range []refusal{
 		{"a bare LF behind a size (CVE-2025-22871)", "5\nhello\r\n0\r\n\r\n", 400, http1.BareLF},
@@ -127,6 +128,7 @@ func TestHazardTECLSmugglingInChunks(t *testing.T) {
 }
 
 func TestHazardMalformedRequests(t *testing.T) {
+	t.Parallel()
 	line := func(l string) string { return l + "\r\nHost: a\r\n\r\n" }
 	field := func(f string) string { return "GET / HTTP/1.1\r\nHost: a\r\n" + f + "\r\n\r\n" }
 	expectRefusals(t, []refusal{
@@ -179,7 +181,8 @@ routes:
   - {match: "GET /read", respond: {status: 200}}
 `)
 	for _, path := range []string{"/", "/here", "/none", "/read"} {
-		for _, framing := range []string{fmt.Sprintf("Content-Length: %d\r\n\r\n", len(hidden)+100), fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", len(hidden)+100)} {
+		for _, framing := range []string{fmt.Sprintf("Content-Length: %d\r\n\r\n", len(hidden)+100),
+			fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", len(hidden)+100)} {
 			p := g.dial()
 			p.send("POST " + path + " HTTP/1.1\r\nHost: a\r\n" + framing)
 			r, _ := p.response("POST")
@@ -199,6 +202,7 @@ routes:
 }
 
 func TestHazardConnectAndUpgradeDesync(t *testing.T) {
+	t.Parallel()
 	expectRefusals(t, []refusal{
 		{"CONNECT", "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", 405, http1.BadConnect},
 		{"CONNECT to a path", "CONNECT / HTTP/1.1\r\nHost: a\r\n\r\n", 405, http1.BadConnect},
@@ -269,7 +273,8 @@ routes: [{match: /, upstream: s, request_id: true}]
 		"Forwarded", "X-Request-Id"}
 	var fields strings.Builder
 	for _, n := range names {
-		for _, spelling := range []string{n, strings.ToLower(n), strings.ToUpper(n), strings.ReplaceAll(n, "-", "_"), strings.Replace(n, "-", "_", 1)} {
+		for _, spelling := range []string{n, strings.ToLower(n), strings.ToUpper(n),
+			strings.ReplaceAll(n, "-", "_"), strings.Replace(n, "-", "_", 1)} {
 			fmt.Fprintf(&fields, "%s: evil\r\n", spelling)
 		}
 	}
@@ -291,16 +296,19 @@ routes: [{match: /, upstream: s, request_headers: {set: {X-Gateway: "yes"}}, res
 `)
 	p := g.dial()
 	p.send("POST / HTTP/1.1\r\nHost: a\r\nCookie: c=d\r\nAuthorization: e\r\n" +
-		"Connection: X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto, Host, Content-Length, Cookie, Authorization, X-Gateway\r\nContent-Length: 1\r\n\r\nx")
+		"Connection: X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto, Host, Content-Length, " +
+		"Cookie, Authorization, X-Gateway\r\nContent-Length: 1\r\n\r\nx")
 	if r, body := p.response("POST"); r.StatusCode != 200 || body != "POST x" {
 		t.Fatalf("got %d %q", r.StatusCode, body)
 	}
-	want := "POST / HTTP/1.1\r\nHost: a\r\nCookie: c=d\r\nAuthorization: e\r\n" + forwardedFields + "X-Gateway: yes\r\nContent-Length: 1\r\n\r\nx"
+	want := "POST / HTTP/1.1\r\nHost: a\r\nCookie: c=d\r\nAuthorization: e\r\n" + forwardedFields +
+		"X-Gateway: yes\r\nContent-Length: 1\r\n\r\nx"
 	if s.saw() != want {
 		t.Errorf("the upstream saw\n%q\nwant\n%q", s.saw(), want)
 	}
 	t.Run("by an upstream", func(t *testing.T) {
-		s := newService(t, answering("HTTP/1.1 200 OK\r\nConnection: X-Answer, Date, Set-Cookie\r\nDate: d\r\nSet-Cookie: e\r\nX-Answer: no\r\nContent-Length: 0\r\n\r\n"))
+		s := newService(t, answering("HTTP/1.1 200 OK\r\nConnection: X-Answer, Date, "+
+			"Set-Cookie\r\nDate: d\r\nSet-Cookie: e\r\nX-Answer: no\r\nContent-Length: 0\r\n\r\n"))
 		g := serveClean(t, `
 listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["`+s.address()+`"]}}
@@ -315,6 +323,7 @@ routes: [{match: /, upstream: s, response_headers: {set: {X-Answer: "yes"}}}]
 // What belongs to one connection is still said where a status needs it (RFC 9110, sections 15.5.8
 // and 15.5.22), and only there.
 func TestHazardFieldsThatBelongToAStatus(t *testing.T) {
+	t.Parallel()
 	const upgrade = "Upgrade: TLS/1.0\r\n"
 	const authenticate = "Proxy-Authenticate: Basic\r\nProxy-Authenticate: Digest\r\n"
 	const fields = upgrade + authenticate + "Keep-Alive: x\r\nContent-Length: 0\r\n"
@@ -398,7 +407,8 @@ routes:
 		r, body := p.response("GET")
 		return r.StatusCode, strings.TrimSpace(body)
 	}
-	for _, target := range []string{"/admin/x", "//admin/x", "/./admin/x", "/a/../admin/x", "/%61dmin/x", "/a/%2e%2e/admin/x", "/a/%2E./admin/x",
+	for _, target := range []string{"/admin/x", "//admin/x", "/./admin/x", "/a/../admin/x",
+		"/%61dmin/x", "/a/%2e%2e/admin/x", "/a/%2E./admin/x",
 		"/%2e/admin/x", "/admin//x", "/%61%64min/x?y=/../z"} {
 		if status, body := ask(target, "a"); status != 403 || body != "admin" {
 			t.Errorf("%s got %d %q: it was not read as /admin/x", target, status, body)
@@ -412,7 +422,8 @@ routes:
 	p := g.dial()
 	p.send("GET /a%5c..%5cadmin HTTP/1.1\r\nHost: a\r\n\r\n" + hidden)
 	p.expectFailureEnd(400, "bad_path")
-	for target, want := range map[string]string{"/%7euser/%2f?q=%2e%2e": "/~user/%2F?q=%2e%2e", "/a//b/./c/../d": "/a/b/d", "/a;b=/c": "/a;b=/c"} {
+	for target, want := range map[string]string{"/%7euser/%2f?q=%2e%2e": "/~user/%2F?q=%2e%2e",
+		"/a//b/./c/../d": "/a/b/d", "/a;b=/c": "/a;b=/c"} {
 		if status, body := ask(target, "a"); status != 200 || body != "GET "+want+" a" {
 			t.Errorf("%s was forwarded as %d %q, want %q", target, status, body, want)
 		}
@@ -425,6 +436,7 @@ routes:
 }
 
 func TestHazardHostAbsoluteFormAndUserinfo(t *testing.T) {
+	t.Parallel()
 	request := func(target, hosts string) string { return "GET " + target + " HTTP/1.1\r\n" + hosts + "\r\n" }
 	expectRefusals(t, []refusal{
 		{"no Host", request("/", ""), 400, http1.BadHost},

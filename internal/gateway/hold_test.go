@@ -43,7 +43,8 @@ func TestHazardSlowClientsHoldNoUpstreamConnections(t *testing.T) {
 func TestOfALongBodyTheFirstPartIsHeldAndTheRestStreamed(t *testing.T) {
 	body := string(noise(100 << 10))
 	for hold, first := range map[string]int{"0B": 1, "10B": 11, "64KB": 70_000} {
-		for name, framing := range map[string]string{"length": "Content-Length: 102400\r\n\r\n", "chunks": "Transfer-Encoding: chunked\r\n\r\n19000\r\n"} {
+		for name, framing := range map[string]string{"length": "Content-Length: 102400\r\n\r\n",
+			"chunks": "Transfer-Encoding: chunked\r\n\r\n19000\r\n"} {
 			t.Run(hold+" "+name, func(t *testing.T) {
 				s := newService(t, replying(func(_ *http.Request, got string) string {
 					return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n%v", got == body)
@@ -67,13 +68,15 @@ func TestOfALongBodyTheFirstPartIsHeldAndTheRestStreamed(t *testing.T) {
 
 func TestAHeldBodyIsSentAgain(t *testing.T) {
 	body := string(noise(20_000))
-	for name, framing := range map[string]string{"length": "Content-Length: 20000\r\n\r\n%s", "chunks": "Transfer-Encoding: chunked\r\n\r\n4e20\r\n%s\r\n0\r\nX: y\r\n\r\n"} {
+	for name, framing := range map[string]string{"length": "Content-Length: 20000\r\n\r\n%s",
+		"chunks": "Transfer-Encoding: chunked\r\n\r\n4e20\r\n%s\r\n0\r\nX: y\r\n\r\n"} {
 		t.Run(name, func(t *testing.T) {
 			var tries atomic.Int32
 			s := newService(t, func(c *serviceConn, _ int) {
 				r, got, ok := c.request()
 				if ok && tries.Add(1) > 1 {
-					c.write(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n%5v", got == body && (r.ContentLength > 0 || r.Trailer.Get("X") == "y")))
+					c.write(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n%5v",
+						got == body && (r.ContentLength > 0 || r.Trailer.Get("X") == "y")))
 					c.drain()
 				}
 			})
@@ -150,7 +153,8 @@ func TestATunnelKeepsNothingOfABodyThatWasHeld(t *testing.T) {
 	})
 	g := serveClean(t, oneUpstream(s.address()))
 	p := g.dial()
-	p.send(fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\nContent-Length: %d\r\n\r\n%s", size, noise(size)))
+	p.send(fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: "+
+		"x\r\nContent-Length: %d\r\n\r\n%s", size, noise(size)))
 	p.expect("HTTP/1.1 101 ")
 	eventually(t, "the body's memory to be given back", func() bool { return g.buffered() < size })
 	p.Close()

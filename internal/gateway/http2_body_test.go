@@ -9,8 +9,8 @@ import (
 )
 
 // HAZARDS: what was taken of a body cannot be taken again. The frame that fills the held part has
-// more than that, all of it goes to an idle connection, and the target has just closed that: a second
-// try would send a body with a hole.
+// more than that, all of it goes to an idle connection, and the target has just closed that: a
+// second try would send a body with a hole.
 func TestHazardABodyOverHTTP2IsNotSentAgainWithAHole(t *testing.T) {
 	const body = "0123456789abcdefghijklmnopqrst"
 	s := newService(t, func(c *serviceConn, conn int) {

@@ -20,9 +20,9 @@ import (
 )
 
 // h2 is a raw client's connection of HTTP/2. It sends what a test tells it to, whatever the rules
-// say, and takes down what comes. Of itself it acknowledges SETTINGS and PING, and opens its windows
-// for all that comes unless it is thrifty. One goroutine reads and one writes, so that neither waits
-// for the other.
+// say, and takes down what comes. Of itself it acknowledges SETTINGS and PING, and opens its
+// windows for all that comes unless it is thrifty. One goroutine reads and one writes, so that
+// neither waits for the other.
 type h2 struct {
 	net.Conn
 	t      *testing.T
@@ -95,7 +95,8 @@ func (i *instance) h2(settings ...http2.Setting) *h2 {
 	return c
 }
 
-// thriftyH2 connects one that opens no windows, and whose streams' windows begin with so many bytes.
+// thriftyH2 connects one that opens no windows, and whose streams' windows begin with so many
+// bytes.
 func (i *instance) thriftyH2(window uint32) *h2 {
 	i.t.Helper()
 	c := newH2(i.t, i.dial().Conn, "http")

@@ -17,9 +17,9 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// h2Service is a service that speaks HTTP/2 and does what a test tells it to, whatever the rules say.
-// Of itself it acknowledges SETTINGS and PING, and opens its windows for all that comes unless it is
-// thrifty.
+// h2Service is a service that speaks HTTP/2 and does what a test tells it to, whatever the rules
+// say. Of itself it acknowledges SETTINGS and PING, and opens its windows for all that comes unless
+// it is thrifty.
 type h2Service struct {
 	t        *testing.T
 	ln       net.Listener

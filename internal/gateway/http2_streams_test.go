@@ -421,8 +421,8 @@ routes: [{match: /, upstream: s, hold_body: 0B}]
 	c.leave()
 }
 
-// Requests of one connection wait for each other at a full pool. When the connection ends, each that
-// gives its place up lets the next one try, which may end at once too.
+// Requests of one connection wait for each other at a full pool. When the connection ends, each
+// that gives its place up lets the next one try, which may end at once too.
 func TestHazardAConnectionWhoseStreamsWaitForEachOtherEnds(t *testing.T) {
 	for name, end := range map[string]func(c *h2){
 		"by its client": func(c *h2) { c.leave() },
@@ -485,8 +485,8 @@ func TestWhatAClientAsksForFirstComesFirst(t *testing.T) {
 	filler.close(http2.ErrCodeCancel)
 	document, image := c.ask("GET", "/", "priority", "u=1"), c.ask("GET", "/", "priority", "u=5, i")
 	c.wait("both heads", func() bool { return document.status == 200 && image.status == 200 })
-	// take opens the window in steps, so that the service can keep up, and says how much of what came
-	// is the document's.
+	// take opens the window in steps, so that the service can keep up, and says how much of what
+	// came is the document's.
 	take := func() float64 {
 		const step, steps = 16 << 10, 50
 		before := document.got()

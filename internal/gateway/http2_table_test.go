@@ -14,8 +14,8 @@ import (
 	codec3 "plimsoll/internal/http3"
 )
 
-// A client is served alike whatever it speaks: these exchanges are done over each protocol, and what
-// the upstream sees and what the client gets must be the same.
+// A client is served alike whatever it speaks: these exchanges are done over each protocol, and
+// what the upstream sees and what the client gets must be the same.
 
 // spoken is a protocol that clients speak.
 type spoken struct {
@@ -96,7 +96,8 @@ var likeCases = []likeCase{
 			simple, saw: "GET", want: "103\nX: y\n200\n"},
 	{name: "what is hop-by-hop in a response",
 		response: "HTTP/1.1 200 OK\r\nConnection: keep-alive, X-Hop\r\nKeep-Alive: timeout=5\r\n" +
-			"X-Hop: 1\r\nProxy-Authenticate: p\r\nUpgrade: h2c\r\nX-Kept: 2\r\nContent-Length: 0\r\n\r\n", saw: "GET", want: "200\nContent-Length: 0\nX-Kept: 2\n\n"},
+			"X-Hop: 1\r\nProxy-Authenticate: p\r\nUpgrade: h2c\r\nX-Kept: 2\r\nContent-Length: " +
+			"0\r\n\r\n", saw: "GET", want: "200\nContent-Length: 0\nX-Kept: 2\n\n"},
 	{name: "407", response: "HTTP/1.1 407 No\r\nProxy-Authenticate: p\r\nContent-Length: 0\r\n\r\n",
 		saw: "GET", want: "Proxy-Authenticate: p\n"},
 
@@ -151,7 +152,8 @@ var likeCases = []likeCase{
 		saw: "X-Peer: 127.0.0.1\n", want: "Via: 1.1 gw\nX-R: /\n"},
 	{name: "CORS", method: "OPTIONS",
 		fields: "Origin: https://b\nAccess-Control-Request-Method: PUT\n",
-		routes: "[{match: \"PUT /\", upstream: s, cors: {origins: [\"https://b\"], methods: [PUT]}}]", response: simple, want: "Access-Control-Allow-Origin: https://b\n"},
+		routes: "[{match: \"PUT /\", upstream: s, cors: {origins: [\"https://b\"], methods: " +
+			"[PUT]}}]", response: simple, want: "Access-Control-Allow-Origin: https://b\n"},
 
 	{name: "a service that is down", response: "", want: "connect_failed"},
 	{name: "a service of which a part is down", dead: true,

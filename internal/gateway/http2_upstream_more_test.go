@@ -13,7 +13,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// A copy goes to a service of HTTP/2 whole, and one of a request to such a service goes to any other.
+// A copy goes to a service of HTTP/2 whole, and one of a request to such a service goes to any
+// other.
 func TestAMirrorOfHTTP2GetsEachRequestWhole(t *testing.T) {
 	t.Parallel()
 	copies := make(chan string, 8)

@@ -34,7 +34,8 @@ func TestEveryServiceIsAskedAlike(t *testing.T) {
 		clients    []spoken
 	}{
 		{"h2c", ", protocol: h2c", nil, []spoken{allSpoken[0], allSpoken[2]}},
-		{"h2", ", protocol: h2" + overTLS, &tls.Config{Certificates: []tls.Certificate{server}, NextProtos: []string{"h2"}}, allSpoken[1:2]},
+		{"h2", ", protocol: h2" + overTLS, &tls.Config{Certificates: []tls.Certificate{server},
+			NextProtos: []string{"h2"}}, allSpoken[1:2]},
 		{"auto", overTLS, &tls.Config{Certificates: []tls.Certificate{server}, NextProtos: []string{"h2"}}, allSpoken[3:]},
 	}
 	for _, c := range likeCases {

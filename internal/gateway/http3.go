@@ -192,7 +192,8 @@ func (g *Gateway) putHTTP3(l *listener, p *proxy.Listener, c config.Listener) er
 	l.quic = e
 	g.quic.add(e)
 	if got := e.Shortage(); got > 0 {
-		g.log.Warn("the kernel limits what waits to be read over UDP: raise net.core.rmem_max", "listener", l.address,
+		g.log.Warn("the kernel limits what waits to be read over UDP: raise net.core.rmem_max",
+			"listener", l.address,
 			"bytes", got, "command", "sysctl -w net.core.rmem_max=7500000")
 	}
 	if from != nil {

@@ -21,8 +21,8 @@ import (
 	codec "plimsoll/internal/http3"
 )
 
-// h3 is a client's connection of HTTP/3, on quic-go's streams: its frames are written here and not by
-// the gateway's codec, so that it can say what no sound client says.
+// h3 is a client's connection of HTTP/3, on quic-go's streams: its frames are written here and not
+// by the gateway's codec, so that it can say what no sound client says.
 type h3 struct {
 	*quic.Conn
 	t       *testing.T

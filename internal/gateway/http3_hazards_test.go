@@ -210,7 +210,8 @@ func TestHazardRapidResetOverHTTP3(t *testing.T) {
 	eventually(t, "nothing is left", func() bool { return b.snapshot().Active == 0 })
 }
 
-// Whatever byte a client stops at, by a reset, a stop or silence, the exchange goes and nothing stays.
+// Whatever byte a client stops at, by a reset, a stop or silence, the exchange goes and nothing
+// stays.
 func TestHazardClientsOfHTTP3ThatStopAnywhere(t *testing.T) {
 	t.Parallel()
 	s := newService(t, replying(func(_ *http.Request, body string) string {

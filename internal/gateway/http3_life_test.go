@@ -131,8 +131,8 @@ func TestMaxRequestsAndIdleTimeEndAConnectionOfHTTP3(t *testing.T) {
 	}
 }
 
-// A reload keeps connections; one that drops HTTP/3 ends them in good order, and one that takes it up
-// again does so at once, beside those that still end.
+// A reload keeps connections; one that drops HTTP/3 ends them in good order, and one that takes it
+// up again does so at once, beside those that still end.
 func TestReloadsOfHTTP3(t *testing.T) {
 	t.Parallel()
 	held := newGate(t)
@@ -352,8 +352,8 @@ func TestAnUpgradeKeepsTheConnectionsOfHTTP3(t *testing.T) {
 	if code := c.cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("the old process ended with %d", code)
 	}
-	// The old process may have read the packet that began the fresh connection just before it handed
-	// the socket over, and then ends that one too.
+	// The old process may have read the packet that began the fresh connection just before it
+	// handed the socket over, and then ends that one too.
 	again := dial().get("/again")
 	held.next(t)
 	held.let <- okResponse

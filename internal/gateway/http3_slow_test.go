@@ -48,8 +48,8 @@ func TestASlowBodyOverHTTP3IsAnswered(t *testing.T) {
 	}
 }
 
-// What a client does not take of a response is not read from the service, and one that takes nothing
-// for long enough is given up. Other streams of its connection go on.
+// What a client does not take of a response is not read from the service, and one that takes
+// nothing for long enough is given up. Other streams of its connection go on.
 func TestASlowClientOfHTTP3IsHeldBackAndGivenUp(t *testing.T) {
 	t.Parallel()
 	sent := make(chan int64, 1)

@@ -13,7 +13,8 @@ import (
 type wireCase struct {
 	name    string
 	request string // of the client, with host a
-	// What the upstream is sent; "" where request is sent on with forwardedFields at the head's end.
+	// What the upstream is sent; "" where request is sent on with forwardedFields at the head's
+	// end.
 	saw      string
 	response string // of the upstream, which closes afterwards where it says so
 	want     string // what the client is sent; "" for response as it is
@@ -44,8 +45,10 @@ var wireCases = []wireCase{
 	{name: "another reason phrase", request: get, response: "HTTP/1.1 404 Nope\r\nDate: d\r\nContent-Length: 0\r\n\r\n",
 		want: "HTTP/1.1 404 Not Found\r\nDate: d\r\nContent-Length: 0\r\n\r\n"},
 	{name: "chunks without their extensions, with their trailers", request: get,
-		response: "HTTP/1.1 200 OK\r\nDate: d\r\nTransfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n2\r\nde\r\n0;z\r\nX-Sum: 1\r\nContent-Length: 9\r\n\r\n",
-		want:     "HTTP/1.1 200 OK\r\nDate: d\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\nX-Sum: 1\r\n\r\n"},
+		response: "HTTP/1.1 200 OK\r\nDate: d\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\n3;a=b\r\nabc\r\n2\r\nde\r\n0;z\r\nX-Sum: 1\r\nContent-Length: " +
+			"9\r\n\r\n",
+		want: "HTTP/1.1 200 OK\r\nDate: d\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\nX-Sum: 1\r\n\r\n"},
 	{name: "a body to the connection's end becomes chunks", request: get,
 		response: "HTTP/1.1 200 OK\r\nDate: d\r\nConnection: close\r\n\r\nabc",
 		want:     "HTTP/1.1 200 OK\r\nDate: d\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"},
@@ -61,8 +64,9 @@ var wireCases = []wireCase{
 	{name: "204 has no length", request: get, response: "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\nDate: d\r\n\r\n",
 		want: "HTTP/1.1 204 No Content\r\nDate: d\r\n\r\n"},
 	{name: "103 is passed on", request: get,
-		response: "HTTP/1.1 103 Early Hints\r\nLink: </s>\r\nConnection: X\r\nX: y\r\n\r\nHTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 0\r\n\r\n",
-		want:     "HTTP/1.1 103 Early Hints\r\nLink: </s>\r\n\r\nHTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 0\r\n\r\n"},
+		response: "HTTP/1.1 103 Early Hints\r\nLink: </s>\r\nConnection: X\r\nX: " +
+			"y\r\n\r\nHTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 0\r\n\r\n",
+		want: "HTTP/1.1 103 Early Hints\r\nLink: </s>\r\n\r\nHTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 0\r\n\r\n"},
 	{name: "100 is the gateway's own to give", request: get,
 		response: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 0\r\n\r\n",
 		want:     "HTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 0\r\n\r\n"},
@@ -73,13 +77,16 @@ var wireCases = []wireCase{
 		saw:      "POST / HTTP/1.1\r\nHost: a\r\n" + forwardedFields + "Content-Length: 0\r\n\r\n",
 		response: "HTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 0\r\n\r\n"},
 	{name: "POST in chunks without their extensions, with their trailers",
-		request: "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=\"y\"\r\nabc\r\n1\r\nd\r\n0\r\nX-Sum: 1\r\nHost: b\r\nX_Forwarded_For: c\r\n\r\n",
+		request: "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\n3;x=\"y\"\r\nabc\r\n1\r\nd\r\n0\r\nX-Sum: 1\r\nHost: " +
+			"b\r\nX_Forwarded_For: c\r\n\r\n",
 		saw: "POST / HTTP/1.1\r\nHost: a\r\n" + forwardedFields +
 			// One chunk of what was held.
 			"Transfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\nX-Sum: 1\r\n\r\n",
 		response: "HTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 0\r\n\r\n"},
 	{name: "what is hop-by-hop goes, both ways",
-		request: "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, X-Hop\r\nKeep-Alive: timeout=5\r\nProxy-Connection: x\r\nTE: trailers\r\n" +
+		request: "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, X-Hop\r\nKeep-Alive: " +
+			"timeout=5\r\nProxy-Connection: x\r\nTE: trailers\r\n" +
 			"Trailer: X\r\nProxy-Authorization: p\r\nX-Hop: 1\r\nX-Kept: 2\r\nUpgrade: websocket\r\n\r\n",
 		saw: "GET / HTTP/1.1\r\nHost: a\r\nTrailer: X\r\nX-Kept: 2\r\n" + forwardedFields + "TE: trailers\r\nConnection: TE\r\n\r\n",
 		response: "HTTP/1.1 200 OK\r\nDate: d\r\nConnection: keep-alive, X-Hop\r\nKeep-Alive: timeout=5\r\nX-Hop: 1\r\nTrailer: X-Hop\r\n" +
@@ -89,7 +96,8 @@ var wireCases = []wireCase{
 		saw:      "GET / HTTP/1.1\r\nHost: a\r\n" + forwardedFields + "\r\n",
 		response: "HTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 0\r\n\r\n",
 		want:     "HTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", closed: true},
-	{name: "an HTTP/1.0 client's connection ends", request: "GET / HTTP/1.0\r\nHost: a\r\n\r\n", saw: "GET / HTTP/1.1\r\nHost: a\r\n" + forwardedFields + "\r\n",
+	{name: "an HTTP/1.0 client's connection ends", request: "GET / HTTP/1.0\r\nHost: a\r\n\r\n",
+		saw:      "GET / HTTP/1.1\r\nHost: a\r\n" + forwardedFields + "\r\n",
 		response: "HTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 2\r\n\r\nok",
 		want:     "HTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok", closed: true},
 	{name: "an HTTP/1.0 client keeps its connection when it asks", request: "GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n",
@@ -152,6 +160,7 @@ func TestExchangesAsBytes(t *testing.T) {
 }
 
 func TestEveryRequestByteByByte(t *testing.T) {
+	t.Parallel()
 	for _, c := range wireCases {
 		t.Run(c.name, func(t *testing.T) {
 			s := newService(t, func(sc *serviceConn, _ int) {

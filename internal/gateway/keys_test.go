@@ -86,9 +86,12 @@ routes: [{match: /, respond: {}, cors: {origins: ["https://a.example"], methods:
 	if got := r.Header.Get("Access-Control-Expose-Headers") + " " + r.Header.Get("Access-Control-Allow-Credentials"); got != "X-Out true" {
 		t.Errorf("the answer says %q", got)
 	}
-	p.send("OPTIONS / HTTP/1.1\r\nHost: a\r\nOrigin: https://a.example\r\nAccess-Control-Request-Method: GET\r\nAccess-Control-Request-Headers: x-in\r\n\r\n")
+	p.send("OPTIONS / HTTP/1.1\r\nHost: a\r\nOrigin: " +
+		"https://a.example\r\nAccess-Control-Request-Method: " +
+		"GET\r\nAccess-Control-Request-Headers: x-in\r\n\r\n")
 	r, _ = p.response("OPTIONS")
-	if got := r.Header.Get("Access-Control-Allow-Headers") + " " + r.Header.Get("Access-Control-Max-Age"); !strings.EqualFold(got, "X-In 600") {
+	if got := r.Header.Get("Access-Control-Allow-Headers") + " " +
+		r.Header.Get("Access-Control-Max-Age"); !strings.EqualFold(got, "X-In 600") {
 		t.Errorf("the preflight's answer says %q", got)
 	}
 }

@@ -195,7 +195,9 @@ func TestALeakyBucketSpacesRequestsOut(t *testing.T) {
 // harm.
 func TestALeakyBucketsQueueIsBounded(t *testing.T) {
 	service := newService(t, replying(echo))
-	g := serveClean(t, rated(service.address(), `{rate: 1/m, algorithm: leaky_bucket, queue: 1, max_wait: 59s}, {rate: 9/s}`, ", timeout: 60s"))
+	g := serveClean(t, rated(service.address(),
+		`{rate: 1/m, algorithm: leaky_bucket, queue: 1, max_wait: 59s}, {rate: 9/s}`,
+		", timeout: 60s"))
 	if status, _ := g.get("/"); status != 200 {
 		t.Fatalf("the first request got %d", status)
 	}

@@ -34,7 +34,8 @@ func raiseDescriptorLimit() (descriptorLimit, error) {
 		return descriptorLimit{}, fmt.Errorf("read the limit of descriptors: %w", err)
 	}
 	if r.Max < minDescriptors {
-		return descriptorLimit{}, fmt.Errorf("the hard limit of descriptors is %d, which is too low for a gateway: raise it to %d or more (ulimit -Hn, LimitNOFILE= of systemd)",
+		return descriptorLimit{}, fmt.Errorf("the hard limit of descriptors is %d, which is too "+
+			"low for a gateway: raise it to %d or more (ulimit -Hn, LimitNOFILE= of systemd)",
 			r.Max, minDescriptors)
 	}
 	if r.Cur < r.Max {

@@ -148,7 +148,8 @@ func TestAClientThatTakesItsResponseTooSlowlyIsCut(t *testing.T) {
 	s := newService(t, pouring(nil))
 	// A gigabyte a second is more than anybody takes here, so the slow reader below is far from it
 	// and yet never still.
-	g := serve(t, strings.Replace(oneUpstream(s.address()), `"127.0.0.1:0"`, `"127.0.0.1:0", limits: {send_timeout: 1s, min_body_rate: 1GB}`, 1))
+	g := serve(t, strings.Replace(oneUpstream(s.address()), `"127.0.0.1:0"`,
+		`"127.0.0.1:0", limits: {send_timeout: 1s, min_body_rate: 1GB}`, 1))
 	p := g.dial()
 	p.send(plainGet)
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -180,7 +181,8 @@ func TestAClientThatStopsTakingItsResponseLaterIsCutToo(t *testing.T) {
 			}
 		}
 	}
-	g := serve(t, strings.Replace(oneUpstream(s.address()), `"127.0.0.1:0"`, `"127.0.0.1:0", limits: {send_timeout: 3s, head_timeout: 4s}`, 1))
+	g := serve(t, strings.Replace(oneUpstream(s.address()), `"127.0.0.1:0"`,
+		`"127.0.0.1:0", limits: {send_timeout: 3s, head_timeout: 4s}`, 1))
 	p := g.dial()
 	p.send(plainGet)
 	go pour(32)
@@ -197,7 +199,8 @@ func TestAClientThatStopsTakingItsResponseLaterIsCutToo(t *testing.T) {
 
 func TestAClientThatPipelinesAndTakesNoAnswersCannotFillTheMemory(t *testing.T) {
 	const requests = 20_000
-	g := serve(t, "loops: 1\nlisteners: [{address: \"127.0.0.1:0\"}]\nroutes: [{match: /, respond: {body: \""+strings.Repeat("x", 1000)+"\"}}]\n")
+	g := serve(t, "loops: 1\nlisteners: [{address: \"127.0.0.1:0\"}]\nroutes: [{match: /, "+
+		"respond: {body: \""+strings.Repeat("x", 1000)+"\"}}]\n")
 	p := g.dial()
 	go io.WriteString(p, strings.Repeat(plainGet, requests))
 	before := uint64(0)

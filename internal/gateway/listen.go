@@ -55,9 +55,12 @@ const extensionBytes = 4 << 10
 
 // compile makes what the data plane needs to know of a listener. before is the listener of the same
 // address in the config before, or nil.
-func (g *Gateway) compileListener(c config.Listener, before *listener) (*proxy.Listener, *listenerTLS, error) {
+func (g *Gateway) compileListener(
+	c config.Listener, before *listener,
+) (*proxy.Listener, *listenerTLS, error) {
 	if line, head := int(c.Limits.RequestLine), int(c.Limits.HeaderBytes); line+head > proxy.MaxHead {
-		return nil, nil, fmt.Errorf("limits: request_line and header_bytes together are %d bytes; a head may have %d at most: lower one of them",
+		return nil, nil, fmt.Errorf("limits: request_line and header_bytes together are %d "+
+			"bytes; a head may have %d at most: lower one of them",
 			line+head, proxy.MaxHead)
 	}
 	trust, err := forwarded.NewTrust(c.TrustedProxies)
@@ -69,9 +72,11 @@ func (g *Gateway) compileListener(c config.Listener, before *listener) (*proxy.L
 	}
 	p := &proxy.Listener{
 		Name: c.Address, Trust: trust,
-		Head: http1.Limits{Line: int(c.Limits.RequestLine), Head: int(c.Limits.HeaderBytes), Fields: c.Limits.HeaderCount,
+		Head: http1.Limits{Line: int(c.Limits.RequestLine), Head: int(c.Limits.HeaderBytes),
+			Fields:    c.Limits.HeaderCount,
 			Extension: extensionBytes},
-		HeadTimeout: int64(c.Limits.HeadTimeout), IdleTimeout: int64(c.Limits.IdleTimeout), SendTimeout: int64(c.Limits.SendTimeout),
+		HeadTimeout: int64(c.Limits.HeadTimeout), IdleTimeout: int64(c.Limits.IdleTimeout),
+		SendTimeout: int64(c.Limits.SendTimeout),
 		MinBodyRate: int64(c.Limits.MinBodyRate), MaxRequests: uint32(c.Limits.MaxRequests),
 		OffersHTTP2: c.OffersHTTP2(),
 		HTTP2: http2.Limits{
@@ -150,7 +155,8 @@ func (g *Gateway) watchCertificates(address string, t *listenerTLS) {
 	}
 	go t.store.Watch(ctx, time.Minute, func(err error) {
 		if err != nil {
-			g.log.Error("certificates were not read again; the old ones go on", "listener", address, "error", err)
+			g.log.Error("certificates were not read again; the old ones go on", "listener", address,
+				"error", err)
 			return
 		}
 		g.log.Info("certificates were read again", "listener", address)
@@ -270,7 +276,8 @@ func ipv6Available() bool {
 // putListener has the loops take what is new of a listener: how it treats clients from now on and,
 // the first time, its sockets. All know the first before any has the second, because a loop hands
 // fresh connections to others.
-func (g *Gateway) putListener(l *listener, p *proxy.Listener, c config.Listener, t *listenerTLS, first bool) error {
+func (g *Gateway) putListener(l *listener, p *proxy.Listener, c config.Listener, t *listenerTLS,
+	first bool) error {
 	if l.tls != nil && l.tls.stop != nil {
 		l.tls.stop()
 	}
@@ -341,7 +348,8 @@ func (g *Gateway) warnBacklog(c config.Listener) {
 	}
 	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err == nil && most < c.Backlog {
-		g.log.Warn("the kernel cuts the accept queue: raise net.core.somaxconn", "listener", c.Address, "backlog", c.Backlog,
+		g.log.Warn("the kernel cuts the accept queue: raise net.core.somaxconn", "listener",
+			c.Address, "backlog", c.Backlog,
 			"somaxconn", most, "command", fmt.Sprintf("sysctl -w net.core.somaxconn=%d", c.Backlog))
 	}
 }

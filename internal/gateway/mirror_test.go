@@ -57,11 +57,12 @@ func TestAMirrorHurtsNobody(t *testing.T) {
 	t.Parallel() // it waits, for timeouts of the gateway, most of its time
 	body := strings.Repeat("x", 300<<10)
 	for name, answer := range map[string]script{
-		"that closes":                      func(c *serviceConn, _ int) { c.head() },
-		"that answers garbage":             answering("garbage\r\n\r\n"),
-		"that never answers":               func(c *serviceConn, _ int) { c.drain() },
-		"with a large answer":              answering(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)),
-		"with a large chunked answer":      answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4b000\r\n" + body + "\r\n0\r\n\r\n"),
+		"that closes":          func(c *serviceConn, _ int) { c.head() },
+		"that answers garbage": answering("garbage\r\n\r\n"),
+		"that never answers":   func(c *serviceConn, _ int) { c.drain() },
+		"with a large answer":  answering(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)),
+		"with a large chunked answer": answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\n4b000\r\n" + body + "\r\n0\r\n\r\n"),
 		"whose answer ends with it":        closing("HTTP/1.1 200 OK\r\n\r\n" + body),
 		"whose answer breaks off":          closing("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"),
 		"whose answer is silent":           answering("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"),
@@ -132,7 +133,8 @@ func TestWhatIsTooLongForAMirrorIsCountedAndGoesOn(t *testing.T) {
 	g, _ := mirrored(t, m.address(), "")
 	p := g.dial()
 	body := strings.Repeat("y", 5000)
-	for _, framing := range []string{fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body), fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(body), body)} {
+	for _, framing := range []string{fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body),
+		fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(body), body)} {
 		p.send("POST / HTTP/1.1\r\nHost: a\r\n" + framing)
 		if r, got := p.response("POST"); r.StatusCode != 200 || got != "POST "+body {
 			t.Fatalf("got %d and %d bytes", r.StatusCode, len(got))

@@ -66,8 +66,8 @@ func TestAFullServiceIsGivenToLowerClassesFirst(t *testing.T) {
 	}
 }
 
-// expectOrder has a busy service answer the request that it is at, then those that wait one after the
-// other: they must come in this order of their paths.
+// expectOrder has a busy service answer the request that it is at, then those that wait one after
+// the other: they must come in this order of their paths.
 func expectOrder(t *testing.T, came <-chan string, answer chan<- bool, want string) {
 	t.Helper()
 	var order []string

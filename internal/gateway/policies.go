@@ -63,7 +63,8 @@ func (g *Gateway) addPolicySeries() error {
 		if len(series) == 0 {
 			continue
 		}
-		if err := g.registry.AddGroup(telemetry.Group{Series: series, Read: g.readPolicies(k.name)}); err != nil {
+		if err := g.registry.AddGroup(telemetry.Group{Series: series,
+			Read: g.readPolicies(k.name)}); err != nil {
 			return err
 		}
 	}

@@ -121,7 +121,8 @@ func TestAHeldResponseGoesOnWhenItIsResumed(t *testing.T) {
 			x.Response.Fields.Add([]byte("X-Held"), []byte("yes"))
 			return exchange.Continue
 		})
-		if r, got := c.response("GET"); r.StatusCode != 200 || got != string(body) || r.Header.Get("X-A") != "b" || r.Header.Get("X-Held") != "yes" {
+		if r, got := c.response("GET"); r.StatusCode != 200 || got != string(body) ||
+			r.Header.Get("X-A") != "b" || r.Header.Get("X-Held") != "yes" {
 			t.Fatalf("got %d, %v and %d bytes", r.StatusCode, r.Header, len(got))
 		}
 		second.Resume(goOn)

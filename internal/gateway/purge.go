@@ -18,18 +18,18 @@ type Purge struct {
 	Prefix string // of the URLs, from the scheme on
 	Tag    string // a word of Surrogate-Key
 	All    bool
-	// Soft makes them stale instead of forgetting them: they are revalidated, and may be served where what
-	// is stale may be.
+	// Soft makes them stale instead of forgetting them: they are revalidated, and may be served
+	// where what is stale may be.
 	Soft bool
 }
 
 // PurgeResult is what a purge has done.
 type PurgeResult struct {
-	// Entries is how many were found in this instance, of a purge that looks for them: those of a URL or a
-	// tag are found out when they are asked for, and it is absent.
+	// Entries is how many were found in this instance, of a purge that looks for them: those of a
+	// URL or a tag are found out when they are asked for, and it is absent.
 	Entries *int `json:"entries,omitempty"`
-	// Shared says whether the cache's Redis has the purge, and with it all instances that are connected to
-	// it; it is absent where there is none.
+	// Shared says whether the cache's Redis has the purge, and with it all instances that are
+	// connected to it; it is absent where there is none.
 	Shared *bool `json:"shared,omitempty"`
 	// Problem says why Shared is false.
 	Problem string `json:"problem,omitempty"`
@@ -38,9 +38,9 @@ type PurgeResult struct {
 // sharedPurgeTime is how long a purge waits for Redis.
 const sharedPurgeTime = 3 * time.Second
 
-// PurgeCache forgets stored responses, or makes them stale. When it returns that holds on all loops, and
-// for what is being fetched, and unless the result says otherwise in Redis too. ErrUnknown means that no
-// route stores anything.
+// PurgeCache forgets stored responses, or makes them stale. When it returns that holds on all
+// loops, and for what is being fetched, and unless the result says otherwise in Redis too.
+// ErrUnknown means that no route stores anything.
 func (g *Gateway) PurgeCache(p Purge) (done PurgeResult, err error) {
 	v := g.view()
 	all, err := v.purges(p)

@@ -60,11 +60,13 @@ func (g *Gateway) Reload() error {
 // warnOfWhatStays says what a reload cannot change.
 func (g *Gateway) warnOfWhatStays(cfg *config.Config) {
 	if cfg.Loops != g.config.Loops {
-		g.log.Warn("the number of loops changes with the next start or upgrade, not with a reload", "running", len(g.loops), "configured", cfg.Loops)
+		g.log.Warn("the number of loops changes with the next start or upgrade, not with a reload",
+			"running", len(g.loops), "configured", cfg.Loops)
 	}
 	for _, lc := range cfg.Listeners {
 		if l := g.listeners[lc.Address]; l != nil && l.config.Backlog != lc.Backlog {
-			g.log.Warn("a listener's backlog changes with the next start or upgrade, not with a reload", "listener", lc.Address, "configured", lc.Backlog)
+			g.log.Warn("a listener's backlog changes with the next start or upgrade, not with a "+
+				"reload", "listener", lc.Address, "configured", lc.Backlog)
 		}
 	}
 }
@@ -171,10 +173,14 @@ func (g *Gateway) prepare(cfg *config.Config) (c *change, err error) {
 // compile makes what can be made of a configuration without listening or connecting anywhere, and
 // says everything that is wrong with it.
 func (g *Gateway) compile(cfg *config.Config) (c *change, errs config.Errors) {
-	c = &change{config: cfg, listeners: map[string]*listener{}, compiled: map[string]*proxy.Listener{}, tls: map[string]*listenerTLS{}, udp: map[string]*udpSocket{}}
+	c = &change{config: cfg, listeners: map[string]*listener{},
+		compiled: map[string]*proxy.Listener{}, tls: map[string]*listenerTLS{},
+		udp: map[string]*udpSocket{}}
 	for i, lc := range cfg.Listeners {
 		var err error
-		if c.compiled[lc.Address], c.tls[lc.Address], err = g.compileListener(lc, g.listeners[lc.Address]); err != nil {
+		before := g.listeners[lc.Address]
+		c.compiled[lc.Address], c.tls[lc.Address], err = g.compileListener(lc, before)
+		if err != nil {
 			errs = append(errs, lc.Position().Wrong(fmt.Sprintf("listeners[%d]", i), err.Error()))
 		}
 	}
@@ -193,7 +199,9 @@ func (g *Gateway) compile(cfg *config.Config) (c *change, errs config.Errors) {
 		c.snapshot, c.policies, bad = g.buildSnapshot(cfg, c.upstreams, c.stores, c.memory)
 		errs = append(errs, bad...)
 	}
-	slices.SortStableFunc(errs, func(a, b config.Error) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
+	slices.SortStableFunc(errs, func(a, b config.Error) int {
+		return cmp.Or(a.Line-b.Line, a.Column-b.Column)
+	})
 	return c, cfg.Redact(errs)
 }
 
@@ -300,7 +308,8 @@ func (g *Gateway) openAccessLog(c *config.AccessLog) (*accesslog.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := accesslog.Options{Path: c.Path, Format: format, MaxSize: int64(*c.MaxSize), Keep: *c.Keep, Loops: len(g.loops),
+	o := accesslog.Options{Path: c.Path, Format: format, MaxSize: int64(*c.MaxSize), Keep: *c.Keep,
+		Loops:    len(g.loops),
 		Counters: g.lines, Logger: g.log}
 	if g.simulated() {
 		o.Output = g.options.Host.Stdout

@@ -51,7 +51,8 @@ func TestABadConfigurationIsRefusedWithPositionsAndTheOldOneGoesOn(t *testing.T)
 	p := g.dial()
 	for _, c := range []struct{ yaml, want string }{
 		{"listeners: [{address: \"127.0.0.1:0\"}]\nroutes: [{match: /, upstream: nobody}]\n", "plimsoll.yaml:2:31: "},
-		{"listeners: [{address: \"127.0.0.1:0\"}]\nroutes:\n  - {match: /a/b, respond: {}}\n  - {match: /a/b, respond: {}}\n", "plimsoll.yaml:4:5: routes[1].match: "},
+		{"listeners: [{address: \"127.0.0.1:0\"}]\nroutes:\n  - {match: /a/b, respond: {}}\n  - " +
+			"{match: /a/b, respond: {}}\n", "plimsoll.yaml:4:5: routes[1].match: "},
 		{"listeners: [", "plimsoll.yaml"},
 	} {
 		err := g.reload(c.yaml)
@@ -80,7 +81,8 @@ func TestConnectionsToAnUnchangedUpstreamCarryOver(t *testing.T) {
 		if r, _ := p.response("GET"); r.StatusCode != 200 {
 			t.Fatalf("got %d", r.StatusCode)
 		}
-		yaml := strings.Replace(oneUpstream(s.address()), "upstream: s}", fmt.Sprintf("upstream: s, request_headers: {set: {X-N: \"%d\"}}}", n), 1)
+		yaml := strings.Replace(oneUpstream(s.address()), "upstream: s}",
+			fmt.Sprintf("upstream: s, request_headers: {set: {X-N: \"%d\"}}}", n), 1)
 		if err := g.reload(yaml); err != nil {
 			t.Fatal(err)
 		}
@@ -334,7 +336,8 @@ func TestAReloadWithAPortThatIsTakenIsRefused(t *testing.T) {
 	}
 	defer taken.Close()
 	g := serve(t, "listeners: [{address: \"127.0.0.1:0\"}]\nroutes: [{match: /, respond: {body: ok}}]\n")
-	err = g.reload("listeners: [{address: \"127.0.0.1:0\"}, {address: \"" + taken.Addr().String() + "\"}]\nroutes: [{match: /, respond: {body: new}}]\n")
+	err = g.reload("listeners: [{address: \"127.0.0.1:0\"}, {address: \"" + taken.Addr().String() +
+		"\"}]\nroutes: [{match: /, respond: {body: new}}]\n")
 	if err == nil || !strings.Contains(err.Error(), taken.Addr().String()) || !strings.Contains(err.Error(), "taken") {
 		t.Errorf("got %v", err)
 	}

@@ -399,7 +399,8 @@ func TestAttemptsAreInMetricsAndTheAccessLog(t *testing.T) {
 func TestATLSHandshakeThatFailsIsTriedElsewhere(t *testing.T) {
 	good := newBackendAt(t, "b", "tcp", "127.0.0.1:0", secured(t))
 	bad := newService(t, func(c *serviceConn, _ int) { io.WriteString(c, "SSH-2.0-what\r\n") })
-	g := serve(t, strings.Replace(retrying("budget: 100%", bad.address(), good.address), "retry:", "tls: {insecure_skip_verify: true}, retry:", 1))
+	g := serve(t, strings.Replace(retrying("budget: 100%", bad.address(), good.address), "retry:",
+		"tls: {insecure_skip_verify: true}, retry:", 1))
 	expectOnly(t, g.crowd(1, 4, "/"), "200 b", 4)
 	if s := g.stats("s"); s.ConnectFailures != 4 || s.Opened != 1 {
 		t.Errorf("counted %d connect failures and %d connections, want 4 and 1", s.ConnectFailures, s.Opened)
@@ -411,7 +412,8 @@ func TestATLSHandshakeThatFailsIsTriedElsewhere(t *testing.T) {
 
 func TestATLSHandshakeThatTakesTooLongIsGivenUp(t *testing.T) {
 	mute := newService(t, func(c *serviceConn, _ int) { io.Copy(io.Discard, c.R) })
-	g := serve(t, connecting("100ms", strings.Replace(retrying("attempts: 0", mute.address()), "retry:", "tls: {insecure_skip_verify: true}, retry:", 1)))
+	g := serve(t, connecting("100ms", strings.Replace(retrying("attempts: 0", mute.address()),
+		"retry:", "tls: {insecure_skip_verify: true}, retry:", 1)))
 	if status, body := g.get("/"); status != 504 || !strings.Contains(body, "connect_failed") {
 		t.Errorf("got %d %q, want 504 with connect_failed", status, body)
 	}

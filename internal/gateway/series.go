@@ -34,10 +34,13 @@ const (
 )
 
 var upstreamSeries = []telemetry.Series{
-	seriesTargets: {Name: "upstream_targets", Help: "Targets of an upstream, by state.", Labels: []string{"upstream", "state"}},
-	seriesTargetUp: {Name: "target_up", Help: "1 for a target that nothing keeps from being used, 0 for any other.",
+	seriesTargets: {Name: "upstream_targets", Help: "Targets of an upstream, by state.",
+		Labels: []string{"upstream", "state"}},
+	seriesTargetUp: {Name: "target_up", Help: "1 for a target that nothing keeps from being " +
+		"used, 0 for any other.",
 		Labels: []string{"upstream", "target"}},
-	seriesTargetState: {Name: "target_state", Help: "1 for the state that a target is in.", Labels: []string{"upstream", "target", "state"}},
+	seriesTargetState: {Name: "target_state", Help: "1 for the state that a target is in.",
+		Labels: []string{"upstream", "target", "state"}},
 	seriesLimit: {Name: "target_concurrency_limit", Help: "How many requests may be at a target at once.",
 		Labels: []string{"upstream", "target"}},
 	seriesUsed: {
@@ -59,19 +62,27 @@ var upstreamSeries = []telemetry.Series{
 		Name: "targets_not_shown",
 		Help: "Targets beyond the first thousand, which have no series of their own.",
 	},
-	seriesPanicking: {Name: "upstream_panicking", Help: "1 while too few targets are usable, so that those that are down are used too.",
+	seriesPanicking: {Name: "upstream_panicking", Help: "1 while too few targets are usable, so " +
+		"that those that are down are used too.",
 		Labels: []string{"upstream"}},
-	seriesEjections: {Name: "upstream_ejections_total", Help: "Targets of an upstream that were taken out by passive health checks.",
+	seriesEjections: {Name: "upstream_ejections_total", Help: "Targets of an upstream that were " +
+		"taken out by passive health checks.",
 		Labels: []string{"upstream"}},
-	seriesOpen: {Name: "upstream_connections_open", Help: "Connections to an upstream, those that are idle or being made included.",
+	seriesOpen: {Name: "upstream_connections_open", Help: "Connections to an upstream, those " +
+		"that are idle or being made included.",
 		Labels: []string{"upstream"}},
-	seriesIdle:        {Name: "upstream_connections_idle", Help: "Connections to an upstream that no request uses.", Labels: []string{"upstream"}},
-	seriesOutstanding: {Name: "upstream_requests_in_flight", Help: "Requests under way at an upstream.", Labels: []string{"upstream"}},
-	seriesWaiting: {Name: "upstream_requests_waiting", Help: "Requests that wait for a connection to an upstream.",
+	seriesIdle: {Name: "upstream_connections_idle", Help: "Connections to an upstream " +
+		"that no request uses.", Labels: []string{"upstream"}},
+	seriesOutstanding: {Name: "upstream_requests_in_flight",
+		Help: "Requests under way at an upstream.", Labels: []string{"upstream"}},
+	seriesWaiting: {Name: "upstream_requests_waiting", Help: "Requests that wait for a " +
+		"connection to an upstream.",
 		Labels: []string{"upstream"}},
-	seriesWaits: {Name: "upstream_waits_total", Help: "Requests that had to wait for a connection to an upstream.", Labels: []string{"upstream"}},
+	seriesWaits: {Name: "upstream_waits_total", Help: "Requests that had to wait for a " +
+		"connection to an upstream.", Labels: []string{"upstream"}},
 	seriesUnserved: {Name: "upstream_waits_refused_total",
-		Help: "Requests that got no connection to an upstream because too many waited, or for too long.", Labels: []string{"upstream"}},
+		Help: "Requests that got no connection to an upstream because too many waited, or for " +
+			"too long.", Labels: []string{"upstream"}},
 }
 
 // Indexes of the series that say how the listeners are.
@@ -90,12 +101,17 @@ const (
 )
 
 var listenerSeries = []telemetry.Series{
-	seriesListener:   {Name: "listener_connections", Help: "Client connections open, by listener.", Labels: []string{"listener"}},
-	seriesAccepting:  {Name: "listener_accepting", Help: "1 while a listener accepts on every loop.", Labels: []string{"listener"}},
-	seriesHandshakes: {Name: "tls_handshakes_in_flight", Help: "TLS handshakes under way, by listener.", Labels: []string{"listener"}},
-	seriesHandshakesWaiting: {Name: "tls_handshakes_waiting", Help: "TLS handshakes that wait because too many are under way, by listener.",
+	seriesListener: {Name: "listener_connections", Help: "Client connections open, by listener.",
 		Labels: []string{"listener"}},
-	seriesAllowed:  {Name: "connections_allowed", Help: "Client connections that the limit of descriptors leaves room for."},
+	seriesAccepting: {Name: "listener_accepting",
+		Help: "1 while a listener accepts on every loop.", Labels: []string{"listener"}},
+	seriesHandshakes: {Name: "tls_handshakes_in_flight",
+		Help: "TLS handshakes under way, by listener.", Labels: []string{"listener"}},
+	seriesHandshakesWaiting: {Name: "tls_handshakes_waiting", Help: "TLS handshakes that wait " +
+		"because too many are under way, by listener.",
+		Labels: []string{"listener"}},
+	seriesAllowed: {Name: "connections_allowed", Help: "Client connections that the limit of " +
+		"descriptors leaves room for."},
 	seriesDraining: {Name: "draining", Help: "1 while the gateway takes nothing new and ends."},
 	seriesQUICHandshakes: {
 		Name:   "http3_handshakes_in_flight",
@@ -126,10 +142,12 @@ var listenerSeries = []telemetry.Series{
 
 // addSeries adds the metrics of what is known outside the loops' counters.
 func (g *Gateway) addSeries() error {
-	if err := g.registry.AddGroup(telemetry.Group{Series: upstreamSeries, Read: g.readUpstreams}); err != nil {
+	if err := g.registry.AddGroup(telemetry.Group{Series: upstreamSeries,
+		Read: g.readUpstreams}); err != nil {
 		return err
 	}
-	if err := g.registry.AddGroup(telemetry.Group{Series: adminSeries, Read: g.adminClosed.read}); err != nil {
+	if err := g.registry.AddGroup(telemetry.Group{Series: adminSeries,
+		Read: g.adminClosed.read}); err != nil {
 		return err
 	}
 	if err := g.registry.AddGroup(telemetry.Group{Series: sloSeries, Read: g.readObjectives}); err != nil {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// told is what a service is told in a header: "-" where it is not there, more than once with commas.
+// told is what a service is told in a header: "-" where it is not there, more than once with
+// commas.
 func told(r *http.Request, name string) string {
 	if values := r.Header.Values(name); len(values) > 0 {
 		return strings.Join(values, ",")

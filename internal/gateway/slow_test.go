@@ -141,7 +141,8 @@ func (s *slowly) Read(p []byte) (int, error) {
 const short = 60 << 10
 
 func TestHazardAClientThatTakesNothingOfAShortResponseIsCutToo(t *testing.T) {
-	for name, last := range map[string]string{"and the connection goes on": "", "and uploads on": "Connection: close\r\nContent-Length: 10\r\n"} {
+	for name, last := range map[string]string{"and the connection goes on": "",
+		"and uploads on": "Connection: close\r\nContent-Length: 10\r\n"} {
 		t.Run(name, func(t *testing.T) {
 			s := newService(t, func(c *serviceConn, _ int) {
 				c.head()

@@ -219,7 +219,8 @@ func (s *soak) misserve(c *serviceConn, r *lockedRand) {
 			io.WriteString(c, "what?\r\n\r\n")
 			return
 		case 7: // more than was asked for
-			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%sHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nevil\n", len(body), body)
+			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%sHTTP/1.1 200 "+
+				"OK\r\nContent-Length: 5\r\n\r\nevil\n", len(body), body)
 		case 8: // until the end
 			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n%s", body)
 			return
@@ -227,7 +228,8 @@ func (s *soak) misserve(c *serviceConn, r *lockedRand) {
 			drip(c, body, time.Duration(r.n(20))*time.Millisecond)
 			return
 		case 10, 11:
-			if _, err := fmt.Fprintf(c, "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", max(len(body), 1),
+			if _, err := fmt.Fprintf(c, "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 "+
+				"OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", max(len(body), 1),
 				body+strings.Repeat("y", max(0, 1-len(body)))); err != nil {
 				return
 			}

@@ -54,7 +54,8 @@ func (g *Gateway) look() *inForce {
 	}
 	for _, lc := range g.config.Listeners {
 		l := g.listeners[lc.Address]
-		view := listenerView{address: l.address, bound: l.bound.String(), quota: l.quota, accepting: &l.accepting, quic: l.quic}
+		view := listenerView{address: l.address, bound: l.bound.String(), quota: l.quota,
+			accepting: &l.accepting, quic: l.quic}
 		if l.tls != nil {
 			view.limiter = l.tls.limiter
 		}
@@ -103,8 +104,9 @@ type ConfigStatus struct {
 // Config is the configuration in force.
 func (g *Gateway) Config() ConfigStatus {
 	v := g.view()
-	return ConfigStatus{Version: v.version, File: g.options.ConfigPath, LoadedAt: v.loadedAt, AgeSeconds: time.Since(v.loadedAt).Seconds(),
-		YAML: string(v.config.YAML())}
+	return ConfigStatus{Version: v.version, File: g.options.ConfigPath, LoadedAt: v.loadedAt,
+		AgeSeconds: time.Since(v.loadedAt).Seconds(),
+		YAML:       string(v.config.YAML())}
 }
 
 // Spread is how a duration is spread over exchanges, all since the start. The unit is in its key's
@@ -162,7 +164,8 @@ func (g *Gateway) Routes() []RouteStatus {
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
 		match, location := cfg.Shown(i)
-		s := RouteStatus{Name: r.Name, Match: match, Class: r.SLA, Policies: policyStatus(view.policies, r.Name)}
+		s := RouteStatus{Name: r.Name, Match: match, Class: r.SLA,
+			Policies: policyStatus(view.policies, r.Name)}
 		switch {
 		case r.Upstream != "":
 			s.Action, s.To = "proxy", []string{r.Upstream}

@@ -83,14 +83,16 @@ const listedClients = 100
 func (g *Gateway) Connections() ConnectionsStatus {
 	s := g.registry.Collect(g.ask)
 	c := ConnectionsStatus{
-		Open: g.shared.Clients.Load(), Allowed: g.shared.MaxClients.Load(), Accepted: s.Accepted, Refused: map[string]uint64{},
+		Open: g.shared.Clients.Load(), Allowed: g.shared.MaxClients.Load(), Accepted: s.Accepted,
+		Refused:  map[string]uint64{},
 		InFlight: s.Active, Listeners: []ListenerStatus{}, Oldest: []ClientStatus{},
 	}
 	for reason, n := range s.RefusedConnections {
 		c.Refused[telemetry.ConnRefusal(reason).String()] = n
 	}
 	for _, l := range g.view().listeners {
-		ls := ListenerStatus{Address: l.address, Bound: l.bound, TLS: l.limiter != nil, Accepting: l.accepting.Load(), Open: l.quota.Open()}
+		ls := ListenerStatus{Address: l.address, Bound: l.bound, TLS: l.limiter != nil,
+			Accepting: l.accepting.Load(), Open: l.quota.Open()}
 		if l.limiter != nil {
 			limiter := l.limiter.Stats()
 			ls.Handshakes = &HandshakeStatus{limiter.InFlight, limiter.Waiting}
@@ -99,7 +101,8 @@ func (g *Gateway) Connections() ConnectionsStatus {
 	}
 	now := reactor.Clock()
 	for i, counters := range s.Loops {
-		c.Loops = append(c.Loops, LoopConnections{i, int64(counters.Accepted - counters.Closed), counters.Accepted})
+		c.Loops = append(c.Loops, LoopConnections{i, int64(counters.Accepted - counters.Closed),
+			counters.Accepted})
 		var clients []proxy.ClientStatus
 		if !g.Call(i, func() { clients = g.workers[i].OldestClients(listedClients) }) {
 			continue
@@ -108,18 +111,22 @@ func (g *Gateway) Connections() ConnectionsStatus {
 			c.Oldest = append(c.Oldest, clientStatus(i, client, now))
 		}
 	}
-	slices.SortStableFunc(c.Oldest, func(a, b ClientStatus) int { return cmp.Compare(b.AgeSeconds, a.AgeSeconds) })
+	slices.SortStableFunc(c.Oldest, func(a, b ClientStatus) int {
+		return cmp.Compare(b.AgeSeconds, a.AgeSeconds)
+	})
 	c.Oldest = c.Oldest[:min(len(c.Oldest), listedClients)]
 	return c
 }
 
 func clientStatus(loop int, c proxy.ClientStatus, now int64) ClientStatus {
 	s := ClientStatus{
-		Loop: loop, Client: c.Peer, Listener: c.Listener, TLS: c.TLS, ServerName: c.Name, AgeSeconds: secondsSince(c.Since, now),
-		State: c.State, Requests: c.Requests, Streams: c.Streams, Queued: c.Queued,
+		Loop: loop, Client: c.Peer, Listener: c.Listener, TLS: c.TLS, ServerName: c.Name,
+		AgeSeconds: secondsSince(c.Since, now),
+		State:      c.State, Requests: c.Requests, Streams: c.Streams, Queued: c.Queued,
 	}
 	if c.Began > 0 {
-		s.Exchange = &ExchangeNow{Method: c.Method, Host: c.Host, Path: c.Path, Route: c.Route, Target: c.Target,
+		s.Exchange = &ExchangeNow{Method: c.Method, Host: c.Host, Path: c.Path, Route: c.Route,
+			Target:     c.Target,
 			AgeSeconds: secondsSince(c.Began, now), BytesIn: c.BytesIn, BytesOut: c.BytesOut}
 	}
 	return s
@@ -178,7 +185,8 @@ func loopStatus(i int, before, after *telemetry.Counters, wall int64) LoopStatus
 	share := func(ns uint64) float64 { return round(min(1, float64(ns)/1e9/seconds)) }
 	s := LoopStatus{
 		Loop: i, Busy: share(after.BusyNS - before.BusyNS), CPU: share(after.CPUNS - before.CPUNS),
-		Turns: round(float64(after.Turns-before.Turns) / seconds), Connections: int64(after.Accepted - after.Closed), InFlight: after.Active,
+		Turns:       round(float64(after.Turns-before.Turns) / seconds),
+		Connections: int64(after.Accepted - after.Closed), InFlight: after.Active,
 		HTTP2: HTTP2Status(after.HTTP2), Buffers: map[string]int64{},
 	}
 	if n := after.Requests - before.Requests; n > 0 {

@@ -86,7 +86,8 @@ type ConcurrencyStatus struct {
 
 // BreakerStatus is a circuit breaker at this moment.
 type BreakerStatus struct {
-	State        string  `json:"state"` // "closed", "open", "half-open", "ramping", "forced-open", "forced-closed"
+	// "closed", "open", "half-open", "ramping", "forced-open", "forced-closed"
+	State        string  `json:"state"`
 	Seconds      float64 `json:"for_seconds"`
 	InARow       int64   `json:"failures_in_a_row"`
 	Requests     uint64  `json:"window_requests"`
@@ -175,7 +176,9 @@ func (g *Gateway) ForceBreaker(name, address, state string) (TargetStatus, error
 	return find()
 }
 
-func (g *Gateway) operate(name, address string, act func(*upstream.Upstream, string) error) (TargetStatus, error) {
+func (g *Gateway) operate(
+	name, address string, act func(*upstream.Upstream, string) error,
+) (TargetStatus, error) {
 	u := g.view().upstreams[name]
 	if u == nil {
 		return TargetStatus{}, fmt.Errorf("%w upstream %q", ErrUnknown, name)
@@ -214,11 +217,14 @@ func (g *Gateway) loads(all []*upstream.Upstream) []upstream.Load {
 	return sums
 }
 
-func (g *Gateway) upstreamStatus(u *upstream.Upstream, load upstream.Load, snapshot *telemetry.Snapshot) (UpstreamStatus, upstream.Status) {
+func (g *Gateway) upstreamStatus(u *upstream.Upstream, load upstream.Load,
+	snapshot *telemetry.Snapshot) (UpstreamStatus, upstream.Status) {
 	shared := u.Status()
 	s := UpstreamStatus{
-		Name: shared.Name, Policy: shared.Policy, States: map[string]int{}, Panicking: load.Panicking > 0, Outstanding: load.Outstanding,
-		Waiting: load.Waiting, Waits: load.Waits, Refused: load.Refused, Idle: load.Idle, Ejections: shared.Ejections, Names: shared.Names,
+		Name: shared.Name, Policy: shared.Policy, States: map[string]int{},
+		Panicking: load.Panicking > 0, Outstanding: load.Outstanding,
+		Waiting: load.Waiting, Waits: load.Waits, Refused: load.Refused, Idle: load.Idle,
+		Ejections: shared.Ejections, Names: shared.Names,
 	}
 	for _, t := range shared.Targets {
 		s.States[t.State]++
@@ -240,9 +246,11 @@ func (g *Gateway) upstreamStatus(u *upstream.Upstream, load upstream.Load, snaps
 	}
 	if series := g.registry.Upstream(u.Name()); series < len(snapshot.Upstreams) {
 		c := snapshot.Upstreams[series]
-		s.Requests, s.Codes, s.Duration = c.Duration.Count(), c.Codes.ByClass(), spreadOf(&c.Duration, time.Millisecond)
+		s.Requests, s.Codes, s.Duration = c.Duration.Count(), c.Codes.ByClass(),
+			spreadOf(&c.Duration, time.Millisecond)
 		s.Cells = c.Duration.Cells()
-		s.Opened, s.Reused, s.ConnectFailed, s.Retries, s.RetriesRefused = c.Opened, c.Reused, c.ConnectFailures, c.Retries, c.RetriesRefused
+		s.Opened, s.Reused, s.ConnectFailed, s.Retries, s.RetriesRefused = c.Opened, c.Reused,
+			c.ConnectFailures, c.Retries, c.RetriesRefused
 	}
 	return s, shared
 }
@@ -254,13 +262,17 @@ func (g *Gateway) targets(u *upstream.Upstream, shared upstream.Status) []Target
 	for i, t := range shared.Targets {
 		index[t.Address] = i
 		list[i] = TargetStatus{
-			Address: t.Address, Host: t.Host, Weight: t.Weight, State: t.State, Why: t.Why, Since: round(t.ChangedAgo.Seconds()),
-			EjectedFor: round(t.EjectedFor.Seconds()), Usable: t.Usable, Connections: t.Connections, Idle: t.Spare,
-			InARow: t.ConsecutiveFailures, Ejections: t.Ejections, Light: checkStatus(t.Light), Deep: checkStatus(t.Deep),
+			Address: t.Address, Host: t.Host, Weight: t.Weight, State: t.State, Why: t.Why,
+			Since:      round(t.ChangedAgo.Seconds()),
+			EjectedFor: round(t.EjectedFor.Seconds()), Usable: t.Usable, Connections: t.Connections,
+			Idle:   t.Spare,
+			InARow: t.ConsecutiveFailures, Ejections: t.Ejections, Light: checkStatus(t.Light),
+			Deep: checkStatus(t.Deep),
 		}
 		if b := t.Breaker; b != nil {
 			list[i].Breaker = &BreakerStatus{
-				State: b.State.String(), Seconds: secondsSince(b.Since, reactor.Clock()), InARow: b.Consecutive,
+				State: b.State.String(), InARow: b.Consecutive,
+				Seconds:  secondsSince(b.Since, reactor.Clock()),
 				Requests: b.Requests, FailureRatio: round(b.Ratio), SlowRatio: round(b.SlowRatio),
 				Score: round(b.Score), Threshold: round(b.Threshold),
 			}
@@ -273,7 +285,9 @@ func (g *Gateway) targets(u *upstream.Upstream, shared upstream.Status) []Target
 	for loop := range g.loops {
 		for from := 0; ; from += membersPerCall {
 			var members []upstream.MemberReport
-			g.Call(loop, func() { members = u.Local(loop).Members(g.loops[loop].Now(), from, membersPerCall) })
+			g.Call(loop, func() {
+				members = u.Local(loop).Members(g.loops[loop].Now(), from, membersPerCall)
+			})
 			for _, m := range members {
 				if i, ok := index[m.Address]; ok {
 					list[i].add(m, &samples[i])
@@ -306,5 +320,6 @@ func checkStatus(c *upstream.CheckStatus) *CheckStatus {
 	if c == nil {
 		return nil
 	}
-	return &CheckStatus{Down: c.Down, Last: c.Last, AgoSeconds: round(c.Ago.Seconds()), Failures: c.Failures, Successes: c.Successes}
+	return &CheckStatus{Down: c.Down, Last: c.Last, AgoSeconds: round(c.Ago.Seconds()),
+		Failures: c.Failures, Successes: c.Successes}
 }

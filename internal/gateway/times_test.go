@@ -75,7 +75,8 @@ routes: [{match: /, upstream: s}, {match: /idle, respond: {}}]
 			first.response("GET")
 			second.response("GET")
 			if own, total := g.own(2); own > total-int64(waited) {
-				t.Errorf("of %v the gateway counts %v as its own, and %v were spent waiting for a connection", time.Duration(total), time.Duration(own), waited)
+				t.Errorf("of %v the gateway counts %v as its own, and %v were spent waiting for "+
+					"a connection", time.Duration(total), time.Duration(own), waited)
 			}
 		})
 	}

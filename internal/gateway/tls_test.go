@@ -59,7 +59,8 @@ func TestTheCertificateIsChosenByTheNameThatTheClientAsksFor(t *testing.T) {
 	ca := newAuthority(t)
 	g := serve(t, overTLS("", "", ca.issue(t, "first.example"), ca.issue(t, "*.wild.example"), ca.issue(t, "exact.wild.example")))
 	for name, want := range map[string]string{
-		"first.example": "first.example", "x.wild.example": "*.wild.example", "exact.wild.example": "exact.wild.example", "other.example": "first.example",
+		"first.example": "first.example", "x.wild.example": "*.wild.example",
+		"exact.wild.example": "exact.wild.example", "other.example": "first.example",
 	} {
 		p := g.mustDialTLS(&tls.Config{ServerName: name, InsecureSkipVerify: true})
 		if got := p.state().PeerCertificates[0].DNSNames[0]; got != want {
@@ -131,7 +132,8 @@ func TestSessionsAreResumedAcrossAReload(t *testing.T) {
 	files := ca.issue(t, "a.example")
 	g := serve(t, overTLS("", "", files))
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		cfg := &tls.Config{RootCAs: ca.pool, ServerName: "a.example", ClientSessionCache: tls.NewLRUClientSessionCache(1), MaxVersion: version}
+		cfg := &tls.Config{RootCAs: ca.pool, ServerName: "a.example",
+			ClientSessionCache: tls.NewLRUClientSessionCache(1), MaxVersion: version}
 		p := g.mustDialTLS(cfg)
 		p.send(plainGet)
 		p.response("GET") // the ticket comes with it
@@ -287,7 +289,8 @@ func TestAClientThatStallsInItsHandshakeKeepsNobodyOut(t *testing.T) {
 
 func TestAnHTTPRequestToATLSPortIsToldSo(t *testing.T) {
 	g := serve(t, overTLS("", "", newAuthority(t).issue(t, "a.example")))
-	for _, request := range []string{plainGet, "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 100000)} {
+	for _, request := range []string{plainGet, "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: " +
+		"100000\r\n\r\n" + strings.Repeat("x", 100000)} {
 		if got := g.exchange(request); !strings.HasPrefix(got, "HTTP/1.1 400 ") || !strings.Contains(got, "speaks TLS") {
 			t.Errorf("got %q", got)
 		}
@@ -344,7 +347,8 @@ func answerTLS(response string) func(c *tls.Conn, r *bufio.Reader) {
 }
 
 func toTLS(address, settings string) string {
-	return "listeners: [{address: \"127.0.0.1:0\"}]\nupstreams: {s: {targets: [\"" + address + "\"], tls: {" + settings + "}}}\nroutes: [{match: /, upstream: s}]\n"
+	return "listeners: [{address: \"127.0.0.1:0\"}]\nupstreams: {s: {targets: [\"" + address +
+		"\"], tls: {" + settings + "}}}\nroutes: [{match: /, upstream: s}]\n"
 }
 
 func TestTLSToUpstreams(t *testing.T) {
@@ -352,7 +356,8 @@ func TestTLSToUpstreams(t *testing.T) {
 	server := ca.issue(t, "service.example")
 	client := ca.issue(t, "gateway.example")
 	open := newTLSService(t, &tls.Config{Certificates: []tls.Certificate{server.load(t)}}, answerTLS(okResponse))
-	mutual := newTLSService(t, &tls.Config{Certificates: []tls.Certificate{server.load(t)}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.pool},
+	mutual := newTLSService(t, &tls.Config{Certificates: []tls.Certificate{server.load(t)},
+		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.pool},
 		func(c *tls.Conn, r *bufio.Reader) {
 			name := c.ConnectionState().PeerCertificates[0].Subject.CommonName + " " + c.ConnectionState().ServerName
 			answerTLS(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(name), name))(c, r)
@@ -367,7 +372,8 @@ func TestTLSToUpstreams(t *testing.T) {
 		{"a name that the certificate lacks", open, fmt.Sprintf("ca: %q, server_name: other.example", ca.file), 502, "connect_failed"},
 		{"the wrong authority", open, fmt.Sprintf("ca: %q", foreign.file), 502, "connect_failed"},
 		{"no authority, and told not to mind", open, "insecure_skip_verify: true", 200, "ok"},
-		{"a client certificate", mutual, fmt.Sprintf("ca: %q, server_name: service.example, cert: %q, key: %q", ca.file, client.cert, client.key), 200,
+		{"a client certificate", mutual, fmt.Sprintf("ca: %q, server_name: service.example, "+
+			"cert: %q, key: %q", ca.file, client.cert, client.key), 200,
 			"gateway.example service.example"},
 	} {
 		g := serve(t, toTLS(c.address, c.settings))
@@ -391,7 +397,8 @@ func TestAHealthCheckSpeaksTLSWithoutAServerName(t *testing.T) {
 	t.Parallel() // checks are seconds apart
 	ca := newAuthority(t)
 	address := newTLSService(t, &tls.Config{Certificates: []tls.Certificate{ca.issue(t, "a.example").load(t)}}, answerTLS(okResponse))
-	yaml := strings.Replace(toTLS(address, fmt.Sprintf("ca: %q", ca.file)), "], tls:", "], health: {active: {path: /, interval: 2s, timeout: 2s}}, tls:", 1)
+	yaml := strings.Replace(toTLS(address, fmt.Sprintf("ca: %q", ca.file)), "], tls:",
+		"], health: {active: {path: /, interval: 2s, timeout: 2s}}, tls:", 1)
 	g := serve(t, yaml)
 	eventually(t, "a check succeeds", func() bool {
 		light := g.upstreams["s"].Status().Targets[0].Light
@@ -405,7 +412,8 @@ func TestAHealthCheckSpeaksTLSWithoutAServerName(t *testing.T) {
 func TestAReloadTakesAnUpstreamsNewCertificateUp(t *testing.T) {
 	ca := newAuthority(t)
 	files := ca.issue(t, "old.example")
-	address := newTLSService(t, &tls.Config{Certificates: []tls.Certificate{ca.issue(t, "service").load(t)}, ClientAuth: tls.RequireAnyClientCert},
+	address := newTLSService(t, &tls.Config{Certificates: []tls.Certificate{ca.issue(t,
+		"service").load(t)}, ClientAuth: tls.RequireAnyClientCert},
 		func(c *tls.Conn, r *bufio.Reader) {
 			answerTLS("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nName: "+c.ConnectionState().PeerCertificates[0].Subject.CommonName+"\r\n\r\n")(c, r)
 		})
@@ -439,7 +447,8 @@ func TestLargeBodiesGoBothWaysOverTLS(t *testing.T) {
 			}
 		}
 	})
-	g := serve(t, overTLS("", fmt.Sprintf("upstreams: {s: {targets: [%q], tls: {ca: %q}}}\nroutes: [{match: /, upstream: s}]\n", address, ca.file), files))
+	g := serve(t, overTLS("", fmt.Sprintf("upstreams: {s: {targets: [%q], tls: {ca: "+
+		"%q}}}\nroutes: [{match: /, upstream: s}]\n", address, ca.file), files))
 	body := bytes.Repeat([]byte("0123456789abcdef+"), 8<<20/17)
 	want := sha256.Sum256(body)
 	for range 2 {
@@ -453,7 +462,9 @@ func TestLargeBodiesGoBothWaysOverTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 		sum := sha256.New()
-		if n, err := io.CopyBuffer(struct{ io.Writer }{sum}, struct{ io.Reader }{r.Body}, make([]byte, 1000)); err != nil || n != int64(len(body)) || [32]byte(sum.Sum(nil)) != want {
+		if n, err := io.CopyBuffer(struct{ io.Writer }{sum}, struct{ io.Reader }{r.Body},
+			make([]byte, 1000)); err != nil || n != int64(len(body)) ||
+			[32]byte(sum.Sum(nil)) != want {
 			t.Fatalf("%d of %d bytes came back, %v", n, len(body), err)
 		}
 	}
@@ -499,13 +510,15 @@ func TestRealClientsSpeakTLS(t *testing.T) {
 	g := serve(t, overTLS("", "upstreams: {s: {targets: [\""+s.address()+"\"]}}\nroutes: [{match: /, upstream: s}]\n", ca.issue(t, "a.example")))
 	address := g.address(0)
 	for _, version := range [][]string{{"--tlsv1.2", "--tls-max", "1.2"}, {"--tlsv1.3"}} {
-		args := append(version, "-sS", "--fail", "--cacert", ca.file, "--resolve", "a.example:"+address[strings.LastIndex(address, ":")+1:]+":127.0.0.1",
+		args := append(version, "-sS", "--fail", "--cacert", ca.file, "--resolve",
+			"a.example:"+address[strings.LastIndex(address, ":")+1:]+":127.0.0.1",
 			"https://a.example"+address[strings.LastIndex(address, ":"):]+"/x")
 		if out, err := exec.Command("curl", args...).CombinedOutput(); err != nil || string(out) != "ok" {
 			t.Errorf("curl %v: %q, %v", version, out, err)
 		}
 	}
-	cmd := exec.Command("openssl", "s_client", "-quiet", "-connect", address, "-servername", "a.example", "-CAfile", ca.file, "-verify_return_error")
+	cmd := exec.Command("openssl", "s_client", "-quiet", "-connect", address, "-servername",
+		"a.example", "-CAfile", ca.file, "-verify_return_error")
 	cmd.Stdin = strings.NewReader("GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n")
 	if out, err := cmd.Output(); err != nil || !strings.HasSuffix(string(out), "\r\n\r\nok") {
 		t.Errorf("openssl: %q, %v", out, err)

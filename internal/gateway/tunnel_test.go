@@ -74,7 +74,8 @@ func TestATunnelLosesNoEarlyBytes(t *testing.T) {
 	for name, request := range map[string]string{
 		"behind a request without a body": askUpgrade,
 		"behind a request with a length":  strings.Replace(askUpgrade, "\r\n\r\n", "\r\nContent-Length: 3\r\n\r\nabc", 1),
-		"behind a request in chunks":      strings.Replace(askUpgrade, "\r\n\r\n", "\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 1),
+		"behind a request in chunks": strings.Replace(askUpgrade, "\r\n\r\n",
+			"\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newService(t, func(c *serviceConn, _ int) {

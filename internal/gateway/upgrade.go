@@ -116,7 +116,8 @@ func (g *Gateway) startSuccessor(ctx context.Context) (*successor, error) {
 	cmd := exec.Command(g.program, os.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.ExtraFiles = append(files, writeEnd)
-	cmd.Env = append(withoutHandover(os.Environ()), socketsVariable+"="+sockets, fmt.Sprintf("%s=%d", readyVariable, firstExtra+len(files)))
+	cmd.Env = append(withoutHandover(os.Environ()), socketsVariable+"="+sockets,
+		fmt.Sprintf("%s=%d", readyVariable, firstExtra+len(files)))
 	err = cmd.Start()
 	writeEnd.Close()
 	if err != nil {
@@ -142,7 +143,8 @@ func (g *Gateway) startSuccessor(ctx context.Context) (*successor, error) {
 			return next, nil
 		}
 		cmd.Process.Kill() // if it should live on without having said that it is ready
-		return nil, fmt.Errorf("the new process ended before it was ready (%v); its own messages say why", cmp.Or(<-ended, errEndedWell))
+		return nil, fmt.Errorf("the new process ended before it was ready (%v); its own messages "+
+			"say why", cmp.Or(<-ended, errEndedWell))
 	case <-timer.C:
 		cmd.Process.Kill()
 		return nil, fmt.Errorf("the new process was not ready within %s and was stopped", upgradeLimit)
@@ -197,7 +199,8 @@ func (g *Gateway) handover() (files []*os.File, sockets string, err error) {
 		if err != nil {
 			return files, "", fmt.Errorf("hand over the admin address: %w", err)
 		}
-		parts = append(parts, fmt.Sprintf("%s%s=%d", adminPrefix, g.admin.address.address, firstExtra+len(files)))
+		parts = append(parts, fmt.Sprintf("%s%s=%d", adminPrefix, g.admin.address.address,
+			firstExtra+len(files)))
 		files = append(files, f)
 	}
 	return files, strings.Join(parts, ";"), nil
@@ -273,7 +276,8 @@ func (in *inherited) admin(address string) (net.Listener, error) {
 	}
 	ln, err := net.Listen(adminNetwork(address), address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("listen on %s: the port is taken by another program: %w", address, syscall.EADDRINUSE)
+		return nil, fmt.Errorf("listen on %s: the port is taken by another program: %w", address,
+			syscall.EADDRINUSE)
 	}
 	return ln, err
 }

@@ -15,7 +15,8 @@ import (
 func TestAnUpgradeUnderLoadFailsNothingAndTakesTheAdminAddressAlong(t *testing.T) {
 	s := newService(t, answering(okResponse))
 	address, admin := freeAddress(t), freeAddress(t)
-	yaml := strings.Replace(oneUpstream(s.address()), "127.0.0.1:0", address, 1) + "loops: 2\nadmin: {address: \"" + admin + "\"}\ndrain: {timeout: 1m}\n"
+	yaml := strings.Replace(oneUpstream(s.address()), "127.0.0.1:0", address, 1) +
+		"loops: 2\nadmin: {address: \"" + admin + "\"}\ndrain: {timeout: 1m}\n"
 	c := startChild(t, yaml)
 	eventually(t, "the gateway serves", func() bool { return strings.Contains(c.logged.String(), "msg=serving") })
 	l := startLoad(t, address, 3)
@@ -48,7 +49,10 @@ func TestANewProcessThatFailsToStartLeavesTheOldOneServing(t *testing.T) {
 	l := startLoad(t, address, 2)
 	writeFile(t, c.path, "nonsense")
 	c.signal(syscall.SIGUSR2)
-	eventually(t, "the failure is logged", func() bool { return strings.Contains(c.logged.String(), "the upgrade failed; this process goes on") })
+	eventually(t, "the failure is logged", func() bool {
+		return strings.Contains(c.logged.String(),
+			"the upgrade failed; this process goes on")
+	})
 	l.more(20)
 	writeFile(t, c.path, yaml)
 	c.signal(syscall.SIGUSR2)

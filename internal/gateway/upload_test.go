@@ -39,8 +39,8 @@ routes: [{match: /, upstream: s, timeout: %s}]
 	})
 }
 
-// answered is the status and the body of the answer to an upload, or why there is none. On a machine
-// that stops for seconds the client may have been too slow.
+// answered is the status and the body of the answer to an upload, or why there is none. On a
+// machine that stops for seconds the client may have been too slow.
 func (p *peer) answered() string {
 	p.t.Helper()
 	r, err := http.ReadResponse(p.r, nil)

@@ -23,31 +23,33 @@ routes: [{match: /, upstream: s}]
 }
 
 func TestAMalformedResponseIs502AndItsConnectionEnds(t *testing.T) {
+	t.Parallel()
 	for name, response := range map[string]string{
-		"no HTTP":                      "SSH-2.0-OpenSSH_9.2\r\n\r\n",
-		"HTTP/2":                       "HTTP/2 200 OK\r\n\r\n",
-		"no status":                    "HTTP/1.1 OK\r\n\r\n",
-		"a status of two digits":       "HTTP/1.1 20 OK\r\n\r\n",
-		"a status over 599":            "HTTP/1.1 600 X\r\nContent-Length: 0\r\n\r\n",
-		"a bare LF":                    "HTTP/1.1 200 OK\nContent-Length: 0\r\n\r\n",
-		"a bare LF behind a field":     "HTTP/1.1 200 OK\r\nA: b\nContent-Length: 0\r\n\r\n",
-		"a bare CR":                    "HTTP/1.1 200 OK\r\nA: b\rC: d\r\nContent-Length: 0\r\n\r\n",
-		"obs-fold":                     "HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 0\r\n\r\n",
-		"a space before a colon":       "HTTP/1.1 200 OK\r\nA : b\r\nContent-Length: 0\r\n\r\n",
-		"an empty field name":          "HTTP/1.1 200 OK\r\n: b\r\nContent-Length: 0\r\n\r\n",
-		"NUL in a value":               "HTTP/1.1 200 OK\r\nA: \x00\r\nContent-Length: 0\r\n\r\n",
-		"two lengths":                  "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
-		"a list of lengths":            "HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nab",
-		"a negative length":            "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
-		"a length with a coding":       "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-		"an unknown coding":            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
-		"chunks from HTTP/1.0":         "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-		"101 that nobody asked for":    "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
-		"an interim one with a length": "HTTP/1.1 103 Early Hints\r\nContent-Length: 1\r\n\r\nxHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-		"a bad chunk behind the head":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-		"a head that is too large":     "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: "+strings.Repeat("b", 1000)+"\r\n", 100) + "\r\n",
-		"too many fields":              "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: b\r\n", 1000) + "\r\n",
-		"a line without end":           "HTTP/1.1 200 " + strings.Repeat("x", 100<<10),
+		"no HTTP":                   "SSH-2.0-OpenSSH_9.2\r\n\r\n",
+		"HTTP/2":                    "HTTP/2 200 OK\r\n\r\n",
+		"no status":                 "HTTP/1.1 OK\r\n\r\n",
+		"a status of two digits":    "HTTP/1.1 20 OK\r\n\r\n",
+		"a status over 599":         "HTTP/1.1 600 X\r\nContent-Length: 0\r\n\r\n",
+		"a bare LF":                 "HTTP/1.1 200 OK\nContent-Length: 0\r\n\r\n",
+		"a bare LF behind a field":  "HTTP/1.1 200 OK\r\nA: b\nContent-Length: 0\r\n\r\n",
+		"a bare CR":                 "HTTP/1.1 200 OK\r\nA: b\rC: d\r\nContent-Length: 0\r\n\r\n",
+		"obs-fold":                  "HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 0\r\n\r\n",
+		"a space before a colon":    "HTTP/1.1 200 OK\r\nA : b\r\nContent-Length: 0\r\n\r\n",
+		"an empty field name":       "HTTP/1.1 200 OK\r\n: b\r\nContent-Length: 0\r\n\r\n",
+		"NUL in a value":            "HTTP/1.1 200 OK\r\nA: \x00\r\nContent-Length: 0\r\n\r\n",
+		"two lengths":               "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+		"a list of lengths":         "HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nab",
+		"a negative length":         "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+		"a length with a coding":    "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"an unknown coding":         "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+		"chunks from HTTP/1.0":      "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"101 that nobody asked for": "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+		"an interim one with a length": "HTTP/1.1 103 Early Hints\r\nContent-Length: " +
+			"1\r\n\r\nxHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+		"a bad chunk behind the head": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+		"a head that is too large":    "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: "+strings.Repeat("b", 1000)+"\r\n", 100) + "\r\n",
+		"too many fields":             "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: b\r\n", 1000) + "\r\n",
+		"a line without end":          "HTTP/1.1 200 " + strings.Repeat("x", 100<<10),
 	} {
 		t.Run(name, func(t *testing.T) {
 			ended := make(chan struct{}, 8)
@@ -133,7 +135,8 @@ routes: [{match: /, upstream: s}]
 		p.send("GET / HTTP/" + version + "\r\nHost: a\r\n\r\n")
 		p.expect("HTTP/1.1 200 OK\r\n")
 		known <- struct{}{}
-		if got := p.expectCut(); strings.HasSuffix(got, "0\r\n\r\n") || strings.Contains(got, "Length: 6") && strings.HasSuffix(got, "abcdef") {
+		if got := p.expectCut(); strings.HasSuffix(got, "0\r\n\r\n") ||
+			strings.Contains(got, "Length: 6") && strings.HasSuffix(got, "abcdef") {
 			t.Fatalf("the client got %q, which passes for a whole response", got)
 		}
 		p.Close()

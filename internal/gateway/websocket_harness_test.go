@@ -17,8 +17,8 @@ import (
 	"plimsoll/internal/telemetry"
 )
 
-// h2Socket is a stream of HTTP/2 that begins with an extended CONNECT, as the connection of a client
-// of WebSocket over HTTP/1.1: it translates the handshake.
+// h2Socket is a stream of HTTP/2 that begins with an extended CONNECT, as the connection of a
+// client of WebSocket over HTTP/1.1: it translates the handshake.
 type h2Socket struct {
 	net.Conn
 	c     *h2
@@ -83,8 +83,8 @@ func (s *h2Socket) startHandshake() error {
 
 var errReset = errors.New("the stream was reset")
 
-// waitFor waits until a condition holds, which is asked under the client's lock, or nothing more can
-// come.
+// waitFor waits until a condition holds, which is asked under the client's lock, or nothing more
+// can come.
 func (s *h2Socket) waitFor(holds func() bool) error {
 	deadline := time.After(patience)
 	for {

@@ -192,8 +192,8 @@ func (e *end) raw() tape {
 }
 
 // check compares what came with what the other end sent.
-// A gateway that closed the tunnel before that (its lifetime was over, or a busy machine kept a pong
-// from it) says 1001.
+// A gateway that closed the tunnel before that (its lifetime was over, or a busy machine kept a
+// pong from it) says 1001.
 func (e *end) check(t *testing.T, from *end, code int, whole bool) {
 	t.Helper()
 	var closed *gorilla.CloseError

@@ -94,7 +94,8 @@ func FuzzTextDecoder(f *testing.F) {
 	})
 }
 
-// FuzzTextEncoder encodes random portions, with random flushes, and decodes them as the oracle does.
+// FuzzTextEncoder encodes random portions, with random flushes, and decodes them as the oracle
+// does.
 func FuzzTextEncoder(f *testing.F) {
 	f.Add([]byte("hello, world"), uint64(1))
 	f.Fuzz(func(t *testing.T, body []byte, seed uint64) {

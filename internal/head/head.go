@@ -23,7 +23,8 @@ type Request struct {
 type Response struct {
 	Status int
 	Fields List
-	Length int64 // body bytes; 0 for no body, Unknown where only the end of the stream, or of the chunks, tells
+	// body bytes; 0 for no body, Unknown where only the end of the stream, or of the chunks, tells
+	Length int64
 }
 
 // Unknown is the Length of a body whose end is not known in advance.
@@ -42,8 +43,9 @@ type Field struct {
 
 // List is the fields of one message, in order.
 type List struct {
-	fields  []Field
-	present uint64 // bit ID is set when a field of that known name was added: absence is known without a search
+	fields []Field
+	// bit ID is set when a field of that known name was added: absence is known without a search
+	present uint64
 }
 
 // Reset empties the list and keeps its memory.

@@ -64,14 +64,22 @@ const (
 
 // Text is the usual spelling of each known name.
 var Text = [names]string{
-	Host: "Host", Connection: "Connection", ContentLength: "Content-Length", TransferEncoding: "Transfer-Encoding",
-	Expect: "Expect", Upgrade: "Upgrade", KeepAlive: "Keep-Alive", ProxyConnection: "Proxy-Connection", TE: "TE", Trailer: "Trailer",
-	ProxyAuthenticate: "Proxy-Authenticate", ProxyAuthorization: "Proxy-Authorization", Via: "Via", Forwarded: "Forwarded",
-	XForwardedFor: "X-Forwarded-For", XForwardedHost: "X-Forwarded-Host", XForwardedProto: "X-Forwarded-Proto",
-	XForwardedPort: "X-Forwarded-Port", XForwardedPrefix: "X-Forwarded-Prefix", XRealIP: "X-Real-Ip", XRequestID: "X-Request-Id",
-	Traceparent: "Traceparent", Tracestate: "Tracestate", Cookie: "Cookie", Authorization: "Authorization", Origin: "Origin",
-	Range: "Range", UserAgent: "User-Agent", Referer: "Referer", Accept: "Accept", AcceptEncoding: "Accept-Encoding",
-	AcceptLanguage: "Accept-Language", CacheControl: "Cache-Control", ContentType: "Content-Type", Date: "Date", Server: "Server",
+	Host: "Host", Connection: "Connection", ContentLength: "Content-Length",
+	TransferEncoding: "Transfer-Encoding",
+	Expect:           "Expect", Upgrade: "Upgrade", KeepAlive: "Keep-Alive",
+	ProxyConnection: "Proxy-Connection", TE: "TE", Trailer: "Trailer",
+	ProxyAuthenticate: "Proxy-Authenticate", ProxyAuthorization: "Proxy-Authorization", Via: "Via",
+	Forwarded:     "Forwarded",
+	XForwardedFor: "X-Forwarded-For", XForwardedHost: "X-Forwarded-Host",
+	XForwardedProto: "X-Forwarded-Proto",
+	XForwardedPort:  "X-Forwarded-Port", XForwardedPrefix: "X-Forwarded-Prefix",
+	XRealIP: "X-Real-Ip", XRequestID: "X-Request-Id",
+	Traceparent: "Traceparent", Tracestate: "Tracestate", Cookie: "Cookie",
+	Authorization: "Authorization", Origin: "Origin",
+	Range: "Range", UserAgent: "User-Agent", Referer: "Referer", Accept: "Accept",
+	AcceptEncoding: "Accept-Encoding",
+	AcceptLanguage: "Accept-Language", CacheControl: "Cache-Control", ContentType: "Content-Type",
+	Date: "Date", Server: "Server",
 	Vary: "Vary", Location: "Location", SetCookie: "Set-Cookie", HTTP2Settings: "HTTP2-Settings",
 	Priority: "Priority",
 }
@@ -158,7 +166,8 @@ func match(name []byte, id ID) ID {
 	first, middle, last := read(name)
 	for id != Other {
 		s := &spellings[id]
-		if first|s.letters[0] == s.text[0] && last|s.letters[2] == s.text[2] && middle|s.letters[1] == s.text[1] {
+		if first|s.letters[0] == s.text[0] && last|s.letters[2] == s.text[2] &&
+			middle|s.letters[1] == s.text[1] {
 			break
 		}
 		id = nextShape[id]

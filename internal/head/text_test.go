@@ -57,7 +57,8 @@ func TestContentLengthIsDigitsThatFitIntoAnInt64(t *testing.T) {
 func TestHostsAreMadeLowerCaseOrRefused(t *testing.T) {
 	for host, want := range map[string]string{
 		"A.Example": "a.example", "a:443": "a:443", "[::FFFF]:1": "[::ffff]:1", "a_b.": "a_b.", "127.0.0.1:65535": "127.0.0.1:65535",
-		"": "", ".a": "", "a..b": "", "u@a": "", "a:": "", "a:0": "", "a:65536": "", "a:01": "", "[::1": "", "[a]": "", "a%41": "", "a b": "", "a:1:2": "",
+		"": "", ".a": "", "a..b": "", "u@a": "", "a:": "", "a:0": "", "a:65536": "", "a:01": "",
+		"[::1": "", "[a]": "", "a%41": "", "a b": "", "a:1:2": "",
 	} {
 		b := []byte(host)
 		if ok := head.CanonicalHost(b); ok != (want != "") || ok && string(b) != want {

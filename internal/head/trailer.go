@@ -29,10 +29,12 @@ func MayTrail(name []byte, id ID) bool {
 // Further names, and how names begin, that belong into a head.
 var (
 	headOnlyPrefixes = []string{
-		"access-control-", "content-", "if-", "proxy-", "sec-", "x-forwarded", "x-original-", "x-real-", "x-rewrite-",
+		"access-control-", "content-", "if-", "proxy-", "sec-", "x-forwarded", "x-original-",
+		"x-real-", "x-rewrite-",
 	}
 	headOnly = []string{
-		"age", "expires", "max-forwards", "pragma", "retry-after", "status", "strict-transport-security", "warning",
+		"age", "expires", "max-forwards", "pragma", "retry-after", "status",
+		"strict-transport-security", "warning",
 		"www-authenticate",
 	}
 )

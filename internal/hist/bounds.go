@@ -17,7 +17,8 @@ type Bounds struct {
 // between two bounds a query interpolates anyway.
 func Octaves(from, to int) Bounds {
 	if from < minBits || to > maxBits || from > to {
-		panic(fmt.Sprintf("hist: bounds 2^%d to 2^%d ns are not within 2^%d to 2^%d", from, to, minBits, maxBits))
+		panic(fmt.Sprintf("hist: bounds 2^%d to 2^%d ns are not within 2^%d to 2^%d", from, to,
+			minBits, maxBits))
 	}
 	var b Bounds
 	for k := from; k <= to; k++ {

@@ -17,7 +17,8 @@ const (
 	lowest  = int64(1) << minBits
 	highest = int64(1) << maxBits
 	octaves = maxBits - minBits
-	first   = (minBits-1-subBits)*sub + 2*sub - 1 // what index would give for the lowest bucket without taking this off
+	// what index would give for the lowest bucket without taking this off
+	first = (minBits-1-subBits)*sub + 2*sub - 1
 )
 
 // Buckets is the number of buckets: those of the octaves, one below and one above.

@@ -169,8 +169,10 @@ func TestTrailersThatBelongIntoAHeadAreDropped(t *testing.T) {
 		return "0\r\n" + strings.Join(names, ": v\r\n") + ": v\r\n\r\n"
 	}
 	for _, name := range []string{
-		"Host", "Content-Length", "transfer-encoding", "TE", "Trailer", "Connection", "Keep-Alive", "Upgrade", "Proxy-Authorization", "Authorization",
-		"Cookie", "Set-Cookie", "WWW-Authenticate", "X-Forwarded-For", "x-forwarded-proto", "X-Forwarded-Client-Cert", "X-Forwarded", "Forwarded",
+		"Host", "Content-Length", "transfer-encoding", "TE", "Trailer", "Connection", "Keep-Alive",
+		"Upgrade", "Proxy-Authorization", "Authorization",
+		"Cookie", "Set-Cookie", "WWW-Authenticate", "X-Forwarded-For", "x-forwarded-proto",
+		"X-Forwarded-Client-Cert", "X-Forwarded", "Forwarded",
 		"X-Real-IP", "X-Request-Id", "X_Forwarded_For", "x-request_id", "X_Unknown", "Content-Type", "Content-Encoding", "Content-Range",
 		"If-None-Match", "Range", "Cache-Control", "Pragma", "Max-Forwards", "Age", "Expires", "Vary", "Location", "Date", "Warning",
 		"Access-Control-Allow-Origin", "X-Original-URL", "X-Rewrite-URL",
@@ -180,8 +182,10 @@ func TestTrailersThatBelongIntoAHeadAreDropped(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	_, d := bodyInAnySplit(t, trailer("Grpc-Status", "Via", "Digest", "Server-Timing", "ETag", "Agent-Note"), http1.Chunked, 0, &usualLimits)
-	if got, want := string(http1.AppendLastChunk(nil, d.Trailers())), trailer("Grpc-Status", "Digest", "Server-Timing", "ETag", "Agent-Note"); got != want {
+	_, d := bodyInAnySplit(t, trailer("Grpc-Status", "Via", "Digest", "Server-Timing", "ETag",
+		"Agent-Note"), http1.Chunked, 0, &usualLimits)
+	if got, want := string(http1.AppendLastChunk(nil, d.Trailers())), trailer("Grpc-Status",
+		"Digest", "Server-Timing", "ETag", "Agent-Note"); got != want {
 		t.Errorf("passed on: %q, want %q", got, want)
 	}
 }

@@ -42,10 +42,14 @@ const Errors = int(errors)
 
 // reasons are the short texts of answers and the labels of counters.
 var reasons = [errors]string{
-	OK: "ok", BadLine: "bad_line", BadMethod: "bad_method", BadTarget: "bad_target", BadVersion: "bad_version",
-	BareLF: "bare_lf", BareCR: "bare_cr", BadFieldName: "bad_field_name", BadFieldValue: "bad_field_value", ObsFold: "obs_fold",
-	BadHost: "bad_host", HostMismatch: "host_mismatch", BadContentLength: "bad_content_length", LengthAndCoding: "length_and_coding",
-	UnknownCoding: "unknown_coding", BadChunk: "bad_chunk", BadTrailer: "bad_trailer", LineTooLong: "line_too_long",
+	OK: "ok", BadLine: "bad_line", BadMethod: "bad_method", BadTarget: "bad_target",
+	BadVersion: "bad_version",
+	BareLF:     "bare_lf", BareCR: "bare_cr", BadFieldName: "bad_field_name",
+	BadFieldValue: "bad_field_value", ObsFold: "obs_fold",
+	BadHost: "bad_host", HostMismatch: "host_mismatch", BadContentLength: "bad_content_length",
+	LengthAndCoding: "length_and_coding",
+	UnknownCoding:   "unknown_coding", BadChunk: "bad_chunk", BadTrailer: "bad_trailer",
+	LineTooLong:  "line_too_long",
 	HeadTooLarge: "head_too_large", TrailersTooLarge: "trailers_too_large", BodyTooLong: "body_too_long",
 	TooManyFields: "too_many_fields", ExtensionTooLarge: "extension_too_large",
 	BadConnect: "connect", BadStatus: "bad_status",

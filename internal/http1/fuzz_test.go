@@ -237,7 +237,8 @@ func checkResponse(t *testing.T, in []byte, split int, toHEAD bool) {
 func FuzzBody(f *testing.F) {
 	for _, s := range []string{
 		"5\r\nhello\r\n0\r\n\r\n", "5;a=\"b;c\"\r\nhello\r\nA\r\n0123456789\r\n0;x\r\nA: b\r\nContent-Length: 5\r\n\r\nGET",
-		"5\nhello\r\n0\r\n\r\n", "5\r\nhello\n0\r\n\r\n", "7fffffffffffffff\r\n", "10000000000000005\r\nhello", "0x5\r\n", "5 ;a\r\nhello\r\n0\r\n\n",
+		"5\nhello\r\n0\r\n\r\n", "5\r\nhello\n0\r\n\r\n", "7fffffffffffffff\r\n",
+		"10000000000000005\r\nhello", "0x5\r\n", "5 ;a\r\nhello\r\n0\r\n\n",
 		"0\r\nX_Real_Ip: 1\r\n folded\r\n\r\n", "000000005\r\nhello\r\n00\r\n\r\r\n",
 	} {
 		f.Add([]byte(s), 3)

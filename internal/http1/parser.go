@@ -157,7 +157,8 @@ func fillField(f *head.Field, line []byte, at int) {
 }
 
 // speaks is the fields that hear listens to.
-const speaks = 1<<head.ContentLength | 1<<head.TransferEncoding | 1<<head.Connection | 1<<head.Expect | 1<<head.Host
+const speaks = 1<<head.ContentLength | 1<<head.TransferEncoding | 1<<head.Connection |
+	1<<head.Expect | 1<<head.Host
 
 // hear notes what a field says about framing and connection, and refuses what could be read in two
 // ways.

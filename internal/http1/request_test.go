@@ -28,8 +28,10 @@ var requestHeads = []struct {
 	}},
 	{"no query", lines("GET / HTTP/1.1", exampleHost), func(r *http1.Request) bool { return r.Query == nil }},
 	{"empty query", lines("GET /? HTTP/1.1", exampleHost), func(r *http1.Request) bool { return r.Query != nil && len(r.Query) == 0 }},
-	{"any token is a method", lines("M-SEARCH+x / HTTP/1.1", exampleHost), func(r *http1.Request) bool { return string(r.Method) == "M-SEARCH+x" }},
-	{"one empty line before it", "\r\n" + lines("GET / HTTP/1.1", exampleHost), func(r *http1.Request) bool { return string(r.Method) == "GET" }},
+	{"any token is a method", lines("M-SEARCH+x / HTTP/1.1", exampleHost),
+		func(r *http1.Request) bool { return string(r.Method) == "M-SEARCH+x" }},
+	{"one empty line before it", "\r\n" + lines("GET / HTTP/1.1", exampleHost),
+		func(r *http1.Request) bool { return string(r.Method) == "GET" }},
 	{"asterisk-form", lines("OPTIONS * HTTP/1.1", exampleHost), func(r *http1.Request) bool { return string(r.Target) == "*" }},
 	{"two slashes are for canonicalisation to judge", lines("GET //a/../b HTTP/1.1", exampleHost), func(r *http1.Request) bool {
 		return string(r.Target) == "//a/../b"
@@ -54,10 +56,12 @@ var requestHeads = []struct {
 		}},
 	{"HTTP/1.0 absolute-form without Host", lines("GET http://b/ HTTP/1.0"), func(r *http1.Request) bool { return string(r.Host) == "b" }},
 
-	{"HTTP/1.0 without Host", lines("GET / HTTP/1.0"), func(r *http1.Request) bool { return r.Host == nil && r.Minor == 0 && !r.KeepAlive }},
+	{"HTTP/1.0 without Host", lines("GET / HTTP/1.0"),
+		func(r *http1.Request) bool { return r.Host == nil && r.Minor == 0 && !r.KeepAlive }},
 	{"HTTP/1.0 with keep-alive", lines("GET / HTTP/1.0", "Connection: Keep-Alive"), func(r *http1.Request) bool { return r.KeepAlive }},
 	{"HTTP/1.1 is kept alive", get(), func(r *http1.Request) bool { return r.KeepAlive }},
-	{"HTTP/1.1 with close in one of two lists", get("Connection: x, y", "Connection: a ,\tCLOSE , keep-alive"), func(r *http1.Request) bool {
+	{"HTTP/1.1 with close in one of two lists", get("Connection: x, y",
+		"Connection: a ,\tCLOSE , keep-alive"), func(r *http1.Request) bool {
 		return !r.KeepAlive
 	}},
 	{"close is a whole option", get("Connection: closed"), func(r *http1.Request) bool { return r.KeepAlive }},
@@ -90,12 +94,14 @@ var requestHeads = []struct {
 		f := r.Fields.At(1)
 		return string(f.Value) == "a\tb \xff" && f.Line == nil
 	}},
-	{"a field in its usual form keeps its line", get("X: a"), func(r *http1.Request) bool { return string(r.Fields.At(1).Line) == "X: a\r\n" }},
+	{"a field in its usual form keeps its line", get("X: a"),
+		func(r *http1.Request) bool { return string(r.Fields.At(1).Line) == "X: a\r\n" }},
 	{"a field without a space has no line", get("X:a"), func(r *http1.Request) bool {
 		return r.Fields.At(1).Line == nil && string(r.Fields.At(1).Value) == "a"
 	}},
 	{"empty values", get("X: ", "Y:", "Z:  "), func(r *http1.Request) bool {
-		return string(r.Fields.At(1).Line) == "X: \r\n" && r.Fields.At(2).Line == nil && r.Fields.At(3).Line == nil && len(r.Fields.At(3).Value) == 0
+		return string(r.Fields.At(1).Line) == "X: \r\n" && r.Fields.At(2).Line == nil &&
+			r.Fields.At(3).Line == nil && len(r.Fields.At(3).Value) == 0
 	}},
 	{"aliases are told", get("X_Forwarded_For: 1"), func(r *http1.Request) bool { return r.Fields.At(1).ID == head.Alias }},
 }
@@ -121,8 +127,10 @@ func TestHosts(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		"", "a b", "a,b", "user@a", "a:", "a:0", "a:080", "a:65536", "a:123456", "a:8x", "a:1:2", "a/b", "a?b", "a#b", "a\\b", "%41", "a%00",
-		"[::1", "::1", "[::1]x", "[::1]:", "[::1%25eth0]", "[1.2.3.4]", "[:::]", "[]", "a[::1]", "[v1.x]", ".a", "a..b", ".", "ä", "a;b", "a'b", ":80",
+		"", "a b", "a,b", "user@a", "a:", "a:0", "a:080", "a:65536", "a:123456", "a:8x", "a:1:2",
+		"a/b", "a?b", "a#b", "a\\b", "%41", "a%00",
+		"[::1", "::1", "[::1]x", "[::1]:", "[::1%25eth0]", "[1.2.3.4]", "[:::]", "[]", "a[::1]",
+		"[v1.x]", ".a", "a..b", ".", "ä", "a;b", "a'b", ":80",
 	} {
 		if got, _ := requestInAnySplit(t, lines("GET / HTTP/1.1", "Host: "+bad), &usualLimits); got.err != http1.BadHost {
 			t.Errorf("host %q: %+v", bad, got)
@@ -290,7 +298,9 @@ func TestRequestLimits(t *testing.T) {
 			}
 		})
 	}
-	if got, _ := requestInAnySplit(t, "GET /"+strings.Repeat("x", 200)+" HTTP/1.1\r\nHost: a\r\nX: 1\r\nY: 2\r\nZ: 3\r\n\r\n", new(http1.Limits)); got.n == 0 {
+	if got, _ := requestInAnySplit(t, "GET /"+strings.Repeat("x",
+		200)+" HTTP/1.1\r\nHost: a\r\nX: 1\r\nY: 2\r\nZ: 3\r\n\r\n",
+		new(http1.Limits)); got.n == 0 {
 		t.Errorf("without limits: %+v", got)
 	}
 }
@@ -316,7 +326,8 @@ func TestAnErrorIsGivenAgainUntilReset(t *testing.T) {
 
 func TestResetForgetsEverything(t *testing.T) {
 	var r http1.Request
-	r.Parse([]byte(lines("POST https://a/?q HTTP/1.0", "Host: a", "Connection: close", "Content-Length: 4", "Expect: 100-continue")), &usualLimits)
+	r.Parse([]byte(lines("POST https://a/?q HTTP/1.0", "Host: a", "Connection: close",
+		"Content-Length: 4", "Expect: 100-continue")), &usualLimits)
 	r.Reset()
 	in := []byte(get())
 	r.Parse(in, &usualLimits)

@@ -30,7 +30,8 @@ func TestResponseHeads(t *testing.T) {
 		{"204", "HTTP/1.1 204 No Content\r\n\r\n", http1.None, 0, true},
 		{"204 with length 0", lines("HTTP/1.1 204 No Content", "Content-Length: 0"), http1.None, 0, true},
 		{"undrained bodies: 204 that announces a body", lines("HTTP/1.1 204 No Content", "Content-Length: 5"), http1.None, 0, false},
-		{"undrained bodies: 204 that announces chunks", lines("HTTP/1.1 204 No Content", "Transfer-Encoding: chunked"), http1.None, 0, false},
+		{"undrained bodies: 204 that announces chunks", lines("HTTP/1.1 204 No Content",
+			"Transfer-Encoding: chunked"), http1.None, 0, false},
 		{"304 with a length", lines("HTTP/1.1 304 Not Modified", "Content-Length: 5"), http1.None, 0, true},
 		{"101", lines("HTTP/1.1 101 Switching Protocols", "Connection: upgrade", "Upgrade: websocket"), http1.None, 0, true},
 	} {
@@ -54,7 +55,8 @@ func TestResponsesToHEADHaveNoBody(t *testing.T) {
 }
 
 func TestUpgradeOfAResponse(t *testing.T) {
-	_, r := responseInAnySplit(t, lines("HTTP/1.1 101 Switching Protocols", "Connection: Upgrade", "Upgrade: websocket"), &usualLimits, false)
+	_, r := responseInAnySplit(t, lines("HTTP/1.1 101 Switching Protocols", "Connection: Upgrade",
+		"Upgrade: websocket"), &usualLimits, false)
 	if r.Status != 101 || string(r.Upgrade) != "websocket" {
 		t.Errorf("status %d, upgrade %q", r.Status, r.Upgrade)
 	}
@@ -70,8 +72,10 @@ func TestRefusedResponses(t *testing.T) {
 		{"TE/CL smuggling: HTTP/1.0", lines("HTTP/1.0 200 OK", "Transfer-Encoding: chunked"), http1.LengthAndCoding},
 		{"TE/CL smuggling: gzip", ok("Transfer-Encoding: gzip, chunked"), http1.UnknownCoding},
 		{"TE/CL smuggling: two lengths", ok("Content-Length: 5", "Content-Length: 5"), http1.BadContentLength},
-		{"response splitting, bad upstreams: 1xx with a length", lines("HTTP/1.1 103 Early Hints", "Content-Length: 5"), http1.BadContentLength},
-		{"response splitting, bad upstreams: 1xx with chunks", lines("HTTP/1.1 103 Early Hints", "Transfer-Encoding: chunked"), http1.LengthAndCoding},
+		{"response splitting, bad upstreams: 1xx with a length", lines("HTTP/1.1 103 Early Hints",
+			"Content-Length: 5"), http1.BadContentLength},
+		{"response splitting, bad upstreams: 1xx with chunks", lines("HTTP/1.1 103 Early Hints",
+			"Transfer-Encoding: chunked"), http1.LengthAndCoding},
 		{"response splitting, bad upstreams: bare LF", "HTTP/1.1 200 OK\nX: y\n\n", http1.BareLF},
 		{"response splitting, bad upstreams: bare CR", ok("X: a\rSet-Cookie: b"), http1.BareCR},
 		{"response splitting, bad upstreams: CR in the reason", lines("HTTP/1.1 200 O\rK"), http1.BareCR},

@@ -59,7 +59,8 @@ func replace(b []byte, allowed head.Class, by byte) {
 // Trailer: who drops trailers takes their names out with TrimTrailer. Some statuses need one of
 // these fields all the same: see OfStatus.
 const HopByHop uint64 = 1<<head.Connection | 1<<head.KeepAlive | 1<<head.ProxyConnection | 1<<head.TE |
-	1<<head.TransferEncoding | 1<<head.Upgrade | 1<<head.ProxyAuthenticate | 1<<head.ProxyAuthorization | 1<<head.HTTP2Settings
+	1<<head.TransferEncoding | 1<<head.Upgrade | 1<<head.ProxyAuthenticate |
+	1<<head.ProxyAuthorization | 1<<head.HTTP2Settings
 
 // OfStatus is the fields of HopByHop that a response of this status must have, and that are
 // therefore passed on: 426 says which protocols it asks for, and 407 which credentials (RFC 9110,

@@ -12,7 +12,8 @@ import (
 func TestStatusLines(t *testing.T) {
 	for status, want := range map[int]string{
 		200: "HTTP/1.1 200 OK\r\n", 299: "HTTP/1.1 299 \r\n", 100: "HTTP/1.1 100 Continue\r\n", 599: "HTTP/1.1 599 \r\n",
-		0: "HTTP/1.1 500 Internal Server Error\r\n", 99: "HTTP/1.1 500 Internal Server Error\r\n", 600: "HTTP/1.1 500 Internal Server Error\r\n",
+		0: "HTTP/1.1 500 Internal Server Error\r\n", 99: "HTTP/1.1 500 Internal Server Error\r\n",
+		600: "HTTP/1.1 500 Internal Server Error\r\n",
 	} {
 		if got := string(http1.AppendStatusLine(nil, status)); got != want {
 			t.Errorf("%d: got %q, want %q", status, got, want)
@@ -49,7 +50,8 @@ func fields(t *testing.T, text string) *head.List {
 }
 
 func TestFieldsAreForwardedAsTheyCame(t *testing.T) {
-	l := fields(t, "Host: A\r\nx-One:  1 \r\nConnection: close\r\nTwo: 2\r\nTHREE: 3\r\nX_Forwarded_For: evil\r\nTE: trailers\r\nFour: \r\n")
+	l := fields(t, "Host: A\r\nx-One:  1 \r\nConnection: close\r\nTwo: 2\r\nTHREE: "+
+		"3\r\nX_Forwarded_For: evil\r\nTE: trailers\r\nFour: \r\n")
 	l.Add([]byte("Added"), []byte("5"))
 	other := fields(t, "Six: 6\r\n")
 	l.Append(*other.At(0))
@@ -95,14 +97,17 @@ func TestAliasesAreNeverForwarded(t *testing.T) {
 
 // Hop-by-hop abuse: CVE-2021-32813.
 func TestConnectionTakesAwayOnlyWhatIsNotForEveryone(t *testing.T) {
-	const others = "Host: a\r\nContent-Length: 5\r\nX-Forwarded-For: 1\r\nAuthorization: b\r\nCookie: c\r\nX-One: 1\r\nX-Two: 2\r\nx-one: 3\r\n"
+	const others = "Host: a\r\nContent-Length: 5\r\nX-Forwarded-For: 1\r\nAuthorization: " +
+		"b\r\nCookie: c\r\nX-One: 1\r\nX-Two: 2\r\nx-one: 3\r\n"
 	for _, c := range []struct{ name, connection, want string }{
 		{"absent", "", others},
 		{"usual options", "Connection: close, Keep-Alive, upgrade\r\n", others},
-		{"a named one goes", "Connection: x-ONE\r\n", "Host: a\r\nContent-Length: 5\r\nX-Forwarded-For: 1\r\nAuthorization: b\r\nCookie: c\r\nX-Two: 2\r\n"},
+		{"a named one goes", "Connection: x-ONE\r\n", "Host: a\r\nContent-Length: " +
+			"5\r\nX-Forwarded-For: 1\r\nAuthorization: b\r\nCookie: c\r\nX-Two: 2\r\n"},
 		{"several fields", "Connection: ,close,, X-One ,\r\nconnection: x-two\r\n",
 			"Host: a\r\nContent-Length: 5\r\nX-Forwarded-For: 1\r\nAuthorization: b\r\nCookie: c\r\n"},
-		{"what is for everyone stays", "Connection: Host, Content-Length, X-Forwarded-For, Authorization, Cookie, Connection, Transfer-Encoding, Forwarded\r\n",
+		{"what is for everyone stays", "Connection: Host, Content-Length, X-Forwarded-For, " +
+			"Authorization, Cookie, Connection, Transfer-Encoding, Forwarded\r\n",
 			others},
 		{"too many options", "Connection: " + strings.Repeat("x,", 65) + "\r\n",
 			"Host: a\r\nContent-Length: 5\r\nX-Forwarded-For: 1\r\nAuthorization: b\r\nCookie: c\r\n"},

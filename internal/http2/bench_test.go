@@ -17,7 +17,8 @@ const browser = ":method: GET|:authority: shop.example.com|:scheme: https|:path:
 
 const small = ":method: GET|:scheme: http|:authority: api.example.com|:path: /api/v1/users/42|user-agent: h2load|accept: */*"
 
-const answer = ":status: 200|server: nginx|date: Mon, 05 Oct 2026 10:00:00 GMT|content-type: application/json|content-length: 128|cache-control: no-store"
+const answer = ":status: 200|server: nginx|date: Mon, 05 Oct 2026 10:00:00 GMT|content-type: " +
+	"application/json|content-length: 128|cache-control: no-store"
 
 // exchange is the frames of a usual request with a body.
 var exchange = []byte(begun + raw(http2.Headers, 0x24, 1, strings.Repeat("h", 60)) + raw(http2.Data, 0, 1, strings.Repeat("d", 1000)) +

@@ -19,7 +19,8 @@ import (
 // to it, with nothing behind it. Fields are separated by \x1e, a name and its value by \x1f.
 func FuzzRequestHead(f *testing.F) {
 	for _, s := range []string{
-		get, get + "|cookie: a|cookie: b|cookie: ", get + "|content-length: 5", get + "|host: A.Example:443", get + "|te: trailers|trailer: x",
+		get, get + "|cookie: a|cookie: b|cookie: ", get + "|content-length: 5", get +
+			"|host: A.Example:443", get + "|te: trailers|trailer: x",
 		":method: OPTIONS|:scheme: http|:path: *|:authority: [::1]:80",
 		":method: POST|:scheme: http|:path: /a HTTP/1.1\r\nx: y|:authority: a",
 		":method: CONNECT|:protocol: websocket|:scheme: https|:authority: a|:path: /chat",
@@ -100,10 +101,13 @@ func compareRequest(t *testing.T, r *request) {
 
 // The model of settings is a list of pairs, of which the last of each kind counts.
 func FuzzSettings(f *testing.F) {
-	f.Add(http2.AppendSettings(nil, http2.Setting{ID: http2.HeaderTableSize, Value: 1}, http2.Setting{ID: http2.HeaderTableSize, Value: 9})[9:], false)
+	f.Add(http2.AppendSettings(nil, http2.Setting{ID: http2.HeaderTableSize, Value: 1},
+		http2.Setting{ID: http2.HeaderTableSize, Value: 9})[9:], false)
 	f.Add(http2.AppendSettings(nil, http2.Setting{ID: http2.EnablePush, Value: 1}, http2.Setting{ID: 0x99, Value: 1 << 31})[9:], true)
-	f.Add(http2.AppendSettings(nil, http2.Setting{ID: http2.InitialWindowSize, Value: 1 << 31}, http2.Setting{ID: http2.MaxFrameSize, Value: 1})[9:], true)
-	f.Add(http2.AppendSettings(nil, http2.Setting{ID: 8, Value: 1}, http2.Setting{ID: 8, Value: 0}, http2.Setting{ID: 9, Value: 1})[9:], true)
+	f.Add(http2.AppendSettings(nil, http2.Setting{ID: http2.InitialWindowSize, Value: 1 << 31},
+		http2.Setting{ID: http2.MaxFrameSize, Value: 1})[9:], true)
+	f.Add(http2.AppendSettings(nil, http2.Setting{ID: 8, Value: 1}, http2.Setting{ID: 8, Value: 0},
+		http2.Setting{ID: 9, Value: 1})[9:], true)
 	f.Fuzz(func(t *testing.T, in []byte, fromServer bool) {
 		in = in[:len(in)/6*6]
 		s := http2.InitialSettings()
@@ -114,7 +118,9 @@ func FuzzSettings(f *testing.F) {
 			switch {
 			case id == 4 && v >= 1<<31:
 				bad = http2.BadWindow
-			case id == 2 && (v > 1 || v == 1 && fromServer), id == 5 && (v < 1<<14 || v >= 1<<24), id == 8 && v > 1, id == 9 && v > 1, id == 8 && v == 0 && last[8] == 1:
+			case id == 2 && (v > 1 || v == 1 && fromServer), id == 5 &&
+				(v < 1<<14 || v >= 1<<24), id == 8 && v > 1, id == 9 && v > 1, id == 8 && v == 0 &&
+				last[8] == 1:
 				bad = http2.BadSetting
 			case id == 1:
 				least = min(least, v)

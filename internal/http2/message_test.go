@@ -164,11 +164,13 @@ func TestRequestHeads(t *testing.T) {
 
 func TestWhatARequestBecomes(t *testing.T) {
 	r, reason := readRequest(&usualLimits, cut(":method: POST|:scheme: HTTPS|:path: /p?q?r|:authority: A.Example:443|"+
-		"cookie: a=1|x_real_ip: 1|cookie: b=2|http2-settings: x|expect: 100-Continue|host: a.example|cookie: c|content-length: 7|te: Trailers"), false, false)
+		"cookie: a=1|x_real_ip: 1|cookie: b=2|http2-settings: x|expect: 100-Continue|host: "+
+		"a.example|cookie: c|content-length: 7|te: Trailers"), false, false)
 	if reason != http2.OK {
 		t.Fatal(reason)
 	}
-	want := "POST /p?q?r HTTP/1.1\r\ncookie: a=1; b=2; c\r\nexpect: 100-Continue\r\nhost: a.example:443\r\ncontent-length: 7\r\nte: Trailers\r\n\r\n"
+	want := "POST /p?q?r HTTP/1.1\r\ncookie: a=1; b=2; c\r\nexpect: 100-Continue\r\nhost: " +
+		"a.example:443\r\ncontent-length: 7\r\nte: Trailers\r\n\r\n"
 	if got := r.text(); got != want {
 		t.Errorf("it is %q", got)
 	}
@@ -348,7 +350,8 @@ func TestEveryReasonHasALabelAndACode(t *testing.T) {
 			t.Errorf("%v has code %d", r, r.Code())
 		}
 	}
-	for r, want := range map[http2.Reason]int{http2.PathTooLong: 414, http2.HeadTooLarge: 431, http2.TooManyFields: 431, http2.Connect: 405, http2.BadHost: 400} {
+	for r, want := range map[http2.Reason]int{http2.PathTooLong: 414, http2.HeadTooLarge: 431,
+		http2.TooManyFields: 431, http2.Connect: 405, http2.BadHost: 400} {
 		if got := r.Status(); got != want {
 			t.Errorf("%v is answered with %d", r, got)
 		}

@@ -48,7 +48,8 @@ func TestFramesThatTheRFCForbids(t *testing.T) {
 		{"6.2", "too much padding", raw(http2.Headers, http2.EndHeaders|http2.Padded, 1, "\x02a"), http2.BadPadding, 0},
 		{"6.2", "no room for a priority", raw(http2.Headers, http2.EndHeaders|http2.HasPriority, 1, "aaaa"), http2.BadFrameSize, 0},
 		{"6.2", "too much padding after a priority", raw(http2.Headers, 0x2c, 1, "\x01aaaaa"), http2.BadPadding, 0},
-		{"6.2", "depends on itself", raw(http2.Headers, http2.EndHeaders|http2.HasPriority, 1, "\x80\x00\x00\x01a"), http2.SelfDependency, 1},
+		{"6.2", "depends on itself", raw(http2.Headers, http2.EndHeaders|http2.HasPriority, 1,
+			"\x80\x00\x00\x01a"), http2.SelfDependency, 1},
 		{"6.3", "stream 0", raw(http2.PriorityFrame, 0, 0, "aaaaa"), http2.StreamZero, 0},
 		{"6.3", "wrong size", raw(http2.PriorityFrame, 0, 3, "aaaa"), http2.BadFrameSize, 3},
 		{"6.3", "depends on itself", raw(http2.PriorityFrame, 0, 3, "\x00\x00\x00\x03a"), http2.SelfDependency, 3},
@@ -68,13 +69,15 @@ func TestFramesThatTheRFCForbids(t *testing.T) {
 		{"6.9", "by 0, of the connection", raw(http2.WindowUpdate, 0, 0, "\x80\x00\x00\x00"), http2.ZeroIncrement, 0},
 		{"6.9", "by 0, of a stream", raw(http2.WindowUpdate, 0, 1, "\x00\x00\x00\x00"), http2.ZeroIncrement, 1},
 		{"6.10", "nothing to continue", raw(http2.Continuation, 0, 1, "a"), http2.UnexpectedContinuation, 0},
-		{"6.10", "nothing any more", raw(http2.Headers, http2.EndHeaders, 1, "a") + raw(http2.Continuation, 0, 1, "a"), http2.UnexpectedContinuation, 0},
+		{"6.10", "nothing any more", raw(http2.Headers, http2.EndHeaders, 1, "a") +
+			raw(http2.Continuation, 0, 1, "a"), http2.UnexpectedContinuation, 0},
 		{"6.10", "another stream", raw(http2.Headers, 0, 1, "a") + raw(http2.Continuation, 0, 3, "a"), http2.MissingContinuation, 0},
 		{"6.10", "stream 0", raw(http2.Continuation, 0, 0, "a"), http2.UnexpectedContinuation, 0},
 		{"9218, 7.1", "stream", raw(http2.PriorityUpdate, 0, 1, "\x00\x00\x00\x01u=1"), http2.NotStreamZero, 0},
 		{"9218, 7.1", "of no stream", raw(http2.PriorityUpdate, 0, 0, "\x80\x00\x00\x00u=1"), http2.StreamZero, 0},
 		{"9218, 7.1", "too short", raw(http2.PriorityUpdate, 0, 0, "aaa"), http2.BadFrameSize, 0},
-		{"5.5", "unknown types and flags", raw(0xee, 0xff, 7, ten) + raw(0x0a, 0, 0, "") + raw(http2.Ping, 0xfe, 0, "aaaaaaaa"), http2.OK, 0},
+		{"5.5", "unknown types and flags", raw(0xee, 0xff, 7, ten) + raw(0x0a, 0, 0, "") +
+			raw(http2.Ping, 0xfe, 0, "aaaaaaaa"), http2.OK, 0},
 	} {
 		in := []byte(http2.Preface + begun + c.frames)
 		got := read(t, in, true, minFrame, len(in))
@@ -133,7 +136,9 @@ func TestPartsOfData(t *testing.T) {
 		data                  string
 		first, last           bool
 	}{
-		{12, 12, 4, "ab", true, false}, {3, 3, 0, "cde", false, false}, {3, 3, 0, "f", false, false}, {0, 0, 0, "", false, false}, {4, 1, 0, "", false, true}, {9, 9, 0, "", true, true},
+		{12, 12, 4, "ab", true, false}, {3, 3, 0, "cde", false, false}, {3, 3, 0, "f", false,
+			false}, {0, 0, 0, "", false, false}, {4, 1, 0, "", false, true},
+		{9, 9, 0, "", true, true},
 	} {
 		f, n, err := r.Next(in[:want.shown])
 		if err.Failed() || n != want.used {

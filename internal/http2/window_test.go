@@ -30,8 +30,8 @@ func TestSendWindows(t *testing.T) {
 	}
 }
 
-// The model of a window to send in is a wide number; of one to receive in, what each side knows: the
-// peer adds up what it sent and what was announced to it.
+// The model of a window to send in is a wide number; of one to receive in, what each side knows:
+// the peer adds up what it sent and what was announced to it.
 func TestWindowsAgainstModels(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 300 {

@@ -25,8 +25,8 @@ func frame(t http3.FrameType, payload string) string {
 	return string(http3.AppendFrame(nil, t, []byte(payload)))
 }
 
-// parts are what a reader makes of a stream that comes in pieces of so many bytes, and what it says at
-// the end.
+// parts are what a reader makes of a stream that comes in pieces of so many bytes, and what it says
+// at the end.
 func parts(r *http3.Reader, stream string, piece int) (list []string, why http3.Reason) {
 	content := ""
 	flush := func() {

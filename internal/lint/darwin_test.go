@@ -50,8 +50,8 @@ func (i importing) Import(path string) (*types.Package, error) {
 	return nil, errors.New("go list does not name " + path)
 }
 
-// check looks at the types of a package, whose imports it has seen, and gives all errors. Of those of
-// others only the declarations are looked at.
+// check looks at the types of a package, whose imports it has seen, and gives all errors. Of those
+// of others only the declarations are looked at.
 func (w *world) check(p *listed) (wrong []error) {
 	var files []*ast.File
 	for _, name := range p.GoFiles {

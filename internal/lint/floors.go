@@ -70,7 +70,8 @@ var numbers = []string{"measure", "stats", "heap", "slo", "queue", "model"}
 func floor(dir string) (level int, ok bool) {
 	for _, f := range floors {
 		for _, room := range f.rooms {
-			if dir == room || strings.HasSuffix(room, "/") && strings.HasPrefix(dir+"/", room) || strings.HasPrefix(dir, room+"/") {
+			if dir == room || strings.HasSuffix(room, "/") && strings.HasPrefix(dir+"/", room) ||
+				strings.HasPrefix(dir, room+"/") {
 				return f.level, true
 			}
 		}
@@ -100,7 +101,8 @@ func imports(f *file, module string) []string {
 	from := f.dir()
 	own, known := floor(from)
 	if !known && !lab(from) && from != "." {
-		report("the house has no room %s: add it to floors in internal/lint, on the lowest floor that fits", from)
+		report("the house has no room %s: add it to floors in internal/lint, on the lowest floor "+
+			"that fits", from)
 		return broken
 	}
 	for _, spec := range f.tree.Imports {

@@ -1,6 +1,6 @@
 // Package lint reads the project's own source and says where it breaks the rules of the house:
-// which room may use which, how long files and functions may grow, and what may not stand in a
-// test. Only its test uses it. It must know nothing of what the code does, only what it looks like.
+// which room may use which, how long files, functions and lines may grow, and what may not stand in
+// a test. Only its test uses it. It must know nothing of what the code does, only what it looks like.
 package lint
 
 import (
@@ -69,6 +69,7 @@ func Check(root fs.FS, module string) ([]string, error) {
 			broken = append(broken, f.path+": not as gofmt would write it")
 		}
 	}
+	broken = append(broken, widths(files)...)
 	broken = append(broken, undocumented(files)...)
 	slices.Sort(broken)
 	return broken, nil
@@ -89,7 +90,8 @@ func walk(root fs.FS, visit func(name string, source []byte) error) error {
 			}
 			return nil
 		}
-		if base != "Makefile" && !slices.Contains([]string{".go", ".sh", ".py", ".c", ".ts"}, path.Ext(name)) {
+		if base != "Makefile" && !slices.Contains([]string{".go", ".sh", ".py", ".c", ".ts"},
+			path.Ext(name)) {
 			return nil
 		}
 		source, err := fs.ReadFile(root, name)
@@ -105,7 +107,8 @@ func walk(root fs.FS, visit func(name string, source []byte) error) error {
 func sizes(f *file) []string {
 	var broken []string
 	if n := f.set.File(f.tree.Pos()).LineCount(); n > maxFileLines {
-		broken = append(broken, fmt.Sprintf("%s: %d lines, more than %d: one state machine a file", f.path, n, maxFileLines))
+		broken = append(broken, fmt.Sprintf("%s: %d lines, more than %d: one state machine a file",
+			f.path, n, maxFileLines))
 	}
 	for _, d := range f.tree.Decls {
 		function, ok := d.(*ast.FuncDecl)
@@ -113,7 +116,8 @@ func sizes(f *file) []string {
 			continue
 		}
 		if n := f.line(function.End()) - f.line(function.Pos()) + 1; n > maxFunctionLines {
-			broken = append(broken, fmt.Sprintf("%s:%d: %s has %d lines, more than %d", f.path, f.line(function.Pos()), function.Name.Name, n, maxFunctionLines))
+			broken = append(broken, fmt.Sprintf("%s:%d: %s has %d lines, more than %d", f.path,
+				f.line(function.Pos()), function.Name.Name, n, maxFunctionLines))
 		}
 	}
 	return broken
@@ -155,9 +159,11 @@ func testCalls(f *file) []string {
 		call := receiver.Name + "." + selector.Sel.Name
 		switch call {
 		case "time.Sleep":
-			broken = append(broken, fmt.Sprintf("%s:%d: a test that sleeps is a flake to come: use testing/synctest or a channel", f.path, f.line(n.Pos())))
+			broken = append(broken, fmt.Sprintf("%s:%d: a test that sleeps is a flake to come: "+
+				"use testing/synctest or a channel", f.path, f.line(n.Pos())))
 		case "t.Skip", "t.Skipf", "t.SkipNow", "b.Skip", "b.Skipf", "b.SkipNow":
-			broken = append(broken, fmt.Sprintf("%s:%d: a test that skips itself says nothing", f.path, f.line(n.Pos())))
+			broken = append(broken, fmt.Sprintf("%s:%d: a test that skips itself says nothing",
+				f.path, f.line(n.Pos())))
 		}
 		return true
 	})

@@ -77,7 +77,21 @@ func TestEachRuleFindsWhatBreaksIt(t *testing.T) {
 		{"a promise", "internal/head/x.go", "\n// TO" + "DO: later\n", "puts work off"},
 		{"a sleeping test", "internal/head/x_test.go", "\nimport \"time\"\n\nfunc f() { time.Sl" + "eep(1) }\n", "a flake to come"},
 		{"sleep outside tests", "internal/head/x.go", "\nimport \"time\"\n\nfunc f() { time.Sl" + "eep(1) }\n", ""},
-		{"a skipping test", "internal/head/x_test.go", "\nimport \"testing\"\n\nfunc TestX(t *testing.T) { t.Sk" + "ip() }\n", "skips itself"},
+		{"a skipping test", "internal/head/x_test.go", "\nimport \"testing\"\n\nfunc TestX(t " +
+			"*testing.T) { t.Sk" + "ip() }\n", "skips itself"},
+		{"a line that just fits", "internal/head/x.go", "\n//" + strings.Repeat("a", 108) + "\n", ""},
+		{"a long line", "internal/head/x.go", "\n//" + strings.Repeat("ä", 109) + "\n", "x.go:3: 111 columns"},
+		{"a long line by its tab", "internal/head/x.go",
+			"\nfunc f() {\n\t//" + strings.Repeat("a", 105) + "\n}\n", "x.go:4: 111 columns"},
+		{"a long tag", "internal/head/x.go",
+			"\ntype t struct {\n\tA int `" + strings.Repeat("a", 200) + "`\n}\n", ""},
+		{"a long line of a test", "internal/head/x_test.go", "\n//" + strings.Repeat("a", 200) + "\n", ""},
+		{"many longer lines", "internal/head/x.go",
+			strings.Repeat("\n//"+strings.Repeat("a", 99), 11) + "\n", "11 lines of code are longer than 100"},
+		{"as many as may be", "internal/head/x.go",
+			strings.Repeat("\n//"+strings.Repeat("a", 99), 10) + "\n", ""},
+		{"many longer lines of tests", "internal/head/x_test.go",
+			strings.Repeat("\n//"+strings.Repeat("a", 99), 31) + "\n", "31 lines of tests are longer than 100"},
 		{"untidy", "internal/head/x.go", "\nfunc  f() {}\n", "gofmt"},
 	} {
 		got := check(t, c.file, c.source)

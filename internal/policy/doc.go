@@ -22,8 +22,8 @@
 //     from the exchange.
 //  13. the action: proxy, or respond or redirect, which are policies that always answer.
 //
-// The data plane strips the fields that Connection names between steps 1 and 2; otherwise a client could
-// have step 11's removed.
+// The data plane strips the fields that Connection names between steps 1 and 2; otherwise a client
+// could have step 11's removed.
 //
 // Policies act on responses in the same order: ladder, which acts on nothing else and stands in front
 // of step 2, then requestid, then cors, then limit, then the response's headers last, whose words

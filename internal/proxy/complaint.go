@@ -36,7 +36,8 @@ func (w *Worker) shed() {
 func (w *Worker) complainOfDescriptors(more int) {
 	if n := w.noDescriptors.due(more, w.loop.Now()); n > 0 {
 		// A log's writer may block, so no loop calls it.
-		go w.logger.Warn("connections were closed at once: no descriptor is left for more clients; raise the hard limit (LimitNOFILE= of systemd) or add a machine",
+		go w.logger.Warn("connections were closed at once: no descriptor is left for more "+
+			"clients; raise the hard limit (LimitNOFILE= of systemd) or add a machine",
 			"loop", w.loop.ID, "connections", n, "clients_at_most", w.shared.MaxClients.Load())
 	}
 }
@@ -44,7 +45,9 @@ func (w *Worker) complainOfDescriptors(more int) {
 // complainOfDials says that no connection to a target could even be begun.
 func (w *Worker) complainOfDials(err error) {
 	if n := w.noDials.due(1, w.loop.Now()); n > 0 {
-		go w.logger.Warn("requests were refused: this machine has no descriptor, port or memory left for connections to targets; raise the limits (LimitNOFILE= of systemd, net.ipv4.ip_local_port_range)",
+		go w.logger.Warn("requests were refused: this machine has no descriptor, port or memory "+
+			"left for connections to targets; raise the limits (LimitNOFILE= of systemd, "+
+			"net.ipv4.ip_local_port_range)",
 			"loop", w.loop.ID, "requests", n, "error", err)
 	}
 }
@@ -53,7 +56,8 @@ func (w *Worker) complainOfDials(err error) {
 // once.
 func (w *Worker) complainOfWatches(err error) {
 	if n := w.noWatches.due(1, w.loop.Now()); n > 0 {
-		go w.logger.Error("connections were closed at once: the kernel does not watch them; raise fs.epoll.max_user_watches or add memory",
+		go w.logger.Error("connections were closed at once: the kernel does not watch them; "+
+			"raise fs.epoll.max_user_watches or add memory",
 			"loop", w.loop.ID, "connections", n, "error", err)
 	}
 }
@@ -68,6 +72,7 @@ func (s *upstreamConn) tlsFailed(err error) {
 		return // nobody waits for it any more
 	}
 	if n := f.view.tlsTrouble[f.Upstream].due(1, w.loop.Now()); n > 0 {
-		go w.logger.Warn("TLS with a target failed", "upstream", s.upstream.Name(), "target", s.target, "loop", w.loop.ID, "times", n, "error", err)
+		go w.logger.Warn("TLS with a target failed", "upstream", s.upstream.Name(), "target",
+			s.target, "loop", w.loop.ID, "times", n, "error", err)
 	}
 }

@@ -201,7 +201,8 @@ func (f *flow) Ready(now int64, m *upstream.Member, c upstream.Conn) {
 // Refused implements upstream.Waiting: there will be no connection.
 func (f *flow) Refused(_ int64, why upstream.Unavailable) {
 	f.stage = stagePolicies
-	if why == upstream.AllDown || why == upstream.AllOut || why == upstream.NoTargets || why == upstream.Closed {
+	if why == upstream.AllDown || why == upstream.AllOut || why == upstream.NoTargets ||
+		why == upstream.Closed {
 		f.fail(503, exchange.NoTarget)
 		return
 	}
@@ -552,7 +553,8 @@ func (f *flow) retryStatus(status int) bool {
 	case 504:
 		kind = Retry504
 	}
-	return f.view.Upstreams[f.Upstream].RetryOn&kind != 0 && f.triesLeft() && !f.is(bodyStreamed) && f.idempotent() &&
+	return f.view.Upstreams[f.Upstream].RetryOn&kind != 0 && f.triesLeft() && !f.is(bodyStreamed) &&
+		f.idempotent() &&
 		f.w.loop.Now() < f.deadline && f.spendRetry()
 }
 

@@ -124,8 +124,8 @@ func (st *fetchStream) later() {
 	})
 }
 
-// stalledShare is the part of a route's stream timeout after which a sink is told that it holds up its fetch:
-// time is left for those who wait for more, and would be cut off at the end of that.
+// stalledShare is the part of a route's stream timeout after which a sink is told that it holds up
+// its fetch: time is left for those who wait for more, and would be cut off at the end of that.
 const stalledShare = 8
 
 // stalled is called when the sink may have been full for long.

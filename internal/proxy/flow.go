@@ -215,7 +215,8 @@ func (w *Worker) newFlow(st stream, o *origin) *flow {
 // freeFlow makes the flow ready for its next use.
 func (w *Worker) freeFlow(f *flow) {
 	if invariant.On && (f.stage != stageOver && f.stage != stageReading || f.up != nil || f.member != nil) {
-		panic("proxy: an exchange was freed in stage " + stageText[f.stage] + ", or with a part of its upstream")
+		panic("proxy: an exchange was freed in stage " + stageText[f.stage] +
+			", or with a part of its upstream")
 	}
 	f.Finish()
 	f.freeCall()
@@ -360,7 +361,8 @@ func (f *flow) refusePath(status int) {
 
 // preflight is the method that a CORS preflight asks about; nil for any other request.
 func (f *flow) preflight() []byte {
-	if len(f.req.Method) != len("OPTIONS") || string(f.req.Method) != "OPTIONS" || !f.req.Fields.Has(head.Origin) {
+	if len(f.req.Method) != len("OPTIONS") || string(f.req.Method) != "OPTIONS" ||
+		!f.req.Fields.Has(head.Origin) {
 		return nil
 	}
 	if asked := f.req.Fields.Find(askedMethod); asked != nil {

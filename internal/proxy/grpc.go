@@ -282,7 +282,8 @@ func (f *flow) answerCall() {
 	asked := f.req.Fields.Value(head.ContentType)
 	fields.Add(contentTypeName, grpc.Translated(f.Alloc(len(asked) + maxMediaType)[:0], asked, c.kind))
 	if after := fields.Find(retryAfterName); after != nil {
-		fields.Add(grpcPushbackName, append(append(f.Alloc(len(after.Value) + 3)[:0], after.Value...), "000"...))
+		fields.Add(grpcPushbackName, append(append(f.Alloc(len(after.Value) + 3)[:0],
+			after.Value...), "000"...))
 	}
 	f.Response.Status, f.Body = 200, nil
 	if c.kind != grpc.Native {

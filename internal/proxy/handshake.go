@@ -79,7 +79,8 @@ func (c *clientConn) handshaken(err error) {
 		return
 	}
 	state := c.tls.State()
-	c.tlsInfo = &exchange.TLS{Version: state.Version, ServerName: state.ServerName, Subject: state.Subject, Resumed: state.Resumed}
+	c.tlsInfo = &exchange.TLS{Version: state.Version, ServerName: state.ServerName,
+		Subject: state.Subject, Resumed: state.Resumed}
 	c.w.countHandshake(state)
 	c.state = clientHead
 	c.await()
@@ -107,7 +108,8 @@ func spokeHTTP(err error) bool {
 	return false
 }
 
-var plainAnswer = []byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 60\r\nConnection: close\r\n\r\n" +
+var plainAnswer = []byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; " +
+	"charset=utf-8\r\nContent-Length: 60\r\nConnection: close\r\n\r\n" +
 	"400 Bad Request: this port speaks TLS; use https:// instead\n")
 
 // answerPlainly tells a client without TLS, which could not read an alert, what it did wrong.
@@ -130,7 +132,8 @@ const (
 )
 
 // HandshakeFailures are their labels.
-var HandshakeFailures = []string{HandshakeFailed: "failed", HandshakeTimeout: "timeout", HandshakeRefused: "refused"}
+var HandshakeFailures = []string{HandshakeFailed: "failed", HandshakeTimeout: "timeout",
+	HandshakeRefused: "refused"}
 
 func (w *Worker) countHandshake(s *tlsio.State) {
 	version, resumed := telemetry.TLS13, 0

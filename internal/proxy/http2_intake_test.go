@@ -130,8 +130,8 @@ func (u *uploader) pong(after int64) {
 	}
 }
 
-// flows is a bed whose target takes what it is sent, until target.stuck is set. Streams get their own
-// connections to it.
+// flows is a bed whose target takes what it is sent, until target.stuck is set. Streams get their
+// own connections to it.
 func flows(t *testing.T) *bed { return framed(newBed(t, nil)) }
 
 // A stream whose content goes on gets a larger window when much of it is under way in a round trip;

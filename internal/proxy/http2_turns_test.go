@@ -226,7 +226,8 @@ func TestALessUrgentStreamTakesNoWindowOfOneThatWaits(t *testing.T) {
 	s.ask(small, "priority", "u=1")
 	s.say(opens(0, 100))
 	s.frames = nil
-	// In one piece: the window, and a request whose answer is there before the window is shared out.
+	// In one piece: the window, and a request whose answer is there before the window is shared
+	// out.
 	_, frame := s.asks(100, "priority", "u=7")
 	s.say(opens(0, 1000) + frame)
 	s.expectOrder(3)

@@ -41,7 +41,8 @@ func (c *clientConn) beginWindow(now int64) {
 // judgeTaking is called at a window's end.
 func (c *clientConn) judgeTaking(now int64) {
 	// Over in this very turn, and Run's to end.
-	if c.state == clientBusy && c.flow.stage == stageSending || c.state == clientHTTP2 && c.http2.anySending() {
+	if c.state == clientBusy && c.flow.stage == stageSending || c.state == clientHTTP2 &&
+		c.http2.anySending() {
 		c.beginWindow(now)
 		return
 	}

@@ -319,7 +319,8 @@ func (f *flow) finishUpstream() {
 // could not.
 func (f *flow) Run() {
 	if invariant.On && f.stage != stageSending {
-		panic("proxy: an exchange was ended between its last bytes and the batch, in stage " + stageText[f.stage])
+		panic("proxy: an exchange was ended between its last bytes and the batch, in stage " +
+			stageText[f.stage])
 	}
 	sent, ok := f.stream.sent()
 	if !ok {

@@ -109,7 +109,8 @@ func (w *Worker) reclaim(s *sharing, now int64) {
 		if most == 0 {
 			return
 		}
-		if f.Life() != f.inLife || f.holds() != s.local || now-f.sentAt < reclaimAfter || !f.waitsForClient() {
+		if f.Life() != f.inLife || f.holds() != s.local || now-f.sentAt < reclaimAfter ||
+			!f.waitsForClient() {
 			continue
 		}
 		if key := f.clientKey(); s.connections[key] > share {

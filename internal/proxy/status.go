@@ -53,7 +53,8 @@ func (w *Worker) InFlight() (n int) {
 }
 
 func (c *clientConn) status() ClientStatus {
-	s := ClientStatus{Peer: c.peer, Listener: c.listener.Name, Since: c.since, State: c.stateText(), Requests: c.requests, Queued: c.conn.Queued()}
+	s := ClientStatus{Peer: c.peer, Listener: c.listener.Name, Since: c.since, State: c.stateText(),
+		Requests: c.requests, Queued: c.conn.Queued()}
 	if c.tlsInfo != nil {
 		s.TLS, s.Name = c.tlsInfo.Version, short(c.tlsInfo.ServerName)
 	}
@@ -93,7 +94,8 @@ func (c *clientConn) stateText() string {
 var stageText = [stages]string{
 	stageReading: "reading", stagePolicies: "policies", stageHolding: "receiving the body",
 	stageWaiting: "waiting for a connection", stageConnecting: "connecting",
-	stageSent: "waiting for the upstream", stageStreaming: "streaming", stageTunnel: "tunnel", stageSending: "sending", stageOver: "over",
+	stageSent: "waiting for the upstream", stageStreaming: "streaming", stageTunnel: "tunnel",
+	stageSending: "sending", stageOver: "over",
 }
 
 // short copies a text, cut at maxText.

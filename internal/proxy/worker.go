@@ -186,7 +186,8 @@ const scratchRoom = 4 << 10
 
 // NewWorker makes the worker of a loop that does not run yet.
 func NewWorker(l *reactor.Loop, shared *Shared, shard *telemetry.Shard, logger *slog.Logger) *Worker {
-	w := &Worker{loop: l, shared: shared, shard: shard, logger: logger, out: make([]byte, 0, 2*reactor.ScratchSize), tls: tlsio.NewLoop()}
+	w := &Worker{loop: l, shared: shared, shard: shard, logger: logger, out: make([]byte, 0,
+		2*reactor.ScratchSize), tls: tlsio.NewLoop()}
 	w.clients.next, w.clients.prev = &w.clients, &w.clients
 	w.webSockets.next, w.webSockets.prev = &w.webSockets, &w.webSockets
 	w.http3.next, w.http3.prev = &w.http3, &w.http3
@@ -196,7 +197,8 @@ func NewWorker(l *reactor.Loop, shared *Shared, shard *telemetry.Shard, logger *
 
 // Install makes s the snapshot of the exchanges that begin from now on.
 func (w *Worker) Install(s *Snapshot) {
-	v := &view{Snapshot: s, locals: make([]*upstream.Local, len(s.Upstreams)), tlsTrouble: make([]complaint, len(s.Upstreams))}
+	v := &view{Snapshot: s, locals: make([]*upstream.Local, len(s.Upstreams)),
+		tlsTrouble: make([]complaint, len(s.Upstreams))}
 	for i := range s.Upstreams {
 		v.locals[i] = s.Upstreams[i].Local(w.loop.ID)
 	}
@@ -338,7 +340,8 @@ func (w *Worker) Close() {
 		}
 	}
 	if invariant.On && (w.heldBytes != 0 || w.mirrors != 0) {
-		panic(fmt.Sprintf("proxy: at a loop's end %d bytes of request bodies are still counted as held, and %d copies as under way",
+		panic(fmt.Sprintf("proxy: at a loop's end %d bytes of request bodies are still counted "+
+			"as held, and %d copies as under way",
 			w.heldBytes, w.mirrors))
 	}
 	for _, local := range w.view.locals {
@@ -365,7 +368,8 @@ func (w *Worker) Stop() {
 func (w *Worker) Handshakes() int { return w.handshakes }
 
 // Resume implements exchange.Engine.
-func (w *Worker) Resume(x *exchange.Exchange, life uint64, then func(*exchange.Exchange) exchange.PolicyVerdict) {
+func (w *Worker) Resume(x *exchange.Exchange, life uint64,
+	then func(*exchange.Exchange) exchange.PolicyVerdict) {
 	w.loop.Post(func() {
 		if x.Life() == life {
 			w.flowOf(x).resume(then)

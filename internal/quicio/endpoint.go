@@ -95,8 +95,10 @@ func Listen(o Options, s Settings) (*Endpoint, error) {
 	// It would write to standard error; see Socket.Shortage.
 	os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
 	cfg := &tls.Config{
-		MinVersion:         tls.VersionTLS13,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return e.settings.Load().TLS, nil },
+		MinVersion: tls.VersionTLS13,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			return e.settings.Load().TLS, nil
+		},
 	}
 	var err error
 	e.listener, err = e.transport.ListenEarly(cfg, &quic.Config{

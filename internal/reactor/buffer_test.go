@@ -53,7 +53,8 @@ func TestALoopKeepsABoundedNumberOfBuffers(t *testing.T) {
 			kept++
 		}
 		if kept*size != keptBytes || l.buffers.kept[class] != kept || l.BuffersOut()[class] != 0 {
-			t.Errorf("size %d: %d bytes are kept, counted as %d buffers, %d are out", size, kept*size, l.buffers.kept[class], l.BuffersOut()[class])
+			t.Errorf("size %d: %d bytes are kept, counted as %d buffers, %d are out", size,
+				kept*size, l.buffers.kept[class], l.BuffersOut()[class])
 		}
 	}
 }

@@ -90,7 +90,8 @@ func TestAChainAllocatesNothingOnceItsBuffersAreThere(t *testing.T) {
 	}
 }
 
-// What is taken at once may become one system call, so small pieces must not be handed out one by one.
+// What is taken at once may become one system call, so small pieces must not be handed out one by
+// one.
 func TestSmallPiecesAreTakenTogether(t *testing.T) {
 	for _, piece := range []int{1, 100, 700, 3000} {
 		l, c := &Loop{}, &Chain{}

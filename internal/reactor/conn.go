@@ -159,7 +159,8 @@ func (c *Conn) Dial(l *Loop, to Address, h Handler) error {
 // OutOfResources says whether an error of Dial is a lack of descriptors, ports or memory on this
 // machine, and so says nothing of the address that was dialled.
 func OutOfResources(err error) bool {
-	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS,
+		syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
 		if errors.Is(err, errno) {
 			return true
 		}

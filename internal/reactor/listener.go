@@ -107,13 +107,15 @@ func bindListener(address Address, backlog int, shared bool) (fd int, err error)
 	if err := syscall.Bind(fd, sa); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			if family == syscall.AF_UNIX {
-				return -1, fmt.Errorf("listen on %s: the file exists; remove it if no program listens there: %w", address, err)
+				return -1, fmt.Errorf("listen on %s: the file exists; remove it if no program "+
+					"listens there: %w", address, err)
 			}
 			return -1, fmt.Errorf("listen on %s: the port is taken by another program: %w", address, err)
 		}
 		return -1, fmt.Errorf("listen on %s: bind: %w%s", address, err, bindAdvice(err))
 	}
-	if err := reusePort(fd, address, !shared && family != syscall.AF_UNIX); err != nil { // from here on others may share it
+	// from here on others may share it
+	if err := reusePort(fd, address, !shared && family != syscall.AF_UNIX); err != nil {
 		return -1, err
 	}
 	if err := syscall.Listen(fd, backlog); err != nil {
@@ -127,7 +129,8 @@ func bindListener(address Address, backlog int, shared bool) (fd int, err error)
 func bindAdvice(err error) string {
 	switch {
 	case errors.Is(err, syscall.EACCES):
-		return "; a port below 1024 needs root or CAP_NET_BIND_SERVICE (setcap, AmbientCapabilities= of systemd), a socket a directory that may be written"
+		return "; a port below 1024 needs root or CAP_NET_BIND_SERVICE (setcap, " +
+			"AmbientCapabilities= of systemd), a socket a directory that may be written"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return "; no interface of this machine has that address: 0.0.0.0 stands for all of them"
 	}
@@ -261,7 +264,9 @@ func (ln *Listener) acceptSome(most int) bool {
 			// have shut it down): it would stay ready for ever.
 			ln.rest()
 			return false
-		default: // ECONNABORTED, EINTR, and network errors that accept passes on (accept(2)): that connection is gone, go on
+		default:
+			// ECONNABORTED, EINTR, and network errors that accept passes on (accept(2)): that
+			// connection is gone, go on
 		}
 	}
 	return true

@@ -58,7 +58,8 @@ type Loop struct {
 	stepping bool // Step is on the stack
 
 	closers atomic.Int64 // the length of closing, for others
-	conns   atomic.Int64 // accepted connections, those on their way here too; read by other loops that balance accepts
+	// accepted connections, those on their way here too; read by other loops that balance accepts
+	conns   atomic.Int64
 	peers   []*Loop
 	stats   Stats
 	lag     int64 // between two looks at all that is ready, nanoseconds
@@ -106,7 +107,8 @@ func NewGroup(n int, logger *slog.Logger) ([]*Loop, error) {
 	}
 	loops := make([]*Loop, n)
 	for i := range loops {
-		l := &Loop{ID: i, logger: logger, scratch: make([]byte, ScratchSize), peers: loops, accepts: AcceptsPerTurn}
+		l := &Loop{ID: i, logger: logger, scratch: make([]byte, ScratchSize), peers: loops,
+			accepts: AcceptsPerTurn}
 		if err := l.poll.open(l); err != nil {
 			for _, made := range loops[:i] {
 				made.poll.close()

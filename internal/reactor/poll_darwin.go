@@ -61,7 +61,8 @@ func (p *poller) open(l *Loop) (err error) {
 	}
 	unix.CloseOnExec(kq)
 	p.kq, p.tokens = kq, make(map[int]uint64)
-	if err := p.change(unix.Kevent_t{Ident: wakeIdent, Filter: unix.EVFILT_USER, Flags: unix.EV_ADD | unix.EV_CLEAR}); err != nil {
+	if err := p.change(unix.Kevent_t{Ident: wakeIdent, Filter: unix.EVFILT_USER,
+		Flags: unix.EV_ADD | unix.EV_CLEAR}); err != nil {
 		unix.Close(kq)
 		return err
 	}

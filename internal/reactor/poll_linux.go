@@ -85,7 +85,8 @@ func (p *poller) add(fd int, token uint64, mode interest) error {
 		return p.model.Add(fd, token, mode == level)
 	}
 	ev := epollEvent{Events: uint32(mode), Fd: int32(token), Pad: int32(token >> 32)}
-	_, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, uintptr(p.epfd), syscall.EPOLL_CTL_ADD, uintptr(fd), uintptr(unsafe.Pointer(&ev)), 0, 0)
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, uintptr(p.epfd),
+		syscall.EPOLL_CTL_ADD, uintptr(fd), uintptr(unsafe.Pointer(&ev)), 0, 0)
 	if errno != 0 {
 		return fmt.Errorf("epoll_ctl: %w", errno)
 	}
@@ -99,7 +100,8 @@ func (p *poller) remove(fd int) {
 		return
 	}
 	var ev epollEvent
-	syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, uintptr(p.epfd), syscall.EPOLL_CTL_DEL, uintptr(fd), uintptr(unsafe.Pointer(&ev)), 0, 0)
+	syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, uintptr(p.epfd), syscall.EPOLL_CTL_DEL, uintptr(fd),
+		uintptr(unsafe.Pointer(&ev)), 0, 0)
 }
 
 // poll asks what is ready and does not wait.
@@ -107,7 +109,8 @@ func (p *poller) poll() int {
 	if p.model != nil {
 		return p.model.poll()
 	}
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.epfd), uintptr(unsafe.Pointer(&p.events[0])), maxEvents, 0, 0, 0)
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.epfd),
+		uintptr(unsafe.Pointer(&p.events[0])), maxEvents, 0, 0, 0)
 	if errno != 0 {
 		return 0
 	}
@@ -123,7 +126,9 @@ func (p *poller) wait(nanoseconds int64) int {
 			p.timeout = syscall.NsecToTimespec(nanoseconds)
 			timeout = &p.timeout
 		}
-		n, _, errno := syscall.Syscall6(sysEpollPwait2, uintptr(p.epfd), uintptr(unsafe.Pointer(&p.events[0])), maxEvents, uintptr(unsafe.Pointer(timeout)), 0, 0)
+		n, _, errno := syscall.Syscall6(sysEpollPwait2, uintptr(p.epfd),
+			uintptr(unsafe.Pointer(&p.events[0])), maxEvents, uintptr(unsafe.Pointer(timeout)), 0,
+			0)
 		if errno == 0 {
 			return int(n)
 		}
@@ -142,7 +147,8 @@ func (p *poller) waitMilliseconds(nanoseconds int64) int {
 	if nanoseconds >= 0 {
 		timeout = int((nanoseconds + 999_999) / 1_000_000)
 	}
-	n, _, errno := syscall.Syscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.epfd), uintptr(unsafe.Pointer(&p.events[0])), maxEvents, uintptr(timeout), 0, 0)
+	n, _, errno := syscall.Syscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.epfd),
+		uintptr(unsafe.Pointer(&p.events[0])), maxEvents, uintptr(timeout), 0, 0)
 	if errno != 0 {
 		return 0
 	}

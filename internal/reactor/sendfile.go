@@ -44,8 +44,8 @@ func (c *Conn) SendFile(front []byte, fd int, at, n int64) (sent int64, err erro
 		m, errno := sysSendFile(int(c.fd), fd, at+sent, n-sent)
 		switch {
 		case errno == 0 && m > 0:
-			// A part only: the file may end here, a signal may have come, or the socket may be full. Only
-			// after EAGAIN an event tells of room.
+			// A part only: the file may end here, a signal may have come, or the socket may be
+			// full. Only after EAGAIN an event tells of room.
 			sent += int64(m)
 			c.written += int64(m)
 			c.sent = began

@@ -25,8 +25,8 @@ func fileOf(t *testing.T, content []byte) *os.File {
 	return f
 }
 
-// A file is sent whole to a peer that reads when the socket is full already, behind what is in front
-// of it, and nothing of it is queued.
+// A file is sent whole to a peer that reads when the socket is full already, behind what is in
+// front of it, and nothing of it is queued.
 func TestAFileIsSentAsFarAsThePeerTakesIt(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 1<<18) // 4 MB
 	f := fileOf(t, content)

@@ -14,18 +14,21 @@ import (
 // than read and write because they skip the file layer.
 
 func sysRecv(fd int, p []byte) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), 0, 0, 0)
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), 0, 0, 0)
 	return int(n), errno
 }
 
 func sysPeek(fd int) (int, syscall.Errno) {
 	var b [1]byte
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b)), 1, syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd),
+		uintptr(unsafe.Pointer(&b)), 1, syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
 	return int(n), errno
 }
 
 func sysSend(fd int, p []byte) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), syscall.MSG_NOSIGNAL, 0, 0)
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), syscall.MSG_NOSIGNAL, 0, 0)
 	return int(n), errno
 }
 
@@ -80,7 +83,9 @@ func sysSendFile(fd, file int, at, n int64) (int, syscall.Errno) {
 func sysAccept(fd int) (int, netip.AddrPort, syscall.Errno) {
 	var sa syscall.RawSockaddrAny
 	size := uint32(syscall.SizeofSockaddrAny)
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_ACCEPT4, uintptr(fd), uintptr(unsafe.Pointer(&sa)), uintptr(unsafe.Pointer(&size)), syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0, 0)
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_ACCEPT4, uintptr(fd),
+		uintptr(unsafe.Pointer(&sa)), uintptr(unsafe.Pointer(&size)),
+		syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0, 0)
 	return int(n), peerAddress(&sa), errno
 }
 
@@ -125,7 +130,8 @@ func sysClose(fd int) { syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(fd), 0, 0)
 func sysUnacknowledged(fd int) int {
 	const siocoutq = 0x5411
 	var n int32
-	if _, _, errno := syscall.RawSyscall(syscall.SYS_IOCTL, uintptr(fd), siocoutq, uintptr(unsafe.Pointer(&n))); errno != 0 {
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_IOCTL, uintptr(fd), siocoutq,
+		uintptr(unsafe.Pointer(&n))); errno != 0 {
 		return 0
 	}
 	return int(n)

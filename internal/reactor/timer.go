@@ -38,7 +38,8 @@ type wheel struct {
 	tick   int64 // all slots up to this tick have fired
 	slots  [levels][levelSlots]Timer
 	filled [levels][levelSlots / 64]uint64 // a bit for each slot that may hold something
-	firing Timer                           // head of the list that serve works on; here because on the stack it would escape
+	// head of the list that serve works on; here because on the stack it would escape
+	firing Timer
 	count  int
 }
 

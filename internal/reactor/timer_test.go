@@ -120,7 +120,9 @@ func (m *timerModel) check() {
 // distance draws nanoseconds of every scale: within a tick, within each level of the wheel and
 // beyond the last.
 func distance(t *rapid.T, what string) int64 {
-	bits := rapid.SampledFrom([]int{10, tickShift, tickShift + 3, tickShift + 8, tickShift + 9, tickShift + 16, tickShift + 17, tickShift + 24, tickShift + 25, tickShift + 33}).Draw(t, what+" bits")
+	bits := rapid.SampledFrom([]int{10, tickShift, tickShift + 3, tickShift + 8, tickShift + 9,
+		tickShift + 16, tickShift + 17, tickShift + 24, tickShift + 25, tickShift + 33}).Draw(t,
+		what+" bits")
 	return rapid.Int64Range(0, 1<<bits).Draw(t, what)
 }
 
@@ -177,7 +179,8 @@ func TestTimersFireOnceAtTheirLatestDeadlineWhateverIsDoneWithThem(t *testing.T)
 
 func TestADeadlineIsMetWithinATickAtEveryDistance(t *testing.T) {
 	for _, in := range []time.Duration{
-		0, 1, time.Millisecond, 5 * time.Millisecond, time.Second, 1074 * time.Millisecond, time.Minute, 274 * time.Second, 276 * time.Second,
+		0, 1, time.Millisecond, 5 * time.Millisecond, time.Second, 1074 * time.Millisecond,
+		time.Minute, 274 * time.Second, 276 * time.Second,
 		time.Hour, 19 * time.Hour, 20 * time.Hour,
 	} {
 		t.Run(in.String(), func(t *testing.T) {

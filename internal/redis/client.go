@@ -36,7 +36,8 @@ type Options struct {
 	Prefix             string // of every key
 	// Failures in a row after which the server is left alone; 0 for 5.
 	Failures int
-	// Reopen is how long a server that fails is left alone before one call tries it again; 0 for a second.
+	// Reopen is how long a server that fails is left alone before one call tries it again; 0 for a
+	// second.
 	Reopen time.Duration
 	// User is who does without a server that does not answer, in the plural, for the log.
 	User string
@@ -191,8 +192,8 @@ func (c *Client) dial(d *dial) {
 	close(d.done)
 }
 
-// Connect gives what commands are sent with; it is made first where there is none yet. It waits for that
-// until ctx is over. Nothing that is done with it counts for Admit.
+// Connect gives what commands are sent with; it is made first where there is none yet. It waits for
+// that until ctx is over. Nothing that is done with it counts for Admit.
 func (c *Client) Connect(ctx context.Context) (rueidis.Client, error) {
 	if r := c.client.Load(); r != nil {
 		return *r, nil

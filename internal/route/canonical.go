@@ -92,7 +92,8 @@ var class = func() (t [256]uint8) {
 }()
 
 func unreserved(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' ||
+		c == '.' || c == '_' || c == '~'
 }
 
 // isCanonical is the fast way: one scan, one table look-up for each byte, and a second look only
@@ -129,7 +130,8 @@ func dotsAhead(s []byte) bool {
 
 // isSettled says whether the encoding at the start of s is one that stays as it is.
 func isSettled(s []byte) bool {
-	if len(s) < 3 || head.Hex(s[1]) == head.NotHex || head.Hex(s[2]) == head.NotHex || s[1] >= 'a' || s[2] >= 'a' {
+	if len(s) < 3 || head.Hex(s[1]) == head.NotHex || head.Hex(s[2]) == head.NotHex ||
+		s[1] >= 'a' || s[2] >= 'a' {
 		return false
 	}
 	c := head.Hex(s[1])<<4 | head.Hex(s[2])

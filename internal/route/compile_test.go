@@ -131,7 +131,8 @@ func TestWhatDoesNotConflict(t *testing.T) {
 
 func TestAllErrorsComeAtOnceInOrder(t *testing.T) {
 	_, errs := Compile(append(patterns("/a/{x}", "/bad{", "/{y}/b", "GET b", "/c"), Rule{Pattern: "/c"},
-		Rule{Pattern: "/c", Headers: []Condition{{"A", "1"}, {"B", "2"}}}, Rule{Pattern: "/c", Headers: []Condition{{"b", "2"}, {"a", "1"}}}))
+		Rule{Pattern: "/c", Headers: []Condition{{"A", "1"}, {"B", "2"}}}, Rule{Pattern: "/c",
+			Headers: []Condition{{"b", "2"}, {"a", "1"}}}))
 	var got []string
 	for _, e := range errs {
 		got = append(got, fmt.Sprint(e.Index, " ", e.Other, " ", e.Example))

@@ -40,7 +40,8 @@ func compileConditions(list []Condition, field bool) ([]condition, error) {
 			return nil, fmt.Errorf("%q is not a name that a condition can ask for", c.Name)
 		}
 		if field && c.Value != strings.Trim(c.Value, " \t") {
-			return nil, fmt.Errorf("the value of header %s can never be %q: fields come without white space around their values", c.Name, c.Value)
+			return nil, fmt.Errorf("the value of header %s can never be %q: fields come without "+
+				"white space around their values", c.Name, c.Value)
 		}
 		done := condition{name: c.Name, value: c.Value, any: c.Value == "*", absent: c.Value == ""}
 		if field {

@@ -256,11 +256,14 @@ func conflict(a, b *methodRules, paths, methods relation) *CompileError {
 	p, q := a.pattern.source, b.pattern.source
 	switch {
 	case paths == overlaps:
-		e.Reason = fmt.Sprintf("%q and %q both match paths like %s, and neither is more specific; put a literal in the place of a name in one of them", p, q, e.Example)
+		e.Reason = fmt.Sprintf("%q and %q both match paths like %s, and neither is more "+
+			"specific; put a literal in the place of a name in one of them", p, q, e.Example)
 	case methods == wider:
-		e.Reason = fmt.Sprintf("%q matches more methods than %q but fewer paths, so that neither is more specific for %s; give both the same method, or none", p, q, e.Example)
+		e.Reason = fmt.Sprintf("%q matches more methods than %q but fewer paths, so that neither "+
+			"is more specific for %s; give both the same method, or none", p, q, e.Example)
 	default:
-		e.Reason = fmt.Sprintf("%q matches fewer methods than %q but more paths, so that neither is more specific for %s; give both the same method, or none", p, q, e.Example)
+		e.Reason = fmt.Sprintf("%q matches fewer methods than %q but more paths, so that neither "+
+			"is more specific for %s; give both the same method, or none", p, q, e.Example)
 	}
 	return e
 }

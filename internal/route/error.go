@@ -14,8 +14,9 @@ const (
 	EncodedControl       // an encoded control character, %00 first of all
 	Backslash            // "\" or %5C, which some servers take for a slash
 	AboveRoot            // more ".." than there are segments to leave
-	HiddenDots           // a dot segment that shows only to who decodes %2F or drops ";parameters": "..%2F", "..;"
-	errors               // the count
+	// a dot segment that shows only to who decodes %2F or drops ";parameters": "..%2F", "..;"
+	HiddenDots
+	errors // the count
 )
 
 // Errors is the number of Error values, OK included, for arrays of counters.
@@ -23,7 +24,8 @@ const Errors = int(errors)
 
 var reasons = [errors]string{
 	OK: "ok", NotOrigin: "not_origin_form", BadByte: "bad_path_byte", BadEscape: "bad_escape",
-	EncodedControl: "encoded_control", Backslash: "backslash", AboveRoot: "above_root", HiddenDots: "hidden_dots",
+	EncodedControl: "encoded_control", Backslash: "backslash", AboveRoot: "above_root",
+	HiddenDots: "hidden_dots",
 }
 
 // Error makes an Error usable as an error. It is the reason's label, such as "above_root".

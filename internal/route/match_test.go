@@ -290,7 +290,8 @@ func TestAHostilePathCostsNoMoreThanTheTableSays(t *testing.T) {
 		rules = append(rules, Rule{Pattern: fmt.Sprintf("%s/end%d", b.String(), i)})
 	}
 	table := mustCompile(t, rules)
-	for _, path := range []string{strings.Repeat("/a", 8) + "/end", strings.Repeat("/a", 4000), "/" + strings.Repeat("a", 8000), strings.Repeat("/a", 8) + "/end255"} {
+	for _, path := range []string{strings.Repeat("/a", 8) + "/end", strings.Repeat("/a", 4000),
+		"/" + strings.Repeat("a", 8000), strings.Repeat("/a", 8) + "/end255"} {
 		if n := visits(table, []byte(path)); n > table.Steps() {
 			t.Errorf("%.40q visits %d nodes, the table says %d", path, n, table.Steps())
 		}

@@ -85,7 +85,8 @@ func checkMethod(method string) error {
 func isToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+			strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
 			return false
 		}
 	}
@@ -98,7 +99,8 @@ func parseHost(s string) (string, error) {
 		return "", nil
 	}
 	if strings.IndexByte(s, '{') >= 0 {
-		return "", fmt.Errorf("host %q holds a \"{\": a host has no named parts; is a \"/\" missing before it?", s)
+		return "", fmt.Errorf("host %q holds a \"{\": a host has no named parts; is a \"/\" "+
+			"missing before it?", s)
 	}
 	host := strings.ToLower(s)
 	if host[0] == '[' {
@@ -117,7 +119,8 @@ func parseHost(s string) (string, error) {
 	}
 	for label := range strings.SplitSeq(name, ".") {
 		if label == "" || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
-			return "", fmt.Errorf("%q is not a host: it is a name of letters, digits and \"-\" (punycode for others), which may begin with \"*.\"", s)
+			return "", fmt.Errorf("%q is not a host: it is a name of letters, digits and \"-\" "+
+				"(punycode for others), which may begin with \"*.\"", s)
 		}
 	}
 	if wildcard {
@@ -167,7 +170,8 @@ func parseSegment(text string, last bool) (s segment, name string, err error) {
 		return s, "", err
 	}
 	if open > 0 || text[len(text)-1] != '}' {
-		return s, "", fmt.Errorf("segment %q: a name in braces fills its whole segment; write %%7B for a brace that is meant as such", text)
+		return s, "", fmt.Errorf("segment %q: a name in braces fills its whole segment; write "+
+			"%%7B for a brace that is meant as such", text)
 	}
 	name = text[1 : len(text)-1]
 	if name == "$" {
@@ -184,7 +188,8 @@ func parseSegment(text string, last bool) (s segment, name string, err error) {
 		s.kind, name = multi, rest
 	}
 	if !isName(name) {
-		return s, "", fmt.Errorf("%q is not a name: it is letters, digits and \"_\", and begins with no digit", name)
+		return s, "", fmt.Errorf("%q is not a name: it is letters, digits and \"_\", and begins "+
+			"with no digit", name)
 	}
 	return s, name, nil
 }
@@ -199,7 +204,8 @@ func isName(s string) bool {
 	return s != ""
 }
 
-// parseLiteral brings a literal into the form that it is compared in, by the same code that makes a path canonical.
+// parseLiteral brings a literal into the form that it is compared in, by the same code that makes a
+// path canonical.
 func parseLiteral(text string) (segment, error) {
 	target := []byte{'/'}
 	for i := range len(text) {
@@ -212,7 +218,8 @@ func parseLiteral(text string) (segment, error) {
 	path, query, bad := Canonical(nil, target)
 	switch {
 	case query != nil:
-		return segment{}, fmt.Errorf("segment %q: a pattern has no query; use a condition on the query value", text)
+		return segment{}, fmt.Errorf("segment %q: a pattern has no query; use a condition on the "+
+			"query value", text)
 	case bad != OK:
 		return segment{}, fmt.Errorf("segment %q can never match: such a path is refused (%w)", text, bad)
 	case len(path) == 1:
@@ -221,8 +228,8 @@ func parseLiteral(text string) (segment, error) {
 	return segment{kind: literal, text: fold(path[1:]), show: string(path[1:])}, nil
 }
 
-// fold is the form of a canonical path in which literals are compared: decoded, but for %2F and %25, so that nothing
-// that is decoded can be taken for a separator or for an encoding.
+// fold is the form of a canonical path in which literals are compared: decoded, but for %2F and
+// %25, so that nothing that is decoded can be taken for a separator or for an encoding.
 func fold(path []byte) string {
 	var b bytes.Buffer
 	for i := 0; i < len(path); {
@@ -233,7 +240,8 @@ func fold(path []byte) string {
 	return b.String()
 }
 
-// foldedByte is the byte of the folded form at position i of a canonical path, and how many bytes of the path it takes.
+// foldedByte is the byte of the folded form at position i of a canonical path, and how many bytes
+// of the path it takes.
 func foldedByte(path []byte, i int) (c byte, n int) {
 	if path[i] != '%' || len(path)-i < 3 {
 		return path[i], 1
@@ -244,13 +252,15 @@ func foldedByte(path []byte, i int) (c byte, n int) {
 	return c, 3
 }
 
-// Bytes that stand for wildcards in a pattern's key. No canonical path holds a control character, so none holds them.
+// Bytes that stand for wildcards in a pattern's key. No canonical path holds a control character,
+// so none holds them.
 const (
 	wildMark  = 0
 	multiMark = 1
 )
 
-// key is the pattern's path as one string, in which wildcards are marks: equal for patterns that match the same paths.
+// key is the pattern's path as one string, in which wildcards are marks: equal for patterns that
+// match the same paths.
 func (p *pattern) key() string {
 	var b strings.Builder
 	for _, s := range p.segments {

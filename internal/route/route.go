@@ -12,12 +12,15 @@
 // specific pattern wins, whatever the order, and two patterns that match a common request while
 // neither is more specific are an error. What differs from ServeMux:
 //
-//   - A host may be a wildcard, "*.example.com", for names with one or more labels in front of ".example.com". An exact
-//     host beats a wildcard, a longer wildcard a shorter one, and any host beats none. As in ServeMux, a request that no
-//     pattern of the better host matches is looked up under the next one.
-//   - Hosts are matched without port, without the dot of a fully qualified name and without regard to case.
-//   - The pattern of several rules may be the same when all but at most one of them have conditions. They are tried in
-//     order, the one without conditions last. Where none holds, the search goes on with less specific patterns.
+//   - A host may be a wildcard, "*.example.com", for names with one or more labels in front of
+//     ".example.com". An exact host beats a wildcard, a longer wildcard a shorter one, and any host
+//     beats none. As in ServeMux, a request that no pattern of the better host matches is looked up
+//     under the next one.
+//   - Hosts are matched without port, without the dot of a fully qualified name and without regard
+//     to case.
+//   - The pattern of several rules may be the same when all but at most one of them have
+//     conditions. They are tried in order, the one without conditions last. Where none holds, the
+//     search goes on with less specific patterns.
 //   - "/dir" is not redirected to "/dir/"; it is not a match for the pattern "/dir/".
 //   - A pattern that could never match, because no canonical path looks like it, is an error.
 //

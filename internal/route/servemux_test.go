@@ -131,7 +131,8 @@ func compareWithServeMux(t *testing.T, seed uint64) (matches int, conflicted boo
 // allowedWithSlash is what ServeMux allows for a path without a slash at its end: the methods of
 // the path with one too, where it would redirect.
 func allowedWithSlash(table *Table, req *head.Request) string {
-	methods := append(table.Allowed(req, req.Host, req.Path), table.Allowed(req, req.Host, append(req.Path[:len(req.Path):len(req.Path)], '/'))...)
+	methods := append(table.Allowed(req, req.Host, req.Path), table.Allowed(req, req.Host,
+		append(req.Path[:len(req.Path):len(req.Path)], '/'))...)
 	slices.Sort(methods)
 	return "405 " + strings.Join(slices.Compact(methods), ",")
 }

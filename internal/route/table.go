@@ -161,7 +161,8 @@ func (c *compiler) checkHost(h *hostRules) {
 	walk.within(root)
 	c.errors = append(c.errors, walk.found...)
 	if walk.visits > maxVisits {
-		c.fail(h.order[0].rules[0], fmt.Errorf("the patterns of this host overlap in too many ways to be checked for conflicts; use fewer names before literals"))
+		c.fail(h.order[0].rules[0], fmt.Errorf("the patterns of this host overlap in too many "+
+			"ways to be checked for conflicts; use fewer names before literals"))
 	}
 }
 
@@ -181,9 +182,11 @@ func (c *compiler) checkRules(m *methodRules) {
 		e := &CompileError{Index: i, Other: other, Example: pathOf(m.pattern, m.pattern)}
 		mine, first := c.rules[i].Pattern, c.rules[other].Pattern
 		if set == "" {
-			e.Reason = fmt.Sprintf("%q matches the same requests as %q, such as %s; all but one of them need conditions", mine, first, e.Example)
+			e.Reason = fmt.Sprintf("%q matches the same requests as %q, such as %s; all but one "+
+				"of them need conditions", mine, first, e.Example)
 		} else {
-			e.Reason = fmt.Sprintf("%q has the same pattern and conditions as %q and could never be reached", mine, first)
+			e.Reason = fmt.Sprintf("%q has the same pattern and conditions as %q and could never "+
+				"be reached", mine, first)
 		}
 		c.errors = append(c.errors, e)
 	}
@@ -217,7 +220,8 @@ func (c *compiler) build() *Table {
 		slices.Sort(keys)
 		root, steps := t.plant(keys, uint32(len(t.leaves)))
 		if steps > maxSteps {
-			c.fail(h.order[0].rules[0], fmt.Errorf("a request for this host could take %d steps to look up, %d is the most: use fewer names before literals", steps, maxSteps))
+			c.fail(h.order[0].rules[0], fmt.Errorf("a request for this host could take %d steps "+
+				"to look up, %d is the most: use fewer names before literals", steps, maxSteps))
 		}
 		t.steps = max(t.steps, steps)
 		for _, key := range keys {

@@ -17,10 +17,11 @@ type forest struct {
 
 // node is a node of a tree. Index 0 of nodes, and of leaves, stands for "none".
 type node struct {
-	text  uint32 // where its text begins
-	size  uint16 // the bytes of its text
-	kids  uint16 // how many children it has by literal text
-	first uint32 // the node index of the first of them; the others follow it, in the order of their first bytes
+	text uint32 // where its text begins
+	size uint16 // the bytes of its text
+	kids uint16 // how many children it has by literal text
+	// the node index of the first of them; the others follow it, in the order of their first bytes
+	first uint32
 	wild  uint32 // the node after {name}
 	leaf  uint32 // the leaf of a pattern that ends here
 	multi uint32 // the leaf of a pattern that ends here in {rest...} or a slash

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Routes with a cache are a part of the world of their own: what answers a request is not made for it, so
-// that a service cannot repeat the request's token. Each answer of theirs (cached_service.go) has a serial
-// number instead, in its head and all over its body; what clients are served is judged by what is known of
-// the answer with that number (cached_oracle.go).
+// Routes with a cache are a part of the world of their own: what answers a request is not made for
+// it, so that a service cannot repeat the request's token. Each answer of theirs
+// (cached_service.go) has a serial number instead, in its head and all over its body; what clients
+// are served is judged by what is known of the answer with that number (cached_oracle.go).
 
 // CachePlan is how the gateway's cache is set up, and what its service answers.
 type CachePlan struct {
@@ -46,8 +46,8 @@ var cachedFields = []string{
 	"x-forwarded-host: evil.test", "pragma: no-cache",
 }
 
-// addCache draws whether there is a route with a cache, and makes some of the clients' requests ask for what
-// it has.
+// addCache draws whether there is a route with a cache, and makes some of the clients' requests ask
+// for what it has.
 func (s *Scenario) addCache(r *rand.Rand, mood float64) {
 	if r.IntN(5) < 3 {
 		return

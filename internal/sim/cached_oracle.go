@@ -189,9 +189,10 @@ func (s *shelf) outdates(q *request, one *shelved) {
 	}
 }
 
-// begins notes a fetch, of which there may be one at a time for the same thing. There may be two where a
-// POST or a purge has outdated what the first one fetches (whether or not the client of the POST has heard
-// of it), and where answers begin or cease to vary meanwhile: the second is then for another key.
+// begins notes a fetch, of which there may be one at a time for the same thing. There may be two
+// where a POST or a purge has outdated what the first one fetches (whether or not the client of the
+// POST has heard of it), and where answers begin or cease to vary meanwhile: the second is then for
+// another key.
 func (s *shelf) begins(c *cachedConn, key int, what string) error {
 	if c.GivenUp() {
 		return nil // it comes late: the gateway waits for it no longer

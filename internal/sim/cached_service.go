@@ -172,7 +172,8 @@ func (c *cachedConn) answer(one *shelved) {
 	c.says(one, fields)
 }
 
-// validates is the answer that a request is about which asks whether it is still good, and is; nil for none.
+// validates is the answer that a request is about which asks whether it is still good, and is; nil
+// for none.
 func (c *cachedConn) validates(h *messageHead, one *shelved) *shelved {
 	n, err := strconv.Atoi(strings.Trim(h.value("if-none-match"), `"s`))
 	if err != nil || one.passed != "" || n >= len(c.s.answers) || c.rng.IntN(2) == 0 {

@@ -111,7 +111,8 @@ var http2Vices = []http2Vice{
 	})},
 	{"a long answer", func(st *servedStream, wait time.Duration) { st.respond(wait, 200, 3_000_000) }},
 	{"a length that is too small", wrongly(func(st *servedStream) {
-		// Where the content comes in several frames, its first five bytes may have gone on as the whole body.
+		// Where the content comes in several frames, its first five bytes may have gone on as the
+		// whole body.
 		st.head(200, false, "x-size", "5", "content-length", "5")
 		if !st.toHEAD() {
 			st.content(noiseOf(st.token+"down").bytes(0, 10), true)()
@@ -257,7 +258,8 @@ var http2Upsets = []http2Upset{
 		h.out = append(h.out, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"...)
 	}},
 	// What the first GOAWAY leaves out may have gone elsewhere when the second comes (RFC 9113, section
-	// 6.8), so the first one's limit stays: a request above it, which was on its way, counts as not sent.
+	// 6.8), so the first one's limit stays: a request above it, which was on its way, counts as not
+	// sent.
 	{"a last stream that grows", ofEither, func(h *http2ServiceConn, _ *servedStream) {
 		h.leaving, h.limit = true, h.highest
 		h.goAway(h.highest, noError)

@@ -125,8 +125,8 @@ func (w *world) act(a Act) {
 	}
 }
 
-// part notes that there will be another memory of the cache: that of the n-th configuration, or, where n is
-// less than 0, of another process.
+// part notes that there will be another memory of the cache: that of the n-th configuration, or,
+// where n is less than 0, of another process.
 func (w *world) part(n int) {
 	if s := w.shelf; s != nil {
 		s.parted = s.parted || n < 0 || w.scenario.cacheMemory(n) != w.scenario.cacheMemory(0)

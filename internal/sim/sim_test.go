@@ -225,7 +225,8 @@ func historyOf(t *testing.T, s Scenario) (lines []string, failure error) {
 	return lines, failure
 }
 
-// TestHistory prints what happens in the scenario on its standard input; by itself it tests nothing.
+// TestHistory prints what happens in the scenario on its standard input; by itself it tests
+// nothing.
 func TestHistory(t *testing.T) {
 	if os.Getenv(workerVariable) == "" {
 		return

@@ -12,7 +12,8 @@ func TestTheAlertsForSLOsPassTheirTests(t *testing.T) {
 	} {
 		var said []byte
 		var err error
-		// On a machine that keeps it waiting, promtool looks at samples before it has stored them all.
+		// On a machine that keeps it waiting, promtool looks at samples before it has stored them
+		// all.
 		for range 5 {
 			check := exec.Command(promtool(t), arguments...)
 			check.Dir = "../../examples/prometheus"

@@ -429,7 +429,8 @@ func TestAGroupIsReadOnceForEachScrape(t *testing.T) {
 	if err := r.AddGroup(group); err != nil {
 		t.Fatal(err)
 	}
-	wantLines(t, scrape(t, r, inline), `# TYPE plimsoll_a gauge`, `plimsoll_a 3`, `# TYPE plimsoll_b_total counter`, `plimsoll_b_total{x="y"} 7`)
+	wantLines(t, scrape(t, r, inline), `# TYPE plimsoll_a gauge`, `plimsoll_a 3`,
+		`# TYPE plimsoll_b_total counter`, `plimsoll_b_total{x="y"} 7`)
 	if reads != 1 {
 		t.Errorf("one scrape read the group %d times", reads)
 	}
@@ -468,7 +469,9 @@ func TestCountingAnExchangeDoesNotAllocate(t *testing.T) {
 func steady(t testing.TB) (*telemetry.Shard, *telemetry.ExchangeStats) {
 	r := newRegistry(t, options(1))
 	e := &telemetry.ExchangeStats{
-		Route: r.Route("r"), Upstream: r.Upstream("u"), Status: 200, Total: 150_000, UpstreamTime: 130_000, Gateway: 12_000, BytesIn: 300, BytesOut: 400, Class: 1, Verdict: telemetry.Good,
+		Route: r.Route("r"), Upstream: r.Upstream("u"), Status: 200, Total: 150_000,
+		UpstreamTime: 130_000, Gateway: 12_000, BytesIn: 300, BytesOut: 400, Class: 1,
+		Verdict: telemetry.Good,
 	}
 	s := r.Shard(0)
 	s.Grow(r.Sizes())

@@ -77,7 +77,8 @@ func authenticate(cfg *tls.Config, o ServerOptions) error {
 	case "require":
 		cfg.ClientAuth = tls.RequireAndVerifyClientCert
 	default:
-		return fmt.Errorf("client authentication %q is unknown: use \"none\", \"request\" or \"require\"", o.ClientAuth)
+		return fmt.Errorf("client authentication %q is unknown: use \"none\", \"request\" or "+
+			"\"require\"", o.ClientAuth)
 	}
 	if o.ClientCA == "" {
 		// Without it crypto/tls would trust every authority of the system to vouch for clients.

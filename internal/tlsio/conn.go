@@ -211,7 +211,8 @@ func outward(err error) error {
 
 // StateOf is what is known of a connection whose handshake another has done.
 func StateOf(s tls.ConnectionState) State {
-	st := State{Version: versionName(s.Version), ServerName: s.ServerName, ALPN: s.NegotiatedProtocol, Resumed: s.DidResume}
+	st := State{Version: versionName(s.Version), ServerName: s.ServerName,
+		ALPN: s.NegotiatedProtocol, Resumed: s.DidResume}
 	if len(s.PeerCertificates) > 0 {
 		st.Subject = s.PeerCertificates[0].Subject.String()
 	}

@@ -23,7 +23,8 @@ type sclient struct {
 
 func openssl(t *testing.T, s *site, address string, args ...string) *sclient {
 	t.Helper()
-	args = append([]string{"s_client", "-connect", address, "-servername", "site.test", "-CAfile", s.ca.file, "-verify_return_error"}, args...)
+	args = append([]string{"s_client", "-connect", address, "-servername", "site.test", "-CAfile",
+		s.ca.file, "-verify_return_error"}, args...)
 	c := &sclient{t: t, cmd: exec.Command("openssl", args...)}
 	r, w, err := os.Pipe()
 	must(t, err)

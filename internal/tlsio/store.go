@@ -111,7 +111,8 @@ func supported(hello *tls.ClientHelloInfo, among []*tls.Certificate) *tls.Certif
 }
 
 func read(pairs []Pair) (*snapshot, error) {
-	snap := &snapshot{exact: map[string][]*tls.Certificate{}, wild: map[string][]*tls.Certificate{}, seen: look(pairs)}
+	snap := &snapshot{exact: map[string][]*tls.Certificate{}, wild: map[string][]*tls.Certificate{},
+		seen: look(pairs)}
 	var errs []error
 	var all []*tls.Certificate
 	for _, p := range pairs {
@@ -140,7 +141,8 @@ func (s *snapshot) add(file string, cert *tls.Certificate) {
 		}
 	}
 	s.info = append(s.info, Info{
-		File: file, Names: cert.Leaf.DNSNames, Subject: cert.Leaf.Subject.String(), NotAfter: cert.Leaf.NotAfter,
+		File: file, Names: cert.Leaf.DNSNames, Subject: cert.Leaf.Subject.String(),
+		NotAfter: cert.Leaf.NotAfter,
 	})
 }
 

@@ -44,7 +44,8 @@ func look(pairs []Pair) signature {
 
 func (s signature) equal(o signature) bool {
 	return slices.EqualFunc(s, o, func(a, b fileState) bool {
-		return a.there == b.there && a.size == b.size && a.modified == b.modified && (!a.there || os.SameFile(a.file, b.file))
+		return a.there == b.there && a.size == b.size && a.modified == b.modified &&
+			(!a.there || os.SameFile(a.file, b.file))
 	})
 }
 
@@ -60,7 +61,8 @@ func (s *Store) Watch(ctx context.Context, every time.Duration, done func(error)
 	var troubles chan error
 	watcher, err := s.watchDirectories()
 	if err != nil {
-		done(fmt.Errorf("certificate directories cannot be watched, files are checked every %v instead: %w", every, err))
+		done(fmt.Errorf("certificate directories cannot be watched, files are checked every %v "+
+			"instead: %w", every, err))
 	} else {
 		defer watcher.Close()
 		events, troubles = watcher.Events, watcher.Errors

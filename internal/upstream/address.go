@@ -46,13 +46,15 @@ const maxUnixPath = 107
 func parseAddress(s string) (a Address, named bool, err error) {
 	if path, ok := strings.CutPrefix(s, "unix:"); ok {
 		if path == "" || len(path) > maxUnixPath || strings.IndexByte(path, 0) >= 0 {
-			return a, false, fmt.Errorf("target %q: a unix socket needs a path of 1 to %d bytes", s, maxUnixPath)
+			return a, false, fmt.Errorf("target %q: a unix socket needs a path of 1 to %d bytes", s,
+				maxUnixPath)
 		}
 		return Address{Path: path, Host: "localhost"}, false, nil
 	}
 	host, portText, err := net.SplitHostPort(s)
 	if err != nil {
-		return a, false, fmt.Errorf("target %q is not \"host:port\", \"[v6]:port\" or \"unix:/path\": %w", s, err)
+		return a, false, fmt.Errorf("target %q is not \"host:port\", \"[v6]:port\" or "+
+			"\"unix:/path\": %w", s, err)
 	}
 	port, err := strconv.ParseUint(portText, 10, 16)
 	if err != nil || port == 0 {

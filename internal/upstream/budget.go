@@ -31,7 +31,8 @@ func newBudget(share float64, loops int, now int64) budget {
 	rate := budgetFloor / float64(loops)
 	// A bucket smaller than one retry would never allow any.
 	most := max(rate, 1)
-	return budget{share: share, slot: max(now/budgetSlot, 0), rate: rate, most: most, tokens: most, filled: now}
+	return budget{share: share, slot: max(now/budgetSlot, 0), rate: rate, most: most, tokens: most,
+		filled: now}
 }
 
 func (b *budget) request(now int64) {

@@ -76,7 +76,8 @@ func (u *Upstream) resolved(i int, now int64, addrs []netip.Addr, err error) {
 	e := &u.entries[i]
 	if err != nil {
 		if e.err == nil {
-			u.log.Warn("name not resolved: keeping the addresses it had", "host", e.addr.Host, "addresses", len(e.known), "error", err)
+			u.log.Warn("name not resolved: keeping the addresses it had", "host", e.addr.Host,
+				"addresses", len(e.known), "error", err)
 		}
 		e.err = err
 		return

@@ -8,13 +8,16 @@
 //
 // Three kinds of state live here, and the kind decides who may touch what:
 //
-//   - Upstream and Target are shared. Their slow parts (health, ejection, DNS, what an operator said) belong to the
-//     upstream's goroutines, under its mutex. What a loop must see of them is one version number and one word of state
-//     bits for each target: written when something changes, which is rare, and otherwise only read.
-//   - Local, Member, Pool and the balancers are one loop's own view. No other goroutine may touch them, and they hold no
-//     lock. A loop compares the version number at each Pick; only when it moved does it rebuild its view.
-//   - Between loops move idle connections (the spare list of a target) and the news that a waiting loop may go on.
-//     Both happen on the rare path, behind an atomic that says whether there is anything to do.
+//   - Upstream and Target are shared. Their slow parts (health, ejection, DNS, what an operator
+//     said) belong to the upstream's goroutines, under its mutex. What a loop must see of them is
+//     one version number and one word of state bits for each target: written when something
+//     changes, which is rare, and otherwise only read.
+//   - Local, Member, Pool and the balancers are one loop's own view. No other goroutine may touch
+//     them, and they hold no lock. A loop compares the version number at each Pick; only when it
+//     moved does it rebuild its view.
+//   - Between loops move idle connections (the spare list of a target) and the news that a waiting
+//     loop may go on. Both happen on the rare path, behind an atomic that says whether there is
+//     anything to do.
 //
 // Time is int64 nanoseconds of a monotonic clock, the same one for all loops and for Env.Now.
 package upstream

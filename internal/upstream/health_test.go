@@ -211,7 +211,8 @@ func TestANameIsFollowedByItsTTL(t *testing.T) {
 			t.Error("a target that stays lost its state")
 		}
 		pass(10 * time.Minute)
-		want := []time.Duration{0, 20 * time.Second, 21 * time.Second, 22 * time.Second, 24 * time.Second, 324 * time.Second, 624 * time.Second}
+		want := []time.Duration{0, 20 * time.Second, 21 * time.Second, 22 * time.Second,
+			24 * time.Second, 324 * time.Second, 624 * time.Second}
 		if fmt.Sprint(asked) != fmt.Sprint(want) {
 			t.Errorf("asked at %v, want %v", asked, want)
 		}
@@ -276,7 +277,8 @@ func probeFor(t *testing.T, address, asks string, change func(*Options)) error {
 }
 
 func TestAProbeBelievesTheStatus(t *testing.T) {
-	for status, well := range map[int]bool{101: false, 200: true, 204: true, 302: true, 399: true, 400: false, 404: false, 500: false, 503: false} {
+	for status, well := range map[int]bool{101: false, 200: true, 204: true, 302: true, 399: true,
+		400: false, 404: false, 500: false, 503: false} {
 		var asked atomic.Int64
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			asked.Add(1)

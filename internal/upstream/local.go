@@ -65,7 +65,9 @@ type Local struct {
 	again   bool
 	cursor  int
 	own     *queue // what the other loops see of it
-	unwoken bool   // a wake-up was posted before the last sweep, and has not come since; only with invariant.Sequential
+	// a wake-up was posted before the last sweep, and has not come since; only with
+	// invariant.Sequential
+	unwoken bool
 	closed  bool
 	wakeFn  func() // made once: a method value allocates
 	yieldFn func()
@@ -74,7 +76,8 @@ type Local struct {
 }
 
 func newLocal(u *Upstream, loop int) *Local {
-	l := &Local{u: u, loop: loop, rng: newRNG(u.env.Seed + uint64(loop)*0x9e3779b97f4a7c15), own: &u.queues.each[loop]}
+	l := &Local{u: u, loop: loop, rng: newRNG(u.env.Seed + uint64(loop)*0x9e3779b97f4a7c15),
+		own: &u.queues.each[loop]}
 	l.waiters.rank = never
 	l.wakeFn, l.yieldFn = l.wake, l.yield
 	l.balancer = newBalancer(u.options.Policy, l)

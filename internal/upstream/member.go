@@ -14,7 +14,9 @@ const (
 	BadResponse                  // what came was not HTTP
 	Status5xx                    // 502, 503 or 504
 	ServerError                  // another 5xx: the target works, and what it does fails
-	Cancelled                    // the client left, or the gateway gave up for a reason of its own: it says nothing of the target
+	// the client left, or the gateway gave up for a reason of its own: it says nothing of the
+	// target
+	Cancelled
 )
 
 // String is the outcome for logs and metrics.

@@ -19,7 +19,8 @@ type Policy string
 
 // The balancers. The empty policy is P2C.
 const (
-	P2C           Policy = "p2c"            // the better of two random targets, by outstanding requests and latency
+	// the better of two random targets, by outstanding requests and latency
+	P2C           Policy = "p2c"
 	RoundRobin    Policy = "round_robin"    // smooth and weighted, as nginx does it
 	LeastRequests Policy = "least_requests" // the fewest outstanding requests for its weight
 	Random        Policy = "random"         // drawn by weight
@@ -128,8 +129,9 @@ const (
 // DefaultOptions are the defaults of every option, for these targets, each of weight 1.
 func DefaultOptions(targets ...string) Options {
 	o := Options{
-		Policy:         P2C,
-		Passive:        PassiveOptions{ConsecutiveFailures: 5, SuccessRateDeviations: 1.9, EjectFor: 10 * time.Second, MaxEjected: 0.5},
+		Policy: P2C,
+		Passive: PassiveOptions{ConsecutiveFailures: 5, SuccessRateDeviations: 1.9,
+			EjectFor: 10 * time.Second, MaxEjected: 0.5},
 		Panic:          0.3,
 		MaxConnections: 1024,
 		MaxPending:     1024,
@@ -210,17 +212,20 @@ func (o Options) check() error {
 	switch o.Policy {
 	case P2C, RoundRobin, LeastRequests, Random, Hash:
 	default:
-		return fmt.Errorf("balance policy %q is not known: use p2c, round_robin, least_requests, random or hash", o.Policy)
+		return fmt.Errorf("balance policy %q is not known: use p2c, round_robin, least_requests, "+
+			"random or hash", o.Policy)
 	}
 	if len(o.Targets) == 0 {
 		return fmt.Errorf("it has no targets: name at least one address")
 	}
 	if len(o.Targets) > maxTargets {
-		return fmt.Errorf("%d targets are more than the %d that one upstream may have: split it", len(o.Targets), maxTargets)
+		return fmt.Errorf("%d targets are more than the %d that one upstream may have: split it",
+			len(o.Targets), maxTargets)
 	}
 	for _, t := range o.Targets {
 		if t.Weight < 0 || t.Weight > maxWeight {
-			return fmt.Errorf("target %q has weight %d: give one from 0 to %d", t.Address, t.Weight, maxWeight)
+			return fmt.Errorf("target %q has weight %d: give one from 0 to %d", t.Address,
+				t.Weight, maxWeight)
 		}
 	}
 	for _, s := range []struct {
@@ -231,11 +236,14 @@ func (o Options) check() error {
 			return fmt.Errorf("%s is %v: give a share from 0 to 1", s.name, s.value)
 		}
 	}
-	if d := o.Passive.SuccessRateDeviations; !(d >= 0) || math.IsInf(d, 0) || o.Passive.ConsecutiveFailures < 0 {
-		return fmt.Errorf("the limits of passive health are %d failures and %v deviations: neither may be negative",
+	if d := o.Passive.SuccessRateDeviations; !(d >= 0) || math.IsInf(d, 0) ||
+		o.Passive.ConsecutiveFailures < 0 {
+		return fmt.Errorf("the limits of passive health are %d failures and %v deviations: "+
+			"neither may be negative",
 			o.Passive.ConsecutiveFailures, d)
 	}
-	if o.MaxConnections < 0 || o.MaxPending < 0 || o.MaxIdle < 0 || o.PendingTimeout < 0 || o.IdleTimeout < 0 ||
+	if o.MaxConnections < 0 || o.MaxPending < 0 || o.MaxIdle < 0 || o.PendingTimeout < 0 ||
+		o.IdleTimeout < 0 ||
 		o.SlowStart < 0 || o.Passive.EjectFor < 0 {
 		return fmt.Errorf("a bound or a duration is negative: give zero for the default, or more")
 	}
@@ -255,8 +263,10 @@ func (a *ActiveOptions) check() error {
 	if a.DeepPath != "" && a.DeepPath[0] != '/' {
 		return fmt.Errorf("the deep health check's path is %q: give one that begins with a slash", a.DeepPath)
 	}
-	if a.Interval < 0 || a.Timeout < 0 || a.DeepInterval < 0 || a.DeepTimeout < 0 || a.UnhealthyAfter < 0 || a.HealthyAfter < 0 {
-		return fmt.Errorf("a bound or a duration of the health checks is negative: give zero for the default, or more")
+	if a.Interval < 0 || a.Timeout < 0 || a.DeepInterval < 0 || a.DeepTimeout < 0 ||
+		a.UnhealthyAfter < 0 || a.HealthyAfter < 0 {
+		return fmt.Errorf("a bound or a duration of the health checks is negative: give zero for " +
+			"the default, or more")
 	}
 	return nil
 }

@@ -28,7 +28,8 @@ func TestAddresses(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "127.0.0.1", "host:", ":80", "host:0", "host:65536", "host:http", "::1:80", "unix:", "unix:/" + strings.Repeat("x", 107), "unix:/a\x00b",
+		"", "127.0.0.1", "host:", ":80", "host:0", "host:65536", "host:http", "::1:80", "unix:",
+		"unix:/" + strings.Repeat("x", 107), "unix:/a\x00b",
 	} {
 		if _, _, err := parseAddress(text); err == nil || !strings.Contains(err.Error(), "target") {
 			t.Errorf("%q: the error is %v", text, err)
@@ -56,7 +57,8 @@ func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 	} {
 		o := DefaultOptions(addresses(1)...)
 		change(&o)
-		if _, err := New("users", o, w.env()); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "users") {
+		if _, err := New("users", o, w.env()); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "users") {
 			t.Errorf("want an error with %q, got %v", want, err)
 		}
 	}

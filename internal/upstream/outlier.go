@@ -151,7 +151,8 @@ func (u *Upstream) compare(targets []*Target, now int64) {
 		mean := (sum - r.success) / peers
 		spread := math.Sqrt(max((squares-r.success*r.success)/peers-mean*mean, 0))
 		if floor := mean - deviations*max(spread, ratesSpread); r.success < floor {
-			u.eject(r.t, now, fmt.Sprintf("success rate %.1f%% is under the %.1f%% that its peers' %.1f%% allow",
+			u.eject(r.t, now, fmt.Sprintf("success rate %.1f%% is under the %.1f%% that its "+
+				"peers' %.1f%% allow",
 				100*r.success, 100*floor, 100*mean))
 		}
 	}

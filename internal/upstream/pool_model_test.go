@@ -25,7 +25,9 @@ func TestPoolModel(t *testing.T) {
 			o.Concurrency = &concurrency.Options{Initial: slots, Min: slots, Max: slots}
 		}
 		u := w.upstream(o)
-		m := &model{slots: slots, patient: rapid.Bool().Draw(rt, "patient"), t: rt, w: w, u: u, most: most, busy: make([][]use, loops), dialling: make([][]*Member, loops), queued: make([][]*waiting, loops)}
+		m := &model{slots: slots, patient: rapid.Bool().Draw(rt, "patient"), t: rt, w: w, u: u,
+			most: most, busy: make([][]use, loops), dialling: make([][]*Member,
+				loops), queued: make([][]*waiting, loops)}
 		rt.Repeat(map[string]func(*rapid.T){
 			"":        m.check,
 			"request": func(rt *rapid.T) { m.request(rt, m.loop(rt)) },

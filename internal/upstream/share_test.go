@@ -8,8 +8,8 @@ import (
 	"plimsoll/internal/concurrency"
 )
 
-// A connection that carries many requests stays on its loop. Requests of another loop that have waited
-// longer cannot use it, and must not keep this loop's from it.
+// A connection that carries many requests stays on its loop. Requests of another loop that have
+// waited longer cannot use it, and must not keep this loop's from it.
 func TestASharedConnectionServesItsLoopPastOnesThatCannotUseIt(t *testing.T) {
 	for _, slots := range []int{0, 2} {
 		w, u := single(t, 2, func(o *Options) {
@@ -120,8 +120,8 @@ func (s *sharing) end(i int, breaks bool) {
 	}
 }
 
-// check says what is wrong once no loop has anything to do: nothing that a waiting request could use may
-// be free.
+// check says what is wrong once no loop has anything to do: nothing that a waiting request could
+// use may be free.
 func (s *sharing) check() string {
 	idle := 0
 	for i := range s.u.locals {

@@ -84,7 +84,8 @@ func (s *slots) observe(now int64) (more bool) {
 	area := s.area.Swap(0)
 	limit := s.law.Observe(concurrency.Window{
 		Start: s.began, End: now, Completed: int(s.completed.Swap(0)), Failed: int(s.failed.Swap(0)),
-		LatencySum: area, InflightMean: float64(area) / float64(max(length, 1)), Limited: s.limited.Swap(false),
+		LatencySum: area, InflightMean: float64(area) / float64(max(length, 1)),
+		Limited: s.limited.Swap(false),
 	})
 	s.began = now
 	s.end.Store(now + slotWindow)

@@ -123,7 +123,8 @@ func (s *streak) status(now int64) *CheckStatus {
 	if !s.asked {
 		return nil
 	}
-	return &CheckStatus{Down: s.down, Last: s.last, Ago: time.Duration(now - s.at), Failures: s.failures, Successes: s.successes}
+	return &CheckStatus{Down: s.down, Last: s.last, Ago: time.Duration(now - s.at),
+		Failures: s.failures, Successes: s.successes}
 }
 
 // MemberReport is what one loop knows of a target.

@@ -82,7 +82,8 @@ func New(name string, o Options, e Env) (*Upstream, error) {
 		return nil, fmt.Errorf("upstream %s: %w", name, err)
 	}
 	if e.Loops < 1 || e.Post == nil || e.Now == nil {
-		return nil, fmt.Errorf("upstream %s: it needs at least one loop, a way to post to it, and a clock", name)
+		return nil, fmt.Errorf("upstream %s: it needs at least one loop, a way to post to it, "+
+			"and a clock", name)
 	}
 	if e.Log == nil {
 		e.Log = slog.New(slog.DiscardHandler)
@@ -105,7 +106,9 @@ func New(name string, o Options, e Env) (*Upstream, error) {
 	}
 	u.lookup = dnsLookup{server: e.Resolver}.lookup
 	if e.Probe != nil {
-		u.probe = func(ctx context.Context, t *Target, path string) error { return e.Probe(ctx, t.addr, path) }
+		u.probe = func(ctx context.Context, t *Target, path string) error {
+			return e.Probe(ctx, t.addr, path)
+		}
 	}
 	if e.Lookup != nil {
 		u.lookup = func(ctx context.Context, host string) ([]netip.Addr, time.Duration, error) {
@@ -210,7 +213,8 @@ func (u *Upstream) Close() {
 			panic(fmt.Sprintf("upstream: at the end %d connections to %s are still counted", left, t.addr))
 		}
 		if t.slots != nil && invariant.Sequential && t.slots.taken.Load() != 0 && u.options.TLS == nil {
-			panic(fmt.Sprintf("upstream: at the end %d slots of %s are still taken", t.slots.taken.Load(), t.addr))
+			panic(fmt.Sprintf("upstream: at the end %d slots of %s are still taken",
+				t.slots.taken.Load(), t.addr))
 		}
 	}
 }
@@ -259,7 +263,8 @@ func (u *Upstream) rebuild(now int64) {
 		}
 	}
 	if left > 0 {
-		u.log.Warn("too many targets: some are not used, split the upstream", "used", maxTargets, "left", left)
+		u.log.Warn("too many targets: some are not used, split the upstream", "used", maxTargets,
+			"left", left)
 	}
 	if u.options.Policy == Hash {
 		next.ring = newRing(next.targets)
@@ -357,7 +362,8 @@ func (u *Upstream) operator(address string, set, clear uint32, why string) error
 		}
 	}
 	if !found {
-		return fmt.Errorf("upstream %s has no target %q: its targets are %s", u.name, address, strings.Join(known, ", "))
+		return fmt.Errorf("upstream %s has no target %q: its targets are %s", u.name, address,
+			strings.Join(known, ", "))
 	}
 	if set != 0 {
 		u.drained[address] = true

@@ -20,9 +20,10 @@ import (
 //     free, and then looks whether somebody waits. All of these are sequentially consistent
 //     atomics, so one of the two sees the other: no wake-up is lost.
 //   - Who frees something serves its own requests, unless another loop has one of a lower class, or
-//     a client of another loop has waited longer by more than fairnessGap: moving a connection between loops costs something, so it is
-//     not done for a few milliseconds, and nobody starves. A client has waited since its first
-//     request came, or since it was served the last time, whichever is later.
+//     a client of another loop has waited longer by more than fairnessGap: moving a connection
+//     between loops costs something, so it is not done for a few milliseconds, and nobody starves.
+//     A client has waited since its first request came, or since it was served the last time,
+//     whichever is later.
 //   - A connection that carries many requests (Pool.Share) does not move. A loop that has one, and that
 //     is kept back only by loops that have none and can get none (queue.stuck), serves its own
 //     requests: nobody else could use what is free.
@@ -53,10 +54,11 @@ type Waiting interface {
 // Waiter is a place in the queue. It is part of the request, so that waiting does not allocate. The
 // zero value with Owner set is ready for use, and may be used again after it left the queue.
 type Waiter struct {
-	Owner      Waiting
-	Client     uint64 // a hash of whose request it is: requests of one value share a bucket
-	Class      uint8  // its SLA class: lower ones are served first; less than Classes
-	Patience   int64  // nanoseconds that it may wait, where the target's concurrency is limited; 0 for no bound
+	Owner  Waiting
+	Client uint64 // a hash of whose request it is: requests of one value share a bucket
+	Class  uint8  // its SLA class: lower ones are served first; less than Classes
+	// nanoseconds that it may wait, where the target's concurrency is limited; 0 for no bound
+	Patience   int64
 	local      *Local
 	prev, next *Waiter
 	since      int64

@@ -133,8 +133,8 @@ func watched(data []byte, fromClient bool, sizes []byte) (s seen) {
 	return s
 }
 
-// compose makes frames as a script tells it, most of them right. odd says that there is one that only
-// the watcher refuses: a longer length than needed, a close frame that makes no sense.
+// compose makes frames as a script tells it, most of them right. odd says that there is one that
+// only the watcher refuses: a longer length than needed, a close frame that makes no sense.
 func compose(script []byte, fromClient bool) (data []byte, odd bool) {
 	within := false
 	for len(script) >= 3 {

@@ -86,7 +86,8 @@ func TestTheDebuggingPortShowsProfilesAndMetrics(t *testing.T) {
 		return http.NotFoundHandler(), nil
 	})
 	metrics := get(t, a.debug+"/metrics")
-	for _, series := range []string{"own_gauge 7", "go_sched_latencies_seconds_bucket", "go_gc_heap_goal_bytes", "go_sync_mutex_wait_total_seconds_total", "process_open_fds"} {
+	for _, series := range []string{"own_gauge 7", "go_sched_latencies_seconds_bucket",
+		"go_gc_heap_goal_bytes", "go_sync_mutex_wait_total_seconds_total", "process_open_fds"} {
 		if !strings.Contains(metrics, "\n"+series) {
 			t.Errorf("/metrics has no %s", series)
 		}
@@ -168,7 +169,8 @@ func TestOneOfTwoDiseasesIsCured(t *testing.T) {
 		all           bool
 		first, second bool
 	}{
-		{"", false, false, false}, {"first", false, true, false}, {"second", false, false, true}, {"both", false, true, true}, {"", true, true, true},
+		{"", false, false, false}, {"first", false, true, false}, {"second", false, false,
+			true}, {"both", false, true, true}, {"", true, true, true},
 	} {
 		if c.flag != "" {
 			if err := flag.Set("cure", c.flag); err != nil {

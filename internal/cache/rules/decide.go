@@ -27,8 +27,8 @@ type Decision struct {
 	Why    Reason // why it is not simply served; NoReason where it is
 	// Age and TTL are of what is served or revalidated, nanoseconds; TTL is negative where it is stale.
 	Age, TTL int64
-	// StaleIfError: should the origin fail, with 500, 502, 503 or 504 or without an answer, then what is
-	// stored may be served.
+	// StaleIfError: should the origin fail, with 500, 502, 503 or 504 or without an answer, then
+	// what is stored may be served.
 	StaleIfError bool
 }
 
@@ -138,7 +138,8 @@ func (o *Options) stale(r *Request, s *Stored, c *Circumstances, d Decision, why
 func (o *Options) serveStale(r *Request, s *Stored, c *Circumstances, d *Decision) (Action, Reason) {
 	late := -d.TTL
 	if !o.IgnoreClients {
-		// A client that takes no age at all, or wants a rest of freshness, is not given something stale.
+		// A client that takes no age at all, or wants a rest of freshness, is not given something
+		// stale.
 		if r.MinFresh != none && r.MinFresh > 0 {
 			return 0, NoReason
 		}

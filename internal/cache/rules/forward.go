@@ -36,7 +36,8 @@ func (o *Options) Forward(dst *head.List, scratch []byte, r *Request, s *Stored,
 	}
 }
 
-// Validate adds the validators of what is stored to the fields of a request, which then alias the block.
+// Validate adds the validators of what is stored to the fields of a request, which then alias the
+// block.
 func (o *Options) Validate(dst *head.List, s *Stored, block []byte) {
 	if tag := s.ETag(block); tag != nil {
 		dst.Add(nameIfNoneMatch, tag)

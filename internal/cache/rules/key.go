@@ -21,8 +21,8 @@ const (
 	Drop Treatment = iota
 	// Keyed: the origin sees its normalised value, which is part of the key.
 	Keyed
-	// Negotiated: the origin sees its normalised value, which is part of the key where the answer's Vary
-	// names it. Who chooses this for a field trusts the origin to do so.
+	// Negotiated: the origin sees its normalised value, which is part of the key where the answer's
+	// Vary names it. Who chooses this for a field trusts the origin to do so.
 	Negotiated
 	// Credential: the origin sees it. With Authorization the answer is stored only when it says that it
 	// is for all (RFC 9111, section 3.5), with another one only when Vary names the field.
@@ -40,8 +40,9 @@ type KeyOptions struct {
 	Fields map[string]Treatment
 	// SortQuery orders the query's parameters by name; those of one name keep their order.
 	SortQuery bool
-	// DropQuery names parameters that are left out, of the key and of what the origin sees; a '*' at the
-	// end stands for the rest of a name. Names are compared as they are sent, percent-encoded.
+	// DropQuery names parameters that are left out, of the key and of what the origin sees; a '*'
+	// at the end stands for the rest of a name. Names are compared as they are sent,
+	// percent-encoded.
 	DropQuery []string
 	// Encodings are the content codings in lower case that the origin is offered when clients accept
 	// them; nil for br, gzip and zstd.

@@ -89,16 +89,16 @@ func merge(dst *head.List, block []byte, answer *head.List, update func(*head.Fi
 	}
 }
 
-// isPersonal says whether an answer, with the stored fields that it updates, is for the client alone that
-// asked.
+// isPersonal says whether an answer, with the stored fields that it updates, is for the client
+// alone that asked.
 func (o *Options) isPersonal(r *Request, merged *head.Response, at Times) bool {
 	v := o.read(merged, at)
 	why := o.refuses(r, merged, &v)
 	return why == Authorized || why == WithCookie
 }
 
-// updates says whether a field of a 304 changes what is stored. What belongs to the answer's own framing
-// does not, nor what the stored body depends on.
+// updates says whether a field of a 304 changes what is stored. What belongs to the answer's own
+// framing does not, nor what the stored body depends on.
 func (*Options) updates(f *head.Field) bool { return !fixed(f) }
 
 // updatesFreshness says whether a field of a 304 says how fresh that is.

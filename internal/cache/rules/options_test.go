@@ -247,8 +247,8 @@ func TestJitterShortensAndEarlyRefreshIsRare(t *testing.T) {
 	if least > 910 {
 		t.Errorf("the shortest of 1000 is %d", least)
 	}
-	// A fetch takes 100 ms: of ten thousand hits a second some refresh in the last second, hardly any
-	// ten seconds before, none where it is off.
+	// A fetch takes 100 ms: of ten thousand hits a second some refresh in the last second, hardly
+	// any ten seconds before, none where it is off.
 	share := func(ttl, beta float64) (n int) {
 		for range 10_000 {
 			if rules.EarlyRefresh(int64(ttl*1e9), 1e8, beta, 1-r.Float64()) {

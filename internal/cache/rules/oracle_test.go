@@ -15,8 +15,8 @@ import (
 )
 
 // The oracle is RFC 9111 again, written from its text, slowly and with other means: strings, maps,
-// regular expressions and net/http's dates. It says what a shared cache must not do. Where the rules
-// are stricter than that they may be, so it is asked one way: what they do, is it allowed?
+// regular expressions and net/http's dates. It says what a shared cache must not do. Where the
+// rules are stricter than that they may be, so it is asked one way: what they do, is it allowed?
 
 // header is the fields of a message.
 type header [][2]string
@@ -337,8 +337,8 @@ func draw(r *rand.Rand) *play {
 	return p
 }
 
-// check plays a story and holds what the rules do against the oracle; it says whether the answer was
-// stored, and served.
+// check plays a story and holds what the rules do against the oracle; it says whether the answer
+// was stored, and served.
 func check(t *testing.T, p *play) (stored, served bool) {
 	t.Helper()
 	o := rules.Options{Heuristic: 0.1, HeuristicMax: int64(24 * time.Hour)}

@@ -43,8 +43,9 @@ const (
 
 // ReadStored reads what AppendStored appended, perhaps on another machine, and gives what is behind it.
 // ok is false for what cannot be of a response whose block has so many bytes. The response counts as
-// one that has come now, and has the age that it has by the wall clocks of the two machines. Where these
-// differ so that it would come from the future, it is as old as it was when it was written: never fresher.
+// one that has come now, and has the age that it has by the wall clocks of the two machines. Where
+// these differ so that it would come from the future, it is as old as it was when it was written:
+// never fresher.
 func ReadStored(b []byte, now Instant, block int) (s Stored, rest []byte, ok bool) {
 	var n [storedNumbers]int64
 	for i := range n {
@@ -82,8 +83,8 @@ func ReadStored(b []byte, now Instant, block int) (s Stored, rest []byte, ok boo
 }
 
 // Keep is for how long the response can be of use from now on: while it is fresh, and for as long as it
-// may be served stale, of which more is what the options allow beyond the response. Nanoseconds, at most
-// 0 for a response of which every use needs the origin.
+// may be served stale, of which more is what the options allow beyond the response. Nanoseconds, at
+// most 0 for a response of which every use needs the origin.
 func (s *Stored) Keep(now, more int64) int64 {
 	if s.set&NoCache != 0 {
 		return 0

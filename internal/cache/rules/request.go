@@ -91,8 +91,8 @@ func (r *Request) other(f *head.Field) {
 // copy does not count for that.
 func (r *Request) Own() { r.reset() }
 
-// Personal says whether a request has credentials that reach the origin without being part of the key, so
-// that the answer to it, and how asking ends, may be for its client alone.
+// Personal says whether a request has credentials that reach the origin without being part of the
+// key, so that the answer to it, and how asking ends, may be for its client alone.
 func (o *Options) Personal(r *Request) bool {
 	return r.authorized && o.Key.treatment("authorization").personal() ||
 		r.cookie && o.Key.treatment("cookie").personal()

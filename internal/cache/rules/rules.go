@@ -63,7 +63,8 @@ type Options struct {
 	// a structured field, is read in its own syntax.
 	Targeted []string
 	// Heuristic is the share of the time since Last-Modified for which an answer without other
-	// freshness is fresh: 0.1 is usual, 0 for none. HeuristicMax bounds it, nanoseconds; 0 for none too.
+	// freshness is fresh: 0.1 is usual, 0 for none. HeuristicMax bounds it, nanoseconds; 0 for none
+	// too.
 	Heuristic    float64
 	HeuristicMax int64
 	// Default is how long an answer is fresh that says nothing at all, where its status is one that

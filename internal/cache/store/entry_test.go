@@ -2,8 +2,8 @@ package store
 
 import "testing"
 
-// A hit that finds an entry in the moment in which its last user lets go must not get it: the memory
-// may be another's already.
+// A hit that finds an entry in the moment in which its last user lets go must not get it: the
+// memory may be another's already.
 func TestWhatIsForgottenCannotBeHeld(t *testing.T) {
 	s, err := New(Options{Bytes: MinBytes})
 	if err != nil {

@@ -243,8 +243,8 @@ func (f *Fill) complete() {
 	f.publish(f.entry)
 }
 
-// publish makes what the fill brings be found, unless that was purged. The lock of the table of fills keeps
-// PurgePrefix, which marks the fills and then the entries, from finding neither.
+// publish makes what the fill brings be found, unless that was purged. The lock of the table of
+// fills keeps PurgePrefix, which marks the fills and then the entries, from finding neither.
 func (f *Fill) publish(e *Entry) {
 	sh := &f.store.fills[f.hash[0]%shards]
 	sh.mu.Lock()

@@ -145,8 +145,8 @@ func (s *Store) PurgePrefix(prefix []byte, soft bool) (int, error) {
 		soft), nil
 }
 
-// outdated says whether what the fill brings, or a part of it, was purged, softly or not, since it began.
-// Any goroutine may ask.
+// outdated says whether what the fill brings, or a part of it, was purged, softly or not, since it
+// began. Any goroutine may ask.
 func (f *Fill) outdated() bool {
 	p := &f.store.purges
 	if p.count.Load() == f.born {

@@ -12,7 +12,8 @@ type waker func()
 
 func (w waker) Wake() { w() }
 
-// What is joined between the end of a fill and the moment when it lets go of what it holds keeps that.
+// What is joined between the end of a fill and the moment when it lets go of what it holds keeps
+// that.
 func TestWhoJoinsAsAFillEndsKeepsItsEntry(t *testing.T) {
 	s := open(t, store.Options{Bytes: store.MinBytes})
 	f, _ := s.Begin([]byte("k"), []byte("k"))

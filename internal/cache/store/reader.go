@@ -48,8 +48,8 @@ func (r *Reader) Head() (*Entry, Phase) {
 	return f.entry, f.phase
 }
 
-// Length is how many bytes the body has, head.Unknown while nobody knows: Entry.Meta and Entry.Length say
-// it only of an entry that was looked up. It may be asked once the head is there.
+// Length is how many bytes the body has, head.Unknown while nobody knows: Entry.Meta and
+// Entry.Length say it only of an entry that was looked up. It may be asked once the head is there.
 func (r *Reader) Length() int64 {
 	f := r.fill
 	f.mu.Lock()

@@ -2,9 +2,9 @@ package store
 
 // A second tier of the cache gives responses whole, and takes them.
 
-// Make makes an entry of a response that is there whole, for the fill, and holds it for the caller. Nobody
-// finds it before Take or Offer. It may be called beside everything else of the fill. soft says that it
-// was purged softly.
+// Make makes an entry of a response that is there whole, for the fill, and holds it for the caller.
+// Nobody finds it before Take or Offer. It may be called beside everything else of the fill. soft
+// says that it was purged softly.
 func (f *Fill) Make(h *Head, body []byte, soft bool) (*Entry, error) {
 	s := f.store
 	if int64(len(body)) > s.maxObject || len(h.Tags) > MaxTags {
@@ -53,8 +53,8 @@ func (f *Fill) Take(e *Entry) {
 // brings takes its place. The caller holds it still.
 func (f *Fill) Offer(e *Entry) { f.publish(e) }
 
-// Entry is what a fill that is to end well has brought, held for the caller; nil where it is not one that
-// others find.
+// Entry is what a fill that is to end well has brought, held for the caller; nil where it is not
+// one that others find.
 func (f *Fill) Entry() *Entry {
 	if f.doomed.Load() || f.soft.Load() {
 		return nil

@@ -168,8 +168,8 @@ func (s *Store) remove(h hashKey, e *Entry) {
 func (s *Store) Remove(key []byte) { s.cache.Invalidate(s.hash(key)) }
 
 // Begin is the fetch for a key that is under way, or a new one, whose filler the caller then is. uri is
-// the part of the key that all answers for the URI have. cancel is not needed: a filler ends its fill by
-// Finish, Fail, Refuse or Renew, always.
+// the part of the key that all answers for the URI have. cancel is not needed: a filler ends its
+// fill by Finish, Fail, Refuse or Renew, always.
 //
 // Nobody joins a fetch that began before a purge: what it brings may be what was purged. It goes on for
 // those who came before that.
@@ -196,8 +196,8 @@ func (s *Store) Begin(key, uri []byte) (f *Fill, filler bool) {
 	return f, true
 }
 
-// alias has a fill be found under the key of its entry, too: it has turned out that the answers vary, and
-// those who know that are to join it as well.
+// alias has a fill be found under the key of its entry, too: it has turned out that the answers
+// vary, and those who know that are to join it as well.
 func (s *Store) alias(f *Fill, key []byte) {
 	h := s.hash(key)
 	sh := &s.fills[h[0]%shards]

@@ -78,9 +78,10 @@ func (f *Fill) advance() {
 	c.pieces = append(c.pieces[:1], c.pieces[1+gone:]...)
 }
 
-// Overtake gives up the readers that are behind where a reader waits that has everything. They find that out
-// by Revoked, when they are woken, and are to close: only they know that nobody looks at the pieces that they
-// were given. It does nothing unless Append was full and no reader has made room since.
+// Overtake gives up the readers that are behind where a reader waits that has everything. They find
+// that out by Revoked, when they are woken, and are to close: only they know that nobody looks at
+// the pieces that they were given. It does nothing unless Append was full and no reader has made
+// room since.
 func (f *Fill) Overtake() {
 	f.mu.Lock()
 	waits := false

@@ -95,7 +95,8 @@ func (r *Reader) add(line, column int, path, problem string) {
 		r.beyond++
 		return
 	}
-	r.errs = append(r.errs, config.Error{File: r.File, Line: line, Column: column, Path: path, Problem: problem})
+	r.errs = append(r.errs, config.Error{File: r.File, Line: line, Column: column, Path: path,
+		Problem: problem})
 }
 
 // Failed says whether anything was found wrong so far.
@@ -111,7 +112,8 @@ func (r *Reader) Err() error {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	if r.beyond > 0 {
-		r.errs = append(r.errs, config.Error{File: r.File, Problem: fmt.Sprintf("%d more errors are not listed; fix these first", r.beyond)})
+		r.errs = append(r.errs, config.Error{File: r.File,
+			Problem: fmt.Sprintf("%d more errors are not listed; fix these first", r.beyond)})
 	}
 	return r.errs
 }
@@ -148,7 +150,8 @@ func (r *Reader) Parse(src []byte) (root Value, ok bool) {
 func (r *Reader) parseYAML(src string) (file *ast.File) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.add(0, 0, "", fmt.Sprintf("this is not YAML: the parser gave up (%v); fix it, and the rest will be checked", p))
+			r.add(0, 0, "", fmt.Sprintf("this is not YAML: the parser gave up (%v); fix it, and "+
+				"the rest will be checked", p))
 			file = nil
 		}
 	}()
@@ -169,7 +172,8 @@ func (r *Reader) parseYAML(src string) (file *ast.File) {
 		line, column, message = at.GetToken().Position.Line, at.GetToken().Position.Column, at.GetMessage()
 	}
 	message, _, _ = strings.Cut(message, "\n")
-	if lines := strings.Split(src, "\n"); line > 0 && line <= len(lines) && strings.Contains(lines[line-1], "${") {
+	if lines := strings.Split(src, "\n"); line > 0 && line <= len(lines) &&
+		strings.Contains(lines[line-1], "${") {
 		message += " (within {...} and [...], put a text with ${...} in quotes)"
 	}
 	r.add(line, column, "", "this is not YAML: "+message+"; fix it, and the rest will be checked")
@@ -415,7 +419,8 @@ const MostWhole = 1_000_000_000_000_000_000
 // Whole is a whole number.
 func (v Value) Whole() (int64, bool) {
 	if n, ok := v.Node.(*ast.IntegerNode); ok {
-		if i, err := strconv.ParseInt(n.Token.Value, 10, 64); err == nil && -MostWhole <= i && i <= MostWhole {
+		if i, err := strconv.ParseInt(n.Token.Value, 10, 64); err == nil && -MostWhole <= i &&
+			i <= MostWhole {
 			return i, true
 		}
 	}

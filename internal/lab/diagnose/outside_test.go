@@ -219,7 +219,7 @@ func TestGoroutinesThatStayAreFoundByTheirProfiles(t *testing.T) {
 	left := "after profile goroutine count %d runtime.gopark < runtime.chansend1 < " +
 		"main.notify.func1 < main.handle.gowrap1"
 	f := diagnosed(t, append(lines, fmt.Sprintf(left, 9000))...).found("leak")
-	if f == nil || !strings.Contains(f.Claim, "9000 after the survey where there were 300") ||
+	if f == nil || !strings.Contains(f.Claim, "9,000 after the survey where there were 300") ||
 		len(f.Where) != 1 || f.Where[0].Function != "main.notify.func1" {
 		t.Errorf("%+v", f)
 	}

@@ -32,7 +32,8 @@ var judged = []experiment.Figure{
 }
 
 func manifest(rounds int, values ...string) experiment.Manifest {
-	m := experiment.Manifest{SchemaVersion: experiment.SchemaVersion, Name: "simulated", Variable: "what", Figures: judged, Repeat: rounds, Alpha: .05, Relevant: .01}
+	m := experiment.Manifest{SchemaVersion: experiment.SchemaVersion, Name: "simulated",
+		Variable: "what", Figures: judged, Repeat: rounds, Alpha: .05, Relevant: .01}
 	for _, v := range values {
 		m.Values = append(m.Values, experiment.Value{Name: v, Value: v})
 	}
@@ -97,7 +98,8 @@ func found(m *machine, experiments int, slowdown float64, figure string) int {
 			return 1
 		}, "a", "b"), "")
 		for _, f := range r.Figures {
-			if f.Name == figure && f.Comparisons[0].Verdict == experiment.Real && f.Comparisons[0].Better != nil && !*f.Comparisons[0].Better {
+			if f.Name == figure && f.Comparisons[0].Verdict == experiment.Real &&
+				f.Comparisons[0].Better != nil && !*f.Comparisons[0].Better {
 				right++
 			}
 		}
@@ -127,7 +129,8 @@ func TestComparingWithinRoundsSeesWhatADriftHidesElsewhere(t *testing.T) {
 	}{{0, 190, 200}, {.05, 190, 120}} {
 		within, without := blocked(&machine{rng: rand.New(rand.NewPCG(5, 6)), rounds: 10, drift: c.drift}, experiments)
 		if within < c.within || without > c.mostWithout {
-			t.Errorf("with a drift of %v, of %d experiments %d see the difference within rounds and %d without them; want %d at least and %d at most",
+			t.Errorf("with a drift of %v, of %d experiments %d see the difference within rounds "+
+				"and %d without them; want %d at least and %d at most",
 				c.drift, experiments, within, without, c.within, c.mostWithout)
 		}
 	}
@@ -175,7 +178,8 @@ func TestTheSmallestDetectableDifferenceIsDetected(t *testing.T) {
 	}
 	usual := stats.Median(said)
 	if n := found(m, 300, 1/(1+usual), "goodput"); n < 240 || usual > .08 {
-		t.Errorf("%.1f %% is said to be detectable, and %d of 300 experiments find it; want 240 at least, and not by saying too much", 100*usual, n)
+		t.Errorf("%.1f %% is said to be detectable, and %d of 300 experiments find it; want 240 "+
+			"at least, and not by saying too much", 100*usual, n)
 	}
 }
 
@@ -187,10 +191,12 @@ func TestTooFewRoundsSaySoAndCallNothingReal(t *testing.T) {
 		}
 		return 1
 	}, "a", "b"), "")
-	if r.Real != 0 || r.Needed != 8 || !strings.Contains(strings.Join(r.Notes, "\n"), "with 4 rounds no difference can be called real; 8 are needed") {
+	if r.Real != 0 || r.Needed != 8 || !strings.Contains(strings.Join(r.Notes, "\n"),
+		"with 4 rounds no difference can be called real; 8 are needed") {
 		t.Errorf("real: %d, needed %d, notes %q", r.Real, r.Needed, r.Notes)
 	}
-	if c := r.Figures[0].Comparisons[0]; c.Verdict != experiment.TooFew || c.Says != "cannot be determined: 4 rounds with both, and it takes 8" {
+	if c := r.Figures[0].Comparisons[0]; c.Verdict != experiment.TooFew ||
+		c.Says != "cannot be determined: 4 rounds with both, and it takes 8" {
 		t.Errorf("the verdict is %q: %s", c.Verdict, c.Says)
 	}
 }
@@ -227,13 +233,24 @@ func TestVerdictsSayWhatTheyMean(t *testing.T) {
 		verdict experiment.DifferenceVerdict
 		says    string
 	}{
-		{"clearly slower", p99, rows(func(i float64) []float64 { return []float64{10 + i, (10 + i) * (1.12 + i/1e4)} }), experiment.Real, "real: 12 % slower"},
-		{"clearly faster", p99, rows(func(i float64) []float64 { return []float64{10 + i, (10 + i) * (.95 + i/1e4)} }), experiment.Real, "real: 5.0 % faster"},
+		{"clearly slower", p99, rows(func(i float64) []float64 {
+			return []float64{10 + i,
+				(10 + i) * (1.12 + i/1e4)}
+		}), experiment.Real, "real: 12 % slower"},
+		{"clearly faster", p99, rows(func(i float64) []float64 {
+			return []float64{10 + i,
+				(10 + i) * (.95 + i/1e4)}
+		}), experiment.Real, "real: 5.0 % faster"},
 		{"a hair slower", p99, rows(func(i float64) []float64 { return []float64{10 + i, (10 + i) * (1.004 + i/1e5)} }), experiment.Small,
 			"real, but too small to matter: 0.4 % slower"},
-		{"now more, now less, by nothing", p99, rows(func(i float64) []float64 { return []float64{10, 10 + .001*math.Pow(-1, i)} }), experiment.Same,
+		{"now more, now less, by nothing", p99,
+			rows(func(i float64) []float64 { return []float64{10, 10 + .001*math.Pow(-1, i)} }),
+			experiment.Same,
 			"the same, as far as it matters"},
-		{"now more, now less", p99, rows(func(i float64) []float64 { return []float64{10, 10 + (1+i/10)*math.Pow(-1, i)} }), experiment.NotSeen,
+		{"now more, now less", p99, rows(func(i float64) []float64 {
+			return []float64{10, 10 +
+				(1+i/10)*math.Pow(-1, i)}
+		}), experiment.NotSeen,
 			"no difference seen; one of"},
 		{"equal", p99, rows(func(float64) []float64 { return []float64{10, 10} }), experiment.Same, "the same"},
 		{"errors where there were none", errors, rows(func(i float64) []float64 { return []float64{0, .02 + i/1e4} }), experiment.Real,
@@ -262,7 +279,8 @@ func TestAValueThatFailedIsMarkedAndTheOthersAreCompared(t *testing.T) {
 		rows = append(rows, []float64{10 + float64(i), math.NaN(), 13 + float64(i)*1.3})
 	}
 	r := experiment.Analyse(by(judged[2], rows, "a", "b", "c"), "")
-	if v := r.Values[1]; v.Failures != 8 || v.Runs != 0 || !strings.Contains(v.Why, "round 8: the service was not ready") || v.Output != "panic: no" {
+	if v := r.Values[1]; v.Failures != 8 || v.Runs != 0 ||
+		!strings.Contains(v.Why, "round 8: the service was not ready") || v.Output != "panic: no" {
 		t.Errorf("the value that failed: %+v", v)
 	}
 	if c := r.Figures[0].Comparisons; len(c) != 1 || c[0].Value != "c" || c[0].Verdict != experiment.Real || r.Tests != 1 {

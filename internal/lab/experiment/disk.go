@@ -63,7 +63,7 @@ func (w *writer) run(r *Run) error {
 		// How much a service's page holds is up to the service, and must not end the experiment.
 		r.Before, r.After = nil, nil
 		r.Missing = append(r.Missing, fmt.Sprintf("what else the probes and the metrics page "+
-			"said: a line of %s has %d MB at most", roundsFile, maxLine>>20))
+			"said: a line of %s has %d MiB at most", roundsFile, maxLine>>20))
 		line, err = lineOf(r)
 	}
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 
 // short is a manifest of two values and a figure that commands print.
 func short() *Manifest {
-	return &Manifest{SchemaVersion: SchemaVersion, Values: []Value{{"a", "1"}, {"b", "2"}}, Figures: []Figure{{Name: "command.x", Up: "more", Down: "less"}},
-		Repeat: 10, Alpha: .05, Relevant: .01}
+	return &Manifest{SchemaVersion: SchemaVersion, Values: []Value{{"a", "1"}, {"b", "2"}},
+		Figures: []Figure{{Name: "command.x", Up: "more", Down: "less"}},
+		Repeat:  10, Alpha: .05, Relevant: .01}
 }
 
 // kept writes runs, and closes their directory.

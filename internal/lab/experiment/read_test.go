@@ -108,7 +108,8 @@ func TestWhichValuesAreComparedCanBeChosen(t *testing.T) {
 		{"baseline: 2\ncompare: baseline", "", [][2]int{{1, 0}, {1, 2}}},
 		{"compare: all", "", [][2]int{{0, 1}, {0, 2}, {1, 2}}},
 		{"compare: previous", "", [][2]int{{0, 1}, {1, 2}}},
-		{"baseline: 2\ncompare: previous", "trial.yaml:10:10: compare: each value is compared with the one before it, so that there is no baseline; remove one of the two", nil},
+		{"baseline: 2\ncompare: previous", "trial.yaml:10:10: compare: each value is compared " +
+			"with the one before it, so that there is no baseline; remove one of the two", nil},
 		{"compare: previuos", `trial.yaml:9:10: compare: "previuos" is not a way to compare; did you mean previous?`, nil},
 	} {
 		if c.problem != "" {
@@ -206,7 +207,8 @@ func TestADamagedDirectoryIsRefusedOrReadUpToItsLastWholeRun(t *testing.T) {
 		{"the same name twice", strings.Replace(manifest, `"b"`, `"a"`, 1), run, "two have the same name"},
 		{"too many rounds", strings.Replace(manifest, `"repeat": 3`, `"repeat": 1000000000`, 1), run, "more figures or rounds"},
 		{"no alpha", strings.Replace(manifest, `"alpha": 0.05`, `"alpha": 7`, 1), run, "not a share that makes sense"},
-		{"all of many pairs", strings.Replace(values(6), `"repeat"`, `"all_pairs": true, "repeat"`, 1), run, "more pairs of values than there can be"},
+		{"all of many pairs", strings.Replace(values(6), `"repeat"`, `"all_pairs": true, "repeat"`,
+			1), run, "more pairs of values than there can be"},
 		{"two ways to compare", with(`"all_pairs": true, "previous": true`), run, "more pairs of values than there can be"},
 		{"a figure that there is not", strings.Replace(manifest, `"p50"`, `"p51"`, 1), run, `its figure "p51" is unknown`},
 		{"a figure in a unit of its own", strings.Replace(manifest, `"unit": "s"`, `"unit": "\u001b[2J"`, 1), run, `its figure "p50" is unknown`},
@@ -214,7 +216,8 @@ func TestADamagedDirectoryIsRefusedOrReadUpToItsLastWholeRun(t *testing.T) {
 		{"a run of no value", manifest, strings.Replace(run, `"a"`, `"z"`, 1), "line 1: it is of a value"},
 		{"a run of no round", manifest, strings.Replace(run, `"round": 1`, `"round": -4`, 1), "line 1: it is of a value"},
 		{"the same run again and again", manifest, run + run, "line 2: round 1 of a is there twice"},
-		{"a run that misses everything", manifest, strings.Replace(run, `"turn": 1`, `"missing": [""`+strings.Repeat(`,""`, 100)+"]", 1), "line 1: it misses more"},
+		{"a run that misses everything", manifest, strings.Replace(run, `"turn": 1`,
+			`"missing": [""`+strings.Repeat(`,""`, 100)+"]", 1), "line 1: it misses more"},
 		{"a line that is not a run", manifest, run + "[]\n", "line 2"},
 		{"a line without end", manifest, run + strings.Repeat("x", 3<<20), "longer than"},
 		{"a figure beyond everything", manifest, strings.Replace(run, `"p50": 1`, `"p50": 1e300`, 1), "which nothing can be"},

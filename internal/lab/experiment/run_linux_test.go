@@ -63,7 +63,8 @@ cool: 0s
 `)
 	dir := filepath.Join(t.TempDir(), "out")
 	var told []string
-	result, err := e.Run(t.Context(), experiment.Options{Dir: dir, Seed: 1, Tell: func(v experiment.Event) { told = append(told, v.Doing) }})
+	result, err := e.Run(t.Context(), experiment.Options{Dir: dir, Seed: 1,
+		Tell: func(v experiment.Event) { told = append(told, v.Doing) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +140,8 @@ cool: 0s
 		{0, 2, "no-program cannot be started: no such file or directory", ""},
 	} {
 		v := result.Values[i]
-		if v.Runs+v.Unused != want.runs || v.Failures != want.failures || !strings.Contains(v.Why, want.why) || !strings.Contains(v.Output, want.output) {
+		if v.Runs+v.Unused != want.runs || v.Failures != want.failures ||
+			!strings.Contains(v.Why, want.why) || !strings.Contains(v.Output, want.output) {
 			t.Errorf("%s: %+v; want %+v", v.Name, v, want)
 		}
 	}
@@ -171,7 +173,8 @@ repeat: 1
 		t.Errorf("the value that is fine: %+v", v)
 	}
 	v := result.Values[1]
-	if v.Failures != 1 || !strings.Contains(v.Why, "the service was not ready within 20s") || !strings.Contains(v.Output, "a database that never comes") {
+	if v.Failures != 1 || !strings.Contains(v.Why, "the service was not ready within 20s") ||
+		!strings.Contains(v.Output, "a database that never comes") {
 		t.Errorf("the value that is never ready: %+v", v)
 	}
 }
@@ -305,7 +308,8 @@ cool: 0s
 	if m := result.Figures[0].Medians; m[0] != nil || m[1] == nil || m[1].Median != 7 || m[2] != nil {
 		t.Errorf("medians: %v", m)
 	}
-	if notes := strings.Join(result.Notes, "\n"); !strings.Contains(notes, "not measured: command.value: -1e+308 is nothing that can be judged") {
+	if notes := strings.Join(result.Notes, "\n"); !strings.Contains(notes,
+		"not measured: command.value: -1e+308 is nothing that can be judged") {
 		t.Errorf("notes: %s", notes)
 	}
 }

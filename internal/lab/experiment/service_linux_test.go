@@ -70,7 +70,8 @@ func shop() {
 	dies, _ := strconv.ParseInt(os.Getenv("DIES"), 10, 64)
 	var served atomic.Int64
 	http.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, "# TYPE served_total counter\nserved_total %d\n# TYPE go_gc_duration_seconds summary\ngo_gc_duration_seconds_count %d\n",
+		fmt.Fprintf(w, "# TYPE served_total counter\nserved_total %d\n# TYPE "+
+			"go_gc_duration_seconds summary\ngo_gc_duration_seconds_count %d\n",
 			served.Load(), served.Load()/10)
 	})
 	var held []byte

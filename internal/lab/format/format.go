@@ -33,7 +33,8 @@ func Duration(ns float64) string {
 	return fmt.Sprintf("%d min %02d s", s/60, max(s, -s)%60)
 }
 
-// Digits is a number with three significant digits, and no decimals above 99.
+// Digits is a number with three significant digits, no decimals above 99, and its thousands set
+// apart: "0.05", "12.3", "1,905".
 func Digits(v float64) string {
 	switch abs := math.Abs(v); {
 	case v == 0:
@@ -42,6 +43,8 @@ func Digits(v float64) string {
 		return strconv.FormatFloat(v, 'f', 2, 64)
 	case abs < 99.95:
 		return strconv.FormatFloat(v, 'f', 1, 64)
+	case abs < 1e15:
+		return Count(int64(math.RoundToEven(v)))
 	}
 	return strconv.FormatFloat(v, 'f', 0, 64)
 }

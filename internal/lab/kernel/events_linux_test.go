@@ -126,7 +126,8 @@ func TestWhereDescriptorsRunOutNoneIsKept(t *testing.T) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
 		t.Fatal(err)
 	}
-	for want, limit := range map[string]uint64{"more than a quarter": 64, "too few descriptors": uint64(4 * len(events) * (len(threads) + 8))} {
+	for want, limit := range map[string]uint64{"more than a quarter": 64,
+		"too few descriptors": uint64(4 * len(events) * (len(threads) + 8))} {
 		t.Run(want, func(t *testing.T) {
 			if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limit, Max: before.Max}); err != nil {
 				t.Fatal(err)
@@ -147,7 +148,9 @@ func TestWhereDescriptorsRunOutNoneIsKept(t *testing.T) {
 				taken = taken[:len(taken)-1]
 			}
 			count := descriptors(t)
-			if _, _, err := newEvents(target, maxThreads); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "ulimit -n") {
+			if _, _, err := newEvents(target, maxThreads); err == nil ||
+				!strings.Contains(err.Error(), want) ||
+				!strings.Contains(err.Error(), "ulimit -n") {
 				t.Error(err)
 			}
 			if after := descriptors(t); after > count {

@@ -222,7 +222,8 @@ func TestATargetThatEndsOrIsAnotherIsSaid(t *testing.T) {
 	if err := other.check(); err == nil || !strings.Contains(err.Error(), "its number went to another one") {
 		t.Error(err)
 	}
-	if sources, missing, _ := Open(1 << 30); len(sources) != 0 || len(missing) != 1 || !strings.Contains(missing[0], "there is no process 1073741824") {
+	if sources, missing, _ := Open(1 << 30); len(sources) != 0 || len(missing) != 1 ||
+		!strings.Contains(missing[0], "there is no process 1073741824") {
 		t.Errorf("%v %q", sources, missing)
 	}
 }
@@ -306,7 +307,8 @@ func TestNothingIsLeftWhenItIsShut(t *testing.T) {
 
 func TestErrorsSayWhatToDo(t *testing.T) {
 	for want, err := range map[string]error{
-		"kernel.perf_event_paranoid=1": unix.EACCES, "seccomp": unix.EPERM, "give the container CAP_PERFMON": unix.ENOSYS, "ulimit -n": unix.EMFILE,
+		"kernel.perf_event_paranoid=1": unix.EACCES, "seccomp": unix.EPERM,
+		"give the container CAP_PERFMON": unix.ENOSYS, "ulimit -n": unix.EMFILE,
 		"argument list too long": unix.E2BIG,
 	} {
 		if text := (&perfEvents{}).explain(err).Error(); !strings.Contains(text, want) {
@@ -315,7 +317,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 	for want, err := range map[string]error{
 		"CAP_BPF and CAP_PERFMON": fmt.Errorf("program: %w", unix.EPERM), "CONFIG_DEBUG_INFO_BTF": ebpf.ErrNotSupported,
-		"differ from those of Linux 5.18": &ebpf.VerifierError{Cause: unix.EACCES, Log: []string{"invalid bpf_context access off=24 size=8"}},
+		"differ from those of Linux 5.18": &ebpf.VerifierError{Cause: unix.EACCES,
+			Log: []string{"invalid bpf_context access off=24 size=8"}},
 	} {
 		if text := explain(err).Error(); !strings.Contains(text, want) {
 			t.Errorf("%q does not say %q", text, want)

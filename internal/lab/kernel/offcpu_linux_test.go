@@ -132,7 +132,8 @@ func TestWhoHasToWaitForAProcessorIsLateByWhatTheKernelSays(t *testing.T) {
 				t.Fatal(err)
 			}
 			e.ask(t, "echo\n", "\n") // it is known once it has left its processor
-			// It may still have to wait when it has answered: so the kernel is asked before and after.
+			// It may still have to wait when it has answered: so the kernel is asked before and
+			// after.
 			first, before, second := runDelay(t, pid), rest(t, read)[offCPURunnable], runDelay(t, pid)
 			var got, least, most float64
 			until(t, "it is late", func() bool {

@@ -85,7 +85,8 @@ func TestRetransmitsCountByConnectionInTheTargetsNetworkAlone(t *testing.T) {
 				t.Fatalf("%v retransmits before any", n)
 			}
 			// The queue of accepted connections is full now: the second one's SYN is dropped, and
-			// sent again after a second. It gives up a second and a half later: the machine may be slow.
+			// sent again after a second. It gives up a second and a half later: the machine may be
+			// slow.
 			second, _, from := stream(t, family)
 			if err := unix.SetsockoptInt(second, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 2500); err != nil {
 				t.Fatal(err)

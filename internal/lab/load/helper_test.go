@@ -203,7 +203,8 @@ func audit(t testing.TB, totals *measure.Totals, windows []*measure.Window) {
 		ended.Add(&w.Ended)
 	}
 	if due != totals.Due || sent != totals.Sent || ended != totals.Ended || in != totals.BytesIn || out != totals.BytesOut {
-		t.Errorf("the windows add up to due %d sent %d ended %v, the totals are %d %d %v", due, sent, ended, totals.Due, totals.Sent, totals.Ended)
+		t.Errorf("the windows add up to due %d sent %d ended %v, the totals are %d %d %v", due,
+			sent, ended, totals.Due, totals.Sent, totals.Ended)
 	}
 	counted, found := uint64(0), -1
 	for _, c := range totals.ConcurrencyAtSend {
@@ -268,11 +269,12 @@ func (a *at) Next() (int64, bool) {
 	return due, true
 }
 
-// released is a schedule of one loop whose arrivals come one by one, each when the test lets it, and
-// are due then.
+// released is a schedule of one loop whose arrivals come one by one, each when the test lets it,
+// and are due then.
 type released struct{ let, given, n, began int64 }
 
-// letting makes the arrivals of a run: the first of n at once, each further one with a call of more.
+// letting makes the arrivals of a run: the first of n at once, each further one with a call of
+// more.
 func letting(first, n int64) (arrivals func(loop, loops int) pace.Schedule, more func()) {
 	r := &released{let: first, n: n}
 	return func(int, int) pace.Schedule { return r }, func() { atomic.AddInt64(&r.let, 1) }
@@ -304,8 +306,8 @@ func (u *until) Next() (int64, bool) {
 	return u.next, !u.over.Load()
 }
 
-// inOneOf runs what a machine that is kept from running at the wrong moment makes meaningless: it must
-// hold in one of several runs.
+// inOneOf runs what a machine that is kept from running at the wrong moment makes meaningless: it
+// must hold in one of several runs.
 func inOneOf(t testing.TB, runs int, what string, holds func() bool) {
 	t.Helper()
 	for range runs {

@@ -56,13 +56,18 @@ func (r *reader) Answer(a *load.Answer) load.AnswerVerdict {
 var answers = []struct{ name, method, wire, seen string }{
 	{"length", "GET", "HTTP/1.1 200 OK\r\nX-Mark: a\r\nContent-Length: 5\r\n\r\nhello", "200 a hello false"},
 	{"empty", "GET", "HTTP/1.1 204 No Content\r\nX-Mark: b\r\n\r\n", "204 b  false"},
-	{"chunked", "GET", "HTTP/1.1 200 OK\r\nX-Mark: c\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2;x=y\r\nlo\r\n0\r\nT: 1\r\n\r\n", "200 c hello false"},
+	{"chunked", "GET", "HTTP/1.1 200 OK\r\nX-Mark: c\r\nTransfer-Encoding: " +
+		"chunked\r\n\r\n3\r\nhel\r\n2;x=y\r\nlo\r\n0\r\nT: 1\r\n\r\n", "200 c hello false"},
 	{"until the end", "GET", "HTTP/1.0 200 OK\r\nX-Mark: d\r\n\r\nhello", "200 d hello false"},
-	{"after 1xx", "GET", "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 No\r\nX-Mark: e\r\nContent-Length: 2\r\n\r\nno", "404 e no false"},
+	{"after 1xx", "GET", "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 " +
+		"Continue\r\n\r\nHTTP/1.1 404 No\r\nX-Mark: e\r\nContent-Length: 2\r\n\r\nno",
+		"404 e no false"},
 	{"head", "HEAD", "HTTP/1.1 200 OK\r\nX-Mark: f\r\nContent-Length: 500\r\n\r\n", "200 f  false"},
 	{"close", "GET", "HTTP/1.1 200 OK\r\nConnection: close\r\nX-Mark: g\r\nContent-Length: 5\r\n\r\nhello", "200 g hello false"},
-	{"many reads", "GET", "HTTP/1.1 200 OK\r\nX-Mark: h\r\nContent-Length: 300000\r\n\r\n" + strings.Repeat("x", 300000), "200 h 300000 bytes false"},
-	{"too much to keep", "GET", "HTTP/1.1 200 OK\r\nX-Mark: i\r\nContent-Length: 1500000\r\n\r\n" + strings.Repeat("x", 1500000), "200 i 1048576 bytes true"},
+	{"many reads", "GET", "HTTP/1.1 200 OK\r\nX-Mark: h\r\nContent-Length: 300000\r\n\r\n" +
+		strings.Repeat("x", 300000), "200 h 300000 bytes false"},
+	{"too much to keep", "GET", "HTTP/1.1 200 OK\r\nX-Mark: i\r\nContent-Length: 1500000\r\n\r\n" +
+		strings.Repeat("x", 1500000), "200 i 1048576 bytes true"},
 }
 
 func TestAnswersOfEveryFramingAreReadWhole(t *testing.T) {

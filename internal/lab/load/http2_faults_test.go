@@ -96,7 +96,8 @@ func TestAResetIsCountedAsWhatItSays(t *testing.T) {
 		if totals.ConnectionsMade != 1 {
 			t.Errorf("%v: %d connections", code, totals.ConnectionsMade)
 		}
-		name := map[http2.ErrCode]string{http2.ErrCodeRefusedStream: "REFUSED_STREAM", http2.ErrCodeInternal: "INTERNAL_ERROR", 0xabcd: "0xabcd"}[code]
+		name := map[http2.ErrCode]string{http2.ErrCodeRefusedStream: "REFUSED_STREAM",
+			http2.ErrCodeInternal: "INTERNAL_ERROR", 0xabcd: "0xabcd"}[code]
 		contains(t, totals.Examples[kind.String()], name)
 	}
 }

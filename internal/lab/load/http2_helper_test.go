@@ -86,7 +86,8 @@ func script(t testing.TB, settings []http2.Setting, part func(n int64, p *peer))
 	})
 }
 
-// accept is a server that gives each connection to talk, with its number from 1, and closes it then.
+// accept is a server that gives each connection to talk, with its number from 1, and closes it
+// then.
 func accept(t testing.TB, talk func(n int64, c net.Conn)) *server {
 	t.Helper()
 	listener := listen(t)

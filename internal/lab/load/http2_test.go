@@ -43,7 +43,8 @@ func TestHTTP2IsSpokenWithTLSAndWithout(t *testing.T) {
 				}
 				totals, _ := run(t, o)
 				if totals.Ended.Failed() != 0 || totals.ConnectionsMade != 4 || totals.Streams != 5 || totals.Peak > 20 {
-					t.Errorf("%v %v, %d connections, %d streams, %d at once", totals.Ended, totals.Examples, totals.ConnectionsMade, totals.Streams, totals.Peak)
+					t.Errorf("%v %v, %d connections, %d streams, %d at once", totals.Ended,
+						totals.Examples, totals.ConnectionsMade, totals.Streams, totals.Peak)
 				}
 				if arrivals != nil && totals.Ended[measure.OK] != 200 {
 					t.Errorf("%v", totals.Ended)
@@ -91,7 +92,8 @@ func TestAClosedLoopHasSoManyRequestsAtOnceAsThereAreStreams(t *testing.T) {
 		g.mu.Lock() // handlers may not have returned yet
 		defer g.mu.Unlock()
 		if totals.Peak != 2*c.streams || totals.Streams != c.streams || totals.Ended.Failed() != 0 || g.most != totals.Peak {
-			t.Errorf("%+v: %d at once, at the server %d, %d streams: %v %v", c, totals.Peak, g.most, totals.Streams, totals.Ended, totals.Examples)
+			t.Errorf("%+v: %d at once, at the server %d, %d streams: %v %v", c, totals.Peak, g.most,
+				totals.Streams, totals.Ended, totals.Examples)
 		}
 	}
 }

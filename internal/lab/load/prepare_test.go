@@ -18,10 +18,12 @@ func TestARequestIsPreparedAsItGoesOnTheWire(t *testing.T) {
 		want   string
 	}{
 		{"", nil, "", "GET /x?y=1 HTTP/1.1\r\nHost: a.test:81\r\nUser-Agent: plimsoll\r\n\r\n"},
-		{"POST", []string{"X-A:  b "}, "hello", "POST /x?y=1 HTTP/1.1\r\nHost: a.test:81\r\nUser-Agent: plimsoll\r\nX-A: b\r\nContent-Length: 5\r\n\r\nhello"},
+		{"POST", []string{"X-A:  b "}, "hello", "POST /x?y=1 HTTP/1.1\r\nHost: " +
+			"a.test:81\r\nUser-Agent: plimsoll\r\nX-A: b\r\nContent-Length: 5\r\n\r\nhello"},
 		{"PUT", nil, "", "PUT /x?y=1 HTTP/1.1\r\nHost: a.test:81\r\nUser-Agent: plimsoll\r\nContent-Length: 0\r\n\r\n"},
 		{"HEAD", []string{"host: b.test", "USER-AGENT: me"}, "", "HEAD /x?y=1 HTTP/1.1\r\nHost: b.test\r\nUser-Agent: me\r\n\r\n"},
-		{"POST", []string{"Content-Length: 2"}, "ab", "POST /x?y=1 HTTP/1.1\r\nHost: a.test:81\r\nUser-Agent: plimsoll\r\nContent-Length: 2\r\n\r\nab"},
+		{"POST", []string{"Content-Length: 2"}, "ab", "POST /x?y=1 HTTP/1.1\r\nHost: " +
+			"a.test:81\r\nUser-Agent: plimsoll\r\nContent-Length: 2\r\n\r\nab"},
 	} {
 		got, err := load.Prepare(to, c.method, c.header, []byte(c.body))
 		if err != nil || string(got) != c.want {

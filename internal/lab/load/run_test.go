@@ -68,8 +68,9 @@ func TestAnOpenLoopSendsEachArrivalOnce(t *testing.T) {
 // The windows' ends are moments that have nothing to do with the requests, so what is in flight
 // then is what is in flight at any time: by Little's law the rate of answers times how long each
 // took. An answer that came just after a window's end must not be missing from it. A loop that the
-// machine kept from running catches up with windows that are over, and what it sends meanwhile counts
-// in them, so one of several runs must agree; a window that sees too little does so in all of them.
+// machine kept from running catches up with windows that are over, and what it sends meanwhile
+// counts in them, so one of several runs must agree; a window that sees too little does so in all
+// of them.
 func TestTheEndsOfWindowsSeeWhatIsInFlightAtAnyTime(t *testing.T) {
 	s := serve(t, func(_ int64, _ *http.Request, c net.Conn) bool {
 		<-time.After(5 * time.Millisecond)

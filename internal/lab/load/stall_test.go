@@ -72,7 +72,8 @@ func TestAStallWeighsAsMuchAsItLasted(t *testing.T) {
 	for i, a := range answered {
 		start = min(start, a-int64(i)*distance) // the least that an answer took beyond its due time is next to nothing
 	}
-	// An answer on its way to the generator when a connection's next was noted takes longer by then.
+	// An answer on its way to the generator when a connection's next was noted takes longer by
+	// then.
 	most := float64(o.Connections + 1)
 	for _, limit := range []int64{100 * ms, 200 * ms, 300 * ms, 400 * ms, 450 * ms} {
 		expected := 0

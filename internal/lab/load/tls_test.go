@@ -143,9 +143,11 @@ func TestTLSToAServerThatEndsTheConnectionIsExplained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = load.Run(t.Context(), load.Options{Target: target, Script: load.Static("GET /", []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), false), Connections: 1,
+	_, err = load.Run(t.Context(), load.Options{Target: target, Script: load.Static("GET /",
+		[]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), false), Connections: 1,
 		Duration: time.Second, Timeout: patience})
-	if want := "no connection to " + ln.Addr().String() + ": it ended the connection when TLS began: does the target speak http and not https?"; err == nil || err.Error() != want {
+	if want := "no connection to " + ln.Addr().String() + ": it ended the connection when TLS " +
+		"began: does the target speak http and not https?"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }

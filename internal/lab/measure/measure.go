@@ -295,6 +295,19 @@ func (s *Step) Ends(name string) (first, last *Sample) {
 	return first, last
 }
 
+// Spent is how fast a counter of processor time grew in the judged part, in cores, and how many
+// requests were answered a second meanwhile: one over the other is what a request costs. ok is false
+// when it was not sampled twice, or fell, as when the target was restarted.
+func (s *Step) Spent(name string) (cores, answered float64, ok bool) {
+	first, last := s.Ends(name)
+	if first == nil {
+		return 0, 0, false
+	}
+	seconds := float64(last.At-first.At) / 1e9
+	cores = (last.Values[name] - first.Values[name]) / seconds
+	return cores, s.Between(first.At, last.At, (*Tally).Answered) / seconds, cores >= 0
+}
+
 // Between is how many requests ended between two moments of the step, of those that count counts.
 // Those of a window are taken to be spread evenly over it; without windows, over the step.
 func (s *Step) Between(from, to int64, count func(t *Tally) uint64) (n float64) {

@@ -37,3 +37,29 @@ func TestRequestsBetweenTwoMomentsAreSharesOfTheirWindows(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatARequestCostsIsSharedByThoseThatWereAnswered(t *testing.T) {
+	step := func(busy ...float64) *measure.Step {
+		s := &measure.Step{}
+		s.Totals.Length = 10e9
+		s.Totals.Ended[measure.OK], s.Totals.Ended[measure.BadStatus] = 900, 100
+		s.Totals.Ended[measure.Timeout] = 500
+		for i, v := range busy {
+			s.Samples = append(s.Samples, measure.Sample{
+				At: int64(i) * 5e9, Values: map[string]float64{measure.TargetCPU: v},
+			})
+		}
+		return s
+	}
+	cores, answered, ok := step(7, 8, 9).Spent(measure.TargetCPU)
+	if cores != .2 || answered != 100 || !ok {
+		t.Errorf("%v cores for %v a second, %v; want 0.2 for 100", cores, answered, ok)
+	}
+	for name, s := range map[string]*measure.Step{
+		"sampled once": step(7), "restarted": step(7, 8, 1), "never sampled": step(),
+	} {
+		if _, _, ok := s.Spent(measure.TargetCPU); ok {
+			t.Errorf("what a service spent that was %s is said to be known", name)
+		}
+	}
+}

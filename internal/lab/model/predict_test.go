@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"flag"
 	"math"
 	"strings"
 	"sync"
@@ -28,6 +29,8 @@ func local(seed uint64) model.PredictOptions {
 	return model.PredictOptions{Options: model.Options{Local: true, Seed: seed}, Poisson: true}
 }
 
+var seeds = flag.Int("seeds", 1, "how many times the line of each server is predicted")
+
 func TestALineIsPredictedFromBelowHalfOfIt(t *testing.T) {
 	t.Parallel()
 	s := objectives(t, "p99<50ms")
@@ -41,7 +44,6 @@ func TestALineIsPredictedFromBelowHalfOfIt(t *testing.T) {
 		{1, true, 2 * ms, 0}, {4, true, 2 * ms, 150_000},
 		{1, false, 8 * ms, 100_000}, {4, false, 2 * ms, 120_000}, {8, false, 4 * ms, 50_000},
 	}
-	const seeds = 1
 	var near, contained atomic.Int64
 	var running sync.WaitGroup
 	for _, v := range servers {
@@ -51,7 +53,7 @@ func TestALineIsPredictedFromBelowHalfOfIt(t *testing.T) {
 				station.Service = queue.Exponential(v.mean)
 			}
 			line := queue.Line(station, true, s[0].Limit, s[0].Share, 100_000, 1)
-			for seed := range uint64(seeds) {
+			for seed := range uint64(*seeds) {
 				l := load{
 					station:  station,
 					overhead: v.overhead,
@@ -82,7 +84,7 @@ func TestALineIsPredictedFromBelowHalfOfIt(t *testing.T) {
 		})
 	}
 	running.Wait()
-	of := int64(len(servers) * seeds)
+	of := int64(len(servers) * *seeds)
 	t.Logf("of %d lines %d were predicted within 15 %%, and %d lie in their intervals",
 		of, near.Load(), contained.Load())
 	if 10*near.Load() < 9*of {

@@ -39,9 +39,9 @@ const (
 	beyond = 1.05
 	// The most that is believed of a sample. A run directory may come from anywhere, and from more
 	// than this nothing finite could be computed.
-	mostSeconds = 1e12 // of processor time
-	mostHeld    = 1e9  // connections
-	mostBytes   = 1e18 // resident
+	mostCores = 1e12 // busy
+	mostHeld  = 1e9  // connections
+	mostBytes = 1e18 // resident
 )
 
 // processor fits the target's processor time to the rates of the steps.
@@ -86,15 +86,9 @@ func (p *DeploymentPlan) busy(run *record.Run) (points []point) {
 		if !usable(s) {
 			continue
 		}
-		first, last := s.Ends(measure.TargetCPU)
-		if first == nil {
-			continue
-		}
-		seconds := float64(last.At-first.At) / 1e9
-		rate := s.Between(first.At, last.At, (*measure.Tally).Answered) / seconds
-		spent := last.Values[measure.TargetCPU] - first.Values[measure.TargetCPU]
-		if spent > 0 && spent <= mostSeconds && rate > 0 && rate <= beyond*p.Line.High {
-			points = append(points, point{rate, spent / seconds})
+		cores, rate, ok := s.Spent(measure.TargetCPU)
+		if ok && cores > 0 && cores <= mostCores && rate > 0 && rate <= beyond*p.Line.High {
+			points = append(points, point{rate, cores})
 		}
 	}
 	return points

@@ -10,7 +10,8 @@ import (
 )
 
 func TestTheRuntimeIsKnownFromTheProcess(t *testing.T) {
-	// In a command "_" stands for a space within a word, as in a title that a process has given itself.
+	// In a command "_" stands for a space within a word, as in a title that a process has given
+	// itself.
 	for name, c := range map[string]struct {
 		exe, command, maps string
 		want               Runtime

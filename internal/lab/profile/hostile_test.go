@@ -39,7 +39,8 @@ func message(number protowire.Number, content []byte, times int) []byte {
 func TestWhatIsNotAProfileIsSaidInOneLine(t *testing.T) {
 	whole := encoded(t, time.Second, "cpu", "nanoseconds", stacks{"main.main;main.work": 5})
 	locations := func(n int) []byte { return message(1, make([]byte, n), 1) }
-	twice := &profile.Profile{SampleType: []*profile.ValueType{{Type: "cpu", Unit: "seconds"}}, Sample: []*profile.Sample{{Value: []int64{1, 2}}}}
+	twice := &profile.Profile{SampleType: []*profile.ValueType{{Type: "cpu", Unit: "seconds"}},
+		Sample: []*profile.Sample{{Value: []int64{1, 2}}}}
 	for name, c := range map[string]struct {
 		data []byte
 		want string
@@ -132,7 +133,8 @@ func TestInlinedCallsDoNotMakeMemoryOfLittle(t *testing.T) {
 	for i := range 512 {
 		l.Line = append(l.Line, profile.Line{Function: f, Line: int64(i)})
 	}
-	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "cpu", Unit: "seconds"}}, Function: []*profile.Function{f}, Location: []*profile.Location{l}}
+	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "cpu", Unit: "seconds"}},
+		Function: []*profile.Function{f}, Location: []*profile.Location{l}}
 	for range 20_000 {
 		p.Sample = append(p.Sample, &profile.Sample{Location: []*profile.Location{l}, Value: []int64{1}})
 	}
@@ -153,7 +155,9 @@ func TestWhatIsNotReadMakesNoMemory(t *testing.T) {
 	labelled := message(2, append([]byte{2 << 3, 5}, message(3, nil, 2_000_000)...), 1)
 	for name, more := range map[string][]byte{
 		"labels": labelled, "comments": message(13, make([]byte, 8<<20), 1), "fields without a name": numbers,
-		"a long name of many": named(t, strings.Repeat("x", 1<<20)), "type arguments of many": named(t, "main.work["+strings.Repeat("x", 1<<20)+"]"),
+		"a long name of many": named(t, strings.Repeat("x",
+			1<<20)), "type arguments of many": named(t,
+			"main.work["+strings.Repeat("x", 1<<20)+"]"),
 	} {
 		data := append(bytes.Clone(whole), more...)
 		if strings.HasSuffix(name, "of many") {

@@ -17,7 +17,8 @@ import (
 func thousandths(v float64) string { return strconv.FormatFloat(math.Round(v*1e6)/1e3, 'g', -1, 64) }
 
 func TestATreeMergesStacksFromTheRoot(t *testing.T) {
-	p := second(t, stacks{"main.main;main.cart;json.Marshal": 300, "main.main;main.cart": 100, "main.main;main.pay": 500, "runtime.gc": 100})
+	p := second(t, stacks{"main.main;main.cart;json.Marshal": 300, "main.main;main.cart": 100,
+		"main.main;main.pay": 500, "runtime.gc": 100})
 	want := "all 1000 (main.main 900 (main.pay 500, main.cart 400 (json.Marshal 300)), runtime.gc 100)"
 	if got := drawn(p.Tree(lab.CPU)); got != want {
 		t.Errorf("%s\nnot %s", got, want)
@@ -59,7 +60,8 @@ func TestAProfileWithoutADurationHasPlainAmounts(t *testing.T) {
 
 func TestAKindThatIsNotThereWeighsNothing(t *testing.T) {
 	p := second(t, stacks{"main.main": 1000})
-	if p.Total(lab.Delay) != 0 || p.Tree(lab.Delay) != nil || len(p.Top(lab.Delay, lab.Leaf, 5)) != 0 || len(p.Cumulative(lab.Delay)) != 0 ||
+	if p.Total(lab.Delay) != 0 || p.Tree(lab.Delay) != nil ||
+		len(p.Top(lab.Delay, lab.Leaf, 5)) != 0 || len(p.Cumulative(lab.Delay)) != 0 ||
 		len(p.Classify(lab.Delay, func([]lab.Frame) string { return "x" })) != 0 {
 		t.Error("a processor profile has weight in delay")
 	}
@@ -158,7 +160,8 @@ func TestWhatWasFreedMeanwhileIsNotHeld(t *testing.T) {
 }
 
 func TestEachStackIsInOneClass(t *testing.T) {
-	p := second(t, stacks{"main.main;main.cart;encoding/json.Marshal;reflect.Value.Field": 300, "main.main;log/slog.Info": 200, "runtime.gcBgMarkWorker": 500})
+	p := second(t, stacks{"main.main;main.cart;encoding/json.Marshal;reflect.Value.Field": 300,
+		"main.main;log/slog.Info": 200, "runtime.gcBgMarkWorker": 500})
 	got := p.Classify(lab.CPU, func(stack []lab.Frame) string {
 		for _, f := range stack {
 			if strings.HasPrefix(f.Function, "encoding/json.") {
@@ -177,7 +180,8 @@ func TestTopGivesTheWeightToTheChosenFrame(t *testing.T) {
 	p := second(t, stacks{"main.main;main.cart;encoding/json.Marshal": 300, "main.main;main.cart;sync.(*Mutex).Lock": 200,
 		"main.main;github.com/shop/pay.Card;crypto/rsa.Sign": 400, "runtime.gc": 100})
 	got := p.Top(lab.CPU, lab.FirstUser, 5)
-	if len(got) != 2 || got[0].Function != "main.cart" || math.Abs(got[0].Share-.5) > 1e-9 || got[1].Function != "github.com/shop/pay.Card" ||
+	if len(got) != 2 || got[0].Function != "main.cart" || math.Abs(got[0].Share-.5) > 1e-9 ||
+		got[1].Function != "github.com/shop/pay.Card" ||
 		math.Abs(got[1].Share-.4) > 1e-9 {
 		t.Fatalf("%+v", got)
 	}
@@ -206,7 +210,8 @@ func TestAPlaceIsAFunctionAtItsHeaviestLine(t *testing.T) {
 func TestAFunctionThatCallsItselfCountsOnce(t *testing.T) {
 	p := second(t, stacks{"main.main;main.walk;main.walk;main.walk": 600, "main.main": 400})
 	got := p.Cumulative(lab.CPU)
-	if len(got) != 2 || got[0].Function != "main.main" || got[0].Share != 1 || got[1].Function != "main.walk" || math.Abs(got[1].Share-.6) > 1e-9 {
+	if len(got) != 2 || got[0].Function != "main.main" || got[0].Share != 1 ||
+		got[1].Function != "main.walk" || math.Abs(got[1].Share-.6) > 1e-9 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -243,10 +248,14 @@ func TestWhoseCodeAFunctionIsIsSaidByItsName(t *testing.T) {
 	for name, want := range map[string]lab.Origin{
 		"main.main": lab.Own, "main.(*Shop).cart.func1": lab.Own, "github.com/gin-gonic/gin.(*Context).Next": lab.Own,
 		"plimsoll/examples/patients/ward.Main": lab.Own, "example.com/shop.New": lab.Own,
-		"net/http.(*conn).serve": lab.Standard, "sync.(*Mutex).Lock": lab.Standard, "encoding/json.Marshal": lab.Standard, "internal/poll.(*FD).Read": lab.Standard,
-		"vendor/golang.org/x/net/http/httpguts.ValidHeaderFieldName": lab.Standard, "golang.org/x/sys/unix.Recvfrom": lab.Standard, "syscall.Syscall": lab.Standard,
-		"runtime.mallocgc": lab.Runtime, "internal/runtime/syscall.Syscall6": lab.Runtime, "memeqbody": lab.Runtime, "[libc.so.6]": lab.Runtime,
-		"type:.eq.main.key": lab.Runtime, "go:buildid": lab.Runtime, lab.Cut: lab.Runtime, lab.Folded: lab.Runtime, "": lab.Runtime, "runtime/pprof.StartCPUProfile": lab.Runtime,
+		"net/http.(*conn).serve": lab.Standard, "sync.(*Mutex).Lock": lab.Standard,
+		"encoding/json.Marshal": lab.Standard, "internal/poll.(*FD).Read": lab.Standard,
+		"vendor/golang.org/x/net/http/httpguts.ValidHeaderFieldName": lab.Standard,
+		"golang.org/x/sys/unix.Recvfrom":                             lab.Standard, "syscall.Syscall": lab.Standard,
+		"runtime.mallocgc": lab.Runtime, "internal/runtime/syscall.Syscall6": lab.Runtime,
+		"memeqbody": lab.Runtime, "[libc.so.6]": lab.Runtime,
+		"type:.eq.main.key": lab.Runtime, "go:buildid": lab.Runtime, lab.Cut: lab.Runtime,
+		lab.Folded: lab.Runtime, "": lab.Runtime, "runtime/pprof.StartCPUProfile": lab.Runtime,
 	} {
 		if got := lab.OriginOf(name); got != want {
 			t.Errorf("%q is %v, not %v", name, got, want)

@@ -43,7 +43,8 @@ func TestARealProcessorProfileNamesWhatBurns(t *testing.T) {
 	pprof.StopCPUProfile()
 	p := parsed(t, out.Bytes())
 	top := p.Top(lab.CPU, lab.FirstUser, 1)
-	if len(top) != 1 || !strings.HasSuffix(top[0].Function, ".burn") || top[0].Share < .5 || !strings.HasSuffix(top[0].File, "profile/real_test.go") || top[0].Line == 0 {
+	if len(top) != 1 || !strings.HasSuffix(top[0].Function, ".burn") || top[0].Share < .5 ||
+		!strings.HasSuffix(top[0].File, "profile/real_test.go") || top[0].Line == 0 {
 		t.Errorf("%+v", top)
 	}
 	if p.Total(lab.CPU) <= 0 || p.Seconds() <= 0 || !p.Rate(lab.CPU) {
@@ -121,7 +122,8 @@ func TestARealGoroutineProfileCountsByWhatStartedThem(t *testing.T) {
 	done.Wait()
 	total := p.Total(lab.Goroutine)
 	top := p.Top(lab.Goroutine, lab.Started, 1)
-	if len(top) != 1 || !strings.Contains(top[0].Function, "TestARealGoroutineProfile") || top[0].Share*total < 499.5 || total < 501 || p.Rate(lab.Goroutine) {
+	if len(top) != 1 || !strings.Contains(top[0].Function, "TestARealGoroutineProfile") ||
+		top[0].Share*total < 499.5 || total < 501 || p.Rate(lab.Goroutine) {
 		t.Errorf("%v goroutines, of which %+v", total, top)
 	}
 }

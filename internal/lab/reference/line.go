@@ -10,9 +10,9 @@ import (
 // precision is how near, as a share, the two rates are between which a search for a line ends.
 const precision = 1e-3
 
-// FindLine finds the true load line: the highest rate at which a service that is offered so many requests
-// keeps every objective of its kind. The first fifth is not judged: the service warms up, or grows,
-// before. It is 0 where no rate keeps them; highest is where the search ends.
+// FindLine finds the true load line: the highest rate at which a service that is offered so many
+// requests keeps every objective of its kind. The first fifth is not judged: the service warms up,
+// or grows, before. It is 0 where no rate keeps them; highest is where the search ends.
 func (k *Kind) FindLine(objectives slo.SLO, highest float64, arrivals int, seed uint64) float64 {
 	if k.Meets(objectives, highest, arrivals, seed) {
 		return highest

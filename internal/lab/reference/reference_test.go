@@ -146,7 +146,8 @@ func TestAPoolGrowsAfterABusyPeriodAndNotBeyondItsMost(t *testing.T) {
 	s := reference.Autoscaled{
 		Workers: 1, Most: 2, Takes: queue.Constant(8 * ms), Period: second, Busy: .5,
 	}.New(1)
-	// 100 a second keep one worker busy for 80 % of its time. Three at once show how many there are.
+	// 100 a second keep one worker busy for 80 % of its time. Three at once show how many there
+	// are.
 	at := int64(0)
 	together := func() (last int64) {
 		for range 3 {

@@ -261,7 +261,8 @@ func TestWhatIsNotARequestOrOneTooManyEndsTheConnection(t *testing.T) {
 	s := start(t, refserver.Options{Station: constant(1, -1, time.Hour)})
 	bad := []string{
 		"nonsense\r\n\r\n", get + get, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nab",
-		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("y", 20_000),
+		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+		"GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("y", 20_000),
 	}
 	for _, request := range bad {
 		c := dial(t, s)
@@ -303,7 +304,8 @@ func TestAServerThatCannotBeSaysWhy(t *testing.T) {
 		t.Error(err)
 	}
 	taken := start(t, refserver.Options{Station: constant(1, -1, 0)})
-	if _, err := refserver.Start(refserver.Options{Station: constant(1, -1, 0), Address: taken.Address()}); err == nil || !strings.Contains(err.Error(), "taken") {
+	if _, err := refserver.Start(refserver.Options{Station: constant(1, -1, 0),
+		Address: taken.Address()}); err == nil || !strings.Contains(err.Error(), "taken") {
 		t.Error(err)
 	}
 	if _, err := refserver.Start(refserver.Options{Station: constant(1, -1, 0), Address: "nowhere"}); err == nil {

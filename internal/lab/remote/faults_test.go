@@ -25,8 +25,8 @@ type puppet struct {
 	end  *pipe
 }
 
-// puppets dials generators that the test plays; each is played by play on a goroutine of its own, and
-// ends when that returns.
+// puppets dials generators that the test plays; each is played by play on a goroutine of its own,
+// and ends when that returns.
 func puppets(t *testing.T, play func(p *puppet)) func(context.Context, string) (Link, error) {
 	var playing sync.WaitGroup
 	t.Cleanup(playing.Wait)
@@ -108,8 +108,8 @@ func window(start int64) *measure.Window {
 	return &measure.Window{Start: start, Length: 250e6, Due: 1, Sent: 1, Ended: measure.Tally{measure.OK: 1}}
 }
 
-// What a generator does that is not right, once a load has started, makes the load invalid, stops the
-// others, and ends the fleet.
+// What a generator does that is not right, once a load has started, makes the load invalid, stops
+// the others, and ends the fleet.
 func TestAGeneratorThatGoesWrongMakesTheLoadInvalid(t *testing.T) {
 	raw := func(p *puppet, b []byte) { _, _ = p.end.Write(b) }
 	for what, c := range map[string]struct {

@@ -84,7 +84,8 @@ func confidence(i model.Interval) string {
 // unit's name.
 func inUnit(i model.Interval, unit string) string {
 	if unit == "s" {
-		return format.Duration(i.Estimate*1e9) + " (" + format.Duration(i.Low*1e9) + "–" + format.Duration(i.High*1e9) +
+		return format.Duration(i.Estimate*1e9) + " (" + format.Duration(i.Low*1e9) + "–" +
+			format.Duration(i.High*1e9) +
 			")"
 	}
 	return strings.TrimSpace(interval(i) + " " + unit)

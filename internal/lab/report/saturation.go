@@ -15,30 +15,19 @@ func use(s *measure.Step, machineCores int) Use {
 			float64(s.Totals.Length+s.Totals.Drain) / cores)
 		u.Generator = &share
 	}
-	if spent, from, to, ok := grown(s, measure.TargetCPU); ok {
+	if busy, answered, ok := s.Spent(measure.TargetCPU); ok {
 		if cores > 0 {
-			share := round(spent / seconds(to-from) / cores)
+			share := round(busy / cores)
 			u.Target = &share
 		}
-		if n := s.Between(from, to, (*measure.Tally).Total); n > 0 {
-			per := round(spent / n)
+		if answered > 0 {
+			per := round(busy / answered)
 			u.PerRequest = &per
 		}
 	}
-	if spent, from, to, ok := grown(s, measure.HostCPU); ok && cores > 0 {
-		share := round(spent / seconds(to-from) / cores)
+	if busy, _, ok := s.Spent(measure.HostCPU); ok && cores > 0 {
+		share := round(busy / cores)
 		u.Host = &share
 	}
 	return u
-}
-
-// grown is by how much a counter grew between the ends of a step's judged part, and between when.
-// ok is false when it was not sampled twice, or fell, as when the target was restarted.
-func grown(s *measure.Step, name string) (by float64, from, to int64, ok bool) {
-	first, last := s.Ends(name)
-	if first == nil {
-		return 0, 0, 0, false
-	}
-	by = last.Values[name] - first.Values[name]
-	return by, first.At, last.At, by >= 0
 }

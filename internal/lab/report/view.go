@@ -220,7 +220,8 @@ func validity(d *Data) (all []Check) {
 			"The noise floor is known",
 			fmt.Sprintf("two equal steps differed by %s in p50, %s in p99, %s in goodput and %s "+
 				"in processor time",
-				format.Percent(n.P50), format.Percent(n.P99), format.Percent(n.Goodput), format.Percent(n.CPU)),
+				format.Percent(n.P50), format.Percent(n.P99), format.Percent(n.Goodput),
+				format.Percent(n.CPU)),
 		})
 	}
 	return append(all, physics(r.Model.Checks)...)

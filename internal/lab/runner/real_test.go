@@ -33,7 +33,8 @@ func realRig(t *testing.T, url string) bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return runner.New(runner.Options{Target: target, Script: load.Static("GET /", request, false), Sampler: probe.New(probe.Options{PID: os.Getpid()}), Seed: 1})
+	return runner.New(runner.Options{Target: target, Script: load.Static("GET /", request, false),
+		Sampler: probe.New(probe.Options{PID: os.Getpid()}), Seed: 1})
 }
 
 func TestStepsOnARealServer(t *testing.T) {
@@ -59,14 +60,16 @@ func TestStepsOnARealServer(t *testing.T) {
 	if _, err := b.Settle(t.Context()); err != nil {
 		t.Error(err)
 	}
-	s, stopped, err = b.Step(t.Context(), measure.StepPlan{Number: 2, Length: 60e9, Connections: 2}, func(w *measure.Window) string { return "enough" })
+	s, stopped, err = b.Step(t.Context(), measure.StepPlan{Number: 2, Length: 60e9, Connections: 2},
+		func(w *measure.Window) string { return "enough" })
 	if err != nil || stopped != "enough" || s.Totals.Ended[measure.OK] == 0 {
 		t.Error(stopped, err, s)
 	}
 	server.CloseClientConnections()
 	server.Close()
 	closed = true
-	if _, _, err := b.Step(t.Context(), measure.StepPlan{Number: 3, Rate: 10, Length: 1e9}, nil); err == nil || strings.Contains(err.Error(), "\n") {
+	if _, _, err := b.Step(t.Context(), measure.StepPlan{Number: 3, Rate: 10, Length: 1e9},
+		nil); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Error("a target that is gone:", err)
 	}
 }

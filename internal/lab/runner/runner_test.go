@@ -111,7 +111,8 @@ func TestAStepIsWhatItsPlanSays(t *testing.T) {
 		f := &target{t: t}
 		s := f.step(f.runner())
 		o := f.runs[len(f.runs)-1]
-		if o.Connections != 9 || o.Loops != 2 || o.Timeout != time.Second || o.Seed != 103 || o.Window != 250*time.Millisecond || o.Duration != 0 {
+		if o.Connections != 9 || o.Loops != 2 || o.Timeout != time.Second || o.Seed != 103 ||
+			o.Window != 250*time.Millisecond || o.Duration != 0 {
 			t.Errorf("%+v", o)
 		}
 		count, last := 0, int64(0)
@@ -210,7 +211,8 @@ func TestAStepIsStoppedWithAReason(t *testing.T) {
 			}
 			return ""
 		})
-		if err != nil || stopped != "half of the requests fail" || seen != 3 || len(s.Windows) != 3 || s.Totals.Ended[measure.Unfinished] != 5 {
+		if err != nil || stopped != "half of the requests fail" || seen != 3 ||
+			len(s.Windows) != 3 || s.Totals.Ended[measure.Unfinished] != 5 {
 			t.Errorf("%v, %q, %d windows shown", err, stopped, seen)
 		}
 	})
@@ -290,7 +292,8 @@ func TestSettleSaysWhatDidNotComeBack(t *testing.T) {
 		"1 of 4 light requests fail (HTTP/1.1 503), and none did":       func(f *target) { f.failing = true },
 	} {
 		took, err := settle(t, rest, disturb, time.Hour, nothing)
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "after 30s") || took < 30*time.Second || took > 31*time.Second {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(),
+			"after 30s") || took < 30*time.Second || took > 31*time.Second {
 			t.Errorf("after %v: %v; it should say %q", took, err, want)
 		}
 	}

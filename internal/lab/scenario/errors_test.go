@@ -139,39 +139,45 @@ var senseless = map[string]string{
 	"mix: [{name: a, weight: 0, request: {path: /}}]":                     "the weight must be above 0",
 	"mix: [{name: a, weight: x, request: {path: /}}]":                     "expected a number",
 	"mix: [{name: a}]": "one of request, steps is needed, and none of them is here",
-	"mix: [{name: a, request: {path: /}, steps: []}]":                                                                                     "here are request and steps",
-	"mix: [{name: a, steps: []}]":                                                                                                         "mix[0].steps: empty",
-	"mix: [{name: a, steps: [{name: b, request: {path: /}}], check: {}}]":                                                                 "each of the steps has its own check",
-	"mix: [{name: a, request: {path: /, method: get}}]":                                                                                   "\"get\" is not a method",
-	"mix: [{name: a, request: {path: /, method: CONNECT}}]":                                                                               "\"CONNECT\" is not a method",
-	"mix: [{name: a, request: {path: '/a b'}}]":                                                                                           "percent-encode the rest, as %20 for a blank",
-	"mix: [{name: a, request: {path: /ü}}]":                                                                                               "percent-encode",
-	"mix: [{name: a, request: {path: \"/${NO_SUCH_VARIABLE}\"}}]":                                                                         "the environment variable NO_SUCH_VARIABLE is not set",
-	"mix: [{name: a, request: {path: /, headers: {X: \"a\\nb\"}}}]":                                                                       "a header cannot hold a line break",
-	"mix: [{name: a, request: {path: /, headers: {Transfer-Encoding: a}}}]":                                                               "how the message is framed",
-	"mix: [{name: a, request: {path: /, body: a, body_file: b}}]":                                                                         "body and body_file are both given",
-	"mix: [{name: a, request: {path: /, body_file: nope.json}}]":                                                                          "nope.json cannot be read",
-	"mix: [{name: a, request: {path: /, method: HEAD}, check: {json: {a: 1}}}]":                                                           "a HEAD request has no body",
-	"mix: [{name: a, request: {path: /}, check: {status: []}}]":                                                                           "check.status: empty",
-	"mix: [{name: a, request: {path: /}, check: {status: 99}}]":                                                                           "\"99\" is not a status",
-	"mix: [{name: a, request: {path: /}, check: {header: {X: {contains: 1, contain: 1}}}}]":                                               "did you mean contains?",
-	"mix: [{name: a, request: {path: /}, check: {json: {a: 0x10}}}]":                                                                      "is not a number that JSON has",
-	"mix: [{name: a, request: {path: /}, take: {a: {json: b}}}]":                                                                          "mix[0].take: unknown key",
-	"mix: [{name: a, steps: [{name: b, request: {path: /}, think: 2h}, {name: c, request: {path: /}}]}]":                                  "longer than the 1h0m0s",
-	"mix: [{name: a, steps: [{name: b, request: {path: /}}, {name: b, request: {path: /}}]}]":                                             "\"b\" is the name of another step",
-	"mix: [{name: a, steps: [{name: b, request: {path: /}, take: {V: {json: b}}}]}]":                                                      "a value's name begins with a lower-case letter",
-	"mix: [{name: a, steps: [{name: b, request: {path: /}, take: {v: {json: b}}}, {name: c, request: {path: /}, take: {v: {json: b}}}]}]": "taken by a step before",
-	"data: {v: {sequence: {}}}\nmix: [{name: a, steps: [{name: b, request: {path: '/${v}'}, take: {v: {json: b}}}]}]":                     "v is a source of the data section already",
-	"data: {v: {sequence: {}}}\nmix: [{name: a, request: {path: '/${v.x}'}}]":                                                             "numbers, which have no columns",
-	"data: {u: {csv: users.csv}}\nmix: [{name: a, request: {path: '/${u}'}}]":                                                             "name a column, as ${u.name}",
-	"data: {u: {csv: users.csv}}\nmix: [{name: a, request: {path: '/${u.nmae}'}}]":                                                        "did you mean name?",
-	"data: {u: {csv: users.csv}}\nmix: [{name: a, request: {path: /, headers: {X: '${u.name}'}}}]":                                        "${u.name}: the value of row 2 has a byte that cannot go here",
-	"data: {u: {csv: users.csv}}\nmix: [{name: a, request: {path: '/${raw:u.name}'}}]":                                                    "the value of row 2 has a byte",
+	"mix: [{name: a, request: {path: /}, steps: []}]":                                       "here are request and steps",
+	"mix: [{name: a, steps: []}]":                                                           "mix[0].steps: empty",
+	"mix: [{name: a, steps: [{name: b, request: {path: /}}], check: {}}]":                   "each of the steps has its own check",
+	"mix: [{name: a, request: {path: /, method: get}}]":                                     "\"get\" is not a method",
+	"mix: [{name: a, request: {path: /, method: CONNECT}}]":                                 "\"CONNECT\" is not a method",
+	"mix: [{name: a, request: {path: '/a b'}}]":                                             "percent-encode the rest, as %20 for a blank",
+	"mix: [{name: a, request: {path: /ü}}]":                                                 "percent-encode",
+	"mix: [{name: a, request: {path: \"/${NO_SUCH_VARIABLE}\"}}]":                           "the environment variable NO_SUCH_VARIABLE is not set",
+	"mix: [{name: a, request: {path: /, headers: {X: \"a\\nb\"}}}]":                         "a header cannot hold a line break",
+	"mix: [{name: a, request: {path: /, headers: {Transfer-Encoding: a}}}]":                 "how the message is framed",
+	"mix: [{name: a, request: {path: /, body: a, body_file: b}}]":                           "body and body_file are both given",
+	"mix: [{name: a, request: {path: /, body_file: nope.json}}]":                            "nope.json cannot be read",
+	"mix: [{name: a, request: {path: /, method: HEAD}, check: {json: {a: 1}}}]":             "a HEAD request has no body",
+	"mix: [{name: a, request: {path: /}, check: {status: []}}]":                             "check.status: empty",
+	"mix: [{name: a, request: {path: /}, check: {status: 99}}]":                             "\"99\" is not a status",
+	"mix: [{name: a, request: {path: /}, check: {header: {X: {contains: 1, contain: 1}}}}]": "did you mean contains?",
+	"mix: [{name: a, request: {path: /}, check: {json: {a: 0x10}}}]":                        "is not a number that JSON has",
+	"mix: [{name: a, request: {path: /}, take: {a: {json: b}}}]":                            "mix[0].take: unknown key",
+	"mix: [{name: a, steps: [{name: b, request: {path: /}, think: 2h}, {name: c, request: {path: " +
+		"/}}]}]": "longer than the 1h0m0s",
+	"mix: [{name: a, steps: [{name: b, request: {path: /}}, {name: b, request: {path: /}}]}]": "\"b\" is the name of another step",
+	"mix: [{name: a, steps: [{name: b, request: {path: /}, take: {V: {json: b}}}]}]":          "a value's name begins with a lower-case letter",
+	"mix: [{name: a, steps: [{name: b, request: {path: /}, take: {v: {json: b}}}, {name: c, " +
+		"request: {path: /}, take: {v: {json: b}}}]}]": "taken by a step before",
+	"data: {v: {sequence: {}}}\nmix: [{name: a, steps: [{name: b, request: {path: '/${v}'}, " +
+		"take: {v: {json: b}}}]}]": "v is a source of the data section already",
+	"data: {v: {sequence: {}}}\nmix: [{name: a, request: {path: '/${v.x}'}}]":      "numbers, which have no columns",
+	"data: {u: {csv: users.csv}}\nmix: [{name: a, request: {path: '/${u}'}}]":      "name a column, as ${u.name}",
+	"data: {u: {csv: users.csv}}\nmix: [{name: a, request: {path: '/${u.nmae}'}}]": "did you mean name?",
+	"data: {u: {csv: users.csv}}\nmix: [{name: a, request: {path: /, headers: {X: " +
+		"'${u.name}'}}}]": "${u.name}: the value of row 2 " +
+		"has a byte that cannot go here",
+	"data: {u: {csv: users.csv}}\nmix: [{name: a, request: {path: '/${raw:u.name}'}}]": "the value of row 2 has a byte",
 }
 
 func TestAScenarioThatMakesNoSenseIsRefused(t *testing.T) {
 	rows := map[string]string{
-		"users.csv": "name,secret\nann,b\n\"bob\nc\",d\n", "bad.csv": "a,b\n1,2\n3\n", "twice.csv": "a,a\n1,2\n", "empty.csv": "", "none.csv": "a,b\n",
+		"users.csv": "name,secret\nann,b\n\"bob\nc\",d\n", "bad.csv": "a,b\n1,2\n3\n",
+		"twice.csv": "a,a\n1,2\n", "empty.csv": "", "none.csv": "a,b\n",
 		"lines.jsonl": "{\"a\": 1}\n{\"b\": 2}\n", "broken.jsonl": "{\"a\": 1}\n{\"a\"\n",
 	}
 	for text, says := range senseless {
@@ -248,7 +254,8 @@ func FuzzLoad(f *testing.F) {
 			"mix:\n- name: x\n  steps:\n  - {name: y, request: {method: PUT, path: " +
 			"'/${a}?b=${raw:a}', headers: {X: '${a}'}, body: '{\"a\": ${a}}'}, take: {v: " +
 			"{header: {name: A, after: b}}, w: {body: {after: c}}}, think: 1s}\n" +
-			"  - {name: z, request: {path: '/${v}'}, check: {status: [2xx], header: {A: {contains: b}}, body_contains: x, json: {a.0: null}}}\n",
+			"  - {name: z, request: {path: '/${v}'}, check: {status: [2xx], header: {A: " +
+			"{contains: b}}, body_contains: x, json: {a.0: null}}}\n",
 	} {
 		f.Add(seed)
 	}

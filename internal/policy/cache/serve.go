@@ -53,8 +53,8 @@ func (p *Policy) serve(
 	return exchange.Answered
 }
 
-// fill makes the head of an answer that is a stored response, or one that is being stored, with a body of
-// length bytes.
+// fill makes the head of an answer that is a stored response, or one that is being stored, with a
+// body of length bytes.
 func (p *Policy) fill(
 	x *exchange.Exchange, w *part, e *store.Entry, reply *rules.Reply, length int64, report *rules.Report,
 	now rules.Instant,

@@ -114,8 +114,8 @@ func (w *waiter) goOn(x *exchange.Exchange) exchange.PolicyVerdict {
 	return w.serve(x, &a.Request, e)
 }
 
-// answers says whether an entry whose head was there before the request, while its body still comes, may
-// answer it like one that is stored.
+// answers says whether an entry whose head was there before the request, while its body still
+// comes, may answer it like one that is stored.
 func (w *waiter) answers(x *exchange.Exchange, r *rules.Request, e *store.Entry) bool {
 	c := rules.Circumstances{Now: instant(x), Purged: e.Soft()}
 	d := w.p.o.Rules.Decide(r, &e.Meta, e.Block(), &c)

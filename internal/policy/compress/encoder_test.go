@@ -29,8 +29,8 @@ var (
 	allLevels = []compress.Level{compress.Fast, compress.Balanced, compress.Small}
 )
 
-// Whatever the pieces are and wherever it is flushed: what came out up to a flush can be decoded to all
-// that went in, and at the end to the whole.
+// Whatever the pieces are and wherever it is flushed: what came out up to a flush can be decoded to
+// all that went in, and at the end to the whole.
 func FuzzEncodedContentIsWhatWentIn(f *testing.F) {
 	f.Add([]byte("data: 1\n\n"), []byte{1, 4, 0, 9, 1}, uint8(0))
 	for which := range uint8(9) {

@@ -118,7 +118,8 @@ func addVary(l *head.List) {
 
 var star = []byte("*")
 
-// forbidsTransform says whether Cache-Control has no-transform (RFC 9111, sections 5.2.1.6 and 5.2.2.6).
+// forbidsTransform says whether Cache-Control has no-transform (RFC 9111, sections 5.2.1.6 and
+// 5.2.2.6).
 func forbidsTransform(l *head.List) bool {
 	if !l.Has(head.CacheControl) {
 		return false

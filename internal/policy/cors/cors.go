@@ -34,7 +34,8 @@ var (
 	anyOrigin    = exchange.StaticField(string(allowOrigin), "*")
 	credentials  = exchange.StaticField("Access-Control-Allow-Credentials", "true")
 	vary         = exchange.StaticField("Vary", "Origin")
-	varyAnswered = exchange.StaticField("Vary", "Origin, Access-Control-Request-Method, Access-Control-Request-Headers")
+	varyAnswered = exchange.StaticField("Vary", "Origin, Access-Control-Request-Method, "+
+		"Access-Control-Request-Headers")
 )
 
 var (
@@ -46,7 +47,8 @@ var (
 // section 4.8). From an origin that is not allowed it gets 204 too, and no permission.
 func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	fields := &x.Request.Fields
-	if !fields.Has(head.Origin) || string(x.Request.Method) != http.MethodOptions || fields.Find(askedMethod) == nil {
+	if !fields.Has(head.Origin) || string(x.Request.Method) != http.MethodOptions ||
+		fields.Find(askedMethod) == nil {
 		return exchange.Continue
 	}
 	x.Answer(http.StatusNoContent, exchange.Preflight, nil)
@@ -120,7 +122,8 @@ func one(fields *head.List) []byte {
 
 // isOwn says whether a response's field is one that this policy alone decides.
 func isOwn(f *head.Field) bool {
-	return f.ID == head.Other && len(f.Name) > len(ownPrefix) && head.EqualFold(f.Name[:len(ownPrefix)], ownPrefix)
+	return f.ID == head.Other && len(f.Name) > len(ownPrefix) &&
+		head.EqualFold(f.Name[:len(ownPrefix)], ownPrefix)
 }
 
 // variesByOrigin says whether a Vary names Origin, or everything.

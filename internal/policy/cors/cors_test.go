@@ -56,7 +56,8 @@ func allowed(t testing.TB, p *cors.Policy, origin string) string {
 }
 
 func TestOnlyListedOriginsAreAllowed(t *testing.T) {
-	listed := policy(t, cors.Options{Origins: []string{"https://A.example", "http://localhost:3000", "https://*.b.example", "https://*.c.example:8443", "app://x"}})
+	listed := policy(t, cors.Options{Origins: []string{"https://A.example", "http://localhost:3000",
+		"https://*.b.example", "https://*.c.example:8443", "app://x"}})
 	for origin, ok := range map[string]bool{
 		"https://a.example":               true,
 		"http://localhost:3000":           true,
@@ -99,12 +100,14 @@ func TestOnlyListedOriginsAreAllowed(t *testing.T) {
 }
 
 func TestAPreflightIsAnsweredHere(t *testing.T) {
-	p := policy(t, cors.Options{Origins: []string{"https://a.example"}, Methods: []string{"GET", "PUT"}, Headers: []string{"X-A", "Content-Type"},
+	p := policy(t, cors.Options{Origins: []string{"https://a.example"}, Methods: []string{"GET",
+		"PUT"}, Headers: []string{"X-A", "Content-Type"},
 		Expose: []string{"X-B"}, Credentials: true, MaxAge: 10 * time.Minute})
 	const vary = "Vary: Origin, Access-Control-Request-Method, Access-Control-Request-Headers"
 	for origin, want := range map[string][]string{
 		"https://a.example": {"Access-Control-Allow-Origin: https://a.example", "Access-Control-Allow-Credentials: true",
-			"Access-Control-Allow-Methods: GET, PUT", "Access-Control-Allow-Headers: X-A, Content-Type", "Access-Control-Max-Age: 600", vary},
+			"Access-Control-Allow-Methods: GET, PUT", "Access-Control-Allow-Headers: X-A, " +
+				"Content-Type", "Access-Control-Max-Age: 600", vary},
 		"https://evil.example": {vary},
 	} {
 		x := request("OPTIONS", "Origin", origin, "access-control-request-method", "PUT")
@@ -138,13 +141,16 @@ func TestWhatTheServiceSaidIsReplaced(t *testing.T) {
 		origin []string
 		want   []string
 	}{
-		{[]string{"Origin", "https://a.example"}, []string{"X-B: 1", "Access-Control-Allow-Origin: https://a.example", "Access-Control-Expose-Headers: X-B, X-C", "Vary: Origin"}},
+		{[]string{"Origin", "https://a.example"}, []string{"X-B: 1",
+			"Access-Control-Allow-Origin: https://a.example",
+			"Access-Control-Expose-Headers: X-B, X-C", "Vary: Origin"}},
 		{[]string{"Origin", "https://evil.example"}, []string{"X-B: 1", "Vary: Origin"}},
 		{[]string{"Origin", "https://a.example", "Origin", "https://a.example"}, []string{"X-B: 1", "Vary: Origin"}},
 		{nil, []string{"X-B: 1", "Vary: Origin"}},
 	} {
 		x := request("GET", c.origin...)
-		for _, name := range []string{"Access-Control-Allow-Origin", "access-control-allow-origin", "ACCESS-CONTROL-ALLOW-CREDENTIALS", "Access-Control-Expose-Headers"} {
+		for _, name := range []string{"Access-Control-Allow-Origin", "access-control-allow-origin",
+			"ACCESS-CONTROL-ALLOW-CREDENTIALS", "Access-Control-Expose-Headers"} {
 			x.Response.Fields.Add([]byte(name), []byte("*"))
 		}
 		x.Response.Fields.Add([]byte("X-B"), []byte("1"))
@@ -197,7 +203,8 @@ func TestCORSDoesNotAllocate(t *testing.T) {
 	p := policy(t, cors.Options{Origins: []string{"https://a.example", "https://*.b.example"}, Expose: []string{"X-B"}, Credentials: true})
 	preflight := request("OPTIONS", "Origin", "https://www.b.example", "Access-Control-Request-Method", "PUT")
 	get := request("GET", "Origin", "https://a.example")
-	name, value, accept := []byte("Access-Control-Allow-Origin"), []byte("*"), []byte("Accept, X-A-Field-Whose-Name-Is-Longer-Than-32-Bytes")
+	name, value, accept := []byte("Access-Control-Allow-Origin"), []byte("*"),
+		[]byte("Accept, X-A-Field-Whose-Name-Is-Longer-Than-32-Bytes")
 	varyName := []byte("Vary")
 	run := func() {
 		p.OnRequest(preflight)

@@ -63,14 +63,17 @@ func New(o Options) (*Policy, error) {
 	} {
 		for _, name := range list.names {
 			if !isToken(name) {
-				return nil, fmt.Errorf("%q cannot stand in %s: it is not a method or header name", name, list.field)
+				return nil, fmt.Errorf("%q cannot stand in %s: it is not a method or header name",
+					name, list.field)
 			}
 		}
 		if o.Credentials && slices.Contains(list.names, "*") {
-			return nil, fmt.Errorf(`browsers do not take "*" in %s for everything where credentials are allowed; list the names`, list.field)
+			return nil, fmt.Errorf(`browsers do not take "*" in %s for everything where credentials are `+
+				`allowed; list the names`, list.field)
 		}
 		if len(list.names) > 0 {
-			*list.fields = append(*list.fields, exchange.StaticField(list.field, strings.Join(list.names, ", ")))
+			*list.fields = append(*list.fields,
+				exchange.StaticField(list.field, strings.Join(list.names, ", ")))
 		}
 	}
 	seconds := strconv.FormatInt(int64(o.MaxAge/time.Second), 10)
@@ -81,7 +84,8 @@ func New(o Options) (*Policy, error) {
 func isToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]
-		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
+		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' ||
+			strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
 			return false
 		}
 	}

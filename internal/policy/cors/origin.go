@@ -37,7 +37,8 @@ func (o *origins) allow(origin []byte) bool {
 
 func (w *wildcard) match(origin []byte) bool {
 	n := len(origin) - len(w.before) - len(w.after)
-	if n < 1 || string(origin[:len(w.before)]) != w.before || string(origin[len(origin)-len(w.after):]) != w.after {
+	if n < 1 || string(origin[:len(w.before)]) != w.before ||
+		string(origin[len(origin)-len(w.after):]) != w.after {
 		return false
 	}
 	for _, c := range origin[len(w.before) : len(w.before)+n] {
@@ -60,28 +61,36 @@ func (o *origins) add(text string) error {
 		o.any = true
 		return nil
 	case "null":
-		return fmt.Errorf("the origin %q is that of every sandboxed page and local file and cannot be allowed", text)
+		return fmt.Errorf("the origin %q is that of every sandboxed page and local file and "+
+			"cannot be allowed", text)
 	}
 	scheme, host, ok := strings.Cut(origin, "://")
-	if !ok || scheme == "" || host == "" || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz0123456789+-.") != "" {
-		return fmt.Errorf("%q is not an origin; write one like https://a.example or https://*.a.example, or *", text)
+	if !ok || scheme == "" || host == "" ||
+		strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz0123456789+-.") != "" {
+		return fmt.Errorf("%q is not an origin; write one like https://a.example or "+
+			"https://*.a.example, or *", text)
 	}
 	if strings.ContainsAny(host, "/?#@ \t\r\n\"\\") {
 		return fmt.Errorf("%q is more than an origin; leave out what follows the host and port", text)
 	}
-	if scheme == "https" && strings.HasSuffix(host, ":443") || scheme == "http" && strings.HasSuffix(host, ":80") {
-		return fmt.Errorf("%q has its scheme's default port, which browsers leave out; leave it out too", text)
+	if scheme == "https" && strings.HasSuffix(host, ":443") || scheme == "http" &&
+		strings.HasSuffix(host, ":80") {
+		return fmt.Errorf("%q has its scheme's default port, which browsers leave out; leave it "+
+			"out too", text)
 	}
-	if suffix, found := strings.CutPrefix(host, "*."); found && suffix != "" && !strings.Contains(suffix, "*") {
+	if suffix, found := strings.CutPrefix(host, "*."); found && suffix != "" &&
+		!strings.Contains(suffix, "*") {
 		o.wildcards = append(o.wildcards, wildcard{scheme + "://", "." + suffix})
 		return nil
 	}
 	if strings.Contains(host, "*") {
-		return fmt.Errorf("%q has a star in a place other than a whole first label; write one like https://*.a.example", text)
+		return fmt.Errorf("%q has a star in a place other than a whole first label; write one "+
+			"like https://*.a.example", text)
 	}
 	for i := range len(host) {
 		if c := host[i]; !isLabel(c) && strings.IndexByte(".:[]", c) < 0 {
-			return fmt.Errorf("%q has a character that no host has; write international names in their xn-- form", text)
+			return fmt.Errorf("%q has a character that no host has; write international names in "+
+				"their xn-- form", text)
 		}
 	}
 	if o.exact == nil {

@@ -24,8 +24,9 @@ const (
 type entry struct {
 	key  string
 	kind kind
-	// files are those that can answer: a file and, behind it, its precompressed siblings in the order of
-	// Options.Codings, nil for those that are not there; or a listing, in HTML and in JSON.
+	// files are those that can answer: a file and, behind it, its precompressed siblings in the
+	// order of Options.Codings, nil for those that are not there; or a listing, in HTML and in
+	// JSON.
 	files     []*file
 	vary      bool // there is a sibling
 	whole     bool // nothing of it has to be read: no file is open

@@ -140,7 +140,8 @@ type warmth struct {
 
 const (
 	// warmTime is for how long, in nanoseconds, what was in memory is taken to be. The kernel drops
-	// what was not used for longest; what it drops earlier than that costs the loop one read of the disk.
+	// what was not used for longest; what it drops earlier than that costs the loop one read of the
+	// disk.
 	warmTime = int64(2 * time.Second)
 	// leastSegment is the smallest segment, as a power of two, and mostSegments how many there are at
 	// the most: larger files have larger ones.

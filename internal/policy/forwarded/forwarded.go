@@ -39,7 +39,8 @@ func New(o Options) (*Policy, error) { return &Policy{standard: o.Forwarded}, ni
 
 // claims are the known fields, and aliases of known ones, that only trusted peers may send.
 // Serialisers drop aliases, but conditions and policies must not see them either.
-const claims = 1<<head.Alias | 1<<head.Forwarded | 1<<head.XForwardedFor | 1<<head.XForwardedHost | 1<<head.XForwardedProto |
+const claims = 1<<head.Alias | 1<<head.Forwarded | 1<<head.XForwardedFor | 1<<head.XForwardedHost |
+	1<<head.XForwardedProto |
 	1<<head.XForwardedPort | 1<<head.XForwardedPrefix | 1<<head.XRealIP | 1<<head.XRequestID
 
 var (
@@ -54,7 +55,8 @@ var (
 // the configuration names. It runs after ResolveClient, which settles x.PeerTrusted, and before
 // anything reads the fields: neither a route's conditions nor a balancer's key nor a policy may
 // depend on what a stranger says of itself. Trailers need no such step for the claims that are
-// always known: the codec drops these names there, whatever peer sends them. Loop only. Without claims it costs one pass over the IDs of unknown names.
+// always known: the codec drops these names there, whatever peer sends them. Loop only. Without
+// claims it costs one pass over the IDs of unknown names.
 func DropClaims(x *exchange.Exchange, more Names) {
 	if x.PeerTrusted {
 		return
@@ -183,7 +185,8 @@ func appendTo(x *exchange.Exchange, fields *head.List, id head.ID, last []byte) 
 
 // setStandard appends the peer's element to Forwarded, or sets it as the only one.
 func setStandard(x *exchange.Exchange, fields *head.List, peer []byte) {
-	element := appendElement(x.Alloc(len(peer) + len(x.Request.Host) + len(`for="[]";host="";proto=https`))[:0], x, peer)
+	element := appendElement(x.Alloc(len(peer) + len(x.Request.Host) +
+		len(`for="[]";host="";proto=https`))[:0], x, peer)
 	if fields.Has(head.Forwarded) {
 		element = appendTo(x, fields, head.Forwarded, element)
 		fields.RemoveID(head.Forwarded)

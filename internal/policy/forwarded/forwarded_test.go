@@ -52,12 +52,17 @@ func TestWhatUpstreamsAreTold(t *testing.T) {
 		"a trusted peer that says nothing": {plain, "10.0.0.1", nil,
 			[]string{"X-Forwarded-For: 10.0.0.1", "X-Forwarded-Proto: http", "X-Forwarded-Host: shop.example"}},
 		"a trusted peer's report": {plain, "10.0.0.1",
-			[]string{"X-Forwarded-For", "6.6.6.6, 1.1.1.1", "X-Forwarded-Proto", "https", "X-Forwarded-Host", "www.example", "X-Real-Ip", "1.1.1.1", "X-Forwarded-Port", "443", "Forwarded", "for=1.1.1.1"},
-			[]string{"X-Forwarded-Proto: https", "X-Forwarded-Host: www.example", "X-Real-Ip: 1.1.1.1", "X-Forwarded-Port: 443", "Forwarded: for=1.1.1.1", "X-Forwarded-For: 6.6.6.6, 1.1.1.1, 10.0.0.1"}},
+			[]string{"X-Forwarded-For", "6.6.6.6, 1.1.1.1", "X-Forwarded-Proto", "https",
+				"X-Forwarded-Host", "www.example", "X-Real-Ip", "1.1.1.1", "X-Forwarded-Port",
+				"443", "Forwarded", "for=1.1.1.1"},
+			[]string{"X-Forwarded-Proto: https", "X-Forwarded-Host: www.example",
+				"X-Real-Ip: 1.1.1.1", "X-Forwarded-Port: 443", "Forwarded: for=1.1.1.1",
+				"X-Forwarded-For: 6.6.6.6, 1.1.1.1, 10.0.0.1"}},
 		"a trusted peer's report in several fields": {plain, "10.0.0.1",
 			[]string{"X-Forwarded-For", "6.6.6.6", "X-Forwarded-For", "", "x-forwarded-for", "1.1.1.1"},
 			[]string{"X-Forwarded-For: 6.6.6.6, 1.1.1.1, 10.0.0.1", "X-Forwarded-Proto: http", "X-Forwarded-Host: shop.example"}},
-		"a trusted peer's rubbish": {plain, "10.0.0.1", []string{"X-Forwarded-For", "unknown", "X-Forwarded-Proto", "https", "X-Real-Ip", "1.1.1.1"},
+		"a trusted peer's rubbish": {plain, "10.0.0.1", []string{"X-Forwarded-For", "unknown",
+			"X-Forwarded-Proto", "https", "X-Real-Ip", "1.1.1.1"},
 			[]string{"X-Forwarded-For: 10.0.0.1", "X-Forwarded-Proto: http", "X-Forwarded-Host: shop.example"}},
 		"Forwarded begun": {standard, "192.0.2.1", []string{"Forwarded", "for=1.1.1.1"},
 			[]string{"X-Forwarded-For: 192.0.2.1", "X-Forwarded-Proto: http", "X-Forwarded-Host: shop.example", `Forwarded: for=192.0.2.1;host="shop.example";proto=http`}},
@@ -87,7 +92,8 @@ func TestAStrangersClaimsAreRemovedInEverySpelling(t *testing.T) {
 	x.Request.Fields.Add([]byte("X-Forwarding"), []byte("kept"))
 	x.Request.Fields.Add([]byte("X-Forwarded"), []byte("kept"))
 	got := forward(t, forwarded.Options{}, set, x)
-	want := []string{"X-Forwarding: kept", "X-Forwarded: kept", "X-Forwarded-For: 192.0.2.1", "X-Forwarded-Proto: http", "X-Forwarded-Host: shop.example"}
+	want := []string{"X-Forwarding: kept", "X-Forwarded: kept", "X-Forwarded-For: 192.0.2.1",
+		"X-Forwarded-Proto: http", "X-Forwarded-Host: shop.example"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -122,7 +128,8 @@ func TestTheSchemeAndTheConnectionsTextAreUsed(t *testing.T) {
 	x := from(set, "192.0.2.1")
 	x.Request.Scheme, x.PeerText = []byte("https"), []byte("the kept text")
 	got := forward(t, forwarded.Options{}, set, x)
-	if want := []string{"X-Forwarded-For: the kept text", "X-Forwarded-Proto: https", "X-Forwarded-Host: shop.example"}; !slices.Equal(got, want) {
+	if want := []string{"X-Forwarded-For: the kept text", "X-Forwarded-Proto: https",
+		"X-Forwarded-Host: shop.example"}; !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -169,7 +176,8 @@ func BenchmarkForwarded(b *testing.B) {
 	p, _ := forwarded.New(forwarded.Options{})
 	few := []string{"Host", "shop.example", "User-Agent", "wrk"}
 	browser := append(slices.Clone(few), "Accept", "*/*", "Accept-Language", "de", "Accept-Encoding", "gzip", "Sec-Fetch-Dest", "empty",
-		"Sec-Fetch-Mode", "cors", "Sec-Fetch-Site", "same-origin", "Referer", "https://shop.example/", "Cookie", "a=1", "Dnt", "1", "Priority", "u=4")
+		"Sec-Fetch-Mode", "cors", "Sec-Fetch-Site", "same-origin", "Referer",
+		"https://shop.example/", "Cookie", "a=1", "Dnt", "1", "Priority", "u=4")
 	for name, fields := range map[string][]string{"few": few, "browser": browser} {
 		x := from(set, "192.0.2.1", fields...)
 		x.PeerText = []byte("192.0.2.1")

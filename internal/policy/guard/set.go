@@ -15,13 +15,13 @@ const (
 	// MaxKeys that has been emptied but for a hundredth, whose table Redis has not made smaller yet.
 	maxScans = 100
 	// leastRead is the share of the members that a scan must find. It finds all that are there from its
-	// begin to its end: less means that the set was removed meanwhile, and a list of the rest would turn
-	// away what exists. Keys that come and go while it is read may be the difference.
+	// begin to its end: less means that the set was removed meanwhile, and a list of the rest would
+	// turn away what exists. Keys that come and go while it is read may be the difference.
 	leastRead = .9
 )
 
-// readSet gives the hashes of the members of a set in Redis. Some come twice while Redis moves them: they
-// are counted as often, and take room, but change nothing.
+// readSet gives the hashes of the members of a set in Redis. Some come twice while Redis moves
+// them: they are counted as often, and take room, but change nothing.
 func (s *state) readSet(ctx context.Context) ([]uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()

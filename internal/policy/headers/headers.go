@@ -79,7 +79,8 @@ func NewRequest(o Options) (*Request, error) {
 		}
 		if constant, ok := host.Constant(); ok && !isAuthority(constant) || p.host != nil {
 			//lint:ignore ST1005 Host is a name
-			return nil, fmt.Errorf("Host cannot be set to %q; give one host, with a port if need be, in lower case", text)
+			return nil, fmt.Errorf("Host cannot be set to %q; give one host, with a port if need "+
+				"be, in lower case", text)
 		}
 		p.host = host
 	}
@@ -138,7 +139,8 @@ func prepareFields(fields map[string]string, pathNames []string) (list []change,
 func checkName(name string) error {
 	if strings.EqualFold(name, "Host") {
 		//lint:ignore ST1005 Host is a name
-		return fmt.Errorf("Host can be set on requests, and neither added nor removed: each request has exactly one")
+		return fmt.Errorf("Host can be set on requests, and neither added nor removed: each " +
+			"request has exactly one")
 	}
 	return exchange.CheckFieldName(name)
 }
@@ -225,7 +227,8 @@ func isAuthority(b []byte) bool {
 		return false
 	}
 	for _, c := range b {
-		if !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '-' || c == '_' || c == ':' || c == '[' || c == ']') {
+		if !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '-' || c == '_' ||
+			c == ':' || c == '[' || c == ']') {
 			return false
 		}
 	}

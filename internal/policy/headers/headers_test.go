@@ -47,13 +47,24 @@ func TestFieldsAreRemovedSetAndAdded(t *testing.T) {
 		options headers.Options
 		want    []string
 	}{
-		"nothing":        {headers.Options{}, []string{"X-A: 1", "x-a: 2", "Server: nginx", "Accept: */*", "Set-Cookie: a=1"}},
-		"remove":         {headers.Options{Remove: []string{"X-a", "SERVER", "X-Absent"}}, []string{"Accept: */*", "Set-Cookie: a=1"}},
-		"set":            {headers.Options{Set: map[string]string{"x-A": "3", "Server": "", "X-New": "n"}}, []string{"Accept: */*", "Set-Cookie: a=1", "Server: ", "x-A: 3", "X-New: n"}},
-		"add":            {headers.Options{Add: map[string]string{"X-A": "3", "Set-Cookie": "b=2"}}, []string{"X-A: 1", "x-a: 2", "Server: nginx", "Accept: */*", "Set-Cookie: a=1", "Set-Cookie: b=2", "X-A: 3"}},
-		"all, in order":  {headers.Options{Remove: []string{"X-A", "Server"}, Set: map[string]string{"X-A": "s"}, Add: map[string]string{"X-A": "a"}}, []string{"Accept: */*", "Set-Cookie: a=1", "X-A: s", "X-A: a"}},
-		"with variables": {headers.Options{Remove: []string{"X-A", "Server"}, Set: map[string]string{"X-Client": "${client_address} ${path.id}"}, Add: map[string]string{"X-M": "$${${method}"}}, []string{"Accept: */*", "Set-Cookie: a=1", "X-Client: 192.0.2.1 7", "X-M: ${GET"}},
-		"harmless":       {headers.Options{Remove: []string{"X-A", "Server"}, Set: map[string]string{"X-S": "${tls_client_subject}"}}, []string{"Accept: */*", "Set-Cookie: a=1", "X-S: CN=a  X-Evil: 1 "}},
+		"nothing": {headers.Options{}, []string{"X-A: 1", "x-a: 2", "Server: nginx", "Accept: */*", "Set-Cookie: a=1"}},
+		"remove":  {headers.Options{Remove: []string{"X-a", "SERVER", "X-Absent"}}, []string{"Accept: */*", "Set-Cookie: a=1"}},
+		"set": {headers.Options{Set: map[string]string{"x-A": "3", "Server": "",
+			"X-New": "n"}}, []string{"Accept: */*", "Set-Cookie: a=1", "Server: ", "x-A: 3",
+			"X-New: n"}},
+		"add": {headers.Options{Add: map[string]string{"X-A": "3", "Set-Cookie": "b=2"}},
+			[]string{"X-A: 1", "x-a: 2", "Server: nginx", "Accept: */*", "Set-Cookie: a=1",
+				"Set-Cookie: b=2", "X-A: 3"}},
+		"all, in order": {headers.Options{Remove: []string{"X-A", "Server"},
+			Set: map[string]string{"X-A": "s"}, Add: map[string]string{"X-A": "a"}},
+			[]string{"Accept: */*", "Set-Cookie: a=1", "X-A: s", "X-A: a"}},
+		"with variables": {headers.Options{Remove: []string{"X-A", "Server"},
+			Set: map[string]string{"X-Client": "${client_address} ${path.id}"},
+			Add: map[string]string{"X-M": "$${${method}"}},
+			[]string{"Accept: */*", "Set-Cookie: a=1", "X-Client: 192.0.2.1 7", "X-M: ${GET"}},
+		"harmless": {headers.Options{Remove: []string{"X-A", "Server"},
+			Set: map[string]string{"X-S": "${tls_client_subject}"}},
+			[]string{"Accept: */*", "Set-Cookie: a=1", "X-S: CN=a  X-Evil: 1 "}},
 	} {
 		c.options.PathNames = []string{"id"}
 		request, err := headers.NewRequest(c.options)
@@ -91,7 +102,8 @@ func TestTheHostThatUpstreamsGetIsSet(t *testing.T) {
 		strings.Repeat("a${host}", 30): "shop.example",
 		"[::1]:80":                     "[::1]:80",
 	} {
-		p, err := headers.NewRequest(headers.Options{PathNames: []string{"id"}, Set: map[string]string{"host": value, "A-Host": "${host}", "X-Host": "${host}"}})
+		p, err := headers.NewRequest(headers.Options{PathNames: []string{"id"},
+			Set: map[string]string{"host": value, "A-Host": "${host}", "X-Host": "${host}"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +158,8 @@ func TestBadChangesAreRefused(t *testing.T) {
 }
 
 func TestHeadersDoNotAllocate(t *testing.T) {
-	o := headers.Options{Remove: []string{"X-A"}, Set: map[string]string{"X-B": "b", "X-C": "${client_address}", "Host": "${host}"}, Add: map[string]string{"X-D": "d"}}
+	o := headers.Options{Remove: []string{"X-A"}, Set: map[string]string{"X-B": "b",
+		"X-C": "${client_address}", "Host": "${host}"}, Add: map[string]string{"X-D": "d"}}
 	request, err := headers.NewRequest(o)
 	if err != nil {
 		t.Fatal(err)

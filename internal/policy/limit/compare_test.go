@@ -31,8 +31,8 @@ func compared(a Algorithm) numbers {
 	return n
 }
 
-// onTheTrace says what a trace makes of an algorithm: after a quiet time, 30 requests at once 100 ms
-// before a window ends, 30 at its end, then one each 10 ms for two seconds.
+// onTheTrace says what a trace makes of an algorithm: after a quiet time, 30 requests at once 100
+// ms before a window ends, 30 at its end, then one each 10 ms for two seconds.
 func onTheTrace(t *testing.T, a Algorithm) string {
 	s := newSubject(t, compared(a))
 	ms := int64(time.Millisecond)

@@ -232,9 +232,10 @@ func (r *remote) fill() {
 // refill asks for so many requests beside the one that decides.
 func (r *remote) refill(value []byte, n int64) {
 	l, p := r.limit, r.place
-	_, err := l.Shared.Store.Take(r.rule, l.Shared.Store.Key(l.scope, value), n, func(a shared.Answer, err error) {
-		p.refillLease(a.Granted, err, l.now(), l.batch)
-	})
+	_, err := l.Shared.Store.Take(r.rule, l.Shared.Store.Key(l.scope, value), n,
+		func(a shared.Answer, err error) {
+			p.refillLease(a.Granted, err, l.now(), l.batch)
+		})
 	if err != nil {
 		p.refillLease(0, err, l.now(), l.batch)
 	}

@@ -310,7 +310,8 @@ func (p *Policy) SetLimit(name string, rate Rate, burst int64) error {
 			continue
 		}
 		if l.Shared != nil {
-			return fmt.Errorf("limit %s is shared with other instances; change it in the configuration of all", name)
+			return fmt.Errorf("limit %s is shared with other instances; change it in the "+
+				"configuration of all", name)
 		}
 		if burst != 0 && !l.Algorithm.bucket() {
 			return fmt.Errorf("limit %s: a burst has no meaning with %s; leave it out", name, l.Algorithm)

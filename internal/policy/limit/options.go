@@ -78,7 +78,8 @@ func CheckName(name string) error {
 	}
 	for i := range len(name) {
 		if c := name[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return fmt.Errorf("%q cannot name a limit; use ASCII letters, digits and signs without quotes", name)
+			return fmt.Errorf("%q cannot name a limit; use ASCII letters, digits and signs "+
+				"without quotes", name)
 		}
 	}
 	return nil
@@ -98,7 +99,8 @@ type setting struct {
 }
 
 func (l Limit) numbers(rate Rate, burst int64) numbers {
-	return numbers{algorithm: l.Algorithm, rate: rate, burst: burst, cost: l.Cost, queue: l.Queue, wait: l.MaxWait}
+	return numbers{algorithm: l.Algorithm, rate: rate, burst: burst, cost: l.Cost, queue: l.Queue,
+		wait: l.MaxWait}
 }
 
 // complete puts defaults in their places.
@@ -140,7 +142,8 @@ func (l Limit) check() (*setting, error) {
 	case burst != 0 && !l.Algorithm.bucket():
 		return nil, fmt.Errorf("a burst of %d has no meaning with %s; leave it out", burst, l.Algorithm)
 	case l.MaxWait != 0 && l.Algorithm != LeakyBucket:
-		return nil, fmt.Errorf("a wait of %s, and only leaky_bucket lets requests wait; leave it out", l.MaxWait)
+		return nil, fmt.Errorf("a wait of %s, and only leaky_bucket lets requests wait; leave it out",
+			l.MaxWait)
 	case l.Prefix4 < 1 || l.Prefix4 > 32 || l.Prefix6 < 1 || l.Prefix6 > 128:
 		return nil, fmt.Errorf("prefixes of %d and %d bits; give 1 to 32 and 1 to 128", l.Prefix4, l.Prefix6)
 	case l.SkipMissing && l.Key == "":
@@ -172,7 +175,8 @@ func (s *setting) makeRoom() error {
 	case s.Values < 1 || s.Values > maxValues:
 		return fmt.Errorf("%d values; give 1 to %d", s.Values, maxValues)
 	case s.Algorithm == SlidingLog && int64(s.Values) > maxLogSize/each:
-		return fmt.Errorf("%d logs of %d requests take more than %d MB; give at most %d values, or use sliding_window",
+		return fmt.Errorf("%d logs of %d requests take more than %d MB; give at most %d values, "+
+			"or use sliding_window",
 			s.Values, s.params.quota, maxLogSize>>20, maxLogSize/each)
 	}
 	return nil

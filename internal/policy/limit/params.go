@@ -99,7 +99,8 @@ type numbers struct {
 // newParams checks numbers and makes the first generation of params.
 func newParams(n numbers) (*params, error) {
 	p := &params{
-		algorithm: n.algorithm, rate: n.rate, burst: n.burst, cost: n.cost, queue: n.queue, wait: int64(n.wait),
+		algorithm: n.algorithm, rate: n.rate, burst: n.burst, cost: n.cost, queue: n.queue,
+		wait: int64(n.wait),
 	}
 	count, period := n.rate.Count, int64(n.rate.Per)
 	switch {
@@ -174,7 +175,8 @@ func (p *params) makeWindow() error {
 		return fmt.Errorf("a rate of %d and a cost of %d: no request would pass; give at least the cost",
 			p.rate.Count, p.cost)
 	case p.algorithm == SlidingLog && p.quota > maxRing:
-		return fmt.Errorf("a log of %d requests a value; give at most %d, or use sliding_window", p.quota, maxRing)
+		return fmt.Errorf("a log of %d requests a value; give at most %d, or use sliding_window",
+			p.quota, maxRing)
 	case p.rate.Count > most:
 		return fmt.Errorf("%d in %s is more than %s can count, which is %d; use token_bucket",
 			p.rate.Count, p.rate.Per, p.algorithm, most)
@@ -194,7 +196,8 @@ func (p *params) after(old *params, now int64) *params {
 
 // same says whether the numbers are.
 func (p *params) same(q *params) bool {
-	return p.rate == q.rate && p.burst == q.burst && p.cost == q.cost && p.queue == q.queue && p.wait == q.wait
+	return p.rate == q.rate && p.burst == q.burst && p.cost == q.cost && p.queue == q.queue &&
+		p.wait == q.wait
 }
 
 // word is a payload of this generation.

@@ -209,7 +209,8 @@ func TestLeasesTakeNothingTwice(t *testing.T) {
 	}
 }
 
-// Tokens that instances hold while the bucket fills up again come on top of it: at most a batch each.
+// Tokens that instances hold while the bucket fills up again come on top of it: at most a batch
+// each.
 func TestTheOvershootOfLeasesIsBounded(t *testing.T) {
 	server := redistest.Start(t)
 	const burst, rate, batch, instances = 40, 400, 8, 4

@@ -60,7 +60,8 @@ type topEntry struct {
 
 func (e *topEntry) is(value []byte) bool {
 	short := value[:min(len(value), keptBytes)]
-	return e.size == len(short) && e.cut == (len(value) > keptBytes) && string(e.value[:e.size]) == string(short)
+	return e.size == len(short) && e.cut == (len(value) > keptBytes) &&
+		string(e.value[:e.size]) == string(short)
 }
 
 // note counts a refusal of a value.

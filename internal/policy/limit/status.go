@@ -196,7 +196,8 @@ const credentialShown = 6
 // credential says whether the values of the key may be credentials.
 func (l *limit) credential() bool {
 	name := strings.ToLower(l.key.Name())
-	return l.key.Kind() == exchange.CookieKey || strings.Contains(name, "auth") || strings.Contains(name, "key") ||
+	return l.key.Kind() == exchange.CookieKey || strings.Contains(name, "auth") ||
+		strings.Contains(name, "key") ||
 		strings.Contains(name, "token") || strings.Contains(name, "secret")
 }
 

@@ -186,8 +186,8 @@ func (p *params) left(w uint64, now int64) (tokens, until int64) {
 
 // giveBack is the state without a request that was counted and is refused after all, by another
 // limit: before and after are the words of its counting, w the one that is there now, at a time not
-// before any that others have counted by. No token is made by it; where a bucket has filled up meanwhile, it
-// is full all the same.
+// before any that others have counted by. No token is made by it; where a bucket has filled up
+// meanwhile, it is full all the same.
 func (p *params) giveBack(before, after, w uint64, now int64) uint64 {
 	if w == after && (p.algorithm != TokenBucket && p.algorithm != GCRA) {
 		return before

@@ -207,7 +207,8 @@ func (t *table) settle(h, g uint64, chosen int) bool {
 		t.at(&p, h, g, n)
 		for {
 			w := p.state.Load()
-			if in(w, free) || in(w, taken) || p.set.hash[p.way].Load() != h || p.set.check[p.way].Load() != g {
+			if in(w, free) || in(w, taken) || p.set.hash[p.way].Load() != h ||
+				p.set.check[p.way].Load() != g {
 				break
 			}
 			if !in(w, proposed) || n < chosen {

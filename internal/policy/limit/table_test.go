@@ -65,7 +65,8 @@ func TestExactlyAsManyPassOverAllLoops(t *testing.T) {
 					<-begin
 					for i := range values * quota {
 						value := i % values
-						// Time goes on: a place that changed its owner counts from a nanosecond later.
+						// Time goes on: a place that changed its owner counts from a nanosecond
+						// later.
 						if pass, _ := k.ask(fmt.Sprint("value-", value), 1e9+int64(i)); pass {
 							passed[value].Add(1)
 						}

@@ -30,7 +30,8 @@ var _ exchange.RequestPolicy = (*Policy)(nil)
 // New refuses a bound that would refuse everything.
 func New(o Options) (*Policy, error) {
 	if o.Max < 1 {
-		return nil, fmt.Errorf("a body limit of %d bytes; give at least 1, or leave it out for no limit", o.Max)
+		return nil, fmt.Errorf("a body limit of %d bytes; give at least 1, or leave it out for "+
+			"no limit", o.Max)
 	}
 	return &Policy{max: o.Max}, nil
 }

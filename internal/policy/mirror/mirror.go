@@ -47,7 +47,8 @@ func New(o Options) (*Policy, error) {
 	case o.Upstream < 0:
 		return nil, fmt.Errorf("a mirror names upstream %d, which cannot be an index", o.Upstream)
 	case !(o.Share > 0 && o.Share <= 1):
-		return nil, fmt.Errorf("a mirror of %g of the requests; give a share over 0 %% and up to 100 %%, or leave it out", o.Share)
+		return nil, fmt.Errorf("a mirror of %g of the requests; give a share over 0 %% and up to "+
+			"100 %%, or leave it out", o.Share)
 	case o.MaxBody < 0:
 		return nil, fmt.Errorf("a mirror of bodies up to %d bytes; give 0 or more", o.MaxBody)
 	case o.Share == 1:

@@ -29,7 +29,8 @@ func TestTheShareIsExact(t *testing.T) {
 	const draws = 10_000
 	for _, share := range []float64{0.0001, 0.1, 0.5, 0.9999, 1} {
 		i := uint64(0)
-		p := policy(t, mirror.Options{Upstream: 3, Share: share, MaxBody: 10, Random: func() uint64 { i++; return (i - 1) * (math.MaxUint64 / draws) }})
+		p := policy(t, mirror.Options{Upstream: 3, Share: share, MaxBody: 10,
+			Random: func() uint64 { i++; return (i - 1) * (math.MaxUint64 / draws) }})
 		copied := 0
 		for range draws {
 			x := request(0)

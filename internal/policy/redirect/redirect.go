@@ -46,7 +46,8 @@ func New(o Options) (*Policy, error) {
 	switch p.status {
 	case 0:
 		p.status = http.StatusPermanentRedirect
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 	default:
 		return nil, fmt.Errorf("a redirect with status %d; give 301, 302, 303, 307 or 308", p.status)
 	}

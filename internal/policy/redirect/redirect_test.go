@@ -30,7 +30,8 @@ func location(t *testing.T, to string, x *exchange.Exchange) string {
 		t.Fatal(err)
 	}
 	x.Response.Fields.Add([]byte("X-Old"), []byte("gone"))
-	if v := p.OnRequest(x); v != exchange.Answered || x.Response.Status != 308 || x.Reason != exchange.RouteAnswer || x.Response.Length != 0 {
+	if v := p.OnRequest(x); v != exchange.Answered || x.Response.Status != 308 ||
+		x.Reason != exchange.RouteAnswer || x.Response.Length != 0 {
 		t.Fatalf("verdict %d, status %d, reason %v, length %d", v, x.Response.Status, x.Reason, x.Response.Length)
 	}
 	if x.Response.Fields.Len() != 1 {

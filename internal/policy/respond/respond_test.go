@@ -22,9 +22,11 @@ func TestTheAnswer(t *testing.T) {
 		status  int
 		fields  []string
 	}{
-		"empty":      {respond.Options{}, 200, nil},
-		"text":       {respond.Options{Body: []byte("ok")}, 200, []string{"Content-Type: text/plain; charset=utf-8"}},
-		"typed":      {respond.Options{Status: 503, Body: []byte("{}"), Headers: map[string]string{"content-type": "application/json", "Retry-After": "5"}}, 503, []string{"Retry-After: 5", "content-type: application/json"}},
+		"empty": {respond.Options{}, 200, nil},
+		"text":  {respond.Options{Body: []byte("ok")}, 200, []string{"Content-Type: text/plain; charset=utf-8"}},
+		"typed": {respond.Options{Status: 503, Body: []byte("{}"),
+			Headers: map[string]string{"content-type": "application/json", "Retry-After": "5"}},
+			503, []string{"Retry-After: 5", "content-type: application/json"}},
 		"no content": {respond.Options{Status: 204}, 204, nil},
 		"body, other field": {respond.Options{Body: []byte("ok"), Headers: map[string]string{"X-A": ""}}, 200,
 			[]string{"X-A: ", "Content-Type: text/plain; charset=utf-8"}},
@@ -43,7 +45,8 @@ func TestTheAnswer(t *testing.T) {
 			f := x.Response.Fields.At(i)
 			fields = append(fields, string(f.Name)+": "+string(f.Value))
 		}
-		if x.Response.Status != c.status || !slices.Equal(fields, c.fields) || string(x.Body) != string(c.options.Body) || x.Response.Length != int64(len(x.Body)) {
+		if x.Response.Status != c.status || !slices.Equal(fields, c.fields) ||
+			string(x.Body) != string(c.options.Body) || x.Response.Length != int64(len(x.Body)) {
 			t.Errorf("%s: %d %q %q, length %d", name, x.Response.Status, fields, x.Body, x.Response.Length)
 		}
 	}

@@ -75,10 +75,12 @@ func New(o Options) (*Policy, error) {
 // check says why a text of the configuration gives no path, or nil.
 func check(path string) error {
 	if strings.ContainsAny(path, "?#") {
-		return errors.New("only the path is rewritten, and the query is forwarded as it came; leave out what follows ? or #")
+		return errors.New("only the path is rewritten, and the query is forwarded as it came; " +
+			"leave out what follows ? or #")
 	}
 	if tidied, ok := tidy([]byte(path)); !ok || string(tidied) != path {
-		return errors.New("that is not a canonical path: it begins with one /, has no //, . or .. segments, " +
+		return errors.New("that is not a canonical path: it begins with one /, has no //, . or " +
+			".. segments, " +
 			"and encodes only what it must, in upper case, like %2F")
 	}
 	return nil
@@ -90,7 +92,8 @@ func (xs) Value(string) []byte { return []byte("x") }
 
 // sample fills a template in with what cannot disturb a path.
 func sample(t *exchange.Template) string {
-	x := &exchange.Exchange{Request: &head.Request{Path: []byte("/x")}, Response: &head.Response{}, Params: xs{}}
+	x := &exchange.Exchange{Request: &head.Request{Path: []byte("/x")}, Response: &head.Response{},
+		Params: xs{}}
 	text := string(t.Append(nil, x))
 	// Variables such as ${host} are empty here, and "/${host}/b" is not a mistake.
 	for strings.Contains(text, "//") {

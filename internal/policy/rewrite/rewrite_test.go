@@ -150,7 +150,8 @@ func TestBadTextsAreRefused(t *testing.T) {
 func TestRewriteDoesNotAllocate(t *testing.T) {
 	x := request("/api/x", nil)
 	path, id := x.Request.Path, exchange.Params(params{"id": ""})
-	for _, p := range []*rewrite.Policy{policy(t, rewrite.Options{StripPrefix: "/api"}), policy(t, rewrite.Options{Replace: "/a/{id}${path}"})} {
+	for _, p := range []*rewrite.Policy{policy(t, rewrite.Options{StripPrefix: "/api"}),
+		policy(t, rewrite.Options{Replace: "/a/{id}${path}"})} {
 		run := func() {
 			x.Begin(nil)
 			x.Request.Path, x.Params = path, id

@@ -45,7 +45,8 @@ func isNeeded(digits []byte) bool {
 		return false
 	}
 	c := byte(high<<4 | low)
-	unreserved := '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '-' || c == '.' || c == '_' || c == '~'
+	unreserved := '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' ||
+		c == '-' || c == '.' || c == '_' || c == '~'
 	return !unreserved && c >= ' ' && c != 0x7f && c != '\\'
 }
 

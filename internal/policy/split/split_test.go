@@ -123,7 +123,8 @@ func TestRaisingAnUpstreamsWeightMovesNobodyAway(t *testing.T) {
 func TestARequestWithoutTheKeyIsDrawn(t *testing.T) {
 	for _, sticky := range []string{"client_address", "header:X-User", "cookie:session"} {
 		draws := 0
-		p := policy(t, split.Options{Shares: []split.Share{{0, 1}, {5, 1}}, Sticky: sticky, Random: func() uint64 { draws++; return math.MaxUint64 }})
+		p := policy(t, split.Options{Shares: []split.Share{{0, 1}, {5, 1}}, Sticky: sticky,
+			Random: func() uint64 { draws++; return math.MaxUint64 }})
 		x := request()
 		x.Request.Fields.Add([]byte("X-User"), nil)
 		x.Request.Fields.Add([]byte("Cookie"), []byte("session="))

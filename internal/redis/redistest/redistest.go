@@ -87,7 +87,8 @@ func Certificate(t testing.TB, name string) (cert, key string, authority *x509.C
 	dir := t.TempDir()
 	write := func(file, kind string, content []byte) string {
 		file = filepath.Join(dir, file)
-		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}), 0o600); err != nil {
+		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		return file
@@ -189,7 +190,8 @@ func Cluster(t testing.TB) []*Server {
 	for range masters {
 		s := &Server{t: t, port: freePort(t), bus: freePort(t)}
 		s.options = []string{
-			"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(s.bus), "--cluster-node-timeout", "5000",
+			"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(s.bus),
+			"--cluster-node-timeout", "5000",
 		}
 		s.Run()
 		t.Cleanup(s.Kill)

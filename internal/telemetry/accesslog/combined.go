@@ -7,7 +7,8 @@ import (
 
 // combinedEncoder writes nginx's "combined" format, byte for byte:
 //
-//	$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"
+//	$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent
+//	    "$http_referer" "$http_user_agent"
 //
 // The user is always "-". The request is the method, the canonical path with the query, and the
 // protocol. Values are cut as in JSON, and escaped as nginx does by default: a quote, a backslash,

@@ -20,7 +20,8 @@ func browserRecord() *Record {
 		Time: noon, Client: netip.MustParseAddr("203.0.113.7"), Listener: "0.0.0.0:8443", TLS: "1.3",
 		Method: []byte("GET"), Host: []byte("shop.example.com"), Path: []byte("/api/v1/items/42"), Query: []byte("lang=de&currency=EUR"),
 		Protocol: "HTTP/1.1", Status: 200, BytesIn: 0, BytesOut: 1270, Total: 1_234_567, Upstream: 1_200_000, Gateway: 34_567,
-		Route: "items", UpstreamName: "shop", Target: "127.0.0.1:9001", Class: 1, Attempts: 1, ID: []byte("0190e1f4c3d27f00a1b2c3d4e5f60718"),
+		Route: "items", UpstreamName: "shop", Target: "127.0.0.1:9001", Class: 1, Attempts: 1,
+		ID:        []byte("0190e1f4c3d27f00a1b2c3d4e5f60718"),
 		UserAgent: []byte("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"),
 		Referer:   []byte("https://shop.example.com/items"),
 	}
@@ -101,7 +102,8 @@ func TestLongValuesAreCutAtACharacterAndMarked(t *testing.T) {
 
 // The lines were written by nginx 1.22 for these very requests.
 func TestCombinedLinesAreThoseOfNginx(t *testing.T) {
-	base := Record{Time: noon, Client: netip.MustParseAddr("127.0.0.1"), Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 200, BytesOut: 2}
+	base := Record{Time: noon, Client: netip.MustParseAddr("127.0.0.1"), Method: []byte("GET"),
+		Protocol: "HTTP/1.1", Status: 200, BytesOut: 2}
 	hostile, plain, garbage, handshake, silent := base, base, base, base, base
 	hostile.Path, hostile.Query = []byte("/a%20b"), []byte(`q="x\y`)
 	hostile.Referer, hostile.UserAgent = []byte("http://r/\ttab"), []byte("a\"b\\c\x01\x1f\x7f\x80\xc3\xa9 ~")

@@ -328,7 +328,8 @@ func TestFileThatAnotherProcessRotatedIsOnlyReopened(t *testing.T) {
 	l.Ring(0).Write(record("/1"))
 	l.Ring(0).Write(record("/2"))
 	closeLog(t, l)
-	if old, now := read(t, path+".1"), read(t, path); !strings.Contains(old, "/1") || !strings.HasPrefix(now, "theirs\n") || !strings.Contains(now, "/2") {
+	if old, now := read(t, path+".1"), read(t, path); !strings.Contains(old, "/1") ||
+		!strings.HasPrefix(now, "theirs\n") || !strings.Contains(now, "/2") {
 		t.Errorf("the old file holds %q, the new one %q", old, now)
 	}
 }
@@ -458,7 +459,8 @@ func TestLoopsWriteWhileTheFileIsReopenedAndRotated(t *testing.T) {
 	}
 	c := l.Counters()
 	if got != c.Written.Load() || got+c.Dropped.Load() != loops*lines || c.Lost.Load() != 0 {
-		t.Errorf("%d lines in files, %d written, %d dropped, %d lost, of %d", got, c.Written.Load(), c.Dropped.Load(), c.Lost.Load(), loops*lines)
+		t.Errorf("%d lines in files, %d written, %d dropped, %d lost, of %d", got, c.Written.Load(),
+			c.Dropped.Load(), c.Lost.Load(), loops*lines)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// One instance fetches what none has, and the others look again until it is there: no longer than the lock
-// lasts, and not when its owner has let go without having written anything.
+// One instance fetches what none has, and the others look again until it is there: no longer than
+// the lock lasts, and not when its owner has let go without having written anything.
 
 // Lock is held by this instance until Unlock, or until its time is over.
 type Lock struct{ name, token string }

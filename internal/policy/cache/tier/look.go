@@ -39,7 +39,8 @@ var outcomeLabels = [Outcomes]string{
 // Label is the outcome in a word, for counters.
 func (o Outcome) Label() string { return outcomeLabels[o] }
 
-// Query is what is looked up. Its bytes are the caller's, and stay what they are until the look-up is over.
+// Query is what is looked up. Its bytes are the caller's, and stay what they are until the look-up
+// is over.
 type Query struct {
 	Key []byte // the primary one
 	URI []byte // its part that is the URI's
@@ -77,8 +78,8 @@ func (t *Tier) Admit() (*redis.Call, Outcome) {
 	return nil, LeftAlone
 }
 
-// Look looks up, on the caller's goroutine, and counts what has come of it. It takes as long as Timeout and,
-// where it locks, Lock allow.
+// Look looks up, on the caller's goroutine, and counts what has come of it. It takes as long as
+// Timeout and, where it locks, Lock allow.
 func (t *Tier) Look(call *redis.Call, q *Query) Found {
 	began := q.Now().Mono
 	f := t.look(call, q)

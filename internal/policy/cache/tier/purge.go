@@ -22,10 +22,11 @@ import (
 //	prefixes  a list of the last prefixes: count, h or s, prefix
 //	log       a list of the last purges of any kind, for instances that were away: see sync.go
 //
-// A record has the epoch and the count of when its fetch began; a purge with a higher count outdates it.
-// URIs and tags share a table of slots, as in the memory: a purge takes with it what shares its slot. When
-// more prefixes are purged than the list has, the oldest purges everything that is older. A Redis that has
-// lost the state begins a new epoch, in which nothing counts that was written before.
+// A record has the epoch and the count of when its fetch began; a purge with a higher count
+// outdates it. URIs and tags share a table of slots, as in the memory: a purge takes with it what
+// shares its slot. When more prefixes are purged than the list has, the oldest purges everything
+// that is older. A Redis that has lost the state begins a new epoch, in which nothing counts that
+// was written before.
 const (
 	slots       = 1 << 16
 	maxPrefixes = 64
@@ -221,7 +222,8 @@ func (w *wanted) judge(r *Record, uri []byte) verdict {
 	return gone
 }
 
-// maxWanted is how many purges wait for Redis; when there are more, everything is purged in their stead.
+// maxWanted is how many purges wait for Redis; when there are more, everything is purged in their
+// stead.
 const maxWanted = 1000
 
 // purges are those of this instance that Redis does not have yet. They hold for the instance's own
@@ -236,8 +238,8 @@ type purges struct {
 
 func (p *purges) init() { p.more, p.news = make(chan struct{}, 1), make(chan struct{}, 1) }
 
-// add wants something purged. It does not wait, so loops may call it. done, where it is not nil, gets one
-// when Redis has it.
+// add wants something purged. It does not wait, so loops may call it. done, where it is not nil,
+// gets one when Redis has it.
 func (p *purges) add(one Purge, done chan struct{}) {
 	p.mu.Lock()
 	if len(p.wanted) >= maxWanted {

@@ -144,7 +144,8 @@ func TestTooManyPrefixesPurgeAllThatIsOlder(t *testing.T) {
 	}
 }
 
-// What this instance wants purged holds for its own look-ups before Redis has it, however much that is.
+// What this instance wants purged holds for its own look-ups before Redis has it, however much that
+// is.
 func TestWhatWaitsToBePurgedHoldsHere(t *testing.T) {
 	one, _ := newTier(t, redistest.Start(t).Address()) // which has not begun to send anything
 	tagged := &Record{Key: []byte("http://a/b"), Tags: [][]byte{[]byte("x"), []byte("y")}}

@@ -22,8 +22,8 @@ type Response struct {
 	Lock    *Lock // to be released when it is written; nil for none
 }
 
-// markerTime is how long a marker is kept at least: longer than what it was written with, perhaps, because
-// other variants are found by it.
+// markerTime is how long a marker is kept at least: longer than what it was written with, perhaps,
+// because other variants are found by it.
 const markerTime = time.Hour
 
 // responseOverhead is what counts of a response in the queue beside its body.

@@ -44,8 +44,8 @@ type Stats struct {
 
 	Written int64 // responses
 	// Responses that were not written: because the queue was full, they were too long, they are never
-	// fresh or no longer, Redis has not said yet what was purged, it did not answer, or it did not take them,
-	// as when it is full.
+	// fresh or no longer, Redis has not said yet what was purged, it did not answer, or it did not
+	// take them, as when it is full.
 	Dropped, TooLong, Useless, Unmarked, Failed, Refused int64
 
 	QueueBytes int64

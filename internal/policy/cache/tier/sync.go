@@ -11,11 +11,12 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A purge goes to Redis by a script, which counts it, notes what it means, and tells the others by a message
-// that says no more than that there is something new. Every instance then reads from the log what it has
-// not seen, in order. So a message that is lost, or a connection, is made good by the next one, by a look-up
-// that finds a higher count, by being connected again, and within followEvery in any case. An instance for
-// which the log does not go back far enough, or which finds another epoch, forgets all that it has.
+// A purge goes to Redis by a script, which counts it, notes what it means, and tells the others by
+// a message that says no more than that there is something new. Every instance then reads from the
+// log what it has not seen, in order. So a message that is lost, or a connection, is made good by
+// the next one, by a look-up that finds a higher count, by being connected again, and within
+// followEvery in any case. An instance for which the log does not go back far enough, or which
+// finds another epoch, forgets all that it has.
 const (
 	followEvery = 10 * time.Second
 	retryEvery  = 250 * time.Millisecond
@@ -33,8 +34,8 @@ end
 `
 
 var (
-	// ARGV: epoch, channel, instance, length of the log, of the prefixes; then kind and way, slot and name of
-	// each purge.
+	// ARGV: epoch, channel, instance, length of the log, of the prefixes; then kind and way, slot
+	// and name of each purge.
 	purgeScript = rueidis.NewLuaScript(epochPart + `
 local n = 0
 for i = 6, #ARGV, 3 do
@@ -83,7 +84,8 @@ func (t *Tier) Outdate(kind Kind, name []byte, soft bool) {
 	t.purges.add(Purge{kind, soft, bytes.Clone(name)}, nil)
 }
 
-// Purge is Outdate for several purges and waits until Redis has them. ErrHere means that ctx was over before.
+// Purge is Outdate for several purges and waits until Redis has them. ErrHere means that ctx was
+// over before.
 func (t *Tier) Purge(ctx context.Context, all []Purge) error {
 	done := make(chan struct{}, len(all))
 	for _, one := range all {

@@ -1,6 +1,6 @@
-// Package tier is the second tier of the cache: stored responses in Redis, which instances of the gateway
-// share. What is not in an instance's memory is looked up there before the origin is asked, and what an
-// instance has stored is written there beside everything else.
+// Package tier is the second tier of the cache: stored responses in Redis, which instances of the
+// gateway share. What is not in an instance's memory is looked up there before the origin is asked,
+// and what an instance has stored is written there beside everything else.
 //
 //	tier.go    the tier: its connections, its options, its end
 //	record.go  a stored response as the bytes of a value
@@ -11,8 +11,9 @@
 //	sync.go    purges of this instance to the others, and theirs to this one
 //	stats.go   counters
 //
-// Nothing here blocks a loop, and nothing is ever needed from Redis: whatever is wrong with it, or with what
-// it says, is a miss. The rules decide what may be served; this room must not know exchanges.
+// Nothing here blocks a loop, and nothing is ever needed from Redis: whatever is wrong with it, or
+// with what it says, is a miss. The rules decide what may be served; this room must not know
+// exchanges.
 package tier
 
 import (
@@ -55,8 +56,8 @@ type Options struct {
 }
 
 const (
-	// failures and reopen make a slow Redis cost its time limit once. What is lost by leaving a good one
-	// alone for a moment are look-ups, and its trials are look-ups that nobody waits for.
+	// failures and reopen make a slow Redis cost its time limit once. What is lost by leaving a
+	// good one alone for a moment are look-ups, and its trials are look-ups that nobody waits for.
 	failures = 1
 	reopen   = 250 * time.Millisecond
 	// writeTime is how long writing, purging and reading the log of purges may take at least.
@@ -67,7 +68,8 @@ const (
 type Tier struct {
 	o        Options
 	instance string
-	// Look-ups and what is written have connections of their own: a look-up must not wait behind megabytes.
+	// Look-ups and what is written have connections of their own: a look-up must not wait behind
+	// megabytes.
 	reader, writer *redis.Client
 	codec          *codec
 	queue          queue
@@ -126,7 +128,8 @@ func (t *Tier) Close() {
 	t.writer.Release()
 }
 
-// Timeout is how long a look-up takes at most, and Lock how long it may wait besides for another instance.
+// Timeout is how long a look-up takes at most, and Lock how long it may wait besides for another
+// instance.
 func (t *Tier) Timeout() time.Duration { return t.o.Redis.Timeout }
 
 // Lock is Options.Lock.
