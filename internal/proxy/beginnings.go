@@ -3,7 +3,8 @@ package proxy
 import "fmt"
 
 // beginnings count the exchanges that each connection has begun in the present turn of the loop, and
-// check that none has more than its share. Only with invariant.On.
+// check that none has more than its share. Only with
+// invariant.Sequential: a simulation has many turns in which connections have more to begin.
 type beginnings struct {
 	turn uint64
 	by   map[*origin]int

@@ -289,7 +289,7 @@ func (f *flow) refuse(status int, reason exchange.Reason) {
 
 // identify says whose request this is.
 func (f *flow) identify(now int64) {
-	if invariant.On {
+	if invariant.Sequential {
 		f.w.beginnings.count(f)
 	}
 	o := f.origin
