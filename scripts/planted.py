@@ -38,7 +38,7 @@ def build(patch, work):
         copy.write_text((ROOT / name).read_text())
         replace[str(ROOT / name)] = str(copy)
     # Without fuzz: a hunk that fits only roughly plants something else.
-    done = subprocess.run(["patch", "-p1", "-F0", "--no-backup-if-mismatch", "-s"], input=text,
+    done = subprocess.run(["patch", "-p1", "-F0", "-f", "-s", "--no-backup-if-mismatch"], input=text,
                           text=True, cwd=work, capture_output=True)
     if done.returncode != 0:
         raise Unplanted(f"does not apply: {done.stdout}{done.stderr}")
