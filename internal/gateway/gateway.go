@@ -141,11 +141,11 @@ func start(o Options) (g *Gateway, err error) {
 		return nil, err
 	}
 	g = &Gateway{
-		options: o, log: o.Logger, started: time.Now(), shared: &proxy.Shared{Seed: o.Host.seed()},
-		lines: &accesslog.Counters{}, ledger: budget.NewLedger(),
-		listeners: map[string]*listener{},
-		mu:        newLock(), drain: make(chan string, 1), upgrades: make(chan struct{}, 1),
-		inherited: inherit(o.Host), config: cfg,
+		options: o, log: o.Logger, started: time.Now(), config: cfg,
+		shared: &proxy.Shared{Seed: o.Host.seed(), HeldBodies: o.Host.heldBodies()},
+		lines:  &accesslog.Counters{}, ledger: budget.NewLedger(), listeners: map[string]*listener{},
+		mu: newLock(), drain: make(chan string, 1), upgrades: make(chan struct{}, 1),
+		inherited: inherit(o.Host),
 	}
 	if g.kinds = o.kinds; g.kinds == nil {
 		g.kinds = policies

@@ -22,6 +22,8 @@ type Host struct {
 	Random func() uint64
 	// Descriptors is how many the process may have open.
 	Descriptors int
+	// HeldBodies is how many bytes of requests' bodies a loop may hold; 0 for as many as otherwise.
+	HeldBodies int
 	// Probe is one health check of a target.
 	Probe func(ctx context.Context, target upstream.Address, path string) error
 	// Lookup asks for a host's addresses and how long they hold, for an upstream.
@@ -71,6 +73,14 @@ func (g *Gateway) environment(loops []*reactor.Loop) upstream.Env {
 		e.Seed, e.Probe, e.Lookup = h.Seed, h.Probe, h.Lookup
 	}
 	return e
+}
+
+// heldBodies is how many bytes of requests' bodies a loop may hold; 0 for the usual bound.
+func (h *Host) heldBodies() int {
+	if h != nil {
+		return h.HeldBodies
+	}
+	return 0
 }
 
 // seed is a random number of the process's own.

@@ -441,7 +441,7 @@ func (f *flow) upstreamFailed(o upstream.Outcome, reason exchange.Reason) {
 	case f.stage.responseBegun():
 		f.cut(reason)
 	case f.mayRetry(o, stale):
-		f.retry()
+		f.retry(stale)
 	default:
 		f.fail(failureStatus(o), reason)
 	}
@@ -559,8 +559,11 @@ func (f *flow) retryStatus(status int) bool {
 }
 
 // retry goes to the next target with the request as it was. The body, as far as it has been used,
-// is still held, or in the client's buffer.
-func (f *flow) retry() {
+// is still held, or in the client's buffer. free says that the try costs nothing of the budget.
+func (f *flow) retry(free bool) {
+	if !free {
+		f.view.locals[f.Upstream].Retried(f.w.loop.Now())
+	}
 	f.res.Reset()
 	f.interims, f.interimBytes = 0, 0
 	f.stage = stagePolicies

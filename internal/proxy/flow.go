@@ -290,6 +290,9 @@ func (f *flow) refuse(status int, reason exchange.Reason) {
 
 // identify says whose request this is.
 func (f *flow) identify(now int64) {
+	if invariant.Sequential {
+		f.w.beginnings.count(f)
+	}
 	o := f.origin
 	if o.peerText == nil {
 		o.peerText = forwarded.AppendPeer(nil, o.peer.Addr())

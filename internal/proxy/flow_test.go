@@ -118,7 +118,7 @@ func TestWhatWasReadOfABodyIsHeldWhenTheLoopsBoundIsReachedMeanwhile(t *testing.
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &Worker{loop: loops[0], heldBytes: maxHeld - reactor.Sizes[0]}
+	w := &Worker{loop: loops[0], mostHeld: maxHeld, heldBytes: maxHeld - reactor.Sizes[0]}
 	f := &flow{w: w, life: life{route: &Route{HoldBody: 64 << 10}}}
 	for _, n := range []int{10, 2 * reactor.Sizes[0]} {
 		f.keep(make([]byte, n))

@@ -1,7 +1,10 @@
 package proxy
 
 import (
+	"fmt"
+
 	"plimsoll/internal/head"
+	"plimsoll/internal/invariant"
 )
 
 // A request's body is held, up to Route.HoldBody, before a target is picked: a client that is slow
@@ -75,6 +78,9 @@ func (f *flow) hold() bool {
 		return false
 	}
 	f.keep(data)
+	if invariant.On && f.heldBody != nil && int64(len(f.heldBody.Data())) > f.route.HoldBody {
+		panic(fmt.Sprintf("proxy: %d bytes of a body are held, hold_body is %d", len(f.heldBody.Data()), f.route.HoldBody))
+	}
 	return true
 }
 
@@ -82,11 +88,11 @@ func (f *flow) hold() bool {
 func (f *flow) holdRoom() int {
 	most := int(f.route.HoldBody)
 	switch {
-	case f.heldBody == nil && f.w.heldBytes >= maxHeld:
+	case f.heldBody == nil && f.w.heldBytes >= f.w.mostHeld:
 		return 0
 	case f.heldBody == nil:
 		return most
-	case f.w.heldBytes >= maxHeld:
+	case f.w.heldBytes >= f.w.mostHeld:
 		most = min(most, len(f.heldBody.Bytes))
 	}
 	return most - f.heldBody.End
@@ -108,6 +114,9 @@ func (f *flow) keep(data []byte) {
 			f.heldBody.End = copy(f.heldBody.Bytes, old.Data())
 			f.w.heldBytes -= len(old.Bytes)
 			f.w.loop.PutBuffer(old)
+		}
+		if without := f.w.heldBytes - len(f.heldBody.Bytes); invariant.On && without >= f.w.mostHeld {
+			panic(fmt.Sprintf("proxy: a loop that holds %d bytes of bodies already begins to hold more", without))
 		}
 	}
 	f.heldBody.End += copy(f.heldBody.Room(), data)

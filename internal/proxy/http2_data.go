@@ -1,8 +1,11 @@
 package proxy
 
 import (
+	"fmt"
+
 	"plimsoll/internal/head"
 	"plimsoll/internal/http2"
+	"plimsoll/internal/invariant"
 	"plimsoll/internal/reactor"
 )
 
@@ -145,6 +148,9 @@ func (d *streamData) keepContent(data []byte) {
 	had := d.in.Memory()
 	d.in.Append(d.link.w.loop, data)
 	d.link.hold(len(data), d.in.Memory()-had)
+	if held := d.receive.Held(); invariant.On && d.in.Len() > held {
+		panic(fmt.Sprintf("proxy: an HTTP/2 stream holds %d bytes, and only %d are missing in its window", d.in.Len(), held))
+	}
 }
 
 // takeContent takes content from in, most bytes at the most: see reactor.Chain.

@@ -88,7 +88,7 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 		o := f.outcome()
 		f.dropUpstream()
 		f.endTry(o, 0)
-		f.retry()
+		f.retry(false)
 		return
 	}
 	if len(f.route.Chain.Response) > 0 {

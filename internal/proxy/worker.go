@@ -63,6 +63,7 @@
 package proxy
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -136,6 +137,8 @@ type Worker struct {
 	limiter    admission.Limiter
 	lines      lines
 	heldBytes  int // bytes of buffers that hold requests' bodies
+	mostHeld   int // how many these may be: see maxHeld
+	beginnings beginnings
 	waiting    waiting
 
 	noDescriptors complaint
@@ -155,6 +158,9 @@ type Shared struct {
 	HTTP3      atomic.Int64 // goroutines that serve a connection of HTTP/3
 	Workers    []*Worker    // by loop; set before any loop runs
 	Seed       uint64       // of hashes that clients must not foresee; set before any loop runs
+	// HeldBodies is how many bytes of requests' bodies a loop holds, 0 for maxHeld; set before any
+	// loop runs. A simulation reaches it by less.
+	HeldBodies int
 }
 
 // view is a snapshot as one loop uses it.
@@ -186,8 +192,10 @@ const scratchRoom = 4 << 10
 
 // NewWorker makes the worker of a loop that does not run yet.
 func NewWorker(l *reactor.Loop, shared *Shared, shard *telemetry.Shard, logger *slog.Logger) *Worker {
-	w := &Worker{loop: l, shared: shared, shard: shard, logger: logger, out: make([]byte, 0,
-		2*reactor.ScratchSize), tls: tlsio.NewLoop()}
+	w := &Worker{
+		loop: l, shared: shared, shard: shard, logger: logger, tls: tlsio.NewLoop(),
+		out: make([]byte, 0, 2*reactor.ScratchSize), mostHeld: cmp.Or(shared.HeldBodies, maxHeld),
+	}
 	w.clients.next, w.clients.prev = &w.clients, &w.clients
 	w.webSockets.next, w.webSockets.prev = &w.webSockets, &w.webSockets
 	w.http3.next, w.http3.prev = &w.http3, &w.http3

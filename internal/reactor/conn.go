@@ -31,6 +31,10 @@ const (
 	LowWater   = 32 << 10
 	TightWater = 16 << 10
 	LoopQueue  = 16 << 20
+
+	// mostQueued is what owners queue in all who stop where they are congested: one piece more, and
+	// its head.
+	mostQueued = HighWater + ScratchSize + 16<<10
 )
 
 // sharedBuffer is the least size of a buffer that small messages share. With 512 bytes each, a
@@ -356,6 +360,9 @@ func (c *Conn) enqueue(p []byte) {
 	c.loop.queued += len(p)
 	if c.queued > c.loop.highWater() {
 		c.flags |= tellDrained
+	}
+	if invariant.Sequential && c.queued > mostQueued {
+		panic(fmt.Sprintf("reactor: %d bytes are queued for one peer, who is congested at %d", c.queued, HighWater))
 	}
 	for len(p) > 0 {
 		if c.last == nil || len(c.last.Room()) == 0 {

@@ -21,7 +21,9 @@ type Scenario struct {
 	Services []ServicePlan
 	Clients  []ClientPlan
 	Acts     []Act
-	Cache    *CachePlan `json:",omitempty"` // of a route with a cache; nil for none
+	// HeldBodies is how many bytes of requests' bodies a loop may hold; 0 for the usual bound.
+	HeldBodies int        `json:",omitempty"`
+	Cache      *CachePlan `json:",omitempty"` // of a route with a cache; nil for none
 }
 
 // GatewayPlan are the knobs of the configuration that a run begins with. Reloads draw others.
@@ -185,6 +187,10 @@ func Draw(seed uint64) Scenario {
 	s.addHTTP2(s.stream(ofHTTP2, 0), mood)
 	s.addHTTP2Services(s.stream(ofHTTP2Services, 0), mood)
 	s.addCache(s.stream(ofCaches, 0), mood)
+	// On quiet days too little room would cost requests: what is not held cannot be sent again.
+	if r := s.stream(ofMemory, 0); r.IntN(4) == 0 && !s.Quiet {
+		s.HeldBodies = 1 + r.IntN(100_000)
+	}
 	s.number()
 	return s
 }
@@ -215,6 +221,7 @@ const (
 	ofHTTP2Services
 	ofCaches
 	ofCached
+	ofMemory
 )
 
 // stream is the number-th generator for a purpose. The kernel has other ones, of the same seed.

@@ -28,6 +28,7 @@ var simplifications = []func(*Scenario){
 	func(s *Scenario) { s.Gateway.MaxBody = 0 },
 	func(s *Scenario) { s.Gateway.MaxClients = 0 },
 	func(s *Scenario) { s.Gateway.HoldBody = 0 },
+	func(s *Scenario) { s.HeldBodies = 0 },
 	func(s *Scenario) { s.Gateway.SlowStart = 0 },
 	func(s *Scenario) { s.Gateway.Slots = 0 },
 	func(s *Scenario) { s.Gateway.Admission = 0 },

@@ -3,6 +3,8 @@ package upstream
 import (
 	"math"
 	"time"
+
+	"plimsoll/internal/invariant"
 )
 
 // Unavailable says why there is no target, or no connection, for a request.
@@ -58,6 +60,7 @@ type Local struct {
 	balancer  balancer
 	rng       rng
 	budget    budget
+	ledger    ledger
 
 	// The waiting room. See waiter.go.
 	waiters waitRoom
@@ -260,7 +263,12 @@ func (l *Local) Close(now int64) {
 }
 
 // Request counts a request towards the retry budget: once for each, not for its retries. Loop only.
-func (l *Local) Request(now int64) { l.budget.request(now) }
+func (l *Local) Request(now int64) {
+	l.budget.request(now)
+	if invariant.On {
+		l.ledger.request(now)
+	}
+}
 
 // Retry says whether a failed request may be tried again, and counts it when it may. Loop only.
 func (l *Local) Retry(now int64) bool { return l.budget.retry(now) }
