@@ -153,5 +153,13 @@ func (u *slotUse) flush(now int64) {
 	u.sum, u.good, u.bad, u.flushed = 0, 0, 0, now
 }
 
+// noteLimited says that a request goes on waiting. While somebody waits all the time, what becomes free
+// is given on at once, and nobody looks for a slot and finds none.
+func (u *slotUse) noteLimited() {
+	if u.slots != nil && !u.free() && !u.limited.Load() {
+		u.limited.Store(true)
+	}
+}
+
 // available says whether enter would succeed now.
 func (u *slotUse) available() bool { return u.slots == nil || u.free() }
