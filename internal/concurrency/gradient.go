@@ -19,7 +19,7 @@ const (
 	recently   = 100  // that are compared with what is remembered, or those of half a second
 	remembered = 1500 // that are remembered of one level
 	memoryOf   = 2000 // that the memory spans at least
-	doubted    = 24   // that are remembered of a level above the limit when it is looked at again
+	doubted    = 100  // that are remembered of a level above the limit when it is looked at again
 
 	longestStep = 0.5  // seconds
 	lookEvery   = 2.0  // seconds
