@@ -19,6 +19,7 @@ const (
 	recently   = 100  // that are compared with what is remembered, or those of half a second
 	remembered = 1500 // that are remembered of one level
 	memoryOf   = 2000 // that the memory spans at least
+	doubted    = 100  // that are remembered of a level above the limit when it is looked at again
 
 	longestStep = 0.5  // seconds
 	lookEvery   = 2.0  // seconds
@@ -220,11 +221,16 @@ func (g *gradient) steer() {
 // look makes a step up that is large enough to show in the throughput, when there was none for a
 // while. Small steps do not: without it a limit may stay at a knee that slow requests pretended.
 // It costs a short queue inside the service.
+//
+// What was seen above the limit before must not outweigh what a look sees, or a service that has become
+// twice as fast is taken for one with half the knee: five requests inside do now what ten did, and no
+// look was long enough to show that ten do more.
 func (g *gradient) look(target float64) bool {
 	if g.now-g.looked < max(lookEvery, lookRests*g.span) || target < 0.9*g.limit {
 		return false
 	}
 	g.looked = g.now
+	g.levels.doubt(g.limit, max(doubted*g.noise.spread, 2*fewest))
 	g.grow((1+growth)*g.limit, fmt.Sprintf("see whether the knee is still near %.0f", g.last.knee))
 	return true
 }

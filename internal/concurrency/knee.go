@@ -98,6 +98,15 @@ func (l *levels) age(limit, below, above, prior float64) {
 	l.prior.weight *= prior
 }
 
+// doubt makes what was seen above a limit weigh no more than so many completions.
+func (l *levels) doubt(limit, most float64) {
+	for i := range l.seen {
+		if a := &l.seen[i]; a.done > 0 && a.mean() > 1.02*limit {
+			a.forget(most)
+		}
+	}
+}
+
 // expect sets what is believed of the baseline without regard to the levels.
 func (l *levels) expect(baseline, deviation float64) {
 	l.prior.baseline, l.prior.weight = baseline, 1/(deviation*deviation)

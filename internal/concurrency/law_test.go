@@ -67,6 +67,22 @@ func TestClientsThatGoAway(t *testing.T) {
 	}
 }
 
+// A memory of what ten requests inside did, before the service became twice as fast, says that five are
+// enough: looks above the limit have to outweigh it.
+func TestAServiceThatBecomesTwiceAsFastIsNotTakenForAnotherHalfAsWide(t *testing.T) {
+	slow := service{workers: 10, mean: 0.020, shape: exponential, delay: 0.0002}
+	quick := slow
+	quick.mean /= 2
+	for _, seed := range []uint64{92, 144} {
+		w := newWorld(slow, law(t, Options{}), 6, seed)
+		w.changeAt(15, func(w *world) { w.service = quick })
+		w.run(25)
+		if used := w.between(17, 25).used(quick); used < 0.93 {
+			t.Errorf("seed %d: %.3f of the capacity is used, want 0.93", seed, used)
+		}
+	}
+}
+
 // No step down is larger than an eighth of the limit, or one request.
 func TestStepsDownAreSmall(t *testing.T) {
 	s := service{workers: 50, mean: 0.010, shape: exponential, delay: 0.001}

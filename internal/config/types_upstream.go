@@ -65,7 +65,8 @@ type Class struct {
 
 // Concurrency limits how many requests are at each target of an upstream at once. Those that find
 // no place wait in the gateway, by SLA class, clients in turn, each for at most its class's
-// patience; newer ones go first when the oldest have waited for half of it.
+// patience; newer ones go first when the oldest have waited for half of it, and who would clearly wait
+// for longer is refused at once.
 type Concurrency struct {
 	// Mode is "adaptive" (the limit follows what the target can serve without a queue of its own,
 	// found from passing traffic alone), "aimd" (the limit grows by one while answers are quick, and

@@ -99,7 +99,7 @@ var (
 	UpstreamTimeout = declare("upstream_timeout", UpstreamFault, grpc.DeadlineExceeded,
 		"the service did not answer in time")
 	DeadlinePassed = declare("deadline_passed", ProtectionFault, grpc.DeadlineExceeded,
-		"the time is over for which somebody waits for the answer")
+		"the answer cannot come while somebody waits for it")
 	// UpstreamCut: after its head was sent.
 	UpstreamCut  = declare("upstream_cut", UpstreamFault, grpc.Unavailable, "")
 	SourceFailed = declare("source_failed", UpstreamFault, grpc.Unavailable,

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"plimsoll/internal/upstream"
 )
 
 // busyService is a service whose requests say that they came and then wait for a word.
@@ -106,6 +108,46 @@ func TestARequestThatRunsOutOfPatienceIsShed(t *testing.T) {
 	if r, _ := second.response("GET"); r.StatusCode != 200 {
 		t.Errorf("the next request of the connection got %d", r.StatusCode)
 	}
+}
+
+// The service is busy and stays so. When P2 has got nothing for half of its patience, who comes is told so
+// at once, and P0 still waits.
+func TestARequestThatWouldWaitForTooLongIsRefusedAtOnce(t *testing.T) {
+	b, came, answer := busyService(t)
+	g := serve(t, oneAtATime(b.address, "{P0: {patience: 60s}, P2: {patience: 2500ms}}"))
+	first := g.dial()
+	first.send("GET /0 HTTP/1.1\r\nHost: a\r\n\r\n")
+	<-came
+	var load upstream.Load
+	joins := func(path string) *peer {
+		before := load.Waits
+		p := g.dial()
+		p.send("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n")
+		eventually(t, "it waits or is refused", func() bool {
+			load = g.loaded("s")
+			return load.Waits > before || load.Hopeless > 0
+		})
+		return p
+	}
+	var last *peer
+	for load.Hopeless == 0 {
+		last = joins("/2")
+	}
+	r, body := last.response("GET")
+	if r.StatusCode != 503 || !strings.Contains(body, ": overloaded: ") || r.Header.Get("Retry-After") == "" {
+		t.Errorf("got %d %q, Retry-After %q", r.StatusCode, body, r.Header.Get("Retry-After"))
+	}
+	g.expectMetrics(`plimsoll_upstream_waits_hopeless_total{upstream="s"} 1`)
+	important, before := g.dial(), load.Waits
+	important.send("GET /0 HTTP/1.1\r\nHost: a\r\n\r\n")
+	eventually(t, "P0 waits", func() bool { return g.loaded("s").Waits > before })
+	answer <- true
+	first.status("GET")
+	if next := <-came; next != "/0" {
+		t.Errorf("%s was served next, want /0", next)
+	}
+	answer <- true
+	important.status("GET")
 }
 
 func TestStreamsOfEventsAndTunnelsTakeNoPlaceAtTheService(t *testing.T) {

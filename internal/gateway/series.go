@@ -31,6 +31,7 @@ const (
 	seriesWaiting
 	seriesWaits
 	seriesUnserved
+	seriesHopeless
 )
 
 var upstreamSeries = []telemetry.Series{
@@ -81,8 +82,10 @@ var upstreamSeries = []telemetry.Series{
 	seriesWaits: {Name: "upstream_waits_total", Help: "Requests that had to wait for a " +
 		"connection to an upstream.", Labels: []string{"upstream"}},
 	seriesUnserved: {Name: "upstream_waits_refused_total",
-		Help: "Requests that got no connection to an upstream because too many waited, or for " +
-			"too long.", Labels: []string{"upstream"}},
+		Help: "Requests that got no connection to an upstream because too many waited, or for too long.", Labels: []string{"upstream"}},
+	seriesHopeless: {Name: "upstream_waits_hopeless_total",
+		Help:   "Times that a request was refused at once because it would have waited for longer than its patience.",
+		Labels: []string{"upstream"}},
 }
 
 // Indexes of the series that say how the listeners are.
@@ -218,6 +221,7 @@ func (g *Gateway) readUpstreams(emit telemetry.Emit) {
 		emit(seriesWaiting, float64(load.Waiting), name)
 		emit(seriesWaits, float64(load.Waits), name)
 		emit(seriesUnserved, float64(load.Refused), name)
+		emit(seriesHopeless, float64(load.Hopeless), name)
 	}
 	emit(seriesNotShown, float64(left))
 }

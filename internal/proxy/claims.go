@@ -132,6 +132,11 @@ func (f *flow) restartTimeout(now int64) {
 // overdue says that the peer's deadline has passed: nobody waits for the answer any more.
 func (f *flow) overdue(now int64) bool { return f.due != 0 && now >= f.due }
 
+// tooLate says that no target could answer before the peer's deadline, as far as one knows.
+func (f *flow) tooLate(now int64) bool {
+	return f.due != 0 && now+f.view.locals[f.Upstream].Quickest(now) >= f.due
+}
+
 // triedEnough says that the present try has had at least the time in which its class promises an
 // answer, since its body moved. A deadline that leaves less says nothing about the target.
 func (f *flow) triedEnough(now int64) bool {

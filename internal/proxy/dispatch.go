@@ -31,7 +31,7 @@ func (f *flow) startUpstream() {
 // attempt picks a target and goes to it.
 func (f *flow) attempt() {
 	u, local, now := &f.view.Upstreams[f.Upstream], f.view.locals[f.Upstream], f.w.loop.Now()
-	if f.overdue(now) {
+	if f.tooLate(now) {
 		f.fail(504, exchange.DeadlinePassed)
 		return
 	}
@@ -147,9 +147,10 @@ func (f *flow) connect() {
 	if u.Limited {
 		f.wait.Patience = f.view.Classes[f.Class].Patience
 		if f.due != 0 {
-			f.wait.Patience = min(f.wait.Patience, f.due-now)
+			left := f.due - now - f.view.locals[f.Upstream].Quickest(now)
+			f.wait.Patience = max(1, min(f.wait.Patience, left))
 		}
-		longest = min(longest, f.wait.Patience)
+		longest = min(longest, f.view.Classes[f.Class].Patience)
 	}
 	if why := f.view.locals[f.Upstream].Wait(&f.wait, now); why != upstream.None {
 		f.Refused(now, why)
@@ -167,7 +168,7 @@ func (f *flow) Ready(now int64, m *upstream.Member, c upstream.Conn) {
 	if c != nil {
 		c.(*upstreamConn).member = m // it may come from another loop, and stay on this one idle
 	}
-	late := f.overdue(now)
+	late := f.tooLate(now)
 	if late || !f.beginTry(m, now) { // its breaker has opened while the request waited
 		switch {
 		case c == nil:

@@ -3,7 +3,7 @@ package upstream
 import "time"
 
 const (
-	budgetSlots = 10
+	budgetSlots = 40
 	budgetSlot  = int64(time.Second) / budgetSlots
 	// budgetFloor is how many retries a second are always allowed, over all loops, so that a quiet
 	// service may retry at all.
@@ -15,12 +15,20 @@ const (
 // nothing but retries. Each request also pays for its share of a retry once: else the retries would
 // follow the busiest second of a load that varies. The floor is for quiet services alone. It is a
 // bucket that refills, and what it gives counts against the share.
+//
+// Time is counted in slots, and the window's edges lie within them. So that no second that ends with
+// a retry has more of them than its share, the requests that count are those of the whole slots
+// within it, and the retries those of every slot that it touches. With one window for both, retries
+// at its start and just after its end were two shares in one second. A long storm gets a fortieth
+// less than the share for it.
 type budget struct {
 	share    float64
-	paid     float64 // retries that requests have paid for
-	requests [budgetSlots]uint32
-	retries  [budgetSlots]uint32
-	slot     int64 // the tenth of a second that index slot%budgetSlots counts
+	paid     float64                 // retries that requests have paid for
+	requests [budgetSlots]uint32     // of the slot under way and those before it, together up to a second
+	retries  [budgetSlots + 1]uint32 // and of one more
+	asked    int64                   // the sum of requests
+	retried  int64                   // the sum of retries
+	slot     int64                   // the one under way
 
 	tokens, rate, most float64
 	filled             int64
@@ -38,22 +46,18 @@ func newBudget(share float64, loops int, now int64) budget {
 func (b *budget) request(now int64) {
 	b.advance(now)
 	b.requests[b.slot%budgetSlots]++
+	b.asked++
 	b.paid += b.share
 }
 
 func (b *budget) retry(now int64) bool {
 	b.advance(now)
-	var requests, retries uint64
-	for i := range b.requests {
-		requests += uint64(b.requests[i])
-		retries += uint64(b.retries[i])
-	}
-	most := b.share * float64(requests)
+	most := b.share * float64(b.asked)
 	b.paid = min(b.paid, most)
-	if float64(retries+1) <= most && b.paid > 1-1e-6 {
+	if float64(b.retried+1) <= most+1e-6 && b.paid > 1-1e-6 {
 		b.paid--
 	} else {
-		if float64(retries+1) > b.most {
+		if float64(b.retried) > b.most { // more than a second of the floor may count
 			return false
 		}
 		b.tokens = min(b.most, b.tokens+float64(now-b.filled)/1e9*b.rate)
@@ -63,20 +67,23 @@ func (b *budget) retry(now int64) bool {
 		}
 		b.tokens--
 	}
-	b.retries[b.slot%budgetSlots]++
+	b.retries[b.slot%(budgetSlots+1)]++
+	b.retried++
 	return true
 }
 
-// advance empties the slots that a second has passed over.
+// advance empties the slots that the window has left behind.
 func (b *budget) advance(now int64) {
 	slot := max(now/budgetSlot, 0)
-	if slot-b.slot >= budgetSlots {
+	if slot-b.slot > budgetSlots {
 		clear(b.requests[:])
 		clear(b.retries[:])
-		b.slot = slot
+		b.asked, b.retried, b.slot = 0, 0, slot
 	}
 	for b.slot < slot {
 		b.slot++
-		b.requests[b.slot%budgetSlots], b.retries[b.slot%budgetSlots] = 0, 0
+		requests, retries := &b.requests[b.slot%budgetSlots], &b.retries[b.slot%(budgetSlots+1)]
+		b.asked, b.retried = b.asked-int64(*requests), b.retried-int64(*retries)
+		*requests, *retries = 0, 0
 	}
 }

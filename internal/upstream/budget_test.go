@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -26,8 +27,50 @@ func TestRetriesAreAShareOfTheRequests(t *testing.T) {
 	if again := allowance(&b, now+second*9/10); again != 0 {
 		t.Errorf("%d more, want none", again)
 	}
-	if again := allowance(&b, now+second); again != 10 {
-		t.Errorf("a second later %d, want the floor's 10", again)
+	// A second later the requests no longer count, and the retries do: this second has had its share.
+	if again := allowance(&b, now+second); again != 0 {
+		t.Errorf("a second later %d, want none: the second that ends now has had 200", again)
+	}
+	if again := allowance(&b, now+second+budgetSlot); again != 10 {
+		t.Errorf("after that %d, want the floor's 10", again)
+	}
+}
+
+// Every request fails and would be tried again three times, after a calm time that has paid for a
+// second of retries. No second that ends with a retry has more than its share, wherever it begins,
+// and neither has the storm.
+func TestNoSecondOfAStormHasMoreRetriesThanItsShare(t *testing.T) {
+	now := 1000 * second
+	b := newBudget(0.2, 1, now)
+	var requests, retries []int64
+	for i := range 16_000 {
+		now += 1_237_000 // in no step with the slots
+		requests = append(requests, now)
+		b.request(now)
+		if i < 2000 {
+			continue
+		}
+		for try := 0; try < 3 && b.retry(now); try++ {
+			retries = append(retries, now)
+		}
+	}
+	since := func(times []int64, after int64) int {
+		at, _ := slices.BinarySearch(times, after)
+		return len(times) - at
+	}
+	first := 0
+	for i, at := range retries {
+		for retries[first] <= at-second {
+			first++
+		}
+		asked := since(requests, at-second+1) - since(requests, at+1)
+		if n := i + 1 - first; 5*n > asked {
+			t.Fatalf("%d retries of %d requests in the second up to %v", n, asked, time.Duration(at))
+		}
+	}
+	// The retries of a second that the calm paid for come at once, and cost those of the second after.
+	if asked := 14_000; 5*len(retries) > asked || len(retries) < asked*19/100 {
+		t.Errorf("%d retries of %d requests, want at most a fifth and nearly that", len(retries), asked)
 	}
 }
 
@@ -46,7 +89,7 @@ func TestAStormHasNoBeginning(t *testing.T) {
 			spent++
 		}
 		if i%1000 == 999 {
-			if spent > 204 { // whole tenths of a second are counted
+			if spent > 200 {
 				t.Fatalf("%d retries in a second with 1000 requests", spent)
 			}
 			spent = 0
@@ -105,7 +148,7 @@ func TestAStormOfFailuresIsNotDoubled(t *testing.T) {
 			retries++
 		}
 	}
-	if share := float64(retries) / float64(requests); share < 0.19 || share > 0.201 {
+	if share := float64(retries) / float64(requests); share < 0.19 || share > 0.2 {
 		t.Errorf("of all requests failing, %.3f are tried again, want about 0.2", share)
 	}
 }

@@ -176,6 +176,7 @@ type waiting struct {
 	ready   int
 	refused Unavailable
 	then    func(now int64, m *Member, c Conn)
+	gone    func() // when it is refused
 }
 
 func newWaiting() *waiting {
@@ -192,4 +193,9 @@ func (w *waiting) Ready(now int64, m *Member, c Conn) {
 	}
 }
 
-func (w *waiting) Refused(_ int64, why Unavailable) { w.refused = why }
+func (w *waiting) Refused(_ int64, why Unavailable) {
+	w.refused = why
+	if w.gone != nil {
+		w.gone()
+	}
+}

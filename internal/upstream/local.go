@@ -19,7 +19,7 @@ const (
 	QueueFull                        // too many requests wait for a connection already
 	WaitedTooLong                    // no connection became free within the pending timeout
 	Closed                           // the upstream is no longer in the config
-	Overloaded                       // newer requests go first, and there are more of them than can be served
+	Overloaded                       // it would wait for longer than its patience, or newer ones go first
 )
 
 // String is the reason for answers and logs.
@@ -63,19 +63,18 @@ type Local struct {
 	ledger    ledger
 
 	// The waiting room. See waiter.go.
-	waiters waitRoom
-	serving bool
-	again   bool
-	cursor  int
-	own     *queue // what the other loops see of it
-	// a wake-up was posted before the last sweep, and has not come since; only with
-	// invariant.Sequential
-	unwoken bool
-	closed  bool
-	wakeFn  func() // made once: a method value allocates
-	yieldFn func()
-	waits   uint64
-	refused uint64
+	waiters  waitRoom
+	serving  bool
+	again    bool
+	cursor   int
+	own      *queue // what the other loops see of it
+	unwoken  bool   // a wake-up was posted before the last sweep, and has not come since; only with invariant.Sequential
+	closed   bool
+	wakeFn   func() // made once: a method value allocates
+	yieldFn  func()
+	waits    uint64
+	refused  uint64
+	hopeless uint64 // times that a request came, and too many of its class waited already
 }
 
 func newLocal(u *Upstream, loop int) *Local {

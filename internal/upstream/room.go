@@ -162,6 +162,24 @@ func (r *waitRoom) hopeless(w *Waiter, now int64) *Waiter {
 	return nil
 }
 
+// excess is the request that goes in place of w when more of w's class wait than can be served: of the
+// bucket with the most, where that is more than w's would have, the one that would be served last. nil
+// when w itself must not stay.
+func (r *waitRoom) excess(w *Waiter, now int64) *Waiter {
+	c := r.classes[w.Class]
+	if c == nil {
+		return nil
+	}
+	newest := c.newestOfLargest(c.queues[bucketOf(w.Client)].n + 1)
+	if newest == nil {
+		return nil
+	}
+	if q := &c.queues[bucketOf(newest.Client)]; q.overdue(now) {
+		return q.head
+	}
+	return newest
+}
+
 // leastWanted is the request that goes when the room is full and another comes: the newest of the
 // bucket with the most in the highest class, if that is higher than the other's, or if it is the
 // same and that bucket has more than the other's. nil when it is the other that must not stay.

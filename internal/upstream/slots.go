@@ -34,6 +34,9 @@ type slots struct {
 	area      atomic.Int64 // requests × nanoseconds that slots were taken
 	limited   atomic.Bool  // somebody found no slot
 	end       atomic.Int64 // of the window
+	least     atomic.Int64 // nanoseconds of the quickest answer since the period began, 0 for none
+
+	quickest quickest
 
 	mu    sync.Mutex // one loop at a time; none waits for it
 	law   *concurrency.Law
@@ -49,6 +52,7 @@ func newSlots(o concurrency.Options, now int64) *slots {
 	s := &slots{law: law, began: now}
 	s.limit.Store(int64(law.Limit()))
 	s.end.Store(now + slotWindow)
+	s.quickest.since.Store(now)
 	return s
 }
 
@@ -81,12 +85,12 @@ func (s *slots) observe(now int64) (more bool) {
 		return false
 	}
 	length := now - s.began
-	area := s.area.Swap(0)
+	area, done := s.area.Swap(0), int(s.completed.Swap(0))
 	limit := s.law.Observe(concurrency.Window{
-		Start: s.began, End: now, Completed: int(s.completed.Swap(0)), Failed: int(s.failed.Swap(0)),
-		LatencySum: area, InflightMean: float64(area) / float64(max(length, 1)),
-		Limited: s.limited.Swap(false),
+		Start: s.began, End: now, Completed: done, Failed: int(s.failed.Swap(0)),
+		LatencySum: area, InflightMean: float64(area) / float64(max(length, 1)), Limited: s.limited.Swap(false),
 	})
+	s.quickest.observe(now, done, &s.least)
 	s.began = now
 	s.end.Store(now + slotWindow)
 	return s.limit.Swap(int64(limit)) < int64(limit)
@@ -106,6 +110,7 @@ type slotUse struct {
 	since     int64 // when used changed
 	sum       int64 // requests × nanoseconds, not added to area yet
 	good, bad int64 // tries that ended, likewise
+	least     int64 // the quickest answer in nanoseconds, likewise; 0 for none
 	flushed   int64 // when they were added
 }
 
@@ -151,7 +156,16 @@ func (u *slotUse) flush(now int64) {
 	u.area.Add(u.sum)
 	u.completed.Add(u.good)
 	u.failed.Add(u.bad)
-	u.sum, u.good, u.bad, u.flushed = 0, 0, 0, now
+	lower(&u.slots.least, u.least)
+	u.sum, u.good, u.bad, u.least, u.flushed = 0, 0, 0, 0, now
+}
+
+// noteLimited says that a request goes on waiting. While somebody waits all the time, what becomes free
+// is given on at once, and nobody looks for a slot and finds none.
+func (u *slotUse) noteLimited() {
+	if u.slots != nil && !u.free() && !u.limited.Load() {
+		u.limited.Store(true)
+	}
 }
 
 // available says whether enter would succeed now.

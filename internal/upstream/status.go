@@ -161,8 +161,9 @@ type Load struct {
 	Waiting     int // requests that wait for a connection
 	Waits       uint64
 	Refused     uint64
-	Outstanding int // requests under way
-	Idle        int // connections; those between the loops are not among them
+	Hopeless    uint64 // of these, because more of a class waited than could be served in its patience
+	Outstanding int    // requests under way
+	Idle        int    // connections; those between the loops are not among them
 }
 
 // AddLoad adds what the loop knows to sum, its targets from the index from on and at most so many.
@@ -172,6 +173,7 @@ func (l *Local) AddLoad(sum *Load, from, most int) (next int) {
 		sum.Waiting += l.waiters.n
 		sum.Waits += l.waits
 		sum.Refused += l.refused
+		sum.Hopeless += l.hopeless
 		if l.panicking {
 			sum.Panicking++
 		}

@@ -157,6 +157,7 @@ func (q *queue) postYield(l *Local) {
 type queues struct {
 	waiting atomic.Int32 // how many loops have requests that wait; nearly always zero
 	each    []queue
+	paces   [Classes]pace
 }
 
 func (q *queues) init(loops int) {
@@ -238,8 +239,19 @@ func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 	if hopeless := l.waiters.hopeless(w, now); hopeless != nil {
 		l.refuse(hopeless, now, Overloaded)
 	}
+	pace := &l.u.queues.paces[w.Class]
+	if pace.hopeless(now, w.Patience) {
+		l.hopeless++
+		other := l.waiters.excess(w, now)
+		if other == nil {
+			l.refused++
+			return Overloaded
+		}
+		l.refuse(other, now, Overloaded)
+	}
 	l.waits++
 	w.local, w.since = l, now
+	pace.join(now, w.Patience)
 	l.own.note(w.Client, l.waiters.push(w))
 	if invariant.On && l.waiters.n > l.u.options.MaxPending {
 		panic("upstream: more requests wait than may")
@@ -271,6 +283,7 @@ func (w *Waiter) Remove() bool {
 // leave takes a waiter out of the list and tells the other loops.
 func (l *Local) leave(w *Waiter) {
 	l.waiters.remove(w)
+	l.u.queues.paces[w.Class].waiting.Add(-1)
 	w.local = nil
 	l.announce()
 }
@@ -345,6 +358,9 @@ func (l *Local) relieve(m *Member, now int64) {
 		if served = ok; ok {
 			l.grant(now, m, c)
 		}
+		if l.waiters.n > 0 {
+			m.slot.noteLimited()
+		}
 		l.serving = false
 	}
 	if l.again {
@@ -364,6 +380,7 @@ func (l *Local) relieve(m *Member, now int64) {
 // grant gives the request to be served next what was found for it.
 func (l *Local) grant(now int64, m *Member, c Conn) {
 	w := l.waiters.next(now)
+	l.u.queues.paces[w.Class].served.Add(1)
 	l.leave(w)
 	w.Owner.Ready(now, m, c)
 }
