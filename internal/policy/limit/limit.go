@@ -7,7 +7,7 @@
 // pass is to change it by a compare-and-swap. The package's parts, from the inside out:
 //
 //   - word.go, params.go, step.go, ring.go: the algorithms, pure functions of a word and a time;
-//   - table.go: which word belongs to a value, in bounded memory;
+//   - table.go, reserve.go: which word belongs to a value, in bounded memory;
 //   - limiter.go: a limit's state, which reloads carry over;
 //   - limit.go, fields.go, stats.go, status.go: the policy, which asks several limits at once;
 //   - sharing.go, lease.go, decision.go: limits that several instances share, through Redis, which

@@ -58,7 +58,7 @@ func (o *own) init(rules *atomic.Pointer[params]) {
 
 // at fills p with the place.
 func (o *own) at(p *place) {
-	p.state, p.set, p.ring, p.params = &o.state, nil, o.ring, o.params
+	p.state, p.set, p.ring, p.params, p.shared = &o.state, nil, o.ring, o.params, nil
 }
 
 // spills is how many buckets the values share that find no place: few enough for an attacker to
@@ -77,6 +77,7 @@ func newStore(p *params, keyed bool, values int) *store {
 		ring = int(p.quota)
 	}
 	s.table = newTable(values, ring)
+	s.table.withReserve()
 	s.spill = make([]own, spills)
 	for i := range s.spill {
 		s.spill[i].init(s.rules)
@@ -98,17 +99,22 @@ func (s *store) locate(p *place, secret *hash.Secret, value []byte, now int64) (
 		}
 	}
 	p.params = s.rules
-	if s.table.enter(p, h, g, s.rules, now) {
+	if s.table.enter(p, h, g, s.rules, now, 0) {
 		return false
 	}
-	s.spill[hash.Below(g, spills)].at(p)
+	came := s.table.cell(h, g).note(g)
+	if came >= heavy && s.table.enter(p, h, g, s.rules, now, came) {
+		return false
+	}
+	s.spill[bucket(g)].at(p)
+	p.h, p.g, p.shared = h, g, s.table
 	return true
 }
 
 // outcome is what a limit says to a request.
 type outcome struct {
 	pass bool
-	gone bool  // the place was given to another value: look again
+	gone bool  // the place is another value's, or the value has another place: look again
 	wait int64 // until its turn, or until it would pass
 
 	before, after uint64 // the words, for giving back
@@ -150,6 +156,10 @@ func (p *place) take(now int64) (o outcome) {
 			if o.pass && o.entry.entry != nil {
 				o.entry.write()
 			}
+			if o.pass && p.shared != nil {
+				p.shared.cell(p.h, p.g).keep(o.after, o.params)
+				o.gone = p.shared.moved(p.h, p.g)
+			}
 			return o
 		}
 	}
@@ -179,7 +189,7 @@ func (l *limiter) change(p *params) {
 	old := s.rules.Load()
 	if p.algorithm == SlidingLog && p.quota != old.quota {
 		// The rings have another length: what they hold cannot be kept.
-		fresh := newStore(p, s.table != nil, s.places())
+		fresh := newStore(p, s.table != nil, s.values())
 		fresh.overrides = s.overrides
 		l.store.Store(fresh)
 		return
@@ -192,6 +202,14 @@ func (s *store) places() int {
 		return 0
 	}
 	return s.table.places()
+}
+
+// values is for how many values the store was made: the places but for the reserve.
+func (s *store) values() int {
+	if s.table == nil {
+		return 0
+	}
+	return int(s.table.mask+1) * ways
 }
 
 // override puts overrides in force: those of values that had one keep their state.
