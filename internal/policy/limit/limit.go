@@ -158,6 +158,7 @@ func (p *Policy) decide(x *exchange.Exchange, spots []spot) exchange.PolicyVerdi
 			s.pass = true
 			continue
 		}
+		s.place.cost = l.price(x)
 		if len(spots) == 1 {
 			break
 		}

@@ -116,6 +116,7 @@ type outcome struct {
 	pass bool
 	gone bool  // the place is another value's, or the value has another place: look again
 	wait int64 // until its turn, or until it would pass
+	cost int64 // tokens
 
 	before, after uint64 // the words, for giving back
 	entry         logged
@@ -131,10 +132,13 @@ func (p *place) look(now int64) (o outcome) {
 	}
 	// Loaded after the word, and so at least as new as what the word was written by.
 	o.params = p.params.Load()
+	if o.cost = p.cost; o.cost == 0 {
+		o.cost = o.params.cost
+	}
 	if o.params.algorithm == SlidingLog {
 		o.after, o.pass, o.wait, o.entry = o.params.stepLog(o.before, p.ring, now)
 	} else {
-		o.after, o.pass, o.wait = o.params.step(o.before, now)
+		o.after, o.pass, o.wait = o.params.step(o.before, now, o.cost)
 	}
 	return o
 }
@@ -176,7 +180,7 @@ func (p *place) giveBack(o *outcome, now int64) {
 		if !p.own(w) {
 			return
 		}
-		next := o.params.giveBack(o.before, o.after, w, now)
+		next := o.params.giveBack(o.before, o.after, w, now, o.cost)
 		if next == w || p.state.CompareAndSwap(w, next) {
 			return
 		}

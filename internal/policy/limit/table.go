@@ -65,6 +65,7 @@ type place struct {
 	h, g   uint64 // the value's hash
 	ring   []atomic.Uint64
 	params *atomic.Pointer[params]
+	cost   int64  // of the request; 0 for what the limit says
 	shared *table // where values share the place that have none in this table
 }
 
