@@ -16,8 +16,11 @@ type limiter struct {
 	leases *leases // nil unless the limit is leased
 	aside  aside
 
-	mu  sync.Mutex // orders changes; no decision takes it
-	set bool       // the numbers were changed at run time
+	mu      sync.Mutex         // orders changes; no decision takes it
+	set     bool               // the numbers were changed at run time
+	current map[string]*params // the overrides in force
+	// overridden are those that were changed or added at run time.
+	overridden map[string]bool
 }
 
 // aside is what is counted of a shared limit that only counts: its answers come when the exchange
@@ -218,6 +221,7 @@ func (s *store) values() int {
 
 // override puts overrides in force: those of values that had one keep their state.
 func (l *limiter) override(of map[string]*params) {
+	l.current = of
 	s := *l.store.Load()
 	old := s.overrides
 	s.overrides = make(map[[2]uint64]*own, len(of))
