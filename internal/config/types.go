@@ -409,7 +409,7 @@ type RateLimit struct {
 	// Missing says what becomes of requests without the key: they count "together", as one value, or
 	// "pass". Default: "together".
 	Missing string `yaml:"missing" default:"together" enum:"together,pass"`
-	// Values is how many values are counted apart, rounded up to a power of two; each takes 24 bytes.
+	// Values is how many values are counted apart, rounded up to a power of two; each takes 31 bytes.
 	// When so many are in use, new ones share buckets with others, at the limit's rate for each
 	// bucket. Default: 0, for 65536, or as many as 32MB hold with sliding_log. A change makes the
 	// counts begin afresh.
