@@ -6,6 +6,9 @@ run in turn, and the difference within a round.
 
 All of them: two limits (one by client address, one for the route), bounds on what is under way in all and by client, adaptive
 concurrency, an adaptive breaker and one of failures, a retry budget, a fallback, class and deadline headers, admission. Nothing is refused.
+
+A third gateway has two limits more: a leaky bucket that only counts, because one that is enforced holds requests until their turns, and
+one that is shared through Redis, from which it takes leases.
 """
 import argparse, json, os, statistics, sys
 
@@ -36,13 +39,24 @@ routes:
     fallback: {{status: 200, body: "later"}}
 """
 
+REDIS = 19016
+SHARED = (f"redis: {{counts: {{addresses: [\"127.0.0.1:{REDIS}\"], timeout: 50ms}}}}\n" + ALL.replace("19014", "19015").replace(
+    "    concurrency: {max:", """\
+      - {name: leaky, rate: 1000000/s, algorithm: leaky_bucket, queue: 1000000, max_wait: 1s, dry_run: true}
+      - {name: shared, rate: 1000000/s, burst: 1000000, shared: {redis: counts, mode: leased, batch: 10000}}
+    concurrency: {max:"""))
+CONFIGS = {"all": ALL, "shared": SHARED}
+
 
 class Rig(rig.Rig):
     def command(self, name):
-        if name != "all":
+        if name not in CONFIGS:
             return super().command(name)
-        rig.write(f"{self.tmp}/all.yaml", ALL)
-        return [self.binary, "serve", "--config", f"{self.tmp}/all.yaml"]
+        rig.write(f"{self.tmp}/{name}.yaml", CONFIGS[name])
+        return [self.binary, "serve", "--config", f"{self.tmp}/{name}.yaml"]
+
+    def redis(self):
+        self._start("redis", rig.LOAD_CPU, ["redis-server", "--port", str(REDIS), "--save", ""], REDIS)
 
 
 def main():
@@ -52,12 +66,13 @@ def main():
     p.add_argument("--seconds", type=int, default=4)
     p.add_argument("--json", default=os.path.join(rig.OUT, "policy_cost.json"), help="where every row goes")
     a = p.parse_args()
-    rig.need("taskset", "gcc", "wrk")
-    ports = {"plimsoll": rig.PORTS["plimsoll"], "all": 19014}
-    rig.PORTS["all"] = ports["all"]
+    rig.need("taskset", "gcc", "wrk", "redis-server")
+    ports = {"plimsoll": rig.PORTS["plimsoll"], "all": 19014, "shared": 19015}
+    rig.PORTS.update(ports)
     rows = []
     with Rig(a.plimsoll) as r:
         r.backend()
+        r.redis()
         for name, port in ports.items():
             r.proxy(name)
             proxy_cost.load(port, 16, 1, False, [])
@@ -70,12 +85,15 @@ def main():
                     sys.exit(f"{name}: {bad} answers are bad, {errors} requests failed; nothing was to be refused")
                 cost[name] = (rig.cpu_seconds(r.pid(name)) - before) * 1e6 / requests
             rows.append(cost)
-            print("bare %.2f us, all %.2f us: %+.2f us" % (cost["plimsoll"], cost["all"], cost["all"] - cost["plimsoll"]), flush=True)
+            bare, more = cost["plimsoll"], cost["shared"]
+            print("bare %.2f us, all %.2f us: %+.2f us; with a leaky bucket and a shared limit %.2f us: %+.2f us" % (
+                bare, cost["all"], cost["all"] - bare, more, more - bare), flush=True)
     os.makedirs(os.path.dirname(os.path.abspath(a.json)), exist_ok=True)
     rig.write(a.json, json.dumps({"machine": rig.machine(a.plimsoll), "rows": rows}, indent=1) + "\n")
-    more = [c["all"] - c["plimsoll"] for c in rows]
-    print("median: %+.2f us a request (%.2f to %.2f), %.3f of the bare proxy" % (
-        statistics.median(more), min(more), max(more), statistics.median(c["all"] / c["plimsoll"] for c in rows)))
+    for name in CONFIGS:
+        more = [c[name] - c["plimsoll"] for c in rows]
+        print("%s: median: %+.2f us a request (%.2f to %.2f), %.3f of the bare proxy" % (
+            name, statistics.median(more), min(more), max(more), statistics.median(c[name] / c["plimsoll"] for c in rows)))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ type Gateway interface {
 	RestoreTarget(upstream, address string) (gateway.TargetStatus, error)
 	ForceBreaker(upstream, address, state string) (gateway.TargetStatus, error)
 	SetLimit(route, limit, rate string, burst int64) error
+	SetLimitOf(value, route, limit, rate string, burst int64) error
 	ChangeGuard(route string, add, remove []string) error
 	PurgeCache(gateway.Purge) (gateway.PurgeResult, error)
 	Connections() gateway.ConnectionsStatus

@@ -116,7 +116,7 @@ func (a *api) forceBreaker(w http.ResponseWriter, r *http.Request) {
 	answerOrder(w, s, err)
 }
 
-// setLimit changes a rate limit until its configuration changes.
+// setLimit changes a rate limit, or the override of one value, until its configuration changes.
 func (a *api) setLimit(w http.ResponseWriter, r *http.Request) {
 	q, burst := r.URL.Query(), int64(0)
 	if text := q.Get("burst"); text != "" {
@@ -127,8 +127,14 @@ func (a *api) setLimit(w http.ResponseWriter, r *http.Request) {
 		}
 		burst = n
 	}
-	err := a.gateway.SetLimit(r.PathValue("route"), r.PathValue("limit"), q.Get("rate"), burst)
-	answerOrder(w, map[string]string{"rate": q.Get("rate")}, err)
+	route, name, rate := r.PathValue("route"), r.PathValue("limit"), q.Get("rate")
+	said := map[string]string{"rate": rate}
+	if !q.Has("value") {
+		answerOrder(w, said, a.gateway.SetLimit(route, name, rate, burst))
+		return
+	}
+	said["value"] = q.Get("value")
+	answerOrder(w, said, a.gateway.SetLimitOf(said["value"], route, name, rate, burst))
 }
 
 func (a *api) changeGuard(w http.ResponseWriter, r *http.Request) {

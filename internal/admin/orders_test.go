@@ -19,6 +19,7 @@ listeners: [{address: "127.0.0.1:0"}]
 upstreams: {users: {targets: [%q], breaker: {}}, plain: {targets: [%q]}}
 routes:
   - {name: users, match: /, upstream: users, limits: [{name: all, rate: 1000000/s}]}
+  - {name: keyed, match: /keyed, upstream: plain, limits: [{name: client, rate: 9/h, key: "query:tenant"}]}
   - {name: plain, match: /plain, upstream: plain}
 admin: {address: "127.0.0.1:0"}
 `, a.address(), a.address()))
@@ -49,6 +50,15 @@ admin: {address: "127.0.0.1:0"}
 			t.Errorf("the status does not show the changed limit: %v", route.Policies)
 		}
 	}
+	g.want("POST", limit+"?rate=5/h&value=acme", 400, "has no key")
+	client := "/api/v1/routes/keyed/limits/client"
+	g.want("POST", client+"?rate=1/h&value=acme", 200, `"value": "acme"`)
+	for i, want := range []string{"200", "429", "429"} {
+		if body := fetch(url + "keyed?tenant=acme"); !strings.HasPrefix(body, want) {
+			t.Errorf("request %d of the value that was overridden: %s, want %s", i, body, want)
+		}
+	}
+	g.want("POST", client+"?rate=1/h&value=", 400, "cannot be a value")
 	g.want("POST", limit+"?rate=fast", 400, "fast")
 	g.want("POST", limit+"?rate=1/s&burst=-1", 400, "burst")
 	g.want("POST", "/api/v1/routes/users/limits/other?rate=1/s", 404, "other")

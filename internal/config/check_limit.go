@@ -137,14 +137,44 @@ func (l *RateLimit) checkMeaning(s *scope) {
 
 // checkCost checks that a request can pass at all. A count of 0 is one that is wrong itself.
 func (l *RateLimit) checkCost(s *scope, count int64) {
+	if s.failed["cost"] {
+		return
+	}
+	l.checkCostHeader(s)
+	most := l.mostCost()
 	switch {
-	case s.failed["cost"] || l.Algorithm == "leaky_bucket":
-	case s.good("burst") && l.bucket() && *l.Burst < l.Cost:
+	case l.Algorithm == "leaky_bucket":
+	case s.good("burst") && l.bucket() && *l.Burst < most:
 		s.reject("burst", "a burst of %d and a cost of %d let nothing pass; "+
-			"make it at least the cost", *l.Burst, l.Cost)
-	case !l.bucket() && count > 0 && count < int64(l.Cost):
+			"make it at least the cost", *l.Burst, most)
+	case !l.bucket() && count > 0 && count < int64(most):
 		s.reject("cost", "a cost of %d and a rate of %s let nothing pass; make it at most %d",
-			l.Cost, l.Rate, count)
+			most, l.Rate, count)
+	}
+}
+
+// mostCost is what the most expensive request costs.
+func (l *RateLimit) mostCost() int { return max(l.Cost.Tokens, l.Cost.Max) }
+
+// checkCostHeader checks what the keys of a cost mean to each other and to the limit.
+func (l *RateLimit) checkCostHeader(s *scope) {
+	c := &l.Cost
+	switch {
+	case c.Header == "" && c.Max == 0:
+	case c.Header == "":
+		s.fail(s.within("cost", "max"), "has no meaning where no header says a cost; name one, or remove it")
+	case !isToken(c.Header):
+		s.fail(s.within("cost", "header"), "%q is not the name of a header; use letters, digits and hyphens",
+			clip(c.Header))
+	case c.Max == 0:
+		s.fail(s.within("cost", "header"), "requests say their cost; say by max how much that can be")
+	case c.Max < c.Tokens:
+		s.fail(s.within("cost", "max"), "%d is less than what a usual request costs, %d; make it at least that",
+			c.Max, c.Tokens)
+	case l.Algorithm == "sliding_log":
+		s.fail(s.within("cost", "header"), "sliding_log counts requests alike; remove it, or choose sliding_window")
+	case l.Shared != nil:
+		s.fail(s.within("cost", "header"), "a shared limit counts requests alike; remove it, or do not share the limit")
 	}
 }
 
@@ -172,9 +202,9 @@ func (l *RateLimit) checkOverrides(s *scope) {
 			s.fail(value, "%v", err)
 		case o.Burst != nil && !l.bucket():
 			s.fail(value, "a burst has no meaning with %s; remove it", l.Algorithm)
-		case o.Burst != nil && *o.Burst < l.Cost,
-			err == nil && l.Algorithm != "leaky_bucket" && !l.bucket() && count < int64(l.Cost):
-			s.fail(value, "less than a request's cost of %d lets nothing pass; give more", l.Cost)
+		case o.Burst != nil && *o.Burst < l.mostCost(),
+			err == nil && l.Algorithm != "leaky_bucket" && !l.bucket() && count < int64(l.mostCost()):
+			s.fail(value, "less than a request's cost of %d lets nothing pass; give more", l.mostCost())
 		}
 	})
 }

@@ -68,9 +68,9 @@ func (l *RateLimit) checkShared(s *scope, count int64) {
 	case l.bucket() && l.Burst != nil:
 		whole = int64(*l.Burst)
 	case l.Algorithm == "gcra":
-		whole = int64(l.Cost)
+		whole = int64(l.Cost.Tokens)
 	}
-	if whole /= int64(l.Cost); int64(l.Shared.Batch) > whole {
+	if whole /= int64(l.Cost.Tokens); int64(l.Shared.Batch) > whole {
 		s.fail(s.within("shared", "batch"), "a batch of %d of a limit that lets %d requests pass at once; "+
 			"make it at most that", l.Shared.Batch, whole)
 	}

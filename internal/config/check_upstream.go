@@ -174,7 +174,7 @@ func (c *Concurrency) check(s *scope) {
 		s.reject("max_latency", "mode %s does not use it; remove it, or choose aimd", c.Mode)
 	}
 	if c.Mode == "fixed" && !s.has("limit") {
-		s.reject("limit", "mode fixed needs a number: how many requests may be at a target at once")
+		s.reject("limit", "mode fixed needs a number; say how many requests may be at a target at once")
 	}
 }
 

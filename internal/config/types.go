@@ -393,8 +393,9 @@ type RateLimit struct {
 	// Burst is how many requests may come at once after a quiet time, with token_bucket and gcra.
 	// Default: as many as the rate's number, or, with gcra, the cost of one request.
 	Burst *int `yaml:"burst" min:"1" max:"1000000000"`
-	// Cost of a request. Default: 1. It is taken from what the rate and the burst allow.
-	Cost int `yaml:"cost" default:"1" min:"1" max:"1000000"`
+	// Cost of a request: a number, or {tokens, header, max} where trusted peers say what theirs cost.
+	// It is taken from what the rate and the burst allow. Default: 1.
+	Cost RequestCost `yaml:"cost"`
 	// Key says what is counted apart: "client_address", "header:NAME", "cookie:NAME", "path:NAME" or
 	// "query:NAME". Default: none, all requests of the route count together. Hazard: a client
 	// chooses its headers; a limit on one that nobody checks bounds only those who are honest.
@@ -408,7 +409,7 @@ type RateLimit struct {
 	// Missing says what becomes of requests without the key: they count "together", as one value, or
 	// "pass". Default: "together".
 	Missing string `yaml:"missing" default:"together" enum:"together,pass"`
-	// Values is how many values are counted apart, rounded up to a power of two; each takes 24 bytes.
+	// Values is how many values are counted apart, rounded up to a power of two; each takes 31 bytes.
 	// When so many are in use, new ones share buckets with others, at the limit's rate for each
 	// bucket. Default: 0, for 65536, or as many as 32MB hold with sliding_log. A change makes the
 	// counts begin afresh.
@@ -430,6 +431,18 @@ type RateLimit struct {
 	// Shared makes all instances count together, in Redis. Default: each counts for itself.
 	// docs/protection-limits.md says what the modes promise. Not with leaky_bucket and sliding_log.
 	Shared *SharedLimit `yaml:"shared"`
+}
+
+// RequestCost is how much of a limit a request takes.
+type RequestCost struct {
+	// Tokens are the cost of a request that does not say its own. Default: 1.
+	Tokens int `yaml:"tokens" default:"1" min:"1" max:"1000000" scalar:"true"`
+	// Header is the name of a field, such as X-Cost, by which the trusted peers of a listener
+	// (trusted_proxies) say what a request costs: a number from 1 to max. A larger one counts as max,
+	// anything else as tokens. Others are not believed. Not with sliding_log and shared. Default: none.
+	Header string `yaml:"header"`
+	// Max is the most that a request can cost by its header. Needed with header. Default: 0.
+	Max int `yaml:"max" default:"0" min:"0" max:"1000000"`
 }
 
 // SharedLimit makes the instances of a gateway count together. Limits share their counts that have

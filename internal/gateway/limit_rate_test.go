@@ -261,3 +261,18 @@ func TestLimitsThatCannotBeCountedAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestARequestCostsWhatATrustedPeerSaysOfIt(t *testing.T) {
+	service := newService(t, replying(echo))
+	for _, c := range []struct {
+		trusted string
+		passes  int
+	}{{"[127.0.0.1]", 2}, {"[192.0.2.1]", 10}} {
+		cfg := rated(service.address(), `{rate: 10/h, cost: {header: X-Cost, max: 5}}`)
+		cfg = strings.Replace(cfg, `address: "127.0.0.1:0"`, `address: "127.0.0.1:0", trusted_proxies: `+c.trusted, 1)
+		g := serve(t, cfg)
+		if n := g.passing(12, "X-Cost: 5"); n != c.passes {
+			t.Errorf("peers trusted: %s: %d requests that say a cost of 5 pass a limit of 10, want %d", c.trusted, n, c.passes)
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"plimsoll/internal/config"
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/policy/guard"
 	"plimsoll/internal/policy/limit"
@@ -92,19 +91,38 @@ func (g *Gateway) readPolicies(kind string) func(telemetry.Emit) {
 // the configuration; a burst of 0 leaves it as it is. An error that is ErrUnknown means that there
 // is no such limit.
 func (g *Gateway) SetLimit(route, name, rate string, burst int64) error {
-	count, per, err := config.ParseRate(rate)
+	limits, of, err := g.limits(route, name, rate)
 	if err != nil {
 		return err
+	}
+	return limits.SetLimit(name, of, burst)
+}
+
+// SetLimitOf changes or adds an override: the numbers of one value of a limit's key, written as in
+// the configuration, until the limit's overrides there change.
+func (g *Gateway) SetLimitOf(value, route, name, rate string, burst int64) error {
+	limits, of, err := g.limits(route, name, rate)
+	if err != nil {
+		return err
+	}
+	return limits.SetOverride(name, value, of, burst)
+}
+
+// limits are those of a route that has one of a name, and a rate.
+func (g *Gateway) limits(route, name, rate string) (*limit.Policy, limit.Rate, error) {
+	of, err := limitRate(rate)
+	if err != nil {
+		return nil, of, err
 	}
 	for _, p := range g.view().policies {
 		if limits, ok := p.is.(*limit.Policy); ok && p.route == route {
 			if !limits.Has(name) {
-				return fmt.Errorf("%w limit %q of route %q", ErrUnknown, name, route)
+				return nil, of, fmt.Errorf("%w limit %q of route %q", ErrUnknown, name, route)
 			}
-			return limits.SetLimit(name, limit.Rate{Count: count, Per: per}, burst)
+			return limits, of, nil
 		}
 	}
-	return fmt.Errorf("%w route %q, or it has no limits", ErrUnknown, route)
+	return nil, of, fmt.Errorf("%w route %q, or it has no limits", ErrUnknown, route)
 }
 
 // ChangeGuard lets keys pass the guard of a route from now on, or refuses them, until its list says

@@ -35,6 +35,9 @@ func TestAnUpgradeUnderLoadFailsNothingAndTakesTheAdminAddressAlong(t *testing.T
 		t.Fatalf("the new process does not answer on the admin address: %v", err)
 	}
 	r.Body.Close()
+	if want := "begins_without=\"counters, rate limits that are not shared"; !strings.Contains(c.logged.String(), want) {
+		t.Errorf("the log does not say what the new process begins without: %s", c.logged.String())
+	}
 	eventually(t, "the log says which process ended, and why", func() bool {
 		return strings.Contains(c.logged.String(), "why=upgraded pid="+strconv.Itoa(c.cmd.Process.Pid))
 	})

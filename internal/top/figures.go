@@ -95,6 +95,17 @@ type Route struct {
 	// reason.
 	Refused []Refusal `json:"refused,omitempty"`
 	Limits  []Limit   `json:"limits,omitempty"`
+	// Concurrency is absent where nothing bounds how many of the route's requests are under way.
+	Concurrency *Concurrency `json:"concurrency,omitempty"`
+}
+
+// Concurrency is the bound on a route's requests under way.
+type Concurrency struct {
+	InFlight int `json:"in_flight"`
+	// Limit is of the whole route, and LimitPerValue of each value of a key; 0 for none.
+	Limit         int      `json:"concurrency_limit,omitempty"`
+	LimitPerValue int      `json:"concurrency_limit_per_value,omitempty"`
+	Refused       *float64 `json:"refused_per_second,omitempty"`
 }
 
 // Refusal is a reason and how often the gateway had it. The most frequent comes first.

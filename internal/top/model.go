@@ -131,8 +131,15 @@ func routeFigures(then, now *routeSample, seconds float64) Route {
 			Changed: limits[i].Changed, DryRun: limits[i].DryRun,
 		})
 	}
+	c := now.Policies.Concurrency
+	if c != nil {
+		r.Concurrency = &Concurrency{InFlight: c.UnderWay, Limit: c.Max, LimitPerValue: c.MaxPerValue}
+	}
 	if then == nil {
 		return r
+	}
+	if old := then.Policies.Concurrency; c != nil && old != nil {
+		r.Concurrency.Refused = new(rate(old.RouteFull+old.ClientFull, c.RouteFull+c.ClientFull, seconds))
 	}
 	r.Rate = new(rate(then.Requests, now.Requests, seconds))
 	r.Response = percentiles(then.Cells, now.Cells)

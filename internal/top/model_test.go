@@ -85,6 +85,8 @@ func TestRatesAndSharesAreOfTheInterval(t *testing.T) {
 	limits := func(r routeSample, allowed, refused uint64) routeSample {
 		r.Policies.Limits.Limits = []limitSample{
 			{Name: "all", Rate: "50/s", Changed: true, Allowed: allowed, Refused: refused}}
+		r.Policies.Concurrency = &concurrencySample{
+			UnderWay: int(refused), Max: 30, MaxPerValue: 4, RouteFull: 2 * refused, ClientFull: allowed}
 		r.Refused = map[string]uint64{"rate_limited": refused, "overloaded": 2 * refused, "denied": 7}
 		return r
 	}
@@ -109,7 +111,8 @@ func TestRatesAndSharesAreOfTheInterval(t *testing.T) {
 				Errors:  new(.025),
 				Refused: []Refusal{{"overloaded", 20}, {"rate_limited", 10}},
 				Limits: []Limit{{Name: "all", Rate: "50/s", Changed: true,
-					Allowed: new(20.0), Refused: new(10.0)}}},
+					Allowed: new(20.0), Refused: new(10.0)}},
+				Concurrency: &Concurrency{InFlight: 25, Limit: 30, LimitPerValue: 4, Refused: new(40.0)}},
 			// Nobody knows since when it counts.
 			{Name: "new", Class: "P1"},
 		},

@@ -48,9 +48,9 @@ func TestKeysDoWhatTheHelpSays(t *testing.T) {
 	}{
 		{"s", 0, "sort: rate"}, {"s", 0, "sort: p99"}, {"s", 0, "sort: errors"}, {"s", 0, "sort: as configured"},
 		{"up", 0, "upstream"}, {"down", 1, "shop"}, {"down", 2, "a-service"}, {"k", 1, "shop"},
-		{"pgdown", 6, "route"}, {"end", 7, "no_route"}, {"down", 7, "no_route"}, {"pgup", 2, "a-service"},
+		{"pgdown", 6, "route"}, {"end", 12, "dry run"}, {"down", 12, "dry run"}, {"pgup", 7, "no_route"},
 		{"home", 0, "upstream"}, {"down", 1, "shop"}, {"?", 0, "q, ctrl-c   quit"},
-		{"end", 11, "limits      rate limits"}, {"esc", 0, "upstream"},
+		{"end", 13, "state       changed"}, {"esc", 0, "upstream"},
 		{"p", 0, "paused: p goes on"}, {"x", 0, "paused"}, {"p", 0, "q quit"},
 	} {
 		if _, cmd := p.Update(press(step.key)); cmd != nil {

@@ -41,7 +41,17 @@ type routeSample struct {
 		Limits struct {
 			Limits []limitSample `json:"limits"`
 		} `json:"limits"`
+		Concurrency *concurrencySample `json:"concurrency"`
 	} `json:"policies"`
+}
+
+// concurrencySample is of a route that bounds how many of its requests are under way.
+type concurrencySample struct {
+	UnderWay    int    `json:"under_way"`
+	Max         int    `json:"max"`
+	MaxPerValue int    `json:"max_per_value"`
+	RouteFull   uint64 `json:"route_full"`
+	ClientFull  uint64 `json:"client_full"`
 }
 
 type limitSample struct {

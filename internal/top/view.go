@@ -37,7 +37,7 @@ type screen struct {
 	footer []text // below everything, each a line
 }
 
-// wide is the width from which there is room for intervals and limits.
+// wide is the width from which there is room for intervals.
 const wide = 100
 
 // Text is figures as lines of so many columns.
@@ -180,9 +180,12 @@ func tables(f *Figures, s screen) []string {
 		return key{u.Rate, u.Response, u.Errors}
 	}), s).lines(s.width, s.colour)
 	out = append(append(out, missing(f, s)...), "")
-	return append(out, routeTable(sorted(f.Routes, s.order, func(r *Route) key {
-		return key{r.Rate, r.Response, r.Errors}
-	}), s).lines(s.width, s.colour)...)
+	routes := sorted(f.Routes, s.order, func(r *Route) key { return key{r.Rate, r.Response, r.Errors} })
+	out = append(out, routeTable(routes).lines(s.width, s.colour)...)
+	if limits := limitTable(routes); len(limits.rows) > 0 {
+		out = append(append(out, ""), limits.lines(s.width, s.colour)...)
+	}
+	return out
 }
 
 // missing says why there is no headroom of an upstream, where the headline does not say it.
@@ -237,7 +240,7 @@ func sorted[T any](list []T, by order, keyOf func(*T) key) []T {
 
 func upstreamTable(list []Upstream, s screen) *table {
 	t := &table{columns: []column{{title: "upstream", left: true, least: 8}, {title: "rate/s"},
-		{title: "p99 ms"}, {title: "in flight"}, {title: "wait"}, {title: "headroom"},
+		{title: "p50 ms"}, {title: "p99 ms"}, {title: "in flight"}, {title: "wait"}, {title: "headroom"},
 		{title: "breaker", least: 8}, {title: "up"}}}
 	for i := range list {
 		u := &list[i]
@@ -259,6 +262,7 @@ func upstreamTable(list []Upstream, s screen) *table {
 			up.tone = caution
 		}
 		t.rows = append(t.rows, []text{{words: u.Name}, {words: optional(u.Rate, perSecond)},
+			millis(u.Response, func(p *Percentiles) float64 { return p.P50 }),
 			millis(u.Response, func(p *Percentiles) float64 { return p.P99 }), inFlight, waiting,
 			headroomCell(&u.Headroom, s.width), breakerCell(u.Breakers), up})
 	}
@@ -306,26 +310,73 @@ func breakerCell(by map[string]int) text {
 	return text{words: "closed"}
 }
 
-func routeTable(list []Route, s screen) *table {
+func routeTable(list []Route) *table {
 	t := &table{columns: []column{{title: "route", left: true, least: 10}, {title: "class"},
 		{title: "rate/s"}, {title: "p50 ms"}, {title: "p99 ms"}, {title: "err %"},
 		{title: "burn 1h"}, {title: "refused/s", left: true, least: 12}}}
-	if s.width >= wide {
-		t.columns = append(t.columns, column{title: "limits", left: true, least: 8})
-	}
 	for i := range list {
 		r := &list[i]
-		row := []text{{words: r.Name}, {words: cmp.Or(r.Class, unknown)},
+		t.rows = append(t.rows, []text{{words: r.Name}, {words: cmp.Or(r.Class, unknown)},
 			{words: optional(r.Rate, perSecond)},
 			millis(r.Response, func(p *Percentiles) float64 { return p.P50 }),
 			millis(r.Response, func(p *Percentiles) float64 { return p.P99 }),
-			errorCell(r.Errors), burnCell(r.Burn), refusedCell(r.Refused)}
-		if s.width >= wide {
-			row = append(row, limitCell(r.Limits))
-		}
-		t.rows = append(t.rows, row)
+			errorCell(r.Errors), burnCell(r.Burn), refusedCell(r.Refused)})
 	}
 	return t
+}
+
+// limitTable has a row for each limit of each route, the bound on what is under way first. It stands
+// below the routes, because beside them there is no room for it on 80 columns.
+func limitTable(list []Route) *table {
+	t := &table{columns: []column{{title: "route", left: true, least: 10}, {title: "limit", left: true, least: 8},
+		{title: "at most"}, {title: "now"}, {title: "refused/s"}, {title: "state", left: true, least: 8}}}
+	for i := range list {
+		r := &list[i]
+		if c := r.Concurrency; c != nil {
+			most, state := []string{}, text{}
+			if c.Limit > 0 {
+				most = append(most, strconv.Itoa(c.Limit)+" at once")
+			}
+			if c.LimitPerValue > 0 {
+				most = append(most, strconv.Itoa(c.LimitPerValue)+" a value")
+			}
+			if c.Limit > 0 && c.InFlight >= c.Limit {
+				state = text{"full", alarm}
+			}
+			t.rows = append(t.rows, []text{{words: r.Name}, {words: "concurrency"},
+				{words: strings.Join(most, ", ")}, {words: strconv.Itoa(c.InFlight)},
+				refusedRate(c.Refused), state})
+		}
+		for _, l := range r.Limits {
+			now := optional(l.Allowed, perSecond)
+			if l.Allowed != nil {
+				now += "/s"
+			}
+			t.rows = append(t.rows, []text{{words: r.Name}, {words: l.Name}, {words: l.Rate}, {words: now},
+				refusedRate(l.Refused), limitState(&l)})
+		}
+	}
+	return t
+}
+
+func refusedRate(v *float64) text {
+	t := text{words: optional(v, perSecond)}
+	if v != nil && *v > 0 {
+		t.tone = caution
+	}
+	return t
+}
+
+// limitState says what is special about a rate limit.
+func limitState(l *Limit) text {
+	var words []string
+	if l.Changed {
+		words = append(words, "changed")
+	}
+	if l.DryRun {
+		words = append(words, "dry run")
+	}
+	return text{words: strings.Join(words, ", ")}
 }
 
 func errorCell(share *float64) text {
@@ -363,22 +414,6 @@ func refusedCell(list []Refusal) text {
 	return text{strings.Join(words, ", "), caution}
 }
 
-// limitCell names a route's limits: "all 50/s". A star marks one that an operator has changed.
-func limitCell(list []Limit) text {
-	var words []string
-	for _, l := range list {
-		w := l.Name + " " + l.Rate
-		if l.Changed {
-			w += "*"
-		}
-		if l.DryRun {
-			w += " (dry run)"
-		}
-		words = append(words, w)
-	}
-	return text{words: strings.Join(words, ", ")}
-}
-
 func helpLines(s screen) (out []string) {
 	for _, l := range []string{
 		"q, ctrl-c   quit              s   sort by rate, p99, errors, as configured",
@@ -396,7 +431,9 @@ func helpLines(s screen) (out []string) {
 		"burn 1h     how many times faster than its objective allows the route's",
 		"            requests failed in the last hour",
 		"refused/s   requests refused, cut or given a fallback's answer, by reason",
-		"limits      rate limits; * an operator has changed it (from 100 columns on)",
+		"limit       a rate limit, or concurrency: requests of the route under way",
+		"at most     what it lets pass; now is what passes, or is under way",
+		"state       changed: by an operator; dry run: only counts; full",
 	} {
 		out = append(out, ansi.Truncate(l, s.width, "…"))
 	}

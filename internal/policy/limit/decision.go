@@ -117,6 +117,7 @@ func (d *decision) look(x *exchange.Exchange, now int64) bool {
 			s.outcome.params = s.remote.params
 			continue
 		}
+		s.place.cost = l.price(x)
 		for s.gone = true; s.gone; {
 			l.locate(s, now)
 			s.outcome = s.look(now)

@@ -161,7 +161,7 @@ func (l *leases) locate(p *place, h, g uint64, value []byte, now int64) bool {
 		return true
 	}
 	p.params = &l.rules
-	return l.table.enter(p, h, g, &l.rules, now)
+	return l.table.enter(p, h, g, &l.rules, now, 0)
 }
 
 // take takes a request from the lease, or says who asks. word is the lease's after that.

@@ -7,7 +7,7 @@
 // pass is to change it by a compare-and-swap. The package's parts, from the inside out:
 //
 //   - word.go, params.go, step.go, ring.go: the algorithms, pure functions of a word and a time;
-//   - table.go: which word belongs to a value, in bounded memory;
+//   - table.go, reserve.go: which word belongs to a value, in bounded memory;
 //   - limiter.go: a limit's state, which reloads carry over;
 //   - limit.go, fields.go, stats.go, status.go: the policy, which asks several limits at once;
 //   - sharing.go, lease.go, decision.go: limits that several instances share, through Redis, which
@@ -22,6 +22,7 @@ package limit
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -158,6 +159,7 @@ func (p *Policy) decide(x *exchange.Exchange, spots []spot) exchange.PolicyVerdi
 			s.pass = true
 			continue
 		}
+		s.place.cost = l.price(x)
 		if len(spots) == 1 {
 			break
 		}
@@ -293,7 +295,10 @@ func (l *limit) inherit(o *limit) {
 		l.change(l.here)
 		l.set = false
 	}
-	l.override(l.hereOverrides)
+	if !maps.EqualFunc(l.hereOverrides, o.hereOverrides, (*params).same) {
+		l.override(l.hereOverrides)
+		l.overridden = nil
+	}
 }
 
 // Has says whether a limit has the name.
@@ -305,33 +310,78 @@ func (p *Policy) Has(name string) bool {
 // is. It holds until the configuration's own numbers for the limit change. Overrides are not
 // touched. Any goroutine.
 func (p *Policy) SetLimit(name string, rate Rate, burst int64) error {
-	for _, l := range p.limits {
-		if l.Name != name {
-			continue
-		}
-		if l.Shared != nil {
-			return fmt.Errorf("limit %s is shared with other instances; change it in the "+
-				"configuration of all", name)
-		}
-		if burst != 0 && !l.Algorithm.bucket() {
-			return fmt.Errorf("limit %s: a burst has no meaning with %s; leave it out", name, l.Algorithm)
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if burst == 0 {
-			burst = l.store.Load().rules.Load().burst
-		}
-		next, err := newParams(l.numbers(rate, burst))
-		if err != nil {
-			return fmt.Errorf("limit %s: %w", name, err)
-		}
-		if l.Algorithm == SlidingLog && next.quota*8*int64(l.Values) > maxLogSize {
-			return fmt.Errorf("limit %s: %d logs of %d requests take more than %d MB; ask for less",
-				name, l.Values, next.quota, maxLogSize>>20)
-		}
-		l.change(next)
-		l.set = !next.same(l.params)
-		return nil
+	l, err := p.changeable(name, burst)
+	if err != nil {
+		return err
 	}
-	return errors.New("no limit of this route is named " + name + "; the route's status lists them")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if burst == 0 {
+		burst = l.store.Load().rules.Load().burst
+	}
+	next, err := newParams(l.numbers(rate, burst))
+	if err != nil {
+		return fmt.Errorf("limit %s: %w", name, err)
+	}
+	if l.Algorithm == SlidingLog && next.quota*8*int64(l.Values) > maxLogSize {
+		return fmt.Errorf("limit %s: %d logs of %d requests take more than %d MB; ask for less",
+			name, l.Values, next.quota, maxLogSize>>20)
+	}
+	l.change(next)
+	l.set = !next.same(l.params)
+	return nil
+}
+
+// SetOverride gives a value of a limit's key numbers of its own at run time; a burst of 0 is the
+// limit's own in proportion, as in the configuration. It holds until the configuration's overrides
+// of the limit change. Any goroutine.
+func (p *Policy) SetOverride(name, value string, rate Rate, burst int64) error {
+	l, err := p.changeable(name, burst)
+	if err != nil {
+		return err
+	}
+	if l.Key == "" {
+		return fmt.Errorf("limit %s has no key whose values could have numbers of their own", name)
+	}
+	counted, err := l.value(value)
+	if err != nil {
+		return fmt.Errorf("limit %s: %w", name, err)
+	}
+	if burst == 0 && l.Algorithm.bucket() {
+		burst = l.overrideBurst(rate)
+	}
+	next, err := newParams(l.numbers(rate, burst))
+	if err != nil {
+		return fmt.Errorf("limit %s: %w", name, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of := make(map[string]*params, len(l.current)+1)
+	maps.Copy(of, l.current)
+	if of[counted] = next; len(of) > MaxOverrides {
+		return fmt.Errorf("limit %s has %d overrides, which are the most; change one of them", name, MaxOverrides)
+	}
+	l.override(of)
+	if l.overridden == nil {
+		l.overridden = map[string]bool{}
+	}
+	l.overridden[counted] = true
+	return nil
+}
+
+// changeable finds a limit whose numbers can be changed at run time.
+func (p *Policy) changeable(name string, burst int64) (*limit, error) {
+	for _, l := range p.limits {
+		switch {
+		case l.Name != name:
+		case l.Shared != nil:
+			return nil, fmt.Errorf("limit %s is shared with other instances; change it in the configuration of all",
+				name)
+		case burst != 0 && !l.Algorithm.bucket():
+			return nil, fmt.Errorf("limit %s: a burst has no meaning with %s; leave it out", name, l.Algorithm)
+		default:
+			return l, nil
+		}
+	}
+	return nil, errors.New("no limit of this route is named " + name + "; the route's status lists them")
 }

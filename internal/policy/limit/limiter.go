@@ -16,8 +16,11 @@ type limiter struct {
 	leases *leases // nil unless the limit is leased
 	aside  aside
 
-	mu  sync.Mutex // orders changes; no decision takes it
-	set bool       // the numbers were changed at run time
+	mu      sync.Mutex         // orders changes; no decision takes it
+	set     bool               // the numbers were changed at run time
+	current map[string]*params // the overrides in force
+	// overridden are those that were changed or added at run time.
+	overridden map[string]bool
 }
 
 // aside is what is counted of a shared limit that only counts: its answers come when the exchange
@@ -58,7 +61,7 @@ func (o *own) init(rules *atomic.Pointer[params]) {
 
 // at fills p with the place.
 func (o *own) at(p *place) {
-	p.state, p.set, p.ring, p.params = &o.state, nil, o.ring, o.params
+	p.state, p.set, p.ring, p.params, p.shared = &o.state, nil, o.ring, o.params, nil
 }
 
 // spills is how many buckets the values share that find no place: few enough for an attacker to
@@ -77,6 +80,7 @@ func newStore(p *params, keyed bool, values int) *store {
 		ring = int(p.quota)
 	}
 	s.table = newTable(values, ring)
+	s.table.withReserve()
 	s.spill = make([]own, spills)
 	for i := range s.spill {
 		s.spill[i].init(s.rules)
@@ -98,18 +102,24 @@ func (s *store) locate(p *place, secret *hash.Secret, value []byte, now int64) (
 		}
 	}
 	p.params = s.rules
-	if s.table.enter(p, h, g, s.rules, now) {
+	if s.table.enter(p, h, g, s.rules, now, 0) {
 		return false
 	}
-	s.spill[hash.Below(g, spills)].at(p)
+	came := s.table.cell(h, g).note(g)
+	if came >= heavy && s.table.enter(p, h, g, s.rules, now, came) {
+		return false
+	}
+	s.spill[bucket(g)].at(p)
+	p.h, p.g, p.shared = h, g, s.table
 	return true
 }
 
 // outcome is what a limit says to a request.
 type outcome struct {
 	pass bool
-	gone bool  // the place was given to another value: look again
+	gone bool  // the place is another value's, or the value has another place: look again
 	wait int64 // until its turn, or until it would pass
+	cost int64 // tokens
 
 	before, after uint64 // the words, for giving back
 	entry         logged
@@ -125,10 +135,13 @@ func (p *place) look(now int64) (o outcome) {
 	}
 	// Loaded after the word, and so at least as new as what the word was written by.
 	o.params = p.params.Load()
+	if o.cost = p.cost; o.cost == 0 {
+		o.cost = o.params.cost
+	}
 	if o.params.algorithm == SlidingLog {
 		o.after, o.pass, o.wait, o.entry = o.params.stepLog(o.before, p.ring, now)
 	} else {
-		o.after, o.pass, o.wait = o.params.step(o.before, now)
+		o.after, o.pass, o.wait = o.params.step(o.before, now, o.cost)
 	}
 	return o
 }
@@ -150,6 +163,10 @@ func (p *place) take(now int64) (o outcome) {
 			if o.pass && o.entry.entry != nil {
 				o.entry.write()
 			}
+			if o.pass && p.shared != nil {
+				p.shared.cell(p.h, p.g).keep(o.after, o.params)
+				o.gone = p.shared.moved(p.h, p.g)
+			}
 			return o
 		}
 	}
@@ -166,7 +183,7 @@ func (p *place) giveBack(o *outcome, now int64) {
 		if !p.own(w) {
 			return
 		}
-		next := o.params.giveBack(o.before, o.after, w, now)
+		next := o.params.giveBack(o.before, o.after, w, now, o.cost)
 		if next == w || p.state.CompareAndSwap(w, next) {
 			return
 		}
@@ -179,7 +196,7 @@ func (l *limiter) change(p *params) {
 	old := s.rules.Load()
 	if p.algorithm == SlidingLog && p.quota != old.quota {
 		// The rings have another length: what they hold cannot be kept.
-		fresh := newStore(p, s.table != nil, s.places())
+		fresh := newStore(p, s.table != nil, s.values())
 		fresh.overrides = s.overrides
 		l.store.Store(fresh)
 		return
@@ -194,8 +211,17 @@ func (s *store) places() int {
 	return s.table.places()
 }
 
+// values is for how many values the store was made: the places but for the reserve.
+func (s *store) values() int {
+	if s.table == nil {
+		return 0
+	}
+	return int(s.table.mask+1) * ways
+}
+
 // override puts overrides in force: those of values that had one keep their state.
 func (l *limiter) override(of map[string]*params) {
+	l.current = of
 	s := *l.store.Load()
 	old := s.overrides
 	s.overrides = make(map[[2]uint64]*own, len(of))

@@ -24,6 +24,10 @@ type Limit struct {
 	Rate      Rate
 	Burst     int64 // tokens of a bucket; 0 for the rate's count, or 1 with GCRA
 	Cost      int64 // tokens of a request; 0 for 1
+	// CostHeader is a field by which a trusted peer says what its request costs, from 1 to MaxCost.
+	// Empty for none.
+	CostHeader string
+	MaxCost    int64
 	// Key is what is counted apart, in the form of exchange.ParseKey; empty counts all together.
 	Key              string
 	Prefix4, Prefix6 int // bits of a client's address that count; 0 for 32 and 64
@@ -88,9 +92,11 @@ func CheckName(name string) error {
 // setting is a limit after its options were checked.
 type setting struct {
 	Limit
-	key       exchange.Key
-	params    *params
-	overrides map[string]*params // by the value as it is counted
+	key exchange.Key
+	// costHeader is the name of the field that says what a request costs; nil for none.
+	costHeader []byte
+	params     *params
+	overrides  map[string]*params // by the value as it is counted
 
 	// What this instance counts by itself: all of it, or, of a shared limit, its part.
 	here          *params
@@ -99,8 +105,8 @@ type setting struct {
 }
 
 func (l Limit) numbers(rate Rate, burst int64) numbers {
-	return numbers{algorithm: l.Algorithm, rate: rate, burst: burst, cost: l.Cost, queue: l.Queue,
-		wait: l.MaxWait}
+	return numbers{algorithm: l.Algorithm, rate: rate, burst: burst, cost: l.Cost,
+		most: l.MaxCost, queue: l.Queue, wait: l.MaxWait}
 }
 
 // complete puts defaults in their places.
@@ -111,9 +117,9 @@ func (l *Limit) complete() {
 	switch {
 	case l.Burst != 0 || !l.Algorithm.bucket():
 	case l.Algorithm == GCRA:
-		l.Burst = l.Cost
+		l.Burst = max(l.Cost, l.MaxCost)
 	default:
-		l.Burst = max(l.Rate.Count, l.Cost)
+		l.Burst = max(l.Rate.Count, l.Cost, l.MaxCost)
 	}
 	if l.Prefix4 == 0 {
 		l.Prefix4 = 32
@@ -131,6 +137,9 @@ func (l Limit) check() (*setting, error) {
 	burst := l.Burst
 	l.complete()
 	s := &setting{Limit: l, overrides: map[string]*params{}}
+	if l.CostHeader != "" {
+		s.costHeader = []byte(l.CostHeader)
+	}
 	var err error
 	if s.key, err = exchange.ParseKey(l.Key, keyKinds...); err != nil {
 		return nil, fmt.Errorf("key: %w", err)
@@ -146,6 +155,14 @@ func (l Limit) check() (*setting, error) {
 			l.MaxWait)
 	case l.Prefix4 < 1 || l.Prefix4 > 32 || l.Prefix6 < 1 || l.Prefix6 > 128:
 		return nil, fmt.Errorf("prefixes of %d and %d bits; give 1 to 32 and 1 to 128", l.Prefix4, l.Prefix6)
+	case l.CostHeader == "" && l.MaxCost != 0:
+		return nil, fmt.Errorf("a highest cost of %d, and no header says a cost; name one", l.MaxCost)
+	case l.CostHeader != "" && l.MaxCost < max(1, l.Cost):
+		return nil, fmt.Errorf("a highest cost of %d and a cost of %d; give at least the cost", l.MaxCost, l.Cost)
+	case l.CostHeader != "" && l.Algorithm == SlidingLog:
+		return nil, errors.New("the header of the cost: sliding_log counts requests alike; use sliding_window")
+	case l.CostHeader != "" && l.Shared != nil:
+		return nil, errors.New("the header of the cost: a shared limit counts requests alike; leave it out")
 	case l.SkipMissing && l.Key == "":
 		return nil, errors.New("requests without the key are let pass, and there is no key; name one")
 	case len(l.Overrides) > 0 && l.Key == "":
@@ -213,7 +230,7 @@ func (s *setting) overrideBurst(r Rate) int64 {
 	}
 	own := float64(s.Rate.Count) / s.Rate.Per.Seconds()
 	burst := float64(s.Burst) * float64(r.Count) / r.Per.Seconds() / own
-	return max(s.Cost, int64(min(burst+0.5, maxCount)))
+	return max(s.Cost, s.MaxCost, int64(min(burst+0.5, maxCount)))
 }
 
 // value is what a request's key holds for the value that an override names, or why none can.
@@ -254,6 +271,26 @@ func (s *setting) find(x *exchange.Exchange) []byte {
 		maskAddress(value, s.Prefix4, s.Prefix6)
 	}
 	return value
+}
+
+// price is what the request costs if it says so itself, or 0. Only trusted peers are believed, and
+// nobody pays more than the most: one that asks for more would never pass.
+func (s *setting) price(x *exchange.Exchange) int64 {
+	if s.costHeader == nil || !x.PeerTrusted {
+		return 0
+	}
+	f := x.Request.Fields.Find(s.costHeader)
+	if f == nil || len(f.Value) == 0 {
+		return 0
+	}
+	cost := int64(0)
+	for _, c := range f.Value {
+		if c < '0' || c > '9' {
+			return 0
+		}
+		cost = min(cost*10+int64(c-'0'), s.MaxCost)
+	}
+	return cost
 }
 
 // maskAddress clears what of an address of 16 bytes does not count.

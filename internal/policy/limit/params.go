@@ -67,6 +67,7 @@ type params struct {
 	rate      Rate
 	burst     int64 // requests at once, in tokens
 	cost      int64 // tokens of a request
+	most      int64 // tokens of the most expensive request
 	queue     int64 // requests that may wait
 	wait      int64 // how long, nanoseconds
 
@@ -74,7 +75,7 @@ type params struct {
 	since      int64                 // when they came into force
 	past       [generations - 1]past // what was in force before, the latest first
 
-	token, take int64 // units that a token and a request are worth
+	token, take int64 // units that a token and a usual request are worth
 	depth       int64 // units of a bucket; of a leaky one, how far ahead its queue may reach
 	period      int64 // of a window, nanoseconds
 	quota       int64 // requests of a log
@@ -92,6 +93,7 @@ type numbers struct {
 	algorithm   Algorithm
 	rate        Rate
 	burst, cost int64
+	most        int64 // what a request may cost that says its own cost; 0 where none does
 	queue       int64
 	wait        time.Duration
 }
@@ -99,8 +101,8 @@ type numbers struct {
 // newParams checks numbers and makes the first generation of params.
 func newParams(n numbers) (*params, error) {
 	p := &params{
-		algorithm: n.algorithm, rate: n.rate, burst: n.burst, cost: n.cost, queue: n.queue,
-		wait: int64(n.wait),
+		algorithm: n.algorithm, rate: n.rate, burst: n.burst, cost: n.cost, most: max(n.cost, n.most),
+		queue: n.queue, wait: int64(n.wait),
 	}
 	count, period := n.rate.Count, int64(n.rate.Per)
 	switch {
@@ -134,9 +136,9 @@ func (p *params) tooDeep(tokens int64) bool {
 
 func (p *params) makeBucket() error {
 	switch {
-	case p.burst < p.cost:
+	case p.burst < p.most:
 		return fmt.Errorf("a burst of %d and a cost of %d: no request would pass; give at least the cost",
-			p.burst, p.cost)
+			p.burst, p.most)
 	case p.tooDeep(p.burst):
 		return fmt.Errorf("a burst of %d takes more than %s to come back; give less", p.burst, maxPeriod)
 	}
@@ -152,8 +154,8 @@ func (p *params) makeLeaky() error {
 		return fmt.Errorf("a wait of %s; %s is the longest", time.Duration(p.wait), maxPeriod)
 	case p.queue < 1 || p.queue > maxCount:
 		return fmt.Errorf("a queue of %d; give 1 to %d requests", p.queue, maxCount)
-	case p.tooDeep(p.cost):
-		return fmt.Errorf("a cost of %d takes more than %s to come back; give less", p.cost, maxPeriod)
+	case p.tooDeep(p.most):
+		return fmt.Errorf("a cost of %d takes more than %s to come back; give less", p.most, maxPeriod)
 	}
 	p.take = p.cost * p.token
 	p.depth = p.wait * units
@@ -171,9 +173,9 @@ func (p *params) makeWindow() error {
 	}
 	p.quota = p.rate.Count / p.cost
 	switch {
-	case p.quota < 1:
+	case p.rate.Count < p.most:
 		return fmt.Errorf("a rate of %d and a cost of %d: no request would pass; give at least the cost",
-			p.rate.Count, p.cost)
+			p.rate.Count, p.most)
 	case p.algorithm == SlidingLog && p.quota > maxRing:
 		return fmt.Errorf("a log of %d requests a value; give at most %d, or use sliding_window",
 			p.quota, maxRing)
@@ -196,8 +198,7 @@ func (p *params) after(old *params, now int64) *params {
 
 // same says whether the numbers are.
 func (p *params) same(q *params) bool {
-	return p.rate == q.rate && p.burst == q.burst && p.cost == q.cost && p.queue == q.queue &&
-		p.wait == q.wait
+	return p.rate == q.rate && p.burst == q.burst && p.cost == q.cost && p.most == q.most && p.queue == q.queue && p.wait == q.wait
 }
 
 // word is a payload of this generation.

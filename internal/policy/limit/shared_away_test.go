@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -192,5 +194,63 @@ func TestTheStoreSpeaksTLS(t *testing.T) {
 		if a := n.ask(0, ""); a.status != c.status {
 			t.Errorf("%s: got %d, error %q", name, a.status, n.status().Shared.Store.LastError)
 		}
+	}
+}
+
+// Four instances lease from a cluster of three masters, one of which goes away in the middle.
+func TestLeasesOverAClusterStayBoundedWhenAMasterIsLost(t *testing.T) {
+	const quota, batch, instances = 200, 4, 4
+	servers := redistest.Cluster(t)
+	l := by("header:X", daily(TokenBucket, quota))
+	l.Shared = &Shared{Leased: true, Batch: batch, Otherwise: ByShare, Instances: instances}
+	values := make([]string, 12)
+	for i := range values {
+		values[i] = fmt.Sprint("v", i)
+	}
+	var all []*node
+	for range instances {
+		all = append(all, newNode(t, redis.Options{Addresses: []string{servers[0].Address(), servers[1].Address()},
+			Timeout: time.Second}, l))
+	}
+	var passed [12]atomic.Int64
+	ask := func(each int) {
+		var wait sync.WaitGroup
+		for _, n := range all {
+			for loop := range nodeLoops {
+				wait.Go(func() {
+					for i := range each * len(values) {
+						switch a := n.ask(loop, values[i%len(values)]); a.status {
+						case 200:
+							passed[i%len(values)].Add(1)
+						case 429:
+						default:
+							t.Errorf("a request got %d", a.status)
+						}
+					}
+				})
+			}
+		}
+		wait.Wait()
+	}
+	ask(3)
+	for i := range passed {
+		if n := passed[i].Load(); n != 3*instances*nodeLoops {
+			t.Errorf("with all masters %d requests of %s pass, want all %d", n, values[i], 3*instances*nodeLoops)
+		}
+	}
+	servers[2].Kill()
+	ask(20)
+	for i := range passed {
+		// What Redis has granted before, and each instance's part.
+		if n := passed[i].Load(); n > 2*quota {
+			t.Errorf("without a master %d requests of %s pass, %d are the most", n, values[i], 2*quota)
+		}
+	}
+	unavailable := int64(0)
+	for _, n := range all {
+		unavailable += n.status().Shared.Unavailable
+	}
+	if unavailable == 0 {
+		t.Error("no request was without an answer: the master that went had no values")
 	}
 }

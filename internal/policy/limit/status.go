@@ -65,7 +65,10 @@ type Status struct {
 	Cost      int64  `json:"cost"`
 	DryRun    bool   `json:"dry_run,omitempty"`
 	// Changed says that the rate or the burst is not the configuration's.
-	Changed     bool  `json:"changed"`
+	Changed bool `json:"changed"`
+	// OverridesChanged is how many overrides were changed or added at run time.
+	OverridesChanged int `json:"overrides_changed,omitempty"`
+
 	Allowed     int64 `json:"allowed"`
 	Refused     int64 `json:"refused"`
 	WouldRefuse int64 `json:"would_refuse"`
@@ -117,13 +120,13 @@ func (p *Policy) Status() any {
 
 func (l *limit) status() Status {
 	l.mu.Lock()
-	store, changed := l.store.Load(), l.set
+	store, changed, overridden := l.store.Load(), l.set, len(l.overridden)
 	l.mu.Unlock()
 	rules := store.rules.Load()
 	s := Status{
 		Name: l.Name, Algorithm: l.Algorithm.String(), Key: l.Key,
 		Rate: rules.rate.String(), Burst: rules.burst, Cost: rules.cost, DryRun: l.DryRun,
-		Changed: changed, Places: store.places(),
+		Changed: changed, OverridesChanged: overridden, Places: store.places(),
 		Allowed:     l.sum(func(s *loopStats) *count { return &s.allowed }),
 		Refused:     l.sum(func(s *loopStats) *count { return &s.refused }),
 		WouldRefuse: l.sum(func(s *loopStats) *count { return &s.wouldRefuse }),

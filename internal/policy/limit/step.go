@@ -1,43 +1,43 @@
 package limit
 
-// step is the pure core of all algorithms but the log: what a request at a time makes of a state.
+// step is the pure core of all algorithms but the log: what a request of a cost at a time makes of a state.
 // When it passes, next is the state after it, and wait is how long it waits for its turn. When it
 // does not, wait is how long until it would, and next is the state as it was, or as it should be
 // after the clock went back.
-func (p *params) step(w uint64, now int64) (next uint64, pass bool, wait int64) {
+func (p *params) step(w uint64, now, cost int64) (next uint64, pass bool, wait int64) {
 	now = countsFrom(w, now)
 	switch p.algorithm {
 	case FixedWindow:
-		return p.stepFixed(w, now)
+		return p.stepFixed(w, now, cost)
 	case SlidingWindow:
-		return p.stepSliding(w, now)
+		return p.stepSliding(w, now, cost)
 	case LeakyBucket:
-		return p.stepLeaky(w, now)
+		return p.stepLeaky(w, now, cost)
 	default:
-		return p.stepBucket(w, now)
+		return p.stepBucket(w, now, cost)
 	}
 }
 
 // stepBucket is a token bucket written down as the time at which it will be full, which is GCRA's
 // theoretical arrival time: each request moves that away by what it costs, and may not move it
 // further than the bucket is deep.
-func (p *params) stepBucket(w uint64, now int64) (next uint64, pass bool, wait int64) {
+func (p *params) stepBucket(w uint64, now, cost int64) (next uint64, pass bool, wait int64) {
 	at := now * units
 	full, next := p.due(w, at, p.depth)
-	if full += p.take; full-at > p.depth {
+	if full += cost * p.token; full-at > p.depth {
 		return next, false, ceil(full-at-p.depth, units)
 	}
 	return p.word(full), true, 0
 }
 
 // stepLeaky hands out turns one by one: the state is when the next one is.
-func (p *params) stepLeaky(w uint64, now int64) (next uint64, pass bool, wait int64) {
+func (p *params) stepLeaky(w uint64, now, cost int64) (next uint64, pass bool, wait int64) {
 	at := now * units
-	turn, next := p.due(w, at, p.depth+p.take)
+	turn, next := p.due(w, at, p.depth+p.most*p.token)
 	if turn-at > p.depth {
 		return next, false, ceil(turn-at-p.depth, units)
 	}
-	return p.word(turn + p.take), true, ceil(turn-at, units)
+	return p.word(turn + cost*p.token), true, ceil(turn-at, units)
 }
 
 // due is the time that a bucket's word holds, at least the present, and the word again. One that
@@ -56,7 +56,7 @@ func (p *params) due(w uint64, at, most int64) (int64, uint64) {
 
 // stepFixed counts in windows that begin at whole multiples of their length. An index that is
 // ahead is another loop's, whose clock is a little further.
-func (p *params) stepFixed(w uint64, now int64) (next uint64, pass bool, wait int64) {
+func (p *params) stepFixed(w uint64, now, cost int64) (next uint64, pass bool, wait int64) {
 	index, count := now/p.period, int64(0)
 	next = w
 	if isLive(w) {
@@ -70,10 +70,10 @@ func (p *params) stepFixed(w uint64, now int64) (next uint64, pass bool, wait in
 			index, count = at, state&(1<<p.countBits-1)
 		}
 	}
-	if count+p.cost > p.rate.Count {
+	if count+cost > p.rate.Count {
 		return next, false, (index+1)*p.period - now
 	}
-	return p.word(index<<p.countBits | count + p.cost), true, 0
+	return p.word(index<<p.countBits | count + cost), true, 0
 }
 
 // window is how a sliding window's payload is laid out: the window's index, what was counted in the
@@ -114,7 +114,7 @@ func (v window) weight(state, now int64) int64 {
 }
 
 // stepSliding weighs the window before by how much of it is less than a period ago.
-func (p *params) stepSliding(w uint64, now int64) (next uint64, pass bool, wait int64) {
+func (p *params) stepSliding(w uint64, now, cost int64) (next uint64, pass bool, wait int64) {
 	v := window{p.period, p.countBits}
 	index, before, count := now/p.period, int64(0), int64(0)
 	next = w
@@ -128,9 +128,9 @@ func (p *params) stepSliding(w uint64, now int64) (next uint64, pass bool, wait 
 		}
 	}
 	into := max(0, now-index*p.period)
-	room := p.rate.Count - p.cost
+	room := p.rate.Count - cost
 	if count+scale(before, p.period-into, p.period) <= room {
-		return p.word(v.pack(index, before, count+p.cost)), true, 0
+		return p.word(v.pack(index, before, count+cost)), true, 0
 	}
 	start := index * p.period
 	if count > room { // not before the next window, where this one is the one before
@@ -179,16 +179,16 @@ func (p *params) left(w uint64, now int64) (tokens, until int64) {
 		return max(0, p.rate.Count-used), p.period
 	default:
 		at := now * units
-		due, _ := p.due(w, at, p.depth+p.take)
+		due, _ := p.due(w, at, p.depth+p.most*p.token)
 		return max(0, p.depth-(due-at)) / p.token, ceil(due-at, units)
 	}
 }
 
 // giveBack is the state without a request that was counted and is refused after all, by another
 // limit: before and after are the words of its counting, w the one that is there now, at a time not
-// before any that others have counted by. No token is made by it; where a bucket has filled up
-// meanwhile, it is full all the same.
-func (p *params) giveBack(before, after, w uint64, now int64) uint64 {
+// before any that others have counted by. No token is made by it; where a bucket has filled up meanwhile, it
+// is full all the same.
+func (p *params) giveBack(before, after, w uint64, now, cost int64) uint64 {
 	if w == after && (p.algorithm != TokenBucket && p.algorithm != GCRA) {
 		return before
 	}
@@ -198,18 +198,18 @@ func (p *params) giveBack(before, after, w uint64, now int64) uint64 {
 	state, mask := payload(w), int64(1)<<p.countBits-1
 	switch p.algorithm {
 	case FixedWindow:
-		if state>>p.countBits == payload(after)>>p.countBits && state&mask >= p.cost {
-			return p.word(state - p.cost)
+		if state>>p.countBits == payload(after)>>p.countBits && state&mask >= cost {
+			return p.word(state - cost)
 		}
 	case SlidingWindow:
 		v := window{p.period, p.countBits}
 		index, earlier, count := v.unpack(state)
 		counted, _, _ := v.unpack(payload(after))
 		switch {
-		case index == counted && count >= p.cost:
-			return p.word(v.pack(index, earlier, count-p.cost))
-		case index == counted+1 && earlier >= p.cost:
-			return p.word(v.pack(index, earlier-p.cost, count))
+		case index == counted && count >= cost:
+			return p.word(v.pack(index, earlier, count-cost))
+		case index == counted+1 && earlier >= cost:
+			return p.word(v.pack(index, earlier-cost, count))
 		}
 	case TokenBucket, GCRA:
 		// Without the request the bucket would be full at this time or sooner, and what others took

@@ -6,8 +6,8 @@ import "sync/atomic"
 // place is given to another value only when its state is idle, so nobody gets a limit back by
 // making others come. A value that finds no place is told so, and shares a bucket with others.
 //
-// A value has its place in one of two sets of eight, which two halves of its hash name; both halves
-// are compared. Reading takes no lock and writes nothing.
+// A value has its place in one of two sets of eight, which two halves of its hash name, or in one of
+// the reserve; both halves are compared. Reading takes no lock and writes nothing.
 //
 // To come into a place, a value's finder
 //
@@ -15,16 +15,19 @@ import "sync/atomic"
 //  2. writes the hash and proposes itself, then looks at all the other places of the value;
 //  3. withdraws where it finds the value there, or a proposal for it in an earlier place, which it
 //     then helps to its end, and ends proposals in later ones;
-//  4. makes the place fresh, which fails where another has ended the proposal; then it looks again.
+//  4. gives the place its first state, fresh as a rule, which fails where another has ended the
+//     proposal; then it looks again.
 //
 // Of two that propose the same value, at least one sees the other, since both write before they
 // read, and both agree who gives way. So a value has one place, nobody waits for anybody, and one
 // that is stopped midway leaves only a place unused.
 type table struct {
-	sets []set
-	mask uint64
-	logs []atomic.Uint64 // of each place its ring, in order; none where the algorithm keeps none
-	ring int
+	sets    []set
+	mask    uint64
+	reserve uint64          // how many sets at the end only take values that keep coming: see cell
+	cells   []cell          // none without a reserve
+	logs    []atomic.Uint64 // of each place its ring, in order; none where the algorithm keeps none
+	ring    int
 }
 
 const ways = 8
@@ -62,6 +65,8 @@ type place struct {
 	h, g   uint64 // the value's hash
 	ring   []atomic.Uint64
 	params *atomic.Pointer[params]
+	cost   int64  // of the request; 0 for what the limit says
+	shared *table // where values share the place that have none in this table
 }
 
 // own says whether the place is the value's still, if its state is w, which was read before.
@@ -69,22 +74,32 @@ func (p *place) own(w uint64) bool {
 	return p.set == nil || counts(w) && p.set.hash[p.way].Load() == p.h && p.set.check[p.way].Load() == p.g
 }
 
-// two are the indexes of a value's sets.
-func (t *table) two(h, g uint64) (first, second uint64) {
-	if first, second = h&t.mask, g&t.mask; first == second {
-		second ^= 1
+// of are the indexes of a value's sets, the last of which is of the reserve.
+func (t *table) of(h, g uint64) (of [3]uint64) {
+	of[0], of[1] = h&t.mask, g&t.mask
+	if of[0] == of[1] {
+		of[1] ^= 1
 	}
-	return first, second
+	if t.reserve > 0 {
+		of[2] = t.mask + 1 + h>>40&(t.reserve-1)
+	}
+	return of
+}
+
+// perValue is in how many places a value can be.
+func (t *table) perValue() int {
+	if t.reserve == 0 {
+		return 2 * ways
+	}
+	return 3 * ways
 }
 
 // at fills p with the n-th of the value's places.
 func (t *table) at(p *place, h, g uint64, n int) {
-	index, second := t.two(h, g)
-	if n >= ways {
-		index, n = second, n-ways
-	}
+	index := t.of(h, g)[n/ways]
+	n %= ways
 	s := &t.sets[index]
-	p.state, p.set, p.way, p.h, p.g = &s.state[n], s, n, h, g
+	p.state, p.set, p.way, p.h, p.g, p.shared = &s.state[n], s, n, h, g, nil
 	if t.ring > 0 {
 		first := (int(index)*ways + n) * t.ring
 		p.ring = t.logs[first : first+t.ring : first+t.ring]
@@ -93,9 +108,9 @@ func (t *table) at(p *place, h, g uint64, n int) {
 
 // find fills p with the value's place, if it has one.
 func (t *table) find(p *place, h, g uint64) bool {
-	first, second := t.two(h, g)
-	for half, index := range [2]uint64{first, second} {
-		s := &t.sets[index]
+	of := t.of(h, g)
+	for half := range t.perValue() / ways {
+		s := &t.sets[of[half]]
 		for n := range ways {
 			if s.hash[n].Load() != h {
 				continue
@@ -111,13 +126,13 @@ func (t *table) find(p *place, h, g uint64) bool {
 }
 
 // enter finds the value's place or gives it one; false when there is none. The params say which
-// states are idle.
-func (t *table) enter(p *place, h, g uint64, rules *atomic.Pointer[params], now int64) bool {
+// states are idle, and came how often the value has come without a place.
+func (t *table) enter(p *place, h, g uint64, rules *atomic.Pointer[params], now int64, came uint64) bool {
 	for range tries {
 		if t.find(p, h, g) {
 			return true
 		}
-		chosen, w := t.choose(h, g, rules, now)
+		chosen, w := t.choose(h, g, rules, now, came)
 		if chosen < 0 {
 			return false
 		}
@@ -131,76 +146,94 @@ func (t *table) enter(p *place, h, g uint64, rules *atomic.Pointer[params], now 
 		}
 		p.set.hash[p.way].Store(h)
 		p.set.check[p.way].Store(g)
-		clearRing(p.ring, since)
+		t.beginLog(p, rules, since)
 		p.state.Store(proposed | uint64(since))
 		if t.settle(h, g, chosen) {
-			if p.state.CompareAndSwap(proposed|uint64(since), fresh|uint64(since)) {
+			if p.state.CompareAndSwap(proposed|uint64(since), t.begin(h, g, rules, since)) {
 				return true
 			}
 			continue
 		}
 		p.state.CompareAndSwap(proposed|uint64(since), free|uint64(since))
-		t.help(h, g)
+		t.help(h, g, rules)
 	}
 	return false
 }
 
 // help does what is left to do for the first proposal of a value, whose finder may have been
 // stopped midway: everybody else would withdraw again and again.
-func (t *table) help(h, g uint64) {
+func (t *table) help(h, g uint64, rules *atomic.Pointer[params]) {
 	var p place
-	for n := range 2 * ways {
+	for n := range t.perValue() {
 		t.at(&p, h, g, n)
 		w := p.state.Load()
 		if !in(w, proposed) || p.set.hash[n%ways].Load() != h || p.set.check[n%ways].Load() != g {
 			continue
 		}
 		if t.settle(h, g, n) {
-			p.state.CompareAndSwap(w, w&^kindMask|fresh)
+			p.state.CompareAndSwap(w, t.begin(h, g, rules, payload(w)))
 		}
 		return
 	}
 }
 
 // choose picks a place that may be taken, and the word it has: in the set that has more of them,
-// which keeps both from filling up, and there one that is free or idle rather than one whose owner
-// has only just come.
-func (t *table) choose(h, g uint64, rules *atomic.Pointer[params], now int64) (chosen int, word uint64) {
+// which keeps both from filling up. The reserve is for those who have come often enough for what is
+// left of it.
+func (t *table) choose(
+	h, g uint64, rules *atomic.Pointer[params], now int64, came uint64,
+) (chosen int, word uint64) {
 	chosen = -1
 	most := -1
-	first, second := t.two(h, g)
-	for half, index := range [2]uint64{first, second} {
-		var words [ways]uint64
-		for n := range words {
-			words[n] = t.sets[index].state[n].Load()
-		}
-		p := rules.Load() // after the words, and so at least as new as what they were written by
-		found, recent, room := -1, -1, 0
-		for n, w := range words {
-			switch {
-			case in(w, free) || isLive(w) && p.idle(w, now):
-				room++
-				if found < 0 {
-					found = n
-				}
-			case in(w, fresh):
-				recent = n
-			}
-		}
-		if found < 0 {
-			found = recent
-		}
-		if found >= 0 && room > most {
-			chosen, word, most = half*ways+found, words[found], room
+	of := t.of(h, g)
+	for half := range 2 {
+		if way, w, room := t.sets[of[half]].choose(rules, now); way >= 0 && room > most {
+			chosen, word, most = half*ways+way, w, room
 		}
 	}
-	return chosen, word
+	if chosen >= 0 || came < heavy || t.reserve == 0 {
+		return chosen, word
+	}
+	way, w, room := t.sets[of[2]].choose(rules, now)
+	if way < 0 || came < heavy<<(ways-room) {
+		return -1, 0
+	}
+	return 2*ways + way, w
+}
+
+// choose picks a place of a set that may be taken, and the word it has, and says how many are free
+// or idle: such a one rather than one whose owner has only just come.
+func (s *set) choose(rules *atomic.Pointer[params], now int64) (way int, word uint64, room int) {
+	var words [ways]uint64
+	for n := range words {
+		words[n] = s.state[n].Load()
+	}
+	p := rules.Load() // after the words, and so at least as new as what they were written by
+	found, recent := -1, -1
+	for n, w := range words {
+		switch {
+		case in(w, free) || isLive(w) && p.idle(w, now):
+			room++
+			if found < 0 {
+				found = n
+			}
+		case in(w, fresh):
+			recent = n
+		}
+	}
+	if found < 0 {
+		found = recent
+	}
+	if found < 0 {
+		return -1, 0, 0
+	}
+	return found, words[found], room
 }
 
 // settle says whether the proposal for a value in one of its places may stand.
 func (t *table) settle(h, g uint64, chosen int) bool {
 	var p place
-	for n := range 2 * ways {
+	for n := range t.perValue() {
 		if n == chosen {
 			continue
 		}

@@ -25,18 +25,26 @@ func newKeyed(t testing.TB, n numbers, values int) keyed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return keyed{newStore(p, true, values), hash.NewSecret(rand.New(rand.NewPCG(1, 2)).Uint64)}
+	return keyed{newStore(p, true, values), fixedSecret()}
 }
+
+func fixedSecret() *hash.Secret { return hash.NewSecret(rand.New(rand.NewPCG(1, 2)).Uint64) }
 
 // ask is one decision; spilled says that the value shares a bucket.
 func (k keyed) ask(value string, now int64) (pass, spilled bool) {
+	pass, _, spilled = k.askFor(value, now)
+	return pass, spilled
+}
+
+// askFor also says how long the request waits.
+func (k keyed) askFor(value string, now int64) (pass bool, wait int64, spilled bool) {
 	var p place
 	o := outcome{gone: true}
 	for o.gone {
 		spilled = k.locate(&p, k.secret, []byte(value), now)
 		o = p.take(now)
 	}
-	return o.pass, spilled
+	return o.pass, o.wait, spilled
 }
 
 func sample(a Algorithm, count int64) numbers {
@@ -129,7 +137,7 @@ func TestAValueHasOnePlace(t *testing.T) {
 		for i := range found {
 			all.Go(func() {
 				var p place
-				found[i] = k.table.enter(&p, h, g, k.rules, int64(round))
+				found[i] = k.table.enter(&p, h, g, k.rules, int64(round), 0)
 			})
 		}
 		all.Wait()
