@@ -27,6 +27,7 @@ func (c *Counters) add(o *Counters) {
 	c.HTTP3Resets += o.HTTP3Resets
 	c.SlowStreams3 += o.SlowStreams3
 	c.HTTP2Shed += o.HTTP2Shed
+	c.EarlyHints += o.EarlyHints
 	addEach(c.ClaimsIgnored[:], o.ClaimsIgnored[:])
 	addEach(c.NotAdmitted[:], o.NotAdmitted[:])
 	addEach(c.HandshakeFailures[:], o.HandshakeFailures[:])

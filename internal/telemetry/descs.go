@@ -79,6 +79,8 @@ var (
 		"Streams of HTTP/3 that were reset because the client took their response too slowly.")
 	descHTTP2Shed = desc("http2_shed_streams_total",
 		"Streams of HTTP/2 that were reset because an event loop held too much that nobody takes.")
+	descEarlyHints = desc("early_hints_total",
+		"Responses with status 103 that the gateway made from links that it remembered.")
 	descNotAdmitted = desc("admission_refused_total",
 		"Requests refused because an event loop has more than it can serve, or that would be "+
 			"in shadow mode, by SLA class.", "class")

@@ -207,6 +207,7 @@ func (e emitter) connections(s *Snapshot, o *Options) {
 	e.counter(descHTTP3Resets, s.HTTP3Resets)
 	e.counter(descSlowStreams3, s.SlowStreams3)
 	e.counter(descHTTP2Shed, s.HTTP2Shed)
+	e.counter(descEarlyHints, s.EarlyHints)
 	for class, n := range s.NotAdmitted {
 		e.counter(descNotAdmitted, n, className(class))
 	}
