@@ -171,7 +171,7 @@ func (st *http2Stream) refuse(why http2.Reason) {
 
 // trailers takes the field block that ends a request.
 func (h *http2Conn) trailers(st *http2Stream, block []byte) {
-	list, why, ok := h.decodeTrailers(block, &h.c.listener.HTTP2)
+	why, ok := st.takeTrailers(block, &h.c.listener.HTTP2)
 	switch {
 	case !ok:
 		return
@@ -184,7 +184,7 @@ func (h *http2Conn) trailers(st *http2Stream, block []byte) {
 		h.resetFor(st.id, why)
 		return
 	}
-	st.ended, st.trailer = true, list
+	st.ended = true
 	if st.flow != nil {
 		st.flow.bodyReadable()
 	}

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"plimsoll/internal/head"
 	"plimsoll/internal/hpack"
 	"plimsoll/internal/http2"
 	"plimsoll/internal/reactor"
@@ -382,44 +381,4 @@ func (l *http2Link) release() {
 			*b = nil
 		}
 	}
-}
-
-// decodeTrailers decodes the field block that ends a message, as blockEnds must say that it does. The
-// list is nil where it has no field that goes on. ok false means that the connection is over.
-func (l *http2Link) decodeTrailers(block []byte, lim *http2.Limits) (
-	list *head.List, why http2.Reason, ok bool,
-) {
-	bytes := l.w.fieldBytes()[:0]
-	var judge http2.TrailerHead
-	judge.Reset(lim)
-	list = &head.List{}
-	l.decoder.Begin(block)
-	var field hpack.Field
-	for {
-		out, more, err := l.decoder.Next(&field, bytes)
-		if err != nil {
-			l.side.fail(http2.BadBlock)
-			return nil, http2.OK, false
-		}
-		if !more {
-			break
-		}
-		bytes = out
-		if why == http2.OK {
-			why = judge.Field(list, field.Name, field.Value)
-		}
-	}
-	switch {
-	case why != http2.OK:
-	case l.decoder.TooLarge():
-		why = http2.HeadTooLarge
-	default:
-		why = judge.End(l.blockEnds)
-	}
-	if list.Len() == 0 || why != http2.OK {
-		return nil, why, true
-	}
-	own := append([]byte(nil), bytes...)
-	rebaseFields(list, bytes, own)
-	return list, http2.OK, true
 }

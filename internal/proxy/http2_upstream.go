@@ -305,7 +305,7 @@ func (h *http2Upstream) response(r *http2Request, block []byte) {
 
 // trailers takes the field block that ends a response.
 func (h *http2Upstream) trailers(r *http2Request, block []byte) {
-	list, why, ok := h.decodeTrailers(block, &upstreamLimits)
+	why, ok := r.takeTrailers(block, &upstreamLimits)
 	if !ok {
 		return
 	}
@@ -316,7 +316,7 @@ func (h *http2Upstream) trailers(r *http2Request, block []byte) {
 		h.resetFor(r.id, why)
 		return
 	}
-	r.trailer, r.ended = list, true
+	r.ended = true
 	r.show()
 }
 
