@@ -89,6 +89,10 @@ func (h *http2Conn) request(id uint32, block []byte) {
 		h.resetFor(id, why)
 		return
 	}
+	if why != http2.OK && !h.maySayWhy() {
+		w.freeFlow(f)
+		return
+	}
 	c.requests++
 	h.heads++
 	if h.leaving != warned { // else it is time for the second GOAWAY soon
@@ -161,6 +165,16 @@ func rebaseRequest(r *head.Request, old, new []byte) {
 		*part = rebase(*part, old, new)
 	}
 	rebaseFields(&r.Fields, old, new)
+}
+
+// maySayWhy counts a head that is over a limit, and says whether it is answered. Each may have cost as
+// much as a hundred requests, by what a byte of it stands for: who goes on loses the connection.
+func (h *http2Conn) maySayWhy() bool {
+	over := h.budget.Spend(http2.FaultKind, h.c.w.loop.Now())
+	if over != http2.OK {
+		h.fail(over)
+	}
+	return over == http2.OK
 }
 
 // refuse answers a request whose head is over a limit.

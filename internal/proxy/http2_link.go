@@ -43,7 +43,7 @@ type http2Link struct {
 	blockMost  int          // bytes that a field block may have as it is encoded
 	heads      int          // requests begun in this turn
 
-	trusted  bool // the peer is a target: pieces of data and windows have no budget
+	trusted  bool // the peer is a target: what it sends that brings nothing has a looser budget
 	broken   bool // a write failed: the connection ends at the end of the turn
 	greeted  bool // the peer's SETTINGS have come
 	dead     bool // nothing more is sent or read; the connection ends with its last stream
@@ -210,8 +210,8 @@ func (l *http2Link) frames() bool {
 // spend counts what the peer does that brings nothing. A service may send what a client may not: a
 // model's answer in pieces of three bytes, say, and a window update for each piece.
 func (l *http2Link) spend(f *http2.Frame) http2.Reason {
-	if l.trusted && (f.Type == http2.Data || f.Type == http2.WindowUpdate || f.Type == http2.RSTStream) {
-		return http2.OK
+	if l.trusted {
+		return l.budget.TargetFrame(f, l.blockMost, l.w.loop.Now())
 	}
 	return l.budget.Frame(f, l.blockMost, l.w.loop.Now())
 }

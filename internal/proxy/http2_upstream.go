@@ -389,6 +389,7 @@ func (h *http2Upstream) goAway(last uint32) {
 
 // resetFor implements http2Side.
 func (h *http2Upstream) resetFor(id uint32, why http2.Reason) {
+	h.w.shard.UpstreamFaults2[why]++
 	h.wrote(http2.AppendRST(h.room(32), id, why.Code()))
 	if r := h.requestOf(id); r != nil {
 		r.gone = true
@@ -401,6 +402,7 @@ func (h *http2Upstream) fail(why http2.Reason) {
 	if h.dead {
 		return
 	}
+	h.w.shard.UpstreamFaults2[why]++
 	h.wrote(http2.AppendGoAway(h.room(64), 0, why.Code(), why.Error()))
 	h.flush()
 	h.end(malformed)

@@ -66,6 +66,9 @@ var (
 	descRefusedHTTP2 = desc("http2_refused_total",
 		"Streams and connections of HTTP/2 that ended because of what the client sent, by reason.",
 		"reason")
+	descUpstreamFaults2 = desc("http2_upstream_refused_total",
+		"Streams and connections of HTTP/2 that ended because of what a target sent, by reason.",
+		"reason")
 	descHTTP2Resets = desc("http2_client_resets_total", "Streams of HTTP/2 that clients reset.")
 	descSlowStreams = desc("http2_slow_streams_total",
 		"Streams of HTTP/2 that were reset because the client opened their windows too slowly.")
