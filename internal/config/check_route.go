@@ -68,6 +68,7 @@ func (r *Route) checkUnused(s *scope) {
 		{"request_headers", true},
 		{"mirror", true},
 		{"grpc_web", r.GRPCWeb},
+		{"early_hints", r.EarlyHints},
 		{"fallback", true},
 	} {
 		if c.unused && s.good(c.name) {

@@ -300,6 +300,11 @@ type Route struct {
 	// speaks HTTP/2. Default: false, they are passed on as they are. Browsers of other origins need
 	// cors too: see docs/grpc.md.
 	GRPCWeb bool `yaml:"grpc_web" default:"false"`
+	// EarlyHints remembers, for each page of the route, the Link fields with rel preload, modulepreload
+	// or preconnect, and sends them as a 103 (Early Hints) before the service is asked for the page
+	// again. Clients of HTTP/2 and HTTP/3 get it. Only links that may be known to everybody are
+	// remembered: docs/http2.md says which. Default: false.
+	EarlyHints bool `yaml:"early_hints" default:"false"`
 	// CORS answers preflights and adds the response headers that browsers ask for. Default: none.
 	CORS *CORS `yaml:"cors"`
 	// Mirror sends a copy of each request to a second upstream, whose answers are thrown away.

@@ -50,6 +50,10 @@ type Exchange struct {
 	// who makes that: limits decide in the request phase. Empty where no limit says anything.
 	RateLimit, RateLimitPolicy []byte
 
+	// EarlyHints is what Link says in the 103 that the client gets before it has to wait for an upstream;
+	// nil for none. It must not change any more. Protocols that have no safe 103 send none.
+	EarlyHints []byte
+
 	WebSocket bool // the request asks for an upgrade to WebSocket, in the way of its protocol
 	Tunnel    bool // policy/tunnels has counted the exchange
 

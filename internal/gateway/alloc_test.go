@@ -151,8 +151,10 @@ routes: [{match: /, upstream: s, deadline_header: X-Left-Ms, concurrency: {max: 
 		{"plain", oneUpstream("ADDRESS"), "GET /a HTTP/1.1\r\nHost: x\r\n\r\n", okResponse},
 		{"a browser's headers", oneUpstream("ADDRESS"), browser, okResponse},
 		{"a body up", oneUpstream("ADDRESS"), "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", okResponse},
-		{"chunks down", oneUpstream("ADDRESS"), "GET /a HTTP/1.1\r\nHost: x\r\n\r\n",
-			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"},
+		{"chunks down", oneUpstream("ADDRESS"), "GET /a HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"},
+		{"trailers up and down", oneUpstream("ADDRESS"), "POST /a HTTP/1.1\r\nHost: x\r\nTE: trailers\r\n" +
+			"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\n\r\n",
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Status: 0\r\n\r\n"},
 		{"policies and an access log", everything, browser, okResponse},
 		{"a static answer in place of a refusal", shed, browser, "nonsense\r\n\r\n"},
 		{"all that protects, and a trusted peer's class and deadline", claims, claiming, okResponse},

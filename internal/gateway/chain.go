@@ -10,6 +10,7 @@ import (
 	"plimsoll/internal/policy/cache"
 	"plimsoll/internal/policy/compress"
 	"plimsoll/internal/policy/cors"
+	"plimsoll/internal/policy/earlyhints"
 	"plimsoll/internal/policy/files"
 	"plimsoll/internal/policy/forwarded"
 	"plimsoll/internal/policy/guard"
@@ -145,6 +146,12 @@ var policies = []kind{
 			o.Shares = append(o.Shares, split.Share{Upstream: p.upstream[name], Weight: weight})
 		}
 		return split.New(o)
+	}},
+	{name: "early_hints", make: func(p plan) (any, error) {
+		if !p.EarlyHints {
+			return nil, nil
+		}
+		return earlyhints.New(earlyhints.Options{Loops: p.env.Loops})
 	}},
 	{name: "cache", series: cache.Series, make: func(p plan) (any, error) {
 		if p.Cache == nil {

@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// Calls whose service has no trailers, which take memory of their own over both protocols.
 func TestAllocNothingPerCallOfGRPC(t *testing.T) {
 	const web = `
 listeners: [{address: "127.0.0.1:0"}]
@@ -42,4 +41,17 @@ routes: [{match: /, respond: {status: 503, headers: {Retry-After: "3"}}}]
 			expectNoAllocations(t, 80, 80, func() { p.exchange(t) })
 		})
 	}
+}
+
+// What every call of gRPC is: HTTP/2 on both sides, and the status in trailers.
+func TestAllocNothingPerCallOfGRPCWithTrailers(t *testing.T) {
+	const message = "\x00\x00\x00\x00\x00"
+	fields := []string{
+		":method", "POST", ":scheme", "http", ":authority", "x", ":path", "/a.B/C",
+		"content-type", "application/grpc", "te", "trailers", "grpc-timeout", "10S",
+	}
+	address := fixedH2Service(t, "application/grpc", message, someTrailers)
+	g := serve(t, withH2(strings.Replace(oneUpstream(address), "{targets", "{protocol: h2c, targets", 1)))
+	p := newPrepared(t, g, message, fields...)
+	expectNoAllocations(t, 300, 600, func() { p.exchange(t) })
 }

@@ -28,6 +28,12 @@ type prepared struct {
 // newPrepared sends a first request, which fills the table.
 func newPrepared(t *testing.T, g *instance, body string, fields ...string) *prepared {
 	t.Helper()
+	return newPreparedWith(t, g, body, nil, fields...)
+}
+
+// newPreparedWith is newPrepared for a request with trailers.
+func newPreparedWith(t *testing.T, g *instance, body string, trailers []byte, fields ...string) *prepared {
+	t.Helper()
 	p := &prepared{peer: g.dial(), next: 1, buf: make([]byte, 64<<10)}
 	p.send(codec.Preface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00")
 	var block, frames bytes.Buffer
@@ -44,7 +50,13 @@ func newPrepared(t *testing.T, g *instance, body string, fields ...string) *prep
 		p.streams = []int{5}
 		if body != "" {
 			p.streams = append(p.streams, frames.Len()+5)
-			framer.WriteData(1, true, []byte(body))
+			framer.WriteData(1, trailers == nil, []byte(body))
+		}
+		if trailers != nil {
+			p.streams = append(p.streams, frames.Len()+5)
+			framer.WriteHeaders(http2.HeadersFrameParam{
+				StreamID: 1, BlockFragment: trailers, EndStream: true, EndHeaders: true,
+			})
 		}
 		p.request = bytes.Clone(frames.Bytes())
 		p.exchange(t)
@@ -87,6 +99,9 @@ func (p *prepared) exchange(t *testing.T) {
 	}
 }
 
+// someTrailers is a field block that needs no table.
+var someTrailers = []byte("\x00\x0bgrpc-status\x010\x00\x0cgrpc-message\x04fine")
+
 func TestAllocNothingPerRequestOfHTTP2(t *testing.T) {
 	const everything = `
 listeners: [{address: "127.0.0.1:0"}]
@@ -109,6 +124,9 @@ access_log: {path: access.log}
 		fields             []string
 		response           string
 	}{
+		{"trailers up", oneUpstream("ADDRESS"), "abc", append(post, "te", "trailers"), okResponse},
+		{"trailers down", oneUpstream("ADDRESS"), "", append(plain, "te", "trailers"),
+			strings.Replace(chunks, "0\r\n\r\n", "0\r\nX-Status: 0\r\n\r\n", 1)},
 		{"plain", oneUpstream("ADDRESS"), "", plain, okResponse},
 		{"a browser's headers", oneUpstream("ADDRESS"), "", browser, okResponse},
 		{"a body up", oneUpstream("ADDRESS"), "abc", append(post, "content-length", "3"), okResponse},
@@ -120,7 +138,11 @@ access_log: {path: access.log}
 		t.Run(c.name, func(t *testing.T) {
 			address := fixedService(t, []byte(c.response))
 			g := serve(t, withH2(strings.ReplaceAll(c.config, "ADDRESS", address)))
-			p := newPrepared(t, g, c.body, c.fields...)
+			var trailers []byte
+			if strings.HasPrefix(c.name, "trailers up") {
+				trailers = someTrailers
+			}
+			p := newPreparedWith(t, g, c.body, trailers, c.fields...)
 			expectNoAllocations(t, 300, 600, func() { p.exchange(t) })
 		})
 	}

@@ -88,6 +88,13 @@ routes: [{match: /, upstream: hold}, {match: /beside, upstream: s}, {match: /ech
 `, `"127.0.0.1:0"`, `"127.0.0.1:0", limits: {`+limits+`}`, 1)))
 }
 
+// withBeside adds the route that beside asks, and its service.
+func withBeside(t *testing.T, yaml string) string {
+	s := newService(t, replying(echo))
+	yaml = strings.Replace(yaml, "upstreams: {", "upstreams: {beside: {targets: [\""+s.address()+"\"]}, ", 1)
+	return strings.Replace(yaml, "routes: [", "routes: [{match: /beside, upstream: beside}, ", 1)
+}
+
 // flood is an attack by frames that cost the gateway and bring nobody anything.
 type flood struct {
 	name string
@@ -300,6 +307,16 @@ func TestHazardContinuationFlood(t *testing.T) {
 			})
 		}},
 	})
+}
+
+// A head that stands for more than a megabyte is answered, but not for ever.
+func TestHazardAFloodOfHeaderCompressionBombs(t *testing.T) {
+	head := "\x82\x86\x04\x05/echo\x01\x01a\x40\x01x\x7f\xb1\x1d" + strings.Repeat("y", 127+0x31+0x1d<<7)
+	expectCalm(t, []flood{{"bombs", codec.TooManyFaults, func(c *h2, _ *h2stream) {
+		for range 120 {
+			c.stream(0).headers([]byte(head+strings.Repeat("\xbe", 300)), true)
+		}
+	}}})
 }
 
 func TestHazardHeaderCompressionBomb(t *testing.T) {

@@ -154,8 +154,9 @@ func TestHazardViolationsOfTheProtocol(t *testing.T) {
 	b.unharmed()
 }
 
-func TestHazardABeginningThatIsNone(t *testing.T) {
+func TestHazardConnectionsThatBeginWrong(t *testing.T) {
 	g := attacked(t, "")
+	b := g.beside()
 	for name, v := range map[string]struct {
 		bytes string
 		code  http2.ErrCode
@@ -183,6 +184,7 @@ func TestHazardABeginningThatIsNone(t *testing.T) {
 			c.leave()
 		})
 	}
+	b.unharmed()
 }
 
 func TestHazardSlowHeadsOfHTTP2(t *testing.T) {
@@ -288,7 +290,8 @@ func TestHazardZeroWindows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := bigService(t, 300<<10)
-			g := serveClean(t, h2Upstream(s.address(), "send_timeout: 1s"))
+			g := serveClean(t, withBeside(t, h2Upstream(s.address(), "send_timeout: 1s")))
+			b := g.beside()
 			c := g.thriftyH2(0)
 			n := attack(c)
 			peak := int64(0)
@@ -316,6 +319,7 @@ func TestHazardZeroWindows(t *testing.T) {
 			st.allow(1 << 20)
 			st.expect(200, string(noise(300<<10)))
 			c.leave()
+			b.unharmed()
 		})
 	}
 }
@@ -352,13 +356,14 @@ func TestHazardMoreStreamsThanAllowed(t *testing.T) {
 // nobody is a gateway whose only service never accepts, so that no body is taken.
 func nobody(t *testing.T) *instance {
 	_, path := full(t)
-	return serveClean(t, "loops: 1"+streamed(withH2(unixUpstream(path, "10m"))))
+	return serveClean(t, withBeside(t, "loops: 1"+streamed(withH2(unixUpstream(path, "10m")))))
 }
 
 func TestHazardDataBeyondTheWindows(t *testing.T) {
 	piece := strings.Repeat("x", 16<<10)
 	t.Run("of a stream", func(t *testing.T) {
 		g := nobody(t)
+		b := g.beside()
 		c := g.h2()
 		c.served()
 		st, sibling := c.open("POST", "/"), c.open("POST", "/")
@@ -378,9 +383,11 @@ func TestHazardDataBeyondTheWindows(t *testing.T) {
 		}
 		g.expectRefusedH2(codec.WindowExceeded, 1)
 		c.leave()
+		b.unharmed()
 	})
 	t.Run("of the connection", func(t *testing.T) {
 		g := nobody(t)
+		b := g.beside()
 		c := g.h2()
 		c.served()
 		sent := 0
@@ -403,6 +410,7 @@ func TestHazardDataBeyondTheWindows(t *testing.T) {
 		c.expectGoAway(http2.ErrCodeFlowControl)
 		g.expectRefusedH2(codec.WindowExceeded, 1)
 		c.leave()
+		b.unharmed()
 	})
 }
 

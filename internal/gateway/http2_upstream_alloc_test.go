@@ -15,8 +15,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// fixedH2Service answers every request with the same frames, and allocates nothing.
-func fixedH2Service(t *testing.T, body string) string {
+// fixedH2Service answers every request with the same frames, with trailers or nil, and allocates nothing.
+func fixedH2Service(t *testing.T, kind, body string, trailers []byte) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -27,17 +27,22 @@ func fixedH2Service(t *testing.T, body string) string {
 	e := hpack.NewEncoder(&block)
 	e.WriteField(hpack.HeaderField{Name: ":status", Value: "200", Sensitive: true})
 	e.WriteField(hpack.HeaderField{Name: "content-length", Value: fmt.Sprint(len(body)), Sensitive: true})
+	e.WriteField(hpack.HeaderField{Name: "content-type", Value: kind, Sensitive: true})
 	f := http2.NewFramer(&answer, nil)
 	f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true})
-	at := answer.Len()
-	f.WriteData(1, true, []byte(body))
+	places := []int{5, answer.Len() + 5}
+	f.WriteData(1, trailers == nil, []byte(body))
+	if trailers != nil {
+		places = append(places, answer.Len()+5)
+		f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: trailers, EndStream: true, EndHeaders: true})
+	}
 	go func() {
 		for {
 			c, err := ln.Accept()
 			if err != nil {
 				return
 			}
-			go answerAlways(c, answer.Bytes(), 5, at+5)
+			go answerAlways(c, answer.Bytes(), places...)
 		}
 	}()
 	return ln.Addr().String()
@@ -91,15 +96,20 @@ func TestAllocNothingPerRequestToAServiceOfHTTP2(t *testing.T) {
 		name, sent, response string
 		fields               []string
 	}{
+		{"trailers both ways", "abc", "ok", append(post, "te", "trailers")},
 		{"nothing up", "", "ok", get},
 		{"a body up", "abc", "ok", append(post, "content-length", "3")},
 		{"a body of unknown length up", "abc", "ok", post},
 		{"16 KB down", "", strings.Repeat("x", 16<<10), get},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			address := fixedH2Service(t, c.response)
+			var trailers []byte
+			if strings.HasPrefix(c.name, "trailers") {
+				trailers = someTrailers
+			}
+			address := fixedH2Service(t, "text/plain", c.response, trailers)
 			g := serve(t, withH2(strings.Replace(oneUpstream(address), "{targets", "{protocol: h2c, targets", 1)))
-			p := newPrepared(t, g, c.sent, c.fields...)
+			p := newPreparedWith(t, g, c.sent, trailers, c.fields...)
 			open := func() { // the window of the connection, for all that comes
 				frame := binary.BigEndian.AppendUint32([]byte{0, 0, 4, 8, 0, 0, 0, 0, 0}, 1<<24)
 				p.send(string(frame))

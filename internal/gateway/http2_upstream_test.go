@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
+
+	codec "plimsoll/internal/http2"
 )
 
 // notOfHTTP2 are the cases whose response HTTP/2 cannot send, or sends otherwise.
@@ -323,6 +325,19 @@ func TestAnUploadThatAServiceDoesNotReadHoldsUpNoOther(t *testing.T) {
 	p.Close()
 }
 
+// serviceFaults are what TestAServiceThatBreaksTheProtocol finds counted.
+var serviceFaults = map[string]codec.Reason{
+	"DATA before the head": codec.LengthMismatch, "no :status": codec.MissingPseudo,
+	":status 101": codec.BadStatus, "a field of the connection": codec.ConnectionField,
+	"a name in upper case": codec.BadFieldName, "a line break in a value": codec.BadFieldValue,
+	"less than was announced": codec.LengthMismatch, "two lengths": codec.BadContentLength,
+	"transfer-encoding": codec.ConnectionField, "an interim head that ends": codec.EarlyEnd,
+	"a push": codec.Pushed, "DATA on stream 0": codec.StreamZero, "an idle stream": codec.IdleStream,
+	"a block that nobody can read": codec.BadBlock, "a window that overflows": codec.WindowOverflow,
+	"a window update by 0": codec.ZeroIncrement, "a frame that is too large": codec.FrameTooLarge,
+	"a bad setting": codec.BadSetting, "a head that is too long": codec.FrameTooLarge,
+}
+
 // What a service does wrong is its stream's or its connection's end: 502, and the next request is
 // served.
 func TestAServiceThatBreaksTheProtocol(t *testing.T) {
@@ -379,6 +394,15 @@ func TestAServiceThatBreaksTheProtocol(t *testing.T) {
 			p.send("POST /bad HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx")
 			if r, got := p.response("POST"); r.StatusCode != 502 {
 				t.Errorf("%d %s", r.StatusCode, got)
+			}
+			for why, n := range g.snapshot().UpstreamFaults2 { // counted before the client was answered
+				want := uint64(0)
+				if codec.Reason(why) == serviceFaults[name] && why > 0 {
+					want = 1
+				}
+				if n != want {
+					t.Errorf("%d faults are counted for %v, want %d", n, codec.Reason(why), want)
+				}
 			}
 			p.send(get)
 			if r, got := p.response("GET"); r.StatusCode != 200 || got != "ok" {

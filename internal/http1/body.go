@@ -7,9 +7,9 @@ import (
 )
 
 // Body finds the end of a body, of a request or a response, and takes its framing off. The zero
-// value is a body of None that is done; Start makes it another. It is 40 bytes; memory for trailers
-// is taken when the first one comes, and let go at the next Start: hardly any message has some, and
-// no idle connection should hold it.
+// value is a body of None that is done; Start makes it another. It is 56 bytes; memory for trailers
+// is taken when the first one comes, from the pool of UsePool, and given back by DropTrailers: hardly
+// any message has some, and no idle connection should hold it.
 //
 // Chunked bodies (RFC 9112, section 7.1) go through these states:
 //
@@ -23,7 +23,8 @@ type Body struct {
 	left      int64
 	lim       *Limits
 	trailer   *trailers
-	extension int // bytes of extensions so far
+	pool      *TrailerPool // nil for none
+	extension int          // bytes of extensions so far
 	framing   Framing
 	state     bodyState
 	digits    uint8 // of the chunk size
@@ -59,6 +60,17 @@ func (d *Body) Start(f Framing, length int64, lim *Limits) {
 		d.state = inSize
 	case ToEOF:
 		d.state = inData
+	}
+}
+
+// UsePool has memory for the trailers of a body that has just started come from p.
+func (d *Body) UsePool(p *TrailerPool) { d.pool = p }
+
+// DropTrailers gives the memory of trailers back. What Trailers gave must not be used any more.
+func (d *Body) DropTrailers() {
+	if d.trailer != nil {
+		d.pool.put(d.trailer)
+		d.trailer = nil
 	}
 }
 
@@ -230,8 +242,8 @@ func hexValue(c byte) byte {
 }
 
 // Trailers is the trailer fields that may be forwarded, or nil while there are none. It is complete
-// when the body is done. The list and what it holds are copies: they stay valid whatever becomes of
-// the input and of the Body.
+// when the body is done. The list and what it holds are copies: they stay valid, whatever becomes of
+// the input, until DropTrailers.
 func (d *Body) Trailers() *head.List {
 	if d.trailer == nil || d.trailer.list.Len() == 0 {
 		return nil
@@ -241,7 +253,7 @@ func (d *Body) Trailers() *head.List {
 
 func (d *Body) beginTrailer() Error {
 	if d.trailer == nil {
-		d.trailer = new(trailers)
+		d.trailer = d.pool.take()
 	}
 	d.state = inTrailer
 	return d.trailer.begin(d.lim)

@@ -14,6 +14,43 @@ type trailers struct {
 	buf   []byte
 	line  int // where that line begins in buf
 	count int // of all fields
+	next  *trailers
+}
+
+// TrailerPool is memory for the trailers of one goroutine's bodies, of which few have some at a time.
+// The zero value is ready.
+type TrailerPool struct {
+	free  *trailers
+	spare int
+}
+
+const (
+	// maxSpareTrailers is how many a pool keeps.
+	maxSpareTrailers = 64
+	// maxKeptFields and maxKeptBytes are how large trailers are whose memory is kept: gRPC's are far
+	// below.
+	maxKeptFields = 32
+	maxKeptBytes  = 4 << 10
+)
+
+func (p *TrailerPool) take() *trailers {
+	if p == nil || p.free == nil {
+		return new(trailers)
+	}
+	t := p.free
+	p.free, t.next = t.next, nil
+	p.spare--
+	return t
+}
+
+func (p *TrailerPool) put(t *trailers) {
+	if p == nil || p.spare >= maxSpareTrailers || t.count > maxKeptFields || cap(t.buf) > maxKeptBytes {
+		return
+	}
+	t.list.Reset()
+	t.buf, t.line, t.count = t.buf[:0], 0, 0
+	p.free, t.next = t, p.free
+	p.spare++
 }
 
 // begin makes room for one more field.

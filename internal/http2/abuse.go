@@ -8,7 +8,7 @@ package http2
 //
 // The bounds are for clients: browsers, curl, load generators and gRPC libraries stay far below
 // them, for the reasons given with each. An upstream is trusted more, and may well send what is
-// bounded here, such as a model's answer in pieces of three bytes.
+// bounded here, such as a model's answer in pieces of three bytes: see TargetFrame.
 type Budget struct {
 	second int64  // up to which the buckets have been emptied
 	block  uint32 // bytes of the field block under way
@@ -29,7 +29,7 @@ const (
 	// caller spends one more for a stream that it refuses because too many are open.
 	ResetKind Kind = iota
 	// FaultKind is an error of the client's that made us reset a stream (CVE-2025-8671) or refuse a
-	// malformed request. A sound client makes none; one with a bug makes the same one in each of
+	// request that is malformed, or whose head is over a limit. A sound client makes none; one with a bug makes the same one in each of
 	// its requests, and should hear of it in answers: 100 at once, 5 a second.
 	FaultKind
 	// SettingsKind is SETTINGS. Clients send one to three. grpc-go sends one each time that it
@@ -64,6 +64,14 @@ const (
 	// of data, and for every stream that ends normally.
 	UnknownKind
 
+	// TargetEmptyKind, TargetWindowKind and TargetResetKind are what a target may send that brings
+	// nothing: Data that is empty, WINDOW_UPDATE and RST_STREAM. A service may announce each piece
+	// that it reads, and refuse all that it gets: so the bounds are far above what such a one sends,
+	// and every frame that it is sent, or sends with content, gives something back.
+	TargetEmptyKind
+	TargetWindowKind
+	TargetResetKind
+
 	kinds
 )
 
@@ -83,6 +91,10 @@ var bounds = [kinds]struct {
 	SmallKind:    {1000, 100, TooManySmallFrames},
 	GoAwayKind:   {10, 0, TooManyGoAways},
 	UnknownKind:  {200, 20, TooManyUnknownFrames},
+
+	TargetEmptyKind:  {10_000, 1000, TooManyEmptyFrames},
+	TargetWindowKind: {60_000, 5000, TooManyWindowUpdates},
+	TargetResetKind:  {10_000, 1000, TooManyResets},
 }
 
 const (
@@ -136,6 +148,29 @@ func (b *Budget) Completed() {
 func (b *Budget) Sent() {
 	b.give(PingKind, 1)
 	b.give(WindowKind, 2)
+	b.give(TargetWindowKind, 64)
+	b.give(TargetResetKind, 1)
+}
+
+// TargetFrame is Frame for what a target sends.
+func (b *Budget) TargetFrame(f *Frame, maxBlock int, now int64) Reason {
+	switch {
+	case !f.First:
+		return OK
+	case f.Type == Data:
+		if f.Length == f.Overhead && !f.Has(EndStream) {
+			return b.Spend(TargetEmptyKind, now)
+		}
+		b.give(TargetEmptyKind, 1)
+		return OK
+	case f.Type == WindowUpdate:
+		return b.Spend(TargetWindowKind, now)
+	case f.Type == RSTStream:
+		return b.Spend(TargetResetKind, now)
+	case f.Type == Headers:
+		b.give(TargetEmptyKind, 4)
+	}
+	return b.Frame(f, maxBlock, now)
 }
 
 // Frame counts a frame that arrived, whatever its type; it counts only the first of a frame's

@@ -224,3 +224,23 @@ func TestABudgetIsSmall(t *testing.T) {
 		t.Errorf("%d bytes", n)
 	}
 }
+
+// A service may announce every KB that it reads, send an empty frame before each response's end, and
+// refuse all that it gets.
+func TestABusyTargetNeverTrips(t *testing.T) {
+	var b http2.Budget
+	empty := frame(http2.Data, 0, "")
+	for i := range 200_000 {
+		b.Sent() // the request's head
+		b.Sent() // and 16 KB
+		frames := []*http2.Frame{headers, large, empty, reset}
+		for range 32 {
+			frames = append(frames, windowUpdate)
+		}
+		for _, f := range frames {
+			if why := b.TargetFrame(f, 64<<10, 0); why != http2.OK {
+				t.Fatalf("after %d requests: %v", i, why)
+			}
+		}
+	}
+}

@@ -21,6 +21,9 @@ func (f *flow) startUpstream() {
 	if f.call != nil {
 		f.startCall()
 	}
+	if !f.sendEarlyHints() {
+		return
+	}
 	if f.mustHold() {
 		f.holdBody()
 		return

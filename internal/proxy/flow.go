@@ -433,6 +433,9 @@ func (f *flow) pause(flags flowFlags) {
 	f.pausedAt = f.w.loop.Now()
 	deadline, _, _ := f.HoldEnd(f.deadline)
 	f.w.loop.SetTimer(&f.timer, f, deadline)
+	if !f.is(inResponse) {
+		f.sendEarlyHints()
+	}
 }
 
 // endPause counts the time held.

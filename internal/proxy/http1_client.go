@@ -103,6 +103,7 @@ func (c *clientConn) parseHead() (done bool) {
 	// Before any policy adds a field that a client could have named.
 	http1.StripConnection(&f.req.Fields)
 	c.body.Start(f.req.Framing, f.req.Length, &c.listener.Head)
+	c.body.UsePool(&c.w.trailerPool)
 	f.version = version(f.req.Minor)
 	if f.req.Expect100 {
 		f.flags |= expects

@@ -316,6 +316,7 @@ func (c *clientConn) freeFlow() {
 	f := c.flow
 	c.flow = nil
 	c.w.freeFlow(f)
+	c.body.DropTrailers()
 }
 
 // appendHead appends the response's head and decides how the body is framed.

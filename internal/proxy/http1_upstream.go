@@ -248,6 +248,7 @@ func (s *upstreamConn) wholeHead(buf []byte, from, to int) {
 		return
 	}
 	s.body.Start(f.res.Framing, f.res.Length, &responseLimits)
+	s.body.UsePool(&s.w.trailerPool)
 	begin, end, bad := s.content(buf, from, to)
 	if bad != http1.OK {
 		f.badResponse()

@@ -27,10 +27,10 @@ type streamData struct {
 	window  http2.SendWindow
 	receive http2.ReceiveWindow
 	length  http2.BodyLength
-	trailer *head.List // that came; nil for none
+	trailer *trailerSection // that came; nil for none
 
 	queue *reactor.Buffer // content that the windows hold back
-	tail  []byte          // trailers behind it, as a frame
+	tail  *reactor.Buffer // trailers behind it, as a frame
 	went  int64           // bytes of content that were sent
 
 	// See turns.
@@ -103,6 +103,10 @@ func (d *streamData) remove() {
 	d.unwait()
 	d.dropBody()
 	d.dropQueue()
+	if d.trailer != nil {
+		l.w.keepTrailers(d.trailer)
+		d.trailer = nil
+	}
 	l.intake.extra -= extraOf(d.receive.Size())
 }
 
@@ -218,7 +222,7 @@ func (d *streamData) put(buf []byte, from, to int, ends bool, trailers *head.Lis
 		d.hold(buf[from:to])
 	}
 	if trailers != nil {
-		d.tail = d.link.appendTrailers(nil, d.id, trailers)
+		d.tail = d.link.trailerFrame(d.id, trailers)
 		d.sendTail()
 	}
 }
@@ -265,8 +269,9 @@ func (d *streamData) sendTail() {
 		return
 	}
 	l := d.link
-	l.wrote(append(l.room(len(d.tail)), d.tail...))
+	l.gather(d.tail.Data())
 	l.budget.Sent()
+	l.w.loop.PutBuffer(d.tail)
 	d.tail, d.endSent = nil, true
 }
 
@@ -276,5 +281,8 @@ func (d *streamData) dropQueue() {
 		d.link.w.loop.PutBuffer(d.queue)
 		d.queue = nil
 	}
-	d.tail = nil
+	if d.tail != nil {
+		d.link.w.loop.PutBuffer(d.tail)
+		d.tail = nil
+	}
 }

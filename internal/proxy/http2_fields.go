@@ -89,6 +89,10 @@ func (h *http2Conn) request(id uint32, block []byte) {
 		h.resetFor(id, why)
 		return
 	}
+	if why != http2.OK && !h.maySayWhy() {
+		w.freeFlow(f)
+		return
+	}
 	c.requests++
 	h.heads++
 	if h.leaving != warned { // else it is time for the second GOAWAY soon
@@ -163,6 +167,16 @@ func rebaseRequest(r *head.Request, old, new []byte) {
 	rebaseFields(&r.Fields, old, new)
 }
 
+// maySayWhy counts a head that is over a limit, and says whether it is answered. Each may have cost as
+// much as a hundred requests, by what a byte of it stands for: who goes on loses the connection.
+func (h *http2Conn) maySayWhy() bool {
+	over := h.budget.Spend(http2.FaultKind, h.c.w.loop.Now())
+	if over != http2.OK {
+		h.fail(over)
+	}
+	return over == http2.OK
+}
+
 // refuse answers a request whose head is over a limit.
 func (st *http2Stream) refuse(why http2.Reason) {
 	st.flow.w.shard.RefusedHTTP2[why]++
@@ -171,7 +185,7 @@ func (st *http2Stream) refuse(why http2.Reason) {
 
 // trailers takes the field block that ends a request.
 func (h *http2Conn) trailers(st *http2Stream, block []byte) {
-	list, why, ok := h.decodeTrailers(block, &h.c.listener.HTTP2)
+	why, ok := st.takeTrailers(block, &h.c.listener.HTTP2)
 	switch {
 	case !ok:
 		return
@@ -184,7 +198,7 @@ func (h *http2Conn) trailers(st *http2Stream, block []byte) {
 		h.resetFor(st.id, why)
 		return
 	}
-	st.ended, st.trailer = true, list
+	st.ended = true
 	if st.flow != nil {
 		st.flow.bodyReadable()
 	}

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"plimsoll/internal/head"
 	"plimsoll/internal/hpack"
 	"plimsoll/internal/http2"
 	"plimsoll/internal/reactor"
@@ -44,7 +43,7 @@ type http2Link struct {
 	blockMost  int          // bytes that a field block may have as it is encoded
 	heads      int          // requests begun in this turn
 
-	trusted  bool // the peer is a target: pieces of data and windows have no budget
+	trusted  bool // the peer is a target: what it sends that brings nothing has a looser budget
 	broken   bool // a write failed: the connection ends at the end of the turn
 	greeted  bool // the peer's SETTINGS have come
 	dead     bool // nothing more is sent or read; the connection ends with its last stream
@@ -211,8 +210,8 @@ func (l *http2Link) frames() bool {
 // spend counts what the peer does that brings nothing. A service may send what a client may not: a
 // model's answer in pieces of three bytes, say, and a window update for each piece.
 func (l *http2Link) spend(f *http2.Frame) http2.Reason {
-	if l.trusted && (f.Type == http2.Data || f.Type == http2.WindowUpdate || f.Type == http2.RSTStream) {
-		return http2.OK
+	if l.trusted {
+		return l.budget.TargetFrame(f, l.blockMost, l.w.loop.Now())
 	}
 	return l.budget.Frame(f, l.blockMost, l.w.loop.Now())
 }
@@ -382,44 +381,4 @@ func (l *http2Link) release() {
 			*b = nil
 		}
 	}
-}
-
-// decodeTrailers decodes the field block that ends a message, as blockEnds must say that it does. The
-// list is nil where it has no field that goes on. ok false means that the connection is over.
-func (l *http2Link) decodeTrailers(block []byte, lim *http2.Limits) (
-	list *head.List, why http2.Reason, ok bool,
-) {
-	bytes := l.w.fieldBytes()[:0]
-	var judge http2.TrailerHead
-	judge.Reset(lim)
-	list = &head.List{}
-	l.decoder.Begin(block)
-	var field hpack.Field
-	for {
-		out, more, err := l.decoder.Next(&field, bytes)
-		if err != nil {
-			l.side.fail(http2.BadBlock)
-			return nil, http2.OK, false
-		}
-		if !more {
-			break
-		}
-		bytes = out
-		if why == http2.OK {
-			why = judge.Field(list, field.Name, field.Value)
-		}
-	}
-	switch {
-	case why != http2.OK:
-	case l.decoder.TooLarge():
-		why = http2.TrailersTooLarge
-	default:
-		why = judge.End(l.blockEnds)
-	}
-	if list.Len() == 0 || why != http2.OK {
-		return nil, why, true
-	}
-	own := append([]byte(nil), bytes...)
-	rebaseFields(list, bytes, own)
-	return list, http2.OK, true
 }

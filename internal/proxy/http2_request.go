@@ -363,9 +363,6 @@ func (r *http2Request) pending() bool {
 // whole implements upstreamStream.
 func (r *http2Request) whole() bool { return r.ended && r.buffered() == 0 }
 
-// trailers implements upstreamStream.
-func (r *http2Request) trailers() *head.List { return r.trailer }
-
 // unanswered implements upstreamStream.
 func (r *http2Request) unanswered() bool { return !r.answered && (r.h.s.requests > 1 || r.untouched) }
 

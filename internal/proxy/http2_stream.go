@@ -4,7 +4,6 @@ import (
 	"io"
 
 	"plimsoll/internal/exchange"
-	"plimsoll/internal/head"
 	"plimsoll/internal/http2"
 	"plimsoll/internal/reactor"
 )
@@ -243,9 +242,6 @@ func (st *http2Stream) mark() {}
 
 // rewind implements stream.
 func (st *http2Stream) rewind() bool { return st.ended && st.buffered() == 0 }
-
-// trailers implements stream.
-func (st *http2Stream) trailers() *head.List { return st.trailer }
 
 // skip implements stream.
 func (st *http2Stream) skip() bool {

@@ -305,7 +305,7 @@ func (h *http2Upstream) response(r *http2Request, block []byte) {
 
 // trailers takes the field block that ends a response.
 func (h *http2Upstream) trailers(r *http2Request, block []byte) {
-	list, why, ok := h.decodeTrailers(block, &upstreamLimits)
+	why, ok := r.takeTrailers(block, &upstreamLimits)
 	if !ok {
 		return
 	}
@@ -316,7 +316,7 @@ func (h *http2Upstream) trailers(r *http2Request, block []byte) {
 		h.resetFor(r.id, why)
 		return
 	}
-	r.trailer, r.ended = list, true
+	r.ended = true
 	r.show()
 }
 
@@ -389,6 +389,7 @@ func (h *http2Upstream) goAway(last uint32) {
 
 // resetFor implements http2Side.
 func (h *http2Upstream) resetFor(id uint32, why http2.Reason) {
+	h.w.shard.UpstreamFaults2[why]++
 	h.wrote(http2.AppendRST(h.room(32), id, why.Code()))
 	if r := h.requestOf(id); r != nil {
 		r.gone = true
@@ -401,6 +402,7 @@ func (h *http2Upstream) fail(why http2.Reason) {
 	if h.dead {
 		return
 	}
+	h.w.shard.UpstreamFaults2[why]++
 	h.wrote(http2.AppendGoAway(h.room(64), 0, why.Code(), why.Error()))
 	h.flush()
 	h.end(malformed)

@@ -4,6 +4,7 @@ import (
 	"plimsoll/internal/head"
 	"plimsoll/internal/hpack"
 	"plimsoll/internal/http2"
+	"plimsoll/internal/reactor"
 )
 
 // Content of more than batchBytes is not copied into the frames that a connection gathers: it goes at
@@ -107,11 +108,13 @@ func (l *http2Link) appendFields(out []byte, fields *head.List, status int, drop
 	return out
 }
 
-// appendTrailers appends the frame of a trailer section. It may wait behind content while other
+// trailerFrame is the frame of a trailer section, in a buffer of its size. It may wait behind content while other
 // blocks are sent, so it must not depend on the order of blocks: every field is written out, and a
 // change of the table's size is left to the next block.
-func (l *http2Link) appendTrailers(out []byte, id uint32, fields *head.List) []byte {
-	at := len(out)
-	out = l.appendFields(append(out, frameRoom[:]...), fields, 0, 0)
-	return http2.FinishHeaders(out, at, id, true, l.peer.MaxFrameSize)
+func (l *http2Link) trailerFrame(id uint32, fields *head.List) *reactor.Buffer {
+	out := l.appendFields(append(l.w.out[:0], frameRoom[:]...), fields, 0, 0)
+	out = http2.FinishHeaders(out, 0, id, true, l.peer.MaxFrameSize)
+	frame := l.w.loop.GetBuffer(len(out))
+	frame.End = copy(frame.Bytes, out)
+	return frame
 }

@@ -54,6 +54,25 @@ func (f *flow) sendInterim(out []byte) bool {
 	return true
 }
 
+// sendEarlyHints sends the 103 that a policy has for a client that now waits. False means that the
+// client is gone and the exchange over. Over HTTP/1.1 none is sent: browsers ignore it there, and
+// other clients take it for the response (RFC 8297, section 3). What a service sends is passed on.
+func (f *flow) sendEarlyHints() bool {
+	hints := f.EarlyHints
+	if hints == nil || f.version < http20 || f.call != nil {
+		return true
+	}
+	f.EarlyHints = nil
+	f.w.shard.EarlyHints++
+	f.res.Status = 103
+	f.res.Fields.Add(linkName, hints)
+	out := f.stream.appendInterim(f, f.w.out[:0])
+	f.res.Reset()
+	return f.sendInterim(out)
+}
+
+var linkName = []byte("Link")
+
 // badResponse ends a try whose response is malformed: 502, or a cut where the head was sent
 // already.
 func (f *flow) badResponse() {

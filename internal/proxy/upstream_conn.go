@@ -218,6 +218,7 @@ func (s *upstreamConn) Run() {
 // to come would be taken for the next request's.
 func (s *upstreamConn) release(reusable bool) {
 	s.flow = nil
+	s.body.DropTrailers() // before another loop gets the connection
 	most := s.upstream.MaxRequests
 	if !reusable || s.conn.PeerEnded() || s.conn.Unsent() || most > 0 && s.requests >= most || s.unread() {
 		s.close()

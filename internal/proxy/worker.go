@@ -13,7 +13,8 @@
 //	http1_client.go   HTTP/1.1: bytes arrive; a head is complete; the next request
 //	http1_stream.go   HTTP/1.1: the request's body is read, the response framed
 //	http2_client.go   HTTP/2: a connection's frames arrive
-//	http2_fields.go   HTTP/2: requests begin, and their trailers come
+//	http2_fields.go   HTTP/2: requests begin
+//	http2_trailers.go HTTP/2: the trailers of a stream, and their memory
 //	http2_stream.go   HTTP/2: a stream's life, and the request's body
 //	http2_send.go     HTTP/2: responses, as far as the client's windows let them
 //	http3_conn.go     HTTP/3: a connection of quic-go's, and what it says of itself
@@ -72,6 +73,7 @@ import (
 
 	"plimsoll/internal/admission"
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/http1"
 	"plimsoll/internal/http3"
 	"plimsoll/internal/invariant"
 	"plimsoll/internal/reactor"
@@ -113,6 +115,9 @@ type Worker struct {
 	freeRequests  *http2Request // likewise
 	spareRequests int
 	spareStreams  int // how many of them
+	freeTrailers  *trailerSection
+	spareTrailers int
+	trailerPool   http1.TrailerPool
 	streamCounts  streamCounts
 
 	calls      *call         // of gRPC, that can be used again

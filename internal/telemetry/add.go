@@ -22,11 +22,13 @@ func (c *Counters) add(o *Counters) {
 	addEach(c.RefusedHTTP2[:], o.RefusedHTTP2[:])
 	c.HTTP2Resets += o.HTTP2Resets
 	c.SlowStreams += o.SlowStreams
+	addEach(c.UpstreamFaults2[:], o.UpstreamFaults2[:])
 	addEach(c.RefusedHTTP3[:], o.RefusedHTTP3[:])
 	addEach(c.RefusedHeads3[:], o.RefusedHeads3[:])
 	c.HTTP3Resets += o.HTTP3Resets
 	c.SlowStreams3 += o.SlowStreams3
 	c.HTTP2Shed += o.HTTP2Shed
+	c.EarlyHints += o.EarlyHints
 	addEach(c.ClaimsIgnored[:], o.ClaimsIgnored[:])
 	addEach(c.NotAdmitted[:], o.NotAdmitted[:])
 	addEach(c.HandshakeFailures[:], o.HandshakeFailures[:])

@@ -66,6 +66,9 @@ var (
 	descRefusedHTTP2 = desc("http2_refused_total",
 		"Streams and connections of HTTP/2 that ended because of what the client sent, by reason.",
 		"reason")
+	descUpstreamFaults2 = desc("http2_upstream_refused_total",
+		"Streams and connections of HTTP/2 that ended because of what a target sent, by reason.",
+		"reason")
 	descHTTP2Resets = desc("http2_client_resets_total", "Streams of HTTP/2 that clients reset.")
 	descSlowStreams = desc("http2_slow_streams_total",
 		"Streams of HTTP/2 that were reset because the client opened their windows too slowly.")
@@ -79,6 +82,8 @@ var (
 		"Streams of HTTP/3 that were reset because the client took their response too slowly.")
 	descHTTP2Shed = desc("http2_shed_streams_total",
 		"Streams of HTTP/2 that were reset because an event loop held too much that nobody takes.")
+	descEarlyHints = desc("early_hints_total",
+		"Responses with status 103 that the gateway made from links that it remembered.")
 	descNotAdmitted = desc("admission_refused_total",
 		"Requests refused because an event loop has more than it can serve, or that would be "+
 			"in shadow mode, by SLA class.", "class")

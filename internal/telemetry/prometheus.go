@@ -196,6 +196,9 @@ func (e emitter) connections(s *Snapshot, o *Options) {
 	for why := http2.OK + 1; int(why) < http2.Reasons; why++ {
 		e.counter(descRefusedHTTP2, s.RefusedHTTP2[why], why.Error())
 	}
+	for why := http2.OK + 1; int(why) < http2.Reasons; why++ {
+		e.counter(descUpstreamFaults2, s.UpstreamFaults2[why], why.Error())
+	}
 	e.counter(descHTTP2Resets, s.HTTP2Resets)
 	e.counter(descSlowStreams, s.SlowStreams)
 	for why := http3.OK + 1; int(why) < http3.Reasons; why++ {
@@ -207,6 +210,7 @@ func (e emitter) connections(s *Snapshot, o *Options) {
 	e.counter(descHTTP3Resets, s.HTTP3Resets)
 	e.counter(descSlowStreams3, s.SlowStreams3)
 	e.counter(descHTTP2Shed, s.HTTP2Shed)
+	e.counter(descEarlyHints, s.EarlyHints)
 	for class, n := range s.NotAdmitted {
 		e.counter(descNotAdmitted, n, className(class))
 	}

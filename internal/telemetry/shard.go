@@ -96,6 +96,8 @@ type Counters struct {
 	HTTP3Resets        uint64                // streams that clients reset
 	SlowStreams3       uint64                // streams whose response clients took too slowly
 	HTTP2Shed          uint64                // streams reset because the loop held too much content
+	UpstreamFaults2    [http2.Reasons]uint64 // what targets of HTTP/2 did wrong, by reason
+	EarlyHints         uint64                // 103 responses that the gateway made itself
 	NotAdmitted        [Classes]uint64       // requests that admission refuses, or would in shadow mode
 	// finished ones, by version and whether the session was resumed (1) or not (0)
 	Handshakes        [tlsVersions][2]uint64

@@ -82,6 +82,7 @@ func TestWhyAnAnswerIsNotStored(t *testing.T) {
 		{103, nil, cc("max-age=5"), rules.Informational},
 		{206, nil, cc("max-age=5"), rules.Partial},
 		{304, nil, cc("max-age=5"), rules.Validation},
+		{425, nil, cc("public, max-age=5"), rules.TooEarly},
 		{200, nil, cc("no-store"), rules.NoStoreSaid},
 		{200, nil, cc("private"), rules.PrivateSaid},
 		{200, nil, cc(`x="`), rules.Unreadable},

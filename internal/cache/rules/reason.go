@@ -32,6 +32,7 @@ const (
 	Informational  // the status is not a final one
 	Partial        // 206
 	Validation     // 304 without anything to validate
+	TooEarly       // 425
 	NoStoreSaid    // no-store
 	PrivateSaid    // private
 	Unreadable     // Cache-Control or Vary cannot be read
@@ -75,6 +76,7 @@ var reasonWords = [reasonsCounted]struct{ forward, detail string }{
 	Informational:  {"", "interim"},
 	Partial:        {"", "partial"},
 	Validation:     {"", "not-modified"},
+	TooEarly:       {"", "too-early"},
 	NoStoreSaid:    {"", "no-store"},
 	PrivateSaid:    {"", "private"},
 	Unreadable:     {"", "unreadable"},

@@ -113,6 +113,8 @@ func refusesStatus(status int, d *Directives) Reason {
 		return Partial
 	case status == 304:
 		return Validation
+	case status == 425: // it says something of its connection alone (RFC 8470, section 5.2)
+		return TooEarly
 	case d.Has(MustUnderstand) && !understood(status):
 		return Unknown
 	}

@@ -264,9 +264,11 @@ var surrogateKey = []byte("Surrogate-Key")
 func (f *fetch) private(x *exchange.Exchange, why rules.Reason) {
 	w := f.part
 	w.count(&w.notStored[why])
-	f.p.state.lately.refuse(f.fill.Key(), x.Now())
-	if f.stale != nil && !rules.Failing(x.Response.Status) {
-		f.p.o.Memory.Remove(f.stale.Key()) // it is not what the origin answers any more
+	if why != rules.TooEarly { // which says nothing of the resource
+		f.p.state.lately.refuse(f.fill.Key(), x.Now())
+		if f.stale != nil && !rules.Failing(x.Response.Status) {
+			f.p.o.Memory.Remove(f.stale.Key()) // it is not what the origin answers any more
+		}
 	}
 	f.takeLone(x, why)
 	f.second.unlock()

@@ -1,0 +1,79 @@
+package proxy_test
+
+import (
+	"bytes"
+	"testing"
+
+	"plimsoll/internal/http2"
+)
+
+// asksAlive counts the PINGs that a target got.
+func asksAlive(target *sock) int {
+	return bytes.Count(target.out, http2.AppendPing(nil, false, [8]byte{}))
+}
+
+// passes has time pass, which timers see.
+func (b *bed) passes(seconds int64) {
+	b.now += seconds * 1e9
+	for range 4 {
+		b.turn()
+	}
+}
+
+// A target that says nothing while a request waits for it is asked after 15 seconds, and given up after as
+// long again. One that answers is asked again, for as long as it takes.
+func TestATargetThatIsSilentIsAskedWhetherItIsThere(t *testing.T) {
+	for _, answers := range []int{0, 3} {
+		b := framedTarget(newBed(t, nil), 0)
+		client := b.client(saying(silence, get))
+		target := b.asked()
+		target.dialed = false // what it gets is kept
+		target.in = saying(silence, string(http2.AppendSettings(nil)))
+		b.tell(target)
+		b.turn()
+		b.passes(16) // it has spoken in this time
+		if n := asksAlive(target); n != 0 {
+			t.Fatalf("a target that has just spoken is asked %d times", n)
+		}
+		for i := range answers {
+			b.passes(16)
+			if n := asksAlive(target); n != i+1 {
+				t.Fatalf("a target that is silent for the %dth time was asked %d times", i+1, n)
+			}
+			target.in = saying(silence, string(http2.AppendPing(nil, true, [8]byte{})))
+			b.tell(target)
+			b.turn()
+			b.passes(16)
+		}
+		b.passes(16)
+		if n := asksAlive(target); n != answers+1 || target.closed {
+			t.Fatalf("the target was asked %d times, and is given up at once: %v", n, target.closed)
+		}
+		b.passes(14)
+		if target.closed {
+			t.Fatal("the target is given up before it could answer")
+		}
+		b.passes(2)
+		if !target.closed || !bytes.Contains(client.out, []byte(" 502 ")) {
+			t.Errorf("the target is given up: %v, and the client got %q", target.closed, client.out)
+		}
+	}
+}
+
+// A connection that carries nothing is not asked: its pool has its own time-out.
+func TestATargetThatCarriesNothingIsNotAsked(t *testing.T) {
+	b := framedTarget(newBed(t, nil), 0)
+	b.client(saying(silence, get))
+	target := b.asked()
+	target.dialed = false
+	target.in = saying(silence, string(http2.AppendSettings(nil))+framedAnswer(2)+
+		string(http2.AppendDataHeader(nil, 1, 2, true))+"ok")
+	b.tell(target)
+	b.turn()
+	for range 3 {
+		b.passes(16)
+	}
+	if n := asksAlive(target); n != 0 || target.closed {
+		t.Errorf("an idle target was asked %d times, and closed: %v", n, target.closed)
+	}
+}
