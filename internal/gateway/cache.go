@@ -96,7 +96,7 @@ func cacheOptions(p plan) (o cache.Options, err error) {
 		o.Early = 1
 	}
 	for status, ttl := range c.Statuses {
-		o.Rules.Statuses = append(o.Rules.Statuses, rules.StatusTTL{Status: status, TTL: int64(ttl)})
+		o.Rules.Statuses = append(o.Rules.Statuses, rules.StatusTTL{Status: status.Code(), TTL: int64(ttl)})
 	}
 	key := keyOptions(&c.Key)
 	key.Added = addedFields(p)
